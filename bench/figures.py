@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the records of a run come to: figures by round, and their medians."""
+import collections
 import statistics
+
+
+def _point_of(record):
+    return record["experiment"], record["server"], record["point"]
 
 
 class Figures:
@@ -9,18 +14,19 @@ class Figures:
     def __init__(self, records):
         self.records = [record for record in records if "error" not in record]
         self.failures = [record for record in records if "error" in record]
+        self._by_point = collections.defaultdict(list)
+        for record in self.records:
+            self._by_point[_point_of(record)].append(record)
 
     def by_round(self, experiment, server, point, *key):
         """Round -> the figure; key is the way to it in a record."""
         found = {}
-        for record in self.records:
-            if (record["experiment"], record["server"], record["point"]) == (experiment, server,
-                                                                             point):
-                value = record
-                for name in key:
-                    value = value.get(name) if value is not None else None
-                if value is not None:
-                    found[record["round"]] = value
+        for record in self._by_point.get((experiment, server, point), ()):
+            value = record
+            for name in key:
+                value = value.get(name) if value is not None else None
+            if value is not None:
+                found[record["round"]] = value
         return found
 
     def values(self, experiment, server, point, *key):

@@ -4,7 +4,7 @@
 #include "core/layout.h"
 #include "core/random.h"
 
-#define VERSION        7
+#define UUID_VERSION   7
 #define VARIANT        2 /* of RFC 9562 */
 #define RAND_A_BITS    12
 #define RAND_B_BITS    62
@@ -25,7 +25,8 @@ static Uuid assemble(gint64 time_ms, guint64 fixed, guint fixed_b_bits, guint64 
 	guint random_bits = RAND_B_BITS - fixed_b_bits;
 
 	return (Uuid){
-		.high = (guint64)time_ms << 16 | VERSION << RAND_A_BITS | fixed >> fixed_b_bits,
+		.high = (guint64)time_ms << 16 | UUID_VERSION << RAND_A_BITS |
+			fixed >> fixed_b_bits,
 		.low = (guint64)VARIANT << RAND_B_BITS |
 		       low_bits(fixed, fixed_b_bits) << random_bits | low_bits(random, random_bits),
 	};
@@ -42,7 +43,7 @@ gboolean uuid7_to_id(Uuid uuid, gint64 *out_id, GError **error)
 	guint version = (guint)low_bits(uuid.high >> RAND_A_BITS, 4);
 	gint64 tick = layout_tick_at(&LAYOUT_TWITTER, uuid7_time_ms(uuid));
 
-	if (version != VERSION || uuid.low >> RAND_B_BITS != VARIANT) {
+	if (version != UUID_VERSION || uuid.low >> RAND_B_BITS != VARIANT) {
 		g_set_error(error, UUID_ERROR, UUID_ERROR_INVALID,
 			    "only a UUID of version 7 has an ID in it; this one's version is %u, "
 			    "variant bits %u%u",

@@ -194,7 +194,7 @@ static gboolean waits_for_terminal(void)
 	return waits;
 }
 
-static void *listen(void *data)
+static void *listen_for_keys(void *data)
 {
 	struct pollfd sources[] = {{.fd = GPOINTER_TO_INT(data), .events = POLLIN},
 				   {.events = POLLIN},
@@ -280,7 +280,7 @@ void ctl_watch_begin(void (*call)(gpointer data), void (*on_key)(char key, gpoin
 	redraw.on_key = on_key;
 	redraw.data = data;
 	signals = signalfd(-1, &set, SFD_CLOEXEC);
-	if (signals < 0 || !start(listen, GINT_TO_POINTER(signals))) {
+	if (signals < 0 || !start(listen_for_keys, GINT_TO_POINTER(signals))) {
 		set_back_for_good();
 		pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 		return;

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -17,7 +18,7 @@ from runner import CHAOS, COMPUTES, WAITS, Runner, Step, check, meson, suite
 
 INTEGRATION = pathlib.Path(__file__).resolve().parent / "integration"
 sys.path.append(str(INTEGRATION))
-LIMIT_S = 60
+HANG_GUARD_S = 300
 FOR_EVER = "exec tail -f /dev/null"
 
 
@@ -35,7 +36,7 @@ class SelfTest(unittest.TestCase):
         return Runner(steps, self.directory, self.said.append).run()
 
     def wait_ended(self, pid):
-        deadline = time.monotonic() + LIMIT_S
+        deadline = time.monotonic() + HANG_GUARD_S
         while self.runs(pid):
             self.assertLess(time.monotonic(), deadline)
             threading.Event().wait(0.005)
@@ -48,6 +49,32 @@ class SelfTest(unittest.TestCase):
         except FileNotFoundError:
             return False
         return status.rpartition(")")[2].split()[0] != "Z"
+
+
+class TimerByEvents(threading.Thread):
+    """The timers of a step. The first expires when the step hangs. The second expires after it, and
+    kills the step."""
+
+    @classmethod
+    def begin(cls, hangs, kills):
+        cls.hangs, cls.kills, cls.told = staticmethod(hangs), kills, threading.Event()
+
+    def __init__(self, _, signals, arguments):
+        super().__init__(daemon=True)
+        self.signals, self.arguments = signals, arguments
+
+    def run(self):
+        if self.arguments[1] == signal.SIGKILL:
+            if self.kills and self.told.wait(HANG_GUARD_S):
+                self.signals(*self.arguments)
+            return
+        while not self.hangs():
+            threading.Event().wait(0.005)
+        self.signals(*self.arguments)
+        self.told.set()
+
+    def cancel(self):
+        pass
 
 
 class Steps(SelfTest):
@@ -80,14 +107,17 @@ class Steps(SelfTest):
     def test_a_step_that_hangs(self):
         """It is told to end, with all that it has started, and killed if it does not; what it says
         then does not help it. The step behind it runs."""
-        for script in (FOR_EVER, f"{FOR_EVER} | cat", f"trap '' TERM; {FOR_EVER}",
-                       "trap 'exit 0' TERM; tail -f /dev/null & wait"):
-            with self.subTest(script), unittest.mock.patch("runner.GRACE_S", 1):
-                hangs = self.step("hangs", f"echo $$; {script}")._replace(limit_s=1)
-                numbers = self.run_steps(hangs, self.step("it", "true"))
-                self.assertEqual(numbers[:2], (1 + ("exit 0" in script), 1))
-                self.assertIn("    it did not end within 1 s", self.said)
-                self.wait_ended((self.directory / "hangs.log").read_text().split()[0])
+        log = self.directory / "hangs.log"
+        for trap, script in (("", FOR_EVER), ("", f"{FOR_EVER} | cat"), ("trap '' TERM;", FOR_EVER),
+                             ("trap 'exit 0' TERM;", "tail -f /dev/null & wait")):
+            log.write_text("")
+            with self.subTest(script), unittest.mock.patch("runner.threading.Timer", TimerByEvents):
+                TimerByEvents.begin(lambda: "\n" in log.read_text(), kills="''" in trap)
+                hangs = self.step("hangs", f"{trap} echo $$; {script}")._replace(limit_s=1e-6)
+                numbers = self.run_steps(hangs, self.step("it", "true")._replace(limit_s=0))
+                self.assertEqual(numbers[:2], (1 + ("exit 0" in trap), 1))
+                self.assertIn("    it did not end within 1e-06 s", self.said)
+                self.wait_ended(log.read_text().split()[0])
 
     def test_tests_of_meson(self):
         """Exit status, what each program came to and printed; passed, failed, skipped."""
@@ -154,7 +184,7 @@ class Steps(SelfTest):
         child = int(pids.read_text())
         self.assertEqual(len(runner.pids), 1)
         runner.stop()
-        thread.join(LIMIT_S)
+        thread.join(HANG_GUARD_S)
         self.assertFalse(self.numbers.well)
         self.assertIn("never", self.numbers.why)
         self.wait_ended(child)
@@ -273,8 +303,8 @@ class Integration(SelfTest):
 
     def run_tests(self, *arguments):
         return subprocess.run([sys.executable, self.directory / "run.py", *arguments], text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=LIMIT_S,
-                              cwd=self.directory)
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              timeout=HANG_GUARD_S, cwd=self.directory)
 
     def test_what_comes_of_tests(self):
         """Patterns; exit status, and the last line."""

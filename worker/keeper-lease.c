@@ -5,16 +5,16 @@
 #include "worker/keeper-clock.h"
 #include "worker/keeper-private.h"
 
-#define MIN_REACH_MS 1000
+#define MIN_REACH_MS 1000 /* a shorter reservation is not worth a write */
 
 static gint64 ticks_of(const Keeper *self, gint64 length_ms)
 {
 	return (length_ms + self->layout->tick_ms - 1) / self->layout->tick_ms;
 }
 
-/* How many ticks from now on a reservation of @length_ms may reach; 0: none may be made. No end may
- * be further ahead of the registry's clock than the length and the skew that is allowed: by that
- * others know what can have been reserved. What would be over at once is not worth a write. */
+/* Returns the number of ticks from now that a reservation of @length_ms can cover, or 0 if it must
+ * not be made. Its end must not be further ahead of the registry's clock than @length_ms plus the
+ * allowed skew: other servers rely on this bound. */
 static gint64 reach_ticks(const Keeper *self, gint64 length_ms)
 {
 	gint64 reach = ticks_of(self, length_ms) - keeper_clock_excess_ticks(self);
@@ -183,7 +183,6 @@ static void hold(Keeper *self, const Reservation *reservation)
 	generator_publish(self->generator, self->lease);
 	self->facts.has_lease = TRUE;
 	self->facts.waiting = FALSE;
-	self->facts.late = FALSE;
 	self->lease_began = FALSE;
 	show_reserved(self, reservation->end_tick);
 	show_worker(self, self->lease);
@@ -214,7 +213,7 @@ void keeper_lease_look(Keeper *self)
 	gint64 cursor_tick = (gint64)(cursor >> self->layout->sequence_bits);
 	gint64 first_tick, reach;
 
-	/* after the cursor, or IDs drawn in between would seem to be ahead of the clock */
+	/* Read the clock after the cursor: IDs drawn in between would seem to be ahead of it. */
 	keeper_clock_look(self);
 	if (!facts->has_lease)
 		return;
@@ -311,8 +310,6 @@ static void note_extended(Keeper *self, gint64 end_tick)
 		log_event(LOG_EXTEND_RECOVERED, log_number("failures", facts->failures),
 			  log_number("failed_ms", (now_us - since_us) / G_TIME_SPAN_MILLISECOND));
 	lease_extend(self->lease, end_tick);
-	self->facts.late =
-		layout_tick_at(self->layout, clock_now_ms(&self->clock->clock)) > end_tick;
 	log_written(self, end_tick);
 	note_write(self, self->next_length_ms, self->next_cursor, self->facts.busy_since_us);
 	show_reserved(self, end_tick);

@@ -10,7 +10,7 @@
 /* Goes on with the operation under way, and with the registry's upkeep. */
 void keeper_lease_poll(Keeper *self);
 
-/* Looks at the clock, and how the lease fares. */
+/* Updates the facts about the clock and the lease. */
 void keeper_lease_look(Keeper *self);
 
 /* Begins @operation, which is not NONE; nothing is under way. */

@@ -30,11 +30,11 @@ static gint64 tick_at_us(const KeeperPlanFacts *facts, gint64 tick)
 	return facts->now_us + (tick - facts->now_tick) * facts->tick_us;
 }
 
-/* The time to extend: when a quarter of the reservation has passed, so that three are in hand. One
- * that ran out while idle, or by a step of the clock, is late already. */
+/* Returns the time to extend: when a quarter of the reservation has passed, so that three quarters
+ * remain. A reservation that has run out is due now. */
 static gint64 extension_due_us(const KeeperPlanFacts *facts)
 {
-	/* shorter than its length: the clock is ahead of the registry's, or was set forward */
+	/* Less than its length if the clock is ahead of the registry's, or was set forward. */
 	gint64 lasts_us = tick_at_us(facts, facts->end_tick) - facts->written_at_us;
 
 	if (facts->hurry)
@@ -46,7 +46,7 @@ static gint64 extension_due_us(const KeeperPlanFacts *facts)
 	return facts->written_at_us + MIN(facts->length_us, lasts_us) / 4;
 }
 
-/* The lease begins later, or the clock was set back to before its last ID. */
+/* Whether the lease begins later, or the clock was set back to before the last ID. */
 static gboolean is_before_ids(const KeeperPlanFacts *facts)
 {
 	return facts->now_tick < facts->ids_from_tick;
@@ -68,8 +68,8 @@ static KeeperPlan plan_claim(const KeeperPlanFacts *facts)
 
 static KeeperPlan plan_extension(const KeeperPlanFacts *facts)
 {
-	/* what failed or was late is tried again even if nobody asks any more */
-	gboolean wanted = facts->wanted || facts->failures > 0 || facts->late;
+	/* what failed is tried again even if nobody asks any more */
+	gboolean wanted = facts->wanted || facts->failures > 0;
 
 	/* no further than before: the clock was set back, and what is reserved will do */
 	if (wanted && !facts->out_of_reach && facts->next_end_tick > facts->end_tick)
@@ -131,8 +131,7 @@ KeeperState keeper_plan_state(const KeeperPlanFacts *facts)
 	}
 	if (facts->ahead)
 		return KEEPER_RECLAIMING;
-	if (spent &&
-	    (facts->failures > 0 || facts->late || facts->out_of_reach || is_hanging(facts)))
+	if (spent && (facts->failures > 0 || facts->out_of_reach || is_hanging(facts)))
 		return KEEPER_UNAVAILABLE;
 	return is_before_ids(facts) ? KEEPER_WAITING : KEEPER_SERVING;
 }

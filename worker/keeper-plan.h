@@ -36,11 +36,10 @@ typedef struct {
 	gboolean has_lease;
 	gboolean had_lease;   /* one was lost or given up */
 	gboolean ahead;       /* the clock stepped back, and it is to be given up for that */
-	gboolean late;        /* the last extension was over when it was confirmed */
 	gboolean wanted;      /* extend it: IDs were asked for since the last write, or it
 				 is kept up when idle too */
-	gint64 ids_from_tick; /* before this the clock allows no ID: max-ahead before the later of
-				 the lease's first tick and the last ID's tick */
+	gint64 ids_from_tick; /* the first tick at which the clock allows an ID: max-ahead before
+				 the later of the lease's first tick and the last ID's tick */
 	gint64 end_tick;
 	gboolean out_of_reach; /* the clock is too far ahead of the registry's to extend */
 	gint64 next_end_tick;  /* what an extension now would reserve up to */

@@ -35,7 +35,7 @@ struct _Keeper {
 
 	/* keeper-lease */
 	Lease *lease;            /* the generator's; NULL: there was none yet */
-	gboolean lease_began;    /* the clock has reached its first tick, or it has issued IDs */
+	gboolean lease_began;    /* the clock has reached its first tick, or it issued IDs */
 	gint64 length_ms;        /* of the reservation, when it was written last */
 	guint64 cursor_at_write; /* the lease's, then */
 	gint64 next_length_ms;   /* of the extension under way */

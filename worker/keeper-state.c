@@ -14,7 +14,7 @@ const char *keeper_state_name(KeeperState state)
 
 gboolean keeper_state_may_follow(KeeperState state, KeeperState next)
 {
-	/* a claim that had to wait is tried again */
+	/* A claim that had to wait is retried. */
 	if (next == KEEPER_STARTING)
 		return state == KEEPER_WAITING;
 	return state != KEEPER_STOPPED;

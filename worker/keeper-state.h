@@ -5,13 +5,12 @@
 
 typedef enum {
 	KEEPER_STARTING,    /* no claim was answered yet */
-	KEEPER_WAITING,     /* what a life before, or another server, has reserved must pass first;
-			     * or the clock must be set right, or catch up: it is outside the
-			     * layout, or was set back to more than max-ahead before the last ID */
+	KEEPER_WAITING,     /* waits for the end of another reservation, or for the clock, which is
+			     * outside the layout or more than max-ahead behind the last ID */
 	KEEPER_SERVING,     /* holds a lease that is, or on demand will be, good for the time now */
 	KEEPER_RECLAIMING,  /* lost its worker ID, or gives it up, and claims another */
-	KEEPER_UNAVAILABLE, /* the reservation has run out; extending it fails, hangs, or is over
-			     * when it is confirmed */
+	KEEPER_UNAVAILABLE, /* the reservation has run out; extending it fails, hangs, or is not
+			     * allowed because the clock is too far ahead of the registry's */
 	KEEPER_STOPPED,     /* retired and handed back */
 } KeeperState;
 

@@ -156,13 +156,21 @@ static void make_child(Taker *parent, TakersReport *report)
 	take(parent, 3);
 }
 
-/* The thread that the program began with, until the time is over. */
+static volatile sig_atomic_t is_interrupted;
+
+static void on_interrupt(int number G_GNUC_UNUSED)
+{
+	is_interrupted = TRUE;
+}
+
+/* Runs the main thread until the time is over or SIGINT arrives. */
 static void preside(Taker *self, TakersReport *report)
 {
 	gint64 end_ns = pace_now_ns() + (gint64)(self->plan->seconds * (double)PACE_NS_PER_S);
 	gint64 pause_ns = PACE_NS_PER_S / MAX(self->plan->forks_per_s, 20);
 
-	while (pace_now_ns() < end_ns) {
+	signal(SIGINT, on_interrupt);
+	while (!is_interrupted && pace_now_ns() < end_ns) {
 		pace_sleep_until(MIN(pace_now_ns() + pause_ns, end_ns));
 		if (self->plan->forks_per_s > 0)
 			make_child(self, report);

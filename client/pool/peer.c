@@ -151,7 +151,7 @@ gint pool_peer_rank(const PoolPeer *self, gint64 now_us)
 	if (self->fitness == POOL_PEER_UNKNOWN || self->fitness == POOL_PEER_UNFIT ||
 	    now_us < self->refused_until_us)
 		return POOL_PEER_USELESS;
-	return (self->fitness == POOL_PEER_DRAINING) + 2 * pool_peer_seems_to_hang(self, now_us);
+	return (self->fitness == POOL_PEER_LAST_CHOICE) + 2 * pool_peer_seems_to_hang(self, now_us);
 }
 
 static guint limit_ms(const PoolPeer *self)
@@ -178,10 +178,16 @@ gint64 pool_peer_next_us(const PoolPeer *self, gint64 now_us)
 	return next_us;
 }
 
-static PoolPeerFitness fitness_of(const char *state)
+static PoolPeerFitness fitness_of(const SnowflakeClientWorker *worker)
 {
+	const char *state = worker->state;
+
 	if (g_str_equal(state, "draining"))
-		return POOL_PEER_DRAINING;
+		return POOL_PEER_LAST_CHOICE;
+	/* The server waits for its clock. Its refusals are the error that the taker must see, and
+	 * it serves once the clock has caught up. */
+	if (g_str_equal(state, "waiting") && worker->worker_id >= 0)
+		return POOL_PEER_LAST_CHOICE;
 	/* one that claims anew serves what it has left */
 	return g_str_equal(state, "serving") || g_str_equal(state, "reclaiming") ? POOL_PEER_SERVES
 										 : POOL_PEER_UNFIT;
@@ -205,7 +211,7 @@ static PoolPeerEvent take_worker(PoolPeer *self, gint64 now_us, ClientReply *rep
 {
 	self->worker_asked_us = self->probed_us;
 	self->worker_round_trip_us = take_round_trip(self, now_us);
-	self->fitness = fitness_of(reply->worker->state);
+	self->fitness = fitness_of(reply->worker);
 	g_clear_pointer(&self->worker, snowflake_client_worker_free);
 	self->worker = g_steal_pointer(&reply->worker);
 	return POOL_PEER_PROBED;

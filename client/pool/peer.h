@@ -15,10 +15,10 @@
 typedef struct _PoolOrder PoolOrder; /* of orders.h; here no more than a name */
 
 typedef enum {
-	POOL_PEER_UNKNOWN,  /* it has not said yet */
-	POOL_PEER_SERVES,   /* or lacks get_worker(): then it is taken to */
-	POOL_PEER_DRAINING, /* it serves, and is about to stop */
-	POOL_PEER_UNFIT,    /* it has no worker ID */
+	POOL_PEER_UNKNOWN,     /* it has not said yet */
+	POOL_PEER_SERVES,      /* or lacks get_worker(): then it is taken to */
+	POOL_PEER_LAST_CHOICE, /* it is about to stop, or waits for its clock */
+	POOL_PEER_UNFIT,       /* it has no worker ID */
 } PoolPeerFitness;
 
 typedef enum {

@@ -32,7 +32,7 @@ gboolean pool_peers_have_serving(const PoolPeers *self)
 		const PoolPeer *peer = self->all[i];
 
 		if (peer != NULL &&
-		    (peer->fitness == POOL_PEER_SERVES || peer->fitness == POOL_PEER_DRAINING))
+		    (peer->fitness == POOL_PEER_SERVES || peer->fitness == POOL_PEER_LAST_CHOICE))
 			return TRUE;
 	}
 	return FALSE;

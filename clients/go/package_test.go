@@ -99,7 +99,7 @@ func TestReadme(t *testing.T) {
 			`SELECT \* FROM orders WHERE id BETWEEN \d+ AND \d+ <nil>\n$`},
 		{"main_test.go", blocks[2], "go test -v .", `(?s)--- PASS: TestWithFake.*--- PASS: TestWithServer`},
 	} {
-		// a minute, so that it does not depend on the speed of the machine
+		// a timeout of a minute: the machine can be slow
 		text := regexp.MustCompile(`Agent: "[\w-]+"`).ReplaceAllString(one.text, "$0, Timeout: 60e9")
 		if err := os.WriteFile(filepath.Join(directory, one.file), []byte(text), 0o600); err != nil {
 			t.Fatal(err)

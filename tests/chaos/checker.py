@@ -77,10 +77,6 @@ class _Ranges:
             self.lives.insert(index, life)
             self.times.insert(index, time_ms)
 
-    def memory_bytes(self):
-        return sum(column.buffer_info()[1] * column.itemsize
-                   for column in (self.firsts, self.lasts, self.lives, self.times))
-
 
 class Checker:
     """Any thread may use it."""
@@ -121,10 +117,6 @@ class Checker:
             index = ranges.overlapping(cursor, cursor)
             self.examples.append(Duplicate(number, ranges.lives[index],
                                            self.began + ranges.times[index] / 1000, life, now))
-
-    def memory_bytes(self):
-        with self._lock:
-            return sum(ranges.memory_bytes() for ranges in self._workers.values())
 
     def workers(self):
         """How many worker IDs were seen."""

@@ -8,6 +8,7 @@ call that is under way is given up while the process lives: what a server that w
 it goes on is seen too. Beside them others ask for other things. Each reply is held against its
 call.
 """
+import collections
 import random
 import socket
 import struct
@@ -21,7 +22,7 @@ from thrift.transport.TTransport import TMemoryBuffer
 import wire
 from checker import SEQUENCE_BITS, WORKER_MASK, is_increasing
 from cluster import DATACENTER_ID, WORKER_BITS
-from harness import EPOCH_MS
+from harness import EPOCH_MS, HANG_GUARD_S
 from wire import EXCEPTION, STRICT
 
 AGENT = "chaos"
@@ -30,7 +31,7 @@ BURST = 20             # single calls sent at once, at most
 LARGEST_BATCH = 1000
 PAUSE_S = 0.012        # between two draws, on the mean
 PAUSE_REFUSED_S = 0.05
-CALL_LIMIT_S = 60      # longer than any fault lasts
+MAX_AHEAD_MS = 1000    # from the shared clock to the time in an ID; --max-ahead is 10
 RESETS = 0.5           # of the connections that do not stay; the others end in an orderly way
 I64, STRUCT, LIST = 10, 12, 15  # types on the wire
 RUN = struct.Struct(">bhqbhib")  # its first ID and how many they are, with their fields' heads
@@ -102,7 +103,6 @@ class Client(threading.Thread):
             for _ in range(self.chance.randrange(len(calls)) if self.chance.random() < 0.5 else 0):
                 connection.frame()
             connection.reset()
-            self.judge.resets += 1
             return
         connection.socket.shutdown(socket.SHUT_WR)
         if said := connection.rest():
@@ -116,25 +116,22 @@ class Drawer(Client):
 
     def speak_to(self, life):
         """On one connection, until it ends."""
-        began = time.monotonic()
         try:
-            with wire.Connection(life.address, CALL_LIMIT_S) as connection:
+            with wire.Connection(life.address, HANG_GUARD_S) as connection:
                 draws = 1_000_000 if self.stays else self.chance.randrange(1, 40)
-                lasts = {}
+                last = 0
                 while draws > 0 and not self._stopped.is_set():
                     draws -= 1
-                    began = time.monotonic()
-                    self._draw(connection, life, lasts)
-                began = time.monotonic()
+                    last = self._draw(connection, life, last)
                 self._end(connection, ONE * BURST)
         except wire.WrongReply as error:
             self.judge.foreign.append((life, str(error)))
         except (wire.Closed, OSError) as error:
-            self.judge.failed(self.slot, life, began, f"{type(error).__name__} {error}".strip())
+            self.judge.failed(f"{type(error).__name__} {error}".strip())
             self._stopped.wait(PAUSE_REFUSED_S)
 
-    def _draw(self, connection, life, lasts):
-        """One burst or one batch. `lasts` are the last IDs of the connection, for Judge.drawn."""
+    def _draw(self, connection, life, last):
+        """Draws one burst or one batch. Takes and returns `last` as Judge.drawn() does."""
         if self.chance.random() < 0.5:
             calls = self.chance.randrange(1, BURST)
             connection.send(ONE * calls)
@@ -149,30 +146,31 @@ class Drawer(Client):
             try:
                 numbers = numbers_of(connection.frame())
             except Refused as error:
-                self.judge.failed(self.slot, life, began, str(error))
+                self.judge.failed(str(error))
                 pause = PAUSE_REFUSED_S
                 continue
-            self.judge.drawn(self.slot, life, began, numbers, lasts)
+            last = self.judge.drawn(self.slot, life, began, numbers, last)
         self._stopped.wait(pause)
+        return last
 
 
 class NodeDrawer(Client):
     """Draws from an embedded node: one ID or many at a time, in the order in which it had them."""
 
     def speak_to(self, life):
-        lasts = {}
+        last = 0
         while not self._stopped.is_set():
             began = time.monotonic()
             try:
                 answer = life.server.draw(int(LARGEST_BATCH ** self.chance.random()))
             except OSError as error:
-                self.judge.failed(self.slot, life, began, f"OSError {error}")
+                self.judge.failed(f"OSError {error}")
                 self._stopped.wait(PAUSE_REFUSED_S)
                 return
             if answer.numbers:
-                self.judge.drawn(self.slot, life, began, answer.numbers, lasts)
+                last = self.judge.drawn(self.slot, life, began, answer.numbers, last)
             if answer.refused:
-                self.judge.failed(self.slot, life, began, str(answer.refused))
+                self.judge.failed(str(answer.refused))
             self._stopped.wait(PAUSE_REFUSED_S if answer.refused
                                else PAUSE_S * 2 * self.chance.random())
 
@@ -198,7 +196,7 @@ class Asker(Client):
 
     def speak_to(self, life):
         try:
-            with wire.Connection(life.address, CALL_LIMIT_S) as connection:
+            with wire.Connection(life.address, HANG_GUARD_S) as connection:
                 for _ in range(self.chance.randrange(1, 40)):
                     self._ask(connection, life)
                     if self._stopped.wait(PAUSE_S * 2 * self.chance.random()):
@@ -219,63 +217,29 @@ class Asker(Client):
                 self.judge.foreign.append((life, str(reply)))
 
 
-def worker_of(number):
-    return number >> SEQUENCE_BITS & WORKER_MASK
-
-
-def by_worker(numbers):
-    """They are of one worker ID, or of two where a server has changed it between them: with
-    --on-clock-step=reclaim only those of one increase."""
-    if all(worker_of(number) == worker_of(numbers[0]) for number in numbers):
-        return (numbers,)
-    return [[number for number in numbers if worker_of(number) == worker]
-            for worker in dict.fromkeys(map(worker_of, numbers))]
-
-
 class Judge:
-    """Takes what the clients see: every ID to the checker, every success and failure to the slot's
-    record of its service. What must never be is in `faults_seen`."""
+    """Gives every ID that a client gets to the checker. Its lists hold the violations."""
 
-    def __init__(self, checker, datacenter_id, max_ahead_of_truth_ms=0):
+    def __init__(self, checker):
         self.checker = checker
-        self.datacenter_id = datacenter_id
-        self.max_ahead_of_truth_ms = max_ahead_of_truth_ms
         self.disordered = []
         self.strangers = []  # of another datacenter
         self.futures = []
         self.foreign = []    # replies that do not answer the call that was next
-        self.resets = 0      # that clients made
-        self.longest_silence_s = 0.0
-        self.silence_ended = None
-        self._lock = threading.Lock()
-        self._last_success = None
+        self.refusals = collections.Counter()  # failed calls, by the reason
 
-    def drawn(self, slot, life, began, numbers, lasts):
-        """`lasts` is the caller's own for one connection, empty at first."""
+    def drawn(self, slot, life, began, numbers, last):
+        """`last`: the last earlier ID of the connection, or 0. Returns the last of `numbers`."""
         self.checker.record(life.index, numbers)
-        now = time.monotonic()
-        for ordered in by_worker(numbers) if life.reclaims else (numbers,):
-            key = worker_of(ordered[0]) if life.reclaims else None
-            if not (ordered[0] > lasts.get(key, 0) and is_increasing(ordered)):
-                self.disordered.append((life, lasts.get(key, 0), ordered))
-            lasts[key] = ordered[-1]
-        if any(number >> DATACENTER_SHIFT & DATACENTER_MASK != self.datacenter_id
-               for number in numbers):
+        if not (numbers[0] > last and is_increasing(numbers)):
+            self.disordered.append((life, last, numbers))
+        if any(number >> DATACENTER_SHIFT & DATACENTER_MASK != DATACENTER_ID for number in numbers):
             self.strangers.append((life, numbers))
         ahead_ms = (max(numbers) >> 22) + EPOCH_MS - time.time() * 1000
-        if ahead_ms > self.max_ahead_of_truth_ms:
+        if ahead_ms > MAX_AHEAD_MS:
             self.futures.append((life, numbers[-1], ahead_ms))
-        with self._lock:
-            if self._last_success is not None and now - self._last_success > self.longest_silence_s:
-                self.longest_silence_s = now - self._last_success
-                self.silence_ended = time.time()
-            self._last_success = now
-        slot.service.succeeded(began, now)
+        slot.asked_at = max(slot.asked_at, began)
+        return numbers[-1]
 
-    def failed(self, slot, life, began, why):
-        slot.service.failed(life, began, time.monotonic(), why)
-
-    def pause(self):
-        """Between two parts of a run, when nobody serves on purpose."""
-        with self._lock:
-            self._last_success = None
+    def failed(self, why):
+        self.refusals[why.partition(":")[0]] += 1

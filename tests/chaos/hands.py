@@ -2,8 +2,6 @@
 """Carries the faults of a schedule out, each in a thread of its own, and remembers what it did."""
 import collections
 import contextlib
-import datetime
-import json
 import shutil
 import signal
 import subprocess
@@ -12,21 +10,18 @@ import time
 
 import wire
 from checker import clock_text
-from cluster import PINNED_WORKER_ID
 from faults import ENSEMBLE, KINDS
 from harness import ENVIRONMENT, HANG_GUARD_S, SNOWFLAKECTL, wait_for
-from proxy import BOTH, CREATE, CREATE_2, WRITES
-from records import CLAIMS, NO_CREATION, Away, Records
+from proxy import BOTH
 
-NOTICED_S = 0.3    # a server looks at its clock ten times a second
 TOGETHER_S = 0.5   # that one who was taken over and who took it are seen side by side
-WRITE_LIMIT_S = 2  # within which a server with a short reservation writes
+BACKED_UP_S = 4    # time from a backup to the restore
+NAME_DELAY_S = 1.5
 ENDS = {"kill": signal.SIGKILL, "restart": signal.SIGTERM}
 QUARANTINE_TRIES = 3
-
-
-class Impossible(Exception):
-    """The fault met a cluster that has no such thing at the moment."""
+# Errors after which the command is repeated: the ensemble, which was restored a moment ago, is lost
+# again, or has not yet ended the sessions of servers that cannot reach it.
+AGAIN = ("the connection is lost", "of the servers live")
 
 
 class Hands:
@@ -40,11 +35,9 @@ class Hands:
         self.detach = detach
         self.quarantines = quarantines
         self.done = collections.Counter()       # by kind
-        self.impossible = collections.Counter()
         self.history = []                       # (seconds since the Unix epoch, text)
         self.taken = collections.Counter()      # of those that were taken over, by their absence
         self.errors = []                        # of the hands themselves
-        self._records = Records(ensemble) if ensemble else None
         self._backups = []                      # directories, the oldest first
         self._ensemble_lock = threading.Lock()
         self._stopped = threading.Event()
@@ -71,8 +64,6 @@ class Hands:
             self._starter.join()
         for thread in self._threads:
             thread.join()
-        if self._records:
-            self._records.close()
         for backup in self._backups:
             shutil.rmtree(backup, ignore_errors=True)
 
@@ -86,25 +77,17 @@ class Hands:
         return "\n".join(f"{clock_text(at)} {text}" for at, text in list(self.history))
 
     def _live_through(self, fault):
-        kind = KINDS[fault.kind]
         target = [] if fault.target == ENSEMBLE else [self.cluster.slots[fault.target]]
-        slots = self.cluster.slots if kind.of_ensemble else target
         self.note(f"begin {fault}")
-        troubles = [slot.service.begin(fault.kind, fault.interrupts(), kind.of_ensemble)
-                    for slot in slots]
         act = getattr(self, "_" + fault.kind.replace("-", "_"))
+        of_ensemble = KINDS[fault.kind].of_ensemble
         try:
-            with self._ensemble_lock if kind.of_ensemble else contextlib.nullcontext():
+            with self._ensemble_lock if of_ensemble else contextlib.nullcontext():
                 act(fault, *target)
             self.done[fault.kind] += 1
-        except (Impossible, Away) as reason:
-            self.impossible[fault.kind] += 1
-            self.note(f"not possible: {fault}: {reason}")
         except Exception as error:  # whatever it was: the run has failed, and says so
             self.errors.append(f"{fault}: {type(error).__name__}: {error}")
         finally:
-            for trouble in troubles:
-                trouble.ended = time.monotonic()
             self.note(f"end   {fault}")
 
     def _wait(self, fault):
@@ -124,21 +107,11 @@ class Hands:
         self._wait(fault)
         life.resume()
 
-    def _two_starts(self, fault, slot):
-        """Two servers at once, in one half of the cases both for the same worker ID; in the end
-        one is killed, the other ends in an orderly way."""
-        options = ("--worker-id", PINNED_WORKER_ID) if "same" in fault.variant else ()
-        with self._guest(f"guest-{fault.at_s:.3f}-1", options), \
-                self._guest(f"guest-{fault.at_s:.3f}-0", options, kill=True):
-            self._wait(fault)
-
     def _taken_over(self, fault, slot):
-        """Away in one of many ways, while another, whose clock is a little wrong, waits for its
-        worker ID and takes it as soon as it can."""
-        life = slot.life
-        worker_id = self._worker_id_of(life)
-        with self._guest(f"rival-{fault.at_s:.3f}", ("--worker-id", worker_id),
-                         kill=fault.amount_ms % 2 == 0, clock_ms=fault.amount_ms) as rival:
+        """Makes a server absent in one of many ways, while another waits for its worker ID and
+        claims it as soon as possible."""
+        life, worker_id = self._wait_worker_id(slot)
+        with self._guest(f"rival-{fault.at_s:.3f}", worker_id) as rival:
             try:
                 self._take_away(fault.variant, slot, life)
                 self._wait(fault)
@@ -149,108 +122,36 @@ class Hands:
                 self._stopped.wait(TOGETHER_S)
 
     @contextlib.contextmanager
-    def _guest(self, name, options, kill=False, clock_ms=0):
-        """One more server for some time, which then is killed or ends in an orderly way."""
-        guest = self.cluster.add(name, options, guest=True, clock_ms=clock_ms)
+    def _guest(self, name, worker_id):
+        """Runs one more server with that worker ID for some time, and stops it in order."""
+        guest = self.cluster.add(name, ("--worker-id", worker_id), guest=True)
         self.attach(guest)
         try:
             yield guest
         finally:
-            guest.close(kill)
+            guest.close()
             self.detach(guest)
             self.cluster.guests.remove(guest)
 
-    @staticmethod
-    def _worker_id_of(life):
-        try:
-            return life.worker_id()
-        except (AssertionError, IndexError, OSError, wire.Closed) as error:
-            raise Impossible("the server has no worker ID") from error
+    def _wait_worker_id(self, slot):
+        """Waits until the server has a worker ID. Returns (life, worker ID)."""
+        def read_worker_id():
+            life = slot.wait_life(0)
+            with contextlib.suppress(AssertionError, OSError, wire.Closed):
+                return life and (life, life.worker_id())
+            return None
+        return wait_for(read_worker_id, f"a worker ID of {slot.name}")
 
-    def _take_away(self, absence, slot, life):
+    @staticmethod
+    def _take_away(absence, slot, life):
         if absence == "stop":
             life.pause()
         elif absence == "freeze":
             slot.proxy.freeze()
-        elif absence == "kill":
-            slot.kill("taken-over")
-        elif absence == "restart":
-            slot.terminate()
-        else:
-            if absence != "cut":
-                self._lose(absence == "lose-reply", slot.proxy)
+        elif absence == "cut":
             slot.proxy.cut()
-
-    @staticmethod
-    def _lose(reply, proxy):
-        trap = proxy.lose_next_reply() if reply else proxy.lose_next_request()
-        try:
-            trap.wait(WRITE_LIMIT_S)
-        except AssertionError as error:
-            raise Impossible("the server wrote nothing in that time") from error
-
-    # faults of a clock
-
-    def _clock(self, fault, slot):
-        slot.clock.set_ms(fault.amount_ms)
-        self._wait(fault)
-        self._set_right(slot)
-
-    def _set_right(self, slot):
-        """Until the server must have noticed."""
-        slot.clock.set_ms(0)
-        self._stopped.wait(NOTICED_S)
-
-    def _kill_clock(self, fault, slot):
-        """Killed, and started again under a clock that was set meanwhile."""
-        slot.clock.set_ms(fault.amount_ms)
-        slot.kill("kill-clock")
-        self._wait(fault)
-        self._set_right(slot)
-
-    def _reclaim(self, fault, slot):
-        """Its clock is set back and its hand-back fails, so that it takes another worker ID and
-        leaves one behind that has its owner's name in it. That one must come free."""
-        life = slot.life
-        worker_id = self._worker_id_of(life)
-        record = self._records.reservation(worker_id)
-        owner = self._records.owner_of(worker_id)
-        if fault.variant == "refused":
-            self._records.refuse(record)
         else:
-            slot.proxy.lose_next_request(WRITES, -fault.amount_ms // 2)
-        try:
-            slot.clock.set_ms(fault.amount_ms)
-            self._await_other_worker_id(life, worker_id)
-        finally:
-            slot.proxy.heal()
-            if fault.variant == "refused":
-                self._records.allow(record)
-            self._set_right(slot)
-        self.taken[f"reclaim, {fault.variant}"] += 1
-        self._await_free(fault, life, worker_id, owner)
-
-    def _await_other_worker_id(self, life, worker_id):
-        def look():
-            with contextlib.suppress(Impossible):
-                return self._stopped.is_set() or self._worker_id_of(life) != worker_id
-
-        try:
-            wait_for(look, "another worker ID")
-        except AssertionError as error:
-            raise Impossible("the server has kept its worker ID") from error
-
-    def _await_free(self, fault, life, worker_id, owner):
-        """Until somebody else has it, for whom it had to be free, or who left it has it again."""
-        def look():
-            with contextlib.suppress(Away, Impossible):
-                if self._records.owner_of(worker_id) not in ("", owner) or \
-                        self._worker_id_of(life) == worker_id:
-                    return True
-            return self._stopped.is_set() or heir.wait_life(0)
-
-        with self._guest(f"heir-{fault.at_s:.3f}", ("--worker-id", worker_id)) as heir:
-            wait_for(look, f"worker ID {worker_id} to be free again")
+            slot.end_life("taken-over", ENDS[absence])
 
     # faults of the way to ZooKeeper
 
@@ -267,77 +168,24 @@ class Hands:
         self._wait(fault)
         slot.proxy.heal()
 
-    def _delay(self, fault, slot):
-        slot.proxy.delay(fault.amount_ms)
-        self._wait(fault)
-        slot.proxy.heal()
-
     def _names(self, fault, slot):
-        """Nobody knows where ZooKeeper is while the server has to find it again."""
+        """DNS lookups are faulty while the server must connect to ZooKeeper again. ZooKeeper is up
+        in the second half of that time."""
         how, what = fault.variant.split(", ")
-        self.cluster.names.trouble(slot.domain, how, fault.amount_ms / 1000)
+        self.cluster.names.trouble(slot.domain, how, NAME_DELAY_S)
         try:
             if what == "cut":
                 slot.proxy.cut()
             else:
                 slot.end_life("names", ENDS[what])
             self._stopped.wait(fault.duration_s / 2)
-            if fault.amount_ms % 2:  # there again, and not to be found
-                slot.proxy.heal()
+            slot.proxy.heal()
             self._stopped.wait(fault.duration_s / 2)
         finally:
             slot.proxy.heal()
             self.cluster.names.heal(slot.domain)
 
-    def _lose_reply(self, fault, slot):
-        trap = slot.proxy.lose_next_reply(WRITES, fault.amount_ms)
-        self._await_trap(trap, fault, slot)
-
-    def _lose_request(self, fault, slot):
-        trap = slot.proxy.lose_next_request(WRITES, fault.amount_ms)
-        self._await_trap(trap, fault, slot)
-
-    def _await_trap(self, trap, fault, slot):
-        """A server with a long reservation writes rarely: to make it, its claim is deleted."""
-        if not self.cluster.writes_often:
-            self._delete_claim(slot)
-        self._await_sprung(trap, fault, slot)
-
-    def _await_sprung(self, trap, fault, slot):
-        try:
-            trap.wait(fault.duration_s)
-            self._stopped.wait(fault.amount_ms / 1000)
-        except AssertionError as error:
-            raise Impossible("the server wrote nothing in that time") from error
-        finally:
-            slot.proxy.heal()
-
-    def _start_lossy(self, fault, slot):
-        """Killed; the reply to the first thing that the next process creates is lost."""
-        trap = slot.proxy.lose_next_reply((CREATE, CREATE_2), fault.amount_ms)
-        slot.kill("start-lossy")
-        self._await_sprung(trap, fault, slot)
-
     # faults of ZooKeeper
-
-    def _delete_claim(self, slot):
-        self._records.delete_claim_of(slot.life.server.pid)
-
-    def _claim_deleted(self, _, slot):
-        self._delete_claim(slot)
-
-    def _refused(self, fault, slot):
-        """May not write its record, or, as the next process, not even announce itself."""
-        what, _, meanwhile = fault.variant.partition(", ")
-        path, acl = (CLAIMS, NO_CREATION) if what == "claims" else \
-            (self._records.reservation(self._worker_id_of(slot.life)), None)
-        self._records.refuse(path, acl)
-        try:
-            if meanwhile:
-                slot.end_life("refused", ENDS[meanwhile])
-            self._wait(fault)
-        finally:
-            self._records.allow(path)
 
     def _leader_killed(self, fault):
         leader = self.ensemble.wait_leader()
@@ -345,13 +193,7 @@ class Hands:
         self._wait(fault)
         leader.restart()
 
-    def _quorum_short(self, fault):
-        self._lose_quorum(fault)
-
-    def _quorum_long(self, fault):
-        self._lose_quorum(fault)
-
-    def _lose_quorum(self, fault):
+    def _quorum_lost(self, fault):
         """The leader and another, killed, or stopped."""
         leader = self.ensemble.wait_leader()
         lost = [leader, next(node for node in self.ensemble.nodes if node is not leader)]
@@ -363,25 +205,31 @@ class Hands:
         self.ensemble.wait_serving()
 
     def _restored(self, fault, straggler):
-        """ZooKeeper forgets some seconds, while one server does not hear of it and serves on, and
-        another waits for its worker ID."""
-        backup = self._back_up(fault.variant)
-        self._stopped.wait(fault.amount_ms / 1000)
-        until = time.monotonic() + fault.duration_s - fault.amount_ms / 1000
-        worker_id = self._worker_id_of(straggler.life)
+        backup = self.back_up(fault.variant)
+        self._stopped.wait(BACKED_UP_S)
+        until = time.monotonic() + fault.duration_s - BACKED_UP_S
+        self.restore_with_straggler(straggler, backup,
+                                    lambda: self._stopped.wait(max(0, until - time.monotonic())))
+
+    def restore_with_straggler(self, straggler, backup, wait):
+        """Restores ZooKeeper while `straggler` does not notice that and keeps serving, and another
+        server waits for its worker ID."""
+        _, worker_id = self._wait_worker_id(straggler)
         self.cluster.bar_ways()
         try:
-            self._restore(backup)
+            self.ensemble.restore(backup)
+            if self.quarantines:
+                self._quarantine()
             self.cluster.unbar_ways(but=straggler.proxy)
-            with self._guest(f"rival-{fault.at_s:.3f}", ("--worker-id", worker_id)) as rival:
-                self._stopped.wait(until - time.monotonic())
+            with self._guest(f"rival-{len(self.history)}", worker_id) as rival:
+                wait()
                 self.taken["restored"] += rival.wait_life(0) is not None
                 self.cluster.unbar_ways()
                 self._stopped.wait(TOGETHER_S)
         finally:
             self.cluster.unbar_ways()
 
-    def _back_up(self, variant):
+    def back_up(self, variant):
         """The directory of one that was made now, or of the first."""
         if variant == "the oldest" and self._backups:
             return self._backups[0]
@@ -396,28 +244,14 @@ class Hands:
         self._backups.append(backup)
         return backup
 
-    def _restore(self, backup):
-        self._records.close()
-        try:
-            self.ensemble.restore(backup)
-        finally:
-            self._records.reconnect()
-        self._records.allow_all()
-        if self.quarantines:
-            self._quarantine()
-
     def _quarantine(self):
-        command = [SNOWFLAKECTL, "--zookeeper", self.ensemble.connect_string, "--json", "registry",
+        command = [SNOWFLAKECTL, "--zookeeper", self.ensemble.connect_string, "registry",
                    "quarantine", "--yes"]
         for _ in range(QUARANTINE_TRIES):
             done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True,
                                   timeout=HANG_GUARD_S)
             self.note(f"quarantine: {(done.stdout + done.stderr).strip().splitlines()[-1:]}")
-            if "the connection is lost" not in done.stderr:
-                break  # else an ensemble that has just come back is away again: say it again
+            if not any(words in done.stderr for words in AGAIN):
+                break
         if done.returncode != 0:
             raise AssertionError(f"snowflakectl ended with {done.returncode}: {done.stderr}")
-        floors = [datetime.datetime.fromisoformat(datacenter["floor"].replace("Z", "+00:00"))
-                  for datacenter in json.loads(done.stdout)]
-        left_s = max(floors).timestamp() - time.time()
-        self.cluster.quarantined_until = time.monotonic() + left_s

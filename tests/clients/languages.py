@@ -71,13 +71,10 @@ def _build(language, out):
                              f"ended with {done.returncode}:\n{done.stdout}{done.stderr}")
 
 
-def of_c(program):
-    return (BUILD / "tests" / "clients" / program,)
-
-
+C = ("/usr/bin/python3", RUNNERS / "c.py", BUILD / "tests" / "clients")
 LANGUAGES = [
-    Language("C client", "client", of_c("conformance-client")),
-    Language("C pool", "client/pool", of_c("conformance-pool")),
+    Language("C client", "client", (*C, "client")),
+    Language("C pool", "client/pool", (*C, "pool")),
     Language("Python", "clients/python", ("/usr/bin/python3", RUNNERS / "python.py"),
              packages=("python3", "python3-thrift")),
     Language("Node", "clients/node", ("node", RUNNERS / "node.js"), build="clients/node/install"),

@@ -4,7 +4,7 @@ and in strict binary, and meddles with them as faults.py has it:
 
     proxy = Proxy(server.address)
     proxy.meddle("late", times=1, ms=3000)  # the next one; without `times`, all until heal()
-    proxy.end_idle(); proxy.reset_idle()    # ends the connections of the moment
+    proxy.each_link(Link.end)               # ends all current connections; or Link.reset
 
 `hits` counts what it meddled with since the last meddle(). `spoilt` has the IDs in those replies,
 as ranges.
@@ -100,14 +100,8 @@ class Proxy:
             with self._lock:
                 self.held -= 1
 
-    def end_idle(self):
-        return self._each(Link.end)
-
-    def reset_idle(self):
-        return self._each(Link.reset)
-
-    def _each(self, what):
-        """Those that there were."""
+    def each_link(self, what):
+        """Calls `what` for each current connection, and returns the connections."""
         with self._lock:
             links = set(self._links)
         for link in links:
@@ -122,7 +116,7 @@ class Proxy:
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        self._each(Link.reset)
+        self.each_link(Link.reset)
 
     def _accept(self):
         with contextlib.suppress(OSError):  # closed

@@ -60,8 +60,8 @@ _ports = itertools.count(FIRST_PORT)
 
 
 def free_port():
-    """Where a server can listen, and again when it is started again: nobody gets such a port for a
-    connection, as they are below those that the kernel gives out."""
+    """Returns a port for a server, also after its restarts: it is below the ports that the kernel
+    assigns to connections."""
     while (port := next(_ports)) < FIRST_EPHEMERAL_PORT:
         with contextlib.suppress(OSError), socket.socket() as tried:
             tried.bind((HOST, port))

@@ -14,6 +14,7 @@ import time
 import places
 from checks import Ids, check_error, increases
 from harness import Parts
+from middle import Link
 from runner_process import HANG_S, Wrong, wait_until
 from scenarios import MOVED
 
@@ -25,6 +26,7 @@ TRIES = 100  # of a command that is repeated while something else goes on
 LOOKS = 20   # for a time in which nothing happens
 PREFETCHED = 1_000_000  # more IDs than a client prefetches
 OPTIONS = ("prefetch_ms", "max_age_ms")
+OF_PLACES = ("kill", "terminate", "start", "suspend", "resume")
 CALLS = ("get_id", "get_ids", "get_id_runs", "get_worker", "get_workers", "get_timestamp",
          "get_worker_id", "get_datacenter_id")
 
@@ -47,6 +49,8 @@ class Stage:
         self._known = []      # the servers that the client was given
         self._timeout_ms = PATIENT_MS
         self._awaited = {}    # by name of a server: the fault that must have happened to it
+        self._is_disturbed = False    # the last command began before the steps meanwhile ended
+        self._has_steps_left = False  # and it ended before them
         self._files = itertools.count()
 
     def play(self, prefetch, steps):
@@ -79,7 +83,11 @@ class Stage:
         return [problem for place in self._places.values() for problem in place.close()]
 
     def _do(self, what, told):
-        getattr(self, f"_do_{what}")(told or {})
+        if what in OF_PLACES:
+            for place in self._chosen(told):
+                getattr(place, what)()
+        else:
+            getattr(self, f"_do_{what}")(told or {})
 
     # The client
 
@@ -104,8 +112,7 @@ class Stage:
             raise Wrong(f"it does not open: {answer}")
 
     def _ask(self, what, **settings):
-        answer = self._runner.ask(do=what, **settings)
-        return self._supported(answer)
+        return self._supported(self._runner.ask(do=what, **settings))
 
     @staticmethod
     def _supported(answer):
@@ -121,6 +128,7 @@ class Stage:
         todo = itertools.cycle(steps) if told.get("loop") or "rounds" in told else iter(steps)
         done = 0
         for _ in range(TRIES):
+            self._is_disturbed = done < wanted
             self._runner.send(do=what, **settings())
             while not self._runner.has_answered():
                 step = next(todo, None)
@@ -129,7 +137,9 @@ class Stage:
                 for name, server in step.items():
                     self._do(name, server)
                 done += 1
-            yield self._supported(self._runner.answer())
+            answer = self._supported(self._runner.answer())
+            self._has_steps_left = done < wanted
+            yield answer
             if done >= wanted:
                 return
         raise Wrong(f"{done} of {wanted} steps were done while it ran {TRIES} times")
@@ -144,9 +154,10 @@ class Stage:
         for answer, workers in self._takes(told, lambda: wanted - taken % wanted):
             self._check_whose(workers, whose)
             taken += len(workers)
+            most += len(workers) * self._is_disturbed
             if "error" in told and self._has_failed(answer, told):
                 return
-            if taken == 0 or taken % wanted or "error" in answer:
+            if taken == 0 or taken % wanted or "error" in answer or self._has_steps_left:
                 continue
             if "error" not in told and (ends_by is None or (
                     workers[-1] in ends_by and (taken >= most or not self._unhit()))):
@@ -169,12 +180,14 @@ class Stage:
             yield answer, workers
 
     def _repeated(self, told, what, settings):
-        """Yields (answer, when it was asked for) until HANG_S have passed."""
+        """Yields (answer, time of the command) until HANG_S have passed. The steps meanwhile run
+        once."""
         ends_at = time.monotonic() + HANG_S
         while time.monotonic() < ends_at:
             began_ms = time.time() * 1000
             for answer in self._during(told, what, settings):
                 yield answer, began_ms
+            told = {**told, "meanwhile": ()}
         raise Wrong(f"it goes on like this for {HANG_S} s")
 
     def _do_next_ids(self, told):
@@ -303,25 +316,6 @@ class Stage:
     def _proxied(self):
         return [place for place in self._places.values() if place.proxy]
 
-    def _each(self, told, action):
-        for place in self._chosen(told):
-            action(place)
-
-    def _do_kill(self, told):
-        self._each(told, lambda place: place.kill())
-
-    def _do_terminate(self, told):
-        self._each(told, lambda place: place.terminate())
-
-    def _do_start(self, told):
-        self._each(told, lambda place: place.start())
-
-    def _do_suspend(self, told):
-        self._each(told, lambda place: place.suspend())
-
-    def _do_resume(self, told):
-        self._each(told, lambda place: place.resume())
-
     def _do_meddle(self, told):
         told = dict(told)
         place, = self._chosen(told.pop("server"))
@@ -351,14 +345,14 @@ class Stage:
             wait_until(lambda: place.proxy.held == 0, "no call is held")
 
     def _do_end_idle(self, told):
-        self._break_idle(told, "end_idle")
+        self._break_idle(told, Link.end)
 
     def _do_reset_idle(self, told):
-        self._break_idle(told, "reset_idle")
+        self._break_idle(told, Link.reset)
 
-    def _break_idle(self, told, how):
+    def _break_idle(self, told, end):
         for place in self._chosen(told):
-            broken = getattr(place.proxy, how)()
+            broken = place.proxy.each_link(end)
             if not broken:
                 raise Wrong(f"no connection to {place.name} to be broken")
             wait_until(lambda: place.proxy.are_over(broken), "the connections end")

@@ -14,7 +14,7 @@ import unittest
 
 import yaml
 
-from harness import wait_for
+from harness import HANG_GUARD_S, wait_for
 from kubernetes_bases import kustomize
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -23,7 +23,6 @@ BASE = "docker.io/library/debian:12-slim"
 IMAGE = "localhost/snowflaked"
 MOST_IMAGE_BYTES = 40_000_000
 USER = 7609
-READY_S = 20
 # what runc can set in a container of a test
 LIMITS = ("--ulimit=nofile=1024:1024", "--ulimit=nproc=1024:1024")
 STORE = pathlib.Path(os.environ.get("SNOWFLAKE_TEST_BUILDS", ROOT / "build-tests")) / "containers"
@@ -137,7 +136,7 @@ class Lives(unittest.TestCase):
                 podman("healthcheck", "run", name)
                 return True
             return False
-        wait_for(is_healthy, READY_S, f"{name} to be healthy")
+        wait_for(is_healthy, f"{name} to be healthy")
 
     def ids(self, name):
         return [int(line) for line in
@@ -158,7 +157,7 @@ class Lives(unittest.TestCase):
     def test_a_stop_is_in_order(self):
         with self.server("--worker-id=1") as name:
             self.ids(name)
-            podman("stop", "--time=20", name)
+            podman("stop", f"--time={HANG_GUARD_S}", name)
             [container] = json.loads(podman("inspect", name))
             self.assertEqual(container["State"]["ExitCode"], 0)
             # podman keeps the server's standard error apart
@@ -210,7 +209,7 @@ class Pod(unittest.TestCase):
         ports = {port["name"]: port["containerPort"] for port in self.spec["ports"]}
         get = self.spec[kind]["httpGet"]
         script = ("import sys, http.client; c = http.client.HTTPConnection('127.0.0.1',"
-                  " int(sys.argv[1]), timeout=3); c.request('GET', sys.argv[2]);"
+                  f" int(sys.argv[1]), timeout={HANG_GUARD_S}); c.request('GET', sys.argv[2]);"
                   " print(c.getresponse().status)")
         with contextlib.suppress(AssertionError):  # nobody listens yet, or any more
             return int(run("nsenter", "--target", self.pid, "--net", "/usr/bin/python3", "-c",
@@ -218,7 +217,7 @@ class Pod(unittest.TestCase):
         return None
 
     def wait_probe(self, kind, status):
-        wait_for(lambda: self.probe(kind) == status, READY_S, f"{kind} to be {status}")
+        wait_for(lambda: self.probe(kind) == status, f"{kind} to be {status}")
 
     def test_its_life_as_the_probes_see_it(self):
         self.start()

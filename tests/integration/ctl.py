@@ -13,7 +13,7 @@ import uuid
 from harness import (CTL_ENVIRONMENT, ELSEWHERE, ENVIRONMENT, HANG_GUARD_S, SNOWFLAKECTL,
                      ServerTest, wait_for)
 from znodes import Registry
-from zookeeper_case import new_root, shared_zookeeper
+from zookeeper_case import ZooKeeperClients, new_root, shared_zookeeper
 
 FAR = 600
 
@@ -78,17 +78,18 @@ class CtlTest(unittest.TestCase):
             self.assertIn(word, lines[0])
 
 
-class RegistryTest(CtlTest, ServerTest):
+class RegistryTest(ZooKeeperClients, CtlTest, ServerTest):
     """A test with a root of its own in the ZooKeeper that all tests share."""
+    has_layout = False  # at the beginning
 
     def setUp(self):
         super().setUp()
         self.zookeeper = shared_zookeeper()
-        self.kazoo = self.zookeeper.client()
-        self.addCleanup(self.kazoo.close)
-        self.addCleanup(self.kazoo.stop)
+        self.kazoo = self.client()
         self.registry = Registry(self.kazoo, new_root())
         self.hosts = self.zookeeper.connect_string + self.registry.root
+        if self.has_layout:
+            self.registry.make_layout()
 
     def ctl(self, *arguments, **settings):
         return run("--zookeeper", self.hosts, *arguments, **settings)
@@ -100,7 +101,7 @@ class RegistryTest(CtlTest, ServerTest):
         """A real server on the file registry, which knows nothing of ZooKeeper."""
         server = self.launch("--state-directory", self.directory / str(uuid.uuid4()),
                              *options).wait_ready()
-        return server, "%s:%d" % server.address, server.call("get_worker").nonce
+        return server, server.name, server.call("get_worker").nonce
 
 
 def has_signal(process, which, number):
@@ -169,8 +170,7 @@ class Lines:
 
 
 def bench_command(server, *arguments):
-    host, port = server.address
-    return [SNOWFLAKECTL, "--server", f"{host}:{port}", "bench", *map(str, arguments)]
+    return [SNOWFLAKECTL, "--server", server.name, "bench", *map(str, arguments)]
 
 
 def execute(*arguments, **settings):

@@ -24,5 +24,13 @@ class FakeClock:
         new.write_text(f"{self.offset_ms / 1000:+.3f}\n")
         new.rename(self.path)
 
+    def freeze(self):
+        """Stops the clock. Returns the time that it shows from now on."""
+        now_s = int(time.time())
+        new = self.path.with_suffix(".new")
+        new.write_text(time.strftime("%Y-%m-%d %H:%M:%S\n", time.gmtime(now_s)))
+        new.rename(self.path)
+        return now_s * 1000
+
     def now_ms(self):
         return time.time() * 1000 + self.offset_ms

@@ -145,6 +145,6 @@ class Counting(Told):
         super().__init__(**fields)
 
     def get_counters(self):
-        ids = int((time.monotonic() - self.began) * self.ids_per_s)
-        return {"ids_generated": ids, "calls": ids // 10, "connections_ended": 5,
+        calls = int((time.monotonic() - self.began) * self.ids_per_s / 10)
+        return {"ids_generated": 10 * calls, "calls": calls, "connections_ended": 5,
                 "connections_accepted": 5 + self.connections}

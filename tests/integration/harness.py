@@ -39,6 +39,7 @@ ELSEWHERE = os.environ.get("SNOWFLAKE_SERVER")
 EPOCH_MS = 1288834974657
 LOOK_EVERY_S = 0.005
 HANG_GUARD_S = 300
+LOG_PIPE_BYTES = 1 << 19  # a server drops log lines that a busy reader leaves no room for
 LONG_WAIT_MS = 60000
 CLONE_NEWNS = 0x00020000
 PIDFD_GETFD = 438  # sys/syscall.h
@@ -111,6 +112,19 @@ def wait_for(condition, what="the condition"):
     return result
 
 
+def run_together(*functions):
+    """Calls each in a thread of its own, and waits for all of them."""
+    threads = [threading.Thread(target=function) for function in functions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def is_increasing(numbers):
+    return all(a < b for a, b in zip(numbers, numbers[1:]))
+
+
 class Parts(NamedTuple):
     """An ID of the default layout, taken apart."""
     time_ms: int
@@ -165,7 +179,7 @@ class Server:
             self.command, env={**ENVIRONMENT, **(environment or {})}, stdin=told, stdout=told,
             stderr=subprocess.PIPE, text=True, errors="replace",
             user=user, group=user, extra_groups=[] if user else None, cwd="/",
-            pass_fds=inherits)
+            pass_fds=inherits, pipesize=LOG_PIPE_BYTES)
         threading.Thread(target=self._read_log, daemon=True).start()
 
     def _read_log(self):
@@ -195,6 +209,11 @@ class Server:
         return self.addresses[0]
 
     @property
+    def name(self):
+        """HOST:PORT, or unix:PATH."""
+        return self.address if isinstance(self.address, str) else "%s:%d" % self.address
+
+    @property
     def admin_address(self):
         """Where it answers over HTTP."""
         return split_address(self.wait_event("admin-listening").fields["address"])
@@ -207,6 +226,9 @@ class Server:
         """The first event of that name with those fields, or None."""
         return next((event for event in list(self.events) if event.name == name
                      and fields.items() <= event.fields.items()), None)
+
+    def count_events(self, name):
+        return sum(event.name == name for event in list(self.events))
 
     def wait_event(self, name, **fields):
         with self._changed:
@@ -242,10 +264,24 @@ class Server:
         self.process.terminate()
         return self.wait_end()
 
+    def begin_stop(self):
+        """Sends SIGTERM, and returns the event once the server has logged that it stops."""
+        self.expect_end = True
+        self.process.terminate()
+        return self.wait_event("stopping")
+
     def kill(self):
         self.expect_end = True
         self.process.kill()
         self.wait_end()
+
+    def pause(self):
+        """Holds the process (SIGSTOP) until resume() or the end of the test."""
+        self.send_signal(signal.SIGSTOP)
+        wait_for(lambda: self.state() == "T", what="the server to be stopped")
+
+    def resume(self):
+        self.send_signal(signal.SIGCONT)
 
     def check(self):
         """Ends the process if it still runs and says what was wrong with it, or None."""
@@ -346,6 +382,13 @@ class ServerTest(unittest.TestCase):
     def _hold_to_account(self, server):
         if problem := server.check():
             self.fail(f"{' '.join(server.command)}\n{problem}")
+
+    def hang_up(self, server, event):
+        """Sends SIGHUP. Returns the fields of the event that reports the result."""
+        said = server.count_events(event)
+        server.send_signal(signal.SIGHUP)
+        return wait_for(lambda: [each for each in list(server.events)
+                                 if each.name == event][said:], what=event)[-1].fields
 
     def occupy(self, server):
         """Gives a server that is SLOW calls for the next 30 seconds, on a connection that lasts as

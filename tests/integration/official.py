@@ -253,7 +253,8 @@ def _java(contract):
     sources = [CLIENTS / "Client.java", *generated]
     classes = _compiled(
         "java", sources, _run(["javac", "-version"]) + version_of("libthrift-java"),
-        lambda path: _run(["javac", "-nowarn", "-cp", jars, "-d", path, *sources]))
+        lambda path: _run(["javac", "-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC", "-nowarn",
+                           "-cp", jars, "-d", path, *sources]))
     return ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", f"{classes}:{jars}",
             "Client", f"com.twitter.service.snowflake.gen.{SERVICES[contract]}"]
 

@@ -13,7 +13,7 @@ What it can do, each for the connections of the moment and those to come, until 
     freeze(*directions)           accept and forward nothing; heal() delivers what was held back
     delay(ms, *directions)        deliver everything that much later
     admit(number)                 let in as many of those that connect from now on, also after a
-                                  cut, and reset the others
+                                  cut, and reset the others, which `turned_away` counts
     lie(opcode, body)             put `body` into the replies to requests of that kind
 
 thaw() takes back freeze alone, and delivers what was held back. bar() is a cut that heal() does not
@@ -22,22 +22,16 @@ take back: unbar() does.
 What it can do once, for whoever is connected at that time. Connections made later pass:
 
     reset()                       reset the connections
-    lose_next_reply(opcodes)      let the next request of that kind through, swallow its reply and
-                                  all behind it, then reset: the write was done, nobody heard
-    lose_next_request(opcodes)    swallow the next request of that kind and all behind it, then
-                                  reset: the write was not done
     hold_next_reply(opcodes)      let the next request of that kind through, and freeze TO_CLIENT
                                   before its reply, until thaw() or heal()
 
 What it can do to requests of some kind until heal():
 
     answer(error, opcodes, about) answer those that have `about` in them with that error code;
-                                  ZooKeeper never sees them. Not for transactions
+                                  ZooKeeper never sees them. Transactions are not supported
 
-With skip=N the next N requests of that kind are let off.
-The last three return a Trap: wait() returns once the reply, or the request, was swallowed, or the
-replies are frozen. ZooKeeper has done the write in the first case, never will in the second, and
-is about to in the third. Directions are TO_SERVER and TO_CLIENT; none named means both. `requests`
+hold_next_reply() returns a Trap. Its wait() returns once the replies are frozen and the request is
+on its way to ZooKeeper. Directions are TO_SERVER and TO_CLIENT; the default is both. `requests`
 counts what was forwarded, by opcode; `held_back` what has come from ZooKeeper and is not.
 
 The proxy is a thread of its own; every method may be called from any thread and returns when what
@@ -53,9 +47,8 @@ import threading
 from harness import HANG_GUARD_S, split_address
 from zookeeper import HOST, free_port
 
-CREATE, DELETE, EXISTS, GET_DATA, SET_DATA, SET_ACL = 1, 2, 3, 4, 5, 7
-GET_CHILDREN, GET_CHILDREN_2, MULTI, CREATE_2 = 8, 12, 14, 15
-WRITES = frozenset((CREATE, DELETE, SET_DATA, MULTI, CREATE_2))
+EXISTS, GET_DATA, SET_DATA, SET_ACL = 3, 4, 5, 7
+GET_CHILDREN, GET_CHILDREN_2, CREATE_2 = 8, 12, 15
 
 TO_SERVER, TO_CLIENT = "to_server", "to_client"
 BOTH = (TO_SERVER, TO_CLIENT)
@@ -64,34 +57,18 @@ LONGEST_FRAME = 1 << 24  # four letters of an admin word make a larger number th
 
 
 class Trap:
-    """Waits for one request of certain opcodes. `opcode` is that of the one it caught."""
+    """Waits for one request of certain opcodes."""
 
-    def __init__(self, opcodes, on_reply, cut_after_ms=0, skip=0, holds=False):
+    def __init__(self, opcodes):
         self.opcodes = frozenset([opcodes] if isinstance(opcodes, int) else opcodes)
-        self.on_reply = on_reply
-        self.cut_after_ms = cut_after_ms
-        self.skip = skip
-        self.holds = holds
-        self.opcode = None
         self._sprung = threading.Event()
-
-    def catches(self, opcode):
-        """Whether this request is the one. Counts those that are let off."""
-        if opcode not in self.opcodes:
-            return False
-        self.skip -= 1
-        return self.skip < 0
 
     def spring(self):
         self._sprung.set()
 
-    def is_set(self):
-        return self._sprung.is_set()
-
-    def wait(self, limit_s=HANG_GUARD_S):
-        if not self._sprung.wait(limit_s):
-            raise AssertionError(f"no request of {set(self.opcodes)} within {limit_s} s")
-        return self.opcode
+    def wait(self):
+        if not self._sprung.wait(HANG_GUARD_S):
+            raise AssertionError(f"no request of {set(self.opcodes)} within {HANG_GUARD_S} s")
 
 
 class Proxy:
@@ -106,6 +83,7 @@ class Proxy:
         self._links = set()
         self._refuses = set()
         self._admitted = None  # how many more; None: all
+        self.turned_away = 0
         self.lies = {}         # opcode: body
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -236,14 +214,10 @@ class Proxy:
         self._open_gates()
         await self._let_in(CUT)
 
-    def lose_next_reply(self, opcodes=WRITES, cut_after_ms=0, skip=0):
-        return self._do(self._arm, Trap(opcodes, True, cut_after_ms, skip))
-
-    def lose_next_request(self, opcodes=WRITES, cut_after_ms=0, skip=0):
-        return self._do(self._arm, Trap(opcodes, False, cut_after_ms, skip))
-
-    def hold_next_reply(self, opcodes=WRITES, skip=0):
-        return self._do(self._arm, Trap(opcodes, True, skip=skip, holds=True))
+    def hold_next_reply(self, opcodes):
+        trap = Trap(opcodes)
+        self._do(self._traps.append, trap)
+        return trap
 
     def answer(self, error, opcodes, about):
         opcodes = frozenset([opcodes] if isinstance(opcodes, int) else opcodes)
@@ -254,21 +228,18 @@ class Proxy:
         return next((error for error, opcodes, about in self._errors
                      if opcode in opcodes and about in frame), None)
 
-    def _arm(self, trap):
-        self._traps.append(trap)
-        return trap
-
-    def take_trap(self, opcode):
-        """The trap that this request falls into, or None. In the proxy's thread."""
-        trap = next((trap for trap in self._traps if trap.catches(opcode)), None)
+    def spring_trap(self, opcode):
+        """Freezes the replies if this request matches a trap. Runs in the proxy's thread."""
+        trap = next((trap for trap in self._traps if opcode in trap.opcodes), None)
         if trap:
             self._traps.remove(trap)
-            trap.opcode = opcode
-        return trap
+            self.gates[TO_CLIENT].clear()
+            trap.spring()
 
     async def serve(self, target, reader, writer):
         """One client, from its connect to its end."""
         if self._admitted == 0:
+            self.turned_away += 1
             _reset(writer)
             return
         if self._admitted is not None:
@@ -328,8 +299,6 @@ class _Link:
     def __init__(self, proxy, reader, writer, target_reader, target_writer):
         self._proxy = proxy
         self._ends = {TO_SERVER: (reader, target_writer), TO_CLIENT: (target_reader, writer)}
-        self._swallows = dict.fromkeys(BOTH, False)
-        self._awaited = {}  # xid of a request whose reply is to be lost: its trap
         self._replies = {}  # xid of a request that was replaced: what follows its reply's header
         self._greeted = dict.fromkeys(BOTH, False)
         self._lies = {}     # xid of a request that is answered with a lie: its body
@@ -356,10 +325,6 @@ class _Link:
     def reset(self):
         for _, writer in self._ends.values():
             _reset(writer)
-
-    def swallow(self, direction, cut_after_ms):
-        self._swallows[direction] = True
-        asyncio.get_running_loop().call_later(cut_after_ms / 1000, self.reset)
 
     async def _pump(self, direction):
         """Takes frames in as they come (an admin word is none: then bytes) and gives them out when
@@ -403,9 +368,8 @@ class _Link:
             data = self._alter(direction, data)
             self._inspect(direction, data)
             data = self._exchange(direction, data)
-            if not self._swallows[direction]:
-                writer.write(data)
-                await writer.drain()
+            writer.write(data)
+            await writer.drain()
             self.held_back -= direction == TO_CLIENT
 
     def _alter(self, direction, frame):
@@ -425,22 +389,9 @@ class _Link:
         if not self._greeted[direction] or len(frame) < 12:
             self._greeted[direction] = True
             return
-        xid, opcode = struct.unpack(">ii", frame[4:12])
         if direction == TO_SERVER:
-            self._inspect_request(xid, opcode)
-        elif xid in self._awaited:
-            self._catch(self._awaited.pop(xid), TO_CLIENT)
-
-    def _inspect_request(self, xid, opcode):
-        trap = None if self._swallows[TO_SERVER] else self._proxy.take_trap(opcode)
-        if trap and trap.holds:
-            self._proxy.gates[TO_CLIENT].clear()
-            trap.spring()
-        elif trap and trap.on_reply:
-            self._awaited[xid] = trap
-        elif trap:
-            self._catch(trap, TO_SERVER)
-        if not self._swallows[TO_SERVER]:
+            opcode, = struct.unpack(">i", frame[8:12])
+            self._proxy.spring_trap(opcode)
             self._proxy.requests[opcode] += 1
 
     def _exchange(self, direction, frame):
@@ -458,10 +409,6 @@ class _Link:
         if xid in self._replies:
             return _framed(frame[4:16] + self._replies.pop(xid))
         return frame
-
-    def _catch(self, trap, direction):
-        self.swallow(direction, trap.cut_after_ms)
-        trap.spring()
 
 
 def _framed(body):

@@ -3,12 +3,12 @@
 import http.client
 import os
 import socket
-import threading
 import time
 
 import audit
 from admin import DRAWING, JSON, LISTEN, OTHERS, TEXT, Admin
-from harness import Parts, ServerTest, dead_address, scaled, wait_for
+from harness import (HANG_GUARD_S, Parts, ServerTest, dead_address, run_together, scaled,
+                     wait_for)
 from wire import STRICT
 
 NAMES_OF_2010 = {"ids_generated", "ids_generated_good", "exceptions", "scribe_enqueue_failures"}
@@ -205,7 +205,6 @@ class Ids(AdminTest):
         self.assertEqual(len(entries), 102)
 
     def test_none_is_issued_twice(self):
-        """By Thrift and over HTTP at the same time, single ones and batches."""
         self.serve("--threads", 2)
         rounds = scaled(200, 20)
         numbers = [[] for _ in range(4)]
@@ -224,14 +223,9 @@ class Ids(AdminTest):
                 mine.extend(map(int, self.admin.ask(path, connection=connection).text.split()))
             connection.close()
 
-        threads = [threading.Thread(target=call, args=numbers[:1]),
-                   threading.Thread(target=call_many, args=numbers[1:2]),
-                   threading.Thread(target=ask, args=(numbers[2], "/id?agent=http")),
-                   threading.Thread(target=ask, args=(numbers[3], "/ids?agent=http&n=100"))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        run_together(lambda: call(numbers[0]), lambda: call_many(numbers[1]),
+                     lambda: ask(numbers[2], "/id?agent=http"),
+                     lambda: ask(numbers[3], "/ids?agent=http&n=100"))
         self.assertEqual([len(mine) for mine in numbers],
                          [rounds, 100 * rounds, rounds, 100 * rounds])
         for mine in numbers:
@@ -263,7 +257,8 @@ class Listening(AdminTest):
                                 ("localhost:0", "127.0.0.1")):
             with self.subTest(listen):
                 server = self.start("--admin-listen", listen)
-                connection = http.client.HTTPConnection(connect, server.admin_address[1], 10)
+                connection = http.client.HTTPConnection(connect, server.admin_address[1],
+                                                        HANG_GUARD_S)
                 connection.request("GET", "/readyz")
                 self.assertEqual(connection.getresponse().status, 200)
                 connection.close()
@@ -292,7 +287,6 @@ class Listening(AdminTest):
                 self.assert_refused(server, 2, "--admin-listen: ", address)
 
     def test_a_page_stays_connected(self):
-        """Each request of a page that looks again and again is on the same connection."""
         self.serve()
         connection = self.admin.connect()
         connection.connect()
@@ -304,7 +298,6 @@ class Listening(AdminTest):
         connection.close()
 
     def test_it_ends_with_the_server(self):
-        """Those who are connected see the end, not a reset."""
         self.serve()
         with self.admin.socket() as idle:
             self.assertEqual(self.server.terminate(), 0)

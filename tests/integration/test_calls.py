@@ -96,12 +96,6 @@ class Calls(SharedServerTest):
         self.assertLess(len(message), 500)
         self.assertIn(r"\x1b", message)
 
-    def test_a_name_with_a_nul_is_unknown(self):
-        self.connection.send(STRICT.call("get_id\0zz", "a"))
-        reply = self.connection.reply(STRICT)
-        self.assertEqual((reply.kind, reply.value.type), (EXCEPTION, 1))
-        self.assertGreater(self.call("get_id", "a").success, 0)
-
     def test_unknown_methods(self):
         for method in ("nope", "get_id2", "get_i", "GET_ID", "get_ids2", "scribe", "x" * 64):
             with self.subTest(method):

@@ -63,7 +63,6 @@ class Clients(ClientTest, SharedServerTest):
                               for parts in map(Parts.of, numbers)}, {(DATACENTER_ID, WORKER_ID)})
 
     def test_a_hundred_thousand_ids_over_each_form(self):
-        """By Python, one call an ID; three forms at a time, and no ID twice among any of them."""
         client = official.PYTHON[official.IDL_LATER]
         forms = [form for form in client.forms if "accelerated" not in form.protocol]
         count = scaled(100_000, 1000)
@@ -107,7 +106,6 @@ class Clients(ClientTest, SharedServerTest):
         self.over_every_form(official.LATER, self.server.address, check)
 
     def assert_describes(self, session):
-        """What the server says of itself is what the tests' own client hears."""
         before = self.server.call("get_worker")
         worker, = session.call("get_worker")
         worker, after = fields_of(worker), self.server.call("get_worker")

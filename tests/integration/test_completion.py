@@ -174,7 +174,6 @@ class Completion(CtlTest):
         self.check("snowflakectl help ", commands())
 
     def test_options(self):
-        """All, of each command, and none of another one."""
         self.check("snowflaked --", options_in(help_of("snowflaked"))[0])
         self.check("snowflakectl --", options_in(help_of("snowflakectl"))[0])
         for command in commands():

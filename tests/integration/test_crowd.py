@@ -101,7 +101,6 @@ class Spread(ServerTest):
         self.served_beside(server, 1, newcomers, 3)
 
     def test_each_loop_hears_of_a_reservation(self):
-        """That its calls waited for, once the server was idle."""
         server = self.start("--threads", 2, "--max-wait", LONG_WAIT_MS)
         connections = [self.connect(server) for _ in range(2)]
         for connection in connections:
@@ -115,8 +114,8 @@ class Full(ServerTest):
         self.state = self.directory / f"state-{len(list(self.directory.iterdir()))}"
         return super().start(*options, **settings)
 
-    def test_who_is_not_idle_makes_no_room(self):
-        """A call may wait for so long here that no silence counts as idle."""
+    def test_connections_that_are_not_idle_stay(self):
+        """Calls can wait for so long here that no connection counts as idle."""
         for size in (20, 110):
             crowd = Crowd(self, self.start("--max-connections", size, "--max-wait", LONG_WAIT_MS),
                           size)
@@ -125,7 +124,7 @@ class Full(ServerTest):
             self.assert_refusal_told(crowd.server, f"{size} connections", size)
             self.assertEqual(crowd.closed(), 0)
 
-    def test_room_is_made_by_those_who_are_idle(self):
+    def test_idle_connections_make_room(self):
         crowds = one, two, rush = [
             Crowd(self, self.start("--threads", threads, "--max-connections", size), size)
             for threads, size in ((1, 20), (2, 20), (2, 110))]
@@ -143,7 +142,6 @@ class Full(ServerTest):
             crowd.call()
 
     def assert_refusal_told(self, server, words, connections):
-        """By one line in all, at that."""
         event = server.wait_event("connection-refused")
         self.assertEqual(event.level, "error")
         self.assertIn(words, event.fields["reason"])
@@ -154,7 +152,7 @@ class Full(ServerTest):
         self.assertEqual(sum(event.name == "connection-refused" for event in server.events), 1)
 
     def assert_room_is_made(self, crowd):
-        """The last newcomer has gone again, or will have in a moment, and leaves its place."""
+        """The last client disconnects, now or soon, and frees its connection."""
         before = crowd.counters()
         with contextlib.ExitStack() as stack:
             newcomers = [stack.enter_context(crowd.server.connect(source=ELSEWHERE))
@@ -170,7 +168,6 @@ class Full(ServerTest):
         self.assertTrue(event.fields["peer"].startswith(HERE + ":"))
 
     def assert_room_for_many(self, crowd, count):
-        """More at once than may be on their way out."""
         before = crowd.counters()["closed_for_room"]
         with contextlib.ExitStack() as stack:
             newcomers = [stack.enter_context(crowd.server.connect(source=THERE))
@@ -202,16 +199,6 @@ class Full(ServerTest):
                     "connections_refused"], 5)
                 held.pop().close()
                 wait_for(lambda s=server: is_served(s, HERE), what="room for one more")
-
-    def test_one_address_by_both_families(self):
-        """A client that comes by IPv4 to a socket for both is the same as to one for IPv4."""
-        server = self.start("--max-connections-per-address", 2, listen="*:0")
-        server.addresses[0] = (HERE, server.addresses[0][1])
-        with server.connect() as first, server.connect() as second:
-            for connection in (first, second):
-                connection.call(STRICT, "get_id", "a")
-            self.assertFalse(is_served(server, HERE))
-            self.assertEqual(server.wait_event("address-refused").fields["address"], HERE)
 
 
 @unittest.skipIf(SANITIZED, "memory of a sanitizer build is its own")

@@ -96,7 +96,6 @@ class Listing(AuditTest):
         self.assertEqual(self.ids(first, self.file("second", "\n", line(3), "\n")), [1, 2, 3])
 
     def test_lines_that_are_damaged(self):
-        """Each is named; the others are shown."""
         good, cut = line(7).strip(), line(7)[:-5]
         first = self.file("first", "\n", line(1), f"{cut}\n", " ", line(2), line(3), cut)
         second = self.file("second", f"{good}\r\n", f"{good}{good}\n", line(-1), gap(0), "A" * 4097,
@@ -123,7 +122,6 @@ class Listing(AuditTest):
                          {"error": 'standard input:1: damaged, not base64: "x"', "kind": "failed"})
 
     def test_a_line_that_does_not_end(self):
-        """It is named at once, and takes no memory."""
         with open("/dev/zero", "rb") as zeros:
             process = self.start("audit", "-", stdin=zeros)
             self.assertIn("standard input:1: damaged, longer than 4096 bytes",
@@ -187,7 +185,6 @@ class Listing(AuditTest):
                 self.assertEqual(self.ids("--layout", layout, *options, text=text),
                                  [tick << 34 for tick in ticks])
 
-
     def test_an_id_of_another_layout(self):
         text = line((1 << 53) - 1) + line(1 << 53)
         entries = self.objects("--layout", "js-safe", text=text)
@@ -225,7 +222,6 @@ class Misuse(AuditTest):
                         self.assertEqual(done.stdout, "")
 
     def test_files(self):
-        """Nothing is begun if one of them cannot be read."""
         good, closed = self.file("good", line(1)), self.file("closed", line(2))
         closed.chmod(0)
         self.directory.chmod(0o755)
@@ -280,12 +276,6 @@ class Duplicates(AuditTest):
                     done = self.audit(*options, path, stdout=output)
                 self.assertEqual((done.returncode, done.stderr), (status, ""))
 
-    def test_none(self):
-        done = self.audit("--duplicates", text=line(1) + line(2) + line(1))
-        self.assertEqual(self.assert_ok(done), SUMMARY.format(3, 1, 2, 0) + "\n")
-        self.assertEqual(self.assert_ok(self.audit("--duplicates", text="")),
-                         SUMMARY.format(0, 0, 0, 0) + "\n")
-
     def test_json(self):
         path = self.file("log", line(1), line(2), line(1, "web", 2))
         done = self.audit("--duplicates", "--json", path)
@@ -296,18 +286,19 @@ class Duplicates(AuditTest):
         done = self.audit("--duplicates", "--json", text=line(1))
         self.assertEqual((done.returncode, json.loads(done.stdout)), (0, []))
 
-    def test_damage(self):
-        """What is not damaged is compared."""
+    def test_none_and_damage(self):
+        """Undamaged lines are compared if their time is in the range."""
+        late = line(at(EPOCH_MS + 1)) * 2 + line(at(EPOCH_MS + 1), "b") + line(at(EPOCH_MS + 2))
+        for text, options, status, *counts in (
+                (line(1) + line(2) + line(1), (), 0, 3, 1, 2, 0), ("", (), 0, 0, 0, 0, 0),
+                (late, ("--from", EPOCH_MS + 2), 0, 1, 0, 1, 0),
+                (line(1) + "x\n", (), 1, 1, 0, 1, 0)):
+            with self.subTest(text, options=options):
+                done = self.audit("--duplicates", *options, text=text)
+                self.assertEqual((done.returncode, done.stdout),
+                                 (status, SUMMARY.format(*counts) + "\n"))
         done = self.audit("--duplicates", text=line(1) + "x\n" + line(1, "web", 2))
         self.assertEqual((done.returncode, len(done.stdout.splitlines())), (1, 4))
-        done = self.audit("--duplicates", text=line(1) + "x\n")
-        self.assertEqual(done.returncode, 1)
-        self.assertEqual(done.stdout, SUMMARY.format(1, 0, 1, 0) + "\n")
-
-    def test_in_a_time(self):
-        text = line(at(EPOCH_MS + 1)) * 2 + line(at(EPOCH_MS + 1), "b") + line(at(EPOCH_MS + 2))
-        done = self.audit("--duplicates", "--from", EPOCH_MS + 2, text=text)
-        self.assertEqual(self.assert_ok(done), SUMMARY.format(1, 0, 1, 0) + "\n")
 
 
 class MuchData(AuditTest):
@@ -338,7 +329,6 @@ class MuchData(AuditTest):
                               capture_output=True, check=False, text=True, timeout=HANG_GUARD_S)
 
     def test_it_is_found(self):
-        """In memory that would not hold it, and in memory that does."""
         files = self.make_files()
         found = []
         for memory, limits in ((1, (f"--data={16 * MEBIBYTE}",)), (64, ("--fsize=0",))):
@@ -386,7 +376,6 @@ class MuchData(AuditTest):
                 self.assertEqual(list(self.temporary.iterdir()), [])
 
     def test_progress(self):
-        """On a terminal, and what else is said begins a line."""
         leader, follower = os.openpty()
         self.addCleanup(os.close, leader)
         path = self.file("log", line(1), "x\n", line(2))

@@ -110,7 +110,6 @@ class ConfigCheck(CtlTest):
             self.assertEqual(self.assert_ok(run("config", "check", self.write(text))), "ok\n")
 
     def test_the_sample(self):
-        """All that it sets is where HTTP is for operators."""
         text = self.assert_ok(run("config", "check", ROOT / "deploy" / "snowflaked.conf"))
         self.assertEqual([line.split() for line in text.splitlines()],
                          [["ok"], ["option", "value", "default"],

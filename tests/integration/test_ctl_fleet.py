@@ -2,16 +2,17 @@
 """snowflakectl workers --server: what several servers tell, each of itself and of others."""
 import json
 import re
-import signal
 import socket
 import time
 
 from bindings import current
-from ctl import CtlTest, RegistryTest, cells, run, servers
-from fake_servers import Told, hanging, now_ms
+from ctl import CtlTest, Lines, RegistryTest, cells, groups_of, run, servers
+from fake_servers import Counting, Told, hanging, now_ms
 from harness import ServerTest, dead_address, wait_for
 from zookeeper import Standalone
 
+WORKER_ID = 7
+OF_RELAY = "a.example:7609"
 RegistryUnavailable = current.types.RegistryUnavailable
 AWAY = RegistryUnavailable(message="the registry has not answered yet", retry_after_ms=1000)
 
@@ -198,15 +199,14 @@ class Missing(CtlTest, ServerTest):
         one = Told(worker_id=1)
         # asked by name, it is not asked again for what another says of it
         one.others = [one.of_another(0, address=address, nonce=hung.call("get_worker").nonce)]
-        hung.send_signal(signal.SIGSTOP)
-        wait_for(lambda: hung.state() == "T")
+        hung.pause()
         with socket.create_server(("127.0.0.1", 0)) as silent:
             other = "127.0.0.1:%d" % silent.getsockname()[1]
-            status, rows, said = list_all(other, address, one, options=("--timeout", 1000))
-        hung.send_signal(signal.SIGCONT)
+            status, rows, said = list_all(other, address, one, options=("--timeout", 5000))
+        hung.resume()
         self.assertEqual((status, sorted(row["state"] for row in rows.values())),
                          (0, ["serving", "unreachable"]))
-        self.assertEqual(said, [f"snowflakectl: {each}: no answer within 1000 ms"
+        self.assertEqual(said, [f"snowflakectl: {each}: no answer within 5000 ms"
                                 for each in (other, address)])
 
     def test_the_environment_names_several(self):
@@ -251,3 +251,79 @@ class Real(RegistryTest):
                 self.assertRegex(line, "the list is .* old: ZooKeeper|others may be missing")
             for server in (first, second):
                 server.kill()  # what they hold cannot be handed back
+
+
+def told_relay(maker=Told, **fields):
+    """Returns a relay that reports worker 1 of datacenter 0 for its last ID."""
+    relay = maker(worker_id=1, **fields)
+    relay.said.kind = "relay"
+    relay.said.server = OF_RELAY
+    relay.said.claimed_at_ms = relay.said.reserved_until_ms = 0
+    return relay
+
+
+class Relays(CtlTest, ServerTest):
+    def setUp(self):
+        super().setUp()
+        self.server = self.start("--worker-id", WORKER_ID, "--datacenter-id", 3)
+        self.relay = self.launch("--relay", self.server.name).wait_ready()
+        self.assert_ok(run("--server", self.relay.name, "id", "-n", 5))
+
+    def json_of(self, *arguments):
+        return json.loads(self.assert_ok(run("--server", self.relay.name, "--json",
+                                             *arguments)))
+
+    def test_workers(self):
+        rows = cells(self.assert_ok(run("--server", self.relay.name, "workers")))
+        self.assertEqual([row[:4] for row in rows[1:]],
+                         [["3", str(WORKER_ID), self.server.name, "serving"],
+                          ["-", "-", f"{self.relay.name} (relay)", "serving"]])
+        server, relay = self.json_of("workers")
+        self.assertEqual((server["worker_id"], server["kind"], server["relay_of"]),
+                         (WORKER_ID, "server", None))
+        self.assertEqual((relay["worker_id"], relay["kind"], relay["relay_of"]),
+                         (-1, "relay", self.server.name))
+
+    def test_status(self):
+        groups = groups_of(self.assert_ok(run("--server", self.relay.name, "status")))
+        self.assertEqual((groups["Server"]["kind"], groups["Server"]["relay_of"]),
+                         ("relay", self.server.name))
+        self.assertNotIn("Worker ID", groups)
+        self.assertEqual((groups["IDs"]["datacenter_id"], groups["IDs"]["worker_id"],
+                          groups["IDs"]["ids_generated"]), ("3", str(WORKER_ID), "5 IDs"))
+        self.assertNotIn("Others", groups)
+        found = self.json_of("status")
+        self.assertEqual((found["server"], found["kind"], found["relay_of"], found["worker_id"]),
+                         (self.relay.name, "relay", self.server.name, -1))
+        self.assertIsNone(found["reservation_left_ms"])
+
+    def test_a_server_is_no_relay(self):
+        text = self.assert_ok(run("--server", self.server.name, "status"))
+        self.assertNotIn("relay_of", groups_of(text)["Server"])
+
+
+class RelaysAmongServers(CtlTest):
+    def test_workers(self):
+        relay, server, other = told_relay(), Told(worker_id=2), Told(datacenter_id=1, worker_id=0)
+        for named in ((relay, server, other), (other, server, relay)):
+            rows = cells(self.assert_ok(run(*servers(*named), "workers")))
+            self.assertEqual([row[:3] for row in rows[1:]],
+                             [["0", "2", server.address], ["1", "0", other.address],
+                              ["-", "-", f"{relay.address} (relay)"]])
+
+    def test_watch_reports_a_failover_of_a_relay(self):
+        relay = told_relay()
+        lines = Lines(self, *servers(relay), "--json", "workers", "--watch")
+        self.assertEqual(json.loads(lines.next())[0]["relay_of"], OF_RELAY)
+        relay.said.server = "b.example:7609"
+        self.assertEqual(json.loads(lines.next())[0]["relay_of"], "b.example:7609")
+
+    def test_top_counts_ids_once(self):
+        relay, server = told_relay(Counting, ids_per_s=1000), Counting(1000, worker_id=1)
+        lines = Lines(self, *servers(relay, server), "--json", "top", "-i", 300)
+        seen = lines.wait(lambda seen: all(row["ids_per_s"] for row in seen["workers"]))
+        self.assertEqual([row["kind"] for row in seen["workers"]], ["server", "relay"])
+        self.assertEqual(seen["totals"]["ids_per_s"], seen["workers"][0]["ids_per_s"])
+        self.assertEqual(seen["totals"]["serving"], 2)
+        self.assertAlmostEqual(seen["totals"]["calls_per_s"],
+                               sum(row["calls_per_s"] for row in seen["workers"]), delta=1)

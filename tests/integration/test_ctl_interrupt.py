@@ -93,7 +93,6 @@ class Interrupt(InterruptTest):
         self.assertEqual(process.wait(), -signal.SIGINT)
 
     def test_one_that_is_ignored(self):
-        """As in the background of a script."""
         process = self.start(
             "--json", "ping", "-c", ENOUGH, "-i", 20, "--server", serve(Extended()),
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))

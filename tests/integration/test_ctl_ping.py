@@ -39,13 +39,6 @@ class Ping(CtlTest):
                 self.assert_shows(run("ping", "-c", 3, "-i", 0, *named(*servers)), status,
                                   lines * 3)
 
-    def test_servers_in_the_environment(self):
-        first, dead = serve(Extended()), dead_address(self)
-        done = run("ping", environment={"SNOWFLAKE_SERVERS": f"{dead},{first}"})
-        self.assertEqual(done.returncode, 1)
-        self.assertEqual([line.partition(": ")[0] for line in done.stdout.splitlines()],
-                         [dead, first])
-
     def test_the_json(self):
         servers = serve(Extended(clock_skew_ms=60000)), dead_address(self)
         done = run("ping", "--json", "-c", 2, "-i", 0, *named(*servers))
@@ -65,7 +58,7 @@ class Ping(CtlTest):
         hang = [hanging(self)[1] for _ in range(8)]
         good = serve(Extended())
         servers = (*hang[:4], good, *hang[4:])
-        done = run("ping", "--timeout", 2000, *named(*servers))
+        done = run("ping", "--timeout", 5000, *named(*servers))
         self.assert_shows(done, 1, [
             f"{server}: datacenter 3, worker 7, serving, clock N ms, round trip N ms"
             if server == good else f"{server}: no answer within N ms" for server in servers])
@@ -97,7 +90,6 @@ class Ping(CtlTest):
 
 class RealServers(ServerTest, CtlTest):
     def test_more_servers_than_descriptors(self):
-        """They are asked, fewer at a time."""
         server = named("%s:%d" % self.start().address) * 1100
         for limit in ((64, 64), (1024, 1024)):
             def set_limit(limit=limit):
@@ -130,7 +122,7 @@ class RealServers(ServerTest, CtlTest):
             "".join(f"{address}: datacenter 3, worker {i}, serving, clock N ms, round trip N ms\n"
                     for i, address in enumerate(addresses, 1)))
         going.send_signal(signal.SIGSTOP)
-        timeout = 2000
+        timeout = 5000
         done = run("ping", "--timeout", timeout, *named(*addresses))
         self.assertEqual(done.returncode, 1)
         hung, well = done.stdout.splitlines()

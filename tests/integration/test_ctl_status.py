@@ -94,23 +94,20 @@ class Colours(CtlTest):
 
     def test_only_where_they_are_wanted(self):
         one = Counts({})
-        commands = (("status",), ("workers",), ("workers", "--watch"), ("top",))
-        for environment, coloured in (({"TERM": "xterm"}, True), ({}, False),
-                                      ({"TERM": ""}, False), ({"TERM": "dumb"}, False),
-                                      ({"TERM": "xterm", "NO_COLOR": "1"}, False),
-                                      ({"TERM": "xterm", "NO_COLOR": ""}, True)):
-            for command in commands:
-                for json_too in (False, True):
-                    words = [SNOWFLAKECTL, *servers(one), *command,
-                             *(["--json"] if json_too else [])]
-                    with self.subTest(command=words[3:], environment=environment), \
-                            Terminal(words, environment=environment) as terminal:
-                        terminal.wait_output(lambda output: "serving" in output
-                                             and output.endswith("\n"))
-                        self.assertEqual(bool(self.COLOUR.search(terminal.output)),
-                                         coloured and not json_too)
-        for command in commands[:2]:
-            done = run(*servers(one), *command, environment={"TERM": "xterm"})
+        xterm, commands = {"TERM": "xterm"}, (("workers",), ("workers", "--watch"), ("top",))
+        for command, environment, coloured in (
+                *((command, xterm, True) for command in commands),
+                *((("--json", *command), xterm, False) for command in (("status",), *commands)),
+                *((("status",), each, False) for each in ({}, {"TERM": ""}, {"TERM": "dumb"},
+                                                          {"TERM": "xterm", "NO_COLOR": "1"})),
+                *((("status",), each, True) for each in (xterm, {**xterm, "NO_COLOR": ""}))):
+            with self.subTest(command, environment=environment), \
+                    Terminal([SNOWFLAKECTL, *servers(one), *command],
+                             environment=environment) as terminal:
+                terminal.wait_output(lambda output: "serving" in output and output.endswith("\n"))
+                self.assertEqual(bool(self.COLOUR.search(terminal.output)), coloured)
+        for command in (("status",), ("workers",)):
+            done = run(*servers(one), *command, environment=xterm)
             self.assertNotIn("\x1b", self.assert_ok(done))
 
     def test_they_move_nothing(self):

@@ -2,12 +2,12 @@
 """Nodes that are embedded in programs, beside servers: one ZooKeeper, or one directory. How they
 draw, and what fork() does with a directory, is in tests/unit/node."""
 import json
-import subprocess
 import unittest
 
 import embedded
+from ctl import run
 from embedded import Node
-from harness import EPOCH_MS, SANITIZED, SNOWFLAKECTL, Parts, ServerTest, wait_for
+from harness import EPOCH_MS, SANITIZED, Parts, ServerTest, wait_for
 from zookeeper_case import DATACENTER, ZooKeeperTest, now_tick, worker_id_of
 
 NAME = f"{embedded.PROGRAM}@{embedded.HOST}"
@@ -20,10 +20,6 @@ def worker_of(node):
 
 
 class Embedded(ZooKeeperTest):
-    def ctl(self, *arguments):
-        return subprocess.run([SNOWFLAKECTL, *map(str, arguments)], capture_output=True, text=True,
-                              timeout=60, check=True).stdout
-
     def test_servers_and_nodes_share_the_worker_ids(self):
         members = [self.member(), self.node(), self.node(), self.member()]
         draws = [self.draw(member) for member in members]
@@ -48,24 +44,23 @@ class Embedded(ZooKeeperTest):
     def test_lists_show_it(self):
         server, node = self.member(), self.node()
         worker_id = worker_of(node)
-        address = "%s:%d" % server.address
         hosts = self.zookeeper.connect_string + self.root
         wait_for(lambda: len(server.call("get_workers")) == 2, what="a list with both")
-        for where in (("--server", address), ("--zookeeper", hosts)):
+        for where in (("--server", server.name), ("--zookeeper", hosts)):
             with self.subTest(where[0]):
-                listed = json.loads(self.ctl(*where, "--json", "workers"))
+                listed = json.loads(run(*where, "--json", "workers").stdout)
                 found = [each for each in listed if each["kind"] == "embedded"]
                 self.assertEqual(len(listed), 2)
                 self.assertEqual(
                     [(each["worker_id"], each["address"], each["program"], each["state"],
                       each["round_trip_us"]) for each in found],
                     [(worker_id, None, NAME, "serving", None)])
-                self.assertIn(NAME, self.ctl(*where, "workers"))
-                self.assertNotIn("unreachable", self.ctl(*where, "workers"))
-        self.assertIn(NAME, self.ctl("--zookeeper", hosts, "workers", "--reservations"))
+                shown = run(*where, "workers").stdout
+                self.assertIn(NAME, shown)
+                self.assertNotIn("unreachable", shown)
+        self.assertIn(NAME, run("--zookeeper", hosts, "workers", "--reservations").stdout)
 
     def test_nobody_asks_it_who_it_is(self):
-        """A server that could not ask a peer would say so."""
         node = self.node()
         server = self.member()
         self.assertIsNone(server.find("peers-unreachable"))
@@ -90,7 +85,6 @@ class Embedded(ZooKeeperTest):
         self.assertEqual(worker_id_of(self.member("--worker-id", worker_id)), worker_id)
 
     def test_without_zookeeper(self):
-        """It goes on to the end of what is reserved, refuses, and recovers."""
         proxy = self.proxy()
         node = self.node("--max-wait", 100, via=proxy)
         draw = self.draw(node)
@@ -106,21 +100,23 @@ class Embedded(ZooKeeperTest):
         self.assertEqual(len(draw.worker_ids()), 1)
         self.assert_increasing(draw.numbers)
 
-    def test_none_is_free(self):
+    def test_it_cannot_start(self):
         servers = [self.member("--layout", ONE_BIT), self.member("--layout", ONE_BIT)]
-        node = self.node("--layout", ONE_BIT, ready=False, start_timeout_ms=1000)
-        failed = node.wait_event("failed")
-        node.expect_end = True
-        self.assertEqual(failed.fields["code"], str(embedded.UNAVAILABLE))
-        self.assertRegex(failed.fields["error"], "no worker ID within 1000 ms: no worker ID of "
-                         rf"datacenter {DATACENTER} is free: 2 are held "
-                                                 r"\(worker 0 by 127.0.0.1:\d+, worker 1 by ")
-        self.assertEqual(node.wait_end(), 1)
+        for options, code, words in (
+                (("--layout", ONE_BIT), embedded.UNAVAILABLE,
+                 "no worker ID within 5000 ms: no worker ID of datacenter "
+                 rf"{DATACENTER} is free: 2 are held \(worker 0 by 127.0.0.1:\d+, worker 1 by "),
+                ((), embedded.FAILED, "layout")):
+            node = self.node(*options, ready=False, start_timeout_ms=5000)
+            failed = node.wait_event("failed")
+            node.expect_end = True
+            self.assertEqual(failed.fields["code"], str(code))
+            self.assertRegex(failed.fields["error"], words)
+            self.assertEqual(node.wait_end(), 1)
         self.assertEqual([server.terminate() for server in servers], [0, 0])
 
     @unittest.skipIf(SANITIZED, "the child inherits what the sanitizer's allocator has locked")
     def test_fork_under_load(self):
-        """The child is refused, has a node of its own, and leaves the parent's alone."""
         node = self.node()
         claim = self.wait_claim(node)
         session = claim.session
@@ -138,23 +134,6 @@ class Embedded(ZooKeeperTest):
         node.next()
         self.assertIsNone(node.find("session-expired"))
         self.assertIsNone(node.find("zookeeper-lost"))
-
-    def test_wrong_options(self):
-        node = self.node("--listen", "127.0.0.1:1", ready=False)
-        failed = node.wait_event("failed")
-        node.expect_end = True
-        self.assertEqual(failed.fields["code"], str(embedded.INVALID_ARGUMENT))
-        self.assertRegex(failed.fields["error"], 'option .*"listen.*" is for snowflaked')
-        self.assertEqual(node.wait_end(), 1)
-
-    def test_another_layout(self):
-        self.member()
-        node = self.node("--layout", ONE_BIT, ready=False)
-        failed = node.wait_event("failed")
-        node.expect_end = True
-        self.assertEqual(failed.fields["code"], str(embedded.FAILED))
-        self.assertRegex(failed.fields["error"], "layout")
-        self.assertEqual(node.wait_end(), 1)
 
 
 class Directory(ServerTest):

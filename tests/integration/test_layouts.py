@@ -3,7 +3,6 @@
 import datetime
 import json
 import time
-import unittest
 
 from ctl import CtlTest, run
 from harness import ServerTest
@@ -162,7 +161,6 @@ class Decode(CtlTest):
 
 class Served(ServerTest):
     def test_js_safe(self):
-        """Its IDs fit 53 bits, and its directory takes no other layout."""
         before_ms = int(time.time() * 1000)
         server = self.start("--layout", "js-safe", "--worker-id", 31)
         with server.connect() as connection:
@@ -216,7 +214,3 @@ class Registered(ZooKeeperTest):
         refused = self.member("--layout", other, datacenter_id=0, ready=False)
         self.assert_refused(refused, 1, "event=failed", f"{self.root}/layout", "total_bits=53",
                             "total_bits=54")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -10,7 +10,6 @@ import random
 import re
 import shlex
 import time
-import unittest
 
 from bindings import ROOT
 from ctl import run
@@ -331,7 +330,3 @@ class Moves(ServerTest):
         sections = [re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-")
                     for heading in re.findall(r"^### (.*)", DOCUMENT, re.MULTILINE)]
         self.assertEqual(table, sections)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -103,7 +103,6 @@ class Shown(PageTest):
         page.wait_text("#reservation-note", lambda text: text.startswith("of "))
 
     def test_a_relay(self):
-        """It holds no worker ID, and has in hand what it has."""
         server = self.member("--worker-id", 7)
         address = "%s:%d" % server.address
         relay = self.launch(*LISTEN, "--relay", address).wait_ready()
@@ -166,7 +165,6 @@ class Used(PageTest):
         page.assert_clean(NOT_YET)
 
     def test_for_every_eye(self):
-        """Widths, schemes, and what axe-core has to say."""
         server = self.admin_member()
         self.stand_in(DATACENTER, 31, "a" * 60 + ".example:1")
         self.tree.write_reservation(30, tick_in(600), "gone")
@@ -209,7 +207,6 @@ class Used(PageTest):
         page.assert_clean(NOT_YET, BAD_REQUEST)
 
     def test_html_is_text(self):
-        """In a znode; and in every text that a server could send, whatever servers let through."""
         server = self.admin_member()
         server.call("get_id", "good")
         self.stand_in(DATACENTER, 31, f"{HTML}:7")

@@ -2,7 +2,7 @@
 """Calls that must wait for the clock wait without holding up anybody else on their loop."""
 import time
 
-from harness import LONG_WAIT_MS, PARKING, PER_TICK, ServerTest, wait_for
+from harness import LONG_WAIT_MS, PARKING, PER_TICK, ServerTest, is_increasing, wait_for
 from wire import EXCEPTION, FORMS, GET_ID, STRICT
 
 TICK_S = 0.1
@@ -24,9 +24,6 @@ class Parking(ServerTest):
         """Once this is answered, the loop has read all that was sent before."""
         return self.other.call(STRICT, "get_timestamp").success
 
-    def assert_increasing(self, numbers):
-        self.assertTrue(all(a < b for a, b in zip(numbers, numbers[1:])), "not increasing")
-
     def test_other_calls_go_on(self):
         self.start("--max-wait", LONG_WAIT_MS)
         waiting = self.connect()
@@ -36,26 +33,24 @@ class Parking(ServerTest):
             self.assertGreaterEqual(self.other.call(STRICT, "get_worker_id").success, 0)
             self.assertEqual(self.other.call(STRICT, "get_id", "1").kind, EXCEPTION)
         self.assertLess(self.server.counters()["ids_generated"], PER_TICK * QUEUE)
-        self.assert_increasing([waiting.reply(STRICT).success for _ in range(PER_TICK * 4)])
+        self.assertTrue(is_increasing([waiting.reply(STRICT).success for _ in range(PER_TICK * 4)]))
         waiting.reset()
 
     def test_in_order_of_arrival(self):
-        """Batches of many connections, and single IDs among them: each first come, first served,
-        and the single ones do not wait for all batches."""
         self.start()
-        asked = []
-        for number in range(12):
-            connection = self.connect()
-            count = PER_TICK if number % 3 else 1
+        asked = [(self.connect(), PER_TICK if number % 3 else 1) for number in range(12)]
+        for connection, _ in asked:
+            connection.call(STRICT, "get_timestamp")
+        self.server.pause()  # so that all calls arrive within one tick
+        for connection, count in asked:
             connection.send(STRICT.call("get_ids", "good", count))
-            self.settle()
-            asked.append((connection, count))
+        self.server.resume()
         answers = [connection.reply(STRICT).success for connection, _ in asked]
         self.assertEqual([len(answer) for answer in answers], [count for _, count in asked])
         singles = [answer[0] for answer in answers if len(answer) == 1]
         batches = [answer for answer in answers if len(answer) > 1]
-        self.assert_increasing(singles)
-        self.assert_increasing([number for batch in batches for number in batch])
+        self.assertTrue(is_increasing(singles))
+        self.assertTrue(is_increasing([number for batch in batches for number in batch]))
         # 16 IDs for them follow the batch that was the next, if not the one that ended meanwhile
         self.assertLess(singles[-1], batches[3][0])
 
@@ -77,18 +72,21 @@ class Parking(ServerTest):
                 calls = PER_TICK * 2
                 connection.send((form.call("get_id", "good") + form.call("get_timestamp")) * calls)
                 replies = [connection.reply(form) for _ in range(2 * calls)]
-                self.assert_increasing([reply.success for reply in replies[::2]])
+                self.assertTrue(is_increasing([reply.success for reply in replies[::2]]))
 
     def test_many_that_wait_longer_than_max_wait(self):
         """Forty connections want 64 ticks' worth; what is not there in 300 ms is refused."""
         self.start("--max-wait", 300)
         connections = [self.connect() for _ in range(40)]
+        self.settle()
+        self.server.pause()  # so that all calls arrive within one or two ticks
         for connection in connections:
             connection.send(STRICT.call("get_ids", "good", PER_TICK))
+        self.server.resume()
         replies = [connection.reply(STRICT) for connection in connections]
         refused = [reply.value.worker for reply in replies if reply.value.success is None]
         served = [reply.value.success for reply in replies if reply.value.success is not None]
-        self.assertGreaterEqual(len(served), 2)
+        self.assertGreaterEqual(len(served), 1)
         self.assertGreater(len(refused), 20)
         for exception in refused:
             self.assertGreater(exception.retry_after_ms, 0)
@@ -123,7 +121,6 @@ class Parking(ServerTest):
         wait_for(lambda: server.open_connections() <= 2, what="the closes to be noticed")
 
     def test_a_client_that_is_reset_while_it_waits(self):
-        """It is forgotten at once, long before its turn."""
         server = self.start("--max-wait", LONG_WAIT_MS)
         connections = [self.connect() for _ in range(QUEUE)]
         for connection in connections:
@@ -137,7 +134,6 @@ class Parking(ServerTest):
             connection.reset()
 
     def test_a_call_that_waits_is_counted_once(self):
-        """However often it is tried again."""
         server = self.start()
         self.other.call(STRICT, "get_ids", "good", PER_TICK)
         connections = [self.connect() for _ in range(15)]

@@ -66,7 +66,6 @@ class PassedSockets(PassedTest):
         return int(server.wait_event("limits").fields["max_connections"])
 
     def test_one_for_http_has_its_descriptors(self):
-        """As one that the server has opened: its clients take none that others need."""
         passing = self.passing(self.listen(), names=("admin",))
         own = self.room_for_clients("own", "--admin-listen", "127.0.0.1:0")
         self.assertEqual(self.room_for_clients("passed", **passing), own)
@@ -104,7 +103,6 @@ class PassedSockets(PassedTest):
         self.assert_refused(server, 1, "event=failed", "LISTEN_FDS")
 
     def test_who_has_connected_waits_for_the_next_server(self):
-        """The kernel lets clients connect while there is none."""
         kept = self.listen()
         server = self.start(**self.passing(kept))
         server.terminate()
@@ -128,7 +126,3 @@ class PassedSockets(PassedTest):
         self.assertEqual(server.find("sockets-passed").fields["count"], "1")
         self.assertEqual(server.terminate(), 0)
         server.strange.clear()  # what the tool says
-
-
-if __name__ == "__main__":
-    unittest.main()

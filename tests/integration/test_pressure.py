@@ -5,7 +5,6 @@ import select
 import signal
 import socket
 import threading
-import time
 import unittest
 
 from harness import PARKING, PER_TICK, SANITIZED, ServerTest, wait_for
@@ -45,15 +44,13 @@ class Pending(ServerTest):
 
     @unittest.skipIf(SANITIZED, "memory of a sanitizer build is its own")
     def test_input_does_not_pile_up(self):
-        """A client that takes its replies, but sends faster than they can be made."""
         server = self.start("--max-pending", 4096)
         with server.connect() as busy:
             busy.call(STRICT, "get_id", "a")
             before = server.resident_kib()
             reader = threading.Thread(target=read_to_the_end, args=(busy,))
             reader.start()
-            until = time.monotonic() + 2
-            while time.monotonic() < until:
+            for _ in range(50):
                 busy.send(GET_COUNTERS * 1000)
             grown = server.resident_kib() - before
             busy.socket.shutdown(socket.SHUT_RDWR)
@@ -61,7 +58,6 @@ class Pending(ServerTest):
         self.assertLess(grown, 4096)
 
     def test_replies_are_not_kept_back_by_a_call_that_waits(self):
-        """That waits for half a minute."""
         server = self.start(*PARKING, "--max-wait", 60000)
         with contextlib.ExitStack() as stack:
             late = stack.enter_context(Connection(server.address, options=HOLDS_LITTLE))
@@ -72,7 +68,7 @@ class Pending(ServerTest):
             for _ in range(300):  # each of them takes a tick
                 early = stack.enter_context(server.connect())
                 early.send(STRICT.call("get_ids", "a", PER_TICK))
-            parked = server.counters()["waits"]  # by now they are
+            parked = server.counters()["waits"]  # the early calls wait by now
             late.send(STRICT.call("get_ids", "a", PER_TICK))
             wait_for(lambda: server.counters()["waits"] > parked, what="the last to be parked")
             self.assertGreater(sum(len(late.frame()) for _ in range(REPLIES)), 2 * LITTLE)
@@ -98,7 +94,6 @@ class StopUnderPressure(ServerTest):
         self.assertEqual(server.wait_end(), 0)
 
     def test_what_came_behind_calls_whose_turn_is_not_yet(self):
-        """More calls than fit a turn, and others that were not read yet when the stop came."""
         server = self.start("--threads", 1, *AT_LEISURE)
         with contextlib.ExitStack() as stack:
             clients = [stack.enter_context(server.connect()) for _ in range(30)]
@@ -115,7 +110,6 @@ class StopUnderPressure(ServerTest):
         self.assertEqual(server.wait_end(), 0)
 
     def test_the_limit_of_a_stop_holds_for_calls_that_wait(self):
-        """They are answered with what there is, every one of them, and the connection is closed."""
         server = self.start(*PARKING, "--max-wait", 60000, "--stop-timeout", 300)
         with contextlib.ExitStack() as stack:
             clients = [stack.enter_context(server.connect()) for _ in range(3)]
@@ -132,11 +126,9 @@ class StopUnderPressure(ServerTest):
         self.assertEqual(server.wait_end(), 0)
 
     def test_connections_that_were_not_accepted_yet(self):
-        """Whoever is connected when the stop comes has been promised an answer."""
         self.allow_descriptors()
         server = self.start(*AT_LEISURE)
-        server.send_signal(signal.SIGSTOP)
-        wait_for(lambda: server.state() == "T", what="the server to be stopped")
+        server.pause()
         with contextlib.ExitStack() as stack:
             waiting = [stack.enter_context(Connection(server.address)) for _ in range(600)]
             for connection in waiting:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""snowflakectl registry quarantine: what makes a ZooKeeper safe that was restored from a backup."""
+"""Operators raise the floor of datacenters with snowflakectl registry quarantine, which makes a
+ZooKeeper that was restored from a backup safe. These tests use real servers. tests/simulation tests
+quarantines at any time, and restores from backups."""
 import json
 import re
 import subprocess
@@ -12,8 +14,9 @@ from datetime import datetime
 from ctl import FAR, RegistryTest, answer_question, run
 from fake_clock import FakeClock
 from harness import ENVIRONMENT, HANG_GUARD_S, SANITIZED, SNOWFLAKECTL, secret_file, wait_for
-from proxy import CREATE_2, GET_DATA, SET_DATA, Proxy
+from proxy import CREATE_2, GET_DATA, SET_DATA
 from znodes import Registry, tick_in, time_of
+from zookeeper_case import CALLS_WAIT, DATACENTER, ZooKeeperTest, tick_of
 
 SKEW_MS = 10000
 RESERVATION_MS = 600000
@@ -26,10 +29,10 @@ MOST = (3600, 86400)  # of what servers allow
 
 class QuarantineTest(RegistryTest):
     """Of a tree that servers with default options have left."""
+    has_layout = True
 
     def setUp(self):
         super().setUp()
-        self.registry.make_layout()
         self.registry.make_limits(SKEW_MS, RESERVATION_MS)
         self.asked = tick_in(0)
 
@@ -119,7 +122,6 @@ class Quarantine(QuarantineTest):
             {"datacenter_id": 4, "floor_before": None, "floor": floor, "claims": 0}])
 
     def test_how_far(self):
-        """By what servers have noted, and by the options, where they are more."""
         skew, reservation = "--max-clock-skew", "--reservation"
         noted = json.dumps({"max_clock_skew_ms": SKEW_MS, "reservation_ms": RESERVATION_MS})
         cases = (
@@ -197,8 +199,7 @@ class Quarantine(QuarantineTest):
     def test_what_is_deleted_meanwhile_is_named(self):
         """The parent of the datacenters, by whose data it asks the time, and a datacenter."""
         self.registry.make_datacenter(1)
-        proxy = Proxy(self.zookeeper.connect_string)
-        self.addCleanup(proxy.close)
+        proxy = self.proxy()
         parent = f"{self.registry.root}/datacenters"
         for opcodes, path, gone in (((GET_DATA, SET_DATA), parent, parent),
                                     (CREATE_2, f"{parent}/1/floor", f"{parent}/1")):
@@ -222,7 +223,6 @@ class Quarantine(QuarantineTest):
         self.assert_raised(self.registry.read_floor(1), 1)
 
     def test_the_layout_does_not_matter(self):
-        """Neither how many worker IDs there are, nor how long a tick is."""
         layouts = ({"time_bits": 29, "tick_ms": 1000, "datacenter_bits": 0, "worker_bits": 21,
                     "sequence_bits": 13},
                    {"time_bits": 39, "tick_ms": 10, "worker_bits": 7})
@@ -237,7 +237,6 @@ class Quarantine(QuarantineTest):
             self.assert_raised(registry.read_floor(0), 1, tick_ms=layout["tick_ms"])
 
     def test_who_raises_it_meanwhile_loses_nothing(self):
-        """As two operators: each write is on the version that was read."""
         from kazoo.exceptions import BadVersionError
 
         self.registry.make_datacenter(0)
@@ -270,10 +269,7 @@ class Quarantine(QuarantineTest):
     def test_what_was_made_is_protected_as_the_rest(self):
         from kazoo.security import make_digest_acl
 
-        kazoo = self.zookeeper.client()
-        self.addCleanup(kazoo.close)
-        self.addCleanup(kazoo.stop)
-        kazoo.add_auth("digest", "ids:secret")
+        kazoo = self.client("ids:secret")
         acl = [make_digest_acl("ids", "secret", all=True)]
         registry = Registry(kazoo, f"{self.registry.root}/secret", acl)
         registry.make_layout()
@@ -288,7 +284,6 @@ class Quarantine(QuarantineTest):
             self.assertEqual(kazoo.get_acls(registry.floor_path(datacenter))[0], acl)
 
     def test_what_was_made_is_open_where_the_rest_is(self):
-        """Servers without the password that the tool has would never have it again."""
         self.registry.make_datacenter(0)
         password = secret_file(self.directory / "password", "ids:secret\n")
         self.assert_ok(self.quarantine("--zookeeper-auth", password, "--datacenter-id", 7))
@@ -337,7 +332,6 @@ class Live(QuarantineTest):
         self.assertEqual(lines[21:23], ["  datacenter 1  worker 19  a.example:20", "  and 2 more"])
 
     def test_it_waits_as_long_as_the_longest_says(self):
-        """And as long as any server may, if one does not say."""
         cases = (((400, 20000), 31), ((400, None), 91), ((400, 0), 91))
         for timeouts, seconds in cases:
             with self.subTest(timeouts=timeouts):
@@ -366,10 +360,8 @@ class Live(QuarantineTest):
         self.assertEqual(self.registry.read_floor(9), self.registry.read_floor(1))
 
     def test_what_comes_while_the_floors_are_raised_is_named(self):
-        """It has claimed by what is old."""
         self.registry.make_datacenter(1)
-        proxy = Proxy(self.zookeeper.connect_string)
-        self.addCleanup(proxy.close)
+        proxy = self.proxy()
         for options in ((), ("--even-if-servers-live",)):
             clock = proxy.hold_next_reply(SET_DATA)  # behind it the floors
             process = self.begin(proxy.connect_string + self.registry.root, *options)
@@ -419,7 +411,6 @@ class Asking(RegistryTest):
         self.assertEqual(self.registry.read_floor(0).version, 1)
 
     def test_what_comes_while_it_asks_counts(self):
-        """A datacenter, and a server that had more reserved."""
         def come():
             self.registry.make_datacenter(5)
             self.kazoo.delete(f"{self.registry.root}/limits")
@@ -446,3 +437,104 @@ class Asking(RegistryTest):
             self.assert_fails(self.ctl("registry", *arguments), 2, "one argument: quarantine")
         self.assert_fails(run("registry", "quarantine", "--yes"), 2, "needs --zookeeper")
         self.assertEqual(self.registry.everything(), self.before)
+
+
+class Servers(ZooKeeperTest):
+    def quarantine(self, *arguments, **settings):
+        hosts = self.zookeeper.connect_string + self.root
+        return run("--zookeeper", hosts, "registry", "quarantine", "--yes", *arguments, **settings)
+
+    def assert_waits_for_floor(self, server):
+        fields = server.wait_event("worker-waiting").fields
+        floor = self.tree.floor()
+        self.assertIn(f"datacenter {DATACENTER} is quarantined until {time_of(floor)} by an "
+                      "operator (snowflakectl registry quarantine)", fields["why"])
+        self.assertEqual(fields["until"], time_of(floor + 1))
+        return floor
+
+    def assert_went_on(self, server, draw, worker_id):
+        draw.wait_ids()
+        self.assertEqual(draw.failures[:3], [], server.log)
+        self.assertEqual(draw.worker_ids(), [worker_id])
+        self.assertIsNone(server.find("worker-lost"))
+
+    def test_a_running_server_continues_and_a_new_one_waits(self):
+        options = ("--max-clock-skew", 1000)
+        old = self.member(*CALLS_WAIT, *options)
+        draw = self.draw(old)
+        draw.wait_ids()
+        refused = self.quarantine()
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn(f"worker 0  127.0.0.1:{old.address[1]}", refused.stderr)
+        record = self.tree.reservation(0)
+        done = self.quarantine("--even-if-servers-live", "--reservation", 4000)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        floor = self.tree.floor()
+        new = self.member(*options, ready=False)
+        pinned = self.member("--worker-id", 9, *options, ready=False)
+        self.assertEqual(self.assert_waits_for_floor(new), floor)
+        self.assert_waits_for_floor(pinned)
+        wait_for(lambda: self.tree.reservation(0).version > record.version + 1,
+                 what="extensions below the floor")
+        self.tree.set_floor(tick_in(0.5))  # so that the test need not wait for long
+        floor = self.tree.floor()
+        for server in (new, pinned):
+            first = self.draw(server.wait_ready()).wait_ids()
+            self.assertGreater(tick_of(first), floor)
+        self.assert_went_on(old, draw, 0)
+
+    def assert_releases(self, server, draw, worker_id):
+        draw.stop()
+        self.assertEqual(draw.failures, [])
+        self.assertEqual(server.terminate(), 0)
+        record = self.tree.reservation(worker_id)
+        self.assertIsNotNone(server.find("worker-handed-back"), server.log)
+        self.assertEqual((record.owner, record.end_tick), ("", tick_of(draw.numbers[-1])))
+
+    def test_the_first_server_of_a_datacenter_that_has_a_floor(self):
+        self.member().terminate()
+        done = self.quarantine("--datacenter-id", 7)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        server = self.member(datacenter_id=7, ready=False)
+        why = server.wait_event("worker-waiting").fields["why"]
+        self.assertIn(f"datacenter 7 is quarantined until {time_of(self.tree.floor(7))}", why)
+        self.assertEqual(self.tree.reservations(7), {})
+
+    def test_a_datacenter_without_a_floor(self):
+        old = self.member(*CALLS_WAIT)
+        draw = self.draw(old)
+        for text in (b"", b"{}", b'{"floor_tick":1,"clock_tick":2}', None):
+            self.tree.client.delete(self.tree.floor_path())
+            if text is not None:
+                self.tree.client.create(self.tree.floor_path(), text)
+            late = self.member(ready=False)
+            what = "is missing" if text is None else "does not parse"
+            remedy = "" if text is None else "delete it, and "
+            self.assert_refused(late, 1, "event=failed", f"{self.tree.floor_path()} in ZooKeeper "
+                                f"{what}", f"so no worker ID can be claimed: {remedy}run "
+                                "snowflakectl registry quarantine, with --even-if-servers-live")
+            if text is not None:  # no server repairs it
+                self.assertEqual(self.tree.client.get(self.tree.floor_path())[0], text)
+        self.assertIsNone(self.tree.client.exists(self.tree.floor_path()))
+        version = self.tree.reservation(0).version
+        wait_for(lambda: self.tree.reservation(0).version > version, what="an extension")
+        self.assert_went_on(old, draw, 0)
+        # the remedy in the message works
+        self.assertEqual(self.quarantine("--even-if-servers-live").returncode, 0)
+        self.assert_went_on(old, draw, 0)
+        self.assert_releases(old, draw, 0)
+        self.assert_waits_for_floor(self.member(ready=False))
+
+    def test_reservations_without_anything_else(self):
+        self.tree.client.create(self.tree.reservation_path(9), b"{", makepath=True)
+        self.assert_refused(self.member(ready=False), 1, "event=failed", self.tree.floor_path(),
+                            "is missing")
+        self.assertIsNone(self.tree.client.exists(self.tree.floor_path()))
+        self.assertIsNotNone(self.tree.client.exists(self.tree.claims_path()))
+
+    def test_damaged_limits(self):
+        path = f"{self.root}/limits"
+        self.member().terminate()
+        self.tree.client.set(path, b"{}")
+        self.assert_refused(self.member(ready=False), 1, "event=failed", path, "is missing",
+                            "delete it")

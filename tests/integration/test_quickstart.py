@@ -83,7 +83,6 @@ class Quickstart(unittest.TestCase):
         self.assertIn(text, self.told)
 
     def assert_ends(self, status):
-        """And leaves nothing behind."""
         self.assertEqual(self.process.wait(HANG_GUARD_S), status, self.told)
         self.assertEqual(self.processes(), [])
         self.assertEqual(list(self.temporary.iterdir()), [])
@@ -167,7 +166,6 @@ class Relay(Quickstart):
     option = "--relay"
 
     def test_once(self):
-        """IDs go on when the server is killed that they were from."""
         self.launch("--once")
         self.assert_ends(0)
         killed = int(re.search(r"killing server (\d), whose IDs these are", self.told)[1])

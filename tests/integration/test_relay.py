@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """A relay, which hands on IDs of servers that come, go, hang and lie."""
+import functools
 import signal
 import subprocess
 import threading
 import time
-import unittest
 
 import audit
 from admin import LISTEN as ADMIN, Admin
 from fake_servers import Extended, Told, serve
-from harness import LONG_WAIT_MS, SNOWFLAKECTL, Parts, ServerTest, dead_address, scaled, wait_for
+from harness import (LONG_WAIT_MS, SNOWFLAKECTL, Parts, ServerTest, dead_address, run_together,
+                     scaled, wait_for)
 from python_client import PythonClient
 from wire import FORMS, REPLY, STRICT, numbers_of
 
@@ -18,7 +19,7 @@ DATACENTER = 5
 ROUNDS = scaled(10, 2)
 SLOW_MS = 100
 FAR_MS = 5000
-SLACK_MS = 200  # of what a relay knows of a server's clock
+SLACK_MS = 200  # error of a relay's estimate of a server's clock
 TOO_FAR_MS = 86400000
 
 
@@ -47,11 +48,9 @@ class RelayTest(ServerTest):
         return relay.wait_ready() if ready else relay
 
     def start_again(self, server):
-        """The same one, at the same port."""
-        return self.launch(*server.command[3:], listen=text_of(server.address))
+        return self.launch(*server.command[3:], listen=server.name)
 
     def assert_refused(self, reply, words):
-        """One of the calls of 2010."""
         self.assertNotEqual(reply.kind, REPLY, reply)
         self.assertIn(words, reply.value.message)
 
@@ -61,9 +60,9 @@ class Promises(RelayTest):
         server, = self.start_fleet(1)
         relay = self.start_relay([server])
         own, said = relay.call("get_worker"), server.call("get_worker")
-        self.assertEqual((own.kind, own.server), ("relay", text_of(server.address)))
+        self.assertEqual((own.kind, own.server), ("relay", server.name))
         self.assertEqual((own.datacenter_id, own.worker_id), (DATACENTER, 1))
-        self.assertEqual((own.state, own.address), ("serving", text_of(relay.address)))
+        self.assertEqual((own.state, own.address), ("serving", relay.name))
         self.assertEqual((own.claimed_at_ms, own.reserved_until_ms), (0, 0))
         self.assertNotEqual(own.nonce, said.nonce)
         self.assertIsNone(said.server)
@@ -71,7 +70,6 @@ class Promises(RelayTest):
         self.assertEqual(relay.call("get_datacenter_id"), DATACENTER)
 
     def test_whose_the_last_id_was(self):
-        """And not of the server that it is connected to by now."""
         one, other = self.start_fleet()
         relay = self.start_relay([one, other])
         for _ in range(scaled(30, 3)):
@@ -81,7 +79,7 @@ class Promises(RelayTest):
             self.assertEqual(relay.call("get_worker_id"), worker_of(number))
         asked = relay.call("get_worker").server
         last = worker_of(relay.call("get_id", "a"))
-        (one if text_of(one.address) == asked else other).kill()
+        (one if one.name == asked else other).kill()
         wait_for(lambda: relay.call("get_worker").server != asked, what="another server")
         self.assertEqual(relay.call("get_worker_id"), last)
 
@@ -165,7 +163,7 @@ class Promises(RelayTest):
         # each of them knows of itself only
         self.assertEqual(len(listed), 2)
         asked = next(server for server in servers
-                     if text_of(server.address) == listed[1].address)
+                     if server.name == listed[1].address)
         self.assertEqual(listed[1].nonce, asked.call("get_worker").nonce)
 
     def test_a_relay_of_a_relay(self):
@@ -192,12 +190,8 @@ class Promises(RelayTest):
                         numbers.append(connection.call(STRICT, "get_id", "a").success)
                     else:
                         numbers += connection.call(STRICT, "get_ids", "a", 1 + i * 7).success
-        threads = [threading.Thread(target=draw, args=(numbers, seed))
-                   for seed, numbers in enumerate(lists)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        run_together(*(functools.partial(draw, numbers, seed)
+                       for seed, numbers in enumerate(lists)))
         numbers = sum(lists, [])
         self.assertGreater(len(numbers), 8 * scaled(400, 40))
         self.assertEqual(len(set(numbers)), len(numbers))
@@ -205,7 +199,6 @@ class Promises(RelayTest):
 
 class Fleets(RelayTest):
     def test_one_that_allows_less_at_once(self):
-        """A refused count leaves nothing behind that smaller ones would lack."""
         relay = self.start_relay(self.start_fleet(1, "--max-batch", 4000))
         with relay.connect() as connection:
             reply = connection.call(STRICT, "get_ids", "a", 5000)
@@ -214,7 +207,6 @@ class Fleets(RelayTest):
             self.assertGreater(connection.call(STRICT, "get_id", "a").success, 0)
 
     def test_one_that_is_slow(self):
-        """What comes late is for whoever has waited for it."""
         handler, calls = Extended(), []
 
         def get_ids(useragent, count):
@@ -228,7 +220,6 @@ class Fleets(RelayTest):
         self.assertEqual(calls.count(9), 1)
 
     def test_another_layout(self):
-        """No ID is made up: what cannot be told apart is refused."""
         server, = self.start_fleet(1, "--datacenter-id", 0, "--layout", "machine-10")
         relay = self.start_relay([server], "--layout", "js-safe")
         with relay.connect() as connection:
@@ -277,11 +268,11 @@ class Fleets(RelayTest):
         self.assertEqual((status["kind"], status["reservation"], status["session"]),
                          ("relay", None, None))
         self.assertEqual((status["relay"]["server"], status["relay"]["served"]),
-                         (text_of(server.address), True))
+                         (server.name, True))
         self.assertGreater(status["relay"]["refills"], 0)
         metrics = Admin(relay).ask("/metrics").text
         self.assertIn("\nsnowflake_relay_served 1\n", metrics)
-        self.assertIn(f'snowflake_relay_server_info{{server="{text_of(server.address)}"}} 1\n',
+        self.assertIn(f'snowflake_relay_server_info{{server="{server.name}"}} 1\n',
                       metrics)
         for name in ("snowflake_reservation_left_seconds", "snowflake_worker_info"):
             self.assertNotIn(name, metrics)
@@ -312,7 +303,6 @@ class Failures(RelayTest):
         self.assertEqual(len(set(numbers)), len(numbers))
 
     def test_servers_restarted_one_by_one(self):
-        """No call through the relay fails, of single IDs or batches."""
         servers = self.start_fleet()
         relay = self.start_relay(servers)
         load = self.begin(relay)
@@ -378,7 +368,6 @@ class Failures(RelayTest):
             self.assertEqual(len(batch.reply(STRICT).success), 7)
 
     def test_single_ids_do_not_wait_for_a_batch(self):
-        """Nor does a batch for single IDs that are not there."""
         server, = self.start_fleet(1)
         relay = self.start_relay([server], *ADMIN, "--relay-prefetch", 10000, "--relay-max-age",
                                  60000)
@@ -399,7 +388,6 @@ class Failures(RelayTest):
             self.assertEqual(len(batch.reply(STRICT).success), 7)
 
     def test_a_batch_of_somebody_who_has_gone(self):
-        """Is nobody else's: of another count, or of the same one."""
         server, = self.start_fleet(1)
         relay = self.start_relay([server])
         for count in (7, 8):
@@ -419,7 +407,7 @@ class Failures(RelayTest):
         relay = self.start_relay(servers)
         numbers = [relay.call("get_id", "a") for _ in range(10)]
         relay.kill()
-        relay = self.launch(*relay.command[3:], listen=text_of(relay.address)).wait_ready()
+        relay = self.launch(*relay.command[3:], listen=relay.name).wait_ready()
         numbers += [relay.call("get_id", "a") for _ in range(10)]
         self.assertEqual(len(set(numbers)), len(numbers))
 
@@ -435,7 +423,3 @@ class Local(RelayTest):
                                 "id", "-n", "3"], capture_output=True, text=True, check=True)
         self.assertEqual(len(set(shown.stdout.split())), 3)
         self.assertGreaterEqual(server.counters()["ids_generated"], 3)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -4,7 +4,6 @@ import os
 import re
 import signal
 import subprocess
-import unittest
 
 from harness import SLOW, SNOWFLAKED, ServerTest, scaled, wait_for
 from wire import STRICT
@@ -30,17 +29,9 @@ class Reload(ServerTest):
         self.write(*lines)
         return self.start("--config", self.config, *options)
 
-    def hang_up(self, server, event="reload"):
-        """The line of the log that says what came of it."""
-        said = sum(each.name == event for each in server.events)
-        server.send_signal(signal.SIGHUP)
-        lines = wait_for(lambda: [each for each in list(server.events)
-                                  if each.name == event][said:], what=event)
-        return lines[0].fields
-
     def reload(self, server, *lines):
         self.write(*lines)
-        said = self.hang_up(server)
+        said = self.hang_up(server, "reload")
         return said["changed"], said["needs_restart"]
 
     def assert_taken(self, server, name, value):
@@ -52,7 +43,7 @@ class Reload(ServerTest):
         self.assertEqual(self.reload(server, "log-level=error"), ("log-level", "none"))
         server.send_signal(signal.SIGUSR1)
         self.write("log-level=debug")
-        self.hang_up(server)
+        self.hang_up(server, "reload")
         server.send_signal(signal.SIGUSR2)
         server.wait_event("signal-ignored")
         self.assertEqual([event.name for event in server.events].count("signal-ignored"), 1)
@@ -64,7 +55,6 @@ class Reload(ServerTest):
         self.assertEqual(server.find("stopping").fields["drain_ms"], "5")
 
     def effect_of_stop_timeout(self):
-        """A call that waits for IDs, in a layout that has few, is cut off."""
         server = self.occupy(self.start_with("stop-timeout=600000", options=SLOW))
         self.assert_taken(server, "stop-timeout", 100)
         self.assertEqual(server.terminate(), 0)
@@ -155,7 +145,6 @@ class Reload(ServerTest):
         self.assertEqual(self.reload(server, "drain-delay=8"), ("drain-delay", "none"))
 
     def test_many_at_once(self):
-        """Some are heard as one; the last is heard."""
         server = self.start_with()
         for _ in range(scaled(2000, 200)):
             server.send_signal(signal.SIGHUP)
@@ -177,9 +166,5 @@ class Reload(ServerTest):
         wait_for(log.exists, what="the new file")
 
     def test_without_a_file(self):
-        said = self.hang_up(self.start())
+        said = self.hang_up(self.start(), "reload")
         self.assertEqual((said["changed"], said["needs_restart"]), ("none", "none"))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -3,7 +3,6 @@
 the memory of a loop. wire.Connection holds every reply against its call."""
 import contextlib
 import random
-import signal
 import socket
 import threading
 import time
@@ -97,12 +96,11 @@ class Replies(ServerTest):
                   server.connect() as other):
                 gone.call(form, "get_id", "a")
                 other.call(STRICT, "get_timestamp")
-                server.send_signal(signal.SIGSTOP)
-                wait_for(lambda: server.state() == "T", what="the server to be stopped")
+                server.pause()
                 gone.send(form.call("get_id", "a"))
                 gone.reset()
                 other.send(STRICT.call("get_timestamp"))
-                server.send_signal(signal.SIGCONT)
+                server.resume()
                 self.assertGreater(other.reply(STRICT).success, 0)
                 self.assertEqual(other.call(STRICT, "get_id", "1").value.type, 6)
                 self.assertGreater(other.call(STRICT, "get_timestamp").success, 0)

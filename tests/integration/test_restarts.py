@@ -4,7 +4,6 @@ import logging
 import subprocess
 import threading
 import time
-import unittest
 
 import wire
 from harness import BUILD, ENVIRONMENT, HANG_GUARD_S, scaled, wait_for
@@ -104,7 +103,3 @@ class Restarts(PassedTest):
             server = self.start(**self.passing(kept))
         self.wait_for_more(clients)
         self.assert_none_failed(clients)
-
-
-if __name__ == "__main__":
-    unittest.main()

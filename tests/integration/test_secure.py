@@ -1,41 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """snowflakectl registry secure: what closes a ZooKeeper that was open to anyone."""
-import contextlib
 import json
 import subprocess
-import threading
 import uuid
 
 from ctl import RegistryTest, answer_question, run
 from harness import ENVIRONMENT, HANG_GUARD_S, SNOWFLAKECTL, secret_file
-from proxy import SET_ACL, Proxy
+from proxy import SET_ACL
 from znodes import Registry
+from zookeeper_case import SECRET, acl_of, anyone, assert_shut_out, kept_open
 
-SECRET = "ids:s3cret:with:colons"
 ADMIN = "admin:0ther"
 PARENTS = ["", "/layout", "/limits", "/datacenters"]
 OF_DATACENTER = ["", "/floor", "/claims", "/reservations"]
 
 
-def acl_of(auth):
-    from kazoo.security import make_digest_acl
-    return make_digest_acl(*auth.split(":", 1), all=True)
-
-
-def anyone(**permissions):
-    from kazoo.security import make_acl
-    return make_acl("world", "anyone", **permissions)
-
-
 class SecureTest(RegistryTest):
     """A tree of two datacenters with two reservations each; `kazoo` is a stranger's."""
+    has_layout = True
 
     def setUp(self):
         super().setUp()
         self.password = self.password_file(SECRET)
-        self.insider = self.client_of(SECRET)
+        self.insider = self.client(SECRET)
         self.root = self.registry.root
-        self.registry.make_layout()
         self.registry.make_limits(10000, 600000)
         for datacenter in (1, 7):
             self.registry.make_datacenter(datacenter)
@@ -46,13 +34,6 @@ class SecureTest(RegistryTest):
             self.paths += [f"{self.root}/datacenters/{datacenter}{name}" for name in OF_DATACENTER]
             self.paths += [self.registry.reservation_path(datacenter, worker_id)
                            for worker_id in (0, 31)]
-
-    def client_of(self, auth):
-        client = self.zookeeper.client()
-        self.addCleanup(client.close)
-        self.addCleanup(client.stop)
-        client.add_auth("digest", auth)
-        return client
 
     def password_file(self, auth):
         return secret_file(self.directory / str(uuid.uuid4()), auth + "\n")
@@ -80,16 +61,10 @@ class SecureTest(RegistryTest):
         return found
 
     def assert_closed(self, paths):
-        from kazoo.exceptions import NoAuthError
-        from kazoo.security import OPEN_ACL_UNSAFE
         for path in paths:
             with self.subTest(path):
                 self.assertEqual(self.insider.get_acls(path)[0], [acl_of(SECRET)])
-                self.assertRaises(NoAuthError, self.kazoo.set, path, b"")
-                self.assertRaises(NoAuthError, self.kazoo.create, path + "/x", b"")
-                self.assertRaises(NoAuthError, self.kazoo.set_acls, path, OPEN_ACL_UNSAFE)
-                if path != self.root:
-                    self.assertRaises(NoAuthError, self.kazoo.delete, path)
+                assert_shut_out(self, self.kazoo, path, path == self.root)
 
 
 class WholeTree(SecureTest):
@@ -161,21 +136,9 @@ class WholeTree(SecureTest):
     def test_who_sets_acls_all_the_time_does_not_slip_through(self):
         """While one is being set, ZooKeeper judges by the one before. Either the other is shut out,
         or that it is not closed is said."""
-        from kazoo.exceptions import NoAuthError
-        from kazoo.security import OPEN_ACL_UNSAFE
         path = self.registry.reservation_path(7, 31)
-        stop = threading.Event()
-
-        def keep_open():
-            with contextlib.suppress(NoAuthError):
-                while not stop.is_set():
-                    self.kazoo.set_acls(path, OPEN_ACL_UNSAFE)
-
-        thread = threading.Thread(target=keep_open, daemon=True)
-        thread.start()
-        done = self.secure()
-        stop.set()
-        thread.join()
+        with kept_open(self.kazoo, path):
+            done = self.secure()
         if done.returncode != 0:
             self.assert_fails(done, 1, f"{path}: somebody else set its ACL", "run it again")
             self.assert_ok(self.secure())
@@ -224,8 +187,7 @@ class Live(SecureTest):
         self.assert_fails(self.secure(), 1, "2 servers live", address)
 
     def test_a_server_that_comes_while_it_is_closed_is_named(self):
-        proxy = Proxy(self.zookeeper.connect_string)
-        self.addCleanup(proxy.close)
+        proxy = self.proxy()
         closing = proxy.hold_next_reply(SET_ACL)
         process = subprocess.Popen(
             [SNOWFLAKECTL, "--zookeeper", proxy.connect_string + self.root, "--zookeeper-auth",
@@ -303,7 +265,7 @@ class Asking(SecureTest):
         self.assertEqual(self.registry.everything(), before)
         status, said = self.answer(b"yes\n")
         self.assertEqual(status, 0, said)
-        for word in ("16 of 16 znodes", "user ids alone", self.root):
+        for word in ("16 of 16 znodes", "user cluster alone", self.root):
             self.assertIn(word, said)
         self.assertNotIn("s3cret", said)
         self.assert_closed(self.paths)

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state directory, of real servers: their messages, exit statuses and replies.
-tests/simulation/simulation-directory.c has all faults of a directory, a disk and an operator."""
+"""The state directory of real servers: their messages, exit statuses and replies.
+tests/simulation/simulation-directory.c tests all faults of a directory, a disk and an operator."""
 import os
 import unittest
 
-from harness import ServerTest, may_mount, mount, reserve_ahead, wait_for
+from fake_clock import FakeClock
+from harness import SANITIZED, ServerTest, may_mount, mount, reserve_ahead, wait_for
 from wire import EXCEPTION, STRICT
+
+HALF_AN_HOUR_MS = 1800 * 1000
 
 
 class Starts(ServerTest):
@@ -17,7 +20,7 @@ class Starts(ServerTest):
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root")
     def test_below_a_directory_that_is_closed(self):
-        """Root made the directory, for a server of another user."""
+        """Root has made the directory for a server with another user."""
         user = 12345
         self.directory.chmod(0o711)
         self.state.mkdir(mode=0o700)
@@ -48,7 +51,7 @@ class Disks(ServerTest):
             raise unittest.SkipTest("needs the right to mount")
 
     def fill(self):
-        """Leaves no room on the state directory's disk. Returns the file to remove for some."""
+        """Fills the state directory's disk. Returns the file whose removal frees space."""
         filler = self.state / "filler"
         with open(filler, "wb", buffering=0) as file:
             try:
@@ -58,7 +61,6 @@ class Disks(ServerTest):
                 return filler
 
     def test_full_while_running(self):
-        """The server serves its reservation, refuses, and serves again when there is room."""
         mount(self.state, "size=64k,mode=0700")
         server = self.start()
         numbers = []
@@ -90,7 +92,6 @@ class Disks(ServerTest):
 
 class Running(ServerTest):
     def test_the_directory_goes_away(self):
-        """The server makes it again. A second server cannot have the worker ID."""
         server = self.start()
         before = server.call("get_id", "good")
         self.state.rename(self.directory / "away")
@@ -99,3 +100,32 @@ class Running(ServerTest):
         self.assert_refused(self.start(ready=False), 1, "event=failed",
                             f"held by pid {server.pid}")
         self.assertEqual(server.terminate(), 0)
+
+
+class Steps(ServerTest):
+    def test_a_step_back_is_refused_until_the_clock_has_caught_up(self):
+        if SANITIZED:
+            self.skipTest("libfaketime does not go with a sanitizer")
+        clock = FakeClock(self.directory)
+        server = self.start("--max-clock-skew", 2 * HALF_AN_HOUR_MS, environment=clock.environment)
+        with server.connect() as connection:
+            before = connection.call(STRICT, "get_id", "good").success
+            clock.step_ms(-HALF_AN_HOUR_MS)
+            server.wait_event("clock-back")
+            refused = connection.call(STRICT, "get_id", "good")
+            self.assertEqual((refused.kind, refused.value.type), (EXCEPTION, 6))
+            self.assertRegex(refused.value.message,
+                             r"^InvalidSystemClock: Clock moved backwards.  Refusing to generate "
+                             r"id for \d+ milliseconds$")
+            typed = connection.call(STRICT, "get_ids", "good", 2).value
+            self.assertRegex(typed.clock.message, "^Clock moved backwards.  Refusing to generate")
+            self.assertGreater(connection.call(STRICT, "get_timestamp").success, 0)
+            self.assertEqual(server.counters()["clock_skew"], 2)
+            clock.step_ms(HALF_AN_HOUR_MS)
+            after = wait_for(lambda: self.id_or_none(connection))
+        self.assertGreater(after, before)
+
+    @staticmethod
+    def id_or_none(connection):
+        reply = connection.call(STRICT, "get_id", "good")
+        return None if reply.kind == EXCEPTION else reply.success

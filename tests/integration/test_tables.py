@@ -93,9 +93,7 @@ class Widths(CtlTest):
 
 
 class Times(RegistryTest):
-    def setUp(self):
-        super().setUp()
-        self.registry.make_layout()
+    has_layout = True
 
     def test_reservations_that_are_over_or_never_were(self):
         nonce = str(uuid.uuid4())
@@ -150,6 +148,7 @@ class Times(RegistryTest):
 
 class Names(RegistryTest):
     """What anybody may call a znode."""
+    has_layout = True
 
     def assert_plain(self, text):
         for character in text.replace("\n", ""):
@@ -159,7 +158,6 @@ class Names(RegistryTest):
     def test_they_are_shown_escaped(self):
         places = [f"{NASTY}", f"datacenters/{NASTY}", f"datacenters/0/{NASTY}",
                   f"datacenters/0/claims/{NASTY}", f"datacenters/0/reservations/{NASTY}"]
-        self.registry.make_layout()
         self.registry.make_datacenter(0)
         for place in places:
             self.registry.create(place)
@@ -178,7 +176,6 @@ class Names(RegistryTest):
                                  done.stderr)
 
     def test_an_address_of_characters_that_are_wide_or_have_no_width_fits(self):
-        self.registry.make_layout()
         self.registry.claim(0, "127.0.0.1:1", 1)
         path, _ = self.registry.claim(0, "h:7609", 2)
         self.kazoo.set(path, self.registry.claim_data("h:7609", 2).replace(
@@ -192,7 +189,6 @@ class Names(RegistryTest):
         self.assertEqual(lines[2].index("unreachable"), lines[0].index("state"))
 
     def test_not_all_of_very_many_are_named(self):
-        self.registry.make_layout()
         for i in range(40):
             self.registry.create(f"datacenters/x{i}")
         done = self.ctl("workers")

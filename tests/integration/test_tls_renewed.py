@@ -3,7 +3,6 @@
 calls."""
 import re
 import shutil
-import signal
 import ssl
 import subprocess
 
@@ -33,16 +32,9 @@ class RenewedTest(TlsTest):
         return int(re.search(r"\nsnowflake_tls_handshakes_total (\d+)",
                              Admin(server).ask("/metrics").text)[1])
 
-    def hang_up(self, server, event):
-        said = sum(each.name == event for each in server.events)
-        server.send_signal(signal.SIGHUP)
-        return wait_for(lambda: [each for each in list(server.events)
-                                 if each.name == event][said:], what=event)[-1].fields
-
 
 class Replaced(RenewedTest):
     def test_under_load(self):
-        """Newcomers are shown the new one; those who are connected stay, and no call fails."""
         server = self.serve(pair=self.own)
         stayed = self.connect(server)
         shown = {self.assert_serves(server)}
@@ -61,7 +53,6 @@ class Replaced(RenewedTest):
         self.assertEqual(len(shown), rounds + 1)
 
     def test_a_broken_pair(self):
-        """The old one stays, and the log says why; a certificate that waits for its key, too."""
         server = self.serve(pair=self.own)
         shown = self.assert_serves(server)
         next_pair = self.authority.vouch("new", *SERVER_NAMES)
@@ -95,7 +86,6 @@ class OfCallers(RenewedTest):
     but the authority of their new certificate: so do servers after a change of authorities."""
 
     def server_of(self, worker_id, trusted=None, **settings):
-        """A server that wants certificates of whoever calls."""
         return self.launch("--state-directory", self.directory / f"state-{worker_id}",
                            "--worker-id", worker_id, "--tls-certificate", self.pair.certificate,
                            "--tls-key", self.pair.key, "--tls-client-ca",
@@ -114,7 +104,6 @@ class OfCallers(RenewedTest):
         self.assertEqual(self.handshakes_with(server), 0)
 
     def take_until_of(self, worker_id, draw):
-        """What is in hand may be another's yet. Returns all IDs, none of which fails."""
         numbers = []
 
         def is_of():
@@ -146,7 +135,6 @@ class OfCallers(RenewedTest):
             self.assertFalse(set(first) & set(self.take_until_of(2, draw)))
 
     def test_a_relay_whose_new_pair_is_broken(self):
-        """It goes on with the old one, and says what is wrong."""
         first = self.server_of(1).wait_ready()
         second = self.server_of(2).wait_ready()
         address = second.addresses[0]

@@ -351,7 +351,6 @@ class Databases(unittest.TestCase):
             value for value in plan.values() if isinstance(value, dict)]])
 
     def test_an_hour_is_read_as_an_hour(self):
-        """By the rows that the servers say they have read."""
         self.fill()
         query = "SELECT id FROM message WHERE id BETWEEN snowflake_first_id('{}') " \
                 "AND snowflake_last_id('{}')"

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""snowflakectl workers --watch in a pipe: what is news, and every way out."""
+"""snowflakectl workers --watch, in a pipe and on a terminal: which changes it prints, how it draws
+them, and every way to end it."""
 import datetime
 import fcntl
 import json
@@ -9,6 +10,7 @@ import re
 import select
 import signal
 import subprocess
+import termios
 import threading
 import time
 import unittest
@@ -16,7 +18,7 @@ import unittest
 from ctl import CtlTest, RegistryTest, has_signal
 from fake_servers import Told, now_ms
 from harness import CTL_ENVIRONMENT, HANG_GUARD_S, SANITIZER, SNOWFLAKECTL, dead_address, wait_for
-from terminal import Program
+from terminal import CLEAR, Program, Terminal
 from znodes import Registry, tick_in, time_of
 from zookeeper import Standalone
 
@@ -64,6 +66,8 @@ class Watch(Program):
 
 
 class Watching(RegistryTest):
+    has_layout = True
+
     def watch(self, *arguments):
         return Watch("--zookeeper", self.hosts, *arguments)
 
@@ -71,7 +75,6 @@ class Watching(RegistryTest):
         return sorted((each["datacenter_id"], each["worker_id"]) for each in found)
 
     def test_each_change_is_a_list(self):
-        self.registry.make_layout()
         with self.watch("--json", "workers", "--watch") as watch:
             self.assertEqual(watch.next_list(), [])
             path, nonce = self.registry.claim(5, "h.invalid:1")
@@ -92,7 +95,6 @@ class Watching(RegistryTest):
             self.assertTrue(watch.complaints.empty())
 
     def test_reservations_are_watched_too(self):
-        self.registry.make_layout()
         self.registry.make_datacenter(0)
         with self.watch("--json", "workers", "--reservations", "--watch") as watch:
             self.assertEqual(watch.next_list()[0]["free"], 32)
@@ -104,7 +106,6 @@ class Watching(RegistryTest):
             watch.wait_list(lambda found: found[0]["free"] == 0)
 
     def test_what_was_missing_is_watched_for(self):
-        self.registry.make_layout()
         self.registry.create("datacenters/5")
         with self.watch("--json", "workers", "--watch") as watch:
             self.assertEqual(watch.next_list(), [])
@@ -112,7 +113,6 @@ class Watching(RegistryTest):
             self.assertEqual(self.workers(watch.wait_list(len)), [(5, 9)])
 
     def test_a_burst_is_seen_together(self):
-        self.registry.make_layout()
         end = tick_in(FAR)
         self.registry.reserve(0, 3, end)
         with self.watch("--json", "workers", "--reservations", "--watch") as watch:
@@ -127,7 +127,6 @@ class Watching(RegistryTest):
             self.assertLessEqual(lists, (time.monotonic() - began) / 0.05)
 
     def test_nothing_is_printed_while_nothing_changes(self):
-        self.registry.make_layout()
         self.registry.make_datacenter(0)
         path, _ = self.registry.claim(0, "127.0.0.1:1", 1)
         with self.watch("--json", "workers", "--watch") as watch:
@@ -141,7 +140,6 @@ class Watching(RegistryTest):
             self.assertTrue(watch.lines.empty())
 
     def test_tables_have_their_time_and_an_empty_line_between(self):
-        self.registry.make_layout()
         path, _ = self.registry.claim(0, "127.0.0.1:1", 1)
         began = int(time.time())
         with self.watch("workers", "--watch") as watch:
@@ -156,7 +154,6 @@ class Watching(RegistryTest):
             self.assertTrue(began <= drawn <= time.time())
 
     def test_what_servers_say_is_news_without_a_change_in_zookeeper(self):
-        self.registry.make_layout()
         server = Told()
         self.registry.claim(0, server.address, 0, server.said.nonce)
         with self.watch("--json", "workers", "--watch") as watch:
@@ -175,7 +172,6 @@ class Watching(RegistryTest):
             self.assertTrue(watch.complaints.empty())
 
     def test_a_quarantine_ends_though_nothing_is_written(self):
-        self.registry.make_layout()
         self.registry.reserve(0, 5, tick_in(2))
         with self.watch("--json", "workers", "--reservations", "--watch") as watch:
             self.assertEqual(watch.next_list()[0]["quarantined"], 1)
@@ -183,10 +179,7 @@ class Watching(RegistryTest):
 
     def registry_in(self, own):
         """One in a ZooKeeper of the test's own."""
-        kazoo = own.client()
-        self.addCleanup(kazoo.close)
-        self.addCleanup(kazoo.stop)
-        registry = Registry(kazoo, self.registry.root)
+        registry = Registry(self.client(zookeeper=own), self.registry.root)
         registry.make_layout()
         return registry
 
@@ -196,7 +189,7 @@ class Watching(RegistryTest):
             server = Told()
             registry.claim(0, server.address, 0, server.said.nonce)
             registry.claim(0, dead_address(self), 1)
-            with Watch("--zookeeper", own.connect_string + registry.root, "--timeout", 500,
+            with Watch("--zookeeper", own.connect_string + registry.root, "--timeout", 4000,
                        "--json", "workers", "--watch") as watch:
                 self.assertEqual([each["hearsay"] for each in watch.next_list()], [False, False])
                 own.kill()
@@ -228,7 +221,6 @@ class Watching(RegistryTest):
 
     @unittest.skipIf(SANITIZER == "thread", "its _exit() waits for what is printed")
     def test_a_second_interrupt_ends_it_where_nobody_reads(self):
-        self.registry.make_layout()
         for worker_id in range(32):
             self.registry.claim(0, "127.0.0.1:1", worker_id)
         reader, writer = os.pipe()
@@ -250,22 +242,17 @@ class Watching(RegistryTest):
         os.close(writer)
 
     def test_it_outlives_a_zookeeper_that_goes_and_comes_back(self):
-        with Standalone() as own:
-            own.start()
-            kazoo = own.client()
-            self.addCleanup(kazoo.close)
-            self.addCleanup(kazoo.stop)
-            registry = Registry(kazoo, self.registry.root)
+        with Standalone().start() as own:
+            registry = self.registry_in(own)
             self.hosts = own.connect_string + registry.root
-            registry.make_layout()
             registry.make_datacenter(0)
-            with self.watch("--timeout", 500, "--json", "workers", "--watch") as watch:
+            with self.watch("--timeout", 4000, "--json", "workers", "--watch") as watch:
                 self.assertEqual(watch.next_list(), [])
                 own.kill()
                 self.assertIn("trying again", watch.next_line(watch.complaints))
                 own.restart()
                 self.assertEqual(watch.next_list(), [])
-                kazoo.retry(registry.claim, 0, "127.0.0.1:1", 7)
+                registry.kazoo.retry(registry.claim, 0, "127.0.0.1:1", 7)
                 watch.wait_list(lambda found: self.workers(found) == [(0, 7)])
                 own.pause()
                 self.assertIn("trying again", watch.next_line(watch.complaints))
@@ -351,3 +338,249 @@ class WatchingServers(CtlTest):
             self.assertTrue(text.endswith("]\n"))
             for line in text.splitlines():
                 self.assertEqual(len(json.loads(line)), 51)
+
+
+class OnATerminal(CtlTest):
+    def setUp(self):
+        self.server = Told(worker_id=1)
+
+    def watching(self, *options, columns=80, rows=24):
+        return Terminal([SNOWFLAKECTL, *(options or ("--server", self.server.address)), "workers",
+                         "--watch"], columns, rows)
+
+    def drawn(self, n):
+        return lambda output: output.count(CLEAR) > n
+
+    def test_it_is_drawn_again_and_again(self):
+        with self.watching() as terminal:
+            terminal.wait_output(self.drawn(1))
+            self.server.said.state = "draining"
+            terminal.wait_output(lambda output: "draining" in output)
+            terminal.wait_output(self.drawn(terminal.output.count(CLEAR) + 1))
+            self.assertTrue(terminal.output.startswith(CLEAR))
+            times = set()
+            for screen in terminal.screens()[:-1]:
+                lines = screen.splitlines()
+                self.assertEqual(len(lines), 3, screen)
+                self.assertRegex(lines[0], r"^\d{4}-\S+\+00:00  \(q ends it\)$")
+                times.add(lines[0])
+            self.assertGreater(len(times), 1)
+
+    def test_a_long_table_is_cut_to_the_screen(self):
+        self.server.others = [self.server.of_another(0, worker_id=worker_id, address="")
+                              for worker_id in range(2, 32)]
+        with self.watching() as terminal:
+            terminal.wait_output(self.drawn(1))
+        lines = terminal.screens()[0].splitlines()
+        self.assertEqual((len(lines), lines[-1]), (23, "... and 11 more"))
+
+    def test_every_way_out_sets_the_terminal_back(self):
+        for name, act, status in (
+                ("q", lambda terminal: terminal.type("xq"), 0),
+                ("Ctrl-C", lambda terminal: terminal.type("\x03"), 0),
+                ("Ctrl-\\", lambda terminal: terminal.type("\x1c"), -signal.SIGQUIT),
+                *((number.name, lambda terminal, number=number:
+                   terminal.process.send_signal(number), -number)
+                  for number in (signal.SIGTERM, signal.SIGHUP))):
+            with self.subTest(name), self.watching() as terminal:
+                terminal.wait_output(self.drawn(0))
+                self.assertTrue(terminal.takes_keys())
+                act(terminal)
+                self.assertEqual(terminal.wait_end(), status)
+                self.assertTrue(terminal.is_as_before())
+
+    def test_an_error_sets_the_terminal_back(self):
+        with self.watching("--server", dead_address(self)) as terminal:
+            self.assertEqual(terminal.wait_end(), 1)
+            self.assertTrue(terminal.is_as_before())
+            self.assertIn("cannot connect", terminal.output)
+
+    def hang(self):
+        """Makes the server hang. Returns an event that is set with the next request."""
+        waits = threading.Event()
+        goes_on = threading.Event()
+        self.addCleanup(goes_on.set)
+
+        def others():
+            waits.set()
+            goes_on.wait(60)
+            return []
+
+        self.server.others = others
+        return waits
+
+    def test_keys_end_it_while_it_waits_for_a_server(self):
+        with self.watching("--server", self.server.address, "--timeout", "60000") as terminal:
+            terminal.wait_output(self.drawn(0))
+            self.assertTrue(self.hang().wait(HANG_GUARD_S))
+            terminal.type("q")
+            self.assertEqual(terminal.wait_end(), 0)
+            self.assertTrue(terminal.is_as_before())
+
+    def test_before_the_first_list_the_key_is_an_interruption(self):
+        self.hang()
+        with self.watching("--server", self.server.address, "--timeout", "60000") as terminal:
+            wait_for(terminal.takes_keys)
+            terminal.type("q")
+            self.assertEqual(terminal.wait_end(), -signal.SIGINT)
+            self.assertTrue(terminal.is_as_before())
+
+    def test_a_note_is_below_each_table(self):
+        nobody = dead_address(self)
+        with self.watching("--server", self.server.address, "--server", nobody) as terminal:
+            terminal.wait_output(self.drawn(2))
+        for screen in terminal.screens()[:-1]:
+            self.assertIn(f"snowflakectl: {nobody}: cannot connect", screen.splitlines()[-1])
+
+    def test_nothing_is_longer_than_the_screen_is_wide(self):
+        self.server.others = [
+            self.server.of_another(0, worker_id=2, address="a" * 120 + ".invalid:7609"),
+            self.server.of_another(600_000, worker_id=31, datacenter_id=31)]
+        nobody = dead_address(self)
+        for columns, address in ((200, "a" * 120), (80, "a" * 18 + "..."), (40, "a" * 18 + "..."),
+                                 (20, ">")):
+            with self.subTest(columns), \
+                    self.watching("--server", self.server.address, "--server", nobody,
+                                  columns=columns) as terminal:
+                terminal.wait_output(self.drawn(1))
+                screen = terminal.screens()[0]
+                self.assertTrue(terminal.fits(screen), screen)
+                self.assertIn(address, screen.splitlines()[3])
+                # an error is printed in full, on as many lines as needed
+                self.assertIn(f"snowflakectl: {nobody}: cannot connect: Connection refused",
+                              screen.replace("\n", ""))
+
+    def test_a_screen_never_scrolls(self):
+        self.server.others = [self.server.of_another(60_000, worker_id=worker_id)
+                              for worker_id in range(2, 32)]
+        options = [word for _ in range(8) for word in ("--server", dead_address(self))]
+        for columns, rows in ((80, 24), (40, 24), (20, 12), (80, 5), (80, 3),
+                              (80, 2)):
+            with self.subTest(columns=columns, rows=rows), \
+                    self.watching("--server", self.server.address, *options, columns=columns,
+                                  rows=rows) as terminal:
+                terminal.wait_output(self.drawn(1))
+                lines = terminal.screens()[0].splitlines()
+                self.assertEqual(len(lines), rows - 1)
+                self.assertTrue(terminal.fits(terminal.screens()[0]), lines)
+                if rows > 2:
+                    self.assertRegex(" ".join(lines), r"\.\.\. and \d+ more")
+
+    def test_a_resize_redraws_at_once(self):
+        self.server.others = [self.server.of_another(0, worker_id=worker_id)
+                              for worker_id in range(2, 32)]
+        with self.watching("--server", self.server.address, "--timeout", "60000") as terminal:
+            terminal.wait_output(self.drawn(0))
+            self.assertTrue(self.hang().wait(HANG_GUARD_S))
+            title = terminal.screens()[-1].splitlines()[0]
+            for columns, rows, head, last in ((40, 12, "dc", "... and 23 more"),
+                                              (200, 50, "datacenter", " 31  127.0.0.1:1 ")):
+                seen = len(terminal.output)
+                terminal.resize(columns, rows)
+                terminal.wait_output(lambda output: last in output[seen:])
+                screen = terminal.screens()[-1]
+                self.assertTrue(terminal.fits(screen), screen)
+                # the content is unchanged
+                self.assertEqual(screen.splitlines()[0], title)
+                self.assertIn(head, screen.splitlines()[1])
+            terminal.type("q")
+            self.assertEqual(terminal.wait_end(), 0)
+
+    def test_an_orphaned_process_group_does_not_stop(self):
+        """Without a shell, its process group is orphaned, and no job control could continue it."""
+        with self.watching() as terminal:
+            terminal.wait_output(self.drawn(0))
+            terminal.type("\x1a")
+            terminal.wait_output(self.drawn(terminal.output.count(CLEAR) + 1))
+            self.assertTrue(terminal.takes_keys())
+            terminal.type("q")
+            self.assertEqual(terminal.wait_end(), 0)
+            self.assertTrue(terminal.is_as_before())
+
+
+class InAShell(CtlTest):
+    """Job control: Ctrl-Z, bg, fg. dash never sets the terminal's modes. bash, without its line
+    editor, sends no SIGCONT to a running job that comes to the foreground."""
+
+    BASH = ("/bin/bash", "--norc", "--noediting", "-i")
+    DASH = ("/bin/dash", "-i")
+
+    def begin(self, shell=BASH):
+        self.server = Told(worker_id=1)
+        self.shell = Terminal(shell, environment={"PS1": "READY ", "HISTFILE": ""})
+        self.enterContext(self.shell)
+        self.shell.wait_output(lambda output: output.endswith("READY "))
+        self.modes = self.shell.modes()
+
+    def command(self, line, shown):
+        """Types a line, and waits until the output after it contains `shown`."""
+        seen = len(self.shell.output)
+        self.shell.type(line)
+        self.shell.wait_output(lambda output: shown in output[seen:])
+
+    def start(self):
+        self.command(f"{SNOWFLAKECTL} --server {self.server.address} workers --watch\n", CLEAR)
+        wait_for(self.shell.takes_keys)
+
+    def stop(self, number=None):
+        """Stops the job by a key, or by a signal from another process."""
+        seen = len(self.shell.output)
+        if number is None:
+            self.shell.type("\x1a")
+        else:
+            os.killpg(self.shell.foreground(), number)
+        self.shell.wait_output(lambda output: "Stopped" in output[seen:])
+        self.shell.wait_output(lambda output: output.endswith("READY "))
+        self.assertEqual(self.shell.modes(), self.modes)
+
+    def end(self):
+        wait_for(self.shell.takes_keys)
+        self.command("q", "READY ")
+        self.assertEqual(self.shell.modes(), self.modes)
+        self.command("echo status $?\n", "status 0\n")
+
+    def test_it_is_stopped_and_goes_on(self):
+        for shell in (self.BASH, self.DASH):
+            with self.subTest(shell[0]):
+                self.begin(shell)
+                self.start()
+                for number in (None, signal.SIGTSTP):
+                    self.stop(number)
+                    self.command("fg\n", CLEAR)
+                    wait_for(self.shell.takes_keys)
+                self.end()
+
+    def test_it_comes_back_from_the_background(self):
+        self.begin()
+        self.start()
+        self.stop()
+        seen = len(self.shell.output)
+        self.command("bg\n", "READY ")
+        # the shell owns the screen
+        asked = self.server.asked
+        wait_for(lambda: self.server.asked > asked + 4, "two more requests")
+        self.assertEqual(self.shell.modes(), self.modes)
+        self.assertNotIn(CLEAR, self.shell.output[seen:])
+        self.command("fg\n", CLEAR)
+        self.end()
+
+    def test_a_signal_in_the_background_leaves_the_terminal(self):
+        self.begin()
+        self.start()
+        watch = self.shell.foreground()
+        # SIGSTOP cannot be handled
+        self.stop(signal.SIGSTOP)
+        self.command("stty -echoctl\n", "READY ")
+        wait_for(lambda: self.shell.modes() == self.modes & ~termios.ECHOCTL)
+        for number in (signal.SIGTERM, signal.SIGCONT):
+            os.killpg(watch, number)
+        wait_for(lambda: not os.path.exists(f"/proc/{watch}"))
+        self.assertEqual(self.shell.modes(), self.modes & ~termios.ECHOCTL)
+
+    def test_start_in_the_background(self):
+        self.begin()
+        self.command(f"{SNOWFLAKECTL} --server {self.server.address} workers --watch &\n", "READY ")
+        asked = self.server.asked
+        wait_for(lambda: self.server.asked > asked + 4, "two requests")
+        self.command("fg\n", CLEAR)
+        self.end()

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The bytes: six forms on one port, told apart by at most five bytes."""
 import json
+import select
 import socket
 import struct
 
 from bindings import ROOT
-from harness import SharedServerTest
-from wire import EXCEPTION, FORMS, REPLY, STRICT, UNFRAMED, Form
+from harness import SharedServerTest, needs_own_server, their_end, wait_for
+from wire import COMPACT, EXCEPTION, FORMS, REPLY, STRICT, UNFRAMED, Form
 
+ACCUSTOM = 40   # calls after which the kernel no longer acknowledges everything at once
+QUICKACK = (socket.IPPROTO_TCP, socket.TCP_QUICKACK)
 VECTORS = {name: bytes.fromhex(text)
            for name, text in json.loads((ROOT / "tests/vectors/wire.json").read_text()).items()
            if isinstance(text, str) and not name.startswith("note")}
@@ -194,3 +197,64 @@ class Forms(SharedServerTest):
         connection.send(STRICT.call_of(message))
         reply = connection.reply(STRICT)
         self.assertEqual((reply.kind, reply.value.type), (EXCEPTION, 6))
+
+
+@needs_own_server
+class SplitWrites(SharedServerTest):
+    """Clients that write a call in pieces with Nagle's algorithm on, as Rust's framed transport and
+    unbuffered Perl do: the next piece is sent when the first is acknowledged. The server
+    acknowledges half a call at once, as its socket's TCP_QUICKACK shows. The kernel's default is a
+    delay."""
+    options = ("--threads", 1)
+
+    def accustomed(self, form, call):
+        """Returns a used connection with Nagle's algorithm, and the server's end of it."""
+        connection = self.connect()
+        connection.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)
+        for _ in range(ACCUSTOM):
+            connection.send(call)
+            connection.reply(form)
+        end = their_end(self.server, connection)
+        self.addCleanup(end.close)
+        return connection, end
+
+    @staticmethod
+    def has_reply(connection):
+        """Whether an earlier call has a reply, which acknowledges all data so far."""
+        return bool(select.select([connection.socket], [], [], 0)[0])
+
+    def assert_acknowledged(self, connection, end, form, calls, pieces):
+        data = connection.encode(calls)
+        wait_for(lambda: not end.getsockopt(*QUICKACK), "a kernel that delays acknowledgements")
+        for start, stop in zip((0, *pieces), (*pieces, len(data))):
+            connection.socket.sendall(data[start:stop])
+            if stop < len(data):
+                wait_for(lambda: end.getsockopt(*QUICKACK) or self.has_reply(connection),
+                         f"{form}, cut at {stop}: an acknowledgement")
+        for _ in calls:
+            self.assertIsNotNone(connection.reply(form).success)
+
+    def test_at_every_byte(self):
+        for form in (STRICT, UNFRAMED, COMPACT):
+            call = form.call("get_id", "split")
+            connection, end = self.accustomed(form, call)
+            for cut in range(1, len(bytes(call))):
+                with self.subTest(form=str(form), cut=cut):
+                    self.assert_acknowledged(connection, end, form, call, (cut,))
+
+    def test_byte_by_byte(self):
+        call = STRICT.call("get_id", "split")
+        connection, end = self.accustomed(STRICT, call)
+        self.assert_acknowledged(connection, end, STRICT, call, range(1, len(bytes(call))))
+
+    def test_after_a_whole_call(self):
+        call = STRICT.call("get_id", "split")
+        length = len(bytes(call))
+        connection, end = self.accustomed(STRICT, call)
+        for cut in range(length + 1, 2 * length):
+            with self.subTest(cut):
+                self.assert_acknowledged(connection, end, STRICT, call * 2, (cut,))
+
+
+class SplitWritesOnTheGeneralPath(SplitWrites):
+    options = (*SplitWrites.options, "--no-fast-path")

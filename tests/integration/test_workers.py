@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""snowflakectl workers: who is there, from a real ZooKeeper and from real servers."""
+"""snowflakectl workers, from a real ZooKeeper and from real servers: the list of servers, and which
+worker IDs are held, quarantined or free."""
 import json
 import re
 import socket
@@ -11,8 +12,9 @@ from znodes import Registry, tick_in, time_of
 
 
 class Workers(RegistryTest):
+    has_layout = True
+
     def test_servers_that_run_and_one_that_does_not(self):
-        self.registry.make_layout()
         _, first, first_nonce = self.start_server("--datacenter-id", 1, "--worker-id", 4)
         _, second, second_nonce = self.start_server("--datacenter-id", 1, "--worker-id", 5)
         gone = dead_address(self)
@@ -58,7 +60,6 @@ class Workers(RegistryTest):
         self.assertRegex(table[2][7], r"^[+-]\d+\.\d ms$")
 
     def test_the_columns_are_as_wide_as_what_is_in_them(self):
-        self.registry.make_layout()
         self.registry.claim(3, dead_address(self), 1)
         self.registry.claim(3, long := ".".join(["a" * 60] * 4) + ".invalid:7609", 31)
         lines = self.assert_ok(self.ctl("workers")).splitlines()
@@ -72,7 +73,6 @@ class Workers(RegistryTest):
         self.assertEqual({len(line) for line in lines}, {len(lines[0])})
 
     def test_a_server_without_a_worker_id_yet_comes_last(self):
-        self.registry.make_layout()
         _, address, nonce = self.start_server()
         self.registry.claim(0, address, None, nonce)
         self.registry.claim(0, "h.invalid:1", 31)
@@ -83,7 +83,6 @@ class Workers(RegistryTest):
         self.assertEqual(cells(self.ctl("workers").stdout)[2][1], "-")
 
     def test_another_server_at_the_address_is_not_the_one_that_claimed(self):
-        self.registry.make_layout()
         _, address, nonce = self.start_server()
         _, stale = self.registry.claim(0, address, 0)
         self.registry.claim(0, address, 0, nonce)
@@ -95,18 +94,16 @@ class Workers(RegistryTest):
                                   nonce: ("serving", False, False)})
 
     def test_servers_that_hang(self):
-        self.registry.make_layout()
         with socket.create_server(("127.0.0.1", 0)) as silent:
             address = "127.0.0.1:%d" % silent.getsockname()[1]
             for worker_id in range(20):
                 self.registry.claim(0, address, worker_id)
             _, address, nonce = self.start_server()
             self.registry.claim(0, address, 20, nonce)
-            listed = self.listed("--timeout", 2000, "workers")
+            listed = self.listed("--timeout", 5000, "workers")
         self.assertEqual([each["state"] for each in listed], ["unreachable"] * 20 + ["serving"])
 
     def test_a_damaged_claim_is_shown(self):
-        self.registry.make_layout()
         path, nonce = self.registry.claim(2, "h.invalid:1", 3)
         for data in (b"", b"{}", b"{\"host\":\"\x1b[2J\"", self.registry.claim_data("a:1", 32)):
             self.kazoo.set(path, data)
@@ -118,7 +115,6 @@ class Workers(RegistryTest):
                               listed["nonce"]), (-1, None, "unreachable", nonce))
 
     def test_what_is_in_a_record_cannot_play_with_the_terminal(self):
-        self.registry.make_layout()
         path, _ = self.registry.claim(2, "h.invalid:1", 3)
         self.kazoo.set(path, self.registry.claim_data("h:1", 3).replace(b'"h"', b'"h\\u001b[2J"'))
         done = self.assert_ok(self.ctl("workers"))
@@ -133,7 +129,6 @@ class Workers(RegistryTest):
         self.assertEqual(json.loads(done)[0]["address"], f"{host}:1")
 
     def test_znodes_of_somebody_else_are_named_and_passed_over(self):
-        self.registry.make_layout()
         self.registry.claim(0, "h.invalid:1", 3)
         for name in ("datacenters/32", "datacenters/x", "datacenters/0/claims/lock",
                      "datacenters/0/reservations/32", "datacenters/0/reservations/07"):
@@ -147,7 +142,6 @@ class Workers(RegistryTest):
         self.assertEqual([each["datacenter_id"] for each in json.loads(done.stdout)], [0])
 
     def test_nobody_is_there(self):
-        self.registry.make_layout()
         self.registry.make_datacenter(0)
         done = self.ctl("workers")
         self.assertEqual((done.returncode, done.stdout), (0, ""))
@@ -155,7 +149,6 @@ class Workers(RegistryTest):
         self.assertEqual(self.listed("workers"), [])
 
     def test_a_full_fleet(self):
-        self.registry.make_layout()
         address = dead_address(self)
         waiting = []
         for datacenter in range(32):
@@ -221,10 +214,6 @@ class FromServers(RegistryTest):
         self.assertGreater(listed["round_trip_us"], 0)
         self.assertIsNotNone(listed["clock_skew_us"])
 
-    def test_no_server_answers(self):
-        self.assert_fails(run("--server", dead_address(self), "workers"), 1,
-                          "Connection refused")
-
     def test_servers_of_a_cluster_know_each_other(self):
         servers = [self.launch("--zookeeper", self.hosts, "--datacenter-id", datacenter)
                    for datacenter in (1, 1, 2)]
@@ -286,11 +275,8 @@ class Options(RegistryTest):
     def test_a_password_opens_what_it_protects(self):
         from kazoo.security import make_digest_acl
 
-        kazoo = self.zookeeper.client()
-        self.addCleanup(kazoo.close)
-        self.addCleanup(kazoo.stop)
-        kazoo.add_auth("digest", "ids:secret")
-        registry = Registry(kazoo, self.registry.root, [make_digest_acl("ids", "secret", all=True)])
+        registry = Registry(self.client("ids:secret"), self.registry.root,
+                            [make_digest_acl("ids", "secret", all=True)])
         registry.make_layout()
         registry.claim(0, "127.0.0.1:1", 3)
         right = secret_file(self.directory / "right", "ids:secret\n")
@@ -300,3 +286,107 @@ class Options(RegistryTest):
                           "are not those that the servers have")
         listed, = self.listed("--zookeeper-auth", right, "workers")
         self.assertEqual(listed["worker_id"], 3)
+
+
+class Reservations(RegistryTest):
+    def test_held_quarantined_free_and_damaged(self):
+        self.registry.make_layout()
+        _, nonce = self.registry.claim(1, "h.invalid:1", 3)
+        later, past = tick_in(FAR), tick_in(-5)
+        self.registry.reserve(1, 3, past, nonce, "h.invalid:1")  # late, but its owner has a claim
+        self.registry.reserve(1, 30, later, str(uuid.uuid4()), "b.example:1")
+        self.registry.reserve(1, 4, later + 1, "", "c.example:1")
+        self.registry.reserve(1, 8, later + 2, nonce, "h.invalid:1")  # its owner has another one
+        self.registry.reserve(1, 9, past, self.registry.claim(1, "u.invalid:1")[1], "u.invalid:1")
+        self.registry.reserve(1, 5, past, str(uuid.uuid4()), "d.example:1")
+        self.registry.create("datacenters/1/reservations/7", b"{\"reserved_until_tick\":1e3}")
+        self.registry.make_datacenter(9)
+
+        done = self.ctl("--json", "workers", "--reservations")
+        self.assert_fails(done, 1, "reservations/7", "reserved_until_tick")
+        first, second = json.loads(done.stdout)
+        listed = first.pop("reservations")
+        self.assertEqual(first, {"datacenter_id": 1, "worker_ids": 32, "held": 2,
+                                 "quarantined": 3, "free": 26, "damaged": 1, "floor": None})
+        self.assertEqual(second, {"datacenter_id": 9, "worker_ids": 32, "held": 0,
+                                  "quarantined": 0, "free": 32, "damaged": 0, "floor": None,
+                                  "reservations": []})
+        self.assertEqual(
+            [(each["worker_id"], each["state"], each["reserved_until"], each["address"])
+             for each in listed],
+            [(3, "held", time_of(past), "h.invalid:1"),
+             (4, "quarantined", time_of(later + 1), "c.example:1"),
+             (5, "free", time_of(past), "d.example:1"), (7, "damaged", None, None),
+             (8, "quarantined", time_of(later + 2), "h.invalid:1"),
+             (9, "held", time_of(past), "u.invalid:1"),
+             (30, "quarantined", time_of(later), "b.example:1")])
+
+        lines = self.ctl("workers", "--reservations").stdout.splitlines()
+        self.assertEqual([line.split()[:3] for line in lines[1:8]],
+                         [["1", str(each["worker_id"]), each["state"]] for each in listed])
+        self.assertEqual(lines[8:], [
+            "datacenter 1: 2 held, 3 quarantined, 26 free, 1 damaged, of 32 worker IDs",
+            "datacenter 9: 0 held, 0 quarantined, 32 free, of 32 worker IDs"])
+
+    def test_a_protected_record_hides_no_other(self):
+        from kazoo.security import make_digest_acl
+        self.registry.make_layout()
+        self.registry.make_limits(10000, 600000)
+        for worker_id in (3, 4):
+            self.registry.reserve(1, worker_id, tick_in(-5), "", "a.example:1")
+        secret = self.registry.reservation_path(1, 3)
+        self.kazoo.set_acls(secret, [make_digest_acl("some", "one", all=True)])
+        done = self.ctl("--json", "workers", "--reservations")
+        self.assert_fails(done, 1, secret, "may not be read")
+        listed, = json.loads(done.stdout)
+        self.assertEqual([(each["worker_id"], each["state"]) for each in listed["reservations"]],
+                         [(3, "damaged"), (4, "free")])
+        self.assertEqual(self.ctl("registry", "quarantine", "--yes").returncode, 0)
+
+    def test_below_the_floor_nothing_is_free(self):
+        self.registry.make_layout()
+        _, nonce = self.registry.claim(1, "h.invalid:1", 3)
+        later, floor, past = tick_in(2 * FAR), tick_in(FAR), tick_in(-5)
+        self.registry.reserve(1, 3, past, nonce, "h.invalid:1")
+        self.registry.reserve(1, 4, past, "", "b.example:1")
+        self.registry.reserve(1, 5, later, "", "c.example:1")
+        self.registry.set_floor(1, floor)
+        self.registry.make_datacenter(2, past)
+        first, second = self.listed("workers", "--reservations")
+        self.assertEqual([(each["worker_id"], each["state"], each["reserved_until"])
+                          for each in first.pop("reservations")],
+                         [(3, "held", time_of(past)), (4, "quarantined", time_of(floor)),
+                          (5, "quarantined", time_of(later))])
+        self.assertEqual(first, {"datacenter_id": 1, "worker_ids": 32, "held": 1,
+                                 "quarantined": 31, "free": 0, "damaged": 0,
+                                 "floor": time_of(floor)})
+        self.assertEqual((second["free"], second["floor"]), (32, time_of(past)))
+        lines = self.assert_ok(self.ctl("workers", "--reservations")).splitlines()
+        self.assertEqual(lines[-2:], [
+            "datacenter 1: 1 held, 31 quarantined, 0 free, of 32 worker IDs; "
+            f"quarantined until {time_of(floor)} by an operator",
+            "datacenter 2: 0 held, 0 quarantined, 32 free, of 32 worker IDs"])
+
+    def test_a_floor_that_is_missing_or_damaged_is_named(self):
+        self.registry.make_layout()
+        self.registry.make_datacenter(1)
+        self.registry.create("datacenters/2")  # its first server has not made the other znodes yet
+        self.assert_ok(self.ctl("workers", "--reservations"))
+        self.kazoo.set(self.registry.floor_path(1), b"{}")
+        self.assert_fails(self.ctl("workers", "--reservations"), 1, "datacenters/1/floor",
+                          "floor_tick")
+        self.kazoo.delete(self.registry.floor_path(1))
+        self.assert_fails(self.ctl("workers", "--reservations"), 1, "datacenters/1/floor",
+                          "is missing", "registry quarantine")
+        self.assertEqual(self.listed("workers"), [])
+
+    def test_another_layout_has_other_worker_ids(self):
+        self.registry.make_layout(datacenter_bits=3, worker_bits=7)
+        self.registry.reserve(7, 127, tick_in(FAR))
+        self.registry.make_datacenter(8)
+        done = self.ctl("--json", "workers", "--reservations")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("datacenters/8 is not of a server", done.stderr)
+        listed, = json.loads(done.stdout)
+        self.assertEqual((listed["worker_ids"], listed["quarantined"], listed["free"]),
+                         (128, 1, 127))

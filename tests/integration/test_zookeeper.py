@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real servers that share a ZooKeeper: what they write, what they refuse, and what is left there.
-tests/simulation has who gets which worker ID, and when."""
+"""Real servers that share a ZooKeeper: what they write, refuse and leave there.
+tests/simulation tests which server gets which worker ID, and when."""
+import collections
 import json
-import time
+import signal
 
-from harness import Parts
+from harness import HANG_GUARD_S, Parts, wait_for
 from zookeeper_case import DATACENTER, ZooKeeperTest, now_tick, tick_of, worker_id_of
 
+TICK_SHIFT = 21 + 13  # of uid-generator, whose ticks are seconds
+SILENT_STARTS = 20
+STARTS = 30
 DISCORD = ("--layout", "discord")
 
 
@@ -37,15 +41,6 @@ class Claims(ZooKeeperTest):
         self.assertEqual(reservation.address, "ids.example:4711")
         self.assertGreater(reservation.end_tick, tick_of(number))
 
-    def test_no_end_is_past_the_layout(self):
-        """What is would be taken for damaged by others."""
-        max_tick = (1 << 40) - 1
-        epoch_ms = int(time.time() * 1000) + 9000 - max_tick
-        server = self.member("--layout", f"epoch_ms={epoch_ms},tick_ms=1,time_bits=40,"
-                             "datacenter_bits=5,worker_bits=6,sequence_bits=12",
-                             reservation_ms=60000)
-        self.assertEqual(self.tree.reservation(worker_id_of(server)).end_tick, max_tick)
-
     def test_a_damaged_reservation_that_is_repaired(self):
         self.tree.set_floor(0)
         self.tree.client.create(self.tree.reservation_path(9), b"{", makepath=True)
@@ -55,7 +50,6 @@ class Claims(ZooKeeperTest):
         server.wait_ready()
 
     def test_datacenters_and_roots_are_apart(self):
-        """Worker 0 of each of two datacenters, and of the same datacenter under another root."""
         apart = [self.member(), self.member(datacenter_id=DATACENTER + 1),
                  self.member(root=self.root + "/a/b")]
         self.assertEqual([worker_id_of(server) for server in apart], [0, 0, 0])
@@ -85,6 +79,19 @@ class Stop(ZooKeeperTest):
         heir = self.member("--worker-id", 9)
         self.assertIsNone(heir.find("worker-waiting"))
         self.assertGreater(tick_of(heir.call("get_id", "good")), after.end_tick)
+
+    def test_a_server_that_stops_is_not_made_ready(self):
+        """The server is stopped before it has a worker ID, and gets one while it drains."""
+        self.tree.write_reservation(9, now_tick() + 3600 * 1000, "somebody")
+        server = self.member("--worker-id", 9, "--drain-delay", 2 * 1000 * HANG_GUARD_S,
+                             ready=False)
+        server.wait_event("worker-waiting")
+        server.begin_stop()
+        self.tree.write_reservation(9, now_tick() - 1000, "")
+        server.wait_event("state", to="serving")
+        wait_for(lambda: server.process.poll() is not None or server.process.terminate())
+        self.assertEqual(server.wait_end(), -signal.SIGTERM)
+        self.assertIsNone(server.find("ready"))
 
 
 class Znodes(ZooKeeperTest):
@@ -124,3 +131,25 @@ class Znodes(ZooKeeperTest):
         self.draw(server).wait_ids()
         self.assertEqual(worker_id_of(server), 0)
         self.assertEqual([path for path in strange if not self.tree.client.exists(path)], [])
+
+
+class WorkerIds(ZooKeeperTest):
+    """The layout has two million worker IDs. ZooKeeper keeps a record of each used one, and a claim
+    reads all records, so there must be few."""
+
+    def start_one(self, calls):
+        server = self.member("--layout", "uid-generator", datacenter_id=0)
+        numbers = [server.call("get_id", "good") for _ in range(calls)]
+        self.assertEqual(server.terminate(), 0)
+        return numbers
+
+    def test_orderly_starts(self):
+        """A released worker ID is free after its last tick. So the number of starts within a tick
+        limits the number of worker IDs."""
+        for _ in range(SILENT_STARTS):
+            self.start_one(0)
+        self.assertEqual(len(self.tree.reservations(0)), 1)
+        numbers = [number for _ in range(STARTS) for number in self.start_one(1)]
+        self.assertEqual(len(set(numbers)), STARTS, "an ID came twice")
+        ticks = collections.Counter(number >> TICK_SHIFT for number in numbers)
+        self.assertLessEqual(len(self.tree.reservations(0)), 1 + max(ticks.values()))

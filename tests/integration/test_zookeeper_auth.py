@@ -2,19 +2,14 @@
 """What --zookeeper-auth makes of a registry that was made without it."""
 import contextlib
 import json
-import threading
 import uuid
 
 import znodes
 from harness import secret_file, wait_for
-from zookeeper_case import CALLS_WAIT, DATACENTER, SECRET, Tree, ZooKeeperTest, acl_of, worker_id_of
+from zookeeper_case import (CALLS_WAIT, DATACENTER, SECRET, Tree, ZooKeeperTest, acl_of, anyone,
+                            assert_shut_out, kept_open, worker_id_of)
 
 ADMIN = "admin:0ther"
-
-
-def anyone(**permissions):
-    from kazoo.security import make_acl
-    return make_acl("world", "anyone", **permissions)
 
 
 class AuthTest(ZooKeeperTest):
@@ -22,8 +17,7 @@ class AuthTest(ZooKeeperTest):
         super().setUp()
         self.secret = self.auth_file(SECRET)
         self.stranger = self.tree.client
-        self.insider = self.client()
-        self.insider.add_auth("digest", SECRET)
+        self.insider = self.client(SECRET)
 
     def auth_file(self, text):
         return secret_file(self.directory / f"auth-{uuid.uuid4()}", text + "\n")
@@ -33,7 +27,6 @@ class AuthTest(ZooKeeperTest):
         return self.member("--zookeeper-auth", self.secret, *options, **settings)
 
     def make_open_tree(self):
-        """As a server without a password leaves it."""
         self.member().terminate()
 
     def below(self, path):
@@ -43,22 +36,17 @@ class AuthTest(ZooKeeperTest):
             found += self.below(f"{path}/{name}")
         return found
 
-    def assert_closed(self, path):
-        """To whoever comes without the password, for whatever it may want."""
-        from kazoo.exceptions import NoAuthError
-        from kazoo.security import OPEN_ACL_UNSAFE
-        self.assertRaises(NoAuthError, self.stranger.get, path)
-        self.assertRaises(NoAuthError, self.stranger.set, path, b"{}")
-        self.assertRaises(NoAuthError, self.stranger.create, path + "/x", b"")
-        self.assertRaises(NoAuthError, self.stranger.set_acls, path, OPEN_ACL_UNSAFE)
-        if path != self.root:  # its parent is nobody's
-            self.assertRaises(NoAuthError, self.stranger.delete, path)
-
     def assert_all_closed(self, *but):
         for path in self.below(self.root):
             if path not in but:
                 with self.subTest(path):
                     self.assert_closed(path)
+
+    def assert_closed(self, path):
+        """Fails unless a client without the password has no access to the znode."""
+        from kazoo.exceptions import NoAuthError
+        self.assertRaises(NoAuthError, self.stranger.get, path)
+        assert_shut_out(self, self.stranger, path, path == self.root)
 
 
 class OpenTree(AuthTest):
@@ -109,23 +97,11 @@ class OpenTree(AuthTest):
     def test_who_sets_acls_all_the_time_does_not_slip_through(self):
         """While one is being set, ZooKeeper judges by the one before. Either the other is shut out,
         or the server does not start, and says why."""
-        from kazoo.exceptions import NoAuthError
-        from kazoo.security import OPEN_ACL_UNSAFE
         self.make_open_tree()
         path = self.tree.reservation_path(0)
-        stop = threading.Event()
-
-        def keep_open():
-            with contextlib.suppress(NoAuthError):
-                while not stop.is_set():
-                    self.stranger.set_acls(path, OPEN_ACL_UNSAFE)
-
-        thread = threading.Thread(target=keep_open, daemon=True)
-        thread.start()
-        server = self.guarded(ready=False)
-        wait_for(lambda: server.find("ready") or server.find("failed"), what="a word of it")
-        stop.set()
-        thread.join()
+        with kept_open(self.stranger, path):
+            server = self.guarded(ready=False)
+            wait_for(lambda: server.find("ready") or server.find("failed"), what="a word of it")
         if server.find("failed"):
             self.assert_refused(server, 1, "event=failed", path, "sets its ACL all the time")
             self.guarded()
@@ -194,9 +170,7 @@ class SomeoneElses(AuthTest):
                                      anyone(read=True, write=True, create=True, delete=True)])
 
     def give_back(self, path):
-        admin = self.client()
-        admin.add_auth("digest", ADMIN)
-        admin.set_acls(path, [acl_of(SECRET)])
+        self.client(ADMIN).set_acls(path, [acl_of(SECRET)])
 
     def test_what_cannot_be_closed(self):
         self.make_open_tree()
@@ -229,7 +203,6 @@ class SomeoneElses(AuthTest):
             self.assert_increasing(draw.numbers)
 
     def test_reservations_that_may_not_be_written_are_passed_over(self):
-        """By a server without a password, unless that goes for all."""
         self.make_open_tree()
         for worker_id in range(1, 32):
             self.tree.write_reservation(worker_id, 5, "")
@@ -248,7 +221,6 @@ class SomeoneElses(AuthTest):
                             f"does not let this server read or write {self.root}:")
 
     def test_a_root_that_others_may_only_read(self):
-        """It is not open, whoever it belongs to."""
         self.make_open_tree()
         self.insider.set_acls(self.root, [acl_of(ADMIN), anyone(read=True)])
         self.draw(self.guarded()).wait_ids()
@@ -262,7 +234,6 @@ class SomeoneElses(AuthTest):
         self.assertIn("may not be read", why.fields["why"])
 
     def test_what_is_no_reservation_is_left(self):
-        """No server reads it, so it keeps none from starting."""
         self.make_open_tree()
         path = self.tree.reservation_path("007")
         self.stranger.create(path, b"")

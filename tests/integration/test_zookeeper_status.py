@@ -3,6 +3,7 @@
 worker IDs that nobody has; and that asking it costs neither the registry nor the lease anything."""
 import json
 import os
+import re
 import socket
 import threading
 import time
@@ -46,7 +47,7 @@ class Watched(ZooKeeperTest):
             one.get()
 
     def silent(self):
-        """The address of somebody who accepts and never answers."""
+        """Returns the address of a listener that never replies."""
         listener = socket.create_server(("127.0.0.1", 0))
         self.addCleanup(listener.close)
         return "{}:{}".format(*listener.getsockname())
@@ -54,8 +55,6 @@ class Watched(ZooKeeperTest):
 
 class Quarantine(Watched):
     def test_damaged_records_and_another(self):
-        """Nobody claims what stands in none that parses, so it is not free; and what others write
-        is text, and no more than that."""
         server, admin = self.watch("--skip-sanity-checks")
         self.wait_claim(server)
         end_tick = now_tick() + HOUR_MS
@@ -74,7 +73,7 @@ class Quarantine(Watched):
             self.tree.client.create(f"{self.root}/datacenters/{name}", b"\xff")
         self.tree.write_reservation(20, end_tick, "gone")
         expected = {*range(10, 10 + len(texts)), 20}
-        wait_for(lambda: set(self.quarantined(admin) or ()) == expected, "all of them")
+        wait_for(lambda: set(self.quarantined(admin) or ()) == expected, "all quarantined IDs")
         self.assertEqual(self.quarantined(admin)[20], end_tick + EPOCH_MS)
         wait_for(lambda: ('snowflake_worker_ids{datacenter_id="%d",state="free"} %d'
                           % (DATACENTER, 30 - len(texts))) in admin.ask("/metrics").text,
@@ -87,33 +86,28 @@ class Quarantine(Watched):
 
 
 class Session(Watched):
-    def test_away_and_back_in_time(self):
-        """Out of reach until the end of the reservation is near, and back: ready again, by the same
-        lease, and no call has failed."""
-        length_ms = 20000
+    def test_away_and_back(self):
+        """ZooKeeper is unreachable until the reservation ends. Then the server is ready again, with
+        the same claim. check_agreement() of the simulation tests how early readiness ends."""
         proxy = self.proxy()
-        server, admin = self.watch(*CALLS_WAIT, via=proxy, session_ms=30000,
-                                   reservation_ms=length_ms)
-        draw = self.draw(server)
-        wait_for(lambda: admin.json("/status.json")["reservation"]["length_ms"] == length_ms)
+        _, admin = self.watch("--max-wait", 100, via=proxy, session_ms=30000)
+        self.assert_told(admin, 200, "", "connected", "serving", extending_fails=False)
         proxy.cut()
-        reply = wait_for(lambda: (reply := admin.ask("/readyz")).status == 503 and reply,
-                         "the end to be near")
-        self.assertIn("cannot be extended", reply.line)
-        status = admin.json("/status.json")
-        self.assertEqual((status["session"], status["state"]), ("lost", "serving"))
-        self.assertTrue(status["reservation"]["extending_fails"])
+        self.assert_told(admin, 503, "no IDs: the server is unavailable\n", "lost", "unavailable",
+                         extending_fails=True)
+        self.assertEqual(admin.ask("/livez").status, 200)
         self.assertIn('snowflake_zookeeper_session{state="lost"} 1', admin.ask("/metrics").text)
         proxy.heal()
-        wait_for(lambda: admin.ask("/readyz").status == 200, "an extension")
-        status = admin.json("/status.json")
-        self.assertEqual((status["session"], status["state"]), ("connected", "serving"))
-        self.assertFalse(status["reservation"]["extending_fails"])
-        self.assertGreater(status["reservation"]["left_ms"], length_ms / 4)
-        draw.wait_ids()
-        self.assertEqual((draw.failures, draw.worker_ids()), ([], [0]))
-        self.assertEqual(len([event for event in server.events
-                              if event.name == "worker-claimed"]), 1)
+        self.assert_told(admin, 200, "", "connected", "serving", extending_fails=False)
+
+    def assert_told(self, admin, ready, line, session, state, extending_fails):
+        def is_reported():
+            reply, status = admin.ask("/readyz"), admin.json("/status.json")
+            reservation = status["reservation"] or {"extending_fails": extending_fails}
+            return (reply.status, status["session"], status["state"], line in reply.text,
+                    reservation["extending_fails"]) == (
+                        ready, session, state, True, extending_fails)
+        wait_for(is_reported, f"{session}, {state}")
 
 
 class Clocks(Watched):
@@ -126,27 +120,31 @@ class Clocks(Watched):
     def test_zookeepers_clock_and_those_of_others(self):
         """Of the others the one that is furthest off, among others that agree and that say nothing.
         """
-        self.their_clock.step_ms(500)
+        self.their_clock.step_ms(5000)
         _, admin = self.watch()
-        wait_for(lambda: -600 < (self.clock(admin)["registry_skew_ms"] or 0) < -400,
-                 what="how far ZooKeeper's clock is ahead")
+        self.wait_skew(admin, "registry", -5000)
         self.assertIsNone(self.clock(admin)["peers_skew_ms"])
         false = self.fake_clock()
-        false.step_ms(-2000)
+        false.step_ms(-4000)
         for environment in (None, false.environment):
             self.member("--skip-sanity-checks", environment=environment)
         self.crowd(5, self.silent())
-        wait_for(lambda: admin.ask("/workers.json").status == 200
-                 and 1900 < (self.clock(admin)["peers_skew_ms"] or 0) < 2100,
-                 "how far the false clock is behind")
-        self.assertLess(self.clock(admin)["registry_skew_ms"], -400)
-        self.assertRegex(admin.ask("/metrics").text,
-                         r"\nsnowflake_peers_clock_skew_seconds (1\.9|2)")
+        wait_for(lambda: admin.ask("/workers.json").status == 200, "a worker list")
+        self.wait_skew(admin, "peers", 4000)
+        self.wait_skew(admin, "registry", -5000)
+
+    def wait_skew(self, admin, whose, skew_ms):
+        """Waits until JSON and metrics show this skew, with an error below a second."""
+        def is_reported():
+            told = re.search(rf"\nsnowflake_{whose}_clock_skew_seconds (\S+)",
+                             admin.ask("/metrics").text)
+            said = (self.clock(admin)[f"{whose}_skew_ms"] or 0, told and 1000 * float(told[1]) or 0)
+            return all(abs(each - skew_ms) < 1000 for each in said)
+        wait_for(is_reported, f"{whose} {skew_ms} ms")
 
 
 class Lists(Watched):
     def test_stopping_while_others_are_asked(self):
-        """It hands back, and waits for none of those who do not answer."""
         server, admin = self.watch("--skip-sanity-checks")
         self.wait_claim(server)
         threads = len(os.listdir(f"/proc/{server.pid}/task"))
@@ -210,7 +208,6 @@ class Lists(Watched):
 
 class Files(ServerTest):
     def test_there_is_no_registry_to_speak_of(self):
-        """Everything of it is null, also when it is asked for."""
         server = self.start(*LISTEN)
         admin = Admin(server)
         workers = admin.json("/workers.json")

@@ -138,6 +138,31 @@ class TlsTest(ZooKeeperTest):
                      self.tree.claim_of(server).path):
             self.assertEqual(self.tree.client.get_acls(path)[0], [acl_of(SECRET)], path)
 
+    def assert_serves_to_the_end(self, server, hosts, *options):
+        def is_listed():
+            """On a busy machine its session of one second can expire; then it claims again."""
+            listed = self.list_workers(hosts, *options)
+            self.assertEqual(listed.returncode, 0, listed.stderr)
+            return "serving" in listed.stdout
+
+        self.assert_serves(server)
+        wait_for(is_listed, "the server in the list")
+        self.assertEqual(server.terminate(), 0)
+        self.assertEqual(self.tree.claims(), [])
+
+    def assert_session_outlasts(self, server, kill, start):
+        """Fails unless the session and its claim survive the restart."""
+        draw = self.draw(server)
+        draw.wait_ids()
+        before = self.tree.claim_of(server)
+        kill()
+        server.wait_event("zookeeper-lost")
+        start()
+        wait_for(lambda: server.count_events("zookeeper-connected") == 2, "its session back")
+        draw.wait_ids()
+        self.assertEqual(self.tree.claim_of(server), before)
+        self.assertEqual(draw.failures, [])
+
     def list_workers(self, hosts, *options):
         return subprocess.run(
             [SNOWFLAKECTL, "workers", "--zookeeper", hosts + self.root, *map(str, options)],
@@ -153,16 +178,9 @@ class ThroughStunnel(TlsTest):
 
     def test_a_server_serves(self):
         stunnel = self.stunnel().start()
-        server = self.member(via=stunnel)
-        self.assert_serves(server)
-        listed = self.list_workers(stunnel.connect_string)
-        self.assertEqual(listed.returncode, 0, listed.stderr)
-        self.assertIn("serving", listed.stdout)
-        self.assertEqual(server.terminate(), 0)
-        self.assertEqual(self.tree.claims(), [])
+        self.assert_serves_to_the_end(self.member(via=stunnel), stunnel.connect_string)
 
     def test_servers_that_are_gone_are_passed_over(self):
-        """As they are without stunnel: each has an entry of its own."""
         self.assert_serves(self.member(via=self.stunnel(dead=SERVERS[:2]).start()))
 
     def test_what_is_wrong(self):
@@ -200,22 +218,10 @@ class ThroughStunnel(TlsTest):
                 self.tree.client.delete(self.root, recursive=True)
 
     def test_it_is_killed(self):
-        """The session outlasts it, and with it the claim."""
         stunnel = self.stunnel().start()
-        server = self.member(via=stunnel, session_ms=LONG_SESSION_MS,
-                             reservation_ms=LONG_SESSION_MS)
-        draw = self.draw(server)
-        draw.wait_ids()
-        before = self.tree.claim_of(server)
-        stunnel.kill()
-        server.wait_event("zookeeper-lost")
-        draw.wait_ids()
-        stunnel.start()
-        wait_for(lambda: len([event for event in server.events
-                              if event.name == "zookeeper-connected"]) == 2, "its session back")
-        draw.wait_ids()
-        self.assertEqual(self.tree.claim_of(server), before)
-        self.assertEqual(draw.failures, [])
+        self.assert_session_outlasts(self.member(via=stunnel, session_ms=LONG_SESSION_MS,
+                                                 reservation_ms=LONG_SESSION_MS),
+                                     stunnel.kill, stunnel.start)
 
     def test_it_is_away_for_longer_than_the_session(self):
         """Then another claim is made; the worker ID stays, and no call fails."""
@@ -246,7 +252,6 @@ class ThroughStunnel(TlsTest):
         self.assert_closed_to_others(server)
 
     def test_without_it(self):
-        """Plainly, where TLS is wanted."""
         server = self.member("--connect-timeout", CONNECT_MS, ready=False)
         self.assert_gives_up(server, f"{self.zookeeper.node.address} takes connections, and ends "
                              "them without an answer", "it may want TLS there")
@@ -285,14 +290,8 @@ class ByItself(TlsTest):
                            via=WithTls(f"tls:{where or self.zookeeper.connect_string}"), **settings)
 
     def test_a_server_serves(self):
-        server = self.of_tls()
-        self.assert_serves(server)
-        listed = self.list_workers(f"tls:{self.zookeeper.connect_string}",
-                                   *files_of(self.authority.certificate, self.own))
-        self.assertEqual(listed.returncode, 0, listed.stderr)
-        self.assertIn("serving", listed.stdout)
-        self.assertEqual(server.terminate(), 0)
-        self.assertEqual(self.tree.claims(), [])
+        self.assert_serves_to_the_end(self.of_tls(), f"tls:{self.zookeeper.connect_string}",
+                                      *files_of(self.authority.certificate, self.own))
 
     def test_what_is_wrong(self):
         authority = self.authority.certificate
@@ -320,7 +319,6 @@ class ByItself(TlsTest):
             server.terminate()
 
     def test_who_says_nothing(self):
-        """The client waits for its handshake for ever; neither the server nor the tool does."""
         with socket.create_server(("127.0.0.1", 0)) as silent:
             where = f"127.0.0.1:{silent.getsockname()[1]}"
             server = self.of_tls(None, None, "--connect-timeout", CONNECT_MS, where=where,
@@ -349,18 +347,9 @@ class ByItself(TlsTest):
         self.assert_refused(mixed, 2, "tls: is before some of the servers only")
 
     def test_zookeeper_is_killed(self):
-        server = self.of_tls(session_ms=LONG_SESSION_MS, reservation_ms=LONG_SESSION_MS)
-        draw = self.draw(server)
-        draw.wait_ids()
-        before = self.tree.claim_of(server)
-        self.zookeeper.kill()
-        server.wait_event("zookeeper-lost")
-        self.zookeeper.restart()
-        wait_for(lambda: len([event for event in server.events
-                              if event.name == "zookeeper-connected"]) == 2, "its session back")
-        draw.wait_ids()
-        self.assertEqual(self.tree.claim_of(server), before)
-        self.assertEqual(draw.failures, [])
+        self.assert_session_outlasts(self.of_tls(session_ms=LONG_SESSION_MS,
+                                                 reservation_ms=LONG_SESSION_MS),
+                                     self.zookeeper.kill, self.zookeeper.restart)
 
     def test_digest_acls(self):
         self.assert_closed_to_others(self.of_tls(None, None, "--zookeeper-auth", self.auth_file()))

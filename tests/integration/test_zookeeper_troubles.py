@@ -2,13 +2,18 @@
 """ZooKeeper forbids, refuses or grants less than a server asks for: what the server logs, and its
 exit status. tests/simulation has the faults that only concern the registration's states."""
 import json
+import struct
+import subprocess
 import time
 
 import znodes
-from harness import wait_for
+from harness import HANG_GUARD_S, SANITIZED, SNOWFLAKECTL, wait_for
+from proxy import CREATE_2, GET_CHILDREN, GET_DATA
+from wire import STRICT
 from zookeeper import Standalone
 from zookeeper_case import CALLS_WAIT, DATACENTER, ZooKeeperTest, now_tick
 
+STAT = bytes(68)
 LONG_SESSION_MS = 20000      # nothing but what a test is about comes to pass meanwhile
 LONG_RESERVATION_MS = 600000
 FIRST_EXTENSION_S = 2.5      # a quarter of the first length, which is 10 s
@@ -50,7 +55,6 @@ class Forbidden(ZooKeeperTest):
 
 class Refused(ZooKeeperTest):
     def test_a_root_that_cannot_be_made(self):
-        """A server that starts says so once and ends, instead of trying for ever."""
         from kazoo.security import make_acl
         self.tree.client.create(self.root + "-locked", b"",
                                 acl=[make_acl("world", "anyone", read=True)])
@@ -104,8 +108,8 @@ class Limited(ZooKeeperTest):
         return Standalone(config={"enforceQuota": "true", "maxSessionTimeout": "2000"}).start()
 
     def test_a_short_session_and_a_quota_that_is_used_up(self):
-        """ZooKeeper grants less than it is asked for, and a claim lives that long. A server with a
-        claim goes on; a server that starts ends with one line."""
+        """ZooKeeper grants a shorter session timeout than requested, and the claim shows it. A
+        server with a claim keeps serving. A server that starts ends with one line."""
         server = self.member(*CALLS_WAIT, session_ms=5000)
         self.assertEqual(server.find("zookeeper-connected").fields["timeout_ms"], "2000")
         self.assertEqual(self.tree.claim_of(server).record["session_timeout_ms"], 2000)
@@ -143,7 +147,6 @@ class Waiting(ZooKeeperTest):
         self.assertEqual(told[0]["until"], znodes.time_of(end_tick + 1))
 
     def test_a_join_makes_nobody_write(self):
-        """Those who have a worker ID do not extend because another has come."""
         servers = [self.member(reservation_ms=LONG_RESERVATION_MS) for _ in range(2)]
         self.member()
         for worker_id, server in enumerate(servers):
@@ -187,3 +190,71 @@ class Flaws(ZooKeeperTest):
             self.assertLessEqual(len(lines), 2)
         # one that is cut off in the middle is made again
         self.assertLessEqual(self.tree.reservation(0).version, 2 * extensions_due(server))
+
+
+def names(count, *given):
+    return struct.pack(">i", count) + b"".join(
+        struct.pack(">i", len(name)) + name for name in given)
+
+
+def data(length, given=b""):
+    return struct.pack(">i", length) + given + STAT
+
+
+LIES = {
+    "-1 names": (GET_CHILDREN, names(-1)),
+    "-2 names": (GET_CHILDREN, names(-2)),
+    "the fewest names": (GET_CHILDREN, names(-2 ** 31)),
+    "more names than fit": (GET_CHILDREN, names(1000001)),
+    "names that are not there": (GET_CHILDREN, names(5, b"claim-", b"0")),
+    "a name of no length": (GET_CHILDREN, struct.pack(">ii", 1, -7)),
+    "-2 bytes": (GET_DATA, data(-2)),
+    "the fewest bytes": (GET_DATA, data(-2 ** 31)),
+    "a path that is none": (CREATE_2, names(0) + STAT),
+}
+
+
+class Lies(ZooKeeperTest):
+    """Servers refuse replies that no ZooKeeper sends, and do not crash."""
+
+    def setUp(self):
+        super().setUp()
+        if SANITIZED:
+            self.skipTest("ZooKeeper's client asks malloc for sizes at which a sanitizer aborts")
+        self.way = self.proxy()
+
+    def test_at_a_start(self):
+        self.member().terminate()  # so that there is a layout to read
+        for what, (opcode, body) in LIES.items():
+            with self.subTest(what):
+                self.way.lie(opcode, body)
+                server = self.member(via=self.way, ready=False)
+                self.assert_refused(server, 1, "event=failed", self.root,
+                                    "its answer makes no sense")
+                self.way.heal()
+
+    def test_while_it_serves(self):
+        server = self.member(via=self.way)
+        draw = self.draw(server)
+        self.way.lie(*LIES["-2 names"])
+        with server.connect() as connection:
+            reply = connection.call(STRICT, "get_workers")
+        self.assertIsNotNone(reply.value.registry)
+        draw.wait_ids()
+        self.assertEqual(draw.failures, [])
+
+    def test_the_tool(self):
+        self.member()
+        for what, (opcode, body) in LIES.items():
+            if opcode == CREATE_2:
+                continue
+            with self.subTest(what):
+                self.way.lie(opcode, body)
+                done = subprocess.run(
+                    [SNOWFLAKECTL, "--timeout", "30000", "--zookeeper",
+                     self.way.connect_string + self.root, "workers"],
+                    check=False, capture_output=True, text=True, timeout=HANG_GUARD_S)
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertIn("its answer makes no sense", done.stderr)
+                self.assertEqual(len(done.stderr.splitlines()), 1)
+                self.way.heal()

@@ -5,6 +5,7 @@ it, what stands there, and threads that draw IDs all the while.
 However a test goes about it: at its end it fails if an ID came twice, or if two processes issued
 IDs in the same tick of the same worker ID, which no two leases may share.
 """
+import contextlib
 import itertools
 import json
 import os
@@ -16,7 +17,7 @@ import wire
 from embedded import Node
 from fake_clock import FakeClock
 from harness import (EPOCH_MS, HANG_GUARD_S, LONG_WAIT_MS, SANITIZED, Parts, ServerTest,
-                     wait_for)
+                     is_increasing, wait_for)
 from proxy import Proxy
 from wire import EXCEPTION, STRICT
 from znodes import Registry
@@ -26,7 +27,7 @@ DATACENTER = 3
 SESSION_MS = 1000
 RESERVATION_MS = 2000
 BATCH = 20
-# A call waits for its ID as long as an extension takes on a slow machine.
+# Calls wait for an ID longer than an extension takes on a slow machine.
 CALLS_WAIT = ("--max-wait", LONG_WAIT_MS)
 SECRET = "cluster:s3cret:with:colons"
 PACE_S = 0.002       # between two draws of a thread: two cores are all there is
@@ -272,7 +273,24 @@ def refusal(reply):
     return f"{type(error).__name__}: {getattr(error, 'message', '')}"
 
 
-class ZooKeeperTest(ServerTest):
+class ZooKeeperClients:
+    """Connections of a test case to its `zookeeper`, which end with the test."""
+
+    def client(self, auth=None, zookeeper=None):
+        client = (zookeeper or self.zookeeper).client()
+        self.addCleanup(client.close)
+        self.addCleanup(client.stop)
+        if auth:
+            client.add_auth("digest", auth)
+        return client
+
+    def proxy(self):
+        proxy = Proxy(self.zookeeper.connect_string)
+        self.addCleanup(proxy.close)
+        return proxy
+
+
+class ZooKeeperTest(ZooKeeperClients, ServerTest):
     """`tree` is what stands below the test's root of `zookeeper`; `seen` what was drawn."""
     own_zookeeper = False  # for tests that stop or damage it
 
@@ -293,18 +311,6 @@ class ZooKeeperTest(ServerTest):
 
     def _check_seen(self):
         self.assertEqual(self.seen.problems[:5], [])
-
-    def client(self):
-        """A kazoo client, ended with the test."""
-        client = self.zookeeper.client()
-        self.addCleanup(client.close)
-        self.addCleanup(client.stop)
-        return client
-
-    def proxy(self):
-        proxy = Proxy(self.zookeeper.connect_string)
-        self.addCleanup(proxy.close)
-        return proxy
 
     def member(self, *options, via=None, root=None, datacenter_id=DATACENTER, ready=True,
                session_ms=SESSION_MS, reservation_ms=RESERVATION_MS, **settings):
@@ -353,7 +359,7 @@ class ZooKeeperTest(ServerTest):
         return wait_for(lambda: len(self.tree.claims()) == count, f"{count} claims")
 
     def assert_increasing(self, numbers):
-        self.assertTrue(all(a < b for a, b in zip(numbers, numbers[1:])), "not increasing")
+        self.assertTrue(is_increasing(numbers), "not increasing")
 
     def assert_registered(self, server):
         """One claim, with the worker ID that it serves by, whose record names it."""
@@ -376,6 +382,41 @@ def tick_of(number):
 
 def now_tick():
     return int(time.time() * 1000) - EPOCH_MS
+
+
+def anyone(**permissions):
+    from kazoo.security import make_acl
+    return make_acl("world", "anyone", **permissions)
+
+
+def assert_shut_out(test, client, path, is_root):
+    """Fails if the client can change the znode. A root's parent is not protected."""
+    from kazoo.exceptions import NoAuthError
+    from kazoo.security import OPEN_ACL_UNSAFE
+    test.assertRaises(NoAuthError, client.set, path, b"{}")
+    test.assertRaises(NoAuthError, client.create, path + "/x", b"")
+    test.assertRaises(NoAuthError, client.set_acls, path, OPEN_ACL_UNSAFE)
+    if not is_root:
+        test.assertRaises(NoAuthError, client.delete, path)
+
+
+@contextlib.contextmanager
+def kept_open(client, path):
+    """Opens the znode's ACL to everybody, again and again, until the client is shut out."""
+    from kazoo.exceptions import NoAuthError
+    from kazoo.security import OPEN_ACL_UNSAFE
+    over = threading.Event()
+
+    def keep_open():
+        with contextlib.suppress(NoAuthError):
+            while not over.is_set():
+                client.set_acls(path, OPEN_ACL_UNSAFE)
+
+    thread = threading.Thread(target=keep_open, daemon=True)
+    thread.start()
+    yield
+    over.set()
+    thread.join()
 
 
 def acl_of(auth, **permissions):

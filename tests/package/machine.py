@@ -8,10 +8,9 @@ import socket
 import subprocess
 import tempfile
 
-from harness import wait_for
+from harness import HANG_GUARD_S, wait_for
 
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
-BOOT_S, RUN_S = 60, 120
 
 
 class Machine:
@@ -22,7 +21,7 @@ class Machine:
         address = f"{self._directory.name}/notify"
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify, console.open("wb") as log:
             notify.bind(address)
-            notify.settimeout(BOOT_S)
+            notify.settimeout(HANG_GUARD_S)
             # whoever runs this test may be killed; the container is not to outlive it
             self._nspawn = subprocess.Popen((
                 "setpriv", "--pdeathsig", "TERM", "systemd-nspawn", "--quiet", "--boot",
@@ -53,24 +52,25 @@ class Machine:
     def close(self):
         """Nothing in it is asked."""
         self._nspawn.terminate()
-        self._nspawn.wait(BOOT_S)
+        self._nspawn.wait(HANG_GUARD_S)
         self._directory.cleanup()
 
     def start(self, *command, stderr=subprocess.STDOUT):
         """A process in there, whose output is read."""
         return subprocess.Popen(
             ("nsenter", "--target", str(self._leader), "--all", "env", "--ignore-environment",
-             f"PATH={PATH}", "DEBIAN_FRONTEND=noninteractive", *map(str, command)),
+             "--default-signal=INT", f"PATH={PATH}", "DEBIAN_FRONTEND=noninteractive",
+             *map(str, command)),
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, text=True)
 
     def run(self, *command, status=0):
         """Runs it to its end; returns what it printed, and fails on another exit status."""
         process = self.start(*command)
         try:
-            output, _ = process.communicate(timeout=RUN_S)
+            output, _ = process.communicate(timeout=HANG_GUARD_S)
         except subprocess.TimeoutExpired:
             process.kill()
-            output = f"{process.communicate()[0]}\nnot over after {RUN_S} s"
+            output = f"{process.communicate()[0]}\nstill running after {HANG_GUARD_S} s"
         if process.returncode != status:
             raise AssertionError(f"{' '.join(map(str, command))}: {process.returncode}\n{output}")
         return output
@@ -79,4 +79,4 @@ class Machine:
         return self.run("systemctl", "show", "--value", "--property", name, unit).strip()
 
     def wait_until_active(self, unit="snowflaked.service"):
-        wait_for(lambda: self.property("ActiveState", unit) == "active", 30, f"{unit} is active")
+        wait_for(lambda: self.property("ActiveState", unit) == "active", f"{unit} is active")

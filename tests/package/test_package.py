@@ -21,8 +21,9 @@ PATHS = ("/", "/metrics", "/livez", "/healthz", "/readyz", "/ping", "/server_inf
          "/stats.txt", "/status.json", "/workers.json", "/id?agent=curl", "/ids?agent=curl&n=3",
          "/decode/2124110575825846272")
 CONNECTIONS = 8
-LOAD = ("snowflakectl", "bench", "--rate", 500, "--connections", CONNECTIONS, "--check", "--json")
-LOAD_S = 15  # longer than what happens meanwhile
+LOAD = ("snowflakectl", "bench", "--rate", 500, "--connections", CONNECTIONS, "--check", "--json",
+        "--duration", 86400)
+INTERRUPTED = 130
 
 
 class PackageTest(unittest.TestCase):
@@ -56,16 +57,17 @@ class PackageTest(unittest.TestCase):
     @contextlib.contextmanager
     def load(self):
         """Calls all the while; none of them fails, and none finds the port closed."""
-        with self.machine.start(*LOAD, "--duration", LOAD_S, stderr=subprocess.PIPE) as bench:
+        with self.machine.start(*LOAD, stderr=subprocess.PIPE) as bench:
             try:
                 yield
-                self.assertIsNone(bench.poll(), "it is over before the load is")
+                self.machine.run("sh", "-c", "kill -INT $(pidof snowflakectl)")
                 text, messages = bench.communicate()
             finally:
                 bench.kill()
         report = json.loads(text)
         del report["histogram"]  # which is long
-        self.assertEqual((bench.returncode, report["errors"]), (0, 0), f"{messages}{report}")
+        self.assertEqual((bench.returncode, report["errors"]), (INTERRUPTED, 0),
+                         f"{messages}{report}")
         self.assertGreaterEqual(report["connections_made_again"], CONNECTIONS, report)
         self.assertEqual(report["connections_refused"], 0, report)
         self.assertEqual(report["check"]["duplicates"], 0, report)
@@ -91,7 +93,7 @@ class Service(PackageTest):
     def test_the_watchdog(self):
         ids = self.draw()
         self.systemctl("kill", "--signal", "STOP", SERVICE)
-        wait_for(lambda: self.restarts() == 1, 40, "systemd starts it again")
+        wait_for(lambda: self.restarts() == 1, "a restart by systemd")
         self.machine.wait_until_active()
         self.assertIn("Watchdog timeout", self.machine.run("journalctl", "--unit", SERVICE))
         ids += self.draw()
@@ -193,7 +195,7 @@ class Relay(PackageTest):
         self.machine.run("test", "!", "-e", "/var/lib/snowflaked-relay")
         self.systemctl("stop", SERVICE)
         wait_for(lambda: "event=relay-cut-off" in self.machine.run(
-            "journalctl", "--unit", RELAY), 30, "it notices")
+            "journalctl", "--unit", RELAY), "relay-cut-off")
         self.systemctl("start", SERVICE)
         self.draw_as("--reuid=nobody", "--regid=nogroup")
         self.assertEqual(self.state(), "active")

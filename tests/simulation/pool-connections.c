@@ -14,11 +14,6 @@
 
 static const guint ALL[MAX_SERVERS] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
-static void run_for(gint64 us)
-{
-	world_run_until(world_now_us() + us);
-}
-
 static SimPool *add_pool_with(const guint *servers, guint n_servers, gboolean discover,
 			      guint prefetch_ms, gint64 pause_us)
 {
@@ -91,11 +86,11 @@ static void check_comes_back(guint n_servers)
 		set_fault(i, SERVER_DIES);
 	pool = add_pool(ALL, n_servers, FALSE);
 	pool_set_idle(pool, TRUE);
-	run_for(LONG_S * SECOND_US);
+	world_run_for(LONG_S * SECOND_US);
 	check_range("us between two tries", pool_host(pool)->longest_gap_us, 0, 760000);
 	check_range("tries", (gint64)pool_host(pool)->n_begun, LONG_S, LONG_S * 3 * n_servers);
 	set_fault(n_servers - 1, SERVER_IS_HEALTHY);
-	run_for(SECOND_US);
+	world_run_for(SECOND_US);
 	check_range("connections", count_all(), 1, 1);
 }
 
@@ -108,14 +103,14 @@ static void check_one_stays_away(guint argument G_GNUC_UNUSED)
 	add_servers(2);
 	set_fault(1, SERVER_DIES);
 	add_pool(ALL, 2, FALSE);
-	run_for(LONG_S * SECOND_US);
+	world_run_for(LONG_S * SECOND_US);
 	check_range("connections to the one that serves", pool_server_get(0)->n_connects, 1, 1);
 	before = pool_server_get(1)->n_connects;
 	check_range("tries of the one that is away", before, 10, LONG_S / 2 + 10);
 	set_fault(1, SERVER_IS_HEALTHY);
-	run_for(10 * SECOND_US);
+	world_run_for(10 * SECOND_US);
 	set_fault(1, SERVER_DIES);
-	run_for(2 * SECOND_US);
+	world_run_for(2 * SECOND_US);
 	check_range("new tries", pool_server_get(1)->n_connects - before, 4, 40);
 }
 
@@ -140,7 +135,7 @@ static void check_probes(guint number)
 		pool_server_new_relay(1, 1000);
 	pool = add_pool(has_relay ? &relay : ALL, 1, FALSE);
 	pool_set_idle(pool, cases[number].is_idle);
-	run_for(60 * SECOND_US);
+	world_run_for(60 * SECOND_US);
 	check_range("probes", pool_server_get(0)->n_probes, cases[number].least,
 		    cases[number].most);
 	check_range("connections", pool_server_get(0)->n_connects, 1, 1);
@@ -160,10 +155,10 @@ static void check_relay_wakes(guint fault)
 		gint64 since_us;
 
 		pool_set_idle(pool, TRUE);
-		run_for(10 * SECOND_US);
+		world_run_for(10 * SECOND_US);
 		since_us = world_now_us();
 		pool_set_idle(pool, FALSE);
-		run_for(SECOND_US / 3); /* a taker looks each quarter of a second */
+		world_run_for(SECOND_US / 3); /* a taker looks each quarter of a second */
 		pool_check_has_taken(pool, since_us);
 	}
 }
@@ -176,7 +171,7 @@ static void check_gives_way(guint argument G_GNUC_UNUSED)
 		set_fault(i, SERVER_HANGS);
 	for (guint i = 0; i < 10; i++)
 		add_pool(ALL, N_SILENT + 1, FALSE);
-	run_for(4 * SECOND_US);
+	world_run_for(4 * SECOND_US);
 	for (guint i = 0; i < pools_count(); i++)
 		pool_check_has_taken(pools_get(i), world_now_us() - SECOND_US);
 }
@@ -187,7 +182,7 @@ static void check_lists(guint argument G_GNUC_UNUSED)
 	add_servers(1);
 	set_fault(0, SERVER_IS_LEGACY);
 	pool_set_idle(add_pool(ALL, 1, TRUE), TRUE);
-	run_for(60 * SECOND_US);
+	world_run_for(60 * SECOND_US);
 	check_range("questions for the list", pool_server_get(0)->n_lists, 1, 2 * 60 + 2);
 }
 
@@ -199,7 +194,7 @@ static void check_twins(guint argument G_GNUC_UNUSED)
 		pool_server_get(i)->is_twin = TRUE;
 	add_pool(ALL, 2, FALSE);
 	for (guint second = 0; second < 50; second++) {
-		run_for(SECOND_US);
+		world_run_for(SECOND_US);
 		check_range("connections", count_all(), 1, 1);
 	}
 	for (guint i = 0; i < 2; i++)
@@ -213,7 +208,7 @@ static guint find_first(void)
 
 	for (guint i = 0; i < pool_server_count(); i++)
 		n_draws[i] = pool_server_get(i)->n_draws;
-	run_for(SECOND_US);
+	world_run_for(SECOND_US);
 	for (guint i = 0; i < pool_server_count(); i++)
 		if (pool_server_get(i)->n_draws - n_draws[i] >
 		    pool_server_get(first)->n_draws - n_draws[first])
@@ -239,14 +234,14 @@ static void check_drains(guint argument G_GNUC_UNUSED)
 
 	add_servers(2);
 	pool = add_even_pool(2);
-	run_for(SECOND_US);
+	world_run_for(SECOND_US);
 	first = find_first();
 	set_fault(first, SERVER_DRAINS);
-	run_for(SECOND_US);
+	world_run_for(SECOND_US);
 	check_range("the server that is left", find_first(), 1 - first, 1 - first);
 	check_range("switches", (gint64)count_switches(pool), 1, 1);
 	set_fault(1 - first, SERVER_DRAINS);
-	run_for(SECOND_US);
+	world_run_for(SECOND_US);
 	check_range("the server that still serves", find_first(), 1 - first, 1 - first);
 	check_range("switches", (gint64)count_switches(pool), 1, 1);
 }
@@ -264,14 +259,14 @@ static void check_replaces_later(guint argument G_GNUC_UNUSED)
 		gint64 lost_us, took_us;
 		guint spare;
 
-		run_for(5 * SECOND_US);
+		world_run_for(5 * SECOND_US);
 		spare = find_spare(find_first());
 		if (count_all() != 2) /* more IDs were needed for a moment */
 			continue;
 		n_measured++;
 		lost_us = world_now_us();
 		set_fault(spare, SERVER_DIES);
-		run_for(SECOND_US + SECOND_US / 5);
+		world_run_for(SECOND_US + SECOND_US / 5);
 		check_range("connections", count_all(), 2, 2);
 		took_us = pool_host(pool)->begun_us - lost_us;
 		least_us = MIN(least_us, took_us);
@@ -295,7 +290,7 @@ static void check_replaces_at_once(guint fault)
 	for (guint round = 0; round < 20; round++) {
 		guint first, spare, third;
 
-		run_for(5 * SECOND_US);
+		world_run_for(5 * SECOND_US);
 		first = find_first();
 		spare = find_spare(first);
 		third = 3 - first - spare;
@@ -304,7 +299,7 @@ static void check_replaces_at_once(guint fault)
 		n_measured++;
 		set_fault(spare, SERVER_DIES);
 		set_fault(first, fault);
-		run_for(limit_us);
+		world_run_for(limit_us);
 		check_range("connections to the third", pool_network_count_connections(third), 1,
 			    1);
 		set_fault(spare, SERVER_IS_HEALTHY);
@@ -320,7 +315,7 @@ static void check_closes_any(guint argument G_GNUC_UNUSED)
 		pool_server_new(NEAR_US + 2 * i);
 	for (guint i = 0; i < N_SPREAD; i++)
 		add_even_pool(3);
-	run_for(5 * SECOND_US);
+	world_run_for(5 * SECOND_US);
 	check_range("connections", count_all(), 2 * N_SPREAD, 2 * N_SPREAD + N_SPREAD / 4);
 	for (guint i = 0; i < 3; i++)
 		check_range("connections to one of three", pool_network_count_connections(i), 1,
@@ -338,11 +333,11 @@ static void check_rotates(guint fault)
 	set_fault(2, SERVER_DIES);
 	pool = add_pool(ALL, 3, FALSE);
 	pool_set_idle(pool, TRUE);
-	run_for(10 * SECOND_US);
+	world_run_for(10 * SECOND_US);
 	set_fault(2, fault);
 	begun = pool_host(pool)->n_begun;
 	for (guint second = 0; second < 3600; second++) {
-		run_for(SECOND_US);
+		world_run_for(SECOND_US);
 		taken_s += pool_network_count_connections(2);
 		check_range("connections", count_all(), 2, 3);
 	}
@@ -360,7 +355,7 @@ static void check_has_none_to_rotate(guint argument G_GNUC_UNUSED)
 
 	add_servers(2);
 	pool = add_pool(ALL, 2, FALSE);
-	run_for(LONG_S * SECOND_US);
+	world_run_for(LONG_S * SECOND_US);
 	check_range("connections", (gint64)pool_host(pool)->n_begun, 2, 2);
 }
 

@@ -20,17 +20,13 @@ static void reply_ids(GByteArray *out, const FakeRequest *request, const GArray 
 
 	for (guint i = 0; i < runs->len; i++)
 		count += g_array_index(runs, SnowflakeClientIdRun, i).count;
-	fake_begin(out, MESSAGE_REPLY, request->method, request->seqid);
-	byte_writer_field(out, BINARY_LIST, 0);
-	byte_writer_u8(out, BINARY_I64);
-	byte_writer_be32(out, count);
+	fake_begin_list(out, request, BINARY_I64, count);
 	for (guint i = 0; i < runs->len; i++) {
 		const SnowflakeClientIdRun *run = &g_array_index(runs, SnowflakeClientIdRun, i);
 
 		for (guint j = 0; j < run->count; j++)
 			byte_writer_be64(out, (guint64)run->first + j);
 	}
-	byte_writer_u8(out, BINARY_STOP);
 	fake_end(out);
 }
 
@@ -73,19 +69,14 @@ void pool_reply_write_worker(GByteArray *out, const FakeRequest *request, const 
 	fake_begin(out, MESSAGE_REPLY, request->method, request->seqid);
 	byte_writer_field(out, BINARY_STRUCT, 0);
 	write_worker(out, worker);
-	byte_writer_u8(out, BINARY_STOP);
 	fake_end(out);
 }
 
 void pool_reply_write_workers(GByteArray *out, const FakeRequest *request,
 			      const ReplyWorker *workers, guint count)
 {
-	fake_begin(out, MESSAGE_REPLY, request->method, request->seqid);
-	byte_writer_field(out, BINARY_LIST, 0);
-	byte_writer_u8(out, BINARY_STRUCT);
-	byte_writer_be32(out, count);
+	fake_begin_list(out, request, BINARY_STRUCT, count);
 	for (guint i = 0; i < count; i++)
 		write_worker(out, &workers[i]);
-	byte_writer_u8(out, BINARY_STOP);
 	fake_end(out);
 }

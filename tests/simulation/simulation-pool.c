@@ -38,11 +38,6 @@ static void end_world(void)
 	pool_network_clear();
 }
 
-static void run_for(gint64 us)
-{
-	world_run_until(world_now_us() + us);
-}
-
 static void heal_all(void)
 {
 	for (guint i = 0; i < pool_server_count(); i++)
@@ -58,7 +53,7 @@ static void check_recovery(void)
 	heal_all();
 	for (guint i = 0; i < pools_count(); i++)
 		pool_set_idle(pools_get(i), FALSE);
-	run_for(BOUND_MS * G_TIME_SPAN_MILLISECOND + 3 * G_USEC_PER_SEC);
+	world_run_for(BOUND_MS * G_TIME_SPAN_MILLISECOND + 3 * G_USEC_PER_SEC);
 	for (guint i = 0; i < pools_count(); i++)
 		pool_check_has_taken(pools_get(i), well_us);
 }
@@ -71,12 +66,12 @@ static void check_idleness(void)
 
 	for (guint i = 0; i < pools_count(); i++)
 		pool_set_idle(pools_get(i), TRUE);
-	run_for(60 * G_USEC_PER_SEC);
+	world_run_for(60 * G_USEC_PER_SEC);
 	for (guint i = 0; i < pools_count(); i++) {
 		passes[i] = pool_host(pools_get(i))->n_passes;
 		calls[i] = pool_host(pools_get(i))->n_calls;
 	}
-	run_for(IDLE_S * G_USEC_PER_SEC);
+	world_run_for(IDLE_S * G_USEC_PER_SEC);
 	for (guint i = 0; i < pools_count(); i++) {
 		const NetworkHost *host = pool_host(pools_get(i));
 
@@ -223,7 +218,7 @@ static gboolean step_messages(guint step)
 				     .pause_us = 30000,
 				     .most = 20,
 				     .bound_ms = BOUND_MS});
-	run_for(STEP_S * G_USEC_PER_SEC);
+	world_run_for(STEP_S * G_USEC_PER_SEC);
 	check_recovery();
 	if (message == 1 && !pool_server_has_misled())
 		check_idleness();
@@ -249,7 +244,7 @@ static void add_large_pools(void)
 				     .pause_us = 50000,
 				     .most = 20,
 				     .bound_ms = BOUND_MS});
-		run_for(world_between(1, 2000));
+		world_run_for(world_between(1, 2000));
 	}
 }
 
@@ -281,12 +276,12 @@ static void check_drain(SimServer *server)
 {
 	guint before = server->n_draws, drained;
 
-	run_for(G_USEC_PER_SEC);
+	world_run_for(G_USEC_PER_SEC);
 	before = server->n_draws - before;
 	pool_server_set_fault(server, SERVER_DRAINS);
-	run_for(G_USEC_PER_SEC);
+	world_run_for(G_USEC_PER_SEC);
 	drained = server->n_draws;
-	run_for(G_USEC_PER_SEC);
+	world_run_for(G_USEC_PER_SEC);
 	if (server->n_draws - drained > before / 10)
 		world_fail("%s drains, but %u batches were taken from it in a second, %u before",
 			   server->machine.name, server->n_draws - drained, before);
@@ -302,15 +297,15 @@ static gboolean step_large(guint step)
 	for (guint i = 0; i < LARGE_RELAYS; i++)
 		pool_server_new_relay(LARGE_SERVERS, 1000);
 	add_large_pools();
-	run_for(5 * G_USEC_PER_SEC);
+	world_run_for(5 * G_USEC_PER_SEC);
 	check_shares();
 	pool_network_take_worst_connects();
 	pool_server_set_fault(pool_server_get(0), SERVER_DIES);
-	run_for(5 * G_USEC_PER_SEC);
+	world_run_for(5 * G_USEC_PER_SEC);
 	check_connects("a server died");
 	check_drain(pool_server_get(1));
 	pool_server_set_fault(pool_server_get(1), SERVER_DIES);
-	run_for(3 * G_USEC_PER_SEC);
+	world_run_for(3 * G_USEC_PER_SEC);
 	check_connects("a server drained, then died");
 	check_recovery();
 	check_connects("both came back");

@@ -425,8 +425,34 @@ static void run_recreated_floor(void)
 	end_scenario();
 }
 
+/* A server whose clock is far ahead of ZooKeeper's loses its worker ID: it claims no other. */
+static void check_claims_nothing(const ClusterConfig *config, Server *server)
+{
+	const Lease *lease = generator_lease(server->generator);
+	g_autofree char *path = cluster_reservation_path(lease->worker_id);
+	g_autoptr(GPtrArray) texts = g_ptr_array_new_with_free_func(g_free);
+	g_auto(ReservationRecord) record = {0};
+
+	read_record(path, &record);
+	write_record(path, &record); /* in a version that the server has not written */
+	for (guint id = 0; id < 1u << config->worker_bits; id++) {
+		g_autofree char *of_id = cluster_reservation_path(id);
+
+		g_ptr_array_add(texts, g_strdup(ensemble_read(of_id)));
+	}
+	sessions_cut(&server->machine, 0, FALSE);
+	world_run_for(SECONDS(30));
+	cluster_check_lost(server, "was ZooKeeper restored from a backup");
+	for (guint id = 0; id < texts->len; id++) {
+		g_autofree char *of_id = cluster_reservation_path(id);
+
+		if (g_strcmp0(ensemble_read(of_id), texts->pdata[id]) != 0)
+			world_fail("%s is written while ZooKeeper's clock is behind", of_id);
+	}
+}
+
 /* ZooKeeper's clock is an hour off. If it is ahead, the servers do not follow it. If it is behind,
- * they cannot extend, and the log says why. */
+ * they can neither extend nor claim again, and the log says why. */
 static void run_zookeeper_clock(void)
 {
 	ClusterConfig config = draw_config(3, 1, 4);
@@ -447,6 +473,8 @@ static void run_zookeeper_clock(void)
 		if (cluster_last_warning(server) == LOG_N_EVENTS)
 			world_fail_machine(&server->machine, "does not log that the clocks differ");
 	}
+	if (!is_ahead)
+		check_claims_nothing(&config, cluster_server(0));
 	end_scenario();
 }
 

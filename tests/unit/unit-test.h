@@ -4,10 +4,11 @@
 #include <glib.h>
 
 /*
- * The main function of a unit test. TEST("/name/behaviour", test_behaviour) { ... } defines a test.
- * The tests of a file run in the order in which they are defined. UNIT_TEST_SET_UP and
- * UNIT_TEST_TEAR_DOWN, if defined before this header is included, are functions that run before and
- * after all of them.
+ * Defines the main function of a unit test.
+ *
+ * TEST("/name/behaviour", test_behaviour) { ... } defines a test. The tests of a file run in the
+ * order in which they are defined. UNIT_TEST_SET_UP and UNIT_TEST_TEAR_DOWN, if defined before this
+ * header is included, are functions that run before and after all of them.
  */
 #define TEST(path, function)                                                                       \
 	static void function(void);                                                                \

@@ -105,7 +105,7 @@ test('the lines of the README', async (t) => {
   assert.strictEqual(blocks.length, 4);
   const printed = [];
   for (const block of blocks) {
-    // so that it does not depend on the speed of the machine
+    // a timeout of a minute: the machine can be slow
     const patient = block.replace(/agent: '[\w-]+'/, '$&, timeoutMs: 60000');
     printed.push(await node(patient.replace('127.0.0.1:7609', address), 'module'));
   }

@@ -73,7 +73,7 @@ class Installed(Case):
         self.assertEqual(len(blocks), 5)
         for block in blocks:
             with self.subTest(block=block):
-                # so that it does not depend on the speed of the machine
+                # a timeout of a minute: the machine can be slow
                 patient = re.sub(r'agent="[\w-]+"', r"\g<0>, timeout_ms=60000", block)
                 printed = self.run_python("-c", patient.replace("127.0.0.1:7609", address))
                 self.assertEqual(bool(printed), "print" in block)

@@ -1,56 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The C library's pool, for ../run: all threads take from one. */
+/* The C library's pool, for c.py. */
 #include "client/snowflake-pool.h"
-#include "tests/clients/runners/runner.h"
+#include "tests/clients/runners/c.h"
 
-static const char *const lacks[][2] = {
-	{"attempts", "a take says what the server has that was tried last"},
-	{"agent-of-servers", "a take waits as long as it may, and the pool asks again"},
-	{"at-once", "a take waits as long as it may"},
-	{"close-in-a-call", "nobody may take from a pool that is freed"},
-	{"closed", "a pool that was freed cannot be asked"},
-	{"late", "the pool asks, and not the take: what comes is in hand for the next one"},
-	{"most-telling", "a take says what the server has that was tried last"},
-	{"retry-after", "it asks again by itself"},
-	{NULL, NULL},
-};
-
-static gpointer open_pool(const RunnerOptions *options, GError **error)
+gpointer runner_open(const char *const *servers, const char *agent, int timeout_ms, int prefetch_ms,
+		     int max_age_ms, const char *ca, const char *certificate, const char *key,
+		     GError **error)
 {
-	SnowflakePoolConfig config = SNOWFLAKE_POOL_CONFIG_INIT(options->agent);
+	SnowflakePoolConfig config = SNOWFLAKE_POOL_CONFIG_INIT(agent);
 
-	if (options->prefetch_ms == 0) {
-		g_set_error_literal(error, runner_unsupported_quark(), 0,
-				    "it always has IDs in hand; the client has none");
-		return NULL;
-	}
-	config.servers = (const char *const *)options->servers;
-	config.timeout_ms = options->timeout_ms;
-	if (options->prefetch_ms > 0)
-		config.prefetch_ms = (guint)options->prefetch_ms;
-	if (options->max_age_ms >= 0)
-		config.max_age_ms = (guint)options->max_age_ms;
-	config.tls = (SnowflakeClientTls){options->ca, options->certificate, options->key, FALSE};
+	config.servers = servers;
+	if (timeout_ms >= 0)
+		config.timeout_ms = (guint)timeout_ms;
+	if (prefetch_ms >= 0)
+		config.prefetch_ms = (guint)prefetch_ms;
+	if (max_age_ms >= 0)
+		config.max_age_ms = (guint)max_age_ms;
+	config.tls = (SnowflakeClientTls){ca, certificate, key, FALSE};
 	return snowflake_pool_new(&config, error);
 }
 
-static void close_pool(gpointer pool)
+void runner_close(gpointer pool)
 {
 	snowflake_pool_free(pool);
 }
 
-static gboolean next(gpointer pool, const char *agent, gint64 *out_id, GError **error)
+gboolean runner_next(gpointer pool, const char *agent G_GNUC_UNUSED, gint64 *out_id, GError **error)
 {
-	(void)agent;
 	return snowflake_pool_take(pool, out_id, error);
 }
 
 /* In runs, as they are in hand. */
-static gboolean next_ids(gpointer pool, const char *agent, guint count, gint64 *out_ids,
-			 GError **error)
+gboolean runner_next_ids(gpointer pool, const char *agent G_GNUC_UNUSED, guint count,
+			 gint64 *out_ids, GError **error)
 {
-	(void)agent;
 	for (guint got = 0, run = 0; got < count; got += run) {
 		gint64 first;
 
@@ -62,17 +46,7 @@ static gboolean next_ids(gpointer pool, const char *agent, guint count, gint64 *
 	return TRUE;
 }
 
-int main(void)
+gint64 runner_retry_after_ms(gpointer pool G_GNUC_UNUSED)
 {
-	const RunnerKind kind = {
-		.name = "libsnowflake-client " VERSION,
-		.lacks = lacks,
-		.is_shared = TRUE,
-		.open = open_pool,
-		.close = close_pool,
-		.next = next,
-		.next_ids = next_ids,
-	};
-
-	return runner_main(&kind);
+	return 0;
 }

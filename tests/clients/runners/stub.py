@@ -8,12 +8,14 @@ the one that is there to find it. `wrong(NAME)` stands where that is done.
 import collections
 import json
 import os
+import pathlib
 import random
 import re
 import sys
 import threading
 import time
 
+from runner import Runner
 from stub_wire import Broken, Connection, Refused
 
 AGENT = re.compile(r"[a-zA-Z][a-zA-Z0-9-]{0,255}")
@@ -21,6 +23,7 @@ WRONG = sys.argv[1] if len(sys.argv) > 1 else ""
 MOST = 10000
 REFILL = 200
 TELLING = ("unavailable", "clock", "timeout", "unreachable")
+SEQUENCE = iter(range(4096))
 METHODS = ("get_id_runs", "get_ids", "get_id")
 
 
@@ -103,6 +106,8 @@ class Client:
         self._lock = threading.Lock()
         self._dead = set()
         self._served = []
+        self.half_batch = []
+        os.register_at_fork(after_in_child=self._after_fork)
         if wrong("never-idle"):
             threading.Thread(target=self._poll, daemon=True).start()
 
@@ -112,19 +117,21 @@ class Client:
             self.next_ids(1)
 
     def close(self):
+        if wrong("no-close"):
+            return
         self.is_closed = True
         for server in self.servers:
             if server.connection:
                 server.connection.interrupt()
 
-    def after_fork(self):
+    def _after_fork(self):
         self._lock = threading.Lock()
         if not wrong("shared-hand"):
             self._hand.clear()
         for server in self.servers:
             server.drop()
 
-    def next(self):
+    def next_id(self):
         self._check_open()
         with self._lock:
             number = self._next()
@@ -155,13 +162,9 @@ class Client:
         self._check_open()
         with self._lock:
             deadline = self._deadline()
-            found = []
-            try:
-                while len(found) < count:
-                    found += self._fetch(min(count - len(found), MOST), deadline)
-            except Failure as failure:
-                failure.found = found
-                raise
+            self.half_batch = found = []
+            while len(found) < count:
+                found += self._fetch(min(count - len(found), MOST), deadline)
             return found[::-1] if wrong("unordered") else found
 
     def _deadline(self):
@@ -220,138 +223,50 @@ class Client:
                        0 if wrong("no-retry-after") else min(retries, default=0))
 
 
-SEQUENCE = iter(range(4096))
+class StubRunner(Runner):
+    language, package = "stub", "stub 0"
+    errors = (Failure,)
 
+    def make_client(self, **options):
+        if not AGENT.fullmatch(options["agent"]) and not wrong("any-agent"):
+            raise Failure("invalid-agent")
+        return Client({"timeout_ms": 3000, "prefetch_ms": 50, "max_age_ms": 1000, **options})
 
-class Runner:
-    def __init__(self):
-        self.client = None
+    def describe(self, error):
+        return {"error": error.kind, "message": str(error), "attempts": error.attempts,
+                "retry_after_ms": error.retry_after_ms}
 
-    def do_hello(self, _):
-        return {"language": "stub", "package": "stub 0"}
+    def do_next_ids(self, count):
+        answer = super().do_next_ids(count)
+        if wrong("half-batch") and "error" in answer:
+            answer["ids"] = list(map(str, self.client.half_batch))
+        return answer
 
-    def do_open(self, command):
-        if self.client:
-            self.client.close()
-        if not AGENT.fullmatch(command["agent"]) and not wrong("any-agent"):
-            return {"error": "invalid-agent", "message": "the agent is none", "took_ms": 0}
-        self.client = Client({"timeout_ms": 3000, "prefetch_ms": 50, "max_age_ms": 1000, **command})
-        return {"ok": True}
-
-    def do_next(self, command):
-        calls = Calls()
-        for _ in range(command["count"]):
-            if not calls.do(lambda: [self.client.next()]):
-                break
-            if command.get("pause_ms"):
-                time.sleep(command["pause_ms"] / 1000)  # lint: allow sleep: as it was asked
-        return calls.told()
-
-    def do_next_ids(self, command):
-        calls = Calls()
-        calls.do(lambda: self.client.next_ids(command["count"]))
-        return calls.told()
-
-    def do_storm(self, command):
-        left = iter(range(command["count"]))
-        lock = threading.Lock()
-        every, failed = [], []
-
-        def run():
-            calls, n_failed = Calls(), 0
-            while True:
-                with lock:
-                    if next(left, None) is None:
-                        break
-                while not calls.do(lambda: [self.client.next()]):
-                    n_failed += 1
-            with lock:
-                every.extend(calls.ids)
-                failed.append(n_failed + wrong("storm-fails"))
-        threads = [threading.Thread(target=run) for _ in range(command["threads"])]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+    def do_storm(self, threads, count, file):
+        answer = super().do_storm(threads, count, file)
+        lines = pathlib.Path(file).read_text().splitlines(keepends=True)
         if wrong("storm-twice"):
-            every[-1] = every[0]
-        with open(command["file"], "w", encoding="ascii") as file:
-            file.writelines(f"{number}\n" for number in every[wrong("storm-loses"):])
-        return {"taken": len(every), "failed": sum(failed)}
+            lines[-1] = lines[0]
+        pathlib.Path(file).write_text("".join(lines[wrong("storm-loses"):]))
+        return {**answer, "failed": answer["failed"] + wrong("storm-fails")}
 
-    def do_fork(self, command):
-        reader, writer = os.pipe()
-        child = os.fork()
-        if child == 0:
-            self.client.after_fork()
-            with os.fdopen(writer, "w") as file:
-                json.dump([str(self.client.next()) for _ in range(command["count"])], file)
-            os._exit(0)
-        os.close(writer)
-        own = [str(self.client.next()) for _ in range(command["count"])]
-        with os.fdopen(reader) as file:
-            told = json.load(file)
-        os.waitpid(child, 0)
-        return {"parent": own, "child": told}
-
-    def do_next_then_close(self, _):
-        calls = Calls()
-        thread = threading.Thread(target=calls.do, args=(lambda: [self.client.next()],))
-        thread.start()
-        sys.stdin.readline()
-        if not wrong("no-close"):
-            self.client.close()
-        thread.join()
-        return calls.told()
-
-    def do_close(self, _):
-        if self.client:
-            self.client.close()
-        return {"ok": True}
-
-    def run(self):
-        for line in sys.stdin:
-            command = json.loads(line)
-            answer = json.dumps(getattr(self, f"do_{command['do']}")(command))
-            print("it went well" if wrong("chatty") else answer, flush=True)
-            if wrong("twofold"):
-                print(answer, flush=True)
-            if wrong("dies") and command["do"] == "next":
-                os._exit(7)
-
-
-class Calls:
-    """Those of one command, and the answer to it."""
-
-    def __init__(self):
-        self.ids = []
-        self._error = {}
-
-    def do(self, call):
-        began = time.monotonic()
-        try:
-            self.ids += call()
-        except Failure as failure:
-            self._error = {"error": failure.kind, "message": str(failure),
-                           "attempts": failure.attempts,
-                           "retry_after_ms": failure.retry_after_ms}
-            if wrong("half-batch"):
-                self.ids += getattr(failure, "found", [])
-        if self._error:
-            self._error["took_ms"] = (time.monotonic() - began) * 1000
-        failed, self.failed = bool(self._error), self._error
-        self._error = {}
-        return not failed
-
-    def told(self):
-        text = int if wrong("numbers") else str
-        return {"ids": list(map(text, self.ids)), **self.failed}
+    def answer(self, do, **settings):
+        answer = super().answer(do, **settings)
+        if wrong("numbers") and "ids" in answer:
+            answer["ids"] = list(map(int, answer["ids"]))
+        if wrong("chatty"):
+            print("it went well")
+        if wrong("twofold"):
+            print(json.dumps(answer))
+        if wrong("dies") and do == "next":
+            os._exit(7)
+        return answer
 
 
 def main():
     if wrong("noisy"):
         print("could not connect", file=sys.stderr)
-    Runner().run()
+    StubRunner().run()
     if wrong("never-ends"):
         threading.Event().wait()
     sys.exit(3 if wrong("status") else 0)

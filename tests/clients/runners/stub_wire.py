@@ -1,23 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A connection of stub.py: framed, strict binary, by hand. `wrong` is as stub.py has it."""
+"""A connection of stub.py: framed, strict binary. stub.py describes `wrong`."""
 import contextlib
+import pathlib
 import random
 import socket
 import ssl
 import struct
+import sys
 import threading
 import time
 
+from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+from thrift.Thrift import TApplicationException, TMessageType
+from thrift.transport.TTransport import TMemoryBuffer
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "clients/python"))
+
+from snowflake_client import generated  # noqa: E402 (after sys.path is set)
+
 LONGEST_FRAME = 1 << 20
-BOOL, BYTE, DOUBLE, I16, I32, I64, STRING, STRUCT, LIST = 2, 3, 4, 6, 8, 10, 11, 12, 15
-NUMBERS = {BOOL: "b", BYTE: "b", DOUBLE: "d", I16: "h", I32: "i", I64: "q"}
-CALL, REPLY, EXCEPTION = 1, 2, 3
-VERSION = 0x8001
 DEFAULT_PORT = 7609
-# By the field of a batch's result, and by the beginning of a message of get_id.
-KINDS = {1: "clock", 2: "invalid-agent", 3: "unavailable", "InvalidSystemClock": "clock",
-         "InvalidUserAgentError": "invalid-agent", "WorkerIdUnavailable": "unavailable"}
-UNKNOWN_METHOD = 1
+# Keys: a field of a batch's result, or the name that begins a message of get_id.
+KINDS = {"clock": "clock", "agent": "invalid-agent", "worker": "unavailable",
+         "InvalidSystemClock": "clock", "InvalidUserAgentError": "invalid-agent",
+         "WorkerIdUnavailable": "unavailable"}
 
 
 class Broken(Exception):
@@ -36,33 +42,6 @@ class Refused(Broken):
         self.name = name
         self.kind = kind
         self.retry_after_ms = retry_after_ms
-
-
-class Reader:
-    def __init__(self, data):
-        self._data = data
-        self._at = 0
-
-    def take(self, form):
-        value = struct.unpack_from(">" + form, self._data, self._at)
-        self._at += struct.calcsize(">" + form)
-        return value[0]
-
-    def value(self, kind):
-        if kind in NUMBERS:
-            return self.take(NUMBERS[kind])
-        if kind == STRING:
-            return self.take(f"{self.take('i')}s").decode()
-        if kind == LIST:
-            kind = self.take("b")
-            return [self.value(kind) for _ in range(self.take("i"))]
-        if kind != STRUCT:
-            raise Broken(f"type {kind}")
-        fields = {}
-        while kind := self.take("b"):
-            number = self.take("h")
-            fields[number] = self.value(kind)
-        return fields
 
 
 _known = {}  # by text: what its name was looked up as last
@@ -154,21 +133,20 @@ class Connection:
     def call(self, method, agent, count, deadline):
         """The numbers of the answer."""
         self._seqid += self._wrong != "same-sequence-id"
-        name, who = method.encode(), agent.encode()
-        body = struct.pack(f">hbbi{len(name)}si bhi{len(who)}s", VERSION - 0x10000, 0, CALL,
-                           len(name), name, self._seqid, STRING, 1, len(who), who)
-        if method != "get_id":
-            body += struct.pack(">bhi", I32, 2, count)
-        body += b"\0"
+        service = generated.Snowflake if method == "get_id" else generated.SnowflakeExtended
+        buffer = TMemoryBuffer()
+        protocol = TBinaryProtocol(buffer)
+        protocol.writeMessageBegin(method, TMessageType.CALL, self._seqid)
+        getattr(service, f"{method}_args")(
+            agent, *[count] * (method != "get_id")).write(protocol)
+        body = buffer.getvalue()
         self._limit(deadline)
         self._socket.sendall(struct.pack(">I", len(body)) + body)
         length = struct.unpack(">I", self._read(4, deadline, True))[0]
         if not 0 < length <= LONGEST_FRAME:
             raise Broken(f"a frame of {length} bytes")
-        try:
-            return self._numbers(method, Reader(self._read(length, deadline)))
-        except (struct.error, UnicodeDecodeError):
-            raise Broken("not a reply") from None
+        return self._numbers(method, getattr(service, f"{method}_result")(),
+                             self._read(length, deadline))
 
     def _limit(self, deadline, is_first=True):
         left = deadline - time.monotonic()
@@ -191,38 +169,41 @@ class Connection:
             data += more
         return data
 
-    def _numbers(self, method, reader):
-        version, _, kind = reader.take("h"), reader.take("b"), reader.take("b")
-        name, seqid = reader.value(STRING), reader.take("i")
-        if version & 0xFFFF != VERSION or kind not in (REPLY, EXCEPTION):
-            raise Broken("not a reply")
+    def _numbers(self, method, result, message):
+        try:
+            protocol = TBinaryProtocol(TMemoryBuffer(message), strictRead=True)
+            name, kind, seqid = protocol.readMessageBegin()
+            if kind == TMessageType.EXCEPTION:
+                result = TApplicationException()
+            result.read(protocol)
+        except Exception as error:
+            raise Broken("not a reply") from error
         if name != method and self._wrong != "any-name":
             raise Broken(f"a reply to {name}")
         if seqid != self._seqid and self._wrong not in ("any-sequence-id", "takes-late"):
             raise Broken(f"a reply to call {seqid}")
-        fields = reader.value(STRUCT)
-        if kind == EXCEPTION:
-            self._refuse(fields)
-        for number, exception in fields.items():
-            if number != 0:
-                raise Refused(str(number), KINDS.get(number, "unreachable"),
-                              exception.get(1, ""), exception.get(2, 0))
-        if 0 not in fields:
+        if kind == TMessageType.EXCEPTION:
+            self._refuse(result)
+        for field, refusal in vars(result).items():
+            if field != "success" and refusal is not None:
+                raise Refused(field, KINDS.get(field, "unreachable"), refusal.message,
+                              getattr(refusal, "retry_after_ms", None) or 0)
+        if result.success is None:
             raise Broken("no result")
-        return self._expand(fields[0])
+        return self._expand(result.success)
 
     @staticmethod
-    def _refuse(fields):
-        if fields.get(2) == UNKNOWN_METHOD:
-            raise Refused("unknown", "unreachable", fields.get(1, ""))
-        name = fields.get(1, "").partition(":")[0]
-        raise Refused(name, KINDS.get(name, "unreachable"), fields.get(1, ""))
+    def _refuse(error):
+        if error.type == TApplicationException.UNKNOWN_METHOD:
+            raise Refused("unknown", "unreachable", error.message)
+        name = error.message.partition(":")[0]
+        raise Refused(name, KINDS.get(name, "unreachable"), error.message)
 
     def _expand(self, success):
         if isinstance(success, int):
             return [success]
         if not success or isinstance(success[0], int):
             return success
-        if any(run[2] < 1 for run in success) and self._wrong != "any-id":
+        if any(run.count < 1 for run in success) and self._wrong != "any-id":
             raise Broken("a run of none")
-        return [number for run in success for number in range(run[1], run[1] + run[2])]
+        return [number for run in success for number in range(run.first, run.first + run.count)]

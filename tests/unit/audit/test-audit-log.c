@@ -21,65 +21,6 @@ static IdRun run_of(guint64 first, guint count)
 		.first_cursor = first, .count = count, .sequence_bits = 12, .time_shift = 12};
 }
 
-/* Adds the IDs of the lines to @ids, whose tags are all different. */
-static void collect(const char *text, GHashTable *ids)
-{
-	g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
-
-	for (char **line = lines; **line != '\0'; line++) {
-		gsize length;
-		g_autofree guchar *entry = g_base64_decode(*line, &length);
-		guint64 id;
-
-		memcpy(&id, entry + 3, sizeof id);
-		id = GUINT64_FROM_BE(id);
-		g_assert_true(g_hash_table_add(ids, g_memdup2(&id, sizeof id)));
-	}
-}
-
-/* Two producers, two files: each file gets all of both. */
-TEST("/audit-log/files", test_files)
-{
-	g_autofree char *directory = g_dir_make_tmp("audit-XXXXXX", NULL);
-	g_autoptr(GPtrArray) targets =
-		g_ptr_array_new_with_free_func((GDestroyNotify)audit_target_free);
-	g_autoptr(AuditLog) log = NULL;
-	AuditProducer *one, *other;
-	IdRun run;
-
-	for (guint i = 0; i < 2; i++) {
-		g_autofree char *text = g_strdup_printf("file:%s/log%u", directory, i);
-
-		g_ptr_array_add(targets, audit_target_parse(text, NULL));
-	}
-	log = audit_log_new(targets, 65536, NULL);
-	one = audit_log_add_producer(log);
-	other = audit_log_add_producer(log);
-	g_assert_true(audit_log_start(log, NULL));
-	for (guint i = 0; i < 100; i++) {
-		run = run_of(1000 + i, 1);
-		audit_producer_issued(one, &run, "one", 3);
-		run = run_of(10000 + i * 100, 100);
-		audit_producer_issued(other, &run, "another", 7);
-	}
-	audit_log_finish(log, end_us());
-	audit_log_join(log);
-	g_assert_cmpuint(audit_log_queued_ids(log), ==, 0);
-	g_assert_cmpuint(audit_log_dropped_ids(log), ==, 0);
-	for (guint i = 0; i < 2; i++) {
-		const AuditTarget *target = targets->pdata[i];
-		g_autoptr(GHashTable) ids =
-			g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL);
-		g_autofree char *text = NULL;
-
-		g_assert_true(g_file_get_contents(target->path, &text, NULL, NULL));
-		collect(text, ids);
-		g_assert_cmpuint(g_hash_table_size(ids), ==, 100 + 100 * 100);
-		g_assert_cmpint(g_unlink(target->path), ==, 0);
-	}
-	g_assert_cmpint(g_rmdir(directory), ==, 0);
-}
-
 static AuditSinkStatus status_of(const AuditLog *log, guint nth)
 {
 	AuditSinkStatus status;
@@ -126,17 +67,6 @@ TEST("/audit-log/status", test_status)
 	g_assert_cmpstr(untouched.sink, ==, "untouched");
 	g_assert_cmpint(g_unlink(path), ==, 0);
 	g_assert_cmpint(g_rmdir(directory), ==, 0);
-}
-
-TEST("/audit-log/no-sinks", test_no_sinks)
-{
-	g_autoptr(GPtrArray) targets = g_ptr_array_new();
-	g_autoptr(AuditLog) log = audit_log_new(targets, 65536, NULL);
-
-	g_assert_null(audit_log_add_producer(log));
-	g_assert_true(audit_log_start(log, NULL));
-	audit_log_finish(log, 0);
-	audit_log_join(log);
 }
 
 /* A sink that takes nothing until it is told to, by which thread does not matter. */

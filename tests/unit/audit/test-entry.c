@@ -70,9 +70,6 @@ TEST("/audit-entry/good", test_good)
 TEST("/audit-entry/gap", test_gap)
 {
 	g_autofree char *line = make_line(0, "", 0, 12);
-	g_autofree char *empty = make_line(0, "", 0, 0);
-	g_autofree char *negative = make_line(0, "", 0, -1);
-	g_autofree char *with_id = make_line(1, "", 0, 12);
 	AuditEntry entry;
 	const char *reason = NULL;
 
@@ -81,9 +78,28 @@ TEST("/audit-entry/gap", test_gap)
 	g_assert_cmpint(entry.id, ==, 0);
 	g_assert_cmpint(entry.tag, ==, 0);
 	g_assert_cmpuint(entry.agent_length, ==, 0);
-	assert_damaged(empty, strlen(empty), "a gap of no ID");
-	assert_damaged(negative, strlen(negative), "a gap of no ID");
-	assert_damaged(with_id, strlen(with_id), "an ID without a useragent");
+}
+
+TEST("/audit-entry/bad-values", test_bad_values)
+{
+	static const struct {
+		gint64 id;
+		const char *agent;
+		gint64 tag;
+		const char *reason;
+	} cases[] = {
+		{0, "", 0, "a gap of no ID"},
+		{0, "", -1, "a gap of no ID"},
+		{1, "", 12, "an ID without a useragent"},
+		{-1, "a", 1, "a negative ID"},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+		g_autofree char *line = make_line(cases[i].id, cases[i].agent,
+						  strlen(cases[i].agent), cases[i].tag);
+
+		assert_damaged(line, strlen(line), cases[i].reason);
+	}
 }
 
 TEST("/audit-entry/base64", test_base64)
@@ -133,13 +149,6 @@ TEST("/audit-entry/struct", test_struct)
 			assert_damaged(line, strlen(line), "not an AuditLogEntry");
 		}
 	}
-}
-
-TEST("/audit-entry/negative-id", test_negative_id)
-{
-	g_autofree char *line = make_line(-1, "a", 1, 1);
-
-	assert_damaged(line, strlen(line), "a negative ID");
 }
 
 TEST("/audit-entry/long", test_long)

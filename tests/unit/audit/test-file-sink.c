@@ -8,18 +8,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define UNIT_TEST_SET_UP set_up_all
+#include "tests/unit/unit-test.h"
+
 typedef struct {
 	char *directory, *path, *renamed;
-} Fixture;
+} Files;
 
-static void set_up(Fixture *self, gconstpointer data G_GNUC_UNUSED)
+static Files files_new(void)
 {
-	self->directory = g_dir_make_tmp("audit-XXXXXX", NULL);
-	self->path = g_build_filename(self->directory, "log", NULL);
-	self->renamed = g_build_filename(self->directory, "log.1", NULL);
+	Files self = {.directory = g_dir_make_tmp("audit-XXXXXX", NULL)};
+
+	self.path = g_build_filename(self.directory, "log", NULL);
+	self.renamed = g_build_filename(self.directory, "log.1", NULL);
+	return self;
 }
 
-static void tear_down(Fixture *self, gconstpointer data G_GNUC_UNUSED)
+static void files_clear(Files *self)
 {
 	g_unlink(self->path);
 	g_unlink(self->renamed);
@@ -28,8 +33,9 @@ static void tear_down(Fixture *self, gconstpointer data G_GNUC_UNUSED)
 	g_free(self->path);
 	g_free(self->renamed);
 }
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Files, files_clear)
 
-static AuditSink *open_sink(const Fixture *self)
+static AuditSink *open_sink(const Files *self)
 {
 	g_autoptr(GError) error = NULL;
 	AuditSink *sink = file_sink_new(self->path, &error);
@@ -75,106 +81,82 @@ static void limit_file(rlim_t bytes)
 	g_assert_cmpint(setrlimit(RLIMIT_FSIZE, &limit), ==, 0);
 }
 
-static void test_append(Fixture *self, gconstpointer data G_GNUC_UNUSED)
-{
-	AuditSink *sink = open_sink(self);
-	struct stat status;
-
-	g_assert_true(write_text(sink, "one\ntwo\n"));
-	g_assert_true(write_text(sink, "three\n"));
-	g_assert_true(sink->ops->sync(sink, NULL));
-	sink->ops->free(sink);
-	sink = open_sink(self);
-	g_assert_true(write_text(sink, "four\n"));
-	sink->ops->free(sink);
-	assert_text(self->path, "one\ntwo\nthree\nfour\n");
-	g_assert_cmpint(stat(self->path, &status), ==, 0);
-	g_assert_cmpint(status.st_mode & 0777, ==, 0640);
-}
-
 /* What somebody who was killed left. */
-static void test_half_a_line(Fixture *self, gconstpointer data G_GNUC_UNUSED)
+TEST("/file-sink/half-a-line", test_half_a_line)
 {
+	g_auto(Files) files = files_new();
 	AuditSink *sink;
 
-	g_assert_true(g_file_set_contents(self->path, "one\ntw", -1, NULL));
-	sink = open_sink(self);
-	assert_text(self->path, "one\ntw");
+	g_assert_true(g_file_set_contents(files.path, "one\ntw", -1, NULL));
+	sink = open_sink(&files);
+	assert_text(files.path, "one\ntw");
 	g_assert_true(write_text(sink, "three\n"));
 	g_assert_true(write_text(sink, "four\n"));
 	sink->ops->free(sink);
-	assert_text(self->path, "one\ntw\nthree\nfour\n");
+	assert_text(files.path, "one\ntw\nthree\nfour\n");
 }
 
-static void test_renamed(Fixture *self, gconstpointer data G_GNUC_UNUSED)
+TEST("/file-sink/renamed", test_renamed)
 {
-	AuditSink *sink = open_sink(self);
+	g_auto(Files) files = files_new();
+	AuditSink *sink = open_sink(&files);
+	struct stat status;
 
 	g_assert_true(write_text(sink, "one\n"));
-	g_assert_cmpint(g_rename(self->path, self->renamed), ==, 0);
+	g_assert_cmpint(g_rename(files.path, files.renamed), ==, 0);
 	g_assert_true(write_text(sink, "two\n"));
 	reopen(sink, "");
 	g_assert_true(write_text(sink, "three\n"));
+	g_assert_true(sink->ops->sync(sink, NULL));
 	sink->ops->free(sink);
-	assert_text(self->renamed, "one\ntwo\n");
-	assert_text(self->path, "three\n");
-}
-
-static void test_cannot_reopen(Fixture *self, gconstpointer data G_GNUC_UNUSED)
-{
-	AuditSink *sink = open_sink(self);
-	g_autoptr(GByteArray) lines = g_byte_array_new();
-	g_autoptr(GError) error = NULL;
-
-	g_assert_cmpint(g_rename(self->path, self->renamed), ==, 0);
-	g_assert_cmpint(g_mkdir(self->path, 0700), ==, 0);
-	g_assert_false(sink->ops->reopen(sink, lines, &error));
-	g_assert_nonnull(strstr(error->message, self->path));
-	g_assert_true(write_text(sink, "one\n"));
-	sink->ops->free(sink);
-	assert_text(self->renamed, "one\n");
-	g_assert_cmpint(g_rmdir(self->path), ==, 0);
+	assert_text(files.renamed, "one\ntwo\n");
+	assert_text(files.path, "three\n");
+	g_assert_cmpint(stat(files.path, &status), ==, 0);
+	g_assert_cmpint(status.st_mode & 0777, ==, 0640);
 }
 
 /* The rest goes on where the disk was full. */
-static void test_full(Fixture *self, gconstpointer data G_GNUC_UNUSED)
+TEST("/file-sink/full", test_full)
 {
-	AuditSink *sink = open_sink(self);
+	g_auto(Files) files = files_new();
+	AuditSink *sink = open_sink(&files);
 
 	limit_file(6);
 	g_assert_false(write_text(sink, "one\ntwo\nthree\n"));
 	g_assert_false(write_text(sink, "one\ntwo\nthree\n"));
-	assert_text(self->path, "one\ntw");
+	assert_text(files.path, "one\ntw");
 	limit_file(RLIM_INFINITY);
 	g_assert_true(write_text(sink, "one\ntwo\nthree\n"));
 	g_assert_true(write_text(sink, "four\n"));
 	sink->ops->free(sink);
-	assert_text(self->path, "one\ntwo\nthree\nfour\n");
+	assert_text(files.path, "one\ntwo\nthree\nfour\n");
 }
 
 /* A line that is begun in the old file is in the new one as a whole. */
-static void test_full_and_renamed(Fixture *self, gconstpointer data G_GNUC_UNUSED)
+TEST("/file-sink/full-and-renamed", test_full_and_renamed)
 {
-	AuditSink *sink = open_sink(self);
+	g_auto(Files) files = files_new();
+	AuditSink *sink = open_sink(&files);
 
 	limit_file(6);
 	g_assert_false(write_text(sink, "one\ntwo\nthree\n"));
 	limit_file(RLIM_INFINITY);
-	g_assert_cmpint(g_rename(self->path, self->renamed), ==, 0);
+	g_assert_cmpint(g_rename(files.path, files.renamed), ==, 0);
 	reopen(sink, "one\ntwo\nthree\n");
 	g_assert_true(write_text(sink, "one\ntwo\nthree\n"));
 	sink->ops->free(sink);
-	assert_text(self->renamed, "one\ntw");
-	assert_text(self->path, "two\nthree\n");
+	assert_text(files.renamed, "one\ntw");
+	assert_text(files.path, "two\nthree\n");
 }
 
-static void test_refused(Fixture *self, gconstpointer data G_GNUC_UNUSED)
+TEST("/file-sink/refused", test_refused)
 {
+	g_auto(Files) files = files_new();
 	g_autoptr(GError) error = NULL;
-	g_autofree char *beyond = g_build_filename(self->directory, "none", "log", NULL);
-	const char *const paths[] = {self->directory, beyond, "/dev/null", self->path};
+	g_autofree char *beyond = g_build_filename(files.directory, "none", "log", NULL);
+	const char *const paths[] = {files.directory, beyond, "/dev/null", files.path};
 
-	g_assert_cmpint(mkfifo(self->path, 0600), ==, 0);
+	g_assert_cmpint(mkfifo(files.path, 0600), ==, 0);
 	for (guint i = 0; i < G_N_ELEMENTS(paths); i++) {
 		g_assert_null(file_sink_new(paths[i], &error));
 		g_test_message("%s", error->message);
@@ -183,22 +165,8 @@ static void test_refused(Fixture *self, gconstpointer data G_GNUC_UNUSED)
 	}
 }
 
-static void add(const char *path, void (*test)(Fixture *, gconstpointer))
-{
-	g_test_add(path, Fixture, NULL, set_up, test, tear_down);
-}
-
-int main(int argc, char **argv)
+static void set_up_all(void)
 {
 	signal(SIGXFSZ, SIG_IGN);
 	umask(0027);
-	g_test_init(&argc, &argv, NULL);
-	add("/file-sink/append", test_append);
-	add("/file-sink/half-a-line", test_half_a_line);
-	add("/file-sink/renamed", test_renamed);
-	add("/file-sink/cannot-reopen", test_cannot_reopen);
-	add("/file-sink/full", test_full);
-	add("/file-sink/full-and-renamed", test_full_and_renamed);
-	add("/file-sink/refused", test_refused);
-	return g_test_run();
 }

@@ -74,7 +74,19 @@ TEST("/ring/bounded", test_bounded)
 	}
 }
 
-TEST("/ring/gap-in-its-place", test_gap_in_its_place)
+static void assert_taken(AuditRing *ring, guint64 missing, guint64 first, guint count)
+{
+	AuditDraw draw;
+
+	g_assert_true(audit_ring_take(ring, &draw));
+	g_assert_cmpuint(draw.missing, ==, missing);
+	g_assert_cmpuint(draw.run.count, ==, count);
+	if (count > 0)
+		g_assert_cmpuint(draw.run.first_cursor, ==, first);
+}
+
+/* A gap is reported with the next draw, or at the end without a draw. */
+TEST("/ring/gap", test_gap)
 {
 	AuditRing *ring = audit_ring_new(BYTES);
 	guint n = fill(ring, "agent");
@@ -82,38 +94,21 @@ TEST("/ring/gap-in-its-place", test_gap_in_its_place)
 
 	put(ring, 1, 1000, "agent");
 	g_assert_cmpuint(audit_ring_dropped_ids(ring), ==, 1001);
-	g_assert_true(audit_ring_take(ring, &draw));
+	assert_taken(ring, 0, 0, 1);
 	put(ring, 4711, 3, "agent");
-	for (guint i = 1; i < n; i++) {
-		g_assert_true(audit_ring_take(ring, &draw));
-		g_assert_cmpuint(draw.missing, ==, 0);
-		g_assert_cmpuint(draw.run.first_cursor, ==, i);
-	}
-	g_assert_true(audit_ring_take(ring, &draw));
-	g_assert_cmpuint(draw.missing, ==, 1001);
-	g_assert_cmpuint(draw.run.first_cursor, ==, 4711);
+	for (guint i = 1; i < n; i++)
+		assert_taken(ring, 0, i, 1);
+	assert_taken(ring, 1001, 4711, 3);
 	g_assert_false(audit_ring_take(ring, &draw));
-	audit_ring_free(ring);
-}
 
-/* Without a draw that comes after it. */
-TEST("/ring/gap-at-the-end", test_gap_at_the_end)
-{
-	AuditRing *ring = audit_ring_new(BYTES);
-	guint n = fill(ring, "agent");
-	AuditDraw draw;
-
-	for (guint i = 0; i < n; i++) {
-		g_assert_true(audit_ring_take(ring, &draw));
-		g_assert_cmpuint(draw.missing, ==, 0);
-	}
-	g_assert_true(audit_ring_take(ring, &draw));
-	g_assert_cmpuint(draw.missing, ==, 1);
-	g_assert_cmpuint(draw.run.count, ==, 0);
+	for (guint i = 0; i <= n; i++)
+		put(ring, i, 1, "agent");
+	for (guint i = 0; i < n; i++)
+		assert_taken(ring, 0, i, 1);
+	assert_taken(ring, 1, 0, 0);
 	g_assert_false(audit_ring_take(ring, &draw));
 	put(ring, 1, 1, "agent");
-	g_assert_true(audit_ring_take(ring, &draw));
-	g_assert_cmpuint(draw.missing, ==, 0);
+	assert_taken(ring, 0, 1, 1);
 	audit_ring_free(ring);
 }
 

@@ -7,8 +7,8 @@
 #include "tests/unit/client/fake-server.h"
 #include "tests/unit/hang-guard.h"
 
-#define FIELD_COUNT  4 /* of the results of batches */
-#define TYPE_UNKNOWN 1 /* of an application exception: no such method */
+#define FIELD_COUNT  4 /* exception in the results of batch calls */
+#define TYPE_UNKNOWN 1 /* TApplicationException for an unknown method */
 #define WORKERS      3
 
 static const struct {

@@ -8,8 +8,8 @@ typedef struct _FakeNode FakeNode;
 
 typedef enum {
 	FAKE_NODE_SERVES,
-	FAKE_NODE_HANGS, /* calls for IDs are answered once it does something else */
-	FAKE_NODE_AWAY,  /* each call ends its connection */
+	FAKE_NODE_HANGS, /* calls for IDs wait until the manner changes */
+	FAKE_NODE_AWAY,  /* each call closes its connection */
 } FakeNodeManner;
 
 /* Calls that it does not know; of 2010: all of these. */

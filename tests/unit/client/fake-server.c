@@ -11,6 +11,7 @@
 
 #include "client/reader.h"
 #include "common/local-socket.h"
+#include "tests/unit/hang-guard.h"
 
 #define DRIP_MS 20
 
@@ -215,6 +216,17 @@ int fake_silent_new(gboolean listens, char **out_address)
 	return fd;
 }
 
+SnowflakeClient *fake_server_client(const FakeServer *first, const FakeServer *second)
+{
+	const char *const servers[] = {first->text, second != NULL ? second->text : NULL, NULL};
+	g_autoptr(GError) error = NULL;
+	SnowflakeClient *client = snowflake_client_new(servers, &error);
+
+	g_assert_no_error(error);
+	snowflake_client_set_timeout_ms(client, HANG_GUARD_MS);
+	return client;
+}
+
 void fake_begin(GByteArray *out, guint8 type, const char *method, gint32 seqid)
 {
 	byte_writer_be32(out, 0); /* the length, once it is known */
@@ -223,10 +235,20 @@ void fake_begin(GByteArray *out, guint8 type, const char *method, gint32 seqid)
 	byte_writer_be32(out, (guint32)seqid);
 }
 
+void fake_begin_list(GByteArray *out, const FakeRequest *request, BinaryType type, guint32 count)
+{
+	fake_begin(out, MESSAGE_REPLY, request->method, request->seqid);
+	byte_writer_field(out, BINARY_LIST, 0);
+	byte_writer_u8(out, type);
+	byte_writer_be32(out, count);
+}
+
 void fake_end(GByteArray *out)
 {
-	guint32 length = GUINT32_TO_BE(out->len - 4);
+	guint32 length;
 
+	byte_writer_u8(out, BINARY_STOP);
+	length = GUINT32_TO_BE(out->len - 4);
 	memcpy(out->data, &length, sizeof(length));
 }
 
@@ -235,29 +257,21 @@ void fake_reply_i64(GByteArray *out, const FakeRequest *request, gint64 value)
 	fake_begin(out, MESSAGE_REPLY, request->method, request->seqid);
 	byte_writer_field(out, BINARY_I64, 0);
 	byte_writer_be64(out, (guint64)value);
-	byte_writer_u8(out, BINARY_STOP);
 	fake_end(out);
 }
 
 void fake_reply_ids(GByteArray *out, const FakeRequest *request, gint64 first, guint count)
 {
-	fake_begin(out, MESSAGE_REPLY, request->method, request->seqid);
-	byte_writer_field(out, BINARY_LIST, 0);
-	byte_writer_u8(out, BINARY_I64);
-	byte_writer_be32(out, count);
+	fake_begin_list(out, request, BINARY_I64, count);
 	for (guint i = 0; i < count; i++)
 		byte_writer_be64(out, (guint64)first + i);
-	byte_writer_u8(out, BINARY_STOP);
 	fake_end(out);
 }
 
 void fake_reply_runs(GByteArray *out, const FakeRequest *request, const SnowflakeClientIdRun *runs,
 		     guint count)
 {
-	fake_begin(out, MESSAGE_REPLY, request->method, request->seqid);
-	byte_writer_field(out, BINARY_LIST, 0);
-	byte_writer_u8(out, BINARY_STRUCT);
-	byte_writer_be32(out, count);
+	fake_begin_list(out, request, BINARY_STRUCT, count);
 	for (guint i = 0; i < count; i++) {
 		byte_writer_field(out, BINARY_I64, 1);
 		byte_writer_be64(out, (guint64)runs[i].first);
@@ -265,7 +279,6 @@ void fake_reply_runs(GByteArray *out, const FakeRequest *request, const Snowflak
 		byte_writer_be32(out, runs[i].count);
 		byte_writer_u8(out, BINARY_STOP);
 	}
-	byte_writer_u8(out, BINARY_STOP);
 	fake_end(out);
 }
 
@@ -281,7 +294,6 @@ void fake_reply_declared(GByteArray *out, const FakeRequest *request, gint16 fie
 		byte_writer_be64(out, (guint64)retry_after_ms);
 	}
 	byte_writer_u8(out, BINARY_STOP);
-	byte_writer_u8(out, BINARY_STOP);
 	fake_end(out);
 }
 
@@ -293,8 +305,18 @@ void fake_reply_exception(GByteArray *out, const FakeRequest *request, gint32 ty
 	byte_writer_text(out, message);
 	byte_writer_field(out, BINARY_I32, 2);
 	byte_writer_be32(out, (guint32)type);
-	byte_writer_u8(out, BINARY_STOP);
 	fake_end(out);
+}
+
+FakeNext fake_refuse(const FakeRequest *request, GByteArray *out, gpointer data)
+{
+	const FakeRefusal *refusal = data;
+
+	if (refusal->message != NULL)
+		fake_reply_exception(out, request, refusal->type, refusal->message);
+	else
+		fake_reply_declared(out, request, refusal->field, "why", refusal->retry_after_ms);
+	return FAKE_KEEP;
 }
 
 static void write_text_field(GByteArray *out, gint16 id, const char *text)
@@ -332,16 +354,12 @@ static SnowflakeClientWorker some_worker(guint worker_id, const char *state)
 void fake_reply_uuids(GByteArray *out, const FakeRequest *request, const guint *lengths,
 		      guint count)
 {
-	fake_begin(out, MESSAGE_REPLY, request->method, request->seqid);
-	byte_writer_field(out, BINARY_LIST, 0);
-	byte_writer_u8(out, BINARY_STRING);
-	byte_writer_be32(out, count);
+	fake_begin_list(out, request, BINARY_STRING, count);
 	for (guint i = 0; i < count; i++) {
 		byte_writer_be32(out, lengths[i]);
 		for (guint at = 0; at < lengths[i]; at++)
 			byte_writer_u8(out, at == 0 ? (guint8)i : 0);
 	}
-	byte_writer_u8(out, BINARY_STOP);
 	fake_end(out);
 }
 
@@ -351,7 +369,6 @@ void fake_reply_this_worker(GByteArray *out, const FakeRequest *request,
 	fake_begin(out, MESSAGE_REPLY, request->method, request->seqid);
 	byte_writer_field(out, BINARY_STRUCT, 0);
 	write_worker(out, worker);
-	byte_writer_u8(out, BINARY_STOP);
 	fake_end(out);
 }
 
@@ -364,16 +381,12 @@ void fake_reply_worker(GByteArray *out, const FakeRequest *request, const char *
 
 void fake_reply_workers(GByteArray *out, const FakeRequest *request, guint count)
 {
-	fake_begin(out, MESSAGE_REPLY, request->method, request->seqid);
-	byte_writer_field(out, BINARY_LIST, 0);
-	byte_writer_u8(out, BINARY_STRUCT);
-	byte_writer_be32(out, count);
+	fake_begin_list(out, request, BINARY_STRUCT, count);
 	for (guint i = 0; i < count; i++) {
 		const SnowflakeClientWorker worker = some_worker(i, "serving");
 
 		write_worker(out, &worker);
 	}
-	byte_writer_u8(out, BINARY_STOP);
 	fake_end(out);
 }
 
@@ -390,6 +403,5 @@ void fake_reply_counters(GByteArray *out, const FakeRequest *request, guint coun
 		byte_writer_text(out, name);
 		byte_writer_be64(out, i);
 	}
-	byte_writer_u8(out, BINARY_STOP);
 	fake_end(out);
 }

@@ -46,9 +46,15 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(FakeServer, fake_server_free)
  * that listens lets clients connect and never says a word, the other refuses them. */
 int fake_silent_new(gboolean listens, char **out_address);
 
+/* Returns: (transfer full): a client for one or two servers, with HANG_GUARD_MS as its timeout. */
+SnowflakeClient *fake_server_client(const FakeServer *first, const FakeServer *second);
+
 /* For answers: a message in a frame is begun, is filled by byte_writer_..., and is ended. */
 void fake_begin(GByteArray *out, guint8 type, const char *method, gint32 seqid);
-void fake_end(GByteArray *out); /* writes the length in front; @out holds one frame */
+/* Begins a reply with a list; the caller appends the elements. */
+void fake_begin_list(GByteArray *out, const FakeRequest *request, BinaryType type, guint32 count);
+/* Ends the struct and fills in the length of the frame; @out has one frame. */
+void fake_end(GByteArray *out);
 
 /* Whole frames. */
 void fake_reply_i64(GByteArray *out, const FakeRequest *request, gint64 value);
@@ -62,6 +68,20 @@ void fake_reply_declared(GByteArray *out, const FakeRequest *request, gint16 fie
 			 const char *message, gint64 retry_after_ms);
 void fake_reply_exception(GByteArray *out, const FakeRequest *request, gint32 type,
 			  const char *message);
+
+/* An exception from a server, and what a client must make of it. */
+typedef struct {
+	const char *message; /* message of a TApplicationException; NULL: a declared exception */
+	gint32 type;         /* type of the TApplicationException */
+	gint16 field;        /* field of the declared exception */
+	gint64 retry_after_ms;
+	SnowflakeClientError code;
+	gboolean another_may_serve;
+} FakeRefusal;
+
+/* Answers every call with the FakeRefusal @refusal. */
+FakeNext fake_refuse(const FakeRequest *request, GByteArray *out, gpointer refusal);
+
 void fake_reply_worker(GByteArray *out, const FakeRequest *request, const char *state);
 /* With these of its fields: worker_id, nonce, state, and as_of_ms unless it is 0. */
 void fake_reply_this_worker(GByteArray *out, const FakeRequest *request,

@@ -122,31 +122,3 @@ TEST("/pool-ages/late-answer", test_late_answer)
 	g_assert_cmpuint(pool_ages_oldest(&ages, 50 * MS + MAX_AGE - 1), ==, 1);
 	g_assert_cmpuint(pool_ages_oldest(&ages, 50 * MS + MAX_AGE), ==, 3);
 }
-
-/* Whatever comes in whatever order, nothing is handed out late. */
-TEST("/pool-ages/never-late", test_never_late)
-{
-	g_autoptr(GRand) random = g_rand_new_with_seed(20101213);
-	g_autofree gint64 *asked_us = g_new(gint64, 100000);
-	PoolAges ages;
-	guint64 n_batches = 0;
-	gint64 now_us = 0;
-
-	pool_ages_init(&ages, MAX_AGE);
-	for (guint i = 0; i < 90000; i++) {
-		now_us += g_rand_int_range(random, 0, 3) * MS;
-
-		gint64 asked = now_us - g_rand_int_range(random, 0, 30) * MS;
-		guint64 batch = pool_ages_batch(&ages, asked);
-
-		g_assert_cmpuint(batch, >=, n_batches);
-		g_assert_cmpuint(batch, <=, n_batches + 1);
-		asked_us[batch] = batch > n_batches ? asked : MIN(asked_us[batch], asked);
-		n_batches = batch;
-
-		guint64 oldest = pool_ages_oldest(&ages, now_us);
-
-		for (guint64 each = oldest; each <= n_batches; each++)
-			g_assert_cmpint(now_us - asked_us[each], <, MAX_AGE);
-	}
-}

@@ -115,39 +115,38 @@ static void test_view(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
 	g_assert_null(again.failure);
 }
 
-static void test_view_of_nobody(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
+static void assert_unknown(const PoolView *view)
 {
-	g_auto(PoolView) view = {0};
-
-	fake_node_set_manner(self->nodes[0], FAKE_NODE_AWAY);
-	upstream_fixture_connect(self);
-	pool_upstream_get_view(self->upstream, &view);
-	g_assert_false(view.is_served);
-	g_assert_cmpstr(view.server, ==, "");
-	g_assert_cmpint(view.datacenter_id, ==, -1);
-	g_assert_cmpint(view.worker_id, ==, -1);
-	g_assert_cmpint(view.as_of_ms, ==, 0);
-	g_assert_nonnull(view.failure);
+	g_assert_cmpint(view->datacenter_id, ==, -1);
+	g_assert_cmpint(view->worker_id, ==, -1);
+	g_assert_cmpint(view->as_of_ms, ==, 0);
 }
 
-static void test_view_of_2010(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
+/* The datacenter ID and worker ID are unknown while the server is away, or lacks get_worker. */
+static void test_view_of_unknown(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
 {
-	g_auto(PoolView) view = {0};
+	g_auto(PoolView) away = {0}, old = {0};
 
+	fake_node_set_manner(self->nodes[0], FAKE_NODE_AWAY);
 	fake_node_set_lacks(self->nodes[0], FAKE_NODE_OF_2010);
 	upstream_fixture_connect(self);
+	pool_upstream_get_view(self->upstream, &away);
+	g_assert_false(away.is_served);
+	g_assert_cmpstr(away.server, ==, "");
+	assert_unknown(&away);
+	g_assert_nonnull(away.failure);
+
+	fake_node_set_manner(self->nodes[0], FAKE_NODE_SERVES);
 	UPSTREAM_WAIT(self, upstream_fixture_is_served(self));
-	pool_upstream_get_view(self->upstream, &view);
-	g_assert_cmpstr(view.server, ==, fake_node_text(self->nodes[0]));
-	g_assert_cmpint(view.datacenter_id, ==, -1);
-	g_assert_cmpint(view.worker_id, ==, -1);
-	g_assert_cmpint(view.as_of_ms, ==, 0);
+	pool_upstream_get_view(self->upstream, &old);
+	g_assert_cmpstr(old.server, ==, fake_node_text(self->nodes[0]));
+	assert_unknown(&old);
 }
 
 /* A server is left out while its state says that it has no worker ID. */
 static void test_view_of_unfit_servers(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
 {
-	static const char *const states[] = {"starting", "waiting", "unavailable", "what"};
+	static const char *const states[] = {"starting", "unavailable", "what"};
 
 	fake_node_set_state(self->nodes[0], "reclaiming");
 	upstream_fixture_connect(self);
@@ -251,8 +250,7 @@ static const struct {
 	void (*run)(UpstreamFixture *self, gconstpointer data);
 } tests[] = {
 	{"/pool-upstream/view/served", 1, test_view},
-	{"/pool-upstream/view/nobody", 1, test_view_of_nobody},
-	{"/pool-upstream/view/2010", 1, test_view_of_2010},
+	{"/pool-upstream/view/unknown", 1, test_view_of_unknown},
 	{"/pool-upstream/view/unfit", 1, test_view_of_unfit_servers},
 	{"/pool-upstream/workers/list", 1, test_workers},
 };

@@ -264,25 +264,19 @@ TEST("/address/everywhere", test_everywhere)
 
 TEST("/address/copy", test_copy)
 {
-	g_autoptr(Address) address = address_parse("[::1]:7", NULL);
-	g_autoptr(Address) copy = address_copy(address);
+	static const char *const TEXTS[] = {"[::1]:7", "@ids"};
 
-	g_clear_pointer(&address, address_free);
-	g_assert_cmpstr(copy->host, ==, "::1");
-	g_assert_cmpuint(copy->port, ==, 7);
-	g_assert_cmpstr(copy->text, ==, "[::1]:7");
-	g_assert_null(copy->path);
-}
+	for (gsize i = 0; i < G_N_ELEMENTS(TEXTS); i++) {
+		g_autoptr(Address) same = address_parse_listen(TEXTS[i], NULL);
+		g_autoptr(Address) address = address_parse_listen(TEXTS[i], NULL);
+		g_autoptr(Address) copy = address_copy(address);
 
-TEST("/address/copy-local", test_copy_local)
-{
-	g_autoptr(Address) address = address_parse_listen("@ids", NULL);
-	g_autoptr(Address) copy = address_copy(address);
-
-	g_clear_pointer(&address, address_free);
-	g_assert_null(copy->host);
-	g_assert_cmpstr(copy->path, ==, "@ids");
-	g_assert_cmpstr(copy->text, ==, "unix:@ids");
+		g_clear_pointer(&address, address_free);
+		g_assert_cmpstr(copy->host, ==, same->host);
+		g_assert_cmpuint(copy->port, ==, same->port);
+		g_assert_cmpstr(copy->path, ==, same->path);
+		g_assert_cmpstr(copy->text, ==, same->text);
+	}
 }
 
 TEST("/address/long-host", test_long_host)

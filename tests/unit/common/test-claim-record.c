@@ -87,7 +87,7 @@ TEST("/claim-record/holds", test_holds)
 }
 
 /* A server of a later version says more, perhaps of kinds that are not known here. */
-TEST("/claim-record/may-say-more", test_may_say_more)
+TEST("/claim-record/more-members", test_more_members)
 {
 	static const char TEXT[] = CLAIM ",\"zone\":{\"a\":[1.5,null]},\"worker_id\":3}";
 	g_auto(ClaimRecord) record = {0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/unit/unit-test.h"
 #include "common/fork-gate.h"
+#include "tests/unit/unit-test.h"
 
 #include <errno.h>
 #include <glib.h>

@@ -128,7 +128,7 @@ static void assert_fails(const char *path, int expected)
 	g_assert_cmpint(errno, ==, expected);
 }
 
-TEST("/local-socket/nobody", test_nobody)
+TEST("/local-socket/no-listener", test_no_listener)
 {
 	g_autofree char *missing = in_directory("missing/ids");
 	g_autofree char *stale = in_directory("stale");

@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -72,21 +71,6 @@ static void assert_matches(const char *line, const char *pattern)
 	g_assert_true(g_regex_match_simple(whole, line, G_REGEX_DOLLAR_ENDONLY, 0));
 }
 
-TEST("/log/line", test_line)
-{
-	g_auto(GStrv) lines = NULL;
-
-	capture_begin();
-	log_event(LOG_WORKER_CLAIMED, log_number("datacenter_id", 3), log_number("worker_id", 7));
-	log_event(LOG_WORKER_WAITING, log_text("why", "held"));
-	log_event(LOG_FAILED, log_text("error", "disk full"));
-	lines = capture_end();
-	g_assert_cmpuint(g_strv_length(lines), ==, 3);
-	assert_matches(lines[0], TIME "info event=worker-claimed datacenter_id=3 worker_id=7");
-	assert_matches(lines[1], TIME "warning event=worker-waiting why=held");
-	assert_matches(lines[2], TIME "error event=failed error=\"disk full\"");
-}
-
 TEST("/log/level", test_level)
 {
 	static const struct {
@@ -134,17 +118,6 @@ static void log_each_event(void)
 	g_assert_cmpuint(g_strv_length(event_lines), ==, LOG_N_EVENTS);
 }
 
-/* Each event has a name of its own, fit for a value without quotes. */
-TEST("/log/events", test_events)
-{
-	g_autoptr(GHashTable) names = g_hash_table_new(g_str_hash, g_str_equal);
-
-	for (char **line = event_lines; *line != NULL; line++) {
-		assert_matches(*line, TIME "(error|warning|info|debug) event=[a-z]+(-[a-z]+)* a=1");
-		g_assert_true(g_hash_table_add(names, strstr(*line, "event=")));
-	}
-}
-
 /* Logs @event again and again until its second line is out; returns that line, and how often it was
  * logged before. */
 static char *second_line(LogEvent event, guint *out_before)
@@ -172,15 +145,17 @@ TEST("/log/repeats", test_repeats)
 		gint64 begin_us = g_get_monotonic_time();
 		g_autofree char *line = NULL;
 		g_autofree char *pattern = NULL;
+		g_autofree char *suppressed = NULL;
 		guint before;
 
 		capture_begin();
 		line = second_line(LIMITED[i], &before);
 		g_strfreev(capture_end());
 		g_assert_cmpint(g_get_monotonic_time() - begin_us, >=, G_USEC_PER_SEC);
-		pattern = g_strdup_printf(
-			".* event=(connection-closed|accept-failed) n=%u suppressed=%u", before,
-			before - 1);
+		/* No line is suppressed if the machine stalls for that long after the first. */
+		suppressed = before > 1 ? g_strdup_printf(" suppressed=%u", before - 1) : NULL;
+		pattern = g_strdup_printf(".* event=(connection-closed|accept-failed) n=%u%s",
+					  before, suppressed != NULL ? suppressed : "");
 		assert_matches(line, pattern);
 	}
 }
@@ -189,14 +164,13 @@ TEST("/log/repeats", test_repeats)
  * is told twice. */
 TEST("/log/repeats-end", test_repeats_end)
 {
-	gint64 limit_us = g_get_monotonic_time() + HANG_GUARD_US;
-	gint64 last_us;
+	gint64 begin_us = g_get_monotonic_time();
+	gint64 limit_us = begin_us + HANG_GUARD_US;
 	g_auto(GStrv) lines = NULL;
 
 	capture_begin();
 	for (guint i = 0; i < 5; i++)
 		log_event(LOG_SIGNAL_IGNORED, log_number("n", i));
-	last_us = g_get_monotonic_time();
 	do {
 		g_assert_cmpint(g_get_monotonic_time(), <, limit_us);
 		poll(NULL, 0, 10);
@@ -204,7 +178,7 @@ TEST("/log/repeats-end", test_repeats_end)
 		g_strfreev(lines);
 		lines = captured_lines();
 	} while (g_strv_length(lines) < 2);
-	g_assert_cmpint(g_get_monotonic_time() - last_us, >=, G_USEC_PER_SEC / 2);
+	g_assert_cmpint(g_get_monotonic_time() - begin_us, >=, G_USEC_PER_SEC);
 	log_tell_suppressed();
 	g_assert_false(g_main_context_pending(NULL));
 	g_strfreev(lines);
@@ -215,7 +189,7 @@ TEST("/log/repeats-end", test_repeats_end)
 }
 
 /* Nor does the end of the server lose them. The limit of this one is a minute. */
-TEST("/log/tell-suppressed", test_tell_suppressed)
+TEST("/log/report-suppressed", test_report_suppressed)
 {
 	g_auto(GStrv) lines = NULL;
 
@@ -227,33 +201,6 @@ TEST("/log/tell-suppressed", test_tell_suppressed)
 	lines = capture_end();
 	g_assert_cmpuint(g_strv_length(lines), ==, 2);
 	assert_matches(lines[1], TIME "error event=zookeeper-refused suppressed=2");
-}
-
-TEST("/log/json", test_json)
-{
-	g_auto(GStrv) lines = NULL;
-
-	capture_begin();
-	log_set_format(LOG_FORMAT_JSON);
-	log_event(LOG_STATE, log_text("from", "a \"b\"\n"), log_number("n", -7));
-	log_set_format(LOG_FORMAT_AUTO);
-	lines = capture_end();
-	g_assert_cmpuint(g_strv_length(lines), ==, 1);
-	assert_matches(lines[0],
-		       "\\{\"time\":\"[-0-9T:.]+Z\",\"level\":\"info\",\"event\":\"state\","
-		       "\"from\":\"a \\\\\"b\\\\\"\\\\n\",\"n\":-7\\}");
-}
-
-TEST("/log/no-limit", test_no_limit)
-{
-	g_auto(GStrv) lines = NULL;
-
-	capture_begin();
-	for (guint i = 0; i < 100; i++)
-		log_event(LOG_WORKER_WAITING, log_number("a", i));
-	lines = capture_end();
-	g_assert_cmpuint(g_strv_length(lines), ==, 100);
-	g_assert_true(g_str_has_suffix(lines[99], "event=worker-waiting a=99"));
 }
 
 TEST("/log/journal", test_journal)
@@ -317,18 +264,6 @@ TEST("/log/write-fails", test_write_fails)
 	assert_matches(lines[0], TIME "info event=state a=3 lost_lines=2");
 	assert_matches(lines[1], TIME "info event=state a=4");
 	g_assert_cmpuint(log_lost_lines() - lost_before, ==, 2);
-}
-
-TEST("/log/broken-pipe", test_broken_pipe)
-{
-	int fds[2];
-
-	signal(SIGPIPE, SIG_IGN);
-	g_assert_cmpint(pipe(fds), ==, 0);
-	close(fds[0]);
-	replace_stderr(fds[1]);
-	log_event(LOG_STOPPING, log_number("a", 1));
-	restore_stderr();
 }
 
 /* Nobody reads: the test would hang if logging blocked. */
@@ -404,56 +339,45 @@ TEST("/log/threads", test_threads)
 	}
 }
 
-/* The manual has an entry for each event, with its level, and for nothing else. */
-TEST("/log/manual", test_manual)
+/* Each event has a unique name that needs no quotes. The manual documents exactly these events,
+ * with their levels. It also lists their IDs, in a table that the test prints if it is wrong. */
+TEST("/log/events", test_events)
 {
 	g_autofree char *path =
 		g_test_build_filename(G_TEST_DIST, "docs", "man", "snowflaked.8", NULL);
+	g_autoptr(GHashTable) names = g_hash_table_new(g_str_hash, g_str_equal);
+	g_autoptr(GString) table = g_string_new("\n.nf\n");
 	g_autofree char *manual = NULL;
 	g_auto(GStrv) entries = NULL;
+	char *ids;
 
 	g_assert_true(g_file_get_contents(path, &manual, NULL, NULL));
-	manual[strstr(manual, "\n.SS Message IDs\n") - manual] = '\0';
+	ids = strstr(manual, "\n.SS Message IDs\n");
+	g_assert_nonnull(ids);
+	*ids = '\0';
 	entries = g_strsplit(strstr(manual, "\n.SS Events\n"), "\n.TP\n", -1);
 	g_assert_cmpuint(g_strv_length(entries), ==, LOG_N_EVENTS + 1);
 	for (LogEvent event = 0; event < LOG_N_EVENTS; event++) {
 		/* time, level, event=... */
 		g_auto(GStrv) words = g_strsplit(event_lines[event], " ", 0);
-		g_autoptr(GString) name = g_string_new(strchr(words[2], '=') + 1);
-		g_autofree char *begin = NULL;
+		const char *name = strchr(words[2], '=') + 1;
+		g_auto(GStrv) parts = g_strsplit(name, "-", 0);
+		g_autofree char *written = g_strjoinv("\\-", parts);
+		g_autofree char *begin = g_strdup_printf(".B %s\n(%s)", written, words[1]);
+		g_autofree char *id = log_line_message_id(name);
 
-		g_string_replace(name, "-", "\\-", 0);
-		begin = g_strdup_printf(".B %s\n(%s)", name->str, words[1]);
+		assert_matches(event_lines[event],
+			       TIME "(error|warning|info|debug) event=[a-z]+(-[a-z]+)* a=1");
+		g_assert_true(g_hash_table_add(names, strstr(event_lines[event], "event=")));
 		g_test_message("%s", begin);
 		g_assert_true(g_str_has_prefix(entries[event + 1], begin));
-	}
-}
-
-/* ... and the ID of each, in its table; which is printed as it should be. */
-TEST("/log/manual-ids", test_manual_ids)
-{
-	g_autofree char *path =
-		g_test_build_filename(G_TEST_DIST, "docs", "man", "snowflaked.8", NULL);
-	g_autoptr(GString) table = g_string_new("\n.nf\n");
-	g_autofree char *manual = NULL;
-	const char *found;
-
-	for (char **line = event_lines; *line != NULL; line++) {
-		g_auto(GStrv) words = g_strsplit(*line, " ", 0);
-		const char *event = strchr(words[2], '=') + 1;
-		g_autofree char *id = log_line_message_id(event);
-		g_auto(GStrv) parts = g_strsplit(event, "-", 0);
-		g_autofree char *name = g_strjoinv("\\-", parts);
-
-		g_string_append_printf(table, "%s %s\n", id, name);
+		g_string_append_printf(table, "%s %s\n", id, written);
 	}
 	g_string_append(table, ".fi\n");
-	g_assert_true(g_file_get_contents(path, &manual, NULL, NULL));
-	found = strstr(manual, "\n.SS Message IDs\n");
-	if (found == NULL || strstr(found, table->str) == NULL)
+	*ids = '\n';
+	if (strstr(ids, table->str) == NULL)
 		g_test_message("%s", table->str);
-	g_assert_nonnull(found);
-	g_assert_nonnull(strstr(found, table->str));
+	g_assert_nonnull(strstr(ids, table->str));
 }
 
 static void set_up_all(void)

@@ -140,33 +140,25 @@ static void check(const Case *expected, Scanner *scanner, ScanStatus status)
 		g_assert_cmpuint(scanner_header(scanner)->length, ==, expected->length);
 }
 
-TEST("/scanner/whole", test_whole)
+/* The bytes arrive at once, and then one at a time. The scanner needs more bytes until the last
+ * one, or fails earlier. */
+TEST("/scanner/cases", test_cases)
 {
 	g_autoptr(Scanner) scanner = scanner_new(MAX_DEPTH, SCANNER_MAX_VALUES);
 
 	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		const guint8 *bytes = (const guint8 *)CASES[i].bytes;
+		ScanStatus status = SCAN_MORE;
+
 		scanner_reset(scanner);
 		check(&CASES[i], scanner,
-		      scanner_scan(scanner, (const guint8 *)CASES[i].bytes, CASES[i].length,
-				   MAX_LENGTH));
-	}
-}
-
-/* The same, a byte at a time: it needs more until the last byte, or knows better earlier. */
-TEST("/scanner/byte-by-byte", test_byte_by_byte)
-{
-	g_autoptr(Scanner) scanner = scanner_new(MAX_DEPTH, SCANNER_MAX_VALUES);
-
-	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
-		ScanStatus status = SCAN_MORE;
-		gsize given = 0;
-
+		      scanner_scan(scanner, bytes, CASES[i].length, MAX_LENGTH));
 		scanner_reset(scanner);
-		while (status == SCAN_MORE && given < CASES[i].length) {
+		for (gsize n = 1; n <= CASES[i].length && status == SCAN_MORE; n++) {
 			/* a copy of its own, so that a read past the end shows */
-			g_autofree guint8 *copy = g_memdup2(CASES[i].bytes, ++given);
+			g_autofree guint8 *copy = g_memdup2(bytes, n);
 
-			status = scanner_scan(scanner, copy, given, MAX_LENGTH);
+			status = scanner_scan(scanner, copy, n, MAX_LENGTH);
 		}
 		check(&CASES[i], scanner, status);
 	}

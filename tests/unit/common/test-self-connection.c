@@ -31,44 +31,28 @@ static int bound(sa_family_t family, Place *out_place)
 	return fd;
 }
 
-static void assert_self(sa_family_t family)
+TEST("/self-connection/families", test_families)
 {
-	Place place;
-	int fd = bound(family, &place);
+	static const sa_family_t FAMILIES[] = {AF_INET, AF_INET6};
 
-	if (fd < 0)
-		return;
-	g_assert_false(self_connection_is_one(fd));
-	g_assert_cmpint(connect(fd, &place.any, sizeof place), ==, 0);
-	g_assert_true(self_connection_is_one(fd));
-	close(fd);
-}
+	for (gsize i = 0; i < G_N_ELEMENTS(FAMILIES); i++) {
+		Place own, client, server;
+		int self = bound(FAMILIES[i], &own);
+		int other = bound(FAMILIES[i], &client);
+		int listener = bound(FAMILIES[i], &server);
 
-static void assert_other(sa_family_t family)
-{
-	Place place, own;
-	int listener = bound(family, &place);
-	int fd = bound(family, &own);
-
-	if (listener < 0)
-		return;
-	g_assert_cmpint(listen(listener, 1), ==, 0);
-	g_assert_cmpint(connect(fd, &place.any, sizeof place), ==, 0);
-	g_assert_false(self_connection_is_one(fd));
-	close(fd);
-	close(listener);
-}
-
-TEST("/self-connection/self", test_self)
-{
-	assert_self(AF_INET);
-	assert_self(AF_INET6);
-}
-
-TEST("/self-connection/other", test_other)
-{
-	assert_other(AF_INET);
-	assert_other(AF_INET6);
+		if (listener < 0)
+			continue;
+		g_assert_cmpint(listen(listener, 1), ==, 0);
+		g_assert_cmpint(connect(other, &server.any, sizeof server), ==, 0);
+		g_assert_false(self_connection_is_one(other));
+		g_assert_false(self_connection_is_one(self));
+		g_assert_cmpint(connect(self, &own.any, sizeof own), ==, 0);
+		g_assert_true(self_connection_is_one(self));
+		close(self);
+		close(other);
+		close(listener);
+	}
 }
 
 TEST("/self-connection/none", test_none)

@@ -50,7 +50,7 @@ static void assert_client_refused(const char *ca, const char *certificate, const
 	assert_message(context, error, message);
 }
 
-/* What is wrong with a file that is read as @what. */
+/* Each faulty file is tried as certificate, key and CA certificates. */
 TEST("/tls-context/files", test_files)
 {
 	const char *empty = certificate_text_file("");
@@ -60,45 +60,36 @@ TEST("/tls-context/files", test_files)
 	const struct {
 		const char *file;
 		const char *why;
+		gboolean is_endless; /* not tried as CA certificates, which are read to the end */
 	} CASES[] = {
-		{MISSING, "No such file or directory"},  {FOLDER, "Is a directory"},
-		{"/dev/zero", "it is no regular file"},  {empty, "it has none in the PEM format"},
-		{text, "it has none in the PEM format"},
+		{MISSING, "No such file or directory", FALSE},
+		{FOLDER, "Is a directory", FALSE},
+		{"/dev/zero", "it is no regular file", TRUE},
+		{empty, "it has none in the PEM format", FALSE},
+		{text, "it has none in the PEM format", FALSE},
 	};
 	const char *good = certificate_file();
 
 	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
-		const char *file = CASES[i].file;
+		const char *file = CASES[i].file, *why = CASES[i].why;
 
 		assert_server_refused(
 			file, good, NULL,
-			g_strdup_printf("cannot use the certificate %s: %s", file, CASES[i].why));
+			g_strdup_printf("cannot use the certificate %s: %s", file, why));
+		assert_server_refused(good, file, NULL,
+				      g_strdup_printf("cannot use the key %s: %s", file, why));
+		if (CASES[i].is_endless)
+			continue;
 		assert_server_refused(
-			good, file, NULL,
-			g_strdup_printf("cannot use the key %s: %s", file, CASES[i].why));
+			good, good, file,
+			g_strdup_printf("cannot use the certificates %s: %s", file, why));
+		assert_client_refused(
+			file, NULL, NULL,
+			g_strdup_printf("cannot use the certificates %s: %s", file, why));
 	}
 	assert_server_refused(
 		broken, good, NULL,
 		g_strdup_printf("cannot use the certificate %s: %s", broken, "wrong tag"));
-}
-
-TEST("/tls-context/authorities", test_authorities)
-{
-	const char *empty = certificate_text_file("");
-	const char *const FILES[] = {MISSING, FOLDER, empty, certificate_text_file("text\n")};
-	static const char *const WHY[] = {"No such file or directory", "Is a directory",
-					  "it has none in the PEM format",
-					  "it has none in the PEM format"};
-	const char *good = certificate_file();
-
-	for (gsize i = 0; i < G_N_ELEMENTS(FILES); i++) {
-		assert_server_refused(
-			good, good, FILES[i],
-			g_strdup_printf("cannot use the certificates %s: %s", FILES[i], WHY[i]));
-		assert_client_refused(
-			FILES[i], NULL, NULL,
-			g_strdup_printf("cannot use the certificates %s: %s", FILES[i], WHY[i]));
-	}
 }
 
 TEST("/tls-context/pairs", test_pairs)
@@ -152,7 +143,7 @@ TEST("/tls-context/password", test_password)
 				key));
 }
 
-/* Nothing of a file that was refused troubles the next. */
+/* A refused file affects neither the next file nor the system trust store. */
 TEST("/tls-context/after-failures", test_after_failures)
 {
 	const char *good = certificate_file();
@@ -162,10 +153,12 @@ TEST("/tls-context/after-failures", test_after_failures)
 		g_autoptr(TlsContext) refused =
 			tls_context_new_server(MISSING, MISSING, NULL, NULL);
 		g_autoptr(TlsContext) context = tls_context_new_server(good, good, good, &error);
+		g_autoptr(TlsContext) of_system = tls_context_new_client(NULL, NULL, NULL, NULL);
 
 		g_assert_null(refused);
 		g_assert_no_error(error);
 		g_assert_nonnull(context);
+		g_assert_nonnull(of_system);
 	}
 }
 
@@ -186,16 +179,6 @@ TEST("/tls-context/expiry", test_expiry)
 	g_assert_cmpint(tls_context_expires_ms(expired), <, now_ms);
 	g_assert_cmpint(tls_context_expires_ms(expired), >, now_ms - 366 * DAY_MS);
 	g_assert_cmpint(tls_context_expires_ms(none), ==, G_MAXINT64);
-}
-
-/* Whom the machine believes is nobody's file to read. */
-TEST("/tls-context/of-this-machine", test_of_this_machine)
-{
-	g_autoptr(GError) error = NULL;
-	g_autoptr(TlsContext) context = tls_context_new_client(NULL, NULL, NULL, &error);
-
-	g_assert_no_error(error);
-	g_assert_nonnull(context);
 }
 
 TEST("/tls-context/references", test_references)

@@ -131,36 +131,14 @@ TEST("/tls-refusals/servers-certificate", test_servers_certificate)
 		heard = g_strconcat("it says: ", CASES[i].heard, NULL);
 		assert_refused(&line, LINE_CLIENT, words, heard);
 	}
-}
 
-TEST("/tls-refusals/clients-certificate", test_clients_certificate)
-{
-	const char *ca = new_ca("a CA");
-	const char *own = certificate_new(&(CertificateWords){.name = "ids.example", .issuer = ca});
-	const struct {
-		const char *certificate;
-		const char *words;
-		const char *heard;
-	} CASES[] = {
-		{NULL, "it shows no certificate", "it says: tlsv13 alert certificate required"},
-		{certificate_file(), "its certificate is refused: self-signed certificate",
-		 "it says: unknown CA"},
-		{certificate_new(&(CertificateWords){.name = "b", .issuer = new_ca("b CA")}),
-		 "its certificate is refused: unable to get local issuer certificate",
-		 "it says: unknown CA"},
-		{certificate_new(
-			 &(CertificateWords){.name = "c", .issuer = ca, .has_expired = TRUE}),
-		 "its certificate is refused: certificate has expired",
-		 "it says: certificate expired"},
-	};
-	g_autoptr(TlsContext) server = server_new(own, ca);
+	/* the message for a client's certificate is the same */
+	g_autoptr(TlsContext) server = server_new(common, ca);
+	g_autoptr(TlsContext) stranger = client_new(ca, self);
+	g_auto(Line) line = line_new(server, stranger, NULL);
 
-	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
-		g_autoptr(TlsContext) client = client_new(ca, CASES[i].certificate);
-		g_auto(Line) line = line_new(server, client, NULL);
-
-		assert_refused(&line, LINE_SERVER, CASES[i].words, CASES[i].heard);
-	}
+	assert_refused(&line, LINE_SERVER, "its certificate is refused: self-signed certificate",
+		       "it says: unknown CA");
 }
 
 TEST("/tls-refusals/clients-names", test_clients_names)
@@ -333,48 +311,72 @@ TEST("/tls-refusals/no-session-is-resumed", test_no_session_is_resumed)
 	}
 }
 
+/* A server's stream after a handshake with a client that uses only OpenSSL. */
+typedef struct {
+	TlsContext *server;
+	Line line;
+	Raw raw;
+	TlsStream *stream;
+} Session;
+
+static Session session_new(int version)
+{
+	Session self = {.server = server_new(certificate_file(), NULL)};
+
+	self.line = line_new(self.server, NULL, NULL);
+	self.raw = raw_new(&self.line, LINE_CLIENT, version);
+	self.stream = self.line.streams[LINE_SERVER];
+	g_assert_cmpint(shake_with(&self.raw, &self.line, LINE_SERVER), ==, 0);
+	return self;
+}
+
+static void session_clear(Session *self)
+{
+	raw_clear(&self->raw);
+	line_clear(&self->line);
+	tls_context_unref(self->server);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Session, session_clear)
+
 /* Another handshake within a connection is refused, and takes nothing from what comes meanwhile. */
 TEST("/tls-refusals/no-renegotiation", test_no_renegotiation)
 {
-	g_autoptr(TlsContext) server = server_new(certificate_file(), NULL);
-	g_auto(Line) line = line_new(server, NULL, NULL);
-	g_auto(Raw) raw = raw_new(&line, LINE_CLIENT, TLS1_2_VERSION);
+	g_auto(Session) session = session_new(TLS1_2_VERSION);
 	int reason = 0;
 	char byte;
 
-	g_assert_cmpint(shake_with(&raw, &line, LINE_SERVER), ==, 0);
-	g_assert_cmpint(SSL_renegotiate(raw.ssl), ==, 1);
+	g_assert_cmpint(SSL_renegotiate(session.raw.ssl), ==, 1);
 	for (guint i = 0; i < MOST_ROUNDS && reason != SSL_R_NO_RENEGOTIATION; i++) {
-		raw_go_on(&raw);
+		raw_go_on(&session.raw);
 		reason = ERR_GET_REASON(ERR_peek_error());
-		line_carry(&line, LINE_ALL);
-		g_assert_cmpint(tls_stream_receive(line.streams[LINE_SERVER], &byte, 1), <=, 0);
-		line_carry(&line, LINE_ALL);
+		line_carry(&session.line, LINE_ALL);
+		g_assert_cmpint(tls_stream_receive(session.stream, &byte, 1), <=, 0);
+		line_carry(&session.line, LINE_ALL);
 	}
 	g_assert_cmpint(reason, ==, SSL_R_NO_RENEGOTIATION);
-	g_assert_true(tls_stream_is_shaken(line.streams[LINE_SERVER]));
+	g_assert_true(tls_stream_is_shaken(session.stream));
 }
 
-/* A client that has asked for new keys, and for an answer. */
-static void ask_for_keys(Line *line, Raw *raw)
+/* Makes the client request new keys in both directions. */
+static void request_new_keys(Session *self)
 {
 	g_autoptr(GByteArray) asked = NULL;
 	char bytes[16];
 
-	g_assert_cmpint(SSL_key_update(raw->ssl, SSL_KEY_UPDATE_REQUESTED), ==, 1);
-	g_assert_cmpint(SSL_write(raw->ssl, "asked", 5), ==, 5);
-	asked = line_take(line, LINE_CLIENT);
-	line_give(line, LINE_SERVER, asked->data, asked->len);
-	g_assert_cmpint(tls_stream_receive(line->streams[LINE_SERVER], bytes, sizeof bytes), ==, 5);
+	g_assert_cmpint(SSL_key_update(self->raw.ssl, SSL_KEY_UPDATE_REQUESTED), ==, 1);
+	g_assert_cmpint(SSL_write(self->raw.ssl, "asked", 5), ==, 5);
+	asked = line_take(&self->line, LINE_CLIENT);
+	line_give(&self->line, LINE_SERVER, asked->data, asked->len);
+	g_assert_cmpint(tls_stream_receive(self->stream, bytes, sizeof bytes), ==, 5);
 }
 
-static void assert_given(Line *line, Raw *raw)
+static void assert_given(Session *self)
 {
 	char bytes[16];
 
-	g_assert_cmpint(tls_stream_send(line->streams[LINE_SERVER], "given", 5), ==, 5);
-	line_carry(line, LINE_ALL);
-	g_assert_cmpint(SSL_read(raw->ssl, bytes, sizeof bytes), ==, 5);
+	g_assert_cmpint(tls_stream_send(self->stream, "given", 5), ==, 5);
+	line_carry(&self->line, LINE_ALL);
+	g_assert_cmpint(SSL_read(self->raw.ssl, bytes, sizeof bytes), ==, 5);
 }
 
 /* Until it has no room. Returns how many bytes those were. */
@@ -392,42 +394,36 @@ static gsize fill(int fd)
 /* They come with what is sent next, when the socket takes it. */
 TEST("/tls-refusals/new-keys", test_new_keys)
 {
-	g_autoptr(TlsContext) server = server_new(certificate_file(), NULL);
-	g_auto(Line) line = line_new(server, NULL, NULL);
-	g_auto(Raw) raw = raw_new(&line, LINE_CLIENT, TLS1_3_VERSION);
+	g_auto(Session) session = session_new(TLS1_3_VERSION);
 	g_autoptr(GByteArray) filling = NULL;
 	gsize filled;
 
-	g_assert_cmpint(shake_with(&raw, &line, LINE_SERVER), ==, 0);
-	ask_for_keys(&line, &raw);
-	assert_given(&line, &raw);
-	ask_for_keys(&line, &raw);
-	filled = fill(line.fds[LINE_SERVER]);
-	g_assert_cmpint(tls_stream_send(line.streams[LINE_SERVER], "given", 5), ==, -1);
+	request_new_keys(&session);
+	assert_given(&session);
+	request_new_keys(&session);
+	filled = fill(session.line.fds[LINE_SERVER]);
+	g_assert_cmpint(tls_stream_send(session.stream, "given", 5), ==, -1);
 	g_assert_cmpint(errno, ==, EAGAIN);
-	g_assert_cmpint(tls_stream_events(line.streams[LINE_SERVER]), ==, POLLOUT);
-	filling = line_take(&line, LINE_SERVER);
+	g_assert_cmpint(tls_stream_events(session.stream), ==, POLLOUT);
+	filling = line_take(&session.line, LINE_SERVER);
 	g_assert_cmpuint(filling->len, ==, filled);
-	assert_given(&line, &raw);
+	assert_given(&session);
 }
 
 /* Who asks for them, says more, and takes nothing, would have the server wait to read until it has
  * written, while the socket is readable: it would look again and again. */
 TEST("/tls-refusals/new-keys-for-the-deaf", test_new_keys_for_the_deaf)
 {
-	g_autoptr(TlsContext) server = server_new(certificate_file(), NULL);
-	g_auto(Line) line = line_new(server, NULL, NULL);
-	g_auto(Raw) raw = raw_new(&line, LINE_CLIENT, TLS1_3_VERSION);
-	TlsStream *stream = line.streams[LINE_SERVER];
+	g_auto(Session) session = session_new(TLS1_3_VERSION);
+	TlsStream *stream = session.stream;
 	char byte;
 
-	g_assert_cmpint(shake_with(&raw, &line, LINE_SERVER), ==, 0);
-	ask_for_keys(&line, &raw);
-	fill(line.fds[LINE_SERVER]);
+	request_new_keys(&session);
+	fill(session.line.fds[LINE_SERVER]);
 	g_assert_cmpint(tls_stream_send(stream, "given", 5), ==, -1);
-	g_assert_cmpint(SSL_write(raw.ssl, "more", 4), ==, 4);
-	line_carry(&line, LINE_ALL);
-	fill(line.fds[LINE_SERVER]);
+	g_assert_cmpint(SSL_write(session.raw.ssl, "more", 4), ==, 4);
+	line_carry(&session.line, LINE_ALL);
+	fill(session.line.fds[LINE_SERVER]);
 	g_assert_cmpint(tls_stream_receive(stream, &byte, 1), ==, -1);
 	g_assert_cmpint(errno, ==, EPROTO);
 	g_assert_cmpstr(tls_stream_failure(stream), ==, "it asks for new keys, and takes nothing");
@@ -437,21 +433,19 @@ TEST("/tls-refusals/new-keys-for-the-deaf", test_new_keys_for_the_deaf)
  * behind the next one nothing is looked at any more. */
 TEST("/tls-refusals/new-keys-without-end", test_new_keys_without_end)
 {
-	g_autoptr(TlsContext) server = server_new(certificate_file(), NULL);
-	g_auto(Line) line = line_new(server, NULL, NULL);
-	g_auto(Raw) raw = raw_new(&line, LINE_CLIENT, TLS1_3_VERSION);
-	TlsStream *stream = line.streams[LINE_SERVER];
+	g_auto(Session) session = session_new(TLS1_3_VERSION);
+	TlsStream *stream = session.stream;
 	char bytes[64];
 
-	g_assert_cmpint(shake_with(&raw, &line, LINE_SERVER), ==, 0);
 	for (guint i = 0; i < MOST_NEW_KEYS; i++)
-		ask_for_keys(&line, &raw);
+		request_new_keys(&session);
 	for (guint i = 0; i < 100; i++) {
-		g_assert_cmpint(SSL_key_update(raw.ssl, SSL_KEY_UPDATE_NOT_REQUESTED), ==, 1);
-		g_assert_cmpint(SSL_do_handshake(raw.ssl), ==, 1);
+		g_assert_cmpint(SSL_key_update(session.raw.ssl, SSL_KEY_UPDATE_NOT_REQUESTED), ==,
+				1);
+		g_assert_cmpint(SSL_do_handshake(session.raw.ssl), ==, 1);
 	}
-	g_assert_cmpint(SSL_write(raw.ssl, "more", 4), ==, 4);
-	line_carry(&line, LINE_ALL);
+	g_assert_cmpint(SSL_write(session.raw.ssl, "more", 4), ==, 4);
+	line_carry(&session.line, LINE_ALL);
 	for (guint i = 0; i < 2; i++) {
 		g_assert_cmpint(tls_stream_receive(stream, bytes, sizeof bytes), ==, -1);
 		g_assert_cmpint(errno, ==, EPROTO);
@@ -462,17 +456,14 @@ TEST("/tls-refusals/new-keys-without-end", test_new_keys_without_end)
 /* A server takes a few records at once, however little they hold, and says that there are more. */
 TEST("/tls-refusals/tiny-records", test_tiny_records)
 {
-	g_autoptr(TlsContext) server = server_new(certificate_file(), NULL);
-	g_auto(Line) line = line_new(server, NULL, NULL);
-	g_auto(Raw) raw = raw_new(&line, LINE_CLIENT, TLS1_3_VERSION);
-	TlsStream *stream = line.streams[LINE_SERVER];
+	g_auto(Session) session = session_new(TLS1_3_VERSION);
+	TlsStream *stream = session.stream;
 	gssize received = 0;
 	char bytes[128];
 
-	g_assert_cmpint(shake_with(&raw, &line, LINE_SERVER), ==, 0);
 	for (guint i = 0; i < sizeof bytes; i++)
-		g_assert_cmpint(SSL_write(raw.ssl, "x", 1), ==, 1);
-	line_carry(&line, LINE_ALL);
+		g_assert_cmpint(SSL_write(session.raw.ssl, "x", 1), ==, 1);
+	line_carry(&session.line, LINE_ALL);
 	for (guint i = 0; received < (gssize)sizeof bytes; i++) {
 		gssize n = tls_stream_receive(stream, bytes, sizeof bytes);
 
@@ -488,22 +479,19 @@ TEST("/tls-refusals/tiny-records", test_tiny_records)
  */
 TEST("/tls-refusals/part-of-a-record", test_part_of_a_record)
 {
-	g_autoptr(TlsContext) server = server_new(certificate_file(), NULL);
-	g_auto(Line) line = line_new(server, NULL, NULL);
-	g_auto(Raw) raw = raw_new(&line, LINE_CLIENT, TLS1_3_VERSION);
-	TlsStream *stream = line.streams[LINE_SERVER];
+	g_auto(Session) session = session_new(TLS1_3_VERSION);
+	TlsStream *stream = session.stream;
 	g_autoptr(GByteArray) record = NULL;
 	char byte;
 
-	g_assert_cmpint(shake_with(&raw, &line, LINE_SERVER), ==, 0);
 	g_assert_false(tls_stream_has_part(stream));
-	g_assert_cmpint(SSL_write(raw.ssl, "x", 1), ==, 1);
-	record = line_take(&line, LINE_CLIENT);
+	g_assert_cmpint(SSL_write(session.raw.ssl, "x", 1), ==, 1);
+	record = line_take(&session.line, LINE_CLIENT);
 	for (guint i = 0; i < record->len; i++) {
 		g_assert_cmpint(tls_stream_receive(stream, &byte, 1), ==, -1);
 		g_assert_cmpint(errno, ==, EAGAIN);
 		g_assert_cmpint(tls_stream_has_part(stream), ==, i > 0);
-		line_give(&line, LINE_SERVER, record->data + i, 1);
+		line_give(&session.line, LINE_SERVER, record->data + i, 1);
 	}
 	g_assert_cmpint(tls_stream_receive(stream, &byte, 1), ==, 1);
 	g_assert_false(tls_stream_has_part(stream));

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/tls/client.h"
 #include "tests/unit/common/certificate.h"
 #include "tests/unit/common/tls-line.h"
 
@@ -292,8 +293,7 @@ static void assert_spoilt(Line *line)
 	char byte;
 
 	for (guint i = 0; i < 2; i++) {
-		g_assert_cmpint(tls_stream_receive(stream, &byte, 1), ==, -1);
-		g_assert_cmpint(errno, ==, EPROTO);
+		assert_fails(line, LINE_SERVER, EPROTO);
 		g_assert_cmpstr(tls_stream_failure(stream), ==,
 				"decryption failed or bad record mac");
 	}
@@ -301,34 +301,87 @@ static void assert_spoilt(Line *line)
 	g_assert_true(tls_stream_is_shaken(stream));
 }
 
+/* Good bytes before a spoilt record, read at the same time, are received. The socket has no more
+ * events, so the stream reports that more bytes are pending. */
 TEST("/tls-stream/spoilt", test_spoilt)
 {
-	g_auto(Line) line = line_new(server, client, "localhost");
-	char byte;
+	for (gboolean after_good = FALSE; after_good <= TRUE; after_good++) {
+		g_auto(Line) line = line_new(server, client, "localhost");
 
-	line_open(&line);
-	give_spoilt(&line, "spoilt");
-	assert_spoilt(&line);
-	line_carry(&line, LINE_ALL);
-	g_assert_cmpint(tls_stream_receive(line.streams[LINE_CLIENT], &byte, 1), ==, -1);
-	g_assert_cmpint(errno, ==, EPROTO);
-	g_assert_cmpstr(tls_stream_failure(line.streams[LINE_CLIENT]), ==,
-			"it says: bad record mac");
+		line_open(&line);
+		if (after_good) {
+			send_text(&line, LINE_CLIENT, "good");
+			line_carry(&line, LINE_ALL);
+		}
+		give_spoilt(&line, "spoilt");
+		if (after_good) {
+			assert_text(&line, LINE_SERVER, "good");
+			g_assert_true(tls_stream_has_more(line.streams[LINE_SERVER]));
+		}
+		assert_spoilt(&line);
+		line_carry(&line, LINE_ALL);
+		assert_fails(&line, LINE_CLIENT, EPROTO);
+		g_assert_cmpstr(tls_stream_failure(line.streams[LINE_CLIENT]), ==,
+				"it says: bad record mac");
+	}
 }
 
-/* Good bytes before it, read at the same time, are received; and as the socket will tell of nothing
- * more, the stream says that there is more to hear. */
-TEST("/tls-stream/spoilt-behind-good-ones", test_spoilt_behind_good_ones)
+TEST("/tls-stream/names-are-copied", test_names)
 {
-	g_auto(Line) line = line_new(server, client, "localhost");
+	char ca[] = "ca", certificate[] = "certificate", key[] = "key";
+	TlsNames copy = tls_names_copy(&(TlsNames){ca, certificate, key, TRUE});
+	TlsNames none = tls_names_copy(&(TlsNames){0});
 
-	line_open(&line);
-	send_text(&line, LINE_CLIENT, "good");
-	line_carry(&line, LINE_ALL);
-	give_spoilt(&line, "spoilt");
-	assert_text(&line, LINE_SERVER, "good");
-	g_assert_true(tls_stream_has_more(line.streams[LINE_SERVER]));
-	assert_spoilt(&line);
+	*ca = *certificate = *key = '?';
+	g_assert_cmpstr(copy.ca, ==, "ca");
+	g_assert_cmpstr(copy.certificate, ==, "certificate");
+	g_assert_cmpstr(copy.key, ==, "key");
+	g_assert_true(copy.any_name);
+	g_assert_true(none.ca == NULL && none.certificate == NULL && none.key == NULL);
+	for (guint i = 0; i < 2; i++)
+		tls_names_clear(&copy);
+	g_assert_true(copy.ca == NULL && !copy.any_name);
+}
+
+static void assert_described(const TlsStream *stream, int number)
+{
+	g_autofree char *why = tls_client_describe(stream, number);
+
+	g_assert_cmpstr(why, ==, g_strerror(number));
+}
+
+/* The functions work both with and without TLS. */
+TEST("/tls-stream/client-bytes", test_client_bytes)
+{
+	const char *file = certificate_file();
+	const TlsNames names = {.ca = file, .certificate = file, .key = file};
+	g_autoptr(TlsClient) own = tls_client_new(&names, NULL);
+
+	for (gboolean is_plain = FALSE; is_plain <= TRUE; is_plain++) {
+		g_auto(Line) line = line_new(server, NULL, NULL);
+		int fd = line.fds[LINE_CLIENT];
+		TlsStream *stream = is_plain ? NULL : tls_client_connect(own, fd, "localhost");
+		char bytes[8];
+
+		line.streams[LINE_CLIENT] = stream;
+		if (!is_plain)
+			line_open(&line);
+		g_assert_cmpint(tls_client_receive(stream, fd, bytes, sizeof bytes), ==, -1);
+		g_assert_cmpint(errno, ==, EAGAIN);
+		assert_described(stream, EAGAIN);
+		g_assert_cmpint(tls_client_send(stream, fd, "call", 4), ==, 4);
+		line_carry(&line, LINE_ALL);
+		g_assert_cmpint(tls_client_receive(is_plain ? NULL : line.streams[LINE_SERVER],
+						   line.fds[LINE_SERVER], bytes, sizeof bytes),
+				==, 4);
+		g_assert_cmpmem(bytes, 4, "call", 4);
+		shutdown(line.far[LINE_CLIENT], SHUT_RDWR);
+		g_assert_cmpint(tls_client_receive(stream, fd, bytes, sizeof bytes), ==, 0);
+		g_assert_cmpint(tls_client_send(stream, fd, "call", 4), ==, -1);
+		g_assert_true(errno == EPIPE || errno == ECONNRESET);
+		assert_described(stream, EPIPE);
+	}
+	assert_described(NULL, EPROTO);
 }
 
 static void set_up_all(void)

@@ -85,33 +85,35 @@ TEST("/zookeeper-hosts/bad", test_bad)
 	zookeeper_hosts_free(NULL);
 }
 
-#if ZOOKEEPER_SPEAKS_TLS
-TEST("/zookeeper-hosts/tls", test_tls)
+TEST("/zookeeper-hosts/set-tls", test_set_tls)
 {
-	static const TlsNames LACKING = {"ca.pem", "own.pem", NULL, FALSE};
-	static const TlsNames COMMA = {"ca.pem", "a,b.pem", "own.key", FALSE};
+	static const TlsNames NONE = {NULL, NULL, NULL, FALSE};
+	g_autoptr(ZookeeperHosts) plain = zookeeper_hosts_parse("a,b", NULL);
+
+	g_assert_nonnull(plain);
+	g_assert_false(plain->is_tls);
+	g_assert_true(zookeeper_hosts_set_tls(plain, &NONE, NULL));
+	g_assert_null(plain->certificates);
+
+#if ZOOKEEPER_SPEAKS_TLS
+	static const struct {
+		TlsNames names;
+		const char *fault;
+	} CASES[] = {
+		{{"ca.pem", "own.pem", NULL, FALSE}, "needs tls-ca"},
+		{{"ca.pem", "a,b.pem", "own.key", FALSE}, "comma"},
+	};
 	g_autoptr(ZookeeperHosts) hosts = zookeeper_hosts_parse("tls:a,tls:b:2281/x", NULL);
-	g_autoptr(GError) lacking = NULL;
-	g_autoptr(GError) comma = NULL;
 
 	g_assert_nonnull(hosts);
 	g_assert_true(hosts->is_tls);
 	g_assert_cmpstr(hosts->servers, ==, "a:2181,b:2281");
-	g_assert_false(zookeeper_hosts_set_tls(hosts, &LACKING, &lacking));
-	g_assert_nonnull(strstr(lacking->message, "needs tls-ca"));
-	g_assert_false(zookeeper_hosts_set_tls(hosts, &COMMA, &comma));
-	g_assert_nonnull(strstr(comma->message, "comma"));
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autoptr(GError) error = NULL;
+
+		g_assert_false(zookeeper_hosts_set_tls(hosts, &CASES[i].names, &error));
+		g_assert_nonnull(strstr(error->message, CASES[i].fault));
+	}
 	g_assert_null(hosts->certificates);
-}
 #endif
-
-TEST("/zookeeper-hosts/without-tls", test_without_tls)
-{
-	static const TlsNames NONE = {NULL, NULL, NULL, FALSE};
-	g_autoptr(ZookeeperHosts) hosts = zookeeper_hosts_parse("a,b", NULL);
-
-	g_assert_nonnull(hosts);
-	g_assert_false(hosts->is_tls);
-	g_assert_true(zookeeper_hosts_set_tls(hosts, &NONE, NULL));
-	g_assert_null(hosts->certificates);
 }

@@ -34,7 +34,7 @@ static inline void draws_init(Draws *self, const Layout *layout, const Generator
 	self->lease = NULL;
 }
 
-/* The same: ticks begin at 0, and a batch is as large as the layout allows. */
+/* Initializes without a lease, at T0. Ticks begin at 0, and only the layout limits batches. */
 static inline void draws_init_ahead(Draws *self, const Layout *layout, gint64 max_ahead_ms)
 {
 	const GeneratorPolicy policy = {
@@ -43,7 +43,7 @@ static inline void draws_init_ahead(Draws *self, const Layout *layout, gint64 ma
 	draws_init(self, layout, &policy);
 }
 
-/* Twitter's layout, datacenter 1, worker 2, every tick reserved that T0 and later may need. */
+/* Initializes with Twitter's layout, datacenter 1, worker 2 and a lease for T0 and later ticks. */
 static inline void draws_init_ready(Draws *self, gint64 max_ahead_ms)
 {
 	draws_init_ahead(self, &LAYOUT_TWITTER, max_ahead_ms);

@@ -5,6 +5,7 @@
  * changed under them.
  */
 #include "core/generator.h"
+#include "tests/unit/core/scaled.h"
 #include "tests/unit/unit-test.h"
 
 #include <pthread.h>
@@ -52,14 +53,6 @@ struct _Crowd {
 	_Atomic guint n_allowed; /* all pause when about so many were drawn */
 	_Atomic guint n_finished;
 };
-
-/* SNOWFLAKE_TEST_SCALE divides the numbers, where a sanitizer or valgrind makes all of it slow. */
-static guint scaled(guint number)
-{
-	const char *scale = g_getenv("SNOWFLAKE_TEST_SCALE");
-
-	return MAX(number / (scale != NULL ? (guint)g_ascii_strtoull(scale, NULL, 10) : 1), 1);
-}
 
 /* Draws once, if that may be and works. */
 static gboolean drawer_draw(Drawer *self, guint count)

@@ -59,49 +59,229 @@ TEST("/generator/runs", test_runs)
 	}
 }
 
-/* A run that crosses into the next tick keeps worker and datacenter as they are. */
-TEST("/generator/carry", test_carry)
+/*
+ * Each case is a script. A step sets the clock, draws, and has the expected result: the tick and
+ * the sequence of the last ID, or the reason for the refusal. Times and ticks count from T0.
+ */
+typedef struct {
+	enum { END, DRAW, EXTEND, RETIRE } what;
+	gint64 at_ns;
+	guint count;
+	DrawStatus status;
+	gint64 tick;      /* last ID; EXTEND: end of the lease; RETIRE: last tick used */
+	guint sequence;   /* last ID */
+	gint64 wait_ns;   /* refusal */
+	gint64 behind_ms; /* refusal */
+} Step;
+
+#define RUN(at_ns, count, tick, sequence) DRAW, at_ns, count, DRAW_OK, tick, sequence, 0, 0
+#define ID(at_ns, tick, sequence)         RUN(at_ns, 1, tick, sequence)
+#define WAIT(at_ns, count, wait_ns)       DRAW, at_ns, count, DRAW_WAIT, 0, 0, wait_ns, 0
+#define BACK(at_ns, behind_ms)            DRAW, at_ns, 1, DRAW_CLOCK_BACK, 0, 0, 0, behind_ms
+#define UNRESERVED(at_ns, count, wait_ns) DRAW, at_ns, count, DRAW_UNRESERVED, 0, 0, wait_ns, 0
+#define EXTEND_TO(tick_)                  EXTEND, .tick = tick_
+#define RETIRE_AT(tick_)                  RETIRE, .tick = tick_
+
+#define FOREVER G_MAXINT32 /* longer than any script */
+
+/* The lease begins and ends with these ticks. */
+typedef struct {
+	gint64 first_tick, end_tick;
+	gint64 max_ahead_ms;
+	guint start_range;
+	const Layout *layout;
+} Setting;
+
+static const Setting READY = {-1000, FOREVER, 10, 1, &LAYOUT_TWITTER};
+static const Setting NEVER_AHEAD = {-1000, FOREVER, 0, 1, &LAYOUT_TWITTER};
+static const Setting SECONDS = {0, 100, 2500, 1, &uid_generator};
+static const Setting ENDS = {-5, 1, 10, 1, &LAYOUT_TWITTER};
+static const Setting BEGINS_AND_ENDS = {0, 1, 10, 1, &LAYOUT_TWITTER};
+static const Setting BEGINS_LATER = {30, 40, 10, 1, &LAYOUT_TWITTER};
+static const Setting EMPTY = {0, -1, 10, 1, &LAYOUT_TWITTER};
+static const Setting CONTINUES = {0, FOREVER, 10, GENERATOR_SEQUENCE_CONTINUES, &LAYOUT_TWITTER};
+static const Setting CONTINUES_NEVER_AHEAD = {0, FOREVER, 0, GENERATOR_SEQUENCE_CONTINUES,
+					      &LAYOUT_TWITTER};
+
+static const struct {
+	const char *name;
+	const Setting *setting;
+	Step steps[17];
+} SCRIPTS[] = {
+	/* a run continues in the next tick, and so do IDs when the clock reaches that tick */
+	{"carry",
+	 &READY,
+	 {{RUN(0, TICK_SIZE - 2, 0, TICK_SIZE - 3)},
+	  {RUN(0, 5, 1, 2)},
+	  {ID(1 * MS, 1, 3)},
+	  {ID(2 * MS, 2, 0)}}},
+	{"sequence runs out",
+	 &READY,
+	 {{RUN(300000, 11 * TICK_SIZE - 2, 10, TICK_SIZE - 3)},
+	  {WAIT(300000, 3, MS - 300000)},
+	  {RUN(300000, 2, 10, TICK_SIZE - 1)},
+	  {WAIT(300000, 1, MS - 300000)},
+	  {WAIT(300000, TICK_SIZE, MS - 300000)},
+	  {WAIT(300000, TICK_SIZE + 1, 2 * MS - 300000)},
+	  {WAIT(MS - 1, 1, 1)},
+	  {ID(MS, 11, 0)}}},
+	/* IDs have the clock's time again as soon as it is past the last ID */
+	{"clock back, within max-ahead",
+	 &READY,
+	 {{ID(0, 0, 0)},
+	  {ID(-1 * MS, 0, 1)},
+	  {ID(-9 * MS, 0, 2)},
+	  {ID(-10 * MS, 0, 3)},
+	  {ID(1 * MS, 1, 0)}}},
+	/* a part of a millisecond does not count, as in the original */
+	{"clock back, beyond max-ahead",
+	 &READY,
+	 {{ID(0, 0, 0)},
+	  {BACK(-11 * MS, 11)},
+	  {BACK(-900 * MS, 900)},
+	  {BACK(-899 * MS - 1, 900)},
+	  {ID(-10 * MS, 0, 1)}}},
+	/* the refusal is for the step of the clock, not for the start of the lease */
+	{"clock back, before the lease", &READY, {{ID(0, 0, 0)}, {BACK(-5000 * MS, 5000)}}},
+	/* as in the original, any step back is refused, and a full sequence waits a tick */
+	{"max-ahead 0",
+	 &NEVER_AHEAD,
+	 {{ID(0, 0, 0)},
+	  {BACK(-1 * MS, 1)},
+	  {ID(0, 0, 1)},
+	  {RUN(0, TICK_SIZE - 2, 0, TICK_SIZE - 1)},
+	  {WAIT(0, 1, MS)},
+	  {ID(1 * MS, 1, 0)},
+	  {WAIT(1 * MS, TICK_SIZE, MS)},
+	  {BACK(0, 1)}}},
+	/* 2 ticks ahead: 2500 ms are rounded down */
+	{"ticks of a second",
+	 &SECONDS,
+	 {{ID(999 * MS, 0, 0)},
+	  {ID(1000 * MS, 1, 0)},
+	  {RUN(1000 * MS, 3 * 8192 - 1, 3, 8191)},
+	  {WAIT(1250 * MS, 1, 750 * MS)},
+	  {BACK(999 * MS, 3000 - 999)},
+	  {ID(2000 * MS, 4, 0)}}},
+	/* the clock can be past the end while the lease still has IDs at an earlier time */
+	{"lease end",
+	 &ENDS,
+	 {{ID(1 * MS, 1, 0)},
+	  {UNRESERVED(2 * MS, 1, 0)},
+	  {RUN(0, TICK_SIZE - 2, 1, TICK_SIZE - 2)},
+	  {ID(0, 1, TICK_SIZE - 1)},
+	  {UNRESERVED(0, 1, 0)},
+	  {EXTEND_TO(2)},
+	  {ID(0, 2, 0)},
+	  {UNRESERVED(3 * MS, 1, 0)}}},
+	{"batch past the lease's end",
+	 &BEGINS_AND_ENDS,
+	 {{RUN(0, 100, 0, 99)},
+	  {UNRESERVED(0, 2 * TICK_SIZE - 99, 0)},
+	  {RUN(0, 2 * TICK_SIZE - 100, 1, TICK_SIZE - 1)},
+	  {UNRESERVED(0, 1, 0)}}},
+	{"lease begins later",
+	 &BEGINS_LATER,
+	 {{UNRESERVED(0, 1, 20 * MS)},
+	  {UNRESERVED(0, TICK_SIZE + 1, 21 * MS)},
+	  {UNRESERVED(20 * MS - 1, 1, 1)},
+	  {WAIT(20 * MS, TICK_SIZE + 1, MS)},
+	  {ID(20 * MS, 30, 0)}}},
+	{"nothing reserved", &EMPTY, {{UNRESERVED(0, 1, 0)}, {EXTEND_TO(0)}, {ID(0, 0, 0)}}},
+	{"retired",
+	 &READY,
+	 {{ID(0, 0, 0)},
+	  {RETIRE_AT(0)},
+	  {UNRESERVED(0, 1, 0)},
+	  {UNRESERVED(100 * MS, 1, 0)},
+	  {UNRESERVED(-100 * MS, 1, 0)},
+	  {EXTEND_TO(FOREVER)},
+	  {UNRESERVED(-100 * MS, 1, 0)},
+	  {RETIRE_AT(0)}}},
+	/* 2 IDs to the end of a tick, a carry, a clock that catches up, and one that steps back */
+	{"sequence continues",
+	 &CONTINUES,
+	 {{ID(0, 0, 0)},
+	  {ID(0, 0, 1)},
+	  {ID(1 * MS, 1, 2)},
+	  {RUN(1 * MS, 4090, 1, 4092)},
+	  {ID(2 * MS, 2, 4093)},
+	  {RUN(3 * MS, 2, 3, 4095)},
+	  {ID(4 * MS, 4, 0)},
+	  {RUN(5 * MS, 4094, 5, 4094)},
+	  {ID(7 * MS, 7, 4095)},
+	  {ID(7 * MS, 8, 0)},
+	  {RUN(7 * MS, 10, 8, 10)},
+	  {ID(8 * MS, 8, 11)},
+	  {ID(9 * MS, 9, 12)},
+	  {ID(5 * MS, 9, 13)},
+	  {ID(10 * MS, 10, 14)}}},
+	/* A tick can begin with its last sequence, and the next ID waits for the next tick. A tick
+	 * never begins with too few IDs left for a batch. */
+	{"sequence continues, max-ahead 0",
+	 &CONTINUES_NEVER_AHEAD,
+	 {{RUN(0, TICK_SIZE - 1, 0, TICK_SIZE - 2)},
+	  {ID(1 * MS, 1, TICK_SIZE - 1)},
+	  {WAIT(1 * MS, 1, MS)},
+	  {RUN(2 * MS, TICK_SIZE, 2, TICK_SIZE - 1)},
+	  {ID(3 * MS, 3, 0)},
+	  {RUN(4 * MS, TICK_SIZE, 4, TICK_SIZE - 1)},
+	  {WAIT(4 * MS, 1, MS)}}},
+};
+
+/* Draws a run whose last ID must have @tick and @sequence. */
+static void expect_run(Draws *draws, guint count, gint64 tick, guint sequence)
 {
-	g_auto(Draws) draws;
+	const Layout *layout = generator_layout(draws->generator);
+	guint64 last_cursor = (guint64)tick << layout->sequence_bits | sequence;
+	IdRun run = draws_run(draws, count);
 
-	draws_init_ready(&draws, 10);
-	draws_run(&draws, TICK_SIZE - 2);
+	for (guint i = 0; i < count; i++) {
+		LayoutParts parts = layout_decode(layout, id_run_get(&run, i));
+		guint64 cursor = cursor_first(layout, layout_tick_at(layout, parts.time_ms));
 
-	IdRun run = draws_run(&draws, 5);
-
-	for (guint i = 0; i < run.count; i++) {
-		LayoutParts parts = layout_decode(&LAYOUT_TWITTER, id_run_get(&run, i));
-
-		g_assert_cmpint(parts.time_ms, ==, T0_MS + (i >= 2));
-		g_assert_cmpuint(parts.sequence, ==, (TICK_SIZE - 2 + i) % TICK_SIZE);
-		g_assert_cmpuint(parts.datacenter_id, ==, 1);
-		g_assert_cmpuint(parts.worker_id, ==, 2);
+		g_assert_cmpuint(cursor + parts.sequence, ==, last_cursor - (count - 1 - i));
+		g_assert_cmpuint(parts.datacenter_id, ==, draws->lease->datacenter_id);
+		g_assert_cmpuint(parts.worker_id, ==, draws->lease->worker_id);
 	}
-	/* the clock arrives in a tick that was begun by the carry: it goes on there */
-	draws_set_ms(&draws, 1);
-	draws_expect(&draws, T0_TICK + 1, 3);
-	draws_set_ms(&draws, 2);
-	draws_expect(&draws, T0_TICK + 2, 0);
 }
 
-TEST("/generator/sequence-runs-out", test_sequence_runs_out)
+static void run_step(Draws *draws, const Step *step, gint64 t0_tick)
 {
-	g_auto(Draws) draws;
+	draws->clock.now_ns = T0_MS * MS + step->at_ns;
+	if (step->what == EXTEND)
+		lease_extend(draws->lease, t0_tick + step->tick);
+	else if (step->what == RETIRE)
+		g_assert_cmpint(lease_retire(draws->lease, generator_layout(draws->generator)), ==,
+				t0_tick + step->tick);
+	else if (step->status == DRAW_OK)
+		expect_run(draws, step->count, t0_tick + step->tick, step->sequence);
+	else
+		draws_expect_refusal(draws, step->count, step->status, step->wait_ns,
+				     step->behind_ms);
+}
 
-	draws_init_ready(&draws, 10);
-	draws.clock.now_ns += 300000;
-	draws_run(&draws, 11 * TICK_SIZE - 2);
-	draws_expect_refusal(&draws, 3, DRAW_WAIT, MS - 300000, 0);
-	draws_run(&draws, 2);
-	draws_expect_refusal(&draws, 1, DRAW_WAIT, MS - 300000, 0);
-	draws_expect_refusal(&draws, TICK_SIZE, DRAW_WAIT, MS - 300000, 0);
-	draws_expect_refusal(&draws, TICK_SIZE + 1, DRAW_WAIT, 2 * MS - 300000, 0);
+TEST("/generator/scripts", test_scripts)
+{
+	for (gsize i = 0; i < G_N_ELEMENTS(SCRIPTS); i++) {
+		const Setting *setting = SCRIPTS[i].setting;
+		const Layout *layout = setting->layout;
+		const gint64 t0_tick = layout_tick_at(layout, T0_MS);
+		const GeneratorPolicy policy = {.max_ahead_ms = setting->max_ahead_ms,
+						.sequence_start_range = setting->start_range,
+						.max_batch = G_MAXUINT};
+		g_auto(Draws) draws;
 
-	/* one nanosecond too early, and then not */
-	draws.clock.now_ns += MS - 300000 - 1;
-	draws_expect_refusal(&draws, 1, DRAW_WAIT, 1, 0);
-	draws.clock.now_ns += 1;
-	draws_expect(&draws, T0_TICK + 11, 0);
+		draws_init(&draws, layout, &policy);
+		draws.lease = lease_new(layout, layout->datacenter_bits > 0, 2,
+					t0_tick + setting->first_tick, t0_tick + setting->end_tick);
+		generator_publish(draws.generator, draws.lease);
+		for (const Step *step = SCRIPTS[i].steps; step->what != END; step++) {
+			g_test_message("%s, step %d", SCRIPTS[i].name,
+				       (int)(step - SCRIPTS[i].steps));
+			run_step(&draws, step, t0_tick);
+		}
+	}
 }
 
 /* The largest batch can be had whatever was drawn before, after the wait that the refusal names. */
@@ -158,70 +338,7 @@ TEST("/generator/max-batch", test_max_batch)
 		draws_init(&draws, cases[i].layout, &policy);
 		g_assert_cmpuint(generator_max_batch(draws.generator), ==, cases[i].got);
 	}
-}
-
-TEST("/generator/clock-back/within-max-ahead", test_clock_back_within_max_ahead)
-{
-	g_auto(Draws) draws;
-	guint sequence = 0;
-
-	draws_init_ready(&draws, 10);
-	for (gint64 back_ms = 0; back_ms <= 10; back_ms++) {
-		draws_set_ms(&draws, -back_ms);
-		draws_expect(&draws, T0_TICK, sequence++);
-	}
-	/* and on in true time as soon as it is past the last ID again */
-	draws_set_ms(&draws, 1);
-	draws_expect(&draws, T0_TICK + 1, 0);
-}
-
-TEST("/generator/clock-back/beyond-max-ahead", test_clock_back_beyond_max_ahead)
-{
-	g_auto(Draws) draws;
-
-	draws_init_ready(&draws, 10);
-	draws_expect(&draws, T0_TICK, 0);
-	draws_set_ms(&draws, -11);
-	draws_expect_refusal(&draws, 1, DRAW_CLOCK_BACK, 0, 11);
-	draws_set_ms(&draws, -900);
-	draws_expect_refusal(&draws, 1, DRAW_CLOCK_BACK, 0, 900);
-	/* what is left of a millisecond does not count, as in the original */
-	draws.clock.now_ns += MS - 1;
-	draws_expect_refusal(&draws, 1, DRAW_CLOCK_BACK, 0, 900);
-	draws_set_ms(&draws, -10);
-	draws_expect(&draws, T0_TICK, 1);
-}
-
-/* Back beyond the lease's first tick is still a step of the clock, not a lease that begins later.
- */
-TEST("/generator/clock-back/before-the-lease", test_clock_back_before_the_lease)
-{
-	g_auto(Draws) draws;
-
-	draws_init_ready(&draws, 10);
-	draws_expect(&draws, T0_TICK, 0);
-	draws_set_ms(&draws, -5000);
-	draws_expect_refusal(&draws, 1, DRAW_CLOCK_BACK, 0, 5000);
-}
-
-/* The behaviour of 2010: any step back refuses, and a full sequence waits for the next tick. */
-TEST("/generator/max-ahead-0", test_max_ahead_0)
-{
-	g_auto(Draws) draws;
-
-	draws_init_ready(&draws, 0);
-	draws_expect(&draws, T0_TICK, 0);
-	draws_set_ms(&draws, -1);
-	draws_expect_refusal(&draws, 1, DRAW_CLOCK_BACK, 0, 1);
-	draws_set_ms(&draws, 0);
-	draws_expect(&draws, T0_TICK, 1);
-	draws_run(&draws, TICK_SIZE - 2);
-	draws_expect_refusal(&draws, 1, DRAW_WAIT, MS, 0);
-	draws_set_ms(&draws, 1);
-	draws_expect(&draws, T0_TICK + 1, 0);
-	draws_expect_refusal(&draws, TICK_SIZE, DRAW_WAIT, MS, 0);
-	draws_set_ms(&draws, 0);
-	draws_expect_refusal(&draws, 1, DRAW_CLOCK_BACK, 0, 1);
+	generator_free(NULL);
 }
 
 TEST("/generator/clock-outside", test_clock_outside)
@@ -300,30 +417,6 @@ TEST("/generator/order-of-reasons", test_order_of_reasons)
 	}
 }
 
-TEST("/generator/ticks-of-a-second", test_ticks_of_a_second)
-{
-	const gint64 tick = layout_tick_at(&uid_generator, T0_MS);
-	g_auto(Draws) draws;
-
-	g_assert_cmpint(layout_tick_start_ms(&uid_generator, tick), ==, T0_MS);
-	draws_init_ahead(&draws, &uid_generator, 2500);
-	draws.lease = lease_new(&uid_generator, 0, 4, tick, tick + 100);
-	generator_publish(draws.generator, draws.lease);
-
-	draws_set_ms(&draws, 999);
-	draws_expect(&draws, tick, 0);
-	draws_set_ms(&draws, 1000);
-	draws_expect(&draws, tick + 1, 0);
-	/* 2 ticks ahead: 2500 ms are rounded down */
-	draws_run(&draws, 3 * 8192 - 1);
-	draws_set_ms(&draws, 1250);
-	draws_expect_refusal(&draws, 1, DRAW_WAIT, 750 * MS, 0);
-	draws_set_ms(&draws, 999);
-	draws_expect_refusal(&draws, 1, DRAW_CLOCK_BACK, 0, 3000 - 999);
-	draws_set_ms(&draws, 2000);
-	draws_expect(&draws, tick + 4, 0);
-}
-
 /* A wait that no 64 bits of nanoseconds hold is the longest that they hold. */
 TEST("/generator/far-future", test_far_future)
 {
@@ -346,7 +439,257 @@ TEST("/generator/far-future", test_far_future)
 	g_assert_cmpint(refusal.wait_ns, >, G_MAXINT64 - MS);
 }
 
-TEST("/generator/free-null", test_free_null)
+/* Calls are refused before the first lease, and after a loss until the next lease. */
+TEST("/generator/lease/none", test_no_lease)
 {
-	generator_free(NULL);
+	g_auto(Draws) draws;
+
+	draws_init_ahead(&draws, &LAYOUT_TWITTER, 10);
+	for (guint worker_id = 2; worker_id < 5; worker_id++) {
+		g_assert_null(generator_lease(draws.generator));
+		draws_expect_refusal(&draws, 1, DRAW_UNRESERVED, 0, 0);
+		draws_publish(&draws, worker_id, T0_TICK + worker_id, T0_TICK + 100);
+		g_assert_true(generator_lease(draws.generator) == draws.lease);
+		draws_expect(&draws, T0_TICK + worker_id, 0);
+		lease_retire(draws.lease, &LAYOUT_TWITTER);
+		generator_publish(draws.generator, NULL);
+	}
+}
+
+TEST("/generator/lease/exhaustion", test_exhaustion)
+{
+	const gint64 max_tick = layout_max_tick(&LAYOUT_TWITTER);
+	g_auto(Draws) draws;
+
+	draws_init_ahead(&draws, &LAYOUT_TWITTER, 10);
+	draws.lease = lease_new(&LAYOUT_TWITTER, 31, 31, max_tick - 100, G_MAXINT64);
+	generator_publish(draws.generator, draws.lease);
+	scripted_clock_set_ms(&draws.clock, LAYOUT_TWITTER.epoch_ms + max_tick);
+	draws_expect_refusal(&draws, TICK_SIZE + 1, DRAW_UNRESERVED, 0, 0);
+	draws_run(&draws, TICK_SIZE - 1);
+	g_assert_cmpint(draws_id(&draws), ==, G_MAXINT64);
+	lease_extend(draws.lease, G_MAXINT64);
+	draws_expect_refusal(&draws, 1, DRAW_UNRESERVED, 0, 0);
+	scripted_clock_set_ms(&draws.clock, LAYOUT_TWITTER.epoch_ms + max_tick + 1);
+	draws_expect_refusal(&draws, 1, DRAW_CLOCK_OUTSIDE, 0, 0);
+}
+
+TEST("/generator/lease/change-of-lease", test_change_of_lease)
+{
+	g_auto(Draws) draws;
+	gint64 last_id = 0;
+
+	draws_init_ready(&draws, 10);
+	for (guint worker_id = 3; worker_id > 0; worker_id--) {
+		for (int i = 0; i < 100; i++) {
+			gint64 id = draws_id(&draws);
+
+			g_assert_cmpint(id, >, last_id);
+			last_id = id;
+		}
+
+		gint64 last_tick = lease_retire(draws.lease, &LAYOUT_TWITTER);
+
+		draws_publish(&draws, worker_id, last_tick + 1, last_tick + 100);
+	}
+	draws_expect(&draws, T0_TICK + 3, 0);
+}
+
+TEST("/generator/lease/ahead", test_ahead)
+{
+	static const struct {
+		const char *name;
+		gint64 first_tick; /* start of the lease, after T0 */
+		guint count;       /* IDs drawn at T0 */
+		gint64 at_ms;      /* time of the check, after T0 */
+		gint64 ahead_ns;
+	} CASES[] = {
+		{"nothing issued", 0, 0, 0, 0},
+		{"nothing issued, and the lease begins later", 5, 0, 0, 0},
+		{"last ID in the tick of the clock", 0, TICK_SIZE, 0, 0},
+		{"one ID in the next tick", 0, TICK_SIZE + 1, 0, MS},
+		{"all IDs in the next tick", 0, 2 * TICK_SIZE, 0, MS},
+		{"some ticks", 0, 3 * TICK_SIZE + 1, 0, 3 * MS},
+		{"the clock has caught up", 0, 3 * TICK_SIZE + 1, 3, 0},
+		{"the clock has gone on", 0, 1, 100, 0},
+		{"the clock was set back", 0, 1, -100, 100 * MS},
+		{"a lease that begins later", 5, 1, 0, 5 * MS},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_auto(Draws) draws;
+
+		g_test_message("%s", CASES[i].name);
+		draws_init_ready(&draws, 10);
+		draws_publish(&draws, 2, T0_TICK + CASES[i].first_tick,
+			      layout_max_tick(&LAYOUT_TWITTER));
+		if (CASES[i].count > 0)
+			draws_run(&draws, CASES[i].count);
+		draws_set_ms(&draws, CASES[i].at_ms);
+		g_assert_cmpint(generator_ahead_ns(draws.generator), ==, CASES[i].ahead_ns);
+		/* exact to the nanosecond */
+		draws.clock.now_ns++;
+		g_assert_cmpint(generator_ahead_ns(draws.generator), ==,
+				MAX(CASES[i].ahead_ns - 1, 0));
+		generator_publish(draws.generator, NULL);
+		g_assert_cmpint(generator_ahead_ns(draws.generator), ==, 0);
+	}
+}
+
+/* Initializes a generator whose ticks begin in @range, with a lease from T0 on. */
+static void init_in(Draws *draws, guint range, gint64 max_ahead_ms, gint64 end_tick)
+{
+	const GeneratorPolicy policy = {.max_ahead_ms = max_ahead_ms,
+					.sequence_start_range = range,
+					.max_batch = G_MAXUINT};
+
+	draws_init(draws, &LAYOUT_TWITTER, &policy);
+	draws_publish(draws, 2, T0_TICK, end_tick);
+}
+
+TEST("/generator/start/range", test_range)
+{
+	static const guint ranges[] = {1, 2, 16, 4096, G_MAXUINT};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(ranges); i++) {
+		const guint limit = MIN(ranges[i], TICK_SIZE);
+		guint lowest = G_MAXUINT, highest = 0;
+		g_auto(Draws) draws;
+
+		init_in(&draws, ranges[i], 10, layout_max_tick(&LAYOUT_TWITTER));
+		for (int ms = 0; ms < 2000; ms += 2) {
+			draws_set_ms(&draws, ms);
+
+			LayoutParts first = layout_decode(&LAYOUT_TWITTER, draws_id(&draws));
+
+			g_assert_cmpint(first.time_ms, ==, T0_MS + ms);
+			g_assert_cmpuint(first.sequence, <, limit);
+			lowest = MIN(lowest, first.sequence);
+			highest = MAX(highest, first.sequence);
+			/* the next ID follows, possibly in the next tick */
+			draws_expect(&draws, T0_TICK + ms + (first.sequence + 1) / TICK_SIZE,
+				     (first.sequence + 1) % TICK_SIZE);
+		}
+		/* of 1000 ticks, almost certainly some begin in the lowest eighth and some in the
+		 * highest */
+		g_assert_cmpuint(lowest, <=, limit / 8);
+		g_assert_cmpuint(highest, >=, limit - 1 - limit / 8);
+	}
+}
+
+TEST("/generator/start/not-after-a-carry", test_not_after_a_carry)
+{
+	for (int i = 0; i < 100; i++) {
+		g_auto(Draws) draws;
+
+		init_in(&draws, TICK_SIZE, 10, layout_max_tick(&LAYOUT_TWITTER));
+
+		LayoutParts first = layout_decode(&LAYOUT_TWITTER, draws_id(&draws));
+
+		/* draw to the end of the tick, and beyond */
+		if (first.sequence < TICK_SIZE - 1)
+			draws_run(&draws, TICK_SIZE - 1 - first.sequence);
+		draws_expect(&draws, T0_TICK + 1, 0);
+		draws_set_ms(&draws, 1);
+		draws_expect(&draws, T0_TICK + 1, 1);
+	}
+}
+
+/* A tick also begins at 0 if the lease begins ahead of the clock. */
+TEST("/generator/start/not-ahead", test_not_ahead)
+{
+	for (int i = 0; i < 100; i++) {
+		g_auto(Draws) draws;
+
+		init_in(&draws, TICK_SIZE, 10, layout_max_tick(&LAYOUT_TWITTER));
+		draws_publish(&draws, 2, T0_TICK + 1, layout_max_tick(&LAYOUT_TWITTER));
+		draws_expect(&draws, T0_TICK + 1, 0);
+	}
+}
+
+#define N_SPREAD   20000
+#define MOST_PARTS 64
+
+/* Returns whether the counts pass Pearson's chi-square test. For random counts in @n classes, the
+ * statistic has a mean of n - 1 and a variance of 2 (n - 1). The limit is the mean plus 7 standard
+ * deviations. */
+static gboolean is_even(const guint *counts, guint n, guint total)
+{
+	double expected = (double)total / n;
+	double excess = -(double)(n - 1);
+
+	for (guint i = 0; i < n; i++)
+		excess += (counts[i] - expected) * (counts[i] - expected) / expected;
+	return excess < 0 || excess * excess < 7 * 7 * 2 * (n - 1);
+}
+
+static void draw_slowly(guint range, gint64 *ids)
+{
+	g_autoptr(GRand) rand = g_rand_new_with_seed(1);
+	gint64 ms = 0;
+	g_auto(Draws) draws;
+
+	g_random_set_seed(1);
+	init_in(&draws, range, 10, layout_max_tick(&LAYOUT_TWITTER));
+	for (guint i = 0; i < N_SPREAD; i++) {
+		ms += g_rand_int_range(rand, 1, 200);
+		draws_set_ms(&draws, ms);
+		ids[i] = draws_id(&draws);
+	}
+}
+
+/* At 10 IDs a second, no tick has two IDs. A table that is divided by ID modulo k has parts of
+ * equal size, unless every tick begins at 0 and k is even. The seeds are fixed. */
+TEST("/generator/start/spread", test_spread)
+{
+	static const struct {
+		guint range;
+		gboolean even; /* expected for an even number of parts */
+	} cases[] = {{GENERATOR_SEQUENCE_CONTINUES, TRUE}, {TICK_SIZE, TRUE}, {1, FALSE}};
+	g_autofree gint64 *ids = g_new(gint64, N_SPREAD);
+
+	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+		draw_slowly(cases[i].range, ids);
+		for (guint n_parts = 2; n_parts <= MOST_PARTS; n_parts++) {
+			guint counts[MOST_PARTS] = {0};
+
+			for (guint j = 0; j < N_SPREAD; j++)
+				counts[ids[j] % n_parts]++;
+
+			g_test_message("start in %u, %u parts", cases[i].range, n_parts);
+			g_assert_cmpint(is_even(counts, n_parts, N_SPREAD), ==,
+					cases[i].even || n_parts % 2 == 1);
+		}
+	}
+}
+
+/* A random start leaves enough room: it never causes a refusal. */
+TEST("/generator/start/leaves-room", test_leaves_room)
+{
+	static const struct {
+		gint64 max_ahead_ms;
+		gint64 end_tick;
+		guint count;
+	} cases[] = {
+		{0, T0_TICK + 1000, TICK_SIZE},   {10, T0_TICK + 1000, 11 * TICK_SIZE},
+		{10, T0_TICK, TICK_SIZE},         {10, T0_TICK, TICK_SIZE - 1},
+		{10, T0_TICK + 1, 2 * TICK_SIZE},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+		for (int j = 0; j < 100; j++) {
+			g_auto(Draws) draws;
+
+			init_in(&draws, TICK_SIZE, cases[i].max_ahead_ms, cases[i].end_tick);
+
+			IdRun run = draws_run(&draws, cases[i].count);
+
+			g_assert_cmpuint(run.first_cursor, >=, (guint64)T0_TICK << 12);
+			g_assert_cmpuint(
+				run.first_cursor + run.count, <=,
+				(guint64)(MIN(cases[i].end_tick, T0_TICK + cases[i].max_ahead_ms) +
+					  1)
+					<< 12);
+		}
+	}
 }

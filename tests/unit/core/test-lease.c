@@ -92,9 +92,5 @@ TEST("/lease/retire", test_retire)
 			g_assert_cmpuint(lease_last_cursor(lease), ==, cases[i].cursor);
 		}
 	}
-}
-
-TEST("/lease/free-null", test_free_null)
-{
 	lease_free(NULL);
 }

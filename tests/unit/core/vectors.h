@@ -14,3 +14,12 @@ static inline JsonNode *vectors_load(const char *name)
 	g_assert_no_error(error);
 	return json_parser_steal_root(parser);
 }
+
+/* Returns the array with that name in the file, which must not be empty. */
+static inline JsonArray *vectors_array(JsonNode *root, const char *name)
+{
+	JsonArray *array = json_object_get_array_member(json_node_get_object(root), name);
+
+	g_assert_cmpuint(json_array_get_length(array), >, 0);
+	return array;
+}

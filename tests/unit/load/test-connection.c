@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <gio/gio.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -12,6 +11,7 @@
 
 #include "common/local-socket.h"
 #include "load/connection.h"
+#include "tests/unit/client/fake-server.h"
 #include "tests/unit/client/meets-itself.h"
 #include "tests/unit/hang-guard.h"
 
@@ -32,18 +32,9 @@ typedef struct {
 
 static int listen_somewhere(Address **out_address)
 {
-	struct sockaddr_in address = {
-		.sin_family = AF_INET,
-		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-	};
-	socklen_t length = sizeof(address);
-	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	g_autofree char *text = NULL;
+	int listener = fake_silent_new(TRUE, &text);
 
-	g_assert_cmpint(bind(listener, (struct sockaddr *)&address, length), ==, 0);
-	g_assert_cmpint(listen(listener, N_CONNECTIONS), ==, 0);
-	g_assert_cmpint(getsockname(listener, (struct sockaddr *)&address, &length), ==, 0);
-	text = g_strdup_printf("127.0.0.1:%u", ntohs(address.sin_port));
 	*out_address = address_parse_peer(text, NULL);
 	return listener;
 }

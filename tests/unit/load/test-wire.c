@@ -7,10 +7,26 @@
 
 #include "common/thrift/byte-writer.h"
 #include "load/wire.h"
-#include "tests/unit/load/hex.h"
 #include "tests/unit/unit-test.h"
 
 static const LoadWireForm get_id = {.agent = "foo"};
+
+/* Converts @hex to bytes and ignores spaces. Returns: (transfer full) */
+static GByteArray *hex_bytes(const char *hex)
+{
+	GByteArray *out = g_byte_array_new();
+
+	for (; *hex != '\0'; hex++) {
+		guint8 byte;
+
+		if (*hex == ' ')
+			continue;
+		byte = (guint8)(g_ascii_xdigit_value(hex[0]) << 4 | g_ascii_xdigit_value(hex[1]));
+		g_byte_array_append(out, &byte, 1);
+		hex++;
+	}
+	return out;
+}
 
 static JsonParser *load_vectors(void)
 {
@@ -221,16 +237,63 @@ static GByteArray *reply_of(const LoadWireForm *form, const char *hex)
 	return out;
 }
 
-/* Each of them, framed and unframed; and cut anywhere, it is incomplete. A copy of the exact size
- * lets ASan see a read past it. */
+/* Asserts that no part of @reply is complete. Copies of the exact size let ASan detect reads past
+ * the end. */
+static void assert_incomplete_if_cut(const LoadWire *wire, const GByteArray *reply, guint32 call)
+{
+	LoadWireReply parsed;
+
+	for (gsize length = 0; length < reply->len; length++) {
+		g_autofree guint8 *cut = g_memdup2(reply->data, length);
+
+		g_assert_cmpint(load_wire_parse(wire, cut, length, call, &parsed), ==,
+				LOAD_WIRE_INCOMPLETE);
+	}
+}
+
+/* Asserts that a change of any byte before the values makes the reply bad, so all are compared. A
+ * change in the sequence number makes it the reply to another call.
+ * @before: number of bytes in the frame before the message */
+static void assert_compared_whole(const LoadWire *wire, GByteArray *reply, guint32 call,
+				  gsize before)
+{
+	gsize seqid = before + wire->start_seqid_offset;
+	LoadWireReply parsed;
+
+	for (gsize at = before; at < before + wire->start_bytes; at++) {
+		LoadWireStatus status;
+
+		reply->data[at] ^= 1;
+		status = load_wire_parse(wire, reply->data, reply->len, call, &parsed);
+		reply->data[at] ^= 1;
+		g_assert_cmpint(status, !=, LOAD_WIRE_VALUES);
+		if (at >= seqid && at < seqid + 4)
+			g_assert_cmpint(status, ==, LOAD_WIRE_FOREIGN);
+	}
+}
+
+/* Asserts that @reply is foreign to the calls before and after @call, to the next call in the same
+ * slot, and to a call whose number differs in its highest bit. */
+static void assert_foreign_to_others(const LoadWire *wire, const GByteArray *reply, guint32 call)
+{
+	const guint32 others[] = {call - 1, call + 1, call + 8, call ^ 1u << 29};
+	LoadWireReply parsed;
+
+	for (gsize k = 0; k < G_N_ELEMENTS(others); k++)
+		g_assert_cmpint(load_wire_parse(wire, reply->data, reply->len, others[k], &parsed),
+				==, LOAD_WIRE_FOREIGN);
+}
+
+/* Each good reply is parsed both framed and unframed. */
 TEST("/load-wire/good", good_replies_are_read)
 {
 	for (gsize i = 0; i < 2 * G_N_ELEMENTS(goods); i++) {
 		const Good *good = &goods[i / 2];
+		gboolean is_framed = i % 2 == 0;
 		LoadWireForm form = good->form;
 		LoadWireReply parsed;
 
-		form.framing = i % 2 == 0 ? LOAD_WIRE_FRAMED : LOAD_WIRE_UNFRAMED;
+		form.framing = is_framed ? LOAD_WIRE_FRAMED : LOAD_WIRE_UNFRAMED;
 		g_test_message("%s %s", load_wire_framing_names[form.framing], good->hex);
 
 		g_autoptr(LoadWire) wire = load_wire_new(&form, 8);
@@ -241,71 +304,9 @@ TEST("/load-wire/good", good_replies_are_read)
 		g_assert_cmpuint(parsed.length, ==, reply->len);
 		for (gsize k = 0; good->values[k] >= 0; k++)
 			g_assert_cmpint(load_wire_next_value(wire, &parsed), ==, good->values[k]);
-		for (gsize length = 0; length < reply->len; length++) {
-			g_autofree guint8 *cut = g_memdup2(reply->data, length);
-
-			g_assert_cmpint(load_wire_parse(wire, cut, length, good->call, &parsed), ==,
-					LOAD_WIRE_INCOMPLETE);
-		}
-	}
-}
-
-/* One byte of a good reply changed, wherever it is before the values, is seen: so the whole of it
- * is compared. In the sequence number it makes the reply that of another call. */
-TEST("/load-wire/compared-whole", a_good_reply_is_compared_whole)
-{
-	for (gsize i = 0; i < 2 * G_N_ELEMENTS(goods); i++) {
-		const Good *good = &goods[i / 2];
-		LoadWireForm form = good->form;
-		gsize seqid, before, start;
-
-		form.framing = i % 2 == 0 ? LOAD_WIRE_FRAMED : LOAD_WIRE_UNFRAMED;
-		g_test_message("%s %s", load_wire_framing_names[form.framing], good->hex);
-
-		g_autoptr(LoadWire) wire = load_wire_new(&form, 8);
-		g_autoptr(GByteArray) reply = reply_of(&form, good->hex);
-
-		before = form.framing == LOAD_WIRE_FRAMED ? 4 : 0;
-		start = before + wire->start_bytes;
-		seqid = before + wire->start_seqid_offset;
-		for (gsize at = before; at < start; at++) {
-			LoadWireReply parsed;
-			LoadWireStatus status;
-
-			reply->data[at] ^= 1;
-			status =
-				load_wire_parse(wire, reply->data, reply->len, good->call, &parsed);
-			reply->data[at] ^= 1;
-			g_assert_cmpint(status, !=, LOAD_WIRE_VALUES);
-			if (at >= seqid && at < seqid + 4)
-				g_assert_cmpint(status, ==, LOAD_WIRE_FOREIGN);
-		}
-	}
-}
-
-/* Good replies, but to the call before, the call behind, the one that is as many calls away as
- * there are slots, and one whose number differs in its highest bit. */
-TEST("/load-wire/other-calls", replies_to_other_calls_are_told)
-{
-	for (gsize i = 0; i < 2 * G_N_ELEMENTS(goods); i++) {
-		const Good *good = &goods[i / 2];
-		const guint32 others[] = {good->call - 1, good->call + 1, good->call + 8,
-					  good->call ^ 1u << 29};
-		LoadWireForm form = good->form;
-
-		form.framing = i % 2 == 0 ? LOAD_WIRE_FRAMED : LOAD_WIRE_UNFRAMED;
-		g_test_message("%s %s", load_wire_framing_names[form.framing], good->hex);
-
-		g_autoptr(LoadWire) wire = load_wire_new(&form, 8);
-		g_autoptr(GByteArray) reply = reply_of(&form, good->hex);
-
-		for (gsize k = 0; k < G_N_ELEMENTS(others); k++) {
-			LoadWireReply parsed;
-
-			g_assert_cmpint(
-				load_wire_parse(wire, reply->data, reply->len, others[k], &parsed),
-				==, LOAD_WIRE_FOREIGN);
-		}
+		assert_incomplete_if_cut(wire, reply, good->call);
+		assert_compared_whole(wire, reply, good->call, is_framed ? 4 : 0);
+		assert_foreign_to_others(wire, reply, good->call);
 	}
 }
 
@@ -335,7 +336,7 @@ static void check_bad(const LoadWireForm *form, const Bad *cases, gsize count)
 	}
 }
 
-TEST("/load-wire/bad-framed", bad_framed_replies_are_told)
+TEST("/load-wire/bad-framed", bad_framed_replies_are_reported)
 {
 	static const Bad cases[] = {
 		/* another sequence number; one that differs in its highest bits only */
@@ -403,7 +404,7 @@ TEST("/load-wire/bad-framed", bad_framed_replies_are_told)
 	check_bad(&get_id, cases, G_N_ELEMENTS(cases));
 }
 
-TEST("/load-wire/bad-unframed", bad_unframed_replies_are_told)
+TEST("/load-wire/bad-unframed", bad_unframed_replies_are_reported)
 {
 	static const LoadWireForm form = {.agent = "foo", .framing = LOAD_WIRE_UNFRAMED};
 	static const Bad cases[] = {
@@ -459,7 +460,7 @@ TEST("/load-wire/lists-of-another-length", lists_of_another_length_are_errors)
 	}
 }
 
-TEST("/load-wire/bad-compact", bad_compact_replies_are_told)
+TEST("/load-wire/bad-compact", bad_compact_replies_are_reported)
 {
 	static const LoadWireForm form = {
 		.agent = "foo", .framing = LOAD_WIRE_UNFRAMED, .protocol = LOAD_WIRE_COMPACT};
@@ -486,6 +487,56 @@ TEST("/load-wire/bad-compact", bad_compact_replies_are_told)
 	};
 
 	check_bad(&form, cases, G_N_ELEMENTS(cases));
+}
+
+/* Wrong replies to get_id_runs that are well-formed Thrift. They have no frame, so the parser must
+ * find their end. */
+TEST("/load-wire/bad-runs", bad_runs_are_errors)
+{
+	static const struct {
+		const char *binary;
+		const char *compact;
+	} lists[] = {
+		{"00000000", "0c"},
+		{"00000001 0a 0001 0000000000000005 08 0002 00000002 00", "1c 16 0a 15 04 00"},
+		{"00000001 0a 0001 0000000000000005 08 0002 00000004 00", "1c 16 0a 15 08 00"},
+		{"00000002 " RUN_OF_3 RUN_OF_3, "2c 16 0a 15 06 00 16 0a 15 06 00"},
+		{"00000002 " RUN_OF_3 "0a 0001 0000000000000009 08 0002 00000000 00",
+		 "2c 16 0a 15 06 00 16 12 15 00 00"},
+		{"00000002 0a 0001 0000000000000005 08 0002 00000004 00"
+		 "0a 0001 0000000000000009 08 0002 ffffffff 00",
+		 "2c 16 0a 15 08 00 16 12 15 01 00"},
+		{"00000001 0a 0001 0000000000000005 0a 0002 0000000000000003 00",
+		 "1c 16 0a 16 06 00"},
+		{"00000001 0a 0001 0000000000000005 08 0003 00000003 00", "1c 16 0a 25 06 00"},
+		{"00000001 0a 0001 0000000000000005 00", "1c 16 0a 00"},
+		{"00000001 08 0001 00000005 08 0002 00000003 00", "1c 15 0a 15 06 00"},
+	};
+
+	for (gsize i = 0; i < 2 * G_N_ELEMENTS(lists); i++) {
+		gboolean compact = i % 2 == 1;
+		const LoadWireForm form = {
+			.call = LOAD_WIRE_GET_ID_RUNS,
+			.framing = LOAD_WIRE_UNFRAMED,
+			.agent = "a",
+			.count = 3,
+			.protocol = compact ? LOAD_WIRE_COMPACT : LOAD_WIRE_STRICT,
+		};
+		g_autoptr(LoadWire) wire = load_wire_new(&form, 8);
+		g_autofree char *hex =
+			compact ? g_strdup_printf("8241 8780808004 0b " RUNS_NAME " 0900 %s 00",
+						  lists[i / 2].compact)
+				: g_strdup_printf("80010002 0000000b " RUNS_NAME
+						  " 40000007 0f 0000 0c %s 00",
+						  lists[i / 2].binary);
+		g_autoptr(GByteArray) reply = hex_bytes(hex);
+		LoadWireReply parsed;
+
+		g_test_message("%s", hex);
+		g_assert_cmpint(load_wire_parse(wire, reply->data, reply->len, 7, &parsed), ==,
+				LOAD_WIRE_ERROR);
+		g_assert_cmpuint(parsed.length, ==, reply->len);
+	}
 }
 
 TEST("/load-wire/redis", redis_is_understood)

@@ -2,12 +2,14 @@
 #include "node/snowflake-node.h"
 
 #include <dirent.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/unit/node/node-fixture.h"
+#include "tests/unit/unit-test.h"
 #include "tests/unit/worker/state-fixture.h"
 
 #define N_CHILDREN   8
@@ -62,7 +64,7 @@ static guint count_descriptors(const char *directory)
 	return n;
 }
 
-static void test_child_refuses(void)
+TEST("/node-fork/child-refuses", test_child_refuses)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();
 	g_autoptr(SnowflakeNode) node = node_new_well(directory, NULL);
@@ -84,7 +86,7 @@ static void test_child_refuses(void)
 }
 
 /* One that is made without the handlers, as by another thread library. */
-static void test_bare_child_refuses(void)
+TEST("/node-fork/bare-child-refuses", test_bare_child_refuses)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();
 	g_autoptr(SnowflakeNode) node = node_new_well(directory, NULL);
@@ -103,7 +105,7 @@ static void test_bare_child_refuses(void)
 }
 
 /* A child that outlives its parent does not hold the parent's worker ID. */
-static void test_child_outlives(void)
+TEST("/node-fork/child-outlives", test_child_outlives)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();
 	g_autoptr(SnowflakeNode) node = NULL;
@@ -152,7 +154,7 @@ static char *owner_in_child(const char *directory, const char *worker, const cha
 }
 
 /* Random numbers that go on alike on both sides of a fork() would make one owner of two. */
-static void test_owners_differ(void)
+TEST("/node-fork/owners-differ", test_owners_differ)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();
 	g_autofree char *first = NULL;
@@ -165,9 +167,11 @@ static void test_owners_differ(void)
 	g_assert_cmpstr(first, !=, second);
 }
 
-/* It allocates nothing while others fork: where memory comes from AddressSanitizer, a child waits
- * for ever for a lock of it that a thread of the parent held. */
+/* A thread that draws. It allocates nothing while other threads fork: with AddressSanitizer, a
+ * child would wait for ever for an allocator lock that a thread of the parent held. A starting
+ * thread holds such locks too, so no thread forks before has_begun. */
 typedef struct {
+	sem_t has_begun;
 	SnowflakeNode *node;
 	GArray *ids; /* of gint64, with room for MOST_DRAWN */
 	gint stop;   /* atomic */
@@ -191,6 +195,7 @@ static gpointer draw(gpointer data)
 
 			g_array_append_val(self->ids, id);
 		}
+		sem_post(&self->has_begun);
 		g_usleep(100); /* lint: allow sleep: the pace of the draws */
 	}
 	return NULL;
@@ -226,16 +231,23 @@ static void collect(int from, GHashTable *seen)
 }
 
 /* While a thread draws: prefork, where each child makes a node of its own. */
-static G_GNUC_UNUSED void test_under_load(void)
+TEST("/node-fork/under-load", test_under_load)
 {
+#ifdef __SANITIZE_THREAD__
+	g_test_skip("ThreadSanitizer lets no child of a process with threads start one");
+	return;
+#endif
 	g_autoptr(StateFixture) directory = state_fixture_new();
 	g_autoptr(SnowflakeNode) node = node_new_well(directory, NULL);
 	g_autoptr(GArray) ids = g_array_sized_new(FALSE, FALSE, sizeof(gint64), MOST_DRAWN);
 	g_autoptr(GHashTable) seen =
 		g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL);
 	Drawer drawer = {.node = node, .ids = ids};
-	GThread *thread = g_thread_new("draw", draw, &drawer);
+	GThread *thread;
 
+	sem_init(&drawer.has_begun, 0, 0);
+	thread = g_thread_new("draw", draw, &drawer);
+	sem_wait(&drawer.has_begun);
 	for (guint i = 0; i < N_CHILDREN; i++) {
 		int ends[2];
 		pid_t child;
@@ -258,7 +270,7 @@ static G_GNUC_UNUSED void test_under_load(void)
 
 static guint n_forks;
 
-/* A handler of g_log() that starts a process, as one that mails errors does. */
+/* A handler of g_log() that starts a process, like a handler that mails errors. */
 static void fork_for_line(const char *domain G_GNUC_UNUSED, GLogLevelFlags level G_GNUC_UNUSED,
 			  const char *line G_GNUC_UNUSED, gpointer data G_GNUC_UNUSED)
 {
@@ -270,28 +282,14 @@ static void fork_for_line(const char *domain G_GNUC_UNUSED, GLogLevelFlags level
 	n_forks++;
 }
 
-static void test_log_handler_forks(void)
+TEST("/node-fork/log-handler-forks", test_log_handler_forks)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();
 	guint handler = g_log_set_handler("Snowflake", G_LOG_LEVEL_MASK, fork_for_line, NULL);
 	SnowflakeNode *node = node_new_well(directory, "log-level=info");
 
 	next_well(node);
-	snowflake_node_free(node); /* its thread is gone */
+	snowflake_node_free(node);
 	g_log_remove_handler("Snowflake", handler);
 	g_assert_cmpuint(n_forks, >, 0);
-}
-
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add_func("/node-fork/child-refuses", test_child_refuses);
-	g_test_add_func("/node-fork/bare-child-refuses", test_bare_child_refuses);
-	g_test_add_func("/node-fork/child-outlives", test_child_outlives);
-	g_test_add_func("/node-fork/owners-differ", test_owners_differ);
-#ifndef __SANITIZE_THREAD__ /* it lets no child of a process with threads start one */
-	g_test_add_func("/node-fork/under-load", test_under_load);
-#endif
-	g_test_add_func("/node-fork/log-handler-forks", test_log_handler_forks);
-	return g_test_run();
 }

@@ -11,6 +11,21 @@
 #define REPLY_BYTES  34
 #define SEQID_AT     18
 
+/* Returns the data of a loop with one thread, whose connections send to @out. */
+static ConnectionShared shared_new(Stack *stack, GByteArray *out, gsize max_pending_bytes)
+{
+	static guint8 in[BUFFER_BYTES];
+
+	return (ConnectionShared){
+		.stream = stack->shared,
+		.counters = counter_set_add(stack->counters),
+		.in = in,
+		.in_bytes = sizeof in,
+		.out = out,
+		.max_pending_bytes = max_pending_bytes,
+	};
+}
+
 /* A client's end of a socket, on which it has made a call; the server's is @out_connection. */
 static int client_that_calls(guint8 seqid, Connection *out_connection)
 {
@@ -30,15 +45,7 @@ TEST("/connection/gone-before-its-replies", test_gone_before_its_replies)
 {
 	g_autoptr(Stack) stack = stack_new(TRUE, 10);
 	g_autoptr(GByteArray) out = g_byte_array_new();
-	g_autofree guint8 *in = g_malloc(BUFFER_BYTES);
-	ConnectionShared shared = {
-		.stream = stack->shared,
-		.counters = counter_set_add(stack->counters),
-		.in = in,
-		.in_bytes = BUFFER_BYTES,
-		.out = out,
-		.max_pending_bytes = BUFFER_BYTES,
-	};
+	ConnectionShared shared = shared_new(stack, out, BUFFER_BYTES);
 	Connection gone, here;
 	guint8 replies[2 * REPLY_BYTES];
 	int fd = client_that_calls(1, &gone);
@@ -68,15 +75,7 @@ TEST("/connection/pending-does-not-grow", test_pending_does_not_grow)
 	g_autoptr(Stack) stack = stack_new(TRUE, 10);
 	g_autoptr(GByteArray) out = g_byte_array_new();
 	g_autoptr(GByteArray) call = g_byte_array_new();
-	g_autofree guint8 *in = g_malloc(BUFFER_BYTES);
-	ConnectionShared shared = {
-		.stream = stack->shared,
-		.counters = counter_set_add(stack->counters),
-		.in = in,
-		.in_bytes = BUFFER_BYTES,
-		.out = out,
-		.max_pending_bytes = MAX_PENDING,
-	};
+	ConnectionShared shared = shared_new(stack, out, MAX_PENDING);
 	const int least = 1;
 	Connection connection;
 	guint8 reply[REPLY_BYTES];

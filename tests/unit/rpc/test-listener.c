@@ -10,7 +10,6 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -23,7 +22,9 @@
 #define UNIT_TEST_TEAR_DOWN tear_down_all
 #include "tests/unit/unit-test.h"
 
-#define NOBODY 65534
+#define NOBODY    65534
+#define IN_USE    "somebody listens there already: stop that, or use another path"
+#define NO_SOCKET "there is a file that is no socket: remove it, or use another path"
 
 static const SocketFileAccess ANYBODY = {.mode = 0666, .gid = (gid_t)-1};
 
@@ -146,27 +147,6 @@ TEST("/listener/hosts-that-are-none", test_hosts_that_are_none)
 	assert_refused("*", port, all);
 }
 
-/* Does what needs a descriptor, with none to be had but so many; the limit is as before then. */
-static void with_few_descriptors(guint n_left, void (*act)(GPtrArray *listeners, GError **error),
-				 GPtrArray *listeners, GError **error)
-{
-	struct rlimit limit, low;
-	g_autoptr(GArray) fds = g_array_new(FALSE, FALSE, sizeof(int));
-	int fd;
-
-	g_assert_cmpint(getrlimit(RLIMIT_NOFILE, &limit), ==, 0);
-	low = (struct rlimit){MIN(limit.rlim_cur, 64), limit.rlim_max};
-	g_assert_cmpint(setrlimit(RLIMIT_NOFILE, &low), ==, 0);
-	while ((fd = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
-		g_array_append_val(fds, fd);
-	for (guint i = 0; i < n_left; i++)
-		close(g_array_index(fds, int, i));
-	act(listeners, error);
-	for (guint i = n_left; i < fds->len; i++)
-		close(g_array_index(fds, int, i));
-	g_assert_cmpint(setrlimit(RLIMIT_NOFILE, &limit), ==, 0);
-}
-
 static void open_address(GPtrArray *listeners, GError **error)
 {
 	g_assert_false(listener_open("127.0.0.1", 0, listeners, error));
@@ -202,8 +182,10 @@ TEST("/listener/no-descriptors", test_no_descriptors)
 		g_autoptr(GPtrArray) listeners = listeners_new();
 		g_autoptr(GError) error = NULL;
 		guint before = count_open_fds();
+		TakenFds taken = take_fds(CASES[i].n_left);
 
-		with_few_descriptors(CASES[i].n_left, CASES[i].open, listeners, &error);
+		CASES[i].open(listeners, &error);
+		give_back_fds(&taken);
 		g_assert_error(error, G_IO_ERROR, G_IO_ERROR_TOO_MANY_OPEN_FILES);
 		g_assert_nonnull(strstr(error->message, CASES[i].words));
 		g_assert_cmpuint(listeners->len, ==, 0);
@@ -211,144 +193,100 @@ TEST("/listener/no-descriptors", test_no_descriptors)
 	}
 }
 
-static void assert_open_local(const char *path, const SocketFileAccess *access,
-			      GPtrArray *listeners)
+static void assert_open_local(const char *path, GPtrArray *listeners)
 {
 	g_autoptr(GError) error = NULL;
-	gboolean opened = listener_open_local(path, access, listeners, &error);
+	gboolean opened = listener_open_local(path, &ANYBODY, listeners, &error);
 
 	g_assert_no_error(error);
 	g_assert_true(opened);
 	g_assert_true(listener_is_local(listeners->pdata[listeners->len - 1]));
 }
 
-static void assert_local_refused(const char *path, const char *format, const char *argument)
+static void assert_local_refused(const char *path, const SocketFileAccess *access, const char *why)
 {
 	g_autoptr(GPtrArray) listeners = listeners_new();
-	g_autofree char *why = g_strdup_printf("%s%s", format, argument);
 	g_autofree char *message = g_strdup_printf("cannot listen on unix:%s: %s", path, why);
 	g_autoptr(GError) error = NULL;
 	guint before = count_open_fds();
 
-	g_assert_false(listener_open_local(path, &ANYBODY, listeners, &error));
+	g_assert_false(listener_open_local(path, access, listeners, &error));
 	g_assert_nonnull(error);
 	g_assert_cmpstr(error->message, ==, message);
 	g_assert_cmpuint(listeners->len, ==, 0);
 	g_assert_cmpuint(count_open_fds(), ==, before);
 }
 
-/* A local socket is of the user who connects, has the mode that was asked for, and is gone with its
- * listener. */
-TEST("/listener/local", test_local)
+/* A socket of @type that is bound to the file, and does not listen yet. */
+static int new_bound(const char *path, int type)
 {
-	g_autofree char *file = in_directory("ids");
-	g_autofree char *abstract = g_strdup_printf("@test-listener-%d", getpid());
-	const char *const PATHS[] = {file, abstract};
+	struct sockaddr_un address;
+	socklen_t length = local_socket_address(path, &address);
+	int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
 
-	for (gsize i = 0; i < G_N_ELEMENTS(PATHS); i++) {
-		const SocketFileAccess access = {.mode = 0640, .gid = getgid()};
-		g_autofree char *expected = g_strconcat("unix:", PATHS[i], NULL);
-		g_autofree char *user = g_strdup_printf("unix:uid=%u", getuid());
-		g_autofree char *text = NULL, *address = NULL;
-		g_autoptr(GPtrArray) listeners = listeners_new();
-		struct stat made;
-		Origin origin;
-		int client, accepted;
-
-		assert_open_local(PATHS[i], &access, listeners);
-		address = listener_address(listeners->pdata[0]);
-		g_assert_cmpstr(address, ==, expected);
-		g_assert_true((stat(file, &made) == 0) == (*PATHS[i] == '/'));
-		if (*PATHS[i] == '/')
-			g_assert_cmpuint(made.st_mode & 0777, ==, 0640);
-		client = local_socket_connect(PATHS[i], HANG_GUARD_MS);
-		accepted = accept_one(listeners->pdata[0], &origin);
-		text = origin_text(&origin);
-		g_assert_cmpstr(text, ==, user);
-		close(client);
-		close(accepted);
-	}
-	g_assert_false(g_file_test(file, G_FILE_TEST_EXISTS));
+	g_assert_cmpint(bind(fd, (struct sockaddr *)&address, length), ==, 0);
+	return fd;
 }
 
+/* An address is in use by this process, or by a listener whose backlog is full. */
 TEST("/listener/local-in-use", test_local_in_use)
 {
-	g_autofree char *file = in_directory("ids");
+	g_autofree char *file = in_directory("ids"), *crowded = in_directory("crowded");
 	g_autofree char *abstract = g_strdup_printf("@test-listener-%d", getpid());
 	g_autoptr(GPtrArray) listeners = listeners_new();
-
-	assert_open_local(file, &ANYBODY, listeners);
-	assert_open_local(abstract, &ANYBODY, listeners);
-	assert_local_refused(file, "somebody listens there already: stop that, or use another path",
-			     "");
-	assert_local_refused(abstract, "somebody listens there already; use another name", "");
-	g_assert_true(g_file_test(file, G_FILE_TEST_EXISTS));
-}
-
-/* Somebody who listens with as many that wait as may is there too. */
-TEST("/listener/local-in-use-and-crowded", test_local_in_use_and_crowded)
-{
-	g_autofree char *file = in_directory("ids");
-	struct sockaddr_un address;
-	socklen_t length = local_socket_address(file, &address);
-	int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int listener = new_bound(crowded, SOCK_STREAM);
 	int client;
 
-	g_assert_cmpint(bind(listener, (struct sockaddr *)&address, length), ==, 0);
+	assert_open_local(file, listeners);
+	assert_open_local(abstract, listeners);
+	assert_local_refused(file, &ANYBODY, IN_USE);
+	assert_local_refused(abstract, &ANYBODY,
+			     "somebody listens there already; use another name");
+	g_assert_true(g_file_test(file, G_FILE_TEST_EXISTS));
+
 	g_assert_cmpint(listen(listener, 0), ==, 0);
-	client = local_socket_connect(file, HANG_GUARD_MS);
+	client = local_socket_connect(crowded, HANG_GUARD_MS);
 	g_assert_cmpint(client, >=, 0);
-	assert_local_refused(file, "somebody listens there already: stop that, or use another path",
-			     "");
+	assert_local_refused(crowded, &ANYBODY, IN_USE);
 	close(client);
 	close(listener);
-	g_assert_cmpint(g_unlink(file), ==, 0);
+	g_assert_cmpint(g_unlink(crowded), ==, 0);
 }
 
-/* What a server that was killed has left is taken over; what is no socket is not. */
+/* The socket of a server that was killed is taken over; a file that is no socket is not. */
 TEST("/listener/local-left-behind", test_local_left_behind)
 {
 	g_autofree char *file = in_directory("ids"), *elsewhere = in_directory("elsewhere");
+	g_autofree char *of_another_kind = g_strconcat(
+		"cannot find out whether somebody listens there already: ", g_strerror(EPROTOTYPE),
+		NULL);
 	g_autoptr(GPtrArray) listeners = listeners_new();
-	struct sockaddr_un address;
-	socklen_t length = local_socket_address(file, &address);
-	int stale = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	int client;
 
-	g_assert_cmpint(bind(stale, (struct sockaddr *)&address, length), ==, 0);
-	close(stale);
-	assert_open_local(file, &ANYBODY, listeners);
+	close(new_bound(file, SOCK_STREAM));
+	assert_open_local(file, listeners);
 	client = local_socket_connect(file, HANG_GUARD_MS);
 	g_assert_cmpint(client, >=, 0);
 	close(client);
 	g_ptr_array_set_size(listeners, 0);
 
 	g_assert_true(g_file_set_contents(file, "precious", -1, NULL));
-	assert_local_refused(
-		file, "there is a file that is no socket: remove it, or use another path", "");
+	assert_local_refused(file, &ANYBODY, NO_SOCKET);
 	g_assert_cmpint(g_unlink(file), ==, 0);
 	g_assert_cmpint(mkfifo(file, 0600), ==, 0);
-	assert_local_refused(
-		file, "there is a file that is no socket: remove it, or use another path", "");
+	assert_local_refused(file, &ANYBODY, NO_SOCKET);
 	g_assert_cmpint(g_unlink(file), ==, 0);
 
 	/* a link to a socket */
-	stale = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	g_assert_cmpint(bind(stale, (struct sockaddr *)&address, length), ==, 0);
-	g_assert_cmpint(g_rename(file, elsewhere), ==, 0);
+	close(new_bound(elsewhere, SOCK_STREAM));
 	g_assert_cmpint(symlink(elsewhere, file), ==, 0);
-	assert_local_refused(
-		file, "there is a file that is no socket: remove it, or use another path", "");
+	assert_local_refused(file, &ANYBODY, NO_SOCKET);
 	g_assert_cmpint(g_unlink(file), ==, 0);
 	g_assert_cmpint(g_unlink(elsewhere), ==, 0);
-	close(stale);
 
-	/* a socket of another kind */
-	stale = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	g_assert_cmpint(bind(stale, (struct sockaddr *)&address, length), ==, 0);
-	assert_local_refused(file, "cannot find out whether somebody listens there already: ",
-			     g_strerror(EPROTOTYPE));
-	close(stale);
+	client = new_bound(file, SOCK_DGRAM);
+	assert_local_refused(file, &ANYBODY, of_another_kind);
+	close(client);
 	g_assert_cmpint(g_unlink(file), ==, 0);
 }
 
@@ -359,9 +297,9 @@ TEST("/listener/local-replaced", test_local_replaced)
 	g_autoptr(GPtrArray) first = listeners_new();
 	g_autoptr(GPtrArray) second = listeners_new();
 
-	assert_open_local(file, &ANYBODY, first);
+	assert_open_local(file, first);
 	g_assert_cmpint(g_unlink(file), ==, 0);
-	assert_open_local(file, &ANYBODY, second);
+	assert_open_local(file, second);
 	g_ptr_array_set_size(first, 0);
 	g_assert_true(g_file_test(file, G_FILE_TEST_EXISTS));
 	listener_withdraw(second->pdata[0]);
@@ -371,123 +309,93 @@ TEST("/listener/local-replaced", test_local_replaced)
 
 TEST("/listener/local-directories", test_local_directories)
 {
-	g_autofree char *missing = in_directory("missing");
 	g_autofree char *in_missing = in_directory("missing/ids");
-	g_autofree char *file = in_directory("file");
-	g_autofree char *in_file = in_directory("file/ids");
-	g_autofree char *of_missing = g_strdup_printf("%s: make it, or use another", missing);
-	g_autofree char *of_file = g_strdup_printf("%s: %s", file, g_strerror(ENOTDIR));
+	g_autofree char *file = in_directory("file"), *in_file = in_directory("file/ids");
 	g_autofree char *self = in_directory(".");
+	g_autofree char *of_missing = g_strdup_printf(
+		"there is no directory %s/missing: make it, or use another", directory);
+	g_autofree char *of_file = g_strdup_printf("cannot open and lock the directory %s: %s",
+						   file, g_strerror(ENOTDIR));
+	g_autoptr(GPtrArray) listeners = listeners_new();
+	g_autoptr(GError) error = NULL;
+	guint before = count_open_fds();
 
-	assert_local_refused(in_missing, "there is no directory ", of_missing);
+	assert_local_refused(in_missing, &ANYBODY, of_missing);
 	g_assert_true(g_file_set_contents(file, "", 0, NULL));
-	assert_local_refused(in_file, "cannot open and lock the directory ", of_file);
+	assert_local_refused(in_file, &ANYBODY, of_file);
 	g_unlink(file);
-	assert_local_refused(
-		self, "there is a file that is no socket: remove it, or use another path", "");
-}
+	assert_local_refused(self, &ANYBODY, NO_SOCKET);
 
-/* Whoever holds the lock for longer than a start takes. */
-TEST("/listener/local-locked", test_local_locked)
-{
-	g_autofree char *path = in_directory("ids");
-	g_autofree char *why = g_strdup_printf(
-		"%s for 5 s: flock(1) does, or a server that hangs as it starts; end it, or use "
-		"another directory",
-		directory);
-	int lock = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-	g_assert_cmpint(flock(lock, LOCK_EX | LOCK_NB), ==, 0);
-	assert_local_refused(path, "somebody has held a lock on ", why);
-	close(lock);
-}
-
-/* As a user who may do less; root may do everything. */
-TEST("/listener/local-permissions", test_local_permissions)
-{
-	g_autofree char *path = in_directory("ids");
-	g_autoptr(GPtrArray) listeners = listeners_new();
-	const SocketFileAccess of_root = {.mode = 0660, .gid = 0};
-	g_autofree char *why = g_strdup_printf(
-		"Permission denied: the server's user must be able to write the directory %s",
-		directory);
-	g_autofree char *message = g_strdup_printf(
-		"cannot listen on unix:%s: cannot give the socket to group 0: Operation not "
-		"permitted: the server's user must be in the group",
-		path);
-	g_autoptr(GError) error = NULL;
-	guint before = count_open_fds();
-
-	if (getuid() != 0) {
-		g_test_skip("only root can become somebody else");
-		return;
-	}
-	g_assert_cmpint(chmod(directory, 0755), ==, 0);
-	g_assert_cmpint(setegid(NOBODY), ==, 0);
-	g_assert_cmpint(seteuid(NOBODY), ==, 0);
-	assert_local_refused(path, why, "");
-	g_assert_cmpint(seteuid(0), ==, 0);
-	g_assert_cmpint(chmod(directory, 0777), ==, 0);
-	g_assert_cmpint(seteuid(NOBODY), ==, 0);
-	g_assert_false(listener_open_local(path, &of_root, listeners, &error));
-	g_assert_cmpstr(error->message, ==, message);
-	g_assert_false(g_file_test(path, G_FILE_TEST_EXISTS));
-	g_assert_cmpuint(count_open_fds(), ==, before);
-	g_assert_cmpint(seteuid(0), ==, 0);
-	g_assert_cmpint(setegid(0), ==, 0);
-	g_assert_cmpint(chmod(directory, 0700), ==, 0);
-}
-
-/* In a directory where each may remove his own alone, as in /tmp, what another has left stays. */
-TEST("/listener/local-left-behind-by-another", test_local_left_behind_by_another)
-{
-	g_autofree char *path = in_directory("ids");
-	g_autofree char *why = g_strdup_printf("cannot remove the socket that was left there: %s",
-					       g_strerror(EPERM));
-	struct sockaddr_un address;
-	socklen_t length = local_socket_address(path, &address);
-	int stale = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	if (getuid() != 0) {
-		close(stale);
-		g_test_skip("only root can become somebody else");
-		return;
-	}
-	g_assert_cmpint(bind(stale, (struct sockaddr *)&address, length), ==, 0);
-	close(stale);
-	g_assert_cmpint(chmod(path, 0666), ==, 0);
-	g_assert_cmpint(chmod(directory, 01777), ==, 0);
-	g_assert_cmpint(seteuid(NOBODY), ==, 0);
-	assert_local_refused(path, why, "");
-	g_assert_cmpint(seteuid(0), ==, 0);
-	g_assert_cmpint(chmod(directory, 0700), ==, 0);
-	g_unlink(path);
-}
-
-/* A file system that has no room for sockets. */
-TEST("/listener/local-where-nothing-is-made", test_local_where_nothing_is_made)
-{
-	g_autoptr(GPtrArray) listeners = listeners_new();
-	g_autoptr(GError) error = NULL;
-	guint before = count_open_fds();
-
+	/* on a file system that has no sockets */
 	g_assert_false(listener_open_local("/proc/ids", &ANYBODY, listeners, &error));
 	g_assert_nonnull(error);
 	g_assert_true(g_str_has_prefix(error->message, "cannot listen on unix:/proc/ids: "));
 	g_assert_cmpuint(count_open_fds(), ==, before);
 }
 
+/* Another process holds the lock on the directory for too long. */
+TEST("/listener/local-locked", test_local_locked)
+{
+	g_autofree char *path = in_directory("ids");
+	g_autofree char *why = g_strdup_printf(
+		"somebody has held a lock on %s for 5 s: flock(1) does, or a server that hangs as "
+		"it starts; end it, or use another directory",
+		directory);
+	int lock = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	g_assert_cmpint(flock(lock, LOCK_EX | LOCK_NB), ==, 0);
+	assert_local_refused(path, &ANYBODY, why);
+	close(lock);
+}
+
+/* Asserts that the user NOBODY cannot open the socket in a directory with @mode. */
+static void assert_nobody_refused(mode_t mode, const char *path, const SocketFileAccess *access,
+				  const char *why)
+{
+	g_assert_cmpint(chmod(directory, mode), ==, 0);
+	g_assert_cmpint(setegid(NOBODY), ==, 0);
+	g_assert_cmpint(seteuid(NOBODY), ==, 0);
+	assert_local_refused(path, access, why);
+	g_assert_cmpint(seteuid(0), ==, 0);
+	g_assert_cmpint(setegid(0), ==, 0);
+	g_assert_cmpint(chmod(directory, 0700), ==, 0);
+}
+
+TEST("/listener/local-permissions", test_local_permissions)
+{
+	g_autofree char *path = in_directory("ids");
+	const SocketFileAccess of_root = {.mode = 0660, .gid = 0};
+	g_autofree char *not_writable = g_strdup_printf(
+		"Permission denied: the server's user must be able to write the directory %s",
+		directory);
+	g_autofree char *not_its_own = g_strdup_printf(
+		"cannot remove the socket that was left there: %s", g_strerror(EPERM));
+
+	if (getuid() != 0) {
+		g_test_skip("only root can become another user");
+		return;
+	}
+	assert_nobody_refused(0755, path, &ANYBODY, not_writable);
+	assert_nobody_refused(0777, path, &of_root,
+			      "cannot give the socket to group 0: Operation not permitted: the "
+			      "server's user must be in the group");
+	g_assert_false(g_file_test(path, G_FILE_TEST_EXISTS));
+
+	/* a directory where each user may remove only his own files, as in /tmp */
+	close(new_bound(path, SOCK_STREAM));
+	g_assert_cmpint(chmod(path, 0666), ==, 0);
+	assert_nobody_refused(01777, path, &ANYBODY, not_its_own);
+	g_unlink(path);
+}
+
 /* Sockets that others keep: what they are is asked of the kernel. */
 TEST("/listener/adopted", test_adopted)
 {
 	g_autoptr(GPtrArray) listeners = listeners_new();
-	struct sockaddr_un address;
 	g_autofree char *path = in_directory("ids");
-	socklen_t length = local_socket_address(path, &address);
-	int local = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int local = new_bound(path, SOCK_STREAM);
 	int inet = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	g_assert_cmpint(bind(local, (struct sockaddr *)&address, length), ==, 0);
 	g_assert_cmpint(listen(local, 1), ==, 0);
 	g_assert_cmpint(listen(inet, 1), ==, 0);
 	listener_adopt(local, listeners);

@@ -239,36 +239,33 @@ TEST("/roster/most", test_most)
 	crowd_free(crowd);
 }
 
+/* Each address and each user may have 2 connections, however idle they are. */
 TEST("/roster/per-address", test_per_address)
 {
+	static const struct {
+		const char *address;
+		const char *alias; /* same address in another form */
+	} CASES[] = {
+		{"10.0.0.1", "::ffff:10.0.0.1"},
+		{"10.0.0.2", "10.0.0.2"},
+		{"::", "::"},
+		{"uid 0", "uid 0"},
+		{"uid 4294967294", "uid 4294967294"},
+	};
 	Crowd *crowd = crowd_new(10, 2);
 
-	arrive_many(crowd, "10.0.0.1", 2);
-	set_idle(crowd, 0);
-	g_assert_cmpint(arrive(crowd, "10.0.0.1"), ==, ROSTER_ADDRESS_FULL);
-	g_assert_cmpint(arrive(crowd, "::ffff:10.0.0.1"), ==, ROSTER_ADDRESS_FULL);
-	arrive_many(crowd, "10.0.0.2", 2);
-	g_assert_cmpint(arrive(crowd, "10.0.0.2"), ==, ROSTER_ADDRESS_FULL);
-	leave(crowd, 0);
-	arrive_many(crowd, "10.0.0.1", 1);
-	g_assert_cmpint(arrive(crowd, "10.0.0.1"), ==, ROSTER_ADDRESS_FULL);
+	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		arrive_many(crowd, CASES[i].address, 2);
+		set_idle(crowd, 2 * i);
+		g_assert_cmpint(arrive(crowd, CASES[i].address), ==, ROSTER_ADDRESS_FULL);
+		g_assert_cmpint(arrive(crowd, CASES[i].alias), ==, ROSTER_ADDRESS_FULL);
+	}
+	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		leave(crowd, 2 * i);
+		arrive_many(crowd, CASES[i].alias, 1);
+		g_assert_cmpint(arrive(crowd, CASES[i].address), ==, ROSTER_ADDRESS_FULL);
+	}
 	g_assert_cmpuint(kernel.asked, ==, 0);
-	crowd_free(crowd);
-}
-
-TEST("/roster/per-user", test_per_user)
-{
-	Crowd *crowd = crowd_new(10, 2);
-
-	arrive_many(crowd, "uid 0", 2);
-	g_assert_cmpint(arrive(crowd, "uid 0"), ==, ROSTER_ADDRESS_FULL);
-	arrive_many(crowd, "uid 4294967294", 2);
-	g_assert_cmpint(arrive(crowd, "uid 4294967294"), ==, ROSTER_ADDRESS_FULL);
-	arrive_many(crowd, "::", 2);
-	g_assert_cmpint(arrive(crowd, "::"), ==, ROSTER_ADDRESS_FULL);
-	leave(crowd, 0);
-	arrive_many(crowd, "uid 0", 1);
-	g_assert_cmpint(arrive(crowd, "uid 0"), ==, ROSTER_ADDRESS_FULL);
 	crowd_free(crowd);
 }
 

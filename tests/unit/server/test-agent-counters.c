@@ -28,6 +28,18 @@ static void assert_ids(GHashTable *sums, const char *agent, guint64 expected)
 	g_assert_cmpuint(*ids, ==, expected);
 }
 
+/* Asserts that all possible agents have @expected IDs each, and that there is no other name except
+ * the one for all other agents. */
+static void assert_all_ids(GHashTable *sums, guint64 expected)
+{
+	g_assert_cmpuint(g_hash_table_size(sums), ==, AGENT_COUNTERS_MOST + 1);
+	for (guint i = 0; i < AGENT_COUNTERS_MOST; i++) {
+		g_autofree char *agent = g_strdup_printf("a%u", i);
+
+		assert_ids(sums, agent, expected);
+	}
+}
+
 static void add(AgentBlock *block, const char *agent, guint64 ids)
 {
 	agent_block_add(block, agent, strlen(agent), ids);
@@ -68,12 +80,7 @@ TEST("/agent-counters/limit", test_limit)
 		add(block, agent, 1);
 	}
 	sums = sums_of(counters);
-	g_assert_cmpuint(g_hash_table_size(sums), ==, AGENT_COUNTERS_MOST + 1);
-	for (guint i = 0; i < AGENT_COUNTERS_MOST; i++) {
-		g_autofree char *agent = g_strdup_printf("a%u", i);
-
-		assert_ids(sums, agent, 2);
-	}
+	assert_all_ids(sums, 2);
 	assert_ids(sums, AGENT_COUNTERS_OTHERS, 2 * 2 * AGENT_COUNTERS_MOST);
 }
 
@@ -106,10 +113,5 @@ TEST("/agent-counters/threads", test_threads)
 	for (guint i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
 	sums = sums_of(counters);
-	g_assert_cmpuint(g_hash_table_size(sums), ==, AGENT_COUNTERS_MOST + 1);
-	for (guint i = 0; i < AGENT_COUNTERS_MOST; i++) {
-		g_autofree char *agent = g_strdup_printf("a%u", i);
-
-		assert_ids(sums, agent, THREADS * ROUNDS);
-	}
+	assert_all_ids(sums, THREADS * ROUNDS);
 }

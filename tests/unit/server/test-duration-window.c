@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/duration-window.h"
+#include "tests/unit/unit-test.h"
 
 typedef struct {
 	CounterSet *set;
@@ -7,16 +8,17 @@ typedef struct {
 	DurationWindow window;
 } Fixture;
 
-static void set_up(Fixture *self, gconstpointer unused G_GNUC_UNUSED)
+static void fixture_init(Fixture *self)
 {
-	self->set = counter_set_new();
+	*self = (Fixture){.set = counter_set_new()};
 	self->counters = counter_set_add(self->set);
 }
 
-static void tear_down(Fixture *self, gconstpointer unused G_GNUC_UNUSED)
+static void fixture_clear(Fixture *self)
 {
 	counter_set_free(self->set);
 }
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Fixture, fixture_clear)
 
 static void assert_quantile(const Fixture *self, gdouble quantile, gdouble expected_us)
 {
@@ -35,21 +37,25 @@ static void assert_none(const Fixture *self)
 }
 
 /* What was counted before the first reading is not of late. */
-static void test_none(Fixture *self, gconstpointer unused G_GNUC_UNUSED)
+TEST("/duration-window/none", test_none)
 {
-	counters_add_durations(self->counters, 10, 3);
-	assert_none(self);
-	duration_window_add(&self->window, self->set);
-	assert_none(self);
-	counters_add_durations(self->counters, 10, 1);
-	assert_quantile(self, 1, 16);
-	duration_window_add(&self->window, self->set);
-	assert_quantile(self, 1, 16);
+	g_auto(Fixture) fixture;
+
+	fixture_init(&fixture);
+	counters_add_durations(fixture.counters, 10, 3);
+	assert_none(&fixture);
+	duration_window_add(&fixture.window, fixture.set);
+	assert_none(&fixture);
+	counters_add_durations(fixture.counters, 10, 1);
+	assert_quantile(&fixture, 1, 16);
+	duration_window_add(&fixture.window, fixture.set);
+	assert_quantile(&fixture, 1, 16);
 }
 
 /* 100 calls of up to 4 us, 100 of up to 16, 200 of more than 8.4 s; nothing between them. */
-static void test_quantiles(Fixture *self, gconstpointer unused G_GNUC_UNUSED)
+TEST("/duration-window/quantiles", test_quantiles)
 {
+	g_auto(Fixture) fixture;
 	static const struct {
 		gdouble quantile, us;
 	} CASES[] = {
@@ -58,34 +64,29 @@ static void test_quantiles(Fixture *self, gconstpointer unused G_GNUC_UNUSED)
 		{1, 8388608},
 	};
 
-	duration_window_add(&self->window, self->set);
-	counters_add_durations(self->counters, 1, 100);
-	counters_add_durations(self->counters, 9, 100);
-	counters_add_durations(self->counters, 9 * G_USEC_PER_SEC, 200);
+	fixture_init(&fixture);
+	duration_window_add(&fixture.window, fixture.set);
+	counters_add_durations(fixture.counters, 1, 100);
+	counters_add_durations(fixture.counters, 9, 100);
+	counters_add_durations(fixture.counters, 9 * G_USEC_PER_SEC, 200);
 	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++)
-		assert_quantile(self, CASES[i].quantile, CASES[i].us);
+		assert_quantile(&fixture, CASES[i].quantile, CASES[i].us);
 }
 
 /* Slow calls are told of until the reading before them makes room. */
-static void test_wrap(Fixture *self, gconstpointer unused G_GNUC_UNUSED)
+TEST("/duration-window/wrap", test_wrap)
 {
-	for (guint lap = 0; lap < 3; lap++) {
-		duration_window_add(&self->window, self->set);
-		counters_add_durations(self->counters, 1000, 1);
-		for (guint i = 1; i < DURATION_WINDOW_READINGS; i++) {
-			duration_window_add(&self->window, self->set);
-			assert_quantile(self, 1, 1024);
-		}
-		duration_window_add(&self->window, self->set);
-		assert_none(self);
-	}
-}
+	g_auto(Fixture) fixture;
 
-int main(int argc, char **argv)
-{
-	g_test_init(&argc, &argv, NULL);
-	g_test_add("/duration-window/none", Fixture, NULL, set_up, test_none, tear_down);
-	g_test_add("/duration-window/quantiles", Fixture, NULL, set_up, test_quantiles, tear_down);
-	g_test_add("/duration-window/wrap", Fixture, NULL, set_up, test_wrap, tear_down);
-	return g_test_run();
+	fixture_init(&fixture);
+	for (guint lap = 0; lap < 3; lap++) {
+		duration_window_add(&fixture.window, fixture.set);
+		counters_add_durations(fixture.counters, 1000, 1);
+		for (guint i = 1; i < DURATION_WINDOW_READINGS; i++) {
+			duration_window_add(&fixture.window, fixture.set);
+			assert_quantile(&fixture, 1, 1024);
+		}
+		duration_window_add(&fixture.window, fixture.set);
+		assert_none(&fixture);
+	}
 }

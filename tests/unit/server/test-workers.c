@@ -189,7 +189,7 @@ static gboolean read_reply(int fd, const ClientCall *call, ClientReply *reply, G
 	return client_call_read(call, fd, bytes, length, reply, error);
 }
 
-TEST("/workers/what-it-says-of-each", test_what_it_says_of_each)
+TEST("/workers/members-of-each", test_members_of_each)
 {
 	static const struct {
 		gint worker_id;
@@ -355,7 +355,7 @@ TEST("/workers/a-registry-that-went-away", test_a_registry_that_went_away)
 }
 
 /* The end does not wait for the registry: what still waits is refused. */
-TEST("/workers/a-drain-answers-who-waits", test_a_drain_answers_who_waits)
+TEST("/workers/a-drain-answers-waiting-calls", test_a_drain_answers_waiting_calls)
 {
 	g_auto(Bench) bench;
 	ClientReply reply = {0};
@@ -372,7 +372,7 @@ TEST("/workers/a-drain-answers-who-waits", test_a_drain_answers_who_waits)
 }
 
 /* A client that goes away while it waits leaves nothing behind. */
-TEST("/workers/who-goes-away-is-forgotten", test_who_goes_away_is_forgotten)
+TEST("/workers/closed-connections-are-forgotten", test_closed_connections_are_forgotten)
 {
 	g_auto(Bench) bench;
 	ClientReply reply = {0};

@@ -3,6 +3,14 @@
 
 #include "core/layout.h"
 
+static FakeRegistry *lock(Registry *registry)
+{
+	FakeRegistry *self = (FakeRegistry *)registry;
+
+	pthread_mutex_lock(&self->mutex);
+	return self;
+}
+
 /* With the mutex held. */
 static void begin(FakeRegistry *self, RegistryOperation operation)
 {
@@ -14,9 +22,8 @@ static void begin(FakeRegistry *self, RegistryOperation operation)
 
 static void fake_claim(Registry *registry, gint64 length_ticks)
 {
-	FakeRegistry *self = (FakeRegistry *)registry;
+	FakeRegistry *self = lock(registry);
 
-	pthread_mutex_lock(&self->mutex);
 	begin(self, REGISTRY_CLAIM);
 	self->length_ticks = length_ticks;
 	pthread_mutex_unlock(&self->mutex);
@@ -24,9 +31,8 @@ static void fake_claim(Registry *registry, gint64 length_ticks)
 
 static void fake_extend(Registry *registry, gint64 end_tick)
 {
-	FakeRegistry *self = (FakeRegistry *)registry;
+	FakeRegistry *self = lock(registry);
 
-	pthread_mutex_lock(&self->mutex);
 	begin(self, REGISTRY_EXTEND);
 	self->asked_end_tick = end_tick;
 	if (self->extensions < G_N_ELEMENTS(self->gained_ticks))
@@ -38,9 +44,8 @@ static void fake_extend(Registry *registry, gint64 end_tick)
 
 static void fake_hand_back(Registry *registry, gint64 last_tick)
 {
-	FakeRegistry *self = (FakeRegistry *)registry;
+	FakeRegistry *self = lock(registry);
 
-	pthread_mutex_lock(&self->mutex);
 	begin(self, REGISTRY_HAND_BACK);
 	self->last_tick = last_tick;
 	pthread_mutex_unlock(&self->mutex);
@@ -164,10 +169,9 @@ static gboolean is_done(const FakeRegistry *self)
 
 static gboolean fake_poll(Registry *registry, gint64 now_tick, RegistryResult *out_result)
 {
-	FakeRegistry *self = (FakeRegistry *)registry;
+	FakeRegistry *self = lock(registry);
 	gboolean done;
 
-	pthread_mutex_lock(&self->mutex);
 	hang_if_stuck(self);
 	self->polls++;
 	if (self->poll_every_us != 0)
@@ -192,9 +196,8 @@ static gboolean fake_poll(Registry *registry, gint64 now_tick, RegistryResult *o
 
 static void fake_cancel(Registry *registry)
 {
-	FakeRegistry *self = (FakeRegistry *)registry;
+	FakeRegistry *self = lock(registry);
 
-	pthread_mutex_lock(&self->mutex);
 	self->cancels++;
 	self->cancelled = TRUE;
 	pthread_mutex_unlock(&self->mutex);
@@ -203,9 +206,8 @@ static void fake_cancel(Registry *registry)
 
 static void fake_ask_clock(Registry *registry)
 {
-	FakeRegistry *self = (FakeRegistry *)registry;
+	FakeRegistry *self = lock(registry);
 
-	pthread_mutex_lock(&self->mutex);
 	self->clocks++;
 	if (self->fresh_clock.known)
 		self->clock = self->fresh_clock;
@@ -214,9 +216,8 @@ static void fake_ask_clock(Registry *registry)
 
 static void fake_list(Registry *registry)
 {
-	FakeRegistry *self = (FakeRegistry *)registry;
+	FakeRegistry *self = lock(registry);
 
-	pthread_mutex_lock(&self->mutex);
 	self->lists++;
 	self->list_asked = TRUE;
 	pthread_mutex_unlock(&self->mutex);

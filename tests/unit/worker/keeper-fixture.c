@@ -101,6 +101,18 @@ void server_start(Server *self)
 	keeper_start(self->keeper);
 }
 
+void server_start_serving(Server *self)
+{
+	server_start(self);
+	WAIT_FOR(server_state(self) == KEEPER_SERVING);
+}
+
+void server_init_serving(Server *self)
+{
+	server_init(self);
+	server_start_serving(self);
+}
+
 void server_stop(Server *self)
 {
 	g_assert_true(keeper_stop(self->keeper, HANG_GUARD_MS));
@@ -115,12 +127,23 @@ void server_clear(Server *self)
 	scripted_time_end();
 }
 
-KeeperState server_state(Server *self)
+KeeperStatus server_status(Server *self)
 {
 	KeeperStatus status;
 
 	keeper_get_status(self->keeper, &status);
-	return status.state;
+	return status;
+}
+
+KeeperState server_state(Server *self)
+{
+	return server_status(self).state;
+}
+
+void server_go_round(Server *self)
+{
+	WAIT_FOR(keeper_idle_ms(self->keeper) >= 50);
+	WAIT_FOR(keeper_idle_ms(self->keeper) < 50);
 }
 
 gint64 server_tick(Server *self)

@@ -29,7 +29,7 @@ typedef struct {
 	SystemClock clock;
 	Generator *generator;
 	FakeRegistry fake;
-	gboolean reclaim; /* after a step back */
+	gboolean reclaim; /* reclaims after a step back */
 	Keeper *keeper;
 	_Atomic guint changes;    /* calls of changed() */
 	_Atomic KeeperState told; /* the state that the last of them found */
@@ -40,11 +40,18 @@ void server_init(Server *self);
 void server_init_layout(Server *self, const Layout *layout);
 /* Makes and starts the keeper. */
 void server_start(Server *self);
+/* Makes and starts the keeper, and waits until it serves. */
+void server_start_serving(Server *self);
+/* Calls server_init() and server_start_serving(). */
+void server_init_serving(Server *self);
 void server_stop(Server *self);
 void server_clear(Server *self);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Server, server_clear)
 
 KeeperState server_state(Server *self);
+KeeperStatus server_status(Server *self);
+/* Waits until the keeper has checked the clock once more by itself. */
+void server_go_round(Server *self);
 gint64 server_tick(Server *self);
 DrawStatus server_draw(Server *self, gint64 *out_id);
 /* As a client does: asks again when it is refused for want of a reservation. */

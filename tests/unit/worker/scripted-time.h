@@ -23,5 +23,5 @@ void scripted_time_end(void);
  * The worker must have been started. */
 void scripted_time_settle(void);
 
-/* Settles, lets @us pass, and settles again: the worker wakes whenever it wants to on the way. */
+/* Settles, lets @us pass, and settles again. The worker can wake at any time in between. */
 void scripted_time_pass(gint64 us);

@@ -3,7 +3,7 @@
 
 #include <glib.h>
 
-/* State directories for tests. */
+/* Creates, reads and removes state directories for tests. */
 
 /* (transfer full): an empty directory of this test's own. */
 char *state_fixture_new(void);

@@ -15,6 +15,7 @@ typedef struct {
 	gint64 at_ms;
 	gint64 measured_ns; /* against an offset in force of 0 at the beginning */
 	ClockVerdict verdict;
+	gint64 clock_ns; /* registry's clock, if any, known to within a second */
 } Reading;
 
 typedef struct {
@@ -23,41 +24,44 @@ typedef struct {
 } Case;
 
 static const Case CASES[] = {
-	{"noise", {{0, MS - 1, CLOCK_AGREES}, {100, 1 - MS, CLOCK_AGREES}, {200, 0, CLOCK_AGREES}}},
+	{"noise",
+	 {{0, MS - 1, CLOCK_AGREES, 0}, {100, 1 - MS, CLOCK_AGREES, 0}, {200, 0, CLOCK_AGREES, 0}}},
 	{"noise adds up against what is in force",
-	 {{0, MS * 6 / 10, CLOCK_AGREES}, {100, MS * 12 / 10, CLOCK_STEPPED_FORWARD}}},
-	{"back by the least", {{0, -MS, CLOCK_STEPPED_BACK}, {100, -MS, CLOCK_AGREES}}},
-	{"back by an hour", {{0, -HOUR, CLOCK_STEPPED_BACK}, {100, -HOUR, CLOCK_AGREES}}},
-	{"forward by the least", {{0, MS, CLOCK_STEPPED_FORWARD}, {100, MS, CLOCK_AGREES}}},
-	{"forward by the most", {{0, MAX_STEP, CLOCK_STEPPED_FORWARD}}},
+	 {{0, MS * 6 / 10, CLOCK_AGREES, 0}, {100, MS * 12 / 10, CLOCK_STEPPED_FORWARD, 0}}},
+	{"back by the smallest step",
+	 {{0, -MS, CLOCK_STEPPED_BACK, 0}, {100, -MS, CLOCK_AGREES, 0}}},
+	{"back by an hour", {{0, -HOUR, CLOCK_STEPPED_BACK, 0}, {100, -HOUR, CLOCK_AGREES, 0}}},
+	{"forward by the smallest step",
+	 {{0, MS, CLOCK_STEPPED_FORWARD, 0}, {100, MS, CLOCK_AGREES, 0}}},
+	{"forward by the largest step", {{0, MAX_STEP, CLOCK_STEPPED_FORWARD, 0}}},
 	{"forward by one more is held",
-	 {{0, MAX_STEP + 1, CLOCK_JUMPED},
-	  {9999, MAX_STEP + 1, CLOCK_HELD},
-	  {10000, MAX_STEP + 1, CLOCK_STEPPED_FORWARD},
-	  {10100, MAX_STEP + 1, CLOCK_AGREES}}},
+	 {{0, MAX_STEP + 1, CLOCK_JUMPED, 0},
+	  {9999, MAX_STEP + 1, CLOCK_HELD, 0},
+	  {10000, MAX_STEP + 1, CLOCK_STEPPED_FORWARD, 0},
+	  {10100, MAX_STEP + 1, CLOCK_AGREES, 0}}},
 	{"a blip leaves no mark",
-	 {{0, HOUR, CLOCK_JUMPED}, {9900, HOUR, CLOCK_HELD}, {10000, 0, CLOCK_AGREES}}},
+	 {{0, HOUR, CLOCK_JUMPED, 0}, {9900, HOUR, CLOCK_HELD, 0}, {10000, 0, CLOCK_AGREES, 0}}},
 	{"two blips do not add up",
-	 {{0, HOUR, CLOCK_JUMPED},
-	  {6000, 0, CLOCK_AGREES},
-	  {6100, HOUR, CLOCK_JUMPED},
-	  {16000, HOUR, CLOCK_HELD},
-	  {16100, HOUR, CLOCK_STEPPED_FORWARD}}},
-	{"another jump begins anew",
-	 {{0, HOUR, CLOCK_JUMPED},
-	  {9000, 2 * HOUR, CLOCK_JUMPED},
-	  {10000, 2 * HOUR, CLOCK_HELD},
-	  {19000, 2 * HOUR, CLOCK_STEPPED_FORWARD}}},
-	{"noise does not begin it anew",
-	 {{0, HOUR, CLOCK_JUMPED},
-	  {5000, HOUR + MS - 1, CLOCK_HELD},
-	  {10000, HOUR - MS + 1, CLOCK_STEPPED_FORWARD}}},
+	 {{0, HOUR, CLOCK_JUMPED, 0},
+	  {6000, 0, CLOCK_AGREES, 0},
+	  {6100, HOUR, CLOCK_JUMPED, 0},
+	  {16000, HOUR, CLOCK_HELD, 0},
+	  {16100, HOUR, CLOCK_STEPPED_FORWARD, 0}}},
+	{"another jump starts the wait again",
+	 {{0, HOUR, CLOCK_JUMPED, 0},
+	  {9000, 2 * HOUR, CLOCK_JUMPED, 0},
+	  {10000, 2 * HOUR, CLOCK_HELD, 0},
+	  {19000, 2 * HOUR, CLOCK_STEPPED_FORWARD, 0}}},
+	{"noise does not start the wait again",
+	 {{0, HOUR, CLOCK_JUMPED, 0},
+	  {5000, HOUR + MS - 1, CLOCK_HELD, 0},
+	  {10000, HOUR - MS + 1, CLOCK_STEPPED_FORWARD, 0}}},
 	{"from held to a small step",
-	 {{0, HOUR, CLOCK_JUMPED}, {1000, SECOND, CLOCK_STEPPED_FORWARD}}},
+	 {{0, HOUR, CLOCK_JUMPED, 0}, {1000, SECOND, CLOCK_STEPPED_FORWARD, 0}}},
 	{"from held to a step back",
-	 {{0, HOUR, CLOCK_JUMPED},
-	  {1000, -SECOND, CLOCK_STEPPED_BACK},
-	  {2000, HOUR, CLOCK_JUMPED}}},
+	 {{0, HOUR, CLOCK_JUMPED, 0},
+	  {1000, -SECOND, CLOCK_STEPPED_BACK, 0},
+	  {2000, HOUR, CLOCK_JUMPED, 0}}},
 };
 
 static gboolean is_last(const Case *one, guint i)
@@ -67,116 +71,79 @@ static gboolean is_last(const Case *one, guint i)
 	return i + 1 == G_N_ELEMENTS(one->readings) || (next->at_ms == 0 && next->measured_ns == 0);
 }
 
-TEST("/clock-discipline/cases", test_cases)
+/* Cases with a registry that has a clock, which can move. */
+static const Case REFERRED[] = {
+	{"noise", {{0, MS - 1, CLOCK_AGREES, 0}, {100, 1 - MS, CLOCK_AGREES, 0}}},
+	{"noise, however far the registry's clock is",
+	 {{0, MS - 1, CLOCK_AGREES, HOUR},
+	  {100, 0, CLOCK_AGREES, -HOUR},
+	  {200, 0, CLOCK_AGREES, 0}}},
+	{"forward by the largest step", {{0, MAX_STEP + SECOND, CLOCK_STEPPED_FORWARD, 0}}},
+	{"back by the largest step", {{0, -MAX_STEP - SECOND, CLOCK_STEPPED_BACK, 0}}},
+	{"forward by one more is held, for as long as it takes",
+	 {{0, MAX_STEP + SECOND + 1, CLOCK_JUMPED, 0},
+	  {100, MAX_STEP + SECOND + 1, CLOCK_HELD, 0},
+	  {100000, MAX_STEP + SECOND + 1, CLOCK_HELD, 0},
+	  {100100, MAX_STEP + SECOND + 1, CLOCK_STEPPED_FORWARD, 1},
+	  {100200, MAX_STEP + SECOND + 1, CLOCK_AGREES, 1}}},
+	{"so is back by one more",
+	 {{0, -MAX_STEP - SECOND - 1, CLOCK_JUMPED, 0},
+	  {100000, -MAX_STEP - SECOND - 1, CLOCK_HELD, 0},
+	  {100100, -MAX_STEP - SECOND - 1, CLOCK_STEPPED_BACK, -1},
+	  {100200, -MAX_STEP - SECOND - 1, CLOCK_AGREES, -1}}},
+	{"an hour that the registry confirms", {{0, HOUR, CLOCK_STEPPED_FORWARD, HOUR}}},
+	{"an hour back that the registry confirms", {{0, -HOUR, CLOCK_STEPPED_BACK, -HOUR}}},
+	{"a blip leaves no mark",
+	 {{0, HOUR, CLOCK_JUMPED, 0},
+	  {60000, HOUR, CLOCK_HELD, 0},
+	  {60100, 0, CLOCK_AGREES, 0},
+	  {60200, HOUR, CLOCK_JUMPED, 0}}},
+	{"a blip back neither",
+	 {{0, -HOUR, CLOCK_JUMPED, 0}, {60000, -HOUR, CLOCK_HELD, 0}, {60100, 0, CLOCK_AGREES, 0}}},
+	{"another jump is another one",
+	 {{0, HOUR, CLOCK_JUMPED, 0},
+	  {100, 2 * HOUR, CLOCK_JUMPED, 0},
+	  {200, 2 * HOUR, CLOCK_HELD, 0}}},
+	{"from held to a step that is confirmed",
+	 {{0, HOUR, CLOCK_JUMPED, 0}, {1000, SECOND, CLOCK_STEPPED_FORWARD, 0}}},
+	{"a small step, further away from a clock that differs, is held",
+	 {{0, SECOND, CLOCK_JUMPED, -MAX_STEP - SECOND},
+	  {100, -SECOND, CLOCK_STEPPED_BACK, -MAX_STEP - SECOND}}},
+	{"a small step towards such a clock is held, too", {{0, SECOND, CLOCK_JUMPED, HOUR}}},
+};
+
+static void check_case(const Case *one, gboolean has_clock)
 {
-	for (guint c = 0; c < G_N_ELEMENTS(CASES); c++) {
-		ClockDiscipline discipline = {0};
-		gint64 offset_ns = 0;
+	ClockDiscipline discipline = {0};
+	gint64 offset_ns = 0;
 
-		for (guint i = 0;; i++) {
-			const Reading *reading = &CASES[c].readings[i];
-			ClockVerdict verdict = clock_discipline_judge(
-				&discipline, &(ClockReading){
-						     .now_us = START_US + reading->at_ms * 1000,
-						     .offset_ns = offset_ns,
-						     .measured_ns = reading->measured_ns,
-						     .max_skew_ns = MAX_STEP,
-					     });
+	for (guint i = 0;; i++) {
+		const Reading *reading = &one->readings[i];
+		ClockVerdict verdict = clock_discipline_judge(
+			&discipline, &(ClockReading){
+					     .now_us = START_US + reading->at_ms * 1000,
+					     .offset_ns = offset_ns,
+					     .measured_ns = reading->measured_ns,
+					     .max_skew_ns = MAX_STEP,
+					     .clock = {has_clock, reading->clock_ns - SECOND,
+						       reading->clock_ns + SECOND},
+				     });
 
-			g_test_message("%s, reading %u", CASES[c].name, i);
-			g_assert_cmpint(verdict, ==, reading->verdict);
-			if (verdict == CLOCK_STEPPED_BACK || verdict == CLOCK_STEPPED_FORWARD)
-				offset_ns = reading->measured_ns;
-			if (is_last(&CASES[c], i))
-				break;
-		}
+		g_test_message("%s, reading %u", one->name, i);
+		g_assert_cmpint(verdict, ==, reading->verdict);
+		if (verdict == CLOCK_STEPPED_BACK || verdict == CLOCK_STEPPED_FORWARD)
+			offset_ns = reading->measured_ns;
+		if (is_last(one, i))
+			break;
 	}
 }
 
-/* With a registry that has a clock, read to a second around @clock_ns, which may move. */
-typedef struct {
-	gint64 at_ms;
-	gint64 measured_ns;
-	gint64 clock_ns;
-	ClockVerdict verdict;
-} ReferredReading;
-
-static const struct {
-	const char *name;
-	guint n_readings;
-	ReferredReading readings[6];
-} REFERRED[] = {
-	{"noise", 2, {{0, MS - 1, 0, CLOCK_AGREES}, {100, 1 - MS, 0, CLOCK_AGREES}}},
-	{"noise, however far the registry's clock is",
-	 3,
-	 {{0, MS - 1, HOUR, CLOCK_AGREES},
-	  {100, 0, -HOUR, CLOCK_AGREES},
-	  {200, 0, 0, CLOCK_AGREES}}},
-	{"forward by the most", 1, {{0, MAX_STEP + SECOND, 0, CLOCK_STEPPED_FORWARD}}},
-	{"back by the most", 1, {{0, -MAX_STEP - SECOND, 0, CLOCK_STEPPED_BACK}}},
-	{"forward by one more is held, for as long as it takes",
-	 5,
-	 {{0, MAX_STEP + SECOND + 1, 0, CLOCK_JUMPED},
-	  {100, MAX_STEP + SECOND + 1, 0, CLOCK_HELD},
-	  {100000, MAX_STEP + SECOND + 1, 0, CLOCK_HELD},
-	  {100100, MAX_STEP + SECOND + 1, 1, CLOCK_STEPPED_FORWARD},
-	  {100200, MAX_STEP + SECOND + 1, 1, CLOCK_AGREES}}},
-	{"so is back by one more",
-	 4,
-	 {{0, -MAX_STEP - SECOND - 1, 0, CLOCK_JUMPED},
-	  {100000, -MAX_STEP - SECOND - 1, 0, CLOCK_HELD},
-	  {100100, -MAX_STEP - SECOND - 1, -1, CLOCK_STEPPED_BACK},
-	  {100200, -MAX_STEP - SECOND - 1, -1, CLOCK_AGREES}}},
-	{"an hour that the registry confirms", 1, {{0, HOUR, HOUR, CLOCK_STEPPED_FORWARD}}},
-	{"an hour back that it confirms", 1, {{0, -HOUR, -HOUR, CLOCK_STEPPED_BACK}}},
-	{"a blip leaves no mark",
-	 4,
-	 {{0, HOUR, 0, CLOCK_JUMPED},
-	  {60000, HOUR, 0, CLOCK_HELD},
-	  {60100, 0, 0, CLOCK_AGREES},
-	  {60200, HOUR, 0, CLOCK_JUMPED}}},
-	{"a blip back neither",
-	 3,
-	 {{0, -HOUR, 0, CLOCK_JUMPED}, {60000, -HOUR, 0, CLOCK_HELD}, {60100, 0, 0, CLOCK_AGREES}}},
-	{"another jump is another one",
-	 3,
-	 {{0, HOUR, 0, CLOCK_JUMPED},
-	  {100, 2 * HOUR, 0, CLOCK_JUMPED},
-	  {200, 2 * HOUR, 0, CLOCK_HELD}}},
-	{"from held to a step that is confirmed",
-	 2,
-	 {{0, HOUR, 0, CLOCK_JUMPED}, {1000, SECOND, 0, CLOCK_STEPPED_FORWARD}}},
-	{"a small step, further away from a clock that differs, is held",
-	 2,
-	 {{0, SECOND, -MAX_STEP - SECOND, CLOCK_JUMPED},
-	  {100, -SECOND, -MAX_STEP - SECOND, CLOCK_STEPPED_BACK}}},
-	{"and one towards it that does not reach it", 1, {{0, SECOND, HOUR, CLOCK_JUMPED}}},
-};
-
-TEST("/clock-discipline/referred", test_referred)
+TEST("/clock-discipline/cases", test_cases)
 {
-	for (guint c = 0; c < G_N_ELEMENTS(REFERRED); c++) {
-		ClockDiscipline discipline = {0};
-		gint64 offset_ns = 0;
-
-		for (guint i = 0; i < REFERRED[c].n_readings; i++) {
-			const ReferredReading *one = &REFERRED[c].readings[i];
-			const ClockReading reading = {
-				.now_us = START_US + one->at_ms * 1000,
-				.offset_ns = offset_ns,
-				.measured_ns = one->measured_ns,
-				.max_skew_ns = MAX_STEP,
-				.clock = {TRUE, one->clock_ns - SECOND, one->clock_ns + SECOND},
-			};
-
-			g_test_message("%s, reading %u", REFERRED[c].name, i);
-			g_assert_cmpint(clock_discipline_judge(&discipline, &reading), ==,
-					one->verdict);
-			if (one->verdict == CLOCK_STEPPED_BACK ||
-			    one->verdict == CLOCK_STEPPED_FORWARD)
-				offset_ns = one->measured_ns;
-		}
-	}
+	for (guint c = 0; c < G_N_ELEMENTS(CASES); c++)
+		check_case(&CASES[c], FALSE);
+	for (guint c = 0; c < G_N_ELEMENTS(REFERRED); c++)
+		check_case(&REFERRED[c], TRUE);
 }
 
 /* What was held for want of a registry's clock is judged by it as soon as there is one. */

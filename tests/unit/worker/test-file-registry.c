@@ -10,8 +10,8 @@
 #include "tests/unit/worker/state-fixture.h"
 
 /*
- * tests/simulation/simulation-directory.c tests the registry with all faults of a host. Here are
- * its messages, exact ends, and what depends on a real file system or real processes.
+ * Tests the registry's messages, its exact ends, and cases that need a real file system or real
+ * processes. tests/simulation/simulation-directory.c tests the registry with all faults of a host.
  */
 
 #define RECORD  "worker-0-3.json"
@@ -30,17 +30,23 @@ static void free_registry(Registry *registry)
 }
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Registry, free_registry)
 
-static Registry *new_registry(const char *directory, const char *nonce)
+/* Returns a registry in @directory. @worker_id: -1 for any */
+static Registry *registry_of_layout(const char *directory, const Layout *layout, gint worker_id,
+				    const char *nonce)
 {
 	return file_registry_new(&(FileRegistryConfig){
 		.directory = directory,
-		.layout = &LAYOUT_TWITTER,
-		.datacenter_id = 0,
-		.worker_id = 3,
+		.layout = layout,
+		.worker_id = worker_id,
 		.nonce = nonce,
 		.address = ADDRESS,
 		.machine_id = MACHINE,
 	});
+}
+
+static Registry *new_registry(const char *directory, const char *nonce)
+{
+	return registry_of_layout(directory, &LAYOUT_TWITTER, 3, nonce);
 }
 
 static RegistryResult poll_registry(Registry *registry, gint64 now_tick)
@@ -138,21 +144,24 @@ static void write_in_place(const char *directory, const char *text)
 	g_assert_no_errno(fclose(file));
 }
 
-static void assert_handed_back(Registry *registry, gint64 last_tick)
+static void assert_must_wait(const RegistryResult *result)
 {
-	RegistryResult result = hand_back(registry, last_tick);
+	g_autofree char *until = layout_tick_text(&LAYOUT_TWITTER, result->wait_until_tick);
+	g_autofree char *remedy = g_strdup_printf(
+		"wait until %s, set the clock right, or use another --worker-id", until);
 
-	g_assert_no_error(result.error);
+	g_assert_nonnull(strstr(result->error->message, "is reserved up to"));
+	assert_failed(result, REGISTRY_ERROR_WAIT, remedy);
 }
 
-/* What the next life gets, by what stands in the record. */
-TEST("/file-registry/next-life", test_next_life)
+/* The record decides which reservation the next run gets. */
+TEST("/file-registry/next-run", test_next_run)
 {
 	const gint64 MAX_TICK = layout_max_tick(&LAYOUT_TWITTER);
 	const struct {
 		gint64 record_end, now;
-		gint64 first, end; /* of the reservation, or 0 */
-		gint64 wait_until; /* with WAIT, or 0 */
+		gint64 first, end; /* ticks of the reservation, or 0 */
+		gint64 wait_until; /* tick in the error WAIT, or 0 */
 	} CASES[] = {
 		{0, NOW, 1, NOW + 1000, 0},
 		{NOW - 5000, NOW, NOW - 4999, NOW + 1000, 0},
@@ -163,7 +172,7 @@ TEST("/file-registry/next-life", test_next_life)
 		{NOW + 3600000, NOW, 0, 0, NOW + 3600000 - 999},
 		{MAX_TICK - 1, MAX_TICK - 1, MAX_TICK, MAX_TICK, 0},
 		{MAX_TICK - 1, MAX_TICK, MAX_TICK, MAX_TICK, 0},
-		{MAX_TICK, MAX_TICK - 10, 0, 0, 0}, /* FATAL: there is nothing left */
+		{MAX_TICK, MAX_TICK - 10, 0, 0, 0}, /* FATAL: no tick is left */
 	};
 
 	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
@@ -182,44 +191,9 @@ TEST("/file-registry/next-life", test_next_life)
 		if (CASES[i].end != 0)
 			g_assert_no_error(result.error);
 		else if (CASES[i].wait_until != 0)
-			assert_failed(&result, REGISTRY_ERROR_WAIT, "is reserved up to");
+			assert_must_wait(&result);
 		else
 			assert_failed(&result, REGISTRY_ERROR_FATAL, "the end of the layout");
-	}
-}
-
-TEST("/file-registry/wait-message", test_wait_message)
-{
-	g_autoptr(StateFixture) directory = state_fixture_new();
-	g_autoptr(Registry) registry = new_registry(directory, "n2");
-	g_autofree char *until = layout_tick_text(&LAYOUT_TWITTER, NOW + 3600000 - LENGTH + 1);
-	g_autofree char *remedy = g_strdup_printf(
-		"wait until %s, set the clock right, or use another --worker-id", until);
-
-	write_record(directory, NOW + 3600000, "n1");
-	assert_claim_fails(registry, REGISTRY_ERROR_WAIT, remedy);
-}
-
-/* The end that is handed back, by the last tick used; the reservation begins at NOW + 1. */
-TEST("/file-registry/hand-back", test_hand_back)
-{
-	static const struct {
-		gint64 last, end;
-	} CASES[] = {{NOW, NOW},
-		     {NOW + 1, NOW + 1},
-		     {NOW + 700, NOW + 700},
-		     {0, NOW},
-		     {NOW + 3 * LENGTH, NOW + LENGTH}};
-
-	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
-		g_autoptr(StateFixture) directory = state_fixture_new();
-		g_autoptr(Registry) registry = new_registry(directory, "n2");
-
-		write_record(directory, NOW, "n1");
-		claim_well(registry, NOW);
-		assert_handed_back(registry, CASES[i].last);
-		assert_handed_back(registry, CASES[i].last); /* the first one may be in doubt */
-		g_assert_cmpint(state_fixture_record_end(directory, RECORD), ==, CASES[i].end);
 	}
 }
 
@@ -273,7 +247,7 @@ TEST("/file-registry/damage-is-named", test_damage_is_named)
 	}
 }
 
-/* A record that an editor, or a restore from a backup, writes while a server runs. */
+/* An editor, or a restore from a backup, can write the record while a server runs. */
 TEST("/file-registry/edited-while-held", test_edited_while_held)
 {
 	const struct {
@@ -298,20 +272,13 @@ TEST("/file-registry/edited-while-held", test_edited_while_held)
 	}
 }
 
-/* A process that claims at the end of @start, writes to @out whether it has got the worker ID, and
- * lives until the end of @end. */
+/* Waits until @start is closed, claims, writes to @out whether it has a worker ID, and exits when
+ * @end is closed. */
 static void G_GNUC_NORETURN child_main(const char *directory, guint worker_id, int start, int out,
 				       int end)
 {
 	g_autofree char *nonce = g_strdup_printf("child-%d", (int)getpid());
-	Registry *registry = file_registry_new(&(FileRegistryConfig){
-		.directory = directory,
-		.layout = &LAYOUT_TWITTER,
-		.worker_id = worker_id,
-		.nonce = nonce,
-		.address = "child:1",
-		.machine_id = MACHINE,
-	});
+	Registry *registry = registry_of_layout(directory, &LAYOUT_TWITTER, (gint)worker_id, nonce);
 	RegistryResult result;
 	char has_claimed;
 
@@ -326,7 +293,8 @@ static void G_GNUC_NORETURN child_main(const char *directory, guint worker_id, i
 	_exit(read(end, &has_claimed, 1) == 0 ? 0 : 1);
 }
 
-/* Many servers find nothing there, all at once. Returns: how many have got a worker ID */
+/* Starts @n servers at once in a directory that does not exist yet.
+ * Returns: the number of servers with a worker ID */
 static guint start_at_once(guint n, gboolean same_worker)
 {
 	g_autoptr(StateFixture) fixture = state_fixture_new();
@@ -407,13 +375,20 @@ TEST("/file-registry/default-directory", test_default_directory)
 	}
 }
 
-/* The end that is handed back, by the last tick used and by what was put into the record of a
- * reservation from NOW + 1 to NOW + LENGTH. */
-TEST("/file-registry/hand-back-after-set-back", test_hand_back_after_set_back)
+/* The end in the record after a hand-back depends on the last tick used, and on the end that was
+ * put into the record meanwhile. The reservation is from NOW + 1 to NOW + LENGTH. */
+TEST("/file-registry/hand-back", test_hand_back)
 {
+	enum { NOTHING = -1 };
 	static const struct {
 		gint64 last, put, end;
 	} CASES[] = {
+		{NOW, NOTHING, NOW},
+		{NOW + 1, NOTHING, NOW + 1},
+		{NOW + 700, NOTHING, NOW + 700},
+		{0, NOTHING, NOW},
+		{NOW + 3 * LENGTH, NOTHING, NOW + LENGTH},
+		/* the record was set back */
 		{NOW + 700, NOW + 300, NOW + 700},
 		{NOW + 700, 0, NOW + 700},
 		{NOW + LENGTH, NOW + LENGTH - 1, NOW + LENGTH},
@@ -428,19 +403,23 @@ TEST("/file-registry/hand-back-after-set-back", test_hand_back_after_set_back)
 		g_autoptr(StateFixture) directory = state_fixture_new();
 		g_autoptr(Registry) registry = new_registry(directory, "n1");
 		g_autofree char *text = record_text(CASES[i].put, "n1");
-		RegistryResult result;
 
 		g_test_message("case %u", i);
 		write_record(directory, NOW, "n0");
 		claim_well(registry, NOW);
-		write_in_place(directory, text);
-		result = hand_back(registry, CASES[i].last);
-		g_assert_no_error(result.error);
+		if (CASES[i].put != NOTHING)
+			write_in_place(directory, text);
+		/* hand back twice, because the first result can be unknown */
+		for (guint n = 0; n < (CASES[i].put != NOTHING ? 1 : 2); n++) {
+			RegistryResult result = hand_back(registry, CASES[i].last);
+
+			g_assert_no_error(result.error);
+		}
 		g_assert_cmpint(state_fixture_record_end(directory, RECORD), ==, CASES[i].end);
 	}
 }
 
-/* A new file may have the inode of one that is gone; not while that is open. */
+/* A new file can get the inode of a removed file, but not while the removed file is open. */
 TEST("/file-registry/inode-is-kept", test_inode_is_kept)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();
@@ -463,7 +442,7 @@ TEST("/file-registry/inode-is-kept", test_inode_is_kept)
 	assert_failed(&result, REGISTRY_ERROR_LOST, "was replaced");
 }
 
-TEST("/file-registry/lock-made-again", test_lock_removed_and_made_again)
+TEST("/file-registry/lock-restored", test_lock_restored)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();
 	g_autofree char *path = g_build_filename(directory, LOCK, NULL);
@@ -478,7 +457,7 @@ TEST("/file-registry/lock-made-again", test_lock_removed_and_made_again)
 	assert_claim_fails(second, REGISTRY_ERROR_FATAL, holder);
 }
 
-/* It is written in place: made anew for a server that runs, it may be no other file either. */
+/* The server writes its lock file in place, so a file with a second name is refused. */
 TEST("/file-registry/lock-with-two-names", test_lock_with_two_names)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();
@@ -497,32 +476,13 @@ TEST("/file-registry/lock-with-two-names", test_lock_with_two_names)
 	g_assert_cmpstr(left, ==, "precious");
 }
 
-/* Two worker IDs. */
-#define SMALL                                                                                      \
-	{                                                                                          \
-		.epoch_ms = 0, .tick_ms = 1, .time_bits = 41, .worker_bits = 1,                    \
-		.sequence_bits = 12                                                                \
-	}
-
-static Registry *any_registry(const char *directory, const Layout *layout, const char *nonce)
-{
-	return file_registry_new(&(FileRegistryConfig){
-		.directory = directory,
-		.layout = layout,
-		.worker_id = -1,
-		.nonce = nonce,
-		.address = ADDRESS,
-		.machine_id = MACHINE,
-	});
-}
-
 TEST("/file-registry/none-free", test_none_free)
 {
-	const Layout layout = SMALL;
+	const Layout layout = {0, 1, 41, 0, 1, 12}; /* two worker IDs */
 	g_autoptr(StateFixture) directory = state_fixture_new();
-	g_autoptr(Registry) first = any_registry(directory, &layout, "n1");
-	g_autoptr(Registry) second = any_registry(directory, &layout, "n2");
-	g_autoptr(Registry) third = any_registry(directory, &layout, "n3");
+	g_autoptr(Registry) first = registry_of_layout(directory, &layout, -1, "n1");
+	g_autoptr(Registry) second = registry_of_layout(directory, &layout, -1, "n2");
+	g_autoptr(Registry) third = registry_of_layout(directory, &layout, -1, "n3");
 	RegistryResult result;
 
 	claim_well(first, NOW);
@@ -532,9 +492,9 @@ TEST("/file-registry/none-free", test_none_free)
 	assert_failed(&result, REGISTRY_ERROR_WAIT,
 		      "none of the 2 worker IDs of datacenter 0 is free in ");
 
-	/* it has kept nobody from anything */
+	/* the failed claim does not block other claims */
 	hand_back(second, NOW);
 	g_clear_pointer(&second, free_registry);
-	second = any_registry(directory, &layout, "n4");
+	second = registry_of_layout(directory, &layout, -1, "n4");
 	g_assert_cmpuint(claim_well(second, NOW + 1).worker_id, ==, 1);
 }

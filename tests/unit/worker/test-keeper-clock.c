@@ -39,8 +39,7 @@ TEST("/keeper-clock/outside", test_clock_outside)
 		system_clock_set_offset_ns(&server.clock, offset_ns + CASES[i].wrong_ns);
 		server_start(&server);
 		WAIT_FOR(server_state(&server) == KEEPER_WAITING);
-		WAIT_FOR(keeper_idle_ms(server.keeper) >= 50);
-		WAIT_FOR(keeper_idle_ms(server.keeper) < 50);
+		server_go_round(&server);
 		g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 0);
 		g_assert_cmpint(server_draw(&server, &id), ==, DRAW_CLOCK_OUTSIDE);
 		assert_logged(LOG_WORKER_WAITING, 1, CASES[i].range);
@@ -51,22 +50,34 @@ TEST("/keeper-clock/outside", test_clock_outside)
 	}
 }
 
+/* Moves the clock out of the layout's range. Returns: the correct offset */
+static gint64 leave_range(Server *server)
+{
+	gint64 offset_ns = system_clock_offset_ns(&server->clock);
+
+	system_clock_set_offset_ns(&server->clock, offset_ns - 20 * YEAR_NS);
+	WAIT_FOR(server_state(server) == KEEPER_WAITING);
+	return offset_ns;
+}
+
 TEST("/keeper-clock/outside-while-serving", test_clock_outside_while_serving)
 {
 	g_auto(Server) server;
-	gint64 offset_ns;
+	gint64 offset_ns, last;
 
-	server_init(&server);
-	offset_ns = system_clock_offset_ns(&server.clock);
-	server_start(&server);
-	server_draw_in_time(&server);
-	system_clock_set_offset_ns(&server.clock, offset_ns - 20 * YEAR_NS);
-	WAIT_FOR(server_state(&server) == KEEPER_WAITING);
+	server_init_serving(&server);
+	offset_ns = leave_range(&server);
 	assert_logged(LOG_WORKER_WAITING, 1, "is outside the layout's range");
 	system_clock_set_offset_ns(&server.clock, offset_ns);
 	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
-	server_draw_in_time(&server);
+	last = server_draw_in_time(&server);
 	g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 1);
+
+	/* the keeper hands back without waiting for a correct clock */
+	leave_range(&server);
+	g_assert_true(keeper_stop(server.keeper, 5000));
+	g_assert_cmpuint(server.fake.hand_backs, ==, 1);
+	g_assert_cmpint(server.fake.last_tick, ==, tick_of_id(last));
 }
 
 /* A claim under way then gains nothing before the clock is right. */
@@ -77,36 +88,15 @@ TEST("/keeper-clock/outside-while-claiming", test_clock_outside_while_claiming)
 
 	server_init(&server);
 	server.fake.pending = TRUE;
-	offset_ns = system_clock_offset_ns(&server.clock);
 	server_start(&server);
 	WAIT_FOR(FAKE_GET(&server.fake, under_way) == REGISTRY_CLAIM);
-	system_clock_set_offset_ns(&server.clock, offset_ns - 20 * YEAR_NS);
-	WAIT_FOR(server_state(&server) == KEEPER_WAITING);
+	offset_ns = leave_range(&server);
 	fake_registry_go_on(&server.fake);
-	WAIT_FOR(keeper_idle_ms(server.keeper) >= 50);
-	WAIT_FOR(keeper_idle_ms(server.keeper) < 50);
+	server_go_round(&server);
 	g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 0);
 	system_clock_set_offset_ns(&server.clock, offset_ns);
 	server_draw_in_time(&server);
 	g_assert_cmpuint(FAKE_GET(&server.fake, begun), ==, 1);
-}
-
-/* Handing back takes no clock. */
-TEST("/keeper-clock/stops-while-outside", test_stops_while_clock_outside)
-{
-	g_auto(Server) server;
-	gint64 last;
-
-	server_init(&server);
-	server_start(&server);
-	last = server_draw_in_time(&server);
-	system_clock_set_offset_ns(&server.clock,
-				   system_clock_offset_ns(&server.clock) - 20 * YEAR_NS);
-	WAIT_FOR(server_state(&server) == KEEPER_WAITING);
-	/* at once, not when the clock is believed after all */
-	g_assert_true(keeper_stop(server.keeper, 5000));
-	g_assert_cmpuint(server.fake.hand_backs, ==, 1);
-	g_assert_cmpint(server.fake.last_tick, ==, tick_of_id(last));
 }
 
 /* In force is an offset that is @ahead_ns ahead of the system's clock, and the registry agrees with
@@ -218,8 +208,7 @@ TEST("/keeper-clock/reclaims", test_reclaims)
 	assert_logged(LOG_WORKER_CLAIMED, 2, "worker_id=4");
 	assert_logged(LOG_STATE, 3, "from=reclaiming to=serving");
 	/* and that is that */
-	WAIT_FOR(keeper_idle_ms(server.keeper) >= 50);
-	WAIT_FOR(keeper_idle_ms(server.keeper) < 50);
+	server_go_round(&server);
 	g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 2);
 }
 
@@ -238,8 +227,7 @@ TEST("/keeper-clock/reclaims-when-reachable", test_reclaims_when_reachable)
 	step_back(&server, true_ns);
 	WAIT_FOR(is_true_time(&server, true_ns));
 	for (guint i = 0; i < 3; i++) {
-		WAIT_FOR(keeper_idle_ms(server.keeper) >= 50);
-		WAIT_FOR(keeper_idle_ms(server.keeper) < 50);
+		server_go_round(&server);
 		g_assert_cmpint(server_draw(&server, &id), ==, DRAW_CLOCK_BACK);
 	}
 	g_assert_cmpint(server_state(&server), ==, KEEPER_WAITING);
@@ -259,7 +247,6 @@ TEST("/keeper-clock/reclaims-later", test_reclaims_later)
 {
 	g_auto(Server) server;
 	gint64 true_ns, before, id;
-	KeeperStatus status;
 	guint claims;
 
 	start_reclaiming(&server, &true_ns, &before);
@@ -269,9 +256,8 @@ TEST("/keeper-clock/reclaims-later", test_reclaims_later)
 	g_assert_cmpint(server_state(&server), ==, KEEPER_RECLAIMING);
 	g_assert_cmpint(server_draw(&server, &id), ==, DRAW_UNRESERVED);
 	g_assert_null(generator_lease(server.generator));
-	keeper_get_status(server.keeper, &status);
-	g_assert_cmpint(status.worker_id, ==, -1);
-	g_assert_cmpint(status.reserved_until_ms, ==, 0);
+	g_assert_cmpint(server_status(&server).worker_id, ==, -1);
+	g_assert_cmpint(server_status(&server).reserved_until_ms, ==, 0);
 	FAKE_SET(&server.fake, wait_ticks, G_MAXINT64);
 	FAKE_SET(&server.fake, claim_code, REGISTRY_ERROR_WAIT);
 	WAIT_FOR(server_state(&server) == KEEPER_WAITING);
@@ -321,7 +307,7 @@ TEST("/keeper-clock/layout-ends-soon", test_layout_ends_soon)
 }
 
 /* The clock goes on by almost a day and by a day, in one step, which is believed in the end. */
-TEST("/keeper-clock/layout-end-is-told-once-a-day", test_layout_end_is_told_once_a_day)
+TEST("/keeper-clock/layout-end-is-logged-daily", test_layout_end_is_logged_daily)
 {
 	static const struct {
 		gint64 by_ns;

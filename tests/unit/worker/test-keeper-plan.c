@@ -69,19 +69,7 @@ TEST("/keeper-plan/without-lease", test_without_lease)
 		 {.action = KEEPER_PLAN_STOP}, KEEPER_WAITING, NEVER},
 		{"stopped", {.stopping = TRUE, .stopped = TRUE},
 		 WAIT(NEVER), KEEPER_STOPPED, NEVER},
-		/* clang-format on */
-	};
-
-	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++)
-		check(CASES[i].name, CASES[i].facts, CASES[i].plan, CASES[i].state,
-		      CASES[i].ids_at_us);
-}
-
-/* An operation is under way, or the registry has said something. */
-TEST("/keeper-plan/without-lease-but-news", test_without_lease_but_news)
-{
-	static const Case CASES[] = {
-		/* clang-format off */
+		/* an operation is under way, or the registry has reported an event */
 		{"must wait, and nobody knows until when",
 		 {.waiting = TRUE, .wait_until_tick = NEVER, .retry_at_us = NOW + 50000},
 		 WAIT(NEVER), KEEPER_WAITING, NEVER},
@@ -215,17 +203,17 @@ TEST("/keeper-plan/with-lease", test_with_lease)
 }
 
 /* What there is beside the times; the reservation is as above, and an extension is not due yet. */
-TEST("/keeper-plan/with-lease-and-news", test_with_lease_and_news)
+TEST("/keeper-plan/with-lease-and-events", test_with_lease_and_events)
 {
 	static const Case CASES[] = {
 		/* clang-format off */
-		{"the registry is in a hurry", {.wanted = TRUE, .hurry = TRUE},
+		{"the registry asks for a retry now", {.wanted = TRUE, .hurry = TRUE},
 		 BEGIN(EXTEND), KEEPER_SERVING, SOON},
 		{"but nobody asks for IDs", {.hurry = TRUE}, WAIT(NEVER), KEEPER_SERVING, SOON},
-		{"in a hurry after a failure",
+		{"retry now after a failure",
 		 {.failures = 2, .retry_at_us = NOW + 9, .hurry = TRUE},
 		 BEGIN(EXTEND), KEEPER_SERVING, SOON},
-		{"in a hurry, but there is nothing to extend",
+		{"retry now, but there is nothing to extend",
 		 {.wanted = TRUE, .hurry = TRUE, .next_end_tick = 1800},
 		 WAIT(NEVER), KEEPER_SERVING, SOON},
 		{"an extension is under way",
@@ -255,10 +243,6 @@ TEST("/keeper-plan/with-lease-and-news", test_with_lease_and_news)
 		{"the registry's clock is behind, but what is held will do",
 		 {.wanted = TRUE, .out_of_reach = TRUE, .end_tick = 1000},
 		 WAIT(NEVER), KEEPER_SERVING, SOON},
-		{"it was late, but what is held will do", {.wanted = TRUE, .late = TRUE},
-		 WAIT(NOW + 50000), KEEPER_SERVING, SOON},
-		{"the last extension was late", {.wanted = TRUE, .late = TRUE, .end_tick = 999},
-		 BEGIN(EXTEND), KEEPER_UNAVAILABLE, SOON},
 		{"it will not do any more", {.wanted = TRUE, .out_of_reach = TRUE, .end_tick = 999},
 		 WAIT(NEVER), KEEPER_UNAVAILABLE, NEVER},
 		/* clang-format on */

@@ -30,6 +30,15 @@ static GPtrArray *get_in_time(Server *server, gint64 max_age_ms)
 	return workers;
 }
 
+static GPtrArray *get_quarantined(Server *server)
+{
+	GPtrArray *records = NULL;
+
+	if (!keeper_get_quarantined(server->keeper, &records, &as_of_ms))
+		g_assert_null(records);
+	return records;
+}
+
 /* One with so many workers, and then none comes any more. */
 static void take_only_list(Server *server, guint n_workers)
 {
@@ -46,13 +55,6 @@ static gint64 clock_ms(const Server *server)
 	return clock_now_ms(&server->clock.clock);
 }
 
-static void start(Server *server)
-{
-	server_init(server);
-	server_start(server);
-	WAIT_FOR(server_state(server) == KEEPER_SERVING);
-}
-
 TEST("/keeper-workers/lists", test_lists)
 {
 	g_autoptr(GPtrArray) first = NULL;
@@ -62,7 +64,7 @@ TEST("/keeper-workers/lists", test_lists)
 	gint64 began_ms;
 	guint changes;
 
-	start(&server);
+	server_init_serving(&server);
 	server.fake.n_workers = 3;
 	g_assert_cmpuint(FAKE_GET(&server.fake, lists), ==, 0);
 	changes = atomic_load(&server.changes);
@@ -95,7 +97,7 @@ TEST("/keeper-workers/late-without-an-old-one", test_late_without_an_old_one)
 	g_auto(Server) server;
 	guint changes;
 
-	start(&server);
+	server_init_serving(&server);
 	changes = atomic_load(&server.changes);
 	g_assert_null(get(&server, 0, FALSE, &error));
 	g_assert_no_error(error);
@@ -122,7 +124,7 @@ TEST("/keeper-workers/late-with-an-old-one", test_late_with_an_old_one)
 	gint64 taken_ms, began_us;
 	guint changes;
 
-	start(&server);
+	server_init_serving(&server);
 	take_only_list(&server, 3);
 	taken_ms = as_of_ms;
 	WAIT_FOR(clock_ms(&server) > taken_ms + 400); /* too old, whatever is asked for */
@@ -160,7 +162,7 @@ TEST("/keeper-workers/late-though-it-answers", test_late_though_it_answers)
 	g_auto(Server) server;
 	gint64 began_us;
 
-	start(&server);
+	server_init_serving(&server);
 	take_only_list(&server, 3);
 	WAIT_FOR(clock_ms(&server) > as_of_ms + 400);
 	FAKE_SET(&server.fake, is_heard, TRUE);
@@ -176,7 +178,7 @@ TEST("/keeper-workers/asks-again", test_asks_again)
 	g_auto(Server) server;
 	guint lists;
 
-	start(&server);
+	server_init_serving(&server);
 	take_only_list(&server, 1);
 	lists = FAKE_GET(&server.fake, lists);
 	WAIT_FOR((g_ptr_array_unref(get_in_time(&server, 0)),
@@ -189,7 +191,7 @@ TEST("/keeper-workers/is-as-old-as-its-reading", test_is_as_old_as_its_reading)
 	g_auto(Server) server;
 	gint64 now_ms;
 
-	start(&server);
+	server_init_serving(&server);
 	FAKE_SET(&server.fake, list_age_ns, HOUR_NS);
 	take_only_list(&server, 1);
 	now_ms = clock_ms(&server);
@@ -206,7 +208,7 @@ TEST("/keeper-workers/clock-steps", test_clock_steps)
 		g_auto(Server) server;
 		gint64 offset_ns, taken_ms;
 
-		start(&server);
+		server_init_serving(&server);
 		take_only_list(&server, 1);
 		taken_ms = as_of_ms;
 		offset_ns = system_clock_offset_ns(&server.clock);
@@ -229,7 +231,7 @@ TEST("/keeper-workers/reservations-that-are-over", test_reservations_that_are_ov
 		g_auto(Server) server;
 		gint64 end_ms;
 
-		start(&server);
+		server_init_serving(&server);
 		end_ms = clock_ms(&server) - 10000 + CASES[i].end_ms;
 		if (CASES[i].end_ms == G_MININT64)
 			end_ms = layout_tick_start_ms(&LAYOUT_TWITTER, 0);
@@ -247,13 +249,19 @@ TEST("/keeper-workers/stopping", test_stopping)
 	g_autoptr(GPtrArray) workers = NULL;
 	g_autoptr(GError) error = NULL;
 	g_auto(Server) none, old;
+	guint lists;
 
-	start(&none);
+	server_init_serving(&none);
 	server_stop(&none);
 	g_assert_null(get(&none, 0, TRUE, &error));
 	g_assert_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FAILED);
+	/* a stopped keeper does not ask the registry */
+	lists = FAKE_GET(&none.fake, lists);
+	g_assert_null(get_quarantined(&none));
+	keeper_workers_ask(none.keeper);
+	g_assert_cmpuint(FAKE_GET(&none.fake, lists), ==, lists);
 
-	start(&old);
+	server_init_serving(&old);
 	take_only_list(&old, 2);
 	scripted_time_pass(400 * G_TIME_SPAN_MILLISECOND); /* too old, whatever is asked for */
 	server_stop(&old);
@@ -320,15 +328,6 @@ TEST("/keeper-workers/next-is-put-off", test_next_is_put_off)
 	}
 }
 
-static GPtrArray *get_quarantined(Server *server)
-{
-	GPtrArray *records = NULL;
-
-	if (!keeper_get_quarantined(server->keeper, &records, &as_of_ms))
-		g_assert_null(records);
-	return records;
-}
-
 TEST("/keeper-workers/quarantined", test_quarantined)
 {
 	g_autoptr(GPtrArray) first = NULL;
@@ -337,7 +336,7 @@ TEST("/keeper-workers/quarantined", test_quarantined)
 	g_auto(Server) server;
 	gint64 first_ms;
 
-	start(&server);
+	server_init_serving(&server);
 	FAKE_SET(&server.fake, n_workers, 3);
 	FAKE_SET(&server.fake, n_quarantined, 2);
 	FAKE_SET(&server.fake, reserved_until_ms, clock_ms(&server) + 3600000);
@@ -376,7 +375,7 @@ TEST("/keeper-workers/quarantined-no-more", test_quarantined_no_more)
 	g_auto(Server) server;
 	gint64 end_ms;
 
-	start(&server);
+	server_init_serving(&server);
 	end_ms = clock_ms(&server) + 5000;
 	FAKE_SET(&server.fake, n_workers, 1);
 	FAKE_SET(&server.fake, n_quarantined, 2);
@@ -397,7 +396,7 @@ TEST("/keeper-workers/quarantined-in-a-large-fleet", test_quarantined_in_a_large
 	g_auto(Server) server;
 	gint64 first_ms;
 
-	start(&server);
+	server_init_serving(&server);
 	FAKE_SET(&server.fake, n_workers, 128);
 	server.fake.registry.workers_reads = 269;
 	g_assert_null(get_quarantined(&server));
@@ -414,26 +413,12 @@ TEST("/keeper-workers/quarantined-in-a-large-fleet", test_quarantined_in_a_large
 	g_assert_cmpint(clock_ms(&server) - first_ms, <, 36000);
 }
 
-/* Whoever has no list, or is about to go, does not ask. */
-TEST("/keeper-workers/quarantined-unknown", test_quarantined_unknown)
-{
-	g_auto(Server) server;
-	guint lists;
-
-	start(&server);
-	server_stop(&server);
-	lists = FAKE_GET(&server.fake, lists);
-	g_assert_null(get_quarantined(&server));
-	keeper_workers_ask(server.keeper);
-	g_assert_cmpuint(FAKE_GET(&server.fake, lists), ==, lists);
-}
-
 /* Or all that are watched would list at once when they find their registry again. */
 TEST("/keeper-workers/quarantined-out-of-reach", test_quarantined_out_of_reach)
 {
 	g_auto(Server) server;
 
-	start(&server);
+	server_init_serving(&server);
 	FAKE_SET(&server.fake, n_workers, 1);
 	FAKE_SET(&server.fake, reachable, FALSE);
 	scripted_time_pass(G_TIME_SPAN_SECOND);

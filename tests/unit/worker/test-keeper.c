@@ -10,13 +10,11 @@ TEST("/keeper/serves", test_serves)
 	KeeperStatus status;
 	LayoutParts parts;
 
-	server_init(&server);
-	server_start(&server);
-	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
+	server_init_serving(&server);
 	parts = layout_decode(&LAYOUT_TWITTER, server_draw_in_time(&server));
 	g_assert_cmpuint(parts.datacenter_id, ==, 2);
 	g_assert_cmpuint(parts.worker_id, ==, 3);
-	keeper_get_status(server.keeper, &status);
+	status = server_status(&server);
 	g_assert_cmpint(status.datacenter_id, ==, 2);
 	g_assert_cmpint(status.worker_id, ==, 3);
 	g_assert_cmpint(ABS(status.claimed_at_ms - clock_now_ms(&server.clock.clock)), <, 10);
@@ -33,9 +31,7 @@ TEST("/keeper/lapses-when-idle", test_lapses_when_idle)
 	g_auto(Server) server;
 	gint64 id;
 
-	server_init(&server);
-	server_start(&server);
-	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
+	server_init_serving(&server);
 	WAIT_FOR(server_tick(&server) > FAKE_GET(&server.fake, end_tick) + MAX_AHEAD_MS);
 	g_assert_cmpuint(FAKE_GET(&server.fake, extensions), ==, 0);
 	g_assert_cmpint(server_draw(&server, &id), ==, DRAW_UNRESERVED);
@@ -72,14 +68,18 @@ TEST("/keeper/extension-fails", test_extension_fails)
 	server_init(&server);
 	server_start(&server);
 	before = server_draw_in_time(&server);
+	g_assert_false(server_status(&server).extending_fails);
 	FAKE_SET(&server.fake, extend_code, REGISTRY_ERROR_FAILED);
 	WAIT_FOR(FAKE_GET(&server.fake, extensions) == 1);
 	failed_us = g_get_monotonic_time();
+	g_assert_true(server_status(&server).extending_fails);
+	g_assert_cmpint(server_state(&server), ==, KEEPER_SERVING);
 	WAIT_FOR(FAKE_GET(&server.fake, extensions) == 2);
 	/* what was reserved still serves */
 	g_assert_true(server_draw(&server, &id) == DRAW_OK ||
 		      server_tick(&server) > FAKE_GET(&server.fake, end_tick));
 	WAIT_FOR(server_state(&server) == KEEPER_UNAVAILABLE);
+	g_assert_true(server_status(&server).extending_fails);
 	WAIT_FOR(server_draw(&server, &id) == DRAW_UNRESERVED);
 	WAIT_FOR(keeper_demand(server.keeper) > 0);
 	g_assert_cmpint(keeper_demand(server.keeper), <=, 1000);
@@ -89,9 +89,10 @@ TEST("/keeper/extension-fails", test_extension_fails)
 
 	FAKE_SET(&server.fake, extend_code, WORKS);
 	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
+	g_assert_false(server_status(&server).extending_fails);
 	assert_logged(LOG_EXTEND_RECOVERED, 1, "failed_ms=");
 	g_assert_cmpint(logged_number(LOG_EXTEND_RECOVERED, "failures"), >=, 5);
-	/* from the first failure on; WAIT_FOR() looks once a millisecond */
+	/* failed_ms counts from the first failure; WAIT_FOR() checks once a millisecond */
 	failed_ms = (g_get_monotonic_time() - failed_us) / G_TIME_SPAN_MILLISECOND;
 	g_assert_cmpint(ABS(logged_number(LOG_EXTEND_RECOVERED, "failed_ms") - failed_ms), <=, 2);
 	g_assert_cmpint(server_draw_in_time(&server), >, before);
@@ -164,8 +165,7 @@ TEST("/keeper/begins-later", test_begins_later)
 	server_init(&server);
 	first_tick = server_tick(&server) + 300;
 	server.fake.first_tick = first_tick;
-	server_start(&server);
-	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
+	server_start_serving(&server);
 	g_assert_cmpint(server_tick(&server), >=, first_tick - MAX_AHEAD_MS);
 	assert_logged(LOG_STATE, 2, "from=waiting to=serving");
 	g_assert_cmpint(tick_of_id(server_draw_in_time(&server)), >=, first_tick);
@@ -204,9 +204,7 @@ TEST("/keeper/hand-back-fails", test_hand_back_fails)
 	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
 		g_auto(Server) server;
 
-		server_init(&server);
-		server_start(&server);
-		WAIT_FOR(server_state(&server) == KEEPER_SERVING);
+		server_init_serving(&server);
 		FAKE_SET(&server.fake, extend_code, (int)CASES[i].code);
 		server_stop(&server);
 		g_assert_cmpint(server_state(&server), ==, KEEPER_STOPPED);
@@ -230,54 +228,43 @@ TEST("/keeper/never-started", test_never_started)
 	g_assert_cmpuint(server.fake.claims, ==, 0);
 }
 
-/* A call of the registry that does not come back: a disk that is stuck. */
+/* A call to the registry does not return, as on a disk that hangs, either during an extension or
+ * before the keeper begins one. */
 TEST("/keeper/registry-hangs", test_registry_hangs)
 {
-	g_auto(Server) server;
+	for (int upkeep_hangs = FALSE; upkeep_hangs <= TRUE; upkeep_hangs++) {
+		g_auto(Server) server;
 
-	server_init(&server);
-	server_start(&server);
-	server_draw_in_time(&server);
-	FAKE_SET(&server.fake, stuck, TRUE);
-	WAIT_FOR(server_state(&server) == KEEPER_UNAVAILABLE);
-	g_assert_cmpint(server_tick(&server), >, FAKE_GET(&server.fake, end_tick));
-	g_assert_cmpint(keeper_demand(server.keeper), ==, 1000);
-	g_assert_cmpint(keeper_idle_ms(server.keeper), >=, 1000);
-	g_assert_cmpuint(FAKE_GET(&server.fake, extensions), ==, 0);
+		server_init(&server);
+		server_start(&server);
+		server_draw_in_time(&server);
+		WAIT_FOR(FAKE_GET(&server.fake, under_way) == REGISTRY_NONE);
+		FAKE_SET(&server.fake, stuck, TRUE);
+		FAKE_SET(&server.fake, upkeep_hangs, upkeep_hangs);
+		WAIT_FOR(server_state(&server) == KEEPER_UNAVAILABLE);
+		g_assert_cmpint(server_tick(&server), >, FAKE_GET(&server.fake, end_tick));
+		g_assert_cmpint(FAKE_GET(&server.fake, under_way), ==,
+				upkeep_hangs ? REGISTRY_NONE : REGISTRY_EXTEND);
+		/* without an extension, this looks like a pause of the whole process, so calls wait
+		 * up to max-wait */
+		g_assert_cmpint(keeper_demand(server.keeper), ==, upkeep_hangs ? 0 : 1000);
+		g_assert_cmpuint(FAKE_GET(&server.fake, extensions), ==, 0);
+		if (!upkeep_hangs)
+			g_assert_cmpint(keeper_idle_ms(server.keeper), >=, 1000);
 
-	fake_registry_unstick(&server.fake);
-	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
-	server_draw_in_time(&server);
-	WAIT_FOR(keeper_idle_ms(server.keeper) < 1000);
-	g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 1);
-	g_assert_cmpuint(times_logged(LOG_EXTEND_RECOVERED), >=, 1);
-	g_assert_cmpuint(times_logged(LOG_EXTEND_FAILED), ==, 0);
+		fake_registry_unstick(&server.fake);
+		WAIT_FOR(server_state(&server) == KEEPER_SERVING);
+		server_draw_in_time(&server);
+		WAIT_FOR(keeper_idle_ms(server.keeper) < 1000);
+		g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 1);
+		g_assert_cmpuint(times_logged(LOG_EXTEND_FAILED), ==, 0);
+		if (!upkeep_hangs)
+			g_assert_cmpuint(times_logged(LOG_EXTEND_RECOVERED), >=, 1);
+	}
 }
 
-/* It does not even begin to extend, so that no operation is under way. */
-TEST("/keeper/upkeep-hangs", test_upkeep_hangs)
-{
-	g_auto(Server) server;
-
-	server_init(&server);
-	server_start(&server);
-	server_draw_in_time(&server);
-	WAIT_FOR(FAKE_GET(&server.fake, under_way) == REGISTRY_NONE);
-	FAKE_SET(&server.fake, stuck, TRUE);
-	FAKE_SET(&server.fake, upkeep_hangs, TRUE);
-	WAIT_FOR(server_state(&server) == KEEPER_UNAVAILABLE);
-	g_assert_cmpint(FAKE_GET(&server.fake, under_way), ==, REGISTRY_NONE);
-	g_assert_cmpint(server_tick(&server), >, FAKE_GET(&server.fake, end_tick));
-	/* calls wait as long as they may: nobody can tell it from a pause of the whole process */
-	g_assert_cmpint(keeper_demand(server.keeper), ==, 0);
-
-	fake_registry_unstick(&server.fake);
-	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
-	server_draw_in_time(&server);
-}
-
-/* A claim that was written long before it is known: who hears of it finds a server that serves, for
- * nobody tells again. */
+/* The keeper learns about its claim long after the write. When it reports the state "serving", the
+ * server must be able to serve, because it reports a state only once. */
 TEST("/keeper/claim-takes-longer-than-its-reservation",
      test_claim_takes_longer_than_its_reservation)
 {
@@ -304,8 +291,7 @@ TEST("/keeper/hand-back-hangs", test_hand_back_hangs)
 
 	server_init(&server);
 	server.fake.registry.first_length_ms = server.fake.registry.max_length_ms = 3600000;
-	server_start(&server);
-	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
+	server_start_serving(&server);
 	FAKE_SET(&server.fake, stuck, TRUE);
 	g_assert_false(keeper_stop(server.keeper, 20));
 	assert_logged(LOG_HAND_BACK_FAILED, 1, "within 20 ms\" reserved_until=20");
@@ -318,19 +304,10 @@ TEST("/keeper/hand-back-hangs", test_hand_back_hangs)
 	g_assert_cmpuint(FAKE_GET(&server.fake, hand_backs), ==, 1);
 }
 
-/* A registry that takes its time */
+/* A slow registry */
 
-/* The keeper has gone round since, more than once. */
-static void let_it_go_round(Server *server)
-{
-	for (int i = 0; i < 2; i++) {
-		WAIT_FOR(keeper_idle_ms(server->keeper) >= 50);
-		WAIT_FOR(keeper_idle_ms(server->keeper) < 50);
-	}
-}
-
-/* The end was computed when it began. So when the next one is due counts from there, or less than
- * three quarters would be in hand. */
+/* The end is computed when the extension begins. The next extension is due from then on; otherwise
+ * less than three quarters of the reservation would be left. */
 TEST("/keeper/extension-is-confirmed-late", test_extension_is_confirmed_late)
 {
 	g_auto(Server) server;
@@ -339,8 +316,7 @@ TEST("/keeper/extension-is-confirmed-late", test_extension_is_confirmed_late)
 	server_init(&server);
 	server.fake.registry.first_length_ms = server.fake.registry.max_length_ms = 4000;
 	server.fake.registry.extend_when_idle = TRUE;
-	server_start(&server);
-	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
+	server_start_serving(&server);
 	FAKE_SET(&server.fake, pending, TRUE);
 	WAIT_FOR(FAKE_GET(&server.fake, under_way) == REGISTRY_EXTEND);
 	scripted_time_pass(1500 * G_TIME_SPAN_MILLISECOND);
@@ -362,7 +338,7 @@ static void check_stops_while_claiming(int cancel_code)
 	server_start(&server);
 	WAIT_FOR(FAKE_GET(&server.fake, under_way) == REGISTRY_CLAIM);
 	if (cancel_code == WORKS) {
-		/* the hand-back is to be answered */
+		/* the registry must answer the hand-back */
 		g_assert_false(keeper_stop(server.keeper, 0));
 		WAIT_FOR(FAKE_GET(&server.fake, under_way) == REGISTRY_HAND_BACK);
 		fake_registry_go_on(&server.fake);
@@ -373,7 +349,7 @@ static void check_stops_while_claiming(int cancel_code)
 	g_assert_cmpuint(server.fake.claims, ==, 1);
 	assert_logged(LOG_STATE, 1, "from=starting to=stopped");
 	error = keeper_error(server.keeper);
-	g_assert_no_error(error); /* to be asked to stop is none */
+	g_assert_no_error(error); /* a request to stop is no error */
 	g_assert_cmpuint(server.fake.hand_backs, ==, cancel_code == WORKS);
 	if (cancel_code == WORKS) {
 		g_assert_cmpint(server.fake.last_tick, ==,
@@ -388,7 +364,8 @@ TEST("/keeper/stops-while-claiming", test_stops_while_claiming)
 	check_stops_while_claiming(WORKS);
 }
 
-/* Who must answer is away: that is waited for as long as the stop may take, and ends in order. */
+/* The registry does not answer. The keeper waits as long as the stop may take, and stops cleanly.
+ */
 TEST("/keeper/hand-back-is-given-up", test_hand_back_is_given_up)
 {
 	enum { STOP_MS = 300, ROUND_MS = 100 };
@@ -409,7 +386,7 @@ TEST("/keeper/hand-back-is-given-up", test_hand_back_is_given_up)
 	assert_logged(LOG_HAND_BACK_FAILED, 1, "meaning=\"nobody has the worker ID until then");
 }
 
-/* A registry without cancel, or one that is past the point: the stop waits. */
+/* The stop waits if the registry does not support cancel, or can no longer cancel. */
 TEST("/keeper/stop-waits", test_stop_waits)
 {
 	g_auto(Server) server;
@@ -433,7 +410,7 @@ TEST("/keeper/stop-waits", test_stop_waits)
 	g_assert_cmpuint(server.fake.cancels, ==, 0);
 }
 
-/* By itself the keeper looks at the clock ten times a second, and no more often. */
+/* The keeper polls as often as the registry requires. */
 TEST("/keeper/polls-in-time", test_polls_in_time)
 {
 	enum { POLLS = 100 };
@@ -450,7 +427,7 @@ TEST("/keeper/polls-in-time", test_polls_in_time)
 	g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 1);
 }
 
-/* What was written long ago has less in hand, and is extended the sooner. */
+/* A reservation that was written long ago has less time left, so it is extended sooner. */
 TEST("/keeper/claim-is-confirmed-late", test_claim_is_confirmed_late)
 {
 	g_auto(Server) server;
@@ -461,7 +438,8 @@ TEST("/keeper/claim-is-confirmed-late", test_claim_is_confirmed_late)
 	server.fake.late_ticks = 1000000;
 	server_start(&server);
 	WAIT_FOR(FAKE_GET(&server.fake, extensions) == 1);
-	let_it_go_round(&server);
+	server_go_round(&server);
+	server_go_round(&server);
 	g_assert_cmpuint(FAKE_GET(&server.fake, extensions), ==, 1);
 }
 
@@ -476,8 +454,7 @@ static gint64 now_tick(const Server *server)
 	return layout_tick_at(&SLOW, clock_now_ms(&server->clock.clock));
 }
 
-/* A reservation has as many ticks as cover its length, and is extended when a quarter of that has
- * passed. */
+/* A reservation has enough ticks for its length, and is extended after a quarter of the length. */
 TEST("/keeper/ticks/lengths", test_lengths_in_ticks)
 {
 	static const struct {
@@ -492,25 +469,24 @@ TEST("/keeper/ticks/lengths", test_lengths_in_ticks)
 		server.fake.registry.first_length_ms = CASES[i].length_ms;
 		server.fake.registry.max_length_ms = CASES[i].length_ms;
 		server.fake.registry.extend_when_idle = TRUE;
-		server_start(&server);
-		WAIT_FOR(server_state(&server) == KEEPER_SERVING);
+		server_start_serving(&server);
 		g_assert_cmpint(FAKE_GET(&server.fake, length_ticks), ==, CASES[i].ticks);
 
 		claimed_us = g_get_monotonic_time();
 		WAIT_FOR(FAKE_GET(&server.fake, extensions) == 1);
-		/* another tick may have begun since */
+		/* another tick can have begun since */
 		g_assert_cmpint(FAKE_GET(&server.fake, asked_end_tick), >=,
 				now_tick(&server) + CASES[i].ticks - 1);
 		g_assert_cmpint(FAKE_GET(&server.fake, asked_end_tick), <=,
 				now_tick(&server) + CASES[i].ticks);
-		/* the clock may be anywhere in a tick */
+		/* the claim can be anywhere in a tick */
 		g_assert_cmpint(ABS(g_get_monotonic_time() - claimed_us -
 				    CASES[i].length_ms * G_TIME_SPAN_MILLISECOND / 4),
 				<=, TICK_MS * G_TIME_SPAN_MILLISECOND);
 	}
 }
 
-/* The last ID may be ahead by 10 ms, which is no tick. */
+/* The last ID can be ahead by 10 ms, which is less than a tick. */
 TEST("/keeper/ticks/reclaims", test_reclaims_in_ticks)
 {
 	g_auto(Server) server;
@@ -519,13 +495,156 @@ TEST("/keeper/ticks/reclaims", test_reclaims_in_ticks)
 	server_init_layout(&server, &SLOW);
 	server.reclaim = TRUE;
 	server.fake.registry.first_length_ms = server.fake.registry.max_length_ms = 60000;
-	server_start(&server);
-	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
-	/* until the keeper looks at the system's clock again */
+	server_start_serving(&server);
+	/* this offset is in force until the keeper reads the system clock again */
 	offset_ns = system_clock_offset_ns(&server.clock);
 	system_clock_set_offset_ns(&server.clock, offset_ns + 3 * TICK_MS * CLOCK_NS_PER_MS);
 	g_assert_cmpint(server_draw(&server, &id), ==, DRAW_OK);
 	FAKE_SET(&server.fake, worker_id, 4);
 	WAIT_FOR(FAKE_GET(&server.fake, claims) == 2);
 	g_assert_cmpuint(FAKE_GET(&server.fake, hand_backs), ==, 1);
+}
+
+/* The status that a server reports */
+
+TEST("/keeper-status/before-and-length", test_before_and_length)
+{
+	g_auto(Server) server;
+
+	server_init(&server);
+	server.fake.registry.session = KEEPER_SESSION_CONNECTING;
+	server.fake.registry.first_length_ms = 200;
+	server.fake.registry.max_length_ms = 1000;
+	server.keeper = keeper_new(&server.fake.registry, server.generator, &server.clock,
+				   &(KeeperConfig){.max_clock_skew_ms = MAX_SKEW_MS});
+	g_assert_cmpint(server_status(&server).reservation_ms, ==, 0);
+	g_assert_cmpint(server_status(&server).session, ==, KEEPER_SESSION_CONNECTING);
+	keeper_start(server.keeper);
+	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
+	g_assert_cmpint(server_status(&server).reservation_ms, ==, 200);
+	server_draw_until_extended(&server, 1);
+	WAIT_FOR(server_status(&server).reservation_ms == 400);
+	server_draw_until_extended(&server, 2);
+	WAIT_FOR(server_status(&server).reservation_ms == 1000);
+	/* no client asks for IDs, so the reservation lapses */
+	WAIT_FOR(server_status(&server).reserved_until_ms == 0);
+	g_assert_cmpint(server_status(&server).reservation_ms, ==, 0);
+	g_assert_false(server_status(&server).extending_fails);
+}
+
+/* When the lease ends, its extension no longer fails. */
+TEST("/keeper-status/extending-fails-to-the-end", test_extending_fails_to_the_end)
+{
+	static const struct {
+		const char *name;
+		int code;
+		gboolean lost, stops, fails;
+	} CASES[] = {
+		{"the registry fails for good", REGISTRY_ERROR_FATAL, FALSE, FALSE, TRUE},
+		{"another server has the record", REGISTRY_ERROR_FAILED, TRUE, FALSE, FALSE},
+		{"the server stops", REGISTRY_ERROR_FAILED, FALSE, TRUE, FALSE},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_auto(Server) server;
+
+		g_test_message("%s", CASES[i].name);
+		server_init_serving(&server);
+		FAKE_SET(&server.fake, extend_code, CASES[i].code);
+		FAKE_SET(&server.fake, claim_code, REGISTRY_ERROR_WAIT);
+		server_draw_in_time(&server);
+		WAIT_FOR(server_status(&server).extending_fails);
+		FAKE_SET(&server.fake, lost, CASES[i].lost);
+		if (CASES[i].stops)
+			server_stop(&server);
+		else
+			scripted_time_pass(2 * G_TIME_SPAN_SECOND);
+		g_assert_cmpint(server_status(&server).extending_fails, ==, CASES[i].fails);
+	}
+}
+
+/* An extension hangs, for example on a disk or on a silent ZooKeeper. */
+TEST("/keeper-status/extending-hangs", test_extending_hangs)
+{
+	g_auto(Server) server;
+	gint64 began_us;
+
+	server_init_serving(&server);
+	FAKE_SET(&server.fake, pending, TRUE);
+	server_draw_in_time(&server);
+	WAIT_FOR(FAKE_GET(&server.fake, under_way) == REGISTRY_EXTEND);
+	began_us = g_get_monotonic_time();
+	g_assert_false(server_status(&server).extending_fails);
+	WAIT_FOR(server_status(&server).extending_fails);
+	g_assert_cmpint(g_get_monotonic_time() - began_us, >=, 900000);
+	g_assert_cmpint(g_get_monotonic_time() - began_us, <, 1100000);
+	fake_registry_go_on(&server.fake);
+	WAIT_FOR(!server_status(&server).extending_fails);
+}
+
+/* A claim or a hand-back that hangs is not a failing extension. */
+TEST("/keeper-status/others-hang", test_others_hang)
+{
+	g_auto(Server) server;
+
+	server_init(&server);
+	FAKE_SET(&server.fake, pending, TRUE);
+	server_start(&server);
+	WAIT_FOR(FAKE_GET(&server.fake, under_way) == REGISTRY_CLAIM);
+	scripted_time_pass(5 * G_TIME_SPAN_SECOND);
+	g_assert_false(server_status(&server).extending_fails);
+	fake_registry_go_on(&server.fake);
+	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
+	FAKE_SET(&server.fake, unheard, TRUE);
+	g_assert_true(keeper_stop(server.keeper, 3000));
+	g_assert_false(server_status(&server).extending_fails);
+}
+
+/* The skew is known after the registry's first answer, and relates to the current clock. */
+TEST("/keeper-status/registry-clock", test_registry_clock)
+{
+	static const gint64 AHEAD_MS[] = {0, 7, -7, 20000, -3600000};
+	g_auto(Server) server;
+	gint64 offset_ns;
+
+	server_init_serving(&server);
+	g_assert_false(server_status(&server).registry_clock_known);
+	offset_ns = system_clock_offset_ns(&server.clock);
+	for (gsize i = 0; i < G_N_ELEMENTS(AHEAD_MS); i++) {
+		gint64 ahead_ns = AHEAD_MS[i] * CLOCK_NS_PER_MS;
+
+		FAKE_SET(&server.fake, clock, registry_clock(offset_ns - ahead_ns));
+		scripted_time_pass(G_TIME_SPAN_SECOND);
+		g_assert_true(server_status(&server).registry_clock_known);
+		g_assert_cmpint(server_status(&server).registry_skew_ns, ==, ahead_ns);
+	}
+}
+
+/* The status includes the registry's session and the skew of the peers. */
+TEST("/keeper-status/registry", test_registry)
+{
+	static const struct {
+		KeeperSession session;
+		const char *name;
+		RegistryPeers peers;
+	} CASES[KEEPER_N_SESSIONS] = {
+		{KEEPER_SESSION_NONE, "none", {FALSE, 0}},
+		{KEEPER_SESSION_CONNECTING, "connecting", {TRUE, -5}},
+		{KEEPER_SESSION_CONNECTED, "connected", {TRUE, 1234567}},
+		{KEEPER_SESSION_LOST, "lost", {FALSE, 0}},
+	};
+	g_auto(Server) server;
+
+	server_init_serving(&server);
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		KeeperStatus status;
+
+		FAKE_SET(&server.fake, session, CASES[i].session);
+		FAKE_SET(&server.fake, peers, CASES[i].peers);
+		scripted_time_pass(G_TIME_SPAN_SECOND);
+		status = server_status(&server);
+		g_assert_cmpstr(keeper_session_name(status.session), ==, CASES[i].name);
+		g_assert_cmpint(status.peers_skew_known, ==, CASES[i].peers.known);
+		g_assert_cmpint(status.peers_skew_ns, ==, CASES[i].peers.ahead_ns);
+	}
 }

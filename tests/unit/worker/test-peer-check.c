@@ -7,11 +7,44 @@
 #include "tests/unit/hang-guard.h"
 #include "tests/unit/unit-test.h"
 #include "worker/zookeeper/peer-check.h"
+#include "worker/zookeeper/peer-clocks.h"
 
 #define DATACENTER_ID 3
 #define TIMEOUT_MS    3600000 /* longer than a test waits */
-#define SHORT_MS      200     /* of checks that time out */
+#define SHORT_MS      200     /* for checks that must time out */
 #define MAX_SKEW_MS   10000
+#define AHEAD_MS      3600000 /* from our clock to the peers' clocks */
+#define TOLERATED_MS  30000   /* delay on a busy machine */
+
+/* Counts the calls of done() or wake(). */
+typedef struct {
+	pthread_mutex_t mutex;
+	pthread_cond_t changed;
+	guint n;
+} Signal;
+
+static void signal_note(gpointer user_data)
+{
+	Signal *self = user_data;
+
+	pthread_mutex_lock(&self->mutex);
+	self->n++;
+	pthread_cond_signal(&self->changed);
+	pthread_mutex_unlock(&self->mutex);
+}
+
+/* Waits for the next call. Returns at once if a call came since the last wait. */
+static void signal_take(Signal *self)
+{
+	struct timespec limit = {.tv_sec = g_get_real_time() / G_USEC_PER_SEC + HANG_GUARD_S};
+
+	pthread_mutex_lock(&self->mutex);
+	while (self->n == 0)
+		g_assert_cmpint(pthread_cond_timedwait(&self->changed, &self->mutex, &limit), ==,
+				0);
+	self->n--;
+	pthread_mutex_unlock(&self->mutex);
+}
 
 /* Our side: the clock, the peers, and whether the check is done. */
 typedef struct {
@@ -20,9 +53,7 @@ typedef struct {
 	guint datacenter_id;
 	gint64 timeout_ms;
 	GPtrArray *peers;
-	pthread_mutex_t mutex;
-	pthread_cond_t changed;
-	guint n_done;
+	Signal done;
 } Asker;
 
 static gint64 asker_now_ns(const Clock *clock)
@@ -35,28 +66,15 @@ static void asker_init(Asker *self)
 	*self = (Asker){.clock.now_ns = asker_now_ns,
 			.datacenter_id = DATACENTER_ID,
 			.timeout_ms = TIMEOUT_MS,
-			.peers = g_ptr_array_new_with_free_func((GDestroyNotify)peer_free)};
-	pthread_mutex_init(&self->mutex, NULL);
-	pthread_cond_init(&self->changed, NULL);
+			.peers = g_ptr_array_new_with_free_func((GDestroyNotify)peer_free),
+			.done = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0}};
 }
 
 static void asker_clear(Asker *self)
 {
 	g_clear_pointer(&self->peers, g_ptr_array_unref);
-	pthread_cond_destroy(&self->changed);
-	pthread_mutex_destroy(&self->mutex);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Asker, asker_clear)
-
-static void on_done(gpointer user_data)
-{
-	Asker *self = user_data;
-
-	pthread_mutex_lock(&self->mutex);
-	self->n_done++;
-	pthread_cond_signal(&self->changed);
-	pthread_mutex_unlock(&self->mutex);
-}
 
 static PeerCheck *asker_begin(Asker *self)
 {
@@ -65,8 +83,8 @@ static PeerCheck *asker_begin(Asker *self)
 		.datacenter_id = self->datacenter_id,
 		.timeout_ms = self->timeout_ms,
 		.max_skew_ms = MAX_SKEW_MS,
-		.done = on_done,
-		.user_data = self,
+		.done = signal_note,
+		.user_data = &self->done,
 	};
 
 	return peer_check_new(g_steal_pointer(&self->peers), &config);
@@ -76,17 +94,12 @@ static PeerCheck *asker_begin(Asker *self)
 static void asker_run(Asker *self, PeerReport *out_report)
 {
 	g_autoptr(PeerCheck) check = asker_begin(self);
-	struct timespec limit = {.tv_sec = g_get_real_time() / G_USEC_PER_SEC + HANG_GUARD_S};
 	PeerReport again = {0};
 
-	pthread_mutex_lock(&self->mutex);
-	while (self->n_done == 0)
-		g_assert_cmpint(pthread_cond_timedwait(&self->changed, &self->mutex, &limit), ==,
-				0);
-	pthread_mutex_unlock(&self->mutex);
+	signal_take(&self->done);
 	g_assert_true(peer_check_take_report(check, out_report));
 	g_assert_false(peer_check_take_report(check, &again));
-	g_assert_cmpuint(self->n_done, ==, 1);
+	g_assert_cmpuint(self->done.n, ==, 0);
 }
 
 static void asker_add(Asker *self, const char *address, const char *nonce, gint worker_id)
@@ -94,7 +107,7 @@ static void asker_add(Asker *self, const char *address, const char *nonce, gint 
 	g_ptr_array_add(self->peers, peer_new(address, nonce, worker_id));
 }
 
-TEST("/peer-check/nobody-to-ask", test_nobody_to_ask)
+TEST("/peer-check/no-peers", test_no_peers)
 {
 	g_auto(Asker) asker;
 	g_auto(PeerReport) report = {0};
@@ -103,9 +116,10 @@ TEST("/peer-check/nobody-to-ask", test_nobody_to_ask)
 	asker_run(&asker, &report);
 	g_assert_cmpuint(report.contradictions->len, ==, 0);
 	g_assert_cmpuint(report.agreed + report.unreachable + report.stale, ==, 0);
+	g_assert_false(report.clocks_known);
 }
 
-/* A server of datacenter 3 with worker ID 7 and the nonce "nonce-7". */
+/* Answers as a server in datacenter 3 with worker ID 7 and the nonce "nonce-7". */
 static FakeNext answer_as_server(const FakeRequest *request, GByteArray *out,
 				 gpointer nothing G_GNUC_UNUSED)
 {
@@ -128,7 +142,7 @@ TEST("/peer-check/servers-that-agree", test_servers_that_agree)
 
 	asker_init(&asker);
 	asker_add(&asker, address, "nonce-7", -1);
-	asker_add(&asker, address, "nonce-6", 9); /* a port that another server has now */
+	asker_add(&asker, address, "nonce-6", 9); /* another server uses the port now */
 	/* more than there are threads */
 	for (guint i = 0; i < 60; i++)
 		asker_add(&asker, address, "nonce-7", 7);
@@ -137,38 +151,6 @@ TEST("/peer-check/servers-that-agree", test_servers_that_agree)
 	g_assert_cmpuint(report.stale, ==, 1);
 	g_assert_cmpuint(report.unreachable, ==, 0);
 	g_assert_cmpuint(report.contradictions->len, ==, 0);
-}
-
-TEST("/peer-check/servers-that-contradict", test_servers_that_contradict)
-{
-	static const struct {
-		guint datacenter_id;
-		gint worker_id;
-		gint64 ahead_ms;
-		const char *message;
-	} CASES[] = {
-		{3, 8, 0, " says 7, its claim says 8; "},
-		{4, 7, 0, " says 3, its claim is in datacenter 4, "},
-		/* both clocks are read within the hang guard of each other */
-		{3, 7, 3600000, " ms ahead of the median of 1 servers "},
-		{3, 7, -3600000, " ms behind the median of 1 servers "},
-	};
-	g_autoptr(FakeServer) server = fake_server_new(answer_as_server, NULL);
-
-	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
-		g_auto(Asker) asker;
-		g_auto(PeerReport) report = {0};
-		const PeerContradiction *one;
-
-		asker_init(&asker);
-		asker.datacenter_id = CASES[i].datacenter_id;
-		asker.ahead_ms = CASES[i].ahead_ms;
-		asker_add(&asker, fake_server_text(server), "nonce-7", CASES[i].worker_id);
-		asker_run(&asker, &report);
-		g_assert_cmpuint(report.contradictions->len, ==, 1);
-		one = report.contradictions->pdata[0];
-		g_assert_nonnull(strstr(one->message, CASES[i].message));
-	}
 }
 
 /* As a server of 2010; its IDs are 3 and 7, or it has none yet. */
@@ -185,65 +167,65 @@ static FakeNext answer_as_of_2010(const FakeRequest *request, GByteArray *out, g
 	return FAKE_KEEP;
 }
 
-TEST("/peer-check/servers-without-get-worker", test_servers_without_get_worker)
-{
-	static const struct {
-		gboolean has_ids;
-		gint worker_id;
-		const char *message;
-	} CASES[] = {
-		{TRUE, 7, NULL},
-		{TRUE, -1, NULL},
-		{TRUE, 8, " says 7, its claim says 8; "},
-		{FALSE, 8, NULL},
-	};
-
-	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
-		g_auto(Asker) asker;
-		g_auto(PeerReport) report = {0};
-		g_autoptr(FakeServer) server =
-			fake_server_new(answer_as_of_2010, CASES[i].has_ids ? (gpointer) "" : NULL);
-
-		asker_init(&asker);
-		asker_add(&asker, fake_server_text(server), "a nonce", CASES[i].worker_id);
-		asker_run(&asker, &report);
-		g_assert_cmpuint(report.agreed, ==, CASES[i].message == NULL);
-		g_assert_cmpuint(report.contradictions->len, ==, CASES[i].message != NULL);
-		if (CASES[i].message != NULL) {
-			const PeerContradiction *one = report.contradictions->pdata[0];
-
-			g_assert_nonnull(strstr(one->message, CASES[i].message));
-		}
-	}
-}
-
-/* A time that no clock shows. */
-static FakeNext answer_extreme_time(const FakeRequest *request, GByteArray *out, gpointer time_ms)
+/* Answers all calls with a number that no correct clock has. */
+static FakeNext answer_extreme(const FakeRequest *request, GByteArray *out, gpointer number)
 {
 	if (strcmp(request->method, "get_worker") == 0)
 		fake_reply_exception(out, request, 1, "Invalid method name: 'get_worker'");
 	else
-		fake_reply_i64(out, request, *(const gint64 *)time_ms);
+		fake_reply_i64(out, request, *(const gint64 *)number);
 	return FAKE_KEEP;
 }
 
-TEST("/peer-check/extreme-times", test_extreme_times)
+TEST("/peer-check/contradictions", test_contradictions)
 {
-	static const gint64 TIMES_MS[] = {G_MININT64, -1, G_MAXINT64};
+	static const gint64 LOWEST = G_MININT64, BELOW_0 = -1, HIGHEST = G_MAXINT64;
+	static const struct {
+		FakeAnswer answer;
+		gconstpointer user_data;
+		guint datacenter_id;
+		gint worker_id;
+		gint64 ahead_ms;
+		const char *message; /* text of the last contradiction; NULL: none */
+	} CASES[] = {
+		{answer_as_server, NULL, 3, 8, 0, " says 7, its claim says 8; "},
+		{answer_as_server, NULL, 4, 7, 0, " says 3, its claim is in datacenter 4, "},
+		/* HANG_GUARD_MS limits the time between the two readings */
+		{answer_as_server, NULL, 3, 7, 3600000, " ms ahead of the median of 1 servers "},
+		{answer_as_server, NULL, 3, 7, -3600000, " ms behind the median of 1 servers "},
+		{answer_as_of_2010, "", 3, 7, 0, NULL},
+		{answer_as_of_2010, "", 3, -1, 0, NULL},
+		{answer_as_of_2010, "", 3, 8, 0, " says 7, its claim says 8; "},
+		{answer_as_of_2010, NULL, 3, 8, 0, NULL},
+		{answer_extreme, &LOWEST, 3, -1, 0, " ms ahead of the median of 1 servers "},
+		{answer_extreme, &BELOW_0, 3, -1, 0, " ms ahead of the median of 1 servers "},
+		{answer_extreme, &HIGHEST, 3, -1, 0, " ms behind the median of 1 servers "},
+	};
 
-	for (gsize i = 0; i < G_N_ELEMENTS(TIMES_MS); i++) {
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autoptr(FakeServer) server =
+			fake_server_new(CASES[i].answer, (gpointer)CASES[i].user_data);
 		g_auto(Asker) asker;
 		g_auto(PeerReport) report = {0};
-		gint64 time_ms = TIMES_MS[i];
-		g_autoptr(FakeServer) server = fake_server_new(answer_extreme_time, &time_ms);
 		const PeerContradiction *last;
 
+		g_test_message("case %zu", i);
 		asker_init(&asker);
-		asker_add(&asker, fake_server_text(server), "a nonce", -1);
+		asker.datacenter_id = CASES[i].datacenter_id;
+		asker.ahead_ms = CASES[i].ahead_ms;
+		asker_add(&asker, fake_server_text(server), "nonce-7", CASES[i].worker_id);
 		asker_run(&asker, &report);
+		if (CASES[i].message == NULL) {
+			g_assert_cmpuint(report.agreed, ==, 1);
+			g_assert_cmpuint(report.contradictions->len, ==, 0);
+			continue;
+		}
 		g_assert_cmpuint(report.contradictions->len, >=, 1);
+		if (CASES[i].answer != answer_extreme)
+			g_assert_cmpuint(report.contradictions->len, ==, 1);
 		last = report.contradictions->pdata[report.contradictions->len - 1];
-		g_assert_cmpint(last->kind, ==, PEER_CLOCK);
+		g_test_message("%s", last->message);
+		g_assert_nonnull(strstr(last->message, CASES[i].message));
 	}
 }
 
@@ -346,5 +328,135 @@ TEST("/peer-check/free-neither-waits-nor-reports", test_free_neither_waits_nor_r
 	gate_set(&gate, &gate.may_answer);
 	/* returns when the asker has closed its connection */
 	g_clear_pointer(&server, fake_server_free);
-	g_assert_cmpuint(asker.n_done, ==, 0);
+	g_assert_cmpuint(asker.done.n, ==, 0);
+}
+
+/* The clocks of the peers in a list */
+
+/* Answers as a legacy server whose clock is ahead. */
+static FakeNext answer_ahead(const FakeRequest *request, GByteArray *out, gpointer has_ids)
+{
+	if (strcmp(request->method, "get_timestamp") != 0)
+		return answer_as_of_2010(request, out, has_ids);
+	fake_reply_i64(out, request, g_get_real_time() / 1000 + AHEAD_MS);
+	return FAKE_KEEP;
+}
+
+static Signal woken = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0};
+
+static Registration *registration_new(const SystemClock *clock)
+{
+	Registration *self = g_new0(Registration, 1);
+
+	self->config.clock = clock;
+	self->config.nonce = (char *)"mine";
+	self->config.datacenter_id = DATACENTER_ID;
+	self->registry.wake = signal_note;
+	self->registry.wake_data = &woken;
+	self->registry.workers = g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
+	self->facts.now_us = 1;
+	return self;
+}
+
+static void registration_free(Registration *self)
+{
+	peer_check_free(self->peers.clocks);
+	g_ptr_array_unref(self->registry.workers);
+	g_free(self);
+}
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Registration, registration_free)
+
+static void add_peer(Registration *self, gint datacenter_id, const char *address, const char *nonce)
+{
+	Worker *worker = g_new0(Worker, 1);
+
+	worker->datacenter_id = datacenter_id;
+	worker->worker_id = 7;
+	worker->address = g_strdup(address);
+	worker->nonce = g_strdup(nonce);
+	g_ptr_array_add(self->registry.workers, worker);
+}
+
+static void ask_clocks(Registration *self)
+{
+	zookeeper_peer_clocks_ask(self);
+	if (self->peers.clocks == NULL)
+		return;
+	signal_take(&woken);
+	zookeeper_peer_clocks_take(self);
+	g_assert_null(self->peers.clocks);
+}
+
+TEST("/peer-clocks/which-peers", test_which_peers)
+{
+	static const struct {
+		const char *name;
+		gint datacenter_id;
+		const char *nonce;
+		guint n;
+		guint asked; /* at most this number of peers */
+	} CASES[] = {
+		{"no peer", DATACENTER_ID, "other", 0, 0},
+		{"one peer", DATACENTER_ID, "other", 1, 1},
+		{"itself", DATACENTER_ID, "mine", 1, 0},
+		{"a peer in another datacenter", 2, "other", 1, 0},
+		{"many peers", DATACENTER_ID, "other", 20, 16},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autoptr(FakeServer) server = fake_server_new(answer_ahead, (gpointer) "");
+		SystemClock clock;
+
+		system_clock_init(&clock);
+
+		g_autoptr(Registration) self = registration_new(&clock);
+
+		g_test_message("%s", CASES[i].name);
+		self->registry.peers.known = TRUE; /* from an earlier report */
+		for (guint j = 0; j < CASES[i].n; j++)
+			add_peer(self, CASES[i].datacenter_id, fake_server_text(server),
+				 CASES[i].nonce);
+		add_peer(self, DATACENTER_ID, "", "nowhere");
+		ask_clocks(self);
+		/* a second can be too short, as the server serves one connection at a time */
+		g_assert_cmpuint(fake_server_connections(server), <=, CASES[i].asked);
+		g_assert_cmpint(self->registry.peers.known, ==, CASES[i].asked > 0);
+		if (CASES[i].asked > 0)
+			g_assert_cmpint(
+				ABS(self->registry.peers.ahead_ns / CLOCK_NS_PER_MS + AHEAD_MS), <,
+				TOLERATED_MS);
+	}
+}
+
+/* The clocks are read every 30 s, even if lists arrive more often. */
+TEST("/peer-clocks/how-often", test_how_often)
+{
+	g_autoptr(FakeServer) server = fake_server_new(answer_ahead, (gpointer) "");
+	SystemClock clock;
+
+	system_clock_init(&clock);
+
+	g_autoptr(Registration) self = registration_new(&clock);
+
+	add_peer(self, DATACENTER_ID, fake_server_text(server), "other");
+	for (guint second = 0; second <= 60; second += 5) {
+		self->facts.now_us = 1 + second * G_USEC_PER_SEC;
+		ask_clocks(self);
+		g_assert_cmpuint(fake_server_connections(server), ==, 1 + second / 30);
+	}
+}
+
+/* An extreme clock does not overflow. */
+TEST("/peer-clocks/extremes", test_extremes)
+{
+	static const gint64 FURTHEST_MS[] = {G_MININT64 / 4, G_MAXINT64 / 4};
+	g_autoptr(Registration) self = registration_new(NULL);
+
+	for (gsize i = 0; i < G_N_ELEMENTS(FURTHEST_MS); i++) {
+		const PeerReport report = {.clocks_known = TRUE, .furthest_ms = FURTHEST_MS[i]};
+
+		zookeeper_peer_clocks_note(self, &report);
+		g_assert_cmpint(ABS(self->registry.peers.ahead_ns), >, G_MAXINT64 / 2);
+		g_assert_cmpint(self->registry.peers.ahead_ns > 0, ==, FURTHEST_MS[i] > 0);
+	}
 }

@@ -90,17 +90,6 @@ TEST("/peer-report/one-peer", test_one_peer)
 	}
 }
 
-TEST("/peer-report/no-peer-no-contradiction", test_no_peer_no_contradiction)
-{
-	g_autoptr(GPtrArray) peers = make_peers(0, NULL);
-	g_auto(PeerReport) report = {0};
-
-	peer_report_judge(peers, NULL, DATACENTER_ID, OFFSET_MS, MAX_SKEW_MS, &report);
-	g_assert_cmpuint(report.contradictions->len, ==, 0);
-	g_assert_cmpuint(report.agreed + report.unreachable + report.stale, ==, 0);
-	g_assert_false(report.clocks_known);
-}
-
 /* Clocks of so many peers, in s ahead of ours; how far off the middle ours is, in s. */
 static const struct {
 	guint n;

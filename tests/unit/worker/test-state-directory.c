@@ -103,7 +103,7 @@ static void make_huge(const char *path)
 	g_assert_no_errno(truncate(path, G_GINT64_CONSTANT(4) << 30));
 }
 
-/* A file that somebody else has put there is neither followed nor waited for. */
+/* A special file, link or huge file in the directory is neither followed nor waited for. */
 TEST("/state-directory/planted", test_planted)
 {
 	static const struct {
@@ -259,33 +259,23 @@ TEST("/state-directory/locked", test_locked)
 	g_assert_true(state_directory_replace(directory, NAME, NULL, "one", NULL, NULL));
 }
 
+/* Nothing is removed while another process has the lock, because it may be renaming a new file. */
 TEST("/state-directory/clean", test_clean)
-{
-	g_autoptr(StateFixture) fixture = state_fixture_new();
-	g_autoptr(StateDirectory) directory = open_directory(fixture);
-
-	state_fixture_write(fixture, "worker-0-1.json", "");
-	state_fixture_write(fixture, "worker-0-1.json.1234.new", "");
-	state_fixture_write(fixture, "worker-0-1.json.5678.new", "");
-	state_fixture_write(fixture, "worker-0-10.json.1234.new", "");
-	state_directory_clean(directory, "worker-0-1.json");
-	g_assert_cmpuint(state_fixture_count(fixture, ""), ==, 2);
-	g_assert_true(state_fixture_has(fixture, "worker-0-1.json"));
-	g_assert_true(state_fixture_has(fixture, "worker-0-10.json.1234.new"));
-}
-
-/* What is there may be about to get its name. */
-TEST("/state-directory/clean-while-locked", test_clean_while_locked)
 {
 	g_autoptr(StateFixture) fixture = state_fixture_new();
 	g_autoptr(StateDirectory) directory = open_directory(fixture);
 	g_auto(StateFd) holder = open(fixture, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	state_fixture_write(fixture, NAME ".1234.new", "");
+	state_fixture_write(fixture, "worker-0-1.json", "");
+	state_fixture_write(fixture, "worker-0-1.json.1234.new", "");
+	state_fixture_write(fixture, "worker-0-1.json.5678.new", "");
+	state_fixture_write(fixture, "worker-0-10.json.1234.new", "");
 	g_assert_no_errno(flock(holder, LOCK_EX));
-	state_directory_clean(directory, NAME);
-	g_assert_true(state_fixture_has(fixture, NAME ".1234.new"));
+	state_directory_clean(directory, "worker-0-1.json");
+	g_assert_cmpuint(state_fixture_count(fixture, ""), ==, 4);
 	g_assert_no_errno(flock(holder, LOCK_UN));
-	state_directory_clean(directory, NAME);
-	g_assert_cmpuint(state_fixture_count(fixture, ""), ==, 0);
+	state_directory_clean(directory, "worker-0-1.json");
+	g_assert_cmpuint(state_fixture_count(fixture, ""), ==, 2);
+	g_assert_true(state_fixture_has(fixture, "worker-0-1.json"));
+	g_assert_true(state_fixture_has(fixture, "worker-0-10.json.1234.new"));
 }

@@ -10,7 +10,7 @@
 #define SETTLED                                                                                    \
 	.now_us = NOW, .connected = TRUE, .prepared = TRUE, .secured = TRUE, .claim = CLAIM_MADE
 
-/* tests/simulation fails if one of the other rules is broken. */
+/* Rules that tests/simulation does not check. */
 TEST("/zookeeper-plan/next", test_next)
 {
 	static const struct {
@@ -22,22 +22,22 @@ TEST("/zookeeper-plan/next", test_next)
 		{"a hand-back needs no claim",
 		 {.connected = TRUE, .claim = CLAIM_UNKNOWN, .goal = REGISTRY_HAND_BACK},
 		 REGISTRATION_RETURNING},
-		{"who may write there is read after the layout",
+		{"the ACL is read after the layout",
 		 {.connected = TRUE, .prepared = TRUE, .claim = CLAIM_NONE}, REGISTRATION_SECURING},
-		{"and before an extension",
+		{"the ACL is read before an extension",
 		 {.connected = TRUE, .prepared = TRUE, .claim = CLAIM_MADE,
 		  .goal = REGISTRY_EXTEND}, REGISTRATION_SECURING},
-		{"peers contradict: it waits",
+		{"waits after a contradiction",
 		 {SETTLED, .goal = REGISTRY_CLAIM, .doubtful_till_us = NOW + 1},
 		 REGISTRATION_DOUBTING},
-		{"and reads again whom to ask",
+		{"lists the peers again after the wait",
 		 {SETTLED, .goal = REGISTRY_CLAIM, .doubtful_till_us = NOW}, REGISTRATION_LOOKING},
-		{"asked, it reads again what is free",
+		{"lists the worker IDs again after the check",
 		 {SETTLED, .goal = REGISTRY_CLAIM, .listed = TRUE, .peers_checked = TRUE},
 		 REGISTRATION_LOOKING},
-		{"a list goes before what is owed",
+		{"a list comes before a pending hand-back",
 		 {SETTLED, .wants_list = TRUE, .repay_at_us = NOW}, REGISTRATION_LISTING},
-		{"and after what the worker ID needs",
+		{"a list comes after an extension",
 		 {SETTLED, .wants_list = TRUE, .goal = REGISTRY_EXTEND}, REGISTRATION_EXTENDING},
 		/* clang-format on */
 	};

@@ -126,7 +126,7 @@ public class PackageTest extends Support {
 
 		assertEquals(4, blocks.size());
 		for (String block : blocks) {
-			// so that it does not depend on the speed of the machine
+			// a timeout of a minute: the machine can be slow
 			String patient = block.replaceAll(", (\"[\\w-]+\")\\)\\)", ", snowflake.client.Options"
 				+ ".agent($1).timeout(java.time.Duration.ofMinutes(1))))");
 			String printed = runSource("Readme",
