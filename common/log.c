@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
+#include "common/fork-gate.h"
 #include "common/log-journal.h"
 #include "common/log-line.h"
 #include "core/text.h"
@@ -117,6 +118,7 @@ static struct {
 	guint64 suppressed;
 } repeats[LOG_N_EVENTS];
 static guint64 told_lost_lines;
+static GQueue glib_lines = G_QUEUE_INIT; /* for g_log(): texts, each followed by its priority */
 
 void log_set_level(LogLevel level)
 {
@@ -181,16 +183,39 @@ static gboolean to_stderr(const LogLine *line, LogFormat format)
 
 static void to_glib(const LogLine *line)
 {
+	GString *text = g_string_sized_new(256);
+
+	log_line_append_logfmt(text, line, LOG_LINE_MOST_BYTES);
+	g_queue_push_tail(&glib_lines, g_string_free(text, FALSE));
+	g_queue_push_tail(&glib_lines, GUINT_TO_POINTER(line->priority));
+}
+
+/* Unlocks, and hands the lines over that came under the lock. The program's handler may fork, or
+ * wait for a thread that does, or use a node: it finds no lock of ours taken, and this thread
+ * outside. */
+static void unlock_repeats(void)
+{
 	static const GLogLevelFlags FLAGS[] = {
 		[3] = G_LOG_LEVEL_MESSAGE,
 		[4] = G_LOG_LEVEL_MESSAGE,
 		[6] = G_LOG_LEVEL_INFO,
 		[7] = G_LOG_LEVEL_DEBUG,
 	};
-	g_autoptr(GString) text = g_string_sized_new(256);
+	GQueue lines = glib_lines;
+	char *text;
 
-	log_line_append_logfmt(text, line, LOG_LINE_MOST_BYTES);
-	g_log(LOG_DOMAIN, FLAGS[line->priority], "%s", text->str);
+	g_queue_init(&glib_lines);
+	pthread_mutex_unlock(&repeats_lock);
+	if (g_queue_is_empty(&lines))
+		return;
+	fork_gate_pause();
+	while ((text = g_queue_pop_head(&lines)) != NULL) {
+		guint priority = GPOINTER_TO_UINT(g_queue_pop_head(&lines));
+
+		g_log(LOG_DOMAIN, FLAGS[priority], "%s", text);
+		g_free(text);
+	}
+	fork_gate_resume();
 }
 
 /* %FALSE if the line is lost: a reader that does not read must not hold up the server. */
@@ -263,7 +288,7 @@ static gboolean on_timer(GSource *source, GSourceFunc callback G_GNUC_UNUSED,
 	pthread_mutex_lock(&repeats_lock);
 	next_us = show_suppressed(g_get_monotonic_time());
 	g_source_set_ready_time(source, next_us != G_MAXINT64 ? next_us : -1);
-	pthread_mutex_unlock(&repeats_lock);
+	unlock_repeats();
 	return G_SOURCE_CONTINUE;
 }
 
@@ -297,7 +322,7 @@ void log_tell_suppressed(void)
 {
 	pthread_mutex_lock(&repeats_lock);
 	show_suppressed(G_MAXINT64);
-	pthread_mutex_unlock(&repeats_lock);
+	unlock_repeats();
 }
 
 /* Returns whether it is a repeat that is not to be shown. With the lock. */
@@ -324,5 +349,5 @@ void log_event_fields(LogEvent event, const LogField *fields)
 	pthread_mutex_lock(&repeats_lock);
 	if (!suppress(event))
 		show_event(event, fields);
-	pthread_mutex_unlock(&repeats_lock);
+	unlock_repeats();
 }

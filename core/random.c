@@ -42,15 +42,20 @@ guint random_fork_generation(void)
 	return atomic_load_explicit(&fork_generation, memory_order_relaxed);
 }
 
+void random_from_kernel(void *out_bytes, gsize n_bytes)
+{
+	/* getentropy() is getrandom(), and goes on when interrupted */
+	if (getentropy(out_bytes, n_bytes) != 0)
+		g_error("getrandom: %s", g_strerror(errno)); /* lint: allow fatal: as in random.h */
+}
+
 static G_GNUC_NO_INLINE void refill(Block *self)
 {
 	guint32 key[CHACHA8_KEY_WORDS];
 
 	pthread_once(&watch_once, watch_forks);
 	self->fork_generation = random_fork_generation();
-	/* getentropy() is getrandom(), and goes on when interrupted */
-	if (getentropy(key, sizeof(key)) != 0)
-		g_error("getrandom: %s", g_strerror(errno)); /* lint: allow fatal: as in random.h */
+	random_from_kernel(key, sizeof(key));
 	for (guint32 i = 0; i < G_N_ELEMENTS(self->words); i++)
 		chacha8_blocks(key, i * CHACHA8_LANES, self->words[i]);
 	explicit_bzero(key, sizeof(key));

@@ -10,8 +10,9 @@
  * The key is wiped as soon as its block is there, and each number as it is handed out, so that
  * memory that leaks tells nothing of those of the past.
  *
- * A block is never used on both sides of a fork(): the child makes a new one. (A child of a bare
- * clone(2) or of _Fork(3) must not draw.)
+ * A block is never used on both sides of a fork(): the child makes a new one. A child of a bare
+ * clone(2) or of _Fork(3) draws its parent's numbers: what must differ there too is taken from the
+ * kernel at once.
  *
  * Before the kernel has randomness, early in the boot of a machine, the first call waits for it.
  * After that it cannot fail; if it does, as getrandom is forbidden, the process ends with a line
@@ -22,6 +23,9 @@ guint64 random_u64(void);
 
 /* Many of them, for less each. */
 void random_fill(gsize n_numbers, guint64 *out_numbers);
+
+/* Not from a block. @n_bytes: 256 at most */
+void random_from_kernel(void *out_bytes, gsize n_bytes);
 
 /* Another number in a child of fork() than in its parent, if the process has drawn before the fork.
  * What must not go on alike on both sides remembers it. */

@@ -10,10 +10,12 @@ G_DEFINE_QUARK(uuid_error_quark, uuid_error)
 
 Uuid uuid_random(void)
 {
-	return (Uuid){
-		.high = (random_u64() & ~G_GUINT64_CONSTANT(0xf000)) | 0x4000,
-		.low = random_u64() >> 2 | G_GUINT64_CONSTANT(1) << 63,
-	};
+	Uuid self;
+
+	random_from_kernel(&self, sizeof(self));
+	self.high = (self.high & ~G_GUINT64_CONSTANT(0xf000)) | 0x4000;
+	self.low = self.low >> 2 | G_GUINT64_CONSTANT(1) << 63;
+	return self;
 }
 
 void uuid_to_bytes(Uuid self, guint8 out_bytes[static UUID_BYTES])

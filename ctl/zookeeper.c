@@ -282,8 +282,9 @@ CtlZookeeper *ctl_zookeeper_connect(const ZookeeperHosts *hosts, const char *aut
 		return NULL;
 	}
 	self->identity = auth != NULL ? znode_acl_identity(auth) : NULL;
-	if ((auth != NULL && !ctl_zookeeper_add_auth(self, auth, error)) ||
-	    !wait_connected(self, error))
+	/* in this order: between two attempts to connect the client takes no user and password */
+	if (!wait_connected(self, error) ||
+	    (auth != NULL && !ctl_zookeeper_add_auth(self, auth, error)))
 		return NULL;
 	pthread_mutex_lock(&self->lock);
 	self->changes = 0;

@@ -3,9 +3,9 @@
 
 #include <pthread.h>
 
+#include "common/fork-gate.h"
 #include "common/log.h"
 #include "worker/file/own-descriptors.h"
-#include "worker/fork-gate.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 

@@ -73,6 +73,16 @@ static gboolean check_program(const char *program, GError **error)
 
 /* Starting */
 
+/* A thread that is cancelled while it waits would leave a lock taken, and all others waiting.
+ * Returns: what to hand to pthread_setcancelstate() */
+static int begin_uncancelled(void)
+{
+	int state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	return state;
+}
+
 static gboolean make_parts(SnowflakeNode *self, const char *program, GError **error)
 {
 	g_autofree char *own_name = program == NULL ? default_program() : NULL;
@@ -140,7 +150,7 @@ static gboolean check_config(const SnowflakeNodeConfig *config, GError **error)
 	return config->program == NULL || check_program(config->program, error);
 }
 
-SnowflakeNode *snowflake_node_new(const SnowflakeNodeConfig *config, GError **error)
+static SnowflakeNode *make_node(const SnowflakeNodeConfig *config, GError **error)
 {
 	g_autoptr(SnowflakeNode) self = NULL;
 	GError *local = NULL;
@@ -168,10 +178,17 @@ SnowflakeNode *snowflake_node_new(const SnowflakeNodeConfig *config, GError **er
 	return await_lease(self, timeout_ms, error) ? g_steal_pointer(&self) : NULL;
 }
 
-void snowflake_node_free(SnowflakeNode *self)
+SnowflakeNode *snowflake_node_new(const SnowflakeNodeConfig *config, GError **error)
 {
-	if (self == NULL || (self->mark != NULL && !fork_mark_is_mine(self->mark)))
-		return;
+	int state = begin_uncancelled();
+	SnowflakeNode *self = make_node(config, error);
+
+	pthread_setcancelstate(state, NULL);
+	return self;
+}
+
+static void end_node(SnowflakeNode *self)
+{
 	/* a thread that hangs may still use all of it */
 	if (self->issuer.keeper != NULL &&
 	    !keeper_stop(self->issuer.keeper, self->options->stop_timeout_ms))
@@ -181,6 +198,17 @@ void snowflake_node_free(SnowflakeNode *self)
 	options_free(self->options);
 	fork_mark_free(self->mark);
 	g_free(self);
+}
+
+void snowflake_node_free(SnowflakeNode *self)
+{
+	int state;
+
+	if (self == NULL || (self->mark != NULL && !fork_mark_is_mine(self->mark)))
+		return;
+	state = begin_uncancelled();
+	end_node(self);
+	pthread_setcancelstate(state, NULL);
 }
 
 /* Why there is no ID */
@@ -270,8 +298,7 @@ static gboolean wait_or_refuse(SnowflakeNode *self, const Wait *wait, GError **e
 	return wait_for_ids(self, wait, error);
 }
 
-static G_GNUC_NO_INLINE gboolean await_run(SnowflakeNode *self, guint most, IdRun *out_run,
-					   GError **error)
+static gboolean draw_and_wait(SnowflakeNode *self, guint most, IdRun *out_run, GError **error)
 {
 	Generator *generator = self->issuer.generator;
 	Wait wait = {.until_us = g_get_monotonic_time() +
@@ -287,6 +314,16 @@ static G_GNUC_NO_INLINE gboolean await_run(SnowflakeNode *self, guint most, IdRu
 			return FALSE;
 	}
 	return refuse_forked(error);
+}
+
+static G_GNUC_NO_INLINE gboolean await_run(SnowflakeNode *self, guint most, IdRun *out_run,
+					   GError **error)
+{
+	int state = begin_uncancelled();
+	gboolean drawn = draw_and_wait(self, most, out_run, error);
+
+	pthread_setcancelstate(state, NULL);
+	return drawn;
 }
 
 gboolean snowflake_node_next(SnowflakeNode *self, gint64 *out_id, GError **error)

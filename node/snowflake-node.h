@@ -22,14 +22,18 @@ G_BEGIN_DECLS
  *           g_printerr("%s\n", error->message);
  *
  * One node is enough for a process: any number of threads draw from it. A node has a thread of its
- * own, with ZooKeeper several, in which all signals are blocked. What happens to it is logged with
- * g_log(), domain "Snowflake", in the lines of snowflaked: errors and warnings as messages, which
- * GLib prints on standard error unless told otherwise, and the rest as "info" and "debug", which it
- * does not. The log is one for all nodes of a process.
+ * own, with ZooKeeper several, in which all signals are blocked. A thread that pthread_cancel() is
+ * to end ends after the call, not in it. What happens to it is logged with g_log(), domain
+ * "Snowflake", in the lines of snowflaked: errors and warnings as messages, which GLib prints on
+ * standard error unless told otherwise, and the rest as "info" and "debug", which it does not. The
+ * log is one for all nodes of a process. A handler for it may take its time, fork, and use the
+ * node; in a child that it makes it may not return.
  *
  * fork(): the node is the parent's. In the child every draw fails with FORKED, and its descriptors
  * of locks are closed; nothing that the child does with it touches the parent's worker ID. A child
- * that is to issue IDs makes a node of its own.
+ * that is to issue IDs makes a node of its own. A child of _Fork() or clone() gets no ID twice
+ * either: every draw fails with FORKED. But it may do no more than draw and exec(): it keeps the
+ * descriptors, and a node of its own may hang, as locks that other threads held stay locked.
  *
  * Linux 4.14 or later. Usable from C++.
  */

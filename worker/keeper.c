@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker/keeper.h"
 
+#include "common/fork-gate.h"
 #include "common/log.h"
 #include "core/text.h"
-#include "worker/fork-gate.h"
 #include "worker/keeper-clock.h"
 #include "worker/keeper-lease.h"
 #include "worker/keeper-private.h"

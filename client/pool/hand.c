@@ -1,35 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/pool/hand.h"
 
-#include <errno.h>
-#include <sys/mman.h>
-
 #include "client/snowflake-client.h"
+#include "common/wiped-memory.h"
 
 #define SHARES_OF_A_THREAD 4
 
 PoolHand *pool_hand_new(GError **error)
 {
-	PoolHand *self = mmap(NULL, sizeof *self, PROT_READ | PROT_WRITE,
-			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	int code = errno;
+	g_autoptr(GError) why = NULL;
+	PoolHand *self = wiped_memory_new(sizeof(*self), &why);
 
-	if (self != MAP_FAILED) {
-		if (madvise(self, sizeof *self, MADV_WIPEONFORK) == 0)
-			return self;
-		code = errno;
-		munmap(self, sizeof *self);
-	}
-	g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED,
-		    "no memory that a fork wipes, of %zu bytes: %s; it needs Linux 4.14 or later",
-		    sizeof *self, g_strerror(code));
-	return NULL;
+	if (self == NULL)
+		g_set_error_literal(error, SNOWFLAKE_CLIENT_ERROR,
+				    SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED, why->message);
+	return self;
 }
 
 void pool_hand_free(PoolHand *self)
 {
-	if (self != NULL)
-		munmap(self, sizeof *self);
+	wiped_memory_free(self, sizeof(*self));
 }
 
 static void raise_top(PoolHand *self, guint top)

@@ -121,6 +121,7 @@ void zookeeper_message_free(ZookeeperMessage *message)
 	g_strfreev(message->children);
 	g_strfreev(message->addresses);
 	g_free(message->unknown);
+	g_free(message->failure);
 	g_free(message->data);
 	g_free(message->path);
 	g_free(message);

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "worker/fork-gate.h"
+#include "common/fork-gate.h"
 #include "worker/registry.h"
 
 #define DIRECTORY_MODE   0700

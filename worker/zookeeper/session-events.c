@@ -121,6 +121,7 @@ static void take_message(Registration *self, const ZookeeperMessage *message)
 	switch (message->type) {
 	case ZOOKEEPER_OPENED:
 	case ZOOKEEPER_NO_NAMES:
+	case ZOOKEEPER_NOT_OPENED:
 		break;
 	case ZOOKEEPER_CONNECTED:
 		on_connected(self, message->session);

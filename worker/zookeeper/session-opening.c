@@ -83,13 +83,17 @@ ZookeeperSession *zookeeper_session_opening_take(Registration *self)
 	if (!self->opening.addresses_good) /* they were looked up */
 		note_unknown(self, message->unknown);
 	self->opening.addresses_good = FALSE;
+	if (message->addresses != NULL) {
+		g_strfreev(self->opening.addresses);
+		self->opening.addresses = g_steal_pointer(&message->addresses);
+	}
+	if (message->failure != NULL)
+		log_event(LOG_ZOOKEEPER_REFUSED, log_text("error", message->failure));
 	if (message->type != ZOOKEEPER_OPENED) {
 		zookeeper_session_opening_drop(self);
 		self->opening.next_at_us = self->facts.now_us + INTERVAL_US;
 		return NULL;
 	}
-	g_strfreev(self->opening.addresses);
-	self->opening.addresses = g_steal_pointer(&message->addresses);
 	self->opening.opened_us = self->facts.now_us;
 	return g_steal_pointer(&self->opening.session);
 }

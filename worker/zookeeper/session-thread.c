@@ -35,26 +35,36 @@ static ZookeeperMessage *find_names(const ZookeeperSessionConfig *config)
 	return message;
 }
 
-/* (nullable): it connects from now on. */
-static zhandle_t *open_handle(ZookeeperSession *self, const GStrv addresses)
+/* (nullable): it connects from now on. *@out_failure: (transfer full) (nullable): why not; NULL if
+ * it is a connection that was refused at once. */
+static zhandle_t *open_handle(ZookeeperSession *self, const GStrv addresses, char **out_failure)
 {
 	const ZookeeperSessionConfig *config = &self->config;
 	g_autofree char *hosts = zookeeper_session_names_join(addresses);
 	zhandle_t *handle = zookeeper_open(hosts, config->certificates, zookeeper_session_on_event,
 					   (int)config->timeout_ms, self);
+	int code;
 
-	if (handle == NULL)
-		return NULL;
-	/* while it is connected there is no need to */
-	zoo_set_servers_resolution_delay(handle, -1);
-	if (config->auth != NULL && zoo_add_auth(handle, "digest", config->auth,
-						 (int)strlen(config->auth), NULL, NULL) != ZOK) {
-		/* what is made without it would be open */
-		zookeeper_close(handle);
-		errno = EACCES;
+	*out_failure = NULL;
+	if (handle == NULL) {
+		*out_failure =
+			g_strdup_printf("ZooKeeper's client cannot begin: %s", g_strerror(errno));
 		return NULL;
 	}
-	return handle;
+	/* while it is connected there is no need to */
+	zoo_set_servers_resolution_delay(handle, -1);
+	if (config->auth == NULL)
+		return handle;
+	code = zoo_add_auth(handle, "digest", config->auth, (int)strlen(config->auth), NULL, NULL);
+	if (code == ZOK)
+		return handle;
+	/* what is made without it would be open */
+	zookeeper_close(handle);
+	/* between two attempts to connect it takes none */
+	if (code != ZINVALIDSTATE)
+		*out_failure = g_strdup_printf(
+			"ZooKeeper's client does not take --zookeeper-auth: %s", zerror(code));
+	return NULL;
 }
 
 static gboolean is_ending(ZookeeperSession *self)
@@ -84,15 +94,11 @@ static void open_session(ZookeeperSession *self)
 	ZookeeperMessage *message = find_names(&self->config);
 	zhandle_t *handle = NULL;
 
+	message->type = ZOOKEEPER_NO_NAMES;
 	if (message->addresses != NULL && !is_ending(self)) {
-		handle = open_handle(self, message->addresses);
-		if (handle == NULL) {
-			g_free(message->unknown);
-			message->unknown = g_strdup_printf("ZooKeeper's client cannot begin: %s",
-							   g_strerror(errno));
-		}
+		handle = open_handle(self, message->addresses, &message->failure);
+		message->type = handle != NULL ? ZOOKEEPER_OPENED : ZOOKEEPER_NOT_OPENED;
 	}
-	message->type = handle != NULL ? ZOOKEEPER_OPENED : ZOOKEEPER_NO_NAMES;
 	post_first(self, message, handle);
 }
 
@@ -188,8 +194,8 @@ ZookeeperSession *zookeeper_session_new(const ZookeeperSessionConfig *config)
 	if (code != 0) {
 		ZookeeperMessage *message = g_new0(ZookeeperMessage, 1);
 
-		message->type = ZOOKEEPER_NO_NAMES;
-		message->unknown = g_strdup_printf("cannot start a thread: %s", g_strerror(code));
+		message->type = ZOOKEEPER_NOT_OPENED;
+		message->failure = g_strdup_printf("cannot start a thread: %s", g_strerror(code));
 		post_first(self, message, NULL);
 		self->ended = TRUE;
 	}

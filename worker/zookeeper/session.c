@@ -35,6 +35,7 @@ void zookeeper_message_free(ZookeeperMessage *message)
 	g_strfreev(message->children);
 	g_strfreev(message->addresses);
 	g_free(message->unknown);
+	g_free(message->failure);
 	g_free(message->data);
 	g_free(message->path);
 	g_free(message);
@@ -276,9 +277,10 @@ static void on_committed(int code, const void *data)
 static void log_message(const ZookeeperMessage *message)
 {
 	static const char *const WHATS[] = {
-		[ZOOKEEPER_OPENED] = "opened",       [ZOOKEEPER_NO_NAMES] = "no-names",
-		[ZOOKEEPER_CONNECTED] = "connected", [ZOOKEEPER_DISCONNECTED] = "disconnected",
-		[ZOOKEEPER_EXPIRED] = "expired",     [ZOOKEEPER_DENIED] = "denied",
+		[ZOOKEEPER_OPENED] = "opened",         [ZOOKEEPER_NO_NAMES] = "no-names",
+		[ZOOKEEPER_CONNECTED] = "connected",   [ZOOKEEPER_DISCONNECTED] = "disconnected",
+		[ZOOKEEPER_EXPIRED] = "expired",       [ZOOKEEPER_DENIED] = "denied",
+		[ZOOKEEPER_NOT_OPENED] = "not-opened",
 	};
 
 	if (message->type < G_N_ELEMENTS(WHATS))

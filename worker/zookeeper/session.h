@@ -19,10 +19,10 @@
 typedef struct _ZookeeperSession ZookeeperSession;
 
 typedef enum {
-	/* The first message is one of these two. */
-	ZOOKEEPER_OPENED,   /* connecting begins; requests may be made */
-	ZOOKEEPER_NO_NAMES, /* no server's address is known, or it cannot be opened: nothing else
-			     * comes */
+	/* The first message is one of these; after the last two nothing else comes. */
+	ZOOKEEPER_OPENED,     /* connecting begins; requests may be made */
+	ZOOKEEPER_NO_NAMES,   /* no server's address is known */
+	ZOOKEEPER_NOT_OPENED, /* ZooKeeper's client could not begin; another may */
 
 	ZOOKEEPER_CONNECTED,    /* the session is up, for the first time or again */
 	ZOOKEEPER_DISCONNECTED, /* what is asked for now fails at once, or waits for the next one */
@@ -53,11 +53,12 @@ typedef struct {
 
 typedef struct {
 	ZookeeperMessageType type;
-	/* OPENED, NO_NAMES */
-	char *unknown; /* (nullable): the names that cannot be looked up, and why; or what else
-			* keeps it from being opened */
-	/* OPENED */
+	/* OPENED, NO_NAMES, NOT_OPENED */
+	char *unknown; /* (nullable): the names that cannot be looked up, and why */
+	/* OPENED, NOT_OPENED */
 	GStrv addresses; /* that it connects to: see zookeeper_session_names_look_up() */
+	/* NOT_OPENED */
+	char *failure; /* (nullable): why; NULL: a connection was refused at once */
 	/* CONNECTED */
 	gint64 session;
 	/* CHANGED; REPLY to create: where it is */
@@ -98,7 +99,7 @@ typedef struct {
  *
  * Looks names up and connects in the background.
  *
- * Returns: (transfer full): a session, which OPENED or NO_NAMES comes of
+ * Returns: (transfer full): a session, of which OPENED, NO_NAMES or NOT_OPENED comes
  */
 ZookeeperSession *zookeeper_session_new(const ZookeeperSessionConfig *config);
 

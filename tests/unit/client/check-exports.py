@@ -14,7 +14,7 @@ FROM_WITHIN = ("LAYOUT_", "address_", "chacha8_", "client_call_", "client_connec
                "client_failover_", "client_reader_", "id_text_", "layout_", "local_socket_",
                "pool_", "random_", "self_connection_is_one", "socket_bio_new", "text_",
                "tls_client_", "tls_context_", "tls_error_", "tls_names_", "tls_stream_", "ulid_",
-               "useragent_", "uuid7_", "uuid_")
+               "useragent_", "uuid7_", "uuid_", "wiped_memory_")
 
 
 def names_in_header(path):

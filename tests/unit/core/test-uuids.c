@@ -34,6 +34,39 @@ static void assert_equal(Uuid a, Uuid b)
 
 static const Uuid sample = {0x017f22e279b07cc3, 0x98c4dc0c0c07398f}; /* RFC 9562, A.6 */
 
+/* Draws in a child of _Fork(), in which no handler of pthread_atfork() runs. */
+static Uuid draw_in_child(void)
+{
+	Uuid uuid = {0};
+	int fds[2], status;
+	pid_t child;
+
+	g_assert_cmpint(pipe(fds), ==, 0);
+	child = _Fork();
+	if (child == 0) {
+		uuid = uuid_random();
+		_exit(write(fds[1], &uuid, sizeof(uuid)) == sizeof(uuid) ? 0 : 1);
+	}
+	g_assert_cmpint(waitpid(child, &status, 0), ==, child);
+	g_assert_cmpint(status, ==, 0);
+	g_assert_cmpint(read(fds[0], &uuid, sizeof(uuid)), ==, sizeof(uuid));
+	close(fds[0]);
+	close(fds[1]);
+	return uuid;
+}
+
+TEST("/uuids/uuid-random", test_uuid_random)
+{
+	Uuid before = uuid_random();
+	Uuid first = draw_in_child(), second = draw_in_child(), after = uuid_random();
+
+	g_assert_cmpint(uuid_compare(first, second), !=, 0);
+	g_assert_cmpint(uuid_compare(first, after), !=, 0);
+	g_assert_cmpint(uuid_compare(before, after), !=, 0);
+	g_assert_cmphex(first.high >> 12 & 15, ==, 4); /* RFC 9562, 5.4 */
+	g_assert_cmphex(first.low >> 62, ==, 2);
+}
+
 TEST("/uuids/uuid-text", test_uuid_text)
 {
 	static const struct {

@@ -267,3 +267,29 @@ TEST("/node-fork/under-load", test_under_load)
 	for (guint i = 0; i < ids->len; i++)
 		see(seen, g_array_index(ids, gint64, i));
 }
+
+static guint n_forks;
+
+/* A handler of g_log() that starts a process, like a handler that mails errors. */
+static void fork_for_line(const char *domain G_GNUC_UNUSED, GLogLevelFlags level G_GNUC_UNUSED,
+			  const char *line G_GNUC_UNUSED, gpointer data G_GNUC_UNUSED)
+{
+	pid_t child = fork();
+
+	if (child == 0)
+		_exit(0);
+	assert_child_ends_well(child);
+	n_forks++;
+}
+
+TEST("/node-fork/log-handler-forks", test_log_handler_forks)
+{
+	g_autoptr(StateFixture) directory = state_fixture_new();
+	guint handler = g_log_set_handler("Snowflake", G_LOG_LEVEL_MASK, fork_for_line, NULL);
+	SnowflakeNode *node = node_new_well(directory, "log-level=info");
+
+	next_well(node);
+	snowflake_node_free(node);
+	g_log_remove_handler("Snowflake", handler);
+	g_assert_cmpuint(n_forks, >, 0);
+}

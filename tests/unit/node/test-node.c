@@ -183,6 +183,34 @@ TEST("/node/waits", test_waits)
 		next_well(node);
 }
 
+static void *draw_for_ever(void *node)
+{
+	for (;;) {
+		next_well(node);
+		pthread_testcancel();
+	}
+	return NULL;
+}
+
+/* A thread that waits is cancelled: the others go on. */
+TEST("/node/cancelled", test_cancelled)
+{
+	g_autoptr(StateFixture) directory = state_fixture_new();
+	g_autoptr(SnowflakeNode) node = node_new_well(directory, SLOW);
+
+	for (guint i = 0; i < 5; i++) {
+		pthread_t thread;
+
+		g_assert_cmpint(pthread_create(&thread, NULL, draw_for_ever, node), ==, 0);
+		for (guint n = 0; n < 20; n++)
+			next_well(node);
+		pthread_cancel(thread);
+		pthread_join(thread, NULL);
+	}
+	for (guint i = 0; i < 40; i++)
+		next_well(node);
+}
+
 /* It reserves more as it goes on. */
 TEST("/node/extends", test_extends)
 {

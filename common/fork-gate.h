@@ -14,11 +14,13 @@
  * Any number of threads work at a time. Process-wide, as fork() is.
  */
 
-/* The thread works, until it leaves. It calls no fork(). */
+/* The thread works, until it leaves. It calls fork() only where it pauses. */
 void fork_gate_enter(void);
 void fork_gate_leave(void);
 
-/* Around a wait, of a thread that works; of any other they do nothing. They leave errno as it is.
+/* Around a wait, of a thread that works, and around code of the program's, such as a handler of
+ * g_log(), which may call fork() too; of any other thread they do nothing. They leave errno as it
+ * is.
  */
 void fork_gate_pause(void);
 void fork_gate_resume(void);

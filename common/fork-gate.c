@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker/fork-gate.h"
+#include "common/fork-gate.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "common/fork-gate.h"
 #include "tests/unit/unit-test.h"
-#include "worker/fork-gate.h"
 
 #include <errno.h>
 #include <glib.h>
