@@ -2,26 +2,26 @@
 #pragma once
 
 /*
- * A thread of ours that works may hold locks that are not ours: GLib's, of its types, its quarks,
- * its random numbers. A child of fork() has none of our threads. It would find such a lock as it
- * was, for ever, and a node of its own would wait for it. So while a thread works, no fork() takes
- * place, if fork_gate_hold() is a handler of it; and threads step outside to wait, for a disk too.
+ * Keeps fork() from happening while a thread of a node works.
  *
- * The keeper's thread is one that works. Those that look names up, open sessions and ask other
- * servers are not: what they wait for has no limit. They are there at the start and, with
- * ZooKeeper, when a session is lost; whoever forks then may get a child whose node does not start.
+ * Such a thread may hold locks of GLib (types, quarks, random numbers). A lock that it holds at a
+ * fork() stays locked in the child for ever, and a node of the child would wait for it. Therefore
+ * fork() waits while a thread works, if fork_gate_hold() is a handler of pthread_atfork(). A thread
+ * pauses its work while it waits, for a disk too.
  *
- * Any number of threads work at a time. Process-wide, as fork() is.
+ * The keeper's thread is such a thread. The threads that look up names, open sessions and ask other
+ * servers are not, because their waits have no limit. They exist at the start and, with ZooKeeper,
+ * after a session is lost. A node of a child that is forked then may not start.
+ *
+ * Any number of threads may work at the same time. There is one gate in a process.
  */
 
-/* The thread works, until it leaves. It calls fork() only where it pauses. */
+/* The thread works until it leaves. Meanwhile it calls fork() only between pause and resume. */
 void fork_gate_enter(void);
 void fork_gate_leave(void);
 
-/* Around a wait, of a thread that works, and around code of the program's, such as a handler of
- * g_log(), which may call fork() too; of any other thread they do nothing. They leave errno as it
- * is.
- */
+/* Enclose a wait, or a call of the program's own code, such as a handler of g_log(), which may call
+ * fork(). In a thread that does not work they do nothing. They keep errno. */
 void fork_gate_pause(void);
 void fork_gate_resume(void);
 

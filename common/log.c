@@ -190,9 +190,9 @@ static void to_glib(const LogLine *line)
 	g_queue_push_tail(&glib_lines, GUINT_TO_POINTER(line->priority));
 }
 
-/* Unlocks, and hands the lines over that came under the lock. The program's handler may fork, or
- * wait for a thread that does, or use a node: it finds no lock of ours taken, and this thread
- * outside. */
+/* Unlocks, then passes to g_log() the lines that were queued under the lock. The program's handler
+ * may fork, wait for a thread that forks, or use a node. So this thread holds no lock meanwhile,
+ * and its work is paused. */
 static void unlock_repeats(void)
 {
 	static const GLogLevelFlags FLAGS[] = {

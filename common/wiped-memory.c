@@ -15,7 +15,7 @@ static gboolean advise(void *self, gsize bytes, GError **error)
 	g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_NOSYS,
 		    "memory cannot be wiped on fork() (MADV_WIPEONFORK: %s), without which a child "
 		    "would issue its parent's IDs: Linux 4.14 or later is needed%s",
-		    is_believed ? g_strerror(errno) : "every advice is taken, and none is followed",
+		    is_believed ? g_strerror(errno) : "every advice is accepted and ignored",
 		    is_believed ? "" : ", and no emulation of it, such as qemu-user");
 	return FALSE;
 }

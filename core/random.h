@@ -11,8 +11,7 @@
  * memory that leaks tells nothing of those of the past.
  *
  * A block is never used on both sides of a fork(): the child makes a new one. A child of a bare
- * clone(2) or of _Fork(3) draws its parent's numbers: what must differ there too is taken from the
- * kernel at once.
+ * clone(2) or of _Fork(3) draws its parent's numbers. random_from_kernel() differs there too.
  *
  * Before the kernel has randomness, early in the boot of a machine, the first call waits for it.
  * After that it cannot fail; if it does, as getrandom is forbidden, the process ends with a line
@@ -24,7 +23,7 @@ guint64 random_u64(void);
 /* Many of them, for less each. */
 void random_fill(gsize n_numbers, guint64 *out_numbers);
 
-/* Not from a block. @n_bytes: 256 at most */
+/* Takes the bytes from the kernel, not from a block. @n_bytes: 256 at most */
 void random_from_kernel(void *out_bytes, gsize n_bytes);
 
 /* Another number in a child of fork() than in its parent, if the process has drawn before the fork.

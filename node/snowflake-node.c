@@ -73,8 +73,8 @@ static gboolean check_program(const char *program, GError **error)
 
 /* Starting */
 
-/* A thread that is cancelled while it waits would leave a lock taken, and all others waiting.
- * Returns: what to hand to pthread_setcancelstate() */
+/* A thread that is cancelled while it waits would leave a lock locked, and all other threads would
+ * wait for it. Returns: the state to restore with pthread_setcancelstate() */
 static int begin_uncancelled(void)
 {
 	int state;

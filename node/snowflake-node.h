@@ -21,19 +21,22 @@ G_BEGIN_DECLS
  *   if (node == NULL || !snowflake_node_next(node, &id, &error))
  *           g_printerr("%s\n", error->message);
  *
- * One node is enough for a process: any number of threads draw from it. A node has a thread of its
- * own, with ZooKeeper several, in which all signals are blocked. A thread that pthread_cancel() is
- * to end ends after the call, not in it. What happens to it is logged with g_log(), domain
- * "Snowflake", in the lines of snowflaked: errors and warnings as messages, which GLib prints on
- * standard error unless told otherwise, and the rest as "info" and "debug", which it does not. The
- * log is one for all nodes of a process. A handler for it may take its time, fork, and use the
- * node; in a child that it makes it may not return.
+ * One node is enough for a process: any number of threads draw from it. A node has one thread, and
+ * several with ZooKeeper; all signals are blocked in them. pthread_cancel() ends a thread after its
+ * call, not during it.
  *
- * fork(): the node is the parent's. In the child every draw fails with FORKED, and its descriptors
- * of locks are closed; nothing that the child does with it touches the parent's worker ID. A child
- * that is to issue IDs makes a node of its own. A child of _Fork() or clone() gets no ID twice
- * either: every draw fails with FORKED. But it may do no more than draw and exec(): it keeps the
- * descriptors, and a node of its own may hang, as locks that other threads held stay locked.
+ * The node logs with g_log(), domain "Snowflake", in the format of snowflaked. Errors and warnings
+ * are messages, which GLib prints to standard error by default. The rest is "info" and "debug",
+ * which GLib does not print by default. All nodes of a process share one log. A log handler may
+ * block, call fork() and use the node. It must not return in a child that it makes.
+ *
+ * fork(): the node belongs to the parent. In the child every draw fails with FORKED, and the
+ * descriptors of the node's locks are closed. Nothing that the child does affects the parent's
+ * worker ID. A child that needs IDs makes a node of its own.
+ *
+ * _Fork() and clone(): here too, every draw in the child fails with FORKED. The child may only draw
+ * and call exec(). It keeps the descriptors, and a node of its own may wait for ever for a lock
+ * that another thread of the parent held.
  *
  * Linux 4.14 or later. Usable from C++.
  */
