@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/text.h"
 
-#include <time.h>
+#define DAY_MS      G_GINT64_CONSTANT(86400000)
+#define JULIAN_1970 719163 /* 1 January 1970, in days of GDate */
 
 gboolean text_parse_number(const char *text, guint base, guint64 min, guint64 max,
 			   guint64 *out_number)
@@ -10,13 +11,17 @@ gboolean text_parse_number(const char *text, guint base, guint64 min, guint64 ma
 	       g_ascii_string_to_unsigned(text, base, min, max, out_number, NULL);
 }
 
+/* Not by gmtime(): a time_t of 32 bits ends in 2038. */
 char *text_time_ms(gint64 time_ms)
 {
-	time_t seconds = time_ms / 1000;
-	struct tm utc;
+	gint64 days = time_ms / DAY_MS - (time_ms % DAY_MS < 0);
+	gint64 ms = time_ms - days * DAY_MS;
+	GDate date;
 
-	gmtime_r(&seconds, &utc);
-	return g_strdup_printf("%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", utc.tm_year + 1900,
-			       utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec,
-			       (int)(time_ms % 1000));
+	g_date_clear(&date, 1);
+	g_date_set_julian(&date, (guint32)(days + JULIAN_1970));
+	return g_strdup_printf("%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", g_date_get_year(&date),
+			       (int)g_date_get_month(&date), g_date_get_day(&date),
+			       (int)(ms / 3600000), (int)(ms / 60000 % 60), (int)(ms / 1000 % 60),
+			       (int)(ms % 1000));
 }

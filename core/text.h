@@ -21,6 +21,6 @@ char *text_escape(const char *bytes, gsize length);
 gboolean text_parse_number(const char *text, guint base, guint64 min, guint64 max,
 			   guint64 *out_number) G_GNUC_WARN_UNUSED_RESULT;
 
-/* (transfer full): RFC 3339 in UTC with milliseconds, as 2010-11-04T01:42:54.657Z. Years 1970 to
+/* (transfer full): RFC 3339 in UTC with milliseconds, as 2010-11-04T01:42:54.657Z. Years 1 to
  * 9999. */
 char *text_time_ms(gint64 time_ms);

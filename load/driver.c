@@ -98,9 +98,10 @@ static void add_cpu_time(LoadTally *tally, gint64 sign)
 	struct rusage now;
 
 	getrusage(RUSAGE_THREAD, &now);
-	tally->cpu_user_us += sign * (now.ru_utime.tv_sec * G_USEC_PER_SEC + now.ru_utime.tv_usec);
+	tally->cpu_user_us +=
+		sign * (now.ru_utime.tv_sec * G_TIME_SPAN_SECOND + now.ru_utime.tv_usec);
 	tally->cpu_system_us +=
-		sign * (now.ru_stime.tv_sec * G_USEC_PER_SEC + now.ru_stime.tv_usec);
+		sign * (now.ru_stime.tv_sec * G_TIME_SPAN_SECOND + now.ru_stime.tv_usec);
 }
 
 static void set_phase(LoadDriver *self, LoadPhase phase)

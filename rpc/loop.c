@@ -70,7 +70,7 @@ static inline gint64 now_us(void)
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now); /* fails for a wrong argument only */
-	return now.tv_sec * G_USEC_PER_SEC + now.tv_nsec / 1000;
+	return now.tv_sec * G_TIME_SPAN_SECOND + now.tv_nsec / 1000;
 }
 
 /* How a client is done with. */

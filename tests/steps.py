@@ -65,6 +65,13 @@ THREADED = (
     "test_tls.Crowd.test_a_thousand", "Replaced.test_under_load", "Batches.test_a_million",
     "test_zookeeper.Stop", "Lists.test_stopping", "Lists.test_many_who_ask")
 
+# Under qemu, of which a server may not know all that it does.
+FOREIGN = (
+    "test_batches.Batches.test_runs", "test_calls.Calls.", "test_parking.FullRate",
+    "test_snowflakectl.Asking", "test_snowflakectl.Decode.test_forms",
+    "test_snowflakectl.Decode.test_rejects", "test_tls.Calls.test_every_form",
+    "test_wire.Forms.test_every_form")
+
 SANITIZED = {
     "ASAN_OPTIONS": "detect_leaks=1:detect_stack_use_after_return=1",
     "LSAN_OPTIONS": f"suppressions={ROOT}/tests/lsan.suppressions:print_suppressions=0",
@@ -109,6 +116,21 @@ def integration_tests(name, tiers, jobs, patterns=(), under=(), **environment):
         {"GOCACHE": GO_CACHE,
          "SNOWFLAKE_CLIENTS": f"{BUILDS}/clients",
          **({} if name == "release" else SANITIZED), **environment})
+
+
+def foreign(architecture):
+    """Another architecture, under qemu: everything builds, unit tests, and a smoke test of the
+    server and snowflakectl."""
+    directory = BUILDS / architecture
+    return [
+        Step(f"{architecture}: build", (FULL,), COMPUTES, (),
+             program("tests/foreign/build", architecture, directory), check),
+        Step(f"{architecture}: unit tests", (FULL,), COMPUTES, (f"{architecture}: build",),
+             program("tests/foreign/unit-tests", directory), meson(directory)),
+        Step(f"{architecture}: integration tests", (FULL,), WAITS, (f"{architecture}: build",),
+             program("tests/integration/run.py", "--build", directory / "programs", "--jobs",
+                     PROCESSORS, *FOREIGN), suite("integration")),
+    ]
 
 
 def of_release(name, tiers, lane, counts, *command, shows=""):
@@ -176,6 +198,8 @@ def table(chaos_s):
         integration_tests("release", (FULL,), 2, SNOWFLAKE_LONG="1"),
         integration_tests("tsan", (USUAL,), 2, THREADED, under),
         integration_tests("tsan", (FULL,), 2, (), under, SNOWFLAKE_LONG="1"),
+        *foreign("i386"),
+        *foreign("s390x"),
         Step("package", (FULL,), WAITS, (), program("tests/package/run"), suite("package")),
         of_release("container", (FULL,), WAITS, "container", "tests/container/run", "--build",
                    BUILDS / "release"),

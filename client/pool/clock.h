@@ -13,5 +13,5 @@ static inline gint64 pool_clock_us(void)
 	struct timespec now;
 
 	clock_gettime(CLOCK_BOOTTIME, &now);
-	return now.tv_sec * G_USEC_PER_SEC + now.tv_nsec / 1000;
+	return now.tv_sec * G_TIME_SPAN_SECOND + now.tv_nsec / 1000;
 }

@@ -151,9 +151,13 @@ func TestArguments(t *testing.T) {
 		"port 65536":       {[]string{"a:65536"}, snowflake.Options{Agent: "a"}, snowflake.ErrInvalidArgument},
 		"bare IPv6":        {[]string{"::1"}, snowflake.Options{Agent: "a"}, snowflake.ErrInvalidArgument},
 		"name in brackets": {[]string{"[abc]"}, snowflake.Options{Agent: "a"}, snowflake.ErrInvalidArgument},
+		"no interface":     {[]string{"[fe80::1%]"}, snowflake.Options{Agent: "a"}, snowflake.ErrInvalidArgument},
+		"long interface":   {[]string{"[fe80::1%0123456789abcdef]"}, snowflake.Options{Agent: "a"}, snowflake.ErrInvalidArgument},
+		"odd interface":    {[]string{"[fe80::1%a/b]"}, snowflake.Options{Agent: "a"}, snowflake.ErrInvalidArgument},
 		"relative path":    {[]string{"unix:a"}, snowflake.Options{Agent: "a"}, snowflake.ErrInvalidArgument},
 		"long path":        {[]string{"unix:/" + long}, snowflake.Options{Agent: "a"}, snowflake.ErrInvalidArgument},
-		"all kinds": {[]string{"a", "a.b:1", "[::1]", "[fe80::1%lo]:2", "tls:a:3", "tls:[::1]",
+		"all kinds": {[]string{"a", "a.b:1", "[::1]", "[fe80::1%lo]:2",
+			"[fe80::1%br-lan]", "[fe80::1%eth0.100]:2", "[fe80::1%a_b]", "tls:a.:3", "tls:a:3", "tls:[::1]",
 			"unix:/a", "unix:@a"}, snowflake.Options{Agent: "a"}, nil},
 	} {
 		client, err := snowflake.New(one.servers, one.options)

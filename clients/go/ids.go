@@ -75,13 +75,16 @@ func (l Layout) Range(from, to time.Time) (lowest, highest int64, err error) {
 	return first << l.lowBits(), last<<l.lowBits() | (1<<l.lowBits() - 1), nil
 }
 
-// tick is negative before the epoch.
+// tick is negative before the epoch. A time.Time reaches further than milliseconds in 64 bits do:
+// what lies beyond is after every tick.
 func (l Layout) tick(at time.Time) int64 {
-	ms := at.UnixMilli() - l.EpochMs
-	if ms < 0 {
+	if at.Before(time.UnixMilli(l.EpochMs)) {
 		return -1
 	}
-	return ms / l.unitMs()
+	if at.After(time.UnixMilli(math.MaxInt64 / 4)) {
+		return math.MaxInt64
+	}
+	return (at.UnixMilli() - l.EpochMs) / l.unitMs()
 }
 
 func (l Layout) lowBits() uint {

@@ -177,6 +177,11 @@ func TestRange(t *testing.T) {
 		{snowflake.Twitter, at(1.9), at(2.9), 1 << 22, 3<<22 - 1},
 		{snowflake.Twitter, at(-1e6), at(1), 0, 2<<22 - 1},
 		{snowflake.Twitter, time.UnixMilli(end), time.UnixMilli(end + 9), 1<<63 - 1<<22, math.MaxInt64},
+		// what programs have for no beginning and no end
+		{snowflake.Twitter, time.UnixMilli(math.MinInt64), at(1), 0, 2<<22 - 1},
+		{snowflake.Twitter, time.Time{}, at(1), 0, 2<<22 - 1},
+		{snowflake.Twitter, at(1), time.Unix(1<<63-62135596801, 999999999), 1 << 22, math.MaxInt64},
+		{snowflake.Twitter, at(1), time.UnixMilli(math.MaxInt64), 1 << 22, math.MaxInt64},
 		{seconds, time.Unix(5, 1), time.Unix(6, 999), 5 << 34, 7<<34 - 1},
 	} {
 		low, high, err := one.layout.Range(one.from, one.to)
@@ -186,7 +191,8 @@ func TestRange(t *testing.T) {
 		}
 	}
 	for _, one := range [][2]time.Time{{at(2), at(1)}, {at(-2), at(-0.5)},
-		{time.UnixMilli(end + 1), time.UnixMilli(end + 2)}} {
+		{time.UnixMilli(end + 1), time.UnixMilli(end + 2)},
+		{time.UnixMilli(end + 1), time.Unix(1<<62, 0)}} {
 		if _, _, err := snowflake.Range(one[0], one[1]); !errors.Is(err, snowflake.ErrInvalidArgument) {
 			t.Errorf("%v to %v: %v", one[0], one[1], err)
 		}

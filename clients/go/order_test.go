@@ -18,6 +18,16 @@ import (
 	"time"
 )
 
+func TestTLSName(t *testing.T) {
+	for text, name := range map[string]string{"tls:ids.example.": "ids.example", "tls:a.b": "a.b",
+		"tls:[fe80::7%eth0.100]": "fe80::7", "tls:127.0.0.1": "127.0.0.1"} {
+		one, err := newServer(text)
+		if err != nil || one.tlsName() != name {
+			t.Errorf("%s: %v, %v", text, one, err)
+		}
+	}
+}
+
 // inOrder makes servers that are asked as they are given, from the first on.
 func inOrder(t *testing.T, texts ...string) *servers {
 	t.Helper()

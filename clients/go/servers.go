@@ -27,7 +27,7 @@ const (
 )
 
 var serverPattern = regexp.MustCompile(
-	`^(?:\[([0-9a-fA-F:.]+(?:%\w+)?)\]|([^\[\]:/\s]+))(?::(\d{1,5}))?$`)
+	`^(?:\[([0-9a-fA-F:.]+(?:%[A-Za-z0-9._-]{1,15})?)\]|([^\[\]:/\s]+))(?::(\d{1,5}))?$`)
 
 // A rest is the pause after a failure, twice as long each time; an answer ends it.
 type rest struct {
@@ -102,6 +102,13 @@ func newServer(text string) (*server, error) {
 func isAddress(host string) bool {
 	address, _, _ := strings.Cut(host, "%")
 	return net.ParseIP(address) != nil
+}
+
+// tlsName is what the server's certificate must be of, and SNI names: without the dot that only the
+// resolver needs (RFC 6066), and without the zone of an address.
+func (s *server) tlsName() string {
+	name, _, _ := strings.Cut(s.host, "%")
+	return strings.TrimSuffix(name, ".")
 }
 
 // restsUntil is zero if there is a place that does not rest.
@@ -380,7 +387,7 @@ func (s *servers) configOf(one *server) *tls.Config {
 	}
 	config := s.tls.Clone()
 	if config.ServerName == "" {
-		config.ServerName = one.host
+		config.ServerName = one.tlsName()
 	}
 	return config
 }

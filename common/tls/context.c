@@ -100,13 +100,19 @@ static gboolean refuse(TlsError which, const char *file, GError **error)
 	return refuse_for(which, file, reason_of(file), error);
 }
 
+/* Not by timegm(): a time_t of 32 bits ends in 2038. */
 static gboolean set_expiry(TlsContext *self)
 {
+	g_autoptr(GDateTime) utc = NULL;
 	struct tm expires;
 
 	if (!ASN1_TIME_to_tm(X509_get0_notAfter(SSL_CTX_get0_certificate(self->ssl)), &expires))
 		return FALSE;
-	self->expires_ms = (gint64)timegm(&expires) * 1000;
+	utc = g_date_time_new_utc(expires.tm_year + 1900, expires.tm_mon + 1, expires.tm_mday,
+				  expires.tm_hour, expires.tm_min, expires.tm_sec);
+	if (utc == NULL)
+		return FALSE;
+	self->expires_ms = g_date_time_to_unix(utc) * 1000;
 	return TRUE;
 }
 

@@ -90,8 +90,8 @@ TlsStream *tls_stream_new_server(TlsContext *context, int fd)
 	return self;
 }
 
-/* Of an address nothing is asked for by name: RFC 6066, 3. Its zone is this machine's alone, and
- * in no certificate. */
+/* An address is not sent as a server name (RFC 6066, 3), and its zone is in no certificate. A dot
+ * at the end of a name is for the resolver only: it is neither sent nor in a certificate. */
 static gboolean expect(TlsStream *self, const char *name)
 {
 	X509_VERIFY_PARAM *param = SSL_get0_param(self->ssl);
@@ -101,8 +101,11 @@ static gboolean expect(TlsStream *self, const char *name)
 
 		return X509_VERIFY_PARAM_set1_ip_asc(param, address) == 1;
 	}
-	return X509_VERIFY_PARAM_set1_host(param, name, 0) == 1 &&
-	       SSL_set_tlsext_host_name(self->ssl, name) == 1;
+
+	g_autofree char *host = g_strndup(name, strlen(name) - g_str_has_suffix(name, "."));
+
+	return X509_VERIFY_PARAM_set1_host(param, host, 0) == 1 &&
+	       SSL_set_tlsext_host_name(self->ssl, host) == 1;
 }
 
 TlsStream *tls_stream_new_client(TlsContext *context, int fd, const char *name)

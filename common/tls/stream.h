@@ -19,7 +19,8 @@ typedef struct _TlsStream TlsStream;
 TlsStream *tls_stream_new_server(TlsContext *context, int fd);
 
 /* @name: whom the other end's certificate is to be of: a host name, or an IP address without
- * brackets; %NULL: that is not looked at */
+ * brackets; %NULL: that is not looked at. A name is sent to the server too (SNI); a dot at its end
+ * is left out of both */
 TlsStream *tls_stream_new_client(TlsContext *context, int fd, const char *name);
 
 /* Says nothing to the other end: see tls_stream_close(). */

@@ -9,7 +9,7 @@ const DEFAULT_PORT = 7609;
 const LONGEST_PATH_BYTES = 107;
 const FIRST_REST_MS = 100;
 const LONGEST_REST_MS = 10000;
-const SERVER = /^(?:\[([0-9a-fA-F:.]+(?:%\w+)?)\]|([^[\]:/\s]+))(?::(\d{1,5}))?$/;
+const SERVER = /^(?:\[([0-9a-fA-F:.]+(?:%[A-Za-z0-9._-]{1,15})?)\]|([^[\]:/\s]+))(?::(\d{1,5}))?$/;
 
 /** After a failure there is a pause, twice as long each time; an answer ends it. */
 class Rest {
@@ -69,10 +69,14 @@ class Server {
       throw new TypeError(`server ${quoted(this.text)}: not HOST, HOST:PORT, [IPV6]:PORT, one of `
         + 'these after tls:, or unix:/PATH');
     }
-    if (ipv6 !== undefined && !net.isIPv6(ipv6)) {
+    const address = ipv6?.split('%')[0] ?? host; // without the interface: net knows few of them
+    if (ipv6 !== undefined && !net.isIPv6(address)) {
       throw new TypeError(`server ${quoted(this.text)}: no IPv6 address in brackets`);
     }
-    this.isName = net.isIP(this.host) === 0;
+    this.isName = net.isIP(address) === 0;
+    // What its certificate must be of, and SNI names: without the dot that only the resolver needs
+    // (RFC 6066), and without the interface.
+    this.tlsName = address.replace(/\.$/, '');
     if (!this.isName) {
       this.#setPlaces([this.host]);
     }

@@ -167,7 +167,11 @@ class Servers {
     if (!server.isTls) {
       return place.options;
     }
-    const name = net.isIP(server.host) === 0 ? { servername: server.host } : {};
+    const { host, isName, tlsName } = server;
+    const name = isName ? { servername: tlsName } : {
+      checkServerIdentity: (asked, certificate) => tls.checkServerIdentity(
+        asked === host ? tlsName : asked, certificate),
+    };
     return { ...name, ...this.#tls, ...place.options };
   }
 

@@ -92,12 +92,19 @@ test('close ends calls at once', async (t) => {
   }
 });
 
+test('interfaces', async (t) => {
+  for (const zone of ['br-lan', 'eth0.100', 'a_b', '0123456789abcde']) {
+    client(t, `[fe80::7%${zone}]:1`);
+  }
+});
+
 test('arguments that cannot be', async (t) => {
   for (const agent of ['', '9bad', 'a b', 'a'.repeat(257), 'ä', 'a\n', 7, undefined]) {
     assert.throws(() => new Snowflake('a.example', { agent }), InvalidAgentError);
   }
   for (const wrong of ['', ':1', 'a b', 'a:0', 'a:65536', 'a:1:2', '[::1', '[1.2.3.4]', '[a]:1',
-    'http://a', 'unix:', 'unix:a', `unix:/${'a'.repeat(200)}`, 'tls:', [], [7], [[]], 7, null]) {
+    'http://a', 'unix:', 'unix:a', `unix:/${'a'.repeat(200)}`, 'tls:',
+    '[fe80::7%]', '[fe80::7%a/b]', '[fe80::7%0123456789abcdef]', '[1.2.3.4%lo]', [], [7], [[]], 7, null]) {
     assert.throws(() => new Snowflake(wrong, { agent: 'test' }), TypeError, String(wrong));
   }
   for (const [options, type] of [

@@ -139,6 +139,8 @@ test('the types hold', async () => {
   for (const [name, options] of [
     ['types.mts', ['--module', 'node16']], ['types.cts', ['--module', 'node16']],
     ['types.ts', ['--module', 'esnext', '--moduleResolution', 'bundler']],
+    // TypeScript's default for CommonJS, which does not read `exports`
+    ['types.ts', ['--module', 'commonjs']],
   ]) {
     fs.copyFileSync(path.join(__dirname, 'types.ts'), path.join(place, name));
     await run('node', [tsc, '--noEmit', '--strict', '--target', 'es2022', ...options, name]);

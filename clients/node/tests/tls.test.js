@@ -2,11 +2,14 @@
 'use strict';
 const assert = require('node:assert');
 const { execFileSync } = require('node:child_process');
+const dns = require('node:dns');
 const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
 const { after, before, test } = require('node:test');
+const tls = require('node:tls');
 const { UnreachableError, Snowflake } = require('..');
+const { Server } = require('../lib/place');
 const {
   assertIds, client, failure, server, take,
 } = require('./support');
@@ -53,6 +56,34 @@ test('a server that the authority vouches for', async (t) => {
   for (const one of [address, address.replace('127.0.0.1', 'localhost')]) {
     const snowflake = client(t, one, { tls: { ca: read('ca.pem') } });
     assertIds([...await take(snowflake, 1000), ...await snowflake.nextIds(20000)], 21000);
+  }
+});
+
+test('a name that ends with a dot', async (t) => {
+  const names = [];
+  const listener = tls.createServer({
+    cert: read('server.pem'), key: read('server.key'),
+    SNICallback: (name, callback) => {
+      names.push(name);
+      callback(null);
+    },
+  }, (socket) => socket.destroy());
+  listener.on('tlsClientError', () => {});
+  await new Promise((resolve) => { listener.listen(0, '127.0.0.1', resolve); });
+  t.after(() => listener.close());
+  const hosts = [];
+  t.mock.method(dns, 'lookup', (host, options, callback) => {
+    hosts.push(host);
+    process.nextTick(callback, null, [{ address: '127.0.0.1', family: 4 }]);
+  });
+  await refusal(t, `tls:localhost.:${listener.address().port}`, { ca: read('ca.pem') });
+  assert.deepStrictEqual([names, hosts], [['localhost'], ['localhost.']]);
+});
+
+test('names in certificates', () => {
+  for (const [server, name] of [['tls:ids.example.', 'ids.example'], ['tls:a.b', 'a.b'],
+    ['tls:[fe80::7%eth0.1]', 'fe80::7'], ['tls:127.0.0.1', '127.0.0.1']]) {
+    assert.strictEqual(new Server(server).tlsName, name);
   }
 });
 

@@ -17,8 +17,8 @@ from .wire import Connection, Failure, Habits
 DEFAULT_SERVER = "127.0.0.1:7609"
 _DEFAULT_PORT = 7609
 _FIRST_REST_S, _LONGEST_REST_S = 0.1, 10.0
-_SERVER = re.compile(r"(?:\[(?P<v6>[0-9a-fA-F:.]+(?:%\w+)?)\]|(?P<host>[^\[\]:/\s]+))"
-                     r"(?::(?P<port>\d{1,5}))?")
+_SERVER = re.compile(r"(?:\[(?P<v6>[0-9a-fA-F:.]+(?:%[A-Za-z0-9._-]{1,15})?)\]"
+                     r"|(?P<host>[^\[\]:/\s]+))(?::(?P<port>\d{1,5}))?")
 
 
 class _Rest:
@@ -78,8 +78,15 @@ class _Server:
                                                 socket.AI_NUMERICHOST))
         except socket.gaierror:
             if found["v6"]:
-                raise ValueError(f"server {self.text!r}: no IPv6 address in brackets") from None
+                raise ValueError(f"server {self.text!r}: no IPv6 address in brackets, or no such "
+                                 "interface") from None
             self.is_name = True
+
+    @property
+    def tls_name(self) -> str:
+        """What the server's certificate must be of, and SNI names: without the dot that only the
+        resolver needs (RFC 6066), and without the zone of an address."""
+        return self.host.partition("%")[0].removesuffix(".")
 
     def _set_places(self, found: Sequence[tuple]) -> None:
         known = {place.address: place for place in self.places}
@@ -280,7 +287,7 @@ class Servers:
             raise Failure("unreachable", error.strerror or str(error)) from error
         self._link = _Link(connection, server, place)
         self._may_interrupt(connection.interrupt)
-        connection.open(self._tls if server.is_tls else None, server.host, deadline)
+        connection.open(self._tls if server.is_tls else None, server.tls_name, deadline)
         return connection
 
     def _may_interrupt(self, interrupt: Callable) -> None:

@@ -5,6 +5,7 @@ import gc
 import os
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -13,6 +14,7 @@ import time
 import unittest
 import weakref
 from collections import deque
+from unittest import mock
 
 from support import LONG_S, PACKAGE, Call, Case
 
@@ -424,12 +426,21 @@ class Arguments(Case):
 
     def test_servers(self):
         for server in ("", "a:", "a:0", "a:65536", "a:b", "::1", "[::1", "[a]:1", "a b", "unix:",
-                       "unix:ids", "unix:/" + "a" * 107, "tls:", "tls:unix:/ids", "http://a"):
+                       "unix:ids", "unix:/" + "a" * 107, "tls:", "tls:unix:/ids", "http://a",
+                       "[fe80::7%]", "[fe80::7%a/b]", "[fe80::7%0123456789abcdef]"):
             with self.subTest(server=server), self.assertRaises(ValueError) as caught:
                 Snowflake(server, agent="test")
             self.assertIn(repr(server), str(caught.exception))
         with self.assertRaises(ValueError):
             Snowflake([], agent="test")
+
+    def test_interfaces(self):
+        for zone in ("br-lan", "eth0.100", "a_b", "0123456789abcde"):
+            place = (socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("fe80::7", 1, 0, 9))
+            with self.subTest(zone=zone), \
+                    mock.patch("socket.getaddrinfo", return_value=[place]) as asked:
+                Snowflake(f"[fe80::7%{zone}]:1", agent="test").close()
+                self.assertEqual(asked.call_args.args[:2], (f"fe80::7%{zone}", 1))
 
     def test_times(self):
         for options in ({"timeout_ms": 0}, {"timeout_ms": "3"}, {"prefetch_ms": -1},

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 import pathlib
+import socket
 import ssl
 import subprocess
 import tempfile
+from unittest import mock
 
 from support import Case
 
 from snowflake_client import UnreachableError
+from snowflake_client.servers import _Server
 
 KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
 
@@ -62,6 +65,25 @@ class Tls(Case):
         for address in (server, server.replace("127.0.0.1", "localhost")):
             client = self.client(address, tls=self.context())
             self.assert_ids([client.next_id() for _ in range(1000)] + client.next_ids(20000), 21000)
+
+    def test_a_name_that_ends_with_a_dot(self):
+        port = self.tls_server().rpartition(":")[2]
+        found = socket.getaddrinfo("127.0.0.1", port, 0, socket.SOCK_STREAM)
+
+        def look_up(host, _port, *more):
+            if more[-1] == socket.AI_NUMERICHOST:
+                raise socket.gaierror(socket.EAI_NONAME, "no number")
+            self.assertEqual(host, "localhost.")
+            return found
+
+        with mock.patch("socket.getaddrinfo", look_up):
+            client = self.client(f"tls:localhost.:{port}", tls=self.context())
+            self.assert_ids(client.next_ids(10), 10)
+
+    def test_names_in_certificates(self):
+        for server, name in (("tls:ids.example.", "ids.example"), ("tls:a.b", "a.b"),
+                             ("tls:[fe80::7%lo]", "fe80::7"), ("tls:127.0.0.1", "127.0.0.1")):
+            self.assertEqual(_Server(server).tls_name, name)
 
     def test_certificates_that_are_refused(self):
         self.assertIn("certificate is refused: unable to get local issuer",

@@ -63,6 +63,8 @@ static Pair pair_new(const CertificateWords *words)
 	ASN1_INTEGER_set(X509_get_serialNumber(certificate), next_serial());
 	X509_gmtime_adj(X509_getm_notBefore(certificate), -2 * YEAR_S);
 	X509_gmtime_adj(X509_getm_notAfter(certificate), words->has_expired ? -YEAR_S : YEAR_S);
+	if (words->ends != NULL)
+		ASN1_TIME_set_string(X509_getm_notAfter(certificate), words->ends);
 	X509_NAME_add_entry_by_txt(X509_get_subject_name(certificate), "CN", MBSTRING_UTF8,
 				   (const guchar *)words->name, -1, -1, 0);
 	X509_set_pubkey(certificate, key);

@@ -167,6 +167,10 @@ TEST("/tls-context/expiry", test_expiry)
 	const char *fresh = certificate_file();
 	const char *old =
 		certificate_new(&(CertificateWords){.name = "localhost", .has_expired = TRUE});
+	/* beyond a time_t of 32 bits */
+	const char *late = certificate_new(
+		&(CertificateWords){.name = "localhost", .ends = "20800710173030Z"});
+	g_autoptr(TlsContext) lasting = tls_context_new_server(late, late, NULL, NULL);
 	g_autoptr(TlsContext) server = tls_context_new_server(fresh, fresh, NULL, NULL);
 	g_autoptr(TlsContext) expired = tls_context_new_server(old, old, NULL, NULL);
 	g_autoptr(TlsContext) own = tls_context_new_client(fresh, fresh, fresh, NULL);
@@ -179,6 +183,7 @@ TEST("/tls-context/expiry", test_expiry)
 	g_assert_cmpint(tls_context_expires_ms(expired), <, now_ms);
 	g_assert_cmpint(tls_context_expires_ms(expired), >, now_ms - 366 * DAY_MS);
 	g_assert_cmpint(tls_context_expires_ms(none), ==, G_MAXINT64);
+	g_assert_cmpint(tls_context_expires_ms(lasting), ==, G_GINT64_CONSTANT(3487858230000));
 }
 
 TEST("/tls-context/references", test_references)

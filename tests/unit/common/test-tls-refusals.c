@@ -96,6 +96,8 @@ TEST("/tls-refusals/servers-certificate", test_servers_certificate)
 	} CASES[] = {
 		{both, "ids.example", NULL, NULL},
 		{both, "IDS.Example", NULL, NULL},
+		{both, "ids.example.", NULL, NULL},
+		{both, "one.wild.example.", NULL, NULL},
 		{both, "one.wild.example", NULL, NULL},
 		{both, "192.0.2.7", NULL, NULL},
 		{both, "2001:db8::7", NULL, NULL},
@@ -107,6 +109,7 @@ TEST("/tls-refusals/servers-certificate", test_servers_certificate)
 		{both, "other.example", "hostname mismatch", "bad certificate"},
 		{both, "a.b.wild.example", "hostname mismatch", "bad certificate"},
 		{both, "ids.example.org", "hostname mismatch", "bad certificate"},
+		{both, "ids.example..", "hostname mismatch", "bad certificate"},
 		{both, "192.0.2.8", "IP address mismatch", "bad certificate"},
 		{both, "::ffff:192.0.2.7", "IP address mismatch", "bad certificate"},
 		{common, "192.0.2.7", "IP address mismatch", "bad certificate"},

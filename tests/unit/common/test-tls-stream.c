@@ -343,6 +343,32 @@ TEST("/tls-stream/names-are-copied", test_names)
 	g_assert_true(copy.ca == NULL && !copy.any_name);
 }
 
+TEST("/tls-stream/server-name", test_server_name)
+{
+	static const struct {
+		const char *name;
+		const char *sent; /* with its type and its length; NULL: none */
+	} CASES[] = {
+		{"ids.example", "\0\0\013ids.example"},
+		{"ids.example.", "\0\0\013ids.example"},
+		{"fe80::7%eth0.100", NULL},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_auto(Line) line = line_new(NULL, client, CASES[i].name);
+		g_autoptr(GByteArray) hello = NULL;
+
+		g_assert_cmpint(tls_stream_shake_hands(line.streams[LINE_CLIENT]), ==, -1);
+		g_assert_cmpint(errno, ==, EAGAIN);
+		hello = line_take(&line, LINE_CLIENT);
+		if (CASES[i].sent != NULL)
+			g_assert_nonnull(memmem(hello->data, hello->len, CASES[i].sent,
+						3 + strlen(CASES[i].sent + 3)));
+		else
+			g_assert_null(memmem(hello->data, hello->len, "fe80", 4));
+	}
+}
+
 static void assert_described(const TlsStream *stream, int number)
 {
 	g_autofree char *why = tls_client_describe(stream, number);

@@ -111,7 +111,7 @@ TEST("/load-options/good", good_values_are_taken)
 	g_assert_cmpuint(options.connections, ==, 100000);
 	g_assert_cmpuint(options.in_flight, ==, 65536);
 	g_assert_cmpuint(options.threads, ==, 1024);
-	g_assert_cmpfloat(options.duration_s, ==, 0.01);
+	g_assert_cmpfloat_with_epsilon(options.duration_s, 0.01, 1e-9);
 	g_assert_cmpfloat(options.warmup_s, ==, 3600);
 	g_assert_cmpfloat(options.rate, ==, 250000);
 	g_assert_cmpuint(options.form.call, ==, LOAD_WIRE_GET_IDS);

@@ -40,7 +40,7 @@ static pthread_cond_t *awaited; /* by the driver; NULL: it was signalled */
 
 static gint64 to_us(const struct timespec *time)
 {
-	return time->tv_sec * G_USEC_PER_SEC + time->tv_nsec / NS_PER_US;
+	return time->tv_sec * G_TIME_SPAN_SECOND + time->tv_nsec / NS_PER_US;
 }
 
 gint64 __wrap_g_get_monotonic_time(void)

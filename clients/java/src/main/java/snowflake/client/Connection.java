@@ -68,7 +68,7 @@ final class Connection {
 			channel.connect(address);
 			frames.setStreams(TlsStreams.in(channel), TlsStreams.out(channel));
 			if (server.isTls()) {
-				tls = TlsStreams.over(channel, options.tls, server.host(), server.port(),
+				tls = TlsStreams.over(channel, options.tls, server.tlsName(), server.port(),
 					options.takesAnyName);
 				frames.setStreams(tls.getInputStream(), tls.getOutputStream());
 			}

@@ -28,8 +28,8 @@ final class Server {
 	private static final int MAX_PORT = 65535;
 	private static final int MAX_PATH_BYTES = 107;
 	private static final Pattern HOST = Pattern.compile(
-		"(?:\\[(?<v6>[0-9a-fA-F:.]*:[0-9a-fA-F:.]*(?:%\\w+)?)\\]|(?<host>[^\\[\\]:/\\s]+))"
-		+ "(?::(?<port>\\d{1,5}))?");
+		"(?:\\[(?<v6>[0-9a-fA-F:.]*:[0-9a-fA-F:.]*(?:%[A-Za-z0-9._-]{1,15})?)\\]"
+		+ "|(?<host>[^\\[\\]:/\\s]+))(?::(?<port>\\d{1,5}))?");
 	private static final String OCTET = "(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)";
 	private static final Pattern V4 =
 		Pattern.compile("(?:" + OCTET + "\\.){3}" + OCTET);
@@ -113,7 +113,7 @@ final class Server {
 		try {
 			return new InetAddress[] {InetAddress.getByName(address)}; // nobody is asked for it
 		} catch (UnknownHostException e) {
-			throw wrong("no IPv6 address in brackets");
+			throw wrong("no IPv6 address in brackets, or no such interface");
 		}
 	}
 
@@ -229,8 +229,12 @@ final class Server {
 		return isName;
 	}
 
-	String host() {
-		return host;
+	/** What its certificate must be of, and SNI names: without the dot that only the resolver needs
+	 * (RFC 6066), and without the zone of an address. */
+	String tlsName() {
+		String name = host.replaceFirst("%.*", "");
+
+		return name.endsWith(".") ? name.substring(0, name.length() - 1) : name;
 	}
 
 	int port() {

@@ -168,7 +168,8 @@ public class ClientTest extends Support {
 	public void whatIsNoServer() {
 		for (String server : new String[] {"", "a:", "a:0", "a:65536", "a:b", "::1", "[::1", "[a]:1",
 				"a b", "[:::1]", "unix:", "unix:ids", "unix:@ids", "unix:/" + "a".repeat(107), "tls:",
-				"tls:unix:/ids", "http://a"}) {
+				"tls:unix:/ids", "http://a", "[fe80::7%]", "[fe80::7%a/b]",
+				"[fe80::7%0123456789abcdef]"}) {
 			IllegalArgumentException error = assertThrows(server, IllegalArgumentException.class,
 				() -> new Snowflake(List.of(server), "test"));
 			assertTrue(error.getMessage(), error.getMessage().startsWith(
@@ -183,6 +184,23 @@ public class ClientTest extends Support {
 				"[::1]:65535", "tls:a", "tls:[::1]:1", "unix:/ids", "unix:/" + "a".repeat(106)})
 			client(options(), server);
 		new Snowflake("test").close();
+	}
+
+	/** There is none of that name, which is all that is wrong with it. */
+	@Test
+	public void interfaces() {
+		for (String zone : new String[] {"no-lan", "no0.100", "no_b", "no0123456789abc"}) {
+			IllegalArgumentException error = assertThrows(zone, IllegalArgumentException.class,
+				() -> new Snowflake(List.of("[fe80::7%" + zone + "]:1"), "test"));
+			assertTrue(error.getMessage(), error.getMessage().endsWith("no such interface"));
+		}
+	}
+
+	@Test
+	public void namesInCertificates() {
+		Map.of("tls:ids.example.", "ids.example", "tls:a.b", "a.b", "tls:[fe80::7]", "fe80::7",
+			"tls:[fe80::7%1]", "fe80::7", "tls:127.0.0.1", "127.0.0.1")
+			.forEach((server, name) -> assertEquals(name, new Server(server).tlsName()));
 	}
 
 	@Test
