@@ -17,6 +17,7 @@ void queues_init(Queues *self, const RpcLimits *limits, gint64 (*clock_us)(void)
 				[QUEUE_FRAME] = limit_us(limits->frame_timeout_ms),
 				[QUEUE_WRITE] = limit_us(limits->write_timeout_ms),
 				[QUEUE_CUT_OFF] = G_MAXINT64,
+				[QUEUE_COSTLY] = G_MAXINT64,
 				[QUEUE_SINGLE] = max_wait_us,
 				[QUEUE_BATCH] = max_wait_us,
 				[QUEUE_ASIDE] = max_wait_us,
@@ -52,7 +53,7 @@ void queues_enter(Queues *self, QueuePlace *place, Queue queue)
 	gint64 limit = self->limits_us[queue];
 
 	queues_leave(self, place);
-	if (limit == G_MAXINT64 && queue != QUEUE_CUT_OFF)
+	if (limit == G_MAXINT64 && queue != QUEUE_CUT_OFF && queue != QUEUE_COSTLY)
 		return;
 	place->queue = queue;
 	place->link.data = place;

@@ -16,6 +16,7 @@ typedef enum {
 	QUEUE_FRAME,   /* a message has begun */
 	QUEUE_WRITE,   /* replies wait for the client */
 	QUEUE_CUT_OFF, /* calls wait for its next turn; without a time limit */
+	QUEUE_COSTLY,  /* a costly call waits for its turn; without a time limit */
 	QUEUE_SINGLE,  /* a call waits for one ID */
 	QUEUE_BATCH,   /* a call waits for several IDs */
 	QUEUE_ASIDE,   /* a call waits for something else */
@@ -66,7 +67,7 @@ static inline void queues_set_time(Queues *self, gint64 now_us)
 void queues_leave(Queues *self, QueuePlace *place);
 
 /* Puts it at the end of @queue, with the whole time limit before it. Who is idle, or anything else
- * but cut off, without a limit, stands nowhere. */
+ * but cut off or deferred, without a limit, stands nowhere. */
 void queues_enter(Queues *self, QueuePlace *place, Queue queue);
 
 /**

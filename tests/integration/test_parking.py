@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls that must wait for the clock wait without holding up anybody else on their loop."""
+import contextlib
 import time
 
 from harness import LONG_WAIT_MS, PARKING, PER_TICK, ServerTest, is_increasing, wait_for
@@ -168,3 +169,26 @@ class FullRate(ServerTest):
             took = time.monotonic() - began
         self.assertGreater(took, 0.2)
         self.assertGreaterEqual((last >> 22) - (numbers[0] >> 22), 243)
+
+
+class CostlyCalls(ServerTest):
+    CLIENTS = 100
+    MOST_BEFORE = 5
+
+    def test_cheap_calls_go_before_them(self):
+        """Both kinds of replies carry the server's time, which shows the order of the answers."""
+        server = self.start("--threads", 1)
+        with contextlib.ExitStack() as stack:
+            clients = [stack.enter_context(server.connect()) for _ in range(self.CLIENTS)]
+            late = stack.enter_context(server.connect())
+            for client in (*clients, late):
+                client.call(STRICT, "get_timestamp")
+            server.pause()  # so that all calls are there when it goes on
+            for client in clients:
+                client.send(STRICT.call("get_ulids", "good", 1000))
+            late.send(STRICT.call("get_timestamp"))
+            server.resume()
+            answered_ms = late.reply(STRICT).success
+            firsts = [client.reply(STRICT).success[0] for client in clients]
+        before = sum(int.from_bytes(ulid[:6], "big") < answered_ms for ulid in firsts)
+        self.assertLess(before, self.MOST_BEFORE)

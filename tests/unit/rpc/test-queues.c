@@ -43,6 +43,7 @@ TEST("/queues/limits", test_limits)
 		{QUEUE_WRITE, 30000, TRUE},  {QUEUE_CUT_OFF, 0, TRUE},
 		{QUEUE_SINGLE, 10000, TRUE}, {QUEUE_BATCH, 10000, TRUE},
 		{QUEUE_ASIDE, 10000, TRUE},  {QUEUE_LINGER, QUEUES_LINGER_MS * 1000, TRUE},
+		{QUEUE_COSTLY, 0, TRUE},
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
