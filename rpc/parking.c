@@ -56,14 +56,20 @@ static QueuePlace *next_for_ids(const Parking *self)
 {
 	QueuePlace *single = queues_head(self->queues, QUEUE_SINGLE);
 	QueuePlace *batch = queues_head(self->queues, QUEUE_BATCH);
+	gboolean has_run_out;
 
 	if (single == NULL || batch == NULL)
 		return single == NULL ? batch : single;
+	has_run_out =
+		queues_has_run_out(self->queues, single) || queues_has_run_out(self->queues, batch);
+	if (!self->batches_apart && !has_run_out)
+		return self->single_ids > 0 ? single : batch;
+	/* batches that have run out must not keep single IDs from their turn */
+	if (self->single_ids > 0 && single->retry_us <= queues_now_us(self->queues))
+		return single;
 	if (self->batches_apart)
 		return due_us(single) <= due_us(batch) ? single : batch;
-	if (queues_has_run_out(self->queues, single) || queues_has_run_out(self->queues, batch))
-		return single->deadline_us <= batch->deadline_us ? single : batch;
-	return self->single_ids > 0 ? single : batch;
+	return single->deadline_us <= batch->deadline_us ? single : batch;
 }
 
 /* Likewise, if IDs may be there by now; or if its time limit has run out. */
@@ -87,8 +93,11 @@ static guint quota(const Parking *self, const QueuePlace *place)
 	return self->turn_ids;
 }
 
-static void note_drawn(Parking *self, Queue queue, guint ids)
+/* A batch that was refused is followed by a single ID, as if it had had one. */
+static void note_drawn(Parking *self, Queue queue, const RpcVerdict *verdict, guint ids)
 {
+	if (queue == QUEUE_BATCH && verdict->answered)
+		ids = MAX(ids, 1);
 	if (queue == QUEUE_BATCH)
 		self->single_ids = MIN(self->single_ids + ids, self->turn_ids);
 	else
@@ -127,7 +136,7 @@ static const RpcVerdict *retry(Parking *self, QueuePlace *place, ParkingPass pas
 	allowance.quota = quota(self, place);
 	allowance.last_chance = queues_has_run_out(self->queues, place);
 	verdict = pass(user_data, place, &allowance);
-	note_drawn(self, queue, (guint)MIN(verdict->drawn, allowance.quota));
+	note_drawn(self, queue, verdict, (guint)MIN(verdict->drawn, allowance.quota));
 	return verdict;
 }
 

@@ -10,10 +10,12 @@
  * tries again, and a call for IDs on any other connection goes behind. While
  * both wait, a batch is followed by as many single IDs as it had, and those by
  * the next batch: each gets half; unless batches come from elsewhere: then the
- * two queues have nothing to do with each other. Calls that wait for something else wait for
- * the same, all of them, and stand aside: nobody waits behind them. Costly
- * calls wait for their turn, which the loop gives them: it does not let them
- * hold up other calls.
+ * two queues have nothing to do with each other. A call whose time limit has
+ * run out is tried a last time, whoever's turn it is; but batches whose limits
+ * have run out do not follow each other while a single ID may be there. Calls
+ * that wait for something else wait for the same, all of them, and stand aside:
+ * nobody waits behind them. Costly calls wait for their turn, which the loop
+ * gives them: it does not let them hold up other calls.
  *
  * Its loop's thread only.
  */

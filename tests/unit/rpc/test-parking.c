@@ -381,6 +381,41 @@ TEST("/parking/max-wait-out-of-turn", test_max_wait_out_of_turn)
 	assert_answers(world, "s!b!");
 }
 
+/* Batches that have run out do not keep single IDs from their turn, whether they get IDs or not. */
+TEST("/parking/batches-that-have-run-out", test_batches_that_have_run_out)
+{
+	static const struct {
+		gboolean apart;
+		guint ids;
+		const char *answers;
+	} CASES[] = {{FALSE, 200, "AstBC"},
+		     {FALSE, 40, "A!sB!tC!"},
+		     {TRUE, 200, "AstBC"},
+		     {TRUE, 40, "A!sB!tC!"}};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autoptr(World) world = world_new();
+		Caller batches[] = {
+			{.name = 'A', .n_calls = 1, .ids = 50},
+			{.name = 'B', .n_calls = 1, .ids = 50},
+			{.name = 'C', .n_calls = 1, .ids = 50},
+		};
+		Caller singles[] = {
+			{.name = 's', .n_calls = 1, .ids = 1},
+			{.name = 't', .n_calls = 1, .ids = 1},
+		};
+
+		parking_init(&world->parking, &world->queues, TURN_IDS, CASES[i].apart);
+		arrive_all(world, batches, G_N_ELEMENTS(batches));
+		go_round_after(world, MAX_WAIT_US / 2);
+		arrive_all(world, singles, G_N_ELEMENTS(singles));
+		now_us += MAX_WAIT_US / 2 + 1;
+		world->ids = CASES[i].ids;
+		wake(world);
+		assert_answers(world, CASES[i].answers);
+	}
+}
+
 /* A wake-up is for all who wait: one who then waits for the clock does not use it up. */
 TEST("/parking/wake", test_wake)
 {
