@@ -87,6 +87,31 @@ void queues_end_look(Queues *self, gboolean all)
 	self->look_began_us = 0;
 }
 
+static void postpone(Queues *self, gint64 away_us)
+{
+	static const Queue POSTPONED[] = {QUEUE_SINGLE, QUEUE_BATCH, QUEUE_ASIDE};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(POSTPONED); i++) {
+		Queue queue = POSTPONED[i];
+		gint64 more_us = MIN(away_us, MAX(self->limits_us[queue], G_USEC_PER_SEC));
+
+		for (GList *link = self->queues[queue].head; link != NULL; link = link->next) {
+			QueuePlace *place = link->data;
+
+			place->deadline_us = MAX(place->deadline_us, self->attended_us) + more_us;
+		}
+	}
+}
+
+void queues_attend(Queues *self, gint64 now_us)
+{
+	gint64 away_us = self->attended_us == 0 ? 0 : now_us - self->attended_us;
+
+	self->attended_us = now_us;
+	if (G_UNLIKELY(away_us >= QUEUES_AWAY_US))
+		postpone(self, away_us);
+}
+
 QueuePlace *queues_expired(const Queues *self, Queue queue)
 {
 	QueuePlace *head = queues_head(self, queue);

@@ -3,7 +3,9 @@
 import contextlib
 import time
 
+from admin import LISTEN, Admin
 from harness import LONG_WAIT_MS, PARKING, PER_TICK, ServerTest, is_increasing, wait_for
+from held_thread import held_thread
 from wire import EXCEPTION, FORMS, GET_ID, STRICT
 
 TICK_S = 0.1
@@ -192,3 +194,32 @@ class CostlyCalls(ServerTest):
             firsts = [client.reply(STRICT).success[0] for client in clients]
         before = sum(int.from_bytes(ulid[:6], "big") < answered_ms for ulid in firsts)
         self.assertLess(before, self.MOST_BEFORE)
+
+
+class AwayLoop(ServerTest):
+    def test_it_looks_again_before_it_refuses(self):
+        """A reservation comes, and is over, while a call waits and its loop is held."""
+        server = self.start(*LISTEN, "--threads", 1, "--max-wait", 300)
+        admin = Admin(server)
+
+        def is_reserved():
+            return admin.json("/status.json").get("reservation") is not None
+
+        def is_parked():
+            return admin.json("/status.json")["parked_calls"] == 1
+
+        with server.connect() as connection, contextlib.ExitStack() as held:
+            while True:
+                wait_for(lambda: not is_reserved(), "the end of the reservation")
+                with held_thread(server.pid, "keeper"):
+                    connection.send(GET_ID)
+                    wait_for(is_parked, "a call that waits")
+                    held.enter_context(held_thread(server.pid, "loop"))
+                    if is_parked():
+                        break
+                    held.close()  # the test was too slow, and the call is refused
+                    connection.reply(STRICT)
+            wait_for(is_reserved, "a reservation")
+            wait_for(lambda: not is_reserved(), "its end")
+            held.close()
+            self.assertGreater(connection.reply(STRICT).success, 0)
