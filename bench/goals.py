@@ -11,6 +11,7 @@ import statistics
 import handshakes
 import clients
 import pools
+from neighbours import COSTLY
 from experiments import BURST_KINDS, CONNECTIONS, FEW_CONNECTIONS, IDLE, IN_FLIGHT, point
 from servers import (BARE, BARE_LOCAL, SUBJECT, SUBJECT_AUDITED, SUBJECT_LOCAL, SUBJECT_RELAY,
                      SUBJECT_SCRAPED, SUBJECT_TLS, SUBJECT_WIDE, THRIFT)
@@ -113,6 +114,8 @@ def _neighbours(figures):
                   BURST_KINDS, 5)
     yield _beside(figures, "p99 of a paced client beside get_ids(10000) on 1,000 connections",
                   ["greedy"], 20)
+    yield _beside(figures, "p99 of a paced client beside costly calls on 1,000 connections, the "
+                  "worst kind", list(COSTLY), 20)
     yield _beside(figures, "p99 of a paced client beside pipelines that are reset", ["resets"], 20)
 
 

@@ -466,6 +466,14 @@ def agent(text):
     return struct.pack(">bhI", 11, 1, len(text)) + text
 
 
+def varint(number):
+    data = b""
+    while number > 127:
+        data += bytes([number & 127 | 128])
+        number >>= 7
+    return data + bytes([number])
+
+
 def batch(count):
     return agent(b"neighbour") + struct.pack(">bhi", 8, 2, count) + b"\0"
 
@@ -487,6 +495,11 @@ BURSTS = {
     "unversioned-get-id": Call(b"get_id", GOOD, unversioned),
 }
 GET_ID = Call(b"get_id", GOOD)
+COSTLY = {
+    "ulids": Call(b"get_ulids", batch(BATCH)),
+    "uuids": Call(b"get_uuids", batch(BATCH)),
+    "compact-ids": Call(b"get_ids", b"\x18\x09neighbour\x15" + varint(2 * BATCH) + b"\0", compact),
+}
 
 
 class Kind(typing.NamedTuple):
@@ -503,6 +516,8 @@ KINDS = {
                   list(BURSTS.values()), 100),
     "greedy": Kind(f"one or two get_ids({BATCH}) always in flight", Greedy,
                    [Call(b"get_ids", batch(BATCH))], 1000),
+    **{name: Kind(f"one call for {BATCH} IDs always in flight, which costs as much as hundreds of "
+                  "others", OneByOne, [call], 1000) for name, call in COSTLY.items()},
     "resets": Kind("a pipeline of get_timestamp, then a reset", Resets,
                    [BURSTS["get_timestamp"]], 50),
     "slow-readers": Kind(f"get_ids({SMALL_BATCH}) without end; replies taken slowly, or never",

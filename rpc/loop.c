@@ -6,6 +6,12 @@
  * sockets one of those has a turn, and those that have just become readable go
  * before it. So whoever asks for little waits for little, and nobody starves.
  * parking.h has what becomes of calls that wait.
+ *
+ * A costly call, such as a batch of 128-bit IDs, takes many times as long as a
+ * turn. It is deferred: the connection enters a queue, and costly calls of that
+ * queue have a short slice of time between two looks at the sockets. So a
+ * cheap call waits for one costly call of each kind at most, however many
+ * connections make costly calls.
  */
 #include "rpc/loop.h"
 
@@ -35,6 +41,10 @@
  * waits for all of them. */
 #define ROUND_US    1000
 #define MIN_TURN_US 10
+
+/* The slice for costly calls between two looks at the sockets; the last one of a slice may outlast
+ * it. While they wait, connections that are cut off have a slice that is as long, not one turn. */
+#define SLICE_US 500
 
 /* For the last answers, when a drain has run out of time. */
 #define LAST_ANSWERS_US 1000000
@@ -317,13 +327,43 @@ static const RpcVerdict *retry(gpointer user_data, QueuePlace *place, const RpcA
 	return dispatcher_verdict(self->shared.stream.dispatcher);
 }
 
-/* The first of those that were cut off has a turn. */
-static void run_cut_off(Loop *self)
+/* The first of those that were cut off has a turn, and the next ones until the slice is over. */
+static void run_cut_off(Loop *self, gint64 slice_us)
 {
-	LoopConnection *head = head_of(self, QUEUE_CUT_OFF);
+	gint64 until_us = queues_now_us(&self->queues) + slice_us;
+	LoopConnection *head;
 
-	if (head != NULL)
+	while ((head = head_of(self, QUEUE_CUT_OFF)) != NULL) {
 		run(self, head, TRUE, head->place.since_us);
+		if (slice_us == 0 || now_us() >= until_us)
+			break;
+	}
+}
+
+/* Likewise, those whose next call is costly. */
+static void run_costly(Loop *self)
+{
+	gint64 until_us = now_us() + SLICE_US;
+	LoopConnection *head;
+
+	while ((head = head_of(self, QUEUE_COSTLY)) != NULL) {
+		RpcAllowance allowance = parking_allowance(&self->parking);
+
+		allowance.costly = RPC_COSTLY_ONE;
+		settle(self, head, pass(self, head, &allowance, FALSE, head->place.since_us));
+		if (now_us() >= until_us)
+			break;
+	}
+}
+
+/* Those that wait for no more than their turn. */
+static void serve_turns(Loop *self)
+{
+	gboolean is_costly = head_of(self, QUEUE_COSTLY) != NULL;
+
+	run_cut_off(self, is_costly ? SLICE_US : 0);
+	if (is_costly)
+		run_costly(self);
 }
 
 static void expire(Loop *self, Queue queue, Counter counter, const char *reason, LeaveFunc leave)
@@ -411,8 +451,10 @@ static int timeout_ms(Loop *self)
 	if (queues_are_empty(&self->queues) && !self->draining)
 		return -1;
 	began_us = queues_begin_look(&self->queues, self->all.length / MAX_EVENTS + 1);
+	queues_attend(&self->queues, began_us);
 	first_us = queues_first_deadline_us(&self->queues);
-	if (parking_is_behind(&self->parking) || head_of(self, QUEUE_CUT_OFF) != NULL)
+	if (parking_is_behind(&self->parking) || head_of(self, QUEUE_CUT_OFF) != NULL ||
+	    head_of(self, QUEUE_COSTLY) != NULL)
 		return 0;
 	if (self->draining)
 		first_us = MIN(first_us, self->drain_deadline_us);
@@ -499,8 +541,9 @@ static gboolean nobody_waits(const Loop *self)
 
 static void serve_queues(Loop *self)
 {
+	queues_attend(&self->queues, queues_now_us(&self->queues));
 	parking_retry(&self->parking, retry, self);
-	run_cut_off(self);
+	serve_turns(self);
 	expire_all(self);
 	if (!parking_is_behind(&self->parking)) /* else they try again at once */
 		retry_timer_set(&self->retry_timer, parking_retry_us(&self->parking));
@@ -517,7 +560,8 @@ static gint64 turn_us(int n)
 static gboolean go_round(Loop *self)
 {
 	struct epoll_event events[MAX_EVENTS];
-	int n = system_call_epoll_wait(self->poller, events, MAX_EVENTS, timeout_ms(self));
+	int timeout = timeout_ms(self);
+	int n = system_call_epoll_wait(self->poller, events, MAX_EVENTS, timeout);
 
 	if (n < 0 && errno != EINTR) {
 		atomic_store(&self->failure, errno);
@@ -527,6 +571,7 @@ static gboolean go_round(Loop *self)
 		queues_end_look(&self->queues, n < MAX_EVENTS);
 	self->round_us = now_us();
 	queues_set_time(&self->queues, self->round_us);
+	queues_wake(&self->queues, timeout, self->round_us);
 	self->shared.stream.turn_us = turn_us(n);
 	for (int i = 0; i < n; i++)
 		handle(self, &events[i]);

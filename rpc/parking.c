@@ -18,6 +18,11 @@ gboolean parking_park(Parking *self, QueuePlace *place, const RpcVerdict *verdic
 	Queue for_ids = verdict->ids > 1 ? QUEUE_BATCH : QUEUE_SINGLE;
 	Queue queue = verdict->aside ? QUEUE_ASIDE : for_ids;
 
+	if (verdict->deferred) {
+		queues_enter(self->queues, place, QUEUE_COSTLY);
+		return FALSE;
+	}
+
 	/* the time it begins to wait, not that of the last look at the clock: the process may have
 	 * been stopped in between */
 	queues_forget_time(self->queues);
@@ -51,14 +56,20 @@ static QueuePlace *next_for_ids(const Parking *self)
 {
 	QueuePlace *single = queues_head(self->queues, QUEUE_SINGLE);
 	QueuePlace *batch = queues_head(self->queues, QUEUE_BATCH);
+	gboolean has_run_out;
 
 	if (single == NULL || batch == NULL)
 		return single == NULL ? batch : single;
+	has_run_out =
+		queues_has_run_out(self->queues, single) || queues_has_run_out(self->queues, batch);
+	if (!self->batches_apart && !has_run_out)
+		return self->single_ids > 0 ? single : batch;
+	/* batches that have run out must not keep single IDs from their turn */
+	if (self->single_ids > 0 && single->retry_us <= queues_now_us(self->queues))
+		return single;
 	if (self->batches_apart)
 		return due_us(single) <= due_us(batch) ? single : batch;
-	if (queues_has_run_out(self->queues, single) || queues_has_run_out(self->queues, batch))
-		return single->deadline_us <= batch->deadline_us ? single : batch;
-	return self->single_ids > 0 ? single : batch;
+	return single->deadline_us <= batch->deadline_us ? single : batch;
 }
 
 /* Likewise, if IDs may be there by now; or if its time limit has run out. */
@@ -82,8 +93,11 @@ static guint quota(const Parking *self, const QueuePlace *place)
 	return self->turn_ids;
 }
 
-static void note_drawn(Parking *self, Queue queue, guint ids)
+/* A batch that was refused is followed by a single ID, as if it had had one. */
+static void note_drawn(Parking *self, Queue queue, const RpcVerdict *verdict, guint ids)
 {
+	if (queue == QUEUE_BATCH && verdict->answered)
+		ids = MAX(ids, 1);
 	if (queue == QUEUE_BATCH)
 		self->single_ids = MIN(self->single_ids + ids, self->turn_ids);
 	else
@@ -97,6 +111,7 @@ static RpcAllowance allowance_behind(const Parking *self, guint singles, guint b
 		.others_wait = singles + batches > 0,
 		.single_may_pass = self->batches_apart && singles == 0,
 		.batch_may_pass = self->batches_apart && batches == 0,
+		.costly = RPC_COSTLY_NONE,
 	};
 }
 
@@ -106,8 +121,9 @@ RpcAllowance parking_allowance(const Parking *self)
 				queues_in(self->queues, QUEUE_BATCH)->length);
 }
 
-/* Tries the call again that waits there. %FALSE: it must go on waiting. */
-static gboolean retry(Parking *self, QueuePlace *place, ParkingPass pass, gpointer user_data)
+/* Tries the call again that waits there. */
+static const RpcVerdict *retry(Parking *self, QueuePlace *place, ParkingPass pass,
+			       gpointer user_data)
 {
 	Queue queue = place->queue;
 	guint singles = queues_in(self->queues, QUEUE_SINGLE)->length;
@@ -116,19 +132,21 @@ static gboolean retry(Parking *self, QueuePlace *place, ParkingPass pass, gpoint
 						  batches - (queue == QUEUE_BATCH));
 	const RpcVerdict *verdict;
 
+	allowance.costly = RPC_COSTLY_ONE;
 	allowance.quota = quota(self, place);
 	allowance.last_chance = queues_has_run_out(self->queues, place);
 	verdict = pass(user_data, place, &allowance);
-	note_drawn(self, queue, (guint)MIN(verdict->drawn, allowance.quota));
-	return verdict->answered || !verdict->parked;
+	note_drawn(self, queue, verdict, (guint)MIN(verdict->drawn, allowance.quota));
+	return verdict;
 }
 
 static void retry_for_ids(Parking *self, ParkingPass pass, gpointer user_data)
 {
 	QueuePlace *next = next_due(self);
+	gboolean costly = FALSE;
 
-	for (guint tries = 0; next != NULL && tries < MAX_RETRIES; tries++) {
-		retry(self, next, pass, user_data);
+	for (guint tries = 0; next != NULL && !costly && tries < MAX_RETRIES; tries++) {
+		costly = retry(self, next, pass, user_data)->costly;
 		next = next_due(self);
 	}
 	self->behind = next != NULL;
@@ -147,9 +165,13 @@ static QueuePlace *next_aside(const Parking *self)
 static void retry_aside(Parking *self, ParkingPass pass, gpointer user_data)
 {
 	QueuePlace *next = next_aside(self);
+	gboolean costly = FALSE;
 
-	for (guint tries = 0; next != NULL && tries < MAX_RETRIES; tries++) {
-		if (!retry(self, next, pass, user_data))
+	for (guint tries = 0; next != NULL && !costly && tries < MAX_RETRIES; tries++) {
+		const RpcVerdict *verdict = retry(self, next, pass, user_data);
+
+		costly = verdict->costly;
+		if (verdict->parked && !verdict->answered) /* it is not there for the others */
 			self->woken_aside = FALSE;
 		next = next_aside(self);
 	}

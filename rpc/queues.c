@@ -17,6 +17,7 @@ void queues_init(Queues *self, const RpcLimits *limits, gint64 (*clock_us)(void)
 				[QUEUE_FRAME] = limit_us(limits->frame_timeout_ms),
 				[QUEUE_WRITE] = limit_us(limits->write_timeout_ms),
 				[QUEUE_CUT_OFF] = G_MAXINT64,
+				[QUEUE_COSTLY] = G_MAXINT64,
 				[QUEUE_SINGLE] = max_wait_us,
 				[QUEUE_BATCH] = max_wait_us,
 				[QUEUE_ASIDE] = max_wait_us,
@@ -52,7 +53,7 @@ void queues_enter(Queues *self, QueuePlace *place, Queue queue)
 	gint64 limit = self->limits_us[queue];
 
 	queues_leave(self, place);
-	if (limit == G_MAXINT64 && queue != QUEUE_CUT_OFF)
+	if (limit == G_MAXINT64 && queue != QUEUE_CUT_OFF && queue != QUEUE_COSTLY)
 		return;
 	place->queue = queue;
 	place->link.data = place;
@@ -84,6 +85,31 @@ void queues_end_look(Queues *self, gboolean all)
 		return;
 	self->looked_us = self->look_began_us;
 	self->look_began_us = 0;
+}
+
+static void postpone(Queues *self, gint64 away_us)
+{
+	static const Queue POSTPONED[] = {QUEUE_SINGLE, QUEUE_BATCH, QUEUE_ASIDE};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(POSTPONED); i++) {
+		Queue queue = POSTPONED[i];
+		gint64 more_us = MIN(away_us, MAX(self->limits_us[queue], G_USEC_PER_SEC));
+
+		for (GList *link = self->queues[queue].head; link != NULL; link = link->next) {
+			QueuePlace *place = link->data;
+
+			place->deadline_us = MAX(place->deadline_us, self->attended_us) + more_us;
+		}
+	}
+}
+
+void queues_attend(Queues *self, gint64 now_us)
+{
+	gint64 away_us = self->attended_us == 0 ? 0 : now_us - self->attended_us;
+
+	self->attended_us = now_us;
+	if (G_UNLIKELY(away_us >= QUEUES_AWAY_US))
+		postpone(self, away_us);
 }
 
 QueuePlace *queues_expired(const Queues *self, Queue queue)

@@ -8,6 +8,9 @@
  * allows, and what came of it.
  */
 
+/* Which costly calls a pass answers. A call that it does not answer is deferred. */
+typedef enum { RPC_COSTLY_ALL, RPC_COSTLY_ONE, RPC_COSTLY_NONE } RpcCostly;
+
 /* By the loop, and nobody else: what holds for the calls of a pass. */
 typedef struct {
 	gboolean others_wait;     /* for IDs: a call for IDs goes behind them ... */
@@ -16,6 +19,7 @@ typedef struct {
 	gboolean batch_may_pass;  /* likewise a call for a batch */
 	gboolean last_chance; /* the first call has waited for as long as it may: answer it now */
 	gboolean closing;     /* no call may wait any more */
+	RpcCostly costly;
 } RpcAllowance;
 
 /* A pass begins with all of it 0. */
@@ -27,6 +31,8 @@ typedef struct {
 	gint64 wait_ns;  /* if parked, until another try makes sense; 0: until something changes */
 	gboolean aside;  /* if parked, for something else than IDs: nobody waits behind it */
 	guint ids;       /* if parked for IDs, how many at once */
+	gboolean deferred; /* if parked, until costly calls have their turn, and for nothing else */
+	gboolean costly;   /* a costly call was answered */
 } RpcVerdict;
 
 /* Whether the next call may be parked. What comes after the first has not waited for long. */
@@ -34,6 +40,14 @@ static inline gboolean rpc_allowance_may_wait(const RpcAllowance *allowance,
 					      const RpcVerdict *verdict)
 {
 	return !allowance->closing && (!allowance->last_chance || verdict->answered);
+}
+
+/* Whether a costly call that comes next is deferred. */
+static inline gboolean rpc_allowance_defers(const RpcAllowance *allowance,
+					    const RpcVerdict *verdict)
+{
+	return allowance->costly == RPC_COSTLY_NONE ||
+	       (allowance->costly == RPC_COSTLY_ONE && verdict->costly);
 }
 
 /* How many IDs may be drawn yet, while others wait for them. */

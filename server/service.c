@@ -16,6 +16,12 @@
 /* A call that waits for no more than its turn. */
 #define AS_SOON_AS_FIRST_NS 1
 
+/* Calls with larger answers are costly. Generated code makes an object of each ID or worker. Of the
+ * batches, those that the short cut answers are cheap. */
+#define MOST_CHEAP_IDS      32
+#define MOST_CHEAP_WORKERS  32
+#define MOST_CHEAP_COUNTERS 128
+
 /* The audit log takes whatever agent is valid. */
 G_STATIC_ASSERT(USERAGENT_MAX_BYTES <= AUDIT_AGENT_MAX_BYTES);
 
@@ -28,6 +34,9 @@ struct _Service {
 	AgentBlock *agents;
 	AuditProducer *audit; /* NULL: there is no audit log */
 	SourceSeat *seat;
+	/* sizes of the last answers */
+	guint n_workers;
+	guint n_counters;
 	/* the last refusal of a draw */
 	DrawStatus status;
 	DrawRefusal refusal;
@@ -69,6 +78,15 @@ static G_NO_INLINE void service_park_or_refuse(Service *self)
 	}
 	if (may_wait && rpc_allowance_may_wait(self->allowance, self->verdict))
 		service_park(self, wait_ns);
+}
+
+/* Before a call is answered. %TRUE: it is deferred, as the verdict says */
+static gboolean service_defer(Service *self, gboolean costly)
+{
+	if (!costly || !rpc_allowance_defers(self->allowance, self->verdict))
+		return FALSE;
+	self->verdict->parked = self->verdict->deferred = TRUE;
+	return TRUE;
 }
 
 static void service_account(Service *self, const char *agent, gsize length, const IdRun *run)
@@ -215,10 +233,14 @@ static gboolean set_parked(GError **error)
 static gboolean service_issue(Service *self, const char *agent, gint count, IdRun *out_run)
 {
 	gsize length = agent != NULL ? strlen(agent) : 0;
+	gboolean costly = count > MOST_CHEAP_IDS;
 
 	/* negative counts are beyond every limit */
-	return useragent_is_valid(agent, length) &&
-	       service_draw(self, agent, length, (guint)count, out_run);
+	if (!useragent_is_valid(agent, length) || service_defer(self, costly) ||
+	    !service_draw(self, agent, length, (guint)count, out_run))
+		return FALSE;
+	self->verdict->costly |= costly;
+	return TRUE;
 }
 
 static gboolean service_refuse_issue(Service *self, const char *agent, gint count,
@@ -392,21 +414,26 @@ static gboolean service_get_uuids(SfSnowflakeExtendedIf *iface, GPtrArray **out_
 	return set_typed(&refusal, out_clock, out_agent, out_worker, out_count, error);
 }
 
-/* They need no lease, so nothing is ever parked. */
+/* They need no lease, so nothing waits for more than its turn. %FALSE: parked, as the verdict says,
+ * or refused. */
 static gboolean service_append_ulids(Service *self, const char *agent, gint count,
 				     GPtrArray *out_ulids, Refusal *out_refusal)
 {
 	gsize length = agent != NULL ? strlen(agent) : 0;
+	gboolean costly = count > MOST_CHEAP_IDS;
 
 	if (!useragent_is_valid(agent, length) || !service_count_is_valid(self, (guint)count)) {
 		service_refuse_issue(self, agent, count, out_refusal);
 		return FALSE;
 	}
+	if (service_defer(self, costly))
+		return FALSE;
 	if (!wide_ids_append_ulids(self->config->ulids, (guint)count, out_ulids, out_refusal)) {
 		service_count_refusal(self, out_refusal);
 		return FALSE;
 	}
 	counters_add(self->counters, COUNTER_ULIDS_GENERATED, (guint)count);
+	self->verdict->costly |= costly;
 	return TRUE;
 }
 
@@ -417,10 +444,14 @@ static gboolean service_get_ulids(SfSnowflakeExtendedIf *iface, GPtrArray **out_
 				  SfWorkerIdUnavailable **out_worker, SfInvalidCount **out_count,
 				  GError **error)
 {
+	Service *self = SF_SERVICE(iface);
 	g_auto(Refusal) refusal = {0};
 
-	return service_append_ulids(SF_SERVICE(iface), agent, count, *out_ulids, &refusal) ||
-	       set_typed(&refusal, out_clock, out_agent, out_worker, out_count, error);
+	if (service_append_ulids(self, agent, count, *out_ulids, &refusal))
+		return TRUE;
+	if (self->verdict->parked)
+		return set_parked(error);
+	return set_typed(&refusal, out_clock, out_agent, out_worker, out_count, error);
 }
 
 static const char *service_state(const Service *self, const KeeperStatus *status)
@@ -504,13 +535,20 @@ static gboolean service_get_workers(SfSnowflakeExtendedIf *iface, GPtrArray **ou
 				    SfRegistryUnavailable **out_registry, GError **error)
 {
 	Service *self = SF_SERVICE(iface);
-	SfWorker *own = g_object_new(SF_TYPE_WORKER, NULL);
 	g_auto(Refusal) refusal = {0};
+	SfWorker *own;
 
+	/* how many there are is not known before they are listed */
+	if (service_defer(self, self->n_workers > MOST_CHEAP_WORKERS))
+		return set_parked(error);
+	own = g_object_new(SF_TYPE_WORKER, NULL);
 	fill_with_self(self, own);
 	g_ptr_array_add(*out_workers, own);
-	if (service_await_workers(self, *out_workers, &refusal))
+	if (service_await_workers(self, *out_workers, &refusal)) {
+		self->n_workers = (*out_workers)->len;
+		self->verdict->costly |= self->n_workers > MOST_CHEAP_WORKERS;
 		return TRUE;
+	}
 	if (self->verdict->parked)
 		return set_parked(error);
 	*out_registry = g_object_new(SF_TYPE_REGISTRY_UNAVAILABLE, "message", refusal.message,
@@ -519,11 +557,13 @@ static gboolean service_get_workers(SfSnowflakeExtendedIf *iface, GPtrArray **ou
 }
 
 static gboolean service_get_counters(SfSnowflakeExtendedIf *iface, GHashTable **out_counters,
-				     GError **error G_GNUC_UNUSED)
+				     GError **error)
 {
-	const Service *self = SF_SERVICE(iface);
+	Service *self = SF_SERVICE(iface);
 	gint64 id;
 
+	if (service_defer(self, self->n_counters > MOST_CHEAP_COUNTERS))
+		return set_parked(error);
 	counter_values_put_all(*out_counters, self->config->counters, self->config->agents,
 			       self->config->audit);
 	/* names of 2010 too; there are none without a worker ID */
@@ -531,6 +571,8 @@ static gboolean service_get_counters(SfSnowflakeExtendedIf *iface, GHashTable **
 		counter_values_put(*out_counters, "datacenter_id", id);
 	if (service_get_number(self, SERVICE_WORKER_ID, &id))
 		counter_values_put(*out_counters, "worker_id", id);
+	self->n_counters = g_hash_table_size(*out_counters);
+	self->verdict->costly |= self->n_counters > MOST_CHEAP_COUNTERS;
 	return TRUE;
 }
 

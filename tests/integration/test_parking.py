@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls that must wait for the clock wait without holding up anybody else on their loop."""
+import contextlib
 import time
 
+from admin import LISTEN, Admin
 from harness import LONG_WAIT_MS, PARKING, PER_TICK, ServerTest, is_increasing, wait_for
+from held_thread import held_thread
 from wire import EXCEPTION, FORMS, GET_ID, STRICT
 
 TICK_S = 0.1
@@ -41,6 +44,7 @@ class Parking(ServerTest):
         asked = [(self.connect(), PER_TICK if number % 3 else 1) for number in range(12)]
         for connection, _ in asked:
             connection.call(STRICT, "get_timestamp")
+        self.settle()  # epoll has the connection with the last reply at the front for a moment
         self.server.pause()  # so that all calls arrive within one tick
         for connection, count in asked:
             connection.send(STRICT.call("get_ids", "good", count))
@@ -168,3 +172,55 @@ class FullRate(ServerTest):
             took = time.monotonic() - began
         self.assertGreater(took, 0.2)
         self.assertGreaterEqual((last >> 22) - (numbers[0] >> 22), 243)
+
+
+class CostlyCalls(ServerTest):
+    CLIENTS = 100
+    MOST_BEFORE = 5
+
+    def test_cheap_calls_go_before_them(self):
+        """Both kinds of replies carry the server's time, which shows the order of the answers."""
+        server = self.start("--threads", 1)
+        with contextlib.ExitStack() as stack:
+            clients = [stack.enter_context(server.connect()) for _ in range(self.CLIENTS)]
+            late = stack.enter_context(server.connect())
+            for client in (late, *clients):
+                client.call(STRICT, "get_timestamp")
+            server.pause()  # so that all calls are there when it goes on
+            for client in clients:
+                client.send(STRICT.call("get_ulids", "good", 1000))
+            late.send(STRICT.call("get_timestamp"))
+            server.resume()
+            answered_ms = late.reply(STRICT).success
+            firsts = [client.reply(STRICT).success[0] for client in clients]
+        before = sum(int.from_bytes(ulid[:6], "big") < answered_ms for ulid in firsts)
+        self.assertLess(before, self.MOST_BEFORE)
+
+
+class AwayLoop(ServerTest):
+    def test_it_looks_again_before_it_refuses(self):
+        """A reservation comes, and is over, while a call waits and its loop is held."""
+        server = self.start(*LISTEN, "--threads", 1, "--max-wait", 300)
+        admin = Admin(server)
+
+        def is_reserved():
+            return admin.json("/status.json").get("reservation") is not None
+
+        def is_parked():
+            return admin.json("/status.json")["parked_calls"] == 1
+
+        with server.connect() as connection, contextlib.ExitStack() as held:
+            while True:
+                wait_for(lambda: not is_reserved(), "the end of the reservation")
+                with held_thread(server.pid, "keeper"):
+                    connection.send(GET_ID)
+                    wait_for(is_parked, "a call that waits")
+                    held.enter_context(held_thread(server.pid, "loop"))
+                    if is_parked():
+                        break
+                    held.close()  # the test was too slow, and the call is refused
+                    connection.reply(STRICT)
+            wait_for(is_reserved, "a reservation")
+            wait_for(lambda: not is_reserved(), "its end")
+            held.close()
+            self.assertGreater(connection.reply(STRICT).success, 0)

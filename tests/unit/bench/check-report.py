@@ -28,7 +28,7 @@ import handshakes
 import pools
 import report
 from figures import Figures
-from neighbours import KINDS
+from neighbours import COSTLY, KINDS
 from servers import (BARE, BARE_LOCAL, CHOICES, NGINX, NGINX_MUTUAL, NGINX_TWO, SUBJECT,
                      SUBJECT_AUDITED, SUBJECT_LOCAL, SUBJECT_MUTUAL, SUBJECT_RELAY,
                      SUBJECT_SCRAPED, SUBJECT_TLS, SUBJECT_WIDE, THRIFT)
@@ -70,7 +70,7 @@ JUST_MET = {
     ("idle", SUBJECT, "10000"): {"calls_per_s": 95001, "rss_bytes": 8000000 + 10239999},
     ("idle", SUBJECT, "0"): {"calls_per_s": 100000, "rss_bytes": 8000000},
     **{("neighbours", SUBJECT, kind): beside(4.99) for kind in experiments.BURST_KINDS},
-    **{("neighbours", SUBJECT, kind): beside(19.99) for kind in ("greedy", "resets")},
+    **{("neighbours", SUBJECT, kind): beside(19.99) for kind in ("greedy", "resets", *COSTLY)},
     ("cost", BARE, OVER_THE_WALL): {"calls_per_s": 6000000, "cpu_us_per_call": 1.0},
     ("cost", SUBJECT, OVER_THE_WALL): {"cpu_us_per_call": 2.0},
     ("generator", "generator", "all"): generator(),
@@ -130,6 +130,8 @@ BROKEN = [
     *((("neighbours", SUBJECT, kind), beside(5), "p99 of a paced client beside bursts")
       for kind in experiments.BURST_KINDS),
     (("neighbours", SUBJECT, "greedy"), beside(20), "p99 of a paced client beside get_ids"),
+    *((("neighbours", SUBJECT, kind), beside(20), "p99 of a paced client beside costly calls")
+      for kind in COSTLY),
     (("neighbours", SUBJECT, "resets"), beside(20), "p99 of a paced client beside pipelines"),
     (("cost", SUBJECT, "10000x1"), {"cpu_us_per_call": 1.11},
      "CPU time per call, 1 to 10,000 connections"),

@@ -22,6 +22,7 @@ typedef struct {
 	guint n_calls; /* that are not answered yet */
 	guint n_aside; /* of them, the first */
 	guint ids;     /* for each of the others */
+	gboolean costly;
 } Caller;
 
 /* What they call. */
@@ -48,6 +49,10 @@ static gboolean answer(World *world, const Caller *caller, const RpcAllowance *a
 			   caller->ids <= rpc_allowance_ids_left(allowance, verdict);
 	gboolean is_there = aside ? world->news : caller->ids <= world->ids;
 
+	if (caller->costly && rpc_allowance_defers(allowance, verdict)) {
+		verdict->parked = verdict->deferred = TRUE;
+		return FALSE;
+	}
 	verdict->parked = !is_turn || (!is_there && rpc_allowance_may_wait(allowance, verdict));
 	verdict->aside = aside;
 	verdict->ids = caller->ids;
@@ -62,6 +67,7 @@ static gboolean answer(World *world, const Caller *caller, const RpcAllowance *a
 		verdict->drawn += caller->ids;
 	}
 	verdict->answered = TRUE;
+	verdict->costly |= caller->costly;
 	return TRUE;
 }
 
@@ -375,6 +381,41 @@ TEST("/parking/max-wait-out-of-turn", test_max_wait_out_of_turn)
 	assert_answers(world, "s!b!");
 }
 
+/* Batches that have run out do not keep single IDs from their turn, whether they get IDs or not. */
+TEST("/parking/batches-that-have-run-out", test_batches_that_have_run_out)
+{
+	static const struct {
+		gboolean apart;
+		guint ids;
+		const char *answers;
+	} CASES[] = {{FALSE, 200, "AstBC"},
+		     {FALSE, 40, "A!sB!tC!"},
+		     {TRUE, 200, "AstBC"},
+		     {TRUE, 40, "A!sB!tC!"}};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autoptr(World) world = world_new();
+		Caller batches[] = {
+			{.name = 'A', .n_calls = 1, .ids = 50},
+			{.name = 'B', .n_calls = 1, .ids = 50},
+			{.name = 'C', .n_calls = 1, .ids = 50},
+		};
+		Caller singles[] = {
+			{.name = 's', .n_calls = 1, .ids = 1},
+			{.name = 't', .n_calls = 1, .ids = 1},
+		};
+
+		parking_init(&world->parking, &world->queues, TURN_IDS, CASES[i].apart);
+		arrive_all(world, batches, G_N_ELEMENTS(batches));
+		go_round_after(world, MAX_WAIT_US / 2);
+		arrive_all(world, singles, G_N_ELEMENTS(singles));
+		now_us += MAX_WAIT_US / 2 + 1;
+		world->ids = CASES[i].ids;
+		wake(world);
+		assert_answers(world, CASES[i].answers);
+	}
+}
+
 /* A wake-up is for all who wait: one who then waits for the clock does not use it up. */
 TEST("/parking/wake", test_wake)
 {
@@ -493,6 +534,45 @@ TEST("/parking/some-at-a-time", test_some_at_a_time)
 		g_assert_true(parking_is_behind(&world->parking));
 		go_round_after(world, 0);
 		assert_answers(world, "aaaa");
+		g_assert_false(parking_is_behind(&world->parking));
+	}
+}
+
+/* A costly call waits for its turn first. After one that has waited, others are looked at. */
+TEST("/parking/costly", test_costly)
+{
+	static const guint N_ASIDE[] = {0, 1};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(N_ASIDE); i++) {
+		const RpcAllowance turn = {.costly = RPC_COSTLY_ONE};
+		g_autoptr(World) world = world_new();
+		Caller callers[3] = {0};
+
+		for (gsize n = 0; n < G_N_ELEMENTS(callers); n++) {
+			Caller *caller = &callers[n];
+
+			*caller = (Caller){.name = (char)('a' + n),
+					   .n_calls = 1,
+					   .n_aside = N_ASIDE[i],
+					   .ids = 1,
+					   .costly = TRUE};
+			arrive(world, caller);
+			g_assert_true(parking_holds(&caller->place));
+			g_assert_cmpuint(parking_n(&world->parking), ==, n);
+			g_assert_true(queues_head(&world->queues, QUEUE_COSTLY) == &caller->place);
+			pass(world, &caller->place, &turn);
+			g_assert_cmpuint(parking_n(&world->parking), ==, n + 1);
+		}
+		g_assert_cmpuint(world->n_waits, ==, 3);
+		world->ids = 3;
+		world->news = TRUE;
+		wake(world);
+		assert_answers(world, "a");
+		g_assert_true(parking_is_behind(&world->parking));
+		go_round_after(world, 0);
+		assert_answers(world, "b");
+		go_round_after(world, 0);
+		assert_answers(world, "c");
 		g_assert_false(parking_is_behind(&world->parking));
 	}
 }

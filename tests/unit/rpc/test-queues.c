@@ -43,6 +43,7 @@ TEST("/queues/limits", test_limits)
 		{QUEUE_WRITE, 30000, TRUE},  {QUEUE_CUT_OFF, 0, TRUE},
 		{QUEUE_SINGLE, 10000, TRUE}, {QUEUE_BATCH, 10000, TRUE},
 		{QUEUE_ASIDE, 10000, TRUE},  {QUEUE_LINGER, QUEUES_LINGER_MS * 1000, TRUE},
+		{QUEUE_COSTLY, 0, TRUE},
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
@@ -103,6 +104,48 @@ TEST("/queues/time-is-read-once", test_time_is_read_once)
 	pass_time(&queues, 1);
 	g_assert_cmpint(queues_now_us(&queues), ==, now_us);
 	g_assert_cmpuint(looks, ==, 2);
+}
+
+/* When the loop was away, calls that wait for IDs or aside have as much time again. Time in which
+ * it slept, and could be woken, is not such time. */
+TEST("/queues/away", test_away)
+{
+	static const struct {
+		gint64 timeout_ms; /* of the sleep; less than 0: none; 0: it did not sleep */
+		gint64 took_us;
+		gint64 left_us; /* of a limit of 10 ms, afterwards */
+	} CASES[] = {
+		{0, QUEUES_AWAY_US - 1, 10000 - QUEUES_AWAY_US + 1},
+		{0, QUEUES_AWAY_US, QUEUES_AWAY_US},
+		{10, 10000, 0},
+		{10, 10000 + QUEUES_AWAY_US, QUEUES_AWAY_US},
+		{10, G_GINT64_CONSTANT(3600000000), G_USEC_PER_SEC},
+		{500, 400000, 10000 - 400000},
+		{-1, 400000, 10000 - 400000},
+	};
+	static const Queue MOVED[] = {QUEUE_SINGLE, QUEUE_BATCH, QUEUE_ASIDE};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		Queues queues;
+		QueuePlace places[QUEUE_LINGER] = {0};
+		gint64 entered_us;
+
+		set_up(&queues);
+		entered_us = now_us;
+		queues_attend(&queues, now_us);
+		for (Queue queue = QUEUE_FRAME; queue < G_N_ELEMENTS(places); queue++)
+			queues_enter(&queues, &places[queue], queue);
+		pass_time(&queues, CASES[i].took_us);
+		if (CASES[i].timeout_ms == 0)
+			queues_attend(&queues, now_us);
+		else
+			queues_wake(&queues, CASES[i].timeout_ms, now_us);
+		for (gsize n = 0; n < G_N_ELEMENTS(MOVED); n++)
+			g_assert_cmpint(places[MOVED[n]].deadline_us - now_us, ==,
+					CASES[i].left_us);
+		g_assert_cmpint(places[QUEUE_FRAME].deadline_us, ==, entered_us + 20000);
+		g_assert_cmpint(places[QUEUE_CUT_OFF].deadline_us, ==, G_MAXINT64);
+	}
 }
 
 /* Time limits are held against what was there at the last look that told of all. */

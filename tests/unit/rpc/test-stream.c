@@ -49,6 +49,21 @@ static void client_append_calls(Client *self, gint32 first, guint count)
 		wire_get_id(FORM_FRAMED_STRICT, first + (gint32)i, "foo", self->in);
 }
 
+/* Appends a call with an agent and, if it is not 0, a count. */
+static void client_append_call(Client *self, WireForm form, const char *method, gint count)
+{
+	g_autoptr(GByteArray) arguments = NULL;
+	g_autoptr(GByteArray) message = NULL;
+	WireBody body = wire_body(form);
+
+	wire_body_text(&body, 1, "foo", 3);
+	if (count != 0)
+		wire_body_i32(&body, 2, count);
+	arguments = wire_body_end(&body);
+	message = wire_message(form, method, 1, 1, arguments);
+	wire_append(form, message, self->in);
+}
+
 /* Asserts that all replies are IDs for such calls. */
 static void client_assert_ids(const Client *self, guint8 first, guint count)
 {
@@ -422,20 +437,62 @@ TEST("/stream/quota", test_quota)
 	for (guint i = 0; i < 2 * G_N_ELEMENTS(CASES); i++) {
 		guint n = i / 2;
 		g_auto(Client) client = client_new(i % 2 == 0, 10);
-		g_autoptr(GByteArray) arguments = NULL;
-		g_autoptr(GByteArray) message = NULL;
-		WireBody body = wire_body(FORM_FRAMED_STRICT);
 
-		wire_body_text(&body, 1, "foo", 3);
-		wire_body_i32(&body, 2, CASES[n].count);
-		arguments = wire_body_end(&body);
-		message = wire_message(FORM_FRAMED_STRICT, "get_ids", 1, 1, arguments);
-		wire_append(FORM_FRAMED_STRICT, message, client.in);
+		client_append_call(&client, FORM_FRAMED_STRICT, "get_ids", CASES[n].count);
 		client.stack->allowance =
 			(RpcAllowance){.others_wait = TRUE, .quota = CASES[n].quota};
 		g_assert_cmpint(client_send(&client), ==, CASES[n].status);
 		if (CASES[n].status == STREAM_PARKED)
 			g_assert_cmpuint(stack_verdict(client.stack)->ids, ==, CASES[n].count);
+	}
+}
+
+/* A costly call is deferred until its turn, in which no second one is answered. Cheap calls, and
+ * those that are refused, are not deferred. */
+TEST("/stream/costly", test_costly)
+{
+	static const struct {
+		WireForm form;
+		const char *method;
+		gint count;
+		gboolean costly;
+	} CASES[] = {
+		{FORM_FRAMED_STRICT, "get_ulids", 10000, TRUE},
+		{FORM_FRAMED_STRICT, "get_ulids", 10, FALSE},
+		{FORM_FRAMED_STRICT, "get_ulids", 10001, FALSE},
+		{FORM_FRAMED_STRICT, "get_ulids", -1, FALSE},
+		{FORM_FRAMED_STRICT, "get_uuids", 1000, TRUE},
+		{FORM_FRAMED_STRICT, "get_uuids", 10, FALSE},
+		{FORM_FRAMED_STRICT, "get_counters", 0, FALSE},
+		{FORM_FRAMED_STRICT, "get_worker", 0, FALSE},
+		{FORM_FRAMED_STRICT, "get_ids", 1000, FALSE}, /* by the short cut */
+		{FORM_FRAMED_COMPACT, "get_ids", 1000, TRUE},
+		{FORM_FRAMED_COMPACT, "get_id_runs", 1000, TRUE},
+		{FORM_FRAMED_COMPACT, "get_id", 0, FALSE},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_auto(Client) client = client_new(TRUE, 10);
+		Stack *stack = client.stack;
+		const RpcVerdict *verdict = stack_verdict(stack);
+
+		g_test_message("%s of %d", CASES[i].method, CASES[i].count);
+		client_append_call(&client, CASES[i].form, CASES[i].method, CASES[i].count);
+		client_append_call(&client, CASES[i].form, CASES[i].method, CASES[i].count);
+		stack->allowance.costly = RPC_COSTLY_NONE;
+		g_assert_cmpint(client_send(&client), ==,
+				CASES[i].costly ? STREAM_PARKED : STREAM_MORE);
+		g_assert_cmpint(verdict->deferred, ==, CASES[i].costly);
+		g_assert_cmpuint(verdict->answered, ==, CASES[i].costly ? 0 : 2);
+		g_assert_true((client.out->len == 0) == CASES[i].costly);
+		if (!CASES[i].costly)
+			continue;
+		stack->allowance = (RpcAllowance){.costly = RPC_COSTLY_ONE, .last_chance = TRUE};
+		g_assert_cmpint(client_send(&client), ==, STREAM_PARKED);
+		g_assert_true(verdict->deferred && verdict->costly);
+		g_assert_cmpuint(verdict->answered, ==, 1);
+		stack->allowance = (RpcAllowance){.closing = TRUE};
+		g_assert_cmpint(client_send(&client), ==, STREAM_MORE);
 	}
 }
 

@@ -6,6 +6,7 @@
  * not one.
  */
 #include <poll.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -325,6 +326,68 @@ static void ask_until_listed(Bench *bench, int fd, guint n_workers)
 	while (!read_reply(fd, &GET_WORKERS, &reply, NULL));
 	FAKE_SET(&bench->fake, n_workers, 0);
 	g_ptr_array_unref(reply.workers);
+}
+
+static gboolean list_workers(SfSnowflakeExtendedHandler *handler)
+{
+	g_autoptr(GPtrArray) workers = g_ptr_array_new_with_free_func(g_object_unref);
+	g_autoptr(GError) error = NULL;
+	SfRegistryUnavailable *registry = NULL;
+
+	return sf_snowflake_extended_if_get_workers(SF_SNOWFLAKE_EXTENDED_IF(handler), &workers,
+						    &registry, &error);
+}
+
+static gboolean count_all(SfSnowflakeExtendedHandler *handler)
+{
+	g_autoptr(GHashTable) counters =
+		g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
+	g_autoptr(GError) error = NULL;
+
+	return sf_snowflake_extended_if_get_counters(SF_SNOWFLAKE_EXTENDED_IF(handler), &counters,
+						     &error);
+}
+
+/* A call whose last answer was large is costly, and deferred; whether the first one is, is not
+ * known. */
+TEST("/workers/costly", test_costly)
+{
+	static const struct {
+		gboolean (*call)(SfSnowflakeExtendedHandler *);
+		guint n_workers, n_agents;
+		gboolean costly;
+	} CASES[] = {{list_workers, 20, 0, FALSE},
+		     {list_workers, 60, 0, TRUE},
+		     {count_all, 1, 0, FALSE},
+		     {count_all, 1, 200, TRUE}};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_auto(Bench) bench;
+		RpcAllowance allowance = {.costly = RPC_COSTLY_NONE};
+		RpcVerdict verdict = {0};
+		int fd;
+
+		bench_init(&bench, FALSE, HANG_GUARD_MS);
+		fd = bench_connect(&bench);
+		ask_until_listed(&bench, fd, CASES[i].n_workers);
+
+		g_autoptr(SfSnowflakeExtendedHandler) handler = service_new(
+			&bench.config, &allowance, &verdict, counter_set_add(bench.counters));
+		AgentBlock *agents = agent_counters_add_block(bench.agents);
+
+		for (guint n = 0; n < CASES[i].n_agents; n++) {
+			g_autofree char *name = g_strdup_printf("agent-%u", n);
+
+			agent_block_add(agents, name, strlen(name), 1);
+		}
+		g_assert_true(CASES[i].call(handler));
+		g_assert_cmpint(verdict.costly, ==, CASES[i].costly);
+		g_assert_cmpint(CASES[i].call(handler), ==, !CASES[i].costly);
+		g_assert_cmpint(verdict.deferred, ==, CASES[i].costly);
+		allowance.costly = RPC_COSTLY_ALL;
+		g_assert_true(CASES[i].call(handler));
+		close(fd);
+	}
 }
 
 /* It answered once: that is told, and when it was, in a moment or as soon as a call must not wait
