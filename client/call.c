@@ -156,6 +156,20 @@ static gboolean read_application_exception(ClientReader *reader, const ClientCal
 	return FALSE;
 }
 
+/* Returns: the limit that the message of an InvalidCount ends with, as refusal_of_count() of
+ * server/refusal.c writes it; 0: none, or none below @count */
+static guint read_count_limit(const char *message, guint count)
+{
+	static const char before[] = " is out of range, 1 to ";
+	const char *at = strstr(message, before);
+	guint64 limit;
+
+	if (at == NULL || count < 2 ||
+	    !g_ascii_string_to_unsigned(at + strlen(before), 10, 1, count - 1, &limit, NULL))
+		return 0;
+	return (guint)limit;
+}
+
 /* An exception in the result; %NULL where the call declares none as this field. What else it says
  * goes into @refusal. */
 static GError *read_declared_exception(ClientReader *reader, const ClientCall *call, gint16 field,
@@ -172,6 +186,8 @@ static GError *read_declared_exception(ClientReader *reader, const ClientCall *c
 		if (exceptions[i].code == SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE)
 			refusal->retry_after_ms = MAX(retry_after_ms, 0);
 		refusal->count_refused = call->count > 0 && field == FIELD_INVALID_COUNT;
+		if (refusal->count_refused)
+			refusal->count_limit = read_count_limit(message, call->count);
 		return g_error_new(SNOWFLAKE_CLIENT_ERROR, exceptions[i].code, "%s: %s",
 				   exceptions[i].name, message);
 	}
@@ -416,6 +432,7 @@ static gboolean read_reply(ClientReader *reader, const ClientCall *call, ClientR
 	if (declared != NULL) {
 		reply->retry_after_ms = refusal.retry_after_ms;
 		reply->count_refused = refusal.count_refused;
+		reply->count_limit = refusal.count_limit;
 		g_propagate_error(error, g_steal_pointer(&declared));
 		return FALSE;
 	}

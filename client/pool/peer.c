@@ -296,8 +296,10 @@ static PoolPeerEvent refuse(PoolPeer *self, gint64 now_us, const ClientReply *re
 static gboolean step_down(PoolPeer *self, const ClientReply *reply, const GError *refusal)
 {
 	if (reply->count_refused && self->link->call.count > 1) {
-		self->too_many = self->link->call.count;
-		self->max_count = MIN(self->max_count, self->too_many / 2);
+		self->too_many =
+			reply->count_limit > 0 ? reply->count_limit + 1 : self->link->call.count;
+		self->max_count = MIN(self->max_count, reply->count_limit > 0 ? reply->count_limit
+									      : self->too_many / 2);
 		return TRUE;
 	}
 	if (refusal->code != SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED || self->draws == CLIENT_RESULT_ID)

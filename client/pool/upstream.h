@@ -83,8 +83,8 @@ const GArray *pool_order_runs(const PoolOrder *self);
 /* Likewise: when they came, by pool_clock_us() of clock.h. */
 gint64 pool_order_came_us(const PoolOrder *self);
 
-/* Of one that is REFUSED: how many to ask for at most. A server does not say how many it allows: it
- * is one less than what it has refused, or than what the pool asks for. */
+/* Of one that is REFUSED: how many to ask for at most: the limit that the server has told. If it
+ * tells none, one less than what it has refused; or what the pool asks for at most. */
 guint pool_order_most(const PoolOrder *self);
 
 /* How the fleet is, as the pool sees it. */

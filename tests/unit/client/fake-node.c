@@ -32,6 +32,7 @@ struct _FakeNode {
 	FakeNodeManner manner;
 	FakeNodeLacks lacks;
 	guint max_batch;
+	gboolean tells_limit;
 	const char *state;
 	gint64 as_of_ms;
 	gint64 next_id;
@@ -68,10 +69,18 @@ static void reply_runs(FakeNode *self, const FakeRequest *request, GByteArray *o
 	self->next_id += count + 1;
 }
 
+static void refuse_count(const FakeNode *self, const FakeRequest *request, GByteArray *out)
+{
+	g_autofree char *text = g_strdup_printf("count %d is out of range, 1 to %u", request->count,
+						self->max_batch);
+
+	fake_reply_declared(out, request, FIELD_COUNT, self->tells_limit ? text : "too many", 0);
+}
+
 static void reply_ids(FakeNode *self, const FakeRequest *request, GByteArray *out)
 {
 	if ((guint)request->count > self->max_batch) {
-		fake_reply_declared(out, request, FIELD_COUNT, "too many", 0);
+		refuse_count(self, request, out);
 	} else if (g_str_equal(request->method, "get_id_runs")) {
 		reply_runs(self, request, out);
 	} else if (g_str_equal(request->method, "get_ids")) {
@@ -178,6 +187,7 @@ void fake_node_set_manner(FakeNode *self, FakeNodeManner manner)
 
 DEFINE_SETTER(FakeNodeLacks, lacks)
 DEFINE_SETTER(guint, max_batch)
+DEFINE_SETTER(gboolean, tells_limit)
 DEFINE_SETTER(const char *, state)
 DEFINE_SETTER(gint64, as_of_ms)
 

@@ -31,8 +31,10 @@ const char *fake_node_text(const FakeNode *self);
 void fake_node_set_manner(FakeNode *self, FakeNodeManner manner);
 void fake_node_set_lacks(FakeNode *self, FakeNodeLacks lacks);
 void fake_node_set_max_batch(FakeNode *self, guint max_batch); /* 10000 unless set */
-void fake_node_set_state(FakeNode *self, const char *state);   /* static; "serving" unless set */
-void fake_node_set_as_of_ms(FakeNode *self, gint64 as_of_ms);  /* 0, not told, unless set */
+/* Whether a refusal of a count names max_batch; FALSE unless set. */
+void fake_node_set_tells_limit(FakeNode *self, gboolean tells_limit);
+void fake_node_set_state(FakeNode *self, const char *state);  /* static; "serving" unless set */
+void fake_node_set_as_of_ms(FakeNode *self, gint64 as_of_ms); /* 0, not told, unless set */
 
 /* How often it was asked this. */
 guint fake_node_calls(FakeNode *self, const char *method);
