@@ -326,7 +326,7 @@ static SnowflakeClientWorker *read_worker(ClientReader *reader)
 	return worker;
 }
 
-static GPtrArray *read_workers(ClientReader *reader)
+static GPtrArray *read_workers(ClientReader *reader, guint max_workers)
 {
 	GPtrArray *workers =
 		g_ptr_array_new_with_free_func((GDestroyNotify)snowflake_client_worker_free);
@@ -334,8 +334,12 @@ static GPtrArray *read_workers(ClientReader *reader)
 
 	if (size > CLIENT_CALL_MAX_WORKERS)
 		reader->bad = TRUE;
-	for (gsize i = 0; i < size && !reader->bad; i++)
-		g_ptr_array_add(workers, read_worker(reader));
+	for (gsize i = 0; i < size && !reader->bad; i++) {
+		if (max_workers == 0 || i < max_workers)
+			g_ptr_array_add(workers, read_worker(reader));
+		else
+			client_reader_skip(reader, BINARY_STRUCT);
+	}
 	return workers;
 }
 
@@ -392,7 +396,7 @@ static gboolean read_result(ClientReader *reader, const ClientCall *call, Binary
 		break;
 	case CLIENT_RESULT_WORKERS:
 		g_clear_pointer(&reply->workers, g_ptr_array_unref);
-		reply->workers = read_workers(reader);
+		reply->workers = read_workers(reader, reply->max_workers);
 		break;
 	case CLIENT_RESULT_UUIDS:
 		read_uuids(reader, call->count, reply->uuids);

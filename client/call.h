@@ -38,6 +38,7 @@ typedef struct {
 					* first; after a failure in any state */
 	SnowflakeClientWorker *worker; /* WORKER: (transfer full), after a failure too */
 	GPtrArray *workers;            /* WORKERS: (transfer full), after a failure too */
+	guint max_workers; /* the caller's: of a list, those after so many are left out; 0: none */
 	guint8 (*uuids)[SNOWFLAKE_CLIENT_UUID_BYTES]; /* UUIDS: the caller's, room for count */
 	GPtrArray *counters;    /* COUNTERS: (transfer full), after a failure too */
 	gint64 retry_after_ms;  /* with UNAVAILABLE; 0: unknown */

@@ -127,9 +127,11 @@ static void note_service(PoolFleet *self, gint64 now_us)
  * In place of one that never answered another is tried without a pause: it had come after one. */
 static void drop(PoolFleet *self, PoolPeer **peer, gint64 now_us, gint64 least_rest_us)
 {
+	PoolServer *server = (*peer)->server;
+
 	if ((*peer)->fitness != POOL_PEER_UNKNOWN)
 		self->replaces_us = now_us + pool_servers_random(self->servers, REPLACE_US);
-	pool_servers_rest(self->servers, (*peer)->server, now_us, least_rest_us);
+	pool_servers_rest(self->servers, server, now_us, least_rest_us);
 	if (*peer == self->first) {
 		self->first = NULL;
 		self->has_lost_first = TRUE;
@@ -137,6 +139,7 @@ static void drop(PoolFleet *self, PoolPeer **peer, gint64 now_us, gint64 least_r
 	if (*peer == self->newcomer)
 		self->newcomer = NULL;
 	g_clear_pointer(peer, pool_peer_free);
+	pool_servers_unlink(self->servers, server);
 }
 
 /* Of two names of one server the second is no remedy for its death. */
@@ -153,7 +156,7 @@ static void take_probe(PoolFleet *self, PoolPeer **peer, gint64 now_us)
 		drop(self, peer, now_us, UNFIT_REST_US);
 		return;
 	}
-	(*peer)->server->failures = 0;
+	pool_servers_end_failures(self->servers, (*peer)->server);
 	pool_finder_hurry(&self->finder, now_us);
 	if (self->settles_us == POOL_NEVER_US)
 		self->settles_us = now_us + SETTLE_US;
@@ -214,11 +217,13 @@ static void connect_to(PoolFleet *self, PoolPeer **peer, PoolServer *server, gin
 	GError *failure = NULL;
 
 	*peer = pool_peer_new(server, self->config->tls, now_us, &failure);
-	if (*peer == NULL) {
-		g_prefix_error(&failure, "%s: ", server->text);
-		set_failure(self, failure);
-		pool_servers_rest(self->servers, server, now_us, 0);
+	if (*peer != NULL) {
+		pool_servers_link(self->servers, server);
+		return;
 	}
+	g_prefix_error(&failure, "%s: ", server->text);
+	set_failure(self, failure);
+	pool_servers_rest(self->servers, server, now_us, 0);
 }
 
 static gboolean connect_one(PoolFleet *self, PoolPeer **peer, gint64 now_us)
@@ -302,6 +307,7 @@ static void close_peer(PoolFleet *self, PoolPeer *peer)
 	}
 	if (peer == self->newcomer)
 		self->newcomer = NULL;
+	pool_servers_unlink(self->servers, peer->server);
 	pool_peer_free(peer);
 }
 

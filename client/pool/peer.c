@@ -50,7 +50,6 @@ PoolPeer *pool_peer_new(PoolServer *server, TlsClient *tls, gint64 now_us, GErro
 	self->link = link;
 	self->useless_us = now_us;
 	set_draws(self, CLIENT_RESULT_RUNS);
-	server->is_linked = TRUE;
 	return self;
 }
 
@@ -58,7 +57,6 @@ void pool_peer_free(PoolPeer *self)
 {
 	if (self == NULL)
 		return;
-	self->server->is_linked = FALSE;
 	pool_link_free(self->link);
 	g_clear_pointer(&self->worker, snowflake_client_worker_free);
 	g_free(self);
@@ -340,7 +338,8 @@ static PoolPeerEvent fail_if_late(PoolPeer *self, gint64 now_us, GError **error)
 PoolPeerEvent pool_peer_advance(PoolPeer *self, gint64 now_us, PoolNews *news, GError **error)
 {
 	g_autoptr(GError) failure = NULL;
-	ClientReply reply = {.runs = news->runs, .ids = news->ids};
+	ClientReply reply = {
+		.runs = news->runs, .ids = news->ids, .max_workers = POOL_PEER_MAX_LISTED};
 	PoolPeerEvent event = POOL_PEER_FAILED;
 
 	news->asked_us = self->link->since_us;

@@ -82,6 +82,10 @@ void pool_peer_draw(PoolPeer *self, const char *agent, guint count, PoolOrder *o
 		    gint64 now_us);
 void pool_peer_list(PoolPeer *self, gint64 now_us);
 
+/* The most servers that a list of one is taken to have, as many as the worker IDs of the layout
+ * twitter: those after them are left out, so that a server cannot use up the pool's memory. */
+#define POOL_PEER_MAX_LISTED 1024
+
 /* What it is asked for is not for its order any more, but for the hand. */
 void pool_peer_forget_order(PoolPeer *self);
 

@@ -8,15 +8,19 @@
 /*
  * The servers that a pool may connect to: which they are, and which are to be left alone for a
  * while. For one thread; times come in.
+ *
+ * A change of one server costs the logarithm of their number at most, and so does a draw.
  */
 
+/* Members are for reading. */
 typedef struct {
 	char *text;
 	PoolLinkAddress address;
-	gint64 rests_until_us;
-	guint failures; /* in a row */
+	gint64 rests_until_us; /* 0: it has not failed since it last served, or ever */
+	guint failures;        /* in a row */
 	gboolean is_linked;
-	gboolean is_known; /* in the last list */
+	gboolean is_known;    /* in the last list */
+	GSequenceIter *place; /* for servers.c; NULL: it is linked, or not known */
 } PoolServer;
 
 typedef struct _PoolServers PoolServers;
@@ -40,6 +44,13 @@ gboolean pool_servers_have_untried(const PoolServers *self);
 
 /* When the first of those that are not linked has rested; POOL_NEVER_US: there is none. */
 gint64 pool_servers_next_us(const PoolServers *self);
+
+/* A connection to it begins, or has ended. */
+void pool_servers_link(PoolServers *self, PoolServer *server);
+void pool_servers_unlink(PoolServers *self, PoolServer *server);
+
+/* It has answered: the next failure is the first in a row. */
+void pool_servers_end_failures(PoolServers *self, PoolServer *server);
 
 /* It cannot be used: it rests, @least_us at least, for longer each time in a row, and at random, so
  * that those who come back to it do not come all at once. */

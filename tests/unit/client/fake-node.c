@@ -33,6 +33,7 @@ struct _FakeNode {
 	FakeNodeLacks lacks;
 	guint max_batch;
 	gboolean tells_limit;
+	guint n_workers;
 	const char *state;
 	gint64 as_of_ms;
 	gint64 next_id;
@@ -115,7 +116,7 @@ static FakeNext tell(FakeNode *self, const FakeRequest *request, GByteArray *out
 	if (g_str_equal(request->method, "get_worker"))
 		fake_reply_this_worker(out, request, &worker);
 	else
-		fake_reply_workers(out, request, WORKERS);
+		fake_reply_workers(out, request, self->n_workers);
 	return FAKE_KEEP;
 }
 
@@ -145,6 +146,7 @@ FakeNode *fake_node_new(guint worker_id)
 	pthread_cond_init(&self->changed, NULL);
 	self->worker_id = worker_id;
 	self->max_batch = 10000;
+	self->n_workers = WORKERS;
 	self->state = "serving";
 	self->next_id = ((gint64)worker_id + 1) << 40;
 	self->counts = g_array_new(FALSE, FALSE, sizeof(guint));
@@ -188,6 +190,7 @@ void fake_node_set_manner(FakeNode *self, FakeNodeManner manner)
 DEFINE_SETTER(FakeNodeLacks, lacks)
 DEFINE_SETTER(guint, max_batch)
 DEFINE_SETTER(gboolean, tells_limit)
+DEFINE_SETTER(guint, n_workers)
 DEFINE_SETTER(const char *, state)
 DEFINE_SETTER(gint64, as_of_ms)
 

@@ -33,8 +33,9 @@ void fake_node_set_lacks(FakeNode *self, FakeNodeLacks lacks);
 void fake_node_set_max_batch(FakeNode *self, guint max_batch); /* 10000 unless set */
 /* Whether a refusal of a count names max_batch; FALSE unless set. */
 void fake_node_set_tells_limit(FakeNode *self, gboolean tells_limit);
-void fake_node_set_state(FakeNode *self, const char *state);  /* static; "serving" unless set */
-void fake_node_set_as_of_ms(FakeNode *self, gint64 as_of_ms); /* 0, not told, unless set */
+void fake_node_set_n_workers(FakeNode *self, guint n_workers); /* of its list; 3 unless set */
+void fake_node_set_state(FakeNode *self, const char *state);   /* static; "serving" unless set */
+void fake_node_set_as_of_ms(FakeNode *self, gint64 as_of_ms);  /* 0, not told, unless set */
 
 /* How often it was asked this. */
 guint fake_node_calls(FakeNode *self, const char *method);

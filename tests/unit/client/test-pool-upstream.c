@@ -202,6 +202,23 @@ static void test_workers(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data
 				    again_us > asked_us);
 }
 
+/* However long the list is, 1,024 of it are read. */
+static void test_too_many_workers(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
+{
+	g_autoptr(GPtrArray) workers = NULL;
+	gint64 asked_us;
+	gboolean failed;
+
+	fake_node_set_n_workers(self->nodes[0], 60000);
+	upstream_fixture_connect(self);
+	UPSTREAM_WAIT(self, upstream_fixture_is_served(self));
+	UPSTREAM_WAIT(self, pool_upstream_get_workers(self->upstream, LONG_AGE_MS, &workers,
+						      &asked_us, &failed));
+	g_assert_cmpuint(workers->len, ==, 1024);
+	g_assert_cmpint(((SnowflakeClientWorker *)workers->pdata[1023])->worker_id, ==, 1023);
+	upstream_fixture_take(self); /* the connection stands */
+}
+
 static void check_no_workers(FakeNodeManner manner, FakeNodeLacks lacks)
 {
 	UpstreamFixture self = {0};
@@ -253,6 +270,7 @@ static const struct {
 	{"/pool-upstream/view/unknown", 1, test_view_of_unknown},
 	{"/pool-upstream/view/unfit", 1, test_view_of_unfit_servers},
 	{"/pool-upstream/workers/list", 1, test_workers},
+	{"/pool-upstream/workers/too-many", 1, test_too_many_workers},
 };
 
 int main(int argc, char **argv)
