@@ -6,6 +6,7 @@
 #include "client/pool/config.h"
 #include "client/pool/finder.h"
 #include "client/pool/peers.h"
+#include "client/pool/seen.h"
 #include "client/pool/servers.h"
 
 /*
@@ -26,6 +27,7 @@ typedef struct {
 	gboolean is_watched; /* somebody wants to know how it is, also while nobody takes any IDs */
 	PoolServers *servers;
 	PoolPeers peers;
+	PoolSeen seen;
 	PoolPeer *first;     /* of them: is asked first; NULL: none is fit */
 	gboolean is_served;  /* there is a peer that is fit to be asked */
 	gint64 tries_us;     /* while there is not: when to try one that rests */

@@ -238,35 +238,7 @@ static void make_runs(const ClientCall *call, const ClientReply *reply, PoolNews
 		add_id(news->runs, reply->ids[i]);
 }
 
-/* What it has in hand may be older than what it asks for. */
-static gboolean is_relay(const PoolPeer *self)
-{
-	return self->worker != NULL && g_str_equal(self->worker->kind, "relay");
-}
-
-/* Of a connection IDs increase from answer to answer, too. */
-static PoolPeerEvent take_ids(PoolPeer *self, const ClientReply *reply, PoolNews *news,
-			      GError **error)
-{
-	make_runs(&self->link->call, reply, news);
-
-	const SnowflakeClientIdRun *runs = (const SnowflakeClientIdRun *)news->runs->data;
-	gint64 first = runs[0].first;
-
-	if (first <= self->last_id && !is_relay(self)) {
-		g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
-			    "not an answer of a Snowflake server: ID %" G_GINT64_FORMAT
-			    " after ID %" G_GINT64_FORMAT,
-			    first, self->last_id);
-		return POOL_PEER_FAILED;
-	}
-	self->last_id = runs[news->runs->len - 1].first + runs[news->runs->len - 1].count - 1;
-	self->useless_us = POOL_NEVER_US;
-	return POOL_PEER_DRAWN;
-}
-
-static PoolPeerEvent take_answer(PoolPeer *self, gint64 now_us, ClientReply *reply, PoolNews *news,
-				 GError **error)
+static PoolPeerEvent take_answer(PoolPeer *self, gint64 now_us, ClientReply *reply, PoolNews *news)
 {
 	ClientResult result = self->link->call.result;
 
@@ -276,7 +248,9 @@ static PoolPeerEvent take_answer(PoolPeer *self, gint64 now_us, ClientReply *rep
 		news->workers = g_steal_pointer(&reply->workers);
 		return POOL_PEER_LISTED;
 	}
-	return take_ids(self, reply, news, error);
+	make_runs(&self->link->call, reply, news);
+	self->useless_us = POOL_NEVER_US;
+	return POOL_PEER_DRAWN;
 }
 
 static PoolPeerEvent refuse(PoolPeer *self, gint64 now_us, const ClientReply *reply,
@@ -352,7 +326,7 @@ PoolPeerEvent pool_peer_advance(PoolPeer *self, gint64 now_us, PoolNews *news, G
 		event = POOL_PEER_NOTHING;
 		break;
 	case POOL_LINK_ANSWERED:
-		event = take_answer(self, now_us, &reply, news, &failure);
+		event = take_answer(self, now_us, &reply, news);
 		break;
 	case POOL_LINK_REFUSED:
 		event = take_refusal(self, now_us, &reply, g_steal_pointer(&failure), &failure);

@@ -49,7 +49,6 @@ typedef struct {
 	guint max_count;    /* of one draw: how many it is good to ask for */
 	guint too_many;     /* likewise: the least that it does not give */
 	PoolOrder *order;   /* what the draw under way is for; NULL: for the hand */
-	gint64 last_id;
 } PoolPeer;
 
 /* What comes from peers; kept to be used again. */

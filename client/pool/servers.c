@@ -9,18 +9,27 @@
 #define FIRST_REST_US   20000
 #define LONGEST_REST_US 2000000
 #define MAX_DOUBLINGS   8
+#define MAX_EXCLUDED    16 /* nonces that are remembered */
+
+typedef struct {
+	char *nonce;
+	gint64 until_us;
+} Exclusion;
 
 /* A draw looks at no server but the drawn one, however many there are. */
 struct _PoolServers {
 	GHashTable *all;     /* PoolServer, by its address */
 	GSequence *unlinked; /* PoolServer, by rests_until_us: that are known and not linked */
-	GRand *random;       /* not g_random_...(), whose state forked processes share */
+	Exclusion excluded[MAX_EXCLUDED];
+	guint next_excluded;
+	GRand *random; /* not g_random_...(), whose state forked processes share */
 };
 
 static void server_free(PoolServer *server)
 {
 	g_clear_pointer(&server->place, g_sequence_remove);
 	g_free(server->text);
+	g_free(server->nonce);
 	g_free(server);
 }
 
@@ -60,6 +69,8 @@ void pool_servers_free(PoolServers *self)
 		return;
 	g_hash_table_unref(self->all);
 	g_sequence_free(self->unlinked);
+	for (guint i = 0; i < MAX_EXCLUDED; i++)
+		g_free(self->excluded[i].nonce);
 	g_rand_free(self->random);
 	g_free(self);
 }
@@ -99,15 +110,15 @@ static void set_unknown(gpointer key, gpointer value G_GNUC_UNUSED, gpointer dat
 	((PoolServer *)key)->is_known = FALSE;
 }
 
-static gboolean is_forgotten(gpointer key, gpointer value G_GNUC_UNUSED,
-			     gpointer data G_GNUC_UNUSED)
+static gboolean is_forgotten(gpointer key, gpointer value G_GNUC_UNUSED, gpointer now_us)
 {
 	const PoolServer *server = key;
 
-	return !server->is_known && !server->is_linked;
+	return !server->is_known && !server->is_linked &&
+	       server->excluded_until_us <= *(const gint64 *)now_us;
 }
 
-void pool_servers_set(PoolServers *self, const GPtrArray *names, gboolean are_all)
+void pool_servers_set(PoolServers *self, const GPtrArray *names, gboolean are_all, gint64 now_us)
 {
 	if (are_all)
 		g_hash_table_foreach(self->all, set_unknown, NULL);
@@ -118,7 +129,7 @@ void pool_servers_set(PoolServers *self, const GPtrArray *names, gboolean are_al
 		if (server->place == NULL)
 			update_place(self, server);
 	}
-	g_hash_table_foreach_remove(self->all, is_forgotten, NULL);
+	g_hash_table_foreach_remove(self->all, is_forgotten, &now_us);
 }
 
 /* The number of those whose rest ends at @until_us or before. */
@@ -158,8 +169,10 @@ gboolean pool_servers_rouse(PoolServers *self, gint64 now_us)
 
 	if (server == NULL)
 		return FALSE;
-	server->rests_until_us = now_us;
-	update_place(self, server);
+	if (server->excluded_until_us <= now_us) {
+		server->rests_until_us = now_us;
+		update_place(self, server);
+	}
 	return TRUE;
 }
 
@@ -196,8 +209,53 @@ void pool_servers_rest(PoolServers *self, PoolServer *server, gint64 now_us, gin
 
 	rest_us = MAX(rest_us, least_us);
 	server->failures++;
-	server->rests_until_us = now_us + rest_us + pool_servers_random(self, (guint)rest_us + 1);
+	rest_us += pool_servers_random(self, (guint)rest_us + 1);
+	server->rests_until_us = MAX(now_us + rest_us, server->excluded_until_us);
 	update_place(self, server);
+}
+
+static void remember_exclusion(PoolServers *self, const char *nonce, gint64 until_us)
+{
+	Exclusion *exclusion = &self->excluded[self->next_excluded];
+
+	for (guint i = 0; i < MAX_EXCLUDED; i++)
+		if (g_strcmp0(self->excluded[i].nonce, nonce) == 0)
+			exclusion = &self->excluded[i];
+	if (exclusion == &self->excluded[self->next_excluded])
+		self->next_excluded = (self->next_excluded + 1) % MAX_EXCLUDED;
+	g_free(exclusion->nonce);
+	*exclusion = (Exclusion){g_strdup(nonce), until_us};
+}
+
+void pool_servers_exclude(PoolServers *self, PoolServer *server, gint64 until_us)
+{
+	server->excluded_until_us = until_us;
+	server->rests_until_us = MAX(server->rests_until_us, until_us);
+	update_place(self, server);
+	if (server->nonce != NULL)
+		remember_exclusion(self, server->nonce, until_us);
+}
+
+gint64 pool_servers_excluded_until_us(const PoolServers *self, const char *nonce, gint64 now_us)
+{
+	for (guint i = 0; i < MAX_EXCLUDED; i++)
+		if (self->excluded[i].until_us > now_us &&
+		    g_strcmp0(self->excluded[i].nonce, nonce) == 0)
+			return self->excluded[i].until_us;
+	return 0;
+}
+
+void pool_server_identify(PoolServer *self, const SnowflakeClientWorker *worker)
+{
+	if (g_strcmp0(self->nonce, worker->nonce) == 0 &&
+	    self->datacenter_id == worker->datacenter_id && self->worker_id == worker->worker_id)
+		return;
+	g_free(self->nonce);
+	self->nonce = *worker->nonce != '\0' ? g_strdup(worker->nonce) : NULL;
+	self->datacenter_id = worker->datacenter_id;
+	self->worker_id = worker->worker_id;
+	self->last_id = 0;
+	self->has_gone_back = FALSE;
 }
 
 void pool_servers_end_failures(PoolServers *self, PoolServer *server)

@@ -18,6 +18,13 @@ typedef struct {
 	PoolLinkAddress address;
 	gint64 rests_until_us; /* 0: it has not failed since it last served, or ever */
 	guint failures;        /* in a row */
+	gint64 excluded_until_us;
+	/* The process that last answered here, and the greatest ID that it has sent. Its IDs
+	 * increase, also on another connection, except across a change of its worker ID. */
+	char *nonce; /* NULL: it has not said */
+	gint datacenter_id, worker_id;
+	gint64 last_id;         /* 0: none yet */
+	gboolean has_gone_back; /* its last reply with IDs was not above that */
 	gboolean is_linked;
 	gboolean is_known;    /* in the last list */
 	GSequenceIter *place; /* for servers.c; NULL: it is linked, or not known */
@@ -29,8 +36,8 @@ PoolServers *pool_servers_new(void);
 void pool_servers_free(PoolServers *self);
 
 /* @names: (element-type PoolName): servers that there are. If they @are_all, others are forgotten,
- * once they are not linked. */
-void pool_servers_set(PoolServers *self, const GPtrArray *names, gboolean are_all);
+ * once they are neither linked nor excluded. */
+void pool_servers_set(PoolServers *self, const GPtrArray *names, gboolean are_all, gint64 now_us);
 
 guint pool_servers_count(const PoolServers *self);
 
@@ -56,8 +63,20 @@ void pool_servers_end_failures(PoolServers *self, PoolServer *server);
  * that those who come back to it do not come all at once. */
 void pool_servers_rest(PoolServers *self, PoolServer *server, gint64 now_us, gint64 least_us);
 
-/* Ends the rest of one of those that are not linked, drawn at random. Returns: %FALSE if none of
- * them rests */
+/* It breaks what it promises: it rests until then, and neither pool_servers_rouse() nor another
+ * list ends that. */
+void pool_servers_exclude(PoolServers *self, PoolServer *server, gint64 until_us);
+
+/* Whether a server with this nonce was excluded, at this address or another one. Returns: until
+ * when; 0: it is not, or no more */
+gint64 pool_servers_excluded_until_us(const PoolServers *self, const char *nonce, gint64 now_us);
+
+/* It has said who it is: if this is another process, or has another worker ID, its IDs may begin
+ * anywhere. */
+void pool_server_identify(PoolServer *self, const SnowflakeClientWorker *worker);
+
+/* Ends the rest of one of those that are not linked, drawn at random, unless it is excluded.
+ * Returns: %FALSE if none of them rests */
 gboolean pool_servers_rouse(PoolServers *self, gint64 now_us);
 
 /* A number from 0 to @below - 1, at random. */

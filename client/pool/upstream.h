@@ -22,8 +22,8 @@ typedef struct _PoolUpstream PoolUpstream;
  * @config: is copied; its timeout_ms means nothing
  * @changed: called in the pool's thread, under no lock: after a pass in which IDs have come while a
  *   take had found nothing, an order has ended, a list of workers has come or cannot, a server has
- *   become fit, or another one, or none is any more, or the first has said how it is. It may call
- *   every function here that is for any thread.
+ *   become fit, or another one, or none is any more, why none is has changed, or the first has said
+ *   how it is. It may call every function here that is for any thread.
  *
  * Begins to connect, and waits for nothing. changed() may come before this has returned.
  *

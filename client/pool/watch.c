@@ -118,7 +118,8 @@ static void look(PoolWatch *self, const PoolFleet *fleet)
 		view->since_us = g_get_monotonic_time();
 		self->has_news = TRUE;
 	}
-	replace(&view->failure, why_nothing_comes(fleet));
+	if (replace(&view->failure, why_nothing_comes(fleet)) && !is_served)
+		self->has_news = TRUE;
 	if (fleet->first == NULL)
 		return;
 	self->has_news |= replace(&view->server, fleet->first->server->text);

@@ -33,6 +33,9 @@ struct _FakeNode {
 	FakeNodeLacks lacks;
 	guint max_batch;
 	gboolean tells_limit;
+	gboolean repeats;
+	const char *nonce; /* NULL: its address */
+	const char *kind;
 	guint n_workers;
 	const char *state;
 	gint64 as_of_ms;
@@ -80,6 +83,8 @@ static void refuse_count(const FakeNode *self, const FakeRequest *request, GByte
 
 static void reply_ids(FakeNode *self, const FakeRequest *request, GByteArray *out)
 {
+	gint64 first = self->next_id;
+
 	if ((guint)request->count > self->max_batch) {
 		refuse_count(self, request, out);
 	} else if (g_str_equal(request->method, "get_id_runs")) {
@@ -90,6 +95,8 @@ static void reply_ids(FakeNode *self, const FakeRequest *request, GByteArray *ou
 	} else {
 		fake_reply_i64(out, request, self->next_id++);
 	}
+	if (self->repeats)
+		self->next_id = first;
 }
 
 static FakeNext draw(FakeNode *self, const FakeRequest *request, GByteArray *out)
@@ -106,7 +113,8 @@ static FakeNext tell(FakeNode *self, const FakeRequest *request, GByteArray *out
 {
 	const SnowflakeClientWorker worker = {
 		.worker_id = (gint32)self->worker_id,
-		.nonce = (char *)fake_node_text(self),
+		.nonce = (char *)(self->nonce != NULL ? self->nonce : fake_node_text(self)),
+		.kind = (char *)self->kind,
 		.state = (char *)self->state,
 		.as_of_ms = self->as_of_ms,
 	};
@@ -191,6 +199,11 @@ DEFINE_SETTER(FakeNodeLacks, lacks)
 DEFINE_SETTER(guint, max_batch)
 DEFINE_SETTER(gboolean, tells_limit)
 DEFINE_SETTER(guint, n_workers)
+DEFINE_SETTER(gboolean, repeats)
+DEFINE_SETTER(const char *, nonce)
+DEFINE_SETTER(const char *, kind)
+DEFINE_SETTER(guint, worker_id)
+DEFINE_SETTER(gint64, next_id)
 DEFINE_SETTER(const char *, state)
 DEFINE_SETTER(gint64, as_of_ms)
 

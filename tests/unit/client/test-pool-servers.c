@@ -34,7 +34,7 @@ static PoolServers *make_servers(guint count)
 	PoolServers *servers = pool_servers_new();
 	g_autoptr(GPtrArray) names = make_names(count);
 
-	pool_servers_set(servers, names, TRUE);
+	pool_servers_set(servers, names, TRUE, NOW_US);
 	return servers;
 }
 
@@ -122,13 +122,13 @@ TEST("/pool-servers/forgets", forgets)
 		linked = pool_servers_draw(servers, NOW_US);
 	while (number_of(linked) < few->len);
 	pool_servers_link(servers, linked);
-	pool_servers_set(servers, few, FALSE);
+	pool_servers_set(servers, few, FALSE, NOW_US);
 	g_assert_cmpuint(pool_servers_count(servers), ==, N_SERVERS);
-	pool_servers_set(servers, few, TRUE);
+	pool_servers_set(servers, few, TRUE, NOW_US);
 	g_assert_cmpuint(pool_servers_count(servers), ==, few->len + 1);
 	pool_servers_unlink(servers, linked);
 	g_assert_cmpuint(link_all(servers, NOW_US), ==, few->len);
-	pool_servers_set(servers, few, TRUE);
+	pool_servers_set(servers, few, TRUE, NOW_US);
 	g_assert_cmpuint(pool_servers_count(servers), ==, few->len);
 	pool_servers_free(servers);
 }
