@@ -90,6 +90,7 @@ typedef struct {
 	guint64 dry;         /* takes that have found nothing in hand */
 	guint64 refills;     /* answers of servers with IDs */
 	guint64 switches;    /* from the server that was asked to another, since it failed */
+	guint64 excluded;    /* servers whose IDs were not unique */
 } SnowflakePoolStatistics;
 
 /**

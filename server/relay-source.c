@@ -301,6 +301,16 @@ static void log_view(const RelaySource *self, const PoolView *view)
 			  log_text("error", view->failure));
 }
 
+static void log_excluded(const RelaySource *self, const PoolView *view)
+{
+	if (view->n_excluded > self->seen.n_excluded)
+		log_event(LOG_RELAY_SERVER_EXCLUDED, log_text("server", view->excluded_server),
+			  log_text("nonce", view->excluded_nonce), log_text("error", view->proof),
+			  log_number("servers", (gint64)view->n_excluded),
+			  log_text("remedy", "stop that server, and look for duplicates with "
+					     "snowflakectl audit --duplicates"));
+}
+
 /* Whoever is another one may allow other batches. Returns: whether it is */
 static gboolean take_view(RelaySource *self)
 {
@@ -310,6 +320,7 @@ static gboolean take_view(RelaySource *self)
 	pthread_mutex_lock(&self->seen_mutex);
 	pool_upstream_get_view(self->pool, &view);
 	correct_clock(self, &view);
+	log_excluded(self, &view);
 	changed = is_another(&view, &self->seen);
 	if (changed) {
 		log_view(self, &view);

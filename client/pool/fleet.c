@@ -54,6 +54,9 @@ void pool_fleet_clear(PoolFleet *self)
 	pool_finder_clear(&self->finder);
 	pool_seen_clear(&self->seen);
 	g_clear_error(&self->failure);
+	g_free(self->excluded_server);
+	g_free(self->excluded_nonce);
+	g_free(self->proof);
 	pool_servers_free(self->servers);
 }
 
@@ -202,6 +205,17 @@ static GError *find_proof(PoolFleet *self, const PoolPeer *peer, const GArray *r
 	return how != NULL ? make_proof(server, how, sender != NULL ? id : first) : NULL;
 }
 
+static void note_proof(PoolFleet *self, const PoolServer *server, const char *proof)
+{
+	g_free(self->excluded_server);
+	g_free(self->excluded_nonce);
+	g_free(self->proof);
+	self->excluded_server = g_strdup(server->text);
+	self->excluded_nonce = g_strdup(server->nonce != NULL ? server->nonce : "");
+	self->proof = g_strdup(proof);
+	self->n_excluded++;
+}
+
 static GError *make_doubt(const PoolServer *server, gint64 first)
 {
 	return g_error_new(SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
@@ -233,6 +247,7 @@ static gboolean take_ids(PoolFleet *self, PoolPeer **peer, const GArray *runs, g
 	}
 	server->has_gone_back |= is_back;
 	if (proof != NULL) {
+		note_proof(self, server, proof->message);
 		set_failure(self, proof);
 		exclude(self, peer, now_us + EXCLUDED_US, now_us);
 	} else {

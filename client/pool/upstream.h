@@ -22,8 +22,8 @@ typedef struct _PoolUpstream PoolUpstream;
  * @config: is copied; its timeout_ms means nothing
  * @changed: called in the pool's thread, under no lock: after a pass in which IDs have come while a
  *   take had found nothing, an order has ended, a list of workers has come or cannot, a server has
- *   become fit, or another one, or none is any more, why none is has changed, or the first has said
- *   how it is. It may call every function here that is for any thread.
+ *   become fit, or another one, or none is any more, why none is has changed, one was excluded, or
+ * the first has said how it is. It may call every function here that is for any thread.
  *
  * Begins to connect, and waits for nothing. changed() may come before this has returned.
  *
@@ -102,6 +102,13 @@ typedef struct {
 	gint64 asked_at_us; /* by pool_clock_us() of clock.h */
 	gint64 round_trip_us;
 	char *failure; /* why nothing comes; NULL: it does */
+	/* Servers that were excluded, since the start, as their IDs were not unique; and of the
+	 * last one its address, its nonce (empty: not known) and what it has done. NULL: there was
+	 * none */
+	guint64 n_excluded;
+	char *excluded_server;
+	char *excluded_nonce;
+	char *proof;
 } PoolView;
 
 /* Any thread. @out_view: (out caller-allocates): to be cleared */

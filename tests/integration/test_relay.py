@@ -354,6 +354,20 @@ class Failures(RelayTest):
         self.assertEqual(len(relay.call("get_ids", "a", 10)), 10)
         self.assertEqual(again.call("get_worker").state, "serving")
 
+    def test_a_server_that_repeats_ids(self):
+        server = Told(lacks=("get_id_runs",))
+        server.get_ids = lambda _agent, count: list(range(1000, 1000 + count))
+        relay = self.start_relay([server.address], *ADMIN, "--max-wait", 100)
+        self.assertEqual(relay.call("get_ids", "a", 5), list(range(1000, 1005)))
+        with relay.connect() as connection:
+            reply = connection.call(STRICT, "get_ids", "a", 5)
+        self.assertIn("ID 1000, which", reply.value.worker.message)
+        event = relay.wait_event("relay-server-excluded")
+        self.assertEqual((event.fields["server"], event.fields["nonce"]),
+                         (server.address, server.said.nonce))
+        self.assertIn("\nsnowflake_relay_excluded_servers_total 1\n",
+                      Admin(relay).ask("/metrics").text)
+
     def test_whoever_waits_is_answered_when_it_is_back(self):
         server, = self.start_fleet(1)
         relay = self.start_relay([server])

@@ -189,6 +189,7 @@ static gboolean takes_nothing_below(UpstreamFixture *self, gint64 first)
 static void check_repeats(const char *kind, guint n_nodes, const char *what)
 {
 	UpstreamFixture self = {0};
+	g_auto(PoolView) view = {0};
 	gint64 first;
 	guint calls = 0;
 
@@ -206,6 +207,10 @@ static void check_repeats(const char *kind, guint n_nodes, const char *what)
 	for (guint i = 0; i < n_nodes; i++)
 		calls += fake_node_calls(self.nodes[i], "get_id_runs");
 	g_assert_cmpuint(calls, ==, 2);
+	pool_upstream_get_view(self.upstream, &view);
+	g_assert_cmpuint(view.n_excluded, ==, 1);
+	g_assert_cmpstr(view.excluded_nonce, ==, "one-process");
+	g_assert_true(g_str_has_prefix(view.proof, view.excluded_server));
 	upstream_fixture_tear_down(&self, NULL);
 }
 
