@@ -77,6 +77,7 @@ static const EventInfo EVENTS[LOG_N_EVENTS] = {
 	[LOG_AUDIT_REOPENED] = {"audit-reopened", LOG_LEVEL_INFO, 0},
 	[LOG_AUDIT_REOPEN_FAILED] = {"audit-reopen-failed", LOG_LEVEL_WARNING, 0},
 	[LOG_RELAY_SERVER] = {"relay-server", LOG_LEVEL_INFO, FLEET_INTERVAL_MS},
+	[LOG_RELAY_NO_SERVER] = {"relay-no-server", LOG_LEVEL_WARNING, 0},
 	[LOG_RELAY_CUT_OFF] = {"relay-cut-off", LOG_LEVEL_WARNING, FLEET_INTERVAL_MS},
 	[LOG_RELAY_SERVER_EXCLUDED] = {"relay-server-excluded", LOG_LEVEL_ERROR, FLEET_INTERVAL_MS},
 	[LOG_RELAY_LAYOUT_DIFFERS] = {"relay-layout-differs", LOG_LEVEL_WARNING, 0},

@@ -64,6 +64,7 @@ static void set_failure(PoolFleet *self, GError *failure)
 {
 	g_clear_error(&self->failure);
 	self->failure = failure;
+	self->n_failures++;
 }
 
 /* Who is first */
@@ -174,6 +175,11 @@ static gboolean is_excluded(PoolFleet *self, PoolPeer **peer, gint64 now_us)
 	return TRUE;
 }
 
+static gboolean is_relay(const PoolPeer *peer)
+{
+	return peer->worker != NULL && g_str_equal(peer->worker->kind, "relay");
+}
+
 static GError *make_proof(const PoolServer *server, const char *how, gint64 id)
 {
 	return g_error_new(SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
@@ -191,12 +197,11 @@ static GError *find_proof(PoolFleet *self, const PoolPeer *peer, const GArray *r
 {
 	PoolServer *server = peer->server;
 	gint64 first = g_array_index(runs, SnowflakeClientIdRun, 0).first;
-	gboolean is_relay = peer->worker != NULL && g_str_equal(peer->worker->kind, "relay");
 	gint64 id;
 	const char *sender = pool_seen_find(&self->seen, runs, &id);
 	g_autofree char *how = NULL;
 
-	*out_is_back = !is_relay && first <= server->last_id;
+	*out_is_back = !is_relay(peer) && first <= server->last_id;
 	if (sender != NULL)
 		how = g_strdup_printf(", which %s has sent before", sender);
 	else if (*out_is_back && server->has_gone_back)
@@ -258,6 +263,18 @@ static gboolean take_ids(PoolFleet *self, PoolPeer **peer, const GArray *runs, g
 	return FALSE;
 }
 
+static gboolean is_itself(const PoolFleet *self, const PoolPeer *peer)
+{
+	return peer->worker != NULL && self->config->own_nonce != NULL &&
+	       g_str_equal(peer->worker->nonce, self->config->own_nonce);
+}
+
+static void set_unfit(PoolFleet *self, const PoolPeer *peer, const char *why)
+{
+	set_failure(self, g_error_new(SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE,
+				      "%s: %s", peer->server->text, why));
+}
+
 /* Of two names of one server the second is no remedy for its death. */
 static void take_probe(PoolFleet *self, PoolPeer **peer, gint64 now_us)
 {
@@ -270,10 +287,15 @@ static void take_probe(PoolFleet *self, PoolPeer **peer, gint64 now_us)
 		drop(self, peer, now_us, TWIN_REST_US);
 		return;
 	}
+	if (is_itself(self, *peer)) {
+		set_unfit(self, *peer, "it is this relay itself: leave it out of --relay");
+		drop(self, peer, now_us, TWIN_REST_US);
+		return;
+	}
 	if ((*peer)->fitness == POOL_PEER_UNFIT) {
-		set_failure(self,
-			    g_error_new(SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE,
-					"%s: it has no worker ID", (*peer)->server->text));
+		set_unfit(self, *peer,
+			  is_relay(*peer) ? "it is a relay that reaches no server"
+					  : "it has no worker ID");
 		drop(self, peer, now_us, UNFIT_REST_US);
 		return;
 	}

@@ -43,6 +43,7 @@ typedef struct {
 	gint64 needed_us;   /* since when there is a need of more; POOL_NEVER_US: there is not */
 	gint64 had_need_us; /* when there was, last */
 	PoolFinder finder;
+	guint64 n_failures;
 	GError *failure; /* of what was last tried; NULL: something has come since */
 } PoolFleet;
 

@@ -213,6 +213,7 @@ static PoolLinkEvent exchange(PoolLink *self, gint64 now_us, ClientReply *reply,
 static PoolLinkEvent shake_hands(PoolLink *self, gint64 now_us, GError **error)
 {
 	g_autofree char *why = NULL;
+	gboolean is_of_tls;
 
 	self->is_shaking = TRUE;
 	if (tls_stream_shake_hands(self->tls) == 0) {
@@ -222,9 +223,11 @@ static PoolLinkEvent shake_hands(PoolLink *self, gint64 now_us, GError **error)
 	}
 	if (errno == EAGAIN)
 		return POOL_LINK_NOTHING;
+	is_of_tls = errno == EPROTO;
 	why = tls_client_describe(self->tls, errno);
 	g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNREACHABLE,
-		    "cannot connect: %s", why);
+		    "cannot connect: %s%s", why,
+		    is_of_tls ? "" : " during the TLS handshake (a server without TLS?)");
 	return POOL_LINK_FAILED;
 }
 

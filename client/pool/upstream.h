@@ -20,16 +20,18 @@ typedef struct _PoolUpstream PoolUpstream;
 /**
  * pool_upstream_new:
  * @config: is copied; its timeout_ms means nothing
+ * @own_nonce: (nullable): of the server that this pool is for, which is no server of the pool
  * @changed: called in the pool's thread, under no lock: after a pass in which IDs have come while a
  *   take had found nothing, an order has ended, a list of workers has come or cannot, a server has
- *   become fit, or another one, or none is any more, why none is has changed, one was excluded, or
- * the first has said how it is. It may call every function here that is for any thread.
+ *   become fit, or another one, or none is any more, one could not be used while none is, one was
+ * excluded, or the first has said how it is. It may call every function here that is for any
+ * thread.
  *
  * Begins to connect, and waits for nothing. changed() may come before this has returned.
  *
  * Returns: (transfer full): as snowflake_pool_new() has it
  */
-PoolUpstream *pool_upstream_new(const SnowflakePoolConfig *config,
+PoolUpstream *pool_upstream_new(const SnowflakePoolConfig *config, const char *own_nonce,
 				void (*changed)(gpointer user_data), gpointer user_data,
 				GError **error);
 

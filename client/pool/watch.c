@@ -137,8 +137,9 @@ static void look(PoolWatch *self, const PoolFleet *fleet)
 		view->since_us = g_get_monotonic_time();
 		self->has_news = TRUE;
 	}
-	if (replace(&view->failure, why_nothing_comes(fleet)) && !is_served)
-		self->has_news = TRUE;
+	replace(&view->failure, why_nothing_comes(fleet));
+	self->has_news |= !is_served && self->n_failures != fleet->n_failures;
+	self->n_failures = fleet->n_failures;
 	look_at_excluded(self, fleet);
 	if (fleet->first == NULL)
 		return;

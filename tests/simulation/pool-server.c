@@ -595,7 +595,7 @@ SimServer *pool_server_new_relay(guint n_upstream, guint max_age_ms)
 	self->max_wait_us = options.max_wait_ms * 1000;
 	self->max_age_ms = max_age_ms + REPLY_LIMIT_MS;
 	enter_server(self);
-	self->relay = relay_source_new(&self->options, &listener, &error);
+	self->relay = relay_source_new(&self->options, self->machine.name, &listener, &error);
 	g_assert_no_error(error);
 	g_ptr_array_unref(options.relay);
 	self->seat = relay_source_get(self->relay)->ops->add_seat(relay_source_get(self->relay));

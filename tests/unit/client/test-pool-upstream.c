@@ -163,8 +163,6 @@ static void test_view_of_unfit_servers(UpstreamFixture *self, G_GNUC_UNUSED gcon
 	UPSTREAM_WAIT(self, upstream_fixture_is_served(self));
 }
 
-/* IDs that are not unique */
-
 static gboolean fails_with(UpstreamFixture *self, const char *what)
 {
 	g_auto(PoolView) view = {0};
@@ -172,6 +170,17 @@ static gboolean fails_with(UpstreamFixture *self, const char *what)
 	pool_upstream_get_view(self->upstream, &view);
 	return view.failure != NULL && strstr(view.failure, what) != NULL;
 }
+
+static void test_view_of_itself(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
+{
+	fake_node_set_nonce(self->nodes[0], UPSTREAM_OWN_NONCE);
+	upstream_fixture_connect(self);
+	UPSTREAM_WAIT(self, fails_with(self, "it is this relay itself"));
+	g_assert_false(upstream_fixture_is_served(self));
+	g_assert_cmpuint(fake_node_calls(self->nodes[0], "get_id_runs"), ==, 0);
+}
+
+/* IDs that are not unique */
 
 /* Takes what there is, which is above @first. */
 static gboolean takes_nothing_below(UpstreamFixture *self, gint64 first)
@@ -332,7 +341,7 @@ static void test_config(void)
 	SnowflakePoolConfig config = SNOWFLAKE_POOL_CONFIG_INIT("1");
 	g_autoptr(GError) error = NULL;
 
-	g_assert_null(pool_upstream_new(&config, never_called, NULL, &error));
+	g_assert_null(pool_upstream_new(&config, NULL, never_called, NULL, &error));
 	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT);
 }
 
@@ -344,6 +353,7 @@ static const struct {
 	{"/pool-upstream/view/served", 1, test_view},
 	{"/pool-upstream/view/unknown", 1, test_view_of_unknown},
 	{"/pool-upstream/view/unfit", 1, test_view_of_unfit_servers},
+	{"/pool-upstream/view/itself", 1, test_view_of_itself},
 	{"/pool-upstream/not-unique/another-worker-id", 1, test_goes_back_with_another_worker_id},
 	{"/pool-upstream/workers/list", 1, test_workers},
 	{"/pool-upstream/workers/too-many", 1, test_too_many_workers},
