@@ -156,6 +156,20 @@ static gboolean read_application_exception(ClientReader *reader, const ClientCal
 	return FALSE;
 }
 
+/* Returns: the limit that the message of an InvalidCount ends with, as refusal_of_count() of
+ * server/refusal.c writes it; 0: none, or none below @count */
+static guint read_count_limit(const char *message, guint count)
+{
+	static const char before[] = " is out of range, 1 to ";
+	const char *at = strstr(message, before);
+	guint64 limit;
+
+	if (at == NULL || count < 2 ||
+	    !g_ascii_string_to_unsigned(at + strlen(before), 10, 1, count - 1, &limit, NULL))
+		return 0;
+	return (guint)limit;
+}
+
 /* An exception in the result; %NULL where the call declares none as this field. What else it says
  * goes into @refusal. */
 static GError *read_declared_exception(ClientReader *reader, const ClientCall *call, gint16 field,
@@ -172,6 +186,8 @@ static GError *read_declared_exception(ClientReader *reader, const ClientCall *c
 		if (exceptions[i].code == SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE)
 			refusal->retry_after_ms = MAX(retry_after_ms, 0);
 		refusal->count_refused = call->count > 0 && field == FIELD_INVALID_COUNT;
+		if (refusal->count_refused)
+			refusal->count_limit = read_count_limit(message, call->count);
 		return g_error_new(SNOWFLAKE_CLIENT_ERROR, exceptions[i].code, "%s: %s",
 				   exceptions[i].name, message);
 	}
@@ -310,7 +326,7 @@ static SnowflakeClientWorker *read_worker(ClientReader *reader)
 	return worker;
 }
 
-static GPtrArray *read_workers(ClientReader *reader)
+static GPtrArray *read_workers(ClientReader *reader, guint max_workers)
 {
 	GPtrArray *workers =
 		g_ptr_array_new_with_free_func((GDestroyNotify)snowflake_client_worker_free);
@@ -318,8 +334,12 @@ static GPtrArray *read_workers(ClientReader *reader)
 
 	if (size > CLIENT_CALL_MAX_WORKERS)
 		reader->bad = TRUE;
-	for (gsize i = 0; i < size && !reader->bad; i++)
-		g_ptr_array_add(workers, read_worker(reader));
+	for (gsize i = 0; i < size && !reader->bad; i++) {
+		if (max_workers == 0 || i < max_workers)
+			g_ptr_array_add(workers, read_worker(reader));
+		else
+			client_reader_skip(reader, BINARY_STRUCT);
+	}
 	return workers;
 }
 
@@ -376,7 +396,7 @@ static gboolean read_result(ClientReader *reader, const ClientCall *call, Binary
 		break;
 	case CLIENT_RESULT_WORKERS:
 		g_clear_pointer(&reply->workers, g_ptr_array_unref);
-		reply->workers = read_workers(reader);
+		reply->workers = read_workers(reader, reply->max_workers);
 		break;
 	case CLIENT_RESULT_UUIDS:
 		read_uuids(reader, call->count, reply->uuids);
@@ -416,6 +436,7 @@ static gboolean read_reply(ClientReader *reader, const ClientCall *call, ClientR
 	if (declared != NULL) {
 		reply->retry_after_ms = refusal.retry_after_ms;
 		reply->count_refused = refusal.count_refused;
+		reply->count_limit = refusal.count_limit;
 		g_propagate_error(error, g_steal_pointer(&declared));
 		return FALSE;
 	}

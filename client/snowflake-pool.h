@@ -35,6 +35,8 @@ G_BEGIN_DECLS
  * Servers: those of a list, each at all addresses of its name; or with discover also those that
  * they know (get_workers), asked again every 10 seconds, as are the names, or every second while
  * none answers; who is given by address is asked at once, however long a look-up of another takes.
+ * Of a list the first 1,024 servers are used. A server that sends an ID twice is excluded for 10
+ * minutes.
  * The pool holds one connection to the server that it asks and one to another, at first to four, of
  * which the one to ask is drawn from those within 1.5 times of the best round trip. It turns to the
  * other at once when a server says that it is about to stop, or is gone; and when it hangs, before
@@ -88,6 +90,7 @@ typedef struct {
 	guint64 dry;         /* takes that have found nothing in hand */
 	guint64 refills;     /* answers of servers with IDs */
 	guint64 switches;    /* from the server that was asked to another, since it failed */
+	guint64 excluded;    /* servers whose IDs were not unique */
 } SnowflakePoolStatistics;
 
 /**

@@ -53,6 +53,19 @@ static char *why_not_for_long(const Health *self, const KeeperStatus *status)
 			       MAX(left_ms, 0));
 }
 
+/* (transfer full): of a relay, why it has no server, too. */
+static char *why_no_ids(const Health *self, const KeeperStatus *status)
+{
+	const char *state = keeper_state_name(status->state);
+	g_auto(PoolView) view = {0};
+
+	if (self->service->relay != NULL)
+		relay_source_get_view(self->service->relay, &view);
+	if (view.failure != NULL)
+		return g_strdup_printf("no IDs: the server is %s: %s", state, view.failure);
+	return g_strdup_printf("no IDs: the server is %s", state);
+}
+
 char *health_why_not_healthy(const Health *self)
 {
 	KeeperStatus status;
@@ -62,7 +75,7 @@ char *health_why_not_healthy(const Health *self)
 		return why;
 	self->service->source->ops->get_status(self->service->source, &status);
 	if (status.state != KEEPER_SERVING)
-		return g_strdup_printf("no IDs: the server is %s", keeper_state_name(status.state));
+		return why_no_ids(self, &status);
 	return why_not_for_long(self, &status);
 }
 

@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "client/pool/clock.h"
+#include "client/pool/wait.h"
 #include "common/log.h"
 #include "server/relay-batch.h"
 #include "sf_snowflake_types.h"
@@ -15,6 +16,11 @@
 
 /* While no server can be reached: when to ask again. */
 #define RETRY_AFTER_MS 500
+
+/* Of why there is no server: how many reasons are logged at once, and when the present one again.
+ */
+#define MAX_REASONS     16
+#define REASON_AGAIN_US (60 * G_TIME_SPAN_SECOND)
 
 /* What the clock of an ID's server may be off, and an ID be old. More than this is another layout.
  */
@@ -34,7 +40,10 @@ struct _RelaySource {
 	_Atomic gboolean layout_differs;
 	RelayListener listener;
 	pthread_mutex_t seen_mutex;
-	PoolView seen; /* under it: as it was when it was looked at last */
+	/* under it */
+	PoolView seen;       /* as it was when it was looked at last */
+	GHashTable *reasons; /* char *: why there is no server, as logged since there was one */
+	gint64 reason_us;    /* when one of them was logged last */
 };
 
 struct _SourceSeat {
@@ -301,6 +310,38 @@ static void log_view(const RelaySource *self, const PoolView *view)
 			  log_text("error", view->failure));
 }
 
+/* Each reason is logged when it is first found, up to a number of them, and the present one once a
+ * minute. */
+static void log_reason(RelaySource *self, const PoolView *view)
+{
+	gint64 now_us = g_get_monotonic_time();
+	gboolean is_new;
+
+	if (view->is_served)
+		g_hash_table_remove_all(self->reasons);
+	if (view->is_served || view->failure == NULL ||
+	    g_str_equal(view->failure, POOL_WAIT_NO_ANSWER))
+		return;
+	is_new = g_hash_table_size(self->reasons) < MAX_REASONS &&
+		 g_hash_table_add(self->reasons, g_strdup(view->failure));
+	if (!is_new && now_us - self->reason_us < REASON_AGAIN_US)
+		return;
+	self->reason_us = now_us;
+	/* a server that is lost is told of by relay-cut-off */
+	if (!self->seen.is_served)
+		log_event(LOG_RELAY_NO_SERVER, log_text("error", view->failure));
+}
+
+static void log_excluded(const RelaySource *self, const PoolView *view)
+{
+	if (view->n_excluded > self->seen.n_excluded)
+		log_event(LOG_RELAY_SERVER_EXCLUDED, log_text("server", view->excluded_server),
+			  log_text("nonce", view->excluded_nonce), log_text("error", view->proof),
+			  log_number("servers", (gint64)view->n_excluded),
+			  log_text("remedy", "stop that server, and look for duplicates with "
+					     "snowflakectl audit --duplicates"));
+}
+
 /* Whoever is another one may allow other batches. Returns: whether it is */
 static gboolean take_view(RelaySource *self)
 {
@@ -310,11 +351,13 @@ static gboolean take_view(RelaySource *self)
 	pthread_mutex_lock(&self->seen_mutex);
 	pool_upstream_get_view(self->pool, &view);
 	correct_clock(self, &view);
+	log_excluded(self, &view);
 	changed = is_another(&view, &self->seen);
 	if (changed) {
 		log_view(self, &view);
 		set_max_batch(self, self->max_batch);
 	}
+	log_reason(self, &view);
 	pool_view_clear(&self->seen);
 	self->seen = view;
 	pthread_mutex_unlock(&self->seen_mutex);
@@ -378,7 +421,8 @@ static gint64 idle_ms(Source *source G_GNUC_UNUSED)
 	return 0;
 }
 
-static gboolean make_pool(RelaySource *self, const Options *options, GError **error)
+static gboolean make_pool(RelaySource *self, const Options *options, const char *nonce,
+			  GError **error)
 {
 	SnowflakePoolConfig config = SNOWFLAKE_POOL_CONFIG_INIT(options->relay_agent);
 	const TlsNames tls = options_tls_names(options);
@@ -393,13 +437,14 @@ static gboolean make_pool(RelaySource *self, const Options *options, GError **er
 	config.discover = options->relay_discover;
 	config.prefetch_ms = (guint)options->relay_prefetch_ms;
 	config.max_age_ms = (guint)options->relay_max_age_ms;
-	self->pool = pool_upstream_new(&config, on_changed, self, error);
+	self->pool = pool_upstream_new(&config, nonce, on_changed, self, error);
 	if (self->pool == NULL)
 		g_prefix_error(error, "--relay: ");
 	return self->pool != NULL;
 }
 
-RelaySource *relay_source_new(const Options *options, const RelayListener *listener, GError **error)
+RelaySource *relay_source_new(const Options *options, const char *nonce,
+			      const RelayListener *listener, GError **error)
 {
 	static const SourceOps OPS = {
 		.kind = KIND,
@@ -425,6 +470,7 @@ RelaySource *relay_source_new(const Options *options, const RelayListener *liste
 	self->max_wait_us = options->max_wait_ms * 1000;
 	self->max_skew_ms = options->max_clock_skew_ms;
 	self->seats = g_ptr_array_new_with_free_func(g_free);
+	self->reasons = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
 	self->listener = *listener;
 	self->source = (Source){
 		.ops = &OPS,
@@ -434,7 +480,7 @@ RelaySource *relay_source_new(const Options *options, const RelayListener *liste
 		.batches_apart = TRUE,
 		.retry_after_ms = RETRY_AFTER_MS,
 	};
-	return make_pool(self, options, error) ? g_steal_pointer(&self) : NULL;
+	return make_pool(self, options, nonce, error) ? g_steal_pointer(&self) : NULL;
 }
 
 void relay_source_free(RelaySource *self)
@@ -444,6 +490,7 @@ void relay_source_free(RelaySource *self)
 	g_clear_pointer(&self->pool, pool_upstream_free);
 	g_ptr_array_unref(self->seats);
 	pool_view_clear(&self->seen);
+	g_hash_table_unref(self->reasons);
 	pthread_mutex_destroy(&self->seen_mutex);
 	g_free(self);
 }

@@ -24,14 +24,15 @@ typedef struct {
 /**
  * relay_source_new:
  * @options: with a relay; borrowed
+ * @nonce: of this server, which is no server of its own
  * @listener: copied
  *
  * Begins to connect.
  *
  * Returns: (transfer full): it, or %NULL with an error of one line
  */
-RelaySource *relay_source_new(const Options *options, const RelayListener *listener,
-			      GError **error);
+RelaySource *relay_source_new(const Options *options, const char *nonce,
+			      const RelayListener *listener, GError **error);
 
 /* No thread draws from it any more. */
 void relay_source_free(RelaySource *self);

@@ -262,11 +262,11 @@ static gboolean make_relay(Server *self, GError **error)
 {
 	const RelayListener listener = {wake_loops, wake_main, self};
 
-	self->relay = relay_source_new(self->options, &listener, error);
+	uuid_to_text(uuid_random(), self->nonce);
+	self->relay = relay_source_new(self->options, self->nonce, &listener, error);
 	if (self->relay == NULL)
 		return FALSE;
 	self->source = relay_source_get(self->relay);
-	uuid_to_text(uuid_random(), self->nonce);
 	return TRUE;
 }
 

@@ -111,6 +111,7 @@ static JsonObject *describe_relay(const StatusSource *source)
 	json_object_set_int_member(object, "dry", (gint64)pool.dry);
 	json_object_set_int_member(object, "refills", (gint64)pool.refills);
 	json_object_set_int_member(object, "switches", (gint64)pool.switches);
+	json_object_set_int_member(object, "excluded_servers", (gint64)pool.excluded);
 	return object;
 }
 

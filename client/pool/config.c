@@ -112,6 +112,7 @@ void pool_config_free(PoolConfig *self)
 		return;
 	g_clear_pointer(&self->addresses, g_ptr_array_unref);
 	g_free(self->agent);
+	g_free(self->own_nonce);
 	tls_client_unref(self->tls);
 	g_free(self);
 }

@@ -15,7 +15,8 @@ typedef struct {
 	guint prefetch_ms;
 	guint max_age_ms;
 	guint timeout_ms;
-	TlsClient *tls; /* NULL: none of the addresses needs it */
+	TlsClient *tls;  /* NULL: none of the addresses needs it */
+	char *own_nonce; /* of a relay, so that it is no server of its own; NULL: there is none */
 } PoolConfig;
 
 /* Returns: (transfer full): a copy of @told, or %NULL with INVALID_ARGUMENT set */

@@ -107,7 +107,7 @@ void pool_finder_take_names(PoolFinder *self, gint64 now_us, GError **out_failur
 
 	if (names == NULL)
 		return;
-	pool_servers_set(self->servers, names, failures != NULL && *failures == '\0');
+	pool_servers_set(self->servers, names, failures != NULL && *failures == '\0', now_us);
 	if (failures == NULL)
 		return;
 	g_clear_pointer(&self->names, pool_names_free);

@@ -18,6 +18,7 @@
 #define TWIN_REST_US       60000000 /* of a server that there is another connection to */
 #define EXCHANGE_US        60000000 /* between two servers that are tried in place of the spare */
 #define EXCHANGE_SPREAD_US 60000000
+#define EXCLUDED_US        600000000 /* how long a server is left alone whose IDs are not unique */
 #define NEAR(best_us)      ((best_us) + (best_us) / 2)
 
 static gint64 next_try_us(PoolFleet *self, gint64 now_us)
@@ -51,7 +52,11 @@ void pool_fleet_clear(PoolFleet *self)
 	for (guint i = 0; i < POOL_PEERS_MAX; i++)
 		pool_peer_free(self->peers.all[i]);
 	pool_finder_clear(&self->finder);
+	pool_seen_clear(&self->seen);
 	g_clear_error(&self->failure);
+	g_free(self->excluded_server);
+	g_free(self->excluded_nonce);
+	g_free(self->proof);
 	pool_servers_free(self->servers);
 }
 
@@ -59,6 +64,7 @@ static void set_failure(PoolFleet *self, GError *failure)
 {
 	g_clear_error(&self->failure);
 	self->failure = failure;
+	self->n_failures++;
 }
 
 /* Who is first */
@@ -127,9 +133,11 @@ static void note_service(PoolFleet *self, gint64 now_us)
  * In place of one that never answered another is tried without a pause: it had come after one. */
 static void drop(PoolFleet *self, PoolPeer **peer, gint64 now_us, gint64 least_rest_us)
 {
+	PoolServer *server = (*peer)->server;
+
 	if ((*peer)->fitness != POOL_PEER_UNKNOWN)
 		self->replaces_us = now_us + pool_servers_random(self->servers, REPLACE_US);
-	pool_servers_rest(self->servers, (*peer)->server, now_us, least_rest_us);
+	pool_servers_rest(self->servers, server, now_us, least_rest_us);
 	if (*peer == self->first) {
 		self->first = NULL;
 		self->has_lost_first = TRUE;
@@ -137,28 +145,164 @@ static void drop(PoolFleet *self, PoolPeer **peer, gint64 now_us, gint64 least_r
 	if (*peer == self->newcomer)
 		self->newcomer = NULL;
 	g_clear_pointer(peer, pool_peer_free);
+	pool_servers_unlink(self->servers, server);
+}
+
+/* Evidence that IDs are not unique */
+
+static void exclude(PoolFleet *self, PoolPeer **peer, gint64 until_us, gint64 now_us)
+{
+	pool_servers_exclude(self->servers, (*peer)->server, until_us);
+	drop(self, peer, now_us, 0);
+}
+
+/* Before it is asked for IDs again, by another name. Returns: whether it is excluded */
+static gboolean is_excluded(PoolFleet *self, PoolPeer **peer, gint64 now_us)
+{
+	const SnowflakeClientWorker *worker = (*peer)->worker;
+	gint64 until_us;
+
+	if (worker == NULL || *worker->nonce == '\0')
+		return FALSE;
+	until_us = pool_servers_excluded_until_us(self->servers, worker->nonce, now_us);
+	if (until_us == 0)
+		return FALSE;
+	set_failure(self, g_error_new(SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
+				      "%s: its IDs are not unique: it is left alone, as it was by "
+				      "another name",
+				      (*peer)->server->text));
+	exclude(self, peer, until_us, now_us);
+	return TRUE;
+}
+
+static gboolean is_relay(const PoolPeer *peer)
+{
+	return peer->worker != NULL && g_str_equal(peer->worker->kind, "relay");
+}
+
+static GError *make_proof(const PoolServer *server, const char *how, gint64 id)
+{
+	return g_error_new(SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
+			   "%s: it sent ID %" G_GINT64_FORMAT "%s: its IDs are not unique, and it "
+			   "is left alone for %d minutes",
+			   server->text, id, how, (int)(EXCLUDED_US / G_TIME_SPAN_MINUTE));
+}
+
+/* (transfer full) (nullable): proof that a server issues IDs twice. An ID that comes again is one,
+ * whoever sends it. That IDs go back is one if it happens again after the server has said that it
+ * is the same process and has the same worker ID. IDs of a relay can go back: those that it has
+ * prefetched are older than a batch. */
+static GError *find_proof(PoolFleet *self, const PoolPeer *peer, const GArray *runs,
+			  gboolean *out_is_back)
+{
+	PoolServer *server = peer->server;
+	gint64 first = g_array_index(runs, SnowflakeClientIdRun, 0).first;
+	gint64 id;
+	const char *sender = pool_seen_find(&self->seen, runs, &id);
+	g_autofree char *how = NULL;
+
+	*out_is_back = !is_relay(peer) && first <= server->last_id;
+	if (sender != NULL)
+		how = g_strdup_printf(", which %s has sent before", sender);
+	else if (*out_is_back && server->has_gone_back)
+		how = g_strdup_printf(" after ID %" G_GINT64_FORMAT ", and did so before",
+				      server->last_id);
+	return how != NULL ? make_proof(server, how, sender != NULL ? id : first) : NULL;
+}
+
+static void note_proof(PoolFleet *self, const PoolServer *server, const char *proof)
+{
+	g_free(self->excluded_server);
+	g_free(self->excluded_nonce);
+	g_free(self->proof);
+	self->excluded_server = g_strdup(server->text);
+	self->excluded_nonce = g_strdup(server->nonce != NULL ? server->nonce : "");
+	self->proof = g_strdup(proof);
+	self->n_excluded++;
+}
+
+static GError *make_doubt(const PoolServer *server, gint64 first)
+{
+	return g_error_new(SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
+			   "%s: ID %" G_GINT64_FORMAT " after ID %" G_GINT64_FORMAT, server->text,
+			   first, server->last_id);
+}
+
+static void note_ids(PoolFleet *self, PoolServer *server, const GArray *runs)
+{
+	const SnowflakeClientIdRun *last =
+		&g_array_index(runs, SnowflakeClientIdRun, runs->len - 1);
+
+	server->last_id = last->first + (last->count - 1);
+	server->has_gone_back = FALSE;
+	pool_seen_add(&self->seen, server->text, runs);
+	g_clear_error(&self->failure);
+}
+
+/* Returns: %FALSE if they are of no use: the peer is gone then */
+static gboolean take_ids(PoolFleet *self, PoolPeer **peer, const GArray *runs, gint64 now_us)
+{
+	PoolServer *server = (*peer)->server;
+	gboolean is_back;
+	GError *proof = find_proof(self, *peer, runs, &is_back);
+
+	if (proof == NULL && !is_back) {
+		note_ids(self, server, runs);
+		return TRUE;
+	}
+	server->has_gone_back |= is_back;
+	if (proof != NULL) {
+		note_proof(self, server, proof->message);
+		set_failure(self, proof);
+		exclude(self, peer, now_us + EXCLUDED_US, now_us);
+	} else {
+		set_failure(self,
+			    make_doubt(server, g_array_index(runs, SnowflakeClientIdRun, 0).first));
+		drop(self, peer, now_us, 0);
+	}
+	return FALSE;
+}
+
+static gboolean is_itself(const PoolFleet *self, const PoolPeer *peer)
+{
+	return peer->worker != NULL && self->config->own_nonce != NULL &&
+	       g_str_equal(peer->worker->nonce, self->config->own_nonce);
+}
+
+static void set_unfit(PoolFleet *self, const PoolPeer *peer, const char *why)
+{
+	set_failure(self, g_error_new(SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE,
+				      "%s: %s", peer->server->text, why));
 }
 
 /* Of two names of one server the second is no remedy for its death. */
 static void take_probe(PoolFleet *self, PoolPeer **peer, gint64 now_us)
 {
+	if ((*peer)->worker != NULL)
+		pool_server_identify((*peer)->server, (*peer)->worker);
+	if (is_excluded(self, peer, now_us))
+		return;
+
 	if (*peer != self->first && pool_peers_has_twin(&self->peers, *peer)) {
 		drop(self, peer, now_us, TWIN_REST_US);
 		return;
 	}
+	if (is_itself(self, *peer)) {
+		set_unfit(self, *peer, "it is this relay itself: leave it out of --relay");
+		drop(self, peer, now_us, TWIN_REST_US);
+		return;
+	}
 	if ((*peer)->fitness == POOL_PEER_UNFIT) {
-		set_failure(self,
-			    g_error_new(SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE,
-					"%s: it has no worker ID", (*peer)->server->text));
+		set_unfit(self, *peer,
+			  is_relay(*peer) ? "it is a relay that reaches no server"
+					  : "it has no worker ID");
 		drop(self, peer, now_us, UNFIT_REST_US);
 		return;
 	}
 	/* a draw that the server refuses tells more */
 	if ((*peer)->fitness == POOL_PEER_WAITING && self->failure == NULL)
-		set_failure(self,
-			    g_error_new(SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE,
-					"%s: it waits for its clock", (*peer)->server->text));
-	(*peer)->server->failures = 0;
+		set_unfit(self, *peer, "it waits for its clock");
+	pool_servers_end_failures(self->servers, (*peer)->server);
 	pool_finder_hurry(&self->finder, now_us);
 	if (self->settles_us == POOL_NEVER_US)
 		self->settles_us = now_us + SETTLE_US;
@@ -182,7 +326,8 @@ PoolPeerEvent pool_fleet_hear(PoolFleet *self, PoolPeer **peer, PoolNews *news, 
 		drop(self, peer, now_us, 0);
 		break;
 	case POOL_PEER_DRAWN:
-		g_clear_error(&self->failure);
+		if (!take_ids(self, peer, news->runs, now_us))
+			event = POOL_PEER_FAILED;
 		break;
 	case POOL_PEER_NOTHING:
 	case POOL_PEER_REFUSED:
@@ -219,11 +364,15 @@ static void connect_to(PoolFleet *self, PoolPeer **peer, PoolServer *server, gin
 	GError *failure = NULL;
 
 	*peer = pool_peer_new(server, self->config->tls, now_us, &failure);
-	if (*peer == NULL) {
-		g_prefix_error(&failure, "%s: ", server->text);
-		set_failure(self, failure);
-		pool_servers_rest(self->servers, server, now_us, 0);
+	if (*peer != NULL) {
+		pool_servers_link(self->servers, server);
+		if (server->nonce == NULL) /* so it is not known whether the process is the same */
+			server->last_id = 0;
+		return;
 	}
+	g_prefix_error(&failure, "%s: ", server->text);
+	set_failure(self, failure);
+	pool_servers_rest(self->servers, server, now_us, 0);
 }
 
 static gboolean connect_one(PoolFleet *self, PoolPeer **peer, gint64 now_us)
@@ -244,8 +393,7 @@ static void rouse_some(PoolFleet *self, gint64 now_us)
 		return;
 	while (roused < TRY_SERVERS && pool_servers_rouse(self->servers, now_us))
 		roused++;
-	if (roused > 0)
-		self->tries_us = next_try_us(self, now_us);
+	self->tries_us = next_try_us(self, now_us);
 }
 
 static void connect_more(PoolFleet *self, gint64 now_us)
@@ -307,6 +455,7 @@ static void close_peer(PoolFleet *self, PoolPeer *peer)
 	}
 	if (peer == self->newcomer)
 		self->newcomer = NULL;
+	pool_servers_unlink(self->servers, peer->server);
 	pool_peer_free(peer);
 }
 

@@ -6,6 +6,7 @@
 #include "client/pool/config.h"
 #include "client/pool/finder.h"
 #include "client/pool/peers.h"
+#include "client/pool/seen.h"
 #include "client/pool/servers.h"
 
 /*
@@ -26,6 +27,7 @@ typedef struct {
 	gboolean is_watched; /* somebody wants to know how it is, also while nobody takes any IDs */
 	PoolServers *servers;
 	PoolPeers peers;
+	PoolSeen seen;
 	PoolPeer *first;     /* of them: is asked first; NULL: none is fit */
 	gboolean is_served;  /* there is a peer that is fit to be asked */
 	gint64 tries_us;     /* while there is not: when to try one that rests */
@@ -33,12 +35,15 @@ typedef struct {
 	gint64 exchanges_us; /* when to try another server in place of the spare */
 	PoolPeer *newcomer;  /* of the peers: one that is tried so; NULL: none */
 	guint64 switches;
+	guint64 n_excluded; /* servers, as their IDs were not unique; of the last one these: */
+	char *excluded_server, *excluded_nonce, *proof;
 	gboolean has_lost_first; /* it failed, and there is none since */
 	gboolean is_settled;     /* has looked around, and drawn the first */
 	gint64 settles_us;  /* until then it looks around: POOL_NEVER_US until one has answered */
 	gint64 needed_us;   /* since when there is a need of more; POOL_NEVER_US: there is not */
 	gint64 had_need_us; /* when there was, last */
 	PoolFinder finder;
+	guint64 n_failures;
 	GError *failure; /* of what was last tried; NULL: something has come since */
 } PoolFleet;
 

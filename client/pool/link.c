@@ -13,6 +13,7 @@
 
 #define HEADER_BYTES sizeof(guint32)
 #define READ_BYTES   16384
+#define KEPT_BYTES   (256 * 1024) /* of the buffer for replies, between two of them */
 
 static gboolean fail(GError **error, SnowflakeClientError code, const char *why)
 {
@@ -170,6 +171,17 @@ static gboolean find_message(const PoolLink *self, guint *out_length, GError **e
 	return TRUE;
 }
 
+static void clear_input(PoolLink *self)
+{
+	gboolean is_large = self->in->len > KEPT_BYTES;
+
+	g_byte_array_set_size(self->in, 0);
+	if (!is_large)
+		return;
+	g_byte_array_unref(self->in);
+	self->in = g_byte_array_new();
+}
+
 static PoolLinkEvent read_reply(PoolLink *self, guint length, gint64 now_us, ClientReply *reply,
 				GError **error)
 {
@@ -177,7 +189,7 @@ static PoolLinkEvent read_reply(PoolLink *self, guint length, gint64 now_us, Cli
 	gboolean answered = client_call_read(
 		&self->call, self->seqid, self->in->data + HEADER_BYTES, length, reply, &refusal);
 
-	g_byte_array_set_size(self->in, 0);
+	clear_input(self);
 	set_state(self, POOL_LINK_IDLE, now_us);
 	if (answered)
 		return POOL_LINK_ANSWERED;
@@ -201,6 +213,7 @@ static PoolLinkEvent exchange(PoolLink *self, gint64 now_us, ClientReply *reply,
 static PoolLinkEvent shake_hands(PoolLink *self, gint64 now_us, GError **error)
 {
 	g_autofree char *why = NULL;
+	gboolean is_of_tls;
 
 	self->is_shaking = TRUE;
 	if (tls_stream_shake_hands(self->tls) == 0) {
@@ -210,9 +223,11 @@ static PoolLinkEvent shake_hands(PoolLink *self, gint64 now_us, GError **error)
 	}
 	if (errno == EAGAIN)
 		return POOL_LINK_NOTHING;
+	is_of_tls = errno == EPROTO;
 	why = tls_client_describe(self->tls, errno);
 	g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNREACHABLE,
-		    "cannot connect: %s", why);
+		    "cannot connect: %s%s", why,
+		    is_of_tls ? "" : " during the TLS handshake (a server without TLS?)");
 	return POOL_LINK_FAILED;
 }
 

@@ -50,7 +50,6 @@ PoolPeer *pool_peer_new(PoolServer *server, TlsClient *tls, gint64 now_us, GErro
 	self->link = link;
 	self->useless_us = now_us;
 	set_draws(self, CLIENT_RESULT_RUNS);
-	server->is_linked = TRUE;
 	return self;
 }
 
@@ -58,7 +57,6 @@ void pool_peer_free(PoolPeer *self)
 {
 	if (self == NULL)
 		return;
-	self->server->is_linked = FALSE;
 	pool_link_free(self->link);
 	g_clear_pointer(&self->worker, snowflake_client_worker_free);
 	g_free(self);
@@ -245,35 +243,7 @@ static void make_runs(const ClientCall *call, const ClientReply *reply, PoolNews
 		add_id(news->runs, reply->ids[i]);
 }
 
-/* What it has in hand may be older than what it asks for. */
-static gboolean is_relay(const PoolPeer *self)
-{
-	return self->worker != NULL && g_str_equal(self->worker->kind, "relay");
-}
-
-/* Of a connection IDs increase from answer to answer, too. */
-static PoolPeerEvent take_ids(PoolPeer *self, const ClientReply *reply, PoolNews *news,
-			      GError **error)
-{
-	make_runs(&self->link->call, reply, news);
-
-	const SnowflakeClientIdRun *runs = (const SnowflakeClientIdRun *)news->runs->data;
-	gint64 first = runs[0].first;
-
-	if (first <= self->last_id && !is_relay(self)) {
-		g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
-			    "not an answer of a Snowflake server: ID %" G_GINT64_FORMAT
-			    " after ID %" G_GINT64_FORMAT,
-			    first, self->last_id);
-		return POOL_PEER_FAILED;
-	}
-	self->last_id = runs[news->runs->len - 1].first + runs[news->runs->len - 1].count - 1;
-	self->useless_us = POOL_NEVER_US;
-	return POOL_PEER_DRAWN;
-}
-
-static PoolPeerEvent take_answer(PoolPeer *self, gint64 now_us, ClientReply *reply, PoolNews *news,
-				 GError **error)
+static PoolPeerEvent take_answer(PoolPeer *self, gint64 now_us, ClientReply *reply, PoolNews *news)
 {
 	ClientResult result = self->link->call.result;
 
@@ -283,7 +253,9 @@ static PoolPeerEvent take_answer(PoolPeer *self, gint64 now_us, ClientReply *rep
 		news->workers = g_steal_pointer(&reply->workers);
 		return POOL_PEER_LISTED;
 	}
-	return take_ids(self, reply, news, error);
+	make_runs(&self->link->call, reply, news);
+	self->useless_us = POOL_NEVER_US;
+	return POOL_PEER_DRAWN;
 }
 
 static PoolPeerEvent refuse(PoolPeer *self, gint64 now_us, const ClientReply *reply,
@@ -301,8 +273,10 @@ static PoolPeerEvent refuse(PoolPeer *self, gint64 now_us, const ClientReply *re
 static gboolean step_down(PoolPeer *self, const ClientReply *reply, const GError *refusal)
 {
 	if (reply->count_refused && self->link->call.count > 1) {
-		self->too_many = self->link->call.count;
-		self->max_count = MIN(self->max_count, self->too_many / 2);
+		self->too_many =
+			reply->count_limit > 0 ? reply->count_limit + 1 : self->link->call.count;
+		self->max_count = MIN(self->max_count, reply->count_limit > 0 ? reply->count_limit
+									      : self->too_many / 2);
 		return TRUE;
 	}
 	if (refusal->code != SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED || self->draws == CLIENT_RESULT_ID)
@@ -343,7 +317,8 @@ static PoolPeerEvent fail_if_late(PoolPeer *self, gint64 now_us, GError **error)
 PoolPeerEvent pool_peer_advance(PoolPeer *self, gint64 now_us, PoolNews *news, GError **error)
 {
 	g_autoptr(GError) failure = NULL;
-	ClientReply reply = {.runs = news->runs, .ids = news->ids};
+	ClientReply reply = {
+		.runs = news->runs, .ids = news->ids, .max_workers = POOL_PEER_MAX_LISTED};
 	PoolPeerEvent event = POOL_PEER_FAILED;
 
 	news->asked_us = self->link->since_us;
@@ -356,7 +331,7 @@ PoolPeerEvent pool_peer_advance(PoolPeer *self, gint64 now_us, PoolNews *news, G
 		event = POOL_PEER_NOTHING;
 		break;
 	case POOL_LINK_ANSWERED:
-		event = take_answer(self, now_us, &reply, news, &failure);
+		event = take_answer(self, now_us, &reply, news);
 		break;
 	case POOL_LINK_REFUSED:
 		event = take_refusal(self, now_us, &reply, g_steal_pointer(&failure), &failure);

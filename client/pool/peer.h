@@ -50,7 +50,6 @@ typedef struct {
 	guint max_count;    /* of one draw: how many it is good to ask for */
 	guint too_many;     /* likewise: the least that it does not give */
 	PoolOrder *order;   /* what the draw under way is for; NULL: for the hand */
-	gint64 last_id;
 } PoolPeer;
 
 /* What comes from peers; kept to be used again. */
@@ -82,6 +81,10 @@ void pool_peer_probe(PoolPeer *self, gint64 now_us);
 void pool_peer_draw(PoolPeer *self, const char *agent, guint count, PoolOrder *order,
 		    gint64 now_us);
 void pool_peer_list(PoolPeer *self, gint64 now_us);
+
+/* The most servers that a list of one is taken to have, as many as the worker IDs of the layout
+ * twitter: those after them are left out, so that a server cannot use up the pool's memory. */
+#define POOL_PEER_MAX_LISTED 1024
 
 /* What it is asked for is not for its order any more, but for the hand. */
 void pool_peer_forget_order(PoolPeer *self);

@@ -26,6 +26,7 @@ struct _PoolRefill {
 	_Atomic gboolean stops;
 	_Atomic guint64 refills;
 	_Atomic guint64 switches;
+	_Atomic guint64 excluded;
 	/* the thread's, under the lock of fork.h */
 	PoolFleet fleet;
 	PoolNews news;
@@ -229,6 +230,7 @@ static gint64 refill_without_waiting(PoolRefill *self)
 
 	explain(self);
 	atomic_store_explicit(&self->switches, self->fleet.switches, memory_order_relaxed);
+	atomic_store_explicit(&self->excluded, self->fleet.n_excluded, memory_order_relaxed);
 	return is_new ? now_us : next_us(self, now_us);
 }
 
@@ -368,5 +370,6 @@ void pool_refill_get_statistics(const PoolRefill *self, SnowflakePoolStatistics 
 		.dry = atomic_load_explicit(&self->hand->dry, memory_order_relaxed),
 		.refills = atomic_load_explicit(&self->refills, memory_order_relaxed),
 		.switches = atomic_load_explicit(&self->switches, memory_order_relaxed),
+		.excluded = atomic_load_explicit(&self->excluded, memory_order_relaxed),
 	};
 }

@@ -9,23 +9,56 @@
 #define FIRST_REST_US   20000
 #define LONGEST_REST_US 2000000
 #define MAX_DOUBLINGS   8
+#define MAX_EXCLUDED    16 /* nonces that are remembered */
 
+typedef struct {
+	char *nonce;
+	gint64 until_us;
+} Exclusion;
+
+/* A draw looks at no server but the drawn one, however many there are. */
 struct _PoolServers {
-	GPtrArray *servers; /* PoolServer */
-	GRand *random;      /* not g_random_...(), whose state forked processes share */
+	GHashTable *all;     /* PoolServer, by its address */
+	GSequence *unlinked; /* PoolServer, by rests_until_us: that are known and not linked */
+	Exclusion excluded[MAX_EXCLUDED];
+	guint next_excluded;
+	GRand *random; /* not g_random_...(), whose state forked processes share */
 };
 
 static void server_free(PoolServer *server)
 {
+	g_clear_pointer(&server->place, g_sequence_remove);
 	g_free(server->text);
+	g_free(server->nonce);
 	g_free(server);
+}
+
+static gboolean is_same(gconstpointer one, gconstpointer other)
+{
+	const PoolLinkAddress *a = &((const PoolServer *)one)->address;
+	const PoolLinkAddress *b = &((const PoolServer *)other)->address;
+
+	return a->length == b->length && memcmp(&a->bytes, &b->bytes, a->length) == 0 &&
+	       strcmp(a->tls_host, b->tls_host) == 0;
+}
+
+static guint hash_of(gconstpointer server)
+{
+	const PoolLinkAddress *address = &((const PoolServer *)server)->address;
+	const guint8 *bytes = (const guint8 *)&address->bytes;
+	guint hash = g_str_hash(address->tls_host);
+
+	for (socklen_t i = 0; i < address->length; i++)
+		hash = hash * 33 + bytes[i];
+	return hash;
 }
 
 PoolServers *pool_servers_new(void)
 {
 	PoolServers *self = g_new0(PoolServers, 1);
 
-	self->servers = g_ptr_array_new_with_free_func((GDestroyNotify)server_free);
+	self->all = g_hash_table_new_full(hash_of, is_same, (GDestroyNotify)server_free, NULL);
+	self->unlinked = g_sequence_new(NULL);
 	self->random = g_rand_new();
 	return self;
 }
@@ -34,138 +67,139 @@ void pool_servers_free(PoolServers *self)
 {
 	if (self == NULL)
 		return;
-	g_ptr_array_unref(self->servers);
+	g_hash_table_unref(self->all);
+	g_sequence_free(self->unlinked);
+	for (guint i = 0; i < MAX_EXCLUDED; i++)
+		g_free(self->excluded[i].nonce);
 	g_rand_free(self->random);
 	g_free(self);
 }
 
-static gboolean is_same(const PoolLinkAddress *a, const PoolLinkAddress *b)
+static gint compare_rests(gconstpointer one, gconstpointer other, gpointer data G_GNUC_UNUSED)
 {
-	return a->length == b->length && memcmp(&a->bytes, &b->bytes, a->length) == 0 &&
-	       strcmp(a->tls_host, b->tls_host) == 0;
+	gint64 a = ((const PoolServer *)one)->rests_until_us;
+	gint64 b = ((const PoolServer *)other)->rests_until_us;
+
+	return (a > b) - (a < b);
 }
 
-static PoolServer *find(PoolServers *self, const PoolLinkAddress *address)
+static void update_place(PoolServers *self, PoolServer *server)
 {
-	for (guint i = 0; i < self->servers->len; i++) {
-		PoolServer *server = self->servers->pdata[i];
-
-		if (is_same(&server->address, address))
-			return server;
-	}
-	return NULL;
+	g_clear_pointer(&server->place, g_sequence_remove);
+	if (server->is_known && !server->is_linked)
+		server->place =
+			g_sequence_insert_sorted(self->unlinked, server, compare_rests, NULL);
 }
 
-static PoolServer *add(PoolServers *self, const PoolName *name)
+static PoolServer *find_or_add(PoolServers *self, const PoolName *name)
 {
-	PoolServer *server = g_new0(PoolServer, 1);
+	const PoolServer wanted = {.address = name->address};
+	PoolServer *server = g_hash_table_lookup(self->all, &wanted);
 
+	if (server != NULL)
+		return server;
+	server = g_new0(PoolServer, 1);
 	server->text = g_strdup(name->text);
 	server->address = name->address;
-	g_ptr_array_add(self->servers, server);
+	g_hash_table_add(self->all, server);
 	return server;
 }
 
-void pool_servers_set(PoolServers *self, const GPtrArray *names, gboolean are_all)
+static void set_unknown(gpointer key, gpointer value G_GNUC_UNUSED, gpointer data G_GNUC_UNUSED)
 {
-	for (guint i = 0; are_all && i < self->servers->len; i++)
-		((PoolServer *)self->servers->pdata[i])->is_known = FALSE;
+	((PoolServer *)key)->is_known = FALSE;
+}
+
+static gboolean is_forgotten(gpointer key, gpointer value G_GNUC_UNUSED, gpointer now_us)
+{
+	const PoolServer *server = key;
+
+	return !server->is_known && !server->is_linked &&
+	       server->excluded_until_us <= *(const gint64 *)now_us;
+}
+
+void pool_servers_set(PoolServers *self, const GPtrArray *names, gboolean are_all, gint64 now_us)
+{
+	if (are_all)
+		g_hash_table_foreach(self->all, set_unknown, NULL);
 	for (guint i = 0; i < names->len; i++) {
-		const PoolName *name = names->pdata[i];
-		PoolServer *server = find(self, &name->address);
+		PoolServer *server = find_or_add(self, names->pdata[i]);
 
-		if (server == NULL)
-			server = add(self, name);
 		server->is_known = TRUE;
+		if (server->place == NULL)
+			update_place(self, server);
 	}
-	for (guint i = self->servers->len; i-- > 0;) {
-		PoolServer *server = self->servers->pdata[i];
-
-		if (!server->is_known && !server->is_linked)
-			g_ptr_array_remove_index_fast(self->servers, i);
-	}
+	g_hash_table_foreach_remove(self->all, is_forgotten, &now_us);
 }
 
-static gboolean is_there(const PoolServer *server)
+/* The number of those whose rest ends at @until_us or before. */
+static guint count_until(const PoolServers *self, gint64 until_us)
 {
-	return server->is_known && !server->is_linked;
+	PoolServer last = {.rests_until_us = until_us};
+
+	return (guint)g_sequence_iter_get_position(
+		g_sequence_search(self->unlinked, &last, compare_rests, NULL));
 }
 
-/* Which of those that are not linked. */
-typedef gboolean (*Fits)(const PoolServer *server, gint64 now_us);
-
-static gboolean rests(const PoolServer *server, gint64 now_us)
+/* One of those from place @from on that are before place @end. */
+static PoolServer *draw(PoolServers *self, guint from, guint end)
 {
-	return server->rests_until_us > now_us;
-}
+	if (from >= end)
+		return NULL;
 
-static gboolean has_rested(const PoolServer *server, gint64 now_us)
-{
-	return !rests(server, now_us);
-}
+	guint drawn = from + pool_servers_random(self, end - from);
 
-static gboolean is_untried(const PoolServer *server, gint64 now_us G_GNUC_UNUSED)
-{
-	return server->failures == 0;
-}
-
-static PoolServer *draw(PoolServers *self, Fits fits, gint64 now_us)
-{
-	PoolServer *drawn = NULL;
-	guint seen = 0;
-
-	/* each of n is drawn with 1 / n */
-	for (guint i = 0; i < self->servers->len; i++) {
-		PoolServer *server = self->servers->pdata[i];
-
-		if (is_there(server) && fits(server, now_us) &&
-		    pool_servers_random(self, ++seen) == 0)
-			drawn = server;
-	}
-	return drawn;
+	return g_sequence_get(g_sequence_get_iter_at_pos(self->unlinked, (gint)drawn));
 }
 
 PoolServer *pool_servers_draw(PoolServers *self, gint64 now_us)
 {
-	return draw(self, has_rested, now_us);
+	return draw(self, 0, count_until(self, now_us));
 }
 
 PoolServer *pool_servers_draw_untried(PoolServers *self)
 {
-	return draw(self, is_untried, 0);
+	return draw(self, 0, count_until(self, 0));
 }
 
 gboolean pool_servers_rouse(PoolServers *self, gint64 now_us)
 {
-	PoolServer *server = draw(self, rests, now_us);
+	PoolServer *server =
+		draw(self, count_until(self, now_us), (guint)g_sequence_get_length(self->unlinked));
 
-	if (server != NULL)
+	if (server == NULL)
+		return FALSE;
+	if (server->excluded_until_us <= now_us) {
 		server->rests_until_us = now_us;
-	return server != NULL;
-}
-
-gboolean pool_servers_have_untried(const PoolServers *self)
-{
-	for (guint i = 0; i < self->servers->len; i++) {
-		const PoolServer *server = self->servers->pdata[i];
-
-		if (is_there(server) && is_untried(server, 0))
-			return TRUE;
+		update_place(self, server);
 	}
-	return FALSE;
+	return TRUE;
 }
 
 gint64 pool_servers_next_us(const PoolServers *self)
 {
-	gint64 first_us = POOL_NEVER_US;
+	GSequenceIter *first = g_sequence_get_begin_iter(self->unlinked);
 
-	for (guint i = 0; i < self->servers->len; i++) {
-		const PoolServer *server = self->servers->pdata[i];
+	if (g_sequence_iter_is_end(first))
+		return POOL_NEVER_US;
+	return ((const PoolServer *)g_sequence_get(first))->rests_until_us;
+}
 
-		if (is_there(server))
-			first_us = MIN(first_us, server->rests_until_us);
-	}
-	return first_us;
+gboolean pool_servers_have_untried(const PoolServers *self)
+{
+	return pool_servers_next_us(self) == 0;
+}
+
+void pool_servers_link(PoolServers *self, PoolServer *server)
+{
+	server->is_linked = TRUE;
+	update_place(self, server);
+}
+
+void pool_servers_unlink(PoolServers *self, PoolServer *server)
+{
+	server->is_linked = FALSE;
+	update_place(self, server);
 }
 
 void pool_servers_rest(PoolServers *self, PoolServer *server, gint64 now_us, gint64 least_us)
@@ -175,7 +209,60 @@ void pool_servers_rest(PoolServers *self, PoolServer *server, gint64 now_us, gin
 
 	rest_us = MAX(rest_us, least_us);
 	server->failures++;
-	server->rests_until_us = now_us + rest_us + pool_servers_random(self, (guint)rest_us + 1);
+	rest_us += pool_servers_random(self, (guint)rest_us + 1);
+	server->rests_until_us = MAX(now_us + rest_us, server->excluded_until_us);
+	update_place(self, server);
+}
+
+static void remember_exclusion(PoolServers *self, const char *nonce, gint64 until_us)
+{
+	Exclusion *exclusion = &self->excluded[self->next_excluded];
+
+	for (guint i = 0; i < MAX_EXCLUDED; i++)
+		if (g_strcmp0(self->excluded[i].nonce, nonce) == 0)
+			exclusion = &self->excluded[i];
+	if (exclusion == &self->excluded[self->next_excluded])
+		self->next_excluded = (self->next_excluded + 1) % MAX_EXCLUDED;
+	g_free(exclusion->nonce);
+	*exclusion = (Exclusion){g_strdup(nonce), until_us};
+}
+
+void pool_servers_exclude(PoolServers *self, PoolServer *server, gint64 until_us)
+{
+	server->excluded_until_us = until_us;
+	server->rests_until_us = MAX(server->rests_until_us, until_us);
+	update_place(self, server);
+	if (server->nonce != NULL)
+		remember_exclusion(self, server->nonce, until_us);
+}
+
+gint64 pool_servers_excluded_until_us(const PoolServers *self, const char *nonce, gint64 now_us)
+{
+	for (guint i = 0; i < MAX_EXCLUDED; i++)
+		if (self->excluded[i].until_us > now_us &&
+		    g_strcmp0(self->excluded[i].nonce, nonce) == 0)
+			return self->excluded[i].until_us;
+	return 0;
+}
+
+void pool_server_identify(PoolServer *self, const SnowflakeClientWorker *worker)
+{
+	if (g_strcmp0(self->nonce, worker->nonce) == 0 &&
+	    self->datacenter_id == worker->datacenter_id && self->worker_id == worker->worker_id)
+		return;
+	g_free(self->nonce);
+	self->nonce = *worker->nonce != '\0' ? g_strdup(worker->nonce) : NULL;
+	self->datacenter_id = worker->datacenter_id;
+	self->worker_id = worker->worker_id;
+	self->last_id = 0;
+	self->has_gone_back = FALSE;
+}
+
+void pool_servers_end_failures(PoolServers *self, PoolServer *server)
+{
+	server->failures = 0;
+	server->rests_until_us = 0;
+	update_place(self, server);
 }
 
 guint pool_servers_random(PoolServers *self, guint below)
@@ -185,5 +272,5 @@ guint pool_servers_random(PoolServers *self, guint below)
 
 guint pool_servers_count(const PoolServers *self)
 {
-	return self->servers->len;
+	return g_hash_table_size(self->all);
 }

@@ -14,7 +14,7 @@ struct _PoolUpstream {
 	PoolRefill *refill;
 };
 
-PoolUpstream *pool_upstream_new(const SnowflakePoolConfig *config,
+PoolUpstream *pool_upstream_new(const SnowflakePoolConfig *config, const char *own_nonce,
 				void (*changed)(gpointer user_data), gpointer user_data,
 				GError **error)
 {
@@ -25,6 +25,7 @@ PoolUpstream *pool_upstream_new(const SnowflakePoolConfig *config,
 	self->config = pool_config_new(config, error);
 	if (self->config == NULL)
 		return NULL;
+	self->config->own_nonce = g_strdup(own_nonce);
 	self->hand = pool_hand_new(error);
 	if (self->hand == NULL)
 		return NULL;

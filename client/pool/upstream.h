@@ -20,16 +20,18 @@ typedef struct _PoolUpstream PoolUpstream;
 /**
  * pool_upstream_new:
  * @config: is copied; its timeout_ms means nothing
+ * @own_nonce: (nullable): of the server that this pool is for, which is no server of the pool
  * @changed: called in the pool's thread, under no lock: after a pass in which IDs have come while a
  *   take had found nothing, an order has ended, a list of workers has come or cannot, a server has
- *   become fit, or another one, or none is any more, or the first has said how it is. It may call
- *   every function here that is for any thread.
+ *   become fit, or another one, or none is any more, one could not be used while none is, one was
+ * excluded, or the first has said how it is. It may call every function here that is for any
+ * thread.
  *
  * Begins to connect, and waits for nothing. changed() may come before this has returned.
  *
  * Returns: (transfer full): as snowflake_pool_new() has it
  */
-PoolUpstream *pool_upstream_new(const SnowflakePoolConfig *config,
+PoolUpstream *pool_upstream_new(const SnowflakePoolConfig *config, const char *own_nonce,
 				void (*changed)(gpointer user_data), gpointer user_data,
 				GError **error);
 
@@ -83,8 +85,8 @@ const GArray *pool_order_runs(const PoolOrder *self);
 /* Likewise: when they came, by pool_clock_us() of clock.h. */
 gint64 pool_order_came_us(const PoolOrder *self);
 
-/* Of one that is REFUSED: how many to ask for at most. A server does not say how many it allows: it
- * is one less than what it has refused, or than what the pool asks for. */
+/* Of one that is REFUSED: how many to ask for at most: the limit that the server has told. If it
+ * tells none, one less than what it has refused; or what the pool asks for at most. */
 guint pool_order_most(const PoolOrder *self);
 
 /* How the fleet is, as the pool sees it. */
@@ -102,6 +104,13 @@ typedef struct {
 	gint64 asked_at_us; /* by pool_clock_us() of clock.h */
 	gint64 round_trip_us;
 	char *failure; /* why nothing comes; NULL: it does */
+	/* Servers that were excluded, since the start, as their IDs were not unique; and of the
+	 * last one its address, its nonce (empty: not known) and what it has done. NULL: there was
+	 * none */
+	guint64 n_excluded;
+	char *excluded_server;
+	char *excluded_nonce;
+	char *proof;
 } PoolView;
 
 /* Any thread. @out_view: (out caller-allocates): to be cleared */

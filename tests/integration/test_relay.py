@@ -8,7 +8,7 @@ import time
 
 import audit
 from admin import LISTEN as ADMIN, Admin
-from fake_servers import Extended, Told, serve
+from fake_servers import Extended, Told, hanging, serve
 from harness import (LONG_WAIT_MS, SNOWFLAKECTL, Parts, ServerTest, dead_address, run_together,
                      scaled, wait_for)
 from python_client import PythonClient
@@ -202,7 +202,8 @@ class Fleets(RelayTest):
         relay = self.start_relay(self.start_fleet(1, "--max-batch", 4000))
         with relay.connect() as connection:
             reply = connection.call(STRICT, "get_ids", "a", 5000)
-            self.assertRegex(reply.value.count_error.message, r"^count 5000 is out of range, 1 to ")
+            self.assertEqual(reply.value.count_error.message,
+                             "count 5000 is out of range, 1 to 4000")
             self.assertEqual(len(connection.call(STRICT, "get_ids", "a", 4000).success), 4000)
             self.assertGreater(connection.call(STRICT, "get_id", "a").success, 0)
 
@@ -235,6 +236,9 @@ class Fleets(RelayTest):
         server.kill()
         relay = self.start_relay([server], *ADMIN, "--max-wait", 100, ready=False)
         wait_for(lambda: relay.find("listening"), what="a port")
+        why = f"{server.name}: cannot connect: Connection refused"
+        relay.wait_event("relay-no-server", error=why)
+        wait_for(lambda: why in Admin(relay).ask("/readyz").text, what="the reason")
         self.assertEqual(Admin(relay).ask("/readyz").status, 503)
         self.assertEqual(relay.call("get_worker").state, "starting")
         with relay.connect() as connection:
@@ -251,6 +255,21 @@ class Fleets(RelayTest):
             return reply.kind == REPLY and reply.value.success
         # its disk may be slower than a call waits here
         self.assertEqual(worker_of(wait_for(draw, what="an ID")), 1)
+
+    def test_why_it_has_no_server(self):
+        _, silent = hanging(self)
+        plain, gone = self.start_fleet(2)
+        gone.kill()  # its address becomes the relay's own
+        for servers, why in (
+                ([f"tls:{plain.name}"], f"tls:{plain.name}: cannot connect: "),
+                (["no-such-host.invalid:7609"], "no-such-host.invalid:7609: cannot look it up: "),
+                ([silent], f"{silent}: no answer within "),
+                ([gone], f"{gone.name}: it is this relay itself: leave it out of --relay")):
+            with self.subTest(why):
+                relay = self.start_relay(servers, ready=False, listen=gone.name)
+                event = relay.wait_event("relay-no-server")
+                self.assertTrue(event.fields["error"].startswith(why), event)
+                relay.kill()
 
     def test_it_ends_without_a_fleet(self):
         relay = self.start_relay([dead_address(self)], ready=False)
@@ -352,6 +371,20 @@ class Failures(RelayTest):
         wait_for(lambda: not refused("get_id", "a"), what="an ID")
         self.assertEqual(len(relay.call("get_ids", "a", 10)), 10)
         self.assertEqual(again.call("get_worker").state, "serving")
+
+    def test_a_server_that_repeats_ids(self):
+        server = Told(lacks=("get_id_runs",))
+        server.get_ids = lambda _agent, count: list(range(1000, 1000 + count))
+        relay = self.start_relay([server.address], *ADMIN, "--max-wait", 100)
+        self.assertEqual(relay.call("get_ids", "a", 5), list(range(1000, 1005)))
+        with relay.connect() as connection:
+            reply = connection.call(STRICT, "get_ids", "a", 5)
+        self.assertIn("ID 1000, which", reply.value.worker.message)
+        event = relay.wait_event("relay-server-excluded")
+        self.assertEqual((event.fields["server"], event.fields["nonce"]),
+                         (server.address, server.said.nonce))
+        self.assertIn("\nsnowflake_relay_excluded_servers_total 1\n",
+                      Admin(relay).ask("/metrics").text)
 
     def test_whoever_waits_is_answered_when_it_is_back(self):
         server, = self.start_fleet(1)

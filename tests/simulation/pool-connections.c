@@ -316,7 +316,7 @@ static void check_closes_any(guint argument G_GNUC_UNUSED)
 	for (guint i = 0; i < N_SPREAD; i++)
 		add_even_pool(3);
 	world_run_for(5 * SECOND_US);
-	check_range("connections", count_all(), 2 * N_SPREAD, 2 * N_SPREAD + N_SPREAD / 4);
+	check_range("connections", count_all(), 2 * N_SPREAD, 2 * N_SPREAD + N_SPREAD / 2);
 	for (guint i = 0; i < 3; i++)
 		check_range("connections to one of three", pool_network_count_connections(i), 1,
 			    N_SPREAD - 1);

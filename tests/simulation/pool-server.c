@@ -19,6 +19,7 @@
 #define FEW_LISTED     30
 #define FIRST_DEAD     100000 /* first address without a server */
 #define UNFIT_RETRY_MS 500
+#define EXCLUDED_US    (610 * G_TIME_SPAN_SECOND) /* at least as long as a pool excludes a server */
 #define LONG_AGO       (G_GINT64_CONSTANT(1) << 50) /* IDs of a time before the world */
 
 static struct {
@@ -74,6 +75,7 @@ G_STATIC_ASSERT(G_N_ELEMENTS(FAULT_NAMES) == SERVER_N_FAULTS);
 static void pool_server_free(SimServer *self)
 {
 	generator_free(self->generator);
+	g_hash_table_unref(self->sent);
 	if (self->waiting != NULL)
 		g_ptr_array_unref(self->waiting);
 	g_free(self);
@@ -141,6 +143,7 @@ static void pool_server_begin(SimServer *self)
 	gint64 *end_tick;
 
 	self->n_starts++;
+	g_hash_table_remove_all(self->sent);
 	if (self->relay != NULL)
 		return;
 	self->worker_id = servers.next_worker++ % MAX_WORKERS;
@@ -200,13 +203,34 @@ static void poison_runs(const GArray *runs)
 	}
 }
 
-/* Replaces @runs with one run that begins at @first. */
+/* Returns: (nullable): a run of as many IDs as are asked for that the pool was sent before */
+static const SnowflakeClientIdRun *sent_before(const Call *call)
+{
+	const SnowflakeClientIdRun *sent =
+		g_hash_table_lookup(call->server->sent, call->connection->host);
+
+	return sent != NULL && sent->count >= MAX((guint)call->request.count, 1) ? sent : NULL;
+}
+
+static void note_sent(const Call *call, const GArray *runs)
+{
+	const SnowflakeClientIdRun *first = &g_array_index(runs, SnowflakeClientIdRun, 0);
+
+	call->connection->last_first = first->first;
+	if (pool_server_has_poisoned(first->first)) /* the pool has not accepted these */
+		return;
+	g_hash_table_insert(call->server->sent, call->connection->host,
+			    g_memdup2(first, sizeof(*first)));
+}
+
+/* Replaces @runs with one run that begins at @first. A pool that sees that excludes the server. */
 static void replace_runs(const Call *call, GArray *runs, gint64 first)
 {
 	const SnowflakeClientIdRun run = {first, MAX((guint)call->request.count, 1)};
 
 	g_array_set_size(runs, 0);
 	g_array_append_val(runs, run);
+	call->server->excluded_until_us = world_now_us() + EXCLUDED_US;
 }
 
 /* Turns a right reply into a wrong one, if the fault says so. Its new IDs are poisoned: no right
@@ -216,9 +240,12 @@ static void distort(const Call *call, GArray *runs, FakeRequest *request)
 	SnowflakeClientIdRun *last = &g_array_index(runs, SnowflakeClientIdRun, runs->len - 1);
 	gboolean is_list = !g_str_equal(request->method, "get_id");
 	gint64 last_first = call->connection->last_first;
+	const SnowflakeClientIdRun *sent = sent_before(call);
 
 	if (call->server->fault == SERVER_REPEATS && last_first != 0) {
 		replace_runs(call, runs, last_first);
+	} else if (call->server->fault == SERVER_REPEATS && sent != NULL) {
+		replace_runs(call, runs, sent->first);
 	} else if (call->server->fault == SERVER_GOES_BACK && last_first != 0) {
 		replace_runs(call, runs, last_first - LONG_AGO);
 		poison_runs(runs);
@@ -242,7 +269,7 @@ static void send_ids(const Call *call, const IdRun *run)
 
 	pool_reply_make_runs(run, runs);
 	distort(call, runs, &request);
-	call->connection->last_first = g_array_index(runs, SnowflakeClientIdRun, 0).first;
+	note_sent(call, runs);
 	pool_reply_write_runs(out, &request, runs);
 	send_reply(call->server, call->connection, out);
 }
@@ -483,6 +510,7 @@ static SimServer *add_server(gint64 distance_us)
 	const NetworkListener listener = {on_connect, on_receive, self, distance_us};
 
 	self->index = servers.all->len;
+	self->sent = g_hash_table_new_full(NULL, NULL, NULL, g_free);
 	self->healthy_since_us = world_now_us();
 	self->clock.now_ns = pool_server_now_ns;
 	g_snprintf(self->machine.name, sizeof(self->machine.name), "server %u", self->index);
@@ -567,7 +595,7 @@ SimServer *pool_server_new_relay(guint n_upstream, guint max_age_ms)
 	self->max_wait_us = options.max_wait_ms * 1000;
 	self->max_age_ms = max_age_ms + REPLY_LIMIT_MS;
 	enter_server(self);
-	self->relay = relay_source_new(&self->options, &listener, &error);
+	self->relay = relay_source_new(&self->options, self->machine.name, &listener, &error);
 	g_assert_no_error(error);
 	g_ptr_array_unref(options.relay);
 	self->seat = relay_source_get(self->relay)->ops->add_seat(relay_source_get(self->relay));
@@ -577,13 +605,18 @@ SimServer *pool_server_new_relay(guint n_upstream, guint max_age_ms)
 	return self;
 }
 
+static gint64 trusted_since_us(const SimServer *self)
+{
+	return MAX(self->healthy_since_us, self->excluded_until_us);
+}
+
 gint64 pool_server_servable_since_us(const SimServer *self)
 {
-	gint64 since_us = self->n_upstream > 0 ? WORLD_NEVER_US : self->healthy_since_us;
+	gint64 since_us = self->n_upstream > 0 ? WORLD_NEVER_US : trusted_since_us(self);
 
 	for (guint i = 0; i < self->n_upstream; i++)
-		since_us = MIN(since_us, pool_server_get(i)->healthy_since_us);
-	return MAX(since_us, self->healthy_since_us);
+		since_us = MIN(since_us, trusted_since_us(pool_server_get(i)));
+	return MAX(since_us, trusted_since_us(self));
 }
 
 /* Whether a pool that adapts its calls gets IDs from a server with this fault. */

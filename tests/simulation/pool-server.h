@@ -26,7 +26,7 @@ typedef enum {
 	SERVER_LACKS_RUNS,     /* does not support get_id_runs */
 	SERVER_IS_LEGACY,      /* supports only get_id */
 	/* wrong replies */
-	SERVER_REPEATS,          /* the IDs of the last reply on the connection */
+	SERVER_REPEATS,          /* the IDs of the last reply to the pool */
 	SERVER_GOES_BACK,        /* IDs below those of the last reply */
 	SERVER_GIVES_MORE,       /* one ID more than requested */
 	SERVER_GIVES_FEWER,      /* one ID less than requested */
@@ -42,8 +42,9 @@ typedef struct {
 	WorldMachine machine; /* for notes; the code of a relay runs on its host */
 	guint index;          /* number of its address in pool-network.h */
 	ServerFault fault;
-	gint64 healthy_since_us; /* it can serve since then; WORLD_NEVER_US: it cannot */
-	guint n_connects;        /* connections that pools have begun */
+	gint64 healthy_since_us;  /* it can serve since then; WORLD_NEVER_US: it cannot */
+	gint64 excluded_until_us; /* until then pools can exclude it, since it has sent wrong IDs */
+	guint n_connects;         /* connections that pools have begun */
 	guint n_requests, n_draws, n_probes, n_lists; /* requests; of get_worker; of get_workers */
 	gboolean is_twin;                             /* all servers with this are one process */
 	/* fault_then begins with request number fault_at, from 1 on; 0: never */
@@ -57,6 +58,7 @@ typedef struct {
 	Generator *generator;
 	Lease *lease;              /* owned by the generator */
 	guint max_count, n_listed; /* parameters of the fault */
+	GHashTable *sent;          /* NetworkHost to SnowflakeClientIdRun: of the last reply */
 	/* only for a relay */
 	NetworkHost *host;
 	Options options;

@@ -45,14 +45,34 @@ static void heal_all(void)
 	pool_names_set(&(NamesAnswer){.delay_us = 1000, .count = pool_server_count()});
 }
 
+static void set_all_idle(gboolean are_idle)
+{
+	for (guint i = 0; i < pools_count(); i++)
+		pool_set_idle(pools_get(i), are_idle);
+}
+
+/* Servers that have sent wrong IDs are excluded for a while. */
+static void wait_until_trusted(void)
+{
+	gint64 until_us = 0;
+
+	for (guint i = 0; i < pool_server_count(); i++)
+		until_us = MAX(until_us, pool_server_get(i)->excluded_until_us);
+	if (world_now_us() >= until_us)
+		return;
+	set_all_idle(TRUE);
+	world_run_until(until_us);
+}
+
 /* Ends all faults. Fails unless each taker gets IDs again. */
 static void check_recovery(void)
 {
-	gint64 well_us = world_now_us();
+	gint64 well_us;
 
 	heal_all();
-	for (guint i = 0; i < pools_count(); i++)
-		pool_set_idle(pools_get(i), FALSE);
+	wait_until_trusted();
+	well_us = world_now_us();
+	set_all_idle(FALSE);
 	world_run_for(BOUND_MS * G_TIME_SPAN_MILLISECOND + 3 * G_USEC_PER_SEC);
 	for (guint i = 0; i < pools_count(); i++)
 		pool_check_has_taken(pools_get(i), well_us);
@@ -64,8 +84,7 @@ static void check_idleness(void)
 	g_autofree guint64 *passes = g_new(guint64, pools_count());
 	g_autofree guint64 *calls = g_new(guint64, pools_count());
 
-	for (guint i = 0; i < pools_count(); i++)
-		pool_set_idle(pools_get(i), TRUE);
+	set_all_idle(TRUE);
 	world_run_for(60 * G_USEC_PER_SEC);
 	for (guint i = 0; i < pools_count(); i++) {
 		passes[i] = pool_host(pools_get(i))->n_passes;

@@ -32,6 +32,11 @@ struct _FakeNode {
 	FakeNodeManner manner;
 	FakeNodeLacks lacks;
 	guint max_batch;
+	gboolean tells_limit;
+	gboolean repeats;
+	const char *nonce; /* NULL: its address */
+	const char *kind;
+	guint n_workers;
 	const char *state;
 	gint64 as_of_ms;
 	gint64 next_id;
@@ -68,10 +73,20 @@ static void reply_runs(FakeNode *self, const FakeRequest *request, GByteArray *o
 	self->next_id += count + 1;
 }
 
+static void refuse_count(const FakeNode *self, const FakeRequest *request, GByteArray *out)
+{
+	g_autofree char *text = g_strdup_printf("count %d is out of range, 1 to %u", request->count,
+						self->max_batch);
+
+	fake_reply_declared(out, request, FIELD_COUNT, self->tells_limit ? text : "too many", 0);
+}
+
 static void reply_ids(FakeNode *self, const FakeRequest *request, GByteArray *out)
 {
+	gint64 first = self->next_id;
+
 	if ((guint)request->count > self->max_batch) {
-		fake_reply_declared(out, request, FIELD_COUNT, "too many", 0);
+		refuse_count(self, request, out);
 	} else if (g_str_equal(request->method, "get_id_runs")) {
 		reply_runs(self, request, out);
 	} else if (g_str_equal(request->method, "get_ids")) {
@@ -80,6 +95,8 @@ static void reply_ids(FakeNode *self, const FakeRequest *request, GByteArray *ou
 	} else {
 		fake_reply_i64(out, request, self->next_id++);
 	}
+	if (self->repeats)
+		self->next_id = first;
 }
 
 static FakeNext draw(FakeNode *self, const FakeRequest *request, GByteArray *out)
@@ -96,7 +113,8 @@ static FakeNext tell(FakeNode *self, const FakeRequest *request, GByteArray *out
 {
 	const SnowflakeClientWorker worker = {
 		.worker_id = (gint32)self->worker_id,
-		.nonce = (char *)fake_node_text(self),
+		.nonce = (char *)(self->nonce != NULL ? self->nonce : fake_node_text(self)),
+		.kind = (char *)self->kind,
 		.state = (char *)self->state,
 		.as_of_ms = self->as_of_ms,
 	};
@@ -106,7 +124,7 @@ static FakeNext tell(FakeNode *self, const FakeRequest *request, GByteArray *out
 	if (g_str_equal(request->method, "get_worker"))
 		fake_reply_this_worker(out, request, &worker);
 	else
-		fake_reply_workers(out, request, WORKERS);
+		fake_reply_workers(out, request, self->n_workers);
 	return FAKE_KEEP;
 }
 
@@ -136,6 +154,7 @@ FakeNode *fake_node_new(guint worker_id)
 	pthread_cond_init(&self->changed, NULL);
 	self->worker_id = worker_id;
 	self->max_batch = 10000;
+	self->n_workers = WORKERS;
 	self->state = "serving";
 	self->next_id = ((gint64)worker_id + 1) << 40;
 	self->counts = g_array_new(FALSE, FALSE, sizeof(guint));
@@ -178,6 +197,13 @@ void fake_node_set_manner(FakeNode *self, FakeNodeManner manner)
 
 DEFINE_SETTER(FakeNodeLacks, lacks)
 DEFINE_SETTER(guint, max_batch)
+DEFINE_SETTER(gboolean, tells_limit)
+DEFINE_SETTER(guint, n_workers)
+DEFINE_SETTER(gboolean, repeats)
+DEFINE_SETTER(const char *, nonce)
+DEFINE_SETTER(const char *, kind)
+DEFINE_SETTER(guint, worker_id)
+DEFINE_SETTER(gint64, next_id)
 DEFINE_SETTER(const char *, state)
 DEFINE_SETTER(gint64, as_of_ms)
 

@@ -31,6 +31,15 @@ const char *fake_node_text(const FakeNode *self);
 void fake_node_set_manner(FakeNode *self, FakeNodeManner manner);
 void fake_node_set_lacks(FakeNode *self, FakeNodeLacks lacks);
 void fake_node_set_max_batch(FakeNode *self, guint max_batch); /* 10000 unless set */
+/* Whether a refusal of a count names max_batch; FALSE unless set. */
+void fake_node_set_tells_limit(FakeNode *self, gboolean tells_limit);
+/* Whether each reply has the same IDs; FALSE unless set. */
+void fake_node_set_repeats(FakeNode *self, gboolean repeats);
+void fake_node_set_nonce(FakeNode *self, const char *nonce); /* static; its address unless set */
+void fake_node_set_kind(FakeNode *self, const char *kind);   /* static; none unless set */
+void fake_node_set_worker_id(FakeNode *self, guint worker_id);
+void fake_node_set_next_id(FakeNode *self, gint64 next_id);
+void fake_node_set_n_workers(FakeNode *self, guint n_workers); /* of its list; 3 unless set */
 void fake_node_set_state(FakeNode *self, const char *state);   /* static; "serving" unless set */
 void fake_node_set_as_of_ms(FakeNode *self, gint64 as_of_ms);  /* 0, not told, unless set */
 

@@ -83,7 +83,8 @@ typedef struct {
 FakeNext fake_refuse(const FakeRequest *request, GByteArray *out, gpointer refusal);
 
 void fake_reply_worker(GByteArray *out, const FakeRequest *request, const char *state);
-/* With these of its fields: worker_id, nonce, state, and as_of_ms unless it is 0. */
+/* With these of its fields: worker_id, nonce, state, kind unless it is NULL, and as_of_ms unless it
+ * is 0. */
 void fake_reply_this_worker(GByteArray *out, const FakeRequest *request,
 			    const SnowflakeClientWorker *worker);
 void fake_reply_workers(GByteArray *out, const FakeRequest *request, guint count);

@@ -47,19 +47,23 @@ static const struct {
 	guint count;
 	guint most; /* of the refusal; 0: it is filled */
 	guint calls;
+	gboolean tells_limit;
 } orders[] = {
-	{0, 10000, 1, 0, 1},
-	{0, 10000, 10000, 0, 1},
-	{0, 10000, 10001, 10000, 0},
-	{0, 10000, G_MAXUINT, 10000, 0},
-	{0, 7000, 10000, 9999, 1},
-	{0, 7, 7, 0, 1},
-	{0, 1, 2, 1, 1},
-	{FAKE_NODE_LACKS_RUNS, 10000, 1000, 0, 2},
-	{FAKE_NODE_LACKS_RUNS, 10000, 1001, 1000, 1},
-	{FAKE_NODE_LACKS_RUNS, 10, 100, 99, 2},
-	{FAKE_NODE_OF_2010, 10000, 1, 0, 3},
-	{FAKE_NODE_OF_2010, 10000, 2, 1, 2},
+	{0, 10000, 1, 0, 1, FALSE},
+	{0, 10000, 10000, 0, 1, FALSE},
+	{0, 10000, 10001, 10000, 0, FALSE},
+	{0, 10000, G_MAXUINT, 10000, 0, FALSE},
+	{0, 7000, 10000, 9999, 1, FALSE},
+	{0, 7000, 10000, 7000, 1, TRUE},
+	{0, 10000, 10001, 10000, 0, TRUE},
+	{0, 7, 7, 0, 1, FALSE},
+	{0, 1, 2, 1, 1, FALSE},
+	{FAKE_NODE_LACKS_RUNS, 10000, 1000, 0, 2, FALSE},
+	{FAKE_NODE_LACKS_RUNS, 10000, 1001, 1000, 1, FALSE},
+	{FAKE_NODE_LACKS_RUNS, 10, 100, 99, 2, FALSE},
+	{FAKE_NODE_LACKS_RUNS, 10, 100, 10, 2, TRUE},
+	{FAKE_NODE_OF_2010, 10000, 1, 0, 3, FALSE},
+	{FAKE_NODE_OF_2010, 10000, 2, 1, 2, FALSE},
 };
 
 /* One answer of one server, and nothing else is asked for. */
@@ -71,6 +75,7 @@ static void check_order(guint at)
 	upstream_fixture_set_up(&fixture, GUINT_TO_POINTER(1));
 	fake_node_set_lacks(fixture.nodes[0], orders[at].lacks);
 	fake_node_set_max_batch(fixture.nodes[0], orders[at].max_batch);
+	fake_node_set_tells_limit(fixture.nodes[0], orders[at].tells_limit);
 	upstream_fixture_connect(&fixture);
 
 	gint64 before_us = pool_clock_us();

@@ -178,6 +178,90 @@ static void test_view_of_waiting_server(UpstreamFixture *self, G_GNUC_UNUSED gco
 	UPSTREAM_WAIT(self, upstream_fixture_is_served(self));
 }
 
+static gboolean fails_with(UpstreamFixture *self, const char *what)
+{
+	g_auto(PoolView) view = {0};
+
+	pool_upstream_get_view(self->upstream, &view);
+	return view.failure != NULL && strstr(view.failure, what) != NULL;
+}
+
+static void test_view_of_itself(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
+{
+	fake_node_set_nonce(self->nodes[0], UPSTREAM_OWN_NONCE);
+	upstream_fixture_connect(self);
+	UPSTREAM_WAIT(self, fails_with(self, "it is this relay itself"));
+	g_assert_false(upstream_fixture_is_served(self));
+	g_assert_cmpuint(fake_node_calls(self->nodes[0], "get_id_runs"), ==, 0);
+}
+
+/* IDs that are not unique */
+
+/* Takes what there is, which is above @first. */
+static gboolean takes_nothing_below(UpstreamFixture *self, gint64 first)
+{
+	gint64 id;
+	guint count;
+
+	while (pool_upstream_take(self->upstream, 1, &id, &count))
+		g_assert_cmpint(id, >, first);
+	return TRUE;
+}
+
+/* A server that sends the IDs of its last reply again is left alone, whatever it calls itself, and
+ * by its other name too. Nothing of the second reply is taken. */
+static void check_repeats(const char *kind, guint n_nodes, const char *what)
+{
+	UpstreamFixture self = {0};
+	g_auto(PoolView) view = {0};
+	gint64 first;
+	guint calls = 0;
+
+	g_test_message("%s, %u names", kind, n_nodes);
+	upstream_fixture_set_up(&self, GUINT_TO_POINTER(n_nodes));
+	for (guint i = 0; i < n_nodes; i++) {
+		fake_node_set_repeats(self.nodes[i], TRUE);
+		fake_node_set_kind(self.nodes[i], kind);
+		fake_node_set_nonce(self.nodes[i], "one-process");
+		fake_node_set_next_id(self.nodes[i], 1000);
+	}
+	upstream_fixture_connect(&self);
+	first = upstream_fixture_take(&self);
+	UPSTREAM_WAIT(&self, takes_nothing_below(&self, first) && fails_with(&self, what));
+	for (guint i = 0; i < n_nodes; i++)
+		calls += fake_node_calls(self.nodes[i], "get_id_runs");
+	g_assert_cmpuint(calls, ==, 2);
+	pool_upstream_get_view(self.upstream, &view);
+	g_assert_cmpuint(view.n_excluded, ==, 1);
+	g_assert_cmpstr(view.excluded_nonce, ==, "one-process");
+	g_assert_true(g_str_has_prefix(view.proof, view.excluded_server));
+	upstream_fixture_tear_down(&self, NULL);
+}
+
+static void test_repeats(void)
+{
+	check_repeats("server", 1, "has sent before");
+	check_repeats("relay", 1, "has sent before");
+	check_repeats("server", 2, "by another name");
+}
+
+/* As after a step of its clock (--on-clock-step=reclaim): it is not asked while it is connected,
+ * but on a new connection. */
+static void test_goes_back_with_another_worker_id(UpstreamFixture *self,
+						  G_GNUC_UNUSED gconstpointer data)
+{
+	gint64 id;
+
+	upstream_fixture_connect(self);
+	upstream_fixture_take(self);
+	fake_node_set_worker_id(self->nodes[0], 9);
+	fake_node_set_next_id(self->nodes[0], 1000);
+	do
+		id = upstream_fixture_take(self);
+	while (id > 1000000);
+	g_assert_false(fails_with(self, "left alone"));
+}
+
 /* Workers */
 
 static void test_workers(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
@@ -215,6 +299,23 @@ static void test_workers(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data
 						      (pool_clock_us() - asked_us) / 1000 - 1,
 						      &workers, &again_us, &failed) &&
 				    again_us > asked_us);
+}
+
+/* However long the list is, 1,024 of it are read. */
+static void test_too_many_workers(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
+{
+	g_autoptr(GPtrArray) workers = NULL;
+	gint64 asked_us;
+	gboolean failed;
+
+	fake_node_set_n_workers(self->nodes[0], 60000);
+	upstream_fixture_connect(self);
+	UPSTREAM_WAIT(self, upstream_fixture_is_served(self));
+	UPSTREAM_WAIT(self, pool_upstream_get_workers(self->upstream, LONG_AGE_MS, &workers,
+						      &asked_us, &failed));
+	g_assert_cmpuint(workers->len, ==, 1024);
+	g_assert_cmpint(((SnowflakeClientWorker *)workers->pdata[1023])->worker_id, ==, 1023);
+	upstream_fixture_take(self); /* the connection stands */
 }
 
 static void check_no_workers(FakeNodeManner manner, FakeNodeLacks lacks)
@@ -255,7 +356,7 @@ static void test_config(void)
 	SnowflakePoolConfig config = SNOWFLAKE_POOL_CONFIG_INIT("1");
 	g_autoptr(GError) error = NULL;
 
-	g_assert_null(pool_upstream_new(&config, never_called, NULL, &error));
+	g_assert_null(pool_upstream_new(&config, NULL, never_called, NULL, &error));
 	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT);
 }
 
@@ -268,7 +369,10 @@ static const struct {
 	{"/pool-upstream/view/unknown", 1, test_view_of_unknown},
 	{"/pool-upstream/view/unfit", 1, test_view_of_unfit_servers},
 	{"/pool-upstream/view/waiting", 1, test_view_of_waiting_server},
+	{"/pool-upstream/view/itself", 1, test_view_of_itself},
+	{"/pool-upstream/not-unique/another-worker-id", 1, test_goes_back_with_another_worker_id},
 	{"/pool-upstream/workers/list", 1, test_workers},
+	{"/pool-upstream/workers/too-many", 1, test_too_many_workers},
 };
 
 int main(int argc, char **argv)
@@ -278,6 +382,7 @@ int main(int argc, char **argv)
 		g_test_add(tests[i].path, UpstreamFixture, GUINT_TO_POINTER(tests[i].n_nodes),
 			   upstream_fixture_set_up, tests[i].run, upstream_fixture_tear_down);
 	g_test_add_func("/pool-upstream/no-wake-up-is-lost", test_no_wake_up_is_lost);
+	g_test_add_func("/pool-upstream/not-unique/repeats", test_repeats);
 	g_test_add_func("/pool-upstream/workers/none", test_no_workers);
 	g_test_add_func("/pool-upstream/config", test_config);
 	return g_test_run();

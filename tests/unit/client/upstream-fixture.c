@@ -52,7 +52,8 @@ void upstream_fixture_connect(UpstreamFixture *self)
 		servers[i] = fake_node_text(self->nodes[i]);
 	config.servers = servers;
 	config.max_age_ms = LONG_AGE_MS;
-	self->upstream = pool_upstream_new(&config, upstream_news_note, &self->news, &error);
+	self->upstream = pool_upstream_new(&config, UPSTREAM_OWN_NONCE, upstream_news_note,
+					   &self->news, &error);
 	g_assert_no_error(error);
 }
 

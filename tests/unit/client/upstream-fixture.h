@@ -10,6 +10,7 @@
 /* The pool as a relay sees it, on fake servers. */
 
 #define UPSTREAM_MAX_NODES 4
+#define UPSTREAM_OWN_NONCE "the-relay-itself"
 
 typedef struct {
 	pthread_mutex_t mutex;
