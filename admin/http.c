@@ -180,25 +180,49 @@ static gboolean is_read(const char *method)
 	       strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
 }
 
-static void answer(const AdminHttp *self, AdminRequest *request, const char *url,
-		   const char *method, AdminReply *reply)
+static gboolean is_known(const char *method)
+{
+	return is_read(method) || strcmp(method, MHD_HTTP_METHOD_POST) == 0;
+}
+
+static void refuse_host(const AdminRequest *request, AdminReply *reply)
+{
+	const char *host = admin_request_header(request, MHD_HTTP_HEADER_HOST);
+	g_autofree char *shown = text_escape(host, strlen(host));
+
+	admin_reply_refuse(reply, request, MHD_HTTP_MISDIRECTED_REQUEST,
+			   "not for the host %s: ask for an IP address or for localhost, or start "
+			   "the server with --admin-host and that name",
+			   shown);
+}
+
+static gboolean takes(const AdminPath *path, const char *method)
+{
+	return path->draws ? is_known(method) : is_read(method);
+}
+
+static void refuse_method(const AdminPath *path, const AdminRequest *request, AdminReply *reply)
+{
+	const char *allow = path->draws ? "GET, HEAD, POST" : "GET, HEAD";
+
+	admin_reply_refuse(reply, request, MHD_HTTP_METHOD_NOT_ALLOWED, "there are %s only", allow);
+	reply->allow = allow;
+}
+
+static void answer(const AdminHttp *self, AdminRequest *request, const char *url, AdminReply *reply)
 {
 	const AdminPath *path = find_path(self, url, &request->rest);
+	const char *why_no_draw = NULL;
 	g_autofree char *fault = NULL;
 
-	if (admin_request_is_rebound(request)) {
-		admin_reply_refuse(reply, request, MHD_HTTP_MISDIRECTED_REQUEST,
-				   "over the loopback interface, ask for an IP address or for "
-				   "localhost");
+	if (!admin_request_is_for(request, self->config.hosts)) {
+		refuse_host(request, reply);
 	} else if (path == NULL) {
 		refuse_path(self, request, url, reply);
-	} else if (!is_read(method)) {
-		admin_reply_refuse(reply, request, MHD_HTTP_METHOD_NOT_ALLOWED,
-				   "there are GET and HEAD only");
-		reply->says_what_may = TRUE;
-	} else if (path->for_own_site && admin_request_is_of_another_site(request)) {
-		admin_reply_refuse(reply, request, MHD_HTTP_FORBIDDEN,
-				   "not for a page of another site");
+	} else if (!takes(path, request->method)) {
+		refuse_method(path, request, reply);
+	} else if (path->draws && (why_no_draw = admin_request_why_no_draw(request)) != NULL) {
+		admin_reply_refuse(reply, request, MHD_HTTP_FORBIDDEN, "%s", why_no_draw);
 	} else if ((fault = admin_request_find_fault(request, path->parameters)) != NULL) {
 		admin_reply_refuse(reply, request, MHD_HTTP_BAD_REQUEST, "%s", fault);
 	} else {
@@ -219,8 +243,8 @@ static void add_headers(struct MHD_Response *response, const AdminReply *reply)
 	add_header(response, "X-Content-Type-Options", "nosniff");
 	add_header(response, "Content-Security-Policy",
 		   reply->policy != NULL ? reply->policy : "default-src 'none'");
-	if (reply->says_what_may)
-		add_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+	if (reply->allow != NULL)
+		add_header(response, MHD_HTTP_HEADER_ALLOW, reply->allow);
 	if (reply->retry_after_ms > 0) {
 		g_autofree char *seconds =
 			g_strdup_printf("%" G_GINT64_FORMAT, (reply->retry_after_ms + 999) / 1000);
@@ -307,13 +331,14 @@ static enum MHD_Result answer_or_wait(AdminHttp *self, struct MHD_Connection *co
 	gint64 waited_us = g_get_monotonic_time() - guest->asked_us;
 	AdminRequest request = {
 		.connection = connection,
+		.method = method,
 		.waited_ms = self->ends ? ADMIN_REQUEST_LAST_TRY : waited_us / 1000,
 	};
 	const char *accept = admin_request_header(&request, MHD_HTTP_HEADER_ACCEPT);
 	g_auto(AdminReply) reply = {0};
 
 	request.wants_json = accept != NULL && strstr(accept, ADMIN_REPLY_JSON) != NULL;
-	answer(self, &request, url, method, &reply);
+	answer(self, &request, url, &reply);
 	if (reply.body != NULL) {
 		log_answered(guest, url, method, reply.status);
 		return send_reply(connection, &reply);
@@ -335,7 +360,7 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *connection,
 
 	if (*context == NULL)
 		guest->asked_us = g_get_monotonic_time();
-	if (is_read(method) && (*context == NULL || *body_bytes > 0)) {
+	if (is_known(method) && (*context == NULL || *body_bytes > 0)) {
 		*context = guest; /* not the head any more */
 		*body_bytes = 0;  /* of no interest */
 		return MHD_YES;

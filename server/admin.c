@@ -159,8 +159,8 @@ static const AdminPath PATHS[] = {
 	{.path = "/stats.txt", .answer = answer_stats_text},
 	{.path = "/status.json", .answer = answer_status},
 	{.path = "/workers.json", .answer = answer_workers},
-	{.path = "/id", .parameters = ADMIN_IDS_ONE, .for_own_site = TRUE, .answer = answer_id},
-	{.path = "/ids", .parameters = ADMIN_IDS_MANY, .for_own_site = TRUE, .answer = answer_ids},
+	{.path = "/id", .parameters = ADMIN_IDS_ONE, .draws = TRUE, .answer = answer_id},
+	{.path = "/ids", .parameters = ADMIN_IDS_MANY, .draws = TRUE, .answer = answer_ids},
 	{.path = "/decode/", .rest = "ID", .parameters = ADMIN_IDS_DECODE, .answer = answer_decode},
 	{0},
 };
@@ -192,6 +192,7 @@ Admin *admin_new(const AdminConfig *config, GError **error)
 	g_autoptr(Admin) self = g_new0(Admin, 1);
 	const AdminHttpConfig http = {
 		.paths = PATHS,
+		.hosts = config->options->admin_hosts,
 		.tick_ms = SAMPLE_MS,
 		.tick = on_tick,
 		.user_data = self,
