@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "admin/head.h"
 #include "common/log.h"
 #include "common/socket-name.h"
 #include "core/text.h"
@@ -43,6 +44,7 @@ typedef struct {
 	int fd;
 	gint64 since_us; /* monotonic: when it came, had its last answer, or began to wait */
 	gint64 asked_us; /* monotonic: when its request had come */
+	AdminHead head;  /* of that */
 	gboolean waits;  /* for the answer to that */
 	gboolean is_leaving;
 	GList link; /* unless it is leaving, in guests */
@@ -209,13 +211,16 @@ static void refuse_method(const AdminPath *path, const AdminRequest *request, Ad
 	reply->allow = allow;
 }
 
-static void answer(const AdminHttp *self, AdminRequest *request, const char *url, AdminReply *reply)
+static void answer(const AdminHttp *self, const AdminHead *head, AdminRequest *request,
+		   const char *url, AdminReply *reply)
 {
 	const AdminPath *path = find_path(self, url, &request->rest);
 	const char *why_no_draw = NULL;
 	g_autofree char *fault = NULL;
 
-	if (!admin_request_is_for(request, self->config.hosts)) {
+	if (head->fault != NULL) {
+		admin_reply_refuse(reply, request, MHD_HTTP_BAD_REQUEST, "%s", head->fault);
+	} else if (!admin_request_is_for(request, self->config.hosts)) {
 		refuse_host(request, reply);
 	} else if (path == NULL) {
 		refuse_path(self, request, url, reply);
@@ -283,6 +288,12 @@ static gboolean has_tag(struct MHD_Connection *connection, const char *tag)
 	return tags != NULL && strstr(tags, tag) != NULL;
 }
 
+/* Whether the connection ends with the answer: who knows what comes next. */
+static gboolean is_last(const AdminHead *head)
+{
+	return head->fault != NULL || head->has_body || head->is_unusual;
+}
+
 static enum MHD_Result send_reply(struct MHD_Connection *connection, const AdminReply *reply)
 {
 	g_autofree char *tag = reply->may_be_kept ? tag_of(reply->body) : NULL;
@@ -296,6 +307,8 @@ static enum MHD_Result send_reply(struct MHD_Connection *connection, const Admin
 	add_headers(response, reply);
 	if (tag != NULL)
 		add_header(response, MHD_HTTP_HEADER_ETAG, tag);
+	if (is_last(&guest_of(connection)->head))
+		add_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
 	queued = MHD_queue_response(connection, has_it ? MHD_HTTP_NOT_MODIFIED : reply->status,
 				    response);
 	MHD_destroy_response(response);
@@ -338,7 +351,7 @@ static enum MHD_Result answer_or_wait(AdminHttp *self, struct MHD_Connection *co
 	g_auto(AdminReply) reply = {0};
 
 	request.wants_json = accept != NULL && strstr(accept, ADMIN_REPLY_JSON) != NULL;
-	answer(self, &request, url, &reply);
+	answer(self, &guest->head, &request, url, &reply);
 	if (reply.body != NULL) {
 		log_answered(guest, url, method, reply.status);
 		return send_reply(connection, &reply);
@@ -349,20 +362,32 @@ static enum MHD_Result answer_or_wait(AdminHttp *self, struct MHD_Connection *co
 	return MHD_YES;
 }
 
-/* Called with the head, with each part of the body, and at the end. An answer to the head alone
- * ends the connection: for those that should not have come. */
+/* Called with the target of each request, before the rest of its head is read. */
+static void *on_target(void *data G_GNUC_UNUSED, const char *target,
+		       struct MHD_Connection *connection)
+{
+	admin_head_begin(&guest_of(connection)->head, connection, target);
+	return NULL; /* the context of on_request() at its first call */
+}
+
+/* Called with the head and at the end; for chunks, between these too. An answer to the head alone
+ * ends the connection. */
 static enum MHD_Result on_request(void *data, struct MHD_Connection *connection, const char *url,
-				  const char *method, const char *version G_GNUC_UNUSED,
+				  const char *method, const char *version,
 				  const char *body G_GNUC_UNUSED, size_t *body_bytes,
 				  void **context)
 {
 	Guest *guest = guest_of(connection);
 
-	if (*context == NULL)
-		guest->asked_us = g_get_monotonic_time();
-	if (is_known(method) && (*context == NULL || *body_bytes > 0)) {
+	if (*context == NULL) {
 		*context = guest; /* not the head any more */
-		*body_bytes = 0;  /* of no interest */
+		guest->asked_us = g_get_monotonic_time();
+		admin_head_check(&guest->head, connection, method, version);
+		return is_last(&guest->head) ? answer_or_wait(data, connection, url, method)
+					     : MHD_YES;
+	}
+	if (*body_bytes > 0) {
+		*body_bytes = 0; /* of no interest */
 		return MHD_YES;
 	}
 	return answer_or_wait(data, connection, url, method);
@@ -500,14 +525,16 @@ static void poll_too(AdminHttp *self, int fd)
 
 static struct MHD_Daemon *start_daemon(AdminHttp *self)
 {
-	/* says nothing on standard error: without MHD_USE_ERROR_LOG it is silent */
+	/* says nothing on standard error: without MHD_USE_ERROR_LOG it is silent. Were it strict,
+	 * it would answer a request without Host twice; see head.h */
 	return MHD_start_daemon(
 		MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_SUSPEND_RESUME, 0, NULL, NULL,
 		on_request, self, MHD_OPTION_CONNECTION_LIMIT,
 		(unsigned int)(MAX_CONNECTIONS + MAX_LEAVING), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
 		CONNECTION_BYTES, MHD_OPTION_CONNECTION_TIMEOUT, 0u, MHD_OPTION_STRICT_FOR_CLIENT,
-		1, MHD_OPTION_NOTIFY_CONNECTION, on_connection, self, MHD_OPTION_NOTIFY_COMPLETED,
-		on_answered, self, MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_END);
+		0, MHD_OPTION_URI_LOG_CALLBACK, on_target, self, MHD_OPTION_NOTIFY_CONNECTION,
+		on_connection, self, MHD_OPTION_NOTIFY_COMPLETED, on_answered, self,
+		MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_END);
 }
 
 AdminHttp *admin_http_new(const AdminHttpConfig *config, GError **error)
