@@ -30,6 +30,11 @@
 #define ACCEPT_PAUSE_US  (G_USEC_PER_SEC / 10) /* when there is no descriptor */
 #define LOOK_AROUND_MS   1000
 #define ASK_AGAIN_MS     5
+/* The time for answers in one round of the thread. Once it is spent, the other requests wait for
+ * the next round, except probes. While more connections are there to be accepted, of which any may
+ * be a probe, a round gives answers only after a pause. */
+#define ANSWERS_US       5000
+#define CROWD_PAUSE_US   50000
 #define NICENESS         10
 /* A request's head has to fit, its cookies twice, and a reply's. A browser sends all cookies of
  * localhost, whichever port has set them. */
@@ -58,6 +63,8 @@ struct _AdminHttp {
 	guint n_leaving;    /* guests that are in the list no more */
 	GPtrArray *waiting; /* of MHD_Connection: suspended, to be asked for again */
 	gint64 ask_again_at_us;
+	gint64 answers_us;     /* that answers have taken in this round */
+	gint64 answered_at_us; /* monotonic: the last of them */
 	gint64 tick_at_us;
 	gint64 accept_from_us; /* not before */
 	gboolean ends;         /* nobody waits any more */
@@ -337,6 +344,14 @@ static void let_wait(AdminHttp *self, struct MHD_Connection *connection, Guest *
 	g_ptr_array_add(self->waiting, connection);
 }
 
+static gboolean is_probe(const AdminHttp *self, const char *url)
+{
+	const char *rest;
+	const AdminPath *path = find_path(self, url, &rest);
+
+	return path != NULL && path->is_probe;
+}
+
 static enum MHD_Result answer_or_wait(AdminHttp *self, struct MHD_Connection *connection,
 				      const char *url, const char *method)
 {
@@ -362,6 +377,27 @@ static enum MHD_Result answer_or_wait(AdminHttp *self, struct MHD_Connection *co
 	return MHD_YES;
 }
 
+/* Probes first: however costly the other answers are, a round has few of them. */
+static enum MHD_Result take_turn(AdminHttp *self, struct MHD_Connection *connection,
+				 const char *url, const char *method)
+{
+	gint64 began_us = g_get_monotonic_time();
+	enum MHD_Result result;
+
+	if (guest_of(connection)->is_leaving)
+		return MHD_NO; /* to wait again would keep its place */
+	if (self->ends || is_probe(self, url))
+		return answer_or_wait(self, connection, url, method);
+	if (self->answers_us >= ANSWERS_US) {
+		let_wait(self, connection, guest_of(connection));
+		return MHD_YES;
+	}
+	result = answer_or_wait(self, connection, url, method);
+	self->answered_at_us = g_get_monotonic_time();
+	self->answers_us += self->answered_at_us - began_us;
+	return result;
+}
+
 /* Called with the target of each request, before the rest of its head is read. */
 static void *on_target(void *data G_GNUC_UNUSED, const char *target,
 		       struct MHD_Connection *connection)
@@ -383,14 +419,13 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *connection,
 		*context = guest; /* not the head any more */
 		guest->asked_us = g_get_monotonic_time();
 		admin_head_check(&guest->head, connection, method, version);
-		return is_last(&guest->head) ? answer_or_wait(data, connection, url, method)
-					     : MHD_YES;
+		return is_last(&guest->head) ? take_turn(data, connection, url, method) : MHD_YES;
 	}
 	if (*body_bytes > 0) {
 		*body_bytes = 0; /* of no interest */
 		return MHD_YES;
 	}
-	return answer_or_wait(data, connection, url, method);
+	return take_turn(data, connection, url, method);
 }
 
 /* A NUL would end the text for all that follows: what has one stays as it is. */
@@ -404,15 +439,14 @@ static size_t unescape(void *data G_GNUC_UNUSED, struct MHD_Connection *connecti
 
 static void admit(AdminHttp *self, int fd, const struct sockaddr *peer, socklen_t length)
 {
-	if (self->guests.length >= MAX_CONNECTIONS) {
+	if (self->guests.length >= MAX_CONNECTIONS)
 		hang_up_first(self);
-		MHD_run(self->daemon);
-	}
 	/* closes it, if it fails */
 	MHD_add_connection(self->daemon, fd, peer, length);
 }
 
-static void accept_some(AdminHttp *self, int listener)
+/* Whether there may be more. */
+static gboolean accept_some(AdminHttp *self, int listener)
 {
 	for (guint i = 0; i < ACCEPTS_AT_ONCE && self->n_leaving < MAX_LEAVING; i++) {
 		struct sockaddr_storage peer = {0};
@@ -423,13 +457,14 @@ static void accept_some(AdminHttp *self, int listener)
 		if (fd >= 0) {
 			admit(self, fd, (struct sockaddr *)&peer, length);
 		} else if (errno == EAGAIN) {
-			return;
+			return FALSE;
 		} else if (errno != ECONNABORTED && errno != EINTR) {
 			/* it stays readable, and the thread would spin */
 			self->accept_from_us = g_get_monotonic_time() + ACCEPT_PAUSE_US;
-			return;
+			return FALSE;
 		}
 	}
+	return TRUE;
 }
 
 /* They are asked for again. */
@@ -440,12 +475,30 @@ static void resume_all(AdminHttp *self)
 	g_ptr_array_set_size(self->waiting, 0);
 }
 
-/* However often the thread goes round for others; but whoever is to go has to be resumed for it. */
+/* A suspended connection does not end. */
+static void resume_leaving(AdminHttp *self)
+{
+	guint kept = 0;
+
+	for (guint i = 0; i < self->waiting->len; i++) {
+		struct MHD_Connection *connection = self->waiting->pdata[i];
+
+		if (guest_of(connection)->is_leaving)
+			MHD_resume_connection(connection);
+		else
+			self->waiting->pdata[kept++] = connection;
+	}
+	g_ptr_array_set_size(self->waiting, (gint)kept);
+}
+
+/* However often the thread goes round for others. */
 static void resume_in_time(AdminHttp *self)
 {
 	gint64 now_us = g_get_monotonic_time();
 
-	if (now_us < self->ask_again_at_us && self->n_leaving == 0)
+	if (self->n_leaving > 0)
+		resume_leaving(self);
+	if (now_us < self->ask_again_at_us)
 		return;
 	self->ask_again_at_us = now_us + ASK_AGAIN_MS * 1000;
 	resume_all(self);
@@ -490,6 +543,24 @@ static void wait_for_news(AdminHttp *self)
 	     may_accept ? timeout_ms : MIN(timeout_ms, (int)(ACCEPT_PAUSE_US / 1000)));
 }
 
+/* Whether more connections may be there to be accepted. */
+static gboolean accept_all(AdminHttp *self)
+{
+	gboolean more = FALSE;
+
+	for (guint i = POLLED_LISTENERS; i < self->polled->len; i++)
+		if (polled(self, i)->revents != 0)
+			more |= accept_some(self, polled(self, i)->fd);
+	return more;
+}
+
+static void allot_answers(AdminHttp *self, gboolean is_crowded)
+{
+	gint64 ago_us = g_get_monotonic_time() - self->answered_at_us;
+
+	self->answers_us = is_crowded && ago_us < CROWD_PAUSE_US ? ANSWERS_US : 0;
+}
+
 static void *serve(void *data)
 {
 	AdminHttp *self = data;
@@ -499,9 +570,7 @@ static void *serve(void *data)
 	setpriority(PRIO_PROCESS, (id_t)gettid(), NICENESS);
 	while (polled(self, POLLED_STOP)->revents == 0) {
 		wait_for_news(self);
-		for (guint i = POLLED_LISTENERS; i < self->polled->len; i++)
-			if (polled(self, i)->revents != 0)
-				accept_some(self, polled(self, i)->fd);
+		allot_answers(self, accept_all(self));
 		resume_in_time(self);
 		MHD_run(self->daemon);
 		while (first_is_silent(self))

@@ -14,7 +14,7 @@
  * connection has a bound of memory. When there are as many as there may be, the one that has had no
  * answer for the longest makes room, and none is without an answer for more than 10 s, beside what
  * the answer has to wait for: whoever holds connections, or sends or reads slowly, does not keep
- * others from their answers.
+ * others from their answers. Probes are answered before all else.
  */
 typedef struct _AdminHttp AdminHttp;
 
@@ -28,6 +28,7 @@ typedef struct {
 	/* It changes something, if only that an ID is used up: it takes POST too, and no page of
 	 * another site may have a browser ask for it. */
 	gboolean draws;
+	gboolean is_probe; /* it is answered at once, whatever else is asked for */
 	/* In the server's thread; it must not block. Makes @reply, which has nothing yet; or leaves
 	 * it so, to be asked again in some milliseconds; not for longer than 10 s, and not at
 	 * the last try. */

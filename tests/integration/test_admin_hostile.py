@@ -4,6 +4,7 @@ import contextlib
 import os
 import random
 import re
+import signal
 import socket
 import threading
 import time
@@ -129,6 +130,28 @@ class Hostile(ServerTest):
                     length = int(value) if name == b"Content-Length" else length
                 replies.read(length)
             self.assertEqual(statuses, [b"200", b"404", b"200"] * 300)
+
+    def test_probes_are_answered_first(self):
+        """All of these requests are there at once. The order of the answers is that of the log."""
+        server = self.launch("--state-directory", self.directory / "other", *LISTEN,
+                             "--log-level", "debug").wait_ready()
+        admin = Admin(server)
+        paths = [b"/ping" if i % 20 == 0 else b"/metrics" for i in range(MAX_CONNECTIONS - 3)]
+        guests = [self.crowd.enter_context(admin.socket()) for _ in paths]
+        for guest in guests:  # the server has accepted them
+            guest.sendall(GET % b"/livez")
+            guest.recv(4096)
+        server.send_signal(signal.SIGSTOP)
+        for guest, path in zip(guests, paths):
+            guest.sendall(GET % path * 4)
+        server.send_signal(signal.SIGCONT)
+
+        def answered():
+            return [event.fields["path"] for event in server.events
+                    if event.name == "admin-request" and event.fields["path"] != "/livez"]
+        wait_for(lambda: len(answered()) == 4 * len(paths), "all answers")
+        last_probe = max(i for i, path in enumerate(answered()) if path == "/ping")
+        self.assertLess(answered()[:last_probe].count("/metrics"), answered().count("/metrics"))
 
     def test_a_crowd(self):
         before = self.descriptors()
