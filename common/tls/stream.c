@@ -374,6 +374,20 @@ const char *tls_stream_failure(const TlsStream *self)
 	return self->failure;
 }
 
+/* (transfer full): all of it, a NUL included. */
+static char *escape_all(const char *bytes, gsize length)
+{
+	GString *text = g_string_new(NULL);
+
+	for (gsize i = 0; i < length; i++) {
+		if (g_ascii_isprint(bytes[i]) && bytes[i] != '\\')
+			g_string_append_c(text, bytes[i]);
+		else
+			g_string_append_printf(text, "\\x%02x", (guchar)bytes[i]);
+	}
+	return g_string_free(text, FALSE);
+}
+
 /* (transfer full) (nullable): the first of its alternative names that is of a host. */
 static char *first_host_of(X509 *certificate)
 {
@@ -386,8 +400,8 @@ static char *first_host_of(X509 *certificate)
 			GENERAL_NAME_get0_value(sk_GENERAL_NAME_value(names, i), &type);
 
 		if (type == GEN_DNS)
-			host = g_strndup((const char *)ASN1_STRING_get0_data(value),
-					 (gsize)ASN1_STRING_length(value));
+			host = escape_all((const char *)ASN1_STRING_get0_data(value),
+					  (gsize)ASN1_STRING_length(value));
 	}
 	GENERAL_NAMES_free(names);
 	return host;
@@ -419,4 +433,20 @@ gboolean tls_stream_peer_is(const TlsStream *self, const char *name)
 	       X509_check_host(certificate, name, 0,
 			       X509_CHECK_FLAG_ALWAYS_CHECK_SUBJECT | X509_CHECK_FLAG_NO_WILDCARDS,
 			       NULL) == 1;
+}
+
+char *tls_stream_peer_name(const TlsStream *self)
+{
+	X509 *certificate = SSL_get0_peer_certificate(self->ssl);
+	g_autofree char *host = certificate != NULL ? first_host_of(certificate) : NULL;
+	char common_name[256] = "";
+
+	if (certificate == NULL)
+		return NULL;
+	if (host != NULL && tls_stream_peer_is(self, host))
+		return g_steal_pointer(&host);
+	X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), NID_commonName, common_name,
+				  sizeof common_name);
+	return *common_name != '\0' && tls_stream_peer_is(self, common_name) ? g_strdup(common_name)
+									     : NULL;
 }

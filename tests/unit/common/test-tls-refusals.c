@@ -170,6 +170,12 @@ TEST("/tls-refusals/clients-names", test_clients_names)
 		/* a pattern in a certificate is a name like any other, of nobody else */
 		{"w", "DNS:*.example", "*.example", {"w"}, {"a.example", "b.example", "example"}},
 		{"ip", "IP:192.0.2.7", "/CN=ip", {"ip"}, {"192.0.2.7"}},
+		/* DNS:good.example, then a NUL and .evil */
+		{"nul",
+		 "DER:30148212676f6f642e6578616d706c65002e6576696c",
+		 "good.example\\x00.evil",
+		 {"nul"},
+		 {"good.example", "good.example\\x00.evil"}},
 	};
 	g_autoptr(TlsContext) server = server_new(own, ca);
 
