@@ -13,6 +13,7 @@
 #include "common/tls/socket-bio.h"
 
 #define MAX_FAILURE_BYTES 160
+#define NOT_TLS           "what it sends is not TLS"
 #define FIRST_ALERT       SSL_AD_REASON_OFFSET /* of the reasons that are the other end's alerts */
 #define LAST_ALERT        (FIRST_ALERT + G_MAXUINT8)
 
@@ -29,6 +30,7 @@ struct _TlsStream {
 	SSL *ssl;
 	int fd;
 	short events;
+	gboolean has_begun; /* of a server: the client has sent a first byte */
 	gboolean is_broken; /* nothing may be said any more */
 	gboolean is_shaken; /* as of the last look: OpenSSL forgets it in a connection that broke */
 	int receive_failure; /* errno of a receive, and of each later one; 0: none has failed */
@@ -157,7 +159,7 @@ static void say_that_it_is_tls(const TlsStream *self)
 static const char *own_words(const TlsStream *self, int reason)
 {
 	if (!self->is_shaken && is_foreign(reason))
-		return "what it sends is not TLS";
+		return NOT_TLS;
 	if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE)
 		return "it shows no certificate";
 	return NULL;
@@ -256,11 +258,37 @@ static int broken(TlsStream *self, int result)
 	return -1;
 }
 
+/* Whether what a client sends first is no record of a handshake. OpenSSL takes some messages of
+ * Thrift's compact protocol for the beginning of a long greeting of SSL 2, and waits for the rest.
+ */
+static gboolean is_not_tls(TlsStream *self)
+{
+	guint8 first;
+
+	if (self->has_begun || !SSL_is_server(self->ssl) ||
+	    recv(self->fd, &first, 1, MSG_PEEK | MSG_DONTWAIT) != 1)
+		return FALSE;
+	self->has_begun = TRUE;
+	return first != SSL3_RT_HANDSHAKE;
+}
+
+static void refuse_foreign(TlsStream *self)
+{
+	g_strlcpy(self->failure, NOT_TLS, sizeof self->failure);
+	say_that_it_is_tls(self);
+}
+
 int tls_stream_shake_hands(TlsStream *self)
 {
 	int result;
 
 	begin(self);
+	if (is_not_tls(self)) {
+		self->is_broken = TRUE;
+		refuse_foreign(self);
+		errno = EPROTO;
+		return -1;
+	}
 	result = SSL_do_handshake(self->ssl);
 	return result == 1 ? 0 : broken(self, result);
 }

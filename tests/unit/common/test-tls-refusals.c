@@ -517,6 +517,7 @@ TEST("/tls-refusals/not-tls", test_not_tls)
 		BYTES("\x80\x01\0\1\0\0\0\6get_id\0\0\0\1"),           /* strict Thrift */
 		BYTES("\0\0\0\x20\x80\x01\0\1\0\0\0\6get_id\0\0\0\1"), /* framed */
 		BYTES("\x82\x21\2\6get_id\0"),                         /* compact */
+		BYTES("\x82\x21\1\6get_id\0"), /* compact, as a greeting of SSL 2 begins */
 	};
 	g_autoptr(TlsContext) server = server_new(certificate_file(), NULL);
 	g_autoptr(TlsContext) client = client_new(certificate_file(), NULL);
