@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "admin/head.h"
 #include "common/log.h"
 #include "common/socket-name.h"
 #include "core/text.h"
@@ -29,6 +30,11 @@
 #define ACCEPT_PAUSE_US  (G_USEC_PER_SEC / 10) /* when there is no descriptor */
 #define LOOK_AROUND_MS   1000
 #define ASK_AGAIN_MS     5
+/* The time for answers in one round of the thread. Once it is spent, the other requests wait for
+ * the next round, except probes. While more connections are there to be accepted, of which any may
+ * be a probe, a round gives answers only after a pause. */
+#define ANSWERS_US       5000
+#define CROWD_PAUSE_US   50000
 #define NICENESS         10
 /* A request's head has to fit, its cookies twice, and a reply's. A browser sends all cookies of
  * localhost, whichever port has set them. */
@@ -43,6 +49,7 @@ typedef struct {
 	int fd;
 	gint64 since_us; /* monotonic: when it came, had its last answer, or began to wait */
 	gint64 asked_us; /* monotonic: when its request had come */
+	AdminHead head;  /* of that */
 	gboolean waits;  /* for the answer to that */
 	gboolean is_leaving;
 	GList link; /* unless it is leaving, in guests */
@@ -56,6 +63,8 @@ struct _AdminHttp {
 	guint n_leaving;    /* guests that are in the list no more */
 	GPtrArray *waiting; /* of MHD_Connection: suspended, to be asked for again */
 	gint64 ask_again_at_us;
+	gint64 answers_us;     /* that answers have taken in this round */
+	gint64 answered_at_us; /* monotonic: the last of them */
 	gint64 tick_at_us;
 	gint64 accept_from_us; /* not before */
 	gboolean ends;         /* nobody waits any more */
@@ -180,25 +189,52 @@ static gboolean is_read(const char *method)
 	       strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
 }
 
-static void answer(const AdminHttp *self, AdminRequest *request, const char *url,
-		   const char *method, AdminReply *reply)
+static gboolean is_known(const char *method)
+{
+	return is_read(method) || strcmp(method, MHD_HTTP_METHOD_POST) == 0;
+}
+
+static void refuse_host(const AdminRequest *request, AdminReply *reply)
+{
+	const char *host = admin_request_header(request, MHD_HTTP_HEADER_HOST);
+	g_autofree char *shown = text_escape(host, strlen(host));
+
+	admin_reply_refuse(reply, request, MHD_HTTP_MISDIRECTED_REQUEST,
+			   "not for the host %s: ask for an IP address or for localhost, or start "
+			   "the server with --admin-host and that name",
+			   shown);
+}
+
+static gboolean takes(const AdminPath *path, const char *method)
+{
+	return path->draws ? is_known(method) : is_read(method);
+}
+
+static void refuse_method(const AdminPath *path, const AdminRequest *request, AdminReply *reply)
+{
+	const char *allow = path->draws ? "GET, HEAD, POST" : "GET, HEAD";
+
+	admin_reply_refuse(reply, request, MHD_HTTP_METHOD_NOT_ALLOWED, "there are %s only", allow);
+	reply->allow = allow;
+}
+
+static void answer(const AdminHttp *self, const AdminHead *head, AdminRequest *request,
+		   const char *url, AdminReply *reply)
 {
 	const AdminPath *path = find_path(self, url, &request->rest);
+	const char *why_no_draw = NULL;
 	g_autofree char *fault = NULL;
 
-	if (admin_request_is_rebound(request)) {
-		admin_reply_refuse(reply, request, MHD_HTTP_MISDIRECTED_REQUEST,
-				   "over the loopback interface, ask for an IP address or for "
-				   "localhost");
+	if (head->fault != NULL) {
+		admin_reply_refuse(reply, request, MHD_HTTP_BAD_REQUEST, "%s", head->fault);
+	} else if (!admin_request_is_for(request, self->config.hosts)) {
+		refuse_host(request, reply);
 	} else if (path == NULL) {
 		refuse_path(self, request, url, reply);
-	} else if (!is_read(method)) {
-		admin_reply_refuse(reply, request, MHD_HTTP_METHOD_NOT_ALLOWED,
-				   "there are GET and HEAD only");
-		reply->says_what_may = TRUE;
-	} else if (path->for_own_site && admin_request_is_of_another_site(request)) {
-		admin_reply_refuse(reply, request, MHD_HTTP_FORBIDDEN,
-				   "not for a page of another site");
+	} else if (!takes(path, request->method)) {
+		refuse_method(path, request, reply);
+	} else if (path->draws && (why_no_draw = admin_request_why_no_draw(request)) != NULL) {
+		admin_reply_refuse(reply, request, MHD_HTTP_FORBIDDEN, "%s", why_no_draw);
 	} else if ((fault = admin_request_find_fault(request, path->parameters)) != NULL) {
 		admin_reply_refuse(reply, request, MHD_HTTP_BAD_REQUEST, "%s", fault);
 	} else {
@@ -219,8 +255,8 @@ static void add_headers(struct MHD_Response *response, const AdminReply *reply)
 	add_header(response, "X-Content-Type-Options", "nosniff");
 	add_header(response, "Content-Security-Policy",
 		   reply->policy != NULL ? reply->policy : "default-src 'none'");
-	if (reply->says_what_may)
-		add_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+	if (reply->allow != NULL)
+		add_header(response, MHD_HTTP_HEADER_ALLOW, reply->allow);
 	if (reply->retry_after_ms > 0) {
 		g_autofree char *seconds =
 			g_strdup_printf("%" G_GINT64_FORMAT, (reply->retry_after_ms + 999) / 1000);
@@ -259,6 +295,12 @@ static gboolean has_tag(struct MHD_Connection *connection, const char *tag)
 	return tags != NULL && strstr(tags, tag) != NULL;
 }
 
+/* Whether the connection ends with the answer: who knows what comes next. */
+static gboolean is_last(const AdminHead *head)
+{
+	return head->fault != NULL || head->has_body || head->is_unusual;
+}
+
 static enum MHD_Result send_reply(struct MHD_Connection *connection, const AdminReply *reply)
 {
 	g_autofree char *tag = reply->may_be_kept ? tag_of(reply->body) : NULL;
@@ -272,6 +314,8 @@ static enum MHD_Result send_reply(struct MHD_Connection *connection, const Admin
 	add_headers(response, reply);
 	if (tag != NULL)
 		add_header(response, MHD_HTTP_HEADER_ETAG, tag);
+	if (is_last(&guest_of(connection)->head))
+		add_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
 	queued = MHD_queue_response(connection, has_it ? MHD_HTTP_NOT_MODIFIED : reply->status,
 				    response);
 	MHD_destroy_response(response);
@@ -300,6 +344,14 @@ static void let_wait(AdminHttp *self, struct MHD_Connection *connection, Guest *
 	g_ptr_array_add(self->waiting, connection);
 }
 
+static gboolean is_probe(const AdminHttp *self, const char *url)
+{
+	const char *rest;
+	const AdminPath *path = find_path(self, url, &rest);
+
+	return path != NULL && path->is_probe;
+}
+
 static enum MHD_Result answer_or_wait(AdminHttp *self, struct MHD_Connection *connection,
 				      const char *url, const char *method)
 {
@@ -307,13 +359,14 @@ static enum MHD_Result answer_or_wait(AdminHttp *self, struct MHD_Connection *co
 	gint64 waited_us = g_get_monotonic_time() - guest->asked_us;
 	AdminRequest request = {
 		.connection = connection,
+		.method = method,
 		.waited_ms = self->ends ? ADMIN_REQUEST_LAST_TRY : waited_us / 1000,
 	};
 	const char *accept = admin_request_header(&request, MHD_HTTP_HEADER_ACCEPT);
 	g_auto(AdminReply) reply = {0};
 
 	request.wants_json = accept != NULL && strstr(accept, ADMIN_REPLY_JSON) != NULL;
-	answer(self, &request, url, method, &reply);
+	answer(self, &guest->head, &request, url, &reply);
 	if (reply.body != NULL) {
 		log_answered(guest, url, method, reply.status);
 		return send_reply(connection, &reply);
@@ -324,23 +377,55 @@ static enum MHD_Result answer_or_wait(AdminHttp *self, struct MHD_Connection *co
 	return MHD_YES;
 }
 
-/* Called with the head, with each part of the body, and at the end. An answer to the head alone
- * ends the connection: for those that should not have come. */
+/* Probes first: however costly the other answers are, a round has few of them. */
+static enum MHD_Result take_turn(AdminHttp *self, struct MHD_Connection *connection,
+				 const char *url, const char *method)
+{
+	gint64 began_us = g_get_monotonic_time();
+	enum MHD_Result result;
+
+	if (guest_of(connection)->is_leaving)
+		return MHD_NO; /* to wait again would keep its place */
+	if (self->ends || is_probe(self, url))
+		return answer_or_wait(self, connection, url, method);
+	if (self->answers_us >= ANSWERS_US) {
+		let_wait(self, connection, guest_of(connection));
+		return MHD_YES;
+	}
+	result = answer_or_wait(self, connection, url, method);
+	self->answered_at_us = g_get_monotonic_time();
+	self->answers_us += self->answered_at_us - began_us;
+	return result;
+}
+
+/* Called with the target of each request, before the rest of its head is read. */
+static void *on_target(void *data G_GNUC_UNUSED, const char *target,
+		       struct MHD_Connection *connection)
+{
+	admin_head_begin(&guest_of(connection)->head, connection, target);
+	return NULL; /* the context of on_request() at its first call */
+}
+
+/* Called with the head and at the end; for chunks, between these too. An answer to the head alone
+ * ends the connection. */
 static enum MHD_Result on_request(void *data, struct MHD_Connection *connection, const char *url,
-				  const char *method, const char *version G_GNUC_UNUSED,
+				  const char *method, const char *version,
 				  const char *body G_GNUC_UNUSED, size_t *body_bytes,
 				  void **context)
 {
 	Guest *guest = guest_of(connection);
 
-	if (*context == NULL)
-		guest->asked_us = g_get_monotonic_time();
-	if (is_read(method) && (*context == NULL || *body_bytes > 0)) {
+	if (*context == NULL) {
 		*context = guest; /* not the head any more */
-		*body_bytes = 0;  /* of no interest */
+		guest->asked_us = g_get_monotonic_time();
+		admin_head_check(&guest->head, connection, method, version);
+		return is_last(&guest->head) ? take_turn(data, connection, url, method) : MHD_YES;
+	}
+	if (*body_bytes > 0) {
+		*body_bytes = 0; /* of no interest */
 		return MHD_YES;
 	}
-	return answer_or_wait(data, connection, url, method);
+	return take_turn(data, connection, url, method);
 }
 
 /* A NUL would end the text for all that follows: what has one stays as it is. */
@@ -354,15 +439,14 @@ static size_t unescape(void *data G_GNUC_UNUSED, struct MHD_Connection *connecti
 
 static void admit(AdminHttp *self, int fd, const struct sockaddr *peer, socklen_t length)
 {
-	if (self->guests.length >= MAX_CONNECTIONS) {
+	if (self->guests.length >= MAX_CONNECTIONS)
 		hang_up_first(self);
-		MHD_run(self->daemon);
-	}
 	/* closes it, if it fails */
 	MHD_add_connection(self->daemon, fd, peer, length);
 }
 
-static void accept_some(AdminHttp *self, int listener)
+/* Whether there may be more. */
+static gboolean accept_some(AdminHttp *self, int listener)
 {
 	for (guint i = 0; i < ACCEPTS_AT_ONCE && self->n_leaving < MAX_LEAVING; i++) {
 		struct sockaddr_storage peer = {0};
@@ -373,13 +457,14 @@ static void accept_some(AdminHttp *self, int listener)
 		if (fd >= 0) {
 			admit(self, fd, (struct sockaddr *)&peer, length);
 		} else if (errno == EAGAIN) {
-			return;
+			return FALSE;
 		} else if (errno != ECONNABORTED && errno != EINTR) {
 			/* it stays readable, and the thread would spin */
 			self->accept_from_us = g_get_monotonic_time() + ACCEPT_PAUSE_US;
-			return;
+			return FALSE;
 		}
 	}
+	return TRUE;
 }
 
 /* They are asked for again. */
@@ -390,12 +475,30 @@ static void resume_all(AdminHttp *self)
 	g_ptr_array_set_size(self->waiting, 0);
 }
 
-/* However often the thread goes round for others; but whoever is to go has to be resumed for it. */
+/* A suspended connection does not end. */
+static void resume_leaving(AdminHttp *self)
+{
+	guint kept = 0;
+
+	for (guint i = 0; i < self->waiting->len; i++) {
+		struct MHD_Connection *connection = self->waiting->pdata[i];
+
+		if (guest_of(connection)->is_leaving)
+			MHD_resume_connection(connection);
+		else
+			self->waiting->pdata[kept++] = connection;
+	}
+	g_ptr_array_set_size(self->waiting, (gint)kept);
+}
+
+/* However often the thread goes round for others. */
 static void resume_in_time(AdminHttp *self)
 {
 	gint64 now_us = g_get_monotonic_time();
 
-	if (now_us < self->ask_again_at_us && self->n_leaving == 0)
+	if (self->n_leaving > 0)
+		resume_leaving(self);
+	if (now_us < self->ask_again_at_us)
 		return;
 	self->ask_again_at_us = now_us + ASK_AGAIN_MS * 1000;
 	resume_all(self);
@@ -440,6 +543,24 @@ static void wait_for_news(AdminHttp *self)
 	     may_accept ? timeout_ms : MIN(timeout_ms, (int)(ACCEPT_PAUSE_US / 1000)));
 }
 
+/* Whether more connections may be there to be accepted. */
+static gboolean accept_all(AdminHttp *self)
+{
+	gboolean more = FALSE;
+
+	for (guint i = POLLED_LISTENERS; i < self->polled->len; i++)
+		if (polled(self, i)->revents != 0)
+			more |= accept_some(self, polled(self, i)->fd);
+	return more;
+}
+
+static void allot_answers(AdminHttp *self, gboolean is_crowded)
+{
+	gint64 ago_us = g_get_monotonic_time() - self->answered_at_us;
+
+	self->answers_us = is_crowded && ago_us < CROWD_PAUSE_US ? ANSWERS_US : 0;
+}
+
 static void *serve(void *data)
 {
 	AdminHttp *self = data;
@@ -449,9 +570,7 @@ static void *serve(void *data)
 	setpriority(PRIO_PROCESS, (id_t)gettid(), NICENESS);
 	while (polled(self, POLLED_STOP)->revents == 0) {
 		wait_for_news(self);
-		for (guint i = POLLED_LISTENERS; i < self->polled->len; i++)
-			if (polled(self, i)->revents != 0)
-				accept_some(self, polled(self, i)->fd);
+		allot_answers(self, accept_all(self));
 		resume_in_time(self);
 		MHD_run(self->daemon);
 		while (first_is_silent(self))
@@ -475,14 +594,16 @@ static void poll_too(AdminHttp *self, int fd)
 
 static struct MHD_Daemon *start_daemon(AdminHttp *self)
 {
-	/* says nothing on standard error: without MHD_USE_ERROR_LOG it is silent */
+	/* says nothing on standard error: without MHD_USE_ERROR_LOG it is silent. Were it strict,
+	 * it would answer a request without Host twice; see head.h */
 	return MHD_start_daemon(
 		MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_SUSPEND_RESUME, 0, NULL, NULL,
 		on_request, self, MHD_OPTION_CONNECTION_LIMIT,
 		(unsigned int)(MAX_CONNECTIONS + MAX_LEAVING), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
 		CONNECTION_BYTES, MHD_OPTION_CONNECTION_TIMEOUT, 0u, MHD_OPTION_STRICT_FOR_CLIENT,
-		1, MHD_OPTION_NOTIFY_CONNECTION, on_connection, self, MHD_OPTION_NOTIFY_COMPLETED,
-		on_answered, self, MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_END);
+		0, MHD_OPTION_URI_LOG_CALLBACK, on_target, self, MHD_OPTION_NOTIFY_CONNECTION,
+		on_connection, self, MHD_OPTION_NOTIFY_COMPLETED, on_answered, self,
+		MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_END);
 }
 
 AdminHttp *admin_http_new(const AdminHttpConfig *config, GError **error)

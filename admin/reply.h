@@ -12,12 +12,12 @@
 /* What a request is answered with. All 0 is none yet. */
 typedef struct {
 	guint status;
-	const char *type;       /* of the content; outlives the reply, as the other texts do */
-	GBytes *body;           /* NULL: none yet */
-	gint64 retry_after_ms;  /* 0: it does not say */
-	const char *policy;     /* Content-Security-Policy; NULL: a browser may load nothing */
-	gboolean may_be_kept;   /* by a browser, which asks each time whether it is so still */
-	gboolean says_what_may; /* Allow: the methods that there are */
+	const char *type;      /* of the content; outlives the reply, as the other texts do */
+	GBytes *body;          /* NULL: none yet */
+	gint64 retry_after_ms; /* 0: it does not say */
+	const char *policy;    /* Content-Security-Policy; NULL: a browser may load nothing */
+	gboolean may_be_kept;  /* by a browser, which asks each time whether it is so still */
+	const char *allow;     /* the methods that there are; NULL: it does not say */
 } AdminReply;
 
 void admin_reply_clear(AdminReply *self);

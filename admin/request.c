@@ -2,7 +2,6 @@
 #include "admin/request.h"
 
 #include <gio/gio.h>
-#include <netinet/in.h>
 #include <string.h>
 
 #include "common/address.h"
@@ -62,37 +61,40 @@ char *admin_request_find_fault(const AdminRequest *self, const char *const *para
 	return inspection.fault;
 }
 
-gboolean admin_request_is_of_another_site(const AdminRequest *self)
+const char *admin_request_why_no_draw(const AdminRequest *self)
 {
 	const char *site = admin_request_header(self, "Sec-Fetch-Site");
+	gboolean is_post = strcmp(self->method, MHD_HTTP_METHOD_POST) == 0;
 
 	/* "none": a person typed it */
-	return site != NULL && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0;
+	if (site != NULL && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0)
+		return "not for a page of another site";
+	if (site != NULL || admin_request_header(self, "X-Requested-With") != NULL)
+		return NULL;
+	if (!is_post)
+		return "to draw IDs use POST, or send the header X-Requested-With";
+	if (admin_request_header(self, MHD_HTTP_HEADER_ORIGIN) != NULL)
+		return "not for a page of another site; one of this site sends X-Requested-With";
+	return NULL;
 }
 
-static gboolean is_from_loopback(const AdminRequest *self)
+static gboolean contains_host(const GPtrArray *hosts, const char *host)
 {
-	const struct sockaddr *peer =
-		MHD_get_connection_info(self->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)
-			->client_addr;
-	/* IPv4 within IPv6 becomes IPv4 */
-	g_autoptr(GSocketAddress) address = g_socket_address_new_from_native(
-		(gpointer)peer, peer->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-							    : sizeof(struct sockaddr_in));
-
-	return G_IS_INET_SOCKET_ADDRESS(address) &&
-	       g_inet_address_get_is_loopback(
-		       g_inet_socket_address_get_address(G_INET_SOCKET_ADDRESS(address)));
+	for (guint i = 0; i < hosts->len; i++)
+		if (g_ascii_strcasecmp(hosts->pdata[i], host) == 0)
+			return TRUE;
+	return FALSE;
 }
 
-gboolean admin_request_is_rebound(const AdminRequest *self)
+gboolean admin_request_is_for(const AdminRequest *self, const GPtrArray *hosts)
 {
 	const char *host = admin_request_header(self, MHD_HTTP_HEADER_HOST);
 	g_autoptr(Address) address = NULL;
 
-	if (host == NULL || !is_from_loopback(self))
-		return FALSE;
+	if (host == NULL)
+		return TRUE;
 	address = address_parse(host, NULL);
-	return address == NULL || (!g_hostname_is_ip_address(address->host) &&
-				   g_ascii_strcasecmp(address->host, "localhost") != 0);
+	return address != NULL && (g_hostname_is_ip_address(address->host) ||
+				   g_ascii_strcasecmp(address->host, "localhost") == 0 ||
+				   contains_host(hosts, address->host));
 }

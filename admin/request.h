@@ -7,9 +7,10 @@
 /* The server ends: this cannot be asked again. */
 #define ADMIN_REQUEST_LAST_TRY G_MAXINT64
 
-/* A GET or a HEAD, as those see it who answer. It lasts until they have. */
+/* As those see it who answer. It lasts until they have. */
 typedef struct {
 	struct MHD_Connection *connection;
+	const char *method;
 	gboolean wants_json; /* the client names application/json among what it accepts */
 	gint64 waited_ms;    /* since it was asked first; 0 at the first time; or LAST_TRY */
 	const char *rest;    /* of a path of a family: what stands after it, not empty; else NULL */
@@ -31,16 +32,25 @@ const char *admin_request_header(const AdminRequest *self, const char *name);
  */
 char *admin_request_find_fault(const AdminRequest *self, const char *const *parameters);
 
-/* Whether a page of another site has caused it, as far as the browser tells: by a link, an image, a
- * script. */
-gboolean admin_request_is_of_another_site(const AdminRequest *self);
+/**
+ * admin_request_why_no_draw:
+ *
+ * A page of another site can have a browser send a GET, or a POST, which a browser marks with
+ * Origin. It cannot have it send X-Requested-With, nor a Sec-Fetch-Site that says less than the
+ * truth; browsers leave that one out where HTTP is not encrypted, except for localhost.
+ *
+ * Returns: (nullable): why the request may not draw an ID, for people
+ */
+const char *admin_request_why_no_draw(const AdminRequest *self);
 
 /**
- * admin_request_is_rebound:
+ * admin_request_is_for:
+ * @hosts: (element-type utf8): names, without ports
  *
- * Whether a name that means this machine only since somebody had the DNS say so may stand behind
- * it. A page of evil.example whose name has come to mean 127.0.0.1 is, to the browser, of the same
- * site as what it finds there. So whoever comes over the loopback interface asks for an address or
- * for localhost. (Others may have any name for this machine.)
+ * A page of evil.example can have its name mean this machine, and then read whatever it finds here:
+ * to the browser it is the same site. The name is in Host, so that is an IP address, localhost or
+ * one of @hosts.
+ *
+ * Returns: whether it is, or there is no Host, which every browser sends
  */
-gboolean admin_request_is_rebound(const AdminRequest *self);
+gboolean admin_request_is_for(const AdminRequest *self, const GPtrArray *hosts);

@@ -5,8 +5,10 @@
 #include "audit/scribe-sink.h"
 #include "audit/target.h"
 #include "audit/writer.h"
+#include "core/random.h"
 
 struct _AuditProducer {
+	guint64 next_tags; /* of the next entry, see lines.h */
 	guint n_rings;
 	AuditRing *rings[]; /* one for each sink */
 };
@@ -61,6 +63,7 @@ AuditProducer *audit_log_add_producer(AuditLog *self)
 	if (n == 0)
 		return NULL;
 	producer = g_malloc(sizeof *producer + n * sizeof producer->rings[0]);
+	producer->next_tags = random_u64();
 	producer->n_rings = n;
 	for (guint i = 0; i < n; i++)
 		producer->rings[i] =
@@ -132,5 +135,6 @@ gboolean audit_log_get_sink(const AuditLog *self, guint nth, AuditSinkStatus *ou
 void audit_producer_issued(AuditProducer *self, const IdRun *run, const char *agent, gsize length)
 {
 	for (guint i = 0; i < self->n_rings; i++)
-		audit_ring_put(self->rings[i], run, agent, length);
+		audit_ring_put(self->rings[i], run, self->next_tags, agent, length);
+	self->next_tags += run->count;
 }

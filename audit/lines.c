@@ -20,7 +20,6 @@ G_STATIC_ASSERT(ID_AT % 3 == 0);
 void audit_lines_init(AuditLines *self)
 {
 	*self = (AuditLines){
-		.random = g_rand_new(),
 		.entry = g_byte_array_new(),
 		.line = g_byte_array_new(),
 		.bytes = g_byte_array_new(),
@@ -29,7 +28,6 @@ void audit_lines_init(AuditLines *self)
 
 void audit_lines_clear(AuditLines *self)
 {
-	g_rand_free(self->random);
 	g_byte_array_unref(self->entry);
 	g_byte_array_unref(self->line);
 	g_byte_array_unref(self->bytes);
@@ -98,9 +96,12 @@ static void append_line(AuditLines *self, guint64 id, guint tag_at, guint64 tag)
 	self->n_lines++;
 }
 
-static guint64 random_tag(AuditLines *self)
+/* A bijection, so tags of a producer differ: the finalizer of SplitMix64. */
+static guint64 mix(guint64 number)
 {
-	return (guint64)g_rand_int(self->random) << 32 | g_rand_int(self->random);
+	number = (number ^ number >> 30) * G_GUINT64_CONSTANT(0xbf58476d1ce4e5b9);
+	number = (number ^ number >> 27) * G_GUINT64_CONSTANT(0x94d049bb133111eb);
+	return number ^ number >> 31;
 }
 
 guint audit_lines_append(AuditLines *self, const AuditDraw *draw, guint from, guint most)
@@ -111,7 +112,8 @@ guint audit_lines_append(AuditLines *self, const AuditDraw *draw, guint from, gu
 	if (!entry_is_of(self->entry, draw->agent, draw->agent_length))
 		audit_lines_prepare(self, draw->agent, draw->agent_length);
 	for (; at < draw->run.count && self->n_lines < most; at++)
-		append_line(self, (guint64)id_run_get(&draw->run, at), tag_at, random_tag(self));
+		append_line(self, (guint64)id_run_get(&draw->run, at), tag_at,
+			    mix(draw->tags + at));
 	self->n_ids += at - from;
 	return at;
 }

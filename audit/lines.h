@@ -7,15 +7,15 @@
 
 /*
  * The audit log's lines, as the service of 2010 wrote them: each is base64 of an AuditLogEntry (1:
- * i64 id, 2: string useragent, 3: i64 tag) in Thrift's binary protocol, and a newline. The tag is a
- * random number: an entry that was delivered twice has the same one, an ID that was issued twice
- * has not.
+ * i64 id, 2: string useragent, 3: i64 tag) in Thrift's binary protocol, and a newline. The tag
+ * belongs to the entry: it is the same in every sink and every delivery, and an ID that was issued
+ * twice has two. The tag of ID number n of a draw is the number tags + n, mixed. A producer counts
+ * its IDs up from a random number.
  *
  * Where entries are missing stands an entry with ID 0 and no useragent, which no call can have: its
  * tag is how many IDs are missing there.
  */
 typedef struct {
-	GRand *random;
 	GByteArray *entry; /* of the last draw's agent, for the next one's ... */
 	GByteArray *line;  /* ... and what it becomes */
 	GByteArray *bytes; /* the lines; to be emptied by the user */

@@ -8,6 +8,7 @@
 typedef struct {
 	guint64 first_cursor;
 	guint64 fixed_bits;
+	guint64 tags;
 	guint64 dropped; /* the ring's count, when it was put */
 	guint32 count;
 	guint8 sequence_bits;
@@ -101,7 +102,8 @@ static void copy_out(const AuditRing *self, guint64 position, void *to, guint64 
 	memcpy((char *)to + first * WORD, self->words, (words - first) * WORD);
 }
 
-void audit_ring_put(AuditRing *self, const IdRun *run, const char *agent, gsize length)
+void audit_ring_put(AuditRing *self, const IdRun *run, guint64 tags, const char *agent,
+		    gsize length)
 {
 	guint64 end = load(&self->end);
 	guint64 words = words_of(length);
@@ -114,6 +116,7 @@ void audit_ring_put(AuditRing *self, const IdRun *run, const char *agent, gsize 
 	record.head = (Head){
 		.first_cursor = run->first_cursor,
 		.fixed_bits = run->fixed_bits,
+		.tags = tags,
 		.dropped = load(&self->dropped_ids),
 		.count = run->count,
 		.sequence_bits = run->sequence_bits,
@@ -165,6 +168,7 @@ gboolean audit_ring_take(AuditRing *self, AuditDraw *out_draw)
 		.sequence_bits = head.sequence_bits,
 		.time_shift = head.time_shift,
 	};
+	out_draw->tags = head.tags;
 	out_draw->agent_length = head.agent_length;
 	copy_out(self, begin + HEAD_WORDS, out_draw->agent,
 		 words_of(head.agent_length) - HEAD_WORDS);

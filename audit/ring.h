@@ -20,6 +20,7 @@ typedef struct _AuditRing AuditRing;
 typedef struct {
 	guint64 missing; /* so many IDs were dropped between the draw before and this one */
 	IdRun run;       /* count 0: none, only those that are missing */
+	guint64 tags;    /* where the tags of its entries begin, see lines.h */
 	guint agent_length;
 	char agent[AUDIT_AGENT_MAX_BYTES]; /* no NUL behind it */
 } AuditDraw;
@@ -30,7 +31,8 @@ AuditRing *audit_ring_new(gsize bytes);
 void audit_ring_free(AuditRing *self);
 
 /* The thread that puts. @length: of @agent, at most AUDIT_AGENT_MAX_BYTES. Never waits. */
-void audit_ring_put(AuditRing *self, const IdRun *run, const char *agent, gsize length);
+void audit_ring_put(AuditRing *self, const IdRun *run, guint64 tags, const char *agent,
+		    gsize length);
 
 /* The thread that takes. %FALSE: there is nothing, and @out_draw is untouched. */
 gboolean audit_ring_take(AuditRing *self, AuditDraw *out_draw);

@@ -6,6 +6,7 @@
 
 #include "client/connection.h"
 #include "client/reader.h"
+#include "client/snowflake-client.h"
 #include "common/thrift/byte-writer.h"
 
 /* As the service of 2010. */
@@ -13,6 +14,7 @@
 
 #define MAX_REPLY_BYTES 65536
 #define METHOD          "Log"
+#define NOT_SCRIBE      "not an answer of a Scribe server"
 
 enum { RESULT_OK = 0, RESULT_TRY_LATER = 1 };
 
@@ -126,7 +128,7 @@ static gboolean scribe_sink_read_reply(ScribeSink *self, GError **error)
 	g_clear_pointer(&self->connection, client_connection_free);
 	if (!reader.bad && type == MESSAGE_EXCEPTION)
 		return fail(error, "the server answers with an exception");
-	return fail(error, "not an answer of a Scribe server");
+	return fail(error, NOT_SCRIBE);
 }
 
 static gboolean scribe_sink_connect(ScribeSink *self, ClientLimit limit, GError **error)
@@ -143,14 +145,20 @@ static gboolean scribe_sink_write(AuditSink *sink, const GByteArray *lines, guin
 {
 	ScribeSink *self = (ScribeSink *)sink;
 	const ClientLimit limit = {g_get_monotonic_time(), limit_ms};
+	g_autoptr(GError) failure = NULL;
 
 	if (!scribe_sink_connect(self, limit, error))
 		return FALSE;
 	self->seqid++;
 	write_request(self, lines, self->request);
 	if (!client_connection_exchange(self->connection, self->request, MAX_REPLY_BYTES, limit,
-					self->reply, error)) {
+					self->reply, &failure)) {
 		g_clear_pointer(&self->connection, client_connection_free);
+		/* it is worded for a client of Snowflake */
+		if (g_error_matches(failure, SNOWFLAKE_CLIENT_ERROR,
+				    SNOWFLAKE_CLIENT_ERROR_PROTOCOL))
+			return fail(error, NOT_SCRIBE);
+		g_propagate_error(error, g_steal_pointer(&failure));
 		return FALSE;
 	}
 	return scribe_sink_read_reply(self, error);

@@ -164,3 +164,20 @@ gboolean allow_list_admits(const AllowList *self, int fd, const TlsStream *tls)
 {
 	return self == NULL || admits_address(self, fd) || (tls != NULL && admits_name(self, tls));
 }
+
+char *allow_list_entry_for(const TlsStream *tls)
+{
+	g_autofree char *name = tls != NULL ? tls_stream_peer_name(tls) : NULL;
+	g_autofree char *entry = NULL;
+	g_autoptr(AllowList) list = NULL;
+
+	if (name == NULL)
+		return NULL;
+	entry = g_strconcat(ALLOW_LIST_NAME_PREFIX, name, NULL);
+	list = allow_list_parse(entry, NULL);
+	/* a name with commas would be several entries */
+	return list != NULL && list->masks->len == 0 && list->names->len == 1 &&
+			       admits_name(list, tls)
+		       ? g_steal_pointer(&entry)
+		       : NULL;
+}

@@ -112,13 +112,20 @@ static _Atomic LogLevel level_shown = LOG_LEVEL_INFO;
 static _Atomic LogFormat format_used = LOG_FORMAT_AUTO;
 static _Atomic guint64 lost_lines;
 
-/* What was left out; under the lock. */
-static pthread_mutex_t repeats_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct {
+/* What was left out, of an event with a reason. */
+typedef struct {
+	char *reason;          /* NULL: none yet, or any, in the last of them */
 	gint64 quiet_until_us; /* monotonic time: when the event is logged again */
 	gint64 last_us;        /* of those left out, the last */
 	guint64 suppressed;
-} repeats[LOG_N_EVENTS];
+} Repeats;
+
+#define REASON      "reason"
+#define MAX_REPEATS 8 /* of an event: its further reasons share the last */
+
+/* Under the lock. The first are for events without a reason. */
+static pthread_mutex_t repeats_lock = PTHREAD_MUTEX_INITIALIZER;
+static Repeats repeats[LOG_N_EVENTS][MAX_REPEATS];
 static guint64 told_lost_lines;
 static GQueue glib_lines = G_QUEUE_INIT; /* for g_log(): texts, each followed by its priority */
 
@@ -235,12 +242,12 @@ static gboolean put(const LogLine *line)
 }
 
 /* With the lock. @fields: (nullable) */
-static void show_event(LogEvent event, const LogField *fields)
+static void show_event(LogEvent event, Repeats *of, const LogField *fields)
 {
 	const EventInfo *info = &EVENTS[event];
 	g_autoptr(GArray) all = g_array_new(TRUE, FALSE, sizeof(LogField));
 	guint64 untold_lost = atomic_load(&lost_lines) - told_lost_lines;
-	const LogField suppressed = log_number("suppressed", (gint64)repeats[event].suppressed);
+	const LogField suppressed = log_number("suppressed", (gint64)of->suppressed);
 	const LogField lost = log_number("lost_lines", (gint64)untold_lost);
 
 	for (; fields != NULL && fields->key != NULL; fields++)
@@ -256,11 +263,19 @@ static void show_event(LogEvent event, const LogField *fields)
 		    .event = info->name,
 		    .fields = (const LogField *)(gpointer)all->data,
 	    })) {
-		repeats[event].suppressed = 0;
+		of->suppressed = 0;
 		told_lost_lines += untold_lost;
 	} else {
 		atomic_fetch_add(&lost_lines, 1);
 	}
+}
+
+/* With the lock. */
+static void show_repeats(LogEvent event, Repeats *of)
+{
+	const LogField fields[] = {log_text(REASON, of->reason), {0}};
+
+	show_event(event, of, of->reason != NULL ? fields : NULL);
 }
 
 /* Shows those whose time without another is over by @now_us. Returns when to look again,
@@ -269,13 +284,15 @@ static gint64 show_suppressed(gint64 now_us)
 {
 	gint64 next_us = G_MAXINT64;
 
-	for (LogEvent event = 0; event < LOG_N_EVENTS; event++) {
-		gint64 over_us = repeats[event].last_us + EVENTS[event].interval_ms * 1000;
+	for (guint i = 0; i < LOG_N_EVENTS * MAX_REPEATS; i++) {
+		LogEvent event = (LogEvent)(i / MAX_REPEATS);
+		Repeats *of = &repeats[event][i % MAX_REPEATS];
+		gint64 over_us = of->last_us + EVENTS[event].interval_ms * 1000;
 
-		if (repeats[event].suppressed == 0)
+		if (of->suppressed == 0)
 			continue;
 		if (now_us >= over_us)
-			show_event(event, NULL);
+			show_repeats(event, of);
 		else
 			next_us = MIN(next_us, over_us);
 	}
@@ -327,29 +344,50 @@ void log_tell_suppressed(void)
 	unlock_repeats();
 }
 
+/* With the lock. */
+static Repeats *find_repeats(LogEvent event, const LogField *fields)
+{
+	Repeats *all = repeats[event];
+
+	while (fields->key != NULL && strcmp(fields->key, REASON) != 0)
+		fields++;
+	if (fields->key == NULL || fields->text == NULL || EVENTS[event].interval_ms == 0)
+		return all;
+	for (guint i = 1; i < MAX_REPEATS - 1; i++) {
+		if (all[i].reason == NULL)
+			all[i].reason = g_strdup(fields->text);
+		if (strcmp(all[i].reason, fields->text) == 0)
+			return &all[i];
+	}
+	return &all[MAX_REPEATS - 1];
+}
+
 /* Returns whether it is a repeat that is not to be shown. With the lock. */
-static gboolean suppress(LogEvent event)
+static gboolean suppress(LogEvent event, Repeats *of)
 {
 	gint64 interval_us = EVENTS[event].interval_ms * 1000;
 	/* read under the lock: a reading from before the wait for it would look like a repeat */
 	gint64 now_us = g_get_monotonic_time();
 
-	if (now_us >= repeats[event].quiet_until_us) {
-		repeats[event].quiet_until_us = now_us + interval_us;
+	if (now_us >= of->quiet_until_us) {
+		of->quiet_until_us = now_us + interval_us;
 		return FALSE;
 	}
-	repeats[event].suppressed++;
-	repeats[event].last_us = now_us;
+	of->suppressed++;
+	of->last_us = now_us;
 	look_again_at(now_us + interval_us);
 	return TRUE;
 }
 
 void log_event_fields(LogEvent event, const LogField *fields)
 {
+	Repeats *of;
+
 	if (!log_shows(event))
 		return;
 	pthread_mutex_lock(&repeats_lock);
-	if (!suppress(event))
-		show_event(event, fields);
+	of = find_repeats(event, fields);
+	if (!suppress(event, of))
+		show_event(event, of, fields);
 	unlock_repeats();
 }

@@ -151,9 +151,10 @@ static inline LogField log_number(const char *key, gint64 number)
  * @event: a LogEvent
  * @...: one LogField or more
  *
- * Repeats of an event that has a limit are counted instead. The next line of the event has
- * suppressed=N then; if none comes within the limit's time, a line with nothing else says so, from
- * the main loop (GLib's default context), which is woken for that alone. Lines that were lost are
+ * Repeats of an event that has a limit are counted instead, for each text "reason", of which six
+ * are told apart. The next line of the event with that reason has suppressed=N then; if none comes
+ * within the limit's time, a line with nothing but the reason says so, from the main loop (GLib's
+ * default context), which is woken for that alone. Lines that were lost are
  * in lost_lines=N of the next that is not. No line is longer than 4096 bytes: longer texts are cut.
  */
 #define log_event(event, ...) log_event_fields((event), (const LogField[]){__VA_ARGS__, {0}})

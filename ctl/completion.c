@@ -269,8 +269,7 @@ CtlCompletion *ctl_completion_new_for_server(void)
 			.name = spec->name,
 			.help = spec->help,
 			.argument = spec->argument,
-			.is_repeated =
-				spec->type == OPTION_ADDRESSES || spec->type == OPTION_TARGETS,
+			.is_repeated = options_table_is_list(spec),
 			.value = value_of_spec(spec),
 		};
 		g_ptr_array_add(self->any->options, option);

@@ -337,6 +337,24 @@ static void make_due_calls(LoadDriver *self)
 	}
 }
 
+/* (nullable): of what was received. */
+static const char *what_is_wrong(LoadWireStatus status)
+{
+	switch (status) {
+	case LOAD_WIRE_FOREIGN:
+		return "the reply to another call";
+	case LOAD_WIRE_BROKEN:
+		return "bytes that are no reply";
+	case LOAD_WIRE_TLS:
+		return "it speaks TLS there: write tls:HOST:PORT";
+	case LOAD_WIRE_INCOMPLETE:
+	case LOAD_WIRE_VALUES:
+	case LOAD_WIRE_ERROR:
+	default:
+		return NULL;
+	}
+}
+
 /* The replies that were received. */
 static gboolean take_replies(LoadDriver *self, LoadConnection *connection, GError **error)
 {
@@ -346,11 +364,10 @@ static gboolean take_replies(LoadDriver *self, LoadConnection *connection, GErro
 
 	while ((status = load_connection_next_reply(connection, &self->buffer, &reply,
 						    &since_ns)) != LOAD_WIRE_INCOMPLETE) {
-		if (status == LOAD_WIRE_BROKEN || status == LOAD_WIRE_FOREIGN) {
-			g_set_error_literal(error, G_IO_ERROR, G_IO_ERROR_INVALID_DATA,
-					    status == LOAD_WIRE_FOREIGN
-						    ? "the reply to another call"
-						    : "bytes that are no reply");
+		const char *wrong = what_is_wrong(status);
+
+		if (wrong != NULL) {
+			g_set_error_literal(error, G_IO_ERROR, G_IO_ERROR_INVALID_DATA, wrong);
 			return FALSE;
 		}
 		take_reply(self, connection, status, &reply, since_ns);

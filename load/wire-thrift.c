@@ -408,9 +408,17 @@ static LoadWireStatus parse_unframed(const LoadWire *wire, const guint8 *data, g
 	return status;
 }
 
+/* A record of version 3 (RFC 8446, 5.1). No reply begins so, and no frame is as long. */
+static gboolean is_tls_alert(const guint8 *data, gsize length)
+{
+	return length >= 2 && data[0] == 21 && data[1] == 3;
+}
+
 static LoadWireStatus parse(const LoadWire *wire, const guint8 *data, gsize length, guint32 call,
 			    LoadWireReply *out_reply)
 {
+	if (is_tls_alert(data, length))
+		return LOAD_WIRE_TLS;
 	if (wire->form.framing == LOAD_WIRE_FRAMED)
 		return parse_framed(wire, data, length, call, out_reply);
 	return parse_unframed(wire, data, length, call, out_reply);

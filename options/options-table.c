@@ -56,6 +56,13 @@ const OptionSpec OPTIONS_TABLE[] = {
 	 .help = "where to answer operators over HTTP: state, fleet, IDs. It is for them alone: "
 		 "who reaches it needs no password"},
 
+	{OPTION("admin-host", HOSTS, admin_hosts, "NAME"),
+	 .default_note = "none: IP addresses and localhost alone",
+	 .help = "a name that operators ask for at admin-listen, beside IP addresses and "
+		 "localhost; other names are refused, because the page of another site can "
+		 "make its own name mean this machine. May be given several times, in the file "
+		 "with semicolons between"},
+
 	{.heading = "Trust",
 	 OPTION("tls-certificate", PATH, tls_certificate, "FILE"),
 	 EMBEDDED,
@@ -258,6 +265,12 @@ static char *number_range(const OptionSpec *spec)
 		unit = g_ascii_strdown(spec->argument, -1);
 	return g_strdup_printf("%" G_GINT64_FORMAT " to %" G_GINT64_FORMAT "%s%s", spec->min,
 			       spec->max, unit != NULL ? " " : "", unit != NULL ? unit : "");
+}
+
+gboolean options_table_is_list(const OptionSpec *spec)
+{
+	return spec->type == OPTION_ADDRESSES || spec->type == OPTION_TARGETS ||
+	       spec->type == OPTION_HOSTS;
 }
 
 char *options_table_range(const OptionSpec *spec)

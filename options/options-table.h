@@ -20,7 +20,8 @@ typedef enum {
 	OPTION_ADDRESSES, /* GPtrArray * of Address, or local sockets; in the file with semicolons
 			     between */
 	OPTION_SERVERS, /* GPtrArray * of Address, to connect to, with commas between; NULL: none */
-	OPTION_TARGETS, /* GPtrArray * of AuditTarget; likewise */
+	OPTION_TARGETS, /* GPtrArray * of AuditTarget; in the file with semicolons between */
+	OPTION_HOSTS,   /* GPtrArray * of char *, names without a port; likewise */
 	OPTION_ZOOKEEPER, /* ZookeeperHosts * */
 	OPTION_LAYOUT,    /* Layout */
 	OPTION_CHOICE,    /* an enum, with the names of its values in the order of these */
@@ -58,6 +59,9 @@ typedef struct {
 
 extern const OptionSpec OPTIONS_TABLE[];
 extern const guint OPTIONS_TABLE_LENGTH;
+
+/* Whether it may be given several times. */
+gboolean options_table_is_list(const OptionSpec *spec);
 
 /* (transfer full): the range of a number, as "0 to 60000 ms" or "0 to 9, or none"; else "". */
 char *options_table_range(const OptionSpec *spec);

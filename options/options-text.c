@@ -26,6 +26,11 @@ static const char *address_text(gconstpointer address)
 	return ((const Address *)address)->text;
 }
 
+static const char *host_text(gconstpointer host)
+{
+	return host;
+}
+
 static const char *target_text(gconstpointer target)
 {
 	return ((const AuditTarget *)target)->text;
@@ -70,6 +75,8 @@ char *options_text_of(const Options *self, const OptionSpec *spec)
 			       : NULL;
 	case OPTION_TARGETS:
 		return list_text(*(GPtrArray *const *)field, ";", target_text);
+	case OPTION_HOSTS:
+		return list_text(*(GPtrArray *const *)field, ";", host_text);
 	case OPTION_ZOOKEEPER:
 		return *(ZookeeperHosts *const *)field != NULL
 			       ? g_strdup((*(ZookeeperHosts *const *)field)->text)

@@ -210,6 +210,27 @@ static gboolean set_targets(const GPtrArray *texts, GPtrArray **field, GError **
 	return TRUE;
 }
 
+static gboolean set_hosts(const GPtrArray *texts, GPtrArray **field, GError **error)
+{
+	g_autoptr(GPtrArray) hosts = g_ptr_array_new_with_free_func(g_free);
+
+	for (guint i = 0; i < texts->len; i++) {
+		const char *text = texts->pdata[i];
+		g_autoptr(Address) address = address_parse(text, NULL);
+
+		if (address == NULL || strcmp(address->host, text) != 0 || strcmp(text, "*") == 0) {
+			g_autofree char *escaped = text_escape(text, strlen(text));
+
+			return bad_value(error, "\"%s\" is not the name of a host, without a port",
+					 escaped);
+		}
+		g_ptr_array_add(hosts, g_strdup(text));
+	}
+	g_clear_pointer(field, g_ptr_array_unref);
+	*field = g_steal_pointer(&hosts);
+	return TRUE;
+}
+
 static gboolean set_zookeeper(const char *text, ZookeeperHosts **field, GError **error)
 {
 	g_autoptr(ZookeeperHosts) hosts = zookeeper_hosts_parse(text, error);
@@ -274,6 +295,8 @@ static gboolean set_field(Options *self, const OptionSpec *spec, const GPtrArray
 		return set_servers(text, field, error);
 	case OPTION_TARGETS:
 		return set_targets(texts, field, error);
+	case OPTION_HOSTS:
+		return set_hosts(texts, field, error);
 	case OPTION_ZOOKEEPER:
 		return set_zookeeper(text, field, error);
 	case OPTION_LAYOUT:
@@ -326,6 +349,7 @@ static Options *new_with_defaults(void)
 	self->worker_id = OPTIONS_WORKER_ID_NONE;
 	self->threads = MAX(1, g_get_num_processors() / 2);
 	self->audit_log = targets_new();
+	self->admin_hosts = g_ptr_array_new_with_free_func(g_free);
 	self->given = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, g_free);
 	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++)
 		if (OPTIONS_TABLE[i].default_text != NULL)
@@ -449,7 +473,7 @@ static gboolean read_key(GKeyFile *file, const char *key, GHashTable *given, GEr
 
 		return bad_value(error, "%s: \"%s\" is not an absolute path", key, escaped);
 	}
-	if (spec->type != OPTION_ADDRESSES && spec->type != OPTION_TARGETS) {
+	if (!options_table_is_list(spec)) {
 		given_add(given, key, g_strstrip(text));
 		return TRUE;
 	}
@@ -577,6 +601,7 @@ void options_free(Options *self)
 	g_free(self->socket_group);
 	address_free(self->advertise);
 	address_free(self->admin_listen);
+	g_clear_pointer(&self->admin_hosts, g_ptr_array_unref);
 	g_free(self->tls_certificate);
 	g_free(self->tls_key);
 	g_free(self->tls_client_ca);

@@ -36,11 +36,12 @@ typedef struct {
 	GStrv args;                           /* all of it, to read it again */
 
 	/* addresses */
-	GPtrArray *listen;     /* of Address, one or more */
-	guint socket_mode;     /* of the file of a local socket, bits of 0777 */
-	char *socket_group;    /* its group, a name or a number; NULL: as the directory has it */
-	Address *advertise;    /* what others are told; NULL: the first that is listened on */
-	Address *admin_listen; /* HTTP for operators; NULL: none */
+	GPtrArray *listen;      /* of Address, one or more */
+	guint socket_mode;      /* of the file of a local socket, bits of 0777 */
+	char *socket_group;     /* its group, a name or a number; NULL: as the directory has it */
+	Address *advertise;     /* what others are told; NULL: the first that is listened on */
+	Address *admin_listen;  /* HTTP for operators; NULL: none */
+	GPtrArray *admin_hosts; /* of char *: names that are asked for there, 0 or more */
 
 	/* TLS, and who may call; files in the PEM format */
 	char *tls_certificate; /* its own; NULL: none */

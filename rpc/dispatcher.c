@@ -129,12 +129,22 @@ static MethodName method_name(const Message *message)
 	return name;
 }
 
+/* (transfer full): the name as it was called, unless c_glib could not write it, a client could not
+ * read it, or it is long. */
+static char *echo_name(const MethodName *method)
+{
+	if (method->length <= MAX_NAME_BYTES &&
+	    g_utf8_validate(method->bytes, (gssize)method->length, NULL))
+		return g_strndup(method->bytes, method->length);
+	return text_escape(method->bytes, method->length);
+}
+
 /* Appends a TApplicationException, without the object: it would cost more than all else. */
 static void refuse(Dispatcher *self, const Message *message, gint32 type, const char *reason,
 		   GByteArray *out)
 {
 	MethodName method = method_name(message);
-	g_autofree char *name = text_escape(method.bytes, method.length);
+	g_autofree char *name = echo_name(&method);
 	ThriftProtocol *protocol = lend_protocol(self, message, 0, out);
 	gint32 seqid = message->header.seqid;
 	g_autoptr(GError) error = NULL;

@@ -238,11 +238,28 @@ gboolean listener_is_tls(const Listener *self)
 	return self->is_tls;
 }
 
+/* Whether it is one socket for every address of the machine; [::] is IPv6 alone. */
+static gboolean takes_both_families(const Listener *self)
+{
+	struct sockaddr_in6 address = {0};
+	socklen_t length = sizeof address;
+	int v6_only = 1;
+
+	return getsockname(self->fd, (struct sockaddr *)&address, &length) == 0 &&
+	       address.sin6_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&address.sin6_addr) &&
+	       getsockopt(self->fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6_only,
+			  &(socklen_t){sizeof v6_only}) == 0 &&
+	       v6_only == 0;
+}
+
 char *listener_address(const Listener *self)
 {
 	g_autofree char *name = socket_name_local(self->fd);
+	const char *prefix = self->is_tls ? ADDRESS_TLS_PREFIX : "";
 
-	return g_strconcat(self->is_tls ? ADDRESS_TLS_PREFIX : "", name, NULL);
+	if (takes_both_families(self))
+		return g_strconcat(prefix, "*", strrchr(name, ':'), NULL);
+	return g_strconcat(prefix, name, NULL);
 }
 
 static gboolean on_pause_over(gpointer user_data)

@@ -243,12 +243,15 @@ static void note_not_allowed(Counters *counters, int fd, const TlsStream *tls)
 {
 	g_autofree char *peer = socket_name_peer(fd);
 	g_autofree char *certificate = tls != NULL ? tls_stream_peer(tls) : NULL;
+	g_autofree char *entry = allow_list_entry_for(tls);
+	g_autofree char *remedy =
+		g_strdup_printf("add its address%s%s to --allow, if it may call",
+				entry != NULL ? ", or " : "", entry != NULL ? entry : "");
 
 	counters_add(counters, COUNTER_CLOSED_NOT_ALLOWED, 1);
 	log_event(LOG_NOT_ALLOWED, log_text("peer", peer),
 		  log_text("certificate", certificate != NULL ? certificate : "none"),
-		  log_text("remedy", "add its address, or the name of its certificate, to --allow, "
-				     "if it may call"));
+		  log_text("remedy", remedy));
 }
 
 /* The handshakes' thread: one is done. */

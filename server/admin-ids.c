@@ -74,14 +74,28 @@ void admin_ids_draw_one(OwnCalls *calls, const AdminRequest *request, AdminReply
 	admin_reply_take_json(reply, object);
 }
 
+/* printf() would take most of the time that 10,000 IDs do. */
+static void append_decimal(GString *text, gint64 id)
+{
+	char digits[20];
+	gsize at = sizeof digits;
+
+	do
+		digits[--at] = (char)('0' + id % 10);
+	while ((id /= 10) > 0);
+	g_string_append_len(text, digits + at, (gssize)(sizeof digits - at));
+}
+
 /* Digits need no escapes, and a tree of json-glib takes a hundred bytes for each of them. */
 static void list_as_json(const IdRun *run, AdminReply *reply)
 {
 	GString *text = g_string_new("{\"ids\":[");
 
-	for (guint i = 0; i < run->count; i++)
-		g_string_append_printf(text, "%s\"%" G_GINT64_FORMAT "\"", i > 0 ? "," : "",
-				       id_run_get(run, i));
+	for (guint i = 0; i < run->count; i++) {
+		g_string_append(text, i > 0 ? ",\"" : "\"");
+		append_decimal(text, id_run_get(run, i));
+		g_string_append_c(text, '"');
+	}
 	g_string_append(text, "]}\n");
 	admin_reply_take(reply, ADMIN_REPLY_JSON, g_string_free(text, FALSE));
 }
@@ -90,8 +104,10 @@ static void list_as_text(const IdRun *run, AdminReply *reply)
 {
 	GString *text = g_string_new(NULL);
 
-	for (guint i = 0; i < run->count; i++)
-		g_string_append_printf(text, "%" G_GINT64_FORMAT "\n", id_run_get(run, i));
+	for (guint i = 0; i < run->count; i++) {
+		append_decimal(text, id_run_get(run, i));
+		g_string_append_c(text, '\n');
+	}
 	admin_reply_take(reply, ADMIN_REPLY_TEXT, g_string_free(text, FALSE));
 }
 

@@ -149,18 +149,18 @@ static void answer_decode(const AdminRequest *request, gpointer user_data, Admin
 static const AdminPath PATHS[] = {
 	{.path = "/", .answer = admin_page_answer},
 	{.path = "/page/", .rest = "FILE", .answer = admin_page_answer_file},
-	{.path = "/livez", .answer = answer_livez},
-	{.path = "/healthz", .answer = answer_healthz},
-	{.path = "/readyz", .answer = answer_readyz},
-	{.path = "/ping", .answer = answer_ping},
+	{.path = "/livez", .is_probe = TRUE, .answer = answer_livez},
+	{.path = "/healthz", .is_probe = TRUE, .answer = answer_healthz},
+	{.path = "/readyz", .is_probe = TRUE, .answer = answer_readyz},
+	{.path = "/ping", .is_probe = TRUE, .answer = answer_ping},
 	{.path = "/server_info", .answer = answer_server_info},
 	{.path = "/metrics", .answer = answer_metrics},
 	{.path = "/stats.json", .answer = answer_stats_json},
 	{.path = "/stats.txt", .answer = answer_stats_text},
 	{.path = "/status.json", .answer = answer_status},
 	{.path = "/workers.json", .answer = answer_workers},
-	{.path = "/id", .parameters = ADMIN_IDS_ONE, .for_own_site = TRUE, .answer = answer_id},
-	{.path = "/ids", .parameters = ADMIN_IDS_MANY, .for_own_site = TRUE, .answer = answer_ids},
+	{.path = "/id", .parameters = ADMIN_IDS_ONE, .draws = TRUE, .answer = answer_id},
+	{.path = "/ids", .parameters = ADMIN_IDS_MANY, .draws = TRUE, .answer = answer_ids},
 	{.path = "/decode/", .rest = "ID", .parameters = ADMIN_IDS_DECODE, .answer = answer_decode},
 	{0},
 };
@@ -192,6 +192,7 @@ Admin *admin_new(const AdminConfig *config, GError **error)
 	g_autoptr(Admin) self = g_new0(Admin, 1);
 	const AdminHttpConfig http = {
 		.paths = PATHS,
+		.hosts = config->options->admin_hosts,
 		.tick_ms = SAMPLE_MS,
 		.tick = on_tick,
 		.user_data = self,

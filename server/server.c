@@ -43,6 +43,13 @@ static gboolean has_admin(const Server *self)
 	return self->options->admin_listen != NULL || self->sockets.admin->len > 0;
 }
 
+/* Those that are not for connections of Thrift. */
+static guint own_descriptors(const Server *self)
+{
+	return 3 * (guint)self->options->threads + SPARE_DESCRIPTORS +
+	       (has_admin(self) ? ADMIN_HTTP_DESCRIPTORS : 0);
+}
+
 /**
  * As many connections as there are descriptors for. The rest is for the server itself: without one
  * to write its record with, it could not go on serving those that are connected.
@@ -52,8 +59,7 @@ static gboolean has_admin(const Server *self)
 static guint allowed_connections(const Server *self)
 {
 	const Options *options = self->options;
-	rlim_t own = 3 * (rlim_t)options->threads + SPARE_DESCRIPTORS +
-		     (has_admin(self) ? ADMIN_HTTP_DESCRIPTORS : 0);
+	rlim_t own = own_descriptors(self);
 	rlim_t descriptors = raise_descriptor_limit((rlim_t)options->max_connections + own);
 	rlim_t connections = descriptors > own ? descriptors - own : 0;
 
@@ -205,8 +211,10 @@ static gboolean make_rpc_server(Server *self, GError **error)
 
 	if (config.roster.max_connections == 0) {
 		g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_MFILE,
-			    "no file descriptors are left for connections: raise the limit "
-			    "(ulimit -n, LimitNOFILE=)");
+			    "no file descriptors are left for connections: the server itself needs "
+			    "%u, and each connection one more; raise the limit (ulimit -n, "
+			    "LimitNOFILE=)",
+			    own_descriptors(self));
 		return FALSE;
 	}
 	self->rpc = rpc_server_new(&config, self->counters, error);

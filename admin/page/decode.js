@@ -53,7 +53,7 @@ function show(parts) {
 // What the server says of the text: its parts, or {error}.
 async function ask(text) {
   try {
-    const response = await fetch(`/decode/${encodeURIComponent(text)}`,
+    const response = await fetch(`decode/${encodeURIComponent(text)}`,
       { headers: { Accept: "application/json" }, signal: AbortSignal.timeout(3000) });
     return await response.json();
   } catch (error) {

@@ -200,5 +200,5 @@ async function poll(path, everyMs, show, fail) {
   }
 }
 
-poll("/status.json", STATUS_EVERY_MS, showStatus, showGone);
-poll("/workers.json", WORKERS_EVERY_MS, showFleet, showFleetFailure);
+poll("status.json", STATUS_EVERY_MS, showStatus, showGone);
+poll("workers.json", WORKERS_EVERY_MS, showFleet, showFleetFailure);

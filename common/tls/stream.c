@@ -13,6 +13,7 @@
 #include "common/tls/socket-bio.h"
 
 #define MAX_FAILURE_BYTES 160
+#define NOT_TLS           "what it sends is not TLS"
 #define FIRST_ALERT       SSL_AD_REASON_OFFSET /* of the reasons that are the other end's alerts */
 #define LAST_ALERT        (FIRST_ALERT + G_MAXUINT8)
 
@@ -29,6 +30,7 @@ struct _TlsStream {
 	SSL *ssl;
 	int fd;
 	short events;
+	gboolean has_begun; /* of a server: the client has sent a first byte */
 	gboolean is_broken; /* nothing may be said any more */
 	gboolean is_shaken; /* as of the last look: OpenSSL forgets it in a connection that broke */
 	int receive_failure; /* errno of a receive, and of each later one; 0: none has failed */
@@ -160,7 +162,7 @@ static void say_that_it_is_tls(const TlsStream *self)
 static const char *own_words(const TlsStream *self, int reason)
 {
 	if (!self->is_shaken && is_foreign(reason))
-		return "what it sends is not TLS";
+		return NOT_TLS;
 	if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE)
 		return "it shows no certificate";
 	return NULL;
@@ -259,11 +261,37 @@ static int broken(TlsStream *self, int result)
 	return -1;
 }
 
+/* Whether what a client sends first is no record of a handshake. OpenSSL takes some messages of
+ * Thrift's compact protocol for the beginning of a long greeting of SSL 2, and waits for the rest.
+ */
+static gboolean is_not_tls(TlsStream *self)
+{
+	guint8 first;
+
+	if (self->has_begun || !SSL_is_server(self->ssl) ||
+	    recv(self->fd, &first, 1, MSG_PEEK | MSG_DONTWAIT) != 1)
+		return FALSE;
+	self->has_begun = TRUE;
+	return first != SSL3_RT_HANDSHAKE;
+}
+
+static void refuse_foreign(TlsStream *self)
+{
+	g_strlcpy(self->failure, NOT_TLS, sizeof self->failure);
+	say_that_it_is_tls(self);
+}
+
 int tls_stream_shake_hands(TlsStream *self)
 {
 	int result;
 
 	begin(self);
+	if (is_not_tls(self)) {
+		self->is_broken = TRUE;
+		refuse_foreign(self);
+		errno = EPROTO;
+		return -1;
+	}
 	result = SSL_do_handshake(self->ssl);
 	return result == 1 ? 0 : broken(self, result);
 }
@@ -377,6 +405,20 @@ const char *tls_stream_failure(const TlsStream *self)
 	return self->failure;
 }
 
+/* (transfer full): all of it, a NUL included. */
+static char *escape_all(const char *bytes, gsize length)
+{
+	GString *text = g_string_new(NULL);
+
+	for (gsize i = 0; i < length; i++) {
+		if (g_ascii_isprint(bytes[i]) && bytes[i] != '\\')
+			g_string_append_c(text, bytes[i]);
+		else
+			g_string_append_printf(text, "\\x%02x", (guchar)bytes[i]);
+	}
+	return g_string_free(text, FALSE);
+}
+
 /* (transfer full) (nullable): the first of its alternative names that is of a host. */
 static char *first_host_of(X509 *certificate)
 {
@@ -389,8 +431,8 @@ static char *first_host_of(X509 *certificate)
 			GENERAL_NAME_get0_value(sk_GENERAL_NAME_value(names, i), &type);
 
 		if (type == GEN_DNS)
-			host = g_strndup((const char *)ASN1_STRING_get0_data(value),
-					 (gsize)ASN1_STRING_length(value));
+			host = escape_all((const char *)ASN1_STRING_get0_data(value),
+					  (gsize)ASN1_STRING_length(value));
 	}
 	GENERAL_NAMES_free(names);
 	return host;
@@ -422,4 +464,20 @@ gboolean tls_stream_peer_is(const TlsStream *self, const char *name)
 	       X509_check_host(certificate, name, 0,
 			       X509_CHECK_FLAG_ALWAYS_CHECK_SUBJECT | X509_CHECK_FLAG_NO_WILDCARDS,
 			       NULL) == 1;
+}
+
+char *tls_stream_peer_name(const TlsStream *self)
+{
+	X509 *certificate = SSL_get0_peer_certificate(self->ssl);
+	g_autofree char *host = certificate != NULL ? first_host_of(certificate) : NULL;
+	char common_name[256] = "";
+
+	if (certificate == NULL)
+		return NULL;
+	if (host != NULL && tls_stream_peer_is(self, host))
+		return g_steal_pointer(&host);
+	X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), NID_commonName, common_name,
+				  sizeof common_name);
+	return *common_name != '\0' && tls_stream_peer_is(self, common_name) ? g_strdup(common_name)
+									     : NULL;
 }

@@ -60,9 +60,14 @@ void tls_stream_close(TlsStream *self);
 const char *tls_stream_failure(const TlsStream *self);
 
 /* (transfer full) (nullable): whom the other end's certificate is of, for people to read: the first
- * of its alternative names (DNS), or its subject if it has none; %NULL: it has shown none. */
+ * of its alternative names (DNS), or its subject if it has none; %NULL: it has shown none. Bytes
+ * that are not printable ASCII are \xNN. */
 char *tls_stream_peer(const TlsStream *self);
 
 /* Whether the other end has shown a certificate that is of @name: of one of its alternative names,
  * or of its common name. */
 gboolean tls_stream_peer_is(const TlsStream *self, const char *name);
+
+/* (transfer full) (nullable): a name for which tls_stream_peer_is() holds: the first of its
+ * alternative names (DNS), or its common name. */
+char *tls_stream_peer_name(const TlsStream *self);

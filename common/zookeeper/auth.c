@@ -7,7 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAX_BYTES 1024
+#define MAX_BYTES       1024
+#define BYTE_ORDER_MARK "\xef\xbb\xbf" /* of UTF-8, as some editors write it */
 
 static gboolean refuse(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
 
@@ -81,6 +82,10 @@ char *zookeeper_auth_read(const char *path, GError **error)
 	if (text == NULL)
 		return NULL;
 
+	if (g_str_has_prefix(text, BYTE_ORDER_MARK)) {
+		refuse(error, "%s begins with a byte order mark: save it without one", path);
+		return NULL;
+	}
 	/* what is wrong is not quoted: it may be a password */
 	char *end = memchr(text, '\n', length);
 	gsize line_length = end != NULL ? (gsize)(end - text) : length;

@@ -76,6 +76,11 @@ static void add_option(GPtrArray *args, const Options *options, const OptionSpec
 			add(args, spec, ((const AuditTarget *)options->audit_log->pdata[i])->text);
 		return;
 	}
+	if (spec->type == OPTION_HOSTS) {
+		for (guint i = 0; i < options->admin_hosts->len; i++)
+			add(args, spec, options->admin_hosts->pdata[i]);
+		return;
+	}
 	text = options_text_of(options, spec);
 	if (text != NULL)
 		add(args, spec, text);

@@ -9,6 +9,7 @@ from harness import HANG_GUARD_S
 
 LISTEN = ("--admin-listen", "127.0.0.1:0")
 GET = b"GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n"
+POST = b"POST" + GET.removeprefix(b"GET")
 SILENCE_S = 10        # then it hangs up
 # by no rate of IDs: those of an idle server
 TEXT = {"/livez": "ok", "/healthz": "ok", "/readyz": "ok", "/ping": "pong"}
@@ -43,8 +44,10 @@ class Admin:
     def connect(self):
         return http.client.HTTPConnection(*self.address, timeout=HANG_GUARD_S)
 
-    def ask(self, path, method="GET", connection=None, **headers):
-        """Headers as accept="application/json", sec_fetch_site="none"."""
+    def ask(self, path, method=None, connection=None, **headers):
+        """By GET, or POST for IDs. Headers as accept="application/json", sec_fetch_site="none"."""
+        if method is None:
+            method = "POST" if path.partition("?")[0] in ("/id", "/ids") else "GET"
         own = connection or self.connect()
         try:
             own.request(method, path, headers={name.replace("_", "-"): value

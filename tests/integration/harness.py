@@ -346,11 +346,12 @@ class OtherServer:
 
 
 def split_address(text):
-    """("::1", 7609) from "[::1]:7609"; unix:PATH and tls:HOST:PORT stay as they are."""
+    """("::1", 7609) from "[::1]:7609"; unix:PATH and tls:HOST:PORT stay as they are. Every address,
+    "*", is that of loopback."""
     if text.startswith(("unix:", "tls:")):
         return text
     host, _, port = text.rpartition(":")
-    return host.strip("[]"), int(port)
+    return "127.0.0.1" if host == "*" else host.strip("[]"), int(port)
 
 
 class ServerTest(unittest.TestCase):

@@ -58,18 +58,21 @@ class Paths(AdminTest):
         self.serve()
         for path in (*TEXT, *JSON, *DRAWING, *OTHERS, "/nothing", "/id", "/decode/x"):
             with self.subTest(path):
-                asked, headed = self.admin.ask(path), self.admin.ask(path, "HEAD")
+                asked, headed = (self.admin.ask(path, method, x_requested_with="test")
+                                 for method in ("GET", "HEAD"))
                 self.assertEqual((headed.status, headed.text), (asked.status, ""))
                 self.assertEqual(set(headed.headers), set(asked.headers))
                 self.assertEqual(headed.headers["Content-Type"], asked.headers["Content-Type"])
 
     def test_other_methods(self):
         self.serve()
-        for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "get", "X"):
-            with self.subTest(method):
-                reply = self.admin.ask("/id?agent=good", method)
-                self.assertEqual((reply.status, reply.headers["Allow"]), (405, "GET, HEAD"))
-                self.assertIn("GET and HEAD", reply.line)
+        for method in ("PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "get", "post", "X"):
+            for path, allow in (("/ping", "GET, HEAD"), ("/id?agent=good", "GET, HEAD, POST")):
+                with self.subTest(method, path=path):
+                    reply = self.admin.ask(path, method)
+                    self.assertEqual((reply.status, reply.headers["Allow"]), (405, allow))
+                    self.assertIn(allow, reply.line)
+        self.assertEqual(self.admin.ask("/ping", "POST").status, 405)
         self.assertEqual(self.server.counters()["ids_generated"], 0)
 
     def test_wrong_paths(self):
@@ -234,20 +237,34 @@ class Ids(AdminTest):
         self.assertEqual(self.server.counters()["ids_generated_http"], 101 * rounds)
 
     def test_no_page_of_another_site_draws(self):
-        """A browser says whose page it is that asks; one that was tricked into taking another name
-        for this machine says that name."""
+        """A browser says whose page it is that asks, where HTTP is encrypted or local; elsewhere it
+        says whose page has sent a POST, and sends no header of a page's own."""
         self.serve()
-        port = self.admin.address[1]
         for path in DRAWING:
             for site in ("cross-site", "same-site"):
-                self.assert_line(path, 403, "another site", sec_fetch_site=site)
+                for method in ("GET", "POST"):
+                    self.assert_line(path, 403, "another site", method=method, sec_fetch_site=site)
+            for headers, method in (({}, "GET"), ({}, "HEAD"), ({"origin": "null"}, "POST")):
+                self.assertEqual(self.admin.ask(path, method, **headers).status, 403)
+            self.assert_line(path, 403, "POST", "X-Requested-With", method="GET")
+        self.assertEqual(self.server.counters()["ids_generated"], 0)
+        for path in DRAWING:
             for site in ("same-origin", "none"):
-                self.assertEqual(self.admin.ask(path, sec_fetch_site=site).status, 200)
-        for host in ("evil.example", f"evil.example:{port}", "localhost.evil.example", "x y", "["):
+                self.assertEqual(self.admin.ask(path, "GET", sec_fetch_site=site).status, 200)
+            self.assertEqual(self.admin.ask(path, "GET", x_requested_with="curl").status, 200)
+            self.assertEqual(self.admin.ask(path, "POST").status, 200)
+
+    def test_names_of_hosts(self):
+        """A page that has its own name mean this machine asks for that name, from anywhere."""
+        self.serve("--admin-host", "ids.example", "--admin-host", "Other")
+        port = self.admin.address[1]
+        for host in ("evil.example", f"evil.example:{port}", "localhost.evil.example", "x y", "[",
+                     "*", "tls:localhost", "unix:/x", "user@localhost", "localhost:99999"):
             for path in ("/id?agent=good", "/status.json", "/nothing"):
                 with self.subTest(host):
-                    self.assert_line(path, 421, "localhost", host=host)
-        for host in ("localhost", f"LocalHost:{port}", "127.0.0.1", f"[::1]:{port}", "192.0.2.1"):
+                    self.assert_line(path, 421, "localhost", host, "--admin-host", host=host)
+        for host in ("localhost", f"LocalHost:{port}", "127.0.0.1", f"[::1]:{port}", "192.0.2.1",
+                     "IDS.example", f"other:{port}"):
             self.assertEqual(self.admin.ask("/ping", host=host).status, 200)
 
 

@@ -4,11 +4,12 @@ import contextlib
 import os
 import random
 import re
+import signal
 import socket
 import threading
 import time
 
-from admin import GET, LISTEN, SILENCE_S, Admin, read_all
+from admin import GET, LISTEN, POST, SILENCE_S, Admin, read_all
 from bystander import Bystander
 from harness import LONG_WAIT_MS, SANITIZED, ServerTest, wait_for
 from wire import STRICT
@@ -24,8 +25,7 @@ JUNK = (b"\0" * 100, b"\r\n" * 10 + b"x\r\n\r\n", random.Random(7).randbytes(500
         b"GET /ping HTTP/1.1\r\n\r\n",  # no Host
         b"GET /ping HTTP/1.1\r\nHost: localhost\r\nno colon\r\n\r\n",
         b"GET /ping HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
-        b"POST /ping HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999999999999\r\n\r\n",
-        b"GET /ping HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n")
+        b"POST /ping HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999999999999\r\n\r\n")
 
 
 class Hostile(ServerTest):
@@ -66,20 +66,54 @@ class Hostile(ServerTest):
                 cookies = "; ".join(f"name-{i}={'x' * length}" for i in range(count))
                 self.assertEqual(self.admin.ask("/", cookie=cookies).status, 200)
 
-    def test_bodies(self):
-        body = b"Content-Length: 5\r\n\r\nhello"
-        for pieces, statuses in (
-                ((GET[:-2] % b"/ping" + body, GET % b"/livez"), [b"200", b"200"]),
-                ((GET[:-2] % b"/ping" + b"Expect: 100-continue\r\n" + body,), [b"100", b"200"]),
-                ((b"POST /ping HTTP/1.1\r\nHost: localhost\r\n" + body, GET % b"/ping"), [b"405"]),
-                ((b"PUT /ping HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n"
-                  b"Content-Length: 1000000000\r\n\r\n",), [b"405"])):
-            with self.subTest(pieces[0][:40]), self.guest() as connection:
-                with contextlib.suppress(OSError):
-                    for piece in pieces:
-                        connection.sendall(piece)
-                    connection.shutdown(socket.SHUT_WR)
-                self.assertEqual(re.findall(rb"HTTP/1\.1 (\d+) ", read_all(connection)), statuses)
+    def answered(self, *pieces):
+        """The statuses of all that is answered to these until the server hangs up."""
+        with self.guest() as connection:
+            with contextlib.suppress(OSError):
+                for piece in pieces:
+                    connection.sendall(piece)
+            return re.findall(rb"HTTP/1\.1 (\d+) ", read_all(connection))
+
+    def test_the_end_after_a_body(self):
+        """A body is not read, so nothing after it is taken for a request."""
+        length, chunks = b"Content-Length: 5\r\n", b"Transfer-Encoding: chunked\r\n"
+        draw = POST % b"/id?agent=smuggled"
+        for head, body, status in (
+                (GET[:-2] % b"/ping" + length, b"hello", b"200"),
+                (GET[:-2] % b"/ping" + b"Expect: 100-continue\r\n" + length, b"hello", b"200"),
+                (GET[:-2] % b"/ping" + chunks, b"0\r\n\r\n", b"200"),
+                (POST[:-2] % b"/ping" + length, b"hello", b"405"),
+                (b"PUT" + POST[4:-2] % b"/ping" + b"Content-Length: 1000000000\r\n", b"", b"405"),
+                (b"PUT" + POST[4:-2] % b"/ping" + chunks, b"", b"405")):
+            with self.subTest(head):
+                self.assertEqual(self.answered(head + b"\r\n" + body + draw), [status])
+        self.assertNotIn("ids_generated_smuggled", self.server.counters())
+
+    def test_heads_that_have_two_meanings(self):
+        """For this server, and for a proxy before it: one answer, and nothing after it."""
+        ping, rest = b"GET /ping HTTP/1.1\r\n", POST % b"/id?agent=smuggled"
+        host, length = b"Host: localhost\r\n", b"Content-Length: 3\r\n"
+        for fields, status in (
+                (b"", b"400"),
+                (host + b"Host: evil.example\r\n", b"400"),
+                (b"Host : evil.example\r\n" + host, b"400"),
+                (b"Host: localhost\0.evil.example\r\n", b"400"),
+                (host + length + b"Content-Length: 5\r\n", b"400"),
+                (host + length + b"Transfer-Encoding: chunked\r\n", b"400"),
+                (host + b"Content-Length: -1\r\n", b"400"),
+                (host + b"Content-Length: 3, 3\r\n", b"400"),
+                (host + b"X: a\x01b\r\n", b"400"),
+                (host + b"X: a\rContent-Length: 3\r\n", b"400"),
+                (host + b"X: a\r\n folded\r\n", b"400"),
+                (host + b"X(): a\r\n", b"400"),
+                (host.replace(b" ", b""), b"200"),
+                (host.replace(b"\r", b""), b"200")):
+            with self.subTest(fields):
+                self.assertEqual(self.answered(ping + fields + b"\r\n" + rest), [status])
+        for target in (b"/ping\0", b"/pi ng", b"/ping\x01", b"/\xff"):
+            with self.subTest(target):
+                self.assertEqual(self.answered(GET % target + rest), [b"400"])
+        self.assertNotIn("ids_generated_smuggled", self.server.counters())
 
     def test_requests_in_one_write(self):
         with self.guest() as connection:
@@ -96,6 +130,28 @@ class Hostile(ServerTest):
                     length = int(value) if name == b"Content-Length" else length
                 replies.read(length)
             self.assertEqual(statuses, [b"200", b"404", b"200"] * 300)
+
+    def test_probes_are_answered_first(self):
+        """All of these requests are there at once. The order of the answers is that of the log."""
+        server = self.launch("--state-directory", self.directory / "other", *LISTEN,
+                             "--log-level", "debug").wait_ready()
+        admin = Admin(server)
+        paths = [b"/ping" if i % 20 == 0 else b"/metrics" for i in range(MAX_CONNECTIONS - 3)]
+        guests = [self.crowd.enter_context(admin.socket()) for _ in paths]
+        for guest in guests:  # the server has accepted them
+            guest.sendall(GET % b"/livez")
+            guest.recv(4096)
+        server.send_signal(signal.SIGSTOP)
+        for guest, path in zip(guests, paths):
+            guest.sendall(GET % path * 4)
+        server.send_signal(signal.SIGCONT)
+
+        def answered():
+            return [event.fields["path"] for event in server.events
+                    if event.name == "admin-request" and event.fields["path"] != "/livez"]
+        wait_for(lambda: len(answered()) == 4 * len(paths), "all answers")
+        last_probe = max(i for i, path in enumerate(answered()) if path == "/ping")
+        self.assertLess(answered()[:last_probe].count("/metrics"), answered().count("/metrics"))
 
     def test_a_crowd(self):
         before = self.descriptors()
@@ -126,7 +182,7 @@ class Hostile(ServerTest):
         before = self.descriptors()
         began = time.monotonic()
         slow, greedy, silent = self.guest(), self.guest(), self.guest()
-        greedy.sendall(GET % b"/ids?agent=good&n=10000" * 100)
+        greedy.sendall(POST % b"/ids?agent=good&n=10000" * 100)
         talkers = {junk: self.guest() for junk in JUNK}
         for junk, talker in talkers.items():
             talker.sendall(junk)
@@ -181,7 +237,7 @@ class Hostile(ServerTest):
         for _ in range(guests):
             guest = self.guest()
             guest.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            guest.sendall(GET % b"/ids?agent=good&n=10000" * 20)
+            guest.sendall(POST % b"/ids?agent=good&n=10000" * 20)
         wait_for(lambda: self.server.counters()["ids_generated"] >= guests * 10000,
                  "an answer for each")
         # a reply has 200 KB

@@ -3,7 +3,8 @@
 import select
 import time
 
-from admin import DRAWING, GET, JSON, LISTEN, OTHERS, SILENCE_S, TEXT, Admin, read_all
+from admin import (DRAWING, GET, JSON, LISTEN, OTHERS, POST, SILENCE_S, TEXT, Admin,
+                   read_all)
 from harness import (BUILD, HANG_GUARD_S, LONG_WAIT_MS, SANITIZED, SLOW, SLOW_LAYOUT, ServerTest,
                      reserve_ahead, wait_for)
 from held_thread import held_thread
@@ -124,7 +125,7 @@ class States(ServerTest):
         waiting = [admin.socket() for _ in range(20)]
         for one in waiting:
             self.addCleanup(one.close)
-            one.sendall(b"GET /ids?agent=good&n=16 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            one.sendall(POST % b"/ids?agent=good&n=16")
         self.assertEqual(admin.ask("/readyz").status, 200)
         with server.connect() as connection:
             self.assertEqual(connection.call(STRICT, "get_worker").success.state, "serving")
@@ -159,14 +160,14 @@ class Waiting(ServerTest):
         began = time.monotonic()
         wait_for(lambda: time.monotonic() - began > 0.3 * SILENCE_S, "a while")
         asked = time.monotonic()
-        guest.sendall(GET % self.MUCH)
+        guest.sendall(POST % self.MUCH)
         self.assert_later(guest.recv(4096))
         self.assertGreater(time.monotonic() - asked, 0.45 * SILENCE_S)
 
     def test_a_stop_answers_who_waits(self):
         guests = [self.guest() for _ in range(20)]
         for guest in guests:
-            guest.sendall(GET % self.MUCH)
+            guest.sendall(POST % self.MUCH)
         self.assertEqual(self.admin.ask("/ping").status, 200)  # they have been read
         for guest in guests:
             guest.setblocking(False)

@@ -102,6 +102,10 @@ class Calls(SharedServerTest):
                 reply = self.call(method)
                 self.assertEqual((reply.kind, reply.value.type), (EXCEPTION, 1))
                 self.assertEqual(reply.value.message, f"Invalid method name: '{method}'")
+        for method in ("a\x01\n\x7f", "\u00e9'\\"):  # the reply has the same name
+            reply = self.call(method)
+            self.assertEqual((reply.kind, reply.value.type), (EXCEPTION, 1))
+            self.assertTrue(reply.value.message.isprintable())
         message = STRICT.message("x" * 60000, seqid=7)
         self.connection.send(STRICT.wrap(message), awaits=[("x" * 64 + "...", 7)])
         reply = self.connection.reply(STRICT)

@@ -2,6 +2,7 @@
 """Clients that are slow, silent, deaf, rude or too many; and the others, served meanwhile."""
 import contextlib
 import os
+import re
 import socket
 import threading
 import time
@@ -236,12 +237,22 @@ class Hostile(ServerTest):
             with self.subTest(threads):
                 self.check_descriptors(threads, descriptors)
 
-    def check_descriptors(self, threads, descriptors):
+    @staticmethod
+    def limited_to(descriptors):
         as_anybody = ("setpriv", "--bounding-set=-sys_resource", "--") if os.geteuid() == 0 else ()
+        return ("prlimit", f"--nofile={descriptors}:{descriptors}", "--", *as_anybody)
+
+    def test_no_file_descriptor_for_a_connection(self):
+        """The server says how many it needs itself: with one more it starts."""
+        server = self.launch("--state-directory", self.state, "--threads", 1,
+                             wrapper=self.limited_to(60))
+        self.assertEqual(server.wait_end(), 1)
+        found = re.search(r"the server itself needs (\d+)", server.find("failed").fields["error"])
+        self.start("--threads", 1, wrapper=self.limited_to(int(found[1]) + 1))
+
+    def check_descriptors(self, threads, descriptors):
         server = self.start("--max-connections", 100000, "--worker-id", threads,
-                            "--threads", threads,
-                            wrapper=("prlimit", f"--nofile={descriptors}:{descriptors}", "--",
-                                     *as_anybody))
+                            "--threads", threads, wrapper=self.limited_to(descriptors))
         server.wait_event("limits")
         with contextlib.ExitStack() as stack:
             held = [stack.enter_context(server.connect()) for _ in range(100)]

@@ -118,8 +118,8 @@ class Debugging(ServerTest):
         for path, method, status, shown in (
                 ("/ping", "GET", 200, "/ping"),
                 ("/ping", "HEAD", 200, "/ping"),
-                ("/ids?agent=good&n=3", "GET", 200, "/ids"),
-                ("/id?agent=1", "GET", 400, "/id"),
+                ("/ids?agent=good&n=3", "POST", 200, "/ids"),
+                ("/id?agent=1", "POST", 400, "/id"),
                 ("/ping", "POST", 405, "/ping"),
                 ("/a%20%22event=failed", "GET", 404, "/a \"event=failed")):
             with self.subTest(path=path, method=method):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The status page, in a real browser, from real servers in a real ZooKeeper."""
+import http.server
 import re
+import threading
 
 from admin import LISTEN, Admin
 from browser import DESK, PHONE, Browser
@@ -22,6 +24,28 @@ NOT_YET = "Failed to load resource: the server responded with a status of 503"
 
 def cell(worker_id, datacenter_id=DATACENTER):
     return f"button[data-key='{datacenter_id}/{worker_id}']"
+
+
+class Prefix(http.server.BaseHTTPRequestHandler):
+    """A reverse proxy that has the page at /ids/."""
+    protocol_version = "HTTP/1.1"
+    admin = None
+
+    def do_GET(self):
+        if not self.path.startswith("/ids/"):
+            self.send_error(404)
+            return
+        reply = self.admin.ask(self.path.removeprefix("/ids"), accept=self.headers["Accept"])
+        body = reply.text.encode()
+        self.send_response(reply.status)
+        for name in ("Content-Type", "Content-Security-Policy"):
+            self.send_header(name, reply.headers[name])
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
 
 
 class PageTest(ZooKeeperTest):
@@ -206,6 +230,25 @@ class Used(PageTest):
         self.assertEqual(page.run("document.images.length"), 1)
         page.assert_clean(NOT_YET, BAD_REQUEST)
 
+    def test_behind_a_path_prefix(self):
+        server = self.admin_member()
+        proxy = http.server.ThreadingHTTPServer(
+            ("127.0.0.1", 0), type("Proxy", (Prefix,), {"admin": Admin(server)}))
+        self.addCleanup(proxy.server_close)
+        self.addCleanup(proxy.shutdown)
+        threading.Thread(target=proxy.serve_forever, daemon=True).start()
+        url = "http://127.0.0.1:%d/ids/" % proxy.server_port
+        page = self.browser.open(url)
+        self.addCleanup(page.close)
+        page.wait_text("#state", lambda text: "serving" in text)
+        page.wait_text(cell(worker_id_of(server)), bool)
+        page.tap("#id")
+        page.paste(str(ID))
+        page.wait_text("#parts", lambda text: text.endswith(f"\n{ID & 4095}"))
+        self.assertEqual([link for link in page.run("[...document.links].map((link) => link.href)")
+                          if not link.startswith(url)], [])
+        page.assert_clean(NOT_YET)
+
     def test_html_is_text(self):
         server = self.admin_member()
         server.call("get_id", "good")
@@ -229,7 +272,7 @@ class Files(ServerTest):
     def test_types_policy_and_what_is_kept(self):
         admin = Admin(self.start(*LISTEN))
         page = admin.ask("/")
-        files = re.findall(r'(?:href|src)="(/page/[^"]*)"', page.text)
+        files = ["/" + path for path in re.findall(r'(?:href|src)="(page/[^"]*)"', page.text)]
         self.assertEqual(page.headers["Content-Type"], "text/html; charset=utf-8")
         for path, kind in (("/page/status.js", "text/javascript; charset=utf-8"),
                            ("/page/status.css", "text/css; charset=utf-8"),

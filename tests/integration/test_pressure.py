@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clients that send more than they take, and stops in the middle of what was sent."""
 import contextlib
+import re
 import select
 import signal
 import socket
 import threading
 import unittest
 
+from bindings import ROOT
 from harness import PARKING, PER_TICK, SANITIZED, ServerTest, wait_for
 from wire import EXCEPTION, GET_ID, STRICT, Closed, Connection
 
@@ -56,6 +58,25 @@ class Pending(ServerTest):
             busy.socket.shutdown(socket.SHUT_RDWR)
             reader.join()
         self.assertLess(grown, 4096)
+
+    @unittest.skipIf(SANITIZED, "memory of a sanitizer build is its own")
+    def test_unread_replies_stay_within_what_the_manual_says(self):
+        manual = (ROOT / "docs" / "man" / "snowflaked.8").read_text()
+        per_id = int(re.search(r"and (\d+) bytes for each ID of", manual)[1])
+        batch, pending, clients = 40_000, 4096, 20
+        server = self.start("--max-batch", batch, "--max-pending", pending, "--threads", 1)
+        call = STRICT.call("get_ulids", "a", batch)
+        with contextlib.ExitStack() as stack:
+            warm = stack.enter_context(server.connect())
+            warm.send(call)
+            warm.frame()
+            before = server.resident_kib()
+            for _ in range(clients):
+                late = stack.enter_context(Connection(server.address, options=HOLDS_LITTLE))
+                late.send(call * 3)
+            wait_for(lambda: server.counters()["ulids_generated"] > clients * batch, what="replies")
+            grown = server.resident_kib() - before
+        self.assertLess(grown << 10, clients * (pending + (128 << 10) + per_id * batch))
 
     def test_replies_are_not_kept_back_by_a_call_that_waits(self):
         server = self.start(*PARKING, "--max-wait", 60000)

@@ -18,8 +18,8 @@ STATE, CONFIG = "/var/lib/snowflaked", "/etc/snowflaked/snowflaked.conf"
 EXAMPLES = packages.ROOT / "docs" / "examples"
 ADMIN = "http://127.0.0.1:9990"
 PATHS = ("/", "/metrics", "/livez", "/healthz", "/readyz", "/ping", "/server_info", "/stats.json",
-         "/stats.txt", "/status.json", "/workers.json", "/id?agent=curl", "/ids?agent=curl&n=3",
-         "/decode/2124110575825846272")
+         "/stats.txt", "/status.json", "/workers.json", "/decode/2124110575825846272")
+DRAWING = ("/id?agent=curl", "/ids?agent=curl&n=3")
 CONNECTIONS = 8
 LOAD = ("snowflakectl", "bench", "--rate", 500, "--connections", CONNECTIONS, "--check", "--json",
         "--duration", 86400)
@@ -89,6 +89,10 @@ class Service(PackageTest):
         for path in PATHS:
             with self.subTest(path):
                 self.machine.run("curl", "--fail", "--silent", "--show-error", ADMIN + path)
+        for path in DRAWING:
+            with self.subTest(path):
+                self.machine.run("curl", "--fail", "--silent", "--show-error", "--request",
+                                 "POST", ADMIN + path)
 
     def test_the_watchdog(self):
         ids = self.draw()

@@ -12,6 +12,7 @@ static AuditDraw draw_of(guint64 first, guint count, const char *agent)
 			.count = count,
 			.sequence_bits = 12,
 			.time_shift = 12},
+		.tags = first * 1000,
 		.agent_length = (guint)strlen(agent),
 	};
 
@@ -37,7 +38,7 @@ static guchar *decode(const AuditLines *lines, guint index, gsize *out_length)
 	return g_base64_decode(split[index], out_length);
 }
 
-/* As the original wrote (1, "useragent", 1), but for the tag, which is random. */
+/* As the original wrote (1, "useragent", 1), but for the tag, which is mixed. */
 TEST("/lines/as-of-2010", test_as_of_2010)
 {
 	const AuditDraw draw = draw_of(1, 1, "useragent");

@@ -17,7 +17,7 @@ static void put(AuditRing *ring, guint64 first, guint count, const char *agent)
 {
 	const IdRun run = run_of(first, count);
 
-	audit_ring_put(ring, &run, agent, strlen(agent));
+	audit_ring_put(ring, &run, first + 5, agent, strlen(agent));
 }
 
 /* Puts draws of one ID until one is dropped; returns how many it took. */
@@ -47,6 +47,7 @@ TEST("/ring/as-it-was-put", test_as_it_was_put)
 		g_assert_cmpuint(draw.run.count, ==, i % 5 + 1);
 		g_assert_cmpuint(draw.run.fixed_bits, ==, 7);
 		g_assert_cmpuint(draw.run.time_shift, ==, 22);
+		g_assert_cmpuint(draw.tags, ==, i + 5);
 		g_assert_cmpmem(draw.agent, draw.agent_length, agent, strlen(agent));
 		g_assert_false(audit_ring_take(ring, &draw));
 	}
@@ -58,10 +59,10 @@ TEST("/ring/bounded", test_bounded)
 	static const struct {
 		gsize bytes;
 		guint agent_bytes;
-		guint draws; /* 32 bytes and the agent's words each */
+		guint draws; /* 40 bytes and the agent's words each */
 	} cases[] = {
-		{1024, 1, 25},  {1024, 8, 25}, {1024, 9, 21},
-		{1024, 256, 3}, {2047, 1, 25}, {2048, 1, 51},
+		{1024, 1, 21},  {1024, 8, 21}, {1024, 9, 18},
+		{1024, 256, 3}, {2047, 1, 21}, {2048, 1, 42},
 	};
 
 	for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {

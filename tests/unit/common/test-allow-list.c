@@ -237,6 +237,38 @@ TEST("/allow-list/certificates", test_certificates)
 	}
 }
 
+/* What a log may tell an operator to write. */
+TEST("/allow-list/entry-for", test_entry_for)
+{
+	static const struct {
+		const char *name;
+		const char *alternatives;
+		const char *entry;
+	} CASES[] = {
+		{"one", "DNS:two.example,DNS:three.example", "certificate:two.example"},
+		{"one", NULL, "certificate:one"},
+		/* DNS:good.example, then a NUL and .evil */
+		{"one", "DER:30148212676f6f642e6578616d706c65002e6576696c", "certificate:one"},
+		{".example", "DER:30148212676f6f642e6578616d706c65002e6576696c", NULL},
+		{"a,certificate:b", NULL, NULL},
+		{"one ", NULL, NULL},
+	};
+
+	g_assert_null(allow_list_entry_for(NULL));
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		const char *file = certificate_new(&(CertificateWords){
+			.name = CASES[i].name, .alternatives = CASES[i].alternatives});
+		g_autoptr(TlsContext) server = tls_context_new_server(file, file, file, NULL);
+		g_autoptr(TlsContext) client = tls_context_new_client(file, file, file, NULL);
+		g_auto(Line) line = line_new(server, client, NULL);
+		g_autofree char *entry = NULL;
+
+		line_open(&line);
+		entry = allow_list_entry_for(line.streams[LINE_SERVER]);
+		g_assert_cmpstr(entry, ==, CASES[i].entry);
+	}
+}
+
 /* Of two that hold it, the other may go on. */
 TEST("/allow-list/references", test_references)
 {

@@ -203,6 +203,26 @@ TEST("/log/report-suppressed", test_report_suppressed)
 	assert_matches(lines[1], TIME "error event=zookeeper-refused suppressed=2");
 }
 
+/* What is repeated for one reason does not hide another. */
+TEST("/log/reasons", test_reasons)
+{
+	g_auto(GStrv) lines = NULL;
+
+	capture_begin();
+	for (guint i = 0; i < 3; i++) {
+		log_event(LOG_CONNECTION_REFUSED, log_number("n", i), log_text("reason", "one"));
+		log_event(LOG_CONNECTION_REFUSED, log_number("n", i), log_text("reason", "other"));
+	}
+	log_event(LOG_CONNECTION_REFUSED, log_number("n", 3), log_text("reason", "other"));
+	log_tell_suppressed();
+	lines = capture_end();
+	g_assert_cmpuint(g_strv_length(lines), ==, 4);
+	assert_matches(lines[0], TIME "error event=connection-refused n=0 reason=one");
+	assert_matches(lines[1], TIME "error event=connection-refused n=0 reason=other");
+	assert_matches(lines[2], TIME "error event=connection-refused reason=one suppressed=2");
+	assert_matches(lines[3], TIME "error event=connection-refused reason=other suppressed=3");
+}
+
 TEST("/log/journal", test_journal)
 {
 	static const struct {

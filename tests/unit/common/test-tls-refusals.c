@@ -173,6 +173,12 @@ TEST("/tls-refusals/clients-names", test_clients_names)
 		/* a pattern in a certificate is a name like any other, of nobody else */
 		{"w", "DNS:*.example", "*.example", {"w"}, {"a.example", "b.example", "example"}},
 		{"ip", "IP:192.0.2.7", "/CN=ip", {"ip"}, {"192.0.2.7"}},
+		/* DNS:good.example, then a NUL and .evil */
+		{"nul",
+		 "DER:30148212676f6f642e6578616d706c65002e6576696c",
+		 "good.example\\x00.evil",
+		 {"nul"},
+		 {"good.example", "good.example\\x00.evil"}},
 	};
 	g_autoptr(TlsContext) server = server_new(own, ca);
 
@@ -514,6 +520,7 @@ TEST("/tls-refusals/not-tls", test_not_tls)
 		BYTES("\x80\x01\0\1\0\0\0\6get_id\0\0\0\1"),           /* strict Thrift */
 		BYTES("\0\0\0\x20\x80\x01\0\1\0\0\0\6get_id\0\0\0\1"), /* framed */
 		BYTES("\x82\x21\2\6get_id\0"),                         /* compact */
+		BYTES("\x82\x21\1\6get_id\0"), /* compact, as a greeting of SSL 2 begins */
 	};
 	g_autoptr(TlsContext) server = server_new(certificate_file(), NULL);
 	g_autoptr(TlsContext) client = client_new(certificate_file(), NULL);

@@ -34,6 +34,7 @@ TEST("/zookeeper-auth/read", test_read)
 		{":secret", -1, NULL},
 		{"user:sec\0ret", 12, NULL},
 		{long_line, -1, NULL},
+		{"\xef\xbb\xbfuser:secret\n", -1, NULL},
 		{"user:secret", -1, "user:secret"}, /* last, because its file is used below */
 	};
 	static const struct {

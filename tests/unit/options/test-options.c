@@ -63,6 +63,15 @@ static char *list_to_string(const GPtrArray *list, gsize text_at)
 	return g_string_free(text, FALSE);
 }
 
+static char *hosts_to_string(const GPtrArray *hosts)
+{
+	GString *text = g_string_new(NULL);
+
+	for (guint i = 0; i < hosts->len; i++)
+		g_string_append_printf(text, "%s%s", i > 0 ? ";" : "", (char *)hosts->pdata[i]);
+	return g_string_free(text, FALSE);
+}
+
 static char *field_to_string(const Options *options, const OptionSpec *spec)
 {
 	gconstpointer field = G_STRUCT_MEMBER_P(options, spec->offset);
@@ -92,6 +101,8 @@ static char *field_to_string(const Options *options, const OptionSpec *spec)
 			       : NULL;
 	case OPTION_TARGETS:
 		return list_to_string(*(GPtrArray *const *)field, offsetof(AuditTarget, text));
+	case OPTION_HOSTS:
+		return hosts_to_string(*(GPtrArray *const *)field);
 	case OPTION_ZOOKEEPER:
 		return *(ZookeeperHosts *const *)field
 			       ? g_strdup((*(ZookeeperHosts *const *)field)->text)
@@ -212,6 +223,7 @@ static const struct {
 	/* the default mode needs no file */
 	{"--listen @ids --socket-mode 666", "listen=unix:@ids"},
 	{"--socket-mode 0666", ""},
+	{"--admin-host ids.example --admin-host Other", "admin-host=ids.example;Other"},
 	/* the audit log */
 	{"--audit-log=file:/a --audit-log=scribe://b", "audit-log=file:/a;scribe://b"},
 	/* relays */
@@ -346,6 +358,9 @@ static const struct {
 	{"--listen /ids", "--listen: \"/ids\" is not HOST:PORT: a path stands after unix:"},
 	{"--advertise unix:/ids", "--advertise: \"unix:/ids\" is not HOST:PORT: a local"},
 	{"--admin-listen @ids", "--admin-listen: \"@ids\" is not HOST:PORT: a local socket"},
+	{"--admin-host ids:9990", "--admin-host: \"ids:9990\" is not the name of a host, without"},
+	{"--admin-host *", "--admin-host: \"*\" is not the name of a host"},
+	{"--admin-host=", "--admin-host: \"\" is not the name of a host"},
 	{"--socket-mode 1000", "--socket-mode: \"1000\" is not an octal number from 0000 to "
 			       "0777"},
 	{"--socket-mode 0680", "--socket-mode: \"0680\" is not an octal number"},
@@ -455,6 +470,7 @@ static const struct {
 	{"--listen b:2", G "listen=a:1;c:3\n", "listen=b:2"},
 	{"--no-fast-path=false", G "no-fast-path=true\n", ""},
 	{"", G "audit-log=file:/a b ; scribe://c:1/d\n", "audit-log=file:/a b;scribe://c:1/d"},
+	{"", G "admin-host=a.example ; b\n", "admin-host=a.example;b"},
 	{"--audit-log=file:/a", G "audit-log=file:/b;file:/c\n", "audit-log=file:/a"},
 	{"--layout uid-generator", G "worker-id=40\n",
 	 "worker-id=40 layout=epoch_ms=1474300800000,tick_ms=1000,time_bits=29,"

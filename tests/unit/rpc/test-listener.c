@@ -113,6 +113,25 @@ TEST("/listener/hosts", test_hosts)
 	}
 }
 
+/* Whether clients of IPv4 get in is to be seen. */
+TEST("/listener/addresses", test_addresses)
+{
+	static const struct {
+		const char *host, *address;
+	} CASES[] = {
+		{"127.0.0.1", "127.0.0.1:"}, {"0.0.0.0", "0.0.0.0:"}, {"::", "[::]:"}, {"*", "*:"}};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autoptr(GPtrArray) listeners = listeners_new();
+		g_autofree char *text = NULL;
+
+		g_assert_true(listener_open(CASES[i].host, 0, listeners, NULL));
+		g_assert_cmpuint(listeners->len, ==, 1);
+		text = listener_address(listeners->pdata[0]);
+		g_assert_true(g_str_has_prefix(text, CASES[i].address));
+	}
+}
+
 /* What cannot be opened is told of, and leaves what was there before. */
 static void assert_refused(const char *host, guint16 port, const char *message)
 {
