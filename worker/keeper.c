@@ -289,6 +289,7 @@ void keeper_free(Keeper *self)
 	pthread_cond_destroy(&self->wake);
 	pthread_mutex_destroy(&self->mutex);
 	g_free(self->waiting_why);
+	g_free(self->hindrance);
 	g_clear_error(&self->error);
 	g_clear_pointer(&self->workers, g_ptr_array_unref);
 	g_clear_pointer(&self->quarantined, g_ptr_array_unref);
@@ -362,10 +363,13 @@ GError *keeper_error(Keeper *self)
 
 char *keeper_waiting_why(Keeper *self)
 {
-	char *why;
+	char *why = NULL;
 
 	pthread_mutex_lock(&self->mutex);
-	why = self->status.worker_id < 0 ? g_strdup(self->waiting_why) : NULL;
+	if (self->hindrance != NULL)
+		why = g_strdup(self->hindrance);
+	else if (self->status.worker_id < 0 && self->status.state == KEEPER_WAITING)
+		why = g_strdup(self->waiting_why);
 	pthread_mutex_unlock(&self->mutex);
 	return why;
 }

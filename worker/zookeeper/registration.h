@@ -122,6 +122,14 @@ typedef struct {
 		gboolean told_expired; /* likewise: and whether there is another is to be said */
 	} connection;
 
+	/* session-events.c notes the errors of replies, pause() counts, succeed() forgets them. */
+	struct {
+		gint error; /* of a reply, last: ZookeeperMessage.error; 0: none, or counted */
+		const char *reason;
+		const char *remedy; /* (nullable) */
+		guint n_steps;      /* that ended so since a goal was reached last */
+	} open_error;
+
 	/* session-opening.c's */
 	struct {
 		ZookeeperSession *session; /* (nullable): takes the place of the one before */
@@ -205,7 +213,8 @@ typedef enum {
 	REGISTRATION_UNSURE_PAUSE,
 } RegistrationPause;
 
-/* Nothing is begun for a while. */
+/* Nothing is begun for a while. Complains if too many steps in a row ended UNSURE with an error
+ * that is not about the connection: nothing is failed for that, because the next try may work. */
 void registration_pause(Registration *self, RegistrationPause pause);
 
 /* The state waits for the reply to @request; 0: for something else. resume() ends that. */

@@ -271,6 +271,7 @@ static void zookeeper_registry_free(Registry *registry)
 	g_free(self->claim.path);
 	peer_report_clear(&self->peers.earlier);
 	g_free(self->lost_why);
+	g_free(self->registry.hindrance);
 	g_strfreev(self->opening.addresses);
 	g_free(self->opening.unknown);
 	g_free(self->paths.layout);
