@@ -5,7 +5,8 @@
  * A thread of ours that works may hold locks that are not ours: GLib's, of its types, its quarks,
  * its random numbers. A child of fork() has none of our threads. It would find such a lock as it
  * was, for ever, and a node of its own would wait for it. So while a thread works, no fork() takes
- * place, if fork_gate_hold() is a handler of it; and threads step outside to wait, for a disk too.
+ * place, if fork_gate_hold() is a handler of it; and threads step outside to wait, for a disk too
+ * (worker/file/disk-call.h).
  *
  * The keeper's thread is one that works. Those that look names up, open sessions and ask other
  * servers are not: what they wait for has no limit. They are there at the start and, with
