@@ -4,6 +4,7 @@
 #include "common/fork-gate.h"
 #include "common/log.h"
 #include "core/text.h"
+#include "worker/file/disk-call.h"
 #include "worker/keeper-clock.h"
 #include "worker/keeper-lease.h"
 #include "worker/keeper-private.h"
@@ -250,8 +251,10 @@ static gboolean finish_thread(Keeper *self, gint64 by_us)
 static void log_hanging(Keeper *self, gint64 timeout_ms)
 {
 	g_autofree char *end = NULL;
-	g_autofree char *error = g_strdup_printf(
-		"no answer about the worker ID within %" G_GINT64_FORMAT " ms", timeout_ms);
+	g_autofree char *disk = disk_call_describe_hanging(timeout_ms * G_TIME_SPAN_MILLISECOND);
+	g_autofree char *error =
+		g_strdup_printf("no answer about the worker ID within %" G_GINT64_FORMAT " ms%s%s",
+				timeout_ms, disk != NULL ? ": " : "", disk != NULL ? disk : "");
 	KeeperStatus status;
 
 	keeper_get_status(self, &status);
@@ -371,6 +374,8 @@ char *keeper_waiting_why(Keeper *self)
 	else if (self->status.worker_id < 0 && self->status.state == KEEPER_WAITING)
 		why = g_strdup(self->waiting_why);
 	pthread_mutex_unlock(&self->mutex);
+	if (why == NULL && operation_hangs(self))
+		why = disk_call_describe_hanging(KEEPER_PLAN_HANGS_US);
 	return why;
 }
 
