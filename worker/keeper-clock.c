@@ -83,13 +83,15 @@ static void judge(Keeper *self, gboolean heard)
 		ask_registry(self);
 		return;
 	case CLOCK_STEPPED_BACK:
-		log_event(LOG_CLOCK_BACK, log_number("by_ms", -by_ms));
-		break;
 	case CLOCK_STEPPED_FORWARD:
-		log_event(LOG_CLOCK_FORWARD, log_number("by_ms", by_ms));
 		break;
 	}
+	/* before the log says so */
 	system_clock_set_offset_ns(self->clock, reading.measured_ns);
+	if (verdict == CLOCK_STEPPED_BACK)
+		log_event(LOG_CLOCK_BACK, log_number("by_ms", -by_ms));
+	else
+		log_event(LOG_CLOCK_FORWARD, log_number("by_ms", by_ms));
 }
 
 /* The registry's clock has moved away from ours: there is nothing to adopt, but somebody to tell.
