@@ -6,6 +6,7 @@
 #include "worker/zookeeper/guard.h"
 #include "worker/zookeeper/peer-check.h"
 #include "worker/zookeeper/plan.h"
+#include "worker/zookeeper/reach-probe.h"
 #include "worker/zookeeper/worker-id-choice.h"
 
 /*
@@ -137,8 +138,9 @@ typedef struct {
 		gint64 opened_us;          /* when the one before was */
 		GStrv addresses;           /* (nullable): ZooKeeper's, as they were known last */
 		gboolean addresses_good;   /* ZooKeeper has just been there */
-		char *unknown;  /* (nullable): the names that cannot be looked up, and why */
-		guint failures; /* look-ups in a row that not all names were found in */
+		char *unknown;     /* (nullable): the names that cannot be looked up, and why */
+		guint failures;    /* look-ups in a row that not all names were found in */
+		ReachProbe *probe; /* (nullable): finds out why there is no connection */
 	} opening;
 
 	/* claim.c's */
