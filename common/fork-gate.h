@@ -7,7 +7,7 @@
  * Such a thread may hold locks of GLib (types, quarks, random numbers). A lock that it holds at a
  * fork() stays locked in the child for ever, and a node of the child would wait for it. Therefore
  * fork() waits while a thread works, if fork_gate_hold() is a handler of pthread_atfork(). A thread
- * pauses its work while it waits, for a disk too.
+ * pauses its work while it waits, for a disk too (worker/file/disk-call.h).
  *
  * The keeper's thread is such a thread. The threads that look up names, open sessions and ask other
  * servers are not, because their waits have no limit. They exist at the start and, with ZooKeeper,

@@ -54,6 +54,9 @@ typedef enum {
 	LOG_EXTEND_RECOVERED,    /* failures, 0 if it was only late; failed_ms */
 	LOG_RESERVATION_SPENT,   /* calls are refused from now on: reserved_until */
 	LOG_RESERVATION_WRITTEN, /* worker_id, reserved_until, took_us */
+	LOG_DISK_HANGS,          /* a call to the disk of the state directory has not ended:
+				    operation, path, for_ms */
+	LOG_DISK_RECOVERED,      /* it has: operation, path, for_ms */
 	/* ZooKeeper */
 	LOG_ZOOKEEPER_CONNECTED,     /* session, timeout_ms */
 	LOG_ZOOKEEPER_LOST,          /* servers: IDs go on to the end of the reservation */

@@ -12,6 +12,7 @@
 #include "ctl/output.h"
 #include "ctl/screen.h"
 #include "ctl/table.h"
+#include "ctl/time-text.h"
 #include "ctl/wide-text.h"
 
 #define LINE_COLUMNS        106
@@ -62,7 +63,7 @@ static gboolean read_id(const Decoder *self, const char *text, gint64 *out_id, G
 
 static char *local_time(gint64 time_ms)
 {
-	g_autoptr(GDateTime) seconds = g_date_time_new_from_unix_local(time_ms / 1000);
+	g_autoptr(GDateTime) seconds = ctl_time_text_local(time_ms);
 	g_autofree char *time = g_date_time_format(seconds, "%Y-%m-%dT%H:%M:%S");
 	g_autofree char *zone = g_date_time_format(seconds, "%:z");
 

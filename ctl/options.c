@@ -7,10 +7,7 @@
 #include "core/text.h"
 #include "ctl/format.h"
 #include "ctl/output.h"
-
-#define DATE_PATTERN "\\d{4}-\\d\\d-\\d\\d"
-#define TIME_PATTERN "\\d\\d:\\d\\d:[0-5]\\d(\\.\\d{1,3})?"
-#define ZONE_PATTERN "(Z|[+-]\\d\\d:\\d\\d)"
+#include "ctl/time-text.h"
 
 /* (transfer full) */
 static char **servers(const CtlOptions *self)
@@ -175,20 +172,6 @@ gboolean ctl_options_number(const char *option, const char *text, guint64 min, g
 	return FALSE;
 }
 
-static gboolean parse_rfc3339(const char *text, gint64 *out_time_ms)
-{
-	/* GLib takes all of ISO 8601, and seconds of 60 for 59 */
-	gboolean is_strict =
-		g_regex_match_simple("^" DATE_PATTERN "[Tt ]" TIME_PATTERN ZONE_PATTERN "$", text,
-				     G_REGEX_DOLLAR_ENDONLY, 0);
-	g_autoptr(GDateTime) time = is_strict ? g_date_time_new_from_iso8601(text, NULL) : NULL;
-
-	if (time == NULL)
-		return FALSE;
-	*out_time_ms = g_date_time_to_unix(time) * 1000 + g_date_time_get_microsecond(time) / 1000;
-	return TRUE;
-}
-
 gboolean ctl_options_time(const char *option, const char *text, gint64 *out_time_ms)
 {
 	guint64 number;
@@ -199,13 +182,13 @@ gboolean ctl_options_time(const char *option, const char *text, gint64 *out_time
 		*out_time_ms = (gint64)number;
 		return TRUE;
 	}
-	if (parse_rfc3339(text, out_time_ms))
+	if (ctl_time_text_parse(text, out_time_ms))
 		return TRUE;
 
 	g_autofree char *shown = text_escape(text, strlen(text));
 
 	ctl_output_complain("%s: \"%s\" is neither milliseconds since 1970, %" G_GINT64_FORMAT
-			    " at most, nor a time as 2026-01-31T12:00:00.000Z",
+			    " at most, nor a time of RFC 3339, as 2026-01-31T12:00:00.000Z",
 			    option, shown, CTL_FORMAT_MAX_TIME_MS);
 	return FALSE;
 }

@@ -16,6 +16,7 @@
 #include "ctl/interrupt.h"
 #include "ctl/output.h"
 #include "ctl/status.h"
+#include "ctl/time-text.h"
 
 #define CLEAR_SCREEN  "\033[H\033[J"
 #define BUFFER_BYTES  65536
@@ -318,8 +319,7 @@ void ctl_watch_draw(const char *text)
 
 char *ctl_watch_title(gint64 time_ms, const char *keys)
 {
-	g_autoptr(GDateTime) utc = g_date_time_new_from_unix_utc(time_ms / 1000);
-	g_autoptr(GDateTime) local = g_date_time_to_local(utc);
+	g_autoptr(GDateTime) local = ctl_time_text_local(time_ms);
 	g_autofree char *time = g_date_time_format(local, "%Y-%m-%dT%H:%M:%S%:z");
 
 	return is_set() ? g_strdup_printf("%s  (%s)", time, keys) : g_steal_pointer(&time);

@@ -41,6 +41,21 @@ char *health_why_not_alive(const Health *self)
 		ago_ms / 1000);
 }
 
+/* (transfer full): @what, and the reason if it is known. @what: (transfer full) */
+static char *add_reason(const Health *self, char *what)
+{
+	Source *source = self->service->source;
+	g_autofree char *reason =
+		source->ops->waiting_why != NULL ? source->ops->waiting_why(source) : NULL;
+	char *text;
+
+	if (reason == NULL)
+		return what;
+	text = g_strdup_printf("%s: %s", what, reason);
+	g_free(what);
+	return text;
+}
+
 /* (transfer full) (nullable) */
 static char *why_not_for_long(const Health *self, const KeeperStatus *status)
 {
@@ -48,22 +63,9 @@ static char *why_not_for_long(const Health *self, const KeeperStatus *status)
 
 	if (!status->extending_fails || left_ms >= MIN(LAST_MS, status->reservation_ms / LAST_PART))
 		return NULL;
-	return g_strdup_printf("the reservation cannot be extended, and ends in %" G_GINT64_FORMAT
-			       " ms",
-			       MAX(left_ms, 0));
-}
-
-/* (transfer full): of a relay, why it has no server, too. */
-static char *why_no_ids(const Health *self, const KeeperStatus *status)
-{
-	const char *state = keeper_state_name(status->state);
-	g_auto(PoolView) view = {0};
-
-	if (self->service->relay != NULL)
-		relay_source_get_view(self->service->relay, &view);
-	if (view.failure != NULL)
-		return g_strdup_printf("no IDs: the server is %s: %s", state, view.failure);
-	return g_strdup_printf("no IDs: the server is %s", state);
+	return add_reason(self, g_strdup_printf("the reservation cannot be extended, and ends in "
+						"%" G_GINT64_FORMAT " ms",
+						MAX(left_ms, 0)));
 }
 
 char *health_why_not_healthy(const Health *self)
@@ -75,7 +77,8 @@ char *health_why_not_healthy(const Health *self)
 		return why;
 	self->service->source->ops->get_status(self->service->source, &status);
 	if (status.state != KEEPER_SERVING)
-		return why_no_ids(self, &status);
+		return add_reason(self, g_strdup_printf("no IDs: the server is %s",
+							keeper_state_name(status.state)));
 	return why_not_for_long(self, &status);
 }
 

@@ -30,6 +30,11 @@ static char *why_none(Source *source G_GNUC_UNUSED)
 	return g_strdup("no reservation for the present time");
 }
 
+static char *waiting_why(Source *source)
+{
+	return keeper_waiting_why(issuer_of(source)->keeper);
+}
+
 static gboolean find_worker(Source *source, SourceWorker *out_worker)
 {
 	const Lease *lease = generator_lease(issuer_of(source)->generator);
@@ -117,6 +122,7 @@ void issuer_source_init(IssuerSource *self, Generator *generator)
 		.draw = draw,
 		.demand = demand,
 		.why_none = why_none,
+		.waiting_why = waiting_why,
 		.find_worker = find_worker,
 		.get_status = get_status,
 		.find_server = find_server,

@@ -79,6 +79,12 @@ static gboolean on_check(gpointer user_data)
 	return G_SOURCE_CONTINUE;
 }
 
+static gboolean on_look_at_disk(gpointer user_data)
+{
+	disk_watch_look(user_data);
+	return G_SOURCE_CONTINUE;
+}
+
 static void on_signal(int number, gboolean stop, guint sender, gpointer user_data)
 {
 	Server *self = user_data;
@@ -104,6 +110,8 @@ static gboolean add_sources(Server *self, GError **error)
 		check_ms = MIN(check_ms, MAX(watchdog_us / 2000, 1));
 	health_set_check_ms(&self->health, (gint64)check_ms);
 	g_timeout_add((guint)check_ms, on_check, self);
+	if (self->options->relay == NULL && self->options->zookeeper == NULL)
+		g_timeout_add(DISK_WATCH_LOOK_MS, on_look_at_disk, &self->disk_watch);
 	certificates_watch(self);
 	return TRUE;
 }

@@ -161,6 +161,14 @@ static char *why_none(Source *source)
 	return g_strdup_printf("no IDs in hand, and none of %s in time", view.server);
 }
 
+static char *waiting_why(Source *source)
+{
+	g_auto(PoolView) view = {0};
+
+	pool_upstream_get_view(relay_of(source)->pool, &view);
+	return g_steal_pointer(&view.failure);
+}
+
 static SourceSeat *add_seat(Source *source)
 {
 	RelaySource *self = relay_of(source);
@@ -452,6 +460,7 @@ RelaySource *relay_source_new(const Options *options, const char *nonce,
 		.draw = draw,
 		.demand = demand,
 		.why_none = why_none,
+		.waiting_why = waiting_why,
 		.find_worker = find_worker,
 		.get_status = get_status,
 		.find_server = find_server,

@@ -351,6 +351,7 @@ void server_clear(Server *self)
 	if (self->source != NULL)
 		ulid_generator_clear(&self->ulids);
 	issuer_clear(&self->issuer);
+	disk_watch_clear(&self->disk_watch);
 	g_clear_pointer(&self->agents, agent_counters_free);
 	g_clear_pointer(&self->counters, counter_set_free);
 	g_clear_pointer(&self->loop, g_main_loop_unref);

@@ -8,6 +8,7 @@
 #include "rpc/server.h"
 #include "server/admin.h"
 #include "server/agent-counters.h"
+#include "server/disk-watch.h"
 #include "server/health.h"
 #include "server/passed-sockets.h"
 #include "server/service.h"
@@ -36,6 +37,7 @@ typedef struct {
 	_Atomic gint64 certificate_expires_ms; /* since the Unix epoch; G_MAXINT64: it has none;
 						* see certificates.h */
 	Health health;
+	DiskWatch disk_watch;
 	Admin *admin; /* NULL: nobody asked for it */
 	GMainLoop *loop;
 	int news_fd; /* an eventfd: the source has news, or an event loop has failed */

@@ -36,6 +36,9 @@ typedef struct {
 	gint64 (*demand)(Source *self);
 	/* (transfer full): after DRAW_UNRESERVED, why. */
 	char *(*why_none)(Source *self);
+	/* (transfer full) (nullable): why it does not serve, or cannot reserve more. The operation
+	 * may be NULL. */
+	char *(*waiting_why)(Source *self);
 	/* Whose the IDs of the moment are. %FALSE: nobody's, yet. */
 	gboolean (*find_worker)(Source *self, SourceWorker *out_worker);
 	/* What is not known of a source that reserves nothing is 0. */

@@ -74,6 +74,10 @@ static void show_registry(Keeper *self)
 	self->status.peers_skew_known = registry->peers.known;
 	self->status.peers_skew_ns = registry->peers.ahead_ns;
 	self->registry_clock = registry->clock;
+	if (g_strcmp0(self->hindrance, registry->hindrance) != 0) {
+		g_free(self->hindrance);
+		self->hindrance = g_strdup(registry->hindrance);
+	}
 	pthread_mutex_unlock(&self->mutex);
 }
 

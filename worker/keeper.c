@@ -4,6 +4,7 @@
 #include "common/fork-gate.h"
 #include "common/log.h"
 #include "core/text.h"
+#include "worker/file/disk-call.h"
 #include "worker/keeper-clock.h"
 #include "worker/keeper-lease.h"
 #include "worker/keeper-private.h"
@@ -250,8 +251,10 @@ static gboolean finish_thread(Keeper *self, gint64 by_us)
 static void log_hanging(Keeper *self, gint64 timeout_ms)
 {
 	g_autofree char *end = NULL;
-	g_autofree char *error = g_strdup_printf(
-		"no answer about the worker ID within %" G_GINT64_FORMAT " ms", timeout_ms);
+	g_autofree char *disk = disk_call_describe_hanging(timeout_ms * G_TIME_SPAN_MILLISECOND);
+	g_autofree char *error =
+		g_strdup_printf("no answer about the worker ID within %" G_GINT64_FORMAT " ms%s%s",
+				timeout_ms, disk != NULL ? ": " : "", disk != NULL ? disk : "");
 	KeeperStatus status;
 
 	keeper_get_status(self, &status);
@@ -289,6 +292,7 @@ void keeper_free(Keeper *self)
 	pthread_cond_destroy(&self->wake);
 	pthread_mutex_destroy(&self->mutex);
 	g_free(self->waiting_why);
+	g_free(self->hindrance);
 	g_clear_error(&self->error);
 	g_clear_pointer(&self->workers, g_ptr_array_unref);
 	g_clear_pointer(&self->quarantined, g_ptr_array_unref);
@@ -363,11 +367,16 @@ GError *keeper_error(Keeper *self)
 
 char *keeper_waiting_why(Keeper *self)
 {
-	char *why;
+	char *why = NULL;
 
 	pthread_mutex_lock(&self->mutex);
-	why = self->status.worker_id < 0 ? g_strdup(self->waiting_why) : NULL;
+	if (self->hindrance != NULL)
+		why = g_strdup(self->hindrance);
+	else if (self->status.worker_id < 0 && self->status.state == KEEPER_WAITING)
+		why = g_strdup(self->waiting_why);
 	pthread_mutex_unlock(&self->mutex);
+	if (why == NULL && operation_hangs(self))
+		why = disk_call_describe_hanging(KEEPER_PLAN_HANGS_US);
 	return why;
 }
 

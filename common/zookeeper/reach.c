@@ -18,6 +18,9 @@
  * that whoever expects TLS sees that it is none. */
 static const char QUESTION[] = "ruok\n";
 
+/* ZooKeeper's reason to close a connection at once, and its limit. */
+#define TOO_MANY "too many connections from this address (maxClientCnxns, 60 by default)"
+
 typedef enum {
 	REACH_ANSWERS,
 	REACH_NOT_THERE, /* it takes no connection */
@@ -109,12 +112,14 @@ static char *describe_mute(const Attempt *self, gssize n)
 	}
 	if (self->tls != NULL)
 		return g_strdup_printf("%s takes connections, and ends them in the TLS handshake: "
-				       "does it speak TLS there? Its log says why",
+				       "does it speak TLS there, or has it " TOO_MANY
+				       "? Its log says why",
 				       self->server);
-	return g_strdup_printf("%s takes connections, and ends them without an answer: if it is a "
-			       "stunnel, its log says why; if it is ZooKeeper, it may want TLS "
-			       "there",
-			       self->server);
+	return g_strdup_printf(
+		"%s takes connections, and ends them without an answer: if it is a "
+		"stunnel, its log says why; if it is ZooKeeper, it may have " TOO_MANY
+		", or want TLS there",
+		self->server);
 }
 
 static Reach ask(Attempt *self, const char *host, char **out_text)

@@ -4,8 +4,9 @@ tests/simulation/simulation-directory.c tests all faults of a directory, a disk 
 import os
 import unittest
 
+from admin import LISTEN, Admin
 from fake_clock import FakeClock
-from harness import SANITIZED, ServerTest, may_mount, mount, reserve_ahead, wait_for
+from harness import BUILD, SANITIZED, ServerTest, may_mount, mount, reserve_ahead, wait_for
 from wire import EXCEPTION, STRICT
 
 HALF_AN_HOUR_MS = 1800 * 1000
@@ -91,6 +92,32 @@ class Disks(ServerTest):
 
 
 class Running(ServerTest):
+    def test_the_disk_hangs(self):
+        """The log and /readyz name the call that hangs, while it does."""
+        if SANITIZED:
+            self.skipTest("a sanitizer wants to be the first library")
+        library = BUILD / "tests" / "integration" / "libhanging-disk.so"
+        hangs = self.directory / "hangs"
+        server = self.start(*LISTEN, environment={"LD_PRELOAD": str(library),
+                                                  "DISK_HANGS_IF": str(hangs)})
+        record = str(self.state / "worker-0-0.json")
+        hangs.touch()
+        with server.connect() as connection:
+            def is_refused():
+                return connection.call(STRICT, "get_id", "good").kind == EXCEPTION
+            wait_for(is_refused, what="the end of the reservation")
+            fields = server.wait_event("disk-hangs").fields
+            self.assertEqual((fields["operation"], fields["path"]), ("replace", record))
+            self.assertGreaterEqual(int(fields["for_ms"]), 3000)
+            reply = Admin(server).ask("/readyz")
+            self.assertEqual(reply.status, 503)
+            self.assertIn(f'the disk hangs: "replace" {record} has taken', reply.text)
+            hangs.unlink()
+            fields = server.wait_event("disk-recovered").fields
+            self.assertEqual((fields["operation"], fields["path"]), ("replace", record))
+            wait_for(lambda: not is_refused(), what="an ID")
+        self.assertEqual(server.terminate(), 0)
+
     def test_the_directory_goes_away(self):
         server = self.start()
         before = server.call("get_id", "good")

@@ -12,7 +12,7 @@ import uuid
 from admin import LISTEN, Admin
 from fake_servers import NOBODY
 from harness import EPOCH_MS, ServerTest, scaled, wait_for
-from proxy import GET_CHILDREN, GET_DATA
+from proxy import CREATE_2, GET_CHILDREN, GET_DATA
 from znodes import Registry
 from zookeeper import Standalone
 from zookeeper_case import CALLS_WAIT, DATACENTER, ZooKeeperTest, now_tick, worker_id_of
@@ -98,6 +98,24 @@ class Session(Watched):
         self.assertEqual(admin.ask("/livez").status, 200)
         self.assertIn('snowflake_zookeeper_session{state="lost"} 1', admin.ask("/metrics").text)
         proxy.heal()
+        self.assert_told(admin, 200, "", "connected", "serving", extending_fails=False)
+
+    def test_an_error_that_stays(self):
+        """ZooKeeper refuses each ephemeral znode, as with localSessionsEnabled, by an error that
+        says nothing about the connection. The server says so, with the remedy, until it is over."""
+        proxy = self.proxy()
+        proxy.answer(-120, CREATE_2, b"claim-")
+        server, admin = self.watch(via=proxy, ready=False)
+        error = server.wait_event("zookeeper-refused").fields["error"]
+        self.assertRegex(error, f"^ZooKeeper at {re.escape(proxy.connect_string)} answers with "
+                                r"error -120, again and again \(no ephemeral znode on a local "
+                                r"session\): set localSessionsUpgradingEnabled=true")
+        reply = admin.ask("/readyz")
+        self.assertEqual((reply.status, reply.text),
+                         (503, f"no IDs: the server is starting: {error}\n"))
+        self.assertEqual(admin.json("/status.json")["why_not_ready"], reply.text.rstrip())
+        proxy.heal()
+        server.wait_ready()
         self.assert_told(admin, 200, "", "connected", "serving", extending_fails=False)
 
     def assert_told(self, admin, ready, line, session, state, extending_fails):

@@ -126,6 +126,19 @@ class Limited(ZooKeeperTest):
         self.assertEqual(draw.failures, [])
 
 
+class Crowded(ZooKeeperTest):
+    own_zookeeper = True
+
+    def make_zookeeper(self):
+        return Standalone(config={"maxClientCnxns": "1"}).start()
+
+    def test_too_many_connections(self):
+        """The test has the only connection that ZooKeeper takes from its address."""
+        server = self.member("--connect-timeout", 600, ready=False)
+        self.assert_refused(server, 1, "event=failed", "ends them without an answer",
+                            "too many connections from this address (maxClientCnxns")
+
+
 class Waiting(ZooKeeperTest):
 
     def test_the_reason_is_told_again_when_it_is_another(self):

@@ -10,6 +10,8 @@
 #include <systemd/sd-id128.h>
 #include <unistd.h>
 
+#include "worker/file/disk-call.h"
+
 #define FIRST_FD   100000 /* lower descriptors are real */
 #define FIRST_PID  1000
 #define MAX_NESTED 6
@@ -120,6 +122,8 @@ gboolean files_run(FilesProcess *process, void (*call)(gpointer data), gpointer 
 	if (setjmp(kill_point) == 0)
 		call(data);
 	process->kill_point = NULL;
+	if (process->has_ended)
+		disk_call_end(); /* in the middle of which it was killed */
 	files.process = outer;
 	return !process->has_ended;
 }
@@ -455,6 +459,8 @@ static void fill_stat(const Inode *inode, struct stat *out_info)
 
 int __wrap_fstat64(int fd, struct stat *out_info)
 {
+	if (files.process == NULL) /* the memory of a killed process is freed */
+		return -1;
 	if (!begin_call("stat", ""))
 		return -1;
 	fill_stat(find_open(fd)->inode, out_info);
@@ -482,6 +488,11 @@ gboolean __wrap_g_file_test(const char *path, GFileTest test)
 		return FALSE;
 	inode = disk_find(disk_root(), path);
 	return inode != NULL && (test == G_FILE_TEST_EXISTS || S_ISLNK(inode->mode));
+}
+
+int __wrap_dirfd(DIR *directory)
+{
+	return ((Listing *)directory)->file->fd;
 }
 
 DIR *__wrap_fdopendir(int fd)

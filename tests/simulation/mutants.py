@@ -178,23 +178,25 @@ MUTANTS = [
                     "}")),
     # state directories
     mutant("a record counts before it is synced", DIRECTORY,
-           (STATE_DIRECTORY, "!write_all(fd, text) || sync_outside(fd) != 0",
-                             "!write_all(fd, text)")),
+           (STATE_DIRECTORY, "!write_all(self, fd, name, text) || "
+                             "sync_fd(fd, self->path, name) != 0",
+                             "!write_all(self, fd, name, text)")),
     mutant("the directory is not synced after the rename", DIRECTORY,
-           (STATE_DIRECTORY, "return sync_outside(self->fd) == 0 || fail(\"sync\", self->path, "
-                             "error);",
+           (STATE_DIRECTORY, "return sync_fd(self->fd, self->path, NULL) == 0 || "
+                             "fail(\"sync\", self->path, error);",
                              "return TRUE;")),
     mutant("a sync that fails is taken as done", DIRECTORY,
-           (STATE_DIRECTORY, "return sync_outside(self->fd) == 0 || fail(\"sync\", self->path, "
-                             "error);",
-                             "sync_outside(self->fd);\n\treturn TRUE;")),
+           (STATE_DIRECTORY, "return sync_fd(self->fd, self->path, NULL) == 0 || "
+                             "fail(\"sync\", self->path, error);",
+                             "sync_fd(self->fd, self->path, NULL);\n\treturn TRUE;")),
     mutant("a record is written in place", DIRECTORY,
            (STATE_DIRECTORY, "\tg_auto(StateFd) fd = put(self, name, expected, text, error);\n\n"
                              "\tif (fd < 0)\n\t\treturn FALSE;",
-                             "\tg_auto(StateFd) fd = openat(self->fd, name, O_WRONLY | O_CREAT, "
-                             "FILE_MODE);\n\t(void)expected;\n\n"
-                             "\tif (fd < 0 || ftruncate(fd, 0) != 0 || !write_all(fd, text) || "
-                             "sync_outside(fd) != 0)\n"
+                             "\tg_auto(StateFd) fd = open_at(self->fd, self->path, name, "
+                             "O_WRONLY | O_CREAT);\n\t(void)expected;\n\n"
+                             "\tif (fd < 0 || ftruncate(fd, 0) != 0 || "
+                             "!write_all(self, fd, name, text) || "
+                             "sync_fd(fd, self->path, name) != 0)\n"
                              "\t\treturn state_directory_fail_file(self, \"write\", name, "
                              "error);")),
     mutant("a lease begins at the old end", DIRECTORY,
@@ -205,7 +207,8 @@ MUTANTS = [
                            "self->first_tick = claim->now_tick;")),
     mutant("a claim ignores how far the record reserves", DIRECTORY,
            never(FILE_REGISTRY, "reading.record.end_tick >= MIN(end_tick, claim->latest_tick)")),
-    mutant("the lock is not taken", DIRECTORY, never(LOCK, "flock(fd, LOCK_EX | LOCK_NB) != 0")),
+    mutant("the lock is not taken", DIRECTORY,
+           never(LOCK, "!state_directory_lock_fd(directory, self->name, fd)")),
     mutant("a lock on a removed file counts", DIRECTORY,
            (LOCK, "while (self->fd < 0 || !state_directory_has(directory, self->name, self->fd))",
                   "while (self->fd < 0)")),
@@ -220,7 +223,7 @@ MUTANTS = [
            "state_directory_clean() of the other claim removes the file before its renaming",
            [(STATE_DIRECTORY, "if (!lock_directory(self, error))\n\t\treturn FALSE;\n\tswapped",
                               "swapped")],
-           (STATE_DIRECTORY, "\t\tunlinkat(self->fd, leftover, 0);", "\t\t;")),
+           (STATE_DIRECTORY, "\t\tremove_file(self, leftover);", "\t\t;")),
     mutant("layout of the directory ignored", DIRECTORY,
            (IDENTITY, "return check_layout(path, their_layout, layout, error) &&\n"
                       "\t       check_machine",
@@ -252,8 +255,8 @@ MUTANTS = [
                            "return write_record(self, directory, &reading, last_tick - 1, "
                            "error);")),
     mutant("names of directories that are made are not synced", DIRECTORY,
-           (STATE_DIRECTORY, "return own.st_dev != above.st_dev || sync_outside(parent) == 0 || "
-                             "errno == EINVAL ||",
+           (STATE_DIRECTORY, "return own.st_dev != above.st_dev || "
+                             "sync_fd(parent, self->path, \"..\") == 0 ||",
                              "return TRUE ||")),
     mutant("a file of two names is read at a start", DIRECTORY,
            never(STATE_DIRECTORY, "info->st_nlink > most_links")),
@@ -264,7 +267,7 @@ MUTANTS = [
                            "if (!write_record(self, directory, &reading, end_tick, NULL))\n\t\t;\n"
                            "\tself->end_tick = end_tick;\n\tout_result->end_tick")),
     mutant("leftovers of crashes are not removed", DIRECTORY,
-           (STATE_DIRECTORY, "\t\tunlinkat(self->fd, leftover, 0);", "\t\t;")),
+           (STATE_DIRECTORY, "\t\tremove_file(self, leftover);", "\t\t;")),
     # a server says that it serves exactly when its draws succeed
     mutant("a clock that was set back is not shown", ZOOKEEPER,
            (STATE, "return is_before_ids(facts) ? KEEPER_WAITING : KEEPER_SERVING",

@@ -81,6 +81,8 @@ static struct {
 	gint64 (*last_run_us)(const WorldMachine *machine);
 	gint64 names_lost_until_us;
 	gdouble moved_odds;
+	gdouble open_error_odds;
+	gboolean open_errors_ephemeral;
 	gdouble lost_odds, late_odds; /* for requests under way when a connection breaks */
 	SessionsCounts counts;
 } sessions;
@@ -386,6 +388,41 @@ static ZookeeperMessage *moved_reply_new(void)
 	return reply;
 }
 
+static gboolean draw_open_error(const Request *request)
+{
+	if (sessions.open_errors_ephemeral &&
+	    request->request.operation != ENSEMBLE_CREATE_EPHEMERAL)
+		return FALSE;
+	return sessions.open_error_odds > 0 && world_odds(sessions.open_error_odds);
+}
+
+/* (nullable): as ensemble_execute() */
+static ZookeeperMessage *execute_with_open_error(const Request *request)
+{
+	ZookeeperMessage *reply = message_new(ZOOKEEPER_REPLY);
+
+	if (!sessions.open_errors_ephemeral && world_odds(0.5)) {
+		g_clear_pointer(&reply, zookeeper_message_free);
+		reply = ensemble_execute(request->server, request->session_id, &request->request);
+		if (reply == NULL)
+			return NULL;
+	}
+	reply->outcome = ZOOKEEPER_UNSURE;
+	reply->reason = "simulated";
+	reply->error = SESSIONS_OPEN_ERROR;
+	return reply;
+}
+
+/* (nullable): as ensemble_execute() */
+static ZookeeperMessage *execute_request(const Request *request)
+{
+	if (request->session != NULL && world_odds(sessions.moved_odds))
+		return moved_reply_new();
+	if (request->session != NULL && draw_open_error(request))
+		return execute_with_open_error(request);
+	return ensemble_execute(request->server, request->session_id, &request->request);
+}
+
 static void on_arrival(gpointer data, guint64 tag G_GNUC_UNUSED)
 {
 	Request *request = data;
@@ -398,10 +435,7 @@ static void on_arrival(gpointer data, guint64 tag G_GNUC_UNUSED)
 	} else if (world_now_us() < request->late_at_us) {
 		world_at(request->late_at_us, on_arrival, request, 0);
 	} else {
-		request->reply = self != NULL && world_odds(sessions.moved_odds)
-					 ? moved_reply_new()
-					 : ensemble_execute(request->server, request->session_id,
-							    &request->request);
+		request->reply = execute_request(request);
 		if (self == NULL) {
 			world_note(NULL, "a request of session %" G_GINT64_FORMAT " arrives late",
 				   request->session_id);
@@ -802,6 +836,12 @@ void sessions_set_odds(gdouble moved, gdouble lost, gdouble late)
 	sessions.moved_odds = moved;
 	sessions.lost_odds = lost;
 	sessions.late_odds = late;
+}
+
+void sessions_set_open_errors(gdouble odds, gboolean ephemeral_only)
+{
+	sessions.open_error_odds = odds;
+	sessions.open_errors_ephemeral = ephemeral_only;
 }
 
 void sessions_init(void)

@@ -38,6 +38,13 @@ void sessions_kill(const WorldMachine *machine);
  * does not execute a request after the session has connected again: set @late to 0 for that. */
 void sessions_set_odds(gdouble moved, gdouble lost, gdouble late);
 
+#define SESSIONS_OPEN_ERROR (-120)
+
+/* Sets the probability that the ensemble answers a request with SESSIONS_OPEN_ERROR, an error that
+ * is not about the connection: before or after it has executed the request. @ephemeral_only: only a
+ * request for an ephemeral znode, which it does not execute, as with localSessionsEnabled. */
+void sessions_set_open_errors(gdouble odds, gboolean ephemeral_only);
+
 /* DNS lookups of the ensemble's servers fail for @for_us. */
 void sessions_lose_names(gint64 for_us);
 

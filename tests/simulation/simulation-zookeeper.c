@@ -619,6 +619,53 @@ static void run_no_answers(void)
 	end_scenario();
 }
 
+/* Fails unless the servers say which error ZooKeeper answers with. */
+static void check_open_error_is_shown(const ClusterConfig *config)
+{
+	for (guint i = 0; i < config->n_servers; i++) {
+		Server *server = cluster_server(i);
+		g_autofree char *why = server_why_not_serving(server);
+
+		if (why == NULL || strstr(why, "answers with error -120, again and again") == NULL)
+			world_fail_machine(&server->machine, "does not show the error: %s",
+					   why != NULL ? why : "it serves");
+		if (cluster_last_warning(server) == LOG_N_EVENTS)
+			world_fail_machine(&server->machine, "does not log the error");
+	}
+}
+
+/* ZooKeeper answers each request, or each that makes an ephemeral znode, with an error that is not
+ * about the connection. The servers say so, and serve when that is over. */
+static void run_open_errors(void)
+{
+	ClusterConfig config = draw_config(3, 1, 4);
+	gboolean is_start = world_odds(0.5);
+
+	config.reservation_ms = MIN(config.reservation_ms, 20000);
+	start_undisturbed(&config, is_start ? 0 : config.n_servers);
+	sessions_set_open_errors(1, is_start && world_odds(0.5));
+	for (guint i = 0; i < config.n_servers; i++)
+		server_start(cluster_server(i));
+	world_run_for(MS(config.reservation_ms) + SECONDS(15));
+	check_open_error_is_shown(&config);
+	sessions_set_open_errors(0, FALSE);
+	end_scenario();
+}
+
+/* All faults, and now and then an error that leaves open whether the request was executed. */
+static void run_rare_open_errors(void)
+{
+	const ClusterConfig config = cluster_draw_config();
+
+	cluster_init(&config);
+	sessions_set_open_errors((gdouble)world_scaled(1, 100) / 1000, FALSE);
+	cluster_start(1000);
+	cluster_begin_faults(SECONDS(1));
+	world_run_until(WORLD_BEGIN_US + LENGTH_US / 5);
+	sessions_set_open_errors(0, FALSE);
+	end_scenario();
+}
+
 /* A claim that is deleted is made again long before the next extension, and the worker ID is kept.
  */
 static void run_deleted_claims(void)
@@ -798,6 +845,8 @@ int main(int argc, char **argv)
 		{.name = "silent-claim", .draw = run_silent_claim},
 		{.name = "changed-layout", .draw = run_changed_layout},
 		{.name = "no-answers", .draw = run_no_answers},
+		{.name = "open-errors", .draw = run_open_errors},
+		{.name = "rare-open-errors", .draw = run_rare_open_errors},
 		{.name = "deleted-claims", .draw = run_deleted_claims},
 		{.name = "pending-hand-back", .draw = run_pending_hand_back},
 		{.name = "each-step", .step = run_each_checkpoint},

@@ -4,12 +4,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include "common/strict-json.h"
 #include "core/text.h"
-#include "worker/file/own-descriptors.h"
+#include "worker/file/disk-call.h"
 #include "worker/registry.h"
 
 struct _FileLock {
@@ -29,7 +28,7 @@ FileLock *file_lock_new(const char *name, const char *address)
 static void let_go(FileLock *self)
 {
 	if (self->fd >= 0)
-		own_descriptors_close(self->fd);
+		state_directory_close_fd(self->fd);
 	self->fd = -1;
 }
 
@@ -61,22 +60,26 @@ static char *describe_holder(const FileLock *self, const StateDirectory *directo
 }
 
 /* A lock without a description is as good a lock: nothing fails for it. */
-static void write_holder(FileLock *self)
+static void write_holder(FileLock *self, const StateDirectory *directory)
 {
 	g_autofree char *started = text_time_ms(g_get_real_time() / 1000);
 	JsonObject *holder = json_object_new();
+	g_autofree char *path = state_directory_file_path(directory, self->name);
 	g_autofree char *text = NULL;
+	gboolean is_written;
 
 	json_object_set_int_member(holder, "pid", getpid());
 	json_object_set_string_member(holder, "address", self->address);
 	json_object_set_string_member(holder, "started", started);
 	text = strict_json_print(holder);
-	if (ftruncate(self->fd, 0) != 0 || pwrite(self->fd, text, strlen(text), 0) < 0)
+	disk_call_begin("write", path, NULL);
+	is_written = ftruncate(self->fd, 0) == 0 && pwrite(self->fd, text, strlen(text), 0) >= 0;
+	disk_call_end();
+	if (!is_written)
 		g_debug("cannot write %s: %s", self->name, g_strerror(errno));
 }
 
-/* While no child is made: one could have the lock before it is known that it must not. */
-static gboolean open_and_lock_alone(FileLock *self, const StateDirectory *directory, GError **error)
+static gboolean open_and_lock(FileLock *self, const StateDirectory *directory, GError **error)
 {
 	g_autoptr(GError) local = NULL;
 	g_auto(StateFd) fd =
@@ -90,7 +93,7 @@ static gboolean open_and_lock_alone(FileLock *self, const StateDirectory *direct
 		errno = ENOENT;
 		return state_directory_fail_file(directory, "make", self->name, error);
 	}
-	if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+	if (!state_directory_lock_fd(directory, self->name, fd)) {
 		g_autofree char *holder = NULL;
 
 		if (errno != EWOULDBLOCK)
@@ -100,20 +103,8 @@ static gboolean open_and_lock_alone(FileLock *self, const StateDirectory *direct
 		return FALSE;
 	}
 	self->fd = g_steal_fd(&fd);
-	own_descriptors_add(self->fd);
+	write_holder(self, directory);
 	return TRUE;
-}
-
-static gboolean open_and_lock(FileLock *self, const StateDirectory *directory, GError **error)
-{
-	gboolean locked;
-
-	own_descriptors_begin();
-	locked = open_and_lock_alone(self, directory, error);
-	own_descriptors_end();
-	if (locked)
-		write_holder(self);
-	return locked;
 }
 
 gboolean file_lock_take(FileLock *self, const StateDirectory *directory, GError **error)

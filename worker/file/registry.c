@@ -7,7 +7,6 @@
 #include "common/reservation-record.h"
 #include "worker/file/directory-identity.h"
 #include "worker/file/lock.h"
-#include "worker/file/own-descriptors.h"
 #include "worker/file/state-directory.h"
 
 #define LENGTH_MS 1000
@@ -81,7 +80,7 @@ static gboolean read_record(const FileRegistry *self, const StateDirectory *dire
 static void forget_record(FileRegistry *self)
 {
 	if (self->record_fd >= 0)
-		own_descriptors_close(self->record_fd);
+		state_directory_close_fd(self->record_fd);
 	self->record_fd = -1;
 }
 
@@ -101,9 +100,6 @@ static gboolean write_record(FileRegistry *self, const StateDirectory *directory
 
 	if (written >= 0) {
 		forget_record(self);
-		own_descriptors_begin();
-		own_descriptors_add(written);
-		own_descriptors_end();
 		self->record_fd = written;
 	}
 	return confirmed;

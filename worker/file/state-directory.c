@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include "common/fork-gate.h"
+#include "worker/file/disk-call.h"
+#include "worker/file/own-descriptors.h"
 #include "worker/registry.h"
 
 #define DIRECTORY_MODE   0700
@@ -31,16 +33,72 @@ struct _StateDirectory {
 	gboolean links_allowed;
 };
 
+/* System calls. @path is a directory or its path, @name a file in it or NULL; for disk_call_begin()
+ */
+
 void state_directory_close_fd(StateFd fd)
 {
-	close(fd);
+	disk_call_begin("close", NULL, NULL);
+	own_descriptors_close(fd);
+	disk_call_end();
+}
+
+static StateFd open_at(int directory_fd, const char *path, const char *name, int flags)
+{
+	StateFd fd;
+
+	disk_call_begin((flags & O_CREAT) != 0 ? "make" : "open", path, name);
+	fd = own_descriptors_open(directory_fd, name != NULL ? name : path, flags | O_CLOEXEC,
+				  FILE_MODE);
+	disk_call_end();
+	return fd;
+}
+
+static int get_info(int fd, const char *path, const char *name, struct stat *out_info)
+{
+	int result;
+
+	disk_call_begin("look at", path, name);
+	result = fstat(fd, out_info);
+	disk_call_end();
+	return result;
+}
+
+static int sync_fd(int fd, const char *path, const char *name)
+{
+	int result;
+
+	disk_call_begin("sync", path, name);
+	result = fsync(fd);
+	disk_call_end();
+	return result;
+}
+
+static gboolean test_path(const char *path, GFileTest test)
+{
+	gboolean is_true;
+
+	disk_call_begin("look at", path, NULL);
+	is_true = g_file_test(path, test);
+	disk_call_end();
+	return is_true;
+}
+
+static int make_at(const char *path)
+{
+	int result;
+
+	disk_call_begin("make", path, NULL);
+	result = g_mkdir(path, DIRECTORY_MODE);
+	disk_call_end();
+	return result;
 }
 
 void state_directory_free(StateDirectory *self)
 {
 	if (self == NULL)
 		return;
-	close(self->fd);
+	state_directory_close_fd(self->fd);
 	g_free(self->path);
 	g_free(self);
 }
@@ -74,7 +132,7 @@ gboolean state_directory_fail_file(const StateDirectory *self, const char *what,
 /* (nullable): with errno set. */
 static StateDirectory *open_directory(const char *path)
 {
-	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	StateFd fd = open_at(AT_FDCWD, path, NULL, O_RDONLY | O_DIRECTORY);
 	StateDirectory *self;
 
 	if (fd < 0)
@@ -98,46 +156,36 @@ StateDirectory *state_directory_open(const char *path, GError **error)
 	return self;
 }
 
-/* It may take as long as the disk likes. */
-static int sync_outside(int fd)
-{
-	int code;
-
-	fork_gate_pause();
-	code = fsync(fd);
-	fork_gate_resume();
-	return code;
-}
-
 gboolean state_directory_sync_name(const StateDirectory *self, GError **error)
 {
-	g_auto(StateFd) parent = openat(self->fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	g_auto(StateFd) parent = open_at(self->fd, self->path, "..", O_RDONLY | O_DIRECTORY);
 	struct stat own, above;
 
 	/* whoever made it in a directory that is closed to us made it for good */
 	if (parent < 0 && errno == EACCES)
 		return TRUE;
-	if (parent < 0 || fstat(self->fd, &own) != 0 || fstat(parent, &above) != 0)
+	if (parent < 0 || get_info(self->fd, self->path, NULL, &own) != 0 ||
+	    get_info(parent, self->path, "..", &above) != 0)
 		return fail("look at the parent of", self->path, error);
 	/* a mount point does not hang on its name; EINVAL: a file system that is never written */
-	return own.st_dev != above.st_dev || sync_outside(parent) == 0 || errno == EINVAL ||
-	       fail("sync the parent of", self->path, error);
+	return own.st_dev != above.st_dev || sync_fd(parent, self->path, "..") == 0 ||
+	       errno == EINVAL || fail("sync the parent of", self->path, error);
 }
 
 /* Sets @error by errno. */
 static void refuse_directory(const char *path, GError **error)
 {
 	int code = errno;
+	gboolean is_link;
 
-	if (code == ENOTDIR && g_file_test(path, G_FILE_TEST_EXISTS)) {
+	if (code == ENOTDIR && test_path(path, G_FILE_TEST_EXISTS)) {
 		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
 			    "%s is not a directory: name another --state-directory", path);
 		return;
 	}
+	is_link = test_path(path, G_FILE_TEST_IS_SYMLINK);
 	errno = code;
-	fail(code == ENOENT && g_file_test(path, G_FILE_TEST_IS_SYMLINK) ? "follow the link"
-									 : "open",
-	     path, error);
+	fail(code == ENOENT && is_link ? "follow the link" : "open", path, error);
 }
 
 static gboolean make_parent(const char *path, GError **error);
@@ -146,11 +194,10 @@ static gboolean make_directory(const char *path, GError **error)
 {
 	g_autofree char *parent = g_path_get_dirname(path);
 
-	if (!g_file_test(parent, G_FILE_TEST_EXISTS) && !make_parent(parent, error))
+	if (!test_path(parent, G_FILE_TEST_EXISTS) && !make_parent(parent, error))
 		return FALSE;
 	/* EEXIST: another server was faster */
-	return g_mkdir(path, DIRECTORY_MODE) == 0 || errno == EEXIST ||
-	       fail("make the directory", path, error);
+	return make_at(path) == 0 || errno == EEXIST || fail("make the directory", path, error);
 }
 
 /* Its name is synced before anything is made in it. */
@@ -172,7 +219,7 @@ static gboolean check_directory(const StateDirectory *self, GError **error)
 {
 	struct stat info;
 
-	if (fstat(self->fd, &info) != 0)
+	if (get_info(self->fd, self->path, NULL, &info) != 0)
 		return fail("look at", self->path, error);
 	if (info.st_uid != geteuid()) {
 		g_set_error(
@@ -261,7 +308,7 @@ static gboolean check_file(const StateDirectory *self, const char *name, int fd,
 	g_autofree char *fault = NULL;
 	struct stat info;
 
-	if (fstat(fd, &info) != 0)
+	if (get_info(fd, self->path, name, &info) != 0)
 		return state_directory_fail_file(self, "look at", name, error);
 	fault = file_fault(&info, most_links(self, flags));
 	return fault == NULL || refuse_file(self, name, fault, error);
@@ -271,8 +318,7 @@ StateFd state_directory_open_file(const StateDirectory *self, const char *name, 
 				  GError **error)
 {
 	/* O_NONBLOCK: a FIFO has nobody at its other end */
-	g_auto(StateFd) fd =
-		openat(self->fd, name, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, FILE_MODE);
+	g_auto(StateFd) fd = open_at(self->fd, self->path, name, flags | O_NOFOLLOW | O_NONBLOCK);
 
 	const char *fault = fd < 0 ? opening_fault(errno) : NULL;
 
@@ -319,7 +365,9 @@ gboolean state_directory_read(const StateDirectory *self, const char *name, char
 		*out_text = NULL;
 		return TRUE;
 	}
+	disk_call_begin("read", self->path, name);
 	length = read_all(fd, buffer, MAX_BYTES);
+	disk_call_end();
 	if (length < 0)
 		return state_directory_fail_file(self, "read", name, error);
 	if (memchr(buffer, '\0', (gsize)length) != NULL) {
@@ -332,10 +380,8 @@ gboolean state_directory_read(const StateDirectory *self, const char *name, char
 	return TRUE;
 }
 
-static gboolean write_all(int fd, const char *text)
+static gboolean write_some(int fd, const char *text, gsize left)
 {
-	gsize left = strlen(text);
-
 	while (left > 0) {
 		ssize_t n = write(fd, text, left);
 
@@ -349,26 +395,53 @@ static gboolean write_all(int fd, const char *text)
 	return TRUE;
 }
 
+static gboolean write_all(const StateDirectory *self, int fd, const char *name, const char *text)
+{
+	gboolean is_written;
+
+	disk_call_begin("write", self->path, name);
+	is_written = write_some(fd, text, strlen(text));
+	disk_call_end();
+	return is_written;
+}
+
+static void remove_file(const StateDirectory *self, const char *name)
+{
+	disk_call_begin("remove", self->path, name);
+	unlinkat(self->fd, name, 0);
+	disk_call_end();
+}
+
 /* A file of a new name: two writers never share one, and nobody has put it there. Returns a
  * descriptor, or -1. */
 static StateFd write_durably(const StateDirectory *self, const char *name, const char *text,
 			     GError **error)
 {
-	g_auto(StateFd) fd = openat(
-		self->fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, FILE_MODE);
+	g_auto(StateFd) fd =
+		open_at(self->fd, self->path, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
 
-	if (fd < 0 || !write_all(fd, text) || sync_outside(fd) != 0) {
+	if (fd < 0 || !write_all(self, fd, name, text) || sync_fd(fd, self->path, name) != 0) {
 		state_directory_fail_file(self, "write", name, error);
 		if (fd >= 0)
-			unlinkat(self->fd, name, 0);
+			remove_file(self, name);
 		return -1;
 	}
 	return g_steal_fd(&fd);
 }
 
+gboolean state_directory_lock_fd(const StateDirectory *self, const char *name, int fd)
+{
+	gboolean is_locked;
+
+	disk_call_begin("lock", self->path, name);
+	is_locked = flock(fd, LOCK_EX | LOCK_NB) == 0;
+	disk_call_end();
+	return is_locked;
+}
+
 static gboolean lock_directory(const StateDirectory *self, GError **error)
 {
-	for (int tries = 0; flock(self->fd, LOCK_EX | LOCK_NB) != 0; tries++) {
+	for (int tries = 0; !state_directory_lock_fd(self, NULL, self->fd); tries++) {
 		if (errno != EWOULDBLOCK)
 			return fail("lock (is it on a local file system?)", self->path, error);
 		if (tries == LOCK_TRIES) {
@@ -387,7 +460,19 @@ static gboolean lock_directory(const StateDirectory *self, GError **error)
 
 static void unlock_directory(const StateDirectory *self)
 {
+	disk_call_begin("unlock", self->path, NULL);
 	flock(self->fd, LOCK_UN);
+	disk_call_end();
+}
+
+static int rename_file(const StateDirectory *self, const char *from, const char *to)
+{
+	int result;
+
+	disk_call_begin("replace", self->path, to);
+	result = renameat(self->fd, from, self->fd, to);
+	disk_call_end();
+	return result;
 }
 
 static gboolean rename_if_equal(const StateDirectory *self, const char *temporary, const char *name,
@@ -402,7 +487,7 @@ static gboolean rename_if_equal(const StateDirectory *self, const char *temporar
 			    "another process wrote %s/%s at the same time", self->path, name);
 		return FALSE;
 	}
-	return renameat(self->fd, temporary, self->fd, name) == 0 ||
+	return rename_file(self, temporary, name) == 0 ||
 	       state_directory_fail_file(self, "replace", name, error);
 }
 
@@ -431,7 +516,7 @@ static StateFd put(const StateDirectory *self, const char *name, const char *exp
 	if (fd < 0)
 		return -1;
 	if (!swap(self, temporary, name, expected, error)) {
-		unlinkat(self->fd, temporary, 0);
+		remove_file(self, temporary);
 		return -1;
 	}
 	return g_steal_fd(&fd);
@@ -446,7 +531,7 @@ gboolean state_directory_replace(const StateDirectory *self, const char *name, c
 		return FALSE;
 	if (out_file != NULL)
 		*out_file = g_steal_fd(&fd);
-	return sync_outside(self->fd) == 0 || fail("sync", self->path, error);
+	return sync_fd(self->fd, self->path, NULL) == 0 || fail("sync", self->path, error);
 }
 
 gboolean state_directory_make(const StateDirectory *self, const char *name, const char *text,
@@ -457,21 +542,34 @@ gboolean state_directory_make(const StateDirectory *self, const char *name, cons
 	return fd >= 0;
 }
 
-G_DEFINE_AUTOPTR_CLEANUP_FUNC(DIR, closedir)
+static void close_listing(DIR *listing)
+{
+	int fd = dirfd(listing);
+
+	disk_call_begin("close", NULL, NULL);
+	own_descriptors_begin_close(fd);
+	closedir(listing);
+	own_descriptors_end_close(fd);
+	disk_call_end();
+}
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(DIR, close_listing)
 
 /* (nullable): with errno set. */
 static DIR *open_listing(const StateDirectory *self)
 {
-	g_auto(StateFd) fd = openat(self->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *listing = fd >= 0 ? fdopendir(fd) : NULL;
+	g_auto(StateFd) fd = open_at(self->fd, self->path, ".", O_RDONLY | O_DIRECTORY);
+	DIR *listing = NULL;
 
+	disk_call_begin("list", self->path, NULL);
+	if (fd >= 0)
+		listing = fdopendir(fd);
+	disk_call_end();
 	if (listing != NULL)
 		g_steal_fd(&fd);
 	return listing;
 }
 
-/* (nullable): the next name in it, with errno set to 0 at its end. */
-static const char *next_name(DIR *listing, const char *prefix, const char *suffix)
+static const char *read_name(DIR *listing, const char *prefix, const char *suffix)
 {
 	const struct dirent *entry;
 
@@ -482,11 +580,23 @@ static const char *next_name(DIR *listing, const char *prefix, const char *suffi
 	return NULL;
 }
 
+/* (nullable): the next name in it, with errno set to 0 at its end. */
+static const char *next_name(const StateDirectory *self, DIR *listing, const char *prefix,
+			     const char *suffix)
+{
+	const char *name;
+
+	disk_call_begin("list", self->path, NULL);
+	name = read_name(listing, prefix, suffix);
+	disk_call_end();
+	return name;
+}
+
 gboolean state_directory_find(const StateDirectory *self, const char *prefix, const char *suffix,
 			      char **out_name, GError **error)
 {
 	g_autoptr(DIR) listing = open_listing(self);
-	const char *name = listing != NULL ? next_name(listing, prefix, suffix) : NULL;
+	const char *name = listing != NULL ? next_name(self, listing, prefix, suffix) : NULL;
 
 	if (name == NULL && (listing == NULL || errno != 0))
 		return fail("list", self->path, error);
@@ -503,29 +613,41 @@ void state_directory_clean(const StateDirectory *self, const char *name)
 	/* nothing is taken away between its comparison and its renaming */
 	if (listing == NULL || !lock_directory(self, NULL))
 		return;
-	while ((leftover = next_name(listing, prefix, TEMPORARY_SUFFIX)) != NULL)
-		unlinkat(self->fd, leftover, 0);
+	while ((leftover = next_name(self, listing, prefix, TEMPORARY_SUFFIX)) != NULL)
+		remove_file(self, leftover);
 	unlock_directory(self);
 }
 
+static int get_info_of_path(int directory_fd, const char *directory, const char *name,
+			    struct stat *out_info)
+{
+	int result;
+
+	disk_call_begin("look at", directory, name);
+	result = fstatat(directory_fd, name != NULL ? name : directory, out_info,
+			 AT_SYMLINK_NOFOLLOW);
+	disk_call_end();
+	return result;
+}
+
 /* -1: nobody can tell. */
-static int is_same_file(int directory_fd, const char *name, int fd)
+static int is_same_file(int directory_fd, const char *directory, const char *name, int fd)
 {
 	struct stat open_file, named_file;
 
-	if (fstatat(directory_fd, name, &named_file, AT_SYMLINK_NOFOLLOW) != 0)
+	if (get_info_of_path(directory_fd, directory, name, &named_file) != 0)
 		return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? 0 : -1;
-	if (fstat(fd, &open_file) != 0)
+	if (get_info(fd, directory, name, &open_file) != 0)
 		return -1;
 	return open_file.st_dev == named_file.st_dev && open_file.st_ino == named_file.st_ino;
 }
 
 gboolean state_directory_has(const StateDirectory *self, const char *name, int fd)
 {
-	return is_same_file(self->fd, name, fd) == 1;
+	return is_same_file(self->fd, self->path, name, fd) == 1;
 }
 
 gboolean state_directory_is_at(const char *path, int fd)
 {
-	return is_same_file(AT_FDCWD, path, fd) != 0;
+	return is_same_file(AT_FDCWD, path, NULL, fd) != 0;
 }

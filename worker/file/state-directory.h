@@ -20,11 +20,14 @@
  * place of this one, but nothing into it; a server that runs notices that (see
  * file/registry.h).
  *
+ * No fork() waits for a call to the disk, and others can see it (disk-call.h).
+ *
  * Errors are REGISTRY_ERROR.
  */
 typedef struct _StateDirectory StateDirectory;
 
-/* A descriptor that is closed at the end of its scope; -1: none. */
+/* A descriptor that is closed at the end of its scope; -1: none. A child of fork() has none of them
+ * (own-descriptors.h). */
 typedef int StateFd;
 void state_directory_close_fd(StateFd fd);
 G_DEFINE_AUTO_CLEANUP_FREE_FUNC(StateFd, state_directory_close_fd, -1)
@@ -64,6 +67,10 @@ gboolean state_directory_sync_name(const StateDirectory *self,
  */
 StateFd state_directory_open_file(const StateDirectory *self, const char *name, int flags,
 				  GError **error);
+
+/* Takes the lock of an open file, or of the directory itself (@name %NULL), with flock(). Returns:
+ * %FALSE with errno set, to EWOULDBLOCK if another process has it */
+gboolean state_directory_lock_fd(const StateDirectory *self, const char *name, int fd);
 
 /**
  * state_directory_read:

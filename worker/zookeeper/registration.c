@@ -8,6 +8,9 @@
 #define MAX_PAUSE_US  (60 * G_TIME_SPAN_MILLISECOND)
 #define LONG_PAUSE_US (500 * G_TIME_SPAN_MILLISECOND)
 
+/* So many steps in a row that ended with an error which leaves the outcome open are no accident. */
+#define MIN_OPEN_ERRORS 3
+
 void registration_put_off_debt(Registration *self)
 {
 	self->debt.tries++;
@@ -50,6 +53,8 @@ void registration_succeed(Registration *self)
 {
 	const HeldReservation *held = &self->holding;
 
+	self->open_error.n_steps = 0;
+	g_clear_pointer(&self->registry.hindrance, g_free);
 	if (self->facts.goal == REGISTRY_CLAIM) {
 		self->goal.served = TRUE;
 		self->goal.result.reservation = (Reservation){
@@ -85,10 +90,34 @@ void registration_look_anew(Registration *self)
 	self->facts.chosen = FALSE;
 }
 
+static void complain_of_open_error(Registration *self)
+{
+	const char *remedy = self->open_error.remedy;
+
+	g_free(self->registry.hindrance);
+	self->registry.hindrance = g_strdup_printf(
+		"ZooKeeper at %s answers with error %d, again and again (%s): %s",
+		self->config.servers, self->open_error.error, self->open_error.reason,
+		remedy != NULL ? remedy : "its log may say why");
+	log_event(LOG_ZOOKEEPER_REFUSED, log_text("error", self->registry.hindrance));
+}
+
+/* A step has ended UNSURE. */
+static void count_open_error(Registration *self)
+{
+	if (self->open_error.error == 0)
+		return;
+	if (++self->open_error.n_steps >= MIN_OPEN_ERRORS)
+		complain_of_open_error(self);
+	self->open_error.error = 0;
+}
+
 void registration_pause(Registration *self, RegistrationPause pause)
 {
 	gint64 length_us = LONG_PAUSE_US;
 
+	if (pause == REGISTRATION_UNSURE_PAUSE)
+		count_open_error(self);
 	if (pause == REGISTRATION_UNSURE_PAUSE && !self->facts.connected)
 		return;
 	if (pause == REGISTRATION_SHORT_PAUSE)

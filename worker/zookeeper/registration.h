@@ -6,6 +6,7 @@
 #include "worker/zookeeper/guard.h"
 #include "worker/zookeeper/peer-check.h"
 #include "worker/zookeeper/plan.h"
+#include "worker/zookeeper/reach-probe.h"
 #include "worker/zookeeper/worker-id-choice.h"
 
 /*
@@ -122,6 +123,14 @@ typedef struct {
 		gboolean told_expired; /* likewise: and whether there is another is to be said */
 	} connection;
 
+	/* session-events.c notes the errors of replies, pause() counts, succeed() forgets them. */
+	struct {
+		gint error; /* of a reply, last: ZookeeperMessage.error; 0: none, or counted */
+		const char *reason;
+		const char *remedy; /* (nullable) */
+		guint n_steps;      /* that ended so since a goal was reached last */
+	} open_error;
+
 	/* session-opening.c's */
 	struct {
 		ZookeeperSession *session; /* (nullable): takes the place of the one before */
@@ -129,8 +138,9 @@ typedef struct {
 		gint64 opened_us;          /* when the one before was */
 		GStrv addresses;           /* (nullable): ZooKeeper's, as they were known last */
 		gboolean addresses_good;   /* ZooKeeper has just been there */
-		char *unknown;  /* (nullable): the names that cannot be looked up, and why */
-		guint failures; /* look-ups in a row that not all names were found in */
+		char *unknown;     /* (nullable): the names that cannot be looked up, and why */
+		guint failures;    /* look-ups in a row that not all names were found in */
+		ReachProbe *probe; /* (nullable): finds out why there is no connection */
 	} opening;
 
 	/* claim.c's */
@@ -205,7 +215,8 @@ typedef enum {
 	REGISTRATION_UNSURE_PAUSE,
 } RegistrationPause;
 
-/* Nothing is begun for a while. */
+/* Nothing is begun for a while. Complains if too many steps in a row ended UNSURE with an error
+ * that is not about the connection: nothing is failed for that, because the next try may work. */
 void registration_pause(Registration *self, RegistrationPause pause);
 
 /* The state waits for the reply to @request; 0: for something else. resume() ends that. */

@@ -63,10 +63,13 @@ static gint64 give_up_at_us(const Registration *self)
 	return G_MAXINT64;
 }
 
+/* When it is known why. */
 static void fail_to_connect(Registration *self)
 {
-	g_autofree char *why = zookeeper_session_opening_why_not(self);
+	g_autofree char *why = NULL;
 
+	if (!zookeeper_session_opening_find_why_not(self, &why))
+		return;
 	registration_fail(self, REGISTRY_ERROR_FATAL,
 			  "no connection to ZooKeeper at %s within %" G_GINT64_FORMAT " ms: %s",
 			  self->config.servers, self->config.connect_timeout_ms,
@@ -97,6 +100,8 @@ static gboolean may_cancel(const Registration *self)
 
 static void look_after_goal(Registration *self)
 {
+	if (self->facts.goal != REGISTRY_CLAIM || self->facts.connected)
+		zookeeper_session_opening_drop_why_not(self);
 	if (self->facts.goal == REGISTRY_NONE)
 		return;
 	if (self->goal.cancelled && may_cancel(self)) {
@@ -135,7 +140,8 @@ static void go_on(Registration *self)
 
 static gint64 look_again_at_us(const Registration *self)
 {
-	gint64 at_us = give_up_at_us(self);
+	/* what gives up when it is known why is woken then */
+	gint64 at_us = self->opening.probe == NULL ? give_up_at_us(self) : G_MAXINT64;
 
 	if (self->lost_why != NULL)
 		return self->facts.now_us;
@@ -254,6 +260,7 @@ static void zookeeper_registry_free(Registry *registry)
 	g_clear_pointer(&self->guard, zookeeper_guard_free);
 	g_clear_pointer(&self->preparation.missing, g_ptr_array_unref);
 	zookeeper_session_opening_drop(self);
+	zookeeper_session_opening_drop_why_not(self);
 	if (self->session != NULL)
 		zookeeper_session_close(self->session, CLOSE_PATIENCE_MS);
 	g_clear_pointer(&self->list.datacenters, g_array_unref);
@@ -271,6 +278,7 @@ static void zookeeper_registry_free(Registry *registry)
 	g_free(self->claim.path);
 	peer_report_clear(&self->peers.earlier);
 	g_free(self->lost_why);
+	g_free(self->registry.hindrance);
 	g_strfreev(self->opening.addresses);
 	g_free(self->opening.unknown);
 	g_free(self->paths.layout);

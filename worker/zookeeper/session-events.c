@@ -103,6 +103,11 @@ static void on_reply(Registration *self, const ZookeeperMessage *message)
 {
 	if (message->outcome != ZOOKEEPER_UNSURE)
 		self->registry.heard_us = self->facts.now_us;
+	if (message->error != 0) {
+		self->open_error.error = message->error;
+		self->open_error.reason = message->reason;
+		self->open_error.remedy = message->remedy;
+	}
 	if (self->listing != NULL && zookeeper_listing_take(self->listing, message)) {
 		if (self->listing->finished)
 			zookeeper_states_listed(self);

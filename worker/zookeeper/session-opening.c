@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "common/log.h"
-#include "common/zookeeper/reach.h"
 #include "worker/zookeeper/session-names.h"
 
 /* A session that has tried for as many of its timeouts is replaced: servers that were restored from
@@ -109,16 +108,36 @@ void zookeeper_session_opening_after_expiry(Registration *self)
 	zookeeper_session_opening_drop(self);
 }
 
-char *zookeeper_session_opening_why_not(const Registration *self)
+/* (nullable): as it has begun. */
+static ReachProbe *begin_probe(const Registration *self)
 {
-	g_autofree char *addresses = NULL;
+	g_autofree char *addresses = zookeeper_session_names_join(self->opening.addresses);
 
-	if (self->opening.unknown != NULL)
-		return g_strdup_printf("its name cannot be looked up (%s)", self->opening.unknown);
-	if (self->session == NULL && self->opening.session != NULL)
-		return g_strdup("its name is still being looked up");
-	if (self->opening.addresses == NULL)
-		return NULL;
-	addresses = zookeeper_session_names_join(self->opening.addresses);
-	return zookeeper_reach_describe(addresses, self->config.certificates);
+	return reach_probe_new(addresses, self->config.certificates, self->registry.wake,
+			       self->registry.wake_data);
+}
+
+gboolean zookeeper_session_opening_find_why_not(Registration *self, char **out_why)
+{
+	if (self->opening.unknown != NULL) {
+		*out_why =
+			g_strdup_printf("its name cannot be looked up (%s)", self->opening.unknown);
+		return TRUE;
+	}
+	if (self->session == NULL && self->opening.session != NULL) {
+		*out_why = g_strdup("its name is still being looked up");
+		return TRUE;
+	}
+	if (self->opening.probe == NULL && self->opening.addresses != NULL)
+		self->opening.probe = begin_probe(self);
+	if (self->opening.probe == NULL) {
+		*out_why = NULL;
+		return TRUE;
+	}
+	return reach_probe_take(self->opening.probe, out_why);
+}
+
+void zookeeper_session_opening_drop_why_not(Registration *self)
+{
+	g_clear_pointer(&self->opening.probe, reach_probe_free);
 }

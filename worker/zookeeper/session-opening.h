@@ -23,6 +23,15 @@ void zookeeper_session_opening_drop(Registration *self);
  * not look names up, and what is under way is dropped. */
 void zookeeper_session_opening_after_expiry(Registration *self);
 
-/* (transfer full) (nullable): why there is no connection, if that can be told; it takes up to four
- * seconds: see reach.h. */
-char *zookeeper_session_opening_why_not(const Registration *self);
+/**
+ * zookeeper_session_opening_find_why_not:
+ * @out_why: (out) (transfer full) (nullable): why there is no connection, if that can be told;
+ *   untouched unless %TRUE
+ *
+ * Returns: %FALSE while it is being found out, for four seconds at most (see reach.h): call again
+ *   when wake() is called
+ */
+gboolean zookeeper_session_opening_find_why_not(Registration *self, char **out_why);
+
+/* Nobody wants to know any more. */
+void zookeeper_session_opening_drop_why_not(Registration *self);

@@ -13,6 +13,22 @@
 /* Servers of 3.7 and later say so, the client of 3.8 has no name for it. */
 #define QUOTA_EXCEEDED (-125)
 
+/* Errors that are not about the connection, and leave the outcome open. Older clients have no names
+ * for them. */
+static const struct {
+	gint code;
+	const char *reason;
+	const char *remedy;
+} OPEN_ERRORS[] = {
+	{-120, "no ephemeral znode on a local session",
+	 "set localSessionsUpgradingEnabled=true in ZooKeeper's zoo.cfg, or do without "
+	 "localSessionsEnabled"},
+	{-124, "the session is closed, as it is not authenticated",
+	 "if ZooKeeper's enforce.auth.schemes has digest, give --zookeeper-auth; without it, or "
+	 "with sessionRequireClientSASLAuth, this server cannot use that ZooKeeper"},
+	{-127, "the operation was throttled", "ZooKeeper is overloaded"},
+};
+
 /* What the client's threads need for a reply. Theirs once the request was taken. */
 typedef struct {
 	ZookeeperSession *session;
@@ -120,6 +136,34 @@ static ZookeeperOutcome outcome_of(int code)
 	}
 }
 
+/* Whether it is an error of an UNSURE outcome that another connection or session does not mend. */
+static gboolean is_open_error(int code)
+{
+	switch (code) {
+	case ZCONNECTIONLOSS:
+	case ZOPERATIONTIMEOUT:
+	case ZINVALIDSTATE:
+	case ZSESSIONEXPIRED:
+	case ZAUTHFAILED: /* an event says so */
+	case ZCLOSING:
+	case ZSESSIONMOVED:
+		return FALSE;
+	default:
+		return outcome_of(code) == ZOOKEEPER_UNSURE;
+	}
+}
+
+static void describe_error(int code, ZookeeperMessage *message)
+{
+	message->reason = code == QUOTA_EXCEEDED ? "its quota is used up" : zerror(code);
+	message->error = is_open_error(code) ? code : 0;
+	for (gsize i = 0; i < G_N_ELEMENTS(OPEN_ERRORS); i++)
+		if (OPEN_ERRORS[i].code == code) {
+			message->reason = OPEN_ERRORS[i].reason;
+			message->remedy = OPEN_ERRORS[i].remedy;
+		}
+}
+
 static ZookeeperStat stat_of(const struct Stat *stat)
 {
 	return (ZookeeperStat){
@@ -140,7 +184,7 @@ static ZookeeperMessage *reply_new(const Request *request, int code, const struc
 	message->sent_ns = request->sent_ns;
 	message->received_ns = clock_boottime_ns();
 	message->outcome = outcome_of(code);
-	message->reason = code == QUOTA_EXCEEDED ? "its quota is used up" : zerror(code);
+	describe_error(code, message);
 	if (code == ZOK && stat != NULL)
 		message->stat = stat_of(stat);
 	return message;

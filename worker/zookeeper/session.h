@@ -69,6 +69,9 @@ typedef struct {
 	guint64 request;
 	ZookeeperOutcome outcome;
 	const char *reason; /* what ZooKeeper's client says to it; static */
+	gint error;         /* UNSURE: number of an error that is not about the connection; else 0
+			     */
+	const char *remedy; /* (nullable): for that error; static */
 	guint failed;       /* of commit, unless OK or UNSURE: the number of the write, from 0 */
 	char *data;         /* of get: NUL-terminated */
 	gsize length;       /* of the data, without that NUL */

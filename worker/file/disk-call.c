@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker/file/disk-call.h"
+
+#include <errno.h>
+#include <pthread.h>
+
+#include "common/fork-gate.h"
+
+/* Locked only within the fork gate, or by threads that are never in it. */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* for what follows */
+static struct {
+	guint64 number;
+	const char *operation; /* NULL: none is under way */
+	const char *directory;
+	const char *name;
+	gint64 began_us;
+} call;
+
+void disk_call_begin(const char *operation, const char *directory, const char *name)
+{
+	pthread_mutex_lock(&mutex);
+	call.number++;
+	call.operation = operation;
+	call.directory = directory;
+	call.name = name;
+	call.began_us = g_get_monotonic_time();
+	pthread_mutex_unlock(&mutex);
+	fork_gate_pause();
+}
+
+void disk_call_end(void)
+{
+	int code = errno;
+
+	fork_gate_resume();
+	pthread_mutex_lock(&mutex);
+	call.operation = NULL;
+	pthread_mutex_unlock(&mutex);
+	errno = code;
+}
+
+/* (transfer full) */
+static char *path_of_call(void)
+{
+	if (call.directory == NULL)
+		return g_strdup("");
+	return call.name != NULL ? g_build_filename(call.directory, call.name, NULL)
+				 : g_strdup(call.directory);
+}
+
+gboolean disk_call_find(DiskCall *out_call)
+{
+	gboolean is_found;
+
+	pthread_mutex_lock(&mutex);
+	is_found = call.operation != NULL;
+	if (is_found)
+		*out_call = (DiskCall){
+			.number = call.number,
+			.operation = call.operation,
+			.path = path_of_call(),
+			.began_us = call.began_us,
+		};
+	pthread_mutex_unlock(&mutex);
+	return is_found;
+}
+
+char *disk_call_describe_hanging(gint64 least_us)
+{
+	g_auto(DiskCall) hanging = {0};
+	gint64 for_us;
+
+	if (!disk_call_find(&hanging))
+		return NULL;
+	for_us = g_get_monotonic_time() - hanging.began_us;
+	if (for_us < least_us)
+		return NULL;
+	return g_strdup_printf("the disk hangs: \"%s\" %s%shas taken %" G_GINT64_FORMAT " ms",
+			       hanging.operation, hanging.path, *hanging.path != '\0' ? " " : "",
+			       for_us / G_TIME_SPAN_MILLISECOND);
+}
+
+void disk_call_clear(DiskCall *self)
+{
+	g_free(self->path);
+	*self = (DiskCall){0};
+}

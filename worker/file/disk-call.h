@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+
+/*
+ * System calls that can wait for a disk, for as long as the disk takes. While a thread is in one,
+ * fork() does not wait for that thread (common/fork-gate.h), and other threads can see the call.
+ *
+ * Process-wide: the call that began last is shown. In a server only the keeper's thread makes such
+ * calls.
+ */
+
+/**
+ * disk_call_begin:
+ * @operation: what the call does: "sync"; static
+ * @directory: (nullable): borrowed until disk_call_end()
+ * @name: (nullable): of the file in the directory, or a path below it; borrowed likewise
+ */
+void disk_call_begin(const char *operation, const char *directory, const char *name);
+
+/* Leaves errno as it is. */
+void disk_call_end(void);
+
+/* A call that is under way. */
+typedef struct {
+	guint64 number;        /* of the call, from 1 */
+	const char *operation; /* static */
+	char *path;            /* "": not known */
+	gint64 began_us;       /* monotonic */
+} DiskCall;
+
+/* Any thread: (transfer full) (nullable): which call has been under way for @least_us or longer,
+ * and for how long. */
+char *disk_call_describe_hanging(gint64 least_us);
+
+void disk_call_clear(DiskCall *self);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(DiskCall, disk_call_clear)
+
+/* Any thread. @out_call: untouched unless %TRUE. Returns: %FALSE if no call is under way */
+gboolean disk_call_find(DiskCall *out_call);
