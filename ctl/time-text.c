@@ -42,8 +42,8 @@ gboolean ctl_time_text_parse(const char *text, gint64 *out_time_ms)
 	return TRUE;
 }
 
-/* By the C library: GLib takes rules whose daylight saving time is behind their standard time, as
- * Dublin's, for the opposite. */
+/* Takes the offset from the C library: GLib confuses standard and daylight saving time where the
+ * latter is behind, as in Dublin. */
 GDateTime *ctl_time_text_local(gint64 time_ms)
 {
 	gint64 unix_s = time_ms / 1000;
@@ -52,7 +52,9 @@ GDateTime *ctl_time_text_local(gint64 time_ms)
 	g_autoptr(GTimeZone) zone = NULL;
 	struct tm local;
 
-	if (seconds != unix_s || localtime_r(&seconds, &local) == NULL)
+	/* a time_t of 32 bits may be too small */
+	if (seconds != unix_s ||
+	    localtime_r(&seconds, &local) == NULL) /* lint: allow seconds: checked above */
 		return g_date_time_to_local(utc);
 	zone = g_time_zone_new_offset((gint32)local.tm_gmtoff);
 	return g_date_time_to_timezone(utc, zone);
