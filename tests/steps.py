@@ -245,6 +245,7 @@ def files_in_memory():
     # a short name: the path of a Unix socket has 107 bytes at most
     with tempfile.TemporaryDirectory(prefix="sf-", dir=TMPFS,
                                      ignore_cleanup_errors=True) as directory:
+        os.chmod(directory, 0o711)  # some tests start programs of another user
         os.environ["TMPDIR"] = directory
         yield
 
