@@ -188,6 +188,13 @@ static GError *make_proof(const PoolServer *server, const char *how, gint64 id)
 			   server->text, id, how, (int)(EXCLUDED_US / G_TIME_SPAN_MINUTE));
 }
 
+/* The greatest ID that must be exceeded. On one connection IDs increase even if the server says
+ * that its worker ID is another one. */
+static gint64 last_id_of(const PoolPeer *peer)
+{
+	return MAX(peer->server->last_id, peer->last_id);
+}
+
 /* (transfer full) (nullable): proof that a server issues IDs twice. An ID that comes again is one,
  * whoever sends it. That IDs go back is one if it happens again after the server has said that it
  * is the same process and has the same worker ID. IDs of a relay can go back: those that it has
@@ -197,16 +204,16 @@ static GError *find_proof(PoolFleet *self, const PoolPeer *peer, const GArray *r
 {
 	PoolServer *server = peer->server;
 	gint64 first = g_array_index(runs, SnowflakeClientIdRun, 0).first;
+	gint64 last_id = last_id_of(peer);
 	gint64 id;
 	const char *sender = pool_seen_find(&self->seen, runs, &id);
 	g_autofree char *how = NULL;
 
-	*out_is_back = !is_relay(peer) && first <= server->last_id;
+	*out_is_back = !is_relay(peer) && first <= last_id;
 	if (sender != NULL)
 		how = g_strdup_printf(", which %s has sent before", sender);
 	else if (*out_is_back && server->has_gone_back)
-		how = g_strdup_printf(" after ID %" G_GINT64_FORMAT ", and did so before",
-				      server->last_id);
+		how = g_strdup_printf(" after ID %" G_GINT64_FORMAT ", and did so before", last_id);
 	return how != NULL ? make_proof(server, how, sender != NULL ? id : first) : NULL;
 }
 
@@ -221,19 +228,20 @@ static void note_proof(PoolFleet *self, const PoolServer *server, const char *pr
 	self->n_excluded++;
 }
 
-static GError *make_doubt(const PoolServer *server, gint64 first)
+static GError *make_doubt(const PoolPeer *peer, gint64 first)
 {
 	return g_error_new(SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
-			   "%s: ID %" G_GINT64_FORMAT " after ID %" G_GINT64_FORMAT, server->text,
-			   first, server->last_id);
+			   "%s: ID %" G_GINT64_FORMAT " after ID %" G_GINT64_FORMAT,
+			   peer->server->text, first, last_id_of(peer));
 }
 
-static void note_ids(PoolFleet *self, PoolServer *server, const GArray *runs)
+static void note_ids(PoolFleet *self, PoolPeer *peer, const GArray *runs)
 {
+	PoolServer *server = peer->server;
 	const SnowflakeClientIdRun *last =
 		&g_array_index(runs, SnowflakeClientIdRun, runs->len - 1);
 
-	server->last_id = last->first + (last->count - 1);
+	server->last_id = peer->last_id = last->first + (last->count - 1);
 	server->has_gone_back = FALSE;
 	pool_seen_add(&self->seen, server->text, runs);
 	g_clear_error(&self->failure);
@@ -247,7 +255,7 @@ static gboolean take_ids(PoolFleet *self, PoolPeer **peer, const GArray *runs, g
 	GError *proof = find_proof(self, *peer, runs, &is_back);
 
 	if (proof == NULL && !is_back) {
-		note_ids(self, server, runs);
+		note_ids(self, *peer, runs);
 		return TRUE;
 	}
 	server->has_gone_back |= is_back;
@@ -257,7 +265,7 @@ static gboolean take_ids(PoolFleet *self, PoolPeer **peer, const GArray *runs, g
 		exclude(self, peer, now_us + EXCLUDED_US, now_us);
 	} else {
 		set_failure(self,
-			    make_doubt(server, g_array_index(runs, SnowflakeClientIdRun, 0).first));
+			    make_doubt(*peer, g_array_index(runs, SnowflakeClientIdRun, 0).first));
 		drop(self, peer, now_us, 0);
 	}
 	return FALSE;

@@ -36,6 +36,7 @@ typedef struct {
 	PoolServer *server; /* borrowed */
 	PoolLink *link;
 	PoolPeerFitness fitness;
+	gint64 last_id;     /* the greatest that came on this connection; 0: none yet */
 	gint64 probed_us;   /* when it was last asked how it is */
 	gint64 answered_us; /* and when it last said so */
 	gint64 useless_us; /* since when it has not said yet, or refuses IDs; POOL_NEVER_US: neither

@@ -25,6 +25,7 @@
 static struct {
 	GPtrArray *all; /* of SimServer */
 	IdSet poisoned;
+	IdSet repeated;
 	gint64 end_ticks[MAX_WORKERS];
 	guint next_worker;
 	gboolean have_misled;
@@ -86,12 +87,14 @@ void pool_server_init(void)
 	memset(&servers, 0, sizeof(servers));
 	servers.all = g_ptr_array_new_with_free_func((GDestroyNotify)pool_server_free);
 	id_set_init(&servers.poisoned);
+	id_set_init(&servers.repeated);
 }
 
 void pool_server_clear(void)
 {
 	g_ptr_array_unref(servers.all);
 	id_set_clear(&servers.poisoned);
+	id_set_clear(&servers.repeated);
 }
 
 guint pool_server_count(void)
@@ -112,6 +115,11 @@ gboolean pool_server_has_misled(void)
 gboolean pool_server_has_poisoned(gint64 id)
 {
 	return id_set_has(&servers.poisoned, id);
+}
+
+gboolean pool_server_has_repeated(gint64 id)
+{
+	return id_set_has(&servers.repeated, id);
 }
 
 static void enter_server(SimServer *self)
@@ -193,14 +201,19 @@ static void send_reply(SimServer *self, NetworkConnection *connection, const GBy
 		pool_network_send(connection, out->data, out->len, after_us);
 }
 
-static void poison_runs(const GArray *runs)
+static void add_runs(IdSet *ids, const GArray *runs)
 {
 	for (guint i = 0; i < runs->len; i++) {
 		const SnowflakeClientIdRun *run = &g_array_index(runs, SnowflakeClientIdRun, i);
 
 		for (guint j = 0; j < run->count; j++)
-			id_set_add(&servers.poisoned, run->first + j);
+			id_set_add(ids, run->first + j);
 	}
+}
+
+static void poison_runs(const GArray *runs)
+{
+	add_runs(&servers.poisoned, runs);
 }
 
 /* Returns: (nullable): a run of as many IDs as are asked for that the pool was sent before */
@@ -244,8 +257,10 @@ static void distort(const Call *call, GArray *runs, FakeRequest *request)
 
 	if (call->server->fault == SERVER_REPEATS && last_first != 0) {
 		replace_runs(call, runs, last_first);
+		add_runs(&servers.repeated, runs);
 	} else if (call->server->fault == SERVER_REPEATS && sent != NULL) {
 		replace_runs(call, runs, sent->first);
+		add_runs(&servers.repeated, runs);
 	} else if (call->server->fault == SERVER_GOES_BACK && last_first != 0) {
 		replace_runs(call, runs, last_first - LONG_AGO);
 		poison_runs(runs);

@@ -94,3 +94,6 @@ gboolean pool_server_has_misled(void);
 
 /* Whether a wrong reply had this ID, which must never reach a taker. */
 gboolean pool_server_has_poisoned(gint64 id);
+
+/* Whether a server has sent the ID in more than one reply. The first of them may be lost. */
+gboolean pool_server_has_repeated(gint64 id);

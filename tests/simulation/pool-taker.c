@@ -107,7 +107,8 @@ static void check_id(Taker *self, gint64 id)
 	if (self->pool->has_order && id <= *last_id)
 		taker_fail(self, "took an ID below the last one of its worker ID:", id);
 	*last_id = id;
-	if (age_ms > self->pool->plan.max_age_ms + self->pool->upstream_age_ms + AGE_SLACK_MS)
+	if (age_ms > self->pool->plan.max_age_ms + self->pool->upstream_age_ms + AGE_SLACK_MS &&
+	    !pool_server_has_repeated(id))
 		taker_fail(self, "took an ID that is too old, in ms:", age_ms);
 	if (age_ms < -MAX_AHEAD_MS)
 		taker_fail(self, "took an ID of the future, in ms:", age_ms);
