@@ -3,10 +3,10 @@
 
 #include <time.h>
 
-#define DATE_PATTERN     "(\\d{4}-\\d\\d-\\d\\d)"
-#define TIME_PATTERN     "(\\d\\d:\\d\\d:[0-5]\\d)"
-#define FRACTION_PATTERN "(?:\\.(\\d+))?"
-#define ZONE_PATTERN     "([Zz]|[+-](?:[01]\\d|2[0-3]):[0-5]\\d)"
+#define DATE_PATTERN     "([0-9]{4}-[0-9]{2}-[0-9]{2})"
+#define TIME_PATTERN     "([0-9]{2}:[0-9]{2}:[0-5][0-9])"
+#define FRACTION_PATTERN "(?:\\.([0-9]+))?"
+#define ZONE_PATTERN     "([Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
 
 /* @digits: after the point, maybe none */
 static gint64 parse_ms(const char *digits)

@@ -5,6 +5,7 @@
 
 #include "common/fork-gate.h"
 #include "common/log.h"
+#include "worker/file/disk-call.h"
 #include "worker/file/own-descriptors.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -12,6 +13,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static void before(void)
 {
 	fork_gate_hold();
+	disk_call_hold();
 	own_descriptors_hold();
 	log_hold_for_fork();
 }
@@ -20,6 +22,7 @@ static void after_in_parent(void)
 {
 	log_go_on_after_fork();
 	own_descriptors_go_on();
+	disk_call_go_on();
 	fork_gate_go_on();
 }
 
@@ -27,6 +30,7 @@ static void after_in_child(void)
 {
 	log_go_on_after_fork();
 	own_descriptors_close_all();
+	disk_call_go_on_in_child();
 	fork_gate_go_on_in_child();
 }
 

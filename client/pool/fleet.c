@@ -288,6 +288,8 @@ static void take_probe(PoolFleet *self, PoolPeer **peer, gint64 now_us)
 {
 	if ((*peer)->worker != NULL)
 		pool_server_identify((*peer)->server, (*peer)->worker);
+	else
+		pool_server_forget_identity((*peer)->server);
 	if (is_excluded(self, peer, now_us))
 		return;
 

@@ -107,7 +107,10 @@ static PoolServer *find_or_add(PoolServers *self, const PoolName *name)
 
 static void set_unknown(gpointer key, gpointer value G_GNUC_UNUSED, gpointer data G_GNUC_UNUSED)
 {
-	((PoolServer *)key)->is_known = FALSE;
+	PoolServer *server = key;
+
+	server->is_known = FALSE;
+	g_clear_pointer(&server->place, g_sequence_remove);
 }
 
 static gboolean is_forgotten(gpointer key, gpointer value G_GNUC_UNUSED, gpointer now_us)
@@ -254,6 +257,13 @@ void pool_server_identify(PoolServer *self, const SnowflakeClientWorker *worker)
 	self->nonce = *worker->nonce != '\0' ? g_strdup(worker->nonce) : NULL;
 	self->datacenter_id = worker->datacenter_id;
 	self->worker_id = worker->worker_id;
+	self->last_id = 0;
+	self->has_gone_back = FALSE;
+}
+
+void pool_server_forget_identity(PoolServer *self)
+{
+	g_clear_pointer(&self->nonce, g_free);
 	self->last_id = 0;
 	self->has_gone_back = FALSE;
 }

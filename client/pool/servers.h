@@ -75,6 +75,9 @@ gint64 pool_servers_excluded_until_us(const PoolServers *self, const char *nonce
  * anywhere. */
 void pool_server_identify(PoolServer *self, const SnowflakeClientWorker *worker);
 
+/* The process at its address lacks get_worker(), so that it may be another one each time. */
+void pool_server_forget_identity(PoolServer *self);
+
 /* Ends the rest of one of those that are not linked, drawn at random, unless it is excluded.
  * Returns: %FALSE if none of them rests */
 gboolean pool_servers_rouse(PoolServers *self, gint64 now_us);

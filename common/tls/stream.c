@@ -261,24 +261,28 @@ static int broken(TlsStream *self, int result)
 	return -1;
 }
 
-/* Whether what a client sends first is no record of a handshake. OpenSSL takes some messages of
- * Thrift's compact protocol for the beginning of a long greeting of SSL 2, and waits for the rest.
- */
-static gboolean is_not_tls(TlsStream *self)
+/* Looks at the first byte that a client sends. OpenSSL takes some messages of Thrift's compact
+ * protocol for the beginning of a long greeting of SSL 2, and waits for the rest. It reads nothing
+ * before this look has seen a byte: later bytes are no beginning. Returns: %FALSE with errno set,
+ * EAGAIN if there is no byte yet, EPROTO if it is not TLS */
+static gboolean check_beginning(TlsStream *self)
 {
 	guint8 first;
+	gssize n = recv(self->fd, &first, 1, MSG_PEEK | MSG_DONTWAIT);
 
-	if (self->has_begun || !SSL_is_server(self->ssl) ||
-	    recv(self->fd, &first, 1, MSG_PEEK | MSG_DONTWAIT) != 1)
+	if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+		self->events = POLLIN;
+		errno = EAGAIN;
 		return FALSE;
-	self->has_begun = TRUE;
-	return first != SSL3_RT_HANDSHAKE;
-}
-
-static void refuse_foreign(TlsStream *self)
-{
+	}
+	self->has_begun = TRUE; /* an end or an error OpenSSL sees too */
+	if (n != 1 || first == SSL3_RT_HANDSHAKE)
+		return TRUE;
+	self->is_broken = TRUE;
 	g_strlcpy(self->failure, NOT_TLS, sizeof self->failure);
 	say_that_it_is_tls(self);
+	errno = EPROTO;
+	return FALSE;
 }
 
 int tls_stream_shake_hands(TlsStream *self)
@@ -286,12 +290,8 @@ int tls_stream_shake_hands(TlsStream *self)
 	int result;
 
 	begin(self);
-	if (is_not_tls(self)) {
-		self->is_broken = TRUE;
-		refuse_foreign(self);
-		errno = EPROTO;
+	if (!self->has_begun && SSL_is_server(self->ssl) && !check_beginning(self))
 		return -1;
-	}
 	result = SSL_do_handshake(self->ssl);
 	return result == 1 ? 0 : broken(self, result);
 }

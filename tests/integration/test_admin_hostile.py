@@ -136,7 +136,7 @@ class Hostile(ServerTest):
         server = self.launch("--state-directory", self.directory / "other", *LISTEN,
                              "--log-level", "debug").wait_ready()
         admin = Admin(server)
-        paths = [b"/ping" if i % 20 == 0 else b"/metrics" for i in range(MAX_CONNECTIONS - 3)]
+        paths = [b"/ping" if i % 20 == 10 else b"/metrics" for i in range(MAX_CONNECTIONS - 3)]
         guests = [self.crowd.enter_context(admin.socket()) for _ in paths]
         for guest in guests:  # the server has accepted them
             guest.sendall(GET % b"/livez")

@@ -43,6 +43,9 @@ static void inode_unref(Inode *inode)
 		if (child->parent == inode)
 			child->parent = NULL;
 	}
+	/* a file that was made in a directory which is removed has its number to the end */
+	if (inode->number < disk.numbers->len && disk.numbers->pdata[inode->number] == inode)
+		disk.numbers->pdata[inode->number] = NULL;
 	g_clear_pointer(&inode->data, g_byte_array_unref);
 	g_clear_pointer(&inode->synced_data, g_byte_array_unref);
 	g_clear_pointer(&inode->entries, g_ptr_array_unref);

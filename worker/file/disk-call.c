@@ -6,8 +6,7 @@
 
 #include "common/fork-gate.h"
 
-/* Locked only within the fork gate, or by threads that are never in it. */
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* for what follows */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* protects call */
 static struct {
 	guint64 number;
 	const char *operation; /* NULL: none is under way */
@@ -78,6 +77,22 @@ char *disk_call_describe_hanging(gint64 least_us)
 	return g_strdup_printf("the disk hangs: \"%s\" %s%shas taken %" G_GINT64_FORMAT " ms",
 			       hanging.operation, hanging.path, *hanging.path != '\0' ? " " : "",
 			       for_us / G_TIME_SPAN_MILLISECOND);
+}
+
+void disk_call_hold(void)
+{
+	pthread_mutex_lock(&mutex);
+}
+
+void disk_call_go_on(void)
+{
+	pthread_mutex_unlock(&mutex);
+}
+
+void disk_call_go_on_in_child(void)
+{
+	call.operation = NULL;
+	pthread_mutex_unlock(&mutex);
 }
 
 void disk_call_clear(DiskCall *self)

@@ -8,7 +8,7 @@
  * fork() does not wait for that thread (common/fork-gate.h), and other threads can see the call.
  *
  * Process-wide: the call that began last is shown. In a server only the keeper's thread makes such
- * calls.
+ * calls. With several nodes in a process, a call that hangs is not shown after another has ended.
  */
 
 /**
@@ -33,6 +33,12 @@ typedef struct {
 /* Any thread: (transfer full) (nullable): which call has been under way for @least_us or longer,
  * and for how long. */
 char *disk_call_describe_hanging(gint64 least_us);
+
+/* For handlers of pthread_atfork(): before, and in the parent and in the child after it. In the
+ * child no call is under way. */
+void disk_call_hold(void);
+void disk_call_go_on(void);
+void disk_call_go_on_in_child(void);
 
 void disk_call_clear(DiskCall *self);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(DiskCall, disk_call_clear)

@@ -111,6 +111,27 @@ TEST("/pool-servers/rests", rests)
 	pool_servers_free(servers);
 }
 
+/* A server that is excluded is remembered while it is not listed, but never drawn then. */
+TEST("/pool-servers/excluded", excluded)
+{
+	PoolServers *servers = make_servers(2);
+	g_autoptr(GPtrArray) first = make_names(1), both = make_names(2);
+	PoolServer *second;
+
+	do
+		second = pool_servers_draw(servers, NOW_US);
+	while (number_of(second) != 1);
+	pool_servers_exclude(servers, second, NOW_US + 10);
+	pool_servers_set(servers, first, TRUE, NOW_US);
+	g_assert_cmpuint(pool_servers_count(servers), ==, 2);
+	g_assert_cmpuint(link_all(servers, NOW_US + 10), ==, 1);
+	g_assert_cmpint(pool_servers_next_us(servers), ==, POOL_NEVER_US);
+	pool_servers_set(servers, both, TRUE, NOW_US);
+	g_assert_cmpuint(link_all(servers, NOW_US + 9), ==, 0);
+	g_assert_cmpuint(link_all(servers, NOW_US + 10), ==, 1);
+	pool_servers_free(servers);
+}
+
 /* One that is not listed any more is forgotten once it is not linked. */
 TEST("/pool-servers/forgets", forgets)
 {

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/fork-gate.h"
@@ -136,4 +137,26 @@ TEST("/disk-call/no-fork-waits", test_no_fork_waits)
 		if (!g_hash_table_contains(calls.names, NAMES[i]))
 			g_error("%s() was not called", NAMES[i]);
 	g_hash_table_unref(calls.names);
+}
+
+/* A child of fork() is in no call, although its parent is. */
+TEST("/disk-call/fork", test_fork)
+{
+	g_auto(DiskCall) call = {0};
+	int status;
+	pid_t child;
+
+	disk_call_begin("sync", "/directory", "file");
+	disk_call_hold();
+	child = fork();
+	if (child == 0) {
+		disk_call_go_on_in_child();
+		_exit(disk_call_find(&call) ? 1 : 0);
+	}
+	disk_call_go_on();
+	g_assert_cmpint(waitpid(child, &status, 0), ==, child);
+	g_assert_cmpint(status, ==, 0);
+	g_assert_true(disk_call_find(&call));
+	g_assert_cmpstr(call.path, ==, "/directory/file");
+	disk_call_end();
 }

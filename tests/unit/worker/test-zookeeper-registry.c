@@ -46,7 +46,7 @@ TEST("/zookeeper-registry/no-connection", test_no_connection)
 		.host = "127.0.0.1",
 		.version = "0",
 		.session_timeout_ms = 1000,
-		.connect_timeout_ms = 50,
+		.connect_timeout_ms = 2000,
 		.max_length_ms = 10000,
 	});
 	keeper_thread = pthread_self();
