@@ -349,9 +349,8 @@ void keeper_get_status(Keeper *self, KeeperStatus *out_status)
 		keeper_clock_reserved_until_ms(self, out_status->reserved_until_ms, now_ms);
 	if (out_status->reserved_until_ms == 0)
 		out_status->reservation_ms = 0;
-	/* the thread shows it only in its next round */
-	if (out_status->state == KEEPER_SERVING && out_status->reserved_until_ms == 0 &&
-	    (out_status->extending_fails || is_stuck(self)))
+	if (out_status->state == KEEPER_SERVING && is_stuck(self) &&
+	    out_status->reserved_until_ms == 0)
 		out_status->state = KEEPER_UNAVAILABLE;
 }
 

@@ -383,7 +383,7 @@ TEST("/handshakes/linger", test_linger)
 		g_assert_cmpint(g_get_monotonic_time(), <, until_us);
 		sent++;
 	}
-	g_assert_cmpint(errno, ==, EPIPE);
+	g_assert_true(errno == EPIPE || errno == ECONNRESET); /* the latter if bytes were unread */
 	g_assert_cmpuint(sent, >, 1);
 	assert_hung_up(fd); /* with what it was told before */
 	close(fd);
