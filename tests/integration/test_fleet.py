@@ -115,7 +115,11 @@ class Fleet(ZooKeeperTest):
         self.assertIn("has not answered yet", refused.message)
         self.assertGreaterEqual(refused.retry_after_ms, 1)
         self.way.heal()
-        wait_for(lambda: server.call("get_workers"), what="a list")
+
+        def ask():
+            with server.connect() as connection:
+                return connection.call(STRICT, "get_workers").value.success
+        wait_for(ask, what="a list")
 
     def test_the_worker_id_was_lost_since(self):
         server = self.member(*LONG_WAIT)
