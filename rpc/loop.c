@@ -451,7 +451,6 @@ static int timeout_ms(Loop *self)
 	if (queues_are_empty(&self->queues) && !self->draining)
 		return -1;
 	began_us = queues_begin_look(&self->queues, self->all.length / MAX_EVENTS + 1);
-	queues_attend(&self->queues, began_us);
 	first_us = queues_first_deadline_us(&self->queues);
 	if (parking_is_behind(&self->parking) || head_of(self, QUEUE_CUT_OFF) != NULL ||
 	    head_of(self, QUEUE_COSTLY) != NULL)
@@ -541,7 +540,6 @@ static gboolean nobody_waits(const Loop *self)
 
 static void serve_queues(Loop *self)
 {
-	queues_attend(&self->queues, queues_now_us(&self->queues));
 	parking_retry(&self->parking, retry, self);
 	serve_turns(self);
 	expire_all(self);
@@ -560,8 +558,7 @@ static gint64 turn_us(int n)
 static gboolean go_round(Loop *self)
 {
 	struct epoll_event events[MAX_EVENTS];
-	int timeout = timeout_ms(self);
-	int n = system_call_epoll_wait(self->poller, events, MAX_EVENTS, timeout);
+	int n = system_call_epoll_wait(self->poller, events, MAX_EVENTS, timeout_ms(self));
 
 	if (n < 0 && errno != EINTR) {
 		atomic_store(&self->failure, errno);
@@ -571,7 +568,6 @@ static gboolean go_round(Loop *self)
 		queues_end_look(&self->queues, n < MAX_EVENTS);
 	self->round_us = now_us();
 	queues_set_time(&self->queues, self->round_us);
-	queues_wake(&self->queues, timeout, self->round_us);
 	self->shared.stream.turn_us = turn_us(n);
 	for (int i = 0; i < n; i++)
 		handle(self, &events[i]);

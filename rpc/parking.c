@@ -134,6 +134,7 @@ static const RpcVerdict *retry(Parking *self, QueuePlace *place, ParkingPass pas
 
 	allowance.costly = RPC_COSTLY_ONE;
 	allowance.quota = quota(self, place);
+	queues_extend_if_late(self->queues, queue);
 	allowance.last_chance = queues_has_run_out(self->queues, place);
 	verdict = pass(user_data, place, &allowance);
 	note_drawn(self, queue, verdict, (guint)MIN(verdict->drawn, allowance.quota));

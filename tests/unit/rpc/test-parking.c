@@ -349,6 +349,27 @@ TEST("/parking/max-wait", test_max_wait)
 	g_assert_true(queues_are_empty(&world->queues));
 }
 
+/* If the loop is late for the end of the time, the calls are tried, but not refused yet. */
+TEST("/parking/late-loop", test_late_loop)
+{
+	g_autoptr(World) world = world_new();
+	Caller callers[] = {
+		{.name = 'a', .n_calls = 1, .ids = 1},
+		{.name = 'b', .n_calls = 1, .ids = 2},
+		{.name = 'z', .n_calls = 1, .n_aside = 1},
+	};
+
+	arrive_all(world, callers, G_N_ELEMENTS(callers));
+	world->n_passes = 0;
+	go_round_after(world, MAX_WAIT_US + QUEUES_LATE_US);
+	g_assert_cmpuint(world->n_passes, ==, G_N_ELEMENTS(callers));
+	assert_answers(world, "");
+	go_round_after(world, MAX_WAIT_US - 1);
+	assert_answers(world, "");
+	go_round_after(world, 1 + QUEUES_LATE_US);
+	assert_answers(world, "z!a!b!");
+}
+
 /* Whose time is over is told so, whoever's turn it is; whoever has waited for longer first. */
 TEST("/parking/max-wait-out-of-turn", test_max_wait_out_of_turn)
 {
