@@ -327,10 +327,10 @@ static const RpcVerdict *retry(gpointer user_data, QueuePlace *place, const RpcA
 	return dispatcher_verdict(self->shared.stream.dispatcher);
 }
 
-/* The first of those that were cut off has a turn, and the next ones until the slice is over. */
+/* Serves connections that were cut off: one, or as many as fit into @slice_us. */
 static void run_cut_off(Loop *self, gint64 slice_us)
 {
-	gint64 until_us = queues_now_us(&self->queues) + slice_us;
+	gint64 until_us = slice_us > 0 ? now_us() + slice_us : 0;
 	LoopConnection *head;
 
 	while ((head = head_of(self, QUEUE_CUT_OFF)) != NULL) {
