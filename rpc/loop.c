@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A turn of a connection is short. One that has more calls than fit into it
- * is cut off, and goes on when it is its turn again: between two looks at the
- * sockets one of those has a turn, and those that have just become readable go
- * before it. So whoever asks for little waits for little, and nobody starves.
- * parking.h has what becomes of calls that wait.
+ * An event loop, which gives its connections turns.
+ *
+ * A turn is short. A connection that has more calls than fit into its turn is
+ * cut off, and waits for another turn. In each round, connections that have
+ * just become readable have their turns first, then one that was cut off. So a
+ * client with few calls has a short wait, and every connection gets turns.
+ * parking.h describes calls that wait for IDs.
  *
  * A costly call, such as a batch of 128-bit IDs, takes many times as long as a
- * turn. It is deferred: the connection enters a queue, and costly calls of that
- * queue have a short slice of time between two looks at the sockets. So a
- * cheap call waits for one costly call of each kind at most, however many
- * connections make costly calls.
+ * turn. It is deferred: its connection enters a queue, and the costly calls of
+ * that queue have a short slice of time in each round. So a cheap call waits
+ * for at most one costly call of this queue and one of each queue of parked
+ * calls, however many connections make costly calls.
  */
 #include "rpc/loop.h"
 
@@ -42,8 +44,8 @@
 #define ROUND_US    1000
 #define MIN_TURN_US 10
 
-/* The slice for costly calls between two looks at the sockets; the last one of a slice may outlast
- * it. While they wait, connections that are cut off have a slice that is as long, not one turn. */
+/* Time for costly calls between two looks at the sockets. The last call can exceed it. While costly
+ * calls wait, cut-off connections get the same time instead of one turn. */
 #define SLICE_US 500
 
 /* For the last answers, when a drain has run out of time. */
@@ -340,7 +342,7 @@ static void run_cut_off(Loop *self, gint64 slice_us)
 	}
 }
 
-/* Likewise, those whose next call is costly. */
+/* Serves costly calls, one for each connection, until SLICE_US is over. */
 static void run_costly(Loop *self)
 {
 	gint64 until_us = now_us() + SLICE_US;
@@ -356,7 +358,7 @@ static void run_costly(Loop *self)
 	}
 }
 
-/* Those that wait for no more than their turn. */
+/* Serves connections that wait only for their turn. */
 static void serve_turns(Loop *self)
 {
 	gboolean is_costly = head_of(self, QUEUE_COSTLY) != NULL;
