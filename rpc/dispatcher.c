@@ -129,8 +129,8 @@ static MethodName method_name(const Message *message)
 	return name;
 }
 
-/* (transfer full): the name as it was called, unless c_glib could not write it, a client could not
- * read it, or it is long. */
+/* Returns (transfer full): the name as the client sent it. A name that is long or not UTF-8 is
+ * escaped, as c_glib cannot write it, or a client cannot read it. */
 static char *echo_name(const MethodName *method)
 {
 	if (method->length <= MAX_NAME_BYTES &&

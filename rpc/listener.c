@@ -238,7 +238,7 @@ gboolean listener_is_tls(const Listener *self)
 	return self->is_tls;
 }
 
-/* Whether it is one socket for every address of the machine; [::] is IPv6 alone. */
+/* Whether one socket takes clients on every address of IPv4 and IPv6. [::] is IPv6 only. */
 static gboolean takes_both_families(const Listener *self)
 {
 	struct sockaddr_in6 address = {0};

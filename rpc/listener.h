@@ -59,8 +59,8 @@ void listener_free(Listener *self);
 /* The socket; borrowed. */
 int listener_fd(const Listener *self);
 
-/* (transfer full): its address and port, after tls: if it is that; or unix:PATH. "*" is every
- * address of IPv4 and IPv6, [::] those of IPv6. */
+/* Returns (transfer full): ADDRESS:PORT, with the prefix tls: for TLS, or unix:PATH. ADDRESS is "*"
+ * for every address of IPv4 and IPv6, and [::] for every address of IPv6. */
 char *listener_address(const Listener *self);
 
 /* From now on @ready is called while somebody waits. */

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A turn of a connection is short. One that has more calls than fit into it
- * is cut off, and goes on when it is its turn again: between two looks at the
- * sockets one of those has a turn, and those that have just become readable go
- * before it. So whoever asks for little waits for little, and nobody starves.
- * parking.h has what becomes of calls that wait.
+ * An event loop, which gives its connections turns.
+ *
+ * A turn is short. A connection that has more calls than fit into its turn is
+ * cut off, and waits for another turn. In each round, connections that have
+ * just become readable have their turns first, then one that was cut off. So a
+ * client with few calls has a short wait, and every connection gets turns.
+ * parking.h describes calls that wait for IDs.
  *
  * A costly call, such as a batch of 128-bit IDs, takes many times as long as a
- * turn. It is deferred: the connection enters a queue, and costly calls of that
- * queue have a short slice of time between two looks at the sockets. So a
- * cheap call waits for one costly call of each kind at most, however many
- * connections make costly calls.
+ * turn. It is deferred: its connection enters a queue, and the costly calls of
+ * that queue have a short slice of time in each round. So a cheap call waits
+ * for at most one costly call of this queue and one of each queue of parked
+ * calls, however many connections make costly calls.
  */
 #include "rpc/loop.h"
 
@@ -42,8 +44,8 @@
 #define ROUND_US    1000
 #define MIN_TURN_US 10
 
-/* The slice for costly calls between two looks at the sockets; the last one of a slice may outlast
- * it. While they wait, connections that are cut off have a slice that is as long, not one turn. */
+/* Time for costly calls between two looks at the sockets. The last call can exceed it. While costly
+ * calls wait, cut-off connections get the same time instead of one turn. */
 #define SLICE_US 500
 
 /* For the last answers, when a drain has run out of time. */
@@ -327,10 +329,10 @@ static const RpcVerdict *retry(gpointer user_data, QueuePlace *place, const RpcA
 	return dispatcher_verdict(self->shared.stream.dispatcher);
 }
 
-/* The first of those that were cut off has a turn, and the next ones until the slice is over. */
+/* Serves connections that were cut off: one, or as many as fit into @slice_us. */
 static void run_cut_off(Loop *self, gint64 slice_us)
 {
-	gint64 until_us = queues_now_us(&self->queues) + slice_us;
+	gint64 until_us = slice_us > 0 ? now_us() + slice_us : 0;
 	LoopConnection *head;
 
 	while ((head = head_of(self, QUEUE_CUT_OFF)) != NULL) {
@@ -340,7 +342,7 @@ static void run_cut_off(Loop *self, gint64 slice_us)
 	}
 }
 
-/* Likewise, those whose next call is costly. */
+/* Serves costly calls, one for each connection, until SLICE_US is over. */
 static void run_costly(Loop *self)
 {
 	gint64 until_us = now_us() + SLICE_US;
@@ -356,7 +358,7 @@ static void run_costly(Loop *self)
 	}
 }
 
-/* Those that wait for no more than their turn. */
+/* Serves connections that wait only for their turn. */
 static void serve_turns(Loop *self)
 {
 	gboolean is_costly = head_of(self, QUEUE_COSTLY) != NULL;
@@ -451,7 +453,6 @@ static int timeout_ms(Loop *self)
 	if (queues_are_empty(&self->queues) && !self->draining)
 		return -1;
 	began_us = queues_begin_look(&self->queues, self->all.length / MAX_EVENTS + 1);
-	queues_attend(&self->queues, began_us);
 	first_us = queues_first_deadline_us(&self->queues);
 	if (parking_is_behind(&self->parking) || head_of(self, QUEUE_CUT_OFF) != NULL ||
 	    head_of(self, QUEUE_COSTLY) != NULL)
@@ -541,7 +542,6 @@ static gboolean nobody_waits(const Loop *self)
 
 static void serve_queues(Loop *self)
 {
-	queues_attend(&self->queues, queues_now_us(&self->queues));
 	parking_retry(&self->parking, retry, self);
 	serve_turns(self);
 	expire_all(self);
@@ -560,8 +560,7 @@ static gint64 turn_us(int n)
 static gboolean go_round(Loop *self)
 {
 	struct epoll_event events[MAX_EVENTS];
-	int timeout = timeout_ms(self);
-	int n = system_call_epoll_wait(self->poller, events, MAX_EVENTS, timeout);
+	int n = system_call_epoll_wait(self->poller, events, MAX_EVENTS, timeout_ms(self));
 
 	if (n < 0 && errno != EINTR) {
 		atomic_store(&self->failure, errno);
@@ -571,7 +570,6 @@ static gboolean go_round(Loop *self)
 		queues_end_look(&self->queues, n < MAX_EVENTS);
 	self->round_us = now_us();
 	queues_set_time(&self->queues, self->round_us);
-	queues_wake(&self->queues, timeout, self->round_us);
 	self->shared.stream.turn_us = turn_us(n);
 	for (int i = 0; i < n; i++)
 		handle(self, &events[i]);

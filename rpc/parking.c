@@ -51,7 +51,7 @@ static gint64 due_us(const QueuePlace *place)
 	return MIN(place->retry_us, place->deadline_us);
 }
 
-/* Who draws next of those who wait for IDs, or is told that there are none; NULL: nobody waits. */
+/* Returns the call for IDs that is tried next; NULL: none waits. */
 static QueuePlace *next_for_ids(const Parking *self)
 {
 	QueuePlace *single = queues_head(self->queues, QUEUE_SINGLE);
@@ -64,7 +64,7 @@ static QueuePlace *next_for_ids(const Parking *self)
 		queues_has_run_out(self->queues, single) || queues_has_run_out(self->queues, batch);
 	if (!self->batches_apart && !has_run_out)
 		return self->single_ids > 0 ? single : batch;
-	/* batches that have run out must not keep single IDs from their turn */
+	/* many batches whose time limit is over must not delay single IDs */
 	if (self->single_ids > 0 && single->retry_us <= queues_now_us(self->queues))
 		return single;
 	if (self->batches_apart)
@@ -72,7 +72,7 @@ static QueuePlace *next_for_ids(const Parking *self)
 	return single->deadline_us <= batch->deadline_us ? single : batch;
 }
 
-/* Likewise, if IDs may be there by now; or if its time limit has run out. */
+/* Returns the same call if there can be IDs for it by now, or if its time limit is over. */
 static QueuePlace *next_due(const Parking *self)
 {
 	QueuePlace *next = next_for_ids(self);
@@ -93,7 +93,7 @@ static guint quota(const Parking *self, const QueuePlace *place)
 	return self->turn_ids;
 }
 
-/* A batch that was refused is followed by a single ID, as if it had had one. */
+/* Counts a refused batch as one ID, so that a single ID follows it. */
 static void note_drawn(Parking *self, Queue queue, const RpcVerdict *verdict, guint ids)
 {
 	if (queue == QUEUE_BATCH && verdict->answered)
@@ -134,6 +134,7 @@ static const RpcVerdict *retry(Parking *self, QueuePlace *place, ParkingPass pas
 
 	allowance.costly = RPC_COSTLY_ONE;
 	allowance.quota = quota(self, place);
+	queues_extend_if_late(self->queues, queue);
 	allowance.last_chance = queues_has_run_out(self->queues, place);
 	verdict = pass(user_data, place, &allowance);
 	note_drawn(self, queue, verdict, (guint)MIN(verdict->drawn, allowance.quota));
@@ -152,7 +153,7 @@ static void retry_for_ids(Parking *self, ParkingPass pass, gpointer user_data)
 	self->behind = next != NULL;
 }
 
-/* The first of those aside, if it may be there by now; or if its time limit has run out. */
+/* Returns the first call aside if it can be answered by now, or if its time limit is over. */
 static QueuePlace *next_aside(const Parking *self)
 {
 	QueuePlace *head = queues_head(self->queues, QUEUE_ASIDE);

@@ -5,17 +5,21 @@
 #include "rpc/rpc-allowance.h"
 
 /*
- * What becomes of calls that wait. Those for IDs are answered in the order in
- * which they came, single ones and batches each in theirs: only one of them
- * tries again, and a call for IDs on any other connection goes behind. While
- * both wait, a batch is followed by as many single IDs as it had, and those by
- * the next batch: each gets half; unless batches come from elsewhere: then the
- * two queues have nothing to do with each other. A call whose time limit has
- * run out is tried a last time, whoever's turn it is; but batches whose limits
- * have run out do not follow each other while a single ID may be there. Calls
- * that wait for something else wait for the same, all of them, and stand aside:
- * nobody waits behind them. Costly calls wait for their turn, which the loop
- * gives them: it does not let them hold up other calls.
+ * Decides which parked call is tried next, and when.
+ *
+ * Calls for IDs wait in two queues, one for single IDs and one for batches.
+ * Each queue is served in the order of arrival: only its first call is tried,
+ * and while calls wait, new calls for IDs wait after them. While both queues
+ * have calls, a batch is followed by as many single IDs as it had, and these by
+ * the next batch, so each queue gets half of the IDs. If batches come from
+ * elsewhere (RpcLimits.batches_apart), the two queues are independent.
+ *
+ * A call whose time limit is over is tried a last time, even if the other queue
+ * is next. While single IDs can be drawn, one follows each such batch.
+ *
+ * Calls that wait for something else stand aside: all of them wait for the same
+ * event, and no other call waits for them. Costly calls are deferred: the loop
+ * gives them turns, so that they do not delay other calls.
  *
  * Its loop's thread only.
  */
@@ -41,8 +45,8 @@ void parking_init(Parking *self, Queues *queues, guint turn_ids, gboolean batche
 /* What is allowed in a pass of a connection that does not wait. */
 RpcAllowance parking_allowance(const Parking *self);
 
-/* After a pass that ended with a parked call. %FALSE: it has waited before, and keeps its place; or
- * it waits for no more than its turn. */
+/* Queues a connection whose pass ended with a parked call. Returns %FALSE if it already waited and
+ * keeps its place, or if its call is only deferred. */
 gboolean parking_park(Parking *self, QueuePlace *place, const RpcVerdict *verdict);
 
 static inline gboolean parking_holds(const QueuePlace *place)
@@ -58,7 +62,7 @@ static inline guint parking_waiting_for_ids(const Parking *self)
 	       queues_in(self->queues, QUEUE_BATCH)->length;
 }
 
-/* How many wait, for whatever it is but their turn. */
+/* Number of calls that wait for IDs or aside, without deferred ones. */
 static inline guint parking_n(const Parking *self)
 {
 	return parking_waiting_for_ids(self) + queues_in(self->queues, QUEUE_ASIDE)->length;
@@ -67,8 +71,8 @@ static inline guint parking_n(const Parking *self)
 /* What they wait for may be there: all are due. */
 void parking_wake(Parking *self);
 
-/* Those try again whose turn it is, one after the other; some of them at most, before others are
- * looked at, and none after a costly call: of calls for IDs, and of those aside. */
+/* Tries parked calls again, those aside and those for IDs: some of each, but none of a kind after a
+ * costly call, so that the loop serves other connections. */
 void parking_retry(Parking *self, ParkingPass pass, gpointer user_data);
 
 /* Whether more may be answered at once. */

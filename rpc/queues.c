@@ -58,6 +58,7 @@ void queues_enter(Queues *self, QueuePlace *place, Queue queue)
 	place->queue = queue;
 	place->link.data = place;
 	place->since_us = queues_now_us(self);
+	place->is_extended = FALSE;
 	place->deadline_us = limit == G_MAXINT64 ? limit : place->since_us + limit;
 	g_queue_push_tail_link(&self->queues[queue], &place->link);
 	self->length++;
@@ -87,29 +88,23 @@ void queues_end_look(Queues *self, gboolean all)
 	self->look_began_us = 0;
 }
 
-static void postpone(Queues *self, gint64 away_us)
+void queues_extend_if_late(Queues *self, Queue queue)
 {
-	static const Queue POSTPONED[] = {QUEUE_SINGLE, QUEUE_BATCH, QUEUE_ASIDE};
+	gint64 now_us = queues_now_us(self);
+	gint64 until_us = now_us + MIN(self->limits_us[queue], G_TIME_SPAN_SECOND);
+	const QueuePlace *head = queues_head(self, queue);
 
-	for (gsize i = 0; i < G_N_ELEMENTS(POSTPONED); i++) {
-		Queue queue = POSTPONED[i];
-		gint64 more_us = MIN(away_us, MAX(self->limits_us[queue], G_USEC_PER_SEC));
+	if (head == NULL || now_us - head->deadline_us < QUEUES_LATE_US)
+		return;
+	for (GList *link = self->queues[queue].head; link != NULL; link = link->next) {
+		QueuePlace *place = link->data;
 
-		for (GList *link = self->queues[queue].head; link != NULL; link = link->next) {
-			QueuePlace *place = link->data;
-
-			place->deadline_us = MAX(place->deadline_us, self->attended_us) + more_us;
-		}
+		if (place->deadline_us >= until_us)
+			break;
+		if (!place->is_extended)
+			place->deadline_us = until_us;
+		place->is_extended = TRUE;
 	}
-}
-
-void queues_attend(Queues *self, gint64 now_us)
-{
-	gint64 away_us = self->attended_us == 0 ? 0 : now_us - self->attended_us;
-
-	self->attended_us = now_us;
-	if (G_UNLIKELY(away_us >= QUEUES_AWAY_US))
-		postpone(self, away_us);
 }
 
 QueuePlace *queues_expired(const Queues *self, Queue queue)

@@ -9,9 +9,9 @@
  * was under way to arrive. */
 #define QUEUES_LINGER_MS 250
 
-/* A loop that has not attended to its queues for as long was away: the process was stopped, say, or
- * had no CPU. */
-#define QUEUES_AWAY_US G_GINT64_CONSTANT(100000)
+/* A loop is late if it finds a deadline that passed this long ago. Then the process was stopped,
+ * had no CPU, or is overloaded. */
+#define QUEUES_LATE_US G_GINT64_CONSTANT(100000)
 
 /* What those who stand in it wait for. */
 typedef enum {
@@ -20,7 +20,7 @@ typedef enum {
 	QUEUE_FRAME,   /* a message has begun */
 	QUEUE_WRITE,   /* replies wait for the client */
 	QUEUE_CUT_OFF, /* calls wait for its next turn; without a time limit */
-	QUEUE_COSTLY,  /* a costly call waits for its turn; without a time limit */
+	QUEUE_COSTLY,  /* a costly call waits for a turn; without a time limit */
 	QUEUE_SINGLE,  /* a call waits for one ID */
 	QUEUE_BATCH,   /* a call waits for several IDs */
 	QUEUE_ASIDE,   /* a call waits for something else */
@@ -35,12 +35,13 @@ typedef struct {
 	gint64 since_us; /* monotonic, like the next two */
 	gint64 deadline_us;
 	gint64 retry_us; /* parked: when to try again; G_MAXINT64: the clock alone does not tell */
+	gboolean is_extended; /* see queues_extend_if_late() */
 } QueuePlace;
 
 /*
- * Where the connections of a loop wait. All who stand in one queue have the
- * same time limit, so the first in it is the first to run out, and there is
- * nothing to sort.
+ * Where the connections of a loop wait. All places in one queue have the same
+ * time limit, so the first place has the first deadline. An extension keeps
+ * this order, as it is not longer than the limit: see queues_extend_if_late().
  *
  * Its loop's thread only.
  */
@@ -53,8 +54,7 @@ typedef struct {
 	gint64 look_began_us;
 	guint looks_left;
 	gint64 looked_us;
-	gint64 attended_us; /* when the loop last attended to them; 0: not yet */
-	gint64 now_us;      /* 0: nobody has asked since queues_forget_time() */
+	gint64 now_us; /* 0: nobody has asked since queues_forget_time() */
 } Queues;
 
 /* @clock_us: monotonic */
@@ -71,8 +71,8 @@ static inline void queues_set_time(Queues *self, gint64 now_us)
 
 void queues_leave(Queues *self, QueuePlace *place);
 
-/* Puts it at the end of @queue, with the whole time limit before it. Who is idle, or anything else
- * but cut off or deferred, without a limit, stands nowhere. */
+/* Appends @place to @queue with the whole time limit. If the queue has no limit, the place is in no
+ * queue, unless it is cut off or deferred. */
 void queues_enter(Queues *self, QueuePlace *place, Queue queue);
 
 /**
@@ -86,10 +86,11 @@ void queues_enter(Queues *self, QueuePlace *place, Queue queue);
 gint64 queues_begin_look(Queues *self, guint most_looks);
 void queues_end_look(Queues *self, gboolean all);
 
-/* The loop attends to the queues now. If it was away before, calls that wait for IDs or aside have
- * as much time again, up to their limit or a second: what they wait for may have come, and be gone.
+/* Extends deadlines in @queue if the loop is late for the first one: IDs can have come and gone
+ * meanwhile. Each place then has its time limit from now on, but one second at most. A deadline is
+ * extended once only, so a place waits for no more than its limit, the absence and the extension.
  */
-void queues_attend(Queues *self, gint64 now_us);
+void queues_extend_if_late(Queues *self, Queue queue);
 
 /* The first in it whose time limit had run out when a look began that has told of all: what had
  * come by then has been read, also if the process was stopped meanwhile. NULL: none. */
@@ -111,18 +112,6 @@ static inline QueuePlace *queues_head(const Queues *self, Queue queue)
 static inline gboolean queues_are_empty(const Queues *self)
 {
 	return self->length == 0;
-}
-
-/* The loop wakes, and attends to the queues. When it attended to them last, it was to sleep for
- * @timeout_ms at most; less than 0: without a limit. */
-static inline void queues_wake(Queues *self, gint64 timeout_ms, gint64 now_us)
-{
-	if (queues_are_empty(self) || timeout_ms < 0) {
-		self->attended_us = now_us;
-		return;
-	}
-	self->attended_us = MIN(self->attended_us + timeout_ms * 1000, now_us);
-	queues_attend(self, now_us);
 }
 
 /* Whether its time limit has run out. */

@@ -8,7 +8,7 @@
  * allows, and what came of it.
  */
 
-/* Which costly calls a pass answers. A call that it does not answer is deferred. */
+/* How many costly calls a pass can answer. The next one is deferred. */
 typedef enum { RPC_COSTLY_ALL, RPC_COSTLY_ONE, RPC_COSTLY_NONE } RpcCostly;
 
 /* By the loop, and nobody else: what holds for the calls of a pass. */
@@ -31,7 +31,7 @@ typedef struct {
 	gint64 wait_ns;  /* if parked, until another try makes sense; 0: until something changes */
 	gboolean aside;  /* if parked, for something else than IDs: nobody waits behind it */
 	guint ids;       /* if parked for IDs, how many at once */
-	gboolean deferred; /* if parked, until costly calls have their turn, and for nothing else */
+	gboolean deferred; /* if parked: the call is costly, and waits only for a turn */
 	gboolean costly;   /* a costly call was answered */
 } RpcVerdict;
 
@@ -42,7 +42,7 @@ static inline gboolean rpc_allowance_may_wait(const RpcAllowance *allowance,
 	return !allowance->closing && (!allowance->last_chance || verdict->answered);
 }
 
-/* Whether a costly call that comes next is deferred. */
+/* Whether the next call is deferred if it is costly. */
 static inline gboolean rpc_allowance_defers(const RpcAllowance *allowance,
 					    const RpcVerdict *verdict)
 {

@@ -25,11 +25,10 @@ static void report(LogEvent event, const DiskCall *call, gint64 now_us)
 		  log_number("for_ms", (now_us - call->began_us) / G_TIME_SPAN_MILLISECOND));
 }
 
-void disk_watch_look(DiskWatch *self)
+void disk_watch_check(DiskWatch *self, gint64 now_us)
 {
 	g_auto(DiskCall) call = {0};
 	gboolean is_under_way = disk_call_find(&call);
-	gint64 now_us = g_get_monotonic_time();
 
 	switch (disk_watch_judge(self, is_under_way ? &call : NULL, now_us)) {
 	case DISK_WATCH_NOTHING:

@@ -41,7 +41,7 @@ char *health_why_not_alive(const Health *self)
 		ago_ms / 1000);
 }
 
-/* (transfer full): @what, and the reason if it is known. @what: (transfer full) */
+/* Returns (transfer full): @what with the reason, if it is known. @what: (transfer full) */
 static char *add_reason(const Health *self, char *what)
 {
 	Source *source = self->service->source;

@@ -79,9 +79,9 @@ static gboolean on_check(gpointer user_data)
 	return G_SOURCE_CONTINUE;
 }
 
-static gboolean on_look_at_disk(gpointer user_data)
+static gboolean on_check_disk(gpointer user_data)
 {
-	disk_watch_look(user_data);
+	disk_watch_check(user_data, g_get_monotonic_time());
 	return G_SOURCE_CONTINUE;
 }
 
@@ -111,7 +111,7 @@ static gboolean add_sources(Server *self, GError **error)
 	health_set_check_ms(&self->health, (gint64)check_ms);
 	g_timeout_add((guint)check_ms, on_check, self);
 	if (self->options->relay == NULL && self->options->zookeeper == NULL)
-		g_timeout_add(DISK_WATCH_LOOK_MS, on_look_at_disk, &self->disk_watch);
+		g_timeout_add(DISK_WATCH_CHECK_MS, on_check_disk, &self->disk_watch);
 	certificates_watch(self);
 	return TRUE;
 }

@@ -72,7 +72,7 @@ Refusal refusal_of_agent(const char *agent, gsize length)
 	};
 }
 
-/* A relay reads the limit from the end of the message: see read_count_limit() of client/call.c. */
+/* A relay reads the limit from the end of the message: see read_count_limit() in client/call.c. */
 Refusal refusal_of_count(gint count, guint max)
 {
 	return (Refusal){

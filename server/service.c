@@ -16,8 +16,8 @@
 /* A call that waits for no more than its turn. */
 #define AS_SOON_AS_FIRST_NS 1
 
-/* Calls with larger answers are costly. Generated code makes an object of each ID or worker. Of the
- * batches, those that the short cut answers are cheap. */
+/* Calls with more values in their answers are costly, as generated code makes an object for each
+ * value. Batches that the short cut answers are cheap. */
 #define MOST_CHEAP_IDS      32
 #define MOST_CHEAP_WORKERS  32
 #define MOST_CHEAP_COUNTERS 128
@@ -34,7 +34,7 @@ struct _Service {
 	AgentBlock *agents;
 	AuditProducer *audit; /* NULL: there is no audit log */
 	SourceSeat *seat;
-	/* sizes of the last answers */
+	/* numbers of values in the last answers */
 	guint n_workers;
 	guint n_counters;
 	/* the last refusal of a draw */
@@ -80,7 +80,7 @@ static G_NO_INLINE void service_park_or_refuse(Service *self)
 		service_park(self, wait_ns);
 }
 
-/* Before a call is answered. %TRUE: it is deferred, as the verdict says */
+/* Defers a call that the pass does not allow, and notes it in the verdict. %TRUE: deferred */
 static gboolean service_defer(Service *self, gboolean costly)
 {
 	if (!costly || !rpc_allowance_defers(self->allowance, self->verdict))
@@ -414,8 +414,8 @@ static gboolean service_get_uuids(SfSnowflakeExtendedIf *iface, GPtrArray **out_
 	return set_typed(&refusal, out_clock, out_agent, out_worker, out_count, error);
 }
 
-/* They need no lease, so nothing waits for more than its turn. %FALSE: parked, as the verdict says,
- * or refused. */
+/* ULIDs need no lease, so a call for them can only be deferred. %FALSE: it is, as the verdict says,
+ * or it is refused. */
 static gboolean service_append_ulids(Service *self, const char *agent, gint count,
 				     GPtrArray *out_ulids, Refusal *out_refusal)
 {
@@ -538,7 +538,7 @@ static gboolean service_get_workers(SfSnowflakeExtendedIf *iface, GPtrArray **ou
 	g_auto(Refusal) refusal = {0};
 	SfWorker *own;
 
-	/* how many there are is not known before they are listed */
+	/* the number is known only after they are listed: the last one decides */
 	if (service_defer(self, self->n_workers > MOST_CHEAP_WORKERS))
 		return set_parked(error);
 	own = g_object_new(SF_TYPE_WORKER, NULL);

@@ -36,8 +36,8 @@ typedef struct {
 	gint64 (*demand)(Source *self);
 	/* (transfer full): after DRAW_UNRESERVED, why. */
 	char *(*why_none)(Source *self);
-	/* (transfer full) (nullable): why it does not serve, or cannot reserve more. The operation
-	 * may be NULL. */
+	/* Returns (transfer full) (nullable): why the source does not serve, or why it cannot
+	 * extend its reservation. The operation is optional: the pointer can be NULL. */
 	char *(*waiting_why)(Source *self);
 	/* Whose the IDs of the moment are. %FALSE: nobody's, yet. */
 	gboolean (*find_worker)(Source *self, SourceWorker *out_worker);

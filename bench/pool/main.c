@@ -32,7 +32,7 @@ static gboolean parse(int argc, char **argv, Options *options)
 	const GOptionEntry entries[] = {
 		{"threads", 0, 0, G_OPTION_ARG_INT, &options->threads, "Threads (1)", "N"},
 		{"seconds", 0, 0, G_OPTION_ARG_DOUBLE, &options->seconds,
-		 "For so long, or until SIGINT (1)", "S"},
+		 "Run for S seconds, or until SIGINT (1)", "S"},
 		{"ids", 0, 0, G_OPTION_ARG_INT64, &options->ids, "No more than so many", "N"},
 		{"rate", 0, 0, G_OPTION_ARG_DOUBLE, &options->rate,
 		 "IDs a second (as fast as it goes)", "N"},

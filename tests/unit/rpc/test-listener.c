@@ -113,7 +113,7 @@ TEST("/listener/hosts", test_hosts)
 	}
 }
 
-/* Whether clients of IPv4 get in is to be seen. */
+/* The address shows whether IPv4 clients can connect. */
 TEST("/listener/addresses", test_addresses)
 {
 	static const struct {

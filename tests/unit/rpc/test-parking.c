@@ -143,6 +143,20 @@ static void assert_answers(World *world, const char *expected)
 	g_string_truncate(world->answers, 0);
 }
 
+/* Wakes all calls, with enough IDs for them, and asserts the answers of each round up to the last
+ * one. @answers: NULL-terminated */
+static void assert_rounds(World *world, const char *const *answers)
+{
+	world->ids = 1000;
+	world->news = TRUE;
+	wake(world);
+	for (; *answers != NULL; answers++) {
+		assert_answers(world, *answers);
+		g_assert_true(parking_is_behind(&world->parking) == (answers[1] != NULL));
+		go_round_after(world, 0);
+	}
+}
+
 /* Of a fleet a batch is under way, and single IDs are in hand; or the other way round. */
 TEST("/parking/batches-apart", test_batches_apart)
 {
@@ -349,6 +363,27 @@ TEST("/parking/max-wait", test_max_wait)
 	g_assert_true(queues_are_empty(&world->queues));
 }
 
+/* If the loop is late for the end of the time, the calls are tried, but not refused yet. */
+TEST("/parking/late-loop", test_late_loop)
+{
+	g_autoptr(World) world = world_new();
+	Caller callers[] = {
+		{.name = 'a', .n_calls = 1, .ids = 1},
+		{.name = 'b', .n_calls = 1, .ids = 2},
+		{.name = 'z', .n_calls = 1, .n_aside = 1},
+	};
+
+	arrive_all(world, callers, G_N_ELEMENTS(callers));
+	world->n_passes = 0;
+	go_round_after(world, MAX_WAIT_US + QUEUES_LATE_US);
+	g_assert_cmpuint(world->n_passes, ==, G_N_ELEMENTS(callers));
+	assert_answers(world, "");
+	go_round_after(world, MAX_WAIT_US - 1);
+	assert_answers(world, "");
+	go_round_after(world, 1 + QUEUES_LATE_US);
+	assert_answers(world, "z!a!b!");
+}
+
 /* Whose time is over is told so, whoever's turn it is; whoever has waited for longer first. */
 TEST("/parking/max-wait-out-of-turn", test_max_wait_out_of_turn)
 {
@@ -381,7 +416,7 @@ TEST("/parking/max-wait-out-of-turn", test_max_wait_out_of_turn)
 	assert_answers(world, "s!b!");
 }
 
-/* Batches that have run out do not keep single IDs from their turn, whether they get IDs or not. */
+/* Batches whose time limit is over do not delay single IDs, whether they get IDs or not. */
 TEST("/parking/batches-that-have-run-out", test_batches_that_have_run_out)
 {
 	static const struct {
@@ -527,18 +562,11 @@ TEST("/parking/some-at-a-time", test_some_at_a_time)
 				.name = 'a', .n_calls = 1, .n_aside = N_ASIDE[i], .ids = 1};
 			arrive(world, &callers[n]);
 		}
-		world->ids = G_N_ELEMENTS(callers);
-		world->news = TRUE;
-		wake(world);
-		assert_answers(world, "aaaaaaaaaaaaaaaa");
-		g_assert_true(parking_is_behind(&world->parking));
-		go_round_after(world, 0);
-		assert_answers(world, "aaaa");
-		g_assert_false(parking_is_behind(&world->parking));
+		assert_rounds(world, (const char *[]){"aaaaaaaaaaaaaaaa", "aaaa", NULL});
 	}
 }
 
-/* A costly call waits for its turn first. After one that has waited, others are looked at. */
+/* A costly call is deferred first. Only one that was parked is answered in each round. */
 TEST("/parking/costly", test_costly)
 {
 	static const guint N_ASIDE[] = {0, 1};
@@ -564,15 +592,6 @@ TEST("/parking/costly", test_costly)
 			g_assert_cmpuint(parking_n(&world->parking), ==, n + 1);
 		}
 		g_assert_cmpuint(world->n_waits, ==, 3);
-		world->ids = 3;
-		world->news = TRUE;
-		wake(world);
-		assert_answers(world, "a");
-		g_assert_true(parking_is_behind(&world->parking));
-		go_round_after(world, 0);
-		assert_answers(world, "b");
-		go_round_after(world, 0);
-		assert_answers(world, "c");
-		g_assert_false(parking_is_behind(&world->parking));
+		assert_rounds(world, (const char *[]){"a", "b", "c", NULL});
 	}
 }

@@ -106,46 +106,64 @@ TEST("/queues/time-is-read-once", test_time_is_read_once)
 	g_assert_cmpuint(looks, ==, 2);
 }
 
-/* When the loop was away, calls that wait for IDs or aside have as much time again. Time in which
- * it slept, and could be woken, is not such time. */
-TEST("/queues/away", test_away)
+/* If the loop is late, a call gets more time, but only once in ten times. */
+TEST("/queues/late", test_late)
 {
 	static const struct {
-		gint64 timeout_ms; /* of the sleep; less than 0: none; 0: it did not sleep */
-		gint64 took_us;
-		gint64 left_us; /* of a limit of 10 ms, afterwards */
+		gint64 limit_us, late_us;
+		gint64 more_us; /* 0: the deadline is over */
 	} CASES[] = {
-		{0, QUEUES_AWAY_US - 1, 10000 - QUEUES_AWAY_US + 1},
-		{0, QUEUES_AWAY_US, QUEUES_AWAY_US},
-		{10, 10000, 0},
-		{10, 10000 + QUEUES_AWAY_US, QUEUES_AWAY_US},
-		{10, G_GINT64_CONSTANT(3600000000), G_USEC_PER_SEC},
-		{500, 400000, 10000 - 400000},
-		{-1, 400000, 10000 - 400000},
+		{10000, QUEUES_LATE_US - 1, 0},   {10000, QUEUES_LATE_US, 10000},
+		{10000, G_TIME_SPAN_HOUR, 10000}, {5000000, G_TIME_SPAN_HOUR, G_TIME_SPAN_SECOND},
+		{0, G_TIME_SPAN_HOUR, 0},
 	};
-	static const Queue MOVED[] = {QUEUE_SINGLE, QUEUE_BATCH, QUEUE_ASIDE};
+	static const Queue EXTENDED[] = {QUEUE_SINGLE, QUEUE_BATCH, QUEUE_ASIDE};
 
-	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES) * G_N_ELEMENTS(EXTENDED); i++) {
+		Queue queue = EXTENDED[i % G_N_ELEMENTS(EXTENDED)];
+		gsize n = i / G_N_ELEMENTS(EXTENDED);
+		const RpcLimits limits = {.max_wait_ms = CASES[n].limit_us / 1000};
+		gint64 deadline_us;
+		QueuePlace one = {0};
 		Queues queues;
-		QueuePlace places[QUEUE_LINGER] = {0};
-		gint64 entered_us;
 
 		set_up(&queues);
-		entered_us = now_us;
-		queues_attend(&queues, now_us);
-		for (Queue queue = QUEUE_FRAME; queue < G_N_ELEMENTS(places); queue++)
-			queues_enter(&queues, &places[queue], queue);
-		pass_time(&queues, CASES[i].took_us);
-		if (CASES[i].timeout_ms == 0)
-			queues_attend(&queues, now_us);
-		else
-			queues_wake(&queues, CASES[i].timeout_ms, now_us);
-		for (gsize n = 0; n < G_N_ELEMENTS(MOVED); n++)
-			g_assert_cmpint(places[MOVED[n]].deadline_us - now_us, ==,
-					CASES[i].left_us);
-		g_assert_cmpint(places[QUEUE_FRAME].deadline_us, ==, entered_us + 20000);
-		g_assert_cmpint(places[QUEUE_CUT_OFF].deadline_us, ==, G_MAXINT64);
+		queues_init(&queues, &limits, scripted_clock_us);
+		queues_enter(&queues, &one, queue);
+		pass_time(&queues, CASES[n].limit_us + CASES[n].late_us);
+		queues_extend_if_late(&queues, queue);
+		deadline_us = one.deadline_us;
+		g_assert_cmpint(MAX(deadline_us - now_us, 0), ==, CASES[n].more_us);
+		g_assert_true(queues_has_run_out(&queues, &one) == (CASES[n].more_us == 0));
+		for (guint times = 1; times < 10 && one.is_extended; times++) {
+			pass_time(&queues, G_TIME_SPAN_HOUR);
+			queues_extend_if_late(&queues, queue);
+			g_assert_cmpint(one.deadline_us, ==, deadline_us);
+		}
 	}
+}
+
+/* Places that enter before, between and after two extensions are sorted by deadline. */
+TEST("/queues/late-order", test_late_order)
+{
+	Queues queues;
+	QueuePlace places[6] = {0};
+
+	set_up(&queues);
+	for (gsize i = 0; i < G_N_ELEMENTS(places); i += 2) {
+		queues_enter(&queues, &places[i], QUEUE_SINGLE);
+		pass_time(&queues, 1000);
+		queues_enter(&queues, &places[i + 1], QUEUE_SINGLE);
+		pass_time(&queues, i == 0 ? QUEUES_LATE_US + 10000 : 5000);
+		queues_extend_if_late(&queues, QUEUE_SINGLE);
+		g_assert_cmpint(queues_first_deadline_us(&queues), ==, places[0].deadline_us);
+	}
+	pass_time(&queues, QUEUES_LATE_US);
+	queues_extend_if_late(&queues, QUEUE_SINGLE);
+	for (gsize i = 1; i < G_N_ELEMENTS(places); i++)
+		g_assert_cmpint(places[i - 1].deadline_us, <=, places[i].deadline_us);
+	g_assert_true(queues_has_run_out(&queues, &places[1]));
+	g_assert_false(queues_has_run_out(&queues, &places[2]));
 }
 
 /* Time limits are held against what was there at the last look that told of all. */

@@ -7,7 +7,7 @@
 TEST("/disk-watch/verdicts", test_verdicts)
 {
 	static const struct {
-		guint64 number;   /* of the call that is under way, since second 100; 0: none is */
+		guint64 number;   /* of the call that began at second 100; 0: none is under way */
 		guint64 reported; /* number of the call that was reported; 0: none was */
 		gint64 reported_s;
 		gint64 now_s;
@@ -31,4 +31,28 @@ TEST("/disk-watch/verdicts", test_verdicts)
 		g_test_message("case %zu", i);
 		g_assert_cmpint(verdict, ==, CASES[i].verdict);
 	}
+}
+
+/* A call that hangs is reported each minute, until it has ended. */
+TEST("/disk-watch/check", test_check)
+{
+	gint64 began_us = g_get_monotonic_time();
+	DiskWatch watch = {0};
+	guint64 number;
+
+	disk_call_begin("sync", "/state", "record");
+	disk_watch_check(&watch, began_us);
+	g_assert_cmpuint(watch.call.number, ==, 0);
+	for (gint64 now_s = 10; now_s <= 130; now_s += 60) {
+		disk_watch_check(&watch, began_us + now_s * S);
+		g_assert_cmpstr(watch.call.path, ==, "/state/record");
+		g_assert_cmpint(watch.reported_us, ==, began_us + now_s * S);
+	}
+	number = watch.call.number;
+	disk_watch_check(&watch, began_us + 131 * S);
+	g_assert_cmpuint(watch.call.number, ==, number);
+	disk_call_end();
+	disk_watch_check(&watch, began_us + 132 * S);
+	g_assert_cmpuint(watch.call.number, ==, 0);
+	g_assert_null(watch.call.path);
 }

@@ -348,8 +348,7 @@ static gboolean count_all(SfSnowflakeExtendedHandler *handler)
 						     &error);
 }
 
-/* A call whose last answer was large is costly, and deferred; whether the first one is, is not
- * known. */
+/* A call is costly, and deferred, if its last answer was large. The first call is not deferred. */
 TEST("/workers/costly", test_costly)
 {
 	static const struct {
