@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A relay, which hands on IDs of servers that come, go, hang and lie."""
+import datetime
 import functools
 import signal
 import subprocess
@@ -245,7 +246,7 @@ class Fleets(RelayTest):
             self.assert_refused(connection.call(STRICT, "get_id", "a"), "WorkerIdUnavailable")
             self.assert_refused(connection.call(STRICT, "get_worker_id"), "WorkerIdUnavailable")
         self.assertIsNone(relay.find("ready"))
-        self.start_again(server)
+        again = self.start_again(server)
         relay.wait_ready()
         self.assertEqual(Admin(relay).ask("/readyz").status, 200)
 
@@ -255,6 +256,15 @@ class Fleets(RelayTest):
             return reply.kind == REPLY and reply.value.success
         # its disk may be slower than a call waits here
         self.assertEqual(worker_of(wait_for(draw, what="an ID")), 1)
+
+        again.kill()
+        wait_for(lambda: why in Admin(relay).ask("/readyz").text, what="the reason")
+        self.start_again(server)
+        wait_for(lambda: Admin(relay).ask("/readyz").status == 200, what="the server")
+        times = [datetime.datetime.fromisoformat(line[:23]) for line in relay.log.splitlines()
+                 if "event=relay-no-server" in line and why in line]
+        for earlier, later in zip(times, times[1:]):
+            self.assertGreater((later - earlier).total_seconds(), 59)  # limit: once a minute
 
     def test_why_it_has_no_server(self):
         _, silent = hanging(self)
