@@ -345,10 +345,12 @@ static void log_excluded(const RelaySource *self, const PoolView *view)
 {
 	if (view->n_excluded > self->seen.n_excluded)
 		log_event(LOG_RELAY_SERVER_EXCLUDED, log_text("server", view->excluded_server),
-			  log_text("nonce", view->excluded_nonce), log_text("error", view->proof),
+			  log_text("nonce", view->excluded_nonce),
+			  log_text("first_sender", view->first_sender),
+			  log_text("error", view->proof),
 			  log_number("servers", (gint64)view->n_excluded),
-			  log_text("remedy", "stop that server, and look for duplicates with "
-					     "snowflakectl audit --duplicates"));
+			  log_text("remedy", "stop that server, then run snowflakectl audit "
+					     "--duplicates"));
 }
 
 /* Whoever is another one may allow other batches. Returns: whether it is */

@@ -274,7 +274,7 @@ class Fleets(RelayTest):
                 ([f"tls:{plain.name}"], f"tls:{plain.name}: cannot connect: "),
                 (["no-such-host.invalid:7609"], "no-such-host.invalid:7609: cannot look it up: "),
                 ([silent], f"{silent}: no answer within "),
-                ([gone], f"{gone.name}: it is this relay itself: leave it out of --relay")):
+                ([gone], f"{gone.name}: this address is the relay itself; remove it from --relay")):
             with self.subTest(why):
                 relay = self.start_relay(servers, ready=False, listen=gone.name)
                 event = relay.wait_event("relay-no-server")
@@ -393,8 +393,8 @@ class Failures(RelayTest):
             reply = connection.call(STRICT, "get_ids", "a", 5)
         self.assertIn("ID 1000, which", reply.value.worker.message)
         event = relay.wait_event("relay-server-excluded")
-        self.assertEqual((event.fields["server"], event.fields["nonce"]),
-                         (server.address, server.said.nonce))
+        self.assertEqual([event.fields[name] for name in ("server", "nonce", "first_sender")],
+                         [server.address, server.said.nonce, server.address])
         self.assertIn("\nsnowflake_relay_excluded_servers_total 1\n",
                       Admin(relay).ask("/metrics").text)
 
