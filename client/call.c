@@ -156,8 +156,8 @@ static gboolean read_application_exception(ClientReader *reader, const ClientCal
 	return FALSE;
 }
 
-/* Returns: the limit that the message of an InvalidCount ends with, as refusal_of_count() of
- * server/refusal.c writes it; 0: none, or none below @count */
+/* Returns: the limit at the end of the message of an InvalidCount, which refusal_of_count() in
+ * server/refusal.c writes; 0: no limit, or none below @count */
 static guint read_count_limit(const char *message, guint count)
 {
 	static const char before[] = " is out of range, 1 to ";

@@ -38,12 +38,12 @@ typedef struct {
 					* first; after a failure in any state */
 	SnowflakeClientWorker *worker; /* WORKER: (transfer full), after a failure too */
 	GPtrArray *workers;            /* WORKERS: (transfer full), after a failure too */
-	guint max_workers; /* the caller's: of a list, those after so many are left out; 0: none */
+	guint max_workers; /* set by the caller: the rest of a longer list is skipped; 0: none */
 	guint8 (*uuids)[SNOWFLAKE_CLIENT_UUID_BYTES]; /* UUIDS: the caller's, room for count */
 	GPtrArray *counters;    /* COUNTERS: (transfer full), after a failure too */
 	gint64 retry_after_ms;  /* with UNAVAILABLE; 0: unknown */
 	gboolean count_refused; /* with INVALID_ARGUMENT: it was the count, not the agent */
-	guint count_limit;      /* likewise: the largest count that is allowed; 0: unknown */
+	guint count_limit; /* with count_refused: the largest count that is allowed; 0: unknown */
 } ClientReply;
 
 /* The most workers in a list: more than any layout in use has. */
@@ -67,9 +67,8 @@ void client_call_write(const ClientCall *call, gint32 seqid, GByteArray *out);
 
 /**
  * client_call_read:
- * @reply: (inout): the result is set on success; retry_after_ms, count_refused
- *   and count_limit are set when the server says them in a reply that is right otherwise, and else
- *   stay as they are
+ * @reply: (inout): the result is set on success; retry_after_ms, count_refused and count_limit are
+ *   set when a valid reply contains them, and are unchanged otherwise
  *
  * Returns: %TRUE, or %FALSE with the server's error set, or PROTOCOL if the bytes are not a reply
  *   to this call

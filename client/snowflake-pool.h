@@ -35,13 +35,12 @@ G_BEGIN_DECLS
  * Servers: those of a list, each at all addresses of its name; or with discover also those that
  * they know (get_workers), asked again every 10 seconds, as are the names, or every second while
  * none answers; who is given by address is asked at once, however long a look-up of another takes.
- * Of a list the first 1,024 servers are used. A server that sends an ID twice is excluded for 10
- * minutes.
- * The pool holds one connection to the server that it asks and one to another, at first to four, of
- * which the one to ask is drawn from those within 1.5 times of the best round trip. It turns to the
- * other at once when a server says that it is about to stop, or is gone; and when it hangs, before
- * what is in hand runs out, if prefetch_ms is 50 or more. When one server does not give enough, it
- * asks several, up to four, at once.
+ * The pool uses the first 1,024 servers in a list. It excludes a server whose IDs are not unique
+ * for 10 minutes. The pool holds one connection to the server that it asks and one to another, at
+ * first to four, of which the one to ask is drawn from those within 1.5 times of the best round
+ * trip. It turns to the other at once when a server says that it is about to stop, or is gone; and
+ * when it hangs, before what is in hand runs out, if prefetch_ms is 50 or more. When one server
+ * does not give enough, it asks several, up to four, at once.
  *
  * TLS: files that were replaced are read again with the next connection, as by
  * snowflake_client_set_tls(); so a certificate can be renewed while the program runs.

@@ -429,7 +429,7 @@ static void add_all_of_relay(GString *text, RelaySource *relay)
 	add_counter(text, "snowflake_relay_switches_total",
 		    "Times that another server was turned to, as one failed.", pool.switches);
 	add_counter(text, "snowflake_relay_excluded_servers_total",
-		    "Servers that were excluded for a while, as their IDs were not unique.",
+		    "Servers excluded for 10 minutes because their IDs were not unique.",
 		    pool.excluded);
 }
 

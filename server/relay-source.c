@@ -17,8 +17,8 @@
 /* While no server can be reached: when to ask again. */
 #define RETRY_AFTER_MS 500
 
-/* Of why there is no server: how many reasons are logged at once, and when the present one again.
- */
+/* Rate limit for relay-no-server: so many different reasons, then the current reason again after
+ * this time. */
 #define MAX_REASONS     16
 #define REASON_AGAIN_US (60 * G_TIME_SPAN_SECOND)
 
@@ -41,9 +41,9 @@ struct _RelaySource {
 	RelayListener listener;
 	pthread_mutex_t seen_mutex;
 	/* under it */
-	PoolView seen;       /* as it was when it was looked at last */
-	GHashTable *reasons; /* char *: why there is no server, as logged since there was one */
-	gint64 reason_us;    /* when one of them was logged last */
+	PoolView seen;       /* the last view */
+	GHashTable *reasons; /* set of char *: reasons that relay-no-server has logged */
+	gint64 reason_us;    /* time of the last one */
 };
 
 struct _SourceSeat {
@@ -318,14 +318,15 @@ static void log_view(const RelaySource *self, const PoolView *view)
 			  log_text("error", view->failure));
 }
 
-/* Each reason is logged when it is first found, up to a number of them, and the present one once a
- * minute. */
+/* Logs each new reason, up to MAX_REASONS, and the current reason once a minute. A reason is new
+ * again if the relay is served a minute or more after the last one, so that a server that comes and
+ * goes does not fill the log. */
 static void log_reason(RelaySource *self, const PoolView *view)
 {
 	gint64 now_us = g_get_monotonic_time();
 	gboolean is_new;
 
-	if (view->is_served)
+	if (view->is_served && now_us - self->reason_us >= REASON_AGAIN_US)
 		g_hash_table_remove_all(self->reasons);
 	if (view->is_served || view->failure == NULL ||
 	    g_str_equal(view->failure, POOL_WAIT_NO_ANSWER))
@@ -335,7 +336,7 @@ static void log_reason(RelaySource *self, const PoolView *view)
 	if (!is_new && now_us - self->reason_us < REASON_AGAIN_US)
 		return;
 	self->reason_us = now_us;
-	/* a server that is lost is told of by relay-cut-off */
+	/* relay-cut-off has the first reason */
 	if (!self->seen.is_served)
 		log_event(LOG_RELAY_NO_SERVER, log_text("error", view->failure));
 }
@@ -344,10 +345,12 @@ static void log_excluded(const RelaySource *self, const PoolView *view)
 {
 	if (view->n_excluded > self->seen.n_excluded)
 		log_event(LOG_RELAY_SERVER_EXCLUDED, log_text("server", view->excluded_server),
-			  log_text("nonce", view->excluded_nonce), log_text("error", view->proof),
+			  log_text("nonce", view->excluded_nonce),
+			  log_text("first_sender", view->first_sender),
+			  log_text("error", view->proof),
 			  log_number("servers", (gint64)view->n_excluded),
-			  log_text("remedy", "stop that server, and look for duplicates with "
-					     "snowflakectl audit --duplicates"));
+			  log_text("remedy", "stop that server, then run snowflakectl audit "
+					     "--duplicates"));
 }
 
 /* Whoever is another one may allow other batches. Returns: whether it is */

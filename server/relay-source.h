@@ -24,7 +24,7 @@ typedef struct {
 /**
  * relay_source_new:
  * @options: with a relay; borrowed
- * @nonce: of this server, which is no server of its own
+ * @nonce: this relay's nonce; the pool does not connect to a server that reports it
  * @listener: copied
  *
  * Begins to connect.

@@ -16,7 +16,7 @@ typedef struct {
 	guint max_age_ms;
 	guint timeout_ms;
 	TlsClient *tls;  /* NULL: none of the addresses needs it */
-	char *own_nonce; /* of a relay, so that it is no server of its own; NULL: there is none */
+	char *own_nonce; /* the relay's nonce; NULL: not a relay */
 } PoolConfig;
 
 /* Returns: (transfer full): a copy of @told, or %NULL with INVALID_ARGUMENT set */

@@ -18,7 +18,7 @@
 #define TWIN_REST_US       60000000 /* of a server that there is another connection to */
 #define EXCHANGE_US        60000000 /* between two servers that are tried in place of the spare */
 #define EXCHANGE_SPREAD_US 60000000
-#define EXCLUDED_US        600000000 /* how long a server is left alone whose IDs are not unique */
+#define EXCLUDED_MINUTES   10 /* for a server whose IDs are not unique */
 #define NEAR(best_us)      ((best_us) + (best_us) / 2)
 
 static gint64 next_try_us(PoolFleet *self, gint64 now_us)
@@ -56,6 +56,7 @@ void pool_fleet_clear(PoolFleet *self)
 	g_clear_error(&self->failure);
 	g_free(self->excluded_server);
 	g_free(self->excluded_nonce);
+	g_free(self->first_sender);
 	g_free(self->proof);
 	pool_servers_free(self->servers);
 }
@@ -156,20 +157,20 @@ static void exclude(PoolFleet *self, PoolPeer **peer, gint64 until_us, gint64 no
 	drop(self, peer, now_us, 0);
 }
 
-/* Before it is asked for IDs again, by another name. Returns: whether it is excluded */
-static gboolean is_excluded(PoolFleet *self, PoolPeer **peer, gint64 now_us)
+/* Returns: whether @peer was excluded, because its process is excluded at another address */
+static gboolean exclude_address(PoolFleet *self, PoolPeer **peer, gint64 now_us)
 {
 	const SnowflakeClientWorker *worker = (*peer)->worker;
 	gint64 until_us;
 
 	if (worker == NULL || *worker->nonce == '\0')
 		return FALSE;
-	until_us = pool_servers_excluded_until_us(self->servers, worker->nonce, now_us);
-	if (until_us == 0)
+	until_us = pool_servers_excluded_until_us(self->servers, worker->nonce);
+	if (until_us <= now_us)
 		return FALSE;
 	set_failure(self, g_error_new(SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
-				      "%s: its IDs are not unique: it is left alone, as it was by "
-				      "another name",
+				      "%s: excluded: another address of the same process sent IDs "
+				      "that are not unique",
 				      (*peer)->server->text));
 	exclude(self, peer, until_us, now_us);
 	return TRUE;
@@ -180,95 +181,105 @@ static gboolean is_relay(const PoolPeer *peer)
 	return peer->worker != NULL && g_str_equal(peer->worker->kind, "relay");
 }
 
-static GError *make_proof(const PoolServer *server, const char *how, gint64 id)
+/* Returns: whether @first is not above the last ID. IDs of a relay can go back, because its
+ * prefetched IDs are older than those of a batch. */
+static gboolean goes_back(const PoolPeer *peer, gint64 first)
 {
-	return g_error_new(SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
-			   "%s: it sent ID %" G_GINT64_FORMAT "%s: its IDs are not unique, and it "
-			   "is left alone for %d minutes",
-			   server->text, id, how, (int)(EXCLUDED_US / G_TIME_SPAN_MINUTE));
+	return !is_relay(peer) && first <= peer->server->last_id;
 }
 
-/* The greatest ID that must be exceeded. On one connection IDs increase even if the server says
- * that its worker ID is another one. */
-static gint64 last_id_of(const PoolPeer *peer)
+static GError *make_protocol_error(const PoolServer *server, const char *what)
 {
-	return MAX(peer->server->last_id, peer->last_id);
+	return g_error_new(SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL, "%s: %s",
+			   server->text, what);
 }
 
-/* (transfer full) (nullable): proof that a server issues IDs twice. An ID that comes again is one,
- * whoever sends it. That IDs go back is one if it happens again after the server has said that it
- * is the same process and has the same worker ID. IDs of a relay can go back: those that it has
- * prefetched are older than a batch. */
-static GError *find_proof(PoolFleet *self, const PoolPeer *peer, const GArray *runs,
-			  gboolean *out_is_back)
+static char *describe_lower_ids(const PoolServer *server, gint64 first)
 {
-	PoolServer *server = peer->server;
-	gint64 first = g_array_index(runs, SnowflakeClientIdRun, 0).first;
-	gint64 last_id = last_id_of(peer);
-	gint64 id;
-	const char *sender = pool_seen_find(&self->seen, runs, &id);
-	g_autofree char *how = NULL;
-
-	*out_is_back = !is_relay(peer) && first <= last_id;
-	if (sender != NULL)
-		how = g_strdup_printf(", which %s has sent before", sender);
-	else if (*out_is_back && server->has_gone_back)
-		how = g_strdup_printf(" after ID %" G_GINT64_FORMAT ", and did so before", last_id);
-	return how != NULL ? make_proof(server, how, sender != NULL ? id : first) : NULL;
+	return g_strdup_printf("sent ID %" G_GINT64_FORMAT " after ID %" G_GINT64_FORMAT
+			       ": its IDs went back on two connections; excluded for "
+			       "%d minutes",
+			       first, server->last_id, EXCLUDED_MINUTES);
 }
 
-static void note_proof(PoolFleet *self, const PoolServer *server, const char *proof)
+static void note_proof(PoolFleet *self, const PoolServer *server, const char *proof,
+		       const char *sender)
 {
 	g_free(self->excluded_server);
 	g_free(self->excluded_nonce);
+	g_free(self->first_sender);
 	g_free(self->proof);
 	self->excluded_server = g_strdup(server->text);
 	self->excluded_nonce = g_strdup(server->nonce != NULL ? server->nonce : "");
+	self->first_sender = g_strdup(sender != NULL ? sender : "");
 	self->proof = g_strdup(proof);
 	self->n_excluded++;
 }
 
-static GError *make_doubt(const PoolPeer *peer, gint64 first)
+static void exclude_for(PoolFleet *self, PoolPeer **peer, const char *why, const char *sender,
+			gint64 now_us)
 {
-	return g_error_new(SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
-			   "%s: ID %" G_GINT64_FORMAT " after ID %" G_GINT64_FORMAT,
-			   peer->server->text, first, last_id_of(peer));
+	GError *proof = make_protocol_error((*peer)->server, why);
+
+	note_proof(self, (*peer)->server, proof->message, sender);
+	set_failure(self, proof);
+	exclude(self, peer, now_us + EXCLUDED_MINUTES * G_TIME_SPAN_MINUTE, now_us);
 }
 
-static void note_ids(PoolFleet *self, PoolPeer *peer, const GArray *runs)
+/* IDs that go back once are no proof: the server may have got another worker ID. On the next
+ * connection it reports its nonce and worker ID before it is asked for IDs, so a second time is
+ * proof. */
+static void take_lower_ids(PoolFleet *self, PoolPeer **peer, gint64 first, gint64 now_us)
 {
-	PoolServer *server = peer->server;
+	PoolServer *server = (*peer)->server;
+	g_autofree char *why = NULL;
+
+	if (server->has_gone_back) {
+		why = describe_lower_ids(server, first);
+		exclude_for(self, peer, why, NULL, now_us);
+		return;
+	}
+	server->has_gone_back = TRUE;
+	why = g_strdup_printf("ID %" G_GINT64_FORMAT " after ID %" G_GINT64_FORMAT, first,
+			      server->last_id);
+	set_failure(self, make_protocol_error(server, why));
+	drop(self, peer, now_us, 0);
+}
+
+static void note_ids(PoolFleet *self, PoolServer *server, const GArray *runs)
+{
 	const SnowflakeClientIdRun *last =
 		&g_array_index(runs, SnowflakeClientIdRun, runs->len - 1);
 
-	server->last_id = peer->last_id = last->first + (last->count - 1);
+	server->last_id = last->first + (last->count - 1);
 	server->has_gone_back = FALSE;
 	pool_seen_add(&self->seen, server->text, runs);
 	g_clear_error(&self->failure);
 }
 
-/* Returns: %FALSE if they are of no use: the peer is gone then */
+/* If two servers send the same ID, either can be wrong. The later one is excluded, which is enough
+ * for this pool to give out each ID once.
+ * Returns: %FALSE if the IDs must not be given out; @peer is closed then */
 static gboolean take_ids(PoolFleet *self, PoolPeer **peer, const GArray *runs, gint64 now_us)
 {
 	PoolServer *server = (*peer)->server;
-	gboolean is_back;
-	GError *proof = find_proof(self, *peer, runs, &is_back);
+	gint64 first = g_array_index(runs, SnowflakeClientIdRun, 0).first;
+	gint64 id;
+	const char *sender = pool_seen_find(&self->seen, runs, &id);
+	g_autofree char *repeat = NULL;
 
-	if (proof == NULL && !is_back) {
-		note_ids(self, *peer, runs);
-		return TRUE;
-	}
-	server->has_gone_back |= is_back;
-	if (proof != NULL) {
-		note_proof(self, server, proof->message);
-		set_failure(self, proof);
-		exclude(self, peer, now_us + EXCLUDED_US, now_us);
+	if (sender != NULL) {
+		repeat = g_strdup_printf("sent ID %" G_GINT64_FORMAT
+					 ", which %s has sent before: the "
+					 "IDs are not unique; excluded for %d minutes",
+					 id, sender, EXCLUDED_MINUTES);
+		exclude_for(self, peer, repeat, sender, now_us);
+	} else if (goes_back(*peer, first)) {
+		take_lower_ids(self, peer, first, now_us);
 	} else {
-		set_failure(self,
-			    make_doubt(*peer, g_array_index(runs, SnowflakeClientIdRun, 0).first));
-		drop(self, peer, now_us, 0);
+		note_ids(self, server, runs);
 	}
-	return FALSE;
+	return *peer != NULL;
 }
 
 static gboolean is_itself(const PoolFleet *self, const PoolPeer *peer)
@@ -286,11 +297,7 @@ static void set_unfit(PoolFleet *self, const PoolPeer *peer, const char *why)
 /* Of two names of one server the second is no remedy for its death. */
 static void take_probe(PoolFleet *self, PoolPeer **peer, gint64 now_us)
 {
-	if ((*peer)->worker != NULL)
-		pool_server_identify((*peer)->server, (*peer)->worker);
-	else
-		pool_server_forget_identity((*peer)->server);
-	if (is_excluded(self, peer, now_us))
+	if (exclude_address(self, peer, now_us))
 		return;
 
 	if (*peer != self->first && pool_peers_has_twin(&self->peers, *peer)) {
@@ -298,13 +305,13 @@ static void take_probe(PoolFleet *self, PoolPeer **peer, gint64 now_us)
 		return;
 	}
 	if (is_itself(self, *peer)) {
-		set_unfit(self, *peer, "it is this relay itself: leave it out of --relay");
+		set_unfit(self, *peer, "this address is the relay itself; remove it from --relay");
 		drop(self, peer, now_us, TWIN_REST_US);
 		return;
 	}
 	if ((*peer)->fitness == POOL_PEER_UNFIT) {
 		set_unfit(self, *peer,
-			  is_relay(*peer) ? "it is a relay that reaches no server"
+			  is_relay(*peer) ? "a relay that reaches no server"
 					  : "it has no worker ID");
 		drop(self, peer, now_us, UNFIT_REST_US);
 		return;
@@ -376,8 +383,6 @@ static void connect_to(PoolFleet *self, PoolPeer **peer, PoolServer *server, gin
 	*peer = pool_peer_new(server, self->config->tls, now_us, &failure);
 	if (*peer != NULL) {
 		pool_servers_link(self->servers, server);
-		if (server->nonce == NULL) /* so it is not known whether the process is the same */
-			server->last_id = 0;
 		return;
 	}
 	g_prefix_error(&failure, "%s: ", server->text);

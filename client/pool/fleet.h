@@ -35,8 +35,9 @@ typedef struct {
 	gint64 exchanges_us; /* when to try another server in place of the spare */
 	PoolPeer *newcomer;  /* of the peers: one that is tried so; NULL: none */
 	guint64 switches;
-	guint64 n_excluded; /* servers, as their IDs were not unique; of the last one these: */
-	char *excluded_server, *excluded_nonce, *proof;
+	guint64 n_excluded; /* servers whose IDs were not unique */
+	/* the last of them, as in PoolView; NULL: none yet */
+	char *excluded_server, *excluded_nonce, *first_sender, *proof;
 	gboolean has_lost_first; /* it failed, and there is none since */
 	gboolean is_settled;     /* has looked around, and drawn the first */
 	gint64 settles_us;  /* until then it looks around: POOL_NEVER_US until one has answered */

@@ -13,7 +13,7 @@
 
 #define HEADER_BYTES sizeof(guint32)
 #define READ_BYTES   16384
-#define KEPT_BYTES   (256 * 1024) /* of the buffer for replies, between two of them */
+#define KEPT_BYTES   (256 * 1024) /* of the buffer for replies, kept for the next reply */
 
 static gboolean fail(GError **error, SnowflakeClientError code, const char *why)
 {

@@ -187,8 +187,8 @@ static PoolPeerFitness fitness_of(const SnowflakeClientWorker *worker)
 
 	if (g_str_equal(state, "draining"))
 		return POOL_PEER_DRAINING;
-	/* The server waits for its clock. Its refusals are the error that the taker must see, and
-	 * it serves once the clock has caught up. */
+	/* It is asked nevertheless: its refusal is the error that the taker must see, and it serves
+	 * when its clock has caught up. */
 	if (g_str_equal(state, "waiting") && worker->worker_id >= 0)
 		return POOL_PEER_WAITING;
 	/* one that claims anew serves what it has left */
@@ -210,10 +210,17 @@ static gint64 take_round_trip(PoolPeer *self, gint64 now_us)
 	return round_trip_us;
 }
 
+/* @worker: (nullable): %NULL: it lacks get_worker() */
+static void identify_server(PoolPeer *self, const SnowflakeClientWorker *worker)
+{
+	pool_server_identify(self->server, worker, self->fitness == POOL_PEER_UNKNOWN);
+}
+
 static PoolPeerEvent take_worker(PoolPeer *self, gint64 now_us, ClientReply *reply)
 {
 	self->worker_asked_us = self->probed_us;
 	self->worker_round_trip_us = take_round_trip(self, now_us);
+	identify_server(self, reply->worker);
 	self->fitness = fitness_of(reply->worker);
 	g_clear_pointer(&self->worker, snowflake_client_worker_free);
 	self->worker = g_steal_pointer(&reply->worker);
@@ -295,6 +302,7 @@ static PoolPeerEvent take_refusal(PoolPeer *self, gint64 now_us, const ClientRep
 		return POOL_PEER_LISTED;
 	if (result == CLIENT_RESULT_WORKER) {
 		take_round_trip(self, now_us);
+		identify_server(self, NULL);
 		self->fitness = POOL_PEER_SERVES; /* it is of 2010 */
 		return POOL_PEER_PROBED;
 	}

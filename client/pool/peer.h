@@ -17,8 +17,8 @@ typedef struct _PoolOrder PoolOrder; /* of orders.h; here no more than a name */
 typedef enum {
 	POOL_PEER_UNKNOWN,  /* it has not said yet */
 	POOL_PEER_SERVES,   /* or lacks get_worker(): then it is taken to */
-	POOL_PEER_DRAINING, /* it is about to stop: asked if no other serves */
-	POOL_PEER_WAITING,  /* its draws fail until its clock has caught up: likewise */
+	POOL_PEER_DRAINING, /* it is about to stop; asked only if no other server serves */
+	POOL_PEER_WAITING,  /* its draws fail until its clock catches up; asked as DRAINING */
 	POOL_PEER_UNFIT,    /* it has no worker ID */
 } PoolPeerFitness;
 
@@ -36,7 +36,6 @@ typedef struct {
 	PoolServer *server; /* borrowed */
 	PoolLink *link;
 	PoolPeerFitness fitness;
-	gint64 last_id;     /* the greatest that came on this connection; 0: none yet */
 	gint64 probed_us;   /* when it was last asked how it is */
 	gint64 answered_us; /* and when it last said so */
 	gint64 useless_us; /* since when it has not said yet, or refuses IDs; POOL_NEVER_US: neither
@@ -83,8 +82,8 @@ void pool_peer_draw(PoolPeer *self, const char *agent, guint count, PoolOrder *o
 		    gint64 now_us);
 void pool_peer_list(PoolPeer *self, gint64 now_us);
 
-/* The most servers that a list of one is taken to have, as many as the worker IDs of the layout
- * twitter: those after them are left out, so that a server cannot use up the pool's memory. */
+/* Number of servers that are read from a list, so that a list cannot use up the pool's memory. It
+ * equals the number of worker IDs in the layout twitter. */
 #define POOL_PEER_MAX_LISTED 1024
 
 /* What it is asked for is not for its order any more, but for the hand. */

@@ -30,7 +30,7 @@ void pool_seen_clear(PoolSeen *self)
 		remove_oldest(self);
 }
 
-/* Both increase. Returns: %FALSE if no ID is in both */
+/* @runs and @others increase. Returns: %FALSE if no ID is in both */
 static gboolean find_common(const GArray *runs, const GArray *others, gint64 *out_id)
 {
 	guint i = 0, j = 0;

@@ -4,16 +4,16 @@
 #include <glib.h>
 
 /*
- * The IDs that a pool has received of late, from all of its servers. An ID that comes again is
- * proof that the servers' IDs are not unique. IDs of older replies are forgotten. For one thread.
+ * The IDs in the last replies from all servers of a pool. An ID that is received again proves that
+ * the servers' IDs are not unique. IDs in older replies are forgotten. For one thread.
  */
 
-#define POOL_SEEN_REPLIES 256   /* at most */
-#define POOL_SEEN_RUNS    16384 /* likewise, unless the last reply alone has more */
+#define POOL_SEEN_REPLIES 256   /* largest number of replies */
+#define POOL_SEEN_RUNS    16384 /* largest number of runs, unless the last reply alone has more */
 
 typedef struct {
-	gint64 first; /* the least and the greatest ID */
-	gint64 last;
+	gint64 first; /* smallest ID */
+	gint64 last;  /* greatest ID */
 	GArray *runs;
 	char *server;
 } PoolSeenReply;
@@ -32,9 +32,9 @@ void pool_seen_clear(PoolSeen *self);
  * @runs: (element-type SnowflakeClientIdRun): one or more, increasing
  * @out_id: (out): an ID of @runs that was received before; untouched if there is none
  *
- * Returns: (nullable): the server that has sent this ID
+ * Returns: (nullable): the server that sent this ID, valid until the next pool_seen_add()
  */
 const char *pool_seen_find(const PoolSeen *self, const GArray *runs, gint64 *out_id);
 
-/* Remembers a reply. @runs: as above; @server: both are copied. */
+/* Remembers a reply. Copies @runs, as above, and @server. */
 void pool_seen_add(PoolSeen *self, const char *server, const GArray *runs);

@@ -9,20 +9,12 @@
 #define FIRST_REST_US   20000
 #define LONGEST_REST_US 2000000
 #define MAX_DOUBLINGS   8
-#define MAX_EXCLUDED    16 /* nonces that are remembered */
-
-typedef struct {
-	char *nonce;
-	gint64 until_us;
-} Exclusion;
 
 /* A draw looks at no server but the drawn one, however many there are. */
 struct _PoolServers {
 	GHashTable *all;     /* PoolServer, by its address */
 	GSequence *unlinked; /* PoolServer, by rests_until_us: that are known and not linked */
-	Exclusion excluded[MAX_EXCLUDED];
-	guint next_excluded;
-	GRand *random; /* not g_random_...(), whose state forked processes share */
+	GRand *random;       /* not g_random_...(), whose state forked processes share */
 };
 
 static void server_free(PoolServer *server)
@@ -69,8 +61,6 @@ void pool_servers_free(PoolServers *self)
 		return;
 	g_hash_table_unref(self->all);
 	g_sequence_free(self->unlinked);
-	for (guint i = 0; i < MAX_EXCLUDED; i++)
-		g_free(self->excluded[i].nonce);
 	g_rand_free(self->random);
 	g_free(self);
 }
@@ -217,53 +207,50 @@ void pool_servers_rest(PoolServers *self, PoolServer *server, gint64 now_us, gin
 	update_place(self, server);
 }
 
-static void remember_exclusion(PoolServers *self, const char *nonce, gint64 until_us)
-{
-	Exclusion *exclusion = &self->excluded[self->next_excluded];
-
-	for (guint i = 0; i < MAX_EXCLUDED; i++)
-		if (g_strcmp0(self->excluded[i].nonce, nonce) == 0)
-			exclusion = &self->excluded[i];
-	if (exclusion == &self->excluded[self->next_excluded])
-		self->next_excluded = (self->next_excluded + 1) % MAX_EXCLUDED;
-	g_free(exclusion->nonce);
-	*exclusion = (Exclusion){g_strdup(nonce), until_us};
-}
-
 void pool_servers_exclude(PoolServers *self, PoolServer *server, gint64 until_us)
 {
 	server->excluded_until_us = until_us;
 	server->rests_until_us = MAX(server->rests_until_us, until_us);
 	update_place(self, server);
-	if (server->nonce != NULL)
-		remember_exclusion(self, server->nonce, until_us);
 }
 
-gint64 pool_servers_excluded_until_us(const PoolServers *self, const char *nonce, gint64 now_us)
+/* An excluded server is not forgotten, and is not connected to, so it keeps its nonce. */
+gint64 pool_servers_excluded_until_us(const PoolServers *self, const char *nonce)
 {
-	for (guint i = 0; i < MAX_EXCLUDED; i++)
-		if (self->excluded[i].until_us > now_us &&
-		    g_strcmp0(self->excluded[i].nonce, nonce) == 0)
-			return self->excluded[i].until_us;
-	return 0;
+	GHashTableIter iter;
+	gpointer key;
+	gint64 until_us = 0;
+
+	g_hash_table_iter_init(&iter, self->all);
+	while (g_hash_table_iter_next(&iter, &key, NULL)) {
+		const PoolServer *server = key;
+
+		if (g_strcmp0(server->nonce, nonce) == 0)
+			until_us = MAX(until_us, server->excluded_until_us);
+	}
+	return until_us;
 }
 
-void pool_server_identify(PoolServer *self, const SnowflakeClientWorker *worker)
+static gboolean has_identity(const PoolServer *self, const SnowflakeClientWorker *worker)
 {
-	if (g_strcmp0(self->nonce, worker->nonce) == 0 &&
-	    self->datacenter_id == worker->datacenter_id && self->worker_id == worker->worker_id)
+	return worker != NULL && g_strcmp0(self->nonce, worker->nonce) == 0 &&
+	       self->datacenter_id == worker->datacenter_id && self->worker_id == worker->worker_id;
+}
+
+void pool_server_identify(PoolServer *self, const SnowflakeClientWorker *worker, gboolean is_first)
+{
+	gboolean has_nonce = worker != NULL && *worker->nonce != '\0';
+
+	if (has_identity(self, worker))
 		return;
+	if (!is_first) {
+		self->worker_id = -1; /* so that the next connection has another identity */
+		return;
+	}
 	g_free(self->nonce);
-	self->nonce = *worker->nonce != '\0' ? g_strdup(worker->nonce) : NULL;
-	self->datacenter_id = worker->datacenter_id;
-	self->worker_id = worker->worker_id;
-	self->last_id = 0;
-	self->has_gone_back = FALSE;
-}
-
-void pool_server_forget_identity(PoolServer *self)
-{
-	g_clear_pointer(&self->nonce, g_free);
+	self->nonce = has_nonce ? g_strdup(worker->nonce) : NULL;
+	self->datacenter_id = worker != NULL ? worker->datacenter_id : -1;
+	self->worker_id = worker != NULL ? worker->worker_id : -1;
 	self->last_id = 0;
 	self->has_gone_back = FALSE;
 }

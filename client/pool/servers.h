@@ -6,28 +6,29 @@
 #include "client/pool/link.h"
 
 /*
- * The servers that a pool may connect to: which they are, and which are to be left alone for a
- * while. For one thread; times come in.
+ * The servers that a pool can connect to, and the backoff of each. For one thread; the caller
+ * passes the time.
  *
- * A change of one server costs the logarithm of their number at most, and so does a draw.
+ * A change of one server, or a draw, takes logarithmic time in the number of servers.
  */
 
 /* Members are for reading. */
 typedef struct {
 	char *text;
 	PoolLinkAddress address;
-	gint64 rests_until_us; /* 0: it has not failed since it last served, or ever */
+	gint64 rests_until_us; /* end of its backoff; 0: no failure since its last answer */
 	guint failures;        /* in a row */
 	gint64 excluded_until_us;
-	/* The process that last answered here, and the greatest ID that it has sent. Its IDs
-	 * increase, also on another connection, except across a change of its worker ID. */
-	char *nonce; /* NULL: it has not said */
-	gint datacenter_id, worker_id;
-	gint64 last_id;         /* 0: none yet */
-	gboolean has_gone_back; /* its last reply with IDs was not above that */
-	gboolean is_linked;
-	gboolean is_known;    /* in the last list */
-	GSequenceIter *place; /* for servers.c; NULL: it is linked, or not known */
+	/* Its process and worker ID, as it reported them at the start of the last connection. */
+	char *nonce;                   /* NULL: unknown */
+	gint datacenter_id, worker_id; /* -1: none, or changed since then */
+	/* Greatest ID received since then, or earlier from the same process with the same worker
+	 * ID; 0: none yet. Later IDs are greater. */
+	gint64 last_id;
+	gboolean has_gone_back; /* its last reply with IDs was not above last_id */
+	gboolean is_linked;     /* there is a connection to it */
+	gboolean is_known;      /* in the last list */
+	GSequenceIter *place;   /* private; NULL: linked, or not known */
 } PoolServer;
 
 typedef struct _PoolServers PoolServers;
@@ -35,52 +36,50 @@ typedef struct _PoolServers PoolServers;
 PoolServers *pool_servers_new(void);
 void pool_servers_free(PoolServers *self);
 
-/* @names: (element-type PoolName): servers that there are. If they @are_all, others are forgotten,
+/* Adds the servers in @names (element-type PoolName). If they @are_all, other servers are forgotten
  * once they are neither linked nor excluded. */
 void pool_servers_set(PoolServers *self, const GPtrArray *names, gboolean are_all, gint64 now_us);
 
 guint pool_servers_count(const PoolServers *self);
 
-/* Returns: (nullable): one to connect to: drawn at random from those that are neither linked nor
- * resting. */
+/* Returns: (nullable): a random server that is neither linked nor in backoff */
 PoolServer *pool_servers_draw(PoolServers *self, gint64 now_us);
 
-/* Likewise, of those that are not linked and have not failed since they last served, or ever. */
+/* Returns: (nullable): a random server that is not linked and has not failed since its last answer
+ */
 PoolServer *pool_servers_draw_untried(PoolServers *self);
 gboolean pool_servers_have_untried(const PoolServers *self);
 
-/* When the first of those that are not linked has rested; POOL_NEVER_US: there is none. */
+/* Returns: when the first backoff of a server that is not linked ends; POOL_NEVER_US: never */
 gint64 pool_servers_next_us(const PoolServers *self);
 
-/* A connection to it begins, or has ended. */
+/* Mark a server that has a connection; draws skip it. */
 void pool_servers_link(PoolServers *self, PoolServer *server);
 void pool_servers_unlink(PoolServers *self, PoolServer *server);
 
-/* It has answered: the next failure is the first in a row. */
+/* Ends the backoff of a server that has answered. */
 void pool_servers_end_failures(PoolServers *self, PoolServer *server);
 
-/* It cannot be used: it rests, @least_us at least, for longer each time in a row, and at random, so
- * that those who come back to it do not come all at once. */
+/* Starts the backoff after a failure: @least_us or more, longer after each failure in a row, with
+ * jitter so that the pools do not return all at once. */
 void pool_servers_rest(PoolServers *self, PoolServer *server, gint64 now_us, gint64 least_us);
 
-/* It breaks what it promises: it rests until then, and neither pool_servers_rouse() nor another
- * list ends that. */
+/* Excludes a server whose IDs are not unique. Unlike a backoff, neither pool_servers_rouse() nor a
+ * new list ends this early. */
 void pool_servers_exclude(PoolServers *self, PoolServer *server, gint64 until_us);
 
-/* Whether a server with this nonce was excluded, at this address or another one. Returns: until
- * when; 0: it is not, or no more */
-gint64 pool_servers_excluded_until_us(const PoolServers *self, const char *nonce, gint64 now_us);
+/* Looks at every server. Returns: the end of the exclusion of the process with @nonce, at any of
+ * its addresses, which can be in the past; 0: never excluded */
+gint64 pool_servers_excluded_until_us(const PoolServers *self, const char *nonce);
 
-/* It has said who it is: if this is another process, or has another worker ID, its IDs may begin
- * anywhere. */
-void pool_server_identify(PoolServer *self, const SnowflakeClientWorker *worker);
+/* Notes what the server reports. @worker: (nullable): %NULL: it lacks get_worker(), so its process
+ * is unknown. @is_first: on a new connection. IDs of another process or worker ID can begin
+ * anywhere, but IDs on one connection increase, so last_id is kept until the next connection. */
+void pool_server_identify(PoolServer *self, const SnowflakeClientWorker *worker, gboolean is_first);
 
-/* The process at its address lacks get_worker(), so that it may be another one each time. */
-void pool_server_forget_identity(PoolServer *self);
-
-/* Ends the rest of one of those that are not linked, drawn at random, unless it is excluded.
- * Returns: %FALSE if none of them rests */
+/* Ends the backoff of a random server that is not linked, unless it is excluded.
+ * Returns: %FALSE if no such server is in backoff */
 gboolean pool_servers_rouse(PoolServers *self, gint64 now_us);
 
-/* A number from 0 to @below - 1, at random. */
+/* Returns: a random number from 0 to @below - 1 */
 guint pool_servers_random(PoolServers *self, guint below);

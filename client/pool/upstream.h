@@ -20,12 +20,12 @@ typedef struct _PoolUpstream PoolUpstream;
 /**
  * pool_upstream_new:
  * @config: is copied; its timeout_ms means nothing
- * @own_nonce: (nullable): of the server that this pool is for, which is no server of the pool
- * @changed: called in the pool's thread, under no lock: after a pass in which IDs have come while a
- *   take had found nothing, an order has ended, a list of workers has come or cannot, a server has
- *   become fit, or another one, or none is any more, one could not be used while none is, one was
- * excluded, or the first has said how it is. It may call every function here that is for any
- * thread.
+ * @own_nonce: (nullable): the caller's nonce; the pool does not use a server that reports it
+ * @changed: Called in the pool's thread, under no lock, after a pass in which one of these
+ *   happened: IDs came after an empty take; an order ended; a list of workers came or failed; a
+ *   server became fit, changed, or the last fit one was lost; a server failed while none is fit; a
+ *   server was excluded; the first server reported its state. It can call every function here that
+ *   is for any thread.
  *
  * Begins to connect, and waits for nothing. changed() may come before this has returned.
  *
@@ -85,8 +85,9 @@ const GArray *pool_order_runs(const PoolOrder *self);
 /* Likewise: when they came, by pool_clock_us() of clock.h. */
 gint64 pool_order_came_us(const PoolOrder *self);
 
-/* Of one that is REFUSED: how many to ask for at most: the limit that the server has told. If it
- * tells none, one less than what it has refused; or what the pool asks for at most. */
+/* Only for a REFUSED order. Returns: the largest count to ask for: the limit that the server named.
+ * If the server named none, one less than the count that it refused. If no server was asked, the
+ * pool's own limit. */
 guint pool_order_most(const PoolOrder *self);
 
 /* How the fleet is, as the pool sees it. */
@@ -103,14 +104,13 @@ typedef struct {
 	gint64 as_of_ms;    /* since the Unix epoch; 0: not known */
 	gint64 asked_at_us; /* by pool_clock_us() of clock.h */
 	gint64 round_trip_us;
-	char *failure; /* why nothing comes; NULL: it does */
-	/* Servers that were excluded, since the start, as their IDs were not unique; and of the
-	 * last one its address, its nonce (empty: not known) and what it has done. NULL: there was
-	 * none */
-	guint64 n_excluded;
-	char *excluded_server;
-	char *excluded_nonce;
-	char *proof;
+	char *failure;      /* why nothing comes; NULL: it does */
+	guint64 n_excluded; /* servers whose IDs were not unique, since the start */
+	/* the last of them; NULL: none yet */
+	char *excluded_server; /* its address */
+	char *excluded_nonce;  /* empty: unknown */
+	char *first_sender;    /* server that sent the same ID before; empty: IDs went back */
+	char *proof;           /* what the excluded server sent */
 } PoolView;
 
 /* Any thread. @out_view: (out caller-allocates): to be cleared */

@@ -36,6 +36,7 @@ void pool_view_clear(PoolView *self)
 	g_clear_pointer(&self->failure, g_free);
 	g_clear_pointer(&self->excluded_server, g_free);
 	g_clear_pointer(&self->excluded_nonce, g_free);
+	g_clear_pointer(&self->first_sender, g_free);
 	g_clear_pointer(&self->proof, g_free);
 }
 
@@ -78,6 +79,7 @@ void pool_watch_get_view(PoolWatch *self, PoolView *out_view)
 	out_view->failure = g_strdup(self->view.failure);
 	out_view->excluded_server = g_strdup(self->view.excluded_server);
 	out_view->excluded_nonce = g_strdup(self->view.excluded_nonce);
+	out_view->first_sender = g_strdup(self->view.first_sender);
 	out_view->proof = g_strdup(self->view.proof);
 	pthread_mutex_unlock(&self->mutex);
 }
@@ -113,7 +115,7 @@ static gboolean look_at_first(PoolView *view, const PoolPeer *first)
 	return has_said;
 }
 
-static void look_at_excluded(PoolWatch *self, const PoolFleet *fleet)
+static void take_excluded(PoolWatch *self, const PoolFleet *fleet)
 {
 	PoolView *view = &self->view;
 
@@ -122,6 +124,7 @@ static void look_at_excluded(PoolWatch *self, const PoolFleet *fleet)
 	view->n_excluded = fleet->n_excluded;
 	replace(&view->excluded_server, fleet->excluded_server);
 	replace(&view->excluded_nonce, fleet->excluded_nonce);
+	replace(&view->first_sender, fleet->first_sender);
 	replace(&view->proof, fleet->proof);
 	self->has_news = TRUE;
 }
@@ -140,7 +143,7 @@ static void look(PoolWatch *self, const PoolFleet *fleet)
 	replace(&view->failure, why_nothing_comes(fleet));
 	self->has_news |= !is_served && self->n_failures != fleet->n_failures;
 	self->n_failures = fleet->n_failures;
-	look_at_excluded(self, fleet);
+	take_excluded(self, fleet);
 	if (fleet->first == NULL)
 		return;
 	self->has_news |= replace(&view->server, fleet->first->server->text);

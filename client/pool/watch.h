@@ -29,7 +29,7 @@ typedef struct {
 	pthread_mutex_t mutex;
 	/* under it */
 	PoolView view;
-	guint64 n_failures; /* of the fleet, when it was looked at */
+	guint64 n_failures; /* the fleet's n_failures at the last pass */
 	GPtrArray *workers; /* SnowflakeClientWorker; NULL: none have come yet */
 	gint64 workers_asked_us;
 	gint64 workers_failed_us; /* when they were last asked for in vain; 0: never */

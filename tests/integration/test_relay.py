@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A relay, which hands on IDs of servers that come, go, hang and lie."""
+import datetime
 import functools
 import signal
 import subprocess
@@ -245,7 +246,7 @@ class Fleets(RelayTest):
             self.assert_refused(connection.call(STRICT, "get_id", "a"), "WorkerIdUnavailable")
             self.assert_refused(connection.call(STRICT, "get_worker_id"), "WorkerIdUnavailable")
         self.assertIsNone(relay.find("ready"))
-        self.start_again(server)
+        again = self.start_again(server)
         relay.wait_ready()
         self.assertEqual(Admin(relay).ask("/readyz").status, 200)
 
@@ -256,6 +257,15 @@ class Fleets(RelayTest):
         # its disk may be slower than a call waits here
         self.assertEqual(worker_of(wait_for(draw, what="an ID")), 1)
 
+        again.kill()
+        wait_for(lambda: why in Admin(relay).ask("/readyz").text, what="the reason")
+        self.start_again(server)
+        wait_for(lambda: Admin(relay).ask("/readyz").status == 200, what="the server")
+        times = [datetime.datetime.fromisoformat(line[:23]) for line in relay.log.splitlines()
+                 if "event=relay-no-server" in line and why in line]
+        for earlier, later in zip(times, times[1:]):
+            self.assertGreater((later - earlier).total_seconds(), 59)  # limit: once a minute
+
     def test_why_it_has_no_server(self):
         _, silent = hanging(self)
         plain, gone = self.start_fleet(2)
@@ -264,7 +274,7 @@ class Fleets(RelayTest):
                 ([f"tls:{plain.name}"], f"tls:{plain.name}: cannot connect: "),
                 (["no-such-host.invalid:7609"], "no-such-host.invalid:7609: cannot look it up: "),
                 ([silent], f"{silent}: no answer within "),
-                ([gone], f"{gone.name}: it is this relay itself: leave it out of --relay")):
+                ([gone], f"{gone.name}: this address is the relay itself; remove it from --relay")):
             with self.subTest(why):
                 relay = self.start_relay(servers, ready=False, listen=gone.name)
                 event = relay.wait_event("relay-no-server")
@@ -383,8 +393,8 @@ class Failures(RelayTest):
             reply = connection.call(STRICT, "get_ids", "a", 5)
         self.assertIn("ID 1000, which", reply.value.worker.message)
         event = relay.wait_event("relay-server-excluded")
-        self.assertEqual((event.fields["server"], event.fields["nonce"]),
-                         (server.address, server.said.nonce))
+        self.assertEqual([event.fields[name] for name in ("server", "nonce", "first_sender")],
+                         [server.address, server.said.nonce, server.address])
         self.assertIn("\nsnowflake_relay_excluded_servers_total 1\n",
                       Admin(relay).ask("/metrics").text)
 

@@ -279,7 +279,7 @@ MUTANTS = [
            ("client/pool/ring.c", "guint64 rest = head + run.count;", "guint64 rest = head;")),
     mutant("a repeat on one connection is accepted", POOL,
            (FLEET, "pool_seen_find(&self->seen, runs, &id);", "NULL;"),
-           (FLEET, "!is_relay(peer) && first <= last_id;", "first < 0;")),
+           (FLEET, "!is_relay(peer) && first <= peer->server->last_id;", "first < 0;")),
     mutant("a reply to another call is accepted", POOL,
            (CALL, " || reply_seqid != seqid)", " || (FALSE && reply_seqid != seqid))")),
     mutant("a batch that was asked for is given out twice", POOL,

@@ -34,6 +34,7 @@ struct _FakeNode {
 	guint max_batch;
 	gboolean tells_limit;
 	gboolean repeats;
+	guint n_low;
 	const char *nonce; /* NULL: its address */
 	const char *kind;
 	guint n_workers;
@@ -84,7 +85,10 @@ static void refuse_count(const FakeNode *self, const FakeRequest *request, GByte
 static void reply_ids(FakeNode *self, const FakeRequest *request, GByteArray *out)
 {
 	gint64 first = self->next_id;
+	gint64 offset = self->n_low > 0 ? FAKE_NODE_LOW_OFFSET : 0;
 
+	self->n_low -= offset > 0;
+	self->next_id -= offset;
 	if ((guint)request->count > self->max_batch) {
 		refuse_count(self, request, out);
 	} else if (g_str_equal(request->method, "get_id_runs")) {
@@ -95,6 +99,7 @@ static void reply_ids(FakeNode *self, const FakeRequest *request, GByteArray *ou
 	} else {
 		fake_reply_i64(out, request, self->next_id++);
 	}
+	self->next_id += offset;
 	if (self->repeats)
 		self->next_id = first;
 }
@@ -200,6 +205,7 @@ DEFINE_SETTER(guint, max_batch)
 DEFINE_SETTER(gboolean, tells_limit)
 DEFINE_SETTER(guint, n_workers)
 DEFINE_SETTER(gboolean, repeats)
+DEFINE_SETTER(guint, n_low)
 DEFINE_SETTER(const char *, nonce)
 DEFINE_SETTER(const char *, kind)
 DEFINE_SETTER(guint, worker_id)

@@ -35,6 +35,9 @@ void fake_node_set_max_batch(FakeNode *self, guint max_batch); /* 10000 unless s
 void fake_node_set_tells_limit(FakeNode *self, gboolean tells_limit);
 /* Whether each reply has the same IDs; FALSE unless set. */
 void fake_node_set_repeats(FakeNode *self, gboolean repeats);
+/* Number of the next replies whose IDs are FAKE_NODE_LOW_OFFSET lower; 0 unless set. */
+#define FAKE_NODE_LOW_OFFSET (G_GINT64_CONSTANT(1) << 30)
+void fake_node_set_n_low(FakeNode *self, guint n_low);
 void fake_node_set_nonce(FakeNode *self, const char *nonce); /* static; its address unless set */
 void fake_node_set_kind(FakeNode *self, const char *kind);   /* static; none unless set */
 void fake_node_set_worker_id(FakeNode *self, guint worker_id);

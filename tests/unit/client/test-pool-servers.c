@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Which servers a pool may connect to, and which rest. */
+/* The servers that a pool can connect to, and their backoff. */
 #include <netinet/in.h>
 
 #include "client/pool/clock.h"
@@ -43,7 +43,7 @@ static guint number_of(const PoolServer *server)
 	return ntohs(((const struct sockaddr_in *)&server->address.bytes)->sin_port) - 1u;
 }
 
-/* Links all that can be drawn; returns how many these are. */
+/* Links each server that can be drawn. Returns their number. */
 static guint link_all(PoolServers *servers, gint64 now_us)
 {
 	PoolServer *server;
@@ -111,7 +111,7 @@ TEST("/pool-servers/rests", rests)
 	pool_servers_free(servers);
 }
 
-/* A server that is excluded is remembered while it is not listed, but never drawn then. */
+/* An excluded server that is no longer listed is remembered, but not drawn. */
 TEST("/pool-servers/excluded", excluded)
 {
 	PoolServers *servers = make_servers(2);
@@ -132,7 +132,7 @@ TEST("/pool-servers/excluded", excluded)
 	pool_servers_free(servers);
 }
 
-/* One that is not listed any more is forgotten once it is not linked. */
+/* A server that is no longer listed is forgotten once it is not linked. */
 TEST("/pool-servers/forgets", forgets)
 {
 	PoolServers *servers = make_servers(N_SERVERS);
