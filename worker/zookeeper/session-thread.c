@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/zookeeper/znode-acl.h"
+#include "worker/zookeeper/detached-thread.h"
 #include "worker/zookeeper/session-names.h"
 #include "worker/zookeeper/session-private.h"
 
@@ -150,20 +151,6 @@ static void init_threads(ZookeeperSession *self)
 	pthread_condattr_destroy(&monotonic);
 }
 
-/* Nobody joins it: at the end of the process it may still wait for a name server. */
-static int start_thread(ZookeeperSession *self)
-{
-	pthread_attr_t detached;
-	pthread_t thread;
-	int code;
-
-	pthread_attr_init(&detached);
-	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-	code = pthread_create(&thread, &detached, session_thread, self);
-	pthread_attr_destroy(&detached);
-	return code;
-}
-
 /* Not ZOO_CREATOR_ALL_ACL: where ZooKeeper speaks TLS, that is whoever has the certificate, too, as
  * everybody on a machine has it by a stunnel that runs there. */
 static void set_own_acl(ZookeeperSession *self, const char *auth)
@@ -190,7 +177,7 @@ ZookeeperSession *zookeeper_session_new(const ZookeeperSessionConfig *config)
 	g_queue_init(&self->messages);
 	init_threads(self);
 	pthread_once(&log_once, quiet_log);
-	code = start_thread(self);
+	code = detached_thread_start(session_thread, self);
 	if (code != 0) {
 		ZookeeperMessage *message = g_new0(ZookeeperMessage, 1);
 
