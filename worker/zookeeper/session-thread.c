@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <string.h>
 
+#include "common/zookeeper/digest.h"
 #include "common/zookeeper/znode-acl.h"
 #include "worker/zookeeper/detached-thread.h"
 #include "worker/zookeeper/session-names.h"
@@ -36,15 +36,14 @@ static ZookeeperMessage *find_names(const ZookeeperSessionConfig *config)
 	return message;
 }
 
-/* (nullable): it connects from now on. *@out_failure: (transfer full) (nullable): why not; NULL if
- * it is a connection that was refused at once. */
+/* (nullable): a handle, which connects in the background. @out_failure: (transfer full) (nullable):
+ * why there is none; NULL: the first connection was refused before authentication. */
 static zhandle_t *open_handle(ZookeeperSession *self, const GStrv addresses, char **out_failure)
 {
 	const ZookeeperSessionConfig *config = &self->config;
 	g_autofree char *hosts = zookeeper_session_names_join(addresses);
 	zhandle_t *handle = zookeeper_open(hosts, config->certificates, zookeeper_session_on_event,
 					   (int)config->timeout_ms, self);
-	int code;
 
 	*out_failure = NULL;
 	if (handle == NULL) {
@@ -54,17 +53,10 @@ static zhandle_t *open_handle(ZookeeperSession *self, const GStrv addresses, cha
 	}
 	/* while it is connected there is no need to */
 	zoo_set_servers_resolution_delay(handle, -1);
-	if (config->auth == NULL)
+	if (config->auth == NULL ||
+	    zookeeper_digest_add(handle, config->auth, "--zookeeper-auth", out_failure))
 		return handle;
-	code = zoo_add_auth(handle, "digest", config->auth, (int)strlen(config->auth), NULL, NULL);
-	if (code == ZOK)
-		return handle;
-	/* what is made without it would be open */
-	zookeeper_close(handle);
-	/* between two attempts to connect it takes none */
-	if (code != ZINVALIDSTATE)
-		*out_failure = g_strdup_printf(
-			"ZooKeeper's client does not take --zookeeper-auth: %s", zerror(code));
+	zookeeper_close(handle); /* a znode that is created without it would be open */
 	return NULL;
 }
 
