@@ -35,8 +35,8 @@ const char *allow_list_text(const AllowList *self);
 /* Whether a client may still be let in for the name that it is about to show. */
 gboolean allow_list_has_names(const AllowList *self);
 
-/* (transfer full) (nullable): an entry, certificate:NAME, that would admit a client with this
- * certificate. @tls: (nullable): as below */
+/* (transfer full) (nullable): an entry, certificate:NAME, that would admit the client. @tls:
+ * (nullable): its connection, after the handshake */
 char *allow_list_entry_for(const TlsStream *tls);
 
 /* Whether the client at the other end of @fd may call. @tls: (nullable): on it, hands were shaken

@@ -44,7 +44,7 @@ guint random_fork_generation(void)
 
 void random_from_kernel(void *out_bytes, gsize n_bytes)
 {
-	/* getentropy() is getrandom(), and goes on when interrupted */
+	/* getentropy() calls getrandom() again if a signal interrupts it */
 	if (getentropy(out_bytes, n_bytes) != 0)
 		g_error("getrandom: %s", g_strerror(errno)); /* lint: allow fatal: as in random.h */
 }

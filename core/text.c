@@ -2,7 +2,7 @@
 #include "core/text.h"
 
 #define DAY_MS      G_GINT64_CONSTANT(86400000)
-#define JULIAN_1970 719163 /* 1 January 1970, in days of GDate */
+#define JULIAN_1970 719163 /* 1 January 1970, as GDate counts days */
 
 gboolean text_parse_number(const char *text, guint base, guint64 min, guint64 max,
 			   guint64 *out_number)
@@ -11,7 +11,7 @@ gboolean text_parse_number(const char *text, guint base, guint64 min, guint64 ma
 	       g_ascii_string_to_unsigned(text, base, min, max, out_number, NULL);
 }
 
-/* Not by gmtime(): a time_t of 32 bits ends in 2038. */
+/* Does not use gmtime(), because a 32-bit time_t ends in 2038. */
 char *text_time_ms(gint64 time_ms)
 {
 	gint64 days = time_ms / DAY_MS - (time_ms % DAY_MS < 0);

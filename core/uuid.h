@@ -30,8 +30,8 @@ static inline int uuid_compare(Uuid a, Uuid b)
 	return (a.low > b.low) - (a.low < b.low);
 }
 
-/* A UUID of version 4. Its bits come from the kernel at each call, so that no two processes have
- * the same, not even a parent and a child of _Fork() or clone(). */
+/* Returns a UUID of version 4. The kernel provides its bits at each call, so two processes never
+ * have the same UUID, not even a parent and a child of _Fork() or clone(). */
 Uuid uuid_random(void);
 
 void uuid_to_bytes(Uuid self, guint8 out_bytes[static UUID_BYTES]);

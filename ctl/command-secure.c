@@ -195,7 +195,7 @@ CtlStatus ctl_command_registry_secure(const CtlRegistryOptions *options)
 	zookeeper = ctl_zookeeper_connect(options->hosts, options->auth,
 					  options->common->timeout_ms, &error);
 	if (zookeeper == NULL ||
-	    (admin != NULL && !ctl_zookeeper_add_auth(zookeeper, admin, &error)))
+	    (admin != NULL && !ctl_zookeeper_add_auth(zookeeper, admin, "--admin-auth", &error)))
 		return ctl_output_fail(error);
 	return secure(options, zookeeper);
 }

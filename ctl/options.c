@@ -188,7 +188,7 @@ gboolean ctl_options_time(const char *option, const char *text, gint64 *out_time
 	g_autofree char *shown = text_escape(text, strlen(text));
 
 	ctl_output_complain("%s: \"%s\" is neither milliseconds since 1970, %" G_GINT64_FORMAT
-			    " at most, nor a time of RFC 3339, as 2026-01-31T12:00:00.000Z",
+			    " at most, nor an RFC 3339 time, for example 2026-01-31T12:00:00.000Z",
 			    option, shown, CTL_FORMAT_MAX_TIME_MS);
 	return FALSE;
 }

@@ -8,7 +8,7 @@
 #define FRACTION_PATTERN "(?:\\.([0-9]+))?"
 #define ZONE_PATTERN     "([Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
 
-/* @digits: after the point, maybe none */
+/* @digits: the digits after the point; can be empty */
 static gint64 parse_ms(const char *digits)
 {
 	gint64 ms = 0;
@@ -22,7 +22,7 @@ static gint64 parse_ms(const char *digits)
 
 gboolean ctl_time_text_parse(const char *text, gint64 *out_time_ms)
 {
-	/* GLib takes all of ISO 8601, seconds of 60 for 59, and offsets of a day */
+	/* GLib also accepts other forms of ISO 8601, a second 60, and offsets of a day */
 	g_autoptr(GRegex) regex =
 		g_regex_new("^" DATE_PATTERN "[Tt ]" TIME_PATTERN FRACTION_PATTERN ZONE_PATTERN "$",
 			    G_REGEX_DOLLAR_ENDONLY, 0, NULL);
@@ -42,7 +42,7 @@ gboolean ctl_time_text_parse(const char *text, gint64 *out_time_ms)
 	return TRUE;
 }
 
-/* Takes the offset from the C library: GLib confuses standard and daylight saving time where the
+/* Takes the offset from the C library. GLib confuses standard and daylight saving time if the
  * latter is behind, as in Dublin. */
 GDateTime *ctl_time_text_local(gint64 time_ms)
 {
@@ -52,7 +52,7 @@ GDateTime *ctl_time_text_local(gint64 time_ms)
 	g_autoptr(GTimeZone) zone = NULL;
 	struct tm local;
 
-	/* a time_t of 32 bits may be too small */
+	/* a 32-bit time_t can be too small */
 	if (seconds != unix_s ||
 	    localtime_r(&seconds, &local) == NULL) /* lint: allow seconds: checked above */
 		return g_date_time_to_local(utc);

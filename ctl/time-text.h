@@ -3,12 +3,12 @@
 
 #include <glib.h>
 
-/* Times that people write and read. */
+/* Parses and converts the times that operators write and read. */
 
-/* Sets *out_time_ms to a time as RFC 3339 has it, in milliseconds since the Unix epoch. Digits of
- * the second after the third are left out. A leap second (60) is refused, because no ID is of one.
- * Returns: %FALSE if it is none */
+/* Sets *out_time_ms to the time that @text states in RFC 3339, in milliseconds since the Unix
+ * epoch. Ignores digits after the milliseconds. Refuses a leap second (60), because no ID has such
+ * a time. Returns: %FALSE if @text is not such a time */
 gboolean ctl_time_text_parse(const char *text, gint64 *out_time_ms);
 
-/* (transfer full): in local time. @time_ms: 0 to CTL_FORMAT_MAX_TIME_MS, or of an ID */
+/* (transfer full): local time. @time_ms: 0 to CTL_FORMAT_MAX_TIME_MS, or the time of an ID */
 GDateTime *ctl_time_text_local(gint64 time_ms);

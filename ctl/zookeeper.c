@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/zookeeper/digest.h"
 #include "common/zookeeper/reach.h"
 #include "common/zookeeper/znode-acl.h"
 #include "common/zookeeper/znodes.h"
@@ -260,12 +261,16 @@ static CtlZookeeper *new_without_handle(const ZookeeperHosts *hosts, guint timeo
 	return self;
 }
 
-gboolean ctl_zookeeper_add_auth(CtlZookeeper *self, const char *auth, GError **error)
+gboolean ctl_zookeeper_add_auth(CtlZookeeper *self, const char *auth, const char *option,
+				GError **error)
 {
-	if (self->handle != NULL &&
-	    zoo_add_auth(self->handle, "digest", auth, (int)strlen(auth), NULL, NULL) == ZOK)
+	g_autofree char *failure = NULL;
+
+	if (self->handle != NULL && zookeeper_digest_add(self->handle, auth, option, &failure))
 		return TRUE;
-	return ctl_zookeeper_lose(self, error, "no connection to send the user and password over");
+	return ctl_zookeeper_lose(
+		self, error,
+		failure != NULL ? failure : "no connection to send the user and password over");
 }
 
 CtlZookeeper *ctl_zookeeper_connect(const ZookeeperHosts *hosts, const char *auth, guint timeout_ms,
@@ -282,9 +287,9 @@ CtlZookeeper *ctl_zookeeper_connect(const ZookeeperHosts *hosts, const char *aut
 		return NULL;
 	}
 	self->identity = auth != NULL ? znode_acl_identity(auth) : NULL;
-	/* in this order: between two attempts to connect the client takes no user and password */
+	/* in this order: see zookeeper_digest_add() */
 	if (!wait_connected(self, error) ||
-	    (auth != NULL && !ctl_zookeeper_add_auth(self, auth, error)))
+	    (auth != NULL && !ctl_zookeeper_add_auth(self, auth, "--zookeeper-auth", error)))
 		return NULL;
 	pthread_mutex_lock(&self->lock);
 	self->changes = 0;

@@ -81,8 +81,10 @@ CtlZookeeper *ctl_zookeeper_connect(const ZookeeperHosts *hosts, const char *aut
 void ctl_zookeeper_free(CtlZookeeper *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlZookeeper, ctl_zookeeper_free)
 
-/* Comes with another "user:password" too, from now on. */
-gboolean ctl_zookeeper_add_auth(CtlZookeeper *self, const char *auth, GError **error);
+/* Authenticates with another "user:password", too. @option: the option that it comes from. Returns:
+ * %FALSE with an error set; the session is closed then */
+gboolean ctl_zookeeper_add_auth(CtlZookeeper *self, const char *auth, const char *option,
+				GError **error);
 
 /* (transfer none): "a:2181,b:2181", as it was given. */
 const char *ctl_zookeeper_servers(const CtlZookeeper *self);

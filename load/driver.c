@@ -337,8 +337,8 @@ static void make_due_calls(LoadDriver *self)
 	}
 }
 
-/* (nullable): of what was received. */
-static const char *what_is_wrong(LoadWireStatus status)
+/* (nullable): describes the fault of what was received. */
+static const char *describe_fault(LoadWireStatus status)
 {
 	switch (status) {
 	case LOAD_WIRE_FOREIGN:
@@ -364,7 +364,7 @@ static gboolean take_replies(LoadDriver *self, LoadConnection *connection, GErro
 
 	while ((status = load_connection_next_reply(connection, &self->buffer, &reply,
 						    &since_ns)) != LOAD_WIRE_INCOMPLETE) {
-		const char *wrong = what_is_wrong(status);
+		const char *wrong = describe_fault(status);
 
 		if (wrong != NULL) {
 			g_set_error_literal(error, G_IO_ERROR, G_IO_ERROR_INVALID_DATA, wrong);

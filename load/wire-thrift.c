@@ -408,7 +408,8 @@ static LoadWireStatus parse_unframed(const LoadWire *wire, const guint8 *data, g
 	return status;
 }
 
-/* A record of version 3 (RFC 8446, 5.1). No reply begins so, and no frame is as long. */
+/* Returns whether @data begins with an alert of TLS (RFC 8446, 5.1). No reply begins with these
+ * bytes, and as a frame's length they exceed the limit. */
 static gboolean is_tls_alert(const guint8 *data, gsize length)
 {
 	return length >= 2 && data[0] == 21 && data[1] == 3;

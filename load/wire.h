@@ -56,7 +56,7 @@ typedef enum {
 	LOAD_WIRE_ERROR,   /* an exception, or another reply to the call that is not a good one */
 	LOAD_WIRE_FOREIGN, /* the reply to another call; what follows cannot be trusted */
 	LOAD_WIRE_BROKEN,  /* no reply; what follows cannot be told apart */
-	LOAD_WIRE_TLS,     /* no reply, but an alert of TLS */
+	LOAD_WIRE_TLS,     /* an alert of TLS, not a reply */
 } LoadWireStatus;
 
 typedef struct {

@@ -85,7 +85,7 @@ static KeeperPlan plan_while_busy(const KeeperPlanFacts *facts)
 	return WAIT_FOR_NEWS;
 }
 
-KeeperPlan keeper_plan_next(const KeeperPlanFacts *facts)
+static KeeperPlan plan_next(const KeeperPlanFacts *facts)
 {
 	KeeperPlan plan;
 
@@ -107,6 +107,25 @@ KeeperPlan keeper_plan_next(const KeeperPlanFacts *facts)
 	plan = plan_extension(facts);
 	if (plan.action == KEEPER_PLAN_NOTHING && is_before_ids(facts))
 		plan.until_us = MIN(plan.until_us, tick_at_us(facts, facts->ids_from_tick));
+	return plan;
+}
+
+/* Returns when the lease ends, if extending it fails: the state becomes UNAVAILABLE then. */
+static gint64 spent_at_us(const KeeperPlanFacts *facts)
+{
+	gboolean fails = facts->failures > 0 || facts->out_of_reach;
+
+	if (!facts->has_lease || facts->outside || !fails || facts->now_tick > facts->end_tick)
+		return G_MAXINT64;
+	return tick_at_us(facts, facts->end_tick + 1);
+}
+
+KeeperPlan keeper_plan_next(const KeeperPlanFacts *facts)
+{
+	KeeperPlan plan = plan_next(facts);
+
+	if (plan.action == KEEPER_PLAN_NOTHING)
+		plan.until_us = MIN(plan.until_us, spent_at_us(facts));
 	return plan;
 }
 

@@ -60,7 +60,7 @@ struct _Keeper {
 	KeeperStatus status;
 	RegistryClock registry_clock; /* as it was read last */
 	char *waiting_why;            /* (nullable): why no worker ID was free, last */
-	char *hindrance;              /* (nullable): as the registry has it */
+	char *hindrance;              /* (nullable): copy of Registry.hindrance */
 	GError *error;
 	GPtrArray *workers;     /* (nullable): of Worker, the registry's last list ... */
 	GPtrArray *quarantined; /* (nullable): ... what came with it ... */

@@ -114,9 +114,9 @@ void keeper_get_status(Keeper *self, KeeperStatus *out_status);
 /* Any thread: (transfer full) (nullable): the error that ended the keeper's trying, if one did. */
 GError *keeper_error(Keeper *self);
 
-/* Any thread: (transfer full) (nullable): why the registry does not come to an end with what it was
- * asked for, or in KEEPER_WAITING, why no worker ID is free, and the remedy; or which call to a
- * disk hangs. */
+/* Any thread: (transfer full) (nullable): why there is no reservation: an error that the registry
+ * keeps returning; in KEEPER_WAITING, why no worker ID is free, and the remedy; or the disk call
+ * that hangs. */
 char *keeper_waiting_why(Keeper *self);
 
 /* Any thread: how long ago the thread's last round began, in ms; before keeper_start(), how long

@@ -157,8 +157,8 @@ struct _Registry {
 	gint64 claimed_at_ms; /* since the Unix epoch: when what shows this server to others was
 				 made, last; 0: not yet */
 	gint64 heard_us;      /* monotonic: when it was answered last, whatever it had asked */
-	char *hindrance;      /* (nullable): why nothing that the keeper asks for comes to its end,
-				 and the remedy; NULL: nobody knows, or it does */
+	char *hindrance;      /* (nullable): why the keeper's request cannot be completed, and the
+				 remedy; NULL: unknown, or there is no obstacle */
 	GPtrArray *workers;  /* (nullable): of Worker, what list() asked for; the keeper takes it */
 	gint64 workers_ns;   /* CLOCK_BOOTTIME: when the reading of @workers began */
 	guint workers_reads; /* how many reads it took, last; 0: there was none */

@@ -18,7 +18,7 @@
  * that whoever expects TLS sees that it is none. */
 static const char QUESTION[] = "ruok\n";
 
-/* ZooKeeper's reason to close a connection at once, and its limit. */
+/* A reason for ZooKeeper to close a new connection, with the option and its default. */
 #define TOO_MANY "too many connections from this address (maxClientCnxns, 60 by default)"
 
 typedef enum {

@@ -101,15 +101,16 @@ class Session(Watched):
         self.assert_told(admin, 200, "", "connected", "serving", extending_fails=False)
 
     def test_an_error_that_stays(self):
-        """ZooKeeper refuses each ephemeral znode, as with localSessionsEnabled, by an error that
-        says nothing about the connection. The server says so, with the remedy, until it is over."""
+        """ZooKeeper refuses each ephemeral znode with an error that is not about the connection, as
+        with localSessionsEnabled. The server shows the error and the remedy until it has a worker
+        ID."""
         proxy = self.proxy()
         proxy.answer(-120, CREATE_2, b"claim-")
         server, admin = self.watch(via=proxy, ready=False)
         error = server.wait_event("zookeeper-refused").fields["error"]
-        self.assertRegex(error, f"^ZooKeeper at {re.escape(proxy.connect_string)} answers with "
-                                r"error -120, again and again \(no ephemeral znode on a local "
-                                r"session\): set localSessionsUpgradingEnabled=true")
+        self.assertRegex(error, f"^ZooKeeper at {re.escape(proxy.connect_string)} repeatedly "
+                                r"returns error -120 \(no ephemeral znode on a local session\): "
+                                r"set localSessionsUpgradingEnabled=true")
         reply = admin.ask("/readyz")
         self.assertEqual((reply.status, reply.text),
                          (503, f"no IDs: the server is starting: {error}\n"))

@@ -161,7 +161,7 @@ const ClusterConfig *cluster_config(void)
 struct _PeerCheck {
 	PeerCheckConfig config;
 	GPtrArray *peers; /* of Peer; NULL: the check was freed by its owner */
-	gint64 done_at_us;
+	gboolean is_done;
 	gboolean is_taken;
 };
 
@@ -169,9 +169,10 @@ static void on_check_done(gpointer data, guint64 tag G_GNUC_UNUSED)
 {
 	PeerCheck *self = data;
 
+	self->is_done = TRUE;
 	if (self->peers == NULL)
 		g_free(self);
-	else if (!self->is_taken)
+	else
 		self->config.done(self->config.user_data);
 }
 
@@ -182,8 +183,7 @@ PeerCheck *peer_check_new(GPtrArray *peers, const PeerCheckConfig *config)
 	world_pass_checkpoint(WORLD_CHECKPOINT_OUTSIDE);
 	self->config = *config;
 	self->peers = peers;
-	self->done_at_us = world_now_us() + world_scaled(MIN_ANSWER_US, MS(config->timeout_ms));
-	world_at(self->done_at_us, on_check_done, self, 0);
+	world_after(world_scaled(MIN_ANSWER_US, MS(config->timeout_ms)), on_check_done, self, 0);
 	return self;
 }
 
@@ -192,7 +192,7 @@ void peer_check_free(PeerCheck *self)
 	if (self == NULL)
 		return;
 	g_clear_pointer(&self->peers, g_ptr_array_unref);
-	if (world_now_us() > self->done_at_us)
+	if (self->is_done)
 		g_free(self); /* else on_check_done() frees it */
 }
 
@@ -227,7 +227,7 @@ gboolean peer_check_take_report(PeerCheck *self, PeerReport *out_report)
 	g_autofree PeerAnswer *answers = g_new0(PeerAnswer, self->peers->len);
 	gint64 now_ms = g_get_monotonic_time() / G_TIME_SPAN_MILLISECOND;
 
-	if (self->is_taken || world_now_us() < self->done_at_us)
+	if (self->is_taken || !self->is_done)
 		return FALSE;
 	self->is_taken = TRUE;
 	for (guint i = 0; i < self->peers->len; i++)
@@ -240,13 +240,13 @@ gboolean peer_check_take_report(PeerCheck *self, PeerReport *out_report)
 	return TRUE;
 }
 
-/* Why there is no connection: worker/zookeeper/reach-probe.h in virtual time. The network is not
- * simulated, so nothing is known about the servers of ZooKeeper. */
+/* worker/zookeeper/reach-probe.h in virtual time. The network is not simulated, so a probe finds
+ * out nothing about ZooKeeper's servers. */
 
 struct _ReachProbe {
 	void (*done)(gpointer user_data);
 	gpointer user_data;
-	gint64 done_at_us;
+	gboolean is_done;
 	gboolean is_freed;
 };
 
@@ -254,6 +254,7 @@ static void on_probe_done(gpointer data, guint64 tag G_GNUC_UNUSED)
 {
 	ReachProbe *self = data;
 
+	self->is_done = TRUE;
 	if (self->is_freed)
 		g_free(self);
 	else
@@ -268,14 +269,13 @@ ReachProbe *reach_probe_new(const char *servers G_GNUC_UNUSED,
 
 	self->done = done;
 	self->user_data = user_data;
-	self->done_at_us = world_now_us() + world_scaled(MIN_ANSWER_US, SECONDS(4));
-	world_at(self->done_at_us, on_probe_done, self, 0);
+	world_after(world_scaled(MIN_ANSWER_US, SECONDS(4)), on_probe_done, self, 0);
 	return self;
 }
 
 gboolean reach_probe_take(ReachProbe *self, char **out_text)
 {
-	if (world_now_us() < self->done_at_us)
+	if (!self->is_done)
 		return FALSE;
 	*out_text = NULL;
 	return TRUE;
@@ -286,7 +286,7 @@ void reach_probe_free(ReachProbe *self)
 	if (self == NULL)
 		return;
 	self->is_freed = TRUE;
-	if (world_now_us() > self->done_at_us)
+	if (self->is_done)
 		g_free(self); /* else on_probe_done() frees it */
 }
 

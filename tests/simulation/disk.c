@@ -43,7 +43,7 @@ static void inode_unref(Inode *inode)
 		if (child->parent == inode)
 			child->parent = NULL;
 	}
-	/* a file that was made in a directory which is removed has its number to the end */
+	/* a file that was created in a removed directory keeps its number */
 	if (inode->number < disk.numbers->len && disk.numbers->pdata[inode->number] == inode)
 		disk.numbers->pdata[inode->number] = NULL;
 	g_clear_pointer(&inode->data, g_byte_array_unref);

@@ -123,7 +123,7 @@ gboolean files_run(FilesProcess *process, void (*call)(gpointer data), gpointer 
 		call(data);
 	process->kill_point = NULL;
 	if (process->has_ended)
-		disk_call_end(); /* in the middle of which it was killed */
+		disk_call_end(); /* the call during which it was killed */
 	files.process = outer;
 	return !process->has_ended;
 }

@@ -13,9 +13,9 @@
 
 /**
  * disk_call_begin:
- * @operation: what the call does: "sync"; static
+ * @operation: the verb for messages, for example "sync"; static
  * @directory: (nullable): borrowed until disk_call_end()
- * @name: (nullable): of the file in the directory, or a path below it; borrowed likewise
+ * @name: (nullable): file in the directory, or a path below it; borrowed until disk_call_end()
  */
 void disk_call_begin(const char *operation, const char *directory, const char *name);
 
@@ -30,8 +30,8 @@ typedef struct {
 	gint64 began_us;       /* monotonic */
 } DiskCall;
 
-/* Any thread: (transfer full) (nullable): which call has been under way for @least_us or longer,
- * and for how long. */
+/* Any thread: (transfer full) (nullable): describes the call if it has taken @least_us or longer.
+ */
 char *disk_call_describe_hanging(gint64 least_us);
 
 /* For handlers of pthread_atfork(): before, and in the parent and in the child after it. In the

@@ -8,19 +8,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* For a program that forks more often than its disk opens a file. */
+/* Limits the tries in a program that forks more often than its disk opens a file. */
 #define MAX_TRIES 3
 
 typedef struct {
 	int fd;
-	gboolean is_closing; /* it may be closed already, and its number another file's */
-	dev_t device;        /* of one that is closing ... */
-	ino_t inode;         /* ... likewise; 0: not known */
+	gboolean is_closing; /* may be closed already, and its number in use for another file */
+	dev_t device;        /* if it is closing: its file */
+	ino_t inode;         /* if it is closing: its file; 0: unknown */
 } Descriptor;
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* for what follows */
-static GArray *descriptors;                               /* of Descriptor; for good */
-static guint64 n_forks; /* that began, where own_descriptors_hold() is a handler of fork() */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* protects the variables below */
+static GArray *descriptors;                               /* of Descriptor; never freed */
+static guint64 n_forks; /* forks that began since own_descriptors_hold() is their handler */
 
 static void add(int fd)
 {
@@ -31,7 +31,7 @@ static void add(int fd)
 	g_array_append_val(descriptors, descriptor);
 }
 
-/* Returns: the place of the newest, or -1 */
+/* Returns: the index of the newest descriptor with this number, or -1 */
 static gint find(int fd, gboolean is_closing)
 {
 	for (guint i = descriptors != NULL ? descriptors->len : 0; i > 0; i--) {
@@ -53,7 +53,7 @@ static guint64 count_forks(void)
 	return n;
 }
 
-/* Returns: %FALSE if a fork() took place since the @n_forks_before'th */
+/* Returns: %FALSE if a fork() took place since there were @n_forks_before forks */
 static gboolean add_unless_forked(int fd, guint64 n_forks_before)
 {
 	gboolean is_own;
@@ -143,7 +143,7 @@ void own_descriptors_go_on(void)
 	pthread_mutex_unlock(&mutex);
 }
 
-/* Whether the descriptor is not the program's, which has opened a file since ours was closed. */
+/* Returns %FALSE if the descriptor was closed, and its number may be that of another file. */
 static gboolean is_still_own(const Descriptor *descriptor)
 {
 	struct stat info;

@@ -9,20 +9,20 @@
  * ID for a parent that is dead. A child closes them, and unlocks nothing: that would unlock the
  * parent's.
  *
- * A fork() does not wait while one is opened or closed: that can take as long as a disk hangs.
+ * A fork() does not wait while a descriptor is opened or closed, because a disk can hang in it.
  *
  * Any thread. Process-wide, as fork() is.
  */
 
-/* As openat(). A file that was opened while a fork() took place, which the child may have without
- * knowing of it, is closed, removed if @flags has O_EXCL, and opened again: after some tries with
- * fork() kept waiting. */
+/* Calls openat() and notes the descriptor. If a fork() took place meanwhile, the child may have an
+ * unnoted copy. Then the file is closed, removed if @flags has O_EXCL, and opened again; after
+ * three tries with fork() kept waiting. */
 int own_descriptors_open(int directory_fd, const char *path, int flags, mode_t mode);
 
-/* Closes one that was opened so. */
+/* Closes a descriptor of own_descriptors_open(). */
 void own_descriptors_close(int fd);
 
-/* Around something else that closes one, such as closedir(). */
+/* Enclose another call that closes such a descriptor, for example closedir(). */
 void own_descriptors_begin_close(int fd);
 void own_descriptors_end_close(int fd);
 

@@ -33,7 +33,7 @@ struct _StateDirectory {
 	gboolean links_allowed;
 };
 
-/* System calls. @path is a directory or its path, @name a file in it or NULL; for disk_call_begin()
+/* System calls, with disk_call_begin(). @path: directory; @name: (nullable): file in the directory
  */
 
 void state_directory_close_fd(StateFd fd)
@@ -580,7 +580,7 @@ static const char *read_name(DIR *listing, const char *prefix, const char *suffi
 	return NULL;
 }
 
-/* (nullable): the next name in it, with errno set to 0 at its end. */
+/* (nullable): the next name in the directory; NULL with errno set to 0: there is no other. */
 static const char *next_name(const StateDirectory *self, DIR *listing, const char *prefix,
 			     const char *suffix)
 {

@@ -20,7 +20,7 @@
  * place of this one, but nothing into it; a server that runs notices that (see
  * file/registry.h).
  *
- * No fork() waits for a call to the disk, and others can see it (disk-call.h).
+ * No fork() waits for a call to the disk, and other threads can see the call (disk-call.h).
  *
  * Errors are REGISTRY_ERROR.
  */

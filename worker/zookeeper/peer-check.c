@@ -9,6 +9,7 @@
 #include "client/snowflake-client.h"
 #include "common/address.h"
 #include "common/log.h"
+#include "worker/zookeeper/detached-thread.h"
 
 /*
  * What the threads work on is a job of its own, which the last one frees: one that keeps time, and
@@ -81,21 +82,14 @@ static void job_unref(Job *self)
 	g_free(self);
 }
 
-/* A thread that nobody joins. @run lets go of its reference at its end. */
+/* @run drops its reference to the job when it ends. */
 static gboolean job_start_thread(Job *self, void *(*run)(void *))
 {
-	pthread_attr_t detached;
-	pthread_t thread;
-	int code;
-
 	atomic_fetch_add(&self->references, 1);
-	pthread_attr_init(&detached);
-	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-	code = pthread_create(&thread, &detached, run, self);
-	pthread_attr_destroy(&detached);
-	if (code != 0)
-		job_unref(self);
-	return code == 0;
+	if (detached_thread_start(run, self) == 0)
+		return TRUE;
+	job_unref(self);
+	return FALSE;
 }
 
 /* Asking */

@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "common/zookeeper/reach.h"
+#include "worker/zookeeper/detached-thread.h"
 
 struct _ReachProbe {
 	char *servers;
@@ -11,10 +12,10 @@ struct _ReachProbe {
 	void (*done)(gpointer user_data);
 	gpointer user_data;
 
-	pthread_mutex_t mutex; /* for what follows */
+	pthread_mutex_t mutex; /* protects the fields below */
 	char *text;            /* (nullable): the result */
-	gboolean is_done;      /* there is a result */
-	gboolean is_dropped;   /* the owner wants none: the thread frees the probe */
+	gboolean is_done;      /* the result is known */
+	gboolean is_dropped;   /* the owner called free(): the thread frees the probe */
 };
 
 static void probe_destroy(ReachProbe *self)
@@ -38,27 +39,13 @@ static void *probe_thread(void *data)
 	self->text = text;
 	self->is_done = TRUE;
 	is_dropped = self->is_dropped;
-	/* under the mutex, so that it is not called after free() */
+	/* under the mutex, so that done() is not called after free() */
 	if (!is_dropped)
 		self->done(self->user_data);
 	pthread_mutex_unlock(&self->mutex);
 	if (is_dropped)
 		probe_destroy(self);
 	return NULL;
-}
-
-/* Nobody joins it: the network may hold it up. */
-static int start_thread(ReachProbe *self)
-{
-	pthread_attr_t detached;
-	pthread_t thread;
-	int code;
-
-	pthread_attr_init(&detached);
-	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-	code = pthread_create(&thread, &detached, probe_thread, self);
-	pthread_attr_destroy(&detached);
-	return code;
 }
 
 ReachProbe *reach_probe_new(const char *servers, const char *certificates,
@@ -71,7 +58,7 @@ ReachProbe *reach_probe_new(const char *servers, const char *certificates,
 	self->done = done;
 	self->user_data = user_data;
 	pthread_mutex_init(&self->mutex, NULL);
-	if (start_thread(self) == 0)
+	if (detached_thread_start(probe_thread, self) == 0)
 		return self;
 	probe_destroy(self);
 	return NULL;

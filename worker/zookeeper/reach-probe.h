@@ -4,26 +4,26 @@
 #include <glib.h>
 
 /*
- * Finds out why no session with ZooKeeper comes about: zookeeper_reach_describe() in a thread of
- * its own, because that waits for the network.
+ * Finds out why there is no session with ZooKeeper. Calls zookeeper_reach_describe() in a thread of
+ * its own, because that function waits for the network.
  */
 typedef struct _ReachProbe ReachProbe;
 
 /**
  * reach_probe_new:
- * @servers: as zookeeper_reach_describe() has it; copied
- * @certificates: (nullable): likewise
- * @done: called in the probe's thread when there is a result; never after free(). It must not call
- *   the probe
+ * @servers: argument of zookeeper_reach_describe(); copied
+ * @certificates: (nullable): argument of zookeeper_reach_describe(); copied
+ * @done: called once in the probe's thread when the result is known, never after free(). It must
+ *   not call the probe
  *
- * Returns: (transfer full) (nullable): a probe that has begun; %NULL if no thread can be had
+ * Returns: (transfer full) (nullable): a running probe; %NULL if no thread can be started
  */
 ReachProbe *reach_probe_new(const char *servers, const char *certificates,
 			    void (*done)(gpointer user_data), gpointer user_data);
 
-/* @out_text: (transfer full) (nullable): what zookeeper_reach_describe() returns. Returns: %TRUE
- * once, when there is a result */
+/* @out_text: (transfer full) (nullable): the result of zookeeper_reach_describe(). To be called
+ * until it returns %TRUE, once. Returns: %FALSE while the result is not known */
 gboolean reach_probe_take(ReachProbe *self, char **out_text);
 
-/* Nothing is waited for. */
+/* Does not wait for the probe's thread. */
 void reach_probe_free(ReachProbe *self);

@@ -8,7 +8,7 @@
 #define MAX_PAUSE_US  (60 * G_TIME_SPAN_MILLISECOND)
 #define LONG_PAUSE_US (500 * G_TIME_SPAN_MILLISECOND)
 
-/* So many steps in a row that ended with an error which leaves the outcome open are no accident. */
+/* A warning is logged after this many steps ended with an error that leaves their outcome open. */
 #define MIN_OPEN_ERRORS 3
 
 void registration_put_off_debt(Registration *self)
@@ -53,8 +53,7 @@ void registration_succeed(Registration *self)
 {
 	const HeldReservation *held = &self->holding;
 
-	self->open_error.n_steps = 0;
-	g_clear_pointer(&self->registry.hindrance, g_free);
+	registration_forget_open_errors(self);
 	if (self->facts.goal == REGISTRY_CLAIM) {
 		self->goal.served = TRUE;
 		self->goal.result.reservation = (Reservation){
@@ -79,6 +78,7 @@ void registration_fail(Registration *self, RegistryError code, const char *forma
 
 void registration_try_again_at(Registration *self, gint64 tick)
 {
+	registration_forget_open_errors(self);
 	self->goal.result.wait_until_tick = tick;
 	self->goal.look_again_us = g_get_monotonic_time() +
 				   registration_session_timeout_ms(self) * G_TIME_SPAN_MILLISECOND;
@@ -90,26 +90,41 @@ void registration_look_anew(Registration *self)
 	self->facts.chosen = FALSE;
 }
 
-static void complain_of_open_error(Registration *self)
+void registration_note_error(Registration *self, const ZookeeperMessage *message)
+{
+	if (message->error == 0)
+		return;
+	self->open_error.error = message->error;
+	self->open_error.reason = message->reason;
+	self->open_error.remedy = message->remedy;
+}
+
+void registration_forget_open_errors(Registration *self)
+{
+	self->open_error.n_steps = 0;
+	self->open_error.error = 0;
+	g_clear_pointer(&self->registry.hindrance, g_free);
+}
+
+static void report_open_error(Registration *self)
 {
 	const char *remedy = self->open_error.remedy;
 
 	g_free(self->registry.hindrance);
 	self->registry.hindrance = g_strdup_printf(
-		"ZooKeeper at %s answers with error %d, again and again (%s): %s",
-		self->config.servers, self->open_error.error, self->open_error.reason,
+		"ZooKeeper at %s repeatedly returns error %d (%s): %s", self->config.servers,
+		self->open_error.error, self->open_error.reason,
 		remedy != NULL ? remedy : "its log may say why");
 	log_event(LOG_ZOOKEEPER_REFUSED, log_text("error", self->registry.hindrance));
 }
 
-/* A step has ended UNSURE. */
+/* Counts a step that ended UNSURE. */
 static void count_open_error(Registration *self)
 {
 	if (self->open_error.error == 0)
 		return;
 	if (++self->open_error.n_steps >= MIN_OPEN_ERRORS)
-		complain_of_open_error(self);
-	self->open_error.error = 0;
+		report_open_error(self);
 }
 
 void registration_pause(Registration *self, RegistrationPause pause)
@@ -130,6 +145,7 @@ void registration_await(Registration *self, guint64 request)
 {
 	self->step.request = request;
 	self->step.busy = TRUE;
+	self->open_error.error = 0;
 }
 
 void registration_resume(Registration *self)
@@ -146,6 +162,7 @@ void registration_complain(Registration *self, const char *format, ...)
 	va_start(arguments, format);
 	text = g_strdup_vprintf(format, arguments);
 	va_end(arguments);
+	registration_forget_open_errors(self);
 	registration_pause(self, REGISTRATION_LONG_PAUSE);
 	if (self->facts.goal == REGISTRY_CLAIM && !self->goal.served) {
 		registration_fail(self, REGISTRY_ERROR_FATAL, "%s", text);

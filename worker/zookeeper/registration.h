@@ -123,12 +123,13 @@ typedef struct {
 		gboolean told_expired; /* likewise: and whether there is another is to be said */
 	} connection;
 
-	/* session-events.c notes the errors of replies, pause() counts, succeed() forgets them. */
+	/* note_error() sets the error, await() clears it, pause() counts; forget_open_errors()
+	 * resets all of it. */
 	struct {
-		gint error; /* of a reply, last: ZookeeperMessage.error; 0: none, or counted */
+		gint error; /* ZookeeperMessage.error of a reply in this step; 0: none */
 		const char *reason;
 		const char *remedy; /* (nullable) */
-		guint n_steps;      /* that ended so since a goal was reached last */
+		guint n_steps;      /* steps that ended with such an error since the last success */
 	} open_error;
 
 	/* session-opening.c's */
@@ -139,7 +140,7 @@ typedef struct {
 		GStrv addresses;           /* (nullable): ZooKeeper's, as they were known last */
 		gboolean addresses_good;   /* ZooKeeper has just been there */
 		char *unknown;     /* (nullable): the names that cannot be looked up, and why */
-		guint failures;    /* look-ups in a row that not all names were found in */
+		guint failures;    /* DNS lookups in a row that did not find all names */
 		ReachProbe *probe; /* (nullable): finds out why there is no connection */
 	} opening;
 
@@ -215,9 +216,17 @@ typedef enum {
 	REGISTRATION_UNSURE_PAUSE,
 } RegistrationPause;
 
-/* Nothing is begun for a while. Complains if too many steps in a row ended UNSURE with an error
- * that is not about the connection: nothing is failed for that, because the next try may work. */
+/* Begins no step for a while. Logs a warning if three steps since the last success ended UNSURE
+ * with an error that is not about the connection. The goal does not fail for that, because the next
+ * try may work. */
 void registration_pause(Registration *self, RegistrationPause pause);
+
+/* Notes the error of a reply that belongs to the current step, for pause(). */
+void registration_note_error(Registration *self, const ZookeeperMessage *message);
+
+/* Starts counting again, and removes the error from Registry.hindrance. Called if a step succeeded,
+ * or if something other than that error is now the reason that the server has no reservation. */
+void registration_forget_open_errors(Registration *self);
 
 /* The state waits for the reply to @request; 0: for something else. resume() ends that. */
 void registration_await(Registration *self, guint64 request);

@@ -63,7 +63,7 @@ static gint64 give_up_at_us(const Registration *self)
 	return G_MAXINT64;
 }
 
-/* When it is known why. */
+/* Fails the claim as soon as it is known why there is no connection. */
 static void fail_to_connect(Registration *self)
 {
 	g_autofree char *why = NULL;
@@ -140,7 +140,7 @@ static void go_on(Registration *self)
 
 static gint64 look_again_at_us(const Registration *self)
 {
-	/* what gives up when it is known why is woken then */
+	/* the probe wakes the keeper when it is known why there is no connection */
 	gint64 at_us = self->opening.probe == NULL ? give_up_at_us(self) : G_MAXINT64;
 
 	if (self->lost_why != NULL)

@@ -50,6 +50,7 @@ gboolean zookeeper_securing_take(Registration *self, const ZookeeperMessage *mes
 {
 	if (self->guard == NULL || !zookeeper_guard_take(self->guard, message))
 		return FALSE;
+	registration_note_error(self, message);
 	if (self->guard->finished)
 		on_guarded(self);
 	return TRUE;

@@ -103,17 +103,14 @@ static void on_reply(Registration *self, const ZookeeperMessage *message)
 {
 	if (message->outcome != ZOOKEEPER_UNSURE)
 		self->registry.heard_us = self->facts.now_us;
-	if (message->error != 0) {
-		self->open_error.error = message->error;
-		self->open_error.reason = message->reason;
-		self->open_error.remedy = message->remedy;
-	}
 	if (self->listing != NULL && zookeeper_listing_take(self->listing, message)) {
+		registration_note_error(self, message);
 		if (self->listing->finished)
 			zookeeper_states_listed(self);
 	} else if (zookeeper_securing_take(self, message)) {
 		return;
 	} else if (message->request == self->step.request) {
+		registration_note_error(self, message);
 		zookeeper_states_reply(self, message);
 	} else if (message->request == self->claim.watch_request &&
 		   message->outcome == ZOOKEEPER_NO_NODE) {
@@ -200,6 +197,7 @@ static void tell_of_loss(Registration *self)
 		return;
 	self->connection.told = FALSE;
 	self->connection.told_expired = FALSE;
+	registration_forget_open_errors(self);
 	log_event(LOG_ZOOKEEPER_LOST, log_text("servers", self->config.servers));
 }
 

@@ -56,7 +56,7 @@ void zookeeper_session_opening_begin(Registration *self)
 	self->opening.session = zookeeper_session_new(&config);
 }
 
-/* (nullable) for @unknown: said once, until all are known again. */
+/* @unknown: (nullable). Logs once that names are unknown, until all of them are known again. */
 static void note_unknown(Registration *self, const char *unknown)
 {
 	if (unknown != NULL && self->opening.unknown == NULL)
@@ -79,7 +79,9 @@ ZookeeperSession *zookeeper_session_opening_take(Registration *self)
 		message = zookeeper_session_take(self->opening.session);
 	if (message == NULL)
 		return NULL;
-	if (!self->opening.addresses_good) /* they were looked up */
+	/* neither is set if no thread could be started to look the names up */
+	if (!self->opening.addresses_good &&
+	    (message->unknown != NULL || message->addresses != NULL))
 		note_unknown(self, message->unknown);
 	self->opening.addresses_good = FALSE;
 	if (message->addresses != NULL) {
@@ -108,7 +110,7 @@ void zookeeper_session_opening_after_expiry(Registration *self)
 	zookeeper_session_opening_drop(self);
 }
 
-/* (nullable): as it has begun. */
+/* (nullable): a probe of the known addresses; NULL: no thread could be started. */
 static ReachProbe *begin_probe(const Registration *self)
 {
 	g_autofree char *addresses = zookeeper_session_names_join(self->opening.addresses);
@@ -117,24 +119,26 @@ static ReachProbe *begin_probe(const Registration *self)
 			       self->registry.wake_data);
 }
 
+/* (transfer full) (nullable): why no address is known; NULL: no thread could be started. */
+static char *describe_lookup(const Registration *self)
+{
+	if (self->opening.unknown != NULL)
+		return g_strdup_printf("its name cannot be looked up (%s)", self->opening.unknown);
+	if (self->opening.session != NULL)
+		return g_strdup("its name is still being looked up");
+	return NULL;
+}
+
 gboolean zookeeper_session_opening_find_why_not(Registration *self, char **out_why)
 {
-	if (self->opening.unknown != NULL) {
-		*out_why =
-			g_strdup_printf("its name cannot be looked up (%s)", self->opening.unknown);
-		return TRUE;
-	}
-	if (self->session == NULL && self->opening.session != NULL) {
-		*out_why = g_strdup("its name is still being looked up");
-		return TRUE;
-	}
-	if (self->opening.probe == NULL && self->opening.addresses != NULL)
+	if (self->opening.probe != NULL)
+		return reach_probe_take(self->opening.probe, out_why);
+	if (self->opening.addresses != NULL)
 		self->opening.probe = begin_probe(self);
-	if (self->opening.probe == NULL) {
-		*out_why = NULL;
-		return TRUE;
-	}
-	return reach_probe_take(self->opening.probe, out_why);
+	if (self->opening.probe != NULL)
+		return reach_probe_take(self->opening.probe, out_why);
+	*out_why = self->opening.addresses == NULL ? describe_lookup(self) : NULL;
+	return TRUE;
 }
 
 void zookeeper_session_opening_drop_why_not(Registration *self)

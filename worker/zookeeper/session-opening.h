@@ -25,13 +25,13 @@ void zookeeper_session_opening_after_expiry(Registration *self);
 
 /**
  * zookeeper_session_opening_find_why_not:
- * @out_why: (out) (transfer full) (nullable): why there is no connection, if that can be told;
+ * @out_why: (out) (transfer full) (nullable): why there is no connection; %NULL: not known;
  *   untouched unless %TRUE
  *
- * Returns: %FALSE while it is being found out, for four seconds at most (see reach.h): call again
- *   when wake() is called
+ * Returns: %FALSE while a probe runs, for four seconds at most (see reach.h): call again when
+ *   wake() is called
  */
 gboolean zookeeper_session_opening_find_why_not(Registration *self, char **out_why);
 
-/* Nobody wants to know any more. */
+/* Stops finding out why there is no connection. */
 void zookeeper_session_opening_drop_why_not(Registration *self);

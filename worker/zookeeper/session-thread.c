@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <string.h>
 
+#include "common/zookeeper/digest.h"
 #include "common/zookeeper/znode-acl.h"
+#include "worker/zookeeper/detached-thread.h"
 #include "worker/zookeeper/session-names.h"
 #include "worker/zookeeper/session-private.h"
 
@@ -35,15 +36,14 @@ static ZookeeperMessage *find_names(const ZookeeperSessionConfig *config)
 	return message;
 }
 
-/* (nullable): it connects from now on. *@out_failure: (transfer full) (nullable): why not; NULL if
- * it is a connection that was refused at once. */
+/* (nullable): a handle, which connects in the background. @out_failure: (transfer full) (nullable):
+ * why there is none; NULL: the first connection was refused before authentication. */
 static zhandle_t *open_handle(ZookeeperSession *self, const GStrv addresses, char **out_failure)
 {
 	const ZookeeperSessionConfig *config = &self->config;
 	g_autofree char *hosts = zookeeper_session_names_join(addresses);
 	zhandle_t *handle = zookeeper_open(hosts, config->certificates, zookeeper_session_on_event,
 					   (int)config->timeout_ms, self);
-	int code;
 
 	*out_failure = NULL;
 	if (handle == NULL) {
@@ -53,17 +53,10 @@ static zhandle_t *open_handle(ZookeeperSession *self, const GStrv addresses, cha
 	}
 	/* while it is connected there is no need to */
 	zoo_set_servers_resolution_delay(handle, -1);
-	if (config->auth == NULL)
+	if (config->auth == NULL ||
+	    zookeeper_digest_add(handle, config->auth, "--zookeeper-auth", out_failure))
 		return handle;
-	code = zoo_add_auth(handle, "digest", config->auth, (int)strlen(config->auth), NULL, NULL);
-	if (code == ZOK)
-		return handle;
-	/* what is made without it would be open */
-	zookeeper_close(handle);
-	/* between two attempts to connect it takes none */
-	if (code != ZINVALIDSTATE)
-		*out_failure = g_strdup_printf(
-			"ZooKeeper's client does not take --zookeeper-auth: %s", zerror(code));
+	zookeeper_close(handle); /* a znode that is created without it would be open */
 	return NULL;
 }
 
@@ -150,20 +143,6 @@ static void init_threads(ZookeeperSession *self)
 	pthread_condattr_destroy(&monotonic);
 }
 
-/* Nobody joins it: at the end of the process it may still wait for a name server. */
-static int start_thread(ZookeeperSession *self)
-{
-	pthread_attr_t detached;
-	pthread_t thread;
-	int code;
-
-	pthread_attr_init(&detached);
-	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-	code = pthread_create(&thread, &detached, session_thread, self);
-	pthread_attr_destroy(&detached);
-	return code;
-}
-
 /* Not ZOO_CREATOR_ALL_ACL: where ZooKeeper speaks TLS, that is whoever has the certificate, too, as
  * everybody on a machine has it by a stunnel that runs there. */
 static void set_own_acl(ZookeeperSession *self, const char *auth)
@@ -190,7 +169,7 @@ ZookeeperSession *zookeeper_session_new(const ZookeeperSessionConfig *config)
 	g_queue_init(&self->messages);
 	init_threads(self);
 	pthread_once(&log_once, quiet_log);
-	code = start_thread(self);
+	code = detached_thread_start(session_thread, self);
 	if (code != 0) {
 		ZookeeperMessage *message = g_new0(ZookeeperMessage, 1);
 

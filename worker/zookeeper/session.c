@@ -13,8 +13,8 @@
 /* Servers of 3.7 and later say so, the client of 3.8 has no name for it. */
 #define QUOTA_EXCEEDED (-125)
 
-/* Errors that are not about the connection, and leave the outcome open. Older clients have no names
- * for them. */
+/* Errors that are not about the connection, and leave the outcome of the request open. Older
+ * clients have no names for them. */
 static const struct {
 	gint code;
 	const char *reason;
@@ -23,7 +23,7 @@ static const struct {
 	{-120, "no ephemeral znode on a local session",
 	 "set localSessionsUpgradingEnabled=true in ZooKeeper's zoo.cfg, or do without "
 	 "localSessionsEnabled"},
-	{-124, "the session is closed, as it is not authenticated",
+	{-124, "ZooKeeper closed the session because it is not authenticated",
 	 "if ZooKeeper's enforce.auth.schemes has digest, give --zookeeper-auth; without it, or "
 	 "with sessionRequireClientSASLAuth, this server cannot use that ZooKeeper"},
 	{-127, "the operation was throttled", "ZooKeeper is overloaded"},
@@ -136,7 +136,7 @@ static ZookeeperOutcome outcome_of(int code)
 	}
 }
 
-/* Whether it is an error of an UNSURE outcome that another connection or session does not mend. */
+/* Returns whether @code leaves the outcome open and can recur on another connection or session. */
 static gboolean is_open_error(int code)
 {
 	switch (code) {
@@ -144,7 +144,7 @@ static gboolean is_open_error(int code)
 	case ZOPERATIONTIMEOUT:
 	case ZINVALIDSTATE:
 	case ZSESSIONEXPIRED:
-	case ZAUTHFAILED: /* an event says so */
+	case ZAUTHFAILED: /* an event reports it */
 	case ZCLOSING:
 	case ZSESSIONMOVED:
 		return FALSE;

@@ -19,10 +19,10 @@
 typedef struct _ZookeeperSession ZookeeperSession;
 
 typedef enum {
-	/* The first message is one of these; after the last two nothing else comes. */
+	/* The first message is one of these. After NO_NAMES and NOT_OPENED there is no other. */
 	ZOOKEEPER_OPENED,     /* connecting begins; requests may be made */
 	ZOOKEEPER_NO_NAMES,   /* no server's address is known */
-	ZOOKEEPER_NOT_OPENED, /* ZooKeeper's client could not begin; another may */
+	ZOOKEEPER_NOT_OPENED, /* ZooKeeper's client could not begin; another session may succeed */
 
 	ZOOKEEPER_CONNECTED,    /* the session is up, for the first time or again */
 	ZOOKEEPER_DISCONNECTED, /* what is asked for now fails at once, or waits for the next one */
@@ -58,7 +58,7 @@ typedef struct {
 	/* OPENED, NOT_OPENED */
 	GStrv addresses; /* that it connects to: see zookeeper_session_names_look_up() */
 	/* NOT_OPENED */
-	char *failure; /* (nullable): why; NULL: a connection was refused at once */
+	char *failure; /* (nullable): why; NULL: the first connection was refused */
 	/* CONNECTED */
 	gint64 session;
 	/* CHANGED; REPLY to create: where it is */
@@ -69,8 +69,7 @@ typedef struct {
 	guint64 request;
 	ZookeeperOutcome outcome;
 	const char *reason; /* what ZooKeeper's client says to it; static */
-	gint error;         /* UNSURE: number of an error that is not about the connection; else 0
-			     */
+	gint error;         /* UNSURE: an error that is not about the connection; otherwise 0 */
 	const char *remedy; /* (nullable): for that error; static */
 	guint failed;       /* of commit, unless OK or UNSURE: the number of the write, from 0 */
 	char *data;         /* of get: NUL-terminated */
@@ -102,7 +101,7 @@ typedef struct {
  *
  * Looks names up and connects in the background.
  *
- * Returns: (transfer full): a session, of which OPENED, NO_NAMES or NOT_OPENED comes
+ * Returns: (transfer full): a session; its first message is OPENED, NO_NAMES or NOT_OPENED
  */
 ZookeeperSession *zookeeper_session_new(const ZookeeperSessionConfig *config);
 

@@ -14,8 +14,8 @@ typedef struct {
 	const char *issuer;       /* the path of who vouches for it; NULL: it does itself */
 	gboolean may_vouch;       /* for others */
 	gboolean has_expired;
-	const char *ends; /* as "20800710173030Z"; NULL: in a year */
-	gboolean is_rsa;  /* and not of an elliptic curve */
+	const char *ends; /* for example "20800710173030Z"; NULL: in a year */
+	gboolean is_rsa;  /* an RSA key, not one on an elliptic curve */
 } CertificateWords;
 
 /* Returns: its path. Borrowed. */

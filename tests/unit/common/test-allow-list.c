@@ -237,7 +237,7 @@ TEST("/allow-list/certificates", test_certificates)
 	}
 }
 
-/* What a log may tell an operator to write. */
+/* The log tells the operator which entry admits a client. */
 TEST("/allow-list/entry-for", test_entry_for)
 {
 	static const struct {

@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #define N_FORKS 300
-#define WORK    20000 /* rounds of a loop: so long that most forks would meet it */
+#define WORK    20000 /* rounds of a loop, enough for most forks to happen during it */
 
-/* As a lock of GLib's: not ours to hold while there is a fork. */
+/* Stands for a lock of GLib, which no thread must hold during a fork. */
 static pthread_mutex_t foreign = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic gboolean stops;
 static _Atomic guint rounds;
@@ -27,7 +27,7 @@ static void work(void)
 	atomic_fetch_add(&rounds, 1);
 }
 
-/* Within the gate, but for its waits. */
+/* Works inside the gate, and pauses between rounds. */
 static void *run(void *user_data G_GNUC_UNUSED)
 {
 	fork_gate_enter();
@@ -43,7 +43,7 @@ static void *run(void *user_data G_GNUC_UNUSED)
 	return NULL;
 }
 
-/* What a thread of ours held in the parent nobody holds in the child, whose threads may work. */
+/* The lock is free in the child, and threads of the child can work. */
 static void G_GNUC_NORETURN child_main(void)
 {
 	if (pthread_mutex_trylock(&foreign) != 0)
@@ -73,7 +73,7 @@ TEST("/fork-gate/no-fork-while-threads-work", test_no_fork_while_threads_work)
 		g_assert_cmpint(waitpid(child, &status, 0), ==, child);
 		g_assert_cmpint(status, ==, 0);
 	}
-	/* they go on */
+	/* the threads continue */
 	before = atomic_load(&rounds);
 	while (atomic_load(&rounds) < before + 2)
 		sched_yield();
@@ -82,7 +82,7 @@ TEST("/fork-gate/no-fork-while-threads-work", test_no_fork_while_threads_work)
 		pthread_join(threads[i], NULL);
 }
 
-/* Of a thread that does not work these do nothing. */
+/* In a thread that does not work, these functions do nothing. */
 TEST("/fork-gate/outside", test_outside)
 {
 	fork_gate_pause();

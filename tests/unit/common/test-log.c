@@ -203,7 +203,7 @@ TEST("/log/report-suppressed", test_report_suppressed)
 	assert_matches(lines[1], TIME "error event=zookeeper-refused suppressed=2");
 }
 
-/* What is repeated for one reason does not hide another. */
+/* Repeated lines for one reason do not suppress lines for another. */
 TEST("/log/reasons", test_reasons)
 {
 	g_auto(GStrv) lines = NULL;

@@ -268,7 +268,7 @@ TEST("/node-fork/under-load", test_under_load)
 		see(seen, g_array_index(ids, gint64, i));
 }
 
-static guint n_forks;
+static _Atomic guint n_forks;
 
 /* A handler of g_log() that starts a process, like a handler that mails errors. */
 static void fork_for_line(const char *domain G_GNUC_UNUSED, GLogLevelFlags level G_GNUC_UNUSED,

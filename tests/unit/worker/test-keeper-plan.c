@@ -170,6 +170,8 @@ TEST("/keeper-plan/with-lease", test_with_lease)
 		 BEGIN(EXTEND), KEEPER_SERVING, NOW},
 		{"it failed, and this is the last tick", 100, 1000, 900000, IDLE, 3, NOW + 7,
 		 WAIT(NOW + 7), KEEPER_SERVING, NOW + 7},
+		{"it failed, and the end comes before the retry", 100, 1000, 900000, IDLE, 3,
+		 NOW + TICK + 7, WAIT(NOW + TICK), KEEPER_SERVING, NOW + TICK + 7},
 		{"it failed, and the end has passed", 100, 999, 900000, IDLE, 3, NOW + 7,
 		 WAIT(NOW + 7), KEEPER_UNAVAILABLE, NOW + 7},
 		/* clang-format on */
@@ -207,7 +209,7 @@ TEST("/keeper-plan/with-lease-and-events", test_with_lease_and_events)
 {
 	static const Case CASES[] = {
 		/* clang-format off */
-		{"the registry asks for a retry now", {.wanted = TRUE, .hurry = TRUE},
+		{"the next attempt is due now", {.wanted = TRUE, .hurry = TRUE},
 		 BEGIN(EXTEND), KEEPER_SERVING, SOON},
 		{"but nobody asks for IDs", {.hurry = TRUE}, WAIT(NEVER), KEEPER_SERVING, SOON},
 		{"retry now after a failure",
@@ -223,6 +225,10 @@ TEST("/keeper-plan/with-lease-and-events", test_with_lease_and_events)
 		{"for long, but there is time left",
 		 {.under_way = REGISTRY_EXTEND, .busy_since_us = NOW - 9000000, .end_tick = 1000},
 		 WAIT(NEVER), KEEPER_SERVING, SOON},
+		{"it failed before",
+		 {.under_way = REGISTRY_EXTEND, .busy_since_us = NOW, .failures = 1,
+		  .end_tick = 1000},
+		 WAIT(NOW + TICK), KEEPER_SERVING, SOON},
 		{"past the end, but not for long",
 		 {.under_way = REGISTRY_EXTEND, .busy_since_us = NOW - 999999, .end_tick = 999},
 		 WAIT(NEVER), KEEPER_SERVING, SOON},
@@ -242,7 +248,7 @@ TEST("/keeper-plan/with-lease-and-events", test_with_lease_and_events)
 		 {.ahead = TRUE, .outside = TRUE}, WAIT(NEVER), KEEPER_WAITING, NEVER},
 		{"the registry's clock is behind, but what is held will do",
 		 {.wanted = TRUE, .out_of_reach = TRUE, .end_tick = 1000},
-		 WAIT(NEVER), KEEPER_SERVING, SOON},
+		 WAIT(NOW + TICK), KEEPER_SERVING, SOON},
 		{"it will not do any more", {.wanted = TRUE, .out_of_reach = TRUE, .end_tick = 999},
 		 WAIT(NEVER), KEEPER_UNAVAILABLE, NEVER},
 		/* clang-format on */

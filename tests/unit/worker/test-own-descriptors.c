@@ -10,7 +10,7 @@
 #include "tests/unit/worker/state-fixture.h"
 
 static struct {
-	guint n_forks; /* that take place in the next calls, one in each */
+	guint n_forks; /* forks that take place in the next calls, one in each call */
 	guint n_calls;
 } opening;
 
@@ -19,14 +19,14 @@ static gboolean is_open(int fd)
 	return fcntl(fd, F_GETFD) >= 0;
 }
 
-/* What the handlers of fork() do in the parent. */
+/* Calls the handlers of fork() in the parent. */
 static void pretend_to_fork(void)
 {
 	own_descriptors_hold();
 	own_descriptors_go_on();
 }
 
-/* What they do in a child. */
+/* Calls the handlers of fork() in a child. */
 static void pretend_to_be_child(void)
 {
 	own_descriptors_hold();
@@ -53,7 +53,7 @@ int __wrap_openat64(int directory_fd, const char *path, int flags, ...)
 	return fd;
 }
 
-/* A descriptor is one that a child closes, also if forks take place while it is opened. */
+/* A child closes the descriptor, even if forks take place while it is opened. */
 TEST("/own-descriptors/forks-while-opening", test_forks_while_opening)
 {
 	static const struct {
@@ -64,7 +64,7 @@ TEST("/own-descriptors/forks-while-opening", test_forks_while_opening)
 		{O_RDWR | O_CREAT, 1},
 		{O_RDWR | O_CREAT | O_EXCL, 0},
 		{O_RDWR | O_CREAT | O_EXCL, 2},
-		/* from then on a fork() waits */
+		/* after three tries fork() waits */
 		{O_RDWR | O_CREAT | O_EXCL, 3},
 	};
 	g_autoptr(StateFixture) directory = state_fixture_new();
@@ -88,7 +88,7 @@ TEST("/own-descriptors/forks-while-opening", test_forks_while_opening)
 	}
 }
 
-/* A child closes one that is being closed, unless its number is another file's already. */
+/* A child closes a descriptor that is being closed, unless another file has its number already. */
 TEST("/own-descriptors/forks-while-closing", test_forks_while_closing)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();

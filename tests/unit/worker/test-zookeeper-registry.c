@@ -1,17 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker/zookeeper/registry.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 
 #include "tests/unit/unit-test.h"
+#include "worker/zookeeper/detached-thread.h"
+#include "worker/zookeeper/registration.h"
+#include "worker/zookeeper/session-names.h"
 
 /* tests/simulation/simulation-zookeeper.c tests the registry's rules. */
 
+#define CONNECT_TIMEOUT_MS G_GINT64_CONSTANT(3600000)
+
+/* The linker's names for the replaced functions and their replacements. */
+char *__wrap_zookeeper_reach_describe(const char *servers, const char *certificates);
+GStrv __wrap_zookeeper_session_names_look_up(const char *servers, const GStrv known,
+					     char **out_unknown);
+int __wrap_detached_thread_start(void *(*run)(void *data), void *data);
+int __real_detached_thread_start(void *(*run)(void *data), void *data);
+gint64 __wrap_g_get_monotonic_time(void);
+gint64 __real_g_get_monotonic_time(void);
+
 static _Atomic gboolean was_in_own_thread;
 static pthread_t keeper_thread;
+static _Atomic gint64 skipped_us;   /* how far the test has set the time forward */
+static gboolean can_start_threads;  /* the replacement lets threads start */
+static const char *address_found;   /* (nullable): result of each lookup */
+static const char *names_not_found; /* (nullable): result of each lookup */
 
-char *__wrap_zookeeper_reach_describe(const char *servers, const char *certificates);
 char *__wrap_zookeeper_reach_describe(const char *servers G_GNUC_UNUSED,
 				      const char *certificates G_GNUC_UNUSED)
 {
@@ -19,26 +37,39 @@ char *__wrap_zookeeper_reach_describe(const char *servers G_GNUC_UNUSED,
 	return g_strdup("it is not there");
 }
 
+GStrv __wrap_zookeeper_session_names_look_up(const char *servers G_GNUC_UNUSED,
+					     const GStrv known G_GNUC_UNUSED, char **out_unknown)
+{
+	const char *addresses[] = {address_found, NULL};
+
+	*out_unknown = g_strdup(names_not_found);
+	return address_found != NULL ? g_strdupv((char **)addresses) : NULL;
+}
+
+int __wrap_detached_thread_start(void *(*run)(void *data), void *data)
+{
+	return can_start_threads ? __real_detached_thread_start(run, data) : EAGAIN;
+}
+
+gint64 __wrap_g_get_monotonic_time(void)
+{
+	return __real_g_get_monotonic_time() + skipped_us;
+}
+
 static void wake(gpointer queue)
 {
 	g_async_queue_push(queue, queue);
 }
 
-/* A claim that gives up says why, and the thread that polls does not look into that. */
-TEST("/zookeeper-registry/no-connection", test_no_connection)
+/* (transfer full) */
+static Registry *registry_new(const SystemClock *clock, GAsyncQueue *wakes)
 {
-	const ZookeeperHosts hosts = {.servers = (char *)"127.0.0.1:1", .root = (char *)"/s"};
-	g_autoptr(GAsyncQueue) wakes = g_async_queue_new();
+	const ZookeeperHosts hosts = {.servers = (char *)"zookeeper:1", .root = (char *)"/s"};
 	g_autoptr(Address) address = address_parse("127.0.0.1:7609", NULL);
-	SystemClock clock;
-	RegistryResult result = {0};
-	Registry *registry;
-
-	system_clock_init(&clock);
-	registry = zookeeper_registry_new(&(ZookeeperRegistryConfig){
+	Registry *registry = zookeeper_registry_new(&(ZookeeperRegistryConfig){
 		.hosts = &hosts,
 		.layout = &LAYOUT_TWITTER,
-		.clock = &clock,
+		.clock = clock,
 		.worker_id = -1,
 		.preferred_worker_id = -1,
 		.nonce = "nonce",
@@ -46,22 +77,129 @@ TEST("/zookeeper-registry/no-connection", test_no_connection)
 		.host = "127.0.0.1",
 		.version = "0",
 		.session_timeout_ms = 1000,
-		.connect_timeout_ms = 2000,
+		.connect_timeout_ms = CONNECT_TIMEOUT_MS,
 		.max_length_ms = 10000,
 	});
-	keeper_thread = pthread_self();
+
 	registry->wake = wake;
 	registry->wake_data = wakes;
-	registry->ops->claim(registry, 1000);
-	while (!registry->ops->poll(registry, 1, &result)) {
-		gint64 left_us = registry->poll_at_us - g_get_monotonic_time();
+	can_start_threads = TRUE;
+	return registry;
+}
 
-		if (left_us > 0)
-			g_async_queue_timeout_pop(wakes, (guint64)left_us);
+/* Waits until a lookup has ended. */
+static void wait_for_lookup(Registry *registry, GAsyncQueue *wakes)
+{
+	const Registration *self = (const Registration *)registry;
+	RegistryResult result;
+
+	g_assert_false(registry->ops->poll(registry, 1, &result));
+	while (self->opening.addresses == NULL && self->opening.unknown == NULL) {
+		g_async_queue_pop(wakes);
+		g_assert_false(registry->ops->poll(registry, 1, &result));
 	}
-	g_assert_error(result.error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL);
-	g_assert_nonnull(strstr(result.error->message, "it is not there"));
+}
+
+/* A failed claim says why. The polling thread does not wait for the probe that finds out. */
+TEST("/zookeeper-registry/no-connection", test_no_connection)
+{
+	static const struct {
+		const char *address;
+		const char *unknown;
+		const char *why;
+	} CASES[] = {
+		{"127.0.0.1:1", NULL, "it is not there"},
+		{"127.0.0.1:1", "other: no such name", "it is not there"},
+		{NULL, "zookeeper: no such name",
+		 "its name cannot be looked up (zookeeper: no such name)"},
+	};
+
+	keeper_thread = pthread_self();
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autoptr(GAsyncQueue) wakes = g_async_queue_new();
+		g_autoptr(GError) error = NULL;
+		SystemClock clock;
+		RegistryResult result = {0};
+		Registry *registry;
+
+		address_found = CASES[i].address;
+		names_not_found = CASES[i].unknown;
+		system_clock_init(&clock);
+		registry = registry_new(&clock, wakes);
+		registry->ops->claim(registry, 1000);
+		wait_for_lookup(registry, wakes);
+		skipped_us += CONNECT_TIMEOUT_MS * G_TIME_SPAN_MILLISECOND;
+		while (!registry->ops->poll(registry, 1, &result))
+			g_async_queue_pop(wakes);
+		error = result.error;
+		g_assert_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL);
+		g_test_message("%s", error->message);
+		g_assert_true(g_str_has_suffix(error->message, CASES[i].why));
+		registry->ops->free(registry);
+	}
 	g_assert_true(was_in_own_thread);
-	g_error_free(result.error);
+}
+
+/* If no thread can be started, nothing is known about the names. */
+TEST("/zookeeper-registry/no-thread", test_no_thread)
+{
+	g_autoptr(GAsyncQueue) wakes = g_async_queue_new();
+	SystemClock clock;
+	RegistryResult result;
+	Registry *registry;
+	const Registration *self;
+
+	address_found = NULL;
+	names_not_found = "zookeeper: no such name";
+	system_clock_init(&clock);
+	registry = registry_new(&clock, wakes);
+	self = (const Registration *)registry;
+	registry->ops->claim(registry, 1000);
+	wait_for_lookup(registry, wakes);
+	can_start_threads = FALSE;
+	skipped_us += 2 * G_USEC_PER_SEC;
+	g_assert_false(registry->ops->poll(registry, 1, &result)); /* begins another */
+	g_assert_nonnull(self->opening.session);
+	g_assert_false(registry->ops->poll(registry, 1, &result));
+	g_assert_null(self->opening.session);
+	g_assert_cmpstr(self->opening.unknown, ==, names_not_found);
+	registry->ops->free(registry);
+}
+
+/* Begins a step, and ends it with an UNSURE reply. @error: ZookeeperMessage.error */
+static void end_step(Registration *self, gint error)
+{
+	registration_await(self, 1);
+	registration_note_error(self, &(ZookeeperMessage){.error = error, .reason = "throttled"});
+	registration_resume(self);
+	registration_pause(self, REGISTRATION_UNSURE_PAUSE);
+}
+
+TEST("/zookeeper-registry/open-errors", test_open_errors)
+{
+	g_autoptr(GAsyncQueue) wakes = g_async_queue_new();
+	SystemClock clock;
+	Registry *registry;
+	Registration *self;
+
+	system_clock_init(&clock);
+	registry = registry_new(&clock, wakes);
+	self = (Registration *)registry;
+	end_step(self, -127);
+	end_step(self, -127);
+	/* the error of an earlier step does not count again */
+	end_step(self, 0);
+	end_step(self, 0);
+	g_assert_null(registry->hindrance);
+	end_step(self, -127);
+	g_assert_cmpstr(registry->hindrance, ==,
+			"ZooKeeper at zookeeper:1 repeatedly returns error -127 (throttled): its "
+			"log may say why");
+	/* the server waits because all worker IDs are in use */
+	registration_try_again_at(self, 1);
+	g_assert_null(registry->hindrance);
+	end_step(self, -127);
+	end_step(self, -127);
+	g_assert_null(registry->hindrance);
 	registry->ops->free(registry);
 }

@@ -5,8 +5,7 @@
 
 #include "tests/unit/unit-test.h"
 
-/* What ZooKeeper's client says to a user and password. */
-static int auth_code;
+static int auth_code; /* what zoo_add_auth() returns */
 
 int __wrap_zoo_add_auth(zhandle_t *handle, const char *scheme, const char *cert, int length,
 			void_completion_t done, const void *data);
@@ -46,8 +45,8 @@ static ZookeeperMessage *first_message(int code)
 	return message;
 }
 
-/* Between two attempts to connect the client takes no user and password: that is no fault of them,
- * and none of the names. */
+/* Between two attempts to connect, ZooKeeper's client refuses a user and password. The user, the
+ * password and the names are not at fault. */
 TEST("/zookeeper-session/refused-connection", test_refused_connection)
 {
 	g_autoptr(ZookeeperMessage) message = first_message(ZINVALIDSTATE);
