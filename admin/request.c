@@ -78,10 +78,23 @@ const char *admin_request_why_no_draw(const AdminRequest *self)
 	return NULL;
 }
 
+/* A dot at the end of a name is for the resolver only. */
+static gsize length_without_dot(const char *host)
+{
+	return strlen(host) - g_str_has_suffix(host, ".");
+}
+
+static gboolean is_same_host(const char *one, const char *other)
+{
+	gsize length = length_without_dot(one);
+
+	return length == length_without_dot(other) && g_ascii_strncasecmp(one, other, length) == 0;
+}
+
 static gboolean contains_host(const GPtrArray *hosts, const char *host)
 {
 	for (guint i = 0; i < hosts->len; i++)
-		if (g_ascii_strcasecmp(hosts->pdata[i], host) == 0)
+		if (is_same_host(hosts->pdata[i], host))
 			return TRUE;
 	return FALSE;
 }
@@ -94,7 +107,7 @@ gboolean admin_request_is_for(const AdminRequest *self, const GPtrArray *hosts)
 	if (host == NULL)
 		return TRUE;
 	address = address_parse(host, NULL);
-	return address != NULL && (g_hostname_is_ip_address(address->host) ||
-				   g_ascii_strcasecmp(address->host, "localhost") == 0 ||
-				   contains_host(hosts, address->host));
+	return address != NULL &&
+	       (g_hostname_is_ip_address(address->host) ||
+		is_same_host(address->host, "localhost") || contains_host(hosts, address->host));
 }

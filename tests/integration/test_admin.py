@@ -256,15 +256,17 @@ class Ids(AdminTest):
 
     def test_names_of_hosts(self):
         """A page that has its own name mean this machine asks for that name, from anywhere."""
-        self.serve("--admin-host", "ids.example", "--admin-host", "Other")
+        self.serve("--admin-host", "ids.example", "--admin-host", "Other.")
         port = self.admin.address[1]
         for host in ("evil.example", f"evil.example:{port}", "localhost.evil.example", "x y", "[",
-                     "*", "tls:localhost", "unix:/x", "user@localhost", "localhost:99999"):
+                     "*", ".", "localhost..", "ids.example..", "tls:localhost", "unix:/x",
+                     "user@localhost", "localhost:99999"):
             for path in ("/id?agent=good", "/status.json", "/nothing"):
                 with self.subTest(host):
                     self.assert_line(path, 421, "localhost", host, "--admin-host", host=host)
         for host in ("localhost", f"LocalHost:{port}", "127.0.0.1", f"[::1]:{port}", "192.0.2.1",
-                     "IDS.example", f"other:{port}"):
+                     "localhost.", "IDS.example", f"ids.example.:{port}", f"other:{port}",
+                     "other."):
             self.assertEqual(self.admin.ask("/ping", host=host).status, 200)
 
 
