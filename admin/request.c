@@ -68,13 +68,14 @@ const char *admin_request_why_no_draw(const AdminRequest *self)
 
 	/* "none": a person typed it */
 	if (site != NULL && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0)
-		return "not for a page of another site";
+		return "a page of another site may not draw IDs";
 	if (site != NULL || admin_request_header(self, "X-Requested-With") != NULL)
 		return NULL;
 	if (!is_post)
 		return "to draw IDs use POST, or send the header X-Requested-With";
 	if (admin_request_header(self, MHD_HTTP_HEADER_ORIGIN) != NULL)
-		return "not for a page of another site; one of this site sends X-Requested-With";
+		return "a page of another site may not draw IDs; a page of this site must send "
+		       "X-Requested-With";
 	return NULL;
 }
 

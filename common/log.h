@@ -82,11 +82,11 @@ typedef enum {
 	/* a relay; a fleet that comes and goes is worth a line a second */
 	LOG_RELAY_SERVER,    /* there is one to ask for IDs, after there was none: server,
 				datacenter_id, worker_id, away_ms: 0: it has just begun */
-	LOG_RELAY_NO_SERVER, /* while there is none to ask: error, each of them once, up to 16, and
-				the present one once a minute */
+	LOG_RELAY_NO_SERVER, /* no server can be asked: error, each one once, up to 16, and the
+				current one once a minute */
 	LOG_RELAY_CUT_OFF,   /* no server can be asked for IDs: server, the last one; error */
 	LOG_RELAY_SERVER_EXCLUDED, /* for a while, as its IDs are not unique: server, nonce,
-				    * error, servers: so many since the start; remedy */
+				    * error, servers (how many since the start), remedy */
 	LOG_RELAY_LAYOUT_DIFFERS,  /* from that of its servers: id, layout, remedy */
 	/* the clock; its steps are limited to a line a second */
 	LOG_CLOCK_BACK,       /* by_ms: calls may be refused until it has caught up */

@@ -43,7 +43,7 @@ static gboolean has_admin(const Server *self)
 	return self->options->admin_listen != NULL || self->sockets.admin->len > 0;
 }
 
-/* Those that are not for connections of Thrift. */
+/* Returns how many file descriptors are not for Thrift connections. */
 static guint own_descriptors(const Server *self)
 {
 	return 3 * (guint)self->options->threads + SPARE_DESCRIPTORS +

@@ -30,7 +30,7 @@ struct _TlsStream {
 	SSL *ssl;
 	int fd;
 	short events;
-	gboolean has_begun; /* of a server: the client has sent a first byte */
+	gboolean has_begun; /* server: the client's first byte has been checked */
 	gboolean is_broken; /* nothing may be said any more */
 	gboolean is_shaken; /* as of the last look: OpenSSL forgets it in a connection that broke */
 	int receive_failure; /* errno of a receive, and of each later one; 0: none has failed */
@@ -407,7 +407,7 @@ const char *tls_stream_failure(const TlsStream *self)
 	return self->failure;
 }
 
-/* (transfer full): all of it, a NUL included. */
+/* Escapes all bytes that are not printable ASCII, a NUL too. (transfer full) */
 static char *escape_all(const char *bytes, gsize length)
 {
 	GString *text = g_string_new(NULL);

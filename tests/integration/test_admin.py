@@ -237,8 +237,8 @@ class Ids(AdminTest):
         self.assertEqual(self.server.counters()["ids_generated_http"], 101 * rounds)
 
     def test_no_page_of_another_site_draws(self):
-        """A browser says whose page it is that asks, where HTTP is encrypted or local; elsewhere it
-        says whose page has sent a POST, and sends no header of a page's own."""
+        """Over TLS or to localhost a browser names the site of the page (Sec-Fetch-Site). Elsewhere
+        it marks a POST with Origin, and a page cannot add headers."""
         self.serve()
         for path in DRAWING:
             for site in ("cross-site", "same-site"):
@@ -255,7 +255,7 @@ class Ids(AdminTest):
             self.assertEqual(self.admin.ask(path, "POST").status, 200)
 
     def test_names_of_hosts(self):
-        """A page that has its own name mean this machine asks for that name, from anywhere."""
+        """A page can make its own name resolve to this machine. Its requests have that name."""
         self.serve("--admin-host", "ids.example", "--admin-host", "Other.")
         port = self.admin.address[1]
         for host in ("evil.example", f"evil.example:{port}", "localhost.evil.example", "x y", "[",

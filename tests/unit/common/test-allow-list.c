@@ -237,7 +237,7 @@ TEST("/allow-list/certificates", test_certificates)
 	}
 }
 
-/* What a log may tell an operator to write. */
+/* The log suggests an entry only if that entry admits the client. */
 TEST("/allow-list/entry-for", test_entry_for)
 {
 	static const struct {

@@ -188,7 +188,7 @@ TEST("/log/repeats-end", test_repeats_end)
 	assert_matches(lines[1], TIME "warning event=signal-ignored suppressed=4");
 }
 
-/* Nor does the end of the server lose them. The limit of this one is a minute. */
+/* The end of the server does not lose them. The limit of this one is a minute. */
 TEST("/log/report-suppressed", test_report_suppressed)
 {
 	g_auto(GStrv) lines = NULL;
