@@ -3,14 +3,14 @@
 
 #include <string.h>
 
-/* What a name consists of: tchar of RFC 9110. */
+/* The characters of a field name: tchar in RFC 9110. */
 static const char TOKEN[] = G_CSET_a_2_z G_CSET_A_2_Z G_CSET_DIGITS "!#$%&'*+-.^_`|~";
 
 static const char NO_LENGTH[] = "0";
 
 typedef struct {
 	const char *fault;
-	gsize bytes; /* of the fields, without the blank before each value */
+	gsize bytes; /* length of all fields, without the blank before each value */
 	guint n_fields, n_hosts, n_lengths, n_codings;
 	gboolean has_body;
 } Fields;
@@ -40,7 +40,7 @@ void admin_head_begin(AdminHead *self, struct MHD_Connection *connection, const 
 {
 	*self = (AdminHead){.target_bytes = strlen(target)};
 	if (!is_target(target))
-		self->fault = "the request target has a byte that it must not have";
+		self->fault = "the request target has a forbidden byte";
 	if (MHD_set_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH,
 				     NO_LENGTH) != MHD_YES)
 		self->fault = "the head is too long";
@@ -51,7 +51,7 @@ static gboolean is_length(const char *text)
 	return *text != '\0' && text[strspn(text, G_CSET_DIGITS)] == '\0';
 }
 
-static gboolean is(const char *name, const char *expected)
+static gboolean is_same_name(const char *name, const char *expected)
 {
 	return g_ascii_strcasecmp(name, expected) == 0;
 }
@@ -62,35 +62,35 @@ static enum MHD_Result add_field(void *data, enum MHD_ValueKind kind G_GNUC_UNUS
 	Fields *self = data;
 
 	if (value == NO_LENGTH)
-		return MHD_YES; /* ours */
+		return MHD_YES; /* admin_head_begin() has added it */
 	value = value != NULL ? value : "";
 	if (!is_name(name))
-		self->fault = "the name of a header field has a byte that it must not have";
+		self->fault = "the name of a header field has a forbidden byte";
 	else if (!is_value(value))
 		self->fault = "a header field has a control character";
 	self->n_fields++;
 	self->bytes += strlen(name) + strlen(":") + strlen(value) + strlen("\r\n");
-	if (is(name, MHD_HTTP_HEADER_HOST)) {
+	if (is_same_name(name, MHD_HTTP_HEADER_HOST)) {
 		self->n_hosts++;
-	} else if (is(name, MHD_HTTP_HEADER_CONTENT_LENGTH)) {
+	} else if (is_same_name(name, MHD_HTTP_HEADER_CONTENT_LENGTH)) {
 		self->n_lengths++;
 		self->has_body |= strcmp(value, "0") != 0;
 		if (!is_length(value))
 			self->fault = "Content-Length is not a number";
-	} else if (is(name, MHD_HTTP_HEADER_TRANSFER_ENCODING)) {
+	} else if (is_same_name(name, MHD_HTTP_HEADER_TRANSFER_ENCODING)) {
 		self->n_codings++;
 		self->has_body = TRUE;
 	}
 	return MHD_YES;
 }
 
-/* (nullable) */
+/* Returns: (nullable): why the request is not valid */
 static const char *find_fault(const Fields *fields, const char *version)
 {
 	if (fields->fault != NULL)
 		return fields->fault;
 	if (fields->n_hosts == 0 && strcmp(version, MHD_HTTP_VERSION_1_1) == 0)
-		return "HTTP/1.1 needs Host";
+		return "HTTP/1.1 requires Host";
 	if (fields->n_hosts > 1)
 		return "Host is given twice";
 	if (fields->n_lengths > 1)
@@ -100,7 +100,7 @@ static const char *find_fault(const Fields *fields, const char *version)
 	return NULL;
 }
 
-/* The length of the head if each value follows one blank, and each line ends in CR LF. */
+/* Returns the length of the head if one blank precedes each value and each line ends with CR LF. */
 static gsize usual_bytes(const AdminHead *self, const Fields *fields, const char *method,
 			 const char *version)
 {
@@ -122,7 +122,7 @@ void admin_head_check(AdminHead *self, struct MHD_Connection *connection, const 
 	self->is_unusual = bytes != usual;
 	if (self->fault == NULL)
 		self->fault = find_fault(&fields, version);
-	/* a NUL ends what libmicrohttpd shows of a text */
+	/* libmicrohttpd returns a text only up to a NUL */
 	if (self->fault == NULL && bytes > usual)
-		self->fault = "the head has a NUL, or more blanks than it needs";
+		self->fault = "the head has a NUL, or unusual blanks";
 }

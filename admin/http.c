@@ -30,9 +30,9 @@
 #define ACCEPT_PAUSE_US  (G_USEC_PER_SEC / 10) /* when there is no descriptor */
 #define LOOK_AROUND_MS   1000
 #define ASK_AGAIN_MS     5
-/* The time for answers in one round of the thread. Once it is spent, the other requests wait for
- * the next round, except probes. While more connections are there to be accepted, of which any may
- * be a probe, a round gives answers only after a pause. */
+/* The time for answers in one round of the thread. Once it is spent, all requests except probes
+ * wait for the next round. While connections wait to be accepted, any of which can be a probe, a
+ * round answers other requests only after a pause. */
 #define ANSWERS_US       5000
 #define CROWD_PAUSE_US   50000
 #define NICENESS         10
@@ -49,7 +49,7 @@ typedef struct {
 	int fd;
 	gint64 since_us; /* monotonic: when it came, had its last answer, or began to wait */
 	gint64 asked_us; /* monotonic: when its request had come */
-	AdminHead head;  /* of that */
+	AdminHead head;  /* of that request */
 	gboolean waits;  /* for the answer to that */
 	gboolean is_leaving;
 	GList link; /* unless it is leaving, in guests */
@@ -63,8 +63,8 @@ struct _AdminHttp {
 	guint n_leaving;    /* guests that are in the list no more */
 	GPtrArray *waiting; /* of MHD_Connection: suspended, to be asked for again */
 	gint64 ask_again_at_us;
-	gint64 answers_us;     /* that answers have taken in this round */
-	gint64 answered_at_us; /* monotonic: the last of them */
+	gint64 answers_us;     /* time that the answers of this round have taken */
+	gint64 answered_at_us; /* monotonic: when the last of them was made */
 	gint64 tick_at_us;
 	gint64 accept_from_us; /* not before */
 	gboolean ends;         /* nobody waits any more */
@@ -200,12 +200,12 @@ static void refuse_host(const AdminRequest *request, AdminReply *reply)
 	g_autofree char *shown = text_escape(host, strlen(host));
 
 	admin_reply_refuse(reply, request, MHD_HTTP_MISDIRECTED_REQUEST,
-			   "not for the host %s: ask for an IP address or for localhost, or start "
-			   "the server with --admin-host and that name",
+			   "the host %s is not allowed: use an IP address or localhost, or start "
+			   "the server with --admin-host and this name",
 			   shown);
 }
 
-static gboolean takes(const AdminPath *path, const char *method)
+static gboolean supports(const AdminPath *path, const char *method)
 {
 	return path->draws ? is_known(method) : is_read(method);
 }
@@ -214,7 +214,8 @@ static void refuse_method(const AdminPath *path, const AdminRequest *request, Ad
 {
 	const char *allow = path->draws ? "GET, HEAD, POST" : "GET, HEAD";
 
-	admin_reply_refuse(reply, request, MHD_HTTP_METHOD_NOT_ALLOWED, "there are %s only", allow);
+	admin_reply_refuse(reply, request, MHD_HTTP_METHOD_NOT_ALLOWED,
+			   "this path supports only %s", allow);
 	reply->allow = allow;
 }
 
@@ -231,7 +232,7 @@ static void answer(const AdminHttp *self, const AdminHead *head, AdminRequest *r
 		refuse_host(request, reply);
 	} else if (path == NULL) {
 		refuse_path(self, request, url, reply);
-	} else if (!takes(path, request->method)) {
+	} else if (!supports(path, request->method)) {
 		refuse_method(path, request, reply);
 	} else if (path->draws && (why_no_draw = admin_request_why_no_draw(request)) != NULL) {
 		admin_reply_refuse(reply, request, MHD_HTTP_FORBIDDEN, "%s", why_no_draw);
@@ -295,7 +296,7 @@ static gboolean has_tag(struct MHD_Connection *connection, const char *tag)
 	return tags != NULL && strstr(tags, tag) != NULL;
 }
 
-/* Whether the connection ends with the answer: who knows what comes next. */
+/* Whether to close the connection after the answer: the next bytes may not be a request. */
 static gboolean is_last(const AdminHead *head)
 {
 	return head->fault != NULL || head->has_body || head->is_unusual;
@@ -377,15 +378,15 @@ static enum MHD_Result answer_or_wait(AdminHttp *self, struct MHD_Connection *co
 	return MHD_YES;
 }
 
-/* Probes first: however costly the other answers are, a round has few of them. */
-static enum MHD_Result take_turn(AdminHttp *self, struct MHD_Connection *connection,
-				 const char *url, const char *method)
+/* Answers a probe at once, another request only while this round has time for answers. */
+static enum MHD_Result answer_in_turn(AdminHttp *self, struct MHD_Connection *connection,
+				      const char *url, const char *method)
 {
 	gint64 began_us = g_get_monotonic_time();
 	enum MHD_Result result;
 
 	if (guest_of(connection)->is_leaving)
-		return MHD_NO; /* to wait again would keep its place */
+		return MHD_NO; /* a connection that waits is not closed */
 	if (self->ends || is_probe(self, url))
 		return answer_or_wait(self, connection, url, method);
 	if (self->answers_us >= ANSWERS_US) {
@@ -406,8 +407,8 @@ static void *on_target(void *data G_GNUC_UNUSED, const char *target,
 	return NULL; /* the context of on_request() at its first call */
 }
 
-/* Called with the head and at the end; for chunks, between these too. An answer to the head alone
- * ends the connection. */
+/* Called with the head, with each chunk of a body, and at the end. After an answer in the first
+ * call, libmicrohttpd closes the connection. */
 static enum MHD_Result on_request(void *data, struct MHD_Connection *connection, const char *url,
 				  const char *method, const char *version,
 				  const char *body G_GNUC_UNUSED, size_t *body_bytes,
@@ -419,13 +420,14 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *connection,
 		*context = guest; /* not the head any more */
 		guest->asked_us = g_get_monotonic_time();
 		admin_head_check(&guest->head, connection, method, version);
-		return is_last(&guest->head) ? take_turn(data, connection, url, method) : MHD_YES;
+		return is_last(&guest->head) ? answer_in_turn(data, connection, url, method)
+					     : MHD_YES;
 	}
 	if (*body_bytes > 0) {
 		*body_bytes = 0; /* of no interest */
 		return MHD_YES;
 	}
-	return take_turn(data, connection, url, method);
+	return answer_in_turn(data, connection, url, method);
 }
 
 /* A NUL would end the text for all that follows: what has one stays as it is. */
@@ -445,7 +447,7 @@ static void admit(AdminHttp *self, int fd, const struct sockaddr *peer, socklen_
 	MHD_add_connection(self->daemon, fd, peer, length);
 }
 
-/* Whether there may be more. */
+/* Returns whether more connections may be waiting. */
 static gboolean accept_some(AdminHttp *self, int listener)
 {
 	for (guint i = 0; i < ACCEPTS_AT_ONCE && self->n_leaving < MAX_LEAVING; i++) {
@@ -475,7 +477,7 @@ static void resume_all(AdminHttp *self)
 	g_ptr_array_set_size(self->waiting, 0);
 }
 
-/* A suspended connection does not end. */
+/* Resumes the connections that must be closed: libmicrohttpd closes none that is suspended. */
 static void resume_leaving(AdminHttp *self)
 {
 	guint kept = 0;
@@ -491,7 +493,7 @@ static void resume_leaving(AdminHttp *self)
 	g_ptr_array_set_size(self->waiting, (gint)kept);
 }
 
-/* However often the thread goes round for others. */
+/* Resumes the others at most once in ASK_AGAIN_MS. */
 static void resume_in_time(AdminHttp *self)
 {
 	gint64 now_us = g_get_monotonic_time();
@@ -543,7 +545,7 @@ static void wait_for_news(AdminHttp *self)
 	     may_accept ? timeout_ms : MIN(timeout_ms, (int)(ACCEPT_PAUSE_US / 1000)));
 }
 
-/* Whether more connections may be there to be accepted. */
+/* Returns whether more connections may be waiting. */
 static gboolean accept_all(AdminHttp *self)
 {
 	gboolean more = FALSE;
@@ -594,8 +596,9 @@ static void poll_too(AdminHttp *self, int fd)
 
 static struct MHD_Daemon *start_daemon(AdminHttp *self)
 {
-	/* says nothing on standard error: without MHD_USE_ERROR_LOG it is silent. Were it strict,
-	 * it would answer a request without Host twice; see head.h */
+	/* Without MHD_USE_ERROR_LOG it writes nothing to standard error.
+	 * MHD_OPTION_STRICT_FOR_CLIENT is off because it answers a request without Host twice;
+	 * head.c refuses such a request. */
 	return MHD_start_daemon(
 		MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_SUSPEND_RESUME, 0, NULL, NULL,
 		on_request, self, MHD_OPTION_CONNECTION_LIMIT,

@@ -7,14 +7,14 @@
 #include "admin/request.h"
 
 /*
- * HTTP for operators: a table of paths, and a thread that answers for them. GET and HEAD, and POST
- * for those that change something.
+ * HTTP for operators: a table of paths, and a thread that answers requests. All paths support GET
+ * and HEAD; those that draw IDs support POST, too.
  *
  * It is in nobody's way. One thread serves all connections, at a lower priority than others; each
  * connection has a bound of memory. When there are as many as there may be, the one that has had no
  * answer for the longest makes room, and none is without an answer for more than 10 s, beside what
  * the answer has to wait for: whoever holds connections, or sends or reads slowly, does not keep
- * others from their answers. Probes are answered before all else.
+ * others from their answers. Probes are answered before all other requests.
  */
 typedef struct _AdminHttp AdminHttp;
 
@@ -25,10 +25,10 @@ typedef struct {
 	const char *path; /* "/livez"; of a family, as "/decode/", what its paths begin with */
 	const char *rest; /* of a family: what stands after that, for people: "ID"; else NULL */
 	const char *const *parameters; /* what the query may have, NULL after the last; or NULL */
-	/* It changes something, if only that an ID is used up: it takes POST too, and no page of
-	 * another site may have a browser ask for it. */
+	/* It uses up IDs: it supports POST, too, and refuses requests that a page of another site
+	 * can cause. */
 	gboolean draws;
-	gboolean is_probe; /* it is answered at once, whatever else is asked for */
+	gboolean is_probe; /* it is answered before other requests */
 	/* In the server's thread; it must not block. Makes @reply, which has nothing yet; or leaves
 	 * it so, to be asked again in some milliseconds; not for longer than 10 s, and not at
 	 * the last try. */
@@ -37,7 +37,7 @@ typedef struct {
 
 typedef struct {
 	const AdminPath *paths; /* outlives the server; the last has no path */
-	const GPtrArray *hosts; /* of char *: see admin_request_is_for(); likewise */
+	const GPtrArray *hosts; /* of char *: see admin_request_is_for(); outlives the server */
 	guint tick_ms;
 	/* In the server's thread, about each @tick_ms. */
 	void (*tick)(gpointer user_data);

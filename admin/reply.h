@@ -12,12 +12,12 @@
 /* What a request is answered with. All 0 is none yet. */
 typedef struct {
 	guint status;
-	const char *type;      /* of the content; outlives the reply, as the other texts do */
+	const char *type;      /* of the content; all texts outlive the reply */
 	GBytes *body;          /* NULL: none yet */
-	gint64 retry_after_ms; /* 0: it does not say */
+	gint64 retry_after_ms; /* Retry-After; 0: none */
 	const char *policy;    /* Content-Security-Policy; NULL: a browser may load nothing */
-	gboolean may_be_kept;  /* by a browser, which asks each time whether it is so still */
-	const char *allow;     /* the methods that there are; NULL: it does not say */
+	gboolean may_be_kept;  /* a browser may cache it, if it revalidates it each time */
+	const char *allow;     /* Allow: the supported methods; NULL: none */
 } AdminReply;
 
 void admin_reply_clear(AdminReply *self);

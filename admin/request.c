@@ -68,20 +68,34 @@ const char *admin_request_why_no_draw(const AdminRequest *self)
 
 	/* "none": a person typed it */
 	if (site != NULL && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0)
-		return "not for a page of another site";
+		return "a page of another site may not draw IDs";
 	if (site != NULL || admin_request_header(self, "X-Requested-With") != NULL)
 		return NULL;
 	if (!is_post)
 		return "to draw IDs use POST, or send the header X-Requested-With";
 	if (admin_request_header(self, MHD_HTTP_HEADER_ORIGIN) != NULL)
-		return "not for a page of another site; one of this site sends X-Requested-With";
+		return "a page of another site may not draw IDs; a page of this site must send "
+		       "X-Requested-With";
 	return NULL;
+}
+
+/* A dot at the end of a name is for the resolver only. */
+static gsize length_without_dot(const char *host)
+{
+	return strlen(host) - g_str_has_suffix(host, ".");
+}
+
+static gboolean is_same_host(const char *one, const char *other)
+{
+	gsize length = length_without_dot(one);
+
+	return length == length_without_dot(other) && g_ascii_strncasecmp(one, other, length) == 0;
 }
 
 static gboolean contains_host(const GPtrArray *hosts, const char *host)
 {
 	for (guint i = 0; i < hosts->len; i++)
-		if (g_ascii_strcasecmp(hosts->pdata[i], host) == 0)
+		if (is_same_host(hosts->pdata[i], host))
 			return TRUE;
 	return FALSE;
 }
@@ -94,7 +108,7 @@ gboolean admin_request_is_for(const AdminRequest *self, const GPtrArray *hosts)
 	if (host == NULL)
 		return TRUE;
 	address = address_parse(host, NULL);
-	return address != NULL && (g_hostname_is_ip_address(address->host) ||
-				   g_ascii_strcasecmp(address->host, "localhost") == 0 ||
-				   contains_host(hosts, address->host));
+	return address != NULL &&
+	       (g_hostname_is_ip_address(address->host) ||
+		is_same_host(address->host, "localhost") || contains_host(hosts, address->host));
 }

@@ -7,7 +7,7 @@
 /* The server ends: this cannot be asked again. */
 #define ADMIN_REQUEST_LAST_TRY G_MAXINT64
 
-/* As those see it who answer. It lasts until they have. */
+/* A request, for the functions that answer it. Valid until they return. */
 typedef struct {
 	struct MHD_Connection *connection;
 	const char *method;
@@ -35,9 +35,9 @@ char *admin_request_find_fault(const AdminRequest *self, const char *const *para
 /**
  * admin_request_why_no_draw:
  *
- * A page of another site can have a browser send a GET, or a POST, which a browser marks with
- * Origin. It cannot have it send X-Requested-With, nor a Sec-Fetch-Site that says less than the
- * truth; browsers leave that one out where HTTP is not encrypted, except for localhost.
+ * A page of another site can make a browser send a GET, or a POST, which the browser marks with
+ * Origin. The page cannot add X-Requested-With, nor forge Sec-Fetch-Site, which browsers omit over
+ * plain HTTP except to localhost.
  *
  * Returns: (nullable): why the request may not draw an ID, for people
  */
@@ -47,10 +47,10 @@ const char *admin_request_why_no_draw(const AdminRequest *self);
  * admin_request_is_for:
  * @hosts: (element-type utf8): names, without ports
  *
- * A page of evil.example can have its name mean this machine, and then read whatever it finds here:
- * to the browser it is the same site. The name is in Host, so that is an IP address, localhost or
- * one of @hosts.
+ * A page of evil.example can make its name resolve to this machine, and then read everything here:
+ * to the browser it is the same site. The browser sends the name in Host. So Host must be an IP
+ * address, localhost or one of @hosts; a dot at the end of a name is ignored.
  *
- * Returns: whether it is, or there is no Host, which every browser sends
+ * Returns: whether it is one of these, or missing: every browser sends Host
  */
 gboolean admin_request_is_for(const AdminRequest *self, const GPtrArray *hosts);

@@ -8,7 +8,7 @@
 #include "core/random.h"
 
 struct _AuditProducer {
-	guint64 next_tags; /* of the next entry, see lines.h */
+	guint64 next_tags; /* tags of the next draw, see lines.h */
 	guint n_rings;
 	AuditRing *rings[]; /* one for each sink */
 };

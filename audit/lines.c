@@ -96,7 +96,7 @@ static void append_line(AuditLines *self, guint64 id, guint tag_at, guint64 tag)
 	self->n_lines++;
 }
 
-/* A bijection, so tags of a producer differ: the finalizer of SplitMix64. */
+/* The finalizer of SplitMix64. It is a bijection, so the tags of a producer differ. */
 static guint64 mix(guint64 number)
 {
 	number = (number ^ number >> 30) * G_GUINT64_CONSTANT(0xbf58476d1ce4e5b9);

@@ -9,8 +9,8 @@
  * The audit log's lines, as the service of 2010 wrote them: each is base64 of an AuditLogEntry (1:
  * i64 id, 2: string useragent, 3: i64 tag) in Thrift's binary protocol, and a newline. The tag
  * belongs to the entry: it is the same in every sink and every delivery, and an ID that was issued
- * twice has two. The tag of ID number n of a draw is the number tags + n, mixed. A producer counts
- * its IDs up from a random number.
+ * twice has two tags. The tag of ID number n of a draw is tags + n, mixed; the next draw of the
+ * producer begins after its last ID. The first begins at a random number.
  *
  * Where entries are missing stands an entry with ID 0 and no useragent, which no call can have: its
  * tag is how many IDs are missing there.

@@ -20,7 +20,7 @@ typedef struct _AuditRing AuditRing;
 typedef struct {
 	guint64 missing; /* so many IDs were dropped between the draw before and this one */
 	IdRun run;       /* count 0: none, only those that are missing */
-	guint64 tags;    /* where the tags of its entries begin, see lines.h */
+	guint64 tags;    /* number from which the tags of its entries are made, see lines.h */
 	guint agent_length;
 	char agent[AUDIT_AGENT_MAX_BYTES]; /* no NUL behind it */
 } AuditDraw;

@@ -154,7 +154,7 @@ static gboolean scribe_sink_write(AuditSink *sink, const GByteArray *lines, guin
 	if (!client_connection_exchange(self->connection, self->request, MAX_REPLY_BYTES, limit,
 					self->reply, &failure)) {
 		g_clear_pointer(&self->connection, client_connection_free);
-		/* it is worded for a client of Snowflake */
+		/* that error text names a Snowflake server */
 		if (g_error_matches(failure, SNOWFLAKE_CLIENT_ERROR,
 				    SNOWFLAKE_CLIENT_ERROR_PROTOCOL))
 			return fail(error, NOT_SCRIBE);

@@ -114,18 +114,19 @@ static _Atomic LogLevel level_shown = LOG_LEVEL_INFO;
 static _Atomic LogFormat format_used = LOG_FORMAT_AUTO;
 static _Atomic guint64 lost_lines;
 
-/* What was left out, of an event with a reason. */
+/* The repeats of one event with one reason. */
 typedef struct {
-	char *reason;          /* NULL: none yet, or any, in the last of them */
+	char *reason;          /* NULL: not used yet, or not for one reason */
 	gint64 quiet_until_us; /* monotonic time: when the event is logged again */
-	gint64 last_us;        /* of those left out, the last */
-	guint64 suppressed;
+	gint64 last_us;        /* monotonic time of the last suppressed line */
+	guint64 suppressed;    /* lines that are not reported yet */
 } Repeats;
 
 #define REASON      "reason"
-#define MAX_REPEATS 8 /* of an event: its further reasons share the last */
+#define MAX_REPEATS 8 /* for an event: none, six reasons, and all other reasons */
 
-/* Under the lock. The first are for events without a reason. */
+/* Under the lock. The first of an event is for lines without a reason, the last for reasons that
+ * find all others in use. */
 static pthread_mutex_t repeats_lock = PTHREAD_MUTEX_INITIALIZER;
 static Repeats repeats[LOG_N_EVENTS][MAX_REPEATS];
 static guint64 told_lost_lines;
@@ -346,22 +347,32 @@ void log_tell_suppressed(void)
 	unlock_repeats();
 }
 
+/* Whether another reason can use it. With the lock. */
+static gboolean is_unused(const Repeats *of)
+{
+	return of->suppressed == 0 && g_get_monotonic_time() >= of->quiet_until_us;
+}
+
 /* With the lock. */
 static Repeats *find_repeats(LogEvent event, const LogField *fields)
 {
-	Repeats *all = repeats[event];
+	Repeats *all = repeats[event], *unused = NULL;
 
 	while (fields->key != NULL && strcmp(fields->key, REASON) != 0)
 		fields++;
 	if (fields->key == NULL || fields->text == NULL || EVENTS[event].interval_ms == 0)
 		return all;
 	for (guint i = 1; i < MAX_REPEATS - 1; i++) {
-		if (all[i].reason == NULL)
-			all[i].reason = g_strdup(fields->text);
-		if (strcmp(all[i].reason, fields->text) == 0)
+		if (g_strcmp0(all[i].reason, fields->text) == 0)
 			return &all[i];
+		if (unused == NULL && is_unused(&all[i]))
+			unused = &all[i];
 	}
-	return &all[MAX_REPEATS - 1];
+	if (unused == NULL)
+		return &all[MAX_REPEATS - 1];
+	g_free(unused->reason);
+	unused->reason = g_strdup(fields->text);
+	return unused;
 }
 
 /* Returns whether it is a repeat that is not to be shown. With the lock. */

@@ -156,11 +156,13 @@ static inline LogField log_number(const char *key, gint64 number)
  * @event: a LogEvent
  * @...: one LogField or more
  *
- * Repeats of an event that has a limit are counted instead, for each text "reason", of which six
- * are told apart. The next line of the event with that reason has suppressed=N then; if none comes
- * within the limit's time, a line with nothing but the reason says so, from the main loop (GLib's
- * default context), which is woken for that alone. Lines that were lost are
- * in lost_lines=N of the next that is not. No line is longer than 4096 bytes: longer texts are cut.
+ * An event with a limit has at most one line within the limit's time for each text "reason". Six
+ * reasons are counted separately at a time; further ones share a count until one of the six has
+ * been quiet for that time. Suppressed lines are reported as suppressed=N in the next line of the
+ * event with that reason. If none comes within the limit's time, a line with only the reason
+ * reports them, from the main loop (GLib's default context), which wakes up only for that. Lines
+ * that were lost are in lost_lines=N of the next that is not. No line is longer than 4096 bytes:
+ * longer texts are cut.
  */
 #define log_event(event, ...) log_event_fields((event), (const LogField[]){__VA_ARGS__, {0}})
 

@@ -57,10 +57,10 @@ const OptionSpec OPTIONS_TABLE[] = {
 		 "who reaches it needs no password"},
 
 	{OPTION("admin-host", HOSTS, admin_hosts, "NAME"),
-	 .default_note = "none: IP addresses and localhost alone",
-	 .help = "a name that operators ask for at admin-listen, beside IP addresses and "
-		 "localhost; other names are refused, because the page of another site can "
-		 "make its own name mean this machine. May be given several times, in the file "
+	 .default_note = "none: only IP addresses and localhost",
+	 .help = "a host name by which operators reach admin-listen, besides IP addresses and "
+		 "localhost; other names are refused, because a page of another site can make "
+		 "its own name resolve to this machine. May be given several times, in the file "
 		 "with semicolons between"},
 
 	{.heading = "Trust",

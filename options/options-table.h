@@ -21,7 +21,7 @@ typedef enum {
 			     between */
 	OPTION_SERVERS, /* GPtrArray * of Address, to connect to, with commas between; NULL: none */
 	OPTION_TARGETS, /* GPtrArray * of AuditTarget; in the file with semicolons between */
-	OPTION_HOSTS,   /* GPtrArray * of char *, names without a port; likewise */
+	OPTION_HOSTS,   /* GPtrArray * of char *, names without a port; in the file as targets */
 	OPTION_ZOOKEEPER, /* ZookeeperHosts * */
 	OPTION_LAYOUT,    /* Layout */
 	OPTION_CHOICE,    /* an enum, with the names of its values in the order of these */
@@ -60,7 +60,7 @@ typedef struct {
 extern const OptionSpec OPTIONS_TABLE[];
 extern const guint OPTIONS_TABLE_LENGTH;
 
-/* Whether it may be given several times. */
+/* Returns whether the option may be given several times. */
 gboolean options_table_is_list(const OptionSpec *spec);
 
 /* (transfer full): the range of a number, as "0 to 60000 ms" or "0 to 9, or none"; else "". */

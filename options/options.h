@@ -41,7 +41,7 @@ typedef struct {
 	char *socket_group;     /* its group, a name or a number; NULL: as the directory has it */
 	Address *advertise;     /* what others are told; NULL: the first that is listened on */
 	Address *admin_listen;  /* HTTP for operators; NULL: none */
-	GPtrArray *admin_hosts; /* of char *: names that are asked for there, 0 or more */
+	GPtrArray *admin_hosts; /* of char *: names that its requests may have as Host */
 
 	/* TLS, and who may call; files in the PEM format */
 	char *tls_certificate; /* its own; NULL: none */

@@ -74,7 +74,7 @@ void admin_ids_draw_one(OwnCalls *calls, const AdminRequest *request, AdminReply
 	admin_reply_take_json(reply, object);
 }
 
-/* printf() would take most of the time that 10,000 IDs do. */
+/* Used because printf() would take most of the time for 10,000 IDs. */
 static void append_decimal(GString *text, gint64 id)
 {
 	char digits[20];

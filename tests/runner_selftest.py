@@ -342,6 +342,16 @@ class Integration(SelfTest):
         self.assertIn("no test has Godo in its name", done.stdout)
         self.assertNotIn("integration: ", done.stdout)
 
+    def test_a_pattern_is_refused_before_the_build(self):
+        builds = self.directory / "builds"
+        done = subprocess.run([INTEGRATION.parent / "run", "test_calls.Calls", "test_cals"],
+                              text=True, env={**os.environ, "SNOWFLAKE_TEST_BUILDS": str(builds)},
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT)
+        self.assertEqual((done.returncode, done.stdout),
+                         (2, "tests/run: no test has test_cals in its name, see --help\n"))
+        self.assertFalse(builds.exists())
+
     def test_a_module_that_is_broken(self):
         (self.directory / "test_two.py").write_text("import no_such_module\n")
         done = self.run_tests("Good")

@@ -65,7 +65,7 @@ THREADED = (
     "test_tls.Crowd.test_a_thousand", "Replaced.test_under_load", "Batches.test_a_million",
     "test_zookeeper.Stop", "Lists.test_stopping", "Lists.test_many_who_ask")
 
-# Under qemu, of which a server may not know all that it does.
+# Tests that run under qemu, which does not report everything about a process to it.
 FOREIGN = (
     "test_batches.Batches.test_runs", "test_calls.Calls.", "test_parking.FullRate",
     "test_snowflakectl.Asking", "test_snowflakectl.Decode.test_forms",
@@ -96,7 +96,7 @@ def build(name, tiers, *options, **environment):
 
 
 def unit_tests(name, tiers, under=(), options=()):
-    """Builds the test programs too: nothing else needs them."""
+    """`meson test` builds the test programs, too: the build step leaves them out."""
     directory = BUILDS / name
     script = 'rm -f "$0" && exec "$@"'
     return Step(f"{name}: unit tests", tiers, COMPUTES, (f"{name}: build",), (
@@ -119,8 +119,8 @@ def integration_tests(name, tiers, jobs, patterns=(), under=(), **environment):
 
 
 def foreign(architecture):
-    """Another architecture, under qemu: everything builds, unit tests, and a smoke test of the
-    server and snowflakectl."""
+    """Steps for another architecture: build everything, then run unit tests and a smoke test of the
+    server and snowflakectl under qemu."""
     directory = BUILDS / architecture
     return [
         Step(f"{architecture}: build", (FULL,), COMPUTES, (),
@@ -176,9 +176,9 @@ def table(chaos_s):
         Step("lint: self-test", ALL, COMPUTES, (), program("tests/lint", "--self-test"), check),
         Step("lint", ALL, COMPUTES, (), program("tests/lint"), check),
         unit_tests("release", (QUICK, FULL), options=("--no-suite", "fuzz")),
-        # what the sanitizer builds do not run, or run fewer rounds of
+        # tests that the sanitizer builds do not run, or run for fewer rounds
         unit_tests("release", (USUAL,), options=("--suite", "release")),
-        # with the inputs that fuzzing found, which need no other build
+        # runs the inputs that fuzzing found, too; the other builds do not
         unit_tests("asan", MORE),
         unit_tests("tsan", MORE, under, ("--no-suite", "fuzz")),
         of_release("instructions: self-test", MORE, COMPUTES, "instructions", *instructions,

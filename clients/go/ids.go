@@ -75,8 +75,8 @@ func (l Layout) Range(from, to time.Time) (lowest, highest int64, err error) {
 	return first << l.lowBits(), last<<l.lowBits() | (1<<l.lowBits() - 1), nil
 }
 
-// tick is negative before the epoch. A time.Time reaches further than milliseconds in 64 bits do:
-// what lies beyond is after every tick.
+// tick is negative before the epoch. A time.Time can be later than milliseconds in 64 bits can
+// express; later times count as after every tick.
 func (l Layout) tick(at time.Time) int64 {
 	if at.Before(time.UnixMilli(l.EpochMs)) {
 		return -1

@@ -177,7 +177,7 @@ func TestRange(t *testing.T) {
 		{snowflake.Twitter, at(1.9), at(2.9), 1 << 22, 3<<22 - 1},
 		{snowflake.Twitter, at(-1e6), at(1), 0, 2<<22 - 1},
 		{snowflake.Twitter, time.UnixMilli(end), time.UnixMilli(end + 9), 1<<63 - 1<<22, math.MaxInt64},
-		// what programs have for no beginning and no end
+		// values that programs use for no beginning and no end
 		{snowflake.Twitter, time.UnixMilli(math.MinInt64), at(1), 0, 2<<22 - 1},
 		{snowflake.Twitter, time.Time{}, at(1), 0, 2<<22 - 1},
 		{snowflake.Twitter, at(1), time.Unix(1<<63-62135596801, 999999999), 1 << 22, math.MaxInt64},

@@ -104,8 +104,8 @@ func isAddress(host string) bool {
 	return net.ParseIP(address) != nil
 }
 
-// tlsName is what the server's certificate must be of, and SNI names: without the dot that only the
-// resolver needs (RFC 6066), and without the zone of an address.
+// tlsName is the name for SNI and for checking the certificate: without the trailing dot, which only
+// the resolver needs (RFC 6066), and without the zone.
 func (s *server) tlsName() string {
 	name, _, _ := strings.Cut(s.host, "%")
 	return strings.TrimSuffix(name, ".")

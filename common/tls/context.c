@@ -100,7 +100,7 @@ static gboolean refuse(TlsError which, const char *file, GError **error)
 	return refuse_for(which, file, reason_of(file), error);
 }
 
-/* Not by timegm(): a time_t of 32 bits ends in 2038. */
+/* Does not use timegm(): a 32-bit time_t ends in 2038. */
 static gboolean set_expiry(TlsContext *self)
 {
 	g_autoptr(GDateTime) utc = NULL;

@@ -30,7 +30,7 @@ struct _TlsStream {
 	SSL *ssl;
 	int fd;
 	short events;
-	gboolean has_begun; /* of a server: the client has sent a first byte */
+	gboolean has_begun; /* server: the client's first byte has been checked */
 	gboolean is_broken; /* nothing may be said any more */
 	gboolean is_shaken; /* as of the last look: OpenSSL forgets it in a connection that broke */
 	int receive_failure; /* errno of a receive, and of each later one; 0: none has failed */
@@ -261,21 +261,23 @@ static int broken(TlsStream *self, int result)
 	return -1;
 }
 
-/* Looks at the first byte that a client sends. OpenSSL takes some messages of Thrift's compact
- * protocol for the beginning of a long greeting of SSL 2, and waits for the rest. It reads nothing
- * before this look has seen a byte: later bytes are no beginning. Returns: %FALSE with errno set,
- * EAGAIN if there is no byte yet, EPROTO if it is not TLS */
+/* Checks the first byte that a client sends, and leaves it in the socket. OpenSSL would take some
+ * messages of Thrift's compact protocol for the start of a long SSL 2 hello, and wait for the rest.
+ * OpenSSL must not read before this function has seen a byte: the next call would check a later
+ * byte. Returns: %FALSE with errno set: EAGAIN if no byte is there yet, EPROTO if it is not TLS */
 static gboolean check_beginning(TlsStream *self)
 {
 	guint8 first;
 	gssize n = recv(self->fd, &first, 1, MSG_PEEK | MSG_DONTWAIT);
 
-	if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+	if (n < 0) {
+		if (errno == EINTR)
+			errno = EAGAIN;
 		self->events = POLLIN;
-		errno = EAGAIN;
+		self->is_broken = errno != EAGAIN; /* the kernel reports an error only once */
 		return FALSE;
 	}
-	self->has_begun = TRUE; /* an end or an error OpenSSL sees too */
+	self->has_begun = TRUE; /* OpenSSL sees an end of file, too */
 	if (n != 1 || first == SSL3_RT_HANDSHAKE)
 		return TRUE;
 	self->is_broken = TRUE;
@@ -405,7 +407,7 @@ const char *tls_stream_failure(const TlsStream *self)
 	return self->failure;
 }
 
-/* (transfer full): all of it, a NUL included. */
+/* Escapes all bytes that are not printable ASCII, a NUL too. (transfer full) */
 static char *escape_all(const char *bytes, gsize length)
 {
 	GString *text = g_string_new(NULL);

@@ -18,9 +18,9 @@ typedef struct _TlsStream TlsStream;
  * @context: kept as long as it is needed */
 TlsStream *tls_stream_new_server(TlsContext *context, int fd);
 
-/* @name: whom the other end's certificate is to be of: a host name, or an IP address without
- * brackets; %NULL: that is not looked at. A name is sent to the server too (SNI); a dot at its end
- * is left out of both */
+/* @name: the host name that the other end's certificate must have, or its IP address without
+ * brackets; %NULL: any. A host name is sent to the server too (SNI). A dot at the end of a name is
+ * for the resolver only, and is dropped */
 TlsStream *tls_stream_new_client(TlsContext *context, int fd, const char *name);
 
 /* Says nothing to the other end: see tls_stream_close(). */
@@ -59,9 +59,9 @@ void tls_stream_close(TlsStream *self);
 /* After EPROTO: what was wrong, for an operator to read. Borrowed. */
 const char *tls_stream_failure(const TlsStream *self);
 
-/* (transfer full) (nullable): whom the other end's certificate is of, for people to read: the first
- * of its alternative names (DNS), or its subject if it has none; %NULL: it has shown none. Bytes
- * that are not printable ASCII are \xNN. */
+/* (transfer full) (nullable): the name in the other end's certificate, for people: its first
+ * alternative name (DNS), or its subject if it has none; %NULL: no certificate. Bytes that are not
+ * printable ASCII are \xNN. */
 char *tls_stream_peer(const TlsStream *self);
 
 /* Whether the other end has shown a certificate that is of @name: of one of its alternative names,

@@ -6,6 +6,7 @@ import random
 import re
 import shlex
 import shutil
+import signal
 import tempfile
 import threading
 import time
@@ -27,6 +28,7 @@ PROGRESS_S = 5
 RESTORED_SHARE = 0.5  # of the run, for the part with restores
 SHORTEST_PART_S = 30  # for a part with restores
 SHOWN = 10
+ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Run:
@@ -42,6 +44,7 @@ class Run:
         self.taken = collections.Counter()
         self.problems = []   # of the run itself
         self.history = ""
+        self.interrupted = False  # by a signal, which its servers may have received, too
         self.ensemble = None
         self.names = None
         self.began = time.monotonic()
@@ -84,7 +87,7 @@ class Run:
         except AssertionError as error:
             self.problems.append(str(error))
         except KeyboardInterrupt:
-            self.problems.append("interrupted")
+            pass
         finally:
             for index, node in enumerate(self.ensemble.nodes, 1):
                 if node.log_path.exists():
@@ -243,6 +246,20 @@ class Run:
 
 def main(given):
     run = Run(given)
+
+    def interrupt(number, _):
+        for each in ENDS:  # a second signal would leave servers behind
+            signal.signal(each, signal.SIG_IGN)
+        run.interrupted = True
+        raise KeyboardInterrupt
+
+    for number in ENDS:
+        signal.signal(number, interrupt)
     run.run()
+    if run.interrupted:
+        print("chaos: interrupted", flush=True)
+        if not given.logs:
+            shutil.rmtree(run.logs, ignore_errors=True)
+        return 130
     run.show()
     return run.verdict()

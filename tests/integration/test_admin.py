@@ -237,8 +237,8 @@ class Ids(AdminTest):
         self.assertEqual(self.server.counters()["ids_generated_http"], 101 * rounds)
 
     def test_no_page_of_another_site_draws(self):
-        """A browser says whose page it is that asks, where HTTP is encrypted or local; elsewhere it
-        says whose page has sent a POST, and sends no header of a page's own."""
+        """Over TLS or to localhost a browser names the site of the page (Sec-Fetch-Site). Elsewhere
+        it marks a POST with Origin, and a page cannot add headers."""
         self.serve()
         for path in DRAWING:
             for site in ("cross-site", "same-site"):
@@ -255,16 +255,18 @@ class Ids(AdminTest):
             self.assertEqual(self.admin.ask(path, "POST").status, 200)
 
     def test_names_of_hosts(self):
-        """A page that has its own name mean this machine asks for that name, from anywhere."""
-        self.serve("--admin-host", "ids.example", "--admin-host", "Other")
+        """A page can make its own name resolve to this machine. Its requests have that name."""
+        self.serve("--admin-host", "ids.example", "--admin-host", "Other.")
         port = self.admin.address[1]
         for host in ("evil.example", f"evil.example:{port}", "localhost.evil.example", "x y", "[",
-                     "*", "tls:localhost", "unix:/x", "user@localhost", "localhost:99999"):
+                     "*", ".", "localhost..", "ids.example..", "tls:localhost", "unix:/x",
+                     "user@localhost", "localhost:99999"):
             for path in ("/id?agent=good", "/status.json", "/nothing"):
                 with self.subTest(host):
                     self.assert_line(path, 421, "localhost", host, "--admin-host", host=host)
         for host in ("localhost", f"LocalHost:{port}", "127.0.0.1", f"[::1]:{port}", "192.0.2.1",
-                     "IDS.example", f"other:{port}"):
+                     "localhost.", "IDS.example", f"ids.example.:{port}", f"other:{port}",
+                     "other."):
             self.assertEqual(self.admin.ask("/ping", host=host).status, 200)
 
 

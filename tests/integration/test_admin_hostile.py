@@ -67,7 +67,7 @@ class Hostile(ServerTest):
                 self.assertEqual(self.admin.ask("/", cookie=cookies).status, 200)
 
     def answered(self, *pieces):
-        """The statuses of all that is answered to these until the server hangs up."""
+        """Sends the pieces. Returns the statuses of all replies until the server closes."""
         with self.guest() as connection:
             with contextlib.suppress(OSError):
                 for piece in pieces:
@@ -75,7 +75,7 @@ class Hostile(ServerTest):
             return re.findall(rb"HTTP/1\.1 (\d+) ", read_all(connection))
 
     def test_the_end_after_a_body(self):
-        """A body is not read, so nothing after it is taken for a request."""
+        """Bodies are not read: the server closes, and reads nothing after a body as a request."""
         length, chunks = b"Content-Length: 5\r\n", b"Transfer-Encoding: chunked\r\n"
         draw = POST % b"/id?agent=smuggled"
         for head, body, status in (
@@ -90,7 +90,7 @@ class Hostile(ServerTest):
         self.assertNotIn("ids_generated_smuggled", self.server.counters())
 
     def test_heads_that_have_two_meanings(self):
-        """For this server, and for a proxy before it: one answer, and nothing after it."""
+        """A proxy could read these heads differently: each gets one reply, and then the end."""
         ping, rest = b"GET /ping HTTP/1.1\r\n", POST % b"/id?agent=smuggled"
         host, length = b"Host: localhost\r\n", b"Content-Length: 3\r\n"
         for fields, status in (
@@ -132,7 +132,7 @@ class Hostile(ServerTest):
             self.assertEqual(statuses, [b"200", b"404", b"200"] * 300)
 
     def test_probes_are_answered_first(self):
-        """All of these requests are there at once. The order of the answers is that of the log."""
+        """All requests arrive at the same time. The log shows the order of the answers."""
         server = self.launch("--state-directory", self.directory / "other", *LISTEN,
                              "--log-level", "debug").wait_ready()
         admin = Admin(server)

@@ -243,7 +243,7 @@ class Hostile(ServerTest):
         return ("prlimit", f"--nofile={descriptors}:{descriptors}", "--", *as_anybody)
 
     def test_no_file_descriptor_for_a_connection(self):
-        """The server says how many it needs itself: with one more it starts."""
+        """The error names how many descriptors the server itself needs. With one more it starts."""
         server = self.launch("--state-directory", self.state, "--threads", 1,
                              wrapper=self.limited_to(60))
         self.assertEqual(server.wait_end(), 1)

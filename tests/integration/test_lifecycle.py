@@ -159,8 +159,8 @@ class Readiness(ServerTest):
         return server.find("reload", changed="stop-timeout")
 
     def test_a_stop_that_is_given_more_time(self):
-        """A reload while it drains also notifies whoever waits for its end. If the drain ended
-        before the reload, the next attempt drains for longer."""
+        """A reload during the drain also extends the time limit of the service manager. If the
+        drain ended before the reload, the next attempt drains for longer."""
         drains_ms = (1000 * 4 ** attempt for attempt in itertools.count())
         wait_for(lambda: self.reload_while_it_drains(next(drains_ms)), "a reload within the drain")
         self.wait_notification("STOPPING=1", "EXTEND_TIMEOUT_USEC=65000000")

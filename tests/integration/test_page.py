@@ -27,7 +27,7 @@ def cell(worker_id, datacenter_id=DATACENTER):
 
 
 class Prefix(http.server.BaseHTTPRequestHandler):
-    """A reverse proxy that has the page at /ids/."""
+    """A reverse proxy that serves the page at /ids/."""
     protocol_version = "HTTP/1.1"
     admin = None
 

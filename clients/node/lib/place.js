@@ -69,13 +69,13 @@ class Server {
       throw new TypeError(`server ${quoted(this.text)}: not HOST, HOST:PORT, [IPV6]:PORT, one of `
         + 'these after tls:, or unix:/PATH');
     }
-    const address = ipv6?.split('%')[0] ?? host; // without the interface: net knows few of them
+    const address = ipv6?.split('%')[0] ?? host; // without the zone: net accepts few zones
     if (ipv6 !== undefined && !net.isIPv6(address)) {
       throw new TypeError(`server ${quoted(this.text)}: no IPv6 address in brackets`);
     }
     this.isName = net.isIP(address) === 0;
-    // What its certificate must be of, and SNI names: without the dot that only the resolver needs
-    // (RFC 6066), and without the interface.
+    // The name for SNI and for checking the certificate: without the trailing dot, which only the
+    // resolver needs (RFC 6066), and without the zone.
     this.tlsName = address.replace(/\.$/, '');
     if (!this.isName) {
       this.#setPlaces([this.host]);

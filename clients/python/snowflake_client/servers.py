@@ -84,8 +84,8 @@ class _Server:
 
     @property
     def tls_name(self) -> str:
-        """What the server's certificate must be of, and SNI names: without the dot that only the
-        resolver needs (RFC 6066), and without the zone of an address."""
+        """The name for SNI and for checking the certificate: without the trailing dot, which only
+        the resolver needs (RFC 6066), and without the zone."""
         return self.host.partition("%")[0].removesuffix(".")
 
     def _set_places(self, found: Sequence[tuple]) -> None:

@@ -144,7 +144,8 @@ static gboolean sink_has_gap(const Sink *self, guint64 ids)
 	return length == 30 && GUINT64_FROM_BE(tag) == ids;
 }
 
-/* Issues the same run again and again. (transfer full): the lines, which both sinks have alike */
+/* Issues the same run @draws times, and checks that both sinks receive the same lines. Returns:
+ * (transfer full): the lines */
 static char *issue_to_two_files(const IdRun *run, guint draws)
 {
 	g_autofree char *directory = g_dir_make_tmp("audit-XXXXXX", NULL);

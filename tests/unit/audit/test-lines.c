@@ -38,7 +38,7 @@ static guchar *decode(const AuditLines *lines, guint index, gsize *out_length)
 	return g_base64_decode(split[index], out_length);
 }
 
-/* As the original wrote (1, "useragent", 1), but for the tag, which is mixed. */
+/* The entry (1, "useragent", 1) has the bytes that the original wrote, except for the mixed tag. */
 TEST("/lines/as-of-2010", test_as_of_2010)
 {
 	const AuditDraw draw = draw_of(1, 1, "useragent");

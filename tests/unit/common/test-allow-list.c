@@ -237,7 +237,7 @@ TEST("/allow-list/certificates", test_certificates)
 	}
 }
 
-/* The log tells the operator which entry admits a client. */
+/* The log suggests an entry only if that entry admits the client. */
 TEST("/allow-list/entry-for", test_entry_for)
 {
 	static const struct {

@@ -188,7 +188,7 @@ TEST("/log/repeats-end", test_repeats_end)
 	assert_matches(lines[1], TIME "warning event=signal-ignored suppressed=4");
 }
 
-/* Nor does the end of the server lose them. The limit of this one is a minute. */
+/* The end of the server does not lose them. The limit of this one is a minute. */
 TEST("/log/report-suppressed", test_report_suppressed)
 {
 	g_auto(GStrv) lines = NULL;
@@ -203,7 +203,7 @@ TEST("/log/report-suppressed", test_report_suppressed)
 	assert_matches(lines[1], TIME "error event=zookeeper-refused suppressed=2");
 }
 
-/* Repeated lines for one reason do not suppress lines for another. */
+/* Each reason of an event has a limit of its own. */
 TEST("/log/reasons", test_reasons)
 {
 	g_auto(GStrv) lines = NULL;
@@ -221,6 +221,29 @@ TEST("/log/reasons", test_reasons)
 	assert_matches(lines[1], TIME "error event=connection-refused n=0 reason=other");
 	assert_matches(lines[2], TIME "error event=connection-refused reason=one suppressed=2");
 	assert_matches(lines[3], TIME "error event=connection-refused reason=other suppressed=3");
+}
+
+/* The limit of a reason that has been quiet for its time is used for another reason. Otherwise "b"
+ * would share a limit with "a", which is always logged before it. */
+TEST("/log/many-reasons", test_many_reasons)
+{
+	static const char *const REASONS[] = {"1", "2", "3", "4", "5", "6"};
+	gint64 limit_us = g_get_monotonic_time() + HANG_GUARD_US;
+	g_autofree char *text = NULL;
+
+	capture_begin();
+	for (gsize i = 0; i < G_N_ELEMENTS(REASONS); i++)
+		log_event(LOG_HANDSHAKE_FAILED, log_text("reason", REASONS[i]));
+	do {
+		g_assert_cmpint(g_get_monotonic_time(), <, limit_us);
+		poll(NULL, 0, 10);
+		log_event(LOG_HANDSHAKE_FAILED, log_text("reason", "a"));
+		log_event(LOG_HANDSHAKE_FAILED, log_text("reason", "b"));
+		g_free(text);
+		g_assert_true(g_file_get_contents(capture_path, &text, NULL, NULL));
+	} while (strstr(text, " reason=b") == NULL);
+	log_tell_suppressed();
+	g_strfreev(capture_end());
 }
 
 TEST("/log/journal", test_journal)

@@ -19,6 +19,33 @@
 
 static TlsContext *server, *client;
 
+/* What happens when a server looks for the first byte: it fails, or it finds none and the client's
+ * bytes arrive right after. */
+static int peek_failure;
+static Line *arriving;
+
+/* The linker passes calls of recv() to this function. */
+ssize_t __wrap_recv(int fd, void *bytes, size_t length, int flags);
+ssize_t __real_recv(int fd, void *bytes, size_t length, int flags);
+
+ssize_t __wrap_recv(int fd, void *bytes, size_t length, int flags)
+{
+	gboolean is_peek = (flags & MSG_PEEK) != 0;
+	ssize_t n = __real_recv(fd, bytes, length, flags);
+
+	if (is_peek && arriving != NULL) {
+		Line *line = g_steal_pointer(&arriving);
+
+		g_assert_cmpint(n, ==, -1);
+		line_carry(line, LINE_ALL); /* it peeks, too */
+		errno = EAGAIN;
+	} else if (is_peek && peek_failure != 0) {
+		errno = peek_failure;
+		n = -1;
+	}
+	return n;
+}
+
 static GByteArray *random_bytes(guint length)
 {
 	GByteArray *bytes = g_byte_array_sized_new(length);
@@ -255,6 +282,36 @@ TEST("/tls-stream/cut-in-the-handshake", test_cut_in_the_handshake)
 		g_assert_cmpint(errno, ==, ECONNRESET);
 		g_assert_false(tls_stream_is_shaken(line.streams[end]));
 	}
+}
+
+/* The server looks for a first byte before the client has sent one. Only the first byte of the
+ * client's first record is judged, even if that record arrives between this look and the read. */
+TEST("/tls-stream/late-hello", test_late_hello)
+{
+	g_auto(Line) line = line_new(server, client, "localhost");
+	LineHandshake state;
+
+	g_assert_cmpint(tls_stream_shake_hands(line.streams[LINE_SERVER]), ==, -1);
+	g_assert_cmpint(errno, ==, EAGAIN);
+	g_assert_cmpint(tls_stream_events(line.streams[LINE_SERVER]), ==, POLLIN);
+	tls_stream_shake_hands(line.streams[LINE_CLIENT]);
+	arriving = &line;
+	g_assert_cmpint(tls_stream_shake_hands(line.streams[LINE_SERVER]), ==, -1);
+	g_assert_cmpint(errno, ==, EAGAIN);
+	g_assert_null(arriving);
+	state = line_shake_hands(&line, LINE_ALL);
+	g_assert_cmpint(state.failures[LINE_SERVER], ==, 0);
+	g_assert_cmpint(state.failures[LINE_CLIENT], ==, 0);
+}
+
+TEST("/tls-stream/failure-before-the-hello", test_failure_before_the_hello)
+{
+	g_auto(Line) line = line_new(server, client, "localhost");
+
+	peek_failure = ETIMEDOUT;
+	g_assert_cmpint(tls_stream_shake_hands(line.streams[LINE_SERVER]), ==, -1);
+	g_assert_cmpint(errno, ==, ETIMEDOUT);
+	peek_failure = 0;
 }
 
 /* A reset is told as what it is; bytes to a socket that is closed raise no signal, which would end

@@ -229,8 +229,8 @@ final class Server {
 		return isName;
 	}
 
-	/** What its certificate must be of, and SNI names: without the dot that only the resolver needs
-	 * (RFC 6066), and without the zone of an address. */
+	/** The name for SNI and for checking the certificate: without the trailing dot, which only the
+	 * resolver needs (RFC 6066), and without the zone. */
 	String tlsName() {
 		String name = host.replaceFirst("%.*", "");
 

@@ -186,7 +186,7 @@ public class ClientTest extends Support {
 		new Snowflake("test").close();
 	}
 
-	/** There is none of that name, which is all that is wrong with it. */
+	/** The names are valid, but no interface has them. */
 	@Test
 	public void interfaces() {
 		for (String zone : new String[] {"no-lan", "no0.100", "no_b", "no0123456789abc"}) {
