@@ -25,10 +25,11 @@ gint64 __real_g_get_monotonic_time(void);
 
 static _Atomic gboolean was_in_own_thread;
 static pthread_t keeper_thread;
-static _Atomic gint64 skipped_us;   /* how far the test has set the time forward */
-static gboolean can_start_threads;  /* the replacement lets threads start */
-static const char *address_found;   /* (nullable): result of each lookup */
-static const char *names_not_found; /* (nullable): result of each lookup */
+static _Atomic gint64 skipped_us;  /* how far the test has set the time forward */
+static gboolean can_start_threads; /* the replacement lets threads start */
+/* (nullable): results of each lookup. The thread of a session that is freed can still read them. */
+static const char *_Atomic address_found;
+static const char *_Atomic names_not_found;
 
 char *__wrap_zookeeper_reach_describe(const char *servers G_GNUC_UNUSED,
 				      const char *certificates G_GNUC_UNUSED)
@@ -40,10 +41,11 @@ char *__wrap_zookeeper_reach_describe(const char *servers G_GNUC_UNUSED,
 GStrv __wrap_zookeeper_session_names_look_up(const char *servers G_GNUC_UNUSED,
 					     const GStrv known G_GNUC_UNUSED, char **out_unknown)
 {
-	const char *addresses[] = {address_found, NULL};
+	const char *found = address_found;
+	const char *addresses[] = {found, NULL};
 
 	*out_unknown = g_strdup(names_not_found);
-	return address_found != NULL ? g_strdupv((char **)addresses) : NULL;
+	return found != NULL ? g_strdupv((char **)addresses) : NULL;
 }
 
 int __wrap_detached_thread_start(void *(*run)(void *data), void *data)
