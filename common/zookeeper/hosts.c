@@ -20,11 +20,11 @@ static char *parse_server(const char *text, gboolean *out_is_tls, GError **error
 	g_autoptr(Address) address = address_parse_peer(with_port, error);
 
 	if (address != NULL && address->is_tls && !ZOOKEEPER_SPEAKS_TLS) {
-		g_set_error(
-			error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
-			"\"%s\" has tls: in it, which the ZooKeeper client of this build does "
-			"not speak; stunnel does in its place: see docs/tls.md, TLS to ZooKeeper",
-			address->text);
+		g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
+			    "\"%s\" has tls: in it, which the ZooKeeper client of this build does "
+			    "not speak; stunnel does in its place: see docs/how-to/tls.md, "
+			    "TLS to ZooKeeper",
+			    address->text);
 		return NULL;
 	}
 	*out_is_tls = address != NULL && address->is_tls;

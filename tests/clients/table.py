@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/conformance.md: which client passes which scenario, from the results of a run."""
+"""docs/reference/conformance.md: which client passes which scenario, from the results of a run."""
 from bindings import ROOT
 from languages import version_of
 from scenarios import CAPABILITIES
 from suite import NO_NAMES
 
-DOCUMENT = ROOT / "docs" / "conformance.md"
+DOCUMENT = ROOT / "docs" / "reference" / "conformance.md"
 YES, NO = "yes", "-"
 VERSIONS = "## Versions"
 
@@ -14,7 +14,7 @@ TEXT = """# What clients live through
 This page is for those who choose a client package: it says which troubles each package survives.
 All packages ran the same scenarios, against real servers and a proxy that breaks connections, holds
 replies back and falsifies them. `tests/clients/run --write` wrote this page from the results;
-[tests/clients](../tests/clients/README.md) explains the scenarios.
+[tests/clients](../../tests/clients/README.md) explains the scenarios.
 
 In every scenario:
 
@@ -123,7 +123,7 @@ def write(scenarios, languages, outcomes):
 
 
 def differs(scenarios, languages, outcomes):
-    """What docs/conformance.md says otherwise than was seen, but for versions; or "". A run that
+    """What the page says otherwise than was seen, but for versions; or "". A run that
     failed, or could not try all on this machine, tells nothing."""
     if any(outcome.problem or any(why == NO_NAMES for _, why in outcome.unsupported)
            for outcome in outcomes):

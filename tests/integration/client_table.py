@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Calls a server by every official client, and prints what docs/clients.md is to say.
+"""Calls a server by every official client, and prints what docs/reference/libraries.md is to say.
 
     client_table.py          prints it
     client_table.py --write  writes it there
@@ -19,7 +19,7 @@ from harness import Server, wait_for
 from wire import STRICT
 
 CLOSE_WAIT = "08"  # of /proc/net/tcp
-DOCUMENT = ROOT / "docs" / "clients.md"
+DOCUMENT = ROOT / "docs" / "reference" / "libraries.md"
 CONTRACTS = {IDL_2010: "2010", IDL_LATER: "now"}
 BAD_AGENT, BAD_COUNT, UNKNOWN = ("get_id", "1bad", 1), ("get_ids", "good", 0), ("get_later",)
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The moves of docs/systems.md: IDs of a small port of another system, then those of a server that
-is started as the document says. Where the ports are theirs in the bits and in what the sequence
-does, they are not in where their worker ID comes from: it is the server's, which is the worst case.
+"""The migrations in docs/how-to/migrate.md. Each test issues IDs with a small port of another
+system, and then with a server that it starts by the command in the document. The ports equal the
+other systems in their bits and in their sequence. They use the worker ID of the server, which is
+the worst case.
 """
 import itertools
 import json
@@ -19,7 +20,7 @@ from wire import STRICT
 AHEAD_MS = 5000  # all old clocks were: that it is "now" says nothing
 EACH_MS = 4  # a power of two, so that no counter begins again within a millisecond
 DRAWN = 5000  # more than a millisecond has, so that all of one is among them
-DOCUMENT = (ROOT / "docs/systems.md").read_text()
+DOCUMENT = (ROOT / "docs/how-to/migrate.md").read_text()
 
 
 def now_ms():

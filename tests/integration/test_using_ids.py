@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/using-ids.md, whose snippets are run in real databases, and its functions in SQL."""
+"""docs/how-to/databases.md, whose snippets are run in real databases, and its functions in SQL."""
 import json
 import pathlib
 import random
@@ -16,7 +16,7 @@ from databases import MariaDb, PostgreSql, Sqlite, cells, shell
 from harness import (CTL_ENVIRONMENT, ELSEWHERE, EPOCH_MS, HANG_GUARD_S, SANITIZED, SNOWFLAKECTL,
                      Parts)
 
-GUIDE = ROOT / "docs" / "using-ids.md"
+GUIDE = ROOT / "docs" / "how-to" / "databases.md"
 EXAMPLES = ROOT / "docs" / "examples"
 VECTORS = json.loads((ROOT / "tests/vectors/layouts.json").read_text())["twitter"]["ids"]
 

@@ -309,7 +309,7 @@ class ByItself(TlsTest):
         self.assert_serves(self.of_tls())
 
     def test_a_name_is_not_looked_at(self):
-        """Nor is --tls-ca alone believed: docs/tls.md says so of the client of 3.8."""
+        """Nor is --tls-ca alone believed: docs/how-to/tls.md says so of the client of 3.8."""
         pair = self.authority.vouch("elsewhere")
         with Secure(self.authority, pair, self.test_pair).start() as elsewhere:
             of_machine = {"SSL_CERT_FILE": str(self.authority.certificate)}

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """check-readme.py SNOWFLAKED
 
-Whether README.md agrees with the tree: its examples, and those of docs/thrift.md, with
+Whether README.md agrees with the tree: its examples, and those of docs/reference/thrift.md, with
 docs/examples/, its options with the
 program's --help, those of its commands too, and whether what it points at is there.
 """
@@ -14,13 +14,13 @@ from readme import EXAMPLES, ROOT, TEXT, examples, table
 
 # at the beginning of a line, which a backslash makes longer, or of code between backticks
 COMMAND = r"(?m)(?:^|`)(snowflaked|deploy/quickstart)((?: (?:\\\n|[^`\n])*)?)"
-GUIDE = ROOT / "docs" / "using-ids.md"
+GUIDE = ROOT / "docs" / "how-to" / "databases.md"
 LINK = r"\[[^]]*\]\(([^)#:]+)\)"  # to what is in the tree
 
 
 def check_examples():
     shown = examples()
-    linked = re.findall(r"\(examples/([^)]+)\)", GUIDE.read_text())
+    linked = re.findall(r"\(\.\./examples/([^)]+)\)", GUIDE.read_text())
     for path in sorted(EXAMPLES.iterdir()):
         # a file of its own needs a license, and a script its interpreter
         text = re.sub(r"\A(?:#!.*\n)?.*SPDX-License-Identifier.*\n", "", path.read_text())

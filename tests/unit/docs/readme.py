@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What README.md and docs/thrift.md say, for the tests that hold them to that."""
+"""What README.md and docs/reference/thrift.md say, for the tests that hold them to that."""
 import pathlib
 import re
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 EXAMPLES = ROOT / "docs" / "examples"
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
-_THRIFT = (ROOT / "docs" / "thrift.md").read_text(encoding="utf-8")
+_THRIFT = (ROOT / "docs" / "reference" / "thrift.md").read_text(encoding="utf-8")
 # where it says that the tools are, below the build
 TOOLS = re.search(r"export PATH=\$PWD/build/(\S+):\$PATH", TEXT)[1]
 

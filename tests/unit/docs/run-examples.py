@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """run-examples.py SNOWFLAKED SNOWFLAKECTL
 
-Runs the first calls of README.md and docs/thrift.md against a real server, by the commands that
-stand there; then against a relay, while the servers behind it are restarted one after the other;
-and then against what is not one that works: each says so, and ends; in one line, but for those of
-the packages, which catch no error. One whose tools are not installed is skipped, and said to be.
-Prints TAP.
+Runs the examples of README.md and docs/, by the commands on the same page: against a real server;
+against a relay whose servers are restarted one after the other; and against servers that do not
+answer. In the last case each example must report the failure and end. Examples of the packages
+catch no error; all others must print one line. An example whose tools are not installed is
+skipped. Prints TAP.
 """
 import concurrent.futures
 import contextlib
