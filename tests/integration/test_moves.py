@@ -272,7 +272,7 @@ class Moves(ServerTest):
     def test_by_worker_id(self):
         """Who else could have made these numbers, if not the server? Nobody that there was."""
         makers = {
-            "How to move": (lambda number: number >> 12 & 1023, range(224, 256)),
+            "By worker ID": (lambda number: number >> 12 & 1023, range(224, 256)),
             # in every other second it would be worker 2097152 more, whom there need not have been
             "UidGenerator of 28 bits": (lambda number: number >> 13 & (1 << 21) - 1,
                                         range(1500000, 1 << 21)),
@@ -326,7 +326,7 @@ class Moves(ServerTest):
                 self.assertEqual(new[0] > old, greater)
 
     def test_the_document_has_a_test_of_each(self):
-        self.assertEqual(set(COMMANDS), {*PORTS, "How to move", "UidGenerator of 28 bits"})
+        self.assertEqual(set(COMMANDS), {*PORTS, "By worker ID", "UidGenerator of 28 bits"})
         table = re.findall(r"^\| \[[^]]+\]\(#([a-z0-9-]+)\) \|", DOCUMENT, re.MULTILINE)
         sections = [re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-")
                     for heading in re.findall(r"^### (.*)", DOCUMENT, re.MULTILINE)]
