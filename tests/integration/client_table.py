@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Calls a server by every official client, and prints what docs/reference/libraries.md is to say.
+"""Calls a server by every official client, and prints docs/reference/libraries.md.
 
     client_table.py          prints it
     client_table.py --write  writes it there
@@ -26,14 +26,14 @@ BAD_AGENT, BAD_COUNT, UNKNOWN = ("get_id", "1bad", 1), ("get_ids", "good", 0), (
 REMARKS = {
     "Node": "`Int64` holds an ID, and its `toString()` loses digits: "
             "``BigInt(`0x${id.toOctetString()}`)``",
-    "Java": "older than Debian's compiler (0.17), whose code it runs",
-    "Ruby": "older than Debian's compiler (0.17), whose code it runs",
-    "PHP": "`Thrift\\` is `/usr/lib/php` itself, which an autoloader has to be told; "
-           "`extension=thrift_protocol.so` is for 8.2, the package configures 8.1; a local socket "
-           "by `TSocket::setHandle()`",
+    "Java": "older than Debian's compiler (0.17), which generates its code",
+    "Ruby": "older than Debian's compiler (0.17), which generates its code",
+    "PHP": "the autoloader must map `Thrift\\` to `/usr/lib/php`; "
+           "`extension=thrift_protocol.so` is for 8.2, but the package configures 8.1; local "
+           "socket: `TSocket::setHandle()`",
     "Perl": "no compact protocol. An IDL that includes another needs a `namespace perl`",
-    "C": "a local socket by a descriptor that is connected. A typed exception is in its argument, "
-         "the `GError` has its name only",
+    "C": "local socket: a connected descriptor. A typed exception is in its argument; the `GError` "
+         "contains only its name",
 }
 # What Thrift's compiler knows, and Debian has no library for.
 WITHOUT_LIBRARY = {"D": "d", "Erlang": "erl", "Lua": "lua", "Rust": "rs"}
@@ -41,57 +41,63 @@ WITHOUT_TLS = ("PHP",)
 NOT_SPOKEN = {"THeader": ("header", "header"), "JSON": ("unframed", "json"),
               "HTTP": ("http", "strict"), "zlib": ("zlib", "strict")}
 OTHERS = (official.PYTHON, official.GO, official.JAVA)  # which have those
-LACKS = {("THeader", "Java"): "does not have it"}
+LACKS = {("THeader", "Java"): "not in the library"}
 
-TEXT = """# Official Thrift clients
+TEXT = """# Official Thrift libraries
 
-What follows was seen by the tests (`tests/integration/client_table.py --write` wrote it): each
-library, as Debian 12 has it (Node's from npm), against a server of this tree. Each was tried with
-code from `snowflake.thrift` and with code from the contract of 2010, framed and unframed, in every
-protocol that the table names: every call of its contract, and each exception. The last two sections
-are of code from `snowflake.thrift`; that a server starts again was tried framed and strict.
+This page is for developers who use generated Thrift code. After reading it, you know which
+protocols and sockets each official library supports, which errors it raises, and what it does when
+the server restarts. For the calls themselves, see [thrift.md](thrift.md).
+
+`tests/integration/client_table.py --write` writes this page from test results. Each library is the
+version of Debian 12, and Node's is from npm. Each was tested with code from `snowflake.thrift` and
+with code from the original contract of 2010, framed and unframed, with each protocol in the table.
+The tests make every call of the contract and cause every exception. The last two sections use code
+from `snowflake.thrift`; the restart of the server was tested framed, with the strict protocol.
 
 ## Libraries
 
 {libraries}
 
-TLS was tried framed and strict, with a certificate of the client, and against a server that it does
-not believe.
+* TLS was tested framed, with the strict protocol, with a client certificate, and against a server
+  whose CA the client does not know.
+* "strict" and "unversioned" are the binary protocol with and without its version. Clients of 2010
+  write it without.
 
-"unversioned" is the binary protocol without its version, as clients of 2010 write it. Thrift's
-compiler makes code for these too, but Debian 12 has no package of the library that it needs:
+Thrift's compiler generates code for these languages as well, but Debian 12 has no package of the
+library that the code needs:
 
 {missing}
 
-Of Apache Thrift, `apt-cache search thrift` names golang-thrift-dev, libthrift-0.17.0,
-libthrift-c-glib-dev, libthrift-c-glib0, libthrift-dev, libthrift-java, libthrift-perl, php-thrift,
-python3-thrift, ruby-thrift and thrift-compiler.
+`apt-cache search thrift` lists these packages of Apache Thrift: golang-thrift-dev,
+libthrift-0.17.0, libthrift-c-glib-dev, libthrift-c-glib0, libthrift-dev, libthrift-java,
+libthrift-perl, php-thrift, python3-thrift, ruby-thrift and thrift-compiler.
 
 ## Errors
 
-The server's own words are "..." here. With `snowflake.thrift` the calls that are not of 2010 throw
-typed exceptions, in every language: `InvalidSystemClock`, `InvalidUserAgentError`,
-`WorkerIdUnavailable`, `InvalidCount`, `RegistryUnavailable` and `UnsupportedLayout`. The four calls
-of 2010 have none in their contract, and their errors are Thrift's application exception, whose
-message begins with the name.
+In this table, "..." is the message of the server. The calls of `SnowflakeExtended` raise typed
+exceptions in every language: `InvalidSystemClock`, `InvalidUserAgentError`, `WorkerIdUnavailable`,
+`InvalidCount`, `RegistryUnavailable` and `UnsupportedLayout`. The four original calls declare no
+exceptions. They raise Thrift's application exception, whose message begins with the name of the
+error. "2010" and "now" are the original contract and `snowflake.thrift`.
 
 {errors}
 
-## A server that starts again
+## When the server restarts
 
-What a client throws that was connected when the server ended, and calls when it is back: at the
-next call, and at the one after it, on the same client. A new connection works at once in all of
-them.
+The table shows the exceptions of a client that was connected before a server ended, and calls it
+again after its restart: at the next call, and at the second call on the same client. In all
+languages, a new connection works at once.
 
 {restarts}
 
-So none connects again by itself: open a new connection after any error that the server did not
-send. A program in C ignores SIGPIPE. In Node a call hears nothing of it, and waits for ever: the
-client of the tests listens to the connection's event `close`.
+No library reconnects by itself. After each error that the server did not send, open a new
+connection. In C, ignore SIGPIPE. In Node, a pending call does not fail and waits forever: listen to
+the connection's event `close`, as the test client does.
 
-## What is not spoken
+## Unsupported transports and protocols
 
-The server closes such a connection at once, and its log says why (`event=connection-closed`).
+The server closes such a connection at once and logs the reason (`event=connection-closed`).
 
 {others}
 """
@@ -143,8 +149,8 @@ def package_of(language):
 def tls(client):
     if client in official.TLS:
         return "yes"
-    return ("no socket for it in the package" if client.language in WITHOUT_TLS
-            else "has a socket for it, which was not tried")
+    return ("no TLS socket in the package" if client.language in WITHOUT_TLS
+            else "contains a TLS socket, not tested")
 
 
 def libraries():
@@ -165,7 +171,7 @@ def missing():
     for language, generator in WITHOUT_LIBRARY.items():
         for contract in CONTRACTS:
             generate(generator, contract)
-        rows.append([language, f"`thrift --gen {generator}` makes it", "none"])
+        rows.append([language, f"`thrift --gen {generator}` generates it", "none"])
     return table(*rows)
 
 
