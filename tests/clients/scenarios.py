@@ -60,19 +60,19 @@ import places
 FILE = pathlib.Path(__file__).resolve().parent / "scenarios.yml"
 # What a package may lack by its documented design. Its runner says why.
 CAPABILITIES = {
-    "agent-at-once": "checks the useragent before it asks a server",
-    "agent-of-servers": "asks no other server when one refuses the useragent",
-    "at-once": "fails at once when no server can serve",
-    "attempts": "says of each server that was tried why it failed",
+    "agent-at-once": "checks the agent before it asks a server",
+    "agent-of-servers": "asks no other server if one refuses the agent",
+    "at-once": "fails at once if no server can serve",
+    "attempts": "reports the error of each server that it tried",
     "close-in-a-call": "can be closed while another thread calls it",
-    "closed": "can be asked after it was closed",
-    "known-names": "goes on with the addresses of a name that cannot be looked up any more",
-    "late": "throws away what comes after the deadline of the call that waited for it",
-    "most-telling": "says the most telling error where servers differ",
-    "moved-names": "looks a name up before it connects again",
-    "names-in-time": "keeps its deadline while a name is looked up",
-    "retry-after": "says when to ask again",
-    "silent-connections": "does not wait for a name's connection alone until the deadline",
+    "closed": "accepts calls after it was closed",
+    "known-names": "keeps the addresses of a name that no longer resolves",
+    "late": "discards replies that arrive after the deadline of their call",
+    "most-telling": "reports the most specific error if servers differ",
+    "moved-names": "resolves a name before it connects again",
+    "names-in-time": "keeps its deadline while it resolves a name",
+    "retry-after": "reports when to retry",
+    "silent-connections": "does not wait for one connection until the deadline",
 }
 KINDS = ("clock", "unavailable", "invalid-agent", "unreachable", "timeout", "closed",
          "invalid-argument")

@@ -9,29 +9,32 @@ DOCUMENT = ROOT / "docs" / "reference" / "conformance.md"
 YES, NO = "yes", "-"
 VERSIONS = "## Versions"
 
-TEXT = """# What clients live through
+TEXT = """# Client conformance
 
-This page is for those who choose a client package: it says which troubles each package survives.
-All packages ran the same scenarios, against real servers and a proxy that breaks connections, holds
-replies back and falsifies them. `tests/clients/run --write` wrote this page from the results;
-[tests/clients](../../tests/clients/README.md) explains the scenarios.
+This page is for developers who choose a client package. After reading it, you know which faults
+each package survives.
+
+All packages ran the same scenarios against real servers, and against a proxy that breaks
+connections, delays replies and falsifies them. `tests/clients/run --write` writes this page from
+the results. [tests/clients](../../tests/clients/README.md) explains the scenarios.
 
 In every scenario:
 
-- no ID came twice, and each ID was of one of the servers;
-- the IDs of a server increased in a thread;
-- no call hung, and no call failed that another server could have served;
-- a call that had to fail did so with the right kind of error, which named the servers that were
-  tried, and why each had failed;
-- a call that timed out did not end before its deadline.
+- No ID is duplicated, and each ID is from one of the servers.
+- The IDs that one thread receives from one server increase.
+- No call hangs. No call fails that another server could have served.
+- A call that must fail reports the right kind of error, which names each server that was tried, and
+  its error.
+- A call with a timeout does not end before its deadline.
 
-Each scenario ran with prefetch and without, where a package supports both. How long after its
-deadline a call ends, `bench/run --experiments clients` measures.
+Each scenario runs with and without prefetch if a package supports both.
+`bench/run --experiments clients` measures how long after its deadline a call ends.
 
 {table}
 
-"{yes}": the package passes; "{no}": its design excludes the scenario, and the note says why. A note
-after a "{yes}" says which check was left out. A note at a language applies to all its scenarios.
+"{yes}": the package passes. "{no}": its design excludes the scenario, and the note gives the
+reason. A note after a "{yes}" names a check that was omitted. A note at a language applies to all
+its scenarios.
 
 {notes}
 
@@ -39,7 +42,7 @@ after a "{yes}" says which check was left out. A note at a language applies to a
 
 {packages}
 
-Debian's versions are of the machine that wrote this.
+The versions are those of the Debian machine that wrote this page.
 """
 
 
@@ -59,7 +62,7 @@ class _Notes:
 def _said(outcome):
     """The texts of its notes."""
     return [_note(prefetch, why) for prefetch, why in outcome.unsupported] + [
-        f"not asked of it: \"{CAPABILITIES[name]}\"; {why}"
+        f"omitted: \"{CAPABILITIES[name]}\"; {why}"
         for name, why in sorted(outcome.excused.items())]
 
 

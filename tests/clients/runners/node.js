@@ -179,7 +179,7 @@ const DO = {
   pace,
   speed: ({ seconds }) => speed(() => client.nextId(), seconds),
   plain,
-  fork: () => ({ unsupported: 'Node does not copy a process' }),
+  fork: () => ({ unsupported: 'Node cannot fork' }),
   next_then_close: nextThenClose,
   close: () => {
     client?.close();

@@ -302,7 +302,7 @@ func (r *runner) do(told command, commands *bufio.Scanner) (answer, error) {
 	case "close":
 		return r.close(), nil
 	case "fork":
-		return answer{"unsupported": "a Go program does not copy itself"}, nil
+		return answer{"unsupported": "a Go program cannot fork"}, nil
 	}
 	return answer{"unsupported": "no " + told.Do}, nil
 }

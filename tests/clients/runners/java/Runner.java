@@ -90,7 +90,7 @@ final class Runner {
 		case "pace" -> pace(command.number("per_second", 1), command.number("seconds", 1));
 		case "speed" -> speed(client::nextId, command.number("seconds", 1));
 		case "plain" -> plain(command.text("server"), command.number("seconds", 1));
-		case "fork" -> Map.of("unsupported", "Java does not copy a process");
+		case "fork" -> Map.of("unsupported", "Java cannot fork");
 		case "next_then_close" -> nextThenClose(commands);
 		case "close" -> close();
 		default -> Map.of("unsupported", "no " + command.text("do"));
