@@ -18,6 +18,7 @@ from harness import BUILD, ELSEWHERE, HANG_GUARD_S, SANITIZED, Parts, temporary_
 from zookeeper import CLASS_PATH
 
 QUICKSTART = ROOT / "deploy" / "quickstart"
+TUTORIAL = ROOT / "docs" / "tutorial" / "first-cluster.md"
 SERVES = "until Ctrl-C"
 HAS_ZOOKEEPER = shutil.which("java") and all(path.exists() for path in CLASS_PATH)
 
@@ -148,6 +149,47 @@ class Cluster(Quickstart):
         self.wait_told("starting ZooKeeper")
         self.process.terminate()
         self.assert_ends(143)
+
+    def run_tutorial(self, commands, replaced, **environment):
+        """Starts a shell that runs the commands in a directory which has the build."""
+        for old, new in replaced.items():
+            self.assertIn(old, commands)
+            commands = commands.replace(old, new)
+        script = self.scratch / "script"  # the pattern of pkill must not be in the command line
+        script.write_text(commands)
+        return subprocess.Popen(
+            ["sh", "-e", script], cwd=self.scratch, text=True, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+            env={"PATH": os.environ["PATH"], "TMPDIR": str(self.temporary), **environment})
+
+    def test_the_commands_of_the_tutorial(self):
+        """docs/tutorial/first-cluster.md, with the addresses of this run."""
+        start, watch, kill, replace = re.findall(r"^```sh\n(.*?)^```", TUTORIAL.read_text(),
+                                                 re.MULTILINE | re.DOTALL)
+        self.assertEqual(start, "deploy/quickstart --cluster\n")
+        (self.scratch / "build").symlink_to(BUILD)
+        self.launch()
+        self.wait_told(SERVES)
+        second, third = re.findall(r"server [23] on (\S+) is worker", self.told)
+        zookeeper = re.search(r"ZooKeeper serves on (\S+)", self.told)[1]
+
+        listed = self.run_tutorial(watch, {"127.0.0.1:12345": zookeeper, " --watch": ""})
+        self.assertRegex(listed.communicate(timeout=HANG_GUARD_S)[0], rf"{second} +serving")
+
+        killed = self.run_tutorial(kill, {"127.0.0.1:7610": second, "127.0.0.1:7611": third})
+        self.assertRegex(killed.communicate(timeout=HANG_GUARD_S)[0], r"^\d{15,19}\n$")
+        self.wait_told("server 2 ended: exit status 137")
+
+        process = self.run_tutorial(f"exec {replace}", {"127.0.0.1:7610": second},
+                                    SNOWFLAKE_ZOOKEEPER=zookeeper)
+        started = next((line for line in process.stderr if " event=ready " in line), None)
+        self.assertIsNotNone(started)
+        process.send_signal(signal.SIGINT)
+        self.assertIn(" event=worker-handed-back ", process.communicate(timeout=HANG_GUARD_S)[1])
+        self.assertEqual(process.returncode, 0)
+        self.process.terminate()
+        self.assert_ends(0)
+        self.assert_handed_back(2)
 
     def test_a_zookeeper_that_does_not_start(self):
         self.launch(JAVA_TOOL_OPTIONS="-XX:NoSuchOption")
