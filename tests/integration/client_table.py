@@ -85,9 +85,8 @@ error. "2010" and "now" are the original contract and `snowflake.thrift`.
 
 ## When the server restarts
 
-The table shows the exceptions of a client that was connected before a server ended, and calls it
-again after its restart: at the next call, and at the second call on the same client. In all
-languages, a new connection works at once.
+A client was connected when the server ended, and calls again after the restart, twice with the same
+client object. The table shows its exceptions. In all languages, a new connection works at once.
 
 {restarts}
 
