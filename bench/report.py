@@ -357,7 +357,7 @@ def markdown(run, plots=()):
     figures = Figures(run["records"])
     options = run["options"]
     parts = ["# What `bench/run` measured",
-             "How, and what limits it, is in [performance.md](../performance.md).",
+             "For the method and the limits, see [performance.md](../explanation/performance.md).",
              "## The machine", _machine(run["machine"], options),
              "The servers: " + "; ".join(f"{name}, {server.what}"
                                          for name, server in SERVERS.items()) + ".",

@@ -51,8 +51,8 @@ def costs(figures):
         point = figures["relays"]
         rows.append(_cost_row("relay, idle", point["servers"], point["relays"], point))
     return rows and table(
-        ["each, a second", "servers", "there are", "calls", "bytes received", "bytes sent",
-         "servers' CPU us", "its own CPU us", "cores of others"], rows)
+        ["each, a second", "servers", "count", "calls", "bytes received", "bytes sent",
+         "servers' CPU us", "own CPU us", "cores of others"], rows)
 
 
 def _points_of_deaths(figures):
@@ -72,9 +72,9 @@ def deaths(figures):
              point["failed"], point["dry"], rounded(point["longest_ms"])]
             for who, point in _points_of_deaths(figures)]
     return rows and table(
-        ["one of the servers dies", "servers", "connections lost", "made in 4 s",
-         "most in 10 ms", "most in 100 ms", "calls in 100 ms before, at most", "after",
-         "takes failed", "takes dry", "longest take ms"], rows)
+        ["after one server dies", "servers", "connections lost", "new in 4 s",
+         "most in 10 ms", "most in 100 ms", "most calls in 100 ms, before", "after",
+         "takes failed", "takes from an empty buffer", "longest take ms"], rows)
 
 
 def returns(figures):
@@ -83,7 +83,7 @@ def returns(figures):
              point["return"]["100 ms"]["connections"]]
             for who, point in _points_of_deaths(figures)]
     return rows and table(
-        ["it comes back", "servers", "connections before", "after 0.1 s", "0.3 s", "1 s", "3 s",
+        ["after its return", "servers", "connections before", "after 0.1 s", "0.3 s", "1 s", "3 s",
          "10 s", "most in 100 ms"], rows)
 
 
@@ -91,9 +91,9 @@ def server(figures):
     if "server" not in figures:
         return ""
     one = figures["server"]
-    return table([f"one server as busy as can be, by get_id_runs of {one['count']}", ""],
+    return table([f"one server under full load, get_id_runs of {one['count']}", ""],
                  [["calls a second", rounded(one["calls_per_s"], 3)],
-                  ["its CPU us for each", rounded(one["us_per_call"])]])
+                  ["CPU us of a call", rounded(one["us_per_call"])]])
 
 
 def memory(figures):
@@ -104,7 +104,7 @@ def memory(figures):
                  ["a connection, in the kernel", rounded(one["kernel_bytes"])]]
     if "relays" in figures:
         rows += [[f"a relay, {name}", rounded(figures["relays"]["memory"][key])]
-                 for name, key in (("resident", "rss"), ("its share", "pss"))]
+                 for name, key in (("resident", "rss"), ("proportional share", "pss"))]
     return rows and table(["memory", "bytes"], rows)
 
 
@@ -123,8 +123,8 @@ def zookeeper(figures):
     rows = [[f"{count} servers, --reservation {point['reservation_ms']:,}",
              rounded(point["writes"]), rounded(point["packets"]), rounded(point["cpu_us"])]
             for point in figures["zookeeper"]["points"]]
-    rows += [["a write, of these two", 1, "-", rounded(write_us)],
-             ["the rest", 0, "-", rounded(rest_us)]]
+    rows += [["a write, computed from these", 1, "-", rounded(write_us)],
+             ["the sessions", 0, "-", rounded(rest_us)]]
     return table(["ZooKeeper, a second", "writes", "requests", "us of CPU"], rows)
 
 
@@ -163,7 +163,7 @@ def storms(figures):
 def servers_for(hosts, rate, calls, us_per_call):
     """(how many servers, what asks for that many)."""
     wishes = {
-        "one dies while another restarts": LEAST_SERVERS,
+        "one fails while another restarts": LEAST_SERVERS,
         "IDs": math.ceil(hosts * rate / (LAYOUT_IDS_PER_S * LAYOUT_SHARE)),
         "connections": math.ceil(hosts * CONNECTIONS_EACH / (MAX_CONNECTIONS * CONNECTION_SHARE)),
         "CPU": math.ceil(hosts * calls * us_per_call / 1e6 / CORES),
@@ -185,13 +185,13 @@ def _model_of(hosts, point, busy_us, write_us):
         "Mbit a second, without headers": rounded(
             8 * hosts * (each["bytes_received"] + each["bytes_sent"]) / 1e6),
         "cores of the servers, busy": rounded(calls * busy_us / 1e6),
-        "likewise, woken for each call": rounded(hosts * each["cpu_us"] / 1e6),
+        "the same, idle between calls": rounded(hosts * each["cpu_us"] / 1e6),
         "connections": f"{connections:,}",
         "**servers**": f"**{servers:,}**",
-        "because of": why,
+        "limited by": why,
         "datacenter IDs": math.ceil(servers * SPARE / WORKER_IDS),
         "connections of a server": rounded(connections / servers),
-        "that a death adds to each": rounded(connections / servers / (servers - 1)),
+        "added to each if one dies": rounded(connections / servers / (servers - 1)),
         "ZooKeeper: writes a second": rounded(writes),
         "reads a second, at most": rounded(reads),
         "cores of ZooKeeper": rounded((writes * write_us + reads * READ_US) / 1e6),

@@ -23,7 +23,7 @@ from zookeeper_case import ZooKeeperTest
 MONITORING = ROOT / "deploy" / "monitoring"
 ALERTS = MONITORING / "alerts.yaml"
 CASES = ROOT / "tests" / "monitoring" / "alerts.yaml"
-RUNBOOK = ROOT / "docs" / "runbook.md"
+RUNBOOK = ROOT / "docs" / "operations" / "runbook.md"
 MANUAL = ROOT / "docs" / "man" / "snowflaked.8"
 SCRAPE_MS = 200
 
@@ -38,6 +38,10 @@ def cases():
     return yaml.load(CASES.read_text(), Loader=yaml.BaseLoader)
 
 
+def runbook_entry(alert):
+    return f"docs/operations/runbook.md#{alert.lower()}"
+
+
 def labels_of(words):
     """Returns the labels for the words of an instance and its labels in CASES."""
     given = dict(word.split("=", 1) if "=" in word else ("instance", word) for word in words)
@@ -50,7 +54,7 @@ def alert_rule_tests(head, moments):
     for times, expected in moments.items():
         alerts = [] if expected == "silent" else [
             {"exp_labels": {"severity": severity, **labels_of(labels.split())},
-             "exp_annotations": {"summary": summary, "runbook": f"docs/runbook.md#{name.lower()}"}}
+             "exp_annotations": {"summary": summary, "runbook": runbook_entry(name)}}
             for labels, summary in expected.items()]
         for time in times.split():
             yield {"eval_time": time, "alertname": name, "exp_alerts": alerts}
@@ -101,11 +105,17 @@ class Files(unittest.TestCase):
         wanted = {rule["alert"] for rule in rules()} | {name for name, _ in levels}
         self.assertEqual(headings(RUNBOOK.read_text()), wanted)
 
+    def test_each_entry_of_the_runbook_has_three_parts(self):
+        entries = re.split(r"^### (.*)$", RUNBOOK.read_text(), flags=re.MULTILINE)
+        for name, text in zip(entries[1::2], entries[2::2]):
+            with self.subTest(name):
+                self.assertEqual(re.findall(r"^\* \*\*(\w+):\*\*", text, re.MULTILINE),
+                                 ["Meaning", "Check", "Fix"])
+
     def test_alerts_say_where_they_are_explained(self):
         for rule in rules():
             with self.subTest(rule["alert"]):
-                self.assertEqual(rule["annotations"]["runbook"],
-                                 f"docs/runbook.md#{rule['alert'].lower()}")
+                self.assertEqual(rule["annotations"]["runbook"], runbook_entry(rule["alert"]))
                 self.assertIn(rule["labels"]["severity"], ("page", "ticket"))
 
     def test_a_spike_that_has_ended_does_not_fire(self):

@@ -88,8 +88,8 @@ class Quickstart(unittest.TestCase):
         self.assertEqual(self.processes(), [])
         self.assertEqual(list(self.temporary.iterdir()), [])
 
-    def assert_handed_back(self, servers):
-        self.assertEqual(self.told.count("handed back\n"), servers, self.told)
+    def assert_released(self, servers):
+        self.assertEqual(self.told.count(" released\n"), servers, self.told)
 
     def ids_shown(self):
         return [Parts.of(int(line)) for line in re.findall(r"^\d{15,19}$", self.output, re.M)]
@@ -114,7 +114,7 @@ class Cluster(Quickstart):
                          {int(worker) for _, worker in addresses})
         for address, worker in addresses:
             self.assertRegex(self.output, rf"(?m)^ +1 +{worker} +{address} +serving ")
-        self.assert_handed_back(3)
+        self.assert_released(3)
 
     def test_ctrl_c(self):
         self.launch()
@@ -123,7 +123,7 @@ class Cluster(Quickstart):
         self.wait_told("server 1 stopped")
         self.terminal.write(b"\x03")  # impatience
         self.assert_ends(0)
-        self.assert_handed_back(3)
+        self.assert_released(3)
 
     def test_the_end_of_a_server_is_told(self):
         self.launch()
@@ -132,7 +132,7 @@ class Cluster(Quickstart):
         self.wait_told("ended: exit status 137; 2 of 3 left")
         self.process.terminate()
         self.assert_ends(0)
-        self.assert_handed_back(2)
+        self.assert_released(2)
 
     def test_a_terminal_that_goes_away(self):
         self.launch(shown=True)
@@ -194,12 +194,12 @@ class Cluster(Quickstart):
     def test_a_zookeeper_that_does_not_start(self):
         self.launch(JAVA_TOOL_OPTIONS="-XX:NoSuchOption")
         self.assert_ends(1)
-        self.assertRegex(self.told, r"ZooKeeper does not come up: .*NoSuchOption.*\n\Z")
+        self.assertRegex(self.told, r"ZooKeeper does not start: .*NoSuchOption.*\n\Z")
 
     def test_an_unknown_option(self):
         self.launch("--twice")
         self.assert_ends(2)
-        self.assertEqual(self.told, "quickstart: unknown argument --twice, see --help\n")
+        self.assertEqual(self.told, "quickstart: unknown argument --twice; see --help\n")
 
 
 @unittest.skipIf(ELSEWHERE, "needs servers of its own")
@@ -210,18 +210,18 @@ class Relay(Quickstart):
     def test_once(self):
         self.launch("--once")
         self.assert_ends(0)
-        killed = int(re.search(r"killing server (\d), whose IDs these are", self.told)[1])
+        killed = int(re.search(r"killing server (\d), which issued these IDs", self.told)[1])
         self.assertEqual([(parts.datacenter_id, parts.worker_id) for parts in self.ids_shown()],
                          [(1, killed)] * 3 + [(1, 3 - killed)] * 3)
         self.assertIn("the relay stopped", self.told)
-        self.assert_handed_back(1)
+        self.assert_released(1)
 
     def test_ctrl_c(self):
         self.launch()
         self.wait_told(SERVES)
         self.terminal.write(b"\x03")
         self.assert_ends(0)
-        self.assert_handed_back(1)
+        self.assert_released(1)
 
     def test_the_end_of_the_relay_is_told(self):
         self.launch()
@@ -234,4 +234,4 @@ class Relay(Quickstart):
     def test_one_of_the_two(self):
         self.launch("--cluster")
         self.assert_ends(2)
-        self.assertEqual(self.told, "quickstart: --cluster and --relay are two things; leave one\n")
+        self.assertEqual(self.told, "quickstart: --cluster excludes --relay; remove one of them\n")

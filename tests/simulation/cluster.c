@@ -552,8 +552,8 @@ static void deny_path(gint64 for_us)
 	ensemble_deny(path, outcome, world_now_us() + for_us);
 }
 
-/* Makes an edit of an operator that cannot cause a duplicate ID: docs/uniqueness.md, "What breaks
- * it". */
+/* Makes an edit of an operator that cannot cause a duplicate ID: see "What breaks uniqueness" in
+ * docs/explanation/uniqueness.md. */
 static void edit_znode(void)
 {
 	static const char *const NAMES[] = {"limits", "layout", "datacenters/3/claims"};

@@ -12,7 +12,7 @@
 #define CLUSTER_DATACENTER 3
 #define CLUSTER_ROOT       "/snowflake"
 
-/* The greatest permitted error of ZooKeeper's clock: docs/uniqueness.md, "After a restore". */
+/* The greatest permitted error of ZooKeeper's clock: docs/how-to/restore-zookeeper.md. */
 #define CLUSTER_MAX_AHEAD_MS 10000
 
 typedef struct {

@@ -6,8 +6,8 @@
 #include "tests/simulation/issued.h"
 #include "worker/file/registry.h"
 
-/* A server detects within a tenth of a second that its directory was replaced: docs/uniqueness.md.
- */
+/* A server detects within a tenth of a second that its directory was replaced: see
+ * docs/explanation/uniqueness.md. */
 #define NOTICE_US    MS(101)
 #define MAX_AHEAD_MS 100
 #define MAX_COUNT    20

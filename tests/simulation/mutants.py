@@ -62,7 +62,7 @@ SERVERS = "client/pool/servers.c"
 REFILL = "client/pool/refill.c"
 
 MUTANTS = [
-    # docs/uniqueness.md, rule 1: a reservation begins after all earlier ones
+    # docs/explanation/uniqueness.md, rule 1: a reservation begins after all earlier ones
     mutant("a lease begins at the end that was read", ZOOKEEPER,
            (CHOICE, "MAX(end_tick, listing->floor.tick) + 1",
                     "MAX(MAX(end_tick, listing->floor.tick), 0)")),

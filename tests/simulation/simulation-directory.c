@@ -9,8 +9,8 @@
 #include "tests/simulation/issued.h"
 
 /*
- * The promises of docs/uniqueness.md for state directories: each fault and each operator error that
- * it names, on a simulated disk.
+ * The promises of docs/explanation/uniqueness.md for state directories: each fault and each
+ * operator error that it names, on a simulated disk.
  */
 
 static HostServer *const first = &host_servers[0], *const second = &host_servers[1];
@@ -185,7 +185,7 @@ static void remove_lock_and_start_second(void)
 	start_second();
 }
 
-/* No check detects a copy, as docs/uniqueness.md says. */
+/* No check detects a copy, as docs/explanation/uniqueness.md says. */
 static void copy_and_use_both(void)
 {
 	disk_copy(HOST_DIRECTORY, AWAY, FALSE);

@@ -10,7 +10,8 @@
 #include "tests/simulation/sessions.h"
 
 /*
- * Servers that register in ZooKeeper: the promises of docs/uniqueness.md and docs/registration.md.
+ * Servers that register in ZooKeeper: the promises of docs/explanation/uniqueness.md and
+ * docs/registration.md.
  */
 
 #define LENGTH_US SECONDS(900)

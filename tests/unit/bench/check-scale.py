@@ -106,7 +106,7 @@ class Storms(unittest.TestCase):
 class Model(unittest.TestCase):
     def test_what_asks_for_most_decides(self):
         for hosts, rate, calls_, us, wanted in (
-                (10, 1000, 10, 10, (3, "one dies while another restarts")),
+                (10, 1000, 10, 10, (3, "one fails while another restarts")),
                 (100000, 1000, 1, 1, (49, "IDs")),
                 (100000, 0, 0, 1, (40, "connections")),
                 (100000, 1000, 100, 10, (100, "CPU"))):
