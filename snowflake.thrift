@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The wire contract of Snowflake: unique, roughly time-ordered 64-bit IDs.
+ * The Thrift contract of Snowflake, which issues unique, roughly time-ordered
+ * 64-bit IDs.
  *
- * The service Snowflake is Twitter's of 2010: the same calls, in the same
- * order, without throws, so that clients built from the contract of 2010 work
- * unchanged. Its errors go out as a TApplicationException of type 6 whose
- * message starts with the name of the exception: "InvalidSystemClock: ...",
- * "InvalidUserAgentError: ..." or "WorkerIdUnavailable: ...".
+ * The service Snowflake has the legacy calls, which are those of Twitter's
+ * original service, in the same order and without throws. So clients that were
+ * built from the original contract work unchanged. An error in a legacy call is
+ * a TApplicationException of type 6. Its message begins with the name of the
+ * exception: "InvalidSystemClock: ...", "InvalidUserAgentError: ..." or
+ * "WorkerIdUnavailable: ...".
  *
- * New calls, and typed exceptions, belong to SnowflakeExtended only.
+ * Only SnowflakeExtended has other calls and typed exceptions.
  */
 
 namespace java com.twitter.service.snowflake.gen
 namespace c_glib Sf
 
-/* The server's clock is behind the IDs it has issued, or outside the layout's range. */
+/* The server's clock is behind the IDs that it has issued, or outside the layout. */
 exception InvalidSystemClock {
   1: string message
 }
@@ -25,7 +27,7 @@ exception InvalidUserAgentError {
   1: string message
 }
 
-/* One line of the audit log. */
+/* One entry of the audit log. */
 struct AuditLogEntry {
   1: i64 id
   2: string useragent
@@ -40,100 +42,102 @@ service Snowflake {
   i64 get_datacenter_id()
 }
 
-/* The server has no worker ID yet, no reservation for the present time, or has issued every ID that
- * the present time has. Ask another server, or this one again after retry_after_ms milliseconds. */
+/* The server has no worker ID yet, has no reservation for the present time, or has issued all IDs
+ * of the present time. Call another server, or this one after retry_after_ms milliseconds. */
 exception WorkerIdUnavailable {
   1: string message
   2: i64 retry_after_ms
 }
 
-/* The count is below 1 or above the largest batch that the server allows. */
+/* The count is below 1 or above the server's limit for a batch. */
 exception InvalidCount {
   1: string message
 }
 
-/* The registry of the servers does not answer now, and has not since the server started; those that
- * hold a worker ID go on. Ask again after retry_after_ms milliseconds. */
+/* The registry does not answer, and has not answered since the server started. Servers with a
+ * worker ID continue to issue IDs. Call again after retry_after_ms milliseconds. */
 exception RegistryUnavailable {
   1: string message
   2: i64 retry_after_ms
 }
 
-/* The server's IDs divide in another way than this call needs. It does not pass: ask a server with
- * the layout that the message names. */
+/* The call needs another layout than the server's. A retry does not help: call a server with the
+ * layout that the message names. */
 exception UnsupportedLayout {
   1: string message
 }
 
-/* A server, as it describes itself. */
+/* The description that a server gives of itself. */
 struct Worker {
   1: i32 datacenter_id
   2: i32 worker_id           /* -1: none yet */
-  3: string address          /* host:port, where clients reach it */
-  4: string nonce            /* a uuid, fresh for each start of the process */
-  5: i64 claimed_at_ms       /* since the Unix epoch: when its claim was made, by ZooKeeper's clock,
-                              * anew when a session with it is lost; with a state directory, when
-                              * it claimed its worker ID, by its own clock; 0: not yet */
-  6: i64 reserved_until_ms   /* since the Unix epoch; 0: nothing is reserved: what was is over, or
-                              * there never was anything */
-  7: string state            /* starting, waiting, serving, reclaiming, unavailable; or draining,
-                              * whichever of these it is in: it is about to stop */
-  8: i64 as_of_ms            /* when this was so, since the Unix epoch, by the clock of the server
-                              * that says it */
-  9: string kind             /* server; embedded: a node that issues IDs within another program. It
-                              * takes no calls, so its address is empty; or relay: it hands on IDs
-                              * of other servers, and its IDs are those of the last one that it
-                              * gave, or else of the server that it is connected to */
-  10: optional string program /* of kind embedded: the program and its machine, PROGRAM@HOST */
-  11: optional string server /* of kind relay: the server that it has its IDs from, host:port */
+  3: string address          /* the address for clients: host:port, tls:host:port or unix:/path */
+  4: string nonce            /* a UUID, new for each start of the process */
+  5: i64 claimed_at_ms       /* since the Unix epoch; 0: not yet. With ZooKeeper, the time at which
+                              * its claim was created, by ZooKeeper's clock; after a lost session,
+                              * there is a new claim. With a state directory, the time at which it
+                              * claimed its worker ID, by its own clock */
+  6: i64 reserved_until_ms   /* since the Unix epoch; 0: nothing is reserved now */
+  7: string state            /* starting, waiting, serving, reclaiming, unavailable; or draining in
+                              * place of any of these, if the server is about to stop */
+  8: i64 as_of_ms            /* the time of this description, since the Unix epoch, by the clock of
+                              * the answering server */
+  9: string kind             /* server; embedded: a node that issues IDs in another program, which
+                              * takes no calls and has an empty address; relay: it hands out IDs of
+                              * other servers. The datacenter ID and the worker ID of a relay are
+                              * those of its last ID, or before that of the connected server */
+  10: optional string program /* kind embedded: the program and its machine, PROGRAM@HOST */
+  11: optional string server /* kind relay: the server from which it requests IDs, host:port */
 }
 
-/* IDs of one tick that are consecutive numbers: first, first + 1, ... */
+/* A run: IDs of one tick that are consecutive numbers, first, first + 1, ... */
 struct IdRun {
   1: i64 first
   2: i32 count               /* 1 or more */
 }
 
 service SnowflakeExtended extends Snowflake {
-  /* count IDs, increasing, with no ID of the same server between two of them. */
+  /* Returns count IDs. They increase, and no other ID of the server is between two of them. */
   list<i64> get_ids(1: string useragent, 2: i32 count)
     throws (1: InvalidSystemClock clock, 2: InvalidUserAgentError agent,
             3: WorkerIdUnavailable worker, 4: InvalidCount count_error)
 
-  /* The same, as runs: what they hold, one after the other, are the IDs that get_ids would have
-   * answered with. There is one for each tick that the IDs lie in, so 10,000 IDs are under 150
-   * bytes. */
+  /* Returns count IDs as get_ids does, but as runs. There is one run for each tick of the IDs, so
+   * 10,000 IDs take less than 150 bytes. */
   list<IdRun> get_id_runs(1: string useragent, 2: i32 count)
     throws (1: InvalidSystemClock clock, 2: InvalidUserAgentError agent,
             3: WorkerIdUnavailable worker, 4: InvalidCount count_error)
 
-  /* The server that answers. */
+  /* Returns the description of the answering server. */
   Worker get_worker()
 
-  /* All servers that are registered, as the one that answers sees them: no more than about a second
-   * old while ZooKeeper answers it; else as in the last list that it has had. When that was,
-   * as_of_ms says. What it says of another was so then: serving if its reservation was not over,
-   * unavailable if it was, and starting if it had no worker ID yet. Itself it describes as
-   * get_worker does, now, and is always there. A server with a state directory knows of itself
-   * only. */
+  /* Returns all servers in the registry of the answering server. The list is at most about a second
+   * old. If ZooKeeper does not answer, it is the last list that the server has read.
+   *
+   * The answering server is always in the list, and describes itself as in get_worker. With a state
+   * directory, it is the only one. The entries of the others describe the time as_of_ms. Their state
+   * is serving if their reservation had not ended by then, unavailable if it had ended, and starting
+   * if they had no worker ID yet. */
   list<Worker> get_workers()
     throws (1: RegistryUnavailable registry)
 
-  /* What the server has counted since its start, by name, also for each agent, up to a limit; and
-   * the gauges of 2010. */
+  /* Returns the counters of the server since its start, by name. They include counters for each
+   * agent, up to a limit, and the gauges of the original service. */
   map<string, i64> get_counters()
 
-  /* count ULIDs (github.com/ulid/spec), 16 bytes each, highest first. They are greater than every
-   * ULID that this process has answered with before, on whatever connection, and increase. They are
-   * unique by their random bits, so a server without a worker ID has them too. */
+  /* Returns count ULIDs (github.com/ulid/spec) of 16 bytes each, with the highest byte first. They
+   * increase, and are greater than all ULIDs that this process has returned before, on any
+   * connection. They are unique by their random bits, so a server without a worker ID issues them
+   * too. */
   list<binary> get_ulids(1: string useragent, 2: i32 count)
     throws (1: InvalidSystemClock clock, 2: InvalidUserAgentError agent,
             3: WorkerIdUnavailable worker, 4: InvalidCount count_error)
 
-  /* count UUIDs of version 7 (RFC 9562), 16 bytes each, highest first, that are made of as many
-   * IDs: those that get_ids would have answered with, and nobody gets them a second time. A UUID
-   * has the time of its ID (48 bits), the ID's low 22 bits in rand_a and at the top of rand_b, and
-   * 52 random bits. It sorts as its ID does. Only with the default layout, twitter. */
+  /* Returns count UUIDs of version 7 (RFC 9562) of 16 bytes each, with the highest byte first. Each
+   * is made from a new ID, which is issued to no other client. The IDs are those that get_ids would
+   * return. A UUID contains the time of its ID (48 bits), the ID's low 22 bits in rand_a and at the
+   * top of rand_b, and 52 random bits. It sorts as its ID does. The call needs the default layout,
+   * twitter. */
   list<binary> get_uuids(1: string useragent, 2: i32 count)
     throws (1: InvalidSystemClock clock, 2: InvalidUserAgentError agent,
             3: WorkerIdUnavailable worker, 4: InvalidCount count_error,

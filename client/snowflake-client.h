@@ -16,15 +16,17 @@ G_BEGIN_DECLS
  *   if (client == NULL || !snowflake_client_get_id(client, "my-program", &id, &error))
  *           g_printerr("%s\n", error->message);
  *
- * Calls block, each with a limit in time for all that it does (snowflake_client_set_timeout_ms()).
- * The client keeps one connection, to the first server of its list that serves it, stays with that
- * server while it does, and connects again when the connection is gone. A call that the server
- * cannot serve or does not answer is repeated at the next server of the list, and so on, at each
- * once: harmless, because an ID lost on the way is only a gap. For the same reason a call is
- * repeated at the same server, once, where the connection stood before the call and breaks: the
- * server may have closed it since the call before.
+ * Calls block. Each call has a time limit (snowflake_client_set_timeout_ms()).
  *
- * A client may be used by one thread at a time. Make one for each thread. Usable from C++.
+ * A client has one connection, to the first server of its list that serves its calls. It keeps this
+ * server as long as the server does so, and reconnects if the connection is lost. If the server
+ * cannot serve a call or does not answer, the client repeats the call at the other servers of the
+ * list, once at each. If an existing connection breaks during a call, the client first repeats the
+ * call once at the same server, because the server can have closed the connection before the call.
+ * A repeated call does no harm: an ID that is lost on the way leaves a gap.
+ *
+ * Only one thread at a time can use a client, so create one for each thread. C++ programs can
+ * include this header.
  */
 typedef struct _SnowflakeClient SnowflakeClient;
 
@@ -39,41 +41,44 @@ typedef struct _SnowflakeClient SnowflakeClient;
 SNOWFLAKE_CLIENT_EXPORT GQuark snowflake_client_error_quark(void);
 
 typedef enum {
-	/* An argument is wrong: a server's name, the useragent, a count of 0, or a %NULL where
-	 * something must be. */
+	/* An argument is invalid: a server's name, the useragent, a count of 0, or a %NULL that is
+	 * not allowed. */
 	SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT,
-	/* The server's clock is behind the IDs it has issued. It passes, or needs its operator. */
+	/* The server's clock is behind the IDs that it has issued. Either the clock catches up, or
+	 * an operator must correct it. */
 	SNOWFLAKE_CLIENT_ERROR_CLOCK,
-	/* The server holds no worker ID at present, or its registry does not answer: ask again
-	 * later. snowflake_client_get_retry_after_ms() says when. */
+	/* The server has no worker ID now, or its registry does not answer. Try again after
+	 * snowflake_client_get_retry_after_ms(). */
 	SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE,
-	/* Nothing listens there, the name is unknown, or the connection broke. */
+	/* No process listens at the address, the name cannot be resolved, or the connection was
+	 * lost. */
 	SNOWFLAKE_CLIENT_ERROR_UNREACHABLE,
-	/* No connection, or no answer, in the time that the last server tried was given. */
+	/* The last server that was tried was not connected, or did not answer, within its time
+	 * limit. */
 	SNOWFLAKE_CLIENT_ERROR_TIMEOUT,
-	/* The server does not know this call: get_worker() of a server of 2010; or its layout has
-	 * none of what is asked for: get_uuids(). */
+	/* The server does not support this call, such as get_worker() at an original Snowflake
+	 * server; or its layout does not, such as get_uuids(). */
 	SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED,
-	/* An answer that the contract does not have: not a Snowflake server, or a broken one. */
+	/* The reply violates the contract: this is not a Snowflake server, or a defective one. */
 	SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
 } SnowflakeClientError;
 
-/* A server, as it describes itself. */
+/* The description that a server gives of itself. */
 typedef struct {
 	gint32 datacenter_id;
 	gint32 worker_id;         /* -1: none yet */
-	char *address;            /* host:port, where clients reach it; or tls:host:port, or
-				   * unix:/path; or empty: nowhere */
-	char *nonce;              /* a uuid, fresh for each start of the server */
+	char *address;            /* address for clients: host:port, tls:host:port or unix:/path;
+				   * empty: none */
+	char *nonce;              /* a UUID, new for each start of the server */
 	gint64 claimed_at_ms;     /* since the Unix epoch; 0: not yet */
-	gint64 reserved_until_ms; /* since the Unix epoch; 0: nothing reserved */
+	gint64 reserved_until_ms; /* since the Unix epoch; 0: nothing is reserved */
 	char *state;     /* starting, waiting, serving, reclaiming, unavailable, draining */
-	gint64 as_of_ms; /* since the Unix epoch, by the clock of the server that says it:
-			  * when this was so; 0: it does not say */
-	char *kind;      /* server; embedded: a node within another program, which takes no calls;
-			  * relay: it hands on IDs of other servers; empty: it does not say */
-	char *program;   /* of kind embedded: PROGRAM@HOST; else empty */
-	char *server;    /* of kind relay: the server that it has its IDs from; else empty */
+	gint64 as_of_ms; /* time of this description, since the Unix epoch, by the clock of the
+			  * answering server; 0: unknown */
+	char *kind;      /* server; embedded: a node in another program, which takes no calls;
+			  * relay: it hands out IDs of other servers; empty: unknown */
+	char *program;   /* kind embedded: PROGRAM@HOST; otherwise empty */
+	char *server;    /* kind relay: the server from which it requests IDs; otherwise empty */
 } SnowflakeClientWorker;
 
 SNOWFLAKE_CLIENT_EXPORT void snowflake_client_worker_free(SnowflakeClientWorker *worker);
@@ -81,11 +86,11 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeClientWorker, snowflake_client_worker_fre
 
 /**
  * snowflake_client_new:
- * @servers: (nullable): "host", "host:port", "[::1]:port", with TLS "tls:host:port", or of a server
- *   on this machine "unix:/path" or "unix:@name", NULL-terminated, in order of preference; the port
- * is 7609 unless given. %NULL, or none: SNOWFLAKE_CLIENT_DEFAULT_SERVER
+ * @servers: (nullable): the servers, in order of preference, NULL-terminated: "host", "host:port",
+ *   "[::1]:port" or "tls:host:port"; or on this machine "unix:/path" or "unix:@name". The default
+ *   port is 7609. If it is %NULL or empty, the server is SNOWFLAKE_CLIENT_DEFAULT_SERVER
  *
- * Connects to nothing yet.
+ * Creates a client. It does not connect before the first call.
  *
  * Returns: (transfer full): a client, or %NULL with INVALID_ARGUMENT set
  */
@@ -96,60 +101,64 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeClient, snowflake_client_free)
 
 /**
  * snowflake_client_set_timeout_ms:
- * @timeout_ms: 1 or more; SNOWFLAKE_CLIENT_DEFAULT_TIMEOUT_MS unless set
+ * @timeout_ms: 1 or more; the default is SNOWFLAKE_CLIENT_DEFAULT_TIMEOUT_MS
  *
- * How long one call of a function below may take, whatever it does and however many servers there
- * are: looking names up, connecting, sending, waiting for answers, turning to other servers; for
- * get_ids(), all of its batches.
+ * Sets the time limit for one call of each function below. It includes all steps: DNS lookups,
+ * connecting, sending, waiting for replies and failover to other servers; in get_ids(), all
+ * batches.
  *
- * A server may take half of the time that is left, and the last one to be tried all of it. So one
- * that hangs leaves time for another. Where so many hang that the time is over before the end of
- * the list, the next call begins with the server that comes then.
+ * Each server can take half of the time that is left, and the last one all of it. So if a server
+ * hangs, there is time for another one. If the time ends before the end of the list, the next call
+ * begins with the next server in the list.
  *
- * A server may let a call wait before it refuses it, for its --max-wait: a second, unless set
- * otherwise. To hear what each of the servers says in the end takes more than as much for each of
- * them; unless set, the time is enough for two.
+ * A server can let a call wait for its --max-wait, one second by default, before it refuses the
+ * call. If all servers do so, their replies take longer than --max-wait for each server. The
+ * default limit is enough for two servers.
  *
- * What is not bounded: a look-up of a name cannot be stopped. The call returns in time, but the
- * look-up goes on in a thread of GLib's until the resolver gives up. Its threads are few: where
- * many look-ups hang, those of other names wait for one.
+ * A DNS lookup cannot be stopped. The call returns in time, but the lookup continues in a thread of
+ * GLib until the resolver gives up. GLib has few such threads: if many lookups hang, lookups of
+ * other names wait.
  */
 SNOWFLAKE_CLIENT_EXPORT void snowflake_client_set_timeout_ms(SnowflakeClient *self,
 							     guint timeout_ms);
 
-/* How clients speak with servers that are given as "tls:host:port". Files are in the PEM format. */
+/* TLS settings for servers that are given as "tls:host:port". Files are in the PEM format. */
 typedef struct {
-	const char *ca;          /* who vouches for servers; %NULL: whoever this machine believes */
-	const char *certificate; /* its own, and those between it and the root, for servers that
-				  * ask for one; %NULL: none */
-	const char *key;         /* of that certificate; %NULL: there is none */
-	gboolean any_name;       /* a server's certificate need not be of the host that it is
-				  * reached by: any that @ca vouches for will do */
+	const char *ca;          /* CA certificates for verifying servers; %NULL: the system trust
+				  * store */
+	const char *certificate; /* the client's certificate and the intermediate certificates, for
+				  * servers that require one; %NULL: none */
+	const char *key;         /* the private key of the certificate; %NULL: none */
+	gboolean any_name;       /* accept any certificate that @ca verifies, even for another host
+				  * name */
 } SnowflakeClientTls;
 
 /**
  * snowflake_client_set_tls:
- * @tls: is copied; without, it is as if all of it were %NULL
+ * @tls: copied
  *
- * The files are read now, and again when the client connects and they have changed since: so they
- * can be renewed while it lives. If they are of no use then, those that were read last stay. A
- * connection that stands stays as it is.
+ * Sets the TLS settings. Without this call, all of them are %NULL and %FALSE. The function reads
+ * the files. Before each connection, the client reads them again if they have changed, so they can
+ * be renewed while the client exists. If the new files are invalid, the client uses the previous
+ * ones. An existing connection is not affected.
  *
- * Returns: %TRUE, or %FALSE with INVALID_ARGUMENT set, and all is as it was
+ * Returns: %TRUE, or %FALSE with INVALID_ARGUMENT set; in this case, the settings are unchanged
  */
 SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_client_set_tls(SnowflakeClient *self,
 							  const SnowflakeClientTls *tls,
 							  GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Puts the servers into an order drawn at random, for this client alone, and begins with the first
- * of it. Without, they are tried in the order given: many clients with one list are all at one
- * server, and all go to the same one when it fails. */
+/* Puts the servers of this client into a random order, and begins with the first one. By default,
+ * the order is that of the list: many clients with one list all use the same server, and if it
+ * fails, all of them change to the same other server. */
 SNOWFLAKE_CLIENT_EXPORT void snowflake_client_shuffle_servers(SnowflakeClient *self);
 
 /**
  * snowflake_client_get_id:
- * @agent: who asks, [a-zA-Z][a-zA-Z\-0-9]*, at most 256 bytes
- * @out_id: (out): an ID, above 0; untouched on failure
+ * @agent: the name of the calling program, [a-zA-Z][a-zA-Z\-0-9]*, at most 256 bytes
+ * @out_id: (out): the ID, above 0; unchanged on failure
+ *
+ * Gets one ID.
  *
  * Returns: %TRUE, or %FALSE with an error set
  */
@@ -159,12 +168,12 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_client_get_id(SnowflakeClient *self, 
 
 /**
  * snowflake_client_get_ids:
- * @count: how many, 1 or more
- * @out_ids: (out) (array length=count): room for @count IDs; untouched on failure
+ * @count: the number of IDs, 1 or more
+ * @out_ids: (out) (array length=count): room for @count IDs; unchanged on failure
  *
- * Many IDs with few calls, or, from a server that lacks get_ids, with a call each. They increase
- * unless another server had to step in. All in the time of one call: whoever wants millions allows
- * more of it, or asks for them in parts.
+ * Gets IDs in batches. A server without get_ids is called once for each ID. The IDs increase,
+ * unless the client changes to another server meanwhile. The time limit applies to all batches
+ * together: if you need millions of IDs, raise it, or get them in parts.
  *
  * Returns: %TRUE, or %FALSE with an error set
  */
@@ -172,7 +181,7 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_client_get_ids(SnowflakeClient *self,
 							  guint count, gint64 *out_ids,
 							  GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* IDs that are consecutive numbers: first, first + 1, ... */
+/* A run: IDs that are consecutive numbers, first, first + 1, ... */
 typedef struct {
 	gint64 first; /* above 0 */
 	guint count;  /* 1 or more */
@@ -180,35 +189,36 @@ typedef struct {
 
 /**
  * snowflake_client_get_id_runs:
- * @count: how many IDs, 1 or more
+ * @count: the number of IDs, 1 or more
  *
- * The IDs that get_ids() would have got, as runs of consecutive numbers: cheap to send, to read and
- * to keep, also for 10,000 of them, which one call gets. They add up to @count. A run lies within
- * one tick of the layout, a millisecond unless set otherwise; that cannot be promised of a server
- * that lacks get_id_runs, of which this is made by get_ids or get_id. In batches and in time as
- * get_ids() has it; they increase unless another server had to step in.
+ * Gets IDs as get_ids() does, but as runs. Runs are cheap to send, to read and to store: one call
+ * gets up to 10,000 IDs. The counts of the runs add up to @count.
  *
- * Returns: (transfer full) (element-type SnowflakeClientIdRun): the runs, one at least; or %NULL
- * with an error set
+ * All IDs of a run have the same tick of the layout, which is a millisecond by default. This is not
+ * guaranteed at a server without get_id_runs, from which the client gets IDs with get_ids or
+ * get_id.
+ *
+ * Returns: (transfer full) (element-type SnowflakeClientIdRun): at least one run, or %NULL with an
+ * error set
  */
 SNOWFLAKE_CLIENT_EXPORT GArray *
 snowflake_client_get_id_runs(SnowflakeClient *self, const char *agent, guint count,
 			     GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Of a ULID or a UUID: the highest byte first, so that memcmp() compares them. */
+/* The size of a ULID or a UUID. The highest byte is first, so memcmp() compares them. */
 #define SNOWFLAKE_CLIENT_UUID_BYTES 16
 
 /**
  * snowflake_client_get_ulids:
- * @count: how many, 1 or more
- * @out_ulids: (out) (array length=count): room for @count ULIDs; untouched on failure
+ * @count: the number of ULIDs, 1 or more
+ * @out_ulids: (out) (array length=count): room for @count ULIDs; unchanged on failure
  *
- * ULIDs (github.com/ulid/spec), by the server's clock. Each is greater than all that this server
- * has answered with before, whoever asked. They are unique by chance, so that a server without a
- * worker ID has them as well. In batches and in time as get_ids() has it; they increase unless
- * another server had to step in, or the server was started again.
+ * Gets ULIDs (github.com/ulid/spec), with times from the server's clock, in batches as get_ids()
+ * does. Each ULID is greater than all ULIDs that this server has issued before, to any client. So
+ * they increase, unless the client changes to another server meanwhile, or the server restarts.
+ * They are unique by their random bits, so a server without a worker ID issues them too.
  *
- * Returns: %TRUE, or %FALSE with an error set: UNSUPPORTED of a server that lacks the call
+ * Returns: %TRUE, or %FALSE with an error set: UNSUPPORTED if the server does not support the call
  */
 SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_client_get_ulids(
 	SnowflakeClient *self, const char *agent, guint count,
@@ -217,15 +227,20 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_client_get_ulids(
 /**
  * snowflake_client_get_uuids:
  *
- * Likewise UUIDs of version 7 (RFC 9562), each made of an ID that get_ids() could have had: unique
- * as that is, and in its order. UNSUPPORTED is set if the server's layout is not the default one,
- * too.
+ * @count: the number of UUIDs, 1 or more
+ * @out_uuids: (out) (array length=count): room for @count UUIDs; unchanged on failure
+ *
+ * Gets UUIDs of version 7 (RFC 9562), in batches as get_ids() does. Each is made from a new ID, so
+ * it is as unique as the ID and sorts as the ID does.
+ *
+ * Returns: %TRUE, or %FALSE with an error set: UNSUPPORTED if the server does not support the call,
+ * or its layout is not the default one
  */
 SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_client_get_uuids(
 	SnowflakeClient *self, const char *agent, guint count,
 	guint8 (*out_uuids)[SNOWFLAKE_CLIENT_UUID_BYTES], GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* The server's clock, in milliseconds since the Unix epoch. */
+/* Gets the server's time, in milliseconds since the Unix epoch. */
 SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_client_get_timestamp(
 	SnowflakeClient *self, gint64 *out_timestamp_ms, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
@@ -235,43 +250,44 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_client_get_worker_id(
 SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_client_get_datacenter_id(
 	SnowflakeClient *self, gint64 *out_datacenter_id, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Returns: (transfer full): the server that answers, or %NULL with an error set */
+/* Returns: (transfer full): the description of the answering server, or %NULL with an error set */
 SNOWFLAKE_CLIENT_EXPORT SnowflakeClientWorker *snowflake_client_get_worker(SnowflakeClient *self,
 									   GError **error);
 
 /**
  * snowflake_client_get_workers:
  *
- * All servers that are registered with the one that answers, which is itself among them as it is
- * now. Of the others it knows what they have claimed: "serving" is one whose reservation was not
- * over at as_of_ms. That is about a second ago at most, unless the registry does not answer it:
- * then it tells the last list that it has had. UNAVAILABLE is set if there never was one,
- * UNSUPPORTED if it is older than this call.
+ * Gets the list of all servers in the registry of the answering server. The answering server
+ * describes itself with its present state. It describes the others by the registry: the state of
+ * another server is "serving" if its reservation had not ended at as_of_ms. This is about a second
+ * ago at most. If the registry does not answer, the list is the last one that the server has read.
  *
  * Returns: (transfer full) (element-type SnowflakeClientWorker): the servers, freed with the array;
- * or %NULL with an error set
+ * or %NULL with an error set: UNAVAILABLE if the server has no list yet, UNSUPPORTED if it does not
+ * support the call
  */
 SNOWFLAKE_CLIENT_EXPORT GPtrArray *snowflake_client_get_workers(SnowflakeClient *self,
 								GError **error);
 
-/* What a server has counted, by a name of snowflaked(8), COUNTERS. */
+/* A counter of a server; snowflaked(8), COUNTERS, lists the names. */
 typedef struct {
 	char *name;
 	gint64 value;
 } SnowflakeClientCounter;
 
-/* Returns: (transfer full) (element-type SnowflakeClientCounter): all that the server that answers
- * counts, by name from a to z, freed with the array; or %NULL with an error set: UNSUPPORTED if it
- * is older than this call */
+/* Returns: (transfer full) (element-type SnowflakeClientCounter): all counters of the answering
+ * server, sorted by name, freed with the array; or %NULL with an error set: UNSUPPORTED if the
+ * server does not support the call */
 SNOWFLAKE_CLIENT_EXPORT GPtrArray *snowflake_client_get_counters(SnowflakeClient *self,
 								 GError **error);
 
-/* The server that the next call goes to, as host:port: after a call that went well, the one that
- * answered it. */
+/* Returns the server for the next call, with its port. After a successful call, this is the server
+ * that answered. */
 SNOWFLAKE_CLIENT_EXPORT const char *snowflake_client_get_server(const SnowflakeClient *self);
 
-/* After a call for a batch or get_workers() failed with UNAVAILABLE: how long the server says to
- * wait; 0: it did not say, as in the answers to the other calls, which have no place for it. */
+/* Returns how long to wait, in the server's estimate, after a call for a batch or get_workers()
+ * failed with UNAVAILABLE. 0: unknown, as after all other calls, whose replies do not contain it.
+ */
 SNOWFLAKE_CLIENT_EXPORT gint64 snowflake_client_get_retry_after_ms(const SnowflakeClient *self);
 
 G_END_DECLS

@@ -6,8 +6,8 @@
 G_BEGIN_DECLS
 
 /*
- * What IDs are: their parts, their text forms, the IDs of a span of time, ULIDs and UUIDs. Nothing
- * here speaks to a server: the IDs of a service come from snowflake-client.h.
+ * Functions for IDs: their parts, their text forms, the IDs of a time span, ULIDs and UUIDs. They
+ * do not call a server; to get IDs from the service, use snowflake-client.h.
  *
  *   g_autoptr(GError) error = NULL;
  *   g_autoptr(SnowflakeLayout) layout = snowflake_layout_new("twitter", &error);
@@ -16,8 +16,9 @@ G_BEGIN_DECLS
  *   if (layout == NULL || !snowflake_layout_decode(layout, id, &parts, &error))
  *           g_printerr("%s\n", error->message);
  *
- * Times are milliseconds since the Unix epoch. No argument may be %NULL, but for @error and what is
- * freed. Any thread may call anything, also with the same layout or generator. Usable from C++.
+ * Times are milliseconds since the Unix epoch. Arguments must not be %NULL, except @error and the
+ * arguments of functions that free. All functions are thread-safe, even for one layout or
+ * generator. C++ programs can include this header.
  */
 
 #ifndef SNOWFLAKE_CLIENT_EXPORT
@@ -28,36 +29,37 @@ G_BEGIN_DECLS
 SNOWFLAKE_CLIENT_EXPORT GQuark snowflake_id_error_quark(void);
 
 typedef enum {
-	/* A text is not what it should be, a layout cannot work, or a UUID is of another kind. */
+	/* A text or a layout is invalid, or a UUID has another version. */
 	SNOWFLAKE_ID_ERROR_INVALID,
-	/* An ID, a part or a time is outside of the layout, or of what the kind can hold. */
+	/* An ID, a part or a time is outside the layout, or outside the range of a ULID or UUID. */
 	SNOWFLAKE_ID_ERROR_OUT_OF_RANGE,
-	/* No ULIDs are left in this millisecond: ask again in the next one. */
+	/* No ULIDs are left in this millisecond. Try again in the next one. */
 	SNOWFLAKE_ID_ERROR_OVERFLOW,
 } SnowflakeIdError;
 
 /*
- * How the bits of an ID divide, high to low: time, in ticks since an epoch, datacenter, worker,
- * sequence. Immutable, and always one that can work.
+ * A layout: how the bits of an ID are divided. From high to low, they are the time in ticks since
+ * an epoch, the datacenter ID, the worker ID and the sequence. A layout is immutable and always
+ * valid.
  */
 typedef struct _SnowflakeLayout SnowflakeLayout;
 
-/* The parts of an ID. A part that the layout has no bits for is 0. */
+/* The parts of an ID. A part without bits in the layout is 0. */
 typedef struct {
-	gint64 time_ms; /* when decoded, the start of the tick */
+	gint64 time_ms; /* after decoding, the start of the tick */
 	guint datacenter_id;
 	guint worker_id;
-	guint sequence; /* from 0 within one worker and tick */
+	guint sequence; /* from 0, in one tick of one worker ID */
 } SnowflakeParts;
 
 /**
  * snowflake_layout_new:
  * @text: one of snowflake_layout_names(), or all six fields as
  *   "epoch_ms=N,tick_ms=N,time_bits=N,datacenter_bits=N,worker_bits=N,sequence_bits=N", in any
- *   order. Bits that are not 63 in all have to be meant: "total_bits=N" says so
+ *   order. If the bits are not 63 in all, "total_bits=N" must confirm their sum
  *
- * A tick has 1 to 1000 ms, the time 1 bit or more, the other parts 0 to 31 each, all of them 63 at
- * most. The last tick ends before the year 10000.
+ * Creates a layout. A tick has 1 to 1000 ms, the time at least 1 bit, the other parts 0 to 31 bits
+ * each, and all parts together at most 63 bits. The last tick must end before the year 10000.
  *
  * Returns: (transfer full): a layout, or %NULL with INVALID set
  */
@@ -65,19 +67,22 @@ SNOWFLAKE_CLIENT_EXPORT SnowflakeLayout *snowflake_layout_new(const char *text, 
 SNOWFLAKE_CLIENT_EXPORT void snowflake_layout_free(SnowflakeLayout *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeLayout, snowflake_layout_free)
 
-/* Returns: (transfer full): the names of the layouts that have one, for g_strfreev(): twitter, the
- * servers' default, comes first. snowflakectl(1), layouts, draws them. */
+/* Returns: (transfer full): the names of the layouts that have a name, for g_strfreev(). The first
+ * is twitter, the default of servers. The command "snowflakectl layouts" shows the layouts. */
 SNOWFLAKE_CLIENT_EXPORT char **snowflake_layout_names(void);
 
-/* Returns: (transfer full): all fields, as snowflake_layout_new() reads them */
+/* Returns: (transfer full): all fields, in the form that snowflake_layout_new() reads */
 SNOWFLAKE_CLIENT_EXPORT char *snowflake_layout_to_text(const SnowflakeLayout *self);
 
 /**
  * snowflake_layout_encode:
- * @parts: a time within a tick counts as the start of it
- * @out_id: (out): the ID, never negative; untouched on failure
+ * @parts: a time inside a tick is rounded down to the start of the tick
+ * @out_id: (out): the ID, never negative; unchanged on failure
  *
- * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set, which names the part, its value and the limit
+ * Makes an ID from its parts.
+ *
+ * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set. The message has the part, its value and the
+ * limit
  */
 SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_layout_encode(const SnowflakeLayout *self,
 							 const SnowflakeParts *parts,
@@ -86,7 +91,9 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_layout_encode(const SnowflakeLayout *
 
 /**
  * snowflake_layout_decode:
- * @out_parts: (out): the inverse of snowflake_layout_encode(); untouched on failure
+ * @out_parts: (out): the parts of @id; unchanged on failure
+ *
+ * Divides an ID into its parts, the inverse of snowflake_layout_encode().
  *
  * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if @id is negative or has bits above those of the
  * layout
@@ -97,12 +104,12 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_layout_decode(const SnowflakeLayout *
 
 /**
  * snowflake_layout_range:
- * @from_ms, @to_ms: both are in the span
- * @out_first, @out_last: (out): the lowest and the highest ID that can be of it; untouched on
- *   failure
+ * @from_ms, @to_ms: the first and the last millisecond of the time span
+ * @out_first, @out_last: (out): the lowest and the highest ID that is possible in the span;
+ *   unchanged on failure
  *
- * The IDs of a span of time, for WHERE id BETWEEN first AND last. The span may begin before the
- * layout or end after it. A tick that it has only a part of counts as a whole.
+ * Computes the range of the IDs of a time span, for WHERE id BETWEEN first AND last. The span can
+ * begin before the layout or end after it. A tick that is only partly in the span is included.
  *
  * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if the span ends before it begins, or if all of
  * it is outside the layout
@@ -112,20 +119,21 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_layout_range(const SnowflakeLayout *s
 							gint64 *out_last,
 							GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* The text forms of an ID, of any layout. */
+/* The text forms of an ID. They do not depend on the layout. */
 typedef enum {
 	SNOWFLAKE_ID_DECIMAL,
-	SNOWFLAKE_ID_HEX,       /* 16 digits; read in either case, after "0x" or not */
-	SNOWFLAKE_ID_CROCKFORD, /* 13 of base 32; read in either case, I and L as 1, O as 0 */
-	SNOWFLAKE_ID_BASE62,    /* 11 digits: figures, capital letters, small letters */
-	SNOWFLAKE_ID_BASE58,    /* the alphabet of Flickr; as many digits as needed, 11 at most */
+	SNOWFLAKE_ID_HEX,       /* 16 digits; read in either case, with or without "0x" */
+	SNOWFLAKE_ID_CROCKFORD, /* 13 digits, base 32; read in either case, I and L as 1, O as 0 */
+	SNOWFLAKE_ID_BASE62,    /* 11 digits, in the order 0 to 9, A to Z, a to z */
+	SNOWFLAKE_ID_BASE58,    /* at most 11 digits of Flickr's alphabet, without leading zeros */
 } SnowflakeIdForm;
 
 /**
  * snowflake_id_to_text:
  * @id: not negative
  *
- * The texts of hex, crockford and base62 have leading zeros, and so sort as their IDs do.
+ * Converts an ID to text. In the forms hex, crockford and base62, texts have leading zeros, so they
+ * sort as their IDs do.
  *
  * Returns: (transfer full): the text
  */
@@ -133,38 +141,44 @@ SNOWFLAKE_CLIENT_EXPORT char *snowflake_id_to_text(SnowflakeIdForm form, gint64 
 
 /**
  * snowflake_id_parse:
- * @text: digits of @form, with or without leading zeros, no more than the form has; no sign and no
- *   white space
- * @out_id: (out): 0 to 2^63 - 1; untouched on failure
+ * @text: digits of @form, with or without leading zeros, at most as many as the form has, without a
+ *   sign and white space
+ * @out_id: (out): the ID, 0 to 2^63 - 1; unchanged on failure
  *
- * Returns: %TRUE, or %FALSE with INVALID set, which quotes the text
+ * Reads an ID from text.
+ *
+ * Returns: %TRUE, or %FALSE with INVALID set. The message quotes the text
  */
 SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_id_parse(SnowflakeIdForm form, const char *text,
 						    gint64 *out_id,
 						    GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* A UUID (RFC 9562), with the highest byte first, as databases and the wire have it. */
+/* A UUID (RFC 9562), with the highest byte first, as in databases and on the wire. */
 typedef struct _SnowflakeUuid {
 	guint8 bytes[16];
 } SnowflakeUuid;
 
-/* A ULID (github.com/ulid/spec): 48 bits of time and 80 that are random, unique by chance. Its
- * bytes are also a UUID, so what is said of a SnowflakeUuid goes for it too. */
+/* A ULID (github.com/ulid/spec): 48 bits of time and 80 random bits, by which it is unique. Its
+ * bytes are also a UUID, so the functions for a SnowflakeUuid accept it too. */
 typedef struct _SnowflakeUuid SnowflakeUlid;
 
-/* Below 0, 0 or above it: the order of bytes, of texts and, of one kind, of times. */
+/* Returns a number below, equal to or above 0. The order is that of the bytes and of the texts; for
+ * two ULIDs, or two UUIDs of version 7, it is also that of the times. */
 SNOWFLAKE_CLIENT_EXPORT int snowflake_uuid_compare(const SnowflakeUuid *a, const SnowflakeUuid *b);
 
-/* The time of a ULID, or of a UUID of version 7, 0 to 2^48 - 1; of another it means nothing. */
+/* Returns the time of a ULID or of a UUID of version 7, 0 to 2^48 - 1. For other UUIDs, the result
+ * has no meaning. */
 SNOWFLAKE_CLIENT_EXPORT gint64 snowflake_uuid_get_time_ms(const SnowflakeUuid *self);
 
-/* Returns: (transfer full): 8-4-4-4-12 digits, with small letters */
+/* Returns: (transfer full): hexadecimal digits in the form 8-4-4-4-12, with small letters */
 SNOWFLAKE_CLIENT_EXPORT char *snowflake_uuid_to_text(const SnowflakeUuid *self);
 
 /**
  * snowflake_uuid_parse:
- * @text: 8-4-4-4-12 digits in either case; any version
- * @out_uuid: (out): untouched on failure
+ * @text: hexadecimal digits in the form 8-4-4-4-12, in either case
+ * @out_uuid: (out): the UUID, of any version; unchanged on failure
+ *
+ * Reads a UUID from text.
  *
  * Returns: %TRUE, or %FALSE with INVALID set
  */
@@ -173,12 +187,14 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_uuid_parse(const char *text, Snowflak
 
 /**
  * snowflake_uuid_from_id:
- * @id: of the layout "twitter", not negative
- * @out_uuid: (out): untouched on failure
+ * @id: an ID of the layout "twitter", not negative
+ * @out_uuid: (out): the UUID; unchanged on failure
  *
- * A UUID of version 7 that is as unique as the ID, sorts as it does among such UUIDs, and converts
- * back to it: the ID's time, its 22 low bits (12 in rand_a, 10 at the top of rand_b), and 52 random
- * bits. Each call makes another one.
+ * Makes a UUID of version 7 from an ID. The UUID is as unique as the ID, and can be converted back
+ * to it. Such UUIDs sort as their IDs do.
+ *
+ * The UUID contains the ID's time, its 22 low bits (12 in rand_a, 10 at the top of rand_b), and 52
+ * random bits. So each call makes a different UUID.
  *
  * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set
  */
@@ -187,13 +203,13 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_uuid_from_id(gint64 id, SnowflakeUuid
 
 /**
  * snowflake_uuid_to_id:
- * @out_id: (out): what snowflake_uuid_from_id() was given; untouched on failure
+ * @out_id: (out): the ID; unchanged on failure
  *
- * Nothing in a UUID of version 7 tells whether it was made from an ID: one that was not gives a
- * number that means nothing.
+ * Converts a UUID of snowflake_uuid_from_id() back to its ID. A UUID of version 7 does not show
+ * whether it was made from an ID. If it was not, the result has no meaning.
  *
- * Returns: %TRUE, or %FALSE with INVALID set if @self is of another version, or with OUT_OF_RANGE
- * if its time is outside of the layout
+ * Returns: %TRUE, or %FALSE with INVALID set if @self has another version, or with OUT_OF_RANGE if
+ * its time is outside the layout
  */
 SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_uuid_to_id(const SnowflakeUuid *self, gint64 *out_id,
 						      GError **error) G_GNUC_WARN_UNUSED_RESULT;
@@ -203,8 +219,10 @@ SNOWFLAKE_CLIENT_EXPORT char *snowflake_ulid_to_text(const SnowflakeUlid *self);
 
 /**
  * snowflake_ulid_parse:
- * @text: 26 digits in either case, 7ZZZZZZZZZZZZZZZZZZZZZZZZZ at most, none of them I, L, O or U
- * @out_ulid: (out): untouched on failure
+ * @text: 26 digits in either case, at most 7ZZZZZZZZZZZZZZZZZZZZZZZZZ, without I, L, O and U
+ * @out_ulid: (out): the ULID; unchanged on failure
+ *
+ * Reads a ULID from text.
  *
  * Returns: %TRUE, or %FALSE with INVALID set
  */
@@ -214,7 +232,9 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_ulid_parse(const char *text, Snowflak
 /**
  * snowflake_ulid_random:
  * @time_ms: 0 to 2^48 - 1
- * @out_ulid: (out): a ULID of that time, in no order with others of it; untouched on failure
+ * @out_ulid: (out): a ULID with this time; unchanged on failure
+ *
+ * Makes a random ULID. ULIDs with the same time have no order.
  *
  * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set
  */
@@ -222,15 +242,16 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_ulid_random(gint64 time_ms, Snowflake
 						       GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /*
- * Sources of what increases, whichever threads draw it: one that is drawn after another was
- * returned is greater. The time is the system's (CLOCK_REALTIME); where that steps back, the
- * millisecond of the last one goes on until the clock is past it. In a child of fork() they go on
- * in a later millisecond. (If another thread was in a call at the fork, the child must not use
- * them.)
+ * Generators of increasing ULIDs and UUIDs. If a draw begins after another one has returned, in any
+ * thread, its result is greater. The time is that of the system clock (CLOCK_REALTIME). If the
+ * clock steps back, the generator keeps its last millisecond until the clock is past it.
  *
- * ULIDs ("monotonic" in the specification): the first of a millisecond is random, each further one
- * is the last plus 1. UUIDs of version 7: by RFC 9562, section 6.2, method 1, a counter of 42 bits
- * that starts each millisecond at a random number, and 32 random bits after it.
+ * In a child of fork(), a generator continues in a later millisecond. If another thread was in a
+ * call during the fork(), the child must not use the generator.
+ *
+ * ULIDs ("monotonic" in the specification): the first one of a millisecond is random, and each
+ * further one is the last plus 1. UUIDs of version 7 (RFC 9562, section 6.2, method 1): a counter
+ * of 42 bits, which begins each millisecond at a random number, is followed by 32 random bits.
  */
 typedef struct _SnowflakeUlidGenerator SnowflakeUlidGenerator;
 typedef struct _SnowflakeUuidGenerator SnowflakeUuidGenerator;
@@ -241,10 +262,10 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeUlidGenerator, snowflake_ulid_generator_f
 
 /**
  * snowflake_ulid_generator_draw:
- * @out_ulid: (out): untouched on failure
+ * @out_ulid: (out): the ULID; unchanged on failure
  *
- * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set as the clock is before 1970, or with OVERFLOW,
- * which has a chance of 1 in 2^80 for each; it changes nothing
+ * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if the clock is before 1970, or with OVERFLOW
+ * set. OVERFLOW has a chance of 1 in 2^80 for each ULID, and does not change the generator
  */
 SNOWFLAKE_CLIENT_EXPORT gboolean
 snowflake_ulid_generator_draw(SnowflakeUlidGenerator *self, SnowflakeUlid *out_ulid,
@@ -256,9 +277,10 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeUuidGenerator, snowflake_uuid_generator_f
 
 /**
  * snowflake_uuid_generator_draw:
- * @out_uuid: (out): unique by chance, made from no ID; untouched on failure
+ * @out_uuid: (out): a UUID that is unique by its random bits, and not made from an ID; unchanged on
+ *   failure
  *
- * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set as the clock is before 1970
+ * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if the clock is before 1970
  */
 SNOWFLAKE_CLIENT_EXPORT gboolean
 snowflake_uuid_generator_draw(SnowflakeUuidGenerator *self, SnowflakeUuid *out_uuid,

@@ -8,8 +8,8 @@
 G_BEGIN_DECLS
 
 /*
- * A pool of IDs of the Snowflake service, for programs that take many, or that may not wait: a
- * thread behind it keeps IDs in hand, and goes from server to server so that nobody notices.
+ * A pool of IDs of the Snowflake service, for programs that take many IDs, or that cannot wait for
+ * a call. A thread of the pool prefetches IDs, and changes to another server if one fails.
  *
  *   SnowflakePoolConfig config = SNOWFLAKE_POOL_CONFIG_INIT("my-program");
  *   g_autoptr(GError) error = NULL;
@@ -21,50 +21,59 @@ G_BEGIN_DECLS
  *   if (pool == NULL || !snowflake_pool_take(pool, &id, &error))
  *           g_printerr("%s\n", error->message);
  *
- * Any number of threads take from one pool at a time: make one for the process. A take of what is
- * in hand waits for nobody, makes no system call and reads no clock; it costs a few nanoseconds. No
- * ID comes twice. As long as one server answers, the IDs that a thread takes increase; those of
- * different threads come as they come.
+ * Any number of threads can take from one pool at a time, so create one pool for the process. A
+ * take from the prefetch buffer does not wait, makes no system call and reads no clock; it costs a
+ * few nanoseconds. No ID is handed out twice. As long as one server answers, the IDs that one
+ * thread takes increase. There is no order between the IDs of different threads.
  *
- * How much is in hand follows the rate of the takes: enough for prefetch_ms, and nothing while
- * nobody takes any. So the first take after a pause waits for a round trip to a server. IDs that
- * are older than max_age_ms are thrown away, so the time in an ID is true within that. It is the
- * thread behind the pool that throws away: a process that was stopped, or gets no processor, may
- * take a few older ones before that thread has run.
+ * Prefetch buffer: its size follows the rate of the takes. It lasts for prefetch_ms, and is empty
+ * while there are no takes, so the first take after a pause waits for a round trip to a server. IDs
+ * that are older than max_age_ms are discarded, so the time in an ID is late by at most this. The
+ * pool's thread discards them. If the process was stopped or had no CPU, a few takes can return
+ * older IDs before this thread has run.
  *
- * Servers: those of a list, each at all addresses of its name; or with discover also those that
- * they know (get_workers), asked again every 10 seconds, as are the names, or every second while
- * none answers; who is given by address is asked at once, however long a look-up of another takes.
- * The pool uses the first 1,024 servers in a list. It excludes a server whose IDs are not unique
- * for 10 minutes. The pool holds one connection to the server that it asks and one to another, at
- * first to four, of which the one to ask is drawn from those within 1.5 times of the best round
- * trip. It turns to the other at once when a server says that it is about to stop, or is gone; and
- * when it hangs, before what is in hand runs out, if prefetch_ms is 50 or more. When one server
- * does not give enough, it asks several, up to four, at once.
+ * Servers: the pool uses the servers of the list, each at all addresses of its name. With discover,
+ * it also uses the servers that they report (get_workers). It resolves names and requests the
+ * reports again every 10 seconds, or every second while no server answers. A server that is given
+ * by its IP address is used at once, even if the DNS lookup for another server hangs. The pool uses
+ * the first 1,024 servers in a list. If a server's IDs are not unique, the pool excludes it for 10
+ * minutes.
  *
- * TLS: files that were replaced are read again with the next connection, as by
- * snowflake_client_set_tls(); so a certificate can be renewed while the program runs.
+ * Connections: at first, the pool connects to four servers. It draws one at random from those
+ * within 1.5 times of the best round trip, and requests IDs from it. It then keeps this connection
+ * and one to another server.
  *
- * fork(): what is in hand is the parent's. The child's pool begins with nothing, and connects for
- * itself with its first take; the parent's connections are closed in it and go on in the parent. It
- * may be freed there, or not. A child that is made in another way than by fork() gets no ID twice
- * either, but may do no more than take and exec(). Fork in no signal handler that may have
- * interrupted a take. It needs Linux 4.14 or later.
+ * Failover: if a server drains or is gone, the pool uses the other one at once. If a server hangs
+ * and prefetch_ms is 50 or more, the pool uses the other one before the prefetch buffer is empty.
+ * If one server does not issue enough IDs, the pool requests IDs from up to four at once.
  *
- * Usable from C++.
+ * TLS: before each connection, the pool reads files again that have changed, as
+ * snowflake_client_set_tls() describes. So a certificate can be renewed while the program runs.
+ *
+ * fork(): the prefetched IDs belong to the parent. In the child, the pool is empty, and connects
+ * with its first take. The parent's connections are closed in the child, and stay open in the
+ * parent. The child can free the pool, but need not. Do not call fork() in a signal handler that
+ * can interrupt a take.
+ *
+ * A child that was not created by fork(), but for example by clone(), also takes no ID twice. It
+ * can only take IDs and call exec().
+ *
+ * Requires Linux 4.14 or later. C++ programs can include this header.
  */
 typedef struct _SnowflakePool SnowflakePool;
 
 typedef struct {
-	/* "host", "host:port" or "[::1]:port", with TLS "tls:host:port", NULL-terminated; the port
-	 * is 7609 unless given. %NULL, or none: SNOWFLAKE_CLIENT_DEFAULT_SERVER */
+	/* NULL-terminated: "host", "host:port", "[::1]:port" or "tls:host:port"; or on this machine
+	 * "unix:/path" or "unix:@name". The default port is 7609. If it is %NULL or empty, the
+	 * server is SNOWFLAKE_CLIENT_DEFAULT_SERVER. */
 	const char *const *servers;
-	const char *agent; /* who asks, [a-zA-Z][a-zA-Z\-0-9]*, at most 256 bytes */
-	gboolean discover; /* ask the servers which others there are: with TLS, if one of these has
-			    * it, and else without */
-	guint prefetch_ms; /* 1 to 10000: for how long what is in hand is to last */
-	guint max_age_ms;  /* twice prefetch_ms to 3600000: how old an ID may become in hand */
-	guint timeout_ms;  /* how long a take waits when there is nothing; 0: it fails at once */
+	const char *agent; /* name of the calling program, [a-zA-Z][a-zA-Z\-0-9]*, at most 256
+			    * bytes */
+	gboolean discover; /* also use servers that these servers report: only those with TLS if
+			    * one of these has TLS, otherwise only those without */
+	guint prefetch_ms; /* 1 to 10000: the time for which the prefetch buffer lasts */
+	guint max_age_ms;  /* twice prefetch_ms to 3600000: the age at which an ID is discarded */
+	guint timeout_ms;  /* how long a take waits if the buffer is empty; 0: it fails at once */
 	SnowflakeClientTls tls; /* for servers with TLS */
 } SnowflakePoolConfig;
 
@@ -81,40 +90,42 @@ typedef struct {
 		}                                                                                  \
 	}
 
-/* Since the start of the pool, in this process. */
+/* Counts since the start of the pool, in this process. */
 typedef struct {
-	guint64 in_hand;     /* IDs; now */
+	guint64 in_hand;     /* IDs in the prefetch buffer now */
 	guint64 taken;       /* IDs */
-	guint64 thrown_away; /* IDs that became too old */
-	guint64 dry;         /* takes that have found nothing in hand */
-	guint64 refills;     /* answers of servers with IDs */
-	guint64 switches;    /* from the server that was asked to another, since it failed */
+	guint64 thrown_away; /* IDs that were discarded because of their age */
+	guint64 dry;         /* takes that found the prefetch buffer empty */
+	guint64 refills;     /* replies of servers with IDs */
+	guint64 switches;    /* failovers to another server */
 	guint64 excluded;    /* servers whose IDs were not unique */
 } SnowflakePoolStatistics;
 
 /**
  * snowflake_pool_new:
- * @config: is copied
+ * @config: copied
  *
- * Begins to connect, and waits for nothing. That no server can be reached a take says.
+ * Creates a pool, which begins to connect. The function does not wait. If no server can be reached,
+ * the takes fail.
  *
- * Returns: (transfer full): a pool, or %NULL with INVALID_ARGUMENT set; with UNSUPPORTED if this
- * system is too old, or has no memory or thread left
+ * Returns: (transfer full): a pool, or %NULL with INVALID_ARGUMENT set, or with UNSUPPORTED if this
+ * system is too old or has no memory or thread left
  */
 SNOWFLAKE_CLIENT_EXPORT SnowflakePool *snowflake_pool_new(const SnowflakePoolConfig *config,
 							  GError **error);
 
-/* No thread takes from it any more. Threads that have may end later. */
+/* Frees the pool. No thread can take from it any more. Threads that have taken IDs can end later.
+ */
 SNOWFLAKE_CLIENT_EXPORT void snowflake_pool_free(SnowflakePool *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakePool, snowflake_pool_free)
 
 /**
  * snowflake_pool_take:
- * @out_id: (out): an ID, above 0; untouched on failure
+ * @out_id: (out): the ID, above 0; unchanged on failure
  *
- * Any thread. Waits if there is nothing in hand, for timeout_ms at most.
+ * Takes one ID, in any thread. If the prefetch buffer is empty, it waits for at most timeout_ms.
  *
- * Returns: %TRUE, or %FALSE with the error set that a server was last found to have, or TIMEOUT
+ * Returns: %TRUE, or %FALSE with an error set: the last error of a server, or TIMEOUT
  */
 SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_pool_take(SnowflakePool *self, gint64 *out_id,
 						     GError **error) G_GNUC_WARN_UNUSED_RESULT;
@@ -122,16 +133,19 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_pool_take(SnowflakePool *self, gint64
 /**
  * snowflake_pool_take_run:
  * @most: 1 or more
- * @out_first: (out): the first of the IDs, which are consecutive numbers; untouched on failure
- * @out_count: (out): how many, 1 to @most; untouched on failure
+ * @out_first: (out): the first ID; unchanged on failure
+ * @out_count: (out): the number of IDs, 1 to @most; unchanged on failure
  *
- * Likewise several at once: what there is in one piece, which may be less than there is.
+ * Takes several IDs as snowflake_pool_take() takes one. The IDs are consecutive numbers. It can
+ * return fewer than the prefetch buffer contains.
+ *
+ * Returns: %TRUE, or %FALSE with an error set
  */
 SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_pool_take_run(SnowflakePool *self, guint most,
 							 gint64 *out_first, guint *out_count,
 							 GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Any thread. What is taken meanwhile may or may not count. */
+/* Gets the statistics, in any thread. Concurrent takes can be included or not. */
 SNOWFLAKE_CLIENT_EXPORT void snowflake_pool_get_statistics(SnowflakePool *self,
 							   SnowflakePoolStatistics *out_statistics);
 

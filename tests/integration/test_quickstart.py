@@ -189,7 +189,7 @@ class Cluster(Quickstart):
         self.assertEqual(process.returncode, 0)
         self.process.terminate()
         self.assert_ends(0)
-        self.assert_handed_back(2)
+        self.assert_released(2)
 
     def test_a_zookeeper_that_does_not_start(self):
         self.launch(JAVA_TOOL_OPTIONS="-XX:NoSuchOption")
