@@ -81,6 +81,9 @@ class _Server:
                 raise ValueError(f"server {self.text!r}: no IPv6 address in brackets, or no such "
                                  "interface") from None
             self.is_name = True
+        except UnicodeError:
+            raise ValueError(f"server {self.text!r}: not a host name: each part between dots has 1 "
+                             "to 63 characters") from None
 
     @property
     def tls_name(self) -> str:

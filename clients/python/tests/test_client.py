@@ -427,7 +427,8 @@ class Arguments(Case):
     def test_servers(self):
         for server in ("", "a:", "a:0", "a:65536", "a:b", "::1", "[::1", "[a]:1", "a b", "unix:",
                        "unix:ids", "unix:/" + "a" * 107, "tls:", "tls:unix:/ids", "http://a",
-                       "[fe80::7%]", "[fe80::7%a/b]", "[fe80::7%0123456789abcdef]"):
+                       "[fe80::7%]", "[fe80::7%a/b]", "[fe80::7%0123456789abcdef]",
+                       "a..b", "a" * 64 + ".example:7609"):
             with self.subTest(server=server), self.assertRaises(ValueError) as caught:
                 Snowflake(server, agent="test")
             self.assertIn(repr(server), str(caught.exception))
