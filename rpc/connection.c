@@ -20,7 +20,7 @@ void connection_init(Connection *self, int fd, TlsStream *tls)
 
 static void drop_buffers(Connection *self)
 {
-	framing_clear(&self->framing);
+	stream_clear(&self->stream);
 	g_clear_pointer(&self->in, g_byte_array_unref);
 	g_clear_pointer(&self->out, g_byte_array_unref);
 	self->out_sent = 0;
@@ -117,16 +117,6 @@ static gboolean send_replies(Connection *self, ConnectionShared *shared)
 	return TRUE;
 }
 
-/* The replies of a pass are its own: sent, kept by the connection, or lost with it. */
-static void empty_replies(ConnectionShared *shared)
-{
-	if (G_UNLIKELY(shared->out->len > KEPT_OUT_BYTES)) {
-		g_byte_array_unref(shared->out);
-		shared->out = g_byte_array_new();
-	}
-	shared->out->len = 0; /* g_byte_array_set_size() would move what is after the end */
-}
-
 static gssize receive_records(Connection *self, const ConnectionShared *shared)
 {
 	gssize received = tls_stream_receive(self->tls, shared->in, shared->in_bytes);
@@ -182,7 +172,7 @@ gboolean connection_discard(Connection *self, ConnectionShared *shared)
 }
 
 /* Keeps what the stream did not consume, which may be of what it kept before. */
-static void keep_rest(Connection *self, const StreamPass *pass)
+static void keep_rest(Connection *self, const RpcPass *pass)
 {
 	if (self->in != NULL) {
 		g_byte_array_remove_range(self->in, 0, (guint)pass->consumed);
@@ -206,30 +196,27 @@ static void acknowledge(const Connection *self)
 	(void)setsockopt(self->fd, IPPROTO_TCP, TCP_QUICKACK, &on, sizeof on);
 }
 
-/* Answers what is in hand: @fresh bytes in the loop's buffer, after those that were kept. */
-static gboolean answer(Connection *self, ConnectionShared *shared, gsize fresh,
-		       StreamStatus *out_status)
+/* Answers calls in the bytes that were kept, and the @fresh bytes in the loop's buffer after them.
+ * %FALSE: the connection is broken. */
+static gboolean answer_calls(Connection *self, ConnectionShared *shared, gsize fresh, RpcPass *pass,
+			     StreamStatus *out_status)
 {
-	StreamPass pass = {
-		.framing = &self->framing,
-		.bytes = shared->in,
-		.length = fresh,
-		.room = shared->max_pending_bytes - pending_bytes(self),
-		.out = shared->out,
-	};
-
+	pass->bytes = shared->in;
+	pass->length = fresh;
+	pass->room = shared->max_pending_bytes - pending_bytes(self);
+	pass->out = shared->out;
 	if (self->in != NULL) {
 		g_byte_array_append(self->in, shared->in, (guint)fresh);
-		pass.bytes = self->in->data;
-		pass.length = self->in->len;
+		pass->bytes = self->in->data;
+		pass->length = self->in->len;
 	} else {
 		self->consumed = fresh > 0; /* what is left over is a message that begins now */
 	}
-	*out_status = stream_consume(&shared->stream, &pass);
-	self->bad = pass.reason;
-	if (pass.consumed > 0)
+	*out_status = stream_answer(&self->stream, &shared->stream, pass);
+	self->bad = pass->bad;
+	if (pass->consumed > 0)
 		self->consumed = TRUE;
-	keep_rest(self, &pass);
+	keep_rest(self, pass);
 	return send_replies(self, shared);
 }
 
@@ -270,7 +257,8 @@ ConnectionState connection_flush(Connection *self, ConnectionShared *shared)
 	return connection_send(self, shared) ? waiting_state(self) : CONNECTION_ENDED;
 }
 
-static ConnectionState run_pass(Connection *self, ConnectionShared *shared, gboolean read)
+static ConnectionState run_pass(Connection *self, ConnectionShared *shared, RpcPass *pass,
+				gboolean read)
 {
 	StreamStatus status;
 	gssize fresh = 0;
@@ -282,7 +270,7 @@ static ConnectionState run_pass(Connection *self, ConnectionShared *shared, gboo
 		return waiting_state(self);
 	if (read && may_read(self, shared))
 		fresh = receive(self, shared);
-	if (fresh < 0 || !answer(self, shared, (gsize)fresh, &status))
+	if (fresh < 0 || !answer_calls(self, shared, (gsize)fresh, pass, &status))
 		return CONNECTION_ENDED;
 	self->full = status == STREAM_FULL;
 	if (status == STREAM_FULL || status == STREAM_PARKED)
@@ -294,13 +282,16 @@ static ConnectionState run_pass(Connection *self, ConnectionShared *shared, gboo
 	return status == STREAM_PARKED ? CONNECTION_PARKED : waiting_state(self);
 }
 
-ConnectionState connection_run(Connection *self, ConnectionShared *shared,
-			       const RpcAllowance *allowance, gboolean read)
+ConnectionState connection_run(Connection *self, ConnectionShared *shared, RpcPass *pass,
+			       gboolean read)
 {
-	ConnectionState state;
+	ConnectionState state = run_pass(self, shared, pass, read);
 
-	dispatcher_begin(shared->stream.dispatcher, allowance);
-	state = run_pass(self, shared, read);
-	empty_replies(shared);
+	/* the replies of a pass are its own: sent, kept by the connection, or lost with it */
+	if (G_UNLIKELY(shared->out->len > KEPT_OUT_BYTES)) {
+		g_byte_array_unref(shared->out);
+		shared->out = g_byte_array_new();
+	}
+	shared->out->len = 0; /* g_byte_array_set_size() would move what is after the end */
 	return state;
 }

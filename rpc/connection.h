@@ -18,7 +18,7 @@ typedef enum {
 	CONNECTION_READING, /* waits for the client */
 	CONNECTION_WRITING, /* replies wait for the client to take them */
 	CONNECTION_CUT_OFF, /* its turn is over, calls are left: run it again, after others */
-	CONNECTION_PARKED,  /* a call waits: RpcVerdict says for what */
+	CONNECTION_PARKED,  /* a call waits: RpcPass.wait tells for what */
 	CONNECTION_ENDED,   /* nothing more to come: free it */
 } ConnectionState;
 
@@ -52,7 +52,7 @@ typedef struct {
 	guint consumed : 1; /* a message was finished, or what is left of one begins */
 	GByteArray *in;     /* bytes that are not consumed yet; NULL: none */
 	GByteArray *out;    /* replies that are not sent yet; NULL: none */
-	Framing framing;
+	Stream stream;
 } Connection;
 
 /* Takes @fd, a connected non-blocking socket, and @tls on it, with which hands were shaken; %NULL:
@@ -75,14 +75,14 @@ guint32 connection_events(const Connection *self, const ConnectionShared *shared
 
 /**
  * connection_run:
+ * @pass: (inout): with the loop's rules; the results are for the loop
  * @read: whether to read from the socket first
  *
- * A pass: sends what waits to be sent, answers what can be answered in one turn. What came of it
- * for the loop, dispatcher_verdict() says. What a pass puts into @shared is gone with it, however
- * it ends: nothing of it may reach another connection.
+ * Makes a pass: sends the replies that wait, and answers the calls that one turn has time for. No
+ * bytes of the pass stay in @shared, so they cannot reach another connection.
  */
-ConnectionState connection_run(Connection *self, ConnectionShared *shared,
-			       const RpcAllowance *allowance, gboolean read);
+ConnectionState connection_run(Connection *self, ConnectionShared *shared, RpcPass *pass,
+			       gboolean read);
 
 /* Says that no reply comes any more, and drops what it holds of calls and replies. The client may
  * not have heard that yet, and bytes that were not read when a socket is closed make the kernel

@@ -27,7 +27,6 @@
 
 #include "common/log.h"
 #include "common/socket-name.h"
-#include "rpc/foreign.h"
 #include "rpc/loop-connection.h"
 #include "rpc/poller.h"
 #include "rpc/retry-timer.h"
@@ -54,6 +53,7 @@
 #define FRAME_TOO_LONG "half a message for too long"
 
 struct _Loop {
+	RpcService service;
 	pthread_t thread;
 	int poller;
 	RetryTimer retry_timer;
@@ -74,6 +74,7 @@ struct _Loop {
 	gboolean draining;
 	gint64 drain_deadline_us;
 	gint64 round_us; /* when the sockets told of something last; monotonic */
+	gint64 turn_us;  /* of connections that are served now */
 };
 
 /* As g_get_monotonic_time(), for half the instructions: each pass has two. */
@@ -101,6 +102,8 @@ Loop *loop_new(const RpcService *service, const RpcLimits *limits, Counters *cou
 {
 	g_autoptr(Loop) self = g_new0(Loop, 1);
 
+	self->service = *service;
+	self->turn_us = TURN_US;
 	self->failed = failed;
 	self->user_data = user_data;
 	self->counters = counters;
@@ -109,9 +112,10 @@ Loop *loop_new(const RpcService *service, const RpcLimits *limits, Counters *cou
 	self->shared = (ConnectionShared){
 		.stream =
 			{
-				.dispatcher = dispatcher_new(service, counters),
-				.framing = {limits->max_frame_bytes, limits->max_depth, NULL},
-				.turn_us = TURN_US,
+				.service = &self->service,
+				.handler = service->new_handler(service->user_data, counters),
+				.max_message_bytes = limits->max_frame_bytes,
+				.max_depth = limits->max_depth,
 				.now_us = now_us,
 			},
 		.counters = counters,
@@ -130,8 +134,8 @@ void loop_free(Loop *self)
 	if (self == NULL)
 		return;
 	inbox_free(self->inbox);
-	scanner_free(self->shared.stream.framing.spare);
-	dispatcher_free(self->shared.stream.dispatcher);
+	scanner_free(self->shared.stream.spare);
+	self->service.free_handler(self->shared.stream.handler);
 	g_byte_array_unref(self->shared.out);
 	g_free(self->shared.in);
 	retry_timer_clear(&self->retry_timer);
@@ -235,7 +239,6 @@ static void note_offence(Loop *self, LoopConnection *client, Counter counter, co
 	log_event(LOG_CONNECTION_CLOSED, log_text("reason", reason), log_text("peer", peer));
 }
 
-/* Decides what the client waits for after a pass, or ends it. */
 /* With TLS a turn may be cut off in the middle of a message, which has no new time after it. */
 static gboolean frame_has_run_out(Loop *self, LoopConnection *client, Queue queue)
 {
@@ -247,7 +250,9 @@ static gboolean frame_has_run_out(Loop *self, LoopConnection *client, Queue queu
 	       queues_now_us(&self->queues) >= client->frame_until_us;
 }
 
-static void settle(Loop *self, LoopConnection *client, ConnectionState state)
+/* Decides what the client waits for, or ends it. @pass: the pass before; NULL: there was none, so
+ * no call is parked */
+static void settle(Loop *self, LoopConnection *client, ConnectionState state, const RpcPass *pass)
 {
 	Queue queue;
 	guint32 events;
@@ -260,7 +265,7 @@ static void settle(Loop *self, LoopConnection *client, ConnectionState state)
 		state = CONNECTION_CUT_OFF; /* all that has arrived is answered, turn by turn */
 	}
 	if (state == CONNECTION_ENDED && client->connection.bad != NULL) {
-		counters_add(self->counters, foreign_counter(client->connection.bad), 1);
+		counters_add(self->counters, stream_bad_counter(client->connection.bad), 1);
 		note_offence(self, client, COUNTER_CLOSED_BAD_BYTES, client->connection.bad);
 		hang_up(self, client);
 		return;
@@ -277,8 +282,7 @@ static void settle(Loop *self, LoopConnection *client, ConnectionState state)
 		events |= client->events & EPOLLIN;
 	loop_connection_watch(client, self->poller, events);
 	if (state == CONNECTION_PARKED) {
-		if (parking_park(&self->parking, &client->place,
-				 dispatcher_verdict(self->shared.stream.dispatcher)))
+		if (parking_park(&self->parking, &client->place, pass))
 			counters_add(self->counters, COUNTER_WAITS, 1);
 		return;
 	}
@@ -288,24 +292,27 @@ static void settle(Loop *self, LoopConnection *client, ConnectionState state)
 		hang_up(self, client);
 		return;
 	}
+	if (client->place.queue == QUEUE_NONE && !queues_has(&self->queues, queue))
+		return; /* as of most connections, which are idle without a time limit */
 	if (queue != client->place.queue || queue == QUEUE_CUT_OFF ||
 	    (queue == QUEUE_WRITE ? client->connection.sent : client->connection.consumed))
 		queues_enter(&self->queues, &client->place, queue);
 }
 
-/* A pass, and how long its calls took: since the sockets told of them, or since they were cut off
- * or parked, which is @since_us; until their replies were sent, or kept for a client that does not
- * read. */
-static ConnectionState pass(Loop *self, LoopConnection *client, const RpcAllowance *allowance,
-			    gboolean read, gint64 since_us)
+/* Makes a pass. Its calls took the time from @since_us, when the sockets told of them or when they
+ * were cut off or parked, until their replies were sent, or kept for a client that does not read.
+ */
+static ConnectionState run_pass(Loop *self, LoopConnection *client, RpcPass *pass, gboolean read,
+				gint64 since_us)
 {
-	ConnectionState state = connection_run(&client->connection, &self->shared, allowance, read);
-	guint calls = dispatcher_verdict(self->shared.stream.dispatcher)->answered;
+	ConnectionState state;
 
-	if (calls > 0) {
+	pass->turn_us = self->turn_us;
+	state = connection_run(&client->connection, &self->shared, pass, read);
+	if (pass->n_answered > 0) {
 		gint64 sent_us = now_us();
 
-		counters_add_durations(self->counters, sent_us - since_us, calls);
+		counters_add_durations(self->counters, sent_us - since_us, pass->n_answered);
 		queues_set_time(&self->queues, sent_us);
 	}
 	if (client->is_local)
@@ -313,20 +320,21 @@ static ConnectionState pass(Loop *self, LoopConnection *client, const RpcAllowan
 	return state;
 }
 
-static void run(Loop *self, LoopConnection *client, gboolean read, gint64 since_us)
+static void serve(Loop *self, LoopConnection *client, gboolean read, gint64 since_us)
 {
-	const RpcAllowance allowance = parking_allowance(&self->parking);
+	RpcPass pass = {.allowance = parking_allowance(&self->parking)};
+	ConnectionState state = run_pass(self, client, &pass, read, since_us);
 
-	settle(self, client, pass(self, client, &allowance, read, since_us));
+	settle(self, client, state, &pass);
 }
 
-static const RpcVerdict *retry(gpointer user_data, QueuePlace *place, const RpcAllowance *allowance)
+/* A ParkingRun */
+static void serve_parked(gpointer user_data, QueuePlace *place, RpcPass *pass)
 {
 	Loop *self = user_data;
 	LoopConnection *client = loop_connection_at(place);
 
-	settle(self, client, pass(self, client, allowance, FALSE, place->since_us));
-	return dispatcher_verdict(self->shared.stream.dispatcher);
+	settle(self, client, run_pass(self, client, pass, FALSE, place->since_us), pass);
 }
 
 /* Serves connections that were cut off: one, or as many as fit into @slice_us. */
@@ -336,7 +344,7 @@ static void run_cut_off(Loop *self, gint64 slice_us)
 	LoopConnection *head;
 
 	while ((head = head_of(self, QUEUE_CUT_OFF)) != NULL) {
-		run(self, head, TRUE, head->place.since_us);
+		serve(self, head, TRUE, head->place.since_us);
 		if (slice_us == 0 || now_us() >= until_us)
 			break;
 	}
@@ -349,10 +357,10 @@ static void run_costly(Loop *self)
 	LoopConnection *head;
 
 	while ((head = head_of(self, QUEUE_COSTLY)) != NULL) {
-		RpcAllowance allowance = parking_allowance(&self->parking);
+		RpcPass pass = {.allowance = parking_allowance(&self->parking)};
 
-		allowance.costly = RPC_COSTLY_ONE;
-		settle(self, head, pass(self, head, &allowance, FALSE, head->place.since_us));
+		pass.allowance.costly = RPC_COSTLY_ONE;
+		settle(self, head, run_pass(self, head, &pass, FALSE, head->place.since_us), &pass);
 		if (now_us() >= until_us)
 			break;
 	}
@@ -411,7 +419,7 @@ static void adopt(Loop *self, const InboxConnection *newcomer)
 	queues_enter(&self->queues, &client->place, QUEUE_IDLE);
 	/* what came right after the handshake was read with it, and the socket does not tell */
 	if (self->draining || newcomer->tls != NULL)
-		run(self, client, TRUE, self->round_us);
+		serve(self, client, TRUE, self->round_us);
 }
 
 static void start_draining(Loop *self, gint64 timeout_ms)
@@ -423,7 +431,7 @@ static void start_draining(Loop *self, gint64 timeout_ms)
 
 		next = link->next; /* the pass may end the connection */
 		if (!loop_connection_takes_no_calls(client))
-			run(self, client, TRUE, self->round_us);
+			serve(self, client, TRUE, self->round_us);
 	}
 }
 
@@ -474,7 +482,7 @@ static void handle_waiting(Loop *self, LoopConnection *client, guint32 events)
 	} else if ((events & (EPOLLERR | EPOLLHUP)) != 0) {
 		end_connection(self, client);
 	} else if (client->place.queue == QUEUE_WRITE) {
-		settle(self, client, connection_flush(&client->connection, &self->shared));
+		settle(self, client, connection_flush(&client->connection, &self->shared), NULL);
 	} else if (!connection_send(&client->connection, &self->shared)) {
 		end_connection(self, client);
 	} else {
@@ -501,21 +509,23 @@ static void handle(Loop *self, const struct epoll_event *event)
 		handle_waiting(self, client, event->events);
 		return;
 	}
-	run(self, client, (event->events & ~(guint32)EPOLLOUT) != 0, self->round_us);
+	serve(self, client, (event->events & ~(guint32)EPOLLOUT) != 0, self->round_us);
 }
 
-/* Answers, with what there is, all that was read from the connections of a queue, which leave it
- * by @leave. */
+/* Answers, with the IDs that there are, all that was read from the connections of a queue, and has
+ * them leave it by @leave. */
 static void answer_queue(Loop *self, Queue queue, gint64 until_us, LeaveFunc leave)
 {
-	const RpcAllowance allowance = {.closing = TRUE};
 	LoopConnection *head;
 
 	while ((head = head_of(self, queue)) != NULL) {
-		while (g_get_monotonic_time() < until_us &&
-		       pass(self, head, &allowance, FALSE, head->place.since_us) ==
-			       CONNECTION_CUT_OFF)
-			;
+		ConnectionState state = CONNECTION_CUT_OFF;
+
+		while (state == CONNECTION_CUT_OFF && g_get_monotonic_time() < until_us) {
+			RpcPass pass = {.allowance.closing = TRUE};
+
+			state = run_pass(self, head, &pass, FALSE, head->place.since_us);
+		}
 		leave(self, head);
 	}
 }
@@ -542,7 +552,7 @@ static gboolean nobody_waits(const Loop *self)
 
 static void serve_queues(Loop *self)
 {
-	parking_retry(&self->parking, retry, self);
+	parking_retry(&self->parking, serve_parked, self);
 	serve_turns(self);
 	expire_all(self);
 	if (!parking_is_behind(&self->parking)) /* else they try again at once */
@@ -570,10 +580,10 @@ static gboolean go_round(Loop *self)
 		queues_end_look(&self->queues, n < MAX_EVENTS);
 	self->round_us = now_us();
 	queues_set_time(&self->queues, self->round_us);
-	self->shared.stream.turn_us = turn_us(n);
+	self->turn_us = turn_us(n);
 	for (int i = 0; i < n; i++)
 		handle(self, &events[i]);
-	self->shared.stream.turn_us = TURN_US;
+	self->turn_us = TURN_US;
 	empty_inbox(self);
 	if (!nobody_waits(self) || self->n_parked > 0)
 		serve_queues(self);

@@ -5,7 +5,6 @@
 
 #include "common/counters.h"
 #include "rpc/inbox.h"
-#include "rpc/rpc-limits.h"
 #include "rpc/rpc-service.h"
 
 /*

@@ -13,23 +13,28 @@ void parking_init(Parking *self, Queues *queues, guint turn_ids, gboolean batche
 	};
 }
 
-gboolean parking_park(Parking *self, QueuePlace *place, const RpcVerdict *verdict)
+gboolean parking_park(Parking *self, QueuePlace *place, const RpcPass *pass)
 {
-	Queue for_ids = verdict->ids > 1 ? QUEUE_BATCH : QUEUE_SINGLE;
-	Queue queue = verdict->aside ? QUEUE_ASIDE : for_ids;
+	static const Queue QUEUES[] = {
+		[RPC_WAIT_SINGLE] = QUEUE_SINGLE,
+		[RPC_WAIT_BATCH] = QUEUE_BATCH,
+		[RPC_WAIT_ASIDE] = QUEUE_ASIDE,
+		[RPC_WAIT_TURN] = QUEUE_COSTLY,
+	};
+	Queue queue = QUEUES[pass->wait.what_for];
 
-	if (verdict->deferred) {
-		queues_enter(self->queues, place, QUEUE_COSTLY);
+	if (queue == QUEUE_COSTLY) {
+		queues_enter(self->queues, place, queue);
 		return FALSE;
 	}
 
 	/* the time it begins to wait, not that of the last look at the clock: the process may have
 	 * been stopped in between */
 	queues_forget_time(self->queues);
-	place->retry_us = verdict->wait_ns == 0
+	place->retry_us = pass->wait.wait_ns == 0
 				  ? G_MAXINT64
-				  : queues_now_us(self->queues) + verdict->wait_ns / 1000 + 1;
-	if (place->queue == queue && !verdict->answered)
+				  : queues_now_us(self->queues) + pass->wait.wait_ns / 1000 + 1;
+	if (place->queue == queue && pass->n_answered == 0)
 		return FALSE;
 	queues_enter(self->queues, place, queue);
 	return TRUE;
@@ -94,9 +99,11 @@ static guint quota(const Parking *self, const QueuePlace *place)
 }
 
 /* Counts a refused batch as one ID, so that a single ID follows it. */
-static void note_drawn(Parking *self, Queue queue, const RpcVerdict *verdict, guint ids)
+static void note_drawn(Parking *self, Queue queue, const RpcPass *pass)
 {
-	if (queue == QUEUE_BATCH && verdict->answered)
+	guint ids = (guint)MIN(pass->n_drawn, pass->allowance.quota);
+
+	if (queue == QUEUE_BATCH && pass->n_answered > 0)
 		ids = MAX(ids, 1);
 	if (queue == QUEUE_BATCH)
 		self->single_ids = MIN(self->single_ids + ids, self->turn_ids);
@@ -104,50 +111,32 @@ static void note_drawn(Parking *self, Queue queue, const RpcVerdict *verdict, gu
 		self->single_ids -= MIN(self->single_ids, ids);
 }
 
-/* Of @singles and @batches, which wait, and draw before whoever asks. */
-static RpcAllowance allowance_behind(const Parking *self, guint singles, guint batches)
-{
-	return (RpcAllowance){
-		.others_wait = singles + batches > 0,
-		.single_may_pass = self->batches_apart && singles == 0,
-		.batch_may_pass = self->batches_apart && batches == 0,
-		.costly = RPC_COSTLY_NONE,
-	};
-}
-
-RpcAllowance parking_allowance(const Parking *self)
-{
-	return allowance_behind(self, queues_in(self->queues, QUEUE_SINGLE)->length,
-				queues_in(self->queues, QUEUE_BATCH)->length);
-}
-
-/* Tries the call again that waits there. */
-static const RpcVerdict *retry(Parking *self, QueuePlace *place, ParkingPass pass,
-			       gpointer user_data)
+/* Tries again the call that waits at @place. */
+static RpcPass retry_call(Parking *self, QueuePlace *place, ParkingRun run, gpointer user_data)
 {
 	Queue queue = place->queue;
 	guint singles = queues_in(self->queues, QUEUE_SINGLE)->length;
 	guint batches = queues_in(self->queues, QUEUE_BATCH)->length;
-	RpcAllowance allowance = allowance_behind(self, singles - (queue == QUEUE_SINGLE),
-						  batches - (queue == QUEUE_BATCH));
-	const RpcVerdict *verdict;
+	RpcPass pass = {.allowance =
+				parking_allowance_behind(self, singles - (queue == QUEUE_SINGLE),
+							 batches - (queue == QUEUE_BATCH))};
 
-	allowance.costly = RPC_COSTLY_ONE;
-	allowance.quota = quota(self, place);
+	pass.allowance.costly = RPC_COSTLY_ONE;
+	pass.allowance.quota = quota(self, place);
 	queues_extend_if_late(self->queues, queue);
-	allowance.last_chance = queues_has_run_out(self->queues, place);
-	verdict = pass(user_data, place, &allowance);
-	note_drawn(self, queue, verdict, (guint)MIN(verdict->drawn, allowance.quota));
-	return verdict;
+	pass.allowance.last_chance = queues_has_run_out(self->queues, place);
+	run(user_data, place, &pass);
+	note_drawn(self, queue, &pass);
+	return pass;
 }
 
-static void retry_for_ids(Parking *self, ParkingPass pass, gpointer user_data)
+static void retry_for_ids(Parking *self, ParkingRun run, gpointer user_data)
 {
 	QueuePlace *next = next_due(self);
-	gboolean costly = FALSE;
+	gboolean was_costly = FALSE;
 
-	for (guint tries = 0; next != NULL && !costly && tries < MAX_RETRIES; tries++) {
-		costly = retry(self, next, pass, user_data)->costly;
+	for (guint tries = 0; next != NULL && !was_costly && tries < MAX_RETRIES; tries++) {
+		was_costly = retry_call(self, next, run, user_data).was_costly;
 		next = next_due(self);
 	}
 	self->behind = next != NULL;
@@ -163,26 +152,27 @@ static QueuePlace *next_aside(const Parking *self)
 	return head;
 }
 
-static void retry_aside(Parking *self, ParkingPass pass, gpointer user_data)
+static void retry_aside(Parking *self, ParkingRun run, gpointer user_data)
 {
 	QueuePlace *next = next_aside(self);
-	gboolean costly = FALSE;
+	gboolean was_costly = FALSE;
 
-	for (guint tries = 0; next != NULL && !costly && tries < MAX_RETRIES; tries++) {
-		const RpcVerdict *verdict = retry(self, next, pass, user_data);
+	for (guint tries = 0; next != NULL && !was_costly && tries < MAX_RETRIES; tries++) {
+		RpcPass pass = retry_call(self, next, run, user_data);
 
-		costly = verdict->costly;
-		if (verdict->parked && !verdict->answered) /* it is not there for the others */
+		was_costly = pass.was_costly;
+		/* if the first call must go on waiting, so must the others */
+		if (pass.wait.what_for != RPC_WAIT_NONE && pass.n_answered == 0)
 			self->woken_aside = FALSE;
 		next = next_aside(self);
 	}
 	self->woken_aside = next != NULL;
 }
 
-void parking_retry(Parking *self, ParkingPass pass, gpointer user_data)
+void parking_retry(Parking *self, ParkingRun run, gpointer user_data)
 {
-	retry_aside(self, pass, user_data);
-	retry_for_ids(self, pass, user_data);
+	retry_aside(self, run, user_data);
+	retry_for_ids(self, run, user_data);
 }
 
 gint64 parking_retry_us(const Parking *self)

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "rpc/queues.h"
-#include "rpc/rpc-allowance.h"
 
 /*
  * Decides which parked call is tried next, and when.
@@ -24,10 +23,9 @@
  * Its loop's thread only.
  */
 
-/* Runs a pass of whoever stands at @place, and settles what he waits for then: parking_park(), if a
- * call was parked, or another queue. Returns what came of it. */
-typedef const RpcVerdict *(*ParkingPass)(gpointer user_data, QueuePlace *place,
-					 const RpcAllowance *allowance);
+/* Runs a pass of the connection at @place with the allowance in @pass, and queues the connection
+ * again: with parking_park() if a call waits. */
+typedef void (*ParkingRun)(gpointer user_data, QueuePlace *place, RpcPass *pass);
 
 typedef struct {
 	/* private */
@@ -42,12 +40,28 @@ typedef struct {
 /* @queues: borrowed. @turn_ids, @batches_apart: see RpcLimits */
 void parking_init(Parking *self, Queues *queues, guint turn_ids, gboolean batches_apart);
 
-/* What is allowed in a pass of a connection that does not wait. */
-RpcAllowance parking_allowance(const Parking *self);
+/* Returns the rules of a pass before which @singles and @batches of calls wait. */
+static inline RpcAllowance parking_allowance_behind(const Parking *self, guint singles,
+						    guint batches)
+{
+	return (RpcAllowance){
+		.others_wait = singles + batches > 0,
+		.single_may_pass = self->batches_apart && singles == 0,
+		.batch_may_pass = self->batches_apart && batches == 0,
+		.costly = RPC_COSTLY_NONE,
+	};
+}
+
+/* Returns the rules of a pass of a connection that does not wait. */
+static inline RpcAllowance parking_allowance(const Parking *self)
+{
+	return parking_allowance_behind(self, queues_in(self->queues, QUEUE_SINGLE)->length,
+					queues_in(self->queues, QUEUE_BATCH)->length);
+}
 
 /* Queues a connection whose pass ended with a parked call. Returns %FALSE if it already waited and
  * keeps its place, or if its call is only deferred. */
-gboolean parking_park(Parking *self, QueuePlace *place, const RpcVerdict *verdict);
+gboolean parking_park(Parking *self, QueuePlace *place, const RpcPass *pass);
 
 static inline gboolean parking_holds(const QueuePlace *place)
 {
@@ -73,7 +87,7 @@ void parking_wake(Parking *self);
 
 /* Tries parked calls again, those aside and those for IDs: some of each, but none of a kind after a
  * costly call, so that the loop serves other connections. */
-void parking_retry(Parking *self, ParkingPass pass, gpointer user_data);
+void parking_retry(Parking *self, ParkingRun run, gpointer user_data);
 
 /* Whether more may be answered at once. */
 static inline gboolean parking_is_behind(const Parking *self)

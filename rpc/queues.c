@@ -53,7 +53,7 @@ void queues_enter(Queues *self, QueuePlace *place, Queue queue)
 	gint64 limit = self->limits_us[queue];
 
 	queues_leave(self, place);
-	if (limit == G_MAXINT64 && queue != QUEUE_CUT_OFF && queue != QUEUE_COSTLY)
+	if (!queues_has(self, queue))
 		return;
 	place->queue = queue;
 	place->link.data = place;

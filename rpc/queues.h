@@ -3,7 +3,7 @@
 
 #include <glib.h>
 
-#include "rpc/rpc-limits.h"
+#include "rpc/rpc-service.h"
 
 /* How long what comes after the last reply is read away, unless the client ends it: time for what
  * was under way to arrive. */
@@ -67,6 +67,13 @@ void queues_forget_time(Queues *self);
 static inline void queues_set_time(Queues *self, gint64 now_us)
 {
 	self->now_us = now_us;
+}
+
+/* Whether places can be in @queue: it has a time limit, or is one of those without. */
+static inline gboolean queues_has(const Queues *self, Queue queue)
+{
+	return self->limits_us[queue] != G_MAXINT64 || queue == QUEUE_CUT_OFF ||
+	       queue == QUEUE_COSTLY;
 }
 
 void queues_leave(Queues *self, QueuePlace *place);

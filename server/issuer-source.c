@@ -115,24 +115,29 @@ static gint64 idle_ms(Source *source)
 	return keeper_idle_ms(issuer_of(source)->keeper);
 }
 
+static const SourceOps OPS = {
+	.kind = KIND,
+	.draw = draw,
+	.demand = demand,
+	.why_none = why_none,
+	.waiting_why = waiting_why,
+	.find_worker = find_worker,
+	.get_status = get_status,
+	.find_server = find_server,
+	.append_workers = append_workers,
+	.start = start,
+	.stop = stop,
+	.error = error,
+	.idle_ms = idle_ms,
+};
+
+IssuerSource *issuer_source_of(Source *source)
+{
+	return source->ops == &OPS ? (IssuerSource *)source : NULL;
+}
+
 void issuer_source_init(IssuerSource *self, Generator *generator)
 {
-	static const SourceOps OPS = {
-		.kind = KIND,
-		.draw = draw,
-		.demand = demand,
-		.why_none = why_none,
-		.waiting_why = waiting_why,
-		.find_worker = find_worker,
-		.get_status = get_status,
-		.find_server = find_server,
-		.append_workers = append_workers,
-		.start = start,
-		.stop = stop,
-		.error = error,
-		.idle_ms = idle_ms,
-	};
-
 	*self = (IssuerSource){
 		.source =
 			{

@@ -10,6 +10,9 @@ typedef struct {
 	Keeper *keeper;
 } IssuerSource;
 
+/* (nullable): the issuer that @source is; NULL: it is no issuer. */
+IssuerSource *issuer_source_of(Source *source);
+
 /* @generator: borrowed */
 void issuer_source_init(IssuerSource *self, Generator *generator);
 

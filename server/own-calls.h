@@ -10,10 +10,7 @@
  */
 typedef struct {
 	const ServiceConfig *config;
-	SfSnowflakeExtendedHandler *handler;
-	RpcAllowance allowance;
-	RpcVerdict verdict;
-	Counters *counters;
+	Service *service;
 } OwnCalls;
 
 /* Before the audit log is started. @config: borrowed */

@@ -454,25 +454,31 @@ static gboolean make_pool(RelaySource *self, const Options *options, const char 
 	return self->pool != NULL;
 }
 
+static const SourceOps OPS = {
+	.kind = KIND,
+	.add_seat = add_seat,
+	.draw = draw,
+	.demand = demand,
+	.why_none = why_none,
+	.waiting_why = waiting_why,
+	.find_worker = find_worker,
+	.get_status = get_status,
+	.find_server = find_server,
+	.append_workers = append_workers,
+	.start = start,
+	.stop = stop,
+	.error = error_of_none,
+	.idle_ms = idle_ms,
+};
+
+RelaySource *relay_source_of(Source *source)
+{
+	return source->ops == &OPS ? (RelaySource *)source : NULL;
+}
+
 RelaySource *relay_source_new(const Options *options, const char *nonce,
 			      const RelayListener *listener, GError **error)
 {
-	static const SourceOps OPS = {
-		.kind = KIND,
-		.add_seat = add_seat,
-		.draw = draw,
-		.demand = demand,
-		.why_none = why_none,
-		.waiting_why = waiting_why,
-		.find_worker = find_worker,
-		.get_status = get_status,
-		.find_server = find_server,
-		.append_workers = append_workers,
-		.start = start,
-		.stop = stop,
-		.error = error_of_none,
-		.idle_ms = idle_ms,
-	};
 	g_autoptr(RelaySource) self = g_new0(RelaySource, 1);
 
 	system_clock_init(&self->clock);

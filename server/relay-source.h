@@ -38,8 +38,10 @@ RelaySource *relay_source_new(const Options *options, const char *nonce,
 void relay_source_free(RelaySource *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(RelaySource, relay_source_free)
 
-/* It, as a source. */
 Source *relay_source_get(RelaySource *self);
+
+/* (nullable): the relay that @source is; NULL: it is no relay. */
+RelaySource *relay_source_of(Source *source);
 
 /* Any thread: as pool_upstream_get_view() and pool_upstream_get_statistics(). */
 void relay_source_get_view(RelaySource *self, PoolView *out_view);

@@ -13,7 +13,7 @@
 #include "common/log.h"
 #include "core/text.h"
 #include "server/certificates.h"
-#include "server/fast-path.h"
+#include "server/handler.h"
 
 /* Descriptors for anything but connections: listeners, loops, state files, the log; and for those
  * connections that make room for others. */
@@ -177,12 +177,7 @@ static gboolean make_rpc_server(Server *self, GError **error)
 {
 	const Options *options = self->options;
 	const RpcServerConfig config = {
-		.service =
-			{
-				.new_handler = service_new,
-				.fast_path = options->no_fast_path ? NULL : fast_path_answer,
-				.user_data = &self->service,
-			},
+		.service = handler_service(&self->service, !options->no_fast_path),
 		.limits =
 			{
 				.max_frame_bytes = (gsize)options->max_frame_bytes,
@@ -323,8 +318,6 @@ gboolean server_init(Server *self, Options *options, GError **error)
 	/* each loop's service takes its part of these as it is made, and the rest at its calls */
 	self->service = (ServiceConfig){
 		.source = self->source,
-		.issuer = self->relay == NULL ? &self->issuer_source : NULL,
-		.relay = self->relay,
 		.ulids = &self->ulids,
 		.counters = self->counters,
 		.agents = self->agents,

@@ -10,7 +10,9 @@
 #include "server/agent-counters.h"
 #include "server/disk-watch.h"
 #include "server/health.h"
+#include "server/issuer-source.h"
 #include "server/passed-sockets.h"
+#include "server/relay-source.h"
 #include "server/service.h"
 
 /*
