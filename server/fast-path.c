@@ -35,8 +35,6 @@ typedef struct {
 #define CALL(length, name)  HEAD("\x80\1\0\1\0\0\0" length name)
 #define REPLY(length, name) HEAD("\x80\1\0\2\0\0\0" length name)
 
-#define LENGTH_AT 7 /* the last byte of the length in a head */
-
 typedef enum { NO_ARGUMENTS, AGENT, AGENT_AND_COUNT } Arguments;
 
 struct _UsualCall {
@@ -106,6 +104,26 @@ G_STATIC_ASSERT(sizeof(IdReply) == 34); /* no padding */
 
 /* Reading */
 
+static inline gboolean is_equal_word(const guint8 *one, const guint8 *other)
+{
+	guint64 a, b;
+
+	memcpy(&a, one, sizeof a);
+	memcpy(&b, other, sizeof b);
+	return a == b;
+}
+
+/* Both have @length bytes, 8 or more. Inline, unlike memcmp(): calls are short. */
+static inline gboolean is_equal(const guint8 *one, const guint8 *other, gsize length)
+{
+	gsize last = length - sizeof(guint64);
+
+	for (gsize at = 0; at < last; at += sizeof(guint64))
+		if (!is_equal_word(one + at, other + at))
+			return FALSE;
+	return is_equal_word(one + last, other + last);
+}
+
 /* The unread bytes of a message. */
 typedef struct {
 	const guint8 *at;
@@ -126,6 +144,15 @@ static inline gboolean skip_expected(Bytes *self, const void *expected, gsize le
 	if ((gsize)(self->end - self->at) < length || memcmp(self->at, expected, length) != 0)
 		return FALSE;
 	self->at += length;
+	return TRUE;
+}
+
+static inline gboolean skip_head(Bytes *self, const Head *head)
+{
+	if ((gsize)(self->end - self->at) < head->length ||
+	    !is_equal(self->at, (const guint8 *)head->bytes, head->length))
+		return FALSE;
+	self->at += head->length;
 	return TRUE;
 }
 
@@ -171,26 +198,6 @@ static inline gboolean read_arguments(Bytes *self, gboolean framed, Arguments ar
 	call->agent_is_valid = useragent_is_valid(call->agent, call->agent_length);
 	/* the Thrift codec has its own way to read a NUL */
 	return call->agent_is_valid || memchr(call->agent, 0, call->agent_length) == NULL;
-}
-
-static inline gboolean is_equal_word(const guint8 *one, const guint8 *other)
-{
-	guint64 a, b;
-
-	memcpy(&a, one, sizeof a);
-	memcpy(&b, other, sizeof b);
-	return a == b;
-}
-
-/* Both have @length bytes, 8 or more. Inline, unlike memcmp(): calls are short. */
-static inline gboolean is_equal(const guint8 *one, const guint8 *other, gsize length)
-{
-	gsize last = length - sizeof(guint64);
-
-	for (gsize at = 0; at < last; at += sizeof(guint64))
-		if (!is_equal_word(one + at, other + at))
-			return FALSE;
-	return is_equal_word(one + last, other + last);
 }
 
 /* Returns how many calls in a row, up to @most, equal the first but for the seqid. Inline for each
@@ -263,7 +270,7 @@ gboolean usual_call_read(const RpcPass *pass, WireCall *out_call)
 		return FALSE;
 	else
 		message.end = message.at + length;
-	if (skip_expected(&message, GET_ID.call.bytes, GET_ID.call.length)) {
+	if (skip_head(&message, &GET_ID.call)) {
 		if (!read_call(pass, &GET_ID, message, out_call))
 			return FALSE;
 		if (out_call->call.agent_is_valid)
@@ -271,15 +278,9 @@ gboolean usual_call_read(const RpcPass *pass, WireCall *out_call)
 				count_calls(pass, first, available, out_call->call_bytes);
 		return TRUE;
 	}
-	if (message.end - message.at <= LENGTH_AT)
-		return FALSE;
-	for (gsize i = 0; i < G_N_ELEMENTS(OTHER_CALLS); i++) {
-		const Head *head = &OTHER_CALLS[i].call;
-
-		if ((guint8)head->bytes[LENGTH_AT] == message.at[LENGTH_AT] &&
-		    skip_expected(&message, head->bytes, head->length))
+	for (gsize i = 0; i < G_N_ELEMENTS(OTHER_CALLS); i++)
+		if (skip_head(&message, &OTHER_CALLS[i].call))
 			return read_call(pass, &OTHER_CALLS[i], message, out_call);
-	}
 	return FALSE;
 }
 

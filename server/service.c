@@ -60,14 +60,20 @@ static ServiceOutcome have_call_wait(RpcPass *pass, RpcWaitFor what_for, gint64 
 	return SERVICE_WAITS;
 }
 
-/* IDs */
+/* IDs. The unlucky ways are out of line, so that they do not make the others dearer. */
+
+static G_NO_INLINE ServiceOutcome refuse_agent(const ServiceCall *call, ServiceAnswer *answer)
+{
+	return refuse_call(answer, refusal_of_agent(call->agent, call->agent_length));
+}
 
 static gboolean count_is_valid(const Service *self, gint count)
 {
 	return count >= 1 && (guint)count <= source_max_batch(self->config->source);
 }
 
-static ServiceOutcome refuse_count(const Service *self, gint count, ServiceAnswer *answer)
+static G_NO_INLINE ServiceOutcome refuse_count(const Service *self, gint count,
+					       ServiceAnswer *answer)
 {
 	return refuse_call(answer, refusal_of_count(count, source_max_batch(self->config->source)));
 }
@@ -106,6 +112,39 @@ static G_NO_INLINE ServiceOutcome wait_or_refuse(Service *self, RpcPass *pass, R
 	return refuse_call(answer, refusal_for_now(REFUSAL_WORKER, why, retry_after_ms));
 }
 
+static inline ServiceOutcome note_drawn(Service *self, const ServiceCall *call, RpcPass *pass,
+					const IdRun *run)
+{
+	counters_add(self->counters, COUNTER_IDS_GENERATED, run->count);
+	agent_block_add(self->agents, call->agent, call->agent_length, run->count);
+	if (self->audit != NULL)
+		audit_producer_issued(self->audit, run, call->agent, call->agent_length);
+	pass->n_drawn += run->count;
+	return SERVICE_ANSWERED;
+}
+
+/* Goes on after a draw that failed. The IDs left in a tick are found by halves. It takes few draws,
+ * and the layout is at its limit then. */
+static G_NO_INLINE ServiceOutcome draw_fewer_or_wait(Service *self, const ServiceCall *call,
+						     RpcPass *pass, guint least, guint count,
+						     DrawStatus status, DrawRefusal *no_draw,
+						     ServiceAnswer *answer)
+{
+	Source *source = self->config->source;
+
+	while (status != DRAW_OK && count / 2 >= least && !source->batches_apart) {
+		count /= 2;
+		status = source->ops->draw(source, self->seat, least, count, &answer->run, no_draw);
+	}
+	if (status == DRAW_OK)
+		return note_drawn(self, call, pass, &answer->run);
+	/* the draw can have shown that a relay's servers do not allow this count any more */
+	if (least > source_max_batch(source))
+		return refuse_count(self, (gint)least, answer);
+	return wait_or_refuse(self, pass, least > 1 ? RPC_WAIT_BATCH : RPC_WAIT_SINGLE, status,
+			      no_draw, answer);
+}
+
 /* Draws @count IDs, or @least if there are fewer: 1, or @count itself. @least 1 is for get_id,
  * whose calls need not have IDs of one draw. */
 static inline ServiceOutcome draw_ids(Service *self, const ServiceCall *call, RpcPass *pass,
@@ -113,39 +152,22 @@ static inline ServiceOutcome draw_ids(Service *self, const ServiceCall *call, Rp
 {
 	const RpcAllowance *allowance = &pass->allowance;
 	Source *source = self->config->source;
-	RpcWaitFor what_for = least > 1 ? RPC_WAIT_BATCH : RPC_WAIT_SINGLE;
 	DrawRefusal no_draw;
-	DrawStatus status = DRAW_UNRESERVED;
+	DrawStatus status;
 
 	if (G_UNLIKELY(allowance->others_wait &&
 		       !(least == 1 ? allowance->single_may_pass : allowance->batch_may_pass))) {
 		guint left = rpc_pass_ids_left(pass);
 
 		if (left < least)
-			return have_call_wait(pass, what_for, AS_SOON_AS_FIRST_NS);
+			return have_call_wait(pass, least > 1 ? RPC_WAIT_BATCH : RPC_WAIT_SINGLE,
+					      AS_SOON_AS_FIRST_NS);
 		count = MIN(count, left);
 	}
-	/* The IDs left in a tick are found by halves. It takes few draws, and the layout is at its
-	 * limit then. */
-	for (; count >= least; count = source->batches_apart ? 0 : count / 2) {
-		status =
-			source->ops->draw(source, self->seat, least, count, &answer->run, &no_draw);
-		if (G_LIKELY(status == DRAW_OK)) {
-			guint drawn = answer->run.count;
-
-			counters_add(self->counters, COUNTER_IDS_GENERATED, drawn);
-			agent_block_add(self->agents, call->agent, call->agent_length, drawn);
-			if (self->audit != NULL)
-				audit_producer_issued(self->audit, &answer->run, call->agent,
-						      call->agent_length);
-			pass->n_drawn += drawn;
-			return SERVICE_ANSWERED;
-		}
-	}
-	/* the draw can have shown that a relay's servers do not allow this count any more */
-	if (least > source_max_batch(source))
-		return refuse_count(self, (gint)least, answer);
-	return wait_or_refuse(self, pass, what_for, status, &no_draw, answer);
+	status = source->ops->draw(source, self->seat, least, count, &answer->run, &no_draw);
+	if (G_LIKELY(status == DRAW_OK))
+		return note_drawn(self, call, pass, &answer->run);
+	return draw_fewer_or_wait(self, call, pass, least, count, status, &no_draw, answer);
 }
 
 /* Whether a call with so many values in its answer is deferred, which RpcPass.wait tells then. */
@@ -165,7 +187,7 @@ static ServiceOutcome draw_batch(Service *self, const ServiceCall *call, RpcPass
 	ServiceOutcome outcome;
 
 	if (!call->agent_is_valid)
-		return refuse_call(answer, refusal_of_agent(call->agent, call->agent_length));
+		return refuse_agent(call, answer);
 	if (!count_is_valid(self, call->count))
 		return refuse_count(self, call->count, answer);
 	if (defer_if_costly(pass, is_costly))
@@ -184,7 +206,7 @@ static ServiceOutcome draw_ulids(Service *self, const ServiceCall *call, RpcPass
 	g_autoptr(GError) error = NULL;
 
 	if (!call->agent_is_valid)
-		return refuse_call(answer, refusal_of_agent(call->agent, call->agent_length));
+		return refuse_agent(call, answer);
 	if (!count_is_valid(self, call->count))
 		return refuse_count(self, call->count, answer);
 	if (defer_if_costly(pass, is_costly))
@@ -314,15 +336,12 @@ static ServiceOutcome list_counters(Service *self, RpcPass *pass, ServiceAnswer 
 
 /* All calls */
 
-static ServiceOutcome decide(Service *self, const ServiceCall *call, RpcPass *pass,
-			     ServiceAnswer *answer)
+static G_NO_INLINE ServiceOutcome decide_other(Service *self, const ServiceCall *call,
+					       RpcPass *pass, ServiceAnswer *answer)
 {
 	const Layout *layout = self->config->source->layout;
 
 	switch (call->method) {
-	case COUNTER_GET_IDS:
-	case COUNTER_GET_ID_RUNS:
-		return draw_batch(self, call, pass, answer);
 	case COUNTER_GET_UUIDS:
 		if (!layout_equal(layout, &LAYOUT_TWITTER))
 			return refuse_call(answer, refusal_of_layout(layout));
@@ -340,6 +359,8 @@ static ServiceOutcome decide(Service *self, const ServiceCall *call, RpcPass *pa
 	case COUNTER_GET_TIMESTAMP:
 	case COUNTER_GET_DATACENTER_ID:
 	case COUNTER_GET_ID:
+	case COUNTER_GET_IDS:
+	case COUNTER_GET_ID_RUNS:
 	case COUNTER_OTHER_METHOD:
 	case N_COUNTER_METHODS:
 	default:
@@ -353,15 +374,16 @@ ServiceOutcome service_answer(Service *self, const ServiceCall *call, RpcPass *p
 	ServiceOutcome outcome;
 	guint n_calls = 1;
 
-	if (call->method != COUNTER_GET_ID)
-		outcome = decide(self, call, pass, out_answer);
-	else if (G_UNLIKELY(!call->agent_is_valid))
-		outcome =
-			refuse_call(out_answer, refusal_of_agent(call->agent, call->agent_length));
-	else
+	if (call->method == COUNTER_GET_ID && G_LIKELY(call->agent_is_valid))
 		outcome = draw_ids(self, call, pass, 1,
 				   MIN(call->n_calls, source_max_batch(self->config->source)),
 				   out_answer);
+	else if (call->method == COUNTER_GET_ID)
+		outcome = refuse_agent(call, out_answer);
+	else if (call->method == COUNTER_GET_IDS || call->method == COUNTER_GET_ID_RUNS)
+		outcome = draw_batch(self, call, pass, out_answer);
+	else
+		outcome = decide_other(self, call, pass, out_answer);
 	if (outcome == SERVICE_WAITS)
 		return outcome;
 	if (outcome == SERVICE_ANSWERED) {
