@@ -264,7 +264,7 @@ static ConnectionState run_pass(Connection *self, ConnectionShared *shared, RpcP
 	gssize fresh = 0;
 
 	self->sent = self->consumed = FALSE;
-	if (!connection_send(self, shared))
+	if (self->out != NULL && !connection_send(self, shared))
 		return CONNECTION_ENDED;
 	if (!may_answer(self, shared))
 		return waiting_state(self);

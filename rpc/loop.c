@@ -435,12 +435,10 @@ static void start_draining(Loop *self, gint64 timeout_ms)
 	}
 }
 
-static void empty_inbox(Loop *self)
+static G_NO_INLINE void empty_inbox(Loop *self)
 {
 	g_auto(InboxMail) mail = {0};
 
-	if (!self->rung)
-		return;
 	self->rung = FALSE;
 	inbox_take(self->inbox, &mail);
 	for (guint i = 0; i < mail.connections->len; i++)
@@ -550,7 +548,7 @@ static gboolean nobody_waits(const Loop *self)
 	       !parking_is_behind(&self->parking);
 }
 
-static void serve_queues(Loop *self)
+static G_NO_INLINE void serve_queues(Loop *self)
 {
 	parking_retry(&self->parking, serve_parked, self);
 	serve_turns(self);
@@ -584,7 +582,8 @@ static gboolean go_round(Loop *self)
 	for (int i = 0; i < n; i++)
 		handle(self, &events[i]);
 	self->turn_us = TURN_US;
-	empty_inbox(self);
+	if (self->rung)
+		empty_inbox(self);
 	if (!nobody_waits(self) || self->n_parked > 0)
 		serve_queues(self);
 	atomic_fetch_add(&self->rounds, 1);

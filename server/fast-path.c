@@ -35,6 +35,8 @@ typedef struct {
 #define CALL(length, name)  HEAD("\x80\1\0\1\0\0\0" length name)
 #define REPLY(length, name) HEAD("\x80\1\0\2\0\0\0" length name)
 
+#define NAME_LENGTH_AT 7 /* in a head: the last byte of the length */
+
 typedef enum { NO_ARGUMENTS, AGENT, AGENT_AND_COUNT } Arguments;
 
 struct _UsualCall {
@@ -278,9 +280,15 @@ gboolean usual_call_read(const RpcPass *pass, WireCall *out_call)
 				count_calls(pass, first, available, out_call->call_bytes);
 		return TRUE;
 	}
-	for (gsize i = 0; i < G_N_ELEMENTS(OTHER_CALLS); i++)
-		if (skip_head(&message, &OTHER_CALLS[i].call))
+	if (message.end - message.at <= NAME_LENGTH_AT)
+		return FALSE;
+	for (gsize i = 0; i < G_N_ELEMENTS(OTHER_CALLS); i++) {
+		const Head *head = &OTHER_CALLS[i].call;
+
+		if (head->bytes[NAME_LENGTH_AT] == (char)message.at[NAME_LENGTH_AT] &&
+		    skip_expected(&message, head->bytes, head->length))
 			return read_call(pass, &OTHER_CALLS[i], message, out_call);
+	}
 	return FALSE;
 }
 
