@@ -21,7 +21,7 @@ static InboxMail empty_mail(void)
 void inbox_connection_close(InboxConnection *self)
 {
 	tls_stream_free(self->tls);
-	roster_remove(self->entry);
+	connection_table_remove(self->entry);
 	close(self->fd);
 }
 

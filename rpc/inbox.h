@@ -4,7 +4,7 @@
 #include <glib.h>
 
 #include "common/tls/stream.h"
-#include "rpc/roster.h"
+#include "rpc/connection-table.h"
 
 /* What other threads ask of a loop, or of whoever else has connections of its own, and the bell
  * that wakes it. */
@@ -12,11 +12,11 @@ typedef struct _Inbox Inbox;
 
 typedef struct {
 	int fd;
-	TlsStream *tls;     /* NULL: plain */
-	RosterEntry *entry; /* NULL: in no roster */
+	TlsStream *tls;         /* NULL: plain */
+	ConnectionEntry *entry; /* NULL: not in the connection table */
 } InboxConnection;
 
-/* Closes the socket, after it was taken off the roster. */
+/* Closes the socket, after removing it from the connection table. */
 void inbox_connection_close(InboxConnection *self);
 
 typedef struct {
@@ -32,7 +32,7 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(InboxMail, inbox_mail_clear)
 /* (transfer full), or %NULL with a GIOError set. */
 Inbox *inbox_new(GError **error);
 
-/* Closes the sockets that nobody took, and takes them off the roster. */
+/* Closes the sockets that were not taken, and removes them from the connection table. */
 void inbox_free(Inbox *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Inbox, inbox_free)
 

@@ -3,7 +3,7 @@
 
 #include <glib.h>
 
-#include "rpc/origin.h"
+#include "rpc/connection-table.h"
 #include "rpc/socket-file.h"
 
 /* A listening socket, watched in the default main context. */

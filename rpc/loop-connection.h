@@ -3,10 +3,10 @@
 
 #include <stddef.h>
 
+#include "rpc/connection-table.h"
 #include "rpc/connection.h"
 #include "rpc/parking.h"
 #include "rpc/poller.h"
-#include "rpc/roster.h"
 
 /*
  * A connection, and where its loop has it. What every pass needs stands
@@ -16,11 +16,11 @@
 typedef struct {
 	Connection connection;
 	guint32 events;     /* what epoll watches for */
-	guint waits : 1;    /* for the server, as the roster has it */
-	guint is_local : 1; /* the roster is to be told when it is active */
+	guint waits : 1;    /* for the server, as the connection table has it */
+	guint is_local : 1; /* the connection table must know when it is active */
 	QueuePlace place;
-	RosterEntry *entry;    /* NULL: none */
-	GList all_link;        /* in the loop's queue of all */
+	ConnectionEntry *entry; /* NULL: none */
+	GList all_link;         /* in the loop's queue of all */
 	gint64 frame_until_us; /* of a message in hand that has outlasted turns; 0: there is none */
 } LoopConnection;
 
@@ -55,7 +55,7 @@ static inline void loop_connection_set_waits(LoopConnection *self, gboolean wait
 	if (self->waits == (guint)waits)
 		return;
 	self->waits = (guint)waits;
-	roster_set_waits(self->entry, waits);
+	connection_entry_set_waits(self->entry, waits);
 }
 
 /* Where it waits after a pass, if it is not parked, and goes on. */

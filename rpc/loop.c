@@ -212,7 +212,7 @@ static void end_connection(Loop *self, LoopConnection *client)
 	counters_add(self->counters, COUNTER_CONNECTIONS_ENDED, 1);
 	queues_leave(&self->queues, &client->place);
 	g_queue_unlink(&self->all, &client->all_link);
-	roster_remove(client->entry);
+	connection_table_remove(client->entry);
 	connection_clear(&client->connection); /* closing takes it out of epoll */
 	g_free(client);
 	atomic_fetch_sub(&self->n_connections, 1);
@@ -316,7 +316,7 @@ static ConnectionState run_pass(Loop *self, LoopConnection *client, RpcPass *pas
 		queues_set_time(&self->queues, sent_us);
 	}
 	if (client->is_local)
-		roster_note_active(client->entry, self->round_us);
+		connection_entry_note_active(client->entry, self->round_us);
 	return state;
 }
 
@@ -407,7 +407,7 @@ static void adopt(Loop *self, const InboxConnection *newcomer)
 
 	connection_init(&client->connection, newcomer->fd, newcomer->tls);
 	client->entry = newcomer->entry;
-	client->is_local = (guint)roster_is_local(newcomer->entry);
+	client->is_local = (guint)connection_entry_is_local(newcomer->entry);
 	client->all_link.data = client;
 	g_queue_push_tail_link(&self->all, &client->all_link);
 	client->events = EPOLLIN;

@@ -39,8 +39,8 @@ struct _RpcServer {
 	GPtrArray *loops;    /* of Loop; as they were made, since other threads look at them */
 	guint n_running;     /* of these, the first ones */
 	GArray *loop_rounds; /* of guint64: what rpc_server_responds() saw last */
-	Roster *roster;
-	RosterConfig limits;
+	ConnectionTable *connections;
+	ConnectionTableConfig limits;
 	gint64 handshake_timeout_ms;
 	TlsContext *tls;        /* NULL: nobody speaks it */
 	Handshakes *handshakes; /* likewise, or not started */
@@ -66,10 +66,10 @@ RpcServer *rpc_server_new(const RpcServerConfig *config, CounterSet *counters, G
 {
 	g_autoptr(RpcServer) self = g_new0(RpcServer, 1);
 
-	self->limits = config->roster;
+	self->limits = config->connections;
 	self->handshake_timeout_ms = config->handshake_timeout_ms;
 	pthread_mutex_init(&self->allow_lock, NULL);
-	self->roster = roster_new(&config->roster);
+	self->connections = connection_table_new(&config->connections);
 	self->counters = counter_set_add(counters);
 	self->handshake_counters = counter_set_add(counters);
 	self->listeners = g_ptr_array_new_with_free_func((GDestroyNotify)listener_free);
@@ -96,7 +96,7 @@ void rpc_server_free(RpcServer *self)
 		g_source_remove(self->flood_source);
 	g_ptr_array_unref(self->listeners);
 	g_ptr_array_unref(self->loops);
-	roster_free(self->roster);
+	connection_table_free(self->connections);
 	tls_context_unref(self->tls);
 	allow_list_unref(self->allow);
 	pthread_mutex_destroy(&self->allow_lock);
@@ -168,7 +168,7 @@ static void refuse(RpcServer *self, int connection, LogEvent event, const char *
 static void refuse_full(RpcServer *self, int connection)
 {
 	guint most;
-	g_autofree char *address = roster_biggest(self->roster, &most);
+	g_autofree char *address = connection_table_biggest(self->connections, &most);
 	g_autofree char *reason = g_strdup_printf(
 		"more than %u connections, and none of the address that has most is idle for %g s",
 		self->limits.max_connections, self->limits.idle_ms / 1e3);
@@ -192,13 +192,13 @@ static void refuse_origin(RpcServer *self, int connection, const Origin *origin)
 static void refuse_for_descriptors(RpcServer *self, int connection)
 {
 	guint most;
-	g_autofree char *address = roster_biggest(self->roster, &most);
+	g_autofree char *address = connection_table_biggest(self->connections, &most);
 
 	refuse(self, connection, LOG_CONNECTION_REFUSED, address, most, "no file descriptors left",
 	       "raise the limit (ulimit -n, LimitNOFILE=) or lower --max-connections");
 }
 
-static void note_left(RpcServer *self, const char *peer)
+static void note_closed_for_room(RpcServer *self, const char *peer)
 {
 	counters_add(self->counters, COUNTER_CLOSED_FOR_ROOM, 1);
 	log_event(LOG_CONNECTION_CLOSED, log_text("reason", "idle, and room was needed"),
@@ -209,7 +209,7 @@ static void note_left(RpcServer *self, const char *peer)
 static gboolean on_flood_look(gpointer user_data)
 {
 	RpcServer *self = user_data;
-	guint n = roster_n_connections(self->roster);
+	guint n = connection_table_n_connections(self->connections);
 
 	if (n >= self->peak / 2)
 		return G_SOURCE_CONTINUE;
@@ -223,7 +223,7 @@ static gboolean on_flood_look(gpointer user_data)
 
 static void watch_flood(RpcServer *self)
 {
-	self->peak = MAX(self->peak, roster_n_connections(self->roster));
+	self->peak = MAX(self->peak, connection_table_n_connections(self->connections));
 	if (self->peak >= FLOOD_CONNECTIONS && self->flood_source == 0)
 		self->flood_source = g_timeout_add_seconds(FLOOD_LOOK_S, on_flood_look, self);
 }
@@ -303,29 +303,29 @@ static void log_accepted(RpcServer *self, int connection)
 		return;
 	peer = socket_name_peer(connection);
 	log_event(LOG_CONNECTION_ACCEPTED, log_text("peer", peer),
-		  log_number("connections", roster_n_connections(self->roster)));
+		  log_number("connections", connection_table_n_connections(self->connections)));
 }
 
 static void place(RpcServer *self, const Listener *listener, int connection, const Origin *origin)
 {
-	g_autofree char *left = NULL;
-	RosterEntry *entry = NULL;
+	g_autofree char *closed = NULL;
+	ConnectionEntry *entry = NULL;
 
-	switch (roster_admit(self->roster, connection, origin, g_get_monotonic_time(), &entry,
-			     &left)) {
-	case ROSTER_ADMITTED:
+	switch (connection_table_admit(self->connections, connection, origin,
+				       g_get_monotonic_time(), &entry, &closed)) {
+	case CONNECTION_TABLE_ADMITTED:
 		/* counted before the newcomer can ask */
-		if (left != NULL)
-			note_left(self, left);
+		if (closed != NULL)
+			note_closed_for_room(self, closed);
 		counters_add(self->counters, COUNTER_CONNECTIONS_ACCEPTED, 1);
 		log_accepted(self, connection);
 		start_serving(self, listener, &(InboxConnection){.fd = connection, .entry = entry});
 		watch_flood(self);
 		break;
-	case ROSTER_FULL:
+	case CONNECTION_TABLE_FULL:
 		refuse_full(self, connection);
 		break;
-	case ROSTER_ADDRESS_FULL:
+	case CONNECTION_TABLE_ADDRESS_FULL:
 		refuse_origin(self, connection, origin);
 		break;
 	}
@@ -355,7 +355,7 @@ static guint accept_some(RpcServer *self, const Listener *listener, guint most)
 		Origin origin;
 		int connection;
 
-		if (!roster_ready(self->roster))
+		if (!connection_table_can_admit(self->connections))
 			return ROOM_PAUSE_MS;
 		connection = listener_accept(listener, &origin);
 		if (connection >= 0) {
@@ -438,7 +438,7 @@ void rpc_server_set_allow(RpcServer *self, AllowList *allow)
 void rpc_server_set_max_per_address(RpcServer *self, guint max_per_address)
 {
 	self->limits.max_per_address = max_per_address;
-	roster_set_max_per_address(self->roster, max_per_address);
+	connection_table_set_max_per_address(self->connections, max_per_address);
 }
 
 void rpc_server_wake(RpcServer *self)
@@ -449,7 +449,7 @@ void rpc_server_wake(RpcServer *self)
 
 guint rpc_server_n_connections(const RpcServer *self)
 {
-	return roster_n_connections(self->roster);
+	return connection_table_n_connections(self->connections);
 }
 
 guint rpc_server_max_connections(const RpcServer *self)

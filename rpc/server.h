@@ -6,8 +6,8 @@
 #include "common/allow-list.h"
 #include "common/counters.h"
 #include "common/tls/context.h"
+#include "rpc/connection-table.h"
 #include "rpc/loop.h"
-#include "rpc/roster.h"
 #include "rpc/socket-file.h"
 
 /*
@@ -22,7 +22,7 @@ typedef struct {
 	RpcLimits limits;
 	gint64 handshake_timeout_ms; /* of TLS */
 	guint n_loops;
-	RosterConfig roster; /* who is not admitted is accepted and closed */
+	ConnectionTableConfig connections; /* who is not admitted is accepted and closed */
 	/* Any thread: an event loop cannot go on, see rpc_server_check(). */
 	LoopFailed failed;
 	gpointer user_data;
@@ -56,7 +56,7 @@ void rpc_server_set_tls(RpcServer *self, TlsContext *context);
  * long as it is needed */
 void rpc_server_set_allow(RpcServer *self, AllowList *allow);
 
-/* See RosterConfig; whoever is connected stays. */
+/* See ConnectionTableConfig; whoever is connected stays. */
 void rpc_server_set_max_per_address(RpcServer *self, guint max_per_address);
 
 /* Starts the loops and accepts. After a failure nothing runs, and it cannot be started again. */

@@ -17,7 +17,7 @@
 
 /* Descriptors for anything but connections: listeners, loops, state files, the log; and for those
  * connections that make room for others. */
-#define SPARE_DESCRIPTORS (64 + ROSTER_MOST_LEAVING)
+#define SPARE_DESCRIPTORS (64 + CONNECTION_TABLE_MOST_CLOSING)
 
 /* A connection that is silent for as long may be closed for another, when the server is full. */
 #define IDLE_MS 10000
@@ -192,19 +192,19 @@ static gboolean make_rpc_server(Server *self, GError **error)
 			},
 		.handshake_timeout_ms = options->frame_timeout_ms,
 		.n_loops = (guint)options->threads,
-		.roster =
+		.connections =
 			{
 				.max_connections = allowed_connections(self),
 				.max_per_address = (guint)options->max_connections_per_address,
 				/* whoever waits for an answer is silent too */
 				.idle_ms = (guint)MAX(IDLE_MS, options->max_wait_ms + 1000),
-				.is_idle = roster_is_idle,
+				.is_idle = connection_table_is_idle,
 			},
 		.failed = wake_main,
 		.user_data = self,
 	};
 
-	if (config.roster.max_connections == 0) {
+	if (config.connections.max_connections == 0) {
 		g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_MFILE,
 			    "no file descriptors are left for connections: the server itself needs "
 			    "%u, and each connection one more; raise the limit (ulimit -n, "

@@ -61,7 +61,7 @@ static void fixture_create_server(Fixture *self, GError **error)
 			   .write_timeout_ms = HANG_GUARD_MS},
 		.handshake_timeout_ms = HANG_GUARD_MS,
 		.n_loops = 2,
-		.roster = {100, 0, 1000, is_never_idle},
+		.connections = {100, 0, 1000, is_never_idle},
 		.failed = on_failed,
 	};
 
