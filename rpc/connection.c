@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "rpc/system-calls.h"
+#include "rpc/poller.h"
 
 /* An array of replies that has grown beyond this is not kept for the next pass. */
 #define KEPT_OUT_BYTES (256 * 1024)
@@ -45,7 +45,7 @@ static inline gssize send_once(const Connection *self, const guint8 *bytes, gsiz
 {
 	if (G_UNLIKELY(self->is_tls))
 		return tls_stream_send(self->tls, bytes, length);
-	return system_call_send(self->fd, bytes, length, MSG_NOSIGNAL);
+	return poller_send(self->fd, bytes, length, MSG_NOSIGNAL);
 }
 
 /* After a failure. */
@@ -132,7 +132,7 @@ static inline gssize receive_once(Connection *self, const ConnectionShared *shar
 {
 	if (G_UNLIKELY(self->is_tls))
 		return receive_records(self, shared);
-	return system_call_recv(self->fd, shared->in, shared->in_bytes, 0);
+	return poller_recv(self->fd, shared->in, shared->in_bytes, 0);
 }
 
 /* Reads once. Returns the bytes read, 0 if there were none, -1 if the connection is broken. */
@@ -166,7 +166,7 @@ void connection_half_close(Connection *self)
 
 gboolean connection_discard(Connection *self, ConnectionShared *shared)
 {
-	gssize n = system_call_recv(self->fd, shared->in, shared->in_bytes, 0);
+	gssize n = poller_recv(self->fd, shared->in, shared->in_bytes, 0);
 
 	return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
 }

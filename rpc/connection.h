@@ -33,7 +33,7 @@ typedef struct {
 } ConnectionShared;
 
 /* What every pass needs stands last, so that what else a pass needs can follow: see
- * loop-connection.h. */
+ * LoopConnection. */
 typedef struct {
 	TlsStream *tls;  /* NULL: plain */
 	const char *bad; /* what was wrong with its bytes; NULL: nothing */

@@ -23,14 +23,14 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <sys/epoll.h>
 
 #include "common/log.h"
 #include "common/socket-name.h"
-#include "rpc/loop-connection.h"
+#include "rpc/connection.h"
+#include "rpc/parking.h"
 #include "rpc/poller.h"
-#include "rpc/retry-timer.h"
-#include "rpc/system-calls.h"
 
 #define MAX_EVENTS 256
 #define READ_BYTES (64 * 1024)
@@ -51,6 +51,65 @@
 #define LAST_ANSWERS_US 1000000
 
 #define FRAME_TOO_LONG "half a message for too long"
+
+/*
+ * A connection and its loop's state of it. The fields of every pass are together in 64 bytes: with
+ * thousands of connections, a pass begins with loading memory that is not in the caches.
+ */
+typedef struct {
+	Connection connection;
+	guint32 events;     /* what epoll watches for */
+	guint waits : 1;    /* for the server; the connection table knows */
+	guint is_local : 1; /* the connection table needs the time of each pass */
+	QueuePlace place;
+	ConnectionEntry *entry; /* NULL: none */
+	GList all_link;         /* in the loop's queue of all */
+	gint64 frame_until_us;  /* deadline of a message that took several turns; 0: none */
+} LoopConnection;
+
+G_STATIC_ASSERT(offsetof(LoopConnection, place.queue) + sizeof(Queue) -
+			offsetof(LoopConnection, connection.fd) <=
+		64);
+
+/* (nullable): the connection at @place. */
+static LoopConnection *loop_connection_at(QueuePlace *place)
+{
+	return place == NULL ? NULL
+			     : G_STRUCT_MEMBER_P(place, -(glong)offsetof(LoopConnection, place));
+}
+
+/* Whether a call waits, or the last reply was sent. */
+static gboolean loop_connection_takes_no_calls(const LoopConnection *self)
+{
+	return parking_holds(&self->place) || self->place.queue == QUEUE_LINGER;
+}
+
+static void loop_connection_watch(LoopConnection *self, int poller, guint32 events)
+{
+	if (self->events == events)
+		return;
+	self->events = events;
+	poller_change(poller, self->connection.fd, self, events);
+}
+
+/* A connection that waits for the server is silent, but not idle. */
+static void loop_connection_set_waits(LoopConnection *self, gboolean waits)
+{
+	if (self->waits == (guint)waits)
+		return;
+	self->waits = (guint)waits;
+	connection_entry_set_waits(self->entry, waits);
+}
+
+/* Returns the queue after a pass of a connection that goes on and is not parked. */
+static Queue loop_connection_queue(const LoopConnection *self, ConnectionState state)
+{
+	if (state == CONNECTION_WRITING)
+		return QUEUE_WRITE;
+	if (state == CONNECTION_CUT_OFF)
+		return QUEUE_CUT_OFF;
+	return self->connection.in != NULL || self->connection.in_record ? QUEUE_FRAME : QUEUE_IDLE;
+}
 
 struct _Loop {
 	RpcService service;
@@ -245,7 +304,7 @@ static gboolean frame_has_run_out(Loop *self, LoopConnection *client, Queue queu
 	if (client->connection.consumed || queue == QUEUE_IDLE)
 		client->frame_until_us = 0;
 	else if (client->place.queue == QUEUE_FRAME && client->frame_until_us == 0)
-		client->frame_until_us = client->place.deadline_us;
+		client->frame_until_us = client->place.deadline_at_us;
 	return client->frame_until_us != 0 &&
 	       queues_now_us(&self->queues) >= client->frame_until_us;
 }
@@ -334,7 +393,7 @@ static void serve_parked(gpointer user_data, QueuePlace *place, RpcPass *pass)
 	Loop *self = user_data;
 	LoopConnection *client = loop_connection_at(place);
 
-	settle(self, client, run_pass(self, client, pass, FALSE, place->since_us), pass);
+	settle(self, client, run_pass(self, client, pass, FALSE, place->entered_at_us), pass);
 }
 
 /* Serves connections that were cut off: one, or as many as fit into @slice_us. */
@@ -344,7 +403,7 @@ static void run_cut_off(Loop *self, gint64 slice_us)
 	LoopConnection *head;
 
 	while ((head = head_of(self, QUEUE_CUT_OFF)) != NULL) {
-		serve(self, head, TRUE, head->place.since_us);
+		serve(self, head, TRUE, head->place.entered_at_us);
 		if (slice_us == 0 || now_us() >= until_us)
 			break;
 	}
@@ -360,7 +419,8 @@ static void run_costly(Loop *self)
 		RpcPass pass = {.allowance = parking_allowance(&self->parking)};
 
 		pass.allowance.costly = RPC_COSTLY_ONE;
-		settle(self, head, run_pass(self, head, &pass, FALSE, head->place.since_us), &pass);
+		settle(self, head, run_pass(self, head, &pass, FALSE, head->place.entered_at_us),
+		       &pass);
 		if (now_us() >= until_us)
 			break;
 	}
@@ -458,8 +518,8 @@ static int timeout_ms(Loop *self)
 
 	if (queues_are_empty(&self->queues) && !self->draining)
 		return -1;
-	began_us = queues_begin_look(&self->queues, self->all.length / MAX_EVENTS + 1);
-	first_us = queues_first_deadline_us(&self->queues);
+	began_us = queues_begin_poll(&self->queues, self->all.length / MAX_EVENTS + 1);
+	first_us = queues_first_deadline_at_us(&self->queues);
 	if (parking_is_behind(&self->parking) || head_of(self, QUEUE_CUT_OFF) != NULL ||
 	    head_of(self, QUEUE_COSTLY) != NULL)
 		return 0;
@@ -522,7 +582,7 @@ static void answer_queue(Loop *self, Queue queue, gint64 until_us, LeaveFunc lea
 		while (state == CONNECTION_CUT_OFF && g_get_monotonic_time() < until_us) {
 			RpcPass pass = {.allowance.closing = TRUE};
 
-			state = run_pass(self, head, &pass, FALSE, head->place.since_us);
+			state = run_pass(self, head, &pass, FALSE, head->place.entered_at_us);
 		}
 		leave(self, head);
 	}
@@ -554,7 +614,7 @@ static G_NO_INLINE void serve_queues(Loop *self)
 	serve_turns(self);
 	expire_all(self);
 	if (!parking_is_behind(&self->parking)) /* else they try again at once */
-		retry_timer_set(&self->retry_timer, parking_retry_us(&self->parking));
+		retry_timer_set(&self->retry_timer, parking_retry_at_us(&self->parking));
 	atomic_store_explicit(&self->n_parked, parking_n(&self->parking), memory_order_relaxed);
 }
 
@@ -568,14 +628,14 @@ static gint64 turn_us(int n)
 static gboolean go_round(Loop *self)
 {
 	struct epoll_event events[MAX_EVENTS];
-	int n = system_call_epoll_wait(self->poller, events, MAX_EVENTS, timeout_ms(self));
+	int n = poller_wait(self->poller, events, MAX_EVENTS, timeout_ms(self));
 
 	if (n < 0 && errno != EINTR) {
 		atomic_store(&self->failure, errno);
 		return FALSE;
 	}
 	if (n >= 0)
-		queues_end_look(&self->queues, n < MAX_EVENTS);
+		queues_end_poll(&self->queues, n < MAX_EVENTS);
 	self->round_us = now_us();
 	queues_set_time(&self->queues, self->round_us);
 	self->turn_us = turn_us(n);

@@ -12,7 +12,6 @@
 #include "common/log.h"
 #include "common/socket-name.h"
 #include "rpc/handshakes.h"
-#include "rpc/listener.h"
 
 /* Connections accepted before the main loop gets its turn. */
 #define ACCEPT_BATCH 256

@@ -7,8 +7,8 @@
 #include "common/counters.h"
 #include "common/tls/context.h"
 #include "rpc/connection-table.h"
+#include "rpc/listener.h"
 #include "rpc/loop.h"
-#include "rpc/socket-file.h"
 
 /*
  * The Thrift server: listens, accepts in the thread of the default main

@@ -459,14 +459,14 @@ TEST("/parking/wake", test_wake)
 	arrive(world, &batch);
 	arrive(world, &single);
 	world->n_passes = 0;
-	single.place.retry_us = G_MAXINT64; /* not behind the batch, but by itself */
+	single.place.retry_at_us = G_MAXINT64; /* not behind the batch, but by itself */
 	go_round_after(world, MAX_WAIT_US / 2);
 	g_assert_cmpuint(world->n_passes, ==, 0);
-	g_assert_cmpint(parking_retry_us(&world->parking), ==, 0);
+	g_assert_cmpint(parking_retry_at_us(&world->parking), ==, 0);
 	world->wait_ns = 1000000;
 	wake(world);
 	g_assert_cmpuint(world->n_passes, ==, 1);
-	g_assert_cmpint(parking_retry_us(&world->parking), ==, now_us + 1001);
+	g_assert_cmpint(parking_retry_at_us(&world->parking), ==, now_us + 1001);
 	g_assert_false(parking_is_behind(&world->parking));
 	world->ids = 2;
 	go_round_after(world, 1000);
@@ -487,8 +487,8 @@ TEST("/parking/time-of-parking", test_time_of_parking)
 	now_us += 3000; /* the process was stopped, say */
 	world->wait_ns = 2000000;
 	arrive(world, &caller);
-	g_assert_cmpint(parking_retry_us(&world->parking), ==, now_us + 2001);
-	g_assert_cmpint(caller.place.deadline_us, ==, now_us + MAX_WAIT_US);
+	g_assert_cmpint(parking_retry_at_us(&world->parking), ==, now_us + 2001);
+	g_assert_cmpint(caller.place.deadline_at_us, ==, now_us + MAX_WAIT_US);
 }
 
 /* Nobody waits behind them, and they wait for one thing: if it is not there for the first, it is
@@ -543,7 +543,7 @@ TEST("/parking/ends-while-it-waits", test_ends_while_it_waits)
 	assert_answers(world, "bd");
 	g_assert_cmpuint(world->ids, ==, 2);
 	g_assert_false(parking_is_behind(&world->parking));
-	g_assert_cmpint(parking_retry_us(&world->parking), ==, 0);
+	g_assert_cmpint(parking_retry_at_us(&world->parking), ==, 0);
 }
 
 /* Some at a time, before others are looked at; the rest is not forgotten. */
