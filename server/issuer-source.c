@@ -14,7 +14,7 @@ static IssuerSource *issuer_of(Source *source)
 	return (IssuerSource *)source;
 }
 
-static DrawStatus draw(Source *source, SourceSeat *seat G_GNUC_UNUSED, guint least G_GNUC_UNUSED,
+static DrawStatus draw(Source *source, BatchSlot *slot G_GNUC_UNUSED, guint least G_GNUC_UNUSED,
 		       guint count, IdRun *out_run, DrawRefusal *out_refusal)
 {
 	return generator_draw(issuer_of(source)->generator, count, out_run, out_refusal);

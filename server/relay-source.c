@@ -5,8 +5,9 @@
 
 #include "client/pool/clock.h"
 #include "client/pool/wait.h"
+#include "client/snowflake-client.h"
 #include "common/log.h"
-#include "server/relay-batch.h"
+#include "core/layout.h"
 #include "sf_snowflake_types.h"
 
 #define KIND "relay"
@@ -33,9 +34,9 @@ struct _RelaySource {
 	gint64 max_age_us;
 	gint64 max_wait_us;
 	gint64 max_skew_ms;
-	guint max_batch; /* as the options have it */
-	GPtrArray *seats;
-	_Atomic gint64 last_id; /* given; 0: none yet */
+	guint max_batch; /* of the options */
+	GPtrArray *slots;
+	_Atomic gint64 last_id; /* the last one that was issued; 0: none yet */
 	_Atomic gboolean is_started;
 	_Atomic gboolean layout_differs;
 	RelayListener listener;
@@ -46,10 +47,70 @@ struct _RelaySource {
 	gint64 reason_us;    /* time of the last one */
 };
 
-struct _SourceSeat {
+struct _BatchSlot {
 	PoolOrder *order;
-	guint ordered; /* IDs that the order is for; 0: it is for nobody any more */
+	guint ordered; /* number of IDs requested; 0: no call waits for them */
 };
+
+/* Runs */
+
+/* Returns the run of @count consecutive numbers. All bits belong to the sequence, so there is one
+ * tick, a cursor is an ID, and the numbers do not depend on a layout. */
+static IdRun run_of_numbers(gint64 first, guint count)
+{
+	return (IdRun){
+		.first_cursor = (guint64)first,
+		.count = count,
+		.sequence_bits = LAYOUT_MAX_BITS,
+		.time_shift = LAYOUT_MAX_BITS,
+	};
+}
+
+static guint count_ids(const GArray *runs)
+{
+	guint count = 0;
+
+	for (guint i = 0; i < runs->len; i++)
+		count += g_array_index(runs, SnowflakeClientIdRun, i).count;
+	return count;
+}
+
+/* Returns the run of @count IDs that begins with @first. */
+static IdRun run_from(const Layout *layout, gint64 first, guint count)
+{
+	LayoutParts parts = layout_decode(layout, first);
+	gint64 tick = first >> layout_low_bits(layout);
+
+	return id_run_at(layout, layout_fixed_bits(layout, parts.datacenter_id, parts.worker_id),
+			 cursor_first(layout, tick) | parts.sequence, count);
+}
+
+/* IDs of a run increase. So if the first and the last ID of a part are in the run, as far apart as
+ * in the part, so are all between them. */
+static gboolean contains_part(const IdRun *run, guint at, const SnowflakeClientIdRun *part)
+{
+	return id_run_get(run, at) == part->first &&
+	       id_run_get(run, at + part->count - 1) == part->first + part->count - 1;
+}
+
+gboolean relay_source_join_runs(const Layout *layout, const GArray *runs, IdRun *out_run)
+{
+	const SnowflakeClientIdRun *parts = (const SnowflakeClientIdRun *)runs->data;
+	IdRun run = run_from(layout, parts[0].first, count_ids(runs));
+	guint at = 0;
+
+	if (runs->len == 1) {
+		*out_run = run_of_numbers(parts[0].first, parts[0].count);
+		return TRUE;
+	}
+	for (guint i = 0; i < runs->len; i++) {
+		if (!contains_part(&run, at, &parts[i]))
+			return FALSE;
+		at += parts[i].count;
+	}
+	*out_run = run;
+	return TRUE;
+}
 
 static RelaySource *relay_of(Source *source)
 {
@@ -71,7 +132,7 @@ static gboolean draw_singles(RelaySource *self, guint most, IdRun *out_run)
 
 	if (!pool_upstream_take(self->pool, most, &first, &count))
 		return FALSE;
-	*out_run = relay_batch_of_numbers(first, count);
+	*out_run = run_of_numbers(first, count);
 	return TRUE;
 }
 
@@ -80,7 +141,7 @@ static void set_max_batch(RelaySource *self, guint max_batch)
 	atomic_store_explicit(&self->source.max_batch, max_batch, memory_order_relaxed);
 }
 
-static void tell_layout_differs(RelaySource *self, gint64 id)
+static void report_layout_differs(RelaySource *self, gint64 id)
 {
 	g_autofree char *layout = layout_to_string(self->source.layout);
 
@@ -91,44 +152,44 @@ static void tell_layout_differs(RelaySource *self, gint64 id)
 					     "set the clocks right"));
 }
 
-/* What cannot be handed on as one batch is lost. */
+/* Runs that are no batch are lost. */
 static gboolean take_runs(RelaySource *self, const GArray *runs, IdRun *out_run)
 {
-	if (relay_batch_of_runs(self->source.layout, runs, out_run))
+	if (relay_source_join_runs(self->source.layout, runs, out_run))
 		return TRUE;
-	tell_layout_differs(self, g_array_index(runs, SnowflakeClientIdRun, 0).first);
+	report_layout_differs(self, g_array_index(runs, SnowflakeClientIdRun, 0).first);
 	set_max_batch(self, 1);
 	return FALSE;
 }
 
-/* What was ordered is handed out once, to whoever asks for as many soon after it came: whoever has
- * placed it is the first to ask. */
-static gboolean draw_batch(RelaySource *self, SourceSeat *seat, guint count, IdRun *out_run)
+/* A batch is handed out once, to the first call for as many IDs soon after it came. The call that
+ * requested it is tried first. */
+static gboolean draw_batch(RelaySource *self, BatchSlot *slot, guint count, IdRun *out_run)
 {
-	PoolOrderState state = pool_order_state(seat->order);
-	gboolean is_ours = seat->ordered == count;
+	PoolOrderState state = pool_order_state(slot->order);
+	gboolean is_ours = slot->ordered == count;
 
 	if (state == POOL_ORDER_PLACED)
 		return FALSE;
-	seat->ordered = 0;
+	slot->ordered = 0;
 	if (state == POOL_ORDER_REFUSED && is_ours) {
-		set_max_batch(self, pool_order_most(seat->order));
+		set_max_batch(self, pool_order_most(slot->order));
 		return FALSE;
 	}
 	if (state == POOL_ORDER_FILLED && is_ours &&
-	    pool_clock_us() - pool_order_came_us(seat->order) <= self->max_age_us)
-		return take_runs(self, pool_order_runs(seat->order), out_run);
-	pool_order_place(seat->order, count);
-	seat->ordered = count;
+	    pool_clock_us() - pool_order_came_us(slot->order) <= self->max_age_us)
+		return take_runs(self, pool_order_runs(slot->order), out_run);
+	pool_order_place(slot->order, count);
+	slot->ordered = count;
 	return FALSE;
 }
 
-static DrawStatus draw(Source *source, SourceSeat *seat, guint least, guint count, IdRun *out_run,
+static DrawStatus draw(Source *source, BatchSlot *slot, guint least, guint count, IdRun *out_run,
 		       DrawRefusal *out_refusal)
 {
 	RelaySource *self = relay_of(source);
 	gboolean is_drawn = least == 1 ? draw_singles(self, count, out_run)
-				       : draw_batch(self, seat, count, out_run);
+				       : draw_batch(self, slot, count, out_run);
 
 	if (is_drawn) {
 		note_last(self, out_run);
@@ -138,7 +199,7 @@ static DrawStatus draw(Source *source, SourceSeat *seat, guint least, guint coun
 	return DRAW_UNRESERVED;
 }
 
-/* It is worth waiting, as a server may be another in a moment, unless they have been away for as
+/* Waiting makes sense, since the pool can fail over in a moment, unless it has had no server for as
  * long as a call may wait. */
 static gint64 demand(Source *source)
 {
@@ -169,14 +230,14 @@ static char *waiting_why(Source *source)
 	return g_steal_pointer(&view.failure);
 }
 
-static SourceSeat *add_seat(Source *source)
+static BatchSlot *add_batch_slot(Source *source)
 {
 	RelaySource *self = relay_of(source);
-	SourceSeat *seat = g_new0(SourceSeat, 1);
+	BatchSlot *slot = g_new0(BatchSlot, 1);
 
-	seat->order = pool_order_new(self->pool);
-	g_ptr_array_add(self->seats, seat);
-	return seat;
+	slot->order = pool_order_new(self->pool);
+	g_ptr_array_add(self->slots, slot);
+	return slot;
 }
 
 /* Who it is */
@@ -243,7 +304,8 @@ static SfWorker *describe(const SnowflakeClientWorker *worker)
 	return other;
 }
 
-/* One that is too old has another asked for, and will do if nobody waits, or none comes. */
+/* A list that is too old is requested again. The old one is used if the call may not wait, or if no
+ * new one comes. */
 static GPtrArray *find_workers(RelaySource *self, gboolean may_wait, gboolean *out_has_failed)
 {
 	gboolean none_at_all = FALSE;
@@ -277,11 +339,12 @@ static gboolean append_workers(Source *source, const char *own_nonce, gboolean m
 	return workers != NULL;
 }
 
-/* What is new */
+/* Events of the pool: this is where a relay reacts when its server dies, or another one takes over
+ */
 
-/* As little as it takes to agree with the server, of whose time that of the answer and its
- * milliseconds are not known; and none, if it is far from this machine's: of two clocks one is
- * wrong then. */
+/* Corrects the clock by as little as it takes to agree with the server. Of the server's time only
+ * the millisecond is known, and the answer can have taken the whole round trip. If it is far from
+ * this machine's time, one of the clocks is wrong, and nothing is corrected. */
 static void correct_clock(RelaySource *self, const PoolView *view)
 {
 	gint64 own_ms = g_get_real_time() / 1000;
@@ -298,7 +361,7 @@ static void correct_clock(RelaySource *self, const PoolView *view)
 	system_clock_set_offset_ns(&self->clock, offset_ns);
 }
 
-static gboolean is_another(const PoolView *one, const PoolView *other)
+static gboolean has_changed(const PoolView *one, const PoolView *other)
 {
 	return one->is_served != other->is_served || g_strcmp0(one->server, other->server) != 0;
 }
@@ -353,8 +416,9 @@ static void log_excluded(const RelaySource *self, const PoolView *view)
 					     "--duplicates"));
 }
 
-/* Whoever is another one may allow other batches. Returns: whether it is */
-static gboolean take_view(RelaySource *self)
+/* Takes the pool's new view. Another server can allow other batches. Returns whether there is
+ * another server, or none any more. */
+static gboolean update_view(RelaySource *self)
 {
 	PoolView view = {0};
 	gboolean changed;
@@ -363,7 +427,7 @@ static gboolean take_view(RelaySource *self)
 	pool_upstream_get_view(self->pool, &view);
 	correct_clock(self, &view);
 	log_excluded(self, &view);
-	changed = is_another(&view, &self->seen);
+	changed = has_changed(&view, &self->seen);
 	if (changed) {
 		log_view(self, &view);
 		set_max_batch(self, self->max_batch);
@@ -375,8 +439,8 @@ static gboolean take_view(RelaySource *self)
 	return changed;
 }
 
-/* A time that is far off: the IDs divide in another way. They are unique all the same; what is said
- * of them is wrong. */
+/* If the time in an ID is far off, the servers have another layout. The IDs are unique
+ * nevertheless, but their times and worker IDs are read wrong. */
 static void check_layout(RelaySource *self)
 {
 	gint64 last_id = atomic_load_explicit(&self->last_id, memory_order_relaxed);
@@ -384,24 +448,24 @@ static void check_layout(RelaySource *self)
 	gint64 now_ms = clock_now_ms(&self->clock.clock);
 
 	if (last_id != 0 && ABS(time_ms - now_ms) > self->max_age_us / 1000 + LAYOUT_DIFFERS_MS)
-		tell_layout_differs(self, last_id);
+		report_layout_differs(self, last_id);
 }
 
-static void look(RelaySource *self)
+static void handle_event(RelaySource *self)
 {
-	if (take_view(self))
+	if (update_view(self))
 		self->listener.changed(self->listener.user_data);
 	check_layout(self);
 	self->listener.came(self->listener.user_data);
 }
 
-/* In the pool's thread, which may be there before self->pool is. */
+/* The pool's thread, which can run before self->pool is set. */
 static void on_changed(gpointer user_data)
 {
 	RelaySource *self = user_data;
 
 	if (atomic_load(&self->is_started))
-		look(self);
+		handle_event(self);
 }
 
 /* Start and end */
@@ -411,10 +475,10 @@ static void start(Source *source)
 	RelaySource *self = relay_of(source);
 
 	atomic_store(&self->is_started, TRUE);
-	look(self);
+	handle_event(self);
 }
 
-/* Nothing is handed back. The pool's thread goes on until it is freed. */
+/* There is nothing to release. The pool's thread goes on until it is freed. */
 static gboolean stop(Source *source, gint64 timeout_ms G_GNUC_UNUSED)
 {
 	atomic_store(&relay_of(source)->is_started, FALSE);
@@ -426,7 +490,7 @@ static GError *error_of_none(Source *source G_GNUC_UNUSED)
 	return NULL;
 }
 
-/* The pool's thread waits for nothing but its sockets. */
+/* The pool's thread waits only for its sockets. */
 static gint64 idle_ms(Source *source G_GNUC_UNUSED)
 {
 	return 0;
@@ -456,7 +520,7 @@ static gboolean make_pool(RelaySource *self, const Options *options, const char 
 
 static const SourceOps OPS = {
 	.kind = KIND,
-	.add_seat = add_seat,
+	.add_batch_slot = add_batch_slot,
 	.draw = draw,
 	.demand = demand,
 	.why_none = why_none,
@@ -487,7 +551,7 @@ RelaySource *relay_source_new(const Options *options, const char *nonce,
 	self->max_age_us = options->relay_max_age_ms * 1000;
 	self->max_wait_us = options->max_wait_ms * 1000;
 	self->max_skew_ms = options->max_clock_skew_ms;
-	self->seats = g_ptr_array_new_with_free_func(g_free);
+	self->slots = g_ptr_array_new_with_free_func(g_free);
 	self->reasons = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
 	self->listener = *listener;
 	self->source = (Source){
@@ -506,7 +570,7 @@ void relay_source_free(RelaySource *self)
 	if (self == NULL)
 		return;
 	g_clear_pointer(&self->pool, pool_upstream_free);
-	g_ptr_array_unref(self->seats);
+	g_ptr_array_unref(self->slots);
 	pool_view_clear(&self->seen);
 	g_hash_table_unref(self->reasons);
 	pthread_mutex_destroy(&self->seen_mutex);

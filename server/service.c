@@ -24,7 +24,7 @@ struct _Service {
 	Counters *counters;
 	AgentBlock *agents;
 	AuditProducer *audit; /* NULL: there is no audit log */
-	SourceSeat *seat;
+	BatchSlot *batch_slot;
 	/* numbers of values in the last answers */
 	guint n_workers;
 	guint n_counters;
@@ -38,8 +38,8 @@ Service *service_new(ServiceConfig *config, Counters *counters)
 	self->counters = counters;
 	self->agents = agent_counters_add_block(config->agents);
 	self->audit = audit_log_add_producer(config->audit);
-	if (config->source->ops->add_seat != NULL)
-		self->seat = config->source->ops->add_seat(config->source);
+	if (config->source->ops->add_batch_slot != NULL)
+		self->batch_slot = config->source->ops->add_batch_slot(config->source);
 	return self;
 }
 
@@ -134,7 +134,8 @@ static G_NO_INLINE ServiceOutcome draw_fewer_or_wait(Service *self, const Servic
 
 	while (status != DRAW_OK && count / 2 >= least && !source->batches_apart) {
 		count /= 2;
-		status = source->ops->draw(source, self->seat, least, count, &answer->run, no_draw);
+		status = source->ops->draw(source, self->batch_slot, least, count, &answer->run,
+					   no_draw);
 	}
 	if (status == DRAW_OK)
 		return note_drawn(self, call, pass, &answer->run);
@@ -164,7 +165,7 @@ static inline ServiceOutcome draw_ids(Service *self, const ServiceCall *call, Rp
 					      AS_SOON_AS_FIRST_NS);
 		count = MIN(count, left);
 	}
-	status = source->ops->draw(source, self->seat, least, count, &answer->run, &no_draw);
+	status = source->ops->draw(source, self->batch_slot, least, count, &answer->run, &no_draw);
 	if (G_LIKELY(status == DRAW_OK))
 		return note_drawn(self, call, pass, &answer->run);
 	return draw_fewer_or_wait(self, call, pass, least, count, status, &no_draw, answer);
