@@ -6,8 +6,7 @@
 #include "common/tls/stream.h"
 #include "rpc/connection-table.h"
 
-/* What other threads ask of a loop, or of whoever else has connections of its own, and the bell
- * that wakes it. */
+/* Messages from other threads to a loop or to the thread of the handshakes. They wake it. */
 typedef struct _Inbox Inbox;
 
 typedef struct {
@@ -21,7 +20,7 @@ void inbox_connection_close(InboxConnection *self);
 
 typedef struct {
 	GArray *connections; /* of InboxConnection */
-	gboolean wake;       /* what calls were parked for may be there */
+	gboolean wake;       /* parked calls can be answered */
 	gboolean drain;
 	gint64 drain_timeout_ms;
 } InboxMail;
@@ -41,8 +40,8 @@ void inbox_add_connection(Inbox *self, const InboxConnection *connection);
 void inbox_wake(Inbox *self);
 void inbox_drain(Inbox *self, gint64 timeout_ms);
 
-/* An eventfd, readable while the bell rings. */
-int inbox_bell(const Inbox *self);
+/* An eventfd, readable while there is mail. */
+int inbox_fd(const Inbox *self);
 
-/* The loop's thread: silences the bell and takes what is there; @out_mail is to be cleared. */
+/* The receiving thread. @out_mail: (out): inbox_mail_clear() frees it */
 void inbox_take(Inbox *self, InboxMail *out_mail);

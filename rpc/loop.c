@@ -35,19 +35,20 @@
 #define MAX_EVENTS 256
 #define READ_BYTES (64 * 1024)
 
-/* A turn, beyond its first answer. Some ten of the dearer calls; many hundreds of the cheap. */
+/* A turn after its first answer: time for some ten of the dearer calls, or many hundreds of the
+ * cheap ones. */
 #define TURN_US 50
 
-/* What is shared out if many have become readable at once, and the shortest share: whoever is last
- * waits for all of them. */
+/* Time that is shared out if many connections have become readable at once, and the shortest share.
+ * The last connection waits for all the others. */
 #define ROUND_US    1000
 #define MIN_TURN_US 10
 
-/* Time for costly calls between two looks at the sockets. The last call can exceed it. While costly
+/* Time for costly calls between two polls of the sockets. The last call can exceed it. While costly
  * calls wait, cut-off connections get the same time instead of one turn. */
 #define SLICE_US 500
 
-/* For the last answers, when a drain has run out of time. */
+/* Time for the last answers after the time limit of a drain. */
 #define LAST_ANSWERS_US 1000000
 
 #define FRAME_TOO_LONG "half a message for too long"
@@ -101,16 +102,6 @@ static void loop_connection_set_waits(LoopConnection *self, gboolean waits)
 	connection_entry_set_waits(self->entry, waits);
 }
 
-/* Returns the queue after a pass of a connection that goes on and is not parked. */
-static Queue loop_connection_queue(const LoopConnection *self, ConnectionState state)
-{
-	if (state == CONNECTION_WRITING)
-		return QUEUE_WRITE;
-	if (state == CONNECTION_CUT_OFF)
-		return QUEUE_CUT_OFF;
-	return self->connection.in != NULL || self->connection.in_record ? QUEUE_FRAME : QUEUE_IDLE;
-}
-
 struct _Loop {
 	RpcService service;
 	pthread_t thread;
@@ -123,20 +114,20 @@ struct _Loop {
 	_Atomic guint n_parked;
 	LoopFailed failed;
 	gpointer user_data;
-	/* the thread's own */
+	/* of the thread */
 	Counters *counters;
 	ConnectionShared shared;
 	Queues queues;
 	Parking parking;
 	GQueue all;
-	gboolean rung; /* the inbox's bell is heard */
+	gboolean has_mail;
 	gboolean draining;
-	gint64 drain_deadline_us;
-	gint64 round_us; /* when the sockets told of something last; monotonic */
-	gint64 turn_us;  /* of connections that are served now */
+	gint64 drain_deadline_at_us;
+	gint64 round_at_us; /* time of the last poll; monotonic */
+	gint64 turn_us;     /* turn of the connections that are served now */
 };
 
-/* As g_get_monotonic_time(), for half the instructions: each pass has two. */
+/* g_get_monotonic_time() takes twice the instructions, and each pass reads the clock twice. */
 static inline gint64 now_us(void)
 {
 	struct timespec now;
@@ -145,16 +136,7 @@ static inline gint64 now_us(void)
 	return now.tv_sec * G_TIME_SPAN_SECOND + now.tv_nsec / 1000;
 }
 
-/* How a client is done with. */
 typedef void (*LeaveFunc)(Loop *self, LoopConnection *client);
-
-static gboolean open_descriptors(Loop *self, GError **error)
-{
-	self->poller = poller_new(error);
-	return self->poller >= 0 && retry_timer_init(&self->retry_timer, error) &&
-	       poller_add(self->poller, inbox_bell(self->inbox), self->inbox, error) &&
-	       poller_add(self->poller, self->retry_timer.fd, &self->retry_timer, error);
-}
 
 Loop *loop_new(const RpcService *service, const RpcLimits *limits, Counters *counters,
 	       LoopFailed failed, gpointer user_data, GError **error)
@@ -185,7 +167,14 @@ Loop *loop_new(const RpcService *service, const RpcLimits *limits, Counters *cou
 	};
 	self->poller = self->retry_timer.fd = -1;
 	self->inbox = inbox_new(error);
-	return self->inbox != NULL && open_descriptors(self, error) ? g_steal_pointer(&self) : NULL;
+	if (self->inbox == NULL)
+		return NULL;
+	self->poller = poller_new(error);
+	if (self->poller < 0 || !retry_timer_init(&self->retry_timer, error) ||
+	    !poller_add(self->poller, inbox_fd(self->inbox), self->inbox, error) ||
+	    !poller_add(self->poller, self->retry_timer.fd, &self->retry_timer, error))
+		return NULL;
+	return g_steal_pointer(&self);
 }
 
 void loop_free(Loop *self)
@@ -240,7 +229,7 @@ void loop_drain(Loop *self, gint64 timeout_ms)
 	inbox_drain(self->inbox, timeout_ms);
 }
 
-/* One pass of one connection */
+/* Connections */
 
 static LoopConnection *head_of(const Loop *self, Queue queue)
 {
@@ -255,7 +244,7 @@ static void log_ended(int fd)
 	if (!log_shows(LOG_CONNECTION_ENDED))
 		return;
 	peer = socket_name_peer(fd);
-	/* of a local socket the kernel does not count bytes */
+	/* the kernel does not count the bytes of a local socket */
 	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &(socklen_t){sizeof info}) != 0) {
 		log_event(LOG_CONNECTION_ENDED, log_text("peer", peer));
 		return;
@@ -277,20 +266,21 @@ static void end_connection(Loop *self, LoopConnection *client)
 	atomic_fetch_sub(&self->n_connections, 1);
 }
 
-/* It has had its last reply. It is closed when the client has heard so, or after a moment. */
-static void hang_up(Loop *self, LoopConnection *client)
+/* Half closes a connection after its last reply. It is closed when the client closes it, or after
+ * QUEUES_LINGER_MS. */
+static void start_lingering(Loop *self, LoopConnection *client)
 {
 	if (client->place.queue == QUEUE_LINGER)
 		return;
 	connection_half_close(&client->connection);
 	loop_connection_set_waits(client, FALSE);
 	loop_connection_watch(client, self->poller, EPOLLIN);
-	queues_forget_time(&self->queues); /* all of them have the whole moment */
+	queues_forget_time(&self->queues); /* the time begins now */
 	queues_enter(&self->queues, &client->place, QUEUE_LINGER);
 }
 
-/* What the client did, and is closed for. */
-static void note_offence(Loop *self, LoopConnection *client, Counter counter, const char *reason)
+/* Counts and logs why the server closes a connection. */
+static void note_closed(Loop *self, LoopConnection *client, Counter counter, const char *reason)
 {
 	g_autofree char *peer = socket_name_peer(client->connection.fd);
 
@@ -298,8 +288,19 @@ static void note_offence(Loop *self, LoopConnection *client, Counter counter, co
 	log_event(LOG_CONNECTION_CLOSED, log_text("reason", reason), log_text("peer", peer));
 }
 
-/* With TLS a turn may be cut off in the middle of a message, which has no new time after it. */
-static gboolean frame_has_run_out(Loop *self, LoopConnection *client, Queue queue)
+/* Returns the queue after a pass of a connection that goes on and is not parked. */
+static Queue queue_after_pass(const LoopConnection *client, ConnectionState state)
+{
+	if (state == CONNECTION_WRITING)
+		return QUEUE_WRITE;
+	if (state == CONNECTION_CUT_OFF)
+		return QUEUE_CUT_OFF;
+	return client->connection.in != NULL || client->connection.in_record ? QUEUE_FRAME
+									     : QUEUE_IDLE;
+}
+
+/* With TLS a turn can be cut off within a message. The message keeps its deadline then. */
+static gboolean is_frame_expired(Loop *self, LoopConnection *client, Queue queue)
 {
 	if (client->connection.consumed || queue == QUEUE_IDLE)
 		client->frame_until_us = 0;
@@ -309,24 +310,25 @@ static gboolean frame_has_run_out(Loop *self, LoopConnection *client, Queue queu
 	       queues_now_us(&self->queues) >= client->frame_until_us;
 }
 
-/* Decides what the client waits for, or ends it. @pass: the pass before; NULL: there was none, so
- * no call is parked */
-static void settle(Loop *self, LoopConnection *client, ConnectionState state, const RpcPass *pass)
+/* Queues a connection after a pass by what it waits for, or ends it. @pass: (nullable): NULL if
+ * only replies were sent, so no call was parked */
+static void queue_connection(Loop *self, LoopConnection *client, ConnectionState state,
+			     const RpcPass *pass)
 {
 	Queue queue;
 	guint32 events;
 
 	if (state == CONNECTION_READING && self->draining) {
 		if (!client->connection.more) {
-			hang_up(self, client);
+			start_lingering(self, client);
 			return;
 		}
-		state = CONNECTION_CUT_OFF; /* all that has arrived is answered, turn by turn */
+		state = CONNECTION_CUT_OFF; /* calls that have arrived are answered, turn by turn */
 	}
 	if (state == CONNECTION_ENDED && client->connection.bad != NULL) {
 		counters_add(self->counters, stream_bad_counter(client->connection.bad), 1);
-		note_offence(self, client, COUNTER_CLOSED_BAD_BYTES, client->connection.bad);
-		hang_up(self, client);
+		note_closed(self, client, COUNTER_CLOSED_BAD_BYTES, client->connection.bad);
+		start_lingering(self, client);
 		return;
 	}
 	if (state == CONNECTION_ENDED) {
@@ -335,7 +337,7 @@ static void settle(Loop *self, LoopConnection *client, ConnectionState state, co
 	}
 	loop_connection_set_waits(client, state != CONNECTION_READING);
 	events = connection_events(&client->connection, &self->shared, state);
-	/* EPOLLIN is left on until the client does send: most send nothing while they wait, and a
+	/* EPOLLIN stays until the client sends: most clients send nothing while they wait, and a
 	 * change is a system call */
 	if (state == CONNECTION_PARKED || state == CONNECTION_CUT_OFF)
 		events |= client->events & EPOLLIN;
@@ -345,22 +347,21 @@ static void settle(Loop *self, LoopConnection *client, ConnectionState state, co
 			counters_add(self->counters, COUNTER_WAITS, 1);
 		return;
 	}
-	queue = loop_connection_queue(client, state);
-	if (client->connection.is_tls && frame_has_run_out(self, client, queue)) {
-		note_offence(self, client, COUNTER_CLOSED_FRAME_TIMEOUT, FRAME_TOO_LONG);
-		hang_up(self, client);
+	queue = queue_after_pass(client, state);
+	if (client->connection.is_tls && is_frame_expired(self, client, queue)) {
+		note_closed(self, client, COUNTER_CLOSED_FRAME_TIMEOUT, FRAME_TOO_LONG);
+		start_lingering(self, client);
 		return;
 	}
 	if (client->place.queue == QUEUE_NONE && !queues_has(&self->queues, queue))
-		return; /* as of most connections, which are idle without a time limit */
+		return; /* the usual case: idle without a time limit */
 	if (queue != client->place.queue || queue == QUEUE_CUT_OFF ||
 	    (queue == QUEUE_WRITE ? client->connection.sent : client->connection.consumed))
 		queues_enter(&self->queues, &client->place, queue);
 }
 
-/* Makes a pass. Its calls took the time from @since_us, when the sockets told of them or when they
- * were cut off or parked, until their replies were sent, or kept for a client that does not read.
- */
+/* Makes a pass. Its calls took the time from @since_us, at which they were polled, cut off or
+ * parked, until their replies were sent, or kept for a client that does not read. */
 static ConnectionState run_pass(Loop *self, LoopConnection *client, RpcPass *pass, gboolean read,
 				gint64 since_us)
 {
@@ -375,7 +376,7 @@ static ConnectionState run_pass(Loop *self, LoopConnection *client, RpcPass *pas
 		queues_set_time(&self->queues, sent_us);
 	}
 	if (client->is_local)
-		connection_entry_note_active(client->entry, self->round_us);
+		connection_entry_note_active(client->entry, self->round_at_us);
 	return state;
 }
 
@@ -384,7 +385,7 @@ static void serve(Loop *self, LoopConnection *client, gboolean read, gint64 sinc
 	RpcPass pass = {.allowance = parking_allowance(&self->parking)};
 	ConnectionState state = run_pass(self, client, &pass, read, since_us);
 
-	settle(self, client, state, &pass);
+	queue_connection(self, client, state, &pass);
 }
 
 /* A ParkingRun */
@@ -393,81 +394,59 @@ static void serve_parked(gpointer user_data, QueuePlace *place, RpcPass *pass)
 	Loop *self = user_data;
 	LoopConnection *client = loop_connection_at(place);
 
-	settle(self, client, run_pass(self, client, pass, FALSE, place->entered_at_us), pass);
+	queue_connection(self, client, run_pass(self, client, pass, FALSE, place->entered_at_us),
+			 pass);
 }
 
-/* Serves connections that were cut off: one, or as many as fit into @slice_us. */
-static void run_cut_off(Loop *self, gint64 slice_us)
+/* Serves connections that wait only for their turn: one that was cut off, or, while costly calls
+ * wait, as many as SLICE_US allows; and as many costly calls, one for each connection. */
+static void serve_turns(Loop *self)
 {
-	gint64 until_us = slice_us > 0 ? now_us() + slice_us : 0;
+	gboolean is_costly = head_of(self, QUEUE_COSTLY) != NULL;
+	gint64 until_us = is_costly ? now_us() + SLICE_US : 0;
 	LoopConnection *head;
 
 	while ((head = head_of(self, QUEUE_CUT_OFF)) != NULL) {
 		serve(self, head, TRUE, head->place.entered_at_us);
-		if (slice_us == 0 || now_us() >= until_us)
+		if (!is_costly || now_us() >= until_us)
 			break;
 	}
-}
-
-/* Serves costly calls, one for each connection, until SLICE_US is over. */
-static void run_costly(Loop *self)
-{
-	gint64 until_us = now_us() + SLICE_US;
-	LoopConnection *head;
-
+	if (!is_costly)
+		return;
+	until_us = now_us() + SLICE_US;
 	while ((head = head_of(self, QUEUE_COSTLY)) != NULL) {
 		RpcPass pass = {.allowance = parking_allowance(&self->parking)};
+		ConnectionState state;
 
 		pass.allowance.costly = RPC_COSTLY_ONE;
-		settle(self, head, run_pass(self, head, &pass, FALSE, head->place.entered_at_us),
-		       &pass);
+		state = run_pass(self, head, &pass, FALSE, head->place.entered_at_us);
+		queue_connection(self, head, state, &pass);
 		if (now_us() >= until_us)
 			break;
 	}
 }
 
-/* Serves connections that wait only for their turn. */
-static void serve_turns(Loop *self)
-{
-	gboolean is_costly = head_of(self, QUEUE_COSTLY) != NULL;
-
-	run_cut_off(self, is_costly ? SLICE_US : 0);
-	if (is_costly)
-		run_costly(self);
-}
-
-static void expire(Loop *self, Queue queue, Counter counter, const char *reason, LeaveFunc leave)
+static void end_expired(Loop *self, Queue queue, Counter counter, const char *reason,
+			LeaveFunc leave)
 {
 	LoopConnection *head;
 
 	while ((head = loop_connection_at(queues_expired(&self->queues, queue))) != NULL) {
-		note_offence(self, head, counter, reason);
+		note_closed(self, head, counter, reason);
 		leave(self, head);
 	}
 }
 
-static void expire_all(Loop *self)
-{
-	LoopConnection *head;
-
-	expire(self, QUEUE_IDLE, COUNTER_CLOSED_IDLE_TIMEOUT, "idle for too long", hang_up);
-	expire(self, QUEUE_FRAME, COUNTER_CLOSED_FRAME_TIMEOUT, FRAME_TOO_LONG, hang_up);
-	/* whoever reads nothing would not see the end either */
-	expire(self, QUEUE_WRITE, COUNTER_CLOSED_WRITE_TIMEOUT, "takes no replies", end_connection);
-	while ((head = loop_connection_at(queues_expired(&self->queues, QUEUE_LINGER))) != NULL)
-		end_connection(self, head);
-}
-
 /* The inbox */
 
-static void adopt(Loop *self, const InboxConnection *newcomer)
+static void add_connection(Loop *self, const InboxConnection *added)
 {
 	LoopConnection *client = g_new0(LoopConnection, 1);
 	g_autoptr(GError) error = NULL;
 
-	connection_init(&client->connection, newcomer->fd, newcomer->tls);
-	client->entry = newcomer->entry;
-	client->is_local = (guint)connection_entry_is_local(newcomer->entry);
+	connection_init(&client->connection, added->fd, added->tls);
+	client->entry = added->entry;
+	client->is_local = (guint)connection_entry_is_local(added->entry);
 	client->all_link.data = client;
 	g_queue_push_tail_link(&self->all, &client->all_link);
 	client->events = EPOLLIN;
@@ -477,21 +456,21 @@ static void adopt(Loop *self, const InboxConnection *newcomer)
 		return;
 	}
 	queues_enter(&self->queues, &client->place, QUEUE_IDLE);
-	/* what came right after the handshake was read with it, and the socket does not tell */
-	if (self->draining || newcomer->tls != NULL)
-		serve(self, client, TRUE, self->round_us);
+	/* calls can have been read with the end of the handshake: epoll does not report them */
+	if (self->draining || added->tls != NULL)
+		serve(self, client, TRUE, self->round_at_us);
 }
 
 static void start_draining(Loop *self, gint64 timeout_ms)
 {
 	self->draining = TRUE;
-	self->drain_deadline_us = queues_now_us(&self->queues) + timeout_ms * 1000;
+	self->drain_deadline_at_us = queues_now_us(&self->queues) + timeout_ms * 1000;
 	for (GList *link = self->all.head, *next; link != NULL; link = next) {
 		LoopConnection *client = link->data;
 
-		next = link->next; /* the pass may end the connection */
+		next = link->next; /* the pass can end the connection */
 		if (!loop_connection_takes_no_calls(client))
-			serve(self, client, TRUE, self->round_us);
+			serve(self, client, TRUE, self->round_at_us);
 	}
 }
 
@@ -499,10 +478,10 @@ static G_NO_INLINE void empty_inbox(Loop *self)
 {
 	g_auto(InboxMail) mail = {0};
 
-	self->rung = FALSE;
+	self->has_mail = FALSE;
 	inbox_take(self->inbox, &mail);
 	for (guint i = 0; i < mail.connections->len; i++)
-		adopt(self, &g_array_index(mail.connections, InboxConnection, i));
+		add_connection(self, &g_array_index(mail.connections, InboxConnection, i));
 	if (mail.wake)
 		parking_wake(&self->parking);
 	if (mail.drain)
@@ -511,8 +490,8 @@ static G_NO_INLINE void empty_inbox(Loop *self)
 
 /* The thread */
 
-/* For epoll_wait(): until the first time limit runs out, rounded up; -1: for ever. */
-static int timeout_ms(Loop *self)
+/* Returns the timeout for epoll_wait(): until the first time limit, rounded up; -1: none. */
+static int wait_ms(Loop *self)
 {
 	gint64 began_us, first_us;
 
@@ -524,15 +503,16 @@ static int timeout_ms(Loop *self)
 	    head_of(self, QUEUE_COSTLY) != NULL)
 		return 0;
 	if (self->draining)
-		first_us = MIN(first_us, self->drain_deadline_us);
+		first_us = MIN(first_us, self->drain_deadline_at_us);
 	if (first_us == G_MAXINT64)
 		return -1;
 	return (int)CLAMP((first_us - began_us + 999) / 1000, 0, G_MAXINT);
 }
 
-/* Calls of it wait, parked or for its turn, and it is not read. It takes replies to earlier calls,
- * or was reset. That a client has closed in order is not heard of: its call keeps its place. */
-static void handle_waiting(Loop *self, LoopConnection *client, guint32 events)
+/* Handles an event of a connection whose calls wait, parked or for a turn. It is not read, but
+ * takes replies to earlier calls, or was reset. If the client has closed it in order, its call
+ * keeps its place. */
+static void handle_waiting_event(Loop *self, LoopConnection *client, guint32 events)
 {
 	if (client->place.queue == QUEUE_LINGER) {
 		if (!connection_discard(&client->connection, &self->shared))
@@ -540,7 +520,8 @@ static void handle_waiting(Loop *self, LoopConnection *client, guint32 events)
 	} else if ((events & (EPOLLERR | EPOLLHUP)) != 0) {
 		end_connection(self, client);
 	} else if (client->place.queue == QUEUE_WRITE) {
-		settle(self, client, connection_flush(&client->connection, &self->shared), NULL);
+		queue_connection(self, client, connection_flush(&client->connection, &self->shared),
+				 NULL);
 	} else if (!connection_send(&client->connection, &self->shared)) {
 		end_connection(self, client);
 	} else {
@@ -550,13 +531,13 @@ static void handle_waiting(Loop *self, LoopConnection *client, guint32 events)
 	}
 }
 
-/* The inbox and the queues are looked at after the connections. */
-static void handle(Loop *self, const struct epoll_event *event)
+/* The inbox and the queues are served after the connections. */
+static void handle_event(Loop *self, const struct epoll_event *event)
 {
 	LoopConnection *client = event->data.ptr;
 
 	if (event->data.ptr == self->inbox) {
-		self->rung = TRUE;
+		self->has_mail = TRUE;
 		return;
 	}
 	if (event->data.ptr == &self->retry_timer) {
@@ -564,71 +545,61 @@ static void handle(Loop *self, const struct epoll_event *event)
 		return;
 	}
 	if (loop_connection_takes_no_calls(client) || client->connection.full) {
-		handle_waiting(self, client, event->events);
+		handle_waiting_event(self, client, event->events);
 		return;
 	}
-	serve(self, client, (event->events & ~(guint32)EPOLLOUT) != 0, self->round_us);
+	serve(self, client, (event->events & ~(guint32)EPOLLOUT) != 0, self->round_at_us);
 }
 
-/* Answers, with the IDs that there are, all that was read from the connections of a queue, and has
- * them leave it by @leave. */
-static void answer_queue(Loop *self, Queue queue, gint64 until_us, LeaveFunc leave)
-{
-	LoopConnection *head;
-
-	while ((head = head_of(self, queue)) != NULL) {
-		ConnectionState state = CONNECTION_CUT_OFF;
-
-		while (state == CONNECTION_CUT_OFF && g_get_monotonic_time() < until_us) {
-			RpcPass pass = {.allowance.closing = TRUE};
-
-			state = run_pass(self, head, &pass, FALSE, head->place.entered_at_us);
-		}
-		leave(self, head);
-	}
-}
-
-/* There is no more time: calls that still wait get their answer now, and all leave. */
+/* Answers the calls that wait, with the IDs that there are, and has all connections leave. */
 static void leave_all(Loop *self, LeaveFunc leave)
 {
 	gint64 until_us = g_get_monotonic_time() + LAST_ANSWERS_US;
+	LoopConnection *head;
 
 	for (Queue queue = QUEUE_CUT_OFF; queue < QUEUE_LINGER; queue++)
-		answer_queue(self, queue, until_us, leave);
+		while ((head = head_of(self, queue)) != NULL) {
+			ConnectionState state = CONNECTION_CUT_OFF;
+
+			while (state == CONNECTION_CUT_OFF && g_get_monotonic_time() < until_us) {
+				RpcPass pass = {.allowance.closing = TRUE};
+
+				state = run_pass(self, head, &pass, FALSE,
+						 head->place.entered_at_us);
+			}
+			leave(self, head);
+		}
 	for (GList *link = self->all.head, *next; link != NULL; link = next) {
 		next = link->next;
 		leave(self, link->data);
 	}
 }
 
-/* Nor is anything left of those that did. */
-static gboolean nobody_waits(const Loop *self)
-{
-	return queues_are_empty(&self->queues) && !retry_timer_is_set(&self->retry_timer) &&
-	       !parking_is_behind(&self->parking);
-}
-
 static G_NO_INLINE void serve_queues(Loop *self)
 {
+	LoopConnection *head;
+
 	parking_retry(&self->parking, serve_parked, self);
 	serve_turns(self);
-	expire_all(self);
-	if (!parking_is_behind(&self->parking)) /* else they try again at once */
+	end_expired(self, QUEUE_IDLE, COUNTER_CLOSED_IDLE_TIMEOUT, "idle for too long",
+		    start_lingering);
+	end_expired(self, QUEUE_FRAME, COUNTER_CLOSED_FRAME_TIMEOUT, FRAME_TOO_LONG,
+		    start_lingering);
+	/* a client that reads nothing would not see the end either */
+	end_expired(self, QUEUE_WRITE, COUNTER_CLOSED_WRITE_TIMEOUT, "takes no replies",
+		    end_connection);
+	while ((head = loop_connection_at(queues_expired(&self->queues, QUEUE_LINGER))) != NULL)
+		end_connection(self, head);
+	if (!parking_is_behind(&self->parking)) /* else they are tried again at once */
 		retry_timer_set(&self->retry_timer, parking_retry_at_us(&self->parking));
 	atomic_store_explicit(&self->n_parked, parking_n(&self->parking), memory_order_relaxed);
 }
 
-/* For each of @n that have become readable. */
-static gint64 turn_us(int n)
-{
-	return n <= ROUND_US / TURN_US ? TURN_US : MAX(ROUND_US / n, MIN_TURN_US);
-}
-
-/* Waits for what there is to do, and does it. %FALSE: it cannot, see loop_failure(). */
-static gboolean go_round(Loop *self)
+/* Waits for events, and handles them. %FALSE: it cannot wait, see loop_failure(). */
+static gboolean make_round(Loop *self)
 {
 	struct epoll_event events[MAX_EVENTS];
-	int n = poller_wait(self->poller, events, MAX_EVENTS, timeout_ms(self));
+	int n = poller_wait(self->poller, events, MAX_EVENTS, wait_ms(self));
 
 	if (n < 0 && errno != EINTR) {
 		atomic_store(&self->failure, errno);
@@ -636,15 +607,18 @@ static gboolean go_round(Loop *self)
 	}
 	if (n >= 0)
 		queues_end_poll(&self->queues, n < MAX_EVENTS);
-	self->round_us = now_us();
-	queues_set_time(&self->queues, self->round_us);
-	self->turn_us = turn_us(n);
+	self->round_at_us = now_us();
+	queues_set_time(&self->queues, self->round_at_us);
+	if (n > ROUND_US / TURN_US)
+		self->turn_us = MAX(ROUND_US / n, MIN_TURN_US);
 	for (int i = 0; i < n; i++)
-		handle(self, &events[i]);
+		handle_event(self, &events[i]);
 	self->turn_us = TURN_US;
-	if (self->rung)
+	if (self->has_mail)
 		empty_inbox(self);
-	if (!nobody_waits(self) || self->n_parked > 0)
+	/* n_parked is set once more after the last parked call */
+	if (!queues_are_empty(&self->queues) || retry_timer_is_set(&self->retry_timer) ||
+	    parking_is_behind(&self->parking) || self->n_parked > 0)
 		serve_queues(self);
 	atomic_fetch_add(&self->rounds, 1);
 	return TRUE;
@@ -653,16 +627,16 @@ static gboolean go_round(Loop *self)
 static void *loop_main(void *data)
 {
 	Loop *self = data;
-	gboolean well = TRUE;
+	gboolean can_wait = TRUE;
 
-	while (well && (!self->draining || self->all.length > 0)) {
-		if (self->draining && queues_now_us(&self->queues) >= self->drain_deadline_us) {
-			self->drain_deadline_us = G_MAXINT64;
-			leave_all(self, hang_up);
+	while (can_wait && (!self->draining || self->all.length > 0)) {
+		if (self->draining && queues_now_us(&self->queues) >= self->drain_deadline_at_us) {
+			self->drain_deadline_at_us = G_MAXINT64;
+			leave_all(self, start_lingering);
 		}
-		well = go_round(self);
+		can_wait = make_round(self);
 	}
-	if (!well) {
+	if (!can_wait) {
 		leave_all(self, end_connection);
 		self->failed(self->user_data);
 	}
