@@ -327,8 +327,8 @@ static inline void put_ids(guint8 *to, gsize skipped, IdRun run, const guint8 *s
 }
 
 /* Appends a reply but for its value, and returns where the @value_bytes go. */
-static guint8 *begin_reply(const WireCall *call, const guint8 *seqid, gsize value_bytes,
-			   GByteArray *out)
+static inline guint8 *begin_reply(const WireCall *call, const guint8 *seqid, gsize value_bytes,
+				  GByteArray *out)
 {
 	const Head *head = &call->usual->reply;
 	gsize length = head->length + SEQID_BYTES + value_bytes + sizeof ID_REPLY.stop;
@@ -346,8 +346,8 @@ static guint8 *begin_reply(const WireCall *call, const guint8 *seqid, gsize valu
 }
 
 /* Appends a reply that is a list of @size, and returns where its @bytes go. */
-static guint8 *begin_list(const WireCall *call, const guint8 *seqid, BinaryType type, guint size,
-			  gsize bytes, GByteArray *out)
+static inline guint8 *begin_list(const WireCall *call, const guint8 *seqid, BinaryType type,
+				 guint size, gsize bytes, GByteArray *out)
 {
 	const guint8 field[] = {BINARY_LIST, 0, 0, (guint8)type};
 	guint32 count = GUINT32_TO_BE(size);
@@ -400,20 +400,30 @@ static void append_number(const WireCall *call, const guint8 *seqid, gint64 numb
 
 static void append_i32(GByteArray *out, guint8 field, gint32 value)
 {
-	byte_writer_field(out, BINARY_I32, field);
-	byte_writer_be32(out, (guint32)value);
+	guint8 bytes[3 + sizeof value] = {BINARY_I32, 0, field};
+	guint32 wire_value = GUINT32_TO_BE((guint32)value);
+
+	memcpy(bytes + 3, &wire_value, sizeof wire_value);
+	g_byte_array_append(out, bytes, sizeof bytes);
 }
 
 static void append_i64(GByteArray *out, guint8 field, gint64 value)
 {
-	byte_writer_field(out, BINARY_I64, field);
-	byte_writer_be64(out, (guint64)value);
+	guint8 bytes[3 + sizeof value] = {BINARY_I64, 0, field};
+
+	put_number(bytes + 3, value);
+	g_byte_array_append(out, bytes, sizeof bytes);
 }
 
 static void append_text(GByteArray *out, guint8 field, const char *text)
 {
-	byte_writer_field(out, BINARY_STRING, field);
-	byte_writer_text(out, text);
+	guint length = (guint)strlen(text);
+	guint8 bytes[3 + sizeof length] = {BINARY_STRING, 0, field};
+	guint32 wire_length = GUINT32_TO_BE(length);
+
+	memcpy(bytes + 3, &wire_length, sizeof wire_length);
+	g_byte_array_append(out, bytes, sizeof bytes);
+	g_byte_array_append(out, (const guint8 *)text, length);
 }
 
 /* Returns where the message begins, after the length of its frame. */

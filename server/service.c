@@ -180,13 +180,21 @@ static gboolean defer_if_costly(RpcPass *pass, gboolean is_costly)
 	return TRUE;
 }
 
-static ServiceOutcome draw_batch(Service *self, const ServiceCall *call, RpcPass *pass,
-				 ServiceAnswer *answer)
+static G_NO_INLINE ServiceOutcome refuse_layout(const Service *self, ServiceAnswer *answer)
+{
+	return refuse_call(answer, refusal_of_layout(self->config->source->layout));
+}
+
+static inline ServiceOutcome draw_batch(Service *self, const ServiceCall *call, RpcPass *pass,
+					ServiceAnswer *answer)
 {
 	gboolean is_costly = !call->is_cheap && call->count > MOST_CHEAP_IDS;
 	guint count = (guint)call->count;
 	ServiceOutcome outcome;
 
+	if (call->method == COUNTER_GET_UUIDS &&
+	    !layout_equal(self->config->source->layout, &LAYOUT_TWITTER))
+		return refuse_layout(self, answer);
 	if (!call->agent_is_valid)
 		return refuse_agent(call, answer);
 	if (!count_is_valid(self, call->count))
@@ -199,8 +207,8 @@ static ServiceOutcome draw_batch(Service *self, const ServiceCall *call, RpcPass
 }
 
 /* ULIDs need no lease, so a call for them waits for its turn only. */
-static ServiceOutcome draw_ulids(Service *self, const ServiceCall *call, RpcPass *pass,
-				 ServiceAnswer *answer)
+static G_NO_INLINE ServiceOutcome draw_ulids(Service *self, const ServiceCall *call, RpcPass *pass,
+					     ServiceAnswer *answer)
 {
 	gboolean is_costly = call->count > MOST_CHEAP_IDS;
 	g_autofree Ulid *ulids = NULL;
@@ -263,7 +271,7 @@ SfWorker *service_self_to_worker(const ServiceSelf *self)
 }
 
 /* Lists this server as it is now, whatever a list says of it, and the others. */
-static ServiceOutcome list_workers(Service *self, RpcPass *pass, ServiceAnswer *answer)
+static G_NO_INLINE ServiceOutcome list_workers(Service *self, RpcPass *pass, ServiceAnswer *answer)
 {
 	Source *source = self->config->source;
 	gboolean may_wait = rpc_pass_may_wait(pass);
@@ -325,7 +333,7 @@ GHashTable *service_list_counters(Service *self)
 	return counters;
 }
 
-static ServiceOutcome list_counters(Service *self, RpcPass *pass, ServiceAnswer *answer)
+static G_NO_INLINE ServiceOutcome list_counters(Service *self, RpcPass *pass, ServiceAnswer *answer)
 {
 	if (defer_if_costly(pass, self->n_counters > MOST_CHEAP_COUNTERS))
 		return SERVICE_WAITS;
@@ -337,16 +345,10 @@ static ServiceOutcome list_counters(Service *self, RpcPass *pass, ServiceAnswer 
 
 /* All calls */
 
-static G_NO_INLINE ServiceOutcome decide_other(Service *self, const ServiceCall *call,
-					       RpcPass *pass, ServiceAnswer *answer)
+static inline ServiceOutcome answer_other(Service *self, const ServiceCall *call, RpcPass *pass,
+					  ServiceAnswer *answer)
 {
-	const Layout *layout = self->config->source->layout;
-
 	switch (call->method) {
-	case COUNTER_GET_UUIDS:
-		if (!layout_equal(layout, &LAYOUT_TWITTER))
-			return refuse_call(answer, refusal_of_layout(layout));
-		return draw_batch(self, call, pass, answer);
 	case COUNTER_GET_ULIDS:
 		return draw_ulids(self, call, pass, answer);
 	case COUNTER_GET_WORKER:
@@ -362,6 +364,7 @@ static G_NO_INLINE ServiceOutcome decide_other(Service *self, const ServiceCall 
 	case COUNTER_GET_ID:
 	case COUNTER_GET_IDS:
 	case COUNTER_GET_ID_RUNS:
+	case COUNTER_GET_UUIDS:
 	case COUNTER_OTHER_METHOD:
 	case N_COUNTER_METHODS:
 	default:
@@ -381,10 +384,11 @@ ServiceOutcome service_answer(Service *self, const ServiceCall *call, RpcPass *p
 				   out_answer);
 	else if (call->method == COUNTER_GET_ID)
 		outcome = refuse_agent(call, out_answer);
-	else if (call->method == COUNTER_GET_IDS || call->method == COUNTER_GET_ID_RUNS)
+	else if (call->method == COUNTER_GET_IDS || call->method == COUNTER_GET_ID_RUNS ||
+		 call->method == COUNTER_GET_UUIDS)
 		outcome = draw_batch(self, call, pass, out_answer);
 	else
-		outcome = decide_other(self, call, pass, out_answer);
+		outcome = answer_other(self, call, pass, out_answer);
 	if (outcome == SERVICE_WAITS)
 		return outcome;
 	if (outcome == SERVICE_ANSWERED) {
