@@ -31,7 +31,7 @@ struct _Listener {
 	gboolean adopted;
 	gboolean is_local;
 	gboolean is_tls;
-	SocketFile file; /* of a local one that is its own */
+	SocketFile file; /* of a local socket that is not adopted */
 	guint source;    /* watches the socket, or waits for the end of a pause; 0: neither */
 	ListenerReady ready;
 	gpointer user_data;
@@ -261,7 +261,7 @@ static gboolean set_option(int fd, int level, int option, int value)
 static void set_tcp_options(int fd)
 {
 	set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-	/* a client that vanished without a word does not count as one for ever */
+	/* a client that has vanished is noticed in the end */
 	set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
 	set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_S);
 	set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_S / 4);
@@ -276,7 +276,7 @@ static int open_socket(const struct addrinfo *address, gboolean any)
 	if (fd < 0)
 		return -1;
 	set_tcp_options(fd);
-	/* "*" is one socket for both families; an IPv6 address is that alone */
+	/* "*" is one socket for both families; an IPv6 address excludes IPv4 */
 	if (set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1) &&
 	    (address->ai_family != AF_INET6 || set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, !any)) &&
 	    bind(fd, address->ai_addr, address->ai_addrlen) == 0 && listen(fd, SOMAXCONN) == 0)
@@ -302,7 +302,7 @@ void listener_free(Listener *self)
 {
 	if (self == NULL)
 		return;
-	/* while it listens still, so that nobody takes the file for one that was left behind */
+	/* while the socket listens, so that no process takes the file for a stale one */
 	listener_withdraw(self);
 	if (self->source != 0)
 		g_source_remove(self->source);
@@ -333,7 +333,7 @@ static gboolean is_absent(int failure)
 	return failure == EAFNOSUPPORT || failure == EADDRNOTAVAIL;
 }
 
-/* %FALSE with errno set if one cannot be opened, or none. */
+/* %FALSE with errno set if an address cannot be opened, or none can. */
 static gboolean open_all(const struct addrinfo *addresses, gboolean any, GPtrArray *listeners)
 {
 	guint first = listeners->len;
@@ -388,7 +388,7 @@ static gboolean bind_abstract(int fd, const char *path)
 	       listen(fd, SOMAXCONN) == 0;
 }
 
-/* The name goes with its last socket, so nobody leaves it behind. Or -1. */
+/* An abstract name ends with its last socket, so it is never stale. Returns the socket, or -1. */
 static int listen_abstract(const char *path, GError **error)
 {
 	int fd = new_local_socket();
@@ -514,8 +514,8 @@ void listener_watch(Listener *self, ListenerReady ready, gpointer user_data)
 	source = g_unix_fd_source_new(self->fd, G_IO_IN);
 	g_source_set_callback(source, G_SOURCE_FUNC(on_acceptable), self, NULL);
 	/* else GLib takes the socket out of its poll for as long as the callback runs, and rings
-	 * its own bell each time, which is four system calls for each client; nobody runs the main
-	 * loop in there */
+	 * wakes itself each time, which is four system calls for each client; the callback runs no
+	 * main loop in there */
 	g_source_set_can_recurse(source, TRUE);
 	self->source = g_source_attach(source, NULL);
 }

@@ -3,17 +3,15 @@
 /*
  * An event loop, which gives its connections turns.
  *
- * A turn is short. A connection that has more calls than fit into its turn is
- * cut off, and waits for another turn. In each round, connections that have
- * just become readable have their turns first, then one that was cut off. So a
- * client with few calls has a short wait, and every connection gets turns.
- * parking.h describes calls that wait for IDs.
+ * A turn is short. A connection with more calls than fit into its turn is cut off and waits for
+ * another turn. In each round, connections that have just become readable have their turns first,
+ * then one that was cut off. So a client with few calls has a short wait, and every connection gets
+ * turns. parking.h describes calls that wait for IDs.
  *
- * A costly call, such as a batch of 128-bit IDs, takes many times as long as a
- * turn. It is deferred: its connection enters a queue, and the costly calls of
- * that queue have a short slice of time in each round. So a cheap call waits
- * for at most one costly call of this queue and one of each queue of parked
- * calls, however many connections make costly calls.
+ * A costly call, such as a batch of 128-bit IDs, takes many times as long as a turn. It is
+ * deferred: its connection enters a queue, and the costly calls of that queue have a short slice of
+ * time in each round. So a cheap call waits for at most one costly call of this queue and one of
+ * each queue of parked calls, however many connections make costly calls.
  */
 #include "rpc/loop.h"
 
@@ -59,7 +57,7 @@
  */
 typedef struct {
 	Connection connection;
-	guint32 events;     /* what epoll watches for */
+	guint32 events;     /* that epoll watches for */
 	guint waits : 1;    /* for the server; the connection table knows */
 	guint is_local : 1; /* the connection table needs the time of each pass */
 	QueuePlace place;

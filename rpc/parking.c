@@ -158,8 +158,8 @@ gboolean parking_park(Parking *self, QueuePlace *place, const RpcPass *pass)
 		return FALSE;
 	}
 
-	/* the time it begins to wait, not that of the last look at the clock: the process may have
-	 * been stopped in between */
+	/* the wait begins now, not at the last reading of the clock: the process can have been
+	 * stopped in between */
 	queues_forget_time(self->queues);
 	place->retry_at_us = pass->wait.wait_ns == 0
 				     ? G_MAXINT64

@@ -44,7 +44,7 @@ typedef enum {
 	RPC_WAIT_NONE,   /* no call waits */
 	RPC_WAIT_SINGLE, /* for one ID */
 	RPC_WAIT_BATCH,  /* for several IDs */
-	RPC_WAIT_ASIDE,  /* for something other than IDs: no call waits behind this one */
+	RPC_WAIT_ASIDE,  /* for something other than IDs: no call waits after this one */
 	RPC_WAIT_TURN,   /* for the turn of a costly call: it is deferred */
 } RpcWaitFor;
 

@@ -109,7 +109,7 @@ Counter stream_bad_counter(const char *reason)
 
 /* Where messages begin and end */
 
-/* The first four bytes as a number; there are four. %FALSE: no frame is as long. */
+/* Reads the length of a frame. %FALSE: no frame has this length. */
 static gboolean read_length(const StreamShared *shared, const guint8 *bytes, guint32 *out_length,
 			    const char **out_bad)
 {
@@ -123,7 +123,7 @@ static gboolean read_length(const StreamShared *shared, const guint8 *bytes, gui
 	return FALSE;
 }
 
-/* What stands at @at is no Thrift, or not enough of it is there to tell what else it is. */
+/* Rejects bytes at @at that are not Thrift. %TRUE: there are too few bytes to know the protocol. */
 static gboolean reject_other_protocol(const guint8 *bytes, gsize length, gsize at, GByteArray *out,
 				      const char **out_bad)
 {
@@ -139,8 +139,8 @@ static gboolean reject_other_protocol(const guint8 *bytes, gsize length, gsize a
 	return FALSE;
 }
 
-/* @name_length stands in front of @name, as far as that is there; and it is not another protocol's
- * frame, which may begin with letters too, but with no name of its length. */
+/* Whether @name, of which @available bytes are there, begins a name of @name_length bytes. A frame
+ * of another protocol can begin with letters too, but not with a name of its own length. */
 static gboolean begins_name(guint32 name_length, const guint8 *name, gsize available)
 {
 	const OtherProtocol *protocol;
@@ -151,7 +151,7 @@ static gboolean begins_name(guint32 name_length, const guint8 *name, gsize avail
 	       find_other_protocol(name, available, TRUE, &protocol) == OTHER_UNKNOWN;
 }
 
-/* Binary or compact, with a version; without one a message begins with the length of a name. */
+/* Whether a message with a version begins so. Others begin with the length of a name. */
 static gboolean begins_versioned(guint8 byte)
 {
 	return byte == STRICT_VERSION >> 24 || byte == COMPACT_PROTOCOL;
@@ -188,7 +188,7 @@ gboolean stream_detect_framing(Stream *self, const StreamShared *shared, const g
 	return TRUE;
 }
 
-/* @limit: the most bytes that the message may have, of which @available are there */
+/* @limit: the most bytes that the message may have; @available of them are there */
 static StreamNext scan_message(Stream *self, StreamShared *shared, const guint8 *bytes,
 			       gsize available, gsize limit, Message *out_message)
 {
@@ -207,7 +207,7 @@ static StreamNext scan_message(Stream *self, StreamShared *shared, const guint8 
 	*out_message = (Message){
 		.bytes = bytes,
 		.header = *header,
-		/* with what may follow it in its frame */
+		/* with bytes that follow it in its frame */
 		.taken = framed ? STREAM_FRAME_HEADER_BYTES + limit : header->length,
 		.bad = scanner_reason(self->scanner),
 	};
@@ -237,7 +237,7 @@ StreamNext stream_next(Stream *self, StreamShared *shared, const guint8 *bytes, 
 	bytes += STREAM_FRAME_HEADER_BYTES;
 	if (available >= frame_length)
 		return scan_message(self, shared, bytes, frame_length, frame_length, out_message);
-	/* of what makes no sense there will be no end */
+	/* bytes that make no sense may have no end */
 	if (available > 0 && !scanner_may_begin(bytes, available, frame_length, &out_message->bad))
 		return STREAM_NEXT_BAD;
 	return STREAM_NEXT_MORE;

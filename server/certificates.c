@@ -29,7 +29,7 @@ static void warn_if_soon(const Server *self)
 					      "of --tls-certificate and --tls-key, then SIGHUP"));
 }
 
-/* As those who call have it; nothing, where nobody can. */
+/* Reads the files for the clients of this server, if an address has TLS. */
 static gboolean read_for_clients(const Options *options, TlsContext **out_context, GError **error)
 {
 	if (!address_any_is_tls(options->listen))
@@ -39,7 +39,7 @@ static gboolean read_for_clients(const Options *options, TlsContext **out_contex
 	return *out_context != NULL;
 }
 
-/* As those have it who are called; nothing, where nobody is, or without files. */
+/* Reads the files for the servers that this server calls, if there are any of both. */
 static gboolean read_for_servers(const Options *options, TlsClient **out_client, GError **error)
 {
 	const TlsNames names = options_tls_names(options);

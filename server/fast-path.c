@@ -5,9 +5,9 @@
  * call. Comparing bytes and filling in others costs nanoseconds. The rest of a call is its share
  * of its pass: the system calls, a reading of the clock, a swap of the cursor. Therefore
  *
- * - a call is known by its bytes, all of which but the arguments have one value and one place;
- * - calls of get_id that repeat the one before them, but for the seqid, are a row: a client with
- *   many calls in flight sends such, and what was proved of the first holds for all of them;
+ * - a call is known by its bytes, which have one value and one place, except for the arguments;
+ * - calls of get_id that equal the call before them, except for the seqid, are a row: clients with
+ *   many calls in flight send rows, and the checks of the first call hold for all of them;
  * - the IDs of a row are drawn together. They are those that single draws would get from a clock
  *   that stands still meanwhile, except for a random start of the sequence, which leaves room for
  *   all of them.
@@ -18,7 +18,7 @@
 #include "server/codecs.h"
 
 /* The longest row. A draw is cheap compared with this number of replies, and a row for which
- * nothing is drawn is looked for again with each of its calls. */
+ * nothing is drawn is counted again with each of its calls. */
 #define MAX_ROW 128
 
 /* The bytes before the seqid: version and type, the length of the name, the name. */
@@ -198,7 +198,7 @@ static inline gboolean read_arguments(Bytes *self, gboolean framed, Arguments ar
 	if (arguments == NO_ARGUMENTS)
 		return TRUE;
 	call->agent_is_valid = useragent_is_valid(call->agent, call->agent_length);
-	/* the Thrift codec has its own way to read a NUL */
+	/* the Thrift codec reads a NUL as another character */
 	return call->agent_is_valid || memchr(call->agent, 0, call->agent_length) == NULL;
 }
 

@@ -3,8 +3,8 @@
 
 #include "server/service.h"
 
-/* What the event loops serve: each of their calls is read by a codec, answered by a Service, and
- * the answer written by the same codec. */
+/* The handler of an event loop: a codec reads each call, a Service answers it, and the same codec
+ * writes the answer. */
 
 /* @config: borrowed, outlives the loops. @fast_path: %FALSE: the Thrift codec reads every call */
 RpcService handler_service(ServiceConfig *config, gboolean fast_path);

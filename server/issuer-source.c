@@ -55,7 +55,7 @@ static char *find_server(Source *source G_GNUC_UNUSED)
 	return NULL;
 }
 
-/* What state another server was in, as far as the registry tells. */
+/* Returns the state of another server, as far as the registry shows it. */
 static KeeperState guess_state(const Worker *worker)
 {
 	if (worker->worker_id < 0)

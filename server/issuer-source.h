@@ -16,5 +16,5 @@ IssuerSource *issuer_source_of(Source *source);
 /* @generator: borrowed */
 void issuer_source_init(IssuerSource *self, Generator *generator);
 
-/* Before anybody asks for more than numbers. @keeper: borrowed */
+/* Before any call that needs the keeper. @keeper: borrowed */
 void issuer_source_join(IssuerSource *self, Keeper *keeper);

@@ -50,7 +50,7 @@ OwnCallsDraw own_calls_draw(OwnCalls *self, CounterMethod method, const char *ag
 
 GHashTable *own_calls_get_counters(OwnCalls *self)
 {
-	/* not counted: it would be most of what there is to see */
+	/* not counted: most counted calls would be these */
 	return service_list_counters(self->service);
 }
 

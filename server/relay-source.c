@@ -18,13 +18,13 @@
 /* While no server can be reached: when to ask again. */
 #define RETRY_AFTER_MS 500
 
-/* Rate limit for relay-no-server: so many different reasons, then the current reason again after
- * this time. */
+/* Rate limit for relay-no-server: the number of different reasons, and the time after which the
+ * current reason is logged again. */
 #define MAX_REASONS     16
 #define REASON_AGAIN_US (60 * G_TIME_SPAN_SECOND)
 
-/* What the clock of an ID's server may be off, and an ID be old. More than this is another layout.
- */
+/* The most that the time in an ID can differ from the clock, by its age and its server's clock. If
+ * it differs by more, the server has another layout. */
 #define LAYOUT_DIFFERS_MS (2 * 60 * 60 * G_GINT64_CONSTANT(1000))
 
 struct _RelaySource {
@@ -240,7 +240,7 @@ static BatchSlot *add_batch_slot(Source *source)
 	return slot;
 }
 
-/* Who it is */
+/* The server */
 
 static gboolean find_worker(Source *source, SourceWorker *out_worker)
 {

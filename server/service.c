@@ -171,7 +171,7 @@ static inline ServiceOutcome draw_ids(Service *self, const ServiceCall *call, Rp
 	return draw_fewer_or_wait(self, call, pass, least, count, status, &no_draw, answer);
 }
 
-/* Whether a call with so many values in its answer is deferred, which RpcPass.wait tells then. */
+/* Whether a call is deferred because of its large answer. If so, RpcPass.wait is set. */
 static gboolean defer_if_costly(RpcPass *pass, gboolean is_costly)
 {
 	if (!is_costly || !rpc_pass_defers(pass))

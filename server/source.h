@@ -23,7 +23,7 @@ typedef struct {
 } SourceWorker;
 
 typedef struct {
-	const char *kind; /* what get_worker says it is */
+	const char *kind; /* for get_worker */
 	/* Before any thread draws: returns the slot of one; the source's. The operation is
 	 * optional: without it slots are NULL. */
 	BatchSlot *(*add_batch_slot)(Source *self);
@@ -40,7 +40,7 @@ typedef struct {
 	char *(*waiting_why)(Source *self);
 	/* The worker that issues the IDs now. %FALSE: none yet. */
 	gboolean (*find_worker)(Source *self, SourceWorker *out_worker);
-	/* What is not known of a source that reserves nothing is 0. */
+	/* Fields that a source without reservations does not know are 0. */
 	void (*get_status)(Source *self, KeeperStatus *out_status);
 	/* (transfer full) (nullable): the server that the IDs are from; NULL: this one, or there is
 	 * none yet. */
@@ -69,7 +69,7 @@ struct _Source {
 	gint64 retry_after_ms; /* for calls that waited for IDs in vain; 1 or more */
 };
 
-/* The largest batch; of IDs that others issue it changes with what those allow. */
+/* The largest batch. That of a relay changes with its servers. */
 static inline guint source_max_batch(const Source *self)
 {
 	return atomic_load_explicit(&self->max_batch, memory_order_relaxed);

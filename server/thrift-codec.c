@@ -51,7 +51,7 @@ static gboolean span_transport_done(ThriftTransport *transport G_GNUC_UNUSED,
 }
 
 /* Thrift counts bytes against limits of its own; here the span is the limit, and the scanner has
- * seen that what the message announces lies in it. */
+ * seen that it contains all that the message announces. */
 static gboolean span_transport_size_done(ThriftTransport *transport G_GNUC_UNUSED,
 					 glong size G_GNUC_UNUSED, GError **error G_GNUC_UNUSED)
 {
@@ -136,8 +136,8 @@ static GType span_compact_protocol_get_type(void);
 G_DEFINE_FINAL_TYPE(SpanBinaryProtocol, span_binary_protocol, THRIFT_TYPE_BINARY_PROTOCOL)
 G_DEFINE_FINAL_TYPE(SpanCompactProtocol, span_compact_protocol, THRIFT_TYPE_COMPACT_PROTOCOL)
 
-/* More than the service takes: a text that is cut there is refused all the same, and says so with
- * its first bytes. Messages may be large; what becomes of them must not take long. */
+/* The service refuses longer texts, and quotes fewer bytes. Messages can be large, but must not
+ * take long. */
 #define MAX_TEXT_BYTES 512
 
 static ByteReader *protocol_reader(ThriftProtocol *protocol)
@@ -145,8 +145,7 @@ static ByteReader *protocol_reader(ThriftProtocol *protocol)
 	return &SPAN_TRANSPORT(protocol->transport)->in;
 }
 
-/* (transfer full): text without a NUL, so that nothing is cut off its end but what is more than any
- * text may have. */
+/* (transfer full): text without a NUL, so that only bytes beyond MAX_TEXT_BYTES are cut off. */
 static char *text_without_nul(const guint8 *bytes, gsize length)
 {
 	char *text, *end;
@@ -226,7 +225,7 @@ static void span_compact_protocol_init(SpanCompactProtocol *self G_GNUC_UNUSED)
 
 /* Methods */
 
-/* The longest useful name of a method is far below; a longer one is unknown without a look-up. */
+/* Longer names are unknown. */
 #define MAX_NAME_BYTES 64
 
 /* A method as it was called, without the service's name that TMultiplexedProtocol puts in front. */
@@ -570,7 +569,7 @@ static void set_answer(ThriftStruct *result, const ServiceCall *call, const Serv
 	}
 }
 
-/* As the calls beyond the legacy ones declare their exceptions. */
+/* Sets an exception that the method declares. */
 static void set_refusal(ThriftStruct *result, const Refusal *refusal)
 {
 	static const struct {
