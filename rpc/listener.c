@@ -513,9 +513,8 @@ void listener_watch(Listener *self, ListenerReady ready, gpointer user_data)
 	self->user_data = user_data;
 	source = g_unix_fd_source_new(self->fd, G_IO_IN);
 	g_source_set_callback(source, G_SOURCE_FUNC(on_acceptable), self, NULL);
-	/* else GLib takes the socket out of its poll for as long as the callback runs, and rings
-	 * wakes itself each time, which is four system calls for each client; the callback runs no
-	 * main loop in there */
+	/* otherwise GLib removes the socket from its poll while the callback runs, and wakes itself
+	 * each time, which is four system calls for each client; the callback runs no main loop */
 	g_source_set_can_recurse(source, TRUE);
 	self->source = g_source_attach(source, NULL);
 }

@@ -66,47 +66,28 @@ static IdRun run_of_numbers(gint64 first, guint count)
 	};
 }
 
-static guint count_ids(const GArray *runs)
-{
-	guint count = 0;
-
-	for (guint i = 0; i < runs->len; i++)
-		count += g_array_index(runs, SnowflakeClientIdRun, i).count;
-	return count;
-}
-
-/* Returns the run of @count IDs that begins with @first. */
-static IdRun run_from(const Layout *layout, gint64 first, guint count)
-{
-	LayoutParts parts = layout_decode(layout, first);
-	gint64 tick = first >> layout_low_bits(layout);
-
-	return id_run_at(layout, layout_fixed_bits(layout, parts.datacenter_id, parts.worker_id),
-			 cursor_first(layout, tick) | parts.sequence, count);
-}
-
-/* IDs of a run increase. So if the first and the last ID of a part are in the run, as far apart as
- * in the part, so are all between them. */
-static gboolean contains_part(const IdRun *run, guint at, const SnowflakeClientIdRun *part)
-{
-	return id_run_get(run, at) == part->first &&
-	       id_run_get(run, at + part->count - 1) == part->first + part->count - 1;
-}
-
 gboolean relay_source_join_runs(const Layout *layout, const GArray *runs, IdRun *out_run)
 {
 	const SnowflakeClientIdRun *parts = (const SnowflakeClientIdRun *)runs->data;
-	IdRun run = run_from(layout, parts[0].first, count_ids(runs));
-	guint at = 0;
+	LayoutParts first = layout_decode(layout, parts[0].first);
+	gint64 tick = parts[0].first >> layout_low_bits(layout);
+	IdRun run =
+		id_run_at(layout, layout_fixed_bits(layout, first.datacenter_id, first.worker_id),
+			  cursor_first(layout, tick) | first.sequence, 0);
 
 	if (runs->len == 1) {
 		*out_run = run_of_numbers(parts[0].first, parts[0].count);
 		return TRUE;
 	}
+	/* IDs of a run increase. So if the first and the last ID of a part are in the run, as far
+	 * apart as in the part, so are all between them. */
 	for (guint i = 0; i < runs->len; i++) {
-		if (!contains_part(&run, at, &parts[i]))
+		guint count = parts[i].count;
+
+		if (id_run_get(&run, run.count) != parts[i].first ||
+		    id_run_get(&run, run.count + count - 1) != parts[i].first + count - 1)
 			return FALSE;
-		at += parts[i].count;
+		run.count += count;
 	}
 	*out_run = run;
 	return TRUE;
@@ -118,23 +99,6 @@ static RelaySource *relay_of(Source *source)
 }
 
 /* Drawing */
-
-static void note_last(RelaySource *self, const IdRun *run)
-{
-	atomic_store_explicit(&self->last_id, id_run_get(run, run->count - 1),
-			      memory_order_relaxed);
-}
-
-static gboolean draw_singles(RelaySource *self, guint most, IdRun *out_run)
-{
-	gint64 first;
-	guint count;
-
-	if (!pool_upstream_take(self->pool, most, &first, &count))
-		return FALSE;
-	*out_run = run_of_numbers(first, count);
-	return TRUE;
-}
 
 static void set_max_batch(RelaySource *self, guint max_batch)
 {
@@ -152,22 +116,13 @@ static void report_layout_differs(RelaySource *self, gint64 id)
 					     "set the clocks right"));
 }
 
-/* Runs that are no batch are lost. */
-static gboolean take_runs(RelaySource *self, const GArray *runs, IdRun *out_run)
-{
-	if (relay_source_join_runs(self->source.layout, runs, out_run))
-		return TRUE;
-	report_layout_differs(self, g_array_index(runs, SnowflakeClientIdRun, 0).first);
-	set_max_batch(self, 1);
-	return FALSE;
-}
-
 /* A batch is handed out once, to the first call for as many IDs soon after it came. The call that
- * requested it is tried first. */
+ * requested it is tried first. Runs that are no batch are lost. */
 static gboolean draw_batch(RelaySource *self, BatchSlot *slot, guint count, IdRun *out_run)
 {
 	PoolOrderState state = pool_order_state(slot->order);
 	gboolean is_ours = slot->ordered == count;
+	const GArray *runs;
 
 	if (state == POOL_ORDER_PLACED)
 		return FALSE;
@@ -176,23 +131,38 @@ static gboolean draw_batch(RelaySource *self, BatchSlot *slot, guint count, IdRu
 		set_max_batch(self, pool_order_most(slot->order));
 		return FALSE;
 	}
-	if (state == POOL_ORDER_FILLED && is_ours &&
-	    pool_clock_us() - pool_order_came_us(slot->order) <= self->max_age_us)
-		return take_runs(self, pool_order_runs(slot->order), out_run);
-	pool_order_place(slot->order, count);
-	slot->ordered = count;
+	if (state != POOL_ORDER_FILLED || !is_ours ||
+	    pool_clock_us() - pool_order_came_us(slot->order) > self->max_age_us) {
+		pool_order_place(slot->order, count);
+		slot->ordered = count;
+		return FALSE;
+	}
+	runs = pool_order_runs(slot->order);
+	if (relay_source_join_runs(self->source.layout, runs, out_run))
+		return TRUE;
+	report_layout_differs(self, g_array_index(runs, SnowflakeClientIdRun, 0).first);
+	set_max_batch(self, 1);
 	return FALSE;
 }
 
-static DrawStatus draw(Source *source, BatchSlot *slot, guint least, guint count, IdRun *out_run,
-		       DrawRefusal *out_refusal)
+static DrawStatus relay_draw(Source *source, BatchSlot *slot, guint least, guint count,
+			     IdRun *out_run, DrawRefusal *out_refusal)
 {
 	RelaySource *self = relay_of(source);
-	gboolean is_drawn = least == 1 ? draw_singles(self, count, out_run)
-				       : draw_batch(self, slot, count, out_run);
+	gboolean is_drawn;
+	gint64 first;
+	guint n;
 
+	if (least == 1) {
+		is_drawn = pool_upstream_take(self->pool, count, &first, &n);
+		if (is_drawn)
+			*out_run = run_of_numbers(first, n);
+	} else {
+		is_drawn = draw_batch(self, slot, count, out_run);
+	}
 	if (is_drawn) {
-		note_last(self, out_run);
+		atomic_store_explicit(&self->last_id, id_run_get(out_run, out_run->count - 1),
+				      memory_order_relaxed);
 		return DRAW_OK;
 	}
 	*out_refusal = (DrawRefusal){0};
@@ -201,7 +171,7 @@ static DrawStatus draw(Source *source, BatchSlot *slot, guint least, guint count
 
 /* Waiting makes sense, since the pool can fail over in a moment, unless it has had no server for as
  * long as a call may wait. */
-static gint64 demand(Source *source)
+static gint64 relay_demand(Source *source)
 {
 	RelaySource *self = relay_of(source);
 	g_auto(PoolView) view = {0};
@@ -212,7 +182,7 @@ static gint64 demand(Source *source)
 	return RETRY_AFTER_MS;
 }
 
-static char *why_none(Source *source)
+static char *relay_why_none(Source *source)
 {
 	g_auto(PoolView) view = {0};
 
@@ -222,7 +192,7 @@ static char *why_none(Source *source)
 	return g_strdup_printf("no IDs in hand, and none of %s in time", view.server);
 }
 
-static char *waiting_why(Source *source)
+static char *relay_waiting_why(Source *source)
 {
 	g_auto(PoolView) view = {0};
 
@@ -230,7 +200,7 @@ static char *waiting_why(Source *source)
 	return g_steal_pointer(&view.failure);
 }
 
-static BatchSlot *add_batch_slot(Source *source)
+static BatchSlot *relay_add_batch_slot(Source *source)
 {
 	RelaySource *self = relay_of(source);
 	BatchSlot *slot = g_new0(BatchSlot, 1);
@@ -242,7 +212,7 @@ static BatchSlot *add_batch_slot(Source *source)
 
 /* The server */
 
-static gboolean find_worker(Source *source, SourceWorker *out_worker)
+static gboolean relay_find_worker(Source *source, SourceWorker *out_worker)
 {
 	RelaySource *self = relay_of(source);
 	gint64 last_id = atomic_load_explicit(&self->last_id, memory_order_relaxed);
@@ -261,14 +231,14 @@ static gboolean find_worker(Source *source, SourceWorker *out_worker)
 	return TRUE;
 }
 
-static void get_status(Source *source, KeeperStatus *out_status)
+static void relay_get_status(Source *source, KeeperStatus *out_status)
 {
 	RelaySource *self = relay_of(source);
 	SourceWorker worker = {0, -1};
 	g_auto(PoolView) view = {0};
 
 	pool_upstream_get_view(self->pool, &view);
-	find_worker(source, &worker);
+	relay_find_worker(source, &worker);
 	*out_status = (KeeperStatus){
 		.state = view.is_served         ? KEEPER_SERVING
 			 : *view.server == '\0' ? KEEPER_STARTING
@@ -278,7 +248,7 @@ static void get_status(Source *source, KeeperStatus *out_status)
 	};
 }
 
-static char *find_server(Source *source)
+static char *relay_find_server(Source *source)
 {
 	g_auto(PoolView) view = {0};
 
@@ -288,7 +258,7 @@ static char *find_server(Source *source)
 
 /* The servers */
 
-static SfWorker *describe(const SnowflakeClientWorker *worker)
+static SfWorker *make_worker(const SnowflakeClientWorker *worker)
 {
 	SfWorker *other =
 		g_object_new(SF_TYPE_WORKER, "datacenter_id", worker->datacenter_id, "worker_id",
@@ -320,8 +290,8 @@ static GPtrArray *find_workers(RelaySource *self, gboolean may_wait, gboolean *o
 	return workers;
 }
 
-static gboolean append_workers(Source *source, const char *own_nonce, gboolean may_wait,
-			       GPtrArray *out_workers, GError **error)
+static gboolean relay_append_workers(Source *source, const char *own_nonce, gboolean may_wait,
+				     GPtrArray *out_workers, GError **error)
 {
 	gboolean has_failed = FALSE;
 	g_autoptr(GPtrArray) workers = find_workers(relay_of(source), may_wait, &has_failed);
@@ -334,13 +304,12 @@ static gboolean append_workers(Source *source, const char *own_nonce, gboolean m
 		const SnowflakeClientWorker *worker = workers->pdata[i];
 
 		if (g_strcmp0(worker->nonce, own_nonce) != 0)
-			g_ptr_array_add(out_workers, describe(worker));
+			g_ptr_array_add(out_workers, make_worker(worker));
 	}
 	return workers != NULL;
 }
 
-/* Events of the pool: this is where a relay reacts when its server dies, or another one takes over
- */
+/* Events of the pool, such as a failover after a server's death */
 
 /* Corrects the clock by as little as it takes to agree with the server. Of the server's time only
  * the millisecond is known, and the answer can have taken the whole round trip. If it is far from
@@ -470,7 +439,7 @@ static void on_changed(gpointer user_data)
 
 /* Start and end */
 
-static void start(Source *source)
+static void relay_start(Source *source)
 {
 	RelaySource *self = relay_of(source);
 
@@ -479,19 +448,19 @@ static void start(Source *source)
 }
 
 /* There is nothing to release. The pool's thread goes on until it is freed. */
-static gboolean stop(Source *source, gint64 timeout_ms G_GNUC_UNUSED)
+static gboolean relay_stop(Source *source, gint64 timeout_ms G_GNUC_UNUSED)
 {
 	atomic_store(&relay_of(source)->is_started, FALSE);
 	return TRUE;
 }
 
-static GError *error_of_none(Source *source G_GNUC_UNUSED)
+static GError *relay_error(Source *source G_GNUC_UNUSED)
 {
 	return NULL;
 }
 
 /* The pool's thread waits only for its sockets. */
-static gint64 idle_ms(Source *source G_GNUC_UNUSED)
+static gint64 relay_idle_ms(Source *source G_GNUC_UNUSED)
 {
 	return 0;
 }
@@ -520,19 +489,19 @@ static gboolean make_pool(RelaySource *self, const Options *options, const char 
 
 static const SourceOps OPS = {
 	.kind = KIND,
-	.add_batch_slot = add_batch_slot,
-	.draw = draw,
-	.demand = demand,
-	.why_none = why_none,
-	.waiting_why = waiting_why,
-	.find_worker = find_worker,
-	.get_status = get_status,
-	.find_server = find_server,
-	.append_workers = append_workers,
-	.start = start,
-	.stop = stop,
-	.error = error_of_none,
-	.idle_ms = idle_ms,
+	.add_batch_slot = relay_add_batch_slot,
+	.draw = relay_draw,
+	.demand = relay_demand,
+	.why_none = relay_why_none,
+	.waiting_why = relay_waiting_why,
+	.find_worker = relay_find_worker,
+	.get_status = relay_get_status,
+	.find_server = relay_find_server,
+	.append_workers = relay_append_workers,
+	.start = relay_start,
+	.stop = relay_stop,
+	.error = relay_error,
+	.idle_ms = relay_idle_ms,
 };
 
 RelaySource *relay_source_of(Source *source)
