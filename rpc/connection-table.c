@@ -154,26 +154,22 @@ void connection_table_free(ConnectionTable *self)
 	g_free(self);
 }
 
-/* For a local socket the kernel knows the unread bytes, but not the time of the last ones. */
-static gboolean was_socket_silent(int fd, guint idle_ms)
+gboolean connection_table_is_idle(int fd, guint idle_ms)
 {
 	struct tcp_info info = {0};
 	socklen_t length = sizeof info;
-	int unsent = 0;
+	int unread = 0, unsent = 0;
 
-	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0)
-		return info.tcpi_last_data_recv >= idle_ms && info.tcpi_last_data_sent >= idle_ms &&
-		       info.tcpi_unacked == 0 && info.tcpi_notsent_bytes == 0;
-	return errno == EOPNOTSUPP && ioctl(fd, SIOCOUTQ, &unsent) == 0 && unsent == 0;
-}
-
-gboolean connection_table_is_idle(int fd, guint idle_ms)
-{
-	int unread = 0;
-
-	return was_socket_silent(fd, idle_ms) &&
-	       /* the server may have been stopped and not have read yet */
-	       ioctl(fd, FIONREAD, &unread) == 0 && unread == 0;
+	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0) {
+		if (info.tcpi_last_data_recv < idle_ms || info.tcpi_last_data_sent < idle_ms ||
+		    info.tcpi_unacked != 0 || info.tcpi_notsent_bytes != 0)
+			return FALSE;
+	} else if (errno != EOPNOTSUPP || ioctl(fd, SIOCOUTQ, &unsent) != 0 || unsent != 0) {
+		/* for a local socket the kernel knows only the unread bytes */
+		return FALSE;
+	}
+	/* the server may have been stopped and not have read yet */
+	return ioctl(fd, FIONREAD, &unread) == 0 && unread == 0;
 }
 
 static GQueue *peers_with(ConnectionTable *self, guint number)
@@ -194,25 +190,19 @@ static Peer *find_peer(ConnectionTable *self, const Origin *origin)
 	return g_hash_table_lookup(self->peers, origin);
 }
 
-static Peer *add_peer(ConnectionTable *self, const Origin *origin)
-{
-	Peer *peer = g_new0(Peer, 1);
-
-	peer->origin = *origin;
-	peer->link.data = peer;
-	g_queue_push_tail_link(peers_with(self, 0), &peer->link);
-	g_hash_table_insert(self->peers, &peer->origin, peer);
-	return peer;
-}
-
 static ConnectionEntry *add_entry(ConnectionTable *self, int fd, const Origin *origin,
 				  gint64 now_us)
 {
 	ConnectionEntry *entry = g_new0(ConnectionEntry, 1);
 	Peer *peer = find_peer(self, origin);
 
-	if (peer == NULL)
-		peer = add_peer(self, origin);
+	if (peer == NULL) {
+		peer = g_new0(Peer, 1);
+		peer->origin = *origin;
+		peer->link.data = peer;
+		g_queue_push_tail_link(peers_with(self, 0), &peer->link);
+		g_hash_table_insert(self->peers, &peer->origin, peer);
+	}
 	*entry = (ConnectionEntry){
 		.table = self,
 		.fd = fd,

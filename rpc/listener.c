@@ -379,28 +379,19 @@ gboolean listener_open(const char *host, guint16 port, GPtrArray *listeners, GEr
 	return FALSE;
 }
 
-static gboolean bind_abstract(int fd, const char *path)
-{
-	struct sockaddr_un address;
-	socklen_t length = local_socket_address(path, &address);
-
-	return bind(fd, (const struct sockaddr *)&address, length) == 0 &&
-	       listen(fd, SOMAXCONN) == 0;
-}
-
 /* An abstract name ends with its last socket, so it is never stale. Returns the socket, or -1. */
 static int listen_abstract(const char *path, GError **error)
 {
+	struct sockaddr_un address;
+	socklen_t length = local_socket_address(path, &address);
 	int fd = new_local_socket();
-	int failure;
 
-	if (fd >= 0 && bind_abstract(fd, path))
+	if (fd >= 0 && bind(fd, (const struct sockaddr *)&address, length) == 0 &&
+	    listen(fd, SOMAXCONN) == 0)
 		return fd;
-	failure = errno;
-	g_set_error(error, G_IO_ERROR, g_io_error_from_errno(failure),
-		    "cannot listen on unix:%s: %s", path,
-		    failure == EADDRINUSE ? "somebody listens there already; use another name"
-					  : g_strerror(failure));
+	set_local_error(path, errno, error, "%s",
+			errno == EADDRINUSE ? "somebody listens there already; use another name"
+					    : g_strerror(errno));
 	if (fd >= 0)
 		close(fd);
 	return -1;
@@ -460,28 +451,22 @@ gboolean listener_is_tls(const Listener *self)
 	return self->is_tls;
 }
 
-/* Whether one socket takes clients on every address of IPv4 and IPv6. [::] is IPv6 only. */
-static gboolean takes_both_families(const Listener *self)
+char *listener_address(const Listener *self)
 {
+	g_autofree char *name = socket_name_local(self->fd);
 	struct sockaddr_in6 address = {0};
 	socklen_t length = sizeof address;
 	int v6_only = 1;
 
-	return getsockname(self->fd, (struct sockaddr *)&address, &length) == 0 &&
-	       address.sin6_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&address.sin6_addr) &&
-	       getsockopt(self->fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6_only,
-			  &(socklen_t){sizeof v6_only}) == 0 &&
-	       v6_only == 0;
-}
-
-char *listener_address(const Listener *self)
-{
-	g_autofree char *name = socket_name_local(self->fd);
-	const char *prefix = self->is_tls ? ADDRESS_TLS_PREFIX : "";
-
-	if (takes_both_families(self))
-		return g_strconcat(prefix, "*", strrchr(name, ':'), NULL);
-	return g_strconcat(prefix, name, NULL);
+	getsockname(self->fd, (struct sockaddr *)&address, &length);
+	if (address.sin6_family == AF_INET6)
+		getsockopt(self->fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6_only,
+			   &(socklen_t){sizeof v6_only});
+	/* for every address of IPv4 and IPv6; [::] is IPv6 only */
+	if (v6_only == 0 && IN6_IS_ADDR_UNSPECIFIED(&address.sin6_addr))
+		return g_strconcat(self->is_tls ? ADDRESS_TLS_PREFIX : "", "*", strrchr(name, ':'),
+				   NULL);
+	return g_strconcat(self->is_tls ? ADDRESS_TLS_PREFIX : "", name, NULL);
 }
 
 static gboolean on_pause_over(gpointer user_data)

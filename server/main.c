@@ -74,28 +74,20 @@ static char *describe_worker_id(const Server *self)
 		       : g_strdup_printf("%" G_GINT64_FORMAT, self->issuer.worker_id);
 }
 
-static const char *describe_registry(const Options *options)
-{
-	if (options->relay != NULL)
-		return "none";
-	return options->zookeeper != NULL ? options->zookeeper->text : "files";
-}
-
 static void log_start(const Server *self)
 {
 	const Options *options = self->options;
 	g_autofree char *layout = layout_to_string(&options->layout);
 	g_autofree char *worker_id = describe_worker_id(self);
+	const char *registry = options->relay != NULL       ? "none"
+			       : options->zookeeper != NULL ? options->zookeeper->text
+							    : "files";
 
 	log_event(LOG_STARTING, log_text("version", SNOWFLAKE_VERSION), log_number("pid", getpid()),
-		  log_text("registry", describe_registry(options)),
+		  log_text("registry", registry),
 		  log_number("datacenter_id", MAX(options->datacenter_id, 0)),
 		  log_text("worker_id", worker_id), log_text("layout", layout),
 		  log_number("threads", options->threads));
-}
-
-static void log_options(const Options *options)
-{
 	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++) {
 		const OptionSpec *spec = &OPTIONS_TABLE[i];
 		const char *text = g_hash_table_lookup(options->given, spec->name);
@@ -117,7 +109,6 @@ static gboolean run_server(Server *self, GError **error)
 		       self->options->relay == NULL && self->options->zookeeper == NULL);
 	certificates_watch(self);
 	log_start(self);
-	log_options(self->options);
 	if (!audit_log_start(self->audit, error) ||
 	    (self->admin != NULL && !admin_start(self->admin, error)) ||
 	    !rpc_server_start(self->rpc, error))

@@ -280,16 +280,6 @@ static gboolean make_rpc_server(Server *self, GError **error)
 	return TRUE;
 }
 
-static gboolean make_audit_log(Server *self, GError **error)
-{
-	const Options *options = self->options;
-
-	self->audit = audit_log_new(options->audit_log, (gsize)options->audit_queue_bytes, error);
-	if (self->audit == NULL)
-		g_prefix_error(error, "--audit-log: ");
-	return self->audit != NULL;
-}
-
 static gboolean make_admin(Server *self, GError **error)
 {
 	const AdminConfig config = {
@@ -308,39 +298,28 @@ static gboolean make_admin(Server *self, GError **error)
 	return self->admin != NULL;
 }
 
-static gboolean make_issuer(Server *self, GError **error)
-{
-	if (!issuer_init(&self->issuer, self->options, error))
-		return FALSE;
-	issuer_source_init(&self->issuer_source, self->issuer.generator);
-	self->source = &self->issuer_source.source;
-	g_strlcpy(self->nonce, self->issuer.nonce, sizeof self->nonce);
-	return TRUE;
-}
-
-static gboolean make_relay(Server *self, GError **error)
+static gboolean make_source(Server *self, GError **error)
 {
 	const RelayListener listener = {wake_loops, wake_main, self};
 
-	uuid_to_text(uuid_random(), self->nonce);
-	self->relay = relay_source_new(self->options, self->nonce, &listener, error);
-	if (self->relay == NULL)
-		return FALSE;
-	self->source = relay_source_get(self->relay);
-	return TRUE;
-}
-
-static gboolean make_source(Server *self, GError **error)
-{
-	gboolean is_relay = self->options->relay != NULL;
-
-	if (!(is_relay ? make_relay(self, error) : make_issuer(self, error)))
-		return FALSE;
+	if (self->options->relay != NULL) {
+		uuid_to_text(uuid_random(), self->nonce);
+		self->relay = relay_source_new(self->options, self->nonce, &listener, error);
+		if (self->relay == NULL)
+			return FALSE;
+		self->source = relay_source_get(self->relay);
+	} else {
+		if (!issuer_init(&self->issuer, self->options, error))
+			return FALSE;
+		issuer_source_init(&self->issuer_source, self->issuer.generator);
+		self->source = &self->issuer_source.source;
+		g_strlcpy(self->nonce, self->issuer.nonce, sizeof self->nonce);
+	}
 	ulid_generator_init(&self->ulids, self->source->clock);
 	return TRUE;
 }
 
-/* The address must be known. */
+/* Makes the keeper, which needs the address. */
 static gboolean join_registry(Server *self, GError **error)
 {
 	const IssuerMember member = {.address = self->address, .version = SNOWFLAKE_VERSION};
@@ -369,9 +348,13 @@ gboolean server_init(Server *self, Options *options, GError **error)
 			    "cannot make an eventfd: %s", g_strerror(errno));
 		return FALSE;
 	}
-	if (!take_passed_sockets(&self->sockets, error) || !make_source(self, error) ||
-	    !make_audit_log(self, error))
+	if (!take_passed_sockets(&self->sockets, error) || !make_source(self, error))
 		return FALSE;
+	self->audit = audit_log_new(options->audit_log, (gsize)options->audit_queue_bytes, error);
+	if (self->audit == NULL) {
+		g_prefix_error(error, "--audit-log: ");
+		return FALSE;
+	}
 	self->service = (ServiceConfig){
 		.source = self->source,
 		.ulids = &self->ulids,

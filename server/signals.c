@@ -129,41 +129,33 @@ static void take_field(const OptionSpec *spec, Options *to, const Options *from)
 	memcpy((char *)to + spec->offset, (const char *)from + spec->offset, size);
 }
 
-static void append_name(GString *names, const char *name)
-{
-	g_string_append_printf(names, "%s%s", names->len > 0 ? "," : "", name);
-}
-
-/* Options that are read only when they are needed, such as drain-delay, need no more than this. */
-static void apply_options(const Server *self)
-{
-	log_set_level(self->options->log_level);
-	rpc_server_set_max_per_address(self->rpc,
-				       (guint)self->options->max_connections_per_address);
-	rpc_server_set_allow(self->rpc, self->options->allow);
-}
-
+/* Takes the options that are reread, and logs the others that differ. */
 static void take_options(Server *self, const Options *next, guint sender)
 {
-	LogLevel before = self->options->log_level;
+	Options *options = self->options;
+	LogLevel before = options->log_level;
 	g_autoptr(GString) changed = g_string_new(NULL);
 	g_autoptr(GString) needs_restart = g_string_new(NULL);
 
 	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++) {
 		const OptionSpec *spec = &OPTIONS_TABLE[i];
+		GString *names = spec->reread ? changed : needs_restart;
 
-		if (is_same_field(spec, self->options, next))
+		if (is_same_field(spec, options, next))
 			continue;
-		append_name(spec->reread ? changed : needs_restart, spec->name);
+		g_string_append_printf(names, "%s%s", names->len > 0 ? "," : "", spec->name);
 		if (spec->reread)
-			take_field(spec, self->options, next);
+			take_field(spec, options, next);
 	}
 	/* a level that suppresses this line takes effect after it */
-	log_set_level(MAX(before, self->options->log_level));
+	log_set_level(MAX(before, options->log_level));
 	log_event(LOG_RELOAD, log_number("pid", sender),
 		  log_text("changed", changed->len > 0 ? changed->str : "none"),
 		  log_text("needs_restart", needs_restart->len > 0 ? needs_restart->str : "none"));
-	apply_options(self);
+	log_set_level(options->log_level);
+	rpc_server_set_max_per_address(self->rpc, (guint)options->max_connections_per_address);
+	rpc_server_set_allow(self->rpc, options->allow);
+	/* other reread options, such as drain-delay, are read when they are needed */
 }
 
 /* A name in --allow is shown by a certificate, which a server requests only if it was started with

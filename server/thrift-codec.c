@@ -523,16 +523,10 @@ static void set_ulids(ThriftStruct *result, const Ulid *ulids, guint count)
 	g_object_set(result, "success", list, NULL);
 }
 
-static void set_self(ThriftStruct *result, const ServiceSelf *self)
-{
-	SfWorker *worker = service_self_to_worker(self);
-
-	g_object_set(result, "success", worker, NULL);
-	g_object_unref(worker);
-}
-
 static void set_answer(ThriftStruct *result, const ServiceCall *call, const ServiceAnswer *answer)
 {
+	SfWorker *worker;
+
 	switch (call->method) {
 	case COUNTER_GET_ID:
 		g_object_set(result, "success", (gint64)id_run_get(&answer->run, 0), NULL);
@@ -550,7 +544,9 @@ static void set_answer(ThriftStruct *result, const ServiceCall *call, const Serv
 		set_ulids(result, answer->ulids, (guint)call->count);
 		break;
 	case COUNTER_GET_WORKER:
-		set_self(result, &answer->self);
+		worker = service_self_to_worker(&answer->self);
+		g_object_set(result, "success", worker, NULL);
+		g_object_unref(worker);
 		break;
 	case COUNTER_GET_WORKERS:
 		g_object_set(result, "success", answer->workers, NULL);
