@@ -8,7 +8,7 @@
 
 /*
  * The server from bytes to bytes, without sockets and threads: a stream over
- * the real dispatcher, service and generator, with a clock that tests set.
+ * the real codecs, service and generator, with a clock that tests set.
  */
 typedef struct {
 	Clock clock; /* first: the generator's clock is this */
