@@ -54,7 +54,7 @@ static ServiceOutcome refuse_call(ServiceAnswer *answer, Refusal refusal)
 	return SERVICE_REFUSED;
 }
 
-static ServiceOutcome have_call_wait(RpcPass *pass, RpcWaitFor what_for, gint64 wait_ns)
+static ServiceOutcome set_wait(RpcPass *pass, RpcWaitFor what_for, gint64 wait_ns)
 {
 	pass->wait = (RpcWait){what_for, wait_ns};
 	return SERVICE_WAITS;
@@ -106,7 +106,7 @@ static G_NO_INLINE ServiceOutcome wait_or_refuse(Service *self, RpcPass *pass, R
 		retry_after_ms = MAX(retry_after_ms, source->retry_after_ms);
 	}
 	if (may_wait && rpc_pass_may_wait(pass))
-		return have_call_wait(pass, what_for, wait_ns);
+		return set_wait(pass, what_for, wait_ns);
 	why = status == DRAW_WAIT ? g_strdup("every ID of the present time is taken")
 				  : source->ops->why_none(source);
 	return refuse_call(answer, refusal_for_now(REFUSAL_WORKER, why, retry_after_ms));
@@ -161,8 +161,8 @@ static inline ServiceOutcome draw_ids(Service *self, const ServiceCall *call, Rp
 		guint left = rpc_pass_ids_left(pass);
 
 		if (left < least)
-			return have_call_wait(pass, least > 1 ? RPC_WAIT_BATCH : RPC_WAIT_SINGLE,
-					      AS_SOON_AS_FIRST_NS);
+			return set_wait(pass, least > 1 ? RPC_WAIT_BATCH : RPC_WAIT_SINGLE,
+					AS_SOON_AS_FIRST_NS);
 		count = MIN(count, left);
 	}
 	status = source->ops->draw(source, self->batch_slot, least, count, &answer->run, &no_draw);
@@ -176,7 +176,7 @@ static gboolean defer_if_costly(RpcPass *pass, gboolean is_costly)
 {
 	if (!is_costly || !rpc_pass_defers(pass))
 		return FALSE;
-	have_call_wait(pass, RPC_WAIT_TURN, 0);
+	set_wait(pass, RPC_WAIT_TURN, 0);
 	return TRUE;
 }
 
@@ -292,7 +292,7 @@ static G_NO_INLINE ServiceOutcome list_workers(Service *self, RpcPass *pass, Ser
 		return SERVICE_ANSWERED;
 	}
 	if (failure == NULL && may_wait)
-		return have_call_wait(pass, RPC_WAIT_ASIDE, 0);
+		return set_wait(pass, RPC_WAIT_ASIDE, 0);
 	return refuse_call(answer,
 			   refusal_for_now(REFUSAL_REGISTRY,
 					   failure != NULL ? failure->message
