@@ -125,7 +125,7 @@ static gssize receive_records(Connection *self, const ConnectionShared *shared)
 }
 
 /* Reads once. Returns the number of bytes, 0 if there were none, -1 if the connection is broken. */
-static inline gssize receive(Connection *self, ConnectionShared *shared)
+static inline gssize receive_bytes(Connection *self, ConnectionShared *shared)
 {
 	gssize received;
 
@@ -179,7 +179,7 @@ static void keep_rest(Connection *self, const RpcPass *pass)
 /* Acknowledges part of a message at once, since no reply carries the acknowledgement. A client that
  * writes a message in two parts waits for it, unless it has switched off Nagle's algorithm, and the
  * kernel would delay it by 40 ms. */
-static void acknowledge(const Connection *self)
+static void acknowledge_part(const Connection *self)
 {
 	int on = 1;
 
@@ -260,7 +260,7 @@ static ConnectionState run_pass(Connection *self, ConnectionShared *shared, RpcP
 	if (!may_answer(self, shared))
 		return waiting_state(self);
 	if (read && may_read(self, shared))
-		fresh = receive(self, shared);
+		fresh = receive_bytes(self, shared);
 	if (fresh < 0 || !answer_calls(self, shared, (gsize)fresh, pass, &status))
 		return CONNECTION_ENDED;
 	self->full = status == STREAM_FULL;
@@ -269,7 +269,7 @@ static ConnectionState run_pass(Connection *self, ConnectionShared *shared, RpcP
 	if (status == STREAM_CLOSE || (self->eof && status == STREAM_MORE))
 		self->ending = TRUE;
 	if (fresh > 0 && status == STREAM_MORE && self->in != NULL && !self->sent && !self->more)
-		acknowledge(self);
+		acknowledge_part(self);
 	return status == STREAM_PARKED ? CONNECTION_PARKED : waiting_state(self);
 }
 

@@ -310,7 +310,7 @@ void listener_free(Listener *self)
 	g_free(self);
 }
 
-static struct addrinfo *resolve(const char *host, guint16 port, int family, GError **error)
+static struct addrinfo *resolve_host(const char *host, guint16 port, int family, GError **error)
 {
 	g_autofree char *service = g_strdup_printf("%u", port);
 	struct addrinfo hints = {
@@ -362,7 +362,8 @@ gboolean listener_open(const char *host, guint16 port, GPtrArray *listeners, GEr
 	const int families[] = {any ? AF_INET6 : AF_UNSPEC, AF_INET};
 
 	for (guint i = 0; i < (any ? 2 : 1); i++) {
-		struct addrinfo *addresses = resolve(any ? NULL : host, port, families[i], error);
+		struct addrinfo *addresses =
+			resolve_host(any ? NULL : host, port, families[i], error);
 		gboolean opened;
 
 		if (addresses == NULL)

@@ -378,7 +378,7 @@ static ConnectionState run_pass(Loop *self, LoopConnection *client, RpcPass *pas
 	return state;
 }
 
-static void serve(Loop *self, LoopConnection *client, gboolean read, gint64 since_us)
+static void serve_connection(Loop *self, LoopConnection *client, gboolean read, gint64 since_us)
 {
 	RpcPass pass = {.allowance = parking_allowance(&self->parking)};
 	ConnectionState state = run_pass(self, client, &pass, read, since_us);
@@ -405,7 +405,7 @@ static void serve_turns(Loop *self)
 	LoopConnection *head;
 
 	while ((head = head_of(self, QUEUE_CUT_OFF)) != NULL) {
-		serve(self, head, TRUE, head->place.entered_at_us);
+		serve_connection(self, head, TRUE, head->place.entered_at_us);
 		if (!is_costly || now_us() >= until_us)
 			break;
 	}
@@ -456,7 +456,7 @@ static void add_connection(Loop *self, const InboxConnection *added)
 	queues_enter(&self->queues, &client->place, QUEUE_IDLE);
 	/* calls can have been read with the end of the handshake: epoll does not report them */
 	if (self->draining || added->tls != NULL)
-		serve(self, client, TRUE, self->round_at_us);
+		serve_connection(self, client, TRUE, self->round_at_us);
 }
 
 static void start_draining(Loop *self, gint64 timeout_ms)
@@ -468,7 +468,7 @@ static void start_draining(Loop *self, gint64 timeout_ms)
 
 		next = link->next; /* the pass can end the connection */
 		if (!loop_connection_takes_no_calls(client))
-			serve(self, client, TRUE, self->round_at_us);
+			serve_connection(self, client, TRUE, self->round_at_us);
 	}
 }
 
@@ -546,7 +546,8 @@ static void handle_event(Loop *self, const struct epoll_event *event)
 		handle_waiting_event(self, client, event->events);
 		return;
 	}
-	serve(self, client, (event->events & ~(guint32)EPOLLOUT) != 0, self->round_at_us);
+	serve_connection(self, client, (event->events & ~(guint32)EPOLLOUT) != 0,
+			 self->round_at_us);
 }
 
 /* Answers the calls that wait, with the IDs that there are, and has all connections leave. */

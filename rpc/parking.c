@@ -218,7 +218,7 @@ static QueuePlace *next_due(const Parking *self)
 }
 
 /* How many IDs it may draw before it is the turn of others. */
-static guint quota(const Parking *self, const QueuePlace *place)
+static guint find_quota(const Parking *self, const QueuePlace *place)
 {
 	if (place->queue == QUEUE_ASIDE)
 		return 0;
@@ -252,7 +252,7 @@ static RpcPass retry_call(Parking *self, QueuePlace *place, ParkingRun run, gpoi
 							 batches - (queue == QUEUE_BATCH))};
 
 	pass.allowance.costly = RPC_COSTLY_ONE;
-	pass.allowance.quota = quota(self, place);
+	pass.allowance.quota = find_quota(self, place);
 	queues_extend_if_late(self->queues, queue);
 	pass.allowance.last_chance = queues_has_run_out(self->queues, place);
 	run(user_data, place, &pass);

@@ -135,7 +135,7 @@ static void occupy_standard_descriptors(void)
 		close(fd);
 }
 
-static int serve(Options *options)
+static int run_with_options(Options *options)
 {
 	g_autoptr(GError) error = NULL;
 	Server server;
@@ -155,7 +155,7 @@ static int serve(Options *options)
 }
 
 /* Prints @text; an unwritable standard output is a failure. */
-static int print(const char *text)
+static int print_text(const char *text)
 {
 	if (fputs(text, stdout) < 0 || fflush(stdout) != 0) {
 		fprintf(stderr, "snowflaked: cannot write to standard output: %s\n",
@@ -184,5 +184,5 @@ int main(int argc, char **argv)
 		text = g_strdup("snowflaked " SNOWFLAKE_VERSION "\n");
 	else if (options->print_config)
 		text = options_table_sample_config();
-	return text != NULL ? print(text) : serve(options);
+	return text != NULL ? print_text(text) : run_with_options(options);
 }
