@@ -19,8 +19,7 @@ typedef struct _UsualCall UsualCall;
 /* A call as it was read. */
 typedef struct {
 	ServiceCall call;
-	const UsualCall
-		*usual; /* which, if the fast path has read it; NULL: the Thrift codec has */
+	const UsualCall *usual; /* NULL: the Thrift codec has read it, not the fast path */
 	gboolean framed;
 	gsize call_bytes;      /* of each call, with its frame */
 	guint seqid_at;        /* fast path: from the beginning of the call */
