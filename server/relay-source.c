@@ -330,12 +330,8 @@ static void correct_clock(RelaySource *self, const PoolView *view)
 	system_clock_set_offset_ns(&self->clock, offset_ns);
 }
 
-static gboolean has_changed(const PoolView *one, const PoolView *other)
-{
-	return one->is_served != other->is_served || g_strcmp0(one->server, other->server) != 0;
-}
-
-static void log_view(const RelaySource *self, const PoolView *view)
+/* Logs that the server has died or drains, or that there is a server again. */
+static void log_server_change(const RelaySource *self, const PoolView *view)
 {
 	gboolean was_away = self->seen.server != NULL && *self->seen.server != '\0';
 
@@ -396,9 +392,10 @@ static gboolean update_view(RelaySource *self)
 	pool_upstream_get_view(self->pool, &view);
 	correct_clock(self, &view);
 	log_excluded(self, &view);
-	changed = has_changed(&view, &self->seen);
+	changed = view.is_served != self->seen.is_served ||
+		  g_strcmp0(view.server, self->seen.server) != 0;
 	if (changed) {
-		log_view(self, &view);
+		log_server_change(self, &view);
 		set_max_batch(self, self->max_batch);
 	}
 	log_reason(self, &view);
