@@ -8,9 +8,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "rpc/system-calls.h"
+#include "rpc/poller.h"
 
-/* An array of replies that has grown beyond this is not kept for the next pass. */
+/* An array of replies that is larger than this is not kept for the next pass. */
 #define KEPT_OUT_BYTES (256 * 1024)
 
 void connection_init(Connection *self, int fd, TlsStream *tls)
@@ -20,7 +20,7 @@ void connection_init(Connection *self, int fd, TlsStream *tls)
 
 static void drop_buffers(Connection *self)
 {
-	framing_clear(&self->framing);
+	stream_clear(&self->stream);
 	g_clear_pointer(&self->in, g_byte_array_unref);
 	g_clear_pointer(&self->out, g_byte_array_unref);
 	self->out_sent = 0;
@@ -35,34 +35,30 @@ void connection_clear(Connection *self)
 	close(self->fd);
 }
 
-/* Of replies that wait. */
+/* Number of bytes of replies that wait for the client. */
 static gsize pending_bytes(const Connection *self)
 {
 	return self->out == NULL ? 0 : self->out->len - self->out_sent;
 }
 
-static inline gssize send_once(const Connection *self, const guint8 *bytes, gsize length)
-{
-	if (G_UNLIKELY(self->is_tls))
-		return tls_stream_send(self->tls, bytes, length);
-	return system_call_send(self->fd, bytes, length, MSG_NOSIGNAL);
-}
-
-/* After a failure. */
+/* Takes the reason of a failure of TLS. */
 static void note_bad_record(Connection *self)
 {
 	if (errno == EPROTO && self->is_tls)
 		self->bad = tls_stream_failure(self->tls);
 }
 
-/* Sends what it can of @bytes; returns how many bytes, or -1 if the connection is broken. */
+/* Sends what it can of @bytes. Returns the number of bytes sent, or -1 if the connection is broken.
+ */
 static inline gssize send_some(Connection *self, ConnectionShared *shared, const guint8 *bytes,
 			       gsize length)
 {
 	gssize sent;
 
 	do
-		sent = send_once(self, bytes, length);
+		sent = G_UNLIKELY(self->is_tls)
+			       ? tls_stream_send(self->tls, bytes, length)
+			       : poller_send(self->fd, bytes, length, MSG_NOSIGNAL);
 	while (sent < 0 && errno == EINTR);
 	if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 		return 0;
@@ -89,14 +85,14 @@ gboolean connection_send(Connection *self, ConnectionShared *shared)
 		g_clear_pointer(&self->out, g_byte_array_unref);
 		self->out_sent = 0;
 	} else if (self->out_sent >= self->out->len / 2) {
-		/* replies come as others go: what has gone must not add up */
+		/* new replies are appended while others are sent: the sent ones must not add up */
 		g_byte_array_remove_range(self->out, 0, self->out_sent);
 		self->out_sent = 0;
 	}
 	return TRUE;
 }
 
-/* The replies of this pass; what cannot be sent is kept. */
+/* Sends the replies of this pass, and keeps those that cannot be sent. */
 static gboolean send_replies(Connection *self, ConnectionShared *shared)
 {
 	const GByteArray *replies = shared->out;
@@ -117,16 +113,6 @@ static gboolean send_replies(Connection *self, ConnectionShared *shared)
 	return TRUE;
 }
 
-/* The replies of a pass are its own: sent, kept by the connection, or lost with it. */
-static void empty_replies(ConnectionShared *shared)
-{
-	if (G_UNLIKELY(shared->out->len > KEPT_OUT_BYTES)) {
-		g_byte_array_unref(shared->out);
-		shared->out = g_byte_array_new();
-	}
-	shared->out->len = 0; /* g_byte_array_set_size() would move what is after the end */
-}
-
 static gssize receive_records(Connection *self, const ConnectionShared *shared)
 {
 	gssize received = tls_stream_receive(self->tls, shared->in, shared->in_bytes);
@@ -138,21 +124,16 @@ static gssize receive_records(Connection *self, const ConnectionShared *shared)
 	return received;
 }
 
-static inline gssize receive_once(Connection *self, const ConnectionShared *shared)
-{
-	if (G_UNLIKELY(self->is_tls))
-		return receive_records(self, shared);
-	return system_call_recv(self->fd, shared->in, shared->in_bytes, 0);
-}
-
-/* Reads once. Returns the bytes read, 0 if there were none, -1 if the connection is broken. */
-static inline gssize receive(Connection *self, ConnectionShared *shared)
+/* Reads once. Returns the number of bytes, 0 if there were none, -1 if the connection is broken. */
+static inline gssize receive_bytes(Connection *self, ConnectionShared *shared)
 {
 	gssize received;
 
 	self->more = FALSE;
 	do
-		received = receive_once(self, shared);
+		received = G_UNLIKELY(self->is_tls)
+				   ? receive_records(self, shared)
+				   : poller_recv(self->fd, shared->in, shared->in_bytes, 0);
 	while (received < 0 && errno == EINTR);
 	if (received < 0) {
 		note_bad_record(self);
@@ -176,13 +157,13 @@ void connection_half_close(Connection *self)
 
 gboolean connection_discard(Connection *self, ConnectionShared *shared)
 {
-	gssize n = system_call_recv(self->fd, shared->in, shared->in_bytes, 0);
+	gssize n = poller_recv(self->fd, shared->in, shared->in_bytes, 0);
 
 	return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
-/* Keeps what the stream did not consume, which may be of what it kept before. */
-static void keep_rest(Connection *self, const StreamPass *pass)
+/* Keeps the bytes that were not consumed, some of which can have been kept before. */
+static void keep_rest(Connection *self, const RpcPass *pass)
 {
 	if (self->in != NULL) {
 		g_byte_array_remove_range(self->in, 0, (guint)pass->consumed);
@@ -195,41 +176,38 @@ static void keep_rest(Connection *self, const StreamPass *pass)
 	}
 }
 
-/* Part of a message is there, and no reply takes the acknowledgement of it along. A client that
- * writes a message in two waits for that if it has not switched Nagle's algorithm off, and the
- * kernel delays it by 40 ms: so it is sent now. */
-static void acknowledge(const Connection *self)
+/* Acknowledges part of a message at once, since no reply carries the acknowledgement. A client that
+ * writes a message in two parts waits for it, unless it has switched off Nagle's algorithm, and the
+ * kernel would delay it by 40 ms. */
+static void acknowledge_part(const Connection *self)
 {
 	int on = 1;
 
-	/* if it fails, it is slower, and that is all */
+	/* a failure only costs time */
 	(void)setsockopt(self->fd, IPPROTO_TCP, TCP_QUICKACK, &on, sizeof on);
 }
 
-/* Answers what is in hand: @fresh bytes in the loop's buffer, after those that were kept. */
-static gboolean answer(Connection *self, ConnectionShared *shared, gsize fresh,
-		       StreamStatus *out_status)
+/* Answers calls in the bytes that were kept, and the @fresh bytes in the loop's buffer after them.
+ * %FALSE: the connection is broken. */
+static gboolean answer_calls(Connection *self, ConnectionShared *shared, gsize fresh, RpcPass *pass,
+			     StreamStatus *out_status)
 {
-	StreamPass pass = {
-		.framing = &self->framing,
-		.bytes = shared->in,
-		.length = fresh,
-		.room = shared->max_pending_bytes - pending_bytes(self),
-		.out = shared->out,
-	};
-
+	pass->bytes = shared->in;
+	pass->length = fresh;
+	pass->room = shared->max_pending_bytes - pending_bytes(self);
+	pass->out = shared->out;
 	if (self->in != NULL) {
 		g_byte_array_append(self->in, shared->in, (guint)fresh);
-		pass.bytes = self->in->data;
-		pass.length = self->in->len;
+		pass->bytes = self->in->data;
+		pass->length = self->in->len;
 	} else {
-		self->consumed = fresh > 0; /* what is left over is a message that begins now */
+		self->consumed = fresh > 0; /* bytes left over are a message that begins now */
 	}
-	*out_status = stream_consume(&shared->stream, &pass);
-	self->bad = pass.reason;
-	if (pass.consumed > 0)
+	*out_status = stream_answer(&self->stream, &shared->stream, pass);
+	self->bad = pass->bad;
+	if (pass->consumed > 0)
 		self->consumed = TRUE;
-	keep_rest(self, &pass);
+	keep_rest(self, pass);
 	return send_replies(self, shared);
 }
 
@@ -270,37 +248,41 @@ ConnectionState connection_flush(Connection *self, ConnectionShared *shared)
 	return connection_send(self, shared) ? waiting_state(self) : CONNECTION_ENDED;
 }
 
-static ConnectionState run_pass(Connection *self, ConnectionShared *shared, gboolean read)
+static ConnectionState run_pass(Connection *self, ConnectionShared *shared, RpcPass *pass,
+				gboolean read)
 {
 	StreamStatus status;
 	gssize fresh = 0;
 
 	self->sent = self->consumed = FALSE;
-	if (!connection_send(self, shared))
+	if (self->out != NULL && !connection_send(self, shared))
 		return CONNECTION_ENDED;
 	if (!may_answer(self, shared))
 		return waiting_state(self);
 	if (read && may_read(self, shared))
-		fresh = receive(self, shared);
-	if (fresh < 0 || !answer(self, shared, (gsize)fresh, &status))
+		fresh = receive_bytes(self, shared);
+	if (fresh < 0 || !answer_calls(self, shared, (gsize)fresh, pass, &status))
 		return CONNECTION_ENDED;
 	self->full = status == STREAM_FULL;
 	if (status == STREAM_FULL || status == STREAM_PARKED)
-		self->more = TRUE; /* it is not read meanwhile */
+		self->more = TRUE; /* more can arrive, as it is not read meanwhile */
 	if (status == STREAM_CLOSE || (self->eof && status == STREAM_MORE))
 		self->ending = TRUE;
 	if (fresh > 0 && status == STREAM_MORE && self->in != NULL && !self->sent && !self->more)
-		acknowledge(self);
+		acknowledge_part(self);
 	return status == STREAM_PARKED ? CONNECTION_PARKED : waiting_state(self);
 }
 
-ConnectionState connection_run(Connection *self, ConnectionShared *shared,
-			       const RpcAllowance *allowance, gboolean read)
+ConnectionState connection_run(Connection *self, ConnectionShared *shared, RpcPass *pass,
+			       gboolean read)
 {
-	ConnectionState state;
+	ConnectionState state = run_pass(self, shared, pass, read);
 
-	dispatcher_begin(shared->stream.dispatcher, allowance);
-	state = run_pass(self, shared, read);
-	empty_replies(shared);
+	/* the replies of a pass are its own: sent, kept by the connection, or lost with it */
+	if (G_UNLIKELY(shared->out->len > KEPT_OUT_BYTES)) {
+		g_byte_array_unref(shared->out);
+		shared->out = g_byte_array_new();
+	}
+	shared->out->len = 0; /* g_byte_array_set_size() would move what is after the end */
 	return state;
 }

@@ -7,26 +7,26 @@
 #include "rpc/inbox.h"
 
 /*
- * The thread in which newcomers shake hands, so that event loops have none but those who have: a
- * handshake takes as long as a thousand calls. Of the many that come at once some are under way,
- * and the others wait for their turn.
+ * The thread that does the handshakes of TLS, so that event loops do not: a handshake takes as long
+ * as a thousand calls. If many clients connect at once, some handshakes are under way, and the
+ * others wait for their turn.
  */
 typedef struct _Handshakes Handshakes;
 
-/* Under way at once: so much memory, some 60 KiB for each, is theirs. */
+/* Handshakes under way at once. Each takes some 60 KiB of memory. */
 #define HANDSHAKES_MOST 1024
 
-/* How long each may take while others wait for a turn: so that whoever begins one and falls silent
- * holds up nobody for longer. Where those who wait are more than have a turn, it is as much less,
- * but the least for which a far client has the time. */
+/* Time limit of a handshake while others wait, so that a silent client delays no other for longer.
+ * If more wait than HANDSHAKES_MOST, it is proportionally shorter, but not below the least, which a
+ * distant client needs. */
 #define HANDSHAKES_CROWDED_MS       2000
 #define HANDSHAKES_CROWDED_LEAST_MS 200
 
 typedef struct {
-	gint64 timeout_ms; /* for each one, from the beginning of its turn */
-	/* In the thread, of one that is done: it is theirs who are told. %FALSE: they will not have
-	 * it, and have said why; it is ended in order, and closed. */
-	gboolean (*done)(gpointer user_data, const InboxConnection *newcomer);
+	gint64 timeout_ms; /* for each handshake, from the beginning of its turn */
+	/* In the thread, after a handshake: takes the connection. %FALSE: it does not, and has
+	 * logged why; then the connection is closed in order. */
+	gboolean (*done)(gpointer user_data, const InboxConnection *connection);
 	gpointer user_data;
 } HandshakesConfig;
 
@@ -38,9 +38,9 @@ typedef struct {
  */
 Handshakes *handshakes_new(const HandshakesConfig *config, Counters *counters, GError **error);
 
-/* Any thread: takes one that has a stream. */
-void handshakes_add(Handshakes *self, const InboxConnection *newcomer);
+/* Any thread: takes a connection with a stream of TLS. */
+void handshakes_add(Handshakes *self, const InboxConnection *connection);
 
-/* Ends the thread, and closes those that are not done. */
+/* Ends the thread, and closes the connections whose handshakes are not done. */
 void handshakes_free(Handshakes *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Handshakes, handshakes_free)

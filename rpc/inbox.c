@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 struct _Inbox {
-	int bell;
+	int fd;
 	pthread_mutex_t lock;
 	InboxMail mail; /* under the lock */
 };
@@ -21,7 +21,7 @@ static InboxMail empty_mail(void)
 void inbox_connection_close(InboxConnection *self)
 {
 	tls_stream_free(self->tls);
-	roster_remove(self->entry);
+	connection_table_remove(self->entry);
 	close(self->fd);
 }
 
@@ -32,16 +32,16 @@ void inbox_mail_clear(InboxMail *self)
 
 Inbox *inbox_new(GError **error)
 {
-	int bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	Inbox *self;
 
-	if (bell < 0) {
+	if (fd < 0) {
 		g_set_error(error, G_IO_ERROR, g_io_error_from_errno(errno),
 			    "cannot make an eventfd: %s", g_strerror(errno));
 		return NULL;
 	}
 	self = g_new0(Inbox, 1);
-	self->bell = bell;
+	self->fd = fd;
 	pthread_mutex_init(&self->lock, NULL);
 	self->mail = empty_mail();
 	return self;
@@ -55,17 +55,17 @@ void inbox_free(Inbox *self)
 		inbox_connection_close(&g_array_index(self->mail.connections, InboxConnection, i));
 	inbox_mail_clear(&self->mail);
 	pthread_mutex_destroy(&self->lock);
-	close(self->bell);
+	close(self->fd);
 	g_free(self);
 }
 
-/* Unlocks the mail that was written, and rings. */
-static void deliver(Inbox *self)
+/* Unlocks the mail and wakes the thread. */
+static void unlock_and_wake(Inbox *self)
 {
 	guint64 one = 1;
 
 	pthread_mutex_unlock(&self->lock);
-	if (write(self->bell, &one, sizeof one) < 0 && errno != EAGAIN)
+	if (write(self->fd, &one, sizeof one) < 0 && errno != EAGAIN)
 		g_critical("cannot wake a loop: %s", g_strerror(errno));
 }
 
@@ -73,14 +73,14 @@ void inbox_add_connection(Inbox *self, const InboxConnection *connection)
 {
 	pthread_mutex_lock(&self->lock);
 	g_array_append_vals(self->mail.connections, connection, 1);
-	deliver(self);
+	unlock_and_wake(self);
 }
 
 void inbox_wake(Inbox *self)
 {
 	pthread_mutex_lock(&self->lock);
 	self->mail.wake = TRUE;
-	deliver(self);
+	unlock_and_wake(self);
 }
 
 void inbox_drain(Inbox *self, gint64 timeout_ms)
@@ -88,22 +88,22 @@ void inbox_drain(Inbox *self, gint64 timeout_ms)
 	pthread_mutex_lock(&self->lock);
 	self->mail.drain = TRUE;
 	self->mail.drain_timeout_ms = timeout_ms;
-	deliver(self);
+	unlock_and_wake(self);
 }
 
-int inbox_bell(const Inbox *self)
+int inbox_fd(const Inbox *self)
 {
-	return self->bell;
+	return self->fd;
 }
 
 void inbox_take(Inbox *self, InboxMail *out_mail)
 {
 	InboxMail empty = empty_mail();
-	guint64 rung;
+	guint64 count;
 
-	/* silenced first: what is delivered after the taking rings again */
-	if (read(self->bell, &rung, sizeof rung) < 0 && errno != EAGAIN)
-		g_critical("cannot silence a loop's bell: %s", g_strerror(errno));
+	/* first: mail that comes later makes the descriptor readable again */
+	if (read(self->fd, &count, sizeof count) < 0 && errno != EAGAIN)
+		g_critical("cannot read a loop's eventfd: %s", g_strerror(errno));
 	pthread_mutex_lock(&self->lock);
 	*out_mail = self->mail;
 	self->mail = empty;

@@ -2,30 +2,255 @@
 #include "rpc/listener.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <gio/gio.h>
 #include <glib-unix.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/address.h"
 #include "common/local-socket.h"
 #include "common/socket-name.h"
 
-/* Of silence, before a client is asked whether it is there; and as long again for its answer. */
+/* Silence after which a client is probed; and the time for its answer. */
 #define KEEPALIVE_S 60
+
+/* The file of a local socket that listens. */
+typedef struct {
+	char *path; /* NULL: none, or it was removed */
+	dev_t device;
+	ino_t inode;
+} SocketFile;
 
 struct _Listener {
 	int fd;
 	gboolean adopted;
 	gboolean is_local;
 	gboolean is_tls;
-	SocketFile file; /* of a local one that is its own */
+	SocketFile file; /* of a local socket that is not adopted */
 	guint source;    /* watches the socket, or waits for the end of a pause; 0: neither */
 	ListenerReady ready;
 	gpointer user_data;
 };
+
+/* Files of local sockets */
+
+#define LOCK_WAIT_MS  5000
+#define LOCK_RETRY_MS 10
+
+static G_GNUC_PRINTF(4, 5) gboolean
+	set_local_error(const char *path, int number, GError **error, const char *format, ...)
+{
+	va_list arguments;
+	g_autofree char *text = NULL;
+
+	va_start(arguments, format);
+	text = g_strdup_vprintf(format, arguments);
+	va_end(arguments);
+	g_set_error(error, G_IO_ERROR, (gint)g_io_error_from_errno(number),
+		    "cannot listen on unix:%s: %s", path, text);
+	return FALSE;
+}
+
+static int new_local_socket(void)
+{
+	return socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+}
+
+static void close_keeping_errno(int fd)
+{
+	int number = errno;
+
+	close(fd);
+	errno = number;
+}
+
+/* Returns the lock of the directory, or -1 with errno set: EWOULDBLOCK if another process has it.
+ */
+static int take_lock(const char *directory)
+{
+	int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	for (guint waited_ms = 0; fd >= 0; waited_ms += LOCK_RETRY_MS) {
+		if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+			return fd;
+		if ((errno != EWOULDBLOCK && errno != EINTR) || waited_ms >= LOCK_WAIT_MS) {
+			close_keeping_errno(fd);
+			return -1;
+		}
+		g_usleep(1000 * LOCK_RETRY_MS);
+	}
+	return -1;
+}
+
+static int lock_directory(const char *path, const char *directory, GError **error)
+{
+	int fd = take_lock(directory);
+
+	if (fd >= 0)
+		return fd;
+	if (errno == ENOENT)
+		set_local_error(path, errno, error,
+				"there is no directory %s: make it, or use another", directory);
+	else if (errno == EWOULDBLOCK)
+		set_local_error(
+			path, errno, error,
+			"somebody has held a lock on %s for %d s: flock(1) does, or a server that "
+			"hangs as it starts; end it, or use another directory",
+			directory, LOCK_WAIT_MS / 1000);
+	else
+		set_local_error(path, errno, error, "cannot open and lock the directory %s: %s",
+				directory, g_strerror(errno));
+	return -1;
+}
+
+/* Returns an errno, or 0 if a process listens there. */
+static int try_to_connect(const char *path)
+{
+	struct sockaddr_un address;
+	socklen_t length = local_socket_address(path, &address);
+	int fd = new_local_socket();
+	int number = 0;
+
+	if (fd < 0 || connect(fd, (const struct sockaddr *)&address, length) != 0)
+		number = errno;
+	if (fd >= 0)
+		close(fd);
+	/* EAGAIN: the queue of its clients is full */
+	return number == EAGAIN ? 0 : number;
+}
+
+/* Removes the file at @path if it is a socket on which no process listens. */
+static gboolean remove_stale(const char *path, GError **error)
+{
+	struct stat found;
+	int number;
+
+	if (lstat(path, &found) != 0)
+		return errno == ENOENT ||
+		       set_local_error(path, errno, error, "%s", g_strerror(errno));
+	if (!S_ISSOCK(found.st_mode))
+		return set_local_error(
+			path, EEXIST, error,
+			"there is a file that is no socket: remove it, or use another path");
+	number = try_to_connect(path);
+	if (number == 0)
+		return set_local_error(
+			path, EADDRINUSE, error,
+			"somebody listens there already: stop that, or use another path");
+	if (number != ECONNREFUSED && number != ENOENT)
+		return set_local_error(path, number, error,
+				       "cannot find out whether somebody listens there already: %s",
+				       g_strerror(number));
+	if (unlink(path) != 0 && errno != ENOENT)
+		return set_local_error(path, errno, error,
+				       "cannot remove the socket that was left there: %s",
+				       g_strerror(errno));
+	return TRUE;
+}
+
+/* The file has the mode from its first moment. */
+static gboolean bind_with_mode(int fd, const char *path, mode_t mode)
+{
+	struct sockaddr_un address;
+	socklen_t length = local_socket_address(path, &address);
+	mode_t before = umask(0);
+	gboolean bound =
+		fchmod(fd, mode) == 0 && bind(fd, (const struct sockaddr *)&address, length) == 0;
+	int number = errno;
+
+	umask(before);
+	errno = number;
+	return bound;
+}
+
+static gboolean bind_file(int fd, const char *path, const char *directory, mode_t mode,
+			  GError **error)
+{
+	if (bind_with_mode(fd, path, mode))
+		return TRUE;
+	if (errno == EADDRINUSE) {
+		if (!remove_stale(path, error))
+			return FALSE;
+		if (bind_with_mode(fd, path, mode))
+			return TRUE;
+	}
+	if (errno == EACCES)
+		return set_local_error(
+			path, errno, error,
+			"%s: the server's user must be able to write the directory %s",
+			g_strerror(errno), directory);
+	return set_local_error(path, errno, error, "%s", g_strerror(errno));
+}
+
+/* No client can connect before listen(), so the group is set in time. */
+static gboolean give_and_listen(int fd, const char *path, gid_t gid, GError **error)
+{
+	if (gid != (gid_t)-1 && fchownat(AT_FDCWD, path, (uid_t)-1, gid, AT_SYMLINK_NOFOLLOW) != 0)
+		return set_local_error(
+			path, errno, error,
+			"cannot give the socket to group %u: %s: the server's user must be in "
+			"the group",
+			gid, g_strerror(errno));
+	return listen(fd, SOMAXCONN) == 0 ||
+	       set_local_error(path, errno, error, "%s", g_strerror(errno));
+}
+
+/* Needs the lock. */
+static gboolean open_file(int fd, const char *path, const char *directory,
+			  const SocketFileAccess *access, SocketFile *out_file, GError **error)
+{
+	struct stat made;
+
+	if (!bind_file(fd, path, directory, access->mode, error))
+		return FALSE;
+	if (lstat(path, &made) != 0)
+		return set_local_error(path, errno, error, "%s", g_strerror(errno));
+	if (!give_and_listen(fd, path, access->gid, error)) {
+		unlink(path);
+		return FALSE;
+	}
+	*out_file = (SocketFile){g_strdup(path), made.st_dev, made.st_ino};
+	return TRUE;
+}
+
+static int socket_file_listen(const char *path, const SocketFileAccess *access,
+			      SocketFile *out_file, GError **error)
+{
+	g_autofree char *directory = g_path_get_dirname(path);
+	int lock = lock_directory(path, directory, error);
+	int fd;
+
+	if (lock < 0)
+		return -1;
+	fd = new_local_socket();
+	if (fd < 0) {
+		set_local_error(path, errno, error, "%s", g_strerror(errno));
+	} else if (!open_file(fd, path, directory, access, out_file, error)) {
+		close(fd);
+		fd = -1;
+	}
+	close(lock);
+	return fd;
+}
+
+static void socket_file_remove(SocketFile *self)
+{
+	struct stat found;
+
+	if (self->path == NULL)
+		return;
+	if (lstat(self->path, &found) == 0 && found.st_dev == self->device &&
+	    found.st_ino == self->inode)
+		unlink(self->path);
+	g_clear_pointer(&self->path, g_free);
+}
+
+/* Sockets */
 
 static gboolean set_option(int fd, int level, int option, int value)
 {
@@ -33,10 +258,10 @@ static gboolean set_option(int fd, int level, int option, int value)
 }
 
 /* A connection, or a socket that listens, and then those that are made from now on. */
-static void tune(int fd)
+static void set_tcp_options(int fd)
 {
 	set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-	/* a client that vanished without a word does not count as one for ever */
+	/* a client that has vanished is noticed in the end */
 	set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
 	set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_S);
 	set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_S / 4);
@@ -47,19 +272,16 @@ static void tune(int fd)
 static int open_socket(const struct addrinfo *address, gboolean any)
 {
 	int fd = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	int failure;
 
 	if (fd < 0)
 		return -1;
-	tune(fd);
-	/* "*" is one socket for both families; an IPv6 address is that alone */
+	set_tcp_options(fd);
+	/* "*" is one socket for both families; an IPv6 address excludes IPv4 */
 	if (set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1) &&
 	    (address->ai_family != AF_INET6 || set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, !any)) &&
 	    bind(fd, address->ai_addr, address->ai_addrlen) == 0 && listen(fd, SOMAXCONN) == 0)
 		return fd;
-	failure = errno;
-	close(fd);
-	errno = failure;
+	close_keeping_errno(fd);
 	return -1;
 }
 
@@ -80,7 +302,7 @@ void listener_free(Listener *self)
 {
 	if (self == NULL)
 		return;
-	/* while it listens still, so that nobody takes the file for one that was left behind */
+	/* while the socket listens, so that no process takes the file for a stale one */
 	listener_withdraw(self);
 	if (self->source != 0)
 		g_source_remove(self->source);
@@ -88,7 +310,7 @@ void listener_free(Listener *self)
 	g_free(self);
 }
 
-static struct addrinfo *resolve(const char *host, guint16 port, int family, GError **error)
+static struct addrinfo *resolve_host(const char *host, guint16 port, int family, GError **error)
 {
 	g_autofree char *service = g_strdup_printf("%u", port);
 	struct addrinfo hints = {
@@ -111,7 +333,7 @@ static gboolean is_absent(int failure)
 	return failure == EAFNOSUPPORT || failure == EADDRNOTAVAIL;
 }
 
-/* %FALSE with errno set if one cannot be opened, or none. */
+/* %FALSE with errno set if an address cannot be opened, or none can. */
 static gboolean open_all(const struct addrinfo *addresses, gboolean any, GPtrArray *listeners)
 {
 	guint first = listeners->len;
@@ -140,7 +362,8 @@ gboolean listener_open(const char *host, guint16 port, GPtrArray *listeners, GEr
 	const int families[] = {any ? AF_INET6 : AF_UNSPEC, AF_INET};
 
 	for (guint i = 0; i < (any ? 2 : 1); i++) {
-		struct addrinfo *addresses = resolve(any ? NULL : host, port, families[i], error);
+		struct addrinfo *addresses =
+			resolve_host(any ? NULL : host, port, families[i], error);
 		gboolean opened;
 
 		if (addresses == NULL)
@@ -157,28 +380,19 @@ gboolean listener_open(const char *host, guint16 port, GPtrArray *listeners, GEr
 	return FALSE;
 }
 
-static gboolean bind_abstract(int fd, const char *path)
+/* An abstract name ends with its last socket, so it is never stale. Returns the socket, or -1. */
+static int listen_abstract(const char *path, GError **error)
 {
 	struct sockaddr_un address;
 	socklen_t length = local_socket_address(path, &address);
+	int fd = new_local_socket();
 
-	return bind(fd, (const struct sockaddr *)&address, length) == 0 &&
-	       listen(fd, SOMAXCONN) == 0;
-}
-
-/* The name goes with its last socket, so nobody leaves it behind. Or -1. */
-static int listen_abstract(const char *path, GError **error)
-{
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	int failure;
-
-	if (fd >= 0 && bind_abstract(fd, path))
+	if (fd >= 0 && bind(fd, (const struct sockaddr *)&address, length) == 0 &&
+	    listen(fd, SOMAXCONN) == 0)
 		return fd;
-	failure = errno;
-	g_set_error(error, G_IO_ERROR, g_io_error_from_errno(failure),
-		    "cannot listen on unix:%s: %s", path,
-		    failure == EADDRINUSE ? "somebody listens there already; use another name"
-					  : g_strerror(failure));
+	set_local_error(path, errno, error, "%s",
+			errno == EADDRINUSE ? "somebody listens there already; use another name"
+					    : g_strerror(errno));
 	if (fd >= 0)
 		close(fd);
 	return -1;
@@ -238,28 +452,22 @@ gboolean listener_is_tls(const Listener *self)
 	return self->is_tls;
 }
 
-/* Whether one socket takes clients on every address of IPv4 and IPv6. [::] is IPv6 only. */
-static gboolean takes_both_families(const Listener *self)
+char *listener_address(const Listener *self)
 {
+	g_autofree char *name = socket_name_local(self->fd);
 	struct sockaddr_in6 address = {0};
 	socklen_t length = sizeof address;
 	int v6_only = 1;
 
-	return getsockname(self->fd, (struct sockaddr *)&address, &length) == 0 &&
-	       address.sin6_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&address.sin6_addr) &&
-	       getsockopt(self->fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6_only,
-			  &(socklen_t){sizeof v6_only}) == 0 &&
-	       v6_only == 0;
-}
-
-char *listener_address(const Listener *self)
-{
-	g_autofree char *name = socket_name_local(self->fd);
-	const char *prefix = self->is_tls ? ADDRESS_TLS_PREFIX : "";
-
-	if (takes_both_families(self))
-		return g_strconcat(prefix, "*", strrchr(name, ':'), NULL);
-	return g_strconcat(prefix, name, NULL);
+	getsockname(self->fd, (struct sockaddr *)&address, &length);
+	if (address.sin6_family == AF_INET6)
+		getsockopt(self->fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6_only,
+			   &(socklen_t){sizeof v6_only});
+	/* for every address of IPv4 and IPv6; [::] is IPv6 only */
+	if (v6_only == 0 && IN6_IS_ADDR_UNSPECIFIED(&address.sin6_addr))
+		return g_strconcat(self->is_tls ? ADDRESS_TLS_PREFIX : "", "*", strrchr(name, ':'),
+				   NULL);
+	return g_strconcat(self->is_tls ? ADDRESS_TLS_PREFIX : "", name, NULL);
 }
 
 static gboolean on_pause_over(gpointer user_data)
@@ -291,9 +499,8 @@ void listener_watch(Listener *self, ListenerReady ready, gpointer user_data)
 	self->user_data = user_data;
 	source = g_unix_fd_source_new(self->fd, G_IO_IN);
 	g_source_set_callback(source, G_SOURCE_FUNC(on_acceptable), self, NULL);
-	/* else GLib takes the socket out of its poll for as long as the callback runs, and rings
-	 * its own bell each time, which is four system calls for each client; nobody runs the main
-	 * loop in there */
+	/* otherwise GLib removes the socket from its poll while the callback runs, and wakes itself
+	 * each time, which is four system calls for each client; the callback runs no main loop */
 	g_source_set_can_recurse(source, TRUE);
 	self->source = g_source_attach(source, NULL);
 }
@@ -308,7 +515,7 @@ int listener_accept(const Listener *self, Origin *out_origin)
 	if (connection < 0)
 		return -1;
 	if (self->adopted && !self->is_local) /* it may have been made before the socket was ours */
-		tune(connection);
+		set_tcp_options(connection);
 	*out_origin = origin_of_peer(connection, (const struct sockaddr *)&peer);
 	return connection;
 }

@@ -2,23 +2,36 @@
 #pragma once
 
 #include <glib.h>
+#include <sys/types.h>
 
-#include "rpc/origin.h"
-#include "rpc/socket-file.h"
+#include "rpc/connection-table.h"
 
-/* A listening socket, watched in the default main context. */
+/*
+ * A listening socket, watched in the default main context.
+ *
+ * The file of a local socket outlives a process that is killed, and no process can listen there
+ * before it is removed. So a process that finds a file connects to it: if it is refused, the file
+ * is stale and is taken over. Between that and the end of listen(), another process could do the
+ * same, or take a socket for stale that does not listen yet. So all of it is done under a lock on
+ * the directory (flock), which leaves no file behind.
+ */
 typedef struct _Listener Listener;
 
-/* Accepts what waits there. Returns for how long trying on makes no sense, in milliseconds; 0:
- * there may be more as soon as the socket is readable. */
+typedef struct {
+	mode_t mode; /* of 0777; who may write the file may connect */
+	gid_t gid;   /* (gid_t)-1: as the directory gives it to a new file */
+} SocketFileAccess;
+
+/* Accepts the clients that wait. Returns for how long trying again makes no sense, in milliseconds;
+ * 0: more clients are accepted as soon as the socket is readable. */
 typedef guint (*ListenerReady)(Listener *self, gpointer user_data);
 
 /**
  * listener_open:
  * @host: a name, an IPv4 or IPv6 address, or "*" for every address of the machine
- * @port: 0: any free one
- * @listeners: (element-type Listener): gets one for each address of @host; listener_free() is its
- *   free function
+ * @port: 0: any free port
+ * @listeners: (element-type Listener): a listener for each address of @host is added; its free
+ *   function is listener_free()
  *
  * Returns: %TRUE, or %FALSE with a GIOError set and nothing added
  */
@@ -27,30 +40,31 @@ gboolean listener_open(const char *host, guint16 port, GPtrArray *listeners,
 
 /**
  * listener_open_local:
- * @path: "/run/ids", or "@ids" of an abstract socket, which has no file
- * @access: of the file
+ * @path: an absolute path, or "@ids" for an abstract socket, which has no file
+ * @access: for the file
  *
- * The same on a local socket; see socket_file_listen().
+ * The same for a local socket. Can wait some seconds for other processes that start in the
+ * directory. The error says what to do.
  */
 gboolean listener_open_local(const char *path, const SocketFileAccess *access, GPtrArray *listeners,
 			     GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* The same of @fd, a stream socket that listens already, and that others keep, so that a server
- * that comes later may go on with it. It is made non-blocking, and closed with the listener. */
+/* Adds a listener for @fd, a stream socket that listens already, and that another process keeps, so
+ * that a later server can go on with it. It is made non-blocking, and closed with the listener. */
 void listener_adopt(int fd, GPtrArray *listeners);
 
-/* Whether others keep the socket: closing it here refuses nobody. */
+/* Whether another process keeps the socket: then closing it here refuses no client. */
 gboolean listener_is_adopted(const Listener *self);
 
-/* Whether it is a local socket. */
 gboolean listener_is_local(const Listener *self);
 
-/* Whoever comes there speaks TLS. */
+/* Clients of this socket must use TLS. */
 void listener_set_tls(Listener *self);
 gboolean listener_is_tls(const Listener *self);
 
-/* Removes the file of a local socket, if it is its own: nobody else will find it, and whoever has
- * is accepted still. */
+/* Removes the file of a local socket, unless another process has replaced it. No new client finds
+ * the socket then; clients that have found it are still accepted. The socket must still listen:
+ * a stale file could be taken over at any moment. */
 void listener_withdraw(Listener *self);
 
 /* Withdraws, and closes the socket. */
@@ -63,12 +77,12 @@ int listener_fd(const Listener *self);
  * for every address of IPv4 and IPv6, and [::] for every address of IPv6. */
 char *listener_address(const Listener *self);
 
-/* From now on @ready is called while somebody waits. */
+/* From now on @ready is called while clients wait. */
 void listener_watch(Listener *self, ListenerReady ready, gpointer user_data);
 
 /**
  * listener_accept:
- * @out_origin: (out): of the other end
+ * @out_origin: (out): of the client
  *
  * Returns: a connected non-blocking socket without Nagle's delay, or -1 with errno set
  */

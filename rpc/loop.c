@@ -3,17 +3,15 @@
 /*
  * An event loop, which gives its connections turns.
  *
- * A turn is short. A connection that has more calls than fit into its turn is
- * cut off, and waits for another turn. In each round, connections that have
- * just become readable have their turns first, then one that was cut off. So a
- * client with few calls has a short wait, and every connection gets turns.
- * parking.h describes calls that wait for IDs.
+ * A turn is short. A connection with more calls than fit into its turn is cut off and waits for
+ * another turn. In each round, connections that have just become readable have their turns first,
+ * then one that was cut off. So a client with few calls has a short wait, and every connection gets
+ * turns. parking.h describes calls that wait for IDs.
  *
- * A costly call, such as a batch of 128-bit IDs, takes many times as long as a
- * turn. It is deferred: its connection enters a queue, and the costly calls of
- * that queue have a short slice of time in each round. So a cheap call waits
- * for at most one costly call of this queue and one of each queue of parked
- * calls, however many connections make costly calls.
+ * A costly call, such as a batch of 128-bit IDs, takes many times as long as a turn. It is
+ * deferred: its connection enters a queue, and the costly calls of that queue have a short slice of
+ * time in each round. So a cheap call waits for at most one costly call of this queue and one of
+ * each queue of parked calls, however many connections make costly calls.
  */
 #include "rpc/loop.h"
 
@@ -23,37 +21,87 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <sys/epoll.h>
 
 #include "common/log.h"
 #include "common/socket-name.h"
-#include "rpc/foreign.h"
-#include "rpc/loop-connection.h"
+#include "rpc/connection.h"
+#include "rpc/parking.h"
 #include "rpc/poller.h"
-#include "rpc/retry-timer.h"
-#include "rpc/system-calls.h"
 
 #define MAX_EVENTS 256
 #define READ_BYTES (64 * 1024)
 
-/* A turn, beyond its first answer. Some ten of the dearer calls; many hundreds of the cheap. */
+/* A turn after its first answer: time for some ten of the dearer calls, or many hundreds of the
+ * cheap ones. */
 #define TURN_US 50
 
-/* What is shared out if many have become readable at once, and the shortest share: whoever is last
- * waits for all of them. */
+/* Time that is shared out if many connections have become readable at once, and the shortest share.
+ * The last connection waits for all the others. */
 #define ROUND_US    1000
 #define MIN_TURN_US 10
 
-/* Time for costly calls between two looks at the sockets. The last call can exceed it. While costly
+/* Time for costly calls between two polls of the sockets. The last call can exceed it. While costly
  * calls wait, cut-off connections get the same time instead of one turn. */
 #define SLICE_US 500
 
-/* For the last answers, when a drain has run out of time. */
+/* Time for the last answers after the time limit of a drain. */
 #define LAST_ANSWERS_US 1000000
 
 #define FRAME_TOO_LONG "half a message for too long"
 
+/*
+ * A connection and its loop's state of it. The fields of every pass are together in 64 bytes: with
+ * thousands of connections, a pass begins with loading memory that is not in the caches.
+ */
+typedef struct {
+	Connection connection;
+	guint32 events;     /* that epoll watches for */
+	guint waits : 1;    /* for the server; the connection table knows */
+	guint is_local : 1; /* the connection table needs the time of each pass */
+	QueuePlace place;
+	ConnectionEntry *entry; /* NULL: none */
+	GList all_link;         /* in the loop's queue of all */
+	gint64 frame_until_us;  /* deadline of a message that took several turns; 0: none */
+} LoopConnection;
+
+G_STATIC_ASSERT(offsetof(LoopConnection, place.queue) + sizeof(Queue) -
+			offsetof(LoopConnection, connection.fd) <=
+		64);
+
+/* (nullable): the connection at @place. */
+static LoopConnection *loop_connection_at(QueuePlace *place)
+{
+	return place == NULL ? NULL
+			     : G_STRUCT_MEMBER_P(place, -(glong)offsetof(LoopConnection, place));
+}
+
+/* Whether a call waits, or the last reply was sent. */
+static gboolean loop_connection_takes_no_calls(const LoopConnection *self)
+{
+	return parking_holds(&self->place) || self->place.queue == QUEUE_LINGER;
+}
+
+static void loop_connection_watch(LoopConnection *self, int poller, guint32 events)
+{
+	if (self->events == events)
+		return;
+	self->events = events;
+	poller_change(poller, self->connection.fd, self, events);
+}
+
+/* A connection that waits for the server is silent, but not idle. */
+static void loop_connection_set_waits(LoopConnection *self, gboolean waits)
+{
+	if (self->waits == (guint)waits)
+		return;
+	self->waits = (guint)waits;
+	connection_entry_set_waits(self->entry, waits);
+}
+
 struct _Loop {
+	RpcService service;
 	pthread_t thread;
 	int poller;
 	RetryTimer retry_timer;
@@ -64,19 +112,20 @@ struct _Loop {
 	_Atomic guint n_parked;
 	LoopFailed failed;
 	gpointer user_data;
-	/* the thread's own */
+	/* of the thread */
 	Counters *counters;
 	ConnectionShared shared;
 	Queues queues;
 	Parking parking;
 	GQueue all;
-	gboolean rung; /* the inbox's bell is heard */
+	gboolean has_mail;
 	gboolean draining;
-	gint64 drain_deadline_us;
-	gint64 round_us; /* when the sockets told of something last; monotonic */
+	gint64 drain_deadline_at_us;
+	gint64 round_at_us; /* time of the last poll; monotonic */
+	gint64 turn_us;     /* turn of the connections that are served now */
 };
 
-/* As g_get_monotonic_time(), for half the instructions: each pass has two. */
+/* g_get_monotonic_time() takes twice the instructions, and each pass reads the clock twice. */
 static inline gint64 now_us(void)
 {
 	struct timespec now;
@@ -85,22 +134,15 @@ static inline gint64 now_us(void)
 	return now.tv_sec * G_TIME_SPAN_SECOND + now.tv_nsec / 1000;
 }
 
-/* How a client is done with. */
 typedef void (*LeaveFunc)(Loop *self, LoopConnection *client);
-
-static gboolean open_descriptors(Loop *self, GError **error)
-{
-	self->poller = poller_new(error);
-	return self->poller >= 0 && retry_timer_init(&self->retry_timer, error) &&
-	       poller_add(self->poller, inbox_bell(self->inbox), self->inbox, error) &&
-	       poller_add(self->poller, self->retry_timer.fd, &self->retry_timer, error);
-}
 
 Loop *loop_new(const RpcService *service, const RpcLimits *limits, Counters *counters,
 	       LoopFailed failed, gpointer user_data, GError **error)
 {
 	g_autoptr(Loop) self = g_new0(Loop, 1);
 
+	self->service = *service;
+	self->turn_us = TURN_US;
 	self->failed = failed;
 	self->user_data = user_data;
 	self->counters = counters;
@@ -109,9 +151,10 @@ Loop *loop_new(const RpcService *service, const RpcLimits *limits, Counters *cou
 	self->shared = (ConnectionShared){
 		.stream =
 			{
-				.dispatcher = dispatcher_new(service, counters),
-				.framing = {limits->max_frame_bytes, limits->max_depth, NULL},
-				.turn_us = TURN_US,
+				.service = &self->service,
+				.handler = service->new_handler(service->user_data, counters),
+				.max_message_bytes = limits->max_frame_bytes,
+				.max_depth = limits->max_depth,
 				.now_us = now_us,
 			},
 		.counters = counters,
@@ -122,7 +165,14 @@ Loop *loop_new(const RpcService *service, const RpcLimits *limits, Counters *cou
 	};
 	self->poller = self->retry_timer.fd = -1;
 	self->inbox = inbox_new(error);
-	return self->inbox != NULL && open_descriptors(self, error) ? g_steal_pointer(&self) : NULL;
+	if (self->inbox == NULL)
+		return NULL;
+	self->poller = poller_new(error);
+	if (self->poller < 0 || !retry_timer_init(&self->retry_timer, error) ||
+	    !poller_add(self->poller, inbox_fd(self->inbox), self->inbox, error) ||
+	    !poller_add(self->poller, self->retry_timer.fd, &self->retry_timer, error))
+		return NULL;
+	return g_steal_pointer(&self);
 }
 
 void loop_free(Loop *self)
@@ -130,8 +180,8 @@ void loop_free(Loop *self)
 	if (self == NULL)
 		return;
 	inbox_free(self->inbox);
-	scanner_free(self->shared.stream.framing.spare);
-	dispatcher_free(self->shared.stream.dispatcher);
+	scanner_free(self->shared.stream.spare);
+	self->service.free_handler(self->shared.stream.handler);
 	g_byte_array_unref(self->shared.out);
 	g_free(self->shared.in);
 	retry_timer_clear(&self->retry_timer);
@@ -177,7 +227,7 @@ void loop_drain(Loop *self, gint64 timeout_ms)
 	inbox_drain(self->inbox, timeout_ms);
 }
 
-/* One pass of one connection */
+/* Connections */
 
 static LoopConnection *head_of(const Loop *self, Queue queue)
 {
@@ -192,7 +242,7 @@ static void log_ended(int fd)
 	if (!log_shows(LOG_CONNECTION_ENDED))
 		return;
 	peer = socket_name_peer(fd);
-	/* of a local socket the kernel does not count bytes */
+	/* the kernel does not count the bytes of a local socket */
 	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &(socklen_t){sizeof info}) != 0) {
 		log_event(LOG_CONNECTION_ENDED, log_text("peer", peer));
 		return;
@@ -208,26 +258,27 @@ static void end_connection(Loop *self, LoopConnection *client)
 	counters_add(self->counters, COUNTER_CONNECTIONS_ENDED, 1);
 	queues_leave(&self->queues, &client->place);
 	g_queue_unlink(&self->all, &client->all_link);
-	roster_remove(client->entry);
+	connection_table_remove(client->entry);
 	connection_clear(&client->connection); /* closing takes it out of epoll */
 	g_free(client);
 	atomic_fetch_sub(&self->n_connections, 1);
 }
 
-/* It has had its last reply. It is closed when the client has heard so, or after a moment. */
-static void hang_up(Loop *self, LoopConnection *client)
+/* Half closes a connection after its last reply. It is closed when the client closes it, or after
+ * QUEUES_LINGER_MS. */
+static void start_lingering(Loop *self, LoopConnection *client)
 {
 	if (client->place.queue == QUEUE_LINGER)
 		return;
 	connection_half_close(&client->connection);
 	loop_connection_set_waits(client, FALSE);
 	loop_connection_watch(client, self->poller, EPOLLIN);
-	queues_forget_time(&self->queues); /* all of them have the whole moment */
+	queues_forget_time(&self->queues); /* the time begins now */
 	queues_enter(&self->queues, &client->place, QUEUE_LINGER);
 }
 
-/* What the client did, and is closed for. */
-static void note_offence(Loop *self, LoopConnection *client, Counter counter, const char *reason)
+/* Counts and logs why the server closes a connection. */
+static void note_closed(Loop *self, LoopConnection *client, Counter counter, const char *reason)
 {
 	g_autofree char *peer = socket_name_peer(client->connection.fd);
 
@@ -235,34 +286,47 @@ static void note_offence(Loop *self, LoopConnection *client, Counter counter, co
 	log_event(LOG_CONNECTION_CLOSED, log_text("reason", reason), log_text("peer", peer));
 }
 
-/* Decides what the client waits for after a pass, or ends it. */
-/* With TLS a turn may be cut off in the middle of a message, which has no new time after it. */
-static gboolean frame_has_run_out(Loop *self, LoopConnection *client, Queue queue)
+/* Returns the queue after a pass of a connection that goes on and is not parked. */
+static Queue queue_after_pass(const LoopConnection *client, ConnectionState state)
+{
+	if (state == CONNECTION_WRITING)
+		return QUEUE_WRITE;
+	if (state == CONNECTION_CUT_OFF)
+		return QUEUE_CUT_OFF;
+	return client->connection.in != NULL || client->connection.in_record ? QUEUE_FRAME
+									     : QUEUE_IDLE;
+}
+
+/* With TLS a turn can be cut off within a message. The message keeps its deadline then. */
+static gboolean is_frame_expired(Loop *self, LoopConnection *client, Queue queue)
 {
 	if (client->connection.consumed || queue == QUEUE_IDLE)
 		client->frame_until_us = 0;
 	else if (client->place.queue == QUEUE_FRAME && client->frame_until_us == 0)
-		client->frame_until_us = client->place.deadline_us;
+		client->frame_until_us = client->place.deadline_at_us;
 	return client->frame_until_us != 0 &&
 	       queues_now_us(&self->queues) >= client->frame_until_us;
 }
 
-static void settle(Loop *self, LoopConnection *client, ConnectionState state)
+/* Queues a connection after a pass by what it waits for, or ends it. @pass: (nullable): NULL if
+ * only replies were sent, so no call was parked */
+static void queue_connection(Loop *self, LoopConnection *client, ConnectionState state,
+			     const RpcPass *pass)
 {
 	Queue queue;
 	guint32 events;
 
 	if (state == CONNECTION_READING && self->draining) {
 		if (!client->connection.more) {
-			hang_up(self, client);
+			start_lingering(self, client);
 			return;
 		}
-		state = CONNECTION_CUT_OFF; /* all that has arrived is answered, turn by turn */
+		state = CONNECTION_CUT_OFF; /* calls that have arrived are answered, turn by turn */
 	}
 	if (state == CONNECTION_ENDED && client->connection.bad != NULL) {
-		counters_add(self->counters, foreign_counter(client->connection.bad), 1);
-		note_offence(self, client, COUNTER_CLOSED_BAD_BYTES, client->connection.bad);
-		hang_up(self, client);
+		counters_add(self->counters, stream_bad_counter(client->connection.bad), 1);
+		note_closed(self, client, COUNTER_CLOSED_BAD_BYTES, client->connection.bad);
+		start_lingering(self, client);
 		return;
 	}
 	if (state == CONNECTION_ENDED) {
@@ -271,135 +335,116 @@ static void settle(Loop *self, LoopConnection *client, ConnectionState state)
 	}
 	loop_connection_set_waits(client, state != CONNECTION_READING);
 	events = connection_events(&client->connection, &self->shared, state);
-	/* EPOLLIN is left on until the client does send: most send nothing while they wait, and a
+	/* EPOLLIN stays until the client sends: most clients send nothing while they wait, and a
 	 * change is a system call */
 	if (state == CONNECTION_PARKED || state == CONNECTION_CUT_OFF)
 		events |= client->events & EPOLLIN;
 	loop_connection_watch(client, self->poller, events);
 	if (state == CONNECTION_PARKED) {
-		if (parking_park(&self->parking, &client->place,
-				 dispatcher_verdict(self->shared.stream.dispatcher)))
+		if (parking_park(&self->parking, &client->place, pass))
 			counters_add(self->counters, COUNTER_WAITS, 1);
 		return;
 	}
-	queue = loop_connection_queue(client, state);
-	if (client->connection.is_tls && frame_has_run_out(self, client, queue)) {
-		note_offence(self, client, COUNTER_CLOSED_FRAME_TIMEOUT, FRAME_TOO_LONG);
-		hang_up(self, client);
+	queue = queue_after_pass(client, state);
+	if (client->connection.is_tls && is_frame_expired(self, client, queue)) {
+		note_closed(self, client, COUNTER_CLOSED_FRAME_TIMEOUT, FRAME_TOO_LONG);
+		start_lingering(self, client);
 		return;
 	}
+	if (client->place.queue == QUEUE_NONE && !queues_has(&self->queues, queue))
+		return; /* the usual case: idle without a time limit */
 	if (queue != client->place.queue || queue == QUEUE_CUT_OFF ||
 	    (queue == QUEUE_WRITE ? client->connection.sent : client->connection.consumed))
 		queues_enter(&self->queues, &client->place, queue);
 }
 
-/* A pass, and how long its calls took: since the sockets told of them, or since they were cut off
- * or parked, which is @since_us; until their replies were sent, or kept for a client that does not
- * read. */
-static ConnectionState pass(Loop *self, LoopConnection *client, const RpcAllowance *allowance,
-			    gboolean read, gint64 since_us)
+/* Makes a pass. Its calls took the time from @since_us, at which they were polled, cut off or
+ * parked, until their replies were sent, or kept for a client that does not read. */
+static ConnectionState run_pass(Loop *self, LoopConnection *client, RpcPass *pass, gboolean read,
+				gint64 since_us)
 {
-	ConnectionState state = connection_run(&client->connection, &self->shared, allowance, read);
-	guint calls = dispatcher_verdict(self->shared.stream.dispatcher)->answered;
+	ConnectionState state;
 
-	if (calls > 0) {
+	pass->turn_us = self->turn_us;
+	state = connection_run(&client->connection, &self->shared, pass, read);
+	if (pass->n_answered > 0) {
 		gint64 sent_us = now_us();
 
-		counters_add_durations(self->counters, sent_us - since_us, calls);
+		counters_add_durations(self->counters, sent_us - since_us, pass->n_answered);
 		queues_set_time(&self->queues, sent_us);
 	}
 	if (client->is_local)
-		roster_note_active(client->entry, self->round_us);
+		connection_entry_note_active(client->entry, self->round_at_us);
 	return state;
 }
 
-static void run(Loop *self, LoopConnection *client, gboolean read, gint64 since_us)
+static void serve_connection(Loop *self, LoopConnection *client, gboolean read, gint64 since_us)
 {
-	const RpcAllowance allowance = parking_allowance(&self->parking);
+	RpcPass pass = {.allowance = parking_allowance(&self->parking)};
+	ConnectionState state = run_pass(self, client, &pass, read, since_us);
 
-	settle(self, client, pass(self, client, &allowance, read, since_us));
+	queue_connection(self, client, state, &pass);
 }
 
-static const RpcVerdict *retry(gpointer user_data, QueuePlace *place, const RpcAllowance *allowance)
+/* A ParkingRun */
+static void serve_parked(gpointer user_data, QueuePlace *place, RpcPass *pass)
 {
 	Loop *self = user_data;
 	LoopConnection *client = loop_connection_at(place);
 
-	settle(self, client, pass(self, client, allowance, FALSE, place->since_us));
-	return dispatcher_verdict(self->shared.stream.dispatcher);
+	queue_connection(self, client, run_pass(self, client, pass, FALSE, place->entered_at_us),
+			 pass);
 }
 
-/* Serves connections that were cut off: one, or as many as fit into @slice_us. */
-static void run_cut_off(Loop *self, gint64 slice_us)
+/* Serves connections that wait only for their turn: one that was cut off, or, while costly calls
+ * wait, as many as SLICE_US allows; and as many costly calls, one for each connection. */
+static void serve_turns(Loop *self)
 {
-	gint64 until_us = slice_us > 0 ? now_us() + slice_us : 0;
+	gboolean is_costly = head_of(self, QUEUE_COSTLY) != NULL;
+	gint64 until_us = is_costly ? now_us() + SLICE_US : 0;
 	LoopConnection *head;
 
 	while ((head = head_of(self, QUEUE_CUT_OFF)) != NULL) {
-		run(self, head, TRUE, head->place.since_us);
-		if (slice_us == 0 || now_us() >= until_us)
+		serve_connection(self, head, TRUE, head->place.entered_at_us);
+		if (!is_costly || now_us() >= until_us)
 			break;
 	}
-}
-
-/* Serves costly calls, one for each connection, until SLICE_US is over. */
-static void run_costly(Loop *self)
-{
-	gint64 until_us = now_us() + SLICE_US;
-	LoopConnection *head;
-
+	if (!is_costly)
+		return;
+	until_us = now_us() + SLICE_US;
 	while ((head = head_of(self, QUEUE_COSTLY)) != NULL) {
-		RpcAllowance allowance = parking_allowance(&self->parking);
+		RpcPass pass = {.allowance = parking_allowance(&self->parking)};
+		ConnectionState state;
 
-		allowance.costly = RPC_COSTLY_ONE;
-		settle(self, head, pass(self, head, &allowance, FALSE, head->place.since_us));
+		pass.allowance.costly = RPC_COSTLY_ONE;
+		state = run_pass(self, head, &pass, FALSE, head->place.entered_at_us);
+		queue_connection(self, head, state, &pass);
 		if (now_us() >= until_us)
 			break;
 	}
 }
 
-/* Serves connections that wait only for their turn. */
-static void serve_turns(Loop *self)
-{
-	gboolean is_costly = head_of(self, QUEUE_COSTLY) != NULL;
-
-	run_cut_off(self, is_costly ? SLICE_US : 0);
-	if (is_costly)
-		run_costly(self);
-}
-
-static void expire(Loop *self, Queue queue, Counter counter, const char *reason, LeaveFunc leave)
+static void end_expired(Loop *self, Queue queue, Counter counter, const char *reason,
+			LeaveFunc leave)
 {
 	LoopConnection *head;
 
 	while ((head = loop_connection_at(queues_expired(&self->queues, queue))) != NULL) {
-		note_offence(self, head, counter, reason);
+		note_closed(self, head, counter, reason);
 		leave(self, head);
 	}
 }
 
-static void expire_all(Loop *self)
-{
-	LoopConnection *head;
-
-	expire(self, QUEUE_IDLE, COUNTER_CLOSED_IDLE_TIMEOUT, "idle for too long", hang_up);
-	expire(self, QUEUE_FRAME, COUNTER_CLOSED_FRAME_TIMEOUT, FRAME_TOO_LONG, hang_up);
-	/* whoever reads nothing would not see the end either */
-	expire(self, QUEUE_WRITE, COUNTER_CLOSED_WRITE_TIMEOUT, "takes no replies", end_connection);
-	while ((head = loop_connection_at(queues_expired(&self->queues, QUEUE_LINGER))) != NULL)
-		end_connection(self, head);
-}
-
 /* The inbox */
 
-static void adopt(Loop *self, const InboxConnection *newcomer)
+static void add_connection(Loop *self, const InboxConnection *added)
 {
 	LoopConnection *client = g_new0(LoopConnection, 1);
 	g_autoptr(GError) error = NULL;
 
-	connection_init(&client->connection, newcomer->fd, newcomer->tls);
-	client->entry = newcomer->entry;
-	client->is_local = (guint)roster_is_local(newcomer->entry);
+	connection_init(&client->connection, added->fd, added->tls);
+	client->entry = added->entry;
+	client->is_local = (guint)connection_entry_is_local(added->entry);
 	client->all_link.data = client;
 	g_queue_push_tail_link(&self->all, &client->all_link);
 	client->events = EPOLLIN;
@@ -409,34 +454,32 @@ static void adopt(Loop *self, const InboxConnection *newcomer)
 		return;
 	}
 	queues_enter(&self->queues, &client->place, QUEUE_IDLE);
-	/* what came right after the handshake was read with it, and the socket does not tell */
-	if (self->draining || newcomer->tls != NULL)
-		run(self, client, TRUE, self->round_us);
+	/* calls can have been read with the end of the handshake: epoll does not report them */
+	if (self->draining || added->tls != NULL)
+		serve_connection(self, client, TRUE, self->round_at_us);
 }
 
 static void start_draining(Loop *self, gint64 timeout_ms)
 {
 	self->draining = TRUE;
-	self->drain_deadline_us = queues_now_us(&self->queues) + timeout_ms * 1000;
+	self->drain_deadline_at_us = queues_now_us(&self->queues) + timeout_ms * 1000;
 	for (GList *link = self->all.head, *next; link != NULL; link = next) {
 		LoopConnection *client = link->data;
 
-		next = link->next; /* the pass may end the connection */
+		next = link->next; /* the pass can end the connection */
 		if (!loop_connection_takes_no_calls(client))
-			run(self, client, TRUE, self->round_us);
+			serve_connection(self, client, TRUE, self->round_at_us);
 	}
 }
 
-static void empty_inbox(Loop *self)
+static G_NO_INLINE void empty_inbox(Loop *self)
 {
 	g_auto(InboxMail) mail = {0};
 
-	if (!self->rung)
-		return;
-	self->rung = FALSE;
+	self->has_mail = FALSE;
 	inbox_take(self->inbox, &mail);
 	for (guint i = 0; i < mail.connections->len; i++)
-		adopt(self, &g_array_index(mail.connections, InboxConnection, i));
+		add_connection(self, &g_array_index(mail.connections, InboxConnection, i));
 	if (mail.wake)
 		parking_wake(&self->parking);
 	if (mail.drain)
@@ -445,28 +488,29 @@ static void empty_inbox(Loop *self)
 
 /* The thread */
 
-/* For epoll_wait(): until the first time limit runs out, rounded up; -1: for ever. */
-static int timeout_ms(Loop *self)
+/* Returns the timeout for epoll_wait(): until the first time limit, rounded up; -1: none. */
+static int wait_ms(Loop *self)
 {
 	gint64 began_us, first_us;
 
 	if (queues_are_empty(&self->queues) && !self->draining)
 		return -1;
-	began_us = queues_begin_look(&self->queues, self->all.length / MAX_EVENTS + 1);
-	first_us = queues_first_deadline_us(&self->queues);
+	began_us = queues_begin_poll(&self->queues, self->all.length / MAX_EVENTS + 1);
+	first_us = queues_first_deadline_at_us(&self->queues);
 	if (parking_is_behind(&self->parking) || head_of(self, QUEUE_CUT_OFF) != NULL ||
 	    head_of(self, QUEUE_COSTLY) != NULL)
 		return 0;
 	if (self->draining)
-		first_us = MIN(first_us, self->drain_deadline_us);
+		first_us = MIN(first_us, self->drain_deadline_at_us);
 	if (first_us == G_MAXINT64)
 		return -1;
 	return (int)CLAMP((first_us - began_us + 999) / 1000, 0, G_MAXINT);
 }
 
-/* Calls of it wait, parked or for its turn, and it is not read. It takes replies to earlier calls,
- * or was reset. That a client has closed in order is not heard of: its call keeps its place. */
-static void handle_waiting(Loop *self, LoopConnection *client, guint32 events)
+/* Handles an event of a connection whose calls wait, parked or for a turn. It is not read, but
+ * takes replies to earlier calls, or was reset. If the client has closed it in order, its call
+ * keeps its place. */
+static void handle_waiting_event(Loop *self, LoopConnection *client, guint32 events)
 {
 	if (client->place.queue == QUEUE_LINGER) {
 		if (!connection_discard(&client->connection, &self->shared))
@@ -474,7 +518,8 @@ static void handle_waiting(Loop *self, LoopConnection *client, guint32 events)
 	} else if ((events & (EPOLLERR | EPOLLHUP)) != 0) {
 		end_connection(self, client);
 	} else if (client->place.queue == QUEUE_WRITE) {
-		settle(self, client, connection_flush(&client->connection, &self->shared));
+		queue_connection(self, client, connection_flush(&client->connection, &self->shared),
+				 NULL);
 	} else if (!connection_send(&client->connection, &self->shared)) {
 		end_connection(self, client);
 	} else {
@@ -484,13 +529,13 @@ static void handle_waiting(Loop *self, LoopConnection *client, guint32 events)
 	}
 }
 
-/* The inbox and the queues are looked at after the connections. */
-static void handle(Loop *self, const struct epoll_event *event)
+/* The inbox and the queues are served after the connections. */
+static void handle_event(Loop *self, const struct epoll_event *event)
 {
 	LoopConnection *client = event->data.ptr;
 
 	if (event->data.ptr == self->inbox) {
-		self->rung = TRUE;
+		self->has_mail = TRUE;
 		return;
 	}
 	if (event->data.ptr == &self->retry_timer) {
@@ -498,84 +543,81 @@ static void handle(Loop *self, const struct epoll_event *event)
 		return;
 	}
 	if (loop_connection_takes_no_calls(client) || client->connection.full) {
-		handle_waiting(self, client, event->events);
+		handle_waiting_event(self, client, event->events);
 		return;
 	}
-	run(self, client, (event->events & ~(guint32)EPOLLOUT) != 0, self->round_us);
+	serve_connection(self, client, (event->events & ~(guint32)EPOLLOUT) != 0,
+			 self->round_at_us);
 }
 
-/* Answers, with what there is, all that was read from the connections of a queue, which leave it
- * by @leave. */
-static void answer_queue(Loop *self, Queue queue, gint64 until_us, LeaveFunc leave)
-{
-	const RpcAllowance allowance = {.closing = TRUE};
-	LoopConnection *head;
-
-	while ((head = head_of(self, queue)) != NULL) {
-		while (g_get_monotonic_time() < until_us &&
-		       pass(self, head, &allowance, FALSE, head->place.since_us) ==
-			       CONNECTION_CUT_OFF)
-			;
-		leave(self, head);
-	}
-}
-
-/* There is no more time: calls that still wait get their answer now, and all leave. */
+/* Answers the calls that wait, with the IDs that there are, and has all connections leave. */
 static void leave_all(Loop *self, LeaveFunc leave)
 {
 	gint64 until_us = g_get_monotonic_time() + LAST_ANSWERS_US;
+	LoopConnection *head;
 
 	for (Queue queue = QUEUE_CUT_OFF; queue < QUEUE_LINGER; queue++)
-		answer_queue(self, queue, until_us, leave);
+		while ((head = head_of(self, queue)) != NULL) {
+			ConnectionState state = CONNECTION_CUT_OFF;
+
+			while (state == CONNECTION_CUT_OFF && g_get_monotonic_time() < until_us) {
+				RpcPass pass = {.allowance.closing = TRUE};
+
+				state = run_pass(self, head, &pass, FALSE,
+						 head->place.entered_at_us);
+			}
+			leave(self, head);
+		}
 	for (GList *link = self->all.head, *next; link != NULL; link = next) {
 		next = link->next;
 		leave(self, link->data);
 	}
 }
 
-/* Nor is anything left of those that did. */
-static gboolean nobody_waits(const Loop *self)
+static G_NO_INLINE void serve_queues(Loop *self)
 {
-	return queues_are_empty(&self->queues) && !retry_timer_is_set(&self->retry_timer) &&
-	       !parking_is_behind(&self->parking);
-}
+	LoopConnection *head;
 
-static void serve_queues(Loop *self)
-{
-	parking_retry(&self->parking, retry, self);
+	parking_retry(&self->parking, serve_parked, self);
 	serve_turns(self);
-	expire_all(self);
-	if (!parking_is_behind(&self->parking)) /* else they try again at once */
-		retry_timer_set(&self->retry_timer, parking_retry_us(&self->parking));
+	end_expired(self, QUEUE_IDLE, COUNTER_CLOSED_IDLE_TIMEOUT, "idle for too long",
+		    start_lingering);
+	end_expired(self, QUEUE_FRAME, COUNTER_CLOSED_FRAME_TIMEOUT, FRAME_TOO_LONG,
+		    start_lingering);
+	/* a client that reads nothing would not see the end either */
+	end_expired(self, QUEUE_WRITE, COUNTER_CLOSED_WRITE_TIMEOUT, "takes no replies",
+		    end_connection);
+	while ((head = loop_connection_at(queues_expired(&self->queues, QUEUE_LINGER))) != NULL)
+		end_connection(self, head);
+	if (!parking_is_behind(&self->parking)) /* else they are tried again at once */
+		retry_timer_set(&self->retry_timer, parking_retry_at_us(&self->parking));
 	atomic_store_explicit(&self->n_parked, parking_n(&self->parking), memory_order_relaxed);
 }
 
-/* For each of @n that have become readable. */
-static gint64 turn_us(int n)
-{
-	return n <= ROUND_US / TURN_US ? TURN_US : MAX(ROUND_US / n, MIN_TURN_US);
-}
-
-/* Waits for what there is to do, and does it. %FALSE: it cannot, see loop_failure(). */
-static gboolean go_round(Loop *self)
+/* Waits for events, and handles them. %FALSE: it cannot wait, see loop_failure(). */
+static gboolean make_round(Loop *self)
 {
 	struct epoll_event events[MAX_EVENTS];
-	int n = system_call_epoll_wait(self->poller, events, MAX_EVENTS, timeout_ms(self));
+	int n = poller_wait(self->poller, events, MAX_EVENTS, wait_ms(self));
 
 	if (n < 0 && errno != EINTR) {
 		atomic_store(&self->failure, errno);
 		return FALSE;
 	}
 	if (n >= 0)
-		queues_end_look(&self->queues, n < MAX_EVENTS);
-	self->round_us = now_us();
-	queues_set_time(&self->queues, self->round_us);
-	self->shared.stream.turn_us = turn_us(n);
+		queues_end_poll(&self->queues, n < MAX_EVENTS);
+	self->round_at_us = now_us();
+	queues_set_time(&self->queues, self->round_at_us);
+	if (n > ROUND_US / TURN_US)
+		self->turn_us = MAX(ROUND_US / n, MIN_TURN_US);
 	for (int i = 0; i < n; i++)
-		handle(self, &events[i]);
-	self->shared.stream.turn_us = TURN_US;
-	empty_inbox(self);
-	if (!nobody_waits(self) || self->n_parked > 0)
+		handle_event(self, &events[i]);
+	self->turn_us = TURN_US;
+	if (self->has_mail)
+		empty_inbox(self);
+	/* n_parked is set once more after the last parked call */
+	if (!queues_are_empty(&self->queues) || retry_timer_is_set(&self->retry_timer) ||
+	    parking_is_behind(&self->parking) || self->n_parked > 0)
 		serve_queues(self);
 	atomic_fetch_add(&self->rounds, 1);
 	return TRUE;
@@ -584,16 +626,16 @@ static gboolean go_round(Loop *self)
 static void *loop_main(void *data)
 {
 	Loop *self = data;
-	gboolean well = TRUE;
+	gboolean can_wait = TRUE;
 
-	while (well && (!self->draining || self->all.length > 0)) {
-		if (self->draining && queues_now_us(&self->queues) >= self->drain_deadline_us) {
-			self->drain_deadline_us = G_MAXINT64;
-			leave_all(self, hang_up);
+	while (can_wait && (!self->draining || self->all.length > 0)) {
+		if (self->draining && queues_now_us(&self->queues) >= self->drain_deadline_at_us) {
+			self->drain_deadline_at_us = G_MAXINT64;
+			leave_all(self, start_lingering);
 		}
-		well = go_round(self);
+		can_wait = make_round(self);
 	}
-	if (!well) {
+	if (!can_wait) {
 		leave_all(self, end_connection);
 		self->failed(self->user_data);
 	}

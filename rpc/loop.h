@@ -5,16 +5,14 @@
 
 #include "common/counters.h"
 #include "rpc/inbox.h"
-#include "rpc/rpc-limits.h"
 #include "rpc/rpc-service.h"
 
-/*
- * A thread that serves its own connections over epoll. Nothing is shared
- * between loops but what the service draws IDs from.
+/* A thread that serves its own connections over epoll. Loops share only the source of the service.
  */
 typedef struct _Loop Loop;
 
-/* In the loop's thread, once it has closed its connections: see loop_failure(). */
+/* Called in the loop's thread after it has failed and closed its connections: see loop_failure().
+ */
 typedef void (*LoopFailed)(gpointer user_data);
 
 /**
@@ -28,35 +26,35 @@ typedef void (*LoopFailed)(gpointer user_data);
 Loop *loop_new(const RpcService *service, const RpcLimits *limits, Counters *counters,
 	       LoopFailed failed, gpointer user_data, GError **error);
 
-/* After the thread has ended, or never started. */
+/* The thread must have ended, or never have started. */
 void loop_free(Loop *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Loop, loop_free)
 
 /* %TRUE, or %FALSE with a GIOError set. */
 gboolean loop_start(Loop *self, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Waits for the end of the thread, which loop_drain() brings about. */
+/* Waits for the end of the thread after loop_drain(). */
 void loop_join(Loop *self);
 
-/* Any thread: hands over a connected non-blocking socket, and what belongs to it; with TLS, hands
- * were shaken. */
+/* Any thread: takes a connected non-blocking socket with its state. With TLS, the handshake must be
+ * done. */
 void loop_add(Loop *self, const InboxConnection *connection);
 
-/* Any thread: the connections it has, or will have when it wakes. */
+/* Any thread: the number of its connections, with those in its inbox. */
 guint loop_n_connections(Loop *self);
 
-/* Any thread: of these, those whose call waits: for IDs, or for something else. */
+/* Any thread: the number of its connections with a parked call. */
 guint loop_n_parked(Loop *self);
 
-/* Any thread: how many times it has gone round. It does so when it is woken. */
+/* Any thread: the number of its rounds. It makes one when it is woken. */
 guint64 loop_rounds(Loop *self);
 
-/* Any thread: the errno because of which the thread has ended; 0: none. */
+/* Any thread: the errno with which the thread has failed; 0: it has not. */
 int loop_failure(Loop *self);
 
-/* Any thread: what calls were parked for may be there. */
+/* Any thread: has parked calls tried again. */
 void loop_wake(Loop *self);
 
-/* Any thread: answer what has arrived, hang up when the replies are sent, and on everybody after
- * @timeout_ms; then end, QUEUES_LINGER_MS after the last hang-up at the latest. */
+/* Any thread: has the loop answer the calls that have arrived, half close each connection when its
+ * replies are sent, and all of them after @timeout_ms; and end, at most QUEUES_LINGER_MS later. */
 void loop_drain(Loop *self, gint64 timeout_ms);

@@ -1,8 +1,138 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rpc/parking.h"
 
-/* Of parked connections that may be answered at once, before others are looked at. */
+/* Parked connections that are tried before the others are served. */
 #define MAX_RETRIES 16
+
+/* Queues */
+
+static gint64 limit_us(gint64 limit_ms)
+{
+	return limit_ms == 0 ? G_MAXINT64 : limit_ms * 1000;
+}
+
+void queues_init(Queues *self, const RpcLimits *limits, gint64 (*clock_us)(void))
+{
+	gint64 max_wait_us = limits->max_wait_ms * 1000; /* here 0 is no wait at all */
+
+	*self = (Queues){
+		.limits_us =
+			{
+				[QUEUE_IDLE] = limit_us(limits->idle_timeout_ms),
+				[QUEUE_FRAME] = limit_us(limits->frame_timeout_ms),
+				[QUEUE_WRITE] = limit_us(limits->write_timeout_ms),
+				[QUEUE_CUT_OFF] = G_MAXINT64,
+				[QUEUE_COSTLY] = G_MAXINT64,
+				[QUEUE_SINGLE] = max_wait_us,
+				[QUEUE_BATCH] = max_wait_us,
+				[QUEUE_ASIDE] = max_wait_us,
+				[QUEUE_LINGER] = limit_us(QUEUES_LINGER_MS),
+			},
+		.clock_us = clock_us,
+	};
+}
+
+gint64 queues_now_us(Queues *self)
+{
+	if (self->now_us == 0)
+		self->now_us = self->clock_us();
+	return self->now_us;
+}
+
+void queues_forget_time(Queues *self)
+{
+	self->now_us = 0;
+}
+
+void queues_leave(Queues *self, QueuePlace *place)
+{
+	if (place->queue == QUEUE_NONE)
+		return;
+	g_queue_unlink(&self->queues[place->queue], &place->link);
+	place->queue = QUEUE_NONE;
+	self->length--;
+}
+
+void queues_enter(Queues *self, QueuePlace *place, Queue queue)
+{
+	gint64 limit = self->limits_us[queue];
+
+	queues_leave(self, place);
+	if (!queues_has(self, queue))
+		return;
+	place->queue = queue;
+	place->link.data = place;
+	place->entered_at_us = queues_now_us(self);
+	place->is_extended = FALSE;
+	place->deadline_at_us = limit == G_MAXINT64 ? limit : place->entered_at_us + limit;
+	g_queue_push_tail_link(&self->queues[queue], &place->link);
+	self->length++;
+}
+
+gboolean queues_has_run_out(Queues *self, const QueuePlace *place)
+{
+	return queues_now_us(self) >= place->deadline_at_us;
+}
+
+gint64 queues_begin_poll(Queues *self, guint most_polls)
+{
+	gint64 now = self->clock_us();
+
+	if (self->poll_began_at_us == 0) {
+		self->poll_began_at_us = now;
+		self->polls_left = most_polls;
+	}
+	return now;
+}
+
+void queues_end_poll(Queues *self, gboolean all)
+{
+	if (!all && self->polls_left-- > 1)
+		return;
+	self->polled_at_us = self->poll_began_at_us;
+	self->poll_began_at_us = 0;
+}
+
+void queues_extend_if_late(Queues *self, Queue queue)
+{
+	gint64 now_us = queues_now_us(self);
+	gint64 until_us = now_us + MIN(self->limits_us[queue], G_TIME_SPAN_SECOND);
+	const QueuePlace *head = queues_head(self, queue);
+
+	if (head == NULL || now_us - head->deadline_at_us < QUEUES_LATE_US)
+		return;
+	for (GList *link = self->queues[queue].head; link != NULL; link = link->next) {
+		QueuePlace *place = link->data;
+
+		if (place->deadline_at_us >= until_us)
+			break;
+		if (!place->is_extended)
+			place->deadline_at_us = until_us;
+		place->is_extended = TRUE;
+	}
+}
+
+QueuePlace *queues_expired(const Queues *self, Queue queue)
+{
+	QueuePlace *head = queues_head(self, queue);
+
+	return head != NULL && head->deadline_at_us <= self->polled_at_us ? head : NULL;
+}
+
+gint64 queues_first_deadline_at_us(const Queues *self)
+{
+	gint64 first_us = G_MAXINT64;
+
+	for (guint queue = QUEUE_NONE + 1; queue < N_QUEUES; queue++) {
+		const QueuePlace *head = queues_head(self, queue);
+
+		if (head != NULL)
+			first_us = MIN(first_us, head->deadline_at_us);
+	}
+	return first_us;
+}
+
+/* Parked calls */
 
 void parking_init(Parking *self, Queues *queues, guint turn_ids, gboolean batches_apart)
 {
@@ -13,23 +143,28 @@ void parking_init(Parking *self, Queues *queues, guint turn_ids, gboolean batche
 	};
 }
 
-gboolean parking_park(Parking *self, QueuePlace *place, const RpcVerdict *verdict)
+gboolean parking_park(Parking *self, QueuePlace *place, const RpcPass *pass)
 {
-	Queue for_ids = verdict->ids > 1 ? QUEUE_BATCH : QUEUE_SINGLE;
-	Queue queue = verdict->aside ? QUEUE_ASIDE : for_ids;
+	static const Queue QUEUES[] = {
+		[RPC_WAIT_SINGLE] = QUEUE_SINGLE,
+		[RPC_WAIT_BATCH] = QUEUE_BATCH,
+		[RPC_WAIT_ASIDE] = QUEUE_ASIDE,
+		[RPC_WAIT_TURN] = QUEUE_COSTLY,
+	};
+	Queue queue = QUEUES[pass->wait.what_for];
 
-	if (verdict->deferred) {
-		queues_enter(self->queues, place, QUEUE_COSTLY);
+	if (queue == QUEUE_COSTLY) {
+		queues_enter(self->queues, place, queue);
 		return FALSE;
 	}
 
-	/* the time it begins to wait, not that of the last look at the clock: the process may have
-	 * been stopped in between */
+	/* the wait begins now, not at the last reading of the clock: the process can have been
+	 * stopped in between */
 	queues_forget_time(self->queues);
-	place->retry_us = verdict->wait_ns == 0
-				  ? G_MAXINT64
-				  : queues_now_us(self->queues) + verdict->wait_ns / 1000 + 1;
-	if (place->queue == queue && !verdict->answered)
+	place->retry_at_us = pass->wait.wait_ns == 0
+				     ? G_MAXINT64
+				     : queues_now_us(self->queues) + pass->wait.wait_ns / 1000 + 1;
+	if (place->queue == queue && pass->n_answered == 0)
 		return FALSE;
 	queues_enter(self->queues, place, queue);
 	return TRUE;
@@ -43,12 +178,12 @@ void parking_wake(Parking *self)
 	for (gsize i = 0; i < G_N_ELEMENTS(FOR_IDS); i++)
 		for (GList *link = queues_in(self->queues, FOR_IDS[i])->head; link != NULL;
 		     link = link->next)
-			((QueuePlace *)link->data)->retry_us = queues_now_us(self->queues);
+			((QueuePlace *)link->data)->retry_at_us = queues_now_us(self->queues);
 }
 
 static gint64 due_us(const QueuePlace *place)
 {
-	return MIN(place->retry_us, place->deadline_us);
+	return MIN(place->retry_at_us, place->deadline_at_us);
 }
 
 /* Returns the call for IDs that is tried next; NULL: none waits. */
@@ -65,11 +200,11 @@ static QueuePlace *next_for_ids(const Parking *self)
 	if (!self->batches_apart && !has_run_out)
 		return self->single_ids > 0 ? single : batch;
 	/* many batches whose time limit is over must not delay single IDs */
-	if (self->single_ids > 0 && single->retry_us <= queues_now_us(self->queues))
+	if (self->single_ids > 0 && single->retry_at_us <= queues_now_us(self->queues))
 		return single;
 	if (self->batches_apart)
 		return due_us(single) <= due_us(batch) ? single : batch;
-	return single->deadline_us <= batch->deadline_us ? single : batch;
+	return single->deadline_at_us <= batch->deadline_at_us ? single : batch;
 }
 
 /* Returns the same call if there can be IDs for it by now, or if its time limit is over. */
@@ -83,7 +218,7 @@ static QueuePlace *next_due(const Parking *self)
 }
 
 /* How many IDs it may draw before it is the turn of others. */
-static guint quota(const Parking *self, const QueuePlace *place)
+static guint find_quota(const Parking *self, const QueuePlace *place)
 {
 	if (place->queue == QUEUE_ASIDE)
 		return 0;
@@ -94,9 +229,11 @@ static guint quota(const Parking *self, const QueuePlace *place)
 }
 
 /* Counts a refused batch as one ID, so that a single ID follows it. */
-static void note_drawn(Parking *self, Queue queue, const RpcVerdict *verdict, guint ids)
+static void note_drawn(Parking *self, Queue queue, const RpcPass *pass)
 {
-	if (queue == QUEUE_BATCH && verdict->answered)
+	guint ids = (guint)MIN(pass->n_drawn, pass->allowance.quota);
+
+	if (queue == QUEUE_BATCH && pass->n_answered > 0)
 		ids = MAX(ids, 1);
 	if (queue == QUEUE_BATCH)
 		self->single_ids = MIN(self->single_ids + ids, self->turn_ids);
@@ -104,50 +241,32 @@ static void note_drawn(Parking *self, Queue queue, const RpcVerdict *verdict, gu
 		self->single_ids -= MIN(self->single_ids, ids);
 }
 
-/* Of @singles and @batches, which wait, and draw before whoever asks. */
-static RpcAllowance allowance_behind(const Parking *self, guint singles, guint batches)
-{
-	return (RpcAllowance){
-		.others_wait = singles + batches > 0,
-		.single_may_pass = self->batches_apart && singles == 0,
-		.batch_may_pass = self->batches_apart && batches == 0,
-		.costly = RPC_COSTLY_NONE,
-	};
-}
-
-RpcAllowance parking_allowance(const Parking *self)
-{
-	return allowance_behind(self, queues_in(self->queues, QUEUE_SINGLE)->length,
-				queues_in(self->queues, QUEUE_BATCH)->length);
-}
-
-/* Tries the call again that waits there. */
-static const RpcVerdict *retry(Parking *self, QueuePlace *place, ParkingPass pass,
-			       gpointer user_data)
+/* Tries again the call that waits at @place. */
+static RpcPass retry_call(Parking *self, QueuePlace *place, ParkingRun run, gpointer user_data)
 {
 	Queue queue = place->queue;
 	guint singles = queues_in(self->queues, QUEUE_SINGLE)->length;
 	guint batches = queues_in(self->queues, QUEUE_BATCH)->length;
-	RpcAllowance allowance = allowance_behind(self, singles - (queue == QUEUE_SINGLE),
-						  batches - (queue == QUEUE_BATCH));
-	const RpcVerdict *verdict;
+	RpcPass pass = {.allowance =
+				parking_allowance_behind(self, singles - (queue == QUEUE_SINGLE),
+							 batches - (queue == QUEUE_BATCH))};
 
-	allowance.costly = RPC_COSTLY_ONE;
-	allowance.quota = quota(self, place);
+	pass.allowance.costly = RPC_COSTLY_ONE;
+	pass.allowance.quota = find_quota(self, place);
 	queues_extend_if_late(self->queues, queue);
-	allowance.last_chance = queues_has_run_out(self->queues, place);
-	verdict = pass(user_data, place, &allowance);
-	note_drawn(self, queue, verdict, (guint)MIN(verdict->drawn, allowance.quota));
-	return verdict;
+	pass.allowance.last_chance = queues_has_run_out(self->queues, place);
+	run(user_data, place, &pass);
+	note_drawn(self, queue, &pass);
+	return pass;
 }
 
-static void retry_for_ids(Parking *self, ParkingPass pass, gpointer user_data)
+static void retry_for_ids(Parking *self, ParkingRun run, gpointer user_data)
 {
 	QueuePlace *next = next_due(self);
-	gboolean costly = FALSE;
+	gboolean was_costly = FALSE;
 
-	for (guint tries = 0; next != NULL && !costly && tries < MAX_RETRIES; tries++) {
-		costly = retry(self, next, pass, user_data)->costly;
+	for (guint tries = 0; next != NULL && !was_costly && tries < MAX_RETRIES; tries++) {
+		was_costly = retry_call(self, next, run, user_data).was_costly;
 		next = next_due(self);
 	}
 	self->behind = next != NULL;
@@ -163,31 +282,32 @@ static QueuePlace *next_aside(const Parking *self)
 	return head;
 }
 
-static void retry_aside(Parking *self, ParkingPass pass, gpointer user_data)
+static void retry_aside(Parking *self, ParkingRun run, gpointer user_data)
 {
 	QueuePlace *next = next_aside(self);
-	gboolean costly = FALSE;
+	gboolean was_costly = FALSE;
 
-	for (guint tries = 0; next != NULL && !costly && tries < MAX_RETRIES; tries++) {
-		const RpcVerdict *verdict = retry(self, next, pass, user_data);
+	for (guint tries = 0; next != NULL && !was_costly && tries < MAX_RETRIES; tries++) {
+		RpcPass pass = retry_call(self, next, run, user_data);
 
-		costly = verdict->costly;
-		if (verdict->parked && !verdict->answered) /* it is not there for the others */
+		was_costly = pass.was_costly;
+		/* if the first call must go on waiting, so must the others */
+		if (pass.wait.what_for != RPC_WAIT_NONE && pass.n_answered == 0)
 			self->woken_aside = FALSE;
 		next = next_aside(self);
 	}
 	self->woken_aside = next != NULL;
 }
 
-void parking_retry(Parking *self, ParkingPass pass, gpointer user_data)
+void parking_retry(Parking *self, ParkingRun run, gpointer user_data)
 {
-	retry_aside(self, pass, user_data);
-	retry_for_ids(self, pass, user_data);
+	retry_aside(self, run, user_data);
+	retry_for_ids(self, run, user_data);
 }
 
-gint64 parking_retry_us(const Parking *self)
+gint64 parking_retry_at_us(const Parking *self)
 {
 	const QueuePlace *next = next_for_ids(self);
 
-	return next == NULL || next->retry_us == G_MAXINT64 ? 0 : next->retry_us;
+	return next == NULL || next->retry_at_us == G_MAXINT64 ? 0 : next->retry_at_us;
 }

@@ -1,8 +1,132 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "rpc/queues.h"
-#include "rpc/rpc-allowance.h"
+#include <glib.h>
+
+#include "rpc/rpc-service.h"
+
+/* Time in which bytes after the last reply are discarded, unless the client closes first: calls
+ * that were under way arrive meanwhile. */
+#define QUEUES_LINGER_MS 250
+
+/* A loop is late if it finds a deadline that passed this long ago. Then the process was stopped,
+ * had no CPU, or is overloaded. */
+#define QUEUES_LATE_US G_GINT64_CONSTANT(100000)
+
+/* What the connections in a queue wait for. */
+typedef enum {
+	QUEUE_NONE,
+	QUEUE_IDLE,    /* between two messages */
+	QUEUE_FRAME,   /* a message has begun */
+	QUEUE_WRITE,   /* replies wait for the client */
+	QUEUE_CUT_OFF, /* calls wait for its next turn; without a time limit */
+	QUEUE_COSTLY,  /* a costly call waits for a turn; without a time limit */
+	QUEUE_SINGLE,  /* a call waits for one ID */
+	QUEUE_BATCH,   /* a call waits for several IDs */
+	QUEUE_ASIDE,   /* a call waits for something else */
+	QUEUE_LINGER,  /* the last reply was sent: further bytes are discarded */
+	N_QUEUES
+} Queue;
+
+/* A connection's place in a queue. */
+typedef struct {
+	Queue queue; /* QUEUE_NONE at first: the other fields are undefined */
+	GList link;
+	gint64 entered_at_us; /* monotonic, like the next two */
+	gint64 deadline_at_us;
+	gint64 retry_at_us;   /* parked: when to try again; G_MAXINT64: after parking_wake() */
+	gboolean is_extended; /* see queues_extend_if_late() */
+} QueuePlace;
+
+/*
+ * Queues in which the connections of a loop wait. All places in one queue have the same time limit,
+ * so the first place has the first deadline. An extension keeps this order, as it is not longer
+ * than the limit: see queues_extend_if_late().
+ *
+ * The loop's thread only.
+ */
+typedef struct {
+	/* private */
+	gint64 limits_us[N_QUEUES]; /* G_MAXINT64: none */
+	gint64 (*clock_us)(void);
+	GQueue queues[N_QUEUES];
+	guint length; /* of all of them */
+	gint64 poll_began_at_us;
+	guint polls_left;
+	gint64 polled_at_us;
+	gint64 now_us; /* 0: not read since queues_forget_time() */
+} Queues;
+
+/* @clock_us: monotonic */
+void queues_init(Queues *self, const RpcLimits *limits, gint64 (*clock_us)(void));
+
+/* Returns the time, which is read once until it is forgotten. */
+gint64 queues_now_us(Queues *self);
+void queues_forget_time(Queues *self);
+/* @now_us: read just now */
+static inline void queues_set_time(Queues *self, gint64 now_us)
+{
+	self->now_us = now_us;
+}
+
+/* Whether places can be in @queue: it has a time limit, or is one of those without. */
+static inline gboolean queues_has(const Queues *self, Queue queue)
+{
+	return self->limits_us[queue] != G_MAXINT64 || queue == QUEUE_CUT_OFF ||
+	       queue == QUEUE_COSTLY;
+}
+
+void queues_leave(Queues *self, QueuePlace *place);
+
+/* Appends @place to @queue with the whole time limit. If the queue has no limit, the place is in no
+ * queue, unless it is cut off or deferred. */
+void queues_enter(Queues *self, QueuePlace *place, Queue queue);
+
+/**
+ * queues_begin_poll:
+ * @most_polls: number of polls that report every socket that is readable now
+ *
+ * The sockets are about to be polled. @all of queues_end_poll(): this poll reported all of them.
+ *
+ * Returns: the time
+ */
+gint64 queues_begin_poll(Queues *self, guint most_polls);
+void queues_end_poll(Queues *self, gboolean all);
+
+/* Extends deadlines in @queue if the loop is late for the first one: IDs can have come and gone
+ * meanwhile. Each place then has its time limit from now on, but one second at most. A deadline is
+ * extended once only, so a place waits for no more than its limit, the absence and the extension.
+ */
+void queues_extend_if_late(Queues *self, Queue queue);
+
+/* Returns the first place whose time limit was over before polls began that have reported every
+ * readable socket. So bytes that came in time were read, even if the process was stopped
+ * meanwhile. NULL: none. */
+QueuePlace *queues_expired(const Queues *self, Queue queue);
+
+/* Returns the queue, of QueuePlace. */
+static inline const GQueue *queues_in(const Queues *self, Queue queue)
+{
+	return &self->queues[queue];
+}
+
+/* (nullable): the first place. */
+static inline QueuePlace *queues_head(const Queues *self, Queue queue)
+{
+	return self->queues[queue].head == NULL ? NULL : self->queues[queue].head->data;
+}
+
+/* Whether no place is in any queue, which is the usual case. */
+static inline gboolean queues_are_empty(const Queues *self)
+{
+	return self->length == 0;
+}
+
+/* Whether the time limit of @place is over. */
+gboolean queues_has_run_out(Queues *self, const QueuePlace *place);
+
+/* Returns the first deadline of all queues; G_MAXINT64: there is none. */
+gint64 queues_first_deadline_at_us(const Queues *self);
 
 /*
  * Decides which parked call is tried next, and when.
@@ -11,8 +135,8 @@
  * Each queue is served in the order of arrival: only its first call is tried,
  * and while calls wait, new calls for IDs wait after them. While both queues
  * have calls, a batch is followed by as many single IDs as it had, and these by
- * the next batch, so each queue gets half of the IDs. If batches come from
- * elsewhere (RpcLimits.batches_apart), the two queues are independent.
+ * the next batch, so each queue gets half of the IDs. With RpcLimits.batches_apart
+ * the two queues are independent.
  *
  * A call whose time limit is over is tried a last time, even if the other queue
  * is next. While single IDs can be drawn, one follows each such batch.
@@ -21,13 +145,12 @@
  * event, and no other call waits for them. Costly calls are deferred: the loop
  * gives them turns, so that they do not delay other calls.
  *
- * Its loop's thread only.
+ * The loop's thread only.
  */
 
-/* Runs a pass of whoever stands at @place, and settles what he waits for then: parking_park(), if a
- * call was parked, or another queue. Returns what came of it. */
-typedef const RpcVerdict *(*ParkingPass)(gpointer user_data, QueuePlace *place,
-					 const RpcAllowance *allowance);
+/* Runs a pass of the connection at @place with the allowance in @pass, and queues the connection
+ * again: with parking_park() if a call waits. */
+typedef void (*ParkingRun)(gpointer user_data, QueuePlace *place, RpcPass *pass);
 
 typedef struct {
 	/* private */
@@ -35,19 +158,35 @@ typedef struct {
 	guint turn_ids;
 	gboolean batches_apart;
 	guint single_ids;     /* that may be drawn before the next batch */
-	gboolean behind;      /* more of those who wait for IDs may be answered at once */
-	gboolean woken_aside; /* what others wait for may be there, and not all have tried again */
+	gboolean behind;      /* more calls for IDs can be answered at once */
+	gboolean woken_aside; /* parking_wake() was called, and not all calls aside were tried */
 } Parking;
 
 /* @queues: borrowed. @turn_ids, @batches_apart: see RpcLimits */
 void parking_init(Parking *self, Queues *queues, guint turn_ids, gboolean batches_apart);
 
-/* What is allowed in a pass of a connection that does not wait. */
-RpcAllowance parking_allowance(const Parking *self);
+/* Returns the rules of a pass before which @singles and @batches of calls wait. */
+static inline RpcAllowance parking_allowance_behind(const Parking *self, guint singles,
+						    guint batches)
+{
+	return (RpcAllowance){
+		.others_wait = singles + batches > 0,
+		.single_may_pass = self->batches_apart && singles == 0,
+		.batch_may_pass = self->batches_apart && batches == 0,
+		.costly = RPC_COSTLY_NONE,
+	};
+}
+
+/* Returns the rules of a pass of a connection that does not wait. */
+static inline RpcAllowance parking_allowance(const Parking *self)
+{
+	return parking_allowance_behind(self, queues_in(self->queues, QUEUE_SINGLE)->length,
+					queues_in(self->queues, QUEUE_BATCH)->length);
+}
 
 /* Queues a connection whose pass ended with a parked call. Returns %FALSE if it already waited and
  * keeps its place, or if its call is only deferred. */
-gboolean parking_park(Parking *self, QueuePlace *place, const RpcVerdict *verdict);
+gboolean parking_park(Parking *self, QueuePlace *place, const RpcPass *pass);
 
 static inline gboolean parking_holds(const QueuePlace *place)
 {
@@ -55,7 +194,7 @@ static inline gboolean parking_holds(const QueuePlace *place)
 	       place->queue == QUEUE_ASIDE || place->queue == QUEUE_COSTLY;
 }
 
-/* How many wait for IDs. */
+/* Number of calls that wait for IDs. */
 static inline guint parking_waiting_for_ids(const Parking *self)
 {
 	return queues_in(self->queues, QUEUE_SINGLE)->length +
@@ -68,18 +207,18 @@ static inline guint parking_n(const Parking *self)
 	return parking_waiting_for_ids(self) + queues_in(self->queues, QUEUE_ASIDE)->length;
 }
 
-/* What they wait for may be there: all are due. */
+/* IDs, or what calls aside wait for, can be there: all parked calls are due. */
 void parking_wake(Parking *self);
 
 /* Tries parked calls again, those aside and those for IDs: some of each, but none of a kind after a
  * costly call, so that the loop serves other connections. */
-void parking_retry(Parking *self, ParkingPass pass, gpointer user_data);
+void parking_retry(Parking *self, ParkingRun run, gpointer user_data);
 
-/* Whether more may be answered at once. */
+/* Whether more parked calls can be answered at once. */
 static inline gboolean parking_is_behind(const Parking *self)
 {
 	return self->behind || self->woken_aside;
 }
 
-/* When the clock may allow what the next one waits for; 0: nobody waits for the clock alone. */
-gint64 parking_retry_us(const Parking *self);
+/* Returns when the clock can allow the next call; 0: no call waits for the clock alone. */
+gint64 parking_retry_at_us(const Parking *self);

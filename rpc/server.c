@@ -12,48 +12,46 @@
 #include "common/log.h"
 #include "common/socket-name.h"
 #include "rpc/handshakes.h"
-#include "rpc/listener.h"
 
-/* Connections accepted before the main loop gets its turn. */
+/* Connections accepted before the main loop goes on. */
 #define ACCEPT_BATCH 256
 
-/* How long not to accept after an accept failed for want of something. */
+/* Pause after an accept failed because the system was out of something. */
 #define PAUSE_MS 100
 
-/* ... and for loops to close what made room. */
-#define ROOM_PAUSE_MS 1
-
-/* Of such pauses, when the server stops. */
+/* Pause while loops close connections that were shut down to make room, and the most of these
+ * pauses when the server stops. */
+#define ROOM_PAUSE_MS   1
 #define MOST_LAST_TRIES 100
 
-/* Between the last that is accepted on a socket that others keep and the hang-up on all who are
- * silent: time for the first call of whoever has just connected. */
+/* Time between the last accept on a socket that another process keeps and the closing of all silent
+ * connections: a client that has just connected makes its first call. */
 #define FIRST_CALL_MS 250
 
-/* From so many connections on, the memory that they took is given back when most of them have gone:
- * how many there are is looked at as often. */
+/* From this number of connections on, their memory is given back when most of them have gone. The
+ * number is checked at this interval. */
 #define FLOOD_CONNECTIONS 64
-#define FLOOD_LOOK_S      5
+#define FLOOD_CHECK_S     5
 
 struct _RpcServer {
-	GPtrArray *loops;    /* of Loop; as they were made, since other threads look at them */
-	guint n_running;     /* of these, the first ones */
-	GArray *loop_rounds; /* of guint64: what rpc_server_responds() saw last */
-	Roster *roster;
-	RosterConfig limits;
+	GPtrArray *loops;    /* of Loop; does not change, since other threads read it */
+	guint n_running;     /* the first loops run */
+	GArray *loop_rounds; /* of guint64: the rounds of the last rpc_server_responds() */
+	ConnectionTable *connections;
+	ConnectionTableConfig limits;
 	gint64 handshake_timeout_ms;
-	TlsContext *tls;        /* NULL: nobody speaks it */
-	Handshakes *handshakes; /* likewise, or not started */
+	TlsContext *tls;        /* NULL: no address uses TLS */
+	Handshakes *handshakes; /* NULL: no address uses TLS, or not started */
 	Counters *handshake_counters;
-	pthread_mutex_t allow_lock; /* the handshakes' thread asks too */
-	AllowList *allow;           /* under the lock; NULL: everybody */
+	pthread_mutex_t allow_lock; /* the thread of the handshakes reads it too */
+	AllowList *allow;           /* under the lock; NULL: every client may connect */
 	guint peak;                 /* of connections, since memory was given back */
 	guint flood_source;         /* 0: there was no flood */
 	Counters *counters;
 	GPtrArray *listeners; /* of Listener */
 	gboolean started;
-	/* Given up for a moment when there are no descriptors left, so that the client can be
-	 * accepted and closed, not kept waiting; -1: another was faster to take it. */
+	/* Closed for a moment when no descriptors are left, so that the client that waits can be
+	 * accepted and refused; -1: another thread took it meanwhile. */
 	int reserve_fd;
 };
 
@@ -66,10 +64,10 @@ RpcServer *rpc_server_new(const RpcServerConfig *config, CounterSet *counters, G
 {
 	g_autoptr(RpcServer) self = g_new0(RpcServer, 1);
 
-	self->limits = config->roster;
+	self->limits = config->connections;
 	self->handshake_timeout_ms = config->handshake_timeout_ms;
 	pthread_mutex_init(&self->allow_lock, NULL);
-	self->roster = roster_new(&config->roster);
+	self->connections = connection_table_new(&config->connections);
 	self->counters = counter_set_add(counters);
 	self->handshake_counters = counter_set_add(counters);
 	self->listeners = g_ptr_array_new_with_free_func((GDestroyNotify)listener_free);
@@ -96,7 +94,7 @@ void rpc_server_free(RpcServer *self)
 		g_source_remove(self->flood_source);
 	g_ptr_array_unref(self->listeners);
 	g_ptr_array_unref(self->loops);
-	roster_free(self->roster);
+	connection_table_free(self->connections);
 	tls_context_unref(self->tls);
 	allow_list_unref(self->allow);
 	pthread_mutex_destroy(&self->allow_lock);
@@ -137,7 +135,8 @@ char *rpc_server_address(const RpcServer *self)
 	return listener_address(self->listeners->pdata[first < self->listeners->len ? first : 0]);
 }
 
-/* That has the fewest connections; one that has failed only if there is no other. */
+/* Returns the loop with the fewest connections; a loop that has failed only if there is no other.
+ */
 static Loop *choose_loop(RpcServer *self)
 {
 	Loop *chosen = NULL;
@@ -155,61 +154,23 @@ static Loop *choose_loop(RpcServer *self)
 	return chosen;
 }
 
-/* @address: whose fault it may be, with so many @connections */
-static void refuse(RpcServer *self, int connection, LogEvent event, const char *address,
-		   guint connections, const char *reason, const char *remedy)
+/* @origin: (transfer full): the origin that can be at fault, which has @n connections */
+static void refuse_connection(RpcServer *self, int connection, LogEvent event, char *origin,
+			      guint n, const char *reason, const char *remedy)
 {
+	g_autofree char *address = origin;
+
 	close(connection);
 	counters_add(self->counters, COUNTER_CONNECTIONS_REFUSED, 1);
 	log_event(event, log_text("reason", reason), log_text("address", address),
-		  log_number("connections", connections), log_text("remedy", remedy));
+		  log_number("connections", n), log_text("remedy", remedy));
 }
 
-static void refuse_full(RpcServer *self, int connection)
-{
-	guint most;
-	g_autofree char *address = roster_biggest(self->roster, &most);
-	g_autofree char *reason = g_strdup_printf(
-		"more than %u connections, and none of the address that has most is idle for %g s",
-		self->limits.max_connections, self->limits.idle_ms / 1e3);
-
-	refuse(self, connection, LOG_CONNECTION_REFUSED, address, most, reason,
-	       "let clients keep and share connections, or raise --max-connections");
-}
-
-static void refuse_origin(RpcServer *self, int connection, const Origin *origin)
-{
-	g_autofree char *address = origin_text(origin);
-	guint most = self->limits.max_per_address;
-	g_autofree char *reason = g_strdup_printf("more than %u connections of one %s", most,
-						  origin_is_local(origin) ? "user" : "address");
-
-	refuse(self, connection, LOG_ADDRESS_REFUSED, address, most, reason,
-	       "let its clients keep and share connections, or raise "
-	       "--max-connections-per-address");
-}
-
-static void refuse_for_descriptors(RpcServer *self, int connection)
-{
-	guint most;
-	g_autofree char *address = roster_biggest(self->roster, &most);
-
-	refuse(self, connection, LOG_CONNECTION_REFUSED, address, most, "no file descriptors left",
-	       "raise the limit (ulimit -n, LimitNOFILE=) or lower --max-connections");
-}
-
-static void note_left(RpcServer *self, const char *peer)
-{
-	counters_add(self->counters, COUNTER_CLOSED_FOR_ROOM, 1);
-	log_event(LOG_CONNECTION_CLOSED, log_text("reason", "idle, and room was needed"),
-		  log_text("peer", peer));
-}
-
-/* The allocator keeps what lies between what is in use, and of other threads all of it. */
-static gboolean on_flood_look(gpointer user_data)
+/* The allocator keeps freed memory between blocks in use, and all freed memory of other threads. */
+static gboolean on_flood_check(gpointer user_data)
 {
 	RpcServer *self = user_data;
-	guint n = roster_n_connections(self->roster);
+	guint n = connection_table_n_connections(self->connections);
 
 	if (n >= self->peak / 2)
 		return G_SOURCE_CONTINUE;
@@ -219,23 +180,6 @@ static gboolean on_flood_look(gpointer user_data)
 		return G_SOURCE_CONTINUE;
 	self->flood_source = 0;
 	return G_SOURCE_REMOVE;
-}
-
-static void watch_flood(RpcServer *self)
-{
-	self->peak = MAX(self->peak, roster_n_connections(self->roster));
-	if (self->peak >= FLOOD_CONNECTIONS && self->flood_source == 0)
-		self->flood_source = g_timeout_add_seconds(FLOOD_LOOK_S, on_flood_look, self);
-}
-
-static AllowList *ref_allow(RpcServer *self)
-{
-	AllowList *allow;
-
-	pthread_mutex_lock(&self->allow_lock);
-	allow = allow_list_ref(self->allow);
-	pthread_mutex_unlock(&self->allow_lock);
-	return allow;
 }
 
 /* Any thread, with counters of its own. */
@@ -254,29 +198,20 @@ static void note_not_allowed(Counters *counters, int fd, const TlsStream *tls)
 		  log_text("remedy", remedy));
 }
 
-/* The handshakes' thread: one is done. */
-static gboolean on_shaken(gpointer user_data, const InboxConnection *newcomer)
+/* The thread of the handshakes: one has succeeded. */
+static gboolean on_handshake_done(gpointer user_data, const InboxConnection *connection)
 {
 	RpcServer *self = user_data;
-	g_autoptr(AllowList) allow = ref_allow(self);
+	g_autoptr(AllowList) allow = NULL;
 
-	if (allow_list_admits(allow, newcomer->fd, newcomer->tls)) {
-		loop_add(choose_loop(self), newcomer);
+	pthread_mutex_lock(&self->allow_lock);
+	allow = allow_list_ref(self->allow);
+	pthread_mutex_unlock(&self->allow_lock);
+	if (allow_list_admits(allow, connection->fd, connection->tls)) {
+		loop_add(choose_loop(self), connection);
 		return TRUE;
 	}
-	note_not_allowed(self->handshake_counters, newcomer->fd, newcomer->tls);
-	return FALSE;
-}
-
-/* As far as it can be told before the handshake: of TLS, a name may be shown yet. */
-static gboolean is_allowed(RpcServer *self, const Listener *listener, int connection)
-{
-	if (self->allow == NULL || listener_is_local(listener) ||
-	    (listener_is_tls(listener) && allow_list_has_names(self->allow)) ||
-	    allow_list_admits(self->allow, connection, NULL))
-		return TRUE;
-	note_not_allowed(self->counters, connection, NULL);
-	close(connection);
+	note_not_allowed(self->handshake_counters, connection->fd, connection->tls);
 	return FALSE;
 }
 
@@ -295,59 +230,105 @@ static void start_serving(RpcServer *self, const Listener *listener, InboxConnec
 	inbox_connection_close(connection);
 }
 
-static void log_accepted(RpcServer *self, int connection)
+static void admit_connection(RpcServer *self, const Listener *listener, int connection,
+			     ConnectionEntry *entry)
 {
-	g_autofree char *peer = NULL;
+	guint n = connection_table_n_connections(self->connections);
 
-	if (!log_shows(LOG_CONNECTION_ACCEPTED))
-		return;
-	peer = socket_name_peer(connection);
-	log_event(LOG_CONNECTION_ACCEPTED, log_text("peer", peer),
-		  log_number("connections", roster_n_connections(self->roster)));
+	counters_add(self->counters, COUNTER_CONNECTIONS_ACCEPTED, 1);
+	if (log_shows(LOG_CONNECTION_ACCEPTED)) {
+		g_autofree char *peer = socket_name_peer(connection);
+
+		log_event(LOG_CONNECTION_ACCEPTED, log_text("peer", peer),
+			  log_number("connections", n));
+	}
+	start_serving(self, listener, &(InboxConnection){.fd = connection, .entry = entry});
+	self->peak = MAX(self->peak, n);
+	if (self->peak >= FLOOD_CONNECTIONS && self->flood_source == 0)
+		self->flood_source = g_timeout_add_seconds(FLOOD_CHECK_S, on_flood_check, self);
 }
 
-static void place(RpcServer *self, const Listener *listener, int connection, const Origin *origin)
+/* Admits or refuses a connection, by the limits in all and for each origin. */
+static void place_connection(RpcServer *self, const Listener *listener, int connection,
+			     const Origin *origin)
 {
-	g_autofree char *left = NULL;
-	RosterEntry *entry = NULL;
+	g_autofree char *closed = NULL;
+	g_autofree char *reason = NULL;
+	ConnectionEntry *entry = NULL;
+	char *biggest;
+	guint most = self->limits.max_per_address;
 
-	switch (roster_admit(self->roster, connection, origin, g_get_monotonic_time(), &entry,
-			     &left)) {
-	case ROSTER_ADMITTED:
-		/* counted before the newcomer can ask */
-		if (left != NULL)
-			note_left(self, left);
-		counters_add(self->counters, COUNTER_CONNECTIONS_ACCEPTED, 1);
-		log_accepted(self, connection);
-		start_serving(self, listener, &(InboxConnection){.fd = connection, .entry = entry});
-		watch_flood(self);
+	switch (connection_table_admit(self->connections, connection, origin,
+				       g_get_monotonic_time(), &entry, &closed)) {
+	case CONNECTION_TABLE_ADMITTED:
+		if (closed != NULL) { /* counted before the new client can call */
+			counters_add(self->counters, COUNTER_CLOSED_FOR_ROOM, 1);
+			log_event(LOG_CONNECTION_CLOSED,
+				  log_text("reason", "idle, and room was needed"),
+				  log_text("peer", closed));
+		}
+		admit_connection(self, listener, connection, entry);
 		break;
-	case ROSTER_FULL:
-		refuse_full(self, connection);
+	case CONNECTION_TABLE_FULL:
+		reason = g_strdup_printf("more than %u connections, and none of the address that "
+					 "has most is idle for %g s",
+					 self->limits.max_connections, self->limits.idle_ms / 1e3);
+		biggest = connection_table_biggest(self->connections, &most);
+		refuse_connection(self, connection, LOG_CONNECTION_REFUSED, biggest, most, reason,
+				  "let clients keep and share connections, or raise "
+				  "--max-connections");
 		break;
-	case ROSTER_ADDRESS_FULL:
-		refuse_origin(self, connection, origin);
+	case CONNECTION_TABLE_ADDRESS_FULL:
+		reason = g_strdup_printf("more than %u connections of one %s", most,
+					 origin_is_local(origin) ? "user" : "address");
+		refuse_connection(self, connection, LOG_ADDRESS_REFUSED, origin_text(origin), most,
+				  reason,
+				  "let its clients keep and share connections, or raise "
+				  "--max-connections-per-address");
 		break;
 	}
 }
 
-/* No descriptor is left for the client that waits. Returns whether there was one: accepting says
- * that there is no descriptor even if there is no client. */
-static gboolean turn_away(RpcServer *self, const Listener *listener)
+/* Admits, refuses or closes a connection. A client of TLS can still show a name that --allow has.
+ */
+static void receive_connection(RpcServer *self, const Listener *listener, int connection,
+			       const Origin *origin)
 {
+	if (self->allow == NULL || listener_is_local(listener) ||
+	    (listener_is_tls(listener) && allow_list_has_names(self->allow)) ||
+	    allow_list_admits(self->allow, connection, NULL)) {
+		place_connection(self, listener, connection, origin);
+		return;
+	}
+	note_not_allowed(self->counters, connection, NULL);
+	close(connection);
+}
+
+/* Refuses the client that waits, as no descriptor is left for it. Returns whether there was one:
+ * accept() reports that there is no descriptor even if there is no client. */
+static gboolean refuse_for_descriptors(RpcServer *self, const Listener *listener)
+{
+	char *biggest;
 	Origin origin;
 	int connection;
+	guint most;
 
 	close(self->reserve_fd);
 	connection = listener_accept(listener, &origin);
-	if (connection >= 0)
-		refuse_for_descriptors(self, connection);
+	if (connection >= 0) {
+		biggest = connection_table_biggest(self->connections, &most);
+		refuse_connection(self, connection, LOG_CONNECTION_REFUSED, biggest, most,
+				  "no file descriptors left",
+				  "raise the limit (ulimit -n, LimitNOFILE=) or lower "
+				  "--max-connections");
+	}
 	self->reserve_fd = open_reserve();
 	return connection >= 0;
 }
 
-/* Accepts @most at most. Returns for how long trying on makes no sense, in milliseconds. */
-static guint accept_some(RpcServer *self, const Listener *listener, guint most)
+/* Accepts up to @most clients. Returns for how long trying again makes no sense, in milliseconds.
+ */
+static guint accept_clients(RpcServer *self, const Listener *listener, guint most)
 {
 	if (self->reserve_fd < 0)
 		self->reserve_fd = open_reserve();
@@ -355,14 +336,13 @@ static guint accept_some(RpcServer *self, const Listener *listener, guint most)
 		Origin origin;
 		int connection;
 
-		if (!roster_ready(self->roster))
+		if (!connection_table_can_admit(self->connections))
 			return ROOM_PAUSE_MS;
 		connection = listener_accept(listener, &origin);
 		if (connection >= 0) {
-			if (is_allowed(self, listener, connection))
-				place(self, listener, connection, &origin);
+			receive_connection(self, listener, connection, &origin);
 		} else if ((errno == EMFILE || errno == ENFILE) && self->reserve_fd >= 0) {
-			if (!turn_away(self, listener))
+			if (!refuse_for_descriptors(self, listener))
 				break;
 		} else if (errno == EAGAIN || errno == EWOULDBLOCK) {
 			break;
@@ -376,34 +356,28 @@ static guint accept_some(RpcServer *self, const Listener *listener, guint most)
 
 static guint on_ready(Listener *listener, gpointer user_data)
 {
-	return accept_some(user_data, listener, ACCEPT_BATCH);
+	return accept_clients(user_data, listener, ACCEPT_BATCH);
 }
 
-static gboolean start_loops(RpcServer *self, GError **error)
+static gboolean start_threads(RpcServer *self, GError **error)
 {
+	const HandshakesConfig config = {.timeout_ms = self->handshake_timeout_ms,
+					 .done = on_handshake_done,
+					 .user_data = self};
+
 	for (; self->n_running < self->loops->len; self->n_running++)
 		if (!loop_start(self->loops->pdata[self->n_running], error))
 			return FALSE;
-	return TRUE;
-}
-
-/* If there is somebody to shake hands with. */
-static gboolean start_handshakes(RpcServer *self, GError **error)
-{
-	const HandshakesConfig config = {
-		.timeout_ms = self->handshake_timeout_ms, .done = on_shaken, .user_data = self};
-
-	if (self->tls == NULL)
-		return TRUE;
-	self->handshakes = handshakes_new(&config, self->handshake_counters, error);
-	return self->handshakes != NULL;
+	if (self->tls != NULL)
+		self->handshakes = handshakes_new(&config, self->handshake_counters, error);
+	return self->tls == NULL || self->handshakes != NULL;
 }
 
 gboolean rpc_server_start(RpcServer *self, GError **error)
 {
 	self->started = TRUE;
 	g_array_set_size(self->loop_rounds, self->loops->len);
-	if (!start_loops(self, error) || !start_handshakes(self, error)) {
+	if (!start_threads(self, error)) {
 		g_ptr_array_set_size(self->listeners, 0);
 		rpc_server_stop(self, 0);
 		return FALSE;
@@ -438,7 +412,7 @@ void rpc_server_set_allow(RpcServer *self, AllowList *allow)
 void rpc_server_set_max_per_address(RpcServer *self, guint max_per_address)
 {
 	self->limits.max_per_address = max_per_address;
-	roster_set_max_per_address(self->roster, max_per_address);
+	connection_table_set_max_per_address(self->connections, max_per_address);
 }
 
 void rpc_server_wake(RpcServer *self)
@@ -449,7 +423,7 @@ void rpc_server_wake(RpcServer *self)
 
 guint rpc_server_n_connections(const RpcServer *self)
 {
-	return roster_n_connections(self->roster);
+	return connection_table_n_connections(self->connections);
 }
 
 guint rpc_server_max_connections(const RpcServer *self)
@@ -495,40 +469,31 @@ gboolean rpc_server_check(RpcServer *self, GError **error)
 	return TRUE;
 }
 
-static gboolean has_adopted(const RpcServer *self)
-{
-	for (guint i = 0; i < self->listeners->len; i++)
-		if (listener_is_adopted(self->listeners->pdata[i]))
-			return TRUE;
-	return FALSE;
-}
-
-/* Those whose connection stands have been promised an answer; on a socket that others keep, the
- * next server's. */
-static void accept_the_rest(RpcServer *self, const Listener *listener)
-{
-	for (guint tries = 0; !listener_is_adopted(listener) && tries < MOST_LAST_TRIES; tries++) {
-		if (accept_some(self, listener, SOMAXCONN) != ROOM_PAUSE_MS)
-			return;
-		g_usleep(1000 * ROOM_PAUSE_MS);
-	}
-}
-
 void rpc_server_stop(RpcServer *self, gint64 timeout_ms)
 {
-	gint64 pause_ms;
+	gint64 pause_ms = 0;
 
 	if (!self->started)
 		return;
 	self->started = FALSE;
-	pause_ms = has_adopted(self) ? MIN(FIRST_CALL_MS, timeout_ms) : 0;
 	for (guint i = 0; i < self->listeners->len; i++) {
-		listener_withdraw(self->listeners->pdata[i]);
-		accept_the_rest(self, self->listeners->pdata[i]);
+		Listener *listener = self->listeners->pdata[i];
+
+		listener_withdraw(listener);
+		if (listener_is_adopted(listener)) {
+			/* clients that are not accepted yet belong to the next server */
+			pause_ms = MIN(FIRST_CALL_MS, timeout_ms);
+			continue;
+		}
+		/* clients that have connected are answered */
+		for (guint tries = 0; tries < MOST_LAST_TRIES &&
+				      accept_clients(self, listener, SOMAXCONN) == ROOM_PAUSE_MS;
+		     tries++)
+			g_usleep(1000 * ROOM_PAUSE_MS);
 	}
 	g_ptr_array_set_size(self->listeners, 0);
-	g_usleep(1000 * (gulong)pause_ms);                   /* the loops serve on */
-	g_clear_pointer(&self->handshakes, handshakes_free); /* before the loops that it gives to */
+	g_usleep(1000 * (gulong)pause_ms);                   /* the loops still serve */
+	g_clear_pointer(&self->handshakes, handshakes_free); /* it adds to the loops */
 	for (guint i = 0; i < self->n_running; i++)
 		loop_drain(self->loops->pdata[i], timeout_ms - pause_ms);
 	for (guint i = 0; i < self->n_running; i++)

@@ -6,14 +6,13 @@
 #include "common/allow-list.h"
 #include "common/counters.h"
 #include "common/tls/context.h"
+#include "rpc/connection-table.h"
+#include "rpc/listener.h"
 #include "rpc/loop.h"
-#include "rpc/roster.h"
-#include "rpc/socket-file.h"
 
 /*
- * The Thrift server: listens, accepts in the thread of the default main
- * context, and hands each connection to the loop that has the fewest. That
- * thread's only, but for rpc_server_wake().
+ * The Thrift server: listens, accepts in the thread of the default main context, and adds each
+ * connection to the loop with the fewest. For that thread only, unless a function says otherwise.
  */
 typedef struct _RpcServer RpcServer;
 
@@ -22,8 +21,9 @@ typedef struct {
 	RpcLimits limits;
 	gint64 handshake_timeout_ms; /* of TLS */
 	guint n_loops;
-	RosterConfig roster; /* who is not admitted is accepted and closed */
-	/* Any thread: an event loop cannot go on, see rpc_server_check(). */
+	ConnectionTableConfig
+		connections; /* beyond these limits, clients are accepted and closed */
+	/* Any thread: an event loop has failed, see rpc_server_check(). */
 	LoopFailed failed;
 	gpointer user_data;
 } RpcServerConfig;
@@ -33,52 +33,51 @@ RpcServer *rpc_server_new(const RpcServerConfig *config, CounterSet *counters, G
 void rpc_server_free(RpcServer *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(RpcServer, rpc_server_free)
 
-/* Before the start; see listener_open(), and listener_open_local(). Each address is logged once the
- * server accepts there. One of TLS needs rpc_server_set_tls() before the start. */
+/* Before the start; see listener_open() and listener_open_local(). Each address is logged once the
+ * server accepts there. An address of TLS needs rpc_server_set_tls() before the start. */
 gboolean rpc_server_listen(RpcServer *self, const char *host, guint16 port, gboolean is_tls,
 			   GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 gboolean rpc_server_listen_local(RpcServer *self, const char *path, const SocketFileAccess *access,
 				 GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Likewise, on a socket that listens already; see listener_adopt(). */
+/* The same for a socket that listens already; see listener_adopt(). */
 void rpc_server_adopt(RpcServer *self, int fd);
 
-/* (transfer full): the first address it listens on, with the port that was chosen; a local socket
- * only if there is nothing else. */
+/* (transfer full): the first address on which it listens, with the port that was chosen; a local
+ * socket only if there is no other address. */
 char *rpc_server_address(const RpcServer *self);
 
-/* With what newcomers shake hands from now on; whoever has begun goes on as he has.
- * @context: kept as long as it is needed */
+/* For handshakes that begin from now on. @context: a reference is kept */
 void rpc_server_set_tls(RpcServer *self, TlsContext *context);
 
-/* Who may connect from now on; whoever is connected stays. @allow: (nullable): everybody; kept as
- * long as it is needed */
+/* Who may connect from now on; open connections stay. @allow: (nullable): every client; a reference
+ * is kept */
 void rpc_server_set_allow(RpcServer *self, AllowList *allow);
 
-/* See RosterConfig; whoever is connected stays. */
+/* See ConnectionTableConfig; open connections stay. */
 void rpc_server_set_max_per_address(RpcServer *self, guint max_per_address);
 
 /* Starts the loops and accepts. After a failure nothing runs, and it cannot be started again. */
 gboolean rpc_server_start(RpcServer *self, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Any thread: what calls wait for may be there. */
+/* Any thread: has parked calls tried again. */
 void rpc_server_wake(RpcServer *self);
 
-/* How many connections there are, how many may be, and how many of them have a call that waits. Any
- * thread. */
+/* Any thread: the number of connections, their limit, and the number of those with a parked call.
+ */
 guint rpc_server_n_connections(const RpcServer *self);
 guint rpc_server_max_connections(const RpcServer *self);
 guint rpc_server_n_parked(const RpcServer *self);
 
-/* Whether every loop has gone round since this was asked last; asked for the first time after the
- * start, say. For a watchdog, which leaves them time between two questions. */
+/* Whether every loop has made a round since the last call of this, or since the start. For a
+ * watchdog, which leaves the loops time between two calls. */
 gboolean rpc_server_responds(RpcServer *self);
 
 /* %FALSE with a GIOError set: an event loop has ended, and its connections with it. */
 gboolean rpc_server_check(RpcServer *self, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Stops accepting, answers what has arrived, closes every connection, and ends the loops: see
- * loop_drain(). On a socket that others keep, no client is refused that comes later, so whoever was
- * accepted last is given a moment for its first call, within @timeout_ms. Blocks until then. */
+/* Stops accepting, answers the calls that have arrived, closes every connection and ends the loops:
+ * see loop_drain(). On a socket that another process keeps, later clients are not refused, so the
+ * last client accepted there gets a moment for its first call, within @timeout_ms. Blocks. */
 void rpc_server_stop(RpcServer *self, gint64 timeout_ms);

@@ -1,88 +1,335 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rpc/stream.h"
 
-/* By the short cut, before the clock is read again. */
+#include <string.h>
+
+/* Usual calls to answer before the clock is read again. */
 #define QUICK_ANSWERS 8
 
-/* Answers the call at the front, if it is there to its end. */
-static StreamStatus answer_one(StreamShared *shared, StreamPass *pass)
+/* Protocols other than Thrift */
+
+typedef struct {
+	Counter counter;
+	const char *reason; /* for the log */
+	const char *reply;  /* sent before the connection is closed; NULL: nothing */
+} OtherProtocol;
+
+typedef enum {
+	OTHER_UNKNOWN, /* no protocol that is known */
+	OTHER_MAYBE,   /* further bytes will tell */
+	OTHER_YES,
+} OtherMatch;
+
+/* The most bytes after a length that find_other_protocol() needs. */
+#define OTHER_FRAMED_BYTES 8
+
+#define BODY   "this port speaks Apache Thrift, framed or unframed, binary or compact; not HTTP\n"
+#define LENGTH "80"
+
+G_STATIC_ASSERT(sizeof BODY - 1 == 80);
+
+static const OtherProtocol HTTP = {
+	COUNTER_BAD_HTTP,
+	"HTTP, not Thrift",
+	"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: " LENGTH
+	"\r\nConnection: close\r\n\r\n" BODY,
+};
+static const OtherProtocol TLS = {COUNTER_BAD_TLS, "TLS, which this port does not speak", NULL};
+static const OtherProtocol PROXY = {COUNTER_BAD_PROXY,
+				    "a PROXY header, which this port does not take", NULL};
+static const OtherProtocol THEADER = {COUNTER_BAD_THEADER,
+				      "THeader, which this port does not speak", NULL};
+static const OtherProtocol JSON = {COUNTER_BAD_JSON, "JSON, which this port does not speak", NULL};
+static const OtherProtocol ZLIB = {COUNTER_BAD_ZLIB, "zlib, which this port does not speak", NULL};
+
+#define BYTES(text) text, sizeof(text) - 1
+
+typedef struct {
+	const char *bytes;
+	gsize length;
+	const OtherProtocol *protocol;
+	gboolean alone;     /* can begin a connection ... */
+	gboolean in_frames; /* ... or follow the length of a frame */
+} Signature;
+
+/* TLS: a handshake record of any version 3 (RFC 8446, 5.1). PROXY: versions 1 and 2 (haproxy's
+ * proxy-protocol.txt, 2). THeader: its magic number (Thrift's HeaderFormat.md). JSON: TJSONProtocol
+ * begins a message with [. zlib: a window of 32 KiB at the four levels (RFC 1950, 2.2). */
+static const Signature SIGNATURES[] = {
+	{BYTES("GET "), &HTTP, TRUE, TRUE},
+	{BYTES("HEAD "), &HTTP, TRUE, TRUE},
+	{BYTES("POST "), &HTTP, TRUE, TRUE},
+	{BYTES("PUT "), &HTTP, TRUE, TRUE},
+	{BYTES("DELETE "), &HTTP, TRUE, TRUE},
+	{BYTES("CONNECT "), &HTTP, TRUE, TRUE},
+	{BYTES("OPTIONS "), &HTTP, TRUE, TRUE},
+	{BYTES("TRACE "), &HTTP, TRUE, TRUE},
+	{BYTES("PATCH "), &HTTP, TRUE, TRUE},
+	{BYTES("PRI "), &HTTP, TRUE, TRUE},
+	{BYTES("\x16\3"), &TLS, TRUE, TRUE},
+	{BYTES("PROXY "), &PROXY, TRUE, FALSE},
+	{BYTES("\r\n\r\n\0\r\nQUIT\n"), &PROXY, TRUE, FALSE},
+	{BYTES("\x0f\xff"), &THEADER, FALSE, TRUE},
+	{BYTES("["), &JSON, TRUE, TRUE},
+	{BYTES("{"), &JSON, TRUE, TRUE},
+	{BYTES("x\x01"), &ZLIB, TRUE, TRUE},
+	{BYTES("x\x5e"), &ZLIB, TRUE, TRUE},
+	{BYTES("x\x9c"), &ZLIB, TRUE, TRUE},
+	{BYTES("x\xda"), &ZLIB, TRUE, TRUE},
+};
+
+/* @framed: a length stands before the bytes. @out_protocol: (out): set if YES */
+static OtherMatch find_other_protocol(const guint8 *bytes, gsize length, gboolean framed,
+				      const OtherProtocol **out_protocol)
+{
+	OtherMatch match = OTHER_UNKNOWN;
+
+	for (gsize i = 0; i < G_N_ELEMENTS(SIGNATURES); i++) {
+		const Signature *signature = &SIGNATURES[i];
+
+		if (!(framed ? signature->in_frames : signature->alone) ||
+		    memcmp(bytes, signature->bytes, MIN(length, signature->length)) != 0)
+			continue;
+		if (length >= signature->length) {
+			*out_protocol = signature->protocol;
+			return OTHER_YES;
+		}
+		match = OTHER_MAYBE;
+	}
+	return match;
+}
+
+Counter stream_bad_counter(const char *reason)
+{
+	for (gsize i = 0; i < G_N_ELEMENTS(SIGNATURES); i++)
+		if (SIGNATURES[i].protocol->reason == reason)
+			return SIGNATURES[i].protocol->counter;
+	return COUNTER_BAD_THRIFT;
+}
+
+/* Where messages begin and end */
+
+/* Reads the length of a frame. %FALSE: no frame has this length. */
+static gboolean read_length(const StreamShared *shared, const guint8 *bytes, guint32 *out_length,
+			    const char **out_bad)
+{
+	guint32 length;
+
+	memcpy(&length, bytes, sizeof length);
+	*out_length = GUINT32_FROM_BE(length);
+	if (*out_length > 0 && *out_length <= shared->max_message_bytes)
+		return TRUE;
+	*out_bad = "frame length out of range";
+	return FALSE;
+}
+
+/* Rejects bytes at @at that are not Thrift. %TRUE: there are too few bytes to know the protocol. */
+static gboolean reject_other_protocol(const guint8 *bytes, gsize length, gsize at, GByteArray *out,
+				      const char **out_bad)
+{
+	const OtherProtocol *protocol = NULL;
+	OtherMatch match = find_other_protocol(bytes + at, length - at, at > 0, &protocol);
+
+	if (match == OTHER_MAYBE)
+		return TRUE;
+	*out_bad = match == OTHER_YES ? protocol->reason : "unknown protocol";
+	if (match == OTHER_YES && at == 0 && protocol->reply != NULL)
+		g_byte_array_append(out, (const guint8 *)protocol->reply,
+				    (guint)strlen(protocol->reply));
+	return FALSE;
+}
+
+/* Whether @name, of which @available bytes are there, begins a name of @name_length bytes. A frame
+ * of another protocol can begin with letters too, but not with a name of its own length. */
+static gboolean begins_name(guint32 name_length, const guint8 *name, gsize available)
+{
+	const OtherProtocol *protocol;
+
+	if (!g_ascii_isalpha(name[0]) && name[0] != '_')
+		return FALSE;
+	return name_length < OTHER_FRAMED_BYTES ||
+	       find_other_protocol(name, available, TRUE, &protocol) == OTHER_UNKNOWN;
+}
+
+/* Whether a message with a version begins so. Others begin with the length of a name. */
+static gboolean begins_versioned(guint8 byte)
+{
+	return byte == STRICT_VERSION >> 24 || byte == COMPACT_PROTOCOL;
+}
+
+gboolean stream_detect_framing(Stream *self, const StreamShared *shared, const guint8 *bytes,
+			       gsize length, GByteArray *out, const char **out_bad)
+{
+	guint32 number;
+
+	if (length == 0)
+		return TRUE;
+	if (begins_versioned(bytes[0])) {
+		self->framing = FRAMING_UNFRAMED;
+		return TRUE;
+	}
+	if (bytes[0] != 0)
+		return reject_other_protocol(bytes, length, 0, out, out_bad);
+	if (length < STREAM_FRAME_HEADER_BYTES)
+		return TRUE;
+	if (!read_length(shared, bytes, &number, out_bad))
+		return FALSE;
+	if (length == STREAM_FRAME_HEADER_BYTES)
+		return TRUE;
+	if (begins_versioned(bytes[STREAM_FRAME_HEADER_BYTES]) ||
+	    bytes[STREAM_FRAME_HEADER_BYTES] == 0)
+		self->framing = FRAMING_FRAMED;
+	else if (begins_name(number, bytes + STREAM_FRAME_HEADER_BYTES,
+			     length - STREAM_FRAME_HEADER_BYTES))
+		self->framing = FRAMING_UNFRAMED;
+	else
+		return reject_other_protocol(bytes, length, STREAM_FRAME_HEADER_BYTES, out,
+					     out_bad);
+	return TRUE;
+}
+
+/* @limit: the most bytes that the message may have; @available of them are there */
+static StreamNext scan_message(Stream *self, StreamShared *shared, const guint8 *bytes,
+			       gsize available, gsize limit, Message *out_message)
+{
+	gboolean framed = self->framing == FRAMING_FRAMED;
+	const MessageHeader *header;
+	ScanStatus status;
+
+	if (self->scanner == NULL)
+		self->scanner = shared->spare != NULL
+					? g_steal_pointer(&shared->spare)
+					: scanner_new(shared->max_depth, SCANNER_MAX_VALUES);
+	status = scanner_scan(self->scanner, bytes, available, limit);
+	if (status == SCAN_MORE) /* it goes on where it stopped */
+		return STREAM_NEXT_MORE;
+	header = scanner_header(self->scanner);
+	*out_message = (Message){
+		.bytes = bytes,
+		.header = *header,
+		/* with bytes that follow it in its frame */
+		.taken = framed ? STREAM_FRAME_HEADER_BYTES + limit : header->length,
+		.bad = scanner_reason(self->scanner),
+	};
+	scanner_reset(self->scanner);
+	scanner_free(shared->spare);
+	shared->spare = g_steal_pointer(&self->scanner);
+	if (status != SCAN_BAD_HEADER && out_message->header.type == MESSAGE_CALL)
+		return STREAM_NEXT_CALL;
+	if (status != SCAN_BAD_HEADER)
+		out_message->bad = "not a call";
+	return STREAM_NEXT_BAD;
+}
+
+StreamNext stream_next(Stream *self, StreamShared *shared, const guint8 *bytes, gsize length,
+		       Message *out_message)
+{
+	gsize available = length - STREAM_FRAME_HEADER_BYTES;
+	guint32 frame_length;
+
+	if (self->framing == FRAMING_UNFRAMED)
+		return scan_message(self, shared, bytes, length, shared->max_message_bytes,
+				    out_message);
+	if (length < STREAM_FRAME_HEADER_BYTES)
+		return STREAM_NEXT_MORE;
+	if (!read_length(shared, bytes, &frame_length, &out_message->bad))
+		return STREAM_NEXT_BAD;
+	bytes += STREAM_FRAME_HEADER_BYTES;
+	if (available >= frame_length)
+		return scan_message(self, shared, bytes, frame_length, frame_length, out_message);
+	/* bytes that make no sense may have no end */
+	if (available > 0 && !scanner_may_begin(bytes, available, frame_length, &out_message->bad))
+		return STREAM_NEXT_BAD;
+	return STREAM_NEXT_MORE;
+}
+
+void stream_clear(Stream *self)
+{
+	g_clear_pointer(&self->scanner, scanner_free);
+	g_clear_pointer(&self->parked, g_free);
+}
+
+/* Calls */
+
+/* Answers the message at the front with generated code, if it is complete. */
+static StreamStatus answer_message(Stream *self, StreamShared *shared, RpcPass *pass)
 {
 	Message message;
-	FramingStatus status =
-		framing_next(pass->framing, &shared->framing, pass->bytes + pass->consumed,
-			     pass->length - pass->consumed, &message);
+	StreamNext next = stream_next(self, shared, pass->bytes + pass->consumed,
+				      pass->length - pass->consumed, &message);
 
-	if (status == FRAMING_MORE)
+	if (next == STREAM_NEXT_MORE)
 		return STREAM_MORE;
-	if (status == FRAMING_CALL && !dispatcher_answer(shared->dispatcher, &message, pass->out))
+	if (next == STREAM_NEXT_CALL &&
+	    shared->service->answer_message(shared->handler, &message, pass, &self->parked) ==
+		    RPC_WAITS)
 		return STREAM_PARKED;
-	if (status == FRAMING_BAD || message.taken == 0) {
-		pass->reason = message.bad;
+	if (next == STREAM_NEXT_BAD || message.taken == 0) {
+		pass->bad = message.bad;
 		return STREAM_CLOSE;
 	}
-	pass->consumed += message.taken;
 	return STREAM_MORE;
 }
 
-/* Answers the calls at the front by the short cut, as far as it goes; or else the first. */
-static StreamStatus answer_some(StreamShared *shared, StreamPass *pass)
+/* Answers the usual calls at the front, or else the first call. */
+static inline StreamStatus answer_some(Stream *self, StreamShared *shared, RpcPass *pass)
 {
-	Dispatcher *dispatcher = shared->dispatcher;
-	const RpcInput input = {
-		.bytes = pass->bytes + pass->consumed,
-		.length = pass->length - pass->consumed,
-		.framed = pass->framing->kind == FRAMING_FRAMED,
-		.max_message_bytes = shared->framing.max_message_bytes,
-		.room = pass->room - pass->out->len,
-	};
-	gsize length = 0;
+	RpcOutcome outcome = RPC_UNUSUAL;
 
-	if (pass->framing->scanner == NULL) /* else it is in a message already */
-		length = dispatcher_answer_fast(dispatcher, &input, pass->out);
-	pass->consumed += length;
-	if (dispatcher_verdict(dispatcher)->parked)
-		return STREAM_PARKED;
-	if (length == 0) {
-		pass->quick = 0;
-		return answer_one(shared, pass);
+	if (G_UNLIKELY(self->parked != NULL)) {
+		ParkedCall *parked = g_steal_pointer(&self->parked);
+
+		outcome = shared->service->answer_parked(shared->handler, parked, pass,
+							 &self->parked);
+	} else if (self->scanner == NULL && shared->service->answer_usual != NULL) {
+		outcome = shared->service->answer_usual(shared->handler, pass, &self->parked);
 	}
-	pass->quick++;
+	if (outcome == RPC_WAITS)
+		return STREAM_PARKED;
+	if (outcome == RPC_UNUSUAL) {
+		pass->n_quick = 0;
+		return answer_message(self, shared, pass);
+	}
+	pass->n_quick++;
 	return STREAM_MORE;
 }
 
-/* The clock is read only where more than one answer is to be given, which most passes do not have;
- * and a short cut takes little longer than that. */
-static gboolean is_turn_over(const StreamShared *shared, StreamPass *pass)
+/* Reads the clock only if more than one answer is due, which is rare, and not after each usual
+ * call, which takes hardly longer than the reading. */
+static gboolean is_turn_over(const StreamShared *shared, RpcPass *pass)
 {
 	gint64 now_us;
 
-	if (pass->consumed == 0 || (pass->quick > 0 && pass->quick < QUICK_ANSWERS))
+	if (pass->consumed == 0 || (pass->n_quick > 0 && pass->n_quick < QUICK_ANSWERS))
 		return FALSE;
-	pass->quick = 0;
+	pass->n_quick = 0;
 	now_us = shared->now_us();
-	if (pass->ends_us == 0)
-		pass->ends_us = now_us + shared->turn_us;
-	return now_us >= pass->ends_us;
+	if (pass->turn_ends_us == 0)
+		pass->turn_ends_us = now_us + pass->turn_us;
+	return now_us >= pass->turn_ends_us;
 }
 
-StreamStatus stream_consume(StreamShared *shared, StreamPass *pass)
+StreamStatus stream_answer(Stream *self, StreamShared *shared, RpcPass *pass)
 {
 	StreamStatus status = STREAM_MORE;
 	gsize before;
 
-	if (pass->framing->kind == FRAMING_UNKNOWN &&
-	    !framing_detect(pass->framing, &shared->framing, pass->bytes, pass->length, pass->out,
-			    &pass->reason))
-		status = STREAM_CLOSE;
-	if (pass->framing->kind != FRAMING_UNKNOWN) {
-		do {
-			before = pass->consumed;
-			if (pass->out->len >= pass->room)
-				status = STREAM_FULL;
-			else if (pass->consumed < pass->length)
-				status = is_turn_over(shared, pass) ? STREAM_FULL
-								    : answer_some(shared, pass);
-		} while (status == STREAM_MORE && pass->consumed > before);
-	}
+	if (self->framing == FRAMING_UNKNOWN &&
+	    !stream_detect_framing(self, shared, pass->bytes, pass->length, pass->out, &pass->bad))
+		return STREAM_CLOSE;
+	if (self->framing == FRAMING_UNKNOWN)
+		return STREAM_MORE;
+	pass->framed = self->framing == FRAMING_FRAMED;
+	pass->max_message_bytes = shared->max_message_bytes;
+	do {
+		before = pass->consumed;
+		if (pass->out->len >= pass->room)
+			return STREAM_FULL;
+		if (before == pass->length)
+			return STREAM_MORE;
+		if (is_turn_over(shared, pass))
+			return STREAM_FULL;
+		status = answer_some(self, shared, pass);
+	} while (status == STREAM_MORE && pass->consumed > before);
 	return status;
 }

@@ -29,28 +29,6 @@ static void warn_if_soon(const Server *self)
 					      "of --tls-certificate and --tls-key, then SIGHUP"));
 }
 
-/* As those who call have it; nothing, where nobody can. */
-static gboolean read_for_clients(const Options *options, TlsContext **out_context, GError **error)
-{
-	if (!address_any_is_tls(options->listen))
-		return TRUE;
-	*out_context = tls_context_new_server(options->tls_certificate, options->tls_key,
-					      options->tls_client_ca, error);
-	return *out_context != NULL;
-}
-
-/* As those have it who are called; nothing, where nobody is, or without files. */
-static gboolean read_for_servers(const Options *options, TlsClient **out_client, GError **error)
-{
-	const TlsNames names = options_tls_names(options);
-
-	if ((options->relay == NULL && options->zookeeper == NULL) ||
-	    (names.ca == NULL && names.certificate == NULL))
-		return TRUE;
-	*out_client = tls_client_new(&names, error);
-	return *out_client != NULL;
-}
-
 static void take_expiry(Server *self, gint64 expires_ms)
 {
 	g_autofree char *expires = time_text(expires_ms);
@@ -65,17 +43,25 @@ static void take_expiry(Server *self, gint64 expires_ms)
 
 gboolean certificates_read(Server *self, GError **error)
 {
+	const Options *options = self->options;
+	const TlsNames names = options_tls_names(options);
+	gboolean calls_servers = options->relay != NULL || options->zookeeper != NULL;
 	g_autoptr(TlsContext) context = NULL;
 	g_autoptr(TlsClient) client = NULL;
 
-	if (!read_for_clients(self->options, &context, error))
-		return FALSE;
-	if (context != NULL) {
+	if (address_any_is_tls(options->listen)) {
+		context = tls_context_new_server(options->tls_certificate, options->tls_key,
+						 options->tls_client_ca, error);
+		if (context == NULL)
+			return FALSE;
 		rpc_server_set_tls(self->rpc, context);
 		take_expiry(self, tls_context_expires_ms(context));
 	}
-	if (!read_for_servers(self->options, &client, error))
-		return FALSE;
+	if (calls_servers && (names.ca != NULL || names.certificate != NULL)) {
+		client = tls_client_new(&names, error);
+		if (client == NULL)
+			return FALSE;
+	}
 	if (context == NULL && client != NULL)
 		take_expiry(self, tls_client_expires_ms(client));
 	return TRUE;

@@ -4,15 +4,14 @@
 #include "server/server.h"
 
 /*
- * What the server shows to others with TLS: its certificate with its key, read as a pair at the
- * start and at each SIGHUP, and what is said as its end comes near. The main thread's.
+ * The server's certificate and key, read as a pair at the start and at each SIGHUP, and warnings
+ * before the certificate expires. The main thread only.
  */
 
-/* Reads the files, which newcomers are shown from then on; whoever is connected stays as he is.
- * Also those with which it calls others, to say whether they are right: common/tls/client.h has
- * when they are taken. Nothing is done where there is no TLS. %FALSE with an error set: what it is
- * of is as it was. */
+/* Reads the files for handshakes that begin from then on; open connections stay. Files for calls of
+ * other servers are read too, to check them: common/tls/client.h tells when they take effect. Does
+ * nothing without TLS. %FALSE with an error set: the files with the error change nothing. */
 gboolean certificates_read(Server *self, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Says once a day that the end is near; for as long as the server lives. */
+/* Warns once a day when the certificate expires soon, for as long as the server runs. */
 void certificates_watch(Server *self);

@@ -3,24 +3,24 @@
 
 #include "common/counters.h"
 
-/* How long calls took of late: what was counted at each of some readings before. One thread's. */
+/* Durations of recent calls, from earlier readings of the counters. One thread only. */
 
 #define DURATION_WINDOW_READINGS 30
 
 typedef struct {
 	guint64 counts[DURATION_WINDOW_READINGS][N_COUNTER_DURATIONS];
-	guint next; /* the oldest, if there are as many */
+	guint next; /* index of the oldest reading if all are there */
 	guint n;
 } DurationWindow;
 
-/* What was counted by now. */
+/* Adds a reading of the counters. */
 void duration_window_add(DurationWindow *self, CounterSet *counters);
 
 /**
  * duration_window_quantile:
  * @quantile: above 0, at most 1
- * @out_us: (out): as many microseconds or less were taken by that part of the calls since the
- *   oldest reading; between the bounds of a bucket as if its calls lay evenly in it
+ * @out_us: (out): the quantile of the durations since the oldest reading; interpolated as if the
+ *   calls of a bucket were evenly distributed
  *
  * Returns: %FALSE if there were none
  */

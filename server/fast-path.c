@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The generated processor costs microseconds a call, most of it for objects that live for one call.
- * Comparing bytes and filling in others costs nanoseconds. What is left of a call is its share of
- * its pass: the system calls, a reading of the clock, a swap of the cursor. Therefore
+ * Thrift's generated code costs microseconds a call, most of them for objects that live for one
+ * call. Comparing bytes and filling in others costs nanoseconds. The rest of a call is its share
+ * of its pass: the system calls, a reading of the clock, a swap of the cursor. Therefore
  *
- * - a call is known by its bytes, all of which but the arguments have one value and one place;
- * - calls of get_id that repeat the one before them, but for the seqid, are a run: a client with
- *   many calls in flight sends such, and what was proved of the first holds for all of them;
- * - the IDs of a run are drawn together. They are what single draws would have got from a clock
- *   that stands still meanwhile, but for a random start of the sequence, which leaves room for all
- *   of them.
+ * - a call is known by its bytes, which have one value and one place, except for the arguments;
+ * - calls of get_id that equal the call before them, except for the seqid, are a row: clients with
+ *   many calls in flight send rows, and the checks of the first call hold for all of them;
+ * - the IDs of a row are drawn together. They are those that single draws would get from a clock
+ *   that stands still meanwhile, except for a random start of the sequence, which leaves room for
+ *   all of them.
  */
-#include "server/fast-path.h"
-
 #include <string.h>
 
-#include "common/thrift/types.h"
-#include "common/useragent.h"
-#include "server/service.h"
-#include "server/strict-reply.h"
+#include "common/thrift/byte-writer.h"
+#include "server/codecs.h"
 
-/* A head is what stands before the seqid: version and type, the length of the name, the name. */
+/* The longest row. A draw is cheap compared with this number of replies, and a row for which
+ * nothing is drawn is counted again with each of its calls. */
+#define MAX_ROW 128
+
+/* The bytes before the seqid: version and type, the length of the name, the name. */
 typedef struct {
 	const char *bytes;
 	gsize length;
@@ -35,49 +35,37 @@ typedef struct {
 #define CALL(length, name)  HEAD("\x80\1\0\1\0\0\0" length name)
 #define REPLY(length, name) HEAD("\x80\1\0\2\0\0\0" length name)
 
-/* The longest run. A draw is cheap beside as many replies, and a run of which nothing is drawn is
- * looked for again with each of its calls. */
-#define MAX_RUN 128
+#define NAME_LENGTH_AT 7 /* in a head: the last byte of the length */
 
-static const Head GET_ID = CALL("\6", "get_id");
-static const Head GET_WORKER = CALL("\12", "get_worker");
+typedef enum { NO_ARGUMENTS, AGENT, AGENT_AND_COUNT } Arguments;
+
+struct _UsualCall {
+	Head call, reply;
+	const char *name;
+	CounterMethod method;
+	Arguments arguments;
+};
+
+#define USUAL_CALL(length, name, method, arguments)                                                \
+	{                                                                                          \
+		CALL(length, name), REPLY(length, name), name, method, arguments                   \
+	}
+
+static const UsualCall GET_ID = USUAL_CALL("\6", "get_id", COUNTER_GET_ID, AGENT);
+
+static const UsualCall OTHER_CALLS[] = {
+	USUAL_CALL("\7", "get_ids", COUNTER_GET_IDS, AGENT_AND_COUNT),
+	USUAL_CALL("\13", "get_id_runs", COUNTER_GET_ID_RUNS, AGENT_AND_COUNT),
+	USUAL_CALL("\15", "get_timestamp", COUNTER_GET_TIMESTAMP, NO_ARGUMENTS),
+	USUAL_CALL("\15", "get_worker_id", COUNTER_GET_WORKER_ID, NO_ARGUMENTS),
+	USUAL_CALL("\21", "get_datacenter_id", COUNTER_GET_DATACENTER_ID, NO_ARGUMENTS),
+	USUAL_CALL("\12", "get_worker", COUNTER_GET_WORKER, NO_ARGUMENTS),
+};
 
 static const guint8 AGENT_FIELD[] = {BINARY_STRING, 0, 1};
 static const guint8 COUNT_FIELD[] = {BINARY_I32, 0, 2};
-static const guint8 STOP[] = {BINARY_STOP};
 
-/* A call without arguments. */
-typedef struct {
-	Head call, reply;
-	const char *name;
-	CounterMethod method;
-	ServiceNumber number;
-} NumberCall;
-
-#define NUMBER_CALL(length, name, method, number)                                                  \
-	{                                                                                          \
-		CALL(length, name), REPLY(length, name), name, method, number                      \
-	}
-
-static const NumberCall NUMBER_CALLS[] = {
-	NUMBER_CALL("\15", "get_timestamp", COUNTER_GET_TIMESTAMP, SERVICE_TIMESTAMP),
-	NUMBER_CALL("\15", "get_worker_id", COUNTER_GET_WORKER_ID, SERVICE_WORKER_ID),
-	NUMBER_CALL("\21", "get_datacenter_id", COUNTER_GET_DATACENTER_ID, SERVICE_DATACENTER_ID),
-};
-
-/* A call for a batch. */
-typedef struct {
-	Head call, reply;
-	const char *name;
-	CounterMethod method;
-	gboolean as_runs;
-} BatchCall;
-
-static const BatchCall BATCH_CALLS[] = {
-	{CALL("\7", "get_ids"), REPLY("\7", "get_ids"), "get_ids", COUNTER_GET_IDS, FALSE},
-	{CALL("\13", "get_id_runs"), REPLY("\13", "get_id_runs"), "get_id_runs",
-	 COUNTER_GET_ID_RUNS, TRUE},
-};
+#define SEQID_BYTES 4
 
 /* A struct IdRun. */
 typedef struct {
@@ -96,12 +84,12 @@ static const RunStruct RUN_STRUCT = {
 
 G_STATIC_ASSERT(sizeof(RunStruct) == 19); /* no padding */
 
-/* The reply to get_id; a call has the seqid in the same place: frame, head, seqid, the head of the
- * field success, the ID, stop. */
+/* The reply to get_id: frame, head, seqid, the head of the field success, the ID, stop. A call has
+ * the seqid in the same place. */
 typedef struct {
 	guint8 frame[4];
 	guint8 head[14];
-	guint8 seqid[4];
+	guint8 seqid[SEQID_BYTES];
 	guint8 field[3];
 	guint8 id[8];
 	guint8 stop;
@@ -116,99 +104,7 @@ static const IdReply ID_REPLY = {
 
 G_STATIC_ASSERT(sizeof(IdReply) == 34); /* no padding */
 
-/* What is left of a message. */
-typedef struct {
-	const guint8 *at;
-	const guint8 *end;
-} Bytes;
-
-static gboolean skip(Bytes *self, gsize length)
-{
-	if ((gsize)(self->end - self->at) < length)
-		return FALSE;
-	self->at += length;
-	return TRUE;
-}
-
-/* If it is not there, nothing is taken. */
-static gboolean take(Bytes *self, const void *expected, gsize length)
-{
-	if ((gsize)(self->end - self->at) < length || memcmp(self->at, expected, length) != 0)
-		return FALSE;
-	self->at += length;
-	return TRUE;
-}
-
-static gboolean take_head(Bytes *self, const Head *head)
-{
-	return take(self, head->bytes, head->length);
-}
-
-static gboolean take_number(Bytes *self, guint32 *out_number)
-{
-	const guint8 *at = self->at;
-
-	if (!skip(self, sizeof *out_number))
-		return FALSE;
-	memcpy(out_number, at, sizeof *out_number);
-	*out_number = GUINT32_FROM_BE(*out_number);
-	return TRUE;
-}
-
-/* Whatever it is. */
-static gboolean take_agent(Bytes *self, Bytes *out_agent)
-{
-	guint32 length;
-
-	if (!take(self, AGENT_FIELD, sizeof AGENT_FIELD) || !take_number(self, &length))
-		return FALSE;
-	out_agent->at = self->at;
-	out_agent->end = self->at + length;
-	return skip(self, length);
-}
-
-static gsize length_of(const Bytes *bytes)
-{
-	return (gsize)(bytes->end - bytes->at);
-}
-
-static gboolean is_valid_agent(const Bytes *agent)
-{
-	return useragent_is_valid((const char *)agent->at, length_of(agent));
-}
-
-static gboolean draw(Service *service, const Bytes *agent, guint count, IdRun *out_run)
-{
-	return service_draw(service, (const char *)agent->at, length_of(agent), count, out_run);
-}
-
-static gboolean draw_some(Service *service, const Bytes *agent, guint most, IdRun *out_run)
-{
-	return service_draw_some(service, (const char *)agent->at, length_of(agent), most, out_run);
-}
-
-/* The first message, as far as it is there. */
-static gboolean open_message(const RpcInput *input, Bytes *out_message)
-{
-	Bytes message = {input->bytes, input->bytes + input->length};
-	guint32 length;
-
-	if (!input->framed)
-		message.end = message.at + MIN(input->length, input->max_message_bytes);
-	else if (!take_number(&message, &length) || length > input->max_message_bytes ||
-		 length > (gsize)(message.end - message.at))
-		return FALSE;
-	else
-		message.end = message.at + length;
-	*out_message = message;
-	return TRUE;
-}
-
-/* A frame ends where its message does. */
-static gboolean close_message(const RpcInput *input, Bytes *message)
-{
-	return take(message, STOP, sizeof STOP) && (!input->framed || message->at == message->end);
-}
+/* Reading */
 
 static inline gboolean is_equal_word(const guint8 *one, const guint8 *other)
 {
@@ -230,20 +126,180 @@ static inline gboolean is_equal(const guint8 *one, const guint8 *other, gsize le
 	return is_equal_word(one + last, other + last);
 }
 
-/* How many calls in a row, up to @most, are the first one but for the seqid. Inline for each
- * framing, which gives the seqid's place. */
-static inline guint count_run(const guint8 *first, gsize call_bytes, gsize seqid_at, gsize most)
-{
-	gsize behind_at = seqid_at + sizeof ID_REPLY.seqid;
-	const guint8 *call = first + call_bytes;
-	guint run = 1;
+/* The unread bytes of a message. */
+typedef struct {
+	const guint8 *at;
+	const guint8 *end;
+} Bytes;
 
-	while (run < most && is_equal(first, call, seqid_at) &&
+static inline gboolean skip_bytes(Bytes *self, gsize length)
+{
+	if ((gsize)(self->end - self->at) < length)
+		return FALSE;
+	self->at += length;
+	return TRUE;
+}
+
+/* If they are not the next bytes, nothing is skipped. */
+static inline gboolean skip_expected(Bytes *self, const void *expected, gsize length)
+{
+	if ((gsize)(self->end - self->at) < length || memcmp(self->at, expected, length) != 0)
+		return FALSE;
+	self->at += length;
+	return TRUE;
+}
+
+static inline gboolean skip_head(Bytes *self, const Head *head)
+{
+	if ((gsize)(self->end - self->at) < head->length ||
+	    !is_equal(self->at, (const guint8 *)head->bytes, head->length))
+		return FALSE;
+	self->at += head->length;
+	return TRUE;
+}
+
+static inline gboolean read_number(Bytes *self, guint32 *out_number)
+{
+	const guint8 *at = self->at;
+
+	if (!skip_bytes(self, sizeof *out_number))
+		return FALSE;
+	memcpy(out_number, at, sizeof *out_number);
+	*out_number = GUINT32_FROM_BE(*out_number);
+	return TRUE;
+}
+
+/* Reads the agent and the count, and the end. A frame ends where its message does. */
+static inline gboolean read_arguments(Bytes *self, gboolean framed, Arguments arguments,
+				      ServiceCall *call)
+{
+	guint32 number;
+
+	if (arguments != NO_ARGUMENTS) {
+		if (!skip_expected(self, AGENT_FIELD, sizeof AGENT_FIELD) ||
+		    !read_number(self, &number))
+			return FALSE;
+		call->agent = (const char *)self->at;
+		call->agent_length = number;
+		if (!skip_bytes(self, number))
+			return FALSE;
+	}
+	if (arguments == AGENT_AND_COUNT) {
+		if (!skip_expected(self, COUNT_FIELD, sizeof COUNT_FIELD) ||
+		    !read_number(self, &number))
+			return FALSE;
+		call->count = (gint)number;
+	}
+	if (self->at == self->end || *self->at != BINARY_STOP)
+		return FALSE;
+	self->at++;
+	if (framed && self->at != self->end)
+		return FALSE;
+	if (arguments == NO_ARGUMENTS)
+		return TRUE;
+	call->agent_is_valid = useragent_is_valid(call->agent, call->agent_length);
+	/* the Thrift codec reads a NUL as another character */
+	return call->agent_is_valid || memchr(call->agent, 0, call->agent_length) == NULL;
+}
+
+/* Returns how many calls in a row, up to @most, equal the first but for the seqid. Inline for each
+ * framing, which gives the seqid's place. */
+static inline guint count_row(const guint8 *first, gsize call_bytes, gsize seqid_at, gsize most)
+{
+	gsize behind_at = seqid_at + SEQID_BYTES;
+	const guint8 *call = first + call_bytes;
+	guint row = 1;
+
+	while (row < most && is_equal(first, call, seqid_at) &&
 	       is_equal(first + behind_at, call + behind_at, call_bytes - behind_at)) {
 		call += call_bytes;
-		run++;
+		row++;
 	}
-	return run;
+	return row;
+}
+
+static inline gsize id_reply_bytes(gboolean framed)
+{
+	return sizeof ID_REPLY - (framed ? 0 : sizeof ID_REPLY.frame);
+}
+
+/* Returns how many calls at @first, of @available bytes, are answered together: no more than there
+ * is room for. */
+static inline guint count_calls(const RpcPass *pass, const guint8 *first, gsize available,
+				gsize call_bytes)
+{
+	gsize reply_bytes = id_reply_bytes(pass->framed);
+	gsize room = pass->room - pass->out->len;
+	gsize most = available / call_bytes;
+
+	most = MIN(most, (room + reply_bytes - 1) / reply_bytes);
+	most = MIN(most, MAX_ROW);
+	return pass->framed ? count_row(first, call_bytes, offsetof(IdReply, seqid), most)
+			    : count_row(first, call_bytes,
+					offsetof(IdReply, seqid) - sizeof ID_REPLY.frame, most);
+}
+
+static inline gboolean read_call(const RpcPass *pass, const UsualCall *usual, Bytes message,
+				 WireCall *out_call)
+{
+	const guint8 *first = pass->bytes + pass->consumed;
+
+	out_call->usual = usual;
+	out_call->framed = pass->framed;
+	out_call->seqid_at = (guint)(message.at - first);
+	out_call->call.method = usual->method;
+	out_call->call.agent_length = 0;
+	out_call->call.n_calls = 1;
+	out_call->call.is_cheap = TRUE;
+	if (!skip_bytes(&message, SEQID_BYTES) ||
+	    !read_arguments(&message, pass->framed, usual->arguments, &out_call->call))
+		return FALSE;
+	out_call->call_bytes = (gsize)(message.at - first);
+	return TRUE;
+}
+
+gboolean usual_call_read(const RpcPass *pass, WireCall *out_call)
+{
+	const guint8 *first = pass->bytes + pass->consumed;
+	gsize available = pass->length - pass->consumed;
+	Bytes message = {first, first + available};
+	guint32 length;
+
+	if (!pass->framed)
+		message.end = first + MIN(available, pass->max_message_bytes);
+	else if (!read_number(&message, &length) || length > pass->max_message_bytes ||
+		 length > (gsize)(message.end - message.at))
+		return FALSE;
+	else
+		message.end = message.at + length;
+	if (skip_head(&message, &GET_ID.call)) {
+		if (!read_call(pass, &GET_ID, message, out_call))
+			return FALSE;
+		if (out_call->call.agent_is_valid)
+			out_call->call.n_calls =
+				count_calls(pass, first, available, out_call->call_bytes);
+		return TRUE;
+	}
+	if (message.end - message.at <= NAME_LENGTH_AT)
+		return FALSE;
+	for (gsize i = 0; i < G_N_ELEMENTS(OTHER_CALLS); i++) {
+		const Head *head = &OTHER_CALLS[i].call;
+
+		if (head->bytes[NAME_LENGTH_AT] == (char)message.at[NAME_LENGTH_AT] &&
+		    skip_expected(&message, head->bytes, head->length))
+			return read_call(pass, &OTHER_CALLS[i], message, out_call);
+	}
+	return FALSE;
+}
+
+/* Writing */
+
+static guint8 *make_room(GByteArray *out, gsize bytes)
+{
+	guint length = out->len;
+
+	g_byte_array_set_size(out, length + (guint)bytes);
+	return out->data + length;
 }
 
 static inline void put_number(guint8 *to, gint64 number)
@@ -253,8 +309,8 @@ static inline void put_number(guint8 *to, gint64 number)
 	memcpy(to, &value, sizeof value);
 }
 
-/* Inline for each framing: @skipped is what a reply does not have of the template's front. @run is
- * a value, so that the compiler knows that no store through @to changes it. */
+/* Inline for each framing: @skipped bytes of the template's front are not in a reply. @run is a
+ * value, so that the compiler knows that no store through @to changes it. */
 static inline void put_ids(guint8 *to, gsize skipped, IdRun run, const guint8 *seqid,
 			   gsize call_bytes)
 {
@@ -270,160 +326,54 @@ static inline void put_ids(guint8 *to, gsize skipped, IdRun run, const guint8 *s
 	}
 }
 
-static guint8 *make_room(GByteArray *out, gsize bytes)
+/* Appends a reply but for its value, and returns where the @value_bytes go. */
+static inline guint8 *begin_reply(const WireCall *call, const guint8 *seqid, gsize value_bytes,
+				  GByteArray *out)
 {
-	guint length = out->len;
-
-	g_byte_array_set_size(out, length + (guint)bytes);
-	return out->data + length;
-}
-
-static gsize id_reply_bytes(const RpcInput *input)
-{
-	return sizeof ID_REPLY - (input->framed ? 0 : sizeof ID_REPLY.frame);
-}
-
-static void append_ids(const RpcInput *input, IdRun run, const guint8 *seqid, gsize call_bytes,
-		       GByteArray *out)
-{
-	guint8 *to = make_room(out, run.count * id_reply_bytes(input));
-
-	if (input->framed)
-		put_ids(to, 0, run, seqid, call_bytes);
-	else
-		put_ids(to, sizeof ID_REPLY.frame, run, seqid, call_bytes);
-}
-
-/* The refusals are out of line, so that they do not make the good calls dearer. */
-
-/* A call for IDs of which none were issued. @batch: NULL: it is get_id. A NUL in the agent is
- * something that the processor reads in its own way. Returns %FALSE if the call is left to it, or
- * parked. */
-static G_NO_INLINE gboolean refuse_ids(Service *service, const RpcInput *input,
-				       const BatchCall *batch, const guint8 *seqid,
-				       const Bytes *agent, gint count, GByteArray *out)
-{
-	gsize length = length_of(agent);
-	g_auto(Refusal) refusal = {0};
-
-	if (memchr(agent->at, 0, length) != NULL ||
-	    !service_refuse_ids(service, (const char *)agent->at, length, count, &refusal))
-		return FALSE;
-	if (batch != NULL)
-		strict_reply_refused_ids(&refusal, batch->name, seqid, input->framed, out);
-	else
-		strict_reply_exception(&refusal, "get_id", seqid, input->framed, out);
-	return TRUE;
-}
-
-static G_NO_INLINE void refuse_number(Service *service, const RpcInput *input, const guint8 *seqid,
-				      const char *method, GByteArray *out)
-{
-	g_auto(Refusal) refusal = {0};
-
-	service_refuse_number(service, &refusal);
-	strict_reply_exception(&refusal, method, seqid, input->framed, out);
-}
-
-/* As many as can be of @calls good ones in a row. */
-static guint issue_ids(Service *service, const RpcInput *input, const Bytes *agent, guint calls,
-		       const guint8 *seqid, gsize call_bytes, GByteArray *out)
-{
-	guint answered = 0;
-	IdRun run;
-
-	while (answered < calls && draw_some(service, agent, calls - answered, &run)) {
-		append_ids(input, run, seqid + answered * call_bytes, call_bytes, out);
-		answered += run.count;
-	}
-	return answered;
-}
-
-static gsize answer_get_id(Service *service, const RpcInput *input, Bytes message, GByteArray *out,
-			   guint *out_answered)
-{
-	const guint8 *seqid = message.at;
-	gsize reply_bytes = id_reply_bytes(input);
-	gsize call_bytes, most;
-	guint calls, answered = 0;
-	Bytes agent;
-
-	if (!skip(&message, sizeof ID_REPLY.seqid) || !take_agent(&message, &agent) ||
-	    !close_message(input, &message))
-		return 0;
-	call_bytes = (gsize)(message.at - input->bytes);
-	if (is_valid_agent(&agent)) {
-		most = MIN(input->length / call_bytes,
-			   (input->room + reply_bytes - 1) / reply_bytes);
-		most = MIN(most, MAX_RUN);
-		if (input->framed)
-			calls = count_run(input->bytes, call_bytes, offsetof(IdReply, seqid), most);
-		else
-			calls = count_run(input->bytes, call_bytes,
-					  offsetof(IdReply, seqid) - sizeof ID_REPLY.frame, most);
-		answered = issue_ids(service, input, &agent, calls, seqid, call_bytes, out);
-	}
-	if (answered == 0 && refuse_ids(service, input, NULL, seqid, &agent, 1, out))
-		answered = 1;
-	if (answered > 0)
-		*out_answered = answered;
-	return answered * call_bytes;
-}
-
-/* Appends a reply but for its value, and returns where its @value_bytes go. */
-static guint8 *begin_reply(const RpcInput *input, const Head *head, const guint8 *seqid,
-			   gsize value_bytes, GByteArray *out)
-{
-	gsize length = head->length + sizeof ID_REPLY.seqid + value_bytes + sizeof ID_REPLY.stop;
+	const Head *head = &call->usual->reply;
+	gsize length = head->length + SEQID_BYTES + value_bytes + sizeof ID_REPLY.stop;
 	guint32 frame = GUINT32_TO_BE((guint32)length);
-	guint8 *to = make_room(out, (input->framed ? sizeof frame : 0) + length);
+	guint8 *to = make_room(out, (call->framed ? sizeof frame : 0) + length);
 
-	if (input->framed) {
+	if (call->framed) {
 		memcpy(to, &frame, sizeof frame);
 		to += sizeof frame;
 	}
 	memcpy(to, head->bytes, head->length);
-	memcpy(to + head->length, seqid, sizeof ID_REPLY.seqid);
+	memcpy(to + head->length, seqid, SEQID_BYTES);
 	to[length - sizeof ID_REPLY.stop] = BINARY_STOP;
-	return to + head->length + sizeof ID_REPLY.seqid;
-}
-
-/* @run is a value as above. */
-static inline void put_list(guint8 *to, IdRun run)
-{
-	for (guint i = 0; i < run.count; i++)
-		put_number(to + i * sizeof(gint64), id_run_get(&run, i));
+	return to + head->length + SEQID_BYTES;
 }
 
 /* Appends a reply that is a list of @size, and returns where its @bytes go. */
-static guint8 *begin_list(const RpcInput *input, const BatchCall *call, const guint8 *seqid,
-			  BinaryType type, guint size, gsize bytes, GByteArray *out)
+static inline guint8 *begin_list(const WireCall *call, const guint8 *seqid, BinaryType type,
+				 guint size, gsize bytes, GByteArray *out)
 {
 	const guint8 field[] = {BINARY_LIST, 0, 0, (guint8)type};
 	guint32 count = GUINT32_TO_BE(size);
-	guint8 *to =
-		begin_reply(input, &call->reply, seqid, sizeof field + sizeof count + bytes, out);
+	guint8 *to = begin_reply(call, seqid, sizeof field + sizeof count + bytes, out);
 
 	memcpy(to, field, sizeof field);
 	memcpy(to + sizeof field, &count, sizeof count);
 	return to + sizeof field + sizeof count;
 }
 
-static void append_list(const RpcInput *input, const BatchCall *call, IdRun run,
-			const guint8 *seqid, GByteArray *out)
+/* @run is a value, as in put_ids(). */
+static void append_list(const WireCall *call, const guint8 *seqid, IdRun run, GByteArray *out)
 {
-	put_list(begin_list(input, call, seqid, BINARY_I64, run.count, run.count * sizeof(gint64),
-			    out),
-		 run);
+	guint8 *to =
+		begin_list(call, seqid, BINARY_I64, run.count, run.count * sizeof(gint64), out);
+
+	for (guint i = 0; i < run.count; i++)
+		put_number(to + i * sizeof(gint64), id_run_get(&run, i));
 }
 
-/* As id_runs_append() has them. */
-static void append_runs(const RpcInput *input, const BatchCall *call, IdRun run,
-			const guint8 *seqid, GByteArray *out)
+/* A run of IDs for each tick, as the Thrift codec writes them. */
+static void append_runs(const WireCall *call, const guint8 *seqid, IdRun run, GByteArray *out)
 {
 	guint n_runs = id_run_ticks(&run);
-	guint8 *to = begin_list(input, call, seqid, BINARY_STRUCT, n_runs,
-				n_runs * sizeof RUN_STRUCT, out);
+	guint8 *to =
+		begin_list(call, seqid, BINARY_STRUCT, n_runs, n_runs * sizeof RUN_STRUCT, out);
 
 	for (guint at = 0, count; at < run.count; at += count) {
 		RunStruct part = RUN_STRUCT;
@@ -438,97 +388,152 @@ static void append_runs(const RpcInput *input, const BatchCall *call, IdRun run,
 	}
 }
 
-static gsize answer_batch(Service *service, const RpcInput *input, Bytes message,
-			  const BatchCall *call, GByteArray *out, guint *out_answered)
+static void append_number(const WireCall *call, const guint8 *seqid, gint64 number, GByteArray *out)
 {
-	const guint8 *seqid = message.at;
-	Bytes agent;
-	guint32 count;
-	IdRun run;
-
-	if (!skip(&message, sizeof ID_REPLY.seqid) || !take_agent(&message, &agent) ||
-	    !take(&message, COUNT_FIELD, sizeof COUNT_FIELD) || !take_number(&message, &count) ||
-	    !close_message(input, &message))
-		return 0;
-	if (!is_valid_agent(&agent) || !draw(service, &agent, count, &run)) {
-		if (!refuse_ids(service, input, call, seqid, &agent, (gint)count, out))
-			return 0;
-	} else if (call->as_runs) {
-		append_runs(input, call, run, seqid, out);
-	} else {
-		append_list(input, call, run, seqid, out);
-	}
-	*out_answered = 1;
-	return (gsize)(message.at - input->bytes);
-}
-
-static void append_number(const RpcInput *input, const NumberCall *call, gint64 number,
-			  const guint8 *seqid, GByteArray *out)
-{
-	guint8 *to =
-		begin_reply(input, &call->reply, seqid, sizeof ID_REPLY.field + sizeof number, out);
+	guint8 *to = begin_reply(call, seqid, sizeof ID_REPLY.field + sizeof number, out);
 
 	memcpy(to, ID_REPLY.field, sizeof ID_REPLY.field);
 	put_number(to + sizeof ID_REPLY.field, number);
 }
 
-static gsize answer_number(Service *service, const RpcInput *input, Bytes message,
-			   const NumberCall *call, GByteArray *out, guint *out_answered)
-{
-	const guint8 *seqid = message.at;
-	gint64 number;
+/* The less usual replies are written field by field. */
 
-	if (!skip(&message, sizeof ID_REPLY.seqid) || !close_message(input, &message))
-		return 0;
-	if (service_get_number(service, call->number, &number))
-		append_number(input, call, number, seqid, out);
+static void append_i32(GByteArray *out, guint8 field, gint32 value)
+{
+	guint8 bytes[3 + sizeof value] = {BINARY_I32, 0, field};
+	guint32 wire_value = GUINT32_TO_BE((guint32)value);
+
+	memcpy(bytes + 3, &wire_value, sizeof wire_value);
+	g_byte_array_append(out, bytes, sizeof bytes);
+}
+
+static void append_i64(GByteArray *out, guint8 field, gint64 value)
+{
+	guint8 bytes[3 + sizeof value] = {BINARY_I64, 0, field};
+
+	put_number(bytes + 3, value);
+	g_byte_array_append(out, bytes, sizeof bytes);
+}
+
+static void append_text(GByteArray *out, guint8 field, const char *text)
+{
+	guint length = (guint)strlen(text);
+	guint8 bytes[3 + sizeof length] = {BINARY_STRING, 0, field};
+	guint32 wire_length = GUINT32_TO_BE(length);
+
+	memcpy(bytes + 3, &wire_length, sizeof wire_length);
+	g_byte_array_append(out, bytes, sizeof bytes);
+	g_byte_array_append(out, (const guint8 *)text, length);
+}
+
+/* Returns where the message begins, after the length of its frame. */
+static guint begin_message(const WireCall *call, const guint8 *seqid, MessageType type,
+			   GByteArray *out)
+{
+	guint start;
+
+	if (call->framed)
+		byte_writer_be32(out, 0); /* known at the end */
+	start = out->len;
+	byte_writer_be32(out, STRICT_VERSION | type);
+	byte_writer_text(out, call->usual->name);
+	g_byte_array_append(out, seqid, SEQID_BYTES);
+	return start;
+}
+
+static void end_message(const WireCall *call, guint start, GByteArray *out)
+{
+	guint32 length;
+
+	byte_writer_u8(out, BINARY_STOP);
+	length = GUINT32_TO_BE(out->len - start);
+	if (call->framed)
+		memcpy(out->data + start - sizeof length, &length, sizeof length);
+}
+
+static void append_self(const WireCall *call, const guint8 *seqid, const ServiceSelf *self,
+			GByteArray *out)
+{
+	guint start = begin_message(call, seqid, MESSAGE_REPLY, out);
+
+	byte_writer_field(out, BINARY_STRUCT, 0);
+	append_i32(out, 1, self->datacenter_id);
+	append_i32(out, 2, self->worker_id);
+	append_text(out, 3, self->address);
+	append_text(out, 4, self->nonce);
+	append_i64(out, 5, self->claimed_at_ms);
+	append_i64(out, 6, self->reserved_until_ms);
+	append_text(out, 7, self->state);
+	append_i64(out, 8, self->as_of_ms);
+	append_text(out, 9, self->kind);
+	if (self->server != NULL)
+		append_text(out, 11, self->server);
+	byte_writer_u8(out, BINARY_STOP);
+	end_message(call, start, out);
+}
+
+/* Legacy calls are refused with a TApplicationException of type 6 (internal error), the others with
+ * the exceptions that get_ids and get_id_runs declare. */
+static void append_refusal(const WireCall *call, const guint8 *seqid, const Refusal *refusal,
+			   GByteArray *out)
+{
+	static const guint8 FIELDS[] = {
+		[REFUSAL_CLOCK] = 1,
+		[REFUSAL_AGENT] = 2,
+		[REFUSAL_WORKER] = 3,
+		[REFUSAL_COUNT] = 4,
+	};
+	gboolean is_typed = call->usual->arguments == AGENT_AND_COUNT;
+	guint start = begin_message(call, seqid, is_typed ? MESSAGE_REPLY : MESSAGE_EXCEPTION, out);
+
+	if (is_typed) {
+		byte_writer_field(out, BINARY_STRUCT, FIELDS[refusal->kind]);
+		append_text(out, 1, refusal->message);
+		if (refusal->kind == REFUSAL_WORKER)
+			append_i64(out, 2, refusal->retry_after_ms);
+		byte_writer_u8(out, BINARY_STOP);
+	} else {
+		g_autofree char *text = refusal_untyped(refusal);
+
+		append_text(out, 1, text);
+		append_i32(out, 2, APPLICATION_INTERNAL_ERROR);
+	}
+	end_message(call, start, out);
+}
+
+static G_NO_INLINE void write_other(const WireCall *call, ServiceOutcome outcome,
+				    const ServiceAnswer *answer, RpcPass *pass)
+{
+	const guint8 *seqid = pass->bytes + pass->consumed + call->seqid_at;
+
+	if (outcome == SERVICE_REFUSED)
+		append_refusal(call, seqid, &answer->refusal, pass->out);
+	else if (call->call.method == COUNTER_GET_IDS)
+		append_list(call, seqid, answer->run, pass->out);
+	else if (call->call.method == COUNTER_GET_ID_RUNS)
+		append_runs(call, seqid, answer->run, pass->out);
+	else if (call->call.method == COUNTER_GET_WORKER)
+		append_self(call, seqid, &answer->self, pass->out);
 	else
-		refuse_number(service, input, seqid, call->name, out);
-	*out_answered = 1;
-	return (gsize)(message.at - input->bytes);
+		append_number(call, seqid, answer->number, pass->out);
 }
 
-static gsize answer_get_worker(Service *service, const RpcInput *input, Bytes message,
-			       GByteArray *out, guint *out_answered)
+static G_NO_INLINE void write_ids(const WireCall *call, const IdRun *run, RpcPass *pass)
 {
-	const guint8 *seqid = message.at;
-	g_auto(ServiceSelf) self = {0};
+	const guint8 *seqid = pass->bytes + pass->consumed + call->seqid_at;
+	guint8 *to = make_room(pass->out, run->count * id_reply_bytes(call->framed));
 
-	if (!skip(&message, sizeof ID_REPLY.seqid) || !close_message(input, &message))
-		return 0;
-	service_describe_self(service, &self);
-	strict_reply_worker(&self, seqid, input->framed, out);
-	*out_answered = 1;
-	return (gsize)(message.at - input->bytes);
+	if (call->framed)
+		put_ids(to, 0, *run, seqid, call->call_bytes);
+	else
+		put_ids(to, sizeof ID_REPLY.frame, *run, seqid, call->call_bytes);
 }
 
-gsize fast_path_answer(SfSnowflakeExtendedHandler *handler, const RpcInput *input, GByteArray *out,
-		       CounterMethod *out_method, guint *out_answered)
+void usual_call_write(const WireCall *call, ServiceOutcome outcome, const ServiceAnswer *answer,
+		      RpcPass *pass)
 {
-	Service *service = SF_SERVICE(handler);
-	Bytes message;
-
-	if (!open_message(input, &message))
-		return 0;
-	if (take_head(&message, &GET_ID)) {
-		*out_method = COUNTER_GET_ID;
-		return answer_get_id(service, input, message, out, out_answered);
-	}
-	for (gsize i = 0; i < G_N_ELEMENTS(BATCH_CALLS); i++)
-		if (take_head(&message, &BATCH_CALLS[i].call)) {
-			*out_method = BATCH_CALLS[i].method;
-			return answer_batch(service, input, message, &BATCH_CALLS[i], out,
-					    out_answered);
-		}
-	for (gsize i = 0; i < G_N_ELEMENTS(NUMBER_CALLS); i++)
-		if (take_head(&message, &NUMBER_CALLS[i].call)) {
-			*out_method = NUMBER_CALLS[i].method;
-			return answer_number(service, input, message, &NUMBER_CALLS[i], out,
-					     out_answered);
-		}
-	if (take_head(&message, &GET_WORKER)) {
-		*out_method = COUNTER_GET_WORKER;
-		return answer_get_worker(service, input, message, out, out_answered);
-	}
-	return 0;
+	if (outcome == SERVICE_ANSWERED && call->usual == &GET_ID)
+		write_ids(call, &answer->run, pass);
+	else
+		write_other(call, outcome, answer, pass);
 }

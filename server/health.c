@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/health.h"
 
-/* So many checks that found something, or were not made, before something is said. */
+/* Number of checks without success after which a thread hangs. */
 #define MISSED_CHECKS 4
 
-/* A reservation that cannot be extended: calls go elsewhere before it ends, ... */
+/* If a reservation cannot be extended, the server is unhealthy this long before its end, or in the
+ * last quarter if that is shorter: calls should go to other servers. */
 #define LAST_MS   10000
-#define LAST_PART 4 /* ... unless it is that short: then in its last quarter */
+#define LAST_PART 4
 
 void health_init(Health *self, const ServiceConfig *service)
 {
@@ -22,17 +23,17 @@ void health_set_check_ms(Health *self, gint64 check_ms)
 
 void health_note(Health *self)
 {
-	atomic_store(&self->went_round_us, g_get_monotonic_time());
+	atomic_store(&self->progress_at_us, g_get_monotonic_time());
 }
 
 void health_put_off_checks(Health *self, gint64 for_ms)
 {
-	atomic_store(&self->went_round_us, g_get_monotonic_time() + for_ms * 1000);
+	atomic_store(&self->progress_at_us, g_get_monotonic_time() + for_ms * 1000);
 }
 
 char *health_why_not_alive(const Health *self)
 {
-	gint64 ago_ms = (g_get_monotonic_time() - atomic_load(&self->went_round_us)) / 1000;
+	gint64 ago_ms = (g_get_monotonic_time() - atomic_load(&self->progress_at_us)) / 1000;
 
 	if (ago_ms < MISSED_CHECKS * self->check_ms)
 		return NULL;
@@ -41,7 +42,7 @@ char *health_why_not_alive(const Health *self)
 		ago_ms / 1000);
 }
 
-/* Returns (transfer full): @what with the reason, if it is known. @what: (transfer full) */
+/* Returns (transfer full): @what, with the reason if it is known. @what: (transfer full) */
 static char *add_reason(const Health *self, char *what)
 {
 	Source *source = self->service->source;

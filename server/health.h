@@ -6,16 +6,16 @@
 #include "server/service.h"
 
 /*
- * How a server is, in the sense of those who restart it, and of those who send it calls. Any
- * thread.
+ * Whether a server is alive, for supervisors that restart it, and whether it is healthy and ready,
+ * for load balancers. Any thread.
  */
 typedef struct {
 	const ServiceConfig *service;
-	gint64 check_ms;              /* how often somebody looks whether every thread goes round */
-	_Atomic gint64 went_round_us; /* see health_note(); or when the looking begins again */
+	gint64 check_ms;               /* interval of the watchdog's checks */
+	_Atomic gint64 progress_at_us; /* time of the last health_note(), or of the next check */
 } Health;
 
-#define HEALTH_CHECK_MS 5000 /* unless somebody wants to hear of it more often */
+#define HEALTH_CHECK_MS 5000 /* unless systemd's watchdog needs a shorter interval */
 
 /* @service: borrowed */
 void health_init(Health *self, const ServiceConfig *service);
@@ -23,15 +23,15 @@ void health_init(Health *self, const ServiceConfig *service);
 /* Before there are other threads. */
 void health_set_check_ms(Health *self, gint64 check_ms);
 
-/* Every thread goes round. */
+/* Every thread has made progress. */
 void health_note(Health *self);
 
-/* Nobody looks for so long: the thread that does has something else to do. */
+/* There are no checks for this time, since their thread is busy. */
 void health_put_off_checks(Health *self, gint64 for_ms);
 
 /* Each of these returns (transfer full) (nullable): a line that says why not; %NULL: it is so. */
 
-/* No thread hangs; if one does, only a new process helps. */
+/* No thread hangs. If a thread does, only a restart helps. */
 char *health_why_not_alive(const Health *self);
 
 /* It is alive, has a worker ID, and enough of its reservation is left: where it

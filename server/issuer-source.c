@@ -14,28 +14,29 @@ static IssuerSource *issuer_of(Source *source)
 	return (IssuerSource *)source;
 }
 
-static DrawStatus draw(Source *source, SourceSeat *seat G_GNUC_UNUSED, guint least G_GNUC_UNUSED,
-		       guint count, IdRun *out_run, DrawRefusal *out_refusal)
+static DrawStatus issuer_draw(Source *source, BatchSlot *slot G_GNUC_UNUSED,
+			      guint least G_GNUC_UNUSED, guint count, IdRun *out_run,
+			      DrawRefusal *out_refusal)
 {
 	return generator_draw(issuer_of(source)->generator, count, out_run, out_refusal);
 }
 
-static gint64 demand(Source *source)
+static gint64 issuer_demand(Source *source)
 {
 	return keeper_demand(issuer_of(source)->keeper);
 }
 
-static char *why_none(Source *source G_GNUC_UNUSED)
+static char *issuer_why_none(Source *source G_GNUC_UNUSED)
 {
 	return g_strdup("no reservation for the present time");
 }
 
-static char *waiting_why(Source *source)
+static char *issuer_waiting_why(Source *source)
 {
 	return keeper_waiting_why(issuer_of(source)->keeper);
 }
 
-static gboolean find_worker(Source *source, SourceWorker *out_worker)
+static gboolean issuer_find_worker(Source *source, SourceWorker *out_worker)
 {
 	const Lease *lease = generator_lease(issuer_of(source)->generator);
 
@@ -45,17 +46,17 @@ static gboolean find_worker(Source *source, SourceWorker *out_worker)
 	return TRUE;
 }
 
-static void get_status(Source *source, KeeperStatus *out_status)
+static void issuer_get_status(Source *source, KeeperStatus *out_status)
 {
 	keeper_get_status(issuer_of(source)->keeper, out_status);
 }
 
-static char *find_server(Source *source G_GNUC_UNUSED)
+static char *issuer_find_server(Source *source G_GNUC_UNUSED)
 {
 	return NULL;
 }
 
-/* What state another server was in, as far as the registry tells. */
+/* Returns the state of another server, as far as the registry shows it. */
 static KeeperState guess_state(const Worker *worker)
 {
 	if (worker->worker_id < 0)
@@ -63,7 +64,7 @@ static KeeperState guess_state(const Worker *worker)
 	return worker->reserved_until_ms != 0 ? KEEPER_SERVING : KEEPER_UNAVAILABLE;
 }
 
-static SfWorker *describe(const Worker *worker, gint64 as_of_ms)
+static SfWorker *make_worker(const Worker *worker, gint64 as_of_ms)
 {
 	SfWorker *other = g_object_new(
 		SF_TYPE_WORKER, "datacenter_id", worker->datacenter_id, "worker_id",
@@ -77,8 +78,8 @@ static SfWorker *describe(const Worker *worker, gint64 as_of_ms)
 	return other;
 }
 
-static gboolean append_workers(Source *source, const char *own_nonce, gboolean may_wait,
-			       GPtrArray *out_workers, GError **error)
+static gboolean issuer_append_workers(Source *source, const char *own_nonce, gboolean may_wait,
+				      GPtrArray *out_workers, GError **error)
 {
 	g_autoptr(GPtrArray) workers = NULL;
 	gint64 as_of_ms;
@@ -90,49 +91,54 @@ static gboolean append_workers(Source *source, const char *own_nonce, gboolean m
 		const Worker *worker = workers->pdata[i];
 
 		if (g_strcmp0(worker->nonce, own_nonce) != 0)
-			g_ptr_array_add(out_workers, describe(worker, as_of_ms));
+			g_ptr_array_add(out_workers, make_worker(worker, as_of_ms));
 	}
 	return TRUE;
 }
 
-static void start(Source *source)
+static void issuer_start(Source *source)
 {
 	keeper_start(issuer_of(source)->keeper);
 }
 
-static gboolean stop(Source *source, gint64 timeout_ms)
+static gboolean issuer_stop(Source *source, gint64 timeout_ms)
 {
 	return keeper_stop(issuer_of(source)->keeper, timeout_ms);
 }
 
-static GError *error(Source *source)
+static GError *issuer_error(Source *source)
 {
 	return keeper_error(issuer_of(source)->keeper);
 }
 
-static gint64 idle_ms(Source *source)
+static gint64 issuer_idle_ms(Source *source)
 {
 	return keeper_idle_ms(issuer_of(source)->keeper);
 }
 
+static const SourceOps OPS = {
+	.kind = KIND,
+	.draw = issuer_draw,
+	.demand = issuer_demand,
+	.why_none = issuer_why_none,
+	.waiting_why = issuer_waiting_why,
+	.find_worker = issuer_find_worker,
+	.get_status = issuer_get_status,
+	.find_server = issuer_find_server,
+	.append_workers = issuer_append_workers,
+	.start = issuer_start,
+	.stop = issuer_stop,
+	.error = issuer_error,
+	.idle_ms = issuer_idle_ms,
+};
+
+IssuerSource *issuer_source_of(Source *source)
+{
+	return source->ops == &OPS ? (IssuerSource *)source : NULL;
+}
+
 void issuer_source_init(IssuerSource *self, Generator *generator)
 {
-	static const SourceOps OPS = {
-		.kind = KIND,
-		.draw = draw,
-		.demand = demand,
-		.why_none = why_none,
-		.waiting_why = waiting_why,
-		.find_worker = find_worker,
-		.get_status = get_status,
-		.find_server = find_server,
-		.append_workers = append_workers,
-		.start = start,
-		.stop = stop,
-		.error = error,
-		.idle_ms = idle_ms,
-	};
-
 	*self = (IssuerSource){
 		.source =
 			{

@@ -10,8 +10,11 @@ typedef struct {
 	Keeper *keeper;
 } IssuerSource;
 
+/* (nullable): the issuer that @source is; NULL: it is no issuer. */
+IssuerSource *issuer_source_of(Source *source);
+
 /* @generator: borrowed */
 void issuer_source_init(IssuerSource *self, Generator *generator);
 
-/* Before anybody asks for more than numbers. @keeper: borrowed */
+/* Before any call that needs the keeper. @keeper: borrowed */
 void issuer_source_join(IssuerSource *self, Keeper *keeper);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* snowflaked: what it was asked for; and a server while it runs. */
+/* snowflaked: its command line, and a server while it runs. */
 #include <errno.h>
 #include <fcntl.h>
 #include <glib-unix.h>
@@ -16,21 +16,16 @@
 #include "gen-c_glib/generated-types.h"
 #include "options/options-table.h"
 #include "server/certificates.h"
-#include "server/reload.h"
 #include "server/signals.h"
-#include "server/stop.h"
 
 #define EXIT_WRONG_USE 2
 
-/* A write that takes longer than this will not come back: a new process may do better. */
-#define KEEPER_HANGS_MS 60000
-
-/* A buffer of so many bytes goes back to the system when it is freed. glibc's own limit begins
- * there, and rises to the largest that it has seen. Smaller ones come and go with every connection
+/* A buffer of this size or more goes back to the system when it is freed. glibc's own limit begins
+ * there, and rises to the largest buffer so far. Smaller buffers come and go with every connection
  * that is cut off. */
 #define MAPPED_BYTES (128 * 1024)
 
-/* Ready is when IDs can be drawn. */
+/* The server is ready when IDs can be drawn. */
 static void check_ready(Server *self)
 {
 	KeeperStatus status;
@@ -49,13 +44,13 @@ static void check_ready(Server *self)
 			   status.datacenter_id, status.worker_id, self->address);
 }
 
-static gboolean on_news(gint fd, GIOCondition condition G_GNUC_UNUSED, gpointer user_data)
+static gboolean on_event(gint fd, GIOCondition condition G_GNUC_UNUSED, gpointer user_data)
 {
 	Server *self = user_data;
 	g_autoptr(GError) error = NULL;
 	guint64 count;
 
-	/* first: news that comes after this makes the descriptor readable again */
+	/* first: a later event makes the descriptor readable again */
 	if (read(fd, &count, sizeof count) < 0)
 		return G_SOURCE_CONTINUE;
 	error = self->source->ops->error(self->source);
@@ -64,56 +59,6 @@ static gboolean on_news(gint fd, GIOCondition condition G_GNUC_UNUSED, gpointer 
 	else
 		check_ready(self);
 	return G_SOURCE_CONTINUE;
-}
-
-/* Tells systemd, and those who ask over HTTP, that all threads go round, if they do. */
-static gboolean on_check(gpointer user_data)
-{
-	Server *self = user_data;
-
-	if (rpc_server_responds(self->rpc) &&
-	    self->source->ops->idle_ms(self->source) < KEEPER_HANGS_MS) {
-		health_note(&self->health);
-		sd_notify(0, "WATCHDOG=1");
-	}
-	return G_SOURCE_CONTINUE;
-}
-
-static gboolean on_check_disk(gpointer user_data)
-{
-	disk_watch_check(user_data, g_get_monotonic_time());
-	return G_SOURCE_CONTINUE;
-}
-
-static void on_signal(int number, gboolean stop, guint sender, gpointer user_data)
-{
-	Server *self = user_data;
-	const char *name = strsignal(number);
-
-	if (stop)
-		stop_begin(self, name);
-	else if (number == SIGHUP)
-		reload(self, sender);
-	else
-		log_event(LOG_SIGNAL_IGNORED, log_text("signal", name), log_number("pid", sender));
-}
-
-static gboolean add_sources(Server *self, GError **error)
-{
-	uint64_t watchdog_us = 0;
-	uint64_t check_ms = HEALTH_CHECK_MS;
-
-	if (!signals_watch(on_signal, self, error))
-		return FALSE;
-	g_unix_fd_add(self->news_fd, G_IO_IN, on_news, self);
-	if (sd_watchdog_enabled(0, &watchdog_us) > 0)
-		check_ms = MIN(check_ms, MAX(watchdog_us / 2000, 1));
-	health_set_check_ms(&self->health, (gint64)check_ms);
-	g_timeout_add((guint)check_ms, on_check, self);
-	if (self->options->relay == NULL && self->options->zookeeper == NULL)
-		g_timeout_add(DISK_WATCH_CHECK_MS, on_check_disk, &self->disk_watch);
-	certificates_watch(self);
-	return TRUE;
 }
 
 static char *describe_worker_id(const Server *self)
@@ -129,28 +74,20 @@ static char *describe_worker_id(const Server *self)
 		       : g_strdup_printf("%" G_GINT64_FORMAT, self->issuer.worker_id);
 }
 
-static const char *describe_registry(const Options *options)
-{
-	if (options->relay != NULL)
-		return "none";
-	return options->zookeeper != NULL ? options->zookeeper->text : "files";
-}
-
 static void log_start(const Server *self)
 {
 	const Options *options = self->options;
 	g_autofree char *layout = layout_to_string(&options->layout);
 	g_autofree char *worker_id = describe_worker_id(self);
+	const char *registry = options->relay != NULL       ? "none"
+			       : options->zookeeper != NULL ? options->zookeeper->text
+							    : "files";
 
 	log_event(LOG_STARTING, log_text("version", SNOWFLAKE_VERSION), log_number("pid", getpid()),
-		  log_text("registry", describe_registry(options)),
+		  log_text("registry", registry),
 		  log_number("datacenter_id", MAX(options->datacenter_id, 0)),
 		  log_text("worker_id", worker_id), log_text("layout", layout),
 		  log_number("threads", options->threads));
-}
-
-static void log_options(const Options *options)
-{
 	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++) {
 		const OptionSpec *spec = &OPTIONS_TABLE[i];
 		const char *text = g_hash_table_lookup(options->given, spec->name);
@@ -161,21 +98,24 @@ static void log_options(const Options *options)
 	}
 }
 
-static gboolean run(Server *self, GError **error)
+static gboolean run_server(Server *self, GError **error)
 {
 	GError *failure;
 
-	if (!add_sources(self, error))
+	if (!signals_watch(self, error))
 		return FALSE;
+	g_unix_fd_add(self->event_fd, G_IO_IN, on_event, self);
+	watchdog_start(&self->watchdog, self->rpc, self->source, &self->health,
+		       self->options->relay == NULL && self->options->zookeeper == NULL);
+	certificates_watch(self);
 	log_start(self);
-	log_options(self->options);
 	if (!audit_log_start(self->audit, error) ||
 	    (self->admin != NULL && !admin_start(self->admin, error)) ||
 	    !rpc_server_start(self->rpc, error))
 		return FALSE;
 	self->source->ops->start(self->source);
 	g_main_loop_run(self->loop);
-	stop_threads(self);
+	signals_stop_threads(self);
 	failure = self->source->ops->error(self->source);
 	if (failure == NULL)
 		return rpc_server_check(self->rpc, error);
@@ -183,7 +123,7 @@ static gboolean run(Server *self, GError **error)
 	return FALSE;
 }
 
-/* Descriptors 0 to 2 are not for sockets and records, even if whoever started us closed them. */
+/* Opens descriptors 0 to 2 if they are closed, so that no socket or record gets one of them. */
 static void occupy_standard_descriptors(void)
 {
 	int fd;
@@ -195,7 +135,7 @@ static void occupy_standard_descriptors(void)
 		close(fd);
 }
 
-static int serve(Options *options)
+static int run_with_options(Options *options)
 {
 	g_autoptr(GError) error = NULL;
 	Server server;
@@ -207,7 +147,7 @@ static int serve(Options *options)
 	signal(SIGPIPE, SIG_IGN);
 	signals_hold_reload();
 	generated_types_init();
-	ok = server_init(&server, options, &error) && run(&server, &error);
+	ok = server_init(&server, options, &error) && run_server(&server, &error);
 	if (error != NULL)
 		log_event(LOG_FAILED, log_text("error", error->message));
 	server_clear(&server);
@@ -215,7 +155,7 @@ static int serve(Options *options)
 }
 
 /* Prints @text; an unwritable standard output is a failure. */
-static int print(const char *text)
+static int print_text(const char *text)
 {
 	if (fputs(text, stdout) < 0 || fflush(stdout) != 0) {
 		fprintf(stderr, "snowflaked: cannot write to standard output: %s\n",
@@ -244,5 +184,5 @@ int main(int argc, char **argv)
 		text = g_strdup("snowflaked " SNOWFLAKE_VERSION "\n");
 	else if (options->print_config)
 		text = options_table_sample_config();
-	return text != NULL ? print(text) : serve(options);
+	return text != NULL ? print_text(text) : run_with_options(options);
 }

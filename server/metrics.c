@@ -3,7 +3,9 @@
 
 #include "admin/prometheus-text.h"
 #include "common/log.h"
+#include "server/issuer-source.h"
 #include "server/process-metrics.h"
+#include "server/relay-source.h"
 
 /* Any list will do: keeper_get_quarantined() asks for another when it is time in such a fleet. */
 #define WORKERS_MAX_AGE_MS G_MAXINT32
@@ -277,9 +279,11 @@ static void add_clocks(GString *text, const MetricsSource *source, const KeeperS
 			  "How far the clock is ahead of that of the other servers which is "
 			  "furthest from it.",
 			  (gdouble)status->peers_skew_ns * S_PER_NS);
-	add_gauge(text, "snowflake_cursor_ahead_seconds",
-		  "How far the last ID is ahead of the clock.",
-		  (gdouble)generator_ahead_ns(source->service->issuer->generator) * S_PER_NS);
+	add_gauge(
+		text, "snowflake_cursor_ahead_seconds",
+		"How far the last ID is ahead of the clock.",
+		(gdouble)generator_ahead_ns(issuer_source_of(source->service->source)->generator) *
+			S_PER_NS);
 }
 
 /* Where it has a certificate. */
@@ -330,9 +334,10 @@ static GHashTable *count_worker_ids(const MetricsSource *source, const KeeperSta
 	GHashTable *datacenters;
 	gint64 as_of_ms;
 
-	if (!keeper_get_quarantined(source->service->issuer->keeper, &quarantined, &as_of_ms) ||
-	    !keeper_get_workers(source->service->issuer->keeper, WORKERS_MAX_AGE_MS, FALSE,
-				&workers, &as_of_ms, NULL))
+	if (!keeper_get_quarantined(issuer_source_of(source->service->source)->keeper, &quarantined,
+				    &as_of_ms) ||
+	    !keeper_get_workers(issuer_source_of(source->service->source)->keeper,
+				WORKERS_MAX_AGE_MS, FALSE, &workers, &as_of_ms, NULL))
 		return NULL;
 	datacenters = g_hash_table_new_full(NULL, NULL, NULL, g_free);
 	datacenter_of(datacenters, status->datacenter_id);
@@ -483,10 +488,10 @@ char *metrics_text(const MetricsSource *source)
 	prometheus_text_add(text, &BUILD,
 			    (const PrometheusLabel[]){{"version", SNOWFLAKE_VERSION}, {0}}, 1);
 	add_state(text, source, &status);
-	if (source->service->issuer != NULL)
+	if (issuer_source_of(source->service->source) != NULL)
 		add_all_of_issuer(text, source, &status);
 	else
-		add_all_of_relay(text, source->service->relay);
+		add_all_of_relay(text, relay_source_of(source->service->source));
 	add_layout(text, source);
 	add_all_of_calls(text, source);
 	add_connections(text, source);

@@ -4,40 +4,37 @@
 #include "server/service.h"
 
 /*
- * What another thread of the server asks its service for, without Thrift. It is answered as a
- * client is, and counted as one. What would be parked is for that thread to ask for again; it is in
- * no line, so no client waits for it.
+ * Calls of another thread of the server, without Thrift. They are answered and counted like those
+ * of a client. A call that waits is not parked: the thread tries it again, so no client waits after
+ * it.
  */
 typedef struct {
 	const ServiceConfig *config;
-	SfSnowflakeExtendedHandler *handler;
-	RpcAllowance allowance;
-	RpcVerdict verdict;
-	Counters *counters;
+	Service *service;
 } OwnCalls;
 
 /* Before the audit log is started. @config: borrowed */
 void own_calls_init(OwnCalls *self, ServiceConfig *config);
 void own_calls_clear(OwnCalls *self);
 
-/* The rest is for one thread. Of the refusals each is to be cleared, and untouched unless it is
- * what comes of it. */
+/* The following functions are for one thread. The caller clears a refusal; it is untouched if the
+ * call was not refused. */
 
 typedef enum {
 	OWN_CALLS_DRAWN,   /* @out_run is set */
 	OWN_CALLS_REFUSED, /* @out_refusal is */
-	OWN_CALLS_LATER,   /* in a moment there may be some */
+	OWN_CALLS_LATER,   /* there can be IDs in a moment */
 } OwnCallsDraw;
 
-/* @method: what it is counted as. @waited_ms: since the first try; after --max-wait, or 5 s if that
- * is less, it is not LATER. */
+/* @method: for the counters. @waited_ms: since the first try; after --max-wait, or 5 s if that is
+ * less, the call is not LATER any more. */
 OwnCallsDraw own_calls_draw(OwnCalls *self, CounterMethod method, const char *agent, guint count,
 			    gint64 waited_ms, IdRun *out_run, Refusal *out_refusal);
 
-/* (transfer full): what get_counters is answered with. */
+/* (transfer full): the answer to get_counters. */
 GHashTable *own_calls_get_counters(OwnCalls *self);
 
-/* (transfer full) (nullable): of SfWorker, what get_workers is answered with; or %NULL: refused. */
+/* (transfer full) (nullable): the answer to get_workers, of SfWorker; %NULL: refused. */
 GPtrArray *own_calls_get_workers(OwnCalls *self, Refusal *out_refusal);
 
 /* To be cleared. */

@@ -7,8 +7,8 @@
 #include "core/layout.h"
 
 /*
- * Why a call is refused, in the words that its exception tells: those of the original where it had
- * any. How it is written, typed or not, is for the path that answers.
+ * Why a call is refused, with the message of its exception, which is the original's if it had one.
+ * The codecs write it, typed or not.
  */
 typedef enum {
 	REFUSAL_CLOCK,    /* InvalidSystemClock */
@@ -28,22 +28,22 @@ typedef struct {
 void refusal_clear(Refusal *self);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Refusal, refusal_clear)
 
-/* (transfer full): the message of an untyped exception, as the calls of 2010 have them. */
+/* (transfer full): the message of an untyped exception, for legacy calls. */
 char *refusal_untyped(const Refusal *self);
 
-/* What such a refusal is counted as. */
+/* Returns the counter of such refusals. */
 Counter refusal_counter(const Refusal *self);
 
-/* To be cleared, each of them. */
+/* The caller clears each of them. */
 Refusal refusal_of_clock_back(gint64 behind_ms);
 Refusal refusal_of_clock_outside(const Layout *layout);
 Refusal refusal_of_agent(const char *agent, gsize length);
 Refusal refusal_of_count(gint count, guint max);
 Refusal refusal_of_worker_id(void);
-/* @error: of ulid_generator_draw() */
+/* @error: from ulid_generator_draw() */
 Refusal refusal_of_ulids(const GError *error);
-/* get_uuids, of a server of @layout. */
+/* For get_uuids, on a server with @layout. */
 Refusal refusal_of_layout(const Layout *layout);
 
-/* What may be over in @retry_after_ms. */
+/* The reason can be over in @retry_after_ms. */
 Refusal refusal_for_now(RefusalKind kind, const char *why, gint64 retry_after_ms);

@@ -5,8 +5,9 @@
 
 #include "client/pool/clock.h"
 #include "client/pool/wait.h"
+#include "client/snowflake-client.h"
 #include "common/log.h"
-#include "server/relay-batch.h"
+#include "core/layout.h"
 #include "sf_snowflake_types.h"
 
 #define KIND "relay"
@@ -17,13 +18,13 @@
 /* While no server can be reached: when to ask again. */
 #define RETRY_AFTER_MS 500
 
-/* Rate limit for relay-no-server: so many different reasons, then the current reason again after
- * this time. */
+/* Rate limit for relay-no-server: the number of different reasons, and the time after which the
+ * current reason is logged again. */
 #define MAX_REASONS     16
 #define REASON_AGAIN_US (60 * G_TIME_SPAN_SECOND)
 
-/* What the clock of an ID's server may be off, and an ID be old. More than this is another layout.
- */
+/* The most that the time in an ID can differ from the clock, by its age and its server's clock. If
+ * it differs by more, the server has another layout. */
 #define LAYOUT_DIFFERS_MS (2 * 60 * 60 * G_GINT64_CONSTANT(1000))
 
 struct _RelaySource {
@@ -33,9 +34,9 @@ struct _RelaySource {
 	gint64 max_age_us;
 	gint64 max_wait_us;
 	gint64 max_skew_ms;
-	guint max_batch; /* as the options have it */
-	GPtrArray *seats;
-	_Atomic gint64 last_id; /* given; 0: none yet */
+	guint max_batch; /* of the options */
+	GPtrArray *slots;
+	_Atomic gint64 last_id; /* the last one that was issued; 0: none yet */
 	_Atomic gboolean is_started;
 	_Atomic gboolean layout_differs;
 	RelayListener listener;
@@ -46,10 +47,51 @@ struct _RelaySource {
 	gint64 reason_us;    /* time of the last one */
 };
 
-struct _SourceSeat {
+struct _BatchSlot {
 	PoolOrder *order;
-	guint ordered; /* IDs that the order is for; 0: it is for nobody any more */
+	guint ordered; /* number of IDs requested; 0: no call waits for them */
 };
+
+/* Runs */
+
+/* Returns the run of @count consecutive numbers. All bits belong to the sequence, so there is one
+ * tick, a cursor is an ID, and the numbers do not depend on a layout. */
+static IdRun run_of_numbers(gint64 first, guint count)
+{
+	return (IdRun){
+		.first_cursor = (guint64)first,
+		.count = count,
+		.sequence_bits = LAYOUT_MAX_BITS,
+		.time_shift = LAYOUT_MAX_BITS,
+	};
+}
+
+gboolean relay_source_join_runs(const Layout *layout, const GArray *runs, IdRun *out_run)
+{
+	const SnowflakeClientIdRun *parts = (const SnowflakeClientIdRun *)runs->data;
+	LayoutParts first = layout_decode(layout, parts[0].first);
+	gint64 tick = parts[0].first >> layout_low_bits(layout);
+	IdRun run =
+		id_run_at(layout, layout_fixed_bits(layout, first.datacenter_id, first.worker_id),
+			  cursor_first(layout, tick) | first.sequence, 0);
+
+	if (runs->len == 1) {
+		*out_run = run_of_numbers(parts[0].first, parts[0].count);
+		return TRUE;
+	}
+	/* IDs of a run increase. So if the first and the last ID of a part are in the run, as far
+	 * apart as in the part, so are all between them. */
+	for (guint i = 0; i < runs->len; i++) {
+		guint count = parts[i].count;
+
+		if (id_run_get(&run, run.count) != parts[i].first ||
+		    id_run_get(&run, run.count + count - 1) != parts[i].first + count - 1)
+			return FALSE;
+		run.count += count;
+	}
+	*out_run = run;
+	return TRUE;
+}
 
 static RelaySource *relay_of(Source *source)
 {
@@ -58,29 +100,12 @@ static RelaySource *relay_of(Source *source)
 
 /* Drawing */
 
-static void note_last(RelaySource *self, const IdRun *run)
-{
-	atomic_store_explicit(&self->last_id, id_run_get(run, run->count - 1),
-			      memory_order_relaxed);
-}
-
-static gboolean draw_singles(RelaySource *self, guint most, IdRun *out_run)
-{
-	gint64 first;
-	guint count;
-
-	if (!pool_upstream_take(self->pool, most, &first, &count))
-		return FALSE;
-	*out_run = relay_batch_of_numbers(first, count);
-	return TRUE;
-}
-
 static void set_max_batch(RelaySource *self, guint max_batch)
 {
 	atomic_store_explicit(&self->source.max_batch, max_batch, memory_order_relaxed);
 }
 
-static void tell_layout_differs(RelaySource *self, gint64 id)
+static void report_layout_differs(RelaySource *self, gint64 id)
 {
 	g_autofree char *layout = layout_to_string(self->source.layout);
 
@@ -91,56 +116,62 @@ static void tell_layout_differs(RelaySource *self, gint64 id)
 					     "set the clocks right"));
 }
 
-/* What cannot be handed on as one batch is lost. */
-static gboolean take_runs(RelaySource *self, const GArray *runs, IdRun *out_run)
+/* A batch is handed out once, to the first call for as many IDs soon after it came. The call that
+ * requested it is tried first. Runs that are no batch are lost. */
+static gboolean draw_batch(RelaySource *self, BatchSlot *slot, guint count, IdRun *out_run)
 {
-	if (relay_batch_of_runs(self->source.layout, runs, out_run))
+	PoolOrderState state = pool_order_state(slot->order);
+	gboolean is_ours = slot->ordered == count;
+	const GArray *runs;
+
+	if (state == POOL_ORDER_PLACED)
+		return FALSE;
+	slot->ordered = 0;
+	if (state == POOL_ORDER_REFUSED && is_ours) {
+		set_max_batch(self, pool_order_most(slot->order));
+		return FALSE;
+	}
+	if (state != POOL_ORDER_FILLED || !is_ours ||
+	    pool_clock_us() - pool_order_came_us(slot->order) > self->max_age_us) {
+		pool_order_place(slot->order, count);
+		slot->ordered = count;
+		return FALSE;
+	}
+	runs = pool_order_runs(slot->order);
+	if (relay_source_join_runs(self->source.layout, runs, out_run))
 		return TRUE;
-	tell_layout_differs(self, g_array_index(runs, SnowflakeClientIdRun, 0).first);
+	report_layout_differs(self, g_array_index(runs, SnowflakeClientIdRun, 0).first);
 	set_max_batch(self, 1);
 	return FALSE;
 }
 
-/* What was ordered is handed out once, to whoever asks for as many soon after it came: whoever has
- * placed it is the first to ask. */
-static gboolean draw_batch(RelaySource *self, SourceSeat *seat, guint count, IdRun *out_run)
-{
-	PoolOrderState state = pool_order_state(seat->order);
-	gboolean is_ours = seat->ordered == count;
-
-	if (state == POOL_ORDER_PLACED)
-		return FALSE;
-	seat->ordered = 0;
-	if (state == POOL_ORDER_REFUSED && is_ours) {
-		set_max_batch(self, pool_order_most(seat->order));
-		return FALSE;
-	}
-	if (state == POOL_ORDER_FILLED && is_ours &&
-	    pool_clock_us() - pool_order_came_us(seat->order) <= self->max_age_us)
-		return take_runs(self, pool_order_runs(seat->order), out_run);
-	pool_order_place(seat->order, count);
-	seat->ordered = count;
-	return FALSE;
-}
-
-static DrawStatus draw(Source *source, SourceSeat *seat, guint least, guint count, IdRun *out_run,
-		       DrawRefusal *out_refusal)
+static DrawStatus relay_draw(Source *source, BatchSlot *slot, guint least, guint count,
+			     IdRun *out_run, DrawRefusal *out_refusal)
 {
 	RelaySource *self = relay_of(source);
-	gboolean is_drawn = least == 1 ? draw_singles(self, count, out_run)
-				       : draw_batch(self, seat, count, out_run);
+	gboolean is_drawn;
+	gint64 first;
+	guint n;
 
+	if (least == 1) {
+		is_drawn = pool_upstream_take(self->pool, count, &first, &n);
+		if (is_drawn)
+			*out_run = run_of_numbers(first, n);
+	} else {
+		is_drawn = draw_batch(self, slot, count, out_run);
+	}
 	if (is_drawn) {
-		note_last(self, out_run);
+		atomic_store_explicit(&self->last_id, id_run_get(out_run, out_run->count - 1),
+				      memory_order_relaxed);
 		return DRAW_OK;
 	}
 	*out_refusal = (DrawRefusal){0};
 	return DRAW_UNRESERVED;
 }
 
-/* It is worth waiting, as a server may be another in a moment, unless they have been away for as
+/* Waiting makes sense, since the pool can fail over in a moment, unless it has had no server for as
  * long as a call may wait. */
-static gint64 demand(Source *source)
+static gint64 relay_demand(Source *source)
 {
 	RelaySource *self = relay_of(source);
 	g_auto(PoolView) view = {0};
@@ -151,7 +182,7 @@ static gint64 demand(Source *source)
 	return RETRY_AFTER_MS;
 }
 
-static char *why_none(Source *source)
+static char *relay_why_none(Source *source)
 {
 	g_auto(PoolView) view = {0};
 
@@ -161,7 +192,7 @@ static char *why_none(Source *source)
 	return g_strdup_printf("no IDs in hand, and none of %s in time", view.server);
 }
 
-static char *waiting_why(Source *source)
+static char *relay_waiting_why(Source *source)
 {
 	g_auto(PoolView) view = {0};
 
@@ -169,19 +200,19 @@ static char *waiting_why(Source *source)
 	return g_steal_pointer(&view.failure);
 }
 
-static SourceSeat *add_seat(Source *source)
+static BatchSlot *relay_add_batch_slot(Source *source)
 {
 	RelaySource *self = relay_of(source);
-	SourceSeat *seat = g_new0(SourceSeat, 1);
+	BatchSlot *slot = g_new0(BatchSlot, 1);
 
-	seat->order = pool_order_new(self->pool);
-	g_ptr_array_add(self->seats, seat);
-	return seat;
+	slot->order = pool_order_new(self->pool);
+	g_ptr_array_add(self->slots, slot);
+	return slot;
 }
 
-/* Who it is */
+/* The server */
 
-static gboolean find_worker(Source *source, SourceWorker *out_worker)
+static gboolean relay_find_worker(Source *source, SourceWorker *out_worker)
 {
 	RelaySource *self = relay_of(source);
 	gint64 last_id = atomic_load_explicit(&self->last_id, memory_order_relaxed);
@@ -200,14 +231,14 @@ static gboolean find_worker(Source *source, SourceWorker *out_worker)
 	return TRUE;
 }
 
-static void get_status(Source *source, KeeperStatus *out_status)
+static void relay_get_status(Source *source, KeeperStatus *out_status)
 {
 	RelaySource *self = relay_of(source);
 	SourceWorker worker = {0, -1};
 	g_auto(PoolView) view = {0};
 
 	pool_upstream_get_view(self->pool, &view);
-	find_worker(source, &worker);
+	relay_find_worker(source, &worker);
 	*out_status = (KeeperStatus){
 		.state = view.is_served         ? KEEPER_SERVING
 			 : *view.server == '\0' ? KEEPER_STARTING
@@ -217,7 +248,7 @@ static void get_status(Source *source, KeeperStatus *out_status)
 	};
 }
 
-static char *find_server(Source *source)
+static char *relay_find_server(Source *source)
 {
 	g_auto(PoolView) view = {0};
 
@@ -227,7 +258,7 @@ static char *find_server(Source *source)
 
 /* The servers */
 
-static SfWorker *describe(const SnowflakeClientWorker *worker)
+static SfWorker *make_worker(const SnowflakeClientWorker *worker)
 {
 	SfWorker *other =
 		g_object_new(SF_TYPE_WORKER, "datacenter_id", worker->datacenter_id, "worker_id",
@@ -243,7 +274,8 @@ static SfWorker *describe(const SnowflakeClientWorker *worker)
 	return other;
 }
 
-/* One that is too old has another asked for, and will do if nobody waits, or none comes. */
+/* A list that is too old is requested again. The old one is used if the call may not wait, or if no
+ * new one comes. */
 static GPtrArray *find_workers(RelaySource *self, gboolean may_wait, gboolean *out_has_failed)
 {
 	gboolean none_at_all = FALSE;
@@ -258,8 +290,8 @@ static GPtrArray *find_workers(RelaySource *self, gboolean may_wait, gboolean *o
 	return workers;
 }
 
-static gboolean append_workers(Source *source, const char *own_nonce, gboolean may_wait,
-			       GPtrArray *out_workers, GError **error)
+static gboolean relay_append_workers(Source *source, const char *own_nonce, gboolean may_wait,
+				     GPtrArray *out_workers, GError **error)
 {
 	gboolean has_failed = FALSE;
 	g_autoptr(GPtrArray) workers = find_workers(relay_of(source), may_wait, &has_failed);
@@ -272,16 +304,16 @@ static gboolean append_workers(Source *source, const char *own_nonce, gboolean m
 		const SnowflakeClientWorker *worker = workers->pdata[i];
 
 		if (g_strcmp0(worker->nonce, own_nonce) != 0)
-			g_ptr_array_add(out_workers, describe(worker));
+			g_ptr_array_add(out_workers, make_worker(worker));
 	}
 	return workers != NULL;
 }
 
-/* What is new */
+/* Events of the pool, such as a failover after a server's death */
 
-/* As little as it takes to agree with the server, of whose time that of the answer and its
- * milliseconds are not known; and none, if it is far from this machine's: of two clocks one is
- * wrong then. */
+/* Corrects the clock by as little as it takes to agree with the server. Of the server's time only
+ * the millisecond is known, and the answer can have taken the whole round trip. If it is far from
+ * this machine's time, one of the clocks is wrong, and nothing is corrected. */
 static void correct_clock(RelaySource *self, const PoolView *view)
 {
 	gint64 own_ms = g_get_real_time() / 1000;
@@ -298,12 +330,8 @@ static void correct_clock(RelaySource *self, const PoolView *view)
 	system_clock_set_offset_ns(&self->clock, offset_ns);
 }
 
-static gboolean is_another(const PoolView *one, const PoolView *other)
-{
-	return one->is_served != other->is_served || g_strcmp0(one->server, other->server) != 0;
-}
-
-static void log_view(const RelaySource *self, const PoolView *view)
+/* Logs that the server has died or drains, or that there is a server again. */
+static void log_server_change(const RelaySource *self, const PoolView *view)
 {
 	gboolean was_away = self->seen.server != NULL && *self->seen.server != '\0';
 
@@ -353,8 +381,9 @@ static void log_excluded(const RelaySource *self, const PoolView *view)
 					     "--duplicates"));
 }
 
-/* Whoever is another one may allow other batches. Returns: whether it is */
-static gboolean take_view(RelaySource *self)
+/* Takes the pool's new view. Another server can allow other batches. Returns whether there is
+ * another server, or none any more. */
+static gboolean update_view(RelaySource *self)
 {
 	PoolView view = {0};
 	gboolean changed;
@@ -363,9 +392,10 @@ static gboolean take_view(RelaySource *self)
 	pool_upstream_get_view(self->pool, &view);
 	correct_clock(self, &view);
 	log_excluded(self, &view);
-	changed = is_another(&view, &self->seen);
+	changed = view.is_served != self->seen.is_served ||
+		  g_strcmp0(view.server, self->seen.server) != 0;
 	if (changed) {
-		log_view(self, &view);
+		log_server_change(self, &view);
 		set_max_batch(self, self->max_batch);
 	}
 	log_reason(self, &view);
@@ -375,8 +405,8 @@ static gboolean take_view(RelaySource *self)
 	return changed;
 }
 
-/* A time that is far off: the IDs divide in another way. They are unique all the same; what is said
- * of them is wrong. */
+/* If the time in an ID is far off, the servers have another layout. The IDs are unique
+ * nevertheless, but their times and worker IDs are read wrong. */
 static void check_layout(RelaySource *self)
 {
 	gint64 last_id = atomic_load_explicit(&self->last_id, memory_order_relaxed);
@@ -384,50 +414,50 @@ static void check_layout(RelaySource *self)
 	gint64 now_ms = clock_now_ms(&self->clock.clock);
 
 	if (last_id != 0 && ABS(time_ms - now_ms) > self->max_age_us / 1000 + LAYOUT_DIFFERS_MS)
-		tell_layout_differs(self, last_id);
+		report_layout_differs(self, last_id);
 }
 
-static void look(RelaySource *self)
+static void handle_event(RelaySource *self)
 {
-	if (take_view(self))
+	if (update_view(self))
 		self->listener.changed(self->listener.user_data);
 	check_layout(self);
 	self->listener.came(self->listener.user_data);
 }
 
-/* In the pool's thread, which may be there before self->pool is. */
+/* The pool's thread, which can run before self->pool is set. */
 static void on_changed(gpointer user_data)
 {
 	RelaySource *self = user_data;
 
 	if (atomic_load(&self->is_started))
-		look(self);
+		handle_event(self);
 }
 
 /* Start and end */
 
-static void start(Source *source)
+static void relay_start(Source *source)
 {
 	RelaySource *self = relay_of(source);
 
 	atomic_store(&self->is_started, TRUE);
-	look(self);
+	handle_event(self);
 }
 
-/* Nothing is handed back. The pool's thread goes on until it is freed. */
-static gboolean stop(Source *source, gint64 timeout_ms G_GNUC_UNUSED)
+/* There is nothing to release. The pool's thread goes on until it is freed. */
+static gboolean relay_stop(Source *source, gint64 timeout_ms G_GNUC_UNUSED)
 {
 	atomic_store(&relay_of(source)->is_started, FALSE);
 	return TRUE;
 }
 
-static GError *error_of_none(Source *source G_GNUC_UNUSED)
+static GError *relay_error(Source *source G_GNUC_UNUSED)
 {
 	return NULL;
 }
 
-/* The pool's thread waits for nothing but its sockets. */
-static gint64 idle_ms(Source *source G_GNUC_UNUSED)
+/* The pool's thread waits only for its sockets. */
+static gint64 relay_idle_ms(Source *source G_GNUC_UNUSED)
 {
 	return 0;
 }
@@ -454,25 +484,31 @@ static gboolean make_pool(RelaySource *self, const Options *options, const char 
 	return self->pool != NULL;
 }
 
+static const SourceOps OPS = {
+	.kind = KIND,
+	.add_batch_slot = relay_add_batch_slot,
+	.draw = relay_draw,
+	.demand = relay_demand,
+	.why_none = relay_why_none,
+	.waiting_why = relay_waiting_why,
+	.find_worker = relay_find_worker,
+	.get_status = relay_get_status,
+	.find_server = relay_find_server,
+	.append_workers = relay_append_workers,
+	.start = relay_start,
+	.stop = relay_stop,
+	.error = relay_error,
+	.idle_ms = relay_idle_ms,
+};
+
+RelaySource *relay_source_of(Source *source)
+{
+	return source->ops == &OPS ? (RelaySource *)source : NULL;
+}
+
 RelaySource *relay_source_new(const Options *options, const char *nonce,
 			      const RelayListener *listener, GError **error)
 {
-	static const SourceOps OPS = {
-		.kind = KIND,
-		.add_seat = add_seat,
-		.draw = draw,
-		.demand = demand,
-		.why_none = why_none,
-		.waiting_why = waiting_why,
-		.find_worker = find_worker,
-		.get_status = get_status,
-		.find_server = find_server,
-		.append_workers = append_workers,
-		.start = start,
-		.stop = stop,
-		.error = error_of_none,
-		.idle_ms = idle_ms,
-	};
 	g_autoptr(RelaySource) self = g_new0(RelaySource, 1);
 
 	system_clock_init(&self->clock);
@@ -481,7 +517,7 @@ RelaySource *relay_source_new(const Options *options, const char *nonce,
 	self->max_age_us = options->relay_max_age_ms * 1000;
 	self->max_wait_us = options->max_wait_ms * 1000;
 	self->max_skew_ms = options->max_clock_skew_ms;
-	self->seats = g_ptr_array_new_with_free_func(g_free);
+	self->slots = g_ptr_array_new_with_free_func(g_free);
 	self->reasons = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
 	self->listener = *listener;
 	self->source = (Source){
@@ -500,7 +536,7 @@ void relay_source_free(RelaySource *self)
 	if (self == NULL)
 		return;
 	g_clear_pointer(&self->pool, pool_upstream_free);
-	g_ptr_array_unref(self->seats);
+	g_ptr_array_unref(self->slots);
 	pool_view_clear(&self->seen);
 	g_hash_table_unref(self->reasons);
 	pthread_mutex_destroy(&self->seen_mutex);

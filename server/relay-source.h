@@ -6,18 +6,18 @@
 #include "server/source.h"
 
 /*
- * A source that hands on the IDs of a fleet: it holds no worker ID, and reserves nothing.
+ * A source that hands out the IDs of other servers: it holds no worker ID and reserves nothing.
  *
- * Single IDs are taken from what the pool has in hand. A batch is asked of a server as it is, since
- * the IDs of one reply are to come from one server, and what is in hand may be of several. Where
- * there is nothing in hand, or a batch is under way, the call waits as it does for a lease.
+ * Single IDs are taken from the pool's prefetch buffer. A batch is requested from a server, since
+ * the IDs of one reply must come from one server, and the buffer can have IDs of several. If the
+ * buffer is empty, or a batch request is under way, the call waits as it does for a lease.
  */
 typedef struct _RelaySource RelaySource;
 
-/* Who is told, in the pool's thread, from start() on. */
+/* Called in the pool's thread, from start() on. */
 typedef struct {
-	void (*came)(gpointer user_data);    /* what calls wait for may be there */
-	void (*changed)(gpointer user_data); /* its state, or its server, is another one */
+	void (*came)(gpointer user_data);    /* IDs that calls wait for can be there */
+	void (*changed)(gpointer user_data); /* its state or its server has changed */
 	gpointer user_data;
 } RelayListener;
 
@@ -34,13 +34,25 @@ typedef struct {
 RelaySource *relay_source_new(const Options *options, const char *nonce,
 			      const RelayListener *listener, GError **error);
 
-/* No thread draws from it any more. */
+/* No thread may draw from it any more. */
 void relay_source_free(RelaySource *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(RelaySource, relay_source_free)
 
-/* It, as a source. */
 Source *relay_source_get(RelaySource *self);
+
+/* (nullable): the relay that @source is; NULL: it is no relay. */
+RelaySource *relay_source_of(Source *source);
 
 /* Any thread: as pool_upstream_get_view() and pool_upstream_get_statistics(). */
 void relay_source_get_view(RelaySource *self, PoolView *out_view);
 void relay_source_get_statistics(RelaySource *self, SnowflakePoolStatistics *out_statistics);
+
+/**
+ * relay_source_join_runs:
+ * @runs: (element-type SnowflakeClientIdRun): one or more, from one draw of a server
+ * @out_run: (out): all of their IDs as one run of a cursor; untouched on failure
+ *
+ * Returns: %FALSE if they are no run of one worker with @layout: then the server has another layout
+ */
+gboolean relay_source_join_runs(const Layout *layout, const GArray *runs,
+				IdRun *out_run) G_GNUC_WARN_UNUSED_RESULT;

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include "admin/http.h"
@@ -13,16 +15,75 @@
 #include "common/log.h"
 #include "core/text.h"
 #include "server/certificates.h"
-#include "server/fast-path.h"
+#include "server/handler.h"
 
-/* Descriptors for anything but connections: listeners, loops, state files, the log; and for those
- * connections that make room for others. */
-#define SPARE_DESCRIPTORS (64 + ROSTER_MOST_LEAVING)
+/* Descriptors that are not for connections: listeners, loops, state files, the log; and those of
+ * connections that are closing to make room. */
+#define SPARE_DESCRIPTORS (64 + CONNECTION_TABLE_MOST_CLOSING)
 
-/* A connection that is silent for as long may be closed for another, when the server is full. */
+/* If the server is full, a connection that was silent for this time may be closed. */
 #define IDLE_MS 10000
 
-/* The descriptors that the process may have, if possible @wanted or more. */
+/* Sockets */
+
+#define ADMIN_NAME "admin" /* FileDescriptorName= */
+
+static gboolean check_passed_socket(int fd, const char *name, GError **error)
+{
+	gboolean is_admin = g_str_equal(name, ADMIN_NAME);
+	g_autofree char *escaped = NULL;
+
+	if (sd_is_socket_inet(fd, AF_UNSPEC, SOCK_STREAM, 1, 0) > 0 ||
+	    (!is_admin && sd_is_socket_unix(fd, SOCK_STREAM, 1, NULL, 0) > 0))
+		return TRUE;
+	escaped = text_escape(name, strlen(name));
+	g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_INVAL,
+		    "file descriptor %d, passed as \"%s\", is no %s that listens: in the socket "
+		    "unit, have ListenStream= with %s only",
+		    fd, escaped, is_admin ? "TCP socket" : "TCP or local stream socket",
+		    is_admin ? "a port" : "a port or a path");
+	return FALSE;
+}
+
+static void passed_sockets_clear(PassedSockets *self)
+{
+	g_clear_pointer(&self->thrift, g_array_unref);
+	g_clear_pointer(&self->admin, g_array_unref);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(PassedSockets, passed_sockets_clear)
+
+/* Takes the sockets once, before there are other threads. Children do not get them again. %FALSE
+ * with a GFileError set: a descriptor is no such socket. */
+static gboolean take_passed_sockets(PassedSockets *out_sockets, GError **error)
+{
+	g_auto(PassedSockets) sockets = {
+		.thrift = g_array_new(FALSE, FALSE, sizeof(int)),
+		.admin = g_array_new(FALSE, FALSE, sizeof(int)),
+	};
+	g_auto(GStrv) names = NULL;
+	int count = sd_listen_fds_with_names(TRUE, &names);
+
+	if (count < 0) {
+		g_set_error(error, G_FILE_ERROR, g_file_error_from_errno(-count),
+			    "cannot take the sockets that LISTEN_FDS and LISTEN_FDNAMES tell of: "
+			    "%s",
+			    g_strerror(-count));
+		return FALSE;
+	}
+	for (int i = 0; i < count; i++) {
+		int fd = SD_LISTEN_FDS_START + i;
+
+		if (!check_passed_socket(fd, names[i], error))
+			return FALSE;
+		g_array_append_val(
+			g_str_equal(names[i], ADMIN_NAME) ? sockets.admin : sockets.thrift, fd);
+	}
+	*out_sockets = sockets;
+	sockets = (PassedSockets){0};
+	return TRUE;
+}
+
+/* Raises the limit of file descriptors to @wanted, if possible. Returns the limit. */
 static rlim_t raise_descriptor_limit(rlim_t wanted)
 {
 	struct rlimit limit = {0};
@@ -37,7 +98,7 @@ static rlim_t raise_descriptor_limit(rlim_t wanted)
 	return limit.rlim_cur;
 }
 
-/* Because it was asked for, or because a socket for it was passed. */
+/* Whether there is an admin port: an option names it, or a socket for it was passed. */
 static gboolean has_admin(const Server *self)
 {
 	return self->options->admin_listen != NULL || self->sockets.admin->len > 0;
@@ -50,12 +111,8 @@ static guint own_descriptors(const Server *self)
 	       (has_admin(self) ? ADMIN_HTTP_DESCRIPTORS : 0);
 }
 
-/**
- * As many connections as there are descriptors for. The rest is for the server itself: without one
- * to write its record with, it could not go on serving those that are connected.
- *
- * Returns: the number, 0 if there is room for none
- */
+/* Returns for how many connections there are descriptors; 0: for none. The server keeps the others
+ * for itself: if it could not write its record, it could not serve the connections. */
 static guint allowed_connections(const Server *self)
 {
 	const Options *options = self->options;
@@ -72,17 +129,17 @@ static guint allowed_connections(const Server *self)
 	return (guint)connections;
 }
 
-/* Any thread: the main thread looks what is new. */
+/* Any thread: has the main thread check the source and the loops. */
 static void wake_main(gpointer user_data)
 {
 	Server *self = user_data;
 	guint64 one = 1;
 
-	if (write(self->news_fd, &one, sizeof one) < 0 && errno != EAGAIN)
+	if (write(self->event_fd, &one, sizeof one) < 0 && errno != EAGAIN)
 		g_critical("cannot wake the main thread: %s", g_strerror(errno));
 }
 
-/* Any thread: what waits for IDs may go on. */
+/* Any thread: parked calls are tried again. */
 static void wake_loops(gpointer user_data)
 {
 	rpc_server_wake(((Server *)user_data)->rpc);
@@ -95,19 +152,19 @@ static void on_keeper_changed(gpointer user_data)
 	wake_main(user_data);
 }
 
-/* Where it listens; by this machine's name if that is everywhere. */
+/* (transfer full): the address on which it listens, with this machine's name for a wildcard. */
 static char *default_address(const Server *self)
 {
 	g_autofree char *text = rpc_server_address(self->rpc);
-	/* everywhere may have been asked for by a name too, or as a number that only the resolver
-	 * knows, as 0x0; of a passed socket nothing else is known */
+	/* the wildcard can be the address of a name, or a number that only the resolver reads, such
+	 * as 0x0; a passed socket has no other address */
 	g_autoptr(Address) bound = address_parse_listen(text, NULL);
-	/* the kernel takes any bytes for a name, records and replies do not */
+	/* the kernel allows any bytes in a name, records and replies do not */
 	g_autofree char *name = g_utf8_make_valid(g_get_host_name(), -1);
 
 	if (bound == NULL || !address_is_everywhere(bound))
 		return g_steal_pointer(&text);
-	/* the port is the bound one, which 0 stands for in the options */
+	/* the port is the bound one, as the option can be 0 */
 	return g_strconcat(bound->is_tls ? ADDRESS_TLS_PREFIX : "", name, strrchr(text, ':'), NULL);
 }
 
@@ -152,7 +209,7 @@ static gboolean open_sockets(Server *self, GError **error)
 	return opened;
 }
 
-/* Those that were passed, or else its own. */
+/* Uses the passed sockets, or opens its own. */
 static gboolean find_sockets(Server *self, GError **error)
 {
 	const GArray *passed = self->sockets.thrift;
@@ -177,12 +234,7 @@ static gboolean make_rpc_server(Server *self, GError **error)
 {
 	const Options *options = self->options;
 	const RpcServerConfig config = {
-		.service =
-			{
-				.new_handler = service_new,
-				.fast_path = options->no_fast_path ? NULL : fast_path_answer,
-				.user_data = &self->service,
-			},
+		.service = handler_service(&self->service, !options->no_fast_path),
 		.limits =
 			{
 				.max_frame_bytes = (gsize)options->max_frame_bytes,
@@ -197,19 +249,19 @@ static gboolean make_rpc_server(Server *self, GError **error)
 			},
 		.handshake_timeout_ms = options->frame_timeout_ms,
 		.n_loops = (guint)options->threads,
-		.roster =
+		.connections =
 			{
 				.max_connections = allowed_connections(self),
 				.max_per_address = (guint)options->max_connections_per_address,
-				/* whoever waits for an answer is silent too */
+				/* a client that waits for an answer is silent too */
 				.idle_ms = (guint)MAX(IDLE_MS, options->max_wait_ms + 1000),
-				.is_idle = roster_is_idle,
+				.is_idle = connection_table_is_idle,
 			},
 		.failed = wake_main,
 		.user_data = self,
 	};
 
-	if (config.roster.max_connections == 0) {
+	if (config.connections.max_connections == 0) {
 		g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_MFILE,
 			    "no file descriptors are left for connections: the server itself needs "
 			    "%u, and each connection one more; raise the limit (ulimit -n, "
@@ -226,16 +278,6 @@ static gboolean make_rpc_server(Server *self, GError **error)
 	self->address =
 		options->advertise ? g_strdup(options->advertise->text) : default_address(self);
 	return TRUE;
-}
-
-static gboolean make_audit_log(Server *self, GError **error)
-{
-	const Options *options = self->options;
-
-	self->audit = audit_log_new(options->audit_log, (gsize)options->audit_queue_bytes, error);
-	if (self->audit == NULL)
-		g_prefix_error(error, "--audit-log: ");
-	return self->audit != NULL;
 }
 
 static gboolean make_admin(Server *self, GError **error)
@@ -256,40 +298,29 @@ static gboolean make_admin(Server *self, GError **error)
 	return self->admin != NULL;
 }
 
-static gboolean make_issuer(Server *self, GError **error)
-{
-	if (!issuer_init(&self->issuer, self->options, error))
-		return FALSE;
-	issuer_source_init(&self->issuer_source, self->issuer.generator);
-	self->source = &self->issuer_source.source;
-	g_strlcpy(self->nonce, self->issuer.nonce, sizeof self->nonce);
-	return TRUE;
-}
-
-static gboolean make_relay(Server *self, GError **error)
+static gboolean make_source(Server *self, GError **error)
 {
 	const RelayListener listener = {wake_loops, wake_main, self};
 
-	uuid_to_text(uuid_random(), self->nonce);
-	self->relay = relay_source_new(self->options, self->nonce, &listener, error);
-	if (self->relay == NULL)
-		return FALSE;
-	self->source = relay_source_get(self->relay);
-	return TRUE;
-}
-
-static gboolean make_source(Server *self, GError **error)
-{
-	gboolean is_relay = self->options->relay != NULL;
-
-	if (!(is_relay ? make_relay(self, error) : make_issuer(self, error)))
-		return FALSE;
+	if (self->options->relay != NULL) {
+		uuid_to_text(uuid_random(), self->nonce);
+		self->relay = relay_source_new(self->options, self->nonce, &listener, error);
+		if (self->relay == NULL)
+			return FALSE;
+		self->source = relay_source_get(self->relay);
+	} else {
+		if (!issuer_init(&self->issuer, self->options, error))
+			return FALSE;
+		issuer_source_init(&self->issuer_source, self->issuer.generator);
+		self->source = &self->issuer_source.source;
+		g_strlcpy(self->nonce, self->issuer.nonce, sizeof self->nonce);
+	}
 	ulid_generator_init(&self->ulids, self->source->clock);
 	return TRUE;
 }
 
-/* Once it is known where others reach it. */
-static gboolean join(Server *self, GError **error)
+/* Makes the keeper, which needs the address. */
+static gboolean join_registry(Server *self, GError **error)
 {
 	const IssuerMember member = {.address = self->address, .version = SNOWFLAKE_VERSION};
 
@@ -310,21 +341,22 @@ gboolean server_init(Server *self, Options *options, GError **error)
 		.counters = counter_set_new(),
 		.agents = agent_counters_new(),
 		.loop = g_main_loop_new(NULL, FALSE),
-		.news_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+		.event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
 	};
-	if (self->news_fd < 0) {
+	if (self->event_fd < 0) {
 		g_set_error(error, G_FILE_ERROR, g_file_error_from_errno(errno),
 			    "cannot make an eventfd: %s", g_strerror(errno));
 		return FALSE;
 	}
-	if (!passed_sockets_take(&self->sockets, error) || !make_source(self, error) ||
-	    !make_audit_log(self, error))
+	if (!take_passed_sockets(&self->sockets, error) || !make_source(self, error))
 		return FALSE;
-	/* each loop's service takes its part of these as it is made, and the rest at its calls */
+	self->audit = audit_log_new(options->audit_log, (gsize)options->audit_queue_bytes, error);
+	if (self->audit == NULL) {
+		g_prefix_error(error, "--audit-log: ");
+		return FALSE;
+	}
 	self->service = (ServiceConfig){
 		.source = self->source,
-		.issuer = self->relay == NULL ? &self->issuer_source : NULL,
-		.relay = self->relay,
 		.ulids = &self->ulids,
 		.counters = self->counters,
 		.agents = self->agents,
@@ -333,7 +365,8 @@ gboolean server_init(Server *self, Options *options, GError **error)
 		.max_wait_ms = options->max_wait_ms,
 	};
 	health_init(&self->health, &self->service);
-	if (!make_rpc_server(self, error) || !make_admin(self, error) || !join(self, error))
+	if (!make_rpc_server(self, error) || !make_admin(self, error) ||
+	    !join_registry(self, error))
 		return FALSE;
 	self->service.address = self->address;
 	return TRUE;
@@ -342,7 +375,7 @@ gboolean server_init(Server *self, Options *options, GError **error)
 void server_clear(Server *self)
 {
 	g_clear_pointer(&self->admin, admin_free);
-	/* both call the RPC server */
+	/* the threads of both call the RPC server */
 	g_clear_pointer(&self->issuer.keeper, keeper_free);
 	g_clear_pointer(&self->relay, relay_source_free);
 	g_clear_pointer(&self->rpc, rpc_server_free);
@@ -351,11 +384,11 @@ void server_clear(Server *self)
 	if (self->source != NULL)
 		ulid_generator_clear(&self->ulids);
 	issuer_clear(&self->issuer);
-	disk_watch_clear(&self->disk_watch);
+	watchdog_clear(&self->watchdog);
 	g_clear_pointer(&self->agents, agent_counters_free);
 	g_clear_pointer(&self->counters, counter_set_free);
 	g_clear_pointer(&self->loop, g_main_loop_unref);
 	g_clear_pointer(&self->address, g_free);
-	if (self->news_fd >= 0)
-		close(self->news_fd);
+	if (self->event_fd >= 0)
+		close(self->event_fd);
 }

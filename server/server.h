@@ -8,24 +8,32 @@
 #include "rpc/server.h"
 #include "server/admin.h"
 #include "server/agent-counters.h"
-#include "server/disk-watch.h"
 #include "server/health.h"
-#include "server/passed-sockets.h"
+#include "server/issuer-source.h"
+#include "server/relay-source.h"
 #include "server/service.h"
+#include "server/watchdog.h"
 
 /*
- * A server, put together of its parts: which they are, what each is told, and who wakes whom. It is
- * run by main.c and ended by stop.h.
+ * Sockets that listen already when the process starts: systemd, or another program that started it,
+ * has opened them and keeps them. While no server runs, the kernel lets clients connect there, and
+ * they wait for the next server. See sd_listen_fds(3).
  */
 typedef struct {
-	Options *options;  /* the main thread's, once the others run; see reload.h */
+	GArray *thrift; /* of int, descriptors: for calls; TCP or local */
+	GArray *admin;  /* likewise: those named "admin"; TCP */
+} PassedSockets;
+
+/* A server, made of its parts. main.c runs it, and signals.h ends it. */
+typedef struct {
+	Options *options;  /* the main thread's, once the others run; see signals.h */
 	gint64 started_us; /* monotonic */
 	char *address;     /* where clients reach this server */
-	/* where its IDs come from: one of these two */
+	/* the source of its IDs: one of these two */
 	Issuer issuer;
 	IssuerSource issuer_source;
 	RelaySource *relay; /* NULL: it issues them */
-	Source *source;     /* of it; NULL: not yet */
+	Source *source;     /* of either; NULL: not yet */
 	char nonce[UUID_TEXT_SIZE];
 	UlidGenerator ulids; /* there is one as soon as there is a source */
 	CounterSet *counters;
@@ -37,10 +45,10 @@ typedef struct {
 	_Atomic gint64 certificate_expires_ms; /* since the Unix epoch; G_MAXINT64: it has none;
 						* see certificates.h */
 	Health health;
-	DiskWatch disk_watch;
-	Admin *admin; /* NULL: nobody asked for it */
+	Watchdog watchdog;
+	Admin *admin; /* NULL: there is no admin port */
 	GMainLoop *loop;
-	int news_fd; /* an eventfd: the source has news, or an event loop has failed */
+	int event_fd; /* an eventfd: the state of the source or of an event loop has changed */
 	gboolean ready;
 } Server;
 

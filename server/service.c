@@ -1,469 +1,240 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/service.h"
 
-#include <string.h>
-#include <thrift/c_glib/thrift_application_exception.h>
-
 #include "audit/ring.h"
-#include "common/useragent.h"
 #include "server/counter-values.h"
-#include "server/id-runs.h"
-#include "server/wide-ids.h"
 
-/* get_workers: when to ask again if there is no answer. */
+/* Time after which a client repeats a get_workers that had no answer. */
 #define WORKERS_RETRY_AFTER_MS 1000
 
-/* A call that waits for no more than its turn. */
+/* A call that waits only for the calls before it. */
 #define AS_SOON_AS_FIRST_NS 1
 
-/* Calls with more values in their answers are costly, as generated code makes an object for each
- * value. Batches that the short cut answers are cheap. */
+/* Calls with more values in their answers are costly, since generated code makes an object for each
+ * value. */
 #define MOST_CHEAP_IDS      32
 #define MOST_CHEAP_WORKERS  32
 #define MOST_CHEAP_COUNTERS 128
 
-/* The audit log takes whatever agent is valid. */
+/* The audit log accepts every valid agent. */
 G_STATIC_ASSERT(USERAGENT_MAX_BYTES <= AUDIT_AGENT_MAX_BYTES);
 
 struct _Service {
-	SfSnowflakeExtendedHandler parent;
-	const ServiceConfig *config;
-	const RpcAllowance *allowance;
-	RpcVerdict *verdict;
+	ServiceConfig *config;
 	Counters *counters;
 	AgentBlock *agents;
 	AuditProducer *audit; /* NULL: there is no audit log */
-	SourceSeat *seat;
+	BatchSlot *batch_slot;
 	/* numbers of values in the last answers */
 	guint n_workers;
 	guint n_counters;
-	/* the last refusal of a draw */
-	DrawStatus status;
-	DrawRefusal refusal;
-	gint64 retry_after_ms;
 };
 
-G_DEFINE_FINAL_TYPE(Service, service, SF_TYPE_SNOWFLAKE_EXTENDED_HANDLER)
-
-/* Drawing */
-
-static gboolean service_count_is_valid(const Service *self, guint count)
+Service *service_new(ServiceConfig *config, Counters *counters)
 {
-	return count >= 1 && count <= source_max_batch(self->config->source);
+	Service *self = g_new0(Service, 1);
+
+	self->config = config;
+	self->counters = counters;
+	self->agents = agent_counters_add_block(config->agents);
+	self->audit = audit_log_add_producer(config->audit);
+	if (config->source->ops->add_batch_slot != NULL)
+		self->batch_slot = config->source->ops->add_batch_slot(config->source);
+	return self;
 }
 
-static void service_park(Service *self, gint64 wait_ns)
+void service_free(Service *self)
 {
-	self->verdict->parked = TRUE;
-	self->verdict->wait_ns = wait_ns;
-	self->verdict->aside = FALSE;
+	g_free(self);
 }
 
-/* Without IDs a call is parked, or, if the clock is wrong or the wait too long, refused. */
-static G_NO_INLINE void service_park_or_refuse(Service *self)
+static ServiceOutcome refuse_call(ServiceAnswer *answer, Refusal refusal)
 {
-	gint64 wait_ns = self->refusal.wait_ns;
+	answer->refusal = refusal;
+	return SERVICE_REFUSED;
+}
+
+static ServiceOutcome set_wait(RpcPass *pass, RpcWaitFor what_for, gint64 wait_ns)
+{
+	pass->wait = (RpcWait){what_for, wait_ns};
+	return SERVICE_WAITS;
+}
+
+/* IDs. The unlucky ways are out of line, so that they do not make the others dearer. */
+
+static G_NO_INLINE ServiceOutcome refuse_agent(const ServiceCall *call, ServiceAnswer *answer)
+{
+	return refuse_call(answer, refusal_of_agent(call->agent, call->agent_length));
+}
+
+static gboolean count_is_valid(const Service *self, gint count)
+{
+	return count >= 1 && (guint)count <= source_max_batch(self->config->source);
+}
+
+static G_NO_INLINE ServiceOutcome refuse_count(const Service *self, gint count,
+					       ServiceAnswer *answer)
+{
+	return refuse_call(answer, refusal_of_count(count, source_max_batch(self->config->source)));
+}
+
+/* Decides what becomes of a call for which no IDs could be drawn. It waits if the clock or the
+ * source will bring IDs within its time limit. It is refused if the clock is wrong, or the wait is
+ * too long. */
+static G_NO_INLINE ServiceOutcome wait_or_refuse(Service *self, RpcPass *pass, RpcWaitFor what_for,
+						 DrawStatus status, const DrawRefusal *no_draw,
+						 ServiceAnswer *answer)
+{
+	Source *source = self->config->source;
+	g_autofree char *why = NULL;
+	gint64 wait_ns = no_draw->wait_ns;
 	gint64 retry_after_ms;
 	gboolean may_wait;
 
-	if (self->status == DRAW_CLOCK_BACK || self->status == DRAW_CLOCK_OUTSIDE)
-		return;
-	if (wait_ns != 0) { /* the clock will bring them */
-		may_wait = wait_ns <= self->config->max_wait_ms * 1000000;
-		self->retry_after_ms = wait_ns / 1000000 + 1;
-	} else { /* only the source can help: it is told, and says whether it is worth waiting */
-		retry_after_ms = self->config->source->ops->demand(self->config->source);
-		may_wait = retry_after_ms == 0;
-		self->retry_after_ms = MAX(retry_after_ms, self->config->source->retry_after_ms);
+	if (status == DRAW_CLOCK_BACK) {
+		counters_add(self->counters, COUNTER_CLOCK_SKEW, 1);
+		return refuse_call(answer, refusal_of_clock_back(no_draw->behind_ms));
 	}
-	if (may_wait && rpc_allowance_may_wait(self->allowance, self->verdict))
-		service_park(self, wait_ns);
+	if (status == DRAW_CLOCK_OUTSIDE)
+		return refuse_call(answer, refusal_of_clock_outside(source->layout));
+	if (wait_ns != 0) { /* the clock will bring IDs */
+		may_wait = wait_ns <= self->config->max_wait_ms * 1000000;
+		retry_after_ms = wait_ns / 1000000 + 1;
+	} else { /* only the source can: it is notified, and knows whether waiting makes sense */
+		retry_after_ms = source->ops->demand(source);
+		may_wait = retry_after_ms == 0;
+		retry_after_ms = MAX(retry_after_ms, source->retry_after_ms);
+	}
+	if (may_wait && rpc_pass_may_wait(pass))
+		return set_wait(pass, what_for, wait_ns);
+	why = status == DRAW_WAIT ? g_strdup("every ID of the present time is taken")
+				  : source->ops->why_none(source);
+	return refuse_call(answer, refusal_for_now(REFUSAL_WORKER, why, retry_after_ms));
 }
 
-/* Defers a call that the pass does not allow, and notes it in the verdict. %TRUE: deferred */
-static gboolean service_defer(Service *self, gboolean costly)
-{
-	if (!costly || !rpc_allowance_defers(self->allowance, self->verdict))
-		return FALSE;
-	self->verdict->parked = self->verdict->deferred = TRUE;
-	return TRUE;
-}
-
-static void service_account(Service *self, const char *agent, gsize length, const IdRun *run)
+static inline ServiceOutcome note_drawn(Service *self, const ServiceCall *call, RpcPass *pass,
+					const IdRun *run)
 {
 	counters_add(self->counters, COUNTER_IDS_GENERATED, run->count);
-	agent_block_add(self->agents, agent, length, run->count);
+	agent_block_add(self->agents, call->agent, call->agent_length, run->count);
 	if (self->audit != NULL)
-		audit_producer_issued(self->audit, run, agent, length);
-	self->verdict->drawn += run->count;
+		audit_producer_issued(self->audit, run, call->agent, call->agent_length);
+	pass->n_drawn += run->count;
+	return SERVICE_ANSWERED;
 }
 
-/* Others are before it that wait for what it is about to draw. */
-static inline gboolean service_is_behind(const Service *self, gboolean is_single)
-{
-	const RpcAllowance *allowance = self->allowance;
-
-	return allowance->others_wait &&
-	       !(is_single ? allowance->single_may_pass : allowance->batch_may_pass);
-}
-
-/* @count: 1 to the largest batch; @least: as the source's draw() has it. %FALSE: parked, or
- * refused, as the verdict says */
-static gboolean service_try_draw(Service *self, const char *agent, gsize length, guint least,
-				 guint count, IdRun *out_run)
+/* Goes on after a draw that failed. The IDs left in a tick are found by halves. It takes few draws,
+ * and the layout is at its limit then. */
+static G_NO_INLINE ServiceOutcome draw_fewer_or_wait(Service *self, const ServiceCall *call,
+						     RpcPass *pass, guint least, guint count,
+						     DrawStatus status, DrawRefusal *no_draw,
+						     ServiceAnswer *answer)
 {
 	Source *source = self->config->source;
 
-	self->verdict->ids = count;
-	if (G_UNLIKELY(service_is_behind(self, least == 1) &&
-		       count > rpc_allowance_ids_left(self->allowance, self->verdict))) {
-		service_park(self, AS_SOON_AS_FIRST_NS);
-		return FALSE;
+	while (status != DRAW_OK && count / 2 >= least && !source->batches_apart) {
+		count /= 2;
+		status = source->ops->draw(source, self->batch_slot, least, count, &answer->run,
+					   no_draw);
 	}
-	self->status = source->ops->draw(source, self->seat, least, count, out_run, &self->refusal);
-	if (G_LIKELY(self->status == DRAW_OK)) {
-		service_account(self, agent, length, out_run);
-		return TRUE;
-	}
-	/* of a fleet it may have turned out that it does not give as many */
-	if (service_count_is_valid(self, count))
-		service_park_or_refuse(self);
-	return FALSE;
+	if (status == DRAW_OK)
+		return note_drawn(self, call, pass, &answer->run);
+	/* the draw can have shown that a relay's servers do not allow this count any more */
+	if (least > source_max_batch(source))
+		return refuse_count(self, (gint)least, answer);
+	return wait_or_refuse(self, pass, least > 1 ? RPC_WAIT_BATCH : RPC_WAIT_SINGLE, status,
+			      no_draw, answer);
 }
 
-gboolean service_draw(Service *self, const char *agent, gsize length, guint count, IdRun *out_run)
+/* Draws @count IDs, or @least if there are fewer: 1, or @count itself. @least 1 is for get_id,
+ * whose calls need not have IDs of one draw. */
+static inline ServiceOutcome draw_ids(Service *self, const ServiceCall *call, RpcPass *pass,
+				      guint least, guint count, ServiceAnswer *answer)
 {
-	if (service_count_is_valid(self, count))
-		return service_try_draw(self, agent, length, count, count, out_run);
-	/* of a fleet it may be valid a moment later, and is refused all the same */
-	self->status = DRAW_UNRESERVED;
-	self->retry_after_ms = 1;
-	return FALSE;
-}
-
-/* What is left of a tick is found by halves: the layout is at its limit then, and few draws are
- * many IDs. */
-gboolean service_draw_some(Service *self, const char *agent, gsize length, guint most,
-			   IdRun *out_run)
-{
-	guint count = MIN(most, source_max_batch(self->config->source));
-
-	if (service_is_behind(self, TRUE)) /* at 0 it is not its turn, and it is parked */
-		count = MIN(count, MAX(rpc_allowance_ids_left(self->allowance, self->verdict), 1));
-	for (; count > 0; count = self->config->source->batches_apart ? 0 : count / 2) {
-		self->verdict->parked = FALSE; /* by the try for more */
-		if (service_try_draw(self, agent, length, 1, count, out_run))
-			return TRUE;
-	}
-	self->verdict->ids = 1;
-	return FALSE;
-}
-
-/* Refusing */
-
-static void service_count_refusal(Service *self, const Refusal *refusal)
-{
-	counters_add(self->counters, COUNTER_EXCEPTIONS, 1);
-	counters_add(self->counters, refusal_counter(refusal), 1);
-}
-
-/* Of the last draw. */
-static Refusal service_refuse_draw(Service *self)
-{
-	g_autofree char *why = NULL;
-
-	switch (self->status) {
-	case DRAW_CLOCK_BACK:
-		counters_add(self->counters, COUNTER_CLOCK_SKEW, 1);
-		return refusal_of_clock_back(self->refusal.behind_ms);
-	case DRAW_CLOCK_OUTSIDE:
-		return refusal_of_clock_outside(self->config->source->layout);
-	case DRAW_WAIT:
-		return refusal_for_now(REFUSAL_WORKER, "every ID of the present time is taken",
-				       self->retry_after_ms);
-	case DRAW_UNRESERVED:
-	case DRAW_OK:
-	default:
-		why = self->config->source->ops->why_none(self->config->source);
-		return refusal_for_now(REFUSAL_WORKER, why, self->retry_after_ms);
-	}
-}
-
-gboolean service_refuse_ids(Service *self, const char *agent, gsize length, gint count,
-			    Refusal *out_refusal)
-{
-	if (!useragent_is_valid(agent, length))
-		*out_refusal = refusal_of_agent(agent, length);
-	else if (self->verdict->parked)
-		return FALSE;
-	else if (!service_count_is_valid(self, (guint)count))
-		*out_refusal = refusal_of_count(count, source_max_batch(self->config->source));
-	else
-		*out_refusal = service_refuse_draw(self);
-	service_count_refusal(self, out_refusal);
-	return TRUE;
-}
-
-void service_refuse_number(Service *self, Refusal *out_refusal)
-{
-	*out_refusal = refusal_of_worker_id();
-	service_count_refusal(self, out_refusal);
-}
-
-/* Exceptions. The code of an error is the type of an untyped one. */
-
-static gboolean set_untyped(const Refusal *refusal, GError **error)
-{
-	g_autofree char *text = refusal_untyped(refusal);
-
-	g_set_error_literal(error, THRIFT_APPLICATION_EXCEPTION_ERROR,
-			    THRIFT_APPLICATION_EXCEPTION_ERROR_INTERNAL_ERROR, text);
-	return FALSE;
-}
-
-/* There is no answer yet; nobody will see this one. */
-static gboolean set_parked(GError **error)
-{
-	g_set_error_literal(error, THRIFT_APPLICATION_EXCEPTION_ERROR,
-			    THRIFT_APPLICATION_EXCEPTION_ERROR_INTERNAL_ERROR, "parked");
-	return FALSE;
-}
-
-/* @agent: NULL if it was left out */
-static gboolean service_issue(Service *self, const char *agent, gint count, IdRun *out_run)
-{
-	gsize length = agent != NULL ? strlen(agent) : 0;
-	gboolean costly = count > MOST_CHEAP_IDS;
-
-	/* negative counts are beyond every limit */
-	if (!useragent_is_valid(agent, length) || service_defer(self, costly) ||
-	    !service_draw(self, agent, length, (guint)count, out_run))
-		return FALSE;
-	self->verdict->costly |= costly;
-	return TRUE;
-}
-
-static gboolean service_refuse_issue(Service *self, const char *agent, gint count,
-				     Refusal *out_refusal)
-{
-	if (agent == NULL)
-		agent = "";
-	return service_refuse_ids(self, agent, strlen(agent), count, out_refusal);
-}
-
-static gboolean service_set_no_number(Service *self, GError **error)
-{
-	g_auto(Refusal) refusal = {0};
-
-	service_refuse_number(self, &refusal);
-	return set_untyped(&refusal, error);
-}
-
-/* The calls of 2010 */
-
-gboolean service_get_number(const Service *self, ServiceNumber number, gint64 *out_value)
-{
+	const RpcAllowance *allowance = &pass->allowance;
 	Source *source = self->config->source;
-	SourceWorker worker;
+	DrawRefusal no_draw;
+	DrawStatus status;
 
-	if (number == SERVICE_TIMESTAMP) {
-		*out_value = clock_now_ms(source->clock);
-		return TRUE;
+	if (G_UNLIKELY(allowance->others_wait &&
+		       !(least == 1 ? allowance->single_may_pass : allowance->batch_may_pass))) {
+		guint left = rpc_pass_ids_left(pass);
+
+		if (left < least)
+			return set_wait(pass, least > 1 ? RPC_WAIT_BATCH : RPC_WAIT_SINGLE,
+					AS_SOON_AS_FIRST_NS);
+		count = MIN(count, left);
 	}
-	if (!source->ops->find_worker(source, &worker))
+	status = source->ops->draw(source, self->batch_slot, least, count, &answer->run, &no_draw);
+	if (G_LIKELY(status == DRAW_OK))
+		return note_drawn(self, call, pass, &answer->run);
+	return draw_fewer_or_wait(self, call, pass, least, count, status, &no_draw, answer);
+}
+
+/* Whether a call is deferred because of its large answer. If so, RpcPass.wait is set. */
+static gboolean defer_if_costly(RpcPass *pass, gboolean is_costly)
+{
+	if (!is_costly || !rpc_pass_defers(pass))
 		return FALSE;
-	*out_value = number == SERVICE_WORKER_ID ? worker.worker_id : worker.datacenter_id;
+	set_wait(pass, RPC_WAIT_TURN, 0);
 	return TRUE;
 }
 
-static gboolean service_get_worker_id(SfSnowflakeIf *iface, gint64 *out_id, GError **error)
+static G_NO_INLINE ServiceOutcome refuse_layout(const Service *self, ServiceAnswer *answer)
 {
-	Service *self = SF_SERVICE(iface);
-
-	return service_get_number(self, SERVICE_WORKER_ID, out_id) ||
-	       service_set_no_number(self, error);
+	return refuse_call(answer, refusal_of_layout(self->config->source->layout));
 }
 
-static gboolean service_get_datacenter_id(SfSnowflakeIf *iface, gint64 *out_id, GError **error)
+static inline ServiceOutcome draw_batch(Service *self, const ServiceCall *call, RpcPass *pass,
+					ServiceAnswer *answer)
 {
-	Service *self = SF_SERVICE(iface);
+	gboolean is_costly = !call->is_cheap && call->count > MOST_CHEAP_IDS;
+	guint count = (guint)call->count;
+	ServiceOutcome outcome;
 
-	return service_get_number(self, SERVICE_DATACENTER_ID, out_id) ||
-	       service_set_no_number(self, error);
+	if (call->method == COUNTER_GET_UUIDS &&
+	    !layout_equal(self->config->source->layout, &LAYOUT_TWITTER))
+		return refuse_layout(self, answer);
+	if (!call->agent_is_valid)
+		return refuse_agent(call, answer);
+	if (!count_is_valid(self, call->count))
+		return refuse_count(self, call->count, answer);
+	if (defer_if_costly(pass, is_costly))
+		return SERVICE_WAITS;
+	outcome = draw_ids(self, call, pass, count, count, answer);
+	pass->was_costly |= is_costly && outcome == SERVICE_ANSWERED;
+	return outcome;
 }
 
-static gboolean service_get_timestamp(SfSnowflakeIf *iface, gint64 *out_ms,
-				      GError **error G_GNUC_UNUSED)
+/* ULIDs need no lease, so a call for them waits for its turn only. */
+static G_NO_INLINE ServiceOutcome draw_ulids(Service *self, const ServiceCall *call, RpcPass *pass,
+					     ServiceAnswer *answer)
 {
-	return service_get_number(SF_SERVICE(iface), SERVICE_TIMESTAMP, out_ms);
+	gboolean is_costly = call->count > MOST_CHEAP_IDS;
+	g_autofree Ulid *ulids = NULL;
+	g_autoptr(GError) error = NULL;
+
+	if (!call->agent_is_valid)
+		return refuse_agent(call, answer);
+	if (!count_is_valid(self, call->count))
+		return refuse_count(self, call->count, answer);
+	if (defer_if_costly(pass, is_costly))
+		return SERVICE_WAITS;
+	ulids = g_new(Ulid, call->count);
+	if (!ulid_generator_draw(self->config->ulids, (guint)call->count, ulids, &error))
+		return refuse_call(answer, refusal_of_ulids(error));
+	counters_add(self->counters, COUNTER_ULIDS_GENERATED, (guint)call->count);
+	pass->was_costly |= is_costly;
+	answer->ulids = g_steal_pointer(&ulids);
+	return SERVICE_ANSWERED;
 }
 
-static gboolean service_get_id(SfSnowflakeIf *iface, gint64 *out_id, const gchar *agent,
-			       GError **error)
-{
-	Service *self = SF_SERVICE(iface);
-	g_auto(Refusal) refusal = {0};
-	IdRun run;
-
-	if (service_issue(self, agent, 1, &run)) {
-		*out_id = id_run_get(&run, 0);
-		return TRUE;
-	}
-	if (!service_refuse_issue(self, agent, 1, &refusal))
-		return set_parked(error);
-	return set_untyped(&refusal, error);
-}
-
-/* The calls beyond */
-
-/* As the calls for batches declare them. */
-static gboolean set_typed(const Refusal *refusal, SfInvalidSystemClock **out_clock,
-			  SfInvalidUserAgentError **out_agent, SfWorkerIdUnavailable **out_worker,
-			  SfInvalidCount **out_count, GError **error)
-{
-	switch (refusal->kind) {
-	case REFUSAL_CLOCK:
-		*out_clock = g_object_new(SF_TYPE_INVALID_SYSTEM_CLOCK, "message", refusal->message,
-					  NULL);
-		return FALSE;
-	case REFUSAL_AGENT:
-		*out_agent = g_object_new(SF_TYPE_INVALID_USER_AGENT_ERROR, "message",
-					  refusal->message, NULL);
-		return FALSE;
-	case REFUSAL_WORKER:
-		*out_worker =
-			g_object_new(SF_TYPE_WORKER_ID_UNAVAILABLE, "message", refusal->message,
-				     "retry_after_ms", refusal->retry_after_ms, NULL);
-		return FALSE;
-	case REFUSAL_COUNT:
-		*out_count = g_object_new(SF_TYPE_INVALID_COUNT, "message", refusal->message, NULL);
-		return FALSE;
-	case REFUSAL_REGISTRY:
-	case REFUSAL_LAYOUT:
-	default:
-		return set_untyped(refusal, error);
-	}
-}
-
-static gboolean service_get_ids(SfSnowflakeExtendedIf *iface, GArray **out_ids, const gchar *agent,
-				const gint32 count, SfInvalidSystemClock **out_clock,
-				SfInvalidUserAgentError **out_agent,
-				SfWorkerIdUnavailable **out_worker, SfInvalidCount **out_count,
-				GError **error)
-{
-	Service *self = SF_SERVICE(iface);
-	g_auto(Refusal) refusal = {0};
-	IdRun run;
-
-	if (service_issue(self, agent, count, &run)) {
-		g_array_set_size(*out_ids, run.count);
-		for (guint i = 0; i < run.count; i++)
-			g_array_index(*out_ids, gint64, i) = id_run_get(&run, i);
-		return TRUE;
-	}
-	if (!service_refuse_issue(self, agent, count, &refusal))
-		return set_parked(error);
-	return set_typed(&refusal, out_clock, out_agent, out_worker, out_count, error);
-}
-
-static gboolean service_get_id_runs(SfSnowflakeExtendedIf *iface, GPtrArray **out_runs,
-				    const gchar *agent, const gint32 count,
-				    SfInvalidSystemClock **out_clock,
-				    SfInvalidUserAgentError **out_agent,
-				    SfWorkerIdUnavailable **out_worker, SfInvalidCount **out_count,
-				    GError **error)
-{
-	Service *self = SF_SERVICE(iface);
-	g_auto(Refusal) refusal = {0};
-	IdRun run;
-
-	if (service_issue(self, agent, count, &run)) {
-		id_runs_append(&run, *out_runs);
-		return TRUE;
-	}
-	if (!service_refuse_issue(self, agent, count, &refusal))
-		return set_parked(error);
-	return set_typed(&refusal, out_clock, out_agent, out_worker, out_count, error);
-}
-
-static gboolean service_get_uuids(SfSnowflakeExtendedIf *iface, GPtrArray **out_uuids,
-				  const gchar *agent, const gint32 count,
-				  SfInvalidSystemClock **out_clock,
-				  SfInvalidUserAgentError **out_agent,
-				  SfWorkerIdUnavailable **out_worker, SfInvalidCount **out_count,
-				  SfUnsupportedLayout **out_layout, GError **error)
-{
-	Service *self = SF_SERVICE(iface);
-	const Layout *layout = self->config->source->layout;
-	g_auto(Refusal) refusal = {0};
-	IdRun run;
-
-	if (!layout_equal(layout, &LAYOUT_TWITTER)) {
-		refusal = refusal_of_layout(layout);
-		service_count_refusal(self, &refusal);
-		*out_layout =
-			g_object_new(SF_TYPE_UNSUPPORTED_LAYOUT, "message", refusal.message, NULL);
-		return FALSE;
-	}
-	if (service_issue(self, agent, count, &run)) {
-		wide_ids_append_uuids(&run, *out_uuids);
-		return TRUE;
-	}
-	if (!service_refuse_issue(self, agent, count, &refusal))
-		return set_parked(error);
-	return set_typed(&refusal, out_clock, out_agent, out_worker, out_count, error);
-}
-
-/* ULIDs need no lease, so a call for them can only be deferred. %FALSE: it is, as the verdict says,
- * or it is refused. */
-static gboolean service_append_ulids(Service *self, const char *agent, gint count,
-				     GPtrArray *out_ulids, Refusal *out_refusal)
-{
-	gsize length = agent != NULL ? strlen(agent) : 0;
-	gboolean costly = count > MOST_CHEAP_IDS;
-
-	if (!useragent_is_valid(agent, length) || !service_count_is_valid(self, (guint)count)) {
-		service_refuse_issue(self, agent, count, out_refusal);
-		return FALSE;
-	}
-	if (service_defer(self, costly))
-		return FALSE;
-	if (!wide_ids_append_ulids(self->config->ulids, (guint)count, out_ulids, out_refusal)) {
-		service_count_refusal(self, out_refusal);
-		return FALSE;
-	}
-	counters_add(self->counters, COUNTER_ULIDS_GENERATED, (guint)count);
-	self->verdict->costly |= costly;
-	return TRUE;
-}
-
-static gboolean service_get_ulids(SfSnowflakeExtendedIf *iface, GPtrArray **out_ulids,
-				  const gchar *agent, const gint32 count,
-				  SfInvalidSystemClock **out_clock,
-				  SfInvalidUserAgentError **out_agent,
-				  SfWorkerIdUnavailable **out_worker, SfInvalidCount **out_count,
-				  GError **error)
-{
-	Service *self = SF_SERVICE(iface);
-	g_auto(Refusal) refusal = {0};
-
-	if (service_append_ulids(self, agent, count, *out_ulids, &refusal))
-		return TRUE;
-	if (self->verdict->parked)
-		return set_parked(error);
-	return set_typed(&refusal, out_clock, out_agent, out_worker, out_count, error);
-}
-
-static const char *service_state(const Service *self, const KeeperStatus *status)
-{
-	if (atomic_load_explicit(&self->config->draining, memory_order_relaxed))
-		return SERVICE_DRAINING;
-	return keeper_state_name(status->state);
-}
+/* Servers */
 
 void service_describe_self(const Service *self, ServiceSelf *out_self)
 {
 	Source *source = self->config->source;
+	gboolean drains = atomic_load_explicit(&self->config->draining, memory_order_relaxed);
 	KeeperStatus status;
 
 	source->ops->get_status(source, &status);
@@ -474,7 +245,7 @@ void service_describe_self(const Service *self, ServiceSelf *out_self)
 		.nonce = self->config->nonce,
 		.claimed_at_ms = status.claimed_at_ms,
 		.reserved_until_ms = status.reserved_until_ms,
-		.state = service_state(self, &status),
+		.state = drains ? SERVICE_DRAINING : keeper_state_name(status.state),
 		.as_of_ms = clock_now_ms(source->clock),
 		.kind = source->ops->kind,
 		.server = source->ops->find_server(source),
@@ -486,132 +257,166 @@ void service_self_clear(ServiceSelf *self)
 	g_clear_pointer(&self->server, g_free);
 }
 
-static void fill_with_self(const Service *self, SfWorker *out_worker)
+SfWorker *service_self_to_worker(const ServiceSelf *self)
 {
-	g_auto(ServiceSelf) worker = {0};
+	SfWorker *worker = g_object_new(
+		SF_TYPE_WORKER, "datacenter_id", self->datacenter_id, "worker_id", self->worker_id,
+		"address", self->address, "nonce", self->nonce, "claimed_at_ms",
+		self->claimed_at_ms, "reserved_until_ms", self->reserved_until_ms, "state",
+		self->state, "as_of_ms", self->as_of_ms, "kind", self->kind, NULL);
 
-	service_describe_self(self, &worker);
-	g_object_set(out_worker, "datacenter_id", worker.datacenter_id, "worker_id",
-		     worker.worker_id, "address", worker.address, "nonce", worker.nonce,
-		     "claimed_at_ms", worker.claimed_at_ms, "reserved_until_ms",
-		     worker.reserved_until_ms, "state", worker.state, "as_of_ms", worker.as_of_ms,
-		     "kind", worker.kind, NULL);
-	if (worker.server != NULL)
-		g_object_set(out_worker, "server", worker.server, NULL);
+	if (self->server != NULL)
+		g_object_set(worker, "server", self->server, NULL);
+	return worker;
 }
 
-static gboolean service_get_worker(SfSnowflakeExtendedIf *iface, SfWorker **out_worker,
-				   GError **error G_GNUC_UNUSED)
-{
-	fill_with_self(SF_SERVICE(iface), *out_worker);
-	return TRUE;
-}
-
-/* Appends the others; or %FALSE: parked, as the verdict says, or refused. */
-static gboolean service_await_workers(Service *self, GPtrArray *out_workers, Refusal *out_refusal)
+/* Lists this server as it is now, whatever a list says of it, and the others. */
+static G_NO_INLINE ServiceOutcome list_workers(Service *self, RpcPass *pass, ServiceAnswer *answer)
 {
 	Source *source = self->config->source;
-	gboolean may_wait = rpc_allowance_may_wait(self->allowance, self->verdict);
+	gboolean may_wait = rpc_pass_may_wait(pass);
+	g_autoptr(GPtrArray) workers = NULL;
 	g_autoptr(GError) failure = NULL;
+	g_auto(ServiceSelf) own = {0};
 
-	if (source->ops->append_workers(source, self->config->nonce, may_wait, out_workers,
-					&failure))
-		return TRUE;
-	if (failure == NULL && may_wait) {
-		service_park(self, 0);
-		self->verdict->aside = TRUE;
-		return FALSE;
+	/* their number is known only after they are listed, so the last list decides */
+	if (defer_if_costly(pass, self->n_workers > MOST_CHEAP_WORKERS))
+		return SERVICE_WAITS;
+	workers = g_ptr_array_new_with_free_func(g_object_unref);
+	service_describe_self(self, &own);
+	g_ptr_array_add(workers, service_self_to_worker(&own));
+	if (source->ops->append_workers(source, self->config->nonce, may_wait, workers, &failure)) {
+		self->n_workers = workers->len;
+		pass->was_costly |= self->n_workers > MOST_CHEAP_WORKERS;
+		answer->workers = g_steal_pointer(&workers);
+		return SERVICE_ANSWERED;
 	}
-	*out_refusal = refusal_for_now(REFUSAL_REGISTRY,
-				       failure != NULL ? failure->message
-						       : "the registry has not answered yet",
-				       WORKERS_RETRY_AFTER_MS);
-	service_count_refusal(self, out_refusal);
-	return FALSE;
+	if (failure == NULL && may_wait)
+		return set_wait(pass, RPC_WAIT_ASIDE, 0);
+	return refuse_call(answer,
+			   refusal_for_now(REFUSAL_REGISTRY,
+					   failure != NULL ? failure->message
+							   : "the registry has not answered yet",
+					   WORKERS_RETRY_AFTER_MS));
 }
 
-/* Itself as it is now, whatever a list says of it, and the others. */
-static gboolean service_get_workers(SfSnowflakeExtendedIf *iface, GPtrArray **out_workers,
-				    SfRegistryUnavailable **out_registry, GError **error)
-{
-	Service *self = SF_SERVICE(iface);
-	g_auto(Refusal) refusal = {0};
-	SfWorker *own;
+/* Numbers */
 
-	/* the number is known only after they are listed: the last one decides */
-	if (service_defer(self, self->n_workers > MOST_CHEAP_WORKERS))
-		return set_parked(error);
-	own = g_object_new(SF_TYPE_WORKER, NULL);
-	fill_with_self(self, own);
-	g_ptr_array_add(*out_workers, own);
-	if (service_await_workers(self, *out_workers, &refusal)) {
-		self->n_workers = (*out_workers)->len;
-		self->verdict->costly |= self->n_workers > MOST_CHEAP_WORKERS;
-		return TRUE;
+static ServiceOutcome find_number(Service *self, CounterMethod method, ServiceAnswer *answer)
+{
+	Source *source = self->config->source;
+	SourceWorker worker;
+
+	if (method == COUNTER_GET_TIMESTAMP) {
+		answer->number = clock_now_ms(source->clock);
+		return SERVICE_ANSWERED;
 	}
-	if (self->verdict->parked)
-		return set_parked(error);
-	*out_registry = g_object_new(SF_TYPE_REGISTRY_UNAVAILABLE, "message", refusal.message,
-				     "retry_after_ms", refusal.retry_after_ms, NULL);
-	return FALSE;
+	if (!source->ops->find_worker(source, &worker))
+		return refuse_call(answer, refusal_of_worker_id());
+	answer->number = method == COUNTER_GET_WORKER_ID ? worker.worker_id : worker.datacenter_id;
+	return SERVICE_ANSWERED;
 }
 
-static gboolean service_get_counters(SfSnowflakeExtendedIf *iface, GHashTable **out_counters,
-				     GError **error)
+GHashTable *service_list_counters(Service *self)
 {
-	Service *self = SF_SERVICE(iface);
-	gint64 id;
+	GHashTable *counters = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
+	Source *source = self->config->source;
+	SourceWorker worker;
 
-	if (service_defer(self, self->n_counters > MOST_CHEAP_COUNTERS))
-		return set_parked(error);
-	counter_values_put_all(*out_counters, self->config->counters, self->config->agents,
+	counter_values_put_all(counters, self->config->counters, self->config->agents,
 			       self->config->audit);
-	/* names of 2010 too; there are none without a worker ID */
-	if (service_get_number(self, SERVICE_DATACENTER_ID, &id))
-		counter_values_put(*out_counters, "datacenter_id", id);
-	if (service_get_number(self, SERVICE_WORKER_ID, &id))
-		counter_values_put(*out_counters, "worker_id", id);
-	self->n_counters = g_hash_table_size(*out_counters);
-	self->verdict->costly |= self->n_counters > MOST_CHEAP_COUNTERS;
-	return TRUE;
+	/* legacy names, which are absent without a worker ID */
+	if (source->ops->find_worker(source, &worker)) {
+		counter_values_put(counters, "datacenter_id", worker.datacenter_id);
+		counter_values_put(counters, "worker_id", worker.worker_id);
+	}
+	return counters;
 }
 
-static void service_class_init(ServiceClass *klass)
+static G_NO_INLINE ServiceOutcome list_counters(Service *self, RpcPass *pass, ServiceAnswer *answer)
 {
-	SfSnowflakeHandlerClass *base = SF_SNOWFLAKE_HANDLER_CLASS(klass);
-	SfSnowflakeExtendedHandlerClass *extended = SF_SNOWFLAKE_EXTENDED_HANDLER_CLASS(klass);
-
-	/* the first use is not thread-safe; this is before there are loops */
-	thrift_application_exception_error_quark();
-	base->get_worker_id = service_get_worker_id;
-	base->get_timestamp = service_get_timestamp;
-	base->get_id = service_get_id;
-	base->get_datacenter_id = service_get_datacenter_id;
-	extended->get_ids = service_get_ids;
-	extended->get_id_runs = service_get_id_runs;
-	extended->get_worker = service_get_worker;
-	extended->get_workers = service_get_workers;
-	extended->get_counters = service_get_counters;
-	extended->get_ulids = service_get_ulids;
-	extended->get_uuids = service_get_uuids;
+	if (defer_if_costly(pass, self->n_counters > MOST_CHEAP_COUNTERS))
+		return SERVICE_WAITS;
+	answer->counters = service_list_counters(self);
+	self->n_counters = g_hash_table_size(answer->counters);
+	pass->was_costly |= self->n_counters > MOST_CHEAP_COUNTERS;
+	return SERVICE_ANSWERED;
 }
 
-static void service_init(Service *self G_GNUC_UNUSED)
+/* All calls */
+
+static inline ServiceOutcome answer_other(Service *self, const ServiceCall *call, RpcPass *pass,
+					  ServiceAnswer *answer)
 {
+	switch (call->method) {
+	case COUNTER_GET_ULIDS:
+		return draw_ulids(self, call, pass, answer);
+	case COUNTER_GET_WORKER:
+		service_describe_self(self, &answer->self);
+		return SERVICE_ANSWERED;
+	case COUNTER_GET_WORKERS:
+		return list_workers(self, pass, answer);
+	case COUNTER_GET_COUNTERS:
+		return list_counters(self, pass, answer);
+	case COUNTER_GET_WORKER_ID:
+	case COUNTER_GET_TIMESTAMP:
+	case COUNTER_GET_DATACENTER_ID:
+	case COUNTER_GET_ID:
+	case COUNTER_GET_IDS:
+	case COUNTER_GET_ID_RUNS:
+	case COUNTER_GET_UUIDS:
+	case COUNTER_OTHER_METHOD:
+	case N_COUNTER_METHODS:
+	default:
+		return find_number(self, call->method, answer);
+	}
 }
 
-SfSnowflakeExtendedHandler *service_new(gpointer config, const RpcAllowance *allowance,
-					RpcVerdict *verdict, Counters *counters)
+ServiceOutcome service_answer(Service *self, const ServiceCall *call, RpcPass *pass,
+			      ServiceAnswer *out_answer)
 {
-	Service *self = g_object_new(SERVICE_TYPE, NULL);
+	ServiceOutcome outcome;
+	guint n_calls = 1;
 
-	self->config = config;
-	self->allowance = allowance;
-	self->verdict = verdict;
-	self->counters = counters;
-	self->agents = agent_counters_add_block(self->config->agents);
-	self->audit = audit_log_add_producer(self->config->audit);
-	if (self->config->source->ops->add_seat != NULL)
-		self->seat = self->config->source->ops->add_seat(self->config->source);
-	return SF_SNOWFLAKE_EXTENDED_HANDLER(self);
+	if (call->method == COUNTER_GET_ID && G_LIKELY(call->agent_is_valid))
+		outcome = draw_ids(self, call, pass, 1,
+				   MIN(call->n_calls, source_max_batch(self->config->source)),
+				   out_answer);
+	else if (call->method == COUNTER_GET_ID)
+		outcome = refuse_agent(call, out_answer);
+	else if (call->method == COUNTER_GET_IDS || call->method == COUNTER_GET_ID_RUNS ||
+		 call->method == COUNTER_GET_UUIDS)
+		outcome = draw_batch(self, call, pass, out_answer);
+	else
+		outcome = answer_other(self, call, pass, out_answer);
+	if (outcome == SERVICE_WAITS)
+		return outcome;
+	if (outcome == SERVICE_ANSWERED) {
+		if (call->method == COUNTER_GET_ID)
+			n_calls = out_answer->run.count;
+		counters_add(self->counters, COUNTER_ANSWERED + call->method, n_calls);
+	} else {
+		counters_add(self->counters, COUNTER_EXCEPTIONS, 1);
+		counters_add(self->counters, refusal_counter(&out_answer->refusal), 1);
+		counters_add(self->counters, COUNTER_REFUSED + call->method, 1);
+	}
+	counters_add(self->counters, COUNTER_CALLS, n_calls);
+	pass->n_answered += n_calls;
+	return outcome;
+}
+
+void service_answer_free_owned(ServiceAnswer *self, ServiceOutcome outcome, CounterMethod method)
+{
+	if (outcome == SERVICE_REFUSED)
+		refusal_clear(&self->refusal);
+	if (outcome != SERVICE_ANSWERED)
+		return;
+	if (method == COUNTER_GET_WORKER)
+		service_self_clear(&self->self);
+	else if (method == COUNTER_GET_WORKERS)
+		g_ptr_array_unref(self->workers);
+	else if (method == COUNTER_GET_COUNTERS)
+		g_hash_table_unref(self->counters);
+	else if (method == COUNTER_GET_ULIDS)
+		g_free(self->ulids);
 }

@@ -5,72 +5,56 @@
 
 #include "audit/audit-log.h"
 #include "common/counters.h"
+#include "common/useragent.h"
 #include "core/ulid.h"
-#include "rpc/rpc-allowance.h"
+#include "rpc/rpc-service.h"
 #include "server/agent-counters.h"
-#include "server/issuer-source.h"
 #include "server/refusal.h"
-#include "server/relay-source.h"
-#include "sf_snowflake_extended.h"
+#include "server/source.h"
+#include "sf_snowflake_types.h"
 
 /*
- * The handler of the Thrift calls: what they are answered with, or refused.
- * Each loop has one of its own.
+ * Decides what a call is answered with, whether it waits, or why it is refused: service_answer().
+ * How a call is read and its answer is written is for the codecs: fast-path.h and thrift-codec.h.
  *
- * A call that must wait for IDs is parked: the handler says so in the RpcVerdict,
- * and its loop asks again.
+ * Each thread that answers calls has a Service of its own.
  */
-G_DEFINE_AUTOPTR_CLEANUP_FUNC(SfSnowflakeExtendedHandler, g_object_unref)
+typedef struct _Service Service;
 
-#define SERVICE_TYPE (service_get_type())
-G_DECLARE_FINAL_TYPE(Service, service, SF, SERVICE, SfSnowflakeExtendedHandler)
-
-/* Its state when it is about to stop, whatever that of the keeper. */
+/* The state of a server that is about to stop, in whatever state its keeper is. */
 #define SERVICE_DRAINING "draining"
 
-/* What all handlers share; all borrowed. */
+/* What all services of a process share; all borrowed. */
 typedef struct {
 	Source *source;
-	const IssuerSource *issuer; /* it, if it issues; else NULL */
-	RelaySource *relay;         /* it, if it is a relay; else NULL */
 	UlidGenerator *ulids;
 	CounterSet *counters;
 	AgentCounters *agents;
 	AuditLog *audit;
 	const char *address; /* host:port, where clients reach this server */
-	const char *nonce;   /* a uuid, fresh for each start of the process */
+	const char *nonce;   /* a UUID, new for each start of the process */
 	gint64 max_wait_ms;  /* how long a call may be parked */
-	/* about to stop: the server says so of itself, whatever state the keeper is in; set by any
-	 * thread */
+	/* The server is about to stop. Any thread may set it. */
 	_Atomic gboolean draining;
 } ServiceConfig;
 
-/* An RpcService.new_handler; its user_data is a ServiceConfig that outlives the handlers. */
-SfSnowflakeExtendedHandler *service_new(gpointer config, const RpcAllowance *allowance,
-					RpcVerdict *verdict, Counters *counters);
+/* @config: borrowed, outlives the service. @counters: of the thread */
+Service *service_new(ServiceConfig *config, Counters *counters);
+void service_free(Service *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Service, service_free)
 
-/**
- * service_draw:
- * @agent: @length bytes, which useragent_is_valid() has accepted
- * @count: any number
- *
- * Draws @count IDs, counts them, and tells the audit log.
- *
- * Returns: %FALSE if there are none: service_refuse_ids() says why
- */
-gboolean service_draw(Service *self, const char *agent, gsize length, guint count, IdRun *out_run);
+/* A decoded call. */
+typedef struct {
+	CounterMethod method;
+	const char *agent; /* of calls for IDs, ULIDs and UUIDs: the useragent; no NUL at its end */
+	gsize agent_length;
+	gboolean agent_is_valid; /* as useragent_is_valid() judges it */
+	gint count;              /* of get_ids, get_id_runs, get_uuids and get_ulids */
+	guint n_calls;           /* get_id: number of equal calls in a row; else 1 */
+	gboolean is_cheap;       /* its codec writes any number of IDs fast: it is never deferred */
+} ServiceCall;
 
-/* Likewise, but as many as can be had, up to @most, which is 1 or more. */
-gboolean service_draw_some(Service *self, const char *agent, gsize length, guint most,
-			   IdRun *out_run);
-
-/* What the calls without arguments are answered with. */
-typedef enum { SERVICE_WORKER_ID, SERVICE_DATACENTER_ID, SERVICE_TIMESTAMP } ServiceNumber;
-
-/* %FALSE: there is no worker ID yet. */
-gboolean service_get_number(const Service *self, ServiceNumber number, gint64 *out_value);
-
-/* What get_worker is answered with; what is borrowed of it lives as long as the service. */
+/* The server as get_worker describes it. Borrowed strings live as long as the service. */
 typedef struct {
 	gint datacenter_id;
 	gint worker_id; /* -1: none yet */
@@ -81,26 +65,54 @@ typedef struct {
 	const char *state;
 	gint64 as_of_ms; /* since the Unix epoch */
 	const char *kind;
-	char *server; /* owned, nullable: of a relay, the server that the IDs are from */
+	char *server; /* owned, nullable: of a relay, the server that the IDs come from */
 } ServiceSelf;
 
-/* To be cleared. */
 void service_describe_self(const Service *self, ServiceSelf *out_self);
 void service_self_clear(ServiceSelf *self);
+/* (transfer full) */
+SfWorker *service_self_to_worker(const ServiceSelf *self);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(ServiceSelf, service_self_clear)
 
-/**
- * service_refuse_ids:
- * @agent: as the client sent it, @length bytes
- * @out_refusal: (out): to be cleared; untouched on %FALSE
- *
- * Says why a call for IDs is not answered with any, after useragent_is_valid(), service_draw()
- * or service_draw_some() has failed, and counts the exception.
- *
- * Returns: %FALSE if the call is parked, as the RpcVerdict says
- */
-gboolean service_refuse_ids(Service *self, const char *agent, gsize length, gint count,
-			    Refusal *out_refusal);
+typedef enum {
+	SERVICE_ANSWERED,
+	SERVICE_WAITS,   /* RpcPass.wait tells for what, and when to try again */
+	SERVICE_REFUSED, /* ServiceAnswer.refusal tells why */
+} ServiceOutcome;
 
-/* Likewise, after service_get_number() has failed. */
-void service_refuse_number(Service *self, Refusal *out_refusal);
+/* The member that the outcome and the method choose; others are undefined. */
+typedef union {
+	IdRun run;     /* get_id: 1 to n_calls IDs; get_ids, get_id_runs and get_uuids: count IDs */
+	gint64 number; /* get_worker_id, get_datacenter_id and get_timestamp */
+	ServiceSelf self;     /* get_worker */
+	GPtrArray *workers;   /* get_workers: of SfWorker */
+	GHashTable *counters; /* get_counters: from char * to gint64 * */
+	Ulid *ulids;          /* get_ulids: count ULIDs */
+	Refusal refusal;      /* SERVICE_REFUSED */
+} ServiceAnswer;
+
+/**
+ * service_answer:
+ * @pass: (inout): the pass of the caller, with the loop's rules. If the call does not wait, it is
+ *   counted there, and in the thread's counters.
+ * @out_answer: (out): service_answer_clear() frees it; undefined after WAITS
+ *
+ * Answers a call. If IDs were issued, the audit log has them.
+ */
+ServiceOutcome service_answer(Service *self, const ServiceCall *call, RpcPass *pass,
+			      ServiceAnswer *out_answer);
+
+/* Frees what an answer owns. Inline, since most answers own nothing. */
+void service_answer_free_owned(ServiceAnswer *self, ServiceOutcome outcome, CounterMethod method);
+static inline void service_answer_clear(ServiceAnswer *self, ServiceOutcome outcome,
+					CounterMethod method)
+{
+	const guint owners = 1u << COUNTER_GET_WORKER | 1u << COUNTER_GET_WORKERS |
+			     1u << COUNTER_GET_COUNTERS | 1u << COUNTER_GET_ULIDS;
+
+	if (G_UNLIKELY(outcome == SERVICE_REFUSED || (owners >> method & 1) != 0))
+		service_answer_free_owned(self, outcome, method);
+}
+
+/* (transfer full): the answer to get_counters, without counting a call. */
+GHashTable *service_list_counters(Service *self);

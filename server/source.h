@@ -8,29 +8,28 @@
 #include "worker/keeper.h"
 
 /*
- * Where a server has its IDs from: it issues them itself (issuer-source.h), or hands on what it has
- * from others (relay-source.h). An interface. Any thread calls it, unless a function says
- * otherwise.
+ * The interface from which a server draws its IDs: an issuer (issuer-source.h) or a relay
+ * (relay-source.h). Any thread may call it, unless a function says otherwise.
  */
 typedef struct _Source Source;
 
-/* What one thread that draws has under way; of whoever is the source. */
-typedef struct _SourceSeat SourceSeat;
+/* The place in which a thread that draws waits for its batch request; defined by the source. */
+typedef struct _BatchSlot BatchSlot;
 
-/* Whose an ID is. */
+/* The worker ID of an ID. */
 typedef struct {
 	gint datacenter_id;
 	gint worker_id;
 } SourceWorker;
 
 typedef struct {
-	const char *kind; /* what get_worker says it is */
-	/* Before any thread draws: (nullable), the source's, for one that will. NULL: seats are all
-	 * NULL. */
-	SourceSeat *(*add_seat)(Source *self);
-	/* As generator_draw(), but of an issue for several callers less than @count will do, @least
-	 * at least: 1, or @count itself. Then it may be less, and need not. */
-	DrawStatus (*draw)(Source *self, SourceSeat *seat, guint least, guint count, IdRun *out_run,
+	const char *kind; /* for get_worker */
+	/* Before any thread draws: returns the slot of one; the source's. The operation is
+	 * optional: without it slots are NULL. */
+	BatchSlot *(*add_batch_slot)(Source *self);
+	/* As generator_draw(), but fewer than @count IDs may be drawn, @least or more: @least is 1,
+	 * or @count itself. */
+	DrawStatus (*draw)(Source *self, BatchSlot *slot, guint least, guint count, IdRun *out_run,
 			   DrawRefusal *out_refusal);
 	/* As keeper_demand(). */
 	gint64 (*demand)(Source *self);
@@ -39,9 +38,9 @@ typedef struct {
 	/* Returns (transfer full) (nullable): why the source does not serve, or why it cannot
 	 * extend its reservation. The operation is optional: the pointer can be NULL. */
 	char *(*waiting_why)(Source *self);
-	/* Whose the IDs of the moment are. %FALSE: nobody's, yet. */
+	/* The worker that issues the IDs now. %FALSE: none yet. */
 	gboolean (*find_worker)(Source *self, SourceWorker *out_worker);
-	/* What is not known of a source that reserves nothing is 0. */
+	/* Fields that a source without reservations does not know are 0. */
 	void (*get_status)(Source *self, KeeperStatus *out_status);
 	/* (transfer full) (nullable): the server that the IDs are from; NULL: this one, or there is
 	 * none yet. */
@@ -64,13 +63,13 @@ struct _Source {
 	const Layout *layout; /* of the IDs */
 	const Clock *clock;
 	_Atomic guint max_batch; /* 1 or more */
-	/* Single IDs are in hand or not, and batches come from elsewhere: so neither waits for the
-	 * other, and where one single ID is not to be had, no smaller draw of some is. */
+	/* Single IDs are prefetched and batches are requested, so neither waits for the other. If
+	 * a draw of single IDs fails, a smaller one fails too. */
 	gboolean batches_apart;
-	gint64 retry_after_ms; /* what a call is told that has waited for IDs in vain; 1 or more */
+	gint64 retry_after_ms; /* for calls that waited for IDs in vain; 1 or more */
 };
 
-/* The largest batch; of IDs that others issue it changes with what those allow. */
+/* The largest batch. That of a relay changes with its servers. */
 static inline guint source_max_batch(const Source *self)
 {
 	return atomic_load_explicit(&self->max_batch, memory_order_relaxed);

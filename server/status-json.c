@@ -2,6 +2,8 @@
 #include "server/status-json.h"
 
 #include "core/text.h"
+#include "server/issuer-source.h"
+#include "server/relay-source.h"
 
 #define MS_PER_DAY (24 * 60 * 60 * G_GINT64_CONSTANT(1000))
 
@@ -80,7 +82,7 @@ static void set_skew(JsonObject *object, const char *name, gboolean is_known, gi
 
 static JsonObject *describe_clock(const StatusSource *source, const KeeperStatus *status)
 {
-	const IssuerSource *issuer = source->calls->config->issuer;
+	const IssuerSource *issuer = issuer_source_of(source->calls->config->source);
 	gint64 ahead_ns = issuer != NULL ? generator_ahead_ns(issuer->generator) : 0;
 	JsonObject *object = json_object_new();
 
@@ -94,7 +96,7 @@ static JsonObject *describe_clock(const StatusSource *source, const KeeperStatus
 /* NULL: it is none. */
 static JsonObject *describe_relay(const StatusSource *source)
 {
-	RelaySource *relay = source->calls->config->relay;
+	RelaySource *relay = relay_source_of(source->calls->config->source);
 	g_auto(PoolView) view = {0};
 	SnowflakePoolStatistics pool;
 	JsonObject *object;
@@ -310,7 +312,7 @@ static void set_quarantined(JsonObject *object, const StatusSource *source)
 	JsonArray *array = json_array_new();
 	g_autoptr(GPtrArray) records = NULL;
 	gint64 as_of_ms;
-	const IssuerSource *issuer = source->calls->config->issuer;
+	const IssuerSource *issuer = issuer_source_of(source->calls->config->source);
 	gboolean is_known =
 		issuer != NULL && keeper_get_quarantined(issuer->keeper, &records, &as_of_ms);
 

@@ -16,7 +16,7 @@
 #include "common/log.h"
 #include "gen-c_glib/generated-types.h"
 #include "server/server.h"
-#include "server/stop.h"
+#include "server/signals.h"
 #include "tests/unit/common/certificate.h"
 #include "tests/unit/hang-guard.h"
 
@@ -131,7 +131,7 @@ static void end(void)
 {
 	Options *options = server.options;
 
-	stop_threads(&server);
+	signals_stop_threads(&server);
 	server_clear(&server);
 	options_free(options);
 	remove_directory();
@@ -155,7 +155,7 @@ static void start(void)
 	rpc_server_adopt(server.rpc, listen_somewhere(&ports[LIVE_THRIFT]));
 	address = rpc_server_address(server.rpc);
 	ports[LIVE_TLS] = (guint16)atoi(strrchr(address, ':') + 1);
-	g_unix_fd_add(server.news_fd, G_IO_IN, on_news, NULL);
+	g_unix_fd_add(server.event_fd, G_IO_IN, on_news, NULL);
 	ok = ok && audit_log_start(server.audit, &error) && admin_start(server.admin, &error) &&
 	     rpc_server_start(server.rpc, &error);
 	g_assert_no_error(error);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Official clients that put the service's name in front of the method's, as they do to servers that
-have several services on one port. The unit test dispatcher tests every name in every form."""
+have several services on one port. The unit test thrift-codec tests every name in every form."""
 import contextlib
 
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol

@@ -283,7 +283,7 @@ MUTANTS = [
     mutant("a reply to another call is accepted", POOL,
            (CALL, " || reply_seqid != seqid)", " || (FALSE && reply_seqid != seqid))")),
     mutant("a batch that was asked for is given out twice", POOL,
-           ("server/relay-source.c", "\tseat->ordered = 0;\n\tif (state == POOL_ORDER_REFUSED",
+           ("server/relay-source.c", "\tslot->ordered = 0;\n\tif (state == POOL_ORDER_REFUSED",
                                      "\tif (state == POOL_ORDER_REFUSED")),
     mutant("a second answer fills a batch request again", POOL,
            ("client/pool/orders.c", "\t\t\tpool_peer_forget_order(peers->all[i]);",

@@ -174,7 +174,7 @@ static DrawStatus pool_server_draw(SimServer *self, guint count, IdRun *out_run,
 	if (self->relay != NULL) {
 		Source *source = relay_source_get(self->relay);
 
-		return source->ops->draw(source, self->seat, count, count, out_run, &refusal);
+		return source->ops->draw(source, self->batch_slot, count, count, out_run, &refusal);
 	}
 	servers.end_ticks[self->worker_id] = now_tick() + RESERVATION_MS;
 	lease_extend(self->lease, servers.end_ticks[self->worker_id]);
@@ -613,7 +613,8 @@ SimServer *pool_server_new_relay(guint n_upstream, guint max_age_ms)
 	self->relay = relay_source_new(&self->options, self->machine.name, &listener, &error);
 	g_assert_no_error(error);
 	g_ptr_array_unref(options.relay);
-	self->seat = relay_source_get(self->relay)->ops->add_seat(relay_source_get(self->relay));
+	self->batch_slot =
+		relay_source_get(self->relay)->ops->add_batch_slot(relay_source_get(self->relay));
 	pool_server_begin(self);
 	world_after(1000, relay_start, self, 0);
 	world_after(self->max_wait_us / 4, on_relay_timer, self, 0);

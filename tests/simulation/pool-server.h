@@ -64,7 +64,7 @@ typedef struct {
 	Options options;
 	RelaySource *relay;
 	guint n_upstream; /* its upstream servers are 0 to n_upstream - 1 */
-	SourceSeat *seat;
+	BatchSlot *batch_slot;
 	GPtrArray *waiting; /* of Call */
 	gint64 max_wait_us;
 } SimServer;

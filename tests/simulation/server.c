@@ -107,7 +107,7 @@ void server_start(Server *self)
 	self->registry->wake_data = self;
 	issuer_source_init(&self->source, self->generator);
 	issuer_source_join(&self->source, self->keeper);
-	self->service = (ServiceConfig){.source = &self->source.source, .issuer = &self->source};
+	self->service = (ServiceConfig){.source = &self->source.source};
 	health_init(&self->health, &self->service);
 	self->depth--;
 	self->next_round_us = -1;

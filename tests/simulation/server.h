@@ -2,6 +2,7 @@
 #pragma once
 
 #include "server/health.h"
+#include "server/issuer-source.h"
 #include "tests/simulation/world.h"
 #include "worker/registry.h"
 

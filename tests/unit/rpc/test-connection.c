@@ -26,6 +26,13 @@ static ConnectionShared shared_new(Stack *stack, GByteArray *out, gsize max_pend
 	};
 }
 
+static ConnectionState run_pass(Connection *connection, ConnectionShared *shared)
+{
+	RpcPass pass = {.turn_us = STACK_TURN_US};
+
+	return connection_run(connection, shared, &pass, TRUE);
+}
+
 /* A client's end of a socket, on which it has made a call; the server's is @out_connection. */
 static int client_that_calls(guint8 seqid, Connection *out_connection)
 {
@@ -51,11 +58,9 @@ TEST("/connection/gone-before-its-replies", test_gone_before_its_replies)
 	int fd = client_that_calls(1, &gone);
 
 	close(fd);
-	g_assert_cmpint(connection_run(&gone, &shared, &stack->allowance, TRUE), ==,
-			CONNECTION_ENDED);
+	g_assert_cmpint(run_pass(&gone, &shared), ==, CONNECTION_ENDED);
 	fd = client_that_calls(2, &here);
-	g_assert_cmpint(connection_run(&here, &shared, &stack->allowance, TRUE), ==,
-			CONNECTION_READING);
+	g_assert_cmpint(run_pass(&here, &shared), ==, CONNECTION_READING);
 	g_assert_cmpint(read(fd, replies, sizeof replies), ==, REPLY_BYTES);
 	g_assert_cmpint(replies[SEQID_AT + 3], ==, 2);
 	/* what was sent to nobody was not sent */
@@ -88,12 +93,12 @@ TEST("/connection/pending-does-not-grow", test_pending_does_not_grow)
 		wire_get_id(FORM_FRAMED_STRICT, i, "foo", call);
 	for (guint i = 0; i < BACKLOG; i++) {
 		g_assert_cmpint(write(fd, call->data, call->len), ==, call->len);
-		connection_run(&connection, &shared, &stack->allowance, TRUE);
+		run_pass(&connection, &shared);
 	}
 	g_assert_cmpuint(connection.out->len - connection.out_sent, >, REPLY_BYTES);
 	for (guint i = 0; i < ROUNDS; i++) {
 		g_assert_cmpint(write(fd, call->data, call->len), ==, call->len);
-		connection_run(&connection, &shared, &stack->allowance, TRUE);
+		run_pass(&connection, &shared);
 		for (guint n = 0; n < 2; n++)
 			g_assert_cmpint(read(fd, reply, sizeof reply), ==, sizeof reply);
 		g_assert_nonnull(connection.out);

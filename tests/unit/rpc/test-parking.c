@@ -17,7 +17,7 @@ static gint64 scripted_clock_us(void)
 
 /* A connection that makes calls for news, which wait aside, and then for IDs. */
 typedef struct {
-	QueuePlace place; /* stands first: see pass() */
+	QueuePlace place; /* stands first: see run_pass() */
 	char name;
 	guint n_calls; /* that are not answered yet */
 	guint n_aside; /* of them, the first */
@@ -29,7 +29,6 @@ typedef struct {
 typedef struct {
 	Queues queues;
 	Parking parking;
-	RpcVerdict verdict;
 	guint ids;      /* that are there */
 	gint64 wait_ns; /* until there are more; 0: nobody knows */
 	gboolean news;
@@ -38,55 +37,54 @@ typedef struct {
 	GString *answers; /* the names of those who were answered, with a ! if refused */
 } World;
 
-/* %FALSE: parked, as the service would. */
-static gboolean answer(World *world, const Caller *caller, const RpcAllowance *allowance)
+/* %FALSE: it waits, as the service would decide. */
+static gboolean answer(World *world, const Caller *caller, RpcPass *pass)
 {
-	RpcVerdict *verdict = &world->verdict;
+	const RpcAllowance *allowance = &pass->allowance;
 	gboolean aside = caller->n_aside > 0;
 	gboolean may_pass =
 		caller->ids > 1 ? allowance->batch_may_pass : allowance->single_may_pass;
 	gboolean is_turn = aside || !allowance->others_wait || may_pass ||
-			   caller->ids <= rpc_allowance_ids_left(allowance, verdict);
+			   caller->ids <= rpc_pass_ids_left(pass);
 	gboolean is_there = aside ? world->news : caller->ids <= world->ids;
+	RpcWaitFor for_ids = caller->ids > 1 ? RPC_WAIT_BATCH : RPC_WAIT_SINGLE;
 
-	if (caller->costly && rpc_allowance_defers(allowance, verdict)) {
-		verdict->parked = verdict->deferred = TRUE;
+	if (caller->costly && rpc_pass_defers(pass)) {
+		pass->wait = (RpcWait){RPC_WAIT_TURN, 0};
 		return FALSE;
 	}
-	verdict->parked = !is_turn || (!is_there && rpc_allowance_may_wait(allowance, verdict));
-	verdict->aside = aside;
-	verdict->ids = caller->ids;
-	verdict->wait_ns = is_turn ? world->wait_ns : 1;
-	if (verdict->parked)
+	if (!is_turn || (!is_there && rpc_pass_may_wait(pass))) {
+		pass->wait =
+			(RpcWait){aside ? RPC_WAIT_ASIDE : for_ids, is_turn ? world->wait_ns : 1};
 		return FALSE;
+	}
 	g_string_append_c(world->answers, caller->name);
 	if (!is_there)
 		g_string_append_c(world->answers, '!');
 	if (is_there && !aside) {
 		world->ids -= caller->ids;
-		verdict->drawn += caller->ids;
+		pass->n_drawn += caller->ids;
 	}
-	verdict->answered = TRUE;
-	verdict->costly |= caller->costly;
+	pass->n_answered++;
+	pass->was_costly |= caller->costly;
 	return TRUE;
 }
 
-static const RpcVerdict *pass(gpointer user_data, QueuePlace *place, const RpcAllowance *allowance)
+/* A ParkingRun */
+static void run_pass(gpointer user_data, QueuePlace *place, RpcPass *pass)
 {
 	World *world = user_data;
 	Caller *caller = (Caller *)place;
 
 	world->n_passes++;
-	world->verdict = (RpcVerdict){0};
-	while (caller->n_calls > 0 && answer(world, caller, allowance)) {
+	while (caller->n_calls > 0 && answer(world, caller, pass)) {
 		caller->n_calls--;
 		caller->n_aside -= MIN(caller->n_aside, 1);
 	}
 	if (caller->n_calls == 0)
 		queues_leave(&world->queues, place);
-	else if (parking_park(&world->parking, place, &world->verdict))
+	else if (parking_park(&world->parking, place, pass))
 		world->n_waits++;
-	return &world->verdict;
 }
 
 static World *world_new(void)
@@ -111,9 +109,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(World, world_free)
 /* It has something to say, and the loop sees to it. */
 static void arrive(World *world, Caller *caller)
 {
-	const RpcAllowance allowance = parking_allowance(&world->parking);
+	RpcPass pass = {.allowance = parking_allowance(&world->parking)};
 
-	pass(world, &caller->place, &allowance);
+	run_pass(world, &caller->place, &pass);
 }
 
 static void arrive_all(World *world, Caller *callers, gsize n)
@@ -127,14 +125,14 @@ static void go_round_after(World *world, gint64 us)
 {
 	now_us += us;
 	queues_forget_time(&world->queues);
-	parking_retry(&world->parking, pass, world);
+	parking_retry(&world->parking, run_pass, world);
 }
 
 static void wake(World *world)
 {
 	queues_forget_time(&world->queues);
 	parking_wake(&world->parking);
-	parking_retry(&world->parking, pass, world);
+	parking_retry(&world->parking, run_pass, world);
 }
 
 static void assert_answers(World *world, const char *expected)
@@ -461,14 +459,14 @@ TEST("/parking/wake", test_wake)
 	arrive(world, &batch);
 	arrive(world, &single);
 	world->n_passes = 0;
-	single.place.retry_us = G_MAXINT64; /* not behind the batch, but by itself */
+	single.place.retry_at_us = G_MAXINT64; /* not behind the batch, but by itself */
 	go_round_after(world, MAX_WAIT_US / 2);
 	g_assert_cmpuint(world->n_passes, ==, 0);
-	g_assert_cmpint(parking_retry_us(&world->parking), ==, 0);
+	g_assert_cmpint(parking_retry_at_us(&world->parking), ==, 0);
 	world->wait_ns = 1000000;
 	wake(world);
 	g_assert_cmpuint(world->n_passes, ==, 1);
-	g_assert_cmpint(parking_retry_us(&world->parking), ==, now_us + 1001);
+	g_assert_cmpint(parking_retry_at_us(&world->parking), ==, now_us + 1001);
 	g_assert_false(parking_is_behind(&world->parking));
 	world->ids = 2;
 	go_round_after(world, 1000);
@@ -489,8 +487,8 @@ TEST("/parking/time-of-parking", test_time_of_parking)
 	now_us += 3000; /* the process was stopped, say */
 	world->wait_ns = 2000000;
 	arrive(world, &caller);
-	g_assert_cmpint(parking_retry_us(&world->parking), ==, now_us + 2001);
-	g_assert_cmpint(caller.place.deadline_us, ==, now_us + MAX_WAIT_US);
+	g_assert_cmpint(parking_retry_at_us(&world->parking), ==, now_us + 2001);
+	g_assert_cmpint(caller.place.deadline_at_us, ==, now_us + MAX_WAIT_US);
 }
 
 /* Nobody waits behind them, and they wait for one thing: if it is not there for the first, it is
@@ -545,7 +543,7 @@ TEST("/parking/ends-while-it-waits", test_ends_while_it_waits)
 	assert_answers(world, "bd");
 	g_assert_cmpuint(world->ids, ==, 2);
 	g_assert_false(parking_is_behind(&world->parking));
-	g_assert_cmpint(parking_retry_us(&world->parking), ==, 0);
+	g_assert_cmpint(parking_retry_at_us(&world->parking), ==, 0);
 }
 
 /* Some at a time, before others are looked at; the rest is not forgotten. */
@@ -572,11 +570,11 @@ TEST("/parking/costly", test_costly)
 	static const guint N_ASIDE[] = {0, 1};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(N_ASIDE); i++) {
-		const RpcAllowance turn = {.costly = RPC_COSTLY_ONE};
 		g_autoptr(World) world = world_new();
 		Caller callers[3] = {0};
 
 		for (gsize n = 0; n < G_N_ELEMENTS(callers); n++) {
+			RpcPass turn = {.allowance.costly = RPC_COSTLY_ONE};
 			Caller *caller = &callers[n];
 
 			*caller = (Caller){.name = (char)('a' + n),
@@ -588,7 +586,7 @@ TEST("/parking/costly", test_costly)
 			g_assert_true(parking_holds(&caller->place));
 			g_assert_cmpuint(parking_n(&world->parking), ==, n);
 			g_assert_true(queues_head(&world->queues, QUEUE_COSTLY) == &caller->place);
-			pass(world, &caller->place, &turn);
+			run_pass(world, &caller->place, &turn);
 			g_assert_cmpuint(parking_n(&world->parking), ==, n + 1);
 		}
 		g_assert_cmpuint(world->n_waits, ==, 3);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "rpc/queues.h"
+#include "rpc/parking.h"
 #include "tests/unit/unit-test.h"
 
 static gint64 now_us;
@@ -57,7 +57,7 @@ TEST("/queues/limits", test_limits)
 		g_assert_true(queues_are_empty(&queues) == !CASES[i].stands);
 		g_assert_true(queues_head(&queues, CASES[i].queue) ==
 			      (CASES[i].stands ? &one : NULL));
-		first_us = queues_first_deadline_us(&queues);
+		first_us = queues_first_deadline_at_us(&queues);
 		if (CASES[i].limit_us == 0) {
 			g_assert_cmpint(first_us, ==, G_MAXINT64);
 		} else {
@@ -132,13 +132,13 @@ TEST("/queues/late", test_late)
 		queues_enter(&queues, &one, queue);
 		pass_time(&queues, CASES[n].limit_us + CASES[n].late_us);
 		queues_extend_if_late(&queues, queue);
-		deadline_us = one.deadline_us;
+		deadline_us = one.deadline_at_us;
 		g_assert_cmpint(MAX(deadline_us - now_us, 0), ==, CASES[n].more_us);
 		g_assert_true(queues_has_run_out(&queues, &one) == (CASES[n].more_us == 0));
 		for (guint times = 1; times < 10 && one.is_extended; times++) {
 			pass_time(&queues, G_TIME_SPAN_HOUR);
 			queues_extend_if_late(&queues, queue);
-			g_assert_cmpint(one.deadline_us, ==, deadline_us);
+			g_assert_cmpint(one.deadline_at_us, ==, deadline_us);
 		}
 	}
 }
@@ -156,12 +156,12 @@ TEST("/queues/late-order", test_late_order)
 		queues_enter(&queues, &places[i + 1], QUEUE_SINGLE);
 		pass_time(&queues, i == 0 ? QUEUES_LATE_US + 10000 : 5000);
 		queues_extend_if_late(&queues, QUEUE_SINGLE);
-		g_assert_cmpint(queues_first_deadline_us(&queues), ==, places[0].deadline_us);
+		g_assert_cmpint(queues_first_deadline_at_us(&queues), ==, places[0].deadline_at_us);
 	}
 	pass_time(&queues, QUEUES_LATE_US);
 	queues_extend_if_late(&queues, QUEUE_SINGLE);
 	for (gsize i = 1; i < G_N_ELEMENTS(places); i++)
-		g_assert_cmpint(places[i - 1].deadline_us, <=, places[i].deadline_us);
+		g_assert_cmpint(places[i - 1].deadline_at_us, <=, places[i].deadline_at_us);
 	g_assert_true(queues_has_run_out(&queues, &places[1]));
 	g_assert_false(queues_has_run_out(&queues, &places[2]));
 }
@@ -174,18 +174,18 @@ TEST("/queues/expired", test_expired)
 
 	set_up(&queues);
 	queues_enter(&queues, &one, QUEUE_FRAME);
-	queues_begin_look(&queues, 3);
+	queues_begin_poll(&queues, 3);
 	pass_time(&queues, 20000); /* the process was stopped, say */
-	queues_end_look(&queues, TRUE);
+	queues_end_poll(&queues, TRUE);
 	g_assert_null(queues_expired(&queues, QUEUE_FRAME));
-	queues_begin_look(&queues, 3);
+	queues_begin_poll(&queues, 3);
 	g_assert_null(queues_expired(&queues, QUEUE_FRAME));
 	for (guint look = 1; look < 3; look++) {
-		queues_end_look(&queues, FALSE);
+		queues_end_poll(&queues, FALSE);
 		g_assert_null(queues_expired(&queues, QUEUE_FRAME));
-		queues_begin_look(&queues, 3);
+		queues_begin_poll(&queues, 3);
 	}
-	queues_end_look(&queues, FALSE); /* by now all have been told of that were ready at first */
+	queues_end_poll(&queues, FALSE); /* by now all have been told of that were ready at first */
 	g_assert_true(queues_expired(&queues, QUEUE_FRAME) == &one);
 	g_assert_null(queues_expired(&queues, QUEUE_WRITE));
 	queues_leave(&queues, &one);

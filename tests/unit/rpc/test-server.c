@@ -11,7 +11,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "server/fast-path.h"
 #include "tests/unit/common/certificate.h"
 #include "tests/unit/hang-guard.h"
 #include "tests/unit/open-fds.h"
@@ -52,7 +51,7 @@ static Fixture fixture_new(void)
 static void fixture_create_server(Fixture *self, GError **error)
 {
 	const RpcServerConfig config = {
-		.service = {service_new, fast_path_answer, &self->stack->config},
+		.service = handler_service(&self->stack->config, TRUE),
 		.limits = {.max_frame_bytes = 1024,
 			   .max_depth = 64,
 			   .max_pending_bytes = 65536,
@@ -62,7 +61,7 @@ static void fixture_create_server(Fixture *self, GError **error)
 			   .write_timeout_ms = HANG_GUARD_MS},
 		.handshake_timeout_ms = HANG_GUARD_MS,
 		.n_loops = 2,
-		.roster = {100, 0, 1000, is_never_idle},
+		.connections = {100, 0, 1000, is_never_idle},
 		.failed = on_failed,
 	};
 

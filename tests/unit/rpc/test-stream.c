@@ -4,7 +4,6 @@
  * not Thrift, and when a stream stops before its end. */
 #include <string.h>
 
-#include "rpc/foreign.h"
 #include "tests/unit/server/stack.h"
 #include "tests/unit/server/wire.h"
 #include "tests/unit/unit-test.h"
@@ -83,7 +82,7 @@ TEST("/stream/forms", test_forms)
 	static const struct {
 		const char *bytes;
 		gsize length;
-		FramingKind kind;
+		Framing kind;
 		gboolean closed;
 	} CASES[] = {
 		{BYTES("\x80"), FRAMING_UNFRAMED, FALSE},
@@ -109,16 +108,16 @@ TEST("/stream/forms", test_forms)
 
 	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
 		g_autoptr(GByteArray) out = g_byte_array_new();
-		FramingShared shared = {.max_message_bytes = 1024, .max_depth = 64};
-		Framing framing = {0};
+		StreamShared shared = {.max_message_bytes = 1024, .max_depth = 64};
+		Stream stream = {0};
 		const char *reason = NULL;
 
 		g_test_message("case %" G_GSIZE_FORMAT, i);
 		for (gsize n = 0; n <= CASES[i].length && reason == NULL; n++)
-			g_assert_true(framing_detect(&framing, &shared,
-						     (const guint8 *)CASES[i].bytes, n, out,
-						     &reason) == (reason == NULL));
-		g_assert_cmpint(framing.kind, ==, CASES[i].kind);
+			g_assert_true(stream_detect_framing(&stream, &shared,
+							    (const guint8 *)CASES[i].bytes, n, out,
+							    &reason) == (reason == NULL));
+		g_assert_cmpint(stream.framing, ==, CASES[i].kind);
 		g_assert_true((reason != NULL) == CASES[i].closed);
 		g_assert_cmpuint(out->len, ==, 0);
 	}
@@ -129,8 +128,8 @@ TEST("/stream/ends", test_ends)
 {
 	for (WireForm form = 0; form < N_FORMS; form++) {
 		g_autoptr(GByteArray) input = g_byte_array_new();
-		FramingShared shared = {.max_message_bytes = 1024, .max_depth = 64};
-		Framing framing = {0};
+		StreamShared shared = {.max_message_bytes = 1024, .max_depth = 64};
+		Stream stream = {0};
 		const char *reason;
 		Message message;
 		gsize ends[3], taken = 0;
@@ -140,21 +139,22 @@ TEST("/stream/ends", test_ends)
 			wire_get_id(form, i, "foo", input);
 			ends[i] = input->len;
 		}
-		g_assert_true(
-			framing_detect(&framing, &shared, input->data, input->len, input, &reason));
+		g_assert_true(stream_detect_framing(&stream, &shared, input->data, input->len,
+						    input, &reason));
 		for (gsize n = 0; n <= input->len; n++) {
-			if (framing_next(&framing, &shared, input->data + taken, n - taken,
-					 &message) == FRAMING_MORE)
+			if (stream_next(&stream, &shared, input->data + taken, n - taken,
+					&message) == STREAM_NEXT_MORE)
 				continue;
 			g_assert_cmpint(message.header.seqid, ==, told);
 			g_assert_null(message.bad);
-			g_assert_cmpint(message.framed, ==, form < FORM_UNFRAMED_STRICT);
+			g_assert_true((stream.framing == FRAMING_FRAMED) ==
+				      (form < FORM_UNFRAMED_STRICT));
 			taken += message.taken;
 			g_assert_cmpuint(taken, ==, ends[told++]);
 			g_assert_cmpuint(n, ==, taken);
 		}
 		g_assert_cmpuint(told, ==, 3);
-		framing_clear(&framing);
+		stream_clear(&stream);
 		scanner_free(shared.spare);
 	}
 }
@@ -297,7 +297,7 @@ TEST("/stream/foreign", test_foreign)
 		g_assert_cmpint(status, ==, STREAM_CLOSE);
 		g_assert_cmpuint(n, ==, CASES[i].length); /* not at an earlier byte */
 		g_assert_true(g_str_has_prefix(stack->reason, CASES[i].reason));
-		g_assert_cmpint(foreign_counter(stack->reason), ==, CASES[i].counter);
+		g_assert_cmpint(stream_bad_counter(stack->reason), ==, CASES[i].counter);
 		g_assert_true((client.out->len > 0) == CASES[i].answered);
 		if (CASES[i].answered)
 			g_assert_cmpmem(client.out->data, 13, "HTTP/1.1 400 ", 13);
@@ -373,7 +373,7 @@ TEST("/stream/parking", test_parking)
 	g_assert_cmpint(client_send(&client), ==, STREAM_PARKED);
 	client_assert_ids(&client, 1, 0);
 	g_assert_cmpuint(stack->in->len, ==, length);
-	g_assert_cmpint(stack_verdict(stack)->wait_ns, ==, 1000000);
+	g_assert_cmpint(stack->pass.wait.wait_ns, ==, 1000000);
 
 	/* its time has come, but others were there before */
 	stack_set_ms(stack, 1001);
@@ -385,7 +385,7 @@ TEST("/stream/parking", test_parking)
 	stack->allowance.quota = 1;
 	g_assert_cmpint(client_send(&client), ==, STREAM_PARKED);
 	client_assert_ids(&client, 1, 1);
-	g_assert_cmpuint(stack_verdict(stack)->drawn, ==, 1);
+	g_assert_cmpuint(stack->pass.n_drawn, ==, 1);
 
 	stack->allowance.others_wait = FALSE;
 	g_assert_cmpint(client_send(&client), ==, STREAM_MORE);
@@ -414,7 +414,7 @@ TEST("/stream/last-chance", test_last_chance)
 		g_assert_cmpint(client_send(&client), ==, CASES[n].status);
 		g_assert_cmpuint(counter_set_sum(stack->counters, COUNTER_CALLS), ==,
 				 CASES[n].refused);
-		g_assert_cmpuint(stack_verdict(stack)->answered, ==, CASES[n].refused);
+		g_assert_cmpuint(stack->pass.n_answered, ==, CASES[n].refused);
 		g_assert_true((out->len > 0) == (CASES[n].refused > 0));
 		if (CASES[n].refused > 0)
 			g_assert_nonnull(memmem(out->data, out->len, "WorkerIdUnavailable: ", 21));
@@ -443,7 +443,8 @@ TEST("/stream/quota", test_quota)
 			(RpcAllowance){.others_wait = TRUE, .quota = CASES[n].quota};
 		g_assert_cmpint(client_send(&client), ==, CASES[n].status);
 		if (CASES[n].status == STREAM_PARKED)
-			g_assert_cmpuint(stack_verdict(client.stack)->ids, ==, CASES[n].count);
+			g_assert_cmpint(client.stack->pass.wait.what_for, ==,
+					CASES[n].count > 1 ? RPC_WAIT_BATCH : RPC_WAIT_SINGLE);
 	}
 }
 
@@ -474,7 +475,7 @@ TEST("/stream/costly", test_costly)
 	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
 		g_auto(Client) client = client_new(TRUE, 10);
 		Stack *stack = client.stack;
-		const RpcVerdict *verdict = stack_verdict(stack);
+		const RpcPass *pass = &stack->pass;
 
 		g_test_message("%s of %d", CASES[i].method, CASES[i].count);
 		client_append_call(&client, CASES[i].form, CASES[i].method, CASES[i].count);
@@ -482,15 +483,15 @@ TEST("/stream/costly", test_costly)
 		stack->allowance.costly = RPC_COSTLY_NONE;
 		g_assert_cmpint(client_send(&client), ==,
 				CASES[i].costly ? STREAM_PARKED : STREAM_MORE);
-		g_assert_cmpint(verdict->deferred, ==, CASES[i].costly);
-		g_assert_cmpuint(verdict->answered, ==, CASES[i].costly ? 0 : 2);
+		g_assert_true((pass->wait.what_for == RPC_WAIT_TURN) == CASES[i].costly);
+		g_assert_cmpuint(pass->n_answered, ==, CASES[i].costly ? 0 : 2);
 		g_assert_true((client.out->len == 0) == CASES[i].costly);
 		if (!CASES[i].costly)
 			continue;
 		stack->allowance = (RpcAllowance){.costly = RPC_COSTLY_ONE, .last_chance = TRUE};
 		g_assert_cmpint(client_send(&client), ==, STREAM_PARKED);
-		g_assert_true(verdict->deferred && verdict->costly);
-		g_assert_cmpuint(verdict->answered, ==, 1);
+		g_assert_true(pass->wait.what_for == RPC_WAIT_TURN && pass->was_costly);
+		g_assert_cmpuint(pass->n_answered, ==, 1);
 		stack->allowance = (RpcAllowance){.closing = TRUE};
 		g_assert_cmpint(client_send(&client), ==, STREAM_MORE);
 	}

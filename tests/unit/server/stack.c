@@ -5,7 +5,6 @@
 
 #include "common/log.h"
 #include "gen-c_glib/generated-types.h"
-#include "server/fast-path.h"
 
 static gint64 stack_now_ns(const Clock *clock)
 {
@@ -40,7 +39,6 @@ Stack *stack_new(gboolean fast, gint64 max_ahead_ms)
 	const GeneratorPolicy policy = {max_ahead_ms, 1, 10000};
 	const KeeperConfig keeper = {.max_clock_skew_ms = 10000};
 	g_autoptr(GPtrArray) no_targets = g_ptr_array_new();
-	const RpcService service = {service_new, fast ? fast_path_answer : NULL, &self->config};
 
 	log_set_level(LOG_LEVEL_ERROR);
 	generated_types_init();
@@ -57,7 +55,6 @@ Stack *stack_new(gboolean fast, gint64 max_ahead_ms)
 	ulid_generator_init(&self->ulids, &self->clock);
 	self->config = (ServiceConfig){
 		.source = &self->source.source,
-		.issuer = &self->source,
 		.ulids = &self->ulids,
 		.counters = self->counters,
 		.agents = self->agents,
@@ -66,12 +63,15 @@ Stack *stack_new(gboolean fast, gint64 max_ahead_ms)
 		.nonce = "nonce",
 		.max_wait_ms = 1000,
 	};
+	self->service = handler_service(&self->config, fast);
 	self->shared = (StreamShared){
-		.framing = {.max_message_bytes = 1024, .max_depth = 64},
-		.turn_us = STACK_TURN_US,
+		.service = &self->service,
+		.handler =
+			self->service.new_handler(&self->config, counter_set_add(self->counters)),
+		.max_message_bytes = 1024,
+		.max_depth = 64,
 		.now_us = stack_now_us,
 	};
-	self->shared.dispatcher = dispatcher_new(&service, counter_set_add(self->counters));
 	self->room = 1024 * 1024;
 	self->in = g_byte_array_new();
 	stack_set_ms(self, 1000);
@@ -82,9 +82,9 @@ Stack *stack_new(gboolean fast, gint64 max_ahead_ms)
 void stack_free(Stack *self)
 {
 	g_byte_array_unref(self->in);
-	framing_clear(&self->framing);
-	scanner_free(self->shared.framing.spare);
-	dispatcher_free(self->shared.dispatcher);
+	stream_clear(&self->stream);
+	scanner_free(self->shared.spare);
+	self->service.free_handler(self->shared.handler);
 	counter_set_free(self->counters);
 	agent_counters_free(self->agents);
 	audit_log_free(self->audit);
@@ -96,8 +96,8 @@ void stack_free(Stack *self)
 
 void stack_reconnect(Stack *self)
 {
-	framing_clear(&self->framing);
-	self->framing = (Framing){0};
+	stream_clear(&self->stream);
+	self->stream = (Stream){0};
 	g_byte_array_set_size(self->in, 0);
 	self->allowance = (RpcAllowance){0};
 }
@@ -110,7 +110,6 @@ void stack_hold(Stack *self, const void *bytes, gsize length)
 StreamStatus stack_feed(Stack *self, const void *bytes, gsize length, GByteArray *out)
 {
 	g_autofree guint8 *exact = NULL;
-	StreamPass pass = {.framing = &self->framing, .room = self->room, .out = out};
 	StreamStatus status;
 
 	stack_hold(self, bytes, length);
@@ -118,15 +117,23 @@ StreamStatus stack_feed(Stack *self, const void *bytes, gsize length, GByteArray
 	exact = g_malloc(MAX(self->in->len, 1));
 	if (self->in->len > 0)
 		memcpy(exact, self->in->data, self->in->len);
-	pass.bytes = exact;
-	pass.length = self->in->len;
-	dispatcher_begin(self->shared.dispatcher, &self->allowance);
-	status = stream_consume(&self->shared, &pass);
-	self->reason = pass.reason;
-	g_assert_cmpuint(pass.consumed, <=, self->in->len);
+	self->pass = (RpcPass){
+		.allowance = self->allowance,
+		.turn_us = STACK_TURN_US,
+		.bytes = exact,
+		.length = self->in->len,
+		.room = self->room,
+		.out = out,
+	};
+	status = stream_answer(&self->stream, &self->shared, &self->pass);
+	self->pass.bytes = NULL;
+	self->reason = self->pass.bad;
+	g_assert_cmpuint(self->pass.consumed, <=, self->in->len);
 	g_assert_true((status == STREAM_CLOSE) == (self->reason != NULL));
-	g_byte_array_remove_range(self->in, 0, (guint)pass.consumed);
-	self->consumed += pass.consumed;
+	g_assert_true(status != STREAM_PARKED || self->stream.parked != NULL);
+	g_assert_true((status == STREAM_PARKED) == (self->pass.wait.what_for != RPC_WAIT_NONE));
+	g_byte_array_remove_range(self->in, 0, (guint)self->pass.consumed);
+	self->consumed += self->pass.consumed;
 	return status;
 }
 
@@ -141,9 +148,4 @@ void stack_publish(Stack *self, gint64 first_tick, gint64 end_tick)
 void stack_set_ms(Stack *self, gint64 since_epoch_ms)
 {
 	self->now_ns = (LAYOUT_TWITTER.epoch_ms + since_epoch_ms) * 1000000;
-}
-
-const RpcVerdict *stack_verdict(const Stack *self)
-{
-	return dispatcher_verdict(self->shared.dispatcher);
 }

@@ -3,11 +3,12 @@
 
 #include "core/generator.h"
 #include "rpc/stream.h"
-#include "server/service.h"
+#include "server/handler.h"
+#include "server/issuer-source.h"
 
 /*
  * The server from bytes to bytes, without sockets and threads: a stream over
- * the real dispatcher, service and generator, with a clock that tests set.
+ * the real codecs, service and generator, with a clock that tests set.
  */
 typedef struct {
 	Clock clock; /* first: the generator's clock is this */
@@ -21,10 +22,12 @@ typedef struct {
 	AgentCounters *agents;
 	AuditLog *audit; /* without sinks */
 	ServiceConfig config;
+	RpcService service;
 	StreamShared shared;
 	gsize room; /* of every pass */
-	Framing framing;
+	Stream stream;
 	RpcAllowance allowance; /* of every pass */
+	RpcPass pass;           /* the last one */
 	Lease *lease;           /* the published one, or NULL; the generator's */
 	GByteArray *in;         /* not consumed yet */
 	gsize consumed;         /* all that was */
@@ -56,6 +59,3 @@ void stack_hold(Stack *self, const void *bytes, gsize length);
 void stack_publish(Stack *self, gint64 first_tick, gint64 end_tick);
 
 void stack_set_ms(Stack *self, gint64 since_epoch_ms);
-
-/* Of the last pass. */
-const RpcVerdict *stack_verdict(const Stack *self);

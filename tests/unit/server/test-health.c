@@ -30,7 +30,7 @@ TEST("/health/alive", test_alive)
 			health_put_off_checks(&health, 60000);
 		else
 			health_set_check_ms(&health, CASES[i].check_ms);
-		health.went_round_us -= CASES[i].ago_ms * 1000;
+		health.progress_at_us -= CASES[i].ago_ms * 1000;
 		why_not = health_why_not_alive(&health);
 		g_test_message("%" G_GINT64_FORMAT ": %s", CASES[i].ago_ms, why_not);
 		g_assert_true((why_not == NULL) == CASES[i].is_alive);

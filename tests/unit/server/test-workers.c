@@ -14,7 +14,8 @@
 #include "common/log.h"
 #include "gen-c_glib/generated-types.h"
 #include "rpc/loop.h"
-#include "server/service.h"
+#include "server/handler.h"
+#include "server/issuer-source.h"
 #include "tests/unit/hang-guard.h"
 #include "tests/unit/unit-test.h"
 #include "tests/unit/worker/fake-registry.h"
@@ -66,7 +67,7 @@ static void on_changed(gpointer user_data)
 
 static void bench_start_loop(Bench *self, gint64 max_wait_ms)
 {
-	const RpcService service = {service_new, NULL, &self->config};
+	const RpcService service = handler_service(&self->config, FALSE);
 	const RpcLimits limits = {.max_frame_bytes = 65536,
 				  .max_depth = 64,
 				  .max_pending_bytes = 1 << 20,
@@ -108,7 +109,6 @@ static void bench_init(Bench *self, gboolean lists, gint64 max_wait_ms)
 	issuer_source_init(&self->source, self->generator);
 	issuer_source_join(&self->source, self->keeper);
 	self->config = (ServiceConfig){.source = &self->source.source,
-				       .issuer = &self->source,
 				       .counters = self->counters,
 				       .agents = self->agents,
 				       .audit = self->audit,
@@ -328,50 +328,40 @@ static void ask_until_listed(Bench *bench, int fd, guint n_workers)
 	g_ptr_array_unref(reply.workers);
 }
 
-static gboolean list_workers(SfSnowflakeExtendedHandler *handler)
+static ServiceOutcome answer_call(Service *service, CounterMethod method, RpcPass *pass)
 {
-	g_autoptr(GPtrArray) workers = g_ptr_array_new_with_free_func(g_object_unref);
-	g_autoptr(GError) error = NULL;
-	SfRegistryUnavailable *registry = NULL;
+	const ServiceCall call = {.method = method, .n_calls = 1};
+	ServiceAnswer answer;
+	ServiceOutcome outcome = service_answer(service, &call, pass, &answer);
 
-	return sf_snowflake_extended_if_get_workers(SF_SNOWFLAKE_EXTENDED_IF(handler), &workers,
-						    &registry, &error);
-}
-
-static gboolean count_all(SfSnowflakeExtendedHandler *handler)
-{
-	g_autoptr(GHashTable) counters =
-		g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
-	g_autoptr(GError) error = NULL;
-
-	return sf_snowflake_extended_if_get_counters(SF_SNOWFLAKE_EXTENDED_IF(handler), &counters,
-						     &error);
+	service_answer_clear(&answer, outcome, method);
+	return outcome;
 }
 
 /* A call is costly, and deferred, if its last answer was large. The first call is not deferred. */
 TEST("/workers/costly", test_costly)
 {
 	static const struct {
-		gboolean (*call)(SfSnowflakeExtendedHandler *);
+		CounterMethod method;
 		guint n_workers, n_agents;
 		gboolean costly;
-	} CASES[] = {{list_workers, 20, 0, FALSE},
-		     {list_workers, 60, 0, TRUE},
-		     {count_all, 1, 0, FALSE},
-		     {count_all, 1, 200, TRUE}};
+	} CASES[] = {{COUNTER_GET_WORKERS, 20, 0, FALSE},
+		     {COUNTER_GET_WORKERS, 60, 0, TRUE},
+		     {COUNTER_GET_COUNTERS, 1, 0, FALSE},
+		     {COUNTER_GET_COUNTERS, 1, 200, TRUE}};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		CounterMethod method = CASES[i].method;
 		g_auto(Bench) bench;
-		RpcAllowance allowance = {.costly = RPC_COSTLY_NONE};
-		RpcVerdict verdict = {0};
+		RpcPass pass = {.allowance.costly = RPC_COSTLY_NONE};
 		int fd;
 
 		bench_init(&bench, FALSE, HANG_GUARD_MS);
 		fd = bench_connect(&bench);
 		ask_until_listed(&bench, fd, CASES[i].n_workers);
 
-		g_autoptr(SfSnowflakeExtendedHandler) handler = service_new(
-			&bench.config, &allowance, &verdict, counter_set_add(bench.counters));
+		g_autoptr(Service) service =
+			service_new(&bench.config, counter_set_add(bench.counters));
 		AgentBlock *agents = agent_counters_add_block(bench.agents);
 
 		for (guint n = 0; n < CASES[i].n_agents; n++) {
@@ -379,12 +369,13 @@ TEST("/workers/costly", test_costly)
 
 			agent_block_add(agents, name, strlen(name), 1);
 		}
-		g_assert_true(CASES[i].call(handler));
-		g_assert_cmpint(verdict.costly, ==, CASES[i].costly);
-		g_assert_cmpint(CASES[i].call(handler), ==, !CASES[i].costly);
-		g_assert_cmpint(verdict.deferred, ==, CASES[i].costly);
-		allowance.costly = RPC_COSTLY_ALL;
-		g_assert_true(CASES[i].call(handler));
+		g_assert_cmpint(answer_call(service, method, &pass), ==, SERVICE_ANSWERED);
+		g_assert_cmpint(pass.was_costly, ==, CASES[i].costly);
+		g_assert_cmpint(answer_call(service, method, &pass), ==,
+				CASES[i].costly ? SERVICE_WAITS : SERVICE_ANSWERED);
+		g_assert_true((pass.wait.what_for == RPC_WAIT_TURN) == CASES[i].costly);
+		pass = (RpcPass){.allowance.costly = RPC_COSTLY_ALL};
+		g_assert_cmpint(answer_call(service, method, &pass), ==, SERVICE_ANSWERED);
 		close(fd);
 	}
 }

@@ -48,7 +48,7 @@ static GByteArray *answer_to(WireForm form, const char *method, const GByteArray
 }
 
 /* As TMultiplexedProtocol calls: the service's name in front, and not in the reply. */
-TEST("/dispatcher/multiplexed", test_multiplexed)
+TEST("/thrift-codec/multiplexed", test_multiplexed)
 {
 	static const struct {
 		const char *method;
@@ -100,7 +100,7 @@ TEST("/dispatcher/multiplexed", test_multiplexed)
 }
 
 /* Exceptions of every kind have the bare name. */
-TEST("/dispatcher/multiplexed-refusals", test_multiplexed_refusals)
+TEST("/thrift-codec/multiplexed-refusals", test_multiplexed_refusals)
 {
 	for (WireForm form = 0; form < N_FORMS; form++) {
 		g_autoptr(GByteArray) none = wire_agent(form, "1");
@@ -118,8 +118,8 @@ TEST("/dispatcher/multiplexed-refusals", test_multiplexed_refusals)
 	}
 }
 
-/* The connections of a loop share one dispatcher. Whatever calls came before, and whatever
- * became of them, the next connection is answered as by a new server. */
+/* The connections of a loop share one codec. Whatever calls came before, and whatever became of
+ * them, the next connection is answered as by a new server. */
 
 /* Calls whose arguments are structs, booleans and others that no method has. */
 static void append_odd(GRand *random, WireForm form, GByteArray *out)
@@ -179,7 +179,7 @@ static void answer_good(Stack *stack, WireForm form, GByteArray *out)
 	g_assert_cmpint(stack_feed(stack, input->data, input->len, out), ==, STREAM_MORE);
 }
 
-TEST("/dispatcher/nothing-left", test_nothing_left)
+TEST("/thrift-codec/nothing-left", test_nothing_left)
 {
 	g_autoptr(GRand) random = g_rand_new_with_seed(1);
 	guint seen[STREAM_CLOSE + 1] = {0};

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "server/disk-watch.h"
+#include "server/watchdog.h"
 #include "tests/unit/unit-test.h"
 
 #define S G_GINT64_CONSTANT(1000000)
 
-TEST("/disk-watch/verdicts", test_verdicts)
+TEST("/watchdog/verdicts", test_verdicts)
 {
 	static const struct {
 		guint64 number;   /* of the call that began at second 100; 0: none is under way */
@@ -23,7 +23,7 @@ TEST("/disk-watch/verdicts", test_verdicts)
 		const DiskCall call = {.number = CASES[i].number, .began_us = 100 * S};
 		const DiskWatch watch = {
 			.call = {.number = CASES[i].reported},
-			.reported_us = CASES[i].reported_s * S,
+			.reported_at_us = CASES[i].reported_s * S,
 		};
 		DiskWatchVerdict verdict = disk_watch_judge(&watch, call.number != 0 ? &call : NULL,
 							    CASES[i].now_s * S);
@@ -34,7 +34,7 @@ TEST("/disk-watch/verdicts", test_verdicts)
 }
 
 /* A call that hangs is reported each minute, until it has ended. */
-TEST("/disk-watch/check", test_check)
+TEST("/watchdog/check", test_check)
 {
 	gint64 began_us = g_get_monotonic_time();
 	DiskWatch watch = {0};
@@ -46,7 +46,7 @@ TEST("/disk-watch/check", test_check)
 	for (gint64 now_s = 10; now_s <= 130; now_s += 60) {
 		disk_watch_check(&watch, began_us + now_s * S);
 		g_assert_cmpstr(watch.call.path, ==, "/state/record");
-		g_assert_cmpint(watch.reported_us, ==, began_us + now_s * S);
+		g_assert_cmpint(watch.reported_at_us, ==, began_us + now_s * S);
 	}
 	number = watch.call.number;
 	disk_watch_check(&watch, began_us + 131 * S);

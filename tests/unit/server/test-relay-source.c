@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "server/relay-batch.h"
+#include "server/relay-source.h"
 
 #include "client/snowflake-client.h"
 #include "core/layout.h"
@@ -31,7 +31,7 @@ static void assert_same(const IdRun *run, const SnowflakeClientIdRun *parts, gui
 	g_assert_cmpuint(run->count, ==, at);
 }
 
-TEST("/relay-batch/numbers", test_numbers)
+TEST("/relay-source/numbers", test_numbers)
 {
 	static const SnowflakeClientIdRun CASES[] = {
 		{1, 1},
@@ -43,15 +43,17 @@ TEST("/relay-batch/numbers", test_numbers)
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
-		IdRun run = relay_batch_of_numbers(CASES[i].first, CASES[i].count);
+		g_autoptr(GArray) runs = runs_new(&CASES[i], 1);
+		IdRun run;
 
+		g_assert_true(relay_source_join_runs(&LAYOUT_TWITTER, runs, &run));
 		assert_same(&run, &CASES[i], 1);
 		g_assert_cmpuint(id_run_ticks(&run), ==, 1);
 		g_assert_cmpuint(id_run_in_tick(&run, 0), ==, CASES[i].count);
 	}
 }
 
-TEST("/relay-batch/runs", test_runs)
+TEST("/relay-source/runs", test_runs)
 {
 	static const struct {
 		const char *what;
@@ -82,7 +84,7 @@ TEST("/relay-batch/runs", test_runs)
 		}
 		runs = runs_new(parts, CASES[i].n);
 		g_test_message("%s", CASES[i].what);
-		g_assert_cmpint(relay_batch_of_runs(&LAYOUT_TWITTER, runs, &run), ==,
+		g_assert_cmpint(relay_source_join_runs(&LAYOUT_TWITTER, runs, &run), ==,
 				CASES[i].is_batch);
 		if (!CASES[i].is_batch) {
 			g_assert_cmpuint(run.count, ==, untouched.count);
@@ -94,7 +96,7 @@ TEST("/relay-batch/runs", test_runs)
 }
 
 /* Runs from two workers, or from another layout, are not a batch. */
-TEST("/relay-batch/strangers", test_strangers)
+TEST("/relay-source/strangers", test_strangers)
 {
 	const SnowflakeClientIdRun of_two[] = {{id_at(TICK, 4095), 1},
 					       {id_at(TICK + 1, 0) ^ 1 << 12, 1}};
@@ -104,11 +106,11 @@ TEST("/relay-batch/strangers", test_strangers)
 	Layout layout;
 	IdRun run;
 
-	g_assert_false(relay_batch_of_runs(&LAYOUT_TWITTER, two_workers, &run));
+	g_assert_false(relay_source_join_runs(&LAYOUT_TWITTER, two_workers, &run));
 	g_assert_true(layout_parse("js-safe", &layout, NULL));
-	g_assert_false(relay_batch_of_runs(&layout, one_worker, &run));
+	g_assert_false(relay_source_join_runs(&layout, one_worker, &run));
 	/* one run is what it is */
 	g_array_set_size(one_worker, 1);
-	g_assert_true(relay_batch_of_runs(&layout, one_worker, &run));
+	g_assert_true(relay_source_join_runs(&layout, one_worker, &run));
 	assert_same(&run, of_one, 1);
 }

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Peers with the same number of connections are in one queue, and the queues are in an array by
+ * that number. A number changes by one at a time, so the peer with the most connections is always
+ * known.
+ *
+ * A search examines each connection once. Examined connections go to the tail, so the next search
+ * begins with those that were examined longest ago. The lock is held for a few connections at a
+ * time, since the loops need it to close theirs.
+ */
+#include "rpc/connection-table.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/sockios.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#include "common/local-socket.h"
+#include "common/socket-name.h"
+
+/* Origins */
+
+/* IPv4 is mapped, as on a socket for both families. Of IPv6 the first half counts, since a client
+ * with one address usually has all addresses that begin with it (RFC 6177). */
+Origin origin_of_address(const struct sockaddr *address)
+{
+	struct in6_addr result = IN6ADDR_ANY_INIT;
+
+	if (address->sa_family == AF_INET6) {
+		result = ((const struct sockaddr_in6 *)address)->sin6_addr;
+		if (!IN6_IS_ADDR_V4MAPPED(&result))
+			memset(&result.s6_addr[8], 0, 8);
+	} else if (address->sa_family == AF_INET) {
+		result.s6_addr[10] = result.s6_addr[11] = 0xff;
+		memcpy(&result.s6_addr[12], &((const struct sockaddr_in *)address)->sin_addr, 4);
+	}
+	return (Origin){result, -1};
+}
+
+Origin origin_of_user(uid_t uid)
+{
+	return (Origin){IN6ADDR_ANY_INIT, uid};
+}
+
+Origin origin_of_peer(int fd, const struct sockaddr *address)
+{
+	struct ucred peer;
+
+	return address->sa_family == AF_UNIX && local_socket_peer(fd, &peer)
+		       ? origin_of_user(peer.uid)
+		       : origin_of_address(address);
+}
+
+gboolean origin_is_local(const Origin *self)
+{
+	return self->uid >= 0;
+}
+
+guint origin_hash(gconstpointer key)
+{
+	const Origin *self = key;
+	guint hash = g_int64_hash(&self->uid);
+
+	for (gsize i = 0; i < sizeof self->address.s6_addr; i++)
+		hash = hash * 33 + self->address.s6_addr[i];
+	return hash;
+}
+
+gboolean origin_equal(gconstpointer a, gconstpointer b)
+{
+	const Origin *one = a, *other = b;
+
+	return one->uid == other->uid && IN6_ARE_ADDR_EQUAL(&one->address, &other->address);
+}
+
+char *origin_text(const Origin *self)
+{
+	char text[INET6_ADDRSTRLEN];
+
+	if (origin_is_local(self))
+		return g_strdup_printf("unix:uid=%" G_GINT64_FORMAT, self->uid);
+	if (IN6_IS_ADDR_V4MAPPED(&self->address)) {
+		inet_ntop(AF_INET, &self->address.s6_addr[12], text, sizeof text);
+		return g_strdup(text);
+	}
+	inet_ntop(AF_INET6, &self->address, text, sizeof text);
+	return g_strconcat(text, "/64", NULL);
+}
+
+/* The table */
+
+/* Number of connections that are examined without giving up the lock; and number of such chunks for
+ * one new connection, which takes some 20 ms. */
+#define CHUNK       64
+#define MOST_CHUNKS 256
+
+typedef struct {
+	Origin origin;
+	GQueue entries;
+	GList link;     /* in the queue of its number of entries */
+	guint64 search; /* the last search that has examined all of them */
+} Peer;
+
+struct _ConnectionEntry {
+	ConnectionTable *table;
+	int fd;
+	gboolean is_local;
+	_Atomic gboolean waits;      /* for the server */
+	_Atomic gint64 active_at_us; /* of a local socket: time of the last pass */
+	Peer *peer;                  /* NULL: it was shut down */
+	GList link;                  /* in the peer's */
+	guint64 search;              /* the last search that has examined it */
+};
+
+struct _ConnectionTable {
+	ConnectionTableConfig config;
+	pthread_mutex_t lock;
+	/* under the lock */
+	GHashTable *peers; /* of Origin to Peer */
+	GArray *by_number; /* of GQueue, of Peers */
+	guint most;        /* connections of one peer */
+	guint n_connections;
+	guint n_closing;
+	/* of the admitting thread */
+	guint64 search;
+	gboolean is_searching; /* the search has not examined all of them yet */
+	gint64 backoff_until_us;
+};
+
+ConnectionTable *connection_table_new(const ConnectionTableConfig *config)
+{
+	ConnectionTable *self = g_new0(ConnectionTable, 1);
+
+	self->config = *config;
+	self->peers = g_hash_table_new(origin_hash, origin_equal);
+	self->by_number = g_array_new(FALSE, TRUE, sizeof(GQueue));
+	pthread_mutex_init(&self->lock, NULL);
+	return self;
+}
+
+void connection_table_free(ConnectionTable *self)
+{
+	if (self == NULL)
+		return;
+	g_hash_table_unref(self->peers);
+	g_array_unref(self->by_number);
+	pthread_mutex_destroy(&self->lock);
+	g_free(self);
+}
+
+gboolean connection_table_is_idle(int fd, guint idle_ms)
+{
+	struct tcp_info info = {0};
+	socklen_t length = sizeof info;
+	int unread = 0, unsent = 0;
+
+	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0) {
+		if (info.tcpi_last_data_recv < idle_ms || info.tcpi_last_data_sent < idle_ms ||
+		    info.tcpi_unacked != 0 || info.tcpi_notsent_bytes != 0)
+			return FALSE;
+	} else if (errno != EOPNOTSUPP || ioctl(fd, SIOCOUTQ, &unsent) != 0 || unsent != 0) {
+		/* for a local socket the kernel knows only the unread bytes */
+		return FALSE;
+	}
+	/* the server may have been stopped and not have read yet */
+	return ioctl(fd, FIONREAD, &unread) == 0 && unread == 0;
+}
+
+static GQueue *peers_with(ConnectionTable *self, guint number)
+{
+	if (number >= self->by_number->len)
+		g_array_set_size(self->by_number, number + 1);
+	return &g_array_index(self->by_number, GQueue, number);
+}
+
+static void move_to_tail(GQueue *queue, GList *link)
+{
+	g_queue_unlink(queue, link);
+	g_queue_push_tail_link(queue, link);
+}
+
+static Peer *find_peer(ConnectionTable *self, const Origin *origin)
+{
+	return g_hash_table_lookup(self->peers, origin);
+}
+
+static ConnectionEntry *add_entry(ConnectionTable *self, int fd, const Origin *origin,
+				  gint64 now_us)
+{
+	ConnectionEntry *entry = g_new0(ConnectionEntry, 1);
+	Peer *peer = find_peer(self, origin);
+
+	if (peer == NULL) {
+		peer = g_new0(Peer, 1);
+		peer->origin = *origin;
+		peer->link.data = peer;
+		g_queue_push_tail_link(peers_with(self, 0), &peer->link);
+		g_hash_table_insert(self->peers, &peer->origin, peer);
+	}
+	*entry = (ConnectionEntry){
+		.table = self,
+		.fd = fd,
+		.is_local = origin_is_local(origin),
+		.active_at_us = now_us,
+		.peer = peer,
+		.link.data = entry,
+	};
+	g_queue_unlink(peers_with(self, peer->entries.length), &peer->link);
+	g_queue_push_tail_link(&peer->entries, &entry->link);
+	g_queue_push_tail_link(peers_with(self, peer->entries.length), &peer->link);
+	self->most = MAX(self->most, peer->entries.length);
+	self->n_connections++;
+	return entry;
+}
+
+/* Removes the entry from its peer, and a peer without connections from the table. */
+static void remove_from_peer(ConnectionTable *self, ConnectionEntry *entry)
+{
+	Peer *peer = g_steal_pointer(&entry->peer);
+	GQueue *level = peers_with(self, peer->entries.length);
+
+	g_queue_unlink(level, &peer->link);
+	if (level->length == 0 && peer->entries.length == self->most)
+		self->most--;
+	g_queue_unlink(&peer->entries, &entry->link);
+	self->n_connections--;
+	if (peer->entries.length > 0) {
+		g_queue_push_tail_link(peers_with(self, peer->entries.length), &peer->link);
+	} else {
+		g_hash_table_remove(self->peers, &peer->origin);
+		g_free(peer);
+	}
+}
+
+/* Returns the peer with the most connections; of several, the one examined longest ago. */
+static Peer *biggest_peer(ConnectionTable *self)
+{
+	GList *head = self->most == 0 ? NULL : peers_with(self, self->most)->head;
+
+	return head == NULL ? NULL : head->data;
+}
+
+static char *shut_down_entry(ConnectionTable *self, ConnectionEntry *entry)
+{
+	char *name = socket_name_peer(entry->fd);
+
+	remove_from_peer(self, entry);
+	self->n_closing++;
+	shutdown(entry->fd, SHUT_RDWR); /* fails if the client was faster */
+	return name;
+}
+
+static gboolean is_entry_idle(const ConnectionTable *self, const ConnectionEntry *entry,
+			      gint64 now_us)
+{
+	gint64 active_at_us = atomic_load_explicit(&entry->active_at_us, memory_order_relaxed);
+
+	return !atomic_load(&entry->waits) &&
+	       (!entry->is_local || now_us - active_at_us >= (gint64)self->config.idle_ms * 1000) &&
+	       self->config.is_idle(entry->fd, self->config.idle_ms);
+}
+
+/* %FALSE: the search is over. */
+static gboolean search_chunk(ConnectionTable *self, gint64 now_us, char **out_closed)
+{
+	for (guint i = 0; i < CHUNK; i++) {
+		Peer *peer = biggest_peer(self);
+		ConnectionEntry *entry;
+
+		if (peer == NULL || peer->search == self->search)
+			return FALSE;
+		entry = peer->entries.head->data;
+		if (entry->search == self->search) {
+			peer->search = self->search;
+			move_to_tail(peers_with(self, self->most), &peer->link);
+			continue;
+		}
+		entry->search = self->search;
+		move_to_tail(&peer->entries, &entry->link);
+		if (is_entry_idle(self, entry, now_us)) {
+			*out_closed = shut_down_entry(self, entry);
+			return FALSE;
+		}
+	}
+	return TRUE;
+}
+
+/* Returns (transfer full) (nullable): the peer whose connection was shut down; NULL: none was. */
+static char *make_room(ConnectionTable *self, gint64 now_us)
+{
+	char *closed = NULL;
+
+	if (now_us < self->backoff_until_us)
+		return NULL;
+	if (!self->is_searching)
+		self->search++;
+	self->is_searching = TRUE;
+	for (guint chunk = 0; self->is_searching && chunk < MOST_CHUNKS; chunk++) {
+		pthread_mutex_lock(&self->lock);
+		self->is_searching = search_chunk(self, now_us, &closed);
+		pthread_mutex_unlock(&self->lock);
+		if (self->is_searching) /* let threads in that wait for the lock */
+			g_usleep(1);
+	}
+	if (closed == NULL && !self->is_searching)
+		self->backoff_until_us = now_us + CONNECTION_TABLE_BACKOFF_US;
+	return closed;
+}
+
+static gboolean origin_is_full(ConnectionTable *self, const Origin *origin)
+{
+	Peer *peer;
+	gboolean full;
+
+	if (self->config.max_per_address == 0)
+		return FALSE;
+	pthread_mutex_lock(&self->lock);
+	peer = find_peer(self, origin);
+	full = peer != NULL && peer->entries.length >= self->config.max_per_address;
+	pthread_mutex_unlock(&self->lock);
+	return full;
+}
+
+void connection_table_set_max_per_address(ConnectionTable *self, guint max_per_address)
+{
+	self->config.max_per_address = max_per_address;
+}
+
+gboolean connection_table_can_admit(ConnectionTable *self)
+{
+	gboolean ready;
+
+	pthread_mutex_lock(&self->lock);
+	ready = self->n_closing < CONNECTION_TABLE_MOST_CLOSING;
+	pthread_mutex_unlock(&self->lock);
+	return ready;
+}
+
+ConnectionTableVerdict connection_table_admit(ConnectionTable *self, int fd, const Origin *origin,
+					      gint64 now_us, ConnectionEntry **out_entry,
+					      char **out_closed)
+{
+	char *closed = NULL;
+
+	if (origin_is_full(self, origin))
+		return CONNECTION_TABLE_ADDRESS_FULL;
+	if (connection_table_n_connections(self) >= self->config.max_connections) {
+		closed = make_room(self, now_us);
+		/* a connection can have been closed meanwhile */
+		if (closed == NULL &&
+		    connection_table_n_connections(self) >= self->config.max_connections)
+			return CONNECTION_TABLE_FULL;
+	}
+	pthread_mutex_lock(&self->lock);
+	*out_entry = add_entry(self, fd, origin, now_us);
+	pthread_mutex_unlock(&self->lock);
+	*out_closed = closed;
+	return CONNECTION_TABLE_ADMITTED;
+}
+
+void connection_entry_set_waits(ConnectionEntry *entry, gboolean waits)
+{
+	if (entry != NULL)
+		atomic_store(&entry->waits, waits);
+}
+
+gboolean connection_entry_is_local(const ConnectionEntry *entry)
+{
+	return entry != NULL && entry->is_local;
+}
+
+void connection_entry_note_active(ConnectionEntry *entry, gint64 now_us)
+{
+	atomic_store_explicit(&entry->active_at_us, now_us, memory_order_relaxed);
+}
+
+void connection_table_remove(ConnectionEntry *entry)
+{
+	ConnectionTable *self;
+
+	if (entry == NULL)
+		return;
+	self = entry->table;
+	pthread_mutex_lock(&self->lock);
+	if (entry->peer != NULL)
+		remove_from_peer(self, entry);
+	else
+		self->n_closing--;
+	pthread_mutex_unlock(&self->lock);
+	g_free(entry);
+}
+
+guint connection_table_n_connections(ConnectionTable *self)
+{
+	guint n;
+
+	pthread_mutex_lock(&self->lock);
+	n = self->n_connections;
+	pthread_mutex_unlock(&self->lock);
+	return n;
+}
+
+char *connection_table_biggest(ConnectionTable *self, guint *out_connections)
+{
+	Peer *peer;
+	char *text;
+
+	pthread_mutex_lock(&self->lock);
+	peer = biggest_peer(self);
+	text = peer == NULL ? g_strdup("none") : origin_text(&peer->origin);
+	*out_connections = self->most;
+	pthread_mutex_unlock(&self->lock);
+	return text;
+}

@@ -1,0 +1,618 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Reads calls into Thrift's generated structs, and writes replies from them. The generated
+ * processor is not used: it would put reading, answering and writing into one function, so a call
+ * that waits would have to be read again.
+ *
+ * Thrift's protocol classes work on bytes that the scanner has accepted. One thing is corrected:
+ * their strings end at the first NUL, so "foo\0bar" would be read as "foo". Here a NUL becomes the
+ * two bytes C0 80, which no valid text contains.
+ */
+#include <string.h>
+#include <thrift/c_glib/protocol/thrift_binary_protocol.h>
+#include <thrift/c_glib/protocol/thrift_compact_protocol.h>
+#include <thrift/c_glib/transport/thrift_transport.h>
+
+#include "common/thrift/byte-reader.h"
+#include "core/random.h"
+#include "core/text.h"
+#include "core/uuid7.h"
+#include "server/codecs.h"
+#include "sf_snowflake_extended.h"
+
+#define FRAME_HEADER_BYTES 4
+
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(ThriftStruct, g_object_unref)
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(ThriftTransport, g_object_unref)
+
+/* A transport that reads from borrowed bytes and appends what is written to a borrowed array. A
+ * read past the end is an error. */
+#define SPAN_TYPE_TRANSPORT (span_transport_get_type())
+G_DECLARE_FINAL_TYPE(SpanTransport, span_transport, SPAN, TRANSPORT, ThriftTransport)
+
+struct _SpanTransport {
+	ThriftTransport parent;
+	ByteReader in;
+	GByteArray *out;
+};
+
+G_DEFINE_FINAL_TYPE(SpanTransport, span_transport, THRIFT_TYPE_TRANSPORT)
+
+static gboolean span_transport_yes(ThriftTransport *transport G_GNUC_UNUSED)
+{
+	return TRUE;
+}
+
+static gboolean span_transport_done(ThriftTransport *transport G_GNUC_UNUSED,
+				    GError **error G_GNUC_UNUSED)
+{
+	return TRUE;
+}
+
+/* Thrift counts bytes against limits of its own; here the span is the limit, and the scanner has
+ * seen that it contains all that the message announces. */
+static gboolean span_transport_size_done(ThriftTransport *transport G_GNUC_UNUSED,
+					 glong size G_GNUC_UNUSED, GError **error G_GNUC_UNUSED)
+{
+	return TRUE;
+}
+
+static gboolean span_transport_peek(ThriftTransport *transport, GError **error G_GNUC_UNUSED)
+{
+	SpanTransport *self = SPAN_TRANSPORT(transport);
+
+	return byte_reader_left(&self->in) > 0;
+}
+
+static gint32 span_transport_read(ThriftTransport *transport, gpointer buffer, guint32 length,
+				  GError **error)
+{
+	SpanTransport *self = SPAN_TRANSPORT(transport);
+	ByteReader *in = &self->in;
+
+	if (length > byte_reader_left(in)) {
+		g_set_error(error, THRIFT_TRANSPORT_ERROR, THRIFT_TRANSPORT_ERROR_RECEIVE,
+			    "the message ends within a value");
+		return -1;
+	}
+	memcpy(buffer, in->bytes + in->position, length);
+	in->position += length;
+	return (gint32)length;
+}
+
+static gboolean span_transport_write(ThriftTransport *transport, const gpointer buffer,
+				     const guint32 length, GError **error G_GNUC_UNUSED)
+{
+	g_byte_array_append(SPAN_TRANSPORT(transport)->out, buffer, length);
+	return TRUE;
+}
+
+static void span_transport_class_init(SpanTransportClass *klass)
+{
+	ThriftTransportClass *transport = THRIFT_TRANSPORT_CLASS(klass);
+
+	transport->is_open = span_transport_yes;
+	transport->peek = span_transport_peek;
+	transport->open = span_transport_done;
+	transport->close = span_transport_done;
+	transport->read = span_transport_read;
+	transport->read_all = span_transport_read;
+	transport->read_end = span_transport_done;
+	transport->write = span_transport_write;
+	transport->write_end = span_transport_done;
+	transport->flush = span_transport_done;
+	transport->updateKnownMessageSize = span_transport_size_done;
+	transport->checkReadBytesAvailable = span_transport_size_done;
+	transport->resetConsumedMessageSize = span_transport_size_done;
+	transport->countConsumedMessageBytes = span_transport_size_done;
+}
+
+static void span_transport_init(SpanTransport *self G_GNUC_UNUSED)
+{
+}
+
+/* Protocols */
+
+typedef struct {
+	ThriftBinaryProtocol parent;
+} SpanBinaryProtocol;
+
+typedef struct {
+	ThriftBinaryProtocolClass parent;
+} SpanBinaryProtocolClass;
+
+typedef struct {
+	ThriftCompactProtocol parent;
+} SpanCompactProtocol;
+
+typedef struct {
+	ThriftCompactProtocolClass parent;
+} SpanCompactProtocolClass;
+
+static GType span_binary_protocol_get_type(void);
+static GType span_compact_protocol_get_type(void);
+
+G_DEFINE_FINAL_TYPE(SpanBinaryProtocol, span_binary_protocol, THRIFT_TYPE_BINARY_PROTOCOL)
+G_DEFINE_FINAL_TYPE(SpanCompactProtocol, span_compact_protocol, THRIFT_TYPE_COMPACT_PROTOCOL)
+
+/* The service refuses longer texts, and quotes fewer bytes. Messages can be large, but must not
+ * take long. */
+#define MAX_TEXT_BYTES 512
+
+static ByteReader *protocol_reader(ThriftProtocol *protocol)
+{
+	return &SPAN_TRANSPORT(protocol->transport)->in;
+}
+
+/* (transfer full): text without a NUL, so that only bytes beyond MAX_TEXT_BYTES are cut off. */
+static char *text_without_nul(const guint8 *bytes, gsize length)
+{
+	char *text, *end;
+
+	length = MIN(length, MAX_TEXT_BYTES);
+	if (length == 0 || memchr(bytes, 0, length) == NULL)
+		return g_strndup((const char *)bytes, length);
+	end = text = g_malloc(2 * length + 1);
+	for (gsize i = 0; i < length; i++) {
+		if (bytes[i] == 0) {
+			*end++ = '\xc0';
+			*end++ = '\x80';
+		} else {
+			*end++ = (char)bytes[i];
+		}
+	}
+	*end = '\0';
+	return text;
+}
+
+/* @start: where the string began, for the number of bytes read, which is returned. */
+static gint32 take_text(ByteReader *reader, gsize start, ReadStatus status, gsize length,
+			char **out_text, GError **error)
+{
+	const guint8 *bytes = reader->bytes + reader->position;
+
+	if (status == READ_OK)
+		status = byte_reader_skip(reader, length);
+	if (status != READ_OK) {
+		g_set_error(error, THRIFT_PROTOCOL_ERROR, THRIFT_PROTOCOL_ERROR_INVALID_DATA,
+			    "the message ends within a string");
+		return -1;
+	}
+	*out_text = text_without_nul(bytes, length);
+	return (gint32)(reader->position - start);
+}
+
+static gint32 span_binary_protocol_read_string(ThriftProtocol *protocol, gchar **out_text,
+					       GError **error)
+{
+	ByteReader *reader = protocol_reader(protocol);
+	gsize start = reader->position;
+	guint32 length = 0;
+	ReadStatus status = byte_reader_be32(reader, &length);
+
+	return take_text(reader, start, status, length, out_text, error);
+}
+
+static gint32 span_compact_protocol_read_string(ThriftProtocol *protocol, gchar **out_text,
+						GError **error)
+{
+	ByteReader *reader = protocol_reader(protocol);
+	gsize start = reader->position;
+	guint64 length = 0;
+	ReadStatus status = byte_reader_varint(reader, 32, &length);
+
+	return take_text(reader, start, status, length, out_text, error);
+}
+
+static void span_binary_protocol_class_init(SpanBinaryProtocolClass *klass)
+{
+	THRIFT_PROTOCOL_CLASS(klass)->read_string = span_binary_protocol_read_string;
+}
+
+static void span_binary_protocol_init(SpanBinaryProtocol *self G_GNUC_UNUSED)
+{
+}
+
+static void span_compact_protocol_class_init(SpanCompactProtocolClass *klass)
+{
+	THRIFT_PROTOCOL_CLASS(klass)->read_string = span_compact_protocol_read_string;
+}
+
+static void span_compact_protocol_init(SpanCompactProtocol *self G_GNUC_UNUSED)
+{
+}
+
+/* Methods */
+
+/* Longer names are unknown. */
+#define MAX_NAME_BYTES 64
+
+/* A method as it was called, without the service's name that TMultiplexedProtocol puts in front. */
+typedef struct {
+	const char *bytes;
+	gsize length;
+	gboolean only_legacy; /* only the calls of the base service are served */
+} MethodName;
+
+typedef struct {
+	gboolean is_legacy;
+	GType (*arguments)(void);
+	GType (*result)(void);
+} Method;
+
+#define METHOD(is_legacy, name)                                                                    \
+	{                                                                                          \
+		is_legacy, sf_snowflake_##name##_args_get_type,                                    \
+			sf_snowflake_##name##_result_get_type                                      \
+	}
+
+static const Method METHODS[N_COUNTER_METHODS] = {
+	[COUNTER_GET_WORKER_ID] = METHOD(TRUE, get_worker_id),
+	[COUNTER_GET_TIMESTAMP] = METHOD(TRUE, get_timestamp),
+	[COUNTER_GET_ID] = METHOD(TRUE, get_id),
+	[COUNTER_GET_DATACENTER_ID] = METHOD(TRUE, get_datacenter_id),
+	[COUNTER_GET_IDS] = METHOD(FALSE, extended_get_ids),
+	[COUNTER_GET_WORKER] = METHOD(FALSE, extended_get_worker),
+	[COUNTER_GET_WORKERS] = METHOD(FALSE, extended_get_workers),
+	[COUNTER_GET_COUNTERS] = METHOD(FALSE, extended_get_counters),
+	[COUNTER_GET_ULIDS] = METHOD(FALSE, extended_get_ulids),
+	[COUNTER_GET_UUIDS] = METHOD(FALSE, extended_get_uuids),
+	[COUNTER_GET_ID_RUNS] = METHOD(FALSE, extended_get_id_runs),
+};
+
+struct _ThriftCodec {
+	Counters *counters;
+	SpanTransport *transport;
+	ThriftProtocol *binary;
+	ThriftProtocol *compact;
+};
+
+ThriftCodec *thrift_codec_new(Counters *counters)
+{
+	ThriftCodec *self = g_new0(ThriftCodec, 1);
+
+	self->counters = counters;
+	self->transport = g_object_new(SPAN_TYPE_TRANSPORT, NULL);
+	self->binary =
+		g_object_new(span_binary_protocol_get_type(), "transport", self->transport, NULL);
+	self->compact =
+		g_object_new(span_compact_protocol_get_type(), "transport", self->transport, NULL);
+	return self;
+}
+
+void thrift_codec_free(ThriftCodec *self)
+{
+	g_object_unref(self->compact);
+	g_object_unref(self->binary);
+	g_object_unref(self->transport);
+	g_free(self);
+}
+
+/* Returns the protocol of @wire, ready to read @bytes and to append to @out. The answer to an
+ * unversioned call is versioned. */
+static ThriftProtocol *lend_protocol(ThriftCodec *self, WireProtocol wire, const guint8 *bytes,
+				     gsize length, GByteArray *out)
+{
+	ThriftCompactProtocol *compact = THRIFT_COMPACT_PROTOCOL(self->compact);
+
+	self->transport->in = (ByteReader){.bytes = bytes, .available = length, .limit = length};
+	self->transport->out = out;
+	if (wire != WIRE_COMPACT)
+		return self->binary;
+	/* forget the state within the message before, such as a boolean that came with the head of
+	 * its field */
+	g_queue_clear(&compact->_last_field);
+	compact->_last_field_id = 0;
+	compact->_has_bool_value = FALSE;
+	compact->_bool_field_name = NULL;
+	return self->compact;
+}
+
+/* Returns where the reply begins, without the length of its frame, which end_reply() sets. */
+static guint begin_reply(gboolean framed, GByteArray *out)
+{
+	if (framed)
+		g_byte_array_set_size(out, out->len + FRAME_HEADER_BYTES);
+	return out->len;
+}
+
+static void end_reply(gboolean framed, guint start, GByteArray *out)
+{
+	guint32 length = GUINT32_TO_BE(out->len - start);
+
+	if (framed)
+		memcpy(out->data + start - FRAME_HEADER_BYTES, &length, sizeof length);
+}
+
+/* Appends a TApplicationException, without the object: it would cost more than all else. */
+static void write_exception(ThriftProtocol *protocol, const char *name, gint32 seqid, gint32 type,
+			    const char *text)
+{
+	g_autoptr(GError) error = NULL;
+
+	if (thrift_protocol_write_message_begin(protocol, name, T_EXCEPTION, seqid, &error) < 0 ||
+	    thrift_protocol_write_struct_begin(protocol, "TApplicationException", &error) < 0 ||
+	    thrift_protocol_write_field_begin(protocol, "message", T_STRING, 1, &error) < 0 ||
+	    thrift_protocol_write_string(protocol, text, &error) < 0 ||
+	    thrift_protocol_write_field_end(protocol, &error) < 0 ||
+	    thrift_protocol_write_field_begin(protocol, "type", T_I32, 2, &error) < 0 ||
+	    thrift_protocol_write_i32(protocol, type, &error) < 0 ||
+	    thrift_protocol_write_field_end(protocol, &error) < 0 ||
+	    thrift_protocol_write_field_stop(protocol, &error) < 0 ||
+	    thrift_protocol_write_struct_end(protocol, &error) < 0 ||
+	    thrift_protocol_write_message_end(protocol, &error) < 0)
+		g_error("a reply: %s", error->message); /* lint: allow fatal: memory takes it */
+}
+
+/* Reading */
+
+static MethodName method_name(const Message *message)
+{
+	static const struct {
+		const char *prefix;
+		gboolean only_legacy;
+	} SERVICES[] = {{"Snowflake:", TRUE}, {"SnowflakeExtended:", FALSE}};
+	MethodName name = {(const char *)message->bytes + message->header.name_offset,
+			   message->header.name_length, FALSE};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(SERVICES); i++) {
+		gsize length = strlen(SERVICES[i].prefix);
+
+		if (name.length >= length && memcmp(name.bytes, SERVICES[i].prefix, length) == 0)
+			return (MethodName){name.bytes + length, name.length - length,
+					    SERVICES[i].only_legacy};
+	}
+	return name;
+}
+
+/* Returns (transfer full): the name as the client sent it. A name that is long or not UTF-8 is
+ * escaped, as c_glib cannot write it, or a client cannot read it. */
+static char *echo_name(const MethodName *method)
+{
+	if (method->length <= MAX_NAME_BYTES &&
+	    g_utf8_validate(method->bytes, (gssize)method->length, NULL))
+		return g_strndup(method->bytes, method->length);
+	return text_escape(method->bytes, method->length);
+}
+
+/* Refuses a message of which no call can be made. */
+static void refuse_message(ThriftCodec *self, const Message *message, CounterMethod method,
+			   gint32 type, const char *reason, RpcPass *pass)
+{
+	MethodName called = method_name(message);
+	g_autofree char *name = echo_name(&called);
+	guint start = begin_reply(pass->framed, pass->out);
+
+	write_exception(lend_protocol(self, message->header.protocol, NULL, 0, pass->out), name,
+			message->header.seqid, type, reason);
+	end_reply(pass->framed, start, pass->out);
+	counters_add(self->counters, COUNTER_EXCEPTIONS, 1);
+	counters_add(self->counters,
+		     type == APPLICATION_UNKNOWN_METHOD ? COUNTER_REFUSED_METHOD
+							: COUNTER_REFUSED_MESSAGE,
+		     1);
+	counters_add(self->counters, COUNTER_REFUSED + method, 1);
+	counters_add(self->counters, COUNTER_CALLS, 1);
+}
+
+static CounterMethod find_method(const MethodName *called)
+{
+	char name[MAX_NAME_BYTES + 1] = "";
+	CounterMethod method;
+
+	/* a name with a NUL in it is not the name before the NUL */
+	if (called->length > MAX_NAME_BYTES || memchr(called->bytes, 0, called->length) != NULL)
+		return COUNTER_OTHER_METHOD;
+	memcpy(name, called->bytes, called->length);
+	method = counter_method_of(name);
+	return called->only_legacy && !METHODS[method].is_legacy ? COUNTER_OTHER_METHOD : method;
+}
+
+gboolean thrift_codec_read(ThriftCodec *self, const Message *message, RpcPass *pass,
+			   WireCall *out_call, char **out_agent)
+{
+	const MessageHeader *header = &message->header;
+	MethodName called = method_name(message);
+	CounterMethod method = find_method(&called);
+	g_autoptr(ThriftStruct) arguments = NULL;
+	g_autofree char *agent = NULL;
+	g_autoptr(GError) error = NULL;
+	ThriftProtocol *protocol;
+	gint count = 0;
+
+	if (message->bad != NULL) {
+		refuse_message(self, message, COUNTER_OTHER_METHOD, APPLICATION_PROTOCOL_ERROR,
+			       message->bad, pass);
+		return FALSE;
+	}
+	if (method == COUNTER_OTHER_METHOD) {
+		g_autofree char *escaped = text_escape(called.bytes, called.length);
+		g_autofree char *reason = g_strdup_printf("Invalid method name: '%s'", escaped);
+
+		refuse_message(self, message, method, APPLICATION_UNKNOWN_METHOD, reason, pass);
+		return FALSE;
+	}
+	protocol = lend_protocol(self, header->protocol, message->bytes + header->arguments_offset,
+				 header->length - header->arguments_offset, pass->out);
+	arguments = g_object_new(METHODS[method].arguments(), NULL);
+	if (thrift_struct_read(arguments, protocol, &error) < 0) {
+		refuse_message(self, message, method, APPLICATION_PROTOCOL_ERROR,
+			       error != NULL ? error->message : "unreadable arguments", pass);
+		return FALSE;
+	}
+	if (g_object_class_find_property(G_OBJECT_GET_CLASS(arguments), "useragent") != NULL)
+		g_object_get(arguments, "useragent", &agent, NULL);
+	if (g_object_class_find_property(G_OBJECT_GET_CLASS(arguments), "count") != NULL)
+		g_object_get(arguments, "count", &count, NULL);
+	if (agent == NULL)
+		agent = g_strdup("");
+	*out_call = (WireCall){
+		.call =
+			{
+				.method = method,
+				.agent = agent,
+				.agent_length = strlen(agent),
+				.count = count,
+				.n_calls = 1,
+			},
+		.framed = pass->framed,
+		.call_bytes = message->taken,
+		.protocol = header->protocol,
+		.seqid = header->seqid,
+	};
+	out_call->call.agent_is_valid = useragent_is_valid(agent, out_call->call.agent_length);
+	*out_agent = g_steal_pointer(&agent);
+	return TRUE;
+}
+
+/* Writing */
+
+static void append_bytes(GPtrArray *list, Uuid uuid)
+{
+	GByteArray *bytes = g_byte_array_sized_new(UUID_BYTES);
+
+	g_byte_array_set_size(bytes, UUID_BYTES);
+	uuid_to_bytes(uuid, bytes->data);
+	g_ptr_array_add(list, bytes);
+}
+
+static void set_ids(ThriftStruct *result, const IdRun *run)
+{
+	g_autoptr(GArray) ids = g_array_sized_new(FALSE, FALSE, sizeof(gint64), run->count);
+
+	g_array_set_size(ids, run->count);
+	for (guint i = 0; i < run->count; i++)
+		g_array_index(ids, gint64, i) = id_run_get(run, i);
+	g_object_set(result, "success", ids, NULL);
+}
+
+/* A run of IDs for each tick. */
+static void set_runs(ThriftStruct *result, const IdRun *run)
+{
+	g_autoptr(GPtrArray) runs = g_ptr_array_new_with_free_func(g_object_unref);
+
+	for (guint at = 0, count; at < run->count; at += count) {
+		count = id_run_in_tick(run, at);
+		g_ptr_array_add(runs, g_object_new(SF_TYPE_ID_RUN, "first", id_run_get(run, at),
+						   "count", (gint)count, NULL));
+	}
+	g_object_set(result, "success", runs, NULL);
+}
+
+/* A UUID of the kind that is reserved for IDs (uuid7.h) for each ID. */
+static void set_uuids(ThriftStruct *result, const IdRun *run)
+{
+	g_autoptr(GPtrArray) uuids =
+		g_ptr_array_new_with_free_func((GDestroyNotify)g_byte_array_unref);
+	g_autofree guint64 *random = g_new(guint64, run->count);
+
+	random_fill(run->count, random);
+	for (guint i = 0; i < run->count; i++)
+		append_bytes(uuids, uuid7_from_id(id_run_get(run, i), random[i]));
+	g_object_set(result, "success", uuids, NULL);
+}
+
+static void set_ulids(ThriftStruct *result, const Ulid *ulids, guint count)
+{
+	g_autoptr(GPtrArray) list =
+		g_ptr_array_new_with_free_func((GDestroyNotify)g_byte_array_unref);
+
+	for (guint i = 0; i < count; i++)
+		append_bytes(list, ulids[i]);
+	g_object_set(result, "success", list, NULL);
+}
+
+static void set_answer(ThriftStruct *result, const ServiceCall *call, const ServiceAnswer *answer)
+{
+	SfWorker *worker;
+
+	switch (call->method) {
+	case COUNTER_GET_ID:
+		g_object_set(result, "success", (gint64)id_run_get(&answer->run, 0), NULL);
+		break;
+	case COUNTER_GET_IDS:
+		set_ids(result, &answer->run);
+		break;
+	case COUNTER_GET_ID_RUNS:
+		set_runs(result, &answer->run);
+		break;
+	case COUNTER_GET_UUIDS:
+		set_uuids(result, &answer->run);
+		break;
+	case COUNTER_GET_ULIDS:
+		set_ulids(result, answer->ulids, (guint)call->count);
+		break;
+	case COUNTER_GET_WORKER:
+		worker = service_self_to_worker(&answer->self);
+		g_object_set(result, "success", worker, NULL);
+		g_object_unref(worker);
+		break;
+	case COUNTER_GET_WORKERS:
+		g_object_set(result, "success", answer->workers, NULL);
+		break;
+	case COUNTER_GET_COUNTERS:
+		g_object_set(result, "success", answer->counters, NULL);
+		break;
+	case COUNTER_GET_WORKER_ID:
+	case COUNTER_GET_TIMESTAMP:
+	case COUNTER_GET_DATACENTER_ID:
+	case COUNTER_OTHER_METHOD:
+	case N_COUNTER_METHODS:
+	default:
+		g_object_set(result, "success", answer->number, NULL);
+		break;
+	}
+}
+
+/* Sets an exception that the method declares. */
+static void set_refusal(ThriftStruct *result, const Refusal *refusal)
+{
+	static const struct {
+		const char *field;
+		GType (*type)(void);
+		gboolean has_retry;
+	} EXCEPTIONS[] = {
+		[REFUSAL_CLOCK] = {"clock", sf_invalid_system_clock_get_type, FALSE},
+		[REFUSAL_AGENT] = {"agent", sf_invalid_user_agent_error_get_type, FALSE},
+		[REFUSAL_WORKER] = {"worker", sf_worker_id_unavailable_get_type, TRUE},
+		[REFUSAL_COUNT] = {"count_error", sf_invalid_count_get_type, FALSE},
+		[REFUSAL_REGISTRY] = {"registry", sf_registry_unavailable_get_type, TRUE},
+		[REFUSAL_LAYOUT] = {"layout", sf_unsupported_layout_get_type, FALSE},
+	};
+	g_autoptr(ThriftStruct) exception =
+		g_object_new(EXCEPTIONS[refusal->kind].type(), "message", refusal->message, NULL);
+
+	if (EXCEPTIONS[refusal->kind].has_retry)
+		g_object_set(exception, "retry_after_ms", refusal->retry_after_ms, NULL);
+	g_object_set(result, EXCEPTIONS[refusal->kind].field, exception, NULL);
+}
+
+void thrift_codec_write(ThriftCodec *self, const WireCall *call, ServiceOutcome outcome,
+			const ServiceAnswer *answer, RpcPass *pass)
+{
+	const Method *method = &METHODS[call->call.method];
+	const char *name = counter_method_name(call->call.method);
+	guint start = begin_reply(call->framed, pass->out);
+	ThriftProtocol *protocol = lend_protocol(self, call->protocol, NULL, 0, pass->out);
+	g_autoptr(ThriftStruct) result = NULL;
+	g_autoptr(GError) error = NULL;
+
+	if (outcome == SERVICE_REFUSED && method->is_legacy) {
+		g_autofree char *text = refusal_untyped(&answer->refusal);
+
+		write_exception(protocol, name, call->seqid, APPLICATION_INTERNAL_ERROR, text);
+		end_reply(call->framed, start, pass->out);
+		return;
+	}
+	result = g_object_new(method->result(), NULL);
+	if (outcome == SERVICE_REFUSED)
+		set_refusal(result, &answer->refusal);
+	else
+		set_answer(result, &call->call, answer);
+	if (thrift_protocol_write_message_begin(protocol, name, T_REPLY, call->seqid, &error) < 0 ||
+	    thrift_struct_write(result, protocol, &error) < 0 ||
+	    thrift_protocol_write_message_end(protocol, &error) < 0)
+		g_error("a reply: %s", error->message); /* lint: allow fatal: memory takes it */
+	end_reply(call->framed, start, pass->out);
+}

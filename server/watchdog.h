@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "rpc/server.h"
+#include "server/health.h"
+#include "worker/file/disk-call.h"
+
+/*
+ * Watches for threads that hang. At each check at which every thread has made progress, systemd's
+ * watchdog and the health are notified. Disk calls of the state directory that hang are logged: the
+ * thread that makes such a call is blocked, so the main thread checks it once a second.
+ *
+ * The main thread only.
+ */
+typedef struct {
+	DiskCall call; /* a call that was reported and has not ended; its number is 0: none */
+	gint64 reported_at_us; /* monotonic: time of its last report */
+} DiskWatch;
+
+typedef enum {
+	DISK_WATCH_NOTHING,
+	DISK_WATCH_HANGS,     /* the call hangs, for some seconds or for another minute */
+	DISK_WATCH_RECOVERED, /* a call that was reported has ended */
+} DiskWatchVerdict;
+
+/* Returns what to report now. @call: (nullable): the call that is under way at @now_us */
+DiskWatchVerdict disk_watch_judge(const DiskWatch *self, const DiskCall *call, gint64 now_us);
+
+/* Logs whether the call that is under way hangs, or the last one that hung has ended. */
+void disk_watch_check(DiskWatch *self, gint64 now_us);
+
+void disk_watch_clear(DiskWatch *self);
+
+typedef struct {
+	RpcServer *rpc;
+	Source *source;
+	Health *health;
+	DiskWatch disk_watch;
+} Watchdog;
+
+/* Begins to check. @rpc, @source, @health: borrowed. @watches_disk: there is a state directory */
+void watchdog_start(Watchdog *self, RpcServer *rpc, Source *source, Health *health,
+		    gboolean watches_disk);
+void watchdog_clear(Watchdog *self);
