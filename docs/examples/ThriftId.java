@@ -6,7 +6,7 @@ import org.apache.thrift.transport.TSocket;
 import org.apache.thrift.transport.layered.TFramedTransport;
 
 public final class ThriftId {
-	private static final int TIMEOUT_MS = 2000; // to connect, and for each answer
+	private static final int TIMEOUT_MS = 2000; // for connecting, and for each reply
 
 	public static void main(String[] args) {
 		try (TSocket socket = new TSocket("127.0.0.1", 7609, TIMEOUT_MS);

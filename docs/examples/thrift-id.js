@@ -5,13 +5,13 @@ const SnowflakeExtended = require("./gen-nodejs/SnowflakeExtended");
 const connection = thrift.createConnection("127.0.0.1", 7609, {
   transport: thrift.TFramedTransport,
   protocol: thrift.TBinaryProtocol,
-  timeout: 2000, // milliseconds: to connect, and for each answer
+  timeout: 2000, // milliseconds, for connecting and for each reply
 });
 const client = thrift.createClient(SnowflakeExtended, connection);
-// An ID is kept as a string: it has 64 bits, and a number of JavaScript has room for 53
+// IDs are strings here: an ID has 64 bits, but a JavaScript number is exact only up to 53 bits
 const decimal = (id) => BigInt(`0x${id.toOctetString()}`).toString();
 
-// A call does not hear of these, and would wait for ever
+// A call does not receive these events, and would wait without end
 const failure = new Promise((_, reject) => {
   connection.on("error", reject);
   connection.on("timeout", () => reject(new Error("timed out")));

@@ -8,9 +8,9 @@ from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TFramedTransport
 
-logging.getLogger("thrift").setLevel(logging.CRITICAL)  # what it logs, it raises too
+logging.getLogger("thrift").setLevel(logging.CRITICAL)  # it also raises what it logs
 socket = TSocket("127.0.0.1", 7609)
-socket.setTimeout(2000)  # milliseconds: to connect, and for each answer
+socket.setTimeout(2000)  # milliseconds, for connecting and for each reply
 transport = TFramedTransport(socket)
 client = SnowflakeExtended.Client(TBinaryProtocol(transport))
 try:
