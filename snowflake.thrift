@@ -115,9 +115,11 @@ service SnowflakeExtended extends Snowflake {
    * old. If ZooKeeper does not answer, it is the last list that the server has read.
    *
    * The answering server is always in the list, and describes itself as in get_worker. With a state
-   * directory, it is the only one. The entries of the others describe the time as_of_ms. Their state
-   * is serving if their reservation had not ended by then, unavailable if it had ended, and starting
-   * if they had no worker ID yet. */
+   * directory, it is the only one.
+   *
+   * The entries of the other servers describe the time as_of_ms. The state is serving if the
+   * reservation had not ended by then, unavailable if it had ended, and starting if the server had
+   * no worker ID yet. */
   list<Worker> get_workers()
     throws (1: RegistryUnavailable registry)
 

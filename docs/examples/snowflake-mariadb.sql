@@ -1,16 +1,20 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- IDs of the layout twitter in MariaDB and MySQL: mariadb DATABASE < snowflake-mariadb.sql
+-- Functions for IDs of the layout twitter, for MariaDB and MySQL. To install them, run
+-- mariadb DATABASE < snowflake-mariadb.sql
 --
---   snowflake_time(id)          when it was issued, in UTC, to the millisecond
---   snowflake_datacenter(id), snowflake_worker(id), snowflake_sequence(id)
---   snowflake_first_id(time)    the lowest ID of that millisecond; the time is in UTC, too
---   snowflake_last_id(time)     the highest ID of it
+--   snowflake_time(id)          the time of the ID, in UTC, to the millisecond
+--   snowflake_datacenter(id)    the datacenter ID
+--   snowflake_worker(id)        the worker ID
+--   snowflake_sequence(id)      the sequence
+--   snowflake_first_id(time)    the lowest ID of this millisecond, for a time in UTC
+--   snowflake_last_id(time)     the highest ID of this millisecond, for a time in UTC
 --
--- WHERE id BETWEEN snowflake_first_id(a) AND snowflake_last_id(b) is the span from a to b, with both
--- its ends. It may begin before the layout (2010-11-04) or end after it (2080-07-10); a bound that
--- no ID can meet is an error, as is a negative ID (SQLSTATE 22003). NULL is of NULL. The time zone
--- of the session changes nothing, so give them UTC_TIMESTAMP(3), and not NOW(3).
+-- WHERE id BETWEEN snowflake_first_id(a) AND snowflake_last_id(b) selects the IDs of the time span
+-- from a to b, including both ends. The span can begin before the layout (2010-11-04) or end after
+-- it (2080-07-10). A bound that no ID can satisfy is an error (SQLSTATE 22003), and so is a negative
+-- ID. For NULL, the result is NULL. The functions ignore the time zone of the session, so call them
+-- with UTC_TIMESTAMP(3), not with NOW(3).
 
 DELIMITER //
 

@@ -1,17 +1,22 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- IDs of the layout twitter in PostgreSQL 14 or later: psql -f snowflake-postgresql.sql
+-- Functions for IDs of the layout twitter, for PostgreSQL 14 or later. To install them, run
+-- psql -f snowflake-postgresql.sql
 --
---   snowflake_time(id)          when it was issued, to the millisecond
---   snowflake_datacenter(id), snowflake_worker(id), snowflake_sequence(id)
---   snowflake_first_id(time)    the lowest ID of that millisecond
---   snowflake_last_id(time)     the highest ID of it
+--   snowflake_time(id)          the time of the ID, to the millisecond
+--   snowflake_datacenter(id)    the datacenter ID
+--   snowflake_worker(id)        the worker ID
+--   snowflake_sequence(id)      the sequence
+--   snowflake_first_id(time)    the lowest ID of this millisecond
+--   snowflake_last_id(time)     the highest ID of this millisecond
 --
--- WHERE id BETWEEN snowflake_first_id(a) AND snowflake_last_id(b) is the span from a to b, with both
--- its ends. It may begin before the layout (2010-11-04) or end after it (2080-07-10); a bound that
--- no ID can meet is an error, as is a negative ID (numeric_value_out_of_range, 22003). NULL is of
--- NULL. They depend on nothing but their arguments, so indexes and generated columns may have them;
--- none calls another, so that a dump can be restored whatever search_path is.
+-- WHERE id BETWEEN snowflake_first_id(a) AND snowflake_last_id(b) selects the IDs of the time span
+-- from a to b, including both ends. The span can begin before the layout (2010-11-04) or end after
+-- it (2080-07-10). A bound that no ID can satisfy is an error (numeric_value_out_of_range, 22003),
+-- and so is a negative ID. For NULL, the result is NULL.
+--
+-- The functions depend only on their arguments, so indexes and generated columns can use them. None
+-- of them calls another one, so a dump can be restored with any search_path.
 
 CREATE OR REPLACE FUNCTION snowflake_time(id bigint) RETURNS timestamptz
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
