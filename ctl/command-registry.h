@@ -4,7 +4,7 @@
 #include "ctl/options.h"
 #include "ctl/status.h"
 
-/* "registry quarantine" and "registry secure", and what they share. */
+/* "registry quarantine" */
 
 typedef struct {
 	const CtlOptions *common;
@@ -13,14 +13,11 @@ typedef struct {
 	gboolean even_if_servers_live;
 	gboolean yes; /* it does not ask */
 
-	/* of quarantine alone; as typed, NULL: not given */
+	/* as typed; NULL: not given */
 	char *reservation;
 	char *max_clock_skew;
 	char **datacenter_ids;
 
-	/* of secure alone */
-	char *admin_auth; /* (nullable): a file, of who else may set ACLs there */
 } CtlRegistryOptions;
 
 CtlStatus ctl_command_registry_quarantine(const CtlRegistryOptions *options);
-CtlStatus ctl_command_registry_secure(const CtlRegistryOptions *options);

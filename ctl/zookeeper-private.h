@@ -14,7 +14,7 @@ struct _CtlZookeeper {
 	zhandle_t *handle; /* NULL: given up */
 	char *servers;
 	char *certificates; /* (nullable): of ZookeeperHosts */
-	char *identity;     /* of the auth it was made with, for ACLs; NULL: it came without */
+	gboolean has_auth;  /* it was made with a user and password */
 	guint timeout_ms;
 	gboolean is_left; /* the client library's threads were left behind, and use it */
 

@@ -6,7 +6,6 @@
 
 #include "common/zookeeper/digest.h"
 #include "common/zookeeper/reach.h"
-#include "common/zookeeper/znode-acl.h"
 #include "common/zookeeper/znodes.h"
 #include "ctl/zookeeper-private.h"
 
@@ -34,7 +33,6 @@ CtlZnode *ctl_znode_list_add(GPtrArray *self, CtlZnodeOperation operation, char 
 	znode->operation = operation;
 	znode->path = path;
 	znode->length = -1;
-	znode->may_be_denied = operation == CTL_ZNODE_LOOK_ACL || operation == CTL_ZNODE_CLOSE;
 	g_ptr_array_add(self, znode);
 	return znode;
 }
@@ -71,7 +69,6 @@ static void on_answer(CtlZnode *znode, int code, const struct Stat *stat)
 	znode->code = code;
 	if (code == ZOK && stat != NULL) {
 		znode->version = stat->version;
-		znode->acl_version = stat->aversion;
 		znode->created_at_ms = stat->ctime;
 		znode->modified_at_ms = stat->mtime;
 	}
@@ -145,30 +142,6 @@ static void on_acl(int code, struct ACL_vector *acl, struct Stat *stat, const vo
 		pthread_mutex_unlock(&self->lock);
 	}
 	on_answer(znode, code, stat);
-}
-
-static void on_looked_acl(int code, struct ACL_vector *acl, struct Stat *stat, const void *context)
-{
-	CtlZnode *znode = (CtlZnode *)context;
-	const CtlZookeeper *self = znode->in_session;
-
-	znode->is_open = FALSE;
-	znode->is_ours = FALSE;
-	for (int i = 0; code == ZOK && i < acl->count; i++) {
-		const struct ACL *entry = &acl->data[i];
-
-		if (znode_acl_is_open(entry->id.scheme, entry->perms))
-			znode->is_open = TRUE;
-		if (self->identity != NULL &&
-		    znode_acl_is_of(entry->id.scheme, entry->id.id, entry->perms, self->identity))
-			znode->is_ours = TRUE;
-	}
-	on_answer(znode, code, stat);
-}
-
-static void on_done(int code, const void *context)
-{
-	on_answer((CtlZnode *)context, code, NULL);
 }
 
 static void on_synced(int code, G_GNUC_UNUSED const char *path, const void *context)
@@ -261,12 +234,12 @@ static CtlZookeeper *new_without_handle(const ZookeeperHosts *hosts, guint timeo
 	return self;
 }
 
-gboolean ctl_zookeeper_add_auth(CtlZookeeper *self, const char *auth, const char *option,
-				GError **error)
+static gboolean authenticate(CtlZookeeper *self, const char *auth, GError **error)
 {
 	g_autofree char *failure = NULL;
 
-	if (self->handle != NULL && zookeeper_digest_add(self->handle, auth, option, &failure))
+	if (self->handle != NULL &&
+	    zookeeper_digest_add(self->handle, auth, "--zookeeper-auth", &failure))
 		return TRUE;
 	return ctl_zookeeper_lose(
 		self, error,
@@ -286,10 +259,9 @@ CtlZookeeper *ctl_zookeeper_connect(const ZookeeperHosts *hosts, const char *aut
 		ctl_zookeeper_lose(self, error, "the name of none of them can be looked up");
 		return NULL;
 	}
-	self->identity = auth != NULL ? znode_acl_identity(auth) : NULL;
+	self->has_auth = auth != NULL;
 	/* in this order: see zookeeper_digest_add() */
-	if (!wait_connected(self, error) ||
-	    (auth != NULL && !ctl_zookeeper_add_auth(self, auth, "--zookeeper-auth", error)))
+	if (!wait_connected(self, error) || (auth != NULL && !authenticate(self, auth, error)))
 		return NULL;
 	pthread_mutex_lock(&self->lock);
 	self->changes = 0;
@@ -307,7 +279,6 @@ void ctl_zookeeper_free(CtlZookeeper *self)
 	pthread_cond_destroy(&self->woken);
 	pthread_mutex_destroy(&self->lock);
 	deallocate_ACL_vector(&self->acl);
-	g_free(self->identity);
 	g_free(self->certificates);
 	g_free(self->servers);
 	g_free(self);
@@ -316,16 +287,6 @@ void ctl_zookeeper_free(CtlZookeeper *self)
 const char *ctl_zookeeper_servers(const CtlZookeeper *self)
 {
 	return self->servers;
-}
-
-static int send_close(CtlZookeeper *self, CtlZnode *znode)
-{
-	struct ACL ours = {ZOO_PERM_ALL, {(char *)"digest", self->identity}};
-	struct ACL_vector acl = {1, &ours};
-
-	if (self->identity == NULL)
-		return ZINVALIDACL;
-	return zoo_aset_acl(self->handle, znode->path, znode->acl_version, &acl, on_done, znode);
 }
 
 static int send_request(CtlZookeeper *self, CtlZnode *znode, watcher_fn watcher)
@@ -346,12 +307,8 @@ static int send_request(CtlZookeeper *self, CtlZnode *znode, watcher_fn watcher)
 		return zoo_awexists(self->handle, znode->path, watcher, self, on_stat, znode);
 	case CTL_ZNODE_TAKE_ACL:
 		return zoo_aget_acl(self->handle, znode->path, on_acl, znode);
-	case CTL_ZNODE_LOOK_ACL:
-		return zoo_aget_acl(self->handle, znode->path, on_looked_acl, znode);
 	case CTL_ZNODE_SYNC:
 		return zoo_async(self->handle, znode->path, on_synced, znode);
-	case CTL_ZNODE_CLOSE:
-		return send_close(self, znode);
 	}
 	return ZBADARGUMENTS;
 }
@@ -387,7 +344,7 @@ static gboolean refuse(const CtlZookeeper *self, const CtlZnode *znode, GError *
 		g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
 			    "ZooKeeper at %s: %s: %s", self->servers, znode->path,
 			    zerror(znode->code));
-	else if (self->identity != NULL)
+	else if (self->has_auth)
 		g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
 			    "not allowed at %s: the user and password of --zookeeper-auth are not "
 			    "those that the servers have",

@@ -8,7 +8,7 @@
 /*
  * A session with ZooKeeper that asks and waits: many requests at once, answered in one go.
  *
- * For one thread. It never leaves anything behind in ZooKeeper but what a SET, a CREATE or a CLOSE
+ * For one thread. It never leaves anything behind in ZooKeeper but what a SET or a CREATE
  * says.
  */
 
@@ -29,9 +29,7 @@ typedef enum {
 	CTL_ZNODE_CREATE,   /* if it is not there; after a TAKE_ACL */
 	CTL_ZNODE_LOOK,     /* whether it is there */
 	CTL_ZNODE_TAKE_ACL, /* who may do what to it: that is what CREATE gives from then on */
-	CTL_ZNODE_LOOK_ACL, /* who may do what to it: is_open and is_ours */
 	CTL_ZNODE_SYNC,     /* what is read after this is no older than what came in before it */
-	CTL_ZNODE_CLOSE,    /* to all but the @auth of connect, if its ACL has that version */
 } CtlZnodeOperation;
 
 typedef enum {
@@ -45,16 +43,13 @@ typedef enum {
 typedef struct {
 	CtlZnodeOperation operation;
 	char *path;
-	char *data;         /* what GET has read, with a NUL after it; what SET or CREATE writes */
-	int length;         /* of data; -1: the znode has none */
-	gint32 version;     /* what GET has read; what SET asks for, and the one after it */
-	char **names;       /* what LIST has read; in no order */
-	gint32 acl_version; /* what LOOK_ACL has read; what CLOSE asks for */
-	gboolean is_open;   /* LOOK_ACL: as znode-acl.h has it */
-	gboolean is_ours;   /* LOOK_ACL: the @auth of connect may do everything */
+	char *data;     /* what GET has read, with a NUL after it; what SET or CREATE writes */
+	int length;     /* of data; -1: the znode has none */
+	gint32 version; /* what GET has read; what SET asks for, and the one after it */
+	char **names;   /* what LIST has read; in no order */
 	gint64 created_at_ms;   /* by ZooKeeper's clock, since the Unix epoch; not by LIST */
 	gint64 modified_at_ms;  /* likewise */
-	gboolean may_be_denied; /* set by ctl_znode_list_add() for LOOK_ACL and CLOSE */
+	gboolean may_be_denied; /* that it is not allowed is a result, DENIED, and no error */
 	CtlZnodeResult result;
 
 	int code;            /* the client library's own */
@@ -80,11 +75,6 @@ CtlZookeeper *ctl_zookeeper_connect(const ZookeeperHosts *hosts, const char *aut
 				    GError **error);
 void ctl_zookeeper_free(CtlZookeeper *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlZookeeper, ctl_zookeeper_free)
-
-/* Authenticates with another "user:password", too. @option: the option that it comes from. Returns:
- * %FALSE with an error set; the session is closed then */
-gboolean ctl_zookeeper_add_auth(CtlZookeeper *self, const char *auth, const char *option,
-				GError **error);
 
 /* (transfer none): "a:2181,b:2181", as it was given. */
 const char *ctl_zookeeper_servers(const CtlZookeeper *self);
