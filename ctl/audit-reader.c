@@ -9,7 +9,6 @@
 
 #include "core/text.h"
 #include "ctl/output.h"
-#include "ctl/progress.h"
 
 #define BUFFER_BYTES (256 * 1024)
 
@@ -106,7 +105,6 @@ static const char *file_name(const CtlAuditReader *self)
 static void complain_of_file(CtlAuditReader *self, int error)
 {
 	self->any_bad = TRUE;
-	ctl_progress_clear();
 	ctl_output_complain("cannot read %s: %s", file_name(self), g_strerror(error));
 }
 
@@ -116,7 +114,6 @@ static void complain_of_line(CtlAuditReader *self, const char *line, gsize lengt
 	g_autofree char *shown = text_escape(line, length);
 
 	self->any_bad = TRUE;
-	ctl_progress_clear();
 	ctl_output_complain("%s:%" G_GUINT64_FORMAT ": damaged, %s: \"%s\"", file_name(self),
 			    self->line, reason, shown);
 }

@@ -4,7 +4,6 @@
 
 #include "ctl/command.h"
 #include "ctl/format.h"
-#include "ctl/interrupt.h"
 #include "ctl/output.h"
 #include "ctl/parallel.h"
 #include "ctl/probe.h"
@@ -130,11 +129,11 @@ static gboolean is_serving(const CtlProbe *probe)
 
 static void set_last_words(const Pinger *self)
 {
-	ctl_interrupt_set_last_words(
-		STDERR_FILENO,
-		g_strdup_printf("%ssnowflakectl: interrupted; %" G_GUINT64_FORMAT
-				" of %" G_GUINT64_FORMAT " pings were answered\n",
-				isatty(STDERR_FILENO) ? "\n" : "", self->answered, self->asked));
+	ctl_output_set_last_words(STDERR_FILENO,
+				  g_strdup_printf("%ssnowflakectl: interrupted; %" G_GUINT64_FORMAT
+						  " of %" G_GUINT64_FORMAT " pings were answered\n",
+						  isatty(STDERR_FILENO) ? "\n" : "", self->answered,
+						  self->asked));
 }
 
 /* All at once, so that one that hangs holds up nobody but the next round. */

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ctl/options.h"
-#include "ctl/status.h"
+#include "ctl/output.h"
 
 /* "registry quarantine" */
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ctl/options.h"
-#include "ctl/status.h"
+#include "ctl/output.h"
 
 /* The commands of snowflakectl: a file each, and a line each in the table of snowflakectl.c. */
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ctl/options.h"
-#include "ctl/status.h"
+#include "ctl/output.h"
 #include "ctl/top-table.h"
 
 /* What servers and ZooKeeper tell, listed once or, as watch.h has it, again and again. */

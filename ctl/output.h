@@ -3,7 +3,13 @@
 
 #include <json-glib/json-glib.h>
 
-#include "ctl/status.h"
+/* What snowflakectl ends with. */
+typedef enum {
+	CTL_OK = 0,
+	CTL_FAILED = 1,        /* refused, not reachable, or input that makes no sense */
+	CTL_USAGE = 2,         /* wrong options or arguments */
+	CTL_INTERRUPTED = 130, /* by Ctrl-C */
+} CtlStatus;
 
 /*
  * What snowflakectl says. When standard output cannot be written, the program ends here: with an
@@ -31,6 +37,12 @@ void ctl_output_print(const char *format, ...) G_GNUC_PRINTF(1, 2);
 void ctl_output_flush(void);
 /* Whether anything was. In any thread. */
 gboolean ctl_output_has_printed(void);
+
+/* Progress of a long command: a line on standard error that is written over itself. It is due a few
+ * times a second if standard error is a terminal, else never. A complaint clears it. */
+gboolean ctl_output_is_progress_due(void);
+void ctl_output_show_progress(const char *format, ...) G_GNUC_PRINTF(1, 2);
+void ctl_output_clear_progress(void);
 
 /* A line on standard error, after the program's name. The first one is the "error" above; its
  * "kind" is "usage" or "failed". */
@@ -65,3 +77,16 @@ void ctl_array_end(CtlArray *self);
 /* Of a command that has failed: an array without an element is none, and the error takes its
  * place. */
 void ctl_array_end_failed(CtlArray *self);
+
+/*
+ * SIGINT and SIGTERM end the program as they always do, by the signal, but not in the middle of
+ * what is printed. Before it ends, the last words are written, which complete the output. A second
+ * signal ends the program at once: the reader may have stopped. An ignored signal stays ignored.
+ */
+
+/* Ends the program by the signal @number, after the last words if @is_whole. */
+G_NORETURN void ctl_output_end_by_signal(int number, gboolean is_whole);
+
+/* @text: (transfer full) (nullable): the last words, for @descriptor. Call it while signals are
+ * held only. */
+void ctl_output_set_last_words(int descriptor, char *text);

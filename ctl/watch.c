@@ -13,9 +13,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "ctl/interrupt.h"
 #include "ctl/output.h"
-#include "ctl/status.h"
 #include "ctl/time-text.h"
 
 #define CLEAR_SCREEN  "\033[H\033[J"
@@ -119,7 +117,7 @@ static G_NORETURN void end_now(gboolean is_whole)
 	set_back_for_good();
 	if (number == 0 || (number == SIGINT && ctl_output_has_printed()))
 		_exit(CTL_OK);
-	ctl_interrupt_end(number, is_whole);
+	ctl_output_end_by_signal(number, is_whole);
 }
 
 /* As soon as nothing is half printed; the second time, at once. */
