@@ -29,7 +29,7 @@ static const GOptionEntry entries[] = {
 
 static gboolean find_column(guint *out_column)
 {
-	const char *const *names = ctl_top_table_columns();
+	const char *const *names = ctl_command_top_columns();
 
 	for (guint i = 0; names[i] != NULL; i++) {
 		if (sort_name == NULL || strcmp(names[i], sort_name) == 0) {

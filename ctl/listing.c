@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "ctl/command.h"
 #include "ctl/format.h"
 #include "ctl/output.h"
 #include "ctl/reservation-table.h"
@@ -175,7 +176,7 @@ static char *keys_of_drawn(const CtlListing *self)
 	if (!self->is_top)
 		return g_strdup(KEYS);
 	return g_strdup_printf("by %s; < > other column, r reverse, q quit",
-			       ctl_top_table_columns()[self->column]);
+			       ctl_command_top_columns()[self->column]);
 }
 
 void ctl_listing_print_next(const CtlListing *self, gboolean is_first)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl/top-table.h"
 
+#include "ctl/command.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -184,7 +186,7 @@ static const Column COLUMNS[CTL_TOP_COLUMNS] = {
 	{"connections", ">connections", ">conns", connections_cell, connections_value, TRUE},
 };
 
-const char *const *ctl_top_table_columns(void)
+const char *const *ctl_command_top_columns(void)
 {
 	static const char *names[CTL_TOP_COLUMNS + 1];
 

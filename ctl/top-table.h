@@ -10,9 +10,6 @@
 /* What they are ordered by: a number of a column, from 0 to CTL_TOP_COLUMNS - 1. */
 #define CTL_TOP_COLUMNS 9
 
-/* What --sort may be, NULL-terminated: the names of the columns. */
-const char *const *ctl_top_table_columns(void);
-
 typedef struct {
 	guint column;
 	gboolean reverse; /* not as the column begins: with what is most, or with a for text */

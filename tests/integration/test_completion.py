@@ -145,7 +145,8 @@ class Completion(CtlTest):
         (scratch / "bashrc").write_text(BASH)
         (scratch / ".zshrc").write_text(f"cd {self.place}\n{ZSH}")
         environment = {"HOME": str(scratch), "SCRIPTS": str(scripts), "ZDOTDIR": str(scratch),
-                       "PWD": str(self.place), "HISTFILE": ""}
+                       "PWD": str(self.place), "HISTFILE": "",
+                       "PATH": f"{SNOWFLAKECTL.parent}:/usr/bin:/bin"}
 
         def named(name):
             return {**environment, "OFFERED": str(scratch / f"offered.{name}")}
