@@ -109,9 +109,10 @@ static gboolean check_live(Quarantine *self)
 {
 	const char *root = self->options->hosts->root;
 	g_autoptr(GError) error = NULL;
-	CtlRegistryTree *found = self->options->even_if_servers_live
-					 ? ctl_registry_tree_read(self->zookeeper, root, 0, &error)
-					 : ctl_registry_live_wait(self->zookeeper, root, &error);
+	CtlRegistryTree *found =
+		self->options->even_if_servers_live
+			? ctl_registry_tree_read(self->zookeeper, root, FALSE, &error)
+			: ctl_registry_live_wait(self->zookeeper, root, &error);
 
 	if (found == NULL) {
 		ctl_output_complain("%s; nothing was changed", error->message);
@@ -243,7 +244,7 @@ static gboolean check_nobody_came(const Quarantine *self)
 
 	if (self->options->even_if_servers_live)
 		return TRUE;
-	tree = ctl_registry_tree_read(self->zookeeper, self->options->hosts->root, 0, &error);
+	tree = ctl_registry_tree_read(self->zookeeper, self->options->hosts->root, FALSE, &error);
 	if (tree == NULL) {
 		ctl_output_complain("%s; run it again: servers may have come meanwhile",
 				    error->message);
@@ -318,8 +319,8 @@ static CtlStatus look(Quarantine *self, const ZnodeLimits *given)
 	self->zookeeper = ctl_zookeeper_connect(options->hosts, options->auth,
 						options->common->timeout_ms, &error);
 	if (self->zookeeper != NULL)
-		self->tree =
-			ctl_registry_tree_read(self->zookeeper, options->hosts->root, 0, &error);
+		self->tree = ctl_registry_tree_read(self->zookeeper, options->hosts->root, FALSE,
+						    &error);
 	if (self->tree == NULL)
 		return ctl_output_fail(error);
 	status = plan(self, given);

@@ -321,7 +321,7 @@ static const char *kind_of(const GError *error)
 		[SNOWFLAKE_CLIENT_ERROR_PROTOCOL] = "protocol",
 	};
 
-	if (g_error_matches(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_LOST))
+	if (ctl_zookeeper_is_lost(error))
 		return "unreachable";
 	if (error->domain == SNOWFLAKE_CLIENT_ERROR && error->code < (int)G_N_ELEMENTS(KINDS))
 		return KINDS[error->code];
@@ -349,6 +349,17 @@ CtlStatus ctl_output_fail(const GError *error)
 {
 	ctl_output_complain_of(error, 0);
 	return CTL_FAILED;
+}
+
+CtlStatus ctl_output_fail_zookeeper(const GError *error)
+{
+	const char *hint = ctl_zookeeper_is_lost(error)
+				   ? "; --server HOST:PORT asks servers, without ZooKeeper"
+				   : "";
+	g_autoptr(GError) complete =
+		g_error_new(error->domain, error->code, "%s%s", error->message, hint);
+
+	return ctl_output_fail(complete);
 }
 
 void ctl_output_set_error(JsonObject *object, const GError *error)

@@ -57,6 +57,9 @@ gboolean ctl_output_confirm(void);
 void ctl_output_complain_of(const GError *error, gint64 retry_after_ms);
 /* Likewise of what ends the command. Returns CTL_FAILED. */
 CtlStatus ctl_output_fail(const GError *error);
+/* Likewise of a command that can ask servers in the place of ZooKeeper: it says so if ZooKeeper
+ * does not answer. */
+CtlStatus ctl_output_fail_zookeeper(const GError *error);
 
 /* (transfer full): what such a line is, without its end. */
 char *ctl_output_complaint(const char *message);

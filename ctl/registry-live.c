@@ -73,7 +73,7 @@ static void tell(Wait *self, guint n_claims)
 
 CtlRegistryTree *ctl_registry_live_wait(CtlZookeeper *zookeeper, const char *root, GError **error)
 {
-	g_autoptr(CtlRegistryTree) tree = ctl_registry_tree_read(zookeeper, root, 0, error);
+	g_autoptr(CtlRegistryTree) tree = ctl_registry_tree_read(zookeeper, root, FALSE, error);
 	Wait wait = {.on_terminal = isatty(STDERR_FILENO)};
 
 	if (tree == NULL)
@@ -84,7 +84,7 @@ CtlRegistryTree *ctl_registry_live_wait(CtlZookeeper *zookeeper, const char *roo
 		tell(&wait, ctl_registry_live_count(tree));
 		g_usleep(LOOK_AGAIN_US);
 		ctl_registry_tree_free(tree);
-		tree = ctl_registry_tree_read(zookeeper, root, 0, error);
+		tree = ctl_registry_tree_read(zookeeper, root, FALSE, error);
 	}
 	if (wait.told_us != 0 && wait.on_terminal)
 		fputs(CLEAR_LINE, stderr);

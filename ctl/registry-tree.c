@@ -6,7 +6,7 @@
 typedef struct {
 	CtlZookeeper *zookeeper;
 	const char *root;
-	CtlRegistryTreeFlags flags;
+	gboolean with_all; /* reservations, and floors */
 	CtlRegistryTree *tree;
 } Reader;
 
@@ -40,13 +40,6 @@ void ctl_registry_tree_free(CtlRegistryTree *self)
 	g_ptr_array_unref(self->datacenters);
 	g_ptr_array_unref(self->strange);
 	g_free(self);
-}
-
-static gboolean read_all(const Reader *self, const GPtrArray *znodes, GError **error)
-{
-	if (self->flags & CTL_REGISTRY_TREE_WATCH)
-		return ctl_zookeeper_watch(self->zookeeper, znodes, error);
-	return ctl_zookeeper_do(self->zookeeper, znodes, error);
 }
 
 static void add_strange(const Reader *self, const char *parent, const char *name)
@@ -112,7 +105,7 @@ static gboolean read_top(const Reader *self, GError **error)
 	CtlZnode *datacenters =
 		ctl_znode_list_add(znodes, CTL_ZNODE_LIST, znode_datacenters(self->root));
 
-	if (!read_all(self, znodes, error) || !read_layout(self, layout, error))
+	if (!ctl_zookeeper_do(self->zookeeper, znodes, error) || !read_layout(self, layout, error))
 		return FALSE;
 	for (guint i = 0; datacenters->names != NULL && datacenters->names[i] != NULL; i++) {
 		guint datacenter_id;
@@ -272,7 +265,7 @@ static gboolean read_lists(const Reader *self, const Step *step, GPtrArray *list
 		ctl_znode_list_add(lists, CTL_ZNODE_LIST,
 				   step->list_path(self->root, datacenter->datacenter_id));
 	}
-	return read_all(self, lists, error);
+	return ctl_zookeeper_do(self->zookeeper, lists, error);
 }
 
 static gboolean read_step(const Reader *self, const Step *step, GError **error)
@@ -291,7 +284,7 @@ static gboolean read_step(const Reader *self, const Step *step, GError **error)
 			add_claimed(self, znodes, datacenters->pdata[i]);
 		ends[i] = znodes->len;
 	}
-	if (!read_all(self, znodes, error))
+	if (!ctl_zookeeper_do(self->zookeeper, znodes, error))
 		return FALSE;
 	for (guint i = 0, j = 0; i < datacenters->len; i++) {
 		for (; j < ends[i]; j++) {
@@ -333,7 +326,7 @@ static gboolean read_floors(const Reader *self, GError **error)
 	g_autoptr(GPtrArray) parents = ctl_znode_list_new();
 	g_autoptr(GPtrArray) floors = ctl_znode_list_new();
 
-	if (!(self->flags & CTL_REGISTRY_TREE_ALL_RESERVATIONS))
+	if (!self->with_all)
 		return TRUE;
 	for (guint i = 0; i < datacenters->len; i++) {
 		const CtlDatacenter *datacenter = datacenters->pdata[i];
@@ -344,7 +337,8 @@ static gboolean read_floors(const Reader *self, GError **error)
 				   znode_floor(self->root, datacenter->datacenter_id));
 	}
 	/* the floors last: what is made after them is not there without them */
-	if (!ctl_zookeeper_do(self->zookeeper, parents, error) || !read_all(self, floors, error))
+	if (!ctl_zookeeper_do(self->zookeeper, parents, error) ||
+	    !ctl_zookeeper_do(self->zookeeper, floors, error))
 		return FALSE;
 	for (guint i = 0; i < datacenters->len; i++) {
 		const CtlZnode *parent = parents->pdata[i];
@@ -356,18 +350,15 @@ static gboolean read_floors(const Reader *self, GError **error)
 }
 
 CtlRegistryTree *ctl_registry_tree_read(CtlZookeeper *zookeeper, const char *root,
-					CtlRegistryTreeFlags flags, GError **error)
+					gboolean with_all, GError **error)
 {
 	g_autoptr(CtlRegistryTree) tree = g_new0(CtlRegistryTree, 1);
-	const Reader reader = {zookeeper, root, flags, tree};
+	const Reader reader = {zookeeper, root, with_all, tree};
 
 	tree->datacenters = g_ptr_array_new_with_free_func((GDestroyNotify)datacenter_free);
 	tree->strange = g_ptr_array_new_with_free_func(g_free);
 	if (!read_top(&reader, error) || !read_step(&reader, &CLAIMS, error) ||
-	    !read_step(&reader,
-		       flags & CTL_REGISTRY_TREE_ALL_RESERVATIONS ? &ALL_RESERVATIONS
-								  : &CLAIMED_RESERVATIONS,
-		       error) ||
+	    !read_step(&reader, with_all ? &ALL_RESERVATIONS : &CLAIMED_RESERVATIONS, error) ||
 	    !read_floors(&reader, error))
 		return NULL;
 	for (guint i = 0; i < tree->datacenters->len; i++) {

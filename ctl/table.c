@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ctl/output.h"
+#include "ctl/screen.h"
 
 #define BETWEEN         2 /* blanks */
 #define CUT             "..."
@@ -153,4 +154,11 @@ void ctl_table_print(const CtlTable *self)
 
 	for (guint i = 0; i < lines->len; i++)
 		ctl_output_print("%s\n", (const char *)lines->pdata[i]);
+}
+
+void ctl_table_print_fitting(CtlTable *full, CtlTable *brief)
+{
+	ctl_table_print(ctl_table_fits(full, ctl_screen_columns()) ? full : brief);
+	ctl_table_free(full);
+	ctl_table_free(brief);
 }

@@ -24,6 +24,8 @@ void ctl_table_paint_head(CtlTable *self, guint column, CtlColour colour);
 
 /* To standard output. */
 void ctl_table_print(const CtlTable *self);
+/* (transfer full): prints @full; on a terminal that is too narrow for it, @brief. */
+void ctl_table_print_fitting(CtlTable *full, CtlTable *brief);
 
 /* (transfer full): its lines, of char *. Where a line would be longer than @columns, the widest
  * column is cut, to 21 at the least, which an IPv4 address with its port needs; a line may still be

@@ -9,8 +9,7 @@
 #define UNREACHABLE "unreachable"
 #define EMBEDDED    "embedded"
 #define RELAY       "relay"
-#define OLD_MS      3000   /* servers tell of each other what was so a second or two ago */
-#define CLOCK_US    100000 /* a difference of clocks that is no news */
+#define OLD_MS      3000 /* servers tell of each other what was so a second or two ago */
 
 void ctl_worker_free(CtlWorker *self)
 {
@@ -307,40 +306,6 @@ char *ctl_worker_place(const CtlWorker *self)
 
 	return ctl_worker_is_relay(self) ? g_strconcat(place, " (relay)", NULL)
 					 : g_steal_pointer(&place);
-}
-
-static gboolean is_same_clock(const CtlWorker *self, const CtlWorker *before)
-{
-	gint64 uncertain_us = CLOCK_US + self->round_trip_us + before->round_trip_us;
-
-	return ABS(self->clock_skew_us - before->clock_skew_us) <= uncertain_us;
-}
-
-static gboolean is_same(const CtlWorker *self, const CtlWorker *before)
-{
-	return self->datacenter_id == before->datacenter_id &&
-	       self->worker_id == before->worker_id &&
-	       self->claimed_at_ms == before->claimed_at_ms &&
-	       self->reserved_until_ms == before->reserved_until_ms &&
-	       self->is_hearsay == before->is_hearsay &&
-	       self->has_answered == before->has_answered &&
-	       g_strcmp0(self->address, before->address) == 0 &&
-	       g_strcmp0(self->program, before->program) == 0 &&
-	       g_strcmp0(self->nonce, before->nonce) == 0 &&
-	       g_strcmp0(self->kind, before->kind) == 0 &&
-	       g_strcmp0(self->relay_of, before->relay_of) == 0 &&
-	       g_strcmp0(self->state, before->state) == 0 && is_same_clock(self, before);
-}
-
-gboolean ctl_worker_same(const GPtrArray *workers, const GPtrArray *before)
-{
-	if (workers->len != before->len)
-		return FALSE;
-	for (guint i = 0; i < workers->len; i++) {
-		if (!is_same(workers->pdata[i], before->pdata[i]))
-			return FALSE;
-	}
-	return TRUE;
 }
 
 gboolean ctl_worker_is_old(gint64 age_ms)

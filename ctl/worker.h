@@ -40,7 +40,7 @@ typedef struct {
 
 	gboolean has_counts; /* it was asked for them, and has them; then: */
 	CtlCounts counts;
-	gboolean has_rates; /* set by ctl_rates_take(); then, for a second: */
+	gboolean has_rates; /* set by "top"; then, for a second: */
 	double ids_per_s;
 	double calls_per_s;
 } CtlWorker;
@@ -93,10 +93,6 @@ gboolean ctl_worker_is_relay(const CtlWorker *self);
 /* (transfer full): where it is, for people: its address and that it is a relay, if it is one; or
  * the program that it is embedded in. */
 char *ctl_worker_place(const CtlWorker *self);
-
-/* Whether who lists them again has nothing new to tell: the times that answers took, and what they
- * make uncertain in a clock, are not news. Both are sorted. */
-gboolean ctl_worker_same(const GPtrArray *workers, const GPtrArray *before);
 
 /* Whether what was of that age when it came may be otherwise by now. How long others were waited
  * for since then does not count. */

@@ -1,17 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl/zookeeper.h"
 
+#include <pthread.h>
 #include <string.h>
 #include <time.h>
 
 #include "common/zookeeper/digest.h"
+#include "common/zookeeper/open.h"
 #include "common/zookeeper/reach.h"
 #include "common/zookeeper/znodes.h"
-#include "ctl/zookeeper-private.h"
 
 #define SESSION_MS 4000 /* what is asked for; ZooKeeper may grant another */
 
+struct _CtlZookeeper {
+	zhandle_t *handle; /* NULL: given up */
+	char *servers;
+	char *certificates; /* (nullable): of ZookeeperHosts */
+	gboolean has_auth;  /* it was made with a user and password */
+	guint timeout_ms;
+	gboolean is_left; /* the client library's threads were left behind, and use it */
+
+	/* written by the client library's threads, under the lock */
+	pthread_mutex_t lock;
+	pthread_cond_t woken;
+	int state;
+	guint unanswered;
+	struct ACL_vector acl; /* for CREATE; empty: ZooKeeper refuses it */
+};
+
 G_DEFINE_QUARK(ctl_zookeeper_error_quark, ctl_zookeeper_error)
+
+gboolean ctl_zookeeper_is_lost(const GError *error)
+{
+	return g_error_matches(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_LOST);
+}
 
 static void znode_free(CtlZnode *self)
 {
@@ -39,24 +61,14 @@ CtlZnode *ctl_znode_list_add(GPtrArray *self, CtlZnodeOperation operation, char 
 
 /* Threads of the client library. */
 
-static void on_session(CtlZookeeper *self, int state)
-{
-	/* what was changed while there was no connection */
-	if (state == ZOO_CONNECTED_STATE)
-		self->changes++;
-	self->state = state;
-}
-
-void ctl_zookeeper_on_event(G_GNUC_UNUSED zhandle_t *handle, int type, int state,
-			    G_GNUC_UNUSED const char *path, void *context)
+static void on_event(G_GNUC_UNUSED zhandle_t *handle, int type, int state,
+		     G_GNUC_UNUSED const char *path, void *context)
 {
 	CtlZookeeper *self = context;
 
 	pthread_mutex_lock(&self->lock);
 	if (type == ZOO_SESSION_EVENT)
-		on_session(self, state);
-	else
-		self->changes++;
+		self->state = state;
 	pthread_cond_signal(&self->woken);
 	pthread_mutex_unlock(&self->lock);
 }
@@ -144,14 +156,10 @@ static void on_acl(int code, struct ACL_vector *acl, struct Stat *stat, const vo
 	on_answer(znode, code, stat);
 }
 
-static void on_synced(int code, G_GNUC_UNUSED const char *path, const void *context)
-{
-	on_answer((CtlZnode *)context, code, NULL);
-}
-
 /* The thread of the owner. */
 
-struct timespec ctl_zookeeper_deadline(guint milliseconds)
+/* Returns a time on the clock of @woken. */
+static struct timespec deadline_in(guint milliseconds)
 {
 	struct timespec at;
 
@@ -165,12 +173,13 @@ struct timespec ctl_zookeeper_deadline(guint milliseconds)
 	return at;
 }
 
-gboolean ctl_zookeeper_wait_until(CtlZookeeper *self, const struct timespec *deadline)
+/* Waits with the lock, which it releases meanwhile. %FALSE: the deadline is over. */
+static gboolean wait_until(CtlZookeeper *self, const struct timespec *deadline)
 {
 	return pthread_cond_timedwait(&self->woken, &self->lock, deadline) == 0;
 }
 
-static void give_up(CtlZookeeper *self)
+static void close_session(CtlZookeeper *self)
 {
 	gboolean may_be_stuck;
 
@@ -186,9 +195,10 @@ static void give_up(CtlZookeeper *self)
 	self->handle = NULL;
 }
 
-gboolean ctl_zookeeper_lose(CtlZookeeper *self, GError **error, const char *what)
+/* Gives the session up, with LOST. After it no request is under way. Returns %FALSE. */
+static gboolean lose_session(CtlZookeeper *self, GError **error, const char *what)
 {
-	give_up(self);
+	close_session(self);
 	g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_LOST, "ZooKeeper at %s: %s",
 		    self->servers, what);
 	return FALSE;
@@ -196,12 +206,12 @@ gboolean ctl_zookeeper_lose(CtlZookeeper *self, GError **error, const char *what
 
 static gboolean wait_connected(CtlZookeeper *self, GError **error)
 {
-	struct timespec deadline = ctl_zookeeper_deadline(self->timeout_ms);
+	struct timespec deadline = deadline_in(self->timeout_ms);
 	gboolean in_time = TRUE;
 
 	pthread_mutex_lock(&self->lock);
 	while (self->state != ZOO_CONNECTED_STATE && in_time)
-		in_time = ctl_zookeeper_wait_until(self, &deadline);
+		in_time = wait_until(self, &deadline);
 
 	gboolean connected = self->state == ZOO_CONNECTED_STATE;
 
@@ -214,7 +224,7 @@ static gboolean wait_connected(CtlZookeeper *self, GError **error)
 	g_autofree char *what = g_strdup_printf("no connection within %u ms%s%s", self->timeout_ms,
 						why != NULL ? ": " : "", why != NULL ? why : "");
 
-	return ctl_zookeeper_lose(self, error, what);
+	return lose_session(self, error, what);
 }
 
 static CtlZookeeper *new_without_handle(const ZookeeperHosts *hosts, guint timeout_ms)
@@ -241,9 +251,9 @@ static gboolean authenticate(CtlZookeeper *self, const char *auth, GError **erro
 	if (self->handle != NULL &&
 	    zookeeper_digest_add(self->handle, auth, "--zookeeper-auth", &failure))
 		return TRUE;
-	return ctl_zookeeper_lose(
-		self, error,
-		failure != NULL ? failure : "no connection to send the user and password over");
+	return lose_session(self, error,
+			    failure != NULL ? failure
+					    : "no connection to send the user and password over");
 }
 
 CtlZookeeper *ctl_zookeeper_connect(const ZookeeperHosts *hosts, const char *auth, guint timeout_ms,
@@ -253,19 +263,16 @@ CtlZookeeper *ctl_zookeeper_connect(const ZookeeperHosts *hosts, const char *aut
 
 	/* it would write to standard error */
 	zoo_set_debug_level((ZooLogLevel)0);
-	self->handle = zookeeper_open(self->servers, self->certificates, ctl_zookeeper_on_event,
-				      SESSION_MS, self);
+	self->handle =
+		zookeeper_open(self->servers, self->certificates, on_event, SESSION_MS, self);
 	if (self->handle == NULL) {
-		ctl_zookeeper_lose(self, error, "the name of none of them can be looked up");
+		lose_session(self, error, "the name of none of them can be looked up");
 		return NULL;
 	}
 	self->has_auth = auth != NULL;
 	/* in this order: see zookeeper_digest_add() */
 	if (!wait_connected(self, error) || (auth != NULL && !authenticate(self, auth, error)))
 		return NULL;
-	pthread_mutex_lock(&self->lock);
-	self->changes = 0;
-	pthread_mutex_unlock(&self->lock);
 	return g_steal_pointer(&self);
 }
 
@@ -273,7 +280,7 @@ void ctl_zookeeper_free(CtlZookeeper *self)
 {
 	if (self == NULL)
 		return;
-	give_up(self);
+	close_session(self);
 	if (self->is_left) /* to the threads of the client library */
 		return;
 	pthread_cond_destroy(&self->woken);
@@ -289,14 +296,13 @@ const char *ctl_zookeeper_servers(const CtlZookeeper *self)
 	return self->servers;
 }
 
-static int send_request(CtlZookeeper *self, CtlZnode *znode, watcher_fn watcher)
+static int send_request(CtlZookeeper *self, CtlZnode *znode)
 {
 	switch (znode->operation) {
 	case CTL_ZNODE_GET:
-		return zoo_awget(self->handle, znode->path, watcher, self, on_data, znode);
+		return zoo_aget(self->handle, znode->path, 0, on_data, znode);
 	case CTL_ZNODE_LIST:
-		return zoo_awget_children(self->handle, znode->path, watcher, self, on_names,
-					  znode);
+		return zoo_aget_children(self->handle, znode->path, 0, on_names, znode);
 	case CTL_ZNODE_SET:
 		return zoo_aset(self->handle, znode->path, znode->data, znode->length,
 				znode->version, on_stat, znode);
@@ -304,11 +310,9 @@ static int send_request(CtlZookeeper *self, CtlZnode *znode, watcher_fn watcher)
 		return zoo_acreate2(self->handle, znode->path, znode->data, znode->length,
 				    &self->acl, 0, on_created, znode);
 	case CTL_ZNODE_LOOK:
-		return zoo_awexists(self->handle, znode->path, watcher, self, on_stat, znode);
+		return zoo_aexists(self->handle, znode->path, 0, on_stat, znode);
 	case CTL_ZNODE_TAKE_ACL:
 		return zoo_aget_acl(self->handle, znode->path, on_acl, znode);
-	case CTL_ZNODE_SYNC:
-		return zoo_async(self->handle, znode->path, on_synced, znode);
 	}
 	return ZBADARGUMENTS;
 }
@@ -316,7 +320,7 @@ static int send_request(CtlZookeeper *self, CtlZnode *znode, watcher_fn watcher)
 /* %FALSE: nothing was answered for too long. */
 static gboolean wait_answers(CtlZookeeper *self)
 {
-	struct timespec deadline = ctl_zookeeper_deadline(self->timeout_ms);
+	struct timespec deadline = deadline_in(self->timeout_ms);
 	gboolean in_time = TRUE;
 
 	pthread_mutex_lock(&self->lock);
@@ -325,16 +329,15 @@ static gboolean wait_answers(CtlZookeeper *self)
 
 	while (self->unanswered > 0 && in_time) {
 		if (self->unanswered < unanswered)
-			deadline = ctl_zookeeper_deadline(self->timeout_ms);
+			deadline = deadline_in(self->timeout_ms);
 		unanswered = self->unanswered;
-		in_time =
-			ctl_zookeeper_wait_until(self, &deadline) || self->unanswered < unanswered;
+		in_time = wait_until(self, &deadline) || self->unanswered < unanswered;
 	}
 	pthread_mutex_unlock(&self->lock);
 	return in_time;
 }
 
-static gboolean refuse(const CtlZookeeper *self, const CtlZnode *znode, GError **error)
+static gboolean refuse_znode(const CtlZookeeper *self, const CtlZnode *znode, GError **error)
 {
 	if (znode->code == ZMARSHALLINGERROR)
 		g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
@@ -357,7 +360,7 @@ static gboolean refuse(const CtlZookeeper *self, const CtlZnode *znode, GError *
 	return FALSE;
 }
 
-static gboolean conclude(CtlZookeeper *self, CtlZnode *znode, GError **error)
+static gboolean set_result(CtlZookeeper *self, CtlZnode *znode, GError **error)
 {
 	if (znode->code == ZNOAUTH && znode->may_be_denied) {
 		znode->result = CTL_ZNODE_DENIED;
@@ -379,17 +382,16 @@ static gboolean conclude(CtlZookeeper *self, CtlZnode *znode, GError **error)
 	case ZSESSIONEXPIRED:
 	case ZSESSIONMOVED:
 	case ZINVALIDSTATE:
-		return ctl_zookeeper_lose(self, error, "the connection is lost");
+		return lose_session(self, error, "the connection is lost");
 	default:
-		return refuse(self, znode, error);
+		return refuse_znode(self, znode, error);
 	}
 }
 
-gboolean ctl_zookeeper_request(CtlZookeeper *self, const GPtrArray *znodes, watcher_fn watcher,
-			       GError **error)
+gboolean ctl_zookeeper_do(CtlZookeeper *self, const GPtrArray *znodes, GError **error)
 {
 	if (self->handle == NULL)
-		return ctl_zookeeper_lose(self, error, "the connection was lost");
+		return lose_session(self, error, "the connection was lost");
 	pthread_mutex_lock(&self->lock);
 	self->unanswered = znodes->len;
 	pthread_mutex_unlock(&self->lock);
@@ -398,7 +400,7 @@ gboolean ctl_zookeeper_request(CtlZookeeper *self, const GPtrArray *znodes, watc
 
 		znode->in_session = self;
 
-		int code = send_request(self, znode, watcher);
+		int code = send_request(self, znode);
 
 		if (code != ZOK)
 			on_answer(znode, code, NULL);
@@ -406,16 +408,11 @@ gboolean ctl_zookeeper_request(CtlZookeeper *self, const GPtrArray *znodes, watc
 	if (!wait_answers(self)) {
 		g_autofree char *what = g_strdup_printf("no answer within %u ms", self->timeout_ms);
 
-		return ctl_zookeeper_lose(self, error, what);
+		return lose_session(self, error, what);
 	}
 	for (guint i = 0; i < znodes->len; i++) {
-		if (!conclude(self, znodes->pdata[i], error))
+		if (!set_result(self, znodes->pdata[i], error))
 			return FALSE;
 	}
 	return TRUE;
-}
-
-gboolean ctl_zookeeper_do(CtlZookeeper *self, const GPtrArray *znodes, GError **error)
-{
-	return ctl_zookeeper_request(self, znodes, NULL, error);
 }

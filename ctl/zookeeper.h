@@ -22,6 +22,8 @@ typedef enum {
 	CTL_ZOOKEEPER_ERROR_REFUSED,
 } CtlZookeeperError;
 
+gboolean ctl_zookeeper_is_lost(const GError *error);
+
 typedef enum {
 	CTL_ZNODE_GET,      /* its data */
 	CTL_ZNODE_LIST,     /* the names of its children */
@@ -29,7 +31,6 @@ typedef enum {
 	CTL_ZNODE_CREATE,   /* if it is not there; after a TAKE_ACL */
 	CTL_ZNODE_LOOK,     /* whether it is there */
 	CTL_ZNODE_TAKE_ACL, /* who may do what to it: that is what CREATE gives from then on */
-	CTL_ZNODE_SYNC,     /* what is read after this is no older than what came in before it */
 } CtlZnodeOperation;
 
 typedef enum {
@@ -82,14 +83,3 @@ const char *ctl_zookeeper_servers(const CtlZookeeper *self);
 /* Does @znodes, an array of CtlZnode, all at once. %FALSE with an error set if one of them came to
  * none of the results above; the others may have been done all the same. */
 gboolean ctl_zookeeper_do(CtlZookeeper *self, const GPtrArray *znodes, GError **error);
-
-/* As ctl_zookeeper_do(), for what only reads: ctl_zookeeper_wait_change() returns when one of them
- * has changed, is gone, or is there where it was missing. Watches of earlier calls stay. */
-gboolean ctl_zookeeper_watch(CtlZookeeper *self, const GPtrArray *znodes, GError **error);
-
-/* Waits until something watched has changed, and then until nothing has for a moment, so that what
- * belongs together is seen together; or until @max_ms have passed without, and ZooKeeper has said
- * that there is nothing. %FALSE with LOST set if there is no connection, or none of it, for as long
- * as an answer may take. */
-gboolean ctl_zookeeper_wait_change(CtlZookeeper *self, guint max_ms, gboolean *out_changed,
-				   GError **error);

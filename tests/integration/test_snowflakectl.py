@@ -282,7 +282,7 @@ class WrongUse(CtlTest):
     def test_what_was_probably_meant(self):
         cases = (
             (("wokers",), 'there is no command "wokers"; did you mean workers?'),
-            (("wokers", "--watch"), "did you mean workers?"),
+            (("wokers", "--reservations"), "did you mean workers?"),
             (("frobnicate",), 'there is no command "frobnicate"; see snowflakectl --help'),
             (("help", "pnig"), 'there is no command "pnig"; did you mean ping?'),
             (("nonsense", "--help"), 'there is no command "nonsense"; see '),
