@@ -97,7 +97,7 @@ static CtlStatus load_and_report(const CtlOptions *options)
 	return complaint == NULL ? CTL_OK : CTL_FAILED;
 }
 
-static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const *arguments)
+static CtlStatus run_bench(const CtlOptions *options, G_GNUC_UNUSED const char *const *arguments)
 {
 	g_autoptr(GError) error = NULL;
 	g_autoptr(GPtrArray) servers = NULL;
@@ -129,5 +129,5 @@ const CtlCommand ctl_bench_command = {
 		   "Ctrl-C ends the load, and shows what it came to. Exit status 1 if any "
 		   "call failed, 130 after Ctrl-C.",
 	.entries = entries,
-	.run = run,
+	.run = run_bench,
 };

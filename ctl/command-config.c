@@ -116,7 +116,7 @@ static CtlStatus check(const char *file, gboolean json)
 	return CTL_OK;
 }
 
-static CtlStatus run(const CtlOptions *options, const char *const *arguments)
+static CtlStatus run_config(const CtlOptions *options, const char *const *arguments)
 {
 	gboolean has_file = arguments[0] != NULL && arguments[1] != NULL &&
 			    arguments[1][0] != '\0' && arguments[2] == NULL;
@@ -137,5 +137,5 @@ const CtlCommand ctl_config_command = {
 		   "is not at its default. Looks at no machine, port or directory that is named "
 		   "in it.",
 	.takes_no_server = TRUE,
-	.run = run,
+	.run = run_config,
 };

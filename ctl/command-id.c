@@ -92,7 +92,7 @@ static gboolean print_all(SnowflakeClient *client, Kind kind, CtlArray *array, G
 	return TRUE;
 }
 
-static CtlStatus run(const CtlOptions *options, Kind kind)
+static CtlStatus print_kind(const CtlOptions *options, Kind kind)
 {
 	CtlArray array = {0};
 	g_autoptr(GError) error = NULL;
@@ -121,17 +121,17 @@ static CtlStatus run(const CtlOptions *options, Kind kind)
 
 static CtlStatus run_id(const CtlOptions *options, G_GNUC_UNUSED const char *const *arguments)
 {
-	return run(options, KIND_ID);
+	return print_kind(options, KIND_ID);
 }
 
 static CtlStatus run_ulid(const CtlOptions *options, G_GNUC_UNUSED const char *const *arguments)
 {
-	return run(options, KIND_ULID);
+	return print_kind(options, KIND_ULID);
 }
 
 static CtlStatus run_uuid(const CtlOptions *options, G_GNUC_UNUSED const char *const *arguments)
 {
-	return run(options, KIND_UUID);
+	return print_kind(options, KIND_UUID);
 }
 
 const CtlCommand ctl_id_command = {

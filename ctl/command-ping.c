@@ -5,7 +5,6 @@
 #include "ctl/command.h"
 #include "ctl/format.h"
 #include "ctl/output.h"
-#include "ctl/parallel.h"
 #include "ctl/probe.h"
 
 #define MAX_INTERVAL_MS 3600000
@@ -139,7 +138,7 @@ static void set_last_words(const Pinger *self)
 /* All at once, so that one that hangs holds up nobody but the next round. */
 static void ping(Pinger *self)
 {
-	ctl_parallel_do(self->targets, ask, self);
+	ctl_probe_in_parallel(self->targets, ask, self);
 	for (guint i = 0; i < self->targets->len; i++) {
 		const Target *target = self->targets->pdata[i];
 
@@ -156,7 +155,7 @@ static void ping(Pinger *self)
 	ctl_output_flush();
 }
 
-static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const *arguments)
+static CtlStatus run_ping(const CtlOptions *options, G_GNUC_UNUSED const char *const *arguments)
 {
 	CtlArray array = {0};
 
@@ -173,7 +172,7 @@ static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const 
 	Pinger pinger = {
 		.targets = targets,
 		.options = options,
-		.keeps_connections = targets->len <= ctl_parallel_room(),
+		.keeps_connections = targets->len <= ctl_probe_room(),
 		.array = options->json ? &array : NULL,
 	};
 
@@ -195,5 +194,5 @@ const CtlCommand ctl_ping_command = {
 		   "--server are asked at once. Exit status 1 if one did not answer, or is "
 		   "not serving.",
 	.entries = entries,
-	.run = run,
+	.run = run_ping,
 };

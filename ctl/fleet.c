@@ -2,7 +2,7 @@
 #include "ctl/fleet.h"
 
 #include "ctl/format.h"
-#include "ctl/parallel.h"
+#include "ctl/probe.h"
 #include "ctl/worker.h"
 
 #define MAX_WORKERS 4096 /* to ask, because a server says so */
@@ -301,7 +301,7 @@ GPtrArray *ctl_fleet_ask(CtlFleet *self, CtlNotes *notes)
 {
 	g_autoptr(GPtrArray) workers = NULL;
 
-	ctl_parallel_do(self->members, ask, self);
+	ctl_probe_in_parallel(self->members, ask, self);
 	note_all(self, notes);
 	workers = merge_all(self);
 	self->was_answered |= workers->len > 0;

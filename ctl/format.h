@@ -5,7 +5,8 @@
 
 #define CTL_FORMAT_MAX_TIME_MS G_GINT64_CONSTANT(253402300799999) /* the end of the year 9999 */
 
-/* Values that may be missing, for tables ("-") and for JSON (null). */
+/* Values that can be missing, for tables ("-") and for JSON (null); and times as operators write
+ * them. */
 
 /* (transfer full): RFC 3339; missing if @time_ms is 0 or no time that can be written. */
 char *ctl_format_time(gint64 time_ms);
@@ -33,3 +34,11 @@ void ctl_format_json_text(JsonObject *object, const char *name, const char *text
 /* (transfer full): on one line, and in ASCII, so that a terminal shows what is there. Takes
  * @object, whose texts are UTF-8. */
 char *ctl_format_json(JsonObject *object);
+
+/* Sets *out_time_ms to the time that @text states in RFC 3339, in milliseconds since the Unix
+ * epoch. Ignores digits after the milliseconds. Refuses a leap second (60), because no ID has such
+ * a time. Returns: %FALSE if @text is not such a time */
+gboolean ctl_format_parse_time(const char *text, gint64 *out_time_ms);
+
+/* (transfer full): local time. @time_ms: 0 to CTL_FORMAT_MAX_TIME_MS, or the time of an ID */
+GDateTime *ctl_format_local_time(gint64 time_ms);

@@ -7,7 +7,6 @@
 #include "core/text.h"
 #include "ctl/format.h"
 #include "ctl/output.h"
-#include "ctl/time-text.h"
 
 /* (transfer full) */
 static char **servers(const CtlOptions *self)
@@ -182,7 +181,7 @@ gboolean ctl_options_time(const char *option, const char *text, gint64 *out_time
 		*out_time_ms = (gint64)number;
 		return TRUE;
 	}
-	if (ctl_time_text_parse(text, out_time_ms))
+	if (ctl_format_parse_time(text, out_time_ms))
 		return TRUE;
 
 	g_autofree char *shown = text_escape(text, strlen(text));

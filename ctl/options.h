@@ -52,7 +52,7 @@ gboolean ctl_options_number(const char *option, const char *text, guint64 min, g
 			    guint64 *out_number);
 
 /* Likewise to the time that @text is, in milliseconds since the Unix epoch: these as a number, or
- * RFC 3339, as ctl_time_text_parse() has it. */
+ * RFC 3339, as ctl_format_parse_time() has it. */
 gboolean ctl_options_time(const char *option, const char *text, gint64 *out_time_ms);
 
 /* Likewise to the layout that --layout names or defines. */

@@ -13,7 +13,7 @@
 #include "core/text.h"
 #include "ctl/command.h"
 #include "ctl/output.h"
-#include "ctl/parallel.h"
+#include "ctl/probe.h"
 
 #define MAX_TIMEOUT_MS 3600000
 
@@ -420,7 +420,7 @@ int main(int argc, char **argv)
 	/* a write to a reader that is gone returns EPIPE */
 	signal(SIGPIPE, SIG_IGN);
 	g_set_prgname("snowflakectl");
-	ctl_parallel_raise_limit();
+	ctl_probe_raise_limit();
 	ctl_output_begin(wants_json(argv));
 	status = parse_and_run(argc, argv);
 	ctl_output_end(status);

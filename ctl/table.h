@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "ctl/colour.h"
+#include "ctl/screen.h"
 
 /* Lines of text in columns as wide as what is in them, with two blanks between. */
 typedef struct _CtlTable CtlTable;

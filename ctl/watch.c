@@ -13,8 +13,8 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "ctl/format.h"
 #include "ctl/output.h"
-#include "ctl/time-text.h"
 
 #define CLEAR_SCREEN  "\033[H\033[J"
 #define BUFFER_BYTES  65536
@@ -317,7 +317,7 @@ void ctl_watch_draw(const char *text)
 
 char *ctl_watch_title(gint64 time_ms, const char *keys)
 {
-	g_autoptr(GDateTime) local = ctl_time_text_local(time_ms);
+	g_autoptr(GDateTime) local = ctl_format_local_time(time_ms);
 	g_autofree char *time = g_date_time_format(local, "%Y-%m-%dT%H:%M:%S%:z");
 
 	return is_set() ? g_strdup_printf("%s  (%s)", time, keys) : g_steal_pointer(&time);
