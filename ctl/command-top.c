@@ -21,7 +21,6 @@
 
 #define MIN_INTERVAL_MS 100
 #define MAX_INTERVAL_MS 3600000
-#define N_COLUMNS       9
 #define KEYS            "q ends it"
 
 static char *interval_text;
@@ -46,15 +45,35 @@ typedef struct {
 
 /* The columns */
 
-typedef struct {
+typedef enum {
+	COLUMN_WORKER,
+	COLUMN_ADDRESS,
+	COLUMN_STATE,
+	COLUMN_IDS,
+	COLUMN_CALLS,
+	COLUMN_ROUND_TRIP,
+	COLUMN_CLOCK,
+	COLUMN_RESERVATION,
+	COLUMN_CONNECTIONS,
+	N_COLUMNS
+} Column;
+
+static const struct {
 	const char *name;
 	const char *head;
 	const char *brief_head;
-	char *(*cell)(const CtlWorker *worker, gint64 now_ms, gboolean brief);
-	/* what the column is sorted by; NAN: no value; NULL: the text of the cell */
-	double (*value)(const CtlWorker *worker, gint64 now_ms);
 	gboolean is_descending;
-} Column;
+} COLUMNS[N_COLUMNS] = {
+	[COLUMN_WORKER] = {"worker", ">worker", ">worker", FALSE},
+	[COLUMN_ADDRESS] = {"address", "address", "address", FALSE},
+	[COLUMN_STATE] = {"state", "state", "state", FALSE},
+	[COLUMN_IDS] = {"ids", ">IDs/s", ">IDs/s", TRUE},
+	[COLUMN_CALLS] = {"calls", ">calls/s", ">calls/s", TRUE},
+	[COLUMN_ROUND_TRIP] = {"round-trip", ">round trip", ">trip", TRUE},
+	[COLUMN_CLOCK] = {"clock", ">clock", ">clock", TRUE},
+	[COLUMN_RESERVATION] = {"reservation", ">reserved for", ">left", FALSE},
+	[COLUMN_CONNECTIONS] = {"connections", ">connections", ">conns", TRUE},
+};
 
 typedef struct {
 	double below; /* INFINITY in the last of a table */
@@ -92,132 +111,82 @@ static char *short_time(double us)
 	return shorten(us, FORMS);
 }
 
-/* The columns */
-
-static char *worker_cell(const CtlWorker *worker, G_GNUC_UNUSED gint64 now_ms,
-			 G_GNUC_UNUSED gboolean brief)
-{
-	return worker->worker_id >= 0
-		       ? g_strdup_printf("%u/%d", worker->datacenter_id, worker->worker_id)
-		       : g_strdup("-");
-}
-
-static double worker_value(const CtlWorker *worker, G_GNUC_UNUSED gint64 now_ms)
-{
-	return worker->worker_id >= 0 ? worker->datacenter_id * 0x1p32 + worker->worker_id : NAN;
-}
-
-static char *address_cell(const CtlWorker *worker, G_GNUC_UNUSED gint64 now_ms,
-			  G_GNUC_UNUSED gboolean brief)
-{
-	return ctl_worker_place(worker);
-}
-
-static char *state_cell(const CtlWorker *worker, G_GNUC_UNUSED gint64 now_ms,
-			G_GNUC_UNUSED gboolean brief)
-{
-	return ctl_format_text(worker->state);
-}
-
-static char *rate_cell(double rate, gboolean brief)
+static char *rate_to_text(double rate, gboolean brief)
 {
 	if (isnan(rate))
 		return g_strdup("-");
 	return brief ? short_number(rate) : g_strdup_printf(rate < 9.95 ? "%.1f" : "%.0f", rate);
 }
 
-static double ids_value(const CtlWorker *worker, G_GNUC_UNUSED gint64 now_ms)
+/* Returns the number that a column is sorted by; NAN: not known, or the column is of text. */
+static double get_value(const CtlWorker *worker, Column column, gint64 now_ms)
 {
-	return worker->has_rates ? worker->ids_per_s : NAN;
+	switch (column) {
+	case COLUMN_WORKER:
+		return worker->worker_id >= 0 ? worker->datacenter_id * 0x1p32 + worker->worker_id
+					      : NAN;
+	case COLUMN_IDS:
+		return worker->has_rates ? worker->ids_per_s : NAN;
+	case COLUMN_CALLS:
+		return worker->has_rates ? worker->calls_per_s : NAN;
+	case COLUMN_ROUND_TRIP:
+		return worker->has_answered ? (double)worker->round_trip_us : NAN;
+	case COLUMN_CLOCK:
+		/* the clock that is furthest off, ahead or behind, is the largest */
+		return worker->has_answered ? fabs((double)worker->clock_skew_us) : NAN;
+	case COLUMN_RESERVATION:
+		return worker->reserved_until_ms > 0 ? (double)ctl_worker_left_ms(worker, now_ms)
+						     : NAN;
+	case COLUMN_CONNECTIONS:
+		return worker->has_counts ? (double)worker->counts.connections : NAN;
+	case COLUMN_ADDRESS:
+	case COLUMN_STATE:
+	case N_COLUMNS:
+	default:
+		return NAN;
+	}
 }
 
-static char *ids_cell(const CtlWorker *worker, gint64 now_ms, gboolean brief)
+static char *make_cell(const CtlWorker *worker, Column column, gint64 now_ms, gboolean brief)
 {
-	return rate_cell(ids_value(worker, now_ms), brief);
-}
-
-static double calls_value(const CtlWorker *worker, G_GNUC_UNUSED gint64 now_ms)
-{
-	return worker->has_rates ? worker->calls_per_s : NAN;
-}
-
-static char *calls_cell(const CtlWorker *worker, gint64 now_ms, gboolean brief)
-{
-	return rate_cell(calls_value(worker, now_ms), brief);
-}
-
-static double round_trip_value(const CtlWorker *worker, G_GNUC_UNUSED gint64 now_ms)
-{
-	return worker->has_answered ? (double)worker->round_trip_us : NAN;
-}
-
-static char *round_trip_cell(const CtlWorker *worker, G_GNUC_UNUSED gint64 now_ms, gboolean brief)
-{
-	if (!worker->has_answered)
-		return g_strdup("-");
-	return brief ? short_time((double)worker->round_trip_us)
-		     : g_strdup_printf("%.3f ms", (double)worker->round_trip_us / 1000);
-}
-
-/* The clock that is furthest off, ahead or behind, is the largest. */
-static double clock_value(const CtlWorker *worker, G_GNUC_UNUSED gint64 now_ms)
-{
-	return worker->has_answered ? fabs((double)worker->clock_skew_us) : NAN;
-}
-
-static char *clock_cell(const CtlWorker *worker, gint64 now_ms, gboolean brief)
-{
-	if (!worker->has_answered)
-		return g_strdup("-");
-
-	g_autofree char *text = brief ? short_time(clock_value(worker, now_ms)) : NULL;
-
-	return brief ? g_strconcat(worker->clock_skew_us < 0 ? "-" : "+", text, NULL)
-		     : g_strdup_printf("%+.1f ms", (double)worker->clock_skew_us / 1000);
-}
-
-static double left_value(const CtlWorker *worker, gint64 now_ms)
-{
-	return worker->reserved_until_ms > 0 ? (double)ctl_worker_left_ms(worker, now_ms) : NAN;
-}
-
-static char *left_cell(const CtlWorker *worker, gint64 now_ms, gboolean brief)
-{
+	double value = get_value(worker, column, now_ms);
 	gint64 left_ms = ctl_worker_left_ms(worker, now_ms);
+	g_autofree char *time = NULL;
 
-	if (worker->reserved_until_ms <= 0)
+	if (column == COLUMN_ADDRESS)
+		return ctl_worker_place(worker);
+	if (column == COLUMN_STATE)
+		return ctl_format_text(worker->state);
+	if (isnan(value))
 		return g_strdup("-");
-	if (left_ms == 0)
-		return g_strdup("ended");
-	if (brief)
-		return short_time((double)left_ms * 1000);
-	return left_ms < 2000 ? g_strdup_printf("%" G_GINT64_FORMAT " ms", left_ms)
-			      : ctl_format_span(left_ms);
+	switch (column) {
+	case COLUMN_WORKER:
+		return g_strdup_printf("%u/%d", worker->datacenter_id, worker->worker_id);
+	case COLUMN_ROUND_TRIP:
+		return brief ? short_time(value) : g_strdup_printf("%.3f ms", value / 1000);
+	case COLUMN_CLOCK:
+		if (!brief)
+			return g_strdup_printf("%+.1f ms", (double)worker->clock_skew_us / 1000);
+		time = short_time(value);
+		return g_strconcat(worker->clock_skew_us < 0 ? "-" : "+", time, NULL);
+	case COLUMN_RESERVATION:
+		if (left_ms == 0)
+			return g_strdup("ended");
+		if (brief)
+			return short_time((double)left_ms * 1000);
+		return left_ms < 2000 ? g_strdup_printf("%" G_GINT64_FORMAT " ms", left_ms)
+				      : ctl_format_span(left_ms);
+	case COLUMN_CONNECTIONS:
+		return g_strdup_printf("%" G_GINT64_FORMAT, worker->counts.connections);
+	case COLUMN_IDS:
+	case COLUMN_CALLS:
+	case COLUMN_ADDRESS:
+	case COLUMN_STATE:
+	case N_COLUMNS:
+	default:
+		return rate_to_text(value, brief);
+	}
 }
-
-static double connections_value(const CtlWorker *worker, G_GNUC_UNUSED gint64 now_ms)
-{
-	return worker->has_counts ? (double)worker->counts.connections : NAN;
-}
-
-static char *connections_cell(const CtlWorker *worker, G_GNUC_UNUSED gint64 now_ms,
-			      G_GNUC_UNUSED gboolean brief)
-{
-	return worker->has_counts ? g_strdup_printf("%" G_GINT64_FORMAT, worker->counts.connections)
-				  : g_strdup("-");
-}
-
-static const Column COLUMNS[N_COLUMNS] = {
-	{"worker", ">worker", ">worker", worker_cell, worker_value, FALSE},
-	{"address", "address", "address", address_cell, NULL, FALSE},
-	{"state", "state", "state", state_cell, NULL, FALSE},
-	{"ids", ">IDs/s", ">IDs/s", ids_cell, ids_value, TRUE},
-	{"calls", ">calls/s", ">calls/s", calls_cell, calls_value, TRUE},
-	{"round-trip", ">round trip", ">trip", round_trip_cell, round_trip_value, TRUE},
-	{"clock", ">clock", ">clock", clock_cell, clock_value, TRUE},
-	{"reservation", ">reserved for", ">left", left_cell, left_value, FALSE},
-	{"connections", ">connections", ">conns", connections_cell, connections_value, TRUE},
-};
 
 const char *const *ctl_command_top_columns(void)
 {
@@ -229,49 +198,38 @@ const char *const *ctl_command_top_columns(void)
 }
 
 typedef struct {
-	const Column *column;
-	gboolean falls;
+	Column column;
+	gboolean is_descending;
 	gint64 now_ms;
 } Sorting;
-
-static int compare_values(double left, double right, gboolean falls)
-{
-	if (isnan(left) || isnan(right))
-		return isnan(left) - isnan(right);
-	if (left == right)
-		return 0;
-	return (left < right) == falls ? 1 : -1;
-}
-
-static int compare_texts(const CtlWorker *left, const CtlWorker *right, const Sorting *sorting)
-{
-	g_autofree char *left_text = sorting->column->cell(left, sorting->now_ms, FALSE);
-	g_autofree char *right_text = sorting->column->cell(right, sorting->now_ms, FALSE);
-	int order = strcmp(left_text, right_text);
-
-	return sorting->falls ? -order : order;
-}
 
 static gint compare_workers(gconstpointer a, gconstpointer b, gpointer data)
 {
 	const CtlWorker *left = *(CtlWorker *const *)a;
 	const CtlWorker *right = *(CtlWorker *const *)b;
 	const Sorting *sorting = data;
+	double left_value = get_value(left, sorting->column, sorting->now_ms);
+	double right_value = get_value(right, sorting->column, sorting->now_ms);
+	int order = (left_value > right_value) - (left_value < right_value);
 
-	if (sorting->column->value == NULL)
-		return compare_texts(left, right, sorting);
-	return compare_values(sorting->column->value(left, sorting->now_ms),
-			      sorting->column->value(right, sorting->now_ms), sorting->falls);
+	if (sorting->column == COLUMN_ADDRESS || sorting->column == COLUMN_STATE) {
+		g_autofree char *left_text = make_cell(left, sorting->column, 0, FALSE);
+		g_autofree char *right_text = make_cell(right, sorting->column, 0, FALSE);
+
+		order = strcmp(left_text, right_text);
+	} else if (isnan(left_value) || isnan(right_value)) {
+		return isnan(left_value) - isnan(right_value);
+	}
+	return sorting->is_descending ? -order : order;
 }
 
 /* Rows that are equal in the column keep their order, as do those without a value, which come last.
  */
 static void sort_workers(GPtrArray *workers, const Order *order)
 {
-	const Column *column = &COLUMNS[order->column];
 	Sorting sorting = {
-		.column = column,
-		.falls = column->is_descending != order->reverse,
+		.column = order->column,
+		.is_descending = COLUMNS[order->column].is_descending != order->reverse,
 		.now_ms = g_get_real_time() / 1000,
 	};
 
@@ -295,10 +253,9 @@ static CtlTable *make_table(const GPtrArray *workers, const Order *order, gint64
 		const CtlWorker *worker = workers->pdata[i];
 
 		for (guint j = 0; j < N_COLUMNS; j++)
-			ctl_table_add_painted(table, COLUMNS[j].cell(worker, now_ms, brief),
-					      COLUMNS[j].cell == state_cell
-						      ? ctl_colour_of_state(worker->state)
-						      : CTL_COLOUR_NONE);
+			ctl_table_add_painted(table, make_cell(worker, j, now_ms, brief),
+					      j == COLUMN_STATE ? ctl_colour_of_state(worker->state)
+								: CTL_COLOUR_NONE);
 	}
 	return table;
 }
@@ -334,8 +291,8 @@ static Totals add_up(const GPtrArray *workers)
 static char *totals_to_text(const GPtrArray *workers)
 {
 	Totals totals = add_up(workers);
-	g_autofree char *ids = rate_cell(totals.has_rates ? totals.ids_per_s : NAN, FALSE);
-	g_autofree char *calls = rate_cell(totals.has_rates ? totals.calls_per_s : NAN, FALSE);
+	g_autofree char *ids = rate_to_text(totals.has_rates ? totals.ids_per_s : NAN, FALSE);
+	g_autofree char *calls = rate_to_text(totals.has_rates ? totals.calls_per_s : NAN, FALSE);
 
 	return g_strdup_printf("%u of %u serving, %s IDs/s, %s calls/s, %" G_GINT64_FORMAT
 			       " connections",

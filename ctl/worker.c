@@ -302,93 +302,90 @@ gboolean ctl_worker_is_old(gint64 age_ms)
 
 /* Tables and JSON */
 
-typedef struct {
-	const char *head;
-	char *(*cell)(const CtlWorker *worker, gint64 now_ms);
+typedef enum {
+	COLUMN_DATACENTER,
+	COLUMN_WORKER_ID,
+	COLUMN_ADDRESS,
+	COLUMN_STATE,
+	COLUMN_CLAIMED_AT,
+	COLUMN_RESERVED_UNTIL,
+	COLUMN_RESERVED_FOR,
+	COLUMN_ROUND_TRIP,
+	COLUMN_CLOCK_SKEW,
+	COLUMN_SEEN,
 } Column;
 
-static char *datacenter_cell(const CtlWorker *worker, G_GNUC_UNUSED gint64 now_ms)
-{
-	return ctl_worker_is_relay(worker) ? g_strdup("-")
-					   : g_strdup_printf("%u", worker->datacenter_id);
-}
+typedef struct {
+	const char *head;
+	Column column;
+} Head;
 
-static char *worker_id_cell(const CtlWorker *worker, G_GNUC_UNUSED gint64 now_ms)
-{
-	return worker->worker_id >= 0 ? g_strdup_printf("%d", worker->worker_id) : g_strdup("-");
-}
+static const Head FULL[] = {
+	{">datacenter", COLUMN_DATACENTER},
+	{">worker", COLUMN_WORKER_ID},
+	{"address", COLUMN_ADDRESS},
+	{"state", COLUMN_STATE},
+	{"claimed at", COLUMN_CLAIMED_AT},
+	{"reserved until", COLUMN_RESERVED_UNTIL},
+	{">round trip", COLUMN_ROUND_TRIP},
+	{">clock", COLUMN_CLOCK_SKEW},
+	{">seen", COLUMN_SEEN},
+};
 
-static char *address_cell(const CtlWorker *worker, G_GNUC_UNUSED gint64 now_ms)
-{
-	return ctl_worker_place(worker);
-}
-
-static char *state_cell(const CtlWorker *worker, G_GNUC_UNUSED gint64 now_ms)
-{
-	return ctl_format_text(worker->state);
-}
-
-static char *claimed_at_cell(const CtlWorker *worker, G_GNUC_UNUSED gint64 now_ms)
-{
-	return ctl_format_time(worker->claimed_at_ms);
-}
-
-/* A reservation is by the server's clock, not by ours. */
-static char *reserved_until_cell(const CtlWorker *worker, gint64 now_ms)
-{
-	return ctl_format_until(worker->reserved_until_ms, now_ms + worker->ahead_ms);
-}
-
-static char *reserved_cell(const CtlWorker *worker, gint64 now_ms)
-{
-	return ctl_format_until_short(worker->reserved_until_ms, now_ms + worker->ahead_ms);
-}
-
-static char *round_trip_cell(const CtlWorker *worker, G_GNUC_UNUSED gint64 now_ms)
-{
-	return worker->has_answered
-		       ? g_strdup_printf("%.3f ms", (double)worker->round_trip_us / 1000)
-		       : g_strdup("-");
-}
-
-static char *clock_skew_cell(const CtlWorker *worker, G_GNUC_UNUSED gint64 now_ms)
-{
-	return worker->has_answered
-		       ? g_strdup_printf("%+.1f ms", (double)worker->clock_skew_us / 1000)
-		       : g_strdup("-");
-}
+static const Head BRIEF[] = {
+	{">dc", COLUMN_DATACENTER},
+	{">worker", COLUMN_WORKER_ID},
+	{"address", COLUMN_ADDRESS},
+	{"state", COLUMN_STATE},
+	{"reserved", COLUMN_RESERVED_FOR},
+	{">clock", COLUMN_CLOCK_SKEW},
+	{">seen", COLUMN_SEEN},
+};
 
 static gboolean is_old(const CtlWorker *worker)
 {
 	return !worker->has_answered && ctl_worker_is_old(worker->age_ms);
 }
 
-static char *seen_cell(const CtlWorker *worker, G_GNUC_UNUSED gint64 now_ms)
+static char *make_cell(const CtlWorker *worker, Column column, gint64 now_ms)
 {
-	g_autofree char *age = ctl_format_span(worker->age_ms);
+	/* a reservation is by the server's clock, not by ours */
+	gint64 server_now_ms = now_ms + worker->ahead_ms;
+	g_autofree char *age = NULL;
 
-	return is_old(worker) ? g_strdup_printf("%s ago", age) : g_strdup("now");
+	switch (column) {
+	case COLUMN_DATACENTER:
+		return ctl_worker_is_relay(worker) ? g_strdup("-")
+						   : g_strdup_printf("%u", worker->datacenter_id);
+	case COLUMN_WORKER_ID:
+		return worker->worker_id >= 0 ? g_strdup_printf("%d", worker->worker_id)
+					      : g_strdup("-");
+	case COLUMN_ADDRESS:
+		return ctl_worker_place(worker);
+	case COLUMN_STATE:
+		return ctl_format_text(worker->state);
+	case COLUMN_CLAIMED_AT:
+		return ctl_format_time(worker->claimed_at_ms);
+	case COLUMN_RESERVED_UNTIL:
+		return ctl_format_until(worker->reserved_until_ms, server_now_ms);
+	case COLUMN_RESERVED_FOR:
+		return ctl_format_until_short(worker->reserved_until_ms, server_now_ms);
+	case COLUMN_ROUND_TRIP:
+		return worker->has_answered
+			       ? g_strdup_printf("%.3f ms", (double)worker->round_trip_us / 1000)
+			       : g_strdup("-");
+	case COLUMN_CLOCK_SKEW:
+		return worker->has_answered
+			       ? g_strdup_printf("%+.1f ms", (double)worker->clock_skew_us / 1000)
+			       : g_strdup("-");
+	case COLUMN_SEEN:
+	default:
+		age = ctl_format_span(worker->age_ms);
+		return is_old(worker) ? g_strdup_printf("%s ago", age) : g_strdup("now");
+	}
 }
 
-static const Column FULL[] = {
-	{">datacenter", datacenter_cell},
-	{">worker", worker_id_cell},
-	{"address", address_cell},
-	{"state", state_cell},
-	{"claimed at", claimed_at_cell},
-	{"reserved until", reserved_until_cell},
-	{">round trip", round_trip_cell},
-	{">clock", clock_skew_cell},
-	{">seen", seen_cell},
-};
-
-static const Column BRIEF[] = {
-	{">dc", datacenter_cell}, {">worker", worker_id_cell}, {"address", address_cell},
-	{"state", state_cell},    {"reserved", reserved_cell}, {">clock", clock_skew_cell},
-	{">seen", seen_cell},
-};
-
-static CtlTable *make_table(const GPtrArray *workers, const Column *columns, guint n_columns,
+static CtlTable *make_table(const GPtrArray *workers, const Head *columns, guint n_columns,
 			    gint64 now_ms)
 {
 	g_autofree const char **heads = g_new0(const char *, n_columns + 1);
@@ -401,8 +398,8 @@ static CtlTable *make_table(const GPtrArray *workers, const Column *columns, gui
 		const CtlWorker *worker = workers->pdata[i];
 
 		for (guint j = 0; j < n_columns; j++)
-			ctl_table_add_painted(table, columns[j].cell(worker, now_ms),
-					      columns[j].cell == state_cell
+			ctl_table_add_painted(table, make_cell(worker, columns[j].column, now_ms),
+					      columns[j].column == COLUMN_STATE
 						      ? ctl_colour_of_state(worker->state)
 						      : CTL_COLOUR_NONE);
 	}
