@@ -41,7 +41,7 @@ static const char *name_of(const char *file)
 	return is_standard_input(file) ? "standard input" : file;
 }
 
-/* Without opening it: a pipe would lose what is in it. */
+/* Does not open the file, as the data in a pipe would be lost. */
 static gboolean check_file(const char *file, guint64 *all_bytes, gboolean *known)
 {
 	gboolean is_input = is_standard_input(file);
@@ -136,8 +136,8 @@ static gboolean open_next(CtlAuditReader *self)
 	return FALSE;
 }
 
-/* Reads more after what is there. %FALSE: there is no more in this file. */
-static gboolean fill(CtlAuditReader *self)
+/* Reads more into the buffer. %FALSE: the file has ended. */
+static gboolean read_more(CtlAuditReader *self)
 {
 	ssize_t n_read;
 
@@ -158,35 +158,27 @@ static gboolean fill(CtlAuditReader *self)
 	return TRUE;
 }
 
-/* Takes @taken bytes out of the buffer, @length of which are a line, or what is longer than any;
- * %FALSE if they belong to one that is skipped. */
-static gboolean take(CtlAuditReader *self, gsize length, gsize taken, const char **out_line,
-		     gsize *out_length)
-{
-	gboolean is_rest = self->skips;
-
-	*out_line = self->bytes + self->begin;
-	*out_length = length;
-	self->begin += taken;
-	self->skips = taken == length;
-	self->line += !is_rest;
-	return !is_rest;
-}
-
-/* %FALSE: there is none left in this file. */
+/* Sets the next line, or the beginning of a line that is longer than any entry; the rest of that is
+ * skipped. %FALSE: the file has no more lines. */
 static gboolean take_line(CtlAuditReader *self, const char **out_line, gsize *out_length)
 {
 	for (;;) {
 		const char *begin = self->bytes + self->begin;
 		gsize left = self->end - self->begin;
 		const char *newline = memchr(begin, '\n', left);
-		gsize length = newline != NULL ? (gsize)(newline - begin) : left;
+		gboolean is_rest = self->skips;
 
-		if (newline == NULL && left <= AUDIT_ENTRY_MAX_LINE_BYTES && fill(self))
+		if (newline == NULL && left <= AUDIT_ENTRY_MAX_LINE_BYTES && read_more(self))
 			continue;
 		if (newline == NULL && left == 0)
 			return FALSE;
-		if (take(self, length, newline != NULL ? length + 1 : length, out_line, out_length))
+		/* not @begin: read_more() moves the bytes also at the end of the file */
+		*out_line = self->bytes + self->begin;
+		*out_length = newline != NULL ? (gsize)(newline - begin) : left;
+		self->begin += *out_length + (newline != NULL);
+		self->skips = newline == NULL;
+		self->line += !is_rest;
+		if (!is_rest)
 			return TRUE;
 	}
 }

@@ -294,14 +294,6 @@ static void print_arguments(const Line *self, const char *usage, guint place)
 	}
 }
 
-/* Whether @word is an option whose value is the next word. */
-static gboolean takes_next(const GArray *options, const char *word)
-{
-	const Option *option = find_option(options, word);
-
-	return option != NULL && option->argument != NULL && strchr(word, '=') == NULL;
-}
-
 /* @common: the options of each command; NULL: of snowflaked */
 static void print_candidates(Line *self, const GOptionEntry *common)
 {
@@ -319,11 +311,14 @@ static void print_candidates(Line *self, const GOptionEntry *common)
 		add_server_options(all);
 	for (guint i = 1; i + 1 < self->words->len; i++) {
 		const char *word = self->words->pdata[i];
+		const Option *found = find_option(all, word);
+		gboolean takes_next =
+			found != NULL && found->argument != NULL && strchr(word, '=') == NULL;
 
 		if (option != NULL)
 			option = NULL;
 		else if (word[0] == '-')
-			option = takes_next(all, word) ? word : NULL;
+			option = takes_next ? word : NULL;
 		else if (self->commands != NULL && name == NULL)
 			name = word;
 		else

@@ -129,49 +129,38 @@ static void wide_print_line(const Wide *self)
 			 parts.worker_id, parts.sequence);
 }
 
-static void set_time(JsonObject *object, gint64 time_ms)
+/* (transfer full) */
+static JsonObject *wide_to_json(const Wide *self)
 {
-	g_autofree char *time = wide_time(time_ms);
+	JsonObject *object = json_object_new();
+	g_autofree char *time = wide_time(self->time_ms);
+	char text[UUID_TEXT_SIZE];
+	char random[RANDOM_TEXT_SIZE];
 
-	json_object_set_int_member(object, "timestamp_ms", time_ms);
+	if (self->kind == WIDE_ULID)
+		ulid_to_text(self->bits, text);
+	else
+		uuid_to_text(self->bits, text);
+	json_object_set_string_member(object, self->kind == WIDE_ULID ? "ulid" : "uuid", text);
+	json_object_set_int_member(object, "timestamp_ms", self->time_ms);
 	if (time != NULL)
 		json_object_set_string_member(object, "time", time);
 	else
 		json_object_set_null_member(object, "time");
-}
-
-static void set_parts(JsonObject *object, gint64 id)
-{
-	g_autofree char *decimal = g_strdup_printf("%" G_GINT64_FORMAT, id);
-	LayoutParts parts = layout_decode(&LAYOUT_TWITTER, id);
-
-	json_object_set_string_member(object, "id", decimal);
-	json_object_set_int_member(object, "datacenter_id", parts.datacenter_id);
-	json_object_set_int_member(object, "worker_id", parts.worker_id);
-	json_object_set_int_member(object, "sequence", parts.sequence);
-}
-
-static JsonObject *wide_to_json(const Wide *self)
-{
-	JsonObject *object = json_object_new();
-	char text[UUID_TEXT_SIZE];
-	char random[RANDOM_TEXT_SIZE];
-
 	if (self->kind == WIDE_ULID) {
-		ulid_to_text(self->bits, text);
 		write_random(self->bits, random);
-		json_object_set_string_member(object, "ulid", text);
-		set_time(object, self->time_ms);
 		json_object_set_string_member(object, "random", random);
-		return object;
-	}
-	uuid_to_text(self->bits, text);
-	json_object_set_string_member(object, "uuid", text);
-	set_time(object, self->time_ms);
-	if (self->has_id)
-		set_parts(object, self->id);
-	else
+	} else if (self->has_id) {
+		g_autofree char *decimal = g_strdup_printf("%" G_GINT64_FORMAT, self->id);
+		LayoutParts parts = layout_decode(&LAYOUT_TWITTER, self->id);
+
+		json_object_set_string_member(object, "id", decimal);
+		json_object_set_int_member(object, "datacenter_id", parts.datacenter_id);
+		json_object_set_int_member(object, "worker_id", parts.worker_id);
+		json_object_set_int_member(object, "sequence", parts.sequence);
+	} else {
 		json_object_set_null_member(object, "id");
+	}
 	return object;
 }
 
@@ -216,31 +205,23 @@ static char *local_time(gint64 time_ms)
 	return g_strdup_printf("%s.%03d%s", time, (int)(time_ms % 1000), zone);
 }
 
-/* (transfer full): the column of local time; "" if there is no room for it */
-static char *local_column(const Decoder *self, const char *text)
-{
-	return self->is_short ? g_strdup("") : g_strdup_printf("%-29s  ", text);
-}
-
-static void print_id_head(const Decoder *self)
-{
-	g_autofree char *local = local_column(self, "local time");
-
-	ctl_output_print("%19s  %-24s  %s%10s  %6s  %8s\n", "id", "time (UTC)", local, "datacenter",
-			 "worker", "sequence");
-}
-
 static void print_id(Decoder *self, gint64 id, const LayoutParts *parts)
 {
 	g_autofree char *utc = text_time_ms(parts->time_ms);
 	g_autofree char *time = local_time(parts->time_ms);
-	g_autofree char *local = local_column(self, time);
 
-	if (self->head != HEAD_ID)
-		print_id_head(self);
+	if (self->head != HEAD_ID) {
+		ctl_output_print("%19s  %-24s  ", "id", "time (UTC)");
+		if (!self->is_short)
+			ctl_output_print("%-29s  ", "local time");
+		ctl_output_print("%10s  %6s  %8s\n", "datacenter", "worker", "sequence");
+	}
 	self->head = HEAD_ID;
-	ctl_output_print("%19" G_GINT64_FORMAT "  %-24s  %s%10u  %6u  %8u\n", id, utc, local,
-			 parts->datacenter_id, parts->worker_id, parts->sequence);
+	ctl_output_print("%19" G_GINT64_FORMAT "  %-24s  ", id, utc);
+	if (!self->is_short)
+		ctl_output_print("%-29s  ", time);
+	ctl_output_print("%10u  %6u  %8u\n", parts->datacenter_id, parts->worker_id,
+			 parts->sequence);
 }
 
 static void print_id_json(Decoder *self, gint64 id, const LayoutParts *parts)

@@ -73,9 +73,9 @@ void ctl_fleet_free(CtlFleet *self)
 
 /* Each of the servers */
 
-/* What a server says of itself in its list is so now, however old the list is. So one of nobody
- * else does not tell its age, and is taken for fresh. */
-static void take_list(Member *self, const GPtrArray *answers, gint64 clock_skew_us)
+/* Sets what a server reports of others. Its own row is always recent, so a list of nobody else has
+ * no known age, and counts as recent. */
+static void set_list(Member *self, const GPtrArray *answers, gint64 clock_skew_us)
 {
 	gint64 age_ms = G_MAXINT64;
 
@@ -104,7 +104,7 @@ static GPtrArray *ask_for_others(const Member *self, SnowflakeClient *client, GE
 	return NULL;
 }
 
-static void ask(gpointer item, gpointer data)
+static void ask_member(gpointer item, gpointer data)
 {
 	const CtlFleet *fleet = data;
 	Member *self = item;
@@ -133,7 +133,7 @@ static void ask(gpointer item, gpointer data)
 	g_free(self->nonce);
 	self->nonce = g_strdup(self->self->nonce);
 	if (answers != NULL)
-		take_list(self, answers, probe.clock_skew_us);
+		set_list(self, answers, probe.clock_skew_us);
 }
 
 /* What may be missing */
@@ -143,7 +143,7 @@ static gboolean has_list(const Member *self, gboolean old)
 	return self->others != NULL && ctl_worker_is_old(self->list_age_ms) == old;
 }
 
-static gboolean lists(const Member *self, const char *nonce)
+static gboolean knows_server(const Member *self, const char *nonce)
 {
 	for (guint i = 0; i < self->others->len; i++) {
 		const CtlWorker *other = self->others->pdata[i];
@@ -154,13 +154,13 @@ static gboolean lists(const Member *self, const char *nonce)
 	return FALSE;
 }
 
-/* Whether another server of the same registry has told what this one cannot. */
-static gboolean is_made_up_for(const CtlFleet *self, const Member *lacking)
+/* Whether another server of the same registry has a recent list. */
+static gboolean is_reported_by_other(const CtlFleet *self, const Member *lacking)
 {
 	for (guint i = 0; i < self->members->len; i++) {
 		const Member *member = self->members->pdata[i];
 
-		if (has_list(member, FALSE) && lists(member, lacking->self->nonce))
+		if (has_list(member, FALSE) && knows_server(member, lacking->self->nonce))
 			return TRUE;
 	}
 	return FALSE;
@@ -176,7 +176,7 @@ static void note_age(const CtlFleet *self, CtlNotes *notes)
 	for (guint i = 0; i < self->members->len; i++) {
 		const Member *member = self->members->pdata[i];
 
-		if (!has_list(member, TRUE) || is_made_up_for(self, member))
+		if (!has_list(member, TRUE) || is_reported_by_other(self, member))
 			continue;
 		g_string_append_printf(names, "%s%s", names->len > 0 ? ", " : "",
 				       member->server->text);
@@ -199,7 +199,7 @@ static void note_all(const CtlFleet *self, CtlNotes *notes)
 
 		if (member->has_failed)
 			ctl_notes_add_failure(notes, member->failure);
-		else if (member->others == NULL && !is_made_up_for(self, member))
+		else if (member->others == NULL && !is_reported_by_other(self, member))
 			ctl_notes_add_on(notes, member->server->text,
 					 g_strdup_printf("%s; others may be missing",
 							 member->failure->message));
@@ -215,7 +215,7 @@ typedef struct {
 } Merge;
 
 /* Takes *@worker, or leaves in it what it puts another in the place of. */
-static void merge(const Merge *self, CtlWorker **worker)
+static void merge_worker(const Merge *self, CtlWorker **worker)
 {
 	const char *nonce = (*worker)->nonce;
 	guint place =
@@ -244,13 +244,13 @@ static GPtrArray *merge_all(const CtlFleet *self)
 		Member *member = self->members->pdata[i];
 
 		if (member->self != NULL)
-			merge(&all, &member->self);
+			merge_worker(&all, &member->self);
 	}
 	for (guint i = 0; i < self->members->len; i++) {
 		const Member *member = self->members->pdata[i];
 
 		for (guint j = 0; member->others != NULL && j < member->others->len; j++)
-			merge(&all, (CtlWorker **)&member->others->pdata[j]);
+			merge_worker(&all, (CtlWorker **)&member->others->pdata[j]);
 	}
 	return all.workers;
 }
@@ -301,7 +301,7 @@ GPtrArray *ctl_fleet_ask(CtlFleet *self, CtlNotes *notes)
 {
 	g_autoptr(GPtrArray) workers = NULL;
 
-	ctl_probe_in_parallel(self->members, ask, self);
+	ctl_probe_in_parallel(self->members, ask_member, self);
 	note_all(self, notes);
 	workers = merge_all(self);
 	self->was_answered |= workers->len > 0;

@@ -68,7 +68,7 @@ char *ctl_format_text(const char *text)
 	return text != NULL ? text_escape(text, strlen(text)) : g_strdup("-");
 }
 
-static char *escape(const char *text, gsize length, gsize max_bytes)
+static char *escape_text(const char *text, gsize length, gsize max_bytes)
 {
 	GString *shown = g_string_new(NULL);
 	gsize most = MIN(length, max_bytes);
@@ -85,18 +85,18 @@ static char *escape(const char *text, gsize length, gsize max_bytes)
 
 char *ctl_format_address(const char *address)
 {
-	return address != NULL ? escape(address, strlen(address), MAX_ADDRESS_BYTES)
+	return address != NULL ? escape_text(address, strlen(address), MAX_ADDRESS_BYTES)
 			       : g_strdup("-");
 }
 
 char *ctl_format_path(const char *path)
 {
-	return escape(path, strlen(path), MAX_PATH_BYTES);
+	return escape_text(path, strlen(path), MAX_PATH_BYTES);
 }
 
 char *ctl_format_agent(const char *agent, gsize length)
 {
-	return escape(agent, length, MAX_AGENT_BYTES);
+	return escape_text(agent, length, MAX_AGENT_BYTES);
 }
 
 void ctl_format_json_text(JsonObject *object, const char *name, const char *text)
@@ -109,7 +109,7 @@ void ctl_format_json_text(JsonObject *object, const char *name, const char *text
 		json_object_set_null_member(object, name);
 }
 
-/* JSON has 16 bits in an escape; what needs more has two. */
+/* An escape in JSON is of 16 bits; larger characters take two. */
 static void append_escape(GString *escaped, gunichar character)
 {
 	if (character >= 0x10000) {

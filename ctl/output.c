@@ -247,7 +247,7 @@ void ctl_output_end(CtlStatus status)
 	ctl_output_flush();
 }
 
-/* (transfer full): what a terminal would not show becomes \xNN. */
+/* (transfer full): @text with \xNN for each byte of a character that is not printable */
 static char *make_printable(const char *text)
 {
 	GString *out = g_string_new(NULL);
@@ -273,7 +273,7 @@ char *ctl_output_complaint(const char *message)
 	return g_strconcat(PROGRAM, shown, NULL);
 }
 
-static void complain(const char *message, const char *kind, gint64 retry_after_ms)
+static void complain_with_kind(const char *message, const char *kind, gint64 retry_after_ms)
 {
 	g_autofree char *line = ctl_output_complaint(message);
 
@@ -295,7 +295,7 @@ void ctl_output_complain(const char *format, ...)
 	g_autofree char *message = g_strdup_vprintf(format, arguments);
 
 	va_end(arguments);
-	complain(message, NULL, 0);
+	complain_with_kind(message, NULL, 0);
 }
 
 /* (nullable) */
@@ -342,7 +342,7 @@ gboolean ctl_output_confirm(void)
 
 void ctl_output_complain_of(const GError *error, gint64 retry_after_ms)
 {
-	complain(error->message, kind_of(error), retry_after_ms);
+	complain_with_kind(error->message, kind_of(error), retry_after_ms);
 }
 
 CtlStatus ctl_output_fail(const GError *error)

@@ -49,7 +49,7 @@ static gboolean has_terminal(void)
 	return tcgetpgrp(STDIN_FILENO) == getpgrp();
 }
 
-static gboolean is_set(void)
+static gboolean is_terminal_set(void)
 {
 	pthread_mutex_lock(&terminal.lock);
 
@@ -92,7 +92,7 @@ static gboolean set_terminal(void)
 }
 
 /* @for_good: it is not set again */
-static void set_back(gboolean for_good)
+static void restore_terminal(gboolean for_good)
 {
 	pthread_mutex_lock(&terminal.lock);
 	if (terminal.is_set && has_terminal())
@@ -102,9 +102,9 @@ static void set_back(gboolean for_good)
 	pthread_mutex_unlock(&terminal.lock);
 }
 
-static void set_back_for_good(void)
+static void restore_terminal_for_good(void)
 {
-	set_back(TRUE);
+	restore_terminal(TRUE);
 }
 
 /* The end */
@@ -114,14 +114,14 @@ static G_NORETURN void end_now(gboolean is_whole)
 {
 	int number = atomic_load(&ending_signal);
 
-	set_back_for_good();
+	restore_terminal_for_good();
 	if (number == 0 || (number == SIGINT && ctl_output_has_printed()))
 		_exit(CTL_OK);
 	ctl_output_end_by_signal(number, is_whole);
 }
 
 /* As soon as nothing is half printed; the second time, at once. */
-static void end(int number)
+static void end_soon(int number)
 {
 	atomic_store(&ending_signal, number);
 	if (atomic_exchange(&is_ending, TRUE))
@@ -134,11 +134,11 @@ static void end(int number)
 
 /* By the default action, which is none in a process group that no shell looks after: nobody would
  * have it go on. Returns when it goes on. */
-static void stop(void)
+static void stop_process(void)
 {
 	sigset_t set;
 
-	set_back(FALSE);
+	restore_terminal(FALSE);
 	sigemptyset(&set);
 	sigaddset(&set, SIGTSTP);
 	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
@@ -151,7 +151,7 @@ static void on_signal(int number)
 {
 	switch (number) {
 	case SIGTSTP:
-		stop();
+		stop_process();
 		break;
 	case SIGCONT:
 		set_terminal();
@@ -161,7 +161,7 @@ static void on_signal(int number)
 		sem_post(&redraw.wanted);
 		break;
 	default:
-		end(number);
+		end_soon(number);
 	}
 }
 
@@ -173,7 +173,7 @@ static gboolean read_keys(void)
 
 	for (ssize_t i = 0; i < length; i++) {
 		if (keys[i] == 'q')
-			end(SIGINT);
+			end_soon(SIGINT);
 		else if (redraw.on_key != NULL)
 			redraw.on_key(keys[i], redraw.data);
 	}
@@ -203,7 +203,7 @@ static void *listen_for_keys(void *data)
 		struct signalfd_siginfo info;
 
 		/* what is typed while it is in the background is for others */
-		sources[1].fd = is_set() ? STDIN_FILENO : -1;
+		sources[1].fd = is_terminal_set() ? STDIN_FILENO : -1;
 		if (poll(sources, G_N_ELEMENTS(sources),
 			 waits_for_terminal() ? LOOK_AGAIN_MS : -1) < 0)
 			continue;
@@ -211,12 +211,12 @@ static void *listen_for_keys(void *data)
 		    read(sources[0].fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
 			on_signal((int)info.ssi_signo);
 		else if (sources[1].revents != 0 && !read_keys())
-			set_back_for_good();
+			restore_terminal_for_good();
 		if (waits_for_terminal() && set_terminal())
 			sem_post(&redraw.wanted);
 		/* what nobody will read any more */
 		if (sources[2].revents & (POLLERR | POLLHUP))
-			end(0);
+			end_soon(0);
 		else if (sources[2].revents != 0)
 			sources[2].fd = -1;
 	}
@@ -248,7 +248,7 @@ static void choose_signals(sigset_t *out_set)
 	}
 }
 
-static gboolean start(void *(*run)(void *data), gpointer data)
+static gboolean start_thread(void *(*run)(void *data), gpointer data)
 {
 	pthread_t thread;
 
@@ -272,20 +272,20 @@ void ctl_watch_begin(void (*call)(gpointer data), void (*on_key)(char key, gpoin
 	terminal.has_keys = isatty(STDOUT_FILENO) && isatty(STDIN_FILENO);
 	/* a table in one write, so that it does not flicker */
 	setvbuf(stdout, buffer, _IOFBF, sizeof(buffer));
-	atexit(set_back_for_good);
+	atexit(restore_terminal_for_good);
 	set_terminal();
 	sem_init(&redraw.wanted, 0, 0);
 	redraw.call = call;
 	redraw.on_key = on_key;
 	redraw.data = data;
 	signals = signalfd(-1, &set, SFD_CLOEXEC);
-	if (signals < 0 || !start(listen_for_keys, GINT_TO_POINTER(signals))) {
-		set_back_for_good();
+	if (signals < 0 || !start_thread(listen_for_keys, GINT_TO_POINTER(signals))) {
+		restore_terminal_for_good();
 		pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 		return;
 	}
 	if (call != NULL)
-		start(redraw_again, NULL);
+		start_thread(redraw_again, NULL);
 }
 
 void ctl_watch_end(void)
@@ -320,5 +320,5 @@ char *ctl_watch_title(gint64 time_ms, const char *keys)
 	g_autoptr(GDateTime) local = ctl_format_local_time(time_ms);
 	g_autofree char *time = g_date_time_format(local, "%Y-%m-%dT%H:%M:%S%:z");
 
-	return is_set() ? g_strdup_printf("%s  (%s)", time, keys) : g_steal_pointer(&time);
+	return is_terminal_set() ? g_strdup_printf("%s  (%s)", time, keys) : g_steal_pointer(&time);
 }

@@ -131,18 +131,6 @@ static void on_created(int code, G_GNUC_UNUSED const char *path, const struct St
 	on_answer((CtlZnode *)context, code, stat);
 }
 
-static void take_acl(CtlZookeeper *self, const struct ACL_vector *acl)
-{
-	deallocate_ACL_vector(&self->acl);
-	allocate_ACL_vector(&self->acl, acl->count);
-	for (int i = 0; i < acl->count; i++) {
-		self->acl.data[i].perms = acl->data[i].perms;
-		/* the client library frees them */
-		self->acl.data[i].id.scheme = strdup(acl->data[i].id.scheme);
-		self->acl.data[i].id.id = strdup(acl->data[i].id.id);
-	}
-}
-
 static void on_acl(int code, struct ACL_vector *acl, struct Stat *stat, const void *context)
 {
 	CtlZnode *znode = (CtlZnode *)context;
@@ -150,7 +138,14 @@ static void on_acl(int code, struct ACL_vector *acl, struct Stat *stat, const vo
 
 	if (code == ZOK) {
 		pthread_mutex_lock(&self->lock);
-		take_acl(self, acl);
+		deallocate_ACL_vector(&self->acl);
+		allocate_ACL_vector(&self->acl, acl->count);
+		for (int i = 0; i < acl->count; i++) {
+			self->acl.data[i].perms = acl->data[i].perms;
+			/* the client library frees them */
+			self->acl.data[i].id.scheme = strdup(acl->data[i].id.scheme);
+			self->acl.data[i].id.id = strdup(acl->data[i].id.id);
+		}
 		pthread_mutex_unlock(&self->lock);
 	}
 	on_answer(znode, code, stat);
@@ -186,7 +181,7 @@ static void close_session(CtlZookeeper *self)
 	pthread_mutex_lock(&self->lock);
 	may_be_stuck = self->certificates != NULL && self->state != ZOO_CONNECTED_STATE;
 	pthread_mutex_unlock(&self->lock);
-	/* in a handshake that the server leaves unanswered it would wait for ever: the process ends
+	/* it would wait for ever in a handshake that the server does not answer; the process ends
 	 * soon */
 	if (self->handle != NULL && may_be_stuck)
 		self->is_left = TRUE;
@@ -219,29 +214,12 @@ static gboolean wait_connected(CtlZookeeper *self, GError **error)
 	if (connected)
 		return TRUE;
 
-	/* a name that cannot be looked up may take as long as that again */
+	/* a name that cannot be resolved can take as long again */
 	g_autofree char *why = zookeeper_reach_describe(self->servers, self->certificates);
 	g_autofree char *what = g_strdup_printf("no connection within %u ms%s%s", self->timeout_ms,
 						why != NULL ? ": " : "", why != NULL ? why : "");
 
 	return lose_session(self, error, what);
-}
-
-static CtlZookeeper *new_without_handle(const ZookeeperHosts *hosts, guint timeout_ms)
-{
-	CtlZookeeper *self = g_new0(CtlZookeeper, 1);
-	pthread_condattr_t attributes;
-
-	self->servers = g_strdup(hosts->servers);
-	g_assert(!hosts->is_tls || hosts->certificates != NULL); /* or it would speak without */
-	self->certificates = g_strdup(hosts->certificates);
-	self->timeout_ms = timeout_ms;
-	pthread_mutex_init(&self->lock, NULL);
-	pthread_condattr_init(&attributes);
-	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-	pthread_cond_init(&self->woken, &attributes);
-	pthread_condattr_destroy(&attributes);
-	return self;
 }
 
 static gboolean authenticate(CtlZookeeper *self, const char *auth, GError **error)
@@ -259,9 +237,20 @@ static gboolean authenticate(CtlZookeeper *self, const char *auth, GError **erro
 CtlZookeeper *ctl_zookeeper_connect(const ZookeeperHosts *hosts, const char *auth, guint timeout_ms,
 				    GError **error)
 {
-	g_autoptr(CtlZookeeper) self = new_without_handle(hosts, timeout_ms);
+	g_autoptr(CtlZookeeper) self = g_new0(CtlZookeeper, 1);
+	pthread_condattr_t attributes;
 
-	/* it would write to standard error */
+	self->servers = g_strdup(hosts->servers);
+	/* without certificates it would connect without TLS */
+	g_assert(!hosts->is_tls || hosts->certificates != NULL);
+	self->certificates = g_strdup(hosts->certificates);
+	self->timeout_ms = timeout_ms;
+	pthread_mutex_init(&self->lock, NULL);
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_cond_init(&self->woken, &attributes);
+	pthread_condattr_destroy(&attributes);
+	/* the client library would log to standard error */
 	zoo_set_debug_level((ZooLogLevel)0);
 	self->handle =
 		zookeeper_open(self->servers, self->certificates, on_event, SESSION_MS, self);
