@@ -6,19 +6,18 @@
 #include "common/zookeeper/hosts.h"
 
 /*
- * A session with ZooKeeper that asks and waits: many requests at once, answered in one go.
- *
- * For one thread. It never leaves anything behind in ZooKeeper but what a SET or a CREATE
- * says.
+ * A session with ZooKeeper that sends many requests at once and waits for all replies. One thread
+ * uses it. It changes nothing in ZooKeeper except by SET and CREATE.
  */
 
 #define CTL_ZOOKEEPER_ERROR (ctl_zookeeper_error_quark())
 GQuark ctl_zookeeper_error_quark(void);
 
 typedef enum {
-	/* No connection or no answer in time, or the session has ended: another one may do. */
+	/* No connection or no reply in time, or the session has ended. A new session can succeed.
+	 */
 	CTL_ZOOKEEPER_ERROR_LOST,
-	/* Another one would be told the same: not allowed, not a path. */
+	/* Not allowed, or not a path. A new session would fail too. */
 	CTL_ZOOKEEPER_ERROR_REFUSED,
 } CtlZookeeperError;
 
@@ -29,7 +28,7 @@ typedef enum {
 	CTL_ZNODE_LIST,     /* the names of its children */
 	CTL_ZNODE_SET,      /* other data, if it has that version */
 	CTL_ZNODE_CREATE,   /* if it is not there; after a TAKE_ACL */
-	CTL_ZNODE_LOOK,     /* whether it is there */
+	CTL_ZNODE_LOOK,     /* whether it exists */
 	CTL_ZNODE_TAKE_ACL, /* who may do what to it: that is what CREATE gives from then on */
 } CtlZnodeOperation;
 
