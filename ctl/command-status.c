@@ -139,44 +139,15 @@ static void add_counter(GPtrArray *rows, const CtlWorker *worker,
 	add_row(rows, KINDS[i].group, counter->name, number(counter->value), KINDS[i].unit);
 }
 
-typedef struct {
-	int name;
-	int number;
-} Widths;
-
-static Widths widths_of(const GPtrArray *rows)
-{
-	Widths widths = {0};
-
-	for (guint i = 0; i < rows->len; i++) {
-		const Row *row = rows->pdata[i];
-
-		widths.name = MAX(widths.name, (int)strlen(row->name));
-		if (row->unit != NULL)
-			widths.number = MAX(widths.number, (int)strlen(row->value));
-	}
-	return widths;
-}
-
-static void write_row(GString *text, const Row *row, const Widths *widths)
-{
-	g_autofree char *painted = ctl_colour_paint(row->value, row->colour);
-
-	g_string_append_printf(text, "  %-*s  ", widths->name, row->name);
-	if (row->unit == NULL)
-		g_string_append(text, painted);
-	else
-		g_string_append_printf(text, "%*s%s%s", widths->number, row->value,
-				       row->unit[0] != '\0' ? " " : "", row->unit);
-	g_string_append_c(text, '\n');
-}
-
-static void write_group(GString *text, const GPtrArray *rows, Group group, const Widths *widths)
+/* Appends the rows of a group, with its head, in columns of these widths. */
+static void append_group(GString *text, const GPtrArray *rows, Group group, int name_width,
+			 int number_width)
 {
 	gboolean is_first = TRUE;
 
 	for (guint i = 0; i < rows->len; i++) {
 		const Row *row = rows->pdata[i];
+		g_autofree char *painted = ctl_colour_paint(row->value, row->colour);
 
 		if (row->group != group)
 			continue;
@@ -185,8 +156,13 @@ static void write_group(GString *text, const GPtrArray *rows, Group group, const
 
 			g_string_append_printf(text, "%s%s\n", text->len > 0 ? "\n" : "", head);
 		}
-		write_row(text, row, widths);
 		is_first = FALSE;
+		g_string_append_printf(text, "  %-*s  ", name_width, row->name);
+		if (row->unit == NULL)
+			g_string_append_printf(text, "%s\n", painted);
+		else
+			g_string_append_printf(text, "%*s%s%s\n", number_width, row->value,
+					       row->unit[0] != '\0' ? " " : "", row->unit);
 	}
 }
 
@@ -197,14 +173,20 @@ static char *status_to_text(const CtlProbe *probe, gint64 now_ms)
 	g_autoptr(GPtrArray) rows = g_ptr_array_new_with_free_func((GDestroyNotify)row_free);
 	CtlWorker *worker = ctl_worker_of_probe(probe);
 	GString *text = g_string_new(NULL);
-	Widths widths;
+	int name_width = 0, number_width = 0;
 
 	add_worker(rows, worker, now_ms);
 	for (guint i = 0; probe->counters != NULL && i < probe->counters->len; i++)
 		add_counter(rows, worker, probe->counters->pdata[i]);
-	widths = widths_of(rows);
+	for (guint i = 0; i < rows->len; i++) {
+		const Row *row = rows->pdata[i];
+
+		name_width = MAX(name_width, (int)strlen(row->name));
+		if (row->unit != NULL)
+			number_width = MAX(number_width, (int)strlen(row->value));
+	}
 	for (Group group = 0; group < N_GROUPS; group++)
-		write_group(text, rows, group, &widths);
+		append_group(text, rows, group, name_width, number_width);
 	ctl_worker_free(worker);
 	return g_string_free(text, FALSE);
 }

@@ -414,19 +414,6 @@ static GHashTable *counts_new(void)
 	return g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
 }
 
-static void set_rates(CtlWorker *worker, const CtlCounts *before)
-{
-	double seconds = (double)(worker->counts.at_us - before->at_us) / G_TIME_SPAN_SECOND;
-
-	/* counters of a real server never decrease */
-	worker->has_rates = seconds > 0 && worker->counts.ids >= before->ids &&
-			    worker->counts.calls >= before->calls;
-	if (!worker->has_rates)
-		return;
-	worker->ids_per_s = ((double)worker->counts.ids - (double)before->ids) / seconds;
-	worker->calls_per_s = ((double)worker->counts.calls - (double)before->calls) / seconds;
-}
-
 /* Sets the rates since the last list that a server has answered in. A server that was restarted has
  * another nonce, so it has none yet. */
 static void set_all_rates(Top *self, const GPtrArray *workers)
@@ -440,8 +427,22 @@ static void set_all_rates(Top *self, const GPtrArray *workers)
 						  : NULL;
 		const CtlCounts *last = worker->has_counts ? &worker->counts : before;
 
-		if (worker->has_counts && before != NULL)
-			set_rates(worker, before);
+		if (worker->has_counts && before != NULL) {
+			double seconds =
+				(double)(worker->counts.at_us - before->at_us) / G_TIME_SPAN_SECOND;
+
+			/* counters of a real server never decrease */
+			worker->has_rates = seconds > 0 && worker->counts.ids >= before->ids &&
+					    worker->counts.calls >= before->calls;
+			if (worker->has_rates) {
+				worker->ids_per_s =
+					((double)worker->counts.ids - (double)before->ids) /
+					seconds;
+				worker->calls_per_s =
+					((double)worker->counts.calls - (double)before->calls) /
+					seconds;
+			}
+		}
 		if (worker->nonce != NULL && last != NULL)
 			g_hash_table_replace(counts, g_strdup(worker->nonce),
 					     g_memdup2(last, sizeof(*last)));

@@ -5,26 +5,26 @@
 #include "ctl/probe.h"
 #include "ctl/worker.h"
 
-#define MAX_WORKERS 4096 /* to ask, because a server says so */
+#define MAX_WORKERS 4096 /* in the list of a server */
 
 struct _CtlFleet {
 	const CtlOptions *options;
 	gboolean with_counts;
-	gboolean was_answered; /* by any of them, at any time */
+	gboolean was_answered; /* by any server, at any time */
 	GPtrArray *servers;    /* of Address */
-	GPtrArray *members;    /* of Member, one for each */
+	GPtrArray *members;    /* of Member, one for each server */
 };
 
-/* A server that was named, and what came of asking it. */
+/* A server that was named, and its last answer. */
 typedef struct {
 	const Address *server;
-	guint datacenter_id; /* that it said last, as the next two ... */
+	guint datacenter_id; /* of its last answer, as the next two ... */
 	gint worker_id;      /* ... which is -1 before */
 	char *nonce;         /* (nullable) */
-	gboolean has_failed; /* it has not answered; else: */
-	CtlWorker *self;     /* until it is in the list of all */
+	gboolean has_failed; /* it has not answered; if it has: */
+	CtlWorker *self;     /* until it is merged into the list */
 	GPtrArray *others;   /* of CtlWorker; NULL: it has no list */
-	gint64 list_age_ms;  /* of what it saw last of the others, when it came */
+	gint64 list_age_ms;  /* of its latest report of another, when received */
 	GError *failure;     /* why there is no answer, or no list */
 } Member;
 
@@ -90,7 +90,7 @@ static void set_list(Member *self, const GPtrArray *answers, gint64 clock_skew_u
 	self->list_age_ms = age_ms < G_MAXINT64 ? age_ms : 0;
 }
 
-/* (transfer full) (nullable): what it tells of others. */
+/* (transfer full) (nullable): its list of servers */
 static GPtrArray *ask_for_others(const Member *self, SnowflakeClient *client, GError **error)
 {
 	g_autoptr(GPtrArray) answers = snowflake_client_get_workers(client, error);
@@ -108,7 +108,7 @@ static void ask_member(gpointer item, gpointer data)
 {
 	const CtlFleet *fleet = data;
 	Member *self = item;
-	/* one that stayed would take a descriptor, and there may be more servers than these */
+	/* not kept, as each connection takes a descriptor, and there can be many more servers */
 	g_autoptr(SnowflakeClient) client =
 		ctl_options_client_new(fleet->options, &self->server, 1);
 	g_auto(CtlProbe) probe = {0};
@@ -136,7 +136,7 @@ static void ask_member(gpointer item, gpointer data)
 		set_list(self, answers, probe.clock_skew_us);
 }
 
-/* What may be missing */
+/* Notes on what can be missing */
 
 static gboolean has_list(const Member *self, gboolean old)
 {
@@ -166,7 +166,7 @@ static gboolean is_reported_by_other(const CtlFleet *self, const Member *lacking
 	return FALSE;
 }
 
-/* One line for all that have nothing newer than an old list. */
+/* Adds one note for all servers that have no newer list than an old one. */
 static void note_age(const CtlFleet *self, CtlNotes *notes)
 {
 	g_autoptr(GString) names = g_string_new(NULL);
@@ -207,14 +207,14 @@ static void note_all(const CtlFleet *self, CtlNotes *notes)
 	note_age(self, notes);
 }
 
-/* All of them together */
+/* One list of all servers */
 
 typedef struct {
 	GPtrArray *workers;
-	GHashTable *places; /* of those that have a nonce, by that, from 1 */
+	GHashTable *places; /* nonce -> index in @workers plus 1 */
 } Merge;
 
-/* Takes *@worker, or leaves in it what it puts another in the place of. */
+/* Takes *@worker, or swaps it for the older report that it replaces. */
 static void merge_worker(const Merge *self, CtlWorker **worker)
 {
 	const char *nonce = (*worker)->nonce;
@@ -234,7 +234,7 @@ static void merge_worker(const Merge *self, CtlWorker **worker)
 	}
 }
 
-/* (transfer full): what they say of themselves first, so that nothing comes before it. */
+/* (transfer full): begins with what servers report of themselves, so that it has priority. */
 static GPtrArray *merge_all(const CtlFleet *self)
 {
 	g_autoptr(GHashTable) places = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
@@ -255,7 +255,7 @@ static GPtrArray *merge_all(const CtlFleet *self)
 	return all.workers;
 }
 
-/* Those at the address of a server that has not answered would not now. */
+/* A worker at the address of a server that has not answered is not asked again. */
 static void set_unreachable(const CtlFleet *self, const GPtrArray *workers)
 {
 	for (guint i = 0; i < self->members->len; i++) {
@@ -271,7 +271,7 @@ static void set_unreachable(const CtlFleet *self, const GPtrArray *workers)
 	}
 }
 
-/* Whether it is there, at the address that it was named by, or at another one of its own. */
+/* Whether @workers contains the member, at the address by which it was named or at another one. */
 static gboolean has_member(const GPtrArray *workers, const Member *member)
 {
 	for (guint i = 0; i < workers->len; i++) {
@@ -284,7 +284,7 @@ static gboolean has_member(const GPtrArray *workers, const Member *member)
 	return FALSE;
 }
 
-/* Those that have not answered, and that nobody tells of. */
+/* Adds the servers that have not answered, and that no other reports. */
 static void add_silent(const CtlFleet *self, GPtrArray *workers)
 {
 	for (guint i = 0; i < self->members->len; i++) {

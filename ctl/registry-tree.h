@@ -8,11 +8,11 @@
 #include "ctl/zookeeper.h"
 
 /*
- * What the servers have written into ZooKeeper, as plain data. It is read in a few steps of many
- * requests each, so it is no snapshot: a server that comes or goes meanwhile may be seen in part.
+ * The registry in ZooKeeper as plain data. It is read in a few steps of many requests each, so it
+ * is no snapshot: a server that comes or goes meanwhile can be there in part.
  */
 
-/* A server that lives, by its claim. */
+/* The claim of a server that is alive. */
 typedef struct {
 	char *nonce;
 	gint64 sequence;
@@ -21,7 +21,7 @@ typedef struct {
 	char *damage; /* (nullable): why there is no record */
 } CtlClaim;
 
-/* A worker ID that was ever used. */
+/* The record of a worker ID that was used before. */
 typedef struct {
 	guint worker_id;
 	ReservationRecord record;

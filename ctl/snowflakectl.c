@@ -73,36 +73,27 @@ static GPtrArray *list_tables(const CtlCommand *command, const GOptionEntry *com
 	return tables;
 }
 
-/* Returns the index of the command in @argv: the first argument that is neither an option nor an
- * option's value; 0 if there is none. */
-static int find_command(char **argv, const GOptionEntry *common)
+/* (nullable): removes the command from @argv, which ends in NULL. It is the first argument that is
+ * neither an option nor an option's value. */
+static char *take_command(int *argc, char **argv, const GOptionEntry *common)
 {
 	g_autoptr(GPtrArray) tables = list_tables(NULL, common);
 
 	for (int i = 1; argv[i] != NULL; i++) {
+		char *argument = argv[i];
 		gboolean has_value = FALSE;
 
-		if (argv[i][0] != '-')
-			return i;
+		if (argument[0] != '-') {
+			memmove(argv + i, argv + i + 1, (gsize)(*argc - i) * sizeof(*argv));
+			--*argc;
+			return argument;
+		}
 		for (guint j = 0; j < tables->len; j++)
-			has_value |= is_option_with_value(tables->pdata[j], argv[i]);
+			has_value |= is_option_with_value(tables->pdata[j], argument);
 		if (has_value && argv[i + 1] != NULL)
 			i++;
 	}
-	return 0;
-}
-
-/* (nullable): removes the command from @argv, which ends in NULL. */
-static char *take_command(int *argc, char **argv, const GOptionEntry *common)
-{
-	int place = find_command(argv, common);
-	char *name = place > 0 ? argv[place] : NULL;
-
-	if (name != NULL) {
-		memmove(argv + place, argv + place + 1, (gsize)(*argc - place) * sizeof(*argv));
-		--*argc;
-	}
-	return name;
+	return NULL;
 }
 
 /* (nullable): the first option that the parser has left in @argv. */

@@ -25,13 +25,13 @@ static const int SIGNALS[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT
 static char buffer[BUFFER_BYTES]; /* of standard output */
 static pthread_mutex_t printing = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool is_ending;
-static atomic_int ending_signal; /* 0: nobody reads what is printed */
+static atomic_int ending_signal; /* 0: the reader of the output has ended */
 
-/* Under its lock. */
+/* Guarded by its lock. */
 static struct {
 	pthread_mutex_t lock;
 	gboolean has_keys;
-	gboolean is_set;       /* for keys */
+	gboolean is_set;       /* to report keys */
 	struct termios before; /* with is_set */
 } terminal = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -42,7 +42,7 @@ static struct {
 	gpointer data;
 } redraw;
 
-/* The terminal. One that another job has now is left alone. */
+/* The terminal. It is not touched while another job has it. */
 
 static gboolean has_terminal(void)
 {
@@ -59,7 +59,7 @@ static gboolean is_terminal_set(void)
 	return set;
 }
 
-/* Under the lock. Who has set it, and was stopped without a warning, has set it for another job. */
+/* Called with the lock. After a stop without a warning the settings are those of another job. */
 static void set_for_keys(void)
 {
 	struct termios with_keys;
@@ -78,7 +78,7 @@ static void set_for_keys(void)
 	tcsetattr(STDIN_FILENO, TCSANOW, &with_keys);
 }
 
-/* Returns whether it is set. */
+/* Returns whether the terminal is set to report keys. */
 static gboolean set_terminal(void)
 {
 	pthread_mutex_lock(&terminal.lock);
@@ -91,7 +91,7 @@ static gboolean set_terminal(void)
 	return set;
 }
 
-/* @for_good: it is not set again */
+/* @for_good: the terminal is not set again */
 static void restore_terminal(gboolean for_good)
 {
 	pthread_mutex_lock(&terminal.lock);
@@ -107,9 +107,9 @@ static void restore_terminal_for_good(void)
 	restore_terminal(TRUE);
 }
 
-/* The end */
+/* The end of the program */
 
-/* @is_whole: nothing is half printed */
+/* @is_whole: the output ends with a whole list */
 static G_NORETURN void end_now(gboolean is_whole)
 {
 	int number = atomic_load(&ending_signal);
@@ -120,7 +120,7 @@ static G_NORETURN void end_now(gboolean is_whole)
 	ctl_output_end_by_signal(number, is_whole);
 }
 
-/* As soon as nothing is half printed; the second time, at once. */
+/* Ends the program as soon as the current list is printed; the second time, at once. */
 static void end_soon(int number)
 {
 	atomic_store(&ending_signal, number);
@@ -130,7 +130,7 @@ static void end_soon(int number)
 		end_now(TRUE);
 }
 
-/* A thread hears signals and keys, whatever the others wait for. */
+/* A thread handles signals and keys, so that nothing else delays them. */
 
 /* By the default action, which is none in a process group that no shell looks after: nobody would
  * have it go on. Returns when it goes on. */
@@ -165,7 +165,7 @@ static void on_signal(int number)
 	}
 }
 
-/* %FALSE: there will be none any more. */
+/* %FALSE: standard input has ended. */
 static gboolean read_keys(void)
 {
 	char keys[64];
@@ -182,7 +182,7 @@ static gboolean read_keys(void)
 	return length > 0;
 }
 
-/* A shell that gives the terminal back to a job that runs says nothing. */
+/* A shell sends no signal when it gives the terminal back to a running job, so this is polled. */
 static gboolean waits_for_terminal(void)
 {
 	pthread_mutex_lock(&terminal.lock);
@@ -202,7 +202,7 @@ static void *listen_for_keys(void *data)
 	for (;;) {
 		struct signalfd_siginfo info;
 
-		/* what is typed while it is in the background is for others */
+		/* while another job has the terminal, the input is for that job */
 		sources[1].fd = is_terminal_set() ? STDIN_FILENO : -1;
 		if (poll(sources, G_N_ELEMENTS(sources),
 			 waits_for_terminal() ? LOOK_AGAIN_MS : -1) < 0)
@@ -214,7 +214,7 @@ static void *listen_for_keys(void *data)
 			restore_terminal_for_good();
 		if (waits_for_terminal() && set_terminal())
 			sem_post(&redraw.wanted);
-		/* what nobody will read any more */
+		/* the reader of the output has ended */
 		if (sources[2].revents & (POLLERR | POLLHUP))
 			end_soon(0);
 		else if (sources[2].revents != 0)
@@ -223,7 +223,7 @@ static void *listen_for_keys(void *data)
 	return NULL;
 }
 
-/* Another one draws, so that a terminal that does not take it keeps nobody from hearing. */
+/* Draws in a thread of its own, so that a terminal that blocks does not delay signals. */
 static void *redraw_again(G_GNUC_UNUSED void *data)
 {
 	for (;;) {
@@ -234,18 +234,6 @@ static void *redraw_again(G_GNUC_UNUSED void *data)
 		ctl_watch_end_print();
 	}
 	return NULL;
-}
-
-/* Not those that whoever started it has it ignore, as nohup does. */
-static void choose_signals(sigset_t *out_set)
-{
-	sigemptyset(out_set);
-	for (gsize i = 0; i < G_N_ELEMENTS(SIGNALS); i++) {
-		struct sigaction action = {0};
-
-		if (sigaction(SIGNALS[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
-			sigaddset(out_set, SIGNALS[i]);
-	}
 }
 
 static gboolean start_thread(void *(*run)(void *data), gpointer data)
@@ -264,13 +252,20 @@ void ctl_watch_begin(void (*call)(gpointer data), void (*on_key)(char key, gpoin
 	sigset_t set;
 	int signals;
 
-	choose_signals(&set);
-	/* it would stop a job in the background that sets the terminal back */
+	sigemptyset(&set);
+	for (gsize i = 0; i < G_N_ELEMENTS(SIGNALS); i++) {
+		struct sigaction action = {0};
+
+		/* signals that are ignored stay ignored, as SIGHUP after nohup */
+		if (sigaction(SIGNALS[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+			sigaddset(&set, SIGNALS[i]);
+	}
+	/* it would stop a background job that restores the terminal */
 	sigaddset(&set, SIGTTOU);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	sigdelset(&set, SIGTTOU);
 	terminal.has_keys = isatty(STDOUT_FILENO) && isatty(STDIN_FILENO);
-	/* a table in one write, so that it does not flicker */
+	/* one write for a table avoids flicker */
 	setvbuf(stdout, buffer, _IOFBF, sizeof(buffer));
 	atexit(restore_terminal_for_good);
 	set_terminal();
@@ -302,7 +297,7 @@ void ctl_watch_end_print(void)
 {
 	ctl_output_flush();
 	pthread_mutex_unlock(&printing);
-	/* if another thread prints by now, that one looks too */
+	/* another thread that prints by now does the same */
 	if (atomic_load(&is_ending) && pthread_mutex_trylock(&printing) == 0)
 		end_now(TRUE);
 }

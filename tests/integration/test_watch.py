@@ -278,7 +278,7 @@ class OnATerminal(CtlTest):
             terminal.wait_output(self.drawn(1))
             self.server.said.state = "draining"
             terminal.wait_output(lambda output: "draining" in output)
-            terminal.wait_output(self.drawn(terminal.output.count(CLEAR) + 1))
+            terminal.wait_output(self.drawn(6))  # more than a second's
             self.assertTrue(terminal.output.startswith(CLEAR))
             times = set()
             for screen in terminal.screens()[:-1]:
