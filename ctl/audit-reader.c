@@ -9,7 +9,6 @@
 
 #include "core/text.h"
 #include "ctl/output.h"
-#include "ctl/progress.h"
 
 #define BUFFER_BYTES (256 * 1024)
 
@@ -42,7 +41,7 @@ static const char *name_of(const char *file)
 	return is_standard_input(file) ? "standard input" : file;
 }
 
-/* Without opening it: a pipe would lose what is in it. */
+/* Does not open the file, as the data in a pipe would be lost. */
 static gboolean check_file(const char *file, guint64 *all_bytes, gboolean *known)
 {
 	gboolean is_input = is_standard_input(file);
@@ -106,7 +105,6 @@ static const char *file_name(const CtlAuditReader *self)
 static void complain_of_file(CtlAuditReader *self, int error)
 {
 	self->any_bad = TRUE;
-	ctl_progress_clear();
 	ctl_output_complain("cannot read %s: %s", file_name(self), g_strerror(error));
 }
 
@@ -116,7 +114,6 @@ static void complain_of_line(CtlAuditReader *self, const char *line, gsize lengt
 	g_autofree char *shown = text_escape(line, length);
 
 	self->any_bad = TRUE;
-	ctl_progress_clear();
 	ctl_output_complain("%s:%" G_GUINT64_FORMAT ": damaged, %s: \"%s\"", file_name(self),
 			    self->line, reason, shown);
 }
@@ -139,8 +136,8 @@ static gboolean open_next(CtlAuditReader *self)
 	return FALSE;
 }
 
-/* Reads more after what is there. %FALSE: there is no more in this file. */
-static gboolean fill(CtlAuditReader *self)
+/* Reads more into the buffer. %FALSE: the file has ended. */
+static gboolean read_more(CtlAuditReader *self)
 {
 	ssize_t n_read;
 
@@ -161,35 +158,27 @@ static gboolean fill(CtlAuditReader *self)
 	return TRUE;
 }
 
-/* Takes @taken bytes out of the buffer, @length of which are a line, or what is longer than any;
- * %FALSE if they belong to one that is skipped. */
-static gboolean take(CtlAuditReader *self, gsize length, gsize taken, const char **out_line,
-		     gsize *out_length)
-{
-	gboolean is_rest = self->skips;
-
-	*out_line = self->bytes + self->begin;
-	*out_length = length;
-	self->begin += taken;
-	self->skips = taken == length;
-	self->line += !is_rest;
-	return !is_rest;
-}
-
-/* %FALSE: there is none left in this file. */
+/* Sets the next line, or the beginning of a line that is longer than any entry; the rest of that is
+ * skipped. %FALSE: the file has no more lines. */
 static gboolean take_line(CtlAuditReader *self, const char **out_line, gsize *out_length)
 {
 	for (;;) {
 		const char *begin = self->bytes + self->begin;
 		gsize left = self->end - self->begin;
 		const char *newline = memchr(begin, '\n', left);
-		gsize length = newline != NULL ? (gsize)(newline - begin) : left;
+		gboolean is_rest = self->skips;
 
-		if (newline == NULL && left <= AUDIT_ENTRY_MAX_LINE_BYTES && fill(self))
+		if (newline == NULL && left <= AUDIT_ENTRY_MAX_LINE_BYTES && read_more(self))
 			continue;
 		if (newline == NULL && left == 0)
 			return FALSE;
-		if (take(self, length, newline != NULL ? length + 1 : length, out_line, out_length))
+		/* not @begin: read_more() moves the bytes also at the end of the file */
+		*out_line = self->bytes + self->begin;
+		*out_length = newline != NULL ? (gsize)(newline - begin) : left;
+		self->begin += *out_length + (newline != NULL);
+		self->skips = newline == NULL;
+		self->line += !is_rest;
+		if (!is_rest)
 			return TRUE;
 	}
 }

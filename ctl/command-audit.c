@@ -1,20 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "audit": what the audit log's files have, and whether an ID was issued twice. */
+/* "audit": shows the entries of audit logs, and the IDs that were issued more than once. sort(1)
+ * sorts the entries for that, in bounded memory and with temporary files of its own. */
 
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "core/layout.h"
 #include "ctl/audit-reader.h"
-#include "ctl/audit-rows.h"
-#include "ctl/audit-sort.h"
 #include "ctl/command.h"
+#include "ctl/format.h"
 #include "ctl/output.h"
-#include "ctl/progress.h"
+#include "ctl/screen.h"
 
+#define LINE_COLUMNS       100 /* of a terminal that has room for tags, and agents of 31 bytes */
 #define DEFAULT_MEMORY_MIB 64
 #define MAX_MEMORY_MIB     65536
-#define LOOK_ENTRIES       4096 /* between two looks at the clock */
+#define PROGRESS_ENTRIES   4096 /* between two looks at the clock */
 
 static struct {
 	char *layout;
@@ -40,16 +47,248 @@ static const GOptionEntry entries[] = {
 	G_OPTION_ENTRY_NULL,
 };
 
+/* Rows on standard output */
+
+/* Each row is printed as soon as it is known, so the widths do not depend on what follows. */
+typedef struct {
+	const Layout *layout;
+	gboolean json;
+	gboolean with_place; /* file and line are shown */
+	gboolean is_short;   /* the tag is left out */
+	gboolean has_head;
+	CtlArray array;
+} Rows;
+
+typedef struct {
+	gint64 id;
+	gint64 tag;
+	const char *agent;
+	gsize agent_length;
+	const char *file; /* with_place, as the next */
+	guint64 line;
+} Row;
+
+static void print_cells(Rows *self, const char *id, const char *time, const char *tag,
+			const char *agent, const char *place)
+{
+	if (!self->has_head) {
+		self->has_head = TRUE;
+		print_cells(self, "id", "time (UTC)", "tag", "agent", "file and line");
+	}
+	ctl_output_print("%19s  %-24s  ", id, time);
+	if (!self->is_short)
+		ctl_output_print("%20s  ", tag);
+	if (self->with_place)
+		ctl_output_print("%-16s  %s\n", agent, place);
+	else
+		ctl_output_print("%s\n", agent);
+}
+
+static void print_row(Rows *self, const Row *row)
+{
+	gboolean has_time = layout_check_id(self->layout, row->id, NULL);
+	gint64 time_ms = has_time ? layout_decode(self->layout, row->id).time_ms : 0;
+	g_autofree char *agent = ctl_format_agent(row->agent, row->agent_length);
+	g_autofree char *file = self->with_place ? ctl_format_path(row->file) : NULL;
+	char id[32];
+	char tag[32];
+
+	/* JavaScript's numbers hold neither an ID nor a tag, so both are strings in JSON */
+	g_snprintf(id, sizeof(id), "%" G_GINT64_FORMAT, row->id);
+	g_snprintf(tag, sizeof(tag), "%" G_GINT64_FORMAT, row->tag);
+	if (!self->json) {
+		g_autofree char *time = ctl_format_time(time_ms);
+		g_autofree char *place = g_strdup_printf("%s:%" G_GUINT64_FORMAT,
+							 file != NULL ? file : "", row->line);
+
+		print_cells(self, id, time, tag, agent, place);
+		return;
+	}
+
+	JsonObject *object = json_object_new();
+
+	json_object_set_string_member(object, "id", id);
+	ctl_format_json_time(object, "time", time_ms);
+	json_object_set_string_member(object, "tag", tag);
+	json_object_set_string_member(object, "agent", agent);
+	if (self->with_place) {
+		json_object_set_string_member(object, "file", file);
+		json_object_set_int_member(object, "line", (gint64)row->line);
+	}
+	ctl_array_add_object(&self->array, object);
+}
+
+static void print_gap(Rows *self, guint64 missing)
+{
+	if (self->json) {
+		JsonObject *object = json_object_new();
+
+		json_object_set_int_member(object, "missing", (gint64)missing);
+		ctl_array_add_object(&self->array, object);
+		return;
+	}
+
+	g_autofree char *text = g_strdup_printf("(%" G_GUINT64_FORMAT " missing here)", missing);
+
+	print_cells(self, "-", "-", "-", text, "");
+}
+
+static void end_rows(Rows *self, gboolean failed)
+{
+	if (failed)
+		ctl_array_end_failed(&self->array);
+	else if (self->json)
+		ctl_array_end(&self->array);
+}
+
+/* Sorting */
+
+/* The lines that sort(1) gets are of hex digits, with each field as long as it can be, so that
+ * their bytes sort as the numbers do: ID, tag, length of the agent, agent, file, line. */
+#define ID_DIGITS     16
+#define TAG_DIGITS    16
+#define LENGTH_DIGITS 4
+#define FILE_DIGITS   8
+#define LINE_DIGITS   12
+#define AGENT_AT      (ID_DIGITS + TAG_DIGITS + LENGTH_DIGITS)
+#define MAX_AGENT     AUDIT_ENTRY_MAX_LINE_BYTES
+#define MAX_LINE      (AGENT_AT + 2 * MAX_AGENT + FILE_DIGITS + LINE_DIGITS + 1)
+
+typedef struct {
+	GPid pid;     /* 0: it does not run */
+	FILE *input;  /* NULL: closed, as the others */
+	FILE *output; /* the sorted lines */
+	FILE *errors;
+} Sorter;
+
+/* In the child. If this program is killed, sort must not take the end of its input for the end of
+ * the entries and go on. It removes its files when it is terminated. */
+static void prepare_sort(G_GNUC_UNUSED gpointer data)
+{
+	signal(SIGPIPE, SIG_DFL);
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+}
+
+static gboolean start_sort(Sorter *self, guint64 memory_mib, GError **error)
+{
+	g_autofree char *memory = g_strdup_printf("%" G_GUINT64_FORMAT "M", memory_mib);
+	char *command[] = {"sort", "-S", memory, NULL};
+	g_auto(GStrv) environment = g_environ_setenv(g_get_environ(), "LC_ALL", "C", TRUE);
+	int input, output, errors;
+
+	if (!g_spawn_async_with_pipes(NULL, command, environment,
+				      G_SPAWN_SEARCH_PATH | G_SPAWN_DO_NOT_REAP_CHILD, prepare_sort,
+				      NULL, &self->pid, &input, &output, &errors, error)) {
+		g_prefix_error(error, "--duplicates needs sort(1): ");
+		return FALSE;
+	}
+	self->input = fdopen(input, "w");
+	self->output = fdopen(output, "r");
+	self->errors = fdopen(errors, "r");
+	return TRUE;
+}
+
+static void close_stream(FILE **stream)
+{
+	if (*stream != NULL)
+		fclose(*stream);
+	*stream = NULL;
+}
+
+static void sorter_clear(Sorter *self)
+{
+	close_stream(&self->input);
+	close_stream(&self->output);
+	close_stream(&self->errors);
+	if (self->pid != 0) {
+		kill(self->pid, SIGTERM);
+		waitpid(self->pid, NULL, 0);
+	}
+	self->pid = 0;
+}
+
+/* Waits until sort has ended, after its input was closed and its output read, or after it closed
+ * one of them itself. %FALSE with an error set if it has failed. */
+static gboolean wait_sort(Sorter *self, GError **error)
+{
+	char said[512];
+	gsize length = fread(said, 1, sizeof(said) - 1, self->errors);
+	int status = 0;
+
+	said[length] = '\0';
+	said[strcspn(said, "\n")] = '\0';
+	waitpid(self->pid, &status, 0);
+	self->pid = 0;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return TRUE;
+	if (said[0] != '\0')
+		g_set_error(error, G_SPAWN_ERROR, G_SPAWN_ERROR_FAILED,
+			    "cannot sort the entries: %s; TMPDIR names another directory", said);
+	else
+		g_set_error(error, G_SPAWN_ERROR, G_SPAWN_ERROR_FAILED,
+			    "cannot sort the entries: sort ended with %s %d",
+			    WIFSIGNALED(status) ? "signal" : "status",
+			    WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+	return FALSE;
+}
+
+static char *append_hex(char *at, guint64 number, guint digits)
+{
+	for (guint i = digits; i > 0; i--, number >>= 4)
+		at[i - 1] = "0123456789abcdef"[number & 15];
+	return at + digits;
+}
+
+static const char *read_hex(const char *at, guint digits, guint64 *out_number)
+{
+	*out_number = 0;
+	for (guint i = 0; i < digits; i++)
+		*out_number = *out_number << 4 | (guint64)g_ascii_xdigit_value(at[i]);
+	return at + digits;
+}
+
+/* Swaps the tag's sign bit, as negative tags sort first. */
+static guint64 swap_sign(guint64 tag)
+{
+	return tag ^ G_GUINT64_CONSTANT(1) << 63;
+}
+
+static gboolean sort_entry(Sorter *self, const AuditEntry *entry, guint file, guint64 line,
+			   GError **error)
+{
+	char text[MAX_LINE];
+	char *at = append_hex(text, (guint64)entry->id, ID_DIGITS);
+
+	at = append_hex(at, swap_sign((guint64)entry->tag), TAG_DIGITS);
+	at = append_hex(at, entry->agent_length, LENGTH_DIGITS);
+	for (gsize i = 0; i < entry->agent_length; i++)
+		at = append_hex(at, (guchar)entry->agent[i], 2);
+	at = append_hex(at, file, FILE_DIGITS);
+	at = append_hex(at, line, LINE_DIGITS);
+	*at++ = '\n';
+	return fwrite_unlocked(text, (gsize)(at - text), 1, self->input) == 1 ||
+	       wait_sort(self, error);
+}
+
+static gboolean end_input(Sorter *self, GError **error)
+{
+	FILE *input = g_steal_pointer(&self->input);
+
+	return fclose(input) == 0 || wait_sort(self, error);
+}
+
+/* The command */
+
 typedef struct {
 	Layout layout;
 	gint64 from_ms;
 	gint64 to_ms;
-	gsize memory_bytes;
+	guint64 memory_mib;
 	CtlAuditReader *reader;
-	CtlAuditRows rows;
+	Rows rows;
 
 	/* for --duplicates */
-	CtlAuditSort *sort;
+	Sorter sorter;
 	guint64 n_gaps;
 	guint64 n_missing;
 	guint64 n_entries;
@@ -61,39 +300,14 @@ typedef struct {
 static void audit_clear(Audit *self)
 {
 	ctl_audit_reader_free(self->reader);
-	ctl_audit_sort_free(self->sort);
+	sorter_clear(&self->sorter);
 }
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Audit, audit_clear)
 
-static gboolean parse_times(Audit *self)
-{
-	if (!ctl_options_time("--from TIME", given.from, &self->from_ms) ||
-	    !ctl_options_time("--to TIME", given.to, &self->to_ms))
-		return FALSE;
-	if (self->from_ms > self->to_ms) {
-		ctl_output_complain("--from is after --to");
-		return FALSE;
-	}
-	return TRUE;
-}
-
-static gboolean parse_memory(Audit *self)
-{
-	guint64 memory_mib = DEFAULT_MEMORY_MIB;
-
-	if (given.memory != NULL && !given.duplicates) {
-		ctl_output_complain("--memory is for --duplicates");
-		return FALSE;
-	}
-	if (!ctl_options_number("--memory MIB", given.memory, 1, MAX_MEMORY_MIB, &memory_mib))
-		return FALSE;
-	self->memory_bytes = (gsize)memory_mib << 20;
-	return TRUE;
-}
-
 static gboolean parse_options(Audit *self)
 {
+	self->memory_mib = DEFAULT_MEMORY_MIB;
 	if (given.agent != NULL && given.agent[0] == '\0') {
 		ctl_output_complain("--agent \"\": no entry has an empty useragent");
 		return FALSE;
@@ -103,12 +317,24 @@ static gboolean parse_options(Audit *self)
 				    "--duplicates");
 		return FALSE;
 	}
-	return ctl_options_layout(given.layout, &self->layout) && parse_times(self) &&
-	       parse_memory(self);
+	if (!ctl_options_layout(given.layout, &self->layout) ||
+	    !ctl_options_time("--from TIME", given.from, &self->from_ms) ||
+	    !ctl_options_time("--to TIME", given.to, &self->to_ms))
+		return FALSE;
+	if (self->from_ms > self->to_ms) {
+		ctl_output_complain("--from is after --to");
+		return FALSE;
+	}
+	if (given.memory != NULL && !given.duplicates) {
+		ctl_output_complain("--memory is for --duplicates");
+		return FALSE;
+	}
+	return ctl_options_number("--memory MIB", given.memory, 1, MAX_MEMORY_MIB,
+				  &self->memory_mib);
 }
 
-/* A gap does: nobody knows whose IDs are missing there. */
-static gboolean passes(const Audit *self, const AuditEntry *entry)
+/* A gap is always wanted: nobody knows which IDs are missing there. */
+static gboolean is_wanted(const Audit *self, const AuditEntry *entry)
 {
 	gint64 time_ms;
 
@@ -120,7 +346,7 @@ static gboolean passes(const Audit *self, const AuditEntry *entry)
 	if (!layout_check_id(&self->layout, entry->id, NULL))
 		return given.from == NULL && given.to == NULL;
 	time_ms = layout_decode(&self->layout, entry->id).time_ms;
-	/* its tick may have begun before */
+	/* the tick can have begun before --from */
 	return time_ms > self->from_ms - self->layout.tick_ms && time_ms <= self->to_ms;
 }
 
@@ -131,17 +357,17 @@ static const AuditEntry *next_entry(Audit *self)
 
 	do
 		entry = ctl_audit_reader_next(self->reader);
-	while (entry != NULL && !passes(self, entry));
+	while (entry != NULL && !is_wanted(self, entry));
 	return entry;
 }
 
-static CtlStatus list(Audit *self)
+static CtlStatus list_entries(Audit *self)
 {
 	const AuditEntry *entry;
 	gboolean failed;
 
 	while ((entry = next_entry(self)) != NULL) {
-		const CtlAuditRow row = {
+		const Row row = {
 			.id = entry->id,
 			.tag = entry->tag,
 			.agent = entry->agent,
@@ -149,12 +375,12 @@ static CtlStatus list(Audit *self)
 		};
 
 		if (entry->missing > 0)
-			ctl_audit_rows_add_gap(&self->rows, entry->missing);
+			print_gap(&self->rows, entry->missing);
 		else
-			ctl_audit_rows_add(&self->rows, &row);
+			print_row(&self->rows, &row);
 	}
 	failed = ctl_audit_reader_any_bad(self->reader);
-	ctl_audit_rows_end(&self->rows, failed);
+	end_rows(&self->rows, failed);
 	return failed ? CTL_FAILED : CTL_OK;
 }
 
@@ -164,67 +390,81 @@ static void show_reading(const Audit *self)
 	guint64 read_mib = ctl_audit_reader_read_bytes(self->reader) >> 20;
 
 	if (all > 0)
-		ctl_progress_show("%" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT " MiB read",
-				  read_mib, all >> 20);
+		ctl_output_show_progress("%" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT " MiB read",
+					 read_mib, all >> 20);
 	else
-		ctl_progress_show("%" G_GUINT64_FORMAT " MiB read", read_mib);
+		ctl_output_show_progress("%" G_GUINT64_FORMAT " MiB read", read_mib);
 }
 
-static gboolean add(Audit *self, const AuditEntry *entry, GError **error)
-{
-	const CtlAuditRecord record = {
-		.id = entry->id,
-		.tag = entry->tag,
-		.line = ctl_audit_reader_get_line(self->reader),
-		.file = ctl_audit_reader_get_file(self->reader),
-		.agent_length = entry->agent_length,
-	};
-
-	if (self->n_entries++ % LOOK_ENTRIES == 0 && ctl_progress_is_due())
-		show_reading(self);
-	return ctl_audit_sort_add(self->sort, &record, entry->agent, error);
-}
-
-static gboolean collect(Audit *self, GError **error)
+static gboolean sort_entries(Audit *self, GError **error)
 {
 	const AuditEntry *entry;
 
 	while ((entry = next_entry(self)) != NULL) {
 		self->n_gaps += entry->missing > 0;
 		self->n_missing += entry->missing;
-		if (entry->missing == 0 && !add(self, entry, error))
+		if (entry->missing > 0)
+			continue;
+		if (self->n_entries++ % PROGRESS_ENTRIES == 0 && ctl_output_is_progress_due())
+			show_reading(self);
+		if (!sort_entry(&self->sorter, entry, ctl_audit_reader_get_file(self->reader),
+				ctl_audit_reader_get_line(self->reader), error))
 			return FALSE;
 	}
-	ctl_progress_clear();
-	return ctl_audit_sort_finish(self->sort, error);
+	ctl_output_clear_progress();
+	return end_input(&self->sorter, error);
 }
 
-static void print_issue(Audit *self, const CtlAuditRecord *record)
+/* @line: of sort's output */
+static void print_issue(Audit *self, const char *line)
 {
-	const CtlAuditRow row = {
-		.id = record->id,
-		.tag = record->tag,
-		.agent = record->agent,
-		.agent_length = record->agent_length,
-		.file = ctl_audit_reader_file_name(self->reader, record->file),
-		.line = record->line,
-	};
+	guint64 id, tag, length, file, number;
+	const char *at = read_hex(line, ID_DIGITS, &id);
 
-	ctl_progress_clear();
-	ctl_audit_rows_add(&self->rows, &row);
+	at = read_hex(at, TAG_DIGITS, &tag);
+	at = read_hex(at, LENGTH_DIGITS, &length);
+
+	g_autofree char *agent = g_malloc(length + 1);
+
+	for (gsize i = 0; i < length; i++) {
+		guint64 byte;
+
+		at = read_hex(at, 2, &byte);
+		agent[i] = (char)byte;
+	}
+	at = read_hex(at, FILE_DIGITS, &file);
+	read_hex(at, LINE_DIGITS, &number);
+	ctl_output_clear_progress();
+	print_row(&self->rows,
+		  &(Row){
+			  .id = (gint64)id,
+			  .tag = (gint64)swap_sign(tag),
+			  .agent = agent,
+			  .agent_length = length,
+			  .file = ctl_audit_reader_file_name(self->reader, (guint)file),
+			  .line = number,
+		  });
 }
 
-static void keep(GByteArray *kept, const CtlAuditRecord *record)
+/* One issue of an ID that was delivered twice has the same tag and agent twice. */
+static gboolean is_same_issue(const char *line, const char *before)
 {
-	g_byte_array_set_size(kept, 0);
-	g_byte_array_append(kept, (const guint8 *)record, (guint)ctl_audit_record_bytes(record));
+	guint64 length;
+
+	read_hex(line + ID_DIGITS + TAG_DIGITS, LENGTH_DIGITS, &length);
+	return strncmp(line, before, AGENT_AT + 2 * length) == 0;
 }
 
-/* @before: the issue before it, of the same ID. @is_known: that this ID has more than one */
-static void compare(Audit *self, const CtlAuditRecord *before, const CtlAuditRecord *record,
-		    gboolean *is_known)
+/* @before: sort's line before @line; NULL: there is none. @is_known: whether the ID of @before is
+ * known to have several issues */
+static void compare_issues(Audit *self, const char *line, const char *before, gboolean *is_known)
 {
-	if (ctl_audit_record_compare_issue(before, record) == 0) {
+	if (before == NULL || strncmp(line, before, ID_DIGITS) != 0) {
+		self->n_ids++;
+		*is_known = FALSE;
+		return;
+	}
+	if (is_same_issue(line, before)) {
 		self->n_again++;
 		return;
 	}
@@ -233,40 +473,36 @@ static void compare(Audit *self, const CtlAuditRecord *before, const CtlAuditRec
 		print_issue(self, before);
 	}
 	*is_known = TRUE;
-	print_issue(self, record);
+	print_issue(self, line);
 	ctl_output_flush();
 }
 
-static gboolean find(Audit *self, GError **error)
+static gboolean compare_entries(Audit *self, GError **error)
 {
-	g_autoptr(GByteArray) kept = g_byte_array_new();
-	g_autoptr(GError) failure = NULL;
-	const CtlAuditRecord *record;
+	char *lines[2] = {NULL, NULL}; /* this one and the one before, in turn */
+	gsize sizes[2] = {0, 0};
 	gboolean is_known = FALSE;
 	guint64 n_seen = 0;
 
-	while ((record = ctl_audit_sort_next(self->sort, &failure)) != NULL) {
-		const CtlAuditRecord *before = (const CtlAuditRecord *)(const void *)kept->data;
+	for (;; n_seen++) {
+		guint current = n_seen % 2;
 
-		if (n_seen++ % LOOK_ENTRIES == 0 && ctl_progress_is_due())
-			ctl_progress_show("%" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT
-					  " entries compared",
-					  n_seen, self->n_entries);
-		if (kept->len == 0 || before->id != record->id) {
-			self->n_ids++;
-			is_known = FALSE;
-		} else
-			compare(self, before, record, &is_known);
-		keep(kept, record);
+		if (getline(&lines[current], &sizes[current], self->sorter.output) < 0)
+			break;
+		if (n_seen % PROGRESS_ENTRIES == 0 && ctl_output_is_progress_due())
+			ctl_output_show_progress("%" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT
+						 " entries compared",
+						 n_seen + 1, self->n_entries);
+		compare_issues(self, lines[current], n_seen > 0 ? lines[1 - current] : NULL,
+			       &is_known);
 	}
-	ctl_progress_clear();
-	if (failure == NULL)
-		return TRUE;
-	g_propagate_error(error, g_steal_pointer(&failure));
-	return FALSE;
+	free(lines[0]);
+	free(lines[1]);
+	ctl_output_clear_progress();
+	return wait_sort(&self->sorter, error);
 }
 
-/* In a line, beside JSON on standard error. */
+/* With JSON on standard output the summary is a line on standard error. */
 static void print_summary(const Audit *self, gboolean json)
 {
 	g_autofree char *line =
@@ -292,25 +528,19 @@ static CtlStatus find_duplicates(Audit *self, gboolean json)
 	g_autoptr(GError) error = NULL;
 
 	ctl_output_needs_reader();
-	self->sort = ctl_audit_sort_new(self->memory_bytes);
-	if (self->sort == NULL) {
-		ctl_output_complain("there is no memory of %" G_GSIZE_FORMAT
-				    " MiB; --memory takes less",
-				    self->memory_bytes >> 20);
-		return CTL_FAILED;
-	}
-	if (!collect(self, &error) || !find(self, &error)) {
-		ctl_progress_clear();
-		ctl_audit_rows_end(&self->rows, TRUE);
+	if (!start_sort(&self->sorter, self->memory_mib, &error) || !sort_entries(self, &error) ||
+	    !compare_entries(self, &error)) {
+		ctl_output_clear_progress();
+		end_rows(&self->rows, TRUE);
 		return ctl_output_fail(error);
 	}
-	ctl_audit_rows_end(&self->rows, FALSE);
+	end_rows(&self->rows, FALSE);
 	print_summary(self, json);
 	return self->n_duplicates > 0 || ctl_audit_reader_any_bad(self->reader) ? CTL_FAILED
 										: CTL_OK;
 }
 
-static CtlStatus run(const CtlOptions *options, const char *const *arguments)
+static CtlStatus run_audit(const CtlOptions *options, const char *const *arguments)
 {
 	g_auto(Audit) self = {.layout = LAYOUT_TWITTER, .to_ms = G_MAXINT64};
 
@@ -319,8 +549,13 @@ static CtlStatus run(const CtlOptions *options, const char *const *arguments)
 	self.reader = ctl_audit_reader_new(arguments);
 	if (self.reader == NULL)
 		return CTL_USAGE;
-	ctl_audit_rows_init(&self.rows, &self.layout, options->json, given.duplicates);
-	return given.duplicates ? find_duplicates(&self, options->json) : list(&self);
+	self.rows = (Rows){
+		.layout = &self.layout,
+		.json = options->json,
+		.with_place = given.duplicates,
+		.is_short = ctl_screen_columns() < LINE_COLUMNS,
+	};
+	return given.duplicates ? find_duplicates(&self, options->json) : list_entries(&self);
 }
 
 const CtlCommand ctl_audit_command = {
@@ -331,5 +566,5 @@ const CtlCommand ctl_audit_command = {
 		   "named, and the exit status is 1.",
 	.takes_no_server = TRUE,
 	.entries = entries,
-	.run = run,
+	.run = run_audit,
 };

@@ -10,15 +10,15 @@
 static LoadOptions bench = LOAD_OPTIONS_DEFAULTS;
 static atomic_bool interrupted;
 
-static gboolean set(const char *name, const char *value, G_GNUC_UNUSED gpointer data,
-		    GError **error)
+static gboolean set_option(const char *name, const char *value, G_GNUC_UNUSED gpointer data,
+			   GError **error)
 {
 	return load_options_set(&bench, name + strlen("--"), value, error);
 }
 
 #define OPTION(name, description, argument)                                                        \
 	{                                                                                          \
-		name, 0, 0, G_OPTION_ARG_CALLBACK, set, description, argument                      \
+		name, 0, 0, G_OPTION_ARG_CALLBACK, set_option, description, argument               \
 	}
 
 /* The ranges are those of load/options.c. */
@@ -42,35 +42,30 @@ static const GOptionEntry entries[] = {
 	G_OPTION_ENTRY_NULL,
 };
 
-/* Over itself, on a terminal. */
+/* Writes a line over itself. */
 static void show_progress(guint second, guint64 calls, guint64 errors)
 {
 	g_printerr("\r\033[K%u s  %" G_GUINT64_FORMAT " calls/s  %" G_GUINT64_FORMAT " errors",
 		   second, calls, errors);
 }
 
-static void interrupt(G_GNUC_UNUSED int number)
+static void on_interrupt(G_GNUC_UNUSED int number)
 {
 	atomic_store(&interrupted, true);
 }
 
-/* The first Ctrl-C ends the load, and what it came to is told; the second one kills. */
-static void hear_interrupt(void)
+/* The first Ctrl-C ends the load, and the report is printed; the second kills the program. */
+static LoadReport run_load(LoadRun *load_run)
 {
-	struct sigaction action = {.sa_handler = interrupt, .sa_flags = SA_RESETHAND | SA_RESTART};
+	struct sigaction action = {.sa_handler = on_interrupt,
+				   .sa_flags = SA_RESETHAND | SA_RESTART};
 	struct sigaction before;
+	gboolean show = isatty(STDERR_FILENO);
+	LoadReport report;
 
 	sigaction(SIGINT, NULL, &before);
 	if (before.sa_handler != SIG_IGN)
 		sigaction(SIGINT, &action, NULL);
-}
-
-static LoadReport load(LoadRun *load_run)
-{
-	gboolean show = isatty(STDERR_FILENO);
-	LoadReport report;
-
-	hear_interrupt();
 	report = load_run_go(load_run, show ? show_progress : NULL, &interrupted);
 	if (show)
 		g_printerr("\r\033[K");
@@ -85,7 +80,7 @@ static CtlStatus load_and_report(const CtlOptions *options)
 	if (load_run == NULL)
 		return ctl_output_fail(error);
 
-	g_auto(LoadReport) report = load(load_run);
+	g_auto(LoadReport) report = run_load(load_run);
 	g_autofree char *text = (options->json ? load_report_json : load_report_text)(&report);
 	g_autofree char *complaint = load_report_complaint(&report);
 
@@ -97,7 +92,7 @@ static CtlStatus load_and_report(const CtlOptions *options)
 	return complaint == NULL ? CTL_OK : CTL_FAILED;
 }
 
-static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const *arguments)
+static CtlStatus run_bench(const CtlOptions *options, G_GNUC_UNUSED const char *const *arguments)
 {
 	g_autoptr(GError) error = NULL;
 	g_autoptr(GPtrArray) servers = NULL;
@@ -129,5 +124,5 @@ const CtlCommand ctl_bench_command = {
 		   "Ctrl-C ends the load, and shows what it came to. Exit status 1 if any "
 		   "call failed, 130 after Ctrl-C.",
 	.entries = entries,
-	.run = run,
+	.run = run_bench,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "config check": whether snowflaked would take a config file, and what it would make of it. */
+/* "config check": whether snowflaked would start with a config file, and which options it sets. */
 
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #include "ctl/table.h"
 #include "options/options-text.h"
 
-/* (nullable): by the parser of snowflaked, as if it were started with that file alone. */
+/* (nullable): parses as snowflaked does if it is started with that file alone */
 static Options *read_options(const char *file, GError **error)
 {
 	g_autofree char *config = g_strconcat("--config=", file, NULL);
@@ -54,7 +54,7 @@ static GPtrArray *find_differences(const Options *options, const Options *defaul
 	return differences;
 }
 
-static void print_text(const GPtrArray *differences)
+static void print_differences(const GPtrArray *differences)
 {
 	static const char *const HEADS[] = {"option", "value", "default", NULL};
 	g_autoptr(CtlTable) table = ctl_table_new(HEADS);
@@ -96,7 +96,7 @@ static void print_json(const char *file, const GPtrArray *differences)
 	ctl_output_print("%s\n", text);
 }
 
-static CtlStatus check(const char *file, gboolean json)
+static CtlStatus check_file(const char *file, gboolean json)
 {
 	g_autoptr(GError) error = NULL;
 	g_autoptr(Options) options = read_options(file, &error);
@@ -112,11 +112,11 @@ static CtlStatus check(const char *file, gboolean json)
 	if (json)
 		print_json(file, differences);
 	else
-		print_text(differences);
+		print_differences(differences);
 	return CTL_OK;
 }
 
-static CtlStatus run(const CtlOptions *options, const char *const *arguments)
+static CtlStatus run_config(const CtlOptions *options, const char *const *arguments)
 {
 	gboolean has_file = arguments[0] != NULL && arguments[1] != NULL &&
 			    arguments[1][0] != '\0' && arguments[2] == NULL;
@@ -125,7 +125,7 @@ static CtlStatus run(const CtlOptions *options, const char *const *arguments)
 		ctl_output_complain("config takes two arguments: check and a file");
 		return CTL_USAGE;
 	}
-	return check(arguments[1], options->json);
+	return check_file(arguments[1], options->json);
 }
 
 const CtlCommand ctl_config_command = {
@@ -137,5 +137,5 @@ const CtlCommand ctl_config_command = {
 		   "is not at its default. Looks at no machine, port or directory that is named "
 		   "in it.",
 	.takes_no_server = TRUE,
-	.run = run,
+	.run = run_config,
 };

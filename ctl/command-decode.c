@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/* "decode" takes IDs, ULIDs and UUIDs apart. "convert" makes an ID of a UUID, and a UUID of an ID.
+ */
+
 #include <json-glib/json-glib.h>
 #include <poll.h>
 #include <stdio.h>
@@ -7,22 +11,24 @@
 
 #include "core/id-text.h"
 #include "core/layout.h"
+#include "core/random.h"
 #include "core/text.h"
+#include "core/ulid.h"
+#include "core/uuid7.h"
 #include "ctl/command.h"
+#include "ctl/format.h"
 #include "ctl/output.h"
 #include "ctl/screen.h"
-#include "ctl/table.h"
-#include "ctl/time-text.h"
-#include "ctl/wide-text.h"
 
 #define LINE_COLUMNS        106
 #define MAX_UNFLUSHED_LINES 1000
 #define MAX_LINE_BYTES      1000 /* of standard input; no ID has a tenth of it */
+#define RANDOM_TEXT_SIZE    21   /* of the 80 bits of a ULID */
 
 static char *form_name;
 static char *layout_text;
 
-static const GOptionEntry entries[] = {
+static const GOptionEntry decode_entries[] = {
 	{"from", 0, 0, G_OPTION_ARG_STRING, &form_name,
 	 "What the IDs are written in: decimal, hex, crockford, base62 or base58", "FORM"},
 	{"layout", 0, 0, G_OPTION_ARG_STRING, &layout_text,
@@ -30,6 +36,135 @@ static const GOptionEntry entries[] = {
 	 "LAYOUT"},
 	G_OPTION_ENTRY_NULL,
 };
+
+/* ULIDs and UUIDs */
+
+typedef enum { WIDE_ULID, WIDE_UUID } WideKind;
+
+typedef struct {
+	WideKind kind;
+	Uuid bits;
+	gint64 time_ms;  /* since the Unix epoch */
+	gboolean has_id; /* of a UUID: its time is in LAYOUT_TWITTER */
+	gint64 id;       /* that it is made of, if it is of the reserved kind (uuid7.h) */
+} Wide;
+
+/* Sets the kind that @text can be, by its length; %FALSE: neither. */
+static gboolean wide_kind_of(const char *text, WideKind *out_kind)
+{
+	gsize length = strlen(text);
+
+	*out_kind = length == UUID_TEXT_SIZE - 1 ? WIDE_UUID : WIDE_ULID;
+	return length == UUID_TEXT_SIZE - 1 || length == ULID_TEXT_SIZE - 1;
+}
+
+/* @out_wide: (out): untouched on failure, which includes a UUID of another version than 7 */
+static gboolean wide_parse(WideKind kind, const char *text, Wide *out_wide, GError **error)
+{
+	g_autoptr(GError) without_id = NULL;
+	Wide wide = {.kind = kind};
+
+	if (kind == WIDE_ULID) {
+		if (!ulid_parse(text, &wide.bits, error))
+			return FALSE;
+		wide.time_ms = ulid_time_ms(wide.bits);
+		*out_wide = wide;
+		return TRUE;
+	}
+	if (!uuid_parse(text, &wide.bits, error))
+		return FALSE;
+	wide.time_ms = uuid7_time_ms(wide.bits);
+	wide.has_id = uuid7_to_id(wide.bits, &wide.id, &without_id);
+	if (g_error_matches(without_id, UUID_ERROR, UUID_ERROR_INVALID)) {
+		g_propagate_prefixed_error(error, g_steal_pointer(&without_id), "\"%s\": ", text);
+		return FALSE;
+	}
+	*out_wide = wide;
+	return TRUE;
+}
+
+/* (transfer full) (nullable): RFC 3339 cannot express all times of 48 bits. */
+static char *wide_time(gint64 time_ms)
+{
+	return time_ms <= CTL_FORMAT_MAX_TIME_MS ? text_time_ms(time_ms) : NULL;
+}
+
+static void write_random(Ulid ulid, char out_text[static RANDOM_TEXT_SIZE])
+{
+	g_snprintf(out_text, RANDOM_TEXT_SIZE, "%04x%016" G_GINT64_MODIFIER "x",
+		   (guint)(ulid.high & G_MAXUINT16), ulid.low);
+}
+
+static void wide_print_head(WideKind kind)
+{
+	if (kind == WIDE_ULID)
+		ctl_output_print("%-26s  %-24s  %s\n", "ulid", "time (UTC)", "random");
+	else
+		ctl_output_print("%-36s  %-24s  %19s  %10s  %6s  %8s\n", "uuid", "time (UTC)",
+				 "id, if made of one", "datacenter", "worker", "sequence");
+}
+
+static void wide_print_line(const Wide *self)
+{
+	g_autofree char *time = wide_time(self->time_ms);
+	char text[UUID_TEXT_SIZE];
+	char random[RANDOM_TEXT_SIZE];
+
+	if (self->kind == WIDE_ULID) {
+		ulid_to_text(self->bits, text);
+		write_random(self->bits, random);
+		ctl_output_print("%s  %-24s  %s\n", text, time != NULL ? time : "-", random);
+		return;
+	}
+	uuid_to_text(self->bits, text);
+	ctl_output_print("%s  %-24s  ", text, time != NULL ? time : "-");
+	if (!self->has_id) {
+		ctl_output_print("%19s  %10s  %6s  %8s\n", "-", "-", "-", "-");
+		return;
+	}
+
+	LayoutParts parts = layout_decode(&LAYOUT_TWITTER, self->id);
+
+	ctl_output_print("%19" G_GINT64_FORMAT "  %10u  %6u  %8u\n", self->id, parts.datacenter_id,
+			 parts.worker_id, parts.sequence);
+}
+
+/* (transfer full) */
+static JsonObject *wide_to_json(const Wide *self)
+{
+	JsonObject *object = json_object_new();
+	g_autofree char *time = wide_time(self->time_ms);
+	char text[UUID_TEXT_SIZE];
+	char random[RANDOM_TEXT_SIZE];
+
+	if (self->kind == WIDE_ULID)
+		ulid_to_text(self->bits, text);
+	else
+		uuid_to_text(self->bits, text);
+	json_object_set_string_member(object, self->kind == WIDE_ULID ? "ulid" : "uuid", text);
+	json_object_set_int_member(object, "timestamp_ms", self->time_ms);
+	if (time != NULL)
+		json_object_set_string_member(object, "time", time);
+	else
+		json_object_set_null_member(object, "time");
+	if (self->kind == WIDE_ULID) {
+		write_random(self->bits, random);
+		json_object_set_string_member(object, "random", random);
+	} else if (self->has_id) {
+		g_autofree char *decimal = g_strdup_printf("%" G_GINT64_FORMAT, self->id);
+		LayoutParts parts = layout_decode(&LAYOUT_TWITTER, self->id);
+
+		json_object_set_string_member(object, "id", decimal);
+		json_object_set_int_member(object, "datacenter_id", parts.datacenter_id);
+		json_object_set_int_member(object, "worker_id", parts.worker_id);
+		json_object_set_int_member(object, "sequence", parts.sequence);
+	} else {
+		json_object_set_null_member(object, "id");
+	}
+	return object;
+}
+
+/* decode */
 
 /* Above the lines of each kind. */
 typedef enum { HEAD_NONE, HEAD_ID, HEAD_ULID, HEAD_UUID } Head;
@@ -63,41 +198,33 @@ static gboolean read_id(const Decoder *self, const char *text, gint64 *out_id, G
 
 static char *local_time(gint64 time_ms)
 {
-	g_autoptr(GDateTime) seconds = ctl_time_text_local(time_ms);
+	g_autoptr(GDateTime) seconds = ctl_format_local_time(time_ms);
 	g_autofree char *time = g_date_time_format(seconds, "%Y-%m-%dT%H:%M:%S");
 	g_autofree char *zone = g_date_time_format(seconds, "%:z");
 
 	return g_strdup_printf("%s.%03d%s", time, (int)(time_ms % 1000), zone);
 }
 
-/* (transfer full): a line has it where there is room. */
-static char *local_column(const Decoder *self, const char *text)
-{
-	return self->is_short ? g_strdup("") : g_strdup_printf("%-29s  ", text);
-}
-
-static void print_head(const Decoder *self)
-{
-	g_autofree char *local = local_column(self, "local time");
-
-	ctl_output_print("%19s  %-24s  %s%10s  %6s  %8s\n", "id", "time (UTC)", local, "datacenter",
-			 "worker", "sequence");
-}
-
-static void print_line(Decoder *self, gint64 id, const LayoutParts *parts)
+static void print_id(Decoder *self, gint64 id, const LayoutParts *parts)
 {
 	g_autofree char *utc = text_time_ms(parts->time_ms);
 	g_autofree char *time = local_time(parts->time_ms);
-	g_autofree char *local = local_column(self, time);
 
-	if (self->head != HEAD_ID)
-		print_head(self);
+	if (self->head != HEAD_ID) {
+		ctl_output_print("%19s  %-24s  ", "id", "time (UTC)");
+		if (!self->is_short)
+			ctl_output_print("%-29s  ", "local time");
+		ctl_output_print("%10s  %6s  %8s\n", "datacenter", "worker", "sequence");
+	}
 	self->head = HEAD_ID;
-	ctl_output_print("%19" G_GINT64_FORMAT "  %-24s  %s%10u  %6u  %8u\n", id, utc, local,
-			 parts->datacenter_id, parts->worker_id, parts->sequence);
+	ctl_output_print("%19" G_GINT64_FORMAT "  %-24s  ", id, utc);
+	if (!self->is_short)
+		ctl_output_print("%-29s  ", time);
+	ctl_output_print("%10u  %6u  %8u\n", parts->datacenter_id, parts->worker_id,
+			 parts->sequence);
 }
 
-static void print_json(Decoder *self, gint64 id, const LayoutParts *parts)
+static void print_id_json(Decoder *self, gint64 id, const LayoutParts *parts)
 {
 	g_autofree char *decimal = g_strdup_printf("%" G_GINT64_FORMAT, id);
 	g_autofree char *utc = text_time_ms(parts->time_ms);
@@ -112,21 +239,21 @@ static void print_json(Decoder *self, gint64 id, const LayoutParts *parts)
 	ctl_array_add_object(&self->array, object);
 }
 
-static gboolean decode_wide(Decoder *self, CtlWideKind kind, const char *text, GError **error)
+static gboolean decode_wide(Decoder *self, WideKind kind, const char *text, GError **error)
 {
-	Head head = kind == CTL_WIDE_ULID ? HEAD_ULID : HEAD_UUID;
-	CtlWide wide;
+	Head head = kind == WIDE_ULID ? HEAD_ULID : HEAD_UUID;
+	Wide wide;
 
-	if (!ctl_wide_parse(kind, text, &wide, error))
+	if (!wide_parse(kind, text, &wide, error))
 		return FALSE;
 	if (self->json) {
-		ctl_array_add_object(&self->array, ctl_wide_to_json(&wide));
+		ctl_array_add_object(&self->array, wide_to_json(&wide));
 		return TRUE;
 	}
 	if (self->head != head)
-		ctl_wide_print_head(kind);
+		wide_print_head(kind);
 	self->head = head;
-	ctl_wide_print_line(&wide);
+	wide_print_line(&wide);
 	return TRUE;
 }
 
@@ -140,17 +267,17 @@ static gboolean decode_id(Decoder *self, const char *text, GError **error)
 	LayoutParts parts = layout_decode(&self->layout, id);
 
 	if (self->json)
-		print_json(self, id, &parts);
+		print_id_json(self, id, &parts);
 	else
-		print_line(self, id, &parts);
+		print_id(self, id, &parts);
 	return TRUE;
 }
 
-static void decode(Decoder *self, const char *text)
+static void decode_text(Decoder *self, const char *text)
 {
 	g_autoptr(GError) error = NULL;
-	CtlWideKind kind;
-	gboolean decoded = !self->has_form && ctl_wide_kind_of(text, &kind)
+	WideKind kind;
+	gboolean decoded = !self->has_form && wide_kind_of(text, &kind)
 				   ? decode_wide(self, kind, text, &error)
 				   : decode_id(self, text, &error);
 
@@ -160,7 +287,7 @@ static void decode(Decoder *self, const char *text)
 	}
 }
 
-/* What is decoded is seen before more is waited for; and Ctrl-C is heard. */
+/* Flushes before a read that can block, so that the output is seen and Ctrl-C takes effect. */
 static void flush_now_and_then(void)
 {
 	static guint lines; /* since the last time */
@@ -172,7 +299,8 @@ static void flush_now_and_then(void)
 	lines = 0;
 }
 
-/* %FALSE: there is none. One that is longer than any ID is cut, and made to be none. */
+/* %FALSE: the input has ended. A line longer than any ID is cut, and ends in ? so that it is no ID.
+ */
 static gboolean read_line(char line[MAX_LINE_BYTES + 1])
 {
 	gsize length = 0;
@@ -182,7 +310,7 @@ static gboolean read_line(char line[MAX_LINE_BYTES + 1])
 	while ((byte = getc_unlocked(stdin)) != EOF && byte != '\n') {
 		if (length == 0 && g_ascii_isspace(byte))
 			continue;
-		/* a NUL would end the text for all that follows: make it show */
+		/* a NUL would end the text */
 		if (length < MAX_LINE_BYTES)
 			line[length++] = byte != '\0' ? (char)byte : '?';
 		else if (!g_ascii_isspace(byte))
@@ -199,7 +327,7 @@ static void decode_standard_input(Decoder *self)
 	while (read_line(line)) {
 		g_strchomp(line);
 		if (line[0] != '\0')
-			decode(self, line);
+			decode_text(self, line);
 	}
 	if (ferror(stdin)) {
 		ctl_output_complain("cannot read standard input");
@@ -207,7 +335,7 @@ static void decode_standard_input(Decoder *self)
 	}
 }
 
-static gboolean prepare(Decoder *self)
+static gboolean parse_options(Decoder *self)
 {
 	if (form_name != NULL && !id_text_form_from_name(form_name, &self->form)) {
 		g_autofree char *shown = text_escape(form_name, strlen(form_name));
@@ -220,7 +348,7 @@ static gboolean prepare(Decoder *self)
 	return ctl_options_layout(layout_text, &self->layout);
 }
 
-static CtlStatus run(const CtlOptions *options, const char *const *arguments)
+static CtlStatus run_decode(const CtlOptions *options, const char *const *arguments)
 {
 	Decoder decoder = {
 		.layout = LAYOUT_TWITTER,
@@ -229,12 +357,12 @@ static CtlStatus run(const CtlOptions *options, const char *const *arguments)
 		.is_short = ctl_screen_columns() < LINE_COLUMNS,
 	};
 
-	if (!prepare(&decoder))
+	if (!parse_options(&decoder))
 		return CTL_USAGE;
 	if (arguments[0] == NULL)
 		decode_standard_input(&decoder);
 	for (gsize i = 0; arguments[i] != NULL; i++)
-		decode(&decoder, arguments[i]);
+		decode_text(&decoder, arguments[i]);
 	if (decoder.any_bad)
 		ctl_array_end_failed(&decoder.array);
 	else if (decoder.json)
@@ -249,6 +377,94 @@ const CtlCommand ctl_decode_command = {
 	.details = "Without arguments, reads them from standard input, a line each. Digits "
 		   "are decimal, 0x and hex digits hexadecimal, 26 letters and digits a ULID, "
 		   "a UUID is one of version 7; anything else needs --from.",
-	.entries = entries,
-	.run = run,
+	.entries = decode_entries,
+	.run = run_decode,
+};
+
+/* convert */
+
+/* (transfer full) (nullable) */
+static char *id_of_uuid(const char *text, GError **error)
+{
+	Uuid uuid;
+	gint64 id;
+
+	if (!uuid_parse(text, &uuid, error))
+		return NULL;
+	if (!uuid7_to_id(uuid, &id, error)) {
+		g_prefix_error(error, "\"%s\": ", text);
+		return NULL;
+	}
+	return g_strdup_printf("%" G_GINT64_FORMAT, id);
+}
+
+/* (transfer full) (nullable) */
+static char *uuid_of_id(const char *text, GError **error)
+{
+	char uuid[UUID_TEXT_SIZE];
+	IdTextForm form;
+	gint64 id;
+
+	if (!id_text_form_of(text, &form)) {
+		g_autofree char *shown = text_escape(text, strlen(text));
+
+		g_set_error(error, ID_TEXT_ERROR, ID_TEXT_ERROR_INVALID,
+			    "\"%s\" is neither a UUID nor an ID: that is digits, or 0x and hex "
+			    "digits",
+			    shown);
+		return NULL;
+	}
+	if (!id_text_decode(form, text, &id, error))
+		return NULL;
+	uuid_to_text(uuid7_from_id(id, random_u64()), uuid);
+	return g_strdup(uuid);
+}
+
+/* %FALSE: the message is out. */
+static gboolean convert_text(const char *text, gboolean json, CtlArray *array)
+{
+	g_autoptr(GError) error = NULL;
+	gboolean is_uuid = strlen(text) == UUID_TEXT_SIZE - 1;
+	g_autofree char *result = is_uuid ? id_of_uuid(text, &error) : uuid_of_id(text, &error);
+
+	if (result == NULL) {
+		ctl_output_complain("%s", error->message);
+		return FALSE;
+	}
+	if (json) {
+		g_autofree char *quoted = g_strdup_printf("\"%s\"", result);
+
+		ctl_array_add(array, quoted);
+	} else {
+		ctl_output_print("%s\n", result);
+	}
+	return TRUE;
+}
+
+static CtlStatus run_convert(const CtlOptions *options, const char *const *arguments)
+{
+	CtlArray array = {0};
+	gboolean any_bad = FALSE;
+
+	if (arguments[0] == NULL) {
+		ctl_output_complain("convert needs a UUID or an ID");
+		return CTL_USAGE;
+	}
+	for (gsize i = 0; arguments[i] != NULL; i++)
+		any_bad |= !convert_text(arguments[i], options->json, &array);
+	if (any_bad)
+		ctl_array_end_failed(&array);
+	else if (options->json)
+		ctl_array_end(&array);
+	return any_bad ? CTL_FAILED : CTL_OK;
+}
+
+const CtlCommand ctl_convert_command = {
+	.name = "convert",
+	.arguments = "UUID|ID...",
+	.summary = "Shows the ID that a UUID is made of, or makes a UUID of an ID.",
+	.details = "A UUID has 52 random bits, so an ID becomes another one each time. Nothing in "
+		   "a UUID of version 7 tells whether it is made of an ID.",
+	.takes_no_server = TRUE,
+	.run = run_convert,
 };

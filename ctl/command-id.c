@@ -6,7 +6,7 @@
 #include "ctl/command.h"
 #include "ctl/output.h"
 
-#define BATCH 1000 /* that are fetched before the first of them is printed */
+#define BATCH 1000 /* IDs that are fetched before the first of them is printed */
 
 static char *wanted_text;
 static guint64 wanted = 1;
@@ -26,8 +26,8 @@ typedef union {
 	guint8 uuids[BATCH][SNOWFLAKE_CLIENT_UUID_BYTES];
 } Batch;
 
-static gboolean fetch(SnowflakeClient *client, Kind kind, guint count, Batch *out_batch,
-		      GError **error)
+static gboolean fetch_batch(SnowflakeClient *client, Kind kind, guint count, Batch *out_batch,
+			    GError **error)
 {
 	const char *useragent = agent != NULL ? agent : "snowflakectl";
 
@@ -59,40 +59,34 @@ static void write_text(const Batch *batch, Kind kind, guint i, char out_text[sta
 	}
 }
 
-static void print_text(CtlArray *array, const char *text)
-{
-	char quoted[UUID_TEXT_SIZE + 2];
-
-	if (array == NULL) {
-		ctl_output_print("%s\n", text);
-		return;
-	}
-	g_snprintf(quoted, sizeof(quoted), "\"%s\"", text);
-	ctl_array_add(array, quoted);
-}
-
 /* @array: NULL for plain lines */
 static gboolean print_all(SnowflakeClient *client, Kind kind, CtlArray *array, GError **error)
 {
 	for (guint64 left = wanted; left > 0;) {
 		Batch batch;
 		char text[UUID_TEXT_SIZE];
+		char quoted[UUID_TEXT_SIZE + 2];
 		guint count = MIN(left, BATCH);
 
-		if (!fetch(client, kind, count, &batch, error))
+		if (!fetch_batch(client, kind, count, &batch, error))
 			return FALSE;
 		for (guint i = 0; i < count; i++) {
 			write_text(&batch, kind, i, text);
-			print_text(array, text);
+			if (array == NULL) {
+				ctl_output_print("%s\n", text);
+				continue;
+			}
+			g_snprintf(quoted, sizeof(quoted), "\"%s\"", text);
+			ctl_array_add(array, quoted);
 		}
-		/* the next ones may take their time */
+		/* the next batch can take long */
 		ctl_output_flush();
 		left -= count;
 	}
 	return TRUE;
 }
 
-static CtlStatus run(const CtlOptions *options, Kind kind)
+static CtlStatus print_kind(const CtlOptions *options, Kind kind)
 {
 	CtlArray array = {0};
 	g_autoptr(GError) error = NULL;
@@ -121,17 +115,17 @@ static CtlStatus run(const CtlOptions *options, Kind kind)
 
 static CtlStatus run_id(const CtlOptions *options, G_GNUC_UNUSED const char *const *arguments)
 {
-	return run(options, KIND_ID);
+	return print_kind(options, KIND_ID);
 }
 
 static CtlStatus run_ulid(const CtlOptions *options, G_GNUC_UNUSED const char *const *arguments)
 {
-	return run(options, KIND_ULID);
+	return print_kind(options, KIND_ULID);
 }
 
 static CtlStatus run_uuid(const CtlOptions *options, G_GNUC_UNUSED const char *const *arguments)
 {
-	return run(options, KIND_UUID);
+	return print_kind(options, KIND_UUID);
 }
 
 const CtlCommand ctl_id_command = {

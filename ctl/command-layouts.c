@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/* "layouts" lists the layouts. "range" shows the IDs of a span of time in one of them. */
+
 #include "core/layout.h"
 #include "core/text.h"
 #include "ctl/command.h"
 #include "ctl/format.h"
 #include "ctl/output.h"
 
-/* Of one worker. */
+/* layouts */
+
+/* Returns the rate of one worker ID. */
 static gint64 ids_per_second(const Layout *layout)
 {
 	return (G_GINT64_CONSTANT(1000) << layout->sequence_bits) / layout->tick_ms;
@@ -16,7 +21,7 @@ static gint64 count_of(guint bits)
 	return G_GINT64_CONSTANT(1) << bits;
 }
 
-/* Of so many letters, a bit each, and with a blank before them, unless there are none. */
+/* Appends a blank and a letter for each bit; nothing if there is no bit. */
 static void draw_field(GString *drawing, char letter, guint bits)
 {
 	g_autofree char *letters = g_strnfill(bits, letter);
@@ -26,7 +31,7 @@ static void draw_field(GString *drawing, char letter, guint bits)
 }
 
 /* (transfer full): all 64 bits. */
-static char *draw(const Layout *layout)
+static char *draw_bits(const Layout *layout)
 {
 	GString *drawing = g_string_new(NULL);
 
@@ -38,21 +43,13 @@ static char *draw(const Layout *layout)
 	return g_string_free(drawing, FALSE);
 }
 
-/* (transfer full): what stands before the worker IDs. */
-static char *datacenters_of(const Layout *layout)
-{
-	if (layout->datacenter_bits == 0)
-		return g_strdup("");
-	return g_strdup_printf("%" G_GINT64_FORMAT " datacenters of ",
-			       count_of(layout->datacenter_bits));
-}
-
-static void print(const LayoutPreset *preset)
+static void print_layout(const LayoutPreset *preset)
 {
 	const Layout *layout = preset->layout;
 	gint64 now_ms = g_get_real_time() / G_TIME_SPAN_MILLISECOND;
-	g_autofree char *drawing = draw(layout);
-	g_autofree char *datacenters = datacenters_of(layout);
+	g_autofree char *drawing = draw_bits(layout);
+	g_autofree char *datacenters = g_strdup_printf("%" G_GINT64_FORMAT " datacenters of ",
+						       count_of(layout->datacenter_bits));
 	g_autofree char *first = text_time_ms(layout->epoch_ms);
 	g_autofree char *last = ctl_format_until(layout_last_ms(layout), now_ms);
 
@@ -61,7 +58,8 @@ static void print(const LayoutPreset *preset)
 			 layout->tick_ms);
 	ctl_output_print("  %s%" G_GINT64_FORMAT " worker IDs, each with %" G_GINT64_FORMAT
 			 " IDs a second\n",
-			 datacenters, count_of(layout->worker_bits), ids_per_second(layout));
+			 layout->datacenter_bits > 0 ? datacenters : "",
+			 count_of(layout->worker_bits), ids_per_second(layout));
 }
 
 static void add_json(CtlArray *array, const LayoutPreset *preset)
@@ -85,7 +83,7 @@ static void add_json(CtlArray *array, const LayoutPreset *preset)
 	ctl_array_add_object(array, object);
 }
 
-static CtlStatus run(const CtlOptions *options, const char *const *arguments G_GNUC_UNUSED)
+static CtlStatus run_layouts(const CtlOptions *options, const char *const *arguments G_GNUC_UNUSED)
 {
 	CtlArray array = {0};
 
@@ -95,7 +93,7 @@ static CtlStatus run(const CtlOptions *options, const char *const *arguments G_G
 		if (options->json)
 			add_json(&array, preset);
 		else
-			print(preset);
+			print_layout(preset);
 	}
 	if (options->json)
 		ctl_array_end(&array);
@@ -107,5 +105,72 @@ const CtlCommand ctl_layouts_command = {
 	.summary = "Lists the layouts that have a name.",
 	.details = "Any other is given by its fields: see --layout in snowflakectl(1).",
 	.takes_no_server = TRUE,
-	.run = run,
+	.run = run_layouts,
+};
+
+/* range */
+
+static char *from_text;
+static char *to_text;
+static char *layout_text;
+
+static const GOptionEntry range_entries[] = {
+	{"from", 0, 0, G_OPTION_ARG_STRING, &from_text,
+	 "Where the span begins: RFC 3339, or milliseconds since 1970", "TIME"},
+	{"to", 0, 0, G_OPTION_ARG_STRING, &to_text, "Where it ends; that millisecond is in it",
+	 "TIME"},
+	{"layout", 0, 0, G_OPTION_ARG_STRING, &layout_text,
+	 "How the IDs divide: a name, as layouts shows them, or all fields (default twitter)",
+	 "LAYOUT"},
+	G_OPTION_ENTRY_NULL,
+};
+
+static void print_range(gboolean as_json, gint64 first_id, gint64 last_id)
+{
+	g_autofree char *first = g_strdup_printf("%" G_GINT64_FORMAT, first_id);
+	g_autofree char *last = g_strdup_printf("%" G_GINT64_FORMAT, last_id);
+	JsonObject *object;
+
+	if (!as_json) {
+		ctl_output_print("%s\n%s\n", first, last);
+		return;
+	}
+	object = json_object_new();
+	json_object_set_string_member(object, "first", first);
+	json_object_set_string_member(object, "last", last);
+
+	g_autofree char *json = ctl_format_json(object);
+
+	ctl_output_print("%s\n", json);
+}
+
+static CtlStatus run_range(const CtlOptions *options, const char *const *arguments G_GNUC_UNUSED)
+{
+	g_autoptr(GError) error = NULL;
+	Layout layout = LAYOUT_TWITTER;
+	gint64 from_ms, to_ms, first_id, last_id;
+
+	if (from_text == NULL || to_text == NULL) {
+		ctl_output_complain("range needs --from TIME and --to TIME");
+		return CTL_USAGE;
+	}
+	if (!ctl_options_time("--from TIME", from_text, &from_ms) ||
+	    !ctl_options_time("--to TIME", to_text, &to_ms) ||
+	    !ctl_options_layout(layout_text, &layout))
+		return CTL_USAGE;
+	if (!layout_range(&layout, from_ms, to_ms, &first_id, &last_id, &error)) {
+		ctl_output_complain("%s", error->message);
+		return CTL_USAGE;
+	}
+	print_range(options->json, first_id, last_id);
+	return CTL_OK;
+}
+
+const CtlCommand ctl_range_command = {
+	.name = "range",
+	.summary = "Shows the first and the last ID of a span of time.",
+	.details = "Both may be written where IDs are compared: WHERE id BETWEEN first AND last.",
+	.takes_no_server = TRUE,
+	.entries = range_entries,
+	.run = run_range,
 };

@@ -4,9 +4,7 @@
 
 #include "ctl/command.h"
 #include "ctl/format.h"
-#include "ctl/interrupt.h"
 #include "ctl/output.h"
-#include "ctl/parallel.h"
 #include "ctl/probe.h"
 
 #define MAX_INTERVAL_MS 3600000
@@ -23,11 +21,11 @@ static const GOptionEntry entries[] = {
 	G_OPTION_ENTRY_NULL,
 };
 
-/* A server, and what it has said last. A client for each, so that what is shown together was said
- * by one server. */
+/* A server and its last answer. Each has a client of its own, so that all values are from one
+ * server. */
 typedef struct {
 	const Address *server;
-	SnowflakeClient *client; /* NULL: not now */
+	SnowflakeClient *client; /* (nullable) */
 	CtlProbe probe;
 	GError *error; /* NULL: it has answered */
 } Target;
@@ -51,8 +49,8 @@ typedef struct {
 	guint64 serving;
 } Pinger;
 
-/* In a thread of its own. */
-static void ask(gpointer item, gpointer data)
+/* Runs in a thread. */
+static void ask_target(gpointer item, gpointer data)
 {
 	const Pinger *self = data;
 	Target *target = item;
@@ -66,7 +64,7 @@ static void ask(gpointer item, gpointer data)
 		g_clear_pointer(&target->client, snowflake_client_free);
 }
 
-/* (nullable): a server of 2010 does not say. */
+/* (nullable): an original server reports none */
 static const char *state_of(const CtlProbe *probe)
 {
 	return probe->worker != NULL ? probe->worker->state : NULL;
@@ -77,7 +75,7 @@ static void print_line(const Target *target)
 	const CtlProbe *probe = &target->probe;
 	g_autofree char *state = state_of(probe) != NULL ? ctl_format_text(state_of(probe)) : NULL;
 
-	/* it begins with the server */
+	/* the message begins with the server */
 	if (target->error != NULL) {
 		ctl_output_print("%s\n", target->error->message);
 		return;
@@ -109,55 +107,35 @@ static void print_json(CtlArray *array, const Target *target)
 	ctl_array_add_object(array, object);
 }
 
-static GPtrArray *make_targets(const GPtrArray *servers)
+/* Asks all targets at once, so that one that does not answer delays the next round only. */
+static void ping_all(Pinger *self)
 {
-	GPtrArray *targets = g_ptr_array_new_with_free_func((GDestroyNotify)target_free);
-
-	for (guint i = 0; i < servers->len; i++) {
-		Target *target = g_new0(Target, 1);
-
-		target->server = servers->pdata[i];
-		g_ptr_array_add(targets, target);
-	}
-	return targets;
-}
-
-/* That one answers which does not say is all there is to know. */
-static gboolean is_serving(const CtlProbe *probe)
-{
-	return state_of(probe) == NULL || strcmp(state_of(probe), "serving") == 0;
-}
-
-static void set_last_words(const Pinger *self)
-{
-	ctl_interrupt_set_last_words(
-		STDERR_FILENO,
-		g_strdup_printf("%ssnowflakectl: interrupted; %" G_GUINT64_FORMAT
-				" of %" G_GUINT64_FORMAT " pings were answered\n",
-				isatty(STDERR_FILENO) ? "\n" : "", self->answered, self->asked));
-}
-
-/* All at once, so that one that hangs holds up nobody but the next round. */
-static void ping(Pinger *self)
-{
-	ctl_parallel_do(self->targets, ask, self);
+	ctl_probe_in_parallel(self->targets, ask_target, self);
 	for (guint i = 0; i < self->targets->len; i++) {
 		const Target *target = self->targets->pdata[i];
+		const char *state = state_of(&target->probe);
 
 		self->asked++;
 		self->answered += target->error == NULL;
-		self->serving += target->error == NULL && is_serving(&target->probe);
+		/* an original server reports no state, so its answer has to do */
+		self->serving +=
+			target->error == NULL && (state == NULL || strcmp(state, "serving") == 0);
 		if (self->array != NULL)
 			print_json(self->array, target);
 		else
 			print_line(target);
 	}
 	if (self->array == NULL)
-		set_last_words(self);
+		ctl_output_set_last_words(
+			STDERR_FILENO,
+			g_strdup_printf("%ssnowflakectl: interrupted; %" G_GUINT64_FORMAT
+					" of %" G_GUINT64_FORMAT " pings were answered\n",
+					isatty(STDERR_FILENO) ? "\n" : "", self->answered,
+					self->asked));
 	ctl_output_flush();
 }
 
-static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const *arguments)
+static CtlStatus run_ping(const CtlOptions *options, G_GNUC_UNUSED const char *const *arguments)
 {
 	CtlArray array = {0};
 
@@ -170,18 +148,26 @@ static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const 
 	if (servers == NULL)
 		return CTL_USAGE;
 
-	g_autoptr(GPtrArray) targets = make_targets(servers);
+	g_autoptr(GPtrArray) targets = g_ptr_array_new_with_free_func((GDestroyNotify)target_free);
+
+	for (guint i = 0; i < servers->len; i++) {
+		Target *target = g_new0(Target, 1);
+
+		target->server = servers->pdata[i];
+		g_ptr_array_add(targets, target);
+	}
+
 	Pinger pinger = {
 		.targets = targets,
 		.options = options,
-		.keeps_connections = targets->len <= ctl_parallel_room(),
+		.keeps_connections = targets->len <= ctl_probe_room(),
 		.array = options->json ? &array : NULL,
 	};
 
 	for (guint64 i = 0; i < count; i++) {
 		if (i > 0)
 			g_usleep(interval_ms * 1000);
-		ping(&pinger);
+		ping_all(&pinger);
 	}
 	if (options->json)
 		ctl_array_end(&array);
@@ -196,5 +182,5 @@ const CtlCommand ctl_ping_command = {
 		   "--server are asked at once. Exit status 1 if one did not answer, or is "
 		   "not serving.",
 	.entries = entries,
-	.run = run,
+	.run = run_ping,
 };

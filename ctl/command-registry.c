@@ -1,16 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "registry": what an operator may do to what servers have written into ZooKeeper. */
+/* "registry quarantine": makes a registry safe whose ZooKeeper was restored from a backup, by
+ * raising the floor of each datacenter. What the records of a backup say is old: servers may have
+ * reserved more since. */
 
-#include "ctl/command-registry.h"
-
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "ctl/command.h"
+#include "ctl/format.h"
 #include "ctl/output.h"
+#include "ctl/registry-tree.h"
+#include "ctl/table.h"
 
-static CtlRegistryOptions given;
+/* The floors that are raised are past all that can have been reserved until now: ZooKeeper's time,
+ * plus the most that a server's clock can be ahead of it, plus the longest reservation. The records
+ * stay as they are, and a server that finds its own record unchanged goes on. Floors only grow, and
+ * each write is conditional on the version that was read, so to do it twice, or in part, is
+ * harmless. */
+
+/* The leader's clock can be as far from this machine's, and from an earlier leader's. */
+#define SLACK_MS       10000
+/* More than servers allow, for a clock of ZooKeeper that was wrong. */
+#define MAX_GIVEN_MS   G_GINT64_CONSTANT(604800000) /* a week */
+#define MAX_ATTEMPTS   100 /* to write a znode that somebody else keeps writing */
+#define READ_AGAIN_US  (200 * G_TIME_SPAN_MILLISECOND)
+#define TELL_AGAIN_US  (5 * G_TIME_SPAN_SECOND) /* where lines stay */
+#define MARGIN_MS      1000
+#define MAX_COMPLAINED 20
+#define CLEAR_LINE     "\r\033[K"
+
+/* What was given on the command line. */
+static struct {
+	char *reservation;
+	char *max_clock_skew;
+	char **datacenter_ids;
+	gboolean even_if_servers_live;
+	gboolean yes; /* it does not ask */
+} given;
 
 static const GOptionEntry entries[] = {
 	{"reservation", 0, 0, G_OPTION_ARG_STRING, &given.reservation,
@@ -19,51 +47,771 @@ static const GOptionEntry entries[] = {
 	 "A larger --max-clock-skew of servers than the backup knows", "MS"},
 	{"datacenter-id", 0, 0, G_OPTION_ARG_STRING_ARRAY, &given.datacenter_ids,
 	 "A datacenter that the backup does not know; again for more", "N"},
-	{"admin-auth", 0, 0, G_OPTION_ARG_FILENAME, &given.admin_auth,
-	 "secure: USER:PASSWORD of who may close what the servers may not", "FILE"},
 	{"even-if-servers-live", 0, 0, G_OPTION_ARG_NONE, &given.even_if_servers_live,
 	 "Do not stop at servers that live, nor wait for claims to go", NULL},
 	{"yes", 0, 0, G_OPTION_ARG_NONE, &given.yes, "Do not ask", NULL},
 	G_OPTION_ENTRY_NULL,
 };
 
-/* What can be done, by the argument that asks for it. */
-static const struct {
-	const char *name;
-	CtlStatus (*run)(const CtlRegistryOptions *options);
-} ACTIONS[] = {
-	{"quarantine", ctl_command_registry_quarantine},
-	{"secure", ctl_command_registry_secure},
-};
+typedef struct {
+	ZnodeLimits limits;
+	char *why; /* where the limits are from, in words */
+} Limits;
 
-/* (nullable): options of which one is given that is for another action. */
-static const char *find_strange_options(const char *action)
+/* One datacenter, and what became of its floor. */
+typedef struct {
+	guint datacenter_id;
+	guint n_claims;
+	gint64 before_ms; /* since the Unix epoch; 0: it was never raised */
+	char *damage;     /* (nullable): why it does not parse; it was left as it is */
+	gboolean done;    /* then: */
+	gboolean raised;  /* else it was as high already, or higher */
+	gint64 floor_ms;  /* now */
+} Floor;
+
+typedef struct {
+	const CtlOptions *options;
+	const ZookeeperHosts *hosts;
+	CtlZookeeper *zookeeper;
+	CtlRegistryTree *tree;    /* as it was read last before anything was done */
+	GArray *datacenters;      /* of guint */
+	ZnodeLimits given_limits; /* 0: not given */
+	Limits limits;
+	ZnodeFloor floor; /* that all datacenters are to have at least */
+} Quarantine;
+
+static void quarantine_clear(Quarantine *self)
 {
-	gboolean is_secure = strcmp(action, "secure") == 0;
+	g_clear_pointer(&self->tree, ctl_registry_tree_free);
+	g_clear_pointer(&self->zookeeper, ctl_zookeeper_free);
+	g_clear_pointer(&self->datacenters, g_array_unref);
+	g_clear_pointer(&self->limits.why, g_free);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Quarantine, quarantine_clear)
 
-	if (is_secure && (given.reservation != NULL || given.max_clock_skew != NULL ||
-			  given.datacenter_ids != NULL))
-		return "--reservation, --max-clock-skew or --datacenter-id";
-	return !is_secure && given.admin_auth != NULL ? "--admin-auth" : NULL;
+/* Claims */
+
+/* A wait for claims to go, and what was said about it. */
+typedef struct {
+	gint64 until_us;   /* monotonic, as the next */
+	gint64 told_at_us; /* 0: nothing */
+	guint n_told;      /* claims */
+	gboolean on_terminal;
+} Wait;
+
+static guint count_claims(const CtlRegistryTree *tree)
+{
+	guint n = 0;
+
+	for (guint i = 0; i < tree->datacenters->len; i++) {
+		const CtlDatacenter *datacenter = tree->datacenters->pdata[i];
+
+		n += datacenter->claims->len;
+	}
+	return n;
 }
 
-static CtlStatus run(const CtlOptions *options, const char *const *arguments)
+/* Returns the longest time that a claim outlives its server. ZooKeeper looks for ended sessions
+ * once a tick, and a session is at least two ticks long. */
+static gint64 claim_lifetime_ms(const CtlRegistryTree *tree)
+{
+	gint64 timeout_ms = 0;
+
+	for (guint i = 0; i < tree->datacenters->len; i++) {
+		const CtlDatacenter *datacenter = tree->datacenters->pdata[i];
+
+		for (guint j = 0; j < datacenter->claims->len; j++) {
+			const CtlClaim *claim = datacenter->claims->pdata[j];
+			gint64 stated_ms = claim->record.session_timeout_ms;
+
+			timeout_ms = MAX(timeout_ms,
+					 stated_ms > 0 ? stated_ms : ZNODES_MAX_SESSION_TIMEOUT_MS);
+		}
+	}
+	return timeout_ms + timeout_ms / 2 + MARGIN_MS;
+}
+
+static void report_wait(Wait *self, guint n_claims)
+{
+	gint64 now_us = g_get_monotonic_time();
+	gint64 left_s =
+		(MAX(self->until_us - now_us, 0) + G_TIME_SPAN_SECOND - 1) / G_TIME_SPAN_SECOND;
+
+	if (self->told_at_us != 0 &&
+	    (n_claims == self->n_told ||
+	     (!self->on_terminal && now_us - self->told_at_us < TELL_AGAIN_US)))
+		return;
+	fprintf(stderr,
+		"%s%u claim%s left; within %" G_GINT64_FORMAT " s those of servers that are gone "
+		"go too: waiting%s",
+		self->on_terminal ? CLEAR_LINE : "", n_claims, n_claims == 1 ? " is" : "s are",
+		left_s, self->on_terminal ? "" : "\n");
+	fflush(stderr);
+	self->told_at_us = now_us;
+	self->n_told = n_claims;
+}
+
+/* Waits until there is no claim, or those that are there have outlived any session of a server that
+ * is gone: a restored ZooKeeper keeps a backup's claims until their sessions end. Returns:
+ * (transfer full) (nullable): the tree then, or %NULL with an error set */
+static CtlRegistryTree *wait_for_claims(CtlZookeeper *zookeeper, const char *root, GError **error)
+{
+	g_autoptr(CtlRegistryTree) tree = ctl_registry_tree_read(zookeeper, root, FALSE, error);
+	Wait wait = {.on_terminal = isatty(STDERR_FILENO)};
+
+	if (tree == NULL)
+		return NULL;
+	wait.until_us = g_get_monotonic_time() + claim_lifetime_ms(tree) * G_TIME_SPAN_MILLISECOND;
+	while (tree != NULL && count_claims(tree) > 0 && g_get_monotonic_time() < wait.until_us) {
+		report_wait(&wait, count_claims(tree));
+		g_usleep(READ_AGAIN_US);
+		ctl_registry_tree_free(tree);
+		tree = ctl_registry_tree_read(zookeeper, root, FALSE, error);
+	}
+	if (wait.told_at_us != 0 && wait.on_terminal)
+		fputs(CLEAR_LINE, stderr);
+	return g_steal_pointer(&tree);
+}
+
+/* A line on standard error for each server that has a claim, but not for too many. */
+static void complain_of_servers(const CtlRegistryTree *tree)
+{
+	guint n = 0;
+
+	for (guint i = 0; i < tree->datacenters->len; i++) {
+		const CtlDatacenter *datacenter = tree->datacenters->pdata[i];
+
+		for (guint j = 0; j < datacenter->claims->len; j++, n++) {
+			const CtlClaim *claim = datacenter->claims->pdata[j];
+			g_autofree char *address =
+				claim->damage == NULL ? claim_record_address(&claim->record) : NULL;
+			g_autofree char *shown = ctl_format_address(address);
+			g_autofree char *worker = g_strdup_printf("%d", claim->record.worker_id);
+
+			if (n < MAX_COMPLAINED)
+				fprintf(stderr, "  datacenter %u  worker %s  %s\n",
+					datacenter->datacenter_id,
+					claim->record.worker_id >= 0 ? worker : "-", shown);
+		}
+	}
+	if (n > MAX_COMPLAINED)
+		fprintf(stderr, "  and %u more\n", n - MAX_COMPLAINED);
+}
+
+/* Limits */
+
+static Limits limits_of(const char *path, const ZnodeLimits *noted, const ZnodeLimits *wanted)
+{
+	gboolean more = wanted->max_clock_skew_ms > noted->max_clock_skew_ms ||
+			wanted->reservation_ms > noted->reservation_ms;
+
+	return (Limits){
+		.limits =
+			{
+				.max_clock_skew_ms =
+					MAX(wanted->max_clock_skew_ms, noted->max_clock_skew_ms),
+				.reservation_ms =
+					MAX(wanted->reservation_ms, noted->reservation_ms),
+			},
+		.why = g_strdup_printf(more ? "as given and in %s" : "as %s has them", path),
+	};
+}
+
+/* Of servers that have noted none, for the reason @fault. */
+static Limits limits_without(const char *fault, const ZnodeLimits *wanted)
+{
+	if (wanted->max_clock_skew_ms > 0 && wanted->reservation_ms > 0)
+		return (Limits){*wanted, g_strdup_printf("as given; %s", fault)};
+	return (Limits){
+		.limits = {MAX(wanted->max_clock_skew_ms, ZNODES_MAX_CLOCK_SKEW_MS),
+			   MAX(wanted->reservation_ms, ZNODES_MAX_RESERVATION_MS)},
+		.why = g_strdup_printf("the most that servers allow, since %s; if you know what "
+				       "they had, give both",
+				       fault),
+	};
+}
+
+/* Sets the larger of what the servers have noted and what is given. If they have noted nothing that
+ * parses, it is what is given, if that is both, or else the most that servers allow. */
+static gboolean read_limits(Quarantine *self, GError **error)
+{
+	const char *root = self->hosts->root;
+	const ZnodeLimits *given_limits = &self->given_limits;
+	g_autoptr(GPtrArray) znodes = ctl_znode_list_new();
+	CtlZnode *znode = ctl_znode_list_add(znodes, CTL_ZNODE_GET, znode_limits(root));
+	g_autoptr(GError) failure = NULL;
+	g_autofree char *fault = NULL;
+	ZnodeLimits noted;
+
+	if (!ctl_zookeeper_do(self->zookeeper, znodes, error))
+		return FALSE;
+	g_clear_pointer(&self->limits.why, g_free);
+	if (znode->result != CTL_ZNODE_DONE) {
+		fault = g_strdup_printf("there is no %s", znode->path);
+		self->limits = limits_without(fault, given_limits);
+	} else if (!znode_limits_from_json(znode->data, (gsize)MAX(znode->length, 0), &noted,
+					   &failure)) {
+		fault = g_strdup_printf("%s does not parse (%s)", znode->path, failure->message);
+		self->limits = limits_without(fault, given_limits);
+	} else {
+		self->limits = limits_of(znode->path, &noted, given_limits);
+	}
+	return TRUE;
+}
+
+/* Floors */
+
+static void floor_free(Floor *self)
+{
+	g_free(self->damage);
+	g_free(self);
+}
+
+/* (transfer full) (element-type Floor): none of them done yet */
+static GPtrArray *plan_floors(const Quarantine *self)
+{
+	const GPtrArray *datacenters = self->tree->datacenters;
+	GPtrArray *floors = g_ptr_array_new_with_free_func((GDestroyNotify)floor_free);
+
+	for (guint i = 0; i < self->datacenters->len; i++) {
+		Floor *floor = g_new0(Floor, 1);
+
+		floor->datacenter_id = g_array_index(self->datacenters, guint, i);
+		for (guint j = 0; j < datacenters->len; j++) {
+			const CtlDatacenter *datacenter = datacenters->pdata[j];
+
+			if (datacenter->datacenter_id == floor->datacenter_id)
+				floor->n_claims = datacenter->claims->len;
+		}
+		g_ptr_array_add(floors, floor);
+	}
+	return floors;
+}
+
+/* Creates the parent of the datacenters, if it is missing. From then on, znodes are created with
+ * the ACL of the layout: those who may use it need not be the user that we authenticate as. */
+static gboolean create_top(const Quarantine *self, GError **error)
+{
+	g_autoptr(GPtrArray) reads = ctl_znode_list_new();
+	g_autoptr(GPtrArray) znodes = ctl_znode_list_new();
+
+	ctl_znode_list_add(reads, CTL_ZNODE_TAKE_ACL, znode_layout(self->hosts->root));
+	ctl_znode_list_add(znodes, CTL_ZNODE_CREATE, znode_datacenters(self->hosts->root));
+	return ctl_zookeeper_do(self->zookeeper, reads, error) &&
+	       ctl_zookeeper_do(self->zookeeper, znodes, error);
+}
+
+/* Creates the missing parents of the floors. A server creates the rest. */
+static gboolean create_parents(const Quarantine *self, const GPtrArray *floors, GError **error)
+{
+	g_autoptr(GPtrArray) znodes = ctl_znode_list_new();
+
+	for (guint i = 0; i < floors->len; i++) {
+		const Floor *floor = floors->pdata[i];
+		g_autofree char *path = znode_floor(self->hosts->root, floor->datacenter_id);
+
+		ctl_znode_list_add(znodes, CTL_ZNODE_CREATE, g_path_get_dirname(path));
+	}
+	return ctl_zookeeper_do(self->zookeeper, znodes, error);
+}
+
+static gboolean set_too_many_attempts(const char *path, GError **error)
+{
+	g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
+		    "%s: somebody else wrote to it each of %d times", path, MAX_ATTEMPTS);
+	return FALSE;
+}
+
+static gboolean set_gone(const char *path, GError **error)
+{
+	g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
+		    "%s is gone: somebody else has deleted it meanwhile", path);
+	return FALSE;
+}
+
+/* A leader's clock that is behind would raise floors too little; one ahead, too much. Only the
+ * operator knows which of the two clocks is wrong. */
+static gboolean check_clock(gint64 theirs_ms, gint64 before_ms, gint64 after_ms, GError **error)
+{
+	if (theirs_ms >= before_ms - SLACK_MS && theirs_ms <= after_ms + SLACK_MS)
+		return TRUE;
+
+	g_autofree char *theirs = ctl_format_time(theirs_ms);
+	g_autofree char *ours = ctl_format_time(after_ms);
+
+	g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
+		    "the clock of ZooKeeper's leader is at %s, that of this machine at %s, more "
+		    "than %d s apart: no floor was raised; set the clock that is wrong right",
+		    theirs, ours, SLACK_MS / 1000);
+	return FALSE;
+}
+
+/* ZooKeeper reports its time with a write only, so this writes the data of a znode again. */
+static gboolean read_clock(const Quarantine *self, gint64 *out_now_ms, GError **error)
+{
+	g_autofree char *path = znode_datacenters(self->hosts->root);
+
+	for (int i = 0; i < MAX_ATTEMPTS; i++) {
+		g_autoptr(GPtrArray) znodes = ctl_znode_list_new();
+		CtlZnode *znode = ctl_znode_list_add(znodes, CTL_ZNODE_GET, g_strdup(path));
+
+		if (!ctl_zookeeper_do(self->zookeeper, znodes, error))
+			return FALSE;
+		if (znode->result == CTL_ZNODE_MISSING)
+			return set_gone(path, error);
+		znode->operation = CTL_ZNODE_SET;
+
+		gint64 before_ms = g_get_real_time() / 1000;
+
+		if (!ctl_zookeeper_do(self->zookeeper, znodes, error))
+			return FALSE;
+		if (znode->result == CTL_ZNODE_DONE) {
+			*out_now_ms = znode->modified_at_ms;
+			return check_clock(znode->modified_at_ms, before_ms,
+					   g_get_real_time() / 1000, error);
+		}
+	}
+	return set_too_many_attempts(path, error);
+}
+
+/* Sets the floor: the last tick that can be reserved by now, and the last that a server's clock can
+ * have shown. An earlier leader's clock can have been ahead of this one's. */
+static gboolean find_floor(Quarantine *self, GError **error)
+{
+	const ZnodeLimits *limits = &self->limits.limits;
+	gint64 max_tick = layout_max_tick(&self->tree->layout);
+	gint64 now_ms, clock_ms;
+
+	if (!read_clock(self, &now_ms, error))
+		return FALSE;
+
+	gint64 tick = layout_tick_at(&self->tree->layout, now_ms);
+
+	if (tick < 0 || tick > max_tick) {
+		g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
+			    "ZooKeeper's clock, at %" G_GINT64_FORMAT
+			    " ms since 1970, is outside the layout",
+			    now_ms);
+		return FALSE;
+	}
+	clock_ms = now_ms + SLACK_MS + limits->max_clock_skew_ms;
+	self->floor = (ZnodeFloor){
+		.tick = MIN(layout_tick_at(&self->tree->layout, clock_ms + limits->reservation_ms),
+			    max_tick),
+		.clock_tick = MIN(layout_tick_at(&self->tree->layout, clock_ms), max_tick),
+	};
+	return TRUE;
+}
+
+static gint64 floor_time(const Quarantine *self, gint64 tick)
+{
+	return tick > 0 ? layout_tick_start_ms(&self->tree->layout, tick) : 0;
+}
+
+/* Sets the floor that was read. %FALSE: it does not parse. */
+static gboolean parse_floor(const Quarantine *self, Floor *floor, const CtlZnode *read,
+			    ZnodeFloor *out_floor)
+{
+	g_autoptr(GError) failure = NULL;
+
+	*out_floor = (ZnodeFloor){0};
+	if (read->result == CTL_ZNODE_DONE &&
+	    !znode_floor_from_json(read->data, (gsize)MAX(read->length, 0), &self->tree->layout,
+				   out_floor, &failure)) {
+		floor->damage = g_strdup_printf("%s: %s", read->path, failure->message);
+		return FALSE;
+	}
+	floor->before_ms = floor_time(self, out_floor->tick);
+	return TRUE;
+}
+
+/* Adds the write of a floor. A floor that is high enough is written too, because its new version
+ * notifies the servers. */
+static void add_write(const Quarantine *self, Floor *floor, const CtlZnode *read, GPtrArray *writes,
+		      GPtrArray *written)
+{
+	ZnodeFloor before;
+
+	if (!parse_floor(self, floor, read, &before))
+		return;
+
+	const ZnodeFloor now = {
+		.tick = MAX(before.tick, self->floor.tick),
+		.clock_tick = MAX(before.clock_tick, self->floor.clock_tick),
+	};
+	CtlZnode *write = ctl_znode_list_add(
+		writes, read->result == CTL_ZNODE_DONE ? CTL_ZNODE_SET : CTL_ZNODE_CREATE,
+		g_strdup(read->path));
+
+	floor->floor_ms = floor_time(self, now.tick);
+	floor->raised = now.tick > before.tick;
+	write->data = znode_floor_to_json(&now);
+	write->length = (int)strlen(write->data);
+	write->version = read->version;
+	g_ptr_array_add(written, floor);
+}
+
+/* Reads the floors and writes them; leaves in @floors those that somebody else wrote meanwhile. */
+static gboolean raise_once(const Quarantine *self, GPtrArray *floors, GError **error)
+{
+	g_autoptr(GPtrArray) reads = ctl_znode_list_new();
+	g_autoptr(GPtrArray) writes = ctl_znode_list_new();
+	g_autoptr(GPtrArray) written = g_ptr_array_new(); /* a floor for each write */
+	const char *orphan = NULL;
+
+	for (guint i = 0; i < floors->len; i++) {
+		const Floor *floor = floors->pdata[i];
+
+		ctl_znode_list_add(reads, CTL_ZNODE_GET,
+				   znode_floor(self->hosts->root, floor->datacenter_id));
+	}
+	if (!ctl_zookeeper_do(self->zookeeper, reads, error))
+		return FALSE;
+	for (guint i = 0; i < floors->len; i++)
+		add_write(self, floors->pdata[i], reads->pdata[i], writes, written);
+	if (!ctl_zookeeper_do(self->zookeeper, writes, error))
+		return FALSE;
+	g_ptr_array_set_size(floors, 0);
+	for (guint i = 0; i < writes->len; i++) {
+		const CtlZnode *write = writes->pdata[i];
+		Floor *floor = written->pdata[i];
+
+		floor->done = write->result == CTL_ZNODE_DONE;
+		if (!floor->done)
+			g_ptr_array_add(floors, floor);
+		if (write->operation == CTL_ZNODE_CREATE && write->result == CTL_ZNODE_MISSING)
+			orphan = write->path;
+	}
+	if (orphan == NULL)
+		return TRUE;
+
+	g_autofree char *parent = g_path_get_dirname(orphan);
+
+	return set_gone(parent, error);
+}
+
+static gboolean raise_all(const Quarantine *self, const GPtrArray *floors, GError **error)
+{
+	g_autoptr(GPtrArray) left = g_ptr_array_new();
+
+	g_ptr_array_extend(left, (GPtrArray *)floors, NULL, NULL);
+	for (int i = 0; i < MAX_ATTEMPTS && left->len > 0; i++) {
+		if (!raise_once(self, left, error))
+			return FALSE;
+	}
+	if (left->len == 0)
+		return TRUE;
+
+	const Floor *floor = left->pdata[0];
+	g_autofree char *path = znode_floor(self->hosts->root, floor->datacenter_id);
+
+	return set_too_many_attempts(path, error);
+}
+
+/* The command */
+
+static gint compare_numbers(gconstpointer a, gconstpointer b)
+{
+	guint left = *(const guint *)a;
+	guint right = *(const guint *)b;
+
+	return (left > right) - (left < right);
+}
+
+static gboolean has_number(const GArray *numbers, guint number)
+{
+	for (guint i = 0; i < numbers->len; i++) {
+		if (g_array_index(numbers, guint, i) == number)
+			return TRUE;
+	}
+	return FALSE;
+}
+
+/* (transfer full) (nullable): those of the tree and those of the options, in order; %NULL, and the
+ * message is out, if one makes no sense. */
+static GArray *choose_datacenters(const Quarantine *self)
+{
+	const CtlRegistryTree *tree = self->tree;
+	char **ids = given.datacenter_ids;
+	g_autoptr(GArray) chosen = g_array_new(FALSE, FALSE, sizeof(guint));
+
+	for (guint i = 0; i < tree->datacenters->len; i++) {
+		const CtlDatacenter *datacenter = tree->datacenters->pdata[i];
+
+		g_array_append_val(chosen, datacenter->datacenter_id);
+	}
+	for (gsize i = 0; ids != NULL && ids[i] != NULL; i++) {
+		guint64 number = 0;
+
+		if (!ctl_options_number("--datacenter-id N", ids[i], 0,
+					(1u << tree->layout.datacenter_bits) - 1, &number))
+			return NULL;
+
+		guint datacenter_id = (guint)number;
+
+		if (!has_number(chosen, datacenter_id))
+			g_array_append_val(chosen, datacenter_id);
+	}
+	g_array_sort(chosen, compare_numbers);
+	return g_steal_pointer(&chosen);
+}
+
+static gboolean confirm_quarantine(const Quarantine *self)
+{
+	const ZnodeLimits *limits = &self->limits.limits;
+	g_autoptr(GString) names = g_string_new(NULL);
+
+	for (guint i = 0; i < self->datacenters->len; i++)
+		g_string_append_printf(names, "%s%u", i > 0 ? ", " : "",
+				       g_array_index(self->datacenters, guint, i));
+	fprintf(stderr,
+		"At ZooKeeper %s%s, no worker ID of datacenter %s will be claimed\n"
+		"for the next %" G_GINT64_FORMAT " s: --max-clock-skew %" G_GINT64_FORMAT
+		" and --reservation %" G_GINT64_FORMAT " of servers,\n"
+		"%s.\n"
+		"A backup does not know, so think of:\n"
+		"- servers that came after it with more of these two: give these options;\n"
+		"- datacenters that were first used after it: give --datacenter-id;\n"
+		"- a clock of ZooKeeper's that was more than 10 s ahead of what it is now: add as\n"
+		"  much to --max-clock-skew.\n",
+		self->hosts->servers, self->hosts->root, names->str,
+		(SLACK_MS + limits->max_clock_skew_ms + limits->reservation_ms) / 1000,
+		limits->max_clock_skew_ms, limits->reservation_ms, self->limits.why);
+	return ctl_output_confirm();
+}
+
+/* Whether no server is hit that lives; else, and when nobody can tell, the message is out. Leaves
+ * what was found. */
+static gboolean check_live(Quarantine *self)
+{
+	const char *root = self->hosts->root;
+	g_autoptr(GError) error = NULL;
+	CtlRegistryTree *found =
+		given.even_if_servers_live
+			? ctl_registry_tree_read(self->zookeeper, root, FALSE, &error)
+			: wait_for_claims(self->zookeeper, root, &error);
+
+	if (found == NULL) {
+		ctl_output_complain("%s; nothing was changed", error->message);
+		return FALSE;
+	}
+	ctl_registry_tree_free(self->tree);
+	self->tree = found;
+	if (given.even_if_servers_live || count_claims(found) == 0)
+		return TRUE;
+	ctl_output_complain("nothing was changed: %u of the servers live", count_claims(found));
+	complain_of_servers(found);
+	ctl_output_complain("stop them, or keep them from reaching this ZooKeeper, and run it "
+			    "again; --even-if-servers-live goes on all the same");
+	return FALSE;
+}
+
+static void print_table(const GPtrArray *floors)
+{
+	static const char *const HEADS[] = {
+		">datacenter", "floor before", "floor now", ">claims", NULL,
+	};
+	g_autoptr(CtlTable) table = ctl_table_new(HEADS);
+
+	for (guint i = 0; i < floors->len; i++) {
+		const Floor *floor = floors->pdata[i];
+
+		if (!floor->done)
+			continue;
+		ctl_table_add(table, g_strdup_printf("%u", floor->datacenter_id));
+		ctl_table_add(table, ctl_format_time(floor->before_ms));
+		ctl_table_add(table, ctl_format_time(floor->floor_ms));
+		ctl_table_add(table, g_strdup_printf("%u", floor->n_claims));
+	}
+	ctl_table_print(table);
+}
+
+static void print_json(const GPtrArray *floors, gboolean complete)
+{
+	CtlArray array = {0};
+
+	for (guint i = 0; i < floors->len; i++) {
+		const Floor *floor = floors->pdata[i];
+		JsonObject *object;
+
+		if (!floor->done)
+			continue;
+		object = json_object_new();
+		json_object_set_int_member(object, "datacenter_id", floor->datacenter_id);
+		ctl_format_json_time(object, "floor_before", floor->before_ms);
+		ctl_format_json_time(object, "floor", floor->floor_ms);
+		json_object_set_int_member(object, "claims", floor->n_claims);
+		ctl_array_add_object(&array, object);
+	}
+	(complete ? ctl_array_end : ctl_array_end_failed)(&array);
+}
+
+/* The floors that were left out, on standard error. Returns how many. */
+static guint complain_of_damage(const GPtrArray *floors)
+{
+	guint damaged = 0;
+
+	for (guint i = 0; i < floors->len; i++) {
+		const Floor *floor = floors->pdata[i];
+
+		if (floor->damage != NULL) {
+			ctl_output_complain("%s; left as it is, and no server claims a worker ID "
+					    "there: delete it, and run this again",
+					    floor->damage);
+			damaged++;
+		}
+	}
+	return damaged;
+}
+
+/* In a line, beside JSON on standard error. */
+static void print_summary(const Quarantine *self, const GPtrArray *floors, gint64 until_ms)
+{
+	const ZnodeLimits *limits = &self->limits.limits;
+	g_autofree char *until = ctl_format_time(until_ms);
+	g_autofree char *line = NULL;
+	guint raised = 0;
+	guint left = 0;
+
+	for (guint i = 0; i < floors->len; i++) {
+		const Floor *floor = floors->pdata[i];
+
+		raised += floor->done && floor->raised;
+		left += floor->done && !floor->raised;
+	}
+	line = g_strdup_printf(
+		"%u floor%s raised, %u left where they were, further ahead; nobody "
+		"claims a worker ID before %s: ZooKeeper's time, and %" G_GINT64_FORMAT
+		" ms of --max-clock-skew, and %" G_GINT64_FORMAT " ms of --reservation (%s), "
+		"and %d ms",
+		raised, raised == 1 ? "" : "s", left, until, limits->max_clock_skew_ms,
+		limits->reservation_ms, self->limits.why, SLACK_MS);
+	if (self->options->json)
+		ctl_output_complain("%s", line);
+	else
+		ctl_output_print("%s\n", line);
+}
+
+/* Says which of @tree are not of those that were done. Returns how many. */
+static guint complain_of_new(const Quarantine *self, const CtlRegistryTree *tree)
+{
+	guint n = 0;
+
+	for (guint i = 0; i < tree->datacenters->len; i++) {
+		const CtlDatacenter *datacenter = tree->datacenters->pdata[i];
+
+		if (has_number(self->datacenters, datacenter->datacenter_id))
+			continue;
+		ctl_output_complain("datacenter %u was made meanwhile, and its floor is not raised",
+				    datacenter->datacenter_id);
+		n++;
+	}
+	return n;
+}
+
+/* A server that came after the last look, and before the floors were raised, may have claimed by
+ * what is old. Whether there is none; else the message is out. */
+static gboolean check_nobody_came(const Quarantine *self)
+{
+	g_autoptr(GError) error = NULL;
+	g_autoptr(CtlRegistryTree) tree = NULL;
+	guint n_new;
+	guint n_claims;
+
+	if (given.even_if_servers_live)
+		return TRUE;
+	tree = ctl_registry_tree_read(self->zookeeper, self->hosts->root, FALSE, &error);
+	if (tree == NULL) {
+		ctl_output_complain("%s; run it again: servers may have come meanwhile",
+				    error->message);
+		return FALSE;
+	}
+	n_new = complain_of_new(self, tree);
+	n_claims = count_claims(tree);
+	if (n_claims > 0) {
+		ctl_output_complain("%u servers came meanwhile", n_claims);
+		complain_of_servers(tree);
+	}
+	if (n_new == 0 && n_claims == 0)
+		return TRUE;
+	ctl_output_complain("the registry is not safe yet: keep servers from reaching this "
+			    "ZooKeeper, stop those that are there, and run it again");
+	return FALSE;
+}
+
+static CtlStatus raise_floors(Quarantine *self)
+{
+	g_autoptr(GPtrArray) floors = plan_floors(self);
+	g_autoptr(GError) error = NULL;
+	gboolean complete = create_top(self, &error) && find_floor(self, &error) &&
+			    create_parents(self, floors, &error) && raise_all(self, floors, &error);
+
+	if (self->options->json)
+		print_json(floors, complete);
+	else
+		print_table(floors);
+	if (complete)
+		print_summary(self, floors, floor_time(self, self->floor.tick));
+	ctl_output_flush();
+	if (!complete)
+		ctl_output_complain("%s; run it again: the registry is not safe yet",
+				    error->message);
+	if (complain_of_damage(floors) > 0)
+		complete = FALSE;
+	return check_nobody_came(self) && complete ? CTL_OK : CTL_FAILED;
+}
+
+/* Finds out what is to be done, from the tree that was read last. */
+static CtlStatus plan_quarantine(Quarantine *self)
+{
+	g_autoptr(GError) error = NULL;
+
+	if (!read_limits(self, &error))
+		return ctl_output_fail(error);
+	g_clear_pointer(&self->datacenters, g_array_unref);
+	self->datacenters = choose_datacenters(self);
+	if (self->datacenters == NULL)
+		return CTL_USAGE;
+	if (self->datacenters->len == 0) {
+		ctl_output_complain("no datacenter is at %s of ZooKeeper at %s: name those that "
+				    "servers have used with --datacenter-id",
+				    self->hosts->root, self->hosts->servers);
+		return CTL_FAILED;
+	}
+	return CTL_OK;
+}
+
+static CtlStatus quarantine(Quarantine *self, const char *auth)
+{
+	g_autoptr(GError) error = NULL;
+	CtlStatus status;
+
+	self->zookeeper =
+		ctl_zookeeper_connect(self->hosts, auth, self->options->timeout_ms, &error);
+	if (self->zookeeper != NULL)
+		self->tree =
+			ctl_registry_tree_read(self->zookeeper, self->hosts->root, FALSE, &error);
+	if (self->tree == NULL)
+		return ctl_output_fail(error);
+	status = plan_quarantine(self);
+	if (status != CTL_OK)
+		return status;
+	if ((!given.yes && !confirm_quarantine(self)) || !check_live(self))
+		return CTL_FAILED;
+	/* the answer and the wait took time, in which the registry can have changed */
+	status = plan_quarantine(self);
+	return status == CTL_OK ? raise_floors(self) : status;
+}
+
+static CtlStatus run_registry(const CtlOptions *options, const char *const *arguments)
 {
 	g_autoptr(ZookeeperHosts) hosts = NULL;
 	g_autofree char *auth = NULL;
-	guint action = 0;
+	guint64 skew_ms = 0;
+	guint64 reservation_ms = 0;
 
-	while (action < G_N_ELEMENTS(ACTIONS) && g_strcmp0(arguments[0], ACTIONS[action].name) != 0)
-		action++;
-	if (action == G_N_ELEMENTS(ACTIONS) || arguments[1] != NULL) {
-		ctl_output_complain("registry takes one argument: quarantine or secure");
-		return CTL_USAGE;
-	}
-
-	const char *strange = find_strange_options(arguments[0]);
-
-	if (strange != NULL) {
-		ctl_output_complain("registry %s does not take %s", arguments[0], strange);
+	if (g_strcmp0(arguments[0], "quarantine") != 0 || arguments[1] != NULL) {
+		ctl_output_complain("registry takes one argument: quarantine");
 		return CTL_USAGE;
 	}
 	if (!ctl_options_zookeeper(options, &hosts, &auth))
@@ -78,23 +826,31 @@ static CtlStatus run(const CtlOptions *options, const char *const *arguments)
 			"on without");
 		return CTL_USAGE;
 	}
-	given.common = options;
-	given.hosts = hosts;
-	given.auth = auth;
-	return ACTIONS[action].run(&given);
+	if (!ctl_options_number("--reservation MS", given.reservation, 1, MAX_GIVEN_MS,
+				&reservation_ms) ||
+	    !ctl_options_number("--max-clock-skew MS", given.max_clock_skew, 1, MAX_GIVEN_MS,
+				&skew_ms))
+		return CTL_USAGE;
+
+	g_auto(Quarantine) self = {
+		.options = options,
+		.hosts = hosts,
+		.given_limits = {(gint64)skew_ms, (gint64)reservation_ms},
+	};
+
+	return quarantine(&self, auth);
 }
 
 const CtlCommand ctl_registry_command = {
 	.name = "registry",
-	.arguments = "quarantine|secure",
-	.summary = "Makes a restored ZooKeeper safe, or one that is open to anyone.",
+	.arguments = "quarantine",
+	.summary = "Makes a restored ZooKeeper safe.",
 	.details = "After ZooKeeper was restored from a backup, and before servers can "
 		   "reach it: registry quarantine has no worker ID claimed for as long as "
 		   "servers may have reserved since. It asks first, and stops if servers "
-		   "live.\n\nFor servers that get a --zookeeper-auth: registry secure "
-		   "closes to everybody else what they made without. It asks first.",
+		   "live.",
 	.takes_zookeeper = TRUE,
 	.takes_no_server = TRUE,
 	.entries = entries,
-	.run = run,
+	.run = run_registry,
 };

@@ -1,16 +1,233 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "status": all that one server tells. */
+/* "status": all that one server reports. */
+
+#include <string.h>
 
 #include "ctl/command.h"
 #include "ctl/format.h"
 #include "ctl/output.h"
 #include "ctl/probe.h"
-#include "ctl/status-text.h"
+#include "ctl/screen.h"
+#include "ctl/worker.h"
 
-/* By itself, so that all that is shown is of one server. */
-static gboolean ask(const CtlOptions *options, const Address *server, CtlProbe *out_probe,
-		    GError **error)
+typedef enum {
+	GROUP_SERVER,
+	GROUP_WORKER_ID,
+	GROUP_IDS,
+	GROUP_AGENTS,
+	GROUP_CALLS,
+	GROUP_CONNECTIONS,
+	GROUP_AUDIT,
+	GROUP_OTHERS,
+	N_GROUPS
+} Group;
+
+static const char *const HEADS[N_GROUPS] = {
+	[GROUP_SERVER] = "Server",   [GROUP_WORKER_ID] = "Worker ID",
+	[GROUP_IDS] = "IDs",         [GROUP_AGENTS] = "IDs by agent",
+	[GROUP_CALLS] = "Calls",     [GROUP_CONNECTIONS] = "Connections",
+	[GROUP_AUDIT] = "Audit log", [GROUP_OTHERS] = "Others",
+};
+
+/* The group and the unit of a counter: those of the first pattern that its name matches. */
+static const struct {
+	const char *pattern;
+	Group group;
+	const char *unit;
+} KINDS[] = {
+	{"ids_generated", GROUP_IDS, "IDs"},
+	{"ids_generated_*", GROUP_AGENTS, "IDs"},
+	{"ulids_generated", GROUP_IDS, "ULIDs"},
+	{"datacenter_id", GROUP_IDS, ""},
+	{"worker_id", GROUP_IDS, ""},
+	{"scribe_enqueue_failures", GROUP_AUDIT, "IDs"},
+	{"reporter_flush_queue", GROUP_AUDIT, "IDs"},
+	{"closed_*", GROUP_CONNECTIONS, "connections"},
+	{"bad_bytes_*", GROUP_CONNECTIONS, "connections"},
+	{"connections_*", GROUP_CONNECTIONS, "connections"},
+	{"handshakes", GROUP_CONNECTIONS, "connections"},
+	{"bytes_*", GROUP_CONNECTIONS, "bytes"},
+	{"calls", GROUP_CALLS, "calls"},
+	{"answered_*", GROUP_CALLS, "calls"},
+	{"exceptions", GROUP_CALLS, "calls"},
+	{"clock_skew", GROUP_CALLS, "calls"},
+	{"refused_*", GROUP_CALLS, "calls"},
+	{"waits", GROUP_CALLS, "calls"},
+	{"*", GROUP_OTHERS, ""},
+};
+
+/* A line. A number has a unit, which can be "", and is aligned right. */
+typedef struct {
+	Group group;
+	char *name;
+	char *value;
+	const char *unit; /* NULL: text */
+	CtlColour colour;
+} Row;
+
+static void row_free(Row *self)
+{
+	g_free(self->name);
+	g_free(self->value);
+	g_free(self);
+}
+
+/* @value: (transfer full) */
+static Row *add_row(GPtrArray *rows, Group group, const char *name, char *value, const char *unit)
+{
+	Row *row = g_new(Row, 1);
+
+	*row = (Row){group, g_strdup(name), value, unit, CTL_COLOUR_NONE};
+	g_ptr_array_add(rows, row);
+	return row;
+}
+
+static char *number(gint64 value)
+{
+	return g_strdup_printf("%" G_GINT64_FORMAT, value);
+}
+
+static char *milliseconds(gint64 us, const char *sign)
+{
+	return g_strdup_printf("%s%.3f", us < 0 ? "" : sign, (double)us / 1000);
+}
+
+static void add_reservation(GPtrArray *rows, const CtlWorker *worker, gint64 now_ms)
+{
+	gint64 left_ms = ctl_worker_left_ms(worker, now_ms);
+	gboolean is_reserved = worker->reserved_until_ms > 0;
+
+	add_row(rows, GROUP_WORKER_ID, "datacenter_id", number(worker->datacenter_id), "");
+	add_row(rows, GROUP_WORKER_ID, "worker_id",
+		worker->worker_id >= 0 ? number(worker->worker_id) : g_strdup("-"), "");
+	add_row(rows, GROUP_WORKER_ID, "claimed_at", ctl_format_time(worker->claimed_at_ms), NULL);
+	add_row(rows, GROUP_WORKER_ID, "reserved_until", ctl_format_time(worker->reserved_until_ms),
+		NULL);
+	add_row(rows, GROUP_WORKER_ID, "reservation_left",
+		is_reserved ? number(left_ms) : g_strdup("-"), is_reserved ? "ms" : "");
+}
+
+static void add_worker(GPtrArray *rows, const CtlWorker *worker, gint64 now_ms)
+{
+	Row *state = add_row(rows, GROUP_SERVER, "state", ctl_format_text(worker->state), NULL);
+	gboolean is_relay = ctl_worker_is_relay(worker);
+
+	state->colour = ctl_colour_of_state(worker->state);
+	add_row(rows, GROUP_SERVER, "address", ctl_format_address(worker->address), NULL);
+	add_row(rows, GROUP_SERVER, "kind", ctl_format_text(worker->kind), NULL);
+	if (is_relay)
+		add_row(rows, GROUP_SERVER, "relay_of", ctl_format_address(worker->relay_of), NULL);
+	add_row(rows, GROUP_SERVER, "nonce", ctl_format_text(worker->nonce), NULL);
+	add_row(rows, GROUP_SERVER, "round_trip", milliseconds(worker->round_trip_us, ""), "ms");
+	add_row(rows, GROUP_SERVER, "clock_skew", milliseconds(worker->clock_skew_us, "+"), "ms");
+	if (!is_relay)
+		add_reservation(rows, worker, now_ms);
+}
+
+static void add_counter(GPtrArray *rows, const CtlWorker *worker,
+			const SnowflakeClientCounter *counter)
+{
+	guint i = 0;
+
+	/* get_worker reports these two, unless they are those of a relay's last ID */
+	if (!ctl_worker_is_relay(worker) && (strcmp(counter->name, "datacenter_id") == 0 ||
+					     strcmp(counter->name, "worker_id") == 0))
+		return;
+	while (!g_pattern_match_simple(KINDS[i].pattern, counter->name))
+		i++;
+	add_row(rows, KINDS[i].group, counter->name, number(counter->value), KINDS[i].unit);
+}
+
+/* Appends the rows of a group, with its head, in columns of these widths. */
+static void append_group(GString *text, const GPtrArray *rows, Group group, int name_width,
+			 int number_width)
+{
+	gboolean is_first = TRUE;
+
+	for (guint i = 0; i < rows->len; i++) {
+		const Row *row = rows->pdata[i];
+		g_autofree char *painted = ctl_colour_paint(row->value, row->colour);
+
+		if (row->group != group)
+			continue;
+		if (is_first) {
+			g_autofree char *head = ctl_colour_paint(HEADS[group], CTL_COLOUR_HEAD);
+
+			g_string_append_printf(text, "%s%s\n", text->len > 0 ? "\n" : "", head);
+		}
+		is_first = FALSE;
+		g_string_append_printf(text, "  %-*s  ", name_width, row->name);
+		if (row->unit == NULL)
+			g_string_append_printf(text, "%s\n", painted);
+		else
+			g_string_append_printf(text, "%*s%s%s\n", number_width, row->value,
+					       row->unit[0] != '\0' ? " " : "", row->unit);
+	}
+}
+
+/* (transfer full): lines, each a name, a value and a unit, in groups. An unknown counter is in the
+ * last group. */
+static char *status_to_text(const CtlProbe *probe, gint64 now_ms)
+{
+	g_autoptr(GPtrArray) rows = g_ptr_array_new_with_free_func((GDestroyNotify)row_free);
+	CtlWorker *worker = ctl_worker_of_probe(probe);
+	GString *text = g_string_new(NULL);
+	int name_width = 0, number_width = 0;
+
+	add_worker(rows, worker, now_ms);
+	for (guint i = 0; probe->counters != NULL && i < probe->counters->len; i++)
+		add_counter(rows, worker, probe->counters->pdata[i]);
+	for (guint i = 0; i < rows->len; i++) {
+		const Row *row = rows->pdata[i];
+
+		name_width = MAX(name_width, (int)strlen(row->name));
+		if (row->unit != NULL)
+			number_width = MAX(number_width, (int)strlen(row->value));
+	}
+	for (Group group = 0; group < N_GROUPS; group++)
+		append_group(text, rows, group, name_width, number_width);
+	ctl_worker_free(worker);
+	return g_string_free(text, FALSE);
+}
+
+static JsonObject *counters_to_json(const GPtrArray *counters)
+{
+	JsonObject *object = json_object_new();
+
+	for (guint i = 0; i < counters->len; i++) {
+		const SnowflakeClientCounter *counter = counters->pdata[i];
+
+		json_object_set_int_member(object, counter->name, counter->value);
+	}
+	return object;
+}
+
+static JsonObject *status_to_json(const char *server, const CtlProbe *probe, gint64 now_ms)
+{
+	CtlWorker *worker = ctl_worker_of_probe(probe);
+	JsonObject *object = ctl_worker_to_json(worker);
+
+	json_object_set_string_member(object, "server", server);
+	if (worker->reserved_until_ms > 0)
+		json_object_set_int_member(object, "reservation_left_ms",
+					   ctl_worker_left_ms(worker, now_ms));
+	else
+		json_object_set_null_member(object, "reservation_left_ms");
+	if (probe->counters != NULL)
+		json_object_set_object_member(object, "counters",
+					      counters_to_json(probe->counters));
+	else
+		json_object_set_null_member(object, "counters");
+	ctl_worker_free(worker);
+	return object;
+}
+
+/* The command */
+
+/* Uses a client for each server, so that all answers are from one server. */
+static gboolean ask_server(const CtlOptions *options, const Address *server, CtlProbe *out_probe,
+			   GError **error)
 {
 	g_autoptr(SnowflakeClient) client = ctl_options_client_new(options, &server, 1);
 	g_auto(CtlProbe) probe = {0};
@@ -28,12 +245,12 @@ static gboolean ask(const CtlOptions *options, const Address *server, CtlProbe *
 	return TRUE;
 }
 
-static void show(const CtlOptions *options, const char *server, const CtlProbe *probe)
+static void print_status(const CtlOptions *options, const char *server, const CtlProbe *probe)
 {
 	gint64 now_ms = g_get_real_time() / 1000;
-	g_autofree char *text =
-		options->json ? ctl_format_json(ctl_status_text_to_json(server, probe, now_ms))
-			      : ctl_status_text(probe, now_ms);
+	g_autofree char *text = options->json
+					? ctl_format_json(status_to_json(server, probe, now_ms))
+					: status_to_text(probe, now_ms);
 
 	ctl_output_print("%s%s", text, options->json ? "\n" : "");
 	ctl_output_flush();
@@ -42,7 +259,7 @@ static void show(const CtlOptions *options, const char *server, const CtlProbe *
 				    server);
 }
 
-static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const *arguments)
+static CtlStatus run_status(const CtlOptions *options, G_GNUC_UNUSED const char *const *arguments)
 {
 	g_autoptr(GPtrArray) servers = ctl_options_addresses(options);
 
@@ -51,8 +268,8 @@ static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const 
 		g_auto(CtlProbe) probe = {0};
 		g_autoptr(GError) error = NULL;
 
-		if (ask(options, server, &probe, &error)) {
-			show(options, server->text, &probe);
+		if (ask_server(options, server, &probe, &error)) {
+			print_status(options, server->text, &probe);
 			return CTL_OK;
 		}
 		ctl_output_complain_of(error, 0);
@@ -66,5 +283,5 @@ const CtlCommand ctl_status_command = {
 	.details = "Who it is, what is reserved for it, its clock, and what it has counted since "
 		   "it started; snowflaked(8) has the names, under COUNTERS. The first --server "
 		   "that answers; the others are named on standard error.",
-	.run = run,
+	.run = run_status,
 };

@@ -1,16 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "top": what all servers do now. Reads only. */
+/* "top": shows what all servers do, again and again. It only reads. ZooKeeper's tree is read again
+ * for each list, without watches. */
 
+#include <math.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/text.h"
 #include "ctl/command.h"
-#include "ctl/lister.h"
+#include "ctl/fleet.h"
+#include "ctl/format.h"
 #include "ctl/output.h"
+#include "ctl/registry-tree.h"
+#include "ctl/screen.h"
+#include "ctl/table.h"
+#include "ctl/watch.h"
+#include "ctl/worker.h"
 
 #define MIN_INTERVAL_MS 100
 #define MAX_INTERVAL_MS 3600000
+#define KEYS            "q ends it"
 
 static char *interval_text;
 static char *sort_name;
@@ -27,9 +38,609 @@ static const GOptionEntry entries[] = {
 	G_OPTION_ENTRY_NULL,
 };
 
+typedef struct {
+	guint column;
+	gboolean reverse; /* not as the column begins: with what is most, or with a for text */
+} Order;
+
+/* The columns */
+
+typedef enum {
+	COLUMN_WORKER,
+	COLUMN_ADDRESS,
+	COLUMN_STATE,
+	COLUMN_IDS,
+	COLUMN_CALLS,
+	COLUMN_ROUND_TRIP,
+	COLUMN_CLOCK,
+	COLUMN_RESERVATION,
+	COLUMN_CONNECTIONS,
+	N_COLUMNS
+} Column;
+
+static const struct {
+	const char *name;
+	const char *head;
+	const char *brief_head;
+	gboolean is_descending;
+} COLUMNS[N_COLUMNS] = {
+	[COLUMN_WORKER] = {"worker", ">worker", ">worker", FALSE},
+	[COLUMN_ADDRESS] = {"address", "address", "address", FALSE},
+	[COLUMN_STATE] = {"state", "state", "state", FALSE},
+	[COLUMN_IDS] = {"ids", ">IDs/s", ">IDs/s", TRUE},
+	[COLUMN_CALLS] = {"calls", ">calls/s", ">calls/s", TRUE},
+	[COLUMN_ROUND_TRIP] = {"round-trip", ">round trip", ">trip", TRUE},
+	[COLUMN_CLOCK] = {"clock", ">clock", ">clock", TRUE},
+	[COLUMN_RESERVATION] = {"reservation", ">reserved for", ">left", FALSE},
+	[COLUMN_CONNECTIONS] = {"connections", ">connections", ">conns", TRUE},
+};
+
+typedef struct {
+	double below; /* INFINITY in the last of a table */
+	double unit;
+	int decimals;
+	const char *name; /* of the unit */
+} Form;
+
+/* Uses the first of @forms that @number is below: five characters at most, up to a billion or so.
+ */
+static char *shorten(double number, const Form *forms)
+{
+	while (number >= forms->below)
+		forms++;
+	return g_strdup_printf("%.*f%s", forms->decimals, number / forms->unit, forms->name);
+}
+
+static char *short_number(double number)
+{
+	static const Form FORMS[] = {{9.95, 1, 1, ""},       {999.5, 1, 0, ""},
+				     {9995, 1e3, 2, "k"},    {99950, 1e3, 1, "k"},
+				     {999500, 1e3, 0, "k"},  {9995000, 1e6, 2, "M"},
+				     {99.95e6, 1e6, 1, "M"}, {INFINITY, 1e6, 0, "M"}};
+
+	return shorten(number, FORMS);
+}
+
+/* Without its sign. */
+static char *short_time(double us)
+{
+	static const Form FORMS[] = {{9950, 1e3, 1, "ms"},       {999500, 1e3, 0, "ms"},
+				     {99.95e6, 1e6, 1, "s"},     {5970e6, 60e6, 0, "min"},
+				     {359400e6, 3600e6, 0, "h"}, {INFINITY, 86400e6, 0, "d"}};
+
+	return shorten(us, FORMS);
+}
+
+static char *rate_to_text(double rate, gboolean brief)
+{
+	if (isnan(rate))
+		return g_strdup("-");
+	return brief ? short_number(rate) : g_strdup_printf(rate < 9.95 ? "%.1f" : "%.0f", rate);
+}
+
+/* Returns the number that a column is sorted by; NAN: not known, or the column is of text. */
+static double get_value(const CtlWorker *worker, Column column, gint64 now_ms)
+{
+	switch (column) {
+	case COLUMN_WORKER:
+		return worker->worker_id >= 0 ? worker->datacenter_id * 0x1p32 + worker->worker_id
+					      : NAN;
+	case COLUMN_IDS:
+		return worker->has_rates ? worker->ids_per_s : NAN;
+	case COLUMN_CALLS:
+		return worker->has_rates ? worker->calls_per_s : NAN;
+	case COLUMN_ROUND_TRIP:
+		return worker->has_answered ? (double)worker->round_trip_us : NAN;
+	case COLUMN_CLOCK:
+		/* the clock that is furthest off, ahead or behind, is the largest */
+		return worker->has_answered ? fabs((double)worker->clock_skew_us) : NAN;
+	case COLUMN_RESERVATION:
+		return worker->reserved_until_ms > 0 ? (double)ctl_worker_left_ms(worker, now_ms)
+						     : NAN;
+	case COLUMN_CONNECTIONS:
+		return worker->has_counts ? (double)worker->counts.connections : NAN;
+	case COLUMN_ADDRESS:
+	case COLUMN_STATE:
+	case N_COLUMNS:
+	default:
+		return NAN;
+	}
+}
+
+static char *make_cell(const CtlWorker *worker, Column column, gint64 now_ms, gboolean brief)
+{
+	double value = get_value(worker, column, now_ms);
+	gint64 left_ms = ctl_worker_left_ms(worker, now_ms);
+	g_autofree char *time = NULL;
+
+	if (column == COLUMN_ADDRESS)
+		return ctl_worker_place(worker);
+	if (column == COLUMN_STATE)
+		return ctl_format_text(worker->state);
+	if (isnan(value))
+		return g_strdup("-");
+	switch (column) {
+	case COLUMN_WORKER:
+		return g_strdup_printf("%u/%d", worker->datacenter_id, worker->worker_id);
+	case COLUMN_ROUND_TRIP:
+		return brief ? short_time(value) : g_strdup_printf("%.3f ms", value / 1000);
+	case COLUMN_CLOCK:
+		if (!brief)
+			return g_strdup_printf("%+.1f ms", (double)worker->clock_skew_us / 1000);
+		time = short_time(value);
+		return g_strconcat(worker->clock_skew_us < 0 ? "-" : "+", time, NULL);
+	case COLUMN_RESERVATION:
+		if (left_ms == 0)
+			return g_strdup("ended");
+		if (brief)
+			return short_time((double)left_ms * 1000);
+		return left_ms < 2000 ? g_strdup_printf("%" G_GINT64_FORMAT " ms", left_ms)
+				      : ctl_format_span(left_ms);
+	case COLUMN_CONNECTIONS:
+		return g_strdup_printf("%" G_GINT64_FORMAT, worker->counts.connections);
+	case COLUMN_IDS:
+	case COLUMN_CALLS:
+	case COLUMN_ADDRESS:
+	case COLUMN_STATE:
+	case N_COLUMNS:
+	default:
+		return rate_to_text(value, brief);
+	}
+}
+
+const char *const *ctl_command_top_columns(void)
+{
+	static const char *names[N_COLUMNS + 1];
+
+	for (guint i = 0; i < N_COLUMNS; i++)
+		names[i] = COLUMNS[i].name;
+	return names;
+}
+
+typedef struct {
+	Column column;
+	gboolean is_descending;
+	gint64 now_ms;
+} Sorting;
+
+static gint compare_workers(gconstpointer a, gconstpointer b, gpointer data)
+{
+	const CtlWorker *left = *(CtlWorker *const *)a;
+	const CtlWorker *right = *(CtlWorker *const *)b;
+	const Sorting *sorting = data;
+	double left_value = get_value(left, sorting->column, sorting->now_ms);
+	double right_value = get_value(right, sorting->column, sorting->now_ms);
+	int order = (left_value > right_value) - (left_value < right_value);
+
+	if (sorting->column == COLUMN_ADDRESS || sorting->column == COLUMN_STATE) {
+		g_autofree char *left_text = make_cell(left, sorting->column, 0, FALSE);
+		g_autofree char *right_text = make_cell(right, sorting->column, 0, FALSE);
+
+		order = strcmp(left_text, right_text);
+	} else if (isnan(left_value) || isnan(right_value)) {
+		return isnan(left_value) - isnan(right_value);
+	}
+	return sorting->is_descending ? -order : order;
+}
+
+/* Rows that are equal in the column keep their order, as do those without a value, which come last.
+ */
+static void sort_workers(GPtrArray *workers, const Order *order)
+{
+	Sorting sorting = {
+		.column = order->column,
+		.is_descending = COLUMNS[order->column].is_descending != order->reverse,
+		.now_ms = g_get_real_time() / 1000,
+	};
+
+	/* stable */
+	g_ptr_array_sort_with_data(workers, compare_workers, &sorting);
+}
+
+/* What a list shows */
+
+static CtlTable *make_table(const GPtrArray *workers, const Order *order, gint64 now_ms,
+			    gboolean brief)
+{
+	const char *heads[N_COLUMNS + 1] = {NULL};
+	CtlTable *table;
+
+	for (guint i = 0; i < N_COLUMNS; i++)
+		heads[i] = brief ? COLUMNS[i].brief_head : COLUMNS[i].head;
+	table = brief ? ctl_table_new_close(heads) : ctl_table_new(heads);
+	ctl_table_paint_head(table, order->column, CTL_COLOUR_HEAD);
+	for (guint i = 0; i < workers->len; i++) {
+		const CtlWorker *worker = workers->pdata[i];
+
+		for (guint j = 0; j < N_COLUMNS; j++)
+			ctl_table_add_painted(table, make_cell(worker, j, now_ms, brief),
+					      j == COLUMN_STATE ? ctl_colour_of_state(worker->state)
+								: CTL_COLOUR_NONE);
+	}
+	return table;
+}
+
+typedef struct {
+	guint serving;
+	gboolean has_rates; /* of one at least */
+	double ids_per_s;
+	double calls_per_s;
+	gint64 connections;
+} Totals;
+
+static Totals add_up(const GPtrArray *workers)
+{
+	Totals totals = {0};
+
+	for (guint i = 0; i < workers->len; i++) {
+		const CtlWorker *worker = workers->pdata[i];
+
+		totals.serving += g_strcmp0(worker->state, "serving") == 0;
+		totals.has_rates |= worker->has_rates;
+		/* the servers of a relay have counted its IDs */
+		totals.ids_per_s += ctl_worker_is_relay(worker) ? 0 : worker->ids_per_s;
+		totals.calls_per_s += worker->calls_per_s;
+		/* unsigned, because a server can report any number */
+		totals.connections =
+			(gint64)((guint64)totals.connections + (guint64)worker->counts.connections);
+	}
+	return totals;
+}
+
+/* (transfer full): a line */
+static char *totals_to_text(const GPtrArray *workers)
+{
+	Totals totals = add_up(workers);
+	g_autofree char *ids = rate_to_text(totals.has_rates ? totals.ids_per_s : NAN, FALSE);
+	g_autofree char *calls = rate_to_text(totals.has_rates ? totals.calls_per_s : NAN, FALSE);
+
+	return g_strdup_printf("%u of %u serving, %s IDs/s, %s calls/s, %" G_GINT64_FORMAT
+			       " connections",
+			       totals.serving, workers->len, ids, calls, totals.connections);
+}
+
+static void set_number(JsonObject *object, const char *name, gboolean is_known, gint64 value)
+{
+	if (is_known)
+		json_object_set_int_member(object, name, value);
+	else
+		json_object_set_null_member(object, name);
+}
+
+/* A whole number, as json-glib writes others with 17 digits. A false rate can be too large for one.
+ */
+static void set_rate(JsonObject *object, const char *name, gboolean is_known, double rate)
+{
+	set_number(object, name, is_known, (gint64)round(MIN(rate, 1e15)));
+}
+
+static JsonObject *worker_to_json(const CtlWorker *worker, gint64 now_ms)
+{
+	JsonObject *object = ctl_worker_to_json(worker);
+
+	set_number(object, "reservation_left_ms", worker->reserved_until_ms > 0,
+		   ctl_worker_left_ms(worker, now_ms));
+	set_rate(object, "ids_per_s", worker->has_rates, worker->ids_per_s);
+	set_rate(object, "calls_per_s", worker->has_rates, worker->calls_per_s);
+	set_number(object, "connections", worker->has_counts, worker->counts.connections);
+	return object;
+}
+
+static JsonObject *totals_to_json(const GPtrArray *workers)
+{
+	Totals totals = add_up(workers);
+	JsonObject *object = json_object_new();
+
+	json_object_set_int_member(object, "servers", workers->len);
+	json_object_set_int_member(object, "serving", totals.serving);
+	set_rate(object, "ids_per_s", totals.has_rates, totals.ids_per_s);
+	set_rate(object, "calls_per_s", totals.has_rates, totals.calls_per_s);
+	json_object_set_int_member(object, "connections", totals.connections);
+	return object;
+}
+
+static JsonObject *list_to_json(const GPtrArray *workers, gint64 now_ms)
+{
+	JsonObject *object = json_object_new();
+	JsonArray *array = json_array_new();
+
+	for (guint i = 0; i < workers->len; i++)
+		json_array_add_object_element(array, worker_to_json(workers->pdata[i], now_ms));
+	ctl_format_json_time(object, "time", now_ms);
+	json_object_set_array_member(object, "workers", array);
+	json_object_set_object_member(object, "totals", totals_to_json(workers));
+	return object;
+}
+
+/* The lists */
+
+/* What was seen at one time. */
+typedef struct {
+	gint64 time_ms;     /* since the Unix epoch */
+	GPtrArray *workers; /* of CtlWorker; NULL: no server answers */
+	CtlNotes *notes;
+} List;
+
+typedef struct {
+	const CtlOptions *options;
+	CtlOptions asking; /* the same with less time to answer */
+	const ZookeeperHosts *hosts;
+	const char *auth;
+	guint interval_ms;
+	CtlRegistryTree *tree; /* (nullable): what ZooKeeper has ... */
+	gint64 tree_as_of_ms;  /* ... and had at that time, since the Unix epoch */
+	GHashTable *counts;    /* nonce -> CtlCounts, of the last list in which it had them */
+	gint64 due_at_us;      /* the next list, by g_get_monotonic_time() */
+	List *last;            /* (nullable): written while printing, as another thread draws it */
+	gboolean redraws;      /* on a screen */
+	gboolean draws_notes;
+	atomic_uint order_column; /* set by keys, in another thread, as the next */
+	atomic_bool order_reversed;
+} Top;
+
+static List *list_new(void)
+{
+	List *self = g_new0(List, 1);
+
+	self->notes = ctl_notes_new();
+	return self;
+}
+
+static void list_free(List *self)
+{
+	if (self == NULL)
+		return;
+	g_clear_pointer(&self->workers, g_ptr_array_unref);
+	ctl_notes_free(self->notes);
+	g_free(self);
+}
+
+static void top_clear(Top *self)
+{
+	list_free(self->last);
+	ctl_registry_tree_free(self->tree);
+	g_hash_table_unref(self->counts);
+}
+
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Top, top_clear)
+
+static Order get_order(const Top *self)
+{
+	return (Order){atomic_load(&self->order_column), atomic_load(&self->order_reversed)};
+}
+
+static GHashTable *counts_new(void)
+{
+	return g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
+}
+
+/* Sets the rates since the last list that a server has answered in. A server that was restarted has
+ * another nonce, so it has none yet. */
+static void set_all_rates(Top *self, const GPtrArray *workers)
+{
+	GHashTable *counts = counts_new();
+
+	for (guint i = 0; i < workers->len; i++) {
+		CtlWorker *worker = workers->pdata[i];
+		const CtlCounts *before = worker->nonce != NULL
+						  ? g_hash_table_lookup(self->counts, worker->nonce)
+						  : NULL;
+		const CtlCounts *last = worker->has_counts ? &worker->counts : before;
+
+		if (worker->has_counts && before != NULL) {
+			double seconds =
+				(double)(worker->counts.at_us - before->at_us) / G_TIME_SPAN_SECOND;
+
+			/* counters of a real server never decrease */
+			worker->has_rates = seconds > 0 && worker->counts.ids >= before->ids &&
+					    worker->counts.calls >= before->calls;
+			if (worker->has_rates) {
+				worker->ids_per_s =
+					((double)worker->counts.ids - (double)before->ids) /
+					seconds;
+				worker->calls_per_s =
+					((double)worker->counts.calls - (double)before->calls) /
+					seconds;
+			}
+		}
+		if (worker->nonce != NULL && last != NULL)
+			g_hash_table_replace(counts, g_strdup(worker->nonce),
+					     g_memdup2(last, sizeof(*last)));
+	}
+	g_hash_table_unref(self->counts);
+	self->counts = counts;
+}
+
+/* @workers: (transfer full) (nullable) */
+static void list_set_workers(List *self, Top *top, GPtrArray *workers)
+{
+	Order order = get_order(top);
+
+	self->workers = workers;
+	self->time_ms = g_get_real_time() / 1000;
+	if (workers == NULL)
+		return;
+	set_all_rates(top, workers);
+	sort_workers(workers, &order);
+}
+
+static void print_list(const Top *self, const List *list)
+{
+	Order order = get_order(self);
+
+	if (self->options->json) {
+		g_autofree char *json = ctl_format_json(list_to_json(list->workers, list->time_ms));
+
+		ctl_output_print("%s\n", json);
+		return;
+	}
+
+	g_autofree char *title = ctl_watch_title(list->time_ms, KEYS);
+	g_autofree char *totals = totals_to_text(list->workers);
+
+	ctl_output_print("%s%s\n", self->last == NULL ? "" : "\n", title);
+	ctl_table_print_fitting(make_table(list->workers, &order, list->time_ms, FALSE),
+				make_table(list->workers, &order, list->time_ms, TRUE));
+	ctl_output_print("%s\n", totals);
+}
+
+/* Draws the last list, in any thread. The caller has begun to print. */
+static void draw_last(gpointer data)
+{
+	const Top *self = data;
+	const List *list = self->last;
+	Order order = get_order(self);
+	guint columns, n_lines;
+
+	if (list == NULL)
+		return;
+	sort_workers(list->workers, &order);
+	ctl_screen_size(&columns, &n_lines);
+
+	g_autoptr(CtlTable) full = make_table(list->workers, &order, list->time_ms, FALSE);
+	g_autoptr(CtlTable) brief = make_table(list->workers, &order, list->time_ms, TRUE);
+	g_autoptr(GPtrArray) lines =
+		ctl_table_lines(ctl_table_fits(full, columns) ? full : brief, columns);
+	g_autoptr(GPtrArray) below = g_ptr_array_new_with_free_func(g_free);
+	g_autofree char *keys = g_strdup_printf("by %s; < > other column, r reverse, q quit",
+						COLUMNS[order.column].name);
+	g_autofree char *title = ctl_watch_title(list->time_ms, keys);
+	g_autofree char *drawn = NULL;
+
+	g_ptr_array_add(below, totals_to_text(list->workers));
+	if (self->draws_notes)
+		ctl_notes_write(list->notes, below);
+	drawn = ctl_screen_draw(&(CtlScreenText){title, lines, below}, columns, n_lines);
+	ctl_watch_draw(drawn);
+}
+
+static void on_key(char key, gpointer data)
+{
+	Top *self = data;
+	guint column = atomic_load(&self->order_column);
+
+	if (key == 'r')
+		atomic_store(&self->order_reversed, !atomic_load(&self->order_reversed));
+	if (key != '<' && key != '>')
+		return;
+	atomic_store(&self->order_column, (column + (key == '<' ? N_COLUMNS - 1 : 1)) % N_COLUMNS);
+	atomic_store(&self->order_reversed, FALSE);
+}
+
+/* @list: (transfer full): with workers */
+static void show_list(Top *self, List *list)
+{
+	List *before = self->last;
+
+	ctl_watch_begin_print();
+	if (!self->redraws)
+		print_list(self, list);
+	self->last = list;
+	if (self->redraws)
+		draw_last(self);
+	ctl_output_flush();
+	if (!self->draws_notes)
+		ctl_notes_complain(list->notes, before != NULL ? before->notes : NULL);
+	list_free(before);
+	ctl_watch_end_print();
+}
+
+static void wait_until_due(Top *self)
+{
+	gint64 now_us = g_get_monotonic_time();
+
+	self->due_at_us =
+		MAX(self->due_at_us + self->interval_ms * G_TIME_SPAN_MILLISECOND, now_us);
+	g_usleep((gulong)(self->due_at_us - now_us));
+}
+
+/* (transfer full): the servers in the tree.
+ * @lost: why the tree can be out of date; NULL: it is up to date */
+static List *list_tree(Top *self, const GError *lost)
+{
+	List *list = list_new();
+	GPtrArray *workers = ctl_worker_of_tree(self->tree, self->tree_as_of_ms);
+
+	ctl_notes_add_tree(list->notes, self->tree);
+	if (lost != NULL) {
+		g_autofree char *age =
+			ctl_format_span(g_get_real_time() / 1000 - self->tree_as_of_ms);
+
+		ctl_notes_add_on(list->notes, "lost",
+				 g_strdup_printf("%s; trying again; the list is %s old",
+						 lost->message, age));
+	}
+	/* then a server itself knows better than the tree */
+	for (guint i = 0; i < workers->len; i++)
+		((CtlWorker *)workers->pdata[i])->is_hearsay = lost != NULL;
+	ctl_worker_ask_all(workers, &self->asking, TRUE);
+	if (workers->len == 0 && !self->options->json)
+		ctl_notes_add(list->notes, "no server is registered");
+	list_set_workers(list, self, workers);
+	return list;
+}
+
+/* Connects if @zookeeper is not set, and reads the tree. %FALSE with an error set and no session.
+ */
+static gboolean read_tree(Top *self, CtlZookeeper **zookeeper, GError **error)
+{
+	/* once there is a list, ZooKeeper delays the next no longer than a server can */
+	guint timeout_ms = (self->tree == NULL ? self->options : &self->asking)->timeout_ms;
+	gint64 now_ms = g_get_real_time() / 1000;
+	CtlRegistryTree *tree = NULL;
+
+	if (*zookeeper == NULL)
+		*zookeeper = ctl_zookeeper_connect(self->hosts, self->auth, timeout_ms, error);
+	if (*zookeeper != NULL)
+		tree = ctl_registry_tree_read(*zookeeper, self->hosts->root, FALSE, error);
+	if (tree == NULL) {
+		g_clear_pointer(zookeeper, ctl_zookeeper_free);
+		return FALSE;
+	}
+	ctl_registry_tree_free(self->tree);
+	self->tree = tree;
+	self->tree_as_of_ms = now_ms;
+	return TRUE;
+}
+
+/* Returns only on an error. While ZooKeeper is away, the servers that it had are asked. */
+static CtlStatus show_by_zookeeper(Top *self)
+{
+	g_autoptr(CtlZookeeper) zookeeper = NULL;
+
+	for (;; wait_until_due(self)) {
+		g_autoptr(GError) error = NULL;
+
+		if (!read_tree(self, &zookeeper, &error) &&
+		    (self->tree == NULL || !ctl_zookeeper_is_lost(error)))
+			return ctl_output_fail_zookeeper(error);
+		show_list(self, list_tree(self, error));
+	}
+}
+
+/* Returns only if none of the servers answers to begin with. */
+static CtlStatus show_by_servers(Top *self)
+{
+	g_autoptr(CtlFleet) fleet = ctl_fleet_new(&self->asking, TRUE);
+
+	if (fleet == NULL)
+		return CTL_USAGE;
+	for (;; wait_until_due(self)) {
+		List *list = list_new();
+
+		list_set_workers(list, self, ctl_fleet_ask(fleet, list->notes));
+		if (list->workers == NULL) {
+			ctl_notes_complain(list->notes, NULL);
+			list_free(list);
+			return CTL_FAILED;
+		}
+		show_list(self, list);
+	}
+}
+
 static gboolean find_column(guint *out_column)
 {
-	const char *const *names = ctl_top_table_columns();
+	const char *const *names = ctl_command_top_columns();
 
 	for (guint i = 0; names[i] != NULL; i++) {
 		if (sort_name == NULL || strcmp(names[i], sort_name) == 0) {
@@ -45,7 +656,7 @@ static gboolean find_column(guint *out_column)
 	return FALSE;
 }
 
-static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const *arguments)
+static CtlStatus run_top(const CtlOptions *options, G_GNUC_UNUSED const char *const *arguments)
 {
 	g_autoptr(ZookeeperHosts) hosts = NULL;
 	g_autofree char *auth = NULL;
@@ -56,15 +667,30 @@ static CtlStatus run(const CtlOptions *options, G_GNUC_UNUSED const char *const 
 				&interval_ms) ||
 	    !find_column(&column) || !ctl_options_zookeeper(options, &hosts, &auth))
 		return CTL_USAGE;
-	return ctl_lister_run(&(CtlListerPlan){
+
+	gboolean redraws = !options->json && ctl_screen_is_there();
+	g_auto(Top) self = {
 		.options = options,
+		.asking = *options,
 		.hosts = hosts,
 		.auth = auth,
-		.kind = CTL_LISTER_TOP,
-		.again = TRUE,
 		.interval_ms = (guint)interval_ms,
-		.order = {column, reverse},
-	});
+		.counts = counts_new(),
+		.due_at_us = g_get_monotonic_time(),
+		.redraws = redraws,
+		.draws_notes = redraws && isatty(STDERR_FILENO),
+		.order_column = column,
+		.order_reversed = reverse,
+	};
+
+	/* a server that does not answer delays the others until the next list is due at most */
+	self.asking.timeout_ms = MIN(options->timeout_ms, self.interval_ms / 2);
+	ctl_watch_begin(redraws ? draw_last : NULL, redraws ? on_key : NULL, &self);
+
+	CtlStatus status = hosts != NULL ? show_by_zookeeper(&self) : show_by_servers(&self);
+
+	ctl_watch_end();
+	return status;
 }
 
 const CtlCommand ctl_top_command = {
@@ -75,5 +701,5 @@ const CtlCommand ctl_top_command = {
 		   "elsewhere lists are printed one after the other, with --json an object a line.",
 	.takes_zookeeper = TRUE,
 	.entries = entries,
-	.run = run,
+	.run = run_top,
 };

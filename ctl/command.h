@@ -2,9 +2,9 @@
 #pragma once
 
 #include "ctl/options.h"
-#include "ctl/status.h"
+#include "ctl/output.h"
 
-/* The commands of snowflakectl: a file each, and a line each in the table of snowflakectl.c. */
+/* The commands of snowflakectl. Each has a line in the table of snowflakectl.c. */
 
 typedef struct {
 	const char *name;
@@ -32,3 +32,14 @@ extern const CtlCommand ctl_registry_command;
 extern const CtlCommand ctl_audit_command;
 extern const CtlCommand ctl_config_command;
 extern const CtlCommand ctl_bench_command;
+extern const CtlCommand ctl_completion_command;
+
+/* Prints what can stand at the end of the command line @line, for the script of a shell.
+ * @commands: NULL-terminated
+ * @common: the options of each command
+ * @program: "snowflakectl" or "snowflaked" */
+void ctl_command_complete(const CtlCommand *const *commands, const GOptionEntry *common,
+			  const char *shell, const char *program, const char *line);
+
+/* The names of the columns of "top", NULL-terminated. */
+const char *const *ctl_command_top_columns(void);

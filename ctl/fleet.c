@@ -2,29 +2,29 @@
 #include "ctl/fleet.h"
 
 #include "ctl/format.h"
-#include "ctl/parallel.h"
+#include "ctl/probe.h"
 #include "ctl/worker.h"
 
-#define MAX_WORKERS 4096 /* to ask, because a server says so */
+#define MAX_WORKERS 4096 /* in the list of a server */
 
 struct _CtlFleet {
 	const CtlOptions *options;
 	gboolean with_counts;
-	gboolean was_answered; /* by any of them, at any time */
+	gboolean was_answered; /* by any server, at any time */
 	GPtrArray *servers;    /* of Address */
-	GPtrArray *members;    /* of Member, one for each */
+	GPtrArray *members;    /* of Member, one for each server */
 };
 
-/* A server that was named, and what came of asking it. */
+/* A server that was named, and its last answer. */
 typedef struct {
 	const Address *server;
-	guint datacenter_id; /* that it said last, as the next two ... */
+	guint datacenter_id; /* of its last answer, as the next two ... */
 	gint worker_id;      /* ... which is -1 before */
 	char *nonce;         /* (nullable) */
-	gboolean has_failed; /* it has not answered; else: */
-	CtlWorker *self;     /* until it is in the list of all */
+	gboolean has_failed; /* it has not answered; if it has: */
+	CtlWorker *self;     /* until it is merged into the list */
 	GPtrArray *others;   /* of CtlWorker; NULL: it has no list */
-	gint64 list_age_ms;  /* of what it saw last of the others, when it came */
+	gint64 list_age_ms;  /* of its latest report of another, when received */
 	GError *failure;     /* why there is no answer, or no list */
 } Member;
 
@@ -73,9 +73,9 @@ void ctl_fleet_free(CtlFleet *self)
 
 /* Each of the servers */
 
-/* What a server says of itself in its list is so now, however old the list is. So one of nobody
- * else does not tell its age, and is taken for fresh. */
-static void take_list(Member *self, const GPtrArray *answers, gint64 clock_skew_us)
+/* Sets what a server reports of others. Its own row is always recent, so a list of nobody else has
+ * no known age, and counts as recent. */
+static void set_list(Member *self, const GPtrArray *answers, gint64 clock_skew_us)
 {
 	gint64 age_ms = G_MAXINT64;
 
@@ -90,7 +90,7 @@ static void take_list(Member *self, const GPtrArray *answers, gint64 clock_skew_
 	self->list_age_ms = age_ms < G_MAXINT64 ? age_ms : 0;
 }
 
-/* (transfer full) (nullable): what it tells of others. */
+/* (transfer full) (nullable): its list of servers */
 static GPtrArray *ask_for_others(const Member *self, SnowflakeClient *client, GError **error)
 {
 	g_autoptr(GPtrArray) answers = snowflake_client_get_workers(client, error);
@@ -104,11 +104,11 @@ static GPtrArray *ask_for_others(const Member *self, SnowflakeClient *client, GE
 	return NULL;
 }
 
-static void ask(gpointer item, gpointer data)
+static void ask_member(gpointer item, gpointer data)
 {
 	const CtlFleet *fleet = data;
 	Member *self = item;
-	/* one that stayed would take a descriptor, and there may be more servers than these */
+	/* not kept, as each connection takes a descriptor, and there can be many more servers */
 	g_autoptr(SnowflakeClient) client =
 		ctl_options_client_new(fleet->options, &self->server, 1);
 	g_auto(CtlProbe) probe = {0};
@@ -133,17 +133,17 @@ static void ask(gpointer item, gpointer data)
 	g_free(self->nonce);
 	self->nonce = g_strdup(self->self->nonce);
 	if (answers != NULL)
-		take_list(self, answers, probe.clock_skew_us);
+		set_list(self, answers, probe.clock_skew_us);
 }
 
-/* What may be missing */
+/* Notes on what can be missing */
 
 static gboolean has_list(const Member *self, gboolean old)
 {
 	return self->others != NULL && ctl_worker_is_old(self->list_age_ms) == old;
 }
 
-static gboolean lists(const Member *self, const char *nonce)
+static gboolean knows_server(const Member *self, const char *nonce)
 {
 	for (guint i = 0; i < self->others->len; i++) {
 		const CtlWorker *other = self->others->pdata[i];
@@ -154,19 +154,19 @@ static gboolean lists(const Member *self, const char *nonce)
 	return FALSE;
 }
 
-/* Whether another server of the same registry has told what this one cannot. */
-static gboolean is_made_up_for(const CtlFleet *self, const Member *lacking)
+/* Whether another server of the same registry has a recent list. */
+static gboolean is_reported_by_other(const CtlFleet *self, const Member *lacking)
 {
 	for (guint i = 0; i < self->members->len; i++) {
 		const Member *member = self->members->pdata[i];
 
-		if (has_list(member, FALSE) && lists(member, lacking->self->nonce))
+		if (has_list(member, FALSE) && knows_server(member, lacking->self->nonce))
 			return TRUE;
 	}
 	return FALSE;
 }
 
-/* One line for all that have nothing newer than an old list. */
+/* Adds one note for all servers that have no newer list than an old one. */
 static void note_age(const CtlFleet *self, CtlNotes *notes)
 {
 	g_autoptr(GString) names = g_string_new(NULL);
@@ -176,7 +176,7 @@ static void note_age(const CtlFleet *self, CtlNotes *notes)
 	for (guint i = 0; i < self->members->len; i++) {
 		const Member *member = self->members->pdata[i];
 
-		if (!has_list(member, TRUE) || is_made_up_for(self, member))
+		if (!has_list(member, TRUE) || is_reported_by_other(self, member))
 			continue;
 		g_string_append_printf(names, "%s%s", names->len > 0 ? ", " : "",
 				       member->server->text);
@@ -199,7 +199,7 @@ static void note_all(const CtlFleet *self, CtlNotes *notes)
 
 		if (member->has_failed)
 			ctl_notes_add_failure(notes, member->failure);
-		else if (member->others == NULL && !is_made_up_for(self, member))
+		else if (member->others == NULL && !is_reported_by_other(self, member))
 			ctl_notes_add_on(notes, member->server->text,
 					 g_strdup_printf("%s; others may be missing",
 							 member->failure->message));
@@ -207,15 +207,15 @@ static void note_all(const CtlFleet *self, CtlNotes *notes)
 	note_age(self, notes);
 }
 
-/* All of them together */
+/* One list of all servers */
 
 typedef struct {
 	GPtrArray *workers;
-	GHashTable *places; /* of those that have a nonce, by that, from 1 */
+	GHashTable *places; /* nonce -> index in @workers plus 1 */
 } Merge;
 
-/* Takes *@worker, or leaves in it what it puts another in the place of. */
-static void merge(const Merge *self, CtlWorker **worker)
+/* Takes *@worker, or swaps it for the older report that it replaces. */
+static void merge_worker(const Merge *self, CtlWorker **worker)
 {
 	const char *nonce = (*worker)->nonce;
 	guint place =
@@ -234,7 +234,7 @@ static void merge(const Merge *self, CtlWorker **worker)
 	}
 }
 
-/* (transfer full): what they say of themselves first, so that nothing comes before it. */
+/* (transfer full): begins with what servers report of themselves, so that it has priority. */
 static GPtrArray *merge_all(const CtlFleet *self)
 {
 	g_autoptr(GHashTable) places = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
@@ -244,18 +244,18 @@ static GPtrArray *merge_all(const CtlFleet *self)
 		Member *member = self->members->pdata[i];
 
 		if (member->self != NULL)
-			merge(&all, &member->self);
+			merge_worker(&all, &member->self);
 	}
 	for (guint i = 0; i < self->members->len; i++) {
 		const Member *member = self->members->pdata[i];
 
 		for (guint j = 0; member->others != NULL && j < member->others->len; j++)
-			merge(&all, (CtlWorker **)&member->others->pdata[j]);
+			merge_worker(&all, (CtlWorker **)&member->others->pdata[j]);
 	}
 	return all.workers;
 }
 
-/* Those at the address of a server that has not answered would not now. */
+/* A worker at the address of a server that has not answered is not asked again. */
 static void set_unreachable(const CtlFleet *self, const GPtrArray *workers)
 {
 	for (guint i = 0; i < self->members->len; i++) {
@@ -271,7 +271,7 @@ static void set_unreachable(const CtlFleet *self, const GPtrArray *workers)
 	}
 }
 
-/* Whether it is there, at the address that it was named by, or at another one of its own. */
+/* Whether @workers contains the member, at the address by which it was named or at another one. */
 static gboolean has_member(const GPtrArray *workers, const Member *member)
 {
 	for (guint i = 0; i < workers->len; i++) {
@@ -284,7 +284,7 @@ static gboolean has_member(const GPtrArray *workers, const Member *member)
 	return FALSE;
 }
 
-/* Those that have not answered, and that nobody tells of. */
+/* Adds the servers that have not answered, and that no other reports. */
 static void add_silent(const CtlFleet *self, GPtrArray *workers)
 {
 	for (guint i = 0; i < self->members->len; i++) {
@@ -301,7 +301,7 @@ GPtrArray *ctl_fleet_ask(CtlFleet *self, CtlNotes *notes)
 {
 	g_autoptr(GPtrArray) workers = NULL;
 
-	ctl_parallel_do(self->members, ask, self);
+	ctl_probe_in_parallel(self->members, ask_member, self);
 	note_all(self, notes);
 	workers = merge_all(self);
 	self->was_answered |= workers->len > 0;

@@ -7,25 +7,25 @@
 #include "ctl/options.h"
 
 /*
- * Servers that were named, and what they tell: each of itself and of all others that it knows.
+ * Asks the servers that were named for themselves and for all other servers that they know.
  *
- * What a server says of itself counts for more than what another says of it; of others, what was
- * seen last. A server that cannot tell of others, as its registry does not answer or it is older
- * than the call, still tells of itself.
+ * What a server reports of itself has priority over what another reports of it. Of two reports by
+ * others, the later one counts. A server that cannot report others, because its registry does not
+ * answer or it is older than the call, still reports itself.
  */
 typedef struct _CtlFleet CtlFleet;
 
-/* @with_counts: they are asked for what they count, too; and a server that was named and does not
- * answer is listed as unreachable
+/* Connects to nothing yet.
+ * @with_counts: requests counters too; and a named server that does not answer is listed as
+ *   unreachable
  *
- * Returns: (transfer full) (nullable): the servers of @options; %NULL, and the message is out, if
- *   one does not parse: CTL_USAGE. Connects to nothing yet. */
+ * Returns: (transfer full) (nullable): the servers of @options; %NULL, with the message printed, if
+ * an address does not parse: CTL_USAGE */
 CtlFleet *ctl_fleet_new(const CtlOptions *options, gboolean with_counts);
 void ctl_fleet_free(CtlFleet *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlFleet, ctl_fleet_free)
 
-/* (transfer full) (nullable): of CtlWorker: all that the servers know of, and all of these asked;
- * %NULL: none of the servers answers, or, @with_counts, has ever answered. Which do not, and what
- * may be missing for it, is in @notes.
- */
+/* (transfer full) (nullable) (element-type CtlWorker): all servers that are known, after each was
+ * asked. %NULL: none of the named servers answers, or, @with_counts, has ever answered. @notes gets
+ * which servers do not answer, and what can be missing for that reason. */
 GPtrArray *ctl_fleet_ask(CtlFleet *self, CtlNotes *notes);

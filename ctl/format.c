@@ -2,6 +2,7 @@
 #include "ctl/format.h"
 
 #include <string.h>
+#include <time.h>
 
 #include "common/strict-json.h"
 #include "core/text.h"
@@ -67,7 +68,7 @@ char *ctl_format_text(const char *text)
 	return text != NULL ? text_escape(text, strlen(text)) : g_strdup("-");
 }
 
-static char *escape(const char *text, gsize length, gsize max_bytes)
+static char *escape_text(const char *text, gsize length, gsize max_bytes)
 {
 	GString *shown = g_string_new(NULL);
 	gsize most = MIN(length, max_bytes);
@@ -84,18 +85,18 @@ static char *escape(const char *text, gsize length, gsize max_bytes)
 
 char *ctl_format_address(const char *address)
 {
-	return address != NULL ? escape(address, strlen(address), MAX_ADDRESS_BYTES)
+	return address != NULL ? escape_text(address, strlen(address), MAX_ADDRESS_BYTES)
 			       : g_strdup("-");
 }
 
 char *ctl_format_path(const char *path)
 {
-	return escape(path, strlen(path), MAX_PATH_BYTES);
+	return escape_text(path, strlen(path), MAX_PATH_BYTES);
 }
 
 char *ctl_format_agent(const char *agent, gsize length)
 {
-	return escape(agent, length, MAX_AGENT_BYTES);
+	return escape_text(agent, length, MAX_AGENT_BYTES);
 }
 
 void ctl_format_json_text(JsonObject *object, const char *name, const char *text)
@@ -108,7 +109,7 @@ void ctl_format_json_text(JsonObject *object, const char *name, const char *text
 		json_object_set_null_member(object, name);
 }
 
-/* JSON has 16 bits in an escape; what needs more has two. */
+/* An escape in JSON is of 16 bits; larger characters take two. */
 static void append_escape(GString *escaped, gunichar character)
 {
 	if (character >= 0x10000) {
@@ -134,4 +135,61 @@ char *ctl_format_json(JsonObject *object)
 			append_escape(escaped, character);
 	}
 	return g_string_free(escaped, FALSE);
+}
+
+#define DATE_PATTERN     "([0-9]{4}-[0-9]{2}-[0-9]{2})"
+#define TIME_PATTERN     "([0-9]{2}:[0-9]{2}:[0-5][0-9])"
+#define FRACTION_PATTERN "(?:\\.([0-9]+))?"
+#define ZONE_PATTERN     "([Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
+
+/* @digits: the digits after the point; can be empty */
+static gint64 parse_ms(const char *digits)
+{
+	gint64 ms = 0;
+
+	for (guint i = 0; i < 3; i++) {
+		ms = 10 * ms + (*digits != '\0' ? g_ascii_digit_value(*digits) : 0);
+		digits += *digits != '\0';
+	}
+	return ms;
+}
+
+gboolean ctl_format_parse_time(const char *text, gint64 *out_time_ms)
+{
+	/* GLib also accepts other forms of ISO 8601, a second 60, and offsets of a day */
+	g_autoptr(GRegex) regex =
+		g_regex_new("^" DATE_PATTERN "[Tt ]" TIME_PATTERN FRACTION_PATTERN ZONE_PATTERN "$",
+			    G_REGEX_DOLLAR_ENDONLY, 0, NULL);
+	g_autoptr(GMatchInfo) match = NULL;
+	g_autoptr(GDateTime) time = NULL;
+	g_autofree char *plain = NULL, *upper = NULL, *digits = NULL;
+
+	if (!g_regex_match(regex, text, 0, &match))
+		return FALSE;
+	plain = g_match_info_expand_references(match, "\\1T\\2\\4", NULL);
+	upper = g_ascii_strup(plain, -1);
+	time = g_date_time_new_from_iso8601(upper, NULL);
+	if (time == NULL)
+		return FALSE;
+	digits = g_match_info_fetch(match, 3);
+	*out_time_ms = g_date_time_to_unix(time) * 1000 + parse_ms(digits);
+	return TRUE;
+}
+
+/* Takes the offset from the C library. GLib confuses standard and daylight saving time if the
+ * latter is behind, as in Dublin. */
+GDateTime *ctl_format_local_time(gint64 time_ms)
+{
+	gint64 unix_s = time_ms / 1000;
+	time_t seconds = (time_t)unix_s;
+	g_autoptr(GDateTime) utc = g_date_time_new_from_unix_utc(unix_s);
+	g_autoptr(GTimeZone) zone = NULL;
+	struct tm local;
+
+	/* a 32-bit time_t can be too small */
+	if (seconds != unix_s ||
+	    localtime_r(&seconds, &local) == NULL) /* lint: allow seconds: checked above */
+		return g_date_time_to_local(utc);
+	zone = g_time_zone_new_offset((gint32)local.tm_gmtoff);
+	return g_date_time_to_timezone(utc, zone);
 }

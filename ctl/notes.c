@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl/notes.h"
 
+#include "ctl/format.h"
 #include "ctl/output.h"
+
+#define MAX_STRANGE 32 /* znodes to name */
 
 typedef struct {
 	char *topic;
@@ -38,7 +41,7 @@ void ctl_notes_free(CtlNotes *self)
 }
 
 /* @text: (transfer full) */
-static void add(CtlNotes *self, const char *topic, char *text, const GError *failure)
+static void add_note(CtlNotes *self, const char *topic, char *text, const GError *failure)
 {
 	Note *note = g_new(Note, 1);
 
@@ -59,17 +62,55 @@ void ctl_notes_add(CtlNotes *self, const char *format, ...)
 	char *text = g_strdup_vprintf(format, arguments);
 
 	va_end(arguments);
-	add(self, text, text, NULL);
+	add_note(self, text, text, NULL);
 }
 
 void ctl_notes_add_on(CtlNotes *self, const char *topic, char *text)
 {
-	add(self, topic, text, NULL);
+	add_note(self, topic, text, NULL);
 }
 
 void ctl_notes_add_failure(CtlNotes *self, const GError *failure)
 {
-	add(self, failure->message, g_strdup(failure->message), failure);
+	add_note(self, failure->message, g_strdup(failure->message), failure);
+}
+
+/* @damage: (nullable). Returns whether there is none. */
+static gboolean add_damage(CtlNotes *self, const char *damage)
+{
+	if (damage != NULL)
+		ctl_notes_add(self, "%s", damage);
+	return damage == NULL;
+}
+
+gboolean ctl_notes_add_tree(CtlNotes *self, const CtlRegistryTree *tree)
+{
+	gboolean is_sound = TRUE;
+
+	for (guint i = 0; i < MIN(tree->strange->len, MAX_STRANGE); i++) {
+		g_autofree char *path = ctl_format_path(tree->strange->pdata[i]);
+
+		ctl_notes_add(self, "%s is not of a server: passed over", path);
+	}
+	if (tree->strange->len > MAX_STRANGE)
+		ctl_notes_add(self, "... and %u more that are not of a server",
+			      tree->strange->len - MAX_STRANGE);
+	for (guint i = 0; i < tree->datacenters->len; i++) {
+		const CtlDatacenter *datacenter = tree->datacenters->pdata[i];
+
+		for (guint j = 0; j < datacenter->claims->len; j++) {
+			const CtlClaim *claim = datacenter->claims->pdata[j];
+
+			is_sound &= add_damage(self, claim->damage);
+		}
+		is_sound &= add_damage(self, datacenter->floor_damage);
+		for (guint j = 0; j < datacenter->reservations->len; j++) {
+			const CtlReservation *reservation = datacenter->reservations->pdata[j];
+
+			is_sound &= add_damage(self, reservation->damage);
+		}
+	}
+	return is_sound;
 }
 
 void ctl_notes_write(const CtlNotes *self, GPtrArray *texts)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include <glib.h>
+#include "ctl/registry-tree.h"
 
-/* What is to be said beside a list, on standard error: a line each. */
+/* Lines that go with a list of servers: what is missing in it, and why. They are printed on
+ * standard error, or drawn below the list. */
 typedef struct _CtlNotes CtlNotes;
 
 CtlNotes *ctl_notes_new(void);
@@ -11,13 +12,17 @@ void ctl_notes_free(CtlNotes *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlNotes, ctl_notes_free)
 
 void ctl_notes_add(CtlNotes *self, const char *format, ...) G_GNUC_PRINTF(2, 3);
-/* @text: (transfer full): of which only @topic makes it another than the one before */
+/* @topic: two notes on the same topic are the same note, whatever their text
+ * @text: (transfer full) */
 void ctl_notes_add_on(CtlNotes *self, const char *topic, char *text);
-/* Of what kind it is, too. */
+/* Also keeps the error's kind. */
 void ctl_notes_add_failure(CtlNotes *self, const GError *failure);
+/* Adds a note for each znode of @tree that is not a server's or does not parse. Returns %FALSE if a
+ * record does not parse. */
+gboolean ctl_notes_add_tree(CtlNotes *self, const CtlRegistryTree *tree);
 
-/* Adds a text for each to @texts, of char *, as it stands on standard error. */
+/* Appends each note to @texts (element-type utf8), as it is printed on standard error. */
 void ctl_notes_write(const CtlNotes *self, GPtrArray *texts);
 
-/* Says those that @before, (nullable), does not have. */
+/* Prints the notes on standard error, except those that @before (nullable) has too. */
 void ctl_notes_complain(const CtlNotes *self, const CtlNotes *before);

@@ -7,10 +7,9 @@
 #include "core/text.h"
 #include "ctl/format.h"
 #include "ctl/output.h"
-#include "ctl/time-text.h"
 
-/* (transfer full) */
-static char **servers(const CtlOptions *self)
+/* (transfer full): the servers that are named, or the default one */
+static char **name_servers(const CtlOptions *self)
 {
 	const char *environment = g_getenv(CTL_SERVERS_VARIABLE);
 	g_autoptr(GStrvBuilder) named = g_strv_builder_new();
@@ -34,7 +33,7 @@ static char **servers(const CtlOptions *self)
 
 GPtrArray *ctl_options_addresses(const CtlOptions *self)
 {
-	g_auto(GStrv) texts = servers(self);
+	g_auto(GStrv) texts = name_servers(self);
 	g_autoptr(GPtrArray) addresses =
 		g_ptr_array_new_with_free_func((GDestroyNotify)address_free);
 
@@ -54,7 +53,7 @@ GPtrArray *ctl_options_addresses(const CtlOptions *self)
 	return g_steal_pointer(&addresses);
 }
 
-/* The option whose file is at fault. */
+/* Returns the option whose file has the error. */
 static const char *option_at_fault(const GError *error)
 {
 	switch ((TlsError)error->code) {
@@ -104,14 +103,13 @@ SnowflakeClient *ctl_options_client_new(const CtlOptions *self, const Address *c
 		texts[i] = servers[i]->text;
 	client = snowflake_client_new(texts, NULL);
 	snowflake_client_set_timeout_ms(client, self->timeout_ms);
-	/* once more from the files, which were good a moment ago; if they are not any more, the
-	 * server will not be believed */
+	/* reads the files again; if they are no longer valid, no server is trusted */
 	if (has_tls(self) && !snowflake_client_set_tls(client, &tls, &error))
 		ctl_output_complain("%s", error->message);
 	return client;
 }
 
-/* --zookeeper, or what the environment has in its place; an empty one is none. */
+/* (nullable): --zookeeper, or else the variable, unless it is empty */
 static const char *zookeeper_text(const CtlOptions *self)
 {
 	const char *environment = g_getenv(CTL_ZOOKEEPER_VARIABLE);
@@ -182,7 +180,7 @@ gboolean ctl_options_time(const char *option, const char *text, gint64 *out_time
 		*out_time_ms = (gint64)number;
 		return TRUE;
 	}
-	if (ctl_time_text_parse(text, out_time_ms))
+	if (ctl_format_parse_time(text, out_time_ms))
 		return TRUE;
 
 	g_autofree char *shown = text_escape(text, strlen(text));

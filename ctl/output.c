@@ -2,6 +2,7 @@
 #include "ctl/output.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,10 +11,12 @@
 
 #include "client/snowflake-client.h"
 #include "ctl/format.h"
-#include "ctl/interrupt.h"
 #include "ctl/zookeeper.h"
 
 #define PROGRAM "snowflakectl: "
+
+#define PROGRESS_INTERVAL_US 250000
+#define CLEAR_LINE           "\r\033[K"
 
 static gboolean is_json;
 static atomic_bool has_printed;
@@ -25,6 +28,143 @@ static struct {
 	const char *kind; /* NULL: the exit status tells */
 	gint64 retry_after_ms;
 } failure;
+
+/* Interruption */
+
+/* A positive value is the number of the signal that waits for the release. */
+enum { FREE = 0, HELD = -1, ENDING = -2 };
+
+static atomic_int interrupt_state = FREE;
+
+static struct {
+	int descriptor;
+	char *text;
+} last_words;
+
+/* A signal handler calls these, so they use async-signal-safe functions only. */
+
+static void write_last_words(void)
+{
+	const char *text = last_words.text;
+	gsize left = text != NULL ? strlen(text) : 0;
+
+	while (left > 0) {
+		ssize_t written = write(last_words.descriptor, text, left);
+
+		if (written <= 0)
+			break;
+		text += written;
+		left -= (gsize)written;
+	}
+}
+
+void ctl_output_end_by_signal(int number, gboolean is_whole)
+{
+	sigset_t set;
+
+	if (is_whole)
+		write_last_words();
+	signal(number, SIG_DFL);
+	sigemptyset(&set);
+	sigaddset(&set, number);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+	raise(number);
+	/* a signal that ends no program */
+	_exit(CTL_FAILED);
+}
+
+/* Runs in any thread, once for each signal. */
+static void on_signal(int number)
+{
+	int seen = atomic_load(&interrupt_state);
+
+	while (seen == FREE || seen == HELD) {
+		if (atomic_compare_exchange_weak(&interrupt_state, &seen,
+						 seen == FREE ? ENDING : number)) {
+			if (seen == FREE)
+				ctl_output_end_by_signal(number, TRUE);
+			return;
+		}
+	}
+	/* the release that the first signal waits for does not come */
+	ctl_output_end_by_signal(number, FALSE);
+}
+
+static void catch_signals(void)
+{
+	static const int NUMBERS[] = {SIGINT, SIGTERM};
+	/* a second signal has its default action, even while the handler runs */
+	struct sigaction action = {
+		.sa_handler = on_signal,
+		.sa_flags = SA_RESTART | SA_RESETHAND | SA_NODEFER,
+	};
+
+	sigemptyset(&action.sa_mask);
+	for (gsize i = 0; i < G_N_ELEMENTS(NUMBERS); i++) {
+		struct sigaction before;
+
+		sigaction(NUMBERS[i], NULL, &before);
+		if (before.sa_handler != SIG_IGN)
+			sigaction(NUMBERS[i], &action, NULL);
+	}
+}
+
+static void hold_signals(void)
+{
+	int seen = FREE;
+
+	if (atomic_compare_exchange_strong(&interrupt_state, &seen, HELD))
+		return;
+	/* another thread is ending the program */
+	while (seen == ENDING)
+		pause();
+}
+
+static void release_signals(void)
+{
+	int seen = HELD;
+
+	if (!atomic_compare_exchange_strong(&interrupt_state, &seen, FREE) && seen > 0)
+		ctl_output_end_by_signal(seen, TRUE);
+}
+
+void ctl_output_set_last_words(int descriptor, char *text)
+{
+	g_free(last_words.text);
+	last_words.descriptor = descriptor;
+	last_words.text = text;
+}
+
+/* Progress */
+
+static gint64 progress_shown_at_us; /* 0: nothing is shown */
+
+gboolean ctl_output_is_progress_due(void)
+{
+	return isatty(STDERR_FILENO) &&
+	       g_get_monotonic_time() - progress_shown_at_us >= PROGRESS_INTERVAL_US;
+}
+
+void ctl_output_show_progress(const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	fputs(CLEAR_LINE, stderr);
+	vfprintf(stderr, format, arguments);
+	va_end(arguments);
+	fflush(stderr);
+	progress_shown_at_us = g_get_monotonic_time();
+}
+
+void ctl_output_clear_progress(void)
+{
+	if (progress_shown_at_us != 0)
+		fputs(CLEAR_LINE, stderr);
+	progress_shown_at_us = 0;
+}
+
+/* Output */
 
 /* (transfer full): a line. @kind: NULL, and there is none */
 static char *failure_to_json(const char *message, const char *kind, gint64 retry_after_ms)
@@ -45,9 +185,9 @@ void ctl_output_begin(gboolean json)
 {
 	is_json = json;
 	if (json)
-		ctl_interrupt_set_last_words(STDOUT_FILENO,
-					     failure_to_json("interrupted", "interrupted", 0));
-	ctl_interrupt_catch();
+		ctl_output_set_last_words(STDOUT_FILENO,
+					  failure_to_json("interrupted", "interrupted", 0));
+	catch_signals();
 }
 
 void ctl_output_needs_reader(void)
@@ -69,9 +209,9 @@ void ctl_output_print(const char *format, ...)
 {
 	va_list arguments;
 
-	ctl_interrupt_hold();
+	hold_signals();
 	if (!atomic_load(&has_printed))
-		ctl_interrupt_set_last_words(STDOUT_FILENO, NULL);
+		ctl_output_set_last_words(STDOUT_FILENO, NULL);
 	atomic_store(&has_printed, TRUE);
 	va_start(arguments, format);
 
@@ -86,7 +226,7 @@ void ctl_output_flush(void)
 {
 	if (fflush(stdout) != 0)
 		output_failed();
-	ctl_interrupt_release();
+	release_signals();
 }
 
 gboolean ctl_output_has_printed(void)
@@ -107,7 +247,7 @@ void ctl_output_end(CtlStatus status)
 	ctl_output_flush();
 }
 
-/* (transfer full): what a terminal would not show becomes \xNN. */
+/* (transfer full): @text with \xNN for each byte of a character that is not printable */
 static char *make_printable(const char *text)
 {
 	GString *out = g_string_new(NULL);
@@ -133,10 +273,11 @@ char *ctl_output_complaint(const char *message)
 	return g_strconcat(PROGRAM, shown, NULL);
 }
 
-static void complain(const char *message, const char *kind, gint64 retry_after_ms)
+static void complain_with_kind(const char *message, const char *kind, gint64 retry_after_ms)
 {
 	g_autofree char *line = ctl_output_complaint(message);
 
+	ctl_output_clear_progress();
 	fprintf(stderr, "%s\n", line);
 	if (failure.message != NULL)
 		return;
@@ -154,7 +295,7 @@ void ctl_output_complain(const char *format, ...)
 	g_autofree char *message = g_strdup_vprintf(format, arguments);
 
 	va_end(arguments);
-	complain(message, NULL, 0);
+	complain_with_kind(message, NULL, 0);
 }
 
 /* (nullable) */
@@ -180,7 +321,7 @@ static const char *kind_of(const GError *error)
 		[SNOWFLAKE_CLIENT_ERROR_PROTOCOL] = "protocol",
 	};
 
-	if (g_error_matches(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_LOST))
+	if (ctl_zookeeper_is_lost(error))
 		return "unreachable";
 	if (error->domain == SNOWFLAKE_CLIENT_ERROR && error->code < (int)G_N_ELEMENTS(KINDS))
 		return KINDS[error->code];
@@ -201,13 +342,24 @@ gboolean ctl_output_confirm(void)
 
 void ctl_output_complain_of(const GError *error, gint64 retry_after_ms)
 {
-	complain(error->message, kind_of(error), retry_after_ms);
+	complain_with_kind(error->message, kind_of(error), retry_after_ms);
 }
 
 CtlStatus ctl_output_fail(const GError *error)
 {
 	ctl_output_complain_of(error, 0);
 	return CTL_FAILED;
+}
+
+CtlStatus ctl_output_fail_zookeeper(const GError *error)
+{
+	const char *hint = ctl_zookeeper_is_lost(error)
+				   ? "; --server HOST:PORT asks servers, without ZooKeeper"
+				   : "";
+	g_autoptr(GError) complete =
+		g_error_new(error->domain, error->code, "%s%s", error->message, hint);
+
+	return ctl_output_fail(complete);
 }
 
 void ctl_output_set_error(JsonObject *object, const GError *error)
@@ -222,7 +374,7 @@ void ctl_array_add(CtlArray *self, const char *element)
 {
 	ctl_output_print("%s%s", self->count++ > 0 ? ",\n " : "[\n ", element);
 	if (self->count == 1)
-		ctl_interrupt_set_last_words(STDOUT_FILENO, g_strdup("\n]\n"));
+		ctl_output_set_last_words(STDOUT_FILENO, g_strdup("\n]\n"));
 }
 
 void ctl_array_add_object(CtlArray *self, JsonObject *object)
@@ -235,7 +387,7 @@ void ctl_array_add_object(CtlArray *self, JsonObject *object)
 void ctl_array_end(CtlArray *self)
 {
 	ctl_output_print(self->count > 0 ? "\n]\n" : "[]\n");
-	ctl_interrupt_set_last_words(STDOUT_FILENO, NULL);
+	ctl_output_set_last_words(STDOUT_FILENO, NULL);
 }
 
 void ctl_array_end_failed(CtlArray *self)

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl/probe.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/resource.h>
+
 #include "ctl/format.h"
 
 void ctl_probe_clear(CtlProbe *self)
@@ -9,20 +13,15 @@ void ctl_probe_clear(CtlProbe *self)
 	g_clear_pointer(&self->counters, g_ptr_array_unref);
 }
 
-/* A server of 2010 has no get_worker. */
-static gboolean identify_by_numbers(SnowflakeClient *client, CtlProbe *probe, GError **error)
-{
-	return snowflake_client_get_datacenter_id(client, &probe->datacenter_id, error) &&
-	       snowflake_client_get_worker_id(client, &probe->worker_id, error);
-}
-
-static gboolean identify(SnowflakeClient *client, CtlProbe *probe, GError **error)
+static gboolean get_identity(SnowflakeClient *client, CtlProbe *probe, GError **error)
 {
 	g_autoptr(GError) failure = NULL;
 	g_autoptr(SnowflakeClientWorker) worker = snowflake_client_get_worker(client, &failure);
 
 	if (g_error_matches(failure, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED))
-		return identify_by_numbers(client, probe, error);
+		/* the original server has no get_worker */
+		return snowflake_client_get_datacenter_id(client, &probe->datacenter_id, error) &&
+		       snowflake_client_get_worker_id(client, &probe->worker_id, error);
 	if (worker == NULL) {
 		g_propagate_error(error, g_steal_pointer(&failure));
 		return FALSE;
@@ -33,7 +32,7 @@ static gboolean identify(SnowflakeClient *client, CtlProbe *probe, GError **erro
 	return TRUE;
 }
 
-static gboolean take_counters(SnowflakeClient *client, CtlProbe *probe, GError **error)
+static gboolean get_counters(SnowflakeClient *client, CtlProbe *probe, GError **error)
 {
 	g_autoptr(GError) failure = NULL;
 
@@ -46,9 +45,9 @@ static gboolean take_counters(SnowflakeClient *client, CtlProbe *probe, GError *
 	return FALSE;
 }
 
-/* Takes the server's time to be that of the middle of the round trip. It comes in whole
- * milliseconds, cut off, so the true one is half of one later on average. */
-static gboolean measure(SnowflakeClient *client, CtlProbe *probe, GError **error)
+/* Assumes that the server took its time in the middle of the round trip. The time is cut to whole
+ * milliseconds, so the true time is half a millisecond later on average. */
+static gboolean measure_clock(SnowflakeClient *client, CtlProbe *probe, GError **error)
 {
 	gint64 sent_us = g_get_monotonic_time();
 	gint64 sent_real_us = g_get_real_time();
@@ -73,11 +72,81 @@ gboolean ctl_probe(SnowflakeClient *client, gboolean with_counters, CtlProbe *ou
 {
 	g_auto(CtlProbe) probe = {0};
 
-	if (!identify(client, &probe, error) ||
-	    (with_counters && !take_counters(client, &probe, error)) ||
-	    !measure(client, &probe, error))
+	if (!get_identity(client, &probe, error) ||
+	    (with_counters && !get_counters(client, &probe, error)) ||
+	    !measure_clock(client, &probe, error))
 		return FALSE;
 	*out_probe = probe;
 	probe = (CtlProbe){0};
 	return TRUE;
+}
+
+/* In parallel */
+
+#define MAX_THREADS 256
+
+/* GLib aborts if it gets no descriptor for a main context. So a thread is started only if there are
+ * enough: for a main context, and for sockets to several addresses of a name at once. */
+#define FDS_OF_THREAD 8
+/* of the process, and of DNS lookups */
+#define FDS_OF_ALL    16
+
+typedef struct {
+	const GPtrArray *items;
+	void (*work)(gpointer item, gpointer data);
+	gpointer data;
+	atomic_uint next;
+} Parallel;
+
+void ctl_probe_raise_limit(void)
+{
+	struct rlimit limit;
+
+	/* on failure fewer servers are asked at a time */
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+}
+
+/* Half is for descriptors that stay open, and half for connections under way. */
+guint ctl_probe_room(void)
+{
+	struct rlimit limit = {0};
+
+	getrlimit(RLIMIT_NOFILE, &limit); /* fails for wrong arguments only */
+	return (guint)MIN(limit.rlim_cur / 2, G_MAXUINT);
+}
+
+static void *run_thread(void *data)
+{
+	Parallel *self = data;
+
+	for (;;) {
+		guint i = atomic_fetch_add(&self->next, 1);
+
+		if (i >= self->items->len)
+			return NULL;
+		self->work(self->items->pdata[i], self->data);
+	}
+}
+
+void ctl_probe_in_parallel(const GPtrArray *items, void (*work)(gpointer item, gpointer data),
+			   gpointer data)
+{
+	Parallel self = {.items = items, .work = work, .data = data};
+	pthread_t threads[MAX_THREADS];
+	guint room = ctl_probe_room();
+	/* besides the calling thread */
+	guint max_threads = room < FDS_OF_ALL + FDS_OF_THREAD
+				    ? 0
+				    : MIN((room - FDS_OF_ALL) / FDS_OF_THREAD - 1, MAX_THREADS);
+	guint wanted = MIN(items->len, max_threads);
+	guint count = 0;
+
+	while (count < wanted && pthread_create(&threads[count], NULL, run_thread, &self) == 0)
+		count++;
+	run_thread(&self);
+	for (guint i = 0; i < count; i++)
+		pthread_join(threads[i], NULL);
 }

@@ -6,7 +6,7 @@
 typedef struct {
 	CtlZookeeper *zookeeper;
 	const char *root;
-	CtlRegistryTreeFlags flags;
+	gboolean with_all; /* reservations, and floors */
 	CtlRegistryTree *tree;
 } Reader;
 
@@ -40,13 +40,6 @@ void ctl_registry_tree_free(CtlRegistryTree *self)
 	g_ptr_array_unref(self->datacenters);
 	g_ptr_array_unref(self->strange);
 	g_free(self);
-}
-
-static gboolean read_all(const Reader *self, const GPtrArray *znodes, GError **error)
-{
-	if (self->flags & CTL_REGISTRY_TREE_WATCH)
-		return ctl_zookeeper_watch(self->zookeeper, znodes, error);
-	return ctl_zookeeper_do(self->zookeeper, znodes, error);
 }
 
 static void add_strange(const Reader *self, const char *parent, const char *name)
@@ -112,7 +105,7 @@ static gboolean read_top(const Reader *self, GError **error)
 	CtlZnode *datacenters =
 		ctl_znode_list_add(znodes, CTL_ZNODE_LIST, znode_datacenters(self->root));
 
-	if (!read_all(self, znodes, error) || !read_layout(self, layout, error))
+	if (!ctl_zookeeper_do(self->zookeeper, znodes, error) || !read_layout(self, layout, error))
 		return FALSE;
 	for (guint i = 0; datacenters->names != NULL && datacenters->names[i] != NULL; i++) {
 		guint datacenter_id;
@@ -202,23 +195,11 @@ static void parse_reservation(const Reader *self, CtlDatacenter *datacenter, con
 	}
 }
 
-/* Asks for a claim's or a reservation's data: one that is secret says nothing of the others.
+/* Requests the data of a claim or a reservation. That one cannot be read is no failure of all.
  * @path: (transfer full) */
-static void add_one(GPtrArray *znodes, char *path)
+static void add_secret(GPtrArray *znodes, char *path)
 {
 	ctl_znode_list_add(znodes, CTL_ZNODE_GET, path)->may_be_denied = TRUE;
-}
-
-/* Asks for the data of the children that @list has. */
-static void add_children(const Reader *self, GPtrArray *znodes, const CtlZnode *list,
-			 gboolean (*is_ours)(const Reader *self, const char *name))
-{
-	for (guint i = 0; list->names != NULL && list->names[i] != NULL; i++) {
-		if (is_ours(self, list->names[i]))
-			add_one(znodes, g_strconcat(list->path, "/", list->names[i], NULL));
-		else
-			add_strange(self, list->path, list->names[i]);
-	}
 }
 
 static gboolean is_claim(G_GNUC_UNUSED const Reader *self, const char *name)
@@ -243,8 +224,8 @@ static void add_claimed(const Reader *self, GPtrArray *znodes, const CtlDatacent
 		gint worker_id = claim->record.worker_id;
 
 		if (worker_id >= 0 && g_hash_table_add(seen, GINT_TO_POINTER(worker_id)))
-			add_one(znodes, znode_reservation(self->root, datacenter->datacenter_id,
-							  (guint)worker_id));
+			add_secret(znodes, znode_reservation(self->root, datacenter->datacenter_id,
+							     (guint)worker_id));
 	}
 }
 
@@ -260,21 +241,6 @@ static const Step CLAIMS = {znode_claims, is_claim, parse_claim};
 static const Step ALL_RESERVATIONS = {znode_reservations, is_worker_id, parse_reservation};
 static const Step CLAIMED_RESERVATIONS = {NULL, NULL, parse_reservation};
 
-static gboolean read_lists(const Reader *self, const Step *step, GPtrArray *lists, GError **error)
-{
-	const GPtrArray *datacenters = self->tree->datacenters;
-
-	if (step->list_path == NULL)
-		return TRUE;
-	for (guint i = 0; i < datacenters->len; i++) {
-		const CtlDatacenter *datacenter = datacenters->pdata[i];
-
-		ctl_znode_list_add(lists, CTL_ZNODE_LIST,
-				   step->list_path(self->root, datacenter->datacenter_id));
-	}
-	return read_all(self, lists, error);
-}
-
 static gboolean read_step(const Reader *self, const Step *step, GError **error)
 {
 	const GPtrArray *datacenters = self->tree->datacenters;
@@ -282,16 +248,30 @@ static gboolean read_step(const Reader *self, const Step *step, GError **error)
 	g_autoptr(GPtrArray) znodes = ctl_znode_list_new();
 	g_autofree guint *ends = g_new(guint, datacenters->len + 1);
 
-	if (!read_lists(self, step, lists, error))
+	for (guint i = 0; i < datacenters->len && step->list_path != NULL; i++) {
+		const CtlDatacenter *datacenter = datacenters->pdata[i];
+
+		ctl_znode_list_add(lists, CTL_ZNODE_LIST,
+				   step->list_path(self->root, datacenter->datacenter_id));
+	}
+	if (!ctl_zookeeper_do(self->zookeeper, lists, error))
 		return FALSE;
 	for (guint i = 0; i < datacenters->len; i++) {
-		if (step->list_path != NULL)
-			add_children(self, znodes, lists->pdata[i], step->is_ours);
-		else
+		const CtlZnode *list = step->list_path != NULL ? lists->pdata[i] : NULL;
+
+		if (list == NULL)
 			add_claimed(self, znodes, datacenters->pdata[i]);
+		for (guint j = 0; list != NULL && list->names != NULL && list->names[j] != NULL;
+		     j++) {
+			if (step->is_ours(self, list->names[j]))
+				add_secret(znodes,
+					   g_strconcat(list->path, "/", list->names[j], NULL));
+			else
+				add_strange(self, list->path, list->names[j]);
+		}
 		ends[i] = znodes->len;
 	}
-	if (!read_all(self, znodes, error))
+	if (!ctl_zookeeper_do(self->zookeeper, znodes, error))
 		return FALSE;
 	for (guint i = 0, j = 0; i < datacenters->len; i++) {
 		for (; j < ends[i]; j++) {
@@ -333,7 +313,7 @@ static gboolean read_floors(const Reader *self, GError **error)
 	g_autoptr(GPtrArray) parents = ctl_znode_list_new();
 	g_autoptr(GPtrArray) floors = ctl_znode_list_new();
 
-	if (!(self->flags & CTL_REGISTRY_TREE_ALL_RESERVATIONS))
+	if (!self->with_all)
 		return TRUE;
 	for (guint i = 0; i < datacenters->len; i++) {
 		const CtlDatacenter *datacenter = datacenters->pdata[i];
@@ -344,7 +324,8 @@ static gboolean read_floors(const Reader *self, GError **error)
 				   znode_floor(self->root, datacenter->datacenter_id));
 	}
 	/* the floors last: what is made after them is not there without them */
-	if (!ctl_zookeeper_do(self->zookeeper, parents, error) || !read_all(self, floors, error))
+	if (!ctl_zookeeper_do(self->zookeeper, parents, error) ||
+	    !ctl_zookeeper_do(self->zookeeper, floors, error))
 		return FALSE;
 	for (guint i = 0; i < datacenters->len; i++) {
 		const CtlZnode *parent = parents->pdata[i];
@@ -356,18 +337,15 @@ static gboolean read_floors(const Reader *self, GError **error)
 }
 
 CtlRegistryTree *ctl_registry_tree_read(CtlZookeeper *zookeeper, const char *root,
-					CtlRegistryTreeFlags flags, GError **error)
+					gboolean with_all, GError **error)
 {
 	g_autoptr(CtlRegistryTree) tree = g_new0(CtlRegistryTree, 1);
-	const Reader reader = {zookeeper, root, flags, tree};
+	const Reader reader = {zookeeper, root, with_all, tree};
 
 	tree->datacenters = g_ptr_array_new_with_free_func((GDestroyNotify)datacenter_free);
 	tree->strange = g_ptr_array_new_with_free_func(g_free);
 	if (!read_top(&reader, error) || !read_step(&reader, &CLAIMS, error) ||
-	    !read_step(&reader,
-		       flags & CTL_REGISTRY_TREE_ALL_RESERVATIONS ? &ALL_RESERVATIONS
-								  : &CLAIMED_RESERVATIONS,
-		       error) ||
+	    !read_step(&reader, with_all ? &ALL_RESERVATIONS : &CLAIMED_RESERVATIONS, error) ||
 	    !read_floors(&reader, error))
 		return NULL;
 	for (guint i = 0; i < tree->datacenters->len; i++) {

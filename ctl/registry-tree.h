@@ -8,11 +8,11 @@
 #include "ctl/zookeeper.h"
 
 /*
- * What the servers have written into ZooKeeper, as plain data. It is read in a few steps of many
- * requests each, so it is no snapshot: a server that comes or goes meanwhile may be seen in part.
+ * The registry in ZooKeeper as plain data. It is read in a few steps of many requests each, so it
+ * is no snapshot: a server that comes or goes meanwhile can be there in part.
  */
 
-/* A server that lives, by its claim. */
+/* The claim of a server that is alive. */
 typedef struct {
 	char *nonce;
 	gint64 sequence;
@@ -21,7 +21,7 @@ typedef struct {
 	char *damage; /* (nullable): why there is no record */
 } CtlClaim;
 
-/* A worker ID that was ever used. */
+/* The record of a worker ID that was used before. */
 typedef struct {
 	guint worker_id;
 	ReservationRecord record;
@@ -35,7 +35,7 @@ typedef struct {
 	guint datacenter_id;
 	GPtrArray *claims;       /* of CtlClaim, in the order they were made in */
 	GPtrArray *reservations; /* of CtlReservation, by worker ID */
-	/* with CTL_REGISTRY_TREE_ALL_RESERVATIONS: no claim begins at or before this */
+	/* if read with_all: no claim begins at or before this */
 	gint64 floor_ms; /* since the Unix epoch: the beginning of that tick; 0: any time will do */
 	char *floor_damage; /* (nullable): why there is no floor, although there should be one */
 } CtlDatacenter;
@@ -46,22 +46,17 @@ typedef struct {
 	GPtrArray *strange;     /* of char *: paths of znodes that are none of a server's */
 } CtlRegistryTree;
 
-typedef enum {
-	/* every reservation, and the floors; else only those of worker IDs that a claim names */
-	CTL_REGISTRY_TREE_ALL_RESERVATIONS = 1 << 0,
-	/* ctl_zookeeper_wait_change() tells when something of it has changed */
-	CTL_REGISTRY_TREE_WATCH = 1 << 1,
-} CtlRegistryTreeFlags;
-
 /**
  * ctl_registry_tree_read:
  * @root: "/snowflake"
+ * @with_all: reads every reservation and the floors; else only the reservations of worker IDs that
+ * a claim names
  *
  * Returns: (transfer full) (nullable): or %NULL with an error set: of CTL_ZOOKEEPER_ERROR, or that
  * there is nothing at @root, or no layout that makes sense
  */
 CtlRegistryTree *ctl_registry_tree_read(CtlZookeeper *zookeeper, const char *root,
-					CtlRegistryTreeFlags flags, GError **error);
+					gboolean with_all, GError **error);
 void ctl_registry_tree_free(CtlRegistryTree *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlRegistryTree, ctl_registry_tree_free)
 

@@ -6,7 +6,66 @@
 #include <unistd.h>
 
 #include "core/text.h"
-#include "ctl/colour.h"
+
+/* Colours */
+
+#define COLOUR_BEGIN "\033["
+
+/* What stands between COLOUR_BEGIN and an m. */
+static const char *const CODES[] = {
+	[CTL_COLOUR_GOOD] = "32",    /* green */
+	[CTL_COLOUR_PASSING] = "35", /* magenta */
+	[CTL_COLOUR_BAD] = "1;31",   /* bold, red */
+	[CTL_COLOUR_HEAD] = "1",
+};
+
+CtlColour ctl_colour_of_state(const char *state)
+{
+	static const struct {
+		const char *state;
+		CtlColour colour;
+	} STATES[] = {
+		{"serving", CTL_COLOUR_GOOD},        {"starting", CTL_COLOUR_PASSING},
+		{"waiting", CTL_COLOUR_PASSING},     {"reclaiming", CTL_COLOUR_PASSING},
+		{"draining", CTL_COLOUR_PASSING},    {"unavailable", CTL_COLOUR_BAD},
+		{"unreachable", CTL_COLOUR_BAD},     {"held", CTL_COLOUR_GOOD},
+		{"quarantined", CTL_COLOUR_PASSING}, {"damaged", CTL_COLOUR_BAD},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(STATES); i++) {
+		if (g_strcmp0(state, STATES[i].state) == 0)
+			return STATES[i].colour;
+	}
+	return CTL_COLOUR_NONE;
+}
+
+static gboolean has_colours(void)
+{
+	const char *no_colour = g_getenv("NO_COLOR");
+	const char *terminal = g_getenv("TERM");
+
+	return isatty(STDOUT_FILENO) && (no_colour == NULL || no_colour[0] == '\0') &&
+	       terminal != NULL && terminal[0] != '\0' && strcmp(terminal, "dumb") != 0;
+}
+
+char *ctl_colour_paint(const char *text, CtlColour colour)
+{
+	if (colour == CTL_COLOUR_NONE || !has_colours())
+		return g_strdup(text);
+	return g_strdup_printf(COLOUR_BEGIN "%sm%s" CTL_COLOUR_END, CODES[colour], text);
+}
+
+gsize ctl_colour_length(const char *text)
+{
+	gsize length = strlen(COLOUR_BEGIN);
+
+	if (strncmp(text, COLOUR_BEGIN, length) != 0)
+		return 0;
+	length += strspn(text + length, "0123456789;");
+	return text[length] == 'm' ? length + 1 : 0;
+}
+
+/* The screen */
 
 #define MIN_TABLE_LINES 2 /* its head, and how many more there are */
 
@@ -35,8 +94,8 @@ static guint width_of_text(const char *text)
 	return width;
 }
 
-/* The end of as much of @text as fits, which is one character at least. */
-static const char *fit(const char *text, guint columns)
+/* Returns the end of as much of @text as fits, one character at least. */
+static const char *find_end(const char *text, guint columns)
 {
 	const char *first = skip_colours(text);
 	const char *end = first;
@@ -51,42 +110,33 @@ static const char *fit(const char *text, guint columns)
 	return end;
 }
 
-/* (transfer full): what of it fits. */
-static char *cut(const char *text, guint columns)
+/* (transfer full): @text, cut to the columns */
+static char *cut_text(const char *text, guint columns)
 {
 	if (width_of_text(text) <= columns)
 		return g_strdup(text);
 	if (columns <= 1)
 		return g_strdup(">");
 
-	gsize length = (gsize)(fit(text, columns - 1) - text);
+	gsize length = (gsize)(find_end(text, columns - 1) - text);
 	gboolean has_colour = memchr(text, CTL_COLOUR_END[0], length) != NULL;
 
 	return g_strdup_printf("%.*s%s>", (int)length, text, has_colour ? CTL_COLOUR_END : "");
 }
 
-static void wrap(const char *text, guint columns, GPtrArray *lines)
-{
-	do {
-		const char *end = fit(text, columns);
-
-		g_ptr_array_add(lines, g_strndup(text, (gsize)(end - text)));
-		text = end;
-	} while (*text != '\0');
-}
-
-/* Of @from, @most lines. @n_heads: that do not count */
-static void add(GPtrArray *lines, const GPtrArray *from, guint n_heads, guint most, guint columns)
+/* Adds @most lines of @from. @n_heads: lines of it that are not counted as left out */
+static void add_lines(GPtrArray *lines, const GPtrArray *from, guint n_heads, guint most,
+		      guint columns)
 {
 	guint n_shown = from->len <= most ? from->len : MAX(most, 1) - 1;
 
 	for (guint i = 0; i < n_shown; i++)
-		g_ptr_array_add(lines, cut(from->pdata[i], columns));
+		g_ptr_array_add(lines, cut_text(from->pdata[i], columns));
 	if (n_shown < from->len && most > 0) {
 		g_autofree char *rest =
 			g_strdup_printf("... and %u more", from->len - MAX(n_shown, n_heads));
 
-		g_ptr_array_add(lines, cut(rest, columns));
+		g_ptr_array_add(lines, cut_text(rest, columns));
 	}
 }
 
@@ -94,8 +144,16 @@ static GPtrArray *wrap_all(const GPtrArray *texts, guint columns)
 {
 	GPtrArray *lines = g_ptr_array_new_with_free_func(g_free);
 
-	for (guint i = 0; i < texts->len; i++)
-		wrap(texts->pdata[i], columns, lines);
+	for (guint i = 0; i < texts->len; i++) {
+		const char *text = texts->pdata[i];
+
+		do {
+			const char *end = find_end(text, columns);
+
+			g_ptr_array_add(lines, g_strndup(text, (gsize)(end - text)));
+			text = end;
+		} while (*text != '\0');
+	}
 	return lines;
 }
 
@@ -108,9 +166,9 @@ char *ctl_screen_draw(const CtlScreenText *self, guint columns, guint lines)
 	guint for_table = MIN(MIN(self->table->len, MAX(left / 2, MIN_TABLE_LINES)), left);
 	guint for_below = MIN(below->len, left - for_table);
 
-	g_ptr_array_add(drawn, cut(self->top, columns));
-	add(drawn, self->table, 1, left - for_below, columns);
-	add(drawn, below, 0, for_below, columns);
+	g_ptr_array_add(drawn, cut_text(self->top, columns));
+	add_lines(drawn, self->table, 1, left - for_below, columns);
+	add_lines(drawn, below, 0, for_below, columns);
 	for (guint i = 0; i < drawn->len; i++)
 		g_string_append_printf(text, "%s\n", (const char *)drawn->pdata[i]);
 	return g_string_free(text, FALSE);
@@ -121,28 +179,22 @@ gboolean ctl_screen_is_there(void)
 	return isatty(STDOUT_FILENO) && g_strcmp0(g_getenv("TERM"), "dumb") != 0;
 }
 
-/* G_MAXUINT: not told */
-static guint columns_of_environment(void)
-{
-	const char *text = g_getenv("COLUMNS");
-	guint64 columns;
-
-	if (text == NULL || !text_parse_number(text, 10, 1, G_MAXUSHORT, &columns))
-		return G_MAXUINT;
-	return (guint)columns;
-}
-
 void ctl_screen_size(guint *out_columns, guint *out_lines)
 {
 	struct winsize size = {0};
 	gboolean is_terminal = isatty(STDOUT_FILENO);
+	const char *text = g_getenv("COLUMNS");
+	guint64 columns = G_MAXUINT;
 
 	if (is_terminal)
 		ioctl(STDOUT_FILENO, TIOCGWINSZ, &size); /* 0 and 0 if it fails */
-	*out_columns = size.ws_col;
+	if (size.ws_col > 0)
+		columns = size.ws_col;
+	else if (is_terminal && text != NULL)
+		/* leaves @columns if it is no number */
+		(void)!text_parse_number(text, 10, 1, G_MAXUSHORT, &columns);
+	*out_columns = (guint)columns;
 	*out_lines = size.ws_row > 0 ? size.ws_row : G_MAXUINT;
-	if (size.ws_col == 0)
-		*out_columns = is_terminal ? columns_of_environment() : G_MAXUINT;
 }
 
 guint ctl_screen_columns(void)

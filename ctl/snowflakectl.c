@@ -9,14 +9,20 @@
 #include <unistd.h>
 
 #include "common/suggestion.h"
+#include "common/wrap.h"
 #include "core/text.h"
-#include "ctl/command-completion.h"
-#include "ctl/command-help.h"
 #include "ctl/command.h"
 #include "ctl/output.h"
-#include "ctl/parallel.h"
+#include "ctl/probe.h"
 
 #define MAX_TIMEOUT_MS 3600000
+
+/* The parser of options runs it: run_help() */
+static const CtlCommand help_command = {
+	.name = "help",
+	.arguments = "[COMMAND]",
+	.summary = "Shows the options, of a command too.",
+};
 
 static const CtlCommand *const COMMANDS[] = {
 	&ctl_id_command,         &ctl_ulid_command,    &ctl_uuid_command,
@@ -24,7 +30,7 @@ static const CtlCommand *const COMMANDS[] = {
 	&ctl_range_command,      &ctl_ping_command,    &ctl_status_command,
 	&ctl_workers_command,    &ctl_top_command,     &ctl_registry_command,
 	&ctl_audit_command,      &ctl_config_command,  &ctl_bench_command,
-	&ctl_completion_command, &ctl_help_command,    NULL,
+	&ctl_completion_command, &help_command,        NULL,
 };
 
 /* (nullable) */
@@ -53,9 +59,9 @@ static gboolean is_option_with_value(const GOptionEntry *entries, const char *ar
 	return FALSE;
 }
 
-/* (transfer full): of const GOptionEntry *: the options that every command has, and those of
- * @command, (nullable), or, where there is none, of all, for they may be meant. */
-static GPtrArray *options_of(const CtlCommand *command, const GOptionEntry *common)
+/* (transfer full) (element-type GOptionEntry): the options that every command has, and those of
+ * @command; without a command, those of all, as any can be meant. */
+static GPtrArray *list_tables(const CtlCommand *command, const GOptionEntry *common)
 {
 	GPtrArray *tables = g_ptr_array_new();
 
@@ -67,39 +73,30 @@ static GPtrArray *options_of(const CtlCommand *command, const GOptionEntry *comm
 	return tables;
 }
 
-/* The place of the command in @argv: of the first argument that is neither an option nor the value
- * of one; 0 if there is none. */
-static int find_command(char **argv, const GOptionEntry *common)
+/* (nullable): removes the command from @argv, which ends in NULL. It is the first argument that is
+ * neither an option nor an option's value. */
+static char *take_command(int *argc, char **argv, const GOptionEntry *common)
 {
-	g_autoptr(GPtrArray) tables = options_of(NULL, common);
+	g_autoptr(GPtrArray) tables = list_tables(NULL, common);
 
 	for (int i = 1; argv[i] != NULL; i++) {
+		char *argument = argv[i];
 		gboolean has_value = FALSE;
 
-		if (argv[i][0] != '-')
-			return i;
+		if (argument[0] != '-') {
+			memmove(argv + i, argv + i + 1, (gsize)(*argc - i) * sizeof(*argv));
+			--*argc;
+			return argument;
+		}
 		for (guint j = 0; j < tables->len; j++)
-			has_value |= is_option_with_value(tables->pdata[j], argv[i]);
+			has_value |= is_option_with_value(tables->pdata[j], argument);
 		if (has_value && argv[i + 1] != NULL)
 			i++;
 	}
-	return 0;
+	return NULL;
 }
 
-/* (nullable): takes it out of @argv, which ends in NULL. */
-static char *take_command(int *argc, char **argv, const GOptionEntry *common)
-{
-	int place = find_command(argv, common);
-	char *name = place > 0 ? argv[place] : NULL;
-
-	if (name != NULL) {
-		memmove(argv + place, argv + place + 1, (gsize)(*argc - place) * sizeof(*argv));
-		--*argc;
-	}
-	return name;
-}
-
-/* (nullable): of what the parser has left over. */
+/* (nullable): the first option that the parser has left in @argv. */
 static const char *find_unknown_option(char **argv)
 {
 	for (int i = 1; argv[i] != NULL; i++) {
@@ -113,10 +110,10 @@ static const char *find_unknown_option(char **argv)
 static GOptionContext *make_context(const CtlCommand *command, const GOptionEntry *common)
 {
 	GOptionContext *context = g_option_context_new(NULL);
-	g_autoptr(GPtrArray) tables = options_of(command, common);
+	g_autoptr(GPtrArray) tables = list_tables(command, common);
 
 	g_option_context_set_help_enabled(context, FALSE);
-	/* so that they are left over, for a message of our own */
+	/* they are left in argv, for a message of our own */
 	g_option_context_set_ignore_unknown_options(context, TRUE);
 	for (guint i = 0; i < tables->len; i++)
 		g_option_context_add_main_entries(context, tables->pdata[i], NULL);
@@ -143,7 +140,7 @@ static void complain_of_command(const char *name)
 static void complain_of_option(const char *option, const CtlCommand *command,
 			       const GOptionEntry *common)
 {
-	g_autoptr(GPtrArray) tables = options_of(command, common);
+	g_autoptr(GPtrArray) tables = list_tables(command, common);
 	g_autoptr(GPtrArray) names = g_ptr_array_new();
 	g_autofree char *shown = text_escape(option, strlen(option));
 	gboolean is_long = g_str_has_prefix(option, "--");
@@ -169,8 +166,98 @@ static void complain_of_option(const char *option, const CtlCommand *command,
 				    command != NULL ? " " : "");
 }
 
-static CtlStatus run_command(const CtlCommand *command, const GOptionEntry *common,
-			     const CtlOptions *options, char **arguments)
+/* Help */
+
+static char *summarize_commands(void)
+{
+	GString *summary =
+		g_string_new("Asks a Snowflake service for IDs and for its servers, and takes IDs "
+			     "apart.\n\n"
+			     "Commands:");
+
+	for (gsize i = 0; COMMANDS[i] != NULL; i++)
+		g_string_append_printf(summary, "\n  %-10s %s", COMMANDS[i]->name,
+				       COMMANDS[i]->summary);
+	g_string_append(summary, "\n\nsnowflakectl COMMAND --help shows a command's options.");
+	return g_string_free(summary, FALSE);
+}
+
+/* Returns the column at which the description of an option begins; 0 in any other line. */
+static gsize description_column(const char *line)
+{
+	const char *end = g_str_has_prefix(line, "  -") ? strstr(line + 3, "  ") : NULL;
+
+	return end != NULL ? (gsize)(end - line) + strspn(end, " ") : 0;
+}
+
+/* (transfer full): @help, which ends in a newline. GLib does not wrap it. */
+static char *wrap_help(const char *help)
+{
+	g_auto(GStrv) lines = g_strsplit(help, "\n", -1);
+	GString *out = g_string_new(NULL);
+
+	for (gsize i = 0; lines[i + 1] != NULL; i++) {
+		gsize column = description_column(lines[i]);
+		g_autofree char *indent = g_strnfill(column, ' ');
+
+		g_string_append_len(out, lines[i], (gssize)column);
+		wrap_append(out, lines[i] + column, indent);
+	}
+	return g_string_free(out, FALSE);
+}
+
+static void print_help(const CtlCommand *command, const GOptionEntry *common)
+{
+	g_autofree char *usage = command != NULL
+					 ? g_strjoin(" ", command->name, command->arguments, NULL)
+					 : g_strdup("COMMAND");
+	g_autofree char *summary =
+		command != NULL ? g_strjoin("\n", command->summary, command->details, NULL)
+				: summarize_commands();
+	g_autoptr(GOptionContext) context = g_option_context_new(usage);
+
+	/* GLib's own does not see whether it could be written */
+	g_option_context_set_help_enabled(context, FALSE);
+	g_option_context_set_summary(context, summary);
+	g_option_context_set_description(context, "Exit status: 0, 1 if refused or not reachable, "
+						  "2 if misused, 130 after Ctrl-C.");
+	if (command != NULL && command->entries != NULL)
+		g_option_context_add_main_entries(context, command->entries, NULL);
+	g_option_context_add_main_entries(context, common, NULL);
+
+	g_autofree char *help = g_option_context_get_help(context, TRUE, NULL);
+	g_autofree char *wrapped = wrap_help(help);
+
+	ctl_output_print("%s", wrapped);
+}
+
+/* "help COMMAND", or COMMAND --help.
+ * @command: (nullable): what it is about; %NULL: the program
+ * @arguments: (nullable): what follows COMMAND in the first, which can be what the command itself
+ * takes, as its usage names it: "quarantine" */
+static CtlStatus run_help(const CtlCommand *command, const GOptionEntry *common,
+			  char *const *arguments)
+{
+	const char *usage = command != NULL && command->arguments != NULL ? command->arguments : "";
+	g_auto(GStrv) taken = g_strsplit(usage, "|", -1);
+	const char *extra = NULL;
+
+	if (arguments != NULL)
+		extra = g_strv_contains((const char *const *)taken, arguments[0]) ? arguments[1]
+										  : arguments[0];
+	if (extra != NULL) {
+		g_autofree char *shown = text_escape(extra, strlen(extra));
+
+		ctl_output_complain("help takes one command, but there is \"%s\"", shown);
+		return CTL_USAGE;
+	}
+	print_help(command, common);
+	return CTL_OK;
+}
+
+/* Running */
+
+static CtlStatus run_command(const CtlCommand *command, const CtlOptions *options, char **arguments)
 {
 	static const char *const none[] = {NULL};
 	const char *const *given = arguments != NULL ? (const char *const *)arguments : none;
@@ -189,8 +276,6 @@ static CtlStatus run_command(const CtlCommand *command, const GOptionEntry *comm
 				    shown);
 		return CTL_USAGE;
 	}
-	if (command == &ctl_completion_command)
-		return ctl_command_completion(COMMANDS, common, given);
 	return command->run(options, given);
 }
 
@@ -236,11 +321,17 @@ static CtlStatus parse_and_run(int argc, char **argv)
 		{G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &arguments, NULL, NULL},
 		G_OPTION_ENTRY_NULL,
 	};
-	char *name = take_command(&argc, argv, common);
-	gboolean asked = FALSE;
 
-	while (g_strcmp0(name, ctl_help_command.name) == 0) {
-		asked = TRUE;
+	if (argc == 5 && strcmp(argv[1], "__complete") == 0) {
+		ctl_command_complete(COMMANDS, common, argv[2], argv[3], argv[4]);
+		return CTL_OK;
+	}
+
+	char *name = take_command(&argc, argv, common);
+	gboolean is_help = FALSE;
+
+	while (g_strcmp0(name, help_command.name) == 0) {
+		is_help = TRUE;
 		name = take_command(&argc, argv, common);
 	}
 
@@ -265,8 +356,8 @@ static CtlStatus parse_and_run(int argc, char **argv)
 		complain_of_command(name != NULL ? name : arguments[0]);
 		return CTL_USAGE;
 	}
-	if (help || asked)
-		return ctl_command_help(COMMANDS, command, common, asked ? arguments : NULL);
+	if (help || is_help)
+		return run_help(command, common, is_help ? arguments : NULL);
 	if (version) {
 		ctl_output_print("snowflakectl %s\n", VERSION);
 		return CTL_OK;
@@ -286,10 +377,10 @@ static CtlStatus parse_and_run(int argc, char **argv)
 	options.tls.key = tls_key;
 	if (!ctl_options_check_tls(&options))
 		return CTL_USAGE;
-	return run_command(command, common, &options, arguments);
+	return run_command(command, &options, arguments);
 }
 
-/* Also where something else on the line makes no sense. */
+/* Scans the line itself, because the rest of it can be wrong. */
 static gboolean wants_json(char **argv)
 {
 	for (int i = 1; argv[i] != NULL && strcmp(argv[i], "--") != 0; i++) {
@@ -299,8 +390,8 @@ static gboolean wants_json(char **argv)
 	return FALSE;
 }
 
-/* Descriptors 0 to 2 are not for sockets, even if whoever started us closed them. What is written
- * to one fails as if it were still closed. */
+/* Keeps descriptors 0 to 2 from becoming sockets if they are closed. Writing to one of them still
+ * fails. */
 static void occupy_standard_descriptors(void)
 {
 	int fd;
@@ -317,10 +408,10 @@ int main(int argc, char **argv)
 
 	occupy_standard_descriptors();
 	setlocale(LC_ALL, "");
-	/* a reader that goes away is seen where it is written to */
+	/* a write to a reader that is gone returns EPIPE */
 	signal(SIGPIPE, SIG_IGN);
 	g_set_prgname("snowflakectl");
-	ctl_parallel_raise_limit();
+	ctl_probe_raise_limit();
 	ctl_output_begin(wants_json(argv));
 	status = parse_and_run(argc, argv);
 	ctl_output_end(status);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ctl/output.h"
+#include "ctl/screen.h"
 
 #define BETWEEN         2 /* blanks */
 #define CUT             "..."
@@ -89,7 +90,7 @@ gboolean ctl_table_fits(const CtlTable *self, guint columns)
 	return width_of(self) <= columns;
 }
 
-/* (transfer full): how wide each column is to be. */
+/* (transfer full): the width of each column */
 static guint *choose_widths(const CtlTable *self, guint columns)
 {
 	guint *widths = g_memdup2(self->widths, self->columns * sizeof(*self->widths));
@@ -109,21 +110,22 @@ static guint *choose_widths(const CtlTable *self, guint columns)
 }
 
 /* (transfer full) */
-static char *cut(const char *cell, guint width)
+static char *cut_cell(const char *cell, guint width)
 {
 	return strlen(cell) <= width
 		       ? g_strdup(cell)
 		       : g_strdup_printf("%.*s" CUT, (int)(width - strlen(CUT)), cell);
 }
 
-/* (transfer full): of the cells from @first on. */
+/* (transfer full): the line that begins with the cell @first */
 static char *make_line(const CtlTable *self, guint first, const guint *widths)
 {
 	GString *line = g_string_new(NULL);
 
 	for (guint column = 0; column < self->columns; column++) {
 		gboolean last = column == self->columns - 1;
-		g_autofree char *cell = cut(self->cells->pdata[first + column], widths[column]);
+		g_autofree char *cell =
+			cut_cell(self->cells->pdata[first + column], widths[column]);
 		g_autofree char *painted = ctl_colour_paint(
 			cell, g_array_index(self->colours, CtlColour, first + column));
 		int blanks = (int)(widths[column] - strlen(cell));
@@ -153,4 +155,11 @@ void ctl_table_print(const CtlTable *self)
 
 	for (guint i = 0; i < lines->len; i++)
 		ctl_output_print("%s\n", (const char *)lines->pdata[i]);
+}
+
+void ctl_table_print_fitting(CtlTable *full, CtlTable *brief)
+{
+	ctl_table_print(ctl_table_fits(full, ctl_screen_columns()) ? full : brief);
+	ctl_table_free(full);
+	ctl_table_free(brief);
 }

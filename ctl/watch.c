@@ -13,10 +13,8 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "ctl/interrupt.h"
+#include "ctl/format.h"
 #include "ctl/output.h"
-#include "ctl/status.h"
-#include "ctl/time-text.h"
 
 #define CLEAR_SCREEN  "\033[H\033[J"
 #define BUFFER_BYTES  65536
@@ -27,13 +25,13 @@ static const int SIGNALS[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT
 static char buffer[BUFFER_BYTES]; /* of standard output */
 static pthread_mutex_t printing = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool is_ending;
-static atomic_int ending_signal; /* 0: nobody reads what is printed */
+static atomic_int ending_signal; /* 0: the reader of the output has ended */
 
-/* Under its lock. */
+/* Guarded by its lock. */
 static struct {
 	pthread_mutex_t lock;
 	gboolean has_keys;
-	gboolean is_set;       /* for keys */
+	gboolean is_set;       /* to report keys */
 	struct termios before; /* with is_set */
 } terminal = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -44,14 +42,14 @@ static struct {
 	gpointer data;
 } redraw;
 
-/* The terminal. One that another job has now is left alone. */
+/* The terminal. It is not touched while another job has it. */
 
 static gboolean has_terminal(void)
 {
 	return tcgetpgrp(STDIN_FILENO) == getpgrp();
 }
 
-static gboolean is_set(void)
+static gboolean is_terminal_set(void)
 {
 	pthread_mutex_lock(&terminal.lock);
 
@@ -61,7 +59,7 @@ static gboolean is_set(void)
 	return set;
 }
 
-/* Under the lock. Who has set it, and was stopped without a warning, has set it for another job. */
+/* Called with the lock. After a stop without a warning the settings are those of another job. */
 static void set_for_keys(void)
 {
 	struct termios with_keys;
@@ -80,7 +78,7 @@ static void set_for_keys(void)
 	tcsetattr(STDIN_FILENO, TCSANOW, &with_keys);
 }
 
-/* Returns whether it is set. */
+/* Returns whether the terminal is set to report keys. */
 static gboolean set_terminal(void)
 {
 	pthread_mutex_lock(&terminal.lock);
@@ -93,8 +91,8 @@ static gboolean set_terminal(void)
 	return set;
 }
 
-/* @for_good: it is not set again */
-static void set_back(gboolean for_good)
+/* @for_good: the terminal is not set again */
+static void restore_terminal(gboolean for_good)
 {
 	pthread_mutex_lock(&terminal.lock);
 	if (terminal.is_set && has_terminal())
@@ -104,26 +102,26 @@ static void set_back(gboolean for_good)
 	pthread_mutex_unlock(&terminal.lock);
 }
 
-static void set_back_for_good(void)
+static void restore_terminal_for_good(void)
 {
-	set_back(TRUE);
+	restore_terminal(TRUE);
 }
 
-/* The end */
+/* The end of the program */
 
-/* @is_whole: nothing is half printed */
+/* @is_whole: the output ends with a whole list */
 static G_NORETURN void end_now(gboolean is_whole)
 {
 	int number = atomic_load(&ending_signal);
 
-	set_back_for_good();
+	restore_terminal_for_good();
 	if (number == 0 || (number == SIGINT && ctl_output_has_printed()))
 		_exit(CTL_OK);
-	ctl_interrupt_end(number, is_whole);
+	ctl_output_end_by_signal(number, is_whole);
 }
 
-/* As soon as nothing is half printed; the second time, at once. */
-static void end(int number)
+/* Ends the program as soon as the current list is printed; the second time, at once. */
+static void end_soon(int number)
 {
 	atomic_store(&ending_signal, number);
 	if (atomic_exchange(&is_ending, TRUE))
@@ -132,15 +130,15 @@ static void end(int number)
 		end_now(TRUE);
 }
 
-/* A thread hears signals and keys, whatever the others wait for. */
+/* A thread handles signals and keys, so that nothing else delays them. */
 
 /* By the default action, which is none in a process group that no shell looks after: nobody would
  * have it go on. Returns when it goes on. */
-static void stop(void)
+static void stop_process(void)
 {
 	sigset_t set;
 
-	set_back(FALSE);
+	restore_terminal(FALSE);
 	sigemptyset(&set);
 	sigaddset(&set, SIGTSTP);
 	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
@@ -153,7 +151,7 @@ static void on_signal(int number)
 {
 	switch (number) {
 	case SIGTSTP:
-		stop();
+		stop_process();
 		break;
 	case SIGCONT:
 		set_terminal();
@@ -163,11 +161,11 @@ static void on_signal(int number)
 		sem_post(&redraw.wanted);
 		break;
 	default:
-		end(number);
+		end_soon(number);
 	}
 }
 
-/* %FALSE: there will be none any more. */
+/* %FALSE: standard input has ended. */
 static gboolean read_keys(void)
 {
 	char keys[64];
@@ -175,7 +173,7 @@ static gboolean read_keys(void)
 
 	for (ssize_t i = 0; i < length; i++) {
 		if (keys[i] == 'q')
-			end(SIGINT);
+			end_soon(SIGINT);
 		else if (redraw.on_key != NULL)
 			redraw.on_key(keys[i], redraw.data);
 	}
@@ -184,7 +182,7 @@ static gboolean read_keys(void)
 	return length > 0;
 }
 
-/* A shell that gives the terminal back to a job that runs says nothing. */
+/* A shell sends no signal when it gives the terminal back to a running job, so this is polled. */
 static gboolean waits_for_terminal(void)
 {
 	pthread_mutex_lock(&terminal.lock);
@@ -204,8 +202,8 @@ static void *listen_for_keys(void *data)
 	for (;;) {
 		struct signalfd_siginfo info;
 
-		/* what is typed while it is in the background is for others */
-		sources[1].fd = is_set() ? STDIN_FILENO : -1;
+		/* while another job has the terminal, the input is for that job */
+		sources[1].fd = is_terminal_set() ? STDIN_FILENO : -1;
 		if (poll(sources, G_N_ELEMENTS(sources),
 			 waits_for_terminal() ? LOOK_AGAIN_MS : -1) < 0)
 			continue;
@@ -213,19 +211,19 @@ static void *listen_for_keys(void *data)
 		    read(sources[0].fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
 			on_signal((int)info.ssi_signo);
 		else if (sources[1].revents != 0 && !read_keys())
-			set_back_for_good();
+			restore_terminal_for_good();
 		if (waits_for_terminal() && set_terminal())
 			sem_post(&redraw.wanted);
-		/* what nobody will read any more */
+		/* the reader of the output has ended */
 		if (sources[2].revents & (POLLERR | POLLHUP))
-			end(0);
+			end_soon(0);
 		else if (sources[2].revents != 0)
 			sources[2].fd = -1;
 	}
 	return NULL;
 }
 
-/* Another one draws, so that a terminal that does not take it keeps nobody from hearing. */
+/* Draws in a thread of its own, so that a terminal that blocks does not delay signals. */
 static void *redraw_again(G_GNUC_UNUSED void *data)
 {
 	for (;;) {
@@ -238,19 +236,7 @@ static void *redraw_again(G_GNUC_UNUSED void *data)
 	return NULL;
 }
 
-/* Not those that whoever started it has it ignore, as nohup does. */
-static void choose_signals(sigset_t *out_set)
-{
-	sigemptyset(out_set);
-	for (gsize i = 0; i < G_N_ELEMENTS(SIGNALS); i++) {
-		struct sigaction action = {0};
-
-		if (sigaction(SIGNALS[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
-			sigaddset(out_set, SIGNALS[i]);
-	}
-}
-
-static gboolean start(void *(*run)(void *data), gpointer data)
+static gboolean start_thread(void *(*run)(void *data), gpointer data)
 {
 	pthread_t thread;
 
@@ -266,28 +252,35 @@ void ctl_watch_begin(void (*call)(gpointer data), void (*on_key)(char key, gpoin
 	sigset_t set;
 	int signals;
 
-	choose_signals(&set);
-	/* it would stop a job in the background that sets the terminal back */
+	sigemptyset(&set);
+	for (gsize i = 0; i < G_N_ELEMENTS(SIGNALS); i++) {
+		struct sigaction action = {0};
+
+		/* signals that are ignored stay ignored, as SIGHUP after nohup */
+		if (sigaction(SIGNALS[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+			sigaddset(&set, SIGNALS[i]);
+	}
+	/* it would stop a background job that restores the terminal */
 	sigaddset(&set, SIGTTOU);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	sigdelset(&set, SIGTTOU);
 	terminal.has_keys = isatty(STDOUT_FILENO) && isatty(STDIN_FILENO);
-	/* a table in one write, so that it does not flicker */
+	/* one write for a table avoids flicker */
 	setvbuf(stdout, buffer, _IOFBF, sizeof(buffer));
-	atexit(set_back_for_good);
+	atexit(restore_terminal_for_good);
 	set_terminal();
 	sem_init(&redraw.wanted, 0, 0);
 	redraw.call = call;
 	redraw.on_key = on_key;
 	redraw.data = data;
 	signals = signalfd(-1, &set, SFD_CLOEXEC);
-	if (signals < 0 || !start(listen_for_keys, GINT_TO_POINTER(signals))) {
-		set_back_for_good();
+	if (signals < 0 || !start_thread(listen_for_keys, GINT_TO_POINTER(signals))) {
+		restore_terminal_for_good();
 		pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 		return;
 	}
 	if (call != NULL)
-		start(redraw_again, NULL);
+		start_thread(redraw_again, NULL);
 }
 
 void ctl_watch_end(void)
@@ -304,7 +297,7 @@ void ctl_watch_end_print(void)
 {
 	ctl_output_flush();
 	pthread_mutex_unlock(&printing);
-	/* if another thread prints by now, that one looks too */
+	/* another thread that prints by now does the same */
 	if (atomic_load(&is_ending) && pthread_mutex_trylock(&printing) == 0)
 		end_now(TRUE);
 }
@@ -319,8 +312,8 @@ void ctl_watch_draw(const char *text)
 
 char *ctl_watch_title(gint64 time_ms, const char *keys)
 {
-	g_autoptr(GDateTime) local = ctl_time_text_local(time_ms);
+	g_autoptr(GDateTime) local = ctl_format_local_time(time_ms);
 	g_autofree char *time = g_date_time_format(local, "%Y-%m-%dT%H:%M:%S%:z");
 
-	return is_set() ? g_strdup_printf("%s  (%s)", time, keys) : g_steal_pointer(&time);
+	return is_terminal_set() ? g_strdup_printf("%s  (%s)", time, keys) : g_steal_pointer(&time);
 }

@@ -4,13 +4,12 @@
 #include <string.h>
 
 #include "ctl/format.h"
-#include "ctl/parallel.h"
+#include "ctl/probe.h"
 
 #define UNREACHABLE "unreachable"
 #define EMBEDDED    "embedded"
 #define RELAY       "relay"
-#define OLD_MS      3000   /* servers tell of each other what was so a second or two ago */
-#define CLOCK_US    100000 /* a difference of clocks that is no news */
+#define OLD_MS      3000 /* servers tell of each other what was so a second or two ago */
 
 void ctl_worker_free(CtlWorker *self)
 {
@@ -71,55 +70,45 @@ GPtrArray *ctl_worker_of_tree(const CtlRegistryTree *tree, gint64 as_of_ms)
 	return workers;
 }
 
-static void replace(char **text, const char *other)
+static void replace_text(char **text, const char *other)
 {
 	g_free(*text);
 	*text = other[0] != '\0' ? g_strdup(other) : NULL;
 }
 
-/* By our clock. What does not say is taken to be so now; nothing is so later. */
-static void take_time(CtlWorker *self, const SnowflakeClientWorker *said, gint64 clock_skew_us)
+static void set_said(CtlWorker *self, const SnowflakeClientWorker *said, gint64 clock_skew_us)
 {
 	gint64 now_ms = g_get_real_time() / 1000;
 
+	replace_text(&self->kind, said->kind);
+	replace_text(&self->relay_of, said->server);
+	self->datacenter_id = (guint)MAX(said->datacenter_id, 0);
+	/* a relay reports the worker ID of its last ID */
+	self->worker_id = ctl_worker_is_relay(self) ? -1 : MAX(said->worker_id, -1);
+	replace_text(&self->address, said->address);
+	replace_text(&self->program, said->program);
+	replace_text(&self->nonce, said->nonce);
+	self->claimed_at_ms = said->claimed_at_ms;
+	self->reserved_until_ms = said->reserved_until_ms;
+	/* by our clock; now, if the server does not say or says that it is later */
 	self->as_of_ms = now_ms;
 	if (said->as_of_ms > 0 && said->as_of_ms <= CTL_FORMAT_MAX_TIME_MS)
 		self->as_of_ms = MIN(said->as_of_ms - clock_skew_us / 1000, now_ms);
 	self->age_ms = now_ms - self->as_of_ms;
-}
-
-static void take_clock(CtlWorker *self, gint64 clock_skew_us)
-{
 	self->has_clock = TRUE;
 	self->ahead_ms = clock_skew_us / 1000;
-}
-
-static void take_said(CtlWorker *self, const SnowflakeClientWorker *said, gint64 clock_skew_us)
-{
-	replace(&self->kind, said->kind);
-	replace(&self->relay_of, said->server);
-	self->datacenter_id = (guint)MAX(said->datacenter_id, 0);
-	/* what a relay says is whose its last ID was */
-	self->worker_id = ctl_worker_is_relay(self) ? -1 : MAX(said->worker_id, -1);
-	replace(&self->address, said->address);
-	replace(&self->program, said->program);
-	replace(&self->nonce, said->nonce);
-	self->claimed_at_ms = said->claimed_at_ms;
-	self->reserved_until_ms = said->reserved_until_ms;
-	take_time(self, said, clock_skew_us);
-	take_clock(self, clock_skew_us);
 }
 
 CtlWorker *ctl_worker_of_hearsay(const SnowflakeClientWorker *said, gint64 clock_skew_us)
 {
 	CtlWorker *self = g_new0(CtlWorker, 1);
 
-	take_said(self, said, clock_skew_us);
+	set_said(self, said, clock_skew_us);
 	self->is_hearsay = TRUE;
 	return self;
 }
 
-/* 0: it does not have it. Of a server that lies, any number. */
+/* Returns 0 if there is no such counter. */
 static gint64 find_counter(const GPtrArray *counters, const char *name)
 {
 	for (guint i = 0; i < counters->len; i++) {
@@ -131,7 +120,7 @@ static gint64 find_counter(const GPtrArray *counters, const char *name)
 	return 0;
 }
 
-static void take_counts(CtlWorker *self, const CtlProbe *probe)
+static void set_counts(CtlWorker *self, const CtlProbe *probe)
 {
 	const GPtrArray *counters = probe->counters;
 
@@ -147,18 +136,19 @@ static void take_counts(CtlWorker *self, const CtlProbe *probe)
 	};
 }
 
-/* What the server itself says. */
-static void take_probe(CtlWorker *self, const CtlProbe *probe)
+/* Sets what the server itself says. */
+static void set_probe(CtlWorker *self, const CtlProbe *probe)
 {
 	self->state = g_strdup(probe->worker->state);
 	self->has_answered = TRUE;
 	self->round_trip_us = probe->round_trip_us;
 	self->clock_skew_us = probe->clock_skew_us;
-	take_clock(self, probe->clock_skew_us);
-	take_counts(self, probe);
-	replace(&self->kind, probe->worker->kind);
+	self->has_clock = TRUE;
+	self->ahead_ms = probe->clock_skew_us / 1000;
+	set_counts(self, probe);
+	replace_text(&self->kind, probe->worker->kind);
 	if (self->is_hearsay)
-		take_said(self, probe->worker, probe->clock_skew_us);
+		set_said(self, probe->worker, probe->clock_skew_us);
 	self->is_hearsay = FALSE;
 }
 
@@ -166,7 +156,7 @@ CtlWorker *ctl_worker_of_probe(const CtlProbe *probe)
 {
 	CtlWorker *self = ctl_worker_of_hearsay(probe->worker, probe->clock_skew_us);
 
-	take_probe(self, probe);
+	set_probe(self, probe);
 	return self;
 }
 
@@ -190,7 +180,7 @@ gint64 ctl_worker_left_ms(const CtlWorker *self, gint64 now_ms)
 	return MAX(until_ms - (now_ms + self->ahead_ms), 0);
 }
 
-static gint compare(gconstpointer a, gconstpointer b)
+static gint compare_workers(gconstpointer a, gconstpointer b)
 {
 	const CtlWorker *left = *(CtlWorker *const *)a;
 	const CtlWorker *right = *(CtlWorker *const *)b;
@@ -216,20 +206,12 @@ void ctl_worker_set_unreachable(CtlWorker *self)
 	self->state = g_strdup(UNREACHABLE);
 }
 
-/* What a server would say of another. */
-static const char *guess_state(const CtlWorker *self)
-{
-	if (self->worker_id < 0)
-		return "starting";
-	return ctl_worker_left_ms(self, g_get_real_time() / 1000) > 0 ? "serving" : "unavailable";
-}
-
 typedef struct {
 	const CtlOptions *options;
 	gboolean with_counts;
 } Asking;
 
-static void ask(gpointer item, gpointer data)
+static void ask_worker(gpointer item, gpointer data)
 {
 	CtlWorker *self = item;
 	const Asking *asking = data;
@@ -247,13 +229,14 @@ static void ask(gpointer item, gpointer data)
 
 	if (client != NULL && ctl_probe(client, asking->with_counts, &probe, NULL) &&
 	    probe.worker != NULL && g_strcmp0(probe.worker->nonce, self->nonce) == 0)
-		take_probe(self, &probe);
+		set_probe(self, &probe);
 	else
 		ctl_worker_set_unreachable(self);
 }
 
-/* Servers of one registry have one time, more or less, however far it is from ours. */
-static void lend_clocks(const GPtrArray *workers)
+/* Gives each worker without a clock of its own the known clock that is furthest behind. The clocks
+ * of servers of one registry are close to each other, however far they are from ours. */
+static void assume_clocks(const GPtrArray *workers)
 {
 	gint64 ahead_ms = 0;
 	gboolean is_known = FALSE;
@@ -274,14 +257,17 @@ static void lend_clocks(const GPtrArray *workers)
 	}
 }
 
-/* By that time: nobody can ask them. */
-static void guess_states(const GPtrArray *workers)
+/* Sets the states of embedded nodes, which cannot be asked, as a server reports them of others. */
+static void assume_states(const GPtrArray *workers)
 {
 	for (guint i = 0; i < workers->len; i++) {
 		CtlWorker *worker = workers->pdata[i];
+		gboolean is_reserved = ctl_worker_left_ms(worker, g_get_real_time() / 1000) > 0;
 
-		if (worker->state == NULL)
-			worker->state = g_strdup(guess_state(worker));
+		if (worker->state == NULL && worker->worker_id < 0)
+			worker->state = g_strdup("starting");
+		else if (worker->state == NULL)
+			worker->state = g_strdup(is_reserved ? "serving" : "unavailable");
 	}
 }
 
@@ -289,10 +275,10 @@ void ctl_worker_ask_all(GPtrArray *workers, const CtlOptions *options, gboolean 
 {
 	Asking asking = {options, with_counts};
 
-	ctl_parallel_do(workers, ask, &asking);
-	lend_clocks(workers);
-	guess_states(workers);
-	g_ptr_array_sort(workers, compare);
+	ctl_probe_in_parallel(workers, ask_worker, &asking);
+	assume_clocks(workers);
+	assume_states(workers);
+	g_ptr_array_sort(workers, compare_workers);
 }
 
 gboolean ctl_worker_is_relay(const CtlWorker *self)
@@ -309,41 +295,157 @@ char *ctl_worker_place(const CtlWorker *self)
 					 : g_steal_pointer(&place);
 }
 
-static gboolean is_same_clock(const CtlWorker *self, const CtlWorker *before)
-{
-	gint64 uncertain_us = CLOCK_US + self->round_trip_us + before->round_trip_us;
-
-	return ABS(self->clock_skew_us - before->clock_skew_us) <= uncertain_us;
-}
-
-static gboolean is_same(const CtlWorker *self, const CtlWorker *before)
-{
-	return self->datacenter_id == before->datacenter_id &&
-	       self->worker_id == before->worker_id &&
-	       self->claimed_at_ms == before->claimed_at_ms &&
-	       self->reserved_until_ms == before->reserved_until_ms &&
-	       self->is_hearsay == before->is_hearsay &&
-	       self->has_answered == before->has_answered &&
-	       g_strcmp0(self->address, before->address) == 0 &&
-	       g_strcmp0(self->program, before->program) == 0 &&
-	       g_strcmp0(self->nonce, before->nonce) == 0 &&
-	       g_strcmp0(self->kind, before->kind) == 0 &&
-	       g_strcmp0(self->relay_of, before->relay_of) == 0 &&
-	       g_strcmp0(self->state, before->state) == 0 && is_same_clock(self, before);
-}
-
-gboolean ctl_worker_same(const GPtrArray *workers, const GPtrArray *before)
-{
-	if (workers->len != before->len)
-		return FALSE;
-	for (guint i = 0; i < workers->len; i++) {
-		if (!is_same(workers->pdata[i], before->pdata[i]))
-			return FALSE;
-	}
-	return TRUE;
-}
-
 gboolean ctl_worker_is_old(gint64 age_ms)
 {
 	return age_ms > OLD_MS;
+}
+
+/* Tables and JSON */
+
+typedef enum {
+	COLUMN_DATACENTER,
+	COLUMN_WORKER_ID,
+	COLUMN_ADDRESS,
+	COLUMN_STATE,
+	COLUMN_CLAIMED_AT,
+	COLUMN_RESERVED_UNTIL,
+	COLUMN_RESERVED_FOR,
+	COLUMN_ROUND_TRIP,
+	COLUMN_CLOCK_SKEW,
+	COLUMN_SEEN,
+} Column;
+
+typedef struct {
+	const char *head;
+	Column column;
+} Head;
+
+static const Head FULL[] = {
+	{">datacenter", COLUMN_DATACENTER},
+	{">worker", COLUMN_WORKER_ID},
+	{"address", COLUMN_ADDRESS},
+	{"state", COLUMN_STATE},
+	{"claimed at", COLUMN_CLAIMED_AT},
+	{"reserved until", COLUMN_RESERVED_UNTIL},
+	{">round trip", COLUMN_ROUND_TRIP},
+	{">clock", COLUMN_CLOCK_SKEW},
+	{">seen", COLUMN_SEEN},
+};
+
+static const Head BRIEF[] = {
+	{">dc", COLUMN_DATACENTER},
+	{">worker", COLUMN_WORKER_ID},
+	{"address", COLUMN_ADDRESS},
+	{"state", COLUMN_STATE},
+	{"reserved", COLUMN_RESERVED_FOR},
+	{">clock", COLUMN_CLOCK_SKEW},
+	{">seen", COLUMN_SEEN},
+};
+
+static gboolean is_old(const CtlWorker *worker)
+{
+	return !worker->has_answered && ctl_worker_is_old(worker->age_ms);
+}
+
+static char *make_cell(const CtlWorker *worker, Column column, gint64 now_ms)
+{
+	/* a reservation is by the server's clock, not by ours */
+	gint64 server_now_ms = now_ms + worker->ahead_ms;
+	g_autofree char *age = NULL;
+
+	switch (column) {
+	case COLUMN_DATACENTER:
+		return ctl_worker_is_relay(worker) ? g_strdup("-")
+						   : g_strdup_printf("%u", worker->datacenter_id);
+	case COLUMN_WORKER_ID:
+		return worker->worker_id >= 0 ? g_strdup_printf("%d", worker->worker_id)
+					      : g_strdup("-");
+	case COLUMN_ADDRESS:
+		return ctl_worker_place(worker);
+	case COLUMN_STATE:
+		return ctl_format_text(worker->state);
+	case COLUMN_CLAIMED_AT:
+		return ctl_format_time(worker->claimed_at_ms);
+	case COLUMN_RESERVED_UNTIL:
+		return ctl_format_until(worker->reserved_until_ms, server_now_ms);
+	case COLUMN_RESERVED_FOR:
+		return ctl_format_until_short(worker->reserved_until_ms, server_now_ms);
+	case COLUMN_ROUND_TRIP:
+		return worker->has_answered
+			       ? g_strdup_printf("%.3f ms", (double)worker->round_trip_us / 1000)
+			       : g_strdup("-");
+	case COLUMN_CLOCK_SKEW:
+		return worker->has_answered
+			       ? g_strdup_printf("%+.1f ms", (double)worker->clock_skew_us / 1000)
+			       : g_strdup("-");
+	case COLUMN_SEEN:
+	default:
+		age = ctl_format_span(worker->age_ms);
+		return is_old(worker) ? g_strdup_printf("%s ago", age) : g_strdup("now");
+	}
+}
+
+static CtlTable *make_table(const GPtrArray *workers, const Head *columns, guint n_columns,
+			    gint64 now_ms)
+{
+	g_autofree const char **heads = g_new0(const char *, n_columns + 1);
+	CtlTable *table;
+
+	for (guint i = 0; i < n_columns; i++)
+		heads[i] = columns[i].head;
+	table = ctl_table_new(heads);
+	for (guint i = 0; i < workers->len; i++) {
+		const CtlWorker *worker = workers->pdata[i];
+
+		for (guint j = 0; j < n_columns; j++)
+			ctl_table_add_painted(table, make_cell(worker, columns[j].column, now_ms),
+					      columns[j].column == COLUMN_STATE
+						      ? ctl_colour_of_state(worker->state)
+						      : CTL_COLOUR_NONE);
+	}
+	return table;
+}
+
+/* Leaves out the last column if it says "now" of all. */
+void ctl_worker_make_tables(const GPtrArray *workers, gint64 now_ms, CtlTable **out_full,
+			    CtlTable **out_brief)
+{
+	guint left_out = 1;
+
+	for (guint i = 0; i < workers->len; i++) {
+		if (is_old(workers->pdata[i]))
+			left_out = 0;
+	}
+	*out_full = make_table(workers, FULL, G_N_ELEMENTS(FULL) - left_out, now_ms);
+	*out_brief = make_table(workers, BRIEF, G_N_ELEMENTS(BRIEF) - left_out, now_ms);
+}
+
+static void set_measured(JsonObject *object, const char *name, const CtlWorker *worker,
+			 gint64 value)
+{
+	if (worker->has_answered)
+		json_object_set_int_member(object, name, value);
+	else
+		json_object_set_null_member(object, name);
+}
+
+JsonObject *ctl_worker_to_json(const CtlWorker *self)
+{
+	JsonObject *object = json_object_new();
+
+	json_object_set_int_member(object, "datacenter_id", self->datacenter_id);
+	json_object_set_int_member(object, "worker_id", self->worker_id);
+	ctl_format_json_text(object, "address", self->address);
+	ctl_format_json_text(object, "state", self->state);
+	ctl_format_json_time(object, "claimed_at", self->claimed_at_ms);
+	ctl_format_json_time(object, "reserved_until", self->reserved_until_ms);
+	ctl_format_json_text(object, "nonce", self->nonce);
+	ctl_format_json_text(object, "kind", self->kind);
+	ctl_format_json_text(object, "program", self->program);
+	ctl_format_json_text(object, "relay_of", self->relay_of);
+	ctl_format_json_time(object, "as_of", self->as_of_ms);
+	json_object_set_boolean_member(object, "hearsay", self->is_hearsay);
+	set_measured(object, "round_trip_us", self, self->round_trip_us);
+	set_measured(object, "clock_skew_us", self, self->clock_skew_us);
+	return object;
 }

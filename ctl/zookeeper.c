@@ -1,18 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl/zookeeper.h"
 
+#include <pthread.h>
 #include <string.h>
 #include <time.h>
 
 #include "common/zookeeper/digest.h"
+#include "common/zookeeper/open.h"
 #include "common/zookeeper/reach.h"
-#include "common/zookeeper/znode-acl.h"
 #include "common/zookeeper/znodes.h"
-#include "ctl/zookeeper-private.h"
 
 #define SESSION_MS 4000 /* what is asked for; ZooKeeper may grant another */
 
+struct _CtlZookeeper {
+	zhandle_t *handle; /* NULL: given up */
+	char *servers;
+	char *certificates; /* (nullable): of ZookeeperHosts */
+	gboolean has_auth;  /* it was made with a user and password */
+	guint timeout_ms;
+	gboolean is_left; /* the client library's threads were left behind, and use it */
+
+	/* written by the client library's threads, under the lock */
+	pthread_mutex_t lock;
+	pthread_cond_t woken;
+	int state;
+	guint unanswered;
+	struct ACL_vector acl; /* for CREATE; empty: ZooKeeper refuses it */
+};
+
 G_DEFINE_QUARK(ctl_zookeeper_error_quark, ctl_zookeeper_error)
+
+gboolean ctl_zookeeper_is_lost(const GError *error)
+{
+	return g_error_matches(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_LOST);
+}
 
 static void znode_free(CtlZnode *self)
 {
@@ -34,31 +55,20 @@ CtlZnode *ctl_znode_list_add(GPtrArray *self, CtlZnodeOperation operation, char 
 	znode->operation = operation;
 	znode->path = path;
 	znode->length = -1;
-	znode->may_be_denied = operation == CTL_ZNODE_LOOK_ACL || operation == CTL_ZNODE_CLOSE;
 	g_ptr_array_add(self, znode);
 	return znode;
 }
 
 /* Threads of the client library. */
 
-static void on_session(CtlZookeeper *self, int state)
-{
-	/* what was changed while there was no connection */
-	if (state == ZOO_CONNECTED_STATE)
-		self->changes++;
-	self->state = state;
-}
-
-void ctl_zookeeper_on_event(G_GNUC_UNUSED zhandle_t *handle, int type, int state,
-			    G_GNUC_UNUSED const char *path, void *context)
+static void on_event(G_GNUC_UNUSED zhandle_t *handle, int type, int state,
+		     G_GNUC_UNUSED const char *path, void *context)
 {
 	CtlZookeeper *self = context;
 
 	pthread_mutex_lock(&self->lock);
 	if (type == ZOO_SESSION_EVENT)
-		on_session(self, state);
-	else
-		self->changes++;
+		self->state = state;
 	pthread_cond_signal(&self->woken);
 	pthread_mutex_unlock(&self->lock);
 }
@@ -71,7 +81,6 @@ static void on_answer(CtlZnode *znode, int code, const struct Stat *stat)
 	znode->code = code;
 	if (code == ZOK && stat != NULL) {
 		znode->version = stat->version;
-		znode->acl_version = stat->aversion;
 		znode->created_at_ms = stat->ctime;
 		znode->modified_at_ms = stat->mtime;
 	}
@@ -122,18 +131,6 @@ static void on_created(int code, G_GNUC_UNUSED const char *path, const struct St
 	on_answer((CtlZnode *)context, code, stat);
 }
 
-static void take_acl(CtlZookeeper *self, const struct ACL_vector *acl)
-{
-	deallocate_ACL_vector(&self->acl);
-	allocate_ACL_vector(&self->acl, acl->count);
-	for (int i = 0; i < acl->count; i++) {
-		self->acl.data[i].perms = acl->data[i].perms;
-		/* the client library frees them */
-		self->acl.data[i].id.scheme = strdup(acl->data[i].id.scheme);
-		self->acl.data[i].id.id = strdup(acl->data[i].id.id);
-	}
-}
-
 static void on_acl(int code, struct ACL_vector *acl, struct Stat *stat, const void *context)
 {
 	CtlZnode *znode = (CtlZnode *)context;
@@ -141,44 +138,23 @@ static void on_acl(int code, struct ACL_vector *acl, struct Stat *stat, const vo
 
 	if (code == ZOK) {
 		pthread_mutex_lock(&self->lock);
-		take_acl(self, acl);
+		deallocate_ACL_vector(&self->acl);
+		allocate_ACL_vector(&self->acl, acl->count);
+		for (int i = 0; i < acl->count; i++) {
+			self->acl.data[i].perms = acl->data[i].perms;
+			/* the client library frees them */
+			self->acl.data[i].id.scheme = strdup(acl->data[i].id.scheme);
+			self->acl.data[i].id.id = strdup(acl->data[i].id.id);
+		}
 		pthread_mutex_unlock(&self->lock);
 	}
 	on_answer(znode, code, stat);
 }
 
-static void on_looked_acl(int code, struct ACL_vector *acl, struct Stat *stat, const void *context)
-{
-	CtlZnode *znode = (CtlZnode *)context;
-	const CtlZookeeper *self = znode->in_session;
-
-	znode->is_open = FALSE;
-	znode->is_ours = FALSE;
-	for (int i = 0; code == ZOK && i < acl->count; i++) {
-		const struct ACL *entry = &acl->data[i];
-
-		if (znode_acl_is_open(entry->id.scheme, entry->perms))
-			znode->is_open = TRUE;
-		if (self->identity != NULL &&
-		    znode_acl_is_of(entry->id.scheme, entry->id.id, entry->perms, self->identity))
-			znode->is_ours = TRUE;
-	}
-	on_answer(znode, code, stat);
-}
-
-static void on_done(int code, const void *context)
-{
-	on_answer((CtlZnode *)context, code, NULL);
-}
-
-static void on_synced(int code, G_GNUC_UNUSED const char *path, const void *context)
-{
-	on_answer((CtlZnode *)context, code, NULL);
-}
-
 /* The thread of the owner. */
 
-struct timespec ctl_zookeeper_deadline(guint milliseconds)
+/* Returns a time on the clock of @woken. */
+static struct timespec deadline_in(guint milliseconds)
 {
 	struct timespec at;
 
@@ -192,19 +168,20 @@ struct timespec ctl_zookeeper_deadline(guint milliseconds)
 	return at;
 }
 
-gboolean ctl_zookeeper_wait_until(CtlZookeeper *self, const struct timespec *deadline)
+/* Waits with the lock, which it releases meanwhile. %FALSE: the deadline is over. */
+static gboolean wait_until(CtlZookeeper *self, const struct timespec *deadline)
 {
 	return pthread_cond_timedwait(&self->woken, &self->lock, deadline) == 0;
 }
 
-static void give_up(CtlZookeeper *self)
+static void close_session(CtlZookeeper *self)
 {
 	gboolean may_be_stuck;
 
 	pthread_mutex_lock(&self->lock);
 	may_be_stuck = self->certificates != NULL && self->state != ZOO_CONNECTED_STATE;
 	pthread_mutex_unlock(&self->lock);
-	/* in a handshake that the server leaves unanswered it would wait for ever: the process ends
+	/* it would wait for ever in a handshake that the server does not answer; the process ends
 	 * soon */
 	if (self->handle != NULL && may_be_stuck)
 		self->is_left = TRUE;
@@ -213,9 +190,10 @@ static void give_up(CtlZookeeper *self)
 	self->handle = NULL;
 }
 
-gboolean ctl_zookeeper_lose(CtlZookeeper *self, GError **error, const char *what)
+/* Gives the session up, with LOST. After it no request is under way. Returns %FALSE. */
+static gboolean lose_session(CtlZookeeper *self, GError **error, const char *what)
 {
-	give_up(self);
+	close_session(self);
 	g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_LOST, "ZooKeeper at %s: %s",
 		    self->servers, what);
 	return FALSE;
@@ -223,12 +201,12 @@ gboolean ctl_zookeeper_lose(CtlZookeeper *self, GError **error, const char *what
 
 static gboolean wait_connected(CtlZookeeper *self, GError **error)
 {
-	struct timespec deadline = ctl_zookeeper_deadline(self->timeout_ms);
+	struct timespec deadline = deadline_in(self->timeout_ms);
 	gboolean in_time = TRUE;
 
 	pthread_mutex_lock(&self->lock);
 	while (self->state != ZOO_CONNECTED_STATE && in_time)
-		in_time = ctl_zookeeper_wait_until(self, &deadline);
+		in_time = wait_until(self, &deadline);
 
 	gboolean connected = self->state == ZOO_CONNECTED_STATE;
 
@@ -236,21 +214,35 @@ static gboolean wait_connected(CtlZookeeper *self, GError **error)
 	if (connected)
 		return TRUE;
 
-	/* a name that cannot be looked up may take as long as that again */
+	/* a name that cannot be resolved can take as long again */
 	g_autofree char *why = zookeeper_reach_describe(self->servers, self->certificates);
 	g_autofree char *what = g_strdup_printf("no connection within %u ms%s%s", self->timeout_ms,
 						why != NULL ? ": " : "", why != NULL ? why : "");
 
-	return ctl_zookeeper_lose(self, error, what);
+	return lose_session(self, error, what);
 }
 
-static CtlZookeeper *new_without_handle(const ZookeeperHosts *hosts, guint timeout_ms)
+static gboolean authenticate(CtlZookeeper *self, const char *auth, GError **error)
 {
-	CtlZookeeper *self = g_new0(CtlZookeeper, 1);
+	g_autofree char *failure = NULL;
+
+	if (self->handle != NULL &&
+	    zookeeper_digest_add(self->handle, auth, "--zookeeper-auth", &failure))
+		return TRUE;
+	return lose_session(self, error,
+			    failure != NULL ? failure
+					    : "no connection to send the user and password over");
+}
+
+CtlZookeeper *ctl_zookeeper_connect(const ZookeeperHosts *hosts, const char *auth, guint timeout_ms,
+				    GError **error)
+{
+	g_autoptr(CtlZookeeper) self = g_new0(CtlZookeeper, 1);
 	pthread_condattr_t attributes;
 
 	self->servers = g_strdup(hosts->servers);
-	g_assert(!hosts->is_tls || hosts->certificates != NULL); /* or it would speak without */
+	/* without certificates it would connect without TLS */
+	g_assert(!hosts->is_tls || hosts->certificates != NULL);
 	self->certificates = g_strdup(hosts->certificates);
 	self->timeout_ms = timeout_ms;
 	pthread_mutex_init(&self->lock, NULL);
@@ -258,42 +250,18 @@ static CtlZookeeper *new_without_handle(const ZookeeperHosts *hosts, guint timeo
 	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
 	pthread_cond_init(&self->woken, &attributes);
 	pthread_condattr_destroy(&attributes);
-	return self;
-}
-
-gboolean ctl_zookeeper_add_auth(CtlZookeeper *self, const char *auth, const char *option,
-				GError **error)
-{
-	g_autofree char *failure = NULL;
-
-	if (self->handle != NULL && zookeeper_digest_add(self->handle, auth, option, &failure))
-		return TRUE;
-	return ctl_zookeeper_lose(
-		self, error,
-		failure != NULL ? failure : "no connection to send the user and password over");
-}
-
-CtlZookeeper *ctl_zookeeper_connect(const ZookeeperHosts *hosts, const char *auth, guint timeout_ms,
-				    GError **error)
-{
-	g_autoptr(CtlZookeeper) self = new_without_handle(hosts, timeout_ms);
-
-	/* it would write to standard error */
+	/* the client library would log to standard error */
 	zoo_set_debug_level((ZooLogLevel)0);
-	self->handle = zookeeper_open(self->servers, self->certificates, ctl_zookeeper_on_event,
-				      SESSION_MS, self);
+	self->handle =
+		zookeeper_open(self->servers, self->certificates, on_event, SESSION_MS, self);
 	if (self->handle == NULL) {
-		ctl_zookeeper_lose(self, error, "the name of none of them can be looked up");
+		lose_session(self, error, "the name of none of them can be looked up");
 		return NULL;
 	}
-	self->identity = auth != NULL ? znode_acl_identity(auth) : NULL;
+	self->has_auth = auth != NULL;
 	/* in this order: see zookeeper_digest_add() */
-	if (!wait_connected(self, error) ||
-	    (auth != NULL && !ctl_zookeeper_add_auth(self, auth, "--zookeeper-auth", error)))
+	if (!wait_connected(self, error) || (auth != NULL && !authenticate(self, auth, error)))
 		return NULL;
-	pthread_mutex_lock(&self->lock);
-	self->changes = 0;
-	pthread_mutex_unlock(&self->lock);
 	return g_steal_pointer(&self);
 }
 
@@ -301,13 +269,12 @@ void ctl_zookeeper_free(CtlZookeeper *self)
 {
 	if (self == NULL)
 		return;
-	give_up(self);
+	close_session(self);
 	if (self->is_left) /* to the threads of the client library */
 		return;
 	pthread_cond_destroy(&self->woken);
 	pthread_mutex_destroy(&self->lock);
 	deallocate_ACL_vector(&self->acl);
-	g_free(self->identity);
 	g_free(self->certificates);
 	g_free(self->servers);
 	g_free(self);
@@ -318,24 +285,13 @@ const char *ctl_zookeeper_servers(const CtlZookeeper *self)
 	return self->servers;
 }
 
-static int send_close(CtlZookeeper *self, CtlZnode *znode)
-{
-	struct ACL ours = {ZOO_PERM_ALL, {(char *)"digest", self->identity}};
-	struct ACL_vector acl = {1, &ours};
-
-	if (self->identity == NULL)
-		return ZINVALIDACL;
-	return zoo_aset_acl(self->handle, znode->path, znode->acl_version, &acl, on_done, znode);
-}
-
-static int send_request(CtlZookeeper *self, CtlZnode *znode, watcher_fn watcher)
+static int send_request(CtlZookeeper *self, CtlZnode *znode)
 {
 	switch (znode->operation) {
 	case CTL_ZNODE_GET:
-		return zoo_awget(self->handle, znode->path, watcher, self, on_data, znode);
+		return zoo_aget(self->handle, znode->path, 0, on_data, znode);
 	case CTL_ZNODE_LIST:
-		return zoo_awget_children(self->handle, znode->path, watcher, self, on_names,
-					  znode);
+		return zoo_aget_children(self->handle, znode->path, 0, on_names, znode);
 	case CTL_ZNODE_SET:
 		return zoo_aset(self->handle, znode->path, znode->data, znode->length,
 				znode->version, on_stat, znode);
@@ -343,15 +299,9 @@ static int send_request(CtlZookeeper *self, CtlZnode *znode, watcher_fn watcher)
 		return zoo_acreate2(self->handle, znode->path, znode->data, znode->length,
 				    &self->acl, 0, on_created, znode);
 	case CTL_ZNODE_LOOK:
-		return zoo_awexists(self->handle, znode->path, watcher, self, on_stat, znode);
+		return zoo_aexists(self->handle, znode->path, 0, on_stat, znode);
 	case CTL_ZNODE_TAKE_ACL:
 		return zoo_aget_acl(self->handle, znode->path, on_acl, znode);
-	case CTL_ZNODE_LOOK_ACL:
-		return zoo_aget_acl(self->handle, znode->path, on_looked_acl, znode);
-	case CTL_ZNODE_SYNC:
-		return zoo_async(self->handle, znode->path, on_synced, znode);
-	case CTL_ZNODE_CLOSE:
-		return send_close(self, znode);
 	}
 	return ZBADARGUMENTS;
 }
@@ -359,7 +309,7 @@ static int send_request(CtlZookeeper *self, CtlZnode *znode, watcher_fn watcher)
 /* %FALSE: nothing was answered for too long. */
 static gboolean wait_answers(CtlZookeeper *self)
 {
-	struct timespec deadline = ctl_zookeeper_deadline(self->timeout_ms);
+	struct timespec deadline = deadline_in(self->timeout_ms);
 	gboolean in_time = TRUE;
 
 	pthread_mutex_lock(&self->lock);
@@ -368,16 +318,15 @@ static gboolean wait_answers(CtlZookeeper *self)
 
 	while (self->unanswered > 0 && in_time) {
 		if (self->unanswered < unanswered)
-			deadline = ctl_zookeeper_deadline(self->timeout_ms);
+			deadline = deadline_in(self->timeout_ms);
 		unanswered = self->unanswered;
-		in_time =
-			ctl_zookeeper_wait_until(self, &deadline) || self->unanswered < unanswered;
+		in_time = wait_until(self, &deadline) || self->unanswered < unanswered;
 	}
 	pthread_mutex_unlock(&self->lock);
 	return in_time;
 }
 
-static gboolean refuse(const CtlZookeeper *self, const CtlZnode *znode, GError **error)
+static gboolean refuse_znode(const CtlZookeeper *self, const CtlZnode *znode, GError **error)
 {
 	if (znode->code == ZMARSHALLINGERROR)
 		g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
@@ -387,7 +336,7 @@ static gboolean refuse(const CtlZookeeper *self, const CtlZnode *znode, GError *
 		g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
 			    "ZooKeeper at %s: %s: %s", self->servers, znode->path,
 			    zerror(znode->code));
-	else if (self->identity != NULL)
+	else if (self->has_auth)
 		g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
 			    "not allowed at %s: the user and password of --zookeeper-auth are not "
 			    "those that the servers have",
@@ -400,7 +349,7 @@ static gboolean refuse(const CtlZookeeper *self, const CtlZnode *znode, GError *
 	return FALSE;
 }
 
-static gboolean conclude(CtlZookeeper *self, CtlZnode *znode, GError **error)
+static gboolean set_result(CtlZookeeper *self, CtlZnode *znode, GError **error)
 {
 	if (znode->code == ZNOAUTH && znode->may_be_denied) {
 		znode->result = CTL_ZNODE_DENIED;
@@ -422,17 +371,16 @@ static gboolean conclude(CtlZookeeper *self, CtlZnode *znode, GError **error)
 	case ZSESSIONEXPIRED:
 	case ZSESSIONMOVED:
 	case ZINVALIDSTATE:
-		return ctl_zookeeper_lose(self, error, "the connection is lost");
+		return lose_session(self, error, "the connection is lost");
 	default:
-		return refuse(self, znode, error);
+		return refuse_znode(self, znode, error);
 	}
 }
 
-gboolean ctl_zookeeper_request(CtlZookeeper *self, const GPtrArray *znodes, watcher_fn watcher,
-			       GError **error)
+gboolean ctl_zookeeper_do(CtlZookeeper *self, const GPtrArray *znodes, GError **error)
 {
 	if (self->handle == NULL)
-		return ctl_zookeeper_lose(self, error, "the connection was lost");
+		return lose_session(self, error, "the connection was lost");
 	pthread_mutex_lock(&self->lock);
 	self->unanswered = znodes->len;
 	pthread_mutex_unlock(&self->lock);
@@ -441,7 +389,7 @@ gboolean ctl_zookeeper_request(CtlZookeeper *self, const GPtrArray *znodes, watc
 
 		znode->in_session = self;
 
-		int code = send_request(self, znode, watcher);
+		int code = send_request(self, znode);
 
 		if (code != ZOK)
 			on_answer(znode, code, NULL);
@@ -449,16 +397,11 @@ gboolean ctl_zookeeper_request(CtlZookeeper *self, const GPtrArray *znodes, watc
 	if (!wait_answers(self)) {
 		g_autofree char *what = g_strdup_printf("no answer within %u ms", self->timeout_ms);
 
-		return ctl_zookeeper_lose(self, error, what);
+		return lose_session(self, error, what);
 	}
 	for (guint i = 0; i < znodes->len; i++) {
-		if (!conclude(self, znodes->pdata[i], error))
+		if (!set_result(self, znodes->pdata[i], error))
 			return FALSE;
 	}
 	return TRUE;
-}
-
-gboolean ctl_zookeeper_do(CtlZookeeper *self, const GPtrArray *znodes, GError **error)
-{
-	return ctl_zookeeper_request(self, znodes, NULL, error);
 }

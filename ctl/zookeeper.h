@@ -6,32 +6,30 @@
 #include "common/zookeeper/hosts.h"
 
 /*
- * A session with ZooKeeper that asks and waits: many requests at once, answered in one go.
- *
- * For one thread. It never leaves anything behind in ZooKeeper but what a SET, a CREATE or a CLOSE
- * says.
+ * A session with ZooKeeper that sends many requests at once and waits for all replies. One thread
+ * uses it. It changes nothing in ZooKeeper except by SET and CREATE.
  */
 
 #define CTL_ZOOKEEPER_ERROR (ctl_zookeeper_error_quark())
 GQuark ctl_zookeeper_error_quark(void);
 
 typedef enum {
-	/* No connection or no answer in time, or the session has ended: another one may do. */
+	/* No connection or no reply in time, or the session has ended. A new session can succeed.
+	 */
 	CTL_ZOOKEEPER_ERROR_LOST,
-	/* Another one would be told the same: not allowed, not a path. */
+	/* Not allowed, or not a path. A new session would fail too. */
 	CTL_ZOOKEEPER_ERROR_REFUSED,
 } CtlZookeeperError;
+
+gboolean ctl_zookeeper_is_lost(const GError *error);
 
 typedef enum {
 	CTL_ZNODE_GET,      /* its data */
 	CTL_ZNODE_LIST,     /* the names of its children */
 	CTL_ZNODE_SET,      /* other data, if it has that version */
 	CTL_ZNODE_CREATE,   /* if it is not there; after a TAKE_ACL */
-	CTL_ZNODE_LOOK,     /* whether it is there */
+	CTL_ZNODE_LOOK,     /* whether it exists */
 	CTL_ZNODE_TAKE_ACL, /* who may do what to it: that is what CREATE gives from then on */
-	CTL_ZNODE_LOOK_ACL, /* who may do what to it: is_open and is_ours */
-	CTL_ZNODE_SYNC,     /* what is read after this is no older than what came in before it */
-	CTL_ZNODE_CLOSE,    /* to all but the @auth of connect, if its ACL has that version */
 } CtlZnodeOperation;
 
 typedef enum {
@@ -45,16 +43,13 @@ typedef enum {
 typedef struct {
 	CtlZnodeOperation operation;
 	char *path;
-	char *data;         /* what GET has read, with a NUL after it; what SET or CREATE writes */
-	int length;         /* of data; -1: the znode has none */
-	gint32 version;     /* what GET has read; what SET asks for, and the one after it */
-	char **names;       /* what LIST has read; in no order */
-	gint32 acl_version; /* what LOOK_ACL has read; what CLOSE asks for */
-	gboolean is_open;   /* LOOK_ACL: as znode-acl.h has it */
-	gboolean is_ours;   /* LOOK_ACL: the @auth of connect may do everything */
+	char *data;     /* what GET has read, with a NUL after it; what SET or CREATE writes */
+	int length;     /* of data; -1: the znode has none */
+	gint32 version; /* what GET has read; what SET asks for, and the one after it */
+	char **names;   /* what LIST has read; in no order */
 	gint64 created_at_ms;   /* by ZooKeeper's clock, since the Unix epoch; not by LIST */
 	gint64 modified_at_ms;  /* likewise */
-	gboolean may_be_denied; /* set by ctl_znode_list_add() for LOOK_ACL and CLOSE */
+	gboolean may_be_denied; /* that it is not allowed is a result, DENIED, and no error */
 	CtlZnodeResult result;
 
 	int code;            /* the client library's own */
@@ -81,25 +76,9 @@ CtlZookeeper *ctl_zookeeper_connect(const ZookeeperHosts *hosts, const char *aut
 void ctl_zookeeper_free(CtlZookeeper *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlZookeeper, ctl_zookeeper_free)
 
-/* Authenticates with another "user:password", too. @option: the option that it comes from. Returns:
- * %FALSE with an error set; the session is closed then */
-gboolean ctl_zookeeper_add_auth(CtlZookeeper *self, const char *auth, const char *option,
-				GError **error);
-
 /* (transfer none): "a:2181,b:2181", as it was given. */
 const char *ctl_zookeeper_servers(const CtlZookeeper *self);
 
 /* Does @znodes, an array of CtlZnode, all at once. %FALSE with an error set if one of them came to
  * none of the results above; the others may have been done all the same. */
 gboolean ctl_zookeeper_do(CtlZookeeper *self, const GPtrArray *znodes, GError **error);
-
-/* As ctl_zookeeper_do(), for what only reads: ctl_zookeeper_wait_change() returns when one of them
- * has changed, is gone, or is there where it was missing. Watches of earlier calls stay. */
-gboolean ctl_zookeeper_watch(CtlZookeeper *self, const GPtrArray *znodes, GError **error);
-
-/* Waits until something watched has changed, and then until nothing has for a moment, so that what
- * belongs together is seen together; or until @max_ms have passed without, and ZooKeeper has said
- * that there is nothing. %FALSE with LOST set if there is no connection, or none of it, for as long
- * as an answer may take. */
-gboolean ctl_zookeeper_wait_change(CtlZookeeper *self, guint max_ms, gboolean *out_changed,
-				   GError **error);

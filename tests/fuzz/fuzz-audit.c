@@ -8,7 +8,6 @@
 #include "audit/lines.h"
 #include "ctl/audit-reader.h"
 #include "ctl/output.h"
-#include "ctl/progress.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/inputs.h"
 
@@ -30,10 +29,6 @@ void ctl_output_complain(const char *format, ...)
 }
 
 void ctl_output_flush(void)
-{
-}
-
-void ctl_progress_clear(void)
 {
 }
 

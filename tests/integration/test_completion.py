@@ -145,7 +145,8 @@ class Completion(CtlTest):
         (scratch / "bashrc").write_text(BASH)
         (scratch / ".zshrc").write_text(f"cd {self.place}\n{ZSH}")
         environment = {"HOME": str(scratch), "SCRIPTS": str(scripts), "ZDOTDIR": str(scratch),
-                       "PWD": str(self.place), "HISTFILE": ""}
+                       "PWD": str(self.place), "HISTFILE": "",
+                       "PATH": f"{SNOWFLAKECTL.parent}:/usr/bin:/bin"}
 
         def named(name):
             return {**environment, "OFFERED": str(scratch / f"offered.{name}")}
@@ -203,8 +204,8 @@ class Completion(CtlTest):
                                                 "get_datacenter_id", "redis-incr")),
                 ("snowflakectl bench --framing ", ("framed", "unframed")),
                 ("snowflakectl bench --protocol ", ("strict", "compact", "unversioned")),
-                ("snowflakectl registry ", ("quarantine", "secure")),
-                ("snowflakectl registry secure ", ()),
+                ("snowflakectl registry ", ("quarantine",)),
+                ("snowflakectl registry quarantine ", ()),
                 ("snowflakectl completion ", ("bash", "zsh", "fish")),
                 ("snowflakectl completion bash ", ("snowflaked",)),
                 ("snowflakectl config ", ("check",)),
@@ -218,8 +219,7 @@ class Completion(CtlTest):
 
     def test_files(self):
         for line in ("snowflakectl config check ", "snowflakectl audit ", "snowflakectl audit b ",
-                     "snowflakectl workers --zookeeper-auth ", "snowflaked --config ",
-                     "snowflakectl registry secure --admin-auth "):
+                     "snowflakectl workers --zookeeper-auth ", "snowflaked --config "):
             self.check(line, ("a.conf", "inner"), ("zsh", "fish"))
             self.check_completed(line + "a.c", line + "a.conf ")
         self.check("snowflaked --state-directory ", ("inner",), ("zsh", "fish"))

@@ -311,12 +311,12 @@ class RelaysAmongServers(CtlTest):
                              [["0", "2", server.address], ["1", "0", other.address],
                               ["-", "-", f"{relay.address} (relay)"]])
 
-    def test_watch_reports_a_failover_of_a_relay(self):
-        relay = told_relay()
-        lines = Lines(self, *servers(relay), "--json", "workers", "--watch")
-        self.assertEqual(json.loads(lines.next())[0]["relay_of"], OF_RELAY)
+    def test_top_reports_a_failover_of_a_relay(self):
+        relay = told_relay(Counting)
+        lines = Lines(self, *servers(relay), "--json", "top", "-i", 300)
+        self.assertEqual(json.loads(lines.next())["workers"][0]["relay_of"], OF_RELAY)
         relay.said.server = "b.example:7609"
-        self.assertEqual(json.loads(lines.next())[0]["relay_of"], "b.example:7609")
+        lines.wait(lambda seen: seen["workers"][0]["relay_of"] == "b.example:7609")
 
     def test_top_counts_ids_once(self):
         relay, server = told_relay(Counting, ids_per_s=1000), Counting(1000, worker_id=1)

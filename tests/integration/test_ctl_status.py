@@ -94,7 +94,7 @@ class Colours(CtlTest):
 
     def test_only_where_they_are_wanted(self):
         one = Counts({})
-        xterm, commands = {"TERM": "xterm"}, (("workers",), ("workers", "--watch"), ("top",))
+        xterm, commands = {"TERM": "xterm"}, (("workers",), ("top",))
         for command, environment, coloured in (
                 *((command, xterm, True) for command in commands),
                 *((("--json", *command), xterm, False) for command in (("status",), *commands)),
@@ -129,7 +129,7 @@ class Colours(CtlTest):
     def test_what_is_cut_is_not_left_coloured(self):
         one = Counts({}, worker_id=1)
         for columns in (40, 33):
-            with Terminal([SNOWFLAKECTL, *servers(one), "workers", "--watch"], columns,
+            with Terminal([SNOWFLAKECTL, *servers(one), "top", "-i", "300"], columns,
                           environment={"TERM": "xterm"}) as terminal:
                 terminal.wait_output(lambda output: output.count(CLEAR) > 1)
                 for line in terminal.screens()[0].splitlines():

@@ -282,7 +282,7 @@ class WrongUse(CtlTest):
     def test_what_was_probably_meant(self):
         cases = (
             (("wokers",), 'there is no command "wokers"; did you mean workers?'),
-            (("wokers", "--watch"), "did you mean workers?"),
+            (("wokers", "--reservations"), "did you mean workers?"),
             (("frobnicate",), 'there is no command "frobnicate"; see snowflakectl --help'),
             (("help", "pnig"), 'there is no command "pnig"; did you mean ping?'),
             (("nonsense", "--help"), 'there is no command "nonsense"; see '),
@@ -339,12 +339,12 @@ class Help(CtlTest):
 
     def test_of_what_a_command_takes(self):
         output = self.assert_ok(run("registry", "--help"))
-        for action in ("quarantine", "secure"):
-            for arguments in (("help", "registry", action), ("registry", action, "--help")):
-                with self.subTest(arguments):
-                    self.assertEqual(self.assert_ok(run(*arguments)), output)
+        for arguments in (("help", "registry", "quarantine"),
+                          ("registry", "quarantine", "--help")):
+            with self.subTest(arguments):
+                self.assertEqual(self.assert_ok(run(*arguments)), output)
         for arguments, extra in ((("registry", "nonsense"), "nonsense"),
-                                 (("registry", "quarantine", "secure"), "secure")):
+                                 (("registry", "quarantine", "all"), "all")):
             with self.subTest(arguments):
                 self.assert_fails(run("help", *arguments), 2, f'"{extra}"')
 

@@ -7,7 +7,7 @@ import uuid
 
 from ctl import CtlTest, RegistryTest, cells, run
 from fake_servers import Told, now_ms
-from harness import SNOWFLAKECTL, secret_file, wait_for
+from harness import SNOWFLAKECTL, wait_for
 from terminal import run_on_terminal
 from znodes import Registry, tick_in, time_of
 
@@ -161,13 +161,10 @@ class Names(RegistryTest):
         self.registry.make_datacenter(0)
         for place in places:
             self.registry.create(place)
-        auth = secret_file(self.directory / "auth", "ids:secret\n")
         for named, arguments in (
                 (3, ["workers", "--reservations"]), (2, ["workers"]),
                 (3, ["--json", "workers", "--reservations"]),
-                (0, ["registry", "quarantine", "--yes"]),
-                (5, ["--zookeeper-auth", auth, "registry", "secure", "--yes"]),
-                (5, ["--json", "--zookeeper-auth", auth, "registry", "secure", "--yes"])):
+                (0, ["registry", "quarantine", "--yes"])):
             with self.subTest(arguments):
                 done = self.ctl(*arguments)
                 self.assertEqual(done.returncode, 0, done)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""snowflakectl workers --watch, in a pipe and on a terminal: which changes it prints, how it draws
-them, and every way to end it."""
+"""snowflakectl top, in a pipe and on a terminal: how it follows ZooKeeper and servers, how it
+draws, and every way to end it."""
 import datetime
 import fcntl
 import json
@@ -16,21 +16,22 @@ import time
 import unittest
 
 from ctl import CtlTest, RegistryTest, has_signal
-from fake_servers import Told, now_ms
+from fake_servers import Counting, now_ms
 from harness import CTL_ENVIRONMENT, HANG_GUARD_S, SANITIZER, SNOWFLAKECTL, dead_address, wait_for
 from terminal import CLEAR, Program, Terminal
 from znodes import Registry, tick_in, time_of
 from zookeeper import Standalone
 
 FAR = 600
+TOP = ("top", "--interval", "300")
 
 
 class Watch(Program):
-    """A snowflakectl that watches, and what it prints."""
+    """A top that prints objects, and what it prints."""
 
     def __init__(self, *arguments, environment=None):
         self.process = subprocess.Popen(
-            [SNOWFLAKECTL, *map(str, arguments)], text=True,
+            [SNOWFLAKECTL, *map(str, arguments), "--json", *TOP], text=True,
             env={**CTL_ENVIRONMENT, **(environment or {})}, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.lines = queue.Queue()
@@ -52,7 +53,7 @@ class Watch(Program):
             raise AssertionError(f"no line from {self.process.args}") from None
 
     def next_list(self):
-        return json.loads(self.next_line())
+        return json.loads(self.next_line())["workers"]
 
     def wait_list(self, condition):
         """The first list from here on that is as wanted."""
@@ -75,7 +76,7 @@ class Watching(RegistryTest):
         return sorted((each["datacenter_id"], each["worker_id"]) for each in found)
 
     def test_each_change_is_a_list(self):
-        with self.watch("--json", "workers", "--watch") as watch:
+        with self.watch() as watch:
             self.assertEqual(watch.next_list(), [])
             path, nonce = self.registry.claim(5, "h.invalid:1")
             self.assertEqual(self.workers(watch.wait_list(len)), [(5, -1)])
@@ -94,88 +95,12 @@ class Watching(RegistryTest):
             self.assertEqual(watch.interrupt(), 0)
             self.assertTrue(watch.complaints.empty())
 
-    def test_reservations_are_watched_too(self):
-        self.registry.make_datacenter(0)
-        with self.watch("--json", "workers", "--reservations", "--watch") as watch:
-            self.assertEqual(watch.next_list()[0]["free"], 32)
-            self.registry.reserve(0, 5, tick_in(FAR))
-            watch.wait_list(lambda found: found[0]["quarantined"] == 1)
-            self.registry.set_reservation(0, 5, tick_in(-FAR))
-            watch.wait_list(lambda found: found[0]["free"] == 32)
-            self.registry.set_floor(0, tick_in(FAR))
-            watch.wait_list(lambda found: found[0]["free"] == 0)
-
     def test_what_was_missing_is_watched_for(self):
         self.registry.create("datacenters/5")
-        with self.watch("--json", "workers", "--watch") as watch:
+        with self.watch() as watch:
             self.assertEqual(watch.next_list(), [])
             self.registry.claim(5, "h.invalid:1", 9)
             self.assertEqual(self.workers(watch.wait_list(len)), [(5, 9)])
-
-    def test_a_burst_is_seen_together(self):
-        end = tick_in(FAR)
-        self.registry.reserve(0, 3, end)
-        with self.watch("--json", "workers", "--reservations", "--watch") as watch:
-            watch.next_list()
-            began = time.monotonic()
-            for i in range(1, 301):
-                self.registry.set_reservation(0, 3, end + i)
-            last, lists = time_of(end + 300), 1
-            while watch.next_list()[0]["reservations"][0]["reserved_until"] != last:
-                lists += 1
-            # it waits for 50 ms without a change before it looks
-            self.assertLessEqual(lists, (time.monotonic() - began) / 0.05)
-
-    def test_nothing_is_printed_while_nothing_changes(self):
-        self.registry.make_datacenter(0)
-        path, _ = self.registry.claim(0, "127.0.0.1:1", 1)
-        with self.watch("--json", "workers", "--watch") as watch:
-            watch.next_list()
-            data, stat = self.kazoo.get(path)
-            self.registry.reserve(0, 20, tick_in(FAR))  # nobody's who lives
-            self.kazoo.create(f"{self.registry.root}/other", data)
-            self.kazoo.set(path, self.registry.claim_data("127.0.0.1:1", 2), stat.version)
-            self.assertEqual(self.workers(watch.next_list()), [(0, 2)])
-            self.assertEqual(watch.interrupt(), 0)
-            self.assertTrue(watch.lines.empty())
-
-    def test_tables_have_their_time_and_an_empty_line_between(self):
-        path, _ = self.registry.claim(0, "127.0.0.1:1", 1)
-        began = int(time.time())
-        with self.watch("workers", "--watch") as watch:
-            first = [watch.next_line() for _ in range(3)]
-            self.kazoo.set(path, self.registry.claim_data("127.0.0.1:1", 2))
-            second = [watch.next_line() for _ in range(4)]
-        self.assertEqual([second[0], second[2]], ["", first[1]])
-        self.assertEqual((first[2].split()[1], second[3].split()[1]), ("1", "2"))
-        for line in (first[0], second[1]):
-            self.assertRegex(line, r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00$")
-            drawn = time.mktime(time.strptime(line[:19], "%Y-%m-%dT%H:%M:%S")) - time.timezone
-            self.assertTrue(began <= drawn <= time.time())
-
-    def test_what_servers_say_is_news_without_a_change_in_zookeeper(self):
-        server = Told()
-        self.registry.claim(0, server.address, 0, server.said.nonce)
-        with self.watch("--json", "workers", "--watch") as watch:
-            self.assertEqual(watch.next_list()[0]["state"], "serving")
-            server.said.state = "draining"
-            self.assertEqual(watch.next_list()[0]["state"], "draining")
-            # how long an answer takes, and what that makes of the clock, is none
-            asked = server.asked
-            for step in range(1, 4):
-                server.ahead_ms = (-1) ** step * 20
-                wait_for(lambda: server.asked > asked + step, "to be asked again")
-            self.assertTrue(watch.lines.empty())
-            server.ahead_ms = 5000
-            self.assertGreater(watch.next_list()[0]["clock_skew_us"], 4_000_000)
-            self.assertEqual(watch.interrupt(), 0)
-            self.assertTrue(watch.complaints.empty())
-
-    def test_a_quarantine_ends_though_nothing_is_written(self):
-        self.registry.reserve(0, 5, tick_in(2))
-        with self.watch("--json", "workers", "--reservations", "--watch") as watch:
-            self.assertEqual(watch.next_list()[0]["quarantined"], 1)
-            self.assertEqual(watch.next_list()[0]["free"], 32)
 
     def registry_in(self, own):
         """One in a ZooKeeper of the test's own."""
@@ -186,32 +111,33 @@ class Watching(RegistryTest):
     def test_without_zookeeper_its_servers_are_asked_all_the_same(self):
         with Standalone().start() as own:
             registry = self.registry_in(own)
-            server = Told()
+            server = Counting()
             registry.claim(0, server.address, 0, server.said.nonce)
             registry.claim(0, dead_address(self), 1)
-            with Watch("--zookeeper", own.connect_string + registry.root, "--timeout", 4000,
-                       "--json", "workers", "--watch") as watch:
+            with Watch("--zookeeper", own.connect_string + registry.root, "--timeout",
+                       4000) as watch:
                 self.assertEqual([each["hearsay"] for each in watch.next_list()], [False, False])
                 own.kill()
                 self.assertIn("trying again; the list is", watch.next_line(watch.complaints))
-                self.assertEqual([each["hearsay"] for each in watch.next_list()], [False, True])
+                watch.wait_list(lambda found: [each["hearsay"] for each in found] ==
+                                [False, True])
                 server.said.state = "unavailable"
-                self.assertEqual([each["state"] for each in watch.next_list()],
-                                 ["unavailable", "unreachable"])
+                watch.wait_list(lambda found: [each["state"] for each in found] ==
+                                ["unavailable", "unreachable"])
                 self.assertTrue(watch.complaints.empty())
 
     def test_a_list_is_as_old_as_what_zookeeper_has_said_last(self):
         with Standalone().start() as own:
             registry = self.registry_in(own)
             registry.claim(0, dead_address(self), 1)
-            with Watch("--zookeeper", own.connect_string + registry.root, "--timeout", 2000,
-                       "--json", "workers", "--watch") as watch:
+            with Watch("--zookeeper", own.connect_string + registry.root, "--timeout",
+                       2000) as watch:
                 watch.next_list()
                 own.pause()
                 # ZooKeeper's client takes it for connected for seconds more
                 complaint = watch.next_line(watch.complaints)
                 complained_at = time.time()
-                row, = watch.next_list()
+                row, = watch.wait_list(lambda found: found[0]["hearsay"])
                 own.resume()
         told = int(re.search(r"the list is (\d+) s old", complaint)[1])
         as_of = datetime.datetime.fromisoformat(row["as_of"].replace("Z", "+00:00")).timestamp()
@@ -226,7 +152,7 @@ class Watching(RegistryTest):
         reader, writer = os.pipe()
         fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
         process = subprocess.Popen(
-            [SNOWFLAKECTL, "--zookeeper", self.hosts, "--json", "workers", "--watch"],
+            [SNOWFLAKECTL, "--zookeeper", self.hosts, "--json", *TOP],
             env=CTL_ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=writer, stderr=subprocess.PIPE)
         self.addCleanup(process.stderr.close)
         self.addCleanup(process.kill)
@@ -246,12 +172,11 @@ class Watching(RegistryTest):
             registry = self.registry_in(own)
             self.hosts = own.connect_string + registry.root
             registry.make_datacenter(0)
-            with self.watch("--timeout", 4000, "--json", "workers", "--watch") as watch:
+            with self.watch("--timeout", 4000) as watch:
                 self.assertEqual(watch.next_list(), [])
                 own.kill()
                 self.assertIn("trying again", watch.next_line(watch.complaints))
                 own.restart()
-                self.assertEqual(watch.next_list(), [])
                 registry.kazoo.retry(registry.claim, 0, "127.0.0.1:1", 7)
                 watch.wait_list(lambda found: self.workers(found) == [(0, 7)])
                 own.pause()
@@ -263,33 +188,30 @@ class Watching(RegistryTest):
 
 
 class WatchingServers(CtlTest):
-    """--server: there is no ZooKeeper that would tell of changes."""
+    """--server: there is no ZooKeeper."""
 
     def test_what_changes_is_a_list(self):
-        one, two = Told(worker_id=1), Told(worker_id=2)
+        one, two = Counting(worker_id=1), Counting(worker_id=2)
         one.others = [one.of_another(0, worker_id=3)]
-        with Watch("--server", one.address, "--server", two.address, "--json", "workers",
-                   "--watch") as watch:
+        with Watch("--server", one.address, "--server", two.address) as watch:
             self.assertEqual([each["state"] for each in watch.next_list()],
                              ["serving", "serving", "unreachable"])
-            two.said.reserved_until_ms += 1000
-            found = watch.next_list()[1]["reserved_until"]
-            self.assertEqual(int(found[-4:-1]), two.said.reserved_until_ms % 1000)
+            two.said.state = "draining"
+            watch.wait_list(lambda found: found[1]["state"] == "draining")
             one.others = []
-            self.assertEqual([each["worker_id"] for each in watch.next_list()], [1, 2])
+            watch.wait_list(lambda found: [each["worker_id"] for each in found] == [1, 2])
             one.others = [two.of_another(0, worker_id=4)]
-            self.assertEqual([each["worker_id"] for each in watch.next_list()], [1, 2, 4])
+            watch.wait_list(lambda found: [each["worker_id"] for each in found] == [1, 2, 4])
             self.assertEqual(watch.interrupt(), 0)
             self.assertTrue(watch.complaints.empty())
 
     def test_what_is_amiss_is_said_once(self):
-        one = Told(worker_id=1)
+        one = Counting(worker_id=1)
         nobody = dead_address(self)
         old = one.of_another(0, as_of_ms=now_ms() - 60_000, worker_id=2)  # and ever older
         one.others = lambda: [old]
-        with Watch("--server", one.address, "--server", nobody, "--json", "workers",
-                   "--watch") as watch:
-            self.assertEqual(len(watch.next_list()), 2)
+        with Watch("--server", one.address, "--server", nobody) as watch:
+            self.assertEqual(len(watch.next_list()), 3)
             said = [watch.next_line(watch.complaints) for _ in range(2)]
             self.assertIn(nobody, said[0])
             self.assertIn("the list is", said[1])
@@ -298,15 +220,15 @@ class WatchingServers(CtlTest):
             self.assertTrue(watch.complaints.empty())
 
     def test_nobody_is_there_to_begin_with(self):
-        with Watch("--server", dead_address(self), "workers", "--watch") as watch:
+        with Watch("--server", dead_address(self)) as watch:
             self.assertEqual(watch.process.wait(HANG_GUARD_S), 1)
             self.assertIn("cannot connect", watch.next_line(watch.complaints))
-            self.assertTrue(watch.lines.empty())
+            self.assertEqual(json.loads(watch.next_line())["kind"], "unreachable")
 
     def test_a_reader_that_has_had_enough_ends_it(self):
-        server = Told()
+        server = Counting()
         reader, writer = os.pipe()
-        with subprocess.Popen([SNOWFLAKECTL, "--server", server.address, "workers", "--watch"],
+        with subprocess.Popen([SNOWFLAKECTL, "--server", server.address, *TOP],
                               env=CTL_ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=writer,
                               stderr=subprocess.PIPE) as process:
             os.close(writer)
@@ -317,7 +239,7 @@ class WatchingServers(CtlTest):
             self.assertEqual(process.stderr.read(), b"")
 
     def test_what_is_half_printed_is_printed_to_its_end(self):
-        server = Told()
+        server = Counting()
         # more than the pipe holds
         server.others = [server.of_another(0, worker_id=-1, address="") for _ in range(50)]
         for number, status in ((signal.SIGINT, 0), (signal.SIGTERM, -signal.SIGTERM),
@@ -325,7 +247,7 @@ class WatchingServers(CtlTest):
             reader, writer = os.pipe()
             fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
             process = subprocess.Popen(
-                [SNOWFLAKECTL, "--server", server.address, "--json", "workers", "--watch"],
+                [SNOWFLAKECTL, "--server", server.address, "--json", *TOP],
                 env=CTL_ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=writer,
                 stderr=subprocess.DEVNULL)
             self.addCleanup(process.kill)
@@ -335,18 +257,18 @@ class WatchingServers(CtlTest):
             with os.fdopen(reader) as output:
                 text = output.read()
             self.assertEqual(process.wait(HANG_GUARD_S), status)
-            self.assertTrue(text.endswith("]\n"))
+            self.assertTrue(text.endswith("}\n"))
             for line in text.splitlines():
-                self.assertEqual(len(json.loads(line)), 51)
+                self.assertEqual(len(json.loads(line)["workers"]), 51)
 
 
 class OnATerminal(CtlTest):
     def setUp(self):
-        self.server = Told(worker_id=1)
+        self.server = Counting(worker_id=1)
 
     def watching(self, *options, columns=80, rows=24):
-        return Terminal([SNOWFLAKECTL, *(options or ("--server", self.server.address)), "workers",
-                         "--watch"], columns, rows)
+        return Terminal([SNOWFLAKECTL, *TOP, *(options or ("--server", self.server.address))],
+                        columns, rows)
 
     def drawn(self, n):
         return lambda output: output.count(CLEAR) > n
@@ -356,13 +278,13 @@ class OnATerminal(CtlTest):
             terminal.wait_output(self.drawn(1))
             self.server.said.state = "draining"
             terminal.wait_output(lambda output: "draining" in output)
-            terminal.wait_output(self.drawn(terminal.output.count(CLEAR) + 1))
+            terminal.wait_output(self.drawn(6))  # more than a second's
             self.assertTrue(terminal.output.startswith(CLEAR))
             times = set()
             for screen in terminal.screens()[:-1]:
                 lines = screen.splitlines()
-                self.assertEqual(len(lines), 3, screen)
-                self.assertRegex(lines[0], r"^\d{4}-\S+\+00:00  \(q ends it\)$")
+                self.assertEqual(len(lines), 4, screen)
+                self.assertRegex(lines[0], r"^\d{4}-\S+\+00:00  \(by worker; .* q quit\)$")
                 times.add(lines[0])
             self.assertGreater(len(times), 1)
 
@@ -372,7 +294,7 @@ class OnATerminal(CtlTest):
         with self.watching() as terminal:
             terminal.wait_output(self.drawn(1))
         lines = terminal.screens()[0].splitlines()
-        self.assertEqual((len(lines), lines[-1]), (23, "... and 11 more"))
+        self.assertEqual((len(lines), lines[-2]), (23, "... and 12 more"))
 
     def test_every_way_out_sets_the_terminal_back(self):
         for name, act, status in (
@@ -410,7 +332,7 @@ class OnATerminal(CtlTest):
         return waits
 
     def test_keys_end_it_while_it_waits_for_a_server(self):
-        with self.watching("--server", self.server.address, "--timeout", "60000") as terminal:
+        with self.watching("--server", self.server.address, "--interval", "3000") as terminal:
             terminal.wait_output(self.drawn(0))
             self.assertTrue(self.hang().wait(HANG_GUARD_S))
             terminal.type("q")
@@ -419,7 +341,8 @@ class OnATerminal(CtlTest):
 
     def test_before_the_first_list_the_key_is_an_interruption(self):
         self.hang()
-        with self.watching("--server", self.server.address, "--timeout", "60000") as terminal:
+        with self.watching("--server", self.server.address, "--timeout", "60000", "--interval",
+                           "3600000") as terminal:
             wait_for(terminal.takes_keys)
             terminal.type("q")
             self.assertEqual(terminal.wait_end(), -signal.SIGINT)
@@ -469,19 +392,19 @@ class OnATerminal(CtlTest):
     def test_a_resize_redraws_at_once(self):
         self.server.others = [self.server.of_another(0, worker_id=worker_id)
                               for worker_id in range(2, 32)]
-        with self.watching("--server", self.server.address, "--timeout", "60000") as terminal:
-            terminal.wait_output(self.drawn(0))
-            self.assertTrue(self.hang().wait(HANG_GUARD_S))
+        with self.watching("--server", self.server.address, "--interval",
+                           "3600000") as terminal:
+            terminal.wait_output(lambda output: " serving, " in output)
             title = terminal.screens()[-1].splitlines()[0]
-            for columns, rows, head, last in ((40, 12, "dc", "... and 23 more"),
-                                              (200, 50, "datacenter", " 31  127.0.0.1:1 ")):
+            for columns, rows, head, last in ((40, 12, "address", "... and 25 more"),
+                                              (200, 50, "reserved for", "0/31  127.0.0.1:1 ")):
                 seen = len(terminal.output)
                 terminal.resize(columns, rows)
                 terminal.wait_output(lambda output: last in output[seen:])
                 screen = terminal.screens()[-1]
                 self.assertTrue(terminal.fits(screen), screen)
                 # the content is unchanged
-                self.assertEqual(screen.splitlines()[0], title)
+                self.assertEqual(screen.splitlines()[0][:25], title[:25])
                 self.assertIn(head, screen.splitlines()[1])
             terminal.type("q")
             self.assertEqual(terminal.wait_end(), 0)
@@ -506,7 +429,7 @@ class InAShell(CtlTest):
     DASH = ("/bin/dash", "-i")
 
     def begin(self, shell=BASH):
-        self.server = Told(worker_id=1)
+        self.server = Counting(worker_id=1)
         self.shell = Terminal(shell, environment={"PS1": "READY ", "HISTFILE": ""})
         self.enterContext(self.shell)
         self.shell.wait_output(lambda output: output.endswith("READY "))
@@ -519,7 +442,7 @@ class InAShell(CtlTest):
         self.shell.wait_output(lambda output: shown in output[seen:])
 
     def start(self):
-        self.command(f"{SNOWFLAKECTL} --server {self.server.address} workers --watch\n", CLEAR)
+        self.command(f"{SNOWFLAKECTL} --server {self.server.address} {' '.join(TOP)}\n", CLEAR)
         wait_for(self.shell.takes_keys)
 
     def stop(self, number=None):
@@ -579,7 +502,8 @@ class InAShell(CtlTest):
 
     def test_start_in_the_background(self):
         self.begin()
-        self.command(f"{SNOWFLAKECTL} --server {self.server.address} workers --watch &\n", "READY ")
+        self.command(f"{SNOWFLAKECTL} --server {self.server.address} {' '.join(TOP)} &\n",
+                     "READY ")
         asked = self.server.asked
         wait_for(lambda: self.server.asked > asked + 4, "two requests")
         self.command("fg\n", CLEAR)

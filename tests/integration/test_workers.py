@@ -182,7 +182,7 @@ class ReadOnly(RegistryTest):
 
     def test_where_nothing_is_nothing_is_made(self):
         before = self.registry.everything()
-        for arguments in (("workers",), ("workers", "--reservations"), ("workers", "--watch"),
+        for arguments in (("workers",), ("workers", "--reservations"), ("top",),
                           ("registry", "quarantine", "--yes")):
             done = self.ctl(*arguments)
             self.assert_fails(done, 1, f"nothing at {self.registry.root}",

@@ -56,7 +56,7 @@ def main(program, page):
     wide = [line for text in texts for line in text.splitlines() if len(line) > COLUMNS]
     for line in wide:
         print(f"{len(line)} columns, {COLUMNS} at most: {line}")
-    if not {"--server", "--json", "-n", "--layout", "-c", "--watch", "--yes"} <= in_help:
+    if not {"--server", "--json", "-n", "--layout", "-c", "--reservations", "--yes"} <= in_help:
         print(f"--help was not understood: found only {sorted(in_help)}")
         return 1
     return 0 if in_help == in_man and same_commands and not wide else 1
