@@ -69,7 +69,7 @@ typedef enum {
 	COUNTER_BAD_JSON,
 	COUNTER_BAD_ZLIB,
 	COUNTER_BAD_THRIFT, /* or nothing that is known */
-	N_NAMED_COUNTERS,
+	N_NAMED_COUNTERS,   /* those above have a name in get_counters (server/metrics.h) */
 	/* each as many as there are CounterMethods: a result, an exception */
 	COUNTER_ANSWERED = N_NAMED_COUNTERS,
 	COUNTER_REFUSED = COUNTER_ANSWERED + N_COUNTER_METHODS,
@@ -96,9 +96,6 @@ Counters *counter_set_add(CounterSet *self);
 
 /* Any thread: the sum over all blocks. */
 guint64 counter_set_sum(CounterSet *self, Counter counter);
-
-/* "ids_generated", ...; of those below N_NAMED_COUNTERS */
-const char *counter_name(Counter counter);
 
 /* "get_id", ...; "other" */
 const char *counter_method_name(CounterMethod method);

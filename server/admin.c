@@ -20,6 +20,7 @@ struct _Admin {
 	OwnCalls calls;
 	RateHistory rates;
 	DurationWindow durations;
+	MetricsSource metrics;
 	StatusSource status;
 };
 
@@ -115,14 +116,8 @@ static void answer_metrics(const AdminRequest *request G_GNUC_UNUSED, gpointer u
 			   AdminReply *reply)
 {
 	const Admin *self = user_data;
-	const MetricsSource source = {
-		.service = self->config.service,
-		.health = self->config.health,
-		.rpc = self->config.rpc,
-		.certificate_expires_ms = self->config.certificate_expires_ms,
-	};
 
-	admin_reply_take(reply, PROMETHEUS_TEXT_TYPE, metrics_text(&source));
+	admin_reply_take(reply, PROMETHEUS_TEXT_TYPE, metrics_text(&self->metrics));
 }
 
 static void answer_id(const AdminRequest *request, gpointer user_data, AdminReply *reply)
@@ -200,11 +195,16 @@ Admin *admin_new(const AdminConfig *config, GError **error)
 
 	self->config = *config;
 	own_calls_init(&self->calls, config->service);
+	self->metrics = (MetricsSource){
+		.service = config->service,
+		.health = config->health,
+		.rpc = config->rpc,
+		.certificate_expires_ms = config->certificate_expires_ms,
+	};
 	self->status = (StatusSource){
 		.options = config->options,
-		.health = config->health,
+		.metrics = &self->metrics,
 		.calls = &self->calls,
-		.rpc = config->rpc,
 		.rates = &self->rates,
 		.durations = &self->durations,
 		.interval_ms = SAMPLE_MS,

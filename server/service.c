@@ -6,8 +6,8 @@
 
 #include "audit/ring.h"
 #include "common/useragent.h"
-#include "server/counter-values.h"
 #include "server/id-runs.h"
+#include "server/metrics.h"
 #include "server/wide-ids.h"
 
 /* get_workers: when to ask again if there is no answer. */
@@ -564,13 +564,13 @@ static gboolean service_get_counters(SfSnowflakeExtendedIf *iface, GHashTable **
 
 	if (service_defer(self, self->n_counters > MOST_CHEAP_COUNTERS))
 		return set_parked(error);
-	counter_values_put_all(*out_counters, self->config->counters, self->config->agents,
-			       self->config->audit);
+	metrics_put_counters(*out_counters, self->config->counters, self->config->agents,
+			     self->config->audit);
 	/* names of 2010 too; there are none without a worker ID */
 	if (service_get_number(self, SERVICE_DATACENTER_ID, &id))
-		counter_values_put(*out_counters, "datacenter_id", id);
+		metrics_put_counter(*out_counters, "datacenter_id", id);
 	if (service_get_number(self, SERVICE_WORKER_ID, &id))
-		counter_values_put(*out_counters, "worker_id", id);
+		metrics_put_counter(*out_counters, "worker_id", id);
 	self->n_counters = g_hash_table_size(*out_counters);
 	self->verdict->costly |= self->n_counters > MOST_CHEAP_COUNTERS;
 	return TRUE;

@@ -4,9 +4,8 @@
 #include <json-glib/json-glib.h>
 
 #include "options/options.h"
-#include "rpc/server.h"
 #include "server/duration-window.h"
-#include "server/health.h"
+#include "server/metrics.h"
 #include "server/own-calls.h"
 #include "server/rate-history.h"
 
@@ -15,9 +14,8 @@
 
 typedef struct {
 	const Options *options;
-	const Health *health;
+	const MetricsSource *metrics;
 	OwnCalls *calls;
-	const RpcServer *rpc;
 	const RateHistory *rates; /* of IDs */
 	gint64 interval_ms;       /* of these */
 	const DurationWindow *durations;
