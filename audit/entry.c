@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "client/reader.h"
+#include "common/thrift/reader.h"
 
 /* GLib reads past whatever is no base64. So what was read is written again, and has to be what was
  * there. */
@@ -21,28 +21,28 @@ static gboolean decode(const char *line, gsize length, guint8 *out, gsize *out_l
 	return written == length && memcmp(again, line, length) == 0;
 }
 
-static void expect_field(ClientReader *reader, BinaryType type, gint16 id)
+static void expect_field(ThriftReader *reader, BinaryType type, gint16 id)
 {
 	gint16 found = 0;
 
-	if (client_reader_field(reader, &found) != type || found != id)
+	if (thrift_reader_field(reader, &found) != type || found != id)
 		reader->bad = TRUE;
 }
 
 static gboolean read_struct(AuditEntry *entry, gsize length)
 {
-	ClientReader reader = {.at = entry->bytes, .left = length};
+	ThriftReader reader = {.at = entry->bytes, .left = length};
 	gint16 id;
 	gsize agent_length;
 
 	expect_field(&reader, BINARY_I64, 1);
-	entry->id = client_reader_i64(&reader);
+	entry->id = thrift_reader_i64(&reader);
 	expect_field(&reader, BINARY_STRING, 2);
-	entry->agent = client_reader_bytes(&reader, &agent_length);
+	entry->agent = thrift_reader_bytes(&reader, &agent_length);
 	entry->agent_length = (guint)agent_length;
 	expect_field(&reader, BINARY_I64, 3);
-	entry->tag = client_reader_i64(&reader);
-	return client_reader_field(&reader, &id) == BINARY_STOP && !reader.bad && reader.left == 0;
+	entry->tag = thrift_reader_i64(&reader);
+	return thrift_reader_field(&reader, &id) == BINARY_STOP && !reader.bad && reader.left == 0;
 }
 
 /* (nullable): what is wrong. */

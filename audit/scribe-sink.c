@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "client/connection.h"
-#include "client/reader.h"
 #include "client/snowflake-client.h"
 #include "common/thrift/byte-writer.h"
+#include "common/thrift/reader.h"
 
 /* As the service of 2010. */
 #define MAX_MESSAGES 100
@@ -68,67 +68,41 @@ static void write_request(const ScribeSink *self, const GByteArray *lines, GByte
 	byte_writer_u8(out, BINARY_STOP);
 }
 
-static gboolean fail(GError **error, const char *what)
+static gboolean set_failure(GError **error, const char *what)
 {
 	g_set_error_literal(error, G_IO_ERROR, G_IO_ERROR_FAILED, what);
 	return FALSE;
 }
 
-/* Scribe's own server answers with the header of old, whatever it is asked with. Returns the type
- * of the message. */
-static guint read_header(ClientReader *reader, guint32 seqid)
+/* Scribe's own server replies with the legacy header, even to a strict request. A message that is
+ * no reply to the call ends the connection: the bytes after it cannot be trusted. */
+static gboolean scribe_sink_read_reply(ScribeSink *self, GError **error)
 {
-	ClientReader unversioned = *reader;
-	guint32 version = (guint32)client_reader_i32(reader);
-	gboolean strict = (version & STRICT_VERSION_MASK) == STRICT_VERSION;
-	guint type = version & STRICT_TYPE_MASK;
-	gsize length;
-	const char *method;
-
-	if (!strict)
-		*reader = unversioned;
-	method = client_reader_bytes(reader, &length);
-	if (!strict) {
-		type = reader->left > 0 ? *reader->at : 0;
-		client_reader_skip(reader, BINARY_BYTE);
-	}
-	if (length != strlen(METHOD) || memcmp(method, METHOD, length) != 0 ||
-	    (guint32)client_reader_i32(reader) != seqid)
-		reader->bad = TRUE;
-	return type;
-}
-
-/* -1: there is none. */
-static gint32 read_result(ClientReader *reader)
-{
+	ThriftReader reader = {self->reply->data, self->reply->len, FALSE};
 	gint32 result = -1;
+	ThriftHeader header;
 	BinaryType type;
 	gint16 id;
 
-	while ((type = client_reader_field(reader, &id)) != BINARY_STOP) {
+	thrift_reader_header(&reader, &header);
+	if (header.name_length != strlen(METHOD) ||
+	    memcmp(header.name, METHOD, header.name_length) != 0 ||
+	    (guint32)header.seqid != self->seqid)
+		reader.bad = TRUE;
+	while ((type = thrift_reader_field(&reader, &id)) != BINARY_STOP) {
 		if (id == 0 && type == BINARY_I32)
-			result = client_reader_i32(reader);
+			result = thrift_reader_i32(&reader);
 		else
-			client_reader_skip(reader, type);
+			thrift_reader_skip(&reader, type);
 	}
-	return result;
-}
-
-/* What is no answer to the call ends the connection: who knows what comes next. */
-static gboolean scribe_sink_read_reply(ScribeSink *self, GError **error)
-{
-	ClientReader reader = {self->reply->data, self->reply->len, FALSE};
-	guint type = read_header(&reader, self->seqid);
-	gint32 result = read_result(&reader);
-
-	if (!reader.bad && type == MESSAGE_REPLY && result == RESULT_OK)
+	if (!reader.bad && header.type == MESSAGE_REPLY && result == RESULT_OK)
 		return TRUE;
-	if (!reader.bad && type == MESSAGE_REPLY && result == RESULT_TRY_LATER)
-		return fail(error, "the server says TRY_LATER");
+	if (!reader.bad && header.type == MESSAGE_REPLY && result == RESULT_TRY_LATER)
+		return set_failure(error, "the server says TRY_LATER");
 	g_clear_pointer(&self->connection, client_connection_free);
-	if (!reader.bad && type == MESSAGE_EXCEPTION)
-		return fail(error, "the server answers with an exception");
-	return fail(error, NOT_SCRIBE);
+	if (!reader.bad && header.type == MESSAGE_EXCEPTION)
+		return set_failure(error, "the server answers with an exception");
+	return set_failure(error, NOT_SCRIBE);
 }
 
 static gboolean scribe_sink_connect(ScribeSink *self, ClientLimit limit, GError **error)
@@ -157,7 +131,7 @@ static gboolean scribe_sink_write(AuditSink *sink, const GByteArray *lines, guin
 		/* that error text names a Snowflake server */
 		if (g_error_matches(failure, SNOWFLAKE_CLIENT_ERROR,
 				    SNOWFLAKE_CLIENT_ERROR_PROTOCOL))
-			return fail(error, NOT_SCRIBE);
+			return set_failure(error, NOT_SCRIBE);
 		g_propagate_error(error, g_steal_pointer(&failure));
 		return FALSE;
 	}
