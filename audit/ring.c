@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* As a draw stands in the ring, with the agent behind it. All of it is whole words. */
+/* A draw in the ring; the agent follows. Both are padded to whole words. */
 typedef struct {
 	guint64 first_cursor;
 	guint64 fixed_bits;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "audit/file-sink.h"
+#include "audit/sinks.h"
 
 #include <glib/gstdio.h>
 #include <signal.h>
