@@ -3,7 +3,6 @@
 
 #include <glib.h>
 
-#include "admin/reply.h"
 #include "admin/request.h"
 
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "admin/reply.h"
+#include "admin/request.h"
 #include "server/own-calls.h"
 
 /* IDs over HTTP, for those who cannot call: drawn, and taken apart. Plain text, or JSON for who
