@@ -8,7 +8,7 @@
 #include "ctl/format.h"
 #include "ctl/output.h"
 #include "ctl/table.h"
-#include "options/options-text.h"
+#include "options/options-table.h"
 
 /* (nullable): by the parser of snowflaked, as if it were started with that file alone. */
 static Options *read_options(const char *file, GError **error)

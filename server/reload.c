@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/log.h"
-#include "options/options-text.h"
+#include "options/options-table.h"
 #include "server/certificates.h"
 
 static gboolean same_field(const OptionSpec *spec, const Options *a, const Options *b)

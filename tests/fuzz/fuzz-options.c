@@ -5,9 +5,8 @@
  * command line, is understood alike. */
 #include <string.h>
 
-#include "options/options-embedded.h"
 #include "options/options-table.h"
-#include "options/options-text.h"
+#include "options/options.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/inputs.h"
 
