@@ -6,7 +6,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/chacha8.h"
 #include "tests/unit/unit-test.h"
 
 #define MANY      5000 /* numbers, of several blocks */
