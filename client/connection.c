@@ -9,8 +9,7 @@
 #include <unistd.h>
 
 #include "client/call.h"
-#include "common/local-socket.h"
-#include "common/self-connection.h"
+#include "common/sockets.h"
 
 #define CONNECTING_DESCRIPTORS 4
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <glib.h>
+#include <limits.h>
 
 /*
  * The server's log: events, which have fields. On standard error an event is one line, as logfmt:
@@ -9,12 +10,12 @@
  *   2026-01-31T12:00:00.000Z warning event=extend-failed error="no space left on device"
  *
  * or as an object of JSON. In the journal (systemd-journald) it is an entry with a message, which
- * is the line from event= on, and a field for each field: SNOWFLAKE_ERROR. What the journal does
- * not take goes to standard error; where that is the journal's too (JOURNAL_STREAM names it) the
- * level stands in front, as journald reads it, and the time is left to journald: <4>event=....
+ * is the line from event= on, and a field for each field: SNOWFLAKE_ERROR. If the journal does not
+ * accept an entry, it goes to standard error. If that is the journal's too (JOURNAL_STREAM), the
+ * line begins with the level, for journald to read, and has no time: <4>event=....
  *
- * Every event that an operator could alert on is in this list, so that its name and its fields
- * stay. Thread-safe. Never blocks: what is not taken at once is lost, and counted. Writing to a
+ * This list contains every event that an operator could alert on, so that names and fields stay.
+ * Thread-safe. Never blocks: a line that is not accepted at once is lost, and counted. A write to a
  * broken pipe raises SIGPIPE, which the program ignores.
  */
 typedef enum {
@@ -184,3 +185,45 @@ void log_go_on_after_fork(void);
 
 /* Lines that standard error, or the journal, did not take, since the start. */
 guint64 log_lost_lines(void);
+
+/*
+ * The journal's own socket. sd_journal_sendv() of libsystemd, and g_log_writer_journald(), wait for
+ * as long as it takes when that socket is full: one journald that is stopped would stop the server.
+ * So the datagram is sent here, without waiting.
+ */
+
+/* Whether standard error is the journal, which reads <4> before a line as its priority. */
+gboolean log_journal_is_stderr(void);
+
+/* One thread at a time. %FALSE: the journal is not there, or its socket is full. */
+gboolean log_journal_send(const GString *datagram);
+
+/* Formatting one event (log-line.c): for log.c and tests. Nothing below writes. */
+typedef struct {
+	gint64 time_ms; /* since the Unix epoch */
+	const char *level;
+	guint priority; /* as syslog(3) numbers them */
+	const char *event;
+	const LogField *fields; /* ends with a key of NULL */
+} LogLine;
+
+/* The limit of a line with its end: a writable pipe accepts this much without blocking. In a longer
+ * line the longest texts are cut, and end with "...". */
+#define LOG_LINE_MOST_BYTES 4096
+G_STATIC_ASSERT(LOG_LINE_MOST_BYTES <= PIPE_BUF);
+
+/* Appends event=NAME and the fields, in at most @room bytes. */
+void log_line_append_logfmt(GString *out, const LogLine *line, gsize room);
+
+/* Appends one object: time, level, event and the fields, in at most @room bytes. */
+void log_line_append_json(GString *out, const LogLine *line, gsize room);
+
+/* (transfer full): a datagram for the journal (https://systemd.io/JOURNAL_NATIVE_PROTOCOL); its
+ * message is the line of log_line_append_logfmt(). */
+GString *log_line_datagram(const LogLine *line);
+
+/* (transfer full): the journal's MESSAGE_ID: the UUID of version 5 (RFC 4122) of the event's name
+ * in LOG_LINE_NAMESPACE, in 32 digits. */
+char *log_line_message_id(const char *event);
+
+#define LOG_LINE_NAMESPACE "411c39f6-c277-48bd-9fa5-a82c1512df5a"

@@ -13,6 +13,17 @@ gboolean text_parse_number(const char *text, guint base, guint64 min, guint64 ma
 	       g_ascii_string_to_unsigned(text, base, min, max, out_number, NULL);
 }
 
+gboolean text_set_bad_value(GError **error, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	g_propagate_error(error, g_error_new_valist(G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
+						    format, arguments));
+	va_end(arguments);
+	return FALSE;
+}
+
 /* Does not use gmtime(), because a 32-bit time_t ends in 2038. */
 char *text_time_ms(gint64 time_ms)
 {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "common/wrap.h"
+#include "common/help-text.h"
 #include "core/text.h"
 #include "ctl/output.h"
 

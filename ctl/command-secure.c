@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/zookeeper/auth.h"
+#include "common/zookeeper/hosts.h"
 #include "ctl/command-registry.h"
 #include "ctl/format.h"
 #include "ctl/output.h"

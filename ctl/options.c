@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "common/zookeeper/auth.h"
+#include "common/zookeeper/hosts.h"
 #include "core/text.h"
 #include "ctl/format.h"
 #include "ctl/output.h"

@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "common/zookeeper/claim-record.h"
 #include "common/zookeeper/znodes.h"
 
 #define AT_ONCE      1000

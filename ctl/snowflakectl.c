@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/suggestion.h"
+#include "common/help-text.h"
 #include "core/text.h"
 #include "ctl/command-completion.h"
 #include "ctl/command-help.h"

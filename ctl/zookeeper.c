@@ -4,9 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "common/zookeeper/digest.h"
-#include "common/zookeeper/reach.h"
-#include "common/zookeeper/znode-acl.h"
+#include "common/zookeeper/client.h"
 #include "common/zookeeper/znodes.h"
 #include "ctl/zookeeper-private.h"
 

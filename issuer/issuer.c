@@ -3,7 +3,7 @@
 
 #include "common/address.h"
 #include "common/log.h"
-#include "common/zookeeper/auth.h"
+#include "common/zookeeper/hosts.h"
 #include "core/text.h"
 #include "core/uuid.h"
 #include "issuer/worker-id-lookup.h"

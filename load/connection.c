@@ -9,8 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/local-socket.h"
-#include "common/self-connection.h"
+#include "common/sockets.h"
 
 /* Is read at once, at least. */
 #define READ_BYTES 65536

@@ -51,19 +51,6 @@ static gboolean is_given(const LoadOptions *self, const char *name)
 	return self->given >> index_of(name) & 1;
 }
 
-G_GNUC_PRINTF(2, 3)
-static gboolean refuse(GError **error, const char *format, ...)
-{
-	va_list arguments;
-
-	va_start(arguments, format);
-	if (error != NULL)
-		*error = g_error_new_valist(G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, format,
-					    arguments);
-	va_end(arguments);
-	return FALSE;
-}
-
 static gboolean set_whole(const Row *row, const char *text, guint64 *out_number)
 {
 	return text_parse_number(text, 10, (guint64)row->min, (guint64)row->max, out_number);
@@ -137,7 +124,7 @@ gboolean load_options_set(LoadOptions *self, const char *name, const char *text,
 		g_autofree char *shown = text_escape(text, strlen(text));
 		g_autofree char *wanted = what_it_may_be(&rows[i]);
 
-		return refuse(error, "--%s: \"%s\" is not %s", name, shown, wanted);
+		return text_set_bad_value(error, "--%s: \"%s\" is not %s", name, shown, wanted);
 	}
 	self->given |= G_GUINT64_CONSTANT(1) << i;
 	return TRUE;
@@ -149,15 +136,16 @@ static gboolean check_together(const LoadOptions *self, GError **error)
 
 	for (gsize i = 0; i < G_N_ELEMENTS(not_with_calls); i++) {
 		if (self->calls > 0 && is_given(self, not_with_calls[i]))
-			return refuse(error, "--calls or --%s, not both", not_with_calls[i]);
+			return text_set_bad_value(error, "--calls or --%s, not both",
+						  not_with_calls[i]);
 	}
 	if (self->threads > self->connections)
-		return refuse(error,
-			      "--threads: %" G_GUINT64_FORMAT " is more than the %" G_GUINT64_FORMAT
-			      " --connections",
-			      self->threads, self->connections);
+		return text_set_bad_value(error,
+					  "--threads: %" G_GUINT64_FORMAT
+					  " is more than the %" G_GUINT64_FORMAT " --connections",
+					  self->threads, self->connections);
 	if (is_given(self, "check-limit") && !self->check)
-		return refuse(error, "--check-limit without --check");
+		return text_set_bad_value(error, "--check-limit without --check");
 	return TRUE;
 }
 
@@ -181,8 +169,8 @@ static gboolean check_call(const LoadOptions *self, GError **error)
 
 	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
 		if (cases[i].is_set && !cases[i].is_good)
-			return refuse(error, "--%s means nothing to --call %s", cases[i].name,
-				      load_wire_call_names[form->call]);
+			return text_set_bad_value(error, "--%s means nothing to --call %s",
+						  cases[i].name, load_wire_call_names[form->call]);
 	}
 	return TRUE;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "load/server.h"
 
-#include "common/local-socket.h"
+#include "common/sockets.h"
 
 static void add_local(LoadServer *self)
 {

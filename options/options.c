@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "common/suggestion.h"
+#include "common/help-text.h"
 #include "common/useragent.h"
 #include "core/text.h"
 #include "options/options-table.h"
@@ -38,18 +38,6 @@ static void given_add(GHashTable *given, const char *name, const char *text)
 	g_ptr_array_add(texts, g_strdup(text));
 }
 
-static gboolean G_GNUC_PRINTF(2, 3) bad_value(GError **error, const char *format, ...)
-{
-	va_list arguments;
-
-	if (error == NULL)
-		return FALSE;
-	va_start(arguments, format);
-	*error = g_error_new_valist(G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, format, arguments);
-	va_end(arguments);
-	return FALSE;
-}
-
 /* Setting one field; @text is the last text that was given. */
 
 static gboolean set_number(const OptionSpec *spec, const char *text, gint64 *field, GError **error)
@@ -65,8 +53,8 @@ static gboolean set_number(const OptionSpec *spec, const char *text, gint64 *fie
 		g_autofree char *escaped = text_escape(text, strlen(text));
 		g_autofree char *range = options_table_range(spec);
 
-		return bad_value(error, "\"%s\" is not a whole number in the range %s", escaped,
-				 range);
+		return text_set_bad_value(error, "\"%s\" is not a whole number in the range %s",
+					  escaped, range);
 	}
 	*field = (gint64)value;
 	return TRUE;
@@ -79,7 +67,7 @@ static gboolean set_flag(const char *text, gboolean *field, GError **error)
 	if (!value && strcmp(text, "false") != 0) {
 		g_autofree char *escaped = text_escape(text, strlen(text));
 
-		return bad_value(error, "\"%s\" is neither true nor false", escaped);
+		return text_set_bad_value(error, "\"%s\" is neither true nor false", escaped);
 	}
 	*field = value;
 	return TRUE;
@@ -89,10 +77,10 @@ static gboolean set_flag(const char *text, gboolean *field, GError **error)
 static gboolean set_text(const char *text, const char *what, char **field, GError **error)
 {
 	if (*text == '\0')
-		return bad_value(error, "the %s is empty", what);
+		return text_set_bad_value(error, "the %s is empty", what);
 	if (strlen(text) >= PATH_MAX)
-		return bad_value(error, "a %s of %zu bytes, the limit is %d", what, strlen(text),
-				 PATH_MAX - 1);
+		return text_set_bad_value(error, "a %s of %zu bytes, the limit is %d", what,
+					  strlen(text), PATH_MAX - 1);
 	g_free(*field);
 	*field = g_strdup(text);
 	return TRUE;
@@ -108,7 +96,8 @@ static gboolean set_mode(const char *text, guint *field, GError **error)
 		return TRUE;
 	}
 	escaped = text_escape(text, strlen(text));
-	return bad_value(error, "\"%s\" is not an octal number from 0000 to 0777", escaped);
+	return text_set_bad_value(error, "\"%s\" is not an octal number from 0000 to 0777",
+				  escaped);
 }
 
 /* Replaces a field, a pointer to what @free_value frees, unless @value is NULL. */
@@ -140,8 +129,9 @@ static gboolean set_servers(const char *text, gpointer field, GError **error)
 		Address *address;
 
 		if (**name == '\0')
-			return bad_value(error, "a server is missing: name them with one comma "
-						"between, as a:7609,b:7609");
+			return text_set_bad_value(error,
+						  "a server is missing: name them with one comma "
+						  "between, as a:7609,b:7609");
 		address = address_parse_server(*name, error);
 
 		if (address == NULL)
@@ -149,7 +139,7 @@ static gboolean set_servers(const char *text, gpointer field, GError **error)
 		g_ptr_array_add(servers, address);
 	}
 	if (servers->len == 0)
-		return bad_value(error, "there is no server: name one, as HOST:PORT");
+		return text_set_bad_value(error, "there is no server: name one, as HOST:PORT");
 	return set_list(field, g_steal_pointer(&servers));
 }
 
@@ -191,7 +181,8 @@ static gboolean set_targets(const GPtrArray *texts, gpointer field, GError **err
 			g_autofree char *escaped = text_escape(target->text, strlen(target->text));
 
 			audit_target_free(target);
-			return bad_value(error, "\"%s\" is given twice; leave one", escaped);
+			return text_set_bad_value(error, "\"%s\" is given twice; leave one",
+						  escaped);
 		}
 		g_ptr_array_add(targets, target);
 	}
@@ -209,8 +200,8 @@ static gboolean set_hosts(const GPtrArray *texts, gpointer field, GError **error
 		if (address == NULL || strcmp(address->host, text) != 0 || strcmp(text, "*") == 0) {
 			g_autofree char *escaped = text_escape(text, strlen(text));
 
-			return bad_value(error, "\"%s\" is not the name of a host, without a port",
-					 escaped);
+			return text_set_bad_value(
+				error, "\"%s\" is not the name of a host, without a port", escaped);
 		}
 		g_ptr_array_add(hosts, g_strdup(text));
 	}
@@ -229,7 +220,7 @@ static gboolean set_choice(const OptionSpec *spec, const char *text, guint *fiel
 		}
 	choices = g_strjoinv(", ", (char **)spec->choices);
 	escaped = text_escape(text, strlen(text));
-	return bad_value(error, "\"%s\" is not one of %s", escaped, choices);
+	return text_set_bad_value(error, "\"%s\" is not one of %s", escaped, choices);
 }
 
 static gboolean set_field(Options *self, const OptionSpec *spec, const GPtrArray *texts,
@@ -388,10 +379,10 @@ static gboolean refuse_arg(const char *arg, GError **error)
 	const char *meant = is_long ? suggest_name(name, OPTION_USER_ARGS) : NULL;
 
 	if (meant != NULL)
-		return bad_value(error, "unknown option \"%s\"; did you mean --%s?", escaped,
-				 meant);
-	return bad_value(error, "%s \"%s\"; see --help",
-			 *arg == '-' ? "unknown option" : "unexpected argument", escaped);
+		return text_set_bad_value(error, "unknown option \"%s\"; did you mean --%s?",
+					  escaped, meant);
+	return text_set_bad_value(error, "%s \"%s\"; see --help",
+				  *arg == '-' ? "unknown option" : "unexpected argument", escaped);
 }
 
 static gboolean read_args(char **argv, GHashTable *given, GError **error)
@@ -401,7 +392,7 @@ static gboolean read_args(char **argv, GHashTable *given, GError **error)
 	g_autoptr(GError) missing = NULL;
 
 	if (!g_option_context_parse_strv(context, &args, &missing))
-		return bad_value(error, "%s; see --help", missing->message);
+		return text_set_bad_value(error, "%s; see --help", missing->message);
 	return args[0] == NULL || args[1] == NULL || refuse_arg(args[1], error);
 }
 
@@ -416,12 +407,13 @@ static gboolean read_key(GKeyFile *file, const char *key, GHashTable *given, GEr
 		g_autofree char *escaped = text_escape(key, strlen(key));
 
 		if (meant != NULL)
-			return bad_value(error, "unknown key \"%s\"; did you mean %s?", escaped,
-					 meant);
-		return bad_value(error, "unknown key \"%s\"; --print-config shows all", escaped);
+			return text_set_bad_value(error, "unknown key \"%s\"; did you mean %s?",
+						  escaped, meant);
+		return text_set_bad_value(error, "unknown key \"%s\"; --print-config shows all",
+					  escaped);
 	}
 	if (g_hash_table_contains(given, key))
-		return bad_value(error, "%s is given twice; leave one", key);
+		return text_set_bad_value(error, "%s is given twice; leave one", key);
 	/* without escapes, as on the command line */
 	text = g_key_file_get_value(file, FILE_GROUP, key, error);
 	if (text == NULL)
@@ -430,7 +422,8 @@ static gboolean read_key(GKeyFile *file, const char *key, GHashTable *given, GEr
 	if (spec->type == OPTION_PATH && *text != '\0' && !g_path_is_absolute(g_strstrip(text))) {
 		g_autofree char *escaped = text_escape(text, strlen(text));
 
-		return bad_value(error, "%s: \"%s\" is not an absolute path", key, escaped);
+		return text_set_bad_value(error, "%s: \"%s\" is not an absolute path", key,
+					  escaped);
 	}
 	if (!options_table_is_list(spec)) {
 		given_add(given, key, g_strstrip(text));
@@ -451,7 +444,7 @@ static gboolean refuse_printably(const GError *fault, GError **error)
 	for (char *at = text; *at != '\0'; at = g_utf8_next_char(at))
 		if (!g_unichar_isprint(g_utf8_get_char(at)))
 			memset(at, '?', (gsize)(g_utf8_next_char(at) - at));
-	return bad_value(error, "%s", text);
+	return text_set_bad_value(error, "%s", text);
 }
 
 static gboolean read_text(const char *text, gsize length, GHashTable *given, GError **error)
@@ -462,7 +455,7 @@ static gboolean read_text(const char *text, gsize length, GHashTable *given, GEr
 	g_autoptr(GError) fault = NULL;
 
 	if (memchr(text, '\0', length) != NULL)
-		return bad_value(error, "not a text file");
+		return text_set_bad_value(error, "not a text file");
 	/* with the translations, or a key such as threads[de] would be passed over in silence */
 	if (!g_key_file_load_from_data(file, text, length, G_KEY_FILE_KEEP_TRANSLATIONS, &fault))
 		return refuse_printably(fault, error);
@@ -471,9 +464,9 @@ static gboolean read_text(const char *text, gsize length, GHashTable *given, GEr
 		if (strcmp(*group, FILE_GROUP) != 0) {
 			g_autofree char *escaped = text_escape(*group, strlen(*group));
 
-			return bad_value(error,
-					 "unknown group [%s]; there is only [" FILE_GROUP "]",
-					 escaped);
+			return text_set_bad_value(
+				error, "unknown group [%s]; there is only [" FILE_GROUP "]",
+				escaped);
 		}
 	/* a key that stands there twice is listed twice; NULL if there is no group at all */
 	keys = g_key_file_get_keys(file, FILE_GROUP, NULL, NULL);
@@ -533,17 +526,21 @@ static gboolean check_useful(const Options *self, GError **error)
 		if (g_strcmp0(text, spec->default_text) == 0)
 			continue;
 		if (spec->of_issuer && self->relay != NULL)
-			return bad_value(error,
-					 "%s: does nothing with relay, which issues no IDs itself; "
-					 "leave one of the two",
-					 spec->name);
+			return text_set_bad_value(
+				error,
+				"%s: does nothing with relay, which issues no IDs itself; "
+				"leave one of the two",
+				spec->name);
 		if (spec->of_relay && self->relay == NULL)
-			return bad_value(error, "%s: does nothing without relay", spec->name);
+			return text_set_bad_value(error, "%s: does nothing without relay",
+						  spec->name);
 		if (spec->of_tls && !address_any_is_tls(self->listen))
-			return bad_value(error, "%s: does nothing without tls:HOST:PORT in listen",
-					 spec->name);
+			return text_set_bad_value(
+				error, "%s: does nothing without tls:HOST:PORT in listen",
+				spec->name);
 		if (spec->of_zookeeper && self->zookeeper == NULL)
-			return bad_value(error, "%s: does nothing without zookeeper", spec->name);
+			return text_set_bad_value(error, "%s: does nothing without zookeeper",
+						  spec->name);
 	}
 	return TRUE;
 }
@@ -554,16 +551,18 @@ static gboolean check_relay(const Options *self, GError **error)
 	g_autofree char *escaped = text_escape(agent, strlen(agent));
 
 	if (!useragent_is_valid(agent, strlen(agent)))
-		return bad_value(error,
-				 "relay-agent: \"%s\" is no useragent, which is a letter, and then "
-				 "letters, digits and hyphens, %d at most",
-				 escaped, USERAGENT_MAX_BYTES);
+		return text_set_bad_value(
+			error,
+			"relay-agent: \"%s\" is no useragent, which is a letter, and then "
+			"letters, digits and hyphens, %d at most",
+			escaped, USERAGENT_MAX_BYTES);
 	if (self->relay_max_age_ms >= 2 * self->relay_prefetch_ms)
 		return TRUE;
-	return bad_value(error,
-			 "relay-max-age: %" G_GINT64_FORMAT " ms is below %" G_GINT64_FORMAT
-			 ", twice relay-prefetch: IDs are to be taken before they are too old",
-			 self->relay_max_age_ms, 2 * self->relay_prefetch_ms);
+	return text_set_bad_value(
+		error,
+		"relay-max-age: %" G_GINT64_FORMAT " ms is below %" G_GINT64_FORMAT
+		", twice relay-prefetch: IDs are to be taken before they are too old",
+		self->relay_max_age_ms, 2 * self->relay_prefetch_ms);
 }
 
 static gboolean check_zookeeper(const Options *self, GError **error)
@@ -573,29 +572,30 @@ static gboolean check_zookeeper(const Options *self, GError **error)
 	/* the files themselves are checked when they are read */
 	if (self->zookeeper != NULL && self->zookeeper->is_tls &&
 	    !(has_ca && self->tls_certificate != NULL && self->tls_key != NULL))
-		return bad_value(error, "zookeeper: " ZOOKEEPER_HOSTS_TLS_NEEDS);
+		return text_set_bad_value(error, "zookeeper: " ZOOKEEPER_HOSTS_TLS_NEEDS);
 	if (self->zookeeper != NULL && self->datacenter_id < 0)
-		return bad_value(error,
-				 "zookeeper: needs datacenter-id: the same for all servers of "
-				 "a datacenter, another in each datacenter");
+		return text_set_bad_value(
+			error, "zookeeper: needs datacenter-id: the same for all servers of "
+			       "a datacenter, another in each datacenter");
 	if (self->zookeeper != NULL && self->state_directory != NULL)
-		return bad_value(error, "state-directory: with zookeeper, reservations are kept "
-					"there; leave one of the two");
+		return text_set_bad_value(error,
+					  "state-directory: with zookeeper, reservations are kept "
+					  "there; leave one of the two");
 	return TRUE;
 }
 
 static gboolean check_tls(const Options *self, GError **error)
 {
 	if (address_any_is_tls(self->listen) && self->tls_certificate == NULL)
-		return bad_value(error, "listen: tls: needs tls-certificate and tls-key");
+		return text_set_bad_value(error, "listen: tls: needs tls-certificate and tls-key");
 	if ((self->tls_certificate == NULL) != (self->tls_key == NULL))
-		return bad_value(error, "%s: needs %s",
-				 self->tls_key == NULL ? "tls-certificate" : "tls-key",
-				 self->tls_key == NULL ? "tls-key" : "tls-certificate");
+		return text_set_bad_value(error, "%s: needs %s",
+					  self->tls_key == NULL ? "tls-certificate" : "tls-key",
+					  self->tls_key == NULL ? "tls-key" : "tls-certificate");
 	if (allow_list_has_names(self->allow) && self->tls_client_ca == NULL)
-		return bad_value(error,
-				 "allow: " ALLOW_LIST_NAME_PREFIX "NAME needs tls-client-ca, "
-				 "or nobody shows a certificate");
+		return text_set_bad_value(error, "allow: " ALLOW_LIST_NAME_PREFIX
+						 "NAME needs tls-client-ca, "
+						 "or nobody shows a certificate");
 	return TRUE;
 }
 
@@ -604,8 +604,9 @@ static gboolean check_clock_step(const Options *self, GError **error)
 	if (self->on_clock_step != OPTIONS_CLOCK_STEP_RECLAIM ||
 	    (self->zookeeper != NULL && self->worker_id < 0))
 		return TRUE;
-	return bad_value(error, "on-clock-step: reclaim takes another worker ID, so it needs "
-				"zookeeper, and no number for worker-id");
+	return text_set_bad_value(error,
+				  "on-clock-step: reclaim takes another worker ID, so it needs "
+				  "zookeeper, and no number for worker-id");
 }
 
 /* Refuses options for the files of local sockets if there is no such file. */
@@ -618,8 +619,9 @@ static gboolean check_sockets(const Options *self, GError **error)
 
 		is_given = path == NULL || *path != '/';
 	}
-	return !is_given || bad_value(error, "%s: does nothing without unix:/PATH in listen",
-				      self->socket_group != NULL ? "socket-group" : "socket-mode");
+	return !is_given ||
+	       text_set_bad_value(error, "%s: does nothing without unix:/PATH in listen",
+				  self->socket_group != NULL ? "socket-group" : "socket-mode");
 }
 
 static gboolean check_options(const Options *self, GError **error)
@@ -627,10 +629,11 @@ static gboolean check_options(const Options *self, GError **error)
 	gint64 sequences = G_GINT64_CONSTANT(1) << self->layout.sequence_bits;
 
 	if (self->sequence_start > sequences)
-		return bad_value(error,
-				 "sequence-start: %" G_GINT64_FORMAT " is above %" G_GINT64_FORMAT
-				 ", the sequences in a tick of the layout",
-				 self->sequence_start, sequences);
+		return text_set_bad_value(error,
+					  "sequence-start: %" G_GINT64_FORMAT
+					  " is above %" G_GINT64_FORMAT
+					  ", the sequences in a tick of the layout",
+					  self->sequence_start, sequences);
 	return layout_check_worker(&self->layout, MAX(self->datacenter_id, 0),
 				   MAX(self->worker_id, 0), error) &&
 	       check_useful(self, error) && check_sockets(self, error) && check_tls(self, error) &&

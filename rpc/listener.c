@@ -10,8 +10,7 @@
 #include <unistd.h>
 
 #include "common/address.h"
-#include "common/local-socket.h"
-#include "common/socket-name.h"
+#include "common/sockets.h"
 
 /* Of silence, before a client is asked whether it is there; and as long again for its answer. */
 #define KEEPALIVE_S 60

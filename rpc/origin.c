@@ -4,7 +4,7 @@
 #include <arpa/inet.h>
 #include <string.h>
 
-#include "common/local-socket.h"
+#include "common/sockets.h"
 
 /* IPv4: mapped, as a socket for both families has it. IPv6: the first half, as whoever has one
  * address has all that begin alike (RFC 6177). */

@@ -5,7 +5,7 @@
 
 #include "common/allow-list.h"
 #include "common/counters.h"
-#include "common/tls/context.h"
+#include "common/tls/stream.h"
 #include "rpc/loop.h"
 #include "rpc/roster.h"
 #include "rpc/socket-file.h"

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/local-socket.h"
+#include "common/sockets.h"
 
 #define LOCK_WAIT_MS 5000
 #define LOCK_LOOK_MS 10

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "client/pool/fork.h"
-#include "common/self-connection.h"
+#include "common/sockets.h"
 
 #define HEADER_BYTES sizeof(guint32)
 #define READ_BYTES   16384

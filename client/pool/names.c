@@ -11,7 +11,7 @@
 
 #include "client/pool/fork.h"
 #include "client/pool/thread.h"
-#include "common/local-socket.h"
+#include "common/sockets.h"
 
 struct _PoolNames {
 	_Atomic guint owners; /* whoever waits, and the thread */

@@ -3,6 +3,7 @@
 
 #include <glib.h>
 
+#include "common/reservation-record.h"
 #include "core/layout.h"
 
 /*
@@ -95,3 +96,56 @@ char *znode_floor_to_json(const ZnodeFloor *floor);
 /* Strict likewise: what does not parse is never a floor of 0. */
 gboolean znode_floor_from_json(const char *text, gsize length, const Layout *layout,
 			       ZnodeFloor *out_floor, GError **error);
+
+/*
+ * Who may write what servers share in ZooKeeper. The ACL of a znode is a list of entries, each with
+ * a scheme, an ID and permissions; whoever one of them fits may do what it says. ACLs are not
+ * inherited, and the right to delete a znode or to make one belongs to its parent's.
+ *
+ * A znode is open if an entry of the scheme "world", which is anyone, permits more than to read.
+ * Entries that name somebody (digest, sasl, x509, ip) are somebody's decision, and stay: an
+ * administrator beside the servers is none of a server's business, and only those whom an entry
+ * names can have written it once the znode is not open.
+ */
+
+/* Whether one entry makes the znode open. @permissions: ZooKeeper's bits */
+gboolean znode_acl_is_open(const char *scheme, gint permissions);
+
+/* (transfer full): who comes with @auth, "user:password", as ACLs of the scheme "digest" name it.
+ */
+char *znode_acl_identity(const char *auth);
+
+/* Whether one entry permits everything to @identity. Who may read a znode and not administer it is
+ * shown "x" for what comes after the user. */
+gboolean znode_acl_is_of(const char *scheme, const char *id, gint permissions,
+			 const char *identity);
+
+/* What the claim of a server that lives holds, or of a node that is embedded in another program.
+ * Those of later versions may add to it. */
+typedef struct {
+	char *program;   /* that it is embedded in; NULL: a server */
+	char *host;      /* of a server, where clients reach it; else the name of its machine */
+	guint16 port;    /* of a server; else 0, and not in the JSON */
+	gboolean is_tls; /* likewise: clients speak TLS there; "transport" in the JSON, if so */
+	gint64 pid;
+	char *version;
+	gint64 started_ms;         /* since the Unix epoch; RFC 3339 in the JSON, as "started" */
+	gint worker_id;            /* -1: none yet; then it is not in the JSON */
+	gint64 session_timeout_ms; /* that ZooKeeper granted; 0: not known, and not in the JSON */
+} ClaimRecord;
+
+/* (transfer full): JSON. */
+char *claim_record_to_json(const ClaimRecord *self);
+/* Fills @out_record, to be cleared by its owner. %FALSE, with an error set, if it is not such. */
+gboolean claim_record_from_json(const char *text, gsize length, ClaimRecord *out_record,
+				GError **error);
+/* Whether who has this claim holds the reservation of that worker ID: it is its owner, and names
+ * this worker ID, or none yet. One that names another has left it.
+ * @nonce: of the claim's name */
+gboolean claim_record_holds(const ClaimRecord *self, const char *nonce,
+			    const ReservationRecord *reservation, guint worker_id);
+/* (transfer full): host and port as HOST:PORT, with brackets where they are needed, after tls: if
+ * it is that; of one that is embedded PROGRAM@HOST, where nobody can call. */
+char *claim_record_address(const ClaimRecord *self);
+void claim_record_clear(ClaimRecord *self);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(ClaimRecord, claim_record_clear)

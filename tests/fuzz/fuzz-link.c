@@ -10,7 +10,7 @@
 #include "client/connection.h"
 #include "client/pool/fork.h"
 #include "client/pool/link.h"
-#include "common/local-socket.h"
+#include "common/sockets.h"
 #include "common/thrift/byte-writer.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/inputs.h"

@@ -12,8 +12,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/local-socket.h"
 #include "common/log.h"
+#include "common/sockets.h"
 #include "gen-c_glib/generated-types.h"
 #include "server/server.h"
 #include "server/stop.h"

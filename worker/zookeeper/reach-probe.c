@@ -3,7 +3,7 @@
 
 #include <pthread.h>
 
-#include "common/zookeeper/reach.h"
+#include "common/zookeeper/client.h"
 #include "worker/zookeeper/detached-thread.h"
 
 struct _ReachProbe {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 
-#include "common/zookeeper/digest.h"
-#include "common/zookeeper/znode-acl.h"
+#include "common/zookeeper/client.h"
+#include "common/zookeeper/znodes.h"
 #include "worker/zookeeper/detached-thread.h"
 #include "worker/zookeeper/session-names.h"
 #include "worker/zookeeper/session-private.h"

@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/local-socket.h"
+#include "common/sockets.h"
 #include "common/thrift/reader.h"
 #include "tests/unit/hang-guard.h"
 

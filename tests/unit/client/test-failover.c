@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "client/snowflake-client.h"
-#include "common/local-socket.h"
+#include "common/sockets.h"
 #include "options/options-table.h"
 #include "tests/unit/client/fake-server.h"
 #include "tests/unit/client/meets-itself.h"

@@ -7,8 +7,7 @@
 #include <unistd.h>
 
 #include "common/address.h"
-#include "common/local-socket.h"
-#include "common/socket-name.h"
+#include "common/sockets.h"
 
 #define UNIT_TEST_SET_UP    set_up_all
 #define UNIT_TEST_TEAR_DOWN tear_down_all

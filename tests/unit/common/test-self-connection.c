@@ -3,7 +3,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/self-connection.h"
+#include "common/sockets.h"
 #include "tests/unit/unit-test.h"
 
 typedef union {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "common/zookeeper/auth.h"
+#include "common/zookeeper/hosts.h"
 #include "tests/unit/unit-test.h"
 
 #include <glib/gstdio.h>

@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/local-socket.h"
+#include "common/sockets.h"
 #include "load/connection.h"
 #include "tests/unit/client/fake-server.h"
 #include "tests/unit/client/meets-itself.h"

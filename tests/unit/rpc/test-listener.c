@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/local-socket.h"
+#include "common/sockets.h"
 #include "tests/unit/hang-guard.h"
 #include "tests/unit/open-fds.h"
 

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "common/local-socket.h"
+#include "common/sockets.h"
 
 #include <errno.h>
+#include <glib.h>
+#include <netdb.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -102,4 +105,49 @@ int local_socket_connect(const char *path, guint timeout_ms)
 	close(fd);
 	errno = failure;
 	return -1;
+}
+
+typedef int (*GetName)(int, struct sockaddr *restrict, socklen_t *restrict);
+
+static char *describe(int fd, GetName get_name)
+{
+	struct sockaddr_storage address;
+	socklen_t length = sizeof address;
+	char host[NI_MAXHOST], port[NI_MAXSERV];
+
+	if (get_name(fd, (struct sockaddr *)&address, &length) != 0)
+		return g_strdup("unknown");
+	if (address.ss_family == AF_UNIX)
+		return local_socket_name((const struct sockaddr_un *)&address, length);
+	if (getnameinfo((struct sockaddr *)&address, length, host, sizeof host, port, sizeof port,
+			NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+		return g_strdup("unknown");
+	return g_strdup_printf(address.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
+}
+
+char *socket_name_peer(int fd)
+{
+	struct ucred peer;
+
+	/* clients of local sockets have no names */
+	if (local_socket_peer(fd, &peer))
+		return g_strdup_printf("unix:uid=%u,pid=%d", peer.uid, peer.pid);
+	return describe(fd, getpeername);
+}
+
+char *socket_name_local(int fd)
+{
+	return describe(fd, getsockname);
+}
+
+gboolean self_connection_is_one(int fd)
+{
+	struct sockaddr_storage own = {0};
+	struct sockaddr_storage peer = {0};
+	socklen_t own_length = sizeof own;
+	socklen_t peer_length = sizeof peer;
+
+	return getsockname(fd, (struct sockaddr *)&own, &own_length) == 0 &&
+	       getpeername(fd, (struct sockaddr *)&peer, &peer_length) == 0 &&
+	       own_length == peer_length && memcmp(&own, &peer, own_length) == 0;
 }

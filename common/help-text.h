@@ -14,3 +14,10 @@
  *   %NULL if none is so near that it may be meant: a step for three bytes
  */
 const char *suggestion_find(const char *typed, const char *const *names);
+
+/* How wide what --help prints may be. */
+#define WRAP_COLUMNS 80
+
+/* Appends the words of @text, and a newline, in lines of up to WRAP_COLUMNS; all of them but the
+ * first begin with @indent, for which the first has the room already. */
+void wrap_append(GString *out, const char *text, const char *indent);
