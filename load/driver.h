@@ -6,7 +6,6 @@
 #include <stdbool.h>
 
 #include "load/connection.h"
-#include "load/id-log.h"
 #include "load/schedule.h"
 #include "load/tally.h"
 

@@ -1,8 +1,134 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "load/gaps.h"
-#include "load/histogram.h"
+#include <glib.h>
+
+/*
+ * Counts values in buckets whose width grows with the value: each power of two is divided into
+ * 2^LOAD_HISTOGRAM_SUB_BITS equal buckets. Values below that are counted exactly, all others to
+ * within 1 / 2^LOAD_HISTOGRAM_SUB_BITS, under one per cent. The largest is kept exactly. Not
+ * thread-safe: one a thread, merged at the end.
+ */
+#define LOAD_HISTOGRAM_SUB_BITS 7
+#define LOAD_HISTOGRAM_BUCKETS  ((64 - LOAD_HISTOGRAM_SUB_BITS + 1) << LOAD_HISTOGRAM_SUB_BITS)
+
+typedef struct {
+	guint64 counts[LOAD_HISTOGRAM_BUCKETS];
+	guint64 total;
+	double sum; /* of the values: calls that wait long would overflow 64 bits */
+	guint64 max;
+} LoadHistogram; /* begins as all zeros */
+
+void load_histogram_record(LoadHistogram *self, guint64 value);
+
+/* Adds what @other counted. */
+void load_histogram_merge(LoadHistogram *self, const LoadHistogram *other);
+
+/**
+ * load_histogram_quantile:
+ * @fraction: 0 to 1; 0.99 is the 99th percentile
+ *
+ * Returns: the largest value of the bucket that the quantile lies in, at most the maximum; 0 if
+ *   nothing was recorded
+ */
+guint64 load_histogram_quantile(const LoadHistogram *self, double fraction);
+
+/* 0 if nothing was recorded. */
+double load_histogram_mean(const LoadHistogram *self);
+
+/* The largest value that bucket @index counts, from 0 to LOAD_HISTOGRAM_BUCKETS - 1. */
+guint64 load_histogram_bucket_end(guint index);
+
+/*
+ * The times without a good reply. A thread keeps those of its own connections that are long enough
+ * to matter; merged, they are those in which no thread had one.
+ *
+ * A gap lasts from a good reply to the next, or from the start to the first, or from the last for
+ * ever. It is an outage from its first instant at which a call was wanted, which is one that is to
+ * be made, is due or in flight.
+ */
+#define LOAD_GAPS_SHORTEST_NS G_GINT64_CONSTANT(100000000)
+
+typedef struct {
+	GArray *gaps;     /* in order; NULL: one gap that has no beginning and no end */
+	gint64 good_ns;   /* of the last good reply, at first of the start */
+	gint64 wanted_ns; /* of the first instant since then; G_MAXINT64: none yet */
+	gint64 ended_ns;
+} LoadGaps; /* CLOCK_MONOTONIC; begins as all zeros */
+
+void load_gaps_clear(LoadGaps *self);
+
+/* A thread's begin so. */
+void load_gaps_begin(LoadGaps *self, gint64 now_ns);
+
+/* A call is wanted. */
+static inline void load_gaps_want(LoadGaps *self, gint64 since_ns)
+{
+	self->wanted_ns = MIN(self->wanted_ns, since_ns);
+}
+
+void load_gaps_add(LoadGaps *self, gint64 until_ns);
+
+/* There were good replies.
+ * @wanted: whether calls are still in flight, or due */
+static inline void load_gaps_end_one(LoadGaps *self, gint64 now_ns, gboolean wanted)
+{
+	if (G_UNLIKELY(now_ns - self->good_ns > LOAD_GAPS_SHORTEST_NS))
+		load_gaps_add(self, now_ns);
+	self->good_ns = now_ns;
+	self->wanted_ns = wanted ? now_ns : G_MAXINT64;
+}
+
+/* The thread has ended. */
+void load_gaps_end(LoadGaps *self, gint64 now_ns);
+
+/* Leaves the times that are gaps of both. */
+void load_gaps_merge(LoadGaps *self, const LoadGaps *other);
+
+typedef struct {
+	guint64 count;
+	gint64 total_ns;
+	gint64 longest_ns;
+	gboolean goes_on; /* the last one was not over at the end */
+} LoadOutages;
+
+/* Those that are longer than @longer_than_ns, which is LOAD_GAPS_SHORTEST_NS or more. */
+LoadOutages load_gaps_outages(const LoadGaps *self, gint64 longer_than_ns);
+
+/*
+ * The IDs that came, kept to look for duplicates when the run is over. One log a thread, all of
+ * them in one block of memory of a fixed size: 8 bytes an ID, and as much again for looking.
+ * Memory is taken as it is filled. A log that is full counts what it leaves out.
+ */
+typedef struct {
+	gint64 *ids;
+	gsize length;
+	gsize room;
+	guint64 left_out;
+} LoadIdLog;
+
+static inline void load_id_log_add(LoadIdLog *self, gint64 id)
+{
+	if (self->length < self->room)
+		self->ids[self->length++] = id;
+	else
+		self->left_out++;
+}
+
+/* (transfer full) (nullable): @n_logs logs with room for @limit IDs among them, at least one each;
+ * NULL if there is no memory for so many. */
+LoadIdLog *load_id_log_new_all(guint n_logs, gsize limit);
+void load_id_log_free_all(LoadIdLog *logs);
+
+typedef struct {
+	guint64 checked;
+	guint64 left_out;
+	guint64 duplicates; /* IDs that are equal to one before */
+	gint64 duplicate;   /* one of them */
+} LoadIdLogVerdict;
+
+/* The logs are empty afterwards. */
+LoadIdLogVerdict load_id_log_check_all(LoadIdLog *logs, guint n_logs);
 
 /* Why a call was not answered well. */
 typedef enum {

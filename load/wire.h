@@ -80,9 +80,6 @@ typedef struct {
 	char *(*error_message)(const LoadWire *wire, const LoadWireReply *reply);
 } LoadWireCodec;
 
-extern const LoadWireCodec load_wire_redis_codec;
-extern const LoadWireCodec load_wire_thrift_codec;
-
 /* Eight bytes to compare with, as far as the mask has ones. */
 typedef struct {
 	gsize offset;
