@@ -13,7 +13,7 @@
 
 #include "admin/request.h"
 #include "common/log.h"
-#include "common/sockets.h"
+#include "common/socket.h"
 #include "core/text.h"
 
 /*

@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 
 #include "audit/entry.h"
-#include "audit/sinks.h"
+#include "audit/sink.h"
 #include "audit/target.h"
 #include "common/log.h"
 #include "core/random.h"
@@ -450,9 +450,9 @@ AuditLog *audit_log_new(const GPtrArray *targets, gsize queue_bytes, GError **er
 	};
 	for (guint i = 0; i < targets->len; i++) {
 		const AuditTarget *target = targets->pdata[i];
-		AuditSink *sink = target->path != NULL
-					  ? file_sink_new(target->path, error)
-					  : scribe_sink_new(target->address, target->category);
+		AuditSink *sink = target->path != NULL ? audit_sink_new_file(target->path, error)
+						       : audit_sink_new_scribe(target->address,
+									       target->category);
 
 		if (sink == NULL)
 			return NULL;

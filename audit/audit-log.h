@@ -4,7 +4,7 @@
 #include <glib.h>
 
 #include "audit/ring.h"
-#include "audit/sinks.h"
+#include "audit/sink.h"
 
 /*
  * The audit log: who received which ID. Each of its sinks (target.h) gets an entry for every ID

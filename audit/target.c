@@ -4,7 +4,7 @@
 #include <limits.h>
 #include <string.h>
 
-#include "audit/sinks.h"
+#include "audit/sink.h"
 #include "core/text.h"
 
 #define FILE_PREFIX        "file:"

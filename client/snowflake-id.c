@@ -7,7 +7,7 @@
 #include "core/layout.h"
 #include "core/random.h"
 #include "core/ulid.h"
-#include "core/uuid.h"
+#include "core/uuid7.h"
 
 G_DEFINE_QUARK(snowflake_id_error_quark, snowflake_id_error)
 

@@ -35,7 +35,7 @@ static guint distance_of(const char *a, const char *b)
 	return row[columns - 1];
 }
 
-const char *suggestion_find(const char *typed, const char *const *names)
+const char *help_text_suggest(const char *typed, const char *const *names)
 {
 	gsize length = strlen(typed);
 	guint least = (guint)(length + 1) / BYTES_FOR_A_STEP + 1;
@@ -54,7 +54,7 @@ const char *suggestion_find(const char *typed, const char *const *names)
 	return nearest;
 }
 
-void wrap_append(GString *out, const char *text, const char *indent)
+void help_text_wrap(GString *out, const char *text, const char *indent)
 {
 	g_auto(GStrv) words = g_strsplit(text, " ", -1);
 	gsize column = strlen(indent);
@@ -62,7 +62,7 @@ void wrap_append(GString *out, const char *text, const char *indent)
 	for (guint i = 0; words[i] != NULL; i++) {
 		gsize length = strlen(words[i]);
 
-		if (i > 0 && column + 1 + length > WRAP_COLUMNS) {
+		if (i > 0 && column + 1 + length > HELP_TEXT_COLUMNS) {
 			g_string_append_printf(out, "\n%s", indent);
 			column = strlen(indent);
 		} else if (i > 0) {

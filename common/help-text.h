@@ -7,17 +7,17 @@
  * one of the other: a byte more, a byte less, another one, or two neighbours swapped. */
 
 /**
- * suggestion_find:
+ * help_text_suggest:
  * @names: NULL-terminated
  *
  * Returns: (transfer none) (nullable): the name that is nearest to @typed, and the first of those;
  *   %NULL if none is so near that it may be meant: a step for three bytes
  */
-const char *suggestion_find(const char *typed, const char *const *names);
+const char *help_text_suggest(const char *typed, const char *const *names);
 
 /* How wide what --help prints may be. */
-#define WRAP_COLUMNS 80
+#define HELP_TEXT_COLUMNS 80
 
-/* Appends the words of @text, and a newline, in lines of up to WRAP_COLUMNS; all of them but the
- * first begin with @indent, for which the first has the room already. */
-void wrap_append(GString *out, const char *text, const char *indent);
+/* Appends the words of @text, and a newline, in lines of up to HELP_TEXT_COLUMNS; all of them but
+ * the first begin with @indent, for which the first has the room already. */
+void help_text_wrap(GString *out, const char *text, const char *indent);

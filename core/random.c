@@ -55,7 +55,7 @@ static G_GNUC_NO_INLINE void refill(Block *self)
 	self->fork_generation = random_fork_generation();
 	random_from_kernel(key, sizeof(key));
 	for (guint32 i = 0; i < G_N_ELEMENTS(self->words); i++)
-		chacha8_blocks(key, i * CHACHA8_LANES, self->words[i]);
+		random_chacha8_blocks(key, i * CHACHA8_LANES, self->words[i]);
 	explicit_bzero(key, sizeof(key));
 	self->n_left = BLOCK_NUMBERS;
 }
@@ -126,8 +126,8 @@ static inline void double_round(Lanes x[static CHACHA8_BLOCK_WORDS])
 	quarter_round(&x[3], &x[4], &x[9], &x[14]);
 }
 
-void chacha8_blocks(const guint32 key[static CHACHA8_KEY_WORDS], guint32 counter,
-		    guint32 out_words[static CHACHA8_BLOCK_WORDS][CHACHA8_LANES])
+void random_chacha8_blocks(const guint32 key[static CHACHA8_KEY_WORDS], guint32 counter,
+			   guint32 out_words[static CHACHA8_BLOCK_WORDS][CHACHA8_LANES])
 {
 	/* "expand 32-byte k" */
 	static const guint32 constants[] = {0x61707865, 0x3320646e, 0x79622d32, 0x6b206574};

@@ -40,5 +40,5 @@ guint random_fork_generation(void);
 
 /* Writes the blocks @counter to @counter + 3, their words interleaved: @out_words[w][i] is word w
  * of block @counter + i. Leaves no copy of the key, and none of what it writes. */
-void chacha8_blocks(const guint32 key[static CHACHA8_KEY_WORDS], guint32 counter,
-		    guint32 out_words[static CHACHA8_BLOCK_WORDS][CHACHA8_LANES]);
+void random_chacha8_blocks(const guint32 key[static CHACHA8_KEY_WORDS], guint32 counter,
+			   guint32 out_words[static CHACHA8_BLOCK_WORDS][CHACHA8_LANES]);

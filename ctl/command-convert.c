@@ -4,7 +4,7 @@
 #include "core/id-text.h"
 #include "core/random.h"
 #include "core/text.h"
-#include "core/uuid.h"
+#include "core/uuid7.h"
 #include "ctl/command.h"
 #include "ctl/output.h"
 

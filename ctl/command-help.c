@@ -40,7 +40,7 @@ static char *wrap(const char *help)
 		g_autofree char *indent = g_strnfill(column, ' ');
 
 		g_string_append_len(out, lines[i], (gssize)column);
-		wrap_append(out, lines[i] + column, indent);
+		help_text_wrap(out, lines[i] + column, indent);
 	}
 	return g_string_free(out, FALSE);
 }

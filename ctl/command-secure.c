@@ -188,7 +188,7 @@ CtlStatus ctl_command_registry_secure(const CtlRegistryOptions *options)
 		return CTL_USAGE;
 	}
 	if (options->admin_auth != NULL &&
-	    (admin = zookeeper_auth_read(options->admin_auth, &error)) == NULL) {
+	    (admin = zookeeper_hosts_read_auth(options->admin_auth, &error)) == NULL) {
 		ctl_output_complain("--admin-auth: %s", error->message);
 		return CTL_USAGE;
 	}

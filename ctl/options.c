@@ -145,7 +145,7 @@ gboolean ctl_options_zookeeper(const CtlOptions *self, ZookeeperHosts **out_host
 		return FALSE;
 	}
 	if (hosts != NULL && self->zookeeper_auth != NULL &&
-	    (auth = zookeeper_auth_read(self->zookeeper_auth, &error)) == NULL) {
+	    (auth = zookeeper_hosts_read_auth(self->zookeeper_auth, &error)) == NULL) {
 		ctl_output_complain("--zookeeper-auth: %s", error->message);
 		return FALSE;
 	}

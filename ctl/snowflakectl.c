@@ -132,7 +132,7 @@ static void complain_of_command(const char *name)
 		g_ptr_array_add(names, (gpointer)COMMANDS[i]->name);
 	g_ptr_array_add(names, NULL);
 
-	const char *meant = suggestion_find(name, (const char *const *)names->pdata);
+	const char *meant = help_text_suggest(name, (const char *const *)names->pdata);
 
 	if (meant != NULL)
 		ctl_output_complain("there is no command \"%s\"; did you mean %s?", shown, meant);
@@ -159,7 +159,7 @@ static void complain_of_option(const char *option, const CtlCommand *command,
 	}
 	g_ptr_array_add(names, NULL);
 
-	const char *meant = suggestion_find(name, (const char *const *)names->pdata);
+	const char *meant = help_text_suggest(name, (const char *const *)names->pdata);
 
 	if (meant != NULL)
 		ctl_output_complain("unknown option \"%s\"; did you mean --%s?", shown, meant);

@@ -6,7 +6,7 @@
 #include "core/layout.h"
 #include "core/text.h"
 #include "core/ulid.h"
-#include "core/uuid.h"
+#include "core/uuid7.h"
 #include "ctl/format.h"
 #include "ctl/output.h"
 

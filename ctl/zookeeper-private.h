@@ -3,7 +3,7 @@
 
 #include <pthread.h>
 
-#include "common/zookeeper/client.h"
+#include "common/zookeeper/handle.h"
 #include "ctl/zookeeper.h"
 
 /* What the requests of a session and its watches share. */

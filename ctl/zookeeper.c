@@ -4,7 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "common/zookeeper/client.h"
+#include "common/zookeeper/handle.h"
 #include "common/zookeeper/znodes.h"
 #include "ctl/zookeeper-private.h"
 
@@ -235,7 +235,7 @@ static gboolean wait_connected(CtlZookeeper *self, GError **error)
 		return TRUE;
 
 	/* a name that cannot be looked up may take as long as that again */
-	g_autofree char *why = zookeeper_reach_describe(self->servers, self->certificates);
+	g_autofree char *why = zookeeper_handle_describe_trouble(self->servers, self->certificates);
 	g_autofree char *what = g_strdup_printf("no connection within %u ms%s%s", self->timeout_ms,
 						why != NULL ? ": " : "", why != NULL ? why : "");
 
@@ -264,7 +264,8 @@ gboolean ctl_zookeeper_add_auth(CtlZookeeper *self, const char *auth, const char
 {
 	g_autofree char *failure = NULL;
 
-	if (self->handle != NULL && zookeeper_digest_add(self->handle, auth, option, &failure))
+	if (self->handle != NULL &&
+	    zookeeper_handle_add_digest(self->handle, auth, option, &failure))
 		return TRUE;
 	return ctl_zookeeper_lose(
 		self, error,
@@ -278,14 +279,14 @@ CtlZookeeper *ctl_zookeeper_connect(const ZookeeperHosts *hosts, const char *aut
 
 	/* it would write to standard error */
 	zoo_set_debug_level((ZooLogLevel)0);
-	self->handle = zookeeper_open(self->servers, self->certificates, ctl_zookeeper_on_event,
-				      SESSION_MS, self);
+	self->handle = zookeeper_handle_open(self->servers, self->certificates,
+					     ctl_zookeeper_on_event, SESSION_MS, self);
 	if (self->handle == NULL) {
 		ctl_zookeeper_lose(self, error, "the name of none of them can be looked up");
 		return NULL;
 	}
 	self->identity = auth != NULL ? znode_acl_identity(auth) : NULL;
-	/* in this order: see zookeeper_digest_add() */
+	/* in this order: see zookeeper_handle_add_digest() */
 	if (!wait_connected(self, error) ||
 	    (auth != NULL && !ctl_zookeeper_add_auth(self, auth, "--zookeeper-auth", error)))
 		return NULL;

@@ -164,7 +164,7 @@ static Registry *make_zookeeper_registry(const Issuer *self, const IssuerMember 
 		return NULL;
 	}
 	if (options->zookeeper_auth != NULL) {
-		auth = zookeeper_auth_read(options->zookeeper_auth, error);
+		auth = zookeeper_hosts_read_auth(options->zookeeper_auth, error);
 		if (auth == NULL) {
 			g_prefix_error(error, "--zookeeper-auth: ");
 			return NULL;

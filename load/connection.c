@@ -9,12 +9,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/sockets.h"
+#include "common/socket.h"
 
 static void add_local(LoadServer *self)
 {
 	struct sockaddr_un address;
-	socklen_t length = local_socket_address(self->address->path, &address);
+	socklen_t length = socket_unix_address(self->address->path, &address);
 
 	g_ptr_array_add(self->places, g_socket_address_new_from_native(&address, length));
 }
@@ -185,7 +185,7 @@ gboolean load_connection_finish(LoadConnection *self, GError **error)
 	g_autoptr(GError) failure = NULL;
 
 	if (g_socket_check_connect_result(self->socket, &failure)) {
-		if (!self_connection_is_one(self->fd))
+		if (!socket_is_self_connected(self->fd))
 			return TRUE;
 		g_set_error_literal(&failure, G_IO_ERROR, G_IO_ERROR_CONNECTION_REFUSED,
 				    g_strerror(ECONNREFUSED));
@@ -241,7 +241,7 @@ static void keep_place(LoadServer *server, guint place)
  * one that does waits with them. */
 static LoadConnection *open_local(LoadServer *server, const LoadWire *wire, guint64 timeout_ms)
 {
-	int fd = local_socket_connect(server->address->path, (guint)timeout_ms);
+	int fd = socket_unix_connect(server->address->path, (guint)timeout_ms);
 	int number = errno;
 	g_autoptr(GError) failure = NULL;
 	GSocket *socket = fd >= 0 ? g_socket_new_from_fd(fd, &failure) : NULL;

@@ -168,8 +168,8 @@ static void lose_lane(LoadDriver *self, LoadLane *lane, const GError *why)
 	lane->watches_write = FALSE;
 	lane->failures++;
 	lane->server = (lane->server + 1) % self->servers->len;
-	lane->retry_ns = self->now_ns + load_retry_pause_ns(lane->failures, self->servers->len,
-							    self->n_lanes, g_random_double());
+	lane->retry_ns = self->now_ns + load_schedule_retry_ns(lane->failures, self->servers->len,
+							       self->n_lanes, g_random_double());
 	self->next_check_ns =
 		MIN(self->next_check_ns, MAX(lane->retry_ns, self->checked_ns + LEAST_PAUSE_NS));
 }

@@ -37,7 +37,7 @@ guint64 load_schedule_count(const LoadSchedule *self, gint64 from_ns, gint64 unt
 #define NS_A_TRY      (NS_PER_MS / 10)
 #define MAX_DOUBLINGS 8 /* of the first: beyond any longest */
 
-gint64 load_retry_pause_ns(guint failures, guint n_servers, guint n_connections, double draw)
+gint64 load_schedule_retry_ns(guint failures, guint n_servers, guint n_connections, double draw)
 {
 	guint rounds = failures / n_servers;
 	gint64 longest_ns = MAX(LONGEST_NS, n_connections * NS_A_TRY);

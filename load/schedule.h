@@ -34,7 +34,7 @@ static inline gint64 load_schedule_due_ns(const LoadSchedule *self, guint64 call
 guint64 load_schedule_count(const LoadSchedule *self, gint64 from_ns, gint64 until_ns);
 
 /**
- * load_retry_pause_ns:
+ * load_schedule_retry_ns:
  * @failures: of the connection, in a row, 1 or more: it broke, or could not be made
  * @n_servers: that it takes in turn
  * @n_connections: that share a thread
@@ -44,4 +44,4 @@ guint64 load_schedule_count(const LoadSchedule *self, gint64 from_ns, gint64 unt
  * tried; else up to 10 ms, twice as long each time all of them failed once more, up to 100 ms, or
  * so long that a thread makes no more than 10,000 attempts a second; at least half of that.
  */
-gint64 load_retry_pause_ns(guint failures, guint n_servers, guint n_connections, double draw);
+gint64 load_schedule_retry_ns(guint failures, guint n_servers, guint n_connections, double draw);

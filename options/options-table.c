@@ -305,7 +305,7 @@ static void append_description(GString *out, const OptionSpec *spec, const char 
 	g_autofree char *limits = limits_text(spec);
 	g_autofree char *text = g_strdup_printf("%s (%s)", spec->help, limits);
 
-	wrap_append(out, *limits != '\0' ? text : spec->help, indent);
+	help_text_wrap(out, *limits != '\0' ? text : spec->help, indent);
 }
 
 char *options_table_help(void)
@@ -391,7 +391,7 @@ static char *list_text(const GPtrArray *items, const char *between,
 	return g_string_free(text, items->len == 0);
 }
 
-char *options_text_of(const Options *self, const OptionSpec *spec)
+char *options_table_text_of(const Options *self, const OptionSpec *spec)
 {
 	gconstpointer field = G_STRUCT_MEMBER_P(self, spec->offset);
 

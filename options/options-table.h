@@ -74,4 +74,4 @@ char *options_table_help(void);
 char *options_table_sample_config(void);
 
 /* (transfer full) (nullable): the value of an option, as it is written in the file; %NULL: none. */
-char *options_text_of(const Options *self, const OptionSpec *spec);
+char *options_table_text_of(const Options *self, const OptionSpec *spec);

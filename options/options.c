@@ -367,7 +367,7 @@ static const char *suggest_name(const char *typed, OptionUser user)
 		    (user == OPTION_USER_EMBEDDED && spec->embedded))
 			names[count++] = spec->name;
 	}
-	return suggestion_find(typed, names);
+	return help_text_suggest(typed, names);
 }
 
 /* @arg: one that GLib did not recognise */
@@ -521,7 +521,7 @@ static gboolean check_useful(const Options *self, GError **error)
 {
 	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++) {
 		const OptionSpec *spec = &OPTIONS_TABLE[i];
-		g_autofree char *text = options_text_of(self, spec);
+		g_autofree char *text = options_table_text_of(self, spec);
 
 		if (g_strcmp0(text, spec->default_text) == 0)
 			continue;

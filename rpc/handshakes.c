@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
-#include "common/sockets.h"
+#include "common/socket.h"
 #include "rpc/poller.h"
 
 #define MAX_EVENTS 64

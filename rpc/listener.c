@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "common/address.h"
-#include "common/sockets.h"
+#include "common/socket.h"
 
 /* Of silence, before a client is asked whether it is there; and as long again for its answer. */
 #define KEEPALIVE_S 60
@@ -159,7 +159,7 @@ gboolean listener_open(const char *host, guint16 port, GPtrArray *listeners, GEr
 static gboolean bind_abstract(int fd, const char *path)
 {
 	struct sockaddr_un address;
-	socklen_t length = local_socket_address(path, &address);
+	socklen_t length = socket_unix_address(path, &address);
 
 	return bind(fd, (const struct sockaddr *)&address, length) == 0 &&
 	       listen(fd, SOMAXCONN) == 0;

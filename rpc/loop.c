@@ -26,7 +26,7 @@
 #include <sys/epoll.h>
 
 #include "common/log.h"
-#include "common/sockets.h"
+#include "common/socket.h"
 #include "rpc/foreign.h"
 #include "rpc/loop-connection.h"
 #include "rpc/poller.h"

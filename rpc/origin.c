@@ -4,7 +4,7 @@
 #include <arpa/inet.h>
 #include <string.h>
 
-#include "common/sockets.h"
+#include "common/socket.h"
 
 /* IPv4: mapped, as a socket for both families has it. IPv6: the first half, as whoever has one
  * address has all that begin alike (RFC 6177). */
@@ -32,7 +32,7 @@ Origin origin_of_peer(int fd, const struct sockaddr *address)
 {
 	struct ucred peer;
 
-	return address->sa_family == AF_UNIX && local_socket_peer(fd, &peer)
+	return address->sa_family == AF_UNIX && socket_unix_peer(fd, &peer)
 		       ? origin_of_user(peer.uid)
 		       : origin_of_address(address);
 }

@@ -19,7 +19,7 @@
 #include <stdatomic.h>
 #include <sys/ioctl.h>
 
-#include "common/sockets.h"
+#include "common/socket.h"
 
 /* Looked at under one hold of the lock; and so many times for one newcomer, some 20 ms, as the
  * thread has other things to do. */

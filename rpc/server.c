@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
-#include "common/sockets.h"
+#include "common/socket.h"
 #include "rpc/handshakes.h"
 #include "rpc/listener.h"
 

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/sockets.h"
+#include "common/socket.h"
 
 #define LOCK_WAIT_MS 5000
 #define LOCK_LOOK_MS 10
@@ -82,7 +82,7 @@ static int lock_directory(const char *path, const char *directory, GError **erro
 static int try_to_connect(const char *path)
 {
 	struct sockaddr_un address;
-	socklen_t length = local_socket_address(path, &address);
+	socklen_t length = socket_unix_address(path, &address);
 	int fd = new_socket();
 	int number = 0;
 
@@ -123,7 +123,7 @@ static gboolean remove_stale(const char *path, GError **error)
 static gboolean bind_with_mode(int fd, const char *path, mode_t mode)
 {
 	struct sockaddr_un address;
-	socklen_t length = local_socket_address(path, &address);
+	socklen_t length = socket_unix_address(path, &address);
 	mode_t before = umask(0);
 	gboolean bound =
 		fchmod(fd, mode) == 0 && bind(fd, (const struct sockaddr *)&address, length) == 0;

@@ -2,7 +2,7 @@
 #include "server/wide-ids.h"
 
 #include "core/random.h"
-#include "core/uuid.h"
+#include "core/uuid7.h"
 
 static void append(GPtrArray *out, Uuid uuid)
 {

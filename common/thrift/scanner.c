@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/thrift/scanner.h"
 
-#include <string.h>
-
 #include "common/thrift/byte-reader.h"
 
 /*
@@ -119,6 +117,11 @@ static ReadStatus read_strict_header(ByteReader *reader, MessageHeader *out_head
 	return status;
 }
 
+static gboolean is_name_byte(guint8 byte)
+{
+	return g_ascii_isalnum(byte) || byte == '_' || byte == ':' || byte == '.';
+}
+
 /* Checks the bytes that have arrived: bytes that are no name cannot become one. */
 static ReadStatus read_unversioned_name(ByteReader *reader, MessageHeader *header)
 {
@@ -134,8 +137,7 @@ static ReadStatus read_unversioned_name(ByteReader *reader, MessageHeader *heade
 	if (status == READ_BAD)
 		return status;
 	for (gsize i = start; i < MIN(start + length, reader->available); i++)
-		if (!g_ascii_isalnum(reader->bytes[i]) &&
-		    memchr("_:.", reader->bytes[i], 3) == NULL)
+		if (!is_name_byte(reader->bytes[i]))
 			return byte_reader_bad(reader, "a name with bytes that no name has");
 	header->name_offset = start;
 	header->name_length = length;

@@ -199,7 +199,7 @@ static char *read_start(const char *path, int fd, gsize max_bytes, gsize *out_le
 	return g_steal_pointer(&text);
 }
 
-char *zookeeper_auth_read(const char *path, GError **error)
+char *zookeeper_hosts_read_auth(const char *path, GError **error)
 {
 	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	g_autofree char *text = NULL;

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
-#include "common/sockets.h"
+#include "common/socket.h"
 #include "gen-c_glib/generated-types.h"
 #include "server/server.h"
 #include "server/stop.h"
@@ -239,7 +239,7 @@ static int connect_to(LivePort port)
 
 	if (port == LIVE_LOCAL) {
 		path = g_build_filename(directory, LOCAL_NAME, NULL);
-		fd = local_socket_connect(path, HANG_GUARD_MS);
+		fd = socket_unix_connect(path, HANG_GUARD_MS);
 		g_assert_cmpint(fd, >=, 0);
 		return fd;
 	}

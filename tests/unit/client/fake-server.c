@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/sockets.h"
+#include "common/socket.h"
 #include "common/thrift/reader.h"
 #include "tests/unit/hang-guard.h"
 
@@ -135,7 +135,7 @@ static FakeServer *serve_on(int listener, char *text, FakeAnswer answer, gpointe
 static int bind_local(const char *path)
 {
 	struct sockaddr_un address;
-	socklen_t length = local_socket_address(path, &address);
+	socklen_t length = socket_unix_address(path, &address);
 	int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	g_assert_cmpint(bind(listener, (struct sockaddr *)&address, length), ==, 0);

@@ -12,6 +12,7 @@
 #include "core/layout.h"
 #include "core/random.h"
 #include "core/ulid.h"
+#include "core/uuid7.h"
 
 #include "tests/unit/core/scaled.h"
 #include "tests/unit/core/scripted-clock.h"

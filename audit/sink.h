@@ -34,20 +34,20 @@ struct _AuditSink {
 };
 
 /**
- * file_sink_new:
+ * audit_sink_new_file:
  *
  * Appends to a regular file. If it does not exist, it is created for owner and group. If the file
  * ends within a line, the first write ends that line.
  *
  * Returns: (transfer full): a sink, or %NULL with a GFileError set
  */
-AuditSink *file_sink_new(const char *path, GError **error);
+AuditSink *audit_sink_new_file(const char *path, GError **error);
 
 #define SCRIBE_DEFAULT_PORT     1463
 #define SCRIBE_DEFAULT_CATEGORY "snowflake"
 
 /**
- * scribe_sink_new:
+ * audit_sink_new_scribe:
  * @address: copied
  *
  * Sends lines as messages of a category to a Scribe server, by its call
@@ -61,4 +61,4 @@ AuditSink *file_sink_new(const char *path, GError **error);
  *
  * Returns: (transfer full)
  */
-AuditSink *scribe_sink_new(const Address *address, const char *category);
+AuditSink *audit_sink_new_scribe(const Address *address, const char *category);

@@ -10,7 +10,7 @@
 /* Additions to ZooKeeper's C client: TLS, a password, and why there is no connection. */
 
 /**
- * zookeeper_open:
+ * zookeeper_handle_open:
  * @servers: "host:port,..."
  * @certificates: (nullable): of ZookeeperHosts; %NULL: without TLS
  *
@@ -20,11 +20,11 @@
  *
  * Returns: (nullable): a handle that connects; %NULL with errno set
  */
-zhandle_t *zookeeper_open(const char *servers, const char *certificates, watcher_fn watcher,
-			  int timeout_ms, void *context);
+zhandle_t *zookeeper_handle_open(const char *servers, const char *certificates, watcher_fn watcher,
+				 int timeout_ms, void *context);
 
 /**
- * zookeeper_digest_add:
+ * zookeeper_handle_add_digest:
  * @auth: "user:password"
  * @option: the option that @auth comes from, for the message
  * @out_failure: (out) (transfer full) (nullable): why not; %NULL: there is no connection, because
@@ -32,11 +32,11 @@ zhandle_t *zookeeper_open(const char *servers, const char *certificates, watcher
  *
  * Returns: %FALSE if the session does not authenticate with @auth
  */
-gboolean zookeeper_digest_add(zhandle_t *handle, const char *auth, const char *option,
-			      char **out_failure);
+gboolean zookeeper_handle_add_digest(zhandle_t *handle, const char *auth, const char *option,
+				     char **out_failure);
 
 /**
- * zookeeper_reach_describe:
+ * zookeeper_handle_describe_trouble:
  * @servers: "host:port,..."
  * @certificates: (nullable): of ZookeeperHosts; %NULL: without TLS
  *
@@ -48,4 +48,4 @@ gboolean zookeeper_digest_add(zhandle_t *handle, const char *auth, const char *o
  * not answer; otherwise why the first server accepts none; what is wrong with @certificates; %NULL:
  * a server answers
  */
-char *zookeeper_reach_describe(const char *servers, const char *certificates);
+char *zookeeper_handle_describe_trouble(const char *servers, const char *certificates);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "audit/sinks.h"
+#include "audit/sink.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -120,7 +120,7 @@ static const AuditSinkOps FILE_OPS = {
 	.free = file_sink_free,
 };
 
-AuditSink *file_sink_new(const char *path, GError **error)
+AuditSink *audit_sink_new_file(const char *path, GError **error)
 {
 	FileSink *self = g_new0(FileSink, 1);
 
@@ -264,7 +264,7 @@ static const AuditSinkOps SCRIBE_OPS = {
 	.free = scribe_sink_free,
 };
 
-AuditSink *scribe_sink_new(const Address *address, const char *category)
+AuditSink *audit_sink_new_scribe(const Address *address, const char *category)
 {
 	ScribeSink *self = g_new(ScribeSink, 1);
 

@@ -2,7 +2,7 @@
 #if ZOOKEEPER_SPEAKS_TLS
 #define HAVE_OPENSSL_H /* or zookeeper.h does not declare zookeeper_init_ssl() */
 #endif
-#include "common/zookeeper/client.h"
+#include "common/zookeeper/handle.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -35,16 +35,16 @@ static zhandle_t *open_with_tls(const char *servers, const char *certificates, w
 }
 #endif
 
-zhandle_t *zookeeper_open(const char *servers, const char *certificates, watcher_fn watcher,
-			  int timeout_ms, void *context)
+zhandle_t *zookeeper_handle_open(const char *servers, const char *certificates, watcher_fn watcher,
+				 int timeout_ms, void *context)
 {
 	if (certificates != NULL)
 		return open_with_tls(servers, certificates, watcher, timeout_ms, context);
 	return zookeeper_init(servers, watcher, timeout_ms, NULL, context, 0);
 }
 
-gboolean zookeeper_digest_add(zhandle_t *handle, const char *auth, const char *option,
-			      char **out_failure)
+gboolean zookeeper_handle_add_digest(zhandle_t *handle, const char *auth, const char *option,
+				     char **out_failure)
 {
 	int code = zoo_add_auth(handle, "digest", auth, (int)strlen(auth), NULL, NULL);
 
@@ -200,7 +200,7 @@ static Reach try_server(const char *server, TlsClient *tls, char **out_text)
 	return reach;
 }
 
-char *zookeeper_reach_describe(const char *servers, const char *certificates)
+char *zookeeper_handle_describe_trouble(const char *servers, const char *certificates)
 {
 	g_auto(GStrv) each = g_strsplit(servers, ",", -1);
 	g_autoptr(GError) error = NULL;
