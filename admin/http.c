@@ -142,7 +142,7 @@ static void hang_up_first(AdminHttp *self)
 	shutdown(client->fd, SHUT_RDWR);
 }
 
-static gboolean first_is_silent(const AdminHttp *self)
+static gboolean is_first_silent(const AdminHttp *self)
 {
 	const Client *client = g_queue_peek_head((GQueue *)&self->clients);
 
@@ -191,7 +191,7 @@ static void refuse_host(const AdminRequest *request, AdminReply *reply)
 			   shown);
 }
 
-static gboolean supports(const AdminPath *path, const char *method)
+static gboolean path_supports(const AdminPath *path, const char *method)
 {
 	return strcmp(method, MHD_HTTP_METHOD_GET) == 0 ||
 	       strcmp(method, MHD_HTTP_METHOD_HEAD) == 0 ||
@@ -220,7 +220,7 @@ static void answer_request(const AdminHttp *self, const AdminHead *head, AdminRe
 		refuse_host(request, reply);
 	} else if (path == NULL) {
 		refuse_path(self, request, url, reply);
-	} else if (!supports(path, request->method)) {
+	} else if (!path_supports(path, request->method)) {
 		refuse_method(path, request, reply);
 	} else if (path->draws && (why_no_draw = admin_request_why_no_draw(request)) != NULL) {
 		admin_reply_refuse(reply, request, MHD_HTTP_FORBIDDEN, "%s", why_no_draw);
@@ -489,7 +489,7 @@ static int sleep_ms(const AdminHttp *self)
 	return (int)CLAMP(until_us / 1000 + 1, 0, (gint64)MIN(mhd_ms, LOOK_AROUND_MS));
 }
 
-static struct pollfd *polled(const AdminHttp *self, guint i)
+static struct pollfd *polled_at(const AdminHttp *self, guint i)
 {
 	return &g_array_index(self->polled, struct pollfd, i);
 }
@@ -501,8 +501,8 @@ static void poll_sockets(AdminHttp *self)
 	int timeout_ms = sleep_ms(self);
 
 	for (guint i = 0; i < self->polled->len; i++)
-		polled(self, i)->revents = 0;
-	poll(polled(self, 0), n,
+		polled_at(self, i)->revents = 0;
+	poll(polled_at(self, 0), n,
 	     may_accept ? timeout_ms : MIN(timeout_ms, (int)(ACCEPT_PAUSE_US / 1000)));
 }
 
@@ -512,8 +512,8 @@ static gboolean accept_all(AdminHttp *self)
 	gboolean more = FALSE;
 
 	for (guint i = POLLED_LISTENERS; i < self->polled->len; i++)
-		if (polled(self, i)->revents != 0)
-			more |= accept_some(self, polled(self, i)->fd);
+		if (polled_at(self, i)->revents != 0)
+			more |= accept_some(self, polled_at(self, i)->fd);
 	return more;
 }
 
@@ -524,7 +524,7 @@ static void *serve_http(void *data)
 	pthread_setname_np(pthread_self(), "admin");
 	/* for this thread alone; the server also works if this fails */
 	setpriority(PRIO_PROCESS, (id_t)gettid(), NICENESS);
-	while (polled(self, POLLED_STOP)->revents == 0) {
+	while (polled_at(self, POLLED_STOP)->revents == 0) {
 		gboolean is_crowded;
 		gint64 now_us;
 
@@ -536,7 +536,7 @@ static void *serve_http(void *data)
 					   : 0;
 		resume_in_time(self);
 		MHD_run(self->daemon);
-		while (first_is_silent(self))
+		while (is_first_silent(self))
 			hang_up_first(self);
 		now_us = g_get_monotonic_time();
 		if (now_us < self->tick_at_us)
@@ -582,7 +582,7 @@ AdminHttp *admin_http_new(const AdminHttpConfig *config, GError **error)
 	self->polled = g_array_new(FALSE, FALSE, sizeof(struct pollfd));
 	self->waiting = g_ptr_array_new();
 	add_polled(self, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	if (polled(self, POLLED_STOP)->fd >= 0)
+	if (polled_at(self, POLLED_STOP)->fd >= 0)
 		self->daemon = start_daemon(self);
 	if (self->daemon == NULL) {
 		g_set_error(error, G_IO_ERROR, g_io_error_from_errno(errno),
@@ -600,8 +600,8 @@ void admin_http_free(AdminHttp *self)
 	admin_http_stop(self);
 	if (self->daemon != NULL)
 		MHD_stop_daemon(self->daemon);
-	if (polled(self, POLLED_STOP)->fd >= 0)
-		close(polled(self, POLLED_STOP)->fd);
+	if (polled_at(self, POLLED_STOP)->fd >= 0)
+		close(polled_at(self, POLLED_STOP)->fd);
 	g_array_unref(self->polled);
 	g_ptr_array_unref(self->waiting);
 	g_free(self);
@@ -631,7 +631,7 @@ void admin_http_stop(AdminHttp *self)
 
 	if (!self->started)
 		return;
-	if (write(polled(self, POLLED_STOP)->fd, &one, sizeof one) < 0)
+	if (write(polled_at(self, POLLED_STOP)->fd, &one, sizeof one) < 0)
 		g_critical("cannot stop the HTTP server: %s", g_strerror(errno));
 	pthread_join(self->thread, NULL);
 	self->started = FALSE;

@@ -135,7 +135,7 @@ static gboolean wait_for_change(AuditWriter *self, gint64 at_us)
 /* The thread */
 
 /* Sleeps until there are new orders, @ms at most. */
-static void nap(AuditWriter *self, guint ms)
+static void sleep_until_orders(AuditWriter *self, guint ms)
 {
 	gint64 until_us = g_get_monotonic_time() + ms * G_TIME_SPAN_MILLISECOND;
 
@@ -324,7 +324,7 @@ static gpointer writer_thread(gpointer user_data)
 			break;
 		ms = nap_ms(self, round, ms);
 		if (ms > 0)
-			nap(self, ms);
+			sleep_until_orders(self, ms);
 	}
 	log_gaps(self, TRUE);
 	if (self->sink->ops->sync != NULL && !self->sink->ops->sync(self->sink, &error))

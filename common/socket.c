@@ -109,7 +109,7 @@ int socket_unix_connect(const char *path, guint timeout_ms)
 
 typedef int (*GetName)(int, struct sockaddr *restrict, socklen_t *restrict);
 
-static char *describe(int fd, GetName get_name)
+static char *describe_end(int fd, GetName get_name)
 {
 	struct sockaddr_storage address;
 	socklen_t length = sizeof address;
@@ -132,12 +132,12 @@ char *socket_name_peer(int fd)
 	/* clients of local sockets have no names */
 	if (socket_unix_peer(fd, &peer))
 		return g_strdup_printf("unix:uid=%u,pid=%d", peer.uid, peer.pid);
-	return describe(fd, getpeername);
+	return describe_end(fd, getpeername);
 }
 
 char *socket_name_local(int fd)
 {
-	return describe(fd, getsockname);
+	return describe_end(fd, getsockname);
 }
 
 gboolean socket_is_self_connected(int fd)

@@ -47,7 +47,7 @@ void random_from_kernel(void *out_bytes, gsize n_bytes)
 		g_error("getrandom: %s", g_strerror(errno)); /* lint: allow fatal: as in random.h */
 }
 
-static G_GNUC_NO_INLINE void refill(Block *self)
+static G_GNUC_NO_INLINE void refill_block(Block *self)
 {
 	guint32 key[CHACHA8_KEY_WORDS];
 
@@ -66,7 +66,7 @@ static inline Block *ready_block(void)
 	Block *self = &thread_block;
 
 	if (G_UNLIKELY(self->n_left == 0 || self->fork_generation != random_fork_generation()))
-		refill(self);
+		refill_block(self);
 	return self;
 }
 

@@ -39,7 +39,7 @@ static double quantile_us(const LoadHistogram *histogram, gsize index)
 	return (double)load_histogram_quantile(histogram, quantiles[index].fraction) / 1000;
 }
 
-static double ms(gint64 ns)
+static double to_ms(gint64 ns)
 {
 	return (double)ns / 1e6;
 }
@@ -185,15 +185,15 @@ static void append_outages(GString *out, const LoadReport *self)
 		g_string_append_c(out, '\n');
 	if (outages.count == 0)
 		g_string_append_printf(out, "outages   none longer than %.0f ms",
-				       ms(longer_than_ns));
+				       to_ms(longer_than_ns));
 	else
 		g_string_append_printf(
 			out, "outages   %" G_GUINT64_FORMAT ", the longest %.1f ms, in all %.1f ms",
-			outages.count, ms(outages.longest_ns), ms(outages.total_ns));
+			outages.count, to_ms(outages.longest_ns), to_ms(outages.total_ns));
 	if (outages.goes_on)
 		g_string_append(out, ", NOT OVER AT THE END");
 	g_string_append_printf(out, "; of one connection %.1f ms at most\n",
-			       ms(tally->longest_gap_ns));
+			       to_ms(tally->longest_gap_ns));
 }
 
 static void append_calls(GString *out, const LoadReport *self)
@@ -394,12 +394,12 @@ static void add_outages(JsonBuilder *builder, const LoadReport *self)
 	LoadOutages outages = load_gaps_outages(&self->tally->gaps, longer_than_ns);
 
 	begin_object(builder, "outages");
-	add_number(builder, "longer_than_ms", ms(longer_than_ns));
+	add_number(builder, "longer_than_ms", to_ms(longer_than_ns));
 	add_count(builder, "count", outages.count);
-	add_number(builder, "total_ms", ms(outages.total_ns));
-	add_number(builder, "longest_ms", ms(outages.longest_ns));
+	add_number(builder, "total_ms", to_ms(outages.total_ns));
+	add_number(builder, "longest_ms", to_ms(outages.longest_ns));
 	add_flag(builder, "over", !outages.goes_on);
-	add_number(builder, "longest_of_a_connection_ms", ms(self->tally->longest_gap_ns));
+	add_number(builder, "longest_of_a_connection_ms", to_ms(self->tally->longest_gap_ns));
 	json_builder_end_object(builder);
 }
 

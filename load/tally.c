@@ -99,7 +99,7 @@ void load_gaps_end(LoadGaps *self, gint64 now_ns)
 }
 
 /* (transfer full): of Gap */
-static GArray *intersect(const GArray *left, const GArray *right)
+static GArray *intersect_gaps(const GArray *left, const GArray *right)
 {
 	GArray *both = g_array_new(FALSE, FALSE, sizeof(Gap));
 
@@ -129,7 +129,7 @@ void load_gaps_merge(LoadGaps *self, const LoadGaps *other)
 	self->ended_ns = MAX(self->ended_ns, other->ended_ns);
 	if (other->gaps == NULL)
 		return;
-	both = self->gaps != NULL ? intersect(self->gaps, other->gaps) : g_array_ref(other->gaps);
+	both = self->gaps != NULL ? intersect_gaps(self->gaps, other->gaps) : g_array_ref(other->gaps);
 	load_gaps_clear(self);
 	self->gaps = both;
 }

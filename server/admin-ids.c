@@ -26,8 +26,8 @@ static guint status_of(const Refusal *refusal)
 }
 
 /* %FALSE: @reply says why; or it has nothing yet, to be asked again. */
-static gboolean draw(OwnCalls *calls, CounterMethod method, const AdminRequest *request,
-		     guint count, IdRun *out_run, AdminReply *reply)
+static gboolean draw_run(OwnCalls *calls, CounterMethod method, const AdminRequest *request,
+			 guint count, IdRun *out_run, AdminReply *reply)
 {
 	const char *agent = admin_request_argument(request, "agent");
 	g_auto(Refusal) refusal = {0};
@@ -51,7 +51,7 @@ static gboolean draw(OwnCalls *calls, CounterMethod method, const AdminRequest *
 	return FALSE;
 }
 
-static char *decimal(gint64 id)
+static char *decimal_text(gint64 id)
 {
 	return id_text_encode(ID_TEXT_DECIMAL, id);
 }
@@ -62,9 +62,9 @@ void admin_ids_draw_one(OwnCalls *calls, const AdminRequest *request, AdminReply
 	JsonObject *object;
 	IdRun run;
 
-	if (!draw(calls, COUNTER_GET_ID, request, 1, &run, reply))
+	if (!draw_run(calls, COUNTER_GET_ID, request, 1, &run, reply))
 		return;
-	id = decimal(id_run_get(&run, 0));
+	id = decimal_text(id_run_get(&run, 0));
 	if (!request->wants_json) {
 		admin_reply_take(reply, ADMIN_REPLY_TEXT, g_strconcat(id, "\n", NULL));
 		return;
@@ -136,7 +136,7 @@ void admin_ids_draw_many(OwnCalls *calls, const AdminRequest *request, AdminRepl
 		refuse_number(text, source_max_batch(calls->config->source), request, reply);
 		return;
 	}
-	if (!draw(calls, COUNTER_GET_IDS, request, (guint)count, &run, reply))
+	if (!draw_run(calls, COUNTER_GET_IDS, request, (guint)count, &run, reply))
 		return;
 	if (request->wants_json)
 		list_as_json(&run, reply);
@@ -179,10 +179,10 @@ static JsonObject *parts_to_json(const char *id, const char *time, const LayoutP
 	return object;
 }
 
-static void show(const AdminRequest *request, gint64 id, const LayoutParts *parts,
-		 AdminReply *reply)
+static void show_parts(const AdminRequest *request, gint64 id, const LayoutParts *parts,
+		       AdminReply *reply)
 {
-	g_autofree char *text = decimal(id);
+	g_autofree char *text = decimal_text(id);
 	g_autofree char *time = text_time_ms(parts->time_ms);
 
 	if (request->wants_json)
@@ -208,7 +208,7 @@ void admin_ids_decode(const Layout *layout, const AdminRequest *request, AdminRe
 	    layout_check_id(layout, id, &error)) {
 		LayoutParts parts = layout_decode(layout, id);
 
-		show(request, id, &parts, reply);
+		show_parts(request, id, &parts, reply);
 	} else {
 		admin_reply_refuse(reply, request, MHD_HTTP_BAD_REQUEST, "%s", error->message);
 	}

@@ -35,7 +35,7 @@ typedef struct {
 	WriteFamily write;            /* or NULL: one sample, of the value */
 } Metric;
 
-static guint64 counted(const MetricsReading *reading, gint counter)
+static guint64 sum_of(const MetricsReading *reading, gint counter)
 {
 	return counter_set_sum(reading->source->service->counters, counter);
 }
@@ -311,7 +311,7 @@ static void write_calls(GString *text, const PrometheusFamily *family,
 				(const PrometheusLabel[]){{"method", counter_method_name(method)},
 							  {"result", RESULTS[i].result},
 							  {0}},
-				counted(reading, RESULTS[i].first + method));
+				sum_of(reading, RESULTS[i].first + method));
 }
 
 static void write_durations(GString *text, const PrometheusFamily *family,
@@ -324,11 +324,11 @@ static void write_durations(GString *text, const PrometheusFamily *family,
 		guint64 bound_us = G_GUINT64_CONSTANT(1) << (i + COUNTER_FIRST_DURATION_LOG2);
 
 		bounds[i] = (gdouble)bound_us / G_USEC_PER_SEC;
-		counts[i] = counted(reading, COUNTER_DURATIONS + i);
+		counts[i] = sum_of(reading, COUNTER_DURATIONS + i);
 	}
 	prometheus_text_begin(text, family);
 	prometheus_text_add_histogram(text, family, bounds, counts, N_COUNTER_DURATIONS,
-				      (gdouble)counted(reading, COUNTER_DURATION_US) * S_PER_US);
+				      (gdouble)sum_of(reading, COUNTER_DURATION_US) * S_PER_US);
 }
 
 /* Only for a server with a certificate. */
@@ -338,7 +338,7 @@ static void write_handshakes(GString *text, const PrometheusFamily *family,
 	if (reading->gauges[GAUGE_CERTIFICATE_EXPIRY - N_COUNTERS] == METRICS_NOT_KNOWN)
 		return;
 	prometheus_text_begin(text, family);
-	prometheus_text_add_count(text, family, NULL, counted(reading, COUNTER_HANDSHAKES));
+	prometheus_text_add_count(text, family, NULL, sum_of(reading, COUNTER_HANDSHAKES));
 }
 
 typedef enum { SINK_QUEUED, SINK_DROPPED, SINK_FAILING } SinkValue;
@@ -569,7 +569,7 @@ static void append_sample(GString *text, const Metric *metric, const MetricsRead
 
 	if (metric->value < N_COUNTERS) {
 		prometheus_text_add_count(text, &metric->family, labels,
-					  counted(reading, metric->value));
+					  sum_of(reading, metric->value));
 		return;
 	}
 	value = reading->gauges[metric->value - N_COUNTERS];

@@ -12,7 +12,7 @@
 
 #define NS_PER_S (1000 * (gint64)CLOCK_NS_PER_MS)
 
-static void add(GString *text, const char *name, PrometheusType type, const char *help,
+static void append_metric(GString *text, const char *name, PrometheusType type, const char *help,
 		gdouble value)
 {
 	const PrometheusFamily family = {name, type, help};
@@ -21,7 +21,7 @@ static void add(GString *text, const char *name, PrometheusType type, const char
 	prometheus_text_add(text, &family, NULL, value);
 }
 
-static gdouble seconds(const struct timeval *time)
+static gdouble to_seconds(const struct timeval *time)
 {
 	return (gdouble)time->tv_sec + (gdouble)time->tv_usec / G_USEC_PER_SEC;
 }
@@ -68,11 +68,11 @@ static void add_stat(GString *text)
 		   "%" G_GUINT64_FORMAT " %" G_GUINT64_FORMAT " %" G_GINT64_FORMAT,
 		   &start_ticks, &virtual_bytes, &pages) != 3)
 		return;
-	add(text, "process_virtual_memory_bytes", PROMETHEUS_GAUGE, "Virtual memory.",
+	append_metric(text, "process_virtual_memory_bytes", PROMETHEUS_GAUGE, "Virtual memory.",
 	    (gdouble)virtual_bytes);
-	add(text, "process_resident_memory_bytes", PROMETHEUS_GAUGE, "Resident memory.",
+	append_metric(text, "process_resident_memory_bytes", PROMETHEUS_GAUGE, "Resident memory.",
 	    (gdouble)pages * (gdouble)sysconf(_SC_PAGESIZE));
-	add(text, "process_start_time_seconds", PROMETHEUS_GAUGE,
+	append_metric(text, "process_start_time_seconds", PROMETHEUS_GAUGE,
 	    "When the process started, since the Unix epoch.", (gdouble)start_time_s(start_ticks));
 }
 
@@ -83,14 +83,14 @@ void process_metrics_append(GString *text)
 	gint n_descriptors = count_descriptors();
 
 	if (getrusage(RUSAGE_SELF, &usage) == 0)
-		add(text, "process_cpu_seconds_total", PROMETHEUS_COUNTER,
+		append_metric(text, "process_cpu_seconds_total", PROMETHEUS_COUNTER,
 		    "Time of processors, the system's for the process included.",
-		    seconds(&usage.ru_utime) + seconds(&usage.ru_stime));
+		    to_seconds(&usage.ru_utime) + to_seconds(&usage.ru_stime));
 	if (n_descriptors >= 0)
-		add(text, "process_open_fds", PROMETHEUS_GAUGE, "File descriptors that are open.",
+		append_metric(text, "process_open_fds", PROMETHEUS_GAUGE, "File descriptors that are open.",
 		    n_descriptors);
 	if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
-		add(text, "process_max_fds", PROMETHEUS_GAUGE, "File descriptors that may be open.",
+		append_metric(text, "process_max_fds", PROMETHEUS_GAUGE, "File descriptors that may be open.",
 		    (gdouble)limit.rlim_cur);
 	add_stat(text);
 }

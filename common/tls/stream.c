@@ -411,7 +411,7 @@ TlsStream *tls_stream_new_server(TlsContext *context, int fd)
 
 /* An address is not sent as a server name (RFC 6066, 3), and its zone is in no certificate. A dot
  * at the end of a name is for the resolver only: it is neither sent nor in a certificate. */
-static gboolean expect(TlsStream *self, const char *name)
+static gboolean expect_name(TlsStream *self, const char *name)
 {
 	X509_VERIFY_PARAM *param = SSL_get0_param(self->ssl);
 
@@ -434,7 +434,7 @@ TlsStream *tls_stream_new_client(TlsContext *context, int fd, const char *name)
 	if (self == NULL)
 		return NULL;
 	SSL_set_connect_state(self->ssl);
-	if (name == NULL || expect(self, name))
+	if (name == NULL || expect_name(self, name))
 		return self;
 	tls_stream_free(self);
 	ERR_clear_error();
@@ -493,7 +493,7 @@ static const char *alert_text(unsigned long code)
 	return strcmp(text, "unknown") != 0 ? text : ERR_reason_error_string(code);
 }
 
-static void explain(TlsStream *self, unsigned long code)
+static void explain_failure(TlsStream *self, unsigned long code)
 {
 	int reason = tls_reason(code);
 	const char *why = own_words(self, reason);
@@ -517,7 +517,7 @@ static void explain(TlsStream *self, unsigned long code)
 }
 
 /* What came of a call of OpenSSL's that did not succeed. */
-static int fail(TlsStream *self, int result)
+static int set_failure(TlsStream *self, int result)
 {
 	int failure = errno;
 
@@ -538,7 +538,7 @@ static int fail(TlsStream *self, int result)
 		return -1;
 	default:
 		self->is_broken = TRUE;
-		explain(self, ERR_peek_error());
+		explain_failure(self, ERR_peek_error());
 		errno = EPROTO;
 		return -1;
 	}
@@ -562,7 +562,7 @@ gboolean tls_stream_has_part(const TlsStream *self)
 
 /* Errors of before would be taken for one of the next call; and the queue of them is the thread's,
  * not the stream's. */
-static void begin(TlsStream *self)
+static void begin_operation(TlsStream *self)
 {
 	self->is_shaken = tls_stream_is_shaken(self);
 	if (ERR_peek_error() != 0) /* to clear an empty queue costs more than to look */
@@ -571,9 +571,9 @@ static void begin(TlsStream *self)
 }
 
 /* Where an end without a word is as bad as a word. */
-static int broken(TlsStream *self, int result)
+static int end_broken(TlsStream *self, int result)
 {
-	if (fail(self, result) == 0)
+	if (set_failure(self, result) == 0)
 		errno = ECONNRESET;
 	return -1;
 }
@@ -608,11 +608,11 @@ int tls_stream_shake_hands(TlsStream *self)
 {
 	int result;
 
-	begin(self);
+	begin_operation(self);
 	if (!self->has_begun && SSL_is_server(self->ssl) && !check_beginning(self))
 		return -1;
 	result = SSL_do_handshake(self->ssl);
-	return result == 1 ? 0 : broken(self, result);
+	return result == 1 ? 0 : end_broken(self, result);
 }
 
 static gssize refuse_messages(TlsStream *self)
@@ -635,7 +635,7 @@ static gssize refuse_to_send(TlsStream *self)
 
 static gssize receive_failed(TlsStream *self, int result)
 {
-	int failed = fail(self, result);
+	int failed = set_failure(self, result);
 
 	if (failed < 0 && errno == EAGAIN && self->events == POLLOUT && self->is_shaken)
 		return refuse_to_send(self);
@@ -648,7 +648,7 @@ static gssize end_receive(TlsStream *self, int result, gsize received)
 {
 	short events = self->events;
 	gssize failed = has_messages_without_end(self) ? refuse_messages(self)
-			: received > 0                 ? fail(self, result)
+			: received > 0                 ? set_failure(self, result)
 						       : receive_failed(self, result);
 
 	if (failed < 0 && errno != EAGAIN)
@@ -677,7 +677,7 @@ gssize tls_stream_receive(TlsStream *self, void *bytes, gsize length)
 		gsize n = 0;
 		int result;
 
-		begin(self);
+		begin_operation(self);
 		result = SSL_read_ex(self->ssl, (char *)bytes + received, length - received, &n);
 		if (result != 1)
 			return end_receive(self, result, received);
@@ -696,10 +696,10 @@ gssize tls_stream_send(TlsStream *self, const void *bytes, gsize length)
 		gsize n = 0;
 		int result;
 
-		begin(self);
+		begin_operation(self);
 		result = SSL_write_ex(self->ssl, (const char *)bytes + sent, length - sent, &n);
 		if (result != 1)
-			return sent > 0 ? (gssize)sent : broken(self, result);
+			return sent > 0 ? (gssize)sent : end_broken(self, result);
 		sent += n;
 	}
 	return (gssize)sent;
@@ -714,7 +714,7 @@ void tls_stream_close(TlsStream *self)
 {
 	if (self->is_broken || !tls_stream_is_shaken(self))
 		return;
-	begin(self);
+	begin_operation(self);
 	SSL_shutdown(self->ssl);
 	ERR_clear_error();
 }
