@@ -101,16 +101,6 @@ static char **call_names(void)
 	return g_strdupv((char **)load_wire_call_names);
 }
 
-static char **framing_names(void)
-{
-	return g_strdupv((char **)load_wire_framing_names);
-}
-
-static char **protocol_names(void)
-{
-	return g_strdupv((char **)load_wire_protocol_names);
-}
-
 static char **column_names(void)
 {
 	return g_strdupv((char **)ctl_top_table_columns());
@@ -123,8 +113,10 @@ static CtlCompletionValue value_of_argument(const char *argument)
 		const char *argument;
 		char **(*words)(void);
 	} CHOICES[] = {
-		{"LAYOUT", layout_names},   {"FORM", form_names},         {"CALL", call_names},
-		{"FRAMING", framing_names}, {"PROTOCOL", protocol_names}, {"COLUMN", column_names},
+		{"LAYOUT", layout_names},
+		{"FORM", form_names},
+		{"CALL", call_names},
+		{"COLUMN", column_names},
 	};
 
 	if (g_strcmp0(argument, "FILE") == 0)

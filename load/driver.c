@@ -11,7 +11,11 @@
 #include "load/schedule.h"
 
 #define MAX_EVENTS 256
-#define NS_PER_S   G_GINT64_CONSTANT(1000000000)
+
+/* Neither an ID nor a counter of Redis is less. */
+#define LEAST_VALUE G_GINT64_CONSTANT(1)
+
+#define NS_PER_S G_GINT64_CONSTANT(1000000000)
 
 /* How late a change of phase is noticed while nothing comes. */
 #define MAX_WAIT_NS (20 * LOAD_NS_PER_MS)
@@ -429,7 +433,7 @@ static gboolean take_values(LoadDriver *self, LoadConnection *connection, LoadWi
 	for (guint i = 0; i < wire->values_per_call; i++) {
 		gint64 value = load_wire_next_value(wire, reply);
 
-		good = good && value >= wire->least_value;
+		good = good && value >= LEAST_VALUE;
 		if (id_log == NULL)
 			continue;
 		load_id_log_add(id_log, value);
@@ -449,8 +453,7 @@ static char *describe_error(LoadDriver *self, LoadConnection *connection, LoadWi
 	if (self->tally->first_error != NULL)
 		return NULL;
 	if (status == LOAD_WIRE_VALUES)
-		return g_strdup_printf("%s: a number below %" G_GINT64_FORMAT, server,
-				       self->config.wire->least_value);
+		return g_strdup_printf("%s: a number below %" G_GINT64_FORMAT, server, LEAST_VALUE);
 	text = load_wire_describe_error(self->config.wire, reply);
 	return g_strdup_printf("%s: %s", server, text);
 }

@@ -29,8 +29,6 @@ static const Row rows[] = {
 	{"call", KIND_NAME, FIELD(form.call), 0, 0, load_wire_call_names},
 	{"count", KIND_WHOLE, FIELD(form.count), 1, 1000000, NULL},
 	{"agent", KIND_TEXT, FIELD(form.agent), 0, 0, NULL},
-	{"framing", KIND_NAME, FIELD(form.framing), 0, 0, load_wire_framing_names},
-	{"protocol", KIND_NAME, FIELD(form.protocol), 0, 0, load_wire_protocol_names},
 	{"idle-connections", KIND_WHOLE, FIELD(idle_connections), 0, 100000, NULL},
 	{"check-limit", KIND_WHOLE, FIELD(check_limit), 1, 1e9, NULL},
 };
@@ -149,33 +147,17 @@ static gboolean check_together(const LoadOptions *self, GError **error)
 	return TRUE;
 }
 
-/* Options that mean nothing to the call. */
-static gboolean check_call(const LoadOptions *self, GError **error)
-{
-	const LoadWireForm *form = &self->form;
-	gboolean gives_ids = load_wire_gives_ids(form->call);
-	gboolean is_redis = form->call == LOAD_WIRE_REDIS_INCR;
-	const struct {
-		const char *name;
-		gboolean is_set;
-		gboolean is_good;
-	} cases[] = {
-		{"count", is_given(self, "count"), load_wire_is_batch(form->call)},
-		{"agent", is_given(self, "agent"), gives_ids && !is_redis},
-		{"framing", is_given(self, "framing"), !is_redis},
-		{"protocol", is_given(self, "protocol"), !is_redis},
-		{"check", self->check, gives_ids},
-	};
-
-	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
-		if (cases[i].is_set && !cases[i].is_good)
-			return text_set_bad_value(error, "--%s means nothing to --call %s",
-						  cases[i].name, load_wire_call_names[form->call]);
-	}
-	return TRUE;
-}
-
 gboolean load_options_check(const LoadOptions *self, GError **error)
 {
-	return check_together(self, error) && check_call(self, error);
+	const LoadWireForm *form = &self->form;
+	const char *useless = NULL;
+
+	if (is_given(self, "count") && !load_wire_is_batch(form->call))
+		useless = "count";
+	else if (is_given(self, "agent") && form->call == LOAD_WIRE_REDIS_INCR)
+		useless = "agent";
+	if (!check_together(self, error))
+		return FALSE;
+	return useless == NULL || text_set_bad_value(error, "--%s means nothing to --call %s",
+						     useless, load_wire_call_names[form->call]);
 }

@@ -51,8 +51,6 @@ static double cpu_s(gint64 cpu_us)
 
 static guint64 ids_per_call(const LoadOptions *options)
 {
-	if (!load_wire_gives_ids(options->form.call))
-		return 0;
 	return load_wire_is_batch(options->form.call) ? options->form.count : 1;
 }
 
@@ -117,9 +115,6 @@ static void append_load(GString *out, const LoadReport *self)
 	g_string_append_printf(out, "load      %s", load_wire_call_names[form->call]);
 	if (load_wire_is_batch(form->call))
 		g_string_append_printf(out, " of %" G_GUINT64_FORMAT, form->count);
-	if (form->call != LOAD_WIRE_REDIS_INCR)
-		g_string_append_printf(out, ", %s %s", load_wire_framing_names[form->framing],
-				       load_wire_protocol_names[form->protocol]);
 	g_string_append_printf(out,
 			       ", %" G_GUINT64_FORMAT " x %" G_GUINT64_FORMAT
 			       " in flight, %" G_GUINT64_FORMAT " %s",
@@ -205,10 +200,8 @@ static void append_calls(GString *out, const LoadReport *self)
 		g_string_append_printf(out, " of the %.15g /s asked for", self->options->rate);
 	if (self->options->rate > 0 && !kept_up(self))
 		g_string_append(out, ": COULD NOT KEEP UP");
-	if (ids_per_call(self->options) > 0)
-		g_string_append_printf(
-			out, "\nIDs       %.0f /s",
-			per_second(self, tally->in_time * ids_per_call(self->options)));
+	g_string_append_printf(out, "\nIDs       %.0f /s",
+			       per_second(self, tally->in_time * ids_per_call(self->options)));
 	g_string_append_c(out, '\n');
 }
 
@@ -320,10 +313,6 @@ static void add_options(JsonBuilder *builder, const LoadReport *self)
 	add_string(builder, "call", load_wire_call_names[form->call]);
 	if (load_wire_is_batch(form->call))
 		add_count(builder, "count", form->count);
-	if (form->call != LOAD_WIRE_REDIS_INCR) {
-		add_string(builder, "framing", load_wire_framing_names[form->framing]);
-		add_string(builder, "protocol", load_wire_protocol_names[form->protocol]);
-	}
 	add_count(builder, "connections", options->connections);
 	add_count(builder, "in_flight", options->in_flight);
 	add_count(builder, "threads", options->threads);

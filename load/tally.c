@@ -129,7 +129,8 @@ void load_gaps_merge(LoadGaps *self, const LoadGaps *other)
 	self->ended_ns = MAX(self->ended_ns, other->ended_ns);
 	if (other->gaps == NULL)
 		return;
-	both = self->gaps != NULL ? intersect_gaps(self->gaps, other->gaps) : g_array_ref(other->gaps);
+	both = self->gaps != NULL ? intersect_gaps(self->gaps, other->gaps)
+				  : g_array_ref(other->gaps);
 	load_gaps_clear(self);
 	self->gaps = both;
 }

@@ -4,191 +4,28 @@
 #include <string.h>
 
 #include "common/thrift/byte-writer.h"
+#include "common/thrift/reader.h"
 #include "common/thrift/scanner.h"
-#include "common/thrift/types.h"
 
-const char *const load_wire_call_names[] = {
-	"get_id",        "get_ids",           "get_id_runs", "get_timestamp",
-	"get_worker_id", "get_datacenter_id", "redis-incr",  NULL,
-};
-const char *const load_wire_framing_names[] = {"framed", "unframed", NULL};
-const char *const load_wire_protocol_names[] = {"strict", "compact", "unversioned", NULL};
+const char *const load_wire_call_names[] = {"get_id", "get_ids", "get_id_runs", "redis-incr", NULL};
 
-/* Thrift: the list of runs in a reply to get_id_runs, from behind the head of its field, or in the
- * binary protocol behind the type of its elements */
-
-#define MAX_VARINT_BYTES 10
-#define MAX_HEAD_BYTES   6  /* of the list: a byte and a varint of 32 bits */
-#define RUN_BYTES        19 /* in the binary protocol, where they are more than in the other */
-
-/* The bytes that are left. Missing bytes set cut_off, unexpected ones bad. */
-typedef struct {
-	const guint8 *at;
-	gsize left;
-	gboolean cut_off;
-	gboolean bad;
-} Bytes;
-
-static guint8 take_u8(Bytes *self)
-{
-	if (self->left == 0)
-		self->cut_off = TRUE;
-	if (self->cut_off || self->bad)
-		return 0;
-	self->left--;
-	return *self->at++;
-}
-
-static void take_expected(Bytes *self, guint8 expected)
-{
-	if (take_u8(self) != expected && !self->cut_off)
-		self->bad = TRUE;
-}
-
-static guint64 take_big_endian(Bytes *self, guint bytes)
-{
-	guint64 value = 0;
-
-	for (guint i = 0; i < bytes; i++)
-		value = value << 8 | take_u8(self);
-	return value;
-}
-
-static guint64 take_varint(Bytes *self)
-{
-	guint64 value = 0;
-
-	for (guint i = 0; i < MAX_VARINT_BYTES; i++) {
-		guint8 byte = take_u8(self);
-
-		value |= (guint64)(byte & 0x7f) << 7 * i;
-		if (byte < 0x80)
-			return value;
-	}
-	self->bad = TRUE;
-	return value;
-}
-
-static gint64 take_zigzag(Bytes *self)
-{
-	guint64 zigzag = take_varint(self);
-
-	return (gint64)(zigzag >> 1 ^ -(zigzag & 1));
-}
-
-/* Returns: how many runs the list has */
-static guint64 take_head(Bytes *self, gboolean compact)
-{
-	guint8 head;
-
-	if (!compact)
-		return take_big_endian(self, 4);
-	head = take_u8(self);
-	if ((head & 0x0f) != COMPACT_STRUCT && !self->cut_off)
-		self->bad = TRUE;
-	return head >> 4 == 15 ? take_varint(self) : head >> 4;
-}
-
-static void take_binary_field(Bytes *self, guint8 type, guint8 id)
-{
-	take_expected(self, type);
-	take_expected(self, 0);
-	take_expected(self, id);
-}
-
-static void take_run(Bytes *self, gboolean compact, gint64 *out_first, gint64 *out_count)
-{
-	if (compact) {
-		take_expected(self, 1 << 4 | COMPACT_I64);
-		*out_first = take_zigzag(self);
-		take_expected(self, 1 << 4 | COMPACT_I32);
-		*out_count = take_zigzag(self);
-	} else {
-		take_binary_field(self, BINARY_I64, 1);
-		*out_first = (gint64)take_big_endian(self, 8);
-		take_binary_field(self, BINARY_I32, 2);
-		*out_count = (gint32)take_big_endian(self, 4);
-	}
-	take_expected(self, BINARY_STOP); /* the same in both */
-}
-
-/* Returns the length in bytes of a list of runs with @ids IDs in all: 0 if it is no such list, more
- * than @available if it is cut off. */
-static gsize runs_length(gboolean compact, const guint8 *bytes, gsize available, guint ids)
-{
-	Bytes rest = {.at = bytes, .left = available};
-	guint64 runs = take_head(&rest, compact);
-	gint64 left = ids;
-
-	for (guint64 i = 0; i < runs && !rest.cut_off && !rest.bad; i++) {
-		gint64 first, count;
-
-		take_run(&rest, compact, &first, &count);
-		if (count >= 1 && count <= left)
-			left -= count;
-		else if (!rest.cut_off)
-			rest.bad = TRUE;
-	}
-	if (rest.bad)
-		return 0;
-	if (rest.cut_off)
-		return available + 1;
-	return left == 0 ? (gsize)(rest.at - bytes) : 0;
-}
-
-/* Returns the next ID of a reply whose next_value is at a list of runs. */
-static gint64 next_of_runs(gboolean compact, LoadWireReply *reply)
-{
-	Bytes rest = {.at = reply->next_value, .left = G_MAXSIZE};
-
-	if (!reply->in_runs) {
-		take_head(&rest, compact);
-		reply->in_runs = TRUE;
-	}
-	if (reply->left_in_run == 0) {
-		gint64 first;
-
-		take_run(&rest, compact, &first, &reply->left_in_run);
-		reply->next_in_run = (guint64)first;
-	}
-	reply->next_value = rest.at;
-	reply->left_in_run--;
-	return (gint64)reply->next_in_run++;
-}
-
-/* Thrift's binary and compact protocols, framed and unframed. */
+/* Thrift's strict binary protocol, framed */
 
 #define FRAME_BYTES 4
+#define RUN_BYTES   19
+#define SEQID_BYTES 4
 
-/* Of replies: none nests deeper, and a list may have as many as its bytes allow. */
+/* Limits for replies: none nests deeper, and a list can have as many items as its bytes allow. */
 #define MAX_DEPTH  2
 #define MAX_VALUES G_MAXUINT
 
-/* Sequence numbers have 31 bits, of which the highest is set: so they are positive, and in the
- * compact protocol all take five bytes. */
-#define SEQID_BASE          (1u << 30)
-#define SEQID_MASK          (SEQID_BASE - 1)
-#define BINARY_SEQID_BYTES  4
-#define COMPACT_SEQID_BYTES 5
+/* Sequence numbers have 31 bits with the highest one set, so they are positive and never 0. */
+#define SEQID_BASE (1u << 30)
+#define SEQID_MASK (SEQID_BASE - 1)
 
-static gboolean is_compact(const LoadWire *wire)
+static guint32 seqid_of(guint32 call)
 {
-	return wire->form.protocol == LOAD_WIRE_COMPACT;
-}
-
-static gsize frame_bytes(const LoadWire *wire)
-{
-	return wire->form.framing == LOAD_WIRE_FRAMED ? FRAME_BYTES : 0;
-}
-
-static gboolean gives_runs(const LoadWire *wire)
-{
-	return wire->form.call == LOAD_WIRE_GET_ID_RUNS;
-}
-
-static gboolean gives_list(const LoadWire *wire)
-{
-	return wire->form.call == LOAD_WIRE_GET_IDS || gives_runs(wire);
+	return SEQID_BASE | (call & SEQID_MASK);
 }
 
 static guint32 read_u32(const guint8 *bytes)
@@ -199,392 +36,188 @@ static guint32 read_u32(const guint8 *bytes)
 	return GUINT32_FROM_BE(value);
 }
 
-static guint64 read_word(const guint8 *bytes)
+/* Makes the request, and what precedes the values of a good reply; before runs, as far as it does
+ * not depend on how many there are. */
+static void thrift_make_templates(LoadWire *wire)
 {
-	guint64 value;
+	gboolean gives_runs = wire->form.call == LOAD_WIRE_GET_ID_RUNS;
+	GByteArray *request = g_byte_array_new();
+	GByteArray *start = g_byte_array_new();
+	guint32 length;
 
-	memcpy(&value, bytes, sizeof(value));
-	return value;
-}
-
-/* Writing */
-
-static void append_text(const LoadWire *wire, GByteArray *out, const char *text)
-{
-	guint length = (guint)strlen(text);
-
-	if (!is_compact(wire)) {
-		byte_writer_text(out, text);
-		return;
+	byte_writer_be32(request, 0); /* the length of the frame */
+	byte_writer_be32(request, STRICT_VERSION | MESSAGE_CALL);
+	byte_writer_text(request, wire->call_name);
+	wire->request_seqid_offset = request->len;
+	byte_writer_be32(request, SEQID_BASE);
+	byte_writer_field(request, BINARY_STRING, 1);
+	byte_writer_text(request, wire->form.agent);
+	if (load_wire_is_batch(wire->form.call)) {
+		byte_writer_field(request, BINARY_I32, 2);
+		byte_writer_be32(request, (guint32)wire->form.count);
 	}
-	byte_writer_varint(out, length);
-	g_byte_array_append(out, (const guint8 *)text, length);
-}
+	byte_writer_u8(request, BINARY_STOP);
+	length = GUINT32_TO_BE(request->len - FRAME_BYTES);
+	memcpy(request->data, &length, sizeof(length));
+	wire->request_bytes = request->len;
+	wire->request = g_byte_array_free(request, FALSE);
 
-/* The header of a field whose ID is @step above that of the one before. */
-static void append_field(const LoadWire *wire, GByteArray *out, guint8 type, guint8 id, guint8 step)
-{
-	if (is_compact(wire) && step > 0) {
-		byte_writer_u8(out, (guint8)(step << 4 | type));
-		return;
-	}
-	byte_writer_u8(out, type);
-	if (!is_compact(wire))
-		byte_writer_u8(out, 0);
-	byte_writer_u8(out, id); /* 0 in the compact protocol, where zigzag does not change it */
-}
-
-/* What comes before the sequence number. */
-static void append_start(const LoadWire *wire, GByteArray *out, guint type)
-{
-	if (is_compact(wire)) {
-		byte_writer_u8(out, COMPACT_PROTOCOL);
-		byte_writer_u8(out, (guint8)(type << COMPACT_TYPE_SHIFT | COMPACT_VERSION));
-	} else if (wire->form.protocol == LOAD_WIRE_STRICT || type != MESSAGE_CALL) {
-		byte_writer_be32(out, STRICT_VERSION | type);
-		byte_writer_text(out, wire->call_name);
+	byte_writer_be32(start, STRICT_VERSION | MESSAGE_REPLY);
+	byte_writer_text(start, wire->call_name);
+	wire->start_seqid_offset = start->len;
+	byte_writer_be32(start, SEQID_BASE);
+	if (load_wire_is_batch(wire->form.call)) {
+		byte_writer_field(start, BINARY_LIST, 0);
+		byte_writer_u8(start, gives_runs ? BINARY_STRUCT : BINARY_I64);
+		if (!gives_runs)
+			byte_writer_be32(start, wire->values_per_call);
 	} else {
-		byte_writer_text(out, wire->call_name);
-		byte_writer_u8(out, (guint8)type);
+		byte_writer_field(start, BINARY_I64, 0);
 	}
-}
-
-/* In the compact protocol the name comes after the sequence number. */
-static void append_name(const LoadWire *wire, GByteArray *out)
-{
-	if (is_compact(wire))
-		append_text(wire, out, wire->call_name);
-}
-
-static guint32 seqid_of(guint32 call)
-{
-	return SEQID_BASE | (call & SEQID_MASK);
-}
-
-/* Returns: where in @out it is */
-static gsize append_seqid(const LoadWire *wire, GByteArray *out)
-{
-	gsize offset = out->len;
-
-	if (is_compact(wire))
-		byte_writer_varint(out, SEQID_BASE);
-	else
-		byte_writer_be32(out, SEQID_BASE);
-	return offset;
-}
-
-static void set_binary_seqid(guint8 *at, guint32 call)
-{
-	guint32 big_endian = GUINT32_TO_BE(seqid_of(call));
-
-	memcpy(at, &big_endian, BINARY_SEQID_BYTES);
-}
-
-static void set_compact_seqid(guint8 *at, guint32 call)
-{
-	guint32 left = seqid_of(call);
-
-	for (guint i = 0; i < COMPACT_SEQID_BYTES - 1; i++, left >>= 7)
-		at[i] = (guint8)(left | 0x80);
-	at[COMPACT_SEQID_BYTES - 1] = (guint8)left;
+	wire->start_bytes = start->len;
+	wire->start = g_byte_array_free(start, FALSE);
+	wire->largest_reply =
+		FRAME_BYTES + wire->start_bytes + 1 +
+		(gives_runs ? sizeof(guint32) + (gsize)wire->values_per_call * RUN_BYTES
+			    : wire->values_per_call * sizeof(gint64));
 }
 
 static void thrift_number_requests(const LoadWire *wire, guint8 *requests, guint count,
 				   guint32 call)
 {
-	gboolean compact = is_compact(wire);
-	gsize request_bytes = wire->request_bytes;
 	guint8 *at = requests + wire->request_seqid_offset;
 
-	for (guint i = 0; i < count; i++, at += request_bytes) {
-		if (compact)
-			set_compact_seqid(at, call + i);
-		else
-			set_binary_seqid(at, call + i);
+	for (guint i = 0; i < count; i++, at += wire->request_bytes) {
+		guint32 seqid = GUINT32_TO_BE(seqid_of(call + i));
+
+		memcpy(at, &seqid, SEQID_BYTES);
 	}
 }
 
-static void append_arguments(const LoadWire *wire, GByteArray *out)
+/* Returns FALSE if the next bytes are no run. */
+static gboolean read_run(ThriftReader *reader, gint64 *out_first, gint32 *out_count)
 {
-	gboolean compact = is_compact(wire);
-	guint32 count = (guint32)wire->form.count;
+	gint16 id = 0;
 
-	if (wire->form.call == LOAD_WIRE_GET_ID || gives_list(wire)) {
-		append_field(wire, out, compact ? COMPACT_STRING : BINARY_STRING, 1, 1);
-		append_text(wire, out, wire->form.agent);
+	if (thrift_reader_field(reader, &id) != BINARY_I64 || id != 1)
+		return FALSE;
+	*out_first = thrift_reader_i64(reader);
+	if (thrift_reader_field(reader, &id) != BINARY_I32 || id != 2)
+		return FALSE;
+	*out_count = thrift_reader_i32(reader);
+	return thrift_reader_field(reader, &id) == BINARY_STOP && !reader->bad;
+}
+
+/* Whether @bytes are a list of runs, after the type of its elements, with @ids IDs in all. */
+static gboolean are_runs(const guint8 *bytes, gsize length, guint ids)
+{
+	ThriftReader reader = {bytes, length, FALSE};
+	guint32 n_runs = (guint32)thrift_reader_i32(&reader);
+	gint64 left = ids;
+
+	for (guint32 i = 0; i < n_runs; i++) {
+		gint64 first;
+		gint32 count;
+
+		if (!read_run(&reader, &first, &count) || count < 1 || count > left)
+			return FALSE;
+		left -= count;
 	}
-	if (gives_list(wire)) {
-		append_field(wire, out, compact ? COMPACT_I32 : BINARY_I32, 2, 1);
-		if (compact)
-			byte_writer_varint(out, count << 1);
-		else
-			byte_writer_be32(out, count);
-	}
-	byte_writer_u8(out, BINARY_STOP);
+	return left == 0 && reader.left == 0 && !reader.bad;
 }
 
-static void make_request(LoadWire *wire)
+/* Whether @message is a good reply to the call. */
+static gboolean is_good(const LoadWire *wire, const guint8 *message, gsize length, guint32 call)
 {
-	GByteArray *out = g_byte_array_new();
-	gsize before = frame_bytes(wire);
-	guint32 length;
+	gsize seqid_end = wire->start_seqid_offset + SEQID_BYTES;
+	gsize value_bytes = wire->values_per_call * sizeof(gint64);
+	const guint8 *values = message + wire->start_bytes;
 
-	if (before > 0)
-		byte_writer_be32(out, 0);
-	append_start(wire, out, MESSAGE_CALL);
-	wire->request_seqid_offset = append_seqid(wire, out);
-	append_name(wire, out);
-	append_arguments(wire, out);
-	length = GUINT32_TO_BE(out->len - (guint)before);
-	memcpy(out->data, &length, before);
-	wire->request_bytes = out->len;
-	wire->request = g_byte_array_free(out, FALSE);
+	if (length <= wire->start_bytes ||
+	    memcmp(message, wire->start, wire->start_seqid_offset) != 0 ||
+	    read_u32(message + wire->start_seqid_offset) != seqid_of(call) ||
+	    memcmp(message + seqid_end, wire->start + seqid_end, wire->start_bytes - seqid_end) !=
+		    0 ||
+	    message[length - 1] != BINARY_STOP)
+		return FALSE;
+	if (wire->form.call == LOAD_WIRE_GET_ID_RUNS)
+		return are_runs(values, length - wire->start_bytes - 1, wire->values_per_call);
+	return length == wire->start_bytes + value_bytes + 1;
 }
 
-/* Reading */
-
-/* What comes between the sequence number and the values; before runs, as far as it is the same
- * however many they are. */
-static void append_result(const LoadWire *wire, GByteArray *out)
+/* Classifies a message that is no good reply: ERROR if it is a reply to the call. */
+static LoadWireStatus classify_reply(const LoadWire *wire, const guint8 *message, gsize length,
+				     guint32 call)
 {
-	gboolean compact = is_compact(wire);
-	guint32 count = wire->values_per_call;
-
-	append_name(wire, out);
-	if (!gives_list(wire)) {
-		append_field(wire, out, compact ? COMPACT_I64 : BINARY_I64, 0, 0);
-		return;
-	}
-	append_field(wire, out, compact ? COMPACT_LIST : BINARY_LIST, 0, 0);
-	if (gives_runs(wire)) {
-		if (!compact)
-			byte_writer_u8(out, BINARY_STRUCT);
-	} else if (!compact) {
-		byte_writer_u8(out, BINARY_I64);
-		byte_writer_be32(out, count);
-	} else if (count < 15) {
-		byte_writer_u8(out, (guint8)(count << 4 | COMPACT_I64));
-	} else {
-		byte_writer_u8(out, 15 << 4 | COMPACT_I64);
-		byte_writer_varint(out, count);
-	}
-}
-
-/* The last word overlaps the one before. */
-static void make_start_words(LoadWire *wire, const GByteArray *start)
-{
-	gsize seqid_bytes = is_compact(wire) ? COMPACT_SEQID_BYTES : BINARY_SEQID_BYTES;
-	g_autofree guint8 *mask = g_malloc(start->len);
-
-	memset(mask, 0xff, start->len);
-	memset(mask + wire->start_seqid_offset, 0, seqid_bytes);
-	for (gsize offset = 0; offset < start->len; offset += sizeof(guint64)) {
-		gsize at = MIN(offset, start->len - sizeof(guint64));
-
-		g_assert(wire->n_start_words < LOAD_WIRE_MAX_START_WORDS);
-		wire->start_words[wire->n_start_words++] =
-			(LoadWireWord){at, read_word(start->data + at), read_word(mask + at)};
-	}
-}
-
-static gsize largest_values(const LoadWire *wire)
-{
-	if (gives_runs(wire))
-		return MAX_HEAD_BYTES + (gsize)wire->values_per_call * RUN_BYTES;
-	return wire->values_per_call * (is_compact(wire) ? MAX_VARINT_BYTES : sizeof(gint64));
-}
-
-static void thrift_make_templates(LoadWire *wire)
-{
-	g_autoptr(GByteArray) start = g_byte_array_new();
-
-	make_request(wire);
-	append_start(wire, start, MESSAGE_REPLY);
-	wire->start_seqid_offset = append_seqid(wire, start);
-	append_result(wire, start);
-	wire->start_bytes = start->len;
-	make_start_words(wire, start);
-	wire->largest_reply = frame_bytes(wire) + wire->start_bytes + largest_values(wire) + 1;
-}
-
-/* Lengths in bytes: 0 if what is there makes no sense, more than @available if it is cut off. */
-
-static gsize varint_length(const guint8 *bytes, gsize available)
-{
-	gsize most = MIN(available, MAX_VARINT_BYTES);
-
-	for (gsize i = 0; i < most; i++) {
-		if (bytes[i] < 0x80)
-			return i + 1;
-	}
-	return most < MAX_VARINT_BYTES ? available + 1 : 0;
-}
-
-static gsize values_length(const LoadWire *wire, const guint8 *bytes, gsize available)
-{
-	gsize length = 0;
-
-	if (gives_runs(wire))
-		return runs_length(is_compact(wire), bytes, available, wire->values_per_call);
-	if (!is_compact(wire))
-		return wire->values_per_call * sizeof(gint64);
-	for (guint i = 0; i < wire->values_per_call && length <= available; i++) {
-		gsize next = varint_length(bytes + length, available - length);
-
-		if (next == 0)
-			return 0;
-		length += next;
-	}
-	return length;
-}
-
-static gboolean has_seqid(const LoadWire *wire, const guint8 *message, guint32 call)
-{
-	const guint8 *at = message + wire->start_seqid_offset;
-	guint8 compact[COMPACT_SEQID_BYTES];
-
-	if (!is_compact(wire))
-		return read_u32(at) == seqid_of(call);
-	set_compact_seqid(compact, call);
-	return memcmp(at, compact, COMPACT_SEQID_BYTES) == 0;
-}
-
-/* Whether @message, which is as long, begins like a good reply to the call. */
-static gboolean has_start(const LoadWire *wire, const guint8 *message, guint32 call)
-{
-	guint64 differing = 0;
-
-	for (guint i = 0; i < wire->n_start_words; i++) {
-		const LoadWireWord *word = &wire->start_words[i];
-
-		differing |= (read_word(message + word->offset) ^ word->value) & word->mask;
-	}
-	return differing == 0 && has_seqid(wire, message, call);
-}
-
-/* Of the good reply to the call; of one that is cut off only where its start is there. */
-static gsize good_length(const LoadWire *wire, const guint8 *message, gsize available, guint32 call)
-{
-	gsize length;
-
-	if (available < wire->start_bytes || !has_start(wire, message, call))
-		return 0;
-	length = values_length(wire, message + wire->start_bytes, available - wire->start_bytes);
-	if (length == 0)
-		return 0;
-	length += wire->start_bytes + 1;
-	return length > available || message[length - 1] == BINARY_STOP ? length : 0;
-}
-
-static gboolean is_to_call(const LoadWire *wire, const guint8 *message, const MessageHeader *header,
-			   guint32 call)
-{
-	const char *name = wire->call_name;
-
-	return (guint32)header->seqid == seqid_of(call) && header->name_length == strlen(name) &&
-	       memcmp(message + header->name_offset, name, header->name_length) == 0;
-}
-
-/* Classifies what is not a good reply: ERROR if it is a reply to the call.
- * @limit: how long it may be
- * @out_length: (out): ERROR only; 0 if what comes after the header makes no sense */
-static LoadWireStatus classify_reply(const LoadWire *wire, const guint8 *message, gsize available,
-				     gsize limit, guint32 call, gsize *out_length)
-{
-	WireProtocol protocol = is_compact(wire) ? WIRE_COMPACT : WIRE_STRICT;
 	g_autoptr(Scanner) scanner = scanner_new(MAX_DEPTH, MAX_VALUES);
-	ScanStatus scan = scanner_scan(scanner, message, available, limit);
+	ScanStatus scan = scanner_scan(scanner, message, length, length);
 	const MessageHeader *header = scanner_header(scanner);
 
-	if (scan == SCAN_MORE && header->arguments_offset == 0)
-		return LOAD_WIRE_INCOMPLETE;
-	if (scan == SCAN_BAD_HEADER || header->protocol != protocol ||
+	if (scan == SCAN_BAD_HEADER || header->protocol != WIRE_STRICT ||
 	    (header->type != MESSAGE_REPLY && header->type != MESSAGE_EXCEPTION))
 		return LOAD_WIRE_BROKEN;
-	if (!is_to_call(wire, message, header, call))
+	if ((guint32)header->seqid != seqid_of(call) ||
+	    header->name_length != strlen(wire->call_name) ||
+	    memcmp(message + header->name_offset, wire->call_name, header->name_length) != 0)
 		return LOAD_WIRE_FOREIGN;
-	if (scan == SCAN_MORE)
-		return LOAD_WIRE_INCOMPLETE;
-	*out_length = header->length;
 	return LOAD_WIRE_ERROR;
 }
 
-static LoadWireStatus parse_framed(const LoadWire *wire, const guint8 *data, gsize available,
+static LoadWireStatus thrift_parse(const LoadWire *wire, const guint8 *data, gsize available,
 				   guint32 call, LoadWireReply *out_reply)
 {
 	const guint8 *message = data + FRAME_BYTES;
 	LoadWireStatus status;
-	gsize bytes, length, scanned;
+	gsize length;
 
+	/* A TLS alert (RFC 8446, 5.1). No reply begins with these bytes, and as a frame's length
+	 * they exceed the limit. */
+	if (available >= 2 && data[0] == 21 && data[1] == 3)
+		return LOAD_WIRE_TLS;
 	if (available < FRAME_BYTES)
 		return LOAD_WIRE_INCOMPLETE;
 	length = read_u32(data);
-	bytes = FRAME_BYTES + length;
-	if (length == 0 || bytes > wire->largest_reply)
+	if (length == 0 || FRAME_BYTES + length > wire->largest_reply)
 		return LOAD_WIRE_BROKEN;
-	if (bytes > available)
+	if (FRAME_BYTES + length > available)
 		return LOAD_WIRE_INCOMPLETE;
-
-	if (good_length(wire, message, length, call) == length) {
+	status = is_good(wire, message, length, call) ? LOAD_WIRE_VALUES
+						      : classify_reply(wire, message, length, call);
+	if (status == LOAD_WIRE_VALUES || status == LOAD_WIRE_ERROR)
 		*out_reply = (LoadWireReply){
-			.bytes = data, .length = bytes, .next_value = message + wire->start_bytes};
-		return LOAD_WIRE_VALUES;
-	}
-	status = classify_reply(wire, message, length, length, call, &scanned);
-	if (status == LOAD_WIRE_ERROR)
-		*out_reply = (LoadWireReply){.bytes = data, .length = bytes};
+			.bytes = data,
+			.length = FRAME_BYTES + length,
+			.next_value =
+				status == LOAD_WIRE_VALUES ? message + wire->start_bytes : NULL,
+		};
 	return status;
-}
-
-static LoadWireStatus parse_unframed(const LoadWire *wire, const guint8 *data, gsize available,
-				     guint32 call, LoadWireReply *out_reply)
-{
-	gsize length = good_length(wire, data, available, call);
-	LoadWireStatus status;
-
-	if (length > available)
-		return LOAD_WIRE_INCOMPLETE;
-	if (length > 0) {
-		*out_reply = (LoadWireReply){
-			.bytes = data, .length = length, .next_value = data + wire->start_bytes};
-		return LOAD_WIRE_VALUES;
-	}
-	status = classify_reply(wire, data, available, wire->largest_reply, call, &length);
-	if (status == LOAD_WIRE_ERROR && length == 0) /* only a frame tells where the next begins */
-		return LOAD_WIRE_BROKEN;
-	if (status == LOAD_WIRE_ERROR)
-		*out_reply = (LoadWireReply){.bytes = data, .length = length};
-	return status;
-}
-
-static LoadWireStatus thrift_parse(const LoadWire *wire, const guint8 *data, gsize length,
-				   guint32 call, LoadWireReply *out_reply)
-{
-	/* A TLS alert (RFC 8446, 5.1). No reply begins with these bytes, and as a frame's length
-	 * they exceed the limit. */
-	if (length >= 2 && data[0] == 21 && data[1] == 3)
-		return LOAD_WIRE_TLS;
-	if (wire->form.framing == LOAD_WIRE_FRAMED)
-		return parse_framed(wire, data, length, call, out_reply);
-	return parse_unframed(wire, data, length, call, out_reply);
 }
 
 static gint64 thrift_next_value(const LoadWire *wire, LoadWireReply *reply)
 {
-	Bytes rest = {.at = reply->next_value, .left = G_MAXSIZE};
-	gint64 value;
+	if (wire->form.call != LOAD_WIRE_GET_ID_RUNS) {
+		guint64 value;
 
-	if (gives_runs(wire))
-		return next_of_runs(is_compact(wire), reply);
-	value = is_compact(wire) ? take_zigzag(&rest) : (gint64)take_big_endian(&rest, 8);
-	reply->next_value = rest.at;
-	return value;
+		memcpy(&value, reply->next_value, sizeof(value));
+		reply->next_value += sizeof(value);
+		return (gint64)GUINT64_FROM_BE(value);
+	}
+	if (reply->left_in_run == 0) {
+		gsize skipped = reply->in_runs ? 0 : sizeof(guint32); /* their number */
+		ThriftReader reader = {reply->next_value + skipped, G_MAXSIZE, FALSE};
+
+		read_run(&reader, &reply->next_in_run, &reply->left_in_run);
+		reply->in_runs = TRUE;
+		reply->next_value = reader.at;
+	}
+	reply->left_in_run--;
+	return reply->next_in_run++;
 }
 
-static char *thrift_error_message(const LoadWire *wire, const LoadWireReply *reply)
+static char *thrift_error_message(const LoadWire *wire G_GNUC_UNUSED, const LoadWireReply *reply)
 {
-	const guint8 *message = reply->bytes + frame_bytes(wire);
-	gsize length = reply->length - frame_bytes(wire);
+	const guint8 *message = reply->bytes + FRAME_BYTES;
+	gsize length = reply->length - FRAME_BYTES;
 	g_autoptr(Scanner) scanner = scanner_new(MAX_DEPTH, MAX_VALUES);
 	ScanStatus scan = scanner_scan(scanner, message, length, length);
 	const MessageHeader *header = scanner_header(scanner);
@@ -681,11 +314,6 @@ gboolean load_wire_is_batch(LoadWireCall call)
 	return call == LOAD_WIRE_GET_IDS || call == LOAD_WIRE_GET_ID_RUNS;
 }
 
-gboolean load_wire_gives_ids(LoadWireCall call)
-{
-	return call == LOAD_WIRE_GET_ID || load_wire_is_batch(call) || call == LOAD_WIRE_REDIS_INCR;
-}
-
 LoadWire *load_wire_new(const LoadWireForm *form, guint slots)
 {
 	LoadWire *self = g_new0(LoadWire, 1);
@@ -695,11 +323,6 @@ LoadWire *load_wire_new(const LoadWireForm *form, guint slots)
 	self->call_name = load_wire_call_names[form->call];
 	self->slots = slots;
 	self->values_per_call = load_wire_is_batch(form->call) ? (guint)form->count : 1;
-	/* the first worker ID and the first datacenter ID are 0 */
-	self->least_value =
-		form->call == LOAD_WIRE_GET_WORKER_ID || form->call == LOAD_WIRE_GET_DATACENTER_ID
-			? 0
-			: 1;
 	self->codec->make_templates(self);
 	self->largest_reply = MAX(self->largest_reply, LOAD_WIRE_MAX_ERROR_BYTES);
 	return self;
@@ -710,6 +333,7 @@ void load_wire_free(LoadWire *self)
 	if (self == NULL)
 		return;
 	g_free(self->request);
+	g_free(self->start);
 	g_free(self);
 }
 
