@@ -8,17 +8,17 @@
 #include "load/wire.h"
 
 /*
- * A server that is loaded, and where it is. Its name is looked up once, before the load: nothing
- * that waits has a place in a thread of load. Immutable while that runs; all threads share it.
+ * A server that is loaded, and its resolved addresses. Its name is resolved once, before the load,
+ * because threads of the load do not block. Immutable while they run; all threads share it.
  */
 typedef struct {
-	const Address *address; /* borrowed */
-	TlsClient *tls;         /* borrowed; NULL: plain */
-	GPtrArray *places;      /* of GSocketAddress: what the name stands for; may be empty */
-	GError *trouble;        /* (nullable): why nothing can be expected of it */
+	const Address *address;      /* borrowed */
+	TlsClient *tls;              /* borrowed; NULL: plain */
+	GPtrArray *socket_addresses; /* of GSocketAddress; can be empty */
+	GError *error;               /* (nullable): why it cannot be connected to */
 } LoadServer;
 
-/* (transfer full): looks the name up, and waits for that; that it fails is the trouble.
+/* (transfer full): resolves the name, which blocks; a failure becomes the server's error.
  * @address: borrowed
  * @tls: (nullable): borrowed, for one with TLS */
 LoadServer *load_server_new(const Address *address, TlsClient *tls);
@@ -53,14 +53,14 @@ void load_connection_buffer_clear(LoadConnectionBuffer *self);
 
 /**
  * load_connection_open:
- * @server: borrowed; what cannot be connected to becomes its trouble, and of its places only the
- *   one that could be stays
+ * @server: borrowed; gets its error if there is no connection; otherwise keeps only the address of
+ *   the connection
  * @wire: borrowed
- * @timeout_ms: how long it may take at each place
+ * @timeout_ms: the limit for each address
  *
  * Connects, and waits for that.
  *
- * Returns: (transfer full): or %NULL with the server's trouble
+ * Returns: (transfer full): or %NULL with the server's error
  */
 LoadConnection *load_connection_open(LoadServer *server, const LoadWire *wire, guint64 timeout_ms,
 				     GError **error);
@@ -68,7 +68,7 @@ LoadConnection *load_connection_open(LoadServer *server, const LoadWire *wire, g
 /**
  * load_connection_begin:
  * @server: borrowed
- * @attempt: which one it is: they take the server's places in turn
+ * @attempt: its number: attempts use the server's addresses in turn
  *
  * Begins to connect. When the socket can be written to, load_connection_finish() says what came of
  * it.
