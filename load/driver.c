@@ -108,14 +108,6 @@ static const LoadServer *server_of(const LoadDriver *self, const LoadLane *lane)
 	return self->servers->pdata[lane->server];
 }
 
-static LoadError error_kind(const GError *why)
-{
-	if (g_error_matches(why, G_IO_ERROR, G_IO_ERROR_TIMED_OUT))
-		return LOAD_ERROR_TIMED_OUT;
-	return g_error_matches(why, G_IO_ERROR, G_IO_ERROR_INVALID_DATA) ? LOAD_ERROR_WRONG
-									 : LOAD_ERROR_BROKEN;
-}
-
 /* (transfer full) */
 static char *describe_loss(const LoadDriver *self, const LoadLane *lane, const GError *why)
 {
@@ -124,14 +116,7 @@ static char *describe_loss(const LoadDriver *self, const LoadLane *lane, const G
 			       load_connection_in_flight(lane->connection));
 }
 
-/* Whether the other side ended it, and not within a reply: what is in flight may have crossed that.
- */
-static gboolean can_send_again(const LoadLane *lane, const GError *why)
-{
-	return g_error_matches(why, G_IO_ERROR, G_IO_ERROR_CONNECTION_CLOSED) &&
-	       !load_connection_is_within_reply(lane->connection);
-}
-
+/* Keeps the calls in flight, to send them again. */
 static void keep_in_flight(LoadDriver *self, LoadLane *lane, const GError *why)
 {
 	if (load_connection_in_flight(lane->connection) > 0)
@@ -143,11 +128,14 @@ static void keep_in_flight(LoadDriver *self, LoadLane *lane, const GError *why)
 	}
 }
 
-/* A connection that ends while nobody waits for anything is no error. */
+/* Counts the calls in flight as errors; without any, the end of a connection is no error. */
 static void count_errors_in_flight(LoadDriver *self, const LoadLane *lane, const GError *why)
 {
 	guint in_flight = load_connection_in_flight(lane->connection);
-	LoadError kind = error_kind(why);
+	LoadError kind =
+		g_error_matches(why, G_IO_ERROR, G_IO_ERROR_TIMED_OUT)      ? LOAD_ERROR_TIMED_OUT
+		: g_error_matches(why, G_IO_ERROR, G_IO_ERROR_INVALID_DATA) ? LOAD_ERROR_WRONG
+									    : LOAD_ERROR_BROKEN;
 	guint errors = kind == LOAD_ERROR_WRONG ? MAX(in_flight, 1) : in_flight;
 
 	self->in_flight -= in_flight;
@@ -155,15 +143,15 @@ static void count_errors_in_flight(LoadDriver *self, const LoadLane *lane, const
 		load_tally_add_errors(self->tally, kind, errors, describe_loss(self, lane, why));
 }
 
-/* Ends the connection, which is made again. If @why is G_IO_ERROR_CONNECTION_CLOSED, which a reset
- * is, too, and it was not within a reply, the calls that it has in flight are to be sent again.
- * Else they are errors, of a kind that @why tells: G_IO_ERROR_TIMED_OUT, G_IO_ERROR_INVALID_DATA,
- * or else that it broke. */
+/* Ends the connection, which is made again. If @why is G_IO_ERROR_CONNECTION_CLOSED, also for a
+ * reset, and it was not within a reply, the calls in flight are sent again. Otherwise they are
+ * errors, of a kind by @why: G_IO_ERROR_TIMED_OUT, G_IO_ERROR_INVALID_DATA, or broken. */
 static void lose_lane(LoadDriver *self, LoadLane *lane, const GError *why)
 {
 	if (lane->state != LOAD_LANE_UP)
 		load_tally_add_refusal(self->tally, why->message);
-	else if (can_send_again(lane, why))
+	else if (g_error_matches(why, G_IO_ERROR, G_IO_ERROR_CONNECTION_CLOSED) &&
+		 !load_connection_is_within_reply(lane->connection))
 		keep_in_flight(self, lane, why);
 	else
 		count_errors_in_flight(self, lane, why);
@@ -191,7 +179,7 @@ static void begin_connect(LoadDriver *self, LoadLane *lane)
 		lose_lane(self, lane, error);
 }
 
-/* What was being made can be written to. %FALSE with an error of GIO: it is lost. */
+/* Completes a connection whose socket is writable. %FALSE with an error of GIO: it is lost. */
 static gboolean finish_connect(LoadDriver *self, LoadLane *lane, GError **error)
 {
 	if (!load_connection_finish(lane->connection, error) ||
@@ -203,7 +191,7 @@ static gboolean finish_connect(LoadDriver *self, LoadLane *lane, GError **error)
 	return TRUE;
 }
 
-/* So many of the calls that are to be sent again, the oldest, are errors. */
+/* Makes errors of the oldest @count calls that are to be sent again. */
 static void give_up_again(LoadDriver *self, LoadLane *lane, guint count)
 {
 	if (count == 0)
@@ -216,18 +204,17 @@ static void give_up_again(LoadDriver *self, LoadLane *lane, guint count)
 					      load_server_name(server_of(self, lane))));
 }
 
-static void expire_again(LoadDriver *self, LoadLane *lane, gint64 before_ns)
+/* Makes errors of the calls that are due, or to be sent again, and beyond the timeout. */
+static void expire_lane(LoadDriver *self, LoadLane *lane)
 {
-	guint n = 0;
-
-	while (n < lane->again->len && g_array_index(lane->again, gint64, n) <= before_ns)
-		n++;
-	give_up_again(self, lane, n);
-}
-
-static void expire_waiting(LoadDriver *self, LoadLane *lane, gint64 before_ns)
-{
+	gint64 before_ns = self->now_ns - self->config.timeout_ns;
+	guint n_again = 0;
 	guint64 n = 0;
+
+	while (n_again < lane->again->len &&
+	       g_array_index(lane->again, gint64, n_again) <= before_ns)
+		n_again++;
+	give_up_again(self, lane, n_again);
 
 	for (; lane->waiting > 0; n++) {
 		if (load_schedule_due_ns(&self->config.schedule, lane->next_call) > before_ns)
@@ -243,24 +230,8 @@ static void expire_waiting(LoadDriver *self, LoadLane *lane, gint64 before_ns)
 						      load_server_name(server_of(self, lane))));
 }
 
-/* A connection that was lost, or was just made again, has calls that are due, or to be sent again:
- * those that are beyond their time are errors. */
-static void expire_lane(LoadDriver *self, LoadLane *lane)
-{
-	gint64 before_ns = self->now_ns - self->config.timeout_ns;
-
-	expire_again(self, lane, before_ns);
-	expire_waiting(self, lane, before_ns);
-}
-
-/* Whether there is still something to be sent. */
-static gboolean wants_connection(const LoadDriver *self, const LoadLane *lane)
-{
-	return self->phase < LOAD_PHASE_DRAIN || lane->waiting > 0 || lane->again->len > 0;
-}
-
-/* If this thread could not run for a while, what came meanwhile is not late: so the time is that of
- * the last poll. */
+/* The time is that of the last poll: if this thread was stopped for a while, replies that arrived
+ * meanwhile are not late. */
 static void check_silence(LoadDriver *self, LoadLane *lane)
 {
 	gint64 silent_ns = self->polled_ns - lane->heard_ns;
@@ -278,8 +249,7 @@ static void check_silence(LoadDriver *self, LoadLane *lane)
 		lose_lane(self, lane, error);
 }
 
-/* Between two polls, when next_check_ns has come: makes lost connections again, and ends those on
- * which nothing comes. */
+/* Between two polls, at next_check_ns: makes lost connections again, and ends silent ones. */
 static void check_lanes(LoadDriver *self)
 {
 	gint64 pause_ns = self->config.timeout_ns / TIMEOUT_PARTS;
@@ -294,7 +264,8 @@ static void check_lanes(LoadDriver *self)
 		if (lane->state == LOAD_LANE_UP)
 			continue;
 		expire_lane(self, lane);
-		if (lane->state != LOAD_LANE_LOST || !wants_connection(self, lane))
+		if (lane->state != LOAD_LANE_LOST || (self->phase >= LOAD_PHASE_DRAIN &&
+						      lane->waiting == 0 && lane->again->len == 0))
 			continue;
 		if (self->now_ns >= lane->retry_ns && attempts++ < MAX_ATTEMPTS)
 			begin_connect(self, lane);
@@ -649,25 +620,21 @@ static void end_gaps(LoadDriver *self, LoadLane *lane)
 	lane->wanted_ns = wanted ? self->now_ns : G_MAXINT64;
 }
 
-static gboolean receive_replies(LoadDriver *self, LoadLane *lane, GError **error)
-{
-	if (!load_connection_receive(lane->connection, &self->buffer, error))
-		return FALSE;
-	follow_clock(self);
-	self->last_heard_ns = self->now_ns;
-	lane->heard_ns = self->now_ns;
-	return take_replies(self, lane->connection, error);
-}
-
 /* One read, and one write of the calls that the replies made room for. */
 static gboolean serve_lane(LoadDriver *self, LoadLane *lane, GError **error)
 {
 	guint64 answered = self->tally->answered;
 	gboolean good;
 
-	do
-		good = receive_replies(self, lane, error);
-	while (good && load_connection_has_more(lane->connection));
+	do {
+		good = load_connection_receive(lane->connection, &self->buffer, error);
+		if (!good)
+			break;
+		follow_clock(self);
+		self->last_heard_ns = self->now_ns;
+		lane->heard_ns = self->now_ns;
+		good = take_replies(self, lane->connection, error);
+	} while (good && load_connection_has_more(lane->connection));
 	if (self->tally->answered > answered)
 		end_gaps(self, lane);
 	if (!good)

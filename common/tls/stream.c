@@ -450,13 +450,7 @@ void tls_stream_free(TlsStream *self)
 	g_free(self);
 }
 
-/* Numbers of reasons are of one library each. 0: of another than that of TLS */
-static int tls_reason(unsigned long code)
-{
-	return ERR_GET_LIB(code) == ERR_LIB_SSL ? ERR_GET_REASON(code) : 0;
-}
-
-/* Bytes that begin no record of TLS; OpenSSL has a name for each way in which they do not. */
+/* Whether the bytes begin no TLS record; OpenSSL has several reasons for that. */
 static gboolean is_foreign(int reason)
 {
 	return reason == SSL_R_HTTP_REQUEST || reason == SSL_R_HTTPS_PROXY_REQUEST ||
@@ -465,9 +459,9 @@ static gboolean is_foreign(int reason)
 	       reason == SSL_R_RECORD_TOO_SMALL || reason == SSL_R_BAD_RECORD_TYPE;
 }
 
-/* A fatal alert, protocol_version (RFC 8446, 6.2), of which OpenSSL sends none: it is how a client
- * that speaks no TLS is told that this end does. */
-static void say_that_it_is_tls(const TlsStream *self)
+/* Tells a client without TLS that this end speaks it: a fatal alert, protocol_version (RFC 8446,
+ * 6.2), which OpenSSL does not send. */
+static void send_tls_alert(const TlsStream *self)
 {
 	static const guint8 ALERT[] = {21, 3, 1, 0, 2, 2, 70};
 
@@ -475,48 +469,40 @@ static void say_that_it_is_tls(const TlsStream *self)
 		(void)!send(self->fd, ALERT, sizeof ALERT, MSG_NOSIGNAL);
 }
 
-/* (transfer none): what the error is, where one word of OpenSSL's would not do. */
-static const char *own_words(const TlsStream *self, int reason)
-{
-	if (!self->is_shaken && is_foreign(reason))
-		return NOT_TLS;
-	if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE)
-		return "it shows no certificate";
-	return NULL;
-}
-
-/* OpenSSL has two lists of them, of which the better worded one lacks some. */
-static const char *alert_text(unsigned long code)
-{
-	const char *text = SSL_alert_desc_string_long(ERR_GET_REASON(code) - FIRST_ALERT);
-
-	return strcmp(text, "unknown") != 0 ? text : ERR_reason_error_string(code);
-}
-
+/* Writes for an operator why the connection failed, unless an earlier failure is known. */
 static void explain_failure(TlsStream *self, unsigned long code)
 {
-	int reason = tls_reason(code);
-	const char *why = own_words(self, reason);
+	/* reasons are numbered by library */
+	int reason = ERR_GET_LIB(code) == ERR_LIB_SSL ? ERR_GET_REASON(code) : 0;
+	gboolean is_not_tls = !self->is_shaken && is_foreign(reason);
 	const char *before = "";
+	const char *why;
 
 	if (self->failure[0] != '\0')
-		return; /* what broke the connection was the first */
-	if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED) {
+		return;
+	if (is_not_tls) {
+		why = NOT_TLS;
+	} else if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE) {
+		why = "it shows no certificate";
+	} else if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED) {
 		before = "its certificate is refused: ";
 		why = X509_verify_cert_error_string(SSL_get_verify_result(self->ssl));
 	} else if (reason >= FIRST_ALERT && reason <= LAST_ALERT) {
 		before = "it says: ";
-		why = alert_text(code);
-	} else if (why == NULL) {
+		/* OpenSSL has two lists of them; the better worded one lacks some */
+		why = SSL_alert_desc_string_long(reason - FIRST_ALERT);
+		if (strcmp(why, "unknown") == 0)
+			why = ERR_reason_error_string(code);
+	} else {
 		why = ERR_reason_error_string(code);
 	}
 	g_snprintf(self->failure, sizeof self->failure, "%s%s", before,
 		   why != NULL ? why : "broken TLS");
-	if (!self->is_shaken && is_foreign(reason))
-		say_that_it_is_tls(self);
+	if (is_not_tls)
+		send_tls_alert(self);
 }
 
-/* What came of a call of OpenSSL's that did not succeed. */
+/* Handles a call of OpenSSL's that did not succeed. Returns 0 at the end of the connection. */
 static int set_failure(TlsStream *self, int result)
 {
 	int failure = errno;
@@ -560,21 +546,30 @@ gboolean tls_stream_has_part(const TlsStream *self)
 	return SSL_has_pending(self->ssl) || strcmp(SSL_rstate_string(self->ssl), "RB") == 0;
 }
 
-/* Errors of before would be taken for one of the next call; and the queue of them is the thread's,
- * not the stream's. */
+/* Clears earlier errors, which would count as errors of the next call: the queue belongs to the
+ * thread, not to the stream. */
 static void begin_operation(TlsStream *self)
 {
 	self->is_shaken = tls_stream_is_shaken(self);
-	if (ERR_peek_error() != 0) /* to clear an empty queue costs more than to look */
+	if (ERR_peek_error() != 0) /* to clear an empty queue costs more than to check it */
 		ERR_clear_error();
 	errno = 0;
 }
 
-/* Where an end without a word is as bad as a word. */
+/* As set_failure(), but the end of the connection is an error. */
 static int end_broken(TlsStream *self, int result)
 {
 	if (set_failure(self, result) == 0)
 		errno = ECONNRESET;
+	return -1;
+}
+
+/* Ends the stream because of what the other end sent. Returns -1 with errno set. */
+static gssize break_stream(TlsStream *self, const char *failure)
+{
+	self->is_broken = TRUE;
+	g_strlcpy(self->failure, failure, sizeof self->failure);
+	errno = EPROTO;
 	return -1;
 }
 
@@ -597,10 +592,8 @@ static gboolean check_beginning(TlsStream *self)
 	self->has_begun = TRUE; /* OpenSSL sees an end of file, too */
 	if (n != 1 || first == SSL3_RT_HANDSHAKE)
 		return TRUE;
-	self->is_broken = TRUE;
-	g_strlcpy(self->failure, NOT_TLS, sizeof self->failure);
-	say_that_it_is_tls(self);
-	errno = EPROTO;
+	send_tls_alert(self);
+	break_stream(self, NOT_TLS);
 	return FALSE;
 }
 
@@ -615,45 +608,25 @@ int tls_stream_shake_hands(TlsStream *self)
 	return result == 1 ? 0 : end_broken(self, result);
 }
 
-static gssize refuse_messages(TlsStream *self)
-{
-	self->is_broken = TRUE;
-	g_strlcpy(self->failure, "it renews its keys without end", sizeof self->failure);
-	errno = EPROTO;
-	return -1;
-}
-
-/* A receive waits to send if the other end has asked for new keys, and takes nothing: whoever
- * waits for it to read would not hear of that. */
-static gssize refuse_to_send(TlsStream *self)
-{
-	self->is_broken = TRUE;
-	g_strlcpy(self->failure, "it asks for new keys, and takes nothing", sizeof self->failure);
-	errno = EPROTO;
-	return -1;
-}
-
-static gssize receive_failed(TlsStream *self, int result)
-{
-	int failed = set_failure(self, result);
-
-	if (failed < 0 && errno == EAGAIN && self->events == POLLOUT && self->is_shaken)
-		return refuse_to_send(self);
-	return failed;
-}
-
-/* OpenSSL says once what is wrong, and the kernel that there was a reset. It is kept, since it may
- * have come behind bytes that are told of first. */
+/* Keeps a failure for the next receive: OpenSSL and the kernel report it only once, and bytes that
+ * arrived before it come first. */
 static gssize end_receive(TlsStream *self, int result, gsize received)
 {
 	short events = self->events;
-	gssize failed = has_messages_without_end(self) ? refuse_messages(self)
-			: received > 0                 ? set_failure(self, result)
-						       : receive_failed(self, result);
+	gssize failed;
 
+	if (has_messages_without_end(self))
+		failed = break_stream(self, "it renews its keys without end");
+	else
+		failed = set_failure(self, result);
+	/* A receive waits to send if the other end has asked for new keys, but accepts no bytes.
+	 * The caller waits for bytes to read, and would not notice. */
+	if (received == 0 && failed < 0 && errno == EAGAIN && self->events == POLLOUT &&
+	    self->is_shaken)
+		failed = break_stream(self, "it asks for new keys, and takes nothing");
 	if (failed < 0 && errno != EAGAIN)
 		self->receive_failure = errno;
-	/* the next one refuses whoever has to take something first */
+	/* the next receive breaks a stream that waits to send */
 	self->has_more = failed == 0 || self->receive_failure != 0 || self->events == POLLOUT;
 	if (received == 0)
 		return failed;
@@ -671,8 +644,8 @@ gssize tls_stream_receive(TlsStream *self, void *bytes, gsize length)
 		errno = self->receive_failure;
 		return -1;
 	}
-	/* a record at a time is what OpenSSL gives; when it has no more of what it has read, the
-	 * socket tells if something comes, and to ask it would be a system call for nothing */
+	/* OpenSSL returns one record at a time. When it has no more, the caller waits for the
+	 * socket; another read would be a useless system call */
 	do {
 		gsize n = 0;
 		int result;
