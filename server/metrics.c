@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/metrics.h"
 
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include "admin/prometheus-text.h"
 #include "common/log.h"
-#include "server/process-metrics.h"
+#include "core/clock.h"
 
 /* Any list is new enough: keeper_get_quarantined() requests a new one when it is due. */
 #define WORKERS_MAX_AGE_MS G_MAXINT32
 
+#define NS_PER_S (1000 * (gint64)CLOCK_NS_PER_MS)
 #define S_PER_MS 1e-3
 #define S_PER_NS 1e-9
 #define S_PER_US 1e-6
@@ -108,6 +115,95 @@ void metrics_reading_clear(MetricsReading *self)
 {
 	pool_view_clear(&self->relay);
 	g_free(self->why_not_ready);
+}
+
+/* The process */
+
+static void append_metric(GString *text, const char *name, PrometheusType type, const char *help,
+			  gdouble value)
+{
+	const PrometheusFamily family = {name, type, help};
+
+	prometheus_text_begin(text, &family);
+	prometheus_text_add(text, &family, NULL, value);
+}
+
+static gdouble to_seconds(const struct timeval *time)
+{
+	return (gdouble)time->tv_sec + (gdouble)time->tv_usec / G_USEC_PER_SEC;
+}
+
+/* Returns -1 if the system does not tell. */
+static gint count_descriptors(void)
+{
+	g_autoptr(GDir) directory = g_dir_open("/proc/self/fd", 0, NULL);
+	gint n = -1; /* the directory is open too */
+
+	while (directory != NULL && g_dir_read_name(directory) != NULL)
+		n++;
+	return n;
+}
+
+/* Returns the start of the process, @ticks after that of the system, since the Unix epoch. Does not
+ * use /proc/stat, which a unit with ProcSubset=pid cannot read. While the result stays the same to
+ * a second, the last one is returned, because a change looks like a restart. */
+static gint64 start_time_s(guint64 ticks)
+{
+	static _Atomic gint64 reported_s;
+	gint64 after_ns = (gint64)ticks * (NS_PER_S / sysconf(_SC_CLK_TCK));
+	gint64 start_s = (system_clock_measure_offset_ns() + after_ns) / NS_PER_S;
+	gint64 last_s = atomic_load(&reported_s);
+
+	if (ABS(start_s - last_s) <= 1)
+		return last_s;
+	atomic_store(&reported_s, start_s);
+	return start_s;
+}
+
+/* Reads /proc/self/stat (proc(5)), whose second field is in brackets and can contain anything. */
+static void append_memory_and_start(GString *text)
+{
+	g_autofree char *stat = NULL;
+	const char *after;
+	guint64 start_ticks, virtual_bytes;
+	gint64 pages;
+
+	if (!g_file_get_contents("/proc/self/stat", &stat, NULL, NULL) ||
+	    (after = strrchr(stat, ')')) == NULL ||
+	    sscanf(after,
+		   ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d "
+		   "%" G_GUINT64_FORMAT " %" G_GUINT64_FORMAT " %" G_GINT64_FORMAT,
+		   &start_ticks, &virtual_bytes, &pages) != 3)
+		return;
+	append_metric(text, "process_virtual_memory_bytes", PROMETHEUS_GAUGE, "Virtual memory.",
+		      (gdouble)virtual_bytes);
+	append_metric(text, "process_resident_memory_bytes", PROMETHEUS_GAUGE, "Resident memory.",
+		      (gdouble)pages * (gdouble)sysconf(_SC_PAGESIZE));
+	append_metric(text, "process_start_time_seconds", PROMETHEUS_GAUGE,
+		      "When the process started, since the Unix epoch.",
+		      (gdouble)start_time_s(start_ticks));
+}
+
+/* Appends what Prometheus' clients report of every process, by the same names
+ * (prometheus.io/docs/instrumenting/writing_clientlibs, "Process metrics"), as far as the system
+ * tells. */
+static void append_process(GString *text)
+{
+	struct rusage usage;
+	struct rlimit limit;
+	gint n_descriptors = count_descriptors();
+
+	if (getrusage(RUSAGE_SELF, &usage) == 0)
+		append_metric(text, "process_cpu_seconds_total", PROMETHEUS_COUNTER,
+			      "Time of processors, the system's for the process included.",
+			      to_seconds(&usage.ru_utime) + to_seconds(&usage.ru_stime));
+	if (n_descriptors >= 0)
+		append_metric(text, "process_open_fds", PROMETHEUS_GAUGE,
+			      "File descriptors that are open.", n_descriptors);
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
+		append_metric(text, "process_max_fds", PROMETHEUS_GAUGE,
+			      "File descriptors that may be open.", (gdouble)limit.rlim_cur);
+	append_memory_and_start(text);
 }
 
 /* Families with labels */
@@ -607,7 +703,7 @@ char *metrics_text(const MetricsSource *source)
 		family = metric->family.name;
 		append_sample(text, metric, &reading);
 	}
-	process_metrics_append(text);
+	append_process(text);
 	return g_string_free(text, FALSE);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <glib.h>
 #include <json-glib/json-glib.h>
 
 #include "rpc/server.h"
