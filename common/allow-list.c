@@ -127,7 +127,7 @@ gboolean allow_list_has_names(const AllowList *self)
 	return self != NULL && self->names->len > 0;
 }
 
-/* (transfer full) (nullable): %NULL: it has none that can be told. */
+/* (transfer full) (nullable): %NULL if the kernel does not tell one. */
 static GInetAddress *address_of_peer(int fd)
 {
 	struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};

@@ -3,21 +3,23 @@
 
 #include <glib.h>
 
-/* What somebody probably meant who typed a name that there is not. Names are near if few steps make
- * one of the other: a byte more, a byte less, another one, or two neighbours swapped. */
+/* Texts of command lines: suggestions for mistyped names, and wrapped lines. */
 
 /**
  * help_text_suggest:
  * @names: NULL-terminated
  *
- * Returns: (transfer none) (nullable): the name that is nearest to @typed, and the first of those;
- *   %NULL if none is so near that it may be meant: a step for three bytes
+ * Finds the name that was probably meant: the one with the fewest edits to @typed. An edit adds,
+ * removes or replaces a byte, or swaps two neighbours.
+ *
+ * Returns: (transfer none) (nullable): the first of the nearest names; %NULL if none is within one
+ *   edit for three bytes
  */
 const char *help_text_suggest(const char *typed, const char *const *names);
 
-/* How wide what --help prints may be. */
+/* The width of --help. */
 #define HELP_TEXT_COLUMNS 80
 
-/* Appends the words of @text, and a newline, in lines of up to HELP_TEXT_COLUMNS; all of them but
- * the first begin with @indent, for which the first has the room already. */
+/* Appends the words of @text in lines of up to HELP_TEXT_COLUMNS, and a newline. All lines but the
+ * first begin with @indent; the first has as much text before it already. */
 void help_text_wrap(GString *out, const char *text, const char *indent);

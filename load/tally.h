@@ -28,7 +28,7 @@ void load_histogram_merge(LoadHistogram *self, const LoadHistogram *other);
  * load_histogram_quantile:
  * @fraction: 0 to 1; 0.99 is the 99th percentile
  *
- * Returns: the largest value of the bucket that the quantile lies in, at most the maximum; 0 if
+ * Returns: the largest value of the quantile's bucket, at most the maximum; 0 if
  *   nothing was recorded
  */
 guint64 load_histogram_quantile(const LoadHistogram *self, double fraction);
@@ -40,17 +40,17 @@ double load_histogram_mean(const LoadHistogram *self);
 guint64 load_histogram_bucket_end(guint index);
 
 /*
- * The times without a good reply. A thread keeps those of its own connections that are long enough
- * to matter; merged, they are those in which no thread had one.
+ * The times without a good reply. A thread keeps the long ones of its own connections; merging
+ * keeps the times in which no thread had a good reply.
  *
- * A gap lasts from a good reply to the next, or from the start to the first, or from the last for
- * ever. It is an outage from its first instant at which a call was wanted, which is one that is to
- * be made, is due or in flight.
+ * A gap lasts from a good reply to the next, from the start to the first, or from the last without
+ * an end. It is an outage from the first instant at which a call was wanted: to be made, due, or in
+ * flight.
  */
 #define LOAD_GAPS_SHORTEST_NS G_GINT64_CONSTANT(100000000)
 
 typedef struct {
-	GArray *gaps;     /* in order; NULL: one gap that has no beginning and no end */
+	GArray *gaps;     /* in order; NULL: one gap without beginning and end */
 	gint64 good_ns;   /* of the last good reply, at first of the start */
 	gint64 wanted_ns; /* of the first instant since then; G_MAXINT64: none yet */
 	gint64 ended_ns;
@@ -58,7 +58,7 @@ typedef struct {
 
 void load_gaps_clear(LoadGaps *self);
 
-/* A thread's begin so. */
+/* The thread begins. */
 void load_gaps_begin(LoadGaps *self, gint64 now_ns);
 
 /* A call is wanted. */
@@ -82,23 +82,23 @@ static inline void load_gaps_end_one(LoadGaps *self, gint64 now_ns, gboolean wan
 /* The thread has ended. */
 void load_gaps_end(LoadGaps *self, gint64 now_ns);
 
-/* Leaves the times that are gaps of both. */
+/* Keeps the times that are gaps in both. */
 void load_gaps_merge(LoadGaps *self, const LoadGaps *other);
 
 typedef struct {
 	guint64 count;
 	gint64 total_ns;
 	gint64 longest_ns;
-	gboolean goes_on; /* the last one was not over at the end */
+	gboolean goes_on; /* the last one had not ended */
 } LoadOutages;
 
-/* Those that are longer than @longer_than_ns, which is LOAD_GAPS_SHORTEST_NS or more. */
+/* The outages longer than @longer_than_ns, LOAD_GAPS_SHORTEST_NS or more. */
 LoadOutages load_gaps_outages(const LoadGaps *self, gint64 longer_than_ns);
 
 /*
- * The IDs that came, kept to look for duplicates when the run is over. One log a thread, all of
- * them in one block of memory of a fixed size: 8 bytes an ID, and as much again for looking.
- * Memory is taken as it is filled. A log that is full counts what it leaves out.
+ * The IDs of all replies, for a search for duplicates after the run. Each thread has a log, all in
+ * one block of memory of a fixed size: 8 bytes per ID, and as many again for the search. Memory is
+ * used as the logs fill. A full log counts the IDs that it leaves out.
  */
 typedef struct {
 	gint64 *ids;
@@ -130,45 +130,45 @@ typedef struct {
 /* The logs are empty afterwards. */
 LoadIdLogVerdict load_id_log_check_all(LoadIdLog *logs, guint n_logs);
 
-/* Why a call was not answered well. */
+/* Why a call has no good reply. */
 typedef enum {
-	LOAD_ERROR_BROKEN,    /* its connection ended within a reply; or between two, and it could
-				 not be sent again in time; or an idle one did */
-	LOAD_ERROR_TIMED_OUT, /* nothing came on its connection for the timeout, which ended that */
-	LOAD_ERROR_UNSENT,    /* it was due, and there was no connection, or no slot, in time */
-	LOAD_ERROR_EXCEPTION, /* that is what it was answered with */
-	LOAD_ERROR_WRONG,     /* a reply that makes no sense; it and the others on the connection */
+	LOAD_ERROR_BROKEN,    /* its connection ended within a reply, or it could not be sent
+				 again in time; or an idle connection ended */
+	LOAD_ERROR_TIMED_OUT, /* its connection was silent for the timeout, and was ended */
+	LOAD_ERROR_UNSENT,    /* it was due, but there was no connection or slot in time */
+	LOAD_ERROR_EXCEPTION, /* the reply is an exception */
+	LOAD_ERROR_WRONG,     /* the reply makes no sense; also all others on its connection */
 	LOAD_N_ERRORS,
 } LoadError;
 
 /*
- * What a run came to. A thread keeps one of its own; they are merged at the end. Calls are measured
- * whose reply comes in the measured time, or in an open loop, those that are due in it. Errors,
- * connections and gaps are those of the whole run.
+ * The results of a run. Each thread has its own; they are merged at the end. A call is measured if
+ * its reply arrives in the measured time, or in an open loop, if it is due in it. Errors,
+ * connections and gaps count for the whole run.
  */
 typedef struct {
 	guint64 calls;    /* measured, good replies */
-	guint64 in_time;  /* good replies that came in the measured time */
+	guint64 in_time;  /* good replies in the measured time */
 	guint64 due;      /* open loop: all that were due in the measured time */
-	guint64 queued;   /* open loop: of these, that had to wait for a slot or for a connection */
+	guint64 queued;   /* open loop: due calls that waited for a slot or a connection */
 	guint64 answered; /* good replies, measured or not */
 	guint64 errors;   /* of all kinds, which are below */
 	guint64 errors_of[LOAD_N_ERRORS];
 	char *first_error;     /* (nullable) */
-	guint64 sent_again;    /* calls whose connection ended, each as often as that happened */
+	guint64 sent_again;    /* calls whose connection ended, counted each time */
 	char *first_end;       /* (nullable): of such a connection */
 	guint64 out_of_order;  /* IDs that are not above the one before on their connection */
 	guint64 made_again;    /* connections */
-	guint64 refused;       /* attempts to make one, again or for the first time */
+	guint64 refused;       /* failed attempts to connect */
 	char *first_refusal;   /* (nullable) */
 	LoadGaps gaps;         /* of good replies */
 	gint64 longest_gap_ns; /* on one connection, while calls were wanted there */
-	gint64 last_heard_ns;  /* when anything came from a server; CLOCK_MONOTONIC */
+	gint64 last_heard_ns;  /* of the last bytes from a server; CLOCK_MONOTONIC */
 	gint64 stopped_ns;     /* 0: it ran to its end; CLOCK_MONOTONIC */
 	gint64 cpu_user_us;    /* of the threads, in the measured time */
 	gint64 cpu_system_us;
 	LoadHistogram latency_ns; /* of the measured calls */
-	LoadHistogram lag_ns;     /* open loop: how late calls were sent that had a slot */
+	LoadHistogram lag_ns;     /* open loop: the delay of calls that had a slot */
 } LoadTally;
 
 LoadTally *load_tally_new(void);
@@ -185,7 +185,7 @@ void load_tally_add_errors(LoadTally *self, LoadError kind, guint64 count, char 
  * @message: kept if it is the first */
 void load_tally_add_refusal(LoadTally *self, const char *message);
 
-/* Notes how a connection ended whose calls are to be sent again.
+/* Notes the end of a connection whose calls are sent again.
  * @message: (transfer full): kept if it is the first */
 void load_tally_note_end(LoadTally *self, char *message);
 
