@@ -53,8 +53,8 @@ static void append_number(GString *text, gdouble number)
 		g_string_append(text, g_ascii_formatd(digits, sizeof digits, "%.15g", number));
 }
 
-static void append_sample(GString *text, const char *name, const char *suffix, const PrometheusLabel *labels,
-		gdouble value)
+static void append_sample(GString *text, const char *name, const char *suffix,
+			  const PrometheusLabel *labels, gdouble value)
 {
 	begin_sample(text, name, suffix, labels);
 	g_string_append_c(text, ' ');
@@ -63,7 +63,7 @@ static void append_sample(GString *text, const char *name, const char *suffix, c
 }
 
 static void append_count(GString *text, const char *name, const char *suffix,
-		      const PrometheusLabel *labels, guint64 count)
+			 const PrometheusLabel *labels, guint64 count)
 {
 	begin_sample(text, name, suffix, labels);
 	g_string_append_printf(text, " %" G_GUINT64_FORMAT "\n", count);
@@ -87,7 +87,7 @@ static void add_bucket(GString *text, const char *name, gdouble bound, guint64 c
 
 	append_number(number, bound);
 	append_count(text, name, "_bucket", (const PrometheusLabel[]){{"le", number->str}, {0}},
-		  count);
+		     count);
 }
 
 void prometheus_text_add_histogram(GString *text, const PrometheusFamily *family,

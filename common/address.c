@@ -62,7 +62,8 @@ static const char *split_host_port(const char *text, char **out_host, const char
 }
 
 /* @form: what it was to be */
-static Address *refuse_address(const char *text, const char *form, const char *fault, GError **error)
+static Address *refuse_address(const char *text, const char *form, const char *fault,
+			       GError **error)
 {
 	g_autofree char *escaped = text_escape(text, strlen(text));
 
@@ -116,7 +117,8 @@ static Address *parse_local(const char *text, GError **error)
 	Address *self;
 
 	if (*text == '/')
-		return refuse_address(text, "HOST:PORT", "a path stands after " LOCAL_PREFIX, error);
+		return refuse_address(text, "HOST:PORT", "a path stands after " LOCAL_PREFIX,
+				      error);
 	/* unix:///run/ids, as others write it */
 	while (g_str_has_prefix(path, "//"))
 		path++;
@@ -130,14 +132,15 @@ static Address *parse_local(const char *text, GError **error)
 }
 
 /* @is_tls: what stands before HOST:PORT says so */
-static Address *parse_address(const char *text, gboolean is_tls, guint16 default_port, GError **error)
+static Address *parse_address(const char *text, gboolean is_tls, guint16 default_port,
+			      GError **error)
 {
 	const char *bare = is_tls ? text + strlen(ADDRESS_TLS_PREFIX) : text;
 	g_autofree char *host = NULL;
 	const char *port_text = NULL;
 	guint64 port = default_port;
-	const char *fault =
-		is_local(bare) ? "a local socket will not do here" : split_host_port(bare, &host, &port_text);
+	const char *fault = is_local(bare) ? "a local socket will not do here"
+					   : split_host_port(bare, &host, &port_text);
 	gboolean bracketed;
 	Address *self;
 
@@ -145,8 +148,8 @@ static Address *parse_address(const char *text, gboolean is_tls, guint16 default
 	    !text_parse_number(port_text, 10, 0, G_MAXUINT16, &port))
 		fault = "the port is not a number from 0 to 65535";
 	if (fault != NULL)
-		return refuse_address(text, is_tls ? ADDRESS_TLS_PREFIX "HOST:PORT" : "HOST:PORT", fault,
-			      error);
+		return refuse_address(text, is_tls ? ADDRESS_TLS_PREFIX "HOST:PORT" : "HOST:PORT",
+				      fault, error);
 	bracketed = strchr(host, ':') != NULL;
 	self = g_new0(Address, 1);
 	self->text = g_strdup_printf(bracketed ? "%s[%s]:%u" : "%s%s:%u",

@@ -87,7 +87,7 @@ JsonObject *strict_json_parse_object(const char *text, gsize length, GError **er
 
 /* The member @name if it is of @type. */
 static JsonNode *get_member(JsonObject *object, const char *name, GType type, const char *type_name,
-		     GError **error)
+			    GError **error)
 {
 	JsonNode *node = json_object_get_member(object, name);
 

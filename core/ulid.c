@@ -130,7 +130,7 @@ static Ulid add_to_ulid(Ulid self, guint64 n)
 
 /* Finds the first and the last of @count, and makes the last that of the generator. */
 static gboolean reserve_ulids(UlidGenerator *self, gint64 now_ms, gsize count, Ulid *out_first,
-			GError **error)
+			      GError **error)
 {
 	guint fork_generation = random_fork_generation();
 	gint64 time_ms = MAX(now_ms, self->last_ms);

@@ -35,7 +35,7 @@ static Uuid assemble_uuid(gint64 time_ms, guint64 fixed, guint fixed_b_bits, gui
 Uuid uuid7_from_id(gint64 id, guint64 random)
 {
 	return assemble_uuid(layout_decode(&LAYOUT_TWITTER, id).time_ms,
-			low_bits((guint64)id, ID_LOW_BITS), ID_B_BITS, random);
+			     low_bits((guint64)id, ID_LOW_BITS), ID_B_BITS, random);
 }
 
 gboolean uuid7_to_id(Uuid uuid, gint64 *out_id, GError **error)

@@ -12,7 +12,7 @@ void rate_history_add(RateHistory *self, gint64 now_us, guint64 count)
 {
 	if (self->last_us != 0 && now_us > self->last_us)
 		append_rate(self, (double)(count - self->last_count) * G_USEC_PER_SEC /
-				  (double)(now_us - self->last_us));
+					  (double)(now_us - self->last_us));
 	self->last_us = now_us;
 	self->last_count = count;
 }
