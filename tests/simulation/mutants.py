@@ -281,7 +281,7 @@ MUTANTS = [
            (FLEET, "pool_seen_find(&self->seen, runs, &id);", "NULL;"),
            (FLEET, "!is_relay(peer) && first <= peer->server->last_id;", "first < 0;")),
     mutant("a reply to another call is accepted", POOL,
-           (CALL, " || reply_seqid != seqid)", " || (FALSE && reply_seqid != seqid))")),
+           (CALL, " || header.seqid != seqid)", " || (FALSE && header.seqid != seqid))")),
     mutant("a batch that was asked for is given out twice", POOL,
            ("server/relay-source.c", "\tseat->ordered = 0;\n\tif (state == POOL_ORDER_REFUSED",
                                      "\tif (state == POOL_ORDER_REFUSED")),
