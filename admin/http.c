@@ -11,22 +11,22 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "admin/head.h"
+#include "admin/request.h"
 #include "common/log.h"
-#include "common/socket-name.h"
+#include "common/socket.h"
 #include "core/text.h"
 
 /*
- * libmicrohttpd reads requests and writes replies. It is driven from outside, by a thread of ours,
- * and gets connections that we accept: by itself it would let nobody in while it is full, and has
- * no limit to how slowly a request may come.
+ * libmicrohttpd reads requests and writes replies. A thread of this file drives it, and accepts the
+ * connections: by itself libmicrohttpd accepts none while it is full, and does not limit the time
+ * of a request.
  */
 
 #define MAX_CONNECTIONS  64
-/* Those that are told to go are still there for a moment; then nobody is let in. */
+/* Connections that were shut down remain for a moment; at this number none is accepted. */
 #define MAX_LEAVING      32
 #define MAX_SILENT_US    (10 * G_USEC_PER_SEC)
-#define ACCEPTS_AT_ONCE  16                    /* then requests are read */
+#define ACCEPTS_AT_ONCE  16                    /* before requests are read */
 #define ACCEPT_PAUSE_US  (G_USEC_PER_SEC / 10) /* when there is no descriptor */
 #define LOOK_AROUND_MS   1000
 #define ASK_AGAIN_MS     5
@@ -36,79 +36,79 @@
 #define ANSWERS_US       5000
 #define CROWD_PAUSE_US   50000
 #define NICENESS         10
-/* A request's head has to fit, its cookies twice, and a reply's. A browser sends all cookies of
- * localhost, whichever port has set them. */
+/* Room for a request's head, its cookies a second time, and a reply's head. A browser sends all
+ * cookies of localhost, whichever port has set them. */
 #define CONNECTION_BYTES ((size_t)32768)
 
 G_STATIC_ASSERT(MAX_CONNECTIONS + MAX_LEAVING + 2 <= ADMIN_HTTP_DESCRIPTORS);
 
-/* A place for each in the list of those that are polled. */
+/* The index of each in the list of polled descriptors. */
 enum { POLLED_STOP, POLLED_MHD, POLLED_LISTENERS };
 
 typedef struct {
 	int fd;
-	gint64 since_us; /* monotonic: when it came, had its last answer, or began to wait */
-	gint64 asked_us; /* monotonic: when its request had come */
-	AdminHead head;  /* of that request */
-	gboolean waits;  /* for the answer to that */
+	gint64 active_at_us; /* monotonic: the accept, the last reply, or the beginning of a wait */
+	gint64 asked_at_us;  /* monotonic: when its request was complete */
+	AdminHead head;      /* of that request */
+	gboolean waits;      /* for the reply */
 	gboolean is_leaving;
-	GList link; /* unless it is leaving, in guests */
-} Guest;
+	GList link; /* unless it is leaving, in clients */
+} Client;
 
 struct _AdminHttp {
 	AdminHttpConfig config;
 	struct MHD_Daemon *daemon;
 	GArray *polled;     /* of struct pollfd */
-	GQueue guests;      /* of Guest, by since_us */
-	guint n_leaving;    /* guests that are in the list no more */
+	GQueue clients;     /* of Client, by active_at_us */
+	guint n_leaving;    /* clients that are in the list no more */
 	GPtrArray *waiting; /* of MHD_Connection: suspended, to be asked for again */
 	gint64 ask_again_at_us;
 	gint64 answers_us;     /* time that the answers of this round have taken */
 	gint64 answered_at_us; /* monotonic: when the last of them was made */
 	gint64 tick_at_us;
 	gint64 accept_from_us; /* not before */
-	gboolean ends;         /* nobody waits any more */
+	gboolean ends;         /* no request waits any more */
 	pthread_t thread;
 	gboolean started;
 };
 
-/* Guests */
+/* Clients */
 
-static void guest_put_last(AdminHttp *self, Guest *guest)
+static void append_client(AdminHttp *self, Client *client)
 {
-	guest->since_us = g_get_monotonic_time();
-	g_queue_push_tail_link(&self->guests, &guest->link);
+	client->active_at_us = g_get_monotonic_time();
+	g_queue_push_tail_link(&self->clients, &client->link);
 }
 
-static void guest_renew(AdminHttp *self, Guest *guest)
+static void move_client_last(AdminHttp *self, Client *client)
 {
-	g_queue_unlink(&self->guests, &guest->link);
-	guest_put_last(self, guest);
+	g_queue_unlink(&self->clients, &client->link);
+	append_client(self, client);
 }
 
 static void on_connection(void *data, struct MHD_Connection *connection, void **context,
 			  enum MHD_ConnectionNotificationCode code)
 {
 	AdminHttp *self = data;
-	Guest *guest = *context;
+	Client *client = *context;
 
 	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-		guest = g_new0(Guest, 1);
-		guest->link.data = guest;
-		guest->fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)
-				    ->connect_fd;
-		guest_put_last(self, guest);
-		*context = guest;
+		client = g_new0(Client, 1);
+		client->link.data = client;
+		client->fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)
+				     ->connect_fd;
+		append_client(self, client);
+		*context = client;
 		return;
 	}
-	if (guest->is_leaving)
+	if (client->is_leaving)
 		self->n_leaving--;
 	else
-		g_queue_unlink(&self->guests, &guest->link);
-	g_free(guest);
+		g_queue_unlink(&self->clients, &client->link);
+	g_free(client);
 }
 
-static Guest *guest_of(struct MHD_Connection *connection)
+static Client *client_of(struct MHD_Connection *connection)
 {
 	return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)
 		->socket_context;
@@ -118,58 +118,55 @@ static void on_answered(void *data, struct MHD_Connection *connection, void **re
 			enum MHD_RequestTerminationCode code G_GNUC_UNUSED)
 {
 	AdminHttp *self = data;
-	Guest *guest = guest_of(connection);
+	Client *client = client_of(connection);
 	char byte;
 
-	guest->waits = FALSE;
-	if (guest->is_leaving)
+	client->waits = FALSE;
+	if (client->is_leaving)
 		return;
 	/* libmicrohttpd overlooks an end of file that came with the request; this says it again */
-	if (recv(guest->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
-		shutdown(guest->fd, SHUT_RD);
-	guest_renew(self, guest);
+	if (recv(client->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
+		shutdown(client->fd, SHUT_RD);
+	move_client_last(self, client);
 }
 
-/* libmicrohttpd sees the end of it, and closes it. */
+/* Shuts the connection of the first client down; libmicrohttpd sees the end of it, and closes it.
+ */
 static void hang_up_first(AdminHttp *self)
 {
-	Guest *guest = self->guests.head->data;
+	Client *client = self->clients.head->data;
 
-	g_queue_unlink(&self->guests, &guest->link);
-	guest->is_leaving = TRUE;
+	g_queue_unlink(&self->clients, &client->link);
+	client->is_leaving = TRUE;
 	self->n_leaving++;
-	shutdown(guest->fd, SHUT_RDWR);
+	shutdown(client->fd, SHUT_RDWR);
 }
 
-static gboolean first_is_silent(const AdminHttp *self)
+static gboolean is_first_silent(const AdminHttp *self)
 {
-	const Guest *guest = g_queue_peek_head((GQueue *)&self->guests);
+	const Client *client = g_queue_peek_head((GQueue *)&self->clients);
 
-	return guest != NULL && g_get_monotonic_time() - guest->since_us > MAX_SILENT_US;
+	return client != NULL && g_get_monotonic_time() - client->active_at_us > MAX_SILENT_US;
 }
 
 /* Answering */
 
-static gboolean path_matches(const AdminPath *path, const char *url, const char **out_rest)
-{
-	gsize length = strlen(path->path);
-
-	*out_rest = NULL;
-	if (path->rest == NULL)
-		return strcmp(url, path->path) == 0;
-	*out_rest = url + length;
-	return strncmp(url, path->path, length) == 0 && url[length] != '\0';
-}
-
 static const AdminPath *find_path(const AdminHttp *self, const char *url, const char **out_rest)
 {
-	for (const AdminPath *path = self->config.paths; path->path != NULL; path++)
-		if (path_matches(path, url, out_rest))
+	for (const AdminPath *path = self->config.paths; path->path != NULL; path++) {
+		gsize length = strlen(path->path);
+
+		*out_rest = path->rest != NULL ? url + length : NULL;
+		if (path->rest == NULL && strcmp(url, path->path) == 0)
 			return path;
+		if (path->rest != NULL && strncmp(url, path->path, length) == 0 &&
+		    url[length] != '\0')
+			return path;
+	}
 	return NULL;
 }
 
-/* Names what there is. */
+/* Names the paths that exist. */
 static void refuse_path(const AdminHttp *self, const AdminRequest *request, const char *url,
 			AdminReply *reply)
 {
@@ -183,17 +180,6 @@ static void refuse_path(const AdminHttp *self, const AdminRequest *request, cons
 			   known->str);
 }
 
-static gboolean is_read(const char *method)
-{
-	return strcmp(method, MHD_HTTP_METHOD_GET) == 0 ||
-	       strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
-}
-
-static gboolean is_known(const char *method)
-{
-	return is_read(method) || strcmp(method, MHD_HTTP_METHOD_POST) == 0;
-}
-
 static void refuse_host(const AdminRequest *request, AdminReply *reply)
 {
 	const char *host = admin_request_header(request, MHD_HTTP_HEADER_HOST);
@@ -205,9 +191,11 @@ static void refuse_host(const AdminRequest *request, AdminReply *reply)
 			   shown);
 }
 
-static gboolean supports(const AdminPath *path, const char *method)
+static gboolean path_supports(const AdminPath *path, const char *method)
 {
-	return path->draws ? is_known(method) : is_read(method);
+	return strcmp(method, MHD_HTTP_METHOD_GET) == 0 ||
+	       strcmp(method, MHD_HTTP_METHOD_HEAD) == 0 ||
+	       (path->draws && strcmp(method, MHD_HTTP_METHOD_POST) == 0);
 }
 
 static void refuse_method(const AdminPath *path, const AdminRequest *request, AdminReply *reply)
@@ -219,8 +207,8 @@ static void refuse_method(const AdminPath *path, const AdminRequest *request, Ad
 	reply->allow = allow;
 }
 
-static void answer(const AdminHttp *self, const AdminHead *head, AdminRequest *request,
-		   const char *url, AdminReply *reply)
+static void answer_request(const AdminHttp *self, const AdminHead *head, AdminRequest *request,
+			   const char *url, AdminReply *reply)
 {
 	const AdminPath *path = find_path(self, url, &request->rest);
 	const char *why_no_draw = NULL;
@@ -232,7 +220,7 @@ static void answer(const AdminHttp *self, const AdminHead *head, AdminRequest *r
 		refuse_host(request, reply);
 	} else if (path == NULL) {
 		refuse_path(self, request, url, reply);
-	} else if (!supports(path, request->method)) {
+	} else if (!path_supports(path, request->method)) {
 		refuse_method(path, request, reply);
 	} else if (path->draws && (why_no_draw = admin_request_why_no_draw(request)) != NULL) {
 		admin_reply_refuse(reply, request, MHD_HTTP_FORBIDDEN, "%s", why_no_draw);
@@ -280,20 +268,12 @@ static struct MHD_Response *make_response(GBytes *body)
 								      free_body, g_bytes_ref(body));
 }
 
-/* (transfer full): an entity tag, which stands for these bytes. */
-static char *tag_of(GBytes *body)
+/* (transfer full): the entity tag of these bytes. */
+static char *make_entity_tag(GBytes *body)
 {
 	g_autofree char *checksum = g_compute_checksum_for_bytes(G_CHECKSUM_SHA256, body);
 
 	return g_strdup_printf("\"%s\"", checksum);
-}
-
-static gboolean has_tag(struct MHD_Connection *connection, const char *tag)
-{
-	const AdminRequest request = {.connection = connection};
-	const char *tags = admin_request_header(&request, MHD_HTTP_HEADER_IF_NONE_MATCH);
-
-	return tags != NULL && strstr(tags, tag) != NULL;
 }
 
 /* Whether to close the connection after the answer: the next bytes may not be a request. */
@@ -304,8 +284,10 @@ static gboolean is_last(const AdminHead *head)
 
 static enum MHD_Result send_reply(struct MHD_Connection *connection, const AdminReply *reply)
 {
-	g_autofree char *tag = reply->may_be_kept ? tag_of(reply->body) : NULL;
-	gboolean has_it = tag != NULL && has_tag(connection, tag);
+	g_autofree char *tag = reply->may_be_kept ? make_entity_tag(reply->body) : NULL;
+	const char *known_tags = MHD_lookup_connection_value(connection, MHD_HEADER_KIND,
+							     MHD_HTTP_HEADER_IF_NONE_MATCH);
+	gboolean has_it = tag != NULL && known_tags != NULL && strstr(known_tags, tag) != NULL;
 	g_autoptr(GBytes) nothing = g_bytes_new_static("", 0);
 	struct MHD_Response *response = make_response(has_it ? nothing : reply->body);
 	enum MHD_Result queued;
@@ -315,7 +297,7 @@ static enum MHD_Result send_reply(struct MHD_Connection *connection, const Admin
 	add_headers(response, reply);
 	if (tag != NULL)
 		add_header(response, MHD_HTTP_HEADER_ETAG, tag);
-	if (is_last(&guest_of(connection)->head))
+	if (is_last(&client_of(connection)->head))
 		add_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
 	queued = MHD_queue_response(connection, has_it ? MHD_HTTP_NOT_MODIFIED : reply->status,
 				    response);
@@ -323,41 +305,33 @@ static enum MHD_Result send_reply(struct MHD_Connection *connection, const Admin
 	return queued;
 }
 
-static void log_answered(const Guest *guest, const char *url, const char *method, guint status)
+static void log_answered(const Client *client, const char *url, const char *method, guint status)
 {
 	g_autofree char *peer = NULL;
 
 	if (!log_shows(LOG_ADMIN_REQUEST))
 		return;
-	peer = socket_name_peer(guest->fd);
+	peer = socket_name_peer(client->fd);
 	log_event(LOG_ADMIN_REQUEST, log_text("peer", peer), log_text("method", method),
 		  log_text("path", url), log_number("status", status),
-		  log_number("took_us", g_get_monotonic_time() - guest->asked_us));
+		  log_number("took_us", g_get_monotonic_time() - client->asked_at_us));
 }
 
-/* However late its request came, it is not hung up on for what we let it wait for. */
-static void let_wait(AdminHttp *self, struct MHD_Connection *connection, Guest *guest)
+/* Sets the request aside. The client is not disconnected for a wait that the server causes. */
+static void set_aside(AdminHttp *self, struct MHD_Connection *connection, Client *client)
 {
-	if (!guest->waits && !guest->is_leaving)
-		guest_renew(self, guest);
-	guest->waits = TRUE;
+	if (!client->waits && !client->is_leaving)
+		move_client_last(self, client);
+	client->waits = TRUE;
 	MHD_suspend_connection(connection);
 	g_ptr_array_add(self->waiting, connection);
-}
-
-static gboolean is_probe(const AdminHttp *self, const char *url)
-{
-	const char *rest;
-	const AdminPath *path = find_path(self, url, &rest);
-
-	return path != NULL && path->is_probe;
 }
 
 static enum MHD_Result answer_or_wait(AdminHttp *self, struct MHD_Connection *connection,
 				      const char *url, const char *method)
 {
-	Guest *guest = guest_of(connection);
-	gint64 waited_us = g_get_monotonic_time() - guest->asked_us;
+	Client *client = client_of(connection);
+	gint64 waited_us = g_get_monotonic_time() - client->asked_at_us;
 	AdminRequest request = {
 		.connection = connection,
 		.method = method,
@@ -367,14 +341,14 @@ static enum MHD_Result answer_or_wait(AdminHttp *self, struct MHD_Connection *co
 	g_auto(AdminReply) reply = {0};
 
 	request.wants_json = accept != NULL && strstr(accept, ADMIN_REPLY_JSON) != NULL;
-	answer(self, &guest->head, &request, url, &reply);
+	answer_request(self, &client->head, &request, url, &reply);
 	if (reply.body != NULL) {
-		log_answered(guest, url, method, reply.status);
+		log_answered(client, url, method, reply.status);
 		return send_reply(connection, &reply);
 	}
 	if (self->ends)
 		return MHD_NO;
-	let_wait(self, connection, guest);
+	set_aside(self, connection, client);
 	return MHD_YES;
 }
 
@@ -383,14 +357,16 @@ static enum MHD_Result answer_in_turn(AdminHttp *self, struct MHD_Connection *co
 				      const char *url, const char *method)
 {
 	gint64 began_us = g_get_monotonic_time();
+	const char *rest;
+	const AdminPath *path = find_path(self, url, &rest);
 	enum MHD_Result result;
 
-	if (guest_of(connection)->is_leaving)
+	if (client_of(connection)->is_leaving)
 		return MHD_NO; /* a connection that waits is not closed */
-	if (self->ends || is_probe(self, url))
+	if (self->ends || (path != NULL && path->is_probe))
 		return answer_or_wait(self, connection, url, method);
 	if (self->answers_us >= ANSWERS_US) {
-		let_wait(self, connection, guest_of(connection));
+		set_aside(self, connection, client_of(connection));
 		return MHD_YES;
 	}
 	result = answer_or_wait(self, connection, url, method);
@@ -403,7 +379,7 @@ static enum MHD_Result answer_in_turn(AdminHttp *self, struct MHD_Connection *co
 static void *on_target(void *data G_GNUC_UNUSED, const char *target,
 		       struct MHD_Connection *connection)
 {
-	admin_head_begin(&guest_of(connection)->head, connection, target);
+	admin_head_begin(&client_of(connection)->head, connection, target);
 	return NULL; /* the context of on_request() at its first call */
 }
 
@@ -414,14 +390,14 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *connection,
 				  const char *body G_GNUC_UNUSED, size_t *body_bytes,
 				  void **context)
 {
-	Guest *guest = guest_of(connection);
+	Client *client = client_of(connection);
 
 	if (*context == NULL) {
-		*context = guest; /* not the head any more */
-		guest->asked_us = g_get_monotonic_time();
-		admin_head_check(&guest->head, connection, method, version);
-		return is_last(&guest->head) ? answer_in_turn(data, connection, url, method)
-					     : MHD_YES;
+		*context = client; /* not the head any more */
+		client->asked_at_us = g_get_monotonic_time();
+		admin_head_check(&client->head, connection, method, version);
+		return is_last(&client->head) ? answer_in_turn(data, connection, url, method)
+					      : MHD_YES;
 	}
 	if (*body_bytes > 0) {
 		*body_bytes = 0; /* of no interest */
@@ -430,22 +406,14 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *connection,
 	return answer_in_turn(data, connection, url, method);
 }
 
-/* A NUL would end the text for all that follows: what has one stays as it is. */
-static size_t unescape(void *data G_GNUC_UNUSED, struct MHD_Connection *connection G_GNUC_UNUSED,
-		       char *text)
+/* An escaped NUL would end the text for every reader: such a text stays escaped. */
+static size_t unescape_argument(void *data G_GNUC_UNUSED,
+				struct MHD_Connection *connection G_GNUC_UNUSED, char *text)
 {
 	return strstr(text, "%00") != NULL ? strlen(text) : MHD_http_unescape(text);
 }
 
 /* The thread */
-
-static void admit(AdminHttp *self, int fd, const struct sockaddr *peer, socklen_t length)
-{
-	if (self->guests.length >= MAX_CONNECTIONS)
-		hang_up_first(self);
-	/* closes it, if it fails */
-	MHD_add_connection(self->daemon, fd, peer, length);
-}
 
 /* Returns whether more connections may be waiting. */
 static gboolean accept_some(AdminHttp *self, int listener)
@@ -457,7 +425,10 @@ static gboolean accept_some(AdminHttp *self, int listener)
 				 SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 		if (fd >= 0) {
-			admit(self, fd, (struct sockaddr *)&peer, length);
+			if (self->clients.length >= MAX_CONNECTIONS)
+				hang_up_first(self);
+			/* closes the socket if it fails */
+			MHD_add_connection(self->daemon, fd, (struct sockaddr *)&peer, length);
 		} else if (errno == EAGAIN) {
 			return FALSE;
 		} else if (errno != ECONNABORTED && errno != EINTR) {
@@ -469,7 +440,7 @@ static gboolean accept_some(AdminHttp *self, int listener)
 	return TRUE;
 }
 
-/* They are asked for again. */
+/* Has every request that waits answered again. */
 static void resume_all(AdminHttp *self)
 {
 	for (guint i = 0; i < self->waiting->len; i++)
@@ -485,7 +456,7 @@ static void resume_leaving(AdminHttp *self)
 	for (guint i = 0; i < self->waiting->len; i++) {
 		struct MHD_Connection *connection = self->waiting->pdata[i];
 
-		if (guest_of(connection)->is_leaving)
+		if (client_of(connection)->is_leaving)
 			MHD_resume_connection(connection);
 		else
 			self->waiting->pdata[kept++] = connection;
@@ -506,8 +477,8 @@ static void resume_in_time(AdminHttp *self)
 	resume_all(self);
 }
 
-/* Until when it may sleep, in ms from now. */
-static int next_ms(const AdminHttp *self)
+/* Returns how long the thread can sleep. */
+static int sleep_ms(const AdminHttp *self)
 {
 	gint64 at_us = self->waiting->len > 0 ? MIN(self->ask_again_at_us, self->tick_at_us)
 					      : self->tick_at_us;
@@ -518,30 +489,20 @@ static int next_ms(const AdminHttp *self)
 	return (int)CLAMP(until_us / 1000 + 1, 0, (gint64)MIN(mhd_ms, LOOK_AROUND_MS));
 }
 
-static void tick(AdminHttp *self)
-{
-	gint64 now_us = g_get_monotonic_time();
-
-	if (now_us < self->tick_at_us)
-		return;
-	self->tick_at_us = now_us + self->config.tick_ms * (gint64)1000;
-	self->config.tick(self->config.user_data);
-}
-
-static struct pollfd *polled(const AdminHttp *self, guint i)
+static struct pollfd *polled_at(const AdminHttp *self, guint i)
 {
 	return &g_array_index(self->polled, struct pollfd, i);
 }
 
-static void wait_for_news(AdminHttp *self)
+static void poll_sockets(AdminHttp *self)
 {
 	gboolean may_accept = g_get_monotonic_time() >= self->accept_from_us;
 	guint n = may_accept ? self->polled->len : POLLED_LISTENERS;
-	int timeout_ms = next_ms(self);
+	int timeout_ms = sleep_ms(self);
 
 	for (guint i = 0; i < self->polled->len; i++)
-		polled(self, i)->revents = 0;
-	poll(polled(self, 0), n,
+		polled_at(self, i)->revents = 0;
+	poll(polled_at(self, 0), n,
 	     may_accept ? timeout_ms : MIN(timeout_ms, (int)(ACCEPT_PAUSE_US / 1000)));
 }
 
@@ -551,33 +512,37 @@ static gboolean accept_all(AdminHttp *self)
 	gboolean more = FALSE;
 
 	for (guint i = POLLED_LISTENERS; i < self->polled->len; i++)
-		if (polled(self, i)->revents != 0)
-			more |= accept_some(self, polled(self, i)->fd);
+		if (polled_at(self, i)->revents != 0)
+			more |= accept_some(self, polled_at(self, i)->fd);
 	return more;
 }
 
-static void allot_answers(AdminHttp *self, gboolean is_crowded)
-{
-	gint64 ago_us = g_get_monotonic_time() - self->answered_at_us;
-
-	self->answers_us = is_crowded && ago_us < CROWD_PAUSE_US ? ANSWERS_US : 0;
-}
-
-static void *serve(void *data)
+static void *serve_http(void *data)
 {
 	AdminHttp *self = data;
 
 	pthread_setname_np(pthread_self(), "admin");
-	/* of this thread alone; what it fails for is no reason not to serve */
+	/* for this thread alone; the server also works if this fails */
 	setpriority(PRIO_PROCESS, (id_t)gettid(), NICENESS);
-	while (polled(self, POLLED_STOP)->revents == 0) {
-		wait_for_news(self);
-		allot_answers(self, accept_all(self));
+	while (polled_at(self, POLLED_STOP)->revents == 0) {
+		gboolean is_crowded;
+		gint64 now_us;
+
+		poll_sockets(self);
+		is_crowded = accept_all(self);
+		now_us = g_get_monotonic_time();
+		self->answers_us = is_crowded && now_us - self->answered_at_us < CROWD_PAUSE_US
+					   ? ANSWERS_US
+					   : 0;
 		resume_in_time(self);
 		MHD_run(self->daemon);
-		while (first_is_silent(self))
+		while (is_first_silent(self))
 			hang_up_first(self);
-		tick(self);
+		now_us = g_get_monotonic_time();
+		if (now_us < self->tick_at_us)
+			continue;
+		self->tick_at_us = now_us + self->config.tick_ms * (gint64)1000;
+		self->config.tick(self->config.user_data);
 	}
 	self->ends = TRUE;
 	resume_all(self); /* libmicrohttpd must not end while one is suspended */
@@ -587,7 +552,7 @@ static void *serve(void *data)
 
 /* Life */
 
-static void poll_too(AdminHttp *self, int fd)
+static void add_polled(AdminHttp *self, int fd)
 {
 	const struct pollfd one = {.fd = fd, .events = POLLIN};
 
@@ -598,7 +563,7 @@ static struct MHD_Daemon *start_daemon(AdminHttp *self)
 {
 	/* Without MHD_USE_ERROR_LOG it writes nothing to standard error.
 	 * MHD_OPTION_STRICT_FOR_CLIENT is off because it answers a request without Host twice;
-	 * head.c refuses such a request. */
+	 * request.c refuses such a request. */
 	return MHD_start_daemon(
 		MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_SUSPEND_RESUME, 0, NULL, NULL,
 		on_request, self, MHD_OPTION_CONNECTION_LIMIT,
@@ -606,7 +571,7 @@ static struct MHD_Daemon *start_daemon(AdminHttp *self)
 		CONNECTION_BYTES, MHD_OPTION_CONNECTION_TIMEOUT, 0u, MHD_OPTION_STRICT_FOR_CLIENT,
 		0, MHD_OPTION_URI_LOG_CALLBACK, on_target, self, MHD_OPTION_NOTIFY_CONNECTION,
 		on_connection, self, MHD_OPTION_NOTIFY_COMPLETED, on_answered, self,
-		MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_END);
+		MHD_OPTION_UNESCAPE_CALLBACK, unescape_argument, NULL, MHD_OPTION_END);
 }
 
 AdminHttp *admin_http_new(const AdminHttpConfig *config, GError **error)
@@ -616,15 +581,15 @@ AdminHttp *admin_http_new(const AdminHttpConfig *config, GError **error)
 	self->config = *config;
 	self->polled = g_array_new(FALSE, FALSE, sizeof(struct pollfd));
 	self->waiting = g_ptr_array_new();
-	poll_too(self, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	if (polled(self, POLLED_STOP)->fd >= 0)
+	add_polled(self, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	if (polled_at(self, POLLED_STOP)->fd >= 0)
 		self->daemon = start_daemon(self);
 	if (self->daemon == NULL) {
 		g_set_error(error, G_IO_ERROR, g_io_error_from_errno(errno),
 			    "cannot make an HTTP server: %s", g_strerror(errno));
 		return NULL;
 	}
-	poll_too(self, MHD_get_daemon_info(self->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd);
+	add_polled(self, MHD_get_daemon_info(self->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd);
 	return g_steal_pointer(&self);
 }
 
@@ -635,8 +600,8 @@ void admin_http_free(AdminHttp *self)
 	admin_http_stop(self);
 	if (self->daemon != NULL)
 		MHD_stop_daemon(self->daemon);
-	if (polled(self, POLLED_STOP)->fd >= 0)
-		close(polled(self, POLLED_STOP)->fd);
+	if (polled_at(self, POLLED_STOP)->fd >= 0)
+		close(polled_at(self, POLLED_STOP)->fd);
 	g_array_unref(self->polled);
 	g_ptr_array_unref(self->waiting);
 	g_free(self);
@@ -644,12 +609,12 @@ void admin_http_free(AdminHttp *self)
 
 void admin_http_listen(AdminHttp *self, int fd)
 {
-	poll_too(self, fd);
+	add_polled(self, fd);
 }
 
 gboolean admin_http_start(AdminHttp *self, GError **error)
 {
-	int failure = pthread_create(&self->thread, NULL, serve, self);
+	int failure = pthread_create(&self->thread, NULL, serve_http, self);
 
 	if (failure != 0) {
 		g_set_error(error, G_IO_ERROR, g_io_error_from_errno(failure),
@@ -666,7 +631,7 @@ void admin_http_stop(AdminHttp *self)
 
 	if (!self->started)
 		return;
-	if (write(polled(self, POLLED_STOP)->fd, &one, sizeof one) < 0)
+	if (write(polled_at(self, POLLED_STOP)->fd, &one, sizeof one) < 0)
 		g_critical("cannot stop the HTTP server: %s", g_strerror(errno));
 	pthread_join(self->thread, NULL);
 	self->started = FALSE;

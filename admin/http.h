@@ -3,35 +3,33 @@
 
 #include <glib.h>
 
-#include "admin/reply.h"
 #include "admin/request.h"
 
 /*
  * HTTP for operators: a table of paths, and a thread that answers requests. All paths support GET
  * and HEAD; those that draw IDs support POST, too.
  *
- * It is in nobody's way. One thread serves all connections, at a lower priority than others; each
- * connection has a bound of memory. When there are as many as there may be, the one that has had no
- * answer for the longest makes room, and none is without an answer for more than 10 s, beside what
- * the answer has to wait for: whoever holds connections, or sends or reads slowly, does not keep
- * others from their answers. Probes are answered before all other requests.
+ * One thread serves all connections, at a lower priority than other threads, with a memory limit
+ * for each connection. At the limit of connections, the one that has had no answer for the longest
+ * is closed; every connection is closed after 10 s without an answer, except while the answer
+ * waits. So a client that holds connections, or sends or reads slowly, does not block others.
+ * Probes are answered before all other requests.
  */
 typedef struct _AdminHttp AdminHttp;
 
-/* The file descriptors that it may have, those it listens on beside. */
+/* The most file descriptors that it uses, without those it listens on. */
 #define ADMIN_HTTP_DESCRIPTORS 100
 
 typedef struct {
-	const char *path; /* "/livez"; of a family, as "/decode/", what its paths begin with */
-	const char *rest; /* of a family: what stands after that, for people: "ID"; else NULL */
-	const char *const *parameters; /* what the query may have, NULL after the last; or NULL */
-	/* It uses up IDs: it supports POST, too, and refuses requests that a page of another site
-	 * can cause. */
+	const char *path; /* "/livez"; for a family, such as "/decode/", the beginning */
+	const char *rest; /* for a family: a name for the rest, such as "ID"; otherwise NULL */
+	const char *const *parameters; /* the query's parameters, NULL-terminated; or NULL */
+	/* It draws IDs: it supports POST too, and refuses requests that a page of another site can
+	 * cause. */
 	gboolean draws;
-	gboolean is_probe; /* it is answered before other requests */
-	/* In the server's thread; it must not block. Makes @reply, which has nothing yet; or leaves
-	 * it so, to be asked again in some milliseconds; not for longer than 10 s, and not at
-	 * the last try. */
+	gboolean is_probe; /* it is answered before all other requests */
+	/* In the server's thread; it must not block. Sets @reply, or leaves it empty to be called
+	 * again in some milliseconds; not for longer than 10 s, and not at the last try. */
 	void (*answer)(const AdminRequest *request, gpointer user_data, AdminReply *reply);
 } AdminPath;
 
@@ -55,6 +53,5 @@ void admin_http_listen(AdminHttp *self, int fd);
 
 gboolean admin_http_start(AdminHttp *self, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Ends the thread, and closes every connection; a request that is being answered is, and one that
- * waits is tried for the last time. */
+/* Ends the thread, and closes every connection. Requests that wait get their last try. */
 void admin_http_stop(AdminHttp *self);

@@ -53,8 +53,8 @@ static void append_number(GString *text, gdouble number)
 		g_string_append(text, g_ascii_formatd(digits, sizeof digits, "%.15g", number));
 }
 
-static void add(GString *text, const char *name, const char *suffix, const PrometheusLabel *labels,
-		gdouble value)
+static void append_sample(GString *text, const char *name, const char *suffix,
+			  const PrometheusLabel *labels, gdouble value)
 {
 	begin_sample(text, name, suffix, labels);
 	g_string_append_c(text, ' ');
@@ -62,8 +62,8 @@ static void add(GString *text, const char *name, const char *suffix, const Prome
 	g_string_append_c(text, '\n');
 }
 
-static void add_count(GString *text, const char *name, const char *suffix,
-		      const PrometheusLabel *labels, guint64 count)
+static void append_count(GString *text, const char *name, const char *suffix,
+			 const PrometheusLabel *labels, guint64 count)
 {
 	begin_sample(text, name, suffix, labels);
 	g_string_append_printf(text, " %" G_GUINT64_FORMAT "\n", count);
@@ -72,13 +72,13 @@ static void add_count(GString *text, const char *name, const char *suffix,
 void prometheus_text_add(GString *text, const PrometheusFamily *family,
 			 const PrometheusLabel *labels, gdouble value)
 {
-	add(text, family->name, "", labels, value);
+	append_sample(text, family->name, "", labels, value);
 }
 
 void prometheus_text_add_count(GString *text, const PrometheusFamily *family,
 			       const PrometheusLabel *labels, guint64 count)
 {
-	add_count(text, family->name, "", labels, count);
+	append_count(text, family->name, "", labels, count);
 }
 
 static void add_bucket(GString *text, const char *name, gdouble bound, guint64 count)
@@ -86,8 +86,8 @@ static void add_bucket(GString *text, const char *name, gdouble bound, guint64 c
 	g_autoptr(GString) number = g_string_new(NULL);
 
 	append_number(number, bound);
-	add_count(text, name, "_bucket", (const PrometheusLabel[]){{"le", number->str}, {0}},
-		  count);
+	append_count(text, name, "_bucket", (const PrometheusLabel[]){{"le", number->str}, {0}},
+		     count);
 }
 
 void prometheus_text_add_histogram(GString *text, const PrometheusFamily *family,
@@ -100,6 +100,6 @@ void prometheus_text_add_histogram(GString *text, const PrometheusFamily *family
 		count += counts[i];
 		add_bucket(text, family->name, i + 1 < n ? bounds[i] : (gdouble)INFINITY, count);
 	}
-	add(text, family->name, "_sum", NULL, sum);
-	add_count(text, family->name, "_count", NULL, count);
+	append_sample(text, family->name, "_sum", NULL, sum);
+	append_count(text, family->name, "_count", NULL, count);
 }

@@ -28,19 +28,14 @@ typedef struct {
 	char *fault;
 } Inspection;
 
-static gboolean contains(const char *const *names, const char *name)
-{
-	return names != NULL && g_strv_contains(names, name);
-}
-
-static enum MHD_Result inspect(void *data, enum MHD_ValueKind kind G_GNUC_UNUSED, const char *name,
-			       const char *value G_GNUC_UNUSED)
+static enum MHD_Result inspect_argument(void *data, enum MHD_ValueKind kind G_GNUC_UNUSED,
+					const char *name, const char *value G_GNUC_UNUSED)
 {
 	Inspection *self = data;
 	g_autofree char *shown = text_escape(name, strlen(name));
 	g_autofree char *known = NULL;
 
-	if (contains(self->parameters, name)) {
+	if (self->parameters != NULL && g_strv_contains(self->parameters, name)) {
 		if (g_hash_table_add(self->seen, (gpointer)name))
 			return MHD_YES;
 		self->fault = g_strdup_printf("%s is given twice; leave one", shown);
@@ -57,7 +52,8 @@ char *admin_request_find_fault(const AdminRequest *self, const char *const *para
 	g_autoptr(GHashTable) seen = g_hash_table_new(g_str_hash, g_str_equal);
 	Inspection inspection = {.parameters = parameters, .seen = seen};
 
-	MHD_get_connection_values(self->connection, MHD_GET_ARGUMENT_KIND, inspect, &inspection);
+	MHD_get_connection_values(self->connection, MHD_GET_ARGUMENT_KIND, inspect_argument,
+				  &inspection);
 	return inspection.fault;
 }
 
@@ -79,25 +75,13 @@ const char *admin_request_why_no_draw(const AdminRequest *self)
 	return NULL;
 }
 
-/* A dot at the end of a name is for the resolver only. */
-static gsize length_without_dot(const char *host)
-{
-	return strlen(host) - g_str_has_suffix(host, ".");
-}
-
 static gboolean is_same_host(const char *one, const char *other)
 {
-	gsize length = length_without_dot(one);
+	/* a dot at the end of a name is for the resolver only */
+	gsize length = strlen(one) - g_str_has_suffix(one, ".");
+	gsize other_length = strlen(other) - g_str_has_suffix(other, ".");
 
-	return length == length_without_dot(other) && g_ascii_strncasecmp(one, other, length) == 0;
-}
-
-static gboolean contains_host(const GPtrArray *hosts, const char *host)
-{
-	for (guint i = 0; i < hosts->len; i++)
-		if (is_same_host(hosts->pdata[i], host))
-			return TRUE;
-	return FALSE;
+	return length == other_length && g_ascii_strncasecmp(one, other, length) == 0;
 }
 
 gboolean admin_request_is_for(const AdminRequest *self, const GPtrArray *hosts)
@@ -108,7 +92,160 @@ gboolean admin_request_is_for(const AdminRequest *self, const GPtrArray *hosts)
 	if (host == NULL)
 		return TRUE;
 	address = address_parse(host, NULL);
-	return address != NULL &&
-	       (g_hostname_is_ip_address(address->host) ||
-		is_same_host(address->host, "localhost") || contains_host(hosts, address->host));
+	if (address == NULL)
+		return FALSE;
+	for (guint i = 0; i < hosts->len; i++)
+		if (is_same_host(hosts->pdata[i], address->host))
+			return TRUE;
+	return g_hostname_is_ip_address(address->host) || is_same_host(address->host, "localhost");
+}
+
+void admin_reply_clear(AdminReply *self)
+{
+	g_clear_pointer(&self->body, g_bytes_unref);
+}
+
+void admin_reply_take(AdminReply *self, const char *type, char *text)
+{
+	admin_reply_clear(self);
+	self->status = MHD_HTTP_OK;
+	self->type = type;
+	self->body = g_bytes_new_take(text, strlen(text));
+}
+
+void admin_reply_take_json(AdminReply *self, JsonObject *object)
+{
+	g_autoptr(JsonNode) node = json_node_init_object(json_node_alloc(), object);
+	g_autofree char *json = json_to_string(node, FALSE);
+
+	json_object_unref(object);
+	admin_reply_take(self, ADMIN_REPLY_JSON, g_strconcat(json, "\n", NULL));
+}
+
+void admin_reply_refuse(AdminReply *self, const AdminRequest *request, guint status,
+			const char *format, ...)
+{
+	g_autofree char *line = NULL;
+	va_list arguments;
+
+	va_start(arguments, format);
+	line = g_strdup_vprintf(format, arguments);
+	va_end(arguments);
+	if (request->wants_json) {
+		JsonObject *object = json_object_new();
+
+		json_object_set_string_member(object, "error", line);
+		admin_reply_take_json(self, object);
+	} else {
+		admin_reply_take(self, ADMIN_REPLY_TEXT, g_strconcat(line, "\n", NULL));
+	}
+	self->status = status;
+}
+
+/* The characters of a field name: tchar in RFC 9110. */
+static const char TOKEN[] = G_CSET_a_2_z G_CSET_A_2_Z G_CSET_DIGITS "!#$%&'*+-.^_`|~";
+
+static const char NO_LENGTH[] = "0";
+
+typedef struct {
+	const char *fault;
+	gsize bytes; /* length of all fields, without the blank before each value */
+	guint n_fields, n_hosts, n_lengths, n_codings;
+	gboolean has_body;
+} Fields;
+
+static gboolean is_value(const char *text)
+{
+	for (; *text != '\0'; text++)
+		if (g_ascii_iscntrl(*text) && *text != '\t')
+			return FALSE;
+	return TRUE;
+}
+
+static gboolean is_target(const char *text)
+{
+	for (; *text != '\0'; text++)
+		if (!g_ascii_isgraph(*text))
+			return FALSE;
+	return TRUE;
+}
+
+void admin_head_begin(AdminHead *self, struct MHD_Connection *connection, const char *target)
+{
+	*self = (AdminHead){.target_bytes = strlen(target)};
+	if (!is_target(target))
+		self->fault = "the request target has a forbidden byte";
+	if (MHD_set_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH,
+				     NO_LENGTH) != MHD_YES)
+		self->fault = "the head is too long";
+}
+
+static gboolean is_same_name(const char *name, const char *expected)
+{
+	return g_ascii_strcasecmp(name, expected) == 0;
+}
+
+static enum MHD_Result add_field(void *data, enum MHD_ValueKind kind G_GNUC_UNUSED,
+				 const char *name, const char *value)
+{
+	Fields *self = data;
+
+	if (value == NO_LENGTH)
+		return MHD_YES; /* admin_head_begin() has added it */
+	value = value != NULL ? value : "";
+	if (*name == '\0' || name[strspn(name, TOKEN)] != '\0')
+		self->fault = "the name of a header field has a forbidden byte";
+	else if (!is_value(value))
+		self->fault = "a header field has a control character";
+	self->n_fields++;
+	self->bytes += strlen(name) + strlen(":") + strlen(value) + strlen("\r\n");
+	if (is_same_name(name, MHD_HTTP_HEADER_HOST)) {
+		self->n_hosts++;
+	} else if (is_same_name(name, MHD_HTTP_HEADER_CONTENT_LENGTH)) {
+		self->n_lengths++;
+		self->has_body |= strcmp(value, "0") != 0;
+		if (*value == '\0' || value[strspn(value, G_CSET_DIGITS)] != '\0')
+			self->fault = "Content-Length is not a number";
+	} else if (is_same_name(name, MHD_HTTP_HEADER_TRANSFER_ENCODING)) {
+		self->n_codings++;
+		self->has_body = TRUE;
+	}
+	return MHD_YES;
+}
+
+/* Returns: (nullable): why the request is not valid */
+static const char *find_fault(const Fields *fields, const char *version)
+{
+	if (fields->fault != NULL)
+		return fields->fault;
+	if (fields->n_hosts == 0 && strcmp(version, MHD_HTTP_VERSION_1_1) == 0)
+		return "HTTP/1.1 requires Host";
+	if (fields->n_hosts > 1)
+		return "Host is given twice";
+	if (fields->n_lengths > 1)
+		return "Content-Length is given twice";
+	if (fields->n_lengths > 0 && fields->n_codings > 0)
+		return "both Content-Length and Transfer-Encoding are given";
+	return NULL;
+}
+
+void admin_head_check(AdminHead *self, struct MHD_Connection *connection, const char *method,
+		      const char *version)
+{
+	gsize bytes = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE)
+			      ->header_size;
+	Fields fields = {0};
+	gsize usual;
+
+	MHD_get_connection_values(connection, MHD_HEADER_KIND, add_field, &fields);
+	/* one blank precedes each value, and each line ends with CR LF */
+	usual = strlen(method) + strlen(" ") + self->target_bytes + strlen(" ") + strlen(version) +
+		strlen("\r\n") + fields.bytes + fields.n_fields + strlen("\r\n");
+	self->has_body = fields.has_body;
+	self->is_unusual = bytes != usual;
+	if (self->fault == NULL)
+		self->fault = find_fault(&fields, version);
+	/* libmicrohttpd returns a text only up to a NUL */
+	if (self->fault == NULL && bytes > usual)
+		self->fault = "the head has a NUL, or unusual blanks";
 }

@@ -2,9 +2,10 @@
 #pragma once
 
 #include <glib.h>
+#include <json-glib/json-glib.h>
 #include <microhttpd.h>
 
-/* The server ends: this cannot be asked again. */
+/* The server ends: the request cannot be answered later. */
 #define ADMIN_REQUEST_LAST_TRY G_MAXINT64
 
 /* A request, for the functions that answer it. Valid until they return. */
@@ -12,11 +13,11 @@ typedef struct {
 	struct MHD_Connection *connection;
 	const char *method;
 	gboolean wants_json; /* the client names application/json among what it accepts */
-	gint64 waited_ms;    /* since it was asked first; 0 at the first time; or LAST_TRY */
-	const char *rest;    /* of a path of a family: what stands after it, not empty; else NULL */
+	gint64 waited_ms;    /* since the first call for it; 0 at the first; or LAST_TRY */
+	const char *rest;    /* what follows the path of a family, not empty; otherwise NULL */
 } AdminRequest;
 
-/* (nullable): what the query has for @name, without escapes; "" for a bare name. NULs are left
+/* (nullable): the query's value for @name, unescaped; "" for a bare name. A value with a NUL stays
  * escaped. */
 const char *admin_request_argument(const AdminRequest *self, const char *name);
 
@@ -25,10 +26,10 @@ const char *admin_request_header(const AdminRequest *self, const char *name);
 
 /**
  * admin_request_find_fault:
- * @parameters: (nullable): what the query may have, with NULL after the last
+ * @parameters: (nullable): the arguments that the query may have, NULL-terminated
  *
- * Returns: (transfer full) (nullable): what is wrong with the query: an argument that is not known,
- * or that is there twice
+ * Returns: (transfer full) (nullable): what is wrong with the query: an argument that is unknown or
+ * given twice
  */
 char *admin_request_find_fault(const AdminRequest *self, const char *const *parameters);
 
@@ -54,3 +55,53 @@ const char *admin_request_why_no_draw(const AdminRequest *self);
  * Returns: whether it is one of these, or missing: every browser sends Host
  */
 gboolean admin_request_is_for(const AdminRequest *self, const GPtrArray *hosts);
+
+#define ADMIN_REPLY_TEXT "text/plain; charset=utf-8"
+#define ADMIN_REPLY_JSON "application/json"
+
+/* The reply to a request. All 0: there is none yet. */
+typedef struct {
+	guint status;
+	const char *type;      /* of the content; every text outlives the reply */
+	GBytes *body;          /* NULL: none yet */
+	gint64 retry_after_ms; /* Retry-After; 0: none */
+	const char *policy;    /* Content-Security-Policy; NULL: a browser may load nothing */
+	gboolean may_be_kept;  /* a browser may cache it, if it revalidates it each time */
+	const char *allow;     /* Allow: the supported methods; NULL: none */
+} AdminReply;
+
+void admin_reply_clear(AdminReply *self);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(AdminReply, admin_reply_clear)
+
+/* Each of these sets the reply; the status is 200 unless it is an argument. */
+
+/* @text: (transfer full) */
+void admin_reply_take(AdminReply *self, const char *type, char *text);
+/* @object: (transfer full); becomes one line */
+void admin_reply_take_json(AdminReply *self, JsonObject *object);
+/* A line that says what is wrong; {"error": "..."} for a client that wants JSON. */
+void admin_reply_refuse(AdminReply *self, const AdminRequest *request, guint status,
+			const char *format, ...) G_GNUC_PRINTF(4, 5);
+
+/*
+ * Checks the head of a request that libmicrohttpd has read. Version 0.9.75 accepts heads that RFC
+ * 9112 forbids. Another reader of the same bytes, such as a proxy, can read such a head as a
+ * different request.
+ *
+ * libmicrohttpd reads no body: admin_head_begin() puts a Content-Length of 0 before the client's,
+ * and libmicrohttpd uses the first. It would refuse some lengths itself, and answer such a request
+ * twice. After a request with a body the connection must be closed.
+ */
+typedef struct {
+	const char *fault; /* why the request is not valid, for people; NULL: it is valid */
+	gboolean has_body;
+	gboolean is_unusual; /* in its blanks or line ends: the connection must be closed, too */
+	gsize target_bytes;
+} AdminHead;
+
+/* Prepares for a new head. For the callback MHD_OPTION_URI_LOG_CALLBACK, which gets @target. */
+void admin_head_begin(AdminHead *self, struct MHD_Connection *connection, const char *target);
+
+/* Checks the current head. For the first call of the handler of requests. */
+void admin_head_check(AdminHead *self, struct MHD_Connection *connection, const char *method,
+		      const char *version);

@@ -1,14 +1,434 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "audit/audit-log.h"
 
-#include "audit/file-sink.h"
-#include "audit/scribe-sink.h"
+#include <errno.h>
+#include <gio/gio.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "audit/entry.h"
+#include "audit/sink.h"
 #include "audit/target.h"
-#include "audit/writer.h"
+#include "common/log.h"
 #include "core/random.h"
 
+/* The nap after a write of all draws, and the longest nap, to which it doubles while there are no
+ * draws. The rings hold what arrives meanwhile. */
+#define BUSY_NAP_MS 10
+#define IDLE_NAP_MS 200
+
+/* The backoff after a failed write, doubled each time. */
+#define RETRY_FIRST_MS 50
+#define RETRY_MOST_MS  2000
+
+/* A sink has recovered after this time without a failure. Otherwise a sink that fails now and then
+ * would fill the log. */
+#define RECOVERED_AFTER_MS 1000
+
+/* The least time between two events about missing IDs, which add them up. */
+#define GAPS_EVERY_MS 60000
+
+/* The time limit of a write, as in the original service. */
+#define WRITE_LIMIT_MS 5000
+
+/* The time that a write has to report its failure if its limit is the end. */
+#define END_SPARE_MS 100
+
+/* A ring, and the draw that was taken from it last. */
+typedef struct {
+	AuditRing *ring;
+	AuditDraw draw;
+	guint at; /* the draw's next ID to write */
+} Source;
+
+typedef struct {
+	gboolean reopen, finish;
+	gint64 finish_at_us; /* monotonic time */
+} Orders;
+
+struct _AuditWriter {
+	AuditSink *sink;
+	char *name;         /* for the log */
+	GPtrArray *sources; /* of Source; does not change once the thread runs */
+	pthread_t thread;
+	gboolean running;
+	gboolean hangs; /* past its end; the thread uses this object until the process ends */
+	_Atomic guint64 written_ids;
+	_Atomic guint64 reported_ids; /* dropped IDs that the sink has a line about */
+	_Atomic gboolean failing;     /* the last event says so; set by the thread */
+	/* of the thread */
+	guint next_source;
+	AuditLines lines;   /* to be written, also again */
+	guint failures;     /* in a row */
+	guint all_failures; /* since the event that says that the sink fails */
+	gint64 failed_first_at_us, failed_last_at_us;
+	guint64 unlogged_missing; /* IDs that the sink has a line about, and the log no event */
+	gint64 next_gap_event_at_us;
+	/* under the mutex */
+	pthread_mutex_t mutex;
+	pthread_cond_t changed; /* monotonic */
+	Orders orders;
+	gboolean has_orders; /* since the last nap */
+	gboolean ended;
+};
+
+static void source_free(gpointer pointer)
+{
+	Source *self = pointer;
+
+	audit_ring_free(self->ring);
+	g_free(self);
+}
+
+AuditWriter *audit_writer_new(AuditSink *sink, const char *name)
+{
+	AuditWriter *self = g_new0(AuditWriter, 1);
+	pthread_condattr_t monotonic;
+
+	self->sink = sink;
+	self->name = g_strdup(name);
+	self->sources = g_ptr_array_new_with_free_func(source_free);
+	audit_lines_init(&self->lines);
+	pthread_mutex_init(&self->mutex, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&self->changed, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	return self;
+}
+
+void audit_writer_free(AuditWriter *self)
+{
+	if (self->hangs)
+		return;
+	if (self->running) {
+		audit_writer_finish(self, 0);
+		pthread_join(self->thread, NULL);
+	}
+	self->sink->ops->free(self->sink);
+	g_free(self->name);
+	g_ptr_array_unref(self->sources);
+	audit_lines_clear(&self->lines);
+	pthread_cond_destroy(&self->changed);
+	pthread_mutex_destroy(&self->mutex);
+	g_free(self);
+}
+
+AuditRing *audit_writer_add_ring(AuditWriter *self, gsize bytes)
+{
+	Source *source = g_new0(Source, 1);
+
+	g_assert(!self->running);
+	source->ring = audit_ring_new(bytes);
+	g_ptr_array_add(self->sources, source);
+	return source->ring;
+}
+
+/* Returns %FALSE at @at_us. The mutex is held. */
+static gboolean wait_for_change(AuditWriter *self, gint64 at_us)
+{
+	const struct timespec at = {at_us / G_USEC_PER_SEC, at_us % G_USEC_PER_SEC * 1000};
+
+	return pthread_cond_timedwait(&self->changed, &self->mutex, &at) != ETIMEDOUT;
+}
+
+/* The thread */
+
+/* Sleeps until there are new orders, @ms at most. */
+static void sleep_until_orders(AuditWriter *self, guint ms)
+{
+	gint64 until_us = g_get_monotonic_time() + ms * G_TIME_SPAN_MILLISECOND;
+
+	pthread_mutex_lock(&self->mutex);
+	if (self->orders.finish)
+		until_us = MIN(until_us, self->orders.finish_at_us);
+	while (!self->has_orders && wait_for_change(self, until_us))
+		;
+	self->has_orders = FALSE;
+	pthread_mutex_unlock(&self->mutex);
+}
+
+static Orders take_orders(AuditWriter *self)
+{
+	Orders orders;
+
+	pthread_mutex_lock(&self->mutex);
+	orders = self->orders;
+	self->orders.reopen = FALSE;
+	pthread_mutex_unlock(&self->mutex);
+	return orders;
+}
+
+static void log_failure(const AuditWriter *self, LogEvent event, const GError *error)
+{
+	log_event(event, log_text("sink", self->name), log_text("error", error->message));
+}
+
+static void reopen_sink(AuditWriter *self)
+{
+	g_autoptr(GError) error = NULL;
+
+	if (self->sink->ops->reopen == NULL)
+		return;
+	if (self->sink->ops->reopen(self->sink, self->lines.bytes, &error))
+		log_event(LOG_AUDIT_REOPENED, log_text("sink", self->name));
+	else
+		log_failure(self, LOG_AUDIT_REOPEN_FAILED, error);
+}
+
+static gboolean is_full(const AuditWriter *self)
+{
+	return self->lines.n_lines >= self->sink->ops->max_lines;
+}
+
+static gboolean take_draw(AuditWriter *self, Source *source)
+{
+	if (!audit_ring_take(source->ring, &source->draw))
+		return FALSE;
+	source->at = 0;
+	if (source->draw.missing > 0) {
+		audit_lines_append_missing(&self->lines, source->draw.missing);
+		self->unlogged_missing += source->draw.missing;
+	}
+	return TRUE;
+}
+
+/* Begins with another ring each time, so that one that is never empty does not block the others. */
+static void fill_lines(AuditWriter *self)
+{
+	guint n = self->sources->len;
+
+	for (guint i = 0; i < n; i++) {
+		Source *source = self->sources->pdata[(self->next_source + i) % n];
+
+		while (!is_full(self) &&
+		       (source->at < source->draw.run.count || take_draw(self, source)))
+			source->at = audit_lines_append(&self->lines, &source->draw, source->at,
+							self->sink->ops->max_lines);
+	}
+	self->next_source = (self->next_source + 1) % n;
+}
+
+/* Only for the thread that changes @value. */
+static void add_count(_Atomic guint64 *value, guint64 n)
+{
+	atomic_store_explicit(value, atomic_load_explicit(value, memory_order_relaxed) + n,
+			      memory_order_release);
+}
+
+static void note_failure(AuditWriter *self, const GError *error)
+{
+	self->failed_last_at_us = g_get_monotonic_time();
+	self->failures++;
+	self->all_failures++;
+	if (self->failing)
+		return;
+	self->failing = TRUE;
+	self->all_failures = 1;
+	self->failed_first_at_us = self->failed_last_at_us;
+	log_failure(self, LOG_AUDIT_FAILED, error);
+}
+
+static void log_recovery(AuditWriter *self)
+{
+	gint64 well_us = g_get_monotonic_time() - self->failed_last_at_us;
+
+	if (!self->failing || self->failures > 0 ||
+	    well_us < RECOVERED_AFTER_MS * G_TIME_SPAN_MILLISECOND)
+		return;
+	self->failing = FALSE;
+	log_event(LOG_AUDIT_RECOVERED, log_text("sink", self->name),
+		  log_number("failures", self->all_failures),
+		  log_number("failed_ms", (self->failed_last_at_us - self->failed_first_at_us) /
+						  G_TIME_SPAN_MILLISECOND));
+}
+
+static void log_gaps(AuditWriter *self, gboolean at_the_end)
+{
+	gint64 now_us = g_get_monotonic_time();
+
+	if (self->unlogged_missing == 0 || (now_us < self->next_gap_event_at_us && !at_the_end))
+		return;
+	log_event(LOG_AUDIT_GAP, log_text("sink", self->name),
+		  log_number("ids", (gint64)self->unlogged_missing));
+	self->unlogged_missing = 0;
+	self->next_gap_event_at_us = now_us + GAPS_EVERY_MS * G_TIME_SPAN_MILLISECOND;
+}
+
+static gboolean write_lines(AuditWriter *self, const Orders *orders)
+{
+	gint64 left_ms = (orders->finish_at_us - g_get_monotonic_time()) / G_TIME_SPAN_MILLISECOND;
+	guint limit_ms = orders->finish ? (guint)CLAMP(left_ms, 1, WRITE_LIMIT_MS) : WRITE_LIMIT_MS;
+	g_autoptr(GError) error = NULL;
+
+	if (!self->sink->ops->write(self->sink, self->lines.bytes, limit_ms, &error)) {
+		note_failure(self, error);
+		return FALSE;
+	}
+	self->failures = 0;
+	add_count(&self->written_ids, self->lines.n_ids);
+	add_count(&self->reported_ids, self->lines.n_missing);
+	audit_lines_empty(&self->lines);
+	return TRUE;
+}
+
+typedef enum { ROUND_IDLE, ROUND_WROTE_ALL, ROUND_WROTE_SOME, ROUND_FAILED } Round;
+
+static Round do_round(AuditWriter *self, const Orders *orders)
+{
+	gboolean full;
+
+	if (orders->reopen)
+		reopen_sink(self);
+	if (self->lines.n_lines == 0)
+		fill_lines(self);
+	if (self->lines.n_lines == 0)
+		return ROUND_IDLE;
+	full = is_full(self);
+	if (!write_lines(self, orders))
+		return ROUND_FAILED;
+	return full ? ROUND_WROTE_SOME : ROUND_WROTE_ALL;
+}
+
+/* @last_ms: the nap before */
+static guint nap_ms(const AuditWriter *self, Round round, guint last_ms)
+{
+	switch (round) {
+	case ROUND_IDLE:
+		return MIN(MAX(last_ms, BUSY_NAP_MS) * 2, IDLE_NAP_MS);
+	case ROUND_WROTE_ALL:
+		return BUSY_NAP_MS;
+	case ROUND_FAILED:
+		return MIN(RETRY_FIRST_MS << MIN(self->failures - 1, 16), RETRY_MOST_MS);
+	case ROUND_WROTE_SOME:
+	default:
+		return 0;
+	}
+}
+
+static gpointer writer_thread(gpointer user_data)
+{
+	AuditWriter *self = user_data;
+	g_autoptr(GError) error = NULL;
+	guint ms = 0;
+
+	for (;;) {
+		/* first: the round then includes every draw before an order to finish */
+		Orders orders = take_orders(self);
+		Round round = do_round(self, &orders);
+
+		log_recovery(self);
+		log_gaps(self, FALSE);
+		if (orders.finish &&
+		    (round == ROUND_IDLE || g_get_monotonic_time() >= orders.finish_at_us))
+			break;
+		ms = nap_ms(self, round, ms);
+		if (ms > 0)
+			sleep_until_orders(self, ms);
+	}
+	log_gaps(self, TRUE);
+	if (self->sink->ops->sync != NULL && !self->sink->ops->sync(self->sink, &error))
+		log_failure(self, LOG_AUDIT_FAILED, error);
+	pthread_mutex_lock(&self->mutex);
+	self->ended = TRUE;
+	pthread_cond_broadcast(&self->changed);
+	pthread_mutex_unlock(&self->mutex);
+	return NULL;
+}
+
+/* The main thread */
+
+gboolean audit_writer_start(AuditWriter *self, GError **error)
+{
+	int failure = pthread_create(&self->thread, NULL, writer_thread, self);
+
+	if (failure != 0) {
+		g_set_error(error, G_IO_ERROR, g_io_error_from_errno(failure),
+			    "cannot start a thread: %s", g_strerror(failure));
+		return FALSE;
+	}
+	self->running = TRUE;
+	pthread_setname_np(self->thread, "audit");
+	return TRUE;
+}
+
+static void give_orders(AuditWriter *self, const Orders *orders)
+{
+	pthread_mutex_lock(&self->mutex);
+	self->orders.reopen |= orders->reopen;
+	if (orders->finish) {
+		self->orders.finish = TRUE;
+		self->orders.finish_at_us = orders->finish_at_us;
+	}
+	self->has_orders = TRUE;
+	pthread_cond_broadcast(&self->changed);
+	pthread_mutex_unlock(&self->mutex);
+}
+
+void audit_writer_finish(AuditWriter *self, gint64 by_us)
+{
+	give_orders(self, &(Orders){.finish = TRUE, .finish_at_us = by_us});
+}
+
+static gboolean wait_for_end(AuditWriter *self)
+{
+	gint64 until_us;
+	gboolean ended;
+
+	pthread_mutex_lock(&self->mutex);
+	until_us = self->orders.finish_at_us + END_SPARE_MS * G_TIME_SPAN_MILLISECOND;
+	while (!self->ended && wait_for_change(self, until_us))
+		;
+	ended = self->ended;
+	pthread_mutex_unlock(&self->mutex);
+	return ended;
+}
+
+void audit_writer_join(AuditWriter *self)
+{
+	guint64 reported, lost;
+
+	self->hangs = self->running && !wait_for_end(self);
+	/* first, as in audit_writer_queued_ids(): a thread that hangs can continue meanwhile */
+	reported = atomic_load_explicit(&self->reported_ids, memory_order_acquire);
+	/* IDs without an entry and without a line that reports them missing */
+	lost = audit_writer_queued_ids(self) + audit_writer_dropped_ids(self) - reported;
+	if (lost > 0)
+		log_event(LOG_AUDIT_LOST, log_text("sink", self->name),
+			  log_number("ids", (gint64)lost));
+	if (self->hangs)
+		pthread_detach(self->thread);
+	else if (self->running)
+		pthread_join(self->thread, NULL);
+	self->running = FALSE;
+}
+
+/* Any thread */
+
+guint64 audit_writer_queued_ids(const AuditWriter *self)
+{
+	/* first, so that it is not ahead of the IDs that were put */
+	guint64 written = atomic_load_explicit(&self->written_ids, memory_order_acquire);
+	guint64 put = 0;
+
+	for (guint i = 0; i < self->sources->len; i++)
+		put += audit_ring_put_ids(((const Source *)self->sources->pdata[i])->ring);
+	return put - written;
+}
+
+guint64 audit_writer_dropped_ids(const AuditWriter *self)
+{
+	guint64 dropped = 0;
+
+	for (guint i = 0; i < self->sources->len; i++)
+		dropped += audit_ring_dropped_ids(((const Source *)self->sources->pdata[i])->ring);
+	return dropped;
+}
+
+/* The log */
+
 struct _AuditProducer {
-	guint64 next_tags; /* tags of the next draw, see lines.h */
+	guint64 next_tags; /* tags of the next draw, see entry.h */
 	guint n_rings;
 	AuditRing *rings[]; /* one for each sink */
 };
@@ -18,13 +438,6 @@ struct _AuditLog {
 	GPtrArray *producers; /* of AuditProducer */
 	gsize queue_bytes;
 };
-
-static AuditSink *sink_new(const AuditTarget *target, GError **error)
-{
-	if (target->path != NULL)
-		return file_sink_new(target->path, error);
-	return scribe_sink_new(target->address, target->category);
-}
 
 AuditLog *audit_log_new(const GPtrArray *targets, gsize queue_bytes, GError **error)
 {
@@ -37,7 +450,9 @@ AuditLog *audit_log_new(const GPtrArray *targets, gsize queue_bytes, GError **er
 	};
 	for (guint i = 0; i < targets->len; i++) {
 		const AuditTarget *target = targets->pdata[i];
-		AuditSink *sink = sink_new(target, error);
+		AuditSink *sink = target->path != NULL ? audit_sink_new_file(target->path, error)
+						       : audit_sink_new_scribe(target->address,
+									       target->category);
 
 		if (sink == NULL)
 			return NULL;
@@ -83,7 +498,7 @@ gboolean audit_log_start(AuditLog *self, GError **error)
 void audit_log_reopen(AuditLog *self)
 {
 	for (guint i = 0; i < self->writers->len; i++)
-		audit_writer_reopen(self->writers->pdata[i]);
+		give_orders(self->writers->pdata[i], &(Orders){.reopen = TRUE});
 }
 
 void audit_log_finish(AuditLog *self, gint64 by_us)
@@ -124,10 +539,10 @@ gboolean audit_log_get_sink(const AuditLog *self, guint nth, AuditSinkStatus *ou
 		return FALSE;
 	writer = self->writers->pdata[nth];
 	*out_status = (AuditSinkStatus){
-		.sink = audit_writer_name(writer),
+		.sink = writer->name,
 		.queued_ids = audit_writer_queued_ids(writer),
 		.dropped_ids = audit_writer_dropped_ids(writer),
-		.failing = audit_writer_is_failing(writer),
+		.failing = atomic_load_explicit(&writer->failing, memory_order_relaxed),
 	};
 	return TRUE;
 }

@@ -3,23 +3,24 @@
 
 #include <glib.h>
 
-#include "core/layout.h"
+#include "audit/ring.h"
+#include "audit/sink.h"
 
 /*
- * The audit log: who got which ID. Each of its sinks (target.h) gets an entry for every ID, as
- * lines.h has it.
+ * The audit log: who received which ID. Each of its sinks (target.h) gets an entry for every ID
+ * (entry.h).
  *
- * Threads that draw put each draw into a queue of their own for each sink, which costs no lock, no
- * memory and no system call, and never waits. A thread for each sink makes lines of them and writes
- * them (writer.h). What a sink does not take is kept in the queues; what does not fit them is
- * dropped, and the log says at its place how many IDs are missing. Entries of different producers
- * mix, those of one stand in the order of its draws.
+ * A thread that draws puts each draw into one queue (ring.h) per sink, without a lock, memory or a
+ * system call, and never waits. A thread per sink turns the draws into lines and writes them. Draws
+ * that a sink does not accept stay in the queues. If a queue is full, its draws are dropped, and
+ * the log reports at that place how many IDs are missing. Entries of different producers mix; those
+ * of one producer are in the order of its draws.
  *
- * The main thread's, where nothing else is said.
+ * For the main thread, unless a function says otherwise.
  */
 typedef struct _AuditLog AuditLog;
 
-/* Of one thread that draws. */
+/* One thread that draws. */
 typedef struct _AuditProducer AuditProducer;
 
 /**
@@ -32,7 +33,7 @@ typedef struct _AuditProducer AuditProducer;
  * Returns: (transfer full): a log, or %NULL with a GFileError set
  */
 AuditLog *audit_log_new(const GPtrArray *targets, gsize queue_bytes, GError **error);
-/* Frees the producers too. Ends what runs, whatever is left to write. */
+/* Frees the producers too. Ends its threads, even if lines are left to write. */
 void audit_log_free(AuditLog *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(AuditLog, audit_log_free)
 
@@ -41,30 +42,60 @@ AuditProducer *audit_log_add_producer(AuditLog *self);
 
 gboolean audit_log_start(AuditLog *self, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Opens the files again, soon. */
+/* Has the writers open their files again. */
 void audit_log_reopen(AuditLog *self);
 
-/* Nobody draws any more: what is in the queues is written till @by_us, monotonic time. */
+/* After the last draw: the queues are written until @by_us, monotonic time. */
 void audit_log_finish(AuditLog *self, gint64 by_us);
 
-/* After audit_log_finish(): waits for that. What was not written is lost, and logged as such. */
+/* After audit_log_finish(): waits for the writers. Entries that are not written are lost, and
+ * logged as lost. */
 void audit_log_join(AuditLog *self);
 
-/* Any thread, summed up over the sinks: IDs that are not written yet; and those that were dropped,
- * since the start. */
+/* Any thread: the IDs of all sinks that are not written yet, and those dropped since the start. */
 guint64 audit_log_queued_ids(const AuditLog *self);
 guint64 audit_log_dropped_ids(const AuditLog *self);
 
-/* Any thread. @sink: as it was given */
 typedef struct {
-	const char *sink;
+	const char *sink; /* as the operator wrote it; lives as long as the log */
 	guint64 queued_ids, dropped_ids;
-	gboolean failing; /* it takes nothing now */
+	gboolean failing; /* the last log event of the sink says that it fails */
 } AuditSinkStatus;
 
-/* Of the first sink, the second, ...: %FALSE if there are no more. */
+/* Any thread. Returns %FALSE if there are no more than @nth sinks. */
 gboolean audit_log_get_sink(const AuditLog *self, guint nth, AuditSinkStatus *out_status);
 
-/* The producer's thread: @agent, of @length bytes, 1 to AUDIT_AGENT_MAX_BYTES, got the IDs of
+/* The producer's thread: @agent, of @length bytes, 1 to AUDIT_AGENT_MAX_BYTES, received the IDs of
  * @run. */
 void audit_producer_issued(AuditProducer *self, const IdRun *run, const char *agent, gsize length);
+
+/*
+ * The thread of one sink: takes draws from rings and writes their lines. Lines that the sink does
+ * not accept are kept and written again; meanwhile the rings fill, and then drop. So the memory is
+ * bounded, and producers do not wait.
+ *
+ * Nobody wakes the thread for a draw: it polls 100 times a second while there are draws, and 5
+ * times a second when there are none. It logs when the sink fails and recovers.
+ */
+typedef struct _AuditWriter AuditWriter;
+
+/* @sink: (transfer full). @name: its name in the log */
+AuditWriter *audit_writer_new(AuditSink *sink, const char *name);
+/* Ends the thread, even if lines are left to write. A writer whose thread hangs is not freed. */
+void audit_writer_free(AuditWriter *self);
+
+/* Before the start. Returns a ring to take from; borrowed, lives as long as the writer. */
+AuditRing *audit_writer_add_ring(AuditWriter *self, gsize bytes);
+
+gboolean audit_writer_start(AuditWriter *self, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* After the last draw: the thread ends when all is written, or at @by_us, monotonic time. */
+void audit_writer_finish(AuditWriter *self, gint64 by_us);
+
+/* After audit_writer_finish(): waits until a moment after the time given there. A thread that hangs
+ * in the sink is left alone until the process ends. */
+void audit_writer_join(AuditWriter *self);
+
+/* Any thread: IDs that are not written yet, and those that were dropped. */
+guint64 audit_writer_queued_ids(const AuditWriter *self);
+guint64 audit_writer_dropped_ids(const AuditWriter *self);

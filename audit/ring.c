@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* As a draw stands in the ring, with the agent behind it. All of it is whole words. */
+/* A draw in the ring; the agent follows. Both are padded to whole words. */
 typedef struct {
 	guint64 first_cursor;
 	guint64 fixed_bits;
@@ -59,15 +59,15 @@ void audit_ring_free(AuditRing *self)
 	g_aligned_free(self);
 }
 
-static guint64 load(const _Atomic guint64 *value)
+static guint64 load_relaxed(const _Atomic guint64 *value)
 {
 	return atomic_load_explicit(value, memory_order_relaxed);
 }
 
 /* By the only thread that changes it. */
-static void add(_Atomic guint64 *value, guint64 n)
+static void publish_add(_Atomic guint64 *value, guint64 n)
 {
-	atomic_store_explicit(value, load(value) + n, memory_order_release);
+	atomic_store_explicit(value, load_relaxed(value) + n, memory_order_release);
 }
 
 static guint64 words_of(gsize agent_length)
@@ -105,19 +105,19 @@ static void copy_out(const AuditRing *self, guint64 position, void *to, guint64 
 void audit_ring_put(AuditRing *self, const IdRun *run, guint64 tags, const char *agent,
 		    gsize length)
 {
-	guint64 end = load(&self->end);
+	guint64 end = load_relaxed(&self->end);
 	guint64 words = words_of(length);
 	Record record;
 
 	if (!has_room(self, end, words)) {
-		add(&self->dropped_ids, run->count);
+		publish_add(&self->dropped_ids, run->count);
 		return;
 	}
 	record.head = (Head){
 		.first_cursor = run->first_cursor,
 		.fixed_bits = run->fixed_bits,
 		.tags = tags,
-		.dropped = load(&self->dropped_ids),
+		.dropped = load_relaxed(&self->dropped_ids),
 		.count = run->count,
 		.sequence_bits = run->sequence_bits,
 		.time_shift = run->time_shift,
@@ -126,12 +126,12 @@ void audit_ring_put(AuditRing *self, const IdRun *run, guint64 tags, const char 
 	/* what follows it in its last word goes into the ring too, and is never read */
 	memcpy(record.agent, agent, length);
 	copy_in(self, end, &record, words);
-	add(&self->put_ids, run->count);
-	add(&self->end, words);
+	publish_add(&self->put_ids, run->count);
+	publish_add(&self->end, words);
 }
 
 /* Drops that are seen before the end is were before all that is put after that end. */
-static gboolean look_again(AuditRing *self, guint64 begin, guint64 *out_dropped)
+static gboolean reload_end(AuditRing *self, guint64 begin, guint64 *out_dropped)
 {
 	*out_dropped = atomic_load_explicit(&self->dropped_ids, memory_order_acquire);
 	self->end_seen = atomic_load_explicit(&self->end, memory_order_acquire);
@@ -148,11 +148,11 @@ static guint64 take_missing(AuditRing *self, guint64 dropped)
 
 gboolean audit_ring_take(AuditRing *self, AuditDraw *out_draw)
 {
-	guint64 begin = load(&self->begin);
+	guint64 begin = load_relaxed(&self->begin);
 	guint64 dropped;
 	Head head;
 
-	if (begin == self->end_seen && !look_again(self, begin, &dropped)) {
+	if (begin == self->end_seen && !reload_end(self, begin, &dropped)) {
 		if (dropped == self->dropped_seen)
 			return FALSE;
 		out_draw->run.count = 0;
@@ -172,16 +172,16 @@ gboolean audit_ring_take(AuditRing *self, AuditDraw *out_draw)
 	out_draw->agent_length = head.agent_length;
 	copy_out(self, begin + HEAD_WORDS, out_draw->agent,
 		 words_of(head.agent_length) - HEAD_WORDS);
-	add(&self->begin, words_of(head.agent_length));
+	publish_add(&self->begin, words_of(head.agent_length));
 	return TRUE;
 }
 
 guint64 audit_ring_put_ids(const AuditRing *self)
 {
-	return load(&self->put_ids);
+	return load_relaxed(&self->put_ids);
 }
 
 guint64 audit_ring_dropped_ids(const AuditRing *self)
 {
-	return load(&self->dropped_ids);
+	return load_relaxed(&self->dropped_ids);
 }

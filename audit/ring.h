@@ -6,11 +6,11 @@
 #include "core/layout.h"
 
 /*
- * A bounded queue of draws between one thread that puts and one that takes, without a lock: each
- * side has a position that only it moves, and looks at the other's when it has to.
+ * A bounded queue of draws from one thread to another, without a lock: each side moves only its own
+ * position, and reads the other side's position only if it must.
  *
- * What does not fit is dropped, and its IDs are counted. Each draw carries the count as it was when
- * it was put, so that whoever takes it knows how many IDs are missing right before it.
+ * A draw that does not fit is dropped, and its IDs are counted. Each draw carries the count of
+ * dropped IDs, so the taking thread knows how many IDs are missing directly before the draw.
  */
 typedef struct _AuditRing AuditRing;
 
@@ -18,14 +18,14 @@ typedef struct _AuditRing AuditRing;
 
 /* A draw that was taken. */
 typedef struct {
-	guint64 missing; /* so many IDs were dropped between the draw before and this one */
-	IdRun run;       /* count 0: none, only those that are missing */
-	guint64 tags;    /* number from which the tags of its entries are made, see lines.h */
+	guint64 missing; /* IDs that were dropped between the draw before and this one */
+	IdRun run;       /* count 0: no IDs, only missing ones */
+	guint64 tags;    /* number from which the tags of its entries are made, see entry.h */
 	guint agent_length;
-	char agent[AUDIT_AGENT_MAX_BYTES]; /* no NUL behind it */
+	char agent[AUDIT_AGENT_MAX_BYTES]; /* not terminated */
 } AuditDraw;
 
-/* @bytes: what the queue may take, rounded down to a power of two; 1 KiB or more. They become
+/* @bytes: the queue's size, rounded down to a power of two; 1 KiB or more. They become
  * memory as they are used. */
 AuditRing *audit_ring_new(gsize bytes);
 void audit_ring_free(AuditRing *self);

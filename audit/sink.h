@@ -3,31 +3,62 @@
 
 #include <glib.h>
 
+#include "common/address.h"
+
 /*
- * Where lines of the audit log go. A sink has a thread of its own, which alone calls it, and may
- * wait in it.
+ * The destinations of the lines of the audit log: a file, or a Scribe server. Only one thread calls
+ * a sink, and a call can block it.
  */
 typedef struct _AuditSink AuditSink;
 
 typedef struct {
 	guint max_lines; /* in a write */
 
-	/* Takes @lines, all of them or, with an error, not for sure: then it is called again, with
-	 * the same. @limit_ms: 1 or more. It fails if it takes longer, where it can tell. */
+	/* Writes @lines. After an error part of them can be written: the caller writes the same
+	 * lines again. @limit_ms: 1 or more; a sink that can time out fails after it. */
 	gboolean (*write)(AuditSink *self, const GByteArray *lines, guint limit_ms, GError **error);
 
-	/* Opens again what may have been renamed. @lines: the next ones to write, of which part may
-	 * have been written. After an error it goes on as it was. NULL: there is nothing to open.
-	 */
+	/* Opens again a file that was renamed. @lines: the next ones to write, of which part can be
+	 * written. After an error the sink continues unchanged. NULL: there is nothing to open. */
 	gboolean (*reopen)(AuditSink *self, const GByteArray *lines, GError **error);
 
-	/* After the last write: what was taken is to outlive the machine. NULL: nothing to do. */
+	/* Makes all written lines durable, after the last write. NULL: there is nothing to do. */
 	gboolean (*sync)(AuditSink *self, GError **error);
 
 	void (*free)(AuditSink *self);
 } AuditSinkOps;
 
-/* What every sink begins with. */
+/* Every sink begins with this. */
 struct _AuditSink {
 	const AuditSinkOps *ops;
 };
+
+/**
+ * audit_sink_new_file:
+ *
+ * Appends to a regular file. If it does not exist, it is created for owner and group. If the file
+ * ends within a line, the first write ends that line.
+ *
+ * Returns: (transfer full): a sink, or %NULL with a GFileError set
+ */
+AuditSink *audit_sink_new_file(const char *path, GError **error);
+
+#define SCRIBE_DEFAULT_PORT     1463
+#define SCRIBE_DEFAULT_CATEGORY "snowflake"
+
+/**
+ * audit_sink_new_scribe:
+ * @address: copied
+ *
+ * Sends lines as messages of a category to a Scribe server, by its call
+ *
+ *   enum ResultCode { OK, TRY_LATER }
+ *   struct LogEntry { 1: string category, 2: string message }
+ *   ResultCode Log(1: list<LogEntry> messages)
+ *
+ * framed, in the binary protocol. Connects with the first write, and again after an error. If a
+ * reply is lost, its messages are sent twice.
+ *
+ * Returns: (transfer full)
+ */
+AuditSink *audit_sink_new_scribe(const Address *address, const char *category);

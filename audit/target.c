@@ -4,14 +4,14 @@
 #include <limits.h>
 #include <string.h>
 
-#include "audit/scribe-sink.h"
+#include "audit/sink.h"
 #include "core/text.h"
 
 #define FILE_PREFIX        "file:"
 #define SCRIBE_PREFIX      "scribe://"
 #define MAX_CATEGORY_BYTES 255
 
-static gboolean refuse(const char *text, const char *why, GError **error)
+static gboolean refuse_target(const char *text, const char *why, GError **error)
 {
 	g_autofree char *escaped = text_escape(text, strnlen(text, PATH_MAX));
 
@@ -22,9 +22,9 @@ static gboolean refuse(const char *text, const char *why, GError **error)
 static gboolean parse_file(AuditTarget *self, const char *path, GError **error)
 {
 	if (!g_path_is_absolute(path))
-		return refuse(self->text, "does not name a file by an absolute path", error);
+		return refuse_target(self->text, "does not name a file by an absolute path", error);
 	if (strlen(path) >= PATH_MAX)
-		return refuse(self->text, "is longer than a path may be", error);
+		return refuse_target(self->text, "is longer than a path may be", error);
 	self->path = g_strdup(path);
 	return TRUE;
 }
@@ -60,15 +60,18 @@ static gboolean parse_scribe(AuditTarget *self, const char *place, GError **erro
 
 	self->category = g_strdup(slash != NULL ? slash + 1 : SCRIBE_DEFAULT_CATEGORY);
 	if (!is_category(self->category))
-		return refuse(self->text,
-			      "has no category after the server: 1 to 255 printable characters "
-			      "without blanks and slashes",
-			      error);
+		return refuse_target(
+			self->text,
+			"has no category after the server: 1 to 255 printable characters "
+			"without blanks and slashes",
+			error);
 	if (*server == '\0')
-		return refuse(self->text, "has no server: scribe://HOST:PORT/CATEGORY", error);
+		return refuse_target(self->text, "has no server: scribe://HOST:PORT/CATEGORY",
+				     error);
 	self->address = address_parse_peer(address, error);
 	if (self->address != NULL && self->address->is_tls)
-		return refuse(self->text, "has tls: in it, which Scribe does not speak", error);
+		return refuse_target(self->text, "has tls: in it, which Scribe does not speak",
+				     error);
 	return self->address != NULL;
 }
 
@@ -83,7 +86,8 @@ AuditTarget *audit_target_parse(const char *text, GError **error)
 	else if (g_str_has_prefix(text, SCRIBE_PREFIX))
 		ok = parse_scribe(self, text + strlen(SCRIBE_PREFIX), error);
 	else
-		ok = refuse(text, "is neither file:PATH nor scribe://HOST:PORT/CATEGORY", error);
+		ok = refuse_target(text, "is neither file:PATH nor scribe://HOST:PORT/CATEGORY",
+				   error);
 	return ok ? g_steal_pointer(&self) : NULL;
 }
 

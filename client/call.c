@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "client/reader.h"
 #include "common/thrift/byte-writer.h"
+#include "common/thrift/reader.h"
 
 #define MAX_REPLY_BYTES      65536
 #define MAX_LONG_REPLY_BYTES 16777215 /* of what grows with the fleet, or with the agents */
@@ -104,22 +104,22 @@ static void replace(char **field, char *text)
 
 /* Reads the fields that TApplicationException and the exceptions of the contract have in common:
  * 1, a message, and 2, a number (the type of the one, retry_after_ms of another). */
-static char *read_exception(ClientReader *reader, gint64 *out_number)
+static char *read_exception(ThriftReader *reader, gint64 *out_number)
 {
 	g_autofree char *message = NULL;
 	BinaryType type;
 	gint16 id;
 
 	*out_number = 0;
-	while ((type = client_reader_field(reader, &id)) != BINARY_STOP) {
+	while ((type = thrift_reader_field(reader, &id)) != BINARY_STOP) {
 		if (id == 1 && type == BINARY_STRING)
-			replace(&message, client_reader_text(reader));
+			replace(&message, thrift_reader_text(reader));
 		else if (id == 2 && type == BINARY_I32)
-			*out_number = client_reader_i32(reader);
+			*out_number = thrift_reader_i32(reader);
 		else if (id == 2 && type == BINARY_I64)
-			*out_number = client_reader_i64(reader);
+			*out_number = thrift_reader_i64(reader);
 		else
-			client_reader_skip(reader, type);
+			thrift_reader_skip(reader, type);
 	}
 	if (message == NULL || *message == '\0')
 		return g_strdup("no message");
@@ -134,7 +134,7 @@ static gboolean has_name(const char *message, const char *name)
 	       (message[length] == ':' || message[length] == '\0');
 }
 
-static gboolean read_application_exception(ClientReader *reader, const ClientCall *call,
+static gboolean read_application_exception(ThriftReader *reader, const ClientCall *call,
 					   GError **error)
 {
 	SnowflakeClientError code = SNOWFLAKE_CLIENT_ERROR_PROTOCOL;
@@ -172,7 +172,7 @@ static guint read_count_limit(const char *message, guint count)
 
 /* An exception in the result; %NULL where the call declares none as this field. What else it says
  * goes into @refusal. */
-static GError *read_declared_exception(ClientReader *reader, const ClientCall *call, gint16 field,
+static GError *read_declared_exception(ThriftReader *reader, const ClientCall *call, gint16 field,
 				       ClientReply *refusal)
 {
 	for (gsize i = 0; i < G_N_ELEMENTS(exceptions); i++) {
@@ -194,44 +194,44 @@ static GError *read_declared_exception(ClientReader *reader, const ClientCall *c
 	return NULL;
 }
 
-static void read_ids(ClientReader *reader, guint count, gint64 *out_ids)
+static void read_ids(ThriftReader *reader, guint count, gint64 *out_ids)
 {
-	gsize size = client_reader_list(reader, BINARY_I64);
+	gsize size = thrift_reader_list(reader, BINARY_I64);
 	gint64 last = 0;
 
 	if (size != count)
 		reader->bad = TRUE;
 	for (gsize i = 0; i < size && !reader->bad; i++) {
-		out_ids[i] = client_reader_i64(reader);
+		out_ids[i] = thrift_reader_i64(reader);
 		if (out_ids[i] <= last)
 			reader->bad = TRUE;
 		last = out_ids[i];
 	}
 }
 
-static SnowflakeClientIdRun read_run(ClientReader *reader)
+static SnowflakeClientIdRun read_run(ThriftReader *reader)
 {
 	SnowflakeClientIdRun run = {0};
 	BinaryType type;
 	gint32 count;
 	gint16 id;
 
-	while ((type = client_reader_field(reader, &id)) != BINARY_STOP) {
+	while ((type = thrift_reader_field(reader, &id)) != BINARY_STOP) {
 		if (id == 1 && type == BINARY_I64) {
-			run.first = client_reader_i64(reader);
+			run.first = thrift_reader_i64(reader);
 		} else if (id == 2 && type == BINARY_I32) {
-			count = client_reader_i32(reader);
+			count = thrift_reader_i32(reader);
 			run.count = (guint)MAX(count, 0);
 		} else {
-			client_reader_skip(reader, type);
+			thrift_reader_skip(reader, type);
 		}
 	}
 	return run;
 }
 
-static void read_runs(ClientReader *reader, guint count, GArray *out_runs)
+static void read_runs(ThriftReader *reader, guint count, GArray *out_runs)
 {
-	gsize size = client_reader_list(reader, BINARY_STRUCT);
+	gsize size = thrift_reader_list(reader, BINARY_STRUCT);
 	guint left = count;
 	gint64 last = 0;
 
@@ -252,16 +252,16 @@ static void read_runs(ClientReader *reader, guint count, GArray *out_runs)
 		reader->bad = TRUE;
 }
 
-static void read_uuids(ClientReader *reader, guint count,
+static void read_uuids(ThriftReader *reader, guint count,
 		       guint8 (*out_uuids)[SNOWFLAKE_CLIENT_UUID_BYTES])
 {
-	gsize size = client_reader_list(reader, BINARY_STRING);
+	gsize size = thrift_reader_list(reader, BINARY_STRING);
 
 	if (size != count)
 		reader->bad = TRUE;
 	for (gsize i = 0; i < size && !reader->bad; i++) {
 		gsize length;
-		const char *bytes = client_reader_bytes(reader, &length);
+		const char *bytes = thrift_reader_bytes(reader, &length);
 
 		if (length != SNOWFLAKE_CLIENT_UUID_BYTES ||
 		    (i > 0 && memcmp(bytes, out_uuids[i - 1], length) <= 0)) {
@@ -285,7 +285,7 @@ void snowflake_client_worker_free(SnowflakeClientWorker *worker)
 	g_free(worker);
 }
 
-static SnowflakeClientWorker *read_worker(ClientReader *reader)
+static SnowflakeClientWorker *read_worker(ThriftReader *reader)
 {
 	SnowflakeClientWorker *worker = g_new0(SnowflakeClientWorker, 1);
 	BinaryType type;
@@ -297,40 +297,40 @@ static SnowflakeClientWorker *read_worker(ClientReader *reader)
 	worker->kind = g_strdup("");
 	worker->program = g_strdup("");
 	worker->server = g_strdup("");
-	while ((type = client_reader_field(reader, &id)) != BINARY_STOP) {
+	while ((type = thrift_reader_field(reader, &id)) != BINARY_STOP) {
 		if (id == 1 && type == BINARY_I32)
-			worker->datacenter_id = client_reader_i32(reader);
+			worker->datacenter_id = thrift_reader_i32(reader);
 		else if (id == 2 && type == BINARY_I32)
-			worker->worker_id = client_reader_i32(reader);
+			worker->worker_id = thrift_reader_i32(reader);
 		else if (id == 3 && type == BINARY_STRING)
-			replace(&worker->address, client_reader_text(reader));
+			replace(&worker->address, thrift_reader_text(reader));
 		else if (id == 4 && type == BINARY_STRING)
-			replace(&worker->nonce, client_reader_text(reader));
+			replace(&worker->nonce, thrift_reader_text(reader));
 		else if (id == 5 && type == BINARY_I64)
-			worker->claimed_at_ms = client_reader_i64(reader);
+			worker->claimed_at_ms = thrift_reader_i64(reader);
 		else if (id == 6 && type == BINARY_I64)
-			worker->reserved_until_ms = client_reader_i64(reader);
+			worker->reserved_until_ms = thrift_reader_i64(reader);
 		else if (id == 7 && type == BINARY_STRING)
-			replace(&worker->state, client_reader_text(reader));
+			replace(&worker->state, thrift_reader_text(reader));
 		else if (id == 8 && type == BINARY_I64)
-			worker->as_of_ms = client_reader_i64(reader);
+			worker->as_of_ms = thrift_reader_i64(reader);
 		else if (id == 9 && type == BINARY_STRING)
-			replace(&worker->kind, client_reader_text(reader));
+			replace(&worker->kind, thrift_reader_text(reader));
 		else if (id == 10 && type == BINARY_STRING)
-			replace(&worker->program, client_reader_text(reader));
+			replace(&worker->program, thrift_reader_text(reader));
 		else if (id == 11 && type == BINARY_STRING)
-			replace(&worker->server, client_reader_text(reader));
+			replace(&worker->server, thrift_reader_text(reader));
 		else
-			client_reader_skip(reader, type);
+			thrift_reader_skip(reader, type);
 	}
 	return worker;
 }
 
-static GPtrArray *read_workers(ClientReader *reader, guint max_workers)
+static GPtrArray *read_workers(ThriftReader *reader, guint max_workers)
 {
 	GPtrArray *workers =
 		g_ptr_array_new_with_free_func((GDestroyNotify)snowflake_client_worker_free);
-	gsize size = client_reader_list(reader, BINARY_STRUCT);
+	gsize size = thrift_reader_list(reader, BINARY_STRUCT);
 
 	if (size > CLIENT_CALL_MAX_WORKERS)
 		reader->bad = TRUE;
@@ -338,7 +338,7 @@ static GPtrArray *read_workers(ClientReader *reader, guint max_workers)
 		if (max_workers == 0 || i < max_workers)
 			g_ptr_array_add(workers, read_worker(reader));
 		else
-			client_reader_skip(reader, BINARY_STRUCT);
+			thrift_reader_skip(reader, BINARY_STRUCT);
 	}
 	return workers;
 }
@@ -349,25 +349,25 @@ static void counter_free(SnowflakeClientCounter *counter)
 	g_free(counter);
 }
 
-static GPtrArray *read_counters(ClientReader *reader)
+static GPtrArray *read_counters(ThriftReader *reader)
 {
 	GPtrArray *counters = g_ptr_array_new_with_free_func((GDestroyNotify)counter_free);
-	gsize size = client_reader_map(reader, BINARY_STRING, BINARY_I64);
+	gsize size = thrift_reader_map(reader, BINARY_STRING, BINARY_I64);
 
 	if (size > CLIENT_CALL_MAX_COUNTERS)
 		reader->bad = TRUE;
 	for (gsize i = 0; i < size && !reader->bad; i++) {
 		SnowflakeClientCounter *counter = g_new(SnowflakeClientCounter, 1);
 
-		counter->name = client_reader_text(reader);
-		counter->value = client_reader_i64(reader);
+		counter->name = thrift_reader_text(reader);
+		counter->value = thrift_reader_i64(reader);
 		g_ptr_array_add(counters, counter);
 	}
 	return counters;
 }
 
 /* %FALSE if a field of @type is not the result, and nothing was read. */
-static gboolean read_result(ClientReader *reader, const ClientCall *call, BinaryType type,
+static gboolean read_result(ThriftReader *reader, const ClientCall *call, BinaryType type,
 			    ClientReply *reply)
 {
 	static const BinaryType types[] = {
@@ -382,7 +382,7 @@ static gboolean read_result(ClientReader *reader, const ClientCall *call, Binary
 	switch (call->result) {
 	case CLIENT_RESULT_ID:
 	case CLIENT_RESULT_NUMBER:
-		reply->number = client_reader_i64(reader);
+		reply->number = thrift_reader_i64(reader);
 		break;
 	case CLIENT_RESULT_IDS:
 		read_ids(reader, call->count, reply->ids);
@@ -411,7 +411,7 @@ static gboolean read_result(ClientReader *reader, const ClientCall *call, Binary
 	return TRUE;
 }
 
-static gboolean read_reply(ClientReader *reader, const ClientCall *call, ClientReply *reply,
+static gboolean read_reply(ThriftReader *reader, const ClientCall *call, ClientReply *reply,
 			   GError **error)
 {
 	g_autoptr(GError) declared = NULL;
@@ -420,15 +420,15 @@ static gboolean read_reply(ClientReader *reader, const ClientCall *call, ClientR
 	BinaryType type;
 	gint16 id;
 
-	while ((type = client_reader_field(reader, &id)) != BINARY_STOP) {
+	while ((type = thrift_reader_field(reader, &id)) != BINARY_STOP) {
 		if (id == 0 && read_result(reader, call, type, reply)) {
 			has_result = TRUE;
 		} else if (id > 0 && type == BINARY_STRUCT && declared == NULL) {
 			declared = read_declared_exception(reader, call, id, &refusal);
 			if (declared == NULL)
-				client_reader_skip(reader, type);
+				thrift_reader_skip(reader, type);
 		} else {
-			client_reader_skip(reader, type);
+			thrift_reader_skip(reader, type);
 		}
 	}
 	if (reader->bad || reader->left > 0)
@@ -448,19 +448,17 @@ static gboolean read_reply(ClientReader *reader, const ClientCall *call, ClientR
 gboolean client_call_read(const ClientCall *call, gint32 seqid, const guint8 *bytes, gsize length,
 			  ClientReply *reply, GError **error)
 {
-	ClientReader reader = {bytes, length, FALSE};
-	guint32 version = (guint32)client_reader_i32(&reader);
-	gsize method_length;
-	const char *method = client_reader_bytes(&reader, &method_length);
-	gint32 reply_seqid = client_reader_i32(&reader);
+	ThriftReader reader = {bytes, length, FALSE};
+	ThriftHeader header;
 
-	if (reader.bad || (version & STRICT_VERSION_MASK) != STRICT_VERSION)
+	thrift_reader_header(&reader, &header);
+	if (reader.bad || !header.is_strict)
 		return malformed(error, "not a message of Thrift's binary protocol");
-	if (method_length != strlen(call->method) ||
-	    memcmp(method, call->method, method_length) != 0 || reply_seqid != seqid)
+	if (header.name_length != strlen(call->method) ||
+	    memcmp(header.name, call->method, header.name_length) != 0 || header.seqid != seqid)
 		return malformed(error, "the answer to another call");
 
-	switch (version & STRICT_TYPE_MASK) {
+	switch (header.type) {
 	case MESSAGE_REPLY:
 		return read_reply(&reader, call, reply, error);
 	case MESSAGE_EXCEPTION:

@@ -9,8 +9,7 @@
 #include <unistd.h>
 
 #include "client/call.h"
-#include "common/local-socket.h"
-#include "common/self-connection.h"
+#include "common/socket.h"
 
 #define CONNECTING_DESCRIPTORS 4
 
@@ -142,7 +141,7 @@ static GSocketConnection *connect_to_host(const Address *address, ClientLimit li
 	if (attempt.stream == NULL) {
 		set_connect_error(error, limit, &attempt);
 		g_clear_error(&attempt.error);
-	} else if (self_connection_is_one(
+	} else if (socket_is_self_connected(
 			   g_socket_get_fd(g_socket_connection_get_socket(attempt.stream)))) {
 		set_unreachable(error, g_strerror(ECONNREFUSED));
 		g_clear_object(&attempt.stream);
@@ -154,7 +153,7 @@ static GSocketConnection *connect_to_host(const Address *address, ClientLimit li
  * accepted. */
 static GSocketConnection *connect_to_path(const char *path, ClientLimit limit, GError **error)
 {
-	int fd = local_socket_connect(path, MAX(left_ms(limit), 1));
+	int fd = socket_unix_connect(path, MAX(left_ms(limit), 1));
 	g_autoptr(GError) failure = NULL;
 	g_autoptr(GSocket) socket = NULL;
 

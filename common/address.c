@@ -42,7 +42,7 @@ static const char *host_fault(const char *host)
 }
 
 /* Sets *out_port to NULL if there is none. Returns what is wrong with the text, or NULL. */
-static const char *split(const char *text, char **out_host, const char **out_port)
+static const char *split_host_port(const char *text, char **out_host, const char **out_port)
 {
 	gboolean bracketed = *text == '[';
 	const char *host = text + bracketed;
@@ -62,7 +62,8 @@ static const char *split(const char *text, char **out_host, const char **out_por
 }
 
 /* @form: what it was to be */
-static Address *refuse(const char *text, const char *form, const char *fault, GError **error)
+static Address *refuse_address(const char *text, const char *form, const char *fault,
+			       GError **error)
 {
 	g_autofree char *escaped = text_escape(text, strlen(text));
 
@@ -116,13 +117,14 @@ static Address *parse_local(const char *text, GError **error)
 	Address *self;
 
 	if (*text == '/')
-		return refuse(text, "HOST:PORT", "a path stands after " LOCAL_PREFIX, error);
+		return refuse_address(text, "HOST:PORT", "a path stands after " LOCAL_PREFIX,
+				      error);
 	/* unix:///run/ids, as others write it */
 	while (g_str_has_prefix(path, "//"))
 		path++;
 	fault = path_fault(path);
 	if (fault != NULL)
-		return refuse(text, "unix:PATH", fault, error);
+		return refuse_address(text, "unix:PATH", fault, error);
 	self = g_new0(Address, 1);
 	self->path = g_strdup(path);
 	self->text = g_strconcat(LOCAL_PREFIX, path, NULL);
@@ -130,14 +132,15 @@ static Address *parse_local(const char *text, GError **error)
 }
 
 /* @is_tls: what stands before HOST:PORT says so */
-static Address *parse(const char *text, gboolean is_tls, guint16 default_port, GError **error)
+static Address *parse_address(const char *text, gboolean is_tls, guint16 default_port,
+			      GError **error)
 {
 	const char *bare = is_tls ? text + strlen(ADDRESS_TLS_PREFIX) : text;
 	g_autofree char *host = NULL;
 	const char *port_text = NULL;
 	guint64 port = default_port;
-	const char *fault =
-		is_local(bare) ? "a local socket will not do here" : split(bare, &host, &port_text);
+	const char *fault = is_local(bare) ? "a local socket will not do here"
+					   : split_host_port(bare, &host, &port_text);
 	gboolean bracketed;
 	Address *self;
 
@@ -145,8 +148,8 @@ static Address *parse(const char *text, gboolean is_tls, guint16 default_port, G
 	    !text_parse_number(port_text, 10, 0, G_MAXUINT16, &port))
 		fault = "the port is not a number from 0 to 65535";
 	if (fault != NULL)
-		return refuse(text, is_tls ? ADDRESS_TLS_PREFIX "HOST:PORT" : "HOST:PORT", fault,
-			      error);
+		return refuse_address(text, is_tls ? ADDRESS_TLS_PREFIX "HOST:PORT" : "HOST:PORT",
+				      fault, error);
 	bracketed = strchr(host, ':') != NULL;
 	self = g_new0(Address, 1);
 	self->text = g_strdup_printf(bracketed ? "%s[%s]:%u" : "%s%s:%u",
@@ -159,17 +162,17 @@ static Address *parse(const char *text, gboolean is_tls, guint16 default_port, G
 
 Address *address_parse(const char *text, GError **error)
 {
-	return parse(text, FALSE, ADDRESS_DEFAULT_PORT, error);
+	return parse_address(text, FALSE, ADDRESS_DEFAULT_PORT, error);
 }
 
 Address *address_parse_admin(const char *text, GError **error)
 {
-	return parse(text, FALSE, ADDRESS_ADMIN_PORT, error);
+	return parse_address(text, FALSE, ADDRESS_ADMIN_PORT, error);
 }
 
 static Address *parse_by_network(const char *text, GError **error)
 {
-	return parse(text, address_text_is_tls(text), ADDRESS_DEFAULT_PORT, error);
+	return parse_address(text, address_text_is_tls(text), ADDRESS_DEFAULT_PORT, error);
 }
 
 Address *address_parse_listen(const char *text, GError **error)
@@ -184,7 +187,7 @@ Address *address_parse_peer(const char *text, GError **error)
 	if (self == NULL)
 		return NULL;
 	if (address_is_everywhere(self) || self->port == 0)
-		return refuse(text, "HOST:PORT", "others cannot connect to this", error);
+		return refuse_address(text, "HOST:PORT", "others cannot connect to this", error);
 	return g_steal_pointer(&self);
 }
 

@@ -4,19 +4,19 @@
 #include <glib.h>
 
 /*
- * Where a server is, as written in options, of servers and of clients: HOST:PORT; or, where that
- * will do, tls:HOST:PORT; or a local socket: unix:PATH, or unix:@NAME, which is abstract: without a
- * file. Text only: nothing is looked up.
+ * The address of a server, as options of servers and clients write it: HOST:PORT; tls:HOST:PORT
+ * where that is allowed; or a local socket: unix:PATH, or unix:@NAME, which is abstract, without a
+ * file. Text only: nothing is resolved.
  */
 
 #define ADDRESS_DEFAULT_PORT 7609
-#define ADDRESS_ADMIN_PORT   9990 /* of HTTP for operators */
+#define ADDRESS_ADMIN_PORT   9990 /* HTTP for operators */
 
 #define ADDRESS_TLS_PREFIX "tls:"
 
-#define ADDRESS_MAX_HOST_BYTES 253 /* of a name in the DNS */
+#define ADDRESS_MAX_HOST_BYTES 253 /* the limit of a DNS name */
 
-/* Of the path of a local socket, "@" included: what the kernel has room for, and a NUL. */
+/* The limit of a local socket's path, with "@": the kernel's, less a NUL. */
 #define ADDRESS_MAX_PATH_BYTES 107
 
 typedef struct {
@@ -24,30 +24,30 @@ typedef struct {
 			 it is a local socket */
 	guint16 port; /* 0: any free port, or it is a local socket */
 	char *path;   /* of a local socket: "/run/ids", or "@ids"; NULL: there is a host */
-	char *text;   /* HOST:PORT, with brackets where they are needed, after tls: if it is that;
+	char *text;   /* HOST:PORT, with brackets if necessary, after tls: if is_tls; or
 			 unix:PATH */
 	gboolean is_tls;
 } Address;
 
 /**
  * address_parse:
- * @text: HOST:PORT, or HOST alone for the default port. An IPv6 address stands in brackets, as in
+ * @text: HOST:PORT, or HOST alone for the default port. An IPv6 address needs brackets, as in
  *   "[::1]:7609"; "*" is every address of the machine
  *
  * Returns: (transfer full) (nullable): the address, or %NULL with a GOptionError set, which quotes
- * @text, not all of a long one, and says what to write
+ * @text, cut if it is long, and says what to write
  */
 Address *address_parse(const char *text, GError **error);
 
-/* As address_parse(), with ADDRESS_ADMIN_PORT where none is given. */
+/* As address_parse(), with ADDRESS_ADMIN_PORT as the default port. */
 Address *address_parse_admin(const char *text, GError **error);
 
-/* Whether @text begins with ADDRESS_TLS_PREFIX: tls:7609 does not, it is port 7609 of a host called
+/* Whether @text begins with ADDRESS_TLS_PREFIX. tls:7609 does not: it is port 7609 of a host named
  * tls. */
 gboolean address_text_is_tls(const char *text);
 
-/* As address_parse(), for an address to connect to, by TLS or not: it is neither every address of
- * the machine nor does it leave the port open. */
+/* As address_parse(), for an address to connect to, also with tls:. It must not be "*", and must
+ * have a port other than 0. */
 Address *address_parse_peer(const char *text, GError **error);
 
 /**
@@ -60,8 +60,7 @@ Address *address_parse_peer(const char *text, GError **error);
  */
 Address *address_parse_listen(const char *text, GError **error);
 
-/* Likewise, for what a client of this machine connects to: as address_parse_peer(), or a local
- * socket. */
+/* As address_parse_peer(), or a local socket: for clients on this machine. */
 Address *address_parse_server(const char *text, GError **error);
 
 /* (transfer full) */
@@ -72,6 +71,6 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Address, address_free)
 /* Whether one of the addresses has TLS. @addresses: (element-type Address) */
 gboolean address_any_is_tls(const GPtrArray *addresses);
 
-/* Whether it stands for every address of the machine: "*", and the unspecified address in any
- * spelling. A local socket does not. */
+/* Whether it means every address of the machine: "*", or the unspecified address in any spelling.
+ */
 gboolean address_is_everywhere(const Address *self);

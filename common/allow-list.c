@@ -19,7 +19,7 @@ struct _AllowList {
 	GPtrArray *names; /* of char * */
 };
 
-static gboolean refuse(const char *entry, GError **error)
+static gboolean refuse_entry(const char *entry, GError **error)
 {
 	g_autofree char *escaped = text_escape(entry, strlen(entry));
 
@@ -64,7 +64,7 @@ static GInetAddressMask *mask_parse(const char *entry)
 	return g_inet_address_mask_new(inner, length - MAPPED_BITS, NULL);
 }
 
-static gboolean add(AllowList *self, const char *entry, GError **error)
+static gboolean add_entry(AllowList *self, const char *entry, GError **error)
 {
 	GInetAddressMask *mask;
 
@@ -72,11 +72,11 @@ static gboolean add(AllowList *self, const char *entry, GError **error)
 		const char *name = entry + strlen(ALLOW_LIST_NAME_PREFIX);
 
 		g_ptr_array_add(self->names, g_strdup(name));
-		return (*name != '\0' && *name != '.') || refuse(entry, error);
+		return (*name != '\0' && *name != '.') || refuse_entry(entry, error);
 	}
 	mask = mask_parse(entry);
 	if (mask == NULL)
-		return refuse(entry, error);
+		return refuse_entry(entry, error);
 	g_ptr_array_add(self->masks, mask);
 	return TRUE;
 }
@@ -91,11 +91,11 @@ AllowList *allow_list_parse(const char *text, GError **error)
 	self->masks = g_ptr_array_new_with_free_func(g_object_unref);
 	self->names = g_ptr_array_new_with_free_func(g_free);
 	if (entries[0] == NULL) {
-		refuse("", error);
+		refuse_entry("", error);
 		return NULL;
 	}
 	for (char **entry = entries; *entry != NULL; entry++)
-		if (!add(self, g_strstrip(*entry), error))
+		if (!add_entry(self, g_strstrip(*entry), error))
 			return NULL;
 	return g_steal_pointer(&self);
 }
@@ -127,7 +127,7 @@ gboolean allow_list_has_names(const AllowList *self)
 	return self != NULL && self->names->len > 0;
 }
 
-/* (transfer full) (nullable): %NULL: it has none that can be told. */
+/* (transfer full) (nullable): %NULL if the kernel does not tell one. */
 static GInetAddress *address_of_peer(int fd)
 {
 	struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};

@@ -6,25 +6,25 @@
 #include "common/tls/stream.h"
 
 /*
- * Who may call: by the address that a client comes from, or by the name in the certificate that it
- * has shown; one of them is enough. Local sockets have the access of their files instead, and are
- * not looked at. Never changed, so any thread may ask.
+ * The clients that may call: by their address, or by the name in their certificate; either is
+ * enough. Local sockets are not checked, as their files have access rights. Immutable, so any
+ * thread can use it.
  */
 typedef struct _AllowList AllowList;
 
-/* What a name is written with, as in certificate:billing.example. */
+/* The prefix of a name, as in certificate:billing.example. */
 #define ALLOW_LIST_NAME_PREFIX "certificate:"
 
 /**
  * allow_list_parse:
- * @text: with commas between: 192.0.2.7, 10.0.0.0/8, 2001:db8::/32, certificate:NAME; of
- *   ::ffff:192.0.2.7 it is 192.0.2.7
+ * @text: separated by commas: 192.0.2.7, 10.0.0.0/8, 2001:db8::/32, certificate:NAME;
+ *   ::ffff:192.0.2.7 counts as 192.0.2.7
  *
  * Returns: (transfer full): or %NULL with a GOptionError set, which quotes what is wrong
  */
 AllowList *allow_list_parse(const char *text, GError **error);
 
-/* (transfer full): @self again; %NULL is let through, here and below: everybody may call. */
+/* (transfer full): @self again. Here and below @self can be %NULL: all clients may call. */
 AllowList *allow_list_ref(AllowList *self);
 void allow_list_unref(AllowList *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(AllowList, allow_list_unref)
@@ -32,13 +32,12 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(AllowList, allow_list_unref)
 /* As it was written. */
 const char *allow_list_text(const AllowList *self);
 
-/* Whether a client may still be let in for the name that it is about to show. */
+/* Whether there are names, so that a client can be admitted after its handshake. */
 gboolean allow_list_has_names(const AllowList *self);
 
 /* (transfer full) (nullable): an entry, certificate:NAME, that would admit the client. @tls:
  * (nullable): its connection, after the handshake */
 char *allow_list_entry_for(const TlsStream *tls);
 
-/* Whether the client at the other end of @fd may call. @tls: (nullable): on it, hands were shaken
- */
+/* Whether the client at the other end of @fd may call. @tls: (nullable): after its handshake */
 gboolean allow_list_admits(const AllowList *self, int fd, const TlsStream *tls);

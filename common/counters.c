@@ -9,43 +9,6 @@ struct _CounterSet {
 	GPtrArray *blocks; /* of Counters; under the lock */
 };
 
-static const char *const NAMES[N_NAMED_COUNTERS] = {
-	[COUNTER_IDS_GENERATED] = "ids_generated",
-	[COUNTER_ULIDS_GENERATED] = "ulids_generated",
-	[COUNTER_CALLS] = "calls",
-	[COUNTER_EXCEPTIONS] = "exceptions",
-	[COUNTER_CLOCK_SKEW] = "clock_skew",
-	[COUNTER_WAITS] = "waits",
-	[COUNTER_CONNECTIONS_ACCEPTED] = "connections_accepted",
-	[COUNTER_CONNECTIONS_REFUSED] = "connections_refused",
-	[COUNTER_CONNECTIONS_ENDED] = "connections_ended",
-	[COUNTER_CLOSED_BAD_BYTES] = "closed_bad_bytes",
-	[COUNTER_CLOSED_FRAME_TIMEOUT] = "closed_frame_timeout",
-	[COUNTER_CLOSED_WRITE_TIMEOUT] = "closed_write_timeout",
-	[COUNTER_CLOSED_IDLE_TIMEOUT] = "closed_idle_timeout",
-	[COUNTER_CLOSED_FOR_ROOM] = "closed_for_room",
-	[COUNTER_CLOSED_HANDSHAKE] = "closed_handshake",
-	[COUNTER_CLOSED_NOT_ALLOWED] = "closed_not_allowed",
-	[COUNTER_HANDSHAKES] = "handshakes",
-	[COUNTER_BYTES_RECEIVED] = "bytes_received",
-	[COUNTER_BYTES_SENT] = "bytes_sent",
-	[COUNTER_REFUSED_CLOCK] = "refused_clock",
-	[COUNTER_REFUSED_AGENT] = "refused_agent",
-	[COUNTER_REFUSED_WORKER] = "refused_worker",
-	[COUNTER_REFUSED_COUNT] = "refused_count",
-	[COUNTER_REFUSED_REGISTRY] = "refused_registry",
-	[COUNTER_REFUSED_LAYOUT] = "refused_layout",
-	[COUNTER_REFUSED_METHOD] = "refused_method",
-	[COUNTER_REFUSED_MESSAGE] = "refused_message",
-	[COUNTER_BAD_HTTP] = "bad_bytes_http",
-	[COUNTER_BAD_TLS] = "bad_bytes_tls",
-	[COUNTER_BAD_PROXY] = "bad_bytes_proxy",
-	[COUNTER_BAD_THEADER] = "bad_bytes_theader",
-	[COUNTER_BAD_JSON] = "bad_bytes_json",
-	[COUNTER_BAD_ZLIB] = "bad_bytes_zlib",
-	[COUNTER_BAD_THRIFT] = "bad_bytes_thrift",
-};
-
 static const char *const METHODS[N_COUNTER_METHODS] = {
 	[COUNTER_GET_WORKER_ID] = "get_worker_id",
 	[COUNTER_GET_TIMESTAMP] = "get_timestamp",
@@ -98,11 +61,6 @@ guint64 counter_set_sum(CounterSet *self, Counter counter)
 		sum += counters_get(self->blocks->pdata[i], counter);
 	pthread_mutex_unlock(&self->lock);
 	return sum;
-}
-
-const char *counter_name(Counter counter)
-{
-	return NAMES[counter];
 }
 
 const char *counter_method_name(CounterMethod method)

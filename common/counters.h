@@ -5,8 +5,8 @@
 #include <stdatomic.h>
 
 /*
- * What the server counts. Each thread counts into a block of its own, so that
- * counting costs no shared cache line; whoever reads adds the blocks up.
+ * The server's counters. Each thread counts into its own block, so that counting needs no shared
+ * cache line; readers add the blocks up.
  */
 
 /* The calls, by name. */
@@ -22,12 +22,12 @@ typedef enum {
 	COUNTER_GET_ULIDS,
 	COUNTER_GET_UUIDS,
 	COUNTER_GET_ID_RUNS,
-	COUNTER_OTHER_METHOD, /* there is none of that name */
+	COUNTER_OTHER_METHOD, /* no method of that name exists */
 	N_COUNTER_METHODS
 } CounterMethod;
 
-/* How long calls took: in @i those of up to 2^(i + COUNTER_FIRST_DURATION_LOG2) microseconds that
- * were in none before it, 4 us at first, 8.4 s at the end; in the last one the rest. */
+/* The durations of calls: bucket @i counts those of up to 2^(i + COUNTER_FIRST_DURATION_LOG2)
+ * microseconds that no bucket before it counts, 4 us to 8.4 s; the last one counts the rest. */
 #define COUNTER_FIRST_DURATION_LOG2 2
 #define N_COUNTER_DURATIONS         23
 
@@ -35,8 +35,8 @@ typedef enum {
 	COUNTER_IDS_GENERATED,
 	COUNTER_ULIDS_GENERATED,
 	COUNTER_CALLS,      /* answered, with a result or an exception */
-	COUNTER_EXCEPTIONS, /* of them, those answered with an exception */
-	COUNTER_CLOCK_SKEW, /* of these, because the clock was behind the last ID */
+	COUNTER_EXCEPTIONS, /* calls answered with an exception */
+	COUNTER_CLOCK_SKEW, /* exceptions because the clock was behind the last ID */
 	COUNTER_WAITS,      /* calls that waited for the clock or for a reservation */
 	COUNTER_CONNECTIONS_ACCEPTED,
 	COUNTER_CONNECTIONS_REFUSED, /* beyond a limit */
@@ -47,9 +47,9 @@ typedef enum {
 	COUNTER_CLOSED_WRITE_TIMEOUT,
 	COUNTER_CLOSED_IDLE_TIMEOUT,
 	COUNTER_CLOSED_FOR_ROOM,
-	COUNTER_CLOSED_HANDSHAKE,   /* of TLS, which failed */
+	COUNTER_CLOSED_HANDSHAKE,   /* a TLS handshake failed */
 	COUNTER_CLOSED_NOT_ALLOWED, /* by the allow list */
-	COUNTER_HANDSHAKES,         /* of TLS, that are done */
+	COUNTER_HANDSHAKES,         /* TLS handshakes that are complete */
 	COUNTER_BYTES_RECEIVED,
 	COUNTER_BYTES_SENT,
 	/* exceptions, by reason */
@@ -68,8 +68,8 @@ typedef enum {
 	COUNTER_BAD_THEADER,
 	COUNTER_BAD_JSON,
 	COUNTER_BAD_ZLIB,
-	COUNTER_BAD_THRIFT, /* or nothing that is known */
-	N_NAMED_COUNTERS,
+	COUNTER_BAD_THRIFT, /* or unknown bytes */
+	N_NAMED_COUNTERS,   /* those above have a name in get_counters (server/metrics.h) */
 	/* each as many as there are CounterMethods: a result, an exception */
 	COUNTER_ANSWERED = N_NAMED_COUNTERS,
 	COUNTER_REFUSED = COUNTER_ANSWERED + N_COUNTER_METHODS,
@@ -83,7 +83,7 @@ typedef struct {
 	_Alignas(64) _Atomic guint64 values[N_COUNTERS];
 } Counters;
 
-/* Blocks that are added up. */
+/* All blocks. */
 typedef struct _CounterSet CounterSet;
 
 CounterSet *counter_set_new(void);
@@ -97,12 +97,9 @@ Counters *counter_set_add(CounterSet *self);
 /* Any thread: the sum over all blocks. */
 guint64 counter_set_sum(CounterSet *self, Counter counter);
 
-/* "ids_generated", ...; of those below N_NAMED_COUNTERS */
-const char *counter_name(Counter counter);
-
 /* "get_id", ...; "other" */
 const char *counter_method_name(CounterMethod method);
-/* COUNTER_OTHER_METHOD: none of the others. */
+/* Returns COUNTER_OTHER_METHOD for unknown names. */
 CounterMethod counter_method_of(const char *name);
 
 /* By the block's own thread only: a plain load and store, no locked instruction. */
@@ -113,13 +110,13 @@ static inline void counters_add(Counters *self, Counter counter, guint64 n)
 	atomic_store_explicit(&self->values[counter], value + n, memory_order_relaxed);
 }
 
-/* Likewise: so far. */
+/* By the block's own thread, or for counter_set_sum(). */
 static inline guint64 counters_get(const Counters *self, Counter counter)
 {
 	return atomic_load_explicit(&self->values[counter], memory_order_relaxed);
 }
 
-/* Likewise: @calls took @duration_us each, 0 or more. */
+/* By the block's own thread only: @calls took @duration_us each, 0 or more. */
 static inline void counters_add_durations(Counters *self, gint64 duration_us, guint calls)
 {
 	const guint64 first_us = G_GUINT64_CONSTANT(1) << COUNTER_FIRST_DURATION_LOG2;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "common/log-line.h"
+/* Formats events, for log.h. A file of its own, so that tests can replace log.c. */
+#include "common/log.h"
 
 #include <errno.h>
 #include <json-glib/json-glib.h>
@@ -9,18 +10,18 @@
 
 #define UUID_BYTES 16
 
-/* Appends the line with texts of @most_bytes each at most. */
+/* Appends the line with its texts cut to @most_bytes each. */
 typedef void (*AppendFunc)(GString *out, const LogLine *line, gsize most_bytes);
 
 /* (transfer full): @text, or as much of it as @most_bytes has room for and "..." */
-static char *cut(const char *text, gsize most_bytes)
+static char *cut_text(const char *text, gsize most_bytes)
 {
 	gsize length = strnlen(text, most_bytes + 1);
 
 	if (length <= most_bytes)
 		return g_strdup(text);
 	length = most_bytes;
-	while (length > 0 && ((guchar)text[length] & 0xc0) == 0x80) /* within a character */
+	while (length > 0 && ((guchar)text[length] & 0xc0) == 0x80) /* inside a character */
 		length--;
 	return g_strdup_printf("%.*s...", (int)length, text);
 }
@@ -38,17 +39,6 @@ static void append_fitting(GString *out, const LogLine *line, gsize room, Append
 }
 
 /* logfmt */
-
-/* As UTF-16 has it. */
-static void append_code(GString *out, gunichar character)
-{
-	if (character <= 0xffff)
-		g_string_append_printf(out, "\\u%04x", character);
-	else
-		g_string_append_printf(out, "\\u%04x\\u%04x",
-				       0xd800 + ((character - 0x10000) >> 10),
-				       0xdc00 + (character & 0x3ff));
-}
 
 /* The escapes of JSON, which readers of logfmt know. */
 static void append_escaped(GString *out, gunichar character)
@@ -69,12 +59,17 @@ static void append_escaped(GString *out, gunichar character)
 		g_string_append_c(out, (char)character);
 		break;
 	default:
-		append_code(out, character);
+		if (character <= 0xffff)
+			g_string_append_printf(out, "\\u%04x", character);
+		else /* a surrogate pair, as in UTF-16 */
+			g_string_append_printf(out, "\\u%04x\\u%04x",
+					       0xd800 + ((character - 0x10000) >> 10),
+					       0xdc00 + (character & 0x3ff));
 	}
 }
 
-/* In double quotes, with quotes, backslashes and whatever is not printable UTF-8 escaped; without
- * the quotes where nothing needs them. */
+/* Escapes quotes, backslashes and bytes that are not printable UTF-8. Adds double quotes if the
+ * text needs them. */
 static void append_quoted(GString *out, const char *text)
 {
 	gsize begin = out->len;
@@ -106,7 +101,7 @@ static void append_logfmt(GString *out, const LogLine *line, gsize most_bytes)
 	for (const LogField *field = line->fields; field->key != NULL; field++) {
 		g_string_append_printf(out, " %s=", field->key);
 		if (field->text != NULL) {
-			g_autofree char *text = cut(field->text, most_bytes);
+			g_autofree char *text = cut_text(field->text, most_bytes);
 
 			append_quoted(out, text);
 		} else {
@@ -143,7 +138,7 @@ static void append_json(GString *out, const LogLine *line, gsize most_bytes)
 	build_text(builder, "event", line->event);
 	for (const LogField *field = line->fields; field->key != NULL; field++) {
 		if (field->text != NULL) {
-			g_autofree char *text = cut(field->text, most_bytes);
+			g_autofree char *text = cut_text(field->text, most_bytes);
 
 			build_text(builder, field->key, text);
 		} else {
@@ -184,7 +179,7 @@ char *log_line_message_id(const char *event)
 	return g_string_free(id, FALSE);
 }
 
-/* With its length, so that it may have newlines. */
+/* Writes the value with its length, so that it can contain newlines. */
 static void append_field(GString *datagram, const char *key, const char *value)
 {
 	guint64 length = GUINT64_TO_LE(strlen(value));
@@ -214,7 +209,7 @@ static void append_own_field(GString *datagram, const LogField *field)
 		append_number(datagram, key, field->number);
 		return;
 	}
-	text = cut(field->text, LOG_LINE_MOST_BYTES);
+	text = cut_text(field->text, LOG_LINE_MOST_BYTES);
 	valid = g_utf8_make_valid(text, -1);
 	append_field(datagram, key, valid);
 }

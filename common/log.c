@@ -4,23 +4,61 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "common/fork-gate.h"
-#include "common/log-journal.h"
-#include "common/log-line.h"
 #include "core/text.h"
 
+/* The journal's own socket. sd_journal_sendv() of libsystemd and g_log_writer_journald() wait while
+ * that socket is full: a stopped journald would stop the server. So log.c sends the datagram
+ * itself, without waiting. */
+
+/* Whether standard error is the journal, which reads <4> before a line as its priority. Children
+ * inherit JOURNAL_STREAM and can have another standard error, hence the comparison. */
+static gboolean is_journal_stderr(void)
+{
+	const char *stream = g_getenv("JOURNAL_STREAM");
+	char own[64];
+	struct stat st;
+
+	if (stream == NULL || fstat(STDERR_FILENO, &st) != 0)
+		return FALSE;
+	g_snprintf(own, sizeof own, "%" G_GUINT64_FORMAT ":%" G_GUINT64_FORMAT, (guint64)st.st_dev,
+		   (guint64)st.st_ino);
+	return strcmp(stream, own) == 0;
+}
+
+/* Only one thread at a time. Returns FALSE if the journal is not there, or its socket is full. */
+static gboolean send_to_journal(const GString *datagram)
+{
+	static const struct sockaddr_un JOURNAL = {
+		.sun_family = AF_UNIX,
+		.sun_path = "/run/systemd/journal/socket",
+	};
+	static int fd = -1; /* lives as long as the process */
+
+	if (fd < 0)
+		fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	/* by name each time: a new journald makes a new socket */
+	return sendto(fd, datagram->str, datagram->len, MSG_DONTWAIT | MSG_NOSIGNAL,
+		      (const struct sockaddr *)&JOURNAL, sizeof JOURNAL) == (ssize_t)datagram->len;
+}
+
+/* The log */
+
 /*
- * A line is one write(2), so that lines of several threads and processes do not mix. A standard
- * error that is full, closed or broken costs lines, which are counted, never time and never more
- * than the log.
+ * A line is one write(2), so that lines of several threads and processes do not mix. If standard
+ * error is full, closed or broken, lines are lost and counted, but the server does not wait.
  */
 
 #define REFUSED_INTERVAL_MS    60000
 #define CONNECTION_INTERVAL_MS 1000 /* anybody who reaches the port can cause these events */
-#define FLEET_INTERVAL_MS      1000 /* servers can come and go as fast as they are tried */
-#define CLOCK_INTERVAL_MS      1000 /* the clock is looked at ten times a second */
+#define FLEET_INTERVAL_MS      1000 /* servers can change as fast as they are tried */
+#define CLOCK_INTERVAL_MS      1000 /* the clock is checked ten times a second */
 
 typedef struct {
 	const char *name;
@@ -160,7 +198,7 @@ guint64 log_lost_lines(void)
 static GString *make_line(const LogLine *line, LogFormat format)
 {
 	GString *text = g_string_sized_new(256);
-	gboolean is_journal = log_journal_is_stderr();
+	gboolean is_journal = is_journal_stderr();
 
 	if (is_journal)
 		g_string_printf(text, "<%u>", line->priority);
@@ -177,14 +215,7 @@ static GString *make_line(const LogLine *line, LogFormat format)
 	return text;
 }
 
-static gboolean to_journal(const LogLine *line)
-{
-	g_autoptr(GString) datagram = log_line_datagram(line);
-
-	return log_journal_send(datagram);
-}
-
-static gboolean to_stderr(const LogLine *line, LogFormat format)
+static gboolean write_to_stderr(const LogLine *line, LogFormat format)
 {
 	struct pollfd standard_error = {.fd = STDERR_FILENO, .events = POLLOUT};
 	g_autoptr(GString) text = make_line(line, format);
@@ -193,7 +224,7 @@ static gboolean to_stderr(const LogLine *line, LogFormat format)
 	       write(STDERR_FILENO, text->str, text->len) == (ssize_t)text->len;
 }
 
-static void to_glib(const LogLine *line)
+static void queue_for_glib(const LogLine *line)
 {
 	GString *text = g_string_sized_new(256);
 
@@ -230,18 +261,22 @@ static void unlock_repeats(void)
 	fork_gate_resume();
 }
 
-/* %FALSE if the line is lost: a reader that does not read must not hold up the server. */
-static gboolean put(const LogLine *line)
+/* Returns FALSE if the line is lost: a reader that does not read must not stop the server. */
+static gboolean write_line(const LogLine *line)
 {
 	LogFormat format = atomic_load(&format_used);
-	gboolean journal = format == LOG_FORMAT_JOURNAL ||
-			   (format == LOG_FORMAT_AUTO && log_journal_is_stderr());
 
 	if (format == LOG_FORMAT_GLIB) {
-		to_glib(line);
+		queue_for_glib(line);
 		return TRUE;
 	}
-	return (journal && to_journal(line)) || to_stderr(line, format);
+	if (format == LOG_FORMAT_JOURNAL || (format == LOG_FORMAT_AUTO && is_journal_stderr())) {
+		g_autoptr(GString) datagram = log_line_datagram(line);
+
+		if (send_to_journal(datagram))
+			return TRUE;
+	}
+	return write_to_stderr(line, format);
 }
 
 /* With the lock. @fields: (nullable) */
@@ -259,7 +294,7 @@ static void show_event(LogEvent event, Repeats *of, const LogField *fields)
 		g_array_append_vals(all, &suppressed, 1);
 	if (lost.number > 0)
 		g_array_append_vals(all, &lost, 1);
-	if (put(&(LogLine){
+	if (write_line(&(LogLine){
 		    .time_ms = g_get_real_time() / 1000,
 		    .level = LEVELS[info->level].name,
 		    .priority = LEVELS[info->level].syslog_priority,
@@ -273,16 +308,8 @@ static void show_event(LogEvent event, Repeats *of, const LogField *fields)
 	}
 }
 
-/* With the lock. */
-static void show_repeats(LogEvent event, Repeats *of)
-{
-	const LogField fields[] = {log_text(REASON, of->reason), {0}};
-
-	show_event(event, of, of->reason != NULL ? fields : NULL);
-}
-
-/* Shows those whose time without another is over by @now_us. Returns when to look again,
- * %G_MAXINT64 if there are no more. With the lock. */
+/* Logs the suppressed events whose interval without a repeat is over at @now_us. Returns when the
+ * next one is over, %G_MAXINT64 if there is none. With the lock. */
 static gint64 show_suppressed(gint64 now_us)
 {
 	gint64 next_us = G_MAXINT64;
@@ -291,11 +318,12 @@ static gint64 show_suppressed(gint64 now_us)
 		LogEvent event = (LogEvent)(i / MAX_REPEATS);
 		Repeats *of = &repeats[event][i % MAX_REPEATS];
 		gint64 over_us = of->last_us + EVENTS[event].interval_ms * 1000;
+		const LogField fields[] = {log_text(REASON, of->reason), {0}};
 
 		if (of->suppressed == 0)
 			continue;
 		if (now_us >= over_us)
-			show_repeats(event, of);
+			show_event(event, of, of->reason != NULL ? fields : NULL);
 		else
 			next_us = MIN(next_us, over_us);
 	}
@@ -314,8 +342,8 @@ static gboolean on_timer(GSource *source, GSourceFunc callback G_GNUC_UNUSED,
 	return G_SOURCE_CONTINUE;
 }
 
-/* With the lock. The main loop sleeps until then, and for ever if nothing is left out. */
-static void look_again_at(gint64 at_us)
+/* Has the main loop call on_timer() at @at_us at the latest. With the lock. */
+static void set_timer(gint64 at_us)
 {
 	static GSourceFuncs functions = {.dispatch = on_timer};
 	static GSource *timer; /* as long as the process */
@@ -347,12 +375,6 @@ void log_tell_suppressed(void)
 	unlock_repeats();
 }
 
-/* Whether another reason can use it. With the lock. */
-static gboolean is_unused(const Repeats *of)
-{
-	return of->suppressed == 0 && g_get_monotonic_time() >= of->quiet_until_us;
-}
-
 /* With the lock. */
 static Repeats *find_repeats(LogEvent event, const LogField *fields)
 {
@@ -365,7 +387,8 @@ static Repeats *find_repeats(LogEvent event, const LogField *fields)
 	for (guint i = 1; i < MAX_REPEATS - 1; i++) {
 		if (g_strcmp0(all[i].reason, fields->text) == 0)
 			return &all[i];
-		if (unused == NULL && is_unused(&all[i]))
+		if (unused == NULL && all[i].suppressed == 0 &&
+		    g_get_monotonic_time() >= all[i].quiet_until_us)
 			unused = &all[i];
 	}
 	if (unused == NULL)
@@ -375,8 +398,8 @@ static Repeats *find_repeats(LogEvent event, const LogField *fields)
 	return unused;
 }
 
-/* Returns whether it is a repeat that is not to be shown. With the lock. */
-static gboolean suppress(LogEvent event, Repeats *of)
+/* Returns whether the event is a repeat, which is not logged. With the lock. */
+static gboolean suppress_repeat(LogEvent event, Repeats *of)
 {
 	gint64 interval_us = EVENTS[event].interval_ms * 1000;
 	/* read under the lock: a reading from before the wait for it would look like a repeat */
@@ -388,7 +411,7 @@ static gboolean suppress(LogEvent event, Repeats *of)
 	}
 	of->suppressed++;
 	of->last_us = now_us;
-	look_again_at(now_us + interval_us);
+	set_timer(now_us + interval_us);
 	return TRUE;
 }
 
@@ -400,7 +423,7 @@ void log_event_fields(LogEvent event, const LogField *fields)
 		return;
 	pthread_mutex_lock(&repeats_lock);
 	of = find_repeats(event, fields);
-	if (!suppress(event, of))
+	if (!suppress_repeat(event, of))
 		show_event(event, of, fields);
 	unlock_repeats();
 }

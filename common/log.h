@@ -2,6 +2,7 @@
 #pragma once
 
 #include <glib.h>
+#include <limits.h>
 
 /*
  * The server's log: events, which have fields. On standard error an event is one line, as logfmt:
@@ -9,12 +10,12 @@
  *   2026-01-31T12:00:00.000Z warning event=extend-failed error="no space left on device"
  *
  * or as an object of JSON. In the journal (systemd-journald) it is an entry with a message, which
- * is the line from event= on, and a field for each field: SNOWFLAKE_ERROR. What the journal does
- * not take goes to standard error; where that is the journal's too (JOURNAL_STREAM names it) the
- * level stands in front, as journald reads it, and the time is left to journald: <4>event=....
+ * is the line from event= on, and a field for each field: SNOWFLAKE_ERROR. If the journal does not
+ * accept an entry, it goes to standard error. If that is the journal's too (JOURNAL_STREAM), the
+ * line begins with the level, for journald to read, and has no time: <4>event=....
  *
- * Every event that an operator could alert on is in this list, so that its name and its fields
- * stay. Thread-safe. Never blocks: what is not taken at once is lost, and counted. Writing to a
+ * This list contains every event that an operator could alert on, so that names and fields stay.
+ * Thread-safe. Never blocks: a line that is not accepted at once is lost, and counted. A write to a
  * broken pipe raises SIGPIPE, which the program ignores.
  */
 typedef enum {
@@ -26,13 +27,13 @@ typedef enum {
 	LOG_SOCKETS_PASSED,  /* by systemd, say: count, meaning */
 	LOG_READY,           /* the first lease is usable: datacenter_id, worker_id, startup_ms */
 	LOG_STOPPING,        /* signal, drain_ms: how long it serves on */
-	LOG_RELOAD,          /* pid: of whoever sent SIGHUP; options, with commas between: changed,
+	LOG_RELOAD,          /* pid: the sender of SIGHUP; options, separated by commas: changed,
 				needs_restart */
 	LOG_RELOAD_FAILED,   /* pid; error: the options stay as they were */
 	LOG_CERTIFICATE,     /* that others are shown from now on: file, expires */
 	LOG_CERTIFICATE_ENDS_SOON, /* within 30 days, once a day: file, expires, days_left, meaning
 				    */
-	LOG_SIGNAL_IGNORED,        /* signal, pid: of whoever sent it */
+	LOG_SIGNAL_IGNORED,        /* signal, pid: its sender */
 	LOG_STOPPED,               /* ids, calls, exceptions, uptime_s */
 	LOG_FAILED,                /* error: the server ends, or does not start */
 	LOG_LIMITS,                /* fewer connections than the options ask for: file_descriptors,
@@ -42,7 +43,7 @@ typedef enum {
 	LOG_WORKER_CLAIMED,      /* datacenter_id, worker_id, first, reserved_until */
 	LOG_WORKER_WAITING,      /* why; until, where time will help */
 	LOG_WORKER_HANDED_BACK,  /* datacenter_id, worker_id, last */
-	LOG_HAND_BACK_FAILED,    /* whoever is next waits for its end: error, reserved_until; of a
+	LOG_HAND_BACK_FAILED,    /* the next owner waits for its end: error, reserved_until; at a
 				    stop meaning */
 	LOG_WORKER_LOST,         /* the record is another owner's: error */
 	LOG_PEERS_UNREACHABLE,   /* servers that were to be asked before a claim: count, addresses,
@@ -68,7 +69,7 @@ typedef enum {
 	LOG_REGISTRY_SECURED,    /* what was open to anyone is closed: root, datacenter_id, znodes,
 				    open_claims: of servers that may not write it any more */
 	LOG_REGISTRATION,        /* from, to: its steps */
-	LOG_ZOOKEEPER_SESSION,   /* what: each time, told of otherwise or not */
+	LOG_ZOOKEEPER_SESSION,   /* what: each event, also those logged otherwise */
 	LOG_ZOOKEEPER_OPERATION, /* operation, path, outcome, took_us */
 	LOG_WORKER_ID_CHOSEN,    /* worker_id, wanted, preferred, claims, reservations, lost_race,
 				    passed_over, refused */
@@ -94,7 +95,7 @@ typedef enum {
 	LOG_CLOCK_BACK,       /* by_ms: calls may be refused until it has caught up */
 	LOG_CLOCK_FORWARD,    /* by_ms */
 	LOG_CLOCK_HELD,       /* by_ms: a jump that is not believed yet */
-	LOG_CLOCK_DIFFERS,    /* by_ms: ahead of the registry's clock, or negative: behind it */
+	LOG_CLOCK_DIFFERS,    /* by_ms: ahead of the registry's clock; negative: behind it */
 	LOG_CLOCK_JUDGED,     /* verdict, by_us, registry_least_us, registry_most_us */
 	LOG_LAYOUT_ENDS_SOON, /* within a year, once a day: last, days_left, meaning */
 	/* connections; each is limited to a line a second, refusals to one a minute, with the
@@ -119,12 +120,12 @@ typedef enum {
 	LOG_FORMAT_LOGFMT,
 	LOG_FORMAT_JSON,
 	LOG_FORMAT_JOURNAL,
-	LOG_FORMAT_GLIB, /* for a library: g_log(), where the program decides; LOG_DOMAIN. It is no
-			  * choice of an option */
+	LOG_FORMAT_GLIB, /* for a library: g_log() with LOG_DOMAIN, for the program to handle. No
+			  * option offers it */
 } LogFormat;
 
-/* For LOG_FORMAT_GLIB: errors and warnings are messages there, which GLib prints unless told
- * otherwise: programs, and tests above all, may end at g_warning(). */
+/* For LOG_FORMAT_GLIB: errors and warnings become messages, which GLib prints by default, because
+ * programs, and above all tests, can end at g_warning(). */
 #define LOG_DOMAIN "Snowflake"
 
 /* Events above this level are left out; LOG_LEVEL_INFO until set. */
@@ -133,14 +134,14 @@ void log_set_level(LogLevel level);
 /* LOG_FORMAT_AUTO until set. */
 void log_set_format(LogFormat format);
 
-/* Of an event: made by log_text() and log_number(), borrowed until log_event() returns. */
+/* A field of an event, made by log_text() or log_number(); borrowed until log_event() returns. */
 typedef struct {
 	const char *key; /* of a-z and _; not time, level or event */
 	const char *text;
 	gint64 number; /* if @text is NULL */
 } LogField;
 
-/* @text: anything, it is quoted as the form needs it; NULL: "" */
+/* @text: any bytes, quoted as the format requires; NULL: "" */
 static inline LogField log_text(const char *key, const char *text)
 {
 	return (LogField){.key = key, .text = text != NULL ? text : ""};
@@ -169,18 +170,48 @@ static inline LogField log_number(const char *key, gint64 number)
 /* @fields: ends with a key of NULL */
 void log_event_fields(LogEvent event, const LogField *fields);
 
-/* Whether it is logged at all: for fields that it takes work to make. */
+/* Whether the event is logged at all, for callers whose fields are expensive to make. */
 gboolean log_shows(LogEvent event);
 
 /* Returns: the value of event= in the lines of @event */
 const char *log_event_name(LogEvent event);
 
-/* Writes what repeats there are that no line has told of. For the end, when no main loop runs. */
+/* Logs the repeats that no line has reported. For the end, when no main loop runs. */
 void log_tell_suppressed(void);
 
-/* For handlers of pthread_atfork(): between the two no line is under way, in the child neither. */
+/* For handlers of pthread_atfork(): between the two no line is being written, nor in the child. */
 void log_hold_for_fork(void);
 void log_go_on_after_fork(void);
 
-/* Lines that standard error, or the journal, did not take, since the start. */
+/* The lines that neither standard error nor the journal accepted since the start. */
 guint64 log_lost_lines(void);
+
+/* Formatting one event (log-line.c): for log.c and tests. Nothing below writes. */
+typedef struct {
+	gint64 time_ms; /* since the Unix epoch */
+	const char *level;
+	guint priority; /* as syslog(3) numbers them */
+	const char *event;
+	const LogField *fields; /* ends with a key of NULL */
+} LogLine;
+
+/* The limit of a line with its end: a writable pipe accepts this much without blocking. In a longer
+ * line the longest texts are cut, and end with "...". */
+#define LOG_LINE_MOST_BYTES 4096
+G_STATIC_ASSERT(LOG_LINE_MOST_BYTES <= PIPE_BUF);
+
+/* Appends event=NAME and the fields, in at most @room bytes. */
+void log_line_append_logfmt(GString *out, const LogLine *line, gsize room);
+
+/* Appends one object: time, level, event and the fields, in at most @room bytes. */
+void log_line_append_json(GString *out, const LogLine *line, gsize room);
+
+/* (transfer full): a datagram for the journal (https://systemd.io/JOURNAL_NATIVE_PROTOCOL); its
+ * message is the line of log_line_append_logfmt(). */
+GString *log_line_datagram(const LogLine *line);
+
+/* (transfer full): the journal's MESSAGE_ID: the UUID of version 5 (RFC 4122) of the event's name
+ * in LOG_LINE_NAMESPACE, in 32 digits. */
+char *log_line_message_id(const char *event);
+
+#define LOG_LINE_NAMESPACE "411c39f6-c277-48bd-9fa5-a82c1512df5a"

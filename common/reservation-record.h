@@ -4,13 +4,13 @@
 #include <glib.h>
 
 /*
- * A reservation, as it stands in ZooKeeper and in a state directory: up to when a worker ID is
- * reserved, and by whom. An end that is read too low breaks uniqueness, so what is read is what was
- * written, and nothing else.
+ * The record of a reservation, in ZooKeeper and in a state directory: the end of a worker ID's
+ * reservation, and its owner. An end that is read too low breaks uniqueness, so reading accepts
+ * only what writing produces.
  */
 typedef struct {
 	gint64 end_tick; /* the last tick reserved: "reserved_until_tick" */
-	char *owner;     /* a nonce; "": it was handed back */
+	char *owner;     /* a nonce; "": it was released */
 	char *address;   /* host:port of the owner, for messages */
 } ReservationRecord;
 
@@ -19,10 +19,10 @@ char *reservation_record_to_json(const ReservationRecord *self);
 
 /**
  * reservation_record_from_json:
- * @text: (nullable): may be %NULL if @length is 0; need not end in a NUL
+ * @text: (nullable): can be %NULL if @length is 0; need not end in a NUL
  * @out_record: (out): to be cleared by its owner; untouched on failure
  *
- * Strict: what does not parse, or says more, is an error, never an end of 0.
+ * Strict: a text that does not parse, or has other members, is an error, never an end of 0.
  *
  * Returns: %FALSE, with an error set, if it is not such a record
  */

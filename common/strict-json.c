@@ -26,7 +26,7 @@ static gboolean equal_but_for_blanks(const char *a, const char *b)
 	return *a == *b;
 }
 
-static JsonObject *refuse(const char *text, gsize length, GError **error)
+static JsonObject *refuse_json(const char *text, gsize length, GError **error)
 {
 	g_autofree char *shown = text_escape(text, length);
 
@@ -56,7 +56,7 @@ static void drop_value_before(JsonParser *parser)
 }
 
 /* (transfer full) (nullable) */
-static JsonNode *parse(const char *text)
+static JsonNode *parse_node(const char *text)
 {
 	g_autoptr(JsonParser) parser = json_parser_new();
 
@@ -75,19 +75,19 @@ JsonObject *strict_json_parse_object(const char *text, gsize length, GError **er
 
 	if (length > MAX_BYTES || strlen(copy) != length || !g_utf8_validate(copy, -1, NULL) ||
 	    may_escape_surrogate(copy))
-		return refuse(copy, length, error);
-	root = parse(copy);
+		return refuse_json(copy, length, error);
+	root = parse_node(copy);
 	if (root == NULL || !JSON_NODE_HOLDS_OBJECT(root))
-		return refuse(copy, length, error);
+		return refuse_json(copy, length, error);
 	printed = json_to_string(root, FALSE);
 	if (!equal_but_for_blanks(copy, printed))
-		return refuse(copy, length, error);
+		return refuse_json(copy, length, error);
 	return json_node_dup_object(root);
 }
 
 /* The member @name if it is of @type. */
-static JsonNode *get(JsonObject *object, const char *name, GType type, const char *type_name,
-		     GError **error)
+static JsonNode *get_member(JsonObject *object, const char *name, GType type, const char *type_name,
+			    GError **error)
 {
 	JsonNode *node = json_object_get_member(object, name);
 
@@ -107,7 +107,7 @@ static JsonNode *get(JsonObject *object, const char *name, GType type, const cha
 gboolean strict_json_get_int(JsonObject *object, const char *name, gint64 min, gint64 max,
 			     gint64 *out_number, GError **error)
 {
-	JsonNode *node = get(object, name, G_TYPE_INT64, "whole number", error);
+	JsonNode *node = get_member(object, name, G_TYPE_INT64, "whole number", error);
 
 	if (node == NULL)
 		return FALSE;
@@ -127,7 +127,7 @@ gboolean strict_json_get_int(JsonObject *object, const char *name, gint64 min, g
 
 const char *strict_json_get_string(JsonObject *object, const char *name, GError **error)
 {
-	JsonNode *node = get(object, name, G_TYPE_STRING, "string", error);
+	JsonNode *node = get_member(object, name, G_TYPE_STRING, "string", error);
 
 	return node != NULL ? json_node_get_string(node) : NULL;
 }

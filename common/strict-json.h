@@ -4,9 +4,9 @@
 #include <json-glib/json-glib.h>
 
 /*
- * JSON that is written in one way, and records in it read to the letter. json-glib by itself takes
- * more than JSON for JSON: comments, "var x =", octal and overlong numbers, a member twice. So what
- * was read is written again, and has to be what was there.
+ * JSON that is written in one way, and records that are read to the letter. json-glib alone accepts
+ * more than JSON: comments, "var x =", octal and overlong numbers, a member twice. So the result is
+ * written again, and must be equal to the text.
  */
 
 #define STRICT_JSON_ERROR (strict_json_error_quark())
@@ -18,9 +18,9 @@ typedef enum {
 
 /**
  * strict_json_parse_object:
- * @text: (nullable): may be %NULL if @length is 0; need not end in a NUL
+ * @text: (nullable): can be %NULL if @length is 0; need not end in a NUL
  *
- * One object of at most 4096 bytes, as strict_json_print() writes it, but for blanks.
+ * Accepts one object of at most 4096 bytes, as strict_json_print() writes it, except for blanks.
  *
  * Returns: (transfer full) (nullable): the object, or %NULL with INVALID set
  */
@@ -35,8 +35,7 @@ gboolean strict_json_get_int(JsonObject *object, const char *name, gint64 min, g
  * if it is missing or something else. */
 const char *strict_json_get_string(JsonObject *object, const char *name, GError **error);
 
-/* That the object has as many members as are known, so none that means something else. %FALSE with
- * INVALID set. */
+/* %TRUE if the object has @members members, so no unknown ones; %FALSE with INVALID set if not. */
 gboolean strict_json_check_size(JsonObject *object, guint members,
 				GError **error) G_GNUC_WARN_UNUSED_RESULT;
 

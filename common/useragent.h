@@ -5,6 +5,14 @@
 
 #define USERAGENT_MAX_BYTES 256
 
-/* The rule of 2010: whether the whole of it matches [a-zA-Z][a-zA-Z\-0-9]*, at most
+/* The original service's rule: the whole of @agent matches [a-zA-Z][a-zA-Z\-0-9]*, with at most
  * USERAGENT_MAX_BYTES. */
-gboolean useragent_is_valid(const char *agent, gsize length);
+static inline gboolean useragent_is_valid(const char *agent, gsize length)
+{
+	if (length < 1 || length > USERAGENT_MAX_BYTES || !g_ascii_isalpha(agent[0]))
+		return FALSE;
+	for (gsize i = 1; i < length; i++)
+		if (!g_ascii_isalnum(agent[i]) && agent[i] != '-')
+			return FALSE;
+	return TRUE;
+}

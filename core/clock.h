@@ -7,12 +7,11 @@
 #define CLOCK_NS_PER_MS 1000000
 
 /*
- * Where the time comes from: an ops struct, so that tests can script it. Any
- * thread may read a clock.
+ * The source of the time: an ops struct, so that tests can script it. Any thread can read a clock.
  */
 typedef struct _Clock Clock;
 struct _Clock {
-	/* The time now, in nanoseconds since the Unix epoch. It may step either way. */
+	/* The time now, in nanoseconds since the Unix epoch. It can step either way. */
 	gint64 (*now_ns)(const Clock *self);
 };
 
@@ -26,13 +25,12 @@ static inline gint64 clock_now_ms(const Clock *self)
 	return clock_now_ns(self) / CLOCK_NS_PER_MS;
 }
 
-/* CLOCK_BOOTTIME, which nobody can set. */
+/* CLOCK_BOOTTIME, which cannot be set. */
 gint64 clock_boottime_ns(void);
 
 /*
- * The clock of a running server: clock_boottime_ns() plus an offset. A jump of the
- * system's clock reaches its readers only when whoever owns it (one thread)
- * stores another offset.
+ * The clock of a running server: clock_boottime_ns() plus an offset. A jump of the system's clock
+ * reaches its readers only when its owner, one thread, stores another offset.
  */
 typedef struct {
 	Clock clock;
@@ -42,8 +40,8 @@ typedef struct {
 /* Starts at the system's time (CLOCK_REALTIME). */
 void system_clock_init(SystemClock *self);
 
-/* What the offset would be by CLOCK_REALTIME now. Its error is under the time
- * between two readings of the clock, the smallest of several tries. */
+/* Returns the offset for CLOCK_REALTIME now. Its error is below the time between two readings of
+ * the clock, the smallest of several tries. */
 gint64 system_clock_measure_offset_ns(void);
 
 static inline gint64 system_clock_offset_ns(const SystemClock *self)

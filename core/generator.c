@@ -1,24 +1,79 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/generator.h"
 
+/* Leases */
+
+Lease *lease_new(const Layout *layout, guint datacenter_id, guint worker_id, gint64 first_tick,
+		 gint64 end_tick)
+{
+	Lease *self = g_aligned_alloc0(1, sizeof(Lease), _Alignof(Lease));
+	gint64 max_tick = layout_max_tick(layout);
+
+	self->datacenter_id = datacenter_id;
+	self->worker_id = worker_id;
+	self->fixed_bits = layout_fixed_bits(layout, datacenter_id, worker_id);
+	self->max_tick = max_tick;
+	self->first_tick = CLAMP(first_tick, 1, max_tick + 1);
+	atomic_init(&self->end_tick, CLAMP(end_tick, 0, max_tick));
+
+	guint64 none_yet = cursor_first(layout, self->first_tick) - 1;
+
+	atomic_init(&self->cursor, none_yet);
+	atomic_init(&self->final_cursor, none_yet);
+	return self;
+}
+
+void lease_free(Lease *self)
+{
+	g_aligned_free(self);
+}
+
+void lease_extend(Lease *self, gint64 end_tick)
+{
+	gint64 new_end_tick = MIN(end_tick, self->max_tick);
+
+	/* only one thread extends, so nothing happens between the load and the store */
+	if (new_end_tick > atomic_load(&self->end_tick))
+		atomic_store(&self->end_tick, new_end_tick);
+}
+
+gint64 lease_retire(Lease *self, const Layout *layout)
+{
+	guint64 last_cursor = atomic_exchange(&self->cursor, CURSOR_CLOSED);
+
+	if (last_cursor != CURSOR_CLOSED)
+		atomic_store(&self->final_cursor, last_cursor);
+	return cursor_tick(layout, atomic_load(&self->final_cursor));
+}
+
+guint64 lease_last_cursor(const Lease *self)
+{
+	guint64 cursor = atomic_load(&self->cursor);
+
+	return cursor != CURSOR_CLOSED ? cursor : atomic_load(&self->final_cursor);
+}
+
+/* The generator */
+
 /*
- * A draw looks where its run would lie, by a view of the lease, its cursor, the clock and the
- * lease's end, and swaps the cursor. If the swap fails, or the view is against it, it looks again.
+ * An attempt finds where its run would begin, from a view of the lease, its cursor, the clock and
+ * the lease's end, and swaps the cursor. If the swap fails, or the view leaves no room, another
+ * attempt follows.
  *
  * To issue, any view will do: the swap proves that the cursor was right, the end only grows, and an
- * old reading of the clock makes at worst an older ID. So the first look reads the clock before it
- * touches the cursor, which keeps the time short in which another thread can get in between. If one
- * does, the failed swap has told the new cursor and brought its cache line here: it looks again at
- * once, by that cursor and the clock and end it has, before the line is gone. Reading the clock
- * first would take longer than a whole draw of the other thread, which then wins again.
+ * old reading of the clock makes at worst an older ID. So the first attempt reads the clock before
+ * it touches the cursor. This keeps the time short in which another thread can intervene. If one
+ * does, the failed swap has returned the new cursor and fetched its cache line: the next attempt
+ * uses that cursor and the same clock and end, before the line is lost. Reading the clock first
+ * would take longer than a whole draw of the other thread, which would then win again.
  *
- * To refuse takes more. A clock read before the cursor is older than the IDs that others drew
- * since: to a thread that slept in between, it seems to have stepped back, or the sequence to have
- * run out. So no look of generator_draw() refuses: look_again() does, which reads the clock after
- * the cursor, and a refusal stands only if lease and cursor are the same after the clock and the
- * end were read: then there was an instant at which nothing else could have been answered. (Cursors
- * only grow and no lease is published twice, so equal means unchanged. That there is none may come
- * again, and is a refusal whenever it is seen.)
+ * To refuse takes more. A clock that was read before the cursor is older than the IDs that others
+ * drew since: to a thread that slept in between, the clock seems to have stepped back, or the
+ * sequence to have run out. So generator_draw() itself never refuses. draw_or_refuse() reads the
+ * clock after the cursor, and refuses only if lease and cursor are unchanged after the clock and
+ * the end were read: then nothing else could have been answered at that instant. (Cursors only grow
+ * and no lease is published twice, so equal means unchanged. The state without a lease can return,
+ * and is a refusal whenever it is seen.)
  */
 
 struct _Generator {
@@ -29,9 +84,9 @@ struct _Generator {
 	guint64 sequence_start_range;
 	guint max_batch;
 	_Atomic(Lease *) lease;
-	/* Stands for no lease: retired before anybody could draw from it. */
+	/* Represents the state without a lease: it was retired before any draw. */
 	Lease *none;
-	GPtrArray *leases; /* all there were, none among them; the publishing thread's */
+	GPtrArray *leases; /* all so far, also none; only for the publishing thread */
 };
 
 typedef struct {
@@ -41,12 +96,11 @@ typedef struct {
 	gint64 end_tick;
 } View;
 
-/* What came of one look. */
 typedef enum {
-	LOOK_DREW,
-	LOOK_LOST,       /* another thread moved the cursor; the view has it as it is now */
-	LOOK_FOUND_NONE, /* the view is against it */
-} Look;
+	ATTEMPT_DREW,
+	ATTEMPT_LOST,    /* another thread moved the cursor; the view has the new one */
+	ATTEMPT_NO_ROOM, /* by the view, there is no run */
+} Attempt;
 
 Generator *generator_new(const Layout *layout, const Clock *clock, const GeneratorPolicy *policy)
 {
@@ -92,7 +146,7 @@ guint generator_max_batch(const Generator *self)
 	return self->max_batch;
 }
 
-/* Where a tick begins, but no place that would be a reason to refuse. @cursor: of the last ID */
+/* Returns the sequence at which a tick begins, @room at most. @cursor: of the last ID */
 static guint64 sequence_start(const Generator *self, guint64 cursor, guint64 room)
 {
 	guint64 start = self->sequence_start_range == GENERATOR_SEQUENCE_CONTINUES
@@ -102,7 +156,7 @@ static guint64 sequence_start(const Generator *self, guint64 cursor, guint64 roo
 	return MIN(start, room);
 }
 
-/* Where a run of @count IDs begins, if neither the clock nor the lease's end is against it. */
+/* Finds where a run of @count IDs begins, if the clock and the lease's end allow one. */
 static inline gboolean find_run(const Generator *self, const View *view, guint count,
 				guint64 *out_first)
 {
@@ -116,7 +170,7 @@ static inline gboolean find_run(const Generator *self, const View *view, guint c
 
 	if (!cursor_find_run(layout, view->cursor, count, now_tick, last_tick, out_first))
 		return FALSE;
-	/* only a tick that the clock begins: one that a carry begins goes on at 0 */
+	/* only in a tick that the clock begins: a tick that a carry begins starts at 0 */
 	if (G_UNLIKELY(self->sequence_start_range != 1) &&
 	    view->cursor < cursor_first(layout, now_tick))
 		*out_first +=
@@ -125,7 +179,7 @@ static inline gboolean find_run(const Generator *self, const View *view, guint c
 	return TRUE;
 }
 
-/* From the view's time to the start of @tick. */
+/* Returns the time from the view's clock to the start of @tick. */
 static gint64 wait_ns(const Generator *self, const View *view, gint64 tick)
 {
 	gint64 now_ms = view->now_ns / CLOCK_NS_PER_MS;
@@ -136,17 +190,17 @@ static gint64 wait_ns(const Generator *self, const View *view, gint64 tick)
 }
 
 /*
- * Why find_run() found none. Several reasons may hold; the first of these is given:
+ * Returns why find_run() found no run. Of several reasons, the first of these counts:
  *
  * 1. The clock is outside the layout: there is no ID for such a time, whatever the lease.
- * 2. There is no lease, so that there is nothing to hold the clock against.
- * 3. The cursor is further ahead than allowed. If IDs were issued, the clock stood there, and has
- *    stepped back; else the lease begins later. This comes before the end, as no extension helps.
- * 4. The lease ends too early. This comes before the last, as no waiting helps.
- * 5. What is left: the sequence ran out.
+ * 2. There is no lease, so there is nothing to compare the clock with.
+ * 3. The cursor is further ahead than allowed. If IDs were issued, the clock has stepped back;
+ *    otherwise the lease begins later. This comes before the end, as no extension helps.
+ * 4. The lease ends too early. This comes before the last reason, as no waiting helps.
+ * 5. The sequence ran out.
  */
-static DrawStatus refuse(const Generator *self, const View *view, guint count,
-			 DrawRefusal *out_refusal)
+static DrawStatus find_refusal(const Generator *self, const View *view, guint count,
+			       DrawRefusal *out_refusal)
 {
 	const Layout *layout = &self->layout;
 	gint64 now_ms = view->now_ns / CLOCK_NS_PER_MS;
@@ -180,35 +234,29 @@ static DrawStatus refuse(const Generator *self, const View *view, guint count,
 	return DRAW_WAIT;
 }
 
-/* Inline, as is find_run(), for the sake of the first look: it is what an ID costs. */
-static inline Look look(const Generator *self, View *view, guint count, IdRun *out_run)
+/* Inline, like find_run(), for the first attempt: it is the cost of an ID. */
+static inline Attempt attempt_draw(const Generator *self, View *view, guint count, IdRun *out_run)
 {
 	guint64 cursor = view->cursor; /* a copy, so that the view can stay in registers */
 	guint64 first;
 
 	if (G_UNLIKELY(!find_run(self, view, count, &first)))
-		return LOOK_FOUND_NONE;
+		return ATTEMPT_NO_ROOM;
 
-	/* made ready before the swap, which nothing after it overtakes */
+	/* made before the swap, because the swap keeps later work from starting early */
 	IdRun run = id_run_at(&self->layout, view->lease->fixed_bits, first, count);
 
 	if (G_UNLIKELY(!atomic_compare_exchange_strong(&view->lease->cursor, &cursor,
 						       first + count - 1))) {
 		view->cursor = cursor;
-		return LOOK_LOST;
+		return ATTEMPT_LOST;
 	}
 	*out_run = run;
-	return LOOK_DREW;
+	return ATTEMPT_DREW;
 }
 
-static gboolean is_unchanged(const Generator *self, const View *view)
-{
-	return atomic_load(&self->lease) == view->lease &&
-	       atomic_load(&view->lease->cursor) == view->cursor;
-}
-
-static G_GNUC_NO_INLINE DrawStatus look_again(const Generator *self, guint count, IdRun *out_run,
-					      DrawRefusal *out_refusal)
+static G_GNUC_NO_INLINE DrawStatus draw_or_refuse(const Generator *self, guint count,
+						  IdRun *out_run, DrawRefusal *out_refusal)
 {
 	for (;;) {
 		View view;
@@ -218,30 +266,31 @@ static G_GNUC_NO_INLINE DrawStatus look_again(const Generator *self, guint count
 		view.now_ns = clock_now_ns(self->clock);
 		view.end_tick = atomic_load(&view.lease->end_tick);
 
-		Look result = look(self, &view, count, out_run);
+		Attempt result = attempt_draw(self, &view, count, out_run);
 
-		if (result == LOOK_DREW)
+		if (result == ATTEMPT_DREW)
 			return DRAW_OK;
-		if (result == LOOK_FOUND_NONE && is_unchanged(self, &view))
-			return refuse(self, &view, count, out_refusal);
+		if (result == ATTEMPT_NO_ROOM && atomic_load(&self->lease) == view.lease &&
+		    atomic_load(&view.lease->cursor) == view.cursor)
+			return find_refusal(self, &view, count, out_refusal);
 	}
 }
 
 DrawStatus generator_draw(Generator *self, guint count, IdRun *out_run, DrawRefusal *out_refusal)
 {
 	View view;
-	Look result;
+	Attempt result;
 
 	view.now_ns = clock_now_ns(self->clock);
 	view.lease = atomic_load(&self->lease);
 	view.cursor = atomic_load(&view.lease->cursor);
 	view.end_tick = atomic_load(&view.lease->end_tick);
 	do
-		result = look(self, &view, count, out_run);
-	while (G_UNLIKELY(result == LOOK_LOST));
-	if (G_LIKELY(result == LOOK_DREW))
+		result = attempt_draw(self, &view, count, out_run);
+	while (G_UNLIKELY(result == ATTEMPT_LOST));
+	if (G_LIKELY(result == ATTEMPT_DREW))
 		return DRAW_OK;
-	return look_again(self, count, out_run, out_refusal);
+	return draw_or_refuse(self, count, out_run, out_refusal);
 }
 
 guint generator_room_in_tick(const Generator *self, guint most)
@@ -261,7 +310,7 @@ gint64 generator_ahead_ns(const Generator *self)
 	gint64 now_ns = clock_now_ns(self->clock);
 	gint64 tick = cursor_tick(&self->layout, lease_last_cursor(lease));
 
-	/* nothing was issued, and what is reserved may begin at any time */
+	/* no ID was issued, and the reservation can begin at any time */
 	if (tick < lease->first_tick)
 		return 0;
 	return MAX(layout_tick_start_ms(&self->layout, tick) * CLOCK_NS_PER_MS - now_ns, 0);

@@ -2,10 +2,64 @@
 #pragma once
 
 #include <glib.h>
+#include <stdatomic.h>
 
 #include "core/clock.h"
 #include "core/layout.h"
-#include "core/lease.h"
+
+/*
+ * The right to issue IDs: a worker ID, the ticks that are reserved for it, and the cursor of the
+ * last ID issued. Any thread can draw from it through a generator. Only one thread, the keeper,
+ * extends and retires it. All atomics are sequentially consistent.
+ */
+typedef struct {
+	guint datacenter_id;
+	guint worker_id;
+	guint64 fixed_bits;           /* datacenter and worker ID, at their positions in an ID */
+	gint64 first_tick;            /* the first tick reserved; 1 or more */
+	gint64 max_tick;              /* the layout's last tick */
+	_Atomic gint64 end_tick;      /* the last tick reserved, at most max_tick; only grows */
+	_Atomic guint64 final_cursor; /* of a retired lease: its cursor before it was closed */
+	/* of the last ID issued, or the last cursor before the first tick; or CURSOR_CLOSED. It has
+	 * its own cache line, as every draw writes it. */
+	_Alignas(64) _Atomic guint64 cursor;
+} Lease;
+
+/**
+ * lease_new:
+ * @datacenter_id: 0 to 2^datacenter_bits - 1 of the layout: layout_check_worker()
+ * @worker_id: 0 to 2^worker_bits - 1
+ * @first_tick: the first reserved tick. Tick 0 is never issued, so that no ID is 0, which clients
+ *   take for a failure: less than 1 counts as 1
+ * @end_tick: the last reserved tick. More than layout_max_tick() counts as that, below 0 as 0. A
+ *   lease that ends before @first_tick cannot issue IDs yet
+ *
+ * @layout is only read here.
+ *
+ * Returns: (transfer full): a lease without issued IDs
+ */
+Lease *lease_new(const Layout *layout, guint datacenter_id, guint worker_id, gint64 first_tick,
+		 gint64 end_tick);
+void lease_free(Lease *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Lease, lease_free)
+
+/* Raises the end, to the layout's last tick at most; an @end_tick below the current end changes
+ * nothing. Call it only after the write of the reservation is confirmed. */
+void lease_extend(Lease *self, gint64 end_tick);
+
+/**
+ * lease_retire:
+ *
+ * Closes the lease: after the return, it never issues an ID again. A second call changes nothing
+ * and returns the same.
+ *
+ * Returns: the tick of the last ID issued, or first_tick - 1 if there was none
+ */
+gint64 lease_retire(Lease *self, const Layout *layout);
+
+/* Any thread: the cursor of the last ID issued, below first_tick << sequence_bits if there was none
+ * (and for the instant in which a lease is being retired). */
+guint64 lease_last_cursor(const Lease *self);
 
 /*
  * Issues IDs from the published lease. One draw, of one ID or a batch, is one
@@ -14,19 +68,19 @@
  *   next = max(cursor + 1, first cursor of the tick now, first cursor of the lease)
  *   cursor = next + count - 1
  *
- * after which the last of the count IDs is held against the lease's end and
- * against the clock. Uniqueness rests on the lease alone; the clock decides how
- * close to real time an ID is. A refused draw changes nothing.
+ * The last of the count IDs is compared with the lease's end and the clock. Uniqueness depends on
+ * the lease alone; the clock decides how close to real time an ID is. A refused draw changes
+ * nothing.
  *
- * Any thread may draw. Publishing is for one thread, the keeper.
+ * Any thread can draw. Only one thread, the keeper, publishes.
  */
 typedef struct _Generator Generator;
 
 #define GENERATOR_SEQUENCE_CONTINUES 0
 
 typedef struct {
-	/* How far the IDs may run ahead of the clock, in ms, 0 to 60000; rounded down to ticks. 0
-	 * is the behaviour of 2010. */
+	/* How far IDs may be ahead of the clock, 0 to 60000, rounded down to ticks. 0 is the
+	 * original service's behaviour. */
 	gint64 max_ahead_ms;
 	/* A tick that the clock begins starts at a random sequence in [0, n); 1: at 0. More than
 	 * 2^sequence_bits counts as that. GENERATOR_SEQUENCE_CONTINUES: at the sequence that comes

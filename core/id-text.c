@@ -78,7 +78,8 @@ static char canonical_digit(IdTextForm form, char c)
 }
 
 G_GNUC_PRINTF(4, 5)
-static gboolean refuse(IdTextForm form, const char *text, GError **error, const char *format, ...)
+static gboolean refuse_text(IdTextForm form, const char *text, GError **error, const char *format,
+			    ...)
 {
 	g_autofree char *quoted = text_escape(text, strlen(text));
 	g_autofree char *reason = NULL;
@@ -102,22 +103,23 @@ gboolean id_text_decode(IdTextForm form, const char *text, gint64 *out_id, GErro
 	if (form == ID_TEXT_HEX && digits[0] == '0' && (digits[1] == 'x' || digits[1] == 'X'))
 		digits += 2;
 	if (*digits == '\0')
-		return refuse(form, text, error, "it has no digits");
+		return refuse_text(form, text, error, "it has no digits");
 	if (strlen(digits) > self->max_digits)
-		return refuse(form, text, error, "it has more than %u digits", self->max_digits);
+		return refuse_text(form, text, error, "it has more than %u digits",
+				   self->max_digits);
 
 	for (; *digits != '\0'; digits++) {
 		const char *found = strchr(self->digits, canonical_digit(form, *digits));
 
 		if (found == NULL)
-			return refuse(form, text, error, "character %d is no digit of it",
-				      (int)(digits - text) + 1);
+			return refuse_text(form, text, error, "character %d is no digit of it",
+					   (int)(digits - text) + 1);
 
 		gint64 digit = found - self->digits;
 
 		if (id > (G_MAXINT64 - digit) / base)
-			return refuse(form, text, error, "it is above %" G_GINT64_FORMAT,
-				      G_MAXINT64);
+			return refuse_text(form, text, error, "it is above %" G_GINT64_FORMAT,
+					   G_MAXINT64);
 		id = id * base + digit;
 	}
 	*out_id = id;

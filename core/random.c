@@ -7,8 +7,6 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "core/chacha8.h"
-
 #define BLOCK_NUMBERS 512
 
 typedef guint32 Words[CHACHA8_BLOCK_WORDS][CHACHA8_LANES];
@@ -49,7 +47,7 @@ void random_from_kernel(void *out_bytes, gsize n_bytes)
 		g_error("getrandom: %s", g_strerror(errno)); /* lint: allow fatal: as in random.h */
 }
 
-static G_GNUC_NO_INLINE void refill(Block *self)
+static G_GNUC_NO_INLINE void refill_block(Block *self)
 {
 	guint32 key[CHACHA8_KEY_WORDS];
 
@@ -57,7 +55,7 @@ static G_GNUC_NO_INLINE void refill(Block *self)
 	self->fork_generation = random_fork_generation();
 	random_from_kernel(key, sizeof(key));
 	for (guint32 i = 0; i < G_N_ELEMENTS(self->words); i++)
-		chacha8_blocks(key, i * CHACHA8_LANES, self->words[i]);
+		random_chacha8_blocks(key, i * CHACHA8_LANES, self->words[i]);
 	explicit_bzero(key, sizeof(key));
 	self->n_left = BLOCK_NUMBERS;
 }
@@ -68,7 +66,7 @@ static inline Block *ready_block(void)
 	Block *self = &thread_block;
 
 	if (G_UNLIKELY(self->n_left == 0 || self->fork_generation != random_fork_generation()))
-		refill(self);
+		refill_block(self);
 	return self;
 }
 
@@ -95,4 +93,60 @@ void random_fill(gsize n_numbers, guint64 *out_numbers)
 		out_numbers += n;
 		n_numbers -= n;
 	}
+}
+
+#define ROUNDS 8
+
+/* One word of each block; the compiler has a vector register for it, or does without. */
+typedef guint32 Lanes __attribute__((vector_size(sizeof(guint32) * CHACHA8_LANES)));
+
+#define ROTATE_LEFT(lanes, bits) ((lanes) << (bits) | (lanes) >> (32 - (bits)))
+
+static inline void quarter_round(Lanes *a, Lanes *b, Lanes *c, Lanes *d)
+{
+	*a += *b;
+	*d = ROTATE_LEFT(*d ^ *a, 16);
+	*c += *d;
+	*b = ROTATE_LEFT(*b ^ *c, 12);
+	*a += *b;
+	*d = ROTATE_LEFT(*d ^ *a, 8);
+	*c += *d;
+	*b = ROTATE_LEFT(*b ^ *c, 7);
+}
+
+static inline void double_round(Lanes x[static CHACHA8_BLOCK_WORDS])
+{
+	quarter_round(&x[0], &x[4], &x[8], &x[12]);
+	quarter_round(&x[1], &x[5], &x[9], &x[13]);
+	quarter_round(&x[2], &x[6], &x[10], &x[14]);
+	quarter_round(&x[3], &x[7], &x[11], &x[15]);
+	quarter_round(&x[0], &x[5], &x[10], &x[15]);
+	quarter_round(&x[1], &x[6], &x[11], &x[12]);
+	quarter_round(&x[2], &x[7], &x[8], &x[13]);
+	quarter_round(&x[3], &x[4], &x[9], &x[14]);
+}
+
+void random_chacha8_blocks(const guint32 key[static CHACHA8_KEY_WORDS], guint32 counter,
+			   guint32 out_words[static CHACHA8_BLOCK_WORDS][CHACHA8_LANES])
+{
+	/* "expand 32-byte k" */
+	static const guint32 constants[] = {0x61707865, 0x3320646e, 0x79622d32, 0x6b206574};
+	const Lanes none = {0};
+	Lanes start[CHACHA8_BLOCK_WORDS] = {0};
+	Lanes x[CHACHA8_BLOCK_WORDS];
+
+	for (int i = 0; i < 4; i++)
+		start[i] = none + constants[i];
+	for (int i = 0; i < CHACHA8_KEY_WORDS; i++)
+		start[4 + i] = none + key[i];
+	start[12] = (Lanes){0, 1, 2, 3} + counter;
+	memcpy(x, start, sizeof(x));
+	for (int i = 0; i < ROUNDS; i += 2)
+		double_round(x);
+	for (int i = 0; i < CHACHA8_BLOCK_WORDS; i++) {
+		x[i] += start[i];
+		memcpy(out_words[i], &x[i], sizeof(x[i]));
+	}
+	explicit_bzero(start, sizeof(start));
+	explicit_bzero(x, sizeof(x));
 }

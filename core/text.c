@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/text.h"
 
+#include <string.h>
+
 #define DAY_MS      G_GINT64_CONSTANT(86400000)
 #define JULIAN_1970 719163 /* 1 January 1970, as GDate counts days */
 
@@ -9,6 +11,17 @@ gboolean text_parse_number(const char *text, guint base, guint64 min, guint64 ma
 {
 	return g_ascii_isxdigit(*text) &&
 	       g_ascii_string_to_unsigned(text, base, min, max, out_number, NULL);
+}
+
+gboolean text_set_bad_value(GError **error, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	g_propagate_error(error, g_error_new_valist(G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
+						    format, arguments));
+	va_end(arguments);
+	return FALSE;
 }
 
 /* Does not use gmtime(), because a 32-bit time_t ends in 2038. */
@@ -24,4 +37,23 @@ char *text_time_ms(gint64 time_ms)
 			       (int)g_date_get_month(&date), g_date_get_day(&date),
 			       (int)(ms / 3600000), (int)(ms / 60000 % 60), (int)(ms / 1000 % 60),
 			       (int)(ms % 1000));
+}
+
+#define MAX_ESCAPED_BYTES 64
+
+char *text_escape(const char *bytes, gsize length)
+{
+	GString *out = g_string_new(NULL);
+
+	for (gsize i = 0; i < MIN(length, MAX_ESCAPED_BYTES); i++) {
+		char c = bytes[i];
+
+		if (g_ascii_isprint(c) && strchr("\\\"'", c) == NULL)
+			g_string_append_c(out, c);
+		else
+			g_string_append_printf(out, "\\x%02x", (guchar)c);
+	}
+	if (length > MAX_ESCAPED_BYTES)
+		g_string_append(out, "...");
+	return g_string_free(out, FALSE);
 }

@@ -3,14 +3,14 @@
 
 #include <glib.h>
 
-/* Text from the wire made safe to print, numbers that people write, and times as text. */
+/* Untrusted text made safe to print, numbers that people write, and times as text. */
 
 /**
  * text_escape:
- * @bytes: not necessarily text, may hold NULs
+ * @bytes: not necessarily text, can contain NULs
  *
- * Printable ASCII stays; backslash, quotes and every other byte become \xNN. Cut at 64 bytes of
- * input, with "..." after it.
+ * Keeps printable ASCII; backslash, quotes and every other byte become \xNN. Input after 64
+ * bytes becomes "...".
  *
  * Returns: (transfer full): ASCII that is safe in a log line and in every Thrift client
  */
@@ -20,6 +20,9 @@ char *text_escape(const char *bytes, gsize length);
  * untouched if it is not. g_ascii_string_to_unsigned() takes a vertical tab before it, too. */
 gboolean text_parse_number(const char *text, guint base, guint64 min, guint64 max,
 			   guint64 *out_number) G_GNUC_WARN_UNUSED_RESULT;
+
+/* Sets a G_OPTION_ERROR_BAD_VALUE with this message. Returns FALSE, for the caller to return. */
+gboolean text_set_bad_value(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
 
 /* (transfer full): RFC 3339 in UTC with milliseconds, as 2010-11-04T01:42:54.657Z. Years 1 to
  * 9999. */

@@ -119,7 +119,7 @@ void ulid_generator_clear(UlidGenerator *self)
 }
 
 /* @self + @n; may run into the next millisecond. */
-static Ulid add(Ulid self, guint64 n)
+static Ulid add_to_ulid(Ulid self, guint64 n)
 {
 	Ulid sum = {self.high, self.low + n};
 
@@ -129,12 +129,12 @@ static Ulid add(Ulid self, guint64 n)
 }
 
 /* Finds the first and the last of @count, and makes the last that of the generator. */
-static gboolean reserve(UlidGenerator *self, gint64 now_ms, gsize count, Ulid *out_first,
-			GError **error)
+static gboolean reserve_ulids(UlidGenerator *self, gint64 now_ms, gsize count, Ulid *out_first,
+			      GError **error)
 {
 	guint fork_generation = random_fork_generation();
 	gint64 time_ms = MAX(now_ms, self->last_ms);
-	Ulid first = add(self->last, 1);
+	Ulid first = add_to_ulid(self->last, 1);
 
 	/* after a fork the other process goes on from here as well */
 	if (time_ms == self->last_ms && fork_generation != self->fork_generation)
@@ -142,7 +142,7 @@ static gboolean reserve(UlidGenerator *self, gint64 now_ms, gsize count, Ulid *o
 	if (time_ms > self->last_ms && !ulid_draw(time_ms, 1, &first, error))
 		return FALSE;
 
-	Ulid last = add(first, count - 1);
+	Ulid last = add_to_ulid(first, count - 1);
 
 	if (ulid_time_ms(last) != time_ms) {
 		g_set_error(error, ULID_ERROR, ULID_ERROR_OVERFLOW,
@@ -167,10 +167,10 @@ gboolean ulid_generator_draw(UlidGenerator *self, gsize count, Ulid *out_ulids, 
 		return FALSE;
 	pthread_mutex_lock(&self->mutex);
 
-	gboolean reserved = reserve(self, now_ms, count, &first, error);
+	gboolean reserved = reserve_ulids(self, now_ms, count, &first, error);
 
 	pthread_mutex_unlock(&self->mutex);
 	for (gsize i = 0; reserved && i < count; i++)
-		out_ulids[i] = add(first, i);
+		out_ulids[i] = add_to_ulid(first, i);
 	return reserved;
 }

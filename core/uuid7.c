@@ -20,7 +20,7 @@ static guint64 low_bits(guint64 number, guint bits)
 }
 
 /* @fixed stands in rand_a, and with its low @fixed_b_bits at the top of rand_b. */
-static Uuid assemble(gint64 time_ms, guint64 fixed, guint fixed_b_bits, guint64 random)
+static Uuid assemble_uuid(gint64 time_ms, guint64 fixed, guint fixed_b_bits, guint64 random)
 {
 	guint random_bits = RAND_B_BITS - fixed_b_bits;
 
@@ -34,8 +34,8 @@ static Uuid assemble(gint64 time_ms, guint64 fixed, guint fixed_b_bits, guint64 
 
 Uuid uuid7_from_id(gint64 id, guint64 random)
 {
-	return assemble(layout_decode(&LAYOUT_TWITTER, id).time_ms,
-			low_bits((guint64)id, ID_LOW_BITS), ID_B_BITS, random);
+	return assemble_uuid(layout_decode(&LAYOUT_TWITTER, id).time_ms,
+			     low_bits((guint64)id, ID_LOW_BITS), ID_B_BITS, random);
 }
 
 gboolean uuid7_to_id(Uuid uuid, gint64 *out_id, GError **error)
@@ -77,7 +77,7 @@ void uuid7_generator_clear(Uuid7Generator *self)
 }
 
 /* Moves the generator on by @count. Returns their time and the first one's counter. */
-static gint64 reserve(Uuid7Generator *self, gint64 now_ms, gsize count, guint64 *out_first)
+static gint64 reserve_counters(Uuid7Generator *self, gint64 now_ms, gsize count, guint64 *out_first)
 {
 	guint fork_generation = random_fork_generation();
 	gint64 time_ms = MAX(now_ms, self->last_ms);
@@ -111,10 +111,10 @@ gboolean uuid7_generator_draw(Uuid7Generator *self, gsize count, Uuid *out_uuids
 	}
 	pthread_mutex_lock(&self->mutex);
 
-	gint64 time_ms = reserve(self, now_ms, count, &first);
+	gint64 time_ms = reserve_counters(self, now_ms, count, &first);
 
 	pthread_mutex_unlock(&self->mutex);
 	for (gsize i = 0; i < count; i++)
-		out_uuids[i] = assemble(time_ms, first + i, COUNTER_B_BITS, random_u64());
+		out_uuids[i] = assemble_uuid(time_ms, first + i, COUNTER_B_BITS, random_u64());
 	return TRUE;
 }

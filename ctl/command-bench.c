@@ -33,8 +33,6 @@ static const GOptionEntry entries[] = {
 	OPTION("call", "See above (default get_id)", "CALL"),
 	OPTION("count", "IDs in a batch, 1 to 1000000 (default 100)", "N"),
 	OPTION("agent", "Who asks (default snowflakectl)", "A"),
-	OPTION("framing", "framed or unframed (default framed)", "FRAMING"),
-	OPTION("protocol", "strict, compact or unversioned (default strict)", "PROTOCOL"),
 	OPTION("idle-connections", "Silent ones beside, 0 to 100000 (default 0)", "N"),
 	{"check", 0, 0, G_OPTION_ARG_NONE, &bench.check,
 	 "Check that no ID comes twice, and that those of each connection increase", NULL},
@@ -118,10 +116,9 @@ const CtlCommand ctl_bench_command = {
 	.summary = "Loads servers with calls, and measures how they answer.",
 	.details = "Sends a call for each that is answered; with --rate, calls when they "
 		   "are due, whatever comes back, and latency counts from then. Calls are "
-		   "get_id, for batches get_ids and get_id_runs, get_timestamp, "
-		   "get_worker_id, get_datacenter_id, or, for a comparison, redis-incr. A "
-		   "connection that ends is made again. "
-		   "Ctrl-C ends the load, and shows what it came to. Exit status 1 if any "
+		   "get_id, for batches get_ids and get_id_runs, or, for a comparison, "
+		   "redis-incr. A connection that ends is made again. Ctrl-C ends the load, and "
+		   "shows what it came to. Exit status 1 if any "
 		   "call failed, 130 after Ctrl-C.",
 	.entries = entries,
 	.run = run_bench,

@@ -245,8 +245,6 @@ static void print_values(const Line *self, const Option *option)
 		const char *const *words;
 	} CHOICES[] = {
 		{"CALL", load_wire_call_names},
-		{"FRAMING", load_wire_framing_names},
-		{"PROTOCOL", load_wire_protocol_names},
 		{"COLUMN", ctl_command_top_columns()},
 	};
 	const char *name;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "common/zookeeper/auth.h"
+#include "common/zookeeper/hosts.h"
 #include "core/text.h"
 #include "ctl/format.h"
 #include "ctl/output.h"
@@ -143,7 +143,7 @@ gboolean ctl_options_zookeeper(const CtlOptions *self, ZookeeperHosts **out_host
 		return FALSE;
 	}
 	if (hosts != NULL && self->zookeeper_auth != NULL &&
-	    (auth = zookeeper_auth_read(self->zookeeper_auth, &error)) == NULL) {
+	    (auth = zookeeper_hosts_read_auth(self->zookeeper_auth, &error)) == NULL) {
 		ctl_output_complain("--zookeeper-auth: %s", error->message);
 		return FALSE;
 	}

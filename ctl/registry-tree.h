@@ -3,7 +3,6 @@
 
 #include <glib.h>
 
-#include "common/zookeeper/claim-record.h"
 #include "common/zookeeper/znodes.h"
 #include "ctl/zookeeper.h"
 

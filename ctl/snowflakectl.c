@@ -8,8 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/suggestion.h"
-#include "common/wrap.h"
+#include "common/help-text.h"
 #include "core/text.h"
 #include "ctl/command.h"
 #include "ctl/output.h"
@@ -129,7 +128,7 @@ static void complain_of_command(const char *name)
 		g_ptr_array_add(names, (gpointer)COMMANDS[i]->name);
 	g_ptr_array_add(names, NULL);
 
-	const char *meant = suggestion_find(name, (const char *const *)names->pdata);
+	const char *meant = help_text_suggest(name, (const char *const *)names->pdata);
 
 	if (meant != NULL)
 		ctl_output_complain("there is no command \"%s\"; did you mean %s?", shown, meant);
@@ -156,7 +155,7 @@ static void complain_of_option(const char *option, const CtlCommand *command,
 	}
 	g_ptr_array_add(names, NULL);
 
-	const char *meant = suggestion_find(name, (const char *const *)names->pdata);
+	const char *meant = help_text_suggest(name, (const char *const *)names->pdata);
 
 	if (meant != NULL)
 		ctl_output_complain("unknown option \"%s\"; did you mean --%s?", shown, meant);
@@ -201,7 +200,7 @@ static char *wrap_help(const char *help)
 		g_autofree char *indent = g_strnfill(column, ' ');
 
 		g_string_append_len(out, lines[i], (gssize)column);
-		wrap_append(out, lines[i] + column, indent);
+		help_text_wrap(out, lines[i] + column, indent);
 	}
 	return g_string_free(out, FALSE);
 }

@@ -5,9 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "common/zookeeper/digest.h"
-#include "common/zookeeper/open.h"
-#include "common/zookeeper/reach.h"
+#include "common/zookeeper/handle.h"
 #include "common/zookeeper/znodes.h"
 
 #define SESSION_MS 4000 /* what is asked for; ZooKeeper may grant another */
@@ -215,7 +213,7 @@ static gboolean wait_connected(CtlZookeeper *self, GError **error)
 		return TRUE;
 
 	/* a name that cannot be resolved can take as long again */
-	g_autofree char *why = zookeeper_reach_describe(self->servers, self->certificates);
+	g_autofree char *why = zookeeper_handle_describe_trouble(self->servers, self->certificates);
 	g_autofree char *what = g_strdup_printf("no connection within %u ms%s%s", self->timeout_ms,
 						why != NULL ? ": " : "", why != NULL ? why : "");
 
@@ -227,7 +225,7 @@ static gboolean authenticate(CtlZookeeper *self, const char *auth, GError **erro
 	g_autofree char *failure = NULL;
 
 	if (self->handle != NULL &&
-	    zookeeper_digest_add(self->handle, auth, "--zookeeper-auth", &failure))
+	    zookeeper_handle_add_digest(self->handle, auth, "--zookeeper-auth", &failure))
 		return TRUE;
 	return lose_session(self, error,
 			    failure != NULL ? failure
@@ -252,14 +250,14 @@ CtlZookeeper *ctl_zookeeper_connect(const ZookeeperHosts *hosts, const char *aut
 	pthread_condattr_destroy(&attributes);
 	/* the client library would log to standard error */
 	zoo_set_debug_level((ZooLogLevel)0);
-	self->handle =
-		zookeeper_open(self->servers, self->certificates, on_event, SESSION_MS, self);
+	self->handle = zookeeper_handle_open(self->servers, self->certificates, on_event,
+					     SESSION_MS, self);
 	if (self->handle == NULL) {
 		lose_session(self, error, "the name of none of them can be looked up");
 		return NULL;
 	}
 	self->has_auth = auth != NULL;
-	/* in this order: see zookeeper_digest_add() */
+	/* in this order: see zookeeper_handle_add_digest() */
 	if (!wait_connected(self, error) || (auth != NULL && !authenticate(self, auth, error)))
 		return NULL;
 	return g_steal_pointer(&self);

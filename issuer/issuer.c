@@ -3,14 +3,14 @@
 
 #include "common/address.h"
 #include "common/log.h"
-#include "common/zookeeper/auth.h"
+#include "common/zookeeper/hosts.h"
 #include "core/text.h"
 #include "core/uuid.h"
-#include "issuer/worker-id-lookup.h"
+#include "issuer/worker-id-source.h"
 #include "worker/file/registry.h"
 #include "worker/zookeeper/registry.h"
 
-/* What the registry is to claim, as it was given or as the machine has it. */
+/* Finds the worker ID to claim: as given, or derived from the machine. */
 static gboolean find_worker_id(Issuer *self, GError **error)
 {
 	const Options *options = self->options;
@@ -21,8 +21,8 @@ static gboolean find_worker_id(Issuer *self, GError **error)
 	self->worker_id_derived = options->worker_id < OPTIONS_WORKER_ID_NONE;
 	if (!self->worker_id_derived)
 		return TRUE;
-	if (!worker_id_lookup((OptionsWorkerId)options->worker_id, options->advertise,
-			      &options->layout, &worker_id, &from, error)) {
+	if (!worker_id_source_derive((OptionsWorkerId)options->worker_id, options->advertise,
+				     &options->layout, &worker_id, &from, error)) {
 		g_prefix_error(error, "--worker-id: ");
 		return FALSE;
 	}
@@ -35,8 +35,8 @@ static gboolean find_worker_id(Issuer *self, GError **error)
 	return TRUE;
 }
 
-/* A clock from before the epoch will be set right, so the keeper waits for it. One past the end is
- * right, most likely, and to wait would be for ever. */
+/* A clock before the epoch will be corrected, so the keeper waits for it. A clock past the layout's
+ * end is probably right, so waiting would never end. */
 static gboolean check_layout_lasts(const Issuer *self, GError **error)
 {
 	gint64 last_ms = layout_last_ms(&self->options->layout);
@@ -55,16 +55,6 @@ static gboolean check_layout_lasts(const Issuer *self, GError **error)
 	return FALSE;
 }
 
-/* GLib's random numbers go on alike on both sides of a fork(), and a nonce that two have is a
- * worker ID that two have. */
-static char *make_nonce(void)
-{
-	char text[UUID_TEXT_SIZE];
-
-	uuid_to_text(uuid_random(), text);
-	return g_strdup(text);
-}
-
 gboolean issuer_init(Issuer *self, const Options *options, GError **error)
 {
 	const GeneratorPolicy policy = {
@@ -72,8 +62,12 @@ gboolean issuer_init(Issuer *self, const Options *options, GError **error)
 		.sequence_start_range = (guint)options->sequence_start,
 		.max_batch = (guint)options->max_batch,
 	};
+	char nonce[UUID_TEXT_SIZE];
 
-	*self = (Issuer){.options = options, .nonce = make_nonce()};
+	/* GLib's random numbers are the same on both sides of a fork(), and a nonce that two
+	 * processes have is a worker ID that two processes have */
+	uuid_to_text(uuid_random(), nonce);
+	*self = (Issuer){.options = options, .nonce = g_strdup(nonce)};
 	if (!find_worker_id(self, error))
 		return FALSE;
 	system_clock_init(&self->clock);
@@ -83,25 +77,20 @@ gboolean issuer_init(Issuer *self, const Options *options, GError **error)
 	return TRUE;
 }
 
-/* (transfer full): the kernel takes any bytes for it, records and replies do not. */
+/* (transfer full): as UTF-8: the kernel accepts any bytes, records and replies do not. */
 static char *machine_name(void)
 {
 	return g_utf8_make_valid(g_get_host_name(), -1);
 }
 
-/* (transfer full): for messages, and for those who list the worker IDs. */
-static char *name_of(const IssuerMember *member)
-{
-	g_autofree char *host = machine_name();
-
-	return member->address != NULL ? g_strdup(member->address)
-				       : g_strconcat(member->program, "@", host, NULL);
-}
-
 static Registry *make_file_registry(const Issuer *self, const IssuerMember *member)
 {
 	const Options *options = self->options;
-	g_autofree char *name = name_of(member);
+	g_autofree char *host = machine_name();
+	/* for messages, and for lists of worker IDs */
+	g_autofree char *name = member->address != NULL
+					? g_strdup(member->address)
+					: g_strconcat(member->program, "@", host, NULL);
 	g_autofree char *directory =
 		options->state_directory ? g_canonicalize_filename(options->state_directory, NULL)
 					 : file_registry_default_directory();
@@ -114,7 +103,7 @@ static Registry *make_file_registry(const Issuer *self, const IssuerMember *memb
 		.address = name,
 	};
 
-	/* who embeds a node on a directory has asked for that */
+	/* a program with an embedded node on a directory has chosen that */
 	if (member->address != NULL && options->datacenter_id < 0 && self->worker_id < 0)
 		log_event(LOG_DIRECTORY_UNIQUE, log_text("state_directory", directory),
 			  log_text("meaning", "no --datacenter-id and no --worker-id: IDs are "
@@ -122,8 +111,8 @@ static Registry *make_file_registry(const Issuer *self, const IssuerMember *memb
 	return file_registry_new(&config);
 }
 
-/* Others are told this address. What was given with --advertise is one; a host name may be
- * anything, as the one of a container that is all digits. */
+/* Parses the address for the other servers. An --advertise is valid; a host name can be anything,
+ * such as a container's name that is all digits. */
 static Address *advertised_address(const IssuerMember *member, GError **error)
 {
 	g_autoptr(GError) local = NULL;
@@ -164,7 +153,7 @@ static Registry *make_zookeeper_registry(const Issuer *self, const IssuerMember 
 		return NULL;
 	}
 	if (options->zookeeper_auth != NULL) {
-		auth = zookeeper_auth_read(options->zookeeper_auth, error);
+		auth = zookeeper_hosts_read_auth(options->zookeeper_auth, error);
 		if (auth == NULL) {
 			g_prefix_error(error, "--zookeeper-auth: ");
 			return NULL;

@@ -9,17 +9,73 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/local-socket.h"
-#include "common/self-connection.h"
+#include "common/socket.h"
 
-/* Is read at once, at least. */
+static void resolve_name(LoadServer *self)
+{
+	g_autoptr(GSocketConnectable) target =
+		g_network_address_new(self->address->host, self->address->port);
+	g_autoptr(GSocketAddressEnumerator) enumerator = g_socket_connectable_enumerate(target);
+	g_autoptr(GError) error = NULL;
+	GSocketAddress *socket_address;
+
+	while ((socket_address = g_socket_address_enumerator_next(enumerator, NULL, &error)) !=
+	       NULL)
+		g_ptr_array_add(self->socket_addresses, socket_address);
+	if (self->socket_addresses->len > 0)
+		return;
+
+	/* GIO's message names the host once more; the reason is at its end */
+	const char *colon = error != NULL ? g_strrstr(error->message, ": ") : NULL;
+
+	self->error = g_error_new(G_IO_ERROR, G_IO_ERROR_HOST_NOT_FOUND, "%s: cannot connect: %s",
+				  self->address->text,
+				  colon != NULL ? colon + 2 : "the name has no address");
+}
+
+LoadServer *load_server_new(const Address *address, TlsClient *tls)
+{
+	LoadServer *self = g_new(LoadServer, 1);
+
+	*self = (LoadServer){
+		.address = address,
+		.tls = address->is_tls ? tls : NULL,
+		.socket_addresses = g_ptr_array_new_with_free_func(g_object_unref),
+	};
+	if (address->path != NULL) {
+		struct sockaddr_un local;
+		socklen_t length = socket_unix_address(address->path, &local);
+
+		g_ptr_array_add(self->socket_addresses,
+				g_socket_address_new_from_native(&local, length));
+	} else {
+		resolve_name(self);
+	}
+	return self;
+}
+
+void load_server_free(LoadServer *self)
+{
+	if (self == NULL)
+		return;
+	g_ptr_array_unref(self->socket_addresses);
+	g_clear_error(&self->error);
+	g_free(self);
+}
+
+const char *load_server_name(const LoadServer *self)
+{
+	return self->address->text;
+}
+
+/* The least room for a read. */
 #define READ_BYTES 65536
 
 struct _LoadConnection {
 	GSocket *socket;
 	int fd;
 	TlsStream *tls; /* NULL: plain */
-	gboolean more;  /* the socket may not tell of what there is to receive */
+	gboolean more;  /* to receive again without waiting for the socket */
 	const LoadServer *server;
 	const LoadWire *wire;
 	/* The calls in flight: a ring of wire->slots. */
@@ -50,36 +106,26 @@ void load_connection_buffer_clear(LoadConnectionBuffer *self)
 	g_clear_pointer(&self->requests, g_free);
 }
 
-static gboolean refuse(const LoadServer *server, const GError *failure, GError **error)
+static gboolean set_connect_error(const LoadServer *server, const GError *failure, GError **error)
 {
 	g_set_error(error, failure->domain, failure->code, "%s: cannot connect: %s",
 		    load_server_name(server), failure->message);
 	return FALSE;
 }
 
-/* (transfer full) (nullable) */
-static GSocket *new_socket(GSocketAddress *place, GError **error)
+/* (transfer full) (nullable): a non-blocking socket that is being connected. */
+static GSocket *begin_socket(GSocketAddress *address, GError **error)
 {
-	GSocketFamily family = g_socket_address_get_family(place);
+	GSocketFamily family = g_socket_address_get_family(address);
 	g_autoptr(GSocket) socket =
 		g_socket_new(family, G_SOCKET_TYPE_STREAM, G_SOCKET_PROTOCOL_DEFAULT, error);
+	g_autoptr(GError) failure = NULL;
 
 	if (socket == NULL || (family != G_SOCKET_FAMILY_UNIX &&
 			       !g_socket_set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1, error)))
 		return NULL;
 	g_socket_set_blocking(socket, FALSE);
-	return g_steal_pointer(&socket);
-}
-
-/* (transfer full) (nullable): a socket that does not block, and is being connected. */
-static GSocket *begin_socket(GSocketAddress *place, GError **error)
-{
-	g_autoptr(GSocket) socket = new_socket(place, error);
-	g_autoptr(GError) failure = NULL;
-
-	if (socket == NULL)
-		return NULL;
-	if (!g_socket_connect(socket, place, NULL, &failure) &&
+	if (!g_socket_connect(socket, address, NULL, &failure) &&
 	    !g_error_matches(failure, G_IO_ERROR, G_IO_ERROR_PENDING)) {
 		g_propagate_error(error, g_steal_pointer(&failure));
 		return NULL;
@@ -87,9 +133,9 @@ static GSocket *begin_socket(GSocketAddress *place, GError **error)
 	return g_steal_pointer(&socket);
 }
 
-/* Takes @socket. */
-static LoadConnection *connection_of(GSocket *socket, const LoadServer *server,
-				     const LoadWire *wire)
+/* @socket: (transfer full) */
+static LoadConnection *connection_new(GSocket *socket, const LoadServer *server,
+				      const LoadWire *wire)
 {
 	LoadConnection *self = g_new0(LoadConnection, 1);
 
@@ -110,16 +156,17 @@ LoadConnection *load_connection_begin(const LoadServer *server, guint attempt, c
 	g_autoptr(GError) failure = NULL;
 	GSocket *socket;
 
-	if (server->places->len == 0) {
-		g_propagate_error(error, g_error_copy(server->trouble));
+	if (server->socket_addresses->len == 0) {
+		g_propagate_error(error, g_error_copy(server->error));
 		return NULL;
 	}
-	socket = begin_socket(server->places->pdata[attempt % server->places->len], &failure);
+	socket = begin_socket(
+		server->socket_addresses->pdata[attempt % server->socket_addresses->len], &failure);
 	if (socket == NULL) {
-		refuse(server, failure, error);
+		set_connect_error(server, failure, error);
 		return NULL;
 	}
-	return connection_of(socket, server, wire);
+	return connection_new(socket, server, wire);
 }
 
 gboolean load_connection_finish(LoadConnection *self, GError **error)
@@ -127,15 +174,15 @@ gboolean load_connection_finish(LoadConnection *self, GError **error)
 	g_autoptr(GError) failure = NULL;
 
 	if (g_socket_check_connect_result(self->socket, &failure)) {
-		if (!self_connection_is_one(self->fd))
+		if (!socket_is_self_connected(self->fd))
 			return TRUE;
 		g_set_error_literal(&failure, G_IO_ERROR, G_IO_ERROR_CONNECTION_REFUSED,
 				    g_strerror(ECONNREFUSED));
 	}
-	return refuse(self->server, failure, error);
+	return set_connect_error(self->server, failure, error);
 }
 
-/* Waits until it is done. Without, the first call that is sent begins it. */
+/* Waits for the end of the TLS handshake. Otherwise the first call begins it. */
 static gboolean shake_hands(LoadConnection *self, guint64 timeout_ms, GError **error)
 {
 	gint64 end_us = g_get_monotonic_time() + (gint64)timeout_ms * G_TIME_SPAN_MILLISECOND;
@@ -153,37 +200,27 @@ static gboolean shake_hands(LoadConnection *self, guint64 timeout_ms, GError **e
 				self->socket, (GIOCondition)tls_stream_events(self->tls),
 				MAX(end_us - g_get_monotonic_time(), 0), NULL, &failure);
 	}
-	return failure == NULL || refuse(self->server, failure, error);
+	return failure == NULL || set_connect_error(self->server, failure, error);
 }
 
-/* Of a connection that was begun: waits until it is made, or not. */
-static gboolean wait_for(LoadConnection *self, guint64 timeout_ms, GError **error)
+/* Waits until a connection that was begun is open. */
+static gboolean wait_until_open(LoadConnection *self, guint64 timeout_ms, GError **error)
 {
 	g_autoptr(GError) failure = NULL;
 
 	if (!g_socket_condition_timed_wait(self->socket, G_IO_OUT,
 					   (gint64)timeout_ms * G_TIME_SPAN_MILLISECOND, NULL,
 					   &failure))
-		return refuse(self->server, failure, error);
+		return set_connect_error(self->server, failure, error);
 	if (!load_connection_finish(self, error))
 		return FALSE;
 	return self->tls == NULL || shake_hands(self, timeout_ms, error);
 }
 
-/* Of the server's places only the one at @place. */
-static void keep_place(LoadServer *server, guint place)
-{
-	GSocketAddress *kept = g_object_ref(server->places->pdata[place]);
-
-	g_ptr_array_set_size(server->places, 0);
-	g_ptr_array_add(server->places, kept);
-}
-
-/* Where as many clients as may be wait to be accepted, a socket that does not block is refused, so
- * one that does waits with them. */
+/* While the server's queue is full, a non-blocking local socket is refused, so this one blocks. */
 static LoadConnection *open_local(LoadServer *server, const LoadWire *wire, guint64 timeout_ms)
 {
-	int fd = local_socket_connect(server->address->path, (guint)timeout_ms);
+	int fd = socket_unix_connect(server->address->path, (guint)timeout_ms);
 	int number = errno;
 	g_autoptr(GError) failure = NULL;
 	GSocket *socket = fd >= 0 ? g_socket_new_from_fd(fd, &failure) : NULL;
@@ -194,41 +231,34 @@ static LoadConnection *open_local(LoadServer *server, const LoadWire *wire, guin
 		failure = g_error_new_literal(G_IO_ERROR, (gint)g_io_error_from_errno(number),
 					      g_strerror(number));
 	if (socket == NULL) {
-		refuse(server, failure, &server->trouble);
+		set_connect_error(server, failure, &server->error);
 		return NULL;
 	}
 	g_socket_set_blocking(socket, FALSE);
-	return connection_of(socket, server, wire);
-}
-
-static LoadConnection *open_place(LoadServer *server, guint place, const LoadWire *wire,
-				  guint64 timeout_ms)
-{
-	g_autoptr(LoadConnection) self = NULL;
-
-	if (server->address->path != NULL)
-		return open_local(server, wire, timeout_ms);
-	self = load_connection_begin(server, place, wire, &server->trouble);
-	if (self == NULL || !wait_for(self, timeout_ms, &server->trouble))
-		return NULL;
-	return g_steal_pointer(&self);
+	return connection_new(socket, server, wire);
 }
 
 LoadConnection *load_connection_open(LoadServer *server, const LoadWire *wire, guint64 timeout_ms,
 				     GError **error)
 {
-	for (guint i = 0; i < server->places->len; i++) {
-		LoadConnection *self;
+	for (guint i = 0; i < server->socket_addresses->len; i++) {
+		g_autoptr(LoadConnection) self = NULL;
 
-		g_clear_error(&server->trouble);
-		self = open_place(server, i, wire, timeout_ms);
-		if (self != NULL) {
-			keep_place(server, i);
-			g_clear_error(&server->trouble);
-			return self;
-		}
+		g_clear_error(&server->error);
+		if (server->address->path != NULL)
+			self = open_local(server, wire, timeout_ms);
+		else
+			self = load_connection_begin(server, i, wire, &server->error);
+		if (self == NULL || (server->address->path == NULL &&
+				     !wait_until_open(self, timeout_ms, &server->error)))
+			continue;
+		/* later connections use the address that works */
+		if (i > 0)
+			g_ptr_array_remove_range(server->socket_addresses, 0, i);
+		g_ptr_array_set_size(server->socket_addresses, 1);
+		return g_steal_pointer(&self);
 	}
-	g_propagate_error(error, g_error_copy(server->trouble));
+	g_propagate_error(error, g_error_copy(server->error));
 	return NULL;
 }
 
@@ -279,7 +309,7 @@ static gboolean is_transient(int number)
 	return number == EAGAIN || number == EINTR;
 }
 
-static gboolean fail(const LoadConnection *self, const char *what, GError **error)
+static gboolean set_io_error(const LoadConnection *self, const char *what, GError **error)
 {
 	int number = errno;
 	g_autofree char *why = tls_client_describe(self->tls, number);
@@ -312,7 +342,7 @@ gboolean load_connection_flush(LoadConnection *self, LoadConnectionBuffer *buffe
 				  self->unsent_bytes);
 	if (written < 0)
 		return is_transient(errno) || errno == EPIPE || errno == ECONNRESET ||
-		       fail(self, "could not send", error);
+		       set_io_error(self, "could not send", error);
 	self->unsent_bytes -= (gsize)written;
 	return TRUE;
 }
@@ -338,11 +368,11 @@ gboolean load_connection_receive(LoadConnection *self, LoadConnectionBuffer *buf
 	if (received < 0 && is_transient(errno))
 		return TRUE;
 	if (received < 0)
-		return fail(self,
-			    load_connection_is_within_reply(self)
-				    ? "could not receive the rest of a reply"
-				    : "could not receive",
-			    error);
+		return set_io_error(self,
+				    load_connection_is_within_reply(self)
+					    ? "could not receive the rest of a reply"
+					    : "could not receive",
+				    error);
 	if (received == 0) {
 		g_set_error(error, G_IO_ERROR, G_IO_ERROR_CONNECTION_CLOSED,
 			    "the server closed the connection%s",
@@ -353,38 +383,27 @@ gboolean load_connection_receive(LoadConnection *self, LoadConnectionBuffer *buf
 	return TRUE;
 }
 
-/* A reply that is not complete is no longer than the largest. */
-static void keep_rest(LoadConnection *self, const LoadConnectionBuffer *buffer)
-{
-	self->rest_bytes = buffer->filled - buffer->taken;
-	if (self->rest_bytes == 0)
-		return;
-	if (self->rest == NULL)
-		self->rest = g_malloc(self->wire->largest_reply);
-	memcpy(self->rest, buffer->bytes + buffer->taken, self->rest_bytes);
-}
-
-/* Whether there is a call in flight that was sent to its end. */
-static gboolean awaits_reply(const LoadConnection *self)
-{
-	gsize request_bytes = self->wire->request_bytes;
-
-	return self->in_flight * request_bytes >= self->unsent_bytes + request_bytes;
-}
-
 LoadWireStatus load_connection_next_reply(LoadConnection *self, LoadConnectionBuffer *buffer,
 					  LoadWireReply *out_reply, gint64 *out_since_ns)
 {
 	LoadWireStatus status = LOAD_WIRE_INCOMPLETE;
+	gsize request_bytes = self->wire->request_bytes;
+	const guint8 *next = buffer->bytes + buffer->taken;
+	gsize left = buffer->filled - buffer->taken;
 
-	if (buffer->taken < buffer->filled && !awaits_reply(self))
+	/* no call in flight was sent to its end */
+	if (left > 0 && self->in_flight * request_bytes < self->unsent_bytes + request_bytes)
 		return LOAD_WIRE_BROKEN;
-	if (buffer->taken < buffer->filled)
-		status = load_wire_parse(self->wire, buffer->bytes + buffer->taken,
-					 buffer->filled - buffer->taken, self->oldest_call,
-					 out_reply);
-	if (status == LOAD_WIRE_INCOMPLETE)
-		keep_rest(self, buffer);
+	if (left > 0)
+		status = load_wire_parse(self->wire, next, left, self->oldest_call, out_reply);
+	if (status == LOAD_WIRE_INCOMPLETE) {
+		self->rest_bytes = left;
+		/* an incomplete reply is no longer than the largest */
+		if (left > 0 && self->rest == NULL)
+			self->rest = g_malloc(self->wire->largest_reply);
+		if (left > 0)
+			memcpy(self->rest, next, left);
+	}
 	if (status != LOAD_WIRE_VALUES && status != LOAD_WIRE_ERROR)
 		return status;
 

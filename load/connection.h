@@ -3,8 +3,30 @@
 
 #include <gio/gio.h>
 
-#include "load/server.h"
+#include "common/address.h"
+#include "common/tls/client.h"
 #include "load/wire.h"
+
+/*
+ * A server that is loaded, and its resolved addresses. Its name is resolved once, before the load,
+ * because threads of the load do not block. Immutable while they run; all threads share it.
+ */
+typedef struct {
+	const Address *address;      /* borrowed */
+	TlsClient *tls;              /* borrowed; NULL: plain */
+	GPtrArray *socket_addresses; /* of GSocketAddress; can be empty */
+	GError *error;               /* (nullable): why it cannot be connected to */
+} LoadServer;
+
+/* (transfer full): resolves the name, which blocks; a failure becomes the server's error.
+ * @address: borrowed
+ * @tls: (nullable): borrowed, for one with TLS */
+LoadServer *load_server_new(const Address *address, TlsClient *tls);
+void load_server_free(LoadServer *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(LoadServer, load_server_free)
+
+/* HOST:PORT, or unix:PATH. */
+const char *load_server_name(const LoadServer *self);
 
 /*
  * One connection and its calls in flight. Calls are answered in the order in which they were sent,
@@ -31,14 +53,14 @@ void load_connection_buffer_clear(LoadConnectionBuffer *self);
 
 /**
  * load_connection_open:
- * @server: borrowed; what cannot be connected to becomes its trouble, and of its places only the
- *   one that could be stays
+ * @server: borrowed; gets its error if there is no connection; otherwise keeps only the address of
+ *   the connection
  * @wire: borrowed
- * @timeout_ms: how long it may take at each place
+ * @timeout_ms: the limit for each address
  *
  * Connects, and waits for that.
  *
- * Returns: (transfer full): or %NULL with the server's trouble
+ * Returns: (transfer full): or %NULL with the server's error
  */
 LoadConnection *load_connection_open(LoadServer *server, const LoadWire *wire, guint64 timeout_ms,
 				     GError **error);
@@ -46,7 +68,7 @@ LoadConnection *load_connection_open(LoadServer *server, const LoadWire *wire, g
 /**
  * load_connection_begin:
  * @server: borrowed
- * @attempt: which one it is: they take the server's places in turn
+ * @attempt: its number: attempts use the server's addresses in turn
  *
  * Begins to connect. When the socket can be written to, load_connection_finish() says what came of
  * it.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "load/driver-private.h"
+#include "load/driver.h"
 
 #include <errno.h>
 #include <sys/epoll.h>
@@ -8,8 +8,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "load/schedule.h"
+
 #define MAX_EVENTS 256
-#define NS_PER_S   G_GINT64_CONSTANT(1000000000)
+
+/* Neither an ID nor a counter of Redis is less. */
+#define LEAST_VALUE G_GINT64_CONSTANT(1)
+
+#define NS_PER_S G_GINT64_CONSTANT(1000000000)
 
 /* How late a change of phase is noticed while nothing comes. */
 #define MAX_WAIT_NS (20 * LOAD_NS_PER_MS)
@@ -17,6 +23,260 @@
 /* A thread that sleeps wakes up late, most times by less than this. So for the last part before a
  * call is due it does not sleep but looks again and again, for replies too. */
 #define SPIN_NS G_GINT64_CONSTANT(40000)
+
+typedef enum {
+	LOAD_LANE_LOST,       /* there is no connection */
+	LOAD_LANE_CONNECTING, /* there is one that is being made */
+	LOAD_LANE_UP,
+} LoadLaneState;
+
+/* A connection, or what is to become one again, and its share of an open loop: every n_lanes-th
+ * call of the schedule. */
+typedef struct {
+	LoadConnection *connection; /* NULL: LOST */
+	LoadLaneState state;
+	gboolean watches_write;
+	guint64 next_call; /* to be sent here */
+	guint64 waiting;   /* calls that are due and were not sent */
+	GArray *again; /* not UP: since when, the oldest first, calls that were in flight when the
+			  connection ended */
+	gint64 wanted_ns; /* the first instant since a good reply at which a call was wanted */
+	gint64 heard_ns; /* something last, or a call sent when none was in flight, or CONNECTING */
+	gint64 retry_ns; /* LOST: when to connect */
+	guint server;    /* of the driver's: where to, or where it is */
+	guint failures;  /* in a row: it broke, or could not be made */
+} LoadLane;
+
+typedef enum {
+	LOAD_PHASE_WARM_UP,
+	LOAD_PHASE_MEASURE,
+	LOAD_PHASE_DRAIN, /* no more calls are made */
+	LOAD_PHASE_OVER,
+} LoadPhase;
+
+struct _LoadDriver {
+	LoadDriverConfig config;
+	GPtrArray *servers; /* borrowed; of LoadServer */
+	LoadLane *lanes;
+	guint n_lanes;
+	LoadConnectionBuffer buffer;
+	pthread_t thread;
+	gboolean started;
+	int epoll_fd;
+	LoadPhase phase;
+	gint64 now_ns;        /* when the clock was last read */
+	gint64 polled_ns;     /* what had come by then has been served */
+	gint64 checked_ns;    /* the last check of the lanes */
+	gint64 next_check_ns; /* of the lanes */
+	gint64 last_heard_ns;
+	guint64 calls_left; /* closed loop: to be made */
+	guint64 next_due;   /* open loop: the next call of the schedule */
+	gint64 next_due_ns;
+	guint64 in_flight; /* on all connections, or to be sent again */
+	guint64 waiting;   /* of all lanes */
+	LoadTally *tally;
+	/* What the tally says, for other threads. */
+	_Atomic guint64 answered;
+	_Atomic guint64 errors;
+};
+
+/* Lanes: connections are lost, and made again */
+
+/* The shortest and longest time between two checks of the lanes. */
+#define LEAST_PAUSE_NS   LOAD_NS_PER_MS
+#define LONGEST_PAUSE_NS (100 * LOAD_NS_PER_MS)
+#define TIMEOUT_PARTS    16 /* of the timeout: how late it is noticed */
+
+/* In one check, so that open connections need not wait for it. */
+#define MAX_ATTEMPTS 64
+
+/* %FALSE with an error of GIO. @events: of epoll */
+static gboolean watch_lane(LoadDriver *self, LoadLane *lane, int operation, guint32 events,
+			   GError **error)
+{
+	struct epoll_event event = {.events = events, .data.ptr = lane};
+
+	if (epoll_ctl(self->epoll_fd, operation, load_connection_fd(lane->connection), &event) == 0)
+		return TRUE;
+	g_set_error(error, G_IO_ERROR, (gint)g_io_error_from_errno(errno),
+		    "could not watch a connection: %s", g_strerror(errno));
+	return FALSE;
+}
+
+static const LoadServer *server_of(const LoadDriver *self, const LoadLane *lane)
+{
+	return self->servers->pdata[lane->server];
+}
+
+/* (transfer full) */
+static char *describe_loss(const LoadDriver *self, const LoadLane *lane, const GError *why)
+{
+	return g_strdup_printf("%s: %s, with %u calls in flight",
+			       load_server_name(server_of(self, lane)), why->message,
+			       load_connection_in_flight(lane->connection));
+}
+
+/* Keeps the calls in flight, to send them again. */
+static void keep_in_flight(LoadDriver *self, LoadLane *lane, const GError *why)
+{
+	if (load_connection_in_flight(lane->connection) > 0)
+		load_tally_note_end(self->tally, describe_loss(self, lane, why));
+	while (load_connection_in_flight(lane->connection) > 0) {
+		gint64 since_ns = load_connection_take_call(lane->connection);
+
+		g_array_append_val(lane->again, since_ns);
+	}
+}
+
+/* Counts the calls in flight as errors; without any, the end of a connection is no error. */
+static void count_errors_in_flight(LoadDriver *self, const LoadLane *lane, const GError *why)
+{
+	guint in_flight = load_connection_in_flight(lane->connection);
+	LoadError kind =
+		g_error_matches(why, G_IO_ERROR, G_IO_ERROR_TIMED_OUT)      ? LOAD_ERROR_TIMED_OUT
+		: g_error_matches(why, G_IO_ERROR, G_IO_ERROR_INVALID_DATA) ? LOAD_ERROR_WRONG
+									    : LOAD_ERROR_BROKEN;
+	guint errors = kind == LOAD_ERROR_WRONG ? MAX(in_flight, 1) : in_flight;
+
+	self->in_flight -= in_flight;
+	if (errors > 0)
+		load_tally_add_errors(self->tally, kind, errors, describe_loss(self, lane, why));
+}
+
+/* Ends the connection, which is made again. If @why is G_IO_ERROR_CONNECTION_CLOSED, also for a
+ * reset, and it was not within a reply, the calls in flight are sent again. Otherwise they are
+ * errors, of a kind by @why: G_IO_ERROR_TIMED_OUT, G_IO_ERROR_INVALID_DATA, or broken. */
+static void lose_lane(LoadDriver *self, LoadLane *lane, const GError *why)
+{
+	if (lane->state != LOAD_LANE_UP)
+		load_tally_add_refusal(self->tally, why->message);
+	else if (g_error_matches(why, G_IO_ERROR, G_IO_ERROR_CONNECTION_CLOSED) &&
+		 !load_connection_is_within_reply(lane->connection))
+		keep_in_flight(self, lane, why);
+	else
+		count_errors_in_flight(self, lane, why);
+	g_clear_pointer(&lane->connection, load_connection_free);
+	lane->state = LOAD_LANE_LOST;
+	lane->watches_write = FALSE;
+	lane->failures++;
+	lane->server = (lane->server + 1) % self->servers->len;
+	lane->retry_ns = self->now_ns + load_schedule_retry_ns(lane->failures, self->servers->len,
+							       self->n_lanes, g_random_double());
+	self->next_check_ns =
+		MIN(self->next_check_ns, MAX(lane->retry_ns, self->checked_ns + LEAST_PAUSE_NS));
+}
+
+static void begin_connect(LoadDriver *self, LoadLane *lane)
+{
+	g_autoptr(GError) error = NULL;
+
+	lane->state = LOAD_LANE_CONNECTING;
+	lane->heard_ns = self->now_ns;
+	lane->connection =
+		load_connection_begin(server_of(self, lane), lane->failures / self->servers->len,
+				      self->config.wire, &error);
+	if (lane->connection == NULL || !watch_lane(self, lane, EPOLL_CTL_ADD, EPOLLOUT, &error))
+		lose_lane(self, lane, error);
+}
+
+/* Completes a connection whose socket is writable. %FALSE with an error of GIO: it is lost. */
+static gboolean finish_connect(LoadDriver *self, LoadLane *lane, GError **error)
+{
+	if (!load_connection_finish(lane->connection, error) ||
+	    !watch_lane(self, lane, EPOLL_CTL_MOD, EPOLLIN, error))
+		return FALSE;
+	lane->state = LOAD_LANE_UP;
+	lane->heard_ns = self->now_ns;
+	self->tally->made_again++;
+	return TRUE;
+}
+
+/* Makes errors of the oldest @count calls that are to be sent again. */
+static void give_up_again(LoadDriver *self, LoadLane *lane, guint count)
+{
+	if (count == 0)
+		return;
+	g_array_remove_range(lane->again, 0, count);
+	self->in_flight -= count;
+	load_tally_add_errors(self->tally, LOAD_ERROR_BROKEN, count,
+			      g_strdup_printf("%s: no answer in time to a call that was to be sent "
+					      "again",
+					      load_server_name(server_of(self, lane))));
+}
+
+/* Makes errors of the calls that are due, or to be sent again, and beyond the timeout. */
+static void expire_lane(LoadDriver *self, LoadLane *lane)
+{
+	gint64 before_ns = self->now_ns - self->config.timeout_ns;
+	guint n_again = 0;
+	guint64 n = 0;
+
+	while (n_again < lane->again->len &&
+	       g_array_index(lane->again, gint64, n_again) <= before_ns)
+		n_again++;
+	give_up_again(self, lane, n_again);
+
+	for (; lane->waiting > 0; n++) {
+		if (load_schedule_due_ns(&self->config.schedule, lane->next_call) > before_ns)
+			break;
+		lane->next_call += self->n_lanes;
+		lane->waiting--;
+		self->waiting--;
+	}
+	if (n > 0)
+		load_tally_add_errors(self->tally, LOAD_ERROR_UNSENT, n,
+				      g_strdup_printf("%s: no connection in time for a call that "
+						      "was due",
+						      load_server_name(server_of(self, lane))));
+}
+
+/* The time is that of the last poll: if this thread was stopped for a while, replies that arrived
+ * meanwhile are not late. */
+static void check_silence(LoadDriver *self, LoadLane *lane)
+{
+	gint64 silent_ns = self->polled_ns - lane->heard_ns;
+	g_autoptr(GError) error = NULL;
+
+	if (lane->state == LOAD_LANE_LOST || silent_ns <= self->config.timeout_ns)
+		return;
+	if (lane->state == LOAD_LANE_CONNECTING)
+		error = g_error_new(G_IO_ERROR, G_IO_ERROR_TIMED_OUT,
+				    "%s: cannot connect: no answer in time",
+				    load_server_name(server_of(self, lane)));
+	else if (load_connection_in_flight(lane->connection) > 0)
+		error = g_error_new_literal(G_IO_ERROR, G_IO_ERROR_TIMED_OUT, "no answer in time");
+	if (error != NULL)
+		lose_lane(self, lane, error);
+}
+
+/* Between two polls, at next_check_ns: makes lost connections again, and ends silent ones. */
+static void check_lanes(LoadDriver *self)
+{
+	gint64 pause_ns = self->config.timeout_ns / TIMEOUT_PARTS;
+	guint attempts = 0;
+
+	self->checked_ns = self->now_ns;
+	self->next_check_ns = self->now_ns + CLAMP(pause_ns, LEAST_PAUSE_NS, LONGEST_PAUSE_NS);
+	for (guint i = 0; i < self->n_lanes; i++) {
+		LoadLane *lane = &self->lanes[i];
+
+		check_silence(self, lane);
+		if (lane->state == LOAD_LANE_UP)
+			continue;
+		expire_lane(self, lane);
+		if (lane->state != LOAD_LANE_LOST || (self->phase >= LOAD_PHASE_DRAIN &&
+						      lane->waiting == 0 && lane->again->len == 0))
+			continue;
+		if (self->now_ns >= lane->retry_ns && attempts++ < MAX_ATTEMPTS)
+			begin_connect(self, lane);
+		if (lane->state == LOAD_LANE_LOST)
+			self->next_check_ns =
+				MIN(self->next_check_ns,
+				    MAX(lane->retry_ns, self->checked_ns + LEAST_PAUSE_NS));
+	}
+}
+
+/* Calls and replies */
 
 gint64 load_driver_now_ns(void)
 {
@@ -29,20 +289,6 @@ gint64 load_driver_now_ns(void)
 static gboolean is_open_loop(const LoadDriver *self)
 {
 	return self->config.schedule.interval_ns > 0;
-}
-
-static gboolean begin_lane(LoadDriver *self, LoadLane *lane, guint number,
-			   LoadConnection *connection, GError **error)
-{
-	*lane = (LoadLane){
-		.connection = connection,
-		.state = LOAD_LANE_UP,
-		.next_call = number,
-		.wanted_ns = G_MAXINT64,
-		.again = g_array_new(FALSE, FALSE, sizeof(gint64)),
-	};
-	g_ptr_array_find(self->servers, load_connection_server(connection), &lane->server);
-	return load_lane_watch(self, lane, EPOLL_CTL_ADD, EPOLLIN, error);
 }
 
 LoadDriver *load_driver_new(GPtrArray *servers, GPtrArray *connections, GError **error)
@@ -62,8 +308,17 @@ LoadDriver *load_driver_new(GPtrArray *servers, GPtrArray *connections, GError *
 	while (given->len > 0) {
 		LoadConnection *connection = g_ptr_array_steal_index(given, 0);
 		guint number = self->n_lanes++;
+		LoadLane *lane = &self->lanes[number];
 
-		if (!begin_lane(self, &self->lanes[number], number, connection, error))
+		*lane = (LoadLane){
+			.connection = connection,
+			.state = LOAD_LANE_UP,
+			.next_call = number,
+			.wanted_ns = G_MAXINT64,
+			.again = g_array_new(FALSE, FALSE, sizeof(gint64)),
+		};
+		g_ptr_array_find(self->servers, load_connection_server(connection), &lane->server);
+		if (!watch_lane(self, lane, EPOLL_CTL_ADD, EPOLLIN, error))
 			return NULL;
 	}
 	return g_steal_pointer(&self);
@@ -113,32 +368,22 @@ static void set_phase(LoadDriver *self, LoadPhase phase)
 	self->phase = phase;
 }
 
-static gint64 limit_ns(const LoadDriver *self)
-{
-	const LoadDriverConfig *config = &self->config;
-
-	return config->calls < G_MAXUINT64 ? self->last_heard_ns + config->silence_ns
-					   : config->measure_until_ns + config->timeout_ns;
-}
-
-/* Whether no more calls are to be made. */
-static gboolean is_done(const LoadDriver *self)
-{
-	gint64 until_ns = self->config.measure_until_ns;
-
-	return self->calls_left == 0 || (self->now_ns >= until_ns && self->next_due_ns >= until_ns);
-}
-
 static void follow_clock(LoadDriver *self)
 {
+	const LoadDriverConfig *config = &self->config;
+	gint64 until_ns = config->measure_until_ns;
+	gint64 limit_ns = config->calls < G_MAXUINT64 ? self->last_heard_ns + config->silence_ns
+						      : until_ns + config->timeout_ns;
+
 	self->now_ns = load_driver_now_ns();
-	if (self->phase == LOAD_PHASE_WARM_UP && self->now_ns >= self->config.measure_from_ns)
+	if (self->phase == LOAD_PHASE_WARM_UP && self->now_ns >= config->measure_from_ns)
 		set_phase(self, LOAD_PHASE_MEASURE);
-	if (self->phase == LOAD_PHASE_MEASURE && is_done(self))
+	if (self->phase == LOAD_PHASE_MEASURE &&
+	    (self->calls_left == 0 || (self->now_ns >= until_ns && self->next_due_ns >= until_ns)))
 		set_phase(self, LOAD_PHASE_DRAIN);
 	if (self->phase == LOAD_PHASE_DRAIN && self->in_flight == 0 && self->waiting == 0)
 		set_phase(self, LOAD_PHASE_OVER);
-	if (self->now_ns >= limit_ns(self))
+	if (self->now_ns >= limit_ns)
 		set_phase(self, LOAD_PHASE_OVER);
 }
 
@@ -159,7 +404,7 @@ static gboolean take_values(LoadDriver *self, LoadConnection *connection, LoadWi
 	for (guint i = 0; i < wire->values_per_call; i++) {
 		gint64 value = load_wire_next_value(wire, reply);
 
-		good = good && value >= wire->least_value;
+		good = good && value >= LEAST_VALUE;
 		if (id_log == NULL)
 			continue;
 		load_id_log_add(id_log, value);
@@ -179,8 +424,7 @@ static char *describe_error(LoadDriver *self, LoadConnection *connection, LoadWi
 	if (self->tally->first_error != NULL)
 		return NULL;
 	if (status == LOAD_WIRE_VALUES)
-		return g_strdup_printf("%s: a number below %" G_GINT64_FORMAT, server,
-				       self->config.wire->least_value);
+		return g_strdup_printf("%s: a number below %" G_GINT64_FORMAT, server, LEAST_VALUE);
 	text = load_wire_describe_error(self->config.wire, reply);
 	return g_strdup_printf("%s: %s", server, text);
 }
@@ -215,7 +459,7 @@ static void add_call(LoadDriver *self, LoadLane *lane, gint64 since_ns)
 	self->in_flight++;
 }
 
-static void want(LoadDriver *self, LoadLane *lane, gint64 since_ns)
+static void want_call(LoadDriver *self, LoadLane *lane, gint64 since_ns)
 {
 	load_gaps_want(&self->tally->gaps, since_ns);
 	lane->wanted_ns = MIN(lane->wanted_ns, since_ns);
@@ -229,7 +473,7 @@ static void fill_slots(LoadDriver *self, LoadLane *lane)
 	if (self->phase >= LOAD_PHASE_DRAIN || n == 0)
 		return;
 	self->calls_left -= n;
-	want(self, lane, self->now_ns);
+	want_call(self, lane, self->now_ns);
 	for (guint64 i = 0; i < n; i++)
 		add_call(self, lane, self->now_ns);
 }
@@ -257,7 +501,7 @@ static void send_waiting(LoadDriver *self, LoadLane *lane, LoadHistogram *lag_ns
 }
 
 /* One write, and from then on waking up when the socket takes the rest, if there is any. */
-static gboolean flush(LoadDriver *self, LoadLane *lane, GError **error)
+static gboolean flush_lane(LoadDriver *self, LoadLane *lane, GError **error)
 {
 	gboolean wants_write;
 
@@ -267,16 +511,16 @@ static gboolean flush(LoadDriver *self, LoadLane *lane, GError **error)
 	if (wants_write == lane->watches_write)
 		return TRUE;
 	lane->watches_write = wants_write;
-	return load_lane_watch(self, lane, EPOLL_CTL_MOD,
-			       wants_write ? EPOLLIN | EPOLLOUT : EPOLLIN, error);
+	return watch_lane(self, lane, EPOLL_CTL_MOD, wants_write ? EPOLLIN | EPOLLOUT : EPOLLIN,
+			  error);
 }
 
 static void flush_or_lose(LoadDriver *self, LoadLane *lane)
 {
 	g_autoptr(GError) error = NULL;
 
-	if (!flush(self, lane, &error))
-		load_lane_lose(self, lane, error);
+	if (!flush_lane(self, lane, &error))
+		lose_lane(self, lane, error);
 }
 
 /* What there is room for. */
@@ -286,36 +530,19 @@ static gboolean send_more(LoadDriver *self, LoadLane *lane, GError **error)
 		send_waiting(self, lane, NULL);
 	else
 		fill_slots(self, lane);
-	return flush(self, lane, error);
+	return flush_lane(self, lane, error);
 }
 
-/* What was in flight on the connection before this one, which has a slot for each. */
-static void send_again(LoadDriver *self, LoadLane *lane)
+/* Sends on a new connection the calls that were in flight on the last one, and more. */
+static gboolean send_again(LoadDriver *self, LoadLane *lane, GError **error)
 {
+	expire_lane(self, lane);
+	/* the new connection has a slot for each */
 	for (guint i = 0; i < lane->again->len; i++)
 		load_connection_add_call(lane->connection, g_array_index(lane->again, gint64, i));
 	self->tally->sent_again += lane->again->len;
 	g_array_set_size(lane->again, 0);
-}
-
-/* A connection that was made again sends what it may send. */
-static gboolean set_going(LoadDriver *self, LoadLane *lane, GError **error)
-{
-	load_lane_expire(self, lane);
-	send_again(self, lane);
 	return send_more(self, lane, error);
-}
-
-/* The next call of the schedule is due. */
-static void note_due_call(LoadDriver *self)
-{
-	LoadLane *lane = &self->lanes[self->next_due % self->n_lanes];
-
-	want(self, lane, self->next_due_ns);
-	lane->waiting++;
-	self->waiting++;
-	self->next_due++;
-	self->next_due_ns = load_schedule_due_ns(&self->config.schedule, self->next_due);
 }
 
 /* All calls that are due by now; those of a connection in one write. */
@@ -324,8 +551,15 @@ static void make_due_calls(LoadDriver *self)
 	guint64 first = self->next_due;
 	gint64 before_ns = MIN(self->now_ns + 1, self->config.measure_until_ns);
 
-	while (self->next_due_ns < before_ns)
-		note_due_call(self);
+	while (self->next_due_ns < before_ns) {
+		LoadLane *lane = &self->lanes[self->next_due % self->n_lanes];
+
+		want_call(self, lane, self->next_due_ns);
+		lane->waiting++;
+		self->waiting++;
+		self->next_due++;
+		self->next_due_ns = load_schedule_due_ns(&self->config.schedule, self->next_due);
+	}
 	for (guint64 i = first; i < MIN(self->next_due, first + self->n_lanes); i++) {
 		LoadLane *lane = &self->lanes[i % self->n_lanes];
 
@@ -386,25 +620,21 @@ static void end_gaps(LoadDriver *self, LoadLane *lane)
 	lane->wanted_ns = wanted ? self->now_ns : G_MAXINT64;
 }
 
-static gboolean hear(LoadDriver *self, LoadLane *lane, GError **error)
-{
-	if (!load_connection_receive(lane->connection, &self->buffer, error))
-		return FALSE;
-	follow_clock(self);
-	self->last_heard_ns = self->now_ns;
-	lane->heard_ns = self->now_ns;
-	return take_replies(self, lane->connection, error);
-}
-
 /* One read, and one write of the calls that the replies made room for. */
-static gboolean serve(LoadDriver *self, LoadLane *lane, GError **error)
+static gboolean serve_lane(LoadDriver *self, LoadLane *lane, GError **error)
 {
 	guint64 answered = self->tally->answered;
 	gboolean good;
 
-	do
-		good = hear(self, lane, error);
-	while (good && load_connection_has_more(lane->connection));
+	do {
+		good = load_connection_receive(lane->connection, &self->buffer, error);
+		if (!good)
+			break;
+		follow_clock(self);
+		self->last_heard_ns = self->now_ns;
+		lane->heard_ns = self->now_ns;
+		good = take_replies(self, lane->connection, error);
+	} while (good && load_connection_has_more(lane->connection));
 	if (self->tally->answered > answered)
 		end_gaps(self, lane);
 	if (!good)
@@ -413,7 +643,7 @@ static gboolean serve(LoadDriver *self, LoadLane *lane, GError **error)
 	return send_more(self, lane, error);
 }
 
-static void attend(LoadDriver *self, LoadLane *lane)
+static void handle_event(LoadDriver *self, LoadLane *lane)
 {
 	g_autoptr(GError) error = NULL;
 
@@ -422,12 +652,12 @@ static void attend(LoadDriver *self, LoadLane *lane)
 		break;
 	case LOAD_LANE_CONNECTING:
 		follow_clock(self);
-		if (!load_lane_finish(self, lane, &error) || !set_going(self, lane, &error))
-			load_lane_lose(self, lane, error);
+		if (!finish_connect(self, lane, &error) || !send_again(self, lane, &error))
+			lose_lane(self, lane, error);
 		break;
 	case LOAD_LANE_UP:
-		if (!serve(self, lane, &error))
-			load_lane_lose(self, lane, error);
+		if (!serve_lane(self, lane, &error))
+			lose_lane(self, lane, error);
 		break;
 	}
 }
@@ -437,7 +667,7 @@ static void attend(LoadDriver *self, LoadLane *lane)
 static int wait_for_events(LoadDriver *self, struct epoll_event *events)
 {
 	gint64 due_ns = self->phase < LOAD_PHASE_DRAIN ? self->next_due_ns : G_MAXINT64;
-	gint64 next_ns = MIN(due_ns - SPIN_NS, self->next_look_ns);
+	gint64 next_ns = MIN(due_ns - SPIN_NS, self->next_check_ns);
 	gint64 wait_ns = MIN(next_ns - self->now_ns, MAX_WAIT_NS);
 	struct timespec limit = {.tv_nsec = MAX(wait_ns, 0)};
 	int n_events = epoll_pwait2(self->epoll_fd, events, MAX_EVENTS, &limit, NULL);
@@ -450,7 +680,7 @@ static int wait_for_events(LoadDriver *self, struct epoll_event *events)
 	return n_events;
 }
 
-static void begin(LoadDriver *self)
+static void begin_load(LoadDriver *self)
 {
 	/* as a rule the kernel puts timers that are 50 us apart together */
 	prctl(PR_SET_TIMERSLACK, 1);
@@ -467,14 +697,6 @@ static void begin(LoadDriver *self)
 	follow_clock(self);
 }
 
-/* Over at once. */
-static void stop(LoadDriver *self)
-{
-	self->tally->stopped_ns = self->now_ns;
-	self->config.measure_until_ns = MIN(self->config.measure_until_ns, self->now_ns);
-	set_phase(self, LOAD_PHASE_OVER);
-}
-
 /* What is left of the connection when it is over. */
 static void end_lane(LoadDriver *self, LoadLane *lane)
 {
@@ -487,7 +709,7 @@ static void end_lane(LoadDriver *self, LoadLane *lane)
 			MAX(self->tally->longest_gap_ns, self->now_ns - lane->wanted_ns);
 	if (self->tally->stopped_ns > 0)
 		return;
-	load_lane_give_up(self, lane, lane->again->len);
+	give_up_again(self, lane, lane->again->len);
 	if (in_flight > 0)
 		load_tally_add_errors(
 			self->tally, LOAD_ERROR_TIMED_OUT, in_flight,
@@ -517,7 +739,7 @@ static void count_never_made(LoadDriver *self)
 				      g_strdup("calls were wanted that could not be sent in time"));
 }
 
-static void end(LoadDriver *self)
+static void end_load(LoadDriver *self)
 {
 	LoadDriverConfig *config = &self->config;
 
@@ -534,33 +756,37 @@ static void end(LoadDriver *self)
 	self->tally->last_heard_ns = self->last_heard_ns;
 }
 
-static void *run(void *data)
+static void *run_driver(void *data)
 {
 	LoadDriver *self = data;
 	const atomic_bool *stopper = self->config.stop;
 	struct epoll_event events[MAX_EVENTS];
 
-	begin(self);
+	begin_load(self);
 	while (self->phase != LOAD_PHASE_OVER) {
 		gint64 began_ns = self->now_ns;
 		int n_events = wait_for_events(self, events);
 
 		for (int i = 0; i < n_events; i++) {
-			attend(self, events[i].data.ptr);
+			handle_event(self, events[i].data.ptr);
 			make_due_calls(self);
 		}
 		if (n_events < MAX_EVENTS)
 			self->polled_ns = began_ns;
 		follow_clock(self);
 		make_due_calls(self);
-		if (self->now_ns >= self->next_look_ns)
-			load_lane_look_at_all(self);
-		if (stopper != NULL && atomic_load_explicit(stopper, memory_order_relaxed))
-			stop(self);
+		if (self->now_ns >= self->next_check_ns)
+			check_lanes(self);
+		if (stopper != NULL && atomic_load_explicit(stopper, memory_order_relaxed)) {
+			self->tally->stopped_ns = self->now_ns;
+			self->config.measure_until_ns =
+				MIN(self->config.measure_until_ns, self->now_ns);
+			set_phase(self, LOAD_PHASE_OVER);
+		}
 		atomic_store_explicit(&self->answered, self->tally->answered, memory_order_relaxed);
 		atomic_store_explicit(&self->errors, self->tally->errors, memory_order_relaxed);
 	}
-	end(self);
+	end_load(self);
 	return NULL;
 }
 
@@ -569,7 +795,7 @@ void load_driver_start(LoadDriver *self, const LoadDriverConfig *config)
 	int failed;
 
 	self->config = *config;
-	failed = pthread_create(&self->thread, NULL, run, self);
+	failed = pthread_create(&self->thread, NULL, run_driver, self);
 	self->started = failed == 0;
 	if (failed != 0)
 		load_tally_add_errors(

@@ -6,7 +6,6 @@
 #include <stdbool.h>
 
 #include "load/connection.h"
-#include "load/id-log.h"
 #include "load/schedule.h"
 #include "load/tally.h"
 
@@ -16,20 +15,19 @@
  * Closed loop: every connection has all its slots in flight, and a call is sent for every reply
  * that comes.
  *
- * Open loop: calls are due by a schedule, on the connections in turn. One that finds no slot free
- * is sent when there is one, and its latency still counts from when it was due: so a server that
- * stalls, or is too slow, is not spared the calls that it kept from being sent.
+ * Open loop: calls are due by a schedule, on the connections in turn. A call without a free slot is
+ * sent when there is one, but its latency counts from when it was due. So the calls that a slow
+ * server delays count in full.
  *
- * A connection that ends, or on which nothing comes for the timeout though calls are in flight, is
- * made again, to the next of the servers. If it was ended, or reset, by the other side, and not
- * within a reply, the calls in flight are sent again on the next connection, as clients do who know
- * that servers are restarted; their latency still counts from when they were first made, or due.
- * Else they are errors. A closed loop makes no other calls on it meanwhile. In an open loop they
- * are due as ever, and sent when there is a connection. A call that is to be sent, for the first
- * time or again, and has no connection within the timeout from then, is an error.
+ * A connection that ends, or is silent for the timeout with calls in flight, is made again, to the
+ * next server. If the other side ended or reset it, and not within a reply, the calls in flight are
+ * sent again on the next connection, as clients do that expect restarts; their latency still counts
+ * from when they were first made or due. Otherwise they are errors. Meanwhile a closed loop makes
+ * no other calls on this connection; in an open loop they become due, and are sent on the next one.
+ * A call that has no connection within the timeout is an error.
  *
- * After the measured time no more calls are made. Those in flight, or due and not sent, have the
- * timeout to be answered; a call that is not is an error. The connections are closed at the end.
+ * After the measured time no more calls are made. Calls in flight, or due and not sent, are errors
+ * unless they are answered within the timeout. The connections are closed at the end.
  */
 typedef struct _LoadDriver LoadDriver;
 
@@ -40,15 +38,15 @@ typedef struct {
 	/* CLOCK_MONOTONIC; see LoadTally for what is measured in this time. */
 	gint64 measure_from_ns;
 	gint64 measure_until_ns;
-	/* Closed loop: so many are made, and when they are answered, or are errors, it is over;
-	 * measure_until_ns is G_MAXINT64 then. When nothing comes for @silence_ns it is over, too,
-	 * and those that were not made are errors. Else this is G_MAXUINT64. */
+	/* Closed loop: the number of calls to make; then measure_until_ns is G_MAXINT64. The load
+	 * ends when all are answered or errors, or after @silence_ns without a reply, when the
+	 * calls that were not made are errors. G_MAXUINT64: no limit. */
 	guint64 calls;
 	gint64 silence_ns;
 	LoadSchedule schedule; /* interval_ns is 0 for a closed loop */
 	gint64 timeout_ns;
-	/* (nullable), borrowed: when it is set it is over at once; what is in flight, or due, is
-	 * then neither a call nor an error. */
+	/* (nullable), borrowed: if it is set, the load ends at once; calls in flight or due then
+	 * count neither as calls nor as errors. */
 	const atomic_bool *stop;
 	LoadIdLog *
 		id_log; /* (nullable), borrowed: also checks that IDs increase on each connection */
@@ -66,18 +64,18 @@ LoadDriver *load_driver_new(GPtrArray *servers, GPtrArray *connections, GError *
 void load_driver_free(LoadDriver *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(LoadDriver, load_driver_free)
 
-/* Starts the thread; that it does not start is an error in the tally. @config is copied. */
+/* Starts the thread; a failure to start is an error in the tally. @config is copied. */
 void load_driver_start(LoadDriver *self, const LoadDriverConfig *config);
 
 /**
  * load_driver_wait:
- * @deadline_realtime: (nullable): CLOCK_REALTIME; for ever if %NULL
+ * @deadline_realtime: (nullable): CLOCK_REALTIME; without limit if %NULL
  *
  * Returns: %TRUE when the thread has ended
  */
 gboolean load_driver_wait(LoadDriver *self, const struct timespec *deadline_realtime);
 
-/* Once load_driver_wait() has returned %TRUE: what it came to. */
+/* The results, after load_driver_wait() has returned %TRUE. */
 const LoadTally *load_driver_tally(const LoadDriver *self);
 
 /* Any thread, while it runs: calls answered and errors so far. */

@@ -29,8 +29,6 @@ static const Row rows[] = {
 	{"call", KIND_NAME, FIELD(form.call), 0, 0, load_wire_call_names},
 	{"count", KIND_WHOLE, FIELD(form.count), 1, 1000000, NULL},
 	{"agent", KIND_TEXT, FIELD(form.agent), 0, 0, NULL},
-	{"framing", KIND_NAME, FIELD(form.framing), 0, 0, load_wire_framing_names},
-	{"protocol", KIND_NAME, FIELD(form.protocol), 0, 0, load_wire_protocol_names},
 	{"idle-connections", KIND_WHOLE, FIELD(idle_connections), 0, 100000, NULL},
 	{"check-limit", KIND_WHOLE, FIELD(check_limit), 1, 1e9, NULL},
 };
@@ -49,19 +47,6 @@ static gsize index_of(const char *name)
 static gboolean is_given(const LoadOptions *self, const char *name)
 {
 	return self->given >> index_of(name) & 1;
-}
-
-G_GNUC_PRINTF(2, 3)
-static gboolean refuse(GError **error, const char *format, ...)
-{
-	va_list arguments;
-
-	va_start(arguments, format);
-	if (error != NULL)
-		*error = g_error_new_valist(G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, format,
-					    arguments);
-	va_end(arguments);
-	return FALSE;
 }
 
 static gboolean set_whole(const Row *row, const char *text, guint64 *out_number)
@@ -137,7 +122,7 @@ gboolean load_options_set(LoadOptions *self, const char *name, const char *text,
 		g_autofree char *shown = text_escape(text, strlen(text));
 		g_autofree char *wanted = what_it_may_be(&rows[i]);
 
-		return refuse(error, "--%s: \"%s\" is not %s", name, shown, wanted);
+		return text_set_bad_value(error, "--%s: \"%s\" is not %s", name, shown, wanted);
 	}
 	self->given |= G_GUINT64_CONSTANT(1) << i;
 	return TRUE;
@@ -149,45 +134,30 @@ static gboolean check_together(const LoadOptions *self, GError **error)
 
 	for (gsize i = 0; i < G_N_ELEMENTS(not_with_calls); i++) {
 		if (self->calls > 0 && is_given(self, not_with_calls[i]))
-			return refuse(error, "--calls or --%s, not both", not_with_calls[i]);
+			return text_set_bad_value(error, "--calls or --%s, not both",
+						  not_with_calls[i]);
 	}
 	if (self->threads > self->connections)
-		return refuse(error,
-			      "--threads: %" G_GUINT64_FORMAT " is more than the %" G_GUINT64_FORMAT
-			      " --connections",
-			      self->threads, self->connections);
+		return text_set_bad_value(error,
+					  "--threads: %" G_GUINT64_FORMAT
+					  " is more than the %" G_GUINT64_FORMAT " --connections",
+					  self->threads, self->connections);
 	if (is_given(self, "check-limit") && !self->check)
-		return refuse(error, "--check-limit without --check");
-	return TRUE;
-}
-
-/* Options that mean nothing to the call. */
-static gboolean check_call(const LoadOptions *self, GError **error)
-{
-	const LoadWireForm *form = &self->form;
-	gboolean gives_ids = load_wire_gives_ids(form->call);
-	gboolean is_redis = form->call == LOAD_WIRE_REDIS_INCR;
-	const struct {
-		const char *name;
-		gboolean is_set;
-		gboolean is_good;
-	} cases[] = {
-		{"count", is_given(self, "count"), load_wire_is_batch(form->call)},
-		{"agent", is_given(self, "agent"), gives_ids && !is_redis},
-		{"framing", is_given(self, "framing"), !is_redis},
-		{"protocol", is_given(self, "protocol"), !is_redis},
-		{"check", self->check, gives_ids},
-	};
-
-	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
-		if (cases[i].is_set && !cases[i].is_good)
-			return refuse(error, "--%s means nothing to --call %s", cases[i].name,
-				      load_wire_call_names[form->call]);
-	}
+		return text_set_bad_value(error, "--check-limit without --check");
 	return TRUE;
 }
 
 gboolean load_options_check(const LoadOptions *self, GError **error)
 {
-	return check_together(self, error) && check_call(self, error);
+	const LoadWireForm *form = &self->form;
+	const char *useless = NULL;
+
+	if (is_given(self, "count") && !load_wire_is_batch(form->call))
+		useless = "count";
+	else if (is_given(self, "agent") && form->call == LOAD_WIRE_REDIS_INCR)
+		useless = "agent";
+	if (!check_together(self, error))
+		return FALSE;
+	return useless == NULL || text_set_bad_value(error, "--%s means nothing to --call %s",
+						     useless, load_wire_call_names[form->call]);
 }

@@ -39,7 +39,7 @@ static double quantile_us(const LoadHistogram *histogram, gsize index)
 	return (double)load_histogram_quantile(histogram, quantiles[index].fraction) / 1000;
 }
 
-static double ms(gint64 ns)
+static double to_ms(gint64 ns)
 {
 	return (double)ns / 1e6;
 }
@@ -51,8 +51,6 @@ static double cpu_s(gint64 cpu_us)
 
 static guint64 ids_per_call(const LoadOptions *options)
 {
-	if (!load_wire_gives_ids(options->form.call))
-		return 0;
 	return load_wire_is_batch(options->form.call) ? options->form.count : 1;
 }
 
@@ -117,9 +115,6 @@ static void append_load(GString *out, const LoadReport *self)
 	g_string_append_printf(out, "load      %s", load_wire_call_names[form->call]);
 	if (load_wire_is_batch(form->call))
 		g_string_append_printf(out, " of %" G_GUINT64_FORMAT, form->count);
-	if (form->call != LOAD_WIRE_REDIS_INCR)
-		g_string_append_printf(out, ", %s %s", load_wire_framing_names[form->framing],
-				       load_wire_protocol_names[form->protocol]);
 	g_string_append_printf(out,
 			       ", %" G_GUINT64_FORMAT " x %" G_GUINT64_FORMAT
 			       " in flight, %" G_GUINT64_FORMAT " %s",
@@ -185,15 +180,15 @@ static void append_outages(GString *out, const LoadReport *self)
 		g_string_append_c(out, '\n');
 	if (outages.count == 0)
 		g_string_append_printf(out, "outages   none longer than %.0f ms",
-				       ms(longer_than_ns));
+				       to_ms(longer_than_ns));
 	else
 		g_string_append_printf(
 			out, "outages   %" G_GUINT64_FORMAT ", the longest %.1f ms, in all %.1f ms",
-			outages.count, ms(outages.longest_ns), ms(outages.total_ns));
+			outages.count, to_ms(outages.longest_ns), to_ms(outages.total_ns));
 	if (outages.goes_on)
 		g_string_append(out, ", NOT OVER AT THE END");
 	g_string_append_printf(out, "; of one connection %.1f ms at most\n",
-			       ms(tally->longest_gap_ns));
+			       to_ms(tally->longest_gap_ns));
 }
 
 static void append_calls(GString *out, const LoadReport *self)
@@ -205,10 +200,8 @@ static void append_calls(GString *out, const LoadReport *self)
 		g_string_append_printf(out, " of the %.15g /s asked for", self->options->rate);
 	if (self->options->rate > 0 && !kept_up(self))
 		g_string_append(out, ": COULD NOT KEEP UP");
-	if (ids_per_call(self->options) > 0)
-		g_string_append_printf(
-			out, "\nIDs       %.0f /s",
-			per_second(self, tally->in_time * ids_per_call(self->options)));
+	g_string_append_printf(out, "\nIDs       %.0f /s",
+			       per_second(self, tally->in_time * ids_per_call(self->options)));
 	g_string_append_c(out, '\n');
 }
 
@@ -320,10 +313,6 @@ static void add_options(JsonBuilder *builder, const LoadReport *self)
 	add_string(builder, "call", load_wire_call_names[form->call]);
 	if (load_wire_is_batch(form->call))
 		add_count(builder, "count", form->count);
-	if (form->call != LOAD_WIRE_REDIS_INCR) {
-		add_string(builder, "framing", load_wire_framing_names[form->framing]);
-		add_string(builder, "protocol", load_wire_protocol_names[form->protocol]);
-	}
 	add_count(builder, "connections", options->connections);
 	add_count(builder, "in_flight", options->in_flight);
 	add_count(builder, "threads", options->threads);
@@ -394,12 +383,12 @@ static void add_outages(JsonBuilder *builder, const LoadReport *self)
 	LoadOutages outages = load_gaps_outages(&self->tally->gaps, longer_than_ns);
 
 	begin_object(builder, "outages");
-	add_number(builder, "longer_than_ms", ms(longer_than_ns));
+	add_number(builder, "longer_than_ms", to_ms(longer_than_ns));
 	add_count(builder, "count", outages.count);
-	add_number(builder, "total_ms", ms(outages.total_ns));
-	add_number(builder, "longest_ms", ms(outages.longest_ns));
+	add_number(builder, "total_ms", to_ms(outages.total_ns));
+	add_number(builder, "longest_ms", to_ms(outages.longest_ns));
 	add_flag(builder, "over", !outages.goes_on);
-	add_number(builder, "longest_of_a_connection_ms", ms(self->tally->longest_gap_ns));
+	add_number(builder, "longest_of_a_connection_ms", to_ms(self->tally->longest_gap_ns));
 	json_builder_end_object(builder);
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "load/id-log.h"
 #include "load/options.h"
 #include "load/tally.h"
 

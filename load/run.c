@@ -19,7 +19,7 @@ struct _LoadRun {
 };
 
 /* (transfer full) (nullable): to the server whose turn it is, or else the next; NULL with the first
- * server's trouble. */
+ * server's error. */
 static LoadConnection *open_connection(LoadRun *self, guint64 number, GError **error)
 {
 	guint n_servers = self->servers->len;
@@ -28,15 +28,15 @@ static LoadConnection *open_connection(LoadRun *self, guint64 number, GError **e
 		LoadServer *server = self->servers->pdata[(number + i) % n_servers];
 		LoadConnection *connection;
 
-		if (server->trouble != NULL)
+		if (server->error != NULL)
 			continue;
 		connection =
 			load_connection_open(server, self->wire, self->options->timeout_ms, NULL);
 		if (connection != NULL)
 			return connection;
-		load_tally_add_refusal(self->tally, server->trouble->message);
+		load_tally_add_refusal(self->tally, server->error->message);
 	}
-	g_propagate_error(error, g_error_copy(((LoadServer *)self->servers->pdata[0])->trouble));
+	g_propagate_error(error, g_error_copy(((LoadServer *)self->servers->pdata[0])->error));
 	return NULL;
 }
 
@@ -207,8 +207,8 @@ LoadRun *load_run_new(const LoadOptions *options, GError **error)
 		LoadServer *server = load_server_new(options->servers->pdata[i], options->tls);
 
 		g_ptr_array_add(self->servers, server);
-		if (server->trouble != NULL)
-			load_tally_add_refusal(self->tally, server->trouble->message);
+		if (server->error != NULL)
+			load_tally_add_refusal(self->tally, server->error->message);
 	}
 	self->idle = open_connections(self, 0, options->idle_connections, error);
 	if (self->idle == NULL || !make_drivers(self, error))

@@ -1,6 +1,212 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "load/tally.h"
 
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SUB_BUCKETS (1u << LOAD_HISTOGRAM_SUB_BITS)
+
+/* A value keeps its highest LOAD_HISTOGRAM_SUB_BITS + 1 bits, of which the first is always set; how
+ * many were shifted out says which power of two it is. */
+static guint bucket_of(guint64 value)
+{
+	guint shift;
+
+	if (value < SUB_BUCKETS)
+		return (guint)value;
+	shift = 63 - LOAD_HISTOGRAM_SUB_BITS - (guint)__builtin_clzll(value);
+	return (shift << LOAD_HISTOGRAM_SUB_BITS) + (guint)(value >> shift);
+}
+
+guint64 load_histogram_bucket_end(guint index)
+{
+	guint shift;
+
+	if (index < SUB_BUCKETS)
+		return index;
+	shift = (index >> LOAD_HISTOGRAM_SUB_BITS) - 1;
+	/* the last bucket ends at 2^64 - 1: the sum wraps to 0 before it becomes that */
+	return ((guint64)(index - (shift << LOAD_HISTOGRAM_SUB_BITS) + 1) << shift) - 1;
+}
+
+void load_histogram_record(LoadHistogram *self, guint64 value)
+{
+	self->counts[bucket_of(value)]++;
+	self->total++;
+	self->sum += (double)value;
+	self->max = MAX(self->max, value);
+}
+
+void load_histogram_merge(LoadHistogram *self, const LoadHistogram *other)
+{
+	for (guint i = 0; i < LOAD_HISTOGRAM_BUCKETS; i++)
+		self->counts[i] += other->counts[i];
+	self->total += other->total;
+	self->sum += other->sum;
+	self->max = MAX(self->max, other->max);
+}
+
+guint64 load_histogram_quantile(const LoadHistogram *self, double fraction)
+{
+	guint64 rank = MAX((guint64)ceil(fraction * (double)self->total), 1);
+	guint64 seen = 0;
+
+	for (guint i = 0; i < LOAD_HISTOGRAM_BUCKETS; i++) {
+		seen += self->counts[i];
+		if (seen >= rank)
+			return MIN(load_histogram_bucket_end(i), self->max);
+	}
+	return self->max;
+}
+
+double load_histogram_mean(const LoadHistogram *self)
+{
+	return self->total > 0 ? self->sum / (double)self->total : 0;
+}
+
+typedef struct {
+	gint64 from_ns;
+	gint64 wanted_ns; /* G_MAXINT64: no call was */
+	gint64 until_ns;  /* G_MAXINT64: it did not end */
+} Gap;
+
+void load_gaps_clear(LoadGaps *self)
+{
+	g_clear_pointer(&self->gaps, g_array_unref);
+}
+
+void load_gaps_begin(LoadGaps *self, gint64 now_ns)
+{
+	*self = (LoadGaps){
+		.gaps = g_array_new(FALSE, FALSE, sizeof(Gap)),
+		.good_ns = now_ns,
+		.wanted_ns = G_MAXINT64,
+	};
+}
+
+void load_gaps_add(LoadGaps *self, gint64 until_ns)
+{
+	Gap gap = {self->good_ns, self->wanted_ns, until_ns};
+
+	g_array_append_val(self->gaps, gap);
+}
+
+void load_gaps_end(LoadGaps *self, gint64 now_ns)
+{
+	load_gaps_add(self, G_MAXINT64);
+	self->ended_ns = now_ns;
+}
+
+/* (transfer full): of Gap */
+static GArray *intersect_gaps(const GArray *left, const GArray *right)
+{
+	GArray *both = g_array_new(FALSE, FALSE, sizeof(Gap));
+
+	for (guint i = 0, j = 0; i < left->len && j < right->len;) {
+		const Gap *one = &g_array_index(left, Gap, i);
+		const Gap *other = &g_array_index(right, Gap, j);
+		Gap gap = {
+			.from_ns = MAX(one->from_ns, other->from_ns),
+			.wanted_ns = MIN(one->wanted_ns, other->wanted_ns),
+			.until_ns = MIN(one->until_ns, other->until_ns),
+		};
+
+		if (gap.from_ns < gap.until_ns - LOAD_GAPS_SHORTEST_NS)
+			g_array_append_val(both, gap);
+		if (one->until_ns == gap.until_ns)
+			i++;
+		else
+			j++;
+	}
+	return both;
+}
+
+void load_gaps_merge(LoadGaps *self, const LoadGaps *other)
+{
+	GArray *both;
+
+	self->ended_ns = MAX(self->ended_ns, other->ended_ns);
+	if (other->gaps == NULL)
+		return;
+	both = self->gaps != NULL ? intersect_gaps(self->gaps, other->gaps)
+				  : g_array_ref(other->gaps);
+	load_gaps_clear(self);
+	self->gaps = both;
+}
+
+LoadOutages load_gaps_outages(const LoadGaps *self, gint64 longer_than_ns)
+{
+	LoadOutages outages = {0};
+
+	for (guint i = 0; self->gaps != NULL && i < self->gaps->len; i++) {
+		const Gap *gap = &g_array_index(self->gaps, Gap, i);
+		gint64 from_ns = MAX(gap->from_ns, gap->wanted_ns);
+		gint64 until_ns = MIN(gap->until_ns, self->ended_ns);
+
+		/* from_ns may be G_MAXINT64 */
+		if (from_ns >= until_ns - longer_than_ns)
+			continue;
+		outages.count++;
+		outages.total_ns += until_ns - from_ns;
+		outages.longest_ns = MAX(outages.longest_ns, until_ns - from_ns);
+		outages.goes_on = gap->until_ns == G_MAXINT64;
+	}
+	return outages;
+}
+
+LoadIdLog *load_id_log_new_all(guint n_logs, gsize limit)
+{
+	gsize room = MAX(limit / n_logs, 1);
+	gint64 *ids = g_try_new(gint64, room * n_logs);
+	LoadIdLog *logs;
+
+	if (ids == NULL)
+		return NULL;
+	logs = g_new0(LoadIdLog, n_logs);
+	for (guint i = 0; i < n_logs; i++)
+		logs[i] = (LoadIdLog){.ids = ids + i * room, .room = room};
+	return logs;
+}
+
+void load_id_log_free_all(LoadIdLog *logs)
+{
+	if (!logs)
+		return;
+	g_free(logs[0].ids);
+	g_free(logs);
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+	gint64 left = *(const gint64 *)a;
+	gint64 right = *(const gint64 *)b;
+
+	return (left > right) - (left < right);
+}
+
+LoadIdLogVerdict load_id_log_check_all(LoadIdLog *logs, guint n_logs)
+{
+	gint64 *ids = logs[0].ids;
+	LoadIdLogVerdict verdict = {0};
+
+	for (guint i = 0; i < n_logs; i++) {
+		memmove(ids + verdict.checked, logs[i].ids, logs[i].length * sizeof(*ids));
+		verdict.checked += logs[i].length;
+		verdict.left_out += logs[i].left_out;
+		logs[i].length = 0;
+		logs[i].left_out = 0;
+	}
+	qsort(ids, verdict.checked, sizeof(*ids), compare_ids);
+	for (guint64 i = 1; i < verdict.checked; i++) {
+		if (ids[i] == ids[i - 1]) {
+			verdict.duplicates++;
+			verdict.duplicate = ids[i];
+		}
+	}
+	return verdict;
+}
+
 LoadTally *load_tally_new(void)
 {
 	return g_new0(LoadTally, 1);

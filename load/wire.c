@@ -1,27 +1,317 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "load/wire.h"
 
-const char *const load_wire_call_names[] = {
-	"get_id",        "get_ids",           "get_id_runs", "get_timestamp",
-	"get_worker_id", "get_datacenter_id", "redis-incr",  NULL,
+#include <string.h>
+
+#include "common/thrift/byte-writer.h"
+#include "common/thrift/reader.h"
+#include "common/thrift/scanner.h"
+
+const char *const load_wire_call_names[] = {"get_id", "get_ids", "get_id_runs", "redis-incr", NULL};
+
+/* Thrift's strict binary protocol, framed */
+
+#define FRAME_BYTES 4
+#define RUN_BYTES   19
+#define SEQID_BYTES 4
+
+/* Limits for replies: none nests deeper, and a list can have as many items as its bytes allow. */
+#define MAX_DEPTH  2
+#define MAX_VALUES G_MAXUINT
+
+/* Sequence numbers have 31 bits with the highest one set, so they are positive and never 0. */
+#define SEQID_BASE (1u << 30)
+#define SEQID_MASK (SEQID_BASE - 1)
+
+static guint32 seqid_of(guint32 call)
+{
+	return SEQID_BASE | (call & SEQID_MASK);
+}
+
+static guint32 read_u32(const guint8 *bytes)
+{
+	guint32 value;
+
+	memcpy(&value, bytes, sizeof(value));
+	return GUINT32_FROM_BE(value);
+}
+
+/* Makes the request, and what precedes the values of a good reply; before runs, as far as it does
+ * not depend on how many there are. */
+static void thrift_make_templates(LoadWire *wire)
+{
+	gboolean gives_runs = wire->form.call == LOAD_WIRE_GET_ID_RUNS;
+	GByteArray *request = g_byte_array_new();
+	GByteArray *start = g_byte_array_new();
+	guint32 length;
+
+	byte_writer_be32(request, 0); /* the length of the frame */
+	byte_writer_be32(request, STRICT_VERSION | MESSAGE_CALL);
+	byte_writer_text(request, wire->call_name);
+	wire->request_seqid_offset = request->len;
+	byte_writer_be32(request, SEQID_BASE);
+	byte_writer_field(request, BINARY_STRING, 1);
+	byte_writer_text(request, wire->form.agent);
+	if (load_wire_is_batch(wire->form.call)) {
+		byte_writer_field(request, BINARY_I32, 2);
+		byte_writer_be32(request, (guint32)wire->form.count);
+	}
+	byte_writer_u8(request, BINARY_STOP);
+	length = GUINT32_TO_BE(request->len - FRAME_BYTES);
+	memcpy(request->data, &length, sizeof(length));
+	wire->request_bytes = request->len;
+	wire->request = g_byte_array_free(request, FALSE);
+
+	byte_writer_be32(start, STRICT_VERSION | MESSAGE_REPLY);
+	byte_writer_text(start, wire->call_name);
+	wire->start_seqid_offset = start->len;
+	byte_writer_be32(start, SEQID_BASE);
+	if (load_wire_is_batch(wire->form.call)) {
+		byte_writer_field(start, BINARY_LIST, 0);
+		byte_writer_u8(start, gives_runs ? BINARY_STRUCT : BINARY_I64);
+		if (!gives_runs)
+			byte_writer_be32(start, wire->values_per_call);
+	} else {
+		byte_writer_field(start, BINARY_I64, 0);
+	}
+	wire->start_bytes = start->len;
+	wire->start = g_byte_array_free(start, FALSE);
+	wire->largest_reply =
+		FRAME_BYTES + wire->start_bytes + 1 +
+		(gives_runs ? sizeof(guint32) + (gsize)wire->values_per_call * RUN_BYTES
+			    : wire->values_per_call * sizeof(gint64));
+}
+
+static void thrift_number_requests(const LoadWire *wire, guint8 *requests, guint count,
+				   guint32 call)
+{
+	guint8 *at = requests + wire->request_seqid_offset;
+
+	for (guint i = 0; i < count; i++, at += wire->request_bytes) {
+		guint32 seqid = GUINT32_TO_BE(seqid_of(call + i));
+
+		memcpy(at, &seqid, SEQID_BYTES);
+	}
+}
+
+/* Returns FALSE if the next bytes are no run. */
+static gboolean read_run(ThriftReader *reader, gint64 *out_first, gint32 *out_count)
+{
+	gint16 id = 0;
+
+	if (thrift_reader_field(reader, &id) != BINARY_I64 || id != 1)
+		return FALSE;
+	*out_first = thrift_reader_i64(reader);
+	if (thrift_reader_field(reader, &id) != BINARY_I32 || id != 2)
+		return FALSE;
+	*out_count = thrift_reader_i32(reader);
+	return thrift_reader_field(reader, &id) == BINARY_STOP && !reader->bad;
+}
+
+/* Whether @bytes are a list of runs, after the type of its elements, with @ids IDs in all. */
+static gboolean are_runs(const guint8 *bytes, gsize length, guint ids)
+{
+	ThriftReader reader = {bytes, length, FALSE};
+	guint32 n_runs = (guint32)thrift_reader_i32(&reader);
+	gint64 left = ids;
+
+	for (guint32 i = 0; i < n_runs; i++) {
+		gint64 first;
+		gint32 count;
+
+		if (!read_run(&reader, &first, &count) || count < 1 || count > left)
+			return FALSE;
+		left -= count;
+	}
+	return left == 0 && reader.left == 0 && !reader.bad;
+}
+
+/* Whether @message is a good reply to the call. */
+static gboolean is_good(const LoadWire *wire, const guint8 *message, gsize length, guint32 call)
+{
+	gsize seqid_end = wire->start_seqid_offset + SEQID_BYTES;
+	gsize value_bytes = wire->values_per_call * sizeof(gint64);
+	const guint8 *values = message + wire->start_bytes;
+
+	if (length <= wire->start_bytes ||
+	    memcmp(message, wire->start, wire->start_seqid_offset) != 0 ||
+	    read_u32(message + wire->start_seqid_offset) != seqid_of(call) ||
+	    memcmp(message + seqid_end, wire->start + seqid_end, wire->start_bytes - seqid_end) !=
+		    0 ||
+	    message[length - 1] != BINARY_STOP)
+		return FALSE;
+	if (wire->form.call == LOAD_WIRE_GET_ID_RUNS)
+		return are_runs(values, length - wire->start_bytes - 1, wire->values_per_call);
+	return length == wire->start_bytes + value_bytes + 1;
+}
+
+/* Classifies a message that is no good reply: ERROR if it is a reply to the call. */
+static LoadWireStatus classify_reply(const LoadWire *wire, const guint8 *message, gsize length,
+				     guint32 call)
+{
+	g_autoptr(Scanner) scanner = scanner_new(MAX_DEPTH, MAX_VALUES);
+	ScanStatus scan = scanner_scan(scanner, message, length, length);
+	const MessageHeader *header = scanner_header(scanner);
+
+	if (scan == SCAN_BAD_HEADER || header->protocol != WIRE_STRICT ||
+	    (header->type != MESSAGE_REPLY && header->type != MESSAGE_EXCEPTION))
+		return LOAD_WIRE_BROKEN;
+	if ((guint32)header->seqid != seqid_of(call) ||
+	    header->name_length != strlen(wire->call_name) ||
+	    memcmp(message + header->name_offset, wire->call_name, header->name_length) != 0)
+		return LOAD_WIRE_FOREIGN;
+	return LOAD_WIRE_ERROR;
+}
+
+static LoadWireStatus thrift_parse(const LoadWire *wire, const guint8 *data, gsize available,
+				   guint32 call, LoadWireReply *out_reply)
+{
+	const guint8 *message = data + FRAME_BYTES;
+	LoadWireStatus status;
+	gsize length;
+
+	/* A TLS alert (RFC 8446, 5.1). No reply begins with these bytes, and as a frame's length
+	 * they exceed the limit. */
+	if (available >= 2 && data[0] == 21 && data[1] == 3)
+		return LOAD_WIRE_TLS;
+	if (available < FRAME_BYTES)
+		return LOAD_WIRE_INCOMPLETE;
+	length = read_u32(data);
+	if (length == 0 || FRAME_BYTES + length > wire->largest_reply)
+		return LOAD_WIRE_BROKEN;
+	if (FRAME_BYTES + length > available)
+		return LOAD_WIRE_INCOMPLETE;
+	status = is_good(wire, message, length, call) ? LOAD_WIRE_VALUES
+						      : classify_reply(wire, message, length, call);
+	if (status == LOAD_WIRE_VALUES || status == LOAD_WIRE_ERROR)
+		*out_reply = (LoadWireReply){
+			.bytes = data,
+			.length = FRAME_BYTES + length,
+			.next_value =
+				status == LOAD_WIRE_VALUES ? message + wire->start_bytes : NULL,
+		};
+	return status;
+}
+
+static gint64 thrift_next_value(const LoadWire *wire, LoadWireReply *reply)
+{
+	if (wire->form.call != LOAD_WIRE_GET_ID_RUNS) {
+		guint64 value;
+
+		memcpy(&value, reply->next_value, sizeof(value));
+		reply->next_value += sizeof(value);
+		return (gint64)GUINT64_FROM_BE(value);
+	}
+	if (reply->left_in_run == 0) {
+		gsize skipped = reply->in_runs ? 0 : sizeof(guint32); /* their number */
+		ThriftReader reader = {reply->next_value + skipped, G_MAXSIZE, FALSE};
+
+		read_run(&reader, &reply->next_in_run, &reply->left_in_run);
+		reply->in_runs = TRUE;
+		reply->next_value = reader.at;
+	}
+	reply->left_in_run--;
+	return reply->next_in_run++;
+}
+
+static char *thrift_error_message(const LoadWire *wire G_GNUC_UNUSED, const LoadWireReply *reply)
+{
+	const guint8 *message = reply->bytes + FRAME_BYTES;
+	gsize length = reply->length - FRAME_BYTES;
+	g_autoptr(Scanner) scanner = scanner_new(MAX_DEPTH, MAX_VALUES);
+	ScanStatus scan = scanner_scan(scanner, message, length, length);
+	const MessageHeader *header = scanner_header(scanner);
+
+	if (scan != SCAN_DONE || header->length != length || header->text_offset == 0)
+		return NULL;
+	return g_strndup((const char *)message + header->text_offset, header->text_length);
+}
+
+static const LoadWireCodec THRIFT_CODEC = {
+	.make_templates = thrift_make_templates,
+	.number_requests = thrift_number_requests,
+	.parse = thrift_parse,
+	.next_value = thrift_next_value,
+	.error_message = thrift_error_message,
 };
-const char *const load_wire_framing_names[] = {"framed", "unframed", NULL};
-const char *const load_wire_protocol_names[] = {"strict", "compact", "unversioned", NULL};
+
+/* Redis's protocol, as much of it as INCR takes: ":NUMBER" or "-MESSAGE" on a line. */
+
+static const char REDIS_REQUEST[] = "*2\r\n$4\r\nINCR\r\n$18\r\nsnowflakectl-bench\r\n";
+
+#define MAX_DIGITS 18 /* that 64 bits have room for, whatever they are */
+
+static void redis_make_templates(LoadWire *wire)
+{
+	wire->request_bytes = sizeof(REDIS_REQUEST) - 1;
+	wire->request = g_memdup2(REDIS_REQUEST, wire->request_bytes);
+}
+
+static void redis_number_requests(G_GNUC_UNUSED const LoadWire *wire,
+				  G_GNUC_UNUSED guint8 *requests, G_GNUC_UNUSED guint count,
+				  G_GNUC_UNUSED guint32 call)
+{
+}
+
+static gboolean is_number(const LoadWireReply *reply)
+{
+	gsize digits = reply->length - strlen(":\r\n");
+
+	if (reply->bytes[0] != ':' || digits == 0 || digits > MAX_DIGITS)
+		return FALSE;
+	for (gsize i = 1; i <= digits; i++) {
+		if (!g_ascii_isdigit(reply->bytes[i]))
+			return FALSE;
+	}
+	return TRUE;
+}
+
+static LoadWireStatus redis_parse(const LoadWire *wire, const guint8 *data, gsize length,
+				  G_GNUC_UNUSED guint32 call, LoadWireReply *out_reply)
+{
+	const guint8 *end = memchr(data, '\n', MIN(length, wire->largest_reply));
+
+	if (length > 0 && data[0] != ':' && data[0] != '-')
+		return LOAD_WIRE_BROKEN;
+	if (end == NULL)
+		return length < wire->largest_reply ? LOAD_WIRE_INCOMPLETE : LOAD_WIRE_BROKEN;
+	if (end - data < 2 || end[-1] != '\r')
+		return LOAD_WIRE_BROKEN;
+	*out_reply = (LoadWireReply){
+		.bytes = data,
+		.length = (gsize)(end - data) + 1,
+		.next_value = data + 1,
+	};
+	return is_number(out_reply) ? LOAD_WIRE_VALUES : LOAD_WIRE_ERROR;
+}
+
+static gint64 redis_next_value(G_GNUC_UNUSED const LoadWire *wire, LoadWireReply *reply)
+{
+	gint64 value = 0;
+
+	for (; *reply->next_value != '\r'; reply->next_value++)
+		value = value * 10 + (*reply->next_value - '0');
+	return value;
+}
+
+static char *redis_error_message(G_GNUC_UNUSED const LoadWire *wire, const LoadWireReply *reply)
+{
+	return g_strndup((const char *)reply->bytes + 1, reply->length - strlen("-\r\n"));
+}
+
+static const LoadWireCodec REDIS_CODEC = {
+	.make_templates = redis_make_templates,
+	.number_requests = redis_number_requests,
+	.parse = redis_parse,
+	.next_value = redis_next_value,
+	.error_message = redis_error_message,
+};
+
+/* Any wire */
 
 gboolean load_wire_is_batch(LoadWireCall call)
 {
 	return call == LOAD_WIRE_GET_IDS || call == LOAD_WIRE_GET_ID_RUNS;
-}
-
-gboolean load_wire_gives_ids(LoadWireCall call)
-{
-	return call == LOAD_WIRE_GET_ID || load_wire_is_batch(call) || call == LOAD_WIRE_REDIS_INCR;
-}
-
-static gint64 least_value_of(LoadWireCall call)
-{
-	/* the first worker and the first datacenter are 0 */
-	return call == LOAD_WIRE_GET_WORKER_ID || call == LOAD_WIRE_GET_DATACENTER_ID ? 0 : 1;
 }
 
 LoadWire *load_wire_new(const LoadWireForm *form, guint slots)
@@ -29,12 +319,10 @@ LoadWire *load_wire_new(const LoadWireForm *form, guint slots)
 	LoadWire *self = g_new0(LoadWire, 1);
 
 	self->form = *form;
-	self->codec = form->call == LOAD_WIRE_REDIS_INCR ? &load_wire_redis_codec
-							 : &load_wire_thrift_codec;
+	self->codec = form->call == LOAD_WIRE_REDIS_INCR ? &REDIS_CODEC : &THRIFT_CODEC;
 	self->call_name = load_wire_call_names[form->call];
 	self->slots = slots;
 	self->values_per_call = load_wire_is_batch(form->call) ? (guint)form->count : 1;
-	self->least_value = least_value_of(form->call);
 	self->codec->make_templates(self);
 	self->largest_reply = MAX(self->largest_reply, LOAD_WIRE_MAX_ERROR_BYTES);
 	return self;
@@ -45,6 +333,7 @@ void load_wire_free(LoadWire *self)
 	if (self == NULL)
 		return;
 	g_free(self->request);
+	g_free(self->start);
 	g_free(self);
 }
 

@@ -4,12 +4,13 @@
 #include <glib.h>
 
 /*
- * The bytes of the calls and of their replies, in every form that the service speaks, and Redis's
- * INCR for a comparison. The bytes of a request are made before the run, all but its sequence
- * number; a good reply is recognised by comparing it with a template.
+ * The bytes of calls and replies: Thrift's strict binary protocol, framed, as the official clients
+ * speak it, and Redis's INCR for a comparison. The bytes of a request are made before the run, all
+ * but its sequence number; a good reply is recognised by comparing it with a template.
  *
- * Every call on a connection has another sequence number, and its reply must bear it; a connection
- * begins at any of them. Redis has none, so a reply to another call cannot be told there.
+ * Every call on a connection has another sequence number, and its reply must have the same; a
+ * connection begins at any of them. Redis has none, so a reply to another call looks the same
+ * there.
  *
  * Immutable once made; all threads share one.
  */
@@ -17,34 +18,18 @@ typedef enum {
 	LOAD_WIRE_GET_ID,
 	LOAD_WIRE_GET_IDS,
 	LOAD_WIRE_GET_ID_RUNS,
-	LOAD_WIRE_GET_TIMESTAMP,
-	LOAD_WIRE_GET_WORKER_ID,
-	LOAD_WIRE_GET_DATACENTER_ID,
-	LOAD_WIRE_REDIS_INCR, /* of the key "snowflakectl-bench"; has neither framing nor protocol
-			       */
+	LOAD_WIRE_REDIS_INCR, /* of the key "snowflakectl-bench" */
 } LoadWireCall;
 
-typedef enum { LOAD_WIRE_FRAMED, LOAD_WIRE_UNFRAMED } LoadWireFraming;
-
-/* Replies to unversioned calls are strict. */
-typedef enum { LOAD_WIRE_STRICT, LOAD_WIRE_COMPACT, LOAD_WIRE_UNVERSIONED } LoadWireProtocol;
-
-/* Names by value, NULL-terminated. */
+/* Names by LoadWireCall, NULL-terminated. */
 extern const char *const load_wire_call_names[];
-extern const char *const load_wire_framing_names[];
-extern const char *const load_wire_protocol_names[];
 
-/* Whether what the call returns are numbers that come once. */
-gboolean load_wire_gives_ids(LoadWireCall call);
-
-/* Whether it returns as many of them as its count says. */
+/* Whether a call returns as many IDs as its count says. */
 gboolean load_wire_is_batch(LoadWireCall call);
 
 typedef struct {
 	guint call;        /* LoadWireCall */
-	guint framing;     /* LoadWireFraming */
-	guint protocol;    /* LoadWireProtocol */
-	const char *agent; /* sent as the useragent, where the call gives IDs */
+	const char *agent; /* the useragent of Thrift calls */
 	guint64 count;     /* of IDs in a batch */
 } LoadWireForm;
 
@@ -54,7 +39,7 @@ typedef enum {
 	LOAD_WIRE_INCOMPLETE, /* read on */
 	LOAD_WIRE_VALUES,
 	LOAD_WIRE_ERROR,   /* an exception, or another reply to the call that is not a good one */
-	LOAD_WIRE_FOREIGN, /* the reply to another call; what follows cannot be trusted */
+	LOAD_WIRE_FOREIGN, /* the reply to another call; the bytes after it cannot be trusted */
 	LOAD_WIRE_BROKEN,  /* no reply; what follows cannot be told apart */
 	LOAD_WIRE_TLS,     /* an alert of TLS, not a reply */
 } LoadWireStatus;
@@ -63,8 +48,8 @@ typedef struct {
 	const guint8 *bytes; /* the whole reply; borrowed from the caller's buffer */
 	gsize length;
 	const guint8 *next_value; /* VALUES: for load_wire_next_value(), as is what follows */
-	guint64 next_in_run;      /* where values come as runs: within the one before next_value */
-	gint64 left_in_run;
+	gint64 next_in_run;       /* if values come as runs: in the run before next_value */
+	gint32 left_in_run;
 	gboolean in_runs;
 } LoadWireReply;
 
@@ -80,36 +65,22 @@ typedef struct {
 	char *(*error_message)(const LoadWire *wire, const LoadWireReply *reply);
 } LoadWireCodec;
 
-extern const LoadWireCodec load_wire_redis_codec;
-extern const LoadWireCodec load_wire_thrift_codec;
-
-/* Eight bytes to compare with, as far as the mask has ones. */
-typedef struct {
-	gsize offset;
-	guint64 value;
-	guint64 mask;
-} LoadWireWord;
-
-#define LOAD_WIRE_MAX_START_WORDS 4
-
 struct _LoadWire {
 	LoadWireForm form;
 	const LoadWireCodec *codec;
 	const char *call_name; /* of the form's call */
 	guint slots;           /* calls that a connection may have in flight */
 	guint values_per_call; /* that a good reply holds */
-	gint64 least_value;    /* that makes sense */
 	guint8 *request;       /* load_wire_number_requests() completes a copy of it */
 	gsize request_bytes;
 	gsize largest_reply; /* in bytes; a reply that is longer is BROKEN */
 
-	/* private: where the sequence number is in a request; what comes before the values in a
-	 * good reply, where it is in that, and all but it */
+	/* private: the sequence number's place in a request; the bytes before the values of a good
+	 * reply, and its place there */
 	gsize request_seqid_offset;
+	guint8 *start;
 	gsize start_bytes;
 	gsize start_seqid_offset;
-	LoadWireWord start_words[LOAD_WIRE_MAX_START_WORDS];
-	guint n_start_words;
 };
 
 /* The largest reply, unless a good one is larger: room for any exception. */

@@ -11,7 +11,7 @@
 #include "node/fork-handlers.h"
 #include "node/fork-mark.h"
 #include "node/news.h"
-#include "options/options-embedded.h"
+#include "options/options.h"
 
 #define PROGRAM_MAX_BYTES 64
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "common/wrap.h"
+#include "common/help-text.h"
 #include "common/zookeeper/znodes.h"
 #include "core/generator.h"
 #include "options/options.h"
@@ -305,7 +305,7 @@ static void append_description(GString *out, const OptionSpec *spec, const char 
 	g_autofree char *limits = limits_text(spec);
 	g_autofree char *text = g_strdup_printf("%s (%s)", spec->help, limits);
 
-	wrap_append(out, *limits != '\0' ? text : spec->help, indent);
+	help_text_wrap(out, *limits != '\0' ? text : spec->help, indent);
 }
 
 char *options_table_help(void)
@@ -352,4 +352,86 @@ char *options_table_sample_config(void)
 									  : "");
 	}
 	return g_string_free(out, FALSE);
+}
+
+static char *number_text(const OptionSpec *spec, gint64 value)
+{
+	for (const OptionWord *one = spec->words; one != NULL && one->word != NULL; one++) {
+		if (one->value == value)
+			return g_strdup(one->word);
+	}
+	/* a number that was not given is below the range */
+	return value >= spec->min ? g_strdup_printf("%" G_GINT64_FORMAT, value) : NULL;
+}
+
+static const char *address_text(gconstpointer address)
+{
+	return ((const Address *)address)->text;
+}
+
+static const char *host_text(gconstpointer host)
+{
+	return host;
+}
+
+static const char *target_text(gconstpointer target)
+{
+	return ((const AuditTarget *)target)->text;
+}
+
+/* NULL: there are none. */
+static char *list_text(const GPtrArray *items, const char *between,
+		       const char *(*text_of)(gconstpointer item))
+{
+	GString *text = g_string_new(NULL);
+
+	for (guint i = 0; i < items->len; i++)
+		g_string_append_printf(text, "%s%s", i > 0 ? between : "",
+				       text_of(items->pdata[i]));
+	return g_string_free(text, items->len == 0);
+}
+
+char *options_table_text_of(const Options *self, const OptionSpec *spec)
+{
+	gconstpointer field = G_STRUCT_MEMBER_P(self, spec->offset);
+
+	switch (spec->type) {
+	case OPTION_NUMBER:
+		return number_text(spec, *(const gint64 *)field);
+	case OPTION_FLAG:
+		return g_strdup(*(const gboolean *)field ? "true" : "false");
+	case OPTION_MODE:
+		return g_strdup_printf("%04o", *(const guint *)field);
+	case OPTION_NAME:
+	case OPTION_PATH:
+		return g_strdup(*(char *const *)field);
+	case OPTION_ADDRESS:
+	case OPTION_ADMIN:
+		return *(Address *const *)field != NULL
+			       ? g_strdup(address_text(*(Address *const *)field))
+			       : NULL;
+	case OPTION_ADDRESSES:
+		return list_text(*(GPtrArray *const *)field, ";", address_text);
+	case OPTION_SERVERS:
+		return *(GPtrArray *const *)field != NULL
+			       ? list_text(*(GPtrArray *const *)field, ",", address_text)
+			       : NULL;
+	case OPTION_TARGETS:
+		return list_text(*(GPtrArray *const *)field, ";", target_text);
+	case OPTION_HOSTS:
+		return list_text(*(GPtrArray *const *)field, ";", host_text);
+	case OPTION_ZOOKEEPER:
+		return *(ZookeeperHosts *const *)field != NULL
+			       ? g_strdup((*(ZookeeperHosts *const *)field)->text)
+			       : NULL;
+	case OPTION_LAYOUT:
+		return layout_to_string(field);
+	case OPTION_ALLOW:
+		return *(AllowList *const *)field != NULL
+			       ? g_strdup(allow_list_text(*(AllowList *const *)field))
+			       : NULL;
+	case OPTION_CHOICE:
+		return g_strdup(spec->choices[*(const guint *)field]);
+	}
+	g_assert_not_reached();
 }

@@ -3,10 +3,11 @@
 
 #include <glib.h>
 
+#include "options/options.h"
+
 /*
- * The options of snowflaked, some of which embedded nodes have too. This table is the truth: the
- * command line, the config file, the help and the sample config follow it, and a test holds the
- * manual page against it.
+ * The options of snowflaked; embedded nodes have some of them. The command line, the config file,
+ * the help and the sample config are made from this table, and a test compares the manual page.
  */
 
 typedef enum {
@@ -28,8 +29,7 @@ typedef enum {
 	OPTION_ALLOW,     /* AllowList * */
 } OptionType;
 
-/* What may be given for a number that is no number, and what its field is then: outside the range.
- */
+/* A word that can be given instead of a number, and the field's value for it, outside the range. */
 typedef struct {
 	const char *word;
 	gint64 value;
@@ -46,13 +46,13 @@ typedef struct {
 	gboolean of_issuer;         /* only without relay; likewise */
 	gboolean of_relay;          /* only with relay; likewise */
 	gboolean of_tls;            /* only with a tls: address in listen; likewise */
-	gboolean embedded;          /* of an embedded node, too */
+	gboolean embedded;          /* also for embedded nodes */
 	const char *argument;       /* NULL for a flag; of a number the unit in capitals, or "N" */
 	const char *const *choices; /* of a choice: the names, with NULL after them */
 	const OptionWord *words;    /* of a number: NULL, or with a NULL word after them */
-	gint64 min, max; /* of a number, both allowed; max G_MAXINT64: what fits the layout */
-	const char *default_text; /* as one would write it, or NULL */
-	const char *default_note; /* what holds where there is no default_text, or NULL */
+	gint64 min, max; /* of a number, both allowed; max G_MAXINT64: the layout limits it */
+	const char *default_text; /* as it is written, or NULL */
+	const char *default_note; /* describes a default without default_text, or NULL */
 	const char *sample_text;  /* what the sample config sets it to, or NULL: it does not */
 	const char *help;
 } OptionSpec;
@@ -66,9 +66,12 @@ gboolean options_table_is_list(const OptionSpec *spec);
 /* (transfer full): the range of a number, as "0 to 60000 ms" or "0 to 9, or none"; else "". */
 char *options_table_range(const OptionSpec *spec);
 
-/* (transfer full): what --help prints. */
+/* (transfer full): the text of --help. */
 char *options_table_help(void);
 
-/* (transfer full): what --print-config prints: every option, commented out at its default but for
- * those that it sets. */
+/* (transfer full): the text of --print-config: every option, commented out at its default unless
+ * the sample config sets it. */
 char *options_table_sample_config(void);
+
+/* (transfer full) (nullable): the value of an option, as it is written in the file; %NULL: none. */
+char *options_table_text_of(const Options *self, const OptionSpec *spec);

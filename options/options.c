@@ -5,20 +5,20 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "common/suggestion.h"
+#include "common/help-text.h"
+#include "common/useragent.h"
 #include "core/text.h"
-#include "options/options-check.h"
 #include "options/options-table.h"
 
 /*
  * Each source of values (the table's defaults, the file, the command line) is first read into a
- * "given": a GHashTable of option name -> GPtrArray of the texts given for it. It is then set over
- * what the sources before it said; so a value is checked alike wherever it comes from.
+ * "given": a GHashTable of option name -> GPtrArray of the texts given for it. Then it is set over
+ * the values of the sources before it, so the same checks apply to every source.
  */
 
 #define FILE_GROUP "snowflaked"
 
-/* Far more than one with every option and its comment. */
+/* Much more than a file with every option and its comment. */
 #define FILE_MAX_BYTES (1024 * 1024)
 
 static GHashTable *given_new(void)
@@ -38,19 +38,7 @@ static void given_add(GHashTable *given, const char *name, const char *text)
 	g_ptr_array_add(texts, g_strdup(text));
 }
 
-static gboolean G_GNUC_PRINTF(2, 3) bad_value(GError **error, const char *format, ...)
-{
-	va_list arguments;
-
-	if (error == NULL)
-		return FALSE;
-	va_start(arguments, format);
-	*error = g_error_new_valist(G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, format, arguments);
-	va_end(arguments);
-	return FALSE;
-}
-
-/* Setting one field; @text is what was given last. */
+/* Setting one field; @text is the last text that was given. */
 
 static gboolean set_number(const OptionSpec *spec, const char *text, gint64 *field, GError **error)
 {
@@ -65,8 +53,8 @@ static gboolean set_number(const OptionSpec *spec, const char *text, gint64 *fie
 		g_autofree char *escaped = text_escape(text, strlen(text));
 		g_autofree char *range = options_table_range(spec);
 
-		return bad_value(error, "\"%s\" is not a whole number in the range %s", escaped,
-				 range);
+		return text_set_bad_value(error, "\"%s\" is not a whole number in the range %s",
+					  escaped, range);
 	}
 	*field = (gint64)value;
 	return TRUE;
@@ -79,20 +67,20 @@ static gboolean set_flag(const char *text, gboolean *field, GError **error)
 	if (!value && strcmp(text, "false") != 0) {
 		g_autofree char *escaped = text_escape(text, strlen(text));
 
-		return bad_value(error, "\"%s\" is neither true nor false", escaped);
+		return text_set_bad_value(error, "\"%s\" is neither true nor false", escaped);
 	}
 	*field = value;
 	return TRUE;
 }
 
-/* @what: it is, "path" or "name" */
+/* @what: "path" or "name" */
 static gboolean set_text(const char *text, const char *what, char **field, GError **error)
 {
 	if (*text == '\0')
-		return bad_value(error, "the %s is empty", what);
+		return text_set_bad_value(error, "the %s is empty", what);
 	if (strlen(text) >= PATH_MAX)
-		return bad_value(error, "a %s of %zu bytes, the limit is %d", what, strlen(text),
-				 PATH_MAX - 1);
+		return text_set_bad_value(error, "a %s of %zu bytes, the limit is %d", what,
+					  strlen(text), PATH_MAX - 1);
 	g_free(*field);
 	*field = g_strdup(text);
 	return TRUE;
@@ -108,33 +96,31 @@ static gboolean set_mode(const char *text, guint *field, GError **error)
 		return TRUE;
 	}
 	escaped = text_escape(text, strlen(text));
-	return bad_value(error, "\"%s\" is not an octal number from 0000 to 0777", escaped);
+	return text_set_bad_value(error, "\"%s\" is not an octal number from 0000 to 0777",
+				  escaped);
 }
 
-static gboolean set_address(const char *text, Address **field, GError **error)
+/* Replaces a field, a pointer to what @free_value frees, unless @value is NULL. */
+static gboolean set_pointer(gpointer field, gpointer value, GDestroyNotify free_value)
 {
-	g_autoptr(Address) address = address_parse_peer(text, error);
+	gpointer old;
 
-	if (address == NULL)
+	if (value == NULL)
 		return FALSE;
-	address_free(*field);
-	*field = g_steal_pointer(&address);
+	memcpy(&old, field, sizeof old);
+	if (old != NULL)
+		free_value(old);
+	memcpy(field, &value, sizeof value);
 	return TRUE;
 }
 
-static gboolean set_admin(const char *text, Address **field, GError **error)
+static gboolean set_list(gpointer field, GPtrArray *items)
 {
-	Address *address = address_parse_admin(text, error);
-
-	if (address == NULL)
-		return FALSE;
-	address_free(*field);
-	*field = address;
-	return TRUE;
+	return set_pointer(field, items, (GDestroyNotify)g_ptr_array_unref);
 }
 
-/* With commas between. */
-static gboolean set_servers(const char *text, GPtrArray **field, GError **error)
+/* @text: servers with commas between */
+static gboolean set_servers(const char *text, gpointer field, GError **error)
 {
 	g_autoptr(GPtrArray) servers = g_ptr_array_new_with_free_func((GDestroyNotify)address_free);
 	g_auto(GStrv) names = g_strsplit(text, ",", -1);
@@ -143,8 +129,9 @@ static gboolean set_servers(const char *text, GPtrArray **field, GError **error)
 		Address *address;
 
 		if (**name == '\0')
-			return bad_value(error, "a server is missing: name them with one comma "
-						"between, as a:7609,b:7609");
+			return text_set_bad_value(error,
+						  "a server is missing: name them with one comma "
+						  "between, as a:7609,b:7609");
 		address = address_parse_server(*name, error);
 
 		if (address == NULL)
@@ -152,13 +139,11 @@ static gboolean set_servers(const char *text, GPtrArray **field, GError **error)
 		g_ptr_array_add(servers, address);
 	}
 	if (servers->len == 0)
-		return bad_value(error, "there is no server: name one, as HOST:PORT");
-	g_clear_pointer(field, g_ptr_array_unref);
-	*field = g_steal_pointer(&servers);
-	return TRUE;
+		return text_set_bad_value(error, "there is no server: name one, as HOST:PORT");
+	return set_list(field, g_steal_pointer(&servers));
 }
 
-static gboolean set_addresses(const GPtrArray *texts, GPtrArray **field, GError **error)
+static gboolean set_addresses(const GPtrArray *texts, gpointer field, GError **error)
 {
 	g_autoptr(GPtrArray) addresses =
 		g_ptr_array_new_with_free_func((GDestroyNotify)address_free);
@@ -170,17 +155,12 @@ static gboolean set_addresses(const GPtrArray *texts, GPtrArray **field, GError 
 			return FALSE;
 		g_ptr_array_add(addresses, address);
 	}
-	g_clear_pointer(field, g_ptr_array_unref);
-	*field = g_steal_pointer(&addresses);
-	return TRUE;
+	return set_list(field, g_steal_pointer(&addresses));
 }
 
-static gboolean targets_contain(const GPtrArray *targets, const char *text)
+static gboolean has_text(gconstpointer target, gconstpointer text)
 {
-	for (guint i = 0; i < targets->len; i++)
-		if (strcmp(((const AuditTarget *)targets->pdata[i])->text, text) == 0)
-			return TRUE;
-	return FALSE;
+	return strcmp(((const AuditTarget *)target)->text, text) == 0;
 }
 
 static GPtrArray *targets_new(void)
@@ -188,7 +168,7 @@ static GPtrArray *targets_new(void)
 	return g_ptr_array_new_with_free_func((GDestroyNotify)audit_target_free);
 }
 
-static gboolean set_targets(const GPtrArray *texts, GPtrArray **field, GError **error)
+static gboolean set_targets(const GPtrArray *texts, gpointer field, GError **error)
 {
 	g_autoptr(GPtrArray) targets = targets_new();
 
@@ -197,20 +177,19 @@ static gboolean set_targets(const GPtrArray *texts, GPtrArray **field, GError **
 
 		if (target == NULL)
 			return FALSE;
-		if (targets_contain(targets, target->text)) {
+		if (g_ptr_array_find_with_equal_func(targets, target->text, has_text, NULL)) {
 			g_autofree char *escaped = text_escape(target->text, strlen(target->text));
 
 			audit_target_free(target);
-			return bad_value(error, "\"%s\" is given twice; leave one", escaped);
+			return text_set_bad_value(error, "\"%s\" is given twice; leave one",
+						  escaped);
 		}
 		g_ptr_array_add(targets, target);
 	}
-	g_clear_pointer(field, g_ptr_array_unref);
-	*field = g_steal_pointer(&targets);
-	return TRUE;
+	return set_list(field, g_steal_pointer(&targets));
 }
 
-static gboolean set_hosts(const GPtrArray *texts, GPtrArray **field, GError **error)
+static gboolean set_hosts(const GPtrArray *texts, gpointer field, GError **error)
 {
 	g_autoptr(GPtrArray) hosts = g_ptr_array_new_with_free_func(g_free);
 
@@ -221,36 +200,12 @@ static gboolean set_hosts(const GPtrArray *texts, GPtrArray **field, GError **er
 		if (address == NULL || strcmp(address->host, text) != 0 || strcmp(text, "*") == 0) {
 			g_autofree char *escaped = text_escape(text, strlen(text));
 
-			return bad_value(error, "\"%s\" is not the name of a host, without a port",
-					 escaped);
+			return text_set_bad_value(
+				error, "\"%s\" is not the name of a host, without a port", escaped);
 		}
 		g_ptr_array_add(hosts, g_strdup(text));
 	}
-	g_clear_pointer(field, g_ptr_array_unref);
-	*field = g_steal_pointer(&hosts);
-	return TRUE;
-}
-
-static gboolean set_zookeeper(const char *text, ZookeeperHosts **field, GError **error)
-{
-	g_autoptr(ZookeeperHosts) hosts = zookeeper_hosts_parse(text, error);
-
-	if (hosts == NULL)
-		return FALSE;
-	zookeeper_hosts_free(*field);
-	*field = g_steal_pointer(&hosts);
-	return TRUE;
-}
-
-static gboolean set_allow(const char *text, AllowList **field, GError **error)
-{
-	g_autoptr(AllowList) allow = allow_list_parse(text, error);
-
-	if (allow == NULL)
-		return FALSE;
-	allow_list_unref(*field);
-	*field = g_steal_pointer(&allow);
-	return TRUE;
+	return set_list(field, g_steal_pointer(&hosts));
 }
 
 static gboolean set_choice(const OptionSpec *spec, const char *text, guint *field, GError **error)
@@ -265,7 +220,7 @@ static gboolean set_choice(const OptionSpec *spec, const char *text, guint *fiel
 		}
 	choices = g_strjoinv(", ", (char **)spec->choices);
 	escaped = text_escape(text, strlen(text));
-	return bad_value(error, "\"%s\" is not one of %s", escaped, choices);
+	return text_set_bad_value(error, "\"%s\" is not one of %s", escaped, choices);
 }
 
 static gboolean set_field(Options *self, const OptionSpec *spec, const GPtrArray *texts,
@@ -286,9 +241,11 @@ static gboolean set_field(Options *self, const OptionSpec *spec, const GPtrArray
 	case OPTION_MODE:
 		return set_mode(text, field, error);
 	case OPTION_ADDRESS:
-		return set_address(text, field, error);
+		return set_pointer(field, address_parse_peer(text, error),
+				   (GDestroyNotify)address_free);
 	case OPTION_ADMIN:
-		return set_admin(text, field, error);
+		return set_pointer(field, address_parse_admin(text, error),
+				   (GDestroyNotify)address_free);
 	case OPTION_ADDRESSES:
 		return set_addresses(texts, field, error);
 	case OPTION_SERVERS:
@@ -298,33 +255,27 @@ static gboolean set_field(Options *self, const OptionSpec *spec, const GPtrArray
 	case OPTION_HOSTS:
 		return set_hosts(texts, field, error);
 	case OPTION_ZOOKEEPER:
-		return set_zookeeper(text, field, error);
+		return set_pointer(field, zookeeper_hosts_parse(text, error),
+				   (GDestroyNotify)zookeeper_hosts_free);
 	case OPTION_LAYOUT:
 		return layout_parse(text, field, error);
 	case OPTION_CHOICE:
 		return set_choice(spec, text, field, error);
 	case OPTION_ALLOW:
-		return set_allow(text, field, error);
+		return set_pointer(field, allow_list_parse(text, error),
+				   (GDestroyNotify)allow_list_unref);
 	}
 	g_assert_not_reached();
 }
 
-static void note_given(Options *self, const OptionSpec *spec, GPtrArray *texts)
-{
-	GString *all = g_string_new(texts->pdata[0]);
-
-	for (guint i = 1; i < texts->len; i++)
-		g_string_append_printf(all, ";%s", (const char *)texts->pdata[i]);
-	g_hash_table_insert(self->given, (char *)spec->name, g_string_free(all, FALSE));
-}
-
-/* @prefix stands before the name in messages. */
+/* @prefix: before the name in messages */
 static gboolean set_given(Options *self, GHashTable *given, gboolean only_args, const char *prefix,
 			  GError **error)
 {
 	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++) {
 		const OptionSpec *spec = &OPTIONS_TABLE[i];
-		GPtrArray *texts = g_hash_table_lookup(given, spec->name);
+		const GPtrArray *texts = g_hash_table_lookup(given, spec->name);
+		GString *all;
 
 		if (texts == NULL || spec->only_args != only_args)
 			continue;
@@ -332,7 +283,10 @@ static gboolean set_given(Options *self, GHashTable *given, gboolean only_args, 
 			g_prefix_error(error, "%s%s: ", prefix, spec->name);
 			return FALSE;
 		}
-		note_given(self, spec, texts);
+		all = g_string_new(texts->pdata[0]);
+		for (guint j = 1; j < texts->len; j++)
+			g_string_append_printf(all, ";%s", (const char *)texts->pdata[j]);
+		g_hash_table_insert(self->given, (char *)spec->name, g_string_free(all, FALSE));
 	}
 	return TRUE;
 }
@@ -384,47 +338,51 @@ static GOptionContext *context_new(GHashTable *given)
 	g_option_group_add_entries(group, entries);
 	g_option_context_set_main_group(context, group);
 	g_option_context_set_help_enabled(context, FALSE);
-	/* so that they are left over, for a message of our own */
+	/* read_args() refuses them with a message of its own */
 	g_option_context_set_ignore_unknown_options(context, TRUE);
 	return context;
 }
 
-/* (nullable): the option that was probably meant.
- * @in_file: one that the file may have */
-static const char *suggest(const char *typed, gboolean in_file)
+/* (nullable) */
+static const OptionSpec *find_spec(const char *name)
+{
+	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++)
+		if (strcmp(OPTIONS_TABLE[i].name, name) == 0)
+			return &OPTIONS_TABLE[i];
+	return NULL;
+}
+
+typedef enum { OPTION_USER_ARGS, OPTION_USER_FILE, OPTION_USER_EMBEDDED } OptionUser;
+
+/* (nullable): the user's option that was probably meant. */
+static const char *suggest_name(const char *typed, OptionUser user)
 {
 	g_autofree const char **names = g_new0(const char *, OPTIONS_TABLE_LENGTH + 1);
 	guint count = 0;
 
 	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++) {
-		if (!in_file || !OPTIONS_TABLE[i].only_args)
-			names[count++] = OPTIONS_TABLE[i].name;
+		const OptionSpec *spec = &OPTIONS_TABLE[i];
+
+		if (user == OPTION_USER_ARGS || (user == OPTION_USER_FILE && !spec->only_args) ||
+		    (user == OPTION_USER_EMBEDDED && spec->embedded))
+			names[count++] = spec->name;
 	}
-	return suggestion_find(typed, names);
+	return help_text_suggest(typed, names);
 }
 
-/* Of what GLib has left over. */
+/* @arg: one that GLib did not recognise */
 static gboolean refuse_arg(const char *arg, GError **error)
 {
 	g_autofree char *escaped = text_escape(arg, strlen(arg));
 	gboolean is_long = g_str_has_prefix(arg, "--");
 	g_autofree char *name = is_long ? g_strndup(arg + 2, strcspn(arg + 2, "=")) : NULL;
-	const char *meant = is_long ? suggest(name, FALSE) : NULL;
+	const char *meant = is_long ? suggest_name(name, OPTION_USER_ARGS) : NULL;
 
 	if (meant != NULL)
-		return bad_value(error, "unknown option \"%s\"; did you mean --%s?", escaped,
-				 meant);
-	return bad_value(error, "%s \"%s\"; see --help",
-			 *arg == '-' ? "unknown option" : "unexpected argument", escaped);
-}
-
-static GStrv copy_args(int argc, char **argv)
-{
-	GStrv args = g_new0(char *, argc + 1);
-
-	for (int i = 0; i < argc; i++)
-		args[i] = g_strdup(argv[i]);
-	return args;
+		return text_set_bad_value(error, "unknown option \"%s\"; did you mean --%s?",
+					  escaped, meant);
+	return text_set_bad_value(error, "%s \"%s\"; see --help",
+				  *arg == '-' ? "unknown option" : "unexpected argument", escaped);
 }
 
 static gboolean read_args(char **argv, GHashTable *given, GError **error)
@@ -434,44 +392,38 @@ static gboolean read_args(char **argv, GHashTable *given, GError **error)
 	g_autoptr(GError) missing = NULL;
 
 	if (!g_option_context_parse_strv(context, &args, &missing))
-		return bad_value(error, "%s; see --help", missing->message);
+		return text_set_bad_value(error, "%s; see --help", missing->message);
 	return args[0] == NULL || args[1] == NULL || refuse_arg(args[1], error);
-}
-
-static const OptionSpec *spec_by_key(const char *key)
-{
-	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++)
-		if (!OPTIONS_TABLE[i].only_args && strcmp(key, OPTIONS_TABLE[i].name) == 0)
-			return &OPTIONS_TABLE[i];
-	return NULL;
 }
 
 static gboolean read_key(GKeyFile *file, const char *key, GHashTable *given, GError **error)
 {
-	const OptionSpec *spec = spec_by_key(key);
+	const OptionSpec *spec = find_spec(key);
 	g_autofree char *text = NULL;
 	g_auto(GStrv) texts = NULL;
 
-	if (spec == NULL) {
-		const char *meant = suggest(key, TRUE);
+	if (spec == NULL || spec->only_args) {
+		const char *meant = suggest_name(key, OPTION_USER_FILE);
 		g_autofree char *escaped = text_escape(key, strlen(key));
 
 		if (meant != NULL)
-			return bad_value(error, "unknown key \"%s\"; did you mean %s?", escaped,
-					 meant);
-		return bad_value(error, "unknown key \"%s\"; --print-config shows all", escaped);
+			return text_set_bad_value(error, "unknown key \"%s\"; did you mean %s?",
+						  escaped, meant);
+		return text_set_bad_value(error, "unknown key \"%s\"; --print-config shows all",
+					  escaped);
 	}
 	if (g_hash_table_contains(given, key))
-		return bad_value(error, "%s is given twice; leave one", key);
+		return text_set_bad_value(error, "%s is given twice; leave one", key);
 	/* without escapes, as on the command line */
 	text = g_key_file_get_value(file, FILE_GROUP, key, error);
 	if (text == NULL)
 		return FALSE;
-	/* the file says where, but not from where */
+	/* relative to what, the file cannot say */
 	if (spec->type == OPTION_PATH && *text != '\0' && !g_path_is_absolute(g_strstrip(text))) {
 		g_autofree char *escaped = text_escape(text, strlen(text));
 
-		return bad_value(error, "%s: \"%s\" is not an absolute path", key, escaped);
+		return text_set_bad_value(error, "%s: \"%s\" is not an absolute path", key,
+					  escaped);
 	}
 	if (!options_table_is_list(spec)) {
 		given_add(given, key, g_strstrip(text));
@@ -484,7 +436,7 @@ static gboolean read_key(GKeyFile *file, const char *key, GHashTable *given, GEr
 	return TRUE;
 }
 
-/* GLib quotes the file as it is. */
+/* GLib's message quotes the file's bytes. */
 static gboolean refuse_printably(const GError *fault, GError **error)
 {
 	g_autofree char *text = g_utf8_make_valid(fault->message, -1);
@@ -492,7 +444,7 @@ static gboolean refuse_printably(const GError *fault, GError **error)
 	for (char *at = text; *at != '\0'; at = g_utf8_next_char(at))
 		if (!g_unichar_isprint(g_utf8_get_char(at)))
 			memset(at, '?', (gsize)(g_utf8_next_char(at) - at));
-	return bad_value(error, "%s", text);
+	return text_set_bad_value(error, "%s", text);
 }
 
 static gboolean read_text(const char *text, gsize length, GHashTable *given, GError **error)
@@ -503,7 +455,7 @@ static gboolean read_text(const char *text, gsize length, GHashTable *given, GEr
 	g_autoptr(GError) fault = NULL;
 
 	if (memchr(text, '\0', length) != NULL)
-		return bad_value(error, "not a text file");
+		return text_set_bad_value(error, "not a text file");
 	/* with the translations, or a key such as threads[de] would be passed over in silence */
 	if (!g_key_file_load_from_data(file, text, length, G_KEY_FILE_KEEP_TRANSLATIONS, &fault))
 		return refuse_printably(fault, error);
@@ -512,9 +464,9 @@ static gboolean read_text(const char *text, gsize length, GHashTable *given, GEr
 		if (strcmp(*group, FILE_GROUP) != 0) {
 			g_autofree char *escaped = text_escape(*group, strlen(*group));
 
-			return bad_value(error,
-					 "unknown group [%s]; there is only [" FILE_GROUP "]",
-					 escaped);
+			return text_set_bad_value(
+				error, "unknown group [%s]; there is only [" FILE_GROUP "]",
+				escaped);
 		}
 	/* a key that stands there twice is listed twice; NULL if there is no group at all */
 	keys = g_key_file_get_keys(file, FILE_GROUP, NULL, NULL);
@@ -524,7 +476,7 @@ static gboolean read_text(const char *text, gsize length, GHashTable *given, GEr
 	return TRUE;
 }
 
-/* A FIFO would be waited for: a server that rereads it would hang. */
+/* Refuses a FIFO: a server that rereads the file would block. */
 static gboolean check_file(const char *path, GError **error)
 {
 	g_autofree char *escaped = NULL;
@@ -560,19 +512,152 @@ static gboolean set_from_file(Options *self, const char *path, GError **error)
 	return TRUE;
 }
 
+/* Options that do not go together */
+
+#define DEFAULT_SOCKET_MODE 0666
+
+/* Refuses options that would do nothing. */
+static gboolean check_useful(const Options *self, GError **error)
+{
+	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++) {
+		const OptionSpec *spec = &OPTIONS_TABLE[i];
+		g_autofree char *text = options_table_text_of(self, spec);
+
+		if (g_strcmp0(text, spec->default_text) == 0)
+			continue;
+		if (spec->of_issuer && self->relay != NULL)
+			return text_set_bad_value(
+				error,
+				"%s: does nothing with relay, which issues no IDs itself; "
+				"leave one of the two",
+				spec->name);
+		if (spec->of_relay && self->relay == NULL)
+			return text_set_bad_value(error, "%s: does nothing without relay",
+						  spec->name);
+		if (spec->of_tls && !address_any_is_tls(self->listen))
+			return text_set_bad_value(
+				error, "%s: does nothing without tls:HOST:PORT in listen",
+				spec->name);
+		if (spec->of_zookeeper && self->zookeeper == NULL)
+			return text_set_bad_value(error, "%s: does nothing without zookeeper",
+						  spec->name);
+	}
+	return TRUE;
+}
+
+static gboolean check_relay(const Options *self, GError **error)
+{
+	const char *agent = self->relay_agent;
+	g_autofree char *escaped = text_escape(agent, strlen(agent));
+
+	if (!useragent_is_valid(agent, strlen(agent)))
+		return text_set_bad_value(
+			error,
+			"relay-agent: \"%s\" is no useragent, which is a letter, and then "
+			"letters, digits and hyphens, %d at most",
+			escaped, USERAGENT_MAX_BYTES);
+	if (self->relay_max_age_ms >= 2 * self->relay_prefetch_ms)
+		return TRUE;
+	return text_set_bad_value(
+		error,
+		"relay-max-age: %" G_GINT64_FORMAT " ms is below %" G_GINT64_FORMAT
+		", twice relay-prefetch: IDs are to be taken before they are too old",
+		self->relay_max_age_ms, 2 * self->relay_prefetch_ms);
+}
+
+static gboolean check_zookeeper(const Options *self, GError **error)
+{
+	gboolean has_ca = self->tls_ca != NULL || self->tls_client_ca != NULL;
+
+	/* the files themselves are checked when they are read */
+	if (self->zookeeper != NULL && self->zookeeper->is_tls &&
+	    !(has_ca && self->tls_certificate != NULL && self->tls_key != NULL))
+		return text_set_bad_value(error, "zookeeper: " ZOOKEEPER_HOSTS_TLS_NEEDS);
+	if (self->zookeeper != NULL && self->datacenter_id < 0)
+		return text_set_bad_value(
+			error, "zookeeper: needs datacenter-id: the same for all servers of "
+			       "a datacenter, another in each datacenter");
+	if (self->zookeeper != NULL && self->state_directory != NULL)
+		return text_set_bad_value(error,
+					  "state-directory: with zookeeper, reservations are kept "
+					  "there; leave one of the two");
+	return TRUE;
+}
+
+static gboolean check_tls(const Options *self, GError **error)
+{
+	if (address_any_is_tls(self->listen) && self->tls_certificate == NULL)
+		return text_set_bad_value(error, "listen: tls: needs tls-certificate and tls-key");
+	if ((self->tls_certificate == NULL) != (self->tls_key == NULL))
+		return text_set_bad_value(error, "%s: needs %s",
+					  self->tls_key == NULL ? "tls-certificate" : "tls-key",
+					  self->tls_key == NULL ? "tls-key" : "tls-certificate");
+	if (allow_list_has_names(self->allow) && self->tls_client_ca == NULL)
+		return text_set_bad_value(error, "allow: " ALLOW_LIST_NAME_PREFIX
+						 "NAME needs tls-client-ca, "
+						 "or nobody shows a certificate");
+	return TRUE;
+}
+
+static gboolean check_clock_step(const Options *self, GError **error)
+{
+	if (self->on_clock_step != OPTIONS_CLOCK_STEP_RECLAIM ||
+	    (self->zookeeper != NULL && self->worker_id < 0))
+		return TRUE;
+	return text_set_bad_value(error,
+				  "on-clock-step: reclaim takes another worker ID, so it needs "
+				  "zookeeper, and no number for worker-id");
+}
+
+/* Refuses options for the files of local sockets if there is no such file. */
+static gboolean check_sockets(const Options *self, GError **error)
+{
+	gboolean is_given = self->socket_group != NULL || self->socket_mode != DEFAULT_SOCKET_MODE;
+
+	for (guint i = 0; is_given && i < self->listen->len; i++) {
+		const char *path = ((const Address *)self->listen->pdata[i])->path;
+
+		is_given = path == NULL || *path != '/';
+	}
+	return !is_given ||
+	       text_set_bad_value(error, "%s: does nothing without unix:/PATH in listen",
+				  self->socket_group != NULL ? "socket-group" : "socket-mode");
+}
+
+static gboolean check_options(const Options *self, GError **error)
+{
+	gint64 sequences = G_GINT64_CONSTANT(1) << self->layout.sequence_bits;
+
+	if (self->sequence_start > sequences)
+		return text_set_bad_value(error,
+					  "sequence-start: %" G_GINT64_FORMAT
+					  " is above %" G_GINT64_FORMAT
+					  ", the sequences in a tick of the layout",
+					  self->sequence_start, sequences);
+	return layout_check_worker(&self->layout, MAX(self->datacenter_id, 0),
+				   MAX(self->worker_id, 0), error) &&
+	       check_useful(self, error) && check_sockets(self, error) && check_tls(self, error) &&
+	       check_zookeeper(self, error) && check_relay(self, error) &&
+	       check_clock_step(self, error);
+}
+
+/* The options */
+
 Options *options_new_from_args(int argc, char **argv, GError **error)
 {
 	g_autoptr(Options) self = new_with_defaults();
 	g_autoptr(GHashTable) given = given_new();
 
-	self->args = copy_args(argc, argv);
+	self->args = g_new0(char *, argc + 1);
+	for (int i = 0; i < argc; i++)
+		self->args[i] = g_strdup(argv[i]);
 	if (!read_args(self->args, given, error) || !set_given(self, given, TRUE, "--", error))
 		return NULL;
 	if (self->help || self->version || self->print_config)
 		return g_steal_pointer(&self);
 	if (self->config != NULL && !set_from_file(self, self->config, error))
 		return NULL;
-	if (!set_given(self, given, FALSE, "--", error) || !options_check(self, error))
+	if (!set_given(self, given, FALSE, "--", error) || !check_options(self, error))
 		return NULL;
 	return g_steal_pointer(&self);
 }
@@ -615,4 +700,46 @@ void options_free(Options *self)
 	g_clear_pointer(&self->audit_log, g_ptr_array_unref);
 	g_clear_pointer(&self->given, g_hash_table_unref);
 	g_free(self);
+}
+
+/* Embedded nodes */
+
+static gboolean check_setting(const char *setting, GError **error)
+{
+	g_autofree char *name = g_strndup(setting, strcspn(setting, "="));
+	g_autofree char *escaped = text_escape(name, strlen(name));
+	const OptionSpec *spec = find_spec(name);
+	const char *meant = suggest_name(name, OPTION_USER_EMBEDDED);
+
+	if (spec != NULL && spec->embedded)
+		return TRUE;
+	if (spec != NULL)
+		g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_UNKNOWN_OPTION,
+			    "option \"%s\" is for snowflaked: an embedded node has no use for it; "
+			    "leave it out",
+			    escaped);
+	else if (meant != NULL)
+		g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_UNKNOWN_OPTION,
+			    "unknown option \"%s\"; did you mean %s?", escaped, meant);
+	else
+		g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_UNKNOWN_OPTION,
+			    "unknown option \"%s\"; snowflaked(8) has all of them", escaped);
+	return FALSE;
+}
+
+Options *options_embedded_new(const char *const *settings, GError **error)
+{
+	g_autoptr(GStrvBuilder) builder = g_strv_builder_new();
+	g_auto(GStrv) args = NULL;
+
+	g_strv_builder_add(builder, "embedded");
+	for (; settings != NULL && *settings != NULL; settings++) {
+		g_autofree char *arg = g_strconcat("--", *settings, NULL);
+
+		if (!check_setting(*settings, error))
+			return NULL;
+		g_strv_builder_add(builder, arg);
+	}
+	args = g_strv_builder_end(builder);
+	return options_new_from_args((int)g_strv_length(args), args, error);
 }

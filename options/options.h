@@ -11,13 +11,13 @@
 #include "common/zookeeper/hosts.h"
 #include "core/layout.h"
 
-/* What to do after the clock stepped back behind the last ID by more than max-ahead. */
+/* The action after the clock stepped back by more than max-ahead behind the last ID. */
 typedef enum {
 	OPTIONS_CLOCK_STEP_REFUSE,  /* refuse calls until it has caught up */
 	OPTIONS_CLOCK_STEP_RECLAIM, /* take another worker ID */
 } OptionsClockStep;
 
-/* What worker_id may be beside a number. */
+/* The values of worker_id that are not numbers. */
 typedef enum {
 	OPTIONS_WORKER_ID_NONE = -1,
 	OPTIONS_WORKER_ID_MAC = -2, /* from here on: taken from the machine */
@@ -26,8 +26,8 @@ typedef enum {
 } OptionsWorkerId;
 
 /*
- * What the operator asks for: defaults, then the config file, then the command line. A new option
- * is a row in options-table.c and a field here.
+ * The server's options: defaults, then the config file, then the command line. A new option is a
+ * row in options-table.c and a field here.
  */
 typedef struct {
 	/* command line only */
@@ -39,21 +39,20 @@ typedef struct {
 	GPtrArray *listen;      /* of Address, one or more */
 	guint socket_mode;      /* of the file of a local socket, bits of 0777 */
 	char *socket_group;     /* its group, a name or a number; NULL: as the directory has it */
-	Address *advertise;     /* what others are told; NULL: the first that is listened on */
+	Address *advertise;     /* the address for others; NULL: the first of listen */
 	Address *admin_listen;  /* HTTP for operators; NULL: none */
 	GPtrArray *admin_hosts; /* of char *: names that its requests may have as Host */
 
 	/* TLS, and who may call; files in the PEM format */
 	char *tls_certificate; /* its own; NULL: none */
 	char *tls_key;         /* of that; NULL: there is none */
-	char *tls_client_ca;   /* who vouches for clients; NULL: they need no certificate */
-	char *tls_ca;          /* who vouches for the servers that it calls; NULL: not given */
-	AllowList *allow;      /* NULL: everybody */
+	char *tls_client_ca;   /* CAs that sign clients' certificates; NULL: they need none */
+	char *tls_ca;     /* CAs that sign the certificates of other servers; NULL: not given */
+	AllowList *allow; /* NULL: all clients */
 
 	/* a relay */
-	GPtrArray
-		*relay; /* of Address: the servers whose IDs it hands on; NULL: it issues its own */
-	gboolean relay_discover; /* ask them which others there are */
+	GPtrArray *relay; /* of Address: the servers whose IDs it hands out; NULL: no relay */
+	gboolean relay_discover; /* request the list of other servers */
 	char *relay_agent;       /* the useragent that they see */
 	gint64 relay_prefetch_ms;
 	gint64 relay_max_age_ms;
@@ -102,8 +101,8 @@ typedef struct {
 	LogLevel log_level;
 	LogFormat log_format;
 
-	/* By name (borrowed), what was given for it, in the end: the texts, with semicolons
-	 * between; or its default. */
+	/* By name (borrowed), the texts that were given last, with semicolons between; or the
+	 * default. */
 	GHashTable *given;
 } Options;
 
@@ -111,19 +110,28 @@ typedef struct {
  * options_new_from_args:
  * @argv: with the name of the program first; only read
  *
- * An option given twice on the command line counts as given last, but --listen and --audit-log add
- * up.
+ * Of an option that the command line repeats, the last counts; --listen and --audit-log add up.
  *
  * Returns: (transfer full) (nullable): the options, checked against each other, or %NULL with an
- * error of one line: where the value stands, its key, the value, the limit, what to do
+ * error of one line: the source of the value, its key, the value, the limit, a remedy
  */
 Options *options_new_from_args(int argc, char **argv, GError **error);
 
-/* What it speaks with to servers that it calls with TLS; the names are borrowed. */
+/* The files for TLS connections to other servers; the names are borrowed. */
 TlsNames options_tls_names(const Options *self);
 
-/* What options_new_from_args() would make of the same command line and the files that there are
- * now. */
+/* Reads the same command line and the current files again; as options_new_from_args(). */
 Options *options_new_again(const Options *self, GError **error);
 void options_free(Options *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Options, options_free)
+
+/**
+ * options_embedded_new:
+ * @settings: (nullable): "name=value" each, NULL-terminated; of a flag the name alone is true
+ *
+ * Makes the options of a node that is embedded in a program: those that the table marks for it,
+ * read and checked like snowflaked's command line. All others have their defaults and no effect.
+ *
+ * Returns: (transfer full) (nullable): the options, or %NULL with a GOptionError of one line
+ */
+Options *options_embedded_new(const char *const *settings, GError **error);

@@ -21,8 +21,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-#include "common/local-socket.h"
-#include "common/socket-name.h"
+#include "common/socket.h"
 
 /* Origins */
 
@@ -52,7 +51,7 @@ Origin origin_of_peer(int fd, const struct sockaddr *address)
 {
 	struct ucred peer;
 
-	return address->sa_family == AF_UNIX && local_socket_peer(fd, &peer)
+	return address->sa_family == AF_UNIX && socket_unix_peer(fd, &peer)
 		       ? origin_of_user(peer.uid)
 		       : origin_of_address(address);
 }

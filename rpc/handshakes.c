@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
-#include "common/socket-name.h"
+#include "common/socket.h"
 #include "rpc/poller.h"
 
 #define MAX_EVENTS 64

@@ -13,8 +13,7 @@
 #include <unistd.h>
 
 #include "common/address.h"
-#include "common/local-socket.h"
-#include "common/socket-name.h"
+#include "common/socket.h"
 
 /* Silence after which a client is probed; and the time for its answer. */
 #define KEEPALIVE_S 60
@@ -112,7 +111,7 @@ static int lock_directory(const char *path, const char *directory, GError **erro
 static int try_to_connect(const char *path)
 {
 	struct sockaddr_un address;
-	socklen_t length = local_socket_address(path, &address);
+	socklen_t length = socket_unix_address(path, &address);
 	int fd = new_local_socket();
 	int number = 0;
 
@@ -157,7 +156,7 @@ static gboolean remove_stale(const char *path, GError **error)
 static gboolean bind_with_mode(int fd, const char *path, mode_t mode)
 {
 	struct sockaddr_un address;
-	socklen_t length = local_socket_address(path, &address);
+	socklen_t length = socket_unix_address(path, &address);
 	mode_t before = umask(0);
 	gboolean bound =
 		fchmod(fd, mode) == 0 && bind(fd, (const struct sockaddr *)&address, length) == 0;
@@ -384,7 +383,7 @@ gboolean listener_open(const char *host, guint16 port, GPtrArray *listeners, GEr
 static int listen_abstract(const char *path, GError **error)
 {
 	struct sockaddr_un address;
-	socklen_t length = local_socket_address(path, &address);
+	socklen_t length = socket_unix_address(path, &address);
 	int fd = new_local_socket();
 
 	if (fd >= 0 && bind(fd, (const struct sockaddr *)&address, length) == 0 &&

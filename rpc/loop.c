@@ -25,7 +25,7 @@
 #include <sys/epoll.h>
 
 #include "common/log.h"
-#include "common/socket-name.h"
+#include "common/socket.h"
 #include "rpc/connection.h"
 #include "rpc/parking.h"
 #include "rpc/poller.h"

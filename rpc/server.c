@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
-#include "common/socket-name.h"
+#include "common/socket.h"
 #include "rpc/handshakes.h"
 
 /* Connections accepted before the main loop goes on. */

@@ -5,7 +5,7 @@
 
 #include "common/allow-list.h"
 #include "common/counters.h"
-#include "common/tls/context.h"
+#include "common/tls/stream.h"
 #include "rpc/connection-table.h"
 #include "rpc/listener.h"
 #include "rpc/loop.h"

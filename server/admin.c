@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/admin.h"
 
+#include <string.h>
+
 #include "admin/http.h"
 #include "admin/page.h"
 #include "admin/prometheus-text.h"
 #include "common/log.h"
+#include "core/id-text.h"
+#include "core/text.h"
 #include "rpc/listener.h"
-#include "server/admin-ids.h"
 #include "server/metrics.h"
 #include "server/status-json.h"
 
@@ -20,6 +23,7 @@ struct _Admin {
 	OwnCalls calls;
 	RateHistory rates;
 	DurationWindow durations;
+	MetricsSource metrics;
 	StatusSource status;
 };
 
@@ -115,36 +119,196 @@ static void answer_metrics(const AdminRequest *request G_GNUC_UNUSED, gpointer u
 			   AdminReply *reply)
 {
 	const Admin *self = user_data;
-	const MetricsSource source = {
-		.service = self->config.service,
-		.health = self->config.health,
-		.rpc = self->config.rpc,
-		.certificate_expires_ms = self->config.certificate_expires_ms,
-	};
 
-	admin_reply_take(reply, PROMETHEUS_TEXT_TYPE, metrics_text(&source));
+	admin_reply_take(reply, PROMETHEUS_TEXT_TYPE, metrics_text(&self->metrics));
+}
+
+/* IDs */
+
+static const char *const ID_PARAMETERS[] = {"agent", NULL};
+static const char *const IDS_PARAMETERS[] = {"agent", "n", NULL};
+static const char *const DECODE_PARAMETERS[] = {"from", NULL};
+
+static guint status_of(const Refusal *refusal)
+{
+	switch (refusal->kind) {
+	case REFUSAL_AGENT:
+	case REFUSAL_COUNT:
+		return MHD_HTTP_BAD_REQUEST;
+	case REFUSAL_CLOCK:
+	case REFUSAL_WORKER:
+	case REFUSAL_REGISTRY:
+	case REFUSAL_LAYOUT:
+	default:
+		return MHD_HTTP_SERVICE_UNAVAILABLE;
+	}
+}
+
+/* Returns FALSE with a refusal in @reply, or without a reply: then the request waits. */
+static gboolean draw_run(OwnCalls *calls, CounterMethod method, const AdminRequest *request,
+			 guint count, IdRun *out_run, AdminReply *reply)
+{
+	const char *agent = admin_request_argument(request, "agent");
+	g_auto(Refusal) refusal = {0};
+
+	if (agent == NULL) {
+		admin_reply_refuse(reply, request, MHD_HTTP_BAD_REQUEST,
+				   "who wants it? say agent=NAME in the query");
+		return FALSE;
+	}
+	switch (own_calls_draw(calls, method, agent, count, request->waited_ms, out_run,
+			       &refusal)) {
+	case OWN_CALLS_DRAWN:
+		return TRUE;
+	case OWN_CALLS_LATER:
+		return FALSE;
+	case OWN_CALLS_REFUSED:
+		break;
+	}
+	admin_reply_refuse(reply, request, status_of(&refusal), "%s", refusal.message);
+	reply->retry_after_ms = refusal.retry_after_ms;
+	return FALSE;
 }
 
 static void answer_id(const AdminRequest *request, gpointer user_data, AdminReply *reply)
 {
 	Admin *self = user_data;
+	g_autofree char *id = NULL;
+	JsonObject *object;
+	IdRun run;
 
-	admin_ids_draw_one(&self->calls, request, reply);
+	if (!draw_run(&self->calls, COUNTER_GET_ID, request, 1, &run, reply))
+		return;
+	id = id_text_encode(ID_TEXT_DECIMAL, id_run_get(&run, 0));
+	if (!request->wants_json) {
+		admin_reply_take(reply, ADMIN_REPLY_TEXT, g_strconcat(id, "\n", NULL));
+		return;
+	}
+	object = json_object_new();
+	json_object_set_string_member(object, "id", id);
+	admin_reply_take_json(reply, object);
+}
+
+/* Used because printf() would take most of the time for 10,000 IDs. */
+static void append_decimal(GString *text, gint64 id)
+{
+	char digits[20];
+	gsize at = sizeof digits;
+
+	do
+		digits[--at] = (char)('0' + id % 10);
+	while ((id /= 10) > 0);
+	g_string_append_len(text, digits + at, (gssize)(sizeof digits - at));
 }
 
 static void answer_ids(const AdminRequest *request, gpointer user_data, AdminReply *reply)
 {
 	Admin *self = user_data;
+	guint most = source_max_batch(self->calls.config->source);
+	const char *number = admin_request_argument(request, "n");
+	gboolean is_json = request->wants_json;
+	guint64 count;
+	GString *text;
+	IdRun run;
 
-	admin_ids_draw_many(&self->calls, request, reply);
+	if (number == NULL) {
+		admin_reply_refuse(reply, request, MHD_HTTP_BAD_REQUEST,
+				   "how many? say n=NUMBER in the query, 1 to %u", most);
+		return;
+	}
+	/* the service refuses a number above its limit */
+	if (!text_parse_number(number, 10, 0, G_MAXINT, &count)) {
+		g_autofree char *shown = text_escape(number, strlen(number));
+
+		admin_reply_refuse(reply, request, MHD_HTTP_BAD_REQUEST,
+				   "n=%s is not a whole number from 1 to %u", shown, most);
+		return;
+	}
+	if (!draw_run(&self->calls, COUNTER_GET_IDS, request, (guint)count, &run, reply))
+		return;
+	/* digits need no escapes, and json-glib's tree takes a hundred bytes per ID */
+	text = g_string_new(is_json ? "{\"ids\":[" : NULL);
+	for (guint i = 0; i < run.count; i++) {
+		if (is_json)
+			g_string_append(text, i > 0 ? ",\"" : "\"");
+		append_decimal(text, id_run_get(&run, i));
+		g_string_append_c(text, is_json ? '"' : '\n');
+	}
+	if (is_json)
+		g_string_append(text, "]}\n");
+	admin_reply_take(reply, is_json ? ADMIN_REPLY_JSON : ADMIN_REPLY_TEXT,
+			 g_string_free(text, FALSE));
+}
+
+/* Taking them apart */
+
+static gboolean find_form(const AdminRequest *request, IdTextForm *out_form, AdminReply *reply)
+{
+	const char *from = admin_request_argument(request, "from");
+	g_autofree char *shown = NULL;
+
+	if (from != NULL ? id_text_form_from_name(from, out_form)
+			 : id_text_form_of(request->rest, out_form))
+		return TRUE;
+	shown = text_escape(from != NULL ? from : request->rest,
+			    strlen(from != NULL ? from : request->rest));
+	admin_reply_refuse(reply, request, MHD_HTTP_BAD_REQUEST,
+			   from != NULL
+				   ? "from=%s: there are decimal, hex, crockford, base62 and "
+				     "base58"
+				   : "\"%s\" is neither digits nor 0x and hex digits: say what "
+				     "it is with from=crockford, base62 or base58",
+			   shown);
+	return FALSE;
+}
+
+static void show_parts(const AdminRequest *request, gint64 id, const LayoutParts *parts,
+		       AdminReply *reply)
+{
+	g_autofree char *text = id_text_encode(ID_TEXT_DECIMAL, id);
+	g_autofree char *time = text_time_ms(parts->time_ms);
+	JsonObject *object;
+
+	if (!request->wants_json) {
+		admin_reply_take(reply, ADMIN_REPLY_TEXT,
+				 g_strdup_printf("id: %s\ntimestamp_ms: %" G_GINT64_FORMAT
+						 "\ntime: %s\ndatacenter_id: %u\nworker_id: %u\n"
+						 "sequence: %u\n",
+						 text, parts->time_ms, time, parts->datacenter_id,
+						 parts->worker_id, parts->sequence));
+		return;
+	}
+	object = json_object_new();
+	json_object_set_string_member(object, "id", text);
+	json_object_set_int_member(object, "timestamp_ms", parts->time_ms);
+	json_object_set_string_member(object, "time", time);
+	json_object_set_int_member(object, "datacenter_id", parts->datacenter_id);
+	json_object_set_int_member(object, "worker_id", parts->worker_id);
+	json_object_set_int_member(object, "sequence", parts->sequence);
+	admin_reply_take_json(reply, object);
 }
 
 static void answer_decode(const AdminRequest *request, gpointer user_data, AdminReply *reply)
 {
 	const Admin *self = user_data;
+	const Layout *layout = &self->config.options->layout;
+	g_autoptr(GError) error = NULL;
+	IdTextForm form;
+	gint64 id;
 
-	admin_ids_decode(&self->config.options->layout, request, reply);
+	if (!find_form(request, &form, reply))
+		return;
+	if (id_text_decode(form, request->rest, &id, &error) &&
+	    layout_check_id(layout, id, &error)) {
+		LayoutParts parts = layout_decode(layout, id);
+
+		show_parts(request, id, &parts, reply);
+	} else {
+		admin_reply_refuse(reply, request, MHD_HTTP_BAD_REQUEST, "%s", error->message);
+	}
 }
+
+/* The admin port */
 
 static const AdminPath PATHS[] = {
 	{.path = "/", .answer = admin_page_answer},
@@ -159,9 +323,12 @@ static const AdminPath PATHS[] = {
 	{.path = "/stats.txt", .answer = answer_stats_text},
 	{.path = "/status.json", .answer = answer_status},
 	{.path = "/workers.json", .answer = answer_workers},
-	{.path = "/id", .parameters = ADMIN_IDS_ONE, .draws = TRUE, .answer = answer_id},
-	{.path = "/ids", .parameters = ADMIN_IDS_MANY, .draws = TRUE, .answer = answer_ids},
-	{.path = "/decode/", .rest = "ID", .parameters = ADMIN_IDS_DECODE, .answer = answer_decode},
+	{.path = "/id", .parameters = ID_PARAMETERS, .draws = TRUE, .answer = answer_id},
+	{.path = "/ids", .parameters = IDS_PARAMETERS, .draws = TRUE, .answer = answer_ids},
+	{.path = "/decode/",
+	 .rest = "ID",
+	 .parameters = DECODE_PARAMETERS,
+	 .answer = answer_decode},
 	{0},
 };
 
@@ -200,11 +367,16 @@ Admin *admin_new(const AdminConfig *config, GError **error)
 
 	self->config = *config;
 	own_calls_init(&self->calls, config->service);
+	self->metrics = (MetricsSource){
+		.service = config->service,
+		.health = config->health,
+		.rpc = config->rpc,
+		.certificate_expires_ms = config->certificate_expires_ms,
+	};
 	self->status = (StatusSource){
 		.options = config->options,
-		.health = config->health,
+		.metrics = &self->metrics,
 		.calls = &self->calls,
-		.rpc = config->rpc,
 		.rates = &self->rates,
 		.durations = &self->durations,
 		.interval_ms = SAMPLE_MS,

@@ -8,8 +8,8 @@
 #include "server/health.h"
 #include "server/service.h"
 
-/* What operators ask a server over HTTP: the table of paths, and what they are answered with. Its
- * thread draws IDs too, for those who cannot call. */
+/* The admin port: the table of its paths, and their answers. Its thread also draws IDs, for
+ * programs that cannot call. */
 typedef struct _Admin Admin;
 
 typedef struct {

@@ -50,7 +50,7 @@ static AgentName *name_in(const AgentCounters *self, guint slot)
 }
 
 /* FNV-1a: http://www.isthe.com/chongo/tech/comp/fnv/ */
-static guint32 hash(const char *text, gsize length)
+static guint32 hash_agent(const char *text, gsize length)
 {
 	guint32 value = 2166136261;
 
@@ -60,9 +60,9 @@ static guint32 hash(const char *text, gsize length)
 }
 
 /* The slot where the agent is, or where it would be: an empty one. */
-static guint find(const AgentCounters *self, const char *agent, gsize length)
+static guint find_slot(const AgentCounters *self, const char *agent, gsize length)
 {
-	guint slot = hash(agent, length) % AGENT_COUNTERS_SLOTS;
+	guint slot = hash_agent(agent, length) % AGENT_COUNTERS_SLOTS;
 	const AgentName *name;
 
 	while ((name = name_in(self, slot)) != NULL &&
@@ -93,7 +93,7 @@ static guint add_name(AgentCounters *self, const char *agent, gsize length)
 	guint slot;
 
 	pthread_mutex_lock(&self->lock);
-	slot = find(self, agent, length);
+	slot = find_slot(self, agent, length);
 	if (name_in(self, slot) == NULL && !is_full(self))
 		put_name(self, slot, agent, length);
 	pthread_mutex_unlock(&self->lock);
@@ -102,7 +102,7 @@ static guint add_name(AgentCounters *self, const char *agent, gsize length)
 
 void agent_block_look_up(AgentBlock *self, const char *agent, gsize length)
 {
-	guint slot = find(self->counters, agent, length);
+	guint slot = find_slot(self->counters, agent, length);
 
 	if (name_in(self->counters, slot) == NULL && !is_full(self->counters))
 		slot = add_name(self->counters, agent, length);
@@ -111,7 +111,7 @@ void agent_block_look_up(AgentBlock *self, const char *agent, gsize length)
 }
 
 /* The lock is held. */
-static guint64 sum(const AgentCounters *self, guint slot)
+static guint64 sum_slot(const AgentCounters *self, guint slot)
 {
 	guint64 ids = 0;
 
@@ -132,8 +132,8 @@ void agent_counters_each(AgentCounters *self,
 		const AgentName *name = name_in(self, slot);
 
 		if (name != NULL)
-			each(name->text, sum(self, slot), user_data);
+			each(name->text, sum_slot(self, slot), user_data);
 	}
-	each(AGENT_COUNTERS_OTHERS, sum(self, OTHERS), user_data);
+	each(AGENT_COUNTERS_OTHERS, sum_slot(self, OTHERS), user_data);
 	pthread_mutex_unlock(&self->lock);
 }

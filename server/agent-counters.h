@@ -6,19 +6,18 @@
 #include <string.h>
 
 /*
- * How many IDs each agent got. The first AGENT_COUNTERS_MOST agents are told apart, the rest is
- * counted together: anybody can make up agents, and memory is bounded.
+ * The number of IDs by agent. The first AGENT_COUNTERS_MOST agents are counted separately, all
+ * others together, because clients choose their agent and memory is bounded.
  *
- * Each thread counts into a block of its own, for any number of IDs at once. A block knows the
- * agent that it counted last; another one is looked up without a lock, and only one that is new
- * takes one.
+ * Each thread counts into its own block. A block remembers the agent that it counted last; another
+ * agent is looked up without a lock, and only a new one needs the lock.
  */
 typedef struct _AgentCounters AgentCounters;
 
 #define AGENT_COUNTERS_MOST  256
-#define AGENT_COUNTERS_SLOTS (2 * AGENT_COUNTERS_MOST) /* of a hash table that is half full */
+#define AGENT_COUNTERS_SLOTS (2 * AGENT_COUNTERS_MOST) /* a hash table that is half full */
 
-/* The rest. No agent has an underscore. */
+/* All other agents. No agent has an underscore. */
 #define AGENT_COUNTERS_OTHERS "other_agents"
 
 typedef struct {
@@ -26,9 +25,9 @@ typedef struct {
 	char text[];
 } AgentName;
 
-/* One for each slot, and one for the rest. */
+/* The counts of one thread. */
 typedef struct {
-	_Alignas(64) const AgentName *last; /* NULL: nobody yet, or somebody of the rest */
+	_Alignas(64) const AgentName *last; /* NULL: none yet, or one of the others */
 	guint last_slot;
 	AgentCounters *counters;
 	_Atomic guint64 ids[AGENT_COUNTERS_SLOTS + 1];

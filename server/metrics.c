@@ -1,321 +1,287 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/metrics.h"
 
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include "admin/prometheus-text.h"
 #include "common/log.h"
+#include "core/clock.h"
 #include "server/issuer-source.h"
-#include "server/process-metrics.h"
-#include "server/relay-source.h"
 
-/* Any list will do: keeper_get_quarantined() asks for another when it is time in such a fleet. */
+/* Any list is new enough: keeper_get_quarantined() requests a new one when it is due. */
 #define WORKERS_MAX_AGE_MS G_MAXINT32
 
+#define NS_PER_S (1000 * (gint64)CLOCK_NS_PER_MS)
 #define S_PER_MS 1e-3
 #define S_PER_NS 1e-9
 #define S_PER_US 1e-6
 
+/* The unit of a gauge; /metrics converts it to seconds. */
+typedef enum {
+	UNIT_ONE,
+	UNIT_FLAG, /* 0 or 1; a boolean in JSON */
+	UNIT_MS,
+	UNIT_NS, /* milliseconds in JSON, with a fraction */
+} Unit;
+
+/* Appends the samples of a family that has labels to be found out. */
+typedef void (*WriteFamily)(GString *text, const PrometheusFamily *family,
+			    const MetricsReading *reading);
+
+/* One value. In /metrics, consecutive rows with one name are one family. */
 typedef struct {
-	Counter counter;
-	const char *label;
-} LabelledCounter;
+	PrometheusFamily family; /* without a name: the value is not in /metrics */
+	PrometheusLabel label;
+	gint value; /* a Counter or a MetricsGauge */
+	Unit unit;
+	const char *counter;          /* the name in get_counters and /stats.json, or NULL */
+	const char *section, *member; /* the place in /status.json, or NULL */
+	WriteFamily write;            /* or NULL: one sample, of the value */
+} Metric;
 
-static const LabelledCounter REFUSALS[] = {
-	{COUNTER_REFUSED_CLOCK, "clock"},       {COUNTER_REFUSED_AGENT, "agent"},
-	{COUNTER_REFUSED_WORKER, "worker"},     {COUNTER_REFUSED_COUNT, "count"},
-	{COUNTER_REFUSED_REGISTRY, "registry"}, {COUNTER_REFUSED_LAYOUT, "layout"},
-	{COUNTER_REFUSED_METHOD, "method"},     {COUNTER_REFUSED_MESSAGE, "message"},
-};
-static const LabelledCounter CLOSED[] = {
-	{COUNTER_CLOSED_BAD_BYTES, "bad_bytes"},
-	{COUNTER_CLOSED_FRAME_TIMEOUT, "frame_timeout"},
-	{COUNTER_CLOSED_WRITE_TIMEOUT, "write_timeout"},
-	{COUNTER_CLOSED_IDLE_TIMEOUT, "idle_timeout"},
-	{COUNTER_CLOSED_FOR_ROOM, "room"},
-	{COUNTER_CLOSED_HANDSHAKE, "handshake"},
-	{COUNTER_CLOSED_NOT_ALLOWED, "not_allowed"},
-};
-static const LabelledCounter PROTOCOL_ERRORS[] = {
-	{COUNTER_BAD_HTTP, "http"},       {COUNTER_BAD_TLS, "tls"},   {COUNTER_BAD_PROXY, "proxy"},
-	{COUNTER_BAD_THEADER, "theader"}, {COUNTER_BAD_JSON, "json"}, {COUNTER_BAD_ZLIB, "zlib"},
-	{COUNTER_BAD_THRIFT, "thrift"},
-};
-
-/* One sample, without a label. */
-static void add_gauge(GString *text, const char *name, const char *help, gdouble value)
+static guint64 sum_of(const MetricsReading *reading, gint counter)
 {
-	const PrometheusFamily family = {name, PROMETHEUS_GAUGE, help};
+	return counter_set_sum(reading->source->service->counters, counter);
+}
+
+static gint64 *gauge_of(MetricsReading *reading, MetricsGauge gauge)
+{
+	return &reading->gauges[gauge - N_COUNTERS];
+}
+
+/* Reading */
+
+static void read_issuer(MetricsReading *self, const IssuerSource *issuer)
+{
+	const KeeperStatus *status = &self->status;
+	gint64 now_ms = clock_now_ms(self->source->service->source->clock);
+
+	*gauge_of(self, GAUGE_RESERVATION_LEFT) = MAX(status->reserved_until_ms - now_ms, 0);
+	*gauge_of(self, GAUGE_RESERVATION_LENGTH) = status->reservation_ms;
+	*gauge_of(self, GAUGE_EXTENDING_FAILS) = status->extending_fails;
+	if (status->registry_clock_known)
+		*gauge_of(self, GAUGE_REGISTRY_SKEW) = status->registry_skew_ns;
+	if (status->peers_skew_known)
+		*gauge_of(self, GAUGE_PEERS_SKEW) = status->peers_skew_ns;
+	*gauge_of(self, GAUGE_AHEAD) = generator_ahead_ns(issuer->generator);
+}
+
+static void read_relay(MetricsReading *self, RelaySource *relay)
+{
+	SnowflakePoolStatistics pool;
+
+	relay_source_get_view(relay, &self->relay);
+	relay_source_get_statistics(relay, &pool);
+	*gauge_of(self, GAUGE_RELAY_SERVED) = self->relay.is_served;
+	*gauge_of(self, GAUGE_RELAY_BUFFERED) = (gint64)pool.in_hand;
+	*gauge_of(self, GAUGE_RELAY_EXPIRED) = (gint64)pool.thrown_away;
+	*gauge_of(self, GAUGE_RELAY_DRY) = (gint64)pool.dry;
+	*gauge_of(self, GAUGE_RELAY_REFILLS) = (gint64)pool.refills;
+	*gauge_of(self, GAUGE_RELAY_FAILOVERS) = (gint64)pool.switches;
+	*gauge_of(self, GAUGE_RELAY_EXCLUDED) = (gint64)pool.excluded;
+}
+
+void metrics_read(const MetricsSource *source, MetricsReading *out)
+{
+	const ServiceConfig *service = source->service;
+	gint64 expires_ms = atomic_load(source->certificate_expires_ms);
+
+	*out = (MetricsReading){.source = source};
+	for (gsize i = 0; i < G_N_ELEMENTS(out->gauges); i++)
+		out->gauges[i] = METRICS_NOT_KNOWN;
+	service->source->ops->get_status(service->source, &out->status);
+	if (issuer_source_of(service->source) != NULL)
+		read_issuer(out, issuer_source_of(service->source));
+	else
+		read_relay(out, relay_source_of(service->source));
+	out->why_not_ready = health_why_not_ready(source->health);
+	*gauge_of(out, GAUGE_READY) = out->why_not_ready == NULL;
+	*gauge_of(out, GAUGE_LAYOUT_LEFT) =
+		layout_last_ms(service->source->layout) - clock_now_ms(service->source->clock);
+	*gauge_of(out, GAUGE_PARKED_CALLS) = rpc_server_n_parked(source->rpc);
+	*gauge_of(out, GAUGE_CONNECTIONS) = rpc_server_n_connections(source->rpc);
+	*gauge_of(out, GAUGE_MAX_CONNECTIONS) = rpc_server_max_connections(source->rpc);
+	if (expires_ms != G_MAXINT64)
+		*gauge_of(out, GAUGE_CERTIFICATE_EXPIRY) = expires_ms;
+	*gauge_of(out, GAUGE_AUDIT_QUEUED) = (gint64)audit_log_queued_ids(service->audit);
+	*gauge_of(out, GAUGE_AUDIT_DROPPED) = (gint64)audit_log_dropped_ids(service->audit);
+	*gauge_of(out, GAUGE_LOST_LOG_LINES) = (gint64)log_lost_lines();
+}
+
+void metrics_reading_clear(MetricsReading *self)
+{
+	pool_view_clear(&self->relay);
+	g_free(self->why_not_ready);
+}
+
+/* The process */
+
+static void append_metric(GString *text, const char *name, PrometheusType type, const char *help,
+			  gdouble value)
+{
+	const PrometheusFamily family = {name, type, help};
 
 	prometheus_text_begin(text, &family);
 	prometheus_text_add(text, &family, NULL, value);
 }
 
-static void add_counter(GString *text, const char *name, const char *help, guint64 count)
+static gdouble to_seconds(const struct timeval *time)
 {
-	const PrometheusFamily family = {name, PROMETHEUS_COUNTER, help};
-
-	prometheus_text_begin(text, &family);
-	prometheus_text_add_count(text, &family, NULL, count);
+	return (gdouble)time->tv_sec + (gdouble)time->tv_usec / G_USEC_PER_SEC;
 }
 
-static guint64 counted(const MetricsSource *source, Counter counter)
+/* Returns -1 if the system does not tell. */
+static gint count_descriptors(void)
 {
-	return counter_set_sum(source->service->counters, counter);
+	g_autoptr(GDir) directory = g_dir_open("/proc/self/fd", 0, NULL);
+	gint n = -1; /* the directory is open too */
+
+	while (directory != NULL && g_dir_read_name(directory) != NULL)
+		n++;
+	return n;
 }
 
-/* A sample for each of @counters, with that label. */
-static void add_labelled(GString *text, const MetricsSource *source, const char *name,
-			 const char *help, const char *label, const LabelledCounter *counters,
-			 gsize n)
+/* Returns the start of the process, @ticks after that of the system, since the Unix epoch. Does not
+ * use /proc/stat, which a unit with ProcSubset=pid cannot read. While the result stays the same to
+ * a second, the last one is returned, because a change looks like a restart. */
+static gint64 start_time_s(guint64 ticks)
 {
-	const PrometheusFamily family = {name, PROMETHEUS_COUNTER, help};
+	static _Atomic gint64 reported_s;
+	gint64 after_ns = (gint64)ticks * (NS_PER_S / sysconf(_SC_CLK_TCK));
+	gint64 start_s = (system_clock_measure_offset_ns() + after_ns) / NS_PER_S;
+	gint64 last_s = atomic_load(&reported_s);
 
-	prometheus_text_begin(text, &family);
-	for (gsize i = 0; i < n; i++)
-		prometheus_text_add_count(
-			text, &family, (const PrometheusLabel[]){{label, counters[i].label}, {0}},
-			counted(source, counters[i].counter));
+	if (ABS(start_s - last_s) <= 1)
+		return last_s;
+	atomic_store(&reported_s, start_s);
+	return start_s;
 }
 
-/* Calls */
-
-static void add_calls(GString *text, const MetricsSource *source)
+/* Reads /proc/self/stat (proc(5)), whose second field is in brackets and can contain anything. */
+static void append_memory_and_start(GString *text)
 {
-	static const PrometheusFamily FAMILY = {
-		"snowflake_calls_total", PROMETHEUS_COUNTER,
-		"Calls that were answered, with a result or an exception."};
+	g_autofree char *stat = NULL;
+	const char *after;
+	guint64 start_ticks, virtual_bytes;
+	gint64 pages;
 
-	prometheus_text_begin(text, &FAMILY);
-	for (CounterMethod method = 0; method < N_COUNTER_METHODS; method++) {
-		const char *name = counter_method_name(method);
-
-		prometheus_text_add_count(
-			text, &FAMILY,
-			(const PrometheusLabel[]){{"method", name}, {"result", "ok"}, {0}},
-			counted(source, COUNTER_ANSWERED + method));
-		prometheus_text_add_count(
-			text, &FAMILY,
-			(const PrometheusLabel[]){{"method", name}, {"result", "refused"}, {0}},
-			counted(source, COUNTER_REFUSED + method));
-	}
+	if (!g_file_get_contents("/proc/self/stat", &stat, NULL, NULL) ||
+	    (after = strrchr(stat, ')')) == NULL ||
+	    sscanf(after,
+		   ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d "
+		   "%" G_GUINT64_FORMAT " %" G_GUINT64_FORMAT " %" G_GINT64_FORMAT,
+		   &start_ticks, &virtual_bytes, &pages) != 3)
+		return;
+	append_metric(text, "process_virtual_memory_bytes", PROMETHEUS_GAUGE, "Virtual memory.",
+		      (gdouble)virtual_bytes);
+	append_metric(text, "process_resident_memory_bytes", PROMETHEUS_GAUGE, "Resident memory.",
+		      (gdouble)pages * (gdouble)sysconf(_SC_PAGESIZE));
+	append_metric(text, "process_start_time_seconds", PROMETHEUS_GAUGE,
+		      "When the process started, since the Unix epoch.",
+		      (gdouble)start_time_s(start_ticks));
 }
 
-static void add_durations(GString *text, const MetricsSource *source)
+/* Appends what Prometheus' clients report of every process, by the same names
+ * (prometheus.io/docs/instrumenting/writing_clientlibs, "Process metrics"), as far as the system
+ * tells. */
+static void append_process(GString *text)
 {
-	static const PrometheusFamily FAMILY = {
-		"snowflake_call_duration_seconds", PROMETHEUS_HISTOGRAM,
-		"How long calls took the server, from when its sockets told of them to when the "
-		"system had the replies; what they waited for included."};
-	gdouble bounds[N_COUNTER_DURATIONS];
-	guint64 counts[N_COUNTER_DURATIONS];
+	struct rusage usage;
+	struct rlimit limit;
+	gint n_descriptors = count_descriptors();
 
-	for (guint i = 0; i < N_COUNTER_DURATIONS; i++) {
-		guint64 bound_us = G_GUINT64_CONSTANT(1) << (i + COUNTER_FIRST_DURATION_LOG2);
-
-		bounds[i] = (gdouble)bound_us / G_USEC_PER_SEC;
-		counts[i] = counted(source, COUNTER_DURATIONS + i);
-	}
-	prometheus_text_begin(text, &FAMILY);
-	prometheus_text_add_histogram(text, &FAMILY, bounds, counts, N_COUNTER_DURATIONS,
-				      (gdouble)counted(source, COUNTER_DURATION_US) * S_PER_US);
+	if (getrusage(RUSAGE_SELF, &usage) == 0)
+		append_metric(text, "process_cpu_seconds_total", PROMETHEUS_COUNTER,
+			      "Time of processors, the system's for the process included.",
+			      to_seconds(&usage.ru_utime) + to_seconds(&usage.ru_stime));
+	if (n_descriptors >= 0)
+		append_metric(text, "process_open_fds", PROMETHEUS_GAUGE,
+			      "File descriptors that are open.", n_descriptors);
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
+		append_metric(text, "process_max_fds", PROMETHEUS_GAUGE,
+			      "File descriptors that may be open.", (gdouble)limit.rlim_cur);
+	append_memory_and_start(text);
 }
 
-typedef struct {
-	GString *text;
-	const PrometheusFamily *family;
-} AgentSamples;
+/* Families with labels */
 
-static void add_agent(const char *agent, guint64 ids, gpointer user_data)
+/* Appends a sample for each of @n states: 1 for @now, 0 for the others. */
+static void write_states(GString *text, const PrometheusFamily *family, const char *const *states,
+			 guint n, const char *now)
 {
-	const AgentSamples *samples = user_data;
-
-	prometheus_text_add_count(samples->text, samples->family,
-				  (const PrometheusLabel[]){{"agent", agent}, {0}}, ids);
-}
-
-static void add_ids(GString *text, const MetricsSource *source)
-{
-	static const PrometheusFamily AGENTS = {"snowflake_agent_ids_total", PROMETHEUS_COUNTER,
-						"IDs by useragent; other_agents are all beyond "
-						"the first 256."};
-
-	add_counter(text, "snowflake_ids_total", "IDs given out, also as UUIDs.",
-		    counted(source, COUNTER_IDS_GENERATED));
-	add_counter(text, "snowflake_ulids_total", "ULIDs given out.",
-		    counted(source, COUNTER_ULIDS_GENERATED));
-	prometheus_text_begin(text, &AGENTS);
-	agent_counters_each(source->service->agents, add_agent, &(AgentSamples){text, &AGENTS});
-}
-
-static void add_all_of_calls(GString *text, const MetricsSource *source)
-{
-	add_ids(text, source);
-	add_calls(text, source);
-	add_labelled(text, source, "snowflake_refusals_total",
-		     "Calls that were answered with an exception, by reason.", "reason", REFUSALS,
-		     G_N_ELEMENTS(REFUSALS));
-	add_durations(text, source);
-	add_counter(text, "snowflake_call_waits_total",
-		    "Times that a call had to wait, for the clock, a reservation or the registry.",
-		    counted(source, COUNTER_WAITS));
-	add_gauge(text, "snowflake_parked_calls", "Calls that wait now, one of a connection.",
-		  rpc_server_n_parked(source->rpc));
-}
-
-/* Connections */
-
-static void add_connections(GString *text, const MetricsSource *source)
-{
-	add_gauge(text, "snowflake_connections", "Connections that are open.",
-		  rpc_server_n_connections(source->rpc));
-	add_gauge(text, "snowflake_max_connections", "Connections that may be open.",
-		  rpc_server_max_connections(source->rpc));
-	add_counter(text, "snowflake_connections_accepted_total", "Connections taken.",
-		    counted(source, COUNTER_CONNECTIONS_ACCEPTED));
-	add_counter(text, "snowflake_connections_refused_total",
-		    "Connections closed at once, beyond a limit.",
-		    counted(source, COUNTER_CONNECTIONS_REFUSED));
-	add_labelled(text, source, "snowflake_connections_closed_total",
-		     "Connections that the server has closed, by reason.", "reason", CLOSED,
-		     G_N_ELEMENTS(CLOSED));
-	add_labelled(text, source, "snowflake_protocol_errors_total",
-		     "Connections closed for bad bytes, by what they were.", "kind",
-		     PROTOCOL_ERRORS, G_N_ELEMENTS(PROTOCOL_ERRORS));
-	add_counter(text, "snowflake_received_bytes_total", "Bytes read from clients.",
-		    counted(source, COUNTER_BYTES_RECEIVED));
-	add_counter(text, "snowflake_sent_bytes_total", "Bytes that the system took for clients.",
-		    counted(source, COUNTER_BYTES_SENT));
-}
-
-/* The worker ID, and what it rests on */
-
-/* A sample for each of @n states, 1 for the one that it is in. */
-static void add_states(GString *text, const char *name, const char *help, const char *const *states,
-		       guint n, const char *now)
-{
-	const PrometheusFamily family = {name, PROMETHEUS_GAUGE, help};
-
-	prometheus_text_begin(text, &family);
+	prometheus_text_begin(text, family);
 	for (guint i = 0; i < n; i++)
-		prometheus_text_add(text, &family,
+		prometheus_text_add(text, family,
 				    (const PrometheusLabel[]){{"state", states[i]}, {0}},
 				    g_str_equal(states[i], now) ? 1 : 0);
 }
 
-static void add_state(GString *text, const MetricsSource *source, const KeeperStatus *status)
+static void write_build(GString *text, const PrometheusFamily *family,
+			const MetricsReading *reading G_GNUC_UNUSED)
+{
+	prometheus_text_begin(text, family);
+	prometheus_text_add(text, family,
+			    (const PrometheusLabel[]){{"version", SNOWFLAKE_VERSION}, {0}}, 1);
+}
+
+static void write_server_state(GString *text, const PrometheusFamily *family,
+			       const MetricsReading *reading)
 {
 	const char *states[KEEPER_STOPPED + 2];
-	const char *now = atomic_load(&source->service->draining)
-				  ? SERVICE_DRAINING
-				  : keeper_state_name(status->state);
-	g_autofree char *why_not = health_why_not_ready(source->health);
+	gboolean is_draining = atomic_load(&reading->source->service->draining);
 
 	for (KeeperState state = 0; state <= KEEPER_STOPPED; state++)
 		states[state] = keeper_state_name(state);
 	states[KEEPER_STOPPED + 1] = SERVICE_DRAINING;
-	add_states(text, "snowflake_server_state", "Which state the server is in.", states,
-		   G_N_ELEMENTS(states), now);
-	add_gauge(text, "snowflake_ready", "Whether calls should come here: what /readyz says.",
-		  why_not == NULL ? 1 : 0);
+	write_states(text, family, states, G_N_ELEMENTS(states),
+		     is_draining ? SERVICE_DRAINING : keeper_state_name(reading->status.state));
 }
 
-static void add_worker(GString *text, const MetricsSource *source, const KeeperStatus *status)
+static void write_worker(GString *text, const PrometheusFamily *family,
+			 const MetricsReading *reading)
 {
-	static const PrometheusFamily FAMILY = {"snowflake_worker_info", PROMETHEUS_GAUGE,
-						"The worker ID; not there without one."};
-	g_autofree char *datacenter_id = g_strdup_printf("%d", status->datacenter_id);
-	g_autofree char *worker_id = g_strdup_printf("%d", status->worker_id);
-	g_autofree char *layout = layout_name(source->service->source->layout);
+	const ServiceConfig *service = reading->source->service;
+	g_autofree char *datacenter_id = g_strdup_printf("%d", reading->status.datacenter_id);
+	g_autofree char *worker_id = g_strdup_printf("%d", reading->status.worker_id);
+	g_autofree char *layout = layout_name(service->source->layout);
 
-	if (status->worker_id < 0)
+	if (issuer_source_of(service->source) == NULL || reading->status.worker_id < 0)
 		return;
-	prometheus_text_begin(text, &FAMILY);
-	prometheus_text_add(text, &FAMILY,
+	prometheus_text_begin(text, family);
+	prometheus_text_add(text, family,
 			    (const PrometheusLabel[]){{"datacenter_id", datacenter_id},
 						      {"worker_id", worker_id},
-						      {"address", source->service->address},
+						      {"address", service->address},
 						      {"layout", layout},
 						      {0}},
 			    1);
 }
 
-static void add_reservation(GString *text, const MetricsSource *source, const KeeperStatus *status)
-{
-	gint64 now_ms = clock_now_ms(source->service->source->clock);
-	gint64 left_ms = MAX(status->reserved_until_ms - now_ms, 0);
-
-	add_gauge(text, "snowflake_reservation_left_seconds",
-		  "Until the end of the reservation; 0: nothing is reserved, and calls are refused "
-		  "for it only in the state unavailable.",
-		  (gdouble)left_ms * S_PER_MS);
-	add_gauge(text, "snowflake_reservation_length_seconds", "How long the reservation is.",
-		  (gdouble)status->reservation_ms * S_PER_MS);
-	add_gauge(text, "snowflake_extending_fails",
-		  "Whether the reservation could not be extended when it was tried last.",
-		  status->extending_fails ? 1 : 0);
-}
-
-static void add_session(GString *text, const KeeperStatus *status)
+/* A registry without sessions has no metric. */
+static void write_session(GString *text, const PrometheusFamily *family,
+			  const MetricsReading *reading)
 {
 	const char *sessions[KEEPER_N_SESSIONS];
 
-	if (status->session == KEEPER_SESSION_NONE)
+	if (reading->status.session == KEEPER_SESSION_NONE)
 		return;
 	for (KeeperSession session = 0; session < KEEPER_N_SESSIONS; session++)
 		sessions[session] = keeper_session_name(session);
-	/* one that has none has no metric */
-	add_states(text, "snowflake_zookeeper_session", "How ZooKeeper is reached.",
-		   sessions + KEEPER_SESSION_CONNECTING,
-		   KEEPER_N_SESSIONS - KEEPER_SESSION_CONNECTING, sessions[status->session]);
+	write_states(text, family, sessions + KEEPER_SESSION_CONNECTING,
+		     KEEPER_N_SESSIONS - KEEPER_SESSION_CONNECTING,
+		     sessions[reading->status.session]);
 }
 
-static void add_clocks(GString *text, const MetricsSource *source, const KeeperStatus *status)
-{
-	if (status->registry_clock_known)
-		add_gauge(text, "snowflake_registry_clock_skew_seconds",
-			  "How far the clock is ahead of ZooKeeper's.",
-			  (gdouble)status->registry_skew_ns * S_PER_NS);
-	if (status->peers_skew_known)
-		add_gauge(text, "snowflake_peers_clock_skew_seconds",
-			  "How far the clock is ahead of that of the other servers which is "
-			  "furthest from it.",
-			  (gdouble)status->peers_skew_ns * S_PER_NS);
-	add_gauge(
-		text, "snowflake_cursor_ahead_seconds",
-		"How far the last ID is ahead of the clock.",
-		(gdouble)generator_ahead_ns(issuer_source_of(source->service->source)->generator) *
-			S_PER_NS);
-}
-
-/* Where it has a certificate. */
-static void add_tls(GString *text, const MetricsSource *source)
-{
-	gint64 expires_ms = atomic_load(source->certificate_expires_ms);
-
-	if (expires_ms == G_MAXINT64)
-		return;
-	add_gauge(text, "snowflake_tls_certificate_expiry_timestamp_seconds",
-		  "When the certificate expires, since 1970.", (gdouble)expires_ms * S_PER_MS);
-	add_counter(text, "snowflake_tls_handshakes_total", "TLS handshakes that are done.",
-		    counter_set_sum(source->service->counters, COUNTER_HANDSHAKES));
-}
-
-static void add_layout(GString *text, const MetricsSource *source)
-{
-	const Layout *layout = source->service->source->layout;
-	gint64 left_ms = layout_last_ms(layout) - clock_now_ms(source->service->source->clock);
-
-	add_gauge(text, "snowflake_layout_left_seconds", "Until the last time of the layout.",
-		  (gdouble)left_ms * S_PER_MS);
-	add_gauge(text, "snowflake_layout_ids_per_millisecond",
-		  "IDs that the layout has for one worker ID.", layout_ids_per_ms(layout));
-}
-
-/* The fleet. By datacenter ID, so many. */
+/* The worker IDs of one datacenter. */
 typedef struct {
 	guint held, quarantined;
 } Datacenter;
 
-static Datacenter *datacenter_of(GHashTable *datacenters, gint id)
+static Datacenter *find_datacenter(GHashTable *datacenters, gint id)
 {
 	Datacenter *datacenter = g_hash_table_lookup(datacenters, GINT_TO_POINTER(id));
 
@@ -326,46 +292,44 @@ static Datacenter *datacenter_of(GHashTable *datacenters, gint id)
 	return datacenter;
 }
 
-/* (transfer full) (nullable): of Datacenter, by ID; %NULL: not known. */
-static GHashTable *count_worker_ids(const MetricsSource *source, const KeeperStatus *status)
+/* (transfer full) (nullable): Datacenter by ID; %NULL: not known. */
+static GHashTable *count_worker_ids(const MetricsReading *reading)
 {
+	const IssuerSource *issuer = issuer_source_of(reading->source->service->source);
 	g_autoptr(GPtrArray) workers = NULL;
 	g_autoptr(GPtrArray) quarantined = NULL;
 	GHashTable *datacenters;
 	gint64 as_of_ms;
 
-	if (!keeper_get_quarantined(issuer_source_of(source->service->source)->keeper, &quarantined,
-				    &as_of_ms) ||
-	    !keeper_get_workers(issuer_source_of(source->service->source)->keeper,
-				WORKERS_MAX_AGE_MS, FALSE, &workers, &as_of_ms, NULL))
+	if (issuer == NULL || !keeper_get_quarantined(issuer->keeper, &quarantined, &as_of_ms) ||
+	    !keeper_get_workers(issuer->keeper, WORKERS_MAX_AGE_MS, FALSE, &workers, &as_of_ms,
+				NULL))
 		return NULL;
 	datacenters = g_hash_table_new_full(NULL, NULL, NULL, g_free);
-	datacenter_of(datacenters, status->datacenter_id);
+	find_datacenter(datacenters, reading->status.datacenter_id);
 	for (guint i = 0; i < workers->len; i++) {
 		const Worker *worker = workers->pdata[i];
 
 		if (worker->worker_id >= 0)
-			datacenter_of(datacenters, worker->datacenter_id)->held++;
+			find_datacenter(datacenters, worker->datacenter_id)->held++;
 	}
 	for (guint i = 0; i < quarantined->len; i++)
-		datacenter_of(datacenters, ((const Worker *)quarantined->pdata[i])->datacenter_id)
+		find_datacenter(datacenters, ((const Worker *)quarantined->pdata[i])->datacenter_id)
 			->quarantined++;
 	return datacenters;
 }
 
-static void add_worker_ids(GString *text, const MetricsSource *source, const KeeperStatus *status)
+static void write_worker_ids(GString *text, const PrometheusFamily *family,
+			     const MetricsReading *reading)
 {
-	static const PrometheusFamily FAMILY = {"snowflake_worker_ids", PROMETHEUS_GAUGE,
-						"Worker IDs by datacenter and state, as ZooKeeper "
-						"has them."};
-	const Layout *layout = source->service->source->layout;
-	g_autoptr(GHashTable) datacenters = count_worker_ids(source, status);
+	const Layout *layout = reading->source->service->source->layout;
+	g_autoptr(GHashTable) datacenters = count_worker_ids(reading);
 	GHashTableIter iter;
 	gpointer id, value;
 
 	if (datacenters == NULL)
 		return;
-	prometheus_text_begin(text, &FAMILY);
+	prometheus_text_begin(text, family);
 	g_hash_table_iter_init(&iter, datacenters);
 	while (g_hash_table_iter_next(&iter, &id, &value)) {
 		const Datacenter *one = value;
@@ -380,7 +344,7 @@ static void add_worker_ids(GString *text, const MetricsSource *source, const Kee
 			      {"free", MAX(all - not_free, 0)}};
 
 		for (gsize i = 0; i < G_N_ELEMENTS(STATES); i++)
-			prometheus_text_add(text, &FAMILY,
+			prometheus_text_add(text, family,
 					    (const PrometheusLabel[]){{"datacenter_id", name},
 								      {"state", STATES[i].state},
 								      {0}},
@@ -388,117 +352,429 @@ static void add_worker_ids(GString *text, const MetricsSource *source, const Kee
 	}
 }
 
-static void add_all_of_issuer(GString *text, const MetricsSource *source,
-			      const KeeperStatus *status)
+static void write_relay_server(GString *text, const PrometheusFamily *family,
+			       const MetricsReading *reading)
 {
-	add_worker(text, source, status);
-	add_reservation(text, source, status);
-	add_session(text, status);
-	add_clocks(text, source, status);
-	add_worker_ids(text, source, status);
-}
-
-/* Of a relay */
-
-static void add_server(GString *text, RelaySource *relay)
-{
-	static const PrometheusFamily FAMILY = {"snowflake_relay_server_info", PROMETHEUS_GAUGE,
-						"The server that IDs are asked of; not there while "
-						"none can be."};
-	g_auto(PoolView) view = {0};
-
-	relay_source_get_view(relay, &view);
-	add_gauge(text, "snowflake_relay_served",
-		  "Whether there is a server that IDs can be asked of.", view.is_served ? 1 : 0);
-	if (!view.is_served)
+	if (!reading->relay.is_served)
 		return;
-	prometheus_text_begin(text, &FAMILY);
-	prometheus_text_add(text, &FAMILY, (const PrometheusLabel[]){{"server", view.server}, {0}},
-			    1);
+	prometheus_text_begin(text, family);
+	prometheus_text_add(text, family,
+			    (const PrometheusLabel[]){{"server", reading->relay.server}, {0}}, 1);
 }
 
-static void add_all_of_relay(GString *text, RelaySource *relay)
+/* A number with a fraction. */
+static void write_layout_rate(GString *text, const PrometheusFamily *family,
+			      const MetricsReading *reading)
 {
-	SnowflakePoolStatistics pool;
-
-	relay_source_get_statistics(relay, &pool);
-	add_server(text, relay);
-	add_gauge(text, "snowflake_relay_in_hand_ids", "IDs that are there to be given out.",
-		  (gdouble)pool.in_hand);
-	add_counter(text, "snowflake_relay_thrown_away_ids_total",
-		    "IDs that became too old in hand.", pool.thrown_away);
-	add_counter(text, "snowflake_relay_dry_total",
-		    "Times that there was no ID in hand for a call.", pool.dry);
-	add_counter(text, "snowflake_relay_refills_total",
-		    "Answers of servers with IDs to have in hand.", pool.refills);
-	add_counter(text, "snowflake_relay_switches_total",
-		    "Times that another server was turned to, as one failed.", pool.switches);
-	add_counter(text, "snowflake_relay_excluded_servers_total",
-		    "Servers excluded for 10 minutes because their IDs were not unique.",
-		    pool.excluded);
+	prometheus_text_begin(text, family);
+	prometheus_text_add(text, family, NULL,
+			    layout_ids_per_ms(reading->source->service->source->layout));
 }
 
-/* The audit log */
+typedef struct {
+	GString *text;
+	const PrometheusFamily *family;
+} AgentSamples;
 
-/* (transfer full): a path may have any bytes, and two of them stay two. One label that is no UTF-8
- * costs Prometheus all metrics. */
-static char *sink_label(const char *sink)
+static void write_agent(const char *agent, guint64 ids, gpointer user_data)
 {
-	return g_utf8_validate(sink, -1, NULL) ? g_strdup(sink) : g_strescape(sink, NULL);
+	const AgentSamples *samples = user_data;
+
+	prometheus_text_add_count(samples->text, samples->family,
+				  (const PrometheusLabel[]){{"agent", agent}, {0}}, ids);
 }
 
-static void add_audit_log(GString *text, const MetricsSource *source)
+static void write_agents(GString *text, const PrometheusFamily *family,
+			 const MetricsReading *reading)
 {
-	static const PrometheusFamily QUEUED = {"snowflake_audit_queued_ids", PROMETHEUS_GAUGE,
-						"IDs that wait to be written."};
-	static const PrometheusFamily DROPPED = {"snowflake_audit_dropped_ids_total",
-						 PROMETHEUS_COUNTER,
-						 "IDs that are missing, as the queue was full."};
-	static const PrometheusFamily FAILING = {"snowflake_audit_failing", PROMETHEUS_GAUGE,
-						 "Whether the sink takes nothing now."};
-	const PrometheusFamily *const families[] = {&QUEUED, &DROPPED, &FAILING};
+	prometheus_text_begin(text, family);
+	agent_counters_each(reading->source->service->agents, write_agent,
+			    &(AgentSamples){text, family});
+}
+
+static void write_calls(GString *text, const PrometheusFamily *family,
+			const MetricsReading *reading)
+{
+	static const struct {
+		const char *result;
+		Counter first;
+	} RESULTS[] = {{"ok", COUNTER_ANSWERED}, {"refused", COUNTER_REFUSED}};
+
+	prometheus_text_begin(text, family);
+	for (CounterMethod method = 0; method < N_COUNTER_METHODS; method++)
+		for (gsize i = 0; i < G_N_ELEMENTS(RESULTS); i++)
+			prometheus_text_add_count(
+				text, family,
+				(const PrometheusLabel[]){{"method", counter_method_name(method)},
+							  {"result", RESULTS[i].result},
+							  {0}},
+				sum_of(reading, RESULTS[i].first + method));
+}
+
+static void write_durations(GString *text, const PrometheusFamily *family,
+			    const MetricsReading *reading)
+{
+	gdouble bounds[N_COUNTER_DURATIONS];
+	guint64 counts[N_COUNTER_DURATIONS];
+
+	for (guint i = 0; i < N_COUNTER_DURATIONS; i++) {
+		guint64 bound_us = G_GUINT64_CONSTANT(1) << (i + COUNTER_FIRST_DURATION_LOG2);
+
+		bounds[i] = (gdouble)bound_us / G_USEC_PER_SEC;
+		counts[i] = sum_of(reading, COUNTER_DURATIONS + i);
+	}
+	prometheus_text_begin(text, family);
+	prometheus_text_add_histogram(text, family, bounds, counts, N_COUNTER_DURATIONS,
+				      (gdouble)sum_of(reading, COUNTER_DURATION_US) * S_PER_US);
+}
+
+/* Only for a server with a certificate. */
+static void write_handshakes(GString *text, const PrometheusFamily *family,
+			     const MetricsReading *reading)
+{
+	if (reading->gauges[GAUGE_CERTIFICATE_EXPIRY - N_COUNTERS] == METRICS_NOT_KNOWN)
+		return;
+	prometheus_text_begin(text, family);
+	prometheus_text_add_count(text, family, NULL, sum_of(reading, COUNTER_HANDSHAKES));
+}
+
+typedef enum { SINK_QUEUED, SINK_DROPPED, SINK_FAILING } SinkValue;
+
+/* Appends a sample for each sink. A path can contain any bytes, and one label that is not UTF-8
+ * makes Prometheus drop all metrics: such a path is escaped, so that two of them stay apart. */
+static void write_sinks(GString *text, const PrometheusFamily *family,
+			const MetricsReading *reading, SinkValue value)
+{
 	AuditSinkStatus status;
 
-	for (gsize i = 0; i < G_N_ELEMENTS(families); i++) {
-		prometheus_text_begin(text, families[i]);
-		for (guint nth = 0; audit_log_get_sink(source->service->audit, nth, &status);
-		     nth++) {
-			g_autofree char *name = sink_label(status.sink);
-			const PrometheusLabel sink[] = {{"sink", name}, {0}};
+	prometheus_text_begin(text, family);
+	for (guint i = 0; audit_log_get_sink(reading->source->service->audit, i, &status); i++) {
+		g_autofree char *name = g_utf8_validate(status.sink, -1, NULL)
+						? g_strdup(status.sink)
+						: g_strescape(status.sink, NULL);
+		const guint64 values[] = {status.queued_ids, status.dropped_ids, status.failing};
 
-			if (families[i] == &FAILING)
-				prometheus_text_add(text, &FAILING, sink, status.failing ? 1 : 0);
-			else
-				prometheus_text_add_count(text, families[i], sink,
-							  i == 0 ? status.queued_ids
-								 : status.dropped_ids);
-		}
+		prometheus_text_add_count(text, family,
+					  (const PrometheusLabel[]){{"sink", name}, {0}},
+					  values[value]);
 	}
+}
+
+static void write_queued(GString *text, const PrometheusFamily *family,
+			 const MetricsReading *reading)
+{
+	write_sinks(text, family, reading, SINK_QUEUED);
+}
+
+static void write_dropped(GString *text, const PrometheusFamily *family,
+			  const MetricsReading *reading)
+{
+	write_sinks(text, family, reading, SINK_DROPPED);
+}
+
+static void write_failing(GString *text, const PrometheusFamily *family,
+			  const MetricsReading *reading)
+{
+	write_sinks(text, family, reading, SINK_FAILING);
+}
+
+/* The table, in the order of /metrics */
+
+#define TOTAL(name_, help_, counter_, value_)                                                      \
+	{                                                                                          \
+		.family = {name_, PROMETHEUS_COUNTER, help_}, .value = value_, .counter = counter_ \
+	}
+#define LABELLED(name_, help_, label_, label_value_, counter_, value_)                             \
+	{                                                                                          \
+		.family = {name_, PROMETHEUS_COUNTER, help_}, .label = {label_, label_value_},     \
+		.value = value_, .counter = counter_                                               \
+	}
+#define REFUSALS(reason_, counter_, value_)                                                        \
+	LABELLED("snowflake_refusals_total",                                                       \
+		 "Calls that were answered with an exception, by reason.", "reason", reason_,      \
+		 counter_, value_)
+#define CLOSED(reason_, counter_, value_)                                                          \
+	LABELLED("snowflake_connections_closed_total",                                             \
+		 "Connections that the server has closed, by reason.", "reason", reason_,          \
+		 counter_, value_)
+#define BAD(kind_, counter_, value_)                                                               \
+	LABELLED("snowflake_protocol_errors_total",                                                \
+		 "Connections closed for bad bytes, by what they were.", "kind", kind_, counter_,  \
+		 value_)
+#define GAUGE(name_, help_, unit_, section_, member_, value_)                                      \
+	{                                                                                          \
+		.family = {name_, PROMETHEUS_GAUGE, help_}, .value = value_, .unit = unit_,        \
+		.section = section_, .member = member_                                             \
+	}
+/* A count that the pool of a relay keeps. */
+#define POOL_TOTAL(name_, help_, member_, value_)                                                  \
+	{                                                                                          \
+		.family = {name_, PROMETHEUS_COUNTER, help_}, .value = value_, .section = "relay", \
+		.member = member_                                                                  \
+	}
+#define FAMILY(name_, type_, help_, write_)                                                        \
+	{                                                                                          \
+		.family = {name_, type_, help_}, .value = -1, .write = write_                      \
+	}
+
+static const Metric METRICS[] = {
+	FAMILY("snowflake_build_info", PROMETHEUS_GAUGE, "The server's version.", write_build),
+	FAMILY("snowflake_server_state", PROMETHEUS_GAUGE, "Which state the server is in.",
+	       write_server_state),
+	GAUGE("snowflake_ready", "Whether calls should come here: what /readyz says.", UNIT_FLAG,
+	      NULL, NULL, GAUGE_READY),
+
+	/* an issuer */
+	FAMILY("snowflake_worker_info", PROMETHEUS_GAUGE, "The worker ID; not there without one.",
+	       write_worker),
+	GAUGE("snowflake_reservation_left_seconds",
+	      "Until the end of the reservation; 0: nothing is reserved, and calls are refused "
+	      "for it only in the state unavailable.",
+	      UNIT_MS, "reservation", "left_ms", GAUGE_RESERVATION_LEFT),
+	GAUGE("snowflake_reservation_length_seconds", "How long the reservation is.", UNIT_MS,
+	      "reservation", "length_ms", GAUGE_RESERVATION_LENGTH),
+	GAUGE("snowflake_extending_fails",
+	      "Whether the reservation could not be extended when it was tried last.", UNIT_FLAG,
+	      "reservation", "extending_fails", GAUGE_EXTENDING_FAILS),
+	FAMILY("snowflake_zookeeper_session", PROMETHEUS_GAUGE, "How ZooKeeper is reached.",
+	       write_session),
+	GAUGE("snowflake_registry_clock_skew_seconds", "How far the clock is ahead of ZooKeeper's.",
+	      UNIT_NS, "clock", "registry_skew_ms", GAUGE_REGISTRY_SKEW),
+	GAUGE("snowflake_peers_clock_skew_seconds",
+	      "How far the clock is ahead of that of the other servers which is furthest from it.",
+	      UNIT_NS, "clock", "peers_skew_ms", GAUGE_PEERS_SKEW),
+	GAUGE("snowflake_cursor_ahead_seconds", "How far the last ID is ahead of the clock.",
+	      UNIT_NS, "clock", "ahead_ms", GAUGE_AHEAD),
+	FAMILY("snowflake_worker_ids", PROMETHEUS_GAUGE,
+	       "Worker IDs by datacenter and state, as ZooKeeper has them.", write_worker_ids),
+
+	/* a relay */
+	GAUGE("snowflake_relay_served", "Whether there is a server that IDs can be asked of.",
+	      UNIT_FLAG, "relay", "served", GAUGE_RELAY_SERVED),
+	FAMILY("snowflake_relay_server_info", PROMETHEUS_GAUGE,
+	       "The server that IDs are asked of; not there while none can be.",
+	       write_relay_server),
+	GAUGE("snowflake_relay_in_hand_ids", "IDs that are there to be given out.", UNIT_ONE,
+	      "relay", "in_hand_ids", GAUGE_RELAY_BUFFERED),
+	POOL_TOTAL("snowflake_relay_thrown_away_ids_total", "IDs that became too old in hand.",
+		   "thrown_away_ids", GAUGE_RELAY_EXPIRED),
+	POOL_TOTAL("snowflake_relay_dry_total", "Times that there was no ID in hand for a call.",
+		   "dry", GAUGE_RELAY_DRY),
+	POOL_TOTAL("snowflake_relay_refills_total", "Answers of servers with IDs to have in hand.",
+		   "refills", GAUGE_RELAY_REFILLS),
+	POOL_TOTAL("snowflake_relay_switches_total",
+		   "Times that another server was turned to, as one failed.", "switches",
+		   GAUGE_RELAY_FAILOVERS),
+	POOL_TOTAL("snowflake_relay_excluded_servers_total",
+		   "Servers excluded for 10 minutes because their IDs were not unique.",
+		   "excluded_servers", GAUGE_RELAY_EXCLUDED),
+
+	GAUGE("snowflake_layout_left_seconds", "Until the last time of the layout.", UNIT_MS, NULL,
+	      NULL, GAUGE_LAYOUT_LEFT),
+	FAMILY("snowflake_layout_ids_per_millisecond", PROMETHEUS_GAUGE,
+	       "IDs that the layout has for one worker ID.", write_layout_rate),
+
+	/* IDs and calls */
+	TOTAL("snowflake_ids_total", "IDs given out, also as UUIDs.", "ids_generated",
+	      COUNTER_IDS_GENERATED),
+	TOTAL("snowflake_ulids_total", "ULIDs given out.", "ulids_generated",
+	      COUNTER_ULIDS_GENERATED),
+	FAMILY("snowflake_agent_ids_total", PROMETHEUS_COUNTER,
+	       "IDs by useragent; other_agents are all beyond the first 256.", write_agents),
+	FAMILY("snowflake_calls_total", PROMETHEUS_COUNTER,
+	       "Calls that were answered, with a result or an exception.", write_calls),
+	TOTAL(NULL, NULL, "calls", COUNTER_CALLS),
+	TOTAL(NULL, NULL, "exceptions", COUNTER_EXCEPTIONS),
+	TOTAL(NULL, NULL, "clock_skew", COUNTER_CLOCK_SKEW),
+	REFUSALS("clock", "refused_clock", COUNTER_REFUSED_CLOCK),
+	REFUSALS("agent", "refused_agent", COUNTER_REFUSED_AGENT),
+	REFUSALS("worker", "refused_worker", COUNTER_REFUSED_WORKER),
+	REFUSALS("count", "refused_count", COUNTER_REFUSED_COUNT),
+	REFUSALS("registry", "refused_registry", COUNTER_REFUSED_REGISTRY),
+	REFUSALS("layout", "refused_layout", COUNTER_REFUSED_LAYOUT),
+	REFUSALS("method", "refused_method", COUNTER_REFUSED_METHOD),
+	REFUSALS("message", "refused_message", COUNTER_REFUSED_MESSAGE),
+	FAMILY("snowflake_call_duration_seconds", PROMETHEUS_HISTOGRAM,
+	       "How long calls took the server, from when its sockets told of them to when the "
+	       "system had the replies; what they waited for included.",
+	       write_durations),
+	TOTAL("snowflake_call_waits_total",
+	      "Times that a call had to wait, for the clock, a reservation or the registry.",
+	      "waits", COUNTER_WAITS),
+	GAUGE("snowflake_parked_calls", "Calls that wait now, one of a connection.", UNIT_ONE,
+	      "calls", "parked_calls", GAUGE_PARKED_CALLS),
+
+	/* connections */
+	GAUGE("snowflake_connections", "Connections that are open.", UNIT_ONE, "connections",
+	      "connections", GAUGE_CONNECTIONS),
+	GAUGE("snowflake_max_connections", "Connections that may be open.", UNIT_ONE, "connections",
+	      "max_connections", GAUGE_MAX_CONNECTIONS),
+	TOTAL("snowflake_connections_accepted_total", "Connections taken.", "connections_accepted",
+	      COUNTER_CONNECTIONS_ACCEPTED),
+	TOTAL("snowflake_connections_refused_total", "Connections closed at once, beyond a limit.",
+	      "connections_refused", COUNTER_CONNECTIONS_REFUSED),
+	TOTAL(NULL, NULL, "connections_ended", COUNTER_CONNECTIONS_ENDED),
+	CLOSED("bad_bytes", "closed_bad_bytes", COUNTER_CLOSED_BAD_BYTES),
+	CLOSED("frame_timeout", "closed_frame_timeout", COUNTER_CLOSED_FRAME_TIMEOUT),
+	CLOSED("write_timeout", "closed_write_timeout", COUNTER_CLOSED_WRITE_TIMEOUT),
+	CLOSED("idle_timeout", "closed_idle_timeout", COUNTER_CLOSED_IDLE_TIMEOUT),
+	CLOSED("room", "closed_for_room", COUNTER_CLOSED_FOR_ROOM),
+	CLOSED("handshake", "closed_handshake", COUNTER_CLOSED_HANDSHAKE),
+	CLOSED("not_allowed", "closed_not_allowed", COUNTER_CLOSED_NOT_ALLOWED),
+	BAD("http", "bad_bytes_http", COUNTER_BAD_HTTP),
+	BAD("tls", "bad_bytes_tls", COUNTER_BAD_TLS),
+	BAD("proxy", "bad_bytes_proxy", COUNTER_BAD_PROXY),
+	BAD("theader", "bad_bytes_theader", COUNTER_BAD_THEADER),
+	BAD("json", "bad_bytes_json", COUNTER_BAD_JSON),
+	BAD("zlib", "bad_bytes_zlib", COUNTER_BAD_ZLIB),
+	BAD("thrift", "bad_bytes_thrift", COUNTER_BAD_THRIFT),
+	TOTAL("snowflake_received_bytes_total", "Bytes read from clients.", "bytes_received",
+	      COUNTER_BYTES_RECEIVED),
+	TOTAL("snowflake_sent_bytes_total", "Bytes that the system took for clients.", "bytes_sent",
+	      COUNTER_BYTES_SENT),
+	GAUGE("snowflake_tls_certificate_expiry_timestamp_seconds",
+	      "When the certificate expires, since 1970.", UNIT_MS, NULL, NULL,
+	      GAUGE_CERTIFICATE_EXPIRY),
+	{.family = {"snowflake_tls_handshakes_total", PROMETHEUS_COUNTER,
+		    "TLS handshakes that are done."},
+	 .value = COUNTER_HANDSHAKES,
+	 .counter = "handshakes",
+	 .write = write_handshakes},
+
+	/* the audit log, and the log */
+	GAUGE(NULL, NULL, UNIT_ONE, "audit", "queued_ids", GAUGE_AUDIT_QUEUED),
+	GAUGE(NULL, NULL, UNIT_ONE, "audit", "dropped_ids", GAUGE_AUDIT_DROPPED),
+	FAMILY("snowflake_audit_queued_ids", PROMETHEUS_GAUGE, "IDs that wait to be written.",
+	       write_queued),
+	FAMILY("snowflake_audit_dropped_ids_total", PROMETHEUS_COUNTER,
+	       "IDs that are missing, as the queue was full.", write_dropped),
+	FAMILY("snowflake_audit_failing", PROMETHEUS_GAUGE, "Whether the sink takes nothing now.",
+	       write_failing),
+	{.family = {"snowflake_log_lines_lost_total", PROMETHEUS_COUNTER,
+		    "Lines of the log that nobody took."},
+	 .value = GAUGE_LOST_LOG_LINES},
+};
+
+/* /metrics */
+
+static void append_sample(GString *text, const Metric *metric, const MetricsReading *reading)
+{
+	const PrometheusLabel labels[] = {metric->label, {0}};
+	static const gdouble SCALES[] = {
+		[UNIT_ONE] = 1, [UNIT_FLAG] = 1, [UNIT_MS] = S_PER_MS, [UNIT_NS] = S_PER_NS};
+	gint64 value;
+
+	if (metric->value < N_COUNTERS) {
+		prometheus_text_add_count(text, &metric->family, labels,
+					  sum_of(reading, metric->value));
+		return;
+	}
+	value = reading->gauges[metric->value - N_COUNTERS];
+	if (metric->family.type == PROMETHEUS_COUNTER)
+		prometheus_text_add_count(text, &metric->family, labels, (guint64)value);
+	else
+		prometheus_text_add(text, &metric->family, labels,
+				    (gdouble)value * SCALES[metric->unit]);
+}
+
+static gboolean is_known(const Metric *metric, const MetricsReading *reading)
+{
+	return metric->value < N_COUNTERS ||
+	       reading->gauges[metric->value - N_COUNTERS] != METRICS_NOT_KNOWN;
 }
 
 char *metrics_text(const MetricsSource *source)
 {
-	static const PrometheusFamily BUILD = {"snowflake_build_info", PROMETHEUS_GAUGE,
-					       "The server's version."};
 	GString *text = g_string_new(NULL);
-	KeeperStatus status;
+	g_auto(MetricsReading) reading = {0};
+	const char *family = NULL;
 
-	source->service->source->ops->get_status(source->service->source, &status);
-	prometheus_text_begin(text, &BUILD);
-	prometheus_text_add(text, &BUILD,
-			    (const PrometheusLabel[]){{"version", SNOWFLAKE_VERSION}, {0}}, 1);
-	add_state(text, source, &status);
-	if (issuer_source_of(source->service->source) != NULL)
-		add_all_of_issuer(text, source, &status);
-	else
-		add_all_of_relay(text, relay_source_of(source->service->source));
-	add_layout(text, source);
-	add_all_of_calls(text, source);
-	add_connections(text, source);
-	add_tls(text, source);
-	add_audit_log(text, source);
-	add_counter(text, "snowflake_log_lines_lost_total", "Lines of the log that nobody took.",
-		    log_lost_lines());
-	process_metrics_append(text);
+	metrics_read(source, &reading);
+	for (gsize i = 0; i < G_N_ELEMENTS(METRICS); i++) {
+		const Metric *metric = &METRICS[i];
+
+		if (metric->family.name == NULL || !is_known(metric, &reading))
+			continue;
+		if (metric->write != NULL) {
+			metric->write(text, &metric->family, &reading);
+			continue;
+		}
+		if (g_strcmp0(metric->family.name, family) != 0)
+			prometheus_text_begin(text, &metric->family);
+		family = metric->family.name;
+		append_sample(text, metric, &reading);
+	}
+	append_process(text);
 	return g_string_free(text, FALSE);
+}
+
+/* /status.json */
+
+void metrics_set_members(const MetricsReading *reading, const char *section, JsonObject *object)
+{
+	for (gsize i = 0; i < G_N_ELEMENTS(METRICS); i++) {
+		const Metric *metric = &METRICS[i];
+		gint64 value;
+
+		if (g_strcmp0(metric->section, section) != 0)
+			continue;
+		value = reading->gauges[metric->value - N_COUNTERS];
+		if (value == METRICS_NOT_KNOWN)
+			json_object_set_null_member(object, metric->member);
+		else if (metric->unit == UNIT_FLAG)
+			json_object_set_boolean_member(object, metric->member, value != 0);
+		else if (metric->unit == UNIT_NS)
+			json_object_set_double_member(object, metric->member,
+						      (double)value / CLOCK_NS_PER_MS);
+		else
+			json_object_set_int_member(object, metric->member, value);
+	}
+}
+
+/* get_counters */
+
+const char *metrics_counter_name(Counter counter)
+{
+	gsize i = 0;
+
+	while (METRICS[i].value != (gint)counter)
+		i++;
+	return METRICS[i].counter;
+}
+
+void metrics_put_counter(GHashTable *values, const char *name, gint64 value)
+{
+	g_hash_table_insert(values, g_strdup(name), g_memdup2(&value, sizeof value));
+}
+
+static void put_method(GHashTable *values, CounterSet *counters, const char *prefix, Counter first,
+		       CounterMethod method)
+{
+	g_autofree char *name = g_strconcat(prefix, counter_method_name(method), NULL);
+
+	metrics_put_counter(values, name, (gint64)counter_set_sum(counters, first + method));
+}
+
+static void put_agent(const char *agent, guint64 ids, gpointer values)
+{
+	g_autofree char *name =
+		g_strconcat(metrics_counter_name(COUNTER_IDS_GENERATED), "_", agent, NULL);
+
+	metrics_put_counter(values, name, (gint64)ids);
+}
+
+void metrics_put_counters(GHashTable *values, CounterSet *counters, AgentCounters *agents,
+			  const AuditLog *audit)
+{
+	for (Counter counter = 0; counter < N_NAMED_COUNTERS; counter++)
+		metrics_put_counter(values, metrics_counter_name(counter),
+				    (gint64)counter_set_sum(counters, counter));
+	for (CounterMethod method = 0; method < N_COUNTER_METHODS; method++) {
+		put_method(values, counters, "answered_", COUNTER_ANSWERED, method);
+		put_method(values, counters, "refused_", COUNTER_REFUSED, method);
+	}
+	agent_counters_each(agents, put_agent, values);
+	metrics_put_counter(values, "scribe_enqueue_failures",
+			    (gint64)audit_log_dropped_ids(audit));
+	metrics_put_counter(values, "reporter_flush_queue", (gint64)audit_log_queued_ids(audit));
 }

@@ -1,19 +1,84 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <glib.h>
+#include <json-glib/json-glib.h>
+
 #include "rpc/server.h"
 #include "server/health.h"
+#include "server/relay-source.h"
 
 /*
- * What Prometheus is told. By its conventions: base units, names that end with them, _total where a
- * number only grows. snowflaked(8), METRICS, has a list.
+ * The values that a server reports about itself. One table holds them all, with their names in
+ * /metrics, in /status.json and in get_counters.
+ *
+ * In /metrics they follow the conventions of Prometheus: base units, names that end with the unit,
+ * _total if a number only grows. snowflaked(8) lists them under METRICS and COUNTERS.
  */
 typedef struct {
 	const ServiceConfig *service;
 	const Health *health;
 	const RpcServer *rpc;
-	const _Atomic gint64 *certificate_expires_ms; /* as Server has it */
+	const _Atomic gint64 *certificate_expires_ms; /* as in Server */
 } MetricsSource;
 
-/* (transfer full): all of it. Any thread, from the start of the source to its end. */
+/* The values that are measured when they are read; all others are counted (Counter). */
+typedef enum {
+	GAUGE_READY = N_COUNTERS,
+	GAUGE_RESERVATION_LEFT,
+	GAUGE_RESERVATION_LENGTH,
+	GAUGE_EXTENDING_FAILS,
+	GAUGE_REGISTRY_SKEW,
+	GAUGE_PEERS_SKEW,
+	GAUGE_AHEAD,
+	GAUGE_RELAY_SERVED,
+	GAUGE_RELAY_BUFFERED,
+	GAUGE_RELAY_EXPIRED,
+	GAUGE_RELAY_DRY,
+	GAUGE_RELAY_REFILLS,
+	GAUGE_RELAY_FAILOVERS,
+	GAUGE_RELAY_EXCLUDED,
+	GAUGE_LAYOUT_LEFT,
+	GAUGE_PARKED_CALLS,
+	GAUGE_CONNECTIONS,
+	GAUGE_MAX_CONNECTIONS,
+	GAUGE_CERTIFICATE_EXPIRY,
+	GAUGE_AUDIT_QUEUED,
+	GAUGE_AUDIT_DROPPED,
+	GAUGE_LOST_LOG_LINES,
+	METRICS_GAUGES_END
+} MetricsGauge;
+
+/* The value of a gauge that the server does not know, or that does not apply to it. */
+#define METRICS_NOT_KNOWN G_MININT64
+
+/* All gauges at one time, and what they are taken from. */
+typedef struct {
+	const MetricsSource *source;
+	KeeperStatus status;
+	PoolView relay; /* empty unless the server is a relay */
+	char *why_not_ready;
+	gint64 gauges[METRICS_GAUGES_END - N_COUNTERS];
+} MetricsReading;
+
+/* Any thread, from the start of the source to its end. @out: to be cleared */
+void metrics_read(const MetricsSource *source, MetricsReading *out);
+void metrics_reading_clear(MetricsReading *self);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(MetricsReading, metrics_reading_clear)
+
+/* (transfer full): the text of /metrics. Any thread. */
 char *metrics_text(const MetricsSource *source);
+
+/* Sets the members that /status.json has in @section; a value that is not known is null. */
+void metrics_set_members(const MetricsReading *reading, const char *section, JsonObject *object);
+
+/* The name in get_counters; @counter is below N_NAMED_COUNTERS. */
+const char *metrics_counter_name(Counter counter);
+
+/* Puts a value of get_counters: @values maps names to gint64, both allocated. */
+void metrics_put_counter(GHashTable *values, const char *name, gint64 value);
+
+/* Puts all counters by their names in snowflaked(8), and the original service's gauges of the audit
+ * log. Any thread. */
+void metrics_put_counters(GHashTable *values, CounterSet *counters, AgentCounters *agents,
+			  const AuditLog *audit);

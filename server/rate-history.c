@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/rate-history.h"
 
-static void put(RateHistory *self, double rate)
+static void append_rate(RateHistory *self, double rate)
 {
 	self->rates[self->next] = rate;
 	self->next = (self->next + 1) % RATE_HISTORY_INTERVALS;
@@ -11,8 +11,8 @@ static void put(RateHistory *self, double rate)
 void rate_history_add(RateHistory *self, gint64 now_us, guint64 count)
 {
 	if (self->last_us != 0 && now_us > self->last_us)
-		put(self, (double)(count - self->last_count) * G_USEC_PER_SEC /
-				  (double)(now_us - self->last_us));
+		append_rate(self, (double)(count - self->last_count) * G_USEC_PER_SEC /
+					  (double)(now_us - self->last_us));
 	self->last_us = now_us;
 	self->last_count = count;
 }

@@ -2,7 +2,7 @@
 #include "server/service.h"
 
 #include "audit/ring.h"
-#include "server/counter-values.h"
+#include "server/metrics.h"
 
 /* Time after which a client repeats a get_workers that had no answer. */
 #define WORKERS_RETRY_AFTER_MS 1000
@@ -323,12 +323,12 @@ GHashTable *service_list_counters(Service *self)
 	Source *source = self->config->source;
 	SourceWorker worker;
 
-	counter_values_put_all(counters, self->config->counters, self->config->agents,
-			       self->config->audit);
+	metrics_put_counters(counters, self->config->counters, self->config->agents,
+			     self->config->audit);
 	/* legacy names, which are absent without a worker ID */
 	if (source->ops->find_worker(source, &worker)) {
-		counter_values_put(counters, "datacenter_id", worker.datacenter_id);
-		counter_values_put(counters, "worker_id", worker.worker_id);
+		metrics_put_counter(counters, "datacenter_id", worker.datacenter_id);
+		metrics_put_counter(counters, "worker_id", worker.worker_id);
 	}
 	return counters;
 }

@@ -7,21 +7,13 @@
 
 #define MS_PER_DAY (24 * 60 * 60 * G_GINT64_CONSTANT(1000))
 
-/* What counts up has one of these names; the rest of what get_counters tells is as it is now. */
+/* The names in get_counters of values that are not counters. */
 static const char *const GAUGES[] = {"datacenter_id", "reporter_flush_queue", "worker_id", NULL};
 
 static void set_text(JsonObject *object, const char *name, const char *text)
 {
 	if (text != NULL)
 		json_object_set_string_member(object, name, text);
-	else
-		json_object_set_null_member(object, name);
-}
-
-static void set_id(JsonObject *object, const char *name, gint id)
-{
-	if (id >= 0)
-		json_object_set_int_member(object, name, id);
 	else
 		json_object_set_null_member(object, name);
 }
@@ -57,63 +49,39 @@ static JsonObject *describe_layout(const StatusSource *source)
 	return object;
 }
 
-static JsonObject *describe_reservation(const StatusSource *source, const KeeperStatus *status)
+static JsonObject *describe_reservation(const MetricsReading *reading)
 {
 	JsonObject *object;
 
-	if (status->reserved_until_ms == 0)
+	if (reading->status.reserved_until_ms == 0)
 		return NULL;
 	object = json_object_new();
-	json_object_set_int_member(object, "until_ms", status->reserved_until_ms);
-	json_object_set_int_member(object, "left_ms",
-				   MAX(status->reserved_until_ms - now_ms(source), 0));
-	json_object_set_int_member(object, "length_ms", status->reservation_ms);
-	json_object_set_boolean_member(object, "extending_fails", status->extending_fails);
+	json_object_set_int_member(object, "until_ms", reading->status.reserved_until_ms);
+	metrics_set_members(reading, "reservation", object);
 	return object;
 }
 
-static void set_skew(JsonObject *object, const char *name, gboolean is_known, gint64 skew_ns)
+static JsonObject *describe_clock(const MetricsReading *reading)
 {
-	if (is_known)
-		json_object_set_double_member(object, name, (double)skew_ns / CLOCK_NS_PER_MS);
-	else
-		json_object_set_null_member(object, name);
-}
-
-static JsonObject *describe_clock(const StatusSource *source, const KeeperStatus *status)
-{
-	const IssuerSource *issuer = issuer_source_of(source->calls->config->source);
-	gint64 ahead_ns = issuer != NULL ? generator_ahead_ns(issuer->generator) : 0;
 	JsonObject *object = json_object_new();
 
-	set_skew(object, "registry_skew_ms", status->registry_clock_known,
-		 status->registry_skew_ns);
-	set_skew(object, "peers_skew_ms", status->peers_skew_known, status->peers_skew_ns);
-	json_object_set_double_member(object, "ahead_ms", (double)ahead_ns / CLOCK_NS_PER_MS);
+	metrics_set_members(reading, "clock", object);
+	if (issuer_source_of(reading->source->service->source) == NULL)
+		json_object_set_double_member(object, "ahead_ms", 0);
 	return object;
 }
 
-/* NULL: it is none. */
-static JsonObject *describe_relay(const StatusSource *source)
+/* Returns NULL if the server is not a relay. */
+static JsonObject *describe_relay(const MetricsReading *reading)
 {
-	RelaySource *relay = relay_source_of(source->calls->config->source);
-	g_auto(PoolView) view = {0};
-	SnowflakePoolStatistics pool;
+	const char *server = reading->relay.server;
 	JsonObject *object;
 
-	if (relay == NULL)
+	if (relay_source_of(reading->source->service->source) == NULL)
 		return NULL;
 	object = json_object_new();
-	relay_source_get_view(relay, &view);
-	relay_source_get_statistics(relay, &pool);
-	set_text(object, "server", *view.server != '\0' ? view.server : NULL);
-	json_object_set_boolean_member(object, "served", view.is_served);
-	json_object_set_int_member(object, "in_hand_ids", (gint64)pool.in_hand);
-	json_object_set_int_member(object, "thrown_away_ids", (gint64)pool.thrown_away);
-	json_object_set_int_member(object, "dry", (gint64)pool.dry);
-	json_object_set_int_member(object, "refills", (gint64)pool.refills);
-	json_object_set_int_member(object, "switches", (gint64)pool.switches);
-	json_object_set_int_member(object, "excluded_servers", (gint64)pool.excluded);
+	set_text(object, "server", *server != '\0' ? server : NULL);
+	metrics_set_members(reading, "relay", object);
 	return object;
 }
 
@@ -132,7 +100,7 @@ static JsonObject *describe_rate(const StatusSource *source)
 	return object;
 }
 
-/* NULL: there were no calls of late. */
+/* Returns NULL if there were no calls in the window. */
 static JsonObject *describe_durations(const StatusSource *source)
 {
 	static const struct {
@@ -154,16 +122,14 @@ static JsonObject *describe_durations(const StatusSource *source)
 	return object;
 }
 
-static JsonObject *describe_audit(const StatusSource *source)
+static JsonObject *describe_audit(const StatusSource *source, const MetricsReading *reading)
 {
-	const AuditLog *audit = source->calls->config->audit;
 	JsonObject *object;
 
 	if (source->options->audit_log->len == 0)
 		return NULL;
 	object = json_object_new();
-	json_object_set_int_member(object, "queued_ids", (gint64)audit_log_queued_ids(audit));
-	json_object_set_int_member(object, "dropped_ids", (gint64)audit_log_dropped_ids(audit));
+	metrics_set_members(reading, "audit", object);
 	return object;
 }
 
@@ -189,48 +155,43 @@ static JsonObject *describe_counters(GHashTable *counters, gboolean gauges)
 	return object;
 }
 
-static void set_self(JsonObject *object, const StatusSource *source, const ServiceSelf *self)
-{
-	g_autofree char *why_not = health_why_not_ready(source->health);
-
-	set_text(object, "version", SNOWFLAKE_VERSION);
-	set_text(object, "state", self->state);
-	json_object_set_boolean_member(object, "ready", why_not == NULL);
-	set_text(object, "why_not_ready", why_not);
-	set_text(object, "kind", self->kind);
-	set_text(object, "address", self->address);
-	set_text(object, "nonce", self->nonce);
-	json_object_set_double_member(object, "uptime_s", (double)uptime_us(source) / 1000000);
-	json_object_set_int_member(object, "datacenter_id", self->datacenter_id);
-	set_id(object, "worker_id", self->worker_id);
-}
-
 JsonObject *status_json_new(const StatusSource *source)
 {
 	g_auto(ServiceSelf) self = {0};
+	g_auto(MetricsReading) reading = {0};
 	g_autoptr(GHashTable) counters = own_calls_get_counters(source->calls);
 	JsonObject *object = json_object_new();
-	KeeperStatus status;
 
 	own_calls_describe_self(source->calls, &self);
-	source->calls->config->source->ops->get_status(source->calls->config->source, &status);
-	set_self(object, source, &self);
+	metrics_read(source->metrics, &reading);
+	set_text(object, "version", SNOWFLAKE_VERSION);
+	set_text(object, "state", self.state);
+	json_object_set_boolean_member(object, "ready", reading.why_not_ready == NULL);
+	set_text(object, "why_not_ready", reading.why_not_ready);
+	set_text(object, "kind", self.kind);
+	set_text(object, "address", self.address);
+	set_text(object, "nonce", self.nonce);
+	json_object_set_double_member(object, "uptime_s", (double)uptime_us(source) / 1000000);
+	json_object_set_int_member(object, "datacenter_id", self.datacenter_id);
+	if (self.worker_id >= 0)
+		json_object_set_int_member(object, "worker_id", self.worker_id);
+	else
+		json_object_set_null_member(object, "worker_id");
 	set_object(object, "layout", describe_layout(source));
 	json_object_set_int_member(object, "now_ms", now_ms(source));
 	set_object(object, "counters", describe_counters(counters, FALSE));
-	json_object_set_int_member(object, "connections", rpc_server_n_connections(source->rpc));
-	json_object_set_int_member(object, "max_connections",
-				   rpc_server_max_connections(source->rpc));
-	json_object_set_int_member(object, "parked_calls", rpc_server_n_parked(source->rpc));
-	set_object(object, "reservation", describe_reservation(source, &status));
-	set_object(object, "clock", describe_clock(source, &status));
+	metrics_set_members(&reading, "connections", object);
+	metrics_set_members(&reading, "calls", object);
+	set_object(object, "reservation", describe_reservation(&reading));
+	set_object(object, "clock", describe_clock(&reading));
 	set_text(object, "session",
-		 status.session != KEEPER_SESSION_NONE ? keeper_session_name(status.session)
-						       : NULL);
-	set_object(object, "relay", describe_relay(source));
+		 reading.status.session != KEEPER_SESSION_NONE
+			 ? keeper_session_name(reading.status.session)
+			 : NULL);
+	set_object(object, "relay", describe_relay(&reading));
 	set_object(object, "latency_us", describe_durations(source));
 	set_object(object, "rate", describe_rate(source));
-	set_object(object, "audit", describe_audit(source));
+	set_object(object, "audit", describe_audit(source, &reading));
 	return object;
 }
 

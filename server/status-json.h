@@ -4,20 +4,18 @@
 #include <json-glib/json-glib.h>
 
 #include "options/options.h"
-#include "rpc/server.h"
 #include "server/duration-window.h"
-#include "server/health.h"
+#include "server/metrics.h"
 #include "server/own-calls.h"
 #include "server/rate-history.h"
 
-/* What /status.json and its like have. What is not known is null; IDs, which are longer than a
- * number of JavaScript, are no part of it. */
+/* The bodies of /status.json and similar paths. Unknown values are null. They contain no IDs, which
+ * exceed the numbers of JavaScript. */
 
 typedef struct {
 	const Options *options;
-	const Health *health;
+	const MetricsSource *metrics;
 	OwnCalls *calls;
-	const RpcServer *rpc;
 	const RateHistory *rates; /* of IDs */
 	gint64 interval_ms;       /* of these */
 	const DurationWindow *durations;
@@ -26,17 +24,17 @@ typedef struct {
 
 /* Each is (transfer full). */
 
-/* This server: all that changes, and what it was told. */
+/* The state of this server. */
 JsonObject *status_json_new(const StatusSource *source);
 
-/* Who it is, as in 2010. */
+/* Name, version and start, as in the original service. */
 JsonObject *status_json_new_server_info(const StatusSource *source);
 
-/* Its counters and gauges, as in 2010. */
+/* Counters and gauges, as in the original service. */
 JsonObject *status_json_new_stats(const StatusSource *source);
 
 /* The same, sorted, as lines of "name: value". */
 char *status_json_stats_text(const StatusSource *source);
 
-/* All servers, as they are known here; or %NULL: refused. */
+/* All servers that this server knows; or %NULL: refused. */
 JsonObject *status_json_new_workers(const StatusSource *source, Refusal *out_refusal);

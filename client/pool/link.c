@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "client/pool/fork.h"
-#include "common/self-connection.h"
+#include "common/socket.h"
 
 #define HEADER_BYTES sizeof(guint32)
 #define READ_BYTES   16384
@@ -240,7 +240,7 @@ static PoolLinkEvent finish_connecting(PoolLink *self, gint64 now_us, GError **e
 	if (poll(&writable, 1, 0) == 0)
 		return POOL_LINK_NOTHING;
 	getsockopt(self->fd, SOL_SOCKET, SO_ERROR, &code, &length);
-	if (code == 0 && self_connection_is_one(self->fd))
+	if (code == 0 && socket_is_self_connected(self->fd))
 		code = ECONNREFUSED;
 	if (code == 0 && self->tls != NULL)
 		return shake_hands(self, now_us, error);

@@ -11,7 +11,7 @@
 
 #include "client/pool/fork.h"
 #include "client/pool/thread.h"
-#include "common/local-socket.h"
+#include "common/socket.h"
 
 struct _PoolNames {
 	_Atomic guint owners; /* whoever waits, and the thread */
@@ -77,7 +77,7 @@ static void add_path(PoolNames *self, const Address *address)
 	struct sockaddr_un bytes;
 
 	name->text = g_strdup(address->text);
-	name->address.length = local_socket_address(address->path, &bytes);
+	name->address.length = socket_unix_address(address->path, &bytes);
 	memcpy(&name->address.bytes, &bytes, name->address.length);
 	add(self, name);
 }

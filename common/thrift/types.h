@@ -31,7 +31,7 @@ typedef enum {
 	MESSAGE_ONEWAY = 4,
 } MessageType;
 
-/* The types of a TApplicationException that somebody here sends or tells apart. */
+/* The types of a TApplicationException that are sent or distinguished here. */
 enum {
 	APPLICATION_UNKNOWN_METHOD = 1,
 	APPLICATION_INTERNAL_ERROR = 6,

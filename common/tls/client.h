@@ -5,25 +5,24 @@
 
 #include "common/tls/stream.h"
 
-/* The files that clients speak TLS with, in the PEM format, by name; and how strict they are. */
+/* The TLS files of a client, in the PEM format, by name; and whether it checks names. */
 typedef struct {
-	const char *ca;          /* who vouches for servers; NULL: whoever this machine believes */
+	const char *ca; /* CAs that sign servers' certificates; NULL: the system trust store */
 	const char *certificate; /* its own; NULL: none */
-	const char *key;         /* of that; NULL: there is none */
-	gboolean any_name;       /* a server's certificate need not be of the host that it is
-				  * reached by */
+	const char *key;         /* of the certificate; NULL: none */
+	gboolean any_name;       /* a server's certificate need not have its host name */
 } TlsNames;
 
-/* (transfer full): with copies of the names, and the end of those. */
+/* Copies and frees the names. */
 TlsNames tls_names_copy(const TlsNames *self);
 void tls_names_clear(TlsNames *self);
 
 /*
- * What a client brings to its connections with TLS. Any thread may use it.
+ * The TLS settings of a client, for all its connections. Any thread can use it.
  *
- * Certificates are renewed, and programs run for longer: files that have changed are read again
- * with the next connection. If they cannot be used as they are, such as a certificate whose key is
- * not there yet, what was read before stays, until they have changed once more.
+ * Files that have changed are read again for the next connection, because certificates are renewed
+ * while programs run. If they are unusable, such as a certificate without its key, the earlier ones
+ * stay until the files change again.
  */
 typedef struct _TlsClient TlsClient;
 
@@ -35,18 +34,18 @@ TlsClient *tls_client_ref(TlsClient *self);
 void tls_client_unref(TlsClient *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(TlsClient, tls_client_unref)
 
-/* As tls_context_expires_ms(), of what was read last. */
+/* As tls_context_expires_ms(), for the files that were read last. */
 gint64 tls_client_expires_ms(TlsClient *self);
 
-/* On @fd, a connected socket that does not block. Looks at the files, and may read them.
+/* Begins TLS on @fd, a connected non-blocking socket. Reads the files again if they have changed.
  * Returns: (transfer full): or %NULL with errno set
- * @host: that was connected to */
+ * @host: the name of the server */
 TlsStream *tls_client_connect(TlsClient *self, int fd, const char *host);
 
-/* As send(2) and recv(2), on @stream, or if that is %NULL on @fd, without SIGPIPE; see stream.h. */
+/* Like send(2) and recv(2), on @stream, or on @fd if it is %NULL; without SIGPIPE. See stream.h. */
 gssize tls_client_send(TlsStream *stream, int fd, const void *bytes, gsize length);
 gssize tls_client_receive(TlsStream *stream, int fd, void *bytes, gsize length);
 
-/* After one of these, or a stream's function, has failed with that errno: what to tell of it.
- * (transfer full) @stream: (nullable): likewise */
+/* (transfer full): a message for the errno @number of one of these, or of a stream's function.
+ * @stream: (nullable) */
 char *tls_client_describe(const TlsStream *stream, int number);

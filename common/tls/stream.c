@@ -2,15 +2,332 @@
 #include "common/tls/stream.h"
 
 #include <errno.h>
+#include <gio/gio.h>
+#include <glib.h>
+#include <glib/gstdio.h>
 #include <openssl/err.h>
+#include <openssl/pemerr.h>
 #include <openssl/ssl.h>
+#include <openssl/x509err.h>
 #include <openssl/x509v3.h>
 #include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/socket.h>
 
-#include "common/tls/context-private.h"
-#include "common/tls/socket-bio.h"
+#define MAX_FILE_BYTES (8 * 1024 * 1024)
+
+/* The CA names that are sent to clients; a handshake message has room for some more. */
+#define MAX_NAMES_BYTES (32 * 1024)
+
+/* A client's certificates, which are kept as long as its connection. */
+#define MAX_CLIENT_CHAIN_BYTES (16 * 1024)
+
+struct _TlsContext {
+	atomic_int references;
+	SSL_CTX *ssl;
+	gint64 expires_ms;
+	gboolean wants_password; /* a file that was read */
+};
+
+GQuark tls_error_quark(void)
+{
+	return g_quark_from_static_string("snowflake-tls-error-quark");
+}
+
+/* Whether a file contains no certificate, or no key, which OpenSSL calls unsupported then. */
+static gboolean is_missing(unsigned long code)
+{
+	int library = ERR_GET_LIB(code), reason = ERR_GET_REASON(code);
+
+	return (library == ERR_LIB_PEM && reason == PEM_R_NO_START_LINE) ||
+	       (library == ERR_LIB_X509 && reason == X509_R_NO_CERTIFICATE_OR_CRL_FOUND) ||
+	       (library == ERR_LIB_OSSL_DECODER && reason == ERR_R_UNSUPPORTED);
+}
+
+/* Without this, OpenSSL prompts on the terminal. */
+static int give_no_password(char *password, int size, int is_to_encrypt, void *user_data)
+{
+	TlsContext *self = user_data;
+
+	(void)password;
+	(void)size;
+	(void)is_to_encrypt;
+	self->wants_password = TRUE;
+	return -1;
+}
+
+/* Returns why @file cannot be used: OpenSSL's first error, which is the cause of the others. */
+static const char *reason_of(const char *file)
+{
+	unsigned long code = ERR_get_error();
+
+	if (g_file_test(file, G_FILE_TEST_IS_DIR))
+		return g_strerror(EISDIR);
+	if (ERR_SYSTEM_ERROR(code))
+		return g_strerror(ERR_GET_REASON(code));
+	if (is_missing(code) || ERR_reason_error_string(code) == NULL)
+		return "it has none in the PEM format";
+	return ERR_reason_error_string(code);
+}
+
+/* @which, and @file of it, cannot be used. */
+static gboolean refuse_file_for(TlsError which, const char *file, const char *why, GError **error)
+{
+	static const char *const WHAT[] = {
+		[TLS_ERROR_CA] = "the certificates",
+		[TLS_ERROR_CERTIFICATE] = "the certificate",
+		[TLS_ERROR_KEY] = "the key",
+	};
+
+	g_set_error(error, TLS_ERROR, which, "cannot use %s %s: %s", WHAT[which], file, why);
+	ERR_clear_error();
+	return FALSE;
+}
+
+/* Refuses FIFOs and devices, which can block or have no end. */
+static gboolean check_file(TlsError which, const char *file, GError **error)
+{
+	GStatBuf info;
+
+	if (g_stat(file, &info) != 0 || S_ISDIR(info.st_mode))
+		return TRUE; /* why it cannot be read, OpenSSL says */
+	if (!S_ISREG(info.st_mode))
+		return refuse_file_for(which, file, "it is no regular file", error);
+	return info.st_size <= MAX_FILE_BYTES ||
+	       refuse_file_for(which, file, "it is larger than 8 MiB", error);
+}
+
+static gboolean refuse_file(TlsError which, const char *file, GError **error)
+{
+	return refuse_file_for(which, file, reason_of(file), error);
+}
+
+/* Does not use timegm(): a 32-bit time_t ends in 2038. */
+static gboolean set_expiry(TlsContext *self)
+{
+	g_autoptr(GDateTime) utc = NULL;
+	struct tm expires;
+
+	if (!ASN1_TIME_to_tm(X509_get0_notAfter(SSL_CTX_get0_certificate(self->ssl)), &expires))
+		return FALSE;
+	utc = g_date_time_new_utc(expires.tm_year + 1900, expires.tm_mon + 1, expires.tm_mday,
+				  expires.tm_hour, expires.tm_min, expires.tm_sec);
+	if (utc == NULL)
+		return FALSE;
+	self->expires_ms = g_date_time_to_unix(utc) * 1000;
+	return TRUE;
+}
+
+/* A key that was read, and does not go with the certificate. OpenSSL has a place for each kind of
+ * keys, so that to one of another kind no certificate is assigned. */
+static gboolean is_of_another(unsigned long code)
+{
+	int library = ERR_GET_LIB(code), reason = ERR_GET_REASON(code);
+
+	return (library == ERR_LIB_X509 &&
+		(reason == X509_R_KEY_VALUES_MISMATCH || reason == X509_R_KEY_TYPE_MISMATCH)) ||
+	       (library == ERR_LIB_SSL && reason == SSL_R_NO_CERTIFICATE_ASSIGNED);
+}
+
+static gboolean use_pair(TlsContext *self, const char *certificate, const char *key, GError **error)
+{
+	if (!check_file(TLS_ERROR_CERTIFICATE, certificate, error) ||
+	    !check_file(TLS_ERROR_KEY, key, error))
+		return FALSE;
+	ERR_clear_error();
+	if (SSL_CTX_use_certificate_chain_file(self->ssl, certificate) != 1 || !set_expiry(self))
+		return refuse_file(TLS_ERROR_CERTIFICATE, certificate, error);
+	if (SSL_CTX_use_PrivateKey_file(self->ssl, key, SSL_FILETYPE_PEM) == 1 &&
+	    SSL_CTX_check_private_key(self->ssl) == 1)
+		return TRUE;
+	if (self->wants_password)
+		return refuse_file_for(TLS_ERROR_KEY, key,
+				       "it has a password, which nobody is asked for", error);
+	if (!is_of_another(ERR_peek_error()))
+		return refuse_file(TLS_ERROR_KEY, key, error);
+	ERR_clear_error();
+	g_set_error(error, TLS_ERROR, TLS_ERROR_KEY, "the key %s is not that of the certificate %s",
+		    key, certificate);
+	return FALSE;
+}
+
+static gboolean trust_file(TlsContext *self, const char *ca, GError **error)
+{
+	if (!check_file(TLS_ERROR_CA, ca, error))
+		return FALSE;
+	ERR_clear_error();
+	return SSL_CTX_load_verify_file(self->ssl, ca) == 1 || refuse_file(TLS_ERROR_CA, ca, error);
+}
+
+static gsize encoded_bytes(const STACK_OF(X509_NAME) * names)
+{
+	gsize length = 0;
+
+	for (int i = 0; i < sk_X509_NAME_num(names); i++)
+		length += (gsize)MAX(i2d_X509_NAME(sk_X509_NAME_value(names, i), NULL), 0);
+	return length;
+}
+
+/* Requires clients' certificates. The names of the accepted CAs are sent, so that a client with
+ * several certificates can choose, unless there are too many. */
+static gboolean require_client_certificates(TlsContext *self, const char *ca, GError **error)
+{
+	STACK_OF(X509_NAME) * names;
+
+	if (!trust_file(self, ca, error))
+		return FALSE;
+	names = SSL_load_client_CA_file(ca);
+	if (names == NULL)
+		return refuse_file(TLS_ERROR_CA, ca, error);
+	if (encoded_bytes(names) <= MAX_NAMES_BYTES)
+		SSL_CTX_set_client_CA_list(self->ssl, names);
+	else
+		sk_X509_NAME_pop_free(names, X509_NAME_free);
+	SSL_CTX_set_max_cert_list(self->ssl, MAX_CLIENT_CHAIN_BYTES);
+	SSL_CTX_set_verify(self->ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+	return TRUE;
+}
+
+static TlsContext *context_new(const SSL_METHOD *method)
+{
+	TlsContext *self = g_new0(TlsContext, 1);
+
+	atomic_init(&self->references, 1);
+	self->expires_ms = G_MAXINT64;
+	self->ssl = SSL_CTX_new(method);
+	if (self->ssl == NULL)
+		g_error("no memory for TLS"); /* lint: allow fatal: as g_malloc() */
+	SSL_CTX_set_default_passwd_cb(self->ssl, give_no_password);
+	SSL_CTX_set_default_passwd_cb_userdata(self->ssl, self);
+	SSL_CTX_set_min_proto_version(self->ssl, TLS1_2_VERSION);
+	/* an end without a close alert is accepted: messages have lengths */
+	SSL_CTX_set_options(self->ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_TICKET |
+					       SSL_OP_IGNORE_UNEXPECTED_EOF);
+	SSL_CTX_set_session_cache_mode(self->ssl, SSL_SESS_CACHE_OFF);
+	SSL_CTX_set_num_tickets(self->ssl, 0);
+	/* a send can be partial, and continue from another buffer; an idle stream has no buffers */
+	SSL_CTX_set_mode(self->ssl, SSL_MODE_ENABLE_PARTIAL_WRITE |
+					    SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+					    SSL_MODE_RELEASE_BUFFERS);
+	/* a record with one system call, not with one for its header and one for the rest */
+	SSL_CTX_set_read_ahead(self->ssl, 1);
+	return self;
+}
+
+TlsContext *tls_context_new_server(const char *certificate, const char *key, const char *client_ca,
+				   GError **error)
+{
+	g_autoptr(TlsContext) self = context_new(TLS_server_method());
+
+	if (!use_pair(self, certificate, key, error) ||
+	    (client_ca != NULL && !require_client_certificates(self, client_ca, error)))
+		return NULL;
+	return g_steal_pointer(&self);
+}
+
+TlsContext *tls_context_new_client(const char *ca, const char *certificate, const char *key,
+				   GError **error)
+{
+	g_autoptr(TlsContext) self = context_new(TLS_client_method());
+
+	SSL_CTX_set_verify(self->ssl, SSL_VERIFY_PEER, NULL);
+	if (ca != NULL ? !trust_file(self, ca, error)
+		       : SSL_CTX_set_default_verify_paths(self->ssl) != 1 &&
+				 !refuse_file_for(TLS_ERROR_CA, "of this machine",
+						  ERR_reason_error_string(ERR_peek_error()), error))
+		return NULL;
+	if (certificate != NULL && !use_pair(self, certificate, key, error))
+		return NULL;
+	return g_steal_pointer(&self);
+}
+
+TlsContext *tls_context_ref(TlsContext *self)
+{
+	if (self != NULL)
+		atomic_fetch_add(&self->references, 1);
+	return self;
+}
+
+void tls_context_unref(TlsContext *self)
+{
+	if (self == NULL || atomic_fetch_sub(&self->references, 1) > 1)
+		return;
+	SSL_CTX_free(self->ssl);
+	g_free(self);
+}
+
+gint64 tls_context_expires_ms(const TlsContext *self)
+{
+	return self->expires_ms;
+}
+
+/* The socket of a stream. OpenSSL's own BIO_new_socket() raises SIGPIPE if the other end has gone,
+ * which ends a program that does not expect it from a library. */
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static BIO_METHOD *method; /* never freed; NULL: there was no memory */
+
+static int fd_of(BIO *self)
+{
+	return GPOINTER_TO_INT(BIO_get_data(self));
+}
+
+static int bio_write(BIO *self, const char *bytes, int length)
+{
+	ssize_t n = send(fd_of(self), bytes, (size_t)length, MSG_NOSIGNAL);
+
+	BIO_clear_retry_flags(self);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		BIO_set_retry_write(self);
+	return (int)n;
+}
+
+static int bio_read(BIO *self, char *bytes, int length)
+{
+	ssize_t n = recv(fd_of(self), bytes, (size_t)length, 0);
+
+	BIO_clear_retry_flags(self);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		BIO_set_retry_read(self);
+	if (n == 0)
+		BIO_set_flags(self, BIO_FLAGS_IN_EOF);
+	return (int)n;
+}
+
+/* Nothing is buffered, so a flush is done at once. */
+static long bio_control(BIO *self, int command, long number, void *pointer)
+{
+	(void)number;
+	(void)pointer;
+	if (command == BIO_CTRL_EOF)
+		return BIO_test_flags(self, BIO_FLAGS_IN_EOF) != 0;
+	return command == BIO_CTRL_FLUSH;
+}
+
+static void make_method(void)
+{
+	method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "socket");
+	if (method == NULL)
+		return;
+	BIO_meth_set_write(method, bio_write);
+	BIO_meth_set_read(method, bio_read);
+	BIO_meth_set_ctrl(method, bio_control);
+}
+
+static BIO *socket_bio_new(int fd)
+{
+	BIO *self;
+
+	pthread_once(&once, make_method);
+	self = method != NULL ? BIO_new(method) : NULL;
+	if (self == NULL)
+		return NULL;
+	BIO_set_data(self, GINT_TO_POINTER(fd));
+	BIO_set_init(self, 1);
+	return self;
+}
 
 #define MAX_FAILURE_BYTES 160
 #define NOT_TLS           "what it sends is not TLS"
@@ -63,7 +380,7 @@ static void on_message(int is_sent, int version, int type, const void *bytes, si
 
 static TlsStream *stream_new(const TlsContext *context, int fd)
 {
-	SSL *ssl = tls_context_private_ssl(context);
+	SSL *ssl = SSL_new(context->ssl);
 	BIO *bio = socket_bio_new(fd);
 	TlsStream *self;
 
@@ -94,7 +411,7 @@ TlsStream *tls_stream_new_server(TlsContext *context, int fd)
 
 /* An address is not sent as a server name (RFC 6066, 3), and its zone is in no certificate. A dot
  * at the end of a name is for the resolver only: it is neither sent nor in a certificate. */
-static gboolean expect(TlsStream *self, const char *name)
+static gboolean expect_name(TlsStream *self, const char *name)
 {
 	X509_VERIFY_PARAM *param = SSL_get0_param(self->ssl);
 
@@ -117,7 +434,7 @@ TlsStream *tls_stream_new_client(TlsContext *context, int fd, const char *name)
 	if (self == NULL)
 		return NULL;
 	SSL_set_connect_state(self->ssl);
-	if (name == NULL || expect(self, name))
+	if (name == NULL || expect_name(self, name))
 		return self;
 	tls_stream_free(self);
 	ERR_clear_error();
@@ -133,13 +450,7 @@ void tls_stream_free(TlsStream *self)
 	g_free(self);
 }
 
-/* Numbers of reasons are of one library each. 0: of another than that of TLS */
-static int tls_reason(unsigned long code)
-{
-	return ERR_GET_LIB(code) == ERR_LIB_SSL ? ERR_GET_REASON(code) : 0;
-}
-
-/* Bytes that begin no record of TLS; OpenSSL has a name for each way in which they do not. */
+/* Whether the bytes begin no TLS record; OpenSSL has several reasons for that. */
 static gboolean is_foreign(int reason)
 {
 	return reason == SSL_R_HTTP_REQUEST || reason == SSL_R_HTTPS_PROXY_REQUEST ||
@@ -148,9 +459,9 @@ static gboolean is_foreign(int reason)
 	       reason == SSL_R_RECORD_TOO_SMALL || reason == SSL_R_BAD_RECORD_TYPE;
 }
 
-/* A fatal alert, protocol_version (RFC 8446, 6.2), of which OpenSSL sends none: it is how a client
- * that speaks no TLS is told that this end does. */
-static void say_that_it_is_tls(const TlsStream *self)
+/* Tells a client without TLS that this end speaks it: a fatal alert, protocol_version (RFC 8446,
+ * 6.2), which OpenSSL does not send. */
+static void send_tls_alert(const TlsStream *self)
 {
 	static const guint8 ALERT[] = {21, 3, 1, 0, 2, 2, 70};
 
@@ -158,49 +469,41 @@ static void say_that_it_is_tls(const TlsStream *self)
 		(void)!send(self->fd, ALERT, sizeof ALERT, MSG_NOSIGNAL);
 }
 
-/* (transfer none): what the error is, where one word of OpenSSL's would not do. */
-static const char *own_words(const TlsStream *self, int reason)
+/* Writes for an operator why the connection failed, unless an earlier failure is known. */
+static void explain_failure(TlsStream *self, unsigned long code)
 {
-	if (!self->is_shaken && is_foreign(reason))
-		return NOT_TLS;
-	if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE)
-		return "it shows no certificate";
-	return NULL;
-}
-
-/* OpenSSL has two lists of them, of which the better worded one lacks some. */
-static const char *alert_text(unsigned long code)
-{
-	const char *text = SSL_alert_desc_string_long(ERR_GET_REASON(code) - FIRST_ALERT);
-
-	return strcmp(text, "unknown") != 0 ? text : ERR_reason_error_string(code);
-}
-
-static void explain(TlsStream *self, unsigned long code)
-{
-	int reason = tls_reason(code);
-	const char *why = own_words(self, reason);
+	/* reasons are numbered by library */
+	int reason = ERR_GET_LIB(code) == ERR_LIB_SSL ? ERR_GET_REASON(code) : 0;
+	gboolean is_not_tls = !self->is_shaken && is_foreign(reason);
 	const char *before = "";
+	const char *why;
 
 	if (self->failure[0] != '\0')
-		return; /* what broke the connection was the first */
-	if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED) {
+		return;
+	if (is_not_tls) {
+		why = NOT_TLS;
+	} else if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE) {
+		why = "it shows no certificate";
+	} else if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED) {
 		before = "its certificate is refused: ";
 		why = X509_verify_cert_error_string(SSL_get_verify_result(self->ssl));
 	} else if (reason >= FIRST_ALERT && reason <= LAST_ALERT) {
 		before = "it says: ";
-		why = alert_text(code);
-	} else if (why == NULL) {
+		/* OpenSSL has two lists of them; the better worded one lacks some */
+		why = SSL_alert_desc_string_long(reason - FIRST_ALERT);
+		if (strcmp(why, "unknown") == 0)
+			why = ERR_reason_error_string(code);
+	} else {
 		why = ERR_reason_error_string(code);
 	}
 	g_snprintf(self->failure, sizeof self->failure, "%s%s", before,
 		   why != NULL ? why : "broken TLS");
-	if (!self->is_shaken && is_foreign(reason))
-		say_that_it_is_tls(self);
+	if (is_not_tls)
+		send_tls_alert(self);
 }
 
-/* What came of a call of OpenSSL's that did not succeed. */
-static int fail(TlsStream *self, int result)
+/* Handles a call of OpenSSL's that did not succeed. Returns 0 at the end of the connection. */
+static int set_failure(TlsStream *self, int result)
 {
 	int failure = errno;
 
@@ -221,7 +524,7 @@ static int fail(TlsStream *self, int result)
 		return -1;
 	default:
 		self->is_broken = TRUE;
-		explain(self, ERR_peek_error());
+		explain_failure(self, ERR_peek_error());
 		errno = EPROTO;
 		return -1;
 	}
@@ -243,21 +546,30 @@ gboolean tls_stream_has_part(const TlsStream *self)
 	return SSL_has_pending(self->ssl) || strcmp(SSL_rstate_string(self->ssl), "RB") == 0;
 }
 
-/* Errors of before would be taken for one of the next call; and the queue of them is the thread's,
- * not the stream's. */
-static void begin(TlsStream *self)
+/* Clears earlier errors, which would count as errors of the next call: the queue belongs to the
+ * thread, not to the stream. */
+static void begin_operation(TlsStream *self)
 {
 	self->is_shaken = tls_stream_is_shaken(self);
-	if (ERR_peek_error() != 0) /* to clear an empty queue costs more than to look */
+	if (ERR_peek_error() != 0) /* to clear an empty queue costs more than to check it */
 		ERR_clear_error();
 	errno = 0;
 }
 
-/* Where an end without a word is as bad as a word. */
-static int broken(TlsStream *self, int result)
+/* As set_failure(), but the end of the connection is an error. */
+static int end_broken(TlsStream *self, int result)
 {
-	if (fail(self, result) == 0)
+	if (set_failure(self, result) == 0)
 		errno = ECONNRESET;
+	return -1;
+}
+
+/* Ends the stream because of what the other end sent. Returns -1 with errno set. */
+static gssize break_stream(TlsStream *self, const char *failure)
+{
+	self->is_broken = TRUE;
+	g_strlcpy(self->failure, failure, sizeof self->failure);
+	errno = EPROTO;
 	return -1;
 }
 
@@ -280,10 +592,8 @@ static gboolean check_beginning(TlsStream *self)
 	self->has_begun = TRUE; /* OpenSSL sees an end of file, too */
 	if (n != 1 || first == SSL3_RT_HANDSHAKE)
 		return TRUE;
-	self->is_broken = TRUE;
-	g_strlcpy(self->failure, NOT_TLS, sizeof self->failure);
-	say_that_it_is_tls(self);
-	errno = EPROTO;
+	send_tls_alert(self);
+	break_stream(self, NOT_TLS);
 	return FALSE;
 }
 
@@ -291,52 +601,32 @@ int tls_stream_shake_hands(TlsStream *self)
 {
 	int result;
 
-	begin(self);
+	begin_operation(self);
 	if (!self->has_begun && SSL_is_server(self->ssl) && !check_beginning(self))
 		return -1;
 	result = SSL_do_handshake(self->ssl);
-	return result == 1 ? 0 : broken(self, result);
+	return result == 1 ? 0 : end_broken(self, result);
 }
 
-static gssize refuse_messages(TlsStream *self)
-{
-	self->is_broken = TRUE;
-	g_strlcpy(self->failure, "it renews its keys without end", sizeof self->failure);
-	errno = EPROTO;
-	return -1;
-}
-
-/* A receive waits to send if the other end has asked for new keys, and takes nothing: whoever
- * waits for it to read would not hear of that. */
-static gssize refuse_to_send(TlsStream *self)
-{
-	self->is_broken = TRUE;
-	g_strlcpy(self->failure, "it asks for new keys, and takes nothing", sizeof self->failure);
-	errno = EPROTO;
-	return -1;
-}
-
-static gssize receive_failed(TlsStream *self, int result)
-{
-	int failed = fail(self, result);
-
-	if (failed < 0 && errno == EAGAIN && self->events == POLLOUT && self->is_shaken)
-		return refuse_to_send(self);
-	return failed;
-}
-
-/* OpenSSL says once what is wrong, and the kernel that there was a reset. It is kept, since it may
- * have come behind bytes that are told of first. */
+/* Keeps a failure for the next receive: OpenSSL and the kernel report it only once, and bytes that
+ * arrived before it come first. */
 static gssize end_receive(TlsStream *self, int result, gsize received)
 {
 	short events = self->events;
-	gssize failed = has_messages_without_end(self) ? refuse_messages(self)
-			: received > 0                 ? fail(self, result)
-						       : receive_failed(self, result);
+	gssize failed;
 
+	if (has_messages_without_end(self))
+		failed = break_stream(self, "it renews its keys without end");
+	else
+		failed = set_failure(self, result);
+	/* A receive waits to send if the other end has asked for new keys, but accepts no bytes.
+	 * The caller waits for bytes to read, and would not notice. */
+	if (received == 0 && failed < 0 && errno == EAGAIN && self->events == POLLOUT &&
+	    self->is_shaken)
+		failed = break_stream(self, "it asks for new keys, and takes nothing");
 	if (failed < 0 && errno != EAGAIN)
 		self->receive_failure = errno;
-	/* the next one refuses whoever has to take something first */
+	/* the next receive breaks a stream that waits to send */
 	self->has_more = failed == 0 || self->receive_failure != 0 || self->events == POLLOUT;
 	if (received == 0)
 		return failed;
@@ -354,13 +644,13 @@ gssize tls_stream_receive(TlsStream *self, void *bytes, gsize length)
 		errno = self->receive_failure;
 		return -1;
 	}
-	/* a record at a time is what OpenSSL gives; when it has no more of what it has read, the
-	 * socket tells if something comes, and to ask it would be a system call for nothing */
+	/* OpenSSL returns one record at a time. When it has no more, the caller waits for the
+	 * socket; another read would be a useless system call */
 	do {
 		gsize n = 0;
 		int result;
 
-		begin(self);
+		begin_operation(self);
 		result = SSL_read_ex(self->ssl, (char *)bytes + received, length - received, &n);
 		if (result != 1)
 			return end_receive(self, result, received);
@@ -379,10 +669,10 @@ gssize tls_stream_send(TlsStream *self, const void *bytes, gsize length)
 		gsize n = 0;
 		int result;
 
-		begin(self);
+		begin_operation(self);
 		result = SSL_write_ex(self->ssl, (const char *)bytes + sent, length - sent, &n);
 		if (result != 1)
-			return sent > 0 ? (gssize)sent : broken(self, result);
+			return sent > 0 ? (gssize)sent : end_broken(self, result);
 		sent += n;
 	}
 	return (gssize)sent;
@@ -397,7 +687,7 @@ void tls_stream_close(TlsStream *self)
 {
 	if (self->is_broken || !tls_stream_is_shaken(self))
 		return;
-	begin(self);
+	begin_operation(self);
 	SSL_shutdown(self->ssl);
 	ERR_clear_error();
 }

@@ -4,13 +4,59 @@
 #include <glib.h>
 #include <sys/types.h>
 
-#include "common/tls/context.h"
+/*
+ * The TLS settings of one end: its certificate, and the CAs that it trusts. TLS 1.2 and 1.3,
+ * without renegotiation and session resumption, so that the certificates of each connection are
+ * checked. Immutable, so any thread can use it. Streams (below) are made from it.
+ *
+ * Files are in the PEM format. Their names are borrowed.
+ */
+typedef struct _TlsContext TlsContext;
+
+/* Which of the files cannot be used; the message names it, and says why. */
+#define TLS_ERROR (tls_error_quark())
+GQuark tls_error_quark(void);
+
+typedef enum {
+	TLS_ERROR_CA,
+	TLS_ERROR_CERTIFICATE,
+	TLS_ERROR_KEY, /* also if it does not belong to the certificate */
+} TlsError;
+
+/**
+ * tls_context_new_server:
+ * @certificate: its own first, then the intermediate ones
+ * @key: must belong to the certificate
+ * @client_ca: (nullable): CAs; each client needs a certificate that one of them signed
+ *
+ * Returns: (transfer full): or %NULL with a TlsError set
+ */
+TlsContext *tls_context_new_server(const char *certificate, const char *key, const char *client_ca,
+				   GError **error);
+
+/**
+ * tls_context_new_client:
+ * @ca: (nullable): CAs that sign servers' certificates; %NULL: the system trust store
+ * @certificate, @key: (nullable): both or none, for servers that require one
+ *
+ * Returns: (transfer full): or %NULL with a TlsError set
+ */
+TlsContext *tls_context_new_client(const char *ca, const char *certificate, const char *key,
+				   GError **error);
+
+/* (transfer full): @self again; %NULL is let through. */
+TlsContext *tls_context_ref(TlsContext *self);
+void tls_context_unref(TlsContext *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(TlsContext, tls_context_unref)
+
+/* When its own certificate expires, in milliseconds since the Unix epoch; G_MAXINT64: it has none.
+ */
+gint64 tls_context_expires_ms(const TlsContext *self);
 
 /*
- * TLS on a connected socket that does not block. It has no thread and no buffer that another could
- * wait for: each function does what it can, and where it fails with EAGAIN,
- * tls_stream_events() says what to wait for before it is called again. Whoever has the socket keeps
- * it, and closes it after the stream was freed. One thread at a time.
+ * TLS on a connected non-blocking socket. No function blocks: if one fails with EAGAIN,
+ * tls_stream_events() returns the events to wait for before the next call. The caller owns the
+ * socket, and closes it after the stream is freed. One thread at a time.
  */
 typedef struct _TlsStream TlsStream;
 
@@ -23,40 +69,38 @@ TlsStream *tls_stream_new_server(TlsContext *context, int fd);
  * for the resolver only, and is dropped */
 TlsStream *tls_stream_new_client(TlsContext *context, int fd, const char *name);
 
-/* Says nothing to the other end: see tls_stream_close(). */
+/* Sends nothing to the other end; see tls_stream_close(). */
 void tls_stream_free(TlsStream *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(TlsStream, tls_stream_free)
 
-/* Begins, or goes on. Returns 0 when it is done, or -1 with errno set: EAGAIN, or EPROTO, and
- * tls_stream_failure() says what was wrong; or another, of the socket; ECONNRESET also stands for
- * an end without a word. */
+/* Begins or continues the handshake. Returns 0 when it is complete, or -1 with errno set: EAGAIN;
+ * EPROTO, with the reason in tls_stream_failure(); or an error of the socket. ECONNRESET also means
+ * that the other end closed it. */
 int tls_stream_shake_hands(TlsStream *self);
 
-/* Whether that was done, also on a connection that has broken since. */
+/* Whether the handshake was completed, even if the connection has failed since. */
 gboolean tls_stream_is_shaken(const TlsStream *self);
 
-/* As recv(2) and send(2) do: bytes, 0 at the end; or -1 with errno set as above. Both go on with
- * the handshake until that is done. A server's end receives a few records at once. Either end is
- * through with another that sends messages of TLS without end, as those for new keys (RFC 8446,
- * 4.6.3). */
+/* Like recv(2) and send(2): bytes, 0 at the end, or -1 with errno set as above. Both continue the
+ * handshake first. A server receives a few records at once. Either end closes a connection that
+ * sends too many TLS messages, such as new keys (RFC 8446, 4.6.3). */
 gssize tls_stream_receive(TlsStream *self, void *bytes, gsize length);
 gssize tls_stream_send(TlsStream *self, const void *bytes, gsize length);
 
-/* After a receive: whether the next one may tell something that the socket does not, since it was
- * read by then: bytes, the end, or that what came is broken. */
+/* After a receive: whether to receive again without waiting for the socket, because bytes, the end
+ * or an error are already read from it. */
 gboolean tls_stream_has_more(const TlsStream *self);
 
-/* After a receive that had no more: whether it has part of a record, which gives nothing before
- * the rest has come. */
+/* After a receive without more: whether part of a record was read, and the rest is missing. */
 gboolean tls_stream_has_part(const TlsStream *self);
 
 /* After EAGAIN: POLLIN, POLLOUT, for poll(2). */
 short tls_stream_events(const TlsStream *self);
 
-/* Tells the other end that nothing more comes, if the socket takes it at once. */
+/* Sends the close alert, if the socket accepts it at once. */
 void tls_stream_close(TlsStream *self);
 
-/* After EPROTO: what was wrong, for an operator to read. Borrowed. */
+/* After EPROTO: the reason, for an operator. Borrowed. */
 const char *tls_stream_failure(const TlsStream *self);
 
 /* (transfer full) (nullable): the name in the other end's certificate, for people: its first
@@ -64,8 +108,7 @@ const char *tls_stream_failure(const TlsStream *self);
  * printable ASCII are \xNN. */
 char *tls_stream_peer(const TlsStream *self);
 
-/* Whether the other end has shown a certificate that is of @name: of one of its alternative names,
- * or of its common name. */
+/* Whether @name is an alternative name, or the common name, of the other end's certificate. */
 gboolean tls_stream_peer_is(const TlsStream *self, const char *name);
 
 /* (transfer full) (nullable): a name for which tls_stream_peer_is() holds: the first of its

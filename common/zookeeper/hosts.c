@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/zookeeper/hosts.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/address.h"
 #include "core/text.h"
@@ -152,4 +156,91 @@ void zookeeper_hosts_free(ZookeeperHosts *self)
 	g_free(self->text);
 	g_free(self->certificates);
 	g_free(self);
+}
+
+#define MAX_AUTH_BYTES  1024
+#define BYTE_ORDER_MARK "\xef\xbb\xbf" /* of UTF-8, as some editors write it */
+
+/* Refuses a file that others can read, and a FIFO, which would block. */
+static gboolean check_auth_file(const char *path, int fd, GError **error)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) != 0)
+		return text_set_bad_value(error, "%s: %s", path, g_strerror(errno));
+	if (!S_ISREG(st.st_mode))
+		return text_set_bad_value(error, "%s is not a regular file", path);
+	if ((st.st_mode & S_IRWXO) != 0)
+		return text_set_bad_value(
+			error,
+			"%s holds a password, and its mode %04o lets everybody have it: "
+			"chmod o-rwx %s",
+			path, (guint)(st.st_mode & 07777), path);
+	return TRUE;
+}
+
+/* (transfer full) (nullable): the first @max_bytes of the file, terminated. */
+static char *read_start(const char *path, int fd, gsize max_bytes, gsize *out_length,
+			GError **error)
+{
+	g_autofree char *text = g_malloc0(max_bytes + 1);
+	gsize length = 0;
+	ssize_t got;
+
+	do {
+		got = read(fd, text + length, max_bytes - length);
+		length += (gsize)MAX(got, 0);
+	} while (got > 0 || (got < 0 && errno == EINTR));
+	if (got < 0) {
+		text_set_bad_value(error, "%s: %s", path, g_strerror(errno));
+		return NULL;
+	}
+	*out_length = length;
+	return g_steal_pointer(&text);
+}
+
+char *zookeeper_hosts_read_auth(const char *path, GError **error)
+{
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	g_autofree char *text = NULL;
+	gsize length = 0;
+
+	if (fd < 0) {
+		gboolean is_too_long = errno == ENAMETOOLONG;
+
+		text_set_bad_value(error, "%s%s%s", is_too_long ? "" : path,
+				   is_too_long ? "" : ": ", g_strerror(errno));
+		return NULL;
+	}
+	if (check_auth_file(path, fd, error))
+		text = read_start(path, fd, MAX_AUTH_BYTES + 2, &length, error);
+	close(fd);
+	if (text == NULL)
+		return NULL;
+
+	if (g_str_has_prefix(text, BYTE_ORDER_MARK)) {
+		text_set_bad_value(error, "%s begins with a byte order mark: save it without one",
+				   path);
+		return NULL;
+	}
+	/* messages do not quote the text: it can be a password */
+	char *end = memchr(text, '\n', length);
+	gsize line_length = end != NULL ? (gsize)(end - text) : length;
+
+	if (line_length > 0 && text[line_length - 1] == '\r')
+		line_length--;
+	if (line_length > MAX_AUTH_BYTES || memchr(text, '\0', line_length) != NULL) {
+		text_set_bad_value(error, "%s: the first line is not text of up to %d bytes", path,
+				   MAX_AUTH_BYTES);
+		return NULL;
+	}
+	text[line_length] = '\0';
+
+	const char *colon = strchr(text, ':');
+
+	if (colon == NULL || colon == text || colon[1] == '\0') {
+		text_set_bad_value(error, "%s: the first line is not USER:PASSWORD", path);
+		return NULL;
+	}
+	return g_steal_pointer(&text);
 }

@@ -41,3 +41,13 @@ TlsClient *zookeeper_hosts_client(const char *certificates, GError **error);
 
 void zookeeper_hosts_free(ZookeeperHosts *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ZookeeperHosts, zookeeper_hosts_free)
+
+/**
+ * zookeeper_hosts_read_auth:
+ *
+ * Reads "user:password" for ZooKeeper's digest scheme from the first line of a file, which must be
+ * a regular one, and nobody's but its owner's and group's.
+ *
+ * Returns: (transfer full) (nullable): or %NULL with an error that names the file
+ */
+char *zookeeper_hosts_read_auth(const char *path, GError **error);

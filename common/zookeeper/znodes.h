@@ -3,22 +3,23 @@
 
 #include <glib.h>
 
+#include "common/reservation-record.h"
 #include "core/layout.h"
 
 /*
- * What stands where in ZooKeeper, for the server that writes it and the tool that reads it:
+ * The znodes, for the server that writes them and the tool that reads them:
  *
- *   ROOT/layout                                    how IDs divide, JSON; by the first server
- *   ROOT/limits                                    how far ahead servers may have reserved, JSON
- *   ROOT/datacenters/D/floor                       no claim begins at or before this tick, JSON
- *   ROOT/datacenters/D/claims/claim-NONCE-SEQ      ephemeral: a server that lives, JSON
- *   ROOT/datacenters/D/reservations/W              worker ID W of D: up to when, and whose, JSON
+ *   ROOT/layout                                    the layout, JSON; by the first server
+ *   ROOT/limits                                    how far ahead servers can have reserved, JSON
+ *   ROOT/datacenters/D/floor                       no lease begins at or before this tick, JSON
+ *   ROOT/datacenters/D/claims/claim-NONCE-SEQ      ephemeral: a live server, JSON
+ *   ROOT/datacenters/D/reservations/W              the record of worker ID W of D, JSON
  *
- * The JSON of a claim is in claim-record.h, that of a reservation, which is in state directories
- * too, in common/reservation-record.h. Nothing here speaks to ZooKeeper.
+ * common/reservation-record.h has the JSON of a reservation, which is in state directories too.
+ * Nothing here speaks to ZooKeeper.
  */
 
-/* The most that options of servers allow. */
+/* The limits of the servers' options. */
 #define ZNODES_MAX_CLOCK_SKEW_MS      3600000
 #define ZNODES_MAX_RESERVATION_MS     86400000
 #define ZNODES_MAX_SESSION_TIMEOUT_MS 60000
@@ -27,7 +28,7 @@
 #define ZNODES_DATACENTERS  "datacenters"
 #define ZNODES_RESERVATIONS "reservations"
 
-/* The names of all that servers make in the root, and in a datacenter; %NULL after them. */
+/* The names of all znodes that servers make in the root and in a datacenter, NULL-terminated. */
 extern const char *const ZNODES_OF_ROOT[];
 extern const char *const ZNODES_OF_DATACENTER[];
 
@@ -47,7 +48,7 @@ char *znode_claim_prefix(const char *nonce);
  * znode_claim_parse_name:
  * @name: "claim-NONCE-SEQ", without a path
  * @out_nonce: (out) (transfer full)
- * @out_sequence: (out): what ZooKeeper counted
+ * @out_sequence: (out): ZooKeeper's number
  *
  * Returns: %FALSE, with nothing set, if @name is not the name of a claim
  */
@@ -56,23 +57,23 @@ gboolean znode_claim_parse_name(const char *name, char **out_nonce, gint64 *out_
 /* Whether @name is the name of a claim. */
 gboolean znode_is_claim(const char *name);
 
-/* The number that @name is in decimal, as servers write it (no sign, no leading zero): a datacenter
- * or a worker ID of 0 to @max. %FALSE if it is none. */
+/* Parses @name, a datacenter ID or worker ID of 0 to @max, in decimal without sign and leading
+ * zeros, as servers write it. %FALSE if it is none. */
 gboolean znode_parse_number(const char *name, guint max, guint *out_number);
 
-/* What ZooKeeper's client makes of an answer that no ZooKeeper gives: a count or a length below 0
- * or far beyond what znodes hold, or with nothing after it. Whether it is none of these. */
+/* Whether an answer makes sense. ZooKeeper's client passes on nonsense that no ZooKeeper sends: a
+ * count or a length below 0 or far beyond the limits of znodes, or without the data. */
 gboolean znode_names_make_sense(gint count, char *const *names);
-/* @length -1: it holds nothing. */
+/* @length: -1: no data */
 gboolean znode_data_make_sense(gint length, const char *data);
 
-/* The layout's, {"epoch_ms","tick_ms","time_bits","datacenter_bits","worker_bits",
- * "sequence_bits"}, and "total_bits" if they are not 63. */
+/* {"epoch_ms","tick_ms","time_bits","datacenter_bits","worker_bits","sequence_bits"}, and
+ * "total_bits" if they are not 63. */
 char *znode_layout_to_json(const Layout *layout);
 gboolean znode_layout_from_json(const char *text, gsize length, Layout *out_layout, GError **error);
 
-/* How far ahead of ZooKeeper's time an end can be that a server of this root has written: the
- * largest of the options that bear on it, of all servers that ever were. */
+/* The largest values that any server of this root ever had for these options. They limit how far
+ * ahead of ZooKeeper's time the end of a reservation can be. */
 typedef struct {
 	gint64 max_clock_skew_ms;
 	gint64 reservation_ms;
@@ -83,15 +84,65 @@ char *znode_limits_to_json(const ZnodeLimits *limits);
 gboolean znode_limits_from_json(const char *text, gsize length, ZnodeLimits *out_limits,
 				GError **error);
 
-/* A datacenter's floor, {"floor_tick","clock_tick"}: both 0 by the server that makes the
- * datacenter, and raised by operators only. It is made before the reservations: a datacenter that
- * has those and no floor is damaged. */
+/* A datacenter's floor, {"floor_tick","clock_tick"}. The server that makes the datacenter writes 0
+ * for both; only operators raise them. The floor is made before the reservations: a datacenter with
+ * reservations and no floor is damaged. */
 typedef struct {
-	gint64 tick;       /* no claim begins at or before it */
-	gint64 clock_tick; /* when it was raised, no server's clock was further: up to the tick */
+	gint64 tick;       /* no lease begins at or before it */
+	gint64 clock_tick; /* no server's clock was past it when the floor was raised */
 } ZnodeFloor;
 
 char *znode_floor_to_json(const ZnodeFloor *floor);
-/* Strict likewise: what does not parse is never a floor of 0. */
+/* Strict likewise: a text that does not parse is never a floor of 0. */
 gboolean znode_floor_from_json(const char *text, gsize length, const Layout *layout,
 			       ZnodeFloor *out_floor, GError **error);
+
+/*
+ * ACLs. The ACL of a znode is a list of entries, each with a scheme, an ID and permissions; a
+ * client that matches an entry has its permissions. ACLs are not inherited, and the parent's ACL
+ * decides who can make and delete a znode.
+ *
+ * A znode is open if an entry of the scheme "world", which matches every client, permits more than
+ * reading. Entries that name a user (digest, sasl, x509, ip) are an administrator's decision, and
+ * stay.
+ */
+
+/* Whether one entry makes the znode open. @permissions: ZooKeeper's bits */
+gboolean znode_acl_is_open(const char *scheme, gint permissions);
+
+/* (transfer full): the ID of @auth, "user:password", in ACLs of the scheme "digest". */
+char *znode_acl_identity(const char *auth);
+
+/* Whether one entry permits everything to @identity. ZooKeeper shows "x" after the user name to
+ * clients that can read a znode but not administer it. */
+gboolean znode_acl_is_of(const char *scheme, const char *id, gint permissions,
+			 const char *identity);
+
+/* The data of a claim, of a server or of an embedded node. Later versions can add members. */
+typedef struct {
+	char *program;   /* of an embedded node; NULL: a server */
+	char *host;      /* of a server, for its clients; of an embedded node, the machine's name */
+	guint16 port;    /* of a server; of an embedded node 0, and not in the JSON */
+	gboolean is_tls; /* of a server: clients speak TLS; then "transport" in the JSON */
+	gint64 pid;
+	char *version;
+	gint64 started_ms;         /* since the Unix epoch; RFC 3339 in the JSON, as "started" */
+	gint worker_id;            /* -1: none yet; then it is not in the JSON */
+	gint64 session_timeout_ms; /* granted by ZooKeeper; 0: not known, and not in the JSON */
+} ClaimRecord;
+
+/* (transfer full): JSON. */
+char *claim_record_to_json(const ClaimRecord *self);
+/* Fills @out_record, which the caller clears. %FALSE with an error set if the text is no claim. */
+gboolean claim_record_from_json(const char *text, gsize length, ClaimRecord *out_record,
+				GError **error);
+/* Whether the claim's server holds the reservation of @worker_id: it is the owner, and its claim
+ * names this worker ID, or none yet. If the claim names another, the server has left this one.
+ * @nonce: from the claim's name */
+gboolean claim_record_holds(const ClaimRecord *self, const char *nonce,
+			    const ReservationRecord *reservation, guint worker_id);
+/* (transfer full): HOST:PORT, with brackets if necessary, after tls: if is_tls; PROGRAM@HOST for an
+ * embedded node, which accepts no calls. */
+char *claim_record_address(const ClaimRecord *self);
+void claim_record_clear(ClaimRecord *self);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(ClaimRecord, claim_record_clear)

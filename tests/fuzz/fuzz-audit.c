@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "audit/entry.h"
-#include "audit/lines.h"
 #include "ctl/audit-reader.h"
 #include "ctl/output.h"
 #include "tests/fuzz/fuzz.h"

@@ -10,7 +10,7 @@
 #include "client/connection.h"
 #include "client/pool/fork.h"
 #include "client/pool/link.h"
-#include "common/local-socket.h"
+#include "common/socket.h"
 #include "common/thrift/byte-writer.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/inputs.h"
@@ -40,7 +40,7 @@ static const Server *server_get(void)
 	text = g_strdup_printf("unix:@snowflake-fuzz-link-%d", getpid());
 	self.address = address_parse_server(text, NULL);
 	self.link.length =
-		local_socket_address(self.address->path, (struct sockaddr_un *)&self.link.bytes);
+		socket_unix_address(self.address->path, (struct sockaddr_un *)&self.link.bytes);
 	self.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	g_assert_cmpint(bind(self.fd, (struct sockaddr *)&self.link.bytes, self.link.length), ==,
 			0);

@@ -4,7 +4,6 @@
  * What was read, written and read again is the same, so nobody reads less than there is. */
 #include <string.h>
 
-#include "common/zookeeper/claim-record.h"
 #include "common/zookeeper/znodes.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/inputs.h"

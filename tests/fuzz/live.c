@@ -12,8 +12,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/local-socket.h"
 #include "common/log.h"
+#include "common/socket.h"
 #include "gen-c_glib/generated-types.h"
 #include "server/server.h"
 #include "server/signals.h"
@@ -239,7 +239,7 @@ static int connect_to(LivePort port)
 
 	if (port == LIVE_LOCAL) {
 		path = g_build_filename(directory, LOCAL_NAME, NULL);
-		fd = local_socket_connect(path, HANG_GUARD_MS);
+		fd = socket_unix_connect(path, HANG_GUARD_MS);
 		g_assert_cmpint(fd, >=, 0);
 		return fd;
 	}

@@ -173,7 +173,8 @@ class Cluster(Quickstart):
         second, third = re.findall(r"server [23] on (\S+) is worker", self.told)
         zookeeper = re.search(r"ZooKeeper serves on (\S+)", self.told)[1]
 
-        listed = self.run_tutorial(watch, {"127.0.0.1:12345": zookeeper, "snowflakectl top": "snowflakectl workers"})
+        listed = self.run_tutorial(watch, {"127.0.0.1:12345": zookeeper,
+                                           "snowflakectl top": "snowflakectl workers"})
         self.assertRegex(listed.communicate(timeout=HANG_GUARD_S)[0], rf"{second} +serving")
 
         killed = self.run_tutorial(kill, {"127.0.0.1:7610": second, "127.0.0.1:7611": third})

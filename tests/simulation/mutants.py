@@ -247,9 +247,9 @@ MUTANTS = [
            "lease_retire() of a lease that has issued nothing returns the tick before its first",
            [(FILE_REGISTRY, "last_tick = MIN(MAX(self->first_tick - 1, last_tick),",
                             "last_tick = MIN(last_tick,")],
-           ("core/lease.c", "return cursor_tick(layout, atomic_load(&self->final_cursor));",
-                            "gint64 tick = cursor_tick(layout, atomic_load(&self->final_cursor));\n"
-                            "\n\treturn tick < self->first_tick ? 0 : tick;")),
+           (GENERATOR, "return cursor_tick(layout, atomic_load(&self->final_cursor));",
+                       "gint64 tick = cursor_tick(layout, atomic_load(&self->final_cursor));\n"
+                       "\n\treturn tick < self->first_tick ? 0 : tick;")),
     mutant("a hand-back gives back the last tick issued", DIRECTORY,
            (FILE_REGISTRY, "return write_record(self, directory, &reading, last_tick, error);",
                            "return write_record(self, directory, &reading, last_tick - 1, "
@@ -281,7 +281,7 @@ MUTANTS = [
            (FLEET, "pool_seen_find(&self->seen, runs, &id);", "NULL;"),
            (FLEET, "!is_relay(peer) && first <= peer->server->last_id;", "first < 0;")),
     mutant("a reply to another call is accepted", POOL,
-           (CALL, " || reply_seqid != seqid)", " || (FALSE && reply_seqid != seqid))")),
+           (CALL, " || header.seqid != seqid)", " || (FALSE && header.seqid != seqid))")),
     mutant("a batch that was asked for is given out twice", POOL,
            ("server/relay-source.c", "\tslot->ordered = 0;\n\tif (state == POOL_ORDER_REFUSED",
                                      "\tif (state == POOL_ORDER_REFUSED")),

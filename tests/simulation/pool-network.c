@@ -9,7 +9,7 @@
 #include "client/pool/clock.h"
 #include "client/pool/fork.h"
 #include "client/pool/thread.h"
-#include "common/self-connection.h"
+#include "common/socket.h"
 #include "common/tls/client.h"
 
 #define FIRST_SOCKET  1000000 /* lower descriptors are eventfds of hosts */

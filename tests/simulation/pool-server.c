@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "client/reader.h"
+#include "common/thrift/reader.h"
 #include "tests/simulation/driver.h"
 #include "tests/simulation/id-set.h"
 #include "tests/simulation/pool-names.h"
@@ -446,7 +446,7 @@ static void call_run(Call *call)
 static Call *call_new(SimServer *server, NetworkConnection *connection, const guint8 *bytes,
 		      guint length)
 {
-	ClientReader reader = {bytes, length, FALSE};
+	ThriftReader reader = {bytes, length, FALSE};
 	Call *call = g_new0(Call, 1);
 	BinaryType type;
 	gint16 id;
@@ -455,14 +455,14 @@ static Call *call_new(SimServer *server, NetworkConnection *connection, const gu
 	call->connection = connection;
 	call->n_starts = server->n_starts;
 	call->until_us = world_now_us() + server->max_wait_us;
-	g_assert_cmphex((guint32)client_reader_i32(&reader), ==, STRICT_VERSION | MESSAGE_CALL);
-	call->request.method = client_reader_text(&reader);
-	call->request.seqid = client_reader_i32(&reader);
-	while ((type = client_reader_field(&reader, &id)) != BINARY_STOP) {
+	g_assert_cmphex((guint32)thrift_reader_i32(&reader), ==, STRICT_VERSION | MESSAGE_CALL);
+	call->request.method = thrift_reader_text(&reader);
+	call->request.seqid = thrift_reader_i32(&reader);
+	while ((type = thrift_reader_field(&reader, &id)) != BINARY_STOP) {
 		if (id == 2)
-			call->request.count = client_reader_i32(&reader);
+			call->request.count = thrift_reader_i32(&reader);
 		else
-			client_reader_skip(&reader, type);
+			thrift_reader_skip(&reader, type);
 	}
 	g_assert_true(!reader.bad && reader.left == 0);
 	return call;

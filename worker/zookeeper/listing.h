@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "common/zookeeper/claim-record.h"
 #include "common/zookeeper/znodes.h"
 #include "worker/registry.h"
 #include "worker/zookeeper/session.h"

@@ -3,7 +3,7 @@
 
 #include <pthread.h>
 
-#include "common/zookeeper/reach.h"
+#include "common/zookeeper/handle.h"
 #include "worker/zookeeper/detached-thread.h"
 
 struct _ReachProbe {
@@ -34,7 +34,7 @@ static void *probe_thread(void *data)
 	gboolean is_dropped;
 
 	pthread_setname_np(pthread_self(), "reach");
-	text = zookeeper_reach_describe(self->servers, self->certificates);
+	text = zookeeper_handle_describe_trouble(self->servers, self->certificates);
 	pthread_mutex_lock(&self->mutex);
 	self->text = text;
 	self->is_done = TRUE;

@@ -4,15 +4,15 @@
 #include <glib.h>
 
 /*
- * Finds out why there is no session with ZooKeeper. Calls zookeeper_reach_describe() in a thread of
- * its own, because that function waits for the network.
+ * Finds out why there is no session with ZooKeeper. Calls zookeeper_handle_describe_trouble() in a
+ * thread of its own, because that function waits for the network.
  */
 typedef struct _ReachProbe ReachProbe;
 
 /**
  * reach_probe_new:
- * @servers: argument of zookeeper_reach_describe(); copied
- * @certificates: (nullable): argument of zookeeper_reach_describe(); copied
+ * @servers: argument of zookeeper_handle_describe_trouble(); copied
+ * @certificates: (nullable): argument of zookeeper_handle_describe_trouble(); copied
  * @done: called once in the probe's thread when the result is known, never after free(). It must
  *   not call the probe
  *
@@ -21,8 +21,8 @@ typedef struct _ReachProbe ReachProbe;
 ReachProbe *reach_probe_new(const char *servers, const char *certificates,
 			    void (*done)(gpointer user_data), gpointer user_data);
 
-/* @out_text: (transfer full) (nullable): the result of zookeeper_reach_describe(). To be called
- * until it returns %TRUE, once. Returns: %FALSE while the result is not known */
+/* @out_text: (transfer full) (nullable): the result of zookeeper_handle_describe_trouble(). To be
+ * called until it returns %TRUE, once. Returns: %FALSE while the result is not known */
 gboolean reach_probe_take(ReachProbe *self, char **out_text);
 
 /* Does not wait for the probe's thread. */

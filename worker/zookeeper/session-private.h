@@ -3,7 +3,7 @@
 
 #include <pthread.h>
 
-#include "common/zookeeper/open.h"
+#include "common/zookeeper/handle.h"
 #include "worker/zookeeper/session.h"
 
 /* What session.c, which has the requests and what comes of them, and session-thread.c, which makes

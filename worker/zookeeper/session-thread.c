@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 
-#include "common/zookeeper/digest.h"
-#include "common/zookeeper/znode-acl.h"
+#include "common/zookeeper/handle.h"
+#include "common/zookeeper/znodes.h"
 #include "worker/zookeeper/detached-thread.h"
 #include "worker/zookeeper/session-names.h"
 #include "worker/zookeeper/session-private.h"
@@ -42,8 +42,9 @@ static zhandle_t *open_handle(ZookeeperSession *self, const GStrv addresses, cha
 {
 	const ZookeeperSessionConfig *config = &self->config;
 	g_autofree char *hosts = zookeeper_session_names_join(addresses);
-	zhandle_t *handle = zookeeper_open(hosts, config->certificates, zookeeper_session_on_event,
-					   (int)config->timeout_ms, self);
+	zhandle_t *handle =
+		zookeeper_handle_open(hosts, config->certificates, zookeeper_session_on_event,
+				      (int)config->timeout_ms, self);
 
 	*out_failure = NULL;
 	if (handle == NULL) {
@@ -54,7 +55,7 @@ static zhandle_t *open_handle(ZookeeperSession *self, const GStrv addresses, cha
 	/* while it is connected there is no need to */
 	zoo_set_servers_resolution_delay(handle, -1);
 	if (config->auth == NULL ||
-	    zookeeper_digest_add(handle, config->auth, "--zookeeper-auth", out_failure))
+	    zookeeper_handle_add_digest(handle, config->auth, "--zookeeper-auth", out_failure))
 		return handle;
 	zookeeper_close(handle); /* a znode that is created without it would be open */
 	return NULL;

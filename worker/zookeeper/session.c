@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "common/log.h"
-#include "common/zookeeper/znode-acl.h"
 #include "common/zookeeper/znodes.h"
 #include "core/clock.h"
 

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "audit/target.h"
-#include "audit/writer.h"
 #include "tests/unit/hang-guard.h"
 #include "tests/unit/unit-test.h"
 

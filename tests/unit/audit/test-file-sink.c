@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "audit/file-sink.h"
+#include "audit/sink.h"
 
 #include <glib/gstdio.h>
 #include <signal.h>
@@ -38,7 +38,7 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Files, files_clear)
 static AuditSink *open_sink(const Files *self)
 {
 	g_autoptr(GError) error = NULL;
-	AuditSink *sink = file_sink_new(self->path, &error);
+	AuditSink *sink = audit_sink_new_file(self->path, &error);
 
 	g_assert_no_error(error);
 	return sink;
@@ -158,7 +158,7 @@ TEST("/file-sink/refused", test_refused)
 
 	g_assert_cmpint(mkfifo(files.path, 0600), ==, 0);
 	for (guint i = 0; i < G_N_ELEMENTS(paths); i++) {
-		g_assert_null(file_sink_new(paths[i], &error));
+		g_assert_null(audit_sink_new_file(paths[i], &error));
 		g_test_message("%s", error->message);
 		g_assert_nonnull(strstr(error->message, paths[i]));
 		g_clear_error(&error);

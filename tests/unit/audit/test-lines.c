@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "audit/lines.h"
+#include "audit/entry.h"
 #include "tests/unit/unit-test.h"
 
 /* IDs that are their cursors. */

@@ -9,8 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "client/reader.h"
-#include "common/local-socket.h"
+#include "common/socket.h"
+#include "common/thrift/reader.h"
 #include "tests/unit/hang-guard.h"
 
 #define DRIP_MS 20
@@ -42,19 +42,19 @@ static gboolean read_request(int fd, FakeRequest *out_request)
 	if (!receive_all(fd, bytes, length))
 		return FALSE;
 
-	ClientReader reader = {bytes, length, FALSE};
+	ThriftReader reader = {bytes, length, FALSE};
 	gint16 id;
 
-	g_assert_cmphex((guint32)client_reader_i32(&reader), ==, STRICT_VERSION | MESSAGE_CALL);
-	out_request->method = client_reader_text(&reader);
-	out_request->seqid = client_reader_i32(&reader);
+	g_assert_cmphex((guint32)thrift_reader_i32(&reader), ==, STRICT_VERSION | MESSAGE_CALL);
+	out_request->method = thrift_reader_text(&reader);
+	out_request->seqid = thrift_reader_i32(&reader);
 	out_request->agent = NULL;
 	out_request->count = 0;
-	while (client_reader_field(&reader, &id) != BINARY_STOP) {
+	while (thrift_reader_field(&reader, &id) != BINARY_STOP) {
 		if (id == 1)
-			out_request->agent = client_reader_text(&reader);
+			out_request->agent = thrift_reader_text(&reader);
 		else
-			out_request->count = client_reader_i32(&reader);
+			out_request->count = thrift_reader_i32(&reader);
 	}
 	g_assert_false(reader.bad);
 	g_assert_cmpuint(reader.left, ==, 0);
@@ -135,7 +135,7 @@ static FakeServer *serve_on(int listener, char *text, FakeAnswer answer, gpointe
 static int bind_local(const char *path)
 {
 	struct sockaddr_un address;
-	socklen_t length = local_socket_address(path, &address);
+	socklen_t length = socket_unix_address(path, &address);
 	int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	g_assert_cmpint(bind(listener, (struct sockaddr *)&address, length), ==, 0);

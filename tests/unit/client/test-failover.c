@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "client/snowflake-client.h"
-#include "common/local-socket.h"
+#include "common/socket.h"
 #include "options/options-table.h"
 #include "tests/unit/client/fake-server.h"
 #include "tests/unit/client/meets-itself.h"
@@ -68,7 +68,7 @@ static char *deaf_local_server(int out_fds[2])
 {
 	char *name = g_strdup_printf("unix:@test-failover-%d", getpid());
 	struct sockaddr_un address;
-	socklen_t length = local_socket_address(name + strlen("unix:"), &address);
+	socklen_t length = socket_unix_address(name + strlen("unix:"), &address);
 
 	g_assert_true(deaf_at((struct sockaddr *)&address, length, out_fds));
 	return name;

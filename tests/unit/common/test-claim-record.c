@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "common/zookeeper/claim-record.h"
+#include "common/zookeeper/znodes.h"
 #include "tests/unit/unit-test.h"
 
 #include <string.h>

@@ -7,8 +7,7 @@
 #include <unistd.h>
 
 #include "common/address.h"
-#include "common/local-socket.h"
-#include "common/socket-name.h"
+#include "common/socket.h"
 
 #define UNIT_TEST_SET_UP    set_up_all
 #define UNIT_TEST_TEAR_DOWN tear_down_all
@@ -33,7 +32,7 @@ static char *abstract_name(gboolean is_long)
 static int listen_at(const char *path, int backlog)
 {
 	struct sockaddr_un address;
-	socklen_t length = local_socket_address(path, &address);
+	socklen_t length = socket_unix_address(path, &address);
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	g_assert_cmpint(bind(fd, (struct sockaddr *)&address, length), ==, 0);
@@ -92,7 +91,7 @@ TEST("/local-socket/strange-names", test_strange_names)
 		g_autofree char *name = NULL;
 
 		memcpy(address.sun_path, CASES[i].bytes, CASES[i].length);
-		name = local_socket_name(&address, (socklen_t)(offset + CASES[i].length));
+		name = socket_unix_name(&address, (socklen_t)(offset + CASES[i].length));
 		g_assert_cmpstr(name, ==, CASES[i].name);
 	}
 }
@@ -103,7 +102,7 @@ TEST("/local-socket/connect", test_connect)
 
 	for (gsize i = 0; i < G_N_ELEMENTS(paths); i++) {
 		int listener = listen_at(paths[i], 1);
-		int client = local_socket_connect(paths[i], 1000);
+		int client = socket_unix_connect(paths[i], 1000);
 		int server = accept(listener, NULL, NULL);
 		g_autofree char *expected =
 			g_strdup_printf("unix:uid=%u,pid=%d", getuid(), getpid());
@@ -124,7 +123,7 @@ TEST("/local-socket/connect", test_connect)
 
 static void assert_fails(const char *path, int expected)
 {
-	g_assert_cmpint(local_socket_connect(path, 50), ==, -1);
+	g_assert_cmpint(socket_unix_connect(path, 50), ==, -1);
 	g_assert_cmpint(errno, ==, expected);
 }
 
@@ -148,7 +147,7 @@ TEST("/local-socket/crowd", test_crowd)
 {
 	g_autofree char *path = in_directory("crowd");
 	int listener = listen_at(path, 0);
-	int first = local_socket_connect(path, 50);
+	int first = socket_unix_connect(path, 50);
 	gint64 began_us = g_get_monotonic_time();
 
 	g_assert_cmpint(first, >=, 0);
@@ -156,7 +155,7 @@ TEST("/local-socket/crowd", test_crowd)
 	g_assert_cmpint(g_get_monotonic_time() - began_us, >=, 50000);
 	close(accept(listener, NULL, NULL));
 	close(first);
-	first = local_socket_connect(path, 50);
+	first = socket_unix_connect(path, 50);
 	g_assert_cmpint(first, >=, 0);
 	close(first);
 	close(listener);
@@ -168,10 +167,10 @@ TEST("/local-socket/peer-of-others", test_peer_of_others)
 	int fds[2];
 	int inet = socket(AF_INET, SOCK_STREAM, 0);
 
-	g_assert_false(local_socket_peer(inet, &peer));
-	g_assert_false(local_socket_peer(-1, &peer));
+	g_assert_false(socket_unix_peer(inet, &peer));
+	g_assert_false(socket_unix_peer(-1, &peer));
 	g_assert_cmpint(pipe(fds), ==, 0);
-	g_assert_false(local_socket_peer(fds[0], &peer));
+	g_assert_false(socket_unix_peer(fds[0], &peer));
 	close(inet);
 	close(fds[0]);
 	close(fds[1]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "common/log-line.h"
+#include "common/log.h"
 #include "tests/unit/unit-test.h"
 
 #include <json-glib/json-glib.h>

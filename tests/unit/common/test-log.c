@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/log-line.h"
+#include "common/log.h"
 #include "tests/unit/hang-guard.h"
 
 #define UNIT_TEST_SET_UP set_up_all

@@ -3,7 +3,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/self-connection.h"
+#include "common/socket.h"
 #include "tests/unit/unit-test.h"
 
 typedef union {
@@ -45,10 +45,10 @@ TEST("/self-connection/families", test_families)
 			continue;
 		g_assert_cmpint(listen(listener, 1), ==, 0);
 		g_assert_cmpint(connect(other, &server.any, sizeof server), ==, 0);
-		g_assert_false(self_connection_is_one(other));
-		g_assert_false(self_connection_is_one(self));
+		g_assert_false(socket_is_self_connected(other));
+		g_assert_false(socket_is_self_connected(self));
 		g_assert_cmpint(connect(self, &own.any, sizeof own), ==, 0);
-		g_assert_true(self_connection_is_one(self));
+		g_assert_true(socket_is_self_connected(self));
 		close(self);
 		close(other);
 		close(listener);
@@ -59,7 +59,7 @@ TEST("/self-connection/none", test_none)
 {
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	g_assert_false(self_connection_is_one(fd));
+	g_assert_false(socket_is_self_connected(fd));
 	close(fd);
-	g_assert_false(self_connection_is_one(-1));
+	g_assert_false(socket_is_self_connected(-1));
 }

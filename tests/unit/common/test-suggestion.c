@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "common/suggestion.h"
+#include "common/help-text.h"
 #include "tests/unit/unit-test.h"
 
 static const struct {
@@ -39,8 +39,8 @@ static void check_distance(const char *a, const char *b, guint distance)
 	g_autofree char *longer = g_strdup_printf("%s%.*s", typed, (int)distance, "######");
 
 	g_test_message("%s, %s", a, b);
-	g_assert_true(suggestion_find(typed, (const char *[]){name, longer, NULL}) == name);
-	g_assert_true(suggestion_find(typed, (const char *[]){longer, name, NULL}) == longer);
+	g_assert_true(help_text_suggest(typed, (const char *[]){name, longer, NULL}) == name);
+	g_assert_true(help_text_suggest(typed, (const char *[]){longer, name, NULL}) == longer);
 }
 
 TEST("/suggestion/distance", test_distance)
@@ -88,8 +88,8 @@ TEST("/suggestion/find", test_suggestion)
 
 	for (gsize i = 0; i < G_N_ELEMENTS(SUGGESTIONS); i++) {
 		g_test_message("%s", SUGGESTIONS[i].typed);
-		g_assert_cmpstr(suggestion_find(SUGGESTIONS[i].typed, names), ==,
+		g_assert_cmpstr(help_text_suggest(SUGGESTIONS[i].typed, names), ==,
 				SUGGESTIONS[i].found);
 	}
-	g_assert_null(suggestion_find("ping", none));
+	g_assert_null(help_text_suggest("ping", none));
 }

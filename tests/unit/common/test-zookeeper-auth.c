@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "common/zookeeper/auth.h"
+#include "common/zookeeper/hosts.h"
 #include "tests/unit/unit-test.h"
 
 #include <glib/gstdio.h>
@@ -10,7 +10,7 @@ static void assert_refused(const char *path, const char *word)
 {
 	g_autoptr(GError) error = NULL;
 
-	g_assert_null(zookeeper_auth_read(path, &error));
+	g_assert_null(zookeeper_hosts_read_auth(path, &error));
 	g_assert_nonnull(strstr(error->message, path));
 	g_assert_nonnull(strstr(error->message, word));
 	g_assert_null(strstr(error->message, "ecret"));
@@ -54,7 +54,7 @@ TEST("/zookeeper-auth/read", test_read)
 		g_test_message("%s", TEXTS[i].text);
 		g_assert_true(g_file_set_contents(path, TEXTS[i].text, TEXTS[i].length, NULL));
 		g_assert_cmpint(g_chmod(path, 0600), ==, 0);
-		auth = zookeeper_auth_read(path, NULL);
+		auth = zookeeper_hosts_read_auth(path, NULL);
 		g_assert_cmpstr(auth, ==, TEXTS[i].auth);
 		if (TEXTS[i].auth == NULL)
 			assert_refused(path, "");
@@ -62,7 +62,7 @@ TEST("/zookeeper-auth/read", test_read)
 	for (gsize i = 0; i < G_N_ELEMENTS(MODES); i++) {
 		g_assert_cmpint(g_chmod(path, MODES[i].mode), ==, 0);
 		if (MODES[i].word == NULL) {
-			g_autofree char *auth = zookeeper_auth_read(path, NULL);
+			g_autofree char *auth = zookeeper_hosts_read_auth(path, NULL);
 
 			g_assert_cmpstr(auth, ==, "user:secret");
 		} else {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "common/zookeeper/digest.h"
+#include "common/zookeeper/handle.h"
 
 #include "tests/unit/unit-test.h"
 
@@ -31,8 +31,9 @@ TEST("/zookeeper-digest/add", test_add)
 		g_autofree char *failure = NULL;
 
 		auth_code = CASES[i].code;
-		g_assert_cmpint(zookeeper_digest_add(NULL, "u:p", "--zookeeper-auth", &failure), ==,
-				auth_code == ZOK);
+		g_assert_cmpint(
+			zookeeper_handle_add_digest(NULL, "u:p", "--zookeeper-auth", &failure), ==,
+			auth_code == ZOK);
 		g_assert_cmpstr(failure, ==, CASES[i].failure);
 	}
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/lease.h"
+#include "core/generator.h"
 #include "tests/unit/unit-test.h"
 
 #include <stddef.h>

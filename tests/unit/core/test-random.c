@@ -6,7 +6,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/chacha8.h"
 #include "tests/unit/unit-test.h"
 
 #define MANY      5000 /* numbers, of several blocks */
@@ -56,7 +55,7 @@ TEST("/random/chacha8", test_chacha8)
 				guint32 words[CHACHA8_BLOCK_WORDS][CHACHA8_LANES];
 				g_autoptr(GString) text = g_string_new(NULL);
 
-				chacha8_blocks(key, block - lane, words);
+				random_chacha8_blocks(key, block - lane, words);
 				for (int word = 0; word < CHACHA8_BLOCK_WORDS; word++)
 					g_string_append_printf(
 						text, "%08x",

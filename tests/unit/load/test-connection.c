@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/local-socket.h"
+#include "common/socket.h"
 #include "load/connection.h"
 #include "tests/unit/client/fake-server.h"
 #include "tests/unit/client/meets-itself.h"
@@ -44,7 +44,7 @@ static int listen_locally(Address **out_address)
 	g_autofree char *text = g_strdup_printf("unix:@test-load-connection-%d", getpid());
 	Address *address = address_parse_server(text, NULL);
 	struct sockaddr_un bound;
-	socklen_t length = local_socket_address(address->path, &bound);
+	socklen_t length = socket_unix_address(address->path, &bound);
 	int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	g_assert_cmpint(bind(listener, (struct sockaddr *)&bound, length), ==, 0);
@@ -251,7 +251,7 @@ static void a_local_crowd_is_waited_for(Fixture *self, G_GNUC_UNUSED gconstpoint
 	gint64 began_us = g_get_monotonic_time();
 
 	for (gsize i = 0; i < G_N_ELEMENTS(waiting); i++) {
-		waiting[i] = local_socket_connect(address->path, 1000);
+		waiting[i] = socket_unix_connect(address->path, 1000);
 		g_assert_cmpint(waiting[i], >=, 0);
 	}
 	g_assert_null(load_connection_begin(server, 0, self->wire, &error));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "load/gaps.h"
+#include "load/tally.h"
 #include "tests/unit/unit-test.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <glib.h>
 
-#include "load/histogram.h"
+#include "load/tally.h"
 #include "tests/unit/unit-test.h"
 
 /* Around every power of two: never below the value, never more than the promised error above. */

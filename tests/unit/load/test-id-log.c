@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <glib.h>
 
-#include "load/id-log.h"
+#include "load/tally.h"
 #include "tests/unit/unit-test.h"
 
 TEST("/load-id-log/check", test_check)

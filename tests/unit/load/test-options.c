@@ -50,10 +50,8 @@ TEST("/load-options/bad", bad_values_are_named_with_their_limits)
 		{"rate=0", "--rate: \"0\" is not a number from 1 to 100000000"},
 		{"calls=0", "--calls: \"0\" is not a whole number from 1 to 1000000000000000"},
 		{"call=get", "--call: \"get\" is not one of get_id, get_ids, get_id_runs, "
-			     "get_timestamp, get_worker_id, get_datacenter_id, redis-incr"},
+			     "redis-incr"},
 		{"count=1000001", "--count: \"1000001\" is not a whole number from 1 to 1000000"},
-		{"framing=x", "--framing: \"x\" is not one of framed, unframed"},
-		{"protocol=x", "--protocol: \"x\" is not one of strict, compact, unversioned"},
 		{"idle-connections=100001",
 		 "--idle-connections: \"100001\" is not a whole number from 0 to 100000"},
 		{"check-limit=0",
@@ -64,12 +62,8 @@ TEST("/load-options/bad", bad_values_are_named_with_their_limits)
 		{"connections=2 threads=3", "--threads: 3 is more than the 2 --connections"},
 		{"check-limit=1", "--check-limit without --check"},
 		{"count=1", "--count means nothing to --call get_id"},
-		{"agent=a call=get_timestamp", "--agent means nothing to --call get_timestamp"},
 		{"agent=a call=redis-incr", "--agent means nothing to --call redis-incr"},
-		{"framing=framed call=redis-incr", "--framing means nothing to --call redis-incr"},
-		{"protocol=strict call=redis-incr",
-		 "--protocol means nothing to --call redis-incr"},
-		{"check call=get_worker_id", "--check means nothing to --call get_worker_id"},
+		{"count=2 call=redis-incr", "--count means nothing to --call redis-incr"},
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
@@ -104,7 +98,7 @@ TEST("/load-options/good", good_values_are_taken)
 
 	g_assert_true(parse("connections=100000 in-flight=65536 threads=1024 duration=0.01 "
 			    "warmup=3600 rate=2.5e5 call=get_ids count=1000000 agent=abc "
-			    "framing=unframed protocol=compact idle-connections=7 check "
+			    "idle-connections=7 check "
 			    "check-limit=9",
 			    &options, &error));
 	g_assert_no_error(error);
@@ -117,8 +111,6 @@ TEST("/load-options/good", good_values_are_taken)
 	g_assert_cmpuint(options.form.call, ==, LOAD_WIRE_GET_IDS);
 	g_assert_cmpuint(options.form.count, ==, 1000000);
 	g_assert_cmpstr(options.form.agent, ==, "abc");
-	g_assert_cmpuint(options.form.framing, ==, LOAD_WIRE_UNFRAMED);
-	g_assert_cmpuint(options.form.protocol, ==, LOAD_WIRE_COMPACT);
 	g_assert_cmpuint(options.idle_connections, ==, 7);
 	g_assert_true(options.check);
 	g_assert_cmpuint(options.check_limit, ==, 9);
@@ -131,8 +123,7 @@ TEST("/load-options/combinations", good_combinations_pass)
 		"calls=1000 check",
 		"rate=1 duration=1 warmup=0",
 		"call=redis-incr check check-limit=5",
-		"call=get_datacenter_id protocol=unversioned framing=unframed",
-		"call=get_ids count=1 protocol=compact agent=x",
+		"call=get_ids count=1 agent=x",
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "load/retry.h"
+#include "load/schedule.h"
 #include "tests/unit/unit-test.h"
 
 #define MS 1000000
@@ -33,10 +33,10 @@ TEST("/load-retry/pauses", pauses_grow_to_a_bound)
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
-		gint64 longest_ns = load_retry_pause_ns(cases[i].failures, cases[i].n_servers,
-							cases[i].n_connections, 1);
-		gint64 shortest_ns = load_retry_pause_ns(cases[i].failures, cases[i].n_servers,
-							 cases[i].n_connections, 0);
+		gint64 longest_ns = load_schedule_retry_ns(cases[i].failures, cases[i].n_servers,
+							   cases[i].n_connections, 1);
+		gint64 shortest_ns = load_schedule_retry_ns(cases[i].failures, cases[i].n_servers,
+							    cases[i].n_connections, 0);
 
 		g_test_message("case %zu", i);
 		g_assert_cmpint(longest_ns, ==, cases[i].longest_ms * MS);

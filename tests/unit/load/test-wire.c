@@ -50,91 +50,47 @@ static guint8 *requests_of(const LoadWire *wire, guint32 call, guint count)
 	return requests;
 }
 
-/* The vectors have sequence numbers of their own; all else is compared. */
-TEST("/load-wire/requests", requests_are_those_of_the_vectors)
+/* The vector has a sequence number of its own; all else is compared. */
+TEST("/load-wire/request", request_is_that_of_the_vectors)
 {
-	static const struct {
-		const char *vector;
-		gsize offset; /* of the sequence number */
-		gsize bytes;  /* that it takes there */
-		LoadWireForm form;
-	} cases[] = {
-		{"call_get_worker_id_seq0", 25, 4, {.call = LOAD_WIRE_GET_WORKER_ID}},
-		{"call_get_datacenter_id_seq7", 29, 4, {.call = LOAD_WIRE_GET_DATACENTER_ID}},
-		{"call_get_timestamp_seq1", 25, 4, {.call = LOAD_WIRE_GET_TIMESTAMP}},
-		{"call_get_id_foo_seq0", 18, 4, {.agent = "foo"}},
-		{"call_get_id_foo_seq0_unversioned_header",
-		 15,
-		 4,
-		 {.agent = "foo", .protocol = LOAD_WIRE_UNVERSIONED}},
-		{"unframed_call_get_id_foo_seq0",
-		 14,
-		 4,
-		 {.agent = "foo", .framing = LOAD_WIRE_UNFRAMED}},
-		{"compact_call_get_id_foo_seq1_unframed",
-		 2,
-		 1,
-		 {.agent = "foo", .framing = LOAD_WIRE_UNFRAMED, .protocol = LOAD_WIRE_COMPACT}},
-	};
+	const gsize offset = 18, seqid_bytes = 4;
 	g_autoptr(JsonParser) parser = load_vectors();
 	JsonObject *vectors = json_node_get_object(json_parser_get_root(parser));
+	g_autoptr(GByteArray) vector =
+		hex_bytes(json_object_get_string_member(vectors, "call_get_id_foo_seq0"));
+	g_autoptr(LoadWire) wire = load_wire_new(&get_id, 8);
+	g_autofree guint8 *request = requests_of(wire, 7, 1);
+	g_autoptr(GByteArray) seqid = hex_bytes("40000007");
 
-	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
-		g_autoptr(LoadWire) wire = load_wire_new(&cases[i].form, 8);
-		g_autoptr(GByteArray) vector =
-			hex_bytes(json_object_get_string_member(vectors, cases[i].vector));
-		g_autofree guint8 *request = requests_of(wire, 7, 1);
-		g_autoptr(GByteArray) seqid =
-			hex_bytes(cases[i].bytes == 1 ? "8780808004" : "40000007");
-		gsize offset = cases[i].offset;
-
-		g_byte_array_remove_range(vector, (guint)offset, (guint)cases[i].bytes);
-		g_test_message("%s", cases[i].vector);
-		g_assert_cmpuint(wire->request_bytes, ==, vector->len + seqid->len);
-		g_assert_cmpmem(request, offset, vector->data, offset);
-		g_assert_cmpmem(request + offset, seqid->len, seqid->data, seqid->len);
-		offset += seqid->len;
-		g_assert_cmpmem(request + offset, wire->request_bytes - offset,
-				vector->data + cases[i].offset, vector->len - cases[i].offset);
-	}
+	g_assert_cmpuint(wire->request_bytes, ==, vector->len);
+	g_assert_cmpmem(request, offset, vector->data, offset);
+	g_assert_cmpmem(request + offset, seqid_bytes, seqid->data, seqid_bytes);
+	g_assert_cmpmem(request + offset + seqid_bytes, vector->len - offset - seqid_bytes,
+			vector->data + offset + seqid_bytes, vector->len - offset - seqid_bytes);
 }
 
-/* From any number on; behind the largest of an i32 they begin anew. */
+/* From any number on; after the largest of an i32 they begin again. */
 TEST("/load-wire/sequence-numbers", sequence_numbers_follow)
 {
 	static const struct {
 		guint32 call;
-		const char *strict[3];
-		const char *compact[3];
+		const char *seqids[3];
 	} cases[] = {
-		{0,
-		 {"40000000", "40000001", "40000002"},
-		 {"8080808004", "8180808004", "8280808004"}},
-		{0x7e,
-		 {"4000007e", "4000007f", "40000080"},
-		 {"fe80808004", "ff80808004", "8081808004"}},
-		{0x3ffffffe,
-		 {"7ffffffe", "7fffffff", "40000000"},
-		 {"feffffff07", "ffffffff07", "8080808004"}},
-		{0xffffffff,
-		 {"7fffffff", "40000000", "40000001"},
-		 {"ffffffff07", "8080808004", "8180808004"}},
+		{0, {"40000000", "40000001", "40000002"}},
+		{0x7e, {"4000007e", "4000007f", "40000080"}},
+		{0x3ffffffe, {"7ffffffe", "7fffffff", "40000000"}},
+		{0xffffffff, {"7fffffff", "40000000", "40000001"}},
 	};
 
-	for (gsize i = 0; i < 2 * G_N_ELEMENTS(cases); i++) {
-		gboolean compact = i % 2 == 1;
-		LoadWireForm form = {.agent = "foo",
-				     .framing = LOAD_WIRE_UNFRAMED,
-				     .protocol = compact ? LOAD_WIRE_COMPACT : LOAD_WIRE_STRICT};
-		g_autoptr(LoadWire) wire = load_wire_new(&form, 3);
-		g_autofree guint8 *requests = requests_of(wire, cases[i / 2].call, 3);
+	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+		g_autoptr(LoadWire) wire = load_wire_new(&get_id, 3);
+		g_autofree guint8 *requests = requests_of(wire, cases[i].call, 3);
 
 		for (gsize k = 0; k < 3; k++) {
-			g_autoptr(GByteArray) seqid = hex_bytes(compact ? cases[i / 2].compact[k]
-									: cases[i / 2].strict[k]);
+			g_autoptr(GByteArray) seqid = hex_bytes(cases[i].seqids[k]);
 
-			g_assert_cmpmem(requests + k * wire->request_bytes + (compact ? 2 : 14),
-					seqid->len, seqid->data, seqid->len);
+			g_assert_cmpmem(requests + k * wire->request_bytes + 18, seqid->len,
+					seqid->data, seqid->len);
 		}
 	}
 }
@@ -147,10 +103,6 @@ TEST("/load-wire/sequence-numbers", sequence_numbers_follow)
 #define RUNS_HEAD "80010002 0000000b " RUNS_NAME " "
 #define RUN_OF_3  "0a 0001 0000000000000005 08 0002 00000003 00"
 
-/* Of one ID each. */
-#define COMPACT_RUN    " 16 0a 15 02 00"
-#define COMPACT_RUNS_5 COMPACT_RUN COMPACT_RUN COMPACT_RUN COMPACT_RUN COMPACT_RUN
-
 /* What a reply says; a list of values, ended by -1. */
 typedef struct {
 	LoadWireForm form;
@@ -162,30 +114,10 @@ typedef struct {
 static const Good goods[] = {
 	{{.agent = "a"}, 7, STRICT_HEAD "40000007 0a 0000 0000000000000001 00", {1, -1}},
 	{{.agent = "a"}, 6, STRICT_HEAD "40000006 0a 0000 7fffffffffffffff 00", {G_MAXINT64, -1}},
-	{{.agent = "a", .protocol = LOAD_WIRE_UNVERSIONED},
-	 7,
-	 STRICT_HEAD "40000007 0a 0000 0000000000000001 00",
-	 {1, -1}},
-	{{.agent = "a", .protocol = LOAD_WIRE_COMPACT},
-	 1,
-	 "8241 8180808004 06 6765745f6964 060002 00",
-	 {1, -1}},
-	{{.agent = "a", .protocol = LOAD_WIRE_COMPACT},
-	 7,
-	 "8241 8780808004 06 6765745f6964 0600 feffffffffffffffff01 00",
-	 {G_MAXINT64, -1}},
 	{{.call = LOAD_WIRE_GET_IDS, .agent = "a", .count = 2},
 	 0,
 	 LISTS_HEAD "40000000 0f 0000 0a 00000002 0000000000000003 7fffffffffffffff 00",
 	 {3, G_MAXINT64, -1}},
-	{{.call = LOAD_WIRE_GET_IDS, .agent = "a", .count = 2, .protocol = LOAD_WIRE_COMPACT},
-	 3,
-	 "8241 8380808004 07 6765745f696473 0900 26 06 8001 00",
-	 {3, 64, -1}},
-	{{.call = LOAD_WIRE_GET_IDS, .agent = "a", .count = 15, .protocol = LOAD_WIRE_COMPACT},
-	 3,
-	 "8241 8380808004 07 6765745f696473 0900 f60f 020202020202020202020202020204 00",
-	 {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, -1}},
 	{{.call = LOAD_WIRE_GET_ID_RUNS, .agent = "a", .count = 3},
 	 3,
 	 RUNS_HEAD "40000003 0f 0000 0c 00000001 " RUN_OF_3 " 00",
@@ -195,44 +127,17 @@ static const Good goods[] = {
 	 RUNS_HEAD "40000003 0f 0000 0c 00000002 0a 0001 0000000000000005 08 0002 00000002 00"
 		   "0a 0001 7fffffffffffffff 08 0002 00000001 00 00",
 	 {5, 6, G_MAXINT64, -1}},
-	{{.call = LOAD_WIRE_GET_ID_RUNS, .agent = "a", .count = 3, .protocol = LOAD_WIRE_COMPACT},
-	 3,
-	 "8241 8380808004 0b " RUNS_NAME " 0900 2c 16 0a 15 04 00 16 8001 15 02 00 00",
-	 {5, 6, 64, -1}},
-	{{.call = LOAD_WIRE_GET_ID_RUNS, .agent = "a", .count = 15, .protocol = LOAD_WIRE_COMPACT},
-	 3,
-	 "8241 8380808004 0b " RUNS_NAME " 0900 fc0f" COMPACT_RUNS_5 COMPACT_RUNS_5 COMPACT_RUNS_5
-	 " 00",
-	 {5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, -1}},
 	{{.agent = "a"}, 0xffffffff, STRICT_HEAD "7fffffff 0a 0000 0000000000000001 00", {1, -1}},
-	{{.agent = "a", .protocol = LOAD_WIRE_COMPACT},
-	 0x7fffffff,
-	 "8241 ffffffff07 06 6765745f6964 060002 00",
-	 {1, -1}},
-	{{.call = LOAD_WIRE_GET_TIMESTAMP},
-	 1,
-	 "80010002 0000000d 6765745f74696d657374616d70 40000001 0a 0000 0000000000000005 00",
-	 {5, -1}},
-	{{.call = LOAD_WIRE_GET_DATACENTER_ID},
-	 1,
-	 "80010002 00000011 6765745f6461746163656e7465725f6964 40000001 0a 0000 0000000000000000 "
-	 "00",
-	 {0, -1}},
-	{{.call = LOAD_WIRE_GET_WORKER_ID, .protocol = LOAD_WIRE_COMPACT},
-	 0,
-	 "8241 8080808004 0d 6765745f776f726b65725f6964 0600 00 00",
-	 {0, -1}},
 };
 
 /* (transfer full): as it comes over the wire */
-static GByteArray *reply_of(const LoadWireForm *form, const char *hex)
+static GByteArray *reply_of(const char *hex)
 {
 	g_autoptr(GByteArray) message = hex_bytes(hex);
 	GByteArray *out = g_byte_array_new();
 	guint32 length = GUINT32_TO_BE(message->len);
 
-	if (form->framing == LOAD_WIRE_FRAMED)
-		g_byte_array_append(out, (const guint8 *)&length, sizeof(length));
+	g_byte_array_append(out, (const guint8 *)&length, sizeof(length));
 	g_byte_array_append(out, message->data, message->len);
 	return out;
 }
@@ -252,11 +157,10 @@ static void assert_incomplete_if_cut(const LoadWire *wire, const GByteArray *rep
 }
 
 /* Asserts that a change of any byte before the values makes the reply bad, so all are compared. A
- * change in the sequence number makes it the reply to another call.
- * @before: number of bytes in the frame before the message */
-static void assert_compared_whole(const LoadWire *wire, GByteArray *reply, guint32 call,
-				  gsize before)
+ * change in the sequence number makes it the reply to another call. */
+static void assert_compared_whole(const LoadWire *wire, GByteArray *reply, guint32 call)
 {
+	const gsize before = 4; /* the frame's length */
 	gsize seqid = before + wire->start_seqid_offset;
 	LoadWireReply parsed;
 
@@ -284,28 +188,22 @@ static void assert_foreign_to_others(const LoadWire *wire, const GByteArray *rep
 				==, LOAD_WIRE_FOREIGN);
 }
 
-/* Each good reply is parsed both framed and unframed. */
 TEST("/load-wire/good", good_replies_are_read)
 {
-	for (gsize i = 0; i < 2 * G_N_ELEMENTS(goods); i++) {
-		const Good *good = &goods[i / 2];
-		gboolean is_framed = i % 2 == 0;
-		LoadWireForm form = good->form;
+	for (gsize i = 0; i < G_N_ELEMENTS(goods); i++) {
+		const Good *good = &goods[i];
+		g_autoptr(LoadWire) wire = load_wire_new(&good->form, 8);
+		g_autoptr(GByteArray) reply = reply_of(good->hex);
 		LoadWireReply parsed;
 
-		form.framing = is_framed ? LOAD_WIRE_FRAMED : LOAD_WIRE_UNFRAMED;
-		g_test_message("%s %s", load_wire_framing_names[form.framing], good->hex);
-
-		g_autoptr(LoadWire) wire = load_wire_new(&form, 8);
-		g_autoptr(GByteArray) reply = reply_of(&form, good->hex);
-
+		g_test_message("%s", good->hex);
 		g_assert_cmpint(load_wire_parse(wire, reply->data, reply->len, good->call, &parsed),
 				==, LOAD_WIRE_VALUES);
 		g_assert_cmpuint(parsed.length, ==, reply->len);
 		for (gsize k = 0; good->values[k] >= 0; k++)
 			g_assert_cmpint(load_wire_next_value(wire, &parsed), ==, good->values[k]);
 		assert_incomplete_if_cut(wire, reply, good->call);
-		assert_compared_whole(wire, reply, good->call, is_framed ? 4 : 0);
+		assert_compared_whole(wire, reply, good->call);
 		assert_foreign_to_others(wire, reply, good->call);
 	}
 }
@@ -404,132 +302,53 @@ TEST("/load-wire/bad-framed", bad_framed_replies_are_reported)
 	check_bad(&get_id, cases, G_N_ELEMENTS(cases));
 }
 
-TEST("/load-wire/bad-unframed", bad_unframed_replies_are_reported)
-{
-	static const LoadWireForm form = {.agent = "foo", .framing = LOAD_WIRE_UNFRAMED};
-	static const Bad cases[] = {
-		/* of another call; which is told before all of it is there */
-		{STRICT_HEAD "40000006 0a 0000 0000000000000001 00", LOAD_WIRE_FOREIGN, NULL},
-		{"80010002 00000006 6765745f6965 40000007 0a 0000 0000000000000001 00",
-		 LOAD_WIRE_FOREIGN, NULL},
-		{STRICT_HEAD "40000006", LOAD_WIRE_FOREIGN, NULL},
-		{STRICT_HEAD "400000", LOAD_WIRE_INCOMPLETE, NULL},
-		{"80010003 00000006 6765745f6964 40000008 0b 0001 00000003 6f6f70"
-		 "08 0002 00000006 00",
-		 LOAD_WIRE_FOREIGN, NULL},
-		/* no result */
-		{STRICT_HEAD "40000007 00", LOAD_WIRE_ERROR, "*19 bytes*"},
-		{"80010003 00000006 6765745f6964 40000007 0b 0001 00000003 6f6f70"
-		 "08 0002 00000006 00",
-		 LOAD_WIRE_ERROR, "an exception: oop"},
-		{STRICT_HEAD
-		 "40000007 0c 0001 0a 0002 0000000000000001 0b 0001 00000003 6f6f70 00 00",
-		 LOAD_WIRE_ERROR, "an exception: oop"},
-		/* a map */
-		{STRICT_HEAD "40000007 0d 0001 0b 0b 00000000 00", LOAD_WIRE_ERROR, "*28 bytes*"},
-		/* longer than any, deeper than any, a call, and no Thrift */
-		{STRICT_HEAD "40000007 0b 0001 7fffffff 00", LOAD_WIRE_BROKEN, NULL},
-		{STRICT_HEAD "40000007 0c 0001 0c 0001 0c 0001 00 00 00 00", LOAD_WIRE_BROKEN,
-		 NULL},
-		{"80010001 00000006 6765745f6964 40000007 00", LOAD_WIRE_BROKEN, NULL},
-		{"48545450 2f312e31", LOAD_WIRE_BROKEN, NULL},
-	};
-
-	check_bad(&form, cases, G_N_ELEMENTS(cases));
-}
-
-/* Without a frame, so that their end is to be found; however many they are. */
 TEST("/load-wire/lists-of-another-length", lists_of_another_length_are_errors)
 {
-	static const LoadWireForm form = {
-		.call = LOAD_WIRE_GET_IDS, .framing = LOAD_WIRE_UNFRAMED, .agent = "a", .count = 2};
+	static const LoadWireForm form = {.call = LOAD_WIRE_GET_IDS, .agent = "a", .count = 2};
 	static const guint32 counts[] = {0, 1, 3, 400};
 	g_autoptr(LoadWire) wire = load_wire_new(&form, 8);
 
 	for (gsize i = 0; i < G_N_ELEMENTS(counts); i++) {
-		g_autoptr(GByteArray) reply = hex_bytes(LISTS_HEAD "40000007 0f 0000 0a");
+		g_autoptr(GByteArray) reply =
+			hex_bytes("00000000" LISTS_HEAD "40000007 0f 0000 0a");
 		LoadWireReply parsed;
+		guint32 length;
 
 		byte_writer_be32(reply, counts[i]);
 		for (guint32 value = 1; value <= counts[i]; value++)
 			byte_writer_be64(reply, value);
 		byte_writer_u8(reply, BINARY_STOP);
+		length = GUINT32_TO_BE(reply->len - 4);
+		memcpy(reply->data, &length, sizeof length);
 		g_assert_cmpint(load_wire_parse(wire, reply->data, reply->len, 7, &parsed), ==,
 				LOAD_WIRE_ERROR);
 		g_assert_cmpuint(parsed.length, ==, reply->len);
 	}
 }
 
-TEST("/load-wire/bad-compact", bad_compact_replies_are_reported)
-{
-	static const LoadWireForm form = {
-		.agent = "foo", .framing = LOAD_WIRE_UNFRAMED, .protocol = LOAD_WIRE_COMPACT};
-	static const Bad cases[] = {
-		{"8261 8780808004 06 6765745f6964 18 03 6f6f70 15 0c 00", LOAD_WIRE_ERROR,
-		 "an exception: oop"},
-		/* declared, and with a field ID written out */
-		{"8241 8780808004 06 6765745f6964 1c 18 03 6f6f70 16 02 00 00", LOAD_WIRE_ERROR,
-		 "an exception: oop"},
-		{"8241 8780808004 06 6765745f6964 0c 02 08 02 03 6f6f70 00 00", LOAD_WIRE_ERROR,
-		 "an exception: oop"},
-		/* of another call */
-		{"8241 8680808004 06 6765745f6964 0600 02 00", LOAD_WIRE_FOREIGN, NULL},
-		{"8241 07 06 6765745f6964 0600 02 00", LOAD_WIRE_FOREIGN, NULL},
-		{"8241 8780808004 06 6765745f6965 0600 02 00", LOAD_WIRE_FOREIGN, NULL},
-		{"8261 8680808004 06 6765745f6964 18 03 6f6f70 15 0c 00", LOAD_WIRE_FOREIGN, NULL},
-		/* no result */
-		{"8241 8780808004 06 6765745f6964 00", LOAD_WIRE_ERROR, "*15 bytes*"},
-		/* a sequence number of more than 32 bits, a varint without an end, a call */
-		{"8241 8780808014 06 6765745f6964 0600 02 00", LOAD_WIRE_BROKEN, NULL},
-		{"8241 8780808004 06 6765745f6964 0600 ffffffffffffffffffff 00", LOAD_WIRE_BROKEN,
-		 NULL},
-		{"8221 8780808004 06 6765745f6964 00", LOAD_WIRE_BROKEN, NULL},
-	};
-
-	check_bad(&form, cases, G_N_ELEMENTS(cases));
-}
-
-/* Wrong replies to get_id_runs that are well-formed Thrift. They have no frame, so the parser must
- * find their end. */
+/* Wrong replies to get_id_runs that are well-formed Thrift. */
 TEST("/load-wire/bad-runs", bad_runs_are_errors)
 {
-	static const struct {
-		const char *binary;
-		const char *compact;
-	} lists[] = {
-		{"00000000", "0c"},
-		{"00000001 0a 0001 0000000000000005 08 0002 00000002 00", "1c 16 0a 15 04 00"},
-		{"00000001 0a 0001 0000000000000005 08 0002 00000004 00", "1c 16 0a 15 08 00"},
-		{"00000002 " RUN_OF_3 RUN_OF_3, "2c 16 0a 15 06 00 16 0a 15 06 00"},
-		{"00000002 " RUN_OF_3 "0a 0001 0000000000000009 08 0002 00000000 00",
-		 "2c 16 0a 15 06 00 16 12 15 00 00"},
-		{"00000002 0a 0001 0000000000000005 08 0002 00000004 00"
-		 "0a 0001 0000000000000009 08 0002 ffffffff 00",
-		 "2c 16 0a 15 08 00 16 12 15 01 00"},
-		{"00000001 0a 0001 0000000000000005 0a 0002 0000000000000003 00",
-		 "1c 16 0a 16 06 00"},
-		{"00000001 0a 0001 0000000000000005 08 0003 00000003 00", "1c 16 0a 25 06 00"},
-		{"00000001 0a 0001 0000000000000005 00", "1c 16 0a 00"},
-		{"00000001 08 0001 00000005 08 0002 00000003 00", "1c 15 0a 15 06 00"},
+	static const char *const lists[] = {
+		"00000000",
+		"00000001 0a 0001 0000000000000005 08 0002 00000002 00",
+		"00000001 0a 0001 0000000000000005 08 0002 00000004 00",
+		"00000002 " RUN_OF_3 RUN_OF_3,
+		"00000002 " RUN_OF_3 "0a 0001 0000000000000009 08 0002 00000000 00",
+		"00000002 0a 0001 0000000000000005 08 0002 00000004 00"
+		"0a 0001 0000000000000009 08 0002 ffffffff 00",
+		"00000001 0a 0001 0000000000000005 0a 0002 0000000000000003 00",
+		"00000001 0a 0001 0000000000000005 08 0003 00000003 00",
+		"00000001 0a 0001 0000000000000005 00",
+		"00000001 08 0001 00000005 08 0002 00000003 00",
 	};
+	static const LoadWireForm form = {.call = LOAD_WIRE_GET_ID_RUNS, .agent = "a", .count = 3};
+	g_autoptr(LoadWire) wire = load_wire_new(&form, 8);
 
-	for (gsize i = 0; i < 2 * G_N_ELEMENTS(lists); i++) {
-		gboolean compact = i % 2 == 1;
-		const LoadWireForm form = {
-			.call = LOAD_WIRE_GET_ID_RUNS,
-			.framing = LOAD_WIRE_UNFRAMED,
-			.agent = "a",
-			.count = 3,
-			.protocol = compact ? LOAD_WIRE_COMPACT : LOAD_WIRE_STRICT,
-		};
-		g_autoptr(LoadWire) wire = load_wire_new(&form, 8);
+	for (gsize i = 0; i < G_N_ELEMENTS(lists); i++) {
 		g_autofree char *hex =
-			compact ? g_strdup_printf("8241 8780808004 0b " RUNS_NAME " 0900 %s 00",
-						  lists[i / 2].compact)
-				: g_strdup_printf("80010002 0000000b " RUNS_NAME
-						  " 40000007 0f 0000 0c %s 00",
-						  lists[i / 2].binary);
-		g_autoptr(GByteArray) reply = hex_bytes(hex);
+			g_strdup_printf(RUNS_HEAD "40000007 0f 0000 0c %s 00", lists[i]);
+		g_autoptr(GByteArray) reply = reply_of(hex);
 		LoadWireReply parsed;
 
 		g_test_message("%s", hex);

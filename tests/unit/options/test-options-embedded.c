@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "options/options-embedded.h"
+#include "options/options.h"
 #include "tests/unit/unit-test.h"
 
 #include <string.h>

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/local-socket.h"
+#include "common/socket.h"
 #include "tests/unit/hang-guard.h"
 #include "tests/unit/open-fds.h"
 
@@ -240,7 +240,7 @@ static void assert_local_refused(const char *path, const SocketFileAccess *acces
 static int new_bound(const char *path, int type)
 {
 	struct sockaddr_un address;
-	socklen_t length = local_socket_address(path, &address);
+	socklen_t length = socket_unix_address(path, &address);
 	int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
 
 	g_assert_cmpint(bind(fd, (struct sockaddr *)&address, length), ==, 0);
@@ -264,7 +264,7 @@ TEST("/listener/local-in-use", test_local_in_use)
 	g_assert_true(g_file_test(file, G_FILE_TEST_EXISTS));
 
 	g_assert_cmpint(listen(listener, 0), ==, 0);
-	client = local_socket_connect(crowded, HANG_GUARD_MS);
+	client = socket_unix_connect(crowded, HANG_GUARD_MS);
 	g_assert_cmpint(client, >=, 0);
 	assert_local_refused(crowded, &ANYBODY, IN_USE);
 	close(client);
@@ -284,7 +284,7 @@ TEST("/listener/local-left-behind", test_local_left_behind)
 
 	close(new_bound(file, SOCK_STREAM));
 	assert_open_local(file, listeners);
-	client = local_socket_connect(file, HANG_GUARD_MS);
+	client = socket_unix_connect(file, HANG_GUARD_MS);
 	g_assert_cmpint(client, >=, 0);
 	close(client);
 	g_ptr_array_set_size(listeners, 0);

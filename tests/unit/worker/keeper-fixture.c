@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "common/log-line.h"
+#include "common/log.h"
 
 /* The log, in place of the server's: how often each event was logged, and the last line. */
 static pthread_mutex_t log_mutex = PTHREAD_MUTEX_INITIALIZER;

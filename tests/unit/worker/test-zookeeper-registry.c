@@ -15,7 +15,7 @@
 #define CONNECT_TIMEOUT_MS G_GINT64_CONSTANT(3600000)
 
 /* The linker's names for the replaced functions and their replacements. */
-char *__wrap_zookeeper_reach_describe(const char *servers, const char *certificates);
+char *__wrap_zookeeper_handle_describe_trouble(const char *servers, const char *certificates);
 GStrv __wrap_zookeeper_session_names_look_up(const char *servers, const GStrv known,
 					     char **out_unknown);
 int __wrap_detached_thread_start(void *(*run)(void *data), void *data);
@@ -31,8 +31,8 @@ static gboolean can_start_threads; /* the replacement lets threads start */
 static const char *_Atomic address_found;
 static const char *_Atomic names_not_found;
 
-char *__wrap_zookeeper_reach_describe(const char *servers G_GNUC_UNUSED,
-				      const char *certificates G_GNUC_UNUSED)
+char *__wrap_zookeeper_handle_describe_trouble(const char *servers G_GNUC_UNUSED,
+					       const char *certificates G_GNUC_UNUSED)
 {
 	was_in_own_thread = !pthread_equal(pthread_self(), keeper_thread);
 	return g_strdup("it is not there");

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "common/local-socket.h"
+#include "common/socket.h"
 
 #include <errno.h>
+#include <glib.h>
+#include <netdb.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -12,7 +15,7 @@
 
 G_STATIC_ASSERT(ADDRESS_MAX_PATH_BYTES == sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1);
 
-socklen_t local_socket_address(const char *path, struct sockaddr_un *out_address)
+socklen_t socket_unix_address(const char *path, struct sockaddr_un *out_address)
 {
 	gboolean is_abstract = *path == '@';
 
@@ -37,7 +40,7 @@ static char *name_text(char prefix, const char *name, gsize length)
 			       : g_strdup_printf("unix:%c%s", prefix, escaped);
 }
 
-char *local_socket_name(const struct sockaddr_un *address, socklen_t length)
+char *socket_unix_name(const struct sockaddr_un *address, socklen_t length)
 {
 	gsize offset = offsetof(struct sockaddr_un, sun_path);
 	gsize bytes = length > offset ? MIN(length - offset, sizeof address->sun_path) : 0;
@@ -53,7 +56,7 @@ char *local_socket_name(const struct sockaddr_un *address, socklen_t length)
 	return g_strdup("unix:?");
 }
 
-gboolean local_socket_peer(int fd, struct ucred *out_peer)
+gboolean socket_unix_peer(int fd, struct ucred *out_peer)
 {
 	struct ucred peer;
 	socklen_t length = sizeof peer;
@@ -88,11 +91,11 @@ static gboolean connect_until(int fd, const struct sockaddr_un *address, socklen
 	return connected;
 }
 
-int local_socket_connect(const char *path, guint timeout_ms)
+int socket_unix_connect(const char *path, guint timeout_ms)
 {
 	gint64 end_us = g_get_monotonic_time() + timeout_ms * G_TIME_SPAN_MILLISECOND;
 	struct sockaddr_un address;
-	socklen_t length = local_socket_address(path, &address);
+	socklen_t length = socket_unix_address(path, &address);
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	int failure;
 
@@ -102,4 +105,49 @@ int local_socket_connect(const char *path, guint timeout_ms)
 	close(fd);
 	errno = failure;
 	return -1;
+}
+
+typedef int (*GetName)(int, struct sockaddr *restrict, socklen_t *restrict);
+
+static char *describe_end(int fd, GetName get_name)
+{
+	struct sockaddr_storage address;
+	socklen_t length = sizeof address;
+	char host[NI_MAXHOST], port[NI_MAXSERV];
+
+	if (get_name(fd, (struct sockaddr *)&address, &length) != 0)
+		return g_strdup("unknown");
+	if (address.ss_family == AF_UNIX)
+		return socket_unix_name((const struct sockaddr_un *)&address, length);
+	if (getnameinfo((struct sockaddr *)&address, length, host, sizeof host, port, sizeof port,
+			NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+		return g_strdup("unknown");
+	return g_strdup_printf(address.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
+}
+
+char *socket_name_peer(int fd)
+{
+	struct ucred peer;
+
+	/* clients of local sockets have no names */
+	if (socket_unix_peer(fd, &peer))
+		return g_strdup_printf("unix:uid=%u,pid=%d", peer.uid, peer.pid);
+	return describe_end(fd, getpeername);
+}
+
+char *socket_name_local(int fd)
+{
+	return describe_end(fd, getsockname);
+}
+
+gboolean socket_is_self_connected(int fd)
+{
+	struct sockaddr_storage own = {0};
+	struct sockaddr_storage peer = {0};
+	socklen_t own_length = sizeof own;
+	socklen_t peer_length = sizeof peer;
+
+	return getsockname(fd, (struct sockaddr *)&own, &own_length) == 0 &&
+	       getpeername(fd, (struct sockaddr *)&peer, &peer_length) == 0 &&
+	       own_length == peer_length && memcmp(&own, &peer, own_length) == 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "common/suggestion.h"
+#include "common/help-text.h"
 
 #include <string.h>
 
@@ -35,7 +35,7 @@ static guint distance_of(const char *a, const char *b)
 	return row[columns - 1];
 }
 
-const char *suggestion_find(const char *typed, const char *const *names)
+const char *help_text_suggest(const char *typed, const char *const *names)
 {
 	gsize length = strlen(typed);
 	guint least = (guint)(length + 1) / BYTES_FOR_A_STEP + 1;
@@ -52,4 +52,25 @@ const char *suggestion_find(const char *typed, const char *const *names)
 		}
 	}
 	return nearest;
+}
+
+void help_text_wrap(GString *out, const char *text, const char *indent)
+{
+	g_auto(GStrv) words = g_strsplit(text, " ", -1);
+	gsize column = strlen(indent);
+
+	for (guint i = 0; words[i] != NULL; i++) {
+		gsize length = strlen(words[i]);
+
+		if (i > 0 && column + 1 + length > HELP_TEXT_COLUMNS) {
+			g_string_append_printf(out, "\n%s", indent);
+			column = strlen(indent);
+		} else if (i > 0) {
+			g_string_append_c(out, ' ');
+			column++;
+		}
+		g_string_append(out, words[i]);
+		column += length;
+	}
+	g_string_append_c(out, '\n');
 }

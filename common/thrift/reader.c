@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/reader.h"
+#include "common/thrift/reader.h"
 
 #define MAX_TEXT_BYTES 512
 #define MAX_DEPTH      16 /* of what is skipped: the contract's deepest value has 2 */
 
 /* The next @length bytes, or NULL. */
-static const guint8 *take(ClientReader *self, gsize length)
+static const guint8 *take_bytes(ThriftReader *self, gsize length)
 {
 	if (self->bad || length > self->left) {
 		self->bad = TRUE;
@@ -19,9 +19,9 @@ static const guint8 *take(ClientReader *self, gsize length)
 	return bytes;
 }
 
-static guint64 read_big_endian(ClientReader *self, gsize length)
+static guint64 read_big_endian(ThriftReader *self, gsize length)
 {
-	const guint8 *bytes = take(self, length);
+	const guint8 *bytes = take_bytes(self, length);
 	guint64 value = 0;
 
 	for (gsize i = 0; bytes != NULL && i < length; i++)
@@ -29,30 +29,30 @@ static guint64 read_big_endian(ClientReader *self, gsize length)
 	return value;
 }
 
-gint32 client_reader_i32(ClientReader *self)
+gint32 thrift_reader_i32(ThriftReader *self)
 {
 	return (gint32)read_big_endian(self, 4);
 }
 
-gint64 client_reader_i64(ClientReader *self)
+gint64 thrift_reader_i64(ThriftReader *self)
 {
 	return (gint64)read_big_endian(self, 8);
 }
 
-const char *client_reader_bytes(ClientReader *self, gsize *out_length)
+const char *thrift_reader_bytes(ThriftReader *self, gsize *out_length)
 {
 	/* a negative length is a huge one, and so too long */
-	gsize length = (guint32)client_reader_i32(self);
-	const guint8 *bytes = take(self, length);
+	gsize length = (guint32)thrift_reader_i32(self);
+	const guint8 *bytes = take_bytes(self, length);
 
 	*out_length = bytes != NULL ? length : 0;
 	return bytes != NULL ? (const char *)bytes : "";
 }
 
-char *client_reader_text(ClientReader *self)
+char *thrift_reader_text(ThriftReader *self)
 {
 	gsize length;
-	const char *bytes = client_reader_bytes(self, &length);
+	const char *bytes = thrift_reader_bytes(self, &length);
 
 	length = MIN(length, MAX_TEXT_BYTES);
 
@@ -64,7 +64,22 @@ char *client_reader_text(ClientReader *self)
 	return text;
 }
 
-BinaryType client_reader_field(ClientReader *self, gint16 *out_id)
+void thrift_reader_header(ThriftReader *self, ThriftHeader *out_header)
+{
+	ThriftReader unversioned = *self;
+	guint32 version = (guint32)thrift_reader_i32(self);
+
+	out_header->is_strict = (version & STRICT_VERSION_MASK) == STRICT_VERSION;
+	out_header->type = version & STRICT_TYPE_MASK;
+	if (!out_header->is_strict)
+		*self = unversioned;
+	out_header->name = thrift_reader_bytes(self, &out_header->name_length);
+	if (!out_header->is_strict)
+		out_header->type = (guint)read_big_endian(self, 1);
+	out_header->seqid = thrift_reader_i32(self);
+}
+
+BinaryType thrift_reader_field(ThriftReader *self, gint16 *out_id)
 {
 	BinaryType type = read_big_endian(self, 1);
 
@@ -73,10 +88,10 @@ BinaryType client_reader_field(ClientReader *self, gint16 *out_id)
 	return self->bad ? BINARY_STOP : type;
 }
 
-gsize client_reader_list(ClientReader *self, BinaryType type)
+gsize thrift_reader_list(ThriftReader *self, BinaryType type)
 {
 	BinaryType element_type = read_big_endian(self, 1);
-	gsize size = (guint32)client_reader_i32(self);
+	gsize size = (guint32)thrift_reader_i32(self);
 
 	/* every element has at least a byte */
 	if (element_type != type || size > self->left)
@@ -84,35 +99,35 @@ gsize client_reader_list(ClientReader *self, BinaryType type)
 	return self->bad ? 0 : size;
 }
 
-gsize client_reader_map(ClientReader *self, BinaryType key, BinaryType value)
+gsize thrift_reader_map(ThriftReader *self, BinaryType key, BinaryType value)
 {
 	BinaryType key_type = read_big_endian(self, 1);
 
 	if (key_type != key)
 		self->bad = TRUE;
-	return client_reader_list(self, value);
+	return thrift_reader_list(self, value);
 }
 
-static void skip_nested(ClientReader *self, BinaryType type, guint depth);
+static void skip_nested(ThriftReader *self, BinaryType type, guint depth);
 
-static void skip_struct(ClientReader *self, guint depth)
+static void skip_struct(ThriftReader *self, guint depth)
 {
 	BinaryType type;
 	gint16 id;
 
-	while ((type = client_reader_field(self, &id)) != BINARY_STOP)
+	while ((type = thrift_reader_field(self, &id)) != BINARY_STOP)
 		skip_nested(self, type, depth);
 }
 
 /* @n_types: 1 for lists and sets, 2 for maps */
-static void skip_elements(ClientReader *self, guint n_types, guint depth)
+static void skip_elements(ThriftReader *self, guint n_types, guint depth)
 {
 	BinaryType types[2] = {0};
 
 	for (guint i = 0; i < n_types; i++)
 		types[i] = read_big_endian(self, 1);
 
-	guint32 size = (guint32)client_reader_i32(self);
+	guint32 size = (guint32)thrift_reader_i32(self);
 
 	/* ends with the bytes: skipping a value takes one at least, or sets bad */
 	for (guint32 i = 0; i < size && !self->bad; i++) {
@@ -121,7 +136,7 @@ static void skip_elements(ClientReader *self, guint n_types, guint depth)
 	}
 }
 
-static void skip_nested(ClientReader *self, BinaryType type, guint depth)
+static void skip_nested(ThriftReader *self, BinaryType type, guint depth)
 {
 	gsize length;
 
@@ -132,20 +147,20 @@ static void skip_nested(ClientReader *self, BinaryType type, guint depth)
 	switch (type) {
 	case BINARY_BOOL:
 	case BINARY_BYTE:
-		take(self, 1);
+		take_bytes(self, 1);
 		break;
 	case BINARY_I16:
-		take(self, 2);
+		take_bytes(self, 2);
 		break;
 	case BINARY_I32:
-		take(self, 4);
+		take_bytes(self, 4);
 		break;
 	case BINARY_DOUBLE:
 	case BINARY_I64:
-		take(self, 8);
+		take_bytes(self, 8);
 		break;
 	case BINARY_STRING:
-		client_reader_bytes(self, &length);
+		thrift_reader_bytes(self, &length);
 		break;
 	case BINARY_STRUCT:
 		skip_struct(self, depth + 1);
@@ -163,7 +178,7 @@ static void skip_nested(ClientReader *self, BinaryType type, guint depth)
 	}
 }
 
-void client_reader_skip(ClientReader *self, BinaryType type)
+void thrift_reader_skip(ThriftReader *self, BinaryType type)
 {
 	skip_nested(self, type, 0);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "common/zookeeper/reach.h"
+#if ZOOKEEPER_SPEAKS_TLS
+#define HAVE_OPENSSL_H /* or zookeeper.h does not declare zookeeper_init_ssl() */
+#endif
+#include "common/zookeeper/handle.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -11,11 +14,52 @@
 #include "common/tls/client.h"
 #include "common/zookeeper/hosts.h"
 
+#if ZOOKEEPER_SPEAKS_TLS
+static zhandle_t *open_with_tls(const char *servers, const char *certificates, watcher_fn watcher,
+				int timeout_ms, void *context)
+{
+	static GMutex mutex; /* it takes the files apart by strtok() */
+	zhandle_t *handle;
+
+	g_mutex_lock(&mutex);
+	handle = zookeeper_init_ssl(servers, certificates, watcher, timeout_ms, NULL, context, 0);
+	g_mutex_unlock(&mutex);
+	return handle;
+}
+#else
+static zhandle_t *open_with_tls(const char *servers, const char *certificates, watcher_fn watcher,
+				int timeout_ms, void *context)
+{
+	(void)servers, (void)certificates, (void)watcher, (void)timeout_ms, (void)context;
+	g_assert_not_reached(); /* zookeeper_hosts_parse() refuses it */
+}
+#endif
+
+zhandle_t *zookeeper_handle_open(const char *servers, const char *certificates, watcher_fn watcher,
+				 int timeout_ms, void *context)
+{
+	if (certificates != NULL)
+		return open_with_tls(servers, certificates, watcher, timeout_ms, context);
+	return zookeeper_init(servers, watcher, timeout_ms, NULL, context, 0);
+}
+
+gboolean zookeeper_handle_add_digest(zhandle_t *handle, const char *auth, const char *option,
+				     char **out_failure)
+{
+	int code = zoo_add_auth(handle, "digest", auth, (int)strlen(auth), NULL, NULL);
+
+	*out_failure = NULL;
+	if (code != ZOK && code != ZINVALIDSTATE)
+		*out_failure = g_strdup_printf("ZooKeeper's client does not take %s: %s", option,
+					       zerror(code));
+	return code == ZOK;
+}
+
 #define LIMIT_US       G_USEC_PER_SEC /* for one server */
 #define TOTAL_LIMIT_US (3 * G_USEC_PER_SEC)
 
-/* An admin word that every ZooKeeper answers, if only to say that it may not; and one byte more, so
- * that whoever expects TLS sees that it is none. */
+/* An admin command that every ZooKeeper answers, even with a refusal; and one more byte, so that a
+ * server that expects TLS recognises that this is none. */
 static const char QUESTION[] = "ruok\n";
 
 /* A reason for ZooKeeper to close a new connection, with the option and its default. */
@@ -23,8 +67,8 @@ static const char QUESTION[] = "ruok\n";
 
 typedef enum {
 	REACH_ANSWERS,
-	REACH_NOT_THERE, /* it takes no connection */
-	REACH_MUTE,      /* it takes one, and does not answer */
+	REACH_NOT_THERE, /* it accepts no connection */
+	REACH_MUTE,      /* it accepts one, and does not answer */
 } Reach;
 
 typedef struct {
@@ -35,7 +79,7 @@ typedef struct {
 	gint64 deadline_us; /* monotonic */
 } Attempt;
 
-/* FALSE: it is time. */
+/* Returns FALSE at the deadline. */
 static gboolean wait_ready(const Attempt *self, short events)
 {
 	struct pollfd ready = {.fd = self->fd, .events = events};
@@ -62,7 +106,7 @@ static int connect_to(Attempt *self, const struct addrinfo *address)
 }
 
 /* Returns 0, or why it is not connected to @self->server. */
-static int look_up_and_connect(Attempt *self, const char *host)
+static int resolve_and_connect(Attempt *self, const char *host)
 {
 	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
 	struct addrinfo *addresses = NULL;
@@ -76,9 +120,9 @@ static int look_up_and_connect(Attempt *self, const char *host)
 	return number;
 }
 
-/* Sends the question, or receives a byte of the answer. Returns what send(2) or recv(2) would, when
- * it need not wait any more. */
-static gssize exchange(const Attempt *self, gboolean sends)
+/* Sends the question, or receives a byte of the answer. Waits, and returns like send(2) or recv(2).
+ */
+static gssize exchange_byte(const Attempt *self, gboolean sends)
 {
 	char byte;
 
@@ -98,7 +142,7 @@ static gssize exchange(const Attempt *self, gboolean sends)
 	}
 }
 
-/* (transfer full): what became of the question, after send or receive returned @n. */
+/* (transfer full): why there is no answer, after send or receive returned @n. */
 static char *describe_mute(const Attempt *self, gssize n)
 {
 	int number = errno;
@@ -122,16 +166,16 @@ static char *describe_mute(const Attempt *self, gssize n)
 		self->server);
 }
 
-static Reach ask(Attempt *self, const char *host, char **out_text)
+static Reach ask_server(Attempt *self, const char *host, char **out_text)
 {
 	gssize n = 0;
 
 	if (self->tls != NULL)
 		self->stream = tls_client_connect(self->tls, self->fd, host);
 	if (self->tls == NULL || self->stream != NULL)
-		n = exchange(self, TRUE);
+		n = exchange_byte(self, TRUE);
 	if (n > 0)
-		n = exchange(self, FALSE);
+		n = exchange_byte(self, FALSE);
 	if (n > 0)
 		return REACH_ANSWERS;
 	*out_text = describe_mute(self, n);
@@ -142,21 +186,21 @@ static Reach try_server(const char *server, TlsClient *tls, char **out_text)
 {
 	g_autofree char *host = g_strndup(server, (gsize)(strrchr(server, ':') - server));
 	Attempt self = {server, tls, -1, NULL, 0};
-	int number = look_up_and_connect(&self, host);
+	int number = resolve_and_connect(&self, host);
 	Reach reach = REACH_NOT_THERE;
 
 	if (number != 0)
 		*out_text = g_strdup_printf("%s: %s: is it running, and is the address right?",
 					    server, g_strerror(number));
 	else
-		reach = ask(&self, host, out_text);
+		reach = ask_server(&self, host, out_text);
 	tls_stream_free(self.stream);
 	if (self.fd >= 0)
 		close(self.fd);
 	return reach;
 }
 
-char *zookeeper_reach_describe(const char *servers, const char *certificates)
+char *zookeeper_handle_describe_trouble(const char *servers, const char *certificates)
 {
 	g_auto(GStrv) each = g_strsplit(servers, ",", -1);
 	g_autoptr(GError) error = NULL;

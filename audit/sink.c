@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "audit/sink.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <gio/gio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client/connection.h"
+#include "client/snowflake-client.h"
+#include "common/thrift/byte-writer.h"
+#include "common/thrift/reader.h"
+
+#define MODE 0640 /* log collectors are in the group */
+
+/* In a write(); large, so that few are needed. */
+#define FILE_MAX_LINES 4096
+
+typedef struct {
+	AuditSink sink;
+	char *path;
+	int fd;
+	gsize done;         /* bytes of the caller's lines that are written */
+	gboolean line_open; /* the file's last line has no end, and is not of this sink */
+} FileSink;
+
+static gboolean file_sink_set_error(const FileSink *self, const char *what, int code,
+				    GError **error)
+{
+	g_set_error(error, G_FILE_ERROR, g_file_error_from_errno(code), "cannot %s %s: %s", what,
+		    self->path, g_strerror(code));
+	return FALSE;
+}
+
+/* Does not block on a FIFO: only regular files are accepted. */
+static gboolean file_sink_open(FileSink *self, int *out_fd, gboolean *out_line_open, GError **error)
+{
+	int fd = open(self->path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
+		      MODE);
+	struct stat status;
+	char last = '\n';
+
+	if (fd < 0)
+		return file_sink_set_error(self, "open", errno, error);
+	if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
+		close(fd);
+		g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_INVAL,
+			    "cannot log to %s: not a regular file", self->path);
+		return FALSE;
+	}
+	*out_fd = fd;
+	*out_line_open =
+		status.st_size > 0 && pread(fd, &last, 1, status.st_size - 1) == 1 && last != '\n';
+	return TRUE;
+}
+
+/* A disk that becomes full can accept part of the lines. The next call continues after that part.
+ */
+static gboolean file_sink_write(AuditSink *sink, const GByteArray *lines,
+				guint limit_ms G_GNUC_UNUSED, GError **error)
+{
+	FileSink *self = (FileSink *)sink;
+
+	if (self->line_open && write(self->fd, "\n", 1) != 1)
+		return file_sink_set_error(self, "write to", errno, error);
+	self->line_open = FALSE;
+	while (self->done < lines->len) {
+		ssize_t n = write(self->fd, lines->data + self->done, lines->len - self->done);
+
+		if (n < 0 && errno != EINTR)
+			return file_sink_set_error(self, "write to", errno, error);
+		self->done += (gsize)MAX(n, 0);
+	}
+	self->done = 0;
+	return TRUE;
+}
+
+static gboolean file_sink_reopen(AuditSink *sink, const GByteArray *lines, GError **error)
+{
+	FileSink *self = (FileSink *)sink;
+	gboolean line_open;
+	int fd;
+
+	if (!file_sink_open(self, &fd, &line_open, error))
+		return FALSE;
+	/* a line that was begun in the old file is written to the new file as a whole */
+	while (self->done > 0 && lines->data[self->done - 1] != '\n')
+		self->done--;
+	close(self->fd);
+	self->fd = fd;
+	self->line_open = line_open;
+	return TRUE;
+}
+
+static gboolean file_sink_sync(AuditSink *sink, GError **error)
+{
+	const FileSink *self = (const FileSink *)sink;
+
+	if (fsync(self->fd) != 0)
+		return file_sink_set_error(self, "sync", errno, error);
+	return TRUE;
+}
+
+static void file_sink_free(AuditSink *sink)
+{
+	FileSink *self = (FileSink *)sink;
+
+	close(self->fd);
+	g_free(self->path);
+	g_free(self);
+}
+
+static const AuditSinkOps FILE_OPS = {
+	.max_lines = FILE_MAX_LINES,
+	.write = file_sink_write,
+	.reopen = file_sink_reopen,
+	.sync = file_sink_sync,
+	.free = file_sink_free,
+};
+
+AuditSink *audit_sink_new_file(const char *path, GError **error)
+{
+	FileSink *self = g_new0(FileSink, 1);
+
+	self->sink.ops = &FILE_OPS;
+	self->path = g_strdup(path);
+	if (!file_sink_open(self, &self->fd, &self->line_open, error)) {
+		g_free(self->path);
+		g_free(self);
+		return NULL;
+	}
+	return &self->sink;
+}
+
+/* In a call, as in the original service. */
+#define MAX_MESSAGES 100
+
+#define MAX_REPLY_BYTES 65536
+#define METHOD          "Log"
+#define NOT_SCRIBE      "not an answer of a Scribe server"
+
+enum { RESULT_OK = 0, RESULT_TRY_LATER = 1 };
+
+typedef struct {
+	AuditSink sink;
+	Address *address;
+	char *category;
+	ClientConnection *connection; /* NULL: not connected */
+	GByteArray *request, *reply;
+	guint32 seqid;
+} ScribeSink;
+
+static void write_log_call(const ScribeSink *self, const GByteArray *lines, GByteArray *out)
+{
+	const guint8 *end = lines->data + lines->len;
+	const guint8 *line = lines->data;
+	guint n_lines = 0;
+
+	for (guint i = 0; i < lines->len; i++)
+		n_lines += lines->data[i] == '\n';
+	g_byte_array_set_size(out, 0);
+	byte_writer_be32(out, STRICT_VERSION | MESSAGE_CALL);
+	byte_writer_text(out, METHOD);
+	byte_writer_be32(out, self->seqid);
+	byte_writer_field(out, BINARY_LIST, 1);
+	byte_writer_u8(out, BINARY_STRUCT);
+	byte_writer_be32(out, n_lines);
+	while (line < end) {
+		const guint8 *next = (const guint8 *)memchr(line, '\n', (gsize)(end - line)) + 1;
+
+		byte_writer_field(out, BINARY_STRING, 1);
+		byte_writer_text(out, self->category);
+		byte_writer_field(out, BINARY_STRING, 2);
+		byte_writer_be32(out, (guint32)(next - line));
+		g_byte_array_append(out, line, (guint)(next - line));
+		byte_writer_u8(out, BINARY_STOP);
+		line = next;
+	}
+	byte_writer_u8(out, BINARY_STOP);
+}
+
+static gboolean set_failure(GError **error, const char *what)
+{
+	g_set_error_literal(error, G_IO_ERROR, G_IO_ERROR_FAILED, what);
+	return FALSE;
+}
+
+/* Scribe's own server replies with the legacy header, even to a strict request. A message that is
+ * no reply to the call ends the connection: the bytes after it cannot be trusted. */
+static gboolean scribe_sink_read_reply(ScribeSink *self, GError **error)
+{
+	ThriftReader reader = {self->reply->data, self->reply->len, FALSE};
+	gint32 result = -1;
+	ThriftHeader header;
+	BinaryType type;
+	gint16 id;
+
+	thrift_reader_header(&reader, &header);
+	if (header.name_length != strlen(METHOD) ||
+	    memcmp(header.name, METHOD, header.name_length) != 0 ||
+	    (guint32)header.seqid != self->seqid)
+		reader.bad = TRUE;
+	while ((type = thrift_reader_field(&reader, &id)) != BINARY_STOP) {
+		if (id == 0 && type == BINARY_I32)
+			result = thrift_reader_i32(&reader);
+		else
+			thrift_reader_skip(&reader, type);
+	}
+	if (!reader.bad && header.type == MESSAGE_REPLY && result == RESULT_OK)
+		return TRUE;
+	if (!reader.bad && header.type == MESSAGE_REPLY && result == RESULT_TRY_LATER)
+		return set_failure(error, "the server says TRY_LATER");
+	g_clear_pointer(&self->connection, client_connection_free);
+	if (!reader.bad && header.type == MESSAGE_EXCEPTION)
+		return set_failure(error, "the server answers with an exception");
+	return set_failure(error, NOT_SCRIBE);
+}
+
+static gboolean scribe_sink_write(AuditSink *sink, const GByteArray *lines, guint limit_ms,
+				  GError **error)
+{
+	ScribeSink *self = (ScribeSink *)sink;
+	const ClientLimit limit = {g_get_monotonic_time(), limit_ms};
+	g_autoptr(GError) failure = NULL;
+
+	if (self->connection != NULL && client_connection_is_stale(self->connection))
+		g_clear_pointer(&self->connection, client_connection_free);
+	if (self->connection == NULL)
+		self->connection = client_connection_new(self->address, NULL, limit, error);
+	if (self->connection == NULL)
+		return FALSE;
+	self->seqid++;
+	write_log_call(self, lines, self->request);
+	if (!client_connection_exchange(self->connection, self->request, MAX_REPLY_BYTES, limit,
+					self->reply, &failure)) {
+		g_clear_pointer(&self->connection, client_connection_free);
+		/* that error's text names a Snowflake server */
+		if (g_error_matches(failure, SNOWFLAKE_CLIENT_ERROR,
+				    SNOWFLAKE_CLIENT_ERROR_PROTOCOL))
+			return set_failure(error, NOT_SCRIBE);
+		g_propagate_error(error, g_steal_pointer(&failure));
+		return FALSE;
+	}
+	return scribe_sink_read_reply(self, error);
+}
+
+static void scribe_sink_free(AuditSink *sink)
+{
+	ScribeSink *self = (ScribeSink *)sink;
+
+	client_connection_free(self->connection);
+	g_byte_array_unref(self->request);
+	g_byte_array_unref(self->reply);
+	address_free(self->address);
+	g_free(self->category);
+	g_free(self);
+}
+
+static const AuditSinkOps SCRIBE_OPS = {
+	.max_lines = MAX_MESSAGES,
+	.write = scribe_sink_write,
+	.free = scribe_sink_free,
+};
+
+AuditSink *audit_sink_new_scribe(const Address *address, const char *category)
+{
+	ScribeSink *self = g_new(ScribeSink, 1);
+
+	*self = (ScribeSink){
+		.sink = {&SCRIBE_OPS},
+		.address = address_copy(address),
+		.category = g_strdup(category),
+		.request = g_byte_array_new(),
+		.reply = g_byte_array_new(),
+	};
+	return &self->sink;
+}
