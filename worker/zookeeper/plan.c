@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker/zookeeper/plan.h"
 
-#define MIN_REPAY_PAUSE_US G_USEC_PER_SEC
-#define MAX_REPAY_PAUSE_US (30 * G_USEC_PER_SEC)
-
 const char *registration_state_name(RegistrationState state)
 {
 	static const char *const NAMES[N_REGISTRATION_STATES] = {
@@ -13,8 +10,8 @@ const char *registration_state_name(RegistrationState state)
 		[REGISTRATION_RESERVING] = "reserving",   [REGISTRATION_PAUSING] = "pausing",
 		[REGISTRATION_SETTLING] = "settling",     [REGISTRATION_EXTENDING] = "extending",
 		[REGISTRATION_RETURNING] = "returning",   [REGISTRATION_TIMING] = "timing",
-		[REGISTRATION_LISTING] = "listing",       [REGISTRATION_REPAYING] = "repaying",
-		[REGISTRATION_RESTING] = "resting",       [REGISTRATION_SECURING] = "securing",
+		[REGISTRATION_LISTING] = "listing",       [REGISTRATION_RESTING] = "resting",
+		[REGISTRATION_SECURING] = "securing",
 	};
 
 	return NAMES[state];
@@ -61,14 +58,7 @@ RegistrationState zookeeper_plan_next(const RegistrationFacts *facts)
 		return next_of_claim(facts);
 	if (facts->wants_list)
 		return REGISTRATION_LISTING;
-	if (facts->repay_at_us != 0 && facts->now_us >= facts->repay_at_us)
-		return REGISTRATION_REPAYING;
 	return REGISTRATION_RESTING;
-}
-
-gint64 zookeeper_plan_repay_pause_us(guint tries)
-{
-	return MIN(MIN_REPAY_PAUSE_US << MIN(tries - 1, 10), MAX_REPAY_PAUSE_US);
 }
 
 gint32 zookeeper_plan_next_version(gint32 version)

@@ -16,7 +16,7 @@
 typedef enum {
 	REGISTRATION_CONNECTING, /* no session: waits for one */
 	REGISTRATION_PREPARING,  /* compares layout and limits; makes what is above the claims */
-	REGISTRATION_SECURING,   /* closes to strangers what was made without a password */
+	REGISTRATION_SECURING,   /* checks that nobody without the password may write there */
 	REGISTRATION_LOOKING,    /* reads floor, claims and reservations of the datacenter */
 	REGISTRATION_ANNOUNCING, /* creates its claim */
 	REGISTRATION_CHECKING,   /* asks the servers of the other claims who they are */
@@ -28,7 +28,6 @@ typedef enum {
 	REGISTRATION_RETURNING,  /* writes an earlier end: the lease is retired */
 	REGISTRATION_TIMING,     /* writes to its claim, for ZooKeeper's time */
 	REGISTRATION_LISTING,    /* reads all datacenters, for somebody who asked */
-	REGISTRATION_REPAYING,   /* as RETURNING, what could not be handed back before */
 	REGISTRATION_RESTING,    /* nothing to do */
 	N_REGISTRATION_STATES,
 } RegistrationState;
@@ -53,19 +52,9 @@ typedef struct {
 	gint64 pause_till_us;
 	gboolean wants_time;
 	gboolean wants_list;
-	gint64 repay_at_us; /* a hand-back that failed is tried again then; 0: none is owed */
 } RegistrationFacts;
 
 RegistrationState zookeeper_plan_next(const RegistrationFacts *facts);
-
-/**
- * zookeeper_plan_repay_pause_us:
- * @tries: that failed, 1 or more
- *
- * Returns: the pause before a hand-back is tried again: 1 s, then twice as long each time, 30 s at
- * most
- */
-gint64 zookeeper_plan_repay_pause_us(guint tries);
 
 /* The version of a record after a write that was conditional on @version. It wraps, as ZooKeeper's
  * does; after -1, which is no record, comes 0. */

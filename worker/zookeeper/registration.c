@@ -11,29 +11,10 @@
 /* A warning is logged after this many steps ended with an error that leaves their outcome open. */
 #define MIN_OPEN_ERRORS 3
 
-void registration_put_off_debt(Registration *self)
-{
-	self->debt.tries++;
-	self->facts.repay_at_us =
-		g_get_monotonic_time() + zookeeper_plan_repay_pause_us(self->debt.tries);
-}
-
-static void owe(Registration *self)
-{
-	if (!self->holding.held)
-		return;
-	self->debt = (Debt){.reservation = self->holding, .last_tick = self->goal.last_tick};
-	self->holding.held = FALSE;
-	registration_put_off_debt(self);
-}
-
 void registration_recheck(Registration *self)
 {
 	self->here.looked_at = FALSE;
 	self->here.written = FALSE;
-	self->debt.looked_at = FALSE;
-	if (self->debt.reservation.held)
-		self->facts.repay_at_us = self->facts.now_us;
 }
 
 static void finish(Registration *self, GError *error)
@@ -42,7 +23,7 @@ static void finish(Registration *self, GError *error)
 	if (self->facts.goal == REGISTRY_EXTEND)
 		self->goal.extension_failed = error != NULL;
 	if (self->facts.goal == REGISTRY_HAND_BACK && error != NULL)
-		owe(self);
+		self->holding.held = FALSE;
 	self->facts.goal = REGISTRY_NONE;
 	self->goal.cancelled = FALSE;
 	self->goal.finished = TRUE;

@@ -3,7 +3,7 @@
 
 #include "common/address.h"
 #include "core/clock.h"
-#include "worker/zookeeper/guard.h"
+#include "worker/zookeeper/access-check.h"
 #include "worker/zookeeper/peer-check.h"
 #include "worker/zookeeper/plan.h"
 #include "worker/zookeeper/reach-probe.h"
@@ -35,15 +35,6 @@ typedef struct {
 	gboolean synced;        /* SETTLING: what is read now is not old */
 	HeldReservation wanted; /* what is held if it took place */
 } Attempt;
-
-/* A reservation of a lease that is retired, and could not be handed back. It is never a lease
- * again: what is left of it is for others. */
-typedef struct {
-	HeldReservation reservation; /* not held: nothing is owed */
-	gint64 last_tick;            /* of the last ID issued */
-	guint tries;                 /* that failed */
-	gboolean looked_at;          /* on this connection; it stood there */
-} Debt;
 
 /* What PREPARING waits for. */
 typedef enum {
@@ -93,7 +84,7 @@ typedef struct {
 	/* registry.c's is the state; await() and resume() have the rest. */
 	struct {
 		RegistrationState state;
-		gboolean busy;   /* it waits for a reply, a listing, a guard or peers */
+		gboolean busy;   /* it waits for a reply, a listing, an access check or peers */
 		guint64 request; /* whose reply ends the wait; 0: something else does */
 	} step;
 
@@ -159,7 +150,7 @@ typedef struct {
 		guint n_made;       /* of them */
 	} preparation;
 
-	ZookeeperGuard *guard; /* (nullable): securing.c's; states.c may abandon it */
+	ZookeeperAccessCheck *access; /* (nullable): securing.c's; states.c may abandon it */
 
 	/* states.c's */
 	ZookeeperListing *listing; /* (nullable): LOOKING, CHECKING, LISTING */
@@ -187,7 +178,6 @@ typedef struct {
 		gboolean written;   /* and ZooKeeper has taken a write to it */
 	} here;                     /* on this connection */
 	char *lost_why; /* (nullable): that it was lost: registry.c takes it, for the keeper */
-	Debt debt;
 	Attempt attempt;
 	guint n_claims; /* that were tried: the serial of the last */
 } Registration;
@@ -195,9 +185,8 @@ typedef struct {
 /* The goal is reached: what it asked for is written. */
 void registration_succeed(Registration *self);
 
-/* It is not; without a goal: LOST. What could not be handed back is owed: that is tried again while
- * the registration rests, until it is written, is another's, or has ended. What was owed before
- * that is left to its end. */
+/* It is not; without a goal: LOST. What could not be handed back is held no more: it is left to its
+ * end. */
 void registration_fail(Registration *self, RegistryError code, const char *format, ...)
 	G_GNUC_PRINTF(3, 4);
 
@@ -244,11 +233,8 @@ void registration_complain_of(Registration *self, const char *path, ZookeeperOut
 void registration_note_time(Registration *self, gint64 time_ms, gint64 sent_ns, gint64 received_ns);
 
 /* A connection is new: in between, ZooKeeper may have been restored from a backup. So what is held
- * or owed is looked at before anything is written on it. */
+ * is looked at before anything is written on it. */
 void registration_recheck(Registration *self);
-
-/* Another try to hand back what is owed is under way, or has failed. */
-void registration_put_off_debt(Registration *self);
 
 /* What @peers, of Peer, are asked with. Borrowed. NULL: none of them has ever spoken TLS, or the
  * files cannot be read. */

@@ -120,11 +120,7 @@ static void report_loss(Registration *self)
 	if (self->lost_why == NULL || self->goal.finished)
 		return;
 	why = g_steal_pointer(&self->lost_why);
-	/* of a server that goes on it is owed */
-	if (self->facts.goal == REGISTRY_HAND_BACK && !is_for_stop(self))
-		registration_fail(self, REGISTRY_ERROR_FAILED, "%s", why);
-	else
-		registration_fail(self, REGISTRY_ERROR_LOST, "%s", why);
+	registration_fail(self, REGISTRY_ERROR_LOST, "%s", why);
 }
 
 static void go_on(Registration *self)
@@ -151,8 +147,6 @@ static gint64 look_again_at_us(const Registration *self)
 		at_us = MIN(at_us, self->goal.look_again_us);
 	if (self->step.state == REGISTRATION_PAUSING)
 		at_us = MIN(at_us, self->facts.pause_till_us);
-	if (self->step.state == REGISTRATION_RESTING && self->facts.repay_at_us != 0)
-		at_us = MIN(at_us, self->facts.repay_at_us);
 	if (self->step.state == REGISTRATION_DOUBTING)
 		at_us = MIN(at_us, self->facts.doubtful_till_us);
 	return at_us;
@@ -257,7 +251,7 @@ static void zookeeper_registry_free(Registry *registry)
 	g_clear_pointer(&self->peers.check, peer_check_free);
 	g_clear_pointer(&self->peers.clocks, peer_check_free);
 	g_clear_pointer(&self->listing, zookeeper_listing_free);
-	g_clear_pointer(&self->guard, zookeeper_guard_free);
+	g_clear_pointer(&self->access, zookeeper_access_check_free);
 	g_clear_pointer(&self->preparation.missing, g_ptr_array_unref);
 	zookeeper_session_opening_drop(self);
 	zookeeper_session_opening_drop_why_not(self);

@@ -112,16 +112,12 @@ static void look_at(Registration *self, const HeldReservation *reservation)
 	self->facts.unsettled = TRUE;
 }
 
-/* Whether the attempt is on that one. Since it was made, what was held may be owed, or lost. */
-static gboolean is_on(const Registration *self, const HeldReservation *reservation)
-{
-	return reservation->held && reservation->serial == self->attempt.wanted.serial;
-}
-
-/* What became of an attempt on anything else does not matter any more. */
+/* Whether the attempt is on what is held, or to be held. Since it was made, what was held may be
+ * handed back or lost; then what became of the attempt does not matter any more. */
 static gboolean is_to_hold(const Registration *self)
 {
-	return self->attempt.goal == REGISTRY_CLAIM || is_on(self, &self->holding);
+	return self->attempt.goal == REGISTRY_CLAIM ||
+	       (self->holding.held && self->holding.serial == self->attempt.wanted.serial);
 }
 
 void zookeeper_reservation_look(Registration *self)
@@ -155,57 +151,6 @@ void zookeeper_reservation_hand_back(Registration *self)
 {
 	self->attempt = attempt_to_return(&self->holding, self->goal.last_tick);
 	commit(self, NULL);
-}
-
-/* What is owed */
-
-static void forget_debt(Registration *self)
-{
-	self->debt = (Debt){0};
-	self->facts.repay_at_us = 0;
-}
-
-void zookeeper_reservation_repay(Registration *self)
-{
-	const Debt *debt = &self->debt;
-
-	if (self->now_tick > debt->reservation.end_tick) {
-		forget_debt(self);
-	} else if (!debt->looked_at) {
-		look_at(self, &debt->reservation);
-	} else {
-		registration_put_off_debt(self);
-		self->attempt = attempt_to_return(&debt->reservation, debt->last_tick);
-		commit(self, NULL);
-	}
-}
-
-static void note_repaid(Registration *self)
-{
-	const Debt *debt = &self->debt;
-	g_autofree char *last = debt->last_tick >= debt->reservation.first_tick
-					? layout_tick_text(&self->config.layout, debt->last_tick)
-					: g_strdup("none");
-
-	log_event(LOG_WORKER_HANDED_BACK, log_number("datacenter_id", self->config.datacenter_id),
-		  log_number("worker_id", debt->reservation.worker_id), log_text("last", last));
-	forget_debt(self);
-}
-
-/* What became of an attempt on a debt. An extension that took place after all is owed as well. */
-static void settle_debt(Registration *self, RegistrationSettlement settlement)
-{
-	const Attempt *attempt = &self->attempt;
-
-	self->debt.looked_at = TRUE;
-	if (settlement == SETTLED_LOST) {
-		forget_debt(self);
-	} else if (settlement == SETTLED_WRITTEN && attempt->goal == REGISTRY_HAND_BACK) {
-		note_repaid(self);
-	} else if (settlement == SETTLED_WRITTEN) {
-		self->debt.reservation = attempt->wanted;
-		self->debt.reservation.version = zookeeper_plan_next_version(attempt->read_version);
-	}
 }
 
 void zookeeper_reservation_settle(Registration *self)
@@ -308,8 +253,6 @@ static void settle_by(Registration *self, const ReservationRecord *record, gint3
 
 	self->facts.unsettled = FALSE;
 	settlement = zookeeper_plan_settle(&write, record, version);
-	if (is_on(self, &self->debt.reservation))
-		settle_debt(self, settlement);
 	if (!is_to_hold(self))
 		return;
 	self->here.looked_at = TRUE;
@@ -397,8 +340,6 @@ static void complain(Registration *self, const ZookeeperMessage *message)
 
 	/* it has been said, and nobody waits for it: what cannot be read is left to its end */
 	if (!is_to_hold(self)) {
-		if (self->facts.unsettled && is_on(self, &self->debt.reservation))
-			forget_debt(self);
 		self->facts.unsettled = FALSE;
 		return;
 	}
@@ -443,10 +384,7 @@ void zookeeper_reservation_on_settled(Registration *self, const ZookeeperMessage
 static void on_other_floor(Registration *self)
 {
 	self->facts.prepared = FALSE;
-	if (is_on(self, &self->debt.reservation)) {
-		forget_debt(self);
-	} else if (self->attempt.goal == REGISTRY_HAND_BACK &&
-		   self->facts.goal == REGISTRY_HAND_BACK) {
+	if (self->attempt.goal == REGISTRY_HAND_BACK && self->facts.goal == REGISTRY_HAND_BACK) {
 		registration_fail(self, REGISTRY_ERROR_FAILED,
 				  "the floor of datacenter %u has changed",
 				  self->config.datacenter_id);
@@ -457,13 +395,11 @@ static void on_other_floor(Registration *self)
 
 static void on_confirmed(Registration *self)
 {
-	if (is_on(self, &self->debt.reservation)) {
-		settle_debt(self, SETTLED_WRITTEN);
-	} else if (is_to_hold(self)) {
-		self->here.looked_at = self->here.looked_at || self->attempt.goal == REGISTRY_CLAIM;
-		self->here.written = self->here.looked_at;
-		note_written(self);
-	}
+	if (!is_to_hold(self))
+		return;
+	self->here.looked_at = self->here.looked_at || self->attempt.goal == REGISTRY_CLAIM;
+	self->here.written = self->here.looked_at;
+	note_written(self);
 }
 
 void zookeeper_reservation_on_written(Registration *self, const ZookeeperMessage *message)

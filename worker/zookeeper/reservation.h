@@ -7,11 +7,10 @@
  * knows whether that took place, read. Each write is conditional on the version that was read last,
  * and on that of the floor, and its end is computed from that reading. */
 
-/* In the states RESERVING, EXTENDING, RETURNING, REPAYING and SETTLING; as states.h has it. */
+/* In the states RESERVING, EXTENDING, RETURNING and SETTLING; as states.h has it. */
 void zookeeper_reservation_reserve(Registration *self);
 void zookeeper_reservation_extend(Registration *self);
 void zookeeper_reservation_hand_back(Registration *self);
-void zookeeper_reservation_repay(Registration *self);
 void zookeeper_reservation_settle(Registration *self);
 void zookeeper_reservation_on_settled(Registration *self, const ZookeeperMessage *message);
 /* Of the others. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker/zookeeper/securing.h"
 
-#include "common/log.h"
+#include <string.h>
 
 gboolean zookeeper_securing_is_wanted(const Registration *self)
 {
@@ -10,48 +10,37 @@ gboolean zookeeper_securing_is_wanted(const Registration *self)
 
 void zookeeper_securing_start(Registration *self)
 {
-	self->guard =
-		zookeeper_guard_new(self->session, self->config.root, self->config.datacenter_id);
+	self->access = zookeeper_access_check_new(self->session, self->config.root,
+						  self->config.datacenter_id);
 	registration_await(self, 0);
-}
-
-static void complain(Registration *self, const ZookeeperGuard *guard)
-{
-	if (guard->outcome == ZOOKEEPER_NO_AUTH && guard->open)
-		registration_complain(
-			self,
-			"anyone may write %s in ZooKeeper, and the user and password of "
-			"--zookeeper-auth may not close it: run snowflakectl registry secure with "
-			"--admin-auth, for ones that may",
-			guard->path);
-	else
-		registration_complain_of(self, guard->path, guard->outcome, guard->reason);
-}
-
-static void on_guarded(Registration *self)
-{
-	g_autoptr(ZookeeperGuard) guard = g_steal_pointer(&self->guard);
-
-	registration_resume(self);
-	if (guard->closed > 0)
-		log_event(LOG_REGISTRY_SECURED, log_text("root", self->config.root),
-			  log_number("datacenter_id", self->config.datacenter_id),
-			  log_number("znodes", guard->closed),
-			  log_number("open_claims", guard->open_claims));
-	if (guard->outcome == ZOOKEEPER_OK)
-		self->facts.secured = TRUE;
-	else if (guard->outcome == ZOOKEEPER_UNSURE)
-		registration_pause(self, REGISTRATION_UNSURE_PAUSE);
-	else
-		complain(self, guard);
 }
 
 gboolean zookeeper_securing_take(Registration *self, const ZookeeperMessage *message)
 {
-	if (self->guard == NULL || !zookeeper_guard_take(self->guard, message))
+	g_autoptr(ZookeeperAccessCheck) check = NULL;
+
+	if (self->access == NULL || !zookeeper_access_check_take(self->access, message))
 		return FALSE;
 	registration_note_error(self, message);
-	if (self->guard->finished)
-		on_guarded(self);
+	if (!self->access->is_finished)
+		return TRUE;
+	check = g_steal_pointer(&self->access);
+	registration_resume(self);
+	if (check->is_open)
+		registration_complain(
+			self,
+			"anyone may write %s in ZooKeeper, so --zookeeper-auth protects nothing: "
+			"close it with ZooKeeper's zkCli.sh: addauth digest %.*s:PASSWORD, then "
+			"setAcl -R %s auth::cdrwa",
+			check->path, (int)strcspn(self->config.auth, ":"), self->config.auth,
+			check->path);
+	else if (check->outcome == ZOOKEEPER_OK)
+		self->facts.secured = TRUE;
+	else if (check->outcome == ZOOKEEPER_UNSURE)
+		registration_pause(self, REGISTRATION_UNSURE_PAUSE);
+	else
+		registration_complain_of(self,
+					 check->path != NULL ? check->path : self->config.root,
+					 check->outcome, check->reason);
 	return TRUE;
 }

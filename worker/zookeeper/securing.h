@@ -3,10 +3,9 @@
 
 #include "worker/zookeeper/registration.h"
 
-/* REGISTRATION_SECURING: has a guard look after what this server shares with others, and says what
- * came of it. */
+/* REGISTRATION_SECURING: checks that nobody without the password may write what servers share. */
 
-/* Whether there is anything to look after. Without a password there is not: all is open to all. */
+/* Without a password everything is open to everyone, and nothing is checked. */
 gboolean zookeeper_securing_is_wanted(const Registration *self);
 
 void zookeeper_securing_start(Registration *self);

@@ -168,7 +168,6 @@ static ZookeeperStat stat_of(const struct Stat *stat)
 {
 	return (ZookeeperStat){
 		.version = stat->version,
-		.acl_version = stat->aversion,
 		.created_ms = stat->ctime,
 		.modified_ms = stat->mtime,
 		.owner_session = stat->ephemeralOwner,
@@ -437,15 +436,6 @@ guint64 zookeeper_session_get_acl(ZookeeperSession *self, const char *path)
 	Request *request = request_new(self, "get-acl", path);
 
 	return sent(self, request, zoo_aget_acl(self->handle, path, on_acl, request));
-}
-
-guint64 zookeeper_session_set_acl(ZookeeperSession *self, const char *path, gint32 acl_version)
-{
-	Request *request = request_new(self, "set-acl", path);
-
-	return sent(self, request,
-		    zoo_aset_acl(self->handle, path, acl_version, (struct ACL_vector *)self->acl,
-				 on_done, request));
 }
 
 guint64 zookeeper_session_sync(ZookeeperSession *self, const char *path)

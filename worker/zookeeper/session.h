@@ -45,7 +45,6 @@ typedef enum {
 /* Of a znode. */
 typedef struct {
 	gint32 version;
-	gint32 acl_version;
 	gint64 created_ms;    /* by the clock of the leader that wrote it, since the Unix epoch */
 	gint64 modified_ms;   /* likewise */
 	gint64 owner_session; /* of an ephemeral one; else 0 */
@@ -141,8 +140,6 @@ guint64 zookeeper_session_set(ZookeeperSession *self, const char *path, const ch
 guint64 zookeeper_session_delete(ZookeeperSession *self, const char *path);
 /* Who may do what; NO_AUTH for whoever may neither read nor administer it. */
 guint64 zookeeper_session_get_acl(ZookeeperSession *self, const char *path);
-/* From now on as what this session creates; BAD_VERSION unless its ACL has that version. */
-guint64 zookeeper_session_set_acl(ZookeeperSession *self, const char *path, gint32 acl_version);
 /* What is read after this is no older than what was written, by anybody, before it. */
 guint64 zookeeper_session_sync(ZookeeperSession *self, const char *path);
 

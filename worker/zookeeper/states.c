@@ -311,7 +311,6 @@ static const struct {
 				    zookeeper_reservation_on_written},
 	[REGISTRATION_TIMING] = {zookeeper_claim_ask_time, zookeeper_claim_on_time},
 	[REGISTRATION_LISTING] = {list, on_datacenters},
-	[REGISTRATION_REPAYING] = {zookeeper_reservation_repay, zookeeper_reservation_on_written},
 };
 
 gboolean zookeeper_states_start(Registration *self)
@@ -371,7 +370,7 @@ void zookeeper_states_abandon(Registration *self)
 
 	drop_listing(self);
 	drop_list(self);
-	g_clear_pointer(&self->guard, zookeeper_guard_free);
+	g_clear_pointer(&self->access, zookeeper_access_check_free);
 	if (self->step.request != 0)
 		zookeeper_states_reply(self, &unsure);
 	else if (self->peers.check == NULL) /* that goes on without a session */

@@ -35,8 +35,8 @@ TEST("/zookeeper-plan/next", test_next)
 		{"lists the worker IDs again after the check",
 		 {SETTLED, .goal = REGISTRY_CLAIM, .listed = TRUE, .peers_checked = TRUE},
 		 REGISTRATION_LOOKING},
-		{"a list comes before a pending hand-back",
-		 {SETTLED, .wants_list = TRUE, .repay_at_us = NOW}, REGISTRATION_LISTING},
+		{"a list if nothing else is wanted", {SETTLED, .wants_list = TRUE},
+		 REGISTRATION_LISTING},
 		{"a list comes after an extension",
 		 {SETTLED, .wants_list = TRUE, .goal = REGISTRY_EXTEND}, REGISTRATION_EXTENDING},
 		/* clang-format on */
@@ -47,18 +47,6 @@ TEST("/zookeeper-plan/next", test_next)
 		g_assert_cmpstr(registration_state_name(zookeeper_plan_next(&CASES[i].facts)), ==,
 				registration_state_name(CASES[i].next));
 	}
-}
-
-TEST("/zookeeper-plan/repay-pause", test_repay_pause)
-{
-	static const struct {
-		guint tries;
-		gint64 pause_s;
-	} PAUSES[] = {{1, 1}, {2, 2}, {3, 4}, {5, 16}, {6, 30}, {7, 30}, {G_MAXUINT, 30}};
-
-	for (guint i = 0; i < G_N_ELEMENTS(PAUSES); i++)
-		g_assert_cmpint(zookeeper_plan_repay_pause_us(PAUSES[i].tries), ==,
-				PAUSES[i].pause_s * G_USEC_PER_SEC);
 }
 
 /* A write on version 4, with end 100, of the end 200. */
