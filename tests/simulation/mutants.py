@@ -48,7 +48,7 @@ REGISTRY = "worker/zookeeper/registry.c"
 CLAIM = "worker/zookeeper/claim.c"
 EVENTS = "worker/zookeeper/session-events.c"
 PREPARATION = "worker/zookeeper/preparation.c"
-KEEPER = "worker/keeper-lease.c"
+KEEPER = "worker/keeper.c"
 STATE = "worker/keeper-plan.c"
 GENERATOR = "core/generator.c"
 STATE_DIRECTORY = "worker/file/state-directory.c"
@@ -122,7 +122,7 @@ MUTANTS = [
     mutant("a lost record is not reported", ZOOKEEPER,
            always(REGISTRY, "self->lost_why == NULL || self->goal.finished")),
     mutant("a lost lease is drawn from", ZOOKEEPER,
-           (KEEPER, "\tretire(self);\n\twithdraw(self);\n\tself->facts.waiting = FALSE;",
+           (KEEPER, "\tretire_lease(self);\n\tunpublish_lease(self);\n\tself->facts.waiting = FALSE;",
                     "\tself->facts.has_lease = FALSE;\n\tself->facts.had_lease = TRUE;\n"
                     "\tself->facts.waiting = FALSE;")),
     # hand-backs
@@ -130,8 +130,8 @@ MUTANTS = [
            (RESERVATION, "MIN(MAX(reservation->first_tick - 1, last_tick), reservation->end_tick)",
                          "reservation->first_tick - 1")),
     mutant("a lease is handed back and drawn from", ZOOKEEPER,
-           (KEEPER, "\tgint64 last_tick = retire(self);\n\n\tif (!self->facts.stopping)\n"
-                    "\t\twithdraw(self);\n",
+           (KEEPER, "\tgint64 last_tick = retire_lease(self);\n\n\tif (!self->facts.stopping)\n"
+                    "\t\tunpublish_lease(self);\n",
                     "\tgint64 last_tick = (gint64)(lease_last_cursor(self->lease) >> "
                     "self->layout->sequence_bits);\n\n\tself->facts.has_lease = FALSE;\n")),
     mutant("the last tick of a retired lease is the one before", ZOOKEEPER,

@@ -54,7 +54,7 @@ static char *claim_json(const Registration *self)
  * start, rather than to make IDs and reservations by a wrong time. */
 static void check_clock(Registration *self)
 {
-	const RegistryClock *theirs = &self->registry.clock;
+	const RegistryClock *theirs = &self->report.clock;
 	gint64 skew_ns = self->config.max_clock_skew_ms * CLOCK_NS_PER_MS;
 	gint64 ahead_ns =
 		clock_discipline_ahead_ns(theirs, system_clock_offset_ns(self->config.clock));
@@ -81,11 +81,11 @@ static void note_claim(Registration *self, const char *path, gint64 sequence, gi
 	registration_look_anew(self);
 	zookeeper_claim_watch(self);
 	log_event(LOG_CLAIM_MADE, log_text("path", path));
-	self->registry.claimed_at_ms = created_ms;
+	self->report.claimed_at_ms = created_ms;
 	registration_note_time(self, created_ms, self->claim.announced_ns, received_ns);
 	check_clock(self);
 	if (self->holding.held) /* its reservation is to show that it lives on */
-		self->registry.hurry = TRUE;
+		self->report.retry_now = TRUE;
 }
 
 void zookeeper_claim_announce(Registration *self)

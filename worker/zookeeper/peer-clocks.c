@@ -18,8 +18,8 @@ static GPtrArray *choose_peers(const Registration *self)
 {
 	GPtrArray *peers = g_ptr_array_new_with_free_func((GDestroyNotify)peer_free);
 
-	for (guint i = 0; i < self->registry.workers->len; i++) {
-		const Worker *worker = self->registry.workers->pdata[i];
+	for (guint i = 0; i < self->report.list->workers->len; i++) {
+		const Worker *worker = self->report.list->workers->pdata[i];
 
 		if (is_peer(self, worker))
 			g_ptr_array_add(
@@ -52,7 +52,7 @@ void zookeeper_peer_clocks_ask(Registration *self)
 	if (peers->len > 0)
 		self->peers.clocks = peer_check_new(g_steal_pointer(&peers), &config);
 	else
-		self->registry.peers = (RegistryPeers){0};
+		self->report.peers = (RegistryPeers){0};
 }
 
 void zookeeper_peer_clocks_take(Registration *self)
@@ -67,7 +67,7 @@ void zookeeper_peer_clocks_take(Registration *self)
 
 void zookeeper_peer_clocks_note(Registration *self, const PeerReport *report)
 {
-	self->registry.peers = (RegistryPeers){
+	self->report.peers = (RegistryPeers){
 		.known = report->clocks_known,
 		.ahead_ns = CLAMP(report->furthest_ms, -MAX_SKEW_MS, MAX_SKEW_MS) * CLOCK_NS_PER_MS,
 	};

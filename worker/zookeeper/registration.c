@@ -84,19 +84,19 @@ void registration_forget_open_errors(Registration *self)
 {
 	self->open_error.n_steps = 0;
 	self->open_error.error = 0;
-	g_clear_pointer(&self->registry.hindrance, g_free);
+	g_clear_pointer(&self->hindrance, g_free);
 }
 
 static void report_open_error(Registration *self)
 {
 	const char *remedy = self->open_error.remedy;
 
-	g_free(self->registry.hindrance);
-	self->registry.hindrance = g_strdup_printf(
-		"ZooKeeper at %s repeatedly returns error %d (%s): %s", self->config.servers,
-		self->open_error.error, self->open_error.reason,
-		remedy != NULL ? remedy : "its log may say why");
-	log_event(LOG_ZOOKEEPER_REFUSED, log_text("error", self->registry.hindrance));
+	g_free(self->hindrance);
+	self->hindrance = g_strdup_printf("ZooKeeper at %s repeatedly returns error %d (%s): %s",
+					  self->config.servers, self->open_error.error,
+					  self->open_error.reason,
+					  remedy != NULL ? remedy : "its log may say why");
+	log_event(LOG_ZOOKEEPER_REFUSED, log_text("error", self->hindrance));
 }
 
 /* Counts a step that ended UNSURE. */
@@ -171,7 +171,7 @@ void registration_note_time(Registration *self, gint64 time_ms, gint64 sent_ns, 
 {
 	if (time_ms == 0)
 		return;
-	self->registry.clock = (RegistryClock){
+	self->report.clock = (RegistryClock){
 		.known = TRUE,
 		.least_ns = time_ms * CLOCK_NS_PER_MS - received_ns,
 		/* it is cut to whole milliseconds */

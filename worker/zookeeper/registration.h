@@ -50,7 +50,10 @@ typedef enum {
 /* Each part says whose it is. Nobody else writes to it, unless that is said too; registry.c makes
  * and frees all of it. */
 typedef struct {
-	Registry registry; /* first: the interface */
+	Registry registry;     /* first: the interface */
+	RegistryReport report; /* what the next poll returns, without its result */
+	char *hindrance;       /* (nullable): RegistryReport.hindrance */
+	gint64 stop_by_us;     /* of the current poll */
 
 	/* As the server was started; it does not change. */
 	struct {
@@ -164,11 +167,8 @@ typedef struct {
 		gint64 clocks_look_us; /* no other before */
 	} peers;
 	struct {
-		GArray *datacenters;    /* (nullable): of guint: still to be read, from the end */
-		GPtrArray *workers;     /* (nullable): of Worker: so far */
-		GPtrArray *quarantined; /* (nullable): likewise */
-		gint64 since_ns;        /* CLOCK_BOOTTIME, before any of them was read */
-		guint n_reads;          /* that it has taken so far */
+		GArray *datacenters; /* (nullable): of guint: still to be read, from the end */
+		WorkerList *found;   /* (nullable): so far */
 	} list;
 
 	/* reservation.c's; fail() and recheck() change it too */
@@ -213,8 +213,9 @@ void registration_pause(Registration *self, RegistrationPause pause);
 /* Notes the error of a reply that belongs to the current step, for pause(). */
 void registration_note_error(Registration *self, const ZookeeperMessage *message);
 
-/* Starts counting again, and removes the error from Registry.hindrance. Called if a step succeeded,
- * or if something other than that error is now the reason that the server has no reservation. */
+/* Starts counting again, and removes the error from RegistryReport.hindrance. Called if a step
+ * succeeded, or if something other than that error is now the reason that the server has no
+ * reservation. */
 void registration_forget_open_errors(Registration *self);
 
 /* The state waits for the reply to @request; 0: for something else. resume() ends that. */

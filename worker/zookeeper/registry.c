@@ -30,7 +30,7 @@ static void set_state(Registration *self, RegistrationState state)
 
 static gboolean is_for_stop(const Registration *self)
 {
-	return self->registry.stop_by_us != 0 &&
+	return self->stop_by_us != 0 &&
 	       (self->goal.cancelled || self->facts.goal == REGISTRY_HAND_BACK);
 }
 
@@ -45,7 +45,7 @@ static gint64 give_up_at_us(const Registration *self)
 {
 	/* ZooKeeper may be connected, and silent */
 	if (is_for_stop(self) && !is_spent(self))
-		return self->registry.stop_by_us;
+		return self->stop_by_us;
 	if (self->facts.connected)
 		return G_MAXINT64;
 	switch (self->facts.goal) {
@@ -159,15 +159,10 @@ static KeeperSession session_of(const Registration *self)
 	return self->connection.lost_us != 0 ? KEEPER_SESSION_LOST : KEEPER_SESSION_CONNECTING;
 }
 
-static gboolean zookeeper_registry_poll(Registry *registry, gint64 now_tick,
-					RegistryResult *out_result)
+static void zookeeper_registry_work(Registration *self)
 {
-	Registration *self = (Registration *)registry;
-
-	self->now_tick = now_tick;
-	self->facts.now_us = g_get_monotonic_time();
 	if (self->goal.since_us == 0) /* nothing was wanted yet */
-		return FALSE;
+		return;
 	zookeeper_session_events_take(self);
 	report_loss(self);
 	zookeeper_session_events_look_after(self);
@@ -178,17 +173,35 @@ static gboolean zookeeper_registry_poll(Registry *registry, gint64 now_tick,
 	look_after_goal(self);
 	if (self->goal.look_again_us != 0 && self->facts.now_us >= self->goal.look_again_us) {
 		self->goal.look_again_us = 0;
-		self->registry.hurry = TRUE;
+		self->report.retry_now = TRUE;
 	}
-	self->registry.reachable = self->facts.connected;
-	self->registry.session = session_of(self);
-	self->registry.poll_at_us = look_again_at_us(self);
-	if (!self->goal.finished)
-		return FALSE;
-	self->goal.finished = FALSE;
-	*out_result = self->goal.result;
-	self->goal.result = (RegistryResult){0};
-	return TRUE;
+	self->report.poll_at_us = look_again_at_us(self);
+}
+
+static gboolean zookeeper_registry_poll(Registry *registry, gint64 now_tick, gint64 stop_by_us,
+					RegistryReport *out_report)
+{
+	Registration *self = (Registration *)registry;
+	gboolean has_ended;
+
+	self->now_tick = now_tick;
+	self->stop_by_us = stop_by_us;
+	self->facts.now_us = g_get_monotonic_time();
+	self->report.poll_at_us = G_MAXINT64;
+	zookeeper_registry_work(self);
+	self->report.is_reachable = self->facts.connected;
+	self->report.session = session_of(self);
+	self->report.hindrance = self->hindrance;
+	*out_report = self->report;
+	self->report.list = NULL;
+	self->report.retry_now = FALSE;
+	has_ended = self->goal.finished;
+	if (has_ended) {
+		out_report->result = self->goal.result;
+		self->goal.finished = FALSE;
+		self->goal.result = (RegistryResult){0};
+	}
+	return has_ended;
 }
 
 static void set_goal(Registration *self, RegistryOperation goal)
@@ -258,10 +271,8 @@ static void zookeeper_registry_free(Registry *registry)
 	if (self->session != NULL)
 		zookeeper_session_close(self->session, CLOSE_PATIENCE_MS);
 	g_clear_pointer(&self->list.datacenters, g_array_unref);
-	g_clear_pointer(&self->list.workers, g_ptr_array_unref);
-	g_clear_pointer(&self->list.quarantined, g_ptr_array_unref);
-	g_clear_pointer(&self->registry.workers, g_ptr_array_unref);
-	g_clear_pointer(&self->registry.quarantined, g_ptr_array_unref);
+	worker_list_free(self->list.found);
+	worker_list_free(self->report.list);
 	if (self->goal.finished)
 		g_clear_error(&self->goal.result.error);
 	g_free(self->config.program);
@@ -272,7 +283,7 @@ static void zookeeper_registry_free(Registry *registry)
 	g_free(self->claim.path);
 	peer_report_clear(&self->peers.earlier);
 	g_free(self->lost_why);
-	g_free(self->registry.hindrance);
+	g_free(self->hindrance);
 	g_strfreev(self->opening.addresses);
 	g_free(self->opening.unknown);
 	g_free(self->paths.layout);
@@ -323,8 +334,7 @@ Registry *zookeeper_registry_new(const ZookeeperRegistryConfig *config)
 		.first_length_ms = MIN(FIRST_LENGTH_MS, config->max_length_ms),
 		.max_length_ms = config->max_length_ms,
 		.extend_when_idle = TRUE,
-		.session = KEEPER_SESSION_CONNECTING,
-		.poll_at_us = G_MAXINT64,
+		.first_report = {.session = KEEPER_SESSION_CONNECTING, .poll_at_us = G_MAXINT64},
 	};
 	self->config.servers = g_strdup(config->hosts->servers);
 	/* or it would speak without */

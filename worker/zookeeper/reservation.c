@@ -259,7 +259,7 @@ static void settle_by(Registration *self, const ReservationRecord *record, gint3
 	switch (settlement) {
 	case SETTLED_WRITTEN:
 		/* it was computed some time ago: the extension goes on, a claim needs one */
-		self->registry.hurry = TRUE;
+		self->report.retry_now = TRUE;
 		if (self->attempt.goal == REGISTRY_EXTEND)
 			hold(self);
 		else

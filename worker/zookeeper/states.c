@@ -185,8 +185,7 @@ void zookeeper_states_look_at_peers(Registration *self)
 static void drop_list(Registration *self)
 {
 	g_clear_pointer(&self->list.datacenters, g_array_unref);
-	g_clear_pointer(&self->list.workers, g_ptr_array_unref);
-	g_clear_pointer(&self->list.quarantined, g_ptr_array_unref);
+	g_clear_pointer(&self->list.found, worker_list_free);
 }
 
 /* Whoever asked does not wait for ever. */
@@ -201,21 +200,16 @@ static void list_datacenters(Registration *self)
 	g_autofree char *path = znode_datacenters(self->config.root);
 
 	drop_list(self);
-	self->list.workers = g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
-	self->list.quarantined = g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
-	self->list.since_ns = clock_boottime_ns();
-	self->list.n_reads = 1;
+	self->list.found = worker_list_new();
+	self->list.found->read_at_ns = clock_boottime_ns();
+	self->list.found->n_reads = 1;
 	registration_await(self, zookeeper_session_children(self->session, path, FALSE));
 }
 
 static void finish_list(Registration *self)
 {
-	g_clear_pointer(&self->registry.workers, g_ptr_array_unref);
-	g_clear_pointer(&self->registry.quarantined, g_ptr_array_unref);
-	self->registry.workers = g_steal_pointer(&self->list.workers);
-	self->registry.quarantined = g_steal_pointer(&self->list.quarantined);
-	self->registry.workers_ns = self->list.since_ns;
-	self->registry.workers_reads = self->list.n_reads;
+	worker_list_free(self->report.list);
+	self->report.list = g_steal_pointer(&self->list.found);
 	self->facts.wants_list = FALSE;
 	drop_list(self);
 	zookeeper_peer_clocks_ask(self);
@@ -263,11 +257,11 @@ static void on_datacenter_listed(Registration *self)
 		drop_listing(self);
 		return;
 	}
-	zookeeper_listing_add_workers(self->listing, self->list.workers);
+	zookeeper_listing_add_workers(self->listing, self->list.found->workers);
 	if (outcome == ZOOKEEPER_OK) /* else nobody knows what is held */
 		zookeeper_listing_add_quarantined(self->listing, self->now_tick,
-						  self->list.quarantined);
-	self->list.n_reads += self->listing->n_reads;
+						  self->list.found->quarantined);
+	self->list.found->n_reads += self->listing->n_reads;
 	g_array_set_size(self->list.datacenters, self->list.datacenters->len - 1);
 	drop_listing(self);
 	list_next(self);

@@ -361,7 +361,7 @@ static Registration *registration_new(const SystemClock *clock)
 	self->config.datacenter_id = DATACENTER_ID;
 	self->registry.wake = signal_note;
 	self->registry.wake_data = &woken;
-	self->registry.workers = g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
+	self->report.list = worker_list_new();
 	self->facts.now_us = 1;
 	return self;
 }
@@ -369,7 +369,7 @@ static Registration *registration_new(const SystemClock *clock)
 static void registration_free(Registration *self)
 {
 	peer_check_free(self->peers.clocks);
-	g_ptr_array_unref(self->registry.workers);
+	worker_list_free(self->report.list);
 	g_free(self);
 }
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Registration, registration_free)
@@ -382,7 +382,7 @@ static void add_peer(Registration *self, gint datacenter_id, const char *address
 	worker->worker_id = 7;
 	worker->address = g_strdup(address);
 	worker->nonce = g_strdup(nonce);
-	g_ptr_array_add(self->registry.workers, worker);
+	g_ptr_array_add(self->report.list->workers, worker);
 }
 
 static void ask_clocks(Registration *self)
@@ -420,7 +420,7 @@ TEST("/peer-clocks/which-peers", test_which_peers)
 		g_autoptr(Registration) self = registration_new(&clock);
 
 		g_test_message("%s", CASES[i].name);
-		self->registry.peers.known = TRUE; /* from an earlier report */
+		self->report.peers.known = TRUE; /* from an earlier report */
 		for (guint j = 0; j < CASES[i].n; j++)
 			add_peer(self, CASES[i].datacenter_id, fake_server_text(server),
 				 CASES[i].nonce);
@@ -428,10 +428,10 @@ TEST("/peer-clocks/which-peers", test_which_peers)
 		ask_clocks(self);
 		/* a second can be too short, as the server serves one connection at a time */
 		g_assert_cmpuint(fake_server_connections(server), <=, CASES[i].asked);
-		g_assert_cmpint(self->registry.peers.known, ==, CASES[i].asked > 0);
+		g_assert_cmpint(self->report.peers.known, ==, CASES[i].asked > 0);
 		if (CASES[i].asked > 0)
 			g_assert_cmpint(
-				ABS(self->registry.peers.ahead_ns / CLOCK_NS_PER_MS + AHEAD_MS), <,
+				ABS(self->report.peers.ahead_ns / CLOCK_NS_PER_MS + AHEAD_MS), <,
 				TOLERATED_MS);
 	}
 }
@@ -464,7 +464,7 @@ TEST("/peer-clocks/extremes", test_extremes)
 		const PeerReport report = {.clocks_known = TRUE, .furthest_ms = FURTHEST_MS[i]};
 
 		zookeeper_peer_clocks_note(self, &report);
-		g_assert_cmpint(ABS(self->registry.peers.ahead_ns), >, G_MAXINT64 / 2);
-		g_assert_cmpint(self->registry.peers.ahead_ns > 0, ==, FURTHEST_MS[i] > 0);
+		g_assert_cmpint(ABS(self->report.peers.ahead_ns), >, G_MAXINT64 / 2);
+		g_assert_cmpint(self->report.peers.ahead_ns > 0, ==, FURTHEST_MS[i] > 0);
 	}
 }

@@ -93,12 +93,12 @@ static Registry *registry_new(const SystemClock *clock, GAsyncQueue *wakes)
 static void wait_for_lookup(Registry *registry, GAsyncQueue *wakes)
 {
 	const Registration *self = (const Registration *)registry;
-	RegistryResult result;
+	RegistryReport report;
 
-	g_assert_false(registry->ops->poll(registry, 1, &result));
+	g_assert_false(registry->ops->poll(registry, 1, 0, &report));
 	while (self->opening.addresses == NULL && self->opening.unknown == NULL) {
 		g_async_queue_pop(wakes);
-		g_assert_false(registry->ops->poll(registry, 1, &result));
+		g_assert_false(registry->ops->poll(registry, 1, 0, &report));
 	}
 }
 
@@ -121,7 +121,7 @@ TEST("/zookeeper-registry/no-connection", test_no_connection)
 		g_autoptr(GAsyncQueue) wakes = g_async_queue_new();
 		g_autoptr(GError) error = NULL;
 		SystemClock clock;
-		RegistryResult result = {0};
+		RegistryReport report;
 		Registry *registry;
 
 		address_found = CASES[i].address;
@@ -131,9 +131,9 @@ TEST("/zookeeper-registry/no-connection", test_no_connection)
 		registry->ops->claim(registry, 1000);
 		wait_for_lookup(registry, wakes);
 		skipped_us += CONNECT_TIMEOUT_MS * G_TIME_SPAN_MILLISECOND;
-		while (!registry->ops->poll(registry, 1, &result))
+		while (!registry->ops->poll(registry, 1, 0, &report))
 			g_async_queue_pop(wakes);
-		error = result.error;
+		error = report.result.error;
 		g_assert_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL);
 		g_test_message("%s", error->message);
 		g_assert_true(g_str_has_suffix(error->message, CASES[i].why));
@@ -147,7 +147,7 @@ TEST("/zookeeper-registry/no-thread", test_no_thread)
 {
 	g_autoptr(GAsyncQueue) wakes = g_async_queue_new();
 	SystemClock clock;
-	RegistryResult result;
+	RegistryReport report;
 	Registry *registry;
 	const Registration *self;
 
@@ -160,9 +160,9 @@ TEST("/zookeeper-registry/no-thread", test_no_thread)
 	wait_for_lookup(registry, wakes);
 	can_start_threads = FALSE;
 	skipped_us += 2 * G_USEC_PER_SEC;
-	g_assert_false(registry->ops->poll(registry, 1, &result)); /* begins another */
+	g_assert_false(registry->ops->poll(registry, 1, 0, &report)); /* begins another */
 	g_assert_nonnull(self->opening.session);
-	g_assert_false(registry->ops->poll(registry, 1, &result));
+	g_assert_false(registry->ops->poll(registry, 1, 0, &report));
 	g_assert_null(self->opening.session);
 	g_assert_cmpstr(self->opening.unknown, ==, names_not_found);
 	registry->ops->free(registry);
@@ -192,16 +192,16 @@ TEST("/zookeeper-registry/open-errors", test_open_errors)
 	/* the error of an earlier step does not count again */
 	end_step(self, 0);
 	end_step(self, 0);
-	g_assert_null(registry->hindrance);
+	g_assert_null(self->hindrance);
 	end_step(self, -127);
-	g_assert_cmpstr(registry->hindrance, ==,
+	g_assert_cmpstr(self->hindrance, ==,
 			"ZooKeeper at zookeeper:1 repeatedly returns error -127 (throttled): its "
 			"log may say why");
 	/* the server waits because all worker IDs are in use */
 	registration_try_again_at(self, 1);
-	g_assert_null(registry->hindrance);
+	g_assert_null(self->hindrance);
 	end_step(self, -127);
 	end_step(self, -127);
-	g_assert_null(registry->hindrance);
+	g_assert_null(self->hindrance);
 	registry->ops->free(registry);
 }
