@@ -30,8 +30,9 @@
 #define SILENT_US              (300 * G_TIME_SPAN_MILLISECOND)
 /* After a list was late: tell all who waited for it so, then ask again. */
 #define LATE_FOR_US            G_USEC_PER_SEC
-#define MIN_AGE_MS             200 /* or whoever is told that a list came might find it too old already */
-#define RETRY_MS               1000 /* for callers, when nobody can tell */
+/* or the list could be too old already when the caller is told that it came */
+#define MIN_AGE_MS             200
+#define RETRY_MS               1000 /* for callers, if the time is unknown */
 /* For the thread to end, once it waits for the registry no more: a busy machine may hold it up. */
 #define END_PATIENCE_US        G_USEC_PER_SEC
 

@@ -250,14 +250,16 @@ static void make_znode(const char *path, const char *data, const char *auth, gin
 
 	g_hash_table_insert(ensemble.sequences, parent, GUINT_TO_POINTER(sequence + 1));
 
+	ensemble.number++;
 	*znode = (Znode){
 		.references = 1,
 		.data = g_strdup(data),
 		.auth = g_strdup(auth),
-		.stat = {.created_ms = ensemble_now_ms(),
+		.stat = {.created_order = (gint64)ensemble.number,
+			 .created_ms = ensemble_now_ms(),
 			 .modified_ms = ensemble_now_ms(),
 			 .owner_session = owner_session},
-		.changed = ++ensemble.number,
+		.changed = ensemble.number,
 	};
 	put_znode(path, znode);
 }

@@ -6,8 +6,8 @@
 #include "tests/unit/client/fake-server.h"
 #include "tests/unit/hang-guard.h"
 #include "tests/unit/unit-test.h"
-#include "worker/zookeeper/peer-check.h"
-#include "worker/zookeeper/peer-clocks.h"
+#include "worker/registration/peer-check.h"
+#include "worker/registration/peer-clocks.h"
 
 #define DATACENTER_ID 3
 #define TIMEOUT_MS    3600000 /* longer than a test waits */
@@ -352,7 +352,7 @@ static FakeNext answer_ahead(const FakeRequest *request, GByteArray *out, gpoint
 
 static Signal woken = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0};
 
-static Registration *registration_new(const SystemClock *clock)
+static Registration *fixture_registration_new(const SystemClock *clock)
 {
 	Registration *self = g_new0(Registration, 1);
 
@@ -366,13 +366,13 @@ static Registration *registration_new(const SystemClock *clock)
 	return self;
 }
 
-static void registration_free(Registration *self)
+static void fixture_registration_free(Registration *self)
 {
 	peer_check_free(self->peers.clocks);
 	worker_list_free(self->report.list);
 	g_free(self);
 }
-G_DEFINE_AUTOPTR_CLEANUP_FUNC(Registration, registration_free)
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Registration, fixture_registration_free)
 
 static void add_peer(Registration *self, gint datacenter_id, const char *address, const char *nonce)
 {
@@ -387,11 +387,11 @@ static void add_peer(Registration *self, gint datacenter_id, const char *address
 
 static void ask_clocks(Registration *self)
 {
-	zookeeper_peer_clocks_ask(self);
+	peer_clocks_request(self);
 	if (self->peers.clocks == NULL)
 		return;
 	signal_take(&woken);
-	zookeeper_peer_clocks_take(self);
+	peer_clocks_take(self);
 	g_assert_null(self->peers.clocks);
 }
 
@@ -417,7 +417,7 @@ TEST("/peer-clocks/which-peers", test_which_peers)
 
 		system_clock_init(&clock);
 
-		g_autoptr(Registration) self = registration_new(&clock);
+		g_autoptr(Registration) self = fixture_registration_new(&clock);
 
 		g_test_message("%s", CASES[i].name);
 		self->report.peers.known = TRUE; /* from an earlier report */
@@ -444,7 +444,7 @@ TEST("/peer-clocks/how-often", test_how_often)
 
 	system_clock_init(&clock);
 
-	g_autoptr(Registration) self = registration_new(&clock);
+	g_autoptr(Registration) self = fixture_registration_new(&clock);
 
 	add_peer(self, DATACENTER_ID, fake_server_text(server), "other");
 	for (guint second = 0; second <= 60; second += 5) {
@@ -458,12 +458,12 @@ TEST("/peer-clocks/how-often", test_how_often)
 TEST("/peer-clocks/extremes", test_extremes)
 {
 	static const gint64 FURTHEST_MS[] = {G_MININT64 / 4, G_MAXINT64 / 4};
-	g_autoptr(Registration) self = registration_new(NULL);
+	g_autoptr(Registration) self = fixture_registration_new(NULL);
 
 	for (gsize i = 0; i < G_N_ELEMENTS(FURTHEST_MS); i++) {
 		const PeerReport report = {.clocks_known = TRUE, .furthest_ms = FURTHEST_MS[i]};
 
-		zookeeper_peer_clocks_note(self, &report);
+		peer_clocks_note(self, &report);
 		g_assert_cmpint(ABS(self->report.peers.ahead_ns), >, G_MAXINT64 / 2);
 		g_assert_cmpint(self->report.peers.ahead_ns > 0, ==, FURTHEST_MS[i] > 0);
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/unit-test.h"
-#include "worker/zookeeper/plan.h"
+#include "worker/registration/plan.h"
 
 #define MINE "nonce-mine"
 
@@ -44,8 +44,8 @@ TEST("/zookeeper-plan/next", test_next)
 
 	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
 		g_test_message("%s", CASES[i].name);
-		g_assert_cmpstr(registration_state_name(zookeeper_plan_next(&CASES[i].facts)), ==,
-				registration_state_name(CASES[i].next));
+		g_assert_cmpstr(registration_state_name(registration_plan_next(&CASES[i].facts)),
+				==, registration_state_name(CASES[i].next));
 	}
 }
 
@@ -98,8 +98,8 @@ TEST("/zookeeper-plan/settle", test_settle)
 		};
 
 		g_test_message("%s", CASES[i].name);
-		g_assert_cmpint(zookeeper_plan_settle(&write, CASES[i].exists ? &record : NULL,
-						      CASES[i].version),
+		g_assert_cmpint(registration_plan_settle(&write, CASES[i].exists ? &record : NULL,
+							 CASES[i].version),
 				==, CASES[i].settlement);
 	}
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker/zookeeper/worker-id-choice.h"
+#include "worker/registration/worker-id-choice.h"
 
 #include <string.h>
 
@@ -11,20 +11,22 @@
  * its record was set back, or is of a write that nobody waited for. */
 typedef enum { FREE, LEFT, HELD, QUARANTINED, DAMAGED } Obstacle;
 
-static Obstacle obstacle_of(const ListedReservation *reservation, const ZookeeperListing *listing,
+static Obstacle obstacle_of(const ListedReservation *reservation, const DatacenterListing *listing,
 			    const WorkerIdWish *wish)
 {
-	const ReservationRecord *record = &reservation->record;
-	gboolean was_mine;
-
-	if (reservation->damage != NULL)
-		return DAMAGED;
-	was_mine = g_str_equal(record->owner, wish->nonce);
-	if (!was_mine && zookeeper_listing_is_held(listing, reservation))
+	switch (datacenter_listing_judge(listing, reservation->worker_id, wish->now_tick,
+					 wish->nonce)
+			.state) {
+	case WORKER_ID_HELD:
 		return HELD;
-	if (record->end_tick >= wish->now_tick)
+	case WORKER_ID_QUARANTINED:
 		return QUARANTINED;
-	return was_mine ? LEFT : FREE;
+	case WORKER_ID_DAMAGED:
+		return DAMAGED;
+	case WORKER_ID_FREE:
+		break;
+	}
+	return g_str_equal(reservation->record.owner, wish->nonce) ? LEFT : FREE;
 }
 
 static gboolean is_wanted(const WorkerIdWish *wish, guint worker_id)
@@ -33,7 +35,7 @@ static gboolean is_wanted(const WorkerIdWish *wish, guint worker_id)
 }
 
 /* When the first of those that are quarantined, and wanted, is free. */
-static gint64 first_quarantine_ends(const ZookeeperListing *listing, const WorkerIdWish *wish)
+static gint64 first_quarantine_ends(const DatacenterListing *listing, const WorkerIdWish *wish)
 {
 	gint64 tick = G_MAXINT64;
 
@@ -47,13 +49,13 @@ static gint64 first_quarantine_ends(const ZookeeperListing *listing, const Worke
 	return tick;
 }
 
-static gboolean is_below_floor(const ZookeeperListing *listing, const WorkerIdWish *wish)
+static gboolean is_below_floor(const DatacenterListing *listing, const WorkerIdWish *wish)
 {
 	return wish->now_tick <= listing->floor.tick;
 }
 
 /* @reservation: (nullable): its record */
-static WorkerIdChoice choice_of(const ZookeeperListing *listing, guint worker_id,
+static WorkerIdChoice choice_of(const DatacenterListing *listing, guint worker_id,
 				const ListedReservation *reservation)
 {
 	gint64 end_tick = reservation != NULL ? reservation->record.end_tick : -1;
@@ -69,7 +71,7 @@ static WorkerIdChoice choice_of(const ZookeeperListing *listing, guint worker_id
 }
 
 /* (element-type ListedReservation) (transfer container): those that are in the way like that */
-static GPtrArray *find_obstacles(const ZookeeperListing *listing, const WorkerIdWish *wish,
+static GPtrArray *find_obstacles(const DatacenterListing *listing, const WorkerIdWish *wish,
 				 Obstacle obstacle)
 {
 	GPtrArray *found = g_ptr_array_new();
@@ -84,7 +86,7 @@ static GPtrArray *find_obstacles(const ZookeeperListing *listing, const WorkerId
 }
 
 /* The nth, from 0 on, of those that have no record. */
-static guint nth_new(const ZookeeperListing *listing, guint n)
+static guint nth_new(const DatacenterListing *listing, guint n)
 {
 	guint worker_id = n;
 
@@ -101,7 +103,7 @@ static guint nth_new(const ZookeeperListing *listing, guint n)
 /* How many have an earlier claim, and hold nothing. A claim and the reservation that was gained by
  * it may be read at different times; as long as not both are seen, its server counts, and leaves
  * what it has gained to itself. */
-static guint count_earlier(const ZookeeperListing *listing, const WorkerIdWish *wish)
+static guint count_earlier(const DatacenterListing *listing, const WorkerIdWish *wish)
 {
 	g_autoptr(GHashTable) holders = g_hash_table_new(g_str_hash, g_str_equal);
 	guint n = 0;
@@ -109,25 +111,25 @@ static guint count_earlier(const ZookeeperListing *listing, const WorkerIdWish *
 	for (guint i = 0; i < listing->reservations->len; i++) {
 		const ListedReservation *reservation = listing->reservations->pdata[i];
 
-		if (zookeeper_listing_is_held(listing, reservation))
+		if (datacenter_listing_judge(listing, reservation->worker_id, wish->now_tick, NULL)
+			    .state == WORKER_ID_HELD)
 			g_hash_table_add(holders, reservation->record.owner);
 	}
 	for (guint i = 0; i < listing->claims->len; i++) {
 		const ListedClaim *claim = listing->claims->pdata[i];
 
-		if (claim->sequence < wish->sequence &&
-		    !g_hash_table_contains(holders, claim->nonce))
+		if (claim->order < wish->order && !g_hash_table_contains(holders, claim->nonce))
 			n++;
 	}
 	return n;
 }
 
 /* The worker ID if it is free. */
-static gboolean choose_one(const ZookeeperListing *listing, const WorkerIdWish *wish,
+static gboolean choose_one(const DatacenterListing *listing, const WorkerIdWish *wish,
 			   guint worker_id, WorkerIdChoice *out_choice)
 {
 	const ListedReservation *reservation =
-		zookeeper_listing_find_reservation(listing, worker_id);
+		datacenter_listing_find_reservation(listing, worker_id);
 
 	if (reservation != NULL && obstacle_of(reservation, listing, wish) >= HELD)
 		return FALSE;
@@ -135,7 +137,7 @@ static gboolean choose_one(const ZookeeperListing *listing, const WorkerIdWish *
 	return TRUE;
 }
 
-static gboolean choose_any(const ZookeeperListing *listing, const WorkerIdWish *wish,
+static gboolean choose_any(const DatacenterListing *listing, const WorkerIdWish *wish,
 			   WorkerIdChoice *out_choice)
 {
 	g_autoptr(GPtrArray) records = find_obstacles(listing, wish, FREE);
@@ -162,7 +164,7 @@ static gboolean choose_any(const ZookeeperListing *listing, const WorkerIdWish *
 	return TRUE;
 }
 
-WorkerIdChoice worker_id_choice_make(const ZookeeperListing *listing, const WorkerIdWish *wish)
+WorkerIdChoice worker_id_choice_make(const DatacenterListing *listing, const WorkerIdWish *wish)
 {
 	gint64 first = wish->worker_id >= 0 ? wish->worker_id : wish->preferred;
 	WorkerIdChoice choice;
@@ -197,7 +199,7 @@ static char *describe_one(const ListedReservation *reservation, Obstacle obstacl
 	return g_strdup_printf("worker %u is quarantined until %s", reservation->worker_id, end);
 }
 
-static char *describe_floor(const ZookeeperListing *listing, const Layout *layout)
+static char *describe_floor(const DatacenterListing *listing, const Layout *layout)
 {
 	g_autofree char *until = layout_tick_text(layout, listing->floor.tick);
 
@@ -253,7 +255,7 @@ static gint by_end(gconstpointer a, gconstpointer b)
 		       : first->record.end_tick > second->record.end_tick;
 }
 
-static char *describe_all(const ZookeeperListing *listing, const WorkerIdWish *wish)
+static char *describe_all(const DatacenterListing *listing, const WorkerIdWish *wish)
 {
 	g_autoptr(GPtrArray) held = find_obstacles(listing, wish, HELD);
 	g_autoptr(GPtrArray) quarantined = find_obstacles(listing, wish, QUARANTINED);
@@ -267,8 +269,8 @@ static char *describe_all(const ZookeeperListing *listing, const WorkerIdWish *w
 	return g_string_free(text, FALSE);
 }
 
-char *worker_id_choice_describe_obstacles(const ZookeeperListing *listing, const WorkerIdWish *wish,
-					  const Layout *layout)
+char *worker_id_choice_describe_obstacles(const DatacenterListing *listing,
+					  const WorkerIdWish *wish, const Layout *layout)
 {
 	const ListedReservation *wanted;
 
@@ -277,6 +279,6 @@ char *worker_id_choice_describe_obstacles(const ZookeeperListing *listing, const
 	if (wish->worker_id < 0)
 		return describe_all(listing, wish);
 	/* it is there: what has no record is free */
-	wanted = zookeeper_listing_find_reservation(listing, (guint)wish->worker_id);
+	wanted = datacenter_listing_find_reservation(listing, (guint)wish->worker_id);
 	return describe_one(wanted, obstacle_of(wanted, listing, wish), layout);
 }

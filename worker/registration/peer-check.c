@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker/zookeeper/peer-check.h"
+#include "worker/registration/peer-check.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -9,7 +9,7 @@
 #include "client/snowflake-client.h"
 #include "common/address.h"
 #include "common/log.h"
-#include "worker/zookeeper/detached-thread.h"
+#include "worker/detached-thread.h"
 
 /*
  * What the threads work on is a job of its own, which the last one frees: one that keeps time, and

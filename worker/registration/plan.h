@@ -5,9 +5,8 @@
 #include "worker/registry.h"
 
 /*
- * What a server that registers in ZooKeeper does next, as pure functions of what it knows. The
- * picture is in docs/registration.md; registry.c goes from state to state, states.c knows what
- * each is for; what is done there changes the facts.
+ * What a server that registers does next, as pure functions of what it knows. The
+ * picture is in docs/registration.md; registration.c goes from state to state.
  *
  * In each state one thing is under way. What comes of it changes the facts, and the facts give the
  * next state: there is no other order of steps. So a lost connection needs no path of its own: it
@@ -26,7 +25,7 @@ typedef enum {
 	REGISTRATION_SETTLING,   /* reads a record that may or may not have been written */
 	REGISTRATION_EXTENDING,  /* writes a later end to the reservation it holds */
 	REGISTRATION_RETURNING,  /* writes an earlier end: the lease is retired */
-	REGISTRATION_TIMING,     /* writes to its claim, for ZooKeeper's time */
+	REGISTRATION_TIMING,     /* writes to its claim, for the store's time */
 	REGISTRATION_LISTING,    /* reads all datacenters, for somebody who asked */
 	REGISTRATION_RESTING,    /* nothing to do */
 	N_REGISTRATION_STATES,
@@ -54,11 +53,11 @@ typedef struct {
 	gboolean wants_list;
 } RegistrationFacts;
 
-RegistrationState zookeeper_plan_next(const RegistrationFacts *facts);
+RegistrationState registration_plan_next(const RegistrationFacts *facts);
 
-/* The version of a record after a write that was conditional on @version. It wraps, as ZooKeeper's
- * does; after -1, which is no record, comes 0. */
-gint32 zookeeper_plan_next_version(gint32 version);
+/* The version of a record after a write that was conditional on @version. It wraps; after
+ * -1, which is no record, comes 0. */
+gint32 registration_plan_next_version(gint32 version);
 
 /* A write, and what it rests on. */
 typedef struct {
@@ -67,23 +66,23 @@ typedef struct {
 	const char *read_owner; /* (nullable): likewise; NULL: any */
 	const char *owner;      /* what it writes */
 	gint64 end_tick;
-	gboolean refused; /* ZooKeeper has said that it did not take place */
+	gboolean refused; /* the store has answered that it did not take place */
 } RegistrationWrite;
 
 /* What became of it. */
 typedef enum {
 	SETTLED_WRITTEN, /* it stands there, and is held */
 	SETTLED_NOT,     /* what it rests on stands there */
-	SETTLED_LOST, /* anything else: somebody has written, or ZooKeeper's history was changed */
+	SETTLED_LOST, /* anything else: somebody has written, or the store's history was changed */
 } RegistrationSettlement;
 
 /**
- * zookeeper_plan_settle:
+ * registration_plan_settle:
  * @record: (nullable): as it stands now; NULL: there is none, or none that parses
  * @version: of that
  *
  * The version alone does not tell: after a restore from a backup, and what operators do then, it
  * may be what it was to be.
  */
-RegistrationSettlement zookeeper_plan_settle(const RegistrationWrite *write,
-					     const ReservationRecord *record, gint32 version);
+RegistrationSettlement registration_plan_settle(const RegistrationWrite *write,
+						const ReservationRecord *record, gint32 version);

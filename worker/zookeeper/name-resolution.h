@@ -9,7 +9,7 @@
  */
 
 /**
- * zookeeper_session_names_look_up:
+ * name_resolution_look_up:
  * @servers: "host:port,..."; each is cut at its last colon, as ZooKeeper's client does
  * @known: (nullable): what this returned for @servers the last time
  * @out_unknown: (out) (transfer full) (nullable): the names that cannot be looked up, and why
@@ -20,7 +20,7 @@
  * Returns: (transfer full) (nullable): of each server its addresses, "address:port,...", or "";
  * %NULL if there is not one
  */
-GStrv zookeeper_session_names_look_up(const char *servers, const GStrv known, char **out_unknown);
+GStrv name_resolution_look_up(const char *servers, const GStrv known, char **out_unknown);
 
 /* (transfer full): all @addresses, for ZooKeeper's client: "address:port,...". */
-char *zookeeper_session_names_join(const GStrv addresses);
+char *name_resolution_join(const GStrv addresses);

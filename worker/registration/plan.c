@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker/zookeeper/plan.h"
+#include "worker/registration/plan.h"
 
 const char *registration_state_name(RegistrationState state)
 {
@@ -30,7 +30,7 @@ static RegistrationState next_of_claim(const RegistrationFacts *facts)
 	return REGISTRATION_CHECKING;
 }
 
-RegistrationState zookeeper_plan_next(const RegistrationFacts *facts)
+RegistrationState registration_plan_next(const RegistrationFacts *facts)
 {
 	if (!facts->connected)
 		return REGISTRATION_CONNECTING;
@@ -61,7 +61,7 @@ RegistrationState zookeeper_plan_next(const RegistrationFacts *facts)
 	return REGISTRATION_RESTING;
 }
 
-gint32 zookeeper_plan_next_version(gint32 version)
+gint32 registration_plan_next_version(gint32 version)
 {
 	return (gint32)((guint32)version + 1);
 }
@@ -71,12 +71,12 @@ static gboolean stands(const ReservationRecord *record, const char *owner, gint6
 	return record->end_tick == end_tick && (owner == NULL || g_str_equal(record->owner, owner));
 }
 
-RegistrationSettlement zookeeper_plan_settle(const RegistrationWrite *write,
-					     const ReservationRecord *record, gint32 version)
+RegistrationSettlement registration_plan_settle(const RegistrationWrite *write,
+						const ReservationRecord *record, gint32 version)
 {
 	if (record == NULL)
 		return write->read_version < 0 ? SETTLED_NOT : SETTLED_LOST;
-	if (!write->refused && version == zookeeper_plan_next_version(write->read_version) &&
+	if (!write->refused && version == registration_plan_next_version(write->read_version) &&
 	    stands(record, write->owner, write->end_tick))
 		return SETTLED_WRITTEN;
 	if (version == write->read_version &&

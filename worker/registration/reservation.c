@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker/zookeeper/reservation.h"
+#include "worker/registration/reservation.h"
 
 #include "common/log.h"
-#include "worker/zookeeper/claim.h"
+#include "common/zookeeper/znodes.h"
+#include "worker/registration/claiming.h"
 
-static char *reservation_path(const Registration *self, guint worker_id)
+static char *reservation_key(const Registration *self, guint worker_id)
 {
 	return znode_reservation(self->config.root, self->config.datacenter_id, worker_id);
 }
@@ -28,50 +29,48 @@ static char *record_json(const Registration *self)
 
 /* Commits the attempt, after @claim if there is such a write. It fails if the floor is not the one
  * that it rests on. */
-static void commit(Registration *self, const ZookeeperWrite *claim)
+static void commit_attempt(Registration *self, const StoreWrite *claim)
 {
 	const HeldReservation *wanted = &self->attempt.wanted;
-	g_autofree char *path = reservation_path(self, wanted->worker_id);
+	g_autofree char *key = reservation_key(self, wanted->worker_id);
 	g_autofree char *json = record_json(self);
-	ZookeeperWrite writes[ZOOKEEPER_MAX_WRITES];
+	StoreWrite writes[STORE_MAX_WRITES];
 	guint n = 0;
 
 	if (claim != NULL)
 		writes[n++] = *claim;
-	writes[n++] = (ZookeeperWrite){
-		.type = self->attempt.read_version < 0 ? ZOOKEEPER_CREATE : ZOOKEEPER_SET,
-		.path = path,
-		.data = json,
+	writes[n++] = (StoreWrite){
+		.key = key,
 		.version = self->attempt.read_version,
+		.data = json,
 	};
 	if (wanted->floor_version >= 0)
-		writes[n++] = (ZookeeperWrite){.type = ZOOKEEPER_CHECK,
-					       .path = self->paths.floor,
-					       .version = wanted->floor_version};
-	registration_await(self, zookeeper_session_commit(self->session, writes, n));
+		writes[n++] =
+			(StoreWrite){.key = self->keys.floor, .version = wanted->floor_version};
+	registration_begin_wait(self, self->store->ops->commit(self->store, writes, n));
 }
 
 /* Which of its writes failed. */
-static gboolean failed_at_claim(const Registration *self, const ZookeeperMessage *message)
+static gboolean failed_at_claim(const Registration *self, const StoreMessage *answer)
 {
-	return self->attempt.goal != REGISTRY_HAND_BACK && message->failed == 0;
+	return self->attempt.goal != REGISTRY_HAND_BACK && answer->failed == 0;
 }
 
-static gboolean failed_at_floor(const Registration *self, const ZookeeperMessage *message)
+static gboolean failed_at_floor(const Registration *self, const StoreMessage *answer)
 {
-	return message->failed == (self->attempt.goal == REGISTRY_HAND_BACK ? 1 : 2);
+	return answer->failed == (self->attempt.goal == REGISTRY_HAND_BACK ? 1 : 2);
 }
 
-void zookeeper_reservation_reserve(Registration *self)
+void reservation_reserve(Registration *self)
 {
 	const WorkerIdChoice *choice = &self->choice;
 	g_autofree char *claim = NULL;
 
 	if (self->now_tick < choice->first_tick) { /* the clock was set back since it was chosen */
-		registration_look_anew(self);
+		registration_forget_listing(self);
 		return;
 	}
-	claim = zookeeper_claim_json(self, (gint)choice->worker_id);
+	claim = claiming_claim_json(self, (gint)choice->worker_id);
 	self->attempt = (Attempt){
 		.goal = REGISTRY_CLAIM,
 		.read_version = choice->version,
@@ -88,10 +87,11 @@ void zookeeper_reservation_reserve(Registration *self)
 			},
 	};
 	/* sets the claim's worker ID, which fails if the claim is gone */
-	commit(self, &(ZookeeperWrite){.type = ZOOKEEPER_SET,
-				       .path = self->claim.path,
-				       .data = claim,
-				       .version = -1});
+	commit_attempt(self, &(StoreWrite){
+				     .key = self->claim.key,
+				     .version = STORE_ANY,
+				     .data = claim,
+			     });
 }
 
 static Attempt attempt_on(const HeldReservation *reservation, RegistryOperation goal)
@@ -104,14 +104,6 @@ static Attempt attempt_on(const HeldReservation *reservation, RegistryOperation 
 	};
 }
 
-/* Reads what stands there, as if a write had been refused. */
-static void look_at(Registration *self, const HeldReservation *reservation)
-{
-	self->attempt = attempt_on(reservation, REGISTRY_NONE);
-	self->attempt.refused = TRUE;
-	self->facts.unsettled = TRUE;
-}
-
 /* Whether the attempt is on what is held, or to be held. Since it was made, what was held may be
  * handed back or lost; then what became of the attempt does not matter any more. */
 static gboolean is_to_hold(const Registration *self)
@@ -120,60 +112,54 @@ static gboolean is_to_hold(const Registration *self)
 	       (self->holding.held && self->holding.serial == self->attempt.wanted.serial);
 }
 
-void zookeeper_reservation_look(Registration *self)
+void reservation_check_is_read(Registration *self)
 {
-	/* an attempt that is open is settled first */
-	if (self->holding.held && !self->here.looked_at && !self->facts.unsettled)
-		look_at(self, &self->holding);
+	if (!self->holding.held || self->here.was_read || self->facts.unsettled)
+		return;
+	/* as if a write had been refused */
+	self->attempt = attempt_on(&self->holding, REGISTRY_NONE);
+	self->attempt.refused = TRUE;
+	self->facts.unsettled = TRUE;
 }
 
-void zookeeper_reservation_extend(Registration *self)
+void reservation_extend(Registration *self)
 {
 	self->attempt = attempt_on(&self->holding, REGISTRY_EXTEND);
 	self->attempt.wanted.end_tick = CLAMP(self->goal.end_tick, self->holding.end_tick,
 					      layout_max_tick(&self->config.layout));
-	commit(self,
-	       &(ZookeeperWrite){.type = ZOOKEEPER_CHECK, .path = self->claim.path, .version = -1});
+	commit_attempt(self, &(StoreWrite){.key = self->claim.key, .version = STORE_ANY});
 }
 
-static Attempt attempt_to_return(const HeldReservation *reservation, gint64 last_tick)
+void reservation_hand_back(Registration *self)
 {
-	Attempt attempt = attempt_on(reservation, REGISTRY_HAND_BACK);
+	const HeldReservation *held = &self->holding;
 
-	attempt.wanted.held = FALSE;
+	self->attempt = attempt_on(held, REGISTRY_HAND_BACK);
+	self->attempt.wanted.held = FALSE;
 	/* a lease that begins after its end, to keep the order of IDs, has issued nothing */
-	attempt.wanted.end_tick =
-		MIN(MAX(reservation->first_tick - 1, last_tick), reservation->end_tick);
-	return attempt;
+	self->attempt.wanted.end_tick =
+		MIN(MAX(held->first_tick - 1, self->goal.last_tick), held->end_tick);
+	commit_attempt(self, NULL);
 }
 
-void zookeeper_reservation_hand_back(Registration *self)
+void reservation_settle(Registration *self)
 {
-	self->attempt = attempt_to_return(&self->holding, self->goal.last_tick);
-	commit(self, NULL);
+	g_autofree char *key = reservation_key(self, self->attempt.wanted.worker_id);
+
+	registration_begin_wait(self, self->store->ops->read(self->store, key, TRUE));
 }
 
-void zookeeper_reservation_settle(Registration *self)
-{
-	g_autofree char *path = reservation_path(self, self->attempt.wanted.worker_id);
-
-	/* another server of the ensemble may be behind the one that took the write */
-	registration_await(self, self->attempt.synced
-					 ? zookeeper_session_get(self->session, path, FALSE)
-					 : zookeeper_session_sync(self->session, path));
-}
-
-static void hold(Registration *self)
+static void hold_attempt(Registration *self)
 {
 	self->holding = self->attempt.wanted;
-	self->holding.version = zookeeper_plan_next_version(self->attempt.read_version);
+	self->holding.version = registration_plan_next_version(self->attempt.read_version);
 	self->facts.chosen = FALSE;
 }
 
 /* The attempt took place. */
 static void note_written(Registration *self)
 {
-	hold(self);
+	hold_attempt(self);
 	if (self->facts.goal == self->attempt.goal) /* else it is held all the same */
 		registration_succeed(self);
 }
@@ -181,7 +167,7 @@ static void note_written(Registration *self)
 /* A claim is tried anew from a new listing; what was held is lost. (transfer full) for @why */
 static void note_lost(Registration *self, char *why)
 {
-	registration_look_anew(self);
+	registration_forget_listing(self);
 	if (!self->holding.held) {
 		g_free(why);
 		return;
@@ -200,7 +186,7 @@ static gboolean may_keep(const Registration *self, const ZnodeFloor *floor)
 	return self->here.written || self->holding.end_tick >= floor->clock_tick;
 }
 
-void zookeeper_reservation_check_floor(Registration *self, const ZnodeFloor *floor, gint32 version)
+void reservation_check_floor(Registration *self, const ZnodeFloor *floor, gint32 version)
 {
 	g_autofree char *until = NULL;
 
@@ -223,7 +209,7 @@ void zookeeper_reservation_check_floor(Registration *self, const ZnodeFloor *flo
 static char *describe_owner(const Registration *self, const ReservationRecord *record,
 			    gint32 version)
 {
-	g_autofree char *path = reservation_path(self, self->attempt.wanted.worker_id);
+	g_autofree char *path = reservation_key(self, self->attempt.wanted.worker_id);
 
 	if (record == NULL)
 		return g_strdup_printf("%s is gone, or damaged: was it deleted or edited by hand?",
@@ -238,7 +224,7 @@ static char *describe_owner(const Registration *self, const ReservationRecord *r
 	return g_strdup_printf("%s is now of %s (owner %s)", path, record->address, record->owner);
 }
 
-static void settle_by(Registration *self, const ReservationRecord *record, gint32 version)
+static void settle_attempt(Registration *self, const ReservationRecord *record, gint32 version)
 {
 	const Attempt *attempt = &self->attempt;
 	const RegistrationWrite write = {
@@ -252,22 +238,22 @@ static void settle_by(Registration *self, const ReservationRecord *record, gint3
 	RegistrationSettlement settlement;
 
 	self->facts.unsettled = FALSE;
-	settlement = zookeeper_plan_settle(&write, record, version);
+	settlement = registration_plan_settle(&write, record, version);
 	if (!is_to_hold(self))
 		return;
-	self->here.looked_at = TRUE;
+	self->here.was_read = TRUE;
 	switch (settlement) {
 	case SETTLED_WRITTEN:
 		/* it was computed some time ago: the extension goes on, a claim needs one */
 		self->report.retry_now = TRUE;
 		if (self->attempt.goal == REGISTRY_EXTEND)
-			hold(self);
+			hold_attempt(self);
 		else
 			note_written(self);
 		break;
 	case SETTLED_NOT:
 		/* the goal, if it still is one, goes on from here */
-		registration_look_anew(self);
+		registration_forget_listing(self);
 		break;
 	case SETTLED_LOST:
 		note_lost(self, describe_owner(self, record, version));
@@ -276,10 +262,10 @@ static void settle_by(Registration *self, const ReservationRecord *record, gint3
 }
 
 /* What the attempt rests on has changed. */
-static void try_anew(Registration *self)
+static void try_again(Registration *self)
 {
 	if (self->attempt.goal == REGISTRY_CLAIM) {
-		registration_look_anew(self);
+		registration_forget_listing(self);
 		registration_pause(self, REGISTRATION_SHORT_PAUSE);
 	} else { /* it is read what stands there now, and that decides */
 		self->attempt.refused = TRUE;
@@ -288,15 +274,15 @@ static void try_anew(Registration *self)
 }
 
 /* Another has written where this server was about to. */
-static void on_race(Registration *self)
+static void take_lost_race(Registration *self)
 {
 	if (self->attempt.goal == REGISTRY_CLAIM)
 		self->goal.lost_race = TRUE;
-	try_anew(self);
+	try_again(self);
 }
 
 /* One record that may not be written does not stand for all of them. */
-static gboolean pass_over(Registration *self, const char *path, const char *reason)
+static gboolean pass_over_record(Registration *self, const char *path, const char *reason)
 {
 	g_autofree char *text = g_strdup_printf("%s is passed over: %s", path, reason);
 
@@ -305,22 +291,22 @@ static gboolean pass_over(Registration *self, const char *path, const char *reas
 	    ++self->goal.n_passed_over >= 1u << self->config.layout.worker_bits)
 		return FALSE;
 	log_event(LOG_ZOOKEEPER_REFUSED, log_text("error", text));
-	try_anew(self);
+	try_again(self);
 	return TRUE;
 }
 
 /* What ZooKeeper has refused. */
-static char *refused_path(const Registration *self, const ZookeeperMessage *message)
+static char *refused_key(const Registration *self, const StoreMessage *answer)
 {
-	if (!self->facts.unsettled && failed_at_claim(self, message))
-		return g_strdup(self->claim.path);
-	if (!self->facts.unsettled && failed_at_floor(self, message))
-		return g_strdup(self->paths.floor);
-	return reservation_path(self, self->attempt.wanted.worker_id);
+	if (!self->facts.unsettled && failed_at_claim(self, answer))
+		return g_strdup(self->claim.key);
+	if (!self->facts.unsettled && failed_at_floor(self, answer))
+		return g_strdup(self->keys.floor);
+	return reservation_key(self, self->attempt.wanted.worker_id);
 }
 
 /* What is held, or was to be, has ended, and can be neither read nor extended: another will do. */
-static gboolean give_up_ended(Registration *self, const char *path, const char *reason)
+static gboolean give_up_if_ended(Registration *self, const char *path, const char *reason)
 {
 	gint64 end_tick =
 		self->facts.unsettled ? self->attempt.wanted.end_tick : self->attempt.read_end_tick;
@@ -334,54 +320,50 @@ static gboolean give_up_ended(Registration *self, const char *path, const char *
 	return TRUE;
 }
 
-static void complain(Registration *self, const ZookeeperMessage *message)
+static void complain_of_record(Registration *self, const StoreMessage *answer)
 {
-	g_autofree char *path = refused_path(self, message);
+	g_autofree char *key = refused_key(self, answer);
 
 	/* it has been said, and nobody waits for it: what cannot be read is left to its end */
 	if (!is_to_hold(self)) {
 		self->facts.unsettled = FALSE;
 		return;
 	}
-	if (!give_up_ended(self, path, message->reason) && !pass_over(self, path, message->reason))
-		registration_complain_of(self, path, message->outcome, message->reason);
+	if (!give_up_if_ended(self, key, answer->reason) &&
+	    !pass_over_record(self, key, answer->reason))
+		registration_complain_of(self, key, answer->outcome, answer->reason);
 }
 
-void zookeeper_reservation_on_settled(Registration *self, const ZookeeperMessage *message)
+void reservation_take_settled(Registration *self, const StoreMessage *answer)
 {
 	g_auto(ReservationRecord) record = {0};
+	const StoreRecord *read;
 
-	if (!self->attempt.synced && message->outcome == ZOOKEEPER_OK) {
-		self->attempt.synced = TRUE;
-		zookeeper_reservation_settle(self);
-		return;
-	}
-	self->attempt.synced = FALSE;
-	switch (message->outcome) {
-	case ZOOKEEPER_OK:
-		if (reservation_record_from_json(message->data, message->length, &record, NULL))
-			settle_by(self, &record, message->stat.version);
+	switch (answer->outcome) {
+	case STORE_OK:
+		read = answer->records->pdata[0];
+		if (reservation_record_from_json(read->data, read->length, &record, NULL))
+			settle_attempt(self, &record, read->version);
 		else /* of no owner, so of none of ours */
-			settle_by(self, NULL, -1);
+			settle_attempt(self, NULL, -1);
 		break;
-	case ZOOKEEPER_NO_NODE:
-		settle_by(self, NULL, -1);
+	case STORE_ABSENT:
+		settle_attempt(self, NULL, -1);
 		break;
-	case ZOOKEEPER_UNSURE: /* it stays unsettled, and is read again */
+	case STORE_UNSURE: /* it stays unsettled, and is read again */
 		registration_pause(self, REGISTRATION_UNSURE_PAUSE);
 		break;
-	case ZOOKEEPER_NODE_EXISTS:
-	case ZOOKEEPER_BAD_VERSION:
-	case ZOOKEEPER_NO_AUTH:
-	case ZOOKEEPER_REFUSED:
-		complain(self, message);
+	case STORE_CONFLICT:
+	case STORE_DENIED:
+	case STORE_REFUSED:
+		complain_of_record(self, answer);
 		break;
 	}
 }
 
 /* An operator has raised the floor since, or somebody has deleted it: it is read anew. What is to
  * be returned is left to its end: nobody can claim it before. */
-static void on_other_floor(Registration *self)
+static void take_other_floor(Registration *self)
 {
 	self->facts.prepared = FALSE;
 	if (self->attempt.goal == REGISTRY_HAND_BACK && self->facts.goal == REGISTRY_HAND_BACK) {
@@ -389,46 +371,47 @@ static void on_other_floor(Registration *self)
 				  "the floor of datacenter %u has changed",
 				  self->config.datacenter_id);
 	} else {
-		try_anew(self);
+		try_again(self);
 	}
 }
 
-static void on_confirmed(Registration *self)
+static void take_confirmed(Registration *self, const StoreMessage *answer)
 {
+	const StoreRecord *written =
+		answer->records->len > 0 ? answer->records->pdata[0] : &(const StoreRecord){0};
+
+	registration_note_time(self, written->modified_ms, answer->sent_ns, answer->received_ns);
 	if (!is_to_hold(self))
 		return;
-	self->here.looked_at = self->here.looked_at || self->attempt.goal == REGISTRY_CLAIM;
-	self->here.written = self->here.looked_at;
+	self->here.was_read = self->here.was_read || self->attempt.goal == REGISTRY_CLAIM;
+	self->here.written = self->here.was_read;
 	note_written(self);
 }
 
-void zookeeper_reservation_on_written(Registration *self, const ZookeeperMessage *message)
+void reservation_take_written(Registration *self, const StoreMessage *answer)
 {
-	switch (message->outcome) {
-	case ZOOKEEPER_OK:
-		registration_note_time(self, message->stat.modified_ms, message->sent_ns,
-				       message->received_ns);
-		on_confirmed(self);
+	switch (answer->outcome) {
+	case STORE_OK:
+		take_confirmed(self, answer);
 		break;
-	case ZOOKEEPER_UNSURE:
+	case STORE_UNSURE:
 		self->facts.unsettled = TRUE;
 		registration_pause(self, REGISTRATION_UNSURE_PAUSE);
 		if (self->attempt.goal == REGISTRY_EXTEND && self->facts.goal == REGISTRY_EXTEND)
-			registration_fail(self, REGISTRY_ERROR_FAILED, "%s", message->reason);
+			registration_fail(self, REGISTRY_ERROR_FAILED, "%s", answer->reason);
 		break;
-	case ZOOKEEPER_NO_NODE:
-	case ZOOKEEPER_NODE_EXISTS:
-	case ZOOKEEPER_BAD_VERSION:
-		if (failed_at_floor(self, message))
-			on_other_floor(self);
-		else if (failed_at_claim(self, message))
-			zookeeper_claim_lose(self);
+	case STORE_ABSENT:
+	case STORE_CONFLICT:
+		if (failed_at_floor(self, answer))
+			take_other_floor(self);
+		else if (failed_at_claim(self, answer))
+			claiming_lose_claim(self);
 		else
-			on_race(self);
+			take_lost_race(self);
 		break;
-	case ZOOKEEPER_NO_AUTH:
-	case ZOOKEEPER_REFUSED:
-		complain(self, message);
+	case STORE_DENIED:
+	case STORE_REFUSED:
+		complain_of_record(self, answer);
 		break;
 	}
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker/zookeeper/detached-thread.h"
+#include "worker/detached-thread.h"
 
 #include <pthread.h>
 

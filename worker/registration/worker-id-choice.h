@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/layout.h"
-#include "worker/zookeeper/listing.h"
+#include "worker/registration/listing.h"
 
 /* Which worker ID a server takes of those that a listing shows as free, and what is in the way
  * where none is. Pure. */
@@ -10,7 +10,7 @@
 /* What a server looks for in a listing. */
 typedef struct {
 	const char *nonce;
-	gint64 sequence;     /* of its claim */
+	gint64 order;        /* of its claim */
 	gint64 worker_id;    /* the only one it wants; -1: any */
 	gint64 preferred;    /* of any: the one to look at first; -1: none */
 	gboolean lost_race;  /* another was the first to write to what it chose before */
@@ -41,13 +41,13 @@ typedef struct {
  * order ends, it begins anew. What it had itself before, as one whose record was set back, it takes
  * only if nothing else is free.
  *
- * One that zookeeper_listing_is_held() is held; else one whose end is not past is quarantined; what
- * does not parse may be either. As long as the datacenter's floor is not past, all are quarantined.
+ * Which are free, datacenter_listing_judge() says. As long as the datacenter's floor is not past,
+ * all are quarantined.
  */
-WorkerIdChoice worker_id_choice_make(const ZookeeperListing *listing, const WorkerIdWish *wish);
+WorkerIdChoice worker_id_choice_make(const DatacenterListing *listing, const WorkerIdWish *wish);
 
 /* (transfer full): what is in the way, for the one who got nothing, in some 200 bytes:
  * "30 are held (worker 0 by a:7609, ...), 2 are quarantined (first worker 7)"; of the only one that
  * it wants: "worker 9 is held by a:7609" */
-char *worker_id_choice_describe_obstacles(const ZookeeperListing *listing, const WorkerIdWish *wish,
-					  const Layout *layout);
+char *worker_id_choice_describe_obstacles(const DatacenterListing *listing,
+					  const WorkerIdWish *wish, const Layout *layout);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker/zookeeper/session-names.h"
+#include "worker/zookeeper/name-resolution.h"
 
 #include <netdb.h>
 #include <string.h>
@@ -60,7 +60,7 @@ static char *look_up(char *server, const char **out_why)
 	return addresses;
 }
 
-GStrv zookeeper_session_names_look_up(const char *servers, const GStrv known, char **out_unknown)
+GStrv name_resolution_look_up(const char *servers, const GStrv known, char **out_unknown)
 {
 	g_auto(GStrv) found = g_strsplit(servers, ",", -1);
 	g_autoptr(GString) unknown = g_string_new(NULL);
@@ -82,7 +82,7 @@ GStrv zookeeper_session_names_look_up(const char *servers, const GStrv known, ch
 	return any ? g_steal_pointer(&found) : NULL;
 }
 
-char *zookeeper_session_names_join(const GStrv addresses)
+char *name_resolution_join(const GStrv addresses)
 {
 	GString *text = g_string_new(NULL);
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker/zookeeper/registration.h"
-
-#include "common/address.h"
 #include "common/log.h"
+#include "worker/registration/internal.h"
 
 #define MIN_PAUSE_US  (10 * G_TIME_SPAN_MILLISECOND)
 #define MAX_PAUSE_US  (60 * G_TIME_SPAN_MILLISECOND)
@@ -11,13 +9,7 @@
 /* A warning is logged after this many steps ended with an error that leaves their outcome open. */
 #define MIN_OPEN_ERRORS 3
 
-void registration_recheck(Registration *self)
-{
-	self->here.looked_at = FALSE;
-	self->here.written = FALSE;
-}
-
-static void finish(Registration *self, GError *error)
+static void finish_goal(Registration *self, GError *error)
 {
 	g_assert(!self->goal.finished);
 	if (self->facts.goal == REGISTRY_EXTEND)
@@ -45,7 +37,7 @@ void registration_succeed(Registration *self)
 		};
 	}
 	self->goal.result.end_tick = held->end_tick;
-	finish(self, NULL);
+	finish_goal(self, NULL);
 }
 
 void registration_fail(Registration *self, RegistryError code, const char *format, ...)
@@ -53,31 +45,32 @@ void registration_fail(Registration *self, RegistryError code, const char *forma
 	va_list arguments;
 
 	va_start(arguments, format);
-	finish(self, g_error_new_valist(REGISTRY_ERROR, (gint)code, format, arguments));
+	finish_goal(self, g_error_new_valist(REGISTRY_ERROR, (gint)code, format, arguments));
 	va_end(arguments);
 }
 
-void registration_try_again_at(Registration *self, gint64 tick)
+void registration_retry_claim_at(Registration *self, gint64 tick)
 {
 	registration_forget_open_errors(self);
 	self->goal.result.wait_until_tick = tick;
-	self->goal.look_again_us = g_get_monotonic_time() +
-				   registration_session_timeout_ms(self) * G_TIME_SPAN_MILLISECOND;
+	self->goal.look_again_us =
+		g_get_monotonic_time() +
+		self->store->ops->lapse_ms(self->store) * G_TIME_SPAN_MILLISECOND;
 }
 
-void registration_look_anew(Registration *self)
+void registration_forget_listing(Registration *self)
 {
 	self->facts.listed = FALSE;
 	self->facts.chosen = FALSE;
 }
 
-void registration_note_error(Registration *self, const ZookeeperMessage *message)
+void registration_note_error(Registration *self, const StoreMessage *answer)
 {
-	if (message->error == 0)
+	if (answer->error == 0)
 		return;
-	self->open_error.error = message->error;
-	self->open_error.reason = message->reason;
-	self->open_error.remedy = message->remedy;
+	self->open_error.error = answer->error;
+	self->open_error.reason = answer->reason;
+	self->open_error.remedy = answer->remedy;
 }
 
 void registration_forget_open_errors(Registration *self)
@@ -122,14 +115,14 @@ void registration_pause(Registration *self, RegistrationPause pause)
 	self->facts.pause_till_us = g_get_monotonic_time() + length_us;
 }
 
-void registration_await(Registration *self, guint64 request)
+void registration_begin_wait(Registration *self, guint64 request)
 {
 	self->step.request = request;
 	self->step.busy = TRUE;
 	self->open_error.error = 0;
 }
 
-void registration_resume(Registration *self)
+void registration_end_wait(Registration *self)
 {
 	self->step.request = 0;
 	self->step.busy = FALSE;
@@ -154,17 +147,17 @@ void registration_complain(Registration *self, const char *format, ...)
 		registration_fail(self, REGISTRY_ERROR_FAILED, "%s", text);
 }
 
-void registration_complain_of(Registration *self, const char *path, ZookeeperOutcome outcome,
+void registration_complain_of(Registration *self, const char *key, StoreOutcome outcome,
 			      const char *reason)
 {
-	if (outcome == ZOOKEEPER_NO_AUTH)
+	if (outcome == STORE_DENIED)
 		registration_complain(self,
 				      "ZooKeeper does not let this server read or write %s: "
 				      "give the user and password that the other servers have "
 				      "(--zookeeper-auth)",
-				      path);
+				      key);
 	else
-		registration_complain(self, "ZooKeeper refuses %s: %s", path, reason);
+		registration_complain(self, "ZooKeeper refuses %s: %s", key, reason);
 }
 
 void registration_note_time(Registration *self, gint64 time_ms, gint64 sent_ns, gint64 received_ns)
@@ -180,12 +173,6 @@ void registration_note_time(Registration *self, gint64 time_ms, gint64 sent_ns, 
 	self->facts.wants_time = FALSE;
 }
 
-gint64 registration_session_timeout_ms(const Registration *self)
-{
-	return self->session != NULL ? zookeeper_session_timeout_ms(self->session)
-				     : self->config.session_timeout_ms;
-}
-
 static gboolean any_speaks_tls(const GPtrArray *peers)
 {
 	for (guint i = 0; i < peers->len; i++)
@@ -199,4 +186,10 @@ TlsClient *registration_tls(Registration *self, const GPtrArray *peers)
 	if (self->peers.tls == NULL && any_speaks_tls(peers))
 		self->peers.tls = tls_client_new(&self->config.tls, NULL);
 	return self->peers.tls;
+}
+
+void registration_read_again(Registration *self)
+{
+	self->here.was_read = FALSE;
+	self->here.written = FALSE;
 }

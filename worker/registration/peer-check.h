@@ -3,7 +3,7 @@
 
 #include "common/tls/client.h"
 #include "core/clock.h"
-#include "worker/zookeeper/peer-report.h"
+#include "worker/registration/peer-report.h"
 
 /*
  * Asks the other servers of a datacenter, all at the same time, who they are and what time it is.

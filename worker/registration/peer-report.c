@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker/zookeeper/peer-report.h"
+#include "worker/registration/peer-report.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker/zookeeper/peer-clocks.h"
+#include "worker/registration/peer-clocks.h"
 
 #define MAX_PEERS   16
 #define TIMEOUT_MS  1000
@@ -31,7 +31,7 @@ static GPtrArray *choose_peers(const Registration *self)
 	return peers;
 }
 
-void zookeeper_peer_clocks_ask(Registration *self)
+void peer_clocks_request(Registration *self)
 {
 	PeerCheckConfig config = {
 		.clock = &self->config.clock->clock,
@@ -44,9 +44,9 @@ void zookeeper_peer_clocks_ask(Registration *self)
 	};
 	g_autoptr(GPtrArray) peers = NULL;
 
-	if (self->peers.clocks != NULL || self->facts.now_us < self->peers.clocks_look_us)
+	if (self->peers.clocks != NULL || self->facts.now_us < self->peers.clocks_due_at_us)
 		return;
-	self->peers.clocks_look_us = self->facts.now_us + INTERVAL_US;
+	self->peers.clocks_due_at_us = self->facts.now_us + INTERVAL_US;
 	peers = choose_peers(self);
 	config.tls = registration_tls(self, peers);
 	if (peers->len > 0)
@@ -55,17 +55,17 @@ void zookeeper_peer_clocks_ask(Registration *self)
 		self->report.peers = (RegistryPeers){0};
 }
 
-void zookeeper_peer_clocks_take(Registration *self)
+void peer_clocks_take(Registration *self)
 {
 	g_auto(PeerReport) report = {0};
 
 	if (self->peers.clocks == NULL || !peer_check_take_report(self->peers.clocks, &report))
 		return;
 	g_clear_pointer(&self->peers.clocks, peer_check_free);
-	zookeeper_peer_clocks_note(self, &report);
+	peer_clocks_note(self, &report);
 }
 
-void zookeeper_peer_clocks_note(Registration *self, const PeerReport *report)
+void peer_clocks_note(Registration *self, const PeerReport *report)
 {
 	self->report.peers = (RegistryPeers){
 		.known = report->clocks_known,
