@@ -44,6 +44,7 @@ RESERVATION = "worker/registration/reservation.c"
 CHOICE = "worker/registration/worker-id-choice.c"
 LISTING = "worker/registration/listing.c"
 REGISTRATION = "worker/registration/registration.c"
+FLOOR = "worker/registration/floor.c"
 GOALS = "worker/registration/goals.c"
 PLAN = "worker/registration/plan.c"
 CLAIMING = "worker/registration/claiming.c"
@@ -65,18 +66,16 @@ REFILL = "client/pool/refill.c"
 MUTANTS = [
     # docs/uniqueness.md, rule 1: a reservation begins after all earlier ones
     mutant("a lease begins at the end that was read", ZOOKEEPER,
-           (CHOICE, "MAX(end_tick, listing->floor.tick) + 1",
-                    "MAX(MAX(end_tick, listing->floor.tick), 0)")),
+           (FLOOR, "MAX(end_tick, self->tick) + 1", "MAX(MAX(end_tick, self->tick), 0)")),
     mutant("a lease begins now, whatever was reserved", ZOOKEEPER,
-           (CHOICE, ".first_tick = MAX(end_tick, listing->floor.tick) + 1",
-                    ".first_tick = listing->floor.tick + 1")),
+           (FLOOR, "MAX(end_tick, self->tick) + 1", "self->tick + 1")),
     mutant("a quarantined worker ID is free", ZOOKEEPER,
            never(LISTING, "judgement.until_tick >= now_tick"),
-           (CHOICE, "MAX(end_tick, listing->floor.tick) + 1", "listing->floor.tick + 1")),
+           (FLOOR, "MAX(end_tick, self->tick) + 1", "self->tick + 1")),
     mutant("a held worker ID is free", ZOOKEEPER,
            never(LISTING, "judgement.holder != NULL"),
            never(LISTING, "judgement.until_tick >= now_tick"),
-           (CHOICE, "MAX(end_tick, listing->floor.tick) + 1", "listing->floor.tick + 1")),
+           (FLOOR, "MAX(end_tick, self->tick) + 1", "self->tick + 1")),
     mutant("a damaged record is free", ZOOKEEPER, (CHOICE, "return DAMAGED;", "return FREE;")),
     # rule 2: every write is conditional on the version read
     mutant("a write is not conditional on the version read", ZOOKEEPER,
@@ -84,16 +83,17 @@ MUTANTS = [
                          "\t\t.version = self->attempt.read_version < 0 ? STORE_NONE : "
                          "STORE_ANY,\n\t\t.data = json,")),
     mutant("the floor does not count for claims", ZOOKEEPER,
-           (CHOICE, "wish->now_tick <= listing->floor.tick", "FALSE"),
-           (CHOICE, "MAX(end_tick, listing->floor.tick) + 1", "end_tick + 1")),
+           (FLOOR, "return now_tick > self->tick;", "return TRUE;"),
+           (LISTING, "self->floor.tick > 0 ? self->floor.tick : -1", "-1"),
+           (FLOOR, "MAX(end_tick, self->tick) + 1", "end_tick + 1")),
     mutant("the floor is left out of the transaction", ZOOKEEPER,
            never(RESERVATION, "wanted->floor_version >= 0")),
     mutant("a reservation is kept although the floor was raised", ZOOKEEPER,
-           (RESERVATION, "self->here.written || self->holding.end_tick >= floor->clock_tick",
-                         "TRUE")),
+           (FLOOR, "is_written || end_tick >= self->clock_tick", "TRUE")),
     mutant("a reservation is kept if it ends after the floor was raised, by no margin", ZOOKEEPER,
-           (RESERVATION, "self->holding.end_tick >= floor->clock_tick",
-                         "self->holding.end_tick >= self->now_tick")),
+           (RESERVATION, "floor_allows_keeping(floor, self->holding.end_tick, "
+                         "self->here.written)",
+                         "self->here.written || self->holding.end_tick >= self->now_tick")),
     # rule 3: a write counts when it is confirmed
     mutant("an unsettled write counts as written", ZOOKEEPER,
            (PLAN, "\treturn SETTLED_LOST;\n}", "\treturn SETTLED_WRITTEN;\n}")),

@@ -293,10 +293,10 @@ static void choose_worker_id(Registration *self)
 	g_autofree char *obstacles = NULL;
 
 	/* nobody knows how far its reservations went: a holder goes on, but none begins */
-	if (listing->floor_damage != NULL) {
+	if (listing->floor.damage != NULL) {
 		registration_complain(
 			self, "%s in ZooKeeper %s; so no worker ID can be claimed: %s",
-			self->keys.floor, listing->floor_damage, listing->floor_remedy);
+			self->keys.floor, listing->floor.damage, listing->floor.remedy);
 		return;
 	}
 	self->choice = worker_id_choice_make(listing, &wish);

@@ -3,9 +3,6 @@
 
 #include <string.h>
 
-#define QUARANTINE                                                                                 \
-	"snowflakectl registry quarantine, with --even-if-servers-live where servers run, which "  \
-	"lets them go on"
 #define UNREADABLE "may not be read without its --zookeeper-auth"
 
 static void listed_claim_free(ListedClaim *claim)
@@ -41,7 +38,7 @@ void datacenter_listing_free(DatacenterListing *self)
 		return;
 	g_ptr_array_unref(self->claims);
 	g_ptr_array_unref(self->reservations);
-	g_free(self->floor_damage);
+	floor_clear(&self->floor);
 	g_free(self);
 }
 
@@ -97,20 +94,7 @@ void datacenter_listing_add_reservation(DatacenterListing *self, const StoreReco
 
 void datacenter_listing_set_floor(DatacenterListing *self, const StoreRecord *record)
 {
-	g_autoptr(GError) error = NULL;
-
-	self->floor_version = record != NULL ? record->version : 0;
-	if (record == NULL) {
-		self->floor_damage = g_strdup("is missing");
-		self->floor_remedy = "run " QUARANTINE;
-	} else if (record->data == NULL) {
-		self->floor_damage = g_strdup(UNREADABLE);
-		self->floor_remedy = "let this server read it";
-	} else if (!znode_floor_from_json(record->data, record->length, &self->layout, &self->floor,
-					  &error)) {
-		self->floor_damage = g_strdup_printf("does not parse: %s", error->message);
-		self->floor_remedy = "delete it, and run " QUARANTINE;
-	}
+	floor_read(&self->floor, record, &self->layout);
 }
 
 static gint by_nonce(gconstpointer a, gconstpointer b)

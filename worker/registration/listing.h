@@ -4,6 +4,7 @@
 #include "common/zookeeper/claim-record.h"
 #include "common/zookeeper/znodes.h"
 #include "core/layout.h"
+#include "worker/registration/floor.h"
 #include "worker/registry.h"
 #include "worker/store.h"
 
@@ -37,10 +38,7 @@ typedef struct {
 	Layout layout;
 	GPtrArray *claims;       /* of ListedClaim, by nonce */
 	GPtrArray *reservations; /* of ListedReservation, by worker ID */
-	ZnodeFloor floor;        /* unless it is damaged */
-	gint32 floor_version;
-	char *floor_damage;       /* (nullable): why it is not known, as in "is missing" */
-	const char *floor_remedy; /* with that: what an operator has to do */
+	Floor floor;
 } DatacenterListing;
 
 DatacenterListing *datacenter_listing_new(const Layout *layout, guint datacenter_id);
@@ -93,7 +91,7 @@ typedef struct {
  *
  * A worker ID is held if the owner of its reservation has a claim that names this worker ID, or
  * none yet, or does not parse. If the claim names another worker ID, the owner has left this one.
- * A damaged floor counts as none: see floor_damage.
+ * A damaged floor counts as none: see Floor.damage.
  */
 WorkerIdJudgement datacenter_listing_judge(const DatacenterListing *self, guint worker_id,
 					   gint64 now_tick, const char *own_nonce);

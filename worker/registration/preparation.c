@@ -219,14 +219,12 @@ static void check_limits(Registration *self, const StoreRecord *record)
  * that. */
 static void check_floor(Registration *self, const StoreRecord *record)
 {
-	ZnodeFloor floor;
-	gboolean known =
-		record != NULL && znode_floor_from_json(record->data, record->length,
-							&self->config.layout, &floor, NULL);
+	g_auto(Floor) floor = {0};
 
+	floor_read(&floor, record, &self->config.layout);
 	self->facts.prepared = TRUE;
 	self->facts.secured = FALSE; /* somebody may have made records since, and open */
-	reservation_check_floor(self, known ? &floor : NULL, known ? record->version : -1);
+	reservation_check_floor(self, floor.damage == NULL ? &floor : NULL);
 }
 
 /* All steps */

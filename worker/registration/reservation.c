@@ -178,23 +178,16 @@ static void note_lost(Registration *self, char *why)
 	self->lost_why = why;
 }
 
-/* A raised floor says that history may have been lost, and the record does not say whether another
- * server had its worker ID in that. None can have had it before it saw the end of the reservation
- * pass. And where ZooKeeper has taken a write over this connection, nothing was lost since. */
-static gboolean may_keep(const Registration *self, const ZnodeFloor *floor)
-{
-	return self->here.written || self->holding.end_tick >= floor->clock_tick;
-}
-
-void reservation_check_floor(Registration *self, const ZnodeFloor *floor, gint32 version)
+void reservation_check_floor(Registration *self, const Floor *floor)
 {
 	g_autofree char *until = NULL;
 
 	if (!self->holding.held)
 		return;
 	/* its version alone does not tell: in another history it may have had the same */
-	if (floor == NULL || may_keep(self, floor)) {
-		self->holding.floor_version = floor != NULL ? version : -1;
+	if (floor == NULL ||
+	    floor_allows_keeping(floor, self->holding.end_tick, self->here.written)) {
+		self->holding.floor_version = floor != NULL ? floor->version : -1;
 		return;
 	}
 	until = layout_tick_text(&self->config.layout, floor->tick);

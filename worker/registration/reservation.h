@@ -25,4 +25,4 @@ void reservation_check_is_read(Registration *self);
 /* The datacenter's floor, read on this connection: what is held is lost if another server may have
  * had its worker ID in a history that was lost. @floor: (nullable): %NULL if it is missing or
  * damaged, as by hand: nothing follows from that for what is held. */
-void reservation_check_floor(Registration *self, const ZnodeFloor *floor, gint32 version);
+void reservation_check_floor(Registration *self, const Floor *floor);

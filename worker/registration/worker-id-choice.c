@@ -49,11 +49,6 @@ static gint64 first_quarantine_ends(const DatacenterListing *listing, const Work
 	return tick;
 }
 
-static gboolean is_below_floor(const DatacenterListing *listing, const WorkerIdWish *wish)
-{
-	return wish->now_tick <= listing->floor.tick;
-}
-
 /* @reservation: (nullable): its record */
 static WorkerIdChoice choice_of(const DatacenterListing *listing, guint worker_id,
 				const ListedReservation *reservation)
@@ -65,8 +60,8 @@ static WorkerIdChoice choice_of(const DatacenterListing *listing, guint worker_i
 		.worker_id = worker_id,
 		.version = reservation != NULL ? reservation->version : -1,
 		.end_tick = end_tick,
-		.first_tick = MAX(end_tick, listing->floor.tick) + 1,
-		.floor_version = listing->floor_version,
+		.first_tick = floor_first_tick(&listing->floor, end_tick),
+		.floor_version = listing->floor.version,
 	};
 }
 
@@ -169,7 +164,7 @@ WorkerIdChoice worker_id_choice_make(const DatacenterListing *listing, const Wor
 	gint64 first = wish->worker_id >= 0 ? wish->worker_id : wish->preferred;
 	WorkerIdChoice choice;
 
-	if (is_below_floor(listing, wish))
+	if (!floor_is_past(&listing->floor, wish->now_tick))
 		return (WorkerIdChoice){.wait_until_tick = listing->floor.tick + 1};
 	if ((first >= 0 && choose_one(listing, wish, (guint)first, &choice)) ||
 	    (wish->worker_id < 0 && choose_any(listing, wish, &choice)))
@@ -274,7 +269,7 @@ char *worker_id_choice_describe_obstacles(const DatacenterListing *listing,
 {
 	const ListedReservation *wanted;
 
-	if (is_below_floor(listing, wish))
+	if (!floor_is_past(&listing->floor, wish->now_tick))
 		return describe_floor(listing, layout);
 	if (wish->worker_id < 0)
 		return describe_all(listing, wish);

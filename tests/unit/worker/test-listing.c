@@ -208,8 +208,8 @@ TEST("/listing/floor", test_floor)
 	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
 		g_autoptr(DatacenterListing) listing = make_listing(NONE, NONE, CASES[i].floor);
 
-		g_assert_cmpint(listing->floor_damage != NULL, ==, CASES[i].damage != NULL);
+		g_assert_cmpint(listing->floor.damage != NULL, ==, CASES[i].damage != NULL);
 		if (CASES[i].damage != NULL)
-			g_assert_true(g_str_has_prefix(listing->floor_damage, CASES[i].damage));
+			g_assert_true(g_str_has_prefix(listing->floor.damage, CASES[i].damage));
 	}
 }

@@ -160,7 +160,7 @@ TEST("/worker-id-choice/choose", test_choose)
 		const WorkerIdChoice *expected = &CHOICES[i].choice;
 
 		listing.floor.tick = CHOICES[i].floor_tick;
-		listing.floor_version = 5;
+		listing.floor.version = 5;
 
 		WorkerIdChoice choice = worker_id_choice_make(&listing, &wish);
 
