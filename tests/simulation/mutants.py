@@ -179,11 +179,6 @@ MUTANTS = [
     mutant("a fresh read does not wait for the sync", ZOOKEEPER,
            (STORE, "\tif (fresh)\n\t\texpect_reply(self, job, zookeeper_session_sync("
                    "self->session, key), FOR_SYNC, key);\n", "")),
-    mutant("reads of an earlier connection count", ZOOKEEPER,
-           (STORE, "\tdrop_jobs(self);\n\t/* the request that set it",
-                   "\t/* the request that set it"),
-           (REGISTRATION, "static void take_up(Registration *self)\n{\n\tabandon_step(self);\n",
-                          "static void take_up(Registration *self)\n{\n")),
     # state directories
     mutant("a record counts before it is synced", DIRECTORY,
            (STATE_DIRECTORY, "!write_all(self, fd, name, text) || "
