@@ -66,13 +66,11 @@ typedef enum {
 	LOG_ZOOKEEPER_REFUSED,       /* error: something that time does not mend */
 	LOG_SESSION_EXPIRED,         /* session: another is made, with the same worker ID */
 	LOG_CLAIM_MADE,              /* path */
-	LOG_REGISTRY_SECURED,    /* what was open to anyone is closed: root, datacenter_id, znodes,
-				    open_claims: of servers that may not write it any more */
-	LOG_REGISTRATION,        /* from, to: its steps */
-	LOG_ZOOKEEPER_SESSION,   /* what: each event, also those logged otherwise */
-	LOG_ZOOKEEPER_OPERATION, /* operation, path, outcome, took_us */
-	LOG_WORKER_ID_CHOSEN,    /* worker_id, wanted, preferred, claims, reservations, lost_race,
-				    passed_over, refused */
+	LOG_REGISTRATION,            /* from, to: its steps */
+	LOG_ZOOKEEPER_SESSION,       /* what: each event, also those logged otherwise */
+	LOG_ZOOKEEPER_OPERATION,     /* operation, path, outcome, took_us */
+	LOG_WORKER_ID_CHOSEN, /* worker_id, wanted, preferred, claims, reservations, lost_race,
+				 passed_over, refused */
 	/* the audit log */
 	LOG_AUDIT_FAILED,        /* sink, error: what comes waits in the queues */
 	LOG_AUDIT_RECOVERED,     /* sink, failures, failed_ms */

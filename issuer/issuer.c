@@ -8,7 +8,8 @@
 #include "core/uuid.h"
 #include "issuer/worker-id-source.h"
 #include "worker/file/registry.h"
-#include "worker/zookeeper/registry.h"
+#include "worker/registration/registration.h"
+#include "worker/zookeeper/store.h"
 
 /* Finds the worker ID to claim: as given, or derived from the machine. */
 static gboolean find_worker_id(Issuer *self, GError **error)
@@ -160,9 +161,14 @@ static Registry *make_zookeeper_registry(const Issuer *self, const IssuerMember 
 		}
 	}
 
-	const ZookeeperRegistryConfig config = {
+	const ZookeeperStoreConfig store = {
 		.hosts = options->zookeeper,
 		.auth = auth,
+		.session_timeout_ms = options->session_timeout_ms,
+	};
+	const RegistrationConfig config = {
+		.servers = options->zookeeper->servers,
+		.root = options->zookeeper->root,
 		.layout = &options->layout,
 		.clock = &self->clock,
 		.datacenter_id = (guint)options->datacenter_id,
@@ -173,7 +179,6 @@ static Registry *make_zookeeper_registry(const Issuer *self, const IssuerMember 
 		.program = member->program,
 		.host = host,
 		.version = member->version,
-		.session_timeout_ms = options->session_timeout_ms,
 		.connect_timeout_ms = options->connect_timeout_ms,
 		.max_length_ms = options->reservation_ms,
 		.max_clock_skew_ms = options->max_clock_skew_ms,
@@ -181,7 +186,7 @@ static Registry *make_zookeeper_registry(const Issuer *self, const IssuerMember 
 		.tls = tls,
 	};
 
-	return zookeeper_registry_new(&config);
+	return registration_new(zookeeper_store_new(&store), &config);
 }
 
 gboolean issuer_join(Issuer *self, const IssuerMember *member, void (*changed)(gpointer user_data),

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker/keeper.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
 #include "common/fork-gate.h"
 #include "common/log.h"
 #include "core/text.h"
+#include "worker/clock-discipline.h"
 #include "worker/file/disk-call.h"
-#include "worker/keeper-clock.h"
-#include "worker/keeper-lease.h"
-#include "worker/keeper-private.h"
-#include "worker/keeper-workers.h"
+#include "worker/keeper-plan.h"
 
 /*
  * The thread goes round: discipline the clock, go on with the registry's operation, take in what
@@ -17,10 +19,933 @@
  * list_wanted), poke the thread, and read what is shown.
  */
 
-#define RETRY_MS 1000 /* for callers, when nobody can tell */
-
+#define DISCIPLINE_INTERVAL_US (100 * G_TIME_SPAN_MILLISECOND)
+#define ASK_INTERVAL_US        G_USEC_PER_SEC
+/* Servers of another layout are not set up in a day: who uses the IDs has to know of it too. */
+#define END_IS_SOON_MS         G_GINT64_CONSTANT(31536000000)
+#define DAY_MS                 G_GINT64_CONSTANT(86400000)
+#define MIN_REACH_MS           1000 /* a shorter reservation is not worth a write */
+#define LATE_US                (2 * G_USEC_PER_SEC)
+/* If there is an old list, it is late when the registry has been silent for as long. */
+#define SILENT_US              (300 * G_TIME_SPAN_MILLISECOND)
+/* After a list was late: tell all who waited for it so, then ask again. */
+#define LATE_FOR_US            G_USEC_PER_SEC
+/* or the list could be too old already when the caller is told that it came */
+#define MIN_AGE_MS             200
+#define RETRY_MS               1000 /* for callers, if the time is unknown */
 /* For the thread to end, once it waits for the registry no more: a busy machine may hold it up. */
-#define END_PATIENCE_US G_USEC_PER_SEC
+#define END_PATIENCE_US        G_USEC_PER_SEC
+
+struct _Keeper {
+	Registry *registry;
+	Generator *generator;
+	SystemClock *clock;
+	KeeperConfig config;
+	const Layout *layout;
+
+	/* The thread's own. */
+	KeeperPlanFacts facts;
+	RegistryReport report;      /* of the last poll; its result and list are taken */
+	gint64 registry_stop_by_us; /* copy of @stop_by_us, for poll() */
+	gboolean changed_is_due;    /* changed() has not been called for a change yet */
+
+	/* The clock. */
+	ClockDiscipline discipline;
+	gint64 next_discipline_us;
+	RegistryClock judged_by; /* the reading of the registry's clock, last */
+	gint64 asked_clock_us;   /* the registry, last */
+	gboolean clock_differs;  /* from the registry's, and the log says so */
+	gint64 inside_tick;      /* the last look at the clock that was inside the layout */
+	gint64 end_told_ms;      /* that the layout ends soon, last, by the clock */
+
+	/* The lease. */
+	Lease *lease;            /* the generator's; NULL: there was none yet */
+	gboolean lease_began;    /* the clock has reached its first tick, or it issued IDs */
+	gint64 length_ms;        /* of the reservation, when it was written last */
+	guint64 cursor_at_write; /* the lease's, then */
+	gint64 next_length_ms;   /* of the extension under way */
+	guint64 next_cursor;     /* the lease's when that began */
+	gint64 last_tick;        /* of the lease before: a new one begins later */
+	gint64 failing_since_us;
+
+	/* Lists of the workers. */
+	gint64 list_due_us; /* a list is taken then, if nobody asks before */
+
+	/* Any thread's. */
+	_Atomic gboolean asked;   /* keeper_demand() was called since the last extension began */
+	_Atomic gint64 ids_at_us; /* keeper_plan_ids_at_us() of the last round */
+	_Atomic gint64 round_began_us;
+	_Atomic gint64 busy_since_us; /* with an operation of the registry; 0: none is under way */
+	pthread_mutex_t mutex; /* for what follows; of it only the thread writes the status */
+	pthread_cond_t wake;   /* poked was set */
+	pthread_cond_t end;    /* finished was set */
+	gboolean poked;
+	gint64 stop_by_us; /* monotonic: it stops, and waits for the registry till then; 0: not */
+	gboolean finished; /* the thread is done with everything */
+	KeeperStatus status;
+	RegistryClock registry_clock; /* as it was read last */
+	char *waiting_why;            /* (nullable): why no worker ID was free, last */
+	char *hindrance;              /* (nullable): copy of Registry.hindrance */
+	GError *error;
+	WorkerList *list;      /* (nullable): the registry's last list ... */
+	gint64 listed_us;      /* ... and when it came */
+	gint64 list_asked_us;  /* when one was asked for that has not come; 0: none */
+	gint64 heard_us;       /* the registry's, last ... */
+	gboolean reachable;    /* ... and likewise */
+	gboolean list_wanted;  /* the thread has not passed that on yet */
+	gboolean list_is_late; /* and changed() was called for it */
+
+	/* The owner's. */
+	gboolean running;
+	pthread_t thread;
+};
+
+/* The clock */
+
+static gint64 end_unless_past_ms(const Keeper *self, gint64 end_ms, gint64 now_ms)
+{
+	return now_ms < end_ms + self->layout->tick_ms ? end_ms : 0;
+}
+
+static gint64 max_skew_ns(const Keeper *self)
+{
+	return self->config.max_clock_skew_ms * CLOCK_NS_PER_MS;
+}
+
+static void request_clock(Keeper *self)
+{
+	self->asked_clock_us = self->facts.now_us;
+	if (self->registry->ops->ask_clock == NULL)
+		return;
+	self->registry->ops->ask_clock(self->registry);
+	self->registry->wake(self->registry->wake_data); /* it takes a poll */
+}
+
+static void log_judged(const ClockReading *reading, ClockVerdict verdict)
+{
+	static const char *const VERDICTS[] = {
+		[CLOCK_AGREES] = "agrees",
+		[CLOCK_STEPPED_BACK] = "back",
+		[CLOCK_STEPPED_FORWARD] = "forward",
+		[CLOCK_JUMPED] = "jumped",
+		[CLOCK_HELD] = "held",
+	};
+	const LogField what = log_text("verdict", VERDICTS[verdict]);
+	const LogField by = log_number("by_us", (reading->measured_ns - reading->offset_ns) / 1000);
+
+	if (!reading->clock.known)
+		log_event(LOG_CLOCK_JUDGED, what, by);
+	else
+		log_event(LOG_CLOCK_JUDGED, what, by,
+			  log_number("registry_least_us",
+				     (reading->clock.least_ns - reading->offset_ns) / 1000),
+			  log_number("registry_most_us",
+				     (reading->clock.most_ns - reading->offset_ns) / 1000));
+}
+
+/* @heard: the registry has said what time it is */
+static void judge_clock(Keeper *self, gboolean heard)
+{
+	const ClockReading reading = {
+		.now_us = self->facts.now_us,
+		.offset_ns = system_clock_offset_ns(self->clock),
+		.measured_ns = system_clock_measure_offset_ns(),
+		.max_skew_ns = max_skew_ns(self),
+		.clock = self->report.clock,
+	};
+	gint64 by_ms = (reading.measured_ns - reading.offset_ns) / CLOCK_NS_PER_MS;
+
+	ClockVerdict verdict = clock_discipline_judge(&self->discipline, &reading);
+
+	if (heard || verdict != CLOCK_AGREES)
+		log_judged(&reading, verdict);
+	switch (verdict) {
+	case CLOCK_AGREES:
+		return;
+	case CLOCK_HELD:
+		if (reading.now_us - self->asked_clock_us >= ASK_INTERVAL_US)
+			request_clock(self);
+		return;
+	case CLOCK_JUMPED:
+		log_event(LOG_CLOCK_HELD, log_number("by_ms", by_ms));
+		request_clock(self);
+		return;
+	case CLOCK_STEPPED_BACK:
+		system_clock_set_offset_ns(self->clock, reading.measured_ns);
+		log_event(LOG_CLOCK_BACK, log_number("by_ms", -by_ms));
+		break;
+	case CLOCK_STEPPED_FORWARD:
+		system_clock_set_offset_ns(self->clock, reading.measured_ns);
+		log_event(LOG_CLOCK_FORWARD, log_number("by_ms", by_ms));
+		break;
+	}
+}
+
+/* The registry's clock has moved away from ours: there is nothing to adopt, but somebody to tell.
+ */
+static void check_difference(Keeper *self)
+{
+	gint64 offset_ns = system_clock_offset_ns(self->clock);
+	gint64 ahead_ns = clock_discipline_ahead_ns(&self->report.clock, offset_ns);
+
+	/* nothing else may ask any more: without a lease nothing is extended */
+	if (self->clock_differs && self->facts.now_us - self->asked_clock_us >= ASK_INTERVAL_US)
+		request_clock(self);
+	if (!self->clock_differs && ABS(ahead_ns) > max_skew_ns(self)) {
+		self->clock_differs = TRUE;
+		log_event(LOG_CLOCK_DIFFERS, log_number("by_ms", ahead_ns / CLOCK_NS_PER_MS));
+	} else if (ABS(ahead_ns) <= max_skew_ns(self) / 2) {
+		/* well below, or a difference that is about the skew would be told again and again
+		 */
+		self->clock_differs = FALSE;
+	}
+}
+
+static gboolean is_same_reading(const RegistryClock *a, const RegistryClock *b)
+{
+	return a->known == b->known && a->least_ns == b->least_ns && a->most_ns == b->most_ns;
+}
+
+static void discipline_clock(Keeper *self)
+{
+	const RegistryClock *clock = &self->report.clock;
+
+	gboolean heard = !is_same_reading(clock, &self->judged_by);
+
+	if (self->facts.now_us < self->next_discipline_us && !heard)
+		return;
+	self->judged_by = *clock;
+	self->next_discipline_us = self->facts.now_us + DISCIPLINE_INTERVAL_US;
+	judge_clock(self, heard);
+	check_difference(self);
+}
+
+static void log_clock_outside(const Keeper *self, gint64 now_ms)
+{
+	g_autofree char *now = text_time_ms(now_ms);
+	g_autofree char *first = layout_tick_text(self->layout, 0);
+	g_autofree char *last = layout_tick_text(self->layout, layout_max_tick(self->layout));
+	g_autofree char *why = g_strdup_printf(
+		"the clock, %s, is outside the layout's range, %s to %s: set it right", now, first,
+		last);
+
+	log_event(LOG_WORKER_WAITING, log_text("why", why));
+}
+
+/* Once a day of this clock, which may be set back too: then more is left than was said. */
+static void check_layout_end(Keeper *self, gint64 now_ms)
+{
+	gint64 last_ms = layout_last_ms(self->layout);
+	gint64 left_ms = last_ms - now_ms;
+
+	if (left_ms >= END_IS_SOON_MS || ABS(now_ms - self->end_told_ms) < DAY_MS)
+		return;
+	self->end_told_ms = now_ms;
+
+	g_autofree char *last = text_time_ms(last_ms);
+
+	log_event(
+		LOG_LAYOUT_ENDS_SOON, log_text("last", last),
+		log_number("days_left", left_ms / DAY_MS),
+		log_text("meaning", "calls are refused from then on: use another --layout before"));
+}
+
+static void read_clock(Keeper *self)
+{
+	KeeperPlanFacts *facts = &self->facts;
+	gint64 now_ms = clock_now_ms(&self->clock->clock);
+	gboolean was_outside = facts->outside;
+
+	facts->now_us = g_get_monotonic_time();
+	facts->now_tick = layout_tick_at(self->layout, now_ms);
+	facts->outside = facts->now_tick < 0 || facts->now_tick > layout_max_tick(self->layout);
+	if (facts->outside) {
+		if (!was_outside)
+			log_clock_outside(self, now_ms);
+		return;
+	}
+	self->inside_tick = facts->now_tick;
+	check_layout_end(self, now_ms);
+}
+
+static gint64 clock_excess_ticks(const Keeper *self)
+{
+	const RegistryClock *clock = &self->report.clock;
+	gint64 ahead_ns = clock_discipline_ahead_ns(clock, system_clock_offset_ns(self->clock)) -
+			  max_skew_ns(self);
+	gint64 tick_ns = self->layout->tick_ms * CLOCK_NS_PER_MS;
+
+	return ahead_ns > 0 ? (ahead_ns + tick_ns - 1) / tick_ns : 0;
+}
+
+/* Lists of the workers */
+
+static void postpone_list(Keeper *self)
+{
+	guint n_workers = self->list != NULL ? self->list->workers->len : 0;
+	guint n_reads = self->list != NULL ? self->list->n_reads : 0;
+
+	self->list_due_us = g_get_monotonic_time() +
+			    keeper_plan_list_pause_us(n_workers, n_reads, g_random_double());
+}
+
+static void pass_on_list_request(Keeper *self)
+{
+	gboolean wanted;
+
+	pthread_mutex_lock(&self->mutex);
+	wanted = self->list_wanted;
+	self->list_wanted = FALSE;
+	pthread_mutex_unlock(&self->mutex);
+	if (wanted)
+		self->registry->ops->list(self->registry);
+}
+
+/* The static ones from here on are called with the mutex held. */
+
+static void request_list(Keeper *self, gint64 now_us)
+{
+	self->list_asked_us = now_us;
+	self->list_is_late = FALSE;
+	self->list_wanted = TRUE;
+	self->poked = TRUE;
+	pthread_cond_signal(&self->wake);
+}
+
+/* When what was asked for is late. */
+static gint64 list_late_at_us(const Keeper *self)
+{
+	gint64 late_us = self->list_asked_us + LATE_US;
+
+	if (self->list == NULL)
+		return late_us;
+	return MIN(late_us, MAX(self->list_asked_us, self->heard_us) + SILENT_US);
+}
+
+static void request_list_if_due(Keeper *self, gint64 now_us)
+{
+	gboolean is_late = self->list_asked_us != 0 && now_us >= list_late_at_us(self);
+
+	self->changed_is_due = self->changed_is_due || (is_late && !self->list_is_late);
+	self->list_is_late = is_late;
+	if (self->registry->ops->list == NULL || now_us < self->list_due_us)
+		return;
+	request_list(self, now_us);
+	postpone_list(self);
+}
+
+static void take_list(Keeper *self)
+{
+	WorkerList *list = g_steal_pointer(&self->report.list);
+	gint64 now_us = g_get_monotonic_time();
+
+	pthread_mutex_lock(&self->mutex);
+	self->heard_us = self->report.heard_at_us;
+	self->reachable = self->report.is_reachable;
+	if (list != NULL) {
+		worker_list_free(self->list);
+		self->list = list;
+		self->listed_us = now_us;
+		self->list_asked_us = 0;
+		self->changed_is_due = TRUE;
+		postpone_list(self);
+	}
+	/* or all of a fleet would list when it finds its registry again */
+	if (!self->reachable)
+		postpone_list(self);
+	request_list_if_due(self, now_us);
+	pthread_mutex_unlock(&self->mutex);
+}
+
+static gint64 list_as_of_ms(const Keeper *self)
+{
+	/* the offset of now: what was so before a step of the clock has the age that it has */
+	gint64 read_at_ns = self->list != NULL ? self->list->read_at_ns : 0;
+
+	return (read_at_ns + system_clock_offset_ns(self->clock)) / CLOCK_NS_PER_MS;
+}
+
+/* With what is reserved at @time_ms. */
+static Worker *copy_worker(const Keeper *self, const Worker *worker, gint64 time_ms)
+{
+	Worker *copy = g_new(Worker, 1);
+
+	*copy = *worker;
+	copy->address = g_strdup(worker->address);
+	copy->program = g_strdup(worker->program);
+	copy->nonce = g_strdup(worker->nonce);
+	copy->reserved_until_ms = end_unless_past_ms(self, worker->reserved_until_ms, time_ms);
+	return copy;
+}
+
+static GPtrArray *copy_list(const Keeper *self)
+{
+	GPtrArray *copy = g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
+
+	for (guint i = 0; self->list != NULL && i < self->list->workers->len; i++)
+		g_ptr_array_add(copy, copy_worker(self, self->list->workers->pdata[i],
+						  list_as_of_ms(self)));
+	return copy;
+}
+
+/* Those that still are. */
+static GPtrArray *copy_quarantined(const Keeper *self)
+{
+	GPtrArray *copy = g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
+	gint64 now_ms = clock_now_ms(&self->clock->clock);
+
+	for (guint i = 0; i < self->list->quarantined->len; i++) {
+		g_autoptr(Worker) one =
+			copy_worker(self, self->list->quarantined->pdata[i], now_ms);
+
+		if (one->reserved_until_ms != 0)
+			g_ptr_array_add(copy, g_steal_pointer(&one));
+	}
+	return copy;
+}
+
+static void request_list_unless_requested(Keeper *self, gint64 now_us)
+{
+	if (self->list_asked_us == 0 || now_us >= list_late_at_us(self) + LATE_FOR_US)
+		request_list(self, now_us);
+}
+
+/* Asks, too. Returns: why no list is to be expected in a moment; NULL: one is */
+static const char *why_no_list(Keeper *self, gint64 now_us)
+{
+	if (self->stop_by_us != 0)
+		return "this server is stopping";
+	request_list_unless_requested(self, now_us);
+	return now_us >= list_late_at_us(self) ? "no list of the workers came within 2 s" : NULL;
+}
+
+static GPtrArray *get_list(Keeper *self, gint64 max_age_us, gboolean may_wait, GError **error)
+{
+	gint64 now_us = g_get_monotonic_time();
+	const char *why_not = NULL;
+
+	if (self->registry->ops->list == NULL ||
+	    (self->list != NULL && now_us - self->listed_us <= max_age_us))
+		return copy_list(self);
+	why_not = why_no_list(self, now_us);
+	if (self->list != NULL && (why_not != NULL || !may_wait))
+		return copy_list(self);
+	if (why_not != NULL)
+		g_set_error_literal(error, REGISTRY_ERROR, REGISTRY_ERROR_FAILED, why_not);
+	return NULL;
+}
+
+gboolean keeper_get_workers(Keeper *self, gint64 max_age_ms, gboolean may_wait,
+			    GPtrArray **out_workers, gint64 *out_as_of_ms, GError **error)
+{
+	gint64 max_age_us = MAX(max_age_ms, MIN_AGE_MS) * G_TIME_SPAN_MILLISECOND;
+	GPtrArray *list;
+
+	pthread_mutex_lock(&self->mutex);
+	list = get_list(self, max_age_us, may_wait, error);
+	if (list != NULL) {
+		*out_workers = list;
+		*out_as_of_ms = list_as_of_ms(self);
+	}
+	pthread_mutex_unlock(&self->mutex);
+	return list != NULL;
+}
+
+static gboolean is_list_old(const Keeper *self, gint64 now_us)
+{
+	return self->list == NULL ||
+	       now_us - self->listed_us >=
+		       keeper_plan_list_age_us(self->list->workers->len, self->list->n_reads);
+}
+
+gboolean keeper_get_quarantined(Keeper *self, GPtrArray **out_records, gint64 *out_as_of_ms)
+{
+	gint64 now_us = g_get_monotonic_time();
+	gboolean known;
+
+	if (self->registry->ops->list == NULL)
+		return FALSE;
+	pthread_mutex_lock(&self->mutex);
+	/* what is asked for while it is out of reach is asked of it as soon as it is back: by all
+	 * that are watched, at once */
+	if (is_list_old(self, now_us) && self->reachable && self->stop_by_us == 0)
+		request_list_unless_requested(self, now_us);
+	known = self->list != NULL;
+	if (known) {
+		*out_records = copy_quarantined(self);
+		*out_as_of_ms = list_as_of_ms(self);
+	}
+	pthread_mutex_unlock(&self->mutex);
+	return known;
+}
+
+/* The lease */
+
+static gint64 ticks_of(const Keeper *self, gint64 length_ms)
+{
+	return (length_ms + self->layout->tick_ms - 1) / self->layout->tick_ms;
+}
+
+/* Returns the number of ticks from now that a reservation of @length_ms can cover, or 0 if it must
+ * not be made. Its end must not be further ahead of the registry's clock than @length_ms plus the
+ * allowed skew: other servers rely on this bound. */
+static gint64 reach_ticks(const Keeper *self, gint64 length_ms)
+{
+	gint64 reach = ticks_of(self, length_ms) - clock_excess_ticks(self);
+
+	return reach >= ticks_of(self, MIN(MIN_REACH_MS, length_ms / 4)) ? reach : 0;
+}
+
+/* The length that an extension now would have. */
+static gint64 next_length_ms(const Keeper *self)
+{
+	return MIN(2 * self->length_ms, self->registry->max_length_ms);
+}
+
+static gint64 max_ahead_ticks(const Keeper *self)
+{
+	return self->config.max_ahead_ms / self->layout->tick_ms;
+}
+
+static gboolean is_ahead(const Keeper *self, gint64 tick)
+{
+	return tick > self->facts.now_tick + max_ahead_ticks(self);
+}
+
+/* What is shown */
+
+static void show_reservation(Keeper *self, gint64 end_tick)
+{
+	self->facts.end_tick = end_tick;
+	pthread_mutex_lock(&self->mutex);
+	self->status.reserved_until_ms = layout_tick_start_ms(self->layout, end_tick);
+	self->status.reservation_ms = self->length_ms;
+	pthread_mutex_unlock(&self->mutex);
+	self->changed_is_due = TRUE;
+}
+
+static void show_worker(Keeper *self, const Lease *lease)
+{
+	pthread_mutex_lock(&self->mutex);
+	self->status.worker_id = (gint)lease->worker_id;
+	pthread_mutex_unlock(&self->mutex);
+}
+
+static void show_extending_fails(Keeper *self, gboolean fails)
+{
+	pthread_mutex_lock(&self->mutex);
+	self->status.extending_fails = fails;
+	pthread_mutex_unlock(&self->mutex);
+}
+
+static void show_report(Keeper *self)
+{
+	const RegistryReport *report = &self->report;
+
+	pthread_mutex_lock(&self->mutex);
+	self->status.claimed_at_ms = report->claimed_at_ms;
+	self->status.session = report->session;
+	self->status.peers_skew_known = report->peers.known;
+	self->status.peers_skew_ns = report->peers.ahead_ns;
+	self->registry_clock = report->clock;
+	if (g_strcmp0(self->hindrance, report->hindrance) != 0) {
+		g_free(self->hindrance);
+		self->hindrance = g_strdup(report->hindrance);
+	}
+	pthread_mutex_unlock(&self->mutex);
+}
+
+static void show_no_worker(Keeper *self)
+{
+	pthread_mutex_lock(&self->mutex);
+	self->status.worker_id = -1;
+	self->status.reserved_until_ms = 0;
+	pthread_mutex_unlock(&self->mutex);
+	self->changed_is_due = TRUE;
+}
+
+/* Attempts */
+
+static void note_failed_attempt(Keeper *self)
+{
+	self->facts.failures++;
+	self->facts.retry_at_us = g_get_monotonic_time() +
+				  keeper_plan_backoff_us(self->facts.failures, g_random_double());
+	self->changed_is_due = TRUE;
+}
+
+static void forget_failures(Keeper *self)
+{
+	self->facts.failures = 0;
+	self->facts.retry_at_us = 0;
+}
+
+/* A reservation of @length_ms was confirmed. */
+static void note_reservation(Keeper *self, gint64 length_ms, guint64 cursor, gint64 written_at_us)
+{
+	self->length_ms = length_ms;
+	self->cursor_at_write = cursor;
+	self->facts.written_at_us = written_at_us;
+	self->facts.length_us = length_ms * G_TIME_SPAN_MILLISECOND;
+	forget_failures(self);
+}
+
+static void end_attempts(Keeper *self, GError *error)
+{
+	pthread_mutex_lock(&self->mutex);
+	self->error = error;
+	pthread_mutex_unlock(&self->mutex);
+	self->facts.ended = TRUE;
+	note_failed_attempt(self);
+}
+
+/* The lease */
+
+/* Returns: the tick of the last ID, or the one before the first */
+static gint64 retire_lease(Keeper *self)
+{
+	self->last_tick = lease_retire(self->lease, self->layout);
+	self->facts.has_lease = FALSE;
+	self->facts.had_lease = TRUE;
+	show_extending_fails(self, FALSE);
+	return self->last_tick;
+}
+
+/* There is none any more. */
+static void unpublish_lease(Keeper *self)
+{
+	generator_publish(self->generator, NULL);
+	show_no_worker(self);
+}
+
+static gint64 first_tick_of(const Keeper *self, const Reservation *reservation)
+{
+	/* true time goes before the order of IDs */
+	if (self->config.reclaim_on_step_back && is_ahead(self, self->last_tick))
+		return reservation->first_tick;
+	return MAX(reservation->first_tick, self->last_tick + 1);
+}
+
+/* When what ends at @end_tick would have been written, had it taken no time. */
+static gint64 written_at_us(const Keeper *self, gint64 end_tick, gint64 length_ms)
+{
+	const KeeperPlanFacts *facts = &self->facts;
+	gint64 left_us = (end_tick - facts->now_tick) * facts->tick_us;
+
+	return facts->now_us - MAX(length_ms * G_TIME_SPAN_MILLISECOND - left_us, 0);
+}
+
+static void log_written(const Keeper *self, gint64 end_tick)
+{
+	g_autofree char *end = NULL;
+
+	if (!log_shows(LOG_RESERVATION_WRITTEN))
+		return;
+	end = layout_tick_text(self->layout, end_tick);
+	log_event(LOG_RESERVATION_WRITTEN, log_number("worker_id", self->lease->worker_id),
+		  log_text("reserved_until", end),
+		  log_number("took_us", g_get_monotonic_time() - self->facts.busy_since_us));
+}
+
+static void publish_lease(Keeper *self, const Reservation *reservation)
+{
+	gint64 length_ms = self->registry->first_length_ms;
+	g_autofree char *first = NULL, *end = NULL;
+	gint64 first_tick;
+
+	first_tick = first_tick_of(self, reservation);
+	self->lease = lease_new(self->layout, reservation->datacenter_id, reservation->worker_id,
+				first_tick, reservation->end_tick);
+	note_reservation(self, length_ms, lease_last_cursor(self->lease),
+			 written_at_us(self, reservation->end_tick, length_ms));
+	generator_publish(self->generator, self->lease);
+	self->facts.has_lease = TRUE;
+	self->facts.waiting = FALSE;
+	self->lease_began = FALSE;
+	show_reservation(self, reservation->end_tick);
+	show_worker(self, self->lease);
+
+	first = layout_tick_text(self->layout, MAX(first_tick, self->facts.now_tick));
+	end = layout_tick_text(self->layout, reservation->end_tick);
+	log_written(self, reservation->end_tick);
+	log_event(LOG_WORKER_CLAIMED, log_number("datacenter_id", reservation->datacenter_id),
+		  log_number("worker_id", reservation->worker_id), log_text("first", first),
+		  log_text("reserved_until", end));
+}
+
+/* The record is another's, who may have begun before its end: nothing more is issued from it. */
+static void drop_lease(Keeper *self, const RegistryResult *result)
+{
+	retire_lease(self);
+	unpublish_lease(self);
+	self->facts.waiting = FALSE;
+	forget_failures(self);
+	log_event(LOG_WORKER_LOST, log_text("error", result->error->message));
+}
+
+static void update_lease_facts(Keeper *self)
+{
+	KeeperPlanFacts *facts = &self->facts;
+
+	guint64 cursor = facts->has_lease ? lease_last_cursor(self->lease) : 0;
+	gint64 cursor_tick = (gint64)(cursor >> self->layout->sequence_bits);
+	gint64 first_tick, reach;
+
+	/* Read the clock after the cursor: IDs drawn in between would seem to be ahead of it. */
+	read_clock(self);
+	if (!facts->has_lease)
+		return;
+	first_tick = self->lease->first_tick;
+	facts->ids_from_tick = MAX(cursor_tick, first_tick) - max_ahead_ticks(self);
+	self->lease_began =
+		self->lease_began || facts->now_tick >= first_tick || cursor_tick >= first_tick;
+	/* while nothing can be claimed, it is better to wait for the clock */
+	facts->ahead = self->config.reclaim_on_step_back && self->report.is_reachable &&
+		       is_ahead(self, cursor_tick) && self->lease_began;
+	facts->wanted = self->registry->extend_when_idle || atomic_load(&self->asked) ||
+			cursor != self->cursor_at_write;
+	reach = reach_ticks(self, next_length_ms(self));
+	facts->out_of_reach = reach == 0;
+	facts->next_end_tick = MIN(facts->now_tick + reach, layout_max_tick(self->layout));
+}
+
+/* What the operations come to */
+
+static void log_waiting(const Keeper *self, gint64 until_tick, const GError *error)
+{
+	g_autofree char *until = NULL;
+
+	if (until_tick == G_MAXINT64) {
+		log_event(LOG_WORKER_WAITING, log_text("why", error->message));
+		return;
+	}
+	until = layout_tick_text(self->layout, until_tick);
+	log_event(LOG_WORKER_WAITING, log_text("why", error->message), log_text("until", until));
+}
+
+static void wait_for_worker(Keeper *self, gint64 until_tick, const GError *error)
+{
+	if (!self->facts.waiting || g_strcmp0(self->waiting_why, error->message) != 0)
+		log_waiting(self, until_tick, error);
+	pthread_mutex_lock(&self->mutex);
+	g_free(self->waiting_why);
+	self->waiting_why = g_strdup(error->message);
+	pthread_mutex_unlock(&self->mutex);
+	self->facts.waiting = TRUE;
+	self->facts.wait_until_tick = until_tick;
+	self->facts.failures = 0;
+	self->facts.retry_at_us = g_get_monotonic_time() + keeper_plan_backoff_us(1, 0);
+}
+
+static void note_claim_failed(Keeper *self, const GError *error)
+{
+	if (self->facts.failures == 0)
+		log_waiting(self, G_MAXINT64, error);
+	self->facts.wait_until_tick = 0; /* what was waited for says nothing about this */
+	note_failed_attempt(self);
+}
+
+static void end_claim(Keeper *self, RegistryResult *result)
+{
+	const GError *error = result->error;
+
+	if (error == NULL)
+		publish_lease(self, &result->reservation);
+	else if (g_error_matches(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL))
+		end_attempts(self, g_steal_pointer(&result->error));
+	else if (self->facts.stopping)
+		return; /* it may have been cancelled */
+	else if (g_error_matches(error, REGISTRY_ERROR, REGISTRY_ERROR_WAIT))
+		wait_for_worker(self, result->wait_until_tick, error);
+	else if (self->facts.had_lease)
+		note_claim_failed(self, error);
+	else /* a server that cannot start says so, one that has served holds out */
+		end_attempts(self, g_steal_pointer(&result->error));
+}
+
+static void note_extension_failed(Keeper *self, const GError *error)
+{
+	if (self->facts.failures == 0) {
+		g_autofree char *end = layout_tick_text(self->layout, self->facts.end_tick);
+
+		self->failing_since_us = self->facts.now_us;
+		log_event(LOG_EXTEND_FAILED, log_text("error", error->message),
+			  log_text("reserved_until", end));
+	}
+	note_failed_attempt(self);
+}
+
+static void note_extended(Keeper *self, gint64 end_tick)
+{
+	const KeeperPlanFacts *facts = &self->facts;
+	gint64 end_us = facts->now_us + (facts->end_tick + 1 - facts->now_tick) * facts->tick_us;
+	gint64 now_us = g_get_monotonic_time();
+	gint64 since_us = facts->failures > 0 ? self->failing_since_us : facts->busy_since_us;
+	/* it took longer than what was left */
+	gboolean was_late = facts->busy_since_us < end_us && now_us >= end_us;
+
+	if (facts->failures > 0 || was_late)
+		log_event(LOG_EXTEND_RECOVERED, log_number("failures", facts->failures),
+			  log_number("failed_ms", (now_us - since_us) / G_TIME_SPAN_MILLISECOND));
+	lease_extend(self->lease, end_tick);
+	log_written(self, end_tick);
+	note_reservation(self, self->next_length_ms, self->next_cursor, self->facts.busy_since_us);
+	show_reservation(self, end_tick);
+}
+
+static void end_extension(Keeper *self, RegistryResult *result)
+{
+	const GError *error = result->error;
+
+	show_extending_fails(self, error != NULL);
+	if (error == NULL)
+		note_extended(self, result->end_tick);
+	else if (g_error_matches(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL))
+		end_attempts(self, g_steal_pointer(&result->error));
+	else if (!self->facts.stopping)
+		note_extension_failed(self, error);
+}
+
+static void note_handed_back(const Keeper *self)
+{
+	const Lease *lease = self->lease;
+	g_autofree char *last = self->last_tick >= lease->first_tick
+					? layout_tick_text(self->layout, self->last_tick)
+					: g_strdup("none");
+
+	log_event(LOG_WORKER_HANDED_BACK, log_number("datacenter_id", lease->datacenter_id),
+		  log_number("worker_id", lease->worker_id), log_text("last", last));
+}
+
+static void note_hand_back_failed(const Keeper *self, const GError *error)
+{
+	const KeeperPlanFacts *facts = &self->facts;
+	gboolean stands = facts->stopping && facts->now_tick <= facts->end_tick;
+	g_autofree char *end = layout_tick_text(self->layout, facts->end_tick);
+
+	/* somebody has it already, who may have begun before its end */
+	if (g_error_matches(error, REGISTRY_ERROR, REGISTRY_ERROR_LOST))
+		log_event(LOG_WORKER_LOST, log_text("error", error->message));
+	else if (stands)
+		log_event(LOG_HAND_BACK_FAILED, log_text("error", error->message),
+			  log_text("reserved_until", end),
+			  log_text("meaning", "nobody has the worker ID until then, so that no ID "
+					      "comes twice"));
+	else
+		log_event(LOG_HAND_BACK_FAILED, log_text("error", error->message),
+			  log_text("reserved_until", end));
+}
+
+static void end_hand_back(const Keeper *self, const RegistryResult *result)
+{
+	if (result->error == NULL)
+		note_handed_back(self);
+	else
+		note_hand_back_failed(self, result->error);
+}
+
+static void end_operation(Keeper *self, RegistryResult *result)
+{
+	RegistryOperation operation = self->facts.under_way;
+
+	self->facts.under_way = REGISTRY_NONE;
+	atomic_store(&self->busy_since_us, 0);
+	if (self->facts.has_lease &&
+	    g_error_matches(result->error, REGISTRY_ERROR, REGISTRY_ERROR_LOST))
+		drop_lease(self, result); /* whatever is under way, if anything is */
+	else if (operation == REGISTRY_CLAIM)
+		end_claim(self, result);
+	else if (operation == REGISTRY_EXTEND)
+		end_extension(self, result);
+	else if (operation == REGISTRY_HAND_BACK)
+		end_hand_back(self, result);
+	g_clear_error(&result->error);
+}
+
+static void poll_registry(Keeper *self)
+{
+	gboolean has_ended;
+
+	/* a hand-back does not depend on the time */
+	if (self->facts.outside && !self->facts.stopping)
+		return;
+	has_ended = self->registry->ops->poll(self->registry, self->inside_tick,
+					      self->registry_stop_by_us, &self->report);
+	show_report(self);
+	if (has_ended)
+		end_operation(self, &self->report.result);
+	self->facts.retry_now = self->facts.retry_now || self->report.retry_now;
+}
+
+/* The operations */
+
+static void refuse_claim(Keeper *self)
+{
+	gint64 retry_ticks = ticks_of(self, G_TIME_SPAN_SECOND / G_TIME_SPAN_MILLISECOND);
+	RegistryResult result = {
+		.error = g_error_new_literal(
+			REGISTRY_ERROR, REGISTRY_ERROR_WAIT,
+			"this machine's clock is too far ahead of the registry's (see "
+			"event=clock-differs): set it right"),
+		.wait_until_tick = self->facts.now_tick + retry_ticks,
+	};
+
+	end_operation(self, &result);
+}
+
+static void begin_claim(Keeper *self)
+{
+	gint64 reach = reach_ticks(self, self->registry->first_length_ms);
+
+	if (reach > 0)
+		self->registry->ops->claim(self->registry, reach);
+	else
+		refuse_claim(self);
+}
+
+static void begin_extension(Keeper *self)
+{
+	/* what is asked for from here on may need the extension after this one */
+	atomic_store(&self->asked, FALSE);
+	self->next_cursor = lease_last_cursor(self->lease);
+	self->next_length_ms = next_length_ms(self);
+	self->registry->ops->extend(self->registry, self->facts.next_end_tick);
+}
+
+static void begin_hand_back(Keeper *self)
+{
+	gint64 last_tick = retire_lease(self);
+
+	if (!self->facts.stopping)
+		unpublish_lease(self);
+	self->registry->ops->hand_back(self->registry, last_tick);
+}
+
+static void begin_operation(Keeper *self, RegistryOperation operation)
+{
+	KeeperPlanFacts *facts = &self->facts;
+
+	facts->under_way = operation;
+	facts->busy_since_us = facts->now_us;
+	facts->cancelled = FALSE;
+	facts->retry_now = FALSE;
+	atomic_store(&self->busy_since_us, facts->now_us);
+	if (operation == REGISTRY_CLAIM)
+		begin_claim(self);
+	else if (operation == REGISTRY_EXTEND)
+		begin_extension(self);
+	else
+		begin_hand_back(self);
+}
+
+static void cancel_operation(Keeper *self)
+{
+	self->facts.cancelled = TRUE;
+	if (self->registry->ops->cancel != NULL)
+		self->registry->ops->cancel(self->registry);
+}
+
+/* The thread */
 
 static void set_state(Keeper *self, KeeperState state)
 {
@@ -39,7 +964,7 @@ static void set_state(Keeper *self, KeeperState state)
 
 		log_event(LOG_RESERVATION_SPENT, log_text("reserved_until", end));
 	}
-	self->news = TRUE;
+	self->changed_is_due = TRUE;
 }
 
 static void begin_round(Keeper *self)
@@ -49,15 +974,15 @@ static void begin_round(Keeper *self)
 	facts->now_us = g_get_monotonic_time();
 	/* whoever was told of something in a round that took so long has found the thread stuck */
 	if (facts->now_us - atomic_load(&self->round_began_us) >= KEEPER_PLAN_HANGS_US)
-		self->news = TRUE;
+		self->changed_is_due = TRUE;
 	atomic_store(&self->round_began_us, facts->now_us);
 	pthread_mutex_lock(&self->mutex);
 	facts->stopping = self->stop_by_us != 0;
-	self->registry->stop_by_us = self->stop_by_us;
+	self->registry_stop_by_us = self->stop_by_us;
 	pthread_mutex_unlock(&self->mutex);
 }
 
-static void show(Keeper *self)
+static void show_state(Keeper *self)
 {
 	KeeperState state = keeper_plan_state(&self->facts);
 
@@ -65,9 +990,9 @@ static void show(Keeper *self)
 	/* of a stop only the end is shown: what a lease goes through till then means nothing */
 	if (state != self->status.state && (!self->facts.stopping || self->facts.stopped))
 		set_state(self, state);
-	if (self->news && self->config.changed != NULL)
+	if (self->changed_is_due && self->config.changed != NULL)
 		self->config.changed(self->config.user_data);
-	self->news = FALSE;
+	self->changed_is_due = FALSE;
 }
 
 static struct timespec monotonic_time(gint64 time_us)
@@ -92,22 +1017,22 @@ static void sleep_until(Keeper *self, gint64 until_us)
 }
 
 /* Returns: when the next round is due, if nothing pokes the thread before: monotonic; 0: now */
-static gint64 follow(Keeper *self, const KeeperPlan *plan)
+static gint64 follow_plan(Keeper *self, const KeeperPlan *plan)
 {
 	gint64 until_us = MIN(plan->until_us, self->next_discipline_us);
 
 	switch (plan->action) {
 	case KEEPER_PLAN_NOTHING:
-		return self->facts.outside ? until_us : MIN(until_us, self->registry->poll_at_us);
+		return self->facts.outside ? until_us : MIN(until_us, self->report.poll_at_us);
 	case KEEPER_PLAN_BEGIN:
-		keeper_lease_begin(self, plan->operation);
+		begin_operation(self, plan->operation);
 		break;
 	case KEEPER_PLAN_CANCEL:
-		keeper_lease_cancel(self);
+		cancel_operation(self);
 		break;
 	case KEEPER_PLAN_STOP:
 		self->facts.stopped = TRUE;
-		show(self);
+		show_state(self);
 		break;
 	}
 	return 0;
@@ -118,17 +1043,17 @@ gint64 keeper_run_round(Keeper *self)
 	KeeperPlan plan;
 
 	begin_round(self);
-	keeper_clock_discipline(self);
-	keeper_clock_look(self);
-	keeper_workers_ask(self);
-	keeper_lease_poll(self);
-	keeper_workers_take(self);
+	discipline_clock(self);
+	read_clock(self);
+	pass_on_list_request(self);
+	poll_registry(self);
+	take_list(self);
 	/* the poll may have taken its time, or read the registry's clock */
-	keeper_clock_discipline(self);
-	keeper_lease_look(self);
-	show(self);
+	discipline_clock(self);
+	update_lease_facts(self);
+	show_state(self);
 	plan = keeper_plan_next(&self->facts);
-	return follow(self, &plan);
+	return follow_plan(self, &plan);
 }
 
 gboolean keeper_has_stopped(const Keeper *self)
@@ -156,7 +1081,7 @@ static void *keeper_thread(void *user_data)
 }
 
 /* With the mutex held. */
-static void poke(Keeper *self)
+static void wake_thread_locked(Keeper *self)
 {
 	self->poked = TRUE;
 	pthread_cond_signal(&self->wake);
@@ -167,7 +1092,7 @@ static void wake_thread(gpointer user_data)
 	Keeper *self = user_data;
 
 	pthread_mutex_lock(&self->mutex);
-	poke(self);
+	wake_thread_locked(self);
 	pthread_mutex_unlock(&self->mutex);
 }
 
@@ -197,9 +1122,10 @@ Keeper *keeper_new(Registry *registry, Generator *generator, SystemClock *clock,
 	self->status = (KeeperStatus){
 		.datacenter_id = config->datacenter_id,
 		.worker_id = -1,
-		.session = registry->session,
+		.session = registry->first_report.session,
 	};
-	keeper_workers_put_off(self);
+	self->report = registry->first_report;
+	postpone_list(self);
 	atomic_init(&self->round_began_us, g_get_monotonic_time());
 	init_threads(self);
 	registry->wake = wake_thread;
@@ -218,16 +1144,16 @@ void keeper_start(Keeper *self)
 		pthread_setname_np(self->thread, "keeper");
 		return;
 	}
-	keeper_lease_end_trying(self, g_error_new(REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
-						  "cannot start a thread: %s", g_strerror(code)));
-	show(self);
+	end_attempts(self, g_error_new(REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
+				       "cannot start a thread: %s", g_strerror(code)));
+	show_state(self);
 }
 
 void keeper_ask_to_stop(Keeper *self, gint64 by_us)
 {
 	pthread_mutex_lock(&self->mutex);
 	self->stop_by_us = by_us;
-	poke(self);
+	wake_thread_locked(self);
 	pthread_mutex_unlock(&self->mutex);
 }
 
@@ -277,7 +1203,7 @@ gboolean keeper_stop(Keeper *self, gint64 timeout_ms)
 	}
 	if (!self->facts.stopped) { /* it never ran */
 		self->facts.stopped = TRUE;
-		show(self);
+		show_state(self);
 	}
 	return TRUE;
 }
@@ -294,8 +1220,8 @@ void keeper_free(Keeper *self)
 	g_free(self->waiting_why);
 	g_free(self->hindrance);
 	g_clear_error(&self->error);
-	g_clear_pointer(&self->workers, g_ptr_array_unref);
-	g_clear_pointer(&self->quarantined, g_ptr_array_unref);
+	worker_list_free(self->list);
+	worker_list_free(self->report.list);
 	g_free(self);
 }
 
@@ -346,7 +1272,7 @@ void keeper_get_status(Keeper *self, KeeperStatus *out_status)
 	show_hanging(self, stopping, out_status);
 	show_registry_clock(self, &clock, out_status);
 	out_status->reserved_until_ms =
-		keeper_clock_reserved_until_ms(self, out_status->reserved_until_ms, now_ms);
+		end_unless_past_ms(self, out_status->reserved_until_ms, now_ms);
 	if (out_status->reserved_until_ms == 0)
 		out_status->reservation_ms = 0;
 	if (out_status->state == KEEPER_SERVING && is_stuck(self) &&

@@ -12,3 +12,21 @@ void worker_free(Worker *self)
 	g_free(self->program);
 	g_free(self);
 }
+
+WorkerList *worker_list_new(void)
+{
+	WorkerList *self = g_new0(WorkerList, 1);
+
+	self->workers = g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
+	self->quarantined = g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
+	return self;
+}
+
+void worker_list_free(WorkerList *self)
+{
+	if (self == NULL)
+		return;
+	g_ptr_array_unref(self->workers);
+	g_ptr_array_unref(self->quarantined);
+	g_free(self);
+}

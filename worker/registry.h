@@ -80,6 +80,52 @@ typedef struct {
 void worker_free(Worker *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Worker, worker_free)
 
+/* A list of all workers. */
+typedef struct {
+	GPtrArray *workers; /* of Worker */
+	/* of Worker: the worker IDs that a record reserves and no claim holds; address and nonce
+	 * are of the server that reserved it */
+	GPtrArray *quarantined;
+	gint64 read_at_ns; /* CLOCK_BOOTTIME: when the reading began */
+	guint n_reads;     /* that it took */
+} WorkerList;
+
+WorkerList *worker_list_new(void);
+void worker_list_free(WorkerList *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(WorkerList, worker_list_free)
+
+/* The clock of a registry, as its offset to CLOCK_BOOTTIME: between @least_ns and @most_ns. */
+typedef struct {
+	gboolean known;
+	gint64 least_ns;
+	gint64 most_ns;
+} RegistryClock;
+
+/* The clocks of other servers, as they were when some were asked last. */
+typedef struct {
+	gboolean known;
+	gint64 ahead_ns; /* how far our clock is ahead of the one that is furthest from it */
+} RegistryPeers;
+
+/* What a poll returns. */
+typedef struct {
+	RegistryResult result; /* if poll() returned %TRUE: how the operation ended */
+	gint64 poll_at_us;     /* monotonic: poll again then, unless wake() is called earlier; or
+				  G_MAXINT64 */
+	gboolean retry_now;    /* an extension, a claim that waits or a failed attempt is due now */
+	gboolean is_reachable; /* a hand-back now would reach the registry */
+	RegistryClock clock;
+	KeeperSession session;
+	gint64 claimed_at_ms; /* since the Unix epoch: when the claim that shows this server to
+				 others was made; 0: not yet */
+	gint64 heard_at_us;   /* monotonic: time of the registry's last answer */
+	const char
+		*hindrance; /* (nullable): why the keeper's request cannot be completed, and the
+			       remedy; NULL: unknown, or no obstacle. Valid until the next poll */
+	WorkerList *list;   /* (transfer full) (nullable): what list() asked for */
+	RegistryPeers peers;
+} RegistryReport;
+
 typedef struct _Registry Registry;
 
 typedef struct {
@@ -90,84 +136,51 @@ typedef struct {
 	void (*extend)(Registry *self, gint64 end_tick);
 	/* Begins to hand back what is held. @last_tick: of the last ID issued, or the one before
 	 * the first reserved. The lease is retired, and stays so whatever comes of this. While
-	 * nobody can be reached it ends with FAILED at once; if the server stops, at stop_by_us,
-	 * when it ends anyway. */
+	 * the registry is out of reach it ends with FAILED at once; if the server stops, at
+	 * poll()'s stop_by_us. If it fails, the worker ID is quarantined to the reservation's
+	 * end. */
 	void (*hand_back)(Registry *self, gint64 last_tick);
 	/**
 	 * poll:
-	 * @now_tick: the tick now, which the layout has: 0 to layout_max_tick()
-	 * @out_result: (out): set if an operation has come to its end, or a lease is lost
+	 * @now_tick: the tick now, within the layout: 0 to layout_max_tick()
+	 * @stop_by_us: monotonic: the server stops, and waits for nothing after that; 0: it does
+	 *   not stop
+	 * @out_report: (out): all of it is set
 	 *
-	 * Goes on with what is under way and with the registry's own upkeep. Blocks no longer than
-	 * a write to a disk of this machine.
+	 * Continues the operation under way and the registry's own upkeep. Blocks no longer than a
+	 * write to a disk of this machine.
 	 *
-	 * Returns: whether the operation under way has come to its end; or, if none is, whether
-	 * what is held is LOST
+	 * Returns: whether the operation under way has ended; or, if there is none, whether what
+	 *   is held is LOST
 	 */
-	gboolean (*poll)(Registry *self, gint64 now_tick, RegistryResult *out_result);
-	/* Asks the operation under way, if there is one, to come to its end without waiting for
-	 * anybody: poll() will say how; with FAILED if nothing was written, or nobody can tell by
-	 * stop_by_us. NULL: none ever waits. */
+	gboolean (*poll)(Registry *self, gint64 now_tick, gint64 stop_by_us,
+			 RegistryReport *out_report);
+	/* Asks the operation under way, if there is one, to end without waiting: poll() returns
+	 * how; FAILED if nothing was written, or if the outcome is unknown at stop_by_us. NULL: no
+	 * operation ever waits. */
 	void (*cancel)(Registry *self);
-	/* Asks for another reading of the registry's clock; poll() takes it when it can. NULL: it
+	/* Requests another reading of the registry's clock; poll() reads it when it can. NULL: it
 	 * has no clock. */
 	void (*ask_clock)(Registry *self);
-	/* Asks for a list of all workers; poll() leaves it in @workers. NULL: it knows of none but
-	 * this one. */
+	/* Requests a list of all workers; poll() returns it. NULL: the registry knows only this
+	 * one. */
 	void (*list)(Registry *self);
-	/* Called after the keeper's thread has ended, by whoever frees the keeper. Lets others
-	 * know that this server is gone, and waits for that for 2 s at most. */
+	/* Called after the keeper's thread has ended, by the thread that frees the keeper. Tells
+	 * other servers that this one is gone, and waits for that for 2 s at most. */
 	void (*free)(Registry *self);
 } RegistryOps;
 
-/* The clock of a registry, as its offset to CLOCK_BOOTTIME: no less than the one, no more than the
- * other. */
-typedef struct {
-	gboolean known;
-	gint64 least_ns;
-	gint64 most_ns;
-} RegistryClock;
-
-/* The clocks of other servers, as they were when some were asked last. */
-typedef struct {
-	gboolean known;
-	gint64 ahead_ns; /* of the one that is furthest from ours: how far ours is ahead of it */
-} RegistryPeers;
-
+/* The implementation sets the first members when it makes the registry, the keeper the last two
+ * before the first call. None changes later. */
 struct _Registry {
 	const RegistryOps *ops;
 	/* How long reservations are, in ms: the first one, and the longest; each extension may
 	 * double it. */
 	gint64 first_length_ms;
 	gint64 max_length_ms;
-	/* Whether to extend while no IDs are asked for. */
-	gboolean extend_when_idle;
-
-	/* Set by the keeper, for poll() to read. */
-	gint64 stop_by_us; /* monotonic: the server stops, and waits for nobody after that; 0: it
-			      does not stop */
-
-	/* Set by poll(), for the keeper to read after it. */
-	gint64 poll_at_us; /* monotonic: call it then, if nobody wakes before; or G_MAXINT64 */
-	gboolean hurry; /* what is to be extended, or waits, or has failed, is due now; the keeper
-			   takes note and clears it */
-	gboolean reachable; /* a hand-back now would get somewhere */
-	RegistryClock clock;
-	KeeperSession session;
-	gint64 claimed_at_ms; /* since the Unix epoch: when what shows this server to others was
-				 made, last; 0: not yet */
-	gint64 heard_us;      /* monotonic: when it was answered last, whatever it had asked */
-	char *hindrance;      /* (nullable): why the keeper's request cannot be completed, and the
-				 remedy; NULL: unknown, or there is no obstacle */
-	GPtrArray *workers;  /* (nullable): of Worker, what list() asked for; the keeper takes it */
-	gint64 workers_ns;   /* CLOCK_BOOTTIME: when the reading of @workers began */
-	guint workers_reads; /* how many reads it took, last; 0: there was none */
-	/* With @workers, and taken with it: of Worker: the worker IDs that a record reserves and no
-	 * claim holds; address and nonce are of who reserved it. */
-	GPtrArray *quarantined;
-	RegistryPeers peers;
-
-	/* Set by the keeper before the first call: poll() is due. Any thread may call it. */
+	gboolean extend_when_idle;   /* extend although no IDs are asked for */
+	RegistryReport first_report; /* what is known before the first poll */
+	/* A poll is due. Any thread may call it. */
 	void (*wake)(gpointer user_data);
 	gpointer wake_data;
 };

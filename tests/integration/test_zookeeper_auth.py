@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What --zookeeper-auth makes of a registry that was made without it."""
+"""A registry that was made without --zookeeper-auth, and how a cluster gets a password."""
 import contextlib
 import json
 import uuid
 
 import znodes
-from harness import secret_file, wait_for
+from harness import secret_file
+from kazoo.exceptions import NoNodeError
 from zookeeper_case import (CALLS_WAIT, DATACENTER, SECRET, Tree, ZooKeeperTest, acl_of, anyone,
-                            assert_shut_out, kept_open, worker_id_of)
+                            assert_shut_out, worker_id_of)
 
 ADMIN = "admin:0ther"
 
@@ -50,140 +51,133 @@ class AuthTest(ZooKeeperTest):
 
 
 class OpenTree(AuthTest):
-    def test_a_stranger_cannot_touch_what_was_made_open(self):
-        self.make_open_tree()
-        self.tree.write_reservation(17, 5, "")
-        for path in ("limits", f"datacenters/{DATACENTER}/floor"):
-            self.stranger.ensure_path(f"{self.root}/{path}")
-        before = len(self.below(self.root))
-        server = self.guarded()
-        secured = server.wait_event("registry-secured").fields
-        self.assertEqual((secured["znodes"], secured["open_claims"]), (str(before), "0"))
-        self.assert_all_closed()
-        self.draw(server).wait_ids()
+    def close(self, path):
+        """What the commands in the server's error do to one znode."""
+        self.stranger.set_acls(path, [acl_of(SECRET)])
 
-    def test_it_is_closed_once(self):
-        self.make_open_tree()
-        first = self.guarded()
-        first.wait_event("registry-secured")
-        second = self.guarded()
-        self.assertIsNone(second.find("registry-secured"))
-        self.assertEqual({worker_id_of(first), worker_id_of(second)}, {0, 1})
+    def assert_refuses(self, path):
+        self.assert_refused(self.guarded(ready=False), 1, "event=failed",
+                            f"anyone may write {path} in ZooKeeper", "addauth digest cluster:",
+                            f"setAcl -R {path} auth::cdrwa")
 
-    def test_two_that_start_at_once(self):
+    def test_a_server_with_the_password_does_not_start(self):
+        """It names the highest znode that is open, and changes none."""
         self.make_open_tree()
-        servers = [self.guarded(ready=False) for _ in range(4)]
-        for server in servers:
-            server.wait_ready()
+        datacenter = f"{self.root}/datacenters/{DATACENTER}"
+        for path in (self.root, f"{self.root}/layout", f"{self.root}/limits",
+                     f"{self.root}/datacenters", datacenter, f"{datacenter}/floor",
+                     f"{datacenter}/claims", f"{datacenter}/reservations",
+                     f"{datacenter}/reservations/0"):
+            before = znodes.Registry(self.insider, self.root).everything()
+            with self.subTest(path):
+                self.assert_refuses(path)
+                self.assertEqual(znodes.Registry(self.insider, self.root).everything(), before)
+            self.close(path)
+        self.draw(self.guarded()).wait_ids()
         self.assert_all_closed()
 
-    def test_nobody_deletes_a_reservation_to_take_its_worker_id(self):
-        from kazoo.exceptions import NoAuthError
-        self.make_open_tree()
-        server = self.guarded("--worker-id", 0, reservation_ms=20000)
-        draw = self.draw(server)
-        draw.wait_ids()
-        with contextlib.suppress(NoAuthError):
-            self.stranger.delete(self.tree.reservation_path(0))
-        second = self.guarded("--worker-id", 0, ready=False)
-        wait_for(lambda: second.find("ready") or second.find("worker-waiting"),
-                 what="a word of the second")
-        if second.find("ready"):
-            self.draw(second).wait_ids(1000)
-        draw.wait_ids()
-        self.assertEqual(self.seen.problems[:5], [])
-        self.assertIsNone(second.find("ready"))
-
-    def test_who_sets_acls_all_the_time_does_not_slip_through(self):
-        """While one is being set, ZooKeeper judges by the one before. Either the other is shut out,
-        or the server does not start, and says why."""
-        self.make_open_tree()
-        path = self.tree.reservation_path(0)
-        with kept_open(self.stranger, path):
-            server = self.guarded(ready=False)
-            wait_for(lambda: server.find("ready") or server.find("failed"), what="a word of it")
-        if server.find("failed"):
-            self.assert_refused(server, 1, "event=failed", path, "sets its ACL all the time")
-            self.guarded()
-        self.assert_closed(path)
-
-    def test_a_thousand_reservations(self):
+    def test_one_of_a_thousand_reservations(self):
         layout = {**znodes.LAYOUT, "datacenter_bits": 0, "worker_bits": 10}
-        self.stranger.create(f"{self.root}/layout", json.dumps(layout).encode(), makepath=True)
-        self.tree.set_floor(0, 0)
+        acl = [acl_of(SECRET)]
+        self.insider.create(f"{self.root}/layout", json.dumps(layout).encode(), acl=acl,
+                            makepath=True)
         reservations = f"{self.root}/datacenters/0/reservations"
-        self.stranger.ensure_path(reservations)
-        self.stranger.ensure_path(f"{self.root}/datacenters/0/claims")
-        requests = [self.stranger.create_async(f"{reservations}/{worker_id}",
-                                               znodes.Registry.reservation_data(5))
+        tree = Tree(self.insider, self.root)
+        tree.set_floor(0, 0)
+        self.insider.ensure_path(reservations)
+        self.insider.ensure_path(f"{self.root}/datacenters/0/claims")
+        requests = [self.insider.create_async(f"{reservations}/{worker_id}",
+                                              znodes.Registry.reservation_data(5))
                     for worker_id in range(1024)]
         for request in requests:
             request.get(30)
-        server = self.guarded("--layout", ",".join(f"{key}={value}" for key, value in
-                                                   layout.items()), datacenter_id=0)
-        self.assertEqual(server.wait_event("registry-secured").fields["znodes"], "1031")
-        acls = [self.insider.get_acls_async(path) for path in self.below(self.root)]
-        for request in acls:
-            self.assertEqual(request.get(30)[0], [acl_of(SECRET)])
-
-    def test_who_runs_without_it_serves_what_is_reserved(self):
-        """The tree is closed over it: it cannot extend, says why, and its worker ID is quarantined.
-        What it is told about in the log of who closed it."""
-        old = self.member(reservation_ms=6000)
-        draw = self.draw(old)
-        draw.wait_ids()
-        new = self.guarded()
-        self.assertEqual(new.wait_event("registry-secured").fields["open_claims"], "1")
-        self.draw(new).wait_ids()
-        error = old.wait_event("zookeeper-refused").fields["error"]
-        self.assertIn("does not let this server read or write", error)
-        self.assertIn("--zookeeper-auth", error)
-        late = self.member(ready=False)
-        self.assert_refused(late, 1, "event=failed", "does not let this server read or write",
-                            "--zookeeper-auth")
-        old.wait_event("reservation-spent")
-        self.assertRegex(draw.wait_failure(), "^WorkerIdUnavailable")
-        self.assertGreater(len(draw.numbers), 0)
-        end = Tree(self.insider, self.root).reservation(0).end_tick
-        self.assertEqual(old.terminate(), 0)
-        self.assertEqual(Tree(self.insider, self.root).reservation(0).end_tick, end)
+        for path in self.below(self.root):
+            if path != f"{reservations}/1007":
+                self.insider.set_acls(path, acl)
+        options = ("--layout", ",".join(f"{key}={value}" for key, value in layout.items()))
+        self.assert_refused(self.guarded(*options, datacenter_id=0, ready=False), 1,
+                            f"anyone may write {reservations}/1007")
+        self.close(f"{reservations}/1007")
+        self.guarded(*options, datacenter_id=0)
 
     def test_each_connection_looks_again(self):
-        """What somebody that may has opened meanwhile is closed again, before anything is written
-        there."""
+        """A server that has served goes on with its reservation, and extends it when the znode is
+        closed again."""
         from kazoo.security import OPEN_ACL_UNSAFE
         proxy = self.proxy()
-        server = self.guarded(via=proxy)
-        path = self.tree.claims_path().rpartition("/")[0] + "/reservations"
+        server = self.guarded(*CALLS_WAIT, via=proxy, reservation_ms=6000)
+        draw = self.draw(server)
+        draw.wait_ids()
+        path = f"{self.root}/datacenters"
         self.insider.set_acls(path, OPEN_ACL_UNSAFE)
         proxy.cut()
         proxy.heal()
-        wait_for(lambda: server.find("registry-secured"), what="the tree closed again")
-        self.assert_all_closed()
+        error = server.wait_event("zookeeper-refused").fields["error"]
+        self.assertIn(f"anyone may write {path} in ZooKeeper", error)
+        server.wait_event("extend-failed")
+        self.close(path)
+        server.wait_event("extend-recovered")
+        draw.wait_ids()
+        self.assertEqual(draw.failures, [])
+
+
+class Rotation(AuthTest):
+    """The steps of docs/registration.md, by which a cluster gets a password, or another one."""
+
+    def set_all(self, acl):
+        """As setAcl -R by an administrator who knows each password."""
+        for path in self.below(self.root):
+            with contextlib.suppress(NoNodeError):  # a claim that has gone
+                self.admin.set_acls(path, acl)
+
+    def below(self, path):
+        found = [path]
+        with contextlib.suppress(NoNodeError):
+            for name in self.admin.get_children(path):
+                found += self.below(f"{path}/{name}")
+        return found
+
+    def rotate(self, servers, beside, options):
+        """Restarts @servers one by one with @options, while IDs are drawn from all of them."""
+        draws = [self.draw(server) for server in servers]
+        for draw in draws:
+            draw.wait_ids()
+        self.set_all([beside, acl_of(SECRET)])
+        for i, server in enumerate(servers):
+            self.assertEqual(server.terminate(), 0)
+            self.assertIsNotNone(server.find("worker-handed-back"), server.log)
+            servers[i] = self.member(*options)
+            draws[i] = self.draw(servers[i])
+            draws[i].wait_ids()
+        self.set_all([beside, acl_of(SECRET)])
+        self.set_all([acl_of(SECRET)])
+        for server, draw in zip(servers, draws):
+            for path in self.below(self.root):
+                self.assertEqual(self.admin.get_acls(path)[0], [acl_of(SECRET)])
+            self.assertIsNone(server.find("zookeeper-refused"), server.log)
+            draw.wait_ids()
+        self.assertEqual(sorted(map(worker_id_of, servers)), [0, 1, 2])
+
+    def test_another_password(self):
+        old = self.auth_file("cluster:before")
+        self.admin = self.client("cluster:before")
+        self.admin.add_auth("digest", SECRET)
+        servers = [self.member("--zookeeper-auth", old) for _ in range(3)]
+        self.rotate(servers, acl_of("cluster:before"), ("--zookeeper-auth", self.secret))
+        self.assert_refused(self.member("--zookeeper-auth", old, ready=False), 1,
+                            "does not let this server read or write")
+
+    def test_a_first_password(self):
+        from kazoo.security import make_acl
+        self.admin = self.client(SECRET)
+        servers = [self.member() for _ in range(3)]
+        self.rotate(servers, make_acl("ip", "127.0.0.0/8", all=True),
+                    ("--zookeeper-auth", self.secret))
+        self.assert_refused(self.member(ready=False), 1, "does not let this server read or write")
 
 
 class SomeoneElses(AuthTest):
-    """Open to anyone but for its ACL, which another may set."""
-
-    def take_over(self, path):
-        self.insider.set_acls(path, [acl_of(ADMIN),
-                                     anyone(read=True, write=True, create=True, delete=True)])
-
-    def give_back(self, path):
-        self.client(ADMIN).set_acls(path, [acl_of(SECRET)])
-
-    def test_what_cannot_be_closed(self):
-        self.make_open_tree()
-        datacenter = f"{self.root}/datacenters/{DATACENTER}"
-        for path in (self.root, f"{self.root}/layout", f"{self.root}/datacenters", datacenter,
-                     f"{datacenter}/claims", f"{datacenter}/reservations",
-                     f"{datacenter}/reservations/0"):
-            with self.subTest(path):
-                self.take_over(path)
-                self.assert_refused(self.guarded(ready=False), 1, "event=failed", path,
-                                    "snowflakectl registry secure")
-                self.give_back(path)
-        self.guarded()
+    """What another user has in an ACL."""
 
     def test_who_may_not_write_its_reservation_any_more_takes_another(self):
         """When it has ended; whether it may still be read or not."""
@@ -221,39 +215,21 @@ class SomeoneElses(AuthTest):
                             f"does not let this server read or write {self.root}:")
 
     def test_a_root_that_others_may_only_read(self):
-        self.make_open_tree()
-        self.insider.set_acls(self.root, [acl_of(ADMIN), anyone(read=True)])
+        self.guarded().terminate()
+        self.insider.set_acls(self.root, [acl_of(ADMIN), acl_of(SECRET), anyone(read=True)])
         self.draw(self.guarded()).wait_ids()
 
     def test_a_reservation_that_may_not_be_looked_at_is_passed_over(self):
-        self.make_open_tree()
+        self.guarded().terminate()
         self.insider.set_acls(self.tree.reservation_path(0), [acl_of(ADMIN)])
         server = self.guarded()
         self.assertEqual(worker_id_of(server), 1)
         why = self.guarded("--worker-id", 0, ready=False).wait_event("worker-waiting")
         self.assertIn("may not be read", why.fields["why"])
 
-    def test_what_is_no_reservation_is_left(self):
+    def test_what_is_no_reservation_does_not_matter(self):
         self.make_open_tree()
-        path = self.tree.reservation_path("007")
-        self.stranger.create(path, b"")
-        self.take_over(path)
+        for path in self.below(self.root):
+            self.insider.set_acls(path, [acl_of(SECRET)])
+        self.insider.create(self.tree.reservation_path("007"), b"", acl=[anyone(write=True)])
         self.draw(self.guarded()).wait_ids()
-
-    def test_who_has_served_goes_on_trying(self):
-        proxy = self.proxy()
-        server = self.guarded(*CALLS_WAIT, via=proxy, reservation_ms=6000)
-        draw = self.draw(server)
-        draw.wait_ids()
-        path = f"{self.root}/datacenters"
-        self.take_over(path)
-        proxy.cut()
-        proxy.heal()
-        error = server.wait_event("zookeeper-refused").fields["error"]
-        self.assertIn(path, error)
-        self.assertIn("snowflakectl registry secure", error)
-        server.wait_event("extend-failed")
-        self.give_back(path)
-        server.wait_event("extend-recovered")
-        draw.wait_ids()
-        self.assertEqual(draw.failures, [])

@@ -11,9 +11,10 @@
 #include "tests/simulation/ensemble.h"
 #include "tests/simulation/issued.h"
 #include "tests/simulation/sessions.h"
-#include "worker/zookeeper/peer-check.h"
+#include "worker/registration/peer-check.h"
+#include "worker/registration/registration.h"
 #include "worker/zookeeper/reach-probe.h"
-#include "worker/zookeeper/registry.h"
+#include "worker/zookeeper/store.h"
 
 #define EPOCH_MS           G_GINT64_CONSTANT(1288834974657)
 #define MAX_SERVERS        16
@@ -107,8 +108,13 @@ static Registry *make_registry(Server *self)
 	const ZookeeperHosts hosts = {.servers = (char *)"zk:2181", .root = (char *)CLUSTER_ROOT};
 	g_autofree char *text = g_strdup_printf("10.0.0.%u:7609", self->number + 1);
 	g_autoptr(Address) address = address_parse(text, NULL);
-	const ZookeeperRegistryConfig config = {
+	const ZookeeperStoreConfig store = {
 		.hosts = &hosts,
+		.session_timeout_ms = cluster.config.session_timeout_ms,
+	};
+	const RegistrationConfig config = {
+		.servers = hosts.servers,
+		.root = hosts.root,
 		.layout = self->config.layout,
 		.clock = &self->clock,
 		.datacenter_id = self->config.datacenter_id,
@@ -118,14 +124,13 @@ static Registry *make_registry(Server *self)
 		.address = address,
 		.host = "10.0.0.1",
 		.version = "0",
-		.session_timeout_ms = cluster.config.session_timeout_ms,
 		.connect_timeout_ms = CONNECT_TIMEOUT_MS,
 		.max_length_ms = self->config.reservation_ms,
 		.max_clock_skew_ms = self->config.max_clock_skew_ms,
 		.skip_sanity_checks = cluster.config.skips_sanity_checks,
 	};
 
-	return zookeeper_registry_new(&config);
+	return registration_new(zookeeper_store_new(&store), &config);
 }
 
 static void on_killed(Server *self)
@@ -155,7 +160,7 @@ const ClusterConfig *cluster_config(void)
 	return &cluster.config;
 }
 
-/* Sanity checks of peers: worker/zookeeper/peer-check.h in virtual time. The real peer-report.c
+/* Sanity checks of peers: worker/registration/peer-check.h in virtual time. The real peer-report.c
  * judges the answers. */
 
 struct _PeerCheck {

@@ -8,6 +8,7 @@
 
 #include "core/clock.h"
 #include "tests/simulation/contract.h"
+#include "worker/zookeeper/store.h"
 
 /*
  * The contract test against a real ZooKeeper, whose address, "a.b.c.d:port", is in the environment:
@@ -20,8 +21,9 @@
 enum { LISTENER, TO_CLIENT, TO_SERVER, END, N_SOCKETS };
 
 struct _ContractClient {
-	ZookeeperSession *session;
-	char *address; /* address of the listener */
+	ZookeeperSession *session; /* NULL: closed, or it has a store */
+	Store *store;              /* likewise */
+	char *address;             /* address of the listener */
 	GThread *thread;
 	int end; /* writing to it ends the thread */
 
@@ -187,8 +189,27 @@ ContractClient *contract_client_new(const char *auth, gint64 timeout_ms)
 	return self;
 }
 
+ContractClient *contract_client_new_store(const char *auth, gint64 timeout_ms)
+{
+	ContractClient *self = g_new0(ContractClient, 1);
+	ZookeeperHosts hosts = {.root = (char *)"/contract"};
+
+	g_mutex_init(&self->mutex);
+	g_cond_init(&self->woken);
+	listen_for_client(self);
+	hosts.servers = self->address;
+	self->store = zookeeper_store_new(&(ZookeeperStoreConfig){
+		.hosts = &hosts, .auth = auth, .session_timeout_ms = timeout_ms});
+	self->store->wake = wake;
+	self->store->wake_data = self;
+	return self;
+}
+
 void contract_client_close(ContractClient *self)
 {
+	if (self->store != NULL)
+		self->store->ops->close(self->store, CONTRACT_HANG_S * G_GINT64_CONSTANT(1000));
+	self->store = NULL;
 	if (self->session != NULL)
 		zookeeper_session_close(self->session, CONTRACT_HANG_S * G_GINT64_CONSTANT(1000));
 	self->session = NULL;
@@ -215,24 +236,59 @@ ZookeeperSession *contract_client_session(ContractClient *self)
 	return self->session;
 }
 
+static guint count_wakes(ContractClient *self)
+{
+	guint n_wakes;
+
+	g_mutex_lock(&self->mutex);
+	n_wakes = self->n_wakes;
+	g_mutex_unlock(&self->mutex);
+	return n_wakes;
+}
+
+/* Waits until there was another wake than the first @n_wakes, or until @due_us. */
+static void wait_for_wake(ContractClient *self, guint n_wakes, gint64 due_us, gint64 end_us)
+{
+	gboolean is_due = FALSE;
+
+	g_mutex_lock(&self->mutex);
+	while (self->n_wakes == n_wakes && !is_due)
+		is_due = !g_cond_wait_until(&self->woken, &self->mutex, MIN(due_us, end_us));
+	g_mutex_unlock(&self->mutex);
+	if (is_due && g_get_monotonic_time() >= end_us)
+		g_error("there was no message for %d s", CONTRACT_HANG_S);
+}
+
 ZookeeperMessage *contract_client_next(ContractClient *self)
 {
 	gint64 end_us = g_get_monotonic_time() + CONTRACT_HANG_S * G_TIME_SPAN_SECOND;
-	ZookeeperMessage *message;
-	guint n_wakes;
 
 	for (;;) {
-		g_mutex_lock(&self->mutex);
-		n_wakes = self->n_wakes;
-		g_mutex_unlock(&self->mutex);
-		message = zookeeper_session_take(self->session);
+		guint n_wakes = count_wakes(self);
+		ZookeeperMessage *message = zookeeper_session_take(self->session);
+
 		if (message != NULL)
 			return message;
-		g_mutex_lock(&self->mutex);
-		while (self->n_wakes == n_wakes)
-			if (!g_cond_wait_until(&self->woken, &self->mutex, end_us))
-				g_error("there was no message for %d s", CONTRACT_HANG_S);
-		g_mutex_unlock(&self->mutex);
+		wait_for_wake(self, n_wakes, G_MAXINT64, end_us);
+	}
+}
+
+Store *contract_client_store(ContractClient *self)
+{
+	return self->store;
+}
+
+StoreMessage *contract_client_next_of_store(ContractClient *self)
+{
+	gint64 end_us = g_get_monotonic_time() + CONTRACT_HANG_S * G_TIME_SPAN_SECOND;
+
+	for (;;) {
+		guint n_wakes = count_wakes(self);
+		StoreMessage *message = self->store->ops->take(self->store);
+
+		if (message != NULL)
+			return message;
+		wait_for_wake(self, n_wakes, self->store->ops->due_at_us(self->store), end_us);
 	}
 }
 

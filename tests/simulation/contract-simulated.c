@@ -2,6 +2,7 @@
 #include "tests/simulation/contract.h"
 #include "tests/simulation/ensemble.h"
 #include "tests/simulation/sessions.h"
+#include "worker/zookeeper/store.h"
 
 /* The contract test against the simulated ZooKeeper: each case in many worlds. */
 
@@ -10,7 +11,8 @@
 
 struct _ContractClient {
 	WorldMachine machine;
-	ZookeeperSession *session;
+	ZookeeperSession *session; /* NULL: closed, or it has a store */
+	Store *store;              /* likewise */
 };
 
 static gint64 last_run_us(const WorldMachine *machine G_GNUC_UNUSED)
@@ -22,10 +24,20 @@ static void wake(gpointer user_data G_GNUC_UNUSED)
 {
 }
 
+static ContractClient *client_new(void)
+{
+	ContractClient *self = g_new0(ContractClient, 1);
+
+	g_strlcpy(self->machine.name, "client", sizeof(self->machine.name));
+	self->machine.uptime_us = world_between(0, G_TIME_SPAN_DAY);
+	world_enter(&self->machine);
+	return self;
+}
+
 ContractClient *contract_client_new(const char *auth, gint64 timeout_ms)
 {
 	static char *known[] = {(char *)"127.0.0.1:2181", NULL};
-	ContractClient *self = g_new0(ContractClient, 1);
+	ContractClient *self = client_new();
 	const ZookeeperSessionConfig config = {
 		.servers = known[0],
 		.known = known,
@@ -34,16 +46,30 @@ ContractClient *contract_client_new(const char *auth, gint64 timeout_ms)
 		.wake = wake,
 	};
 
-	g_strlcpy(self->machine.name, "client", sizeof(self->machine.name));
-	self->machine.uptime_us = world_between(0, G_TIME_SPAN_DAY);
-	world_enter(&self->machine);
 	self->session = zookeeper_session_new(&config);
+	return self;
+}
+
+ContractClient *contract_client_new_store(const char *auth, gint64 timeout_ms)
+{
+	const ZookeeperHosts hosts = {.servers = (char *)"127.0.0.1:2181",
+				      .root = (char *)"/contract"};
+	ContractClient *self = client_new();
+
+	self->store = zookeeper_store_new(&(ZookeeperStoreConfig){
+		.hosts = &hosts, .auth = auth, .session_timeout_ms = timeout_ms});
+	self->store->wake = wake;
 	return self;
 }
 
 void contract_client_close(ContractClient *self)
 {
-	zookeeper_session_close(self->session, CONTRACT_HANG_S * 1000);
+	if (self->session != NULL)
+		zookeeper_session_close(self->session, CONTRACT_HANG_S * 1000);
+	if (self->store != NULL)
+		self->store->ops->close(self->store, CONTRACT_HANG_S * 1000);
+	self->session = NULL;
+	self->store = NULL;
 }
 
 /* Leaks @self, because events of the world refer to its machine. */
@@ -55,6 +81,37 @@ void contract_client_free(ContractClient *self)
 ZookeeperSession *contract_client_session(ContractClient *self)
 {
 	return self->session;
+}
+
+Store *contract_client_store(ContractClient *self)
+{
+	return self->store;
+}
+
+static void on_due(gpointer data G_GNUC_UNUSED, guint64 tag G_GNUC_UNUSED)
+{
+}
+
+StoreMessage *contract_client_next_of_store(ContractClient *self)
+{
+	gint64 until_us = world_now_us() + CONTRACT_HANG_S * SECONDS(1);
+	gint64 scheduled_us = 0;
+
+	for (;;) {
+		StoreMessage *message;
+		gint64 due_us;
+
+		world_enter(&self->machine);
+		message = self->store->ops->take(self->store);
+		if (message != NULL)
+			return message;
+		due_us = self->store->ops->due_at_us(self->store);
+		if (due_us != G_MAXINT64 && due_us != scheduled_us)
+			world_after(MAX(due_us - g_get_monotonic_time(), 0), on_due, NULL, 0);
+		scheduled_us = due_us;
+		if (!world_run_next(until_us))
+			world_fail("there is no message");
+	}
 }
 
 ZookeeperMessage *contract_client_next(ContractClient *self)

@@ -3,12 +3,14 @@
 
 #include <glib.h>
 
+#include "worker/store.h"
 #include "worker/zookeeper/session.h"
 
 /*
- * What the contract test of worker/zookeeper/session.h needs besides that header. contract.c has
- * the cases; contract-real.c runs them against a real ZooKeeper, and contract-simulated.c against
- * the simulated one, so the simulation cannot drift from the real thing.
+ * What the contract tests of worker/store.h and worker/zookeeper/session.h need besides those
+ * headers. contract.c and contract-store.c have the cases; contract-real.c runs them against a real
+ * ZooKeeper, and contract-simulated.c against the simulated one, so the simulation cannot drift
+ * from the real thing.
  *
  * Waiting ends with the event. A wait that lasts CONTRACT_HANG_S ends the process: no case judges
  * how long something takes.
@@ -24,16 +26,20 @@ typedef struct _ContractClient ContractClient;
 
 /* Opens a session. @auth: (nullable) */
 ContractClient *contract_client_new(const char *auth, gint64 timeout_ms);
+/* The same with a store in place of the session, whose functions below it takes. */
+ContractClient *contract_client_new_store(const char *auth, gint64 timeout_ms);
 /* Closes the session if it is open. */
 void contract_client_free(ContractClient *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ContractClient, contract_client_free)
 
 ZookeeperSession *contract_client_session(ContractClient *self);
+Store *contract_client_store(ContractClient *self);
 /* Closes the session. */
 void contract_client_close(ContractClient *self);
 
 /* (transfer full): waits for the next message. */
 ZookeeperMessage *contract_client_next(ContractClient *self);
+StoreMessage *contract_client_next_of_store(ContractClient *self);
 
 /* No reply to a request that is made from now on arrives before the connection breaks, if the case
  * waits for nothing until then. */

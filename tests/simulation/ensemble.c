@@ -166,11 +166,7 @@ static void apply_next_change(guint server)
 {
 	Follower *follower = &ensemble.followers[server];
 	const Change *change = ensemble.changes->pdata[follower->applied++];
-	const Znode *before = g_hash_table_lookup(follower->tree, change->path);
-	gboolean existed = before != NULL;
-	/* a change of an ACL fires no watch */
-	gboolean is_of_acl =
-		existed && change->znode != NULL && before->changed == change->znode->changed;
+	gboolean existed = g_hash_table_contains(follower->tree, change->path);
 
 	follower->number = change->number;
 	if (change->znode != NULL)
@@ -184,7 +180,7 @@ static void apply_next_change(guint server)
 	if (!existed)
 		g_hash_table_insert(follower->children_changed, g_strdup(change->path),
 				    GSIZE_TO_POINTER(change->number));
-	if (ensemble.applied != NULL && !is_of_acl)
+	if (ensemble.applied != NULL)
 		ensemble.applied(server, change->path,
 				 change->znode == NULL ? ENSEMBLE_GONE
 				 : existed             ? ENSEMBLE_CHANGED
@@ -254,14 +250,16 @@ static void make_znode(const char *path, const char *data, const char *auth, gin
 
 	g_hash_table_insert(ensemble.sequences, parent, GUINT_TO_POINTER(sequence + 1));
 
+	ensemble.number++;
 	*znode = (Znode){
 		.references = 1,
 		.data = g_strdup(data),
 		.auth = g_strdup(auth),
-		.stat = {.created_ms = ensemble_now_ms(),
+		.stat = {.created_order = (gint64)ensemble.number,
+			 .created_ms = ensemble_now_ms(),
 			 .modified_ms = ensemble_now_ms(),
 			 .owner_session = owner_session},
-		.changed = ++ensemble.number,
+		.changed = ensemble.number,
 	};
 	put_znode(path, znode);
 }
@@ -485,28 +483,6 @@ static void execute_create(const Session *session, const EnsembleRequest *reques
 	reply->stat = ((const Znode *)g_hash_table_lookup(ensemble.tree, path))->stat;
 }
 
-static void execute_set_acl(const Session *session, const EnsembleRequest *request,
-			    ZookeeperMessage *reply)
-{
-	const Znode *znode = g_hash_table_lookup(ensemble.tree, request->path);
-	Znode *changed;
-
-	if (znode == NULL)
-		reply->outcome = ZOOKEEPER_NO_NODE;
-	else if (!may_access(session, request->path))
-		reply->outcome = ZOOKEEPER_NO_AUTH;
-	else if (znode->stat.acl_version != request->version)
-		reply->outcome = ZOOKEEPER_BAD_VERSION;
-	if (reply->outcome != ZOOKEEPER_OK)
-		return;
-	changed = znode_copy(znode);
-	g_free(changed->auth);
-	changed->auth = g_strdup(session->auth);
-	changed->stat.acl_version++;
-	ensemble.number++;
-	put_znode(request->path, changed);
-}
-
 static gboolean has_children(const char *path)
 {
 	g_autoptr(GPtrArray) paths = find_paths(ensemble.tree, path);
@@ -603,9 +579,6 @@ ZookeeperMessage *ensemble_execute(guint server, gint64 id, const EnsembleReques
 		break;
 	case ENSEMBLE_DELETE:
 		execute_delete(session, request, reply);
-		break;
-	case ENSEMBLE_SET_ACL:
-		execute_set_acl(session, request, reply);
 		break;
 	case ENSEMBLE_COMMIT:
 		execute_commit(session, request, reply);

@@ -23,7 +23,6 @@ typedef enum {
 	ENSEMBLE_CREATE_EPHEMERAL, /* and sequential */
 	ENSEMBLE_DELETE,
 	ENSEMBLE_GET_ACL,
-	ENSEMBLE_SET_ACL, /* @version: the version of the ACL */
 	ENSEMBLE_SYNC,
 	ENSEMBLE_COMMIT,
 	ENSEMBLE_CLOSE, /* the session */
@@ -33,7 +32,6 @@ typedef struct {
 	EnsembleOperation operation;
 	char *path; /* NULL for COMMIT and CLOSE */
 	char *data;
-	gint32 version;
 	guint n_writes;
 	ZookeeperWrite writes[ZOOKEEPER_MAX_WRITES]; /* the request owns their texts */
 } EnsembleRequest;

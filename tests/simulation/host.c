@@ -27,8 +27,8 @@ static const RegistryOps *file_ops;
 
 typedef struct {
 	Registry *registry;
-	gint64 now_tick;
-	RegistryResult *out_result;
+	gint64 now_tick, stop_by_us;
+	RegistryReport *out_report;
 	gboolean has_ended;
 } Poll;
 
@@ -36,15 +36,20 @@ static void run_poll(gpointer data)
 {
 	Poll *poll = data;
 
-	poll->has_ended = file_ops->poll(poll->registry, poll->now_tick, poll->out_result);
+	poll->has_ended =
+		file_ops->poll(poll->registry, poll->now_tick, poll->stop_by_us, poll->out_report);
 }
 
-static gboolean poll_as_process(Registry *registry, gint64 now_tick, RegistryResult *out_result)
+static gboolean poll_as_process(Registry *registry, gint64 now_tick, gint64 stop_by_us,
+				RegistryReport *out_report)
 {
 	HostServer *self = registry->wake_data;
-	Poll poll = {registry, now_tick, out_result, FALSE};
+	Poll poll = {registry, now_tick, stop_by_us, out_report, FALSE};
 	gint64 began_us = world_now_us();
-	gboolean has_ended = files_run(self->process, run_poll, &poll) && poll.has_ended;
+	gboolean has_ended;
+
+	*out_report = (RegistryReport){.poll_at_us = G_MAXINT64}; /* of a killed process */
+	has_ended = files_run(self->process, run_poll, &poll) && poll.has_ended;
 
 	/* while time passed within the poll, the status of the server was not checked */
 	if (world_now_us() != began_us)

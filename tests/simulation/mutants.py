@@ -40,15 +40,17 @@ def always(source, condition):
     return source, f"if ({condition})", "if (TRUE)"
 
 
-RESERVATION = "worker/zookeeper/reservation.c"
-CHOICE = "worker/zookeeper/worker-id-choice.c"
-REGISTRATION = "worker/zookeeper/registration.c"
-PLAN = "worker/zookeeper/plan.c"
-REGISTRY = "worker/zookeeper/registry.c"
-CLAIM = "worker/zookeeper/claim.c"
-EVENTS = "worker/zookeeper/session-events.c"
-PREPARATION = "worker/zookeeper/preparation.c"
-KEEPER = "worker/keeper-lease.c"
+RESERVATION = "worker/registration/reservation.c"
+CHOICE = "worker/registration/worker-id-choice.c"
+LISTING = "worker/registration/listing.c"
+REGISTRATION = "worker/registration/registration.c"
+FLOOR = "worker/registration/floor.c"
+GOALS = "worker/registration/goals.c"
+PLAN = "worker/registration/plan.c"
+CLAIMING = "worker/registration/claiming.c"
+PREPARATION = "worker/registration/preparation.c"
+STORE = "worker/zookeeper/store.c"
+KEEPER = "worker/keeper.c"
 STATE = "worker/keeper-plan.c"
 GENERATOR = "core/generator.c"
 STATE_DIRECTORY = "worker/file/state-directory.c"
@@ -64,74 +66,74 @@ REFILL = "client/pool/refill.c"
 MUTANTS = [
     # docs/explanation/uniqueness.md, rule 1: a reservation begins after all earlier ones
     mutant("a lease begins at the end that was read", ZOOKEEPER,
-           (CHOICE, "MAX(end_tick, listing->floor.tick) + 1",
-                    "MAX(MAX(end_tick, listing->floor.tick), 0)")),
+           (FLOOR, "MAX(end_tick, self->tick) + 1", "MAX(MAX(end_tick, self->tick), 0)")),
     mutant("a lease begins now, whatever was reserved", ZOOKEEPER,
-           (CHOICE, ".first_tick = MAX(end_tick, listing->floor.tick) + 1",
-                    ".first_tick = listing->floor.tick + 1")),
+           (FLOOR, "MAX(end_tick, self->tick) + 1", "self->tick + 1")),
     mutant("a quarantined worker ID is free", ZOOKEEPER,
-           never(CHOICE, "record->end_tick >= wish->now_tick"),
-           (CHOICE, "MAX(end_tick, listing->floor.tick) + 1", "listing->floor.tick + 1")),
+           never(LISTING, "judgement.until_tick >= now_tick"),
+           (FLOOR, "MAX(end_tick, self->tick) + 1", "self->tick + 1")),
     mutant("a held worker ID is free", ZOOKEEPER,
-           (CHOICE, "zookeeper_listing_is_held(listing, reservation))\n\t\treturn HELD;",
-                    "FALSE)\n\t\treturn HELD;"),
-           never(CHOICE, "record->end_tick >= wish->now_tick"),
-           (CHOICE, "MAX(end_tick, listing->floor.tick) + 1", "listing->floor.tick + 1")),
+           never(LISTING, "judgement.holder != NULL"),
+           never(LISTING, "judgement.until_tick >= now_tick"),
+           (FLOOR, "MAX(end_tick, self->tick) + 1", "self->tick + 1")),
     mutant("a damaged record is free", ZOOKEEPER, (CHOICE, "return DAMAGED;", "return FREE;")),
     # rule 2: every write is conditional on the version read
     mutant("a write is not conditional on the version read", ZOOKEEPER,
-           (RESERVATION, "\t\t.version = self->attempt.read_version,\n\t};\n\tif (wanted",
-                         "\t\t.version = -1,\n\t};\n\tif (wanted")),
+           (RESERVATION, "\t\t.version = self->attempt.read_version,\n\t\t.data = json,",
+                         "\t\t.version = self->attempt.read_version < 0 ? STORE_NONE : "
+                         "STORE_ANY,\n\t\t.data = json,")),
     mutant("the floor does not count for claims", ZOOKEEPER,
-           (CHOICE, "wish->now_tick <= listing->floor.tick", "FALSE"),
-           (CHOICE, "MAX(end_tick, listing->floor.tick) + 1", "end_tick + 1")),
+           (FLOOR, "return now_tick > self->tick;", "return TRUE;"),
+           (LISTING, "self->floor.tick > 0 ? self->floor.tick : -1", "-1"),
+           (FLOOR, "MAX(end_tick, self->tick) + 1", "end_tick + 1")),
     mutant("the floor is left out of the transaction", ZOOKEEPER,
            never(RESERVATION, "wanted->floor_version >= 0")),
     mutant("a reservation is kept although the floor was raised", ZOOKEEPER,
-           (RESERVATION, "self->here.written || self->holding.end_tick >= floor->clock_tick",
-                         "TRUE")),
+           (FLOOR, "is_written || end_tick >= self->clock_tick", "TRUE")),
     mutant("a reservation is kept if it ends after the floor was raised, by no margin", ZOOKEEPER,
-           (RESERVATION, "self->holding.end_tick >= floor->clock_tick",
-                         "self->holding.end_tick >= self->now_tick")),
+           (RESERVATION, "floor_allows_keeping(floor, self->holding.end_tick, "
+                         "self->here.written)",
+                         "self->here.written || self->holding.end_tick >= self->now_tick")),
     # rule 3: a write counts when it is confirmed
     mutant("an unsettled write counts as written", ZOOKEEPER,
            (PLAN, "\treturn SETTLED_LOST;\n}", "\treturn SETTLED_WRITTEN;\n}")),
     mutant("a lost reply counts as written", ZOOKEEPER,
-           (RESERVATION, "\tcase ZOOKEEPER_UNSURE:\n\t\tself->facts.unsettled = TRUE;\n",
-                         "\tcase ZOOKEEPER_UNSURE:\n\t\tif (is_to_hold(self))\n"
+           (RESERVATION, "\tcase STORE_UNSURE:\n\t\tself->facts.unsettled = TRUE;\n",
+                         "\tcase STORE_UNSURE:\n\t\tif (is_to_hold(self))\n"
                          "\t\t\tnote_written(self);\n\t\tbreak;\n")),
     mutant("a lost reply counts as not written", ZOOKEEPER,
-           (RESERVATION, "\tcase ZOOKEEPER_UNSURE:\n\t\tself->facts.unsettled = TRUE;\n",
-                         "\tcase ZOOKEEPER_UNSURE:\n")),
+           (RESERVATION, "\tcase STORE_UNSURE:\n\t\tself->facts.unsettled = TRUE;\n",
+                         "\tcase STORE_UNSURE:\n")),
     mutant("a refused write may have taken place", ZOOKEEPER,
            (PLAN, "if (!write->refused && version", "if (version")),
     mutant("settling a write ignores the version", ZOOKEEPER,
-           (PLAN, "version == zookeeper_plan_next_version(write->read_version) &&\n", "TRUE &&\n"),
+           (PLAN, "version == registration_plan_next_version(write->read_version) &&\n",
+                  "TRUE &&\n"),
            (PLAN, "if (version == write->read_version &&", "if (")),
     mutant("settling a write ignores the owner", ZOOKEEPER,
            (PLAN, "record->end_tick == end_tick && (owner == NULL || g_str_equal(record->owner, "
                   "owner))",
                   "owner == NULL || owner != NULL")),
     mutant("a write is settled without a sync", ZOOKEEPER,
-           (RESERVATION, "self->attempt.synced\n", "TRUE\n"),
-           never(RESERVATION, "!self->attempt.synced && message->outcome == ZOOKEEPER_OK")),
+           (RESERVATION, "read(self->store, key, TRUE)", "read(self->store, key, FALSE)")),
     mutant("a new connection does not read the reservation again", ZOOKEEPER,
-           without(REGISTRATION, "\tself->here.looked_at = FALSE;\n")),
+           without(GOALS, "\tself->here.was_read = FALSE;\n")),
     mutant("a new connection trusts the writes of the one before", ZOOKEEPER,
-           without(REGISTRATION, "\tself->here.written = FALSE;\n")),
+           without(GOALS, "\tself->here.written = FALSE;\n")),
     mutant("a lost record is not reported", ZOOKEEPER,
-           always(REGISTRY, "self->lost_why == NULL || self->goal.finished")),
+           always(REGISTRATION, "self->lost_why == NULL || self->goal.finished")),
     mutant("a lost lease is drawn from", ZOOKEEPER,
-           (KEEPER, "\tretire(self);\n\twithdraw(self);\n\tself->facts.waiting = FALSE;",
+           (KEEPER, "\tretire_lease(self);\n\tunpublish_lease(self);\n"
+                    "\tself->facts.waiting = FALSE;",
                     "\tself->facts.has_lease = FALSE;\n\tself->facts.had_lease = TRUE;\n"
                     "\tself->facts.waiting = FALSE;")),
     # hand-backs
     mutant("a hand-back lowers the end below what was issued", ZOOKEEPER,
-           (RESERVATION, "MIN(MAX(reservation->first_tick - 1, last_tick), reservation->end_tick)",
-                         "reservation->first_tick - 1")),
+           (RESERVATION, "MIN(MAX(held->first_tick - 1, self->goal.last_tick), held->end_tick)",
+                         "held->first_tick - 1")),
     mutant("a lease is handed back and drawn from", ZOOKEEPER,
-           (KEEPER, "\tgint64 last_tick = retire(self);\n\n\tif (!self->facts.stopping)\n"
-                    "\t\twithdraw(self);\n",
+           (KEEPER, "\tgint64 last_tick = retire_lease(self);\n\n\tif (!self->facts.stopping)\n"
+                    "\t\tunpublish_lease(self);\n",
                     "\tgint64 last_tick = (gint64)(lease_last_cursor(self->lease) >> "
                     "self->layout->sequence_bits);\n\n\tself->facts.has_lease = FALSE;\n")),
     mutant("the last tick of a retired lease is the one before", ZOOKEEPER,
@@ -160,22 +162,23 @@ MUTANTS = [
     # claims
     masked("a server takes the claim of an earlier session for its own", ZOOKEEPER,
            "the watch on the claim, which goes with that session",
-           [(CLAIM, "if (claim->session == self->connection.session_id &&", "if (")],
-           (EVENTS, "\telse if (message->gone)\n\t\tzookeeper_claim_lose(self);\n", ""),
-           (EVENTS, "message->outcome == ZOOKEEPER_NO_NODE) {\n\t\tzookeeper_claim_lose(self);\n",
-                    "message->outcome == ZOOKEEPER_NO_NODE) {\n")),
+           [(CLAIMING, "if (claim->is_own && ", "if (")],
+           never(REGISTRATION, "g_strcmp0(message->key, self->claim.key) == 0")),
     mutant("an extension needs no claim", ZOOKEEPER,
-           (RESERVATION, "\tcommit(self,\n\t       &(ZookeeperWrite){.type = ZOOKEEPER_CHECK, "
-                         ".path = self->claim.path, .version = -1});",
-                         "\tcommit(self, NULL);")),
+           (RESERVATION, "\tcommit_attempt(self, &(StoreWrite){.key = self->claim.key, "
+                         ".version = STORE_ANY});",
+                         "\tcommit_attempt(self, NULL);")),
     mutant("a server with another layout joins", ZOOKEEPER,
            (PREPARATION, "if (layout_equal(&layout, &self->config.layout)) {", "if (TRUE) {")),
     mutant("the clock is not compared before the first claim", ZOOKEEPER,
-           (CLAIM, "(theirs->known && ABS(ahead_ns) <= skew_ns))", "TRUE)")),
+           (CLAIMING, "(theirs->known && ABS(ahead_ns) <= skew_ns))", "TRUE)")),
     mutant("a lost connection is not noticed", ZOOKEEPER,
-           (EVENTS, "\tself->facts.connected = FALSE;\n\tself->facts.chosen = FALSE;\n"
-                    "\tself->connection.lost_us = self->facts.now_us;\n}",
-                    "}")),
+           (REGISTRATION, "\tself->facts.connected = FALSE;\n\tself->facts.chosen = FALSE;\n"
+                          "\tself->lost_at_us = self->facts.now_us;\n}",
+                          "}")),
+    mutant("a fresh read does not wait for the sync", ZOOKEEPER,
+           (STORE, "\tif (fresh)\n\t\texpect_reply(self, job, zookeeper_session_sync("
+                   "self->session, key), FOR_SYNC, key);\n", "")),
     # state directories
     mutant("a record counts before it is synced", DIRECTORY,
            (STATE_DIRECTORY, "!write_all(self, fd, name, text) || "

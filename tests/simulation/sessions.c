@@ -733,15 +733,6 @@ DEFINE_REQUEST(delete, ENSEMBLE_DELETE)
 DEFINE_REQUEST(get_acl, ENSEMBLE_GET_ACL)
 DEFINE_REQUEST(sync, ENSEMBLE_SYNC)
 
-guint64 zookeeper_session_set_acl(ZookeeperSession *self, const char *path, gint32 acl_version)
-{
-	return make_request(self,
-			    (EnsembleRequest){.operation = ENSEMBLE_SET_ACL,
-					      .path = g_strdup(path),
-					      .version = acl_version},
-			    FALSE);
-}
-
 guint64 zookeeper_session_commit(ZookeeperSession *self, const ZookeeperWrite *writes,
 				 guint n_writes)
 {

@@ -32,6 +32,7 @@ typedef struct {
 	gboolean runs;     /* it has claimed once */
 	gint64 first_tick; /* of the lease that was claimed last */
 	gint64 end_tick;   /* of it, as confirmed */
+	gint64 claimed_at_ms;
 	RegistryOperation wanted; /* of poll(), once */
 	gint64 argument;          /* its length_ticks, end_tick or last_tick */
 } FileRegistry;
@@ -254,7 +255,7 @@ static gboolean claim_chosen(FileRegistry *self, const Claim *claim, RegistryRes
 	if (!write_record(self, directory, &reading, end_tick, error))
 		return FALSE;
 	self->runs = TRUE;
-	self->registry.claimed_at_ms = layout_tick_start_ms(&self->layout, claim->now_tick);
+	self->claimed_at_ms = layout_tick_start_ms(&self->layout, claim->now_tick);
 	self->first_tick = reading.record.end_tick + 1;
 	self->end_tick = end_tick;
 	out_result->reservation = (Reservation){
@@ -415,7 +416,7 @@ static void file_registry_hand_back(Registry *registry, gint64 last_tick)
 	self->argument = last_tick;
 }
 
-static void run(FileRegistry *self, gint64 now_tick, RegistryResult *out_result)
+static void run_operation(FileRegistry *self, gint64 now_tick, RegistryResult *out_result)
 {
 	GError **error = &out_result->error;
 
@@ -437,25 +438,29 @@ static void run(FileRegistry *self, gint64 now_tick, RegistryResult *out_result)
 	}
 }
 
-static gboolean file_registry_poll(Registry *registry, gint64 now_tick, RegistryResult *out_result)
+static gboolean file_registry_poll(Registry *registry, gint64 now_tick,
+				   gint64 stop_by_us G_GNUC_UNUSED, RegistryReport *out_report)
 {
 	FileRegistry *self = (FileRegistry *)registry;
 	RegistryResult result = {0};
-	gboolean lost = !check_record(self, &result.error);
-	gboolean news = lost || self->wanted != REGISTRY_NONE;
+	gboolean is_lost = !check_record(self, &result.error);
+	gboolean has_ended = is_lost || self->wanted != REGISTRY_NONE;
 
-	if (!lost)
-		run(self, now_tick, &result);
+	if (!is_lost)
+		run_operation(self, now_tick, &result);
 	if (g_error_matches(result.error, REGISTRY_ERROR, REGISTRY_ERROR_LOST) ||
 	    self->wanted == REGISTRY_HAND_BACK ||
 	    (self->wanted == REGISTRY_CLAIM && result.error != NULL))
 		forget_record(self);
 	self->wanted = REGISTRY_NONE;
-	self->registry.poll_at_us =
-		self->record_fd >= 0 ? g_get_monotonic_time() + LOOK_EVERY_US : G_MAXINT64;
-	if (news)
-		*out_result = result;
-	return news;
+	*out_report = (RegistryReport){
+		.result = result,
+		.poll_at_us =
+			self->record_fd >= 0 ? g_get_monotonic_time() + LOOK_EVERY_US : G_MAXINT64,
+		.is_reachable = TRUE,
+		.claimed_at_ms = self->claimed_at_ms,
+	};
+	return has_ended;
 }
 
 static void file_registry_free(Registry *registry)
@@ -489,9 +494,7 @@ Registry *file_registry_new(const FileRegistryConfig *config)
 		.ops = &FILE_REGISTRY_OPS,
 		.first_length_ms = LENGTH_MS,
 		.max_length_ms = LENGTH_MS,
-		.extend_when_idle = FALSE,
-		.reachable = TRUE,
-		.poll_at_us = G_MAXINT64,
+		.first_report = {.is_reachable = TRUE, .poll_at_us = G_MAXINT64},
 	};
 	self->directory = g_canonicalize_filename(config->directory, NULL);
 	self->layout = *config->layout;

@@ -4,7 +4,7 @@
 #include <pthread.h>
 
 #include "common/zookeeper/handle.h"
-#include "worker/zookeeper/detached-thread.h"
+#include "worker/detached-thread.h"
 
 struct _ReachProbe {
 	char *servers;

@@ -10,8 +10,7 @@
  *
  * A session that has expired is of no more use: make another.
  *
- * What the registration makes of the messages is in session-events.h, and when it begins another
- * session in session-opening.h.
+ * What comes of the messages, and when another session is begun, is in store.c.
  *
  * The meaning of the codes and the rules of versions, watches and ephemeral znodes are ZooKeeper's:
  * https://zookeeper.apache.org/doc/r3.8.0/zookeeperProgrammers.html
@@ -45,7 +44,7 @@ typedef enum {
 /* Of a znode. */
 typedef struct {
 	gint32 version;
-	gint32 acl_version;
+	gint64 created_order; /* of all that was ever written: the transaction that created it */
 	gint64 created_ms;    /* by the clock of the leader that wrote it, since the Unix epoch */
 	gint64 modified_ms;   /* likewise */
 	gint64 owner_session; /* of an ephemeral one; else 0 */
@@ -56,7 +55,7 @@ typedef struct {
 	/* OPENED, NO_NAMES, NOT_OPENED */
 	char *unknown; /* (nullable): the names that cannot be looked up, and why */
 	/* OPENED, NOT_OPENED */
-	GStrv addresses; /* that it connects to: see zookeeper_session_names_look_up() */
+	GStrv addresses; /* that it connects to: see name_resolution_look_up() */
 	/* NOT_OPENED */
 	char *failure; /* (nullable): why; NULL: the first connection was refused */
 	/* CONNECTED */
@@ -141,8 +140,6 @@ guint64 zookeeper_session_set(ZookeeperSession *self, const char *path, const ch
 guint64 zookeeper_session_delete(ZookeeperSession *self, const char *path);
 /* Who may do what; NO_AUTH for whoever may neither read nor administer it. */
 guint64 zookeeper_session_get_acl(ZookeeperSession *self, const char *path);
-/* From now on as what this session creates; BAD_VERSION unless its ACL has that version. */
-guint64 zookeeper_session_set_acl(ZookeeperSession *self, const char *path, gint32 acl_version);
 /* What is read after this is no older than what was written, by anybody, before it. */
 guint64 zookeeper_session_sync(ZookeeperSession *self, const char *path);
 

@@ -36,6 +36,11 @@ typedef struct {
 	Loop *loop;
 } Bench;
 
+/* The keeper's thread: the list that the next poll returns, and the fake's poll(). */
+static WorkerList *next_list;
+static gboolean (*fake_poll)(Registry *self, gint64 now_tick, gint64 stop_by_us,
+			     RegistryReport *out_report);
+
 /* In the keeper's thread: one server of each kind, and this one with what was so before. */
 static void list_one_of_each(Registry *registry)
 {
@@ -48,16 +53,28 @@ static void list_one_of_each(Registry *registry)
 		{2, 6, (char *)"", (char *)"e", 1000, FAR_MS, (char *)"shop@e"},
 	};
 
-	registry->workers = g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
+	WorkerList *list = worker_list_new();
+
 	for (gsize i = 0; i < G_N_ELEMENTS(WORKERS); i++) {
 		Worker *worker = g_memdup2(&WORKERS[i], sizeof WORKERS[i]);
 
 		worker->address = g_strdup(worker->address);
 		worker->nonce = g_strdup(worker->nonce);
 		worker->program = g_strdup(worker->program);
-		g_ptr_array_add(registry->workers, worker);
+		g_ptr_array_add(list->workers, worker);
 	}
+	g_assert_null(next_list);
+	next_list = list;
 	registry->wake(registry->wake_data);
+}
+
+static gboolean poll_with_list(Registry *registry, gint64 now_tick, gint64 stop_by_us,
+			       RegistryReport *out_report)
+{
+	gboolean has_ended = fake_poll(registry, now_tick, stop_by_us, out_report);
+
+	out_report->list = g_steal_pointer(&next_list);
+	return has_ended;
 }
 
 static void on_changed(gpointer user_data)
@@ -103,6 +120,9 @@ static void bench_init(Bench *self, gboolean lists, gint64 max_wait_ms)
 	self->ops = *self->fake.registry.ops;
 	if (lists)
 		self->ops.list = list_one_of_each;
+	fake_poll = self->ops.poll;
+	if (lists)
+		self->ops.poll = poll_with_list;
 	self->fake.registry.ops = &self->ops;
 	self->generator = generator_new(&LAYOUT_TWITTER, &self->clock.clock, &policy);
 	self->keeper = keeper_new(&self->fake.registry, self->generator, &self->clock, &keeper);

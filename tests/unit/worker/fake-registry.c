@@ -63,7 +63,7 @@ static int code_of(const FakeRegistry *self)
 static void answer_claim(FakeRegistry *self, gint64 now_tick, int code, RegistryResult *result)
 {
 	self->claims++;
-	self->registry.claimed_at_ms = layout_tick_start_ms(&LAYOUT_TWITTER, now_tick);
+	self->claimed_at_ms = layout_tick_start_ms(&LAYOUT_TWITTER, now_tick);
 	if (code == REGISTRY_ERROR_WAIT)
 		result->wait_until_tick =
 			self->wait_ticks != G_MAXINT64 ? now_tick + self->wait_ticks : G_MAXINT64;
@@ -118,10 +118,8 @@ static void answer_lost(FakeRegistry *self, RegistryResult *result)
 	};
 }
 
-static GPtrArray *make_workers(const FakeRegistry *self, guint n)
+static void add_workers(const FakeRegistry *self, guint n, GPtrArray *workers)
 {
-	GPtrArray *workers = g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
-
 	for (guint i = 0; i < n; i++) {
 		Worker *worker = g_new0(Worker, 1);
 
@@ -131,19 +129,24 @@ static GPtrArray *make_workers(const FakeRegistry *self, guint n)
 		worker->reserved_until_ms = self->reserved_until_ms;
 		g_ptr_array_add(workers, worker);
 	}
-	return workers;
 }
 
-static void list_workers(FakeRegistry *self)
+/* (transfer full) (nullable) */
+static WorkerList *list_workers(FakeRegistry *self)
 {
+	WorkerList *list;
+
 	if (!self->list_asked || self->n_workers == 0)
-		return;
+		return NULL;
 	self->list_asked = FALSE;
-	self->registry.workers_ns =
-		clock_now_ns(self->system_clock) -
-		system_clock_offset_ns((const SystemClock *)self->system_clock) - self->list_age_ns;
-	self->registry.workers = make_workers(self, self->n_workers);
-	self->registry.quarantined = make_workers(self, self->n_quarantined);
+	list = worker_list_new();
+	list->n_reads = self->n_reads;
+	list->read_at_ns = clock_now_ns(self->system_clock) -
+			   system_clock_offset_ns((const SystemClock *)self->system_clock) -
+			   self->list_age_ns;
+	add_workers(self, self->n_workers, list->workers);
+	add_workers(self, self->n_quarantined, list->quarantined);
+	return list;
 }
 
 /* With the mutex held. */
@@ -156,10 +159,8 @@ static void hang_if_stuck(FakeRegistry *self)
 }
 
 /* With the mutex held: whether what is under way comes to its end now. */
-static gboolean is_done(const FakeRegistry *self)
+static gboolean is_done(const FakeRegistry *self, gint64 stop_by_us)
 {
-	gint64 stop_by_us = self->registry.stop_by_us;
-
 	if (self->under_way == REGISTRY_NONE)
 		return FALSE;
 	if (self->unheard && self->under_way == REGISTRY_HAND_BACK)
@@ -167,29 +168,37 @@ static gboolean is_done(const FakeRegistry *self)
 	return !self->pending || self->cancelled;
 }
 
-static gboolean fake_poll(Registry *registry, gint64 now_tick, RegistryResult *out_result)
+static gboolean fake_poll(Registry *registry, gint64 now_tick, gint64 stop_by_us,
+			  RegistryReport *out_report)
 {
 	FakeRegistry *self = lock(registry);
+	RegistryResult result = {0};
 	gboolean done;
 
 	hang_if_stuck(self);
 	self->polls++;
 	if (self->poll_every_us != 0)
-		registry->poll_at_us = g_get_monotonic_time() + self->poll_every_us;
-	registry->clock = self->clock;
-	registry->session = self->session;
-	registry->peers = self->peers;
+		self->poll_at_us = g_get_monotonic_time() + self->poll_every_us;
 	if (self->is_heard)
-		registry->heard_us = g_get_monotonic_time();
-	registry->reachable = self->reachable;
-	registry->hurry = self->hurry;
-	self->hurry = FALSE;
-	list_workers(self);
-	done = self->lost || is_done(self);
+		self->heard_at_us = g_get_monotonic_time();
+	done = self->lost || is_done(self, stop_by_us);
 	if (self->lost)
-		answer_lost(self, out_result);
+		answer_lost(self, &result);
 	else if (done)
-		answer(self, now_tick, out_result);
+		answer(self, now_tick, &result);
+	*out_report = (RegistryReport){
+		.result = result,
+		.poll_at_us = self->poll_at_us,
+		.retry_now = self->retry_now,
+		.is_reachable = self->reachable,
+		.clock = self->clock,
+		.session = self->session,
+		.claimed_at_ms = self->claimed_at_ms,
+		.heard_at_us = self->heard_at_us,
+		.list = list_workers(self),
+		.peers = self->peers,
+	};
+	self->retry_now = FALSE;
 	pthread_mutex_unlock(&self->mutex);
 	return done;
 }
@@ -244,8 +253,8 @@ void fake_registry_init(FakeRegistry *self, const Clock *clock)
 		.registry = {.ops = &OPS,
 			     .first_length_ms = 400,
 			     .max_length_ms = 400,
-			     .reachable = TRUE,
-			     .poll_at_us = G_MAXINT64},
+			     .first_report = {.is_reachable = TRUE, .poll_at_us = G_MAXINT64}},
+		.poll_at_us = G_MAXINT64,
 		.reachable = TRUE,
 		.claim_code = WORKS,
 		.extend_code = WORKS,
@@ -259,8 +268,6 @@ void fake_registry_init(FakeRegistry *self, const Clock *clock)
 
 void fake_registry_clear(FakeRegistry *self)
 {
-	g_clear_pointer(&self->registry.workers, g_ptr_array_unref);
-	g_clear_pointer(&self->registry.quarantined, g_ptr_array_unref);
 	pthread_cond_destroy(&self->unstuck);
 	pthread_mutex_destroy(&self->mutex);
 }

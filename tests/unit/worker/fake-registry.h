@@ -20,7 +20,7 @@ typedef struct {
 	gint64 first_tick;           /* of the next claim; 0: the tick asked at */
 	guint worker_id;
 	gint64 wait_ticks;  /* G_MAXINT64: nobody knows until when */
-	gboolean hurry;     /* once */
+	gboolean retry_now; /* once */
 	gboolean lost;      /* once: LOST, whatever is under way, if anything is */
 	gboolean reachable; /* what poll() says of it; operations go on all the same */
 	RegistryClock clock;
@@ -33,8 +33,10 @@ typedef struct {
 	gint64 list_age_ns;        /* how long ago a list was read that comes now */
 	gint64 reserved_until_ms;  /* of each in a list */
 	guint n_quarantined;       /* that come with a list */
+	guint n_reads;             /* of a list */
 	KeeperSession session;
 	RegistryPeers peers;
+	gint64 poll_at_us, heard_at_us, claimed_at_ms; /* as it reports them */
 	/* what was asked */
 	RegistryOperation under_way;
 	guint begun;                          /* operations, of any kind */

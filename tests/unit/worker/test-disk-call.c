@@ -87,12 +87,12 @@ int __wrap_openat64(int fd, const char *path, int flags, ...)
 
 static void poll_well(Registry *registry)
 {
-	RegistryResult result = {0};
+	RegistryReport report;
 
 	calls.is_watched = TRUE;
-	g_assert_true(registry->ops->poll(registry, NOW, &result));
+	g_assert_true(registry->ops->poll(registry, NOW, 0, &report));
 	calls.is_watched = FALSE;
-	g_assert_no_error(result.error);
+	g_assert_no_error(report.result.error);
 }
 
 /* Each call to the disk is shown, and no fork() waits for it. */

@@ -51,12 +51,11 @@ static Registry *new_registry(const char *directory, const char *nonce)
 
 static RegistryResult poll_registry(Registry *registry, gint64 now_tick)
 {
-	RegistryResult result = {.wait_until_tick = -1};
-	RegistryResult again;
+	RegistryReport report, again;
 
-	g_assert_true(registry->ops->poll(registry, now_tick, &result));
-	g_assert_false(registry->ops->poll(registry, now_tick, &again));
-	return result;
+	g_assert_true(registry->ops->poll(registry, now_tick, 0, &report));
+	g_assert_false(registry->ops->poll(registry, now_tick, 0, &again));
+	return report.result;
 }
 
 static RegistryResult claim(Registry *registry, gint64 now_tick)

@@ -109,7 +109,7 @@ static gint64 start_ahead(Server *server, gint64 ahead_ns)
 	true_ns = system_clock_offset_ns(&server->clock);
 	system_clock_set_offset_ns(&server->clock, true_ns + ahead_ns);
 	server->fake.clock = registry_clock(true_ns + ahead_ns);
-	server->fake.registry.clock = server->fake.clock;
+	server->fake.registry.first_report.clock = server->fake.clock;
 	server_start(server);
 	return true_ns;
 }
@@ -182,7 +182,8 @@ static void start_reclaiming(Server *server, gint64 *out_true_ns, gint64 *out_id
 	server->reclaim = TRUE;
 	*out_true_ns = system_clock_offset_ns(&server->clock);
 	system_clock_set_offset_ns(&server->clock, *out_true_ns + HOUR_NS);
-	server->fake.registry.clock = server->fake.clock = registry_clock(*out_true_ns + HOUR_NS);
+	server->fake.registry.first_report.clock = server->fake.clock =
+		registry_clock(*out_true_ns + HOUR_NS);
 	server_start(server);
 	*out_id = server_draw_in_time(server);
 	FAKE_SET(&server->fake, worker_id, 4);
@@ -265,7 +266,7 @@ TEST("/keeper-clock/reclaims-later", test_reclaims_later)
 	/* told to go on, it fails: that is tried again by itself */
 	claims = FAKE_GET(&server.fake, claims);
 	FAKE_SET(&server.fake, claim_code, REGISTRY_ERROR_FAILED);
-	FAKE_SET(&server.fake, hurry, TRUE);
+	FAKE_SET(&server.fake, retry_now, TRUE);
 	WAIT_FOR(FAKE_GET(&server.fake, claims) >= claims + 3);
 	FAKE_SET(&server.fake, claim_code, WORKS);
 	g_assert_cmpint(tick_of_id(server_draw_in_time(&server)), <, tick_of_id(before) - 3000000);

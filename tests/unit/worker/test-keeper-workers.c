@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker/keeper-workers.h"
-
 #include "tests/unit/unit-test.h"
 #include "tests/unit/worker/keeper-fixture.h"
-#include "worker/keeper-private.h"
 
 #define ANY_AGE_MS 3600000
 #define SECOND_NS  (1000 * (gint64)CLOCK_NS_PER_MS)
@@ -258,7 +255,6 @@ TEST("/keeper-workers/stopping", test_stopping)
 	/* a stopped keeper does not ask the registry */
 	lists = FAKE_GET(&none.fake, lists);
 	g_assert_null(get_quarantined(&none));
-	keeper_workers_ask(none.keeper);
 	g_assert_cmpuint(FAKE_GET(&none.fake, lists), ==, lists);
 
 	server_init_serving(&old);
@@ -270,62 +266,47 @@ TEST("/keeper-workers/stopping", test_stopping)
 	g_assert_cmpuint(workers->len, ==, 2);
 }
 
-/* A list that nobody has asked for. The thread does not run: the test is it. */
-TEST("/keeper-workers/one-is-due", test_one_is_due)
+/* Seconds until the keeper asks for a list that nobody has requested; -1: none within @most_s. */
+static gint seconds_to_list(Server *server, gint most_s)
 {
-	static const struct {
-		const char *name;
-		gboolean reachable;
-		gboolean is_due;
-		guint lists;
-	} CASES[] = {
-		{"not yet", TRUE, FALSE, 0},
-		{"due", TRUE, TRUE, 1},
-		{"nobody to ask", FALSE, TRUE, 0},
-	};
+	guint lists = FAKE_GET(&server->fake, lists);
 
-	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
-		g_auto(Server) server;
-		gint64 now_us = g_get_monotonic_time();
-		Keeper *keeper;
-
-		g_test_message("%s", CASES[i].name);
-		server_init(&server);
-		keeper = server.keeper = keeper_new(&server.fake.registry, server.generator,
-						    &server.clock, &(KeeperConfig){0});
-		server.fake.registry.reachable = CASES[i].reachable;
-		g_assert_cmpint(keeper->list_due_us, >=, now_us + 150 * G_USEC_PER_SEC);
-		if (CASES[i].is_due)
-			keeper->list_due_us = now_us;
-		for (guint round = 0; round < 3; round++) {
-			keeper_workers_take(keeper);
-			keeper_workers_ask(keeper);
-			g_assert_cmpuint(server.fake.lists, ==, CASES[i].lists);
-			g_assert_cmpint(keeper->list_due_us, >=, now_us + 150 * G_USEC_PER_SEC);
-		}
+	for (gint waited_s = 0; waited_s <= most_s; waited_s++) {
+		if (FAKE_GET(&server->fake, lists) > lists)
+			return waited_s;
+		scripted_time_pass(G_USEC_PER_SEC);
 	}
+	return -1;
 }
 
-/* The next one is put off by the size of the last. The thread does not run: the test is it. */
+TEST("/keeper-workers/one-is-due", test_one_is_due)
+{
+	g_auto(Server) server;
+	gint waited_s;
+
+	server_init_serving(&server);
+	waited_s = seconds_to_list(&server, 301);
+	g_assert_cmpint(waited_s, >=, 150);
+	FAKE_SET(&server.fake, reachable, FALSE);
+	g_assert_cmpint(seconds_to_list(&server, 400), ==, -1);
+}
+
+/* The next list is postponed by the size of the last, and while the registry is out of reach. */
 TEST("/keeper-workers/next-is-put-off", test_next_is_put_off)
 {
 	g_auto(Server) server;
-	Keeper *keeper;
-	gint64 pause_us;
+	gint waited_s;
 
-	server_init(&server);
-	keeper = server.keeper = keeper_new(&server.fake.registry, server.generator, &server.clock,
-					    &(KeeperConfig){0});
-	server.fake.registry.workers = g_ptr_array_new();
-	g_ptr_array_set_size(server.fake.registry.workers, 1000);
-	server.fake.registry.workers_reads = 2000;
-	for (guint round = 0; round < 2; round++) { /* when it is taken; when nobody is there */
-		server.fake.registry.reachable = round == 0;
-		keeper_workers_take(keeper);
-		pause_us = keeper->list_due_us - g_get_monotonic_time();
-		g_assert_cmpint(pause_us, >=, 2000 * (gint64)G_USEC_PER_SEC);
-		g_assert_cmpint(pause_us, <, 4000 * (gint64)G_USEC_PER_SEC);
-	}
+	server_init_serving(&server);
+	FAKE_SET(&server.fake, n_reads, 400);
+	take_only_list(&server, 1000);
+	waited_s = seconds_to_list(&server, 801);
+	g_assert_cmpint(waited_s, >=, 399);
+	FAKE_SET(&server.fake, reachable, FALSE);
+	scripted_time_pass(G_USEC_PER_SEC);
+	FAKE_SET(&server.fake, reachable, TRUE);
+	waited_s = seconds_to_list(&server, 801);
+	g_assert_cmpint(waited_s, >=, 399);
 }
 
 TEST("/keeper-workers/quarantined", test_quarantined)
@@ -398,7 +379,7 @@ TEST("/keeper-workers/quarantined-in-a-large-fleet", test_quarantined_in_a_large
 
 	server_init_serving(&server);
 	FAKE_SET(&server.fake, n_workers, 128);
-	server.fake.registry.workers_reads = 269;
+	FAKE_SET(&server.fake, n_reads, 269);
 	g_assert_null(get_quarantined(&server));
 	WAIT_FOR(FAKE_GET(&server.fake, lists) == 1);
 	first_ms = clock_ms(&server);

@@ -18,7 +18,7 @@ TEST("/keeper/serves", test_serves)
 	g_assert_cmpint(status.datacenter_id, ==, 2);
 	g_assert_cmpint(status.worker_id, ==, 3);
 	g_assert_cmpint(ABS(status.claimed_at_ms - clock_now_ms(&server.clock.clock)), <, 10);
-	g_assert_cmpint(status.claimed_at_ms, ==, server.fake.registry.claimed_at_ms);
+	g_assert_cmpint(status.claimed_at_ms, ==, FAKE_GET(&server.fake, claimed_at_ms));
 	g_assert_cmpint(status.reserved_until_ms, >, status.claimed_at_ms);
 	assert_logged(LOG_STATE, 1, "from=starting to=serving");
 	assert_logged(LOG_WORKER_CLAIMED, 1, "datacenter_id=2 worker_id=3 first=20");
@@ -512,7 +512,7 @@ TEST("/keeper-status/before-and-length", test_before_and_length)
 	g_auto(Server) server;
 
 	server_init(&server);
-	server.fake.registry.session = KEEPER_SESSION_CONNECTING;
+	server.fake.registry.first_report.session = KEEPER_SESSION_CONNECTING;
 	server.fake.registry.first_length_ms = 200;
 	server.fake.registry.max_length_ms = 1000;
 	server.keeper = keeper_new(&server.fake.registry, server.generator, &server.clock,

@@ -1,30 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/unit-test.h"
-#include "worker/zookeeper/listing.h"
+#include "worker/registration/listing.h"
 
 #include <string.h>
-
-/* In the place of a session: what was asked for and not answered yet, in order. */
-static GPtrArray *asked;
-static guint64 last_request, first_waiting;
-
-static guint64 ask(const char *path)
-{
-	g_ptr_array_add(asked, g_strdup(path));
-	return ++last_request;
-}
-
-guint64 zookeeper_session_get(ZookeeperSession *self G_GNUC_UNUSED, const char *path,
-			      gboolean watch G_GNUC_UNUSED)
-{
-	return ask(path);
-}
-
-guint64 zookeeper_session_children(ZookeeperSession *self G_GNUC_UNUSED, const char *path,
-				   gboolean watch G_GNUC_UNUSED)
-{
-	return ask(path);
-}
 
 /* What stands there. */
 typedef struct {
@@ -32,52 +10,29 @@ typedef struct {
 	const char *data;
 } Znode;
 
-static const char *find(const Znode *znodes, const char *path)
+/* @floor: (nullable): NULL: it is missing */
+static DatacenterListing *make_listing(const Znode *claims, const Znode *reservations,
+				       const char *floor)
 {
-	const char *name = strrchr(path, '/') + 1;
+	DatacenterListing *listing = datacenter_listing_new(&LAYOUT_TWITTER, 3);
+	StoreRecord record = {.data = (char *)floor, .length = floor != NULL ? strlen(floor) : 0};
 
-	for (; znodes->name != NULL; znodes++)
-		if (g_str_equal(znodes->name, name))
-			return znodes->data;
-	return NULL;
-}
-
-static GStrv names_of(const Znode *znodes)
-{
-	GStrvBuilder *names = g_strv_builder_new();
-	GStrv all;
-
-	for (; znodes->name != NULL; znodes++)
-		g_strv_builder_add(names, znodes->name);
-	all = g_strv_builder_end(names);
-	g_strv_builder_unref(names);
-	return all;
-}
-
-/* Answers the request that has waited longest. */
-static void answer(ZookeeperListing *listing, const Znode *claims, const Znode *reservations,
-		   const char *floor)
-{
-	g_autofree char *path = g_ptr_array_steal_index(asked, 0);
-	gboolean is_claim = strstr(path, "/claims") != NULL;
-	ZookeeperMessage message = {.type = ZOOKEEPER_REPLY, .request = ++first_waiting};
-
-	if (g_str_has_suffix(path, "/claims") || g_str_has_suffix(path, "/reservations"))
-		message.children = names_of(is_claim ? claims : reservations);
-	else if (g_str_has_suffix(path, "/floor"))
-		message.data = (char *)floor;
-	else
-		message.data = (char *)find(is_claim ? claims : reservations, path);
-	message.length = message.data != NULL ? strlen(message.data) : 0;
-	g_assert_true(zookeeper_listing_take(listing, &message));
-	g_strfreev(message.children);
-}
-
-static ZookeeperListing *begin(void)
-{
-	last_request = first_waiting = 0;
-	asked = g_ptr_array_new_with_free_func(g_free);
-	return zookeeper_listing_new(NULL, "/r", &LAYOUT_TWITTER, 3, FALSE);
+	datacenter_listing_set_floor(listing, floor != NULL ? &record : NULL);
+	for (guint i = 0; claims[i].name != NULL; i++) {
+		record = (StoreRecord){.key = (char *)claims[i].name,
+				       .data = (char *)claims[i].data,
+				       .length = strlen(claims[i].data)};
+		datacenter_listing_add_claim(listing, &record);
+	}
+	for (guint i = 0; reservations[i].name != NULL; i++) {
+		record = (StoreRecord){
+			.key = (char *)reservations[i].name,
+			.data = (char *)reservations[i].data,
+			.length = reservations[i].data != NULL ? strlen(reservations[i].data) : 0};
+		datacenter_listing_add_reservation(listing, &record);
+	}
+	datacenter_listing_sort(listing);
+	return listing;
 }
 
 #define NONCE(digit) "0000000" digit "-0000-4000-8000-000000000000"
@@ -129,15 +84,14 @@ TEST("/listing/quarantined", test_quarantined)
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
-		g_autoptr(ZookeeperListing) listing = begin();
+		g_autoptr(DatacenterListing) listing =
+			make_listing(CLAIMS, RESERVATIONS, CASES[i].floor);
 		g_autoptr(GPtrArray) found =
 			g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
 		guint n = 0;
 
 		g_test_message("%s", CASES[i].name);
-		while (!listing->finished)
-			answer(listing, CLAIMS, RESERVATIONS, CASES[i].floor);
-		zookeeper_listing_add_quarantined(listing, 1000, found);
+		datacenter_listing_add_quarantined(listing, 1000, found);
 		for (; n < found->len; n++) {
 			const Worker *worker = found->pdata[n];
 
@@ -150,32 +104,112 @@ TEST("/listing/quarantined", test_quarantined)
 					worker->worker_id == 7 ? "" : "a:1"); /* damaged */
 		}
 		g_assert_cmpint(CASES[i].expected[n].until_tick, ==, 0);
-		g_ptr_array_unref(asked);
 	}
 }
 
-/* What is sent after a listing has begun waits for some of it, however large it is. */
-TEST("/listing/reads-under-way", test_reads_under_way)
+#define PAST_LAYOUT RESERVATION("2199023255552", "")
+
+/* Each state and its reason; at tick 1000. */
+TEST("/listing/judge", test_judge)
 {
-	static const Znode NOBODY[] = {{NULL, NULL}};
-	g_autoptr(ZookeeperListing) listing = begin();
-	g_autofree Znode *many = g_new0(Znode, 1001);
-	guint most = 0, n_reads = 0;
+	static const Znode RECORDS[] = {
+		{"r/0", RESERVATION("2000", NONCE("2"))},
+		{"r/1", RESERVATION("5", NONCE("1"))},
+		{"r/2", RESERVATION("1000", NONCE("1"))},
+		{"r/3", RESERVATION("999", NONCE("1"))},
+		{"r/4", RESERVATION("1000", "")},
+		{"r/5", RESERVATION("999", "")},
+		{"r/6", PAST_LAYOUT},
+		{"r/7", "no record"},
+		{"r/8", NULL},
+		{"r/09", "not a worker ID"},
+		{NULL, NULL},
+	};
+	static const struct {
+		const char *name;
+		guint worker_id;
+		const char *own_nonce;
+		WorkerIdState state;
+		gint64 until_tick;
+	} CASES[] = {
+		{"its owner has a claim that names none", 0, NULL, WORKER_ID_HELD, 2000},
+		{"its owner has a claim, and it is past", 1, NULL, WORKER_ID_HELD, 5},
+		{"its owner asks", 0, NONCE("2"), WORKER_ID_QUARANTINED, 2000},
+		{"its owner asks, and it is past", 1, NONCE("1"), WORKER_ID_FREE, 5},
+		{"its owner has left it", 2, NULL, WORKER_ID_QUARANTINED, 1000},
+		{"its owner has left it, and it is past", 3, NULL, WORKER_ID_FREE, 999},
+		{"to the end of its last tick", 4, NULL, WORKER_ID_QUARANTINED, 1000},
+		{"released", 5, NULL, WORKER_ID_FREE, 999},
+		{"its end is past the layout's", 6, NULL, WORKER_ID_DAMAGED, LAST},
+		{"it does not parse", 7, NULL, WORKER_ID_DAMAGED, LAST},
+		{"it may not be read", 8, NULL, WORKER_ID_DAMAGED, LAST},
+		{"it has no record", 9, NULL, WORKER_ID_FREE, -1},
+	};
+	g_autoptr(DatacenterListing) listing = make_listing(CLAIMS, RECORDS, NO_FLOOR);
 
-	for (guint i = 0; i < 1000; i++) {
-		g_autofree char *name = g_strdup_printf("%u", i % 32);
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		WorkerIdJudgement judgement = datacenter_listing_judge(listing, CASES[i].worker_id,
+								       1000, CASES[i].own_nonce);
 
-		many[i] = (Znode){g_intern_string(name), RESERVATION("1", "")};
+		g_test_message("%s", CASES[i].name);
+		g_assert_cmpstr(worker_id_state_name(judgement.state), ==,
+				worker_id_state_name(CASES[i].state));
+		g_assert_cmpint(judgement.until_tick, ==, CASES[i].until_tick);
+		g_assert_cmpint(judgement.holder != NULL, ==, judgement.state == WORKER_ID_HELD);
+		g_assert_false(judgement.is_by_floor);
 	}
-	while (!listing->finished) {
-		most = MAX(most, asked->len);
-		n_reads++;
-		answer(listing, NOBODY, many, NO_FLOOR);
+}
+
+/* A worker ID is quarantined to the end of its last tick, which may last a second. */
+TEST("/listing/judge-long-ticks", test_judge_long_ticks)
+{
+	static const Znode RECORDS[] = {{"0", RESERVATION("1000", "")}, {NULL, NULL}};
+	Layout layout = LAYOUT_TWITTER;
+	gint64 end_ms;
+	g_autoptr(DatacenterListing) listing = make_listing(CLAIMS, RECORDS, NO_FLOOR);
+
+	layout.tick_ms = 1000;
+	end_ms = layout_tick_start_ms(&layout, 1001);
+	for (gint64 by_ms = -1000; by_ms <= 1000; by_ms += 500)
+		g_assert_cmpint(datacenter_listing_judge(
+					listing, 0, layout_tick_at(&layout, end_ms + by_ms), NULL)
+					.state,
+				==, by_ms < 0 ? WORKER_ID_QUARANTINED : WORKER_ID_FREE);
+}
+
+TEST("/listing/judge-floor", test_judge_floor)
+{
+	static const Znode RECORDS[] = {
+		{"0", RESERVATION("2000", "")}, {"1", RESERVATION("5", "")}, {NULL, NULL}};
+	g_autoptr(DatacenterListing) listing =
+		make_listing(CLAIMS, RECORDS, "{\"floor_tick\":1000,\"clock_tick\":5}");
+
+	for (guint worker_id = 0; worker_id < 3; worker_id++)
+		for (gint64 now_tick = 1000; now_tick <= 1001; now_tick++) {
+			WorkerIdJudgement judgement =
+				datacenter_listing_judge(listing, worker_id, now_tick, NULL);
+			gboolean is_free = worker_id > 0 && now_tick > 1000;
+
+			g_assert_cmpint(judgement.state, ==,
+					is_free ? WORKER_ID_FREE : WORKER_ID_QUARANTINED);
+			g_assert_cmpint(judgement.until_tick, ==, worker_id == 0 ? 2000 : 1000);
+			g_assert_cmpint(judgement.is_by_floor, ==, worker_id > 0 && !is_free);
+		}
+}
+
+TEST("/listing/floor", test_floor)
+{
+	static const struct {
+		const char *floor;
+		const char *damage;
+	} CASES[] = {{NULL, "is missing"}, {"no floor", "does not parse"}, {NO_FLOOR, NULL}};
+	static const Znode NONE[] = {{NULL, NULL}};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autoptr(DatacenterListing) listing = make_listing(NONE, NONE, CASES[i].floor);
+
+		g_assert_cmpint(listing->floor.damage != NULL, ==, CASES[i].damage != NULL);
+		if (CASES[i].damage != NULL)
+			g_assert_true(g_str_has_prefix(listing->floor.damage, CASES[i].damage));
 	}
-	g_assert_cmpuint(most, ==, 256);
-	g_assert_cmpuint(n_reads, ==, 1003);
-	g_assert_cmpuint(listing->n_reads, ==, n_reads);
-	g_assert_cmpuint(asked->len, ==, 0);
-	g_assert_cmpuint(listing->reservations->len, ==, 1000);
-	g_ptr_array_unref(asked);
 }

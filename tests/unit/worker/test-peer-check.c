@@ -6,8 +6,8 @@
 #include "tests/unit/client/fake-server.h"
 #include "tests/unit/hang-guard.h"
 #include "tests/unit/unit-test.h"
-#include "worker/zookeeper/peer-check.h"
-#include "worker/zookeeper/peer-clocks.h"
+#include "worker/registration/peer-check.h"
+#include "worker/registration/peer-clocks.h"
 
 #define DATACENTER_ID 3
 #define TIMEOUT_MS    3600000 /* longer than a test waits */
@@ -352,7 +352,7 @@ static FakeNext answer_ahead(const FakeRequest *request, GByteArray *out, gpoint
 
 static Signal woken = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0};
 
-static Registration *registration_new(const SystemClock *clock)
+static Registration *fixture_registration_new(const SystemClock *clock)
 {
 	Registration *self = g_new0(Registration, 1);
 
@@ -361,18 +361,18 @@ static Registration *registration_new(const SystemClock *clock)
 	self->config.datacenter_id = DATACENTER_ID;
 	self->registry.wake = signal_note;
 	self->registry.wake_data = &woken;
-	self->registry.workers = g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
+	self->report.list = worker_list_new();
 	self->facts.now_us = 1;
 	return self;
 }
 
-static void registration_free(Registration *self)
+static void fixture_registration_free(Registration *self)
 {
 	peer_check_free(self->peers.clocks);
-	g_ptr_array_unref(self->registry.workers);
+	worker_list_free(self->report.list);
 	g_free(self);
 }
-G_DEFINE_AUTOPTR_CLEANUP_FUNC(Registration, registration_free)
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Registration, fixture_registration_free)
 
 static void add_peer(Registration *self, gint datacenter_id, const char *address, const char *nonce)
 {
@@ -382,16 +382,16 @@ static void add_peer(Registration *self, gint datacenter_id, const char *address
 	worker->worker_id = 7;
 	worker->address = g_strdup(address);
 	worker->nonce = g_strdup(nonce);
-	g_ptr_array_add(self->registry.workers, worker);
+	g_ptr_array_add(self->report.list->workers, worker);
 }
 
 static void ask_clocks(Registration *self)
 {
-	zookeeper_peer_clocks_ask(self);
+	peer_clocks_request(self);
 	if (self->peers.clocks == NULL)
 		return;
 	signal_take(&woken);
-	zookeeper_peer_clocks_take(self);
+	peer_clocks_take(self);
 	g_assert_null(self->peers.clocks);
 }
 
@@ -417,10 +417,10 @@ TEST("/peer-clocks/which-peers", test_which_peers)
 
 		system_clock_init(&clock);
 
-		g_autoptr(Registration) self = registration_new(&clock);
+		g_autoptr(Registration) self = fixture_registration_new(&clock);
 
 		g_test_message("%s", CASES[i].name);
-		self->registry.peers.known = TRUE; /* from an earlier report */
+		self->report.peers.known = TRUE; /* from an earlier report */
 		for (guint j = 0; j < CASES[i].n; j++)
 			add_peer(self, CASES[i].datacenter_id, fake_server_text(server),
 				 CASES[i].nonce);
@@ -428,10 +428,10 @@ TEST("/peer-clocks/which-peers", test_which_peers)
 		ask_clocks(self);
 		/* a second can be too short, as the server serves one connection at a time */
 		g_assert_cmpuint(fake_server_connections(server), <=, CASES[i].asked);
-		g_assert_cmpint(self->registry.peers.known, ==, CASES[i].asked > 0);
+		g_assert_cmpint(self->report.peers.known, ==, CASES[i].asked > 0);
 		if (CASES[i].asked > 0)
 			g_assert_cmpint(
-				ABS(self->registry.peers.ahead_ns / CLOCK_NS_PER_MS + AHEAD_MS), <,
+				ABS(self->report.peers.ahead_ns / CLOCK_NS_PER_MS + AHEAD_MS), <,
 				TOLERATED_MS);
 	}
 }
@@ -444,7 +444,7 @@ TEST("/peer-clocks/how-often", test_how_often)
 
 	system_clock_init(&clock);
 
-	g_autoptr(Registration) self = registration_new(&clock);
+	g_autoptr(Registration) self = fixture_registration_new(&clock);
 
 	add_peer(self, DATACENTER_ID, fake_server_text(server), "other");
 	for (guint second = 0; second <= 60; second += 5) {
@@ -458,13 +458,13 @@ TEST("/peer-clocks/how-often", test_how_often)
 TEST("/peer-clocks/extremes", test_extremes)
 {
 	static const gint64 FURTHEST_MS[] = {G_MININT64 / 4, G_MAXINT64 / 4};
-	g_autoptr(Registration) self = registration_new(NULL);
+	g_autoptr(Registration) self = fixture_registration_new(NULL);
 
 	for (gsize i = 0; i < G_N_ELEMENTS(FURTHEST_MS); i++) {
 		const PeerReport report = {.clocks_known = TRUE, .furthest_ms = FURTHEST_MS[i]};
 
-		zookeeper_peer_clocks_note(self, &report);
-		g_assert_cmpint(ABS(self->registry.peers.ahead_ns), >, G_MAXINT64 / 2);
-		g_assert_cmpint(self->registry.peers.ahead_ns > 0, ==, FURTHEST_MS[i] > 0);
+		peer_clocks_note(self, &report);
+		g_assert_cmpint(ABS(self->report.peers.ahead_ns), >, G_MAXINT64 / 2);
+		g_assert_cmpint(self->report.peers.ahead_ns > 0, ==, FURTHEST_MS[i] > 0);
 	}
 }

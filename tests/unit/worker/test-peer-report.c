@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "tests/unit/unit-test.h"
-#include "worker/zookeeper/peer-report.h"
+#include "worker/registration/peer-report.h"
 
 #define DATACENTER_ID 3
 #define OFFSET_MS     1000000

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/unit-test.h"
-#include "worker/zookeeper/worker-id-choice.h"
+#include "worker/registration/worker-id-choice.h"
 
 /* Listings */
 
@@ -13,25 +13,25 @@ typedef struct {
 	const char *damage;
 } Row;
 
-static void listing_clear(ZookeeperListing *self)
+static void listing_clear(DatacenterListing *self)
 {
 	g_ptr_array_unref(self->claims);
 	g_ptr_array_unref(self->reservations);
 }
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(ZookeeperListing, listing_clear)
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(DatacenterListing, listing_clear)
 
 typedef struct {
 	const char *nonce;
 	gint worker_id;
-	gint64 sequence;
+	gint64 order;
 } LiveRow;
 
 /* @rows: by worker ID
  * @live: the claims, by nonce, up to one of none
  * The version of a record is its worker ID + 100. */
-static ZookeeperListing make_listing(const Row *rows, guint n_rows, const LiveRow *live)
+static DatacenterListing make_listing(const Row *rows, guint n_rows, const LiveRow *live)
 {
-	ZookeeperListing listing = {
+	DatacenterListing listing = {
 		.claims = g_ptr_array_new_with_free_func(g_free),
 		.reservations = g_ptr_array_new_with_free_func(g_free),
 	};
@@ -41,8 +41,7 @@ static ZookeeperListing make_listing(const Row *rows, guint n_rows, const LiveRo
 
 		claim->nonce = (char *)live[i].nonce;
 		claim->record.worker_id = live[i].worker_id;
-		claim->sequence = live[i].sequence;
-		claim->session = 7;
+		claim->order = live[i].order;
 		g_ptr_array_add(listing.claims, claim);
 	}
 	for (guint i = 0; i < n_rows; i++) {
@@ -150,7 +149,7 @@ TEST("/worker-id-choice/choose", test_choose)
 		       CHOICES[i].rows[n_rows].damage != NULL)
 			n_rows++;
 
-		g_auto(ZookeeperListing) listing = make_listing(CHOICES[i].rows, n_rows, LIVE);
+		g_auto(DatacenterListing) listing = make_listing(CHOICES[i].rows, n_rows, LIVE);
 		const WorkerIdWish wish = {
 			.nonce = MINE,
 			.worker_id = CHOICES[i].wanted,
@@ -161,7 +160,7 @@ TEST("/worker-id-choice/choose", test_choose)
 		const WorkerIdChoice *expected = &CHOICES[i].choice;
 
 		listing.floor.tick = CHOICES[i].floor_tick;
-		listing.floor_version = 5;
+		listing.floor.version = 5;
 
 		WorkerIdChoice choice = worker_id_choice_make(&listing, &wish);
 
@@ -191,7 +190,7 @@ static const Row EIGHT[] = {{1, 900, "", NULL},
 		"holder", 3, 5                                                                     \
 	}
 
-/* The sequence of the claim is 20. */
+/* The order of the claim is 20. */
 static const struct {
 	const char *name;
 	LiveRow live[10];
@@ -231,11 +230,11 @@ static const struct {
 TEST("/worker-id-choice/order", test_order)
 {
 	for (guint i = 0; i < G_N_ELEMENTS(ORDER); i++) {
-		g_auto(ZookeeperListing) listing =
+		g_auto(DatacenterListing) listing =
 			make_listing(EIGHT, G_N_ELEMENTS(EIGHT), ORDER[i].live);
 		const WorkerIdWish wish = {
 			.nonce = MINE,
-			.sequence = 20,
+			.order = 20,
 			.worker_id = -1,
 			.preferred = ORDER[i].preferred,
 			.lost_race = ORDER[i].lost_race,
@@ -249,7 +248,7 @@ TEST("/worker-id-choice/order", test_order)
 		g_assert_true(choice.found);
 		g_assert_cmpuint(choice.worker_id, ==, ORDER[i].worker_id);
 		g_assert_cmpint(choice.version, ==,
-				zookeeper_listing_find_reservation(&listing, choice.worker_id) !=
+				datacenter_listing_find_reservation(&listing, choice.worker_id) !=
 						NULL
 					? (gint)choice.worker_id + 100
 					: -1);
@@ -269,15 +268,15 @@ TEST("/worker-id-choice/together", test_together)
 		rows[i] = (Row){i, 5, "", NULL};
 	for (guint i = 0; i < N_STARTERS; i++) {
 		g_snprintf(nonces[i], sizeof nonces[i], "%02u", i);
-		/* the sequence has wrapped */
+		/* the order has wrapped */
 		live[i] = (LiveRow){nonces[i], -1, (gint32)((guint)G_MAXINT32 - 7 + i)};
 	}
 
-	g_auto(ZookeeperListing) listing = make_listing(rows, N_RECORDS, live);
+	g_auto(DatacenterListing) listing = make_listing(rows, N_RECORDS, live);
 
 	for (guint i = 0; i < N_STARTERS; i++) {
 		const WorkerIdWish wish = {.nonce = nonces[i],
-					   .sequence = live[i].sequence,
+					   .order = live[i].order,
 					   .worker_id = -1,
 					   .preferred = -1,
 					   .n_workers = 1u << 31,
@@ -292,7 +291,7 @@ TEST("/worker-id-choice/together", test_together)
 }
 
 /* Each with the reservation that it holds, not with one that it has left behind. */
-TEST("/zookeeper-listing/workers", test_workers)
+TEST("/listing/workers", test_workers)
 {
 	static const Row ROWS[] = {{0, 1200, "left", NULL},
 				   {1, 1500, "two", NULL},
@@ -301,11 +300,11 @@ TEST("/zookeeper-listing/workers", test_workers)
 	static const LiveRow CLAIMS[] = {
 		{"alive", -1, 1}, {"left", 7, 2}, {"two", 2, 3}, {NULL, -1, 0}};
 	static const gint WORKER_IDS[] = {3, -1, 2};
-	g_auto(ZookeeperListing) listing = make_listing(ROWS, G_N_ELEMENTS(ROWS), CLAIMS);
+	g_auto(DatacenterListing) listing = make_listing(ROWS, G_N_ELEMENTS(ROWS), CLAIMS);
 	g_autoptr(GPtrArray) workers = g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
 
 	listing.layout = LAYOUT_TWITTER;
-	zookeeper_listing_add_workers(&listing, workers);
+	datacenter_listing_add_workers(&listing, workers);
 	g_assert_cmpuint(workers->len, ==, G_N_ELEMENTS(WORKER_IDS));
 	for (guint i = 0; i < workers->len; i++) {
 		const Worker *worker = workers->pdata[i];
@@ -323,7 +322,7 @@ TEST("/worker-id-choice/describe", test_describe)
 				   {3, 0, NULL, "no end"}};
 	const WorkerIdWish any = {MINE, .worker_id = -1, .n_workers = 4, .now_tick = 1000};
 	const WorkerIdWish pinned = {MINE, .worker_id = 2, .n_workers = 4, .now_tick = 1000};
-	g_auto(ZookeeperListing) listing = make_listing(ROWS, G_N_ELEMENTS(ROWS), LIVE);
+	g_auto(DatacenterListing) listing = make_listing(ROWS, G_N_ELEMENTS(ROWS), LIVE);
 	g_autofree char *all = worker_id_choice_describe_obstacles(&listing, &any, &LAYOUT_TWITTER);
 	g_autofree char *one =
 		worker_id_choice_describe_obstacles(&listing, &pinned, &LAYOUT_TWITTER);
@@ -349,7 +348,7 @@ TEST("/worker-id-choice/describe/many", test_describe_many)
 			rows[i].damage = "no end";
 	}
 
-	g_auto(ZookeeperListing) listing = make_listing(rows, G_N_ELEMENTS(rows), ALIVE);
+	g_auto(DatacenterListing) listing = make_listing(rows, G_N_ELEMENTS(rows), ALIVE);
 	g_autofree char *text =
 		worker_id_choice_describe_obstacles(&listing, &any, &LAYOUT_TWITTER);
 
@@ -363,7 +362,7 @@ TEST("/worker-id-choice/describe/floor", test_describe_floor)
 {
 	static const Row ROWS[] = {{2, 1500, "dead", NULL}};
 	const WorkerIdWish any = {MINE, .worker_id = -1, .n_workers = 4, .now_tick = 1000};
-	g_auto(ZookeeperListing) listing = make_listing(ROWS, G_N_ELEMENTS(ROWS), LIVE);
+	g_auto(DatacenterListing) listing = make_listing(ROWS, G_N_ELEMENTS(ROWS), LIVE);
 
 	listing.datacenter_id = 3;
 	listing.floor.tick = 1500;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/unit-test.h"
-#include "worker/zookeeper/plan.h"
+#include "worker/registration/plan.h"
 
 #define MINE "nonce-mine"
 
@@ -35,8 +35,8 @@ TEST("/zookeeper-plan/next", test_next)
 		{"lists the worker IDs again after the check",
 		 {SETTLED, .goal = REGISTRY_CLAIM, .listed = TRUE, .peers_checked = TRUE},
 		 REGISTRATION_LOOKING},
-		{"a list comes before a pending hand-back",
-		 {SETTLED, .wants_list = TRUE, .repay_at_us = NOW}, REGISTRATION_LISTING},
+		{"a list if nothing else is wanted", {SETTLED, .wants_list = TRUE},
+		 REGISTRATION_LISTING},
 		{"a list comes after an extension",
 		 {SETTLED, .wants_list = TRUE, .goal = REGISTRY_EXTEND}, REGISTRATION_EXTENDING},
 		/* clang-format on */
@@ -44,21 +44,9 @@ TEST("/zookeeper-plan/next", test_next)
 
 	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
 		g_test_message("%s", CASES[i].name);
-		g_assert_cmpstr(registration_state_name(zookeeper_plan_next(&CASES[i].facts)), ==,
-				registration_state_name(CASES[i].next));
+		g_assert_cmpstr(registration_state_name(registration_plan_next(&CASES[i].facts)),
+				==, registration_state_name(CASES[i].next));
 	}
-}
-
-TEST("/zookeeper-plan/repay-pause", test_repay_pause)
-{
-	static const struct {
-		guint tries;
-		gint64 pause_s;
-	} PAUSES[] = {{1, 1}, {2, 2}, {3, 4}, {5, 16}, {6, 30}, {7, 30}, {G_MAXUINT, 30}};
-
-	for (guint i = 0; i < G_N_ELEMENTS(PAUSES); i++)
-		g_assert_cmpint(zookeeper_plan_repay_pause_us(PAUSES[i].tries), ==,
-				PAUSES[i].pause_s * G_USEC_PER_SEC);
 }
 
 /* A write on version 4, with end 100, of the end 200. */
@@ -110,8 +98,8 @@ TEST("/zookeeper-plan/settle", test_settle)
 		};
 
 		g_test_message("%s", CASES[i].name);
-		g_assert_cmpint(zookeeper_plan_settle(&write, CASES[i].exists ? &record : NULL,
-						      CASES[i].version),
+		g_assert_cmpint(registration_plan_settle(&write, CASES[i].exists ? &record : NULL,
+							 CASES[i].version),
 				==, CASES[i].settlement);
 	}
 }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker/zookeeper/registry.h"
+#include "worker/zookeeper/store.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
 
 #include "tests/unit/unit-test.h"
-#include "worker/zookeeper/detached-thread.h"
-#include "worker/zookeeper/registration.h"
-#include "worker/zookeeper/session-names.h"
+#include "worker/detached-thread.h"
+#include "worker/registration/internal.h"
+#include "worker/zookeeper/name-resolution.h"
+#include "worker/zookeeper/session.h"
 
 /* tests/simulation/simulation-zookeeper.c tests the registry's rules. */
 
@@ -16,10 +17,11 @@
 
 /* The linker's names for the replaced functions and their replacements. */
 char *__wrap_zookeeper_handle_describe_trouble(const char *servers, const char *certificates);
-GStrv __wrap_zookeeper_session_names_look_up(const char *servers, const GStrv known,
-					     char **out_unknown);
+GStrv __wrap_name_resolution_look_up(const char *servers, const GStrv known, char **out_unknown);
 int __wrap_detached_thread_start(void *(*run)(void *data), void *data);
 int __real_detached_thread_start(void *(*run)(void *data), void *data);
+ZookeeperMessage *__wrap_zookeeper_session_take(ZookeeperSession *session);
+ZookeeperMessage *__real_zookeeper_session_take(ZookeeperSession *session);
 gint64 __wrap_g_get_monotonic_time(void);
 gint64 __real_g_get_monotonic_time(void);
 
@@ -27,6 +29,7 @@ static _Atomic gboolean was_in_own_thread;
 static pthread_t keeper_thread;
 static _Atomic gint64 skipped_us;  /* how far the test has set the time forward */
 static gboolean can_start_threads; /* the replacement lets threads start */
+static guint n_lookups;            /* whose results were taken */
 /* (nullable): results of each lookup. The thread of a session that is freed can still read them. */
 static const char *_Atomic address_found;
 static const char *_Atomic names_not_found;
@@ -38,8 +41,8 @@ char *__wrap_zookeeper_handle_describe_trouble(const char *servers G_GNUC_UNUSED
 	return g_strdup("it is not there");
 }
 
-GStrv __wrap_zookeeper_session_names_look_up(const char *servers G_GNUC_UNUSED,
-					     const GStrv known G_GNUC_UNUSED, char **out_unknown)
+GStrv __wrap_name_resolution_look_up(const char *servers G_GNUC_UNUSED,
+				     const GStrv known G_GNUC_UNUSED, char **out_unknown)
 {
 	const char *found = address_found;
 	const char *addresses[] = {found, NULL};
@@ -51,6 +54,14 @@ GStrv __wrap_zookeeper_session_names_look_up(const char *servers G_GNUC_UNUSED,
 int __wrap_detached_thread_start(void *(*run)(void *data), void *data)
 {
 	return can_start_threads ? __real_detached_thread_start(run, data) : EAGAIN;
+}
+
+ZookeeperMessage *__wrap_zookeeper_session_take(ZookeeperSession *session)
+{
+	ZookeeperMessage *message = __real_zookeeper_session_take(session);
+
+	n_lookups += message != NULL && message->type <= ZOOKEEPER_NOT_OPENED;
+	return message;
 }
 
 gint64 __wrap_g_get_monotonic_time(void)
@@ -68,20 +79,23 @@ static Registry *registry_new(const SystemClock *clock, GAsyncQueue *wakes)
 {
 	const ZookeeperHosts hosts = {.servers = (char *)"zookeeper:1", .root = (char *)"/s"};
 	g_autoptr(Address) address = address_parse("127.0.0.1:7609", NULL);
-	Registry *registry = zookeeper_registry_new(&(ZookeeperRegistryConfig){
-		.hosts = &hosts,
-		.layout = &LAYOUT_TWITTER,
-		.clock = clock,
-		.worker_id = -1,
-		.preferred_worker_id = -1,
-		.nonce = "nonce",
-		.address = address,
-		.host = "127.0.0.1",
-		.version = "0",
-		.session_timeout_ms = 1000,
-		.connect_timeout_ms = CONNECT_TIMEOUT_MS,
-		.max_length_ms = 10000,
-	});
+	Store *store = zookeeper_store_new(
+		&(ZookeeperStoreConfig){.hosts = &hosts, .session_timeout_ms = 1000});
+	Registry *registry =
+		registration_new(store, &(RegistrationConfig){
+						.servers = hosts.servers,
+						.root = hosts.root,
+						.layout = &LAYOUT_TWITTER,
+						.clock = clock,
+						.worker_id = -1,
+						.preferred_worker_id = -1,
+						.nonce = "nonce",
+						.address = address,
+						.host = "127.0.0.1",
+						.version = "0",
+						.connect_timeout_ms = CONNECT_TIMEOUT_MS,
+						.max_length_ms = 10000,
+					});
 
 	registry->wake = wake;
 	registry->wake_data = wakes;
@@ -92,13 +106,13 @@ static Registry *registry_new(const SystemClock *clock, GAsyncQueue *wakes)
 /* Waits until a lookup has ended. */
 static void wait_for_lookup(Registry *registry, GAsyncQueue *wakes)
 {
-	const Registration *self = (const Registration *)registry;
-	RegistryResult result;
+	guint before = n_lookups;
+	RegistryReport report;
 
-	g_assert_false(registry->ops->poll(registry, 1, &result));
-	while (self->opening.addresses == NULL && self->opening.unknown == NULL) {
+	g_assert_false(registry->ops->poll(registry, 1, 0, &report));
+	while (n_lookups == before) {
 		g_async_queue_pop(wakes);
-		g_assert_false(registry->ops->poll(registry, 1, &result));
+		g_assert_false(registry->ops->poll(registry, 1, 0, &report));
 	}
 }
 
@@ -121,7 +135,7 @@ TEST("/zookeeper-registry/no-connection", test_no_connection)
 		g_autoptr(GAsyncQueue) wakes = g_async_queue_new();
 		g_autoptr(GError) error = NULL;
 		SystemClock clock;
-		RegistryResult result = {0};
+		RegistryReport report;
 		Registry *registry;
 
 		address_found = CASES[i].address;
@@ -131,9 +145,9 @@ TEST("/zookeeper-registry/no-connection", test_no_connection)
 		registry->ops->claim(registry, 1000);
 		wait_for_lookup(registry, wakes);
 		skipped_us += CONNECT_TIMEOUT_MS * G_TIME_SPAN_MILLISECOND;
-		while (!registry->ops->poll(registry, 1, &result))
+		while (!registry->ops->poll(registry, 1, 0, &report))
 			g_async_queue_pop(wakes);
-		error = result.error;
+		error = report.result.error;
 		g_assert_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL);
 		g_test_message("%s", error->message);
 		g_assert_true(g_str_has_suffix(error->message, CASES[i].why));
@@ -142,38 +156,40 @@ TEST("/zookeeper-registry/no-connection", test_no_connection)
 	g_assert_true(was_in_own_thread);
 }
 
-/* If no thread can be started, nothing is known about the names. */
+/* If no thread can be started, what was known about the names stays. */
 TEST("/zookeeper-registry/no-thread", test_no_thread)
 {
 	g_autoptr(GAsyncQueue) wakes = g_async_queue_new();
 	SystemClock clock;
-	RegistryResult result;
+	RegistryReport report;
 	Registry *registry;
-	const Registration *self;
+	guint before;
 
 	address_found = NULL;
 	names_not_found = "zookeeper: no such name";
 	system_clock_init(&clock);
 	registry = registry_new(&clock, wakes);
-	self = (const Registration *)registry;
 	registry->ops->claim(registry, 1000);
 	wait_for_lookup(registry, wakes);
 	can_start_threads = FALSE;
 	skipped_us += 2 * G_USEC_PER_SEC;
-	g_assert_false(registry->ops->poll(registry, 1, &result)); /* begins another */
-	g_assert_nonnull(self->opening.session);
-	g_assert_false(registry->ops->poll(registry, 1, &result));
-	g_assert_null(self->opening.session);
-	g_assert_cmpstr(self->opening.unknown, ==, names_not_found);
+	before = n_lookups;
+	g_assert_false(registry->ops->poll(registry, 1, 0, &report)); /* begins another */
+	g_assert_false(registry->ops->poll(registry, 1, 0, &report));
+	g_assert_cmpuint(n_lookups, ==, before + 1);
+	skipped_us += CONNECT_TIMEOUT_MS * G_TIME_SPAN_MILLISECOND;
+	g_assert_true(registry->ops->poll(registry, 1, 0, &report));
+	g_assert_nonnull(strstr(report.result.error->message, names_not_found));
+	g_clear_error(&report.result.error);
 	registry->ops->free(registry);
 }
 
-/* Begins a step, and ends it with an UNSURE reply. @error: ZookeeperMessage.error */
+/* Begins a step, and ends it with an UNSURE reply. @error: StoreMessage.error */
 static void end_step(Registration *self, gint error)
 {
-	registration_await(self, 1);
-	registration_note_error(self, &(ZookeeperMessage){.error = error, .reason = "throttled"});
-	registration_resume(self);
+	registration_begin_wait(self, 1);
+	registration_note_error(self, &(StoreMessage){.error = error, .reason = "throttled"});
+	registration_end_wait(self);
 	registration_pause(self, REGISTRATION_UNSURE_PAUSE);
 }
 
@@ -192,16 +208,16 @@ TEST("/zookeeper-registry/open-errors", test_open_errors)
 	/* the error of an earlier step does not count again */
 	end_step(self, 0);
 	end_step(self, 0);
-	g_assert_null(registry->hindrance);
+	g_assert_null(self->hindrance);
 	end_step(self, -127);
-	g_assert_cmpstr(registry->hindrance, ==,
+	g_assert_cmpstr(self->hindrance, ==,
 			"ZooKeeper at zookeeper:1 repeatedly returns error -127 (throttled): its "
 			"log may say why");
 	/* the server waits because all worker IDs are in use */
-	registration_try_again_at(self, 1);
-	g_assert_null(registry->hindrance);
+	registration_retry_claim_at(self, 1);
+	g_assert_null(self->hindrance);
 	end_step(self, -127);
 	end_step(self, -127);
-	g_assert_null(registry->hindrance);
+	g_assert_null(self->hindrance);
 	registry->ops->free(registry);
 }

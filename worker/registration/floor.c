@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker/registration/floor.h"
+
+#include "common/zookeeper/znodes.h"
+
+#define QUARANTINE                                                                                 \
+	"snowflakectl registry quarantine, with --even-if-servers-live where servers run, which "  \
+	"lets them go on"
+
+void floor_read(Floor *self, const StoreRecord *record, const Layout *layout)
+{
+	g_autoptr(GError) error = NULL;
+	ZnodeFloor ticks = {0};
+
+	*self = (Floor){.version = record != NULL ? record->version : 0};
+	if (record == NULL) {
+		self->damage = g_strdup("is missing");
+		self->remedy = "run " QUARANTINE;
+	} else if (record->data == NULL) {
+		self->damage = g_strdup("may not be read without its --zookeeper-auth");
+		self->remedy = "let this server read it";
+	} else if (!znode_floor_from_json(record->data, record->length, layout, &ticks, &error)) {
+		self->damage = g_strdup_printf("does not parse: %s", error->message);
+		self->remedy = "delete it, and run " QUARANTINE;
+	} else {
+		self->tick = ticks.tick;
+		self->clock_tick = ticks.clock_tick;
+	}
+}
+
+void floor_clear(Floor *self)
+{
+	g_clear_pointer(&self->damage, g_free);
+}
+
+gboolean floor_is_past(const Floor *self, gint64 now_tick)
+{
+	return now_tick > self->tick;
+}
+
+gint64 floor_first_tick(const Floor *self, gint64 end_tick)
+{
+	return MAX(end_tick, self->tick) + 1;
+}
+
+gboolean floor_allows_keeping(const Floor *self, gint64 end_tick, gboolean is_written)
+{
+	return is_written || end_tick >= self->clock_tick;
+}

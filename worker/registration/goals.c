@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/log.h"
+#include "worker/registration/internal.h"
+
+#define MIN_PAUSE_US  (10 * G_TIME_SPAN_MILLISECOND)
+#define MAX_PAUSE_US  (60 * G_TIME_SPAN_MILLISECOND)
+#define LONG_PAUSE_US (500 * G_TIME_SPAN_MILLISECOND)
+
+/* A warning is logged after this many steps ended with an error that leaves their outcome open. */
+#define MIN_OPEN_ERRORS 3
+
+static void finish_goal(Registration *self, GError *error)
+{
+	g_assert(!self->goal.finished);
+	if (self->facts.goal == REGISTRY_EXTEND)
+		self->goal.extension_failed = error != NULL;
+	if (self->facts.goal == REGISTRY_HAND_BACK && error != NULL)
+		self->holding.held = FALSE;
+	self->facts.goal = REGISTRY_NONE;
+	self->goal.cancelled = FALSE;
+	self->goal.finished = TRUE;
+	self->goal.result.error = error;
+}
+
+void registration_succeed(Registration *self)
+{
+	const HeldReservation *held = &self->holding;
+
+	registration_forget_open_errors(self);
+	if (self->facts.goal == REGISTRY_CLAIM) {
+		self->goal.served = TRUE;
+		self->goal.result.reservation = (Reservation){
+			.datacenter_id = self->config.datacenter_id,
+			.worker_id = held->worker_id,
+			.first_tick = held->first_tick,
+			.end_tick = held->end_tick,
+		};
+	}
+	self->goal.result.end_tick = held->end_tick;
+	finish_goal(self, NULL);
+}
+
+void registration_fail(Registration *self, RegistryError code, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	finish_goal(self, g_error_new_valist(REGISTRY_ERROR, (gint)code, format, arguments));
+	va_end(arguments);
+}
+
+void registration_retry_claim_at(Registration *self, gint64 tick)
+{
+	registration_forget_open_errors(self);
+	self->goal.result.wait_until_tick = tick;
+	self->goal.look_again_us =
+		g_get_monotonic_time() +
+		self->store->ops->lapse_ms(self->store) * G_TIME_SPAN_MILLISECOND;
+}
+
+void registration_forget_listing(Registration *self)
+{
+	self->facts.listed = FALSE;
+	self->facts.chosen = FALSE;
+}
+
+void registration_note_error(Registration *self, const StoreMessage *answer)
+{
+	if (answer->error == 0)
+		return;
+	self->open_error.error = answer->error;
+	self->open_error.reason = answer->reason;
+	self->open_error.remedy = answer->remedy;
+}
+
+void registration_forget_open_errors(Registration *self)
+{
+	self->open_error.n_steps = 0;
+	self->open_error.error = 0;
+	g_clear_pointer(&self->hindrance, g_free);
+}
+
+static void report_open_error(Registration *self)
+{
+	const char *remedy = self->open_error.remedy;
+
+	g_free(self->hindrance);
+	self->hindrance = g_strdup_printf("ZooKeeper at %s repeatedly returns error %d (%s): %s",
+					  self->config.servers, self->open_error.error,
+					  self->open_error.reason,
+					  remedy != NULL ? remedy : "its log may say why");
+	log_event(LOG_ZOOKEEPER_REFUSED, log_text("error", self->hindrance));
+}
+
+/* Counts a step that ended UNSURE. */
+static void count_open_error(Registration *self)
+{
+	if (self->open_error.error == 0)
+		return;
+	if (++self->open_error.n_steps >= MIN_OPEN_ERRORS)
+		report_open_error(self);
+}
+
+void registration_pause(Registration *self, RegistrationPause pause)
+{
+	gint64 length_us = LONG_PAUSE_US;
+
+	if (pause == REGISTRATION_UNSURE_PAUSE)
+		count_open_error(self);
+	if (pause == REGISTRATION_UNSURE_PAUSE && !self->facts.connected)
+		return;
+	if (pause == REGISTRATION_SHORT_PAUSE)
+		length_us =
+			MIN_PAUSE_US + (gint64)(g_random_double() * (MAX_PAUSE_US - MIN_PAUSE_US));
+	self->facts.pause_till_us = g_get_monotonic_time() + length_us;
+}
+
+void registration_begin_wait(Registration *self, guint64 request)
+{
+	self->step.request = request;
+	self->step.busy = TRUE;
+	self->open_error.error = 0;
+}
+
+void registration_end_wait(Registration *self)
+{
+	self->step.request = 0;
+	self->step.busy = FALSE;
+}
+
+void registration_complain(Registration *self, const char *format, ...)
+{
+	g_autofree char *text = NULL;
+	va_list arguments;
+
+	va_start(arguments, format);
+	text = g_strdup_vprintf(format, arguments);
+	va_end(arguments);
+	registration_forget_open_errors(self);
+	registration_pause(self, REGISTRATION_LONG_PAUSE);
+	if (self->facts.goal == REGISTRY_CLAIM && !self->goal.served) {
+		registration_fail(self, REGISTRY_ERROR_FATAL, "%s", text);
+		return;
+	}
+	log_event(LOG_ZOOKEEPER_REFUSED, log_text("error", text));
+	if (self->facts.goal == REGISTRY_EXTEND || self->facts.goal == REGISTRY_HAND_BACK)
+		registration_fail(self, REGISTRY_ERROR_FAILED, "%s", text);
+}
+
+void registration_complain_of(Registration *self, const char *key, StoreOutcome outcome,
+			      const char *reason)
+{
+	if (outcome == STORE_DENIED)
+		registration_complain(self,
+				      "ZooKeeper does not let this server read or write %s: "
+				      "give the user and password that the other servers have "
+				      "(--zookeeper-auth)",
+				      key);
+	else
+		registration_complain(self, "ZooKeeper refuses %s: %s", key, reason);
+}
+
+void registration_note_time(Registration *self, gint64 time_ms, gint64 sent_ns, gint64 received_ns)
+{
+	if (time_ms == 0)
+		return;
+	self->report.clock = (RegistryClock){
+		.known = TRUE,
+		.least_ns = time_ms * CLOCK_NS_PER_MS - received_ns,
+		/* it is cut to whole milliseconds */
+		.most_ns = (time_ms + 1) * CLOCK_NS_PER_MS - sent_ns,
+	};
+	self->facts.wants_time = FALSE;
+}
+
+static gboolean any_speaks_tls(const GPtrArray *peers)
+{
+	for (guint i = 0; i < peers->len; i++)
+		if (address_text_is_tls(((const Peer *)peers->pdata[i])->address))
+			return TRUE;
+	return FALSE;
+}
+
+TlsClient *registration_tls(Registration *self, const GPtrArray *peers)
+{
+	if (self->peers.tls == NULL && any_speaks_tls(peers))
+		self->peers.tls = tls_client_new(&self->config.tls, NULL);
+	return self->peers.tls;
+}
+
+void registration_read_again(Registration *self)
+{
+	self->here.was_read = FALSE;
+	self->here.written = FALSE;
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker/registration/plan.h"
+
+const char *registration_state_name(RegistrationState state)
+{
+	static const char *const NAMES[N_REGISTRATION_STATES] = {
+		[REGISTRATION_CONNECTING] = "connecting", [REGISTRATION_PREPARING] = "preparing",
+		[REGISTRATION_LOOKING] = "looking",       [REGISTRATION_ANNOUNCING] = "announcing",
+		[REGISTRATION_CHECKING] = "checking",     [REGISTRATION_DOUBTING] = "doubting",
+		[REGISTRATION_RESERVING] = "reserving",   [REGISTRATION_PAUSING] = "pausing",
+		[REGISTRATION_SETTLING] = "settling",     [REGISTRATION_EXTENDING] = "extending",
+		[REGISTRATION_RETURNING] = "returning",   [REGISTRATION_TIMING] = "timing",
+		[REGISTRATION_LISTING] = "listing",       [REGISTRATION_RESTING] = "resting",
+		[REGISTRATION_SECURING] = "securing",
+	};
+
+	return NAMES[state];
+}
+
+static RegistrationState next_of_claim(const RegistrationFacts *facts)
+{
+	if (facts->now_us < facts->doubtful_till_us)
+		return REGISTRATION_DOUBTING;
+	if (facts->chosen)
+		return REGISTRATION_RESERVING;
+	/* by what is listed it is decided whom to ask; asking takes time, so that it is read anew
+	 * before a worker ID is chosen by it */
+	if (!facts->listed || facts->peers_checked)
+		return REGISTRATION_LOOKING;
+	return REGISTRATION_CHECKING;
+}
+
+RegistrationState registration_plan_next(const RegistrationFacts *facts)
+{
+	if (!facts->connected)
+		return REGISTRATION_CONNECTING;
+	if (facts->now_us < facts->pause_till_us)
+		return REGISTRATION_PAUSING;
+	/* the last write first, whatever is wanted now */
+	if (facts->unsettled)
+		return REGISTRATION_SETTLING;
+	/* needs no claim: the version says whose it is */
+	if (facts->goal == REGISTRY_HAND_BACK)
+		return REGISTRATION_RETURNING;
+	if (!facts->prepared)
+		return REGISTRATION_PREPARING;
+	if (!facts->secured)
+		return REGISTRATION_SECURING;
+	if (facts->claim == CLAIM_UNKNOWN)
+		return REGISTRATION_LOOKING;
+	if (facts->claim == CLAIM_NONE)
+		return REGISTRATION_ANNOUNCING;
+	if (facts->goal == REGISTRY_EXTEND)
+		return REGISTRATION_EXTENDING;
+	if (facts->wants_time)
+		return REGISTRATION_TIMING;
+	if (facts->goal == REGISTRY_CLAIM)
+		return next_of_claim(facts);
+	if (facts->wants_list)
+		return REGISTRATION_LISTING;
+	return REGISTRATION_RESTING;
+}
+
+gint32 registration_plan_next_version(gint32 version)
+{
+	return (gint32)((guint32)version + 1);
+}
+
+static gboolean stands(const ReservationRecord *record, const char *owner, gint64 end_tick)
+{
+	return record->end_tick == end_tick && (owner == NULL || g_str_equal(record->owner, owner));
+}
+
+RegistrationSettlement registration_plan_settle(const RegistrationWrite *write,
+						const ReservationRecord *record, gint32 version)
+{
+	if (record == NULL)
+		return write->read_version < 0 ? SETTLED_NOT : SETTLED_LOST;
+	if (!write->refused && version == registration_plan_next_version(write->read_version) &&
+	    stands(record, write->owner, write->end_tick))
+		return SETTLED_WRITTEN;
+	if (version == write->read_version &&
+	    stands(record, write->read_owner, write->read_end_tick))
+		return SETTLED_NOT;
+	return SETTLED_LOST;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker/zookeeper/name-resolution.h"
+
+#include <netdb.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define MAX_ADDRESS_BYTES 128
+
+static int get_addresses(const char *host, const char *port, struct addrinfo **out_first)
+{
+	struct addrinfo hints = {
+		.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
+	int code = getaddrinfo(host, port, &hints, out_first);
+
+	/* an address of a family that this machine has on its loopback only */
+	if (code == EAI_ADDRFAMILY || code == EAI_BADFLAGS) {
+		hints.ai_flags = 0;
+		code = getaddrinfo(host, port, &hints, out_first);
+	}
+	return code;
+}
+
+/* (transfer full): without brackets, which ZooKeeper's client does not know. */
+static char *join_addresses(const struct addrinfo *first, const char *port)
+{
+	GString *text = g_string_new(NULL);
+
+	for (const struct addrinfo *one = first; one != NULL; one = one->ai_next) {
+		char address[MAX_ADDRESS_BYTES];
+
+		if (getnameinfo(one->ai_addr, one->ai_addrlen, address, sizeof address, NULL, 0,
+				NI_NUMERICHOST) == 0)
+			g_string_append_printf(text, "%s%s:%s", text->len > 0 ? "," : "", address,
+					       port);
+	}
+	return g_string_free(text, FALSE);
+}
+
+/* (transfer full) (nullable): @server is cut into host and port. */
+static char *look_up(char *server, const char **out_why)
+{
+	char *colon = strrchr(server, ':');
+	struct addrinfo *first = NULL;
+	char *addresses;
+	int code;
+
+	if (colon == NULL) {
+		*out_why = "it has no port";
+		return NULL;
+	}
+	*colon = '\0';
+	code = get_addresses(server, colon + 1, &first);
+	if (code != 0) {
+		*out_why = gai_strerror(code);
+		return NULL;
+	}
+	addresses = join_addresses(first, colon + 1);
+	freeaddrinfo(first);
+	return addresses;
+}
+
+GStrv name_resolution_look_up(const char *servers, const GStrv known, char **out_unknown)
+{
+	g_auto(GStrv) found = g_strsplit(servers, ",", -1);
+	g_autoptr(GString) unknown = g_string_new(NULL);
+	gboolean any = FALSE;
+
+	for (guint i = 0; found[i] != NULL; i++) {
+		g_autofree char *server = found[i];
+		const char *why = NULL;
+
+		found[i] = look_up(server, &why);
+		if (found[i] == NULL) {
+			g_string_append_printf(unknown, "%s%s: %s", unknown->len > 0 ? ", " : "",
+					       server, why);
+			found[i] = g_strdup(known != NULL ? known[i] : "");
+		}
+		any = any || found[i][0] != '\0';
+	}
+	*out_unknown = unknown->len > 0 ? g_strdup(unknown->str) : NULL;
+	return any ? g_steal_pointer(&found) : NULL;
+}
+
+char *name_resolution_join(const GStrv addresses)
+{
+	GString *text = g_string_new(NULL);
+
+	for (guint i = 0; addresses[i] != NULL; i++)
+		if (addresses[i][0] != '\0')
+			g_string_append_printf(text, "%s%s", text->len > 0 ? "," : "",
+					       addresses[i]);
+	return g_string_free(text, FALSE);
+}

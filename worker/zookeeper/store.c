@@ -1,0 +1,776 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker/zookeeper/store.h"
+
+#include <string.h>
+
+#include "common/log.h"
+#include "worker/zookeeper/access-check.h"
+#include "worker/zookeeper/name-resolution.h"
+#include "worker/zookeeper/reach-probe.h"
+#include "worker/zookeeper/session.h"
+
+/*
+ * A request of the owner is a job, which takes one or several requests of the session: their
+ * replies complete it. Jobs end unanswered with the connection that they were made on.
+ */
+
+/* Reads of lists under way at once: what is sent after them waits for as many. */
+#define MAX_READS 256
+
+/* A session is replaced after as many of its timeouts without a connection: servers that were
+ * restored from a backup refuse it for ever, and names may mean other addresses by then. */
+#define TIMEOUTS_TO_REPLACE 3
+/* From one attempt to open a session to the next, at least. */
+#define OPEN_INTERVAL_US    G_USEC_PER_SEC
+
+/* A connection that is back before this is not worth a line in the log. */
+#define LOSS_LOGGED_US G_USEC_PER_SEC
+
+/* What a request of the session is for. */
+typedef enum { FOR_SYNC, FOR_READ, FOR_CHILDREN, FOR_CHILD, FOR_COMMIT } Purpose;
+
+typedef struct {
+	StoreMessage *answer; /* so far */
+	guint n_open;         /* requests that are not answered, or not sent */
+} Job;
+
+typedef struct {
+	guint64 job; /* it may have been dropped */
+	Purpose purpose;
+	char *key;
+} Request;
+
+typedef struct {
+	Store store;
+	char *servers, *root, *auth, *certificates; /* the last two: (nullable) */
+	gint64 session_timeout_ms;
+
+	ZookeeperSession *session; /* (nullable): it is opened */
+	gint64 session_id;         /* 0: it has not been connected yet */
+	gboolean is_connected;
+	gint64 lost_at_us;       /* the connection, or the session; 0: there was none */
+	gboolean logged_up;      /* the log said last that it is connected ... */
+	gboolean logged_expired; /* ... or that the session has expired, and not what follows */
+
+	GQueue messages;      /* of StoreMessage, for the owner */
+	guint64 last_job;     /* its number */
+	GHashTable *jobs;     /* number to Job */
+	GHashTable *requests; /* number of a request of the session to Request */
+	GQueue to_read;       /* of Request: reads of lists that are not sent yet */
+	guint n_reads;        /* that are */
+	char *watched;        /* (nullable): of watch() */
+	guint64 watch_request;
+	ZookeeperAccessCheck *access; /* (nullable) */
+	guint64 access_job;
+
+	struct {
+		ZookeeperSession *session; /* (nullable): takes the place of the one before */
+		gint64 next_at_us;         /* no other is opened before */
+		gint64 opened_at_us;       /* when the one before was */
+		GStrv addresses;           /* (nullable): ZooKeeper's, as they were known last */
+		gboolean addresses_good;   /* ZooKeeper has just been there */
+		char *unknown;     /* (nullable): the names that cannot be resolved, and why */
+		guint failures;    /* DNS lookups in a row that did not find all names */
+		ReachProbe *probe; /* (nullable): finds out why there is no connection */
+	} opening;
+} ZookeeperStore;
+
+/* Jobs */
+
+static void request_free(Request *request)
+{
+	g_free(request->key);
+	g_free(request);
+}
+
+static void job_free(Job *job)
+{
+	store_message_free(job->answer);
+	g_free(job);
+}
+
+static Job *find_job(const ZookeeperStore *self, guint64 number)
+{
+	return g_hash_table_lookup(self->jobs, &number);
+}
+
+static StoreMessage *message_new(StoreEvent event, const char *key)
+{
+	StoreMessage *message = g_new0(StoreMessage, 1);
+
+	message->event = event;
+	message->key = g_strdup(key);
+	return message;
+}
+
+static void post_event(ZookeeperStore *self, StoreEvent event, const char *key)
+{
+	g_queue_push_tail(&self->messages, message_new(event, key));
+}
+
+static guint64 job_new(ZookeeperStore *self)
+{
+	Job *job = g_new0(Job, 1);
+	guint64 *number = g_new(guint64, 1);
+
+	*number = ++self->last_job;
+	job->answer = message_new(STORE_ANSWER, NULL);
+	job->answer->request = *number;
+	job->answer->reason = "no connection";
+	job->answer->records = g_ptr_array_new_with_free_func((GDestroyNotify)store_record_free);
+	g_hash_table_insert(self->jobs, number, job);
+	return *number;
+}
+
+static void finish_job(ZookeeperStore *self, guint64 number)
+{
+	Job *job = find_job(self, number);
+
+	g_queue_push_tail(&self->messages, g_steal_pointer(&job->answer));
+	g_hash_table_remove(self->jobs, &number);
+}
+
+static Request *request_new(guint64 job, Purpose purpose, const char *key)
+{
+	Request *request = g_new(Request, 1);
+
+	*request = (Request){job, purpose, g_strdup(key)};
+	return request;
+}
+
+/* @number: of a request that was made for the job */
+static void expect_reply(ZookeeperStore *self, guint64 job, guint64 number, Purpose purpose,
+			 const char *key)
+{
+	guint64 *copy = g_new(guint64, 1);
+
+	*copy = number;
+	find_job(self, job)->n_open++;
+	g_hash_table_insert(self->requests, copy, request_new(job, purpose, key));
+}
+
+/* Without a session there is no answer but this. */
+static guint64 answer_unsure(ZookeeperStore *self)
+{
+	guint64 job = job_new(self);
+
+	find_job(self, job)->answer->outcome = STORE_UNSURE;
+	finish_job(self, job);
+	self->store.wake(self->store.wake_data);
+	return job;
+}
+
+static guint64 store_read(Store *store, const char *key, gboolean fresh)
+{
+	ZookeeperStore *self = (ZookeeperStore *)store;
+	guint64 job;
+
+	if (self->session == NULL)
+		return answer_unsure(self);
+	job = job_new(self);
+	/* another server of the ensemble may be behind the one that took the write */
+	if (fresh)
+		expect_reply(self, job, zookeeper_session_sync(self->session, key), FOR_SYNC, key);
+	expect_reply(self, job, zookeeper_session_get(self->session, key, FALSE), FOR_READ, key);
+	return job;
+}
+
+static guint64 store_list(Store *store, const char *prefix, gboolean fresh, gboolean watch)
+{
+	ZookeeperStore *self = (ZookeeperStore *)store;
+	guint64 job;
+
+	if (self->session == NULL)
+		return answer_unsure(self);
+	job = job_new(self);
+	if (fresh)
+		expect_reply(self, job, zookeeper_session_sync(self->session, prefix), FOR_SYNC,
+			     prefix);
+	expect_reply(self, job, zookeeper_session_children(self->session, prefix, watch),
+		     FOR_CHILDREN, prefix);
+	return job;
+}
+
+static guint64 send_writes(ZookeeperStore *self, const StoreWrite *writes, guint n_writes)
+{
+	ZookeeperWrite parts[STORE_MAX_WRITES];
+
+	if (n_writes == 1 && writes->is_mortal)
+		return zookeeper_session_create_ephemeral(self->session, writes->key, writes->data);
+	if (n_writes == 1 && writes->version == STORE_NONE)
+		return zookeeper_session_create(self->session, writes->key, writes->data);
+	for (guint i = 0; i < n_writes; i++)
+		parts[i] = (ZookeeperWrite){
+			.type = writes[i].data == NULL            ? ZOOKEEPER_CHECK
+				: writes[i].version == STORE_NONE ? ZOOKEEPER_CREATE
+								  : ZOOKEEPER_SET,
+			.path = writes[i].key,
+			.data = writes[i].data,
+			.version = MAX(writes[i].version, -1),
+		};
+	return zookeeper_session_commit(self->session, parts, n_writes);
+}
+
+static guint64 store_commit(Store *store, const StoreWrite *writes, guint n_writes)
+{
+	ZookeeperStore *self = (ZookeeperStore *)store;
+	guint64 job;
+
+	g_assert(n_writes >= 1 && n_writes <= STORE_MAX_WRITES);
+	if (self->session == NULL)
+		return answer_unsure(self);
+	job = job_new(self);
+	expect_reply(self, job, send_writes(self, writes, n_writes), FOR_COMMIT,
+		     writes[n_writes - 1].key);
+	return job;
+}
+
+static void store_drop(Store *store, guint64 request)
+{
+	ZookeeperStore *self = (ZookeeperStore *)store;
+
+	g_hash_table_remove(self->jobs, &request);
+}
+
+static void store_erase(Store *store, const char *key)
+{
+	ZookeeperStore *self = (ZookeeperStore *)store;
+
+	if (self->session != NULL)
+		zookeeper_session_delete(self->session, key);
+}
+
+static void set_watch(ZookeeperStore *self)
+{
+	self->watch_request = zookeeper_session_exists(self->session, self->watched, TRUE);
+}
+
+static void store_watch(Store *store, const char *key)
+{
+	ZookeeperStore *self = (ZookeeperStore *)store;
+
+	if (self->session == NULL)
+		return;
+	g_free(self->watched);
+	self->watched = g_strdup(key);
+	set_watch(self);
+}
+
+static guint64 store_check_access(Store *store, guint datacenter_id)
+{
+	ZookeeperStore *self = (ZookeeperStore *)store;
+
+	if (self->auth == NULL)
+		return 0;
+	if (self->session == NULL)
+		return answer_unsure(self);
+	g_clear_pointer(&self->access, zookeeper_access_check_free);
+	self->access = zookeeper_access_check_new(self->session, self->root, datacenter_id);
+	return self->access_job = job_new(self);
+}
+
+static char *store_describe_remedy(Store *store, const char *key)
+{
+	const ZookeeperStore *self = (const ZookeeperStore *)store;
+
+	return g_strdup_printf("close it with ZooKeeper's zkCli.sh: addauth digest "
+			       "%.*s:PASSWORD, then setAcl -R %s auth::cdrwa",
+			       (int)strcspn(self->auth, ":"), self->auth, key);
+}
+
+/* Replies */
+
+static StoreOutcome outcome_of(ZookeeperOutcome outcome)
+{
+	switch (outcome) {
+	case ZOOKEEPER_OK:
+		return STORE_OK;
+	case ZOOKEEPER_NO_NODE:
+		return STORE_ABSENT;
+	case ZOOKEEPER_NODE_EXISTS:
+	case ZOOKEEPER_BAD_VERSION:
+		return STORE_CONFLICT;
+	case ZOOKEEPER_NO_AUTH:
+		return STORE_DENIED;
+	case ZOOKEEPER_REFUSED:
+		return STORE_REFUSED;
+	case ZOOKEEPER_UNSURE:
+		break;
+	}
+	return STORE_UNSURE;
+}
+
+/* @message: its data are taken */
+static void add_record(const ZookeeperStore *self, StoreMessage *answer, const char *key,
+		       ZookeeperMessage *message)
+{
+	StoreRecord *record = g_new(StoreRecord, 1);
+
+	*record = (StoreRecord){
+		.key = g_strdup(key),
+		.data = g_steal_pointer(&message->data),
+		.length = message->length,
+		.version = message->stat.version,
+		.order = message->stat.created_order,
+		.created_ms = message->stat.created_ms,
+		.modified_ms = message->stat.modified_ms,
+		.is_own = message->stat.owner_session != 0 &&
+			  message->stat.owner_session == self->session_id,
+	};
+	g_ptr_array_add(answer->records, record);
+}
+
+/* The reply is not OK: so is the answer, whatever else comes. */
+static void note_failure(StoreMessage *answer, const ZookeeperMessage *message)
+{
+	if (answer->outcome != STORE_OK)
+		return;
+	answer->outcome = outcome_of(message->outcome);
+	answer->reason = message->reason;
+	answer->failed = message->failed;
+}
+
+static void queue_children(ZookeeperStore *self, guint64 job, const char *prefix, GStrv names)
+{
+	for (char **name = names; *name != NULL; name++) {
+		g_autofree char *key = g_strjoin("/", prefix, *name, NULL);
+
+		find_job(self, job)->n_open++;
+		g_queue_push_tail(&self->to_read, request_new(job, FOR_CHILD, key));
+	}
+}
+
+static void send_reads(ZookeeperStore *self)
+{
+	while (self->n_reads < MAX_READS && !g_queue_is_empty(&self->to_read)) {
+		Request *request = g_queue_pop_head(&self->to_read);
+		guint64 *number;
+
+		if (find_job(self, request->job) == NULL) { /* it was dropped */
+			request_free(request);
+			continue;
+		}
+		number = g_new(guint64, 1);
+		*number = zookeeper_session_get(self->session, request->key, FALSE);
+		g_hash_table_insert(self->requests, number, request);
+		self->n_reads++;
+	}
+}
+
+static void take_job_reply(ZookeeperStore *self, const Request *request, ZookeeperMessage *message)
+{
+	Job *job = find_job(self, request->job);
+	StoreMessage *answer = job->answer;
+	gboolean is_child = request->purpose == FOR_CHILD;
+
+	if (message->error != 0) {
+		answer->error = message->error;
+		answer->remedy = message->remedy;
+	}
+	answer->sent_ns = message->sent_ns;
+	answer->received_ns = message->received_ns;
+	if (is_child && message->outcome == ZOOKEEPER_NO_AUTH) {
+		add_record(self, answer, request->key, message);
+	} else if (message->outcome != ZOOKEEPER_OK) {
+		if (!is_child || message->outcome != ZOOKEEPER_NO_NODE) /* else it is gone */
+			note_failure(answer, message);
+	} else if (request->purpose == FOR_CHILDREN) {
+		queue_children(self, request->job, request->key, message->children);
+	} else if (request->purpose != FOR_SYNC) {
+		add_record(self, answer, message->path != NULL ? message->path : request->key,
+			   message);
+	}
+	if (--job->n_open == 0)
+		finish_job(self, request->job);
+}
+
+static void finish_access_check(ZookeeperStore *self)
+{
+	g_autoptr(ZookeeperAccessCheck) check = g_steal_pointer(&self->access);
+	Job *job = find_job(self, self->access_job);
+
+	if (job == NULL)
+		return;
+	job->answer->outcome = outcome_of(check->outcome);
+	job->answer->reason = check->reason;
+	job->answer->is_open = check->is_open;
+	job->answer->key = g_strdup(check->path != NULL ? check->path : self->root);
+	finish_job(self, self->access_job);
+}
+
+static void take_reply(ZookeeperStore *self, ZookeeperMessage *message)
+{
+	const Request *request = g_hash_table_lookup(self->requests, &message->request);
+
+	if (message->outcome != ZOOKEEPER_UNSURE)
+		self->store.heard_at_us = g_get_monotonic_time();
+	if (request != NULL) {
+		self->n_reads -= request->purpose == FOR_CHILD;
+		if (find_job(self, request->job) != NULL)
+			take_job_reply(self, request, message);
+		g_hash_table_remove(self->requests, &message->request);
+		send_reads(self);
+	} else if (self->access != NULL && zookeeper_access_check_take(self->access, message)) {
+		Job *job = find_job(self, self->access_job);
+
+		if (job != NULL && message->error != 0) {
+			job->answer->error = message->error;
+			job->answer->remedy = message->remedy;
+		}
+		if (self->access->is_finished)
+			finish_access_check(self);
+	} else if (message->request == self->watch_request &&
+		   message->outcome == ZOOKEEPER_NO_NODE) {
+		post_event(self, STORE_GONE, self->watched);
+	}
+}
+
+/* Connections */
+
+/* What was asked for is not answered any more. */
+static void drop_jobs(ZookeeperStore *self)
+{
+	g_hash_table_remove_all(self->jobs);
+	g_queue_clear_full(&self->to_read, (GDestroyNotify)request_free);
+	g_clear_pointer(&self->access, zookeeper_access_check_free);
+}
+
+static void end_session(ZookeeperStore *self, StoreEvent event)
+{
+	g_clear_pointer(&self->session, zookeeper_session_free);
+	if (self->is_connected)
+		self->lost_at_us = g_get_monotonic_time();
+	self->is_connected = FALSE;
+	self->session_id = 0;
+	drop_jobs(self);
+	g_hash_table_remove_all(self->requests);
+	self->n_reads = 0;
+	g_clear_pointer(&self->watched, g_free);
+	self->watch_request = 0;
+	post_event(self, event, NULL);
+}
+
+static void on_connected(ZookeeperStore *self, gint64 session_id)
+{
+	g_autofree char *session = g_strdup_printf("0x%" G_GINT64_MODIFIER "x", session_id);
+
+	if (!self->logged_up)
+		log_event(LOG_ZOOKEEPER_CONNECTED, log_text("session", session),
+			  log_number("timeout_ms", zookeeper_session_timeout_ms(self->session)));
+	self->logged_up = TRUE;
+	self->logged_expired = FALSE;
+	self->session_id = session_id;
+	self->is_connected = TRUE;
+	/* requests since the connection before was lost are sent over this one, and rest on what
+	 * was read over that */
+	drop_jobs(self);
+	/* the request that set it may have been lost; twice does no harm */
+	if (self->watched != NULL)
+		set_watch(self);
+	post_event(self, STORE_UP, NULL);
+}
+
+static void on_expired(ZookeeperStore *self)
+{
+	g_autofree char *session = g_strdup_printf("0x%" G_GINT64_MODIFIER "x", self->session_id);
+
+	self->logged_up = FALSE;
+	self->logged_expired = TRUE;
+	log_event(LOG_SESSION_EXPIRED, log_text("session", session));
+	end_session(self, STORE_LAPSED);
+	self->lost_at_us = g_get_monotonic_time();
+	/* ZooKeeper has just said so: its servers are where they were */
+	self->opening.addresses_good = TRUE;
+	g_clear_pointer(&self->opening.session, zookeeper_session_free);
+}
+
+static void on_changed(ZookeeperStore *self, const ZookeeperMessage *message)
+{
+	if (g_strcmp0(message->path, self->watched) != 0)
+		post_event(self, STORE_CHANGED, message->path);
+	else if (message->gone)
+		post_event(self, STORE_GONE, message->path);
+	else
+		set_watch(self);
+}
+
+static void take_session_message(ZookeeperStore *self, ZookeeperMessage *message)
+{
+	switch (message->type) {
+	case ZOOKEEPER_OPENED:
+	case ZOOKEEPER_NO_NAMES:
+	case ZOOKEEPER_NOT_OPENED:
+		break;
+	case ZOOKEEPER_CONNECTED:
+		on_connected(self, message->session);
+		break;
+	case ZOOKEEPER_DISCONNECTED:
+		if (!self->is_connected)
+			break;
+		self->is_connected = FALSE;
+		self->lost_at_us = g_get_monotonic_time();
+		post_event(self, STORE_DOWN, NULL);
+		break;
+	case ZOOKEEPER_EXPIRED:
+		on_expired(self);
+		break;
+	case ZOOKEEPER_DENIED:
+		end_session(self, STORE_REJECTED);
+		break;
+	case ZOOKEEPER_CHANGED:
+		on_changed(self, message);
+		break;
+	case ZOOKEEPER_REPLY:
+		take_reply(self, message);
+		break;
+	}
+}
+
+/* Takes one message of the session. Returns: %FALSE if there is none */
+static gboolean take_from_session(ZookeeperStore *self)
+{
+	g_autoptr(ZookeeperMessage) message = NULL;
+
+	if (self->session != NULL)
+		message = zookeeper_session_take(self->session);
+	if (message == NULL)
+		return FALSE;
+	take_session_message(self, message);
+	return TRUE;
+}
+
+/* Opening a session, and another in its place. The one before goes on trying meanwhile: names may
+ * take a minute to resolve. */
+
+/* ZooKeeper's client gives each address two thirds of a session timeout at most. */
+static gint64 timeouts_to_replace(const ZookeeperStore *self)
+{
+	g_autofree char *addresses = self->opening.addresses != NULL
+					     ? name_resolution_join(self->opening.addresses)
+					     : g_strdup("");
+	gint64 n_addresses = *addresses != '\0';
+
+	for (const char *c = addresses; (c = strchr(c, ',')) != NULL; c++)
+		n_addresses++;
+	return MAX(TIMEOUTS_TO_REPLACE, n_addresses);
+}
+
+/* Monotonic; G_MAXINT64: no session is needed, or one is being opened. */
+static gint64 open_at_us(const ZookeeperStore *self)
+{
+	gint64 patience_ms;
+
+	if (self->is_connected || self->opening.session != NULL)
+		return G_MAXINT64;
+	if (self->session == NULL)
+		return self->opening.next_at_us;
+	patience_ms = timeouts_to_replace(self) * zookeeper_session_timeout_ms(self->session);
+	return MAX(self->opening.next_at_us, MAX(self->lost_at_us, self->opening.opened_at_us) +
+						     patience_ms * G_TIME_SPAN_MILLISECOND);
+}
+
+static void open_session(ZookeeperStore *self)
+{
+	const ZookeeperSessionConfig config = {
+		.servers = self->servers,
+		.known = self->opening.addresses,
+		.look_up = !self->opening.addresses_good,
+		.certificates = self->certificates,
+		.auth = self->auth,
+		.timeout_ms = self->session_timeout_ms,
+		.wake = self->store.wake,
+		.user_data = self->store.wake_data,
+	};
+
+	self->opening.next_at_us = g_get_monotonic_time() + OPEN_INTERVAL_US;
+	self->opening.session = zookeeper_session_new(&config);
+}
+
+/* @unknown: (nullable). Logs once that names are unknown, until all of them are known again. */
+static void note_unknown_names(ZookeeperStore *self, const char *unknown)
+{
+	if (unknown != NULL && self->opening.unknown == NULL)
+		log_event(LOG_ZOOKEEPER_NAMES_UNKNOWN, log_text("error", unknown));
+	if (unknown == NULL && self->opening.unknown != NULL)
+		log_event(LOG_ZOOKEEPER_NAMES_KNOWN,
+			  log_number("failures", self->opening.failures));
+	self->opening.failures = unknown != NULL ? self->opening.failures + 1 : 0;
+	g_free(self->opening.unknown);
+	self->opening.unknown = g_strdup(unknown);
+}
+
+/* If a session is opened, it takes the place of the one before. */
+static void take_opened_session(ZookeeperStore *self)
+{
+	g_autoptr(ZookeeperMessage) message = NULL;
+
+	if (self->is_connected) /* so no other is needed */
+		g_clear_pointer(&self->opening.session, zookeeper_session_free);
+	if (self->opening.session != NULL)
+		message = zookeeper_session_take(self->opening.session);
+	if (message == NULL)
+		return;
+	/* neither is set if no thread could be started to resolve the names */
+	if (!self->opening.addresses_good &&
+	    (message->unknown != NULL || message->addresses != NULL))
+		note_unknown_names(self, message->unknown);
+	self->opening.addresses_good = FALSE;
+	if (message->addresses != NULL) {
+		g_strfreev(self->opening.addresses);
+		self->opening.addresses = g_steal_pointer(&message->addresses);
+	}
+	if (message->failure != NULL)
+		log_event(LOG_ZOOKEEPER_REFUSED, log_text("error", message->failure));
+	if (message->type != ZOOKEEPER_OPENED) {
+		g_clear_pointer(&self->opening.session, zookeeper_session_free);
+		self->opening.next_at_us = g_get_monotonic_time() + OPEN_INTERVAL_US;
+		return;
+	}
+	self->opening.opened_at_us = g_get_monotonic_time();
+	if (self->session != NULL)
+		end_session(self, STORE_RENEWED);
+	self->session = g_steal_pointer(&self->opening.session);
+}
+
+static gint64 log_loss_at_us(const ZookeeperStore *self)
+{
+	if (self->is_connected || (!self->logged_up && !self->logged_expired))
+		return G_MAXINT64;
+	return self->lost_at_us + LOSS_LOGGED_US;
+}
+
+static void log_loss_if_due(ZookeeperStore *self)
+{
+	if (g_get_monotonic_time() < log_loss_at_us(self))
+		return;
+	self->logged_up = FALSE;
+	self->logged_expired = FALSE;
+	log_event(LOG_ZOOKEEPER_LOST, log_text("servers", self->servers));
+	post_event(self, STORE_AWAY, NULL);
+}
+
+static StoreMessage *store_take(Store *store)
+{
+	ZookeeperStore *self = (ZookeeperStore *)store;
+
+	while (g_queue_is_empty(&self->messages) && take_from_session(self))
+		;
+	if (g_queue_is_empty(&self->messages)) {
+		take_opened_session(self);
+		while (g_queue_is_empty(&self->messages) && take_from_session(self))
+			;
+	}
+	if (g_queue_is_empty(&self->messages)) {
+		log_loss_if_due(self);
+		if (g_get_monotonic_time() >= open_at_us(self))
+			open_session(self);
+	}
+	return g_queue_pop_head(&self->messages);
+}
+
+static gint64 store_due_at_us(const Store *store)
+{
+	const ZookeeperStore *self = (const ZookeeperStore *)store;
+
+	return MIN(open_at_us(self), log_loss_at_us(self));
+}
+
+static gint64 store_lapse_ms(const Store *store)
+{
+	const ZookeeperStore *self = (const ZookeeperStore *)store;
+
+	return self->session != NULL ? zookeeper_session_timeout_ms(self->session)
+				     : self->session_timeout_ms;
+}
+
+/* Why there is no connection */
+
+/* (transfer full) (nullable): why no address is known; NULL: no thread could be started. */
+static char *describe_resolution(const ZookeeperStore *self)
+{
+	if (self->opening.unknown != NULL)
+		return g_strdup_printf("its name cannot be looked up (%s)", self->opening.unknown);
+	if (self->opening.session != NULL)
+		return g_strdup("its name is still being looked up");
+	return NULL;
+}
+
+static gboolean store_find_why_down(Store *store, char **out_why)
+{
+	ZookeeperStore *self = (ZookeeperStore *)store;
+
+	if (self->opening.probe == NULL && self->opening.addresses != NULL) {
+		g_autofree char *addresses = name_resolution_join(self->opening.addresses);
+
+		self->opening.probe = reach_probe_new(addresses, self->certificates,
+						      self->store.wake, self->store.wake_data);
+	}
+	if (self->opening.probe != NULL)
+		return reach_probe_take(self->opening.probe, out_why);
+	*out_why = self->opening.addresses == NULL ? describe_resolution(self) : NULL;
+	return TRUE;
+}
+
+static void store_forget_why_down(Store *store)
+{
+	g_clear_pointer(&((ZookeeperStore *)store)->opening.probe, reach_probe_free);
+}
+
+static void store_close(Store *store, gint64 timeout_ms)
+{
+	ZookeeperStore *self = (ZookeeperStore *)store;
+
+	g_clear_pointer(&self->opening.session, zookeeper_session_free);
+	g_clear_pointer(&self->opening.probe, reach_probe_free);
+	if (self->session != NULL)
+		zookeeper_session_close(self->session, timeout_ms);
+	drop_jobs(self);
+	g_queue_clear_full(&self->messages, (GDestroyNotify)store_message_free);
+	g_hash_table_unref(self->jobs);
+	g_hash_table_unref(self->requests);
+	g_strfreev(self->opening.addresses);
+	g_free(self->opening.unknown);
+	g_free(self->watched);
+	g_free(self->servers);
+	g_free(self->root);
+	g_free(self->auth);
+	g_free(self->certificates);
+	g_free(self);
+}
+
+Store *zookeeper_store_new(const ZookeeperStoreConfig *config)
+{
+	static const StoreOps OPS = {
+		.read = store_read,
+		.list = store_list,
+		.commit = store_commit,
+		.drop = store_drop,
+		.erase = store_erase,
+		.watch = store_watch,
+		.check_access = store_check_access,
+		.describe_remedy = store_describe_remedy,
+		.take = store_take,
+		.due_at_us = store_due_at_us,
+		.lapse_ms = store_lapse_ms,
+		.find_why_down = store_find_why_down,
+		.forget_why_down = store_forget_why_down,
+		.close = store_close,
+	};
+	ZookeeperStore *self = g_new0(ZookeeperStore, 1);
+
+	self->store.ops = &OPS;
+	self->servers = g_strdup(config->hosts->servers);
+	self->root = g_strdup(config->hosts->root);
+	/* or it would speak without TLS */
+	g_assert(!config->hosts->is_tls || config->hosts->certificates != NULL);
+	self->certificates = g_strdup(config->hosts->certificates);
+	self->auth = g_strdup(config->auth);
+	self->session_timeout_ms = config->session_timeout_ms;
+	g_queue_init(&self->messages);
+	g_queue_init(&self->to_read);
+	self->jobs = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free,
+					   (GDestroyNotify)job_free);
+	self->requests = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free,
+					       (GDestroyNotify)request_free);
+	return &self->store;
+}
