@@ -101,6 +101,7 @@ static const EventInfo EVENTS[LOG_N_EVENTS] = {
 	[LOG_ZOOKEEPER_CONNECTED] = {"zookeeper-connected", LOG_LEVEL_INFO, 0},
 	[LOG_ZOOKEEPER_LOST] = {"zookeeper-lost", LOG_LEVEL_WARNING, 0},
 	[LOG_ZOOKEEPER_NAMES_UNKNOWN] = {"zookeeper-names-unknown", LOG_LEVEL_WARNING, 0},
+	[LOG_ZOOKEEPER_UNREACHABLE] = {"zookeeper-unreachable", LOG_LEVEL_WARNING, 0},
 	[LOG_ZOOKEEPER_NAMES_KNOWN] = {"zookeeper-names-known", LOG_LEVEL_INFO, 0},
 	[LOG_ZOOKEEPER_REFUSED] = {"zookeeper-refused", LOG_LEVEL_ERROR, REFUSED_INTERVAL_MS},
 	[LOG_SESSION_EXPIRED] = {"session-expired", LOG_LEVEL_WARNING, 0},

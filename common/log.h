@@ -61,6 +61,7 @@ typedef enum {
 	/* ZooKeeper */
 	LOG_ZOOKEEPER_CONNECTED,     /* session, timeout_ms */
 	LOG_ZOOKEEPER_LOST,          /* servers: IDs go on to the end of the reservation */
+	LOG_ZOOKEEPER_UNREACHABLE,   /* error: why; once a minute as long as it lasts */
 	LOG_ZOOKEEPER_NAMES_UNKNOWN, /* error: where it was is tried, if that is known */
 	LOG_ZOOKEEPER_NAMES_KNOWN,   /* all of them again: failures, look-ups that failed */
 	LOG_ZOOKEEPER_REFUSED,       /* error: something that time does not mend */

@@ -87,6 +87,14 @@ class Words(ZooKeeperTest):
         wait_for(lambda: self.names_of_events(server)[-1] == "zookeeper-connected")
         self.assertEqual(len(self.names_of_events(server)), 5)
 
+    def test_a_loss_is_explained(self):
+        server = self.member(via=self.way)
+        self.way.cut()
+        error = server.wait_event("zookeeper-unreachable").fields["error"]
+        self.assertRegex(error, r"^no connection to ZooKeeper at .*: Connection refused")
+        self.way.heal()
+        server.wait_event("zookeeper-connected")
+
     def test_a_session_that_expires_is_no_loss(self):
         server = self.member(via=self.way)
         self.way.freeze()

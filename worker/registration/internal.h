@@ -82,7 +82,13 @@ typedef struct {
 	RegistrationFacts facts; /* from which plan.h decides the next state */
 	gint64 now_tick;
 	gboolean finding_why_down; /* the store finds out why there is no connection */
-	gint64 lost_at_us;         /* the connection, last, or the session; 0: there was none */
+	/* Why the store has been silent for some seconds. */
+	struct {
+		gint64 began_at_us; /* the last answer, or the first poll */
+		gint64 report_at_us;
+		char *why; /* (nullable): not known, or it is not silent */
+	} silence;
+	gint64 lost_at_us; /* the connection, last, or the session; 0: there was none */
 
 	struct {
 		RegistrationState state;

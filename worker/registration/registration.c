@@ -18,6 +18,10 @@
 
 #define FIRST_LENGTH_MS 10000
 
+#define MIN_SILENCE_US    (3 * G_TIME_SPAN_SECOND) /* before its reason is looked for */
+#define REPORT_SILENCE_US G_TIME_SPAN_MINUTE       /* between two reports */
+#define UNKNOWN_REASON    "is it running, and is the address right?"
+
 /* States */
 
 /* What is done in a state, and with the answer that it waits for. In the others nothing is done. */
@@ -216,10 +220,11 @@ static void fail_to_connect(Registration *self)
 	self->finding_why_down = !self->store->ops->find_why_down(self->store, &why);
 	if (self->finding_why_down)
 		return;
+	self->store->ops->forget_why_down(self->store);
 	registration_fail(self, REGISTRY_ERROR_FATAL,
 			  "no connection to ZooKeeper at %s within %" G_GINT64_FORMAT " ms: %s",
 			  self->config.servers, self->config.connect_timeout_ms,
-			  why != NULL ? why : "is it running, and is the address right?");
+			  why != NULL ? why : UNKNOWN_REASON);
 }
 
 static void give_up(Registration *self)
@@ -246,7 +251,7 @@ static gboolean may_cancel(const Registration *self)
 
 static void check_goal(Registration *self)
 {
-	if (self->facts.goal != REGISTRY_CLAIM || self->facts.connected) {
+	if (self->facts.connected) {
 		self->store->ops->forget_why_down(self->store);
 		self->finding_why_down = FALSE;
 	}
@@ -258,6 +263,33 @@ static void check_goal(Registration *self)
 	} else if (self->facts.now_us >= give_up_at_us(self)) {
 		give_up(self);
 	}
+}
+
+/* Finds out why the store is silent, and reports it, once for each REPORT_SILENCE_US. A claim that
+ * is about to fail finds it out itself. */
+static void explain_silence(Registration *self)
+{
+	gint64 heard_at_us = self->store->heard_at_us;
+	g_autofree char *why = NULL;
+
+	if (self->silence.began_at_us == 0 || heard_at_us > self->silence.began_at_us) {
+		self->silence.began_at_us = heard_at_us > 0 ? heard_at_us : self->facts.now_us;
+		self->silence.report_at_us = self->silence.began_at_us + MIN_SILENCE_US;
+		g_clear_pointer(&self->silence.why, g_free);
+	}
+	if (self->facts.connected || self->facts.now_us < self->silence.report_at_us ||
+	    (self->facts.goal == REGISTRY_CLAIM && self->facts.now_us >= give_up_at_us(self)))
+		return;
+	self->finding_why_down = !self->store->ops->find_why_down(self->store, &why);
+	if (self->finding_why_down)
+		return;
+	self->store->ops->forget_why_down(self->store);
+	self->silence.report_at_us = self->facts.now_us + REPORT_SILENCE_US;
+	g_free(self->silence.why);
+	self->silence.why =
+		g_strdup_printf("no connection to ZooKeeper at %s: %s", self->config.servers,
+				why != NULL ? why : UNKNOWN_REASON);
+	log_event(LOG_ZOOKEEPER_UNREACHABLE, log_text("error", self->silence.why));
 }
 
 /* The keeper hears of it at once, whatever it wants. */
@@ -286,8 +318,13 @@ static void run_steps(Registration *self)
 
 static gint64 look_again_at_us(const Registration *self)
 {
+	gint64 at_us = give_up_at_us(self);
+
 	/* the store wakes the keeper when it is known why there is no connection */
-	gint64 at_us = self->finding_why_down ? G_MAXINT64 : give_up_at_us(self);
+	if (self->finding_why_down && at_us <= self->facts.now_us)
+		at_us = G_MAXINT64;
+	if (!self->finding_why_down && !self->facts.connected)
+		at_us = MIN(at_us, self->silence.report_at_us);
 
 	if (self->lost_why != NULL)
 		return self->facts.now_us;
@@ -312,6 +349,7 @@ static void registry_work(Registration *self)
 	check_goal(self);
 	run_steps(self);
 	check_goal(self);
+	explain_silence(self);
 	if (self->goal.look_again_us != 0 && self->facts.now_us >= self->goal.look_again_us) {
 		self->goal.look_again_us = 0;
 		self->report.retry_now = TRUE;
@@ -334,7 +372,7 @@ static gboolean registry_poll(Registry *registry, gint64 now_tick, gint64 stop_b
 	self->report.session = self->facts.connected   ? KEEPER_SESSION_CONNECTED
 			       : self->lost_at_us != 0 ? KEEPER_SESSION_LOST
 						       : KEEPER_SESSION_CONNECTING;
-	self->report.hindrance = self->hindrance;
+	self->report.hindrance = self->hindrance != NULL ? self->hindrance : self->silence.why;
 	self->report.heard_at_us = self->store->heard_at_us;
 	*out_report = self->report;
 	self->report.list = NULL;
@@ -419,6 +457,7 @@ static void registry_free(Registry *registry)
 	if (self->goal.finished)
 		g_clear_error(&self->goal.result.error);
 	g_free(self->hindrance);
+	g_free(self->silence.why);
 	g_free(self->lost_why);
 	g_free(self->claim.key);
 	g_free(self->keys.layout);

@@ -116,7 +116,22 @@ static void wait_for_lookup(Registry *registry, GAsyncQueue *wakes)
 	}
 }
 
-/* A failed claim says why. The polling thread does not wait for the probe that finds out. */
+/* Waits until the report has a reason for the silence. Returns: (transfer full) */
+static char *wait_for_hindrance(Registry *registry, GAsyncQueue *wakes)
+{
+	RegistryReport report;
+
+	skipped_us += 3 * G_USEC_PER_SEC;
+	for (;;) {
+		g_assert_false(registry->ops->poll(registry, 1, 0, &report));
+		if (report.hindrance != NULL)
+			return g_strdup(report.hindrance);
+		g_async_queue_pop(wakes);
+	}
+}
+
+/* The reason is reported while the claim waits, and when it fails. The polling thread does not wait
+ * for the probe that finds out. */
 TEST("/zookeeper-registry/no-connection", test_no_connection)
 {
 	static const struct {
@@ -136,6 +151,7 @@ TEST("/zookeeper-registry/no-connection", test_no_connection)
 		g_autoptr(GError) error = NULL;
 		SystemClock clock;
 		RegistryReport report;
+		g_autofree char *hindrance = NULL;
 		Registry *registry;
 
 		address_found = CASES[i].address;
@@ -144,6 +160,10 @@ TEST("/zookeeper-registry/no-connection", test_no_connection)
 		registry = registry_new(&clock, wakes);
 		registry->ops->claim(registry, 1000);
 		wait_for_lookup(registry, wakes);
+		hindrance = wait_for_hindrance(registry, wakes);
+		g_assert_true(
+			g_str_has_prefix(hindrance, "no connection to ZooKeeper at zookeeper:1: "));
+		g_assert_true(g_str_has_suffix(hindrance, CASES[i].why));
 		skipped_us += CONNECT_TIMEOUT_MS * G_TIME_SPAN_MILLISECOND;
 		while (!registry->ops->poll(registry, 1, 0, &report))
 			g_async_queue_pop(wakes);
