@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "client/pool/config.h"
-#include "client/pool/fork.h"
 #include "client/pool/hand.h"
 #include "client/pool/refill.h"
+#include "common/fork-guard.h"
 
 struct _SnowflakePool {
 	PoolHand *hand;
@@ -20,27 +20,27 @@ struct _SnowflakePool {
 	SnowflakePool *next;
 };
 
-/* All that there are, under the lock of pool/fork.h. */
+/* All that there are, under the lock of common/fork-guard.h. */
 static SnowflakePool *pools;
 
 static void enlist(SnowflakePool *self)
 {
-	pool_fork_lock();
+	fork_guard_lock();
 	self->next = pools;
 	pools = self;
-	pool_fork_unlock();
+	fork_guard_unlock();
 }
 
 static void delist(SnowflakePool *self)
 {
-	pool_fork_lock();
+	fork_guard_lock();
 	for (SnowflakePool **at = &pools; *at != NULL; at = &(*at)->next) {
 		if (*at == self) {
 			*at = self->next;
 			break;
 		}
 	}
-	pool_fork_unlock();
+	fork_guard_unlock();
 }
 
 static gboolean has_slot(const SnowflakePool *self, const PoolSlot *slot)
@@ -51,12 +51,12 @@ static gboolean has_slot(const SnowflakePool *self, const PoolSlot *slot)
 /* A thread ends. Its pool may have gone already, and the slot with it. */
 static void leave_slot(void *slot)
 {
-	pool_fork_lock();
+	fork_guard_lock();
 	for (const SnowflakePool *pool = pools; pool != NULL; pool = pool->next) {
 		if (has_slot(pool, slot))
 			pool_hand_release(pool->hand, slot);
 	}
-	pool_fork_unlock();
+	fork_guard_unlock();
 }
 
 static gboolean start(SnowflakePool *self, GError **error)
@@ -94,7 +94,7 @@ SnowflakePool *snowflake_pool_new(const SnowflakePoolConfig *config, GError **er
 		refuse_argument(error, "no config");
 		return NULL;
 	}
-	pool_fork_init();
+	fork_guard_install(NULL);
 
 	g_autoptr(SnowflakePool) self = g_new0(SnowflakePool, 1);
 

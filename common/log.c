@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "common/fork-gate.h"
+#include "common/fork-guard.h"
 #include "common/log-journal.h"
 #include "common/log-line.h"
 #include "core/text.h"
@@ -220,14 +220,14 @@ static void unlock_repeats(void)
 	pthread_mutex_unlock(&repeats_lock);
 	if (g_queue_is_empty(&lines))
 		return;
-	fork_gate_pause();
+	fork_guard_pause();
 	while ((text = g_queue_pop_head(&lines)) != NULL) {
 		guint priority = GPOINTER_TO_UINT(g_queue_pop_head(&lines));
 
 		g_log(LOG_DOMAIN, FLAGS[priority], "%s", text);
 		g_free(text);
 	}
-	fork_gate_resume();
+	fork_guard_resume();
 }
 
 /* %FALSE if the line is lost: a reader that does not read must not hold up the server. */

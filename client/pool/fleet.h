@@ -11,7 +11,7 @@
 
 /*
  * The servers as the thread that fetches sees them: those it is connected to, which of them is
- * asked first, and where more are found. For that thread, under the lock of fork.h.
+ * asked first, and where more are found. For that thread, under fork_guard_lock().
  */
 
 /* What there is a need of, from less to more. */

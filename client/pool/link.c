@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/pool/fork.h"
+#include "common/fork-guard.h"
 #include "common/self-connection.h"
 
 #define HEADER_BYTES sizeof(guint32)
@@ -34,7 +34,7 @@ static gboolean begin_to_connect(PoolLink *self, const PoolLinkAddress *address)
 	self->fd = socket(address->bytes.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (self->fd < 0)
 		return FALSE;
-	pool_fork_add(&self->fd);
+	fork_guard_note(&self->fd);
 	/* if it fails, as it does on a local socket, calls are slower at worst */
 	setsockopt(self->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	return connect(self->fd, (const struct sockaddr *)&address->bytes, address->length) == 0 ||
@@ -72,7 +72,7 @@ void pool_link_free(PoolLink *self)
 	if (self == NULL)
 		return;
 	tls_stream_free(self->tls); /* says nothing: in the child of a fork it is the parent's */
-	pool_fork_close(&self->fd);
+	fork_guard_close_noted(&self->fd);
 	g_byte_array_unref(self->out);
 	g_byte_array_unref(self->in);
 	g_free(self);

@@ -11,7 +11,7 @@
 /*
  * A connection of a pool to one server, with one call under way at most. It never waits: who owns
  * it waits for pool_link_events() of its descriptor, by poll(2), and then advances it. For one
- * thread, under the lock of fork.h.
+ * thread, under fork_guard_lock().
  */
 
 typedef enum {

@@ -9,8 +9,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "client/pool/fork.h"
 #include "client/pool/thread.h"
+#include "common/fork-guard.h"
 #include "common/local-socket.h"
 
 struct _PoolNames {
@@ -132,9 +132,9 @@ static void *run(void *user_data)
 	}
 	atomic_store(&self->done, TRUE);
 	eventfd_write(self->fd, 1);
-	pool_fork_lock();
-	pool_fork_close(&self->fd);
-	pool_fork_unlock();
+	fork_guard_lock();
+	fork_guard_close_noted(&self->fd);
+	fork_guard_unlock();
 	disown(self);
 	return NULL;
 }
@@ -150,7 +150,7 @@ static void run_in_thread(PoolNames *self)
 		return;
 	}
 	g_string_append_printf(self->failures, "no thread to look names up: %s", g_strerror(code));
-	pool_fork_close(&self->fd);
+	fork_guard_close_noted(&self->fd);
 	atomic_store(&self->owners, 1);
 	atomic_store(&self->done, TRUE);
 }
@@ -168,7 +168,7 @@ PoolNames *pool_names_new(const GPtrArray *addresses, int fd)
 	for (guint i = 0; i < addresses->len; i++)
 		g_ptr_array_add(self->addresses, address_copy(addresses->pdata[i]));
 	if (self->fd >= 0)
-		pool_fork_add(&self->fd);
+		fork_guard_note(&self->fd);
 	run_in_thread(self);
 	return self;
 }

@@ -25,7 +25,7 @@ typedef struct {
  * @addresses: (element-type Address): they are copied
  * @fd: eventfd(2) to write to when it is done
  *
- * Under the lock of fork.h, as the others are.
+ * under fork_guard_lock(), as the others are.
  */
 PoolNames *pool_names_new(const GPtrArray *addresses, int fd);
 

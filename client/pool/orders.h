@@ -43,7 +43,7 @@ void pool_orders_clear(PoolOrders *self);
 PoolOrder *pool_orders_add(PoolOrders *self, PoolUpstream *upstream);
 void pool_orders_place(PoolOrders *self, PoolOrder *order, guint count);
 
-/* From here on for the thread that fetches, under the lock of fork.h. */
+/* From here on for the thread that fetches, under fork_guard_lock(). */
 
 /* When the first of those that are placed was: POOL_NEVER_US: none is. */
 gint64 pool_orders_oldest_us(PoolOrders *self);

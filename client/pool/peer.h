@@ -8,8 +8,8 @@
 
 /*
  * A server that a pool is connected to, and what it knows of it: whether it is fit, how far it is,
- * which calls it has. It is asked for one thing at a time. For one thread, under the lock of
- * fork.h.
+ * which calls it has. It is asked for one thing at a time. For one thread, under
+ * fork_guard_lock().
  */
 
 typedef struct _PoolOrder PoolOrder; /* of orders.h; here no more than a name */

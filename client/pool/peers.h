@@ -8,7 +8,7 @@
 
 /*
  * The servers that a pool is connected to, all together: which is the best to ask, which is spare,
- * how much is under way. Nothing here changes one. For one thread, under the lock of fork.h.
+ * how much is under way. Nothing here changes one. For one thread, under fork_guard_lock().
  */
 
 #define POOL_PEERS_MAX 4

@@ -7,9 +7,9 @@
 #include "client/pool/ages.h"
 #include "client/pool/clock.h"
 #include "client/pool/fleet.h"
-#include "client/pool/fork.h"
 #include "client/pool/rate.h"
 #include "client/pool/thread.h"
+#include "common/fork-guard.h"
 
 #define LOOKS_A_SPAN      16 /* while IDs are taken: so often in the time that is prefetched */
 #define LEAST_LOOK_US     1000
@@ -27,7 +27,7 @@ struct _PoolRefill {
 	_Atomic guint64 refills;
 	_Atomic guint64 switches;
 	_Atomic guint64 excluded;
-	/* the thread's, under the lock of fork.h */
+	/* the thread's, under fork_guard_lock() */
 	PoolFleet fleet;
 	PoolNews news;
 	PoolAges ages;
@@ -261,10 +261,10 @@ static gint64 make_pass(PoolRefill *self, struct pollfd *out_fds, guint *out_cou
 {
 	gint64 until_us;
 
-	pool_fork_lock();
+	fork_guard_lock();
 	until_us = refill_without_waiting(self);
 	*out_count = pool_peers_poll(&self->fleet.peers, out_fds);
-	pool_fork_unlock();
+	fork_guard_unlock();
 	if (self->watch != NULL)
 		pool_watch_tell(self->watch);
 	return until_us;
@@ -296,11 +296,11 @@ static void *run_refill_thread(void *user_data)
 
 static void take_apart(PoolRefill *self)
 {
-	pool_fork_lock();
+	fork_guard_lock();
 	pool_fleet_clear(&self->fleet);
 	pool_news_clear(&self->news);
-	pool_fork_close(&self->fd);
-	pool_fork_unlock();
+	fork_guard_close_noted(&self->fd);
+	fork_guard_unlock();
 	g_free(self);
 }
 
@@ -308,15 +308,15 @@ static void put_together(PoolRefill *self)
 {
 	gint64 now_us = pool_clock_us();
 
-	pool_fork_lock();
+	fork_guard_lock();
 	self->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (self->fd >= 0)
-		pool_fork_add(&self->fd);
+		fork_guard_note(&self->fd);
 	pool_fleet_init(&self->fleet, self->config, self->watch != NULL, self->fd, now_us);
 	pool_news_init(&self->news);
 	pool_ages_init(&self->ages, self->config->max_age_ms * G_TIME_SPAN_MILLISECOND);
 	pool_rate_init(&self->rate, self->config->max_age_ms * G_TIME_SPAN_MILLISECOND / 2, now_us);
-	pool_fork_unlock();
+	fork_guard_unlock();
 }
 
 PoolRefill *pool_refill_new(const PoolConfig *config, PoolHand *hand, PoolWatch *watch,

@@ -2,10 +2,10 @@
 #include "client/pool/upstream.h"
 
 #include "client/pool/config.h"
-#include "client/pool/fork.h"
 #include "client/pool/hand.h"
 #include "client/pool/refill.h"
 #include "client/pool/watch.h"
+#include "common/fork-guard.h"
 
 struct _PoolUpstream {
 	PoolConfig *config;
@@ -20,7 +20,7 @@ PoolUpstream *pool_upstream_new(const SnowflakePoolConfig *config, const char *o
 {
 	g_autoptr(PoolUpstream) self = g_new0(PoolUpstream, 1);
 
-	pool_fork_init();
+	fork_guard_install(NULL);
 	pool_watch_init(&self->watch, changed, user_data);
 	self->config = pool_config_new(config, error);
 	if (self->config == NULL)

@@ -51,7 +51,7 @@ void pool_watch_get_view(PoolWatch *self, PoolView *out_view);
 gboolean pool_watch_get_workers(PoolWatch *self, gint64 max_age_ms, GPtrArray **out_workers,
 				gint64 *out_asked_us, gboolean *out_failed);
 
-/* From here on for the thread that fetches, under the lock of fork.h unless it is said. */
+/* From here on for the thread that fetches, under fork_guard_lock() unless it is said. */
 
 gboolean pool_watch_is_dry(const PoolWatch *self);
 

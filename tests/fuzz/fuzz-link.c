@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "client/connection.h"
-#include "client/pool/fork.h"
 #include "client/pool/link.h"
+#include "common/fork-guard.h"
 #include "common/local-socket.h"
 #include "common/thrift/byte-writer.h"
 #include "tests/fuzz/fuzz.h"
@@ -45,7 +45,7 @@ static const Server *server_get(void)
 	g_assert_cmpint(bind(self.fd, (struct sockaddr *)&self.link.bytes, self.link.length), ==,
 			0);
 	g_assert_cmpint(listen(self.fd, 1), ==, 0);
-	pool_fork_init();
+	fork_guard_install(NULL);
 	return &self;
 }
 
@@ -153,11 +153,11 @@ int LLVMFuzzerTestOneInput(const guint8 *data, gsize size)
 	call = replies_call(data[CALL], data[COUNT]);
 	bytes = answer_new(&call, data[TYPE] % (MESSAGE_ONEWAY + 1), data + N_BYTES,
 			   size - N_BYTES);
-	pool_fork_lock();
+	fork_guard_lock();
 	if (data[CALL] / REPLIES_N_CALLS % 2 == 0)
 		feed_link(server_get(), &call, bytes, MIN(data[CUT], bytes->len));
 	else
 		feed_connection(server_get(), &call, bytes);
-	pool_fork_unlock();
+	fork_guard_unlock();
 	return 0;
 }

@@ -7,8 +7,8 @@
 #include <sys/eventfd.h>
 
 #include "client/pool/clock.h"
-#include "client/pool/fork.h"
 #include "client/pool/thread.h"
+#include "common/fork-guard.h"
 #include "common/self-connection.h"
 #include "common/tls/client.h"
 
@@ -459,7 +459,7 @@ GRand *__wrap_g_rand_new(void)
 	return g_rand_new_with_seed((guint32)world_between(0, G_MAXUINT32));
 }
 
-/* Replacements of client/pool/thread.c and fork.c */
+/* Replacements of client/pool/thread.c */
 
 int pool_thread_start(pthread_t *out_thread G_GNUC_UNUSED, const char *name G_GNUC_UNUSED,
 		      void *(*run)(void *user_data)G_GNUC_UNUSED, void *user_data)
@@ -473,25 +473,13 @@ void pool_thread_join(pthread_t thread G_GNUC_UNUSED)
 {
 }
 
-void pool_fork_init(void)
-{
-}
+/* Replacement of a function of common/fork-guard.c */
 
-void pool_fork_lock(void)
-{
-}
-
-void pool_fork_unlock(void)
-{
-}
-
-void pool_fork_add(int *fd G_GNUC_UNUSED)
-{
-}
-
-void pool_fork_close(int *fd)
+void __real_fork_guard_close_noted(int *fd);
+void __wrap_fork_guard_close_noted(int *fd);
+void __wrap_fork_guard_close_noted(int *fd)
 {
 	if (*fd >= FIRST_SOCKET)
 		connection_at(*fd)->is_closed = TRUE;
-	*fd = -1;
+	__real_fork_guard_close_noted(fd);
 }

@@ -8,8 +8,8 @@
 
 /*
  * The network in virtual time, and the hosts that run pools. The linker replaces the sockets of
- * client/pool/link.c, eventfd(2), g_rand_new(), and the threads (thread.h) and descriptors (fork.h)
- * of the pool. So the product's code of pools and relays runs unchanged, in one thread.
+ * client/pool/link.c, eventfd(2), g_rand_new(), the threads (thread.h) of the pool, and how it
+ * closes descriptors. So the product's code of pools and relays runs unchanged, in one thread.
  * pool-names.c resolves names.
  */
 

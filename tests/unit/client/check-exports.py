@@ -10,11 +10,11 @@ import re
 import subprocess
 import sys
 
-FROM_WITHIN = ("LAYOUT_", "address_", "chacha8_", "client_call_", "client_connection_",
-               "client_failover_", "client_reader_", "id_text_", "layout_", "local_socket_",
-               "pool_", "random_", "self_connection_is_one", "socket_bio_new", "text_",
-               "tls_client_", "tls_context_", "tls_error_", "tls_names_", "tls_stream_", "ulid_",
-               "useragent_", "uuid7_", "uuid_", "wiped_memory_",
+FROM_WITHIN = ("LAYOUT_", "address_", "batch_", "chacha8_", "client_", "fork_guard_", "fork_mark_",
+               "id_text_", "layout_", "local_socket_", "pool_", "random_", "resolution_",
+               "self_connection_is_one", "socket_bio_new", "text_", "tls_client_", "tls_context_",
+               "tls_error_", "tls_names_", "tls_stream_", "ulid_", "useragent_", "uuid7_", "uuid_",
+               "wiped_memory_",
                "__x86.")  # the compiler's, for position-independent code on i386
 
 
