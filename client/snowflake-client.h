@@ -99,8 +99,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeClient, snowflake_client_free)
  * @timeout_ms: 1 or more; SNOWFLAKE_CLIENT_DEFAULT_TIMEOUT_MS unless set
  *
  * How long one call of a function below may take, whatever it does and however many servers there
- * are: looking names up, connecting, sending, waiting for answers, turning to other servers; for
- * get_ids(), all of its batches.
+ * are: resolving names, connecting, sending, waiting for answers, failing over to other servers;
+ * for get_ids(), all of its batches.
  *
  * A server may take half of the time that is left, and the last one to be tried all of it. So one
  * that hangs leaves time for another. Where so many hang that the time is over before the end of
@@ -110,9 +110,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeClient, snowflake_client_free)
  * otherwise. To hear what each of the servers says in the end takes more than as much for each of
  * them; unless set, the time is enough for two.
  *
- * What is not bounded: a look-up of a name cannot be stopped. The call returns in time, but the
- * look-up goes on in a thread of GLib's until the resolver gives up. Its threads are few: where
- * many look-ups hang, those of other names wait for one.
+ * getaddrinfo() has no time limit. The call returns in time, but the resolution of a name goes on
+ * in a thread of its own until the resolver gives up.
  */
 SNOWFLAKE_CLIENT_EXPORT void snowflake_client_set_timeout_ms(SnowflakeClient *self,
 							     guint timeout_ms);

@@ -3,8 +3,8 @@
 
 #include <pthread.h>
 
+#include "client/pool/buffer.h"
 #include "client/pool/clock.h"
-#include "client/pool/wait.h"
 #include "common/log.h"
 #include "server/relay-batch.h"
 #include "sf_snowflake_types.h"
@@ -47,7 +47,7 @@ struct _RelaySource {
 };
 
 struct _SourceSeat {
-	PoolOrder *order;
+	PoolBatchRequest *order;
 	guint ordered; /* IDs that the order is for; 0: it is for nobody any more */
 };
 
@@ -105,20 +105,20 @@ static gboolean take_runs(RelaySource *self, const GArray *runs, IdRun *out_run)
  * placed it is the first to ask. */
 static gboolean draw_batch(RelaySource *self, SourceSeat *seat, guint count, IdRun *out_run)
 {
-	PoolOrderState state = pool_order_state(seat->order);
+	PoolBatchRequestState state = pool_batch_request_state(seat->order);
 	gboolean is_ours = seat->ordered == count;
 
-	if (state == POOL_ORDER_PLACED)
+	if (state == POOL_BATCH_REQUEST_PLACED)
 		return FALSE;
 	seat->ordered = 0;
-	if (state == POOL_ORDER_REFUSED && is_ours) {
-		set_max_batch(self, pool_order_most(seat->order));
+	if (state == POOL_BATCH_REQUEST_REFUSED && is_ours) {
+		set_max_batch(self, pool_batch_request_max_count(seat->order));
 		return FALSE;
 	}
-	if (state == POOL_ORDER_FILLED && is_ours &&
-	    pool_clock_us() - pool_order_came_us(seat->order) <= self->max_age_us)
-		return take_runs(self, pool_order_runs(seat->order), out_run);
-	pool_order_place(seat->order, count);
+	if (state == POOL_BATCH_REQUEST_FILLED && is_ours &&
+	    pool_clock_us() - pool_batch_request_filled_at_us(seat->order) <= self->max_age_us)
+		return take_runs(self, pool_batch_request_runs(seat->order), out_run);
+	pool_batch_request_place(seat->order, count);
 	seat->ordered = count;
 	return FALSE;
 }
@@ -174,7 +174,7 @@ static SourceSeat *add_seat(Source *source)
 	RelaySource *self = relay_of(source);
 	SourceSeat *seat = g_new0(SourceSeat, 1);
 
-	seat->order = pool_order_new(self->pool);
+	seat->order = pool_batch_request_new(self->pool);
 	g_ptr_array_add(self->seats, seat);
 	return seat;
 }

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "client/failover.h"
+#include "client/client-tls.h"
 #include "common/address.h"
 #include "common/useragent.h"
 
@@ -72,7 +72,7 @@ static gboolean add_server(PoolConfig *self, const char *text, GError **error)
 /* Servers that are discovered later may need it where one of these does. */
 static gboolean read_tls(PoolConfig *self, const SnowflakeClientTls *told, GError **error)
 {
-	const TlsNames names = client_failover_tls_names(told);
+	const TlsNames names = client_tls_names(told);
 	g_autoptr(GError) fault = NULL;
 
 	if (!address_any_is_tls(self->addresses))

@@ -7,7 +7,7 @@
 #include <sys/eventfd.h>
 
 #include "client/pool/clock.h"
-#include "client/pool/thread.h"
+#include "client/thread.h"
 #include "common/fork-guard.h"
 #include "common/self-connection.h"
 #include "common/tls/client.h"
@@ -461,15 +461,15 @@ GRand *__wrap_g_rand_new(void)
 
 /* Replacements of client/pool/thread.c */
 
-int pool_thread_start(pthread_t *out_thread G_GNUC_UNUSED, const char *name G_GNUC_UNUSED,
-		      void *(*run)(void *user_data)G_GNUC_UNUSED, void *user_data)
+int client_thread_start(pthread_t *out_thread G_GNUC_UNUSED, const char *name G_GNUC_UNUSED,
+			void *(*run)(void *user_data)G_GNUC_UNUSED, void *user_data)
 {
 	network.host->refill = user_data;
 	host_wake(network.host, world_now_us() + draw_lateness_us());
 	return 0;
 }
 
-void pool_thread_join(pthread_t thread G_GNUC_UNUSED)
+void client_thread_join(pthread_t thread G_GNUC_UNUSED)
 {
 }
 

@@ -30,7 +30,7 @@ typedef struct {
 	guint fd;
 	gboolean is_called;
 	gint64 due_us, armed_us;
-	struct pollfd fds[POOL_PEERS_MAX];
+	struct pollfd fds[POOL_FLEET_MAX_SERVERS];
 	guint n_fds;
 	gint64 second;                     /* the second of n_connects */
 	guint n_connects[NETWORK_COUNTED]; /* connections begun in it, by server */

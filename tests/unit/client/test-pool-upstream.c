@@ -18,7 +18,7 @@
 /* A taker and who puts, that begin each round together. */
 typedef struct {
 	PoolWatch watch;
-	PoolHand *hand;
+	PoolBuffer *hand;
 	UpstreamNews news;
 	_Atomic guint taker;
 	_Atomic guint putter;
@@ -60,7 +60,7 @@ static void *take_one_each_round(void *user_data)
  * that ThreadSanitizer makes slow. */
 static void test_no_wake_up_is_lost(void)
 {
-	Meeting self = {.news = UPSTREAM_NEWS_INIT, .hand = pool_hand_new(NULL)};
+	Meeting self = {.news = UPSTREAM_NEWS_INIT, .hand = pool_buffer_new(NULL)};
 	pthread_t thread;
 
 	pool_watch_init(&self.watch, upstream_news_note, &self.news);
@@ -69,12 +69,12 @@ static void test_no_wake_up_is_lost(void)
 		meet(&self.putter, &self.taker);
 		wait_a_bit(i % 300);
 		g_assert_true(pool_ring_put(&self.hand->ring, &(PoolRun){i, 1, 1}));
-		pool_watch_wake(&self.watch);
-		pool_watch_tell(&self.watch);
+		pool_watch_note_refill(&self.watch);
+		pool_watch_notify(&self.watch);
 	}
 	pthread_join(thread, NULL);
 	pool_watch_clear(&self.watch);
-	pool_hand_free(self.hand);
+	pool_buffer_free(self.hand);
 }
 
 /* The view */
