@@ -34,6 +34,13 @@ static void set_unreachable(GError **error, const char *why)
 		    "cannot connect: %s", why);
 }
 
+static void set_unreachable_errno(GError **error, int code)
+{
+	g_autofree char *why = tls_client_describe(NULL, code);
+
+	set_unreachable(error, why);
+}
+
 static ClientConnection *connection_alloc(int fd)
 {
 	ClientConnection *self = g_new0(ClientConnection, 1);
@@ -97,7 +104,7 @@ ClientConnection *client_connection_begin(const SocketAddress *address, TlsClien
 
 	if (begin_to_connect(self, address, tls))
 		return self;
-	set_unreachable(error, g_strerror(errno));
+	set_unreachable_errno(error, errno);
 	client_connection_free(self);
 	return NULL;
 }
@@ -238,7 +245,7 @@ static ClientConnectionEvent advance_connect(ClientConnection *self, GError **er
 	if (code == 0 && self_connection_is_one(self->fd))
 		code = ECONNREFUSED;
 	if (code != 0) {
-		set_unreachable(error, g_strerror(code));
+		set_unreachable_errno(error, code);
 		return CLIENT_CONNECTION_FAILED;
 	}
 	if (self->tls != NULL)
@@ -325,7 +332,7 @@ static ClientConnection *connect_to_path(const char *path, ClientLimit limit, GE
 		if (errno == ETIMEDOUT)
 			set_timeout(error, "connection", limit);
 		else
-			set_unreachable(error, g_strerror(errno));
+			set_unreachable_errno(error, errno);
 		return NULL;
 	}
 	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
@@ -436,7 +443,7 @@ static ClientConnection *connect_to_host(const Address *address, TlsClient *tls,
 	eventfd_t count;
 
 	if (done.fd < 0) {
-		set_unreachable(error, g_strerror(errno));
+		set_unreachable_errno(error, errno);
 		return NULL;
 	}
 	g_ptr_array_add(addresses, (gpointer)address);
