@@ -52,8 +52,8 @@ void pool_fleet_init(PoolFleet *self, const PoolConfig *config, gboolean is_watc
 
 void pool_fleet_clear(PoolFleet *self)
 {
-	FOR_EACH_SERVER(self, server)
-	pool_server_free(server);
+	FOR_EACH_SERVER (self, server)
+		pool_server_free(server);
 	pool_discovery_clear(&self->discovery);
 	pool_seen_clear(&self->seen);
 	g_clear_error(&self->failure);
@@ -83,8 +83,8 @@ static guint count_servers(const PoolFleet *self)
 {
 	guint count = 0;
 
-	FOR_EACH_SERVER(self, server)
-	count++;
+	FOR_EACH_SERVER (self, server)
+		count++;
 	return count;
 }
 
@@ -92,19 +92,20 @@ guint pool_fleet_get_pollfds(const PoolFleet *self, struct pollfd *out_fds)
 {
 	guint count = 0;
 
-	FOR_EACH_SERVER(self, server)
-	out_fds[count++] = (struct pollfd){
-		.fd = server->connection->fd,
-		.events = client_connection_events(server->connection),
-	};
+	FOR_EACH_SERVER (self, server)
+		out_fds[count++] = (struct pollfd){
+			.fd = server->connection->fd,
+			.events = client_connection_events(server->connection),
+		};
 	return count;
 }
 
 gboolean pool_fleet_has_serving(const PoolFleet *self)
 {
-	FOR_EACH_SERVER(self, server)
-	if (server->fitness == POOL_SERVER_SERVES || server->fitness == POOL_SERVER_DRAINING)
-		return TRUE;
+	FOR_EACH_SERVER (self, server)
+		if (server->fitness == POOL_SERVER_SERVES ||
+		    server->fitness == POOL_SERVER_DRAINING)
+			return TRUE;
 	return FALSE;
 }
 
@@ -112,8 +113,8 @@ static gint best_rank(const PoolFleet *self, gint64 now_us)
 {
 	gint best = POOL_SERVER_USELESS;
 
-	FOR_EACH_SERVER(self, server)
-	best = MIN(best, pool_server_rank(server, now_us));
+	FOR_EACH_SERVER (self, server)
+		best = MIN(best, pool_server_rank(server, now_us));
 	return best;
 }
 
@@ -123,20 +124,20 @@ static gint64 near_us(const PoolFleet *self, gint rank, gint64 now_us)
 {
 	gint64 best_us = POOL_NEVER_US;
 
-	FOR_EACH_SERVER(self, server)
-	if (pool_server_rank(server, now_us) == rank)
-		best_us = MIN(best_us, server->round_trip_us);
+	FOR_EACH_SERVER (self, server)
+		if (pool_server_rank(server, now_us) == rank)
+			best_us = MIN(best_us, server->round_trip_us);
 	return best_us != POOL_NEVER_US ? best_us + best_us / 2 : POOL_NEVER_US;
 }
 
 static PoolServer *find_idle(const PoolFleet *self, guint count, const PoolServer *except,
 			     gint64 now_us)
 {
-	FOR_EACH_SERVER(self, server)
-	if (server != except && pool_server_is_idle(server) &&
-	    count < pool_server_refused_count(server) &&
-	    pool_server_rank(server, now_us) != POOL_SERVER_USELESS)
-		return server;
+	FOR_EACH_SERVER (self, server)
+		if (server != except && pool_server_is_idle(server) &&
+		    count < pool_server_refused_count(server) &&
+		    pool_server_rank(server, now_us) != POOL_SERVER_USELESS)
+			return server;
 	return NULL;
 }
 
@@ -144,34 +145,34 @@ guint pool_fleet_refused_count(const PoolFleet *self, gint64 now_us)
 {
 	guint largest = 0;
 
-	FOR_EACH_SERVER(self, server)
-	if (pool_server_rank(server, now_us) != POOL_SERVER_USELESS)
-		largest = MAX(largest, pool_server_refused_count(server));
+	FOR_EACH_SERVER (self, server)
+		if (pool_server_rank(server, now_us) != POOL_SERVER_USELESS)
+			largest = MAX(largest, pool_server_refused_count(server));
 	return largest;
 }
 
 gboolean pool_fleet_is_drawing_for(const PoolFleet *self, const PoolBatchRequest *request,
 				   gint64 now_us)
 {
-	FOR_EACH_SERVER(self, server)
-	if (server->batch_request == request && pool_server_drawing(server) > 0 &&
-	    !pool_server_seems_to_hang(server, now_us))
-		return TRUE;
+	FOR_EACH_SERVER (self, server)
+		if (server->batch_request == request && pool_server_drawing(server) > 0 &&
+		    !pool_server_seems_to_hang(server, now_us))
+			return TRUE;
 	return FALSE;
 }
 
 void pool_fleet_forget_request(PoolFleet *self, const PoolBatchRequest *request)
 {
-	FOR_EACH_SERVER(self, server)
-	if (server->batch_request == request)
-		server->batch_request = NULL;
+	FOR_EACH_SERVER (self, server)
+		if (server->batch_request == request)
+			server->batch_request = NULL;
 }
 
 gboolean pool_fleet_is_listing(const PoolFleet *self)
 {
-	FOR_EACH_SERVER(self, server)
-	if (pool_server_is_listing(server))
-		return TRUE;
+	FOR_EACH_SERVER (self, server)
+		if (pool_server_is_listing(server))
+			return TRUE;
 	return FALSE;
 }
 
@@ -179,9 +180,9 @@ guint64 pool_fleet_drawing(const PoolFleet *self, gint64 now_us)
 {
 	guint64 count = 0;
 
-	FOR_EACH_SERVER(self, server)
-	if (server->batch_request == NULL && !pool_server_seems_to_hang(server, now_us))
-		count += pool_server_drawing(server);
+	FOR_EACH_SERVER (self, server)
+		if (server->batch_request == NULL && !pool_server_seems_to_hang(server, now_us))
+			count += pool_server_drawing(server);
 	return count;
 }
 
@@ -197,10 +198,11 @@ static PoolServer *draw_first(PoolFleet *self, gint64 now_us)
 
 	if (wanted == POOL_SERVER_USELESS)
 		return NULL;
-	FOR_EACH_SERVER(self, server)
-	if (pool_server_rank(server, now_us) == wanted && server->round_trip_us <= limit_us &&
-	    pool_endpoints_random(self->endpoints, ++seen) == 0)
-		drawn = server;
+	FOR_EACH_SERVER (self, server)
+		if (pool_server_rank(server, now_us) == wanted &&
+		    server->round_trip_us <= limit_us &&
+		    pool_endpoints_random(self->endpoints, ++seen) == 0)
+			drawn = server;
 	return drawn;
 }
 
@@ -370,10 +372,10 @@ static gboolean has_twin(const PoolFleet *self, const PoolServer *server)
 {
 	if (server->worker == NULL || *server->worker->nonce == '\0')
 		return FALSE;
-	FOR_EACH_SERVER(self, other)
-	if (other != server && other->worker != NULL &&
-	    g_str_equal(other->worker->nonce, server->worker->nonce))
-		return TRUE;
+	FOR_EACH_SERVER (self, other)
+		if (other != server && other->worker != NULL &&
+		    g_str_equal(other->worker->nonce, server->worker->nonce))
+			return TRUE;
 	return FALSE;
 }
 
@@ -510,9 +512,9 @@ static gboolean is_spare(const PoolFleet *self, const PoolServer *server)
 static gint64 close_surplus_due_us(const PoolFleet *self, gint64 now_us)
 {
 	if (count_servers(self) > wanted_servers(self, now_us))
-		FOR_EACH_SERVER(self, server)
-	if (is_spare(self, server))
-		return self->last_needed_at_us + EASE_US;
+		FOR_EACH_SERVER (self, server)
+			if (is_spare(self, server))
+				return self->last_needed_at_us + EASE_US;
 	return POOL_NEVER_US;
 }
 
@@ -532,8 +534,7 @@ static void close_surplus(PoolFleet *self, gint64 now_us)
 	PoolServer *drawn = NULL;
 	guint seen = 0;
 
-	FOR_EACH_SERVER(self, server)
-	{
+	FOR_EACH_SERVER (self, server) {
 		if (!is_spare(self, server))
 			continue;
 		if (farthest == NULL || server->round_trip_us > farthest->round_trip_us)
@@ -668,18 +669,18 @@ static void finish_rotation(PoolFleet *self, gint64 now_us)
 
 	if (candidate == NULL || candidate->fitness == POOL_SERVER_UNKNOWN)
 		return;
-	FOR_EACH_SERVER(self, server)
-	if (!pool_server_is_idle(server))
-		return;
+	FOR_EACH_SERVER (self, server)
+		if (!pool_server_is_idle(server))
+			return;
 	self->candidate = NULL;
 	redraw_first(self, now_us);
 	if (count_servers(self) <= WANTED_SERVERS)
 		return;
 	if (pool_server_rank(candidate, now_us) > best_rank(self, now_us))
 		evicted = candidate;
-	FOR_EACH_SERVER(self, server)
-	if (evicted == NULL && is_spare(self, server) && server != candidate)
-		evicted = server;
+	FOR_EACH_SERVER (self, server)
+		if (evicted == NULL && is_spare(self, server) && server != candidate)
+			evicted = server;
 	close_server(self, evicted);
 }
 
@@ -700,16 +701,16 @@ static gint64 probes_due_us(const PoolFleet *self, G_GNUC_UNUSED gint64 now_us)
 {
 	gint64 due_us = POOL_NEVER_US;
 
-	FOR_EACH_SERVER(self, server)
-	due_us = MIN(due_us, probe_due_us(self, server));
+	FOR_EACH_SERVER (self, server)
+		due_us = MIN(due_us, probe_due_us(self, server));
 	return due_us;
 }
 
 static void probe_servers(PoolFleet *self, gint64 now_us)
 {
-	FOR_EACH_SERVER(self, server)
-	if (now_us >= probe_due_us(self, server))
-		pool_server_probe(server, now_us);
+	FOR_EACH_SERVER (self, server)
+		if (now_us >= probe_due_us(self, server))
+			pool_server_probe(server, now_us);
 }
 
 /* In the order in which they run. */
@@ -756,8 +757,8 @@ gint64 pool_fleet_next_us(const PoolFleet *self, gint64 now_us)
 {
 	gint64 next_us = POOL_NEVER_US;
 
-	FOR_EACH_SERVER(self, server)
-	next_us = MIN(next_us, pool_server_next_us(server, now_us));
+	FOR_EACH_SERVER (self, server)
+		next_us = MIN(next_us, pool_server_next_us(server, now_us));
 	for (gsize i = 0; i < G_N_ELEMENTS(TIMERS); i++)
 		next_us = MIN(next_us, TIMERS[i].due_us(self, now_us));
 	return next_us;
