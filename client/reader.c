@@ -2,10 +2,10 @@
 #include "client/reader.h"
 
 #define MAX_TEXT_BYTES 512
-#define MAX_DEPTH      16 /* of what is skipped: the contract's deepest value has 2 */
+#define MAX_DEPTH      16 /* of skipped values; the deepest value in the IDL has 2 */
 
-/* The next @length bytes, or NULL. */
-static const guint8 *take(ClientReader *self, gsize length)
+/* Returns: (nullable): the next @length bytes */
+static const guint8 *take_bytes(ClientReader *self, gsize length)
 {
 	if (self->bad || length > self->left) {
 		self->bad = TRUE;
@@ -21,7 +21,7 @@ static const guint8 *take(ClientReader *self, gsize length)
 
 static guint64 read_big_endian(ClientReader *self, gsize length)
 {
-	const guint8 *bytes = take(self, length);
+	const guint8 *bytes = take_bytes(self, length);
 	guint64 value = 0;
 
 	for (gsize i = 0; bytes != NULL && i < length; i++)
@@ -43,7 +43,7 @@ const char *client_reader_bytes(ClientReader *self, gsize *out_length)
 {
 	/* a negative length is a huge one, and so too long */
 	gsize length = (guint32)client_reader_i32(self);
-	const guint8 *bytes = take(self, length);
+	const guint8 *bytes = take_bytes(self, length);
 
 	*out_length = bytes != NULL ? length : 0;
 	return bytes != NULL ? (const char *)bytes : "";
@@ -132,17 +132,17 @@ static void skip_nested(ClientReader *self, BinaryType type, guint depth)
 	switch (type) {
 	case BINARY_BOOL:
 	case BINARY_BYTE:
-		take(self, 1);
+		take_bytes(self, 1);
 		break;
 	case BINARY_I16:
-		take(self, 2);
+		take_bytes(self, 2);
 		break;
 	case BINARY_I32:
-		take(self, 4);
+		take_bytes(self, 4);
 		break;
 	case BINARY_DOUBLE:
 	case BINARY_I64:
-		take(self, 8);
+		take_bytes(self, 8);
 		break;
 	case BINARY_STRING:
 		client_reader_bytes(self, &length);

@@ -6,9 +6,9 @@
 #include "common/thrift/types.h"
 
 /*
- * Reads the bytes of one message of Thrift's binary protocol. What is not there, or makes no sense,
- * sets bad; from then on numbers are 0, strings empty and structs at their end. So whoever reads a
- * message looks at bad once, when it is through.
+ * Reads the bytes of one message of Thrift's binary protocol. Missing or wrong bytes set bad; from
+ * then on numbers are 0, strings empty and structs at their end. So a caller checks bad once, after
+ * it has read the message.
  */
 typedef struct {
 	const guint8 *at; /* borrowed */
@@ -19,21 +19,22 @@ typedef struct {
 gint32 client_reader_i32(ClientReader *self);
 gint64 client_reader_i64(ClientReader *self);
 
-/* The bytes of a string, which stay where they are. */
+/* Returns: the bytes of a string, which are not copied */
 const char *client_reader_bytes(ClientReader *self, gsize *out_length);
 
-/* (transfer full): a string made safe to print: bytes that are not printable ASCII become '?', and
- * it is cut at 512 bytes. */
+/* Returns: (transfer full): a string that is safe to print: bytes that are not printable ASCII
+ * become
+ * '?', and it is cut at 512 bytes */
 char *client_reader_text(ClientReader *self);
 
-/* The header of a field: its type and *out_id. BINARY_STOP is the end of the struct. */
+/* Reads the header of a field. Returns: its type; BINARY_STOP at the end of the struct */
 BinaryType client_reader_field(ClientReader *self, gint16 *out_id);
 
-/* The header of a list: the number of elements, 0 and bad if they are not of @type, or more than
- * there are bytes left. */
+/* Reads the header of a list. Returns: the number of elements; 0, and sets bad, if they are not of
+ * @type, or more than there are bytes left */
 gsize client_reader_list(ClientReader *self, BinaryType type);
 
-/* Likewise of a map. */
+/* The same for a map. */
 gsize client_reader_map(ClientReader *self, BinaryType key, BinaryType value);
 
 /* Reads past a value. */
