@@ -237,29 +237,31 @@ gint64 pool_endpoints_excluded_until_us(const PoolEndpoints *self, const char *n
 	return until_us;
 }
 
-static gboolean has_identity(const PoolEndpoint *self, const SnowflakeClientWorker *worker)
-{
-	return worker != NULL && g_strcmp0(self->nonce, worker->nonce) == 0 &&
-	       self->datacenter_id == worker->datacenter_id && self->worker_id == worker->worker_id;
-}
-
 void pool_endpoint_identify(PoolEndpoint *self, const SnowflakeClientWorker *worker,
 			    gboolean is_first)
 {
 	gboolean has_nonce = worker != NULL && *worker->nonce != '\0';
 
-	if (has_identity(self, worker))
-		return;
-	if (!is_first) {
-		self->worker_id = -1; /* so that the next connection has another identity */
-		return;
-	}
 	g_free(self->nonce);
 	self->nonce = has_nonce ? g_strdup(worker->nonce) : NULL;
+	/* a server without a worker ID sends no IDs, and can get the same one again */
+	if (worker != NULL && worker->worker_id < 0)
+		return;
 	self->datacenter_id = worker != NULL ? worker->datacenter_id : -1;
 	self->worker_id = worker != NULL ? worker->worker_id : -1;
-	self->last_id = 0;
+	if (is_first && (self->worker_id < 0 || self->worker_id != self->last_worker_id ||
+			 self->datacenter_id != self->last_datacenter_id)) {
+		self->last_id = 0;
+		self->has_gone_back = FALSE;
+	}
+}
+
+void pool_endpoint_note_ids(PoolEndpoint *self, gint64 last_id)
+{
+	self->last_id = last_id;
 	self->has_gone_back = FALSE;
+	self->last_datacenter_id = self->datacenter_id;
+	self->last_worker_id = self->worker_id;
 }
 
 void pool_endpoints_end_failures(PoolEndpoints *self, PoolEndpoint *endpoint)

@@ -20,16 +20,16 @@ typedef struct {
 	gint64 backoff_until_us; /* 0: no failure since its last answer */
 	guint failures;          /* in a row */
 	gint64 excluded_until_us;
-	/* Its process and worker ID, as it reported them at the start of the last connection. */
-	char *nonce;                   /* NULL: unknown */
-	gint datacenter_id, worker_id; /* -1: none, or changed since then */
-	/* Greatest ID received since then, or earlier from the same process with the same worker
-	 * ID; 0: none yet. Later IDs are greater. */
+	char *nonce;                   /* of its process, as last reported; NULL: unknown */
+	gint datacenter_id, worker_id; /* as last reported; -1: not known */
+	/* Greatest ID accepted on this connection, or earlier with the same worker ID, from any
+	 * process; 0: none. Later IDs are greater. */
 	gint64 last_id;
-	gboolean has_gone_back;  /* its last reply with IDs was not above last_id */
-	gboolean is_linked;      /* there is a connection to it */
-	gboolean is_known;       /* in the last list */
-	GSequenceIter *iterator; /* private; NULL: linked, or not known */
+	gint last_datacenter_id, last_worker_id; /* that last_id has */
+	gboolean has_gone_back;                  /* its last reply with IDs was not above last_id */
+	gboolean is_linked;                      /* there is a connection to it */
+	gboolean is_known;                       /* in the last list */
+	GSequenceIter *iterator;                 /* private; NULL: linked, or not known */
 } PoolEndpoint;
 
 typedef struct _PoolEndpoints PoolEndpoints;
@@ -80,11 +80,16 @@ void pool_endpoints_exclude(PoolEndpoints *self, PoolEndpoint *endpoint, gint64 
  * its endpoints, which can be in the past; 0: never excluded */
 gint64 pool_endpoints_excluded_until_us(const PoolEndpoints *self, const char *nonce);
 
-/* Notes what the server reports. @worker: (nullable): %NULL: it lacks get_worker(), so its process
- * is unknown. @is_first: on a new connection. IDs of another process or worker ID can begin
- * anywhere, but IDs on one connection increase, so last_id is kept until the next connection. */
+/* Notes what the server reports. @worker: (nullable): %NULL: it lacks get_worker(), so its worker
+ * ID is unknown. @is_first: on a new connection. IDs of another worker ID can begin anywhere, but
+ * IDs on one connection increase, so last_id is kept until the next connection. A new process with
+ * the same worker ID begins after all IDs of the process before it, so last_id is kept then, too.
+ */
 void pool_endpoint_identify(PoolEndpoint *self, const SnowflakeClientWorker *worker,
 			    gboolean is_first);
+
+/* Notes that IDs up to @last_id, all above the last one, were accepted. */
+void pool_endpoint_note_ids(PoolEndpoint *self, gint64 last_id);
 
 /* Returns: a random number from 0 to @below - 1 */
 guint pool_endpoints_random(PoolEndpoints *self, guint below);

@@ -360,8 +360,7 @@ static gboolean accept_ids(PoolFleet *self, PoolServer **server, const GArray *r
 		handle_lower_ids(self, server, first, now_us);
 		return FALSE;
 	}
-	endpoint->last_id = last->first + (last->count - 1);
-	endpoint->has_gone_back = FALSE;
+	pool_endpoint_note_ids(endpoint, last->first + (last->count - 1));
 	pool_seen_add(&self->seen, endpoint->text, runs);
 	g_clear_error(&self->failure);
 	return TRUE;

@@ -292,6 +292,21 @@ static void test_goes_back_twice(UpstreamFixture *self, G_GNUC_UNUSED gconstpoin
 	g_assert_cmpstr(view.first_sender, ==, "");
 }
 
+/* A later process has the same worker ID. It has lost its reservations, so its IDs go back. */
+static void test_goes_back_after_a_restart(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
+{
+	g_auto(PoolView) view = {0};
+	gint64 first;
+
+	upstream_fixture_connect(self);
+	first = upstream_fixture_take(self);
+	fake_node_set_nonce(self->nodes[0], "later-process");
+	fake_node_set_n_low(self->nodes[0], 2);
+	UPSTREAM_WAIT(self, takes_nothing_below(self, first) && count_excluded(self) == 1);
+	pool_upstream_get_view(self->upstream, &view);
+	g_assert_cmpstr(view.excluded_nonce, ==, "later-process");
+}
+
 static gboolean has_worker_id(UpstreamFixture *self, gint worker_id)
 {
 	g_auto(PoolView) view = {0};
@@ -439,6 +454,7 @@ static const struct {
 	{"/pool-upstream/view/itself", 1, test_view_of_itself},
 	{"/pool-upstream/not-unique/goes-back/once", 1, test_goes_back_once},
 	{"/pool-upstream/not-unique/goes-back/twice", 1, test_goes_back_twice},
+	{"/pool-upstream/not-unique/goes-back/restart", 1, test_goes_back_after_a_restart},
 	{"/pool-upstream/not-unique/goes-back/one-connection", 1, test_goes_back_on_one_connection},
 	{"/pool-upstream/not-unique/another-worker-id", 1, test_goes_back_with_another_worker_id},
 	{"/pool-upstream/workers/list", 1, test_workers},
