@@ -117,7 +117,12 @@ static gboolean ensure_started(SnowflakePool *self, GError **error)
 		return TRUE;
 	pthread_mutex_lock(lock);
 	is_started = atomic_load(&self->buffer->is_started);
-	if (!is_started) {
+	if (!is_started && self->refill != NULL && pool_refill_has_descriptors(self->refill)) {
+		g_set_error_literal(
+			error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED,
+			"the process was not made by fork(), so its pool has no thread: "
+			"use fork(), or make the pool in the child");
+	} else if (!is_started) {
 		g_clear_pointer(&self->refill, pool_refill_free);
 		is_started = start_refill(self, error);
 	}

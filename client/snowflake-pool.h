@@ -48,8 +48,9 @@ G_BEGIN_DECLS
  *
  * fork(): the prefetched IDs are the parent's. The child's pool begins with none, and connects with
  * its first take; the parent's connections are closed in it and go on in the parent. The pool may
- * be freed there, or not. A child that is not made by fork() gets no ID twice either, but must do
- * no more than take and exec(). Do not fork in a signal handler that can have interrupted a take.
+ * be freed there, or not. In a child that is not made by fork(), as by _Fork() or clone(), every
+ * take fails with UNSUPPORTED; it may only take and exec(). Do not fork in a signal handler that
+ * can have interrupted a take.
  * It needs Linux 4.14 or later.
  *
  * Usable from C++.

@@ -406,6 +406,11 @@ void pool_refill_free(PoolRefill *self)
 	refill_free_parts(self);
 }
 
+gboolean pool_refill_has_descriptors(const PoolRefill *self)
+{
+	return self->fd >= 0;
+}
+
 void pool_refill_wake(PoolRefill *self)
 {
 	if (!atomic_exchange(&self->is_woken, TRUE))

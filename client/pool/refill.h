@@ -29,6 +29,10 @@ PoolRefill *pool_refill_new(const PoolConfig *config, PoolBuffer *buffer, PoolWa
 /* Ends the thread, if it is one of this process. */
 void pool_refill_free(PoolRefill *self);
 
+/* In a child: %TRUE if it was not made by fork(), so that no handler closed the descriptors. Locks
+ * can be locked for ever there, and the thread cannot be joined. */
+gboolean pool_refill_has_descriptors(const PoolRefill *self);
+
 /* Any thread: takers have found nothing, or @watch has something to do. Wakes the thread, by a
  * system call unless it was woken already. */
 void pool_refill_wake(PoolRefill *self);

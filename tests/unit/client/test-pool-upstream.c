@@ -3,9 +3,12 @@
 /* The pool as a relay sees it: takes, how the fleet is, and who is in it. */
 #include <sched.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "client/pool/clock.h"
 #include "client/pool/watch.h"
+#include "client/snowflake-pool.h"
 #include "tests/unit/client/upstream-fixture.h"
 #include "tests/unit/hang-guard.h"
 
@@ -428,6 +431,30 @@ static void test_no_workers(void)
 	check_no_workers(FAKE_NODE_AWAY, 0);
 }
 
+/* The child allocates nothing: another thread of the parent can have held the allocator's lock. */
+static void test_bare_child(void)
+{
+	g_autoptr(FakeNode) node = fake_node_new(0);
+	SnowflakePoolConfig config = SNOWFLAKE_POOL_CONFIG_INIT("test");
+	g_autoptr(SnowflakePool) pool = NULL;
+	int status;
+	gint64 id;
+	pid_t child;
+
+	config.servers = (const char *[]){fake_node_text(node), NULL};
+	config.timeout_ms = HANG_GUARD_S * 1000;
+	pool = snowflake_pool_new(&config, NULL);
+	g_assert_true(snowflake_pool_take(pool, &id, NULL));
+	child = _Fork();
+	if (child == 0) {
+		alarm(HANG_GUARD_S);
+		_exit(snowflake_pool_take(pool, &id, NULL) ? 1 : 0);
+	}
+	g_assert_cmpint(waitpid(child, &status, 0), ==, child);
+	g_assert_cmpint(status, ==, 0);
+	g_assert_true(snowflake_pool_take(pool, &id, NULL));
+}
+
 static void never_called(G_GNUC_UNUSED gpointer user_data)
 {
 	g_assert_not_reached();
@@ -469,6 +496,7 @@ int main(int argc, char **argv)
 			   upstream_fixture_set_up, tests[i].run, upstream_fixture_tear_down);
 	g_test_add_func("/pool-upstream/no-wake-up-is-lost", test_no_wake_up_is_lost);
 	g_test_add_func("/pool-upstream/not-unique/repeats", test_repeats);
+	g_test_add_func("/pool-upstream/bare-child", test_bare_child);
 	g_test_add_func("/pool-upstream/workers/none", test_no_workers);
 	g_test_add_func("/pool-upstream/config", test_config);
 	return g_test_run();
