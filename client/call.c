@@ -15,11 +15,11 @@
 	(DECLARED_BY(CLIENT_RESULT_IDS) | DECLARED_BY(CLIENT_RESULT_RUNS) |                        \
 	 DECLARED_BY(CLIENT_RESULT_UUIDS))
 
-/* The exceptions of the contract. The calls of 2010 have them by name only, at the start of the
- * message of a TApplicationException; the later ones as fields of the result. */
+/* The exceptions of the IDL. Legacy calls have them by name only, at the start of the message of a
+ * TApplicationException; later calls as fields of the result. */
 static const struct {
 	const char *name;
-	guint results; /* of the calls that declare it, of DECLARED_BY() ... */
+	guint results; /* DECLARED_BY() of the calls that declare it ... */
 	gint16 field;  /* ... as this field */
 	SnowflakeClientError code;
 } exceptions[] = {
@@ -96,14 +96,14 @@ static gboolean malformed(GError **error, const char *what)
 	return FALSE;
 }
 
-static void replace(char **field, char *text)
+static void replace_text(char **field, char *text)
 {
 	g_free(*field);
 	*field = text;
 }
 
-/* Reads the fields that TApplicationException and the exceptions of the contract have in common:
- * 1, a message, and 2, a number (the type of the one, retry_after_ms of another). */
+/* Reads the fields that TApplicationException and the exceptions of the IDL have in common: 1, a
+ * message, and 2, a number (its type, or retry_after_ms). */
 static char *read_exception(ThriftReader *reader, gint64 *out_number)
 {
 	g_autofree char *message = NULL;
@@ -113,7 +113,7 @@ static char *read_exception(ThriftReader *reader, gint64 *out_number)
 	*out_number = 0;
 	while ((type = thrift_reader_field(reader, &id)) != BINARY_STOP) {
 		if (id == 1 && type == BINARY_STRING)
-			replace(&message, thrift_reader_text(reader));
+			replace_text(&message, thrift_reader_text(reader));
 		else if (id == 2 && type == BINARY_I32)
 			*out_number = thrift_reader_i32(reader);
 		else if (id == 2 && type == BINARY_I64)
@@ -170,8 +170,8 @@ static guint read_count_limit(const char *message, guint count)
 	return (guint)limit;
 }
 
-/* An exception in the result; %NULL where the call declares none as this field. What else it says
- * goes into @refusal. */
+/* Reads an exception in the result. Its other fields go into @refusal.
+ * Returns: %NULL if the call declares none as this field, and nothing was read */
 static GError *read_declared_exception(ThriftReader *reader, const ClientCall *call, gint16 field,
 				       ClientReply *refusal)
 {
@@ -303,23 +303,23 @@ static SnowflakeClientWorker *read_worker(ThriftReader *reader)
 		else if (id == 2 && type == BINARY_I32)
 			worker->worker_id = thrift_reader_i32(reader);
 		else if (id == 3 && type == BINARY_STRING)
-			replace(&worker->address, thrift_reader_text(reader));
+			replace_text(&worker->address, thrift_reader_text(reader));
 		else if (id == 4 && type == BINARY_STRING)
-			replace(&worker->nonce, thrift_reader_text(reader));
+			replace_text(&worker->nonce, thrift_reader_text(reader));
 		else if (id == 5 && type == BINARY_I64)
 			worker->claimed_at_ms = thrift_reader_i64(reader);
 		else if (id == 6 && type == BINARY_I64)
 			worker->reserved_until_ms = thrift_reader_i64(reader);
 		else if (id == 7 && type == BINARY_STRING)
-			replace(&worker->state, thrift_reader_text(reader));
+			replace_text(&worker->state, thrift_reader_text(reader));
 		else if (id == 8 && type == BINARY_I64)
 			worker->as_of_ms = thrift_reader_i64(reader);
 		else if (id == 9 && type == BINARY_STRING)
-			replace(&worker->kind, thrift_reader_text(reader));
+			replace_text(&worker->kind, thrift_reader_text(reader));
 		else if (id == 10 && type == BINARY_STRING)
-			replace(&worker->program, thrift_reader_text(reader));
+			replace_text(&worker->program, thrift_reader_text(reader));
 		else if (id == 11 && type == BINARY_STRING)
-			replace(&worker->server, thrift_reader_text(reader));
+			replace_text(&worker->server, thrift_reader_text(reader));
 		else
 			thrift_reader_skip(reader, type);
 	}
@@ -366,7 +366,7 @@ static GPtrArray *read_counters(ThriftReader *reader)
 	return counters;
 }
 
-/* %FALSE if a field of @type is not the result, and nothing was read. */
+/* Returns: %FALSE if a field of @type is not the result, and nothing was read */
 static gboolean read_result(ThriftReader *reader, const ClientCall *call, BinaryType type,
 			    ClientReply *reply)
 {

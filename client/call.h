@@ -6,21 +6,21 @@
 #include "client/snowflake-client.h"
 
 /*
- * The calls of snowflake.thrift, as bytes: a request is written, a reply is read. No sockets.
+ * Writes the requests and reads the replies of the calls in snowflake.thrift. No sockets.
  *
- * By hand and not by the generated client, which takes a reply without a result for success, an
- * answer to another call for this one's, and spins on one that is cut off.
+ * The generated client is not used: it accepts a reply without a result, and a reply to another
+ * call, and it spins on a reply that is cut off.
  */
 
 typedef enum {
-	CLIENT_RESULT_ID,     /* an i64 above 0 */
-	CLIENT_RESULT_NUMBER, /* an i64 */
-	CLIENT_RESULT_IDS,    /* a list of i64, as many as asked for, above 0 and increasing */
-	CLIENT_RESULT_RUNS, /* a list of runs, not empty, above 0, increasing: as many IDs as asked
-			     * for */
+	CLIENT_RESULT_ID,       /* an i64 above 0 */
+	CLIENT_RESULT_NUMBER,   /* an i64 */
+	CLIENT_RESULT_IDS,      /* a list of i64, as many as requested, above 0 and increasing */
+	CLIENT_RESULT_RUNS,     /* a list of runs, not empty, above 0, increasing: as many IDs as
+				 * requested */
 	CLIENT_RESULT_WORKER,   /* a struct Worker */
 	CLIENT_RESULT_WORKERS,  /* a list of them */
-	CLIENT_RESULT_UUIDS,    /* a list of 16 bytes each, as many as asked for, increasing */
+	CLIENT_RESULT_UUIDS,    /* a list of 16 bytes each, as many as requested, increasing */
 	CLIENT_RESULT_COUNTERS, /* a map of names to i64 */
 } ClientResult;
 
@@ -46,20 +46,20 @@ typedef struct {
 	guint count_limit; /* with count_refused: the largest count that is allowed; 0: unknown */
 } ClientReply;
 
-/* The most workers in a list: more than any layout in use has. */
+/* Largest number of workers in a list: more than any layout in use has. */
 #define CLIENT_CALL_MAX_WORKERS  65536
-/* The most counters: more than any server has agents. */
+/* Largest number of counters: more than any server has agents. */
 #define CLIENT_CALL_MAX_COUNTERS 65536
-/* The most IDs to ask for at once: so that the reply is well below its limit. */
+/* Largest number of IDs in a call, so that the reply is well below its limit. */
 #define CLIENT_CALL_MAX_COUNT    1000
-/* Likewise as runs: what a server allows unless it is told otherwise. */
+/* The same as runs: the default of a server's --max-batch. */
 #define CLIENT_CALL_MAX_RUN_IDS  10000
 
-/* Whether a frame of so many bytes can be a reply that has @max_bytes at most. %FALSE with PROTOCOL
- * set. */
+/* Checks that a frame of @length bytes can be a reply of @max_bytes at most. Returns: %FALSE with
+ * PROTOCOL set */
 gboolean client_call_check_frame(guint32 length, guint max_bytes, GError **error);
 
-/* The most bytes that a reply to the call may have. */
+/* Returns: the largest number of bytes that a reply to the call can have */
 guint client_call_max_reply_bytes(const ClientCall *call);
 
 /* Appends the message, without the header of a frame. */

@@ -3,102 +3,28 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <gio/gio.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "client/call.h"
+#include "common/fork-guard.h"
 #include "common/socket.h"
 
-#define CONNECTING_DESCRIPTORS 4
+#define HEADER_BYTES sizeof(guint32)
+#define READ_BYTES   16384
+#define KEPT_BYTES   (256 * 1024) /* largest reply whose buffer is kept for the next one */
+#define STAGGER_US                                                                                 \
+	250000 /* between attempts at two addresses of a name, as RFC 8305 recommends              \
+		*/
 
-#define NO_TLS "the server closed the connection in the TLS handshake; does it speak TLS there?"
-
-struct _ClientConnection {
-	GSocketConnection *stream;
-	GSocket *socket; /* of the stream; does not block */
-	TlsStream *tls;  /* NULL: plain */
-};
-
-/* What waits while a connection is being made. */
-typedef struct {
-	GCancellable *cancellable;
-	GSocketConnection *stream;
-	GError *error;
-	gboolean done;
-	gboolean timed_out;
-} Attempt;
-
-static gint64 end_us(ClientLimit limit)
+static gboolean set_failure(GError **error, SnowflakeClientError code, const char *why)
 {
-	return limit.start_us + limit.ms * G_TIME_SPAN_MILLISECOND;
-}
-
-/* Rounded up, so that a timer does not go off before the end. */
-static guint left_ms(ClientLimit limit)
-{
-	gint64 left_us = MAX(end_us(limit) - g_get_monotonic_time(), 0);
-
-	return (guint)((left_us + G_TIME_SPAN_MILLISECOND - 1) / G_TIME_SPAN_MILLISECOND);
-}
-
-static void connected(GObject *source, GAsyncResult *result, gpointer user_data)
-{
-	Attempt *attempt = user_data;
-
-	attempt->stream =
-		g_socket_client_connect_finish(G_SOCKET_CLIENT(source), result, &attempt->error);
-	attempt->done = TRUE;
-}
-
-static gboolean give_up(gpointer user_data)
-{
-	Attempt *attempt = user_data;
-
-	attempt->timed_out = TRUE;
-	g_cancellable_cancel(attempt->cancellable);
-	return G_SOURCE_REMOVE;
-}
-
-/* GLib ends the program where it gets none for a main context and what waits in it. So they are
- * had and given back before. */
-static gboolean has_descriptors(int *out_errno)
-{
-	int fds[CONNECTING_DESCRIPTORS];
-	guint count = 0;
-
-	while (count < G_N_ELEMENTS(fds) &&
-	       (fds[count] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
-		count++;
-	*out_errno = errno;
-	for (guint i = 0; i < count; i++)
-		close(fds[i]);
-	return count == G_N_ELEMENTS(fds);
-}
-
-/* GIO's own time limits are whole seconds, and a blocking look-up of a name has none. So connect in
- * a main loop of our own, with a timer beside it. */
-static void connect_within(const Address *address, ClientLimit limit, Attempt *attempt)
-{
-	g_autoptr(GMainContext) context = g_main_context_new();
-	g_autoptr(GSocketClient) client = g_socket_client_new();
-	g_autoptr(GSocketConnectable) target = g_network_address_new(address->host, address->port);
-	g_autoptr(GSource) timer = g_timeout_source_new(left_ms(limit));
-
-	g_main_context_push_thread_default(context);
-	g_source_set_callback(timer, give_up, attempt, NULL);
-	g_source_attach(timer, context);
-	g_socket_client_set_enable_proxy(client, FALSE);
-	g_socket_client_connect_async(client, target, attempt->cancellable, connected, attempt);
-	while (!attempt->done)
-		g_main_context_iteration(context, TRUE);
-	g_source_destroy(timer);
-	/* an attempt at another address holds its socket and this context until it has heard that
-	 * it is cancelled */
-	while (g_main_context_iteration(context, FALSE))
-		;
-	g_main_context_pop_thread_default(context);
+	g_set_error_literal(error, SNOWFLAKE_CLIENT_ERROR, code, why);
+	return FALSE;
 }
 
 static void set_unreachable(GError **error, const char *why)
@@ -107,278 +33,477 @@ static void set_unreachable(GError **error, const char *why)
 		    "cannot connect: %s", why);
 }
 
-static void set_timeout(GError **error, ClientLimit limit)
+static void set_unreachable_errno(GError **error, int code)
 {
-	g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_TIMEOUT,
-		    "no connection within %u ms", limit.ms);
+	g_autofree char *why = tls_client_describe(NULL, code);
+
+	set_unreachable(error, why);
 }
 
-static void set_connect_error(GError **error, ClientLimit limit, const Attempt *attempt)
-{
-	if (attempt->timed_out) {
-		set_timeout(error, limit);
-		return;
-	}
-
-	/* GIO's message names the host once more; the reason is at its end */
-	const char *colon = g_strrstr(attempt->error->message, ": ");
-
-	set_unreachable(error, colon != NULL ? colon + 2 : attempt->error->message);
-}
-
-/* (transfer full) (nullable) */
-static GSocketConnection *connect_to_host(const Address *address, ClientLimit limit, GError **error)
-{
-	g_autoptr(GCancellable) cancellable = g_cancellable_new();
-	Attempt attempt = {.cancellable = cancellable};
-	int code;
-
-	if (!has_descriptors(&code)) {
-		set_unreachable(error, g_strerror(code));
-		return NULL;
-	}
-	connect_within(address, limit, &attempt);
-	if (attempt.stream == NULL) {
-		set_connect_error(error, limit, &attempt);
-		g_clear_error(&attempt.error);
-	} else if (socket_is_self_connected(
-			   g_socket_get_fd(g_socket_connection_get_socket(attempt.stream)))) {
-		set_unreachable(error, g_strerror(ECONNREFUSED));
-		g_clear_object(&attempt.stream);
-	}
-	return attempt.stream;
-}
-
-/* (transfer full) (nullable): without GIO, which would not wait for room among those who wait to be
- * accepted. */
-static GSocketConnection *connect_to_path(const char *path, ClientLimit limit, GError **error)
-{
-	int fd = socket_unix_connect(path, MAX(left_ms(limit), 1));
-	g_autoptr(GError) failure = NULL;
-	g_autoptr(GSocket) socket = NULL;
-
-	if (fd < 0 && errno == ETIMEDOUT) {
-		set_timeout(error, limit);
-		return NULL;
-	}
-	if (fd < 0) {
-		set_unreachable(error, g_strerror(errno));
-		return NULL;
-	}
-	socket = g_socket_new_from_fd(fd, &failure);
-	if (socket == NULL) {
-		close(fd);
-		set_unreachable(error, failure->message);
-		return NULL;
-	}
-	return g_socket_connection_factory_create_connection(socket);
-}
-
-static ClientConnection *connection_of(GSocketConnection *stream, const Address *address)
+static ClientConnection *connection_alloc(int fd)
 {
 	ClientConnection *self = g_new0(ClientConnection, 1);
 
-	self->stream = stream;
-	self->socket = g_socket_connection_get_socket(stream);
-	g_socket_set_blocking(self->socket, FALSE);
-	/* if it fails, calls are slower, and that is all */
-	if (address->path == NULL)
-		g_socket_set_option(self->socket, IPPROTO_TCP, TCP_NODELAY, 1, NULL);
+	self->fd = fd;
+	self->out = g_byte_array_new();
+	self->in = g_byte_array_new();
+	self->reply = g_byte_array_new();
 	return self;
-}
-
-/* As the functions of a GSocket would set it. */
-static void set_tls_error(const ClientConnection *self, GError **error)
-{
-	int number = errno;
-	g_autofree char *why = tls_client_describe(self->tls, number);
-
-	g_set_error_literal(error, G_IO_ERROR, (gint)g_io_error_from_errno(number), why);
-}
-
-/* After a send or receive that failed with *error: %TRUE, and no error, once it can go on. */
-static gboolean wait_if_it_would_block(ClientConnection *self, GIOCondition condition,
-				       gint64 deadline_us, GError **error)
-{
-	if (!g_error_matches(*error, G_IO_ERROR, G_IO_ERROR_WOULD_BLOCK))
-		return FALSE;
-	g_clear_error(error);
-	if (self->tls != NULL) /* poll's are GLib's */
-		condition = (GIOCondition)tls_stream_events(self->tls);
-
-	/* GLib cuts it off to milliseconds, and so might not wait at all */
-	gint64 left_us = deadline_us - g_get_monotonic_time() + G_TIME_SPAN_MILLISECOND - 1;
-
-	return g_socket_condition_timed_wait(self->socket, condition, MAX(left_us, 0), NULL, error);
-}
-
-static gboolean shake_hands(ClientConnection *self, gint64 deadline_us, GError **error)
-{
-	while (tls_stream_shake_hands(self->tls) != 0) {
-		set_tls_error(self, error);
-		if (!wait_if_it_would_block(self, G_IO_IN, deadline_us, error))
-			return FALSE;
-	}
-	return TRUE;
-}
-
-static gboolean start_tls(ClientConnection *self, TlsClient *tls, const char *host,
-			  ClientLimit limit, GError **error)
-{
-	g_autoptr(GError) failure = NULL;
-
-	self->tls = tls_client_connect(tls, g_socket_get_fd(self->socket), host);
-	if (self->tls == NULL) {
-		set_unreachable(error, g_strerror(errno));
-		return FALSE;
-	}
-	if (shake_hands(self, end_us(limit), &failure))
-		return TRUE;
-	if (g_error_matches(failure, G_IO_ERROR, G_IO_ERROR_TIMED_OUT))
-		set_timeout(error, limit);
-	else if (g_error_matches(failure, G_IO_ERROR, G_IO_ERROR_CONNECTION_CLOSED))
-		set_unreachable(error, NO_TLS);
-	else
-		set_unreachable(error, failure->message);
-	return FALSE;
-}
-
-ClientConnection *client_connection_new(const Address *address, TlsClient *tls, ClientLimit limit,
-					GError **error)
-{
-	GSocketConnection *stream = address->path != NULL
-					    ? connect_to_path(address->path, limit, error)
-					    : connect_to_host(address, limit, error);
-	g_autoptr(ClientConnection) self = stream != NULL ? connection_of(stream, address) : NULL;
-
-	if (self == NULL || (tls != NULL && !start_tls(self, tls, address->host, limit, error)))
-		return NULL;
-	return g_steal_pointer(&self);
 }
 
 void client_connection_free(ClientConnection *self)
 {
 	if (self == NULL)
 		return;
-	if (self->tls != NULL)
+	if (self->fd >= 0 && self->tls != NULL)
 		tls_stream_close(self->tls);
 	tls_stream_free(self->tls);
-	g_object_unref(self->stream);
+	if (self->fd >= 0)
+		close(self->fd);
+	g_byte_array_unref(self->out);
+	g_byte_array_unref(self->in);
+	g_byte_array_unref(self->reply);
 	g_free(self);
+}
+
+const guint8 *client_connection_get_reply(const ClientConnection *self, gsize *out_length)
+{
+	*out_length = self->reply->len - HEADER_BYTES;
+	return self->reply->data + HEADER_BYTES;
+}
+
+/* Without waiting */
+
+/* Returns: %FALSE with errno set */
+static gboolean begin_to_connect(ClientConnection *self, const SocketAddress *address,
+				 TlsClient *tls)
+{
+	const int one = 1;
+
+	self->fd = socket(address->bytes.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (self->fd < 0)
+		return FALSE;
+	/* if it fails, as it does on a local socket, calls are slower at worst */
+	setsockopt(self->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	if (connect(self->fd, (const struct sockaddr *)&address->bytes, address->length) != 0 &&
+	    errno != EINPROGRESS)
+		return FALSE;
+	if (*address->tls_host == '\0')
+		return TRUE;
+	errno = EPROTONOSUPPORT; /* there is nothing to speak TLS with */
+	if (tls != NULL)
+		self->tls = tls_client_connect(tls, self->fd, address->tls_host);
+	return self->tls != NULL;
+}
+
+ClientConnection *client_connection_begin(const SocketAddress *address, TlsClient *tls,
+					  GError **error)
+{
+	ClientConnection *self = connection_alloc(-1);
+
+	if (begin_to_connect(self, address, tls))
+		return self;
+	set_unreachable_errno(error, errno);
+	client_connection_free(self);
+	return NULL;
+}
+
+void client_connection_call(ClientConnection *self, const GByteArray *request,
+			    guint max_reply_bytes)
+{
+	guint32 length = GUINT32_TO_BE(request->len);
+
+	self->out_sent = 0;
+	g_byte_array_set_size(self->out, 0);
+	g_byte_array_append(self->out, (const guint8 *)&length, HEADER_BYTES);
+	g_byte_array_append(self->out, request->data, request->len);
+	self->max_reply_bytes = max_reply_bytes;
+	self->state = CLIENT_CONNECTION_CALLING;
+	if (self->reply->len > KEPT_BYTES) {
+		g_byte_array_unref(self->reply);
+		self->reply = g_byte_array_new();
+	}
+}
+
+short client_connection_events(const ClientConnection *self)
+{
+	if (self->is_in_handshake)
+		return tls_stream_events(self->tls);
+
+	gboolean has_to_send =
+		self->state == CLIENT_CONNECTION_CONNECTING ||
+		(self->state == CLIENT_CONNECTION_CALLING && self->out_sent < self->out->len);
+
+	return has_to_send ? POLLIN | POLLOUT : POLLIN;
+}
+
+/* After a send or receive that failed with errno. */
+static gboolean can_go_on(const ClientConnection *self, GError **error)
+{
+	int code = errno;
+	g_autofree char *why = NULL;
+
+	if (code == EAGAIN || code == EINTR)
+		return TRUE;
+	why = tls_client_describe(self->tls, code);
+	return set_failure(error, SNOWFLAKE_CLIENT_ERROR_UNREACHABLE, why);
+}
+
+static gboolean send_frame(ClientConnection *self, GError **error)
+{
+	while (self->out_sent < self->out->len) {
+		gssize n = tls_client_send(self->tls, self->fd, self->out->data + self->out_sent,
+					   self->out->len - self->out_sent);
+
+		if (n < 0)
+			return can_go_on(self, error);
+		self->out_sent += (gsize)n;
+	}
+	return TRUE;
+}
+
+static gboolean receive_bytes(ClientConnection *self, GError **error)
+{
+	for (;;) {
+		guint had = self->in->len;
+
+		g_byte_array_set_size(self->in, had + READ_BYTES);
+
+		gssize n =
+			tls_client_receive(self->tls, self->fd, self->in->data + had, READ_BYTES);
+
+		g_byte_array_set_size(self->in, had + (guint)MAX(n, 0));
+		if (n < 0)
+			return can_go_on(self, error);
+		if (n == 0)
+			return set_failure(error, SNOWFLAKE_CLIENT_ERROR_UNREACHABLE,
+					   "the server closed the connection");
+		if (n < READ_BYTES)
+			return TRUE;
+		if (self->in->len > self->max_reply_bytes)
+			return TRUE; /* more than there may be: enough to see that */
+	}
+}
+
+/* Sends the call, and receives its reply. */
+static ClientConnectionEvent advance_call(ClientConnection *self, GError **error)
+{
+	GByteArray *last_reply = self->reply;
+	guint32 length;
+
+	if (!send_frame(self, error) || !receive_bytes(self, error))
+		return CLIENT_CONNECTION_FAILED;
+	if (self->in->len < HEADER_BYTES)
+		return CLIENT_CONNECTION_NOTHING;
+	memcpy(&length, self->in->data, HEADER_BYTES);
+	length = GUINT32_FROM_BE(length);
+	if (!client_call_check_frame(length, self->max_reply_bytes, error))
+		return CLIENT_CONNECTION_FAILED;
+	if (self->in->len < HEADER_BYTES + length)
+		return CLIENT_CONNECTION_NOTHING;
+	self->reply = self->in;
+	self->in = last_reply;
+	length += HEADER_BYTES;
+	g_byte_array_set_size(self->in, 0);
+	g_byte_array_append(self->in, self->reply->data + length, self->reply->len - length);
+	g_byte_array_set_size(self->reply, length);
+	self->state = CLIENT_CONNECTION_IDLE;
+	return CLIENT_CONNECTION_REPLIED;
+}
+
+static ClientConnectionEvent advance_handshake(ClientConnection *self, GError **error)
+{
+	g_autofree char *why = NULL;
+
+	self->is_in_handshake = TRUE;
+	if (tls_stream_shake_hands(self->tls) == 0) {
+		self->is_in_handshake = FALSE;
+		self->state = CLIENT_CONNECTION_IDLE;
+		return CLIENT_CONNECTION_READY;
+	}
+	if (errno == EAGAIN)
+		return CLIENT_CONNECTION_NOTHING;
+	if (errno == ECONNRESET || errno == EPIPE)
+		why = g_strdup("the server closed the connection in the TLS handshake; does it "
+			       "speak TLS there?");
+	else
+		why = tls_client_describe(self->tls, errno);
+	set_unreachable(error, why);
+	return CLIENT_CONNECTION_FAILED;
+}
+
+static ClientConnectionEvent advance_connect(ClientConnection *self, GError **error)
+{
+	struct pollfd writable = {.fd = self->fd, .events = POLLOUT};
+	int code = 0;
+	socklen_t length = sizeof(code);
+
+	if (poll(&writable, 1, 0) == 0)
+		return CLIENT_CONNECTION_NOTHING;
+	getsockopt(self->fd, SOL_SOCKET, SO_ERROR, &code, &length);
+	if (code == 0 && socket_is_self_connected(self->fd))
+		code = ECONNREFUSED;
+	if (code != 0) {
+		set_unreachable_errno(error, code);
+		return CLIENT_CONNECTION_FAILED;
+	}
+	if (self->tls != NULL)
+		return advance_handshake(self, error);
+	self->state = CLIENT_CONNECTION_IDLE;
+	return CLIENT_CONNECTION_READY;
+}
+
+static ClientConnectionEvent advance_idle(ClientConnection *self, GError **error)
+{
+	if (!receive_bytes(self, error))
+		return CLIENT_CONNECTION_FAILED;
+	if (self->in->len == 0)
+		return CLIENT_CONNECTION_NOTHING;
+	set_failure(error, SNOWFLAKE_CLIENT_ERROR_PROTOCOL, "an answer that nobody asked for");
+	return CLIENT_CONNECTION_FAILED;
+}
+
+ClientConnectionEvent client_connection_advance(ClientConnection *self, GError **error)
+{
+	switch (self->state) {
+	case CLIENT_CONNECTION_CONNECTING:
+		return self->is_in_handshake ? advance_handshake(self, error)
+					     : advance_connect(self, error);
+	case CLIENT_CONNECTION_IDLE:
+		return advance_idle(self, error);
+	case CLIENT_CONNECTION_CALLING:
+		return advance_call(self, error);
+	}
+	g_assert_not_reached();
+}
+
+/* Within a time limit */
+
+static gint64 deadline_us(ClientLimit limit)
+{
+	return limit.start_us + limit.ms * G_TIME_SPAN_MILLISECOND;
+}
+
+/* Returns: %FALSE if it is @until_us, monotonic, already */
+static gboolean wait_until(struct pollfd *fds, guint n, gint64 until_us)
+{
+	gint64 left_us = until_us - g_get_monotonic_time();
+
+	if (left_us <= 0)
+		return FALSE;
+	/* rounded up, so that it does not return before the time */
+	poll(fds, n,
+	     (int)MIN((left_us + G_TIME_SPAN_MILLISECOND - 1) / G_TIME_SPAN_MILLISECOND, G_MAXINT));
+	return TRUE;
+}
+
+static void set_timeout(GError **error, const char *what, ClientLimit limit)
+{
+	g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_TIMEOUT,
+		    "no %s within %u ms", what, limit.ms);
+}
+
+/* Advances until the next event. */
+static ClientConnectionEvent wait_for_event(ClientConnection *self, const char *what,
+					    ClientLimit limit, GError **error)
+{
+	ClientConnectionEvent event;
+	struct pollfd pollfd = {.fd = self->fd};
+
+	while ((event = client_connection_advance(self, error)) == CLIENT_CONNECTION_NOTHING) {
+		pollfd.events = client_connection_events(self);
+		if (!wait_until(&pollfd, 1, deadline_us(limit))) {
+			set_timeout(error, what, limit);
+			return CLIENT_CONNECTION_FAILED;
+		}
+	}
+	return event;
+}
+
+/* A socket that does not block would not wait for room in the queue of a local socket. */
+static ClientConnection *connect_to_path(const char *path, ClientLimit limit, GError **error)
+{
+	gint64 left_us = deadline_us(limit) - g_get_monotonic_time();
+	int fd = socket_unix_connect(path, (guint)MAX(left_us / G_TIME_SPAN_MILLISECOND, 1));
+	ClientConnection *self;
+
+	if (fd < 0) {
+		if (errno == ETIMEDOUT)
+			set_timeout(error, "connection", limit);
+		else
+			set_unreachable_errno(error, errno);
+		return NULL;
+	}
+	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+	self = connection_alloc(fd);
+	self->state = CLIENT_CONNECTION_IDLE;
+	return self;
+}
+
+/* Attempts at the addresses of a name. */
+typedef struct {
+	const GPtrArray *names; /* ResolvedName */
+	TlsClient *tls;
+	ClientConnection **all; /* NULL: failed, or not begun */
+	guint n_begun;
+	gint64 next_at_us; /* when to begin the next one */
+	GError *failure;   /* of the last one that failed */
+} Attempts;
+
+static void attempts_clear(Attempts *self)
+{
+	for (guint i = 0; i < self->n_begun; i++)
+		client_connection_free(self->all[i]);
+	g_free(self->all);
+	g_clear_error(&self->failure);
+}
+
+/* Advances the attempts, and begins the next one if that is due.
+ * Returns: (nullable): the one that is connected; its TLS handshake may remain */
+static ClientConnection *attempts_advance(Attempts *self, gint64 now_us)
+{
+	for (guint i = 0; i < self->n_begun; i++) {
+		ClientConnection *attempt = self->all[i];
+		GError *failure = NULL;
+
+		if (attempt == NULL)
+			continue;
+		if (client_connection_advance(attempt, &failure) == CLIENT_CONNECTION_FAILED) {
+			g_clear_error(&self->failure);
+			self->failure = failure;
+			g_clear_pointer(&self->all[i], client_connection_free);
+			self->next_at_us = now_us;
+		} else if (attempt->state != CLIENT_CONNECTION_CONNECTING ||
+			   attempt->is_in_handshake) {
+			return g_steal_pointer(&self->all[i]);
+		}
+	}
+	while (self->n_begun < self->names->len && now_us >= self->next_at_us) {
+		const ResolvedName *name = self->names->pdata[self->n_begun];
+		GError *failure = NULL;
+
+		self->all[self->n_begun] =
+			client_connection_begin(&name->address, self->tls, &failure);
+		if (failure != NULL) {
+			g_clear_error(&self->failure);
+			self->failure = failure;
+		} else {
+			self->next_at_us = now_us + STAGGER_US;
+		}
+		self->n_begun++;
+	}
+	return NULL;
+}
+
+/* Returns: (nullable): the first one that is connected */
+static ClientConnection *connect_to_any(const GPtrArray *names, TlsClient *tls, ClientLimit limit,
+					GError **error)
+{
+	Attempts attempts = {names, tls, g_new0(ClientConnection *, names->len), 0, 0, NULL};
+	g_autofree struct pollfd *fds = g_new(struct pollfd, names->len);
+	ClientConnection *winner;
+	guint n = 1;
+
+	while ((winner = attempts_advance(&attempts, g_get_monotonic_time())) == NULL) {
+		gint64 until_us = deadline_us(limit);
+
+		n = 0;
+		for (guint i = 0; i < attempts.n_begun; i++)
+			if (attempts.all[i] != NULL)
+				fds[n++] = (struct pollfd){
+					.fd = attempts.all[i]->fd,
+					.events = client_connection_events(attempts.all[i]),
+				};
+		if (attempts.n_begun < names->len)
+			until_us = MIN(until_us, attempts.next_at_us);
+		if (n == 0) {
+			g_propagate_error(error, g_steal_pointer(&attempts.failure));
+			break;
+		}
+		if (!wait_until(fds, n, until_us) && until_us == deadline_us(limit)) {
+			set_timeout(error, "connection", limit);
+			break;
+		}
+	}
+	attempts_clear(&attempts);
+	return winner;
+}
+
+/* Resolves the name, and connects to one of its addresses. */
+static ClientConnection *connect_to_host(const Address *address, TlsClient *tls, ClientLimit limit,
+					 GError **error)
+{
+	g_autoptr(GPtrArray) addresses = g_ptr_array_new();
+	g_autoptr(GPtrArray) names = NULL;
+	g_autofree char *failures = NULL;
+	struct pollfd done = {.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), .events = POLLIN};
+	ClientConnection *self = NULL;
+	Resolution *resolution;
+	eventfd_t count;
+
+	if (done.fd < 0) {
+		set_unreachable_errno(error, errno);
+		return NULL;
+	}
+	g_ptr_array_add(addresses, (gpointer)address);
+	fork_guard_install(NULL);
+	fork_guard_lock();
+	resolution = resolution_new(addresses, done.fd);
+	fork_guard_unlock();
+	for (;;) {
+		eventfd_read(done.fd, &count);
+		names = resolution_get(resolution, &failures);
+		if (failures != NULL || !wait_until(&done, 1, deadline_us(limit)))
+			break;
+		g_clear_pointer(&names, g_ptr_array_unref);
+	}
+	close(done.fd);
+	if (failures == NULL)
+		set_timeout(error, "connection", limit);
+	else if (names->len == 0)
+		set_unreachable(error, g_strrstr(failures, ": ") + 2);
+	else
+		self = connect_to_any(names, tls, limit, error);
+	resolution_free(resolution);
+	return self;
+}
+
+ClientConnection *client_connection_new(const Address *address, TlsClient *tls, ClientLimit limit,
+					GError **error)
+{
+	g_autoptr(ClientConnection) self = address->path != NULL
+						   ? connect_to_path(address->path, limit, error)
+						   : connect_to_host(address, tls, limit, error);
+
+	if (self == NULL)
+		return NULL;
+	if (self->state == CLIENT_CONNECTION_CONNECTING &&
+	    wait_for_event(self, "connection", limit, error) != CLIENT_CONNECTION_READY)
+		return NULL;
+	return g_steal_pointer(&self);
 }
 
 gboolean client_connection_is_stale(ClientConnection *self)
 {
 	char byte;
 
-	if (self->tls == NULL)
-		return g_socket_condition_check(self->socket, G_IO_IN) != 0;
-	/* what came may be TLS's own, as the tickets of a proxy */
-	return tls_stream_receive(self->tls, &byte, sizeof(byte)) >= 0 || errno != EAGAIN;
-}
-
-/* As g_socket_send() and g_socket_receive(). */
-static gssize send_some(ClientConnection *self, const char *bytes, gsize length, GError **error)
-{
-	gssize n;
-
-	if (self->tls == NULL)
-		return g_socket_send(self->socket, bytes, length, NULL, error);
-	n = tls_stream_send(self->tls, bytes, length);
-	if (n < 0)
-		set_tls_error(self, error);
-	return n;
-}
-
-static gssize receive_some(ClientConnection *self, char *out_bytes, gsize length, GError **error)
-{
-	gssize n;
-
-	if (self->tls == NULL)
-		return g_socket_receive(self->socket, out_bytes, length, NULL, error);
-	n = tls_stream_receive(self->tls, out_bytes, length);
-	if (n < 0)
-		set_tls_error(self, error);
-	return n;
-}
-
-static gboolean send_all(ClientConnection *self, const void *bytes, gsize length,
-			 gint64 deadline_us, GError **error)
-{
-	for (gsize sent = 0; sent < length;) {
-		gssize n = send_some(self, (const char *)bytes + sent, length - sent, error);
-
-		if (n >= 0)
-			sent += n;
-		else if (!wait_if_it_would_block(self, G_IO_OUT, deadline_us, error))
-			return FALSE;
-	}
-	return TRUE;
-}
-
-static gboolean receive_all(ClientConnection *self, void *out_bytes, gsize length,
-			    gint64 deadline_us, GError **error)
-{
-	for (gsize received = 0; received < length;) {
-		gssize n =
-			receive_some(self, (char *)out_bytes + received, length - received, error);
-
-		if (n == 0) {
-			g_set_error_literal(error, G_IO_ERROR, G_IO_ERROR_CONNECTION_CLOSED,
-					    "the server closed the connection");
-			return FALSE;
-		}
-		if (n > 0)
-			received += n;
-		else if (!wait_if_it_would_block(self, G_IO_IN, deadline_us, error))
-			return FALSE;
-	}
-	return TRUE;
-}
-
-static gboolean send_frame(ClientConnection *self, const GByteArray *message, gint64 deadline_us,
-			   GError **error)
-{
-	guint32 length = GUINT32_TO_BE(message->len);
-	g_autoptr(GByteArray) frame = g_byte_array_sized_new(sizeof(length) + message->len);
-
-	g_byte_array_append(frame, (const guint8 *)&length, sizeof(length));
-	g_byte_array_append(frame, message->data, message->len);
-	return send_all(self, frame->data, frame->len, deadline_us, error);
-}
-
-static gboolean receive_frame(ClientConnection *self, guint max_bytes, gint64 deadline_us,
-			      GByteArray *out_message, GError **error)
-{
-	guint32 length;
-
-	if (!receive_all(self, &length, sizeof(length), deadline_us, error))
-		return FALSE;
-	length = GUINT32_FROM_BE(length);
-	if (!client_call_check_frame(length, max_bytes, error))
-		return FALSE;
-	g_byte_array_set_size(out_message, length);
-	return receive_all(self, out_message->data, length, deadline_us, error);
+	/* with TLS, what came can be TLS's own, such as tickets */
+	return self->in->len > 0 ||
+	       tls_client_receive(self->tls, self->fd, &byte, sizeof(byte)) >= 0 || errno != EAGAIN;
 }
 
 gboolean client_connection_exchange(ClientConnection *self, const GByteArray *request,
 				    guint max_reply_bytes, ClientLimit limit, GByteArray *out_reply,
 				    GError **error)
 {
-	gint64 deadline_us = end_us(limit);
-	g_autoptr(GError) failure = NULL;
+	const guint8 *reply;
+	gsize length;
 
-	if (send_frame(self, request, deadline_us, &failure) &&
-	    receive_frame(self, max_reply_bytes, deadline_us, out_reply, &failure))
-		return TRUE;
-
-	if (g_error_matches(failure, G_IO_ERROR, G_IO_ERROR_TIMED_OUT))
-		g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_TIMEOUT,
-			    "no answer within %u ms", limit.ms);
-	else if (failure->domain == SNOWFLAKE_CLIENT_ERROR)
-		g_propagate_error(error, g_steal_pointer(&failure));
-	else
-		g_set_error_literal(error, SNOWFLAKE_CLIENT_ERROR,
-				    SNOWFLAKE_CLIENT_ERROR_UNREACHABLE, failure->message);
-	return FALSE;
+	client_connection_call(self, request, max_reply_bytes);
+	if (wait_for_event(self, "answer", limit, error) != CLIENT_CONNECTION_REPLIED)
+		return FALSE;
+	reply = client_connection_get_reply(self, &length);
+	g_byte_array_set_size(out_reply, 0);
+	g_byte_array_append(out_reply, reply, (guint)length);
+	return TRUE;
 }

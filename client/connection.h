@@ -3,14 +3,75 @@
 
 #include <glib.h>
 
+#include "client/resolver.h"
 #include "common/address.h"
 #include "common/tls/client.h"
 
-/* A connection to one server, by TCP, with TLS or without, or a local socket, which carries frames:
- * four bytes of length, then a message. */
-typedef struct _ClientConnection ClientConnection;
+/*
+ * A connection to one server, by TCP, with TLS or without, or by a local socket. It carries frames:
+ * four bytes of length, then a message. One call at a time; one thread at a time.
+ *
+ * It can be used in two ways: by functions that never wait, or by functions that wait within a time
+ * limit.
+ */
 
-/* How long something may take, and since when: what comes after it has what is left of it. */
+typedef enum {
+	CLIENT_CONNECTION_CONNECTING, /* including the TLS handshake */
+	CLIENT_CONNECTION_IDLE,
+	CLIENT_CONNECTION_CALLING,
+} ClientConnectionState;
+
+typedef enum {
+	CLIENT_CONNECTION_NOTHING, /* it goes on */
+	CLIENT_CONNECTION_READY,   /* it has just become connected */
+	CLIENT_CONNECTION_REPLIED,
+	CLIENT_CONNECTION_FAILED, /* the connection is unusable */
+} ClientConnectionEvent;
+
+/* Members are for reading, except fd. */
+typedef struct {
+	int fd;         /* -1: closed by the owner, or in the child of a fork */
+	TlsStream *tls; /* NULL: plain */
+	ClientConnectionState state;
+	gboolean is_in_handshake; /* CONNECTING: connected, and in the TLS handshake */
+	guint max_reply_bytes;
+	GByteArray *out; /* frame to send */
+	gsize out_sent;
+	GByteArray *in;    /* bytes received after the last reply */
+	GByteArray *reply; /* last frame received */
+} ClientConnection;
+
+/* Says nothing to the server if fd is -1. */
+void client_connection_free(ClientConnection *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(ClientConnection, client_connection_free)
+
+/* The last reply, until the next call. Returns: its first byte */
+const guint8 *client_connection_get_reply(const ClientConnection *self, gsize *out_length);
+
+/*
+ * Functions that never wait: the owner waits for client_connection_events() by poll(2), then calls
+ * client_connection_advance().
+ */
+
+/* Begins to connect. @tls: (nullable): borrowed; needed for an address with TLS. Returns: (transfer
+ * full): %NULL with UNREACHABLE set */
+ClientConnection *client_connection_begin(const SocketAddress *address, TlsClient *tls,
+					  GError **error);
+
+/* Begins a call. The connection is idle. @request: copied */
+void client_connection_call(ClientConnection *self, const GByteArray *request,
+			    guint max_reply_bytes);
+
+/* Returns: the events of poll(2) to wait for */
+short client_connection_events(const ClientConnection *self);
+
+/* Sends and receives what it can without waiting. An error is set with FAILED: UNREACHABLE or
+ * PROTOCOL. */
+ClientConnectionEvent client_connection_advance(ClientConnection *self, GError **error);
+
+/* Functions that wait within a time limit. */
+
+/* How long something may take, and since when: later steps get the rest. */
 typedef struct {
 	gint64 start_us; /* g_get_monotonic_time() */
 	guint ms;
@@ -18,20 +79,19 @@ typedef struct {
 
 /**
  * client_connection_new:
- * @tls: (nullable): to speak TLS with; borrowed; %NULL: plain
+ * @tls: (nullable): borrowed; %NULL: plain
  *
- * Tries every address that the name has. A look-up that the limit cuts short goes on in a thread of
- * GLib's, until the resolver gives up; nobody waits for it.
+ * Tries every address of the name: the next one when one fails, or has not connected for a while.
+ * If the limit ends while the name is resolved, the resolution goes on in its thread until the
+ * resolver gives up.
  *
  * Returns: (transfer full): a connection, or %NULL with UNREACHABLE or TIMEOUT set
  */
 ClientConnection *client_connection_new(const Address *address, TlsClient *tls, ClientLimit limit,
 					GError **error);
-void client_connection_free(ClientConnection *self);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC(ClientConnection, client_connection_free)
 
-/* Whether it is of no use any more: the server has closed it, or has sent what nobody asked for.
- * Asks nobody but the kernel. */
+/* Whether an idle connection is unusable: the server has closed it, or has sent bytes without a
+ * call. Never waits. */
 gboolean client_connection_is_stale(ClientConnection *self);
 
 /**
@@ -40,7 +100,7 @@ gboolean client_connection_is_stale(ClientConnection *self);
  * @max_reply_bytes: of the message that answers it
  * @out_reply: (out): set to the message that answers it; undefined on failure
  *
- * After a failure the connection is of no use any more.
+ * After a failure the connection is unusable.
  *
  * Returns: %TRUE, or %FALSE with UNREACHABLE, TIMEOUT or PROTOCOL set
  */

@@ -3,8 +3,24 @@
 
 #include <string.h>
 
-#include "client/failover.h"
+#include "client/batch.h"
+#include "client/call.h"
+#include "client/client-tls.h"
+#include "client/connection.h"
+#include "common/address.h"
 #include "common/useragent.h"
+
+struct _SnowflakeClient {
+	GPtrArray *servers; /* Address, one at least */
+	guint current;      /* the server that the connection is to, or that is tried first */
+	ClientConnection *connection; /* NULL: not now */
+	BatchLimits limits;           /* of the server at the other end of the connection */
+	TlsClient *tls;               /* NULL: not needed yet */
+	gint32 seqid;                 /* of the next call; 0 or above */
+	guint timeout_ms;
+	gint64 deadline_us; /* of the current call, by g_get_monotonic_time() */
+	gint64 retry_after_ms;
+};
 
 SnowflakeClient *snowflake_client_new(const char *const *servers, GError **error)
 {
@@ -12,7 +28,7 @@ SnowflakeClient *snowflake_client_new(const char *const *servers, GError **error
 	g_autoptr(SnowflakeClient) self = g_new0(SnowflakeClient, 1);
 
 	self->servers = g_ptr_array_new_with_free_func((GDestroyNotify)address_free);
-	self->max_count = G_MAXUINT;
+	self->limits = BATCH_LIMITS_INIT;
 	/* so that an answer to another client's call is not taken for one of this client's */
 	self->seqid = (gint32)(g_random_int() & G_MAXINT32);
 	self->timeout_ms = SNOWFLAKE_CLIENT_DEFAULT_TIMEOUT_MS;
@@ -50,6 +66,14 @@ static gboolean refuse_argument(GError **error, const char *what)
 	return FALSE;
 }
 
+void client_tls_share(SnowflakeClient *self, TlsClient *tls)
+{
+	TlsClient *before = self->tls;
+
+	self->tls = tls_client_ref(tls);
+	tls_client_unref(before);
+}
+
 gboolean snowflake_client_set_tls(SnowflakeClient *self, const SnowflakeClientTls *tls,
 				  GError **error)
 {
@@ -58,11 +82,11 @@ gboolean snowflake_client_set_tls(SnowflakeClient *self, const SnowflakeClientTl
 	TlsNames names;
 
 	g_return_val_if_fail(self != NULL && tls != NULL, FALSE);
-	names = client_failover_tls_names(tls);
+	names = client_tls_names(tls);
 	next = tls_client_new(&names, &fault);
 	if (next == NULL)
 		return refuse_argument(error, fault->message);
-	client_failover_set_tls(self, next);
+	client_tls_share(self, next);
 	return TRUE;
 }
 
@@ -72,10 +96,15 @@ void snowflake_client_set_timeout_ms(SnowflakeClient *self, guint timeout_ms)
 	self->timeout_ms = timeout_ms;
 }
 
+static const Address *current_server(const SnowflakeClient *self)
+{
+	return self->servers->pdata[self->current];
+}
+
 const char *snowflake_client_get_server(const SnowflakeClient *self)
 {
 	g_return_val_if_fail(self != NULL, NULL);
-	return client_failover_server(self)->text;
+	return current_server(self)->text;
 }
 
 gint64 snowflake_client_get_retry_after_ms(const SnowflakeClient *self)
@@ -84,8 +113,167 @@ gint64 snowflake_client_get_retry_after_ms(const SnowflakeClient *self)
 	return self->retry_after_ms;
 }
 
-/* What every call begins with: its time runs from here. */
-static gboolean begin(SnowflakeClient *self, GError **error)
+/* Failover */
+
+static void disconnect(SnowflakeClient *self)
+{
+	g_clear_pointer(&self->connection, client_connection_free);
+	self->limits = BATCH_LIMITS_INIT;
+}
+
+/* The next call begins with the server after this one in the list. */
+static void leave_server(SnowflakeClient *self)
+{
+	disconnect(self);
+	self->current = (self->current + 1) % self->servers->len;
+}
+
+/* Uses a generator of its own, because forked processes share the state of g_random_...(). */
+void snowflake_client_shuffle_servers(SnowflakeClient *self)
+{
+	g_return_if_fail(self != NULL);
+
+	g_autoptr(GRand) random = g_rand_new();
+	gpointer *servers = self->servers->pdata;
+
+	disconnect(self);
+	self->current = 0;
+	for (guint left = self->servers->len; left > 1; left--) {
+		gint32 drawn = g_rand_int_range(random, 0, (gint32)left);
+		gpointer server = servers[drawn];
+
+		servers[drawn] = servers[left - 1];
+		servers[left - 1] = server;
+	}
+}
+
+static gboolean exchange_call(SnowflakeClient *self, const ClientCall *call, ClientLimit limit,
+			      ClientReply *reply, GError **error)
+{
+	g_autoptr(GByteArray) request = g_byte_array_new();
+	g_autoptr(GByteArray) bytes = g_byte_array_new();
+	gint32 seqid = self->seqid;
+
+	self->seqid = seqid == G_MAXINT32 ? 0 : seqid + 1;
+	client_call_write(call, seqid, request);
+	return client_connection_exchange(self->connection, request,
+					  client_call_max_reply_bytes(call), limit, bytes, error) &&
+	       client_call_read(call, seqid, bytes->data, bytes->len, reply, error);
+}
+
+static gboolean connect_to(SnowflakeClient *self, const Address *address, ClientLimit limit,
+			   GError **error)
+{
+	const TlsNames nothing = {0};
+	g_autoptr(GError) fault = NULL;
+
+	/* the system trust store takes some milliseconds to read, so only if it is needed */
+	if (address->is_tls && self->tls == NULL)
+		self->tls = tls_client_new(&nothing, &fault);
+	if (fault != NULL) {
+		g_set_error_literal(error, SNOWFLAKE_CLIENT_ERROR,
+				    SNOWFLAKE_CLIENT_ERROR_UNREACHABLE, fault->message);
+		return FALSE;
+	}
+	self->connection =
+		client_connection_new(address, address->is_tls ? self->tls : NULL, limit, error);
+	return self->connection != NULL;
+}
+
+/* Makes the call at the current server. An old connection that breaks can have done so at any time
+ * since the last call. That says nothing about the server, so it is connected to again. */
+static gboolean call_server(SnowflakeClient *self, const ClientCall *call, ClientLimit limit,
+			    ClientReply *reply, GError **error)
+{
+	g_autoptr(GError) failure = NULL;
+
+	if (self->connection != NULL && !client_connection_is_stale(self->connection)) {
+		if (exchange_call(self, call, limit, reply, &failure))
+			return TRUE;
+		if (!g_error_matches(failure, SNOWFLAKE_CLIENT_ERROR,
+				     SNOWFLAKE_CLIENT_ERROR_UNREACHABLE)) {
+			g_propagate_error(error, g_steal_pointer(&failure));
+			return FALSE;
+		}
+	}
+	disconnect(self);
+	return connect_to(self, current_server(self), limit, error) &&
+	       exchange_call(self, call, limit, reply, error);
+}
+
+/* Gives half of the remaining time to each server, and all of it to the last one. */
+static ClientLimit limit_of_attempt(const SnowflakeClient *self, gboolean is_last)
+{
+	gint64 now_us = g_get_monotonic_time();
+	gint64 half_us = MAX(self->deadline_us - now_us, 0) / 2;
+
+	if (is_last) /* an error then names the limit that was set */
+		return (ClientLimit){
+			.start_us = self->deadline_us - self->timeout_ms * G_TIME_SPAN_MILLISECOND,
+			.ms = self->timeout_ms,
+		};
+	return (ClientLimit){
+		.start_us = now_us,
+		.ms = (guint)((half_us + G_TIME_SPAN_MILLISECOND - 1) / G_TIME_SPAN_MILLISECOND),
+	};
+}
+
+/* After a failed call: leaves the server if another one may serve. Returns: whether one may */
+static gboolean fail_over(SnowflakeClient *self, const GError *error)
+{
+	switch ((SnowflakeClientError)error->code) {
+	case SNOWFLAKE_CLIENT_ERROR_CLOCK:
+	case SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE:
+		if (self->servers->len > 1)
+			leave_server(self);
+		return TRUE;
+	case SNOWFLAKE_CLIENT_ERROR_UNREACHABLE:
+	case SNOWFLAKE_CLIENT_ERROR_TIMEOUT:
+	case SNOWFLAKE_CLIENT_ERROR_PROTOCOL:
+		leave_server(self);
+		return TRUE;
+	case SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT:
+	case SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED:
+	default:
+		return FALSE;
+	}
+}
+
+/* Makes the call at each server once, from the current one on, while there is time, until one
+ * serves it, or refuses it as the others would. Each call can be repeated: it changes nothing but
+ * the next ID. On failure the error is the last one's, and its message has what each of them said.
+ * @reply: (inout): as for client_call_read() */
+static gboolean perform_call(SnowflakeClient *self, const ClientCall *call, ClientReply *reply,
+			     GError **error)
+{
+	g_autoptr(GString) messages = g_string_new(NULL);
+	g_autoptr(GError) failure = NULL;
+	guint left = self->servers->len;
+	gboolean done, moved;
+
+	do {
+		const char *server = current_server(self)->text;
+
+		g_clear_error(&failure);
+		reply->retry_after_ms = 0;
+		reply->count_refused = FALSE;
+		done = call_server(self, call, limit_of_attempt(self, left == 1), reply, &failure);
+		moved = !done && fail_over(self, failure);
+		if (!done)
+			g_string_append_printf(messages, "%s%s: %s", messages->len > 0 ? "; " : "",
+					       server, failure->message);
+	} while (moved && --left > 0 && g_get_monotonic_time() < self->deadline_us);
+	self->retry_after_ms = reply->retry_after_ms;
+	if (done)
+		return TRUE;
+	g_set_error_literal(error, failure->domain, failure->code, messages->str);
+	return FALSE;
+}
+
+/* Calls */
+
+/* Begins each call: its time runs from here. */
+static gboolean begin_call(SnowflakeClient *self, GError **error)
 {
 	if (self == NULL)
 		return refuse_argument(error, "no client");
@@ -94,7 +282,7 @@ static gboolean begin(SnowflakeClient *self, GError **error)
 	return TRUE;
 }
 
-static gboolean check_place(const void *out, GError **error)
+static gboolean check_out_pointer(const void *out, GError **error)
 {
 	return out != NULL || refuse_argument(error, "no place for the answer");
 }
@@ -105,8 +293,8 @@ static gboolean get_number(SnowflakeClient *self, const char *method, gint64 *ou
 	const ClientCall call = {.method = method, .result = CLIENT_RESULT_NUMBER};
 	ClientReply reply = {0};
 
-	if (!begin(self, error) || !check_place(out_number, error) ||
-	    !client_failover_perform(self, &call, &reply, error))
+	if (!begin_call(self, error) || !check_out_pointer(out_number, error) ||
+	    !perform_call(self, &call, &reply, error))
 		return FALSE;
 	*out_number = reply.number;
 	return TRUE;
@@ -135,7 +323,7 @@ SnowflakeClientWorker *snowflake_client_get_worker(SnowflakeClient *self, GError
 	const ClientCall call = {.method = "get_worker", .result = CLIENT_RESULT_WORKER};
 	ClientReply reply = {0};
 
-	if (begin(self, error) && client_failover_perform(self, &call, &reply, error))
+	if (begin_call(self, error) && perform_call(self, &call, &reply, error))
 		return reply.worker;
 	snowflake_client_worker_free(reply.worker);
 	return NULL;
@@ -146,7 +334,7 @@ GPtrArray *snowflake_client_get_workers(SnowflakeClient *self, GError **error)
 	const ClientCall call = {.method = "get_workers", .result = CLIENT_RESULT_WORKERS};
 	ClientReply reply = {0};
 
-	if (begin(self, error) && client_failover_perform(self, &call, &reply, error))
+	if (begin_call(self, error) && perform_call(self, &call, &reply, error))
 		return reply.workers;
 	g_clear_pointer(&reply.workers, g_ptr_array_unref);
 	return NULL;
@@ -165,7 +353,7 @@ GPtrArray *snowflake_client_get_counters(SnowflakeClient *self, GError **error)
 	const ClientCall call = {.method = "get_counters", .result = CLIENT_RESULT_COUNTERS};
 	ClientReply reply = {0};
 
-	if (begin(self, error) && client_failover_perform(self, &call, &reply, error)) {
+	if (begin_call(self, error) && perform_call(self, &call, &reply, error)) {
 		g_ptr_array_sort(reply.counters, compare_names);
 		return reply.counters;
 	}
@@ -173,8 +361,8 @@ GPtrArray *snowflake_client_get_counters(SnowflakeClient *self, GError **error)
 	return NULL;
 }
 
-/* What the agent may have in it is for the server to say. This only keeps a request from being too
- * long to be read, and so to be answered. */
+/* The server checks what is in the agent. This only keeps the request from being too long for the
+ * server to read, and so to answer. */
 static gboolean check_agent(const char *agent, GError **error)
 {
 	if (agent == NULL)
@@ -189,100 +377,26 @@ static gboolean check_agent(const char *agent, GError **error)
 	return FALSE;
 }
 
-static gboolean get_one(SnowflakeClient *self, const char *agent, gint64 *out_id, GError **error)
+gboolean snowflake_client_get_id(SnowflakeClient *self, const char *agent, gint64 *out_id,
+				 GError **error)
 {
-	const ClientCall call = {.method = "get_id", .result = CLIENT_RESULT_ID, .agent = agent};
+	const ClientCall call = batch_call(CLIENT_RESULT_ID, agent, 1);
 	ClientReply reply = {0};
 
-	if (!client_failover_perform(self, &call, &reply, error))
+	if (!begin_call(self, error) || !check_out_pointer(out_id, error) ||
+	    !check_agent(agent, error) || !perform_call(self, &call, &reply, error))
 		return FALSE;
 	*out_id = reply.number;
 	return TRUE;
 }
 
-gboolean snowflake_client_get_id(SnowflakeClient *self, const char *agent, gint64 *out_id,
-				 GError **error)
-{
-	return begin(self, error) && check_place(out_id, error) && check_agent(agent, error) &&
-	       get_one(self, agent, out_id, error);
-}
-
-/* Makes the call, or asks for fewer if the server says that it is too many for one call.
- * @reply: where what comes goes */
-static gboolean get_batch(SnowflakeClient *self, ClientCall call, ClientReply reply,
-			  guint *out_count, GError **error)
-{
-	for (;;) {
-		g_autoptr(GError) failure = NULL;
-
-		call.count = MIN(call.count, self->max_count);
-		if (client_failover_perform(self, &call, &reply, &failure)) {
-			*out_count = call.count;
-			return TRUE;
-		}
-		if (!reply.count_refused || call.count == 1) {
-			g_propagate_error(error, g_steal_pointer(&failure));
-			return FALSE;
-		}
-		self->max_count = call.count / 2;
-	}
-}
-
-/* Whether @failure, of a call that the server was asked for once, says that it lacks it; if not, it
- * is the caller's. */
-static gboolean is_lacking(GError *failure, GError **error)
-{
-	if (g_error_matches(failure, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED)) {
-		g_error_free(failure);
-		return TRUE;
-	}
-	g_propagate_error(error, failure);
-	return FALSE;
-}
-
-/* One step towards @count IDs: a batch, or a single ID where the server has no batches. */
-static gboolean get_some(SnowflakeClient *self, const char *agent, guint count, gint64 *out_ids,
-			 guint *out_count, GError **error)
-{
-	if (!self->lacks_get_ids) {
-		const ClientCall call = {
-			.method = "get_ids",
-			.result = CLIENT_RESULT_IDS,
-			.agent = agent,
-			.count = MIN(count, CLIENT_CALL_MAX_COUNT),
-		};
-		GError *failure = NULL;
-
-		if (get_batch(self, call, (ClientReply){.ids = out_ids}, out_count, &failure))
-			return TRUE;
-		if (!is_lacking(failure, error))
-			return FALSE;
-		self->lacks_get_ids = TRUE;
-	}
-	if (!get_one(self, agent, out_ids, error))
-		return FALSE;
-	*out_count = 1;
-	return TRUE;
-}
-
-/* Whether @id is above the @last that a server without batches gave, as in a batch it would be. If
- * not, leaves the server. */
-static gboolean check_order(SnowflakeClient *self, gint64 last, gint64 id, GError **error)
-{
-	if (id > last)
-		return TRUE;
-	g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
-		    "%s: not an answer of a Snowflake server: ID %" G_GINT64_FORMAT
-		    " after ID %" G_GINT64_FORMAT,
-		    client_failover_server(self)->text, id, last);
-	client_failover_leave(self);
-	return FALSE;
-}
+/* Batches */
 
 static gboolean begin_batches(SnowflakeClient *self, const char *agent, guint count,
 			      const void *out, GError **error)
 {
-	if (!begin(self, error) || !check_place(out, error) || !check_agent(agent, error))
+	if (!begin_call(self, error) || !check_out_pointer(out, error) ||
+	    !check_agent(agent, error))
 		return FALSE;
 	return count > 0 || refuse_argument(error, "a count of 0, the least is 1");
 }
@@ -291,6 +405,42 @@ static void prefix_progress(GError **error, guint done, guint count)
 {
 	if (done > 0)
 		g_prefix_error(error, "after %u of %u IDs: ", done, count);
+}
+
+/* Requests up to @count IDs by the best call that the server has.
+ * @wanted: RUNS or IDS
+ * @out_call: (out): the call that was answered
+ * @reply: (inout): with room for the IDs of any of these calls */
+static gboolean request_batch(SnowflakeClient *self, ClientResult wanted, const char *agent,
+			      guint count, ClientCall *out_call, ClientReply *reply, GError **error)
+{
+	for (;;) {
+		g_autoptr(GError) failure = NULL;
+		ClientResult result = batch_limits_result(&self->limits, wanted);
+
+		*out_call = batch_call(result, agent,
+				       MIN(count, batch_limits_max_count(&self->limits, result)));
+		if (perform_call(self, out_call, reply, &failure))
+			return TRUE;
+		if (!batch_limits_step_down(&self->limits, out_call, reply, failure)) {
+			g_propagate_error(error, g_steal_pointer(&failure));
+			return FALSE;
+		}
+	}
+}
+
+/* Checks that an ID of a server without batches is above the @last that it gave, as it would be in
+ * a batch. If it is not, leaves the server. */
+static gboolean check_order(SnowflakeClient *self, gint64 last, gint64 id, GError **error)
+{
+	if (id > last)
+		return TRUE;
+	g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
+		    "%s: not an answer of a Snowflake server: ID %" G_GINT64_FORMAT
+		    " after ID %" G_GINT64_FORMAT,
+		    current_server(self)->text, id, last);
+	leave_server(self);
+	return FALSE;
 }
 
 gboolean snowflake_client_get_ids(SnowflakeClient *self, const char *agent, guint count,
@@ -303,12 +453,19 @@ gboolean snowflake_client_get_ids(SnowflakeClient *self, const char *agent, guin
 
 	for (guint done = 0, got; done < count; done += got) {
 		guint server = self->current;
+		ClientReply reply = {.ids = ids + done};
+		ClientCall call;
 
-		if (!get_some(self, agent, count - done, ids + done, &got, error)) {
+		if (!request_batch(self, CLIENT_RESULT_IDS, agent, count - done, &call, &reply,
+				   error)) {
 			prefix_progress(error, done, count);
 			return FALSE;
 		}
-		if (done > 0 && self->lacks_get_ids && self->current == server &&
+		got = MAX(call.count, 1);
+		if (call.result != CLIENT_RESULT_ID)
+			continue;
+		ids[done] = reply.number;
+		if (done > 0 && self->current == server &&
 		    !check_order(self, ids[done - 1], ids[done], error))
 			return FALSE;
 	}
@@ -316,74 +473,29 @@ gboolean snowflake_client_get_ids(SnowflakeClient *self, const char *agent, guin
 	return TRUE;
 }
 
-static SnowflakeClientIdRun *last_run(const GArray *runs)
+/* Appends runs with up to @count IDs. */
+static gboolean append_batch(SnowflakeClient *self, const char *agent, guint count, GArray *runs,
+			     guint *out_count, GError **error)
 {
-	return runs->len > 0 ? &g_array_index(runs, SnowflakeClientIdRun, runs->len - 1) : NULL;
-}
-
-/* For IDs that came one by one. */
-static void append_id(GArray *runs, gint64 id)
-{
-	SnowflakeClientIdRun *last = last_run(runs);
-	const SnowflakeClientIdRun run = {id, 1};
-
-	if (last != NULL && id == last->first + last->count)
-		last->count++;
-	else
-		g_array_append_val(runs, run);
-}
-
-/* Whether @id, which a server gave without a batch, comes after the runs' last. */
-static gboolean check_run_order(SnowflakeClient *self, const GArray *runs, gint64 id,
-				GError **error)
-{
-	const SnowflakeClientIdRun *last = last_run(runs);
-
-	return last == NULL || check_order(self, last->first + (last->count - 1), id, error);
-}
-
-/* Of a server that has no get_id_runs. */
-static gboolean append_some_ids(SnowflakeClient *self, const char *agent, guint count, GArray *runs,
-				guint *out_count, GError **error)
-{
+	const SnowflakeClientIdRun *last =
+		runs->len > 0 ? &g_array_index(runs, SnowflakeClientIdRun, runs->len - 1) : NULL;
+	g_autoptr(GArray) batch = g_array_new(FALSE, FALSE, sizeof(SnowflakeClientIdRun));
 	gint64 ids[CLIENT_CALL_MAX_COUNT];
+	ClientReply reply = {.runs = batch, .ids = ids};
 	guint server = self->current;
-	guint got;
+	ClientCall call;
 
-	if (!get_some(self, agent, MIN(count, CLIENT_CALL_MAX_COUNT), ids, &got, error))
+	if (!request_batch(self, CLIENT_RESULT_RUNS, agent, count, &call, &reply, error))
 		return FALSE;
-	if (self->lacks_get_ids && self->current == server &&
-	    !check_run_order(self, runs, ids[0], error))
+	*out_count = MAX(call.count, 1);
+	if (call.result == CLIENT_RESULT_ID && self->current == server && last != NULL &&
+	    !check_order(self, last->first + (last->count - 1), reply.number, error))
 		return FALSE;
-	for (guint i = 0; i < got; i++)
-		append_id(runs, ids[i]);
-	*out_count = got;
+	if (call.result == CLIENT_RESULT_RUNS)
+		g_array_append_vals(runs, batch->data, batch->len);
+	else
+		batch_append_runs(&call, &reply, runs);
 	return TRUE;
-}
-
-/* One step towards runs of @count IDs. */
-static gboolean append_some_runs(SnowflakeClient *self, const char *agent, guint count,
-				 GArray *runs, guint *out_count, GError **error)
-{
-	if (!self->lacks_get_id_runs) {
-		const ClientCall call = {
-			.method = "get_id_runs",
-			.result = CLIENT_RESULT_RUNS,
-			.agent = agent,
-			.count = MIN(count, CLIENT_CALL_MAX_RUN_IDS),
-		};
-		g_autoptr(GArray) got = g_array_new(FALSE, FALSE, sizeof(SnowflakeClientIdRun));
-		GError *failure = NULL;
-
-		if (get_batch(self, call, (ClientReply){.runs = got}, out_count, &failure)) {
-			g_array_append_vals(runs, got->data, got->len);
-			return TRUE;
-		}
-		if (!is_lacking(failure, error))
-			return FALSE;
-		self->lacks_get_id_runs = TRUE;
-	}
-	return append_some_ids(self, agent, count, runs, out_count, error);
 }
 
 GArray *snowflake_client_get_id_runs(SnowflakeClient *self, const char *agent, guint count,
@@ -394,7 +506,7 @@ GArray *snowflake_client_get_id_runs(SnowflakeClient *self, const char *agent, g
 	if (!begin_batches(self, agent, count, runs, error))
 		return NULL;
 	for (guint done = 0, got; done < count; done += got) {
-		if (!append_some_runs(self, agent, count - done, runs, &got, error)) {
+		if (!append_batch(self, agent, count - done, runs, &got, error)) {
 			prefix_progress(error, done, count);
 			return NULL;
 		}
@@ -402,6 +514,7 @@ GArray *snowflake_client_get_id_runs(SnowflakeClient *self, const char *agent, g
 	return g_steal_pointer(&runs);
 }
 
+/* For calls with 16 bytes for each ID, which a server has or not. */
 static gboolean get_uuids(SnowflakeClient *self, const char *method, const char *agent, guint count,
 			  guint8 (*out_uuids)[SNOWFLAKE_CLIENT_UUID_BYTES], GError **error)
 {
@@ -410,15 +523,17 @@ static gboolean get_uuids(SnowflakeClient *self, const char *method, const char 
 
 	g_autofree guint8(*uuids)[SNOWFLAKE_CLIENT_UUID_BYTES] = g_malloc_n(count, sizeof(*uuids));
 
-	for (guint done = 0, got; done < count; done += got) {
-		const ClientCall call = {
-			.method = method,
-			.result = CLIENT_RESULT_UUIDS,
-			.agent = agent,
-			.count = MIN(count - done, CLIENT_CALL_MAX_COUNT),
-		};
+	for (guint done = 0; done < count;) {
+		g_autoptr(GError) failure = NULL;
+		ClientReply reply = {.uuids = uuids + done};
+		ClientCall call = {.method = method, .result = CLIENT_RESULT_UUIDS, .agent = agent};
 
-		if (!get_batch(self, call, (ClientReply){.uuids = uuids + done}, &got, error)) {
+		call.count = MIN(count - done,
+				 batch_limits_max_count(&self->limits, CLIENT_RESULT_UUIDS));
+		if (perform_call(self, &call, &reply, &failure)) {
+			done += call.count;
+		} else if (!batch_limits_step_down(&self->limits, &call, &reply, failure)) {
+			g_propagate_error(error, g_steal_pointer(&failure));
 			prefix_progress(error, done, count);
 			return FALSE;
 		}

@@ -116,8 +116,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeClient, snowflake_client_free)
  * default limit is enough for two servers.
  *
  * A DNS lookup cannot be stopped. The call returns in time, but the lookup continues in a thread of
- * GLib until the resolver gives up. GLib has few such threads: if many lookups hang, lookups of
- * other names wait.
+ * its own until the resolver gives up.
  */
 SNOWFLAKE_CLIENT_EXPORT void snowflake_client_set_timeout_ms(SnowflakeClient *self,
 							     guint timeout_ms);

@@ -39,8 +39,8 @@ struct _SnowflakeUuidGenerator {
 	Uuid7Generator generator;
 };
 
-/* Returns @done, with the error in the domain of this library. */
-static gboolean finish(gboolean done, GError **error)
+/* Gives the error the domain of this library. Returns: @done */
+static gboolean translate_error(gboolean done, GError **error)
 {
 	if (!done && error != NULL)
 		(*error)->domain = SNOWFLAKE_ID_ERROR;
@@ -51,7 +51,7 @@ SnowflakeLayout *snowflake_layout_new(const char *text, GError **error)
 {
 	g_autoptr(SnowflakeLayout) self = g_new0(SnowflakeLayout, 1);
 
-	if (!finish(layout_parse(text, &self->layout, error), error))
+	if (!translate_error(layout_parse(text, &self->layout, error), error))
 		return NULL;
 	return g_steal_pointer(&self);
 }
@@ -85,13 +85,13 @@ gboolean snowflake_layout_encode(const SnowflakeLayout *self, const SnowflakePar
 		.sequence = parts->sequence,
 	};
 
-	return finish(layout_encode(&self->layout, &given, out_id, error), error);
+	return translate_error(layout_encode(&self->layout, &given, out_id, error), error);
 }
 
 gboolean snowflake_layout_decode(const SnowflakeLayout *self, gint64 id, SnowflakeParts *out_parts,
 				 GError **error)
 {
-	if (!finish(layout_check_id(&self->layout, id, error), error))
+	if (!translate_error(layout_check_id(&self->layout, id, error), error))
 		return FALSE;
 
 	LayoutParts parts = layout_decode(&self->layout, id);
@@ -108,8 +108,8 @@ gboolean snowflake_layout_decode(const SnowflakeLayout *self, gint64 id, Snowfla
 gboolean snowflake_layout_range(const SnowflakeLayout *self, gint64 from_ms, gint64 to_ms,
 				gint64 *out_first, gint64 *out_last, GError **error)
 {
-	return finish(layout_range(&self->layout, from_ms, to_ms, out_first, out_last, error),
-		      error);
+	return translate_error(
+		layout_range(&self->layout, from_ms, to_ms, out_first, out_last, error), error);
 }
 
 char *snowflake_id_to_text(SnowflakeIdForm form, gint64 id)
@@ -120,7 +120,7 @@ char *snowflake_id_to_text(SnowflakeIdForm form, gint64 id)
 
 gboolean snowflake_id_parse(SnowflakeIdForm form, const char *text, gint64 *out_id, GError **error)
 {
-	return finish(id_text_decode((IdTextForm)form, text, out_id, error), error);
+	return translate_error(id_text_decode((IdTextForm)form, text, out_id, error), error);
 }
 
 static SnowflakeUuid to_public(Uuid uuid)
@@ -153,7 +153,7 @@ gboolean snowflake_uuid_parse(const char *text, SnowflakeUuid *out_uuid, GError 
 {
 	Uuid uuid;
 
-	if (!finish(uuid_parse(text, &uuid, error), error))
+	if (!translate_error(uuid_parse(text, &uuid, error), error))
 		return FALSE;
 	*out_uuid = to_public(uuid);
 	return TRUE;
@@ -161,7 +161,7 @@ gboolean snowflake_uuid_parse(const char *text, SnowflakeUuid *out_uuid, GError 
 
 gboolean snowflake_uuid_from_id(gint64 id, SnowflakeUuid *out_uuid, GError **error)
 {
-	if (!finish(layout_check_id(&LAYOUT_TWITTER, id, error), error))
+	if (!translate_error(layout_check_id(&LAYOUT_TWITTER, id, error), error))
 		return FALSE;
 	*out_uuid = to_public(uuid7_from_id(id, random_u64()));
 	return TRUE;
@@ -169,7 +169,7 @@ gboolean snowflake_uuid_from_id(gint64 id, SnowflakeUuid *out_uuid, GError **err
 
 gboolean snowflake_uuid_to_id(const SnowflakeUuid *self, gint64 *out_id, GError **error)
 {
-	return finish(uuid7_to_id(uuid_from_bytes(self->bytes), out_id, error), error);
+	return translate_error(uuid7_to_id(uuid_from_bytes(self->bytes), out_id, error), error);
 }
 
 char *snowflake_ulid_to_text(const SnowflakeUlid *self)
@@ -184,7 +184,7 @@ gboolean snowflake_ulid_parse(const char *text, SnowflakeUlid *out_ulid, GError 
 {
 	Ulid ulid;
 
-	if (!finish(ulid_parse(text, &ulid, error), error))
+	if (!translate_error(ulid_parse(text, &ulid, error), error))
 		return FALSE;
 	*out_ulid = to_public(ulid);
 	return TRUE;
@@ -194,14 +194,14 @@ gboolean snowflake_ulid_random(gint64 time_ms, SnowflakeUlid *out_ulid, GError *
 {
 	Ulid ulid;
 
-	if (!finish(ulid_draw(time_ms, 1, &ulid, error), error))
+	if (!translate_error(ulid_draw(time_ms, 1, &ulid, error), error))
 		return FALSE;
 	*out_ulid = to_public(ulid);
 	return TRUE;
 }
 
-/* CLOCK_REALTIME, which a program expects of its times. A server's clock, which no step of that
- * reaches, needs somebody who looks after it. */
+/* CLOCK_REALTIME, as programs expect. A server's clock, which no step reaches, needs a thread that
+ * disciplines it. */
 static gint64 realtime_ns(G_GNUC_UNUSED const Clock *clock)
 {
 	return g_get_real_time() * 1000;
@@ -230,7 +230,7 @@ gboolean snowflake_ulid_generator_draw(SnowflakeUlidGenerator *self, SnowflakeUl
 {
 	Ulid ulid;
 
-	if (!finish(ulid_generator_draw(&self->generator, 1, &ulid, error), error))
+	if (!translate_error(ulid_generator_draw(&self->generator, 1, &ulid, error), error))
 		return FALSE;
 	*out_ulid = to_public(ulid);
 	return TRUE;
@@ -257,7 +257,7 @@ gboolean snowflake_uuid_generator_draw(SnowflakeUuidGenerator *self, SnowflakeUu
 {
 	Uuid uuid;
 
-	if (!finish(uuid7_generator_draw(&self->generator, 1, &uuid, error), error))
+	if (!translate_error(uuid7_generator_draw(&self->generator, 1, &uuid, error), error))
 		return FALSE;
 	*out_uuid = to_public(uuid);
 	return TRUE;

@@ -55,8 +55,8 @@ G_BEGIN_DECLS
  * parent. The child can free the pool, but need not. Do not call fork() in a signal handler that
  * can interrupt a take.
  *
- * A child that was not created by fork(), but for example by clone(), also takes no ID twice. It
- * can only take IDs and call exec().
+ * In a child that was not created by fork(), but for example by _Fork() or clone(), every take
+ * fails with UNSUPPORTED. It can only take and call exec().
  *
  * Requires Linux 4.14 or later. C++ programs can include this header.
  */

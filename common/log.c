@@ -10,7 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "common/fork-gate.h"
+#include "common/fork-guard.h"
 #include "core/text.h"
 
 /* The journal's own socket. sd_journal_sendv() of libsystemd and g_log_writer_journald() wait while
@@ -251,14 +251,14 @@ static void unlock_repeats(void)
 	pthread_mutex_unlock(&repeats_lock);
 	if (g_queue_is_empty(&lines))
 		return;
-	fork_gate_pause();
+	fork_guard_pause();
 	while ((text = g_queue_pop_head(&lines)) != NULL) {
 		guint priority = GPOINTER_TO_UINT(g_queue_pop_head(&lines));
 
 		g_log(LOG_DOMAIN, FLAGS[priority], "%s", text);
 		g_free(text);
 	}
-	fork_gate_resume();
+	fork_guard_resume();
 }
 
 /* Returns FALSE if the line is lost: a reader that does not read must not stop the server. */

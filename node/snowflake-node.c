@@ -2,16 +2,17 @@
 #include "node/snowflake-node.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 
+#include "common/fork-guard.h"
 #include "common/log.h"
 #include "core/text.h"
 #include "issuer/issuer.h"
-#include "node/fork-handlers.h"
-#include "node/fork-mark.h"
-#include "node/news.h"
 #include "options/options.h"
+#include "worker/file/disk-call.h"
 
 #define PROGRAM_MAX_BYTES 64
 
@@ -19,33 +20,38 @@ struct _SnowflakeNode {
 	ForkMark *mark; /* NULL: not made yet */
 	Options *options;
 	Issuer issuer;
-	News news; /* of the keeper */
+	/* Events of the keeper. A thread that reads n_events, finds no lease and waits until
+	 * n_events is another number misses none. */
+	_Atomic guint64 n_events;
+	pthread_mutex_t mutex;
+	pthread_cond_t changed; /* n_events */
 };
 
 G_DEFINE_QUARK(snowflake_node_error_quark, snowflake_node_error)
 
-/* Passes @from on with a code that callers know. Returns %FALSE. */
-static gboolean fail(GError **error, SnowflakeNodeError code, GError *from)
+/* Passes @from on with a code that callers know. Returns: %FALSE */
+static gboolean pass_failure_on(GError **error, SnowflakeNodeError code, GError *from)
 {
 	g_set_error_literal(error, SNOWFLAKE_NODE_ERROR, (gint)code, from->message);
 	g_error_free(from);
 	return FALSE;
 }
 
-/* Its name */
+/* The program's name */
 
-static gboolean is_for_program(char c)
+static gboolean is_allowed_in_program(char c)
 {
 	return g_ascii_isalnum(c) || c == '.' || c == '_' || c == '-';
 }
 
-/* (transfer full): of the program's file, as far as it can stand in a record. */
+/* Returns: (transfer full): the name of the program's file, with a hyphen for each character that a
+ * record must not contain */
 static char *default_program(void)
 {
 	char *name = g_strndup(program_invocation_short_name, PROGRAM_MAX_BYTES);
 
 	for (char *c = name; *c != '\0'; c++)
-		if (!is_for_program(*c))
+		if (!is_allowed_in_program(*c))
 			*c = '-';
 	if (*name != '\0')
 		return name;
@@ -59,7 +65,7 @@ static gboolean check_program(const char *program, GError **error)
 	gboolean is_good = length >= 1 && length <= PROGRAM_MAX_BYTES;
 
 	for (gsize i = 0; is_good && i < length; i++)
-		is_good = is_for_program(program[i]);
+		is_good = is_allowed_in_program(program[i]);
 	if (!is_good) {
 		g_autofree char *escaped = text_escape(program, length);
 
@@ -70,6 +76,54 @@ static gboolean check_program(const char *program, GError **error)
 	}
 	return is_good;
 }
+
+/* Events of the keeper */
+
+static void note_event(gpointer user_data)
+{
+	SnowflakeNode *self = user_data;
+
+	pthread_mutex_lock(&self->mutex);
+	atomic_fetch_add(&self->n_events, 1);
+	pthread_cond_broadcast(&self->changed);
+	pthread_mutex_unlock(&self->mutex);
+}
+
+/* Waits until there were more than @n_seen events, or until @until_us, monotonic. */
+static void wait_for_event(SnowflakeNode *self, guint64 n_seen, gint64 until_us)
+{
+	const struct timespec until = {
+		.tv_sec = until_us / G_USEC_PER_SEC,
+		.tv_nsec = until_us % G_USEC_PER_SEC * 1000,
+	};
+
+	pthread_mutex_lock(&self->mutex);
+	while (atomic_load(&self->n_events) == n_seen && g_get_monotonic_time() < until_us)
+		pthread_cond_clockwait(&self->changed, &self->mutex, CLOCK_MONOTONIC, &until);
+	pthread_mutex_unlock(&self->mutex);
+}
+
+/* fork(): a node of a child must find no lock locked by a thread that the child does not have. */
+
+static void hold_locks(void)
+{
+	disk_call_hold();
+	log_hold_for_fork();
+}
+
+static void release_locks(void)
+{
+	log_go_on_after_fork();
+	disk_call_go_on();
+}
+
+static void release_locks_in_child(void)
+{
+	log_go_on_after_fork();
+	disk_call_go_on_in_child();
+}
+
+static const ForkGuardLocks locks = {hold_locks, release_locks, release_locks_in_child};
 
 /* Starting */
 
@@ -94,12 +148,13 @@ static gboolean make_parts(SnowflakeNode *self, const char *program, GError **er
 
 	self->mark = fork_mark_new(&local);
 	if (self->mark == NULL || !issuer_init(&self->issuer, self->options, &local) ||
-	    !issuer_join(&self->issuer, &member, news_tell, &self->news, &local))
-		return fail(error, SNOWFLAKE_NODE_ERROR_FAILED, local);
+	    !issuer_join(&self->issuer, &member, note_event, self, &local))
+		return pass_failure_on(error, SNOWFLAKE_NODE_ERROR_FAILED, local);
 	return TRUE;
 }
 
-/* The threads that it makes, and those that they make, take no signal of the program's. */
+/* Blocks all signals for the keeper's thread, and for threads that it starts: they are the
+ * program's to handle. */
 static void start_keeper(SnowflakeNode *self)
 {
 	sigset_t all, before;
@@ -125,18 +180,18 @@ static gboolean await_lease(SnowflakeNode *self, guint timeout_ms, GError **erro
 	gint64 until_us = g_get_monotonic_time() + timeout_ms * G_TIME_SPAN_MILLISECOND;
 
 	for (;;) {
-		guint64 seen = news_number(&self->news);
+		guint64 n_seen = atomic_load(&self->n_events);
 		GError *failure = keeper_error(self->issuer.keeper);
 		KeeperStatus status;
 
 		if (failure != NULL)
-			return fail(error, SNOWFLAKE_NODE_ERROR_FAILED, failure);
+			return pass_failure_on(error, SNOWFLAKE_NODE_ERROR_FAILED, failure);
 		keeper_get_status(self->issuer.keeper, &status);
 		if (status.state == KEEPER_SERVING)
 			return TRUE;
 		if (g_get_monotonic_time() >= until_us)
 			return refuse_start(self, timeout_ms, error);
-		news_wait(&self->news, seen, until_us);
+		wait_for_event(self, n_seen, until_us);
 	}
 }
 
@@ -161,17 +216,18 @@ static SnowflakeNode *make_node(const SnowflakeNodeConfig *config, GError **erro
 		return NULL;
 	options = options_embedded_new(config->options, &local);
 	if (options == NULL) {
-		fail(error, SNOWFLAKE_NODE_ERROR_INVALID_ARGUMENT, local);
+		pass_failure_on(error, SNOWFLAKE_NODE_ERROR_INVALID_ARGUMENT, local);
 		return NULL;
 	}
 	timeout_ms = config->start_timeout_ms != 0 ? config->start_timeout_ms
 						   : SNOWFLAKE_NODE_DEFAULT_START_TIMEOUT_MS;
 	log_set_format(LOG_FORMAT_GLIB);
 	log_set_level(options->log_level);
-	fork_handlers_install();
+	fork_guard_install(&locks);
 	self = g_new0(SnowflakeNode, 1);
 	self->options = options;
-	news_init(&self->news);
+	pthread_mutex_init(&self->mutex, NULL);
+	pthread_cond_init(&self->changed, NULL);
 	if (!make_parts(self, config->program, error))
 		return NULL;
 	start_keeper(self);
@@ -194,7 +250,8 @@ static void end_node(SnowflakeNode *self)
 	    !keeper_stop(self->issuer.keeper, self->options->stop_timeout_ms))
 		return;
 	issuer_clear(&self->issuer);
-	news_clear(&self->news);
+	pthread_cond_destroy(&self->changed);
+	pthread_mutex_destroy(&self->mutex);
 	options_free(self->options);
 	fork_mark_free(self->mark);
 	g_free(self);
@@ -255,31 +312,26 @@ static gboolean refuse_for_now(DrawStatus status, gint64 wait_us, GError **error
 /* A wait for IDs. */
 typedef struct {
 	gint64 until_us; /* monotonic: it is over */
-	guint64 seen;    /* of the news, before the draw */
+	guint64 n_seen;  /* events before the draw */
 	DrawStatus status;
 	DrawRefusal refusal;
 } Wait;
 
-/* How long until another try makes sense; 0: until there is news. */
-static gint64 pause_us(SnowflakeNode *self, const Wait *wait)
-{
-	if (wait->refusal.wait_ns > 0)
-		return wait->refusal.wait_ns / 1000 + 1;
-	return keeper_demand(self->issuer.keeper) * G_TIME_SPAN_MILLISECOND;
-}
-
 static gboolean wait_for_ids(SnowflakeNode *self, const Wait *wait, GError **error)
 {
 	gint64 now_us = g_get_monotonic_time();
-	gint64 wait_us = pause_us(self, wait);
+	/* until another try makes sense; 0: until the next event */
+	gint64 wait_us = wait->refusal.wait_ns > 0
+				 ? wait->refusal.wait_ns / 1000 + 1
+				 : keeper_demand(self->issuer.keeper) * G_TIME_SPAN_MILLISECOND;
 	GError *failure = keeper_error(self->issuer.keeper);
 
 	if (failure != NULL && wait->refusal.wait_ns == 0)
-		return fail(error, SNOWFLAKE_NODE_ERROR_FAILED, failure);
+		return pass_failure_on(error, SNOWFLAKE_NODE_ERROR_FAILED, failure);
 	g_clear_error(&failure);
 	if (now_us >= wait->until_us || now_us + wait_us > wait->until_us)
 		return refuse_for_now(wait->status, wait_us, error);
-	news_wait(&self->news, wait->seen, wait_us > 0 ? now_us + wait_us : wait->until_us);
+	wait_for_event(self, wait->n_seen, wait_us > 0 ? now_us + wait_us : wait->until_us);
 	return TRUE;
 }
 
@@ -305,7 +357,7 @@ static gboolean draw_and_wait(SnowflakeNode *self, guint most, IdRun *out_run, G
 				 self->options->max_wait_ms * G_TIME_SPAN_MILLISECOND};
 
 	while (fork_mark_is_mine(self->mark)) {
-		wait.seen = news_number(&self->news);
+		wait.n_seen = atomic_load(&self->n_events);
 		wait.status = generator_draw(generator, generator_room_in_tick(generator, most),
 					     out_run, &wait.refusal);
 		if (wait.status == DRAW_OK)
@@ -331,7 +383,7 @@ gboolean snowflake_node_next(SnowflakeNode *self, gint64 *out_id, GError **error
 	DrawRefusal refusal;
 	IdRun run;
 
-	/* the mark last, of what was drawn already: see fork-mark.h */
+	/* the mark last, of what was drawn already: see common/fork-guard.h */
 	if ((G_UNLIKELY(generator_draw(self->issuer.generator, 1, &run, &refusal) != DRAW_OK) ||
 	     !fork_mark_is_mine(self->mark)) &&
 	    !await_run(self, 1, &run, error))

@@ -3,8 +3,8 @@
 
 #include <pthread.h>
 
+#include "client/pool/buffer.h"
 #include "client/pool/clock.h"
-#include "client/pool/wait.h"
 #include "client/snowflake-client.h"
 #include "common/log.h"
 #include "core/layout.h"
@@ -48,7 +48,7 @@ struct _RelaySource {
 };
 
 struct _BatchSlot {
-	PoolOrder *order;
+	PoolBatchRequest *order;
 	guint ordered; /* number of IDs requested; 0: no call waits for them */
 };
 
@@ -120,24 +120,24 @@ static void report_layout_differs(RelaySource *self, gint64 id)
  * requested it is tried first. Runs that are no batch are lost. */
 static gboolean draw_batch(RelaySource *self, BatchSlot *slot, guint count, IdRun *out_run)
 {
-	PoolOrderState state = pool_order_state(slot->order);
+	PoolBatchRequestState state = pool_batch_request_state(slot->order);
 	gboolean is_ours = slot->ordered == count;
 	const GArray *runs;
 
-	if (state == POOL_ORDER_PLACED)
+	if (state == POOL_BATCH_REQUEST_PLACED)
 		return FALSE;
 	slot->ordered = 0;
-	if (state == POOL_ORDER_REFUSED && is_ours) {
-		set_max_batch(self, pool_order_most(slot->order));
+	if (state == POOL_BATCH_REQUEST_REFUSED && is_ours) {
+		set_max_batch(self, pool_batch_request_max_count(slot->order));
 		return FALSE;
 	}
-	if (state != POOL_ORDER_FILLED || !is_ours ||
-	    pool_clock_us() - pool_order_came_us(slot->order) > self->max_age_us) {
-		pool_order_place(slot->order, count);
+	if (state != POOL_BATCH_REQUEST_FILLED || !is_ours ||
+	    pool_clock_us() - pool_batch_request_filled_at_us(slot->order) > self->max_age_us) {
+		pool_batch_request_place(slot->order, count);
 		slot->ordered = count;
 		return FALSE;
 	}
-	runs = pool_order_runs(slot->order);
+	runs = pool_batch_request_runs(slot->order);
 	if (relay_source_join_runs(self->source.layout, runs, out_run))
 		return TRUE;
 	report_layout_differs(self, g_array_index(runs, SnowflakeClientIdRun, 0).first);
@@ -205,7 +205,7 @@ static BatchSlot *relay_add_batch_slot(Source *source)
 	RelaySource *self = relay_of(source);
 	BatchSlot *slot = g_new0(BatchSlot, 1);
 
-	slot->order = pool_order_new(self->pool);
+	slot->order = pool_batch_request_new(self->pool);
 	g_ptr_array_add(self->slots, slot);
 	return slot;
 }

@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "common/fork-gate.h"
+#include "common/fork-guard.h"
 #include "common/log.h"
 #include "core/text.h"
 #include "worker/clock-discipline.h"
@@ -1007,13 +1007,13 @@ static void sleep_until(Keeper *self, gint64 until_us)
 {
 	struct timespec until = monotonic_time(until_us);
 
-	fork_gate_pause();
+	fork_guard_pause();
 	pthread_mutex_lock(&self->mutex);
 	if (!self->poked)
 		pthread_cond_timedwait(&self->wake, &self->mutex, &until);
 	self->poked = FALSE;
 	pthread_mutex_unlock(&self->mutex);
-	fork_gate_resume();
+	fork_guard_resume();
 }
 
 /* Returns: when the next round is due, if nothing pokes the thread before: monotonic; 0: now */
@@ -1065,14 +1065,14 @@ static void *keeper_thread(void *user_data)
 {
 	Keeper *self = user_data;
 
-	fork_gate_enter();
+	fork_guard_enter();
 	while (!keeper_has_stopped(self)) {
 		gint64 until_us = keeper_run_round(self);
 
 		if (until_us > 0)
 			sleep_until(self, until_us);
 	}
-	fork_gate_leave();
+	fork_guard_leave();
 	pthread_mutex_lock(&self->mutex);
 	self->finished = TRUE;
 	pthread_cond_signal(&self->end);

@@ -6,10 +6,10 @@
 #include "client/snowflake-pool.h"
 #include "common/tls/client.h"
 
-/* What a pool was told, checked. Never changed, so that any thread may read it. */
+/* The checked configuration of a pool. It does not change, so any thread can read it. */
 typedef struct {
 	GPtrArray *addresses; /* Address, one at least */
-	gboolean has_names;   /* that are to be looked up again */
+	gboolean has_names;   /* some are names, which are resolved again and again */
 	gboolean discover;
 	char *agent;
 	guint prefetch_ms;
@@ -19,7 +19,7 @@ typedef struct {
 	char *own_nonce; /* the relay's nonce; NULL: not a relay */
 } PoolConfig;
 
-/* Returns: (transfer full): a copy of @told, or %NULL with INVALID_ARGUMENT set */
-PoolConfig *pool_config_new(const SnowflakePoolConfig *told, GError **error);
+/* Returns: (transfer full): a copy of @config, or %NULL with INVALID_ARGUMENT set */
+PoolConfig *pool_config_new(const SnowflakePoolConfig *config, GError **error);
 void pool_config_free(PoolConfig *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(PoolConfig, pool_config_free)

@@ -2,77 +2,101 @@
 #pragma once
 
 #include <glib.h>
+#include <poll.h>
 
 #include "client/pool/config.h"
-#include "client/pool/finder.h"
-#include "client/pool/peers.h"
+#include "client/pool/endpoints.h"
 #include "client/pool/seen.h"
-#include "client/pool/servers.h"
+#include "client/pool/server.h"
 
 /*
- * The servers as the thread that fetches sees them: those it is connected to, which of them is
- * asked first, and where more are found. For that thread, under the lock of fork.h.
+ * The policy of a pool: which servers it is connected to, which of them it draws from first, and
+ * which it excludes. For the thread that refills, under fork_guard_lock().
  */
 
-/* What there is a need of, from less to more. */
+#define POOL_FLEET_MAX_SERVERS 4
+
+/* How much the pool needs, from less to more. */
 typedef enum {
-	POOL_NEED_NONE, /* nobody takes any IDs */
-	POOL_NEED_MET,  /* the first server does */
-	POOL_NEED_MORE, /* what is in hand runs out, or somebody waits */
+	POOL_NEED_NONE, /* nobody takes IDs */
+	POOL_NEED_MET,  /* the first server is enough */
+	POOL_NEED_MORE, /* the buffer runs out, or somebody waits */
 } PoolNeed;
 
 /* Members are for reading. */
 typedef struct {
 	const PoolConfig *config;
-	gboolean is_watched; /* somebody wants to know how it is, also while nobody takes any IDs */
-	PoolServers *servers;
-	PoolPeers peers;
+	gboolean is_watched; /* its state must be known, also while nobody takes IDs */
+	PoolEndpoints *endpoints;
+	PoolDiscovery discovery;
+	PoolServer *servers[POOL_FLEET_MAX_SERVERS]; /* NULL: no connection */
 	PoolSeen seen;
-	PoolPeer *first;     /* of them: is asked first; NULL: none is fit */
-	gboolean is_served;  /* there is a peer that is fit to be asked */
-	gint64 tries_us;     /* while there is not: when to try one that rests */
-	gint64 replaces_us;  /* while there is: when to replace one that was lost */
-	gint64 exchanges_us; /* when to try another server in place of the spare */
-	PoolPeer *newcomer;  /* of the peers: one that is tried so; NULL: none */
+	PoolServer *first;     /* of servers: is used first; NULL: none is fit */
+	PoolServer *candidate; /* of servers: is tried in a rotation; NULL: none */
+	gboolean is_served;    /* a server is fit to be drawn from */
+	PoolNeed need;
 	guint64 switches;
 	guint64 n_excluded; /* servers whose IDs were not unique */
 	/* the last of them, as in PoolView; NULL: none yet */
 	char *excluded_server, *excluded_nonce, *first_sender, *proof;
-	gboolean has_lost_first; /* it failed, and there is none since */
-	gboolean is_settled;     /* has looked around, and drawn the first */
-	gint64 settles_us;  /* until then it looks around: POOL_NEVER_US until one has answered */
-	gint64 needed_us;   /* since when there is a need of more; POOL_NEVER_US: there is not */
-	gint64 had_need_us; /* when there was, last */
-	PoolFinder finder;
+	gboolean has_lost_first; /* it failed, and there was no other since */
+	gboolean is_settled;     /* the first was drawn from all that were tried at the start */
+	gint64 settle_at_us;     /* when to draw it; POOL_NEVER_US: no server has answered yet */
+	gint64 needed_since_us;  /* more is needed; POOL_NEVER_US: it is not */
+	gint64 last_needed_at_us;
+	gint64 retry_at_us;   /* while not served: when to end backoffs */
+	gint64 replace_at_us; /* while served: when to replace a server that was lost */
+	gint64 rotate_at_us;  /* when to begin the next rotation */
 	guint64 n_failures;
-	GError *failure; /* of what was last tried; NULL: something has come since */
+	GError *failure; /* the last one; NULL: IDs have come since */
 } PoolFleet;
 
-/* @fd: eventfd of the thread. */
+/* @fd: eventfd of the thread */
 void pool_fleet_init(PoolFleet *self, const PoolConfig *config, gboolean is_watched, int fd,
 		     gint64 now_us);
 void pool_fleet_clear(PoolFleet *self);
 
-/* Takes in what @peer says, which may be gone after it. Returns: what it is; @news are the caller's
- */
-PoolPeerEvent pool_fleet_hear(PoolFleet *self, PoolPeer **peer, PoolNews *news, gint64 now_us);
+/* Handles the next event of *@server, which is freed and set to %NULL if its connection fails.
+ * Returns: the event; @data belongs to the caller */
+PoolServerEvent pool_fleet_handle_event(PoolFleet *self, PoolServer **server, PoolEventData *data,
+					gint64 now_us);
 
-/* Looks after connections, and who is first. */
+/* Chooses the first server, and does everything that is due. */
 void pool_fleet_tend(PoolFleet *self, PoolNeed need, gint64 now_us);
 
-/* Returns: (nullable): whom to ask for IDs now: the first, or others too if the need for more has
- * lasted; each is idle. */
-PoolPeer *pool_fleet_choose(PoolFleet *self, PoolNeed need, gint64 now_us);
+/* Returns: when to tend it again, even without an event */
+gint64 pool_fleet_next_us(const PoolFleet *self, gint64 now_us);
 
-/* Returns: (nullable): whom to ask for @count IDs at once: the first if it is idle and gives as
- * many, or else another one that is */
-PoolPeer *pool_fleet_choose_for_batch(PoolFleet *self, guint count, gint64 now_us);
+/* Returns: the number of descriptors to poll, POOL_FLEET_MAX_SERVERS at most */
+guint pool_fleet_get_pollfds(const PoolFleet *self, struct pollfd *out_fds);
 
-/* Asks a server who there is, preferably not the first. Returns: %FALSE if none is fit and idle */
+/* Returns: (nullable): an idle server to draw from now: the first, or others too if more has been
+ * needed for a while */
+PoolServer *pool_fleet_choose(PoolFleet *self, gint64 now_us);
+
+/* Returns: (nullable): an idle server to draw @count IDs from at once, preferably the first */
+PoolServer *pool_fleet_choose_for_batch(PoolFleet *self, guint count, gint64 now_us);
+
+/* Returns: the smallest count that no fit server gives at once; 0: no server is fit */
+guint pool_fleet_refused_count(const PoolFleet *self, gint64 now_us);
+
+/* Whether a server draws for @request, and does not seem to hang. */
+gboolean pool_fleet_is_drawing_for(const PoolFleet *self, const PoolBatchRequest *request,
+				   gint64 now_us);
+
+/* Lets draws for @request go to the buffer. */
+void pool_fleet_forget_request(PoolFleet *self, const PoolBatchRequest *request);
+
+/* Returns: the number of IDs that servers draw for the buffer, unless they seem to hang */
+guint64 pool_fleet_drawing(const PoolFleet *self, gint64 now_us);
+
+/* Requests a list of servers, preferably not from the first. Returns: %FALSE if no server is fit
+ * and idle */
 gboolean pool_fleet_list(PoolFleet *self, gint64 now_us);
+gboolean pool_fleet_is_listing(const PoolFleet *self);
 
-/* How far it is to the first. */
+/* Whether a server serves, also if it has refused a moment ago. */
+gboolean pool_fleet_has_serving(const PoolFleet *self);
+
+/* Returns: the round trip to the first */
 gint64 pool_fleet_round_trip_us(const PoolFleet *self);
-
-/* When to tend it next, even if nothing happens. */
-gint64 pool_fleet_next_us(const PoolFleet *self, PoolNeed need, gint64 now_us);

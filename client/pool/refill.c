@@ -4,120 +4,204 @@
 #include <errno.h>
 #include <sys/eventfd.h>
 
-#include "client/pool/ages.h"
 #include "client/pool/clock.h"
-#include "client/pool/fleet.h"
-#include "client/pool/fork.h"
-#include "client/pool/rate.h"
-#include "client/pool/thread.h"
+#include "client/thread.h"
+#include "common/fork-guard.h"
 
-#define LOOKS_A_SPAN      16 /* while IDs are taken: so often in the time that is prefetched */
-#define LEAST_LOOK_US     1000
-#define NEEDED_LOOK_US    1000  /* while more are needed */
-#define ORDER_PATIENCE_US 20000 /* a batch that was ordered, until more servers are needed */
+#define OBSERVATIONS        16    /* of the takes in prefetch_ms, while IDs are taken */
+#define LEAST_OBSERVE_US    1000  /* between two of them */
+#define NEEDED_OBSERVE_US   1000  /* the same while more is needed */
+#define REQUEST_PATIENCE_US 20000 /* age of a batch request, until more servers are needed */
+
+/* of the rate */
+#define RISE_US      10000.0
+#define FALL_US      250000.0
+#define PUSH_FALL_US 50000.0
+#define SHORT_US     500 /* too short to measure a rate */
+#define IDLE_PER_US  1e-6
+
+#define BATCHES_OF_AN_AGE 64
 
 struct _PoolRefill {
 	const PoolConfig *config;
-	PoolHand *hand;
-	PoolWatch *watch; /* NULL: nobody watches */
+	PoolBuffer *buffer;
+	PoolWatch *watch; /* NULL: not a relay's */
 	pthread_t thread;
-	int fd; /* eventfd: somebody calls */
-	_Atomic gboolean is_called;
+	int fd; /* eventfd: pool_refill_wake() */
+	_Atomic gboolean is_woken;
 	_Atomic gboolean stops;
 	_Atomic guint64 refills;
 	_Atomic guint64 switches;
 	_Atomic guint64 excluded;
-	/* the thread's, under the lock of fork.h */
+	/* the thread's, under fork_guard_lock() */
 	PoolFleet fleet;
-	PoolNews news;
+	PoolEventData data;
 	PoolAges ages;
 	PoolRate rate;
 	PoolNeed need;
-	guint64 wanted; /* IDs to have in hand */
+	guint64 wanted; /* IDs to have prefetched */
 	gboolean is_waited_for;
-	gboolean orders_were_last; /* and what is in hand is next, if it is waited for */
+	gboolean batch_was_last; /* if takers wait, the buffer is refilled before the next batch */
 	guint64 seen_dry;
-	guint64 seen_refills; /* at the last push of the rate */
-	gboolean is_explained;
+	guint64 seen_refills; /* when takers last found nothing */
+	gboolean has_set_failure;
 };
 
-/* What comes */
+/* The rate of the takes */
 
-static void put(PoolRefill *self, gint64 now_us)
+void pool_rate_init(PoolRate *self, gint64 idle_us, gint64 now_us)
 {
-	guint64 batch = pool_ages_batch(&self->ages, self->news.asked_us);
+	*self = (PoolRate){.idle_us = idle_us, .active_at_us = now_us, .seen_at_us = now_us};
+}
+
+/* Returns: a value between @value and @sample, nearer to @sample the longer the last one is ago */
+static double approach(double value, double sample, double past_us, double time_us)
+{
+	return value + (sample - value) * past_us / (past_us + time_us);
+}
+
+void pool_rate_observe(PoolRate *self, gint64 now_us, guint64 gone, gboolean is_dry)
+{
+	double past_us = (double)(now_us - self->seen_at_us);
+
+	if (is_dry)
+		self->pushed = CLAMP(self->pushed * 2, POOL_RATE_FIRST, POOL_RATE_MAX_TARGET);
+	if (is_dry || gone != self->seen_gone)
+		self->active_at_us = now_us;
+	if (past_us < SHORT_US)
+		return;
+
+	double sample = gone > self->seen_gone ? (double)(gone - self->seen_gone) / past_us : 0;
+
+	self->per_us =
+		approach(self->per_us, sample, past_us, sample > self->per_us ? RISE_US : FALL_US);
+	if (!is_dry)
+		self->pushed = approach(self->pushed, 0, past_us, PUSH_FALL_US);
+	self->seen_at_us = now_us;
+	self->seen_gone = gone;
+	if (now_us - self->active_at_us >= self->idle_us)
+		self->per_us = self->pushed = 0;
+}
+
+guint pool_rate_target(const PoolRate *self, gint64 span_us)
+{
+	double target = MAX(self->per_us * (double)span_us, self->pushed);
+
+	if (self->per_us < IDLE_PER_US && self->pushed < 1)
+		return 0;
+	return (guint)CLAMP(target + 0.5, 1, POOL_RATE_MAX_TARGET);
+}
+
+/* The age of IDs */
+
+void pool_ages_init(PoolAges *self, gint64 max_age_us)
+{
+	*self = (PoolAges){.max_age_us = max_age_us, .oldest = 1};
+}
+
+static gint64 *asked_at_us_of(PoolAges *self, guint64 batch)
+{
+	return &self->asked_at_us[batch % POOL_AGES_BATCHES];
+}
+
+static gboolean is_of_newest(PoolAges *self, gint64 asked_at_us)
+{
+	gint64 begun_at_us = *asked_at_us_of(self, self->newest);
+
+	return self->newest >= self->oldest && asked_at_us >= begun_at_us &&
+	       asked_at_us - begun_at_us < self->max_age_us / BATCHES_OF_AN_AGE;
+}
+
+guint64 pool_ages_batch(PoolAges *self, gint64 asked_at_us)
+{
+	if (is_of_newest(self, asked_at_us))
+		return self->newest;
+	if (self->newest - self->oldest + 1 < POOL_AGES_BATCHES) {
+		self->newest++;
+		*asked_at_us_of(self, self->newest) = asked_at_us;
+	} else if (asked_at_us < *asked_at_us_of(self, self->newest)) {
+		*asked_at_us_of(self, self->newest) = asked_at_us;
+	}
+	return self->newest;
+}
+
+guint64 pool_ages_oldest(PoolAges *self, gint64 now_us)
+{
+	for (guint64 batch = self->oldest; batch <= self->newest; batch++) {
+		if (now_us - *asked_at_us_of(self, batch) >= self->max_age_us)
+			self->oldest = batch + 1;
+	}
+	return self->oldest;
+}
+
+gint64 pool_ages_next_us(const PoolAges *self)
+{
+	gint64 first_us = POOL_NEVER_US;
+
+	for (guint64 batch = self->oldest; batch <= self->newest; batch++)
+		first_us = MIN(first_us, self->asked_at_us[batch % POOL_AGES_BATCHES]);
+	return first_us == POOL_NEVER_US ? POOL_NEVER_US : first_us + self->max_age_us;
+}
+
+/* Events */
+
+static void put_runs(PoolRefill *self, gint64 now_us)
+{
+	guint64 batch = pool_ages_batch(&self->ages, self->data.asked_at_us);
 
 	if (batch < pool_ages_oldest(&self->ages, now_us))
 		return;
-	for (guint i = 0; i < self->news.runs->len; i++) {
+	for (guint i = 0; i < self->data.runs->len; i++) {
 		const SnowflakeClientIdRun *run =
-			&g_array_index(self->news.runs, SnowflakeClientIdRun, i);
+			&g_array_index(self->data.runs, SnowflakeClientIdRun, i);
 
-		/* what there is no room for is lost, as an ID may be */
-		if (!pool_ring_put(&self->hand->ring, &(PoolRun){run->first, run->count, batch}))
+		/* IDs without room in the ring are lost, which is a gap and nothing else */
+		if (!pool_ring_put(&self->buffer->ring, &(PoolRun){run->first, run->count, batch}))
 			break;
 	}
 	atomic_fetch_add(&self->refills, 1);
-	pool_hand_share(self->hand);
-	pool_wait_wake(&self->hand->wait);
+	pool_buffer_update_share(self->buffer);
+	pool_wait_wake(&self->buffer->wait);
 	if (self->watch != NULL)
-		pool_watch_wake(self->watch);
+		pool_watch_note_refill(self->watch);
 }
 
-static gboolean is_ordered(PoolRefill *self, const PoolPeer *peer)
+/* Returns: whether the server is idle again, or gone */
+static gboolean handle_event(PoolRefill *self, PoolServer **server, gint64 now_us)
 {
-	return self->watch != NULL &&
-	       pool_orders_fill(&self->watch->orders, &self->fleet.peers, peer, &self->news);
+	gboolean was_idle = pool_server_is_idle(*server);
+	PoolServerEvent event = pool_fleet_handle_event(&self->fleet, server, &self->data, now_us);
+
+	if (event == POOL_SERVER_DRAWN &&
+	    (self->watch == NULL ||
+	     !pool_watch_fill_request(self->watch, &self->fleet, *server, &self->data)))
+		put_runs(self, now_us);
+	if (event == POOL_SERVER_LISTED && self->watch != NULL)
+		pool_watch_put_workers(self->watch, g_steal_pointer(&self->data.workers),
+				       self->data.asked_at_us, now_us);
+	return *server == NULL || (pool_server_is_idle(*server) && !was_idle);
 }
 
-/* Returns: whether the peer can be asked again, or is gone */
-static gboolean hear_one(PoolRefill *self, PoolPeer **peer, gint64 now_us)
+/* Returns: whether a server is idle again, or gone */
+static gboolean handle_events(PoolRefill *self, gint64 now_us)
 {
-	gboolean was_idle = pool_peer_is_idle(*peer);
-	PoolPeerEvent event = pool_fleet_hear(&self->fleet, peer, &self->news, now_us);
+	gboolean is_changed = FALSE;
 
-	if (event == POOL_PEER_DRAWN && !is_ordered(self, *peer))
-		put(self, now_us);
-	if (event == POOL_PEER_LISTED && self->watch != NULL)
-		pool_watch_put_workers(self->watch, g_steal_pointer(&self->news.workers),
-				       self->news.asked_us, now_us);
-	return *peer == NULL || (pool_peer_is_idle(*peer) && !was_idle);
+	for (guint i = 0; i < POOL_FLEET_MAX_SERVERS; i++)
+		if (self->fleet.servers[i] != NULL)
+			is_changed |= handle_event(self, &self->fleet.servers[i], now_us);
+	return is_changed;
 }
 
-/* Returns: whether there is something new */
-static gboolean hear(PoolRefill *self, gint64 now_us)
+/* What is needed */
+
+/* Returns: whether takers have found nothing, although IDs had come since they last did */
+static gboolean is_dry(PoolRefill *self)
 {
-	gboolean is_new = FALSE;
-
-	for (guint i = 0; i < POOL_PEERS_MAX; i++) {
-		PoolPeer **peer = &self->fleet.peers.all[i];
-
-		if (*peer != NULL)
-			is_new |= hear_one(self, peer, now_us);
-	}
-	return is_new;
-}
-
-static void explain(PoolRefill *self)
-{
-	const GError *failure = self->fleet.failure;
-
-	if (failure == NULL && !self->is_explained)
-		return;
-	self->is_explained = failure != NULL;
-	pool_wait_explain(&self->hand->wait, failure != NULL ? failure->code : 0,
-			  failure != NULL ? failure->message : NULL);
-}
-
-/* How much there is a need of */
-
-/* Takers found nothing, although something had come since they last did. */
-static gboolean is_dry(PoolRefill *self, gboolean is_waited_for)
-{
-	guint64 dry = atomic_load_explicit(&self->hand->dry, memory_order_relaxed);
+	guint64 dry = atomic_load_explicit(&self->buffer->dry, memory_order_relaxed);
 	guint64 refills = atomic_load_explicit(&self->refills, memory_order_relaxed);
 
-	if ((dry == self->seen_dry && !is_waited_for) ||
+	if ((dry == self->seen_dry && !self->is_waited_for) ||
 	    (refills == self->seen_refills && self->wanted > 0))
 		return FALSE;
 	self->seen_dry = dry;
@@ -125,219 +209,188 @@ static gboolean is_dry(PoolRefill *self, gboolean is_waited_for)
 	return TRUE;
 }
 
-/* Of those who watch it is not known how many wait. */
-static guint count_waiting(const PoolRefill *self)
+/* Batch requests do not show up in the take rate, so use their age. */
+static PoolNeed need_of_requests(PoolRefill *self, gint64 now_us)
 {
-	return pool_wait_count(&self->hand->wait) +
-	       (self->watch != NULL && pool_watch_is_dry(self->watch));
-}
+	gint64 placed_at_us =
+		self->watch != NULL ? pool_watch_oldest_request_us(self->watch) : POOL_NEVER_US;
 
-/* Whoever has ordered takes nothing: it counts how long he has waited. */
-static PoolNeed need_of_orders(PoolRefill *self, gint64 now_us)
-{
-	gint64 placed_us =
-		self->watch != NULL ? pool_orders_oldest_us(&self->watch->orders) : POOL_NEVER_US;
-
-	if (placed_us == POOL_NEVER_US)
+	if (placed_at_us == POOL_NEVER_US)
 		return POOL_NEED_NONE;
-	return now_us - placed_us < ORDER_PATIENCE_US ? POOL_NEED_MET : POOL_NEED_MORE;
+	return now_us - placed_at_us < REQUEST_PATIENCE_US ? POOL_NEED_MET : POOL_NEED_MORE;
 }
 
-static void observe(PoolRefill *self, gint64 now_us)
+static void observe_takes(PoolRefill *self, gint64 now_us)
 {
-	guint64 put_ids = pool_ring_put_ids(&self->hand->ring);
-	guint64 level = pool_ring_level(&self->hand->ring);
-	guint64 thrown = atomic_load_explicit(&self->hand->thrown, memory_order_relaxed);
+	guint64 put_ids = pool_ring_put_ids(&self->buffer->ring);
+	guint64 level = pool_ring_level(&self->buffer->ring);
+	guint64 thrown = atomic_load_explicit(&self->buffer->thrown, memory_order_relaxed);
 	gint64 span_us = self->config->prefetch_ms * G_TIME_SPAN_MILLISECOND +
 			 2 * pool_fleet_round_trip_us(&self->fleet);
-	guint waiting = level == 0 ? count_waiting(self) : 0;
+	guint waiting = 0;
 
+	if (level == 0) /* how many of a relay's calls wait is unknown */
+		waiting = pool_wait_count(&self->buffer->wait) +
+			  (self->watch != NULL && pool_watch_is_dry(self->watch));
 	self->is_waited_for = waiting > 0;
-	pool_rate_observe(&self->rate, now_us, put_ids - level - thrown, is_dry(self, waiting > 0));
+	pool_rate_observe(&self->rate, now_us, put_ids - level - thrown, is_dry(self));
 	self->wanted = MAX(pool_rate_target(&self->rate, span_us), waiting);
-	self->need = need_of_orders(self, now_us);
+	self->need = need_of_requests(self, now_us);
 	if (self->wanted > 0)
 		self->need =
 			MAX(self->need, 2 * level < self->wanted || waiting > 0 ? POOL_NEED_MORE
 										: POOL_NEED_MET);
 }
 
-/* By three quarters, so that an answer brings a good part of what is wanted. */
-static void fill_hand(PoolRefill *self, gint64 now_us)
+/* Draws when less than three quarters are there or coming, so that a reply brings a good part. */
+static void refill_buffer(PoolRefill *self, gint64 now_us)
 {
-	guint64 level = pool_ring_level(&self->hand->ring);
-	PoolPeer *peer;
+	guint64 level = pool_ring_level(&self->buffer->ring);
+	PoolServer *server;
 
 	for (;;) {
-		guint64 coming = level + pool_peers_drawing(&self->fleet.peers, now_us);
+		guint64 coming = level + pool_fleet_drawing(&self->fleet, now_us);
 
 		if (self->wanted == 0 || coming * 4 > self->wanted * 3)
 			return;
-		peer = pool_fleet_choose(&self->fleet, self->need, now_us);
-		if (peer == NULL)
+		server = pool_fleet_choose(&self->fleet, now_us);
+		if (server == NULL)
 			return;
-		pool_peer_draw(peer, self->config->agent,
-			       (guint)MIN(self->wanted - coming, peer->max_count), NULL, now_us);
-		self->orders_were_last = FALSE;
+		pool_server_draw(server, self->config->agent,
+				 (guint)MIN(self->wanted - coming, pool_server_max_count(server)),
+				 NULL, now_us);
+		self->batch_was_last = FALSE;
 	}
 }
 
-static void ask(PoolRefill *self, gint64 now_us)
-{
-	if (self->orders_were_last && self->is_waited_for)
-		fill_hand(self, now_us);
-	if (self->watch != NULL &&
-	    pool_orders_serve(&self->watch->orders, &self->fleet, self->config->agent, now_us))
-		self->orders_were_last = TRUE;
-	fill_hand(self, now_us);
-}
+/* Passes */
 
-static void age(PoolRefill *self, gint64 now_us)
+static gint64 next_pass_us(const PoolRefill *self, gint64 now_us)
 {
-	pool_hand_age(self->hand, pool_ages_oldest(&self->ages, now_us));
-	pool_hand_share(self->hand);
-}
-
-static gint64 next_us(const PoolRefill *self, gint64 now_us)
-{
-	gint64 look_us = self->config->prefetch_ms * G_TIME_SPAN_MILLISECOND / LOOKS_A_SPAN;
-	gint64 next = MIN(pool_ages_next_us(&self->ages),
-			  pool_fleet_next_us(&self->fleet, self->need, now_us));
+	gint64 observe_us = self->config->prefetch_ms * G_TIME_SPAN_MILLISECOND / OBSERVATIONS;
+	gint64 next_us =
+		MIN(pool_ages_next_us(&self->ages), pool_fleet_next_us(&self->fleet, now_us));
 
 	if (!self->fleet.is_served)
-		return next;
+		return next_us;
 	if (self->need == POOL_NEED_MORE)
-		return MIN(next, now_us + NEEDED_LOOK_US);
+		return MIN(next_us, now_us + NEEDED_OBSERVE_US);
 	if (self->need == POOL_NEED_MET)
-		return MIN(next, now_us + MAX(look_us, LEAST_LOOK_US));
-	return next;
+		return MIN(next_us, now_us + MAX(observe_us, LEAST_OBSERVE_US));
+	return next_us;
 }
 
-/* One pass: all that can be done without waiting. Returns when to make the next one. */
-static gint64 refill_without_waiting(PoolRefill *self)
+/* Does all that can be done without waiting. Returns: when to make the next pass */
+static gint64 make_pass(PoolRefill *self)
 {
 	gint64 now_us = pool_clock_us();
+	const GError *failure;
+	gboolean is_changed;
 
-	hear(self, now_us);
-	age(self, now_us);
-	observe(self, now_us);
+	handle_events(self, now_us);
+	pool_buffer_set_oldest(self->buffer, pool_ages_oldest(&self->ages, now_us));
+	pool_buffer_update_share(self->buffer);
+	observe_takes(self, now_us);
 	pool_fleet_tend(&self->fleet, self->need, now_us);
 	if (self->watch != NULL)
 		pool_watch_tend(self->watch, &self->fleet, now_us);
-	ask(self, now_us);
-
-	gboolean is_new = hear(self, now_us);
-
-	explain(self);
+	if (self->batch_was_last && self->is_waited_for)
+		refill_buffer(self, now_us);
+	if (self->watch != NULL &&
+	    pool_watch_serve_requests(self->watch, &self->fleet, self->config->agent, now_us))
+		self->batch_was_last = TRUE;
+	refill_buffer(self, now_us);
+	is_changed = handle_events(self, now_us);
+	failure = self->fleet.failure;
+	if (failure != NULL || self->has_set_failure)
+		pool_wait_set_failure(&self->buffer->wait, failure != NULL ? failure->code : 0,
+				      failure != NULL ? failure->message : NULL);
+	self->has_set_failure = failure != NULL;
 	atomic_store_explicit(&self->switches, self->fleet.switches, memory_order_relaxed);
 	atomic_store_explicit(&self->excluded, self->fleet.n_excluded, memory_order_relaxed);
-	return is_new ? now_us : next_us(self, now_us);
-}
-
-/* The thread */
-
-static void wait_until(struct pollfd *fds, guint count, gint64 until_us)
-{
-	gint64 left_us = MAX(until_us - pool_clock_us(), 0);
-	const struct timespec left = {
-		.tv_sec = left_us / G_USEC_PER_SEC,
-		.tv_nsec = left_us % G_USEC_PER_SEC * 1000,
-	};
-
-	ppoll(fds, count, until_us != POOL_NEVER_US ? &left : NULL, NULL);
-}
-
-/* In this order: who calls before the exchange is seen in what follows, who calls after it writes
- * once more. */
-static void answer_calls(PoolRefill *self)
-{
-	eventfd_t calls;
-
-	eventfd_read(self->fd, &calls);
-	atomic_exchange(&self->is_called, FALSE);
-}
-
-static gint64 make_pass(PoolRefill *self, struct pollfd *out_fds, guint *out_count)
-{
-	gint64 until_us;
-
-	pool_fork_lock();
-	until_us = refill_without_waiting(self);
-	*out_count = pool_peers_poll(&self->fleet.peers, out_fds);
-	pool_fork_unlock();
-	if (self->watch != NULL)
-		pool_watch_tell(self->watch);
-	return until_us;
+	return is_changed ? now_us : next_pass_us(self, now_us);
 }
 
 gint64 pool_refill_run_pass(PoolRefill *self, struct pollfd *out_fds, guint *out_count)
 {
-	answer_calls(self);
-	return make_pass(self, out_fds, out_count);
+	eventfd_t wakes;
+	gint64 until_us;
+
+	/* In this order: what was set before a wake that precedes the exchange is seen below, and a
+	 * wake after it writes again. */
+	eventfd_read(self->fd, &wakes);
+	atomic_exchange(&self->is_woken, FALSE);
+	fork_guard_lock();
+	until_us = make_pass(self);
+	*out_count = pool_fleet_get_pollfds(&self->fleet, out_fds);
+	fork_guard_unlock();
+	if (self->watch != NULL)
+		pool_watch_notify(self->watch);
+	return until_us;
 }
+
+/* The thread */
 
 static void *run_refill_thread(void *user_data)
 {
 	PoolRefill *self = user_data;
-	struct pollfd fds[1 + POOL_PEERS_MAX];
+	struct pollfd fds[1 + POOL_FLEET_MAX_SERVERS];
 	guint count;
 
 	for (;;) {
-		answer_calls(self);
-		if (atomic_load(&self->stops))
+		gint64 until_us = pool_refill_run_pass(self, fds + 1, &count);
+		gint64 left_us = MAX(until_us - pool_clock_us(), 0);
+		const struct timespec left = {
+			.tv_sec = left_us / G_USEC_PER_SEC,
+			.tv_nsec = left_us % G_USEC_PER_SEC * 1000,
+		};
+
+		if (atomic_load(&self->stops)) /* after the pass, which takes the wake-up */
 			return NULL;
-
-		gint64 until_us = make_pass(self, fds + 1, &count);
-
 		fds[0] = (struct pollfd){.fd = self->fd, .events = POLLIN};
-		wait_until(fds, 1 + count, until_us);
+		ppoll(fds, 1 + count, until_us != POOL_NEVER_US ? &left : NULL, NULL);
 	}
 }
 
-static void take_apart(PoolRefill *self)
+static void refill_free_parts(PoolRefill *self)
 {
-	pool_fork_lock();
+	fork_guard_lock();
 	pool_fleet_clear(&self->fleet);
-	pool_news_clear(&self->news);
-	pool_fork_close(&self->fd);
-	pool_fork_unlock();
+	pool_event_data_clear(&self->data);
+	fork_guard_close_noted(&self->fd);
+	fork_guard_unlock();
 	g_free(self);
 }
 
-static void put_together(PoolRefill *self)
-{
-	gint64 now_us = pool_clock_us();
-
-	pool_fork_lock();
-	self->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (self->fd >= 0)
-		pool_fork_add(&self->fd);
-	pool_fleet_init(&self->fleet, self->config, self->watch != NULL, self->fd, now_us);
-	pool_news_init(&self->news);
-	pool_ages_init(&self->ages, self->config->max_age_ms * G_TIME_SPAN_MILLISECOND);
-	pool_rate_init(&self->rate, self->config->max_age_ms * G_TIME_SPAN_MILLISECOND / 2, now_us);
-	pool_fork_unlock();
-}
-
-PoolRefill *pool_refill_new(const PoolConfig *config, PoolHand *hand, PoolWatch *watch,
+PoolRefill *pool_refill_new(const PoolConfig *config, PoolBuffer *buffer, PoolWatch *watch,
 			    GError **error)
 {
 	PoolRefill *self = g_new0(PoolRefill, 1);
+	gint64 now_us = pool_clock_us();
+	int code = 0;
 
 	self->config = config;
-	self->hand = hand;
+	self->buffer = buffer;
 	self->watch = watch;
-	put_together(self);
-
-	int code = self->fd >= 0 ? pool_thread_start(&self->thread, "snowflake-pool",
-						     run_refill_thread, self)
-				 : errno;
-
+	fork_guard_lock();
+	self->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (self->fd >= 0)
+		fork_guard_note(&self->fd);
+	else
+		code = errno;
+	pool_fleet_init(&self->fleet, config, watch != NULL, self->fd, now_us);
+	pool_event_data_init(&self->data);
+	pool_ages_init(&self->ages, config->max_age_ms * G_TIME_SPAN_MILLISECOND);
+	pool_rate_init(&self->rate, config->max_age_ms * G_TIME_SPAN_MILLISECOND / 2, now_us);
+	fork_guard_unlock();
+	if (code == 0)
+		code = client_thread_start(&self->thread, "snowflake-pool", run_refill_thread,
+					   self);
 	if (code == 0)
 		return self;
 	g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED,
 		    "no thread that fetches IDs: %s", g_strerror(code));
-	take_apart(self);
+	refill_free_parts(self);
 	return NULL;
 }
 
@@ -345,29 +398,34 @@ void pool_refill_free(PoolRefill *self)
 {
 	if (self == NULL)
 		return;
-	if (self->fd >= 0) { /* else it is the parent's of a fork, whose thread is not here */
+	if (self->fd >= 0) { /* in the child of a fork it is -1, and the thread is not here */
 		atomic_store(&self->stops, TRUE);
-		pool_refill_call(self);
-		pool_thread_join(self->thread);
+		pool_refill_wake(self);
+		client_thread_join(self->thread);
 	}
-	take_apart(self);
+	refill_free_parts(self);
 }
 
-void pool_refill_call(PoolRefill *self)
+gboolean pool_refill_has_descriptors(const PoolRefill *self)
 {
-	if (!atomic_exchange(&self->is_called, TRUE))
+	return self->fd >= 0;
+}
+
+void pool_refill_wake(PoolRefill *self)
+{
+	if (!atomic_exchange(&self->is_woken, TRUE))
 		eventfd_write(self->fd, 1);
 }
 
 void pool_refill_get_statistics(const PoolRefill *self, SnowflakePoolStatistics *out_statistics)
 {
-	PoolHandCount count = pool_hand_count(self->hand);
+	PoolBufferCount count = pool_buffer_count(self->buffer);
 
 	*out_statistics = (SnowflakePoolStatistics){
-		.in_hand = count.in_hand,
+		.in_hand = count.prefetched,
 		.taken = count.taken,
 		.thrown_away = count.thrown,
-		.dry = atomic_load_explicit(&self->hand->dry, memory_order_relaxed),
+		.dry = atomic_load_explicit(&self->buffer->dry, memory_order_relaxed),
 		.refills = atomic_load_explicit(&self->refills, memory_order_relaxed),
 		.switches = atomic_load_explicit(&self->switches, memory_order_relaxed),
 		.excluded = atomic_load_explicit(&self->excluded, memory_order_relaxed),

@@ -3,48 +3,113 @@
 
 #include <glib.h>
 
+#include "client/pool/buffer.h"
 #include "client/pool/config.h"
-#include "client/pool/hand.h"
-#include "client/pool/peers.h"
+#include "client/pool/fleet.h"
 #include "client/pool/watch.h"
 
 /*
- * The thread that fetches: it keeps the hand filled by how fast it is emptied, throws away what is
- * too old, and sees to the servers. fleet.h knows those, and which to ask; this is about when,
- * and for how much.
+ * The thread that refills the prefetch buffer: it draws IDs as fast as they are taken, throws away
+ * those that are too old, and tends the fleet. The fleet chooses servers; this decides when to
+ * draw, and how many.
  */
 typedef struct _PoolRefill PoolRefill;
 
 /**
  * pool_refill_new:
- * @watch: (nullable): who else than takers is told what comes
+ * @watch: (nullable): what a relay is told; %NULL: the pool is not a relay's
  *
- * What it is given outlives it.
+ * The arguments outlive it.
  *
- * Returns: (transfer full): a thread that runs, or %NULL with UNSUPPORTED set
+ * Returns: (transfer full): with its thread running, or %NULL with UNSUPPORTED set
  */
-PoolRefill *pool_refill_new(const PoolConfig *config, PoolHand *hand, PoolWatch *watch,
+PoolRefill *pool_refill_new(const PoolConfig *config, PoolBuffer *buffer, PoolWatch *watch,
 			    GError **error);
 
 /* Ends the thread, if it is one of this process. */
 void pool_refill_free(PoolRefill *self);
 
-/* Any thread: takers have found nothing, or there is something in @watch. Wakes it, with a system
- * call, unless that was done. */
-void pool_refill_call(PoolRefill *self);
+/* In a child: %TRUE if it was not made by fork(), so that no handler closed the descriptors. Locks
+ * can be locked for ever there, and the thread cannot be joined. */
+gboolean pool_refill_has_descriptors(const PoolRefill *self);
+
+/* Any thread: takers have found nothing, or @watch has something to do. Wakes the thread, by a
+ * system call unless it was woken already. */
+void pool_refill_wake(PoolRefill *self);
 
 /* Any thread. */
 void pool_refill_get_statistics(const PoolRefill *self, SnowflakePoolStatistics *out_statistics);
 
 /**
  * pool_refill_run_pass:
- * @out_fds: (out): the descriptors to poll until the next pass; has room for POOL_PEERS_MAX
+ * @out_fds: (out): the descriptors to poll until the next pass; has room for POOL_FLEET_MAX_SERVERS
  * @out_count: (out): the number of descriptors
  *
  * Runs one pass of the thread, without waiting. For the thread itself, or for a program that
- * replaces the functions of thread.h and runs the passes, such as a simulation in virtual time.
+ * replaces the functions of client/thread.h and runs the passes, such as a simulation in virtual
+ * time.
  *
- * Returns: when the next pass is due, by pool_clock_us(), unless pool_refill_call() or an event of
+ * Returns: when the next pass is due, by pool_clock_us(), unless pool_refill_wake() or an event of
  * @out_fds comes first
  */
 gint64 pool_refill_run_pass(PoolRefill *self, struct pollfd *out_fds, guint *out_count);
+
+/*
+ * How many IDs to prefetch, by the rate of the takes. Pure; times are in microseconds of one clock.
+ *
+ * The rate is a moving average, quick to rise and slower to fall. It cannot show more than there
+ * was to take; so when takers find nothing, the target doubles until they find IDs. When nobody has
+ * taken IDs for a while, it is 0.
+ */
+
+#define POOL_RATE_FIRST      16        /* IDs: the target when takers first find nothing */
+#define POOL_RATE_MAX_TARGET (1 << 20) /* IDs: 50 ms of 20 million a second */
+
+/* Members are private. */
+typedef struct {
+	gint64 idle_us;
+	gint64 active_at_us; /* when takers last took IDs, or found nothing */
+	gint64 seen_at_us;
+	guint64 seen_gone;
+	double per_us;
+	double pushed; /* IDs: by takers that found nothing */
+} PoolRate;
+
+/* @idle_us: the time without takes after which none are expected */
+void pool_rate_init(PoolRate *self, gint64 idle_us, gint64 now_us);
+
+/* @gone: IDs taken since the start. @is_dry: takers have found nothing since the last call */
+void pool_rate_observe(PoolRate *self, gint64 now_us, guint64 gone, gboolean is_dry);
+
+/* Returns: the number of IDs to prefetch for the next @span_us; 0: nobody takes IDs */
+guint pool_rate_target(const PoolRate *self, gint64 span_us);
+
+/*
+ * How old prefetched IDs are. IDs that were requested within a 64th of the largest age are one
+ * batch, which is as old as its first ID; so an ID is thrown away a little early, and never late.
+ * Batches are numbered from 1. Pure.
+ *
+ * A reply that took long can be older than the batch before its own. When it is too old, that batch
+ * is thrown away too.
+ */
+
+#define POOL_AGES_BATCHES 128
+
+/* Members are private. */
+typedef struct {
+	gint64 max_age_us;
+	guint64 oldest;                        /* that may be handed out */
+	guint64 newest;                        /* oldest - 1: there is none */
+	gint64 asked_at_us[POOL_AGES_BATCHES]; /* of batch number % POOL_AGES_BATCHES */
+} PoolAges;
+
+void pool_ages_init(PoolAges *self, gint64 max_age_us);
+
+/* Returns: the batch for IDs that were requested at @asked_at_us */
+guint64 pool_ages_batch(PoolAges *self, gint64 asked_at_us);
+
+/* Returns: the oldest batch that may be handed out at @now_us */
+guint64 pool_ages_oldest(PoolAges *self, gint64 now_us);
+
+/* Returns: when the next batch is too old; POOL_NEVER_US: there is none */
+gint64 pool_ages_next_us(const PoolAges *self);

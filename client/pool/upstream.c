@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/pool/upstream.h"
 
+#include "client/pool/buffer.h"
 #include "client/pool/config.h"
-#include "client/pool/fork.h"
-#include "client/pool/hand.h"
 #include "client/pool/refill.h"
 #include "client/pool/watch.h"
+#include "common/fork-guard.h"
 
 struct _PoolUpstream {
 	PoolConfig *config;
-	PoolHand *hand;
+	PoolBuffer *buffer;
 	PoolWatch watch;
 	PoolRefill *refill;
 };
@@ -20,16 +20,16 @@ PoolUpstream *pool_upstream_new(const SnowflakePoolConfig *config, const char *o
 {
 	g_autoptr(PoolUpstream) self = g_new0(PoolUpstream, 1);
 
-	pool_fork_init();
+	fork_guard_install(NULL);
 	pool_watch_init(&self->watch, changed, user_data);
 	self->config = pool_config_new(config, error);
 	if (self->config == NULL)
 		return NULL;
 	self->config->own_nonce = g_strdup(own_nonce);
-	self->hand = pool_hand_new(error);
-	if (self->hand == NULL)
+	self->buffer = pool_buffer_new(error);
+	if (self->buffer == NULL)
 		return NULL;
-	self->refill = pool_refill_new(self->config, self->hand, &self->watch, error);
+	self->refill = pool_refill_new(self->config, self->buffer, &self->watch, error);
 	return self->refill != NULL ? g_steal_pointer(&self) : NULL;
 }
 
@@ -39,7 +39,7 @@ void pool_upstream_free(PoolUpstream *self)
 		return;
 	pool_refill_free(self->refill);
 	pool_watch_clear(&self->watch);
-	pool_hand_free(self->hand);
+	pool_buffer_free(self->buffer);
 	pool_config_free(self->config);
 	g_free(self);
 }
@@ -48,8 +48,8 @@ gboolean pool_upstream_take(PoolUpstream *self, guint most, gint64 *out_first, g
 {
 	PoolRun run;
 
-	if (!pool_watch_take(&self->watch, self->hand, most, &run)) {
-		pool_refill_call(self->refill);
+	if (!pool_watch_take(&self->watch, self->buffer, most, &run)) {
+		pool_refill_wake(self->refill);
 		return FALSE;
 	}
 	*out_first = run.first;
@@ -57,37 +57,37 @@ gboolean pool_upstream_take(PoolUpstream *self, guint most, gint64 *out_first, g
 	return TRUE;
 }
 
-PoolOrder *pool_order_new(PoolUpstream *upstream)
+PoolBatchRequest *pool_batch_request_new(PoolUpstream *upstream)
 {
-	return pool_orders_add(&upstream->watch.orders, upstream);
+	return pool_watch_add_request(&upstream->watch, upstream);
 }
 
-void pool_order_place(PoolOrder *self, guint count)
+void pool_batch_request_place(PoolBatchRequest *self, guint count)
 {
 	PoolUpstream *upstream = self->upstream;
 
-	pool_orders_place(&upstream->watch.orders, self, count);
-	pool_refill_call(upstream->refill);
+	pool_watch_place_request(&upstream->watch, self, count);
+	pool_refill_wake(upstream->refill);
 }
 
-PoolOrderState pool_order_state(const PoolOrder *self)
+PoolBatchRequestState pool_batch_request_state(const PoolBatchRequest *self)
 {
 	return atomic_load_explicit(&self->state, memory_order_acquire);
 }
 
-const GArray *pool_order_runs(const PoolOrder *self)
+const GArray *pool_batch_request_runs(const PoolBatchRequest *self)
 {
 	return self->runs;
 }
 
-gint64 pool_order_came_us(const PoolOrder *self)
+gint64 pool_batch_request_filled_at_us(const PoolBatchRequest *self)
 {
-	return self->came_us;
+	return self->filled_at_us;
 }
 
-guint pool_order_most(const PoolOrder *self)
+guint pool_batch_request_max_count(const PoolBatchRequest *self)
 {
-	return self->most;
+	return self->max_count;
 }
 
 void pool_upstream_get_view(PoolUpstream *self, PoolView *out_view)
@@ -96,12 +96,13 @@ void pool_upstream_get_view(PoolUpstream *self, PoolView *out_view)
 }
 
 gboolean pool_upstream_get_workers(PoolUpstream *self, gint64 max_age_ms, GPtrArray **out_workers,
-				   gint64 *out_asked_us, gboolean *out_failed)
+				   gint64 *out_asked_at_us, gboolean *out_failed)
 {
-	if (pool_watch_get_workers(&self->watch, max_age_ms, out_workers, out_asked_us, out_failed))
+	if (pool_watch_get_workers(&self->watch, max_age_ms, out_workers, out_asked_at_us,
+				   out_failed))
 		return TRUE;
 	if (!*out_failed)
-		pool_refill_call(self->refill);
+		pool_refill_wake(self->refill);
 	return FALSE;
 }
 

@@ -2,7 +2,12 @@
 #include "client/pool/watch.h"
 
 #include "client/pool/clock.h"
-#include "client/pool/wait.h"
+
+static void batch_request_free(PoolBatchRequest *request)
+{
+	g_array_unref(request->runs);
+	g_free(request);
+}
 
 void pool_watch_init(PoolWatch *self, void (*changed)(gpointer user_data), gpointer user_data)
 {
@@ -10,6 +15,8 @@ void pool_watch_init(PoolWatch *self, void (*changed)(gpointer user_data), gpoin
 		.changed = changed,
 		.user_data = user_data,
 		.mutex = PTHREAD_MUTEX_INITIALIZER,
+		.requests = g_ptr_array_new_with_free_func((GDestroyNotify)batch_request_free),
+		.placed = G_QUEUE_INIT,
 		.view =
 			{
 				.since_us = g_get_monotonic_time(),
@@ -19,12 +26,11 @@ void pool_watch_init(PoolWatch *self, void (*changed)(gpointer user_data), gpoin
 				.failure = g_strdup(POOL_WAIT_NO_ANSWER),
 			},
 	};
-	pool_orders_init(&self->orders);
 }
 
 void pool_watch_clear(PoolWatch *self)
 {
-	pool_orders_clear(&self->orders);
+	g_ptr_array_unref(self->requests);
 	pool_view_clear(&self->view);
 	g_clear_pointer(&self->workers, g_ptr_array_unref);
 	pthread_mutex_destroy(&self->mutex);
@@ -40,13 +46,24 @@ void pool_view_clear(PoolView *self)
 	g_clear_pointer(&self->proof, g_free);
 }
 
-gboolean pool_watch_take(PoolWatch *self, PoolHand *hand, guint most, PoolRun *out_run)
+void pool_watch_notify(PoolWatch *self)
 {
-	if (pool_hand_take(hand, NULL, most, out_run))
+	gboolean is_changed = self->is_changed;
+
+	self->is_changed = FALSE;
+	if (is_changed)
+		self->changed(self->user_data);
+}
+
+/* Takes that found nothing */
+
+gboolean pool_watch_take(PoolWatch *self, PoolBuffer *buffer, guint most, PoolRun *out_run)
+{
+	if (pool_buffer_take(buffer, NULL, most, out_run))
 		return TRUE;
-	atomic_fetch_add_explicit(&hand->dry, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&buffer->dry, 1, memory_order_relaxed);
 	atomic_exchange(&self->is_dry, TRUE);
-	return pool_hand_take(hand, NULL, most, out_run);
+	return pool_buffer_take(buffer, NULL, most, out_run);
 }
 
 gboolean pool_watch_is_dry(const PoolWatch *self)
@@ -54,22 +71,113 @@ gboolean pool_watch_is_dry(const PoolWatch *self)
 	return atomic_load(&self->is_dry);
 }
 
-void pool_watch_wake(PoolWatch *self)
+void pool_watch_note_refill(PoolWatch *self)
 {
 	if (atomic_exchange(&self->is_dry, FALSE))
-		self->has_news = TRUE;
+		self->is_changed = TRUE;
 }
 
-void pool_watch_tell(PoolWatch *self)
+/* Batch requests */
+
+PoolBatchRequest *pool_watch_add_request(PoolWatch *self, PoolUpstream *upstream)
 {
-	gboolean has_news = pool_orders_have_ended(&self->orders) || self->has_news;
+	PoolBatchRequest *request = g_new0(PoolBatchRequest, 1);
 
-	self->has_news = FALSE;
-	if (has_news)
-		self->changed(self->user_data);
+	request->upstream = upstream;
+	request->link.data = request;
+	request->runs = g_array_new(FALSE, FALSE, sizeof(SnowflakeClientIdRun));
+	pthread_mutex_lock(&self->mutex);
+	g_ptr_array_add(self->requests, request);
+	pthread_mutex_unlock(&self->mutex);
+	return request;
 }
 
-/* How the fleet is */
+void pool_watch_place_request(PoolWatch *self, PoolBatchRequest *request, guint count)
+{
+	pthread_mutex_lock(&self->mutex);
+	request->count = count;
+	request->placed_at_us = pool_clock_us();
+	atomic_store_explicit(&request->state, POOL_BATCH_REQUEST_PLACED, memory_order_relaxed);
+	g_queue_push_tail_link(&self->placed, &request->link);
+	pthread_mutex_unlock(&self->mutex);
+}
+
+gint64 pool_watch_oldest_request_us(PoolWatch *self)
+{
+	const PoolBatchRequest *oldest;
+	gint64 placed_at_us;
+
+	pthread_mutex_lock(&self->mutex);
+	oldest = g_queue_peek_head(&self->placed);
+	placed_at_us = oldest != NULL ? oldest->placed_at_us : POOL_NEVER_US;
+	pthread_mutex_unlock(&self->mutex);
+	return placed_at_us;
+}
+
+/* Under the mutex. Hands the request back to the thread that placed it. */
+static void end_request(PoolWatch *self, PoolBatchRequest *request, PoolBatchRequestState state)
+{
+	g_queue_unlink(&self->placed, &request->link);
+	self->is_changed = TRUE;
+	atomic_store_explicit(&request->state, state, memory_order_release);
+}
+
+/* Under the mutex. Returns: whether it has begun a draw */
+static gboolean serve_request(PoolWatch *self, PoolBatchRequest *request, PoolFleet *fleet,
+			      const char *agent, gint64 now_us)
+{
+	PoolServer *server;
+	guint refused_count;
+
+	if (pool_fleet_is_drawing_for(fleet, request, now_us))
+		return FALSE;
+	server = pool_fleet_choose_for_batch(fleet, request->count, now_us);
+	if (server != NULL) {
+		pool_server_draw(server, agent, request->count, request, now_us);
+		return TRUE;
+	}
+	refused_count = pool_fleet_refused_count(fleet, now_us);
+	if (refused_count > 0 && request->count >= refused_count) {
+		request->max_count = refused_count - 1;
+		end_request(self, request, POOL_BATCH_REQUEST_REFUSED);
+	}
+	return FALSE;
+}
+
+gboolean pool_watch_serve_requests(PoolWatch *self, PoolFleet *fleet, const char *agent,
+				   gint64 now_us)
+{
+	gboolean has_drawn = FALSE;
+	GList *next;
+
+	pthread_mutex_lock(&self->mutex);
+	for (GList *each = self->placed.head; each != NULL; each = next) {
+		next = each->next;
+		has_drawn |= serve_request(self, each->data, fleet, agent, now_us);
+	}
+	pthread_mutex_unlock(&self->mutex);
+	return has_drawn;
+}
+
+gboolean pool_watch_fill_request(PoolWatch *self, PoolFleet *fleet, const PoolServer *server,
+				 const PoolEventData *data)
+{
+	PoolBatchRequest *request = server->batch_request;
+
+	if (request == NULL)
+		return FALSE;
+	/* other servers can draw for it too, as the first seemed to hang */
+	pool_fleet_forget_request(fleet, request);
+	g_array_set_size(request->runs, 0);
+	g_array_append_vals(request->runs, data->runs->data, data->runs->len);
+	request->filled_at_us = pool_clock_us();
+	pthread_mutex_lock(&self->mutex);
+	end_request(self, request, POOL_BATCH_REQUEST_FILLED);
+	pthread_mutex_unlock(&self->mutex);
+	return TRUE;
+}
+
+/* The state of the fleet */
 
 void pool_watch_get_view(PoolWatch *self, PoolView *out_view)
 {
@@ -84,8 +192,8 @@ void pool_watch_get_view(PoolWatch *self, PoolView *out_view)
 	pthread_mutex_unlock(&self->mutex);
 }
 
-/* Returns: whether it is another text. */
-static gboolean replace(char **text, const char *by)
+/* Returns: whether it is another text */
+static gboolean replace_text(char **text, const char *by)
 {
 	if (g_strcmp0(*text, by) == 0)
 		return FALSE;
@@ -94,140 +202,112 @@ static gboolean replace(char **text, const char *by)
 	return TRUE;
 }
 
-static const char *why_nothing_comes(const PoolFleet *fleet)
-{
-	if (fleet->is_served && pool_peers_have_serving(&fleet->peers))
-		return NULL;
-	return fleet->failure != NULL ? fleet->failure->message : POOL_WAIT_NO_ANSWER;
-}
-
-/* Returns: whether it has said something since it was last looked at. */
-static gboolean look_at_first(PoolView *view, const PoolPeer *first)
-{
-	const SnowflakeClientWorker *worker = first->worker;
-	gboolean has_said = view->asked_at_us != first->worker_asked_us;
-
-	view->datacenter_id = worker != NULL ? worker->datacenter_id : -1;
-	view->worker_id = worker != NULL ? worker->worker_id : -1;
-	view->as_of_ms = worker != NULL ? worker->as_of_ms : 0;
-	view->asked_at_us = first->worker_asked_us;
-	view->round_trip_us = first->worker_round_trip_us;
-	return has_said;
-}
-
-static void take_excluded(PoolWatch *self, const PoolFleet *fleet)
+/* Under the mutex. */
+static void update_view(PoolWatch *self, const PoolFleet *fleet)
 {
 	PoolView *view = &self->view;
-
-	if (view->n_excluded == fleet->n_excluded)
-		return;
-	view->n_excluded = fleet->n_excluded;
-	replace(&view->excluded_server, fleet->excluded_server);
-	replace(&view->excluded_nonce, fleet->excluded_nonce);
-	replace(&view->first_sender, fleet->first_sender);
-	replace(&view->proof, fleet->proof);
-	self->has_news = TRUE;
-}
-
-static void look(PoolWatch *self, const PoolFleet *fleet)
-{
-	PoolView *view = &self->view;
-
-	gboolean is_served = pool_peers_have_serving(&fleet->peers);
+	gboolean is_served = pool_fleet_has_serving(fleet);
+	const PoolServer *first = fleet->first;
+	const SnowflakeClientWorker *worker = first != NULL ? first->worker : NULL;
+	const char *failure =
+		fleet->failure != NULL ? fleet->failure->message : POOL_WAIT_NO_ANSWER;
 
 	if (view->is_served != is_served) {
 		view->is_served = is_served;
 		view->since_us = g_get_monotonic_time();
-		self->has_news = TRUE;
+		self->is_changed = TRUE;
 	}
-	replace(&view->failure, why_nothing_comes(fleet));
-	self->has_news |= !is_served && self->n_failures != fleet->n_failures;
+	replace_text(&view->failure, fleet->is_served && is_served ? NULL : failure);
+	self->is_changed |= !is_served && self->n_failures != fleet->n_failures;
 	self->n_failures = fleet->n_failures;
-	take_excluded(self, fleet);
-	if (fleet->first == NULL)
+	if (view->n_excluded != fleet->n_excluded) {
+		view->n_excluded = fleet->n_excluded;
+		replace_text(&view->excluded_server, fleet->excluded_server);
+		replace_text(&view->excluded_nonce, fleet->excluded_nonce);
+		replace_text(&view->first_sender, fleet->first_sender);
+		replace_text(&view->proof, fleet->proof);
+		self->is_changed = TRUE;
+	}
+	if (first == NULL)
 		return;
-	self->has_news |= replace(&view->server, fleet->first->server->text);
-	self->has_news |= look_at_first(view, fleet->first);
+	self->is_changed |= replace_text(&view->server, first->endpoint->text);
+	self->is_changed |= view->asked_at_us != first->worker_asked_at_us;
+	view->datacenter_id = worker != NULL ? worker->datacenter_id : -1;
+	view->worker_id = worker != NULL ? worker->worker_id : -1;
+	view->as_of_ms = worker != NULL ? worker->as_of_ms : 0;
+	view->asked_at_us = first->worker_asked_at_us;
+	view->round_trip_us = first->worker_round_trip_us;
 }
 
-/* Who is in it */
-
-static SnowflakeClientWorker *copy_worker(const SnowflakeClientWorker *worker)
-{
-	SnowflakeClientWorker *copy = g_new(SnowflakeClientWorker, 1);
-
-	*copy = *worker;
-	copy->address = g_strdup(worker->address);
-	copy->nonce = g_strdup(worker->nonce);
-	copy->state = g_strdup(worker->state);
-	copy->kind = g_strdup(worker->kind);
-	copy->program = g_strdup(worker->program);
-	copy->server = g_strdup(worker->server);
-	return copy;
-}
+/* The list of servers */
 
 static GPtrArray *copy_workers(const GPtrArray *workers)
 {
-	GPtrArray *copy =
+	GPtrArray *copies =
 		g_ptr_array_new_with_free_func((GDestroyNotify)snowflake_client_worker_free);
 
-	for (guint i = 0; i < workers->len; i++)
-		g_ptr_array_add(copy, copy_worker(workers->pdata[i]));
-	return copy;
+	for (guint i = 0; i < workers->len; i++) {
+		const SnowflakeClientWorker *worker = workers->pdata[i];
+		SnowflakeClientWorker *copy = g_memdup2(worker, sizeof(*worker));
+
+		copy->address = g_strdup(worker->address);
+		copy->nonce = g_strdup(worker->nonce);
+		copy->state = g_strdup(worker->state);
+		copy->kind = g_strdup(worker->kind);
+		copy->program = g_strdup(worker->program);
+		copy->server = g_strdup(worker->server);
+		g_ptr_array_add(copies, copy);
+	}
+	return copies;
 }
 
 gboolean pool_watch_get_workers(PoolWatch *self, gint64 max_age_ms, GPtrArray **out_workers,
-				gint64 *out_asked_us, gboolean *out_failed)
+				gint64 *out_asked_at_us, gboolean *out_failed)
 {
 	gint64 since_us = pool_clock_us() - max_age_ms * G_TIME_SPAN_MILLISECOND;
-	gboolean known;
+	gboolean is_known;
 
 	pthread_mutex_lock(&self->mutex);
-	known = self->workers != NULL && self->workers_asked_us >= since_us;
-	if (known) {
+	is_known = self->workers != NULL && self->workers_asked_at_us >= since_us;
+	if (is_known) {
 		*out_workers = copy_workers(self->workers);
-		*out_asked_us = self->workers_asked_us;
+		*out_asked_at_us = self->workers_asked_at_us;
 	} else {
-		*out_failed = self->workers_failed_us != 0 && self->workers_failed_us >= since_us;
+		*out_failed =
+			self->workers_failed_at_us != 0 && self->workers_failed_at_us >= since_us;
 		self->workers_wanted |= !*out_failed;
 	}
 	pthread_mutex_unlock(&self->mutex);
-	return known;
+	return is_known;
 }
 
-void pool_watch_put_workers(PoolWatch *self, GPtrArray *workers, gint64 asked_us, gint64 now_us)
+void pool_watch_put_workers(PoolWatch *self, GPtrArray *workers, gint64 asked_at_us, gint64 now_us)
 {
 	pthread_mutex_lock(&self->mutex);
 	if (workers != NULL) {
 		g_clear_pointer(&self->workers, g_ptr_array_unref);
 		self->workers = workers;
-		self->workers_asked_us = asked_us;
+		self->workers_asked_at_us = asked_at_us;
 	} else {
-		self->workers_failed_us = now_us;
+		self->workers_failed_at_us = now_us;
 	}
-	self->has_news |= self->workers_wanted;
+	self->is_changed |= self->workers_wanted;
 	self->workers_wanted = FALSE;
 	pthread_mutex_unlock(&self->mutex);
 }
 
-static void ask_for_workers(PoolWatch *self, PoolFleet *fleet, gint64 now_us)
+void pool_watch_tend(PoolWatch *self, PoolFleet *fleet, gint64 now_us)
 {
-	if (pool_peers_are_listing(&fleet->peers))
+	gboolean workers_wanted;
+
+	pthread_mutex_lock(&self->mutex);
+	update_view(self, fleet);
+	workers_wanted = self->workers_wanted;
+	pthread_mutex_unlock(&self->mutex);
+	if (!workers_wanted || pool_fleet_is_listing(fleet))
 		return;
 	if (fleet->is_served)
 		pool_fleet_list(fleet, now_us);
 	else
 		pool_watch_put_workers(self, NULL, now_us, now_us);
-}
-
-void pool_watch_tend(PoolWatch *self, PoolFleet *fleet, gint64 now_us)
-{
-	pthread_mutex_lock(&self->mutex);
-	look(self, fleet);
-
-	gboolean workers_wanted = self->workers_wanted;
-
-	pthread_mutex_unlock(&self->mutex);
-	if (workers_wanted)
-		ask_for_workers(self, fleet, now_us);
 }

@@ -5,65 +5,96 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "client/pool/buffer.h"
 #include "client/pool/fleet.h"
-#include "client/pool/hand.h"
-#include "client/pool/orders.h"
 #include "client/pool/upstream.h"
 
 /*
- * What the thread that fetches and whoever watches it tell each other: who has found nothing in
- * hand, what is ordered, how the fleet is and who is in it. See upstream.h.
+ * The state that the thread that refills shares with a relay: takes that found nothing, batch
+ * requests, the state of the fleet, and its list of servers. See upstream.h for what they mean.
  *
- * No wake-up is lost. Who has found nothing marks that, and then looks once more; who has put
- * something takes the mark away. Both exchange the mark, so one of them is first: either the mark
- * is seen, or what was put.
+ * No wake-up is lost. A take that found nothing sets a mark, and then takes again; the thread that
+ * refills puts IDs, and then clears the mark. Both exchange the mark, so one of them is first:
+ * either the mark is seen, or the IDs are.
+ *
+ * While a batch request is PLACED, its members belong to the thread that refills; otherwise to the
+ * thread that places it. Its state is stored with release and loaded with acquire.
  */
+
+/* Members are private, and for upstream.c. */
+struct _PoolBatchRequest {
+	PoolUpstream *upstream;
+	GList link; /* of the queue; under the mutex */
+	_Atomic PoolBatchRequestState state;
+	gint64 placed_at_us;
+	guint count;
+	guint max_count;
+	GArray *runs; /* SnowflakeClientIdRun */
+	gint64 filled_at_us;
+};
 
 /* Members are private. */
 typedef struct {
 	void (*changed)(gpointer user_data);
 	gpointer user_data;
-	PoolOrders orders;
 	_Atomic gboolean is_dry; /* the mark */
-	gboolean has_news;       /* for the thread that fetches: changed() is due */
+	gboolean is_changed;     /* for the thread that refills: changed() is due */
 	pthread_mutex_t mutex;
 	/* under it */
+	GPtrArray *requests; /* PoolBatchRequest: all */
+	GQueue placed;       /* of them */
 	PoolView view;
-	guint64 n_failures; /* the fleet's n_failures at the last pass */
+	guint64 n_failures; /* of the fleet at the last pass */
 	GPtrArray *workers; /* SnowflakeClientWorker; NULL: none have come yet */
-	gint64 workers_asked_us;
-	gint64 workers_failed_us; /* when they were last asked for in vain; 0: never */
+	gint64 workers_asked_at_us;
+	gint64 workers_failed_at_us; /* the last request that failed; 0: none */
 	gboolean workers_wanted;
 } PoolWatch;
 
 void pool_watch_init(PoolWatch *self, void (*changed)(gpointer user_data), gpointer user_data);
 void pool_watch_clear(PoolWatch *self);
 
-/* Any thread. */
+/* For any thread. */
 
-/* As pool_hand_take(), of no slot. If there is nothing, changed() will be called once there is, if
- * whoever fetches is called. */
-gboolean pool_watch_take(PoolWatch *self, PoolHand *hand, guint most, PoolRun *out_run);
+/* As pool_buffer_take() without a slot. If it finds nothing, changed() is called once there are
+ * IDs, provided that the thread that refills is woken. */
+gboolean pool_watch_take(PoolWatch *self, PoolBuffer *buffer, guint most, PoolRun *out_run);
+
+/* Returns: (transfer none): a request that is IDLE */
+PoolBatchRequest *pool_watch_add_request(PoolWatch *self, PoolUpstream *upstream);
+void pool_watch_place_request(PoolWatch *self, PoolBatchRequest *request, guint count);
 
 void pool_watch_get_view(PoolWatch *self, PoolView *out_view);
 
-/* As pool_upstream_get_workers(). Whoever fetches is to be called if that comes to nothing. */
+/* As pool_upstream_get_workers(). If it returns %FALSE, the thread that refills must be woken. */
 gboolean pool_watch_get_workers(PoolWatch *self, gint64 max_age_ms, GPtrArray **out_workers,
-				gint64 *out_asked_us, gboolean *out_failed);
+				gint64 *out_asked_at_us, gboolean *out_failed);
 
-/* From here on for the thread that fetches, under the lock of fork.h unless it is said. */
+/* For the thread that refills, under fork_guard_lock(). */
 
 gboolean pool_watch_is_dry(const PoolWatch *self);
 
-/* Something was put into the hand. */
-void pool_watch_wake(PoolWatch *self);
+/* IDs were put into the buffer. */
+void pool_watch_note_refill(PoolWatch *self);
 
-/* A server has been asked for its workers, and has answered: with @workers (transfer full), or that
- * it does not know them: %NULL. */
-void pool_watch_put_workers(PoolWatch *self, GPtrArray *workers, gint64 asked_us, gint64 now_us);
+/* Returns: when the oldest of the placed requests was placed; POOL_NEVER_US: there is none */
+gint64 pool_watch_oldest_request_us(PoolWatch *self);
 
-/* Takes in how the fleet is, and asks it for its workers if they are wanted. */
+/* Draws for each placed request for which no server draws, or only servers that seem to hang, and
+ * refuses those that no server gives. Returns: whether it has begun a draw */
+gboolean pool_watch_serve_requests(PoolWatch *self, PoolFleet *fleet, const char *agent,
+				   gint64 now_us);
+
+/* @server has sent IDs. Returns: %FALSE if they are not for a batch request */
+gboolean pool_watch_fill_request(PoolWatch *self, PoolFleet *fleet, const PoolServer *server,
+				 const PoolEventData *data);
+
+/* A server has answered a request for its list. @workers: (transfer full) (nullable): %NULL: it
+ * cannot list them */
+void pool_watch_put_workers(PoolWatch *self, GPtrArray *workers, gint64 asked_at_us, gint64 now_us);
+
+/* Copies the state of the fleet, and requests its list of servers if it is wanted. */
 void pool_watch_tend(PoolWatch *self, PoolFleet *fleet, gint64 now_us);
 
-/* Not under the lock. Calls changed() if it is due. */
-void pool_watch_tell(PoolWatch *self);
+/* Not under fork_guard_lock(). Calls changed() if it is due. */
+void pool_watch_notify(PoolWatch *self);

@@ -2,7 +2,7 @@
 #include "common/thrift/reader.h"
 
 #define MAX_TEXT_BYTES 512
-#define MAX_DEPTH      16 /* of what is skipped: the contract's deepest value has 2 */
+#define MAX_DEPTH      16 /* of skipped values; the deepest value in the IDL has 2 */
 
 /* The next @length bytes, or NULL. */
 static const guint8 *take_bytes(ThriftReader *self, gsize length)

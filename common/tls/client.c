@@ -169,7 +169,10 @@ gssize tls_client_receive(TlsStream *stream, int fd, void *bytes, gsize length)
 
 char *tls_client_describe(const TlsStream *stream, int number)
 {
+	char text[128];
+
+	/* not g_strerror(), whose cache is behind a lock that ThreadSanitizer does not see */
 	if (stream == NULL || number != EPROTO)
-		return g_strdup(g_strerror(number));
+		return g_strdup(strerror_r(number, text, sizeof text));
 	return g_strdup_printf("TLS: %s", tls_stream_failure(stream));
 }

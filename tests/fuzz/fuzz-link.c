@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Any bytes from a server, on a socket, to those who call it: a pool's link, which never waits and
- * gets them in two pieces; or a client's connection. The first byte says to whom, and to which call
- * they are the answer; the second how many IDs that asks for; the third where to cut; the fourth
- * what stands before them: nothing, or a right frame and header. */
+/* Any bytes from a server, on a connection that never waits and gets them in two pieces, or on one
+ * that waits. The first byte says on which, and which call they answer; the second the count of IDs
+ * of that call; the third where to cut; the fourth what precedes them: nothing, or a right frame
+ * and header. */
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "client/connection.h"
-#include "client/pool/fork.h"
-#include "client/pool/link.h"
 #include "common/socket.h"
 #include "common/thrift/byte-writer.h"
 #include "tests/fuzz/fuzz.h"
@@ -20,14 +18,13 @@
 enum { CALL, COUNT, CUT, TYPE, N_BYTES };
 
 #define SEQID     1 /* of the first call of either */
-#define NOW_US    1
-#define MOST_WAYS 3 /* to hear of the last piece, and of the end after it */
+#define MOST_WAYS 3 /* steps to see the last piece, and the end after it */
 
 /* Where the server is. */
 typedef struct {
 	int fd;
 	Address *address;
-	PoolLinkAddress link;
+	SocketAddress socket;
 } Server;
 
 static const Server *server_get(void)
@@ -39,13 +36,12 @@ static const Server *server_get(void)
 		return &self;
 	text = g_strdup_printf("unix:@snowflake-fuzz-link-%d", getpid());
 	self.address = address_parse_server(text, NULL);
-	self.link.length =
-		socket_unix_address(self.address->path, (struct sockaddr_un *)&self.link.bytes);
+	self.socket.length =
+		socket_unix_address(self.address->path, (struct sockaddr_un *)&self.socket.bytes);
 	self.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	g_assert_cmpint(bind(self.fd, (struct sockaddr *)&self.link.bytes, self.link.length), ==,
-			0);
+	g_assert_cmpint(bind(self.fd, (struct sockaddr *)&self.socket.bytes, self.socket.length),
+			==, 0);
 	g_assert_cmpint(listen(self.fd, 1), ==, 0);
-	pool_fork_init();
 	return &self;
 }
 
@@ -57,47 +53,11 @@ static void say(int fd, const GByteArray *bytes, gsize from, gsize to)
 				to - from);
 }
 
-static PoolLinkEvent advance(PoolLink *link, ClientReply *reply)
-{
-	g_autoptr(GError) error = NULL;
-	PoolLinkEvent event = pool_link_advance(link, NOW_US, reply, &error);
-
-	input_check_error(event == POOL_LINK_REFUSED || event == POOL_LINK_FAILED, &error);
-	if (event == POOL_LINK_ANSWERED || event == POOL_LINK_REFUSED)
-		g_assert_cmpint(link->state, ==, POOL_LINK_IDLE);
-	if (event == POOL_LINK_ANSWERED)
-		replies_check(&link->call, reply);
-	return event;
-}
-
-static void feed_link(const Server *server, const ClientCall *call, const GByteArray *bytes,
-		      gsize cut)
-{
-	PoolLink *link = pool_link_new(&server->link, NULL, NOW_US, NULL);
-	int fd = accept4(server->fd, NULL, NULL, SOCK_CLOEXEC);
-	ClientReply reply = replies_new(call);
-	PoolLinkEvent event;
-
-	g_assert_cmpint(advance(link, &reply), ==, POOL_LINK_READY);
-	pool_link_ask(link, call, NOW_US);
-	say(fd, bytes, 0, cut);
-	event = advance(link, &reply);
-	if (event != POOL_LINK_FAILED)
-		say(fd, bytes, cut, bytes->len);
-	shutdown(fd, SHUT_WR);
-	for (guint i = 0; i < MOST_WAYS && event != POOL_LINK_FAILED; i++)
-		event = advance(link, &reply);
-	g_assert_cmpint(event, ==, POOL_LINK_FAILED);
-	replies_clear(&reply);
-	pool_link_free(link);
-	close(fd);
-}
-
-static void read_reply(const ClientCall *call, const GByteArray *bytes)
+static void read_reply(const ClientCall *call, const guint8 *bytes, gsize length)
 {
 	g_autoptr(GError) error = NULL;
 	ClientReply reply = replies_new(call);
-	gboolean answered = client_call_read(call, SEQID, bytes->data, bytes->len, &reply, &error);
+	gboolean answered = client_call_read(call, SEQID, bytes, length, &reply, &error);
 
 	input_check_error(!answered, &error);
 	if (answered)
@@ -105,7 +65,47 @@ static void read_reply(const ClientCall *call, const GByteArray *bytes)
 	replies_clear(&reply);
 }
 
-static void feed_connection(const Server *server, const ClientCall *call, const GByteArray *bytes)
+/* Returns: whether the connection is still usable */
+static gboolean advance(ClientConnection *connection, const ClientCall *call)
+{
+	g_autoptr(GError) error = NULL;
+	ClientConnectionEvent event = client_connection_advance(connection, &error);
+	const guint8 *bytes;
+	gsize length;
+
+	input_check_error(event == CLIENT_CONNECTION_FAILED, &error);
+	if (event == CLIENT_CONNECTION_REPLIED) {
+		g_assert_cmpint(connection->state, ==, CLIENT_CONNECTION_IDLE);
+		bytes = client_connection_get_reply(connection, &length);
+		read_reply(call, bytes, length);
+	}
+	return event != CLIENT_CONNECTION_FAILED;
+}
+
+static void feed_in_pieces(const Server *server, const ClientCall *call, const GByteArray *bytes,
+			   gsize cut)
+{
+	g_autoptr(ClientConnection) connection =
+		client_connection_begin(&server->socket, NULL, NULL);
+	int fd = accept4(server->fd, NULL, NULL, SOCK_CLOEXEC);
+	g_autoptr(GByteArray) request = g_byte_array_new();
+	gboolean is_usable;
+
+	g_assert_cmpint(client_connection_advance(connection, NULL), ==, CLIENT_CONNECTION_READY);
+	client_call_write(call, SEQID, request);
+	client_connection_call(connection, request, client_call_max_reply_bytes(call));
+	say(fd, bytes, 0, cut);
+	is_usable = advance(connection, call);
+	if (is_usable)
+		say(fd, bytes, cut, bytes->len);
+	shutdown(fd, SHUT_WR);
+	for (guint i = 0; i < MOST_WAYS && is_usable; i++)
+		is_usable = advance(connection, call);
+	g_assert_false(is_usable);
+	close(fd);
+}
+
+static void feed_waiting(const Server *server, const ClientCall *call, const GByteArray *bytes)
 {
 	ClientLimit limit = {g_get_monotonic_time(), HANG_GUARD_MS};
 	g_autoptr(ClientConnection) connection =
@@ -125,7 +125,7 @@ static void feed_connection(const Server *server, const ClientCall *call, const 
 		g_error_matches(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_TIMEOUT));
 	input_check_error(!answered, &error);
 	if (answered)
-		read_reply(call, answer);
+		read_reply(call, answer->data, answer->len);
 	g_assert_true(client_connection_is_stale(connection));
 	close(fd);
 }
@@ -153,11 +153,9 @@ int LLVMFuzzerTestOneInput(const guint8 *data, gsize size)
 	call = replies_call(data[CALL], data[COUNT]);
 	bytes = answer_new(&call, data[TYPE] % (MESSAGE_ONEWAY + 1), data + N_BYTES,
 			   size - N_BYTES);
-	pool_fork_lock();
 	if (data[CALL] / REPLIES_N_CALLS % 2 == 0)
-		feed_link(server_get(), &call, bytes, MIN(data[CUT], bytes->len));
+		feed_in_pieces(server_get(), &call, bytes, MIN(data[CUT], bytes->len));
 	else
-		feed_connection(server_get(), &call, bytes);
-	pool_fork_unlock();
+		feed_waiting(server_get(), &call, bytes);
 	return 0;
 }

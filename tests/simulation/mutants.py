@@ -57,10 +57,11 @@ STATE_DIRECTORY = "worker/file/state-directory.c"
 FILE_REGISTRY = "worker/file/registry.c"
 LOCK = "worker/file/lock.c"
 IDENTITY = "worker/file/directory-identity.c"
-PEER = "client/pool/peer.c"
+BATCH = "client/batch.c"
+SERVER = "client/pool/server.c"
 CALL = "client/call.c"
 FLEET = "client/pool/fleet.c"
-SERVERS = "client/pool/servers.c"
+ENDPOINTS = "client/pool/endpoints.c"
 REFILL = "client/pool/refill.c"
 
 MUTANTS = [
@@ -282,54 +283,54 @@ MUTANTS = [
            ("client/pool/ring.c", "guint64 rest = head + run.count;", "guint64 rest = head;")),
     mutant("a repeat on one connection is accepted", POOL,
            (FLEET, "pool_seen_find(&self->seen, runs, &id);", "NULL;"),
-           (FLEET, "!is_relay(peer) && first <= peer->server->last_id;", "first < 0;")),
+           (FLEET, "!is_relay(server) && first <= server->endpoint->last_id;", "first < 0;")),
     mutant("a reply to another call is accepted", POOL,
            (CALL, " || header.seqid != seqid)", " || (FALSE && header.seqid != seqid))")),
     mutant("a batch that was asked for is given out twice", POOL,
-           ("server/relay-source.c", "\tslot->ordered = 0;\n\tif (state == POOL_ORDER_REFUSED",
-                                     "\tif (state == POOL_ORDER_REFUSED")),
+           ("server/relay-source.c", "\tslot->ordered = 0;\n"
+                                     "\tif (state == POOL_BATCH_REQUEST_REFUSED",
+                                     "\tif (state == POOL_BATCH_REQUEST_REFUSED")),
     mutant("a second answer fills a batch request again", POOL,
-           ("client/pool/orders.c", "\t\t\tpool_peer_forget_order(peers->all[i]);",
-                                    "\t\t\t(void)order;")),
+           (FLEET, "\t\t\tserver->batch_request = NULL;", "\t\t\t(void)request;")),
     mutant("IDs are kept beyond their age", POOL,
-           ("client/pool/ages.c", ">= self->max_age_us)\n\t\t\tself->oldest",
-                                  ">= 2 * self->max_age_us)\n\t\t\tself->oldest")),
+           (REFILL, ">= self->max_age_us)\n\t\t\tself->oldest",
+                    ">= 2 * self->max_age_us)\n\t\t\tself->oldest")),
     mutant("a failed server is retried without backoff", POOL,
-           (SERVERS, "MAX(now_us + rest_us, server->excluded_until_us);",
-                     "MAX(now_us, server->excluded_until_us);")),
+           (ENDPOINTS, "MAX(now_us + backoff_us, endpoint->excluded_until_us);",
+                       "MAX(now_us, endpoint->excluded_until_us);")),
     mutant("a lost server is replaced without jitter", POOL,
-           ("client/pool/fleet.c", "self->replaces_us = now_us + "
-                                   "pool_servers_random(self->servers, REPLACE_US);",
-                                   "self->replaces_us = now_us;")),
+           (FLEET, "self->replace_at_us = now_us + "
+                   "pool_endpoints_random(self->endpoints, REPLACE_US);",
+                   "self->replace_at_us = now_us;")),
     mutant("servers are tried in their order", POOL,
-           (SERVERS, "from + pool_servers_random(self, end - from);", "from;")),
+           (ENDPOINTS, "from + pool_endpoints_random(self, end - from);", "from;")),
     mutant("a need does not replace a lost server", POOL,
-           (FLEET, "if (self->needed_us == POOL_NEVER_US)\n\t\treturn self->replaces_us;",
-                   "if (TRUE)\n\t\treturn self->replaces_us;")),
+           (FLEET, "if (self->needed_since_us == POOL_NEVER_US)\n"
+                   "\t\treturn self->replace_at_us;",
+                   "if (TRUE)\n\t\treturn self->replace_at_us;")),
     mutant("a server with two names is tried again at once", POOL,
-           (FLEET, "*peer)) {\n\t\tdrop(self, peer, now_us, TWIN_REST_US);",
-                   "*peer)) {\n\t\tdrop(self, peer, now_us, 0);")),
+           (FLEET, "*server)) {\n\t\tdrop_server(self, server, now_us, TWIN_BACKOFF_US);",
+                   "*server)) {\n\t\tdrop_server(self, server, now_us, 0);")),
     mutant("the backoff stays long when a server is back", POOL,
-           without(SERVERS, "\tserver->failures = 0;\n")),
+           without(ENDPOINTS, "\tendpoint->failures = 0;\n")),
     mutant("a switch is not counted", POOL,
            without(FLEET, "self->switches += self->first != NULL || self->has_lost_first;")),
-    mutant("takers are not woken", POOL, without(REFILL, "\tpool_wait_wake(&self->hand->wait);\n")),
+    mutant("takers are not woken", POOL,
+           without(REFILL, "\tpool_wait_wake(&self->buffer->wait);\n")),
     mutant("the second call of the thread is lost", POOL,
-           without(REFILL, "\tatomic_exchange(&self->is_called, FALSE);\n")),
+           without(REFILL, "\tatomic_exchange(&self->is_woken, FALSE);\n")),
     mutant("a server that hangs never times out", POOL,
-           (PEER, "if (now_us < pool_peer_deadline_us(self))", "if (now_us >= 0)")),
+           (SERVER, "if (now_us < deadline_us(self))", "if (now_us >= 0)")),
     mutant("a pool stays with a draining server", POOL,
-           (PEER, "\"draining\"))\n\t\treturn POOL_PEER_DRAINING;\n",
-                  "\"draining\"))\n\t\treturn POOL_PEER_SERVES;\n")),
+           (SERVER, "\"draining\"))\n\t\treturn POOL_SERVER_DRAINING;\n",
+                    "\"draining\"))\n\t\treturn POOL_SERVER_SERVES;\n")),
     mutant("a refused count is asked for again", POOL,
-           (PEER, "self->max_count = MIN(self->max_count, reply->count_limit > 0",
-                  "self->max_count = MAX(self->max_count, reply->count_limit > 0")),
+           (BATCH, "\t\t\tMIN(self->max_count,", "\t\t\tMAX(self->max_count,")),
     mutant("get_ids is not tried where get_id_runs is missing", POOL,
-           without(PEER, "set_draws(self, self->draws == CLIENT_RESULT_RUNS ? CLIENT_RESULT_IDS : "
-                         "CLIENT_RESULT_ID);")),
+           without(BATCH, "self->lacks_runs |= call->result == CLIENT_RESULT_RUNS;")),
     mutant("names are resolved once", POOL,
-           never("client/pool/finder.c", "self->config->has_names || "
-                                         "pool_servers_count(self->servers) == 0")),
+           never(ENDPOINTS, "self->config->has_names || "
+                            "pool_endpoints_count(self->endpoints) == 0")),
     mutant("fewer IDs than asked for are accepted", POOL,
            without(CALL, "\tif (left > 0)\n\t\treader->bad = TRUE;\n")),
     masked("more IDs than asked for are accepted", POOL,

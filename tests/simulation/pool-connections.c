@@ -42,13 +42,13 @@ static SimPool *add_even_pool(guint n_servers)
 static void add_servers(guint count)
 {
 	for (guint i = 0; i < count; i++)
-		pool_server_new(NEAR_US);
+		sim_server_new(NEAR_US);
 	pool_names_set(&(NamesAnswer){.delay_us = 1000, .count = count});
 }
 
 static void set_fault(guint server, ServerFault fault)
 {
-	pool_server_set_fault(pool_server_get(server), fault);
+	sim_server_set_fault(sim_server_get(server), fault);
 }
 
 static void check_range(const char *what, gint64 number, gint64 least, gint64 most)
@@ -63,7 +63,7 @@ static guint count_all(void)
 {
 	guint count = 0;
 
-	for (guint i = 0; i < pool_server_count(); i++)
+	for (guint i = 0; i < sim_server_count(); i++)
 		count += pool_network_count_connections(i);
 	return count;
 }
@@ -104,14 +104,14 @@ static void check_one_stays_away(guint argument G_GNUC_UNUSED)
 	set_fault(1, SERVER_DIES);
 	add_pool(ALL, 2, FALSE);
 	world_run_for(LONG_S * SECOND_US);
-	check_range("connections to the one that serves", pool_server_get(0)->n_connects, 1, 1);
-	before = pool_server_get(1)->n_connects;
+	check_range("connections to the one that serves", sim_server_get(0)->n_connects, 1, 1);
+	before = sim_server_get(1)->n_connects;
 	check_range("tries of the one that is away", before, 10, LONG_S / 2 + 10);
 	set_fault(1, SERVER_IS_HEALTHY);
 	world_run_for(10 * SECOND_US);
 	set_fault(1, SERVER_DIES);
 	world_run_for(2 * SECOND_US);
-	check_range("new tries", pool_server_get(1)->n_connects - before, 4, 40);
+	check_range("new tries", sim_server_get(1)->n_connects - before, 4, 40);
 }
 
 /* How often a server is asked for its state, in a minute. A relay watches its servers. */
@@ -132,13 +132,12 @@ static void check_probes(guint number)
 
 	add_servers(1);
 	if (has_relay)
-		pool_server_new_relay(1, 1000);
+		sim_server_new_relay(1, 1000);
 	pool = add_pool(has_relay ? &relay : ALL, 1, FALSE);
 	pool_set_idle(pool, cases[number].is_idle);
 	world_run_for(60 * SECOND_US);
-	check_range("probes", pool_server_get(0)->n_probes, cases[number].least,
-		    cases[number].most);
-	check_range("connections", pool_server_get(0)->n_connects, 1, 1);
+	check_range("probes", sim_server_get(0)->n_probes, cases[number].least, cases[number].most);
+	check_range("connections", sim_server_get(0)->n_connects, 1, 1);
 }
 
 /* A take wakes an idle relay at once, not with its next probe. */
@@ -148,7 +147,7 @@ static void check_relay_wakes(guint fault)
 	SimPool *pool;
 
 	add_servers(1);
-	pool_server_new_relay(1, 1000);
+	sim_server_new_relay(1, 1000);
 	set_fault(relay, fault);
 	pool = add_pool(&relay, 1, FALSE);
 	for (guint round = 0; round < 10; round++) {
@@ -183,7 +182,7 @@ static void check_lists(guint argument G_GNUC_UNUSED)
 	set_fault(0, SERVER_IS_LEGACY);
 	pool_set_idle(add_pool(ALL, 1, TRUE), TRUE);
 	world_run_for(60 * SECOND_US);
-	check_range("questions for the list", pool_server_get(0)->n_lists, 1, 2 * 60 + 2);
+	check_range("questions for the list", sim_server_get(0)->n_lists, 1, 2 * 60 + 2);
 }
 
 /* Two addresses of one process get one connection. */
@@ -191,14 +190,14 @@ static void check_twins(guint argument G_GNUC_UNUSED)
 {
 	add_servers(2);
 	for (guint i = 0; i < 2; i++)
-		pool_server_get(i)->is_twin = TRUE;
+		sim_server_get(i)->is_twin = TRUE;
 	add_pool(ALL, 2, FALSE);
 	for (guint second = 0; second < 50; second++) {
 		world_run_for(SECOND_US);
 		check_range("connections", count_all(), 1, 1);
 	}
 	for (guint i = 0; i < 2; i++)
-		check_range("tries", pool_server_get(i)->n_connects, 1, 1);
+		check_range("tries", sim_server_get(i)->n_connects, 1, 1);
 }
 
 /* Returns: the number of the server that the pool takes IDs from */
@@ -206,12 +205,12 @@ static guint find_first(void)
 {
 	guint n_draws[MAX_SERVERS], first = 0;
 
-	for (guint i = 0; i < pool_server_count(); i++)
-		n_draws[i] = pool_server_get(i)->n_draws;
+	for (guint i = 0; i < sim_server_count(); i++)
+		n_draws[i] = sim_server_get(i)->n_draws;
 	world_run_for(SECOND_US);
-	for (guint i = 0; i < pool_server_count(); i++)
-		if (pool_server_get(i)->n_draws - n_draws[i] >
-		    pool_server_get(first)->n_draws - n_draws[first])
+	for (guint i = 0; i < sim_server_count(); i++)
+		if (sim_server_get(i)->n_draws - n_draws[i] >
+		    sim_server_get(first)->n_draws - n_draws[first])
 			first = i;
 	return first;
 }
@@ -219,7 +218,7 @@ static guint find_first(void)
 /* Returns: the number of the server that is connected besides @first */
 static guint find_spare(guint first)
 {
-	for (guint i = 0; i < pool_server_count(); i++)
+	for (guint i = 0; i < sim_server_count(); i++)
 		if (i != first && pool_network_count_connections(i) > 0)
 			return i;
 	world_fail("the pool has no spare");
@@ -312,7 +311,7 @@ static void check_replaces_at_once(guint fault)
 static void check_closes_any(guint argument G_GNUC_UNUSED)
 {
 	for (guint i = 0; i < 3; i++)
-		pool_server_new(NEAR_US + 2 * i);
+		sim_server_new(NEAR_US + 2 * i);
 	for (guint i = 0; i < N_SPREAD; i++)
 		add_even_pool(3);
 	world_run_for(5 * SECOND_US);

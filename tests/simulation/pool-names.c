@@ -5,11 +5,11 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-#include "client/pool/names.h"
+#include "client/resolver.h"
 #include "tests/simulation/pool-network.h"
 #include "tests/simulation/world.h"
 
-struct _PoolNames {
+struct _Resolution {
 	int fd;
 	gboolean is_free, is_done;
 	GPtrArray *names;
@@ -45,15 +45,15 @@ char *pool_names_text(guint server)
 	return g_strdup_printf("%s:7609", inet_ntop(AF_INET, &bytes.sin_addr, host, sizeof(host)));
 }
 
-static void name_free(PoolName *name)
+static void name_free(ResolvedName *name)
 {
 	g_free(name->text);
 	g_free(name);
 }
 
-static void add_server(PoolNames *self, const struct sockaddr_in *bytes, const char *text)
+static void add_server(Resolution *self, const struct sockaddr_in *bytes, const char *text)
 {
-	PoolName *name = g_new0(PoolName, 1);
+	ResolvedName *name = g_new0(ResolvedName, 1);
 
 	name->text = g_strdup(text);
 	name->address.length = sizeof(*bytes);
@@ -61,7 +61,7 @@ static void add_server(PoolNames *self, const struct sockaddr_in *bytes, const c
 	g_ptr_array_add(self->names, name);
 }
 
-static void release(PoolNames *self)
+static void release(Resolution *self)
 {
 	g_ptr_array_unref(self->names);
 	g_string_free(self->failures, TRUE);
@@ -70,7 +70,7 @@ static void release(PoolNames *self)
 
 static void on_resolved(gpointer data, guint64 tag G_GNUC_UNUSED)
 {
-	PoolNames *self = data;
+	Resolution *self = data;
 
 	if (self->is_free) {
 		release(self);
@@ -89,9 +89,9 @@ static void on_resolved(gpointer data, guint64 tag G_GNUC_UNUSED)
 	eventfd_write(self->fd, 1);
 }
 
-PoolNames *pool_names_new(const GPtrArray *addresses, int fd)
+Resolution *resolution_new(const GPtrArray *addresses, int fd)
 {
-	PoolNames *self = g_new0(PoolNames, 1);
+	Resolution *self = g_new0(Resolution, 1);
 
 	self->fd = fd;
 	self->names = g_ptr_array_new_with_free_func((GDestroyNotify)name_free);
@@ -111,7 +111,7 @@ PoolNames *pool_names_new(const GPtrArray *addresses, int fd)
 	return self;
 }
 
-GPtrArray *pool_names_get(PoolNames *self, char **out_failures)
+GPtrArray *resolution_get(Resolution *self, char **out_failures)
 {
 	g_autoptr(GPtrArray) names = g_ptr_array_new();
 
@@ -123,7 +123,7 @@ GPtrArray *pool_names_get(PoolNames *self, char **out_failures)
 	return g_steal_pointer(&names);
 }
 
-void pool_names_free(PoolNames *self)
+void resolution_free(Resolution *self)
 {
 	if (self == NULL)
 		return;

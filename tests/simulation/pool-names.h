@@ -4,7 +4,7 @@
 #include <glib.h>
 
 /*
- * The resolver of the simulation, which replaces client/pool/names.c. Addresses of pool-network.h,
+ * The resolver of the simulation, which replaces client/resolver.c. Addresses of pool-network.h,
  * such as 10.0.0.1, resolve at once. All names resolve to the same servers.
  */
 

@@ -7,8 +7,8 @@
 #include <sys/eventfd.h>
 
 #include "client/pool/clock.h"
-#include "client/pool/fork.h"
-#include "client/pool/thread.h"
+#include "client/thread.h"
+#include "common/fork-guard.h"
 #include "common/socket.h"
 #include "common/tls/client.h"
 
@@ -423,8 +423,8 @@ gssize __wrap_tls_client_receive(TlsStream *stream G_GNUC_UNUSED, int fd, void *
 	return n;
 }
 
-gboolean __wrap_self_connection_is_one(int fd);
-gboolean __wrap_self_connection_is_one(int fd G_GNUC_UNUSED)
+gboolean __wrap_socket_is_self_connected(int fd);
+gboolean __wrap_socket_is_self_connected(int fd G_GNUC_UNUSED)
 {
 	return FALSE;
 }
@@ -459,39 +459,27 @@ GRand *__wrap_g_rand_new(void)
 	return g_rand_new_with_seed((guint32)world_between(0, G_MAXUINT32));
 }
 
-/* Replacements of client/pool/thread.c and fork.c */
+/* Replacements of client/thread.c */
 
-int pool_thread_start(pthread_t *out_thread G_GNUC_UNUSED, const char *name G_GNUC_UNUSED,
-		      void *(*run)(void *user_data)G_GNUC_UNUSED, void *user_data)
+int client_thread_start(pthread_t *out_thread G_GNUC_UNUSED, const char *name G_GNUC_UNUSED,
+			void *(*run)(void *user_data)G_GNUC_UNUSED, void *user_data)
 {
 	network.host->refill = user_data;
 	host_wake(network.host, world_now_us() + draw_lateness_us());
 	return 0;
 }
 
-void pool_thread_join(pthread_t thread G_GNUC_UNUSED)
+void client_thread_join(pthread_t thread G_GNUC_UNUSED)
 {
 }
 
-void pool_fork_init(void)
-{
-}
+/* Replacement of a function of common/fork-guard.c */
 
-void pool_fork_lock(void)
-{
-}
-
-void pool_fork_unlock(void)
-{
-}
-
-void pool_fork_add(int *fd G_GNUC_UNUSED)
-{
-}
-
-void pool_fork_close(int *fd)
+void __real_fork_guard_close_noted(int *fd);
+void __wrap_fork_guard_close_noted(int *fd);
+void __wrap_fork_guard_close_noted(int *fd)
 {
 	if (*fd >= FIRST_SOCKET)
 		connection_at(*fd)->is_closed = TRUE;
-	*fd = -1;
+	__real_fork_guard_close_noted(fd);
 }

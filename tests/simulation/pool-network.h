@@ -8,8 +8,8 @@
 
 /*
  * The network in virtual time, and the hosts that run pools. The linker replaces the sockets of
- * client/pool/link.c, eventfd(2), g_rand_new(), and the threads (thread.h) and descriptors (fork.h)
- * of the pool. So the product's code of pools and relays runs unchanged, in one thread.
+ * client/connection.c, eventfd(2), g_rand_new(), the threads (thread.h) of the pool, and how it
+ * closes descriptors. So the product's code of pools and relays runs unchanged, in one thread.
  * pool-names.c resolves names.
  */
 
@@ -30,7 +30,7 @@ typedef struct {
 	guint fd;
 	gboolean is_called;
 	gint64 due_us, armed_us;
-	struct pollfd fds[POOL_PEERS_MAX];
+	struct pollfd fds[POOL_FLEET_MAX_SERVERS];
 	guint n_fds;
 	gint64 second;                     /* the second of n_connects */
 	guint n_connects[NETWORK_COUNTED]; /* connections begun in it, by server */

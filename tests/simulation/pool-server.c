@@ -73,7 +73,7 @@ static const char *const FAULT_NAMES[] = {
 };
 G_STATIC_ASSERT(G_N_ELEMENTS(FAULT_NAMES) == SERVER_N_FAULTS);
 
-static void pool_server_free(SimServer *self)
+static void sim_server_free(SimServer *self)
 {
 	generator_free(self->generator);
 	g_hash_table_unref(self->sent);
@@ -82,42 +82,42 @@ static void pool_server_free(SimServer *self)
 	g_free(self);
 }
 
-void pool_server_init(void)
+void sim_server_init(void)
 {
 	memset(&servers, 0, sizeof(servers));
-	servers.all = g_ptr_array_new_with_free_func((GDestroyNotify)pool_server_free);
+	servers.all = g_ptr_array_new_with_free_func((GDestroyNotify)sim_server_free);
 	id_set_init(&servers.poisoned);
 	id_set_init(&servers.repeated);
 }
 
-void pool_server_clear(void)
+void sim_server_clear(void)
 {
 	g_ptr_array_unref(servers.all);
 	id_set_clear(&servers.poisoned);
 	id_set_clear(&servers.repeated);
 }
 
-guint pool_server_count(void)
+guint sim_server_count(void)
 {
 	return servers.all->len;
 }
 
-SimServer *pool_server_get(guint index)
+SimServer *sim_server_get(guint index)
 {
 	return servers.all->pdata[index];
 }
 
-gboolean pool_server_has_misled(void)
+gboolean sim_server_has_misled(void)
 {
 	return servers.have_misled;
 }
 
-gboolean pool_server_has_poisoned(gint64 id)
+gboolean sim_server_has_poisoned(gint64 id)
 {
 	return id_set_has(&servers.poisoned, id);
 }
 
-gboolean pool_server_has_repeated(gint64 id)
+gboolean sim_server_has_repeated(gint64 id)
 {
 	return id_set_has(&servers.repeated, id);
 }
@@ -132,7 +132,7 @@ static void enter_server(SimServer *self)
 
 /* IDs */
 
-static gint64 pool_server_now_ns(const Clock *clock G_GNUC_UNUSED)
+static gint64 sim_server_now_ns(const Clock *clock G_GNUC_UNUSED)
 {
 	return world_wall_ns(world_machine());
 }
@@ -143,7 +143,7 @@ static gint64 now_tick(void)
 }
 
 /* Starts a process. Its lease begins after all earlier leases of the worker ID. */
-static void pool_server_begin(SimServer *self)
+static void sim_server_begin(SimServer *self)
 {
 	const GeneratorPolicy policy = {.max_ahead_ms = 10,
 					.sequence_start_range = (guint)world_between(1, 64),
@@ -164,8 +164,7 @@ static void pool_server_begin(SimServer *self)
 	generator_publish(self->generator, self->lease);
 }
 
-static DrawStatus pool_server_draw(SimServer *self, guint count, IdRun *out_run,
-				   gint64 *out_wait_us)
+static DrawStatus sim_server_draw(SimServer *self, guint count, IdRun *out_run, gint64 *out_wait_us)
 {
 	DrawRefusal refusal = {0};
 	DrawStatus status;
@@ -230,7 +229,7 @@ static void note_sent(const Call *call, const GArray *runs)
 	const SnowflakeClientIdRun *first = &g_array_index(runs, SnowflakeClientIdRun, 0);
 
 	call->connection->last_first = first->first;
-	if (pool_server_has_poisoned(first->first)) /* the pool has not accepted these */
+	if (sim_server_has_poisoned(first->first)) /* the pool has not accepted these */
 		return;
 	g_hash_table_insert(call->server->sent, call->connection->host,
 			    g_memdup2(first, sizeof(*first)));
@@ -336,7 +335,7 @@ static void send_workers(const Call *call)
 	g_autoptr(GByteArray) out = g_byte_array_new();
 
 	for (guint i = 0; i < count; i++)
-		workers[i] = i < servers.all->len ? describe(pool_server_get(i), i)
+		workers[i] = i < servers.all->len ? describe(sim_server_get(i), i)
 						  : describe(call->server, FIRST_DEAD + i);
 	pool_reply_write_workers(out, &call->request, workers, count);
 	send_reply(call->server, call->connection, out);
@@ -387,7 +386,7 @@ static void call_wait(Call *call, DrawStatus status, gint64 wait_us)
 	call_free(call);
 }
 
-static guint pool_server_max_count(const SimServer *self)
+static guint sim_server_max_count(const SimServer *self)
 {
 	if (self->fault == SERVER_LIMITS_BATCHES)
 		return self->max_count;
@@ -405,9 +404,9 @@ static void call_draw(Call *call)
 	if (server->fault == SERVER_IS_UNFIT || server->fault == SERVER_LACKS_RESERVATION) {
 		send_refusal(call, 3, "WorkerIdUnavailable",
 			     world_odds(0.5) ? 0 : world_scaled(1, 10000));
-	} else if (count > pool_server_max_count(server)) {
+	} else if (count > sim_server_max_count(server)) {
 		send_refusal(call, 4, "InvalidCount", 0);
-	} else if ((status = pool_server_draw(server, count, &run, &wait_us)) == DRAW_OK) {
+	} else if ((status = sim_server_draw(server, count, &run, &wait_us)) == DRAW_OK) {
 		server->n_draws++;
 		if (run.count != count)
 			world_fail("%s: a batch of %u IDs, asked for were %u", server->machine.name,
@@ -481,7 +480,7 @@ static void take_request(SimServer *self, NetworkConnection *connection, guint l
 	self->n_probes += g_str_equal(call->request.method, "get_worker");
 	self->n_lists += g_str_equal(call->request.method, "get_workers");
 	if (++self->n_requests == self->fault_at)
-		pool_server_set_fault(self, self->fault_then);
+		sim_server_set_fault(self, self->fault_then);
 	if (self->fault == SERVER_CLOSES || connection->n_starts != self->n_starts)
 		pool_network_end(connection);
 	else if (!is_silent(self) && !connection->is_ended) {
@@ -527,19 +526,19 @@ static SimServer *add_server(gint64 distance_us)
 	self->index = servers.all->len;
 	self->sent = g_hash_table_new_full(NULL, NULL, NULL, g_free);
 	self->healthy_since_us = world_now_us();
-	self->clock.now_ns = pool_server_now_ns;
+	self->clock.now_ns = sim_server_now_ns;
 	g_snprintf(self->machine.name, sizeof(self->machine.name), "server %u", self->index);
 	g_ptr_array_add(servers.all, self);
 	pool_network_listen(self->index, &listener);
 	return self;
 }
 
-SimServer *pool_server_new(gint64 distance_us)
+SimServer *sim_server_new(gint64 distance_us)
 {
 	SimServer *self = add_server(distance_us);
 
 	enter_server(self);
-	pool_server_begin(self);
+	sim_server_begin(self);
 	return self;
 }
 
@@ -583,7 +582,7 @@ static void relay_start(gpointer data, guint64 tag G_GNUC_UNUSED)
 	source->ops->start(source);
 }
 
-SimServer *pool_server_new_relay(guint n_upstream, guint max_age_ms)
+SimServer *sim_server_new_relay(guint n_upstream, guint max_age_ms)
 {
 	SimServer *self = add_server(world_scaled(20, 500));
 	Options options = {.relay_agent = (char *)"a-relay",
@@ -615,7 +614,7 @@ SimServer *pool_server_new_relay(guint n_upstream, guint max_age_ms)
 	g_ptr_array_unref(options.relay);
 	self->batch_slot =
 		relay_source_get(self->relay)->ops->add_batch_slot(relay_source_get(self->relay));
-	pool_server_begin(self);
+	sim_server_begin(self);
 	world_after(1000, relay_start, self, 0);
 	world_after(self->max_wait_us / 4, on_relay_timer, self, 0);
 	return self;
@@ -626,12 +625,12 @@ static gint64 trusted_since_us(const SimServer *self)
 	return MAX(self->healthy_since_us, self->excluded_until_us);
 }
 
-gint64 pool_server_servable_since_us(const SimServer *self)
+gint64 sim_server_servable_since_us(const SimServer *self)
 {
 	gint64 since_us = self->n_upstream > 0 ? WORLD_NEVER_US : trusted_since_us(self);
 
 	for (guint i = 0; i < self->n_upstream; i++)
-		since_us = MIN(since_us, trusted_since_us(pool_server_get(i)));
+		since_us = MIN(since_us, trusted_since_us(sim_server_get(i)));
 	return MAX(since_us, trusted_since_us(self));
 }
 
@@ -643,7 +642,7 @@ static gboolean can_serve(ServerFault fault)
 	       fault == SERVER_IS_LEGACY || fault == SERVER_CONTRADICTS;
 }
 
-void pool_server_set_fault(SimServer *self, ServerFault fault)
+void sim_server_set_fault(SimServer *self, ServerFault fault)
 {
 	gboolean was_down = self->fault == SERVER_DIES || self->fault == SERVER_VANISHES;
 	gboolean could_serve = can_serve(self->fault);
@@ -659,7 +658,7 @@ void pool_server_set_fault(SimServer *self, ServerFault fault)
 	self->n_listed = world_odds(0.2) ? MANY_LISTED : (guint)world_scaled(1, FEW_LISTED);
 	servers.have_misled |= fault == SERVER_LISTS_NO_SERVERS && self->n_listed == MANY_LISTED;
 	if (fault == SERVER_RESTARTS || (fault == SERVER_IS_HEALTHY && was_down))
-		pool_server_begin(self);
+		sim_server_begin(self);
 	if (fault == SERVER_DIES || fault == SERVER_RESTARTS)
 		pool_network_end_all(self->index);
 	if (!can_serve(self->fault))

@@ -69,31 +69,31 @@ typedef struct {
 	gint64 max_wait_us;
 } SimServer;
 
-void pool_server_init(void);
-void pool_server_clear(void);
-guint pool_server_count(void);
-SimServer *pool_server_get(guint index);
+void sim_server_init(void);
+void sim_server_clear(void);
+guint sim_server_count(void);
+SimServer *sim_server_get(guint index);
 
 /* Makes a healthy server at the next address. @distance_us: added to the latency of the pool's host
  */
-SimServer *pool_server_new(gint64 distance_us);
+SimServer *sim_server_new(gint64 distance_us);
 
 /* Makes a relay of the first @n_upstream servers at the next address. */
-SimServer *pool_server_new_relay(guint n_upstream, guint max_age_ms);
+SimServer *sim_server_new_relay(guint n_upstream, guint max_age_ms);
 
 /* Begins a fault; SERVER_IS_HEALTHY ends it. */
-void pool_server_set_fault(SimServer *self, ServerFault fault);
+void sim_server_set_fault(SimServer *self, ServerFault fault);
 
 /* Returns: since when a server can serve, and, for a relay, one of its upstream servers, too;
  * WORLD_NEVER_US: it cannot */
-gint64 pool_server_servable_since_us(const SimServer *self);
+gint64 sim_server_servable_since_us(const SimServer *self);
 
 /* Whether a server has listed thousands of addresses without a server. A pool that discovers
  * servers tries four of them at a time, and can need minutes to find a healthy server. */
-gboolean pool_server_has_misled(void);
+gboolean sim_server_has_misled(void);
 
 /* Whether a wrong reply had this ID, which must never reach a taker. */
-gboolean pool_server_has_poisoned(gint64 id);
+gboolean sim_server_has_poisoned(gint64 id);
 
 /* Whether a server has sent the ID in more than one reply. The first of them may be lost. */
-gboolean pool_server_has_repeated(gint64 id);
+gboolean sim_server_has_repeated(gint64 id);

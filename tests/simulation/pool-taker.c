@@ -36,7 +36,7 @@ struct _SimPool {
 	PoolPlan plan;
 	guint servers[MAX_SERVERS];
 	PoolConfig *config;
-	PoolHand *hand;
+	PoolBuffer *hand;
 	PoolRefill *refill;
 	gboolean is_idle;
 	gboolean has_order; /* IDs of a worker ID increase, because the world has no relay */
@@ -51,7 +51,7 @@ static struct {
 
 static void pool_free(SimPool *self)
 {
-	pool_hand_free(self->hand);
+	pool_buffer_free(self->hand);
 	pool_config_free(self->config);
 	g_free(self);
 }
@@ -89,7 +89,7 @@ static void taker_fail(Taker *self, const char *what, gint64 id)
 {
 	self->pool->host->machine.is_involved = TRUE;
 	for (guint i = 0; i < self->pool->plan.n_servers; i++)
-		pool_server_get(self->pool->servers[i])->machine.is_involved = TRUE;
+		sim_server_get(self->pool->servers[i])->machine.is_involved = TRUE;
 	world_fail("%s, taker %u: %s %" G_GINT64_FORMAT, self->pool->host->machine.name,
 		   self->number, what, id);
 }
@@ -100,7 +100,7 @@ static void check_id(Taker *self, gint64 id)
 	gint64 *last_id = &self->last_ids[parts.datacenter_id << 5 | parts.worker_id];
 	gint64 age_ms = world_true_ms() - parts.time_ms;
 
-	if (pool_server_has_poisoned(id))
+	if (sim_server_has_poisoned(id))
 		taker_fail(self, "took an ID from a wrong answer:", id);
 	if (!id_set_add(&pools.taken, id))
 		taker_fail(self, "took an ID a second time:", id);
@@ -108,7 +108,7 @@ static void check_id(Taker *self, gint64 id)
 		taker_fail(self, "took an ID below the last one of its worker ID:", id);
 	*last_id = id;
 	if (age_ms > self->pool->plan.max_age_ms + self->pool->upstream_age_ms + AGE_SLACK_MS &&
-	    !pool_server_has_repeated(id))
+	    !sim_server_has_repeated(id))
 		taker_fail(self, "took an ID that is too old, in ms:", age_ms);
 	if (age_ms < -MAX_AHEAD_MS)
 		taker_fail(self, "took an ID of the future, in ms:", age_ms);
@@ -121,7 +121,7 @@ static gint64 servable_since_us(const SimPool *self)
 
 	for (guint i = 0; i < self->plan.n_servers; i++)
 		since_us = MIN(since_us,
-			       pool_server_servable_since_us(pool_server_get(self->servers[i])));
+			       sim_server_servable_since_us(sim_server_get(self->servers[i])));
 	if (self->plan.by_name && since_us != WORLD_NEVER_US)
 		since_us = MAX(since_us, pool_names_good_since_us());
 	return since_us;
@@ -129,7 +129,7 @@ static gint64 servable_since_us(const SimPool *self)
 
 static gboolean is_misled(const SimPool *self)
 {
-	return self->plan.discover && pool_server_has_misled();
+	return self->plan.discover && sim_server_has_misled();
 }
 
 static void check_wait(Taker *self)
@@ -170,7 +170,7 @@ static gboolean taker_try(Taker *self)
 {
 	PoolRun run;
 
-	if (!pool_hand_take(self->pool->hand, self->slot, self->most, &run))
+	if (!pool_buffer_take(self->pool->hand, self->slot, self->most, &run))
 		return FALSE;
 	if (self->is_waiting)
 		pool_wait_end(&self->pool->hand->wait);
@@ -194,7 +194,7 @@ static void on_deadline(gpointer data, guint64 tag)
 /* Waits as wait_and_take() of client/snowflake-pool.c does. */
 static void taker_wait(Taker *self)
 {
-	PoolHand *hand = self->pool->hand;
+	PoolBuffer *hand = self->pool->hand;
 	guint timeout_ms = world_odds(0.3) ? SHORT_MS : 3 * self->pool->plan.bound_ms;
 
 	atomic_fetch_add_explicit(&hand->dry, 1, memory_order_relaxed);
@@ -202,7 +202,7 @@ static void taker_wait(Taker *self)
 	self->is_waiting = TRUE;
 	if (taker_try(self))
 		return;
-	pool_refill_call(self->pool->refill);
+	pool_refill_wake(self->pool->refill);
 	self->deadline_us = world_now_us() + timeout_ms * G_TIME_SPAN_MILLISECOND;
 	world_at(self->deadline_us, on_deadline, self, self->tag);
 }
@@ -234,7 +234,7 @@ static void on_wake(gpointer data, guint64 tag)
 	pool_network_enter(self->pool->host);
 	self->round = self->pool->hand->wait.round;
 	if (!taker_try(self))
-		pool_refill_call(self->pool->refill);
+		pool_refill_wake(self->pool->refill);
 }
 
 static void on_passed(gpointer user_data)
@@ -258,7 +258,7 @@ static void add_takers(SimPool *self)
 
 		taker->pool = self;
 		taker->number = i;
-		taker->slot = world_odds(0.8) ? pool_hand_claim(self->hand) : NULL;
+		taker->slot = world_odds(0.8) ? pool_buffer_claim_slot(self->hand) : NULL;
 		taker_pause(taker);
 	}
 }
@@ -294,15 +294,15 @@ SimPool *pool_new(const PoolPlan *plan)
 	self->plan = *plan;
 	memcpy(self->servers, plan->servers, plan->n_servers * sizeof(guint));
 	self->plan.servers = self->servers;
-	for (guint i = 0; i < pool_server_count(); i++)
-		self->upstream_age_ms = MAX(self->upstream_age_ms, pool_server_get(i)->max_age_ms);
+	for (guint i = 0; i < sim_server_count(); i++)
+		self->upstream_age_ms = MAX(self->upstream_age_ms, sim_server_get(i)->max_age_ms);
 	self->has_order = self->upstream_age_ms == 0;
 	self->host = pool_network_host_new(name, world_scaled(20, 2000));
 	self->host->passed = on_passed;
 	self->host->user_data = self;
 	pool_network_enter(self->host);
 	self->config = make_config(self);
-	self->hand = pool_hand_new(NULL);
+	self->hand = pool_buffer_new(NULL);
 	self->refill = pool_refill_new(self->config, self->hand, NULL, NULL);
 	add_takers(self);
 	g_ptr_array_add(pools.all, self);

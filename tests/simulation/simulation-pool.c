@@ -26,7 +26,7 @@
 static void begin_world(void)
 {
 	pool_network_init();
-	pool_server_init();
+	sim_server_init();
 	pools_init();
 }
 
@@ -34,15 +34,15 @@ static void end_world(void)
 {
 	driver_count("pools", pools_count());
 	pools_clear();
-	pool_server_clear();
+	sim_server_clear();
 	pool_network_clear();
 }
 
 static void heal_all(void)
 {
-	for (guint i = 0; i < pool_server_count(); i++)
-		pool_server_set_fault(pool_server_get(i), SERVER_IS_HEALTHY);
-	pool_names_set(&(NamesAnswer){.delay_us = 1000, .count = pool_server_count()});
+	for (guint i = 0; i < sim_server_count(); i++)
+		sim_server_set_fault(sim_server_get(i), SERVER_IS_HEALTHY);
+	pool_names_set(&(NamesAnswer){.delay_us = 1000, .count = sim_server_count()});
 }
 
 static void set_all_idle(gboolean are_idle)
@@ -56,8 +56,8 @@ static void wait_until_trusted(void)
 {
 	gint64 until_us = 0;
 
-	for (guint i = 0; i < pool_server_count(); i++)
-		until_us = MAX(until_us, pool_server_get(i)->excluded_until_us);
+	for (guint i = 0; i < sim_server_count(); i++)
+		until_us = MAX(until_us, sim_server_get(i)->excluded_until_us);
 	if (world_now_us() >= until_us)
 		return;
 	set_all_idle(TRUE);
@@ -124,13 +124,13 @@ static void on_fault(gpointer data, guint64 tag G_GNUC_UNUSED)
 
 	if (world_now_us() >= faults_until_us)
 		return;
-	pool_server_set_fault(server, begins ? draw_fault() : SERVER_IS_HEALTHY);
+	sim_server_set_fault(server, begins ? draw_fault() : SERVER_IS_HEALTHY);
 	world_after(world_scaled(1000, begins ? 10000000 : 20000000), on_fault, server, 0);
 }
 
 static void on_names_fault(gpointer data G_GNUC_UNUSED, guint64 tag G_GNUC_UNUSED)
 {
-	guint n = pool_server_count();
+	guint n = sim_server_count();
 
 	if (world_now_us() >= faults_until_us)
 		return;
@@ -191,20 +191,20 @@ static void draw_few(void)
 	pool_names_set(&(NamesAnswer){
 		.delay_us = 1000, .has_failed = world_odds(0.3), .count = n_servers});
 	for (guint i = 0; i < n_servers - n_relays; i++)
-		pool_server_new(world_scaled(20, 2000));
+		sim_server_new(world_scaled(20, 2000));
 	for (guint i = 0; i < n_relays; i++)
-		pool_server_new_relay(n_servers - n_relays, (guint)world_scaled(100, 5000));
+		sim_server_new_relay(n_servers - n_relays, (guint)world_scaled(100, 5000));
 	for (gint64 n = world_scaled(1, 20); n > 0; n--)
 		add_pool(n_servers);
 	faults_until_us = world_now_us() + world_scaled(5, 120) * G_USEC_PER_SEC;
 	for (guint i = 0; i < n_servers; i++)
-		world_after(world_scaled(1000, 10000000), on_fault, pool_server_get(i), 0);
+		world_after(world_scaled(1000, 10000000), on_fault, sim_server_get(i), 0);
 	for (guint i = 0; i < pools_count(); i++)
 		world_after(world_scaled(100000, 30000000), on_idle_change, pools_get(i), 0);
 	world_after(world_scaled(1000, 10000000), on_names_fault, NULL, 0);
 	world_run_until(faults_until_us);
 	check_recovery();
-	if (world_odds(0.2) && !pool_server_has_misled())
+	if (world_odds(0.2) && !sim_server_has_misled())
 		check_idleness();
 	end_world();
 }
@@ -222,11 +222,11 @@ static gboolean step_messages(guint step)
 	begin_world();
 	pool_names_set(&(NamesAnswer){.delay_us = 1000, .count = n_servers});
 	for (guint i = 0; i < n_servers; i++)
-		pool_server_new(100);
-	pool_server_get(0)->fault_at = message;
-	pool_server_get(0)->fault_then = fault;
+		sim_server_new(100);
+	sim_server_get(0)->fault_at = message;
+	sim_server_get(0)->fault_then = fault;
 	if (message == 0)
-		pool_server_set_fault(pool_server_get(0), fault);
+		sim_server_set_fault(sim_server_get(0), fault);
 	for (guint i = 0; i < 2; i++)
 		pool_new(&(PoolPlan){.servers = (const guint[]){0, 1},
 				     .n_servers = n_servers,
@@ -239,7 +239,7 @@ static gboolean step_messages(guint step)
 				     .bound_ms = BOUND_MS});
 	world_run_for(STEP_S * G_USEC_PER_SEC);
 	check_recovery();
-	if (message == 1 && !pool_server_has_misled())
+	if (message == 1 && !sim_server_has_misled())
 		check_idleness();
 	end_world();
 	return TRUE;
@@ -297,7 +297,7 @@ static void check_drain(SimServer *server)
 
 	world_run_for(G_USEC_PER_SEC);
 	before = server->n_draws - before;
-	pool_server_set_fault(server, SERVER_DRAINS);
+	sim_server_set_fault(server, SERVER_DRAINS);
 	world_run_for(G_USEC_PER_SEC);
 	drained = server->n_draws;
 	world_run_for(G_USEC_PER_SEC);
@@ -312,18 +312,18 @@ static gboolean step_large(guint step)
 		return FALSE;
 	begin_world();
 	for (guint i = 0; i < LARGE_SERVERS; i++)
-		pool_server_new(200);
+		sim_server_new(200);
 	for (guint i = 0; i < LARGE_RELAYS; i++)
-		pool_server_new_relay(LARGE_SERVERS, 1000);
+		sim_server_new_relay(LARGE_SERVERS, 1000);
 	add_large_pools();
 	world_run_for(5 * G_USEC_PER_SEC);
 	check_shares();
 	pool_network_take_worst_connects();
-	pool_server_set_fault(pool_server_get(0), SERVER_DIES);
+	sim_server_set_fault(sim_server_get(0), SERVER_DIES);
 	world_run_for(5 * G_USEC_PER_SEC);
 	check_connects("a server died");
-	check_drain(pool_server_get(1));
-	pool_server_set_fault(pool_server_get(1), SERVER_DIES);
+	check_drain(sim_server_get(1));
+	sim_server_set_fault(sim_server_get(1), SERVER_DIES);
 	world_run_for(3 * G_USEC_PER_SEC);
 	check_connects("a server drained, then died");
 	check_recovery();

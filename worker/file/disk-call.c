@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <pthread.h>
 
-#include "common/fork-gate.h"
+#include "common/fork-guard.h"
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* protects call */
 static struct {
@@ -24,14 +24,14 @@ void disk_call_begin(const char *operation, const char *directory, const char *n
 	call.name = name;
 	call.began_us = g_get_monotonic_time();
 	pthread_mutex_unlock(&mutex);
-	fork_gate_pause();
+	fork_guard_pause();
 }
 
 void disk_call_end(void)
 {
 	int code = errno;
 
-	fork_gate_resume();
+	fork_guard_resume();
 	pthread_mutex_lock(&mutex);
 	call.operation = NULL;
 	pthread_mutex_unlock(&mutex);

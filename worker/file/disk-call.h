@@ -5,7 +5,7 @@
 
 /*
  * System calls that can wait for a disk, for as long as the disk takes. While a thread is in one,
- * fork() does not wait for that thread (common/fork-gate.h), and other threads can see the call.
+ * fork() does not wait for that thread (common/fork-guard.h), and other threads can see the call.
  *
  * Process-wide: the call that began last is shown. In a server only the keeper's thread makes such
  * calls. With several nodes in a process, a call that hangs is not shown after another has ended.

@@ -10,9 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/fork-gate.h"
+#include "common/fork-guard.h"
 #include "worker/file/disk-call.h"
-#include "worker/file/own-descriptors.h"
 #include "worker/registry.h"
 
 #define DIRECTORY_MODE   0700
@@ -39,7 +38,7 @@ struct _StateDirectory {
 void state_directory_close_fd(StateFd fd)
 {
 	disk_call_begin("close", NULL, NULL);
-	own_descriptors_close(fd);
+	fork_guard_close(fd);
 	disk_call_end();
 }
 
@@ -48,8 +47,8 @@ static StateFd open_at(int directory_fd, const char *path, const char *name, int
 	StateFd fd;
 
 	disk_call_begin((flags & O_CREAT) != 0 ? "make" : "open", path, name);
-	fd = own_descriptors_open(directory_fd, name != NULL ? name : path, flags | O_CLOEXEC,
-				  FILE_MODE);
+	fd = fork_guard_open(directory_fd, name != NULL ? name : path, flags | O_CLOEXEC,
+			     FILE_MODE);
 	disk_call_end();
 	return fd;
 }
@@ -451,9 +450,9 @@ static gboolean lock_directory(const StateDirectory *self, GError **error)
 				    self->path, LOCK_TRIES * LOCK_PAUSE_US / 1000);
 			return FALSE;
 		}
-		fork_gate_pause();
+		fork_guard_pause();
 		g_usleep(LOCK_PAUSE_US);
-		fork_gate_resume();
+		fork_guard_resume();
 	}
 	return TRUE;
 }
@@ -547,9 +546,9 @@ static void close_listing(DIR *listing)
 	int fd = dirfd(listing);
 
 	disk_call_begin("close", NULL, NULL);
-	own_descriptors_begin_close(fd);
+	fork_guard_begin_close(fd);
 	closedir(listing);
-	own_descriptors_end_close(fd);
+	fork_guard_end_close(fd);
 	disk_call_end();
 }
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(DIR, close_listing)

@@ -27,7 +27,7 @@
 typedef struct _StateDirectory StateDirectory;
 
 /* A descriptor that is closed at the end of its scope; -1: none. A child of fork() has none of them
- * (own-descriptors.h). */
+ * (common/fork-guard.h). */
 typedef int StateFd;
 void state_directory_close_fd(StateFd fd);
 G_DEFINE_AUTO_CLEANUP_FREE_FUNC(StateFd, state_directory_close_fd, -1)

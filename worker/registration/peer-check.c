@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
-#include "client/failover.h"
+#include "client/client-tls.h"
 #include "client/snowflake-client.h"
 #include "common/address.h"
 #include "common/log.h"
@@ -171,7 +171,7 @@ static gboolean prepare_tls(SnowflakeClient *client, const Job *job, const Peer 
 {
 	if (!address_text_is_tls(peer->address))
 		return TRUE;
-	client_failover_set_tls(client, job->tls);
+	client_tls_share(client, job->tls);
 	if (job->tls == NULL)
 		g_set_error_literal(error, SNOWFLAKE_CLIENT_ERROR,
 				    SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT,

@@ -197,7 +197,7 @@ static void connect_by_name(const char *server)
 	g_assert_no_error(error);
 }
 
-/* GLib takes localhost for ::1 and 127.0.0.1, whatever the files of the machine say. */
+/* localhost is ::1 and 127.0.0.1 on most machines. An attempt at ::1 hangs here. */
 TEST("/failover/leaves-nothing-behind", leaves_nothing_behind_at_an_address_that_hangs)
 {
 	g_autoptr(FakeServer) server = fake_server_new(serve, NULL);

@@ -3,9 +3,12 @@
 /* The pool as a relay sees it: takes, how the fleet is, and who is in it. */
 #include <sched.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "client/pool/clock.h"
 #include "client/pool/watch.h"
+#include "client/snowflake-pool.h"
 #include "tests/unit/client/upstream-fixture.h"
 #include "tests/unit/hang-guard.h"
 
@@ -18,7 +21,7 @@
 /* A taker and who puts, that begin each round together. */
 typedef struct {
 	PoolWatch watch;
-	PoolHand *hand;
+	PoolBuffer *hand;
 	UpstreamNews news;
 	_Atomic guint taker;
 	_Atomic guint putter;
@@ -60,7 +63,7 @@ static void *take_one_each_round(void *user_data)
  * that ThreadSanitizer makes slow. */
 static void test_no_wake_up_is_lost(void)
 {
-	Meeting self = {.news = UPSTREAM_NEWS_INIT, .hand = pool_hand_new(NULL)};
+	Meeting self = {.news = UPSTREAM_NEWS_INIT, .hand = pool_buffer_new(NULL)};
 	pthread_t thread;
 
 	pool_watch_init(&self.watch, upstream_news_note, &self.news);
@@ -69,12 +72,12 @@ static void test_no_wake_up_is_lost(void)
 		meet(&self.putter, &self.taker);
 		wait_a_bit(i % 300);
 		g_assert_true(pool_ring_put(&self.hand->ring, &(PoolRun){i, 1, 1}));
-		pool_watch_wake(&self.watch);
-		pool_watch_tell(&self.watch);
+		pool_watch_note_refill(&self.watch);
+		pool_watch_notify(&self.watch);
 	}
 	pthread_join(thread, NULL);
 	pool_watch_clear(&self.watch);
-	pool_hand_free(self.hand);
+	pool_buffer_free(self.hand);
 }
 
 /* The view */
@@ -292,6 +295,21 @@ static void test_goes_back_twice(UpstreamFixture *self, G_GNUC_UNUSED gconstpoin
 	g_assert_cmpstr(view.first_sender, ==, "");
 }
 
+/* A later process has the same worker ID. It has lost its reservations, so its IDs go back. */
+static void test_goes_back_after_a_restart(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
+{
+	g_auto(PoolView) view = {0};
+	gint64 first;
+
+	upstream_fixture_connect(self);
+	first = upstream_fixture_take(self);
+	fake_node_set_nonce(self->nodes[0], "later-process");
+	fake_node_set_n_low(self->nodes[0], 2);
+	UPSTREAM_WAIT(self, takes_nothing_below(self, first) && count_excluded(self) == 1);
+	pool_upstream_get_view(self->upstream, &view);
+	g_assert_cmpstr(view.excluded_nonce, ==, "later-process");
+}
+
 static gboolean has_worker_id(UpstreamFixture *self, gint worker_id)
 {
 	g_auto(PoolView) view = {0};
@@ -413,6 +431,30 @@ static void test_no_workers(void)
 	check_no_workers(FAKE_NODE_AWAY, 0);
 }
 
+/* The child allocates nothing: another thread of the parent can have held the allocator's lock. */
+static void test_bare_child(void)
+{
+	g_autoptr(FakeNode) node = fake_node_new(0);
+	SnowflakePoolConfig config = SNOWFLAKE_POOL_CONFIG_INIT("test");
+	g_autoptr(SnowflakePool) pool = NULL;
+	int status;
+	gint64 id;
+	pid_t child;
+
+	config.servers = (const char *[]){fake_node_text(node), NULL};
+	config.timeout_ms = HANG_GUARD_S * 1000;
+	pool = snowflake_pool_new(&config, NULL);
+	g_assert_true(snowflake_pool_take(pool, &id, NULL));
+	child = _Fork();
+	if (child == 0) {
+		alarm(HANG_GUARD_S);
+		_exit(snowflake_pool_take(pool, &id, NULL) ? 1 : 0);
+	}
+	g_assert_cmpint(waitpid(child, &status, 0), ==, child);
+	g_assert_cmpint(status, ==, 0);
+	g_assert_true(snowflake_pool_take(pool, &id, NULL));
+}
+
 static void never_called(G_GNUC_UNUSED gpointer user_data)
 {
 	g_assert_not_reached();
@@ -439,6 +481,7 @@ static const struct {
 	{"/pool-upstream/view/itself", 1, test_view_of_itself},
 	{"/pool-upstream/not-unique/goes-back/once", 1, test_goes_back_once},
 	{"/pool-upstream/not-unique/goes-back/twice", 1, test_goes_back_twice},
+	{"/pool-upstream/not-unique/goes-back/restart", 1, test_goes_back_after_a_restart},
 	{"/pool-upstream/not-unique/goes-back/one-connection", 1, test_goes_back_on_one_connection},
 	{"/pool-upstream/not-unique/another-worker-id", 1, test_goes_back_with_another_worker_id},
 	{"/pool-upstream/workers/list", 1, test_workers},
@@ -453,6 +496,7 @@ int main(int argc, char **argv)
 			   upstream_fixture_set_up, tests[i].run, upstream_fixture_tear_down);
 	g_test_add_func("/pool-upstream/no-wake-up-is-lost", test_no_wake_up_is_lost);
 	g_test_add_func("/pool-upstream/not-unique/repeats", test_repeats);
+	g_test_add_func("/pool-upstream/bare-child", test_bare_child);
 	g_test_add_func("/pool-upstream/workers/none", test_no_workers);
 	g_test_add_func("/pool-upstream/config", test_config);
 	return g_test_run();

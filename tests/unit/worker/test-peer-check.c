@@ -16,14 +16,6 @@
 #define AHEAD_MS      3600000 /* from our clock to the peers' clocks */
 #define TOLERATED_MS  30000   /* delay on a busy machine */
 
-/* TSan's suppressions. GLib resolves names in its own threads, which share the event descriptor of
- * a main context behind a lock that TSan does not see. */
-const char *__tsan_default_suppressions(void);
-const char *__tsan_default_suppressions(void)
-{
-	return "called_from_lib:libglib-2.0.so.0\n";
-}
-
 /* Counts the calls of done() or wake(). */
 typedef struct {
 	pthread_mutex_t mutex;

@@ -7,29 +7,29 @@
 #include "tests/unit/client/upstream-fixture.h"
 #include "tests/unit/hang-guard.h"
 
-static PoolOrder *place(UpstreamFixture *self, guint count)
+static PoolBatchRequest *place(UpstreamFixture *self, guint count)
 {
-	PoolOrder *order = pool_order_new(self->upstream);
+	PoolBatchRequest *order = pool_batch_request_new(self->upstream);
 
-	g_assert_cmpint(pool_order_state(order), ==, POOL_ORDER_IDLE);
-	pool_order_place(order, count);
+	g_assert_cmpint(pool_batch_request_state(order), ==, POOL_BATCH_REQUEST_IDLE);
+	pool_batch_request_place(order, count);
 	return order;
 }
 
-static PoolOrderState wait_for_end(UpstreamFixture *self, const PoolOrder *order)
+static PoolBatchRequestState wait_for_end(UpstreamFixture *self, const PoolBatchRequest *order)
 {
-	UPSTREAM_WAIT(self, pool_order_state(order) != POOL_ORDER_PLACED);
-	return pool_order_state(order);
+	UPSTREAM_WAIT(self, pool_batch_request_state(order) != POOL_BATCH_REQUEST_PLACED);
+	return pool_batch_request_state(order);
 }
 
 /* Returns: the first ID */
-static gint64 check_filled(const PoolOrder *order, guint count)
+static gint64 check_filled(const PoolBatchRequest *order, guint count)
 {
-	const GArray *runs = pool_order_runs(order);
+	const GArray *runs = pool_batch_request_runs(order);
 	gint64 last = 0;
 	guint sum = 0;
 
-	g_assert_cmpint(pool_order_state(order), ==, POOL_ORDER_FILLED);
+	g_assert_cmpint(pool_batch_request_state(order), ==, POOL_BATCH_REQUEST_FILLED);
 	for (guint i = 0; i < runs->len; i++) {
 		const SnowflakeClientIdRun *run = &g_array_index(runs, SnowflakeClientIdRun, i);
 
@@ -79,18 +79,18 @@ static void check_order(guint at)
 	upstream_fixture_connect(&fixture);
 
 	gint64 before_us = pool_clock_us();
-	PoolOrder *order = place(&fixture, orders[at].count);
-	PoolOrderState state = wait_for_end(&fixture, order);
+	PoolBatchRequest *order = place(&fixture, orders[at].count);
+	PoolBatchRequestState state = wait_for_end(&fixture, order);
 	g_autoptr(GArray) counts = fake_node_counts(fixture.nodes[0]);
 
 	g_assert_cmpuint(counts->len, ==, orders[at].calls);
 	if (orders[at].most == 0) {
 		check_filled(order, orders[at].count);
-		g_assert_cmpint(pool_order_came_us(order), >=, before_us);
-		g_assert_cmpint(pool_order_came_us(order), <=, pool_clock_us());
+		g_assert_cmpint(pool_batch_request_filled_at_us(order), >=, before_us);
+		g_assert_cmpint(pool_batch_request_filled_at_us(order), <=, pool_clock_us());
 	} else {
-		g_assert_cmpint(state, ==, POOL_ORDER_REFUSED);
-		g_assert_cmpuint(pool_order_most(order), ==, orders[at].most);
+		g_assert_cmpint(state, ==, POOL_BATCH_REQUEST_REFUSED);
+		g_assert_cmpuint(pool_batch_request_max_count(order), ==, orders[at].most);
 	}
 	upstream_fixture_tear_down(&fixture, NULL);
 }
@@ -104,43 +104,43 @@ static void test_orders(void)
 /* One refusal says nothing of smaller batches. */
 static void test_refused_once(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
 {
-	PoolOrder *order;
+	PoolBatchRequest *order;
 
 	fake_node_set_max_batch(self->nodes[0], 7000);
 	upstream_fixture_connect(self);
 	order = place(self, 10000);
-	g_assert_cmpint(wait_for_end(self, order), ==, POOL_ORDER_REFUSED);
-	pool_order_place(order, 7000);
-	g_assert_cmpint(wait_for_end(self, order), ==, POOL_ORDER_FILLED);
+	g_assert_cmpint(wait_for_end(self, order), ==, POOL_BATCH_REQUEST_REFUSED);
+	pool_batch_request_place(order, 7000);
+	g_assert_cmpint(wait_for_end(self, order), ==, POOL_BATCH_REQUEST_FILLED);
 	check_filled(order, 7000);
 }
 
 /* What one server does not give, another may; also if that one is busy. */
 static void test_one_that_gives_more(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
 {
-	PoolOrder *large, *other, *small;
+	PoolBatchRequest *large, *other, *small;
 
 	fake_node_set_max_batch(self->nodes[0], 10);
 	upstream_fixture_connect(self);
 	large = place(self, 100);
 	/* as long as only the one of them is known it is refused */
-	while (wait_for_end(self, large) == POOL_ORDER_REFUSED)
-		pool_order_place(large, 100);
+	while (wait_for_end(self, large) == POOL_BATCH_REQUEST_REFUSED)
+		pool_batch_request_place(large, 100);
 	g_assert_cmpint(check_filled(large, 100) >> 40, ==, 2);
 
 	guint calls = fake_node_calls(self->nodes[1], "get_id_runs");
 
 	fake_node_set_manner(self->nodes[1], FAKE_NODE_HANGS);
-	pool_order_place(large, 100);
+	pool_batch_request_place(large, 100);
 	fake_node_wait_for_calls(self->nodes[1], "get_id_runs", calls + 1);
 	other = place(self, 200);
 	small = place(self, 5);
-	g_assert_cmpint(wait_for_end(self, small), ==, POOL_ORDER_FILLED);
+	g_assert_cmpint(wait_for_end(self, small), ==, POOL_BATCH_REQUEST_FILLED);
 	g_assert_cmpint(check_filled(small, 5) >> 40, ==, 1);
-	g_assert_cmpint(pool_order_state(other), ==, POOL_ORDER_PLACED);
+	g_assert_cmpint(pool_batch_request_state(other), ==, POOL_BATCH_REQUEST_PLACED);
 	fake_node_set_manner(self->nodes[1], FAKE_NODE_SERVES);
-	g_assert_cmpint(wait_for_end(self, other), ==, POOL_ORDER_FILLED);
-	g_assert_cmpint(wait_for_end(self, large), ==, POOL_ORDER_FILLED);
+	g_assert_cmpint(wait_for_end(self, other), ==, POOL_BATCH_REQUEST_FILLED);
+	g_assert_cmpint(wait_for_end(self, large), ==, POOL_BATCH_REQUEST_FILLED);
 }
 
 /* While the first of them is under way the others are placed, and somebody finds nothing in hand.
@@ -148,7 +148,7 @@ static void test_one_that_gives_more(UpstreamFixture *self, G_GNUC_UNUSED gconst
 static void test_in_their_order(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
 {
 	static const guint sizes[] = {1001, 1002, 1003, 1004};
-	PoolOrder *placed[G_N_ELEMENTS(sizes)];
+	PoolBatchRequest *placed[G_N_ELEMENTS(sizes)];
 	gint64 last = 0, id;
 	guint count, n_orders = 0;
 
@@ -161,7 +161,7 @@ static void test_in_their_order(UpstreamFixture *self, G_GNUC_UNUSED gconstpoint
 	g_assert_false(pool_upstream_take(self->upstream, 1, &id, &count));
 	fake_node_set_manner(self->nodes[0], FAKE_NODE_SERVES);
 	for (guint i = 0; i < G_N_ELEMENTS(sizes); i++) {
-		g_assert_cmpint(wait_for_end(self, placed[i]), ==, POOL_ORDER_FILLED);
+		g_assert_cmpint(wait_for_end(self, placed[i]), ==, POOL_BATCH_REQUEST_FILLED);
 
 		gint64 first = check_filled(placed[i], sizes[i]);
 
@@ -182,7 +182,7 @@ static void test_in_their_order(UpstreamFixture *self, G_GNUC_UNUSED gconstpoint
 /* Two servers that hang get one batch request each. */
 static void test_at_once(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
 {
-	PoolOrder *placed[2];
+	PoolBatchRequest *placed[2];
 
 	upstream_fixture_connect(self);
 	for (guint i = 0; i < 2; i++)
@@ -197,7 +197,7 @@ static void test_at_once(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data
 	for (guint i = 0; i < 2; i++)
 		fake_node_set_manner(self->nodes[i], FAKE_NODE_SERVES);
 	for (guint i = 0; i < 2; i++) {
-		g_assert_cmpint(wait_for_end(self, placed[i]), ==, POOL_ORDER_FILLED);
+		g_assert_cmpint(wait_for_end(self, placed[i]), ==, POOL_BATCH_REQUEST_FILLED);
 		check_filled(placed[i], 1001 + i);
 	}
 }
@@ -214,7 +214,7 @@ static guint64 in_hand(UpstreamFixture *self)
 static void test_late_answer(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
 {
 	gint64 limit_us = g_get_monotonic_time() + HANG_GUARD_US;
-	PoolOrder *order;
+	PoolBatchRequest *order;
 
 	upstream_fixture_connect(self);
 
@@ -222,7 +222,7 @@ static void test_late_answer(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer 
 
 	fake_node_set_manner(self->nodes[first], FAKE_NODE_HANGS);
 	order = place(self, 100);
-	g_assert_cmpint(wait_for_end(self, order), ==, POOL_ORDER_FILLED);
+	g_assert_cmpint(wait_for_end(self, order), ==, POOL_BATCH_REQUEST_FILLED);
 	fake_node_set_manner(self->nodes[first], FAKE_NODE_SERVES);
 	while (in_hand(self) < 100) {
 		g_assert_cmpint(g_get_monotonic_time(), <, limit_us);

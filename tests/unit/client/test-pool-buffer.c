@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/pool/hand.h"
+#include "client/pool/buffer.h"
 
 #include <sched.h>
 #include <sys/syscall.h>
@@ -9,49 +9,49 @@
 #include "tests/unit/hang-guard.h"
 #include "tests/unit/unit-test.h"
 
-static void put(PoolHand *hand, gint64 first, guint count, guint64 batch)
+static void put(PoolBuffer *hand, gint64 first, guint count, guint64 batch)
 {
 	const PoolRun run = {first, count, batch};
 
 	g_assert_true(pool_ring_put(&hand->ring, &run));
-	pool_hand_share(hand);
+	pool_buffer_update_share(hand);
 }
 
-static PoolHand *hand_new(void)
+static PoolBuffer *hand_new(void)
 {
 	g_autoptr(GError) error = NULL;
-	PoolHand *hand = pool_hand_new(&error);
+	PoolBuffer *hand = pool_buffer_new(&error);
 
 	g_assert_no_error(error);
 	return hand;
 }
 
-static gboolean take(PoolHand *hand, PoolSlot *slot, gint64 *out_id)
+static gboolean take(PoolBuffer *hand, PoolSlot *slot, gint64 *out_id)
 {
 	PoolRun run;
 
 	if (slot != NULL && pool_slot_take(slot, hand, out_id))
 		return TRUE;
-	if (!pool_hand_take(hand, slot, 1, &run))
+	if (!pool_buffer_take(hand, slot, 1, &run))
 		return FALSE;
 	g_assert_cmpuint(run.count, ==, 1);
 	*out_id = run.first;
 	return TRUE;
 }
 
-static void check_count(const PoolHand *hand, guint64 in_hand, guint64 taken, guint64 thrown)
+static void check_count(const PoolBuffer *hand, guint64 in_hand, guint64 taken, guint64 thrown)
 {
-	PoolHandCount count = pool_hand_count(hand);
+	PoolBufferCount count = pool_buffer_count(hand);
 
-	g_assert_cmpuint(count.in_hand, ==, in_hand);
+	g_assert_cmpuint(count.prefetched, ==, in_hand);
 	g_assert_cmpuint(count.taken, ==, taken);
 	g_assert_cmpuint(count.thrown, ==, thrown);
 }
 
-TEST("/pool-hand/in-order", test_in_order)
+TEST("/pool-buffer/in-order", test_in_order)
 {
-	PoolHand *hand = hand_new();
-	PoolSlot *slot = pool_hand_claim(hand);
+	PoolBuffer *hand = hand_new();
+	PoolSlot *slot = pool_buffer_claim_slot(hand);
 	gint64 id = -1;
 
 	g_assert_false(take(hand, slot, &id));
@@ -63,27 +63,27 @@ TEST("/pool-hand/in-order", test_in_order)
 		check_count(hand, (guint64)(1000 - i), (guint64)i, 0);
 	}
 	g_assert_false(take(hand, slot, &id));
-	pool_hand_free(hand);
+	pool_buffer_free(hand);
 }
 
 /* Chunks grow to the share, and begin small again once one was too old. */
-TEST("/pool-hand/chunks", test_chunks)
+TEST("/pool-buffer/chunks", test_chunks)
 {
-	PoolHand *hand = hand_new();
-	PoolSlot *slot = pool_hand_claim(hand);
+	PoolBuffer *hand = hand_new();
+	PoolSlot *slot = pool_buffer_claim_slot(hand);
 	guint chunks[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 256};
 	gint64 id = -1;
 	PoolRun run;
 
 	put(hand, 1, 10000, 1);
 	for (guint i = 0; i < G_N_ELEMENTS(chunks); i++) {
-		g_assert_true(pool_hand_take(hand, slot, 1, &run));
+		g_assert_true(pool_buffer_take(hand, slot, 1, &run));
 		g_assert_cmpint(slot->end - slot->next + 1, ==, chunks[i]);
 		while (pool_slot_take(slot, hand, &id))
 			;
 	}
 	g_assert_true(take(hand, slot, &id));
-	pool_hand_age(hand, 2);
+	pool_buffer_set_oldest(hand, 2);
 	check_count(hand, 0, 768, 10000 - 768);
 	put(hand, 20001, 10, 2);
 	g_assert_true(take(hand, slot, &id));
@@ -96,13 +96,13 @@ TEST("/pool-hand/chunks", test_chunks)
 		g_assert_cmpint(slot->end - slot->next, <=, 1);
 	}
 	check_count(hand, 0, 778, 10000 - 768);
-	pool_hand_free(hand);
+	pool_buffer_free(hand);
 }
 
-TEST("/pool-hand/runs", test_runs)
+TEST("/pool-buffer/runs", test_runs)
 {
-	PoolHand *hand = hand_new();
-	PoolSlot *slot = pool_hand_claim(hand);
+	PoolBuffer *hand = hand_new();
+	PoolSlot *slot = pool_buffer_claim_slot(hand);
 	PoolRun run;
 	gint64 id = -1;
 
@@ -110,24 +110,24 @@ TEST("/pool-hand/runs", test_runs)
 	put(hand, 1001, 1000, 1);
 	g_assert_true(take(hand, slot, &id));
 	g_assert_true(take(hand, slot, &id)); /* of two */
-	g_assert_true(pool_hand_take(hand, slot, 500, &run));
+	g_assert_true(pool_buffer_take(hand, slot, 500, &run));
 	g_assert_cmpint(run.first, ==, 3);
 	g_assert_cmpuint(run.count, ==, 1);
-	g_assert_true(pool_hand_take(hand, slot, 500, &run));
+	g_assert_true(pool_buffer_take(hand, slot, 500, &run));
 	g_assert_cmpint(run.first, ==, 4);
 	g_assert_cmpuint(run.count, ==, 97);
-	g_assert_true(pool_hand_take(hand, slot, 500, &run));
+	g_assert_true(pool_buffer_take(hand, slot, 500, &run));
 	g_assert_cmpint(run.first, ==, 1001);
 	g_assert_cmpuint(run.count, ==, 500);
-	g_assert_true(pool_hand_take(hand, NULL, 5000, &run));
+	g_assert_true(pool_buffer_take(hand, NULL, 5000, &run));
 	g_assert_cmpint(run.first, ==, 1501);
 	g_assert_cmpuint(run.count, ==, 500);
 	check_count(hand, 0, 1100, 0);
-	pool_hand_free(hand);
+	pool_buffer_free(hand);
 }
 
 typedef struct {
-	PoolHand *hand;
+	PoolBuffer *hand;
 	PoolSlot *slot;
 	gint64 id;
 } Visit;
@@ -136,14 +136,14 @@ static void *visit(void *user_data)
 {
 	Visit *self = user_data;
 
-	self->slot = pool_hand_claim(self->hand);
+	self->slot = pool_buffer_claim_slot(self->hand);
 	g_assert_true(take(self->hand, self->slot, &self->id));
-	pool_hand_release(self->hand, self->slot);
+	pool_buffer_release_slot(self->hand, self->slot);
 	return NULL;
 }
 
 /* The next thread takes over the slot of one that has ended, with what is in it. */
-TEST("/pool-hand/threads-come-and-go", test_threads_come_and_go)
+TEST("/pool-buffer/threads-come-and-go", test_threads_come_and_go)
 {
 	Visit self = {.hand = hand_new()};
 	PoolSlot *slot = NULL;
@@ -161,28 +161,28 @@ TEST("/pool-hand/threads-come-and-go", test_threads_come_and_go)
 	/* it is nobody's: not to be taken from, and not to be released */
 	g_assert_false(pool_slot_take(slot, self.hand, &self.id));
 	check_count(self.hand, 3000, 1000, 0);
-	pool_hand_free(self.hand);
+	pool_buffer_free(self.hand);
 }
 
-TEST("/pool-hand/more-threads-than-slots", test_more_threads_than_slots)
+TEST("/pool-buffer/more-threads-than-slots", test_more_threads_than_slots)
 {
-	PoolHand *hand = hand_new();
+	PoolBuffer *hand = hand_new();
 	gint64 id = -1;
 
 	put(hand, 1, 10, 1);
-	for (guint i = 0; i < POOL_HAND_MAX_SLOTS; i++)
-		g_assert_nonnull(pool_hand_claim(hand));
-	g_assert_null(pool_hand_claim(hand));
+	for (guint i = 0; i < POOL_BUFFER_MAX_SLOTS; i++)
+		g_assert_nonnull(pool_buffer_claim_slot(hand));
+	g_assert_null(pool_buffer_claim_slot(hand));
 	for (gint64 i = 1; i <= 10; i++) {
 		g_assert_true(take(hand, NULL, &id));
 		g_assert_cmpint(id, ==, i);
 	}
 	check_count(hand, 0, 10, 0);
-	pool_hand_free(hand);
+	pool_buffer_free(hand);
 }
 
 /* What the child of a fork finds: the exit status, 0 if all is well. */
-static int look_as_child(PoolHand *hand, PoolSlot *slot)
+static int look_as_child(PoolBuffer *hand, PoolSlot *slot)
 {
 	gint64 id = -1;
 
@@ -204,10 +204,10 @@ static void check_child(pid_t pid)
 	g_assert_cmpint(status, ==, 0);
 }
 
-TEST("/pool-hand/fork", test_fork)
+TEST("/pool-buffer/fork", test_fork)
 {
-	PoolHand *hand = hand_new();
-	PoolSlot *slot = pool_hand_claim(hand);
+	PoolBuffer *hand = hand_new();
+	PoolSlot *slot = pool_buffer_claim_slot(hand);
 	gint64 id = -1;
 	pid_t pid;
 
@@ -231,11 +231,11 @@ TEST("/pool-hand/fork", test_fork)
 	pthread_mutex_unlock(&hand->wait.mutex);
 	g_assert_true(take(hand, slot, &id));
 	g_assert_cmpint(id, ==, 3);
-	pool_hand_free(hand);
+	pool_buffer_free(hand);
 }
 
 typedef struct {
-	PoolHand *hand;
+	PoolBuffer *hand;
 	_Atomic gboolean got;
 } Waiter;
 
@@ -256,9 +256,9 @@ static void *wait_for_an_id(void *user_data)
 }
 
 /* Whoever finds nothing is woken by what comes, however the two meet. */
-TEST("/pool-hand/wait", test_wait)
+TEST("/pool-buffer/wait", test_wait)
 {
-	PoolHand *hand = hand_new();
+	PoolBuffer *hand = hand_new();
 	guint64 round = 0;
 
 	g_assert_false(pool_wait_for(&hand->wait, &round, g_get_monotonic_time() - 1));
@@ -274,5 +274,5 @@ TEST("/pool-hand/wait", test_wait)
 		pthread_join(thread, NULL);
 		g_assert_true(atomic_load(&waiter.got));
 	}
-	pool_hand_free(hand);
+	pool_buffer_free(hand);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/pool/thread.h"
+#include "client/thread.h"
 
 #include <signal.h>
 
-int pool_thread_start(pthread_t *out_thread, const char *name, void *(*run)(void *user_data),
-		      void *user_data)
+int client_thread_start(pthread_t *out_thread, const char *name, void *(*run)(void *user_data),
+			void *user_data)
 {
 	sigset_t all, before;
 	int code;
@@ -18,7 +18,7 @@ int pool_thread_start(pthread_t *out_thread, const char *name, void *(*run)(void
 	return code;
 }
 
-void pool_thread_join(pthread_t thread)
+void client_thread_join(pthread_t thread)
 {
 	pthread_join(thread, NULL);
 }

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/pool/buffer.h"
+
+#include <time.h>
+
+#include "client/snowflake-client.h"
+#include "common/wiped-memory.h"
+
+#define SHARES_OF_A_THREAD 4
+
+PoolBuffer *pool_buffer_new(GError **error)
+{
+	g_autoptr(GError) why = NULL;
+	PoolBuffer *self = wiped_memory_new(sizeof(*self), &why);
+
+	if (self == NULL)
+		g_set_error_literal(error, SNOWFLAKE_CLIENT_ERROR,
+				    SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED, why->message);
+	return self;
+}
+
+void pool_buffer_free(PoolBuffer *self)
+{
+	wiped_memory_free(self, sizeof(*self));
+}
+
+static void raise_top(PoolBuffer *self, guint top)
+{
+	guint seen = atomic_load_explicit(&self->top, memory_order_relaxed);
+
+	while (seen < top &&
+	       !atomic_compare_exchange_weak_explicit(&self->top, &seen, top, memory_order_relaxed,
+						      memory_order_relaxed))
+		;
+}
+
+PoolSlot *pool_buffer_claim_slot(PoolBuffer *self)
+{
+	if (atomic_load_explicit(&self->n_owned, memory_order_relaxed) >= POOL_BUFFER_MAX_SLOTS)
+		return NULL;
+	for (guint i = 0; i < POOL_BUFFER_MAX_SLOTS; i++) {
+		PoolSlot *slot = &self->slots[i];
+		guintptr none = 0;
+
+		/* acquire: what the last owner has left */
+		if (atomic_load_explicit(&slot->owner, memory_order_relaxed) == none &&
+		    atomic_compare_exchange_strong_explicit(
+			    &slot->owner, &none, (guintptr)pthread_self(), memory_order_acquire,
+			    memory_order_relaxed)) {
+			atomic_fetch_add_explicit(&self->n_owned, 1, memory_order_relaxed);
+			raise_top(self, i + 1);
+			return slot;
+		}
+	}
+	return NULL;
+}
+
+void pool_buffer_release_slot(PoolBuffer *self, PoolSlot *slot)
+{
+	if (!pool_slot_is_mine(slot))
+		return;
+	atomic_fetch_sub_explicit(&self->n_owned, 1, memory_order_relaxed);
+	atomic_store_explicit(&slot->owner, 0, memory_order_release);
+}
+
+static guint64 load_relaxed(const _Atomic guint64 *value)
+{
+	return atomic_load_explicit(value, memory_order_relaxed);
+}
+
+static guint64 slot_left(const PoolSlot *slot)
+{
+	gint64 next = atomic_load_explicit(&slot->next, memory_order_relaxed);
+	gint64 end = atomic_load_explicit(&slot->end, memory_order_relaxed);
+
+	return (guint64)MAX(end - next, 0); /* below 0: it changes meanwhile */
+}
+
+/* By the only thread that changes it. */
+static void add_to_counter(_Atomic guint64 *value, guint64 n)
+{
+	atomic_store_explicit(value, load_relaxed(value) + n, memory_order_relaxed);
+}
+
+/* Throws away a chunk that is too old. A thread that could not use its chunk in time begins with a
+ * small one again. */
+static void drop_old_chunk(PoolSlot *slot, guint64 oldest)
+{
+	guint64 left = slot_left(slot);
+
+	if (left == 0 || load_relaxed(&slot->batch) >= oldest)
+		return;
+	add_to_counter(&slot->thrown, left);
+	atomic_store_explicit(&slot->next, atomic_load_explicit(&slot->end, memory_order_relaxed),
+			      memory_order_relaxed);
+	slot->chunk = 0;
+}
+
+static guint take_from_slot(PoolSlot *slot, guint most, PoolRun *out_run)
+{
+	gint64 next = atomic_load_explicit(&slot->next, memory_order_relaxed);
+	guint count = (guint)MIN(slot_left(slot), most);
+
+	if (count > 0)
+		*out_run = (PoolRun){next, count, load_relaxed(&slot->batch)};
+	atomic_store_explicit(&slot->next, next + count, memory_order_relaxed);
+	return count;
+}
+
+static gboolean take_from_ring(PoolBuffer *self, guint most, PoolRun *out_run)
+{
+	guint64 dropped = 0;
+	guint64 oldest = load_relaxed(&self->oldest);
+	gboolean taken = pool_ring_take(&self->ring, most, oldest, out_run, &dropped);
+
+	if (dropped > 0)
+		atomic_fetch_add_explicit(&self->thrown, dropped, memory_order_relaxed);
+	return taken;
+}
+
+gboolean pool_buffer_take(PoolBuffer *self, PoolSlot *slot, guint most, PoolRun *out_run)
+{
+	guint share = atomic_load_explicit(&self->share, memory_order_relaxed);
+
+	if (slot == NULL) {
+		if (!take_from_ring(self, most, out_run))
+			return FALSE;
+		atomic_fetch_add_explicit(&self->taken, out_run->count, memory_order_relaxed);
+		return TRUE;
+	}
+	drop_old_chunk(slot, load_relaxed(&self->oldest));
+	if (take_from_slot(slot, most, out_run))
+		return TRUE;
+	/* chunks double while they are used up in time */
+	slot->chunk = CLAMP(slot->chunk * 2, 1, POOL_BUFFER_MAX_CHUNK);
+	if (!take_from_ring(self, MAX(most, CLAMP(share, 1, slot->chunk)), out_run))
+		return FALSE;
+	atomic_store_explicit(&slot->next, out_run->first, memory_order_relaxed);
+	atomic_store_explicit(&slot->end, out_run->first + out_run->count, memory_order_relaxed);
+	atomic_store_explicit(&slot->batch, out_run->batch, memory_order_relaxed);
+	add_to_counter(&slot->drawn, out_run->count);
+	take_from_slot(slot, most, out_run);
+	return TRUE;
+}
+
+void pool_buffer_set_oldest(PoolBuffer *self, guint64 oldest)
+{
+	PoolRun none;
+
+	atomic_store_explicit(&self->oldest, oldest, memory_order_relaxed);
+	take_from_ring(self, 0, &none);
+}
+
+void pool_buffer_update_share(PoolBuffer *self)
+{
+	guint64 level = pool_ring_level(&self->ring);
+	guint slots = atomic_load_explicit(&self->top, memory_order_relaxed);
+	guint64 share = level / SHARES_OF_A_THREAD / MAX(slots, 1);
+
+	atomic_store_explicit(&self->share, (guint)MIN(share, POOL_BUFFER_MAX_CHUNK),
+			      memory_order_relaxed);
+}
+
+PoolBufferCount pool_buffer_count(const PoolBuffer *self)
+{
+	PoolBufferCount count = {
+		.prefetched = pool_ring_level(&self->ring),
+		.taken = load_relaxed(&self->taken),
+		.thrown = load_relaxed(&self->thrown),
+	};
+	guint64 oldest = load_relaxed(&self->oldest);
+
+	guint top = atomic_load_explicit(&self->top, memory_order_relaxed);
+
+	for (guint i = 0; i < top; i++) {
+		const PoolSlot *slot = &self->slots[i];
+		guint64 left = slot_left(slot);
+		gboolean is_old = load_relaxed(&slot->batch) < oldest;
+
+		count.taken += load_relaxed(&slot->drawn) - load_relaxed(&slot->thrown) - left;
+		count.prefetched += is_old ? 0 : left;
+		count.thrown += load_relaxed(&slot->thrown) + (is_old ? left : 0);
+	}
+	return count;
+}
+
+/* Waiting */
+
+guint64 pool_wait_begin(PoolWait *self)
+{
+	pthread_mutex_lock(&self->mutex);
+
+	guint64 begun = self->round;
+
+	atomic_fetch_add(&self->waiting, 1);
+	pthread_mutex_unlock(&self->mutex);
+	return begun;
+}
+
+gboolean pool_wait_for(PoolWait *self, guint64 *round, gint64 deadline_us)
+{
+	const struct timespec deadline = {
+		.tv_sec = deadline_us / G_USEC_PER_SEC,
+		.tv_nsec = deadline_us % G_USEC_PER_SEC * 1000,
+	};
+	int code = 0;
+
+	pthread_mutex_lock(&self->mutex);
+	while (self->round == *round && code == 0)
+		code = pthread_cond_clockwait(&self->changed, &self->mutex, CLOCK_MONOTONIC,
+					      &deadline);
+
+	gboolean woken = self->round != *round;
+
+	*round = self->round;
+	pthread_mutex_unlock(&self->mutex);
+	return woken;
+}
+
+void pool_wait_end(PoolWait *self)
+{
+	atomic_fetch_sub(&self->waiting, 1);
+}
+
+void pool_wait_wake(PoolWait *self)
+{
+	if (atomic_fetch_add(&self->waiting, 0) == 0)
+		return;
+	pthread_mutex_lock(&self->mutex);
+	self->round++;
+	pthread_cond_broadcast(&self->changed);
+	pthread_mutex_unlock(&self->mutex);
+}
+
+guint pool_wait_count(const PoolWait *self)
+{
+	return atomic_load(&self->waiting);
+}
+
+void pool_wait_set_failure(PoolWait *self, int failure, const char *text)
+{
+	pthread_mutex_lock(&self->mutex);
+	self->failure = failure;
+	g_strlcpy(self->failure_text, text != NULL ? text : "", sizeof(self->failure_text));
+	pthread_mutex_unlock(&self->mutex);
+}
+
+void pool_wait_set_error(PoolWait *self, guint waited_ms, GError **error)
+{
+	pthread_mutex_lock(&self->mutex);
+
+	gboolean is_known = *self->failure_text != '\0';
+
+	g_set_error(error, SNOWFLAKE_CLIENT_ERROR,
+		    is_known ? self->failure : SNOWFLAKE_CLIENT_ERROR_TIMEOUT,
+		    "no ID in hand, and none within %u ms: %s", waited_ms,
+		    is_known ? self->failure_text : POOL_WAIT_NO_ANSWER);
+	pthread_mutex_unlock(&self->mutex);
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "client/pool/ring.h"
+
+/*
+ * The prefetch buffer of a pool: a ring of runs, and for each thread that takes a slot with a chunk
+ * of one, which only that thread uses. So most takes touch nothing that another thread writes.
+ * Threads that find nothing wait here for the thread that refills.
+ *
+ * The buffer is in memory that a fork wipes, and zeros are a buffer with no IDs, no slot taken, no
+ * lock held and no thread that waits. So the IDs belong to the process that fetched them: a child
+ * finds the slot of its only thread empty and unowned.
+ *
+ * Ageing: the thread that refills numbers what it puts by batches, and sets which batch is the
+ * oldest that may be handed out. The order is relaxed, because uniqueness does not depend on it: a
+ * take can see the number as late as the processor does.
+ */
+
+#define POOL_BUFFER_MAX_SLOTS 4096 /* threads beyond these take each ID from the ring */
+#define POOL_BUFFER_MAX_CHUNK 256  /* IDs; the ring's cost is then lost in that of the takes */
+
+#define POOL_WAIT_TEXT_BYTES 512
+#define POOL_WAIT_NO_ANSWER  "no server has answered yet" /* if no other reason is known */
+
+/*
+ * No wake-up is lost. A thread that waits counts itself, and then looks for IDs again; the thread
+ * that refills puts IDs, and then looks at the count. Both change the count, so one of them is
+ * first: either the count is seen, or the IDs are.
+ */
+typedef struct {
+	pthread_mutex_t mutex;
+	pthread_cond_t changed;
+	_Atomic guint waiting;
+	/* under the mutex */
+	guint64 round; /* counts wake-ups */
+	int failure;   /* SnowflakeClientError, if there is a text: why no IDs come */
+	char failure_text[POOL_WAIT_TEXT_BYTES];
+} PoolWait;
+
+/* A thread's slot. Members that others read for statistics are atomic. */
+typedef struct {
+	_Alignas(POOL_LINE_BYTES) _Atomic gint64 next;
+	_Atomic gint64 end; /* after the last ID */
+	_Atomic guint64 batch;
+	_Atomic guintptr owner; /* pthread_self() of the thread; 0: none */
+	_Atomic guint64 drawn;  /* IDs from the ring, since the start */
+	_Atomic guint64 thrown; /* of them, IDs thrown away for their age */
+	guint chunk;            /* size that the next chunk can have; 0: as 1 */
+} PoolSlot;
+
+typedef struct {
+	/* written by the thread that refills, now and then */
+	_Alignas(POOL_LINE_BYTES) _Atomic guint64 oldest; /* batch that may be handed out */
+	_Atomic guint share;                              /* IDs for one chunk at most; 0: as 1 */
+	_Atomic gboolean is_started; /* a thread refills this buffer, in this process */
+	/* written by threads that find nothing, or have no slot */
+	_Alignas(POOL_LINE_BYTES) PoolWait wait;
+	_Atomic guint64 taken;  /* IDs from the ring, not by way of a slot */
+	_Atomic guint64 thrown; /* IDs thrown away on the way to younger ones */
+	_Atomic guint64 dry;    /* takes that found nothing */
+	_Atomic guint n_owned;  /* slots with an owner */
+	_Atomic guint top;      /* slots that ever had an owner are below this one */
+	PoolRing ring;
+	PoolSlot slots[POOL_BUFFER_MAX_SLOTS];
+} PoolBuffer;
+
+typedef struct {
+	guint64 prefetched;
+	guint64 taken;
+	guint64 thrown;
+} PoolBufferCount;
+
+/* Returns: (transfer full): an empty buffer, or %NULL with UNSUPPORTED set */
+PoolBuffer *pool_buffer_new(GError **error);
+void pool_buffer_free(PoolBuffer *self);
+
+/* Returns: (nullable): a slot that is the thread's own from now on, with what its last owner left
+ * in it; %NULL if there are no more */
+PoolSlot *pool_buffer_claim_slot(PoolBuffer *self);
+
+/* At the end of a thread. Does nothing if the slot is not the thread's. */
+void pool_buffer_release_slot(PoolBuffer *self, PoolSlot *slot);
+
+static inline gboolean pool_slot_is_mine(const PoolSlot *self)
+{
+	return atomic_load_explicit(&self->owner, memory_order_relaxed) == (guintptr)pthread_self();
+}
+
+/* Takes the next ID of the thread's slot. Returns: %FALSE if there is none, or the slot is not the
+ * thread's */
+static inline gboolean pool_slot_take(PoolSlot *self, const PoolBuffer *buffer, gint64 *out_id)
+{
+	gint64 next = atomic_load_explicit(&self->next, memory_order_relaxed);
+
+	if (next == atomic_load_explicit(&self->end, memory_order_relaxed) ||
+	    atomic_load_explicit(&self->batch, memory_order_relaxed) <
+		    atomic_load_explicit(&buffer->oldest, memory_order_relaxed) ||
+	    !pool_slot_is_mine(self))
+		return FALSE;
+	atomic_store_explicit(&self->next, next + 1, memory_order_relaxed);
+	*out_id = next;
+	return TRUE;
+}
+
+/**
+ * pool_buffer_take:
+ * @slot: (nullable): the thread's own
+ * @most: 1 or more
+ * @out_run: (out): consecutive IDs, @most at most
+ *
+ * Takes from the slot, or else from the ring. If @most is small, the slot gets a whole chunk.
+ *
+ * Returns: %FALSE if there are no IDs
+ */
+gboolean pool_buffer_take(PoolBuffer *self, PoolSlot *slot, guint most, PoolRun *out_run);
+
+/* For the thread that refills. Sets the oldest batch that may be handed out, and drops older runs.
+ */
+void pool_buffer_set_oldest(PoolBuffer *self, guint64 oldest);
+
+/* For the thread that refills. Sets, by the level of the ring, how large a chunk can be. */
+void pool_buffer_update_share(PoolBuffer *self);
+
+/* Any thread. What others take meanwhile can count twice, or not. */
+PoolBufferCount pool_buffer_count(const PoolBuffer *self);
+
+/* Waiting */
+
+/* Returns: the round for pool_wait_for(). From now on, IDs that are put wake the thread. */
+guint64 pool_wait_begin(PoolWait *self);
+
+/* Waits for a wake-up after *@round, which is then the round of that wake-up. Returns: %FALSE at
+ * @deadline_us, of g_get_monotonic_time() */
+gboolean pool_wait_for(PoolWait *self, guint64 *round, gint64 deadline_us);
+void pool_wait_end(PoolWait *self);
+
+/* For the thread that refills, after it has put IDs. */
+void pool_wait_wake(PoolWait *self);
+
+/* Returns: the number of threads that wait */
+guint pool_wait_count(const PoolWait *self);
+
+/* For the thread that refills: why no IDs come. @text: (nullable): %NULL: they do */
+void pool_wait_set_failure(PoolWait *self, int failure, const char *text);
+
+/* Sets that failure as the error of a thread that has waited for @waited_ms, or TIMEOUT. */
+void pool_wait_set_error(PoolWait *self, guint waited_ms, GError **error);

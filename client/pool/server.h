@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+
+#include "client/batch.h"
+#include "client/connection.h"
+#include "client/pool/endpoints.h"
+
+/*
+ * A server that a pool is connected to: whether it is fit, its round trip, and which calls it has.
+ * It answers one call at a time. For one thread, under fork_guard_lock().
+ */
+
+typedef struct _PoolBatchRequest PoolBatchRequest; /* opaque here */
+
+typedef enum {
+	POOL_SERVER_UNKNOWN,  /* it has not reported its state yet */
+	POOL_SERVER_SERVES,   /* or it lacks get_worker(), and is assumed to */
+	POOL_SERVER_DRAINING, /* it is about to stop; used only if no other server serves */
+	POOL_SERVER_WAITING,  /* it refuses until its clock catches up; used as DRAINING is */
+	POOL_SERVER_UNFIT,    /* it has no worker ID */
+} PoolServerFitness;
+
+typedef enum {
+	POOL_SERVER_NOTHING, /* new: it goes on, or steps down to another call */
+	POOL_SERVER_PROBED,
+	POOL_SERVER_DRAWN,
+	POOL_SERVER_LISTED,
+	POOL_SERVER_REFUSED, /* a draw; it can be used again after refused_until_us */
+	POOL_SERVER_FAILED,  /* the connection is unusable */
+} PoolServerEvent;
+
+/* Members are for reading. */
+typedef struct {
+	PoolEndpoint *endpoint; /* borrowed */
+	ClientConnection *connection;
+	gint64 since_us; /* time of the last change of the connection's state */
+	ClientCall call; /* CALLING: the call */
+	gint32 seqid;
+	GByteArray *request;
+	PoolServerFitness fitness;
+	gint64 probed_at_us;     /* the last probe */
+	gint64 answered_at_us;   /* its answer */
+	gint64 useless_since_us; /* it has reported no state yet, or refuses draws; POOL_NEVER_US:
+				  * neither */
+	gint64 round_trip_us;
+	SnowflakeClientWorker *worker; /* its last report; NULL: none, or it lacks get_worker() */
+	gint64 worker_asked_at_us;     /* the probe for that report */
+	gint64 worker_round_trip_us;   /* of that probe */
+	gint64 refused_until_us;
+	BatchLimits limits;
+	PoolBatchRequest *batch_request; /* of the current draw; NULL: it is for the buffer */
+} PoolServer;
+
+/* What came with an event. The buffers are used again. */
+typedef struct {
+	gint64 asked_at_us; /* when the call began */
+	GArray *runs;       /* SnowflakeClientIdRun: DRAWN */
+	GPtrArray *workers; /* SnowflakeClientWorker: LISTED; NULL: it cannot list them */
+	gint64 *ids;        /* private */
+} PoolEventData;
+
+void pool_event_data_init(PoolEventData *self);
+void pool_event_data_clear(PoolEventData *self);
+
+/* Begins to connect. @tls: (nullable): as for client_connection_begin(). Returns: (transfer full):
+ * %NULL with an error set */
+PoolServer *pool_server_new(PoolEndpoint *endpoint, TlsClient *tls, gint64 now_us, GError **error);
+void pool_server_free(PoolServer *self);
+
+gboolean pool_server_is_idle(const PoolServer *self);
+
+/* Returns: the number of IDs that it is drawing now, for a batch request or not */
+guint pool_server_drawing(const PoolServer *self);
+
+gboolean pool_server_is_listing(const PoolServer *self);
+
+/* Begin a call; the server is idle. They probe it; draw @count IDs, less than
+ * pool_server_refused_count(), for @batch_request or, if %NULL, for the buffer; request its list of
+ * servers. */
+void pool_server_probe(PoolServer *self, gint64 now_us);
+void pool_server_draw(PoolServer *self, const char *agent, guint count,
+		      PoolBatchRequest *batch_request, gint64 now_us);
+void pool_server_list(PoolServer *self, gint64 now_us);
+
+/* Largest count that is worth to draw at once, and smallest count that it does not give at once. */
+guint pool_server_max_count(const PoolServer *self);
+guint pool_server_refused_count(const PoolServer *self);
+
+/* Largest number of servers that are read from a list, so that a list cannot use up the pool's
+ * memory. It equals the number of worker IDs in the layout twitter. */
+#define POOL_SERVER_MAX_LISTED 1024
+
+/* Returns: how good it is to draw from it; less is better; POOL_SERVER_USELESS: not at all */
+#define POOL_SERVER_USELESS G_MAXINT
+gint pool_server_rank(const PoolServer *self, gint64 now_us);
+
+/* Returns: when it has made no progress for POOL_SERVER_GIVE_WAY_MS: it has reported no state since
+ * its last step, or it refuses draws and is idle; POOL_NEVER_US: neither */
+#define POOL_SERVER_GIVE_WAY_MS 500
+gint64 pool_server_gives_way_us(const PoolServer *self);
+
+/* Returns: how long to wait for it before another server is used: @least_us, or more if its round
+ * trip is long */
+gint64 pool_server_patience_us(const PoolServer *self, gint64 least_us);
+gboolean pool_server_seems_to_hang(const PoolServer *self, gint64 now_us);
+
+/* Returns: when its rank next changes by itself, or it times out */
+gint64 pool_server_next_us(const PoolServer *self, gint64 now_us);
+
+/* Sends and receives what it can. @data: (inout): what came. Returns: the event; with REFUSED and
+ * FAILED an error is set. It fails when it times out. */
+PoolServerEvent pool_server_advance(PoolServer *self, gint64 now_us, PoolEventData *data,
+				    GError **error);

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/resolver.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#include "client/thread.h"
+#include "common/fork-guard.h"
+#include "common/socket.h"
+
+struct _Resolution {
+	_Atomic guint references; /* the caller's and the thread's */
+	_Atomic gboolean is_done;
+	int fd;                /* the thread's */
+	GPtrArray *hosts;      /* Address: names for the thread to resolve */
+	GString *failures;     /* the thread's until it is done */
+	guint n_given;         /* names that resolution_get() has returned */
+	pthread_mutex_t mutex; /* protects what follows */
+	GPtrArray *names;      /* ResolvedName, which do not change */
+};
+
+static void resolved_name_free(ResolvedName *name)
+{
+	g_free(name->text);
+	g_free(name);
+}
+
+static void resolution_unref(Resolution *self)
+{
+	if (atomic_fetch_sub(&self->references, 1) > 1)
+		return;
+	g_ptr_array_unref(self->hosts);
+	g_ptr_array_unref(self->names);
+	g_string_free(self->failures, TRUE);
+	pthread_mutex_destroy(&self->mutex);
+	g_free(self);
+}
+
+static void add_name(Resolution *self, const Address *address, const void *bytes, socklen_t length)
+{
+	ResolvedName *name = g_new0(ResolvedName, 1);
+	char host[NI_MAXHOST];
+
+	memcpy(&name->address.bytes, bytes, length);
+	name->address.length = length;
+	if (address->is_tls)
+		g_strlcpy(name->address.tls_host, address->host, sizeof name->address.tls_host);
+	if (address->path == NULL &&
+	    getnameinfo(bytes, length, host, sizeof(host), NULL, 0, NI_NUMERICHOST) == 0 &&
+	    strcmp(host, address->host) != 0)
+		name->text = g_strdup_printf("%s (%s)", address->text, host);
+	else
+		name->text = g_strdup(address->text);
+	pthread_mutex_lock(&self->mutex);
+	g_ptr_array_add(self->names, name);
+	pthread_mutex_unlock(&self->mutex);
+}
+
+/* Returns: 0, or a code of getaddrinfo() */
+static int resolve_host(Resolution *self, const Address *address, int flags)
+{
+	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
+				       .ai_flags = AI_NUMERICSERV | flags};
+	struct addrinfo *found = NULL;
+	g_autofree char *port = g_strdup_printf("%u", (guint)address->port);
+	int code = getaddrinfo(address->host, port, &hints, &found);
+
+	if (code != 0)
+		return code;
+	for (const struct addrinfo *each = found; each != NULL; each = each->ai_next)
+		add_name(self, address, each->ai_addr, each->ai_addrlen);
+	freeaddrinfo(found);
+	return 0;
+}
+
+static gboolean resolve_at_once(Resolution *self, const Address *address)
+{
+	struct sockaddr_un bytes;
+	socklen_t length;
+
+	if (address->path == NULL)
+		return g_hostname_is_ip_address(address->host) &&
+		       resolve_host(self, address, AI_NUMERICHOST) == 0;
+	length = socket_unix_address(address->path, &bytes);
+	add_name(self, address, &bytes, length);
+	return TRUE;
+}
+
+static void *run_resolver_thread(void *user_data)
+{
+	Resolution *self = user_data;
+
+	for (guint i = 0; i < self->hosts->len; i++) {
+		const Address *address = self->hosts->pdata[i];
+		int code = resolve_host(self, address, 0);
+
+		if (code != 0)
+			g_string_append_printf(self->failures, "%s%s: cannot look it up: %s",
+					       self->failures->len > 0 ? "; " : "", address->text,
+					       gai_strerror(code));
+		if (i == self->hosts->len - 1)
+			atomic_store(&self->is_done, TRUE);
+		eventfd_write(self->fd, 1);
+	}
+	fork_guard_lock();
+	fork_guard_close_noted(&self->fd);
+	fork_guard_unlock();
+	resolution_unref(self);
+	return NULL;
+}
+
+/* Returns: 0, or a code of errno */
+static int start_resolver_thread(Resolution *self, int fd)
+{
+	pthread_t thread;
+	int code;
+
+	self->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (self->fd < 0)
+		return errno;
+	fork_guard_note(&self->fd);
+	self->references = 2;
+	code = client_thread_start(&thread, "snowflake-names", run_resolver_thread, self);
+	if (code == 0) {
+		pthread_detach(thread);
+		return 0;
+	}
+	self->references = 1;
+	fork_guard_close_noted(&self->fd);
+	return code;
+}
+
+Resolution *resolution_new(const GPtrArray *addresses, int fd)
+{
+	Resolution *self = g_new0(Resolution, 1);
+	int code = 0;
+
+	self->references = 1;
+	self->hosts = g_ptr_array_new_with_free_func((GDestroyNotify)address_free);
+	self->names = g_ptr_array_new_with_free_func((GDestroyNotify)resolved_name_free);
+	self->failures = g_string_new(NULL);
+	pthread_mutex_init(&self->mutex, NULL);
+	for (guint i = 0; i < addresses->len; i++) {
+		if (!resolve_at_once(self, addresses->pdata[i]))
+			g_ptr_array_add(self->hosts, address_copy(addresses->pdata[i]));
+	}
+	if (self->hosts->len > 0)
+		code = start_resolver_thread(self, fd);
+	/* without a thread, the names are as unknown as if the resolver had failed */
+	if (code != 0)
+		g_string_append_printf(self->failures, "no thread to look names up: %s",
+				       g_strerror(code));
+	if (code != 0 || self->hosts->len == 0)
+		atomic_store(&self->is_done, TRUE);
+	if (self->names->len > 0 || self->is_done)
+		eventfd_write(fd, 1);
+	return self;
+}
+
+GPtrArray *resolution_get(Resolution *self, char **out_failures)
+{
+	gboolean is_done = atomic_load(&self->is_done);
+	g_autoptr(GPtrArray) names = g_ptr_array_new();
+
+	pthread_mutex_lock(&self->mutex);
+	g_ptr_array_extend(names, self->names, NULL, NULL);
+	pthread_mutex_unlock(&self->mutex);
+	if (!is_done && names->len == self->n_given)
+		return NULL;
+	self->n_given = names->len;
+	*out_failures = is_done ? g_strdup(self->failures->str) : NULL;
+	return g_steal_pointer(&names);
+}
+
+void resolution_free(Resolution *self)
+{
+	if (self != NULL)
+		resolution_unref(self);
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/fork-guard.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/wiped-memory.h"
+
+/* Limits the tries in a program that forks more often than its disk opens a file. */
+#define MAX_TRIES 3
+
+/* Work: how many threads are at it, and how many wait to fork */
+
+static pthread_mutex_t work_mutex = PTHREAD_MUTEX_INITIALIZER; /* protects the variables below */
+static pthread_cond_t work_changed = PTHREAD_COND_INITIALIZER;
+static guint n_working;
+static guint n_forking;
+
+static _Thread_local gboolean is_worker;
+
+static void begin_work(void)
+{
+	pthread_mutex_lock(&work_mutex);
+	while (n_forking > 0)
+		pthread_cond_wait(&work_changed, &work_mutex);
+	n_working++;
+	pthread_mutex_unlock(&work_mutex);
+}
+
+static void end_work(void)
+{
+	pthread_mutex_lock(&work_mutex);
+	n_working--;
+	if (n_working == 0)
+		pthread_cond_broadcast(&work_changed);
+	pthread_mutex_unlock(&work_mutex);
+}
+
+void fork_guard_enter(void)
+{
+	begin_work();
+	is_worker = TRUE;
+}
+
+void fork_guard_leave(void)
+{
+	is_worker = FALSE;
+	end_work();
+}
+
+void fork_guard_pause(void)
+{
+	int code = errno;
+
+	if (is_worker)
+		end_work();
+	errno = code;
+}
+
+void fork_guard_resume(void)
+{
+	int code = errno;
+
+	if (is_worker)
+		begin_work();
+	errno = code;
+}
+
+/* Descriptors */
+
+typedef struct {
+	int fd;
+	int *holder;         /* (nullable): is set to -1 in a child */
+	gboolean is_closing; /* can be closed already, and its number in use for another file */
+	dev_t device;        /* if it is closing: its file */
+	ino_t inode;         /* if it is closing: its file; 0: unknown */
+} Descriptor;
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* protects the variables below */
+static GArray *descriptors;                               /* of Descriptor; never freed */
+static guint64 n_forks;                                   /* forks that began */
+
+void fork_guard_lock(void)
+{
+	pthread_mutex_lock(&mutex);
+}
+
+void fork_guard_unlock(void)
+{
+	pthread_mutex_unlock(&mutex);
+}
+
+static void note_descriptor(int fd, int *holder)
+{
+	const Descriptor descriptor = {.fd = fd, .holder = holder};
+
+	if (descriptors == NULL)
+		descriptors = g_array_new(FALSE, FALSE, sizeof descriptor);
+	g_array_append_val(descriptors, descriptor);
+}
+
+/* Returns: the index of the newest such descriptor, or -1 */
+static gint find_descriptor(int fd, const int *holder, gboolean is_closing)
+{
+	for (guint i = descriptors != NULL ? descriptors->len : 0; i > 0; i--) {
+		const Descriptor *descriptor = &g_array_index(descriptors, Descriptor, i - 1);
+
+		if (descriptor->fd == fd && descriptor->holder == holder &&
+		    descriptor->is_closing == is_closing)
+			return (gint)i - 1;
+	}
+	return -1;
+}
+
+void fork_guard_note(int *fd)
+{
+	note_descriptor(*fd, fd);
+}
+
+void fork_guard_close_noted(int *fd)
+{
+	gint i = find_descriptor(*fd, fd, FALSE);
+
+	if (i >= 0) {
+		g_array_remove_index_fast(descriptors, (guint)i);
+		close(*fd);
+	}
+	*fd = -1;
+}
+
+int fork_guard_open(int directory_fd, const char *path, int flags, mode_t mode)
+{
+	int fd;
+
+	for (guint i = 0; i < MAX_TRIES; i++) {
+		guint64 n_forks_before;
+		gboolean is_noted;
+
+		fork_guard_lock();
+		n_forks_before = n_forks;
+		fork_guard_unlock();
+		fd = openat(directory_fd, path, flags, mode);
+		if (fd < 0)
+			return fd;
+		fork_guard_lock();
+		is_noted = n_forks == n_forks_before;
+		if (is_noted)
+			note_descriptor(fd, NULL);
+		fork_guard_unlock();
+		if (is_noted)
+			return fd;
+		close(fd);
+		if ((flags & O_EXCL) != 0)
+			unlinkat(directory_fd, path, 0);
+	}
+	fork_guard_lock();
+	fd = openat(directory_fd, path, flags, mode);
+	if (fd >= 0)
+		note_descriptor(fd, NULL);
+	fork_guard_unlock();
+	return fd;
+}
+
+void fork_guard_begin_close(int fd)
+{
+	struct stat info;
+	gboolean is_known = fstat(fd, &info) == 0;
+	gint i;
+
+	fork_guard_lock();
+	i = find_descriptor(fd, NULL, FALSE);
+	if (i >= 0)
+		g_array_index(descriptors, Descriptor, i) = (Descriptor){
+			.fd = fd,
+			.is_closing = TRUE,
+			.device = is_known ? info.st_dev : 0,
+			.inode = is_known ? info.st_ino : 0,
+		};
+	fork_guard_unlock();
+}
+
+void fork_guard_end_close(int fd)
+{
+	gint i;
+
+	fork_guard_lock();
+	i = find_descriptor(fd, NULL, TRUE);
+	if (i >= 0)
+		g_array_remove_index_fast(descriptors, (guint)i);
+	fork_guard_unlock();
+}
+
+void fork_guard_close(int fd)
+{
+	int code = errno;
+
+	fork_guard_begin_close(fd);
+	close(fd);
+	fork_guard_end_close(fd);
+	errno = code;
+}
+
+/* Returns: %FALSE if the descriptor was closed, and its number can be another file's */
+static gboolean is_still_own(const Descriptor *descriptor)
+{
+	struct stat info;
+
+	if (!descriptor->is_closing)
+		return TRUE;
+	return fstat(descriptor->fd, &info) == 0 && info.st_dev == descriptor->device &&
+	       info.st_ino == descriptor->inode;
+}
+
+static void close_descriptors_in_child(void)
+{
+	for (guint i = 0; descriptors != NULL && i < descriptors->len; i++) {
+		const Descriptor *descriptor = &g_array_index(descriptors, Descriptor, i);
+
+		if (is_still_own(descriptor))
+			close(descriptor->fd);
+		if (descriptor->holder != NULL)
+			*descriptor->holder = -1;
+	}
+	if (descriptors != NULL)
+		g_array_set_size(descriptors, 0);
+}
+
+/* Handlers of fork() */
+
+static const ForkGuardLocks *more_locks; /* (nullable) */
+
+/* Both mutexes stay locked over the fork(). */
+void fork_guard_hold(void)
+{
+	pthread_mutex_lock(&work_mutex);
+	n_forking++;
+	while (n_working > 0)
+		pthread_cond_wait(&work_changed, &work_mutex);
+	fork_guard_lock();
+	n_forks++;
+	if (more_locks != NULL)
+		more_locks->hold();
+}
+
+void fork_guard_release(void)
+{
+	if (more_locks != NULL)
+		more_locks->release();
+	fork_guard_unlock();
+	n_forking--;
+	pthread_cond_broadcast(&work_changed);
+	pthread_mutex_unlock(&work_mutex);
+}
+
+/* Threads that wait, to work or to fork, are the parent's. */
+void fork_guard_release_in_child(void)
+{
+	if (more_locks != NULL)
+		more_locks->release_in_child();
+	close_descriptors_in_child();
+	fork_guard_unlock();
+	work_changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+	n_forking = 0;
+	pthread_mutex_unlock(&work_mutex);
+}
+
+static void install_handlers(void)
+{
+	/* without memory for it there are no handlers: see the header for what that means */
+	pthread_atfork(fork_guard_hold, fork_guard_release, fork_guard_release_in_child);
+}
+
+void fork_guard_install(const ForkGuardLocks *locks)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	fork_guard_lock();
+	if (more_locks == NULL)
+		more_locks = locks;
+	fork_guard_unlock();
+	pthread_once(&once, install_handlers);
+}
+
+/* The mark */
+
+ForkMark *fork_mark_new(GError **error)
+{
+	ForkMark *self = wiped_memory_new(sizeof(*self), error);
+
+	if (self != NULL)
+		*self = 1;
+	return self;
+}
+
+void fork_mark_free(ForkMark *self)
+{
+	wiped_memory_free((void *)self, sizeof(*self));
+}
