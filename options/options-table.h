@@ -41,7 +41,7 @@ typedef struct {
 	OptionType type;
 	gsize offset;               /* of its field in Options */
 	gboolean only_args;         /* not in the file */
-	gboolean reread;            /* on SIGHUP, see reload.h; a number, a choice or ALLOW */
+	gboolean reread;            /* on SIGHUP, see signals.h; a number, a choice or ALLOW */
 	gboolean of_zookeeper;      /* only with zookeeper; else it must be at its default */
 	gboolean of_issuer;         /* only without relay; likewise */
 	gboolean of_relay;          /* only with relay; likewise */

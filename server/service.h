@@ -15,7 +15,7 @@
 
 /*
  * Decides what a call is answered with, whether it waits, or why it is refused: service_answer().
- * How a call is read and its answer is written is for the codecs: fast-path.h and thrift-codec.h.
+ * How a call is read and its answer is written is for the codecs (codecs.h).
  *
  * Each thread that answers calls has a Service of its own.
  */

@@ -9,7 +9,7 @@
  * --zookeeper-auth, on znodes that were made without it: a client that may write a parent may
  * delete a reservation below it, and another server then takes a worker ID that is in use.
  *
- * A znode is open as common/zookeeper/znode-acl.h defines it. Parents are read before their
+ * A znode is open as common/zookeeper/znodes.h defines it. Parents are read before their
  * children, so the znode that is named is the highest one that is open. Nothing is changed. Claims
  * are not read: they belong to their servers, and end with them. A reservation whose ACL this
  * server may not read is skipped, because no server with its password takes that worker ID.

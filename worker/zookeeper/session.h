@@ -74,7 +74,7 @@ typedef struct {
 	char *data;         /* of get: NUL-terminated */
 	gsize length;       /* of the data, without that NUL */
 	GStrv children;     /* of children: names */
-	gboolean open;      /* of get_acl: as znode-acl.h has it */
+	gboolean open;      /* of get_acl: as znodes.h has it */
 	ZookeeperStat stat; /* of create, get, exists, set, get_acl; of commit: of the last set */
 	gint64 sent_ns;     /* CLOCK_BOOTTIME, before the request left */
 	gint64 received_ns; /* CLOCK_BOOTTIME, after its reply came */
