@@ -93,7 +93,7 @@ class Fleet(ZooKeeperTest):
 
     def test_what_a_list_costs(self):
         """docs/registration.md, and the unit test of the pause, have it from here: two reads for
-        each server, three for each datacenter, and one."""
+        each server, four for each datacenter, and one."""
         way = self.proxy()
         self.members(2)
         self.members(1, datacenter_id=DATACENTER + 1)
@@ -104,7 +104,7 @@ class Fleet(ZooKeeperTest):
         before = reads()
         self.assertEqual(len(server.call("get_workers")), 4)
         server.wait_event("registration", **{"from": "listing"})
-        self.assertEqual(reads() - before, 2 * 4 + 3 * 2 + 1)
+        self.assertEqual(reads() - before, 2 * 4 + 4 * 2 + 1)
 
     def test_there_never_was_a_list(self):
         server = self.member("--max-wait", 200, session_ms=LONG_SESSION_MS,
