@@ -58,7 +58,10 @@ static int connect_to(Attempt *self, const struct addrinfo *address)
 		return errno;
 	if (!wait_ready(self, POLLOUT))
 		return ETIMEDOUT;
-	return getsockopt(self->fd, SOL_SOCKET, SO_ERROR, &number, &length) == 0 ? number : errno;
+	if (getsockopt(self->fd, SOL_SOCKET, SO_ERROR, &number, &length) != 0)
+		return errno;
+	/* it was connected, and the server has closed the connection already */
+	return number == EPIPE || number == ECONNRESET ? 0 : number;
 }
 
 /* Returns 0, or why it is not connected to @self->server. */
