@@ -9,7 +9,7 @@ import threading
 import unittest
 
 from bindings import ROOT
-from harness import PARKING, PER_TICK, SANITIZED, ServerTest, wait_for
+from harness import LONG_WAIT_MS, PARKING, PER_TICK, SANITIZED, ServerTest, wait_for
 from wire import EXCEPTION, GET_ID, STRICT, Closed, Connection
 
 # So many IDs in each tick that no call waits for the clock.
@@ -148,7 +148,8 @@ class StopUnderPressure(ServerTest):
 
     def test_connections_that_were_not_accepted_yet(self):
         self.allow_descriptors()
-        server = self.start(*AT_LEISURE)
+        # after the pause the calls wait for a reservation
+        server = self.start(*AT_LEISURE, "--max-wait", LONG_WAIT_MS)
         server.pause()
         with contextlib.ExitStack() as stack:
             waiting = [stack.enter_context(Connection(server.address)) for _ in range(600)]
