@@ -400,8 +400,8 @@ void keeper_lease_poll(Keeper *self)
 	show_registry(self);
 	if (has_ended)
 		settle(self, &result);
-	self->facts.hurry = self->facts.hurry || self->registry->hurry;
-	self->registry->hurry = FALSE;
+	self->facts.retry_now = self->facts.retry_now || self->registry->retry_now;
+	self->registry->retry_now = FALSE;
 }
 
 /* The operations */
@@ -455,7 +455,7 @@ void keeper_lease_begin(Keeper *self, RegistryOperation operation)
 	facts->under_way = operation;
 	facts->busy_since_us = facts->now_us;
 	facts->cancelled = FALSE;
-	facts->hurry = FALSE;
+	facts->retry_now = FALSE;
 	atomic_store(&self->busy_since_us, facts->now_us);
 	if (operation == REGISTRY_CLAIM)
 		claim(self);

@@ -37,7 +37,7 @@ static gint64 extension_due_us(const KeeperPlanFacts *facts)
 	/* Less than its length if the clock is ahead of the registry's, or was set forward. */
 	gint64 lasts_us = tick_at_us(facts, facts->end_tick) - facts->written_at_us;
 
-	if (facts->hurry)
+	if (facts->retry_now)
 		return facts->now_us;
 	if (facts->failures > 0)
 		return facts->retry_at_us;
@@ -59,7 +59,7 @@ static KeeperPlan begin_when_due(RegistryOperation operation, gint64 due_us, gin
 
 static KeeperPlan plan_claim(const KeeperPlanFacts *facts)
 {
-	if (facts->hurry)
+	if (facts->retry_now)
 		return begin(REGISTRY_CLAIM);
 	if (facts->waiting && facts->now_tick < facts->wait_until_tick)
 		return wait_until(tick_at_us(facts, facts->wait_until_tick));
@@ -161,7 +161,7 @@ gint64 keeper_plan_ids_at_us(const KeeperPlanFacts *facts)
 		return KEEPER_PLAN_NEVER;
 	if (facts->has_lease && facts->now_tick > facts->end_tick && facts->out_of_reach)
 		return KEEPER_PLAN_NEVER;
-	if (facts->under_way == REGISTRY_NONE && !facts->hurry) {
+	if (facts->under_way == REGISTRY_NONE && !facts->retry_now) {
 		if (!facts->has_lease && facts->waiting)
 			return MAX(tick_at_us(facts, facts->wait_until_tick), facts->retry_at_us);
 		if (facts->failures > 0)

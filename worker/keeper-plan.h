@@ -30,7 +30,7 @@ typedef struct {
 	gint64 retry_at_us;     /* no other attempt before this */
 	gboolean waiting;       /* a claim was answered with WAIT ... */
 	gint64 wait_until_tick; /* ... until this tick; G_MAXINT64: nobody knows */
-	gboolean hurry;         /* the registry says that the next attempt is due now */
+	gboolean retry_now;     /* the registry says that the next attempt is due now */
 
 	/* The lease. */
 	gboolean has_lease;

@@ -148,9 +148,9 @@ struct _Registry {
 			      does not stop */
 
 	/* Set by poll(), for the keeper to read after it. */
-	gint64 poll_at_us; /* monotonic: call it then, if nobody wakes before; or G_MAXINT64 */
-	gboolean hurry; /* what is to be extended, or waits, or has failed, is due now; the keeper
-			   takes note and clears it */
+	gint64 poll_at_us;  /* monotonic: call it then, if nobody wakes before; or G_MAXINT64 */
+	gboolean retry_now; /* what is to be extended, or waits, or has failed, is due now; the
+			   keeper takes note and clears it */
 	gboolean reachable; /* a hand-back now would get somewhere */
 	RegistryClock clock;
 	KeeperSession session;

@@ -85,7 +85,7 @@ static void note_claim(Registration *self, const char *path, gint64 sequence, gi
 	registration_note_time(self, created_ms, self->claim.announced_ns, received_ns);
 	check_clock(self);
 	if (self->holding.held) /* its reservation is to show that it lives on */
-		self->registry.hurry = TRUE;
+		self->registry.retry_now = TRUE;
 }
 
 void zookeeper_claim_announce(Registration *self)

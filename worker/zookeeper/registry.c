@@ -184,7 +184,7 @@ static gboolean zookeeper_registry_poll(Registry *registry, gint64 now_tick,
 	look_after_goal(self);
 	if (self->goal.look_again_us != 0 && self->facts.now_us >= self->goal.look_again_us) {
 		self->goal.look_again_us = 0;
-		self->registry.hurry = TRUE;
+		self->registry.retry_now = TRUE;
 	}
 	self->registry.reachable = self->facts.connected;
 	self->registry.session = session_of(self);

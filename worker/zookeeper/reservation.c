@@ -316,7 +316,7 @@ static void settle_by(Registration *self, const ReservationRecord *record, gint3
 	switch (settlement) {
 	case SETTLED_WRITTEN:
 		/* it was computed some time ago: the extension goes on, a claim needs one */
-		self->registry.hurry = TRUE;
+		self->registry.retry_now = TRUE;
 		if (self->attempt.goal == REGISTRY_EXTEND)
 			hold(self);
 		else

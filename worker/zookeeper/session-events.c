@@ -53,7 +53,7 @@ static void on_connected(Registration *self, gint64 session_id)
 	registration_recheck(self);
 	/* what failed for want of a connection, or waits: a new session has no watches */
 	if (self->goal.extension_failed || self->goal.look_again_us != 0)
-		self->registry.hurry = TRUE;
+		self->registry.retry_now = TRUE;
 	/* the request that set it may have been lost; twice does no harm */
 	if (self->facts.claim == CLAIM_MADE)
 		zookeeper_claim_watch(self);
@@ -92,7 +92,8 @@ static void on_denied(Registration *self)
 static void on_changed(Registration *self, const ZookeeperMessage *message)
 {
 	if (g_strcmp0(message->path, self->claim.path) != 0) /* claims have come or gone */
-		self->registry.hurry = self->registry.hurry || self->goal.look_again_us != 0;
+		self->registry.retry_now =
+			self->registry.retry_now || self->goal.look_again_us != 0;
 	else if (message->gone)
 		zookeeper_claim_lose(self);
 	else

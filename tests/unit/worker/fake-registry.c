@@ -182,8 +182,8 @@ static gboolean fake_poll(Registry *registry, gint64 now_tick, RegistryResult *o
 	if (self->is_heard)
 		registry->heard_us = g_get_monotonic_time();
 	registry->reachable = self->reachable;
-	registry->hurry = self->hurry;
-	self->hurry = FALSE;
+	registry->retry_now = self->retry_now;
+	self->retry_now = FALSE;
 	list_workers(self);
 	done = self->lost || is_done(self);
 	if (self->lost)

@@ -20,7 +20,7 @@ typedef struct {
 	gint64 first_tick;           /* of the next claim; 0: the tick asked at */
 	guint worker_id;
 	gint64 wait_ticks;  /* G_MAXINT64: nobody knows until when */
-	gboolean hurry;     /* once */
+	gboolean retry_now; /* once */
 	gboolean lost;      /* once: LOST, whatever is under way, if anything is */
 	gboolean reachable; /* what poll() says of it; operations go on all the same */
 	RegistryClock clock;

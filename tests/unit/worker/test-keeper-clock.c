@@ -265,7 +265,7 @@ TEST("/keeper-clock/reclaims-later", test_reclaims_later)
 	/* told to go on, it fails: that is tried again by itself */
 	claims = FAKE_GET(&server.fake, claims);
 	FAKE_SET(&server.fake, claim_code, REGISTRY_ERROR_FAILED);
-	FAKE_SET(&server.fake, hurry, TRUE);
+	FAKE_SET(&server.fake, retry_now, TRUE);
 	WAIT_FOR(FAKE_GET(&server.fake, claims) >= claims + 3);
 	FAKE_SET(&server.fake, claim_code, WORKS);
 	g_assert_cmpint(tick_of_id(server_draw_in_time(&server)), <, tick_of_id(before) - 3000000);
