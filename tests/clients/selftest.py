@@ -36,7 +36,7 @@ TABLE = [
     ("no-failover", "killed between calls", "it failed"),
     ("no-failover", "all dead", "servers tried, not 3"),
     ("no-retry", "lost reply", "it failed"),
-    ("no-fallback", "contract of 2010", "it failed"),
+    ("no-fallback", "legacy contract", "it failed"),
     ("first-address", "name with many addresses", "it failed"),
     ("forgets", "lost name", "it failed"),
     ("forgets", "lost name server", "it failed"),

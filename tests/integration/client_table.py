@@ -51,7 +51,7 @@ the server restarts. For the calls themselves, see [thrift.md](thrift.md).
 
 `tests/integration/client_table.py --write` writes this page from test results. Each library is the
 version of Debian 12, and Node's is from npm. Each was tested with code from `snowflake.thrift` and
-with code from the original contract of 2010, framed and unframed, with each protocol in the table.
+with code from the original contract, framed and unframed, with each protocol in the table.
 The tests make every call of the contract and cause every exception. The last two sections use code
 from `snowflake.thrift`; the restart of the server was tested framed, with the strict protocol.
 
@@ -61,8 +61,8 @@ from `snowflake.thrift`; the restart of the server was tested framed, with the s
 
 * TLS was tested framed, with the strict protocol, with a client certificate, and against a server
   whose CA the client does not know.
-* "strict" and "unversioned" are the binary protocol with and without its version. Clients of 2010
-  write it without.
+* "strict" and "unversioned" are the binary protocol with and without its version. Legacy
+  clients write it without.
 
 Thrift's compiler generates code for these languages as well, but Debian 12 has no package of the
 library that the code needs:

@@ -97,7 +97,9 @@ class Fleet(ZooKeeperTest):
         way = self.proxy()
         self.members(2)
         self.members(1, datacenter_id=DATACENTER + 1)
-        server = self.member(*LONG_WAIT, via=way, datacenter_id=DATACENTER + 1)
+        # no reads for a reconnect or an extension
+        server = self.member(*LONG_WAIT, via=way, datacenter_id=DATACENTER + 1,
+                             session_ms=LONG_SESSION_MS, reservation_ms=LONG_RESERVATION_MS)
 
         def reads():
             return sum(way.requests[opcode] for opcode in (GET_DATA, GET_CHILDREN, GET_CHILDREN_2))

@@ -19,10 +19,9 @@
 
 static TlsContext *server, *client;
 
-/* What happens when a server looks for the first byte: it fails, or it finds none and the client's
- * bytes arrive right after. */
-static int peek_failure;
-static Line *arriving;
+/* Two events when a server looks for the first byte. */
+static int peek_failure; /* the look fails with this errno; 0: it does not fail */
+static Line *arriving; /* the look finds no byte, and these bytes arrive right after; NULL: none */
 
 /* The linker passes calls of recv() to this function. */
 ssize_t __wrap_recv(int fd, void *bytes, size_t length, int flags);
