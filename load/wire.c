@@ -195,12 +195,12 @@ static LoadWireStatus thrift_parse(const LoadWire *wire, const guint8 *data, gsi
 
 static gint64 thrift_next_value(const LoadWire *wire, LoadWireReply *reply)
 {
-	if (wire->form.call != LOAD_WIRE_GET_ID_RUNS) {
-		guint64 value;
+	gint64 value;
 
+	if (wire->form.call != LOAD_WIRE_GET_ID_RUNS) {
 		memcpy(&value, reply->next_value, sizeof(value));
 		reply->next_value += sizeof(value);
-		return (gint64)GUINT64_FROM_BE(value);
+		return GINT64_FROM_BE(value);
 	}
 	if (reply->left_in_run == 0) {
 		gsize skipped = reply->in_runs ? 0 : sizeof(guint32); /* their number */
@@ -211,7 +211,10 @@ static gint64 thrift_next_value(const LoadWire *wire, LoadWireReply *reply)
 		reply->next_value = reader.at;
 	}
 	reply->left_in_run--;
-	return reply->next_in_run++;
+	value = reply->next_in_run;
+	if (reply->left_in_run > 0) /* the last value may be the largest */
+		reply->next_in_run++;
+	return value;
 }
 
 static char *thrift_error_message(const LoadWire *wire G_GNUC_UNUSED, const LoadWireReply *reply)
