@@ -90,9 +90,15 @@ def program(path, *arguments):
 
 
 def build(name, tiers, *options, **environment):
-    script = '[ -e "$0/build.ninja" ] || meson setup "$0" "$@" && exec ninja -C "$0"'
+    """Builds what is built by default. Without names, ninja would build the unit tests too."""
+    script = (
+        '{ [ -e "$0/build.ninja" ] || meson setup "$0" "$@"; } && '
+        'meson introspect --targets "$0" | jq -r --arg in "$(realpath "$0")/" '
+        '".[] | select(.build_by_default) | .filename[0] | ltrimstr(\\$in)" | '
+        'xargs ninja -C "$0"')
     return Step(f"{name}: build", tiers, COMPUTES, (), (
-        "sh", "-c", script, str(BUILDS / name), str(ROOT), *options), check, environment)
+        "bash", "-o", "pipefail", "-c", script, str(BUILDS / name), str(ROOT), *options), check,
+        environment)
 
 
 def unit_tests(name, tiers, under=(), options=()):
