@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "common/help-text.h"
+#include "options/help-text.h"
 #include "common/zookeeper/znodes.h"
 #include "core/generator.h"
 #include "options/options.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "common/help-text.h"
+#include "options/help-text.h"
 #include "common/useragent.h"
 #include "core/text.h"
 #include "options/options-table.h"
