@@ -4,8 +4,7 @@
 #define MAX_TEXT_BYTES 512
 #define MAX_DEPTH      16 /* of skipped values; the deepest value in the IDL has 2 */
 
-/* The next @length bytes, or NULL. */
-static const guint8 *take_bytes(ThriftReader *self, gsize length)
+const guint8 *thrift_reader_take(ThriftReader *self, gsize length)
 {
 	if (self->bad || length > self->left) {
 		self->bad = TRUE;
@@ -21,7 +20,7 @@ static const guint8 *take_bytes(ThriftReader *self, gsize length)
 
 static guint64 read_big_endian(ThriftReader *self, gsize length)
 {
-	const guint8 *bytes = take_bytes(self, length);
+	const guint8 *bytes = thrift_reader_take(self, length);
 	guint64 value = 0;
 
 	for (gsize i = 0; bytes != NULL && i < length; i++)
@@ -39,11 +38,27 @@ gint64 thrift_reader_i64(ThriftReader *self)
 	return (gint64)read_big_endian(self, 8);
 }
 
+guint32 thrift_reader_varint(ThriftReader *self)
+{
+	guint64 value = 0;
+	guint shift = 0;
+	guint8 byte;
+
+	do {
+		byte = (guint8)read_big_endian(self, 1);
+		value |= (guint64)(byte & 0x7f) << shift;
+		shift += 7;
+	} while ((byte & 0x80) != 0 && shift < 35);
+	if ((byte & 0x80) != 0 || value > G_MAXUINT32)
+		self->bad = TRUE;
+	return self->bad ? 0 : (guint32)value;
+}
+
 const char *thrift_reader_bytes(ThriftReader *self, gsize *out_length)
 {
 	/* a negative length is a huge one, and so too long */
 	gsize length = (guint32)thrift_reader_i32(self);
-	const guint8 *bytes = take_bytes(self, length);
+	const guint8 *bytes = thrift_reader_take(self, length);
 
 	*out_length = bytes != NULL ? length : 0;
 	return bytes != NULL ? (const char *)bytes : "";
@@ -110,15 +125,6 @@ gsize thrift_reader_map(ThriftReader *self, BinaryType key, BinaryType value)
 
 static void skip_nested(ThriftReader *self, BinaryType type, guint depth);
 
-static void skip_struct(ThriftReader *self, guint depth)
-{
-	BinaryType type;
-	gint16 id;
-
-	while ((type = thrift_reader_field(self, &id)) != BINARY_STOP)
-		skip_nested(self, type, depth);
-}
-
 /* @n_types: 1 for lists and sets, 2 for maps */
 static void skip_elements(ThriftReader *self, guint n_types, guint depth)
 {
@@ -139,6 +145,7 @@ static void skip_elements(ThriftReader *self, guint n_types, guint depth)
 static void skip_nested(ThriftReader *self, BinaryType type, guint depth)
 {
 	gsize length;
+	gint16 id;
 
 	if (depth == MAX_DEPTH) {
 		self->bad = TRUE;
@@ -147,23 +154,24 @@ static void skip_nested(ThriftReader *self, BinaryType type, guint depth)
 	switch (type) {
 	case BINARY_BOOL:
 	case BINARY_BYTE:
-		take_bytes(self, 1);
+		thrift_reader_take(self, 1);
 		break;
 	case BINARY_I16:
-		take_bytes(self, 2);
+		thrift_reader_take(self, 2);
 		break;
 	case BINARY_I32:
-		take_bytes(self, 4);
+		thrift_reader_take(self, 4);
 		break;
 	case BINARY_DOUBLE:
 	case BINARY_I64:
-		take_bytes(self, 8);
+		thrift_reader_take(self, 8);
 		break;
 	case BINARY_STRING:
 		thrift_reader_bytes(self, &length);
 		break;
 	case BINARY_STRUCT:
-		skip_struct(self, depth + 1);
+		while ((type = thrift_reader_field(self, &id)) != BINARY_STOP)
+			skip_nested(self, type, depth + 1);
 		break;
 	case BINARY_MAP:
 		skip_elements(self, 2, depth + 1);
