@@ -35,7 +35,7 @@ typedef struct {
 	gint64 value;
 } OptionWord;
 
-typedef struct {
+struct _OptionSpec {
 	const char *heading; /* of the group that begins here, or NULL */
 	const char *name;    /* --name on the command line, name in the file */
 	OptionType type;
@@ -55,7 +55,7 @@ typedef struct {
 	const char *default_note; /* describes a default without default_text, or NULL */
 	const char *sample_text;  /* what the sample config sets it to, or NULL: it does not */
 	const char *help;
-} OptionSpec;
+};
 
 extern const OptionSpec OPTIONS_TABLE[];
 extern const guint OPTIONS_TABLE_LENGTH;
@@ -72,6 +72,3 @@ char *options_table_help(void);
 /* (transfer full): the text of --print-config: every option, commented out at its default unless
  * the sample config sets it. */
 char *options_table_sample_config(void);
-
-/* (transfer full) (nullable): the value of an option, as it is written in the file; %NULL: none. */
-char *options_table_text_of(const Options *self, const OptionSpec *spec);

@@ -117,6 +117,12 @@ typedef struct {
  */
 Options *options_new_from_args(int argc, char **argv, GError **error);
 
+/* A row of options-table.h. */
+typedef struct _OptionSpec OptionSpec;
+
+/* (transfer full) (nullable): the value of an option, as it is written in the file; %NULL: none. */
+char *options_text_of(const Options *self, const OptionSpec *spec);
+
 /* The files for TLS connections to other servers; the names are borrowed. */
 TlsNames options_tls_names(const Options *self);
 
