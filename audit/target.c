@@ -19,44 +19,26 @@ static gboolean refuse_target(const char *text, const char *why, GError **error)
 	return FALSE;
 }
 
-static gboolean parse_file(AuditTarget *self, const char *path, GError **error)
-{
-	if (!g_path_is_absolute(path))
-		return refuse_target(self->text, "does not name a file by an absolute path", error);
-	if (strlen(path) >= PATH_MAX)
-		return refuse_target(self->text, "is longer than a path may be", error);
-	self->path = g_strdup(path);
-	return TRUE;
-}
-
-/* A colon within brackets is the address's. */
-static gboolean has_port(const char *server)
-{
-	const char *colon = strrchr(server, ':');
-	const char *bracket = strrchr(server, ']');
-
-	return colon != NULL && (bracket == NULL || colon > bracket);
-}
-
 static gboolean is_category(const char *text)
 {
 	gsize length = strlen(text);
 
-	if (length < 1 || length > MAX_CATEGORY_BYTES)
-		return FALSE;
 	for (gsize i = 0; i < length; i++)
 		if (!g_ascii_isgraph(text[i]) || text[i] == '/')
 			return FALSE;
-	return TRUE;
+	return length >= 1 && length <= MAX_CATEGORY_BYTES;
 }
 
 static gboolean parse_scribe(AuditTarget *self, const char *place, GError **error)
 {
 	const char *slash = strchr(place, '/');
 	g_autofree char *server = g_strndup(place, slash ? (gsize)(slash - place) : strlen(place));
-	g_autofree char *address = has_port(server)
-					   ? g_strdup(server)
-					   : g_strdup_printf("%s:%d", server, SCRIBE_DEFAULT_PORT);
+	const char *colon = strrchr(server, ':');
+	const char *bracket = strrchr(server, ']');
+	/* a colon within brackets is the address's */
+	gboolean has_port = colon != NULL && (bracket == NULL || colon > bracket);
+	g_autofree char *address =
+		has_port ? g_strdup(server) : g_strdup_printf("%s:%d", server, SCRIBE_DEFAULT_PORT);
 
 	self->category = g_strdup(slash != NULL ? slash + 1 : SCRIBE_DEFAULT_CATEGORY);
 	if (!is_category(self->category))
@@ -78,17 +60,25 @@ static gboolean parse_scribe(AuditTarget *self, const char *place, GError **erro
 AuditTarget *audit_target_parse(const char *text, GError **error)
 {
 	g_autoptr(AuditTarget) self = g_new0(AuditTarget, 1);
-	gboolean ok;
+	const char *path = g_str_has_prefix(text, FILE_PREFIX) ? text + strlen(FILE_PREFIX) : NULL;
+	const char *fault = NULL;
 
 	self->text = g_strdup(text);
-	if (g_str_has_prefix(text, FILE_PREFIX))
-		ok = parse_file(self, text + strlen(FILE_PREFIX), error);
-	else if (g_str_has_prefix(text, SCRIBE_PREFIX))
-		ok = parse_scribe(self, text + strlen(SCRIBE_PREFIX), error);
-	else
-		ok = refuse_target(text, "is neither file:PATH nor scribe://HOST:PORT/CATEGORY",
-				   error);
-	return ok ? g_steal_pointer(&self) : NULL;
+	self->path = g_strdup(path);
+	if (g_str_has_prefix(text, SCRIBE_PREFIX))
+		return parse_scribe(self, text + strlen(SCRIBE_PREFIX), error)
+			       ? g_steal_pointer(&self)
+			       : NULL;
+	if (path == NULL)
+		fault = "is neither file:PATH nor scribe://HOST:PORT/CATEGORY";
+	else if (!g_path_is_absolute(path))
+		fault = "does not name a file by an absolute path";
+	else if (strlen(path) >= PATH_MAX)
+		fault = "is longer than a path may be";
+	if (fault == NULL)
+		return g_steal_pointer(&self);
+	refuse_target(text, fault, error);
+	return NULL;
 }
 
 void audit_target_free(AuditTarget *self)
