@@ -100,7 +100,7 @@ gboolean id_text_decode(IdTextForm form, const char *text, gint64 *out_id, GErro
 	const char *digits = text;
 	gint64 id = 0;
 
-	if (form == ID_TEXT_HEX && digits[0] == '0' && (digits[1] == 'x' || digits[1] == 'X'))
+	if (form == ID_TEXT_HEX && g_ascii_strncasecmp(text, "0x", 2) == 0)
 		digits += 2;
 	if (*digits == '\0')
 		return refuse_text(form, text, error, "it has no digits");

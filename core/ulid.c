@@ -46,15 +46,6 @@ void ulid_to_text(Ulid self, char out_text[static ULID_TEXT_SIZE])
 	out_text[TEXT_LENGTH] = '\0';
 }
 
-/* 0 to 31, or -1. */
-static int digit_value(char c)
-{
-	static const char digits[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-	const char *digit = c != '\0' ? strchr(digits, g_ascii_toupper(c)) : NULL;
-
-	return digit != NULL ? (int)(digit - digits) : -1;
-}
-
 static gboolean refuse_text(const char *text, const char *why, GError **error)
 {
 	g_autofree char *shown = text_escape(text, strlen(text));
@@ -65,18 +56,19 @@ static gboolean refuse_text(const char *text, const char *why, GError **error)
 
 gboolean ulid_parse(const char *text, Ulid *out_ulid, GError **error)
 {
+	static const char digits[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 	Ulid ulid = {0};
 
 	if (strlen(text) != TEXT_LENGTH)
 		return refuse_text(text, "it has 26 digits", error);
 	for (int i = 0; i < TEXT_LENGTH; i++) {
-		int digit = digit_value(text[i]);
+		const char *digit = strchr(digits, g_ascii_toupper(text[i]));
 
-		if (digit < 0)
+		if (digit == NULL)
 			return refuse_text(text, "digits are 0-9 and A-Z without I, L, O and U",
 					   error);
 		ulid.high = ulid.high << 5 | ulid.low >> 59;
-		ulid.low = ulid.low << 5 | (guint64)digit;
+		ulid.low = ulid.low << 5 | (guint64)(digit - digits);
 	}
 	if (text[0] > LARGEST_TEXT[0])
 		return refuse_text(text, "it is above " LARGEST_TEXT, error);
