@@ -68,42 +68,32 @@ gboolean socket_unix_peer(int fd, struct ucred *out_peer)
 	return TRUE;
 }
 
-static gboolean set_timeout(int fd, gint64 timeout_us)
-{
-	struct timeval timeout = {.tv_sec = timeout_us / G_USEC_PER_SEC,
-				  .tv_usec = timeout_us % G_USEC_PER_SEC};
-
-	return setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout) == 0;
-}
-
-/* A socket that does not block would not wait at all for room. */
-static gboolean connect_until(int fd, const struct sockaddr_un *address, socklen_t length,
-			      gint64 end_us)
-{
-	gboolean connected;
-
-	do {
-		gint64 left_us = end_us - g_get_monotonic_time();
-
-		connected = set_timeout(fd, MAX(left_us, 1)) &&
-			    connect(fd, (const struct sockaddr *)address, length) == 0;
-	} while (!connected && errno == EINTR);
-	return connected;
-}
-
 int socket_unix_connect(const char *path, guint timeout_ms)
 {
 	gint64 end_us = g_get_monotonic_time() + timeout_ms * G_TIME_SPAN_MILLISECOND;
 	struct sockaddr_un address;
 	socklen_t length = socket_unix_address(path, &address);
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	int failure;
+	gboolean is_connected = FALSE;
+	int failure = EINTR;
 
-	if (fd < 0 || connect_until(fd, &address, length, end_us))
+	if (fd < 0)
 		return fd;
-	failure = errno == EAGAIN ? ETIMEDOUT : errno;
+	/* blocking: a non-blocking connect() fails at once while the server's queue is full */
+	while (!is_connected && failure == EINTR) {
+		gint64 left_us = MAX(end_us - g_get_monotonic_time(), 1);
+		const struct timeval timeout = {.tv_sec = left_us / G_USEC_PER_SEC,
+						.tv_usec = left_us % G_USEC_PER_SEC};
+
+		is_connected =
+			setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout) == 0 &&
+			connect(fd, (const struct sockaddr *)&address, length) == 0;
+		failure = errno;
+	}
+	if (is_connected)
+		return fd;
 	close(fd);
-	errno = failure;
+	errno = failure == EAGAIN ? ETIMEDOUT : failure;
 	return -1;
 }
 
