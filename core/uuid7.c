@@ -76,30 +76,11 @@ void uuid7_generator_clear(Uuid7Generator *self)
 	pthread_mutex_destroy(&self->mutex);
 }
 
-/* Moves the generator on by @count. Returns their time and the first one's counter. */
-static gint64 reserve_counters(Uuid7Generator *self, gint64 now_ms, gsize count, guint64 *out_first)
-{
-	guint fork_generation = random_fork_generation();
-	gint64 time_ms = MAX(now_ms, self->last_ms);
-	guint64 first = self->last_counter + 1;
-
-	/* after a fork the other process goes on from here as well */
-	if (time_ms == self->last_ms &&
-	    (fork_generation != self->fork_generation ||
-	     first + count > G_GUINT64_CONSTANT(1) << UUID7_COUNTER_BITS))
-		time_ms++;
-	if (time_ms > self->last_ms)
-		first = low_bits(random_u64(), UUID7_COUNTER_BITS - 1);
-	self->last_ms = time_ms;
-	self->last_counter = first + count - 1;
-	self->fork_generation = fork_generation;
-	*out_first = first;
-	return time_ms;
-}
-
 gboolean uuid7_generator_draw(Uuid7Generator *self, gsize count, Uuid *out_uuids, GError **error)
 {
 	gint64 now_ms = clock_now_ms(self->clock);
+	guint fork_generation;
+	gint64 time_ms;
 	guint64 first;
 
 	if (now_ms < 0) {
@@ -110,9 +91,19 @@ gboolean uuid7_generator_draw(Uuid7Generator *self, gsize count, Uuid *out_uuids
 		return FALSE;
 	}
 	pthread_mutex_lock(&self->mutex);
-
-	gint64 time_ms = reserve_counters(self, now_ms, count, &first);
-
+	fork_generation = random_fork_generation();
+	time_ms = MAX(now_ms, self->last_ms);
+	first = self->last_counter + 1;
+	/* after a fork the other process continues from here, too */
+	if (time_ms == self->last_ms &&
+	    (fork_generation != self->fork_generation ||
+	     first + count > G_GUINT64_CONSTANT(1) << UUID7_COUNTER_BITS))
+		time_ms++;
+	if (time_ms > self->last_ms)
+		first = low_bits(random_u64(), UUID7_COUNTER_BITS - 1);
+	self->last_ms = time_ms;
+	self->last_counter = first + count - 1;
+	self->fork_generation = fork_generation;
 	pthread_mutex_unlock(&self->mutex);
 	for (gsize i = 0; i < count; i++)
 		out_uuids[i] = assemble_uuid(time_ms, first + i, COUNTER_B_BITS, random_u64());

@@ -520,32 +520,28 @@ static gboolean read_text(const char *text, gsize length, GHashTable *given, GEr
 	return TRUE;
 }
 
-/* Refuses a FIFO: a server that rereads the file would block. */
-static gboolean check_file(const char *path, GError **error)
-{
-	g_autofree char *escaped = NULL;
-	struct stat st;
-
-	if (stat(path, &st) != 0) /* reading says why */
-		return TRUE;
-	escaped = text_escape(path, strlen(path));
-	if (!S_ISREG(st.st_mode))
-		g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_INVAL, "%s is not a regular file",
-			    escaped);
-	else if (st.st_size > FILE_MAX_BYTES)
-		g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_INVAL,
-			    "%s has %" G_GINT64_FORMAT " bytes, must have at most %d", escaped,
-			    (gint64)st.st_size, FILE_MAX_BYTES);
-	return S_ISREG(st.st_mode) && st.st_size <= FILE_MAX_BYTES;
-}
-
 static gboolean set_from_file(Options *self, const char *path, GError **error)
 {
 	g_autoptr(GHashTable) given = given_new();
+	g_autofree char *escaped = text_escape(path, strlen(path));
 	g_autofree char *text = NULL;
+	struct stat st;
 	gsize length;
+	gboolean is_there = stat(path, &st) == 0;
+	gboolean is_read = FALSE;
 
-	if (!check_file(path, error) || !g_file_get_contents(path, &text, &length, error)) {
+	/* a FIFO would block a server that reads the file again; other faults of stat() are those
+	 * of reading, too */
+	if (is_there && !S_ISREG(st.st_mode))
+		g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_INVAL, "%s is not a regular file",
+			    escaped);
+	else if (is_there && st.st_size > FILE_MAX_BYTES)
+		g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_INVAL,
+			    "%s has %" G_GINT64_FORMAT " bytes, must have at most %d", escaped,
+			    (gint64)st.st_size, FILE_MAX_BYTES);
+	else
+		is_read = g_file_get_contents(path, &text, &length, error);
+	if (!is_read) {
 		g_prefix_error(error, "--config: ");
 		return FALSE;
 	}
@@ -589,70 +585,6 @@ static gboolean check_useful(const Options *self, GError **error)
 	return TRUE;
 }
 
-static gboolean check_relay(const Options *self, GError **error)
-{
-	const char *agent = self->relay_agent;
-	g_autofree char *escaped = text_escape(agent, strlen(agent));
-
-	if (!useragent_is_valid(agent, strlen(agent)))
-		return text_set_bad_value(
-			error,
-			"relay-agent: \"%s\" is no useragent, which is a letter, and then "
-			"letters, digits and hyphens, %d at most",
-			escaped, USERAGENT_MAX_BYTES);
-	if (self->relay_max_age_ms >= 2 * self->relay_prefetch_ms)
-		return TRUE;
-	return text_set_bad_value(
-		error,
-		"relay-max-age: %" G_GINT64_FORMAT " ms is below %" G_GINT64_FORMAT
-		", twice relay-prefetch: IDs are to be taken before they are too old",
-		self->relay_max_age_ms, 2 * self->relay_prefetch_ms);
-}
-
-static gboolean check_zookeeper(const Options *self, GError **error)
-{
-	gboolean has_ca = self->tls_ca != NULL || self->tls_client_ca != NULL;
-
-	/* the files themselves are checked when they are read */
-	if (self->zookeeper != NULL && self->zookeeper->is_tls &&
-	    !(has_ca && self->tls_certificate != NULL && self->tls_key != NULL))
-		return text_set_bad_value(error, "zookeeper: " ZOOKEEPER_HOSTS_TLS_NEEDS);
-	if (self->zookeeper != NULL && self->datacenter_id < 0)
-		return text_set_bad_value(
-			error, "zookeeper: needs datacenter-id: the same for all servers of "
-			       "a datacenter, another in each datacenter");
-	if (self->zookeeper != NULL && self->state_directory != NULL)
-		return text_set_bad_value(error,
-					  "state-directory: with zookeeper, reservations are kept "
-					  "there; leave one of the two");
-	return TRUE;
-}
-
-static gboolean check_tls(const Options *self, GError **error)
-{
-	if (address_any_is_tls(self->listen) && self->tls_certificate == NULL)
-		return text_set_bad_value(error, "listen: tls: needs tls-certificate and tls-key");
-	if ((self->tls_certificate == NULL) != (self->tls_key == NULL))
-		return text_set_bad_value(error, "%s: needs %s",
-					  self->tls_key == NULL ? "tls-certificate" : "tls-key",
-					  self->tls_key == NULL ? "tls-key" : "tls-certificate");
-	if (allow_list_has_names(self->allow) && self->tls_client_ca == NULL)
-		return text_set_bad_value(error, "allow: " ALLOW_LIST_NAME_PREFIX
-						 "NAME needs tls-client-ca, "
-						 "or nobody shows a certificate");
-	return TRUE;
-}
-
-static gboolean check_clock_step(const Options *self, GError **error)
-{
-	if (self->on_clock_step != OPTIONS_CLOCK_STEP_RECLAIM ||
-	    (self->zookeeper != NULL && self->worker_id < 0))
-		return TRUE;
-	return text_set_bad_value(error,
-				  "on-clock-step: reclaim takes another worker ID, so it needs "
-				  "zookeeper, and no number for worker-id");
-}
-
 /* Refuses options for the files of local sockets if there is no such file. */
 static gboolean check_sockets(const Options *self, GError **error)
 {
@@ -671,6 +603,9 @@ static gboolean check_sockets(const Options *self, GError **error)
 static gboolean check_options(const Options *self, GError **error)
 {
 	gint64 sequences = G_GINT64_CONSTANT(1) << self->layout.sequence_bits;
+	gboolean has_ca = self->tls_ca != NULL || self->tls_client_ca != NULL;
+	const char *agent = self->relay_agent;
+	g_autofree char *escaped = text_escape(agent, strlen(agent));
 
 	if (self->sequence_start > sequences)
 		return text_set_bad_value(error,
@@ -678,11 +613,53 @@ static gboolean check_options(const Options *self, GError **error)
 					  " is above %" G_GINT64_FORMAT
 					  ", the sequences in a tick of the layout",
 					  self->sequence_start, sequences);
-	return layout_check_worker(&self->layout, MAX(self->datacenter_id, 0),
-				   MAX(self->worker_id, 0), error) &&
-	       check_useful(self, error) && check_sockets(self, error) && check_tls(self, error) &&
-	       check_zookeeper(self, error) && check_relay(self, error) &&
-	       check_clock_step(self, error);
+	if (!layout_check_worker(&self->layout, MAX(self->datacenter_id, 0),
+				 MAX(self->worker_id, 0), error) ||
+	    !check_useful(self, error) || !check_sockets(self, error))
+		return FALSE;
+
+	if (address_any_is_tls(self->listen) && self->tls_certificate == NULL)
+		return text_set_bad_value(error, "listen: tls: needs tls-certificate and tls-key");
+	if ((self->tls_certificate == NULL) != (self->tls_key == NULL))
+		return text_set_bad_value(error, "%s: needs %s",
+					  self->tls_key == NULL ? "tls-certificate" : "tls-key",
+					  self->tls_key == NULL ? "tls-key" : "tls-certificate");
+	if (allow_list_has_names(self->allow) && self->tls_client_ca == NULL)
+		return text_set_bad_value(error, "allow: " ALLOW_LIST_NAME_PREFIX
+						 "NAME needs tls-client-ca, "
+						 "or nobody shows a certificate");
+
+	/* the files themselves are checked when they are read */
+	if (self->zookeeper != NULL && self->zookeeper->is_tls &&
+	    !(has_ca && self->tls_certificate != NULL && self->tls_key != NULL))
+		return text_set_bad_value(error, "zookeeper: " ZOOKEEPER_HOSTS_TLS_NEEDS);
+	if (self->zookeeper != NULL && self->datacenter_id < 0)
+		return text_set_bad_value(
+			error, "zookeeper: needs datacenter-id: the same for all servers of "
+			       "a datacenter, another in each datacenter");
+	if (self->zookeeper != NULL && self->state_directory != NULL)
+		return text_set_bad_value(error,
+					  "state-directory: with zookeeper, reservations are kept "
+					  "there; leave one of the two");
+
+	if (!useragent_is_valid(agent, strlen(agent)))
+		return text_set_bad_value(
+			error,
+			"relay-agent: \"%s\" is no useragent, which is a letter, and then "
+			"letters, digits and hyphens, %d at most",
+			escaped, USERAGENT_MAX_BYTES);
+	if (self->relay_max_age_ms < 2 * self->relay_prefetch_ms)
+		return text_set_bad_value(
+			error,
+			"relay-max-age: %" G_GINT64_FORMAT " ms is below %" G_GINT64_FORMAT
+			", twice relay-prefetch: IDs are to be taken before they are too old",
+			self->relay_max_age_ms, 2 * self->relay_prefetch_ms);
+	if (self->on_clock_step == OPTIONS_CLOCK_STEP_RECLAIM &&
+	    (self->zookeeper == NULL || self->worker_id >= 0))
+		return text_set_bad_value(error,
+					  "on-clock-step: reclaim takes another worker ID, so it "
+					  "needs zookeeper, and no number for worker-id");
+	return TRUE;
 }
 
 /* The options */
