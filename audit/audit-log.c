@@ -8,7 +8,6 @@
 
 #include "audit/entry.h"
 #include "audit/sink.h"
-#include "audit/target.h"
 #include "common/log.h"
 #include "core/random.h"
 

@@ -3,7 +3,7 @@
 
 #include <glib.h>
 
-#include "audit/target.h"
+#include "audit/sink.h"
 #include "common/address.h"
 #include "common/allow-list.h"
 #include "common/log.h"

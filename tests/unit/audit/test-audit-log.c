@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "audit/target.h"
+#include "audit/sink.h"
 #include "tests/unit/hang-guard.h"
 #include "tests/unit/unit-test.h"
 
