@@ -5,8 +5,6 @@
 
 #include "core/text.h"
 
-G_DEFINE_QUARK(id_text_error_quark, id_text_error)
-
 typedef struct {
 	const char *name;
 	const char *digits; /* from 0 up: as many as the base */
@@ -88,9 +86,8 @@ static gboolean refuse_text(IdTextForm form, const char *text, GError **error, c
 	va_start(args, format);
 	reason = g_strdup_vprintf(format, args);
 	va_end(args);
-	g_set_error(error, ID_TEXT_ERROR, ID_TEXT_ERROR_INVALID, "\"%s\" is not an ID in %s: %s",
-		    quoted, forms[form].name, reason);
-	return FALSE;
+	return id_error_set(error, ID_ERROR_INVALID, "\"%s\" is not an ID in %s: %s", quoted,
+			    forms[form].name, reason);
 }
 
 gboolean id_text_decode(IdTextForm form, const char *text, gint64 *out_id, GError **error)

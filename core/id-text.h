@@ -5,13 +5,6 @@
 
 /* The text forms of an ID. */
 
-#define ID_TEXT_ERROR (id_text_error_quark())
-GQuark id_text_error_quark(void);
-
-typedef enum {
-	ID_TEXT_ERROR_INVALID, /* not the text of an ID in this form */
-} IdTextError;
-
 typedef enum {
 	ID_TEXT_DECIMAL,
 	ID_TEXT_HEX,       /* up to 16 digits, of either case, after "0x" or not */

@@ -8,8 +8,6 @@
 #define YEAR_10000     G_GINT64_CONSTANT(253402300800) /* in seconds since the Unix epoch */
 #define END_OF_TIME_MS (YEAR_10000 * 1000)
 
-G_DEFINE_QUARK(layout_error_quark, layout_error)
-
 /* epoch_ms, tick_ms, and the bits of time, datacenter, worker and sequence */
 const Layout LAYOUT_TWITTER = {1288834974657, 1, 41, 5, 5, 12};
 
@@ -87,11 +85,10 @@ static gboolean check_field(int field, gint64 value, GError **error)
 {
 	if (value >= fields[field].min && value <= fields[field].max)
 		return TRUE;
-	g_set_error(error, LAYOUT_ERROR, LAYOUT_ERROR_INVALID,
-		    "%s %" G_GINT64_FORMAT " is out of range, %" G_GINT64_FORMAT
-		    " to %" G_GINT64_FORMAT,
-		    fields[field].name, value, fields[field].min, fields[field].max);
-	return FALSE;
+	return id_error_set(error, ID_ERROR_INVALID,
+			    "%s %" G_GINT64_FORMAT " is out of range, %" G_GINT64_FORMAT
+			    " to %" G_GINT64_FORMAT,
+			    fields[field].name, value, fields[field].min, fields[field].max);
 }
 
 gboolean layout_check(const Layout *self, GError **error)
@@ -99,19 +96,16 @@ gboolean layout_check(const Layout *self, GError **error)
 	for (int i = 0; i < TOTAL_BITS; i++)
 		if (!check_field(i, get_field(self, i), error))
 			return FALSE;
-	if (layout_total_bits(self) > LAYOUT_MAX_BITS) {
-		g_set_error(error, LAYOUT_ERROR, LAYOUT_ERROR_INVALID,
-			    "the four fields have %u bits in all, %d at most",
-			    layout_total_bits(self), LAYOUT_MAX_BITS);
-		return FALSE;
-	}
+	if (layout_total_bits(self) > LAYOUT_MAX_BITS)
+		return id_error_set(error, ID_ERROR_INVALID,
+				    "the four fields have %u bits in all, %d at most",
+				    layout_total_bits(self), LAYOUT_MAX_BITS);
 	if (layout_max_tick(self) >= (END_OF_TIME_MS - self->epoch_ms) / self->tick_ms) {
-		g_set_error(error, LAYOUT_ERROR, LAYOUT_ERROR_INVALID,
-			    "%u time bits in ticks of %" G_GINT64_FORMAT
-			    " ms, from %" G_GINT64_FORMAT
-			    " ms on, last beyond the year 9999; use fewer time bits",
-			    self->time_bits, self->tick_ms, self->epoch_ms);
-		return FALSE;
+		return id_error_set(error, ID_ERROR_INVALID,
+				    "%u time bits in ticks of %" G_GINT64_FORMAT
+				    " ms, from %" G_GINT64_FORMAT
+				    " ms on, last beyond the year 9999; use fewer time bits",
+				    self->time_bits, self->tick_ms, self->epoch_ms);
 	}
 	return TRUE;
 }
@@ -122,11 +116,10 @@ gboolean layout_check_total(const Layout *self, gint64 total_bits, GError **erro
 
 	if (bits == total_bits)
 		return TRUE;
-	g_set_error(error, LAYOUT_ERROR, LAYOUT_ERROR_INVALID,
-		    "the four fields have %u bits in all, need %" G_GINT64_FORMAT
-		    "; if %u are meant, add total_bits=%u",
-		    bits, total_bits, bits, bits);
-	return FALSE;
+	return id_error_set(error, ID_ERROR_INVALID,
+			    "the four fields have %u bits in all, need %" G_GINT64_FORMAT
+			    "; if %u are meant, add total_bits=%u",
+			    bits, total_bits, bits, bits);
 }
 
 /* Reads "name=number" into its place in @values, which hold -1 where nothing was read yet. */
@@ -141,20 +134,17 @@ static gboolean parse_field(const char *text, gint64 values[static N_FIELDS], GE
 		field++;
 	if (field == N_FIELDS || parts[1] == NULL) {
 		shown = text_escape(text, strlen(text));
-		g_set_error(error, LAYOUT_ERROR, LAYOUT_ERROR_INVALID,
-			    "\"%s\" in a layout is not one of its fields with a number", shown);
-		return FALSE;
+		return id_error_set(error, ID_ERROR_INVALID,
+				    "\"%s\" in a layout is not one of its fields with a number",
+				    shown);
 	}
-	if (values[field] != -1) {
-		g_set_error(error, LAYOUT_ERROR, LAYOUT_ERROR_INVALID, "%s is given twice",
-			    fields[field].name);
-		return FALSE;
-	}
+	if (values[field] != -1)
+		return id_error_set(error, ID_ERROR_INVALID, "%s is given twice",
+				    fields[field].name);
 	if (!text_parse_number(parts[1], 10, 0, G_MAXINT64, &value)) {
 		shown = text_escape(parts[1], strlen(parts[1]));
-		g_set_error(error, LAYOUT_ERROR, LAYOUT_ERROR_INVALID, "%s \"%s\" is not a number",
-			    fields[field].name, shown);
-		return FALSE;
+		return id_error_set(error, ID_ERROR_INVALID, "%s \"%s\" is not a number",
+				    fields[field].name, shown);
 	}
 	values[field] = (gint64)value;
 	return check_field(field, values[field], error);
@@ -170,11 +160,10 @@ static gboolean parse_fields(const char *text, Layout *out_layout, GError **erro
 		if (!parse_field(parts[i], values, error))
 			return FALSE;
 	for (int i = 0; i < TOTAL_BITS; i++)
-		if (values[i] == -1) {
-			g_set_error(error, LAYOUT_ERROR, LAYOUT_ERROR_INVALID,
-				    "a layout needs all six fields, %s is missing", fields[i].name);
-			return FALSE;
-		}
+		if (values[i] == -1)
+			return id_error_set(error, ID_ERROR_INVALID,
+					    "a layout needs all six fields, %s is missing",
+					    fields[i].name);
 	layout = (Layout){values[EPOCH_MS],           values[TICK_MS],
 			  (guint)values[TIME_BITS],   (guint)values[DATACENTER_BITS],
 			  (guint)values[WORKER_BITS], (guint)values[SEQUENCE_BITS]};
@@ -202,10 +191,9 @@ gboolean layout_parse(const char *text, Layout *out_layout, GError **error)
 	if (strchr(text, '=') != NULL)
 		return parse_fields(text, out_layout, error);
 	shown = text_escape(text, strlen(text));
-	g_set_error(error, LAYOUT_ERROR, LAYOUT_ERROR_INVALID,
-		    "no layout is named \"%s\"; there are %sor give all six fields", shown,
-		    names->str);
-	return FALSE;
+	return id_error_set(error, ID_ERROR_INVALID,
+			    "no layout is named \"%s\"; there are %sor give all six fields", shown,
+			    names->str);
 }
 
 char *layout_to_string(const Layout *self)
@@ -245,10 +233,10 @@ static gboolean check_part(const char *name, gint64 value, guint bits, GError **
 
 	if (value >= 0 && value <= max)
 		return TRUE;
-	g_set_error(error, LAYOUT_ERROR, LAYOUT_ERROR_OUT_OF_RANGE,
-		    "%s %" G_GINT64_FORMAT " does not fit the layout, 0 to %" G_GINT64_FORMAT, name,
-		    value, max);
-	return FALSE;
+	return id_error_set(error, ID_ERROR_OUT_OF_RANGE,
+			    "%s %" G_GINT64_FORMAT
+			    " does not fit the layout, 0 to %" G_GINT64_FORMAT,
+			    name, value, max);
 }
 
 static gboolean check_time(const Layout *self, gint64 time_ms, GError **error)
@@ -256,11 +244,10 @@ static gboolean check_time(const Layout *self, gint64 time_ms, GError **error)
 	/* the first comparison keeps the subtraction in the second from overflowing */
 	if (time_ms >= self->epoch_ms && layout_tick_at(self, time_ms) <= layout_max_tick(self))
 		return TRUE;
-	g_set_error(error, LAYOUT_ERROR, LAYOUT_ERROR_OUT_OF_RANGE,
-		    "time %" G_GINT64_FORMAT " ms is outside the layout, %" G_GINT64_FORMAT
-		    " to %" G_GINT64_FORMAT,
-		    time_ms, self->epoch_ms, layout_last_ms(self));
-	return FALSE;
+	return id_error_set(error, ID_ERROR_OUT_OF_RANGE,
+			    "time %" G_GINT64_FORMAT " ms is outside the layout, %" G_GINT64_FORMAT
+			    " to %" G_GINT64_FORMAT,
+			    time_ms, self->epoch_ms, layout_last_ms(self));
 }
 
 gboolean layout_encode(const Layout *self, const LayoutParts *parts, gint64 *out_id, GError **error)
@@ -298,13 +285,11 @@ gboolean layout_range(const Layout *self, gint64 from_ms, gint64 to_ms, gint64 *
 {
 	gint64 last_ms = layout_last_ms(self);
 
-	if (from_ms > to_ms) {
-		g_set_error(error, LAYOUT_ERROR, LAYOUT_ERROR_OUT_OF_RANGE,
-			    "the span ends at %" G_GINT64_FORMAT
-			    " ms, before it begins, at %" G_GINT64_FORMAT " ms",
-			    to_ms, from_ms);
-		return FALSE;
-	}
+	if (from_ms > to_ms)
+		return id_error_set(error, ID_ERROR_OUT_OF_RANGE,
+				    "the span ends at %" G_GINT64_FORMAT
+				    " ms, before it begins, at %" G_GINT64_FORMAT " ms",
+				    to_ms, from_ms);
 	if (to_ms < self->epoch_ms)
 		return check_time(self, to_ms, error);
 	if (from_ms > last_ms)

@@ -10,14 +10,6 @@
  * their arithmetic.
  */
 
-#define LAYOUT_ERROR (layout_error_quark())
-GQuark layout_error_quark(void);
-
-typedef enum {
-	LAYOUT_ERROR_INVALID,      /* the layout cannot work, or its text does not parse */
-	LAYOUT_ERROR_OUT_OF_RANGE, /* an ID, a part or a time is outside the layout */
-} LayoutError;
-
 /* Twitter's layout, the default: 41 bits of milliseconds since 2010-11-04T01:42:54.657Z, 5 bits of
  * datacenter ID, 5 of worker ID, 12 of sequence. */
 extern const Layout LAYOUT_TWITTER;

@@ -13,6 +13,18 @@ gboolean text_parse_number(const char *text, guint base, guint64 min, guint64 ma
 	       g_ascii_string_to_unsigned(text, base, min, max, out_number, NULL);
 }
 
+G_DEFINE_QUARK(id_error_quark, id_error)
+
+gboolean id_error_set(GError **error, IdError code, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	g_propagate_error(error, g_error_new_valist(ID_ERROR, (int)code, format, arguments));
+	va_end(arguments);
+	return FALSE;
+}
+
 gboolean text_set_bad_value(GError **error, const char *format, ...)
 {
 	va_list arguments;

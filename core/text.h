@@ -3,7 +3,8 @@
 
 #include <glib.h>
 
-/* Untrusted text made safe to print, numbers that people write, and times as text. */
+/* Untrusted text made safe to print, numbers that people write, times as text, and the errors of
+ * what does not parse. */
 
 /**
  * text_escape:
@@ -20,6 +21,19 @@ char *text_escape(const char *bytes, gsize length);
  * untouched if it is not. g_ascii_string_to_unsigned() takes a vertical tab before it, too. */
 gboolean text_parse_number(const char *text, guint base, guint64 min, guint64 max,
 			   guint64 *out_number) G_GNUC_WARN_UNUSED_RESULT;
+
+/* The errors of IDs, UUIDs, ULIDs, and layouts. */
+#define ID_ERROR (id_error_quark())
+GQuark id_error_quark(void);
+
+typedef enum {
+	ID_ERROR_INVALID,      /* a text does not parse, or a layout cannot work */
+	ID_ERROR_OUT_OF_RANGE, /* no ID of this kind has that part or that time */
+	ID_ERROR_OVERFLOW,     /* no ULIDs are left in the millisecond */
+} IdError;
+
+/* Sets an error with this message. Returns FALSE, for the caller to return. */
+gboolean id_error_set(GError **error, IdError code, const char *format, ...) G_GNUC_PRINTF(3, 4);
 
 /* Sets a G_OPTION_ERROR_BAD_VALUE with this message. Returns FALSE, for the caller to return. */
 gboolean text_set_bad_value(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);

@@ -11,8 +11,6 @@
 #define TEXT_LENGTH      (ULID_TEXT_SIZE - 1)
 #define LARGEST_TEXT     "7ZZZZZZZZZZZZZZZZZZZZZZZZZ"
 
-G_DEFINE_QUARK(ulid_error_quark, ulid_error)
-
 /* The digits of 10 bits, two at a time: half the steps. */
 #define PAIRS(a)                                                                                   \
 	a, '0', a, '1', a, '2', a, '3', a, '4', a, '5', a, '6', a, '7', a, '8', a, '9', a, 'A', a, \
@@ -50,8 +48,7 @@ static gboolean refuse_text(const char *text, const char *why, GError **error)
 {
 	g_autofree char *shown = text_escape(text, strlen(text));
 
-	g_set_error(error, ULID_ERROR, ULID_ERROR_INVALID, "\"%s\" is not a ULID: %s", shown, why);
-	return FALSE;
+	return id_error_set(error, ID_ERROR_INVALID, "\"%s\" is not a ULID: %s", shown, why);
 }
 
 gboolean ulid_parse(const char *text, Ulid *out_ulid, GError **error)
@@ -80,11 +77,10 @@ static gboolean check_time(gint64 time_ms, GError **error)
 {
 	if (time_ms >= 0 && time_ms <= ULID_MAX_TIME_MS)
 		return TRUE;
-	g_set_error(error, ULID_ERROR, ULID_ERROR_OUT_OF_RANGE,
-		    "there is no ULID of time %" G_GINT64_FORMAT
-		    " ms, it must be 0 to %" G_GINT64_FORMAT,
-		    time_ms, ULID_MAX_TIME_MS);
-	return FALSE;
+	return id_error_set(error, ID_ERROR_OUT_OF_RANGE,
+			    "there is no ULID of time %" G_GINT64_FORMAT
+			    " ms, it must be 0 to %" G_GINT64_FORMAT,
+			    time_ms, ULID_MAX_TIME_MS);
 }
 
 gboolean ulid_draw(gint64 time_ms, gsize count, Ulid *out_ulids, GError **error)
@@ -136,13 +132,12 @@ static gboolean reserve_ulids(UlidGenerator *self, gint64 now_ms, gsize count, U
 
 	Ulid last = add_to_ulid(first, count - 1);
 
-	if (ulid_time_ms(last) != time_ms) {
-		g_set_error(error, ULID_ERROR, ULID_ERROR_OVERFLOW,
-			    "no room for %" G_GSIZE_FORMAT
-			    " more ULIDs in millisecond %" G_GINT64_FORMAT ", try in the next one",
-			    count, time_ms);
-		return FALSE;
-	}
+	if (ulid_time_ms(last) != time_ms)
+		return id_error_set(error, ID_ERROR_OVERFLOW,
+				    "no room for %" G_GSIZE_FORMAT
+				    " more ULIDs in millisecond %" G_GINT64_FORMAT
+				    ", try in the next one",
+				    count, time_ms);
 	self->last_ms = time_ms;
 	self->last = last;
 	self->fork_generation = fork_generation;
@@ -153,7 +148,7 @@ static gboolean reserve_ulids(UlidGenerator *self, gint64 now_ms, gsize count, U
 gboolean ulid_generator_draw(UlidGenerator *self, gsize count, Ulid *out_ulids, GError **error)
 {
 	gint64 now_ms = clock_now_ms(self->clock);
-	Ulid first;
+	Ulid first = {0};
 
 	if (!check_time(now_ms, error))
 		return FALSE;

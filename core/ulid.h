@@ -19,15 +19,6 @@ typedef Uuid Ulid;
 #define ULID_TEXT_SIZE   27 /* with the NUL at the end */
 #define ULID_MAX_TIME_MS ((G_GINT64_CONSTANT(1) << 48) - 1)
 
-#define ULID_ERROR (ulid_error_quark())
-GQuark ulid_error_quark(void);
-
-typedef enum {
-	ULID_ERROR_INVALID,      /* the text is no ULID */
-	ULID_ERROR_OUT_OF_RANGE, /* there is no ULID of that time */
-	ULID_ERROR_OVERFLOW,     /* no ULIDs are left in the millisecond */
-} UlidError;
-
 /* 0 to ULID_MAX_TIME_MS. */
 static inline gint64 ulid_time_ms(Ulid self)
 {

@@ -2,20 +2,15 @@
 #pragma once
 
 #include <glib.h>
+#include <pthread.h>
+
+#include "core/clock.h"
 
 /* 128 bits as a UUID (RFC 9562) or a ULID has them: as a number of two halves, as 16 bytes with the
- * highest first, and as a UUID's text. What the bits say is in ulid.h and uuid7.h. */
+ * highest first, and as a UUID's text. ulid.h has what the bits of a ULID mean. */
 
 #define UUID_BYTES     16
 #define UUID_TEXT_SIZE 37 /* with the NUL at the end */
-
-#define UUID_ERROR (uuid_error_quark())
-GQuark uuid_error_quark(void);
-
-typedef enum {
-	UUID_ERROR_INVALID,      /* the text is no UUID, or the UUID is none of that kind */
-	UUID_ERROR_OUT_OF_RANGE, /* there is no UUID of that time */
-} UuidError;
 
 typedef struct {
 	guint64 high;
@@ -48,3 +43,81 @@ void uuid_to_text(Uuid self, char out_text[static UUID_TEXT_SIZE]);
  * Returns: %TRUE, or %FALSE with INVALID set
  */
 gboolean uuid_parse(const char *text, Uuid *out_uuid, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/*
+ * UUIDs of version 7 (RFC 9562, section 5.7) of two kinds. Both begin with 48 bits of milliseconds
+ * since the Unix epoch, and sort by them.
+ *
+ *            48 bits       4   12                            2   62
+ *   plain    unix_ts_ms    7   counter, high                10   counter, low 30, then 32 random
+ *   reserved unix_ts_ms    7   ID, bits 21 to 10            10   ID, bits 9 to 0, then 52 random
+ *
+ * The plain kind is unique by chance. The reserved kind is made of a Snowflake ID of the default
+ * layout (LAYOUT_TWITTER) and is as unique as that: of its time, and of its low 22 bits, which are
+ * datacenter, worker and sequence. It sorts as its ID does, and converts back to it.
+ *
+ * Nothing in a UUID tells the two apart: a plain one of a time in the layout converts to an ID as
+ * well, which means nothing.
+ */
+#define UUID_COUNTER_BITS 42
+
+/* The unix_ts_ms of a UUID of version 7, 48 bits. */
+static inline gint64 uuid_time_ms(Uuid uuid)
+{
+	return (gint64)(uuid.high >> 16);
+}
+
+/**
+ * uuid_from_id:
+ * @id: of LAYOUT_TWITTER, not negative
+ * @random: its low 52 bits are taken: random_u64()
+ *
+ * Returns: the UUID of the reserved kind
+ */
+Uuid uuid_from_id(gint64 id, guint64 random);
+
+/**
+ * uuid_to_id:
+ * @out_id: (out): what uuid_from_id() was given; untouched on failure
+ *
+ * Returns: %TRUE, or %FALSE with INVALID set if @uuid is of another version or variant, or with
+ * OUT_OF_RANGE if its time is outside of LAYOUT_TWITTER
+ */
+gboolean uuid_to_id(Uuid uuid, gint64 *out_id, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/*
+ * A source of UUIDs of the plain kind that increase, whichever threads draw them: one that is drawn
+ * after another was returned is greater. By RFC 9562, section 6.2, method 1: the counter has 42
+ * bits, starts each millisecond at a random number whose highest bit is 0, and goes up by 1. 32
+ * random bits follow it, anew in each UUID.
+ *
+ * If the clock steps back, the millisecond of the last one goes on until the clock is past it. If
+ * the counter runs over, for which a millisecond takes 2^41 of them, the time runs ahead by a
+ * millisecond; nothing waits and nothing is refused.
+ *
+ * In a child of fork() it goes on in a later millisecond. (If another thread was in a call at the
+ * fork, the child must not use it.)
+ */
+typedef struct {
+	const Clock *clock;
+	pthread_mutex_t mutex; /* for what is below */
+	gint64 last_ms;        /* of the last UUID; -1: there is none */
+	guint64 last_counter;
+	guint fork_generation; /* in which it was drawn */
+} Uuid7Generator;
+
+/* @clock is borrowed, and must outlive the generator. */
+void uuid7_generator_init(Uuid7Generator *self, const Clock *clock);
+void uuid7_generator_clear(Uuid7Generator *self);
+
+/**
+ * uuid7_generator_draw:
+ * @count: 1 to 2^41
+ * @out_uuids: (out): @count UUIDs in a row, of one millisecond; untouched on failure
+ *
+ * Any thread. A batch costs one reading of the clock.
+ *
+ * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set because the clock is before 1970
+ */
+gboolean uuid7_generator_draw(Uuid7Generator *self, gsize count, Uuid *out_uuids,
+			      GError **error) G_GNUC_WARN_UNUSED_RESULT;

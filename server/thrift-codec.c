@@ -17,7 +17,7 @@
 #include "common/thrift/reader.h"
 #include "core/random.h"
 #include "core/text.h"
-#include "core/uuid7.h"
+#include "core/uuid.h"
 #include "server/codecs.h"
 #include "sf_snowflake_extended.h"
 
@@ -490,7 +490,7 @@ static void set_runs(ThriftStruct *result, const IdRun *run)
 	g_object_set(result, "success", runs, NULL);
 }
 
-/* A UUID of the kind that is reserved for IDs (uuid7.h) for each ID. */
+/* A UUID of the kind that is reserved for IDs (uuid.h) for each ID. */
 static void set_uuids(ThriftStruct *result, const IdRun *run)
 {
 	g_autoptr(GPtrArray) uuids =
@@ -499,7 +499,7 @@ static void set_uuids(ThriftStruct *result, const IdRun *run)
 
 	random_fill(run->count, random);
 	for (guint i = 0; i < run->count; i++)
-		append_bytes(uuids, uuid7_from_id(id_run_get(run, i), random[i]));
+		append_bytes(uuids, uuid_from_id(id_run_get(run, i), random[i]));
 	g_object_set(result, "success", uuids, NULL);
 }
 
