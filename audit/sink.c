@@ -21,14 +21,6 @@
 #define SCRIBE_PREFIX      "scribe://"
 #define MAX_CATEGORY_BYTES 255
 
-static gboolean refuse_target(const char *text, const char *why, GError **error)
-{
-	g_autofree char *escaped = text_escape(text, strnlen(text, PATH_MAX));
-
-	g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, "\"%s\" %s", escaped, why);
-	return FALSE;
-}
-
 static gboolean is_category(const char *text)
 {
 	gsize length = strlen(text);
@@ -52,18 +44,17 @@ static gboolean parse_scribe(AuditTarget *self, const char *place, GError **erro
 
 	self->category = g_strdup(slash != NULL ? slash + 1 : SCRIBE_DEFAULT_CATEGORY);
 	if (!is_category(self->category))
-		return refuse_target(
-			self->text,
+		return text_refuse_value(
+			error, self->text,
 			"has no category after the server: 1 to 255 printable characters "
-			"without blanks and slashes",
-			error);
+			"without blanks and slashes");
 	if (*server == '\0')
-		return refuse_target(self->text, "has no server: scribe://HOST:PORT/CATEGORY",
-				     error);
+		return text_refuse_value(error, self->text,
+					 "has no server: scribe://HOST:PORT/CATEGORY");
 	self->address = address_parse_peer(address, error);
 	if (self->address != NULL && self->address->is_tls)
-		return refuse_target(self->text, "has tls: in it, which Scribe does not speak",
-				     error);
+		return text_refuse_value(error, self->text,
+					 "has tls: in it, which Scribe does not speak");
 	return self->address != NULL;
 }
 
@@ -87,7 +78,7 @@ AuditTarget *audit_target_parse(const char *text, GError **error)
 		fault = "is longer than a path may be";
 	if (fault == NULL)
 		return g_steal_pointer(&self);
-	refuse_target(text, fault, error);
+	text_refuse_value(error, text, fault);
 	return NULL;
 }
 

@@ -64,10 +64,9 @@ static const char *split_host_port(const char *text, char **out_host, const char
 static Address *refuse_address(const char *text, const char *form, const char *fault,
 			       GError **error)
 {
-	g_autofree char *escaped = text_escape(text, strlen(text));
+	g_autofree char *why = g_strdup_printf("is not %s: %s", form, fault);
 
-	g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, "\"%s\" is not %s: %s",
-		    escaped, form, fault);
+	text_refuse_value(error, text, why);
 	return NULL;
 }
 

@@ -21,12 +21,9 @@ struct _AllowList {
 
 static gpointer refuse_entry(const char *entry, GError **error)
 {
-	g_autofree char *escaped = text_escape(entry, strlen(entry));
-
-	g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
-		    "\"%s\" is neither an address, as 192.0.2.7, nor a network, as 10.0.0.0/8, "
-		    "whose bits after the prefix are 0, nor " ALLOW_LIST_NAME_PREFIX "NAME",
-		    escaped);
+	text_refuse_value(error, entry,
+			  "is neither an address, as 192.0.2.7, nor a network, as 10.0.0.0/8, "
+			  "whose bits after the prefix are 0, nor " ALLOW_LIST_NAME_PREFIX "NAME");
 	return NULL;
 }
 

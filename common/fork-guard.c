@@ -132,35 +132,29 @@ void fork_guard_close_noted(int *fd)
 
 int fork_guard_open(int directory_fd, const char *path, int flags, mode_t mode)
 {
-	int fd;
-
-	for (guint i = 0; i < MAX_TRIES; i++) {
+	for (guint i = 0;; i++) {
+		gboolean is_last = i == MAX_TRIES; /* fork() waits for it */
 		guint64 n_forks_before;
 		gboolean is_noted;
+		int fd;
 
 		fork_guard_lock();
 		n_forks_before = n_forks;
-		fork_guard_unlock();
+		if (!is_last)
+			fork_guard_unlock();
 		fd = openat(directory_fd, path, flags, mode);
-		if (fd < 0)
-			return fd;
-		fork_guard_lock();
-		is_noted = n_forks == n_forks_before;
+		if (!is_last)
+			fork_guard_lock();
+		is_noted = fd >= 0 && n_forks == n_forks_before;
 		if (is_noted)
 			note_descriptor(fd, NULL);
 		fork_guard_unlock();
-		if (is_noted)
+		if (fd < 0 || is_noted)
 			return fd;
 		close(fd);
 		if ((flags & O_EXCL) != 0)
 			unlinkat(directory_fd, path, 0);
 	}
-	fork_guard_lock();
-	fd = openat(directory_fd, path, flags, mode);
-	if (fd >= 0)
-		note_descriptor(fd, NULL);
-	fork_guard_unlock();
-	return fd;
 }
 
 void fork_guard_begin_close(int fd)

@@ -75,22 +75,7 @@ static char canonical_digit(IdTextForm form, char c)
 	return c == 'O' ? '0' : c;
 }
 
-G_GNUC_PRINTF(4, 5)
-static gboolean refuse_text(IdTextForm form, const char *text, GError **error, const char *format,
-			    ...)
-{
-	g_autofree char *quoted = text_escape(text, strlen(text));
-	g_autofree char *reason = NULL;
-	va_list args;
-
-	va_start(args, format);
-	reason = g_strdup_vprintf(format, args);
-	va_end(args);
-	return id_error_set(error, ID_ERROR_INVALID, "\"%s\" is not an ID in %s: %s", quoted,
-			    forms[form].name, reason);
-}
-
-gboolean id_text_decode(IdTextForm form, const char *text, gint64 *out_id, GError **error)
+static gboolean read_digits(IdTextForm form, const char *text, gint64 *out_id, GError **error)
 {
 	const Form *self = &forms[form];
 	gint64 base = (gint64)strlen(self->digits);
@@ -100,25 +85,34 @@ gboolean id_text_decode(IdTextForm form, const char *text, gint64 *out_id, GErro
 	if (form == ID_TEXT_HEX && g_ascii_strncasecmp(text, "0x", 2) == 0)
 		digits += 2;
 	if (*digits == '\0')
-		return refuse_text(form, text, error, "it has no digits");
+		return id_error_set(error, ID_ERROR_INVALID, "it has no digits");
 	if (strlen(digits) > self->max_digits)
-		return refuse_text(form, text, error, "it has more than %u digits",
-				   self->max_digits);
-
-	for (; *digits != '\0'; digits++) {
-		const char *found = strchr(self->digits, canonical_digit(form, *digits));
+		return id_error_set(error, ID_ERROR_INVALID, "it has more than %u digits",
+				    self->max_digits);
+	for (const char *c = digits; *c != '\0'; c++) {
+		const char *found = strchr(self->digits, canonical_digit(form, *c));
+		gint64 digit;
 
 		if (found == NULL)
-			return refuse_text(form, text, error, "character %d is no digit of it",
-					   (int)(digits - text) + 1);
-
-		gint64 digit = found - self->digits;
-
+			return id_error_set(error, ID_ERROR_INVALID,
+					    "character %d is no digit of it", (int)(c - text) + 1);
+		digit = found - self->digits;
 		if (id > (G_MAXINT64 - digit) / base)
-			return refuse_text(form, text, error, "it is above %" G_GINT64_FORMAT,
-					   G_MAXINT64);
+			return id_error_set(error, ID_ERROR_INVALID,
+					    "it is above %" G_GINT64_FORMAT, G_MAXINT64);
 		id = id * base + digit;
 	}
 	*out_id = id;
 	return TRUE;
+}
+
+gboolean id_text_decode(IdTextForm form, const char *text, gint64 *out_id, GError **error)
+{
+	g_autofree char *quoted = NULL;
+
+	if (read_digits(form, text, out_id, error))
+		return TRUE;
+	quoted = text_escape(text, strlen(text));
+	g_prefix_error(error, "\"%s\" is not an ID in %s: ", quoted, forms[form].name);
+	return FALSE;
 }

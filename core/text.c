@@ -36,6 +36,13 @@ gboolean text_set_bad_value(GError **error, const char *format, ...)
 	return FALSE;
 }
 
+gboolean text_refuse_value(GError **error, const char *value, const char *why)
+{
+	g_autofree char *escaped = text_escape(value, strlen(value));
+
+	return text_set_bad_value(error, "\"%s\" %s", escaped, why);
+}
+
 /* Does not use gmtime(), because a 32-bit time_t ends in 2038. */
 char *text_time_ms(gint64 time_ms)
 {

@@ -38,6 +38,9 @@ gboolean id_error_set(GError **error, IdError code, const char *format, ...) G_G
 /* Sets a G_OPTION_ERROR_BAD_VALUE with this message. Returns FALSE, for the caller to return. */
 gboolean text_set_bad_value(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
 
+/* Likewise: "VALUE" is escaped and quoted, and followed by a blank and @why. */
+gboolean text_refuse_value(GError **error, const char *value, const char *why);
+
 /* (transfer full): RFC 3339 in UTC with milliseconds, as 2010-11-04T01:42:54.657Z. Years 1 to
  * 9999. */
 char *text_time_ms(gint64 time_ms);

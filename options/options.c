@@ -38,14 +38,6 @@ static void given_add(GHashTable *given, const char *name, const char *text)
 	g_ptr_array_add(texts, g_strdup(text));
 }
 
-/* Refuses @text, which @what must be. Returns FALSE. */
-static gboolean refuse_value(const char *text, const char *what, GError **error)
-{
-	g_autofree char *escaped = text_escape(text, strlen(text));
-
-	return text_set_bad_value(error, "\"%s\" is %s", escaped, what);
-}
-
 /* Fields of the types that are no pointers */
 
 static gboolean set_number(const OptionSpec *spec, const char *text, gpointer field, GError **error)
@@ -64,8 +56,8 @@ static gboolean set_number(const OptionSpec *spec, const char *text, gpointer fi
 		return TRUE;
 	}
 	range = options_table_range(spec);
-	what = g_strconcat("not a whole number in the range ", range, NULL);
-	return refuse_value(text, what, error);
+	what = g_strconcat("is not a whole number in the range ", range, NULL);
+	return text_refuse_value(error, text, what);
 }
 
 static char *number_text(const OptionSpec *spec, gconstpointer field)
@@ -85,7 +77,7 @@ static gboolean set_flag(const OptionSpec *spec G_GNUC_UNUSED, const char *text,
 	gboolean value = strcmp(text, "true") == 0;
 
 	if (!value && strcmp(text, "false") != 0)
-		return refuse_value(text, "neither true nor false", error);
+		return text_refuse_value(error, text, "is neither true nor false");
 	*(gboolean *)field = value;
 	return TRUE;
 }
@@ -101,7 +93,7 @@ static gboolean set_mode(const OptionSpec *spec G_GNUC_UNUSED, const char *text,
 	guint64 mode;
 
 	if (!text_parse_number(text, 8, 0, 0777, &mode))
-		return refuse_value(text, "not an octal number from 0000 to 0777", error);
+		return text_refuse_value(error, text, "is not an octal number from 0000 to 0777");
 	*(guint *)field = (guint)mode;
 	return TRUE;
 }
@@ -114,14 +106,14 @@ static char *mode_text(const OptionSpec *spec G_GNUC_UNUSED, gconstpointer field
 static gboolean set_choice(const OptionSpec *spec, const char *text, gpointer field, GError **error)
 {
 	g_autofree char *choices = g_strjoinv(", ", (char **)spec->choices);
-	g_autofree char *what = g_strconcat("not one of ", choices, NULL);
+	g_autofree char *what = g_strconcat("is not one of ", choices, NULL);
 
 	for (guint i = 0; spec->choices[i] != NULL; i++)
 		if (strcmp(text, spec->choices[i]) == 0) {
 			*(guint *)field = i;
 			return TRUE;
 		}
-	return refuse_value(text, what, error);
+	return text_refuse_value(error, text, what);
 }
 
 static char *choice_text(const OptionSpec *spec, gconstpointer field)
@@ -171,7 +163,7 @@ static gpointer parse_host(const char *text, GError **error)
 
 	if (address != NULL && strcmp(address->host, text) == 0 && strcmp(text, "*") != 0)
 		return g_strdup(text);
-	refuse_value(text, "not the name of a host, without a port", error);
+	text_refuse_value(error, text, "is not the name of a host, without a port");
 	return NULL;
 }
 
@@ -275,7 +267,8 @@ static gboolean set_list(Options *self, const OptionSpec *spec, char *const *tex
 		g_ptr_array_add(items, item);
 		for (guint j = 0; j < i && spec->type == OPTION_TARGETS; j++)
 			if (strcmp(text_of(items->pdata[j]), text_of(item)) == 0)
-				return refuse_value(texts[i], "given twice; leave one", error);
+				return text_refuse_value(error, texts[i],
+							 "is given twice; leave one");
 	}
 	if (items->len == 0)
 		return text_set_bad_value(error, "there is no server: name one, as HOST:PORT");
@@ -469,7 +462,7 @@ static gboolean read_key(GKeyFile *file, const char *key, GHashTable *given, GEr
 		return FALSE;
 	/* relative to what, the file cannot say */
 	if (spec->type == OPTION_PATH && *text != '\0' && !g_path_is_absolute(g_strstrip(text))) {
-		refuse_value(text, "not an absolute path", error);
+		text_refuse_value(error, text, "is not an absolute path");
 		g_prefix_error(error, "%s: ", key);
 		return FALSE;
 	}
@@ -605,7 +598,6 @@ static gboolean check_options(const Options *self, GError **error)
 	gint64 sequences = G_GINT64_CONSTANT(1) << self->layout.sequence_bits;
 	gboolean has_ca = self->tls_ca != NULL || self->tls_client_ca != NULL;
 	const char *agent = self->relay_agent;
-	g_autofree char *escaped = text_escape(agent, strlen(agent));
 
 	if (self->sequence_start > sequences)
 		return text_set_bad_value(error,
@@ -642,12 +634,13 @@ static gboolean check_options(const Options *self, GError **error)
 					  "state-directory: with zookeeper, reservations are kept "
 					  "there; leave one of the two");
 
-	if (!useragent_is_valid(agent, strlen(agent)))
-		return text_set_bad_value(
-			error,
-			"relay-agent: \"%s\" is no useragent, which is a letter, and then "
-			"letters, digits and hyphens, %d at most",
-			escaped, USERAGENT_MAX_BYTES);
+	if (!useragent_is_valid(agent, strlen(agent))) {
+		text_refuse_value(error, agent,
+				  "is no useragent, which is a letter, and then letters, digits "
+				  "and hyphens, " G_STRINGIFY(USERAGENT_MAX_BYTES) " at most");
+		g_prefix_error(error, "relay-agent: ");
+		return FALSE;
+	}
 	if (self->relay_max_age_ms < 2 * self->relay_prefetch_ms)
 		return text_set_bad_value(
 			error,
