@@ -221,7 +221,7 @@ gboolean address_is_everywhere(const Address *self)
 		return TRUE;
 	if (inet_pton(AF_INET, self->host, &v4) == 1)
 		return v4.s_addr == INADDR_ANY;
-	/* an interface after it does not matter */
+	/* with or without an interface after % */
 	bare = g_strndup(self->host, strcspn(self->host, "%"));
 	if (inet_pton(AF_INET6, bare, &v6) != 1)
 		return FALSE;

@@ -10,7 +10,7 @@
 #include "core/text.h"
 
 #define MAX_PREFIX_BITS 128
-#define MAPPED_BITS     96 /* of ::ffff:0:0, before the address of IPv4 */
+#define MAPPED_BITS     96 /* the prefix ::ffff:0:0 before an IPv4 address */
 
 struct _AllowList {
 	atomic_int references;
@@ -152,7 +152,7 @@ char *allow_list_entry_for(const TlsStream *tls)
 		return NULL;
 	entry = g_strconcat(ALLOW_LIST_NAME_PREFIX, name, NULL);
 	list = allow_list_parse(entry, NULL);
-	/* a name with commas would be several entries */
+	/* a name that contains commas would be several entries */
 	return list != NULL && list->masks->len == 0 && list->names->len == 1 &&
 			       admits_name(list, tls)
 		       ? g_steal_pointer(&entry)

@@ -23,11 +23,11 @@ socklen_t socket_unix_address(const char *path, struct sockaddr_un *out_address)
 	g_strlcpy(out_address->sun_path, path, sizeof out_address->sun_path);
 	if (is_abstract)
 		out_address->sun_path[0] = '\0';
-	/* of an abstract name all bytes count, and so a NUL at the end would */
+	/* all bytes of an abstract name count, so it must not have a NUL at the end */
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path) + !is_abstract);
 }
 
-/* (transfer full): what is no name that can be asked for is escaped. */
+/* (transfer full): escaped unless it is an address that a client can use. */
 static char *name_text(char prefix, const char *name, gsize length)
 {
 	g_autofree char *plain = g_strndup(name, length);
@@ -52,7 +52,7 @@ char *socket_unix_name(const struct sockaddr_un *address, socklen_t length)
 		return name_text('@', path + 1, bytes - 1);
 	if (*path == '/')
 		return name_text('/', path + 1, strnlen(path + 1, bytes - 1));
-	/* of a path that is not whole nobody knows from where */
+	/* a relative path, from an unknown directory */
 	return g_strdup("unix:?");
 }
 
@@ -61,7 +61,7 @@ gboolean socket_unix_peer(int fd, struct ucred *out_peer)
 	struct ucred peer;
 	socklen_t length = sizeof peer;
 
-	/* other sockets have no peer's user; a process that cannot be seen from here has no pid */
+	/* only local sockets have a peer's user; a process of another namespace has no pid */
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 || peer.uid == (uid_t)-1)
 		return FALSE;
 	*out_peer = peer;

@@ -14,7 +14,7 @@ static const char *skip_blanks(const char *text)
 	return text + strspn(text, " \t\r\n");
 }
 
-/* Blanks inside of strings are passed over too: on both sides, so nothing is lost by it. */
+/* Skips blanks inside strings, too, in both texts. */
 static gboolean equal_but_for_blanks(const char *a, const char *b)
 {
 	a = skip_blanks(a);
@@ -26,9 +26,9 @@ static gboolean equal_but_for_blanks(const char *a, const char *b)
 	return *a == *b;
 }
 
-/* json-glib 1.6 leaks at an escaped surrogate without its other half. This finds whole pairs too,
- * and the Hangul before them, from \ud000 on: nothing beyond ASCII is written escaped here. A
- * backslash that is escaped itself begins nothing. */
+/* json-glib 1.6 leaks memory if an escaped surrogate lacks its other half. This function also finds
+ * complete pairs, and Hangul from \ud000 on, which records do not contain: they escape ASCII only.
+ */
 static gboolean may_escape_surrogate(const char *text)
 {
 	for (const char *at = text; (at = strchr(at, '\\')) != NULL && at[1] != '\0'; at += 2)

@@ -62,7 +62,7 @@ char *id_text_encode(IdTextForm form, gint64 id)
 	return g_string_free(text, FALSE);
 }
 
-/* The digit that @c stands for: a form whose digits have one case reads both. */
+/* Returns the digit that @c means. Forms whose digits have one case accept both. */
 static char canonical_digit(IdTextForm form, char c)
 {
 	if (form == ID_TEXT_HEX)

@@ -122,7 +122,7 @@ gboolean layout_check_total(const Layout *self, gint64 total_bits, GError **erro
 			    bits, total_bits, bits, bits);
 }
 
-/* Reads "name=number" into its place in @values, which hold -1 where nothing was read yet. */
+/* Reads "name=number" into @values, which are -1 before they are read. */
 static gboolean parse_field(const char *text, gint64 values[static N_FIELDS], GError **error)
 {
 	g_auto(GStrv) parts = g_strsplit(text, "=", 2);
@@ -241,7 +241,7 @@ static gboolean check_part(const char *name, gint64 value, guint bits, GError **
 
 static gboolean check_time(const Layout *self, gint64 time_ms, GError **error)
 {
-	/* the first comparison keeps the subtraction in the second from overflowing */
+	/* the first comparison prevents an overflow of the subtraction in the second */
 	if (time_ms >= self->epoch_ms && layout_tick_at(self, time_ms) <= layout_max_tick(self))
 		return TRUE;
 	return id_error_set(error, ID_ERROR_OUT_OF_RANGE,

@@ -11,7 +11,7 @@
 #define TEXT_LENGTH      (ULID_TEXT_SIZE - 1)
 #define LARGEST_TEXT     "7ZZZZZZZZZZZZZZZZZZZZZZZZZ"
 
-/* The digits of 10 bits, two at a time: half the steps. */
+/* The two digits of each number of 10 bits: half as many steps as with single digits. */
 #define PAIRS(a)                                                                                   \
 	a, '0', a, '1', a, '2', a, '3', a, '4', a, '5', a, '6', a, '7', a, '8', a, '9', a, 'A', a, \
 		'B', a, 'C', a, 'D', a, 'E', a, 'F', a, 'G', a, 'H', a, 'J', a, 'K', a, 'M', a,    \
@@ -33,7 +33,7 @@ static inline void put_pair(char *out, guint64 bits)
 
 void ulid_to_text(Ulid self, char out_text[static ULID_TEXT_SIZE])
 {
-	/* the pair that has bits of both halves, 6 and 4 of them */
+	/* the pair with bits of both halves: 6 and 4 of them */
 	guint64 middle = self.high << 4 | self.low >> 60;
 
 	for (int i = 0; i < 6; i++)
@@ -106,7 +106,7 @@ void ulid_generator_clear(UlidGenerator *self)
 	pthread_mutex_destroy(&self->mutex);
 }
 
-/* @self + @n; may run into the next millisecond. */
+/* Returns @self + @n, which can be in the next millisecond. */
 static Ulid add_to_ulid(Ulid self, guint64 n)
 {
 	Ulid sum = {self.high, self.low + n};
@@ -116,7 +116,7 @@ static Ulid add_to_ulid(Ulid self, guint64 n)
 	return sum;
 }
 
-/* Finds the first and the last of @count, and makes the last that of the generator. */
+/* Finds the first and the last of @count ULIDs, and stores the last in the generator. */
 static gboolean reserve_ulids(UlidGenerator *self, gint64 now_ms, gsize count, Ulid *out_first,
 			      GError **error)
 {
@@ -124,7 +124,7 @@ static gboolean reserve_ulids(UlidGenerator *self, gint64 now_ms, gsize count, U
 	gint64 time_ms = MAX(now_ms, self->last_ms);
 	Ulid first = add_to_ulid(self->last, 1);
 
-	/* after a fork the other process goes on from here as well */
+	/* after a fork the other process continues from here, too */
 	if (time_ms == self->last_ms && fork_generation != self->fork_generation)
 		time_ms++;
 	if (time_ms > self->last_ms && !ulid_draw(time_ms, 1, &first, error))

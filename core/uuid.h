@@ -6,8 +6,8 @@
 
 #include "core/clock.h"
 
-/* 128 bits as a UUID (RFC 9562) or a ULID has them: as a number of two halves, as 16 bytes with the
- * highest first, and as a UUID's text. ulid.h has what the bits of a ULID mean. */
+/* UUIDs (RFC 9562): 128 bits as a number in two halves, as 16 bytes with the highest first, and as
+ * text. ulid.h uses the same type. */
 
 #define UUID_BYTES     16
 #define UUID_TEXT_SIZE 37 /* with the NUL at the end */
@@ -17,7 +17,8 @@ typedef struct {
 	guint64 low;
 } Uuid;
 
-/* Below 0, 0 or above it. Bytes and texts (of one case) sort alike. */
+/* Returns a number below 0, 0, or above 0. Bytes and texts (of one case) sort in this order, too.
+ */
 static inline int uuid_compare(Uuid a, Uuid b)
 {
 	if (a.high != b.high)
@@ -32,7 +33,7 @@ Uuid uuid_random(void);
 void uuid_to_bytes(Uuid self, guint8 out_bytes[static UUID_BYTES]);
 Uuid uuid_from_bytes(const guint8 bytes[static UUID_BYTES]);
 
-/* As 8-4-4-4-12 digits, with small letters. */
+/* Writes 8-4-4-4-12 digits with small letters. */
 void uuid_to_text(Uuid self, char out_text[static UUID_TEXT_SIZE]);
 
 /**
@@ -45,23 +46,23 @@ void uuid_to_text(Uuid self, char out_text[static UUID_TEXT_SIZE]);
 gboolean uuid_parse(const char *text, Uuid *out_uuid, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /*
- * UUIDs of version 7 (RFC 9562, section 5.7) of two kinds. Both begin with 48 bits of milliseconds
+ * Two kinds of UUIDs of version 7 (RFC 9562, section 5.7). Both begin with 48 bits of milliseconds
  * since the Unix epoch, and sort by them.
  *
  *            48 bits       4   12                            2   62
  *   plain    unix_ts_ms    7   counter, high                10   counter, low 30, then 32 random
  *   reserved unix_ts_ms    7   ID, bits 21 to 10            10   ID, bits 9 to 0, then 52 random
  *
- * The plain kind is unique by chance. The reserved kind is made of a Snowflake ID of the default
- * layout (LAYOUT_TWITTER) and is as unique as that: of its time, and of its low 22 bits, which are
- * datacenter, worker and sequence. It sorts as its ID does, and converts back to it.
+ * The plain kind is unique by chance. The reserved kind contains a Snowflake ID of the default
+ * layout (LAYOUT_TWITTER), so it is as unique as the ID: its time, and its low 22 bits, which are
+ * datacenter ID, worker ID and sequence. It sorts like its ID, and converts back to it.
  *
- * Nothing in a UUID tells the two apart: a plain one of a time in the layout converts to an ID as
- * well, which means nothing.
+ * The bits do not tell which kind a UUID is. A plain UUID whose time is in the layout converts to
+ * an ID, too, but that ID has no meaning.
  */
 #define UUID_COUNTER_BITS 42
 
-/* The unix_ts_ms of a UUID of version 7, 48 bits. */
+/* Returns the unix_ts_ms of a UUID of version 7, 48 bits. */
 static inline gint64 uuid_time_ms(Uuid uuid)
 {
 	return (gint64)(uuid.high >> 16);
@@ -86,17 +87,17 @@ Uuid uuid_from_id(gint64 id, guint64 random);
 gboolean uuid_to_id(Uuid uuid, gint64 *out_id, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /*
- * A source of UUIDs of the plain kind that increase, whichever threads draw them: one that is drawn
- * after another was returned is greater. By RFC 9562, section 6.2, method 1: the counter has 42
- * bits, starts each millisecond at a random number whose highest bit is 0, and goes up by 1. 32
- * random bits follow it, anew in each UUID.
+ * A source of increasing UUIDs of the plain kind for any number of threads: a UUID that is drawn
+ * after another one was returned is greater (RFC 9562, section 6.2, method 1). The counter has 42
+ * bits. It starts each millisecond at a random number whose highest bit is 0, and increases by 1.
+ * 32 random bits follow it, new ones in each UUID.
  *
- * If the clock steps back, the millisecond of the last one goes on until the clock is past it. If
- * the counter runs over, for which a millisecond takes 2^41 of them, the time runs ahead by a
- * millisecond; nothing waits and nothing is refused.
+ * If the clock steps back, the time of the last UUID is used until the clock is past it. If the
+ * counter overflows, after at least 2^41 UUIDs in a millisecond, the time runs ahead of the clock
+ * by a millisecond: no call waits, and none is refused.
  *
- * In a child of fork() it goes on in a later millisecond. (If another thread was in a call at the
- * fork, the child must not use it.)
+ * A child of fork() continues in a later millisecond. If another thread was in a call at the fork,
+ * the child must not use the generator.
  */
 typedef struct {
 	const Clock *clock;

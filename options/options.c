@@ -410,7 +410,7 @@ static gboolean read_args(char **argv, GHashTable *given, GError **error)
 			.long_name = OPTIONS_TABLE[i].name,
 			.arg = G_OPTION_ARG_CALLBACK,
 			.arg_data = (gpointer)take_arg,
-			/* a "file name": as it came, not converted from the locale */
+			/* a "file name" is not converted from the locale */
 			.flags = G_OPTION_FLAG_FILENAME |
 				 (OPTIONS_TABLE[i].type == OPTION_FLAG ? G_OPTION_FLAG_OPTIONAL_ARG
 								       : 0),
@@ -456,11 +456,11 @@ static gboolean read_key(GKeyFile *file, const char *key, GHashTable *given, GEr
 	}
 	if (g_hash_table_contains(given, key))
 		return text_set_bad_value(error, "%s is given twice; leave one", key);
-	/* without escapes, as on the command line */
+	/* without escapes, like the command line */
 	text = g_key_file_get_value(file, FILE_GROUP, key, error);
 	if (text == NULL)
 		return FALSE;
-	/* relative to what, the file cannot say */
+	/* the file does not tell which directory a relative path is in */
 	if (spec->type == OPTION_PATH && *text != '\0' && !g_path_is_absolute(g_strstrip(text))) {
 		text_refuse_value(error, text, "is not an absolute path");
 		g_prefix_error(error, "%s: ", key);
@@ -470,7 +470,7 @@ static gboolean read_key(GKeyFile *file, const char *key, GHashTable *given, GEr
 		given_add(given, key, g_strstrip(text));
 		return TRUE;
 	}
-	/* no text is one empty text: an error, not an empty list */
+	/* no text counts as one empty text, which is an error, not an empty list */
 	texts = g_strsplit(*text != '\0' ? text : " ", ";", -1);
 	for (char **one = texts; *one != NULL; one++)
 		given_add(given, key, g_strstrip(*one));
@@ -486,7 +486,7 @@ static gboolean read_text(const char *text, gsize length, GHashTable *given, GEr
 
 	if (memchr(text, '\0', length) != NULL)
 		return text_set_bad_value(error, "not a text file");
-	/* with the translations, or a key such as threads[de] would be passed over in silence */
+	/* with translations, because otherwise a key such as threads[de] would be ignored */
 	if (!g_key_file_load_from_data(file, text, length, G_KEY_FILE_KEEP_TRANSLATIONS, &fault)) {
 		/* the message quotes the file's bytes */
 		g_autofree char *message = g_utf8_make_valid(fault->message, -1);
@@ -505,7 +505,7 @@ static gboolean read_text(const char *text, gsize length, GHashTable *given, GEr
 				error, "unknown group [%s]; there is only [" FILE_GROUP "]",
 				escaped);
 	}
-	/* a key that stands there twice is listed twice; NULL if there is no group at all */
+	/* a key that is given twice is listed twice; NULL if there is no group */
 	keys = g_key_file_get_keys(file, FILE_GROUP, NULL, NULL);
 	for (char **key = keys; key != NULL && *key != NULL; key++)
 		if (!read_key(file, *key, given, error))

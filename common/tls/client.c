@@ -11,7 +11,7 @@
 
 #define NS_PER_S G_GINT64_CONSTANT(1000000000)
 
-/* What a file was like; all 0: it is not there, or has no name. No member leaves a gap. */
+/* The state of a file; all 0 if the file or its name is missing. Without padding, for memcmp(). */
 typedef struct {
 	gint64 inode;
 	gint64 size_bytes;
@@ -30,7 +30,7 @@ struct _TlsClient {
 	TlsNames names;        /* copies; only read */
 	pthread_mutex_t mutex; /* for what follows */
 	TlsContext *context;
-	Stamps stamps; /* of the files when they were last read, or found to be of no use */
+	Stamps stamps; /* of the files when they were last read, even if they were unusable */
 };
 
 TlsNames tls_names_copy(const TlsNames *self)

@@ -28,7 +28,7 @@ struct _TlsContext {
 	atomic_int references;
 	SSL_CTX *ssl;
 	gint64 expires_ms;
-	gboolean wants_password; /* a file that was read */
+	gboolean wants_password; /* a file has a password */
 };
 
 GQuark tls_error_quark(void)
@@ -68,7 +68,7 @@ static gboolean check_file(TlsError which, const char *file, GError **error)
 	GStatBuf info;
 
 	if (g_stat(file, &info) != 0 || S_ISDIR(info.st_mode))
-		return TRUE; /* why it cannot be read, OpenSSL says */
+		return TRUE; /* OpenSSL reports why it cannot be read */
 	if (!S_ISREG(info.st_mode))
 		return refuse_file_for(which, file, "it is no regular file", error);
 	return info.st_size <= MAX_FILE_BYTES ||
@@ -189,7 +189,7 @@ static TlsContext *context_new(const SSL_METHOD *method)
 					       SSL_OP_IGNORE_UNEXPECTED_EOF);
 	SSL_CTX_set_session_cache_mode(self->ssl, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_num_tickets(self->ssl, 0);
-	/* a send can be partial, and continue from another buffer; an idle stream has no buffers */
+	/* a send can be partial and continue from another buffer; an idle stream has no buffers */
 	SSL_CTX_set_mode(self->ssl, SSL_MODE_ENABLE_PARTIAL_WRITE |
 					    SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
 					    SSL_MODE_RELEASE_BUFFERS);
@@ -303,22 +303,22 @@ static void make_method(void)
 #define FIRST_ALERT       SSL_AD_REASON_OFFSET /* of the reasons that are the other end's alerts */
 #define LAST_ALERT        (FIRST_ALERT + G_MAXUINT8)
 
-/* What a server receives at once: each record costs some microseconds, however little it holds, and
- * one receive is not to take longer than a turn of its connection. */
+/* The records that a server receives at once. A record costs some microseconds, however short it
+ * is, and a receive must not take longer than the turn of its connection. */
 #define MOST_RECORDS 16
 
-/* Messages after the handshake (RFC 8446, 4.6), of which new keys cost a hundred times what a call
- * does. Who means no harm renews them after gigabytes. */
+/* The limit of messages after the handshake (RFC 8446, 4.6). New keys cost a hundred times as much
+ * as a call. Honest clients renew their keys after gigabytes. */
 #define MOST_MESSAGES     16
-#define BYTES_PER_MESSAGE (1024 * 1024) /* of data, each of which is good for one more */
+#define BYTES_PER_MESSAGE (1024 * 1024) /* of data, which allow another message */
 
 struct _TlsStream {
 	SSL *ssl;
 	int fd;
 	short events;
-	gboolean has_begun; /* server: the client's first byte has been checked */
-	gboolean is_broken; /* nothing may be said any more */
-	gboolean is_shaken; /* as of the last look: OpenSSL forgets it in a connection that broke */
+	gboolean has_begun;  /* server: the client's first byte has been checked */
+	gboolean is_broken;  /* must not send any more */
+	gboolean is_shaken;  /* before the last call: OpenSSL forgets it if the connection breaks */
 	int receive_failure; /* errno of a receive, and of each later one; 0: none has failed */
 	gboolean has_more;
 	guint messages;   /* after the handshake */
@@ -331,7 +331,7 @@ static gboolean has_messages_without_end(const TlsStream *self)
 	return self->messages > MOST_MESSAGES + self->received / BYTES_PER_MESSAGE;
 }
 
-/* Of OpenSSL's that it has received: what comes behind too many is thrown away unread. */
+/* OpenSSL calls this for each message. Bytes after too many messages are not read. */
 static void on_message(int is_sent, int version, int type, const void *bytes, size_t length,
 		       SSL *ssl, void *user_data)
 {
@@ -433,7 +433,7 @@ static void send_tls_alert(const TlsStream *self)
 /* Writes for an operator why the connection failed, unless an earlier failure is known. */
 static void explain_failure(TlsStream *self, unsigned long code)
 {
-	/* reasons are numbered by library */
+	/* each library numbers its reasons */
 	int reason = ERR_GET_LIB(code) == ERR_LIB_SSL ? ERR_GET_REASON(code) : 0;
 	/* OpenSSL's reasons for bytes that begin no TLS record */
 	gboolean is_not_tls =
@@ -456,7 +456,7 @@ static void explain_failure(TlsStream *self, unsigned long code)
 		why = X509_verify_cert_error_string(SSL_get_verify_result(self->ssl));
 	} else if (reason >= FIRST_ALERT && reason <= LAST_ALERT) {
 		before = "it says: ";
-		/* OpenSSL has two lists of them; the better worded one lacks some */
+		/* OpenSSL has two lists of texts; the better one is incomplete */
 		why = SSL_alert_desc_string_long(reason - FIRST_ALERT);
 		if (strcmp(why, "unknown") == 0)
 			why = ERR_reason_error_string(code);
@@ -509,7 +509,7 @@ gboolean tls_stream_has_more(const TlsStream *self)
 
 gboolean tls_stream_has_part(const TlsStream *self)
 {
-	/* a header by itself OpenSSL does not count: it reads the body then */
+	/* OpenSSL does not count a header without its body: then it reads the body ("RB") */
 	return SSL_has_pending(self->ssl) || strcmp(SSL_rstate_string(self->ssl), "RB") == 0;
 }
 
@@ -678,7 +678,7 @@ static char *escape_all(const char *bytes, gsize length)
 	return g_string_free(text, FALSE);
 }
 
-/* (transfer full) (nullable): the first of its alternative names that is of a host. */
+/* (transfer full) (nullable): the first alternative name of type DNS. */
 static char *first_host_of(X509 *certificate)
 {
 	GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
@@ -718,7 +718,7 @@ gboolean tls_stream_peer_is(const TlsStream *self, const char *name)
 {
 	X509 *certificate = SSL_get0_peer_certificate(self->ssl);
 
-	/* OpenSSL takes what begins with a dot for the end of a name */
+	/* for OpenSSL a name that begins with a dot is the end of a name */
 	return certificate != NULL && *name != '.' &&
 	       X509_check_host(certificate, name, 0,
 			       X509_CHECK_FLAG_ALWAYS_CHECK_SUBJECT | X509_CHECK_FLAG_NO_WILDCARDS,
