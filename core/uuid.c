@@ -32,50 +32,30 @@ Uuid uuid_from_bytes(const guint8 bytes[static UUID_BYTES])
 	return (Uuid){GUINT64_FROM_BE(halves[0]), GUINT64_FROM_BE(halves[1])};
 }
 
-/* Whether a hyphen stands there in the text. */
-static gboolean is_hyphen_at(gsize position)
-{
-	return position == 8 || position == 13 || position == 18 || position == 23;
-}
-
 void uuid_to_text(Uuid self, char out_text[static UUID_TEXT_SIZE])
 {
-	static const char digits[] = "0123456789abcdef";
-
-	for (gsize i = 0; i < UUID_TEXT_SIZE - 1; i++) {
-		if (is_hyphen_at(i)) {
-			out_text[i] = '-';
-			continue;
-		}
-		out_text[i] = digits[self.high >> 60];
-		self.high = self.high << 4 | self.low >> 60;
-		self.low <<= 4;
-	}
-	out_text[UUID_TEXT_SIZE - 1] = '\0';
+	g_snprintf(out_text, UUID_TEXT_SIZE, "%08x-%04x-%04x-%04x-%04x%08x",
+		   (guint)(self.high >> 32), (guint)(self.high >> 16 & 0xffff),
+		   (guint)(self.high & 0xffff), (guint)(self.low >> 48),
+		   (guint)(self.low >> 32 & 0xffff), (guint)(self.low & G_MAXUINT32));
 }
 
 gboolean uuid_parse(const char *text, Uuid *out_uuid, GError **error)
 {
-	gsize length = strlen(text);
-	gboolean valid = length == UUID_TEXT_SIZE - 1;
+	g_autofree char *shown = NULL;
 	Uuid uuid = {0};
 
-	for (gsize i = 0; valid && i < length; i++) {
-		if (is_hyphen_at(i)) {
-			valid = text[i] == '-';
-			continue;
-		}
-		valid = g_ascii_isxdigit(text[i]);
-		uuid.high = uuid.high << 4 | uuid.low >> 60;
-		uuid.low = uuid.low << 4 | (guint64)g_ascii_xdigit_value(text[i]);
-	}
-	if (!valid) {
-		g_autofree char *shown = text_escape(text, length);
-
+	if (!g_uuid_string_is_valid(text)) {
+		shown = text_escape(text, strlen(text));
 		return id_error_set(error, ID_ERROR_INVALID,
 				    "\"%s\" is not a UUID: 8-4-4-4-12 digits of 0-9 and a-f",
 				    shown);
 	}
+	for (const char *c = text; *c != '\0'; c++)
+		if (*c != '-') {
+			uuid.high = uuid.high << 4 | uuid.low >> 60;
+			uuid.low = uuid.low << 4 | (guint64)g_ascii_xdigit_value(*c);
+		}
 	*out_uuid = uuid;
 	return TRUE;
 }
