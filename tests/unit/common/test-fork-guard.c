@@ -247,10 +247,16 @@ int __wrap_madvise(void *at, size_t length, int advice)
 
 static void check_wiped(pid_t (*fork_)(void))
 {
-	guint8 *memory = fork_guard_new_memory(BYTES, NULL);
+	g_autoptr(GError) error = NULL;
+	guint8 *memory = fork_guard_new_memory(BYTES, &error);
 	int status;
 	pid_t child;
 
+	if (memory == NULL && strstr(error->message, "no emulation of it") != NULL) {
+		g_test_skip(error->message);
+		return;
+	}
+	g_assert_no_error(error);
 	memset(memory, 7, BYTES);
 	child = fork_();
 	if (child == 0) {
