@@ -8,7 +8,6 @@
 
 #include "audit/entry.h"
 #include "audit/sink.h"
-#include "audit/target.h"
 #include "common/log.h"
 #include "core/random.h"
 
@@ -46,7 +45,15 @@ typedef struct {
 	gint64 finish_at_us; /* monotonic time */
 } Orders;
 
-struct _AuditWriter {
+/*
+ * The thread of one sink: takes draws from rings and writes their lines. Lines that the sink does
+ * not accept are kept and written again; meanwhile the rings fill, and then drop. So the memory is
+ * bounded, and producers do not wait.
+ *
+ * Nobody wakes the thread for a draw: it polls 100 times a second while there are draws, and 5
+ * times a second when there are none.
+ */
+typedef struct {
 	AuditSink *sink;
 	char *name;         /* for the log */
 	GPtrArray *sources; /* of Source; does not change once the thread runs */
@@ -70,141 +77,61 @@ struct _AuditWriter {
 	Orders orders;
 	gboolean has_orders; /* since the last nap */
 	gboolean ended;
+} Writer;
+
+struct _AuditProducer {
+	guint64 next_tags; /* tags of the next draw, see entry.h */
+	guint n_rings;
+	AuditRing *rings[]; /* one for each sink */
 };
 
-static void source_free(gpointer pointer)
-{
-	Source *self = pointer;
-
-	audit_ring_free(self->ring);
-	g_free(self);
-}
-
-AuditWriter *audit_writer_new(AuditSink *sink, const char *name)
-{
-	AuditWriter *self = g_new0(AuditWriter, 1);
-	pthread_condattr_t monotonic;
-
-	self->sink = sink;
-	self->name = g_strdup(name);
-	self->sources = g_ptr_array_new_with_free_func(source_free);
-	audit_lines_init(&self->lines);
-	pthread_mutex_init(&self->mutex, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&self->changed, &monotonic);
-	pthread_condattr_destroy(&monotonic);
-	return self;
-}
-
-void audit_writer_free(AuditWriter *self)
-{
-	if (self->hangs)
-		return;
-	if (self->running) {
-		audit_writer_finish(self, 0);
-		pthread_join(self->thread, NULL);
-	}
-	self->sink->ops->free(self->sink);
-	g_free(self->name);
-	g_ptr_array_unref(self->sources);
-	audit_lines_clear(&self->lines);
-	pthread_cond_destroy(&self->changed);
-	pthread_mutex_destroy(&self->mutex);
-	g_free(self);
-}
-
-AuditRing *audit_writer_add_ring(AuditWriter *self, gsize bytes)
-{
-	Source *source = g_new0(Source, 1);
-
-	g_assert(!self->running);
-	source->ring = audit_ring_new(bytes);
-	g_ptr_array_add(self->sources, source);
-	return source->ring;
-}
+struct _AuditLog {
+	GPtrArray *writers;   /* of Writer, one for each sink */
+	GPtrArray *producers; /* of AuditProducer */
+	gsize queue_bytes;
+};
 
 /* Returns %FALSE at @at_us. The mutex is held. */
-static gboolean wait_for_change(AuditWriter *self, gint64 at_us)
+static gboolean wait_for_change(Writer *self, gint64 at_us)
 {
 	const struct timespec at = {at_us / G_USEC_PER_SEC, at_us % G_USEC_PER_SEC * 1000};
 
 	return pthread_cond_timedwait(&self->changed, &self->mutex, &at) != ETIMEDOUT;
 }
 
-/* The thread */
+/* The thread of a writer */
 
-/* Sleeps until there are new orders, @ms at most. */
-static void sleep_until_orders(AuditWriter *self, guint ms)
-{
-	gint64 until_us = g_get_monotonic_time() + ms * G_TIME_SPAN_MILLISECOND;
-
-	pthread_mutex_lock(&self->mutex);
-	if (self->orders.finish)
-		until_us = MIN(until_us, self->orders.finish_at_us);
-	while (!self->has_orders && wait_for_change(self, until_us))
-		;
-	self->has_orders = FALSE;
-	pthread_mutex_unlock(&self->mutex);
-}
-
-static Orders take_orders(AuditWriter *self)
-{
-	Orders orders;
-
-	pthread_mutex_lock(&self->mutex);
-	orders = self->orders;
-	self->orders.reopen = FALSE;
-	pthread_mutex_unlock(&self->mutex);
-	return orders;
-}
-
-static void log_failure(const AuditWriter *self, LogEvent event, const GError *error)
+static void log_failure(const Writer *self, LogEvent event, const GError *error)
 {
 	log_event(event, log_text("sink", self->name), log_text("error", error->message));
 }
 
-static void reopen_sink(AuditWriter *self)
-{
-	g_autoptr(GError) error = NULL;
-
-	if (self->sink->ops->reopen == NULL)
-		return;
-	if (self->sink->ops->reopen(self->sink, self->lines.bytes, &error))
-		log_event(LOG_AUDIT_REOPENED, log_text("sink", self->name));
-	else
-		log_failure(self, LOG_AUDIT_REOPEN_FAILED, error);
-}
-
-static gboolean is_full(const AuditWriter *self)
+static gboolean is_full(const Writer *self)
 {
 	return self->lines.n_lines >= self->sink->ops->max_lines;
 }
 
-static gboolean take_draw(AuditWriter *self, Source *source)
-{
-	if (!audit_ring_take(source->ring, &source->draw))
-		return FALSE;
-	source->at = 0;
-	if (source->draw.missing > 0) {
-		audit_lines_append_missing(&self->lines, source->draw.missing);
-		self->unlogged_missing += source->draw.missing;
-	}
-	return TRUE;
-}
-
 /* Begins with another ring each time, so that one that is never empty does not block the others. */
-static void fill_lines(AuditWriter *self)
+static void fill_lines(Writer *self)
 {
 	guint n = self->sources->len;
 
 	for (guint i = 0; i < n; i++) {
 		Source *source = self->sources->pdata[(self->next_source + i) % n];
 
-		while (!is_full(self) &&
-		       (source->at < source->draw.run.count || take_draw(self, source)))
+		while (!is_full(self)) {
+			if (source->at == source->draw.run.count) {
+				if (!audit_ring_take(source->ring, &source->draw))
+					break;
+				source->at = 0;
+				if (source->draw.missing > 0)
+					audit_lines_append_missing(&self->lines,
+								   source->draw.missing);
+				self->unlogged_missing += source->draw.missing;
+			}
 			source->at = audit_lines_append(&self->lines, &source->draw, source->at,
 							self->sink->ops->max_lines);
+		}
 	}
 	self->next_source = (self->next_source + 1) % n;
 }
@@ -216,82 +143,79 @@ static void add_count(_Atomic guint64 *value, guint64 n)
 			      memory_order_release);
 }
 
-static void note_failure(AuditWriter *self, const GError *error)
-{
-	self->failed_last_at_us = g_get_monotonic_time();
-	self->failures++;
-	self->all_failures++;
-	if (self->failing)
-		return;
-	self->failing = TRUE;
-	self->all_failures = 1;
-	self->failed_first_at_us = self->failed_last_at_us;
-	log_failure(self, LOG_AUDIT_FAILED, error);
-}
-
-static void log_recovery(AuditWriter *self)
-{
-	gint64 well_us = g_get_monotonic_time() - self->failed_last_at_us;
-
-	if (!self->failing || self->failures > 0 ||
-	    well_us < RECOVERED_AFTER_MS * G_TIME_SPAN_MILLISECOND)
-		return;
-	self->failing = FALSE;
-	log_event(LOG_AUDIT_RECOVERED, log_text("sink", self->name),
-		  log_number("failures", self->all_failures),
-		  log_number("failed_ms", (self->failed_last_at_us - self->failed_first_at_us) /
-						  G_TIME_SPAN_MILLISECOND));
-}
-
-static void log_gaps(AuditWriter *self, gboolean at_the_end)
-{
-	gint64 now_us = g_get_monotonic_time();
-
-	if (self->unlogged_missing == 0 || (now_us < self->next_gap_event_at_us && !at_the_end))
-		return;
-	log_event(LOG_AUDIT_GAP, log_text("sink", self->name),
-		  log_number("ids", (gint64)self->unlogged_missing));
-	self->unlogged_missing = 0;
-	self->next_gap_event_at_us = now_us + GAPS_EVERY_MS * G_TIME_SPAN_MILLISECOND;
-}
-
-static gboolean write_lines(AuditWriter *self, const Orders *orders)
+static gboolean write_lines(Writer *self, const Orders *orders)
 {
 	gint64 left_ms = (orders->finish_at_us - g_get_monotonic_time()) / G_TIME_SPAN_MILLISECOND;
 	guint limit_ms = orders->finish ? (guint)CLAMP(left_ms, 1, WRITE_LIMIT_MS) : WRITE_LIMIT_MS;
 	g_autoptr(GError) error = NULL;
 
-	if (!self->sink->ops->write(self->sink, self->lines.bytes, limit_ms, &error)) {
-		note_failure(self, error);
-		return FALSE;
+	if (self->sink->ops->write(self->sink, self->lines.bytes, limit_ms, &error)) {
+		self->failures = 0;
+		add_count(&self->written_ids, self->lines.n_ids);
+		add_count(&self->reported_ids, self->lines.n_missing);
+		audit_lines_empty(&self->lines);
+		return TRUE;
 	}
-	self->failures = 0;
-	add_count(&self->written_ids, self->lines.n_ids);
-	add_count(&self->reported_ids, self->lines.n_missing);
-	audit_lines_empty(&self->lines);
-	return TRUE;
+	self->failed_last_at_us = g_get_monotonic_time();
+	self->failures++;
+	self->all_failures++;
+	if (!self->failing) {
+		self->failing = TRUE;
+		self->all_failures = 1;
+		self->failed_first_at_us = self->failed_last_at_us;
+		log_failure(self, LOG_AUDIT_FAILED, error);
+	}
+	return FALSE;
 }
 
 typedef enum { ROUND_IDLE, ROUND_WROTE_ALL, ROUND_WROTE_SOME, ROUND_FAILED } Round;
 
-static Round do_round(AuditWriter *self, const Orders *orders)
+static Round do_round(Writer *self, const Orders *orders)
 {
-	gboolean full;
+	gboolean was_full;
 
-	if (orders->reopen)
-		reopen_sink(self);
+	if (orders->reopen && self->sink->ops->reopen != NULL) {
+		g_autoptr(GError) error = NULL;
+
+		if (self->sink->ops->reopen(self->sink, self->lines.bytes, &error))
+			log_event(LOG_AUDIT_REOPENED, log_text("sink", self->name));
+		else
+			log_failure(self, LOG_AUDIT_REOPEN_FAILED, error);
+	}
 	if (self->lines.n_lines == 0)
 		fill_lines(self);
 	if (self->lines.n_lines == 0)
 		return ROUND_IDLE;
-	full = is_full(self);
+	was_full = is_full(self);
 	if (!write_lines(self, orders))
 		return ROUND_FAILED;
-	return full ? ROUND_WROTE_SOME : ROUND_WROTE_ALL;
+	return was_full ? ROUND_WROTE_SOME : ROUND_WROTE_ALL;
+}
+
+/* Logs that the sink has recovered, and how many IDs the sink has lines about as missing. */
+static void log_changes(Writer *self, gboolean is_end)
+{
+	gint64 now_us = g_get_monotonic_time();
+
+	if (self->failing && self->failures == 0 && !is_end &&
+	    now_us - self->failed_last_at_us >= RECOVERED_AFTER_MS * G_TIME_SPAN_MILLISECOND) {
+		self->failing = FALSE;
+		log_event(LOG_AUDIT_RECOVERED, log_text("sink", self->name),
+			  log_number("failures", self->all_failures),
+			  log_number("failed_ms",
+				     (self->failed_last_at_us - self->failed_first_at_us) /
+					     G_TIME_SPAN_MILLISECOND));
+	}
+	if (self->unlogged_missing > 0 && (is_end || now_us >= self->next_gap_event_at_us)) {
+		log_event(LOG_AUDIT_GAP, log_text("sink", self->name),
+			  log_number("ids", (gint64)self->unlogged_missing));
+		self->unlogged_missing = 0;
+		self->next_gap_event_at_us = now_us + GAPS_EVERY_MS * G_TIME_SPAN_MILLISECOND;
+	}
 }
 
 /* @last_ms: the nap before */
-static guint nap_ms(const AuditWriter *self, Round round, guint last_ms)
+static guint nap_ms(const Writer *self, Round round, guint last_ms)
 {
 	switch (round) {
 	case ROUND_IDLE:
@@ -308,25 +232,36 @@ static guint nap_ms(const AuditWriter *self, Round round, guint last_ms)
 
 static gpointer writer_thread(gpointer user_data)
 {
-	AuditWriter *self = user_data;
+	Writer *self = user_data;
 	g_autoptr(GError) error = NULL;
 	guint ms = 0;
 
 	for (;;) {
-		/* first: the round then includes every draw before an order to finish */
-		Orders orders = take_orders(self);
-		Round round = do_round(self, &orders);
+		Orders orders;
+		Round round;
+		gint64 until_us;
 
-		log_recovery(self);
-		log_gaps(self, FALSE);
+		/* orders first: the round then includes every draw before an order to finish */
+		pthread_mutex_lock(&self->mutex);
+		orders = self->orders;
+		self->orders.reopen = FALSE;
+		pthread_mutex_unlock(&self->mutex);
+		round = do_round(self, &orders);
+		log_changes(self, FALSE);
 		if (orders.finish &&
 		    (round == ROUND_IDLE || g_get_monotonic_time() >= orders.finish_at_us))
 			break;
 		ms = nap_ms(self, round, ms);
-		if (ms > 0)
-			sleep_until_orders(self, ms);
+		until_us = g_get_monotonic_time() + ms * G_TIME_SPAN_MILLISECOND;
+		pthread_mutex_lock(&self->mutex);
+		if (self->orders.finish)
+			until_us = MIN(until_us, self->orders.finish_at_us);
+		while (ms > 0 && !self->has_orders && wait_for_change(self, until_us))
+			;
+		self->has_orders = FALSE;
+		pthread_mutex_unlock(&self->mutex);
 	}
-	log_gaps(self, TRUE);
+	log_changes(self, TRUE);
 	if (self->sink->ops->sync != NULL && !self->sink->ops->sync(self->sink, &error))
 		log_failure(self, LOG_AUDIT_FAILED, error);
 	pthread_mutex_lock(&self->mutex);
@@ -338,21 +273,7 @@ static gpointer writer_thread(gpointer user_data)
 
 /* The main thread */
 
-gboolean audit_writer_start(AuditWriter *self, GError **error)
-{
-	int failure = pthread_create(&self->thread, NULL, writer_thread, self);
-
-	if (failure != 0) {
-		g_set_error(error, G_IO_ERROR, g_io_error_from_errno(failure),
-			    "cannot start a thread: %s", g_strerror(failure));
-		return FALSE;
-	}
-	self->running = TRUE;
-	pthread_setname_np(self->thread, "audit");
-	return TRUE;
-}
-
-static void give_orders(AuditWriter *self, const Orders *orders)
+static void give_orders(Writer *self, const Orders *orders)
 {
 	pthread_mutex_lock(&self->mutex);
 	self->orders.reopen |= orders->reopen;
@@ -365,86 +286,51 @@ static void give_orders(AuditWriter *self, const Orders *orders)
 	pthread_mutex_unlock(&self->mutex);
 }
 
-void audit_writer_finish(AuditWriter *self, gint64 by_us)
+/* Ends the thread, even if lines are left to write. A writer whose thread hangs is not freed. */
+static void writer_free(gpointer pointer)
 {
-	give_orders(self, &(Orders){.finish = TRUE, .finish_at_us = by_us});
-}
+	Writer *self = pointer;
 
-static gboolean wait_for_end(AuditWriter *self)
-{
-	gint64 until_us;
-	gboolean ended;
-
-	pthread_mutex_lock(&self->mutex);
-	until_us = self->orders.finish_at_us + END_SPARE_MS * G_TIME_SPAN_MILLISECOND;
-	while (!self->ended && wait_for_change(self, until_us))
-		;
-	ended = self->ended;
-	pthread_mutex_unlock(&self->mutex);
-	return ended;
-}
-
-void audit_writer_join(AuditWriter *self)
-{
-	guint64 reported, lost;
-
-	self->hangs = self->running && !wait_for_end(self);
-	/* first, as in audit_writer_queued_ids(): a thread that hangs can continue meanwhile */
-	reported = atomic_load_explicit(&self->reported_ids, memory_order_acquire);
-	/* IDs without an entry and without a line that reports them missing */
-	lost = audit_writer_queued_ids(self) + audit_writer_dropped_ids(self) - reported;
-	if (lost > 0)
-		log_event(LOG_AUDIT_LOST, log_text("sink", self->name),
-			  log_number("ids", (gint64)lost));
 	if (self->hangs)
-		pthread_detach(self->thread);
-	else if (self->running)
+		return;
+	if (self->running) {
+		give_orders(self, &(Orders){.finish = TRUE});
 		pthread_join(self->thread, NULL);
-	self->running = FALSE;
-}
-
-/* Any thread */
-
-guint64 audit_writer_queued_ids(const AuditWriter *self)
-{
-	/* first, so that it is not ahead of the IDs that were put */
-	guint64 written = atomic_load_explicit(&self->written_ids, memory_order_acquire);
-	guint64 put = 0;
-
+	}
+	self->sink->ops->free(self->sink);
 	for (guint i = 0; i < self->sources->len; i++)
-		put += audit_ring_put_ids(((const Source *)self->sources->pdata[i])->ring);
-	return put - written;
+		audit_ring_free(((Source *)self->sources->pdata[i])->ring);
+	g_free(self->name);
+	g_ptr_array_unref(self->sources);
+	audit_lines_clear(&self->lines);
+	pthread_cond_destroy(&self->changed);
+	pthread_mutex_destroy(&self->mutex);
+	g_free(self);
 }
 
-guint64 audit_writer_dropped_ids(const AuditWriter *self)
+void audit_log_add_sink(AuditLog *self, AuditSink *sink, const char *name)
 {
-	guint64 dropped = 0;
+	Writer *writer = g_new0(Writer, 1);
+	pthread_condattr_t monotonic;
 
-	for (guint i = 0; i < self->sources->len; i++)
-		dropped += audit_ring_dropped_ids(((const Source *)self->sources->pdata[i])->ring);
-	return dropped;
+	writer->sink = sink;
+	writer->name = g_strdup(name);
+	writer->sources = g_ptr_array_new_with_free_func(g_free);
+	audit_lines_init(&writer->lines);
+	pthread_mutex_init(&writer->mutex, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&writer->changed, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	g_ptr_array_add(self->writers, writer);
 }
-
-/* The log */
-
-struct _AuditProducer {
-	guint64 next_tags; /* tags of the next draw, see entry.h */
-	guint n_rings;
-	AuditRing *rings[]; /* one for each sink */
-};
-
-struct _AuditLog {
-	GPtrArray *writers;   /* of AuditWriter, one for each sink */
-	GPtrArray *producers; /* of AuditProducer */
-	gsize queue_bytes;
-};
 
 AuditLog *audit_log_new(const GPtrArray *targets, gsize queue_bytes, GError **error)
 {
 	g_autoptr(AuditLog) self = g_new(AuditLog, 1);
 
 	*self = (AuditLog){
-		.writers = g_ptr_array_new_with_free_func((GDestroyNotify)audit_writer_free),
+		.writers = g_ptr_array_new_with_free_func(writer_free),
 		.producers = g_ptr_array_new_with_free_func(g_free),
 		.queue_bytes = queue_bytes,
 	};
@@ -456,7 +342,7 @@ AuditLog *audit_log_new(const GPtrArray *targets, gsize queue_bytes, GError **er
 
 		if (sink == NULL)
 			return NULL;
-		g_ptr_array_add(self->writers, audit_writer_new(sink, target->text));
+		audit_log_add_sink(self, sink, target->text);
 	}
 	return g_steal_pointer(&self);
 }
@@ -480,18 +366,33 @@ AuditProducer *audit_log_add_producer(AuditLog *self)
 	producer = g_malloc(sizeof *producer + n * sizeof producer->rings[0]);
 	producer->next_tags = random_u64();
 	producer->n_rings = n;
-	for (guint i = 0; i < n; i++)
-		producer->rings[i] =
-			audit_writer_add_ring(self->writers->pdata[i], self->queue_bytes);
+	for (guint i = 0; i < n; i++) {
+		Writer *writer = self->writers->pdata[i];
+		Source *source = g_new0(Source, 1);
+
+		g_assert(!writer->running);
+		source->ring = audit_ring_new(self->queue_bytes);
+		g_ptr_array_add(writer->sources, source);
+		producer->rings[i] = source->ring;
+	}
 	g_ptr_array_add(self->producers, producer);
 	return producer;
 }
 
 gboolean audit_log_start(AuditLog *self, GError **error)
 {
-	for (guint i = 0; i < self->writers->len; i++)
-		if (!audit_writer_start(self->writers->pdata[i], error))
+	for (guint i = 0; i < self->writers->len; i++) {
+		Writer *writer = self->writers->pdata[i];
+		int failure = pthread_create(&writer->thread, NULL, writer_thread, writer);
+
+		if (failure != 0) {
+			g_set_error(error, G_IO_ERROR, g_io_error_from_errno(failure),
+				    "cannot start a thread: %s", g_strerror(failure));
 			return FALSE;
+		}
+		writer->running = TRUE;
+		pthread_setname_np(writer->thread, "audit");
+	}
 	return TRUE;
 }
 
@@ -504,47 +405,86 @@ void audit_log_reopen(AuditLog *self)
 void audit_log_finish(AuditLog *self, gint64 by_us)
 {
 	for (guint i = 0; i < self->writers->len; i++)
-		audit_writer_finish(self->writers->pdata[i], by_us);
+		give_orders(self->writers->pdata[i],
+			    &(Orders){.finish = TRUE, .finish_at_us = by_us});
 }
 
 void audit_log_join(AuditLog *self)
 {
-	for (guint i = 0; i < self->writers->len; i++)
-		audit_writer_join(self->writers->pdata[i]);
+	AuditSinkStatus status;
+
+	for (guint i = 0; audit_log_get_sink(self, i, &status); i++) {
+		Writer *writer = self->writers->pdata[i];
+		guint64 reported, lost;
+		gint64 until_us;
+
+		pthread_mutex_lock(&writer->mutex);
+		until_us = writer->orders.finish_at_us + END_SPARE_MS * G_TIME_SPAN_MILLISECOND;
+		while (writer->running && !writer->ended && wait_for_change(writer, until_us))
+			;
+		writer->hangs = writer->running && !writer->ended;
+		pthread_mutex_unlock(&writer->mutex);
+		/* before the others are read: a thread that hangs can continue meanwhile */
+		reported = atomic_load_explicit(&writer->reported_ids, memory_order_acquire);
+		audit_log_get_sink(self, i, &status);
+		/* IDs without an entry and without a line that reports them missing */
+		lost = status.queued_ids + status.dropped_ids - reported;
+		if (lost > 0)
+			log_event(LOG_AUDIT_LOST, log_text("sink", writer->name),
+				  log_number("ids", (gint64)lost));
+		if (writer->hangs)
+			pthread_detach(writer->thread);
+		else if (writer->running)
+			pthread_join(writer->thread, NULL);
+		writer->running = FALSE;
+	}
+}
+
+/* Any thread */
+
+gboolean audit_log_get_sink(const AuditLog *self, guint nth, AuditSinkStatus *out_status)
+{
+	const Writer *writer;
+	guint64 written, put = 0, dropped = 0;
+
+	if (nth >= self->writers->len)
+		return FALSE;
+	writer = self->writers->pdata[nth];
+	/* first, so that it is not ahead of the IDs that were put */
+	written = atomic_load_explicit(&writer->written_ids, memory_order_acquire);
+	for (guint i = 0; i < writer->sources->len; i++) {
+		const Source *source = writer->sources->pdata[i];
+
+		put += audit_ring_put_ids(source->ring);
+		dropped += audit_ring_dropped_ids(source->ring);
+	}
+	*out_status = (AuditSinkStatus){
+		.sink = writer->name,
+		.queued_ids = put - written,
+		.dropped_ids = dropped,
+		.failing = atomic_load_explicit(&writer->failing, memory_order_relaxed),
+	};
+	return TRUE;
 }
 
 guint64 audit_log_queued_ids(const AuditLog *self)
 {
+	AuditSinkStatus status;
 	guint64 sum = 0;
 
-	for (guint i = 0; i < self->writers->len; i++)
-		sum += audit_writer_queued_ids(self->writers->pdata[i]);
+	for (guint i = 0; audit_log_get_sink(self, i, &status); i++)
+		sum += status.queued_ids;
 	return sum;
 }
 
 guint64 audit_log_dropped_ids(const AuditLog *self)
 {
+	AuditSinkStatus status;
 	guint64 sum = 0;
 
-	for (guint i = 0; i < self->writers->len; i++)
-		sum += audit_writer_dropped_ids(self->writers->pdata[i]);
+	for (guint i = 0; audit_log_get_sink(self, i, &status); i++)
+		sum += status.dropped_ids;
 	return sum;
-}
-
-gboolean audit_log_get_sink(const AuditLog *self, guint nth, AuditSinkStatus *out_status)
-{
-	const AuditWriter *writer;
-
-	if (nth >= self->writers->len)
-		return FALSE;
-	writer = self->writers->pdata[nth];
-	*out_status = (AuditSinkStatus){
-		.sink = writer->name,
-		.queued_ids = audit_writer_queued_ids(writer),
-		.dropped_ids = audit_writer_dropped_ids(writer),
-		.failing = atomic_load_explicit(&writer->failing, memory_order_relaxed),
-	};
-	return TRUE;
 }
 
 void audit_producer_issued(AuditProducer *self, const IdRun *run, const char *agent, gsize length)

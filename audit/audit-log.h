@@ -37,6 +37,10 @@ AuditLog *audit_log_new(const GPtrArray *targets, gsize queue_bytes, GError **er
 void audit_log_free(AuditLog *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(AuditLog, audit_log_free)
 
+/* Before the producers. @sink: (transfer full); audit_log_new() adds those of its targets. @name:
+ * its name in the log */
+void audit_log_add_sink(AuditLog *self, AuditSink *sink, const char *name);
+
 /* Before the start. (nullable): borrowed, lives as long as the log; %NULL if there are no sinks */
 AuditProducer *audit_log_add_producer(AuditLog *self);
 
@@ -68,34 +72,3 @@ gboolean audit_log_get_sink(const AuditLog *self, guint nth, AuditSinkStatus *ou
 /* The producer's thread: @agent, of @length bytes, 1 to AUDIT_AGENT_MAX_BYTES, received the IDs of
  * @run. */
 void audit_producer_issued(AuditProducer *self, const IdRun *run, const char *agent, gsize length);
-
-/*
- * The thread of one sink: takes draws from rings and writes their lines. Lines that the sink does
- * not accept are kept and written again; meanwhile the rings fill, and then drop. So the memory is
- * bounded, and producers do not wait.
- *
- * Nobody wakes the thread for a draw: it polls 100 times a second while there are draws, and 5
- * times a second when there are none. It logs when the sink fails and recovers.
- */
-typedef struct _AuditWriter AuditWriter;
-
-/* @sink: (transfer full). @name: its name in the log */
-AuditWriter *audit_writer_new(AuditSink *sink, const char *name);
-/* Ends the thread, even if lines are left to write. A writer whose thread hangs is not freed. */
-void audit_writer_free(AuditWriter *self);
-
-/* Before the start. Returns a ring to take from; borrowed, lives as long as the writer. */
-AuditRing *audit_writer_add_ring(AuditWriter *self, gsize bytes);
-
-gboolean audit_writer_start(AuditWriter *self, GError **error) G_GNUC_WARN_UNUSED_RESULT;
-
-/* After the last draw: the thread ends when all is written, or at @by_us, monotonic time. */
-void audit_writer_finish(AuditWriter *self, gint64 by_us);
-
-/* After audit_writer_finish(): waits until a moment after the time given there. A thread that hangs
- * in the sink is left alone until the process ends. */
-void audit_writer_join(AuditWriter *self);
-
-/* Any thread: IDs that are not written yet, and those that were dropped. */
-guint64 audit_writer_queued_ids(const AuditWriter *self);
-guint64 audit_writer_dropped_ids(const AuditWriter *self);

@@ -6,21 +6,6 @@
 #include "common/thrift/byte-writer.h"
 #include "common/thrift/reader.h"
 
-/* GLib skips bytes that are not base64, so the decoded bytes are encoded again and compared. */
-static gboolean decode_base64(const char *line, gsize length, guint8 *out, gsize *out_length)
-{
-	char again[AUDIT_ENTRY_MAX_LINE_BYTES + 8];
-	int state = 0, save = 0;
-	guint bits = 0;
-	gsize written;
-
-	*out_length = g_base64_decode_step(line, length, out, &state, &bits);
-	state = 0;
-	written = g_base64_encode_step(out, *out_length, FALSE, again, &state, &save);
-	written += g_base64_encode_close(FALSE, again + written, &state, &save);
-	return written == length && memcmp(again, line, length) == 0;
-}
-
 static void expect_field(ThriftReader *reader, BinaryType type, gint16 id)
 {
 	gint16 found = 0;
@@ -48,12 +33,21 @@ static gboolean read_struct(AuditEntry *entry, gsize length)
 /* (nullable): what is wrong. */
 static const char *parse_line(const char *line, gsize length, AuditEntry *entry)
 {
-	gsize decoded;
+	char again[AUDIT_ENTRY_MAX_LINE_BYTES + 8];
+	int state = 0, save = 0;
+	guint bits = 0;
+	gsize decoded, encoded;
 
 	entry->missing = 0;
 	if (length > AUDIT_ENTRY_MAX_LINE_BYTES)
 		return "longer than " G_STRINGIFY(AUDIT_ENTRY_MAX_LINE_BYTES) " bytes";
-	if (!decode_base64(line, length, entry->bytes, &decoded))
+	/* GLib skips bytes that are not base64, so the decoded bytes are encoded again and compared
+	 */
+	decoded = g_base64_decode_step(line, length, entry->bytes, &state, &bits);
+	state = 0;
+	encoded = g_base64_encode_step(entry->bytes, decoded, FALSE, again, &state, &save);
+	encoded += g_base64_encode_close(FALSE, again + encoded, &state, &save);
+	if (encoded != length || memcmp(again, line, length) != 0)
 		return "not base64";
 	if (!read_struct(entry, decoded))
 		return "not an AuditLogEntry";

@@ -75,24 +75,7 @@ static guint64 words_of(gsize agent_length)
 	return HEAD_WORDS + (agent_length + WORD - 1) / WORD;
 }
 
-static gboolean has_room(AuditRing *self, guint64 end, guint64 words)
-{
-	if (end + words - self->begin_seen <= self->n_words)
-		return TRUE;
-	self->begin_seen = atomic_load_explicit(&self->begin, memory_order_acquire);
-	return end + words - self->begin_seen <= self->n_words;
-}
-
 /* The end of the memory may be within a record. */
-static void copy_in(AuditRing *self, guint64 position, const void *from, guint64 words)
-{
-	guint64 at = position & (self->n_words - 1);
-	guint64 first = MIN(words, self->n_words - at);
-
-	memcpy(self->words + at, from, first * WORD);
-	memcpy(self->words, (const char *)from + first * WORD, (words - first) * WORD);
-}
-
 static void copy_out(const AuditRing *self, guint64 position, void *to, guint64 words)
 {
 	guint64 at = position & (self->n_words - 1);
@@ -107,11 +90,16 @@ void audit_ring_put(AuditRing *self, const IdRun *run, guint64 tags, const char 
 {
 	guint64 end = load_relaxed(&self->end);
 	guint64 words = words_of(length);
+	guint64 at = end & (self->n_words - 1);
+	guint64 first = MIN(words, self->n_words - at);
 	Record record;
 
-	if (!has_room(self, end, words)) {
-		publish_add(&self->dropped_ids, run->count);
-		return;
+	if (end + words - self->begin_seen > self->n_words) {
+		self->begin_seen = atomic_load_explicit(&self->begin, memory_order_acquire);
+		if (end + words - self->begin_seen > self->n_words) {
+			publish_add(&self->dropped_ids, run->count);
+			return;
+		}
 	}
 	record.head = (Head){
 		.first_cursor = run->first_cursor,
@@ -123,19 +111,12 @@ void audit_ring_put(AuditRing *self, const IdRun *run, guint64 tags, const char 
 		.time_shift = run->time_shift,
 		.agent_length = (guint16)length,
 	};
-	/* what follows it in its last word goes into the ring too, and is never read */
+	/* the bytes after it in its last word go into the ring too, and are never read */
 	memcpy(record.agent, agent, length);
-	copy_in(self, end, &record, words);
+	memcpy(self->words + at, &record, first * WORD);
+	memcpy(self->words, (const char *)&record + first * WORD, (words - first) * WORD);
 	publish_add(&self->put_ids, run->count);
 	publish_add(&self->end, words);
-}
-
-/* Drops that are seen before the end is were before all that is put after that end. */
-static gboolean reload_end(AuditRing *self, guint64 begin, guint64 *out_dropped)
-{
-	*out_dropped = atomic_load_explicit(&self->dropped_ids, memory_order_acquire);
-	self->end_seen = atomic_load_explicit(&self->end, memory_order_acquire);
-	return self->end_seen != begin;
 }
 
 static guint64 take_missing(AuditRing *self, guint64 dropped)
@@ -149,15 +130,20 @@ static guint64 take_missing(AuditRing *self, guint64 dropped)
 gboolean audit_ring_take(AuditRing *self, AuditDraw *out_draw)
 {
 	guint64 begin = load_relaxed(&self->begin);
-	guint64 dropped;
 	Head head;
 
-	if (begin == self->end_seen && !reload_end(self, begin, &dropped)) {
-		if (dropped == self->dropped_seen)
+	if (begin == self->end_seen) {
+		/* drops that are seen before the end were before all that is put after that end */
+		guint64 dropped = atomic_load_explicit(&self->dropped_ids, memory_order_acquire);
+
+		self->end_seen = atomic_load_explicit(&self->end, memory_order_acquire);
+		if (begin == self->end_seen && dropped == self->dropped_seen)
 			return FALSE;
-		out_draw->run.count = 0;
-		out_draw->missing = take_missing(self, dropped);
-		return TRUE;
+		if (begin == self->end_seen) {
+			out_draw->run.count = 0;
+			out_draw->missing = take_missing(self, dropped);
+			return TRUE;
+		}
 	}
 	copy_out(self, begin, &head, HEAD_WORDS);
 	out_draw->missing = take_missing(self, head.dropped);

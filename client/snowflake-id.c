@@ -6,21 +6,17 @@
 #include "core/id-text.h"
 #include "core/layout.h"
 #include "core/random.h"
+#include "core/text.h"
 #include "core/ulid.h"
-#include "core/uuid7.h"
+#include "core/uuid.h"
 
 G_DEFINE_QUARK(snowflake_id_error_quark, snowflake_id_error)
 
 /* The codes and forms of core/ have the same numbers here, so that none is translated. */
 #define SAME(a, b) G_STATIC_ASSERT((int)(a) == (int)(b))
-SAME(LAYOUT_ERROR_INVALID, SNOWFLAKE_ID_ERROR_INVALID);
-SAME(LAYOUT_ERROR_OUT_OF_RANGE, SNOWFLAKE_ID_ERROR_OUT_OF_RANGE);
-SAME(ID_TEXT_ERROR_INVALID, SNOWFLAKE_ID_ERROR_INVALID);
-SAME(UUID_ERROR_INVALID, SNOWFLAKE_ID_ERROR_INVALID);
-SAME(UUID_ERROR_OUT_OF_RANGE, SNOWFLAKE_ID_ERROR_OUT_OF_RANGE);
-SAME(ULID_ERROR_INVALID, SNOWFLAKE_ID_ERROR_INVALID);
-SAME(ULID_ERROR_OUT_OF_RANGE, SNOWFLAKE_ID_ERROR_OUT_OF_RANGE);
-SAME(ULID_ERROR_OVERFLOW, SNOWFLAKE_ID_ERROR_OVERFLOW);
+SAME(ID_ERROR_INVALID, SNOWFLAKE_ID_ERROR_INVALID);
+SAME(ID_ERROR_OUT_OF_RANGE, SNOWFLAKE_ID_ERROR_OUT_OF_RANGE);
+SAME(ID_ERROR_OVERFLOW, SNOWFLAKE_ID_ERROR_OVERFLOW);
 SAME(ID_TEXT_DECIMAL, SNOWFLAKE_ID_DECIMAL);
 SAME(ID_TEXT_HEX, SNOWFLAKE_ID_HEX);
 SAME(ID_TEXT_CROCKFORD, SNOWFLAKE_ID_CROCKFORD);
@@ -138,7 +134,7 @@ int snowflake_uuid_compare(const SnowflakeUuid *a, const SnowflakeUuid *b)
 
 gint64 snowflake_uuid_get_time_ms(const SnowflakeUuid *self)
 {
-	return uuid7_time_ms(uuid_from_bytes(self->bytes));
+	return uuid_time_ms(uuid_from_bytes(self->bytes));
 }
 
 char *snowflake_uuid_to_text(const SnowflakeUuid *self)
@@ -163,13 +159,13 @@ gboolean snowflake_uuid_from_id(gint64 id, SnowflakeUuid *out_uuid, GError **err
 {
 	if (!translate_error(layout_check_id(&LAYOUT_TWITTER, id, error), error))
 		return FALSE;
-	*out_uuid = to_public(uuid7_from_id(id, random_u64()));
+	*out_uuid = to_public(uuid_from_id(id, random_u64()));
 	return TRUE;
 }
 
 gboolean snowflake_uuid_to_id(const SnowflakeUuid *self, gint64 *out_id, GError **error)
 {
-	return translate_error(uuid7_to_id(uuid_from_bytes(self->bytes), out_id, error), error);
+	return translate_error(uuid_to_id(uuid_from_bytes(self->bytes), out_id, error), error);
 }
 
 char *snowflake_ulid_to_text(const SnowflakeUlid *self)

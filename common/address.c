@@ -11,22 +11,20 @@
 
 static const char NAME[] = G_CSET_a_2_z G_CSET_A_2_Z G_CSET_DIGITS "-._";
 
-/* What is wrong with a host in brackets, or NULL. GLib takes any zone, however long. */
-static const char *bracketed_host_fault(const char *host)
+/* Returns what is wrong with a host, or NULL. */
+static const char *host_fault(const char *host, gboolean is_bracketed)
 {
-	const char *zone = strchr(host, '%');
+	if (is_bracketed) {
+		const char *zone = strchr(host, '%');
 
-	if (strchr(host, ':') == NULL || !g_hostname_is_ip_address(host))
-		return "what stands in brackets is not an IPv6 address";
-	if (zone != NULL &&
-	    (zone[1 + strspn(zone + 1, NAME)] != '\0' || strlen(zone + 1) >= IF_NAMESIZE))
-		return "what stands after % is no interface";
-	return NULL;
-}
-
-/* What is wrong with any other host, or NULL. */
-static const char *host_fault(const char *host)
-{
+		if (strchr(host, ':') == NULL || !g_hostname_is_ip_address(host))
+			return "what stands in brackets is not an IPv6 address";
+		/* GLib accepts any zone, however long */
+		if (zone != NULL &&
+		    (zone[1 + strspn(zone + 1, NAME)] != '\0' || strlen(zone + 1) >= IF_NAMESIZE))
+			return "what stands after % is no interface";
+		return NULL;
+	}
 	if (strcmp(host, "*") == 0)
 		return NULL;
 	if (*host == '\0')
@@ -35,44 +33,44 @@ static const char *host_fault(const char *host)
 		return "an IPv6 address stands in brackets, as in [::1]:7609";
 	if (host[strspn(host, NAME)] != '\0' || strlen(host) > ADDRESS_MAX_HOST_BYTES)
 		return "the host is neither a name nor an IP address";
-	/* the resolver would take 7609 for 0.0.29.185 */
+	/* the resolver reads 7609 as the address 0.0.29.185 */
 	if (host[strspn(host, G_CSET_DIGITS ".")] == '\0' && !g_hostname_is_ip_address(host))
 		return "the host is not an IPv4 address; \"*\" is every address of the machine";
 	return NULL;
 }
 
-/* Sets *out_port to NULL if there is none. Returns what is wrong with the text, or NULL. */
+/* Splits HOST:PORT. Sets *out_port to NULL if there is no port. Returns what is wrong with the
+ * text, or NULL. */
 static const char *split_host_port(const char *text, char **out_host, const char **out_port)
 {
-	gboolean bracketed = *text == '[';
-	const char *host = text + bracketed;
-	const char *host_end = bracketed ? strchr(text, ']') : strrchr(text, ':');
+	gboolean is_bracketed = *text == '[';
+	const char *host = text + is_bracketed;
+	const char *host_end = is_bracketed ? strchr(text, ']') : strrchr(text, ':');
 	const char *rest;
 
-	if (bracketed && host_end == NULL)
+	if (is_bracketed && host_end == NULL)
 		return "the bracket is not closed";
 	if (host_end == NULL)
 		host_end = text + strlen(text);
-	rest = host_end + bracketed;
+	rest = host_end + is_bracketed;
 	if (*rest != '\0' && *rest != ':')
 		return "a port stands after a colon, as in [::1]:7609";
 	*out_host = g_strndup(host, (gsize)(host_end - host));
 	*out_port = *rest == ':' ? rest + 1 : NULL;
-	return bracketed ? bracketed_host_fault(*out_host) : host_fault(*out_host);
+	return host_fault(*out_host, is_bracketed);
 }
 
-/* @form: what it was to be */
+/* Sets an error that quotes @text. @form: the form that it should have. Returns NULL. */
 static Address *refuse_address(const char *text, const char *form, const char *fault,
 			       GError **error)
 {
-	g_autofree char *escaped = text_escape(text, strlen(text));
+	g_autofree char *why = g_strdup_printf("is not %s: %s", form, fault);
 
-	g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, "\"%s\" is not %s: %s",
-		    escaped, form, fault);
+	text_refuse_value(error, text, why);
 	return NULL;
 }
 
-/* Whether a local socket is meant; a host may be called unix, and have a port. */
+/* Whether @text is a local socket. "unix:7609" is not: it is port 7609 of a host named unix. */
 static gboolean is_local(const char *text)
 {
 	const char *rest = text + strlen(LOCAL_PREFIX);
@@ -90,39 +88,33 @@ gboolean address_text_is_tls(const char *text)
 	       (*rest == '\0' || rest[strspn(rest, G_CSET_DIGITS)] != '\0');
 }
 
-/* (transfer full): what is wrong with the path of a local socket, or NULL. */
-static char *path_fault(const char *path)
-{
-	gsize length = strlen(path);
-
-	if (*path != '/' && *path != '@')
-		return g_strdup("the path is not absolute, as in unix:/run/ids; unix:@ids is an "
-				"abstract socket, without a file");
-	if (path[length - 1] == '/' || length == 1)
-		return g_strdup("the name is missing");
-	if (length > ADDRESS_MAX_PATH_BYTES)
-		return g_strdup_printf("the path has %zu bytes, the limit is %d", length,
-				       ADDRESS_MAX_PATH_BYTES);
-	for (const char *at = path; *at != '\0'; at = g_utf8_next_char(at))
-		if (!g_unichar_isprint(g_utf8_get_char_validated(at, -1)))
-			return g_strdup("the path is not printable text");
-	return NULL;
-}
-
 static Address *parse_local(const char *text, GError **error)
 {
 	const char *path =
 		g_str_has_prefix(text, LOCAL_PREFIX) ? text + strlen(LOCAL_PREFIX) : text;
-	g_autofree char *fault = NULL;
+	g_autofree char *too_long = NULL;
+	const char *fault = NULL;
 	Address *self;
 
 	if (*text == '/')
 		return refuse_address(text, "HOST:PORT", "a path stands after " LOCAL_PREFIX,
 				      error);
-	/* unix:///run/ids, as others write it */
+	/* some write unix:///run/ids */
 	while (g_str_has_prefix(path, "//"))
 		path++;
-	fault = path_fault(path);
+	if (*path != '/' && *path != '@') {
+		fault = "the path is not absolute, as in unix:/run/ids; unix:@ids is an "
+			"abstract socket, without a file";
+	} else if (g_str_has_suffix(path, "/") || path[1] == '\0') {
+		fault = "the name is missing";
+	} else if (strlen(path) > ADDRESS_MAX_PATH_BYTES) {
+		too_long = g_strdup_printf("the path has %zu bytes, the limit is %d", strlen(path),
+					   ADDRESS_MAX_PATH_BYTES);
+		fault = too_long;
+	}
+	for (const char *at = path; *at != '\0' && fault == NULL; at = g_utf8_next_char(at))
+		if (!g_unichar_isprint(g_utf8_get_char_validated(at, -1)))
+			fault = "the path is not printable text";
 	if (fault != NULL)
 		return refuse_address(text, "unix:PATH", fault, error);
 	self = g_new0(Address, 1);
@@ -131,7 +123,7 @@ static Address *parse_local(const char *text, GError **error)
 	return self;
 }
 
-/* @is_tls: what stands before HOST:PORT says so */
+/* @is_tls: @text begins with ADDRESS_TLS_PREFIX */
 static Address *parse_address(const char *text, gboolean is_tls, guint16 default_port,
 			      GError **error)
 {
@@ -217,32 +209,25 @@ void address_free(Address *self)
 	g_free(self);
 }
 
-/* "::", in any spelling, also of an interface alone. */
-static gboolean is_unspecified_v6(const char *host)
-{
-	g_autofree char *bare = g_strndup(host, strcspn(host, "%"));
-	struct in6_addr address;
-
-	if (inet_pton(AF_INET6, bare, &address) != 1)
-		return FALSE;
-	if (IN6_IS_ADDR_V4MAPPED(&address))
-		memset(&address, 0, 12);
-	return IN6_IS_ADDR_UNSPECIFIED(&address);
-}
-
-static gboolean is_unspecified_v4(const char *host)
-{
-	struct in_addr address;
-
-	return inet_pton(AF_INET, host, &address) == 1 && address.s_addr == INADDR_ANY;
-}
-
 gboolean address_is_everywhere(const Address *self)
 {
+	g_autofree char *bare = NULL;
+	struct in_addr v4;
+	struct in6_addr v6;
+
 	if (self->path != NULL)
 		return FALSE;
-	return strcmp(self->host, "*") == 0 || is_unspecified_v4(self->host) ||
-	       is_unspecified_v6(self->host);
+	if (strcmp(self->host, "*") == 0)
+		return TRUE;
+	if (inet_pton(AF_INET, self->host, &v4) == 1)
+		return v4.s_addr == INADDR_ANY;
+	/* with or without an interface after % */
+	bare = g_strndup(self->host, strcspn(self->host, "%"));
+	if (inet_pton(AF_INET6, bare, &v6) != 1)
+		return FALSE;
+	if (IN6_IS_ADDR_V4MAPPED(&v6))
+		memset(&v6, 0, 12);
+	return IN6_IS_ADDR_UNSPECIFIED(&v6);
 }
 
 gboolean address_any_is_tls(const GPtrArray *addresses)

@@ -4,9 +4,9 @@
 #include <glib.h>
 
 /*
- * The address of a server, as options of servers and clients write it: HOST:PORT; tls:HOST:PORT
- * where that is allowed; or a local socket: unix:PATH, or unix:@NAME, which is abstract, without a
- * file. Text only: nothing is resolved.
+ * The address of a server, in the form of the options of servers and clients: HOST:PORT,
+ * tls:HOST:PORT, or a local socket, which is unix:PATH or unix:@NAME. The latter is abstract, so it
+ * has no file. Names are not resolved here.
  */
 
 #define ADDRESS_DEFAULT_PORT 7609
@@ -16,14 +16,14 @@
 
 #define ADDRESS_MAX_HOST_BYTES 253 /* the limit of a DNS name */
 
-/* The limit of a local socket's path, with "@": the kernel's, less a NUL. */
+/* The limit of a local socket's path with its "@": the kernel's limit without the NUL. */
 #define ADDRESS_MAX_PATH_BYTES 107
 
 typedef struct {
-	char *host;   /* a name, an IPv4 address, an IPv6 address without brackets, or "*"; NULL:
-			 it is a local socket */
-	guint16 port; /* 0: any free port, or it is a local socket */
-	char *path;   /* of a local socket: "/run/ids", or "@ids"; NULL: there is a host */
+	char *host;   /* a name, an IPv4 address, an IPv6 address without brackets, or "*"; NULL
+			 for a local socket */
+	guint16 port; /* 0: any free port, or a local socket */
+	char *path;   /* of a local socket: "/run/ids", or "@ids"; NULL if there is a host */
 	char *text;   /* HOST:PORT, with brackets if necessary, after tls: if is_tls; or
 			 unix:PATH */
 	gboolean is_tls;
@@ -31,11 +31,11 @@ typedef struct {
 
 /**
  * address_parse:
- * @text: HOST:PORT, or HOST alone for the default port. An IPv6 address needs brackets, as in
- *   "[::1]:7609"; "*" is every address of the machine
+ * @text: HOST:PORT, or HOST alone for the default port. An IPv6 address needs brackets:
+ *   "[::1]:7609". "*" is every address of the machine
  *
- * Returns: (transfer full) (nullable): the address, or %NULL with a GOptionError set, which quotes
- * @text, cut if it is long, and says what to write
+ * Returns: (transfer full) (nullable): the address, or %NULL with a GOptionError set. Its message
+ * quotes @text, cut if it is long, and names the expected form
  */
 Address *address_parse(const char *text, GError **error);
 
@@ -46,21 +46,20 @@ Address *address_parse_admin(const char *text, GError **error);
  * tls. */
 gboolean address_text_is_tls(const char *text);
 
-/* As address_parse(), for an address to connect to, also with tls:. It must not be "*", and must
- * have a port other than 0. */
+/* As address_parse(), for an address to connect to: tls: is allowed, "*" and port 0 are not. */
 Address *address_parse_peer(const char *text, GError **error);
 
 /**
  * address_parse_listen:
- * @text: as for address_parse(), after tls: or not, or a local socket: unix:PATH, with the whole
- * path, unix:@NAME, or
- *   @NAME alone. It is printable UTF-8, of ADDRESS_MAX_PATH_BYTES at most
+ * @text: as for address_parse(), with or without tls:, or a local socket: unix:PATH with an
+ * absolute path, unix:@NAME, or @NAME alone. Paths and names are printable UTF-8 of at most
+ *   ADDRESS_MAX_PATH_BYTES
  *
  * Returns: as address_parse() does
  */
 Address *address_parse_listen(const char *text, GError **error);
 
-/* As address_parse_peer(), or a local socket: for clients on this machine. */
+/* As address_parse_peer(), or a local socket, for clients on this machine. */
 Address *address_parse_server(const char *text, GError **error);
 
 /* (transfer full) */
@@ -71,6 +70,6 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Address, address_free)
 /* Whether one of the addresses has TLS. @addresses: (element-type Address) */
 gboolean address_any_is_tls(const GPtrArray *addresses);
 
-/* Whether it means every address of the machine: "*", or the unspecified address in any spelling.
+/* Whether @self is every address of the machine: "*", or the unspecified address in any spelling.
  */
 gboolean address_is_everywhere(const Address *self);

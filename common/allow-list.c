@@ -10,7 +10,7 @@
 #include "core/text.h"
 
 #define MAX_PREFIX_BITS 128
-#define MAPPED_BITS     96 /* of ::ffff:0:0, before the address of IPv4 */
+#define MAPPED_BITS     96 /* the prefix ::ffff:0:0 before an IPv4 address */
 
 struct _AllowList {
 	atomic_int references;
@@ -19,39 +19,31 @@ struct _AllowList {
 	GPtrArray *names; /* of char * */
 };
 
-static gboolean refuse_entry(const char *entry, GError **error)
+static gpointer refuse_entry(const char *entry, GError **error)
 {
-	g_autofree char *escaped = text_escape(entry, strlen(entry));
-
-	g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
-		    "\"%s\" is neither an address, as 192.0.2.7, nor a network, as 10.0.0.0/8, "
-		    "whose bits after the prefix are 0, nor " ALLOW_LIST_NAME_PREFIX "NAME",
-		    escaped);
-	return FALSE;
+	text_refuse_value(error, entry,
+			  "is neither an address, as 192.0.2.7, nor a network, as 10.0.0.0/8, "
+			  "whose bits after the prefix are 0, nor " ALLOW_LIST_NAME_PREFIX "NAME");
+	return NULL;
 }
 
-/* GLib takes more for a mask: a number of bits that wraps around, and 129 bits for all there are.
- */
-static gboolean is_plain(const char *entry)
+/* (transfer full) (nullable): %NULL if @entry is no address or network. An IPv4 address that is
+ * written as an IPv6 address becomes an IPv4 address, because clients' addresses are given so. */
+static GInetAddressMask *parse_mask(const char *entry)
 {
 	const char *slash = strchr(entry, '/');
-	guint64 n_bits;
-
-	return entry[strspn(entry, "0123456789abcdefABCDEF:./")] == '\0' &&
-	       (slash == NULL ||
-		g_ascii_string_to_unsigned(slash + 1, 10, 0, MAX_PREFIX_BITS, &n_bits, NULL));
-}
-
-/* (transfer full) (nullable): %NULL: it is none. An address of IPv4 that is written as one of IPv6
- * is one of IPv4, as that of a client is. */
-static GInetAddressMask *mask_parse(const char *entry)
-{
-	g_autoptr(GInetAddressMask) mask =
-		is_plain(entry) ? g_inet_address_mask_new_from_string(entry, NULL) : NULL;
+	g_autoptr(GInetAddressMask) mask = NULL;
 	g_autoptr(GInetAddress) inner = NULL;
 	GInetAddress *address;
+	guint64 n_bits;
 	guint length;
 
+	/* GLib accepts more: a number of bits that wraps around, and 129 bits for all there are */
+	if (entry[strspn(entry, "0123456789abcdefABCDEF:./")] != '\0' ||
+	    (slash != NULL &&
+	     !g_ascii_string_to_unsigned(slash + 1, 10, 0, MAX_PREFIX_BITS, &n_bits, NULL)))
+		return NULL;
+	mask = g_inet_address_mask_new_from_string(entry, NULL);
 	if (mask == NULL)
 		return NULL;
 	address = g_inet_address_mask_get_address(mask);
@@ -64,23 +56,6 @@ static GInetAddressMask *mask_parse(const char *entry)
 	return g_inet_address_mask_new(inner, length - MAPPED_BITS, NULL);
 }
 
-static gboolean add_entry(AllowList *self, const char *entry, GError **error)
-{
-	GInetAddressMask *mask;
-
-	if (g_str_has_prefix(entry, ALLOW_LIST_NAME_PREFIX)) {
-		const char *name = entry + strlen(ALLOW_LIST_NAME_PREFIX);
-
-		g_ptr_array_add(self->names, g_strdup(name));
-		return (*name != '\0' && *name != '.') || refuse_entry(entry, error);
-	}
-	mask = mask_parse(entry);
-	if (mask == NULL)
-		return refuse_entry(entry, error);
-	g_ptr_array_add(self->masks, mask);
-	return TRUE;
-}
-
 AllowList *allow_list_parse(const char *text, GError **error)
 {
 	g_autoptr(AllowList) self = g_new0(AllowList, 1);
@@ -90,13 +65,24 @@ AllowList *allow_list_parse(const char *text, GError **error)
 	self->text = g_strdup(text);
 	self->masks = g_ptr_array_new_with_free_func(g_object_unref);
 	self->names = g_ptr_array_new_with_free_func(g_free);
-	if (entries[0] == NULL) {
-		refuse_entry("", error);
-		return NULL;
+	if (entries[0] == NULL)
+		return refuse_entry("", error);
+	for (guint i = 0; entries[i] != NULL; i++) {
+		const char *entry = g_strstrip(entries[i]);
+		const char *name = entry + strlen(ALLOW_LIST_NAME_PREFIX);
+		GInetAddressMask *mask;
+
+		if (g_str_has_prefix(entry, ALLOW_LIST_NAME_PREFIX)) {
+			if (*name == '\0' || *name == '.')
+				return refuse_entry(entry, error);
+			g_ptr_array_add(self->names, g_strdup(name));
+			continue;
+		}
+		mask = parse_mask(entry);
+		if (mask == NULL)
+			return refuse_entry(entry, error);
+		g_ptr_array_add(self->masks, mask);
 	}
-	for (char **entry = entries; *entry != NULL; entry++)
-		if (!add_entry(self, g_strstrip(*entry), error))
-			return NULL;
 	return g_steal_pointer(&self);
 }
 
@@ -127,27 +113,18 @@ gboolean allow_list_has_names(const AllowList *self)
 	return self != NULL && self->names->len > 0;
 }
 
-/* (transfer full) (nullable): %NULL if the kernel does not tell one. */
-static GInetAddress *address_of_peer(int fd)
+static gboolean admits_address(const AllowList *self, int fd)
 {
 	struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
 	socklen_t length = sizeof peer;
 	g_autoptr(GSocketAddress) address = NULL;
 
-	if (getpeername(fd, (struct sockaddr *)&peer, &length) != 0)
-		return NULL;
-	address = g_socket_address_new_from_native(&peer, length);
-	return G_IS_INET_SOCKET_ADDRESS(address) ? g_object_ref(g_inet_socket_address_get_address(
-							   G_INET_SOCKET_ADDRESS(address)))
-						 : NULL;
-}
-
-static gboolean admits_address(const AllowList *self, int fd)
-{
-	g_autoptr(GInetAddress) address = address_of_peer(fd);
-
-	for (guint i = 0; address != NULL && i < self->masks->len; i++)
-		if (g_inet_address_mask_matches(self->masks->pdata[i], address))
+	if (getpeername(fd, (struct sockaddr *)&peer, &length) == 0)
+		address = g_socket_address_new_from_native(&peer, length);
+	for (guint i = 0; G_IS_INET_SOCKET_ADDRESS(address) && i < self->masks->len; i++)
+		if (g_inet_address_mask_matches(
+			    self->masks->pdata[i],
+			    g_inet_socket_address_get_address(G_INET_SOCKET_ADDRESS(address))))
 			return TRUE;
 	return FALSE;
 }
@@ -175,7 +152,7 @@ char *allow_list_entry_for(const TlsStream *tls)
 		return NULL;
 	entry = g_strconcat(ALLOW_LIST_NAME_PREFIX, name, NULL);
 	list = allow_list_parse(entry, NULL);
-	/* a name with commas would be several entries */
+	/* a name that contains commas would be several entries */
 	return list != NULL && list->masks->len == 0 && list->names->len == 1 &&
 			       admits_name(list, tls)
 		       ? g_steal_pointer(&entry)

@@ -6,9 +6,9 @@
 #include "common/tls/stream.h"
 
 /*
- * The clients that may call: by their address, or by the name in their certificate; either is
- * enough. Local sockets are not checked, as their files have access rights. Immutable, so any
- * thread can use it.
+ * The clients that may call, by their addresses and by the names in their certificates. A client
+ * needs to match one entry. Local sockets are not checked, because their files have access rights.
+ * Immutable, so any thread can use it.
  */
 typedef struct _AllowList AllowList;
 
@@ -17,10 +17,11 @@ typedef struct _AllowList AllowList;
 
 /**
  * allow_list_parse:
- * @text: separated by commas: 192.0.2.7, 10.0.0.0/8, 2001:db8::/32, certificate:NAME;
- *   ::ffff:192.0.2.7 counts as 192.0.2.7
+ * @text: entries separated by commas: 192.0.2.7, 10.0.0.0/8, 2001:db8::/32, certificate:NAME.
+ *   ::ffff:192.0.2.7 is read as 192.0.2.7
  *
- * Returns: (transfer full): or %NULL with a GOptionError set, which quotes what is wrong
+ * Returns: (transfer full): the list, or %NULL with a GOptionError set, which quotes the wrong
+ * entry
  */
 AllowList *allow_list_parse(const char *text, GError **error);
 
@@ -29,14 +30,14 @@ AllowList *allow_list_ref(AllowList *self);
 void allow_list_unref(AllowList *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(AllowList, allow_list_unref)
 
-/* As it was written. */
+/* Returns the text that was parsed. */
 const char *allow_list_text(const AllowList *self);
 
-/* Whether there are names, so that a client can be admitted after its handshake. */
+/* Whether the list contains names, so that a client can be admitted after its handshake. */
 gboolean allow_list_has_names(const AllowList *self);
 
-/* (transfer full) (nullable): an entry, certificate:NAME, that would admit the client. @tls:
- * (nullable): its connection, after the handshake */
+/* (transfer full) (nullable): an entry certificate:NAME that would admit the client. @tls:
+ * (nullable): the connection after its handshake */
 char *allow_list_entry_for(const TlsStream *tls);
 
 /* Whether the client at the other end of @fd may call. @tls: (nullable): after its handshake */

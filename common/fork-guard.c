@@ -4,10 +4,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "common/wiped-memory.h"
 
 /* Limits the tries in a program that forks more often than its disk opens a file. */
 #define MAX_TRIES 3
@@ -133,35 +132,29 @@ void fork_guard_close_noted(int *fd)
 
 int fork_guard_open(int directory_fd, const char *path, int flags, mode_t mode)
 {
-	int fd;
-
-	for (guint i = 0; i < MAX_TRIES; i++) {
+	for (guint i = 0;; i++) {
+		gboolean is_last = i == MAX_TRIES; /* fork() waits for it */
 		guint64 n_forks_before;
 		gboolean is_noted;
+		int fd;
 
 		fork_guard_lock();
 		n_forks_before = n_forks;
-		fork_guard_unlock();
+		if (!is_last)
+			fork_guard_unlock();
 		fd = openat(directory_fd, path, flags, mode);
-		if (fd < 0)
-			return fd;
-		fork_guard_lock();
-		is_noted = n_forks == n_forks_before;
+		if (!is_last)
+			fork_guard_lock();
+		is_noted = fd >= 0 && n_forks == n_forks_before;
 		if (is_noted)
 			note_descriptor(fd, NULL);
 		fork_guard_unlock();
-		if (is_noted)
+		if (fd < 0 || is_noted)
 			return fd;
 		close(fd);
 		if ((flags & O_EXCL) != 0)
 			unlinkat(directory_fd, path, 0);
 	}
-	fork_guard_lock();
-	fd = openat(directory_fd, path, flags, mode);
-	if (fd >= 0)
-		note_descriptor(fd, NULL);
-	fork_guard_unlock();
-	return fd;
 }
 
 void fork_guard_begin_close(int fd)
@@ -203,36 +196,11 @@ void fork_guard_close(int fd)
 	errno = code;
 }
 
-/* Returns: %FALSE if the descriptor was closed, and its number can be another file's */
-static gboolean is_still_own(const Descriptor *descriptor)
-{
-	struct stat info;
-
-	if (!descriptor->is_closing)
-		return TRUE;
-	return fstat(descriptor->fd, &info) == 0 && info.st_dev == descriptor->device &&
-	       info.st_ino == descriptor->inode;
-}
-
-static void close_descriptors_in_child(void)
-{
-	for (guint i = 0; descriptors != NULL && i < descriptors->len; i++) {
-		const Descriptor *descriptor = &g_array_index(descriptors, Descriptor, i);
-
-		if (is_still_own(descriptor))
-			close(descriptor->fd);
-		if (descriptor->holder != NULL)
-			*descriptor->holder = -1;
-	}
-	if (descriptors != NULL)
-		g_array_set_size(descriptors, 0);
-}
-
 /* Handlers of fork() */
 
 static const ForkGuardLocks *more_locks; /* (nullable) */
 
-/* Both mutexes stay locked over the fork(). */
+/* Both mutexes stay locked until one of the functions below. */
 void fork_guard_hold(void)
 {
 	pthread_mutex_lock(&work_mutex);
@@ -260,7 +228,20 @@ void fork_guard_release_in_child(void)
 {
 	if (more_locks != NULL)
 		more_locks->release_in_child();
-	close_descriptors_in_child();
+	for (guint i = 0; descriptors != NULL && i < descriptors->len; i++) {
+		const Descriptor *descriptor = &g_array_index(descriptors, Descriptor, i);
+		struct stat info;
+
+		/* a descriptor that is being closed can be another file's by now */
+		if (!descriptor->is_closing ||
+		    (fstat(descriptor->fd, &info) == 0 && info.st_dev == descriptor->device &&
+		     info.st_ino == descriptor->inode))
+			close(descriptor->fd);
+		if (descriptor->holder != NULL)
+			*descriptor->holder = -1;
+	}
+	if (descriptors != NULL)
+		g_array_set_size(descriptors, 0);
 	fork_guard_unlock();
 	work_changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
 	n_forking = 0;
@@ -284,11 +265,41 @@ void fork_guard_install(const ForkGuardLocks *locks)
 	pthread_once(&once, install_handlers);
 }
 
-/* The mark */
+/* Memory that fork() wipes */
+
+void *fork_guard_new_memory(gsize bytes, GError **error)
+{
+	const int no_advice = -1; /* Linux refuses it with EINVAL */
+	void *self = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	gboolean is_believed;
+
+	if (self == MAP_FAILED) {
+		g_set_error(error, G_FILE_ERROR, g_file_error_from_errno(errno),
+			    "cannot map %zu bytes of memory: %s", bytes, g_strerror(errno));
+		return NULL;
+	}
+	is_believed = madvise(self, bytes, no_advice) != 0;
+	if (is_believed && madvise(self, bytes, MADV_WIPEONFORK) == 0)
+		return self;
+	g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_NOSYS,
+		    "memory cannot be wiped on fork() (MADV_WIPEONFORK: %s), without which a child "
+		    "would issue its parent's IDs: Linux 4.14 or later is needed%s",
+		    is_believed ? g_strerror(errno) : "every advice is accepted and ignored",
+		    is_believed ? "" : ", and no emulation of it, such as qemu-user");
+	munmap(self, bytes);
+	return NULL;
+}
+
+void fork_guard_free_memory(void *memory, gsize bytes)
+{
+	if (memory != NULL)
+		munmap(memory, bytes);
+}
 
 ForkMark *fork_mark_new(GError **error)
 {
-	ForkMark *self = wiped_memory_new(sizeof(*self), error);
+	ForkMark *self = fork_guard_new_memory(sizeof(*self), error);
 
 	if (self != NULL)
 		*self = 1;
@@ -297,5 +308,5 @@ ForkMark *fork_mark_new(GError **error)
 
 void fork_mark_free(ForkMark *self)
 {
-	wiped_memory_free((void *)self, sizeof(*self));
+	fork_guard_free_memory((void *)self, sizeof(*self));
 }

@@ -6,7 +6,7 @@
 
 /*
  * What a library does about a fork() of the program that uses it. IDs do not come twice because the
- * kernel wipes memory in the child (ForkMark below, and common/wiped-memory.h), whether or not the
+ * kernel wipes memory in the child (ForkMark and fork_guard_new_memory()), whether or not the
  * handlers of this file run. The handlers keep order: a child closes descriptors that it must not
  * keep, and no lock that it needs stays locked by a thread that it does not have.
  *
@@ -80,6 +80,16 @@ void fork_guard_close(int fd);
 /* Enclose another call that closes such a descriptor, for example closedir(). */
 void fork_guard_begin_close(int fd);
 void fork_guard_end_close(int fd);
+
+/* Returns memory that the kernel fills with zeros in every child of this process, whether fork(),
+ * _Fork() or clone() made it (MADV_WIPEONFORK, Linux 4.14), so only one process has its contents.
+ * It is filled with zeros, and uses pages only once they are written. @bytes: rounded up to pages.
+ * (nullable): %NULL, with G_FILE_ERROR set, if the kernel cannot wipe memory, or if an emulator
+ * accepts every advice and ignores it, as qemu-user does */
+void *fork_guard_new_memory(gsize bytes, GError **error);
+
+/* @memory: (nullable); @bytes: as given to fork_guard_new_memory() */
+void fork_guard_free_memory(void *memory, gsize bytes);
 
 /*
  * Whether this process made the mark, for the price of a load. It is in a page of its own that the

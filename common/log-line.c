@@ -198,22 +198,6 @@ static void append_number(GString *datagram, const char *key, gint64 number)
 	append_field(datagram, key, text);
 }
 
-static void append_own_field(GString *datagram, const LogField *field)
-{
-	g_autofree char *upper = g_ascii_strup(field->key, -1);
-	g_autofree char *key = g_strconcat("SNOWFLAKE_", upper, NULL);
-	g_autofree char *text = NULL;
-	g_autofree char *valid = NULL;
-
-	if (field->text == NULL) {
-		append_number(datagram, key, field->number);
-		return;
-	}
-	text = cut_text(field->text, LOG_LINE_MOST_BYTES);
-	valid = g_utf8_make_valid(text, -1);
-	append_field(datagram, key, valid);
-}
-
 GString *log_line_datagram(const LogLine *line)
 {
 	GString *datagram = g_string_sized_new(1024);
@@ -226,7 +210,18 @@ GString *log_line_datagram(const LogLine *line)
 	append_field(datagram, "MESSAGE_ID", id);
 	append_field(datagram, "SYSLOG_IDENTIFIER", program_invocation_short_name);
 	append_field(datagram, "SNOWFLAKE_EVENT", line->event);
-	for (const LogField *field = line->fields; field->key != NULL; field++)
-		append_own_field(datagram, field);
+	for (const LogField *field = line->fields; field->key != NULL; field++) {
+		g_autofree char *upper = g_ascii_strup(field->key, -1);
+		g_autofree char *key = g_strconcat("SNOWFLAKE_", upper, NULL);
+
+		if (field->text == NULL) {
+			append_number(datagram, key, field->number);
+		} else {
+			g_autofree char *text = cut_text(field->text, LOG_LINE_MOST_BYTES);
+			g_autofree char *valid = g_utf8_make_valid(text, -1);
+
+			append_field(datagram, key, valid);
+		}
+	}
 	return datagram;
 }

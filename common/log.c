@@ -13,10 +13,6 @@
 #include "common/fork-guard.h"
 #include "core/text.h"
 
-/* The journal's own socket. sd_journal_sendv() of libsystemd and g_log_writer_journald() wait while
- * that socket is full: a stopped journald would stop the server. So log.c sends the datagram
- * itself, without waiting. */
-
 /* Whether standard error is the journal, which reads <4> before a line as its priority. Children
  * inherit JOURNAL_STREAM and can have another standard error, hence the comparison. */
 static gboolean is_journal_stderr(void)
@@ -31,24 +27,6 @@ static gboolean is_journal_stderr(void)
 		   (guint64)st.st_ino);
 	return strcmp(stream, own) == 0;
 }
-
-/* Only one thread at a time. Returns FALSE if the journal is not there, or its socket is full. */
-static gboolean send_to_journal(const GString *datagram)
-{
-	static const struct sockaddr_un JOURNAL = {
-		.sun_family = AF_UNIX,
-		.sun_path = "/run/systemd/journal/socket",
-	};
-	static int fd = -1; /* lives as long as the process */
-
-	if (fd < 0)
-		fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	/* by name each time: a new journald makes a new socket */
-	return sendto(fd, datagram->str, datagram->len, MSG_DONTWAIT | MSG_NOSIGNAL,
-		      (const struct sockaddr *)&JOURNAL, sizeof JOURNAL) == (ssize_t)datagram->len;
-}
-
-/* The log */
 
 /*
  * A line is one write(2), so that lines of several threads and processes do not mix. If standard
@@ -195,44 +173,6 @@ guint64 log_lost_lines(void)
 	return atomic_load(&lost_lines);
 }
 
-static GString *make_line(const LogLine *line, LogFormat format)
-{
-	GString *text = g_string_sized_new(256);
-	gboolean is_journal = is_journal_stderr();
-
-	if (is_journal)
-		g_string_printf(text, "<%u>", line->priority);
-	if (format == LOG_FORMAT_JSON) {
-		log_line_append_json(text, line, LOG_LINE_MOST_BYTES - text->len - 1);
-	} else {
-		g_autofree char *now = text_time_ms(line->time_ms);
-
-		if (!is_journal)
-			g_string_printf(text, "%s %s ", now, line->level);
-		log_line_append_logfmt(text, line, LOG_LINE_MOST_BYTES - text->len - 1);
-	}
-	g_string_append_c(text, '\n');
-	return text;
-}
-
-static gboolean write_to_stderr(const LogLine *line, LogFormat format)
-{
-	struct pollfd standard_error = {.fd = STDERR_FILENO, .events = POLLOUT};
-	g_autoptr(GString) text = make_line(line, format);
-
-	return poll(&standard_error, 1, 0) == 1 &&
-	       write(STDERR_FILENO, text->str, text->len) == (ssize_t)text->len;
-}
-
-static void queue_for_glib(const LogLine *line)
-{
-	GString *text = g_string_sized_new(256);
-
-	log_line_append_logfmt(text, line, LOG_LINE_MOST_BYTES);
-	g_queue_push_tail(&glib_lines, g_string_free(text, FALSE));
-	g_queue_push_tail(&glib_lines, GUINT_TO_POINTER(line->priority));
-}
-
 /* Unlocks, then passes to g_log() the lines that were queued under the lock. The program's handler
  * may fork, wait for a thread that forks, or use a node. So this thread holds no lock meanwhile,
  * and its work is paused. */
@@ -261,22 +201,58 @@ static void unlock_repeats(void)
 	fork_guard_resume();
 }
 
-/* Returns FALSE if the line is lost: a reader that does not read must not stop the server. */
+/* Sends the line to the journal's own socket. sd_journal_sendv() of libsystemd and
+ * g_log_writer_journald() wait while that socket is full, so a stopped journald would stop the
+ * server. This does not wait. Returns FALSE if the journal is not there, or its socket is full.
+ * With the lock. */
+static gboolean send_to_journal(const LogLine *line)
+{
+	static const struct sockaddr_un JOURNAL = {
+		.sun_family = AF_UNIX,
+		.sun_path = "/run/systemd/journal/socket",
+	};
+	static int fd = -1; /* lives as long as the process */
+	g_autoptr(GString) datagram = log_line_datagram(line);
+
+	if (fd < 0)
+		fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	/* by name each time: a new journald makes a new socket */
+	return sendto(fd, datagram->str, datagram->len, MSG_DONTWAIT | MSG_NOSIGNAL,
+		      (const struct sockaddr *)&JOURNAL, sizeof JOURNAL) == (ssize_t)datagram->len;
+}
+
+/* Returns FALSE if the line is lost: a reader that does not read must not stop the server. With the
+ * lock. */
 static gboolean write_line(const LogLine *line)
 {
+	struct pollfd standard_error = {.fd = STDERR_FILENO, .events = POLLOUT};
 	LogFormat format = atomic_load(&format_used);
+	g_autoptr(GString) text = g_string_sized_new(256);
+	gboolean is_journal = is_journal_stderr();
 
 	if (format == LOG_FORMAT_GLIB) {
-		queue_for_glib(line);
+		log_line_append_logfmt(text, line, LOG_LINE_MOST_BYTES);
+		g_queue_push_tail(&glib_lines, g_strdup(text->str));
+		g_queue_push_tail(&glib_lines, GUINT_TO_POINTER(line->priority));
 		return TRUE;
 	}
-	if (format == LOG_FORMAT_JOURNAL || (format == LOG_FORMAT_AUTO && is_journal_stderr())) {
-		g_autoptr(GString) datagram = log_line_datagram(line);
+	if ((format == LOG_FORMAT_JOURNAL || (format == LOG_FORMAT_AUTO && is_journal)) &&
+	    send_to_journal(line))
+		return TRUE;
+	if (is_journal)
+		g_string_printf(text, "<%u>", line->priority);
+	if (format == LOG_FORMAT_JSON) {
+		log_line_append_json(text, line, LOG_LINE_MOST_BYTES - text->len - 1);
+	} else {
+		g_autofree char *now = text_time_ms(line->time_ms);
 
-		if (send_to_journal(datagram))
-			return TRUE;
+		if (!is_journal)
+			g_string_printf(text, "%s %s ", now, line->level);
+		log_line_append_logfmt(text, line, LOG_LINE_MOST_BYTES - text->len - 1);
 	}
-	return write_to_stderr(line, format);
+	g_string_append_c(text, '\n');
+	return poll(&standard_error, 1, 0) == 1 &&
+	       write(STDERR_FILENO, text->str, text->len) == (ssize_t)text->len;
 }
 
 /* With the lock. @fields: (nullable) */
@@ -342,22 +318,6 @@ static gboolean on_timer(GSource *source, GSourceFunc callback G_GNUC_UNUSED,
 	return G_SOURCE_CONTINUE;
 }
 
-/* Has the main loop call on_timer() at @at_us at the latest. With the lock. */
-static void set_timer(gint64 at_us)
-{
-	static GSourceFuncs functions = {.dispatch = on_timer};
-	static GSource *timer; /* as long as the process */
-	gint64 ready_us;
-
-	if (timer == NULL) {
-		timer = g_source_new(&functions, sizeof *timer);
-		g_source_attach(timer, NULL);
-	}
-	ready_us = g_source_get_ready_time(timer);
-	if (ready_us < 0 || at_us < ready_us)
-		g_source_set_ready_time(timer, at_us);
-}
-
 void log_hold_for_fork(void)
 {
 	pthread_mutex_lock(&repeats_lock);
@@ -398,32 +358,33 @@ static Repeats *find_repeats(LogEvent event, const LogField *fields)
 	return unused;
 }
 
-/* Returns whether the event is a repeat, which is not logged. With the lock. */
-static gboolean suppress_repeat(LogEvent event, Repeats *of)
-{
-	gint64 interval_us = EVENTS[event].interval_ms * 1000;
-	/* read under the lock: a reading from before the wait for it would look like a repeat */
-	gint64 now_us = g_get_monotonic_time();
-
-	if (now_us >= of->quiet_until_us) {
-		of->quiet_until_us = now_us + interval_us;
-		return FALSE;
-	}
-	of->suppressed++;
-	of->last_us = now_us;
-	set_timer(now_us + interval_us);
-	return TRUE;
-}
-
 void log_event_fields(LogEvent event, const LogField *fields)
 {
+	static GSourceFuncs functions = {.dispatch = on_timer};
+	static GSource *timer; /* as long as the process */
+	gint64 interval_us = EVENTS[event].interval_ms * 1000;
+	gint64 now_us, ready_us;
 	Repeats *of;
 
 	if (!log_shows(event))
 		return;
 	pthread_mutex_lock(&repeats_lock);
 	of = find_repeats(event, fields);
-	if (!suppress_repeat(event, of))
+	/* read under the lock: a reading from before the wait for it would look like a repeat */
+	now_us = g_get_monotonic_time();
+	if (now_us >= of->quiet_until_us) {
+		of->quiet_until_us = now_us + interval_us;
 		show_event(event, of, fields);
+	} else {
+		of->suppressed++;
+		of->last_us = now_us;
+		if (timer == NULL) {
+			timer = g_source_new(&functions, sizeof *timer);
+			g_source_attach(timer, NULL);
+		}
+		ready_us = g_source_get_ready_time(timer);
+		if (ready_us < 0 || now_us + interval_us < ready_us)
+			g_source_set_ready_time(timer, now_us + interval_us);
+	}
 	unlock_repeats();
 }

@@ -23,11 +23,11 @@ socklen_t socket_unix_address(const char *path, struct sockaddr_un *out_address)
 	g_strlcpy(out_address->sun_path, path, sizeof out_address->sun_path);
 	if (is_abstract)
 		out_address->sun_path[0] = '\0';
-	/* of an abstract name all bytes count, and so a NUL at the end would */
+	/* all bytes of an abstract name count, so it must not have a NUL at the end */
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path) + !is_abstract);
 }
 
-/* (transfer full): what is no name that can be asked for is escaped. */
+/* (transfer full): escaped unless it is an address that a client can use. */
 static char *name_text(char prefix, const char *name, gsize length)
 {
 	g_autofree char *plain = g_strndup(name, length);
@@ -52,7 +52,7 @@ char *socket_unix_name(const struct sockaddr_un *address, socklen_t length)
 		return name_text('@', path + 1, bytes - 1);
 	if (*path == '/')
 		return name_text('/', path + 1, strnlen(path + 1, bytes - 1));
-	/* of a path that is not whole nobody knows from where */
+	/* a relative path, from an unknown directory */
 	return g_strdup("unix:?");
 }
 
@@ -61,34 +61,11 @@ gboolean socket_unix_peer(int fd, struct ucred *out_peer)
 	struct ucred peer;
 	socklen_t length = sizeof peer;
 
-	/* other sockets have no peer's user; a process that cannot be seen from here has no pid */
+	/* only local sockets have a peer's user; a process of another namespace has no pid */
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 || peer.uid == (uid_t)-1)
 		return FALSE;
 	*out_peer = peer;
 	return TRUE;
-}
-
-static gboolean set_timeout(int fd, gint64 timeout_us)
-{
-	struct timeval timeout = {.tv_sec = timeout_us / G_USEC_PER_SEC,
-				  .tv_usec = timeout_us % G_USEC_PER_SEC};
-
-	return setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout) == 0;
-}
-
-/* A socket that does not block would not wait at all for room. */
-static gboolean connect_until(int fd, const struct sockaddr_un *address, socklen_t length,
-			      gint64 end_us)
-{
-	gboolean connected;
-
-	do {
-		gint64 left_us = end_us - g_get_monotonic_time();
-
-		connected = set_timeout(fd, MAX(left_us, 1)) &&
-			    connect(fd, (const struct sockaddr *)address, length) == 0;
-	} while (!connected && errno == EINTR);
-	return connected;
 }
 
 int socket_unix_connect(const char *path, guint timeout_ms)
@@ -97,13 +74,26 @@ int socket_unix_connect(const char *path, guint timeout_ms)
 	struct sockaddr_un address;
 	socklen_t length = socket_unix_address(path, &address);
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	int failure;
+	gboolean is_connected = FALSE;
+	int failure = EINTR;
 
-	if (fd < 0 || connect_until(fd, &address, length, end_us))
+	if (fd < 0)
 		return fd;
-	failure = errno == EAGAIN ? ETIMEDOUT : errno;
+	/* blocking: a non-blocking connect() fails at once while the server's queue is full */
+	while (!is_connected && failure == EINTR) {
+		gint64 left_us = MAX(end_us - g_get_monotonic_time(), 1);
+		const struct timeval timeout = {.tv_sec = left_us / G_USEC_PER_SEC,
+						.tv_usec = left_us % G_USEC_PER_SEC};
+
+		is_connected =
+			setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout) == 0 &&
+			connect(fd, (const struct sockaddr *)&address, length) == 0;
+		failure = errno;
+	}
+	if (is_connected)
+		return fd;
 	close(fd);
-	errno = failure;
+	errno = failure == EAGAIN ? ETIMEDOUT : failure;
 	return -1;
 }
 

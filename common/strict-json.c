@@ -14,7 +14,7 @@ static const char *skip_blanks(const char *text)
 	return text + strspn(text, " \t\r\n");
 }
 
-/* Blanks inside of strings are passed over too: on both sides, so nothing is lost by it. */
+/* Skips blanks inside strings, too, in both texts. */
 static gboolean equal_but_for_blanks(const char *a, const char *b)
 {
 	a = skip_blanks(a);
@@ -26,18 +26,9 @@ static gboolean equal_but_for_blanks(const char *a, const char *b)
 	return *a == *b;
 }
 
-static JsonObject *refuse_json(const char *text, gsize length, GError **error)
-{
-	g_autofree char *shown = text_escape(text, length);
-
-	g_set_error(error, STRICT_JSON_ERROR, STRICT_JSON_ERROR_INVALID,
-		    "\"%s\" is not a JSON object as it is written here", shown);
-	return NULL;
-}
-
-/* json-glib 1.6 leaks at an escaped surrogate without its other half. This finds whole pairs too,
- * and the Hangul before them, from \ud000 on: nothing beyond ASCII is written escaped here. A
- * backslash that is escaped itself begins nothing. */
+/* json-glib 1.6 leaks memory if an escaped surrogate lacks its other half. This function also finds
+ * complete pairs, and Hangul from \ud000 on, which records do not contain: they escape ASCII only.
+ */
 static gboolean may_escape_surrogate(const char *text)
 {
 	for (const char *at = text; (at = strchr(at, '\\')) != NULL && at[1] != '\0'; at += 2)
@@ -46,8 +37,8 @@ static gboolean may_escape_surrogate(const char *text)
 	return FALSE;
 }
 
-/* And it leaks what stands after a first value. Without that it keeps the second, which is not all
- * that was there either. */
+/* json-glib leaks the value before a second one. Without the first value it keeps the second, which
+ * differs from the text too. */
 static void drop_value_before(JsonParser *parser)
 {
 	JsonNode *before = json_parser_steal_root(parser);
@@ -55,34 +46,27 @@ static void drop_value_before(JsonParser *parser)
 	g_clear_pointer(&before, json_node_unref);
 }
 
-/* (transfer full) (nullable) */
-static JsonNode *parse_node(const char *text)
+JsonObject *strict_json_parse_object(const char *text, gsize length, GError **error)
 {
+	g_autofree char *copy = g_strndup(text != NULL ? text : "", length);
+	g_autofree char *shown = NULL;
 	g_autoptr(JsonParser) parser = json_parser_new();
 
 	g_signal_connect(parser, "object-start", G_CALLBACK(drop_value_before), NULL);
 	g_signal_connect(parser, "array-start", G_CALLBACK(drop_value_before), NULL);
-	if (!json_parser_load_from_data(parser, text, -1, NULL))
-		return NULL;
-	return json_parser_steal_root(parser);
-}
+	if (length <= MAX_BYTES && strlen(copy) == length && g_utf8_validate(copy, -1, NULL) &&
+	    !may_escape_surrogate(copy) && json_parser_load_from_data(parser, copy, -1, NULL)) {
+		g_autoptr(JsonNode) root = json_parser_steal_root(parser);
+		g_autofree char *printed = root != NULL ? json_to_string(root, FALSE) : NULL;
 
-JsonObject *strict_json_parse_object(const char *text, gsize length, GError **error)
-{
-	g_autofree char *copy = g_strndup(text != NULL ? text : "", length);
-	g_autofree char *printed = NULL;
-	g_autoptr(JsonNode) root = NULL;
-
-	if (length > MAX_BYTES || strlen(copy) != length || !g_utf8_validate(copy, -1, NULL) ||
-	    may_escape_surrogate(copy))
-		return refuse_json(copy, length, error);
-	root = parse_node(copy);
-	if (root == NULL || !JSON_NODE_HOLDS_OBJECT(root))
-		return refuse_json(copy, length, error);
-	printed = json_to_string(root, FALSE);
-	if (!equal_but_for_blanks(copy, printed))
-		return refuse_json(copy, length, error);
-	return json_node_dup_object(root);
+		if (root != NULL && JSON_NODE_HOLDS_OBJECT(root) &&
+		    equal_but_for_blanks(copy, printed))
+			return json_node_dup_object(root);
+	}
+	shown = text_escape(copy, length);
+	g_set_error(error, STRICT_JSON_ERROR, STRICT_JSON_ERROR_INVALID,
+		    "\"%s\" is not a JSON object as it is written here", shown);
+	return NULL;
 }
 
 /* The member @name if it is of @type. */
@@ -108,12 +92,10 @@ gboolean strict_json_get_int(JsonObject *object, const char *name, gint64 min, g
 			     gint64 *out_number, GError **error)
 {
 	JsonNode *node = get_member(object, name, G_TYPE_INT64, "whole number", error);
+	gint64 number = node != NULL ? json_node_get_int(node) : 0;
 
 	if (node == NULL)
 		return FALSE;
-
-	gint64 number = json_node_get_int(node);
-
 	if (number < min || number > max) {
 		g_set_error(error, STRICT_JSON_ERROR, STRICT_JSON_ERROR_INVALID,
 			    "\"%s\" is %" G_GINT64_FORMAT ", not from %" G_GINT64_FORMAT

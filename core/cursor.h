@@ -5,21 +5,21 @@
 #include <stdint.h>
 
 /*
- * The arithmetic of IDs: what lies in which tick, where the next run of IDs begins, and what a
- * place in time becomes as a number. Nothing here checks its arguments. Integers and nothing else,
- * no GLib and no atomics, so that a tool that proves things of C can read it:
- * frama-c core/cursor.h.
+ * The arithmetic of IDs: the tick of a time, the start of the next run of IDs, and the number of an
+ * ID. The functions do not check their arguments. They use integers only, without GLib and atomics,
+ * so that a verifier for C can read this file: frama-c core/cursor.h.
  *
  * A tick is the unit of time of a layout, a whole number of milliseconds; tick 0 begins at the
  * epoch. A cursor is the position of an ID among those of one worker: tick << sequence_bits |
  * sequence.
  */
 
-/* The sign bit of an ID stays clear, so that IDs sort alike signed and unsigned. */
+/* The sign bit of an ID is 0, so that signed and unsigned IDs sort in the same order. */
 #define LAYOUT_MAX_BITS 63
 
-/* How the bits of an ID divide, high to low: tick, datacenter, worker, sequence. Where they are
- * less than 63 in all, the bits above are clear. Plain data; valid once layout_check() says so. */
+/* How the bits of an ID divide, from high to low: tick, datacenter ID, worker ID, sequence. If they
+ * are fewer than 63 in all, the bits above them are 0. Plain data; layout_check() tells whether it
+ * is valid. */
 typedef struct {
 	int64_t epoch_ms;   /* the time that encodes as tick 0, since the Unix epoch; 0 or more */
 	int64_t tick_ms;    /* 1 to 1000 */
@@ -36,7 +36,7 @@ typedef struct {
 	unsigned sequence;
 } LayoutParts;
 
-/* What is below the tick in an ID. */
+/* Returns the number of bits below the tick. */
 static inline unsigned layout_low_bits(const Layout *self)
 {
 	return self->datacenter_bits + self->worker_bits + self->sequence_bits;
@@ -47,26 +47,26 @@ static inline unsigned layout_total_bits(const Layout *self)
 	return self->time_bits + layout_low_bits(self);
 }
 
-/* The last tick that fits the time bits. */
+/* Returns the last tick that fits the time bits. */
 static inline int64_t layout_max_tick(const Layout *self)
 {
 	return (int64_t)((UINT64_C(1) << self->time_bits) - 1);
 }
 
-/* Down, not towards 0; @divisor is more than 0. */
+/* Rounds down, not towards 0. @divisor: above 0 */
 static inline int64_t layout_floor_divide(int64_t value, int64_t divisor)
 {
 	return value >= 0 ? value / divisor : -1 - (-1 - value) / divisor;
 }
 
-/* The tick that @time_ms, any that a clock can give, lies in: negative before the epoch, above
- * layout_max_tick() past the end. */
+/* Returns the tick of @time_ms, which can be any time: below 0 before the epoch, and above
+ * layout_max_tick() after the end of the layout. */
 static inline int64_t layout_tick_at(const Layout *self, int64_t time_ms)
 {
 	int64_t since_epoch_ms = time_ms - self->epoch_ms;
 
-	/* an ID has to wait for it, so the common layouts are spared a division: where the divisor
-	 * is a constant, it is a multiplication */
+	/* every draw calls this: compilers divide by a constant with a multiplication, which is
+	 * much faster than a division */
 	if (self->tick_ms == 1)
 		return since_epoch_ms;
 	if (self->tick_ms == 1000)
@@ -74,20 +74,21 @@ static inline int64_t layout_tick_at(const Layout *self, int64_t time_ms)
 	return layout_floor_divide(since_epoch_ms, self->tick_ms);
 }
 
-/* When @tick begins, in milliseconds since the Unix epoch. */
+/* Returns the start of @tick, in milliseconds since the Unix epoch. */
 static inline int64_t layout_tick_start_ms(const Layout *self, int64_t tick)
 {
 	return self->epoch_ms + tick * self->tick_ms;
 }
 
-/* Datacenter and worker, in their places in an ID; both fit their fields. */
+/* Returns the datacenter ID and the worker ID at their positions in an ID. Both fit their fields.
+ */
 static inline uint64_t layout_fixed_bits(const Layout *self, unsigned datacenter_id,
 					 unsigned worker_id)
 {
 	return ((uint64_t)datacenter_id << self->worker_bits | worker_id) << self->sequence_bits;
 }
 
-/* The parts of @id, which has layout_total_bits() at most, and so is not negative. */
+/* Returns the parts of @id, which has at most layout_total_bits(), so it is not negative. */
 static inline LayoutParts layout_decode(const Layout *self, int64_t id)
 {
 	uint64_t worker = (uint64_t)id >> self->sequence_bits;
@@ -102,11 +103,11 @@ static inline LayoutParts layout_decode(const Layout *self, int64_t id)
 	};
 }
 
-/* What stands for the cursor of a lease that is over. It is above every cursor of every layout, so
- * a run that would go on from it is past any end. */
+/* The cursor of a retired lease. It is above every cursor of every layout, so each run after it is
+ * beyond the end. */
 #define CURSOR_CLOSED (UINT64_C(1) << 63)
 
-/* The first cursor of @tick, from 0 to layout_max_tick() + 1. */
+/* Returns the first cursor of @tick, 0 to layout_max_tick() + 1. */
 static inline uint64_t cursor_first(const Layout *layout, int64_t tick)
 {
 	return (uint64_t)tick << layout->sequence_bits;
@@ -117,7 +118,7 @@ static inline int64_t cursor_tick(const Layout *layout, uint64_t cursor)
 	return (int64_t)(cursor >> layout->sequence_bits);
 }
 
-/* The first cursor that is neither used, as all up to @cursor are, nor past. */
+/* Returns the first cursor that is unused and not in a past tick. All up to @cursor are used. */
 static inline uint64_t cursor_next(const Layout *layout, uint64_t cursor, int64_t now_tick)
 {
 	uint64_t first_now = cursor_first(layout, now_tick);
@@ -125,13 +126,13 @@ static inline uint64_t cursor_next(const Layout *layout, uint64_t cursor, int64_
 	return cursor + 1 > first_now ? cursor + 1 : first_now;
 }
 
-/* The sequence that comes after that of @cursor, 0 after the last. */
+/* Returns the sequence after that of @cursor: 0 after the last one. */
 static inline uint64_t cursor_next_sequence(const Layout *layout, uint64_t cursor)
 {
 	return (cursor + 1) & ((UINT64_C(1) << layout->sequence_bits) - 1);
 }
 
-/* The last tick that IDs may lie in, by the clock and by the lease. */
+/* Returns the last tick that the clock and the lease allow for IDs. */
 static inline int64_t cursor_last_tick(int64_t now_tick, int64_t max_ahead_ticks, int64_t end_tick)
 {
 	int64_t ahead_tick = now_tick + max_ahead_ticks;
@@ -143,9 +144,9 @@ static inline int64_t cursor_last_tick(int64_t now_tick, int64_t max_ahead_ticks
  * cursor_find_run:
  * @now_tick: 0 to layout_max_tick()
  * @last_tick: cursor_last_tick(), layout_max_tick() at most
- * @out_first: (out): where a run of @count begins; untouched on false
+ * @out_first: (out): the first cursor of a run of @count IDs; untouched on false
  *
- * Returns: false if it would not end in @last_tick
+ * Returns: false if the run would end after @last_tick
  */
 static inline bool cursor_find_run(const Layout *layout, uint64_t cursor, unsigned count,
 				   int64_t now_tick, int64_t last_tick, uint64_t *out_first)
@@ -179,7 +180,7 @@ static inline IdRun id_run_at(const Layout *layout, uint64_t fixed_bits, uint64_
 	};
 }
 
-/* The ID at @index, from 0 to count - 1. They increase. */
+/* Returns the ID at @index, 0 to count - 1. The IDs increase. */
 static inline int64_t id_run_get(const IdRun *self, unsigned index)
 {
 	uint64_t cursor = self->first_cursor + index;
@@ -189,7 +190,7 @@ static inline int64_t id_run_get(const IdRun *self, unsigned index)
 	return (int64_t)(tick | self->fixed_bits | (cursor & ~tick_mask));
 }
 
-/* How many ticks the IDs lie in. */
+/* Returns the number of ticks of the IDs. */
 static inline unsigned id_run_ticks(const IdRun *self)
 {
 	uint64_t last_cursor = self->first_cursor + self->count - 1;
@@ -199,8 +200,8 @@ static inline unsigned id_run_ticks(const IdRun *self)
 	       1;
 }
 
-/* How many IDs, from the one at @index on, lie in the tick of that one. The sequence is the lowest
- * field, so they are consecutive numbers. */
+/* Returns how many IDs from @index on have the same tick. They are consecutive numbers, because the
+ * sequence is the lowest field. */
 static inline unsigned id_run_in_tick(const IdRun *self, unsigned index)
 {
 	uint64_t tick_size = UINT64_C(1) << self->sequence_bits;

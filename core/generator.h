@@ -82,10 +82,10 @@ typedef struct {
 	/* How far IDs may be ahead of the clock, 0 to 60000, rounded down to ticks. 0 is the
 	 * original service's behaviour. */
 	gint64 max_ahead_ms;
-	/* A tick that the clock begins starts at a random sequence in [0, n); 1: at 0. More than
-	 * 2^sequence_bits counts as that. GENERATOR_SEQUENCE_CONTINUES: at the sequence that comes
-	 * after the last ID's, 0 after the last one. It is never a reason to refuse: where less
-	 * room is left, the start is nearer to 0. What lies below a start is not used. */
+	/* A tick that the clock begins starts at a random sequence in [0, n); 1: at 0. The limit is
+	 * 2^sequence_bits. GENERATOR_SEQUENCE_CONTINUES: at the sequence after that of the last ID,
+	 * 0 after the last sequence. If the rest of the tick is too small for a draw, the start is
+	 * nearer to 0, so no draw is refused for it. Sequences below the start are not used. */
 	guint sequence_start_range;
 	/* The largest batch, 1 or more. */
 	guint max_batch;
@@ -99,10 +99,10 @@ typedef enum {
 	DRAW_CLOCK_OUTSIDE, /* the clock is before the epoch or past the end of the layout */
 } DrawStatus;
 
-/* More about a draw that was refused; 0 where nothing is said below. */
+/* More about a refused draw; 0 if the status is not mentioned. */
 typedef struct {
-	/* DRAW_WAIT, and DRAW_UNRESERVED where the lease begins later: how long until the clock
-	 * allows it, if nobody else draws; else 0, meaning that only the keeper can help. */
+	/* DRAW_WAIT, and DRAW_UNRESERVED if the lease begins later: the time until the clock allows
+	 * the draw, if no other thread draws. Otherwise 0: the draw needs another lease. */
 	gint64 wait_ns;
 	/* DRAW_CLOCK_BACK: the start of the last ID's tick minus the clock. */
 	gint64 behind_ms;
@@ -131,10 +131,9 @@ guint generator_max_batch(const Generator *self);
  * @out_run: (out): the IDs; untouched unless DRAW_OK
  * @out_refusal: (out): untouched if DRAW_OK
  *
- * Never blocks and never sleeps. A refusal is true of an instant within the call: it does not come
- * of what other threads did meanwhile. If several reasons hold, the status is the first of
- * CLOCK_OUTSIDE, UNRESERVED for want of a lease that has begun, CLOCK_BACK, UNRESERVED for its
- * end, WAIT.
+ * Never blocks and never sleeps. A refusal was right at one instant within the call, whatever other
+ * threads did meanwhile. If there are several reasons, the status is the first of CLOCK_OUTSIDE,
+ * UNRESERVED because no lease has begun, CLOCK_BACK, UNRESERVED because the lease ends, and WAIT.
  */
 DrawStatus generator_draw(Generator *self, guint count, IdRun *out_run, DrawRefusal *out_refusal);
 
@@ -142,16 +141,16 @@ DrawStatus generator_draw(Generator *self, guint count, IdRun *out_run, DrawRefu
  * generator_room_in_tick:
  * @most: 1 or more
  *
- * Any thread: how many IDs, @most at most, a draw may have so that all of them lie in one tick, if
- * it was made now and nobody else draws. Another thread, the clock, or a tick that does not start
- * at 0 may be in between: so who draws as many looks where they lie.
+ * Any thread: the largest draw, @most at most, whose IDs have one tick, if it is made now and no
+ * other thread draws. A caller must check the ticks of a draw of this size: another thread or the
+ * clock can intervene, and a tick need not start at sequence 0.
  *
  * Returns: 1 or more
  */
 guint generator_room_in_tick(const Generator *self, guint most);
 
-/* Any thread: how far the last ID of the published lease is ahead of the clock: from now to where
- * its tick begins. 0 if it is not, or there is none. */
+/* Any thread: the time from now to the start of the last ID's tick in the published lease; 0 if the
+ * tick has begun, or if there is no ID. */
 gint64 generator_ahead_ns(const Generator *self);
 
 /* The published lease, or NULL; it lives as long as the generator. */
@@ -159,10 +158,10 @@ const Lease *generator_lease(const Generator *self);
 
 /**
  * generator_publish:
- * @lease: (transfer full) (nullable): drawn from, from now on; NULL: there is none any more
+ * @lease: (transfer full) (nullable): the lease for draws from now on; NULL: none
  *
- * The lease before it stays until generator_free(): they are few and small, and a late reader is
- * harmless. For IDs to keep increasing, the caller retires the old lease first and begins the
+ * Earlier leases are freed by generator_free(), because another thread can still read them; they
+ * are few and small. To keep IDs increasing, the caller retires the old lease first, and begins the
  * new one after its last tick.
  */
 void generator_publish(Generator *self, Lease *lease);

@@ -5,8 +5,6 @@
 
 #include "core/text.h"
 
-G_DEFINE_QUARK(id_text_error_quark, id_text_error)
-
 typedef struct {
 	const char *name;
 	const char *digits; /* from 0 up: as many as the base */
@@ -64,7 +62,7 @@ char *id_text_encode(IdTextForm form, gint64 id)
 	return g_string_free(text, FALSE);
 }
 
-/* The digit that @c stands for: a form whose digits have one case reads both. */
+/* Returns the digit that @c means. Forms whose digits have one case accept both. */
 static char canonical_digit(IdTextForm form, char c)
 {
 	if (form == ID_TEXT_HEX)
@@ -77,51 +75,44 @@ static char canonical_digit(IdTextForm form, char c)
 	return c == 'O' ? '0' : c;
 }
 
-G_GNUC_PRINTF(4, 5)
-static gboolean refuse_text(IdTextForm form, const char *text, GError **error, const char *format,
-			    ...)
-{
-	g_autofree char *quoted = text_escape(text, strlen(text));
-	g_autofree char *reason = NULL;
-	va_list args;
-
-	va_start(args, format);
-	reason = g_strdup_vprintf(format, args);
-	va_end(args);
-	g_set_error(error, ID_TEXT_ERROR, ID_TEXT_ERROR_INVALID, "\"%s\" is not an ID in %s: %s",
-		    quoted, forms[form].name, reason);
-	return FALSE;
-}
-
-gboolean id_text_decode(IdTextForm form, const char *text, gint64 *out_id, GError **error)
+static gboolean read_digits(IdTextForm form, const char *text, gint64 *out_id, GError **error)
 {
 	const Form *self = &forms[form];
 	gint64 base = (gint64)strlen(self->digits);
 	const char *digits = text;
 	gint64 id = 0;
 
-	if (form == ID_TEXT_HEX && digits[0] == '0' && (digits[1] == 'x' || digits[1] == 'X'))
+	if (form == ID_TEXT_HEX && g_ascii_strncasecmp(text, "0x", 2) == 0)
 		digits += 2;
 	if (*digits == '\0')
-		return refuse_text(form, text, error, "it has no digits");
+		return id_error_set(error, ID_ERROR_INVALID, "it has no digits");
 	if (strlen(digits) > self->max_digits)
-		return refuse_text(form, text, error, "it has more than %u digits",
-				   self->max_digits);
-
-	for (; *digits != '\0'; digits++) {
-		const char *found = strchr(self->digits, canonical_digit(form, *digits));
+		return id_error_set(error, ID_ERROR_INVALID, "it has more than %u digits",
+				    self->max_digits);
+	for (const char *c = digits; *c != '\0'; c++) {
+		const char *found = strchr(self->digits, canonical_digit(form, *c));
+		gint64 digit;
 
 		if (found == NULL)
-			return refuse_text(form, text, error, "character %d is no digit of it",
-					   (int)(digits - text) + 1);
-
-		gint64 digit = found - self->digits;
-
+			return id_error_set(error, ID_ERROR_INVALID,
+					    "character %d is no digit of it", (int)(c - text) + 1);
+		digit = found - self->digits;
 		if (id > (G_MAXINT64 - digit) / base)
-			return refuse_text(form, text, error, "it is above %" G_GINT64_FORMAT,
-					   G_MAXINT64);
+			return id_error_set(error, ID_ERROR_INVALID,
+					    "it is above %" G_GINT64_FORMAT, G_MAXINT64);
 		id = id * base + digit;
 	}
 	*out_id = id;
 	return TRUE;
+}
+
+gboolean id_text_decode(IdTextForm form, const char *text, gint64 *out_id, GError **error)
+{
+	g_autofree char *quoted = NULL;
+
+	if (read_digits(form, text, out_id, error))
+		return TRUE;
+	quoted = text_escape(text, strlen(text));
+	g_prefix_error(error, "\"%s\" is not an ID in %s: ", quoted, forms[form].name);
+	return FALSE;
 }

@@ -5,13 +5,6 @@
 
 /* The text forms of an ID. */
 
-#define ID_TEXT_ERROR (id_text_error_quark())
-GQuark id_text_error_quark(void);
-
-typedef enum {
-	ID_TEXT_ERROR_INVALID, /* not the text of an ID in this form */
-} IdTextError;
-
 typedef enum {
 	ID_TEXT_DECIMAL,
 	ID_TEXT_HEX,       /* up to 16 digits, of either case, after "0x" or not */
@@ -20,22 +13,22 @@ typedef enum {
 	ID_TEXT_BASE58,    /* up to 11 digits, the alphabet of Flickr */
 } IdTextForm;
 
-/* (nullable): "decimal" and so on; %NULL: there are not as many forms. */
+/* (nullable): the name, for example "decimal"; %NULL if there are not as many forms. */
 const char *id_text_form_name(IdTextForm form);
 
-/* Sets *@out_form to what "decimal", "hex", "crockford", "base62" or "base58" names; %FALSE: @name
- * is none of them. */
+/* Sets *@out_form to the form named "decimal", "hex", "crockford", "base62" or "base58". Returns
+ * %FALSE if @name is none of them. */
 gboolean id_text_form_from_name(const char *name, IdTextForm *out_form) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Sets *@out_form to what @text shows by itself, "12" or "0x1f"; %FALSE: it may be any. */
+/* Recognises "12" and "0x1f". Returns %FALSE if @text can be of any form. */
 gboolean id_text_form_of(const char *text, IdTextForm *out_form) G_GNUC_WARN_UNUSED_RESULT;
 
 /**
  * id_text_encode:
  * @id: not negative
  *
- * Hex, crockford and base62 have all their digits, with leading zeros, so that the texts of a form
- * sort as the IDs do; decimal and base58 have no more than they need.
+ * Hex, crockford and base62 have leading zeros, so that the texts of a form sort like the IDs.
+ * Decimal and base58 do not.
  *
  * Returns: (transfer full): what id_text_decode() reads
  */
@@ -45,8 +38,8 @@ char *id_text_encode(IdTextForm form, gint64 id);
  * id_text_decode:
  * @out_id: (out): 0 to 2^63 - 1; untouched on failure
  *
- * Takes neither sign nor white space. Leading zeros may be there or not, but more digits than the
- * form has are refused.
+ * Accepts no sign and no white space. Leading zeros are optional, but more digits than the form has
+ * are refused.
  *
  * Returns: %TRUE, or %FALSE with INVALID set, which quotes the text
  */

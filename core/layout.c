@@ -8,82 +8,31 @@
 #define YEAR_10000     G_GINT64_CONSTANT(253402300800) /* in seconds since the Unix epoch */
 #define END_OF_TIME_MS (YEAR_10000 * 1000)
 
-G_DEFINE_QUARK(layout_error_quark, layout_error)
+/* epoch_ms, tick_ms, and the bits of time, datacenter, worker and sequence */
+const Layout LAYOUT_TWITTER = {1288834974657, 1, 41, 5, 5, 12};
 
-const Layout LAYOUT_TWITTER = {
-	.epoch_ms = 1288834974657,
-	.tick_ms = 1,
-	.time_bits = 41,
-	.datacenter_bits = 5,
-	.worker_bits = 5,
-	.sequence_bits = 12,
-};
+/* Libraries with one number for datacenter and worker: Meituan's Leaf (SnowflakeIDGenImpl), and
+ * ports that make a worker ID from a MAC or an IP address. */
+static const Layout machine_10 = {1288834974657, 1, 41, 0, 10, 12};
 
-/* Those that hand worker IDs out as one number: Meituan's Leaf (SnowflakeIDGenImpl), and the ports
- * that make one of a MAC or an IP address. */
-static const Layout machine_10 = {
-	.epoch_ms = 1288834974657,
-	.tick_ms = 1,
-	.time_bits = 41,
-	.datacenter_bits = 0,
-	.worker_bits = 10,
-	.sequence_bits = 12,
-};
+/* Baidu's UidGenerator, with the settings of its CachedUidGenerator example: since midnight of
+ * 2016-09-20 in China. */
+static const Layout uid_generator = {1474300800000, 1000, 29, 0, 21, 13};
 
-/* Baidu's UidGenerator, as its example of a CachedUidGenerator is set: since midnight of 2016-09-20
- * in China. */
-static const Layout uid_generator = {
-	.epoch_ms = 1474300800000,
-	.tick_ms = 1000,
-	.time_bits = 29,
-	.datacenter_bits = 0,
-	.worker_bits = 21,
-	.sequence_bits = 13,
-};
-
-/* The same where nothing is set (DefaultUidGenerator): since midnight of 2016-05-20 in China. It
+/* UidGenerator without settings (DefaultUidGenerator): since midnight of 2016-05-20 in China. It
  * ended on 2024-11-20. */
-static const Layout uid_generator_28 = {
-	.epoch_ms = 1463673600000,
-	.tick_ms = 1000,
-	.time_bits = 28,
-	.datacenter_bits = 0,
-	.worker_bits = 22,
-	.sequence_bits = 13,
-};
+static const Layout uid_generator_28 = {1463673600000, 1000, 28, 0, 22, 13};
 
-/* Of its API reference, "Snowflakes": worker and process are datacenter and worker here. */
-static const Layout discord = {
-	.epoch_ms = 1420070400000,
-	.tick_ms = 1,
-	.time_bits = 41,
-	.datacenter_bits = 5,
-	.worker_bits = 5,
-	.sequence_bits = 12,
-};
+/* Discord's API reference, "Snowflakes": its worker and process are datacenter and worker here. */
+static const Layout discord = {1420070400000, 1, 41, 5, 5, 12};
 
-/* Of "Sharding & IDs at Instagram", 2012: the shard is the worker here. It takes 41 bits of time
- * from the top of 64; without the sign bit, and until 2046, these are 40. */
-static const Layout instagram = {
-	.epoch_ms = 1314220021721,
-	.tick_ms = 1,
-	.time_bits = 40,
-	.datacenter_bits = 0,
-	.worker_bits = 13,
-	.sequence_bits = 10,
-};
+/* "Sharding & IDs at Instagram", 2012: its shard is the worker here. It takes 41 bits of time from
+ * the top of 64; without the sign bit, and until 2046, these are 40. */
+static const Layout instagram = {1314220021721, 1, 40, 0, 13, 10};
 
-/* Our own, for IDs that JavaScript can hold in a number, which is exact up to 2^53 - 1.
- * Milliseconds as with the others, and for 69 years, counted from the beginning of 2026: no such ID
- * is older. The other 12 bits are for 32 servers, with 128,000 IDs a second each. */
-static const Layout js_safe = {
-	.epoch_ms = 1767225600000,
-	.tick_ms = 1,
-	.time_bits = 41,
-	.datacenter_bits = 0,
-	.worker_bits = 5,
-	.sequence_bits = 7,
-};
+/* This project's layout for JavaScript, whose numbers are exact up to 2^53 - 1: 69 years of
+ * milliseconds from the beginning of 2026, and 32 servers with 128,000 IDs a second each. */
+static const Layout js_safe = {1767225600000, 1, 41, 0, 5, 7};
 
 const LayoutPreset LAYOUT_PRESETS[] = {
 	{"twitter", &LAYOUT_TWITTER},
@@ -96,7 +45,7 @@ const LayoutPreset LAYOUT_PRESETS[] = {
 	{NULL, NULL},
 };
 
-/* The fields as numbers in an array, for what is done to each of them alike. */
+/* Indexes of the fields, for code that treats all fields alike. */
 enum {
 	EPOCH_MS,
 	TICK_MS,
@@ -122,42 +71,41 @@ static const struct {
 	[TOTAL_BITS] = {"total_bits", 1, LAYOUT_MAX_BITS},
 };
 
+static gint64 get_field(const Layout *self, int field)
+{
+	const gint64 values[N_FIELDS] = {self->epoch_ms,         self->tick_ms,
+					 self->time_bits,        self->datacenter_bits,
+					 self->worker_bits,      self->sequence_bits,
+					 layout_total_bits(self)};
+
+	return values[field];
+}
+
 static gboolean check_field(int field, gint64 value, GError **error)
 {
 	if (value >= fields[field].min && value <= fields[field].max)
 		return TRUE;
-	g_set_error(error, LAYOUT_ERROR, LAYOUT_ERROR_INVALID,
-		    "%s %" G_GINT64_FORMAT " is out of range, %" G_GINT64_FORMAT
-		    " to %" G_GINT64_FORMAT,
-		    fields[field].name, value, fields[field].min, fields[field].max);
-	return FALSE;
+	return id_error_set(error, ID_ERROR_INVALID,
+			    "%s %" G_GINT64_FORMAT " is out of range, %" G_GINT64_FORMAT
+			    " to %" G_GINT64_FORMAT,
+			    fields[field].name, value, fields[field].min, fields[field].max);
 }
 
 gboolean layout_check(const Layout *self, GError **error)
 {
-	const gint64 values[TOTAL_BITS] = {
-		[EPOCH_MS] = self->epoch_ms,       [TICK_MS] = self->tick_ms,
-		[TIME_BITS] = self->time_bits,     [DATACENTER_BITS] = self->datacenter_bits,
-		[WORKER_BITS] = self->worker_bits, [SEQUENCE_BITS] = self->sequence_bits,
-	};
-
-	for (int i = 0; i < TOTAL_BITS; i++) {
-		if (!check_field(i, values[i], error))
+	for (int i = 0; i < TOTAL_BITS; i++)
+		if (!check_field(i, get_field(self, i), error))
 			return FALSE;
-	}
-	if (layout_total_bits(self) > LAYOUT_MAX_BITS) {
-		g_set_error(error, LAYOUT_ERROR, LAYOUT_ERROR_INVALID,
-			    "the four fields have %u bits in all, %d at most",
-			    layout_total_bits(self), LAYOUT_MAX_BITS);
-		return FALSE;
-	}
+	if (layout_total_bits(self) > LAYOUT_MAX_BITS)
+		return id_error_set(error, ID_ERROR_INVALID,
+				    "the four fields have %u bits in all, %d at most",
+				    layout_total_bits(self), LAYOUT_MAX_BITS);
 	if (layout_max_tick(self) >= (END_OF_TIME_MS - self->epoch_ms) / self->tick_ms) {
-		g_set_error(error, LAYOUT_ERROR, LAYOUT_ERROR_INVALID,
-			    "%u time bits in ticks of %" G_GINT64_FORMAT
-			    " ms, from %" G_GINT64_FORMAT
-			    " ms on, last beyond the year 9999; use fewer time bits",
-			    self->time_bits, self->tick_ms, self->epoch_ms);
-		return FALSE;
+		return id_error_set(error, ID_ERROR_INVALID,
+				    "%u time bits in ticks of %" G_GINT64_FORMAT
+				    " ms, from %" G_GINT64_FORMAT
+				    " ms on, last beyond the year 9999; use fewer time bits",
+				    self->time_bits, self->tick_ms, self->epoch_ms);
 	}
 	return TRUE;
 }
@@ -168,47 +116,35 @@ gboolean layout_check_total(const Layout *self, gint64 total_bits, GError **erro
 
 	if (bits == total_bits)
 		return TRUE;
-	g_set_error(error, LAYOUT_ERROR, LAYOUT_ERROR_INVALID,
-		    "the four fields have %u bits in all, need %" G_GINT64_FORMAT
-		    "; if %u are meant, add total_bits=%u",
-		    bits, total_bits, bits, bits);
-	return FALSE;
+	return id_error_set(error, ID_ERROR_INVALID,
+			    "the four fields have %u bits in all, need %" G_GINT64_FORMAT
+			    "; if %u are meant, add total_bits=%u",
+			    bits, total_bits, bits, bits);
 }
 
-static int field_by_name(const char *name)
-{
-	for (int i = 0; i < N_FIELDS; i++) {
-		if (strcmp(name, fields[i].name) == 0)
-			return i;
-	}
-	return -1;
-}
-
-/* Reads "name=number" into its place in @values, which hold -1 where nothing was read yet. */
+/* Reads "name=number" into @values, which are -1 before they are read. */
 static gboolean parse_field(const char *text, gint64 values[static N_FIELDS], GError **error)
 {
 	g_auto(GStrv) parts = g_strsplit(text, "=", 2);
-	int field = parts[0] != NULL ? field_by_name(parts[0]) : -1;
+	g_autofree char *shown = NULL;
 	guint64 value;
+	int field = 0;
 
-	if (field < 0 || parts[1] == NULL) {
-		g_autofree char *shown = text_escape(text, strlen(text));
-
-		g_set_error(error, LAYOUT_ERROR, LAYOUT_ERROR_INVALID,
-			    "\"%s\" in a layout is not one of its fields with a number", shown);
-		return FALSE;
+	while (field < N_FIELDS && g_strcmp0(parts[0], fields[field].name) != 0)
+		field++;
+	if (field == N_FIELDS || parts[1] == NULL) {
+		shown = text_escape(text, strlen(text));
+		return id_error_set(error, ID_ERROR_INVALID,
+				    "\"%s\" in a layout is not one of its fields with a number",
+				    shown);
 	}
-	if (values[field] != -1) {
-		g_set_error(error, LAYOUT_ERROR, LAYOUT_ERROR_INVALID, "%s is given twice",
-			    fields[field].name);
-		return FALSE;
-	}
+	if (values[field] != -1)
+		return id_error_set(error, ID_ERROR_INVALID, "%s is given twice",
+				    fields[field].name);
 	if (!text_parse_number(parts[1], 10, 0, G_MAXINT64, &value)) {
-		g_autofree char *shown = text_escape(parts[1], strlen(parts[1]));
-
-		g_set_error(error, LAYOUT_ERROR, LAYOUT_ERROR_INVALID, "%s \"%s\" is not a number",
-			    fields[field].name, shown);
-		return FALSE;
+		shown = text_escape(parts[1], strlen(parts[1]));
+		return id_error_set(error, ID_ERROR_INVALID, "%s \"%s\" is not a number",
+				    fields[field].name, shown);
 	}
 	values[field] = (gint64)value;
 	return check_field(field, values[field], error);
@@ -218,73 +154,56 @@ static gboolean parse_fields(const char *text, Layout *out_layout, GError **erro
 {
 	g_auto(GStrv) parts = g_strsplit(text, ",", -1);
 	gint64 values[N_FIELDS] = {-1, -1, -1, -1, -1, -1, -1};
+	Layout layout;
 
-	for (int i = 0; parts[i] != NULL; i++) {
+	for (int i = 0; parts[i] != NULL; i++)
 		if (!parse_field(parts[i], values, error))
 			return FALSE;
-	}
-	for (int i = 0; i < TOTAL_BITS; i++) {
-		if (values[i] == -1) {
-			g_set_error(error, LAYOUT_ERROR, LAYOUT_ERROR_INVALID,
-				    "a layout needs all six fields, %s is missing", fields[i].name);
-			return FALSE;
-		}
-	}
-
-	const Layout layout = {
-		.epoch_ms = values[EPOCH_MS],
-		.tick_ms = values[TICK_MS],
-		.time_bits = (guint)values[TIME_BITS],
-		.datacenter_bits = (guint)values[DATACENTER_BITS],
-		.worker_bits = (guint)values[WORKER_BITS],
-		.sequence_bits = (guint)values[SEQUENCE_BITS],
-	};
-	gint64 total_bits = values[TOTAL_BITS] != -1 ? values[TOTAL_BITS] : LAYOUT_MAX_BITS;
-
-	if (!layout_check(&layout, error) || !layout_check_total(&layout, total_bits, error))
+	for (int i = 0; i < TOTAL_BITS; i++)
+		if (values[i] == -1)
+			return id_error_set(error, ID_ERROR_INVALID,
+					    "a layout needs all six fields, %s is missing",
+					    fields[i].name);
+	layout = (Layout){values[EPOCH_MS],           values[TICK_MS],
+			  (guint)values[TIME_BITS],   (guint)values[DATACENTER_BITS],
+			  (guint)values[WORKER_BITS], (guint)values[SEQUENCE_BITS]};
+	if (!layout_check(&layout, error) ||
+	    !layout_check_total(&layout,
+				values[TOTAL_BITS] != -1 ? values[TOTAL_BITS] : LAYOUT_MAX_BITS,
+				error))
 		return FALSE;
 	*out_layout = layout;
 	return TRUE;
 }
 
-static void refuse_name(const char *name, GError **error)
-{
-	g_autofree char *shown = text_escape(name, strlen(name));
-	g_autoptr(GString) names = g_string_new(LAYOUT_PRESETS[0].name);
-
-	for (gsize i = 1; LAYOUT_PRESETS[i].name != NULL; i++)
-		g_string_append_printf(names, ", %s", LAYOUT_PRESETS[i].name);
-	g_set_error(error, LAYOUT_ERROR, LAYOUT_ERROR_INVALID,
-		    "no layout is named \"%s\"; there are %s, or give all six fields", shown,
-		    names->str);
-}
-
 gboolean layout_parse(const char *text, Layout *out_layout, GError **error)
 {
-	for (gsize i = 0; LAYOUT_PRESETS[i].name != NULL; i++) {
-		if (strcmp(text, LAYOUT_PRESETS[i].name) == 0) {
-			*out_layout = *LAYOUT_PRESETS[i].layout;
+	g_autoptr(GString) names = g_string_new(NULL);
+	g_autofree char *shown = NULL;
+
+	for (const LayoutPreset *preset = LAYOUT_PRESETS; preset->name != NULL; preset++) {
+		if (strcmp(text, preset->name) == 0) {
+			*out_layout = *preset->layout;
 			return TRUE;
 		}
+		g_string_append_printf(names, "%s, ", preset->name);
 	}
-	if (strchr(text, '=') == NULL) {
-		refuse_name(text, error);
-		return FALSE;
-	}
-	return parse_fields(text, out_layout, error);
+	if (strchr(text, '=') != NULL)
+		return parse_fields(text, out_layout, error);
+	shown = text_escape(text, strlen(text));
+	return id_error_set(error, ID_ERROR_INVALID,
+			    "no layout is named \"%s\"; there are %sor give all six fields", shown,
+			    names->str);
 }
 
 char *layout_to_string(const Layout *self)
 {
+	int n = layout_total_bits(self) != LAYOUT_MAX_BITS ? N_FIELDS : TOTAL_BITS;
 	GString *text = g_string_new(NULL);
 
-	g_string_printf(text,
-			"epoch_ms=%" G_GINT64_FORMAT ",tick_ms=%" G_GINT64_FORMAT
-			",time_bits=%u,datacenter_bits=%u,worker_bits=%u,sequence_bits=%u",
-			self->epoch_ms, self->tick_ms, self->time_bits, self->datacenter_bits,
-			self->worker_bits, self->sequence_bits);
-	if (layout_total_bits(self) != LAYOUT_MAX_BITS)
-		g_string_append_printf(text, ",total_bits=%u", layout_total_bits(self));
+	for (int i = 0; i < n; i++)
+		g_string_append_printf(text, "%s%s=%" G_GINT64_FORMAT, i > 0 ? "," : "",
+				       fields[i].name, get_field(self, i));
 	return g_string_free(text, FALSE);
 }
 
@@ -314,22 +233,21 @@ static gboolean check_part(const char *name, gint64 value, guint bits, GError **
 
 	if (value >= 0 && value <= max)
 		return TRUE;
-	g_set_error(error, LAYOUT_ERROR, LAYOUT_ERROR_OUT_OF_RANGE,
-		    "%s %" G_GINT64_FORMAT " does not fit the layout, 0 to %" G_GINT64_FORMAT, name,
-		    value, max);
-	return FALSE;
+	return id_error_set(error, ID_ERROR_OUT_OF_RANGE,
+			    "%s %" G_GINT64_FORMAT
+			    " does not fit the layout, 0 to %" G_GINT64_FORMAT,
+			    name, value, max);
 }
 
 static gboolean check_time(const Layout *self, gint64 time_ms, GError **error)
 {
-	/* the first comparison keeps the subtraction in the second from overflowing */
+	/* the first comparison prevents an overflow of the subtraction in the second */
 	if (time_ms >= self->epoch_ms && layout_tick_at(self, time_ms) <= layout_max_tick(self))
 		return TRUE;
-	g_set_error(error, LAYOUT_ERROR, LAYOUT_ERROR_OUT_OF_RANGE,
-		    "time %" G_GINT64_FORMAT " ms is outside the layout, %" G_GINT64_FORMAT
-		    " to %" G_GINT64_FORMAT,
-		    time_ms, self->epoch_ms, layout_last_ms(self));
-	return FALSE;
+	return id_error_set(error, ID_ERROR_OUT_OF_RANGE,
+			    "time %" G_GINT64_FORMAT " ms is outside the layout, %" G_GINT64_FORMAT
+			    " to %" G_GINT64_FORMAT,
+			    time_ms, self->epoch_ms, layout_last_ms(self));
 }
 
 gboolean layout_encode(const Layout *self, const LayoutParts *parts, gint64 *out_id, GError **error)
@@ -367,13 +285,11 @@ gboolean layout_range(const Layout *self, gint64 from_ms, gint64 to_ms, gint64 *
 {
 	gint64 last_ms = layout_last_ms(self);
 
-	if (from_ms > to_ms) {
-		g_set_error(error, LAYOUT_ERROR, LAYOUT_ERROR_OUT_OF_RANGE,
-			    "the span ends at %" G_GINT64_FORMAT
-			    " ms, before it begins, at %" G_GINT64_FORMAT " ms",
-			    to_ms, from_ms);
-		return FALSE;
-	}
+	if (from_ms > to_ms)
+		return id_error_set(error, ID_ERROR_OUT_OF_RANGE,
+				    "the span ends at %" G_GINT64_FORMAT
+				    " ms, before it begins, at %" G_GINT64_FORMAT " ms",
+				    to_ms, from_ms);
 	if (to_ms < self->epoch_ms)
 		return check_time(self, to_ms, error);
 	if (from_ms > last_ms)

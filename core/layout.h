@@ -10,14 +10,6 @@
  * their arithmetic.
  */
 
-#define LAYOUT_ERROR (layout_error_quark())
-GQuark layout_error_quark(void);
-
-typedef enum {
-	LAYOUT_ERROR_INVALID,      /* the layout cannot work, or its text does not parse */
-	LAYOUT_ERROR_OUT_OF_RANGE, /* an ID, a part or a time is outside the layout */
-} LayoutError;
-
 /* Twitter's layout, the default: 41 bits of milliseconds since 2010-11-04T01:42:54.657Z, 5 bits of
  * datacenter ID, 5 of worker ID, 12 of sequence. */
 extern const Layout LAYOUT_TWITTER;
@@ -60,7 +52,7 @@ gboolean layout_parse(const char *text, Layout *out_layout,
 /* (transfer full): the six fields, and total_bits if it is needed, as layout_parse() reads them. */
 char *layout_to_string(const Layout *self);
 
-/* (transfer full): its name in LAYOUT_PRESETS, or layout_to_string(). */
+/* (transfer full): the name in LAYOUT_PRESETS, or layout_to_string(). */
 char *layout_name(const Layout *self);
 
 /* (transfer full): the start of @tick, 0 to layout_max_tick(), as text_time_ms() writes it. */
@@ -98,10 +90,10 @@ gboolean layout_check_id(const Layout *self, gint64 id, GError **error) G_GNUC_W
 gboolean layout_range(const Layout *self, gint64 from_ms, gint64 to_ms, gint64 *out_first,
 		      gint64 *out_last, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* How many IDs a worker ID has in a millisecond. */
+/* Returns the number of IDs that a worker ID has in a millisecond. */
 gdouble layout_ids_per_ms(const Layout *self);
 
-/* The last millisecond of the layout, since the Unix epoch. */
+/* Returns the last millisecond of the layout, since the Unix epoch. */
 gint64 layout_last_ms(const Layout *self);
 
 /* %TRUE if both fit their fields; %FALSE with OUT_OF_RANGE set if not. */

@@ -114,18 +114,6 @@ static inline void quarter_round(Lanes *a, Lanes *b, Lanes *c, Lanes *d)
 	*b = ROTATE_LEFT(*b ^ *c, 7);
 }
 
-static inline void double_round(Lanes x[static CHACHA8_BLOCK_WORDS])
-{
-	quarter_round(&x[0], &x[4], &x[8], &x[12]);
-	quarter_round(&x[1], &x[5], &x[9], &x[13]);
-	quarter_round(&x[2], &x[6], &x[10], &x[14]);
-	quarter_round(&x[3], &x[7], &x[11], &x[15]);
-	quarter_round(&x[0], &x[5], &x[10], &x[15]);
-	quarter_round(&x[1], &x[6], &x[11], &x[12]);
-	quarter_round(&x[2], &x[7], &x[8], &x[13]);
-	quarter_round(&x[3], &x[4], &x[9], &x[14]);
-}
-
 void random_chacha8_blocks(const guint32 key[static CHACHA8_KEY_WORDS], guint32 counter,
 			   guint32 out_words[static CHACHA8_BLOCK_WORDS][CHACHA8_LANES])
 {
@@ -141,8 +129,16 @@ void random_chacha8_blocks(const guint32 key[static CHACHA8_KEY_WORDS], guint32 
 		start[4 + i] = none + key[i];
 	start[12] = (Lanes){0, 1, 2, 3} + counter;
 	memcpy(x, start, sizeof(x));
-	for (int i = 0; i < ROUNDS; i += 2)
-		double_round(x);
+	for (int i = 0; i < ROUNDS; i += 2) {
+		quarter_round(&x[0], &x[4], &x[8], &x[12]);
+		quarter_round(&x[1], &x[5], &x[9], &x[13]);
+		quarter_round(&x[2], &x[6], &x[10], &x[14]);
+		quarter_round(&x[3], &x[7], &x[11], &x[15]);
+		quarter_round(&x[0], &x[5], &x[10], &x[15]);
+		quarter_round(&x[1], &x[6], &x[11], &x[12]);
+		quarter_round(&x[2], &x[7], &x[8], &x[13]);
+		quarter_round(&x[3], &x[4], &x[9], &x[14]);
+	}
 	for (int i = 0; i < CHACHA8_BLOCK_WORDS; i++) {
 		x[i] += start[i];
 		memcpy(out_words[i], &x[i], sizeof(x[i]));

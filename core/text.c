@@ -13,6 +13,18 @@ gboolean text_parse_number(const char *text, guint base, guint64 min, guint64 ma
 	       g_ascii_string_to_unsigned(text, base, min, max, out_number, NULL);
 }
 
+G_DEFINE_QUARK(id_error_quark, id_error)
+
+gboolean id_error_set(GError **error, IdError code, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	g_propagate_error(error, g_error_new_valist(ID_ERROR, (int)code, format, arguments));
+	va_end(arguments);
+	return FALSE;
+}
+
 gboolean text_set_bad_value(GError **error, const char *format, ...)
 {
 	va_list arguments;
@@ -22,6 +34,13 @@ gboolean text_set_bad_value(GError **error, const char *format, ...)
 						    format, arguments));
 	va_end(arguments);
 	return FALSE;
+}
+
+gboolean text_refuse_value(GError **error, const char *value, const char *why)
+{
+	g_autofree char *escaped = text_escape(value, strlen(value));
+
+	return text_set_bad_value(error, "\"%s\" %s", escaped, why);
 }
 
 /* Does not use gmtime(), because a 32-bit time_t ends in 2038. */

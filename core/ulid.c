@@ -11,9 +11,7 @@
 #define TEXT_LENGTH      (ULID_TEXT_SIZE - 1)
 #define LARGEST_TEXT     "7ZZZZZZZZZZZZZZZZZZZZZZZZZ"
 
-G_DEFINE_QUARK(ulid_error_quark, ulid_error)
-
-/* The digits of 10 bits, two at a time: half the steps. */
+/* The two digits of each number of 10 bits: half as many steps as with single digits. */
 #define PAIRS(a)                                                                                   \
 	a, '0', a, '1', a, '2', a, '3', a, '4', a, '5', a, '6', a, '7', a, '8', a, '9', a, 'A', a, \
 		'B', a, 'C', a, 'D', a, 'E', a, 'F', a, 'G', a, 'H', a, 'J', a, 'K', a, 'M', a,    \
@@ -35,7 +33,7 @@ static inline void put_pair(char *out, guint64 bits)
 
 void ulid_to_text(Ulid self, char out_text[static ULID_TEXT_SIZE])
 {
-	/* the pair that has bits of both halves, 6 and 4 of them */
+	/* the pair with bits of both halves: 6 and 4 of them */
 	guint64 middle = self.high << 4 | self.low >> 60;
 
 	for (int i = 0; i < 6; i++)
@@ -46,37 +44,28 @@ void ulid_to_text(Ulid self, char out_text[static ULID_TEXT_SIZE])
 	out_text[TEXT_LENGTH] = '\0';
 }
 
-/* 0 to 31, or -1. */
-static int digit_value(char c)
-{
-	static const char digits[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-	const char *digit = c != '\0' ? strchr(digits, g_ascii_toupper(c)) : NULL;
-
-	return digit != NULL ? (int)(digit - digits) : -1;
-}
-
 static gboolean refuse_text(const char *text, const char *why, GError **error)
 {
 	g_autofree char *shown = text_escape(text, strlen(text));
 
-	g_set_error(error, ULID_ERROR, ULID_ERROR_INVALID, "\"%s\" is not a ULID: %s", shown, why);
-	return FALSE;
+	return id_error_set(error, ID_ERROR_INVALID, "\"%s\" is not a ULID: %s", shown, why);
 }
 
 gboolean ulid_parse(const char *text, Ulid *out_ulid, GError **error)
 {
+	static const char digits[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 	Ulid ulid = {0};
 
 	if (strlen(text) != TEXT_LENGTH)
 		return refuse_text(text, "it has 26 digits", error);
 	for (int i = 0; i < TEXT_LENGTH; i++) {
-		int digit = digit_value(text[i]);
+		const char *digit = strchr(digits, g_ascii_toupper(text[i]));
 
-		if (digit < 0)
+		if (digit == NULL)
 			return refuse_text(text, "digits are 0-9 and A-Z without I, L, O and U",
 					   error);
 		ulid.high = ulid.high << 5 | ulid.low >> 59;
-		ulid.low = ulid.low << 5 | (guint64)digit;
+		ulid.low = ulid.low << 5 | (guint64)(digit - digits);
 	}
 	if (text[0] > LARGEST_TEXT[0])
 		return refuse_text(text, "it is above " LARGEST_TEXT, error);
@@ -88,11 +77,10 @@ static gboolean check_time(gint64 time_ms, GError **error)
 {
 	if (time_ms >= 0 && time_ms <= ULID_MAX_TIME_MS)
 		return TRUE;
-	g_set_error(error, ULID_ERROR, ULID_ERROR_OUT_OF_RANGE,
-		    "there is no ULID of time %" G_GINT64_FORMAT
-		    " ms, it must be 0 to %" G_GINT64_FORMAT,
-		    time_ms, ULID_MAX_TIME_MS);
-	return FALSE;
+	return id_error_set(error, ID_ERROR_OUT_OF_RANGE,
+			    "there is no ULID of time %" G_GINT64_FORMAT
+			    " ms, it must be 0 to %" G_GINT64_FORMAT,
+			    time_ms, ULID_MAX_TIME_MS);
 }
 
 gboolean ulid_draw(gint64 time_ms, gsize count, Ulid *out_ulids, GError **error)
@@ -118,7 +106,7 @@ void ulid_generator_clear(UlidGenerator *self)
 	pthread_mutex_destroy(&self->mutex);
 }
 
-/* @self + @n; may run into the next millisecond. */
+/* Returns @self + @n, which can be in the next millisecond. */
 static Ulid add_to_ulid(Ulid self, guint64 n)
 {
 	Ulid sum = {self.high, self.low + n};
@@ -128,7 +116,7 @@ static Ulid add_to_ulid(Ulid self, guint64 n)
 	return sum;
 }
 
-/* Finds the first and the last of @count, and makes the last that of the generator. */
+/* Finds the first and the last of @count ULIDs, and stores the last in the generator. */
 static gboolean reserve_ulids(UlidGenerator *self, gint64 now_ms, gsize count, Ulid *out_first,
 			      GError **error)
 {
@@ -136,7 +124,7 @@ static gboolean reserve_ulids(UlidGenerator *self, gint64 now_ms, gsize count, U
 	gint64 time_ms = MAX(now_ms, self->last_ms);
 	Ulid first = add_to_ulid(self->last, 1);
 
-	/* after a fork the other process goes on from here as well */
+	/* after a fork the other process continues from here, too */
 	if (time_ms == self->last_ms && fork_generation != self->fork_generation)
 		time_ms++;
 	if (time_ms > self->last_ms && !ulid_draw(time_ms, 1, &first, error))
@@ -144,13 +132,12 @@ static gboolean reserve_ulids(UlidGenerator *self, gint64 now_ms, gsize count, U
 
 	Ulid last = add_to_ulid(first, count - 1);
 
-	if (ulid_time_ms(last) != time_ms) {
-		g_set_error(error, ULID_ERROR, ULID_ERROR_OVERFLOW,
-			    "no room for %" G_GSIZE_FORMAT
-			    " more ULIDs in millisecond %" G_GINT64_FORMAT ", try in the next one",
-			    count, time_ms);
-		return FALSE;
-	}
+	if (ulid_time_ms(last) != time_ms)
+		return id_error_set(error, ID_ERROR_OVERFLOW,
+				    "no room for %" G_GSIZE_FORMAT
+				    " more ULIDs in millisecond %" G_GINT64_FORMAT
+				    ", try in the next one",
+				    count, time_ms);
 	self->last_ms = time_ms;
 	self->last = last;
 	self->fork_generation = fork_generation;
@@ -161,7 +148,7 @@ static gboolean reserve_ulids(UlidGenerator *self, gint64 now_ms, gsize count, U
 gboolean ulid_generator_draw(UlidGenerator *self, gsize count, Ulid *out_ulids, GError **error)
 {
 	gint64 now_ms = clock_now_ms(self->clock);
-	Ulid first;
+	Ulid first = {0};
 
 	if (!check_time(now_ms, error))
 		return FALSE;

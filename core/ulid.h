@@ -8,39 +8,29 @@
 #include "core/uuid.h"
 
 /*
- * ULIDs, as github.com/ulid/spec has them: 48 bits of milliseconds since the Unix epoch, until the
- * year 10889, and 80 random bits. They are unique by chance, not by reservation.
+ * ULIDs (github.com/ulid/spec): 48 bits of milliseconds since the Unix epoch, until the year 10889,
+ * and 80 random bits. They are unique by chance, not by reservation.
  *
- * They are 128 bits as those of a UUID: uuid.h has their order, their 16 bytes, and their form as a
- * UUID's text.
+ * A ULID is 128 bits, like a UUID. See uuid.h for its 16 bytes, and for its text as a UUID.
  */
 typedef Uuid Ulid;
 
 #define ULID_TEXT_SIZE   27 /* with the NUL at the end */
 #define ULID_MAX_TIME_MS ((G_GINT64_CONSTANT(1) << 48) - 1)
 
-#define ULID_ERROR (ulid_error_quark())
-GQuark ulid_error_quark(void);
-
-typedef enum {
-	ULID_ERROR_INVALID,      /* the text is no ULID */
-	ULID_ERROR_OUT_OF_RANGE, /* there is no ULID of that time */
-	ULID_ERROR_OVERFLOW,     /* no ULIDs are left in the millisecond */
-} UlidError;
-
-/* 0 to ULID_MAX_TIME_MS. */
+/* Returns the time, 0 to ULID_MAX_TIME_MS. */
 static inline gint64 ulid_time_ms(Ulid self)
 {
 	return (gint64)(self.high >> 16);
 }
 
-/* 26 digits of Crockford's base 32, with capital letters. Texts sort as the ULIDs do. */
+/* Writes 26 digits of Crockford's base 32, with capital letters. Texts sort like their ULIDs. */
 void ulid_to_text(Ulid self, char out_text[static ULID_TEXT_SIZE]);
 
 /**
  * ulid_parse:
- * @text: 26 digits, 7ZZZZZZZZZZZZZZZZZZZZZZZZZ at most; capital or small letters, but none of I,
- *   L, O and U, which Crockford's base 32 lets stand for others or leaves out
+ * @text: 26 digits, 7ZZZZZZZZZZZZZZZZZZZZZZZZZ at most; capital or small letters without I, L, O
+ *   and U
  * @out_ulid: (out): untouched on failure
  *
  * Returns: %TRUE, or %FALSE with INVALID set
@@ -52,7 +42,7 @@ gboolean ulid_parse(const char *text, Ulid *out_ulid, GError **error) G_GNUC_WAR
  * @time_ms: since the Unix epoch, 0 to ULID_MAX_TIME_MS
  * @out_ulids: (out): @count ULIDs in no order, 80 random bits each; untouched on failure
  *
- * Any thread. Each of its own: nothing is remembered.
+ * Any thread. No state is kept between calls.
  *
  * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set
  */
@@ -60,13 +50,13 @@ gboolean ulid_draw(gint64 time_ms, gsize count, Ulid *out_ulids,
 		   GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /*
- * A source of ULIDs that increase ("monotonic" in the specification), whichever threads draw them:
- * one that is drawn after another was returned is greater. The first of a millisecond is random,
- * each further one is the last plus 1. If the clock steps back, the millisecond of the last one
- * goes on until the clock is past it.
+ * A source of increasing ULIDs ("monotonic" in the specification) for any number of threads: a ULID
+ * that is drawn after another one was returned is greater. The first ULID of a millisecond is
+ * random, and each further one is the last plus 1. If the clock steps back, the time of the last
+ * ULID is used until the clock is past it.
  *
- * In a child of fork() it goes on with new random bits in a later millisecond. (If another thread
- * was in a call at the fork, the child must not use it.)
+ * A child of fork() continues with new random bits in a later millisecond. If another thread was in
+ * a call at the fork, the child must not use the generator.
  */
 typedef struct {
 	const Clock *clock;
@@ -87,9 +77,9 @@ void ulid_generator_clear(UlidGenerator *self);
  *
  * Any thread. A batch costs one reading of the clock, which is most of what a single ULID costs.
  *
- * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set as the clock is before 1970, or with OVERFLOW as
- * the 80 bits have no room for so many more in this millisecond. That has a chance of @count / 2^80
- * for each millisecond; it changes nothing, and the next one has room again.
+ * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if the clock is before 1970, or with OVERFLOW if
+ * the 80 bits have no room for @count more ULIDs in this millisecond (probability: @count / 2^80).
+ * After an OVERFLOW nothing has changed, and the next millisecond has room.
  */
 gboolean ulid_generator_draw(UlidGenerator *self, gsize count, Ulid *out_ulids,
 			     GError **error) G_GNUC_WARN_UNUSED_RESULT;

@@ -2,27 +2,23 @@
 #pragma once
 
 #include <glib.h>
+#include <pthread.h>
 
-/* 128 bits as a UUID (RFC 9562) or a ULID has them: as a number of two halves, as 16 bytes with the
- * highest first, and as a UUID's text. What the bits say is in ulid.h and uuid7.h. */
+#include "core/clock.h"
+
+/* UUIDs (RFC 9562): 128 bits as a number in two halves, as 16 bytes with the highest first, and as
+ * text. ulid.h uses the same type. */
 
 #define UUID_BYTES     16
 #define UUID_TEXT_SIZE 37 /* with the NUL at the end */
-
-#define UUID_ERROR (uuid_error_quark())
-GQuark uuid_error_quark(void);
-
-typedef enum {
-	UUID_ERROR_INVALID,      /* the text is no UUID, or the UUID is none of that kind */
-	UUID_ERROR_OUT_OF_RANGE, /* there is no UUID of that time */
-} UuidError;
 
 typedef struct {
 	guint64 high;
 	guint64 low;
 } Uuid;
 
-/* Below 0, 0 or above it. Bytes and texts (of one case) sort alike. */
+/* Returns a number below 0, 0, or above 0. Bytes and texts (of one case) sort in this order, too.
+ */
 static inline int uuid_compare(Uuid a, Uuid b)
 {
 	if (a.high != b.high)
@@ -37,7 +33,7 @@ Uuid uuid_random(void);
 void uuid_to_bytes(Uuid self, guint8 out_bytes[static UUID_BYTES]);
 Uuid uuid_from_bytes(const guint8 bytes[static UUID_BYTES]);
 
-/* As 8-4-4-4-12 digits, with small letters. */
+/* Writes 8-4-4-4-12 digits with small letters. */
 void uuid_to_text(Uuid self, char out_text[static UUID_TEXT_SIZE]);
 
 /**
@@ -48,3 +44,81 @@ void uuid_to_text(Uuid self, char out_text[static UUID_TEXT_SIZE]);
  * Returns: %TRUE, or %FALSE with INVALID set
  */
 gboolean uuid_parse(const char *text, Uuid *out_uuid, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/*
+ * Two kinds of UUIDs of version 7 (RFC 9562, section 5.7). Both begin with 48 bits of milliseconds
+ * since the Unix epoch, and sort by them.
+ *
+ *            48 bits       4   12                            2   62
+ *   plain    unix_ts_ms    7   counter, high                10   counter, low 30, then 32 random
+ *   reserved unix_ts_ms    7   ID, bits 21 to 10            10   ID, bits 9 to 0, then 52 random
+ *
+ * The plain kind is unique by chance. The reserved kind contains a Snowflake ID of the default
+ * layout (LAYOUT_TWITTER), so it is as unique as the ID: its time, and its low 22 bits, which are
+ * datacenter ID, worker ID and sequence. It sorts like its ID, and converts back to it.
+ *
+ * The bits do not tell which kind a UUID is. A plain UUID whose time is in the layout converts to
+ * an ID, too, but that ID has no meaning.
+ */
+#define UUID_COUNTER_BITS 42
+
+/* Returns the unix_ts_ms of a UUID of version 7, 48 bits. */
+static inline gint64 uuid_time_ms(Uuid uuid)
+{
+	return (gint64)(uuid.high >> 16);
+}
+
+/**
+ * uuid_from_id:
+ * @id: of LAYOUT_TWITTER, not negative
+ * @random: its low 52 bits are taken: random_u64()
+ *
+ * Returns: the UUID of the reserved kind
+ */
+Uuid uuid_from_id(gint64 id, guint64 random);
+
+/**
+ * uuid_to_id:
+ * @out_id: (out): what uuid_from_id() was given; untouched on failure
+ *
+ * Returns: %TRUE, or %FALSE with INVALID set if @uuid is of another version or variant, or with
+ * OUT_OF_RANGE if its time is outside of LAYOUT_TWITTER
+ */
+gboolean uuid_to_id(Uuid uuid, gint64 *out_id, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/*
+ * A source of increasing UUIDs of the plain kind for any number of threads: a UUID that is drawn
+ * after another one was returned is greater (RFC 9562, section 6.2, method 1). The counter has 42
+ * bits. It starts each millisecond at a random number whose highest bit is 0, and increases by 1.
+ * 32 random bits follow it, new ones in each UUID.
+ *
+ * If the clock steps back, the time of the last UUID is used until the clock is past it. If the
+ * counter overflows, after at least 2^41 UUIDs in a millisecond, the time runs ahead of the clock
+ * by a millisecond: no call waits, and none is refused.
+ *
+ * A child of fork() continues in a later millisecond. If another thread was in a call at the fork,
+ * the child must not use the generator.
+ */
+typedef struct {
+	const Clock *clock;
+	pthread_mutex_t mutex; /* for what is below */
+	gint64 last_ms;        /* of the last UUID; -1: there is none */
+	guint64 last_counter;
+	guint fork_generation; /* in which it was drawn */
+} Uuid7Generator;
+
+/* @clock is borrowed, and must outlive the generator. */
+void uuid7_generator_init(Uuid7Generator *self, const Clock *clock);
+void uuid7_generator_clear(Uuid7Generator *self);
+
+/**
+ * uuid7_generator_draw:
+ * @count: 1 to 2^41
+ * @out_uuids: (out): @count UUIDs in a row, of one millisecond; untouched on failure
+ *
+ * Any thread. A batch costs one reading of the clock.
+ *
+ * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set because the clock is before 1970
+ */
+gboolean uuid7_generator_draw(Uuid7Generator *self, gsize count, Uuid *out_uuids,
+			      GError **error) G_GNUC_WARN_UNUSED_RESULT;

@@ -39,8 +39,8 @@ static GPtrArray *find_differences(const Options *options, const Options *defaul
 
 	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++) {
 		const OptionSpec *spec = &OPTIONS_TABLE[i];
-		g_autofree char *value = options_table_text_of(options, spec);
-		g_autofree char *otherwise = options_table_text_of(defaults, spec);
+		g_autofree char *value = options_text_of(options, spec);
+		g_autofree char *otherwise = options_text_of(defaults, spec);
 
 		if (spec->only_args || g_strcmp0(value, otherwise) == 0)
 			continue;

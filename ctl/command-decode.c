@@ -14,7 +14,7 @@
 #include "core/random.h"
 #include "core/text.h"
 #include "core/ulid.h"
-#include "core/uuid7.h"
+#include "core/uuid.h"
 #include "ctl/command.h"
 #include "ctl/format.h"
 #include "ctl/output.h"
@@ -46,7 +46,7 @@ typedef struct {
 	Uuid bits;
 	gint64 time_ms;  /* since the Unix epoch */
 	gboolean has_id; /* of a UUID: its time is in LAYOUT_TWITTER */
-	gint64 id;       /* that it is made of, if it is of the reserved kind (uuid7.h) */
+	gint64 id;       /* that it is made of, if it is of the reserved kind (uuid.h) */
 } Wide;
 
 /* Sets the kind that @text can be, by its length; %FALSE: neither. */
@@ -73,9 +73,9 @@ static gboolean wide_parse(WideKind kind, const char *text, Wide *out_wide, GErr
 	}
 	if (!uuid_parse(text, &wide.bits, error))
 		return FALSE;
-	wide.time_ms = uuid7_time_ms(wide.bits);
-	wide.has_id = uuid7_to_id(wide.bits, &wide.id, &without_id);
-	if (g_error_matches(without_id, UUID_ERROR, UUID_ERROR_INVALID)) {
+	wide.time_ms = uuid_time_ms(wide.bits);
+	wide.has_id = uuid_to_id(wide.bits, &wide.id, &without_id);
+	if (g_error_matches(without_id, ID_ERROR, ID_ERROR_INVALID)) {
 		g_propagate_prefixed_error(error, g_steal_pointer(&without_id), "\"%s\": ", text);
 		return FALSE;
 	}
@@ -189,11 +189,11 @@ static gboolean read_id(const Decoder *self, const char *text, gint64 *out_id, G
 
 	g_autofree char *shown = text_escape(text, strlen(text));
 
-	g_set_error(error, ID_TEXT_ERROR, ID_TEXT_ERROR_INVALID,
-		    "\"%s\" is neither digits nor 0x and hex digits, nor a ULID or UUID; say "
-		    "what it is with --from crockford, base62 or base58",
-		    shown);
-	return FALSE;
+	return id_error_set(
+		error, ID_ERROR_INVALID,
+		"\"%s\" is neither digits nor 0x and hex digits, nor a ULID or UUID; say "
+		"what it is with --from crockford, base62 or base58",
+		shown);
 }
 
 static char *local_time(gint64 time_ms)
@@ -391,7 +391,7 @@ static char *id_of_uuid(const char *text, GError **error)
 
 	if (!uuid_parse(text, &uuid, error))
 		return NULL;
-	if (!uuid7_to_id(uuid, &id, error)) {
+	if (!uuid_to_id(uuid, &id, error)) {
 		g_prefix_error(error, "\"%s\": ", text);
 		return NULL;
 	}
@@ -408,7 +408,7 @@ static char *uuid_of_id(const char *text, GError **error)
 	if (!id_text_form_of(text, &form)) {
 		g_autofree char *shown = text_escape(text, strlen(text));
 
-		g_set_error(error, ID_TEXT_ERROR, ID_TEXT_ERROR_INVALID,
+		g_set_error(error, ID_ERROR, ID_ERROR_INVALID,
 			    "\"%s\" is neither a UUID nor an ID: that is digits, or 0x and hex "
 			    "digits",
 			    shown);
@@ -416,7 +416,7 @@ static char *uuid_of_id(const char *text, GError **error)
 	}
 	if (!id_text_decode(form, text, &id, error))
 		return NULL;
-	uuid_to_text(uuid7_from_id(id, random_u64()), uuid);
+	uuid_to_text(uuid_from_id(id, random_u64()), uuid);
 	return g_strdup(uuid);
 }
 

@@ -8,11 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/help-text.h"
 #include "core/text.h"
 #include "ctl/command.h"
 #include "ctl/output.h"
 #include "ctl/probe.h"
+#include "options/help-text.h"
 
 #define MAX_TIMEOUT_MS 3600000
 

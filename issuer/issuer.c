@@ -49,11 +49,11 @@ static gboolean check_layout_lasts(const Issuer *self, GError **error)
 	g_autofree char *last = text_time_ms(last_ms);
 	g_autofree char *now = text_time_ms(now_ms);
 
-	g_set_error(error, LAYOUT_ERROR, LAYOUT_ERROR_OUT_OF_RANGE,
-		    "the layout ended at %s, and the clock is at %s: use another --layout, or set "
-		    "the clock right",
-		    last, now);
-	return FALSE;
+	return id_error_set(
+		error, ID_ERROR_OUT_OF_RANGE,
+		"the layout ended at %s, and the clock is at %s: use another --layout, or set "
+		"the clock right",
+		last, now);
 }
 
 gboolean issuer_init(Issuer *self, const Options *options, GError **error)

@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-#include "common/help-text.h"
 #include "common/zookeeper/znodes.h"
 #include "core/generator.h"
+#include "options/help-text.h"
 #include "options/options.h"
 
 #define OPTION(key, kind, field, takes)                                                            \
@@ -255,18 +255,6 @@ const guint OPTIONS_TABLE_LENGTH = G_N_ELEMENTS(OPTIONS_TABLE);
 /* After the dashes; a longer usage has a line of its own. */
 #define USAGE_COLUMNS ((int)strlen(HELP_INDENT) - 4)
 
-static char *number_range(const OptionSpec *spec)
-{
-	g_autofree char *unit = NULL;
-
-	if (spec->max == G_MAXINT64)
-		return g_strdup_printf("%" G_GINT64_FORMAT " to what fits the layout", spec->min);
-	if (strcmp(spec->argument, "N") != 0)
-		unit = g_ascii_strdown(spec->argument, -1);
-	return g_strdup_printf("%" G_GINT64_FORMAT " to %" G_GINT64_FORMAT "%s%s", spec->min,
-			       spec->max, unit != NULL ? " " : "", unit != NULL ? unit : "");
-}
-
 gboolean options_table_is_list(const OptionSpec *spec)
 {
 	return spec->type == OPTION_ADDRESSES || spec->type == OPTION_TARGETS ||
@@ -277,35 +265,36 @@ char *options_table_range(const OptionSpec *spec)
 {
 	GString *range = g_string_new(NULL);
 
-	if (spec->type == OPTION_NUMBER) {
-		g_autofree char *numbers = number_range(spec);
+	if (spec->type == OPTION_NUMBER && spec->max == G_MAXINT64) {
+		g_string_append_printf(range, "%" G_GINT64_FORMAT " to what fits the layout",
+				       spec->min);
+	} else if (spec->type == OPTION_NUMBER) {
+		gboolean has_unit = strcmp(spec->argument, "N") != 0;
+		g_autofree char *unit = g_ascii_strdown(has_unit ? spec->argument : "", -1);
 
-		g_string_append(range, numbers);
+		g_string_append_printf(range, "%" G_GINT64_FORMAT " to %" G_GINT64_FORMAT "%s%s",
+				       spec->min, spec->max, has_unit ? " " : "", unit);
 	}
 	for (const OptionWord *one = spec->words; one != NULL && one->word != NULL; one++)
 		g_string_append_printf(range, "%s or %s", one == spec->words ? "," : "", one->word);
 	return g_string_free(range, FALSE);
 }
 
-/* (transfer full): range, default and what SIGHUP does, as "0 to 60000 ms, default 10, reread on
- * SIGHUP"; "" if there is none of it. */
-static char *limits_text(const OptionSpec *spec)
+/* Appends the help with range, default and what SIGHUP does, as "(0 to 60000 ms, default 10, reread
+ * on SIGHUP)". */
+static void append_description(GString *out, const OptionSpec *spec, const char *indent)
 {
 	const char *otherwise = spec->default_text ? spec->default_text : spec->default_note;
 	g_autofree char *range = options_table_range(spec);
+	g_autofree char *text = NULL;
 
-	if (otherwise == NULL)
-		return g_steal_pointer(&range);
-	return g_strdup_printf("%s%sdefault %s%s", range, *range != '\0' ? ", " : "", otherwise,
-			       spec->reread ? ", reread on SIGHUP" : "");
-}
-
-static void append_description(GString *out, const OptionSpec *spec, const char *indent)
-{
-	g_autofree char *limits = limits_text(spec);
-	g_autofree char *text = g_strdup_printf("%s (%s)", spec->help, limits);
-
-	help_text_wrap(out, *limits != '\0' ? text : spec->help, indent);
+	if (otherwise != NULL)
+		text = g_strdup_printf("%s (%s%sdefault %s%s)", spec->help, range,
+				       *range != '\0' ? ", " : "", otherwise,
+				       spec->reread ? ", reread on SIGHUP" : "");
+	else if (*range != '\0')
+		text = g_strdup_printf("%s (%s)", spec->help, range);
+	help_text_wrap(out, text != NULL ? text : spec->help, indent);
 }
 
 char *options_table_help(void)
@@ -352,86 +341,4 @@ char *options_table_sample_config(void)
 									  : "");
 	}
 	return g_string_free(out, FALSE);
-}
-
-static char *number_text(const OptionSpec *spec, gint64 value)
-{
-	for (const OptionWord *one = spec->words; one != NULL && one->word != NULL; one++) {
-		if (one->value == value)
-			return g_strdup(one->word);
-	}
-	/* a number that was not given is below the range */
-	return value >= spec->min ? g_strdup_printf("%" G_GINT64_FORMAT, value) : NULL;
-}
-
-static const char *address_text(gconstpointer address)
-{
-	return ((const Address *)address)->text;
-}
-
-static const char *host_text(gconstpointer host)
-{
-	return host;
-}
-
-static const char *target_text(gconstpointer target)
-{
-	return ((const AuditTarget *)target)->text;
-}
-
-/* NULL: there are none. */
-static char *list_text(const GPtrArray *items, const char *between,
-		       const char *(*text_of)(gconstpointer item))
-{
-	GString *text = g_string_new(NULL);
-
-	for (guint i = 0; i < items->len; i++)
-		g_string_append_printf(text, "%s%s", i > 0 ? between : "",
-				       text_of(items->pdata[i]));
-	return g_string_free(text, items->len == 0);
-}
-
-char *options_table_text_of(const Options *self, const OptionSpec *spec)
-{
-	gconstpointer field = G_STRUCT_MEMBER_P(self, spec->offset);
-
-	switch (spec->type) {
-	case OPTION_NUMBER:
-		return number_text(spec, *(const gint64 *)field);
-	case OPTION_FLAG:
-		return g_strdup(*(const gboolean *)field ? "true" : "false");
-	case OPTION_MODE:
-		return g_strdup_printf("%04o", *(const guint *)field);
-	case OPTION_NAME:
-	case OPTION_PATH:
-		return g_strdup(*(char *const *)field);
-	case OPTION_ADDRESS:
-	case OPTION_ADMIN:
-		return *(Address *const *)field != NULL
-			       ? g_strdup(address_text(*(Address *const *)field))
-			       : NULL;
-	case OPTION_ADDRESSES:
-		return list_text(*(GPtrArray *const *)field, ";", address_text);
-	case OPTION_SERVERS:
-		return *(GPtrArray *const *)field != NULL
-			       ? list_text(*(GPtrArray *const *)field, ",", address_text)
-			       : NULL;
-	case OPTION_TARGETS:
-		return list_text(*(GPtrArray *const *)field, ";", target_text);
-	case OPTION_HOSTS:
-		return list_text(*(GPtrArray *const *)field, ";", host_text);
-	case OPTION_ZOOKEEPER:
-		return *(ZookeeperHosts *const *)field != NULL
-			       ? g_strdup((*(ZookeeperHosts *const *)field)->text)
-			       : NULL;
-	case OPTION_LAYOUT:
-		return layout_to_string(field);
-	case OPTION_ALLOW:
-		return *(AllowList *const *)field != NULL
-			       ? g_strdup(allow_list_text(*(AllowList *const *)field))
-			       : NULL;
-	case OPTION_CHOICE:
-		return g_strdup(spec->choices[*(const guint *)field]);
-	}
-	g_assert_not_reached();
 }

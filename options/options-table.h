@@ -18,34 +18,34 @@ typedef enum {
 	OPTION_MODE,      /* guint: the bits of 0777, in octal digits */
 	OPTION_ADDRESS,   /* Address *, one that others can reach */
 	OPTION_ADMIN,     /* Address *, where to listen for HTTP */
-	OPTION_ADDRESSES, /* GPtrArray * of Address, or local sockets; in the file with semicolons
-			     between */
-	OPTION_SERVERS, /* GPtrArray * of Address, to connect to, with commas between; NULL: none */
-	OPTION_TARGETS, /* GPtrArray * of AuditTarget; in the file with semicolons between */
-	OPTION_HOSTS,   /* GPtrArray * of char *, names without a port; in the file as targets */
+	OPTION_ADDRESSES, /* GPtrArray * of Address, also local sockets; separated by semicolons in
+			     the file */
+	OPTION_SERVERS, /* GPtrArray * of Address, to connect to; separated by commas; NULL: none */
+	OPTION_TARGETS, /* GPtrArray * of AuditTarget; separated by semicolons in the file */
+	OPTION_HOSTS,   /* GPtrArray * of char *, names without a port; as OPTION_TARGETS */
 	OPTION_ZOOKEEPER, /* ZookeeperHosts * */
 	OPTION_LAYOUT,    /* Layout */
 	OPTION_CHOICE,    /* an enum, with the names of its values in the order of these */
 	OPTION_ALLOW,     /* AllowList * */
 } OptionType;
 
-/* A word that can be given instead of a number, and the field's value for it, outside the range. */
+/* A word that is allowed instead of a number, and the field's value for it, outside the range. */
 typedef struct {
 	const char *word;
 	gint64 value;
 } OptionWord;
 
-typedef struct {
+struct _OptionSpec {
 	const char *heading; /* of the group that begins here, or NULL */
 	const char *name;    /* --name on the command line, name in the file */
 	OptionType type;
 	gsize offset;               /* of its field in Options */
 	gboolean only_args;         /* not in the file */
 	gboolean reread;            /* on SIGHUP, see signals.h; a number, a choice or ALLOW */
-	gboolean of_zookeeper;      /* only with zookeeper; else it must be at its default */
-	gboolean of_issuer;         /* only without relay; likewise */
-	gboolean of_relay;          /* only with relay; likewise */
-	gboolean of_tls;            /* only with a tls: address in listen; likewise */
+	gboolean of_zookeeper;      /* must be at its default without zookeeper */
+	gboolean of_issuer;         /* must be at its default with relay */
+	gboolean of_relay;          /* must be at its default without relay */
+	gboolean of_tls;            /* must be at its default without tls: in listen */
 	gboolean embedded;          /* also for embedded nodes */
 	const char *argument;       /* NULL for a flag; of a number the unit in capitals, or "N" */
 	const char *const *choices; /* of a choice: the names, with NULL after them */
@@ -53,9 +53,9 @@ typedef struct {
 	gint64 min, max; /* of a number, both allowed; max G_MAXINT64: the layout limits it */
 	const char *default_text; /* as it is written, or NULL */
 	const char *default_note; /* describes a default without default_text, or NULL */
-	const char *sample_text;  /* what the sample config sets it to, or NULL: it does not */
+	const char *sample_text;  /* the value in the sample config; NULL: it is commented out */
 	const char *help;
-} OptionSpec;
+};
 
 extern const OptionSpec OPTIONS_TABLE[];
 extern const guint OPTIONS_TABLE_LENGTH;
@@ -72,6 +72,3 @@ char *options_table_help(void);
 /* (transfer full): the text of --print-config: every option, commented out at its default unless
  * the sample config sets it. */
 char *options_table_sample_config(void);
-
-/* (transfer full) (nullable): the value of an option, as it is written in the file; %NULL: none. */
-char *options_table_text_of(const Options *self, const OptionSpec *spec);

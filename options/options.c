@@ -5,9 +5,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "common/help-text.h"
 #include "common/useragent.h"
 #include "core/text.h"
+#include "options/help-text.h"
 #include "options/options-table.h"
 
 /*
@@ -38,234 +38,283 @@ static void given_add(GHashTable *given, const char *name, const char *text)
 	g_ptr_array_add(texts, g_strdup(text));
 }
 
-/* Setting one field; @text is the last text that was given. */
+/* Fields of the types that are no pointers */
 
-static gboolean set_number(const OptionSpec *spec, const char *text, gint64 *field, GError **error)
+static gboolean set_number(const OptionSpec *spec, const char *text, gpointer field, GError **error)
 {
+	g_autofree char *range = NULL;
+	g_autofree char *what = NULL;
 	guint64 value;
 
 	for (const OptionWord *one = spec->words; one != NULL && one->word != NULL; one++)
 		if (strcmp(text, one->word) == 0) {
-			*field = one->value;
+			*(gint64 *)field = one->value;
 			return TRUE;
 		}
-	if (!text_parse_number(text, 10, (guint64)spec->min, (guint64)spec->max, &value)) {
-		g_autofree char *escaped = text_escape(text, strlen(text));
-		g_autofree char *range = options_table_range(spec);
-
-		return text_set_bad_value(error, "\"%s\" is not a whole number in the range %s",
-					  escaped, range);
+	if (text_parse_number(text, 10, (guint64)spec->min, (guint64)spec->max, &value)) {
+		*(gint64 *)field = (gint64)value;
+		return TRUE;
 	}
-	*field = (gint64)value;
-	return TRUE;
+	range = options_table_range(spec);
+	what = g_strconcat("is not a whole number in the range ", range, NULL);
+	return text_refuse_value(error, text, what);
 }
 
-static gboolean set_flag(const char *text, gboolean *field, GError **error)
+static char *number_text(const OptionSpec *spec, gconstpointer field)
+{
+	gint64 value = *(const gint64 *)field;
+
+	for (const OptionWord *one = spec->words; one != NULL && one->word != NULL; one++)
+		if (one->value == value)
+			return g_strdup(one->word);
+	/* a number that was not given is below the range */
+	return value >= spec->min ? g_strdup_printf("%" G_GINT64_FORMAT, value) : NULL;
+}
+
+static gboolean set_flag(const OptionSpec *spec G_GNUC_UNUSED, const char *text, gpointer field,
+			 GError **error)
 {
 	gboolean value = strcmp(text, "true") == 0;
 
-	if (!value && strcmp(text, "false") != 0) {
-		g_autofree char *escaped = text_escape(text, strlen(text));
-
-		return text_set_bad_value(error, "\"%s\" is neither true nor false", escaped);
-	}
-	*field = value;
+	if (!value && strcmp(text, "false") != 0)
+		return text_refuse_value(error, text, "is neither true nor false");
+	*(gboolean *)field = value;
 	return TRUE;
 }
 
-/* @what: "path" or "name" */
-static gboolean set_text(const char *text, const char *what, char **field, GError **error)
+static char *flag_text(const OptionSpec *spec G_GNUC_UNUSED, gconstpointer field)
 {
-	if (*text == '\0')
-		return text_set_bad_value(error, "the %s is empty", what);
-	if (strlen(text) >= PATH_MAX)
-		return text_set_bad_value(error, "a %s of %zu bytes, the limit is %d", what,
-					  strlen(text), PATH_MAX - 1);
-	g_free(*field);
-	*field = g_strdup(text);
-	return TRUE;
+	return g_strdup(*(const gboolean *)field ? "true" : "false");
 }
 
-static gboolean set_mode(const char *text, guint *field, GError **error)
+static gboolean set_mode(const OptionSpec *spec G_GNUC_UNUSED, const char *text, gpointer field,
+			 GError **error)
 {
-	g_autofree char *escaped = NULL;
 	guint64 mode;
 
-	if (text_parse_number(text, 8, 0, 0777, &mode)) {
-		*field = (guint)mode;
-		return TRUE;
-	}
-	escaped = text_escape(text, strlen(text));
-	return text_set_bad_value(error, "\"%s\" is not an octal number from 0000 to 0777",
-				  escaped);
-}
-
-/* Replaces a field, a pointer to what @free_value frees, unless @value is NULL. */
-static gboolean set_pointer(gpointer field, gpointer value, GDestroyNotify free_value)
-{
-	gpointer old;
-
-	if (value == NULL)
-		return FALSE;
-	memcpy(&old, field, sizeof old);
-	if (old != NULL)
-		free_value(old);
-	memcpy(field, &value, sizeof value);
+	if (!text_parse_number(text, 8, 0, 0777, &mode))
+		return text_refuse_value(error, text, "is not an octal number from 0000 to 0777");
+	*(guint *)field = (guint)mode;
 	return TRUE;
 }
 
-static gboolean set_list(gpointer field, GPtrArray *items)
+static char *mode_text(const OptionSpec *spec G_GNUC_UNUSED, gconstpointer field)
 {
-	return set_pointer(field, items, (GDestroyNotify)g_ptr_array_unref);
+	return g_strdup_printf("%04o", *(const guint *)field);
 }
 
-/* @text: servers with commas between */
-static gboolean set_servers(const char *text, gpointer field, GError **error)
+static gboolean set_choice(const OptionSpec *spec, const char *text, gpointer field, GError **error)
 {
-	g_autoptr(GPtrArray) servers = g_ptr_array_new_with_free_func((GDestroyNotify)address_free);
-	g_auto(GStrv) names = g_strsplit(text, ",", -1);
-
-	for (char **name = names; *name != NULL; name++) {
-		Address *address;
-
-		if (**name == '\0')
-			return text_set_bad_value(error,
-						  "a server is missing: name them with one comma "
-						  "between, as a:7609,b:7609");
-		address = address_parse_server(*name, error);
-
-		if (address == NULL)
-			return FALSE;
-		g_ptr_array_add(servers, address);
-	}
-	if (servers->len == 0)
-		return text_set_bad_value(error, "there is no server: name one, as HOST:PORT");
-	return set_list(field, g_steal_pointer(&servers));
-}
-
-static gboolean set_addresses(const GPtrArray *texts, gpointer field, GError **error)
-{
-	g_autoptr(GPtrArray) addresses =
-		g_ptr_array_new_with_free_func((GDestroyNotify)address_free);
-
-	for (guint i = 0; i < texts->len; i++) {
-		Address *address = address_parse_listen(texts->pdata[i], error);
-
-		if (address == NULL)
-			return FALSE;
-		g_ptr_array_add(addresses, address);
-	}
-	return set_list(field, g_steal_pointer(&addresses));
-}
-
-static gboolean has_text(gconstpointer target, gconstpointer text)
-{
-	return strcmp(((const AuditTarget *)target)->text, text) == 0;
-}
-
-static GPtrArray *targets_new(void)
-{
-	return g_ptr_array_new_with_free_func((GDestroyNotify)audit_target_free);
-}
-
-static gboolean set_targets(const GPtrArray *texts, gpointer field, GError **error)
-{
-	g_autoptr(GPtrArray) targets = targets_new();
-
-	for (guint i = 0; i < texts->len; i++) {
-		AuditTarget *target = audit_target_parse(texts->pdata[i], error);
-
-		if (target == NULL)
-			return FALSE;
-		if (g_ptr_array_find_with_equal_func(targets, target->text, has_text, NULL)) {
-			g_autofree char *escaped = text_escape(target->text, strlen(target->text));
-
-			audit_target_free(target);
-			return text_set_bad_value(error, "\"%s\" is given twice; leave one",
-						  escaped);
-		}
-		g_ptr_array_add(targets, target);
-	}
-	return set_list(field, g_steal_pointer(&targets));
-}
-
-static gboolean set_hosts(const GPtrArray *texts, gpointer field, GError **error)
-{
-	g_autoptr(GPtrArray) hosts = g_ptr_array_new_with_free_func(g_free);
-
-	for (guint i = 0; i < texts->len; i++) {
-		const char *text = texts->pdata[i];
-		g_autoptr(Address) address = address_parse(text, NULL);
-
-		if (address == NULL || strcmp(address->host, text) != 0 || strcmp(text, "*") == 0) {
-			g_autofree char *escaped = text_escape(text, strlen(text));
-
-			return text_set_bad_value(
-				error, "\"%s\" is not the name of a host, without a port", escaped);
-		}
-		g_ptr_array_add(hosts, g_strdup(text));
-	}
-	return set_list(field, g_steal_pointer(&hosts));
-}
-
-static gboolean set_choice(const OptionSpec *spec, const char *text, guint *field, GError **error)
-{
-	g_autofree char *choices = NULL;
-	g_autofree char *escaped = NULL;
+	g_autofree char *choices = g_strjoinv(", ", (char **)spec->choices);
+	g_autofree char *what = g_strconcat("is not one of ", choices, NULL);
 
 	for (guint i = 0; spec->choices[i] != NULL; i++)
 		if (strcmp(text, spec->choices[i]) == 0) {
-			*field = i;
+			*(guint *)field = i;
 			return TRUE;
 		}
-	choices = g_strjoinv(", ", (char **)spec->choices);
-	escaped = text_escape(text, strlen(text));
-	return text_set_bad_value(error, "\"%s\" is not one of %s", escaped, choices);
+	return text_refuse_value(error, text, what);
+}
+
+static char *choice_text(const OptionSpec *spec, gconstpointer field)
+{
+	return g_strdup(spec->choices[*(const guint *)field]);
+}
+
+static gboolean set_layout(const OptionSpec *spec G_GNUC_UNUSED, const char *text, gpointer field,
+			   GError **error)
+{
+	return layout_parse(text, field, error);
+}
+
+static char *layout_text(const OptionSpec *spec G_GNUC_UNUSED, gconstpointer field)
+{
+	return layout_to_string(field);
+}
+
+/* Pointers, and what lists of them contain */
+
+/* (transfer full). @what: "path" or "name" */
+static char *parse_text(const char *text, const char *what, GError **error)
+{
+	if (*text == '\0')
+		text_set_bad_value(error, "the %s is empty", what);
+	else if (strlen(text) >= PATH_MAX)
+		text_set_bad_value(error, "a %s of %zu bytes, the limit is %d", what, strlen(text),
+				   PATH_MAX - 1);
+	else
+		return g_strdup(text);
+	return NULL;
+}
+
+static gpointer parse_path(const char *text, GError **error)
+{
+	return parse_text(text, "path", error);
+}
+
+static gpointer parse_name(const char *text, GError **error)
+{
+	return parse_text(text, "name", error);
+}
+
+static gpointer parse_host(const char *text, GError **error)
+{
+	g_autoptr(Address) address = address_parse(text, NULL);
+
+	if (address != NULL && strcmp(address->host, text) == 0 && strcmp(text, "*") != 0)
+		return g_strdup(text);
+	text_refuse_value(error, text, "is not the name of a host, without a port");
+	return NULL;
+}
+
+static gpointer parse_server(const char *text, GError **error)
+{
+	if (*text != '\0')
+		return address_parse_server(text, error);
+	text_set_bad_value(error, "a server is missing: name them with one comma between, as "
+				  "a:7609,b:7609");
+	return NULL;
+}
+
+static const char *own_text(gconstpointer text)
+{
+	return text;
+}
+
+static const char *address_text(gconstpointer address)
+{
+	return ((const Address *)address)->text;
+}
+
+static const char *target_text(gconstpointer target)
+{
+	return ((const AuditTarget *)target)->text;
+}
+
+static const char *hosts_text(gconstpointer hosts)
+{
+	return ((const ZookeeperHosts *)hosts)->text;
+}
+
+typedef gpointer (*ParseFunc)(const char *text, GError **error);
+typedef const char *(*TextFunc)(gconstpointer value);
+
+#define POINTER(parse_, text_, free_)                                                              \
+	.parse = (ParseFunc)(parse_), .text_of = (TextFunc)(text_), .free = (GDestroyNotify)(free_)
+
+/* How the fields of a type are set, written and freed: set() and text() are for the field itself.
+ * Other fields are pointers, or arrays of pointers with @between in their text. */
+static const struct {
+	gboolean (*set)(const OptionSpec *spec, const char *text, gpointer field, GError **error);
+	char *(*text)(const OptionSpec *spec, gconstpointer field);
+	ParseFunc parse; /* (transfer full) */
+	TextFunc text_of;
+	GDestroyNotify free;
+	const char *between;
+} TYPES[] = {
+	[OPTION_NUMBER] = {.set = set_number, .text = number_text},
+	[OPTION_FLAG] = {.set = set_flag, .text = flag_text},
+	[OPTION_MODE] = {.set = set_mode, .text = mode_text},
+	[OPTION_CHOICE] = {.set = set_choice, .text = choice_text},
+	[OPTION_LAYOUT] = {.set = set_layout, .text = layout_text},
+	[OPTION_PATH] = {POINTER(parse_path, own_text, g_free)},
+	[OPTION_NAME] = {POINTER(parse_name, own_text, g_free)},
+	[OPTION_ADDRESS] = {POINTER(address_parse_peer, address_text, address_free)},
+	[OPTION_ADMIN] = {POINTER(address_parse_admin, address_text, address_free)},
+	[OPTION_ZOOKEEPER] = {POINTER(zookeeper_hosts_parse, hosts_text, zookeeper_hosts_free)},
+	[OPTION_ALLOW] = {POINTER(allow_list_parse, allow_list_text, allow_list_unref)},
+	[OPTION_ADDRESSES] = {POINTER(address_parse_listen, address_text, address_free),
+			      .between = ";"},
+	[OPTION_SERVERS] = {POINTER(parse_server, address_text, address_free), .between = ","},
+	[OPTION_TARGETS] = {POINTER(audit_target_parse, target_text, audit_target_free),
+			    .between = ";"},
+	[OPTION_HOSTS] = {POINTER(parse_host, own_text, g_free), .between = ";"},
+};
+
+/* (nullable): the value of a field that is a pointer. Fields have types of their own, so they are
+ * copied. */
+static gpointer load_pointer(const Options *self, const OptionSpec *spec)
+{
+	gpointer value;
+
+	memcpy(&value, G_STRUCT_MEMBER_P(self, spec->offset), sizeof value);
+	return value;
+}
+
+/* Sets a field that is a pointer to @value (nullable), and frees what it was. */
+static void store_pointer(Options *self, const OptionSpec *spec, gpointer value)
+{
+	gpointer old = load_pointer(self, spec);
+
+	if (old != NULL && TYPES[spec->type].between != NULL)
+		g_ptr_array_unref(old);
+	else if (old != NULL)
+		TYPES[spec->type].free(old);
+	memcpy(G_STRUCT_MEMBER_P(self, spec->offset), &value, sizeof value);
+}
+
+static gboolean set_list(Options *self, const OptionSpec *spec, char *const *texts, guint n_texts,
+			 GError **error)
+{
+	TextFunc text_of = TYPES[spec->type].text_of;
+	g_autoptr(GPtrArray) items = g_ptr_array_new_with_free_func(TYPES[spec->type].free);
+
+	for (guint i = 0; i < n_texts; i++) {
+		gpointer item = TYPES[spec->type].parse(texts[i], error);
+
+		if (item == NULL)
+			return FALSE;
+		g_ptr_array_add(items, item);
+		for (guint j = 0; j < i && spec->type == OPTION_TARGETS; j++)
+			if (strcmp(text_of(items->pdata[j]), text_of(item)) == 0)
+				return text_refuse_value(error, texts[i],
+							 "is given twice; leave one");
+	}
+	if (items->len == 0)
+		return text_set_bad_value(error, "there is no server: name one, as HOST:PORT");
+	store_pointer(self, spec, g_steal_pointer(&items));
+	return TRUE;
 }
 
 static gboolean set_field(Options *self, const OptionSpec *spec, const GPtrArray *texts,
 			  GError **error)
 {
-	const char *text = texts->pdata[texts->len - 1];
-	gpointer field = G_STRUCT_MEMBER_P(self, spec->offset);
+	const char *text = texts->pdata[texts->len - 1]; /* the one that was given last */
+	gpointer value;
 
-	switch (spec->type) {
-	case OPTION_NUMBER:
-		return set_number(spec, text, field, error);
-	case OPTION_FLAG:
-		return set_flag(text, field, error);
-	case OPTION_PATH:
-		return set_text(text, "path", field, error);
-	case OPTION_NAME:
-		return set_text(text, "name", field, error);
-	case OPTION_MODE:
-		return set_mode(text, field, error);
-	case OPTION_ADDRESS:
-		return set_pointer(field, address_parse_peer(text, error),
-				   (GDestroyNotify)address_free);
-	case OPTION_ADMIN:
-		return set_pointer(field, address_parse_admin(text, error),
-				   (GDestroyNotify)address_free);
-	case OPTION_ADDRESSES:
-		return set_addresses(texts, field, error);
-	case OPTION_SERVERS:
-		return set_servers(text, field, error);
-	case OPTION_TARGETS:
-		return set_targets(texts, field, error);
-	case OPTION_HOSTS:
-		return set_hosts(texts, field, error);
-	case OPTION_ZOOKEEPER:
-		return set_pointer(field, zookeeper_hosts_parse(text, error),
-				   (GDestroyNotify)zookeeper_hosts_free);
-	case OPTION_LAYOUT:
-		return layout_parse(text, field, error);
-	case OPTION_CHOICE:
-		return set_choice(spec, text, field, error);
-	case OPTION_ALLOW:
-		return set_pointer(field, allow_list_parse(text, error),
-				   (GDestroyNotify)allow_list_unref);
+	if (TYPES[spec->type].set != NULL)
+		return TYPES[spec->type].set(spec, text, G_STRUCT_MEMBER_P(self, spec->offset),
+					     error);
+	if (spec->type == OPTION_SERVERS) {
+		g_auto(GStrv) servers = g_strsplit(text, ",", -1);
+
+		return set_list(self, spec, servers, g_strv_length(servers), error);
 	}
-	g_assert_not_reached();
+	if (TYPES[spec->type].between != NULL)
+		return set_list(self, spec, (char *const *)texts->pdata, texts->len, error);
+	value = TYPES[spec->type].parse(text, error);
+	if (value != NULL)
+		store_pointer(self, spec, value);
+	return value != NULL;
+}
+
+char *options_text_of(const Options *self, const OptionSpec *spec)
+{
+	const GPtrArray *items;
+	gpointer value;
+	GString *text;
+
+	if (TYPES[spec->type].text != NULL)
+		return TYPES[spec->type].text(spec, G_STRUCT_MEMBER_P(self, spec->offset));
+	value = load_pointer(self, spec);
+	if (value == NULL || TYPES[spec->type].between == NULL)
+		return value != NULL ? g_strdup(TYPES[spec->type].text_of(value)) : NULL;
+	items = value;
+	text = g_string_new(NULL);
+	for (guint i = 0; i < items->len; i++)
+		g_string_append_printf(text, "%s%s", i > 0 ? TYPES[spec->type].between : "",
+				       TYPES[spec->type].text_of(items->pdata[i]));
+	return g_string_free(text, items->len == 0);
 }
 
 /* @prefix: before the name in messages */
@@ -302,8 +351,8 @@ static Options *new_with_defaults(void)
 	self->datacenter_id = -1;
 	self->worker_id = OPTIONS_WORKER_ID_NONE;
 	self->threads = MAX(1, g_get_num_processors() / 2);
-	self->audit_log = targets_new();
-	self->admin_hosts = g_ptr_array_new_with_free_func(g_free);
+	self->audit_log = g_ptr_array_new();
+	self->admin_hosts = g_ptr_array_new();
 	self->given = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, g_free);
 	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++)
 		if (OPTIONS_TABLE[i].default_text != NULL)
@@ -318,29 +367,6 @@ static gboolean take_arg(const char *option, const char *value, gpointer given,
 {
 	given_add(given, option + strlen("--"), value != NULL ? value : "true");
 	return TRUE;
-}
-
-static GOptionContext *context_new(GHashTable *given)
-{
-	GOptionContext *context = g_option_context_new(NULL);
-	GOptionGroup *group = g_option_group_new("", "", "", given, NULL);
-	g_autofree GOptionEntry *entries = g_new0(GOptionEntry, OPTIONS_TABLE_LENGTH + 1);
-
-	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++) {
-		entries[i].long_name = OPTIONS_TABLE[i].name;
-		entries[i].arg = G_OPTION_ARG_CALLBACK;
-		entries[i].arg_data = (gpointer)take_arg;
-		/* a "file name": as it came, not converted from the locale */
-		entries[i].flags = G_OPTION_FLAG_FILENAME;
-		if (OPTIONS_TABLE[i].type == OPTION_FLAG)
-			entries[i].flags |= G_OPTION_FLAG_OPTIONAL_ARG;
-	}
-	g_option_group_add_entries(group, entries);
-	g_option_context_set_main_group(context, group);
-	g_option_context_set_help_enabled(context, FALSE);
-	/* read_args() refuses them with a message of its own */
-	g_option_context_set_ignore_unknown_options(context, TRUE);
-	return context;
 }
 
 /* (nullable) */
@@ -370,30 +396,46 @@ static const char *suggest_name(const char *typed, OptionUser user)
 	return help_text_suggest(typed, names);
 }
 
-/* @arg: one that GLib did not recognise */
-static gboolean refuse_arg(const char *arg, GError **error)
-{
-	g_autofree char *escaped = text_escape(arg, strlen(arg));
-	gboolean is_long = g_str_has_prefix(arg, "--");
-	g_autofree char *name = is_long ? g_strndup(arg + 2, strcspn(arg + 2, "=")) : NULL;
-	const char *meant = is_long ? suggest_name(name, OPTION_USER_ARGS) : NULL;
-
-	if (meant != NULL)
-		return text_set_bad_value(error, "unknown option \"%s\"; did you mean --%s?",
-					  escaped, meant);
-	return text_set_bad_value(error, "%s \"%s\"; see --help",
-				  *arg == '-' ? "unknown option" : "unexpected argument", escaped);
-}
-
 static gboolean read_args(char **argv, GHashTable *given, GError **error)
 {
-	g_autoptr(GOptionContext) context = context_new(given);
+	g_autoptr(GOptionContext) context = g_option_context_new(NULL);
+	GOptionGroup *group = g_option_group_new("", "", "", given, NULL);
+	g_autofree GOptionEntry *entries = g_new0(GOptionEntry, OPTIONS_TABLE_LENGTH + 1);
 	g_auto(GStrv) args = g_strdupv(argv);
+	g_autofree char *escaped = NULL;
 	g_autoptr(GError) missing = NULL;
 
+	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++)
+		entries[i] = (GOptionEntry){
+			.long_name = OPTIONS_TABLE[i].name,
+			.arg = G_OPTION_ARG_CALLBACK,
+			.arg_data = (gpointer)take_arg,
+			/* a "file name" is not converted from the locale */
+			.flags = G_OPTION_FLAG_FILENAME |
+				 (OPTIONS_TABLE[i].type == OPTION_FLAG ? G_OPTION_FLAG_OPTIONAL_ARG
+								       : 0),
+		};
+	g_option_group_add_entries(group, entries);
+	g_option_context_set_main_group(context, group);
+	g_option_context_set_help_enabled(context, FALSE);
+	/* so that they are refused below, with a suggestion */
+	g_option_context_set_ignore_unknown_options(context, TRUE);
 	if (!g_option_context_parse_strv(context, &args, &missing))
 		return text_set_bad_value(error, "%s; see --help", missing->message);
-	return args[0] == NULL || args[1] == NULL || refuse_arg(args[1], error);
+	if (args[0] == NULL || args[1] == NULL)
+		return TRUE;
+	escaped = text_escape(args[1], strlen(args[1]));
+	if (g_str_has_prefix(args[1], "--")) {
+		g_autofree char *name = g_strndup(args[1] + 2, strcspn(args[1] + 2, "="));
+		const char *meant = suggest_name(name, OPTION_USER_ARGS);
+
+		if (meant != NULL)
+			return text_set_bad_value(
+				error, "unknown option \"%s\"; did you mean --%s?", escaped, meant);
+	}
+	return text_set_bad_value(error, "%s \"%s\"; see --help",
+				  *args[1] == '-' ? "unknown option" : "unexpected argument",
+				  escaped);
 }
 
 static gboolean read_key(GKeyFile *file, const char *key, GHashTable *given, GError **error)
@@ -414,37 +456,25 @@ static gboolean read_key(GKeyFile *file, const char *key, GHashTable *given, GEr
 	}
 	if (g_hash_table_contains(given, key))
 		return text_set_bad_value(error, "%s is given twice; leave one", key);
-	/* without escapes, as on the command line */
+	/* without escapes, like the command line */
 	text = g_key_file_get_value(file, FILE_GROUP, key, error);
 	if (text == NULL)
 		return FALSE;
-	/* relative to what, the file cannot say */
+	/* the file does not tell which directory a relative path is in */
 	if (spec->type == OPTION_PATH && *text != '\0' && !g_path_is_absolute(g_strstrip(text))) {
-		g_autofree char *escaped = text_escape(text, strlen(text));
-
-		return text_set_bad_value(error, "%s: \"%s\" is not an absolute path", key,
-					  escaped);
+		text_refuse_value(error, text, "is not an absolute path");
+		g_prefix_error(error, "%s: ", key);
+		return FALSE;
 	}
 	if (!options_table_is_list(spec)) {
 		given_add(given, key, g_strstrip(text));
 		return TRUE;
 	}
-	/* no text is one empty text: an error, not an empty list */
+	/* no text counts as one empty text, which is an error, not an empty list */
 	texts = g_strsplit(*text != '\0' ? text : " ", ";", -1);
 	for (char **one = texts; *one != NULL; one++)
 		given_add(given, key, g_strstrip(*one));
 	return TRUE;
-}
-
-/* GLib's message quotes the file's bytes. */
-static gboolean refuse_printably(const GError *fault, GError **error)
-{
-	g_autofree char *text = g_utf8_make_valid(fault->message, -1);
-
-	for (char *at = text; *at != '\0'; at = g_utf8_next_char(at))
-		if (!g_unichar_isprint(g_utf8_get_char(at)))
-			memset(at, '?', (gsize)(g_utf8_next_char(at) - at));
-	return text_set_bad_value(error, "%s", text);
 }
 
 static gboolean read_text(const char *text, gsize length, GHashTable *given, GError **error)
@@ -456,19 +486,26 @@ static gboolean read_text(const char *text, gsize length, GHashTable *given, GEr
 
 	if (memchr(text, '\0', length) != NULL)
 		return text_set_bad_value(error, "not a text file");
-	/* with the translations, or a key such as threads[de] would be passed over in silence */
-	if (!g_key_file_load_from_data(file, text, length, G_KEY_FILE_KEEP_TRANSLATIONS, &fault))
-		return refuse_printably(fault, error);
-	groups = g_key_file_get_groups(file, NULL);
-	for (char **group = groups; *group != NULL; group++)
-		if (strcmp(*group, FILE_GROUP) != 0) {
-			g_autofree char *escaped = text_escape(*group, strlen(*group));
+	/* with translations, because otherwise a key such as threads[de] would be ignored */
+	if (!g_key_file_load_from_data(file, text, length, G_KEY_FILE_KEEP_TRANSLATIONS, &fault)) {
+		/* the message quotes the file's bytes */
+		g_autofree char *message = g_utf8_make_valid(fault->message, -1);
 
+		for (char *at = message; *at != '\0'; at = g_utf8_next_char(at))
+			if (!g_unichar_isprint(g_utf8_get_char(at)))
+				memset(at, '?', (gsize)(g_utf8_next_char(at) - at));
+		return text_set_bad_value(error, "%s", message);
+	}
+	groups = g_key_file_get_groups(file, NULL);
+	for (char **group = groups; *group != NULL; group++) {
+		g_autofree char *escaped = text_escape(*group, strlen(*group));
+
+		if (strcmp(*group, FILE_GROUP) != 0)
 			return text_set_bad_value(
 				error, "unknown group [%s]; there is only [" FILE_GROUP "]",
 				escaped);
-		}
-	/* a key that stands there twice is listed twice; NULL if there is no group at all */
+	}
+	/* a key that is given twice is listed twice; NULL if there is no group */
 	keys = g_key_file_get_keys(file, FILE_GROUP, NULL, NULL);
 	for (char **key = keys; key != NULL && *key != NULL; key++)
 		if (!read_key(file, *key, given, error))
@@ -476,32 +513,28 @@ static gboolean read_text(const char *text, gsize length, GHashTable *given, GEr
 	return TRUE;
 }
 
-/* Refuses a FIFO: a server that rereads the file would block. */
-static gboolean check_file(const char *path, GError **error)
-{
-	g_autofree char *escaped = NULL;
-	struct stat st;
-
-	if (stat(path, &st) != 0) /* reading says why */
-		return TRUE;
-	escaped = text_escape(path, strlen(path));
-	if (!S_ISREG(st.st_mode))
-		g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_INVAL, "%s is not a regular file",
-			    escaped);
-	else if (st.st_size > FILE_MAX_BYTES)
-		g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_INVAL,
-			    "%s has %" G_GINT64_FORMAT " bytes, must have at most %d", escaped,
-			    (gint64)st.st_size, FILE_MAX_BYTES);
-	return S_ISREG(st.st_mode) && st.st_size <= FILE_MAX_BYTES;
-}
-
 static gboolean set_from_file(Options *self, const char *path, GError **error)
 {
 	g_autoptr(GHashTable) given = given_new();
+	g_autofree char *escaped = text_escape(path, strlen(path));
 	g_autofree char *text = NULL;
+	struct stat st;
 	gsize length;
+	gboolean is_there = stat(path, &st) == 0;
+	gboolean is_read = FALSE;
 
-	if (!check_file(path, error) || !g_file_get_contents(path, &text, &length, error)) {
+	/* a FIFO would block a server that reads the file again; other faults of stat() are those
+	 * of reading, too */
+	if (is_there && !S_ISREG(st.st_mode))
+		g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_INVAL, "%s is not a regular file",
+			    escaped);
+	else if (is_there && st.st_size > FILE_MAX_BYTES)
+		g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_INVAL,
+			    "%s has %" G_GINT64_FORMAT " bytes, must have at most %d", escaped,
+			    (gint64)st.st_size, FILE_MAX_BYTES);
+	else
+		is_read = g_file_get_contents(path, &text, &length, error);
+	if (!is_read) {
 		g_prefix_error(error, "--config: ");
 		return FALSE;
 	}
@@ -521,7 +554,7 @@ static gboolean check_useful(const Options *self, GError **error)
 {
 	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++) {
 		const OptionSpec *spec = &OPTIONS_TABLE[i];
-		g_autofree char *text = options_table_text_of(self, spec);
+		g_autofree char *text = options_text_of(self, spec);
 
 		if (g_strcmp0(text, spec->default_text) == 0)
 			continue;
@@ -545,70 +578,6 @@ static gboolean check_useful(const Options *self, GError **error)
 	return TRUE;
 }
 
-static gboolean check_relay(const Options *self, GError **error)
-{
-	const char *agent = self->relay_agent;
-	g_autofree char *escaped = text_escape(agent, strlen(agent));
-
-	if (!useragent_is_valid(agent, strlen(agent)))
-		return text_set_bad_value(
-			error,
-			"relay-agent: \"%s\" is no useragent, which is a letter, and then "
-			"letters, digits and hyphens, %d at most",
-			escaped, USERAGENT_MAX_BYTES);
-	if (self->relay_max_age_ms >= 2 * self->relay_prefetch_ms)
-		return TRUE;
-	return text_set_bad_value(
-		error,
-		"relay-max-age: %" G_GINT64_FORMAT " ms is below %" G_GINT64_FORMAT
-		", twice relay-prefetch: IDs are to be taken before they are too old",
-		self->relay_max_age_ms, 2 * self->relay_prefetch_ms);
-}
-
-static gboolean check_zookeeper(const Options *self, GError **error)
-{
-	gboolean has_ca = self->tls_ca != NULL || self->tls_client_ca != NULL;
-
-	/* the files themselves are checked when they are read */
-	if (self->zookeeper != NULL && self->zookeeper->is_tls &&
-	    !(has_ca && self->tls_certificate != NULL && self->tls_key != NULL))
-		return text_set_bad_value(error, "zookeeper: " ZOOKEEPER_HOSTS_TLS_NEEDS);
-	if (self->zookeeper != NULL && self->datacenter_id < 0)
-		return text_set_bad_value(
-			error, "zookeeper: needs datacenter-id: the same for all servers of "
-			       "a datacenter, another in each datacenter");
-	if (self->zookeeper != NULL && self->state_directory != NULL)
-		return text_set_bad_value(error,
-					  "state-directory: with zookeeper, reservations are kept "
-					  "there; leave one of the two");
-	return TRUE;
-}
-
-static gboolean check_tls(const Options *self, GError **error)
-{
-	if (address_any_is_tls(self->listen) && self->tls_certificate == NULL)
-		return text_set_bad_value(error, "listen: tls: needs tls-certificate and tls-key");
-	if ((self->tls_certificate == NULL) != (self->tls_key == NULL))
-		return text_set_bad_value(error, "%s: needs %s",
-					  self->tls_key == NULL ? "tls-certificate" : "tls-key",
-					  self->tls_key == NULL ? "tls-key" : "tls-certificate");
-	if (allow_list_has_names(self->allow) && self->tls_client_ca == NULL)
-		return text_set_bad_value(error, "allow: " ALLOW_LIST_NAME_PREFIX
-						 "NAME needs tls-client-ca, "
-						 "or nobody shows a certificate");
-	return TRUE;
-}
-
-static gboolean check_clock_step(const Options *self, GError **error)
-{
-	if (self->on_clock_step != OPTIONS_CLOCK_STEP_RECLAIM ||
-	    (self->zookeeper != NULL && self->worker_id < 0))
-		return TRUE;
-	return text_set_bad_value(error,
-				  "on-clock-step: reclaim takes another worker ID, so it needs "
-				  "zookeeper, and no number for worker-id");
-}
-
 /* Refuses options for the files of local sockets if there is no such file. */
 static gboolean check_sockets(const Options *self, GError **error)
 {
@@ -627,6 +596,8 @@ static gboolean check_sockets(const Options *self, GError **error)
 static gboolean check_options(const Options *self, GError **error)
 {
 	gint64 sequences = G_GINT64_CONSTANT(1) << self->layout.sequence_bits;
+	gboolean has_ca = self->tls_ca != NULL || self->tls_client_ca != NULL;
+	const char *agent = self->relay_agent;
 
 	if (self->sequence_start > sequences)
 		return text_set_bad_value(error,
@@ -634,11 +605,54 @@ static gboolean check_options(const Options *self, GError **error)
 					  " is above %" G_GINT64_FORMAT
 					  ", the sequences in a tick of the layout",
 					  self->sequence_start, sequences);
-	return layout_check_worker(&self->layout, MAX(self->datacenter_id, 0),
-				   MAX(self->worker_id, 0), error) &&
-	       check_useful(self, error) && check_sockets(self, error) && check_tls(self, error) &&
-	       check_zookeeper(self, error) && check_relay(self, error) &&
-	       check_clock_step(self, error);
+	if (!layout_check_worker(&self->layout, MAX(self->datacenter_id, 0),
+				 MAX(self->worker_id, 0), error) ||
+	    !check_useful(self, error) || !check_sockets(self, error))
+		return FALSE;
+
+	if (address_any_is_tls(self->listen) && self->tls_certificate == NULL)
+		return text_set_bad_value(error, "listen: tls: needs tls-certificate and tls-key");
+	if ((self->tls_certificate == NULL) != (self->tls_key == NULL))
+		return text_set_bad_value(error, "%s: needs %s",
+					  self->tls_key == NULL ? "tls-certificate" : "tls-key",
+					  self->tls_key == NULL ? "tls-key" : "tls-certificate");
+	if (allow_list_has_names(self->allow) && self->tls_client_ca == NULL)
+		return text_set_bad_value(error, "allow: " ALLOW_LIST_NAME_PREFIX
+						 "NAME needs tls-client-ca, "
+						 "or nobody shows a certificate");
+
+	/* the files themselves are checked when they are read */
+	if (self->zookeeper != NULL && self->zookeeper->is_tls &&
+	    !(has_ca && self->tls_certificate != NULL && self->tls_key != NULL))
+		return text_set_bad_value(error, "zookeeper: " ZOOKEEPER_HOSTS_TLS_NEEDS);
+	if (self->zookeeper != NULL && self->datacenter_id < 0)
+		return text_set_bad_value(
+			error, "zookeeper: needs datacenter-id: the same for all servers of "
+			       "a datacenter, another in each datacenter");
+	if (self->zookeeper != NULL && self->state_directory != NULL)
+		return text_set_bad_value(error,
+					  "state-directory: with zookeeper, reservations are kept "
+					  "there; leave one of the two");
+
+	if (!useragent_is_valid(agent, strlen(agent))) {
+		text_refuse_value(error, agent,
+				  "is no useragent, which is a letter, and then letters, digits "
+				  "and hyphens, " G_STRINGIFY(USERAGENT_MAX_BYTES) " at most");
+		g_prefix_error(error, "relay-agent: ");
+		return FALSE;
+	}
+	if (self->relay_max_age_ms < 2 * self->relay_prefetch_ms)
+		return text_set_bad_value(
+			error,
+			"relay-max-age: %" G_GINT64_FORMAT " ms is below %" G_GINT64_FORMAT
+			", twice relay-prefetch: IDs are to be taken before they are too old",
+			self->relay_max_age_ms, 2 * self->relay_prefetch_ms);
+	if (self->on_clock_step == OPTIONS_CLOCK_STEP_RECLAIM &&
+	    (self->zookeeper == NULL || self->worker_id >= 0))
+		return text_set_bad_value(error,
+					  "on-clock-step: reclaim takes another worker ID, so it "
+					  "needs zookeeper, and no number for worker-id");
+	return TRUE;
 }
 
 /* The options */
@@ -680,52 +694,15 @@ void options_free(Options *self)
 {
 	if (self == NULL)
 		return;
+	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++)
+		if (TYPES[OPTIONS_TABLE[i].type].parse != NULL)
+			store_pointer(self, &OPTIONS_TABLE[i], NULL);
 	g_strfreev(self->args);
-	g_free(self->config);
-	g_clear_pointer(&self->listen, g_ptr_array_unref);
-	g_free(self->socket_group);
-	address_free(self->advertise);
-	address_free(self->admin_listen);
-	g_clear_pointer(&self->admin_hosts, g_ptr_array_unref);
-	g_free(self->tls_certificate);
-	g_free(self->tls_key);
-	g_free(self->tls_client_ca);
-	g_free(self->tls_ca);
-	allow_list_unref(self->allow);
-	g_clear_pointer(&self->relay, g_ptr_array_unref);
-	g_free(self->relay_agent);
-	g_free(self->state_directory);
-	zookeeper_hosts_free(self->zookeeper);
-	g_free(self->zookeeper_auth);
-	g_clear_pointer(&self->audit_log, g_ptr_array_unref);
 	g_clear_pointer(&self->given, g_hash_table_unref);
 	g_free(self);
 }
 
 /* Embedded nodes */
-
-static gboolean check_setting(const char *setting, GError **error)
-{
-	g_autofree char *name = g_strndup(setting, strcspn(setting, "="));
-	g_autofree char *escaped = text_escape(name, strlen(name));
-	const OptionSpec *spec = find_spec(name);
-	const char *meant = suggest_name(name, OPTION_USER_EMBEDDED);
-
-	if (spec != NULL && spec->embedded)
-		return TRUE;
-	if (spec != NULL)
-		g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_UNKNOWN_OPTION,
-			    "option \"%s\" is for snowflaked: an embedded node has no use for it; "
-			    "leave it out",
-			    escaped);
-	else if (meant != NULL)
-		g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_UNKNOWN_OPTION,
-			    "unknown option \"%s\"; did you mean %s?", escaped, meant);
-	else
-		g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_UNKNOWN_OPTION,
-			    "unknown option \"%s\"; snowflaked(8) has all of them", escaped);
-	return FALSE;
-}
 
 Options *options_embedded_new(const char *const *settings, GError **error)
 {
@@ -734,11 +711,28 @@ Options *options_embedded_new(const char *const *settings, GError **error)
 
 	g_strv_builder_add(builder, "embedded");
 	for (; settings != NULL && *settings != NULL; settings++) {
+		g_autofree char *name = g_strndup(*settings, strcspn(*settings, "="));
+		g_autofree char *escaped = text_escape(name, strlen(name));
 		g_autofree char *arg = g_strconcat("--", *settings, NULL);
+		const OptionSpec *spec = find_spec(name);
+		const char *meant = suggest_name(name, OPTION_USER_EMBEDDED);
 
-		if (!check_setting(*settings, error))
-			return NULL;
 		g_strv_builder_add(builder, arg);
+		if (spec != NULL && spec->embedded)
+			continue;
+		if (spec != NULL)
+			g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_UNKNOWN_OPTION,
+				    "option \"%s\" is for snowflaked: an embedded node has no use "
+				    "for it; leave it out",
+				    escaped);
+		else if (meant != NULL)
+			g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_UNKNOWN_OPTION,
+				    "unknown option \"%s\"; did you mean %s?", escaped, meant);
+		else
+			g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_UNKNOWN_OPTION,
+				    "unknown option \"%s\"; snowflaked(8) has all of them",
+				    escaped);
+		return NULL;
 	}
 	args = g_strv_builder_end(builder);
 	return options_new_from_args((int)g_strv_length(args), args, error);

@@ -3,7 +3,7 @@
 
 #include <glib.h>
 
-#include "audit/target.h"
+#include "audit/sink.h"
 #include "common/address.h"
 #include "common/allow-list.h"
 #include "common/log.h"
@@ -116,6 +116,12 @@ typedef struct {
  * error of one line: the source of the value, its key, the value, the limit, a remedy
  */
 Options *options_new_from_args(int argc, char **argv, GError **error);
+
+/* A row of options-table.h. */
+typedef struct _OptionSpec OptionSpec;
+
+/* (transfer full) (nullable): the value of an option, as it is written in the file; %NULL: none. */
+char *options_text_of(const Options *self, const OptionSpec *spec);
 
 /* The files for TLS connections to other servers; the names are borrowed. */
 TlsNames options_tls_names(const Options *self);

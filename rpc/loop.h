@@ -3,7 +3,7 @@
 
 #include <glib.h>
 
-#include "common/counters.h"
+#include "rpc/counters.h"
 #include "rpc/inbox.h"
 #include "rpc/rpc-service.h"
 

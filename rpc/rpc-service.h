@@ -3,8 +3,8 @@
 
 #include <glib.h>
 
-#include "common/counters.h"
 #include "common/thrift/scanner.h"
+#include "rpc/counters.h"
 
 /*
  * The boundary between the event loops and the service: the limits, what a pass carries, and how

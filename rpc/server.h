@@ -4,9 +4,9 @@
 #include <glib.h>
 
 #include "common/allow-list.h"
-#include "common/counters.h"
 #include "common/tls/stream.h"
 #include "rpc/connection-table.h"
+#include "rpc/counters.h"
 #include "rpc/listener.h"
 #include "rpc/loop.h"
 

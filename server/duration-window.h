@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "common/counters.h"
+#include "rpc/counters.h"
 
 /* Durations of recent calls, from earlier readings of the counters. One thread only. */
 

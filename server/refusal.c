@@ -91,7 +91,7 @@ Refusal refusal_of_worker_id(void)
 
 Refusal refusal_of_ulids(const GError *error)
 {
-	if (g_error_matches(error, ULID_ERROR, ULID_ERROR_OVERFLOW))
+	if (g_error_matches(error, ID_ERROR, ID_ERROR_OVERFLOW))
 		return refusal_for_now(REFUSAL_WORKER,
 				       "every ULID of the present millisecond is taken", 1);
 	return (Refusal){.kind = REFUSAL_CLOCK, .message = g_strdup(error->message)};

@@ -3,8 +3,8 @@
 
 #include <glib.h>
 
-#include "common/counters.h"
 #include "core/layout.h"
+#include "rpc/counters.h"
 
 /*
  * Why a call is refused, with the message of its exception, which is the original's if it had one.

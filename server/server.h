@@ -2,9 +2,9 @@
 #pragma once
 
 #include "audit/audit-log.h"
-#include "common/counters.h"
 #include "issuer/issuer.h"
 #include "options/options.h"
+#include "rpc/counters.h"
 #include "rpc/server.h"
 #include "server/admin.h"
 #include "server/agent-counters.h"

@@ -4,9 +4,9 @@
 #include <stdatomic.h>
 
 #include "audit/audit-log.h"
-#include "common/counters.h"
 #include "common/useragent.h"
 #include "core/ulid.h"
+#include "rpc/counters.h"
 #include "rpc/rpc-service.h"
 #include "server/agent-counters.h"
 #include "server/refusal.h"

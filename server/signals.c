@@ -110,8 +110,8 @@ void signals_stop_threads(Server *self)
 
 static gboolean is_same_field(const OptionSpec *spec, const Options *a, const Options *b)
 {
-	g_autofree char *text_a = options_table_text_of(a, spec);
-	g_autofree char *text_b = options_table_text_of(b, spec);
+	g_autofree char *text_a = options_text_of(a, spec);
+	g_autofree char *text_b = options_text_of(b, spec);
 
 	return g_strcmp0(text_a, text_b) == 0;
 }

@@ -14,10 +14,10 @@
 #include <thrift/c_glib/protocol/thrift_compact_protocol.h>
 #include <thrift/c_glib/transport/thrift_transport.h>
 
-#include "common/thrift/byte-reader.h"
+#include "common/thrift/reader.h"
 #include "core/random.h"
 #include "core/text.h"
-#include "core/uuid7.h"
+#include "core/uuid.h"
 #include "server/codecs.h"
 #include "sf_snowflake_extended.h"
 
@@ -33,7 +33,7 @@ G_DECLARE_FINAL_TYPE(SpanTransport, span_transport, SPAN, TRANSPORT, ThriftTrans
 
 struct _SpanTransport {
 	ThriftTransport parent;
-	ByteReader in;
+	ThriftReader in;
 	GByteArray *out;
 };
 
@@ -62,22 +62,23 @@ static gboolean span_transport_peek(ThriftTransport *transport, GError **error G
 {
 	SpanTransport *self = SPAN_TRANSPORT(transport);
 
-	return byte_reader_left(&self->in) > 0;
+	return self->in.left > 0;
 }
 
 static gint32 span_transport_read(ThriftTransport *transport, gpointer buffer, guint32 length,
 				  GError **error)
 {
 	SpanTransport *self = SPAN_TRANSPORT(transport);
-	ByteReader *in = &self->in;
+	ThriftReader *in = &self->in;
 
-	if (length > byte_reader_left(in)) {
+	if (length > in->left) {
 		g_set_error(error, THRIFT_TRANSPORT_ERROR, THRIFT_TRANSPORT_ERROR_RECEIVE,
 			    "the message ends within a value");
 		return -1;
 	}
-	memcpy(buffer, in->bytes + in->position, length);
-	in->position += length;
+	memcpy(buffer, in->at, length);
+	in->at += length;
+	in->left -= length;
 	return (gint32)length;
 }
 
@@ -140,11 +141,6 @@ G_DEFINE_FINAL_TYPE(SpanCompactProtocol, span_compact_protocol, THRIFT_TYPE_COMP
  * take long. */
 #define MAX_TEXT_BYTES 512
 
-static ByteReader *protocol_reader(ThriftProtocol *protocol)
-{
-	return &SPAN_TRANSPORT(protocol->transport)->in;
-}
-
 /* (transfer full): text without a NUL, so that only bytes beyond MAX_TEXT_BYTES are cut off. */
 static char *text_without_nul(const guint8 *bytes, gsize length)
 {
@@ -166,43 +162,37 @@ static char *text_without_nul(const guint8 *bytes, gsize length)
 	return text;
 }
 
-/* @start: where the string began, for the number of bytes read, which is returned. */
-static gint32 take_text(ByteReader *reader, gsize start, ReadStatus status, gsize length,
-			char **out_text, GError **error)
+/* Reads a string whose length has been read. Returns the bytes that both have, since @left. */
+static gint32 take_text(ThriftReader *reader, gsize left, gsize length, char **out_text,
+			GError **error)
 {
-	const guint8 *bytes = reader->bytes + reader->position;
+	const guint8 *bytes = thrift_reader_take(reader, length);
 
-	if (status == READ_OK)
-		status = byte_reader_skip(reader, length);
-	if (status != READ_OK) {
+	if (bytes == NULL) {
 		g_set_error(error, THRIFT_PROTOCOL_ERROR, THRIFT_PROTOCOL_ERROR_INVALID_DATA,
 			    "the message ends within a string");
 		return -1;
 	}
 	*out_text = text_without_nul(bytes, length);
-	return (gint32)(reader->position - start);
+	return (gint32)(left - reader->left);
 }
 
 static gint32 span_binary_protocol_read_string(ThriftProtocol *protocol, gchar **out_text,
 					       GError **error)
 {
-	ByteReader *reader = protocol_reader(protocol);
-	gsize start = reader->position;
-	guint32 length = 0;
-	ReadStatus status = byte_reader_be32(reader, &length);
+	ThriftReader *reader = &SPAN_TRANSPORT(protocol->transport)->in;
+	gsize left = reader->left;
 
-	return take_text(reader, start, status, length, out_text, error);
+	return take_text(reader, left, (guint32)thrift_reader_i32(reader), out_text, error);
 }
 
 static gint32 span_compact_protocol_read_string(ThriftProtocol *protocol, gchar **out_text,
 						GError **error)
 {
-	ByteReader *reader = protocol_reader(protocol);
-	gsize start = reader->position;
-	guint64 length = 0;
-	ReadStatus status = byte_reader_varint(reader, 32, &length);
+	ThriftReader *reader = &SPAN_TRANSPORT(protocol->transport)->in;
+	gsize left = reader->left;
 
-	return take_text(reader, start, status, length, out_text, error);
+	return take_text(reader, left, thrift_reader_varint(reader), out_text, error);
 }
 
 static void span_binary_protocol_class_init(SpanBinaryProtocolClass *klass)
@@ -296,7 +286,7 @@ static ThriftProtocol *lend_protocol(ThriftCodec *self, WireProtocol wire, const
 {
 	ThriftCompactProtocol *compact = THRIFT_COMPACT_PROTOCOL(self->compact);
 
-	self->transport->in = (ByteReader){.bytes = bytes, .available = length, .limit = length};
+	self->transport->in = (ThriftReader){.at = bytes, .left = length};
 	self->transport->out = out;
 	if (wire != WIRE_COMPACT)
 		return self->binary;
@@ -500,7 +490,7 @@ static void set_runs(ThriftStruct *result, const IdRun *run)
 	g_object_set(result, "success", runs, NULL);
 }
 
-/* A UUID of the kind that is reserved for IDs (uuid7.h) for each ID. */
+/* A UUID of the kind that is reserved for IDs (uuid.h) for each ID. */
 static void set_uuids(ThriftStruct *result, const IdRun *run)
 {
 	g_autoptr(GPtrArray) uuids =
@@ -509,7 +499,7 @@ static void set_uuids(ThriftStruct *result, const IdRun *run)
 
 	random_fill(run->count, random);
 	for (guint i = 0; i < run->count; i++)
-		append_bytes(uuids, uuid7_from_id(id_run_get(run, i), random[i]));
+		append_bytes(uuids, uuid_from_id(id_run_get(run, i), random[i]));
 	g_object_set(result, "success", uuids, NULL);
 }
 

@@ -17,18 +17,8 @@
 
 /* So many IDs a tick that the layout is no wall, or nearly so: two threads with batches of 1,000
  * can reach the 4,194 million a second of the first. */
-static const Layout milliseconds = {.epoch_ms = EPOCH_MS,
-				    .tick_ms = 1,
-				    .time_bits = 41,
-				    .datacenter_bits = 0,
-				    .worker_bits = 0,
-				    .sequence_bits = 22};
-static const Layout seconds = {.epoch_ms = EPOCH_MS,
-			       .tick_ms = 1000,
-			       .time_bits = 32,
-			       .datacenter_bits = 0,
-			       .worker_bits = 0,
-			       .sequence_bits = 31};
+static const Layout milliseconds = {EPOCH_MS, 1, 41, 0, 0, 22};
+static const Layout seconds = {EPOCH_MS, 1000, 32, 0, 0, 31};
 
 struct _Subject {
 	SubjectKind kind;

@@ -4,14 +4,14 @@
 #include <time.h>
 
 #include "client/snowflake-client.h"
-#include "common/wiped-memory.h"
+#include "common/fork-guard.h"
 
 #define SHARES_OF_A_THREAD 4
 
 PoolBuffer *pool_buffer_new(GError **error)
 {
 	g_autoptr(GError) why = NULL;
-	PoolBuffer *self = wiped_memory_new(sizeof(*self), &why);
+	PoolBuffer *self = fork_guard_new_memory(sizeof(*self), &why);
 
 	if (self == NULL)
 		g_set_error_literal(error, SNOWFLAKE_CLIENT_ERROR,
@@ -21,7 +21,7 @@ PoolBuffer *pool_buffer_new(GError **error)
 
 void pool_buffer_free(PoolBuffer *self)
 {
-	wiped_memory_free(self, sizeof(*self));
+	fork_guard_free_memory(self, sizeof(*self));
 }
 
 static void raise_top(PoolBuffer *self, guint top)

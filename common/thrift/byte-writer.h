@@ -6,8 +6,7 @@
 
 #include "common/thrift/types.h"
 
-/* Appends what Thrift's messages are made of. Inline, so that the client library has no names of
- * it. */
+/* Appends the parts of Thrift's messages. Inline, so that the client library exports no names. */
 
 static inline void byte_writer_u8(GByteArray *out, guint8 value)
 {
@@ -24,14 +23,6 @@ static inline void byte_writer_be64(GByteArray *out, guint64 value)
 {
 	value = GUINT64_TO_BE(value);
 	g_byte_array_append(out, (const guint8 *)&value, sizeof value);
-}
-
-/* An unsigned LEB128 number. */
-static inline void byte_writer_varint(GByteArray *out, guint32 value)
-{
-	for (; value >= 0x80; value >>= 7)
-		byte_writer_u8(out, (guint8)(value | 0x80));
-	byte_writer_u8(out, (guint8)value);
 }
 
 /* A string of the binary protocol. */

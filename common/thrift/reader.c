@@ -4,8 +4,7 @@
 #define MAX_TEXT_BYTES 512
 #define MAX_DEPTH      16 /* of skipped values; the deepest value in the IDL has 2 */
 
-/* The next @length bytes, or NULL. */
-static const guint8 *take_bytes(ThriftReader *self, gsize length)
+const guint8 *thrift_reader_take(ThriftReader *self, gsize length)
 {
 	if (self->bad || length > self->left) {
 		self->bad = TRUE;
@@ -21,7 +20,7 @@ static const guint8 *take_bytes(ThriftReader *self, gsize length)
 
 static guint64 read_big_endian(ThriftReader *self, gsize length)
 {
-	const guint8 *bytes = take_bytes(self, length);
+	const guint8 *bytes = thrift_reader_take(self, length);
 	guint64 value = 0;
 
 	for (gsize i = 0; bytes != NULL && i < length; i++)
@@ -39,11 +38,27 @@ gint64 thrift_reader_i64(ThriftReader *self)
 	return (gint64)read_big_endian(self, 8);
 }
 
+guint32 thrift_reader_varint(ThriftReader *self)
+{
+	guint64 value = 0;
+	guint shift = 0;
+	guint8 byte;
+
+	do {
+		byte = (guint8)read_big_endian(self, 1);
+		value |= (guint64)(byte & 0x7f) << shift;
+		shift += 7;
+	} while ((byte & 0x80) != 0 && shift < 35);
+	if ((byte & 0x80) != 0 || value > G_MAXUINT32)
+		self->bad = TRUE;
+	return self->bad ? 0 : (guint32)value;
+}
+
 const char *thrift_reader_bytes(ThriftReader *self, gsize *out_length)
 {
 	/* a negative length is a huge one, and so too long */
 	gsize length = (guint32)thrift_reader_i32(self);
-	const guint8 *bytes = take_bytes(self, length);
+	const guint8 *bytes = thrift_reader_take(self, length);
 
 	*out_length = bytes != NULL ? length : 0;
 	return bytes != NULL ? (const char *)bytes : "";
@@ -108,77 +123,43 @@ gsize thrift_reader_map(ThriftReader *self, BinaryType key, BinaryType value)
 	return thrift_reader_list(self, value);
 }
 
-static void skip_nested(ThriftReader *self, BinaryType type, guint depth);
-
-static void skip_struct(ThriftReader *self, guint depth)
+static void skip_value(ThriftReader *self, BinaryType type, guint depth)
 {
-	BinaryType type;
+	static const guint8 SIZES[] = {
+		[BINARY_BOOL] = 1, [BINARY_BYTE] = 1, [BINARY_DOUBLE] = 8,
+		[BINARY_I16] = 2,  [BINARY_I32] = 4,  [BINARY_I64] = 8,
+	};
+	BinaryType item_type;
+	gsize length;
 	gint16 id;
 
-	while ((type = thrift_reader_field(self, &id)) != BINARY_STOP)
-		skip_nested(self, type, depth);
-}
-
-/* @n_types: 1 for lists and sets, 2 for maps */
-static void skip_elements(ThriftReader *self, guint n_types, guint depth)
-{
-	BinaryType types[2] = {0};
-
-	for (guint i = 0; i < n_types; i++)
-		types[i] = read_big_endian(self, 1);
-
-	guint32 size = (guint32)thrift_reader_i32(self);
-
-	/* ends with the bytes: skipping a value takes one at least, or sets bad */
-	for (guint32 i = 0; i < size && !self->bad; i++) {
-		for (guint j = 0; j < n_types; j++)
-			skip_nested(self, types[j], depth);
-	}
-}
-
-static void skip_nested(ThriftReader *self, BinaryType type, guint depth)
-{
-	gsize length;
-
-	if (depth == MAX_DEPTH) {
+	if (depth > MAX_DEPTH) {
 		self->bad = TRUE;
-		return;
-	}
-	switch (type) {
-	case BINARY_BOOL:
-	case BINARY_BYTE:
-		take_bytes(self, 1);
-		break;
-	case BINARY_I16:
-		take_bytes(self, 2);
-		break;
-	case BINARY_I32:
-		take_bytes(self, 4);
-		break;
-	case BINARY_DOUBLE:
-	case BINARY_I64:
-		take_bytes(self, 8);
-		break;
-	case BINARY_STRING:
+	} else if (type < G_N_ELEMENTS(SIZES) && SIZES[type] > 0) {
+		thrift_reader_take(self, SIZES[type]);
+	} else if (type == BINARY_STRING) {
 		thrift_reader_bytes(self, &length);
-		break;
-	case BINARY_STRUCT:
-		skip_struct(self, depth + 1);
-		break;
-	case BINARY_MAP:
-		skip_elements(self, 2, depth + 1);
-		break;
-	case BINARY_SET:
-	case BINARY_LIST:
-		skip_elements(self, 1, depth + 1);
-		break;
-	case BINARY_STOP:
-	default:
+	} else if (type == BINARY_STRUCT) {
+		while ((item_type = thrift_reader_field(self, &id)) != BINARY_STOP)
+			skip_value(self, item_type, depth + 1);
+	} else if (type == BINARY_MAP || type == BINARY_SET || type == BINARY_LIST) {
+		BinaryType types[2];
+		guint64 n_items;
+
+		types[0] = read_big_endian(self, 1);
+		types[1] = type == BINARY_MAP ? read_big_endian(self, 1) : types[0];
+		n_items = (guint32)thrift_reader_i32(self);
+		if (type == BINARY_MAP)
+			n_items *= 2;
+		/* ends with the bytes: a value takes one at least, or sets bad */
+		for (guint64 i = 0; i < n_items && !self->bad; i++)
+			skip_value(self, types[i % 2], depth + 1);
+	} else {
 		self->bad = TRUE;
 	}
 }
 
 void thrift_reader_skip(ThriftReader *self, BinaryType type)
 {
-	skip_nested(self, type, 0);
+	skip_value(self, type, 1);
 }

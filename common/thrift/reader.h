@@ -19,6 +19,13 @@ typedef struct {
 gint32 thrift_reader_i32(ThriftReader *self);
 gint64 thrift_reader_i64(ThriftReader *self);
 
+/* (nullable): the next @length bytes, which stay where they are; %NULL and bad if they are missing.
+ */
+const guint8 *thrift_reader_take(ThriftReader *self, gsize length);
+
+/* The length of a string of the compact protocol: an unsigned LEB128 number. */
+guint32 thrift_reader_varint(ThriftReader *self);
+
 /* The bytes of a string, which stay where they are. */
 const char *thrift_reader_bytes(ThriftReader *self, gsize *out_length);
 

@@ -3,13 +3,13 @@
 
 /*
  * Thrift's numbers on the wire, after doc/specs/ in Thrift's sources: thrift-binary-protocol.md,
- * thrift-compact-protocol.md and thrift-rpc.md. With names of their own: c_glib's headers define
- * T_I64 and the like, and not everybody here includes them.
+ * thrift-compact-protocol.md and thrift-rpc.md. The names differ from those in c_glib's headers,
+ * such as T_I64, which not every file includes.
  */
 
 typedef enum {
 	WIRE_STRICT,      /* binary, versioned header: first byte 80 */
-	WIRE_UNVERSIONED, /* binary, the header of old: first byte 00 */
+	WIRE_UNVERSIONED, /* binary, legacy header: first byte 00 */
 	WIRE_COMPACT,     /* compact: first byte 82 */
 } WireProtocol;
 
@@ -18,7 +18,9 @@ typedef enum {
 #define STRICT_VERSION_MASK 0xffff0000u
 #define STRICT_TYPE_MASK    0x000000ffu
 
-/* Compact begins with the protocol's own byte, and one of version and, above it, type. */
+/* Compact begins with the byte of the protocol, and a byte with the version and, above it, the
+ * type.
+ */
 #define COMPACT_PROTOCOL     0x82
 #define COMPACT_VERSION      1
 #define COMPACT_VERSION_MASK 0x1f
@@ -54,7 +56,7 @@ typedef enum {
 	BINARY_LIST = 15,
 } BinaryType;
 
-/* In the compact protocol. Of a bool that is a field the type is the value, and it has no bytes. */
+/* In the compact protocol. The type of a bool field is its value, and no bytes follow. */
 typedef enum {
 	COMPACT_STOP = 0,
 	COMPACT_TRUE = 1,

@@ -11,7 +11,7 @@
 
 #define NS_PER_S G_GINT64_CONSTANT(1000000000)
 
-/* What a file was like; all 0: it is not there, or has no name. No member leaves a gap. */
+/* The state of a file; all 0 if the file or its name is missing. Without padding, for memcmp(). */
 typedef struct {
 	gint64 inode;
 	gint64 size_bytes;
@@ -30,7 +30,7 @@ struct _TlsClient {
 	TlsNames names;        /* copies; only read */
 	pthread_mutex_t mutex; /* for what follows */
 	TlsContext *context;
-	Stamps stamps; /* of the files when they were last read, or found to be of no use */
+	Stamps stamps; /* of the files when they were last read, even if they were unusable */
 };
 
 TlsNames tls_names_copy(const TlsNames *self)
@@ -127,29 +127,22 @@ gint64 tls_client_expires_ms(TlsClient *self)
 	return expires_ms;
 }
 
-/* Behind the mutex. They are looked at before they are read: what changes meanwhile is seen the
- * next time. */
-static void read_again(TlsClient *self)
-{
-	const Stamps stamps = stamps_of(&self->names);
-	TlsContext *context;
-
-	if (memcmp(&stamps, &self->stamps, sizeof(stamps)) == 0)
-		return;
-	self->stamps = stamps;
-	context = read_files(&self->names, NULL);
-	if (context == NULL)
-		return;
-	tls_context_unref(self->context);
-	self->context = context;
-}
-
 TlsStream *tls_client_connect(TlsClient *self, int fd, const char *host)
 {
 	g_autoptr(TlsContext) context = NULL;
+	Stamps stamps;
 
 	pthread_mutex_lock(&self->mutex);
-	read_again(self);
+	/* before the files are read, so that a later change is noticed the next time */
+	stamps = stamps_of(&self->names);
+	if (memcmp(&stamps, &self->stamps, sizeof(stamps)) != 0) {
+		self->stamps = stamps;
+		context = read_files(&self->names, NULL);
+		if (context != NULL) {
+			tls_context_unref(self->context);
+			self->context = g_steal_pointer(&context);
+		}
+	}
 	context = tls_context_ref(self->context);
 	pthread_mutex_unlock(&self->mutex);
 	return tls_stream_new_client(context, fd, self->names.any_name ? NULL : host);

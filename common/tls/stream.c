@@ -28,22 +28,12 @@ struct _TlsContext {
 	atomic_int references;
 	SSL_CTX *ssl;
 	gint64 expires_ms;
-	gboolean wants_password; /* a file that was read */
+	gboolean wants_password; /* a file has a password */
 };
 
 GQuark tls_error_quark(void)
 {
 	return g_quark_from_static_string("snowflake-tls-error-quark");
-}
-
-/* Whether a file contains no certificate, or no key, which OpenSSL calls unsupported then. */
-static gboolean is_missing(unsigned long code)
-{
-	int library = ERR_GET_LIB(code), reason = ERR_GET_REASON(code);
-
-	return (library == ERR_LIB_PEM && reason == PEM_R_NO_START_LINE) ||
-	       (library == ERR_LIB_X509 && reason == X509_R_NO_CERTIFICATE_OR_CRL_FOUND) ||
-	       (library == ERR_LIB_OSSL_DECODER && reason == ERR_R_UNSUPPORTED);
 }
 
 /* Without this, OpenSSL prompts on the terminal. */
@@ -58,21 +48,7 @@ static int give_no_password(char *password, int size, int is_to_encrypt, void *u
 	return -1;
 }
 
-/* Returns why @file cannot be used: OpenSSL's first error, which is the cause of the others. */
-static const char *reason_of(const char *file)
-{
-	unsigned long code = ERR_get_error();
-
-	if (g_file_test(file, G_FILE_TEST_IS_DIR))
-		return g_strerror(EISDIR);
-	if (ERR_SYSTEM_ERROR(code))
-		return g_strerror(ERR_GET_REASON(code));
-	if (is_missing(code) || ERR_reason_error_string(code) == NULL)
-		return "it has none in the PEM format";
-	return ERR_reason_error_string(code);
-}
-
-/* @which, and @file of it, cannot be used. */
+/* Sets an error: @file, which has @which, cannot be used. Returns FALSE. */
 static gboolean refuse_file_for(TlsError which, const char *file, const char *why, GError **error)
 {
 	static const char *const WHAT[] = {
@@ -92,16 +68,30 @@ static gboolean check_file(TlsError which, const char *file, GError **error)
 	GStatBuf info;
 
 	if (g_stat(file, &info) != 0 || S_ISDIR(info.st_mode))
-		return TRUE; /* why it cannot be read, OpenSSL says */
+		return TRUE; /* OpenSSL reports why it cannot be read */
 	if (!S_ISREG(info.st_mode))
 		return refuse_file_for(which, file, "it is no regular file", error);
 	return info.st_size <= MAX_FILE_BYTES ||
 	       refuse_file_for(which, file, "it is larger than 8 MiB", error);
 }
 
+/* As refuse_file_for(), with OpenSSL's first error, which is the cause of the others. */
 static gboolean refuse_file(TlsError which, const char *file, GError **error)
 {
-	return refuse_file_for(which, file, reason_of(file), error);
+	unsigned long code = ERR_get_error();
+	int library = ERR_GET_LIB(code), reason = ERR_GET_REASON(code);
+	const char *why = ERR_reason_error_string(code);
+
+	if (g_file_test(file, G_FILE_TEST_IS_DIR))
+		why = g_strerror(EISDIR);
+	else if (ERR_SYSTEM_ERROR(code))
+		why = g_strerror(reason);
+	/* the file contains no certificate, or no key, which OpenSSL calls unsupported */
+	else if (why == NULL || (library == ERR_LIB_PEM && reason == PEM_R_NO_START_LINE) ||
+		 (library == ERR_LIB_X509 && reason == X509_R_NO_CERTIFICATE_OR_CRL_FOUND) ||
+		 (library == ERR_LIB_OSSL_DECODER && reason == ERR_R_UNSUPPORTED))
+		why = "it has none in the PEM format";
+	return refuse_file_for(which, file, why, error);
 }
 
 /* Does not use timegm(): a 32-bit time_t ends in 2038. */
@@ -120,19 +110,11 @@ static gboolean set_expiry(TlsContext *self)
 	return TRUE;
 }
 
-/* A key that was read, and does not go with the certificate. OpenSSL has a place for each kind of
- * keys, so that to one of another kind no certificate is assigned. */
-static gboolean is_of_another(unsigned long code)
-{
-	int library = ERR_GET_LIB(code), reason = ERR_GET_REASON(code);
-
-	return (library == ERR_LIB_X509 &&
-		(reason == X509_R_KEY_VALUES_MISMATCH || reason == X509_R_KEY_TYPE_MISMATCH)) ||
-	       (library == ERR_LIB_SSL && reason == SSL_R_NO_CERTIFICATE_ASSIGNED);
-}
-
 static gboolean use_pair(TlsContext *self, const char *certificate, const char *key, GError **error)
 {
+	unsigned long code;
+	int library, reason;
+
 	if (!check_file(TLS_ERROR_CERTIFICATE, certificate, error) ||
 	    !check_file(TLS_ERROR_KEY, key, error))
 		return FALSE;
@@ -145,7 +127,13 @@ static gboolean use_pair(TlsContext *self, const char *certificate, const char *
 	if (self->wants_password)
 		return refuse_file_for(TLS_ERROR_KEY, key,
 				       "it has a password, which nobody is asked for", error);
-	if (!is_of_another(ERR_peek_error()))
+	code = ERR_peek_error();
+	library = ERR_GET_LIB(code);
+	reason = ERR_GET_REASON(code);
+	/* OpenSSL has a place for each kind of keys: a key of another kind finds no certificate */
+	if (!(library == ERR_LIB_X509 &&
+	      (reason == X509_R_KEY_VALUES_MISMATCH || reason == X509_R_KEY_TYPE_MISMATCH)) &&
+	    !(library == ERR_LIB_SSL && reason == SSL_R_NO_CERTIFICATE_ASSIGNED))
 		return refuse_file(TLS_ERROR_KEY, key, error);
 	ERR_clear_error();
 	g_set_error(error, TLS_ERROR, TLS_ERROR_KEY, "the key %s is not that of the certificate %s",
@@ -161,27 +149,21 @@ static gboolean trust_file(TlsContext *self, const char *ca, GError **error)
 	return SSL_CTX_load_verify_file(self->ssl, ca) == 1 || refuse_file(TLS_ERROR_CA, ca, error);
 }
 
-static gsize encoded_bytes(const STACK_OF(X509_NAME) * names)
-{
-	gsize length = 0;
-
-	for (int i = 0; i < sk_X509_NAME_num(names); i++)
-		length += (gsize)MAX(i2d_X509_NAME(sk_X509_NAME_value(names, i), NULL), 0);
-	return length;
-}
-
 /* Requires clients' certificates. The names of the accepted CAs are sent, so that a client with
  * several certificates can choose, unless there are too many. */
 static gboolean require_client_certificates(TlsContext *self, const char *ca, GError **error)
 {
 	STACK_OF(X509_NAME) * names;
+	gsize length = 0;
 
 	if (!trust_file(self, ca, error))
 		return FALSE;
 	names = SSL_load_client_CA_file(ca);
 	if (names == NULL)
 		return refuse_file(TLS_ERROR_CA, ca, error);
-	if (encoded_bytes(names) <= MAX_NAMES_BYTES)
+	for (int i = 0; i < sk_X509_NAME_num(names); i++)
+		length += (gsize)MAX(i2d_X509_NAME(sk_X509_NAME_value(names, i), NULL), 0);
+	if (length <= MAX_NAMES_BYTES)
 		SSL_CTX_set_client_CA_list(self->ssl, names);
 	else
 		sk_X509_NAME_pop_free(names, X509_NAME_free);
@@ -207,7 +189,7 @@ static TlsContext *context_new(const SSL_METHOD *method)
 					       SSL_OP_IGNORE_UNEXPECTED_EOF);
 	SSL_CTX_set_session_cache_mode(self->ssl, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_num_tickets(self->ssl, 0);
-	/* a send can be partial, and continue from another buffer; an idle stream has no buffers */
+	/* a send can be partial and continue from another buffer; an idle stream has no buffers */
 	SSL_CTX_set_mode(self->ssl, SSL_MODE_ENABLE_PARTIAL_WRITE |
 					    SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
 					    SSL_MODE_RELEASE_BUFFERS);
@@ -316,40 +298,27 @@ static void make_method(void)
 	BIO_meth_set_ctrl(method, bio_control);
 }
 
-static BIO *socket_bio_new(int fd)
-{
-	BIO *self;
-
-	pthread_once(&once, make_method);
-	self = method != NULL ? BIO_new(method) : NULL;
-	if (self == NULL)
-		return NULL;
-	BIO_set_data(self, GINT_TO_POINTER(fd));
-	BIO_set_init(self, 1);
-	return self;
-}
-
 #define MAX_FAILURE_BYTES 160
 #define NOT_TLS           "what it sends is not TLS"
 #define FIRST_ALERT       SSL_AD_REASON_OFFSET /* of the reasons that are the other end's alerts */
 #define LAST_ALERT        (FIRST_ALERT + G_MAXUINT8)
 
-/* What a server receives at once: each record costs some microseconds, however little it holds, and
- * one receive is not to take longer than a turn of its connection. */
+/* The records that a server receives at once. A record costs some microseconds, however short it
+ * is, and a receive must not take longer than the turn of its connection. */
 #define MOST_RECORDS 16
 
-/* Messages after the handshake (RFC 8446, 4.6), of which new keys cost a hundred times what a call
- * does. Who means no harm renews them after gigabytes. */
+/* The limit of messages after the handshake (RFC 8446, 4.6). New keys cost a hundred times as much
+ * as a call. Honest clients renew their keys after gigabytes. */
 #define MOST_MESSAGES     16
-#define BYTES_PER_MESSAGE (1024 * 1024) /* of data, each of which is good for one more */
+#define BYTES_PER_MESSAGE (1024 * 1024) /* of data, which allow another message */
 
 struct _TlsStream {
 	SSL *ssl;
 	int fd;
 	short events;
-	gboolean has_begun; /* server: the client's first byte has been checked */
-	gboolean is_broken; /* nothing may be said any more */
-	gboolean is_shaken; /* as of the last look: OpenSSL forgets it in a connection that broke */
+	gboolean has_begun;  /* server: the client's first byte has been checked */
+	gboolean is_broken;  /* must not send any more */
+	gboolean is_shaken;  /* before the last call: OpenSSL forgets it if the connection breaks */
 	int receive_failure; /* errno of a receive, and of each later one; 0: none has failed */
 	gboolean has_more;
 	guint messages;   /* after the handshake */
@@ -362,7 +331,7 @@ static gboolean has_messages_without_end(const TlsStream *self)
 	return self->messages > MOST_MESSAGES + self->received / BYTES_PER_MESSAGE;
 }
 
-/* Of OpenSSL's that it has received: what comes behind too many is thrown away unread. */
+/* OpenSSL calls this for each message. Bytes after too many messages are not read. */
 static void on_message(int is_sent, int version, int type, const void *bytes, size_t length,
 		       SSL *ssl, void *user_data)
 {
@@ -381,9 +350,11 @@ static void on_message(int is_sent, int version, int type, const void *bytes, si
 static TlsStream *stream_new(const TlsContext *context, int fd)
 {
 	SSL *ssl = SSL_new(context->ssl);
-	BIO *bio = socket_bio_new(fd);
 	TlsStream *self;
+	BIO *bio;
 
+	pthread_once(&once, make_method);
+	bio = method != NULL ? BIO_new(method) : NULL;
 	if (ssl == NULL || bio == NULL) {
 		SSL_free(ssl);
 		BIO_free(bio);
@@ -391,6 +362,8 @@ static TlsStream *stream_new(const TlsContext *context, int fd)
 		errno = ENOMEM;
 		return NULL;
 	}
+	BIO_set_data(bio, GINT_TO_POINTER(fd));
+	BIO_set_init(bio, 1);
 	SSL_set_bio(ssl, bio, bio);
 	self = g_new0(TlsStream, 1);
 	self->ssl = ssl;
@@ -409,33 +382,30 @@ TlsStream *tls_stream_new_server(TlsContext *context, int fd)
 	return self;
 }
 
-/* An address is not sent as a server name (RFC 6066, 3), and its zone is in no certificate. A dot
- * at the end of a name is for the resolver only: it is neither sent nor in a certificate. */
-static gboolean expect_name(TlsStream *self, const char *name)
-{
-	X509_VERIFY_PARAM *param = SSL_get0_param(self->ssl);
-
-	if (g_hostname_is_ip_address(name)) {
-		g_autofree char *address = g_strndup(name, strcspn(name, "%"));
-
-		return X509_VERIFY_PARAM_set1_ip_asc(param, address) == 1;
-	}
-
-	g_autofree char *host = g_strndup(name, strlen(name) - g_str_has_suffix(name, "."));
-
-	return X509_VERIFY_PARAM_set1_host(param, host, 0) == 1 &&
-	       SSL_set_tlsext_host_name(self->ssl, host) == 1;
-}
-
 TlsStream *tls_stream_new_client(TlsContext *context, int fd, const char *name)
 {
 	TlsStream *self = stream_new(context, fd);
+	g_autofree char *bare = NULL;
+	X509_VERIFY_PARAM *param;
 
 	if (self == NULL)
 		return NULL;
 	SSL_set_connect_state(self->ssl);
-	if (name == NULL || expect_name(self, name))
+	if (name == NULL)
 		return self;
+	param = SSL_get0_param(self->ssl);
+	if (g_hostname_is_ip_address(name)) {
+		/* it is not sent (RFC 6066, 3), and its zone is in no certificate */
+		bare = g_strndup(name, strcspn(name, "%"));
+		if (X509_VERIFY_PARAM_set1_ip_asc(param, bare) == 1)
+			return self;
+	} else {
+		/* a dot at the end is for the resolver only */
+		bare = g_strndup(name, strlen(name) - g_str_has_suffix(name, "."));
+		if (X509_VERIFY_PARAM_set1_host(param, bare, 0) == 1 &&
+		    SSL_set_tlsext_host_name(self->ssl, bare) == 1)
+			return self;
+	}
 	tls_stream_free(self);
 	ERR_clear_error();
 	errno = EINVAL;
@@ -448,15 +418,6 @@ void tls_stream_free(TlsStream *self)
 		return;
 	SSL_free(self->ssl);
 	g_free(self);
-}
-
-/* Whether the bytes begin no TLS record; OpenSSL has several reasons for that. */
-static gboolean is_foreign(int reason)
-{
-	return reason == SSL_R_HTTP_REQUEST || reason == SSL_R_HTTPS_PROXY_REQUEST ||
-	       reason == SSL_R_WRONG_VERSION_NUMBER || reason == SSL_R_PACKET_LENGTH_TOO_LONG ||
-	       reason == SSL_R_UNKNOWN_PROTOCOL || reason == SSL_R_RECORD_LENGTH_MISMATCH ||
-	       reason == SSL_R_RECORD_TOO_SMALL || reason == SSL_R_BAD_RECORD_TYPE;
 }
 
 /* Tells a client without TLS that this end speaks it: a fatal alert, protocol_version (RFC 8446,
@@ -472,9 +433,15 @@ static void send_tls_alert(const TlsStream *self)
 /* Writes for an operator why the connection failed, unless an earlier failure is known. */
 static void explain_failure(TlsStream *self, unsigned long code)
 {
-	/* reasons are numbered by library */
+	/* each library numbers its reasons */
 	int reason = ERR_GET_LIB(code) == ERR_LIB_SSL ? ERR_GET_REASON(code) : 0;
-	gboolean is_not_tls = !self->is_shaken && is_foreign(reason);
+	/* OpenSSL's reasons for bytes that begin no TLS record */
+	gboolean is_not_tls =
+		!self->is_shaken &&
+		(reason == SSL_R_HTTP_REQUEST || reason == SSL_R_HTTPS_PROXY_REQUEST ||
+		 reason == SSL_R_WRONG_VERSION_NUMBER || reason == SSL_R_PACKET_LENGTH_TOO_LONG ||
+		 reason == SSL_R_UNKNOWN_PROTOCOL || reason == SSL_R_RECORD_LENGTH_MISMATCH ||
+		 reason == SSL_R_RECORD_TOO_SMALL || reason == SSL_R_BAD_RECORD_TYPE);
 	const char *before = "";
 	const char *why;
 
@@ -489,7 +456,7 @@ static void explain_failure(TlsStream *self, unsigned long code)
 		why = X509_verify_cert_error_string(SSL_get_verify_result(self->ssl));
 	} else if (reason >= FIRST_ALERT && reason <= LAST_ALERT) {
 		before = "it says: ";
-		/* OpenSSL has two lists of them; the better worded one lacks some */
+		/* OpenSSL has two lists of texts; the better one is incomplete */
 		why = SSL_alert_desc_string_long(reason - FIRST_ALERT);
 		if (strcmp(why, "unknown") == 0)
 			why = ERR_reason_error_string(code);
@@ -542,7 +509,7 @@ gboolean tls_stream_has_more(const TlsStream *self)
 
 gboolean tls_stream_has_part(const TlsStream *self)
 {
-	/* a header by itself OpenSSL does not count: it reads the body then */
+	/* OpenSSL does not count a header without its body: then it reads the body ("RB") */
 	return SSL_has_pending(self->ssl) || strcmp(SSL_rstate_string(self->ssl), "RB") == 0;
 }
 
@@ -711,7 +678,7 @@ static char *escape_all(const char *bytes, gsize length)
 	return g_string_free(text, FALSE);
 }
 
-/* (transfer full) (nullable): the first of its alternative names that is of a host. */
+/* (transfer full) (nullable): the first alternative name of type DNS. */
 static char *first_host_of(X509 *certificate)
 {
 	GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
@@ -751,7 +718,7 @@ gboolean tls_stream_peer_is(const TlsStream *self, const char *name)
 {
 	X509 *certificate = SSL_get0_peer_certificate(self->ssl);
 
-	/* OpenSSL takes what begins with a dot for the end of a name */
+	/* for OpenSSL a name that begins with a dot is the end of a name */
 	return certificate != NULL && *name != '.' &&
 	       X509_check_host(certificate, name, 0,
 			       X509_CHECK_FLAG_ALWAYS_CHECK_SUBJECT | X509_CHECK_FLAG_NO_WILDCARDS,

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "audit/target.h"
+#include "audit/sink.h"
 #include "common/address.h"
 #include "common/allow-list.h"
 #include "common/zookeeper/hosts.h"

@@ -80,7 +80,7 @@ static void add_option(GPtrArray *args, const Options *options, const OptionSpec
 			add(args, spec, options->admin_hosts->pdata[i]);
 		return;
 	}
-	text = options_table_text_of(options, spec);
+	text = options_text_of(options, spec);
 	if (text != NULL)
 		add(args, spec, text);
 }
@@ -100,8 +100,8 @@ static void check_again(const Options *options)
 	g_assert_no_error(error);
 	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++) {
 		const OptionSpec *spec = &OPTIONS_TABLE[i];
-		g_autofree char *text = options_table_text_of(options, spec);
-		g_autofree char *text_again = options_table_text_of(again, spec);
+		g_autofree char *text = options_text_of(options, spec);
+		g_autofree char *text_again = options_text_of(again, spec);
 
 		if (!spec->only_args)
 			g_assert_cmpstr(text, ==, text_again);

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "audit/target.h"
+#include "audit/sink.h"
 #include "tests/unit/hang-guard.h"
 #include "tests/unit/unit-test.h"
 
@@ -190,12 +190,24 @@ TEST("/audit-log/tags", test_tags)
 	g_assert_cmpstr(lines[1], !=, lines[3]);
 }
 
-static void put_many(AuditRing *ring, guint draws)
+/* Returns: (transfer full): a log with @sink alone */
+static AuditLog *log_to_sink(Sink *sink, AuditProducer **out_producer)
+{
+	g_autoptr(GPtrArray) no_targets = g_ptr_array_new();
+	AuditLog *log = audit_log_new(no_targets, 1024, NULL);
+
+	sink_init(sink);
+	audit_log_add_sink(log, &sink->sink, "test");
+	*out_producer = audit_log_add_producer(log);
+	return log;
+}
+
+static void issue_many(AuditProducer *producer, guint draws)
 {
 	for (guint i = 0; i < draws; i++) {
 		const IdRun run = run_of(1 + i, 1);
 
-		audit_ring_put(ring, &run, i, "agent", 5);
+		audit_producer_issued(producer, &run, "agent", 5);
 	}
 }
 
@@ -203,42 +215,38 @@ static void put_many(AuditRing *ring, guint draws)
 TEST("/audit-log/sink-that-fails", test_sink_that_fails)
 {
 	Sink sink;
-	AuditWriter *writer;
-	AuditRing *ring;
+	AuditProducer *producer;
+	g_autoptr(AuditLog) log = log_to_sink(&sink, &producer);
 	guint64 dropped;
 
-	sink_init(&sink);
-	writer = audit_writer_new(&sink.sink, "test");
-	ring = audit_writer_add_ring(writer, 1024);
-	g_assert_true(audit_writer_start(writer, NULL));
-	put_many(ring, 10);
+	g_assert_true(audit_log_start(log, NULL));
+	issue_many(producer, 10);
 	sink_await_tries(&sink, 2);
-	put_many(ring, 100);
-	dropped = audit_writer_dropped_ids(writer);
+	issue_many(producer, 100);
+	dropped = audit_log_dropped_ids(log);
 	g_assert_cmpuint(dropped, >=, 100 - 21);
-	g_assert_cmpuint(audit_writer_queued_ids(writer), ==, 110 - dropped);
+	g_assert_cmpuint(audit_log_queued_ids(log), ==, 110 - dropped);
 	sink_mend(&sink);
-	audit_writer_finish(writer, end_us());
-	audit_writer_join(writer);
-	g_assert_cmpuint(audit_writer_queued_ids(writer), ==, 0);
+	audit_log_finish(log, end_us());
+	audit_log_join(log);
+	g_assert_cmpuint(audit_log_queued_ids(log), ==, 0);
 	g_assert_true(sink_has_gap(&sink, dropped));
-	audit_writer_free(writer);
+	g_clear_pointer(&log, audit_log_free);
 	sink_clear(&sink);
 }
 
 TEST("/audit-log/end-of-patience", test_end_of_patience)
 {
 	Sink sink;
-	AuditWriter *writer;
+	AuditProducer *producer;
+	g_autoptr(AuditLog) log = log_to_sink(&sink, &producer);
 
-	sink_init(&sink);
-	writer = audit_writer_new(&sink.sink, "test");
-	put_many(audit_writer_add_ring(writer, 1024), 5);
-	g_assert_true(audit_writer_start(writer, NULL));
+	issue_many(producer, 5);
+	g_assert_true(audit_log_start(log, NULL));
 	sink_await_tries(&sink, 1);
-	audit_writer_finish(writer, g_get_monotonic_time());
-	audit_writer_join(writer);
-	g_assert_cmpuint(audit_writer_queued_ids(writer), ==, 5);
-	audit_writer_free(writer);
+	audit_log_finish(log, g_get_monotonic_time());
+	audit_log_join(log);
+	g_assert_cmpuint(audit_log_queued_ids(log), ==, 5);
+	g_clear_pointer(&log, audit_log_free);
 	sink_clear(&sink);
 }

@@ -10,6 +10,8 @@
 #include <sched.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -222,4 +224,83 @@ TEST("/fork-guard/noted", test_noted)
 	fork_guard_lock();
 	fork_guard_close_noted(&kept);
 	fork_guard_unlock();
+}
+
+/* Memory that fork() wipes */
+
+#define BYTES 100000
+
+int __wrap_madvise(void *at, size_t length, int advice);
+int __real_madvise(void *at, size_t length, int advice);
+
+static enum { LINUX, OLD_LINUX, EMULATOR } kernel;
+
+int __wrap_madvise(void *at, size_t length, int advice)
+{
+	if (kernel == EMULATOR)
+		return 0;
+	if (kernel == LINUX)
+		return __real_madvise(at, length, advice);
+	errno = EINVAL;
+	return -1;
+}
+
+static void check_wiped(pid_t (*fork_)(void))
+{
+	g_autoptr(GError) error = NULL;
+	guint8 *memory = fork_guard_new_memory(BYTES, &error);
+	int status;
+	pid_t child;
+
+	if (memory == NULL && strstr(error->message, "no emulation of it") != NULL) {
+		g_test_skip(error->message);
+		return;
+	}
+	g_assert_no_error(error);
+	memset(memory, 7, BYTES);
+	child = fork_();
+	if (child == 0) {
+		for (gsize i = 0; i < BYTES; i++) {
+			if (memory[i] != 0)
+				_exit(1);
+		}
+		_exit(0);
+	}
+	g_assert_cmpint(waitpid(child, &status, 0), ==, child);
+	g_assert_cmpint(status, ==, 0);
+	g_assert_cmpint(memory[BYTES - 1], ==, 7);
+	fork_guard_free_memory(memory, BYTES);
+}
+
+TEST("/fork-guard/memory-is-wiped", test_memory_is_wiped)
+{
+	check_wiped(fork);
+	check_wiped(_Fork);
+	fork_guard_free_memory(NULL, BYTES);
+}
+
+static void check_refused(int of, const char *why)
+{
+	g_autoptr(GError) error = NULL;
+
+	kernel = of;
+	g_assert_null(fork_guard_new_memory(BYTES, &error));
+	kernel = LINUX;
+	g_assert_error(error, G_FILE_ERROR, G_FILE_ERROR_NOSYS);
+	g_assert_nonnull(strstr(error->message, why));
+}
+
+TEST("/fork-guard/memory-refused", test_memory_refused)
+{
+	check_refused(OLD_LINUX, "MADV_WIPEONFORK: Invalid argument");
+	check_refused(EMULATOR, "no emulation of it, such as qemu-user");
+}
+
+TEST("/fork-guard/no-memory", test_no_memory)
+{
+	g_autoptr(GError) error = NULL;
+
+	/* whole pages; half of it is there for programs of 32 bits */
+	g_assert_null(fork_guard_new_memory(G_MAXSIZE - G_MAXUINT16, &error));
+	g_assert_error(error, G_FILE_ERROR, G_FILE_ERROR_NOMEM);
 }

@@ -16,12 +16,7 @@
 #define TIME_LIMIT_US (100 * G_USEC_PER_SEC)
 
 /* So many IDs a millisecond that nobody waits for the clock: the cursor is always being moved. */
-static const Layout roomy = {.epoch_ms = 1288834974657,
-			     .tick_ms = 1,
-			     .time_bits = 41,
-			     .datacenter_bits = 0,
-			     .worker_bits = 2,
-			     .sequence_bits = 20};
+static const Layout roomy = {1288834974657, 1, 41, 0, 2, 20};
 
 typedef struct _Crowd Crowd;
 

@@ -6,12 +6,7 @@
 
 #define TICK_SIZE 4096 /* IDs in a tick of Twitter's layout */
 
-static const Layout uid_generator = {.epoch_ms = 1474300800000,
-				     .tick_ms = 1000,
-				     .time_bits = 29,
-				     .datacenter_bits = 0,
-				     .worker_bits = 21,
-				     .sequence_bits = 13};
+static const Layout uid_generator = {1474300800000, 1000, 29, 0, 21, 13};
 
 static const Layout *const layouts[] = {
 	&LAYOUT_TWITTER,
@@ -420,12 +415,7 @@ TEST("/generator/order-of-reasons", test_order_of_reasons)
 /* A wait that no 64 bits of nanoseconds hold is the longest that they hold. */
 TEST("/generator/far-future", test_far_future)
 {
-	const Layout layout = {.epoch_ms = 0,
-			       .tick_ms = 1000,
-			       .time_bits = 37,
-			       .datacenter_bits = 0,
-			       .worker_bits = 0,
-			       .sequence_bits = 26};
+	const Layout layout = {0, 1000, 37, 0, 0, 26};
 	g_autoptr(GError) error = NULL;
 	g_auto(Draws) draws;
 	IdRun run;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/id-text.h"
+#include "core/text.h"
 
 #include "tests/unit/core/vectors.h"
 #include "tests/unit/unit-test.h"
@@ -38,7 +39,7 @@ static void check_refuses(IdTextForm form, const char *text, const char *message
 	gint64 id = -7;
 
 	g_assert_false(id_text_decode(form, text, &id, &error));
-	g_assert_error(error, ID_TEXT_ERROR, ID_TEXT_ERROR_INVALID);
+	g_assert_error(error, ID_ERROR, ID_ERROR_INVALID);
 	g_assert_cmpint(id, ==, -7);
 	if (message != NULL)
 		g_assert_cmpstr(error->message, ==, message);

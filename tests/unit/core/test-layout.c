@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/layout.h"
+#include "core/text.h"
 
 #include "tests/unit/core/vectors.h"
 #include "tests/unit/unit-test.h"
@@ -9,28 +10,18 @@
 #define IDS_A_SPAN       20
 #define END_OF_YEAR_9999 G_GINT64_CONSTANT(253402300799999)
 
-static const Layout uid_generator = {.epoch_ms = 1474300800000,
-				     .tick_ms = 1000,
-				     .time_bits = 29,
-				     .datacenter_bits = 0,
-				     .worker_bits = 21,
-				     .sequence_bits = 13};
+static const Layout uid_generator = {1474300800000, 1000, 29, 0, 21, 13};
 
-static const Layout small = {.epoch_ms = 1767225600000,
-			     .tick_ms = 1,
-			     .time_bits = 41,
-			     .datacenter_bits = 0,
-			     .worker_bits = 5,
-			     .sequence_bits = 7};
+static const Layout small = {1767225600000, 1, 41, 0, 5, 7};
 
 /* Checks the result. @message: NULL for success */
-static void check_error(gboolean good, const GError *error, LayoutError code, const char *message)
+static void check_error(gboolean good, const GError *error, IdError code, const char *message)
 {
 	g_assert_true(good == (message == NULL));
 	if (message == NULL) {
 		g_assert_no_error(error);
 	} else {
-		g_assert_error(error, LAYOUT_ERROR, (gint)code);
+		g_assert_error(error, ID_ERROR, (gint)code);
 		g_assert_cmpstr(error->message, ==, message);
 	}
 }
@@ -175,7 +166,7 @@ TEST("/layout/check", test_check)
 		g_autoptr(GError) error = NULL;
 		gboolean good = layout_check(&cases[i].layout, &error);
 
-		check_error(good, error, LAYOUT_ERROR_INVALID, cases[i].message);
+		check_error(good, error, ID_ERROR_INVALID, cases[i].message);
 	}
 }
 
@@ -264,7 +255,7 @@ TEST("/layout/parse-refuses", test_parse_refuses)
 		Layout layout = uid_generator;
 		gboolean good = layout_parse(cases[i].text, &layout, &error);
 
-		check_error(good, error, LAYOUT_ERROR_INVALID, cases[i].message);
+		check_error(good, error, ID_ERROR_INVALID, cases[i].message);
 		g_assert_true(layout_equal(&layout, &uid_generator));
 	}
 }
@@ -385,7 +376,7 @@ TEST("/layout/encode-refuses", test_encode_refuses)
 		gint64 id = -7;
 		gboolean good = layout_encode(cases[i].layout, &cases[i].parts, &id, &error);
 
-		check_error(good, error, LAYOUT_ERROR_OUT_OF_RANGE, cases[i].message);
+		check_error(good, error, ID_ERROR_OUT_OF_RANGE, cases[i].message);
 		g_assert_cmpint(id, ==, -7);
 	}
 }
@@ -416,7 +407,7 @@ TEST("/layout/check-id", test_check_id)
 		g_autoptr(GError) error = NULL;
 		gboolean good = layout_check_id(cases[i].layout, cases[i].id, &error);
 
-		check_error(good, error, LAYOUT_ERROR_OUT_OF_RANGE, cases[i].message);
+		check_error(good, error, ID_ERROR_OUT_OF_RANGE, cases[i].message);
 	}
 }
 
@@ -441,18 +432,13 @@ TEST("/layout/check-worker", test_check_worker)
 		gboolean good = layout_check_worker(&LAYOUT_TWITTER, cases[i].datacenter_id,
 						    cases[i].worker_id, &error);
 
-		check_error(good, error, LAYOUT_ERROR_OUT_OF_RANGE, cases[i].message);
+		check_error(good, error, ID_ERROR_OUT_OF_RANGE, cases[i].message);
 	}
 }
 
 TEST("/layout/ticks", test_ticks)
 {
-	static const Layout tens = {.epoch_ms = 1288834974657,
-				    .tick_ms = 10,
-				    .time_bits = 41,
-				    .datacenter_bits = 5,
-				    .worker_bits = 5,
-				    .sequence_bits = 12};
+	static const Layout tens = {1288834974657, 10, 41, 5, 5, 12};
 	static const struct {
 		const Layout *layout;
 		gint64 after_epoch_ms;
@@ -555,7 +541,7 @@ TEST("/layout/range-refuses", test_range_refuses)
 		gboolean good = layout_range(&LAYOUT_TWITTER, cases[i].from_ms, cases[i].to_ms,
 					     &first, &last, &error);
 
-		check_error(good, error, LAYOUT_ERROR_OUT_OF_RANGE, cases[i].message);
+		check_error(good, error, ID_ERROR_OUT_OF_RANGE, cases[i].message);
 		g_assert_cmpint(first, ==, -7);
 		g_assert_cmpint(last, ==, -8);
 	}

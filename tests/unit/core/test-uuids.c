@@ -11,8 +11,8 @@
 
 #include "core/layout.h"
 #include "core/random.h"
+#include "core/text.h"
 #include "core/ulid.h"
-#include "core/uuid7.h"
 
 #include "tests/unit/core/scaled.h"
 #include "tests/unit/core/scripted-clock.h"
@@ -21,7 +21,7 @@
 
 #define T0_MS       G_GINT64_CONSTANT(1700000000000)
 #define ULID_LENGTH (ULID_TEXT_SIZE - 1)
-#define MAX_COUNTER ((G_GUINT64_CONSTANT(1) << UUID7_COUNTER_BITS) - 1)
+#define MAX_COUNTER ((G_GUINT64_CONSTANT(1) << UUID_COUNTER_BITS) - 1)
 #define N_RANDOM    100000
 #define N_THREADS   4
 #define MAX_BATCH   20
@@ -123,7 +123,7 @@ TEST("/uuids/uuid-refused", test_uuid_refused)
 		Uuid uuid = sample;
 
 		g_assert_false(uuid_parse(texts[i], &uuid, &error));
-		g_assert_error(error, UUID_ERROR, UUID_ERROR_INVALID);
+		g_assert_error(error, ID_ERROR, ID_ERROR_INVALID);
 		g_assert_true(g_str_is_ascii(error->message));
 		assert_equal(uuid, sample);
 	}
@@ -170,7 +170,7 @@ static void assert_ulid_refused(const char *text)
 	Ulid ulid = untouched;
 
 	g_assert_false(ulid_parse(text, &ulid, &error));
-	g_assert_error(error, ULID_ERROR, ULID_ERROR_INVALID);
+	g_assert_error(error, ID_ERROR, ID_ERROR_INVALID);
 	assert_equal(ulid, untouched);
 }
 
@@ -311,7 +311,7 @@ TEST("/uuids/ulid-time-outside", test_ulid_time_outside)
 		Ulid ulid = {1, 2};
 
 		g_assert_false(ulid_draw(times_ms[i], 1, &ulid, &error));
-		g_assert_error(error, ULID_ERROR, ULID_ERROR_OUT_OF_RANGE);
+		g_assert_error(error, ID_ERROR, ID_ERROR_OUT_OF_RANGE);
 		assert_equal(ulid, (Ulid){1, 2});
 	}
 }
@@ -341,18 +341,18 @@ static void assert_converts(Uuid uuid, gint64 id)
 	g_autoptr(GError) error = NULL;
 	gint64 converted = -1;
 
-	g_assert_true(uuid7_to_id(uuid, &converted, &error));
+	g_assert_true(uuid_to_id(uuid, &converted, &error));
 	g_assert_no_error(error);
 	g_assert_cmpint(converted, ==, id);
 }
 
-static void assert_uuid7_refused(Uuid uuid, UuidError code)
+static void assert_uuid7_refused(Uuid uuid, IdError code)
 {
 	g_autoptr(GError) error = NULL;
 	gint64 id = -7;
 
-	g_assert_false(uuid7_to_id(uuid, &id, &error));
-	g_assert_error(error, UUID_ERROR, (gint)code);
+	g_assert_false(uuid_to_id(uuid, &id, &error));
+	g_assert_error(error, ID_ERROR, (gint)code);
 	g_assert_cmpint(id, ==, -7);
 }
 
@@ -363,18 +363,17 @@ TEST("/uuids/uuid7-vectors", test_uuid7_vectors)
 	JsonObject *reserved = json_object_get_object_member(vector, "reserved");
 	Uuid uuid = parse_uuid(json_object_get_string_member(vector, "uuid"));
 	gint64 id = g_ascii_strtoll(json_object_get_string_member(reserved, "id"), NULL, 10);
-	Uuid made = uuid7_from_id(id, 0);
+	Uuid made = uuid_from_id(id, 0);
 	char text[UUID_TEXT_SIZE];
 
-	g_assert_cmpint(uuid7_time_ms(uuid), ==, json_object_get_int_member(vector, "unix_ts_ms"));
+	g_assert_cmpint(uuid_time_ms(uuid), ==, json_object_get_int_member(vector, "unix_ts_ms"));
 	g_assert_cmpint(version_of(uuid), ==, json_object_get_int_member(vector, "version"));
 	g_assert_cmpint(variant_of(uuid), ==, json_object_get_int_member(vector, "variant"));
 
 	uuid_to_text(made, text);
 	g_assert_cmpstr(text, ==,
 			json_object_get_string_member(reserved, "uuid_with_52_random_bits_zero"));
-	g_assert_cmpint(uuid7_time_ms(made), ==,
-			json_object_get_int_member(reserved, "unix_ts_ms"));
+	g_assert_cmpint(uuid_time_ms(made), ==, json_object_get_int_member(reserved, "unix_ts_ms"));
 	g_assert_cmpint(id & 0x3fffff, ==, json_object_get_int_member(reserved, "low_22_bits"));
 	g_assert_cmpint(made.high & 0xfff, ==, json_object_get_int_member(reserved, "rand_a"));
 	g_assert_cmpint(made.low >> 52 & 0x3ff, ==,
@@ -396,17 +395,16 @@ TEST("/uuids/uuid7-reserved", test_uuid7_reserved)
 	static const gint64 edges[] = {0,        1,     0x3ff,          0x400,     0x3fffff,
 				       0x400000, T0_MS, G_MAXINT64 - 1, G_MAXINT64};
 	gint64 last_id = 0;
-	Uuid last_uuid = uuid7_from_id(0, 0);
+	Uuid last_uuid = uuid_from_id(0, 0);
 
 	for (gsize i = 0; i < G_N_ELEMENTS(edges) + N_RANDOM; i++) {
 		gint64 id = i < G_N_ELEMENTS(edges) ? edges[i] : random_id();
 		guint64 random = random_u64();
-		Uuid uuid = uuid7_from_id(id, random);
+		Uuid uuid = uuid_from_id(id, random);
 
 		g_assert_cmpuint(version_of(uuid), ==, 7);
 		g_assert_cmpuint(variant_of(uuid), ==, 2);
-		g_assert_cmpint(uuid7_time_ms(uuid), ==,
-				layout_decode(&LAYOUT_TWITTER, id).time_ms);
+		g_assert_cmpint(uuid_time_ms(uuid), ==, layout_decode(&LAYOUT_TWITTER, id).time_ms);
 		g_assert_cmphex(uuid.low << 12, ==, random << 12);
 		assert_converts(uuid, id);
 		if (id != last_id)
@@ -423,14 +421,13 @@ TEST("/uuids/uuid7-order", test_uuid7_order)
 		gint64 id = random_id() >> 1;
 
 		g_assert_cmpint(
-			uuid_compare(uuid7_from_id(id, G_MAXUINT64), uuid7_from_id(id + 1, 0)), <,
-			0);
+			uuid_compare(uuid_from_id(id, G_MAXUINT64), uuid_from_id(id + 1, 0)), <, 0);
 	}
 }
 
 TEST("/uuids/uuid7-refused", test_uuid7_refused)
 {
-	const Uuid good = uuid7_from_id(G_GINT64_CONSTANT(1724551110456385539), G_MAXUINT64);
+	const Uuid good = uuid_from_id(G_GINT64_CONSTANT(1724551110456385539), G_MAXUINT64);
 	const gint64 first_ms = LAYOUT_TWITTER.epoch_ms;
 	const gint64 last_ms = first_ms + layout_max_tick(&LAYOUT_TWITTER);
 	const struct {
@@ -445,13 +442,13 @@ TEST("/uuids/uuid7-refused", test_uuid7_refused)
 		Uuid uuid = {(good.high & ~G_GUINT64_CONSTANT(0xf000)) | version << 12, good.low};
 
 		if (version != 7)
-			assert_uuid7_refused(uuid, UUID_ERROR_INVALID);
+			assert_uuid7_refused(uuid, ID_ERROR_INVALID);
 	}
 	for (guint64 variant = 0; variant < 4; variant++) {
 		Uuid uuid = {good.high, (good.low & G_MAXUINT64 >> 2) | variant << 62};
 
 		if (variant != 2)
-			assert_uuid7_refused(uuid, UUID_ERROR_INVALID);
+			assert_uuid7_refused(uuid, ID_ERROR_INVALID);
 	}
 	for (gsize i = 0; i < G_N_ELEMENTS(times); i++) {
 		Uuid uuid = {(guint64)times[i].time_ms << 16 | (good.high & 0xffff), good.low};
@@ -459,7 +456,7 @@ TEST("/uuids/uuid7-refused", test_uuid7_refused)
 		if (times[i].valid)
 			assert_converts(uuid, (times[i].time_ms - first_ms) << 22 | 139267);
 		else
-			assert_uuid7_refused(uuid, UUID_ERROR_OUT_OF_RANGE);
+			assert_uuid7_refused(uuid, ID_ERROR_OUT_OF_RANGE);
 	}
 }
 
@@ -521,7 +518,7 @@ static void source_refuses(Source *self, gsize count, gint code)
 	Uuid values[4] = {untouched, untouched, untouched, untouched};
 
 	g_assert_false(source_draw_many(self, count, values, &error));
-	g_assert_true(g_error_matches(error, self->is_uuid7 ? UUID_ERROR : ULID_ERROR, code));
+	g_assert_true(g_error_matches(error, ID_ERROR, code));
 	for (gsize i = 0; i < G_N_ELEMENTS(values); i++)
 		assert_equal(values[i], untouched);
 	g_assert_cmpint(self->ulids.last_ms, ==, ulids.last_ms);
@@ -559,13 +556,13 @@ static gboolean source_is_next(const Source *self, Uuid last, Uuid value)
 
 static gint64 source_time_ms(const Source *self, Uuid value)
 {
-	return self->is_uuid7 ? uuid7_time_ms(value) : ulid_time_ms(value);
+	return self->is_uuid7 ? uuid_time_ms(value) : ulid_time_ms(value);
 }
 
 TEST("/uuids/clock-before-1970", test_clock_before_1970)
 {
 	for (gboolean is_uuid7 = FALSE; is_uuid7 <= TRUE; is_uuid7++) {
-		gint code = is_uuid7 ? (gint)UUID_ERROR_OUT_OF_RANGE : ULID_ERROR_OUT_OF_RANGE;
+		gint code = ID_ERROR_OUT_OF_RANGE;
 		g_auto(Source) source;
 
 		source_init(&source, is_uuid7, -1);
@@ -656,7 +653,7 @@ TEST("/uuids/ulid-vectors-monotonic", test_ulid_vectors_monotonic)
 
 		source_init_after_ulid(&source, previous);
 		if (json_object_get_null_member(vector, "same_millisecond_next"))
-			source_refuses(&source, 1, ULID_ERROR_OVERFLOW);
+			source_refuses(&source, 1, ID_ERROR_OVERFLOW);
 		else
 			assert_equal(source_draw(&source),
 				     parse_ulid(json_object_get_string_member(
@@ -701,17 +698,17 @@ TEST("/uuids/ulid-overflow", test_ulid_overflow)
 	Ulid ulids[3];
 
 	source_init_after_ulid(&source, last);
-	source_refuses(&source, 4, ULID_ERROR_OVERFLOW);
+	source_refuses(&source, 4, ID_ERROR_OVERFLOW);
 	g_assert_true(source_draw_many(&source, 3, ulids, &error));
 	assert_equal(ulids[2], (Ulid){last.high, G_MAXUINT64});
-	source_refuses(&source, 1, ULID_ERROR_OVERFLOW);
+	source_refuses(&source, 1, ID_ERROR_OVERFLOW);
 	scripted_clock_set_ms(&source.clock, 0);
-	source_refuses(&source, 1, ULID_ERROR_OVERFLOW);
+	source_refuses(&source, 1, ID_ERROR_OVERFLOW);
 	scripted_clock_set_ms(&source.clock, T0_MS + 1);
 	g_assert_cmpint(ulid_time_ms(source_draw(&source)), ==, T0_MS + 1);
 	/* no ULID follows the largest one */
 	source_set_last_ulid(&source, (Ulid){G_MAXUINT64, G_MAXUINT64});
-	source_refuses(&source, 1, ULID_ERROR_OVERFLOW);
+	source_refuses(&source, 1, ID_ERROR_OVERFLOW);
 }
 
 /* The bits after the counter are random in each UUID. The start of the counter is random in each
@@ -750,24 +747,24 @@ TEST("/uuids/uuid7-overflow", test_uuid7_overflow)
 	source.uuids.last_counter = MAX_COUNTER - 3;
 	g_assert_true(source_draw_many(&source, 3, uuids, &error));
 	for (guint64 i = 0; i < G_N_ELEMENTS(uuids); i++) {
-		g_assert_cmpint(uuid7_time_ms(uuids[i]), ==, T0_MS);
+		g_assert_cmpint(uuid_time_ms(uuids[i]), ==, T0_MS);
 		g_assert_cmphex(counter_of(uuids[i]), ==, MAX_COUNTER - 2 + i);
 	}
 
 	Uuid ahead = source_draw(&source);
 
-	g_assert_cmpint(uuid7_time_ms(ahead), ==, T0_MS + 1);
+	g_assert_cmpint(uuid_time_ms(ahead), ==, T0_MS + 1);
 	g_assert_cmphex(counter_of(ahead), <=, MAX_COUNTER >> 1);
 	/* a batch has a single millisecond */
 	source.uuids.last_counter = MAX_COUNTER - 2;
 	g_assert_true(source_draw_many(&source, 3, uuids, &error));
 	for (guint64 i = 0; i < G_N_ELEMENTS(uuids); i++) {
-		g_assert_cmpint(uuid7_time_ms(uuids[i]), ==, T0_MS + 2);
+		g_assert_cmpint(uuid_time_ms(uuids[i]), ==, T0_MS + 2);
 		g_assert_cmphex(counter_of(uuids[i]), ==, counter_of(uuids[0]) + i);
 	}
 	/* the clock catches up */
 	scripted_clock_set_ms(&source.clock, T0_MS + 3);
-	g_assert_cmpint(uuid7_time_ms(source_draw(&source)), ==, T0_MS + 3);
+	g_assert_cmpint(uuid_time_ms(source_draw(&source)), ==, T0_MS + 3);
 }
 
 typedef struct {

@@ -59,6 +59,38 @@ TEST("/options-table/help", test_help)
 	}
 }
 
+/* Parses one argument. Returns: (transfer full): what is wrong with it, "" if nothing */
+static char *parse_argument(const char *argument)
+{
+	char *argv[] = {(char *)"snowflaked", (char *)argument, NULL};
+	g_autoptr(GError) error = NULL;
+	g_autoptr(Options) options = options_new_from_args(2, argv, &error);
+
+	return g_strdup(options == NULL ? error->message : "");
+}
+
+/* The parser knows the options that --help shows, and no others: both are made from the table. */
+TEST("/options-table/parser", test_parser)
+{
+	g_autofree char *help = options_table_help();
+	g_auto(GStrv) lines = g_strsplit(help, "\n  --", -1);
+
+	g_assert_cmpuint(g_strv_length(lines), ==, OPTIONS_TABLE_LENGTH + 1);
+	for (char **line = lines + 1; *line != NULL; line++) {
+		g_autofree char *name = g_strndup(*line, strcspn(*line, " \n"));
+		g_autofree char *bare = g_strconcat("--", name, NULL);
+		g_autofree char *valued = g_strconcat(bare, "=?", NULL);
+		g_autofree char *fault = parse_argument(valued);
+		g_autofree char *fault_without_value = parse_argument(bare);
+
+		/* "NAME" or "NAME ARGUMENT", then at least two blanks or a new line */
+		g_test_message("%s: %s; %s", name, fault, fault_without_value);
+		g_assert_null(strstr(fault, "unknown option"));
+		g_assert_cmpint(strstr(fault_without_value, "Missing argument") != NULL, ==,
+				(*line)[strlen(name)] == ' ' && (*line)[strlen(name) + 1] != ' ');
+	}
+}
+
 TEST("/options-table/limits", test_limits)
 {
 	static const struct {

@@ -5,6 +5,14 @@
 
 #include "common/thrift/byte-writer.h"
 
+/* An unsigned LEB128 number. */
+static inline void write_varint(GByteArray *out, guint32 value)
+{
+	for (; value >= 0x80; value >>= 7)
+		byte_writer_u8(out, (guint8)(value | 0x80));
+	byte_writer_u8(out, (guint8)value);
+}
+
 static gboolean is_framed(WireForm form)
 {
 	return form < FORM_UNFRAMED_STRICT;
@@ -22,7 +30,7 @@ static gboolean is_strict(WireForm form)
 
 static void append_zigzag(GByteArray *out, gint32 value)
 {
-	byte_writer_varint(out, (guint32)value << 1 ^ (value < 0 ? G_MAXUINT32 : 0));
+	write_varint(out, (guint32)value << 1 ^ (value < 0 ? G_MAXUINT32 : 0));
 }
 
 GByteArray *wire_message(WireForm form, const char *method, guint8 type, gint32 seqid,
@@ -33,8 +41,8 @@ GByteArray *wire_message(WireForm form, const char *method, guint8 type, gint32 
 	if (is_compact(form)) {
 		byte_writer_u8(out, COMPACT_PROTOCOL);
 		byte_writer_u8(out, (guint8)(type << COMPACT_TYPE_SHIFT | COMPACT_VERSION));
-		byte_writer_varint(out, (guint32)seqid);
-		byte_writer_varint(out, (guint32)strlen(method));
+		write_varint(out, (guint32)seqid);
+		write_varint(out, (guint32)strlen(method));
 		g_byte_array_append(out, (const guint8 *)method, (guint)strlen(method));
 	} else {
 		if (is_strict(form))
@@ -73,7 +81,7 @@ void wire_body_text(WireBody *self, gint16 id, const char *text, gsize length)
 {
 	append_field(self, id, BINARY_STRING, COMPACT_STRING);
 	if (is_compact(self->form))
-		byte_writer_varint(self->bytes, (guint32)length);
+		write_varint(self->bytes, (guint32)length);
 	else
 		byte_writer_be32(self->bytes, (guint32)length);
 	g_byte_array_append(self->bytes, (const guint8 *)text, (guint)length);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "common/help-text.h"
+#include "options/help-text.h"
 #include "tests/unit/unit-test.h"
 
 static const struct {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "common/counters.h"
+#include "rpc/counters.h"
 #include "tests/unit/unit-test.h"
 
 TEST("/counters/sum", test_sum)

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "common/help-text.h"
+#include "options/help-text.h"
 
 #include <string.h>
 
-#define MAX_TYPED_BYTES  64 /* no name is as long */
-#define BYTES_FOR_A_STEP 3  /* typed wrong once in so many, it is still the same word */
+#define MAX_TYPED_BYTES  64 /* longer than any name */
+#define BYTES_FOR_A_STEP 3  /* a word with one edit for so many bytes is still the same word */
 
-/* In how many steps one becomes the other. */
+/* Returns the number of edits that turn @a into @b. */
 static guint distance_of(const char *a, const char *b)
 {
 	gsize columns = strlen(b) + 1;
-	/* the distances of the beginnings of @a from those of @b: of the last three of @a */
+	/* the distances between the prefixes of @a and those of @b, for the last three of @a */
 	g_autofree guint *cells = g_new(guint, 3 * columns);
 	guint *before = cells;
 	guint *last = cells + columns;
