@@ -4,9 +4,9 @@
 #include <pthread.h>
 
 #include "client/pool/buffer.h"
-#include "client/pool/clock.h"
 #include "client/snowflake-client.h"
 #include "common/log.h"
+#include "core/clock.h"
 #include "core/layout.h"
 #include "sf_snowflake_types.h"
 
@@ -132,7 +132,8 @@ static gboolean draw_batch(RelaySource *self, BatchSlot *slot, guint count, IdRu
 		return FALSE;
 	}
 	if (state != POOL_BATCH_REQUEST_FILLED || !is_ours ||
-	    pool_clock_us() - pool_batch_request_filled_at_us(slot->order) > self->max_age_us) {
+	    clock_boottime_ns() / 1000 - pool_batch_request_filled_at_us(slot->order) >
+		    self->max_age_us) {
 		pool_batch_request_place(slot->order, count);
 		slot->ordered = count;
 		return FALSE;

@@ -13,6 +13,10 @@
  * A change of one endpoint, or a draw, takes logarithmic time in the number of endpoints.
  */
 
+#define POOL_NEVER_US                                                                              \
+	G_MAXINT64 /* an instant; those of a pool are by CLOCK_BOOTTIME, which goes                \
+		    * on while the machine sleeps, so that IDs age then too */
+
 /* Members are for reading. */
 typedef struct {
 	char *text; /* as it was given, with its address if that is different */

@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "client/pool/clock.h"
 #include "common/fork-guard.h"
 
 #define CONNECT_LIMIT_MS 1000
@@ -232,61 +231,51 @@ static PoolServerEvent handle_probe(PoolServer *self, gint64 now_us, SnowflakeCl
 	return POOL_SERVER_PROBED;
 }
 
-static PoolServerEvent handle_answer(PoolServer *self, gint64 now_us, ClientReply *reply,
-				     PoolEventData *data)
-{
-	if (self->call.result == CLIENT_RESULT_WORKER)
-		return handle_probe(self, now_us, g_steal_pointer(&reply->worker));
-	if (self->call.result == CLIENT_RESULT_WORKERS) {
-		data->workers = g_steal_pointer(&reply->workers);
-		return POOL_SERVER_LISTED;
-	}
-	if (self->call.result != CLIENT_RESULT_RUNS) {
-		g_array_set_size(data->runs, 0);
-		batch_append_runs(&self->call, reply, data->runs);
-	}
-	self->useless_since_us = POOL_NEVER_US;
-	return POOL_SERVER_DRAWN;
-}
-
-/* Takes @refusal, and passes it on if the call was a draw that cannot step down. */
-static PoolServerEvent handle_refusal(PoolServer *self, gint64 now_us, const ClientReply *reply,
-				      GError *refusal, GError **error)
-{
-	g_autoptr(GError) owned = refusal;
-	gint64 backoff_ms = CLAMP(reply->retry_after_ms, LEAST_REFUSAL_MS, MOST_REFUSAL_MS);
-
-	if (self->call.result == CLIENT_RESULT_WORKERS)
-		return POOL_SERVER_LISTED;
-	if (self->call.result == CLIENT_RESULT_WORKER)
-		return handle_probe(self, now_us, NULL);
-	if (batch_limits_step_down(&self->limits, &self->call, reply, refusal))
-		return POOL_SERVER_NOTHING;
-	self->refused_until_us = now_us + backoff_ms * G_TIME_SPAN_MILLISECOND;
-	self->useless_since_us = MIN(self->useless_since_us, now_us);
-	g_propagate_error(error, g_steal_pointer(&owned));
-	return POOL_SERVER_REFUSED;
-}
-
 static PoolServerEvent handle_reply(PoolServer *self, gint64 now_us, PoolEventData *data,
 				    GError **error)
 {
 	ClientReply reply = {
 		.runs = data->runs, .ids = data->ids, .max_workers = POOL_SERVER_MAX_LISTED};
-	PoolServerEvent event = POOL_SERVER_FAILED;
-	GError *refusal = NULL;
+	ClientResult result = self->call.result;
+	PoolServerEvent event = POOL_SERVER_DRAWN;
+	g_autoptr(GError) refusal = NULL;
 	gsize length;
 	const guint8 *bytes = client_connection_get_reply(self->connection, &length);
 
-	if (self->connection->in->len > 0)
+	if (self->connection->in->len > 0) {
 		g_set_error_literal(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
 				    "not an answer of a Snowflake server: more than one");
-	else if (client_call_read(&self->call, self->seqid, bytes, length, &reply, &refusal))
-		event = handle_answer(self, now_us, &reply, data);
-	else if (refusal->code == SNOWFLAKE_CLIENT_ERROR_PROTOCOL)
-		g_propagate_error(error, refusal);
-	else
-		event = handle_refusal(self, now_us, &reply, refusal, error);
+		return POOL_SERVER_FAILED;
+	}
+	if (client_call_read(&self->call, self->seqid, bytes, length, &reply, &refusal)) {
+		if (result == CLIENT_RESULT_WORKER) {
+			event = handle_probe(self, now_us, g_steal_pointer(&reply.worker));
+		} else if (result == CLIENT_RESULT_WORKERS) {
+			data->workers = g_steal_pointer(&reply.workers);
+			event = POOL_SERVER_LISTED;
+		} else {
+			if (result != CLIENT_RESULT_RUNS)
+				g_array_set_size(data->runs, 0);
+			batch_append_runs(&self->call, &reply, data->runs);
+			self->useless_since_us = POOL_NEVER_US;
+		}
+	} else if (refusal->code == SNOWFLAKE_CLIENT_ERROR_PROTOCOL) {
+		event = POOL_SERVER_FAILED;
+	} else if (result == CLIENT_RESULT_WORKERS) {
+		event = POOL_SERVER_LISTED;
+	} else if (result == CLIENT_RESULT_WORKER) {
+		event = handle_probe(self, now_us, NULL);
+	} else if (batch_limits_step_down(&self->limits, &self->call, &reply, refusal)) {
+		event = POOL_SERVER_NOTHING;
+	} else {
+		self->refused_until_us =
+			now_us + CLAMP(reply.retry_after_ms, LEAST_REFUSAL_MS, MOST_REFUSAL_MS) *
+					 G_TIME_SPAN_MILLISECOND;
+		self->useless_since_us = MIN(self->useless_since_us, now_us);
+		event = POOL_SERVER_REFUSED;
+	}
+	if (event == POOL_SERVER_FAILED || event == POOL_SERVER_REFUSED)
+		g_propagate_error(error, g_steal_pointer(&refusal));
 	g_clear_pointer(&reply.worker, snowflake_client_worker_free);
 	g_clear_pointer(&reply.workers, g_ptr_array_unref);
 	return event;

@@ -3,7 +3,6 @@
 /* The endpoints that a pool can connect to, and their backoff. */
 #include <netinet/in.h>
 
-#include "client/pool/clock.h"
 #include "client/pool/endpoints.h"
 #include "client/resolver.h"
 #include "tests/unit/unit-test.h"
