@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include <gio/gio.h>
+#include <glib.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
@@ -21,8 +21,8 @@ typedef struct _LoadRun LoadRun;
  * Opens the connections. One that a server does not take goes to the next of them, and no more go
  * to that server. Raises the limit of open files of the process as far as it has to, and may.
  *
- * Returns: (transfer full): or %NULL with an error of GIO if no server takes connections, or there
- *   is no memory for the IDs to be checked
+ * Returns: (transfer full): or %NULL with an error of the client or GIO if no server takes
+ * connections, or there is no memory for the IDs to be checked
  */
 LoadRun *load_run_new(const LoadOptions *options, GError **error);
 void load_run_free(LoadRun *self);

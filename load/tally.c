@@ -7,18 +7,6 @@
 
 #define SUB_BUCKETS (1u << LOAD_HISTOGRAM_SUB_BITS)
 
-/* A value keeps its highest LOAD_HISTOGRAM_SUB_BITS + 1 bits, of which the first is always set; how
- * many were shifted out says which power of two it is. */
-static guint bucket_of(guint64 value)
-{
-	guint shift;
-
-	if (value < SUB_BUCKETS)
-		return (guint)value;
-	shift = 63 - LOAD_HISTOGRAM_SUB_BITS - (guint)__builtin_clzll(value);
-	return (shift << LOAD_HISTOGRAM_SUB_BITS) + (guint)(value >> shift);
-}
-
 guint64 load_histogram_bucket_end(guint index)
 {
 	guint shift;
@@ -32,7 +20,16 @@ guint64 load_histogram_bucket_end(guint index)
 
 void load_histogram_record(LoadHistogram *self, guint64 value)
 {
-	self->counts[bucket_of(value)]++;
+	guint bucket = (guint)value;
+
+	/* A value keeps its highest LOAD_HISTOGRAM_SUB_BITS + 1 bits, of which the first is always
+	 * set; how many were shifted out says which power of two it is. */
+	if (value >= SUB_BUCKETS) {
+		guint shift = 63 - LOAD_HISTOGRAM_SUB_BITS - (guint)__builtin_clzll(value);
+
+		bucket = (shift << LOAD_HISTOGRAM_SUB_BITS) + (guint)(value >> shift);
+	}
+	self->counts[bucket]++;
 	self->total++;
 	self->sum += (double)value;
 	self->max = MAX(self->max, value);
@@ -98,18 +95,25 @@ void load_gaps_end(LoadGaps *self, gint64 now_ns)
 	self->ended_ns = now_ns;
 }
 
-/* (transfer full): of Gap */
-static GArray *intersect_gaps(const GArray *left, const GArray *right)
+void load_gaps_merge(LoadGaps *self, const LoadGaps *other)
 {
-	GArray *both = g_array_new(FALSE, FALSE, sizeof(Gap));
+	GArray *both = NULL;
 
-	for (guint i = 0, j = 0; i < left->len && j < right->len;) {
-		const Gap *one = &g_array_index(left, Gap, i);
-		const Gap *other = &g_array_index(right, Gap, j);
+	self->ended_ns = MAX(self->ended_ns, other->ended_ns);
+	if (other->gaps == NULL)
+		return;
+	if (self->gaps == NULL)
+		both = g_array_ref(other->gaps);
+	else
+		both = g_array_new(FALSE, FALSE, sizeof(Gap));
+	for (guint i = 0, j = 0;
+	     self->gaps != NULL && i < self->gaps->len && j < other->gaps->len;) {
+		const Gap *one = &g_array_index(self->gaps, Gap, i);
+		const Gap *another = &g_array_index(other->gaps, Gap, j);
 		Gap gap = {
-			.from_ns = MAX(one->from_ns, other->from_ns),
-			.wanted_ns = MIN(one->wanted_ns, other->wanted_ns),
-			.until_ns = MIN(one->until_ns, other->until_ns),
+			.from_ns = MAX(one->from_ns, another->from_ns),
+			.wanted_ns = MIN(one->wanted_ns, another->wanted_ns),
+			.until_ns = MIN(one->until_ns, another->until_ns),
 		};
 
 		if (gap.from_ns < gap.until_ns - LOAD_GAPS_SHORTEST_NS)
@@ -119,18 +123,6 @@ static GArray *intersect_gaps(const GArray *left, const GArray *right)
 		else
 			j++;
 	}
-	return both;
-}
-
-void load_gaps_merge(LoadGaps *self, const LoadGaps *other)
-{
-	GArray *both;
-
-	self->ended_ns = MAX(self->ended_ns, other->ended_ns);
-	if (other->gaps == NULL)
-		return;
-	both = self->gaps != NULL ? intersect_gaps(self->gaps, other->gaps)
-				  : g_array_ref(other->gaps);
 	load_gaps_clear(self);
 	self->gaps = both;
 }
@@ -263,7 +255,6 @@ void load_tally_merge(LoadTally *self, const LoadTally *other)
 	self->sent_again += other->sent_again;
 	self->made_again += other->made_again;
 	self->refused += other->refused;
-	self->longest_gap_ns = MAX(self->longest_gap_ns, other->longest_gap_ns);
 	self->errors += other->errors;
 	for (guint i = 0; i < LOAD_N_ERRORS; i++)
 		self->errors_of[i] += other->errors_of[i];

@@ -154,18 +154,17 @@ typedef struct {
 	guint64 answered; /* good replies, measured or not */
 	guint64 errors;   /* of all kinds, which are below */
 	guint64 errors_of[LOAD_N_ERRORS];
-	char *first_error;     /* (nullable) */
-	guint64 sent_again;    /* calls whose connection ended, counted each time */
-	char *first_end;       /* (nullable): of such a connection */
-	guint64 out_of_order;  /* IDs that are not above the one before on their connection */
-	guint64 made_again;    /* connections */
-	guint64 refused;       /* failed attempts to connect */
-	char *first_refusal;   /* (nullable) */
-	LoadGaps gaps;         /* of good replies */
-	gint64 longest_gap_ns; /* on one connection, while calls were wanted there */
-	gint64 last_heard_ns;  /* of the last bytes from a server; CLOCK_MONOTONIC */
-	gint64 stopped_ns;     /* 0: it ran to its end; CLOCK_MONOTONIC */
-	gint64 cpu_user_us;    /* of the threads, in the measured time */
+	char *first_error;    /* (nullable) */
+	guint64 sent_again;   /* calls whose connection ended, counted each time */
+	char *first_end;      /* (nullable): of such a connection */
+	guint64 out_of_order; /* IDs that are not above the one before on their connection */
+	guint64 made_again;   /* connections */
+	guint64 refused;      /* failed attempts to connect */
+	char *first_refusal;  /* (nullable) */
+	LoadGaps gaps;        /* of good replies */
+	gint64 last_heard_ns; /* of the last bytes from a server; CLOCK_MONOTONIC */
+	gint64 stopped_ns;    /* 0: it ran to its end; CLOCK_MONOTONIC */
+	gint64 cpu_user_us;   /* of the threads, in the measured time */
 	gint64 cpu_system_us;
 	LoadHistogram latency_ns; /* of the measured calls */
 	LoadHistogram lag_ns;     /* open loop: the delay of calls that had a slot */

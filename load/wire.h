@@ -53,21 +53,8 @@ typedef struct {
 	gboolean in_runs;
 } LoadWireReply;
 
-/* One way to write calls and to read replies. */
-typedef struct {
-	/* Fills in request, request_bytes, largest_reply and what is below "private". */
-	void (*make_templates)(LoadWire *wire);
-	void (*number_requests)(const LoadWire *wire, guint8 *requests, guint count, guint32 call);
-	LoadWireStatus (*parse)(const LoadWire *wire, const guint8 *data, gsize length,
-				guint32 call, LoadWireReply *out_reply);
-	gint64 (*next_value)(const LoadWire *wire, LoadWireReply *reply);
-	/* (transfer full) (nullable): the message of an exception, as it came. */
-	char *(*error_message)(const LoadWire *wire, const LoadWireReply *reply);
-} LoadWireCodec;
-
 struct _LoadWire {
 	LoadWireForm form;
-	const LoadWireCodec *codec;
 	const char *call_name; /* of the form's call */
 	guint slots;           /* calls that a connection may have in flight */
 	guint values_per_call; /* that a good reply holds */
@@ -103,11 +90,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(LoadWire, load_wire_free)
  *
  * Sets the sequence numbers.
  */
-static inline void load_wire_number_requests(const LoadWire *self, guint8 *requests, guint count,
-					     guint32 call)
-{
-	self->codec->number_requests(self, requests, count, call);
-}
+void load_wire_number_requests(const LoadWire *self, guint8 *requests, guint count, guint32 call);
 
 /**
  * load_wire_parse:
@@ -116,17 +99,11 @@ static inline void load_wire_number_requests(const LoadWire *self, guint8 *reque
  *
  * Looks at what comes first in @data.
  */
-static inline LoadWireStatus load_wire_parse(const LoadWire *self, const guint8 *data, gsize length,
-					     guint32 call, LoadWireReply *out_reply)
-{
-	return self->codec->parse(self, data, length, call, out_reply);
-}
+LoadWireStatus load_wire_parse(const LoadWire *self, const guint8 *data, gsize length, guint32 call,
+			       LoadWireReply *out_reply);
 
 /* The next of the values_per_call numbers of a reply that is VALUES. */
-static inline gint64 load_wire_next_value(const LoadWire *self, LoadWireReply *reply)
-{
-	return self->codec->next_value(self, reply);
-}
+gint64 load_wire_next_value(const LoadWire *self, LoadWireReply *reply);
 
 /* (transfer full): what a reply that was ERROR says, in printable ASCII. */
 char *load_wire_describe_error(const LoadWire *self, const LoadWireReply *reply);
