@@ -310,87 +310,64 @@ gboolean client_connection_wait_ready(ClientConnection *self, ClientLimit limit,
 	       wait_for_event(self, "connection", limit, error) == CLIENT_CONNECTION_READY;
 }
 
-/* Attempts at the addresses of a name. */
-typedef struct {
-	const GPtrArray *names; /* ResolvedName */
-	TlsClient *tls;
-	ClientConnection **all; /* NULL: failed, or not begun */
-	guint n_begun;
-	gint64 next_at_us; /* when to begin the next one */
-	GError *failure;   /* of the last one that failed */
-} Attempts;
-
-/* Advances the attempts, and begins the next one if that is due.
- * Returns: (nullable): the one that is connected; its TLS handshake may remain */
-static ClientConnection *attempts_advance(Attempts *self, gint64 now_us)
-{
-	for (guint i = 0; i < self->n_begun; i++) {
-		ClientConnection *attempt = self->all[i];
-		GError *failure = NULL;
-
-		if (attempt == NULL)
-			continue;
-		if (client_connection_advance(attempt, &failure) == CLIENT_CONNECTION_FAILED) {
-			g_clear_error(&self->failure);
-			self->failure = failure;
-			g_clear_pointer(&self->all[i], client_connection_free);
-			self->next_at_us = now_us;
-		} else if (attempt->state != CLIENT_CONNECTION_CONNECTING ||
-			   attempt->is_in_handshake) {
-			return g_steal_pointer(&self->all[i]);
-		}
-	}
-	while (self->n_begun < self->names->len && now_us >= self->next_at_us) {
-		const ResolvedName *name = self->names->pdata[self->n_begun];
-		GError *failure = NULL;
-
-		self->all[self->n_begun] =
-			client_connection_begin(&name->address, self->tls, &failure);
-		if (failure != NULL) {
-			g_clear_error(&self->failure);
-			self->failure = failure;
-		} else {
-			self->next_at_us = now_us + STAGGER_US;
-		}
-		self->n_begun++;
-	}
-	return NULL;
-}
-
-/* Returns: (nullable): the first one that is connected */
+/* Tries the addresses of a name: the next one when one fails, or has not connected for a while.
+ * Returns: (nullable): the first connection; its TLS handshake may remain */
 static ClientConnection *connect_to_any(const GPtrArray *names, TlsClient *tls, ClientLimit limit,
 					GError **error)
 {
-	Attempts attempts = {names, tls, g_new0(ClientConnection *, names->len), 0, 0, NULL};
+	g_autofree ClientConnection **attempts = g_new0(ClientConnection *, names->len);
 	g_autofree struct pollfd *fds = g_new(struct pollfd, names->len);
-	ClientConnection *winner;
-	guint n = 1;
+	g_autoptr(GError) failure = NULL; /* when all have failed: of the last one */
+	ClientConnection *winner = NULL;
+	gint64 next_at_us = 0; /* when to begin the next one */
+	guint n_begun = 0;
 
-	while ((winner = attempts_advance(&attempts, g_get_monotonic_time())) == NULL) {
+	while (winner == NULL) {
+		gint64 now_us = g_get_monotonic_time();
 		gint64 until_us = deadline_us(limit);
+		guint n = 0;
 
-		n = 0;
-		for (guint i = 0; i < attempts.n_begun; i++)
-			if (attempts.all[i] != NULL)
+		for (; n_begun < names->len && now_us >= next_at_us; n_begun++) {
+			const ResolvedName *name = names->pdata[n_begun];
+
+			g_clear_error(&failure);
+			attempts[n_begun] = client_connection_begin(&name->address, tls, &failure);
+			if (failure == NULL)
+				next_at_us = now_us + STAGGER_US;
+		}
+		for (guint i = 0; i < n_begun && winner == NULL; i++) {
+			ClientConnection *attempt = attempts[i];
+
+			if (attempt == NULL)
+				continue;
+			g_clear_error(&failure);
+			if (client_connection_advance(attempt, &failure) ==
+			    CLIENT_CONNECTION_FAILED) {
+				g_clear_pointer(&attempts[i], client_connection_free);
+				next_at_us = now_us;
+			} else if (attempt->state != CLIENT_CONNECTION_CONNECTING ||
+				   attempt->is_in_handshake) {
+				winner = g_steal_pointer(&attempts[i]);
+			} else {
 				fds[n++] = (struct pollfd){
-					.fd = attempts.all[i]->fd,
-					.events = client_connection_events(attempts.all[i]),
-				};
-		if (attempts.n_begun < names->len)
-			until_us = MIN(until_us, attempts.next_at_us);
-		if (n == 0) {
-			g_propagate_error(error, g_steal_pointer(&attempts.failure));
+					.fd = attempt->fd,
+					.events = client_connection_events(attempt)};
+			}
+		}
+		if (winner == NULL && n == 0 && n_begun == names->len) {
+			g_propagate_error(error, g_steal_pointer(&failure));
 			break;
 		}
-		if (!wait_until(fds, n, until_us) && until_us == deadline_us(limit)) {
+		if (n_begun < names->len)
+			until_us = MIN(until_us, next_at_us);
+		if (winner == NULL && !wait_until(fds, n, until_us) &&
+		    until_us == deadline_us(limit)) {
 			set_timeout(error, "connection", limit);
 			break;
 		}
 	}
-	for (guint i = 0; i < attempts.n_begun; i++)
-		client_connection_free(attempts.all[i]);
-	g_free(attempts.all);
-	g_clear_error(&attempts.failure);
+	for (guint i = 0; i < n_begun; i++)
+		client_connection_free(attempts[i]);
 	return winner;
 }
 

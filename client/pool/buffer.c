@@ -221,11 +221,6 @@ void pool_wait_wake(PoolWait *self)
 	pthread_mutex_unlock(&self->mutex);
 }
 
-guint pool_wait_count(const PoolWait *self)
-{
-	return atomic_load(&self->waiting);
-}
-
 void pool_wait_set_failure(PoolWait *self, int failure, const char *text)
 {
 	pthread_mutex_lock(&self->mutex);

@@ -173,11 +173,6 @@ gint64 pool_endpoints_next_us(const PoolEndpoints *self)
 	return ((const PoolEndpoint *)g_sequence_get(first))->backoff_until_us;
 }
 
-gboolean pool_endpoints_have_untried(const PoolEndpoints *self)
-{
-	return pool_endpoints_next_us(self) == 0;
-}
-
 void pool_endpoints_link(PoolEndpoints *self, PoolEndpoint *endpoint)
 {
 	endpoint->is_linked = TRUE;

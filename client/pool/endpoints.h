@@ -55,9 +55,9 @@ PoolEndpoint *pool_endpoints_draw(PoolEndpoints *self, gint64 now_us);
  * answer
  */
 PoolEndpoint *pool_endpoints_draw_untried(PoolEndpoints *self);
-gboolean pool_endpoints_have_untried(const PoolEndpoints *self);
 
-/* Returns: when the first backoff of an endpoint that is not linked ends; POOL_NEVER_US: never */
+/* Returns: when the first backoff of an endpoint that is not linked ends; 0: one was not tried
+ * since its last answer; POOL_NEVER_US: never */
 gint64 pool_endpoints_next_us(const PoolEndpoints *self);
 
 /* Mark an endpoint that has a connection; draws skip it. */

@@ -559,8 +559,7 @@ static gint64 timer_due_us(const PoolFleet *self, Timer timer, gint64 now_us)
 			       ? MAX(endpoint_due_us, replace_due_us(self))
 			       : POOL_NEVER_US;
 	case GIVE_WAY:
-		if (self->is_served || count < POOL_FLEET_MAX_SERVERS ||
-		    !pool_endpoints_have_untried(self->endpoints))
+		if (self->is_served || count < POOL_FLEET_MAX_SERVERS || endpoint_due_us != 0)
 			return POOL_NEVER_US;
 		for (guint i = KEPT_SERVERS; i < POOL_FLEET_MAX_SERVERS; i++)
 			due_us = MIN(due_us, pool_server_gives_way_us(self->servers[i]));
@@ -790,9 +789,4 @@ PoolServer *pool_fleet_choose_for_batch(PoolFleet *self, guint count, gint64 now
 	if (can_draw_from_first(self, count, now_us))
 		return self->first;
 	return find_idle(self, count, self->first, now_us);
-}
-
-gint64 pool_fleet_round_trip_us(const PoolFleet *self)
-{
-	return self->first != NULL ? self->first->round_trip_us : 0;
 }

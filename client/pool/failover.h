@@ -112,6 +112,3 @@ gboolean pool_fleet_is_listing(const PoolFleet *self);
 
 /* Whether a server serves, also if it has refused a moment ago. */
 gboolean pool_fleet_has_serving(const PoolFleet *self);
-
-/* Returns: the round trip to the first */
-gint64 pool_fleet_round_trip_us(const PoolFleet *self);

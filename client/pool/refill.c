@@ -207,15 +207,15 @@ static void observe_takes(PoolRefill *self, gint64 now_us)
 	guint64 put_ids = pool_ring_put_ids(&self->buffer->ring);
 	guint64 level = pool_ring_level(&self->buffer->ring);
 	guint64 thrown = atomic_load_explicit(&self->buffer->thrown, memory_order_relaxed);
-	gint64 span_us = self->config->prefetch_ms * G_TIME_SPAN_MILLISECOND +
-			 2 * pool_fleet_round_trip_us(&self->fleet);
+	gint64 round_trip_us = self->fleet.first != NULL ? self->fleet.first->round_trip_us : 0;
+	gint64 span_us = self->config->prefetch_ms * G_TIME_SPAN_MILLISECOND + 2 * round_trip_us;
 	gint64 placed_at_us =
 		self->watch != NULL ? pool_watch_oldest_request_us(self->watch) : POOL_NEVER_US;
 	guint waiting = 0;
 
 	if (level == 0) /* how many of a relay's calls wait is unknown */
-		waiting = pool_wait_count(&self->buffer->wait) +
-			  (self->watch != NULL && pool_watch_is_dry(self->watch));
+		waiting = atomic_load(&self->buffer->wait.waiting) +
+			  (self->watch != NULL && atomic_load(&self->watch->is_dry));
 	self->is_waited_for = waiting > 0;
 	pool_rate_observe(&self->rate, now_us, put_ids - level - thrown, is_dry(self));
 	self->wanted = MAX(pool_rate_target(&self->rate, span_us), waiting);

@@ -89,21 +89,6 @@ PoolBatchRequestState pool_batch_request_state(const PoolBatchRequest *self)
 	return atomic_load_explicit(&self->state, memory_order_acquire);
 }
 
-const GArray *pool_batch_request_runs(const PoolBatchRequest *self)
-{
-	return self->runs;
-}
-
-gint64 pool_batch_request_filled_at_us(const PoolBatchRequest *self)
-{
-	return self->filled_at_us;
-}
-
-guint pool_batch_request_max_count(const PoolBatchRequest *self)
-{
-	return self->max_count;
-}
-
 void pool_upstream_get_view(PoolUpstream *self, PoolView *out_view)
 {
 	const PoolView *view = &self->watch.view;

@@ -70,6 +70,22 @@ typedef enum {
 	POOL_BATCH_REQUEST_REFUSED, /* no fit server gives as many at once */
 } PoolBatchRequestState;
 
+/* Members are for reading, unless it is PLACED. */
+struct _PoolBatchRequest {
+	GArray *runs; /* SnowflakeClientIdRun: if FILLED, runs that increase, and add up to the
+		       * count */
+	gint64 filled_at_us; /* if FILLED: when the IDs came, by CLOCK_BOOTTIME */
+	guint max_count;     /* if REFUSED: the largest count to request: the limit that the server
+			      * named. If the server named none, one less than the count that it
+			      * refused. If no server was asked, the pool's own limit */
+	/* private */
+	PoolUpstream *upstream;
+	GList link; /* of the queue; under the mutex of PoolWatch */
+	_Atomic PoolBatchRequestState state;
+	gint64 placed_at_us;
+	guint count;
+};
+
 /* Any thread. Returns: (transfer none): a request that is freed with @upstream */
 PoolBatchRequest *pool_batch_request_new(PoolUpstream *upstream);
 
@@ -77,18 +93,6 @@ PoolBatchRequest *pool_batch_request_new(PoolUpstream *upstream);
 void pool_batch_request_place(PoolBatchRequest *self, guint count);
 
 PoolBatchRequestState pool_batch_request_state(const PoolBatchRequest *self);
-
-/* If it is FILLED, until it is placed again. Returns: (element-type SnowflakeClientIdRun): runs
- * that increase, and add up to the count */
-const GArray *pool_batch_request_runs(const PoolBatchRequest *self);
-
-/* If it is FILLED. Returns: when the IDs came, by CLOCK_BOOTTIME */
-gint64 pool_batch_request_filled_at_us(const PoolBatchRequest *self);
-
-/* If it is REFUSED. Returns: the largest count to request: the limit that the server named. If the
- * server named none, one less than the count that it refused. If no server was asked, the pool's
- * own limit */
-guint pool_batch_request_max_count(const PoolBatchRequest *self);
 
 /* The state of the fleet. */
 typedef struct {

@@ -65,11 +65,6 @@ gboolean pool_watch_take(PoolWatch *self, PoolBuffer *buffer, guint most, PoolRu
 	return pool_buffer_take(buffer, NULL, most, out_run);
 }
 
-gboolean pool_watch_is_dry(const PoolWatch *self)
-{
-	return atomic_load(&self->is_dry);
-}
-
 void pool_watch_note_refill(PoolWatch *self)
 {
 	if (atomic_exchange(&self->is_dry, FALSE))

@@ -21,19 +21,7 @@
  * thread that places it. Its state is stored with release and loaded with acquire.
  */
 
-/* Members are private, and for upstream.c. */
-struct _PoolBatchRequest {
-	PoolUpstream *upstream;
-	GList link; /* of the queue; under the mutex */
-	_Atomic PoolBatchRequestState state;
-	gint64 placed_at_us;
-	guint count;
-	guint max_count;
-	GArray *runs; /* SnowflakeClientIdRun */
-	gint64 filled_at_us;
-};
-
-/* Members are private, and for upstream.c. */
+/* Members are for reading, and for upstream.c. */
 typedef struct {
 	void (*changed)(gpointer user_data);
 	gpointer user_data;
@@ -59,8 +47,6 @@ void pool_watch_clear(PoolWatch *self);
 gboolean pool_watch_take(PoolWatch *self, PoolBuffer *buffer, guint most, PoolRun *out_run);
 
 /* For the thread that refills, under fork_guard_lock(). */
-
-gboolean pool_watch_is_dry(const PoolWatch *self);
 
 /* IDs were put into the buffer. */
 void pool_watch_note_refill(PoolWatch *self);

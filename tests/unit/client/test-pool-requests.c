@@ -25,7 +25,7 @@ static PoolBatchRequestState wait_for_end(UpstreamFixture *self, const PoolBatch
 /* Returns: the first ID */
 static gint64 check_filled(const PoolBatchRequest *order, guint count)
 {
-	const GArray *runs = pool_batch_request_runs(order);
+	const GArray *runs = order->runs;
 	gint64 last = 0;
 	guint sum = 0;
 
@@ -86,12 +86,11 @@ static void check_order(guint at)
 	g_assert_cmpuint(counts->len, ==, orders[at].calls);
 	if (orders[at].most == 0) {
 		check_filled(order, orders[at].count);
-		g_assert_cmpint(pool_batch_request_filled_at_us(order), >=, before_us);
-		g_assert_cmpint(pool_batch_request_filled_at_us(order), <=,
-				clock_boottime_ns() / 1000);
+		g_assert_cmpint(order->filled_at_us, >=, before_us);
+		g_assert_cmpint(order->filled_at_us, <=, clock_boottime_ns() / 1000);
 	} else {
 		g_assert_cmpint(state, ==, POOL_BATCH_REQUEST_REFUSED);
-		g_assert_cmpuint(pool_batch_request_max_count(order), ==, orders[at].most);
+		g_assert_cmpuint(order->max_count, ==, orders[at].most);
 	}
 	upstream_fixture_tear_down(&fixture, NULL);
 }
