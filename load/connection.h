@@ -41,8 +41,8 @@ typedef struct {
 	gint64 *since_ns;
 	guint oldest;
 	guint in_flight;
-	guint32 oldest_call; /* its number, of all calls of the connection */
-	gsize unsent_bytes;  /* of the calls in flight, at their end */
+	guint32 oldest_call; /* number of the oldest call, among all of the connection */
+	gsize unsent_bytes;  /* at the end of the calls in flight */
 	gboolean has_more; /* after its replies were taken: receive again at once, since the socket
 			    * does not show what TLS has read */
 	guint8 *rest;      /* the beginning of a reply; NULL until there was one */
@@ -51,8 +51,8 @@ typedef struct {
 } LoadConnection;
 
 /*
- * Where a thread receives, for all of its connections, and whence it sends: so it stays in the
- * cache, and a connection has memory of its own only for a reply that was cut off.
+ * The buffers of a thread, which all of its connections share. So they stay in the processor's
+ * cache, and a connection needs memory of its own only for a part of a reply.
  */
 typedef struct {
 	guint8 *requests; /* as many as there are slots */
@@ -73,7 +73,7 @@ void load_connection_buffer_clear(LoadConnectionBuffer *self);
  * @wire: borrowed
  * @timeout_ms: the limit for each address
  *
- * Connects, and waits for that.
+ * Connects, and waits until it is connected.
  *
  * Returns: (transfer full) (nullable): %NULL if @server has an error
  */
@@ -106,15 +106,14 @@ void load_connection_add_call(LoadConnection *self, gint64 since_ns);
  * load_connection_flush:
  * @buffer: its requests are used; what was received stays
  *
- * One write, if there is anything to be sent. What the socket does not take stays for the next
- * time.
+ * Writes once, if there are unsent bytes. Bytes that the socket does not take remain unsent.
  *
- * Returns: %FALSE with an error of GIO if the connection is lost; but that the other side has ended
- *   it load_connection_receive() tells, after the replies that came before
+ * Returns: %FALSE with an error of GIO if the connection is lost. If the other side has ended it,
+ *   load_connection_receive() fails instead, after the replies that arrived before
  */
 gboolean load_connection_flush(LoadConnection *self, LoadConnectionBuffer *buffer, GError **error);
 
-/* Whether bytes wait for the socket to take them. */
+/* Whether there are unsent bytes, and it is this side's turn to send. */
 gboolean load_connection_wants_write(const LoadConnection *self);
 
 /**
@@ -122,7 +121,7 @@ gboolean load_connection_wants_write(const LoadConnection *self);
  * @buffer: is filled; its replies are to be taken with load_connection_next_reply() before it is
  *   used for another connection
  *
- * One read.
+ * Reads once.
  *
  * Returns: %FALSE with an error of GIO if the connection is lost: G_IO_ERROR_CONNECTION_CLOSED if
  *   the other side has closed or reset it
@@ -135,13 +134,13 @@ gboolean load_connection_receive(LoadConnection *self, LoadConnectionBuffer *buf
  * @out_reply: (out): VALUES and ERROR only; valid until the buffer is used again
  * @out_since_ns: (out): VALUES and ERROR only: of the call
  *
- * Takes the next of the replies that were received, until it is INCOMPLETE: then what is left is
- * kept for the next read. BROKEN also stands for a reply that no call waits for that
- * was sent to its end. After FOREIGN and BROKEN the connection is of no use any more.
+ * Takes the next reply that was received. If it is INCOMPLETE, its bytes are kept for the next
+ * read. A reply is BROKEN, too, if no call waits for it that was sent completely. After FOREIGN and
+ * BROKEN, the connection is unusable.
  */
 LoadWireStatus load_connection_next_reply(LoadConnection *self, LoadConnectionBuffer *buffer,
 					  LoadWireReply *out_reply, gint64 *out_since_ns);
 
-/* Takes away the oldest call in flight, of which there is one, though it was not answered.
- * Returns: what was given to load_connection_add_call() */
+/* Removes the oldest call in flight. There must be one. Returns: the @since_ns of
+ * load_connection_add_call() */
 gint64 load_connection_take_call(LoadConnection *self);

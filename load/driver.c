@@ -10,38 +10,39 @@
 
 #define MAX_EVENTS 256
 
-/* Neither an ID nor a counter of Redis is less. */
+/* The smallest value of an ID and of a counter of Redis. */
 #define LEAST_VALUE G_GINT64_CONSTANT(1)
 
 #define NS_PER_S G_GINT64_CONSTANT(1000000000)
 
-/* How late a change of phase is noticed while nothing comes. */
+/* The longest delay of a change of phase while nothing arrives. */
 #define MAX_WAIT_NS (20 * LOAD_NS_PER_MS)
 
-/* A thread that sleeps wakes up late, most times by less than this. So for the last part before a
- * call is due it does not sleep but looks again and again, for replies too. */
+/* A thread that sleeps wakes up late, usually by less than this. So it polls for the last part of
+ * the time before a call is due. */
 #define SPIN_NS G_GINT64_CONSTANT(40000)
 
 typedef enum {
-	LOAD_LANE_LOST,       /* there is no connection */
-	LOAD_LANE_CONNECTING, /* there is one that is being made */
+	LOAD_LANE_LOST, /* there is no connection */
+	LOAD_LANE_CONNECTING,
 	LOAD_LANE_UP,
 } LoadLaneState;
 
-/* A connection, or what is to become one again, and its share of an open loop: every n_lanes-th
- * call of the schedule. */
+/* A connection, which is made again when it is lost, and its share of an open loop: every
+ * n_lanes-th call of the schedule. */
 typedef struct {
 	LoadConnection *connection; /* NULL: LOST */
 	LoadLaneState state;
 	gboolean watches_write;
-	guint64 next_call; /* to be sent here */
+	guint64 next_call; /* number of the next call that this lane sends */
 	guint64 waiting;   /* calls that are due and were not sent */
-	GArray *again;   /* not UP: since when, the oldest first, calls that were in flight when the
-			    connection ended */
-	gint64 heard_ns; /* something last, or a call sent when none was in flight, or CONNECTING */
-	gint64 retry_ns; /* LOST: when to connect */
-	guint server;    /* of the driver's: where to, or where it is */
-	guint failures;  /* in a row: it broke, or could not be made */
+	GArray *again;     /* not UP: the times of the calls that were in flight when the connection
+			    * ended, the oldest first */
+	gint64 active_at_ns; /* time of the last read, of the first call in flight, or of the start
+			      * of the attempt to connect */
+	gint64 retry_at_ns;  /* LOST: when to connect */
+	guint server;        /* index of the server in the driver's servers */
+	guint failures;      /* attempts or connections that failed, in a row */
 } LoadLane;
 
 typedef enum {
@@ -61,18 +62,18 @@ struct _LoadDriver {
 	gboolean started;
 	int epoll_fd;
 	LoadPhase phase;
-	gint64 now_ns;        /* when the clock was last read */
-	gint64 polled_ns;     /* what had come by then has been served */
-	gint64 checked_ns;    /* the last check of the lanes */
-	gint64 next_check_ns; /* of the lanes */
-	gint64 last_heard_ns;
+	gint64 now_ns;           /* the last reading of the clock */
+	gint64 polled_at_ns;     /* all that had arrived by then is served */
+	gint64 checked_at_ns;    /* the last check of the lanes */
+	gint64 next_check_at_ns; /* of the lanes */
+	gint64 received_at_ns;
 	guint64 calls_left; /* closed loop: to be made */
 	guint64 next_due;   /* open loop: the next call of the schedule */
 	gint64 next_due_ns;
 	guint64 in_flight; /* on all connections, or to be sent again */
 	guint64 waiting;   /* of all lanes */
 	LoadTally *tally;
-	/* What the tally says, for other threads. */
+	/* Copies of the tally's counts, for other threads. */
 	_Atomic guint64 answered;
 	_Atomic guint64 errors;
 };
@@ -98,7 +99,7 @@ static guint64 first_call_at(const LoadSchedule *self, gint64 time_ns)
 	if (time_ns <= self->start_ns)
 		return 0;
 	call = (guint64)((double)(time_ns - self->start_ns) / self->interval_ns);
-	/* to the next whole number, and past what rounding did */
+	/* rounds up, and corrects rounding errors */
 	while (load_schedule_due_ns(self, call) < time_ns)
 		call++;
 	return call;
@@ -112,7 +113,7 @@ guint64 load_schedule_count(const LoadSchedule *self, gint64 from_ns, gint64 unt
 #define FIRST_BACKOFF_NS   (10 * LOAD_NS_PER_MS)
 #define LONGEST_BACKOFF_NS (100 * LOAD_NS_PER_MS)
 #define NS_PER_ATTEMPT     (LOAD_NS_PER_MS / 10)
-#define MAX_DOUBLINGS      8 /* of the first: beyond any longest */
+#define MAX_DOUBLINGS      8 /* of the first backoff, which is then above any limit */
 
 gint64 load_schedule_retry_ns(guint failures, guint n_servers, guint n_connections, double draw)
 {
@@ -134,10 +135,10 @@ gint64 load_schedule_retry_ns(guint failures, guint n_servers, guint n_connectio
 #define LONGEST_PAUSE_NS (100 * LOAD_NS_PER_MS)
 #define TIMEOUT_PARTS    16 /* of the timeout: how late it is noticed */
 
-/* In one check, so that open connections need not wait for it. */
+/* Attempts in one check, so that a check does not delay open connections. */
 #define MAX_ATTEMPTS 64
 
-/* %FALSE with an error of GIO. @events: of epoll */
+/* Returns: %FALSE with an error of GIO. @events: of epoll */
 static gboolean watch_lane(LoadDriver *self, LoadLane *lane, int operation, guint32 events,
 			   GError **error)
 {
@@ -155,10 +156,9 @@ static const LoadServer *server_of(const LoadDriver *self, const LoadLane *lane)
 	return self->servers->pdata[lane->server];
 }
 
-/* Ends the connection, which is made again. If @why is G_IO_ERROR_CONNECTION_CLOSED, also for a
- * reset, and it was not within a reply, the calls in flight are sent again. Otherwise they are
- * errors, of a kind by @why: G_IO_ERROR_TIMED_OUT, G_IO_ERROR_INVALID_DATA, or broken; the end of a
- * connection without calls is none. */
+/* Ends the connection, and schedules a new one. If @why is G_IO_ERROR_CONNECTION_CLOSED, which
+ * includes a reset, and no reply was cut off, the calls in flight are sent again. Otherwise they
+ * are errors, whose kind follows from @why. The end of a connection without calls is no error. */
 static void lose_lane(LoadDriver *self, LoadLane *lane, const GError *why)
 {
 	LoadConnection *connection = lane->connection;
@@ -195,13 +195,14 @@ static void lose_lane(LoadDriver *self, LoadLane *lane, const GError *why)
 	lane->watches_write = FALSE;
 	lane->failures++;
 	lane->server = (lane->server + 1) % self->servers->len;
-	lane->retry_ns = self->now_ns + load_schedule_retry_ns(lane->failures, self->servers->len,
-							       self->n_lanes, g_random_double());
-	self->next_check_ns =
-		MIN(self->next_check_ns, MAX(lane->retry_ns, self->checked_ns + LEAST_PAUSE_NS));
+	lane->retry_at_ns =
+		self->now_ns + load_schedule_retry_ns(lane->failures, self->servers->len,
+						      self->n_lanes, g_random_double());
+	self->next_check_at_ns = MIN(self->next_check_at_ns,
+				     MAX(lane->retry_at_ns, self->checked_at_ns + LEAST_PAUSE_NS));
 }
 
-/* Makes errors of the oldest @count calls that are to be sent again. */
+/* Counts the oldest @count calls that wait to be sent again as errors. */
 static void give_up_again(LoadDriver *self, LoadLane *lane, guint count)
 {
 	if (count == 0)
@@ -214,7 +215,7 @@ static void give_up_again(LoadDriver *self, LoadLane *lane, guint count)
 					      server_of(self, lane)->address->text));
 }
 
-/* Makes errors of the calls that are due, or to be sent again, and beyond the timeout. */
+/* Counts calls as errors that have waited for the connection for longer than the timeout. */
 static void expire_lane(LoadDriver *self, LoadLane *lane)
 {
 	gint64 before_ns = self->now_ns - self->config.timeout_ns;
@@ -240,20 +241,21 @@ static void expire_lane(LoadDriver *self, LoadLane *lane)
 						      server_of(self, lane)->address->text));
 }
 
-/* Between two polls, at next_check_ns: makes lost connections again, and ends silent ones. */
+/* Makes lost connections again, and ends silent ones. */
 static void check_lanes(LoadDriver *self)
 {
 	gint64 pause_ns = self->config.timeout_ns / TIMEOUT_PARTS;
 	guint attempts = 0;
 
-	self->checked_ns = self->now_ns;
-	self->next_check_ns = self->now_ns + CLAMP(pause_ns, LEAST_PAUSE_NS, LONGEST_PAUSE_NS);
+	self->checked_at_ns = self->now_ns;
+	self->next_check_at_ns = self->now_ns + CLAMP(pause_ns, LEAST_PAUSE_NS, LONGEST_PAUSE_NS);
 	for (guint i = 0; i < self->n_lanes; i++) {
 		LoadLane *lane = &self->lanes[i];
 		const char *server = server_of(self, lane)->address->text;
 		/* by the last poll: if this thread was stopped for a while, replies that arrived
 		 * meanwhile are not late */
-		gboolean is_silent = self->polled_ns - lane->heard_ns > self->config.timeout_ns;
+		gboolean is_silent =
+			self->polled_at_ns - lane->active_at_ns > self->config.timeout_ns;
 		g_autoptr(GError) error = NULL;
 
 		if (is_silent && lane->state == LOAD_LANE_CONNECTING)
@@ -272,9 +274,9 @@ static void check_lanes(LoadDriver *self)
 		if (lane->state != LOAD_LANE_LOST || (self->phase >= LOAD_PHASE_DRAIN &&
 						      lane->waiting == 0 && lane->again->len == 0))
 			continue;
-		if (self->now_ns >= lane->retry_ns && attempts++ < MAX_ATTEMPTS) {
+		if (self->now_ns >= lane->retry_at_ns && attempts++ < MAX_ATTEMPTS) {
 			lane->state = LOAD_LANE_CONNECTING;
-			lane->heard_ns = self->now_ns;
+			lane->active_at_ns = self->now_ns;
 			lane->connection = load_connection_begin(
 				server_of(self, lane), lane->failures / self->servers->len,
 				self->config.wire, &error);
@@ -283,9 +285,9 @@ static void check_lanes(LoadDriver *self)
 				lose_lane(self, lane, error);
 		}
 		if (lane->state == LOAD_LANE_LOST)
-			self->next_check_ns =
-				MIN(self->next_check_ns,
-				    MAX(lane->retry_ns, self->checked_ns + LEAST_PAUSE_NS));
+			self->next_check_at_ns =
+				MIN(self->next_check_at_ns,
+				    MAX(lane->retry_at_ns, self->checked_at_ns + LEAST_PAUSE_NS));
 	}
 }
 
@@ -352,9 +354,9 @@ void load_driver_free(LoadDriver *self)
 	g_free(self);
 }
 
-/* Reading the clock, and what hangs on it */
+/* The clock and the phases */
 
-/* CPU time counts from a call with -1 to one with 1. */
+/* Adds the CPU time between a call with @sign -1 and one with 1. */
 static void add_cpu_time(LoadTally *tally, gint64 sign)
 {
 	struct rusage now;
@@ -379,7 +381,7 @@ static void follow_clock(LoadDriver *self)
 {
 	const LoadDriverConfig *config = &self->config;
 	gint64 until_ns = config->measure_until_ns;
-	gint64 limit_ns = config->calls < G_MAXUINT64 ? self->last_heard_ns + config->silence_ns
+	gint64 limit_ns = config->calls < G_MAXUINT64 ? self->received_at_ns + config->silence_ns
 						      : until_ns + config->timeout_ns;
 
 	self->now_ns = load_driver_now_ns();
@@ -446,12 +448,12 @@ static void take_reply(LoadDriver *self, LoadConnection *connection, LoadWireSta
 static void add_call(LoadDriver *self, LoadLane *lane, gint64 since_ns)
 {
 	if (lane->connection->in_flight == 0)
-		lane->heard_ns = self->now_ns;
+		lane->active_at_ns = self->now_ns;
 	load_connection_add_call(lane->connection, since_ns);
 	self->in_flight++;
 }
 
-/* Closed loop: as many as there are slots, and calls to be made. */
+/* Closed loop: makes a call for each free slot, while calls are left. */
 static void fill_slots(LoadDriver *self, LoadLane *lane)
 {
 	guint64 n =
@@ -465,8 +467,8 @@ static void fill_slots(LoadDriver *self, LoadLane *lane)
 		add_call(self, lane, self->now_ns);
 }
 
-/* Open loop: those that wait, as far as there are slots.
- * @lag_ns: (nullable): how late they are; NULL if they waited for a slot or for the connection */
+/* Open loop: sends the calls that wait, while there are free slots.
+ * @lag_ns: (nullable): records their delay; %NULL if they waited for a slot or a connection */
 static void send_waiting(LoadDriver *self, LoadLane *lane, LoadHistogram *lag_ns)
 {
 	guint64 n = MIN(lane->connection->wire->slots - lane->connection->in_flight, lane->waiting);
@@ -487,7 +489,7 @@ static void send_waiting(LoadDriver *self, LoadLane *lane, LoadHistogram *lag_ns
 	self->waiting -= n;
 }
 
-/* One write, and from then on waking up when the socket takes the rest, if there is any. */
+/* Writes once. If bytes are left, epoll reports when the socket takes more. */
 static gboolean flush_lane(LoadDriver *self, LoadLane *lane, GError **error)
 {
 	gboolean wants_write;
@@ -510,7 +512,7 @@ static void flush_or_lose(LoadDriver *self, LoadLane *lane)
 		lose_lane(self, lane, error);
 }
 
-/* What there is room for. */
+/* Sends the calls for which there are slots. */
 static gboolean send_more(LoadDriver *self, LoadLane *lane, GError **error)
 {
 	if (is_open_loop(self))
@@ -520,7 +522,7 @@ static gboolean send_more(LoadDriver *self, LoadLane *lane, GError **error)
 	return flush_lane(self, lane, error);
 }
 
-/* All calls that are due by now; those of a connection in one write. */
+/* Sends all calls that are due by now, those of one connection in one write. */
 static void make_due_calls(LoadDriver *self)
 {
 	guint64 first = self->next_due;
@@ -546,8 +548,8 @@ static void make_due_calls(LoadDriver *self)
 	}
 }
 
-/* Takes the replies that were received. Returns: %FALSE with an error of GIO: the connection is of
- * no use any more */
+/* Takes the replies that were received. Returns: %FALSE with an error of GIO: the connection is
+ * unusable */
 static gboolean take_replies(LoadDriver *self, LoadConnection *connection, GError **error)
 {
 	LoadWireReply reply;
@@ -570,7 +572,7 @@ static gboolean take_replies(LoadDriver *self, LoadConnection *connection, GErro
 	return FALSE;
 }
 
-/* One read, and one write of the calls that the replies made room for. */
+/* Reads once, and sends calls in the slots that the replies made free. */
 static gboolean serve_lane(LoadDriver *self, LoadLane *lane, GError **error)
 {
 	LoadTally *tally = self->tally;
@@ -582,8 +584,8 @@ static gboolean serve_lane(LoadDriver *self, LoadLane *lane, GError **error)
 		if (!good)
 			break;
 		follow_clock(self);
-		self->last_heard_ns = self->now_ns;
-		lane->heard_ns = self->now_ns;
+		self->received_at_ns = self->now_ns;
+		lane->active_at_ns = self->now_ns;
 		good = take_replies(self, lane->connection, error);
 	} while (good && lane->connection->has_more);
 	if (tally->answered > answered) /* there were good replies */
@@ -602,7 +604,7 @@ static gboolean complete_lane(LoadDriver *self, LoadLane *lane, GError **error)
 	    !watch_lane(self, lane, EPOLL_CTL_MOD, EPOLLIN, error))
 		return FALSE;
 	lane->state = LOAD_LANE_UP;
-	lane->heard_ns = self->now_ns;
+	lane->active_at_ns = self->now_ns;
 	self->tally->made_again++;
 	expire_lane(self, lane);
 	/* the new connection has a slot for each */
@@ -618,12 +620,12 @@ static gboolean complete_lane(LoadDriver *self, LoadLane *lane, GError **error)
 static int wait_for_events(LoadDriver *self, struct epoll_event *events)
 {
 	gint64 due_ns = self->phase < LOAD_PHASE_DRAIN ? self->next_due_ns : G_MAXINT64;
-	gint64 next_ns = MIN(due_ns - SPIN_NS, self->next_check_ns);
+	gint64 next_ns = MIN(due_ns - SPIN_NS, self->next_check_at_ns);
 	gint64 wait_ns = MIN(next_ns - self->now_ns, MAX_WAIT_NS);
 	struct timespec limit = {.tv_nsec = MAX(wait_ns, 0)};
 	int n_events = epoll_pwait2(self->epoll_fd, events, MAX_EVENTS, &limit, NULL);
 
-	/* before Linux 5.11, or where a sandbox does not know it: what is left of the last
+	/* before Linux 5.11, or in a sandbox that does not know it: what is left of the last
 	 * millisecond is spent looking */
 	if (n_events < 0 && errno != EINTR)
 		n_events = epoll_wait(self->epoll_fd, events, MAX_EVENTS,
@@ -633,12 +635,12 @@ static int wait_for_events(LoadDriver *self, struct epoll_event *events)
 
 static void begin_load(LoadDriver *self)
 {
-	/* as a rule the kernel puts timers that are 50 us apart together */
+	/* by default, the kernel joins timers that are 50 us apart */
 	prctl(PR_SET_TIMERSLACK, 1);
 	load_connection_buffer_init(&self->buffer, self->config.wire);
 	self->calls_left = self->config.calls;
-	self->last_heard_ns = load_driver_now_ns();
-	load_gaps_begin(&self->tally->gaps, self->last_heard_ns);
+	self->received_at_ns = load_driver_now_ns();
+	load_gaps_begin(&self->tally->gaps, self->received_at_ns);
 	self->next_due_ns = is_open_loop(self) ? self->config.schedule.start_ns : G_MAXINT64;
 	for (guint i = 0; i < self->n_lanes && !is_open_loop(self); i++) {
 		follow_clock(self);
@@ -648,7 +650,7 @@ static void begin_load(LoadDriver *self)
 	follow_clock(self);
 }
 
-/* Counts what is left of the connections, and closes them. */
+/* Closes the connections, and counts the calls that were not answered. */
 static void end_load(LoadDriver *self)
 {
 	const LoadDriverConfig *config = &self->config;
@@ -690,7 +692,7 @@ static void end_load(LoadDriver *self)
 		load_tally_add_errors(self->tally, LOAD_ERROR_UNSENT, never_made,
 				      g_strdup("calls were wanted that could not be sent in time"));
 	load_gaps_end(&self->tally->gaps, self->now_ns);
-	self->tally->last_heard_ns = self->last_heard_ns;
+	self->tally->received_at_ns = self->received_at_ns;
 }
 
 static void *run_driver(void *data)
@@ -720,10 +722,10 @@ static void *run_driver(void *data)
 			make_due_calls(self);
 		}
 		if (n_events < MAX_EVENTS)
-			self->polled_ns = began_ns;
+			self->polled_at_ns = began_ns;
 		follow_clock(self);
 		make_due_calls(self);
-		if (self->now_ns >= self->next_check_ns)
+		if (self->now_ns >= self->next_check_at_ns)
 			check_lanes(self);
 		if (stopper != NULL && atomic_load_explicit(stopper, memory_order_relaxed)) {
 			self->tally->stopped_ns = self->now_ns;

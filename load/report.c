@@ -12,7 +12,7 @@ static const struct {
 	{"p99.9", "p99_9", 0.999}, {"p99.99", "p99_99", 0.9999}, {"max", "max", 1},
 };
 
-/* By LoadError: what a text and JSON call them. */
+/* The names of each LoadError in the text and in JSON. */
 static const struct {
 	const char *label;
 	const char *key;
@@ -49,7 +49,7 @@ static guint64 ids_per_call(const LoadOptions *options)
 	return load_wire_is_batch(options->form.call) ? options->form.count : 1;
 }
 
-/* (transfer full): with commas between. */
+/* (transfer full): separated by commas. */
 static char *server_names(const LoadOptions *options)
 {
 	GString *names = g_string_new(NULL);
@@ -67,7 +67,7 @@ gboolean load_report_is_interrupted(const LoadReport *self)
 	return self->tally->stopped_ns > 0;
 }
 
-/* What an outage is longer than: 100 ms, and three times as long as the fastest call. */
+/* Returns: the time that each outage exceeds: 100 ms, and three times the fastest call */
 static gint64 least_outage_ns(const LoadReport *self)
 {
 	guint64 fastest_ns = load_histogram_quantile(&self->tally->latency_ns, 0);
@@ -75,12 +75,12 @@ static gint64 least_outage_ns(const LoadReport *self)
 	return MAX(LOAD_GAPS_SHORTEST_NS, 3 * (gint64)fastest_ns);
 }
 
-/* Open loop: whether as good as all calls that were due were answered in the measured time. */
+/* Open loop: whether at least 99 % of the due calls were answered in the measured time. */
 static gboolean kept_up(const LoadReport *self)
 {
 	const LoadTally *tally = self->tally;
 
-	/* one may always be under way at the end */
+	/* one call can be in flight at the end */
 	return tally->in_time + tally->due / 100 + 1 >= tally->due;
 }
 

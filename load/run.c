@@ -5,7 +5,7 @@
 
 #include "load/driver.h"
 
-/* Beyond the timeout: for a server to come back, or another one to be found. */
+/* Added to the timeout, so that a server can come back, or another one can be found. */
 #define SILENCE_NS (10000 * LOAD_NS_PER_MS)
 
 #define CHECK_LIMIT (32 * 1024 * 1024) /* IDs that are searched for duplicates */
@@ -53,7 +53,9 @@ static GPtrArray *open_connections(LoadRun *self, guint64 first, guint64 end, GE
 	return g_steal_pointer(&connections);
 }
 
-/* Of @total things that all threads share evenly: how many threads 0 to @thread - 1 have. */
+/* Returns: how many of @total things, which all threads share evenly, are those of the threads
+ * before
+ * @thread */
 static guint64 share_before(const LoadOptions *options, guint64 total, guint64 thread)
 {
 	return total / options->threads * thread +
@@ -87,12 +89,12 @@ static LoadDriverConfig make_config(const LoadOptions *options, const LoadWire *
 	return config;
 }
 
-/* How long was measured. */
+/* Returns: the measured time */
 static double measured_s(const LoadRun *self, gint64 start_ns)
 {
 	const LoadOptions *options = self->options;
 	gint64 stopped_ns = self->tally->stopped_ns;
-	gint64 end_ns = stopped_ns > 0 ? stopped_ns : self->tally->last_heard_ns;
+	gint64 end_ns = stopped_ns > 0 ? stopped_ns : self->tally->received_at_ns;
 	double seconds = (double)(end_ns - start_ns) / 1e9;
 
 	if (options->calls > 0)

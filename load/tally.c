@@ -248,7 +248,7 @@ void load_tally_merge(LoadTally *self, const LoadTally *other)
 	self->queued += other->queued;
 	self->answered += other->answered;
 	self->out_of_order += other->out_of_order;
-	self->last_heard_ns = MAX(self->last_heard_ns, other->last_heard_ns);
+	self->received_at_ns = MAX(self->received_at_ns, other->received_at_ns);
 	self->cpu_user_us += other->cpu_user_us;
 	self->cpu_system_us += other->cpu_system_us;
 	self->stopped_ns = MAX(self->stopped_ns, other->stopped_ns);

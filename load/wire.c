@@ -36,8 +36,8 @@ static guint32 read_u32(const guint8 *bytes)
 	return GUINT32_FROM_BE(value);
 }
 
-/* Makes the request, and what precedes the values of a good reply; before runs, as far as it does
- * not depend on how many there are. */
+/* Makes the request, and the bytes before the values of a good reply; for runs, the bytes before
+ * their number. */
 static void make_thrift_templates(LoadWire *wire)
 {
 	gboolean gives_runs = wire->form.call == LOAD_WIRE_GET_ID_RUNS;
@@ -175,7 +175,7 @@ static LoadWireStatus parse_thrift(const LoadWire *wire, const guint8 *data, gsi
 
 static const char REDIS_REQUEST[] = "*2\r\n$4\r\nINCR\r\n$18\r\nsnowflakectl-bench\r\n";
 
-#define MAX_DIGITS 18 /* that 64 bits have room for, whatever they are */
+#define MAX_DIGITS 18 /* every number with so many digits fits in 64 bits */
 
 static LoadWireStatus parse_redis(const LoadWire *wire, const guint8 *data, gsize length,
 				  LoadWireReply *out_reply)

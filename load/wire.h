@@ -8,9 +8,8 @@
  * speak it, and Redis's INCR for a comparison. The bytes of a request are made before the run, all
  * but its sequence number; a good reply is recognised by comparing it with a template.
  *
- * Every call on a connection has another sequence number, and its reply must have the same; a
- * connection begins at any of them. Redis has none, so a reply to another call looks the same
- * there.
+ * Calls on a connection have consecutive sequence numbers, from a random one on, and a reply must
+ * have the number of its call. Redis has no such numbers, so replies to two calls look alike.
  *
  * Immutable once made; all threads share one.
  */
@@ -36,7 +35,7 @@ typedef struct {
 typedef struct _LoadWire LoadWire;
 
 typedef enum {
-	LOAD_WIRE_INCOMPLETE, /* read on */
+	LOAD_WIRE_INCOMPLETE, /* more bytes must be read */
 	LOAD_WIRE_VALUES,
 	LOAD_WIRE_ERROR,   /* an exception, or another reply to the call that is not a good one */
 	LOAD_WIRE_FOREIGN, /* the reply to another call; the bytes after it cannot be trusted */
@@ -85,8 +84,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(LoadWire, load_wire_free)
 /**
  * load_wire_number_requests:
  * @requests: @count copies of the request, one after the other
- * @call: the first one's number, among the calls of its connection; the others' follow, and begin
- *   anew after the largest
+ * @call: the first call's number on its connection; the others follow, and begin again after the
+ *   largest
  *
  * Sets the sequence numbers.
  */
@@ -97,7 +96,7 @@ void load_wire_number_requests(const LoadWire *self, guint8 *requests, guint cou
  * @call: the number of the call that this must be the reply to
  * @out_reply: (out): VALUES and ERROR only; else untouched
  *
- * Looks at what comes first in @data.
+ * Reads the reply at the start of @data.
  */
 LoadWireStatus load_wire_parse(const LoadWire *self, const guint8 *data, gsize length, guint32 call,
 			       LoadWireReply *out_reply);
@@ -105,5 +104,5 @@ LoadWireStatus load_wire_parse(const LoadWire *self, const guint8 *data, gsize l
 /* The next of the values_per_call numbers of a reply that is VALUES. */
 gint64 load_wire_next_value(const LoadWire *self, LoadWireReply *reply);
 
-/* (transfer full): what a reply that was ERROR says, in printable ASCII. */
+/* (transfer full): describes a reply that was ERROR, in printable ASCII. */
 char *load_wire_describe_error(const LoadWire *self, const LoadWireReply *reply);

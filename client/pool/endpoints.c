@@ -173,15 +173,9 @@ gint64 pool_endpoints_next_us(const PoolEndpoints *self)
 	return ((const PoolEndpoint *)g_sequence_get(first))->backoff_until_us;
 }
 
-void pool_endpoints_link(PoolEndpoints *self, PoolEndpoint *endpoint)
+void pool_endpoints_set_linked(PoolEndpoints *self, PoolEndpoint *endpoint, gboolean is_linked)
 {
-	endpoint->is_linked = TRUE;
-	update_position(self, endpoint);
-}
-
-void pool_endpoints_unlink(PoolEndpoints *self, PoolEndpoint *endpoint)
-{
-	endpoint->is_linked = FALSE;
+	endpoint->is_linked = is_linked;
 	update_position(self, endpoint);
 }
 
@@ -297,23 +291,23 @@ void pool_discovery_clear(PoolDiscovery *self)
 	g_clear_pointer(&self->listed, g_ptr_array_unref);
 }
 
-gboolean pool_discovery_has_found(const PoolDiscovery *self)
+gint64 pool_discovery_next_us(const PoolDiscovery *self, gboolean is_needed, gboolean is_served)
 {
-	return pool_endpoints_count(self->endpoints) > 0 &&
-	       (!self->config->discover || self->listed != NULL);
-}
+	gboolean has_found = pool_endpoints_count(self->endpoints) > 0 &&
+			     (!self->config->discover || self->listed != NULL);
 
-gint64 pool_discovery_next_us(const PoolDiscovery *self, gboolean is_served)
-{
+	if (!is_needed && has_found)
+		return POOL_NEVER_US;
 	if (is_served || !self->config->has_names)
 		return self->renew_at_us;
 	return MIN(self->renew_at_us, self->asked_at_us + UNSERVED_US);
 }
 
-void pool_discovery_put_off(PoolDiscovery *self, gint64 now_us)
+void pool_discovery_put_off(PoolDiscovery *self, gboolean expects_list, gint64 now_us)
 {
 	self->asked_at_us = now_us;
 	self->renew_at_us = now_us + RETRY_US;
+	self->is_listing |= expects_list;
 }
 
 void pool_discovery_retry_now(PoolDiscovery *self, gint64 now_us)
@@ -322,15 +316,9 @@ void pool_discovery_retry_now(PoolDiscovery *self, gint64 now_us)
 		self->renew_at_us = MIN(self->renew_at_us, now_us);
 }
 
-void pool_discovery_expect_list(PoolDiscovery *self, gint64 now_us)
-{
-	pool_discovery_put_off(self, now_us);
-	self->is_listing = TRUE;
-}
-
 void pool_discovery_resolve(PoolDiscovery *self, gint64 now_us)
 {
-	pool_discovery_put_off(self, now_us);
+	pool_discovery_put_off(self, FALSE, now_us);
 	if ((self->config->has_names || pool_endpoints_count(self->endpoints) == 0) &&
 	    self->resolution == NULL)
 		self->resolution = resolve_all(self);

@@ -60,9 +60,8 @@ PoolEndpoint *pool_endpoints_draw_untried(PoolEndpoints *self);
  * since its last answer; POOL_NEVER_US: never */
 gint64 pool_endpoints_next_us(const PoolEndpoints *self);
 
-/* Mark an endpoint that has a connection; draws skip it. */
-void pool_endpoints_link(PoolEndpoints *self, PoolEndpoint *endpoint);
-void pool_endpoints_unlink(PoolEndpoints *self, PoolEndpoint *endpoint);
+/* Marks an endpoint that has a connection; draws skip it. */
+void pool_endpoints_set_linked(PoolEndpoints *self, PoolEndpoint *endpoint, gboolean is_linked);
 
 /* Ends the backoff of an endpoint whose server has answered. */
 void pool_endpoints_end_failures(PoolEndpoints *self, PoolEndpoint *endpoint);
@@ -121,19 +120,17 @@ void pool_discovery_init(PoolDiscovery *self, const PoolConfig *config, PoolEndp
 			 int fd, gint64 now_us);
 void pool_discovery_clear(PoolDiscovery *self);
 
-/* Whether names are resolved and, with discover, a list has come, at some time. */
-gboolean pool_discovery_has_found(const PoolDiscovery *self);
-
-/* Returns: when to ask for endpoints again. @is_served: a server serves and answers; while none
- * does, names are resolved more often, since they can have other addresses by now */
-gint64 pool_discovery_next_us(const PoolDiscovery *self, gboolean is_served);
+/* Returns: when to ask for endpoints again; POOL_NEVER_US: not now.
+ * @is_needed: if not, only until names are resolved and, with discover, a list has come
+ * @is_served: a server serves and answers; while none does, names are resolved more often, since
+ * they can have other addresses by now */
+gint64 pool_discovery_next_us(const PoolDiscovery *self, gboolean is_needed, gboolean is_served);
 
 /* A server can be asked now. Makes a list due, unless one has come before. */
 void pool_discovery_retry_now(PoolDiscovery *self, gint64 now_us);
 
-/* Asking is due, and this is done: nothing; a server is asked for a list; names are resolved. */
-void pool_discovery_put_off(PoolDiscovery *self, gint64 now_us);
-void pool_discovery_expect_list(PoolDiscovery *self, gint64 now_us);
+/* Asking is due, and this is done: a server is asked for a list, or nothing; names are resolved. */
+void pool_discovery_put_off(PoolDiscovery *self, gboolean expects_list, gint64 now_us);
 void pool_discovery_resolve(PoolDiscovery *self, gint64 now_us);
 
 /* A server has sent a list, which can be wrong. Ignored if it is not expected.

@@ -290,7 +290,7 @@ static void forget_server(PoolFleet *self, PoolServer **server)
 {
 	if (*server == self->candidate)
 		self->candidate = NULL;
-	pool_endpoints_unlink(self->endpoints, (*server)->endpoint);
+	pool_endpoints_set_linked(self->endpoints, (*server)->endpoint, FALSE);
 	g_clear_pointer(server, pool_server_free);
 }
 
@@ -385,11 +385,12 @@ static void handle_probe(PoolFleet *self, PoolServer **server, gint64 now_us)
 {
 	const SnowflakeClientWorker *worker = (*server)->worker;
 	PoolEndpoint *endpoint = (*server)->endpoint;
-	const char *own_nonce = self->config->own_nonce;
 	const char *nonce = worker != NULL && *worker->nonce != '\0' ? worker->nonce : NULL;
 	gint64 excluded_until_us =
 		nonce != NULL ? pool_endpoints_excluded_until_us(self->endpoints, nonce) : 0;
 	gboolean has_twin = FALSE; /* a connection to the same process, by another name */
+	const char *why = NULL;
+	gint64 backoff_us = 0;
 
 	if (excluded_until_us > now_us) {
 		set_server_failure(self, endpoint, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
@@ -403,20 +404,18 @@ static void handle_probe(PoolFleet *self, PoolServer **server, gint64 now_us)
 			    g_str_equal(other->worker->nonce, nonce);
 	/* a second connection to a server does not help when it dies */
 	if (*server != self->first && has_twin) {
-		drop_server(self, server, now_us, TWIN_BACKOFF_US);
-		return;
+		backoff_us = TWIN_BACKOFF_US;
+	} else if (nonce != NULL && g_strcmp0(nonce, self->config->own_nonce) == 0) {
+		why = "this address is the relay itself; remove it from --relay";
+		backoff_us = TWIN_BACKOFF_US;
+	} else if ((*server)->fitness == POOL_SERVER_UNFIT) {
+		why = is_relay(*server) ? "a relay that reaches no server" : "it has no worker ID";
+		backoff_us = UNFIT_BACKOFF_US;
 	}
-	if (nonce != NULL && g_strcmp0(nonce, own_nonce) == 0) {
-		set_server_failure(self, endpoint, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE,
-				   "this address is the relay itself; remove it from --relay");
-		drop_server(self, server, now_us, TWIN_BACKOFF_US);
-		return;
-	}
-	if ((*server)->fitness == POOL_SERVER_UNFIT) {
-		set_server_failure(self, endpoint, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE,
-				   is_relay(*server) ? "a relay that reaches no server"
-						     : "it has no worker ID");
-		drop_server(self, server, now_us, UNFIT_BACKOFF_US);
+	if (why != NULL)
+		set_server_failure(self, endpoint, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE, why);
+	if (backoff_us > 0) {
+		drop_server(self, server, now_us, backoff_us);
 		return;
 	}
 	/* the server's refusal of a draw says more */
@@ -538,13 +537,13 @@ static gint64 timer_due_us(const PoolFleet *self, Timer timer, gint64 now_us)
 	case SETTLE:
 		return self->is_settled ? POOL_NEVER_US : self->settle_at_us;
 	case DISCOVER:
-		/* While nobody takes IDs, endpoints are looked for only if none were ever found, or
-		 * if the pool is watched and lacks a server: those it knows can be gone for good.
-		 */
-		if (self->need == POOL_NEED_NONE && pool_discovery_has_found(&self->discovery) &&
-		    !(self->is_watched && (!self->is_served || count < WANTED_SERVERS)))
-			return POOL_NEVER_US;
-		return pool_discovery_next_us(&self->discovery, best_rank(self, now_us) == 0);
+		/* not needed while nobody takes IDs; but a pool that is watched and lacks a server
+		 * needs endpoints: those that it knows can be gone for good */
+		return pool_discovery_next_us(
+			&self->discovery,
+			self->need != POOL_NEED_NONE ||
+				(self->is_watched && (!self->is_served || count < WANTED_SERVERS)),
+			best_rank(self, now_us) == 0);
 	case CLOSE_SURPLUS:
 		if (count > wanted_servers(self, now_us))
 			FOR_EACH_SERVER (self, server)
@@ -611,7 +610,7 @@ static void connect_to(PoolFleet *self, PoolServer **server, PoolEndpoint *endpo
 
 	*server = pool_server_new(endpoint, self->config->tls, now_us, &failure);
 	if (*server != NULL) {
-		pool_endpoints_link(self->endpoints, endpoint);
+		pool_endpoints_set_linked(self->endpoints, endpoint, TRUE);
 		return;
 	}
 	g_prefix_error(&failure, "%s: ", endpoint->text);
@@ -629,9 +628,9 @@ static void run_timer(PoolFleet *self, Timer timer, gint64 now_us)
 	case DISCOVER:
 		/* one server that is silent must not occupy the others too */
 		if (pool_fleet_is_listing(self))
-			pool_discovery_put_off(&self->discovery, now_us);
+			pool_discovery_put_off(&self->discovery, FALSE, now_us);
 		else if (self->config->discover && pool_fleet_list(self, now_us))
-			pool_discovery_expect_list(&self->discovery, now_us);
+			pool_discovery_put_off(&self->discovery, TRUE, now_us);
 		else
 			pool_discovery_resolve(&self->discovery, now_us);
 		break;
