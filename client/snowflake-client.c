@@ -404,10 +404,9 @@ static gboolean request_batch(SnowflakeClient *self, ClientResult wanted, const 
 {
 	for (;;) {
 		g_autoptr(GError) failure = NULL;
-		ClientResult result = batch_limits_result(&self->limits, wanted);
+		BatchOffer offer = batch_limits_offer(&self->limits, wanted);
 
-		*out_call = batch_call(result, agent,
-				       MIN(count, batch_limits_max_count(&self->limits, result)));
+		*out_call = batch_call(offer.result, agent, MIN(count, offer.max_count));
 		if (perform_call(self, out_call, reply, &failure))
 			return TRUE;
 		if (!batch_limits_step_down(&self->limits, out_call, reply, failure)) {
@@ -510,7 +509,7 @@ static gboolean get_uuids(SnowflakeClient *self, const char *method, const char 
 		ClientCall call = {.method = method, .result = CLIENT_RESULT_UUIDS, .agent = agent};
 
 		call.count = MIN(count - done,
-				 batch_limits_max_count(&self->limits, CLIENT_RESULT_UUIDS));
+				 batch_limits_offer(&self->limits, CLIENT_RESULT_UUIDS).max_count);
 		if (perform_call(self, &call, &reply, &failure)) {
 			done += call.count;
 		} else if (!batch_limits_step_down(&self->limits, &call, &reply, failure)) {

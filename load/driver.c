@@ -356,24 +356,17 @@ void load_driver_free(LoadDriver *self)
 
 /* The clock and the phases */
 
-/* Adds the CPU time between a call with @sign -1 and one with 1. */
-static void add_cpu_time(LoadTally *tally, gint64 sign)
+/* CPU time is that of the phase MEASURE: it is subtracted at its start, and added at its end. */
+static void set_phase(LoadDriver *self, LoadPhase phase)
 {
+	gint64 sign = (self->phase == LOAD_PHASE_MEASURE) - (phase == LOAD_PHASE_MEASURE);
 	struct rusage now;
 
 	getrusage(RUSAGE_THREAD, &now);
-	tally->cpu_user_us +=
+	self->tally->cpu_user_us +=
 		sign * (now.ru_utime.tv_sec * G_TIME_SPAN_SECOND + now.ru_utime.tv_usec);
-	tally->cpu_system_us +=
+	self->tally->cpu_system_us +=
 		sign * (now.ru_stime.tv_sec * G_TIME_SPAN_SECOND + now.ru_stime.tv_usec);
-}
-
-static void set_phase(LoadDriver *self, LoadPhase phase)
-{
-	if (phase == LOAD_PHASE_MEASURE)
-		add_cpu_time(self->tally, -1);
-	if (self->phase == LOAD_PHASE_MEASURE)
-		add_cpu_time(self->tally, 1);
 	self->phase = phase;
 }
 
@@ -767,12 +760,8 @@ const LoadTally *load_driver_tally(const LoadDriver *self)
 	return self->tally;
 }
 
-guint64 load_driver_answered(const LoadDriver *self)
+void load_driver_count(const LoadDriver *self, guint64 *answered, guint64 *errors)
 {
-	return atomic_load_explicit(&self->answered, memory_order_relaxed);
-}
-
-guint64 load_driver_errors(const LoadDriver *self)
-{
-	return atomic_load_explicit(&self->errors, memory_order_relaxed);
+	*answered += atomic_load_explicit(&self->answered, memory_order_relaxed);
+	*errors += atomic_load_explicit(&self->errors, memory_order_relaxed);
 }

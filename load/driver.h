@@ -120,9 +120,8 @@ gboolean load_driver_wait(LoadDriver *self, const struct timespec *deadline_real
 /* The results, after load_driver_wait() has returned %TRUE. */
 const LoadTally *load_driver_tally(const LoadDriver *self);
 
-/* Any thread, while it runs: calls answered and errors so far. */
-guint64 load_driver_answered(const LoadDriver *self);
-guint64 load_driver_errors(const LoadDriver *self);
+/* Any thread, while it runs: adds its calls answered and its errors so far. */
+void load_driver_count(const LoadDriver *self, guint64 *answered, guint64 *errors);
 
 /* CLOCK_MONOTONIC. */
 gint64 load_driver_now_ns(void);

@@ -181,10 +181,8 @@ LoadReport load_run_go(LoadRun *self, LoadRunProgress progress, const atomic_boo
 					 progress != NULL ? &deadline : NULL)) {
 			guint64 answered = 0, errors = 0;
 
-			for (guint each = 0; each < self->drivers->len; each++) {
-				answered += load_driver_answered(self->drivers->pdata[each]);
-				errors += load_driver_errors(self->drivers->pdata[each]);
-			}
+			for (guint each = 0; each < self->drivers->len; each++)
+				load_driver_count(self->drivers->pdata[each], &answered, &errors);
 			progress(++second, answered - answered_before, errors);
 			answered_before = answered;
 			deadline.tv_sec++;

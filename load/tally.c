@@ -215,29 +215,31 @@ void load_tally_free(LoadTally *self)
 	g_free(self);
 }
 
+/* @message: (transfer full) (nullable) */
+static void keep_first(char **first, char *message)
+{
+	if (*first == NULL)
+		*first = message;
+	else
+		g_free(message);
+}
+
 void load_tally_add_errors(LoadTally *self, LoadError kind, guint64 count, char *message)
 {
 	self->errors += count;
 	self->errors_of[kind] += count;
-	if (self->first_error)
-		g_free(message);
-	else
-		self->first_error = message;
+	keep_first(&self->first_error, message);
 }
 
 void load_tally_add_refusal(LoadTally *self, const char *message)
 {
 	self->refused++;
-	if (self->first_refusal == NULL)
-		self->first_refusal = g_strdup(message);
+	keep_first(&self->first_refusal, g_strdup(message));
 }
 
 void load_tally_note_end(LoadTally *self, char *message)
 {
-	if (self->first_end != NULL)
-		g_free(message);
-	else
-		self->first_end = message;
+	keep_first(&self->first_end, message);
 }
 
 void load_tally_merge(LoadTally *self, const LoadTally *other)
@@ -258,12 +260,9 @@ void load_tally_merge(LoadTally *self, const LoadTally *other)
 	self->errors += other->errors;
 	for (guint i = 0; i < LOAD_N_ERRORS; i++)
 		self->errors_of[i] += other->errors_of[i];
-	if (self->first_error == NULL)
-		self->first_error = g_strdup(other->first_error);
-	if (self->first_end == NULL)
-		self->first_end = g_strdup(other->first_end);
-	if (self->first_refusal == NULL)
-		self->first_refusal = g_strdup(other->first_refusal);
+	keep_first(&self->first_error, g_strdup(other->first_error));
+	keep_first(&self->first_end, g_strdup(other->first_end));
+	keep_first(&self->first_refusal, g_strdup(other->first_refusal));
 	load_gaps_merge(&self->gaps, &other->gaps);
 	load_histogram_merge(&self->latency_ns, &other->latency_ns);
 	load_histogram_merge(&self->lag_ns, &other->lag_ns);

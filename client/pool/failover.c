@@ -212,7 +212,7 @@ static PoolServer *find_idle(const PoolFleet *self, guint count, const PoolServe
 {
 	FOR_EACH_SERVER (self, server)
 		if (server != except && pool_server_is_idle(server) &&
-		    count < pool_server_refused_count(server) &&
+		    count < pool_server_offer(server).refused_count &&
 		    pool_server_rank(server, now_us) != POOL_SERVER_USELESS)
 			return server;
 	return NULL;
@@ -224,7 +224,7 @@ guint pool_fleet_refused_count(const PoolFleet *self, gint64 now_us)
 
 	FOR_EACH_SERVER (self, server)
 		if (pool_server_rank(server, now_us) != POOL_SERVER_USELESS)
-			largest = MAX(largest, pool_server_refused_count(server));
+			largest = MAX(largest, pool_server_offer(server).refused_count);
 	return largest;
 }
 
@@ -767,7 +767,7 @@ gint64 pool_fleet_next_us(const PoolFleet *self, gint64 now_us)
 static gboolean can_draw_from_first(const PoolFleet *self, guint count, gint64 now_us)
 {
 	return self->first != NULL && pool_server_is_idle(self->first) &&
-	       count < pool_server_refused_count(self->first) &&
+	       count < pool_server_offer(self->first).refused_count &&
 	       pool_server_rank(self->first, now_us) != POOL_SERVER_USELESS;
 }
 

@@ -242,9 +242,10 @@ static void refill_buffer(PoolRefill *self, gint64 now_us)
 		server = pool_fleet_choose(&self->fleet, now_us);
 		if (server == NULL)
 			return;
-		pool_server_draw(server, self->config->agent,
-				 (guint)MIN(self->wanted - coming, pool_server_max_count(server)),
-				 NULL, now_us);
+		pool_server_draw(
+			server, self->config->agent,
+			(guint)MIN(self->wanted - coming, pool_server_offer(server).max_count),
+			NULL, now_us);
 		self->batch_was_last = FALSE;
 	}
 }

@@ -108,28 +108,18 @@ void pool_server_list(PoolServer *self, gint64 now_us)
 	begin_call(self, &call, now_us);
 }
 
-static ClientResult draw_result(const PoolServer *self)
+BatchOffer pool_server_offer(const PoolServer *self)
 {
-	return batch_limits_result(&self->limits, CLIENT_RESULT_RUNS);
+	return batch_limits_offer(&self->limits, CLIENT_RESULT_RUNS);
 }
 
 void pool_server_draw(PoolServer *self, const char *agent, guint count,
 		      PoolBatchRequest *batch_request, gint64 now_us)
 {
-	const ClientCall call = batch_call(draw_result(self), agent, count);
+	const ClientCall call = batch_call(pool_server_offer(self).result, agent, count);
 
 	self->batch_request = batch_request;
 	begin_call(self, &call, now_us);
-}
-
-guint pool_server_max_count(const PoolServer *self)
-{
-	return batch_limits_max_count(&self->limits, draw_result(self));
-}
-
-guint pool_server_refused_count(const PoolServer *self)
-{
-	return batch_limits_refused_count(&self->limits, draw_result(self));
 }
 
 gint64 pool_server_gives_way_us(const PoolServer *self)

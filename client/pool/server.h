@@ -76,17 +76,15 @@ guint pool_server_drawing(const PoolServer *self);
 
 gboolean pool_server_is_listing(const PoolServer *self);
 
-/* Begin a call; the server is idle. They probe it; draw @count IDs, less than
- * pool_server_refused_count(), for @batch_request or, if %NULL, for the buffer; request its list of
- * servers. */
+/* Begin a call; the server is idle. They probe it; draw @count IDs, less than the refused count of
+ * its offer, for @batch_request or, if %NULL, for the buffer; request its list of servers. */
 void pool_server_probe(PoolServer *self, gint64 now_us);
 void pool_server_draw(PoolServer *self, const char *agent, guint count,
 		      PoolBatchRequest *batch_request, gint64 now_us);
 void pool_server_list(PoolServer *self, gint64 now_us);
 
-/* Largest count that is worth to draw at once, and smallest count that it does not give at once. */
-guint pool_server_max_count(const PoolServer *self);
-guint pool_server_refused_count(const PoolServer *self);
+/* Returns: the best draw */
+BatchOffer pool_server_offer(const PoolServer *self);
 
 /* Largest number of servers that are read from a list, so that a list cannot use up the pool's
  * memory. It equals the number of worker IDs in the layout twitter. */
