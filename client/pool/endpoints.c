@@ -140,14 +140,9 @@ static PoolEndpoint *draw_between(PoolEndpoints *self, guint from, guint end)
 	return g_sequence_get(g_sequence_get_iter_at_pos(self->unlinked, (gint)drawn));
 }
 
-PoolEndpoint *pool_endpoints_draw(PoolEndpoints *self, gint64 now_us)
+PoolEndpoint *pool_endpoints_draw(PoolEndpoints *self, gint64 time_us)
 {
-	return draw_between(self, 0, count_until(self, now_us));
-}
-
-PoolEndpoint *pool_endpoints_draw_untried(PoolEndpoints *self)
-{
-	return draw_between(self, 0, count_until(self, 0));
+	return draw_between(self, 0, count_until(self, time_us));
 }
 
 gboolean pool_endpoints_end_a_backoff(PoolEndpoints *self, gint64 now_us)

@@ -48,13 +48,9 @@ void pool_endpoints_set(PoolEndpoints *self, const GPtrArray *names, gboolean ar
 
 guint pool_endpoints_count(const PoolEndpoints *self);
 
-/* Returns: (nullable): a random endpoint that is neither linked nor in backoff */
-PoolEndpoint *pool_endpoints_draw(PoolEndpoints *self, gint64 now_us);
-
-/* Returns: (nullable): a random endpoint that is not linked and has not failed since its last
- * answer
- */
-PoolEndpoint *pool_endpoints_draw_untried(PoolEndpoints *self);
+/* Returns: (nullable): a random endpoint that is neither linked nor in backoff at @time_us; 0: that
+ * has not failed since its last answer */
+PoolEndpoint *pool_endpoints_draw(PoolEndpoints *self, gint64 time_us);
 
 /* Returns: when the first backoff of an endpoint that is not linked ends; 0: one was not tried
  * since its last answer; POOL_NEVER_US: never */

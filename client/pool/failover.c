@@ -670,8 +670,7 @@ static void run_timer(PoolFleet *self, Timer timer, gint64 now_us)
 						   "no answer within " G_STRINGIFY(
 							   POOL_SERVER_GIVE_WAY_MS) " ms");
 			drop_server(self, server, now_us, 0);
-			connect_to(self, server, pool_endpoints_draw_untried(self->endpoints),
-				   now_us);
+			connect_to(self, server, pool_endpoints_draw(self->endpoints, 0), now_us);
 		}
 		break;
 	case ROTATE:

@@ -335,7 +335,9 @@ static void refill_free_parts(PoolRefill *self)
 {
 	fork_guard_lock();
 	pool_fleet_clear(&self->fleet);
-	pool_event_data_clear(&self->data);
+	g_array_unref(self->data.runs);
+	g_clear_pointer(&self->data.workers, g_ptr_array_unref);
+	g_free(self->data.ids);
 	fork_guard_close_noted(&self->fd);
 	fork_guard_unlock();
 	g_free(self);
@@ -358,7 +360,8 @@ PoolRefill *pool_refill_new(const PoolConfig *config, PoolBuffer *buffer, PoolWa
 	else
 		code = errno;
 	pool_fleet_init(&self->fleet, config, watch != NULL, self->fd, now_us);
-	pool_event_data_init(&self->data);
+	self->data.runs = g_array_new(FALSE, FALSE, sizeof(SnowflakeClientIdRun));
+	self->data.ids = g_new(gint64, CLIENT_CALL_MAX_COUNT);
 	pool_ages_init(&self->ages, config->max_age_ms * G_TIME_SPAN_MILLISECOND);
 	pool_rate_init(&self->rate, config->max_age_ms * G_TIME_SPAN_MILLISECOND / 2, now_us);
 	fork_guard_unlock();

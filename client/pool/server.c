@@ -12,21 +12,6 @@
 #define LEAST_REFUSAL_MS 20
 #define MOST_REFUSAL_MS  2000
 
-void pool_event_data_init(PoolEventData *self)
-{
-	*self = (PoolEventData){
-		.runs = g_array_new(FALSE, FALSE, sizeof(SnowflakeClientIdRun)),
-		.ids = g_new(gint64, CLIENT_CALL_MAX_COUNT),
-	};
-}
-
-void pool_event_data_clear(PoolEventData *self)
-{
-	g_array_unref(self->runs);
-	g_free(self->ids);
-	g_clear_pointer(&self->workers, g_ptr_array_unref);
-}
-
 PoolServer *pool_server_new(PoolEndpoint *endpoint, TlsClient *tls, gint64 now_us, GError **error)
 {
 	ClientConnection *connection = client_connection_begin(&endpoint->address, tls, error);

@@ -58,11 +58,8 @@ typedef struct {
 	gint64 asked_at_us; /* when the call began */
 	GArray *runs;       /* SnowflakeClientIdRun: DRAWN */
 	GPtrArray *workers; /* SnowflakeClientWorker: LISTED; NULL: it cannot list them */
-	gint64 *ids;        /* private */
+	gint64 *ids;        /* for the server, with room for CLIENT_CALL_MAX_COUNT */
 } PoolEventData;
-
-void pool_event_data_init(PoolEventData *self);
-void pool_event_data_clear(PoolEventData *self);
 
 /* Begins to connect. @tls: (nullable): as for client_connection_begin(). Returns: (transfer full):
  * %NULL with an error set */

@@ -89,10 +89,10 @@ TEST("/pool-endpoints/backs-off", backs_off)
 	pool_endpoints_back_off(servers, one, NOW_US, 0);
 	end_us = one->backoff_until_us;
 	g_assert_cmpint(pool_endpoints_next_us(servers), ==, 0);
-	other = pool_endpoints_draw_untried(servers);
+	other = pool_endpoints_draw(servers, 0);
 	g_assert_true(other != one);
 	pool_endpoints_set_linked(servers, other, TRUE);
-	g_assert_null(pool_endpoints_draw_untried(servers));
+	g_assert_null(pool_endpoints_draw(servers, 0));
 	g_assert_cmpint(pool_endpoints_next_us(servers), !=, 0);
 	g_assert_null(pool_endpoints_draw(servers, end_us - 1));
 	g_assert_cmpint(pool_endpoints_next_us(servers), ==, end_us);
@@ -106,7 +106,7 @@ TEST("/pool-endpoints/backs-off", backs_off)
 	g_assert_cmpint(pool_endpoints_next_us(servers), ==, POOL_NEVER_US);
 	pool_endpoints_end_failures(servers, one);
 	pool_endpoints_set_linked(servers, one, FALSE);
-	g_assert_true(pool_endpoints_draw_untried(servers) == one);
+	g_assert_true(pool_endpoints_draw(servers, 0) == one);
 	pool_endpoints_free(servers);
 }
 
