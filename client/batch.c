@@ -1,28 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/batch.h"
 
-ClientResult batch_limits_result(const BatchLimits *self, ClientResult wanted)
+BatchOffer batch_limits_offer(const BatchLimits *self, ClientResult wanted)
 {
-	if (wanted == CLIENT_RESULT_RUNS && !self->lacks_runs)
-		return CLIENT_RESULT_RUNS;
-	return self->lacks_ids ? CLIENT_RESULT_ID : CLIENT_RESULT_IDS;
-}
+	BatchOffer offer = {.result = wanted};
+	guint most = CLIENT_CALL_MAX_COUNT;
 
-static guint most_of_call(ClientResult result)
-{
-	if (result == CLIENT_RESULT_ID)
-		return 1;
-	return result == CLIENT_RESULT_RUNS ? CLIENT_CALL_MAX_RUN_IDS : CLIENT_CALL_MAX_COUNT;
-}
-
-guint batch_limits_max_count(const BatchLimits *self, ClientResult result)
-{
-	return MIN(self->max_count, most_of_call(result));
-}
-
-guint batch_limits_refused_count(const BatchLimits *self, ClientResult result)
-{
-	return MIN(self->refused_count, most_of_call(result) + 1);
+	if (offer.result == CLIENT_RESULT_RUNS && self->lacks_runs)
+		offer.result = CLIENT_RESULT_IDS;
+	if (offer.result == CLIENT_RESULT_IDS && self->lacks_ids)
+		offer.result = CLIENT_RESULT_ID;
+	if (offer.result == CLIENT_RESULT_RUNS)
+		most = CLIENT_CALL_MAX_RUN_IDS;
+	else if (offer.result == CLIENT_RESULT_ID)
+		most = 1;
+	offer.max_count = MIN(self->max_count, most);
+	offer.refused_count = MIN(self->refused_count, most + 1);
+	return offer;
 }
 
 ClientCall batch_call(ClientResult result, const char *agent, guint count)

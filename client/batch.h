@@ -22,15 +22,17 @@ typedef struct {
 /* Nothing is known of the server. */
 #define BATCH_LIMITS_INIT ((BatchLimits){FALSE, FALSE, G_MAXUINT, G_MAXUINT})
 
-/* Returns: @wanted, which is RUNS or IDS; or what the server has instead: IDS or ID */
-ClientResult batch_limits_result(const BatchLimits *self, ClientResult wanted);
+/* The best request for a server. */
+typedef struct {
+	ClientResult result; /* the wanted one, or what the server has instead: IDS or ID */
+	guint max_count;     /* largest count to request */
+	guint refused_count; /* smallest count that the server does not give at once. It can be
+			      * larger than max_count by more than one, because a server need not
+			      * name its limit. */
+} BatchOffer;
 
-/* Returns: the largest count to request by a call with this result */
-guint batch_limits_max_count(const BatchLimits *self, ClientResult result);
-
-/* Returns: the smallest count that the server does not give at once. It can be larger than
- * max_count by more than one, because a server need not name its limit. */
-guint batch_limits_refused_count(const BatchLimits *self, ClientResult result);
+/* @wanted: RUNS, IDS, or UUIDS, which have no substitute */
+BatchOffer batch_limits_offer(const BatchLimits *self, ClientResult wanted);
 
 /* Returns: a call for @count IDs. @result: RUNS, IDS or ID; @count means nothing for ID */
 ClientCall batch_call(ClientResult result, const char *agent, guint count);

@@ -126,14 +126,6 @@ static char *read_exception(ThriftReader *reader, gint64 *out_number)
 	return g_steal_pointer(&message);
 }
 
-static gboolean has_name(const char *message, const char *name)
-{
-	gsize length = strlen(name);
-
-	return strncmp(message, name, length) == 0 &&
-	       (message[length] == ':' || message[length] == '\0');
-}
-
 static gboolean read_application_exception(ThriftReader *reader, const ClientCall *call,
 					   GError **error)
 {
@@ -149,7 +141,10 @@ static gboolean read_application_exception(ThriftReader *reader, const ClientCal
 		return FALSE;
 	}
 	for (gsize i = 0; i < G_N_ELEMENTS(exceptions); i++) {
-		if (has_name(message, exceptions[i].name))
+		gsize length = strlen(exceptions[i].name);
+
+		if (strncmp(message, exceptions[i].name, length) == 0 &&
+		    (message[length] == ':' || message[length] == '\0'))
 			code = exceptions[i].code;
 	}
 	g_set_error_literal(error, SNOWFLAKE_CLIENT_ERROR, code, message);
@@ -209,26 +204,6 @@ static void read_ids(ThriftReader *reader, guint count, gint64 *out_ids)
 	}
 }
 
-static SnowflakeClientIdRun read_run(ThriftReader *reader)
-{
-	SnowflakeClientIdRun run = {0};
-	BinaryType type;
-	gint32 count;
-	gint16 id;
-
-	while ((type = thrift_reader_field(reader, &id)) != BINARY_STOP) {
-		if (id == 1 && type == BINARY_I64) {
-			run.first = thrift_reader_i64(reader);
-		} else if (id == 2 && type == BINARY_I32) {
-			count = thrift_reader_i32(reader);
-			run.count = (guint)MAX(count, 0);
-		} else {
-			thrift_reader_skip(reader, type);
-		}
-	}
-	return run;
-}
-
 static void read_runs(ThriftReader *reader, guint count, GArray *out_runs)
 {
 	gsize size = thrift_reader_list(reader, BINARY_STRUCT);
@@ -237,8 +212,18 @@ static void read_runs(ThriftReader *reader, guint count, GArray *out_runs)
 
 	g_array_set_size(out_runs, 0);
 	for (gsize i = 0; i < size && !reader->bad; i++) {
-		SnowflakeClientIdRun run = read_run(reader);
+		SnowflakeClientIdRun run = {0};
+		BinaryType type;
+		gint16 id;
 
+		while ((type = thrift_reader_field(reader, &id)) != BINARY_STOP) {
+			if (id == 1 && type == BINARY_I64)
+				run.first = thrift_reader_i64(reader);
+			else if (id == 2 && type == BINARY_I32) /* below 0 are too many */
+				run.count = (guint)thrift_reader_i32(reader);
+			else
+				thrift_reader_skip(reader, type);
+		}
 		if (run.count == 0 || run.count > left || run.first <= last ||
 		    run.first > G_MAXINT64 - (run.count - 1)) {
 			reader->bad = TRUE;

@@ -7,19 +7,16 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "client/call.h"
-#include "common/fork-guard.h"
 #include "common/socket.h"
 
 #define HEADER_BYTES sizeof(guint32)
 #define READ_BYTES   16384
 #define KEPT_BYTES   (256 * 1024) /* largest reply whose buffer is kept for the next one */
-#define STAGGER_US                                                                                 \
-	250000 /* between attempts at two addresses of a name, as RFC 8305 recommends              \
-		*/
+/* Between attempts at two addresses of a name, as RFC 8305 recommends. */
+#define STAGGER_US   250000
 
 static gboolean set_failure(GError **error, SnowflakeClientError code, const char *why)
 {
@@ -74,34 +71,28 @@ const guint8 *client_connection_get_reply(const ClientConnection *self, gsize *o
 
 /* Without waiting */
 
-/* Returns: %FALSE with errno set */
-static gboolean begin_to_connect(ClientConnection *self, const SocketAddress *address,
-				 TlsClient *tls)
-{
-	const int one = 1;
-
-	self->fd = socket(address->bytes.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (self->fd < 0)
-		return FALSE;
-	/* if it fails, as it does on a local socket, calls are slower at worst */
-	setsockopt(self->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	if (connect(self->fd, (const struct sockaddr *)&address->bytes, address->length) != 0 &&
-	    errno != EINPROGRESS)
-		return FALSE;
-	if (*address->tls_host == '\0')
-		return TRUE;
-	errno = EPROTONOSUPPORT; /* there is nothing to speak TLS with */
-	if (tls != NULL)
-		self->tls = tls_client_connect(tls, self->fd, address->tls_host);
-	return self->tls != NULL;
-}
-
 ClientConnection *client_connection_begin(const SocketAddress *address, TlsClient *tls,
 					  GError **error)
 {
-	ClientConnection *self = connection_alloc(-1);
+	const int one = 1;
+	ClientConnection *self = connection_alloc(
+		socket(address->bytes.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+	gboolean is_begun = self->fd >= 0;
 
-	if (begin_to_connect(self, address, tls))
+	if (is_begun) {
+		/* if it fails, as it does on a local socket, calls are slower at worst */
+		setsockopt(self->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+		is_begun = connect(self->fd, (const struct sockaddr *)&address->bytes,
+				   address->length) == 0 ||
+			   errno == EINPROGRESS;
+	}
+	if (is_begun && *address->tls_host != '\0') {
+		errno = EPROTONOSUPPORT; /* there is nothing to speak TLS with */
+		if (tls != NULL)
+			self->tls = tls_client_connect(tls, self->fd, address->tls_host);
+		is_begun = self->tls != NULL;
+	}
+	if (is_begun)
 		return self;
 	set_unreachable_errno(error, errno);
 	client_connection_free(self);
@@ -149,19 +140,6 @@ static gboolean can_go_on(const ClientConnection *self, GError **error)
 	return set_failure(error, SNOWFLAKE_CLIENT_ERROR_UNREACHABLE, why);
 }
 
-static gboolean send_frame(ClientConnection *self, GError **error)
-{
-	while (self->out_sent < self->out->len) {
-		gssize n = tls_client_send(self->tls, self->fd, self->out->data + self->out_sent,
-					   self->out->len - self->out_sent);
-
-		if (n < 0)
-			return can_go_on(self, error);
-		self->out_sent += (gsize)n;
-	}
-	return TRUE;
-}
-
 static gboolean receive_bytes(ClientConnection *self, GError **error)
 {
 	for (;;) {
@@ -191,7 +169,17 @@ static ClientConnectionEvent advance_call(ClientConnection *self, GError **error
 	GByteArray *last_reply = self->reply;
 	guint32 length;
 
-	if (!send_frame(self, error) || !receive_bytes(self, error))
+	while (self->out_sent < self->out->len) {
+		gssize n = tls_client_send(self->tls, self->fd, self->out->data + self->out_sent,
+					   self->out->len - self->out_sent);
+
+		if (n < 0 && !can_go_on(self, error))
+			return CLIENT_CONNECTION_FAILED;
+		if (n < 0)
+			break;
+		self->out_sent += (gsize)n;
+	}
+	if (!receive_bytes(self, error))
 		return CLIENT_CONNECTION_FAILED;
 	if (self->in->len < HEADER_BYTES)
 		return CLIENT_CONNECTION_NOTHING;
@@ -253,16 +241,6 @@ static ClientConnectionEvent advance_connect(ClientConnection *self, GError **er
 	return CLIENT_CONNECTION_READY;
 }
 
-static ClientConnectionEvent advance_idle(ClientConnection *self, GError **error)
-{
-	if (!receive_bytes(self, error))
-		return CLIENT_CONNECTION_FAILED;
-	if (self->in->len == 0)
-		return CLIENT_CONNECTION_NOTHING;
-	set_failure(error, SNOWFLAKE_CLIENT_ERROR_PROTOCOL, "an answer that nobody asked for");
-	return CLIENT_CONNECTION_FAILED;
-}
-
 ClientConnectionEvent client_connection_advance(ClientConnection *self, GError **error)
 {
 	switch (self->state) {
@@ -270,7 +248,13 @@ ClientConnectionEvent client_connection_advance(ClientConnection *self, GError *
 		return self->is_in_handshake ? advance_handshake(self, error)
 					     : advance_connect(self, error);
 	case CLIENT_CONNECTION_IDLE:
-		return advance_idle(self, error);
+		if (!receive_bytes(self, error))
+			return CLIENT_CONNECTION_FAILED;
+		if (self->in->len == 0)
+			return CLIENT_CONNECTION_NOTHING;
+		set_failure(error, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
+			    "an answer that nobody asked for");
+		return CLIENT_CONNECTION_FAILED;
 	case CLIENT_CONNECTION_CALLING:
 		return advance_call(self, error);
 	}
@@ -320,165 +304,106 @@ static ClientConnectionEvent wait_for_event(ClientConnection *self, const char *
 	return event;
 }
 
-/* A socket that does not block would not wait for room in the queue of a local socket. */
-static ClientConnection *connect_to_path(const char *path, ClientLimit limit, GError **error)
+gboolean client_connection_wait_ready(ClientConnection *self, ClientLimit limit, GError **error)
 {
-	gint64 left_us = deadline_us(limit) - g_get_monotonic_time();
-	int fd = socket_unix_connect(path, (guint)MAX(left_us / G_TIME_SPAN_MILLISECOND, 1));
-	ClientConnection *self;
-
-	if (fd < 0) {
-		if (errno == ETIMEDOUT)
-			set_timeout(error, "connection", limit);
-		else
-			set_unreachable_errno(error, errno);
-		return NULL;
-	}
-	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
-	self = connection_alloc(fd);
-	self->state = CLIENT_CONNECTION_IDLE;
-	return self;
+	return self->state != CLIENT_CONNECTION_CONNECTING ||
+	       wait_for_event(self, "connection", limit, error) == CLIENT_CONNECTION_READY;
 }
 
-/* Attempts at the addresses of a name. */
-typedef struct {
-	const GPtrArray *names; /* ResolvedName */
-	TlsClient *tls;
-	ClientConnection **all; /* NULL: failed, or not begun */
-	guint n_begun;
-	gint64 next_at_us; /* when to begin the next one */
-	GError *failure;   /* of the last one that failed */
-} Attempts;
-
-static void attempts_clear(Attempts *self)
-{
-	for (guint i = 0; i < self->n_begun; i++)
-		client_connection_free(self->all[i]);
-	g_free(self->all);
-	g_clear_error(&self->failure);
-}
-
-/* Advances the attempts, and begins the next one if that is due.
- * Returns: (nullable): the one that is connected; its TLS handshake may remain */
-static ClientConnection *attempts_advance(Attempts *self, gint64 now_us)
-{
-	for (guint i = 0; i < self->n_begun; i++) {
-		ClientConnection *attempt = self->all[i];
-		GError *failure = NULL;
-
-		if (attempt == NULL)
-			continue;
-		if (client_connection_advance(attempt, &failure) == CLIENT_CONNECTION_FAILED) {
-			g_clear_error(&self->failure);
-			self->failure = failure;
-			g_clear_pointer(&self->all[i], client_connection_free);
-			self->next_at_us = now_us;
-		} else if (attempt->state != CLIENT_CONNECTION_CONNECTING ||
-			   attempt->is_in_handshake) {
-			return g_steal_pointer(&self->all[i]);
-		}
-	}
-	while (self->n_begun < self->names->len && now_us >= self->next_at_us) {
-		const ResolvedName *name = self->names->pdata[self->n_begun];
-		GError *failure = NULL;
-
-		self->all[self->n_begun] =
-			client_connection_begin(&name->address, self->tls, &failure);
-		if (failure != NULL) {
-			g_clear_error(&self->failure);
-			self->failure = failure;
-		} else {
-			self->next_at_us = now_us + STAGGER_US;
-		}
-		self->n_begun++;
-	}
-	return NULL;
-}
-
-/* Returns: (nullable): the first one that is connected */
+/* Tries the addresses of a name: the next one when one fails, or has not connected for a while.
+ * Returns: (nullable): the first connection; its TLS handshake may remain */
 static ClientConnection *connect_to_any(const GPtrArray *names, TlsClient *tls, ClientLimit limit,
 					GError **error)
 {
-	Attempts attempts = {names, tls, g_new0(ClientConnection *, names->len), 0, 0, NULL};
+	g_autofree ClientConnection **attempts = g_new0(ClientConnection *, names->len);
 	g_autofree struct pollfd *fds = g_new(struct pollfd, names->len);
-	ClientConnection *winner;
-	guint n = 1;
+	g_autoptr(GError) failure = NULL; /* when all have failed: of the last one */
+	ClientConnection *winner = NULL;
+	gint64 next_at_us = 0; /* when to begin the next one */
+	guint n_begun = 0;
 
-	while ((winner = attempts_advance(&attempts, g_get_monotonic_time())) == NULL) {
+	while (winner == NULL) {
+		gint64 now_us = g_get_monotonic_time();
 		gint64 until_us = deadline_us(limit);
+		guint n = 0;
 
-		n = 0;
-		for (guint i = 0; i < attempts.n_begun; i++)
-			if (attempts.all[i] != NULL)
+		for (; n_begun < names->len && now_us >= next_at_us; n_begun++) {
+			const ResolvedName *name = names->pdata[n_begun];
+
+			g_clear_error(&failure);
+			attempts[n_begun] = client_connection_begin(&name->address, tls, &failure);
+			if (failure == NULL)
+				next_at_us = now_us + STAGGER_US;
+		}
+		for (guint i = 0; i < n_begun && winner == NULL; i++) {
+			ClientConnection *attempt = attempts[i];
+
+			if (attempt == NULL)
+				continue;
+			g_clear_error(&failure);
+			if (client_connection_advance(attempt, &failure) ==
+			    CLIENT_CONNECTION_FAILED) {
+				g_clear_pointer(&attempts[i], client_connection_free);
+				next_at_us = now_us;
+			} else if (attempt->state != CLIENT_CONNECTION_CONNECTING ||
+				   attempt->is_in_handshake) {
+				winner = g_steal_pointer(&attempts[i]);
+			} else {
 				fds[n++] = (struct pollfd){
-					.fd = attempts.all[i]->fd,
-					.events = client_connection_events(attempts.all[i]),
-				};
-		if (attempts.n_begun < names->len)
-			until_us = MIN(until_us, attempts.next_at_us);
-		if (n == 0) {
-			g_propagate_error(error, g_steal_pointer(&attempts.failure));
+					.fd = attempt->fd,
+					.events = client_connection_events(attempt)};
+			}
+		}
+		if (winner == NULL && n == 0 && n_begun == names->len) {
+			g_propagate_error(error, g_steal_pointer(&failure));
 			break;
 		}
-		if (!wait_until(fds, n, until_us) && until_us == deadline_us(limit)) {
+		if (n_begun < names->len)
+			until_us = MIN(until_us, next_at_us);
+		if (winner == NULL && !wait_until(fds, n, until_us) &&
+		    until_us == deadline_us(limit)) {
 			set_timeout(error, "connection", limit);
 			break;
 		}
 	}
-	attempts_clear(&attempts);
+	for (guint i = 0; i < n_begun; i++)
+		client_connection_free(attempts[i]);
 	return winner;
-}
-
-/* Resolves the name, and connects to one of its addresses. */
-static ClientConnection *connect_to_host(const Address *address, TlsClient *tls, ClientLimit limit,
-					 GError **error)
-{
-	g_autoptr(GPtrArray) addresses = g_ptr_array_new();
-	g_autoptr(GPtrArray) names = NULL;
-	g_autofree char *failures = NULL;
-	struct pollfd done = {.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), .events = POLLIN};
-	ClientConnection *self = NULL;
-	Resolution *resolution;
-	eventfd_t count;
-
-	if (done.fd < 0) {
-		set_unreachable_errno(error, errno);
-		return NULL;
-	}
-	g_ptr_array_add(addresses, (gpointer)address);
-	fork_guard_install(NULL);
-	fork_guard_lock();
-	resolution = resolution_new(addresses, done.fd);
-	fork_guard_unlock();
-	for (;;) {
-		eventfd_read(done.fd, &count);
-		names = resolution_get(resolution, &failures);
-		if (failures != NULL || !wait_until(&done, 1, deadline_us(limit)))
-			break;
-		g_clear_pointer(&names, g_ptr_array_unref);
-	}
-	close(done.fd);
-	if (failures == NULL)
-		set_timeout(error, "connection", limit);
-	else if (names->len == 0)
-		set_unreachable(error, g_strrstr(failures, ": ") + 2);
-	else
-		self = connect_to_any(names, tls, limit, error);
-	resolution_free(resolution);
-	return self;
 }
 
 ClientConnection *client_connection_new(const Address *address, TlsClient *tls, ClientLimit limit,
 					GError **error)
 {
-	g_autoptr(ClientConnection) self = address->path != NULL
-						   ? connect_to_path(address->path, limit, error)
-						   : connect_to_host(address, tls, limit, error);
+	gint64 left_us = deadline_us(limit) - g_get_monotonic_time();
+	g_autoptr(ClientConnection) self = NULL;
 
-	if (self == NULL)
-		return NULL;
-	if (self->state == CLIENT_CONNECTION_CONNECTING &&
-	    wait_for_event(self, "connection", limit, error) != CLIENT_CONNECTION_READY)
+	if (address->path != NULL) {
+		/* a socket that does not block would not wait for room in the server's queue */
+		int fd = socket_unix_connect(address->path,
+					     (guint)MAX(left_us / G_TIME_SPAN_MILLISECOND, 1));
+
+		if (fd < 0 && errno == ETIMEDOUT) {
+			set_timeout(error, "connection", limit);
+		} else if (fd < 0) {
+			set_unreachable_errno(error, errno);
+		} else {
+			fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+			self = connection_alloc(fd);
+			self->state = CLIENT_CONNECTION_IDLE;
+		}
+	} else {
+		g_autofree char *why = NULL;
+		g_autoptr(GPtrArray) names =
+			resolution_wait_for_names(address, deadline_us(limit), &why);
+
+		if (names != NULL)
+			self = connect_to_any(names, tls, limit, error);
+		else if (why != NULL)
+			set_unreachable(error, why);
+		else
+			set_timeout(error, "connection", limit);
+	}
+	if (self == NULL || !client_connection_wait_ready(self, limit, error))
 		return NULL;
 	return g_steal_pointer(&self);
 }

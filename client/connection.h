@@ -90,6 +90,10 @@ typedef struct {
 ClientConnection *client_connection_new(const Address *address, TlsClient *tls, ClientLimit limit,
 					GError **error);
 
+/* Waits until a connection that was begun is connected. Returns: %FALSE with UNREACHABLE or TIMEOUT
+ * set; then it is unusable */
+gboolean client_connection_wait_ready(ClientConnection *self, ClientLimit limit, GError **error);
+
 /* Whether an idle connection is unusable: the server has closed it, or has sent bytes without a
  * call. Never waits. */
 gboolean client_connection_is_stale(ClientConnection *self);

@@ -4,10 +4,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "client/thread.h"
 #include "common/fork-guard.h"
@@ -78,19 +80,6 @@ static int resolve_host(Resolution *self, const Address *address, int flags)
 	return 0;
 }
 
-static gboolean resolve_at_once(Resolution *self, const Address *address)
-{
-	struct sockaddr_un bytes;
-	socklen_t length;
-
-	if (address->path == NULL)
-		return g_hostname_is_ip_address(address->host) &&
-		       resolve_host(self, address, AI_NUMERICHOST) == 0;
-	length = socket_unix_address(address->path, &bytes);
-	add_name(self, address, &bytes, length);
-	return TRUE;
-}
-
 static void *run_resolver_thread(void *user_data)
 {
 	Resolution *self = user_data;
@@ -114,30 +103,10 @@ static void *run_resolver_thread(void *user_data)
 	return NULL;
 }
 
-/* Returns: 0, or a code of errno */
-static int start_resolver_thread(Resolution *self, int fd)
-{
-	pthread_t thread;
-	int code;
-
-	self->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	if (self->fd < 0)
-		return errno;
-	fork_guard_note(&self->fd);
-	self->references = 2;
-	code = client_thread_start(&thread, "snowflake-names", run_resolver_thread, self);
-	if (code == 0) {
-		pthread_detach(thread);
-		return 0;
-	}
-	self->references = 1;
-	fork_guard_close_noted(&self->fd);
-	return code;
-}
-
 Resolution *resolution_new(const GPtrArray *addresses, int fd)
 {
 	Resolution *self = g_new0(Resolution, 1);
+	pthread_t thread;
 	int code = 0;
 
 	self->references = 1;
@@ -146,11 +115,33 @@ Resolution *resolution_new(const GPtrArray *addresses, int fd)
 	self->failures = g_string_new(NULL);
 	pthread_mutex_init(&self->mutex, NULL);
 	for (guint i = 0; i < addresses->len; i++) {
-		if (!resolve_at_once(self, addresses->pdata[i]))
-			g_ptr_array_add(self->hosts, address_copy(addresses->pdata[i]));
+		const Address *address = addresses->pdata[i];
+
+		if (address->path != NULL) {
+			struct sockaddr_un bytes;
+			socklen_t length = socket_unix_address(address->path, &bytes);
+
+			add_name(self, address, &bytes, length);
+		} else if (!g_hostname_is_ip_address(address->host) ||
+			   resolve_host(self, address, AI_NUMERICHOST) != 0) {
+			g_ptr_array_add(self->hosts, address_copy(address));
+		}
 	}
-	if (self->hosts->len > 0)
-		code = start_resolver_thread(self, fd);
+	if (self->hosts->len > 0) {
+		self->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+		code = self->fd < 0 ? errno : 0;
+	}
+	if (self->hosts->len > 0 && code == 0) {
+		fork_guard_note(&self->fd);
+		self->references = 2;
+		code = client_thread_start(&thread, "snowflake-names", run_resolver_thread, self);
+		if (code == 0) {
+			pthread_detach(thread);
+		} else {
+			self->references = 1;
+			fork_guard_close_noted(&self->fd);
+		}
+	}
 	/* without a thread, the names are as unknown as if the resolver had failed */
 	if (code != 0)
 		g_string_append_printf(self->failures, "no thread to look names up: %s",
@@ -175,6 +166,37 @@ GPtrArray *resolution_get(Resolution *self, char **out_failures)
 	self->n_given = names->len;
 	*out_failures = is_done ? g_strdup(self->failures->str) : NULL;
 	return g_steal_pointer(&names);
+}
+
+GPtrArray *resolution_wait_for_names(const Address *address, gint64 deadline_us, char **out_why)
+{
+	g_autoptr(GPtrArray) addresses = g_ptr_array_new();
+	struct pollfd done = {.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), .events = POLLIN};
+	GPtrArray *names = NULL;
+	Resolution *resolution;
+	gint64 left_us;
+	eventfd_t count;
+
+	*out_why = done.fd < 0 ? g_strdup(g_strerror(errno)) : NULL;
+	if (done.fd < 0)
+		return NULL;
+	g_ptr_array_add(addresses, (gpointer)address);
+	fork_guard_install(NULL);
+	fork_guard_lock();
+	resolution = resolution_new(addresses, done.fd);
+	fork_guard_unlock();
+	while (!atomic_load(&resolution->is_done) &&
+	       (left_us = deadline_us - g_get_monotonic_time()) > 0) {
+		poll(&done, 1, (int)MIN(left_us / G_TIME_SPAN_MILLISECOND + 1, G_MAXINT));
+		eventfd_read(done.fd, &count);
+	}
+	close(done.fd);
+	if (atomic_load(&resolution->is_done) && resolution->names->len > 0)
+		names = g_ptr_array_ref(resolution->names); /* does not change any more */
+	else if (atomic_load(&resolution->is_done))
+		*out_why = g_strdup(g_strrstr(resolution->failures->str, ": ") + 2);
+	resolution_unref(resolution);
+	return names;
 }
 
 void resolution_free(Resolution *self)

@@ -49,6 +49,18 @@ Resolution *resolution_new(const GPtrArray *addresses, int fd);
  */
 GPtrArray *resolution_get(Resolution *self, char **out_failures);
 
+/**
+ * resolution_wait_for_names:
+ * @deadline_us: of g_get_monotonic_time()
+ * @out_why: (out) (transfer full): on failure, why @address has no addresses; %NULL at the deadline
+ *
+ * Resolves one name, and waits for that. Not under fork_guard_lock().
+ *
+ * Returns: (transfer full) (element-type ResolvedName): one or more, in the resolver's order; %NULL
+ *   on failure
+ */
+GPtrArray *resolution_wait_for_names(const Address *address, gint64 deadline_us, char **out_why);
+
 /* Done or not; also in the child of a fork, which does not have the thread. */
 void resolution_free(Resolution *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Resolution, resolution_free)

@@ -161,30 +161,13 @@ static gboolean exchange_call(SnowflakeClient *self, const ClientCall *call, Cli
 	       client_call_read(call, seqid, bytes->data, bytes->len, reply, error);
 }
 
-static gboolean connect_to(SnowflakeClient *self, const Address *address, ClientLimit limit,
-			   GError **error)
-{
-	const TlsNames nothing = {0};
-	g_autoptr(GError) fault = NULL;
-
-	/* the system trust store takes some milliseconds to read, so only if it is needed */
-	if (address->is_tls && self->tls == NULL)
-		self->tls = tls_client_new(&nothing, &fault);
-	if (fault != NULL) {
-		g_set_error_literal(error, SNOWFLAKE_CLIENT_ERROR,
-				    SNOWFLAKE_CLIENT_ERROR_UNREACHABLE, fault->message);
-		return FALSE;
-	}
-	self->connection =
-		client_connection_new(address, address->is_tls ? self->tls : NULL, limit, error);
-	return self->connection != NULL;
-}
-
 /* Makes the call at the current server. An old connection that breaks can have done so at any time
  * since the last call. That says nothing about the server, so it is connected to again. */
 static gboolean call_server(SnowflakeClient *self, const ClientCall *call, ClientLimit limit,
 			    ClientReply *reply, GError **error)
 {
+	const Address *address = current_server(self);
+	const TlsNames nothing = {0};
 	g_autoptr(GError) failure = NULL;
 
 	if (self->connection != NULL && !client_connection_is_stale(self->connection)) {
@@ -195,27 +178,20 @@ static gboolean call_server(SnowflakeClient *self, const ClientCall *call, Clien
 			g_propagate_error(error, g_steal_pointer(&failure));
 			return FALSE;
 		}
+		g_clear_error(&failure);
 	}
 	disconnect(self);
-	return connect_to(self, current_server(self), limit, error) &&
-	       exchange_call(self, call, limit, reply, error);
-}
-
-/* Gives half of the remaining time to each server, and all of it to the last one. */
-static ClientLimit limit_of_attempt(const SnowflakeClient *self, gboolean is_last)
-{
-	gint64 now_us = g_get_monotonic_time();
-	gint64 half_us = MAX(self->deadline_us - now_us, 0) / 2;
-
-	if (is_last) /* an error then names the limit that was set */
-		return (ClientLimit){
-			.start_us = self->deadline_us - self->timeout_ms * G_TIME_SPAN_MILLISECOND,
-			.ms = self->timeout_ms,
-		};
-	return (ClientLimit){
-		.start_us = now_us,
-		.ms = (guint)((half_us + G_TIME_SPAN_MILLISECOND - 1) / G_TIME_SPAN_MILLISECOND),
-	};
+	/* the system trust store takes some milliseconds to read, so only if it is needed */
+	if (address->is_tls && self->tls == NULL)
+		self->tls = tls_client_new(&nothing, &failure);
+	if (failure != NULL) {
+		g_set_error_literal(error, SNOWFLAKE_CLIENT_ERROR,
+				    SNOWFLAKE_CLIENT_ERROR_UNREACHABLE, failure->message);
+		return FALSE;
+	}
+	self->connection =
+		client_connection_new(address, address->is_tls ? self->tls : NULL, limit, error);
+	return self->connection != NULL && exchange_call(self, call, limit, reply, error);
 }
 
 /* After a failed call: leaves the server if another one may serve. Returns: whether one may */
@@ -253,11 +229,23 @@ static gboolean perform_call(SnowflakeClient *self, const ClientCall *call, Clie
 
 	do {
 		const char *server = current_server(self)->text;
+		gint64 now_us = g_get_monotonic_time();
+		gint64 half_us = MAX(self->deadline_us - now_us, 0) / 2;
+		/* half of the remaining time for each server, and all of it for the last one, whose
+		 * error then names the limit that was set */
+		ClientLimit limit = {
+			.start_us = self->deadline_us - self->timeout_ms * G_TIME_SPAN_MILLISECOND,
+			.ms = self->timeout_ms,
+		};
 
+		if (left > 1)
+			limit = (ClientLimit){now_us,
+					      (guint)((half_us + G_TIME_SPAN_MILLISECOND - 1) /
+						      G_TIME_SPAN_MILLISECOND)};
 		g_clear_error(&failure);
 		reply->retry_after_ms = 0;
 		reply->count_refused = FALSE;
-		done = call_server(self, call, limit_of_attempt(self, left == 1), reply, &failure);
+		done = call_server(self, call, limit, reply, &failure);
 		moved = !done && fail_over(self, failure);
 		if (!done)
 			g_string_append_printf(messages, "%s%s: %s", messages->len > 0 ? "; " : "",
@@ -416,10 +404,9 @@ static gboolean request_batch(SnowflakeClient *self, ClientResult wanted, const 
 {
 	for (;;) {
 		g_autoptr(GError) failure = NULL;
-		ClientResult result = batch_limits_result(&self->limits, wanted);
+		BatchOffer offer = batch_limits_offer(&self->limits, wanted);
 
-		*out_call = batch_call(result, agent,
-				       MIN(count, batch_limits_max_count(&self->limits, result)));
+		*out_call = batch_call(offer.result, agent, MIN(count, offer.max_count));
 		if (perform_call(self, out_call, reply, &failure))
 			return TRUE;
 		if (!batch_limits_step_down(&self->limits, out_call, reply, failure)) {
@@ -473,43 +460,36 @@ gboolean snowflake_client_get_ids(SnowflakeClient *self, const char *agent, guin
 	return TRUE;
 }
 
-/* Appends runs with up to @count IDs. */
-static gboolean append_batch(SnowflakeClient *self, const char *agent, guint count, GArray *runs,
-			     guint *out_count, GError **error)
-{
-	const SnowflakeClientIdRun *last =
-		runs->len > 0 ? &g_array_index(runs, SnowflakeClientIdRun, runs->len - 1) : NULL;
-	g_autoptr(GArray) batch = g_array_new(FALSE, FALSE, sizeof(SnowflakeClientIdRun));
-	gint64 ids[CLIENT_CALL_MAX_COUNT];
-	ClientReply reply = {.runs = batch, .ids = ids};
-	guint server = self->current;
-	ClientCall call;
-
-	if (!request_batch(self, CLIENT_RESULT_RUNS, agent, count, &call, &reply, error))
-		return FALSE;
-	*out_count = MAX(call.count, 1);
-	if (call.result == CLIENT_RESULT_ID && self->current == server && last != NULL &&
-	    !check_order(self, last->first + (last->count - 1), reply.number, error))
-		return FALSE;
-	if (call.result == CLIENT_RESULT_RUNS)
-		g_array_append_vals(runs, batch->data, batch->len);
-	else
-		batch_append_runs(&call, &reply, runs);
-	return TRUE;
-}
-
 GArray *snowflake_client_get_id_runs(SnowflakeClient *self, const char *agent, guint count,
 				     GError **error)
 {
 	g_autoptr(GArray) runs = g_array_new(FALSE, FALSE, sizeof(SnowflakeClientIdRun));
+	g_autoptr(GArray) batch = g_array_new(FALSE, FALSE, sizeof(SnowflakeClientIdRun));
+	gint64 ids[CLIENT_CALL_MAX_COUNT];
+	gint64 last_id = 0;
 
 	if (!begin_batches(self, agent, count, runs, error))
 		return NULL;
 	for (guint done = 0, got; done < count; done += got) {
-		if (!append_batch(self, agent, count - done, runs, &got, error)) {
+		ClientReply reply = {.runs = batch, .ids = ids};
+		guint server = self->current;
+		const SnowflakeClientIdRun *last;
+		ClientCall call;
+
+		if (!request_batch(self, CLIENT_RESULT_RUNS, agent, count - done, &call, &reply,
+				   error) ||
+		    (call.result == CLIENT_RESULT_ID && self->current == server && done > 0 &&
+		     !check_order(self, last_id, reply.number, error))) {
 			prefix_progress(error, done, count);
 			return NULL;
 		}
+		got = MAX(call.count, 1);
+		if (call.result == CLIENT_RESULT_RUNS)
+			g_array_append_vals(runs, batch->data, batch->len);
+		else
+			batch_append_runs(&call, &reply, runs);
+		last = &g_array_index(runs, SnowflakeClientIdRun, runs->len - 1);
+		last_id = last->first + (last->count - 1);
 	}
 	return g_steal_pointer(&runs);
 }
@@ -529,7 +509,7 @@ static gboolean get_uuids(SnowflakeClient *self, const char *method, const char 
 		ClientCall call = {.method = method, .result = CLIENT_RESULT_UUIDS, .agent = agent};
 
 		call.count = MIN(count - done,
-				 batch_limits_max_count(&self->limits, CLIENT_RESULT_UUIDS));
+				 batch_limits_offer(&self->limits, CLIENT_RESULT_UUIDS).max_count);
 		if (perform_call(self, &call, &reply, &failure)) {
 			done += call.count;
 		} else if (!batch_limits_step_down(&self->limits, &call, &reply, failure)) {

@@ -130,67 +130,52 @@ static gboolean ensure_started(SnowflakePool *self, GError **error)
 	return is_started;
 }
 
-/* Returns: (nullable): %NULL: there is no slot for this thread, so it takes from the ring */
-static PoolSlot *own_slot(SnowflakePool *self)
-{
-	PoolSlot *slot = pthread_getspecific(self->key);
-
-	if (slot != NULL && pool_slot_is_mine(slot))
-		return slot;
-	slot = pool_buffer_claim_slot(self->buffer);
-	if (slot != NULL && pthread_setspecific(self->key, slot) != 0) {
-		pool_buffer_release_slot(self->buffer, slot);
-		return NULL;
-	}
-	return slot;
-}
-
-static gboolean wait_and_take(SnowflakePool *self, PoolSlot *slot, guint most, PoolRun *out_run)
-{
-	PoolWait *wait = &self->buffer->wait;
-	gint64 deadline_us =
-		g_get_monotonic_time() + self->config->timeout_ms * G_TIME_SPAN_MILLISECOND;
-	guint64 round = pool_wait_begin(wait);
-	gboolean is_woken = TRUE;
-	gboolean taken;
-
-	while (!(taken = pool_buffer_take(self->buffer, slot, most, out_run)) && is_woken) {
-		pool_refill_wake(self->refill);
-		is_woken = pool_wait_for(wait, &round, deadline_us);
-	}
-	pool_wait_end(wait);
-	return taken;
-}
-
 /* Cancellation is disabled, because a thread that is cancelled while it waits would leave a mutex
  * locked, and the others would wait for it. */
-static gboolean take_when_dry(SnowflakePool *self, PoolSlot *slot, guint most, PoolRun *out_run,
+static gboolean wait_and_take(SnowflakePool *self, PoolSlot *slot, guint most, PoolRun *out_run,
 			      GError **error)
 {
-	gboolean taken = FALSE;
+	PoolWait *wait = &self->buffer->wait;
+	gint64 timeout_us = self->config->timeout_ms * G_TIME_SPAN_MILLISECOND;
+	gint64 deadline_us = g_get_monotonic_time() + timeout_us;
+	gboolean taken = FALSE, is_woken = TRUE;
+	guint64 round;
 	int state;
 
 	atomic_fetch_add_explicit(&self->buffer->dry, 1, memory_order_relaxed);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-	if (self->config->timeout_ms > 0)
-		taken = wait_and_take(self, slot, most, out_run);
-	else
+	if (timeout_us > 0) {
+		round = pool_wait_begin(wait);
+		while (!(taken = pool_buffer_take(self->buffer, slot, most, out_run)) && is_woken) {
+			pool_refill_wake(self->refill);
+			is_woken = pool_wait_for(wait, &round, deadline_us);
+		}
+		pool_wait_end(wait);
+	} else {
 		pool_refill_wake(self->refill);
+	}
 	pthread_setcancelstate(state, NULL);
 	if (!taken)
-		pool_wait_set_error(&self->buffer->wait, self->config->timeout_ms, error);
+		pool_wait_set_error(wait, self->config->timeout_ms, error);
 	return taken;
 }
 
 static gboolean take_run(SnowflakePool *self, guint most, PoolRun *out_run, GError **error)
 {
+	PoolSlot *slot;
+
 	if (!ensure_started(self, error))
 		return FALSE;
-
-	PoolSlot *slot = own_slot(self);
-
+	slot = pthread_getspecific(self->key);
+	if (slot == NULL || !pool_slot_is_mine(slot)) {
+		slot = pool_buffer_claim_slot(self->buffer);
+		if (slot != NULL && pthread_setspecific(self->key, slot) != 0) {
+			pool_buffer_release_slot(self->buffer, slot);
+			slot = NULL; /* so it takes from the ring */
+		}
+	}
 	return pool_buffer_take(self->buffer, slot, most, out_run) ||
-	       take_when_dry(self, slot, most, out_run, error);
+	       wait_and_take(self, slot, most, out_run, error);
 }
 
 /* Out of line, to keep the fast path short. */

@@ -32,11 +32,9 @@ static const GOptionEntry entries[] = {
 	OPTION("calls", "Exactly so many calls, all measured, 1 to 10^15", "N"),
 	OPTION("call", "See above (default get_id)", "CALL"),
 	OPTION("count", "IDs in a batch, 1 to 1000000 (default 100)", "N"),
-	OPTION("agent", "Who asks (default snowflakectl)", "A"),
 	OPTION("idle-connections", "Silent ones beside, 0 to 100000 (default 0)", "N"),
 	{"check", 0, 0, G_OPTION_ARG_NONE, &bench.check,
 	 "Check that no ID comes twice, and that those of each connection increase", NULL},
-	OPTION("check-limit", "Duplicates among so many, 1 to 1000000000 (default 33554432)", "N"),
 	G_OPTION_ENTRY_NULL,
 };
 

@@ -3,6 +3,7 @@
 
 #include <gio/gio.h>
 
+#include "client/connection.h"
 #include "common/address.h"
 #include "common/tls/client.h"
 #include "load/wire.h"
@@ -12,10 +13,10 @@
  * because threads of the load do not block. Immutable while they run; all threads share it.
  */
 typedef struct {
-	const Address *address;      /* borrowed */
-	TlsClient *tls;              /* borrowed; NULL: plain */
-	GPtrArray *socket_addresses; /* of GSocketAddress; can be empty */
-	GError *error;               /* (nullable): why it cannot be connected to */
+	const Address *address; /* borrowed */
+	TlsClient *tls;         /* borrowed; NULL: plain */
+	GPtrArray *names;       /* ResolvedName; NULL: the name has no address */
+	GError *error;          /* (nullable): why it cannot be connected to */
 } LoadServer;
 
 /* (transfer full): resolves the name, which blocks; a failure becomes the server's error.
@@ -25,19 +26,33 @@ LoadServer *load_server_new(const Address *address, TlsClient *tls);
 void load_server_free(LoadServer *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(LoadServer, load_server_free)
 
-/* HOST:PORT, or unix:PATH. */
-const char *load_server_name(const LoadServer *self);
-
 /*
  * One connection and its calls in flight. Calls are answered in the order in which they were sent,
  * so their slots form a ring: the oldest is the one whose reply comes next. A reply to any other
- * is not taken. Non-blocking once it is open; never waits.
+ * is not taken. Never waits once it is open.
+ *
+ * Members are for reading.
  */
-typedef struct _LoadConnection LoadConnection;
+typedef struct {
+	ClientConnection *link; /* used until it is connected, and then for its socket and TLS */
+	const LoadServer *server;
+	const LoadWire *wire;
+	/* The calls in flight: a ring of wire->slots. */
+	gint64 *since_ns;
+	guint oldest;
+	guint in_flight;
+	guint32 oldest_call; /* number of the oldest call, among all of the connection */
+	gsize unsent_bytes;  /* at the end of the calls in flight */
+	gboolean has_more; /* after its replies were taken: receive again at once, since the socket
+			    * does not show what TLS has read */
+	guint8 *rest;      /* the beginning of a reply; NULL until there was one */
+	gsize rest_bytes;  /* 0: no part of a reply has come */
+	gint64 last_id;    /* the driver's: of the last reply */
+} LoadConnection;
 
 /*
- * Where a thread receives, for all of its connections, and whence it sends: so it stays in the
- * cache, and a connection has memory of its own only for a reply that was cut off.
+ * The buffers of a thread, which all of its connections share. So they stay in the processor's
+ * cache, and a connection needs memory of its own only for a part of a reply.
  */
 typedef struct {
 	guint8 *requests; /* as many as there are slots */
@@ -58,42 +73,30 @@ void load_connection_buffer_clear(LoadConnectionBuffer *self);
  * @wire: borrowed
  * @timeout_ms: the limit for each address
  *
- * Connects, and waits for that.
+ * Connects, and waits until it is connected.
  *
- * Returns: (transfer full): or %NULL with the server's error
+ * Returns: (transfer full) (nullable): %NULL if @server has an error
  */
-LoadConnection *load_connection_open(LoadServer *server, const LoadWire *wire, guint64 timeout_ms,
-				     GError **error);
+LoadConnection *load_connection_open(LoadServer *server, const LoadWire *wire, guint64 timeout_ms);
 
 /**
  * load_connection_begin:
  * @server: borrowed
  * @attempt: its number: attempts use the server's addresses in turn
  *
- * Begins to connect. When the socket can be written to, load_connection_finish() says what came of
- * it.
+ * Begins to connect. When the socket can be written to, load_connection_finish() completes it.
  *
- * Returns: (transfer full): or %NULL with an error of GIO, which names the server
+ * Returns: (transfer full): or %NULL with an error of the client, which names the server
  */
 LoadConnection *load_connection_begin(const LoadServer *server, guint attempt, const LoadWire *wire,
 				      GError **error);
 
-/* %FALSE with an error of GIO, which names the server, if it is not connected. */
+/* Returns: %FALSE with an error of the client, which names the server, if it is not connected. The
+ * first call makes the TLS handshake. */
 gboolean load_connection_finish(LoadConnection *self, GError **error);
 
 void load_connection_free(LoadConnection *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(LoadConnection, load_connection_free)
-
-int load_connection_fd(const LoadConnection *self);
-
-const LoadServer *load_connection_server(const LoadConnection *self);
-
-/* Of the slots of the wire: those that wait for a reply, and the others. */
-guint load_connection_in_flight(const LoadConnection *self);
-guint load_connection_free_slots(const LoadConnection *self);
-
-/* Whether nothing has come, and the other side has not closed it. Asks the kernel only. */
-gboolean load_connection_is_silent(const LoadConnection *self);
 
 /* Adds a call to what load_connection_flush() sends. There must be a free slot.
  * @since_ns: what load_connection_next_reply() returns */
@@ -103,15 +106,14 @@ void load_connection_add_call(LoadConnection *self, gint64 since_ns);
  * load_connection_flush:
  * @buffer: its requests are used; what was received stays
  *
- * One write, if there is anything to be sent. What the socket does not take stays for the next
- * time.
+ * Writes once, if there are unsent bytes. Bytes that the socket does not take remain unsent.
  *
- * Returns: %FALSE with an error of GIO if the connection is lost; but that the other side has ended
- *   it load_connection_receive() tells, after the replies that came before
+ * Returns: %FALSE with an error of GIO if the connection is lost. If the other side has ended it,
+ *   load_connection_receive() fails instead, after the replies that arrived before
  */
 gboolean load_connection_flush(LoadConnection *self, LoadConnectionBuffer *buffer, GError **error);
 
-/* Whether bytes wait for the socket to take them. */
+/* Whether there are unsent bytes, and it is this side's turn to send. */
 gboolean load_connection_wants_write(const LoadConnection *self);
 
 /**
@@ -119,7 +121,7 @@ gboolean load_connection_wants_write(const LoadConnection *self);
  * @buffer: is filled; its replies are to be taken with load_connection_next_reply() before it is
  *   used for another connection
  *
- * One read.
+ * Reads once.
  *
  * Returns: %FALSE with an error of GIO if the connection is lost: G_IO_ERROR_CONNECTION_CLOSED if
  *   the other side has closed or reset it
@@ -132,23 +134,13 @@ gboolean load_connection_receive(LoadConnection *self, LoadConnectionBuffer *buf
  * @out_reply: (out): VALUES and ERROR only; valid until the buffer is used again
  * @out_since_ns: (out): VALUES and ERROR only: of the call
  *
- * Takes the next of the replies that were received, until it is INCOMPLETE: then what is left is
- * kept for the next read. BROKEN also stands for a reply that no call waits for that
- * was sent to its end. After FOREIGN and BROKEN the connection is of no use any more.
+ * Takes the next reply that was received. If it is INCOMPLETE, its bytes are kept for the next
+ * read. A reply is BROKEN, too, if no call waits for it that was sent completely. After FOREIGN and
+ * BROKEN, the connection is unusable.
  */
 LoadWireStatus load_connection_next_reply(LoadConnection *self, LoadConnectionBuffer *buffer,
 					  LoadWireReply *out_reply, gint64 *out_since_ns);
 
-/* After a receive, and after its replies were taken: whether to receive again at once, since the
- * socket will not tell of what there is, as TLS has read it. */
-gboolean load_connection_has_more(const LoadConnection *self);
-
-/* Whether a part of a reply has come, and not yet the rest. */
-gboolean load_connection_is_within_reply(const LoadConnection *self);
-
-/* Takes away the oldest call in flight, of which there is one, though it was not answered.
- * Returns: what was given to load_connection_add_call() */
+/* Removes the oldest call in flight. There must be one. Returns: the @since_ns of
+ * load_connection_add_call() */
 gint64 load_connection_take_call(LoadConnection *self);
-
-/* Notes @id as the last one that came. Returns: whether it is above the one before */
-gboolean load_connection_note_id(LoadConnection *self, gint64 id);

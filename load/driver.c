@@ -8,43 +8,41 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "load/schedule.h"
-
 #define MAX_EVENTS 256
 
-/* Neither an ID nor a counter of Redis is less. */
+/* The smallest value of an ID and of a counter of Redis. */
 #define LEAST_VALUE G_GINT64_CONSTANT(1)
 
 #define NS_PER_S G_GINT64_CONSTANT(1000000000)
 
-/* How late a change of phase is noticed while nothing comes. */
+/* The longest delay of a change of phase while nothing arrives. */
 #define MAX_WAIT_NS (20 * LOAD_NS_PER_MS)
 
-/* A thread that sleeps wakes up late, most times by less than this. So for the last part before a
- * call is due it does not sleep but looks again and again, for replies too. */
+/* A thread that sleeps wakes up late, usually by less than this. So it polls for the last part of
+ * the time before a call is due. */
 #define SPIN_NS G_GINT64_CONSTANT(40000)
 
 typedef enum {
-	LOAD_LANE_LOST,       /* there is no connection */
-	LOAD_LANE_CONNECTING, /* there is one that is being made */
+	LOAD_LANE_LOST, /* there is no connection */
+	LOAD_LANE_CONNECTING,
 	LOAD_LANE_UP,
 } LoadLaneState;
 
-/* A connection, or what is to become one again, and its share of an open loop: every n_lanes-th
- * call of the schedule. */
+/* A connection, which is made again when it is lost, and its share of an open loop: every
+ * n_lanes-th call of the schedule. */
 typedef struct {
 	LoadConnection *connection; /* NULL: LOST */
 	LoadLaneState state;
 	gboolean watches_write;
-	guint64 next_call; /* to be sent here */
+	guint64 next_call; /* number of the next call that this lane sends */
 	guint64 waiting;   /* calls that are due and were not sent */
-	GArray *again; /* not UP: since when, the oldest first, calls that were in flight when the
-			  connection ended */
-	gint64 wanted_ns; /* the first instant since a good reply at which a call was wanted */
-	gint64 heard_ns; /* something last, or a call sent when none was in flight, or CONNECTING */
-	gint64 retry_ns; /* LOST: when to connect */
-	guint server;    /* of the driver's: where to, or where it is */
-	guint failures;  /* in a row: it broke, or could not be made */
+	GArray *again;     /* not UP: the times of the calls that were in flight when the connection
+			    * ended, the oldest first */
+	gint64 active_at_ns; /* time of the last read, of the first call in flight, or of the start
+			      * of the attempt to connect */
+	gint64 retry_at_ns;  /* LOST: when to connect */
+	guint server;        /* index of the server in the driver's servers */
+	guint failures;      /* attempts or connections that failed, in a row */
 } LoadLane;
 
 typedef enum {
@@ -64,21 +62,71 @@ struct _LoadDriver {
 	gboolean started;
 	int epoll_fd;
 	LoadPhase phase;
-	gint64 now_ns;        /* when the clock was last read */
-	gint64 polled_ns;     /* what had come by then has been served */
-	gint64 checked_ns;    /* the last check of the lanes */
-	gint64 next_check_ns; /* of the lanes */
-	gint64 last_heard_ns;
+	gint64 now_ns;           /* the last reading of the clock */
+	gint64 polled_at_ns;     /* all that had arrived by then is served */
+	gint64 checked_at_ns;    /* the last check of the lanes */
+	gint64 next_check_at_ns; /* of the lanes */
+	gint64 received_at_ns;
 	guint64 calls_left; /* closed loop: to be made */
 	guint64 next_due;   /* open loop: the next call of the schedule */
 	gint64 next_due_ns;
 	guint64 in_flight; /* on all connections, or to be sent again */
 	guint64 waiting;   /* of all lanes */
 	LoadTally *tally;
-	/* What the tally says, for other threads. */
+	/* Copies of the tally's counts, for other threads. */
 	_Atomic guint64 answered;
 	_Atomic guint64 errors;
 };
+
+/* When calls are due, and connections are made again */
+
+LoadSchedule load_schedule_make(gint64 start_ns, double rate, guint64 connections, guint64 first,
+				guint64 count)
+{
+	double interval_ns = 1e9 / rate * (double)connections / (double)count;
+
+	return (LoadSchedule){
+		.start_ns = start_ns + (gint64)(interval_ns * (double)first / (double)connections),
+		.interval_ns = interval_ns,
+	};
+}
+
+/* The number of the first call that is due at @time_ns or later. */
+static guint64 first_call_at(const LoadSchedule *self, gint64 time_ns)
+{
+	guint64 call;
+
+	if (time_ns <= self->start_ns)
+		return 0;
+	call = (guint64)((double)(time_ns - self->start_ns) / self->interval_ns);
+	/* rounds up, and corrects rounding errors */
+	while (load_schedule_due_ns(self, call) < time_ns)
+		call++;
+	return call;
+}
+
+guint64 load_schedule_count(const LoadSchedule *self, gint64 from_ns, gint64 until_ns)
+{
+	return first_call_at(self, until_ns) - first_call_at(self, from_ns);
+}
+
+#define FIRST_BACKOFF_NS   (10 * LOAD_NS_PER_MS)
+#define LONGEST_BACKOFF_NS (100 * LOAD_NS_PER_MS)
+#define NS_PER_ATTEMPT     (LOAD_NS_PER_MS / 10)
+#define MAX_DOUBLINGS      8 /* of the first backoff, which is then above any limit */
+
+gint64 load_schedule_retry_ns(guint failures, guint n_servers, guint n_connections, double draw)
+{
+	guint rounds = failures / n_servers;
+	gint64 longest_ns = MAX(LONGEST_BACKOFF_NS, n_connections * NS_PER_ATTEMPT);
+	gint64 pause_ns;
+
+	if (failures % n_servers != 0)
+		return 0;
+	pause_ns = rounds <= MAX_DOUBLINGS ? MIN(FIRST_BACKOFF_NS << (rounds - 1), longest_ns)
+					   : longest_ns;
+	return (gint64)((double)pause_ns * (1 + draw) / 2);
+}
 
 /* Lanes: connections are lost, and made again */
 
@@ -87,16 +135,16 @@ struct _LoadDriver {
 #define LONGEST_PAUSE_NS (100 * LOAD_NS_PER_MS)
 #define TIMEOUT_PARTS    16 /* of the timeout: how late it is noticed */
 
-/* In one check, so that open connections need not wait for it. */
+/* Attempts in one check, so that a check does not delay open connections. */
 #define MAX_ATTEMPTS 64
 
-/* %FALSE with an error of GIO. @events: of epoll */
+/* Returns: %FALSE with an error of GIO. @events: of epoll */
 static gboolean watch_lane(LoadDriver *self, LoadLane *lane, int operation, guint32 events,
 			   GError **error)
 {
 	struct epoll_event event = {.events = events, .data.ptr = lane};
 
-	if (epoll_ctl(self->epoll_fd, operation, load_connection_fd(lane->connection), &event) == 0)
+	if (epoll_ctl(self->epoll_fd, operation, lane->connection->link->fd, &event) == 0)
 		return TRUE;
 	g_set_error(error, G_IO_ERROR, (gint)g_io_error_from_errno(errno),
 		    "could not watch a connection: %s", g_strerror(errno));
@@ -108,90 +156,53 @@ static const LoadServer *server_of(const LoadDriver *self, const LoadLane *lane)
 	return self->servers->pdata[lane->server];
 }
 
-/* (transfer full) */
-static char *describe_loss(const LoadDriver *self, const LoadLane *lane, const GError *why)
-{
-	return g_strdup_printf("%s: %s, with %u calls in flight",
-			       load_server_name(server_of(self, lane)), why->message,
-			       load_connection_in_flight(lane->connection));
-}
-
-/* Keeps the calls in flight, to send them again. */
-static void keep_in_flight(LoadDriver *self, LoadLane *lane, const GError *why)
-{
-	if (load_connection_in_flight(lane->connection) > 0)
-		load_tally_note_end(self->tally, describe_loss(self, lane, why));
-	while (load_connection_in_flight(lane->connection) > 0) {
-		gint64 since_ns = load_connection_take_call(lane->connection);
-
-		g_array_append_val(lane->again, since_ns);
-	}
-}
-
-/* Counts the calls in flight as errors; without any, the end of a connection is no error. */
-static void count_errors_in_flight(LoadDriver *self, const LoadLane *lane, const GError *why)
-{
-	guint in_flight = load_connection_in_flight(lane->connection);
-	LoadError kind =
-		g_error_matches(why, G_IO_ERROR, G_IO_ERROR_TIMED_OUT)      ? LOAD_ERROR_TIMED_OUT
-		: g_error_matches(why, G_IO_ERROR, G_IO_ERROR_INVALID_DATA) ? LOAD_ERROR_WRONG
-									    : LOAD_ERROR_BROKEN;
-	guint errors = kind == LOAD_ERROR_WRONG ? MAX(in_flight, 1) : in_flight;
-
-	self->in_flight -= in_flight;
-	if (errors > 0)
-		load_tally_add_errors(self->tally, kind, errors, describe_loss(self, lane, why));
-}
-
-/* Ends the connection, which is made again. If @why is G_IO_ERROR_CONNECTION_CLOSED, also for a
- * reset, and it was not within a reply, the calls in flight are sent again. Otherwise they are
- * errors, of a kind by @why: G_IO_ERROR_TIMED_OUT, G_IO_ERROR_INVALID_DATA, or broken. */
+/* Ends the connection, and schedules a new one. If @why is G_IO_ERROR_CONNECTION_CLOSED, which
+ * includes a reset, and no reply was cut off, the calls in flight are sent again. Otherwise they
+ * are errors, whose kind follows from @why. The end of a connection without calls is no error. */
 static void lose_lane(LoadDriver *self, LoadLane *lane, const GError *why)
 {
-	if (lane->state != LOAD_LANE_UP)
+	LoadConnection *connection = lane->connection;
+	guint in_flight = connection != NULL ? connection->in_flight : 0;
+	g_autofree char *loss =
+		g_strdup_printf("%s: %s, with %u calls in flight",
+				server_of(self, lane)->address->text, why->message, in_flight);
+
+	if (lane->state != LOAD_LANE_UP) {
 		load_tally_add_refusal(self->tally, why->message);
-	else if (g_error_matches(why, G_IO_ERROR, G_IO_ERROR_CONNECTION_CLOSED) &&
-		 !load_connection_is_within_reply(lane->connection))
-		keep_in_flight(self, lane, why);
-	else
-		count_errors_in_flight(self, lane, why);
+	} else if (g_error_matches(why, G_IO_ERROR, G_IO_ERROR_CONNECTION_CLOSED) &&
+		   connection->rest_bytes == 0) {
+		if (in_flight > 0)
+			load_tally_note_end(self->tally, g_steal_pointer(&loss));
+		while (connection->in_flight > 0) {
+			gint64 since_ns = load_connection_take_call(connection);
+
+			g_array_append_val(lane->again, since_ns);
+		}
+	} else {
+		gboolean is_wrong = g_error_matches(why, G_IO_ERROR, G_IO_ERROR_INVALID_DATA);
+		LoadError kind = is_wrong ? LOAD_ERROR_WRONG
+				 : g_error_matches(why, G_IO_ERROR, G_IO_ERROR_TIMED_OUT)
+					 ? LOAD_ERROR_TIMED_OUT
+					 : LOAD_ERROR_BROKEN;
+		guint errors = MAX(in_flight, (guint)is_wrong);
+
+		self->in_flight -= in_flight;
+		if (errors > 0)
+			load_tally_add_errors(self->tally, kind, errors, g_steal_pointer(&loss));
+	}
 	g_clear_pointer(&lane->connection, load_connection_free);
 	lane->state = LOAD_LANE_LOST;
 	lane->watches_write = FALSE;
 	lane->failures++;
 	lane->server = (lane->server + 1) % self->servers->len;
-	lane->retry_ns = self->now_ns + load_schedule_retry_ns(lane->failures, self->servers->len,
-							       self->n_lanes, g_random_double());
-	self->next_check_ns =
-		MIN(self->next_check_ns, MAX(lane->retry_ns, self->checked_ns + LEAST_PAUSE_NS));
+	lane->retry_at_ns =
+		self->now_ns + load_schedule_retry_ns(lane->failures, self->servers->len,
+						      self->n_lanes, g_random_double());
+	self->next_check_at_ns = MIN(self->next_check_at_ns,
+				     MAX(lane->retry_at_ns, self->checked_at_ns + LEAST_PAUSE_NS));
 }
 
-static void begin_connect(LoadDriver *self, LoadLane *lane)
-{
-	g_autoptr(GError) error = NULL;
-
-	lane->state = LOAD_LANE_CONNECTING;
-	lane->heard_ns = self->now_ns;
-	lane->connection =
-		load_connection_begin(server_of(self, lane), lane->failures / self->servers->len,
-				      self->config.wire, &error);
-	if (lane->connection == NULL || !watch_lane(self, lane, EPOLL_CTL_ADD, EPOLLOUT, &error))
-		lose_lane(self, lane, error);
-}
-
-/* Completes a connection whose socket is writable. %FALSE with an error of GIO: it is lost. */
-static gboolean finish_connect(LoadDriver *self, LoadLane *lane, GError **error)
-{
-	if (!load_connection_finish(lane->connection, error) ||
-	    !watch_lane(self, lane, EPOLL_CTL_MOD, EPOLLIN, error))
-		return FALSE;
-	lane->state = LOAD_LANE_UP;
-	lane->heard_ns = self->now_ns;
-	self->tally->made_again++;
-	return TRUE;
-}
-
-/* Makes errors of the oldest @count calls that are to be sent again. */
+/* Counts the oldest @count calls that wait to be sent again as errors. */
 static void give_up_again(LoadDriver *self, LoadLane *lane, guint count)
 {
 	if (count == 0)
@@ -201,10 +212,10 @@ static void give_up_again(LoadDriver *self, LoadLane *lane, guint count)
 	load_tally_add_errors(self->tally, LOAD_ERROR_BROKEN, count,
 			      g_strdup_printf("%s: no answer in time to a call that was to be sent "
 					      "again",
-					      load_server_name(server_of(self, lane))));
+					      server_of(self, lane)->address->text));
 }
 
-/* Makes errors of the calls that are due, or to be sent again, and beyond the timeout. */
+/* Counts calls as errors that have waited for the connection for longer than the timeout. */
 static void expire_lane(LoadDriver *self, LoadLane *lane)
 {
 	gint64 before_ns = self->now_ns - self->config.timeout_ns;
@@ -227,52 +238,56 @@ static void expire_lane(LoadDriver *self, LoadLane *lane)
 		load_tally_add_errors(self->tally, LOAD_ERROR_UNSENT, n,
 				      g_strdup_printf("%s: no connection in time for a call that "
 						      "was due",
-						      load_server_name(server_of(self, lane))));
+						      server_of(self, lane)->address->text));
 }
 
-/* The time is that of the last poll: if this thread was stopped for a while, replies that arrived
- * meanwhile are not late. */
-static void check_silence(LoadDriver *self, LoadLane *lane)
-{
-	gint64 silent_ns = self->polled_ns - lane->heard_ns;
-	g_autoptr(GError) error = NULL;
-
-	if (lane->state == LOAD_LANE_LOST || silent_ns <= self->config.timeout_ns)
-		return;
-	if (lane->state == LOAD_LANE_CONNECTING)
-		error = g_error_new(G_IO_ERROR, G_IO_ERROR_TIMED_OUT,
-				    "%s: cannot connect: no answer in time",
-				    load_server_name(server_of(self, lane)));
-	else if (load_connection_in_flight(lane->connection) > 0)
-		error = g_error_new_literal(G_IO_ERROR, G_IO_ERROR_TIMED_OUT, "no answer in time");
-	if (error != NULL)
-		lose_lane(self, lane, error);
-}
-
-/* Between two polls, at next_check_ns: makes lost connections again, and ends silent ones. */
+/* Makes lost connections again, and ends silent ones. */
 static void check_lanes(LoadDriver *self)
 {
 	gint64 pause_ns = self->config.timeout_ns / TIMEOUT_PARTS;
 	guint attempts = 0;
 
-	self->checked_ns = self->now_ns;
-	self->next_check_ns = self->now_ns + CLAMP(pause_ns, LEAST_PAUSE_NS, LONGEST_PAUSE_NS);
+	self->checked_at_ns = self->now_ns;
+	self->next_check_at_ns = self->now_ns + CLAMP(pause_ns, LEAST_PAUSE_NS, LONGEST_PAUSE_NS);
 	for (guint i = 0; i < self->n_lanes; i++) {
 		LoadLane *lane = &self->lanes[i];
+		const char *server = server_of(self, lane)->address->text;
+		/* by the last poll: if this thread was stopped for a while, replies that arrived
+		 * meanwhile are not late */
+		gboolean is_silent =
+			self->polled_at_ns - lane->active_at_ns > self->config.timeout_ns;
+		g_autoptr(GError) error = NULL;
 
-		check_silence(self, lane);
+		if (is_silent && lane->state == LOAD_LANE_CONNECTING)
+			error = g_error_new(G_IO_ERROR, G_IO_ERROR_TIMED_OUT,
+					    "%s: cannot connect: no answer in time", server);
+		else if (is_silent && lane->state == LOAD_LANE_UP &&
+			 lane->connection->in_flight > 0)
+			error = g_error_new_literal(G_IO_ERROR, G_IO_ERROR_TIMED_OUT,
+						    "no answer in time");
+		if (error != NULL)
+			lose_lane(self, lane, error);
+		g_clear_error(&error);
 		if (lane->state == LOAD_LANE_UP)
 			continue;
 		expire_lane(self, lane);
 		if (lane->state != LOAD_LANE_LOST || (self->phase >= LOAD_PHASE_DRAIN &&
 						      lane->waiting == 0 && lane->again->len == 0))
 			continue;
-		if (self->now_ns >= lane->retry_ns && attempts++ < MAX_ATTEMPTS)
-			begin_connect(self, lane);
+		if (self->now_ns >= lane->retry_at_ns && attempts++ < MAX_ATTEMPTS) {
+			lane->state = LOAD_LANE_CONNECTING;
+			lane->active_at_ns = self->now_ns;
+			lane->connection = load_connection_begin(
+				server_of(self, lane), lane->failures / self->servers->len,
+				self->config.wire, &error);
+			if (lane->connection == NULL ||
+			    !watch_lane(self, lane, EPOLL_CTL_ADD, EPOLLOUT, &error))
+				lose_lane(self, lane, error);
+		}
 		if (lane->state == LOAD_LANE_LOST)
-			self->next_check_ns =
-				MIN(self->next_check_ns,
-				    MAX(lane->retry_ns, self->checked_ns + LEAST_PAUSE_NS));
+			self->next_check_at_ns =
+				MIN(self->next_check_at_ns,
+				    MAX(lane->retry_at_ns, self->checked_at_ns + LEAST_PAUSE_NS));
 	}
 }
 
@@ -314,20 +329,13 @@ LoadDriver *load_driver_new(GPtrArray *servers, GPtrArray *connections, GError *
 			.connection = connection,
 			.state = LOAD_LANE_UP,
 			.next_call = number,
-			.wanted_ns = G_MAXINT64,
 			.again = g_array_new(FALSE, FALSE, sizeof(gint64)),
 		};
-		g_ptr_array_find(self->servers, load_connection_server(connection), &lane->server);
+		g_ptr_array_find(self->servers, connection->server, &lane->server);
 		if (!watch_lane(self, lane, EPOLL_CTL_ADD, EPOLLIN, error))
 			return NULL;
 	}
 	return g_steal_pointer(&self);
-}
-
-static void close_lanes(LoadDriver *self)
-{
-	for (guint i = 0; i < self->n_lanes; i++)
-		g_clear_pointer(&self->lanes[i].connection, load_connection_free);
 }
 
 void load_driver_free(LoadDriver *self)
@@ -336,35 +344,29 @@ void load_driver_free(LoadDriver *self)
 		return;
 	if (self->epoll_fd >= 0)
 		close(self->epoll_fd);
-	close_lanes(self);
-	for (guint i = 0; i < self->n_lanes; i++)
+	for (guint i = 0; i < self->n_lanes; i++) {
+		g_clear_pointer(&self->lanes[i].connection, load_connection_free);
 		g_array_unref(self->lanes[i].again);
+	}
 	g_free(self->lanes);
 	load_connection_buffer_clear(&self->buffer);
 	load_tally_free(self->tally);
 	g_free(self);
 }
 
-/* Reading the clock, and what hangs on it */
+/* The clock and the phases */
 
-/* CPU time counts from a call with -1 to one with 1. */
-static void add_cpu_time(LoadTally *tally, gint64 sign)
+/* CPU time is that of the phase MEASURE: it is subtracted at its start, and added at its end. */
+static void set_phase(LoadDriver *self, LoadPhase phase)
 {
+	gint64 sign = (self->phase == LOAD_PHASE_MEASURE) - (phase == LOAD_PHASE_MEASURE);
 	struct rusage now;
 
 	getrusage(RUSAGE_THREAD, &now);
-	tally->cpu_user_us +=
+	self->tally->cpu_user_us +=
 		sign * (now.ru_utime.tv_sec * G_TIME_SPAN_SECOND + now.ru_utime.tv_usec);
-	tally->cpu_system_us +=
+	self->tally->cpu_system_us +=
 		sign * (now.ru_stime.tv_sec * G_TIME_SPAN_SECOND + now.ru_stime.tv_usec);
-}
-
-static void set_phase(LoadDriver *self, LoadPhase phase)
-{
-	if (phase == LOAD_PHASE_MEASURE)
-		add_cpu_time(self->tally, -1);
-	if (self->phase == LOAD_PHASE_MEASURE)
-		add_cpu_time(self->tally, 1);
 	self->phase = phase;
 }
 
@@ -372,7 +374,7 @@ static void follow_clock(LoadDriver *self)
 {
 	const LoadDriverConfig *config = &self->config;
 	gint64 until_ns = config->measure_until_ns;
-	gint64 limit_ns = config->calls < G_MAXUINT64 ? self->last_heard_ns + config->silence_ns
+	gint64 limit_ns = config->calls < G_MAXUINT64 ? self->received_at_ns + config->silence_ns
 						      : until_ns + config->timeout_ns;
 
 	self->now_ns = load_driver_now_ns();
@@ -394,51 +396,36 @@ static gboolean is_measured(const LoadDriver *self, gint64 time_ns)
 
 /* Replies */
 
-/* Whether all values of the reply make sense. */
-static gboolean take_values(LoadDriver *self, LoadConnection *connection, LoadWireReply *reply)
-{
-	const LoadWire *wire = self->config.wire;
-	LoadIdLog *id_log = self->config.id_log;
-	gboolean good = TRUE;
-
-	for (guint i = 0; i < wire->values_per_call; i++) {
-		gint64 value = load_wire_next_value(wire, reply);
-
-		good = good && value >= LEAST_VALUE;
-		if (id_log == NULL)
-			continue;
-		load_id_log_add(id_log, value);
-		if (!load_connection_note_id(connection, value))
-			self->tally->out_of_order++;
-	}
-	return good;
-}
-
-/* (transfer full) (nullable): only the first of them is wanted. */
-static char *describe_error(LoadDriver *self, LoadConnection *connection, LoadWireStatus status,
-			    const LoadWireReply *reply)
-{
-	const char *server = load_server_name(load_connection_server(connection));
-	g_autofree char *text = NULL;
-
-	if (self->tally->first_error != NULL)
-		return NULL;
-	if (status == LOAD_WIRE_VALUES)
-		return g_strdup_printf("%s: a number below %" G_GINT64_FORMAT, server, LEAST_VALUE);
-	text = load_wire_describe_error(self->config.wire, reply);
-	return g_strdup_printf("%s: %s", server, text);
-}
-
 static void take_reply(LoadDriver *self, LoadConnection *connection, LoadWireStatus status,
 		       LoadWireReply *reply, gint64 since_ns)
 {
+	const LoadWire *wire = self->config.wire;
+	const char *server = connection->server->address->text;
 	LoadTally *tally = self->tally;
+	gboolean is_wrong = FALSE;
 
 	self->in_flight--;
-	if (G_UNLIKELY(status == LOAD_WIRE_ERROR || !take_values(self, connection, reply))) {
-		load_tally_add_errors(
-			tally, status == LOAD_WIRE_ERROR ? LOAD_ERROR_EXCEPTION : LOAD_ERROR_WRONG,
-			1, describe_error(self, connection, status, reply));
+	for (guint i = 0; status == LOAD_WIRE_VALUES && i < wire->values_per_call; i++) {
+		gint64 value = load_wire_next_value(wire, reply);
+
+		is_wrong = is_wrong || value < LEAST_VALUE;
+		if (self->config.id_log == NULL)
+			continue;
+		load_id_log_add(self->config.id_log, value);
+		tally->out_of_order += value <= connection->last_id;
+		connection->last_id = value;
+	}
+	if (G_UNLIKELY(status == LOAD_WIRE_ERROR)) {
+		g_autofree char *text = load_wire_describe_error(wire, reply);
+
+		load_tally_add_errors(tally, LOAD_ERROR_EXCEPTION, 1,
+				      g_strdup_printf("%s: %s", server, text));
+		return;
+	}
+	if (G_UNLIKELY(is_wrong)) {
+		load_tally_add_errors(tally, LOAD_ERROR_WRONG, 1,
+				      g_strdup_printf("%s: a number below %" G_GINT64_FORMAT,
+						      server, LEAST_VALUE));
 		return;
 	}
 	tally->answered++;
@@ -453,36 +440,31 @@ static void take_reply(LoadDriver *self, LoadConnection *connection, LoadWireSta
 
 static void add_call(LoadDriver *self, LoadLane *lane, gint64 since_ns)
 {
-	if (load_connection_in_flight(lane->connection) == 0)
-		lane->heard_ns = self->now_ns;
+	if (lane->connection->in_flight == 0)
+		lane->active_at_ns = self->now_ns;
 	load_connection_add_call(lane->connection, since_ns);
 	self->in_flight++;
 }
 
-static void want_call(LoadDriver *self, LoadLane *lane, gint64 since_ns)
-{
-	load_gaps_want(&self->tally->gaps, since_ns);
-	lane->wanted_ns = MIN(lane->wanted_ns, since_ns);
-}
-
-/* Closed loop: as many as there are slots, and calls to be made. */
+/* Closed loop: makes a call for each free slot, while calls are left. */
 static void fill_slots(LoadDriver *self, LoadLane *lane)
 {
-	guint64 n = MIN(load_connection_free_slots(lane->connection), self->calls_left);
+	guint64 n =
+		MIN(lane->connection->wire->slots - lane->connection->in_flight, self->calls_left);
 
 	if (self->phase >= LOAD_PHASE_DRAIN || n == 0)
 		return;
 	self->calls_left -= n;
-	want_call(self, lane, self->now_ns);
+	load_gaps_want(&self->tally->gaps, self->now_ns);
 	for (guint64 i = 0; i < n; i++)
 		add_call(self, lane, self->now_ns);
 }
 
-/* Open loop: those that wait, as far as there are slots.
- * @lag_ns: (nullable): how late they are; NULL if they waited for a slot or for the connection */
+/* Open loop: sends the calls that wait, while there are free slots.
+ * @lag_ns: (nullable): records their delay; %NULL if they waited for a slot or a connection */
 static void send_waiting(LoadDriver *self, LoadLane *lane, LoadHistogram *lag_ns)
 {
-	guint64 n = MIN(load_connection_free_slots(lane->connection), lane->waiting);
+	guint64 n = MIN(lane->connection->wire->slots - lane->connection->in_flight, lane->waiting);
 
 	for (guint64 i = 0; i < n; i++) {
 		gint64 due_ns = load_schedule_due_ns(&self->config.schedule, lane->next_call);
@@ -500,7 +482,7 @@ static void send_waiting(LoadDriver *self, LoadLane *lane, LoadHistogram *lag_ns
 	self->waiting -= n;
 }
 
-/* One write, and from then on waking up when the socket takes the rest, if there is any. */
+/* Writes once. If bytes are left, epoll reports when the socket takes more. */
 static gboolean flush_lane(LoadDriver *self, LoadLane *lane, GError **error)
 {
 	gboolean wants_write;
@@ -523,7 +505,7 @@ static void flush_or_lose(LoadDriver *self, LoadLane *lane)
 		lose_lane(self, lane, error);
 }
 
-/* What there is room for. */
+/* Sends the calls for which there are slots. */
 static gboolean send_more(LoadDriver *self, LoadLane *lane, GError **error)
 {
 	if (is_open_loop(self))
@@ -533,19 +515,7 @@ static gboolean send_more(LoadDriver *self, LoadLane *lane, GError **error)
 	return flush_lane(self, lane, error);
 }
 
-/* Sends on a new connection the calls that were in flight on the last one, and more. */
-static gboolean send_again(LoadDriver *self, LoadLane *lane, GError **error)
-{
-	expire_lane(self, lane);
-	/* the new connection has a slot for each */
-	for (guint i = 0; i < lane->again->len; i++)
-		load_connection_add_call(lane->connection, g_array_index(lane->again, gint64, i));
-	self->tally->sent_again += lane->again->len;
-	g_array_set_size(lane->again, 0);
-	return send_more(self, lane, error);
-}
-
-/* All calls that are due by now; those of a connection in one write. */
+/* Sends all calls that are due by now, those of one connection in one write. */
 static void make_due_calls(LoadDriver *self)
 {
 	guint64 first = self->next_due;
@@ -554,7 +524,7 @@ static void make_due_calls(LoadDriver *self)
 	while (self->next_due_ns < before_ns) {
 		LoadLane *lane = &self->lanes[self->next_due % self->n_lanes];
 
-		want_call(self, lane, self->next_due_ns);
+		load_gaps_want(&self->tally->gaps, self->next_due_ns);
 		lane->waiting++;
 		self->waiting++;
 		self->next_due++;
@@ -571,59 +541,35 @@ static void make_due_calls(LoadDriver *self)
 	}
 }
 
-/* (nullable): describes the fault of what was received. */
-static const char *describe_fault(LoadWireStatus status)
-{
-	switch (status) {
-	case LOAD_WIRE_FOREIGN:
-		return "the reply to another call";
-	case LOAD_WIRE_BROKEN:
-		return "bytes that are no reply";
-	case LOAD_WIRE_TLS:
-		return "it speaks TLS there: write tls:HOST:PORT";
-	case LOAD_WIRE_INCOMPLETE:
-	case LOAD_WIRE_VALUES:
-	case LOAD_WIRE_ERROR:
-	default:
-		return NULL;
-	}
-}
-
-/* The replies that were received. */
+/* Takes the replies that were received. Returns: %FALSE with an error of GIO: the connection is
+ * unusable */
 static gboolean take_replies(LoadDriver *self, LoadConnection *connection, GError **error)
 {
 	LoadWireReply reply;
 	LoadWireStatus status;
 	gint64 since_ns;
 
-	while ((status = load_connection_next_reply(connection, &self->buffer, &reply,
-						    &since_ns)) != LOAD_WIRE_INCOMPLETE) {
-		const char *wrong = describe_fault(status);
-
-		if (wrong != NULL) {
-			g_set_error_literal(error, G_IO_ERROR, G_IO_ERROR_INVALID_DATA, wrong);
-			return FALSE;
-		}
+	for (;;) {
+		status = load_connection_next_reply(connection, &self->buffer, &reply, &since_ns);
+		if (status == LOAD_WIRE_INCOMPLETE)
+			return TRUE;
+		if (status != LOAD_WIRE_VALUES && status != LOAD_WIRE_ERROR)
+			break;
 		take_reply(self, connection, status, &reply, since_ns);
 	}
-	return TRUE;
+	g_set_error_literal(error, G_IO_ERROR, G_IO_ERROR_INVALID_DATA,
+			    status == LOAD_WIRE_FOREIGN  ? "the reply to another call"
+			    : status == LOAD_WIRE_BROKEN ? "bytes that are no reply"
+							 : "it speaks TLS there: write "
+							   "tls:HOST:PORT");
+	return FALSE;
 }
 
-/* There were good replies. */
-static void end_gaps(LoadDriver *self, LoadLane *lane)
-{
-	gboolean wanted = load_connection_in_flight(lane->connection) + lane->waiting > 0;
-
-	load_gaps_end_one(&self->tally->gaps, self->now_ns, self->in_flight + self->waiting > 0);
-	self->tally->longest_gap_ns =
-		MAX(self->tally->longest_gap_ns, self->now_ns - lane->wanted_ns);
-	lane->wanted_ns = wanted ? self->now_ns : G_MAXINT64;
-}
-
-/* One read, and one write of the calls that the replies made room for. */
+/* Reads once, and sends calls in the slots that the replies made free. */
 static gboolean serve_lane(LoadDriver *self, LoadLane *lane, GError **error)
 {
-	guint64 answered = self->tally->answered;
+	LoadTally *tally = self->tally;
+	guint64 answered = tally->answered;
 	gboolean good;
 
 	do {
@@ -631,35 +577,35 @@ static gboolean serve_lane(LoadDriver *self, LoadLane *lane, GError **error)
 		if (!good)
 			break;
 		follow_clock(self);
-		self->last_heard_ns = self->now_ns;
-		lane->heard_ns = self->now_ns;
+		self->received_at_ns = self->now_ns;
+		lane->active_at_ns = self->now_ns;
 		good = take_replies(self, lane->connection, error);
-	} while (good && load_connection_has_more(lane->connection));
-	if (self->tally->answered > answered)
-		end_gaps(self, lane);
+	} while (good && lane->connection->has_more);
+	if (tally->answered > answered) /* there were good replies */
+		load_gaps_end_one(&tally->gaps, self->now_ns, self->in_flight + self->waiting > 0);
 	if (!good)
 		return FALSE;
 	lane->failures = 0;
 	return send_more(self, lane, error);
 }
 
-static void handle_event(LoadDriver *self, LoadLane *lane)
+/* Completes a connection whose socket is writable, and sends the calls that were in flight on the
+ * last one, and more. */
+static gboolean complete_lane(LoadDriver *self, LoadLane *lane, GError **error)
 {
-	g_autoptr(GError) error = NULL;
-
-	switch (lane->state) {
-	case LOAD_LANE_LOST: /* in the same poll */
-		break;
-	case LOAD_LANE_CONNECTING:
-		follow_clock(self);
-		if (!finish_connect(self, lane, &error) || !send_again(self, lane, &error))
-			lose_lane(self, lane, error);
-		break;
-	case LOAD_LANE_UP:
-		if (!serve_lane(self, lane, &error))
-			lose_lane(self, lane, error);
-		break;
-	}
+	if (!load_connection_finish(lane->connection, error) ||
+	    !watch_lane(self, lane, EPOLL_CTL_MOD, EPOLLIN, error))
+		return FALSE;
+	lane->state = LOAD_LANE_UP;
+	lane->active_at_ns = self->now_ns;
+	self->tally->made_again++;
+	expire_lane(self, lane);
+	/* the new connection has a slot for each */
+	for (guint i = 0; i < lane->again->len; i++)
+		load_connection_add_call(lane->connection, g_array_index(lane->again, gint64, i));
+	self->tally->sent_again += lane->again->len;
+	g_array_set_size(lane->again, 0);
+	return send_more(self, lane, error);
 }
 
 /* The thread */
@@ -667,12 +613,12 @@ static void handle_event(LoadDriver *self, LoadLane *lane)
 static int wait_for_events(LoadDriver *self, struct epoll_event *events)
 {
 	gint64 due_ns = self->phase < LOAD_PHASE_DRAIN ? self->next_due_ns : G_MAXINT64;
-	gint64 next_ns = MIN(due_ns - SPIN_NS, self->next_check_ns);
+	gint64 next_ns = MIN(due_ns - SPIN_NS, self->next_check_at_ns);
 	gint64 wait_ns = MIN(next_ns - self->now_ns, MAX_WAIT_NS);
 	struct timespec limit = {.tv_nsec = MAX(wait_ns, 0)};
 	int n_events = epoll_pwait2(self->epoll_fd, events, MAX_EVENTS, &limit, NULL);
 
-	/* before Linux 5.11, or where a sandbox does not know it: what is left of the last
+	/* before Linux 5.11, or in a sandbox that does not know it: what is left of the last
 	 * millisecond is spent looking */
 	if (n_events < 0 && errno != EINTR)
 		n_events = epoll_wait(self->epoll_fd, events, MAX_EVENTS,
@@ -682,12 +628,12 @@ static int wait_for_events(LoadDriver *self, struct epoll_event *events)
 
 static void begin_load(LoadDriver *self)
 {
-	/* as a rule the kernel puts timers that are 50 us apart together */
+	/* by default, the kernel joins timers that are 50 us apart */
 	prctl(PR_SET_TIMERSLACK, 1);
 	load_connection_buffer_init(&self->buffer, self->config.wire);
 	self->calls_left = self->config.calls;
-	self->last_heard_ns = load_driver_now_ns();
-	load_gaps_begin(&self->tally->gaps, self->last_heard_ns);
+	self->received_at_ns = load_driver_now_ns();
+	load_gaps_begin(&self->tally->gaps, self->received_at_ns);
 	self->next_due_ns = is_open_loop(self) ? self->config.schedule.start_ns : G_MAXINT64;
 	for (guint i = 0; i < self->n_lanes && !is_open_loop(self); i++) {
 		follow_clock(self);
@@ -697,63 +643,49 @@ static void begin_load(LoadDriver *self)
 	follow_clock(self);
 }
 
-/* What is left of the connection when it is over. */
-static void end_lane(LoadDriver *self, LoadLane *lane)
-{
-	const char *server = load_server_name(self->servers->pdata[lane->server]);
-	guint in_flight =
-		lane->connection != NULL ? load_connection_in_flight(lane->connection) : 0;
-
-	if (lane->wanted_ns < self->now_ns)
-		self->tally->longest_gap_ns =
-			MAX(self->tally->longest_gap_ns, self->now_ns - lane->wanted_ns);
-	if (self->tally->stopped_ns > 0)
-		return;
-	give_up_again(self, lane, lane->again->len);
-	if (in_flight > 0)
-		load_tally_add_errors(
-			self->tally, LOAD_ERROR_TIMED_OUT, in_flight,
-			g_strdup_printf("%s: no answer in time, with %u calls in flight", server,
-					in_flight));
-	if (lane->waiting > 0)
-		load_tally_add_errors(
-			self->tally, LOAD_ERROR_UNSENT, lane->waiting,
-			g_strdup_printf("%s: calls were due that could not be sent in time",
-					server));
-}
-
-/* Calls that were never made: closed loop, there was only silence; open loop, this thread could not
- * run until all was over. */
-static void count_never_made(LoadDriver *self)
+/* Closes the connections, and counts the calls that were not answered. */
+static void end_load(LoadDriver *self)
 {
 	const LoadDriverConfig *config = &self->config;
 	const LoadSchedule *schedule = &config->schedule;
+	gboolean was_stopped = self->tally->stopped_ns > 0;
+	/* closed loop: there was only silence; open loop: this thread could not run until all was
+	 * over */
 	guint64 never_made = config->calls < G_MAXUINT64 ? self->calls_left : 0;
 
-	if (is_open_loop(self))
+	for (guint i = 0; i < self->n_lanes; i++) {
+		LoadLane *lane = &self->lanes[i];
+		const char *server = server_of(self, lane)->address->text;
+		guint in_flight = lane->connection != NULL ? lane->connection->in_flight : 0;
+
+		g_clear_pointer(&lane->connection, load_connection_free);
+		if (was_stopped)
+			continue;
+		give_up_again(self, lane, lane->again->len);
+		if (in_flight > 0)
+			load_tally_add_errors(
+				self->tally, LOAD_ERROR_TIMED_OUT, in_flight,
+				g_strdup_printf("%s: no answer in time, with %u calls in flight",
+						server, in_flight));
+		if (lane->waiting > 0)
+			load_tally_add_errors(
+				self->tally, LOAD_ERROR_UNSENT, lane->waiting,
+				g_strdup_printf("%s: calls were due that could not be sent in time",
+						server));
+	}
+	if (is_open_loop(self)) {
 		never_made = load_schedule_count(schedule, schedule->start_ns,
 						 config->measure_until_ns) -
 			     self->next_due;
-	if (never_made > 0)
+		self->tally->due =
+			load_schedule_count(schedule, config->measure_from_ns,
+					    MAX(config->measure_from_ns, config->measure_until_ns));
+	}
+	if (never_made > 0 && !was_stopped)
 		load_tally_add_errors(self->tally, LOAD_ERROR_UNSENT, never_made,
 				      g_strdup("calls were wanted that could not be sent in time"));
-}
-
-static void end_load(LoadDriver *self)
-{
-	LoadDriverConfig *config = &self->config;
-
-	for (guint i = 0; i < self->n_lanes; i++)
-		end_lane(self, &self->lanes[i]);
-	close_lanes(self);
-	if (self->tally->stopped_ns == 0)
-		count_never_made(self);
-	if (is_open_loop(self))
-		self->tally->due =
-			load_schedule_count(&config->schedule, config->measure_from_ns,
-					    MAX(config->measure_from_ns, config->measure_until_ns));
 	load_gaps_end(&self->tally->gaps, self->now_ns);
-	self->tally->last_heard_ns = self->last_heard_ns;
+	self->tally->received_at_ns = self->received_at_ns;
 }
 
 static void *run_driver(void *data)
@@ -768,14 +700,25 @@ static void *run_driver(void *data)
 		int n_events = wait_for_events(self, events);
 
 		for (int i = 0; i < n_events; i++) {
-			handle_event(self, events[i].data.ptr);
+			LoadLane *lane = events[i].data.ptr;
+			g_autoptr(GError) error = NULL;
+			gboolean good = TRUE; /* LOST: in the same poll */
+
+			if (lane->state == LOAD_LANE_CONNECTING) {
+				follow_clock(self);
+				good = complete_lane(self, lane, &error);
+			} else if (lane->state == LOAD_LANE_UP) {
+				good = serve_lane(self, lane, &error);
+			}
+			if (!good)
+				lose_lane(self, lane, error);
 			make_due_calls(self);
 		}
 		if (n_events < MAX_EVENTS)
-			self->polled_ns = began_ns;
+			self->polled_at_ns = began_ns;
 		follow_clock(self);
 		make_due_calls(self);
-		if (self->now_ns >= self->next_check_ns)
+		if (self->now_ns >= self->next_check_at_ns)
 			check_lanes(self);
 		if (stopper != NULL && atomic_load_explicit(stopper, memory_order_relaxed)) {
 			self->tally->stopped_ns = self->now_ns;
@@ -817,12 +760,8 @@ const LoadTally *load_driver_tally(const LoadDriver *self)
 	return self->tally;
 }
 
-guint64 load_driver_answered(const LoadDriver *self)
+void load_driver_count(const LoadDriver *self, guint64 *answered, guint64 *errors)
 {
-	return atomic_load_explicit(&self->answered, memory_order_relaxed);
-}
-
-guint64 load_driver_errors(const LoadDriver *self)
-{
-	return atomic_load_explicit(&self->errors, memory_order_relaxed);
+	*answered += atomic_load_explicit(&self->answered, memory_order_relaxed);
+	*errors += atomic_load_explicit(&self->errors, memory_order_relaxed);
 }

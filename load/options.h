@@ -20,8 +20,7 @@ typedef struct {
 	double rate;   /* calls a second, of all connections together; 0: a closed loop */
 	guint64 calls; /* exactly so many, all measured; 0: as long as duration_s */
 	gboolean check;
-	guint64 check_limit; /* IDs */
-	guint64 given;       /* of load_options_set() */
+	guint64 given; /* of load_options_set() */
 } LoadOptions;
 
 /* As long as nothing is set; without servers and timeout. */
@@ -29,13 +28,11 @@ typedef struct {
 	{                                                                                          \
 		.form = {.agent = "snowflakectl", .count = 100}, .connections = 16,                \
 		.in_flight = 1, .threads = 1, .duration_s = 5, .warmup_s = 1,                      \
-		.check_limit = 32 * 1024 * 1024,                                                   \
 	}
 
 /**
  * load_options_set:
  * @name: of an option, without dashes; one that load_options_set() knows
- * @text: its value; kept where the option is a text
  *
  * Returns: %TRUE, or %FALSE with a GOptionError that names the option, the value, and what it may
  *   be; @self is untouched then

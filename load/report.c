@@ -12,7 +12,7 @@ static const struct {
 	{"p99.9", "p99_9", 0.999}, {"p99.99", "p99_99", 0.9999}, {"max", "max", 1},
 };
 
-/* By LoadError: what a text and JSON call them. */
+/* The names of each LoadError in the text and in JSON. */
 static const struct {
 	const char *label;
 	const char *key;
@@ -44,17 +44,12 @@ static double to_ms(gint64 ns)
 	return (double)ns / 1e6;
 }
 
-static double cpu_s(gint64 cpu_us)
-{
-	return (double)cpu_us / G_USEC_PER_SEC;
-}
-
 static guint64 ids_per_call(const LoadOptions *options)
 {
 	return load_wire_is_batch(options->form.call) ? options->form.count : 1;
 }
 
-/* (transfer full): with commas between. */
+/* (transfer full): separated by commas. */
 static char *server_names(const LoadOptions *options)
 {
 	GString *names = g_string_new(NULL);
@@ -72,7 +67,7 @@ gboolean load_report_is_interrupted(const LoadReport *self)
 	return self->tally->stopped_ns > 0;
 }
 
-/* What an outage is longer than: 100 ms, and three times as long as the fastest call. */
+/* Returns: the time that each outage exceeds: 100 ms, and three times the fastest call */
 static gint64 least_outage_ns(const LoadReport *self)
 {
 	guint64 fastest_ns = load_histogram_quantile(&self->tally->latency_ns, 0);
@@ -80,12 +75,12 @@ static gint64 least_outage_ns(const LoadReport *self)
 	return MAX(LOAD_GAPS_SHORTEST_NS, 3 * (gint64)fastest_ns);
 }
 
-/* Open loop: whether as good as all calls that were due were answered in the measured time. */
+/* Open loop: whether at least 99 % of the due calls were answered in the measured time. */
 static gboolean kept_up(const LoadReport *self)
 {
 	const LoadTally *tally = self->tally;
 
-	/* one may always be under way at the end */
+	/* one call can be in flight at the end */
 	return tally->in_time + tally->due / 100 + 1 >= tally->due;
 }
 
@@ -130,39 +125,6 @@ static void append_load(GString *out, const LoadReport *self)
 				       options->warmup_s);
 }
 
-static void append_interrupt(GString *out, const LoadReport *self)
-{
-	if (self->measured_s > 0)
-		g_string_append_printf(out, "INTERRUPTED after %.3f s of what was to be measured\n",
-				       self->measured_s);
-	else
-		g_string_append(out, "INTERRUPTED in the warm-up: nothing was measured\n");
-}
-
-static void append_errors(GString *out, const LoadTally *tally)
-{
-	const char *before = " (";
-
-	g_string_append_printf(out, "errors    %" G_GUINT64_FORMAT, tally->errors);
-	for (guint i = 0; i < LOAD_N_ERRORS; i++) {
-		if (tally->errors_of[i] == 0)
-			continue;
-		g_string_append_printf(out, "%s%" G_GUINT64_FORMAT " %s", before,
-				       tally->errors_of[i], error_kinds[i].label);
-		before = ", ";
-	}
-	if (tally->errors > 0)
-		g_string_append_printf(out, "), the first: %s", tally->first_error);
-	g_string_append_c(out, '\n');
-}
-
-static void append_sent_again(GString *out, const LoadTally *tally)
-{
-	if (tally->sent_again > 0)
-		g_string_append_printf(out, "sent again  %" G_GUINT64_FORMAT ", the first: %s\n",
-				       tally->sent_again, tally->first_end);
-}
-
 static void append_outages(GString *out, const LoadReport *self)
 {
 	const LoadTally *tally = self->tally;
@@ -187,21 +149,6 @@ static void append_outages(GString *out, const LoadReport *self)
 			outages.count, to_ms(outages.longest_ns), to_ms(outages.total_ns));
 	if (outages.goes_on)
 		g_string_append(out, ", NOT OVER AT THE END");
-	g_string_append_printf(out, "; of one connection %.1f ms at most\n",
-			       to_ms(tally->longest_gap_ns));
-}
-
-static void append_calls(GString *out, const LoadReport *self)
-{
-	const LoadTally *tally = self->tally;
-
-	g_string_append_printf(out, "calls     %.0f /s", per_second(self, tally->in_time));
-	if (self->options->rate > 0)
-		g_string_append_printf(out, " of the %.15g /s asked for", self->options->rate);
-	if (self->options->rate > 0 && !kept_up(self))
-		g_string_append(out, ": COULD NOT KEEP UP");
-	g_string_append_printf(out, "\nIDs       %.0f /s",
-			       per_second(self, tally->in_time * ids_per_call(self->options)));
 	g_string_append_c(out, '\n');
 }
 
@@ -234,10 +181,9 @@ static void append_check(GString *out, const LoadReport *self)
 			out, ", %" G_GUINT64_FORMAT " not above the one before on their connection",
 			tally->out_of_order);
 	if (verdict->left_out > 0)
-		g_string_append_printf(out,
-				       "; %" G_GUINT64_FORMAT
-				       " more were not looked at for duplicates (--check-limit)",
-				       verdict->left_out);
+		g_string_append_printf(
+			out, "; %" G_GUINT64_FORMAT " more were not looked at for duplicates",
+			verdict->left_out);
 	g_string_append_c(out, '\n');
 }
 
@@ -246,14 +192,36 @@ char *load_report_text(const LoadReport *self)
 	const LoadTally *tally = self->tally;
 	g_autofree char *servers = server_names(self->options);
 	GString *out = g_string_new(NULL);
+	const char *before = " (";
 
 	g_string_append_printf(out, "server    %s\n", servers);
 	append_load(out, self);
-	if (load_report_is_interrupted(self))
-		append_interrupt(out, self);
-	append_calls(out, self);
-	append_errors(out, tally);
-	append_sent_again(out, tally);
+	if (load_report_is_interrupted(self) && self->measured_s > 0)
+		g_string_append_printf(out, "INTERRUPTED after %.3f s of what was to be measured\n",
+				       self->measured_s);
+	else if (load_report_is_interrupted(self))
+		g_string_append(out, "INTERRUPTED in the warm-up: nothing was measured\n");
+	g_string_append_printf(out, "calls     %.0f /s", per_second(self, tally->in_time));
+	if (self->options->rate > 0)
+		g_string_append_printf(out, " of the %.15g /s asked for", self->options->rate);
+	if (self->options->rate > 0 && !kept_up(self))
+		g_string_append(out, ": COULD NOT KEEP UP");
+	g_string_append_printf(out, "\nIDs       %.0f /s\n",
+			       per_second(self, tally->in_time * ids_per_call(self->options)));
+	g_string_append_printf(out, "errors    %" G_GUINT64_FORMAT, tally->errors);
+	for (guint i = 0; i < LOAD_N_ERRORS; i++) {
+		if (tally->errors_of[i] == 0)
+			continue;
+		g_string_append_printf(out, "%s%" G_GUINT64_FORMAT " %s", before,
+				       tally->errors_of[i], error_kinds[i].label);
+		before = ", ";
+	}
+	if (tally->errors > 0)
+		g_string_append_printf(out, "), the first: %s", tally->first_error);
+	g_string_append_c(out, '\n');
+	if (tally->sent_again > 0)
+		g_string_append_printf(out, "sent again  %" G_GUINT64_FORMAT ", the first: %s\n",
+				       tally->sent_again, tally->first_end);
 	append_outages(out, self);
 	append_quantiles(out, "latency ", &tally->latency_ns);
 	if (self->options->rate > 0) {
@@ -265,7 +233,8 @@ char *load_report_text(const LoadReport *self)
 				       tally->queued, tally->due);
 	}
 	g_string_append_printf(out, "load CPU  user %.2f s, system %.2f s\n",
-			       cpu_s(tally->cpu_user_us), cpu_s(tally->cpu_system_us));
+			       (double)tally->cpu_user_us / G_USEC_PER_SEC,
+			       (double)tally->cpu_system_us / G_USEC_PER_SEC);
 	if (self->options->check)
 		append_check(out, self);
 	return g_string_free(out, FALSE);
@@ -303,26 +272,6 @@ static void begin_object(JsonBuilder *builder, const char *name)
 	json_builder_begin_object(builder);
 }
 
-static void add_options(JsonBuilder *builder, const LoadReport *self)
-{
-	const LoadOptions *options = self->options;
-	const LoadWireForm *form = &options->form;
-	g_autofree char *servers = server_names(options);
-
-	add_string(builder, "server", servers);
-	add_string(builder, "call", load_wire_call_names[form->call]);
-	if (load_wire_is_batch(form->call))
-		add_count(builder, "count", form->count);
-	add_count(builder, "connections", options->connections);
-	add_count(builder, "in_flight", options->in_flight);
-	add_count(builder, "threads", options->threads);
-	add_count(builder, "idle_connections", options->idle_connections);
-	add_string(builder, "loop", options->rate > 0 ? "open" : "closed");
-	add_number(builder, "duration_s", self->measured_s);
-	add_number(builder, "warmup_s", options->calls > 0 ? 0 : options->warmup_s);
-	add_flag(builder, "interrupted", load_report_is_interrupted(self));
-}
-
 static void add_quantiles(JsonBuilder *builder, const char *name, const LoadHistogram *histogram)
 {
 	begin_object(builder, name);
@@ -330,51 +279,6 @@ static void add_quantiles(JsonBuilder *builder, const char *name, const LoadHist
 	for (gsize i = 0; i < G_N_ELEMENTS(quantiles); i++)
 		add_number(builder, quantiles[i].key, quantile_us(histogram, i));
 	json_builder_end_object(builder);
-}
-
-static void add_histogram(JsonBuilder *builder, const LoadHistogram *histogram)
-{
-	json_builder_set_member_name(builder, "histogram");
-	json_builder_begin_array(builder);
-	for (guint i = 0; i < LOAD_HISTOGRAM_BUCKETS; i++) {
-		if (histogram->counts[i] == 0)
-			continue;
-		json_builder_begin_object(builder);
-		add_number(builder, "up_to_us", (double)load_histogram_bucket_end(i) / 1000);
-		add_count(builder, "calls", histogram->counts[i]);
-		json_builder_end_object(builder);
-	}
-	json_builder_end_array(builder);
-}
-
-static void add_calls(JsonBuilder *builder, const LoadReport *self)
-{
-	const LoadTally *tally = self->tally;
-	guint64 ids = ids_per_call(self->options);
-
-	add_count(builder, "calls", tally->calls);
-	add_number(builder, "calls_per_s", per_second(self, tally->in_time));
-	add_count(builder, "ids", tally->calls * ids);
-	add_number(builder, "ids_per_s", per_second(self, tally->in_time * ids));
-	add_count(builder, "answered", tally->answered);
-}
-
-static void add_errors(JsonBuilder *builder, const LoadTally *tally)
-{
-	add_count(builder, "errors", tally->errors);
-	begin_object(builder, "errors_by_kind");
-	for (guint i = 0; i < LOAD_N_ERRORS; i++)
-		add_count(builder, error_kinds[i].key, tally->errors_of[i]);
-	json_builder_end_object(builder);
-	if (tally->first_error != NULL)
-		add_string(builder, "first_error", tally->first_error);
-	add_count(builder, "sent_again", tally->sent_again);
-	if (tally->sent_again > 0)
-		add_string(builder, "first_end", tally->first_end);
-	add_count(builder, "connections_made_again", tally->made_again);
-	add_count(builder, "connections_refused", tally->refused);
-	if (tally->first_refusal != NULL)
-		add_string(builder, "first_refusal", tally->first_refusal);
 }
 
 static void add_outages(JsonBuilder *builder, const LoadReport *self)
@@ -388,19 +292,7 @@ static void add_outages(JsonBuilder *builder, const LoadReport *self)
 	add_number(builder, "total_ms", to_ms(outages.total_ns));
 	add_number(builder, "longest_ms", to_ms(outages.longest_ns));
 	add_flag(builder, "over", !outages.goes_on);
-	add_number(builder, "longest_of_a_connection_ms", to_ms(self->tally->longest_gap_ns));
 	json_builder_end_object(builder);
-}
-
-static void add_open_loop(JsonBuilder *builder, const LoadReport *self)
-{
-	const LoadTally *tally = self->tally;
-
-	add_number(builder, "rate", self->options->rate);
-	add_flag(builder, "kept_up", kept_up(self));
-	add_count(builder, "due", tally->due);
-	add_count(builder, "waited", tally->queued);
-	add_quantiles(builder, "sent_late_us", &tally->lag_ns);
 }
 
 static void add_check(JsonBuilder *builder, const LoadReport *self)
@@ -418,32 +310,76 @@ static void add_check(JsonBuilder *builder, const LoadReport *self)
 	json_builder_end_object(builder);
 }
 
-static void add_cpu(JsonBuilder *builder, const LoadTally *tally)
-{
-	begin_object(builder, "load_cpu");
-	add_number(builder, "user_s", cpu_s(tally->cpu_user_us));
-	add_number(builder, "system_s", cpu_s(tally->cpu_system_us));
-	json_builder_end_object(builder);
-}
-
 char *load_report_json(const LoadReport *self)
 {
+	const LoadOptions *options = self->options;
+	const LoadWireForm *form = &options->form;
+	const LoadTally *tally = self->tally;
+	const LoadHistogram *latency = &tally->latency_ns;
+	guint64 ids = ids_per_call(options);
 	g_autoptr(JsonBuilder) builder = json_builder_new();
 	g_autoptr(JsonNode) root = NULL;
+	g_autofree char *servers = server_names(options);
 	g_autofree char *json = NULL;
 
 	json_builder_begin_object(builder);
-	add_options(builder, self);
-	add_calls(builder, self);
-	add_errors(builder, self->tally);
+	add_string(builder, "server", servers);
+	add_string(builder, "call", load_wire_call_names[form->call]);
+	if (load_wire_is_batch(form->call))
+		add_count(builder, "count", form->count);
+	add_count(builder, "connections", options->connections);
+	add_count(builder, "in_flight", options->in_flight);
+	add_count(builder, "threads", options->threads);
+	add_count(builder, "idle_connections", options->idle_connections);
+	add_string(builder, "loop", options->rate > 0 ? "open" : "closed");
+	add_number(builder, "duration_s", self->measured_s);
+	add_number(builder, "warmup_s", options->calls > 0 ? 0 : options->warmup_s);
+	add_flag(builder, "interrupted", load_report_is_interrupted(self));
+	add_count(builder, "calls", tally->calls);
+	add_number(builder, "calls_per_s", per_second(self, tally->in_time));
+	add_count(builder, "ids", tally->calls * ids);
+	add_number(builder, "ids_per_s", per_second(self, tally->in_time * ids));
+	add_count(builder, "answered", tally->answered);
+	add_count(builder, "errors", tally->errors);
+	begin_object(builder, "errors_by_kind");
+	for (guint i = 0; i < LOAD_N_ERRORS; i++)
+		add_count(builder, error_kinds[i].key, tally->errors_of[i]);
+	json_builder_end_object(builder);
+	if (tally->first_error != NULL)
+		add_string(builder, "first_error", tally->first_error);
+	add_count(builder, "sent_again", tally->sent_again);
+	if (tally->sent_again > 0)
+		add_string(builder, "first_end", tally->first_end);
+	add_count(builder, "connections_made_again", tally->made_again);
+	add_count(builder, "connections_refused", tally->refused);
+	if (tally->first_refusal != NULL)
+		add_string(builder, "first_refusal", tally->first_refusal);
 	add_outages(builder, self);
-	if (self->options->rate > 0)
-		add_open_loop(builder, self);
-	add_quantiles(builder, "latency_us", &self->tally->latency_ns);
-	add_cpu(builder, self->tally);
-	if (self->options->check)
+	if (options->rate > 0) {
+		add_number(builder, "rate", options->rate);
+		add_flag(builder, "kept_up", kept_up(self));
+		add_count(builder, "due", tally->due);
+		add_count(builder, "waited", tally->queued);
+		add_quantiles(builder, "sent_late_us", &tally->lag_ns);
+	}
+	add_quantiles(builder, "latency_us", latency);
+	begin_object(builder, "load_cpu");
+	add_number(builder, "user_s", (double)tally->cpu_user_us / G_USEC_PER_SEC);
+	add_number(builder, "system_s", (double)tally->cpu_system_us / G_USEC_PER_SEC);
+	json_builder_end_object(builder);
+	if (options->check)
 		add_check(builder, self);
-	add_histogram(builder, &self->tally->latency_ns);
+	json_builder_set_member_name(builder, "histogram");
+	json_builder_begin_array(builder);
+	for (guint i = 0; i < LOAD_HISTOGRAM_BUCKETS; i++) {
+		if (latency->counts[i] == 0)
+			continue;
+		json_builder_begin_object(builder);
+		add_number(builder, "up_to_us", (double)load_histogram_bucket_end(i) / 1000);
+		add_count(builder, "calls", latency->counts[i]);
+		json_builder_end_object(builder);
+	}
+	json_builder_end_array(builder);
 	json_builder_end_object(builder);
 	root = json_builder_get_root(builder);
 	json = json_to_string(root, TRUE);

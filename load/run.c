@@ -5,8 +5,10 @@
 
 #include "load/driver.h"
 
-/* Beyond the timeout: for a server to come back, or another one to be found. */
+/* Added to the timeout, so that a server can come back, or another one can be found. */
 #define SILENCE_NS (10000 * LOAD_NS_PER_MS)
+
+#define CHECK_LIMIT (32 * 1024 * 1024) /* IDs that are searched for duplicates */
 
 struct _LoadRun {
 	const LoadOptions *options;
@@ -18,69 +20,46 @@ struct _LoadRun {
 	LoadTally *tally;
 };
 
-/* (transfer full) (nullable): to the server whose turn it is, or else the next; NULL with the first
- * server's error. */
-static LoadConnection *open_connection(LoadRun *self, guint64 number, GError **error)
-{
-	guint n_servers = self->servers->len;
-
-	for (guint i = 0; i < n_servers; i++) {
-		LoadServer *server = self->servers->pdata[(number + i) % n_servers];
-		LoadConnection *connection;
-
-		if (server->error != NULL)
-			continue;
-		connection =
-			load_connection_open(server, self->wire, self->options->timeout_ms, NULL);
-		if (connection != NULL)
-			return connection;
-		load_tally_add_refusal(self->tally, server->error->message);
-	}
-	g_propagate_error(error, g_error_copy(((LoadServer *)self->servers->pdata[0])->error));
-	return NULL;
-}
-
 /* (transfer full) (element-type LoadConnection): the connections from @first to before @end, of all
- * that there are; the servers have them in turn. */
+ * that there are. The servers have them in turn; one that is down is skipped. %NULL with the first
+ * server's error if all are. */
 static GPtrArray *open_connections(LoadRun *self, guint64 first, guint64 end, GError **error)
 {
+	guint n_servers = self->servers->len;
 	g_autoptr(GPtrArray) connections =
 		g_ptr_array_new_with_free_func((GDestroyNotify)load_connection_free);
 
-	for (guint64 i = first; i < end; i++) {
-		LoadConnection *connection = open_connection(self, i, error);
+	for (guint64 number = first; number < end; number++) {
+		LoadConnection *connection = NULL;
 
-		if (connection == NULL)
+		for (guint i = 0; i < n_servers && connection == NULL; i++) {
+			LoadServer *server = self->servers->pdata[(number + i) % n_servers];
+
+			if (server->error != NULL)
+				continue;
+			connection =
+				load_connection_open(server, self->wire, self->options->timeout_ms);
+			if (connection == NULL)
+				load_tally_add_refusal(self->tally, server->error->message);
+		}
+		if (connection == NULL) {
+			LoadServer *server = self->servers->pdata[0];
+
+			g_propagate_error(error, g_error_copy(server->error));
 			return NULL;
+		}
 		g_ptr_array_add(connections, connection);
 	}
 	return g_steal_pointer(&connections);
 }
 
-/* Of @total things that all threads share evenly: how many threads 0 to @thread - 1 have. */
+/* Returns: how many of @total things, which all threads share evenly, are those of the threads
+ * before
+ * @thread */
 static guint64 share_before(const LoadOptions *options, guint64 total, guint64 thread)
 {
 	return total / options->threads * thread +
 	       total % options->threads * thread / options->threads;
-}
-
-static gboolean make_drivers(LoadRun *self, GError **error)
-{
-	const LoadOptions *options = self->options;
-
-	for (guint64 i = 0; i < options->threads; i++) {
-		GPtrArray *connections =
-			open_connections(self, share_before(options, options->connections, i),
-					 share_before(options, options->connections, i + 1), error);
-		LoadDriver *driver = connections != NULL
-					     ? load_driver_new(self->servers, connections, error)
-					     : NULL;
-
-		if (driver == NULL)
-			return FALSE;
-		g_ptr_array_add(self->drivers, driver);
-	}
-	return TRUE;
 }
 
 static LoadDriverConfig make_config(const LoadOptions *options, const LoadWire *wire,
@@ -110,70 +89,12 @@ static LoadDriverConfig make_config(const LoadOptions *options, const LoadWire *
 	return config;
 }
 
-static void start_drivers(LoadRun *self, gint64 start_ns, const atomic_bool *stop)
-{
-	for (guint i = 0; i < self->drivers->len; i++) {
-		LoadDriverConfig config = make_config(self->options, self->wire, start_ns, i);
-
-		config.stop = stop;
-		if (self->id_logs != NULL)
-			config.id_log = &self->id_logs[i];
-		load_driver_start(self->drivers->pdata[i], &config);
-	}
-}
-
-/* Returns the calls answered so far. */
-static guint64 tell_progress(GPtrArray *drivers, LoadRunProgress progress, guint second,
-			     guint64 answered_before)
-{
-	guint64 answered = 0;
-	guint64 errors = 0;
-
-	for (guint i = 0; i < drivers->len; i++) {
-		answered += load_driver_answered(drivers->pdata[i]);
-		errors += load_driver_errors(drivers->pdata[i]);
-	}
-	progress(second, answered - answered_before, errors);
-	return answered;
-}
-
-static void wait_for_drivers(GPtrArray *drivers, LoadRunProgress progress)
-{
-	struct timespec next_second;
-	guint64 answered = 0;
-	guint second = 0;
-
-	clock_gettime(CLOCK_REALTIME, &next_second);
-	next_second.tv_sec++;
-	for (guint i = 0; i < drivers->len; i++) {
-		while (!load_driver_wait(drivers->pdata[i],
-					 progress != NULL ? &next_second : NULL)) {
-			answered = tell_progress(drivers, progress, ++second, answered);
-			next_second.tv_sec++;
-		}
-	}
-}
-
-static void look_at_idle(GPtrArray *idle, LoadTally *tally)
-{
-	for (guint i = 0; i < idle->len; i++) {
-		LoadConnection *connection = idle->pdata[i];
-
-		if (!load_connection_is_silent(connection))
-			load_tally_add_errors(
-				tally, LOAD_ERROR_BROKEN, 1,
-				g_strdup_printf(
-					"%s: closed an idle connection",
-					load_server_name(load_connection_server(connection))));
-	}
-}
-
-/* How long was measured. */
+/* Returns: the measured time */
 static double measured_s(const LoadRun *self, gint64 start_ns)
 {
 	const LoadOptions *options = self->options;
 	gint64 stopped_ns = self->tally->stopped_ns;
-	gint64 end_ns = stopped_ns > 0 ? stopped_ns : self->tally->last_heard_ns;
+	gint64 end_ns = stopped_ns > 0 ? stopped_ns : self->tally->received_at_ns;
 	double seconds = (double)(end_ns - start_ns) / 1e9;
 
 	if (options->calls > 0)
@@ -181,17 +102,6 @@ static double measured_s(const LoadRun *self, gint64 start_ns)
 	if (stopped_ns == 0)
 		return options->duration_s;
 	return CLAMP(seconds - options->warmup_s, 0, options->duration_s);
-}
-
-static LoadIdLog *make_id_logs(const LoadOptions *options, GError **error)
-{
-	LoadIdLog *logs = load_id_log_new_all((guint)options->threads, options->check_limit);
-
-	if (logs == NULL)
-		g_set_error(error, G_IO_ERROR, G_IO_ERROR_NO_SPACE,
-			    "--check-limit: no memory for %" G_GUINT64_FORMAT " IDs",
-			    options->check_limit);
-	return logs;
 }
 
 LoadRun *load_run_new(const LoadOptions *options, GError **error)
@@ -211,10 +121,27 @@ LoadRun *load_run_new(const LoadOptions *options, GError **error)
 			load_tally_add_refusal(self->tally, server->error->message);
 	}
 	self->idle = open_connections(self, 0, options->idle_connections, error);
-	if (self->idle == NULL || !make_drivers(self, error))
+	if (self->idle == NULL)
 		return NULL;
-	if (options->check && (self->id_logs = make_id_logs(options, error)) == NULL)
+	for (guint64 i = 0; i < options->threads; i++) {
+		GPtrArray *connections =
+			open_connections(self, share_before(options, options->connections, i),
+					 share_before(options, options->connections, i + 1), error);
+		LoadDriver *driver = connections != NULL
+					     ? load_driver_new(self->servers, connections, error)
+					     : NULL;
+
+		if (driver == NULL)
+			return NULL;
+		g_ptr_array_add(self->drivers, driver);
+	}
+	if (options->check)
+		self->id_logs = load_id_log_new_all((guint)options->threads, CHECK_LIMIT);
+	if (options->check && self->id_logs == NULL) {
+		g_set_error(error, G_IO_ERROR, G_IO_ERROR_NO_SPACE, "--check: no memory for %d IDs",
+			    CHECK_LIMIT);
 		return NULL;
+	}
 	return g_steal_pointer(&self);
 }
 
@@ -235,13 +162,41 @@ LoadReport load_run_go(LoadRun *self, LoadRunProgress progress, const atomic_boo
 {
 	LoadReport report = {.options = self->options};
 	gint64 start_ns = load_driver_now_ns();
+	guint64 answered_before = 0;
+	struct timespec deadline;
+	guint second = 0;
 
-	start_drivers(self, start_ns, stop);
-	wait_for_drivers(self->drivers, progress);
+	for (guint i = 0; i < self->drivers->len; i++) {
+		LoadDriverConfig config = make_config(self->options, self->wire, start_ns, i);
 
+		config.stop = stop;
+		if (self->id_logs != NULL)
+			config.id_log = &self->id_logs[i];
+		load_driver_start(self->drivers->pdata[i], &config);
+	}
+	clock_gettime(CLOCK_REALTIME, &deadline);
+	deadline.tv_sec++;
+	for (guint i = 0; i < self->drivers->len; i++)
+		while (!load_driver_wait(self->drivers->pdata[i],
+					 progress != NULL ? &deadline : NULL)) {
+			guint64 answered = 0, errors = 0;
+
+			for (guint each = 0; each < self->drivers->len; each++)
+				load_driver_count(self->drivers->pdata[each], &answered, &errors);
+			progress(++second, answered - answered_before, errors);
+			answered_before = answered;
+			deadline.tv_sec++;
+		}
 	for (guint i = 0; i < self->drivers->len; i++)
 		load_tally_merge(self->tally, load_driver_tally(self->drivers->pdata[i]));
-	look_at_idle(self->idle, self->tally);
+	for (guint i = 0; i < self->idle->len; i++) {
+		LoadConnection *connection = self->idle->pdata[i];
+
+		if (client_connection_is_stale(connection->link))
+			load_tally_add_errors(self->tally, LOAD_ERROR_BROKEN, 1,
+					      g_strdup_printf("%s: closed an idle connection",
+							      connection->server->address->text));
+	}
 	if (self->id_logs != NULL)
 		report.verdict = load_id_log_check_all(self->id_logs, self->drivers->len);
 	report.measured_s = measured_s(self, start_ns);

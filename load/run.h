@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include <gio/gio.h>
+#include <glib.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
@@ -18,11 +18,11 @@ typedef struct _LoadRun LoadRun;
  * load_run_new:
  * @options: that passed load_options_check(); borrowed
  *
- * Opens the connections. One that a server does not take goes to the next of them, and no more go
- * to that server. Raises the limit of open files of the process as far as it has to, and may.
+ * Opens the connections. If a server refuses one, this connection and all later ones go to the
+ * other servers.
  *
- * Returns: (transfer full): or %NULL with an error of GIO if no server takes connections, or there
- *   is no memory for the IDs to be checked
+ * Returns: (transfer full): or %NULL with an error of the client or GIO if no server takes
+ * connections, or there is no memory for the IDs to be checked
  */
 LoadRun *load_run_new(const LoadOptions *options, GError **error);
 void load_run_free(LoadRun *self);
@@ -33,8 +33,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(LoadRun, load_run_free)
  * @progress: (nullable)
  * @stop: as soon as it is set, the load ends
  *
- * Loads the servers, and waits until it is over. To be called once.
+ * Loads the servers, and waits for the end. Call it once.
  *
- * Returns: what it came to, whether calls failed or not; borrows the options
+ * Returns: the report, also if calls failed; it borrows the options
  */
 LoadReport load_run_go(LoadRun *self, LoadRunProgress progress, const atomic_bool *stop);

@@ -7,18 +7,6 @@
 
 #define SUB_BUCKETS (1u << LOAD_HISTOGRAM_SUB_BITS)
 
-/* A value keeps its highest LOAD_HISTOGRAM_SUB_BITS + 1 bits, of which the first is always set; how
- * many were shifted out says which power of two it is. */
-static guint bucket_of(guint64 value)
-{
-	guint shift;
-
-	if (value < SUB_BUCKETS)
-		return (guint)value;
-	shift = 63 - LOAD_HISTOGRAM_SUB_BITS - (guint)__builtin_clzll(value);
-	return (shift << LOAD_HISTOGRAM_SUB_BITS) + (guint)(value >> shift);
-}
-
 guint64 load_histogram_bucket_end(guint index)
 {
 	guint shift;
@@ -32,7 +20,16 @@ guint64 load_histogram_bucket_end(guint index)
 
 void load_histogram_record(LoadHistogram *self, guint64 value)
 {
-	self->counts[bucket_of(value)]++;
+	guint bucket = (guint)value;
+
+	/* A value keeps its highest LOAD_HISTOGRAM_SUB_BITS + 1 bits, of which the first is always
+	 * set; how many were shifted out says which power of two it is. */
+	if (value >= SUB_BUCKETS) {
+		guint shift = 63 - LOAD_HISTOGRAM_SUB_BITS - (guint)__builtin_clzll(value);
+
+		bucket = (shift << LOAD_HISTOGRAM_SUB_BITS) + (guint)(value >> shift);
+	}
+	self->counts[bucket]++;
 	self->total++;
 	self->sum += (double)value;
 	self->max = MAX(self->max, value);
@@ -98,18 +95,25 @@ void load_gaps_end(LoadGaps *self, gint64 now_ns)
 	self->ended_ns = now_ns;
 }
 
-/* (transfer full): of Gap */
-static GArray *intersect_gaps(const GArray *left, const GArray *right)
+void load_gaps_merge(LoadGaps *self, const LoadGaps *other)
 {
-	GArray *both = g_array_new(FALSE, FALSE, sizeof(Gap));
+	GArray *both = NULL;
 
-	for (guint i = 0, j = 0; i < left->len && j < right->len;) {
-		const Gap *one = &g_array_index(left, Gap, i);
-		const Gap *other = &g_array_index(right, Gap, j);
+	self->ended_ns = MAX(self->ended_ns, other->ended_ns);
+	if (other->gaps == NULL)
+		return;
+	if (self->gaps == NULL)
+		both = g_array_ref(other->gaps);
+	else
+		both = g_array_new(FALSE, FALSE, sizeof(Gap));
+	for (guint i = 0, j = 0;
+	     self->gaps != NULL && i < self->gaps->len && j < other->gaps->len;) {
+		const Gap *one = &g_array_index(self->gaps, Gap, i);
+		const Gap *another = &g_array_index(other->gaps, Gap, j);
 		Gap gap = {
-			.from_ns = MAX(one->from_ns, other->from_ns),
-			.wanted_ns = MIN(one->wanted_ns, other->wanted_ns),
-			.until_ns = MIN(one->until_ns, other->until_ns),
+			.from_ns = MAX(one->from_ns, another->from_ns),
+			.wanted_ns = MIN(one->wanted_ns, another->wanted_ns),
+			.until_ns = MIN(one->until_ns, another->until_ns),
 		};
 
 		if (gap.from_ns < gap.until_ns - LOAD_GAPS_SHORTEST_NS)
@@ -119,18 +123,6 @@ static GArray *intersect_gaps(const GArray *left, const GArray *right)
 		else
 			j++;
 	}
-	return both;
-}
-
-void load_gaps_merge(LoadGaps *self, const LoadGaps *other)
-{
-	GArray *both;
-
-	self->ended_ns = MAX(self->ended_ns, other->ended_ns);
-	if (other->gaps == NULL)
-		return;
-	both = self->gaps != NULL ? intersect_gaps(self->gaps, other->gaps)
-				  : g_array_ref(other->gaps);
 	load_gaps_clear(self);
 	self->gaps = both;
 }
@@ -223,29 +215,31 @@ void load_tally_free(LoadTally *self)
 	g_free(self);
 }
 
+/* @message: (transfer full) (nullable) */
+static void keep_first(char **first, char *message)
+{
+	if (*first == NULL)
+		*first = message;
+	else
+		g_free(message);
+}
+
 void load_tally_add_errors(LoadTally *self, LoadError kind, guint64 count, char *message)
 {
 	self->errors += count;
 	self->errors_of[kind] += count;
-	if (self->first_error)
-		g_free(message);
-	else
-		self->first_error = message;
+	keep_first(&self->first_error, message);
 }
 
 void load_tally_add_refusal(LoadTally *self, const char *message)
 {
 	self->refused++;
-	if (self->first_refusal == NULL)
-		self->first_refusal = g_strdup(message);
+	keep_first(&self->first_refusal, g_strdup(message));
 }
 
 void load_tally_note_end(LoadTally *self, char *message)
 {
-	if (self->first_end != NULL)
-		g_free(message);
-	else
-		self->first_end = message;
+	keep_first(&self->first_end, message);
 }
 
 void load_tally_merge(LoadTally *self, const LoadTally *other)
@@ -256,23 +250,19 @@ void load_tally_merge(LoadTally *self, const LoadTally *other)
 	self->queued += other->queued;
 	self->answered += other->answered;
 	self->out_of_order += other->out_of_order;
-	self->last_heard_ns = MAX(self->last_heard_ns, other->last_heard_ns);
+	self->received_at_ns = MAX(self->received_at_ns, other->received_at_ns);
 	self->cpu_user_us += other->cpu_user_us;
 	self->cpu_system_us += other->cpu_system_us;
 	self->stopped_ns = MAX(self->stopped_ns, other->stopped_ns);
 	self->sent_again += other->sent_again;
 	self->made_again += other->made_again;
 	self->refused += other->refused;
-	self->longest_gap_ns = MAX(self->longest_gap_ns, other->longest_gap_ns);
 	self->errors += other->errors;
 	for (guint i = 0; i < LOAD_N_ERRORS; i++)
 		self->errors_of[i] += other->errors_of[i];
-	if (self->first_error == NULL)
-		self->first_error = g_strdup(other->first_error);
-	if (self->first_end == NULL)
-		self->first_end = g_strdup(other->first_end);
-	if (self->first_refusal == NULL)
-		self->first_refusal = g_strdup(other->first_refusal);
+	keep_first(&self->first_error, g_strdup(other->first_error));
+	keep_first(&self->first_end, g_strdup(other->first_end));
+	keep_first(&self->first_refusal, g_strdup(other->first_refusal));
 	load_gaps_merge(&self->gaps, &other->gaps);
 	load_histogram_merge(&self->latency_ns, &other->latency_ns);
 	load_histogram_merge(&self->lag_ns, &other->lag_ns);

@@ -58,7 +58,7 @@ typedef struct {
 
 void load_gaps_clear(LoadGaps *self);
 
-/* The thread begins. */
+/* The load of a thread begins. */
 void load_gaps_begin(LoadGaps *self, gint64 now_ns);
 
 /* A call is wanted. */
@@ -79,7 +79,7 @@ static inline void load_gaps_end_one(LoadGaps *self, gint64 now_ns, gboolean wan
 	self->wanted_ns = wanted ? now_ns : G_MAXINT64;
 }
 
-/* The thread has ended. */
+/* The load of a thread has ended. */
 void load_gaps_end(LoadGaps *self, gint64 now_ns);
 
 /* Keeps the times that are gaps in both. */
@@ -162,8 +162,7 @@ typedef struct {
 	guint64 refused;       /* failed attempts to connect */
 	char *first_refusal;   /* (nullable) */
 	LoadGaps gaps;         /* of good replies */
-	gint64 longest_gap_ns; /* on one connection, while calls were wanted there */
-	gint64 last_heard_ns;  /* of the last bytes from a server; CLOCK_MONOTONIC */
+	gint64 received_at_ns; /* of the last bytes from a server; CLOCK_MONOTONIC */
 	gint64 stopped_ns;     /* 0: it ran to its end; CLOCK_MONOTONIC */
 	gint64 cpu_user_us;    /* of the threads, in the measured time */
 	gint64 cpu_system_us;

@@ -36,9 +36,9 @@ static guint32 read_u32(const guint8 *bytes)
 	return GUINT32_FROM_BE(value);
 }
 
-/* Makes the request, and what precedes the values of a good reply; before runs, as far as it does
- * not depend on how many there are. */
-static void thrift_make_templates(LoadWire *wire)
+/* Makes the request, and the bytes before the values of a good reply; for runs, the bytes before
+ * their number. */
+static void make_thrift_templates(LoadWire *wire)
 {
 	gboolean gives_runs = wire->form.call == LOAD_WIRE_GET_ID_RUNS;
 	GByteArray *request = g_byte_array_new();
@@ -82,18 +82,6 @@ static void thrift_make_templates(LoadWire *wire)
 			    : wire->values_per_call * sizeof(gint64));
 }
 
-static void thrift_number_requests(const LoadWire *wire, guint8 *requests, guint count,
-				   guint32 call)
-{
-	guint8 *at = requests + wire->request_seqid_offset;
-
-	for (guint i = 0; i < count; i++, at += wire->request_bytes) {
-		guint32 seqid = GUINT32_TO_BE(seqid_of(call + i));
-
-		memcpy(at, &seqid, SEQID_BYTES);
-	}
-}
-
 /* Returns FALSE if the next bytes are no run. */
 static gboolean read_run(ThriftReader *reader, gint64 *out_first, gint32 *out_count)
 {
@@ -108,30 +96,12 @@ static gboolean read_run(ThriftReader *reader, gint64 *out_first, gint32 *out_co
 	return thrift_reader_field(reader, &id) == BINARY_STOP && !reader->bad;
 }
 
-/* Whether @bytes are a list of runs, after the type of its elements, with @ids IDs in all. */
-static gboolean are_runs(const guint8 *bytes, gsize length, guint ids)
-{
-	ThriftReader reader = {bytes, length, FALSE};
-	guint32 n_runs = (guint32)thrift_reader_i32(&reader);
-	gint64 left = ids;
-
-	for (guint32 i = 0; i < n_runs; i++) {
-		gint64 first;
-		gint32 count;
-
-		if (!read_run(&reader, &first, &count) || count < 1 || count > left)
-			return FALSE;
-		left -= count;
-	}
-	return left == 0 && reader.left == 0 && !reader.bad;
-}
-
 /* Whether @message is a good reply to the call. */
 static gboolean is_good(const LoadWire *wire, const guint8 *message, gsize length, guint32 call)
 {
 	gsize seqid_end = wire->start_seqid_offset + SEQID_BYTES;
-	gsize value_bytes = wire->values_per_call * sizeof(gint64);
-	const guint8 *values = message + wire->start_bytes;
+	ThriftReader reader = {message + wire->start_bytes, length - wire->start_bytes - 1, FALSE};
+	gint64 left = wire->values_per_call;
 
 	if (length <= wire->start_bytes ||
 	    memcmp(message, wire->start, wire->start_seqid_offset) != 0 ||
@@ -140,9 +110,17 @@ static gboolean is_good(const LoadWire *wire, const guint8 *message, gsize lengt
 		    0 ||
 	    message[length - 1] != BINARY_STOP)
 		return FALSE;
-	if (wire->form.call == LOAD_WIRE_GET_ID_RUNS)
-		return are_runs(values, length - wire->start_bytes - 1, wire->values_per_call);
-	return length == wire->start_bytes + value_bytes + 1;
+	if (wire->form.call != LOAD_WIRE_GET_ID_RUNS)
+		return reader.left == wire->values_per_call * sizeof(gint64);
+	for (guint32 n_runs = (guint32)thrift_reader_i32(&reader); n_runs > 0; n_runs--) {
+		gint64 first;
+		gint32 count;
+
+		if (!read_run(&reader, &first, &count) || count < 1 || count > left)
+			return FALSE;
+		left -= count;
+	}
+	return left == 0 && reader.left == 0 && !reader.bad;
 }
 
 /* Classifies a message that is no good reply: ERROR if it is a reply to the call. */
@@ -163,7 +141,7 @@ static LoadWireStatus classify_reply(const LoadWire *wire, const guint8 *message
 	return LOAD_WIRE_ERROR;
 }
 
-static LoadWireStatus thrift_parse(const LoadWire *wire, const guint8 *data, gsize available,
+static LoadWireStatus parse_thrift(const LoadWire *wire, const guint8 *data, gsize available,
 				   guint32 call, LoadWireReply *out_reply)
 {
 	const guint8 *message = data + FRAME_BYTES;
@@ -193,86 +171,17 @@ static LoadWireStatus thrift_parse(const LoadWire *wire, const guint8 *data, gsi
 	return status;
 }
 
-static gint64 thrift_next_value(const LoadWire *wire, LoadWireReply *reply)
-{
-	gint64 value;
-
-	if (wire->form.call != LOAD_WIRE_GET_ID_RUNS) {
-		memcpy(&value, reply->next_value, sizeof(value));
-		reply->next_value += sizeof(value);
-		return GINT64_FROM_BE(value);
-	}
-	if (reply->left_in_run == 0) {
-		gsize skipped = reply->in_runs ? 0 : sizeof(guint32); /* their number */
-		ThriftReader reader = {reply->next_value + skipped, G_MAXSIZE, FALSE};
-
-		read_run(&reader, &reply->next_in_run, &reply->left_in_run);
-		reply->in_runs = TRUE;
-		reply->next_value = reader.at;
-	}
-	reply->left_in_run--;
-	value = reply->next_in_run;
-	if (reply->left_in_run > 0) /* the last value may be the largest */
-		reply->next_in_run++;
-	return value;
-}
-
-static char *thrift_error_message(const LoadWire *wire G_GNUC_UNUSED, const LoadWireReply *reply)
-{
-	const guint8 *message = reply->bytes + FRAME_BYTES;
-	gsize length = reply->length - FRAME_BYTES;
-	g_autoptr(Scanner) scanner = scanner_new(MAX_DEPTH, MAX_VALUES);
-	ScanStatus scan = scanner_scan(scanner, message, length, length);
-	const MessageHeader *header = scanner_header(scanner);
-
-	if (scan != SCAN_DONE || header->length != length || header->text_offset == 0)
-		return NULL;
-	return g_strndup((const char *)message + header->text_offset, header->text_length);
-}
-
-static const LoadWireCodec THRIFT_CODEC = {
-	.make_templates = thrift_make_templates,
-	.number_requests = thrift_number_requests,
-	.parse = thrift_parse,
-	.next_value = thrift_next_value,
-	.error_message = thrift_error_message,
-};
-
 /* Redis's protocol, as much of it as INCR takes: ":NUMBER" or "-MESSAGE" on a line. */
 
 static const char REDIS_REQUEST[] = "*2\r\n$4\r\nINCR\r\n$18\r\nsnowflakectl-bench\r\n";
 
-#define MAX_DIGITS 18 /* that 64 bits have room for, whatever they are */
+#define MAX_DIGITS 18 /* every number with so many digits fits in 64 bits */
 
-static void redis_make_templates(LoadWire *wire)
-{
-	wire->request_bytes = sizeof(REDIS_REQUEST) - 1;
-	wire->request = g_memdup2(REDIS_REQUEST, wire->request_bytes);
-}
-
-static void redis_number_requests(G_GNUC_UNUSED const LoadWire *wire,
-				  G_GNUC_UNUSED guint8 *requests, G_GNUC_UNUSED guint count,
-				  G_GNUC_UNUSED guint32 call)
-{
-}
-
-static gboolean is_number(const LoadWireReply *reply)
-{
-	gsize digits = reply->length - strlen(":\r\n");
-
-	if (reply->bytes[0] != ':' || digits == 0 || digits > MAX_DIGITS)
-		return FALSE;
-	for (gsize i = 1; i <= digits; i++) {
-		if (!g_ascii_isdigit(reply->bytes[i]))
-			return FALSE;
-	}
-	return TRUE;
-}
-
-static LoadWireStatus redis_parse(const LoadWire *wire, const guint8 *data, gsize length,
-				  G_GNUC_UNUSED guint32 call, LoadWireReply *out_reply)
+static LoadWireStatus parse_redis(const LoadWire *wire, const guint8 *data, gsize length,
+				  LoadWireReply *out_reply)
 {
 	const guint8 *end = memchr(data, '\n', MIN(length, wire->largest_reply));
+	gsize digits = 0;
 
 	if (length > 0 && data[0] != ':' && data[0] != '-')
 		return LOAD_WIRE_BROKEN;
@@ -285,30 +194,13 @@ static LoadWireStatus redis_parse(const LoadWire *wire, const guint8 *data, gsiz
 		.length = (gsize)(end - data) + 1,
 		.next_value = data + 1,
 	};
-	return is_number(out_reply) ? LOAD_WIRE_VALUES : LOAD_WIRE_ERROR;
+	while (g_ascii_isdigit(data[1 + digits]))
+		digits++;
+	return data[0] == ':' && digits > 0 && digits <= MAX_DIGITS &&
+			       digits == out_reply->length - strlen(":\r\n")
+		       ? LOAD_WIRE_VALUES
+		       : LOAD_WIRE_ERROR;
 }
-
-static gint64 redis_next_value(G_GNUC_UNUSED const LoadWire *wire, LoadWireReply *reply)
-{
-	gint64 value = 0;
-
-	for (; *reply->next_value != '\r'; reply->next_value++)
-		value = value * 10 + (*reply->next_value - '0');
-	return value;
-}
-
-static char *redis_error_message(G_GNUC_UNUSED const LoadWire *wire, const LoadWireReply *reply)
-{
-	return g_strndup((const char *)reply->bytes + 1, reply->length - strlen("-\r\n"));
-}
-
-static const LoadWireCodec REDIS_CODEC = {
-	.make_templates = redis_make_templates,
-	.number_requests = redis_number_requests,
-	.parse = redis_parse,
-	.next_value = redis_next_value,
-	.error_message = redis_error_message,
-};
 
 /* Any wire */
 
@@ -322,11 +214,15 @@ LoadWire *load_wire_new(const LoadWireForm *form, guint slots)
 	LoadWire *self = g_new0(LoadWire, 1);
 
 	self->form = *form;
-	self->codec = form->call == LOAD_WIRE_REDIS_INCR ? &REDIS_CODEC : &THRIFT_CODEC;
 	self->call_name = load_wire_call_names[form->call];
 	self->slots = slots;
 	self->values_per_call = load_wire_is_batch(form->call) ? (guint)form->count : 1;
-	self->codec->make_templates(self);
+	if (form->call == LOAD_WIRE_REDIS_INCR) {
+		self->request_bytes = sizeof(REDIS_REQUEST) - 1;
+		self->request = g_memdup2(REDIS_REQUEST, self->request_bytes);
+	} else {
+		make_thrift_templates(self);
+	}
 	self->largest_reply = MAX(self->largest_reply, LOAD_WIRE_MAX_ERROR_BYTES);
 	return self;
 }
@@ -340,11 +236,74 @@ void load_wire_free(LoadWire *self)
 	g_free(self);
 }
 
+void load_wire_number_requests(const LoadWire *self, guint8 *requests, guint count, guint32 call)
+{
+	guint8 *at = requests + self->request_seqid_offset;
+
+	if (self->form.call == LOAD_WIRE_REDIS_INCR)
+		return;
+	for (guint i = 0; i < count; i++, at += self->request_bytes) {
+		guint32 seqid = GUINT32_TO_BE(seqid_of(call + i));
+
+		memcpy(at, &seqid, SEQID_BYTES);
+	}
+}
+
+LoadWireStatus load_wire_parse(const LoadWire *self, const guint8 *data, gsize length, guint32 call,
+			       LoadWireReply *out_reply)
+{
+	return self->form.call == LOAD_WIRE_REDIS_INCR
+		       ? parse_redis(self, data, length, out_reply)
+		       : parse_thrift(self, data, length, call, out_reply);
+}
+
+gint64 load_wire_next_value(const LoadWire *self, LoadWireReply *reply)
+{
+	guint64 value = 0;
+
+	if (self->form.call == LOAD_WIRE_GET_ID_RUNS) {
+		if (reply->left_in_run == 0) {
+			gsize skipped = reply->in_runs ? 0 : sizeof(guint32); /* their number */
+			ThriftReader reader = {reply->next_value + skipped, G_MAXSIZE, FALSE};
+
+			read_run(&reader, &reply->next_in_run, &reply->left_in_run);
+			reply->in_runs = TRUE;
+			reply->next_value = reader.at;
+		}
+		value = (guint64)reply->next_in_run;
+		if (--reply->left_in_run > 0) /* the last value may be the largest */
+			reply->next_in_run++;
+		return (gint64)value;
+	}
+	if (self->form.call == LOAD_WIRE_REDIS_INCR) {
+		for (; *reply->next_value != '\r'; reply->next_value++)
+			value = value * 10 + (guint64)(*reply->next_value - '0');
+		return (gint64)value;
+	}
+	memcpy(&value, reply->next_value, sizeof(value));
+	reply->next_value += sizeof(value);
+	return (gint64)GUINT64_FROM_BE(value);
+}
+
 char *load_wire_describe_error(const LoadWire *self, const LoadWireReply *reply)
 {
-	g_autofree char *message = self->codec->error_message(self, reply);
+	g_autofree char *message = NULL;
 	g_autofree char *escaped = NULL;
 
+	if (self->form.call == LOAD_WIRE_REDIS_INCR) {
+		message =
+			g_strndup((const char *)reply->bytes + 1, reply->length - strlen("-\r\n"));
+	} else {
+		const guint8 *bytes = reply->bytes + FRAME_BYTES;
+		gsize length = reply->length - FRAME_BYTES;
+		g_autoptr(Scanner) scanner = scanner_new(MAX_DEPTH, MAX_VALUES);
+		ScanStatus scan = scanner_scan(scanner, bytes, length, length);
+		const MessageHeader *header = scanner_header(scanner);
+
+		if (scan == SCAN_DONE && header->length == length && header->text_offset != 0)
+			message = g_strndup((const char *)bytes + header->text_offset,
+					    header->text_length);
+	}
 	if (message == NULL)
 		return g_strdup_printf("a reply of %zu bytes that is neither a result of the call "
 				       "nor an exception with a message",

@@ -8,9 +8,8 @@
  * speak it, and Redis's INCR for a comparison. The bytes of a request are made before the run, all
  * but its sequence number; a good reply is recognised by comparing it with a template.
  *
- * Every call on a connection has another sequence number, and its reply must have the same; a
- * connection begins at any of them. Redis has none, so a reply to another call looks the same
- * there.
+ * Calls on a connection have consecutive sequence numbers, from a random one on, and a reply must
+ * have the number of its call. Redis has no such numbers, so replies to two calls look alike.
  *
  * Immutable once made; all threads share one.
  */
@@ -36,7 +35,7 @@ typedef struct {
 typedef struct _LoadWire LoadWire;
 
 typedef enum {
-	LOAD_WIRE_INCOMPLETE, /* read on */
+	LOAD_WIRE_INCOMPLETE, /* more bytes must be read */
 	LOAD_WIRE_VALUES,
 	LOAD_WIRE_ERROR,   /* an exception, or another reply to the call that is not a good one */
 	LOAD_WIRE_FOREIGN, /* the reply to another call; the bytes after it cannot be trusted */
@@ -53,21 +52,8 @@ typedef struct {
 	gboolean in_runs;
 } LoadWireReply;
 
-/* One way to write calls and to read replies. */
-typedef struct {
-	/* Fills in request, request_bytes, largest_reply and what is below "private". */
-	void (*make_templates)(LoadWire *wire);
-	void (*number_requests)(const LoadWire *wire, guint8 *requests, guint count, guint32 call);
-	LoadWireStatus (*parse)(const LoadWire *wire, const guint8 *data, gsize length,
-				guint32 call, LoadWireReply *out_reply);
-	gint64 (*next_value)(const LoadWire *wire, LoadWireReply *reply);
-	/* (transfer full) (nullable): the message of an exception, as it came. */
-	char *(*error_message)(const LoadWire *wire, const LoadWireReply *reply);
-} LoadWireCodec;
-
 struct _LoadWire {
 	LoadWireForm form;
-	const LoadWireCodec *codec;
 	const char *call_name; /* of the form's call */
 	guint slots;           /* calls that a connection may have in flight */
 	guint values_per_call; /* that a good reply holds */
@@ -98,35 +84,25 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(LoadWire, load_wire_free)
 /**
  * load_wire_number_requests:
  * @requests: @count copies of the request, one after the other
- * @call: the first one's number, among the calls of its connection; the others' follow, and begin
- *   anew after the largest
+ * @call: the first call's number on its connection; the others follow, and begin again after the
+ *   largest
  *
  * Sets the sequence numbers.
  */
-static inline void load_wire_number_requests(const LoadWire *self, guint8 *requests, guint count,
-					     guint32 call)
-{
-	self->codec->number_requests(self, requests, count, call);
-}
+void load_wire_number_requests(const LoadWire *self, guint8 *requests, guint count, guint32 call);
 
 /**
  * load_wire_parse:
  * @call: the number of the call that this must be the reply to
  * @out_reply: (out): VALUES and ERROR only; else untouched
  *
- * Looks at what comes first in @data.
+ * Reads the reply at the start of @data.
  */
-static inline LoadWireStatus load_wire_parse(const LoadWire *self, const guint8 *data, gsize length,
-					     guint32 call, LoadWireReply *out_reply)
-{
-	return self->codec->parse(self, data, length, call, out_reply);
-}
+LoadWireStatus load_wire_parse(const LoadWire *self, const guint8 *data, gsize length, guint32 call,
+			       LoadWireReply *out_reply);
 
 /* The next of the values_per_call numbers of a reply that is VALUES. */
-static inline gint64 load_wire_next_value(const LoadWire *self, LoadWireReply *reply)
-{
-	return self->codec->next_value(self, reply);
-}
+gint64 load_wire_next_value(const LoadWire *self, LoadWireReply *reply);
 
-/* (transfer full): what a reply that was ERROR says, in printable ASCII. */
+/* (transfer full): describes a reply that was ERROR, in printable ASCII. */
 char *load_wire_describe_error(const LoadWire *self, const LoadWireReply *reply);

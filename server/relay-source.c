@@ -4,9 +4,9 @@
 #include <pthread.h>
 
 #include "client/pool/buffer.h"
-#include "client/pool/clock.h"
 #include "client/snowflake-client.h"
 #include "common/log.h"
+#include "core/clock.h"
 #include "core/layout.h"
 #include "sf_snowflake_types.h"
 
@@ -128,16 +128,16 @@ static gboolean draw_batch(RelaySource *self, BatchSlot *slot, guint count, IdRu
 		return FALSE;
 	slot->ordered = 0;
 	if (state == POOL_BATCH_REQUEST_REFUSED && is_ours) {
-		set_max_batch(self, pool_batch_request_max_count(slot->order));
+		set_max_batch(self, slot->order->max_count);
 		return FALSE;
 	}
 	if (state != POOL_BATCH_REQUEST_FILLED || !is_ours ||
-	    pool_clock_us() - pool_batch_request_filled_at_us(slot->order) > self->max_age_us) {
+	    clock_boottime_ns() / 1000 - slot->order->filled_at_us > self->max_age_us) {
 		pool_batch_request_place(slot->order, count);
 		slot->ordered = count;
 		return FALSE;
 	}
-	runs = pool_batch_request_runs(slot->order);
+	runs = slot->order->runs;
 	if (relay_source_join_runs(self->source.layout, runs, out_run))
 		return TRUE;
 	report_layout_differs(self, g_array_index(runs, SnowflakeClientIdRun, 0).first);

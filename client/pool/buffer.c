@@ -24,18 +24,10 @@ void pool_buffer_free(PoolBuffer *self)
 	fork_guard_free_memory(self, sizeof(*self));
 }
 
-static void raise_top(PoolBuffer *self, guint top)
-{
-	guint seen = atomic_load_explicit(&self->top, memory_order_relaxed);
-
-	while (seen < top &&
-	       !atomic_compare_exchange_weak_explicit(&self->top, &seen, top, memory_order_relaxed,
-						      memory_order_relaxed))
-		;
-}
-
 PoolSlot *pool_buffer_claim_slot(PoolBuffer *self)
 {
+	guint top;
+
 	if (atomic_load_explicit(&self->n_owned, memory_order_relaxed) >= POOL_BUFFER_MAX_SLOTS)
 		return NULL;
 	for (guint i = 0; i < POOL_BUFFER_MAX_SLOTS; i++) {
@@ -48,7 +40,11 @@ PoolSlot *pool_buffer_claim_slot(PoolBuffer *self)
 			    &slot->owner, &none, (guintptr)pthread_self(), memory_order_acquire,
 			    memory_order_relaxed)) {
 			atomic_fetch_add_explicit(&self->n_owned, 1, memory_order_relaxed);
-			raise_top(self, i + 1);
+			top = atomic_load_explicit(&self->top, memory_order_relaxed);
+			while (top < i + 1 && !atomic_compare_exchange_weak_explicit(
+						      &self->top, &top, i + 1, memory_order_relaxed,
+						      memory_order_relaxed))
+				;
 			return slot;
 		}
 	}
@@ -82,20 +78,6 @@ static void add_to_counter(_Atomic guint64 *value, guint64 n)
 	atomic_store_explicit(value, load_relaxed(value) + n, memory_order_relaxed);
 }
 
-/* Throws away a chunk that is too old. A thread that could not use its chunk in time begins with a
- * small one again. */
-static void drop_old_chunk(PoolSlot *slot, guint64 oldest)
-{
-	guint64 left = slot_left(slot);
-
-	if (left == 0 || load_relaxed(&slot->batch) >= oldest)
-		return;
-	add_to_counter(&slot->thrown, left);
-	atomic_store_explicit(&slot->next, atomic_load_explicit(&slot->end, memory_order_relaxed),
-			      memory_order_relaxed);
-	slot->chunk = 0;
-}
-
 static guint take_from_slot(PoolSlot *slot, guint most, PoolRun *out_run)
 {
 	gint64 next = atomic_load_explicit(&slot->next, memory_order_relaxed);
@@ -121,6 +103,7 @@ static gboolean take_from_ring(PoolBuffer *self, guint most, PoolRun *out_run)
 gboolean pool_buffer_take(PoolBuffer *self, PoolSlot *slot, guint most, PoolRun *out_run)
 {
 	guint share = atomic_load_explicit(&self->share, memory_order_relaxed);
+	guint64 left;
 
 	if (slot == NULL) {
 		if (!take_from_ring(self, most, out_run))
@@ -128,7 +111,14 @@ gboolean pool_buffer_take(PoolBuffer *self, PoolSlot *slot, guint most, PoolRun 
 		atomic_fetch_add_explicit(&self->taken, out_run->count, memory_order_relaxed);
 		return TRUE;
 	}
-	drop_old_chunk(slot, load_relaxed(&self->oldest));
+	left = slot_left(slot);
+	if (left > 0 && load_relaxed(&slot->batch) < load_relaxed(&self->oldest)) {
+		add_to_counter(&slot->thrown, left);
+		atomic_store_explicit(&slot->next,
+				      atomic_load_explicit(&slot->end, memory_order_relaxed),
+				      memory_order_relaxed);
+		slot->chunk = 0; /* a thread that could not use it in time begins small again */
+	}
 	if (take_from_slot(slot, most, out_run))
 		return TRUE;
 	/* chunks double while they are used up in time */
@@ -169,7 +159,6 @@ PoolBufferCount pool_buffer_count(const PoolBuffer *self)
 		.thrown = load_relaxed(&self->thrown),
 	};
 	guint64 oldest = load_relaxed(&self->oldest);
-
 	guint top = atomic_load_explicit(&self->top, memory_order_relaxed);
 
 	for (guint i = 0; i < top; i++) {
@@ -230,11 +219,6 @@ void pool_wait_wake(PoolWait *self)
 	self->round++;
 	pthread_cond_broadcast(&self->changed);
 	pthread_mutex_unlock(&self->mutex);
-}
-
-guint pool_wait_count(const PoolWait *self)
-{
-	return atomic_load(&self->waiting);
 }
 
 void pool_wait_set_failure(PoolWait *self, int failure, const char *text)

@@ -35,7 +35,7 @@
 typedef struct {
 	pthread_mutex_t mutex;
 	pthread_cond_t changed;
-	_Atomic guint waiting;
+	_Atomic guint waiting; /* threads */
 	/* under the mutex */
 	guint64 round; /* counts wake-ups */
 	int failure;   /* SnowflakeClientError, if there is a text: why no IDs come */
@@ -141,9 +141,6 @@ void pool_wait_end(PoolWait *self);
 
 /* For the thread that refills, after it has put IDs. */
 void pool_wait_wake(PoolWait *self);
-
-/* Returns: the number of threads that wait */
-guint pool_wait_count(const PoolWait *self);
 
 /* For the thread that refills: why no IDs come. @text: (nullable): %NULL: they do */
 void pool_wait_set_failure(PoolWait *self, int failure, const char *text);

@@ -10,9 +10,9 @@
 #define MAX_PREFETCH_MS 10000
 #define MAX_AGE_MS      3600000
 
-static gboolean refuse_config(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
+static void set_invalid(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
 
-static gboolean refuse_config(GError **error, const char *format, ...)
+static void set_invalid(GError **error, const char *format, ...)
 {
 	va_list arguments;
 
@@ -21,66 +21,39 @@ static gboolean refuse_config(GError **error, const char *format, ...)
 						    SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT, format,
 						    arguments));
 	va_end(arguments);
-	return FALSE;
 }
 
-static gboolean check_agent(const char *agent, GError **error)
+static gboolean check_config(const SnowflakePoolConfig *config, GError **error)
 {
-	if (agent == NULL)
-		return refuse_config(error, "no useragent");
-	if (strlen(agent) > USERAGENT_MAX_BYTES)
-		return refuse_config(error, "a useragent of %zu bytes, the limit is %d",
-				     strlen(agent), USERAGENT_MAX_BYTES);
-	/* checked here, because a server would refuse each call, and takes would time out */
-	if (!useragent_is_valid(agent, strlen(agent))) {
-		g_autofree char *escaped = g_strescape(agent, NULL);
+	gsize agent_bytes = config->agent != NULL ? strlen(config->agent) : 0;
 
-		return refuse_config(
-			error,
-			"\"%s\" is no useragent: it is a letter, and then letters, digits and "
-			"hyphens",
-			escaped);
-	}
-	return TRUE;
-}
+	if (config->agent == NULL) {
+		set_invalid(error, "no useragent");
+	} else if (agent_bytes > USERAGENT_MAX_BYTES) {
+		set_invalid(error, "a useragent of %zu bytes, the limit is %d", agent_bytes,
+			    USERAGENT_MAX_BYTES);
+	} else if (!useragent_is_valid(config->agent, agent_bytes)) {
+		/* checked here, because a server would refuse each call, and takes would time out
+		 */
+		g_autofree char *escaped = g_strescape(config->agent, NULL);
 
-static gboolean check_times(const SnowflakePoolConfig *config, GError **error)
-{
-	if (config->prefetch_ms < 1 || config->prefetch_ms > MAX_PREFETCH_MS)
-		return refuse_config(error, "prefetch_ms is %u, must be 1 to %u",
-				     config->prefetch_ms, MAX_PREFETCH_MS);
-	if (config->max_age_ms < 2 * config->prefetch_ms || config->max_age_ms > MAX_AGE_MS)
-		return refuse_config(
-			error,
-			"max_age_ms is %u, must be %u, twice prefetch_ms, to %u: what is "
-			"fetched is to be taken before it is too old",
-			config->max_age_ms, 2 * config->prefetch_ms, MAX_AGE_MS);
-	return TRUE;
-}
-
-static gboolean add_server(PoolConfig *self, const char *text, GError **error)
-{
-	g_autoptr(GError) fault = NULL;
-	Address *address = address_parse_server(text, &fault);
-
-	if (address == NULL)
-		return refuse_config(error, "%s", fault->message);
-	g_ptr_array_add(self->addresses, address);
-	self->has_names |= address->path == NULL && !g_hostname_is_ip_address(address->host);
-	return TRUE;
-}
-
-/* Reads the files if one of the servers has TLS; those that are discovered later have it then, too.
- */
-static gboolean read_tls(PoolConfig *self, const SnowflakeClientTls *config, GError **error)
-{
-	const TlsNames names = client_tls_names(config);
-	g_autoptr(GError) fault = NULL;
-
-	if (!address_any_is_tls(self->addresses))
+		set_invalid(error,
+			    "\"%s\" is no useragent: it is a letter, and then letters, digits and "
+			    "hyphens",
+			    escaped);
+	} else if (config->prefetch_ms < 1 || config->prefetch_ms > MAX_PREFETCH_MS) {
+		set_invalid(error, "prefetch_ms is %u, must be 1 to %u", config->prefetch_ms,
+			    MAX_PREFETCH_MS);
+	} else if (config->max_age_ms < 2 * config->prefetch_ms ||
+		   config->max_age_ms > MAX_AGE_MS) {
+		set_invalid(error,
+			    "max_age_ms is %u, must be %u, twice prefetch_ms, to %u: what is "
+			    "fetched is to be taken before it is too old",
+			    config->max_age_ms, 2 * config->prefetch_ms, MAX_AGE_MS);
+	} else {
 		return TRUE;
-	self->tls = tls_client_new(&names, &fault);
-	return self->tls != NULL || refuse_config(error, "%s", fault->message);
+	}
+	return FALSE;
 }
 
 PoolConfig *pool_config_new(const SnowflakePoolConfig *config, GError **error)
@@ -88,18 +61,30 @@ PoolConfig *pool_config_new(const SnowflakePoolConfig *config, GError **error)
 	static const char *const default_servers[] = {SNOWFLAKE_CLIENT_DEFAULT_SERVER, NULL};
 	g_autoptr(PoolConfig) self = g_new0(PoolConfig, 1);
 	const char *const *servers = config->servers;
+	const TlsNames tls = client_tls_names(&config->tls);
+	g_autoptr(GError) fault = NULL;
 
 	self->addresses = g_ptr_array_new_with_free_func((GDestroyNotify)address_free);
-	if (!check_agent(config->agent, error) || !check_times(config, error))
+	if (!check_config(config, error))
 		return NULL;
 	if (servers == NULL || servers[0] == NULL)
 		servers = default_servers;
 	for (gsize i = 0; servers[i] != NULL; i++) {
-		if (!add_server(self, servers[i], error))
-			return NULL;
+		Address *address = address_parse_server(servers[i], &fault);
+
+		if (address == NULL)
+			break;
+		g_ptr_array_add(self->addresses, address);
+		self->has_names |=
+			address->path == NULL && !g_hostname_is_ip_address(address->host);
 	}
-	if (!read_tls(self, &config->tls, error))
+	/* with TLS for one of them, servers that are discovered later have it, too */
+	if (fault == NULL && address_any_is_tls(self->addresses))
+		self->tls = tls_client_new(&tls, &fault);
+	if (fault != NULL) {
+		set_invalid(error, "%s", fault->message);
 		return NULL;
+	}
 	self->discover = config->discover;
 	self->agent = g_strdup(config->agent);
 	self->prefetch_ms = config->prefetch_ms;

@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#include "client/pool/clock.h"
-
 #define FIRST_BACKOFF_US   20000
 #define LONGEST_BACKOFF_US 2000000
 #define MAX_DOUBLINGS      8
@@ -28,7 +26,7 @@ static void endpoint_free(PoolEndpoint *endpoint)
 	g_free(endpoint);
 }
 
-static gboolean is_same(gconstpointer one, gconstpointer other)
+static gboolean is_same_address(gconstpointer one, gconstpointer other)
 {
 	const SocketAddress *a = &((const PoolEndpoint *)one)->address;
 	const SocketAddress *b = &((const PoolEndpoint *)other)->address;
@@ -37,7 +35,7 @@ static gboolean is_same(gconstpointer one, gconstpointer other)
 	       strcmp(a->tls_host, b->tls_host) == 0;
 }
 
-static guint hash_of(gconstpointer endpoint)
+static guint hash_address(gconstpointer endpoint)
 {
 	const SocketAddress *address = &((const PoolEndpoint *)endpoint)->address;
 	const guint8 *bytes = (const guint8 *)&address->bytes;
@@ -52,7 +50,8 @@ PoolEndpoints *pool_endpoints_new(void)
 {
 	PoolEndpoints *self = g_new0(PoolEndpoints, 1);
 
-	self->all = g_hash_table_new_full(hash_of, is_same, (GDestroyNotify)endpoint_free, NULL);
+	self->all = g_hash_table_new_full(hash_address, is_same_address,
+					  (GDestroyNotify)endpoint_free, NULL);
 	self->unlinked = g_sequence_new(NULL);
 	self->random = g_rand_new();
 	return self;
@@ -84,49 +83,40 @@ static void update_position(PoolEndpoints *self, PoolEndpoint *endpoint)
 			g_sequence_insert_sorted(self->unlinked, endpoint, compare_backoffs, NULL);
 }
 
-static PoolEndpoint *find_or_add(PoolEndpoints *self, const ResolvedName *name)
-{
-	const PoolEndpoint wanted = {.address = name->address};
-	PoolEndpoint *endpoint = g_hash_table_lookup(self->all, &wanted);
-
-	if (endpoint != NULL)
-		return endpoint;
-	endpoint = g_new0(PoolEndpoint, 1);
-	endpoint->text = g_strdup(name->text);
-	endpoint->address = name->address;
-	g_hash_table_add(self->all, endpoint);
-	return endpoint;
-}
-
-static void mark_unknown(gpointer key, gpointer value G_GNUC_UNUSED, gpointer data G_GNUC_UNUSED)
-{
-	PoolEndpoint *endpoint = key;
-
-	endpoint->is_known = FALSE;
-	g_clear_pointer(&endpoint->iterator, g_sequence_remove);
-}
-
-static gboolean is_forgotten(gpointer key, gpointer value G_GNUC_UNUSED, gpointer now_us)
-{
-	const PoolEndpoint *endpoint = key;
-
-	return !endpoint->is_known && !endpoint->is_linked &&
-	       endpoint->excluded_until_us <= *(const gint64 *)now_us;
-}
-
 void pool_endpoints_set(PoolEndpoints *self, const GPtrArray *names, gboolean are_all,
 			gint64 now_us)
 {
-	if (are_all)
-		g_hash_table_foreach(self->all, mark_unknown, NULL);
-	for (guint i = 0; i < names->len; i++) {
-		PoolEndpoint *endpoint = find_or_add(self, names->pdata[i]);
+	GHashTableIter iter;
+	gpointer key;
 
+	g_hash_table_iter_init(&iter, self->all);
+	while (are_all && g_hash_table_iter_next(&iter, &key, NULL)) {
+		((PoolEndpoint *)key)->is_known = FALSE;
+		g_clear_pointer(&((PoolEndpoint *)key)->iterator, g_sequence_remove);
+	}
+	for (guint i = 0; i < names->len; i++) {
+		const ResolvedName *name = names->pdata[i];
+		const PoolEndpoint wanted = {.address = name->address};
+		PoolEndpoint *endpoint = g_hash_table_lookup(self->all, &wanted);
+
+		if (endpoint == NULL) {
+			endpoint = g_new0(PoolEndpoint, 1);
+			endpoint->text = g_strdup(name->text);
+			endpoint->address = name->address;
+			g_hash_table_add(self->all, endpoint);
+		}
 		endpoint->is_known = TRUE;
 		if (endpoint->iterator == NULL)
 			update_position(self, endpoint);
 	}
-	g_hash_table_foreach_remove(self->all, is_forgotten, &now_us);
+	g_hash_table_iter_init(&iter, self->all);
+	while (g_hash_table_iter_next(&iter, &key, NULL)) {
+		const PoolEndpoint *endpoint = key;
+
+		if (!endpoint->is_known && !endpoint->is_linked &&
+		    endpoint->excluded_until_us <= now_us)
+			g_hash_table_iter_remove(&iter);
+	}
 }
 
 /* Returns: the number of unlinked endpoints whose backoff ends at @until_us or before */
@@ -150,14 +140,9 @@ static PoolEndpoint *draw_between(PoolEndpoints *self, guint from, guint end)
 	return g_sequence_get(g_sequence_get_iter_at_pos(self->unlinked, (gint)drawn));
 }
 
-PoolEndpoint *pool_endpoints_draw(PoolEndpoints *self, gint64 now_us)
+PoolEndpoint *pool_endpoints_draw(PoolEndpoints *self, gint64 time_us)
 {
-	return draw_between(self, 0, count_until(self, now_us));
-}
-
-PoolEndpoint *pool_endpoints_draw_untried(PoolEndpoints *self)
-{
-	return draw_between(self, 0, count_until(self, 0));
+	return draw_between(self, 0, count_until(self, time_us));
 }
 
 gboolean pool_endpoints_end_a_backoff(PoolEndpoints *self, gint64 now_us)
@@ -183,20 +168,9 @@ gint64 pool_endpoints_next_us(const PoolEndpoints *self)
 	return ((const PoolEndpoint *)g_sequence_get(first))->backoff_until_us;
 }
 
-gboolean pool_endpoints_have_untried(const PoolEndpoints *self)
+void pool_endpoints_set_linked(PoolEndpoints *self, PoolEndpoint *endpoint, gboolean is_linked)
 {
-	return pool_endpoints_next_us(self) == 0;
-}
-
-void pool_endpoints_link(PoolEndpoints *self, PoolEndpoint *endpoint)
-{
-	endpoint->is_linked = TRUE;
-	update_position(self, endpoint);
-}
-
-void pool_endpoints_unlink(PoolEndpoints *self, PoolEndpoint *endpoint)
-{
-	endpoint->is_linked = FALSE;
+	endpoint->is_linked = is_linked;
 	update_position(self, endpoint);
 }
 
@@ -312,23 +286,23 @@ void pool_discovery_clear(PoolDiscovery *self)
 	g_clear_pointer(&self->listed, g_ptr_array_unref);
 }
 
-gboolean pool_discovery_has_found(const PoolDiscovery *self)
+gint64 pool_discovery_next_us(const PoolDiscovery *self, gboolean is_needed, gboolean is_served)
 {
-	return pool_endpoints_count(self->endpoints) > 0 &&
-	       (!self->config->discover || self->listed != NULL);
-}
+	gboolean has_found = pool_endpoints_count(self->endpoints) > 0 &&
+			     (!self->config->discover || self->listed != NULL);
 
-gint64 pool_discovery_next_us(const PoolDiscovery *self, gboolean is_served)
-{
+	if (!is_needed && has_found)
+		return POOL_NEVER_US;
 	if (is_served || !self->config->has_names)
 		return self->renew_at_us;
 	return MIN(self->renew_at_us, self->asked_at_us + UNSERVED_US);
 }
 
-void pool_discovery_put_off(PoolDiscovery *self, gint64 now_us)
+void pool_discovery_put_off(PoolDiscovery *self, gboolean expects_list, gint64 now_us)
 {
 	self->asked_at_us = now_us;
 	self->renew_at_us = now_us + RETRY_US;
+	self->is_listing |= expects_list;
 }
 
 void pool_discovery_retry_now(PoolDiscovery *self, gint64 now_us)
@@ -337,19 +311,12 @@ void pool_discovery_retry_now(PoolDiscovery *self, gint64 now_us)
 		self->renew_at_us = MIN(self->renew_at_us, now_us);
 }
 
-void pool_discovery_expect_list(PoolDiscovery *self, gint64 now_us)
-{
-	pool_discovery_put_off(self, now_us);
-	self->is_listing = TRUE;
-}
-
 void pool_discovery_resolve(PoolDiscovery *self, gint64 now_us)
 {
-	pool_discovery_put_off(self, now_us);
-	if (self->config->has_names || pool_endpoints_count(self->endpoints) == 0) {
-		if (self->resolution == NULL)
-			self->resolution = resolve_all(self);
-	}
+	pool_discovery_put_off(self, FALSE, now_us);
+	if ((self->config->has_names || pool_endpoints_count(self->endpoints) == 0) &&
+	    self->resolution == NULL)
+		self->resolution = resolve_all(self);
 }
 
 void pool_discovery_take_list(PoolDiscovery *self, const GPtrArray *workers)

@@ -13,6 +13,10 @@
  * A change of one endpoint, or a draw, takes logarithmic time in the number of endpoints.
  */
 
+#define POOL_NEVER_US                                                                              \
+	G_MAXINT64 /* an instant; those of a pool are by CLOCK_BOOTTIME, which goes                \
+		    * on while the machine sleeps, so that IDs age then too */
+
 /* Members are for reading. */
 typedef struct {
 	char *text; /* as it was given, with its address if that is different */
@@ -44,21 +48,16 @@ void pool_endpoints_set(PoolEndpoints *self, const GPtrArray *names, gboolean ar
 
 guint pool_endpoints_count(const PoolEndpoints *self);
 
-/* Returns: (nullable): a random endpoint that is neither linked nor in backoff */
-PoolEndpoint *pool_endpoints_draw(PoolEndpoints *self, gint64 now_us);
+/* Returns: (nullable): a random endpoint that is neither linked nor in backoff at @time_us; 0: that
+ * has not failed since its last answer */
+PoolEndpoint *pool_endpoints_draw(PoolEndpoints *self, gint64 time_us);
 
-/* Returns: (nullable): a random endpoint that is not linked and has not failed since its last
- * answer
- */
-PoolEndpoint *pool_endpoints_draw_untried(PoolEndpoints *self);
-gboolean pool_endpoints_have_untried(const PoolEndpoints *self);
-
-/* Returns: when the first backoff of an endpoint that is not linked ends; POOL_NEVER_US: never */
+/* Returns: when the first backoff of an endpoint that is not linked ends; 0: one was not tried
+ * since its last answer; POOL_NEVER_US: never */
 gint64 pool_endpoints_next_us(const PoolEndpoints *self);
 
-/* Mark an endpoint that has a connection; draws skip it. */
-void pool_endpoints_link(PoolEndpoints *self, PoolEndpoint *endpoint);
-void pool_endpoints_unlink(PoolEndpoints *self, PoolEndpoint *endpoint);
+/* Marks an endpoint that has a connection; draws skip it. */
+void pool_endpoints_set_linked(PoolEndpoints *self, PoolEndpoint *endpoint, gboolean is_linked);
 
 /* Ends the backoff of an endpoint whose server has answered. */
 void pool_endpoints_end_failures(PoolEndpoints *self, PoolEndpoint *endpoint);
@@ -117,19 +116,17 @@ void pool_discovery_init(PoolDiscovery *self, const PoolConfig *config, PoolEndp
 			 int fd, gint64 now_us);
 void pool_discovery_clear(PoolDiscovery *self);
 
-/* Whether names are resolved and, with discover, a list has come, at some time. */
-gboolean pool_discovery_has_found(const PoolDiscovery *self);
-
-/* Returns: when to ask for endpoints again. @is_served: a server serves and answers; while none
- * does, names are resolved more often, since they can have other addresses by now */
-gint64 pool_discovery_next_us(const PoolDiscovery *self, gboolean is_served);
+/* Returns: when to ask for endpoints again; POOL_NEVER_US: not now.
+ * @is_needed: if not, only until names are resolved and, with discover, a list has come
+ * @is_served: a server serves and answers; while none does, names are resolved more often, since
+ * they can have other addresses by now */
+gint64 pool_discovery_next_us(const PoolDiscovery *self, gboolean is_needed, gboolean is_served);
 
 /* A server can be asked now. Makes a list due, unless one has come before. */
 void pool_discovery_retry_now(PoolDiscovery *self, gint64 now_us);
 
-/* Asking is due, and this is done: nothing; a server is asked for a list; names are resolved. */
-void pool_discovery_put_off(PoolDiscovery *self, gint64 now_us);
-void pool_discovery_expect_list(PoolDiscovery *self, gint64 now_us);
+/* Asking is due, and this is done: a server is asked for a list, or nothing; names are resolved. */
+void pool_discovery_put_off(PoolDiscovery *self, gboolean expects_list, gint64 now_us);
 void pool_discovery_resolve(PoolDiscovery *self, gint64 now_us);
 
 /* A server has sent a list, which can be wrong. Ignored if it is not expected.

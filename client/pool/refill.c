@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <sys/eventfd.h>
 
-#include "client/pool/clock.h"
 #include "client/thread.h"
 #include "common/fork-guard.h"
+#include "core/clock.h"
 
 #define OBSERVATIONS        16    /* of the takes in prefetch_ms, while IDs are taken */
 #define LEAST_OBSERVE_US    1000  /* between two of them */
@@ -104,22 +104,17 @@ static gint64 *asked_at_us_of(PoolAges *self, guint64 batch)
 	return &self->asked_at_us[batch % POOL_AGES_BATCHES];
 }
 
-static gboolean is_of_newest(PoolAges *self, gint64 asked_at_us)
+guint64 pool_ages_batch(PoolAges *self, gint64 asked_at_us)
 {
 	gint64 begun_at_us = *asked_at_us_of(self, self->newest);
 
-	return self->newest >= self->oldest && asked_at_us >= begun_at_us &&
-	       asked_at_us - begun_at_us < self->max_age_us / BATCHES_OF_AN_AGE;
-}
-
-guint64 pool_ages_batch(PoolAges *self, gint64 asked_at_us)
-{
-	if (is_of_newest(self, asked_at_us))
+	if (self->newest >= self->oldest && asked_at_us >= begun_at_us &&
+	    asked_at_us - begun_at_us < self->max_age_us / BATCHES_OF_AN_AGE)
 		return self->newest;
 	if (self->newest - self->oldest + 1 < POOL_AGES_BATCHES) {
 		self->newest++;
 		*asked_at_us_of(self, self->newest) = asked_at_us;
-	} else if (asked_at_us < *asked_at_us_of(self, self->newest)) {
+	} else if (asked_at_us < begun_at_us) {
 		*asked_at_us_of(self, self->newest) = asked_at_us;
 	}
 	return self->newest;
@@ -166,30 +161,28 @@ static void put_runs(PoolRefill *self, gint64 now_us)
 		pool_watch_note_refill(self->watch);
 }
 
-/* Returns: whether the server is idle again, or gone */
-static gboolean handle_event(PoolRefill *self, PoolServer **server, gint64 now_us)
-{
-	gboolean was_idle = pool_server_is_idle(*server);
-	PoolServerEvent event = pool_fleet_handle_event(&self->fleet, server, &self->data, now_us);
-
-	if (event == POOL_SERVER_DRAWN &&
-	    (self->watch == NULL ||
-	     !pool_watch_fill_request(self->watch, &self->fleet, *server, &self->data)))
-		put_runs(self, now_us);
-	if (event == POOL_SERVER_LISTED && self->watch != NULL)
-		pool_watch_put_workers(self->watch, g_steal_pointer(&self->data.workers),
-				       self->data.asked_at_us, now_us);
-	return *server == NULL || (pool_server_is_idle(*server) && !was_idle);
-}
-
 /* Returns: whether a server is idle again, or gone */
 static gboolean handle_events(PoolRefill *self, gint64 now_us)
 {
 	gboolean is_changed = FALSE;
 
-	for (guint i = 0; i < POOL_FLEET_MAX_SERVERS; i++)
-		if (self->fleet.servers[i] != NULL)
-			is_changed |= handle_event(self, &self->fleet.servers[i], now_us);
+	for (guint i = 0; i < POOL_FLEET_MAX_SERVERS; i++) {
+		PoolServer **server = &self->fleet.servers[i];
+		gboolean was_idle = *server == NULL || pool_server_is_idle(*server);
+		PoolServerEvent event;
+
+		if (*server == NULL)
+			continue;
+		event = pool_fleet_handle_event(&self->fleet, server, &self->data, now_us);
+		if (event == POOL_SERVER_DRAWN &&
+		    (self->watch == NULL ||
+		     !pool_watch_fill_request(self->watch, &self->fleet, *server, &self->data)))
+			put_runs(self, now_us);
+		if (event == POOL_SERVER_LISTED && self->watch != NULL)
+			pool_watch_put_workers(self->watch, g_steal_pointer(&self->data.workers),
+					       self->data.asked_at_us, now_us);
+		is_changed |= *server == NULL || (pool_server_is_idle(*server) && !was_idle);
+	}
 	return is_changed;
 }
 
@@ -209,37 +202,30 @@ static gboolean is_dry(PoolRefill *self)
 	return TRUE;
 }
 
-/* Batch requests do not show up in the take rate, so use their age. */
-static PoolNeed need_of_requests(PoolRefill *self, gint64 now_us)
-{
-	gint64 placed_at_us =
-		self->watch != NULL ? pool_watch_oldest_request_us(self->watch) : POOL_NEVER_US;
-
-	if (placed_at_us == POOL_NEVER_US)
-		return POOL_NEED_NONE;
-	return now_us - placed_at_us < REQUEST_PATIENCE_US ? POOL_NEED_MET : POOL_NEED_MORE;
-}
-
 static void observe_takes(PoolRefill *self, gint64 now_us)
 {
 	guint64 put_ids = pool_ring_put_ids(&self->buffer->ring);
 	guint64 level = pool_ring_level(&self->buffer->ring);
 	guint64 thrown = atomic_load_explicit(&self->buffer->thrown, memory_order_relaxed);
-	gint64 span_us = self->config->prefetch_ms * G_TIME_SPAN_MILLISECOND +
-			 2 * pool_fleet_round_trip_us(&self->fleet);
+	gint64 round_trip_us = self->fleet.first != NULL ? self->fleet.first->round_trip_us : 0;
+	gint64 span_us = self->config->prefetch_ms * G_TIME_SPAN_MILLISECOND + 2 * round_trip_us;
+	gint64 placed_at_us =
+		self->watch != NULL ? pool_watch_oldest_request_us(self->watch) : POOL_NEVER_US;
 	guint waiting = 0;
 
 	if (level == 0) /* how many of a relay's calls wait is unknown */
-		waiting = pool_wait_count(&self->buffer->wait) +
-			  (self->watch != NULL && pool_watch_is_dry(self->watch));
+		waiting = atomic_load(&self->buffer->wait.waiting) +
+			  (self->watch != NULL && atomic_load(&self->watch->is_dry));
 	self->is_waited_for = waiting > 0;
 	pool_rate_observe(&self->rate, now_us, put_ids - level - thrown, is_dry(self));
 	self->wanted = MAX(pool_rate_target(&self->rate, span_us), waiting);
-	self->need = need_of_requests(self, now_us);
-	if (self->wanted > 0)
-		self->need =
-			MAX(self->need, 2 * level < self->wanted || waiting > 0 ? POOL_NEED_MORE
-										: POOL_NEED_MET);
+	self->need = POOL_NEED_NONE;
+	if (self->wanted > 0 || placed_at_us != POOL_NEVER_US)
+		self->need = POOL_NEED_MET;
+	/* batch requests do not show up in the take rate, so use their age */
+	if ((self->wanted > 0 && 2 * level < self->wanted) || waiting > 0 ||
+	    (placed_at_us != POOL_NEVER_US && now_us - placed_at_us >= REQUEST_PATIENCE_US))
+		self->need = POOL_NEED_MORE;
 }
 
 /* Draws when less than three quarters are there or coming, so that a reply brings a good part. */
@@ -256,36 +242,23 @@ static void refill_buffer(PoolRefill *self, gint64 now_us)
 		server = pool_fleet_choose(&self->fleet, now_us);
 		if (server == NULL)
 			return;
-		pool_server_draw(server, self->config->agent,
-				 (guint)MIN(self->wanted - coming, pool_server_max_count(server)),
-				 NULL, now_us);
+		pool_server_draw(
+			server, self->config->agent,
+			(guint)MIN(self->wanted - coming, pool_server_offer(server).max_count),
+			NULL, now_us);
 		self->batch_was_last = FALSE;
 	}
 }
 
 /* Passes */
 
-static gint64 next_pass_us(const PoolRefill *self, gint64 now_us)
-{
-	gint64 observe_us = self->config->prefetch_ms * G_TIME_SPAN_MILLISECOND / OBSERVATIONS;
-	gint64 next_us =
-		MIN(pool_ages_next_us(&self->ages), pool_fleet_next_us(&self->fleet, now_us));
-
-	if (!self->fleet.is_served)
-		return next_us;
-	if (self->need == POOL_NEED_MORE)
-		return MIN(next_us, now_us + NEEDED_OBSERVE_US);
-	if (self->need == POOL_NEED_MET)
-		return MIN(next_us, now_us + MAX(observe_us, LEAST_OBSERVE_US));
-	return next_us;
-}
-
 /* Does all that can be done without waiting. Returns: when to make the next pass */
 static gint64 make_pass(PoolRefill *self)
 {
-	gint64 now_us = pool_clock_us();
+	gint64 now_us = clock_boottime_ns() / 1000;
+	gint64 observe_us = self->config->prefetch_ms * G_TIME_SPAN_MILLISECOND / OBSERVATIONS;
 	const GError *failure;
-	gboolean is_changed;
+	gint64 next_us;
 
 	handle_events(self, now_us);
 	pool_buffer_set_oldest(self->buffer, pool_ages_oldest(&self->ages, now_us));
@@ -300,7 +273,13 @@ static gint64 make_pass(PoolRefill *self)
 	    pool_watch_serve_requests(self->watch, &self->fleet, self->config->agent, now_us))
 		self->batch_was_last = TRUE;
 	refill_buffer(self, now_us);
-	is_changed = handle_events(self, now_us);
+	next_us = handle_events(self, now_us) ? now_us
+					      : MIN(pool_ages_next_us(&self->ages),
+						    pool_fleet_next_us(&self->fleet, now_us));
+	if (self->fleet.is_served && self->need == POOL_NEED_MORE)
+		next_us = MIN(next_us, now_us + NEEDED_OBSERVE_US);
+	else if (self->fleet.is_served && self->need == POOL_NEED_MET)
+		next_us = MIN(next_us, now_us + MAX(observe_us, LEAST_OBSERVE_US));
 	failure = self->fleet.failure;
 	if (failure != NULL || self->has_set_failure)
 		pool_wait_set_failure(&self->buffer->wait, failure != NULL ? failure->code : 0,
@@ -308,7 +287,7 @@ static gint64 make_pass(PoolRefill *self)
 	self->has_set_failure = failure != NULL;
 	atomic_store_explicit(&self->switches, self->fleet.switches, memory_order_relaxed);
 	atomic_store_explicit(&self->excluded, self->fleet.n_excluded, memory_order_relaxed);
-	return is_changed ? now_us : next_pass_us(self, now_us);
+	return next_us;
 }
 
 gint64 pool_refill_run_pass(PoolRefill *self, struct pollfd *out_fds, guint *out_count)
@@ -339,7 +318,7 @@ static void *run_refill_thread(void *user_data)
 
 	for (;;) {
 		gint64 until_us = pool_refill_run_pass(self, fds + 1, &count);
-		gint64 left_us = MAX(until_us - pool_clock_us(), 0);
+		gint64 left_us = MAX(until_us - clock_boottime_ns() / 1000, 0);
 		const struct timespec left = {
 			.tv_sec = left_us / G_USEC_PER_SEC,
 			.tv_nsec = left_us % G_USEC_PER_SEC * 1000,
@@ -356,7 +335,9 @@ static void refill_free_parts(PoolRefill *self)
 {
 	fork_guard_lock();
 	pool_fleet_clear(&self->fleet);
-	pool_event_data_clear(&self->data);
+	g_array_unref(self->data.runs);
+	g_clear_pointer(&self->data.workers, g_ptr_array_unref);
+	g_free(self->data.ids);
 	fork_guard_close_noted(&self->fd);
 	fork_guard_unlock();
 	g_free(self);
@@ -366,7 +347,7 @@ PoolRefill *pool_refill_new(const PoolConfig *config, PoolBuffer *buffer, PoolWa
 			    GError **error)
 {
 	PoolRefill *self = g_new0(PoolRefill, 1);
-	gint64 now_us = pool_clock_us();
+	gint64 now_us = clock_boottime_ns() / 1000;
 	int code = 0;
 
 	self->config = config;
@@ -379,7 +360,8 @@ PoolRefill *pool_refill_new(const PoolConfig *config, PoolBuffer *buffer, PoolWa
 	else
 		code = errno;
 	pool_fleet_init(&self->fleet, config, watch != NULL, self->fd, now_us);
-	pool_event_data_init(&self->data);
+	self->data.runs = g_array_new(FALSE, FALSE, sizeof(SnowflakeClientIdRun));
+	self->data.ids = g_new(gint64, CLIENT_CALL_MAX_COUNT);
 	pool_ages_init(&self->ages, config->max_age_ms * G_TIME_SPAN_MILLISECOND);
 	pool_rate_init(&self->rate, config->max_age_ms * G_TIME_SPAN_MILLISECOND / 2, now_us);
 	fork_guard_unlock();

@@ -5,7 +5,7 @@
 
 #include "client/pool/buffer.h"
 #include "client/pool/config.h"
-#include "client/pool/fleet.h"
+#include "client/pool/failover.h"
 #include "client/pool/watch.h"
 
 /*
@@ -49,7 +49,7 @@ void pool_refill_get_statistics(const PoolRefill *self, SnowflakePoolStatistics 
  * replaces the functions of client/thread.h and runs the passes, such as a simulation in virtual
  * time.
  *
- * Returns: when the next pass is due, by pool_clock_us(), unless pool_refill_wake() or an event of
+ * Returns: when the next pass is due, by CLOCK_BOOTTIME, unless pool_refill_wake() or an event of
  * @out_fds comes first
  */
 gint64 pool_refill_run_pass(PoolRefill *self, struct pollfd *out_fds, guint *out_count);

@@ -17,24 +17,9 @@ static guint offset_of(guint64 head)
 	return head & ((1u << OFFSET_BITS) - 1);
 }
 
-static guint64 head_at(guint64 number)
-{
-	return number << OFFSET_BITS;
-}
-
 static guint64 load_relaxed(const _Atomic guint64 *value)
 {
 	return atomic_load_explicit(value, memory_order_relaxed);
-}
-
-static void store_entry(PoolRing *self, guint64 number, const PoolRun *run, guint64 before)
-{
-	PoolRingEntry *entry = &self->entries[number % POOL_RING_RUNS];
-
-	atomic_store_explicit(&entry->first, run->first, memory_order_relaxed);
-	atomic_store_explicit(&entry->batch, run->batch, memory_order_relaxed);
-	atomic_store_explicit(&entry->before, before, memory_order_relaxed);
-	atomic_store_explicit(&entry->count, run->count, memory_order_relaxed);
 }
 
 gboolean pool_ring_put(PoolRing *self, const PoolRun *run)
@@ -49,31 +34,16 @@ gboolean pool_ring_put(PoolRing *self, const PoolRun *run)
 	for (guint done = 0, count; done < run->count; done += count) {
 		count = MIN(run->count - done, POOL_RING_MAX_COUNT);
 
-		const PoolRun part = {run->first + done, count, run->batch};
+		PoolRingEntry *entry = &self->entries[tail++ % POOL_RING_RUNS];
 
-		store_entry(self, tail++, &part, put + done);
+		atomic_store_explicit(&entry->first, run->first + done, memory_order_relaxed);
+		atomic_store_explicit(&entry->batch, run->batch, memory_order_relaxed);
+		atomic_store_explicit(&entry->before, put + done, memory_order_relaxed);
+		atomic_store_explicit(&entry->count, count, memory_order_relaxed);
 	}
 	atomic_store_explicit(&self->put, put + run->count, memory_order_relaxed);
 	atomic_store_explicit(&self->tail, tail, memory_order_release);
 	return TRUE;
-}
-
-static PoolRun load_entry(const PoolRing *self, guint64 number)
-{
-	const PoolRingEntry *entry = &self->entries[number % POOL_RING_RUNS];
-
-	return (PoolRun){
-		.first = atomic_load_explicit(&entry->first, memory_order_relaxed),
-		.batch = atomic_load_explicit(&entry->batch, memory_order_relaxed),
-		.count = atomic_load_explicit(&entry->count, memory_order_relaxed),
-	};
-}
-
-/* Moves the head from *@head to @next. If others have moved it, *@head is where it is. */
-static gboolean move_head(PoolRing *self, guint64 *head, guint64 next)
-{
-	return atomic_compare_exchange_weak_explicit(&self->head, head, next, memory_order_acq_rel,
-						     memory_order_acquire);
 }
 
 gboolean pool_ring_take(PoolRing *self, guint most, guint64 oldest, PoolRun *out_run,
@@ -82,19 +52,26 @@ gboolean pool_ring_take(PoolRing *self, guint most, guint64 oldest, PoolRun *out
 	guint64 head = atomic_load_explicit(&self->head, memory_order_acquire);
 
 	while (number_of(head) != atomic_load_explicit(&self->tail, memory_order_acquire)) {
-		PoolRun run = load_entry(self, number_of(head));
-		guint left = run.count - offset_of(head);
+		const PoolRingEntry *entry = &self->entries[number_of(head) % POOL_RING_RUNS];
+		PoolRun run = {
+			.first = atomic_load_explicit(&entry->first, memory_order_relaxed) +
+				 offset_of(head),
+			.batch = load_relaxed(&entry->batch),
+		};
+		guint left =
+			atomic_load_explicit(&entry->count, memory_order_relaxed) - offset_of(head);
 		gboolean is_old = run.batch < oldest;
+		guint64 rest;
 
 		if (!is_old && most == 0)
 			return FALSE;
-		run.first += offset_of(head);
 		run.count = is_old ? left : MIN(left, most);
-
-		guint64 rest = head + run.count;
-
-		if (!move_head(self, &head,
-			       run.count == left ? head_at(number_of(head) + 1) : rest))
+		rest = head + run.count;
+		if (run.count == left)
+			rest = (number_of(head) + 1) << OFFSET_BITS;
+		/* on failure, head becomes where others have moved it */
+		if (!atomic_compare_exchange_weak_explicit(
+			    &self->head, &head, rest, memory_order_acq_rel, memory_order_acquire))
 			continue;
 		if (!is_old) {
 			*out_run = run;

@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "client/pool/clock.h"
 #include "common/fork-guard.h"
 
 #define CONNECT_LIMIT_MS 1000
@@ -12,21 +11,6 @@
 #define ROUND_TRIPS      4     /* or as many round trips, if that is longer */
 #define LEAST_REFUSAL_MS 20
 #define MOST_REFUSAL_MS  2000
-
-void pool_event_data_init(PoolEventData *self)
-{
-	*self = (PoolEventData){
-		.runs = g_array_new(FALSE, FALSE, sizeof(SnowflakeClientIdRun)),
-		.ids = g_new(gint64, CLIENT_CALL_MAX_COUNT),
-	};
-}
-
-void pool_event_data_clear(PoolEventData *self)
-{
-	g_array_unref(self->runs);
-	g_free(self->ids);
-	g_clear_pointer(&self->workers, g_ptr_array_unref);
-}
 
 PoolServer *pool_server_new(PoolEndpoint *endpoint, TlsClient *tls, gint64 now_us, GError **error)
 {
@@ -109,28 +93,18 @@ void pool_server_list(PoolServer *self, gint64 now_us)
 	begin_call(self, &call, now_us);
 }
 
-static ClientResult draw_result(const PoolServer *self)
+BatchOffer pool_server_offer(const PoolServer *self)
 {
-	return batch_limits_result(&self->limits, CLIENT_RESULT_RUNS);
+	return batch_limits_offer(&self->limits, CLIENT_RESULT_RUNS);
 }
 
 void pool_server_draw(PoolServer *self, const char *agent, guint count,
 		      PoolBatchRequest *batch_request, gint64 now_us)
 {
-	const ClientCall call = batch_call(draw_result(self), agent, count);
+	const ClientCall call = batch_call(pool_server_offer(self).result, agent, count);
 
 	self->batch_request = batch_request;
 	begin_call(self, &call, now_us);
-}
-
-guint pool_server_max_count(const PoolServer *self)
-{
-	return batch_limits_max_count(&self->limits, draw_result(self));
-}
-
-guint pool_server_refused_count(const PoolServer *self)
-{
-	return batch_limits_refused_count(&self->limits, draw_result(self));
 }
 
 gint64 pool_server_gives_way_us(const PoolServer *self)
@@ -232,61 +206,51 @@ static PoolServerEvent handle_probe(PoolServer *self, gint64 now_us, SnowflakeCl
 	return POOL_SERVER_PROBED;
 }
 
-static PoolServerEvent handle_answer(PoolServer *self, gint64 now_us, ClientReply *reply,
-				     PoolEventData *data)
-{
-	if (self->call.result == CLIENT_RESULT_WORKER)
-		return handle_probe(self, now_us, g_steal_pointer(&reply->worker));
-	if (self->call.result == CLIENT_RESULT_WORKERS) {
-		data->workers = g_steal_pointer(&reply->workers);
-		return POOL_SERVER_LISTED;
-	}
-	if (self->call.result != CLIENT_RESULT_RUNS) {
-		g_array_set_size(data->runs, 0);
-		batch_append_runs(&self->call, reply, data->runs);
-	}
-	self->useless_since_us = POOL_NEVER_US;
-	return POOL_SERVER_DRAWN;
-}
-
-/* Takes @refusal, and passes it on if the call was a draw that cannot step down. */
-static PoolServerEvent handle_refusal(PoolServer *self, gint64 now_us, const ClientReply *reply,
-				      GError *refusal, GError **error)
-{
-	g_autoptr(GError) owned = refusal;
-	gint64 backoff_ms = CLAMP(reply->retry_after_ms, LEAST_REFUSAL_MS, MOST_REFUSAL_MS);
-
-	if (self->call.result == CLIENT_RESULT_WORKERS)
-		return POOL_SERVER_LISTED;
-	if (self->call.result == CLIENT_RESULT_WORKER)
-		return handle_probe(self, now_us, NULL);
-	if (batch_limits_step_down(&self->limits, &self->call, reply, refusal))
-		return POOL_SERVER_NOTHING;
-	self->refused_until_us = now_us + backoff_ms * G_TIME_SPAN_MILLISECOND;
-	self->useless_since_us = MIN(self->useless_since_us, now_us);
-	g_propagate_error(error, g_steal_pointer(&owned));
-	return POOL_SERVER_REFUSED;
-}
-
 static PoolServerEvent handle_reply(PoolServer *self, gint64 now_us, PoolEventData *data,
 				    GError **error)
 {
 	ClientReply reply = {
 		.runs = data->runs, .ids = data->ids, .max_workers = POOL_SERVER_MAX_LISTED};
-	PoolServerEvent event = POOL_SERVER_FAILED;
-	GError *refusal = NULL;
+	ClientResult result = self->call.result;
+	PoolServerEvent event = POOL_SERVER_DRAWN;
+	g_autoptr(GError) refusal = NULL;
 	gsize length;
 	const guint8 *bytes = client_connection_get_reply(self->connection, &length);
 
-	if (self->connection->in->len > 0)
+	if (self->connection->in->len > 0) {
 		g_set_error_literal(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
 				    "not an answer of a Snowflake server: more than one");
-	else if (client_call_read(&self->call, self->seqid, bytes, length, &reply, &refusal))
-		event = handle_answer(self, now_us, &reply, data);
-	else if (refusal->code == SNOWFLAKE_CLIENT_ERROR_PROTOCOL)
-		g_propagate_error(error, refusal);
-	else
-		event = handle_refusal(self, now_us, &reply, refusal, error);
+		return POOL_SERVER_FAILED;
+	}
+	if (client_call_read(&self->call, self->seqid, bytes, length, &reply, &refusal)) {
+		if (result == CLIENT_RESULT_WORKER) {
+			event = handle_probe(self, now_us, g_steal_pointer(&reply.worker));
+		} else if (result == CLIENT_RESULT_WORKERS) {
+			data->workers = g_steal_pointer(&reply.workers);
+			event = POOL_SERVER_LISTED;
+		} else {
+			if (result != CLIENT_RESULT_RUNS)
+				g_array_set_size(data->runs, 0);
+			batch_append_runs(&self->call, &reply, data->runs);
+			self->useless_since_us = POOL_NEVER_US;
+		}
+	} else if (refusal->code == SNOWFLAKE_CLIENT_ERROR_PROTOCOL) {
+		event = POOL_SERVER_FAILED;
+	} else if (result == CLIENT_RESULT_WORKERS) {
+		event = POOL_SERVER_LISTED;
+	} else if (result == CLIENT_RESULT_WORKER) {
+		event = handle_probe(self, now_us, NULL);
+	} else if (batch_limits_step_down(&self->limits, &self->call, &reply, refusal)) {
+		event = POOL_SERVER_NOTHING;
+	} else {
+		self->refused_until_us =
+			now_us + CLAMP(reply.retry_after_ms, LEAST_REFUSAL_MS, MOST_REFUSAL_MS) *
+					 G_TIME_SPAN_MILLISECOND;
+		self->useless_since_us = MIN(self->useless_since_us, now_us);
+		event = POOL_SERVER_REFUSED;
+	}
+	if (event == POOL_SERVER_FAILED || event == POOL_SERVER_REFUSED)
+		g_propagate_error(error, g_steal_pointer(&refusal));
 	g_clear_pointer(&reply.worker, snowflake_client_worker_free);
 	g_clear_pointer(&reply.workers, g_ptr_array_unref);
 	return event;

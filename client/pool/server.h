@@ -58,11 +58,8 @@ typedef struct {
 	gint64 asked_at_us; /* when the call began */
 	GArray *runs;       /* SnowflakeClientIdRun: DRAWN */
 	GPtrArray *workers; /* SnowflakeClientWorker: LISTED; NULL: it cannot list them */
-	gint64 *ids;        /* private */
+	gint64 *ids;        /* for the server, with room for CLIENT_CALL_MAX_COUNT */
 } PoolEventData;
-
-void pool_event_data_init(PoolEventData *self);
-void pool_event_data_clear(PoolEventData *self);
 
 /* Begins to connect. @tls: (nullable): as for client_connection_begin(). Returns: (transfer full):
  * %NULL with an error set */
@@ -76,17 +73,15 @@ guint pool_server_drawing(const PoolServer *self);
 
 gboolean pool_server_is_listing(const PoolServer *self);
 
-/* Begin a call; the server is idle. They probe it; draw @count IDs, less than
- * pool_server_refused_count(), for @batch_request or, if %NULL, for the buffer; request its list of
- * servers. */
+/* Begin a call; the server is idle. They probe it; draw @count IDs, less than the refused count of
+ * its offer, for @batch_request or, if %NULL, for the buffer; request its list of servers. */
 void pool_server_probe(PoolServer *self, gint64 now_us);
 void pool_server_draw(PoolServer *self, const char *agent, guint count,
 		      PoolBatchRequest *batch_request, gint64 now_us);
 void pool_server_list(PoolServer *self, gint64 now_us);
 
-/* Largest count that is worth to draw at once, and smallest count that it does not give at once. */
-guint pool_server_max_count(const PoolServer *self);
-guint pool_server_refused_count(const PoolServer *self);
+/* Returns: the best draw */
+BatchOffer pool_server_offer(const PoolServer *self);
 
 /* Largest number of servers that are read from a list, so that a list cannot use up the pool's
  * memory. It equals the number of worker IDs in the layout twitter. */

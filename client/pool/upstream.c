@@ -6,6 +6,7 @@
 #include "client/pool/refill.h"
 #include "client/pool/watch.h"
 #include "common/fork-guard.h"
+#include "core/clock.h"
 
 struct _PoolUpstream {
 	PoolConfig *config;
@@ -59,15 +60,28 @@ gboolean pool_upstream_take(PoolUpstream *self, guint most, gint64 *out_first, g
 
 PoolBatchRequest *pool_batch_request_new(PoolUpstream *upstream)
 {
-	return pool_watch_add_request(&upstream->watch, upstream);
+	PoolBatchRequest *request = g_new0(PoolBatchRequest, 1);
+
+	request->upstream = upstream;
+	request->link.data = request;
+	request->runs = g_array_new(FALSE, FALSE, sizeof(SnowflakeClientIdRun));
+	pthread_mutex_lock(&upstream->watch.mutex);
+	g_ptr_array_add(upstream->watch.requests, request);
+	pthread_mutex_unlock(&upstream->watch.mutex);
+	return request;
 }
 
 void pool_batch_request_place(PoolBatchRequest *self, guint count)
 {
-	PoolUpstream *upstream = self->upstream;
+	PoolWatch *watch = &self->upstream->watch;
 
-	pool_watch_place_request(&upstream->watch, self, count);
-	pool_refill_wake(upstream->refill);
+	pthread_mutex_lock(&watch->mutex);
+	self->count = count;
+	self->placed_at_us = clock_boottime_ns() / 1000;
+	atomic_store_explicit(&self->state, POOL_BATCH_REQUEST_PLACED, memory_order_relaxed);
+	g_queue_push_tail_link(&watch->placed, &self->link);
+	pthread_mutex_unlock(&watch->mutex);
+	pool_refill_wake(self->upstream->refill);
 }
 
 PoolBatchRequestState pool_batch_request_state(const PoolBatchRequest *self)
@@ -75,35 +89,42 @@ PoolBatchRequestState pool_batch_request_state(const PoolBatchRequest *self)
 	return atomic_load_explicit(&self->state, memory_order_acquire);
 }
 
-const GArray *pool_batch_request_runs(const PoolBatchRequest *self)
-{
-	return self->runs;
-}
-
-gint64 pool_batch_request_filled_at_us(const PoolBatchRequest *self)
-{
-	return self->filled_at_us;
-}
-
-guint pool_batch_request_max_count(const PoolBatchRequest *self)
-{
-	return self->max_count;
-}
-
 void pool_upstream_get_view(PoolUpstream *self, PoolView *out_view)
 {
-	pool_watch_get_view(&self->watch, out_view);
+	const PoolView *view = &self->watch.view;
+
+	pthread_mutex_lock(&self->watch.mutex);
+	*out_view = *view;
+	out_view->server = g_strdup(view->server);
+	out_view->failure = g_strdup(view->failure);
+	out_view->excluded_server = g_strdup(view->excluded_server);
+	out_view->excluded_nonce = g_strdup(view->excluded_nonce);
+	out_view->first_sender = g_strdup(view->first_sender);
+	out_view->proof = g_strdup(view->proof);
+	pthread_mutex_unlock(&self->watch.mutex);
 }
 
 gboolean pool_upstream_get_workers(PoolUpstream *self, gint64 max_age_ms, GPtrArray **out_workers,
 				   gint64 *out_asked_at_us, gboolean *out_failed)
 {
-	if (pool_watch_get_workers(&self->watch, max_age_ms, out_workers, out_asked_at_us,
-				   out_failed))
-		return TRUE;
-	if (!*out_failed)
+	PoolWatch *watch = &self->watch;
+	gint64 since_us = clock_boottime_ns() / 1000 - max_age_ms * G_TIME_SPAN_MILLISECOND;
+	gboolean is_known, has_failed;
+
+	pthread_mutex_lock(&watch->mutex);
+	is_known = watch->workers != NULL && watch->workers_asked_at_us >= since_us;
+	has_failed = watch->workers_failed_at_us != 0 && watch->workers_failed_at_us >= since_us;
+	if (is_known) {
+		*out_workers = g_ptr_array_ref(watch->workers);
+		*out_asked_at_us = watch->workers_asked_at_us;
+	} else {
+		*out_failed = has_failed;
+		watch->workers_wanted |= !has_failed;
+	}
+	pthread_mutex_unlock(&watch->mutex);
+	if (!is_known && !has_failed)
 		pool_refill_wake(self->refill);
-	return FALSE;
+	return is_known;
 }
 
 void pool_upstream_get_statistics(PoolUpstream *self, SnowflakePoolStatistics *out_statistics)

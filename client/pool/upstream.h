@@ -70,6 +70,22 @@ typedef enum {
 	POOL_BATCH_REQUEST_REFUSED, /* no fit server gives as many at once */
 } PoolBatchRequestState;
 
+/* Members are for reading, unless it is PLACED. */
+struct _PoolBatchRequest {
+	GArray *runs; /* SnowflakeClientIdRun: if FILLED, runs that increase, and add up to the
+		       * count */
+	gint64 filled_at_us; /* if FILLED: when the IDs came, by CLOCK_BOOTTIME */
+	guint max_count;     /* if REFUSED: the largest count to request: the limit that the server
+			      * named. If the server named none, one less than the count that it
+			      * refused. If no server was asked, the pool's own limit */
+	/* private */
+	PoolUpstream *upstream;
+	GList link; /* of the queue; under the mutex of PoolWatch */
+	_Atomic PoolBatchRequestState state;
+	gint64 placed_at_us;
+	guint count;
+};
+
 /* Any thread. Returns: (transfer none): a request that is freed with @upstream */
 PoolBatchRequest *pool_batch_request_new(PoolUpstream *upstream);
 
@@ -77,18 +93,6 @@ PoolBatchRequest *pool_batch_request_new(PoolUpstream *upstream);
 void pool_batch_request_place(PoolBatchRequest *self, guint count);
 
 PoolBatchRequestState pool_batch_request_state(const PoolBatchRequest *self);
-
-/* If it is FILLED, until it is placed again. Returns: (element-type SnowflakeClientIdRun): runs
- * that increase, and add up to the count */
-const GArray *pool_batch_request_runs(const PoolBatchRequest *self);
-
-/* If it is FILLED. Returns: when the IDs came, by pool_clock_us() */
-gint64 pool_batch_request_filled_at_us(const PoolBatchRequest *self);
-
-/* If it is REFUSED. Returns: the largest count to request: the limit that the server named. If the
- * server named none, one less than the count that it refused. If no server was asked, the pool's
- * own limit */
-guint pool_batch_request_max_count(const PoolBatchRequest *self);
 
 /* The state of the fleet. */
 typedef struct {
@@ -102,7 +106,7 @@ typedef struct {
 	/* Its clock, by its last answer to get_worker(): it showed as_of_ms between asked_at_us and
 	 * round_trip_us later. */
 	gint64 as_of_ms;    /* since the Unix epoch; 0: unknown */
-	gint64 asked_at_us; /* by pool_clock_us() */
+	gint64 asked_at_us; /* by CLOCK_BOOTTIME */
 	gint64 round_trip_us;
 	char *failure;      /* why no IDs come; NULL: they do */
 	guint64 n_excluded; /* servers whose IDs were not unique, since the start */
@@ -122,8 +126,9 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(PoolView, pool_view_clear)
  * pool_upstream_get_workers:
  * @max_age_ms: how old the list may be
  * @out_workers: (out) (transfer full) (element-type SnowflakeClientWorker): a list that a server of
- *   the fleet sent, as snowflake_client_get_workers() returns it; untouched on failure
- * @out_asked_at_us: (out): when it was requested, by pool_clock_us(); untouched on failure
+ *   the fleet sent, as snowflake_client_get_workers() returns it; other threads read it too, so it
+ *   must not change; untouched on failure
+ * @out_asked_at_us: (out): when it was requested, by CLOCK_BOOTTIME; untouched on failure
  * @out_failed: (out): with %FALSE: whether the last request, less than @max_age_ms ago, failed,
  *   because no server is fit, or the server lacks the call or has no list; otherwise a request is
  *   under way

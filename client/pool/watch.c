@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/pool/watch.h"
-
-#include "client/pool/clock.h"
+#include "core/clock.h"
 
 static void batch_request_free(PoolBatchRequest *request)
 {
@@ -66,11 +65,6 @@ gboolean pool_watch_take(PoolWatch *self, PoolBuffer *buffer, guint most, PoolRu
 	return pool_buffer_take(buffer, NULL, most, out_run);
 }
 
-gboolean pool_watch_is_dry(const PoolWatch *self)
-{
-	return atomic_load(&self->is_dry);
-}
-
 void pool_watch_note_refill(PoolWatch *self)
 {
 	if (atomic_exchange(&self->is_dry, FALSE))
@@ -78,29 +72,6 @@ void pool_watch_note_refill(PoolWatch *self)
 }
 
 /* Batch requests */
-
-PoolBatchRequest *pool_watch_add_request(PoolWatch *self, PoolUpstream *upstream)
-{
-	PoolBatchRequest *request = g_new0(PoolBatchRequest, 1);
-
-	request->upstream = upstream;
-	request->link.data = request;
-	request->runs = g_array_new(FALSE, FALSE, sizeof(SnowflakeClientIdRun));
-	pthread_mutex_lock(&self->mutex);
-	g_ptr_array_add(self->requests, request);
-	pthread_mutex_unlock(&self->mutex);
-	return request;
-}
-
-void pool_watch_place_request(PoolWatch *self, PoolBatchRequest *request, guint count)
-{
-	pthread_mutex_lock(&self->mutex);
-	request->count = count;
-	request->placed_at_us = pool_clock_us();
-	atomic_store_explicit(&request->state, POOL_BATCH_REQUEST_PLACED, memory_order_relaxed);
-	g_queue_push_tail_link(&self->placed, &request->link);
-	pthread_mutex_unlock(&self->mutex);
-}
 
 gint64 pool_watch_oldest_request_us(PoolWatch *self)
 {
@@ -122,38 +93,29 @@ static void end_request(PoolWatch *self, PoolBatchRequest *request, PoolBatchReq
 	atomic_store_explicit(&request->state, state, memory_order_release);
 }
 
-/* Under the mutex. Returns: whether it has begun a draw */
-static gboolean serve_request(PoolWatch *self, PoolBatchRequest *request, PoolFleet *fleet,
-			      const char *agent, gint64 now_us)
-{
-	PoolServer *server;
-	guint refused_count;
-
-	if (pool_fleet_is_drawing_for(fleet, request, now_us))
-		return FALSE;
-	server = pool_fleet_choose_for_batch(fleet, request->count, now_us);
-	if (server != NULL) {
-		pool_server_draw(server, agent, request->count, request, now_us);
-		return TRUE;
-	}
-	refused_count = pool_fleet_refused_count(fleet, now_us);
-	if (refused_count > 0 && request->count >= refused_count) {
-		request->max_count = refused_count - 1;
-		end_request(self, request, POOL_BATCH_REQUEST_REFUSED);
-	}
-	return FALSE;
-}
-
 gboolean pool_watch_serve_requests(PoolWatch *self, PoolFleet *fleet, const char *agent,
 				   gint64 now_us)
 {
+	guint refused_count = pool_fleet_refused_count(fleet, now_us);
 	gboolean has_drawn = FALSE;
 	GList *next;
 
 	pthread_mutex_lock(&self->mutex);
 	for (GList *each = self->placed.head; each != NULL; each = next) {
+		PoolBatchRequest *request = each->data;
+		PoolServer *server;
+
 		next = each->next;
-		has_drawn |= serve_request(self, each->data, fleet, agent, now_us);
+		if (pool_fleet_is_drawing_for(fleet, request, now_us))
+			continue;
+		server = pool_fleet_choose_for_batch(fleet, request->count, now_us);
+		if (server != NULL) {
+			pool_server_draw(server, agent, request->count, request, now_us);
+			has_drawn = TRUE;
+		} else if (refused_count > 0 && request->count >= refused_count) {
+			request->max_count = refused_count - 1;
+			end_request(self, request, POOL_BATCH_REQUEST_REFUSED);
+		}
 	}
 	pthread_mutex_unlock(&self->mutex);
 	return has_drawn;
@@ -170,7 +132,7 @@ gboolean pool_watch_fill_request(PoolWatch *self, PoolFleet *fleet, const PoolSe
 	pool_fleet_forget_request(fleet, request);
 	g_array_set_size(request->runs, 0);
 	g_array_append_vals(request->runs, data->runs->data, data->runs->len);
-	request->filled_at_us = pool_clock_us();
+	request->filled_at_us = clock_boottime_ns() / 1000;
 	pthread_mutex_lock(&self->mutex);
 	end_request(self, request, POOL_BATCH_REQUEST_FILLED);
 	pthread_mutex_unlock(&self->mutex);
@@ -178,19 +140,6 @@ gboolean pool_watch_fill_request(PoolWatch *self, PoolFleet *fleet, const PoolSe
 }
 
 /* The state of the fleet */
-
-void pool_watch_get_view(PoolWatch *self, PoolView *out_view)
-{
-	pthread_mutex_lock(&self->mutex);
-	*out_view = self->view;
-	out_view->server = g_strdup(self->view.server);
-	out_view->failure = g_strdup(self->view.failure);
-	out_view->excluded_server = g_strdup(self->view.excluded_server);
-	out_view->excluded_nonce = g_strdup(self->view.excluded_nonce);
-	out_view->first_sender = g_strdup(self->view.first_sender);
-	out_view->proof = g_strdup(self->view.proof);
-	pthread_mutex_unlock(&self->mutex);
-}
 
 /* Returns: whether it is another text */
 static gboolean replace_text(char **text, const char *by)
@@ -240,46 +189,6 @@ static void update_view(PoolWatch *self, const PoolFleet *fleet)
 }
 
 /* The list of servers */
-
-static GPtrArray *copy_workers(const GPtrArray *workers)
-{
-	GPtrArray *copies =
-		g_ptr_array_new_with_free_func((GDestroyNotify)snowflake_client_worker_free);
-
-	for (guint i = 0; i < workers->len; i++) {
-		const SnowflakeClientWorker *worker = workers->pdata[i];
-		SnowflakeClientWorker *copy = g_memdup2(worker, sizeof(*worker));
-
-		copy->address = g_strdup(worker->address);
-		copy->nonce = g_strdup(worker->nonce);
-		copy->state = g_strdup(worker->state);
-		copy->kind = g_strdup(worker->kind);
-		copy->program = g_strdup(worker->program);
-		copy->server = g_strdup(worker->server);
-		g_ptr_array_add(copies, copy);
-	}
-	return copies;
-}
-
-gboolean pool_watch_get_workers(PoolWatch *self, gint64 max_age_ms, GPtrArray **out_workers,
-				gint64 *out_asked_at_us, gboolean *out_failed)
-{
-	gint64 since_us = pool_clock_us() - max_age_ms * G_TIME_SPAN_MILLISECOND;
-	gboolean is_known;
-
-	pthread_mutex_lock(&self->mutex);
-	is_known = self->workers != NULL && self->workers_asked_at_us >= since_us;
-	if (is_known) {
-		*out_workers = copy_workers(self->workers);
-		*out_asked_at_us = self->workers_asked_at_us;
-	} else {
-		*out_failed =
-			self->workers_failed_at_us != 0 && self->workers_failed_at_us >= since_us;
-		self->workers_wanted |= !*out_failed;
-	}
-	pthread_mutex_unlock(&self->mutex);
-	return is_known;
-}
 
 void pool_watch_put_workers(PoolWatch *self, GPtrArray *workers, gint64 asked_at_us, gint64 now_us)
 {

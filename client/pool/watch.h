@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 
 #include "client/pool/buffer.h"
-#include "client/pool/fleet.h"
+#include "client/pool/failover.h"
 #include "client/pool/upstream.h"
 
 /*
@@ -21,19 +21,7 @@
  * thread that places it. Its state is stored with release and loaded with acquire.
  */
 
-/* Members are private, and for upstream.c. */
-struct _PoolBatchRequest {
-	PoolUpstream *upstream;
-	GList link; /* of the queue; under the mutex */
-	_Atomic PoolBatchRequestState state;
-	gint64 placed_at_us;
-	guint count;
-	guint max_count;
-	GArray *runs; /* SnowflakeClientIdRun */
-	gint64 filled_at_us;
-};
-
-/* Members are private. */
+/* Members are for reading, and for upstream.c. */
 typedef struct {
 	void (*changed)(gpointer user_data);
 	gpointer user_data;
@@ -54,25 +42,11 @@ typedef struct {
 void pool_watch_init(PoolWatch *self, void (*changed)(gpointer user_data), gpointer user_data);
 void pool_watch_clear(PoolWatch *self);
 
-/* For any thread. */
-
-/* As pool_buffer_take() without a slot. If it finds nothing, changed() is called once there are
- * IDs, provided that the thread that refills is woken. */
+/* For any thread. As pool_buffer_take() without a slot. If it finds nothing, changed() is called
+ * once there are IDs, provided that the thread that refills is woken. */
 gboolean pool_watch_take(PoolWatch *self, PoolBuffer *buffer, guint most, PoolRun *out_run);
 
-/* Returns: (transfer none): a request that is IDLE */
-PoolBatchRequest *pool_watch_add_request(PoolWatch *self, PoolUpstream *upstream);
-void pool_watch_place_request(PoolWatch *self, PoolBatchRequest *request, guint count);
-
-void pool_watch_get_view(PoolWatch *self, PoolView *out_view);
-
-/* As pool_upstream_get_workers(). If it returns %FALSE, the thread that refills must be woken. */
-gboolean pool_watch_get_workers(PoolWatch *self, gint64 max_age_ms, GPtrArray **out_workers,
-				gint64 *out_asked_at_us, gboolean *out_failed);
-
 /* For the thread that refills, under fork_guard_lock(). */
-
-gboolean pool_watch_is_dry(const PoolWatch *self);
 
 /* IDs were put into the buffer. */
 void pool_watch_note_refill(PoolWatch *self);

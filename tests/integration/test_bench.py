@@ -35,9 +35,9 @@ class Forms(BenchTest):
         self.assertEqual(report["calls"], calls)
 
     def test_exceptions_are_errors(self):
-        done = execute(*bench_command(self.start(), "--agent", "1bad", "--calls", 5, "--json",
-                                      "--connections", 1))
-        self.assert_complains(done, 1, "5 errors", "an exception: ", "1bad")
+        done = execute(*bench_command(self.start("--max-batch", 10), "--call", "get_ids", "--count",
+                                      11, "--calls", 5, "--json", "--connections", 1))
+        self.assert_complains(done, 1, "5 errors", "an exception: ", "11")
         self.assertEqual(json.loads(done.stdout)["errors"], 5)
 
 

@@ -85,7 +85,6 @@ class OutageTest(BenchTest):
         self.assertGreaterEqual(outages["count"], 1)
         self.assertGreaterEqual(outages["longest_ms"], lasted_ms / 2)
         self.assertGreaterEqual(outages["total_ms"], outages["longest_ms"])
-        self.assertGreaterEqual(outages["longest_of_a_connection_ms"], outages["longest_ms"])
 
     def assert_none_failed(self, report, least_sent_again=CONNECTIONS):
         """What was in flight when connections ended was sent again. More often than connections
@@ -206,7 +205,7 @@ class OneServer(OutageTest):
         self.assertRegex(output, r"(?m)^sent again  \d+, the first: 127\.0\.0\.1:.* in flight$")
         self.assertRegex(output, r"(?m)^connections  \d+ made again, \d+ refused, the first: 127\.")
         self.assertRegex(output, r"(?m)^outages   \d+, the longest \d+\.\d ms, in all \d+\.\d ms, "
-                                 r"NOT OVER AT THE END; of one connection \d+\.\d ms at most$")
+                                 r"NOT OVER AT THE END$")
         self.assertIn("latency", output)
 
 

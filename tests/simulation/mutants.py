@@ -60,7 +60,7 @@ IDENTITY = "worker/file/directory-identity.c"
 BATCH = "client/batch.c"
 SERVER = "client/pool/server.c"
 CALL = "client/call.c"
-FLEET = "client/pool/fleet.c"
+FAILOVER = "client/pool/failover.c"
 ENDPOINTS = "client/pool/endpoints.c"
 REFILL = "client/pool/refill.c"
 
@@ -280,10 +280,10 @@ MUTANTS = [
            without(STATE, "facts->out_of_reach || ")),
     # pools and relays
     mutant("the ring gives IDs twice", POOL,
-           ("client/pool/ring.c", "guint64 rest = head + run.count;", "guint64 rest = head;")),
+           ("client/pool/ring.c", "rest = head + run.count;", "rest = head;")),
     mutant("a repeat on one connection is accepted", POOL,
-           (FLEET, "pool_seen_find(&self->seen, runs, &id);", "NULL;"),
-           (FLEET, "!is_relay(server) && first <= server->endpoint->last_id;", "first < 0;")),
+           (FAILOVER, "find_seen(&self->seen, runs, &id);", "NULL;"),
+           (FAILOVER, "!is_relay(*server) && first <= endpoint->last_id;", "first < 0;")),
     mutant("a reply to another call is accepted", POOL,
            (CALL, " || header.seqid != seqid)", " || (FALSE && header.seqid != seqid))")),
     mutant("a batch that was asked for is given out twice", POOL,
@@ -291,7 +291,7 @@ MUTANTS = [
                                      "\tif (state == POOL_BATCH_REQUEST_REFUSED",
                                      "\tif (state == POOL_BATCH_REQUEST_REFUSED")),
     mutant("a second answer fills a batch request again", POOL,
-           (FLEET, "\t\t\tserver->batch_request = NULL;", "\t\t\t(void)request;")),
+           (FAILOVER, "\t\t\tserver->batch_request = NULL;", "\t\t\t(void)request;")),
     mutant("IDs are kept beyond their age", POOL,
            (REFILL, ">= self->max_age_us)\n\t\t\tself->oldest",
                     ">= 2 * self->max_age_us)\n\t\t\tself->oldest")),
@@ -299,22 +299,22 @@ MUTANTS = [
            (ENDPOINTS, "MAX(now_us + backoff_us, endpoint->excluded_until_us);",
                        "MAX(now_us, endpoint->excluded_until_us);")),
     mutant("a lost server is replaced without jitter", POOL,
-           (FLEET, "self->replace_at_us = now_us + "
+           (FAILOVER, "self->replace_at_us = now_us + "
                    "pool_endpoints_random(self->endpoints, REPLACE_US);",
                    "self->replace_at_us = now_us;")),
     mutant("servers are tried in their order", POOL,
            (ENDPOINTS, "from + pool_endpoints_random(self, end - from);", "from;")),
     mutant("a need does not replace a lost server", POOL,
-           (FLEET, "if (self->needed_since_us == POOL_NEVER_US)\n"
+           (FAILOVER, "if (self->needed_since_us == POOL_NEVER_US)\n"
                    "\t\treturn self->replace_at_us;",
                    "if (TRUE)\n\t\treturn self->replace_at_us;")),
     mutant("a server with two names is tried again at once", POOL,
-           (FLEET, "*server)) {\n\t\tdrop_server(self, server, now_us, TWIN_BACKOFF_US);",
-                   "*server)) {\n\t\tdrop_server(self, server, now_us, 0);")),
+           (FAILOVER, "has_twin) {\n\t\tbackoff_us = TWIN_BACKOFF_US;",
+                      "has_twin) {\n\t\tbackoff_us = 1;")),
     mutant("the backoff stays long when a server is back", POOL,
            without(ENDPOINTS, "\tendpoint->failures = 0;\n")),
     mutant("a switch is not counted", POOL,
-           without(FLEET, "self->switches += self->first != NULL || self->has_lost_first;")),
+           without(FAILOVER, "self->switches += self->first != NULL || self->has_lost_first;")),
     mutant("takers are not woken", POOL,
            without(REFILL, "\tpool_wait_wake(&self->buffer->wait);\n")),
     mutant("the second call of the thread is lost", POOL,
@@ -329,8 +329,9 @@ MUTANTS = [
     mutant("get_ids is not tried where get_id_runs is missing", POOL,
            without(BATCH, "self->lacks_runs |= call->result == CLIENT_RESULT_RUNS;")),
     mutant("names are resolved once", POOL,
-           never(ENDPOINTS, "self->config->has_names || "
-                            "pool_endpoints_count(self->endpoints) == 0")),
+           (ENDPOINTS, "if ((self->config->has_names || "
+                       "pool_endpoints_count(self->endpoints) == 0) &&",
+                       "if (FALSE &&")),
     mutant("fewer IDs than asked for are accepted", POOL,
            without(CALL, "\tif (left > 0)\n\t\treader->bad = TRUE;\n")),
     masked("more IDs than asked for are accepted", POOL,

@@ -123,6 +123,13 @@ GPtrArray *resolution_get(Resolution *self, char **out_failures)
 	return g_steal_pointer(&names);
 }
 
+/* Pools do not wait. */
+GPtrArray *resolution_wait_for_names(G_GNUC_UNUSED const Address *address,
+				     G_GNUC_UNUSED gint64 deadline_us, G_GNUC_UNUSED char **out_why)
+{
+	g_assert_not_reached();
+}
+
 void resolution_free(Resolution *self)
 {
 	if (self == NULL)

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-#include "client/pool/clock.h"
 #include "client/thread.h"
 #include "common/fork-guard.h"
 #include "common/socket.h"

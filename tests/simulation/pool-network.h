@@ -43,6 +43,7 @@ typedef struct {
 	GByteArray *request;  /* for the server: bytes received */
 	guint n_starts;       /* for the server: number of the process that has accepted */
 	gint64 last_first;    /* for the server: first ID of its last reply; 0: none */
+	guint refused_count;  /* for the server: smallest count that it has refused; 0: none */
 	gboolean is_accepted; /* by the server */
 	gboolean is_ended;    /* by the server, or refused */
 	gboolean is_closed;   /* by the pool */

@@ -405,6 +405,13 @@ static void call_draw(Call *call)
 		send_refusal(call, 3, "WorkerIdUnavailable",
 			     world_odds(0.5) ? 0 : world_scaled(1, 10000));
 	} else if (count > sim_server_max_count(server)) {
+		NetworkConnection *connection = call->connection;
+
+		/* otherwise the pool would ask as fast as the server refuses, for ever */
+		if (connection->refused_count > 0 && count >= connection->refused_count)
+			world_fail("%s: was asked for %u IDs after it has refused %u",
+				   server->machine.name, count, connection->refused_count);
+		connection->refused_count = count;
 		send_refusal(call, 4, "InvalidCount", 0);
 	} else if ((status = sim_server_draw(server, count, &run, &wait_us)) == DRAW_OK) {
 		server->n_draws++;

@@ -10,9 +10,9 @@ import re
 import subprocess
 import sys
 
-FROM_WITHIN = ("LAYOUT_", "address_", "batch_", "client_", "fork_guard_", "fork_mark_",
+FROM_WITHIN = ("LAYOUT_", "address_", "batch_", "client_", "clock_", "fork_guard_", "fork_mark_",
                "id_error_", "id_text_", "layout_", "pool_", "random_", "resolution_",
-               "socket_", "text_", "thrift_reader_", "tls_client_", "tls_context_",
+               "socket_", "system_clock_", "text_", "thrift_reader_", "tls_client_", "tls_context_",
                "tls_error_", "tls_names_", "tls_stream_", "ulid_", "useragent_", "uuid7_",
                "uuid_",
                "__x86.")  # the compiler's, for position-independent code on i386

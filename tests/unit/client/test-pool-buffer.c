@@ -267,7 +267,7 @@ TEST("/pool-buffer/wait", test_wait)
 		pthread_t thread;
 
 		g_assert_cmpint(pthread_create(&thread, NULL, wait_for_an_id, &waiter), ==, 0);
-		while (i % 2 == 0 && pool_wait_count(&hand->wait) == 0)
+		while (i % 2 == 0 && atomic_load(&hand->wait.waiting) == 0)
 			sched_yield();
 		put(hand, i, 1, 1);
 		pool_wait_wake(&hand->wait);

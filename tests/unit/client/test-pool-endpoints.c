@@ -3,7 +3,6 @@
 /* The endpoints that a pool can connect to, and their backoff. */
 #include <netinet/in.h>
 
-#include "client/pool/clock.h"
 #include "client/pool/endpoints.h"
 #include "client/resolver.h"
 #include "tests/unit/unit-test.h"
@@ -51,7 +50,7 @@ static guint link_all(PoolEndpoints *servers, gint64 now_us)
 
 	while ((server = pool_endpoints_draw(servers, now_us)) != NULL) {
 		g_assert_false(server->is_linked);
-		pool_endpoints_link(servers, server);
+		pool_endpoints_set_linked(servers, server, TRUE);
 		count++;
 	}
 	return count;
@@ -64,7 +63,7 @@ TEST("/pool-endpoints/draws-each-as-often", draws_each_as_often)
 	PoolEndpoint *linked = pool_endpoints_draw(servers, NOW_US);
 	PoolEndpoint *resting;
 
-	pool_endpoints_link(servers, linked);
+	pool_endpoints_set_linked(servers, linked, TRUE);
 	resting = pool_endpoints_draw(servers, NOW_US);
 	pool_endpoints_back_off(servers, resting, NOW_US, 0);
 	for (guint i = 0; i < N_DRAWS; i++)
@@ -89,12 +88,12 @@ TEST("/pool-endpoints/backs-off", backs_off)
 
 	pool_endpoints_back_off(servers, one, NOW_US, 0);
 	end_us = one->backoff_until_us;
-	g_assert_true(pool_endpoints_have_untried(servers));
-	other = pool_endpoints_draw_untried(servers);
+	g_assert_cmpint(pool_endpoints_next_us(servers), ==, 0);
+	other = pool_endpoints_draw(servers, 0);
 	g_assert_true(other != one);
-	pool_endpoints_link(servers, other);
-	g_assert_null(pool_endpoints_draw_untried(servers));
-	g_assert_false(pool_endpoints_have_untried(servers));
+	pool_endpoints_set_linked(servers, other, TRUE);
+	g_assert_null(pool_endpoints_draw(servers, 0));
+	g_assert_cmpint(pool_endpoints_next_us(servers), !=, 0);
 	g_assert_null(pool_endpoints_draw(servers, end_us - 1));
 	g_assert_cmpint(pool_endpoints_next_us(servers), ==, end_us);
 	g_assert_true(pool_endpoints_draw(servers, end_us) == one);
@@ -102,12 +101,12 @@ TEST("/pool-endpoints/backs-off", backs_off)
 	g_assert_true(pool_endpoints_end_a_backoff(servers, NOW_US));
 	g_assert_false(pool_endpoints_end_a_backoff(servers, NOW_US));
 	g_assert_true(pool_endpoints_draw(servers, NOW_US) == one);
-	g_assert_false(pool_endpoints_have_untried(servers));
-	pool_endpoints_link(servers, one);
+	g_assert_cmpint(pool_endpoints_next_us(servers), !=, 0);
+	pool_endpoints_set_linked(servers, one, TRUE);
 	g_assert_cmpint(pool_endpoints_next_us(servers), ==, POOL_NEVER_US);
 	pool_endpoints_end_failures(servers, one);
-	pool_endpoints_unlink(servers, one);
-	g_assert_true(pool_endpoints_draw_untried(servers) == one);
+	pool_endpoints_set_linked(servers, one, FALSE);
+	g_assert_true(pool_endpoints_draw(servers, 0) == one);
 	pool_endpoints_free(servers);
 }
 
@@ -142,12 +141,12 @@ TEST("/pool-endpoints/forgets", forgets)
 	do
 		linked = pool_endpoints_draw(servers, NOW_US);
 	while (number_of(linked) < few->len);
-	pool_endpoints_link(servers, linked);
+	pool_endpoints_set_linked(servers, linked, TRUE);
 	pool_endpoints_set(servers, few, FALSE, NOW_US);
 	g_assert_cmpuint(pool_endpoints_count(servers), ==, N_SERVERS);
 	pool_endpoints_set(servers, few, TRUE, NOW_US);
 	g_assert_cmpuint(pool_endpoints_count(servers), ==, few->len + 1);
-	pool_endpoints_unlink(servers, linked);
+	pool_endpoints_set_linked(servers, linked, FALSE);
 	g_assert_cmpuint(link_all(servers, NOW_US), ==, few->len);
 	pool_endpoints_set(servers, few, TRUE, NOW_US);
 	g_assert_cmpuint(pool_endpoints_count(servers), ==, few->len);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* How much to have in hand, and how old it may be: the arithmetic, by a clock of the test's. */
-#include "client/pool/clock.h"
 #include "client/pool/refill.h"
 #include "tests/unit/unit-test.h"
 

@@ -3,7 +3,7 @@
 /* Batches that a relay asks a fleet for as they are. */
 #include <poll.h>
 
-#include "client/pool/clock.h"
+#include "core/clock.h"
 #include "tests/unit/client/upstream-fixture.h"
 #include "tests/unit/hang-guard.h"
 
@@ -25,7 +25,7 @@ static PoolBatchRequestState wait_for_end(UpstreamFixture *self, const PoolBatch
 /* Returns: the first ID */
 static gint64 check_filled(const PoolBatchRequest *order, guint count)
 {
-	const GArray *runs = pool_batch_request_runs(order);
+	const GArray *runs = order->runs;
 	gint64 last = 0;
 	guint sum = 0;
 
@@ -78,7 +78,7 @@ static void check_order(guint at)
 	fake_node_set_tells_limit(fixture.nodes[0], orders[at].tells_limit);
 	upstream_fixture_connect(&fixture);
 
-	gint64 before_us = pool_clock_us();
+	gint64 before_us = clock_boottime_ns() / 1000;
 	PoolBatchRequest *order = place(&fixture, orders[at].count);
 	PoolBatchRequestState state = wait_for_end(&fixture, order);
 	g_autoptr(GArray) counts = fake_node_counts(fixture.nodes[0]);
@@ -86,11 +86,11 @@ static void check_order(guint at)
 	g_assert_cmpuint(counts->len, ==, orders[at].calls);
 	if (orders[at].most == 0) {
 		check_filled(order, orders[at].count);
-		g_assert_cmpint(pool_batch_request_filled_at_us(order), >=, before_us);
-		g_assert_cmpint(pool_batch_request_filled_at_us(order), <=, pool_clock_us());
+		g_assert_cmpint(order->filled_at_us, >=, before_us);
+		g_assert_cmpint(order->filled_at_us, <=, clock_boottime_ns() / 1000);
 	} else {
 		g_assert_cmpint(state, ==, POOL_BATCH_REQUEST_REFUSED);
-		g_assert_cmpuint(pool_batch_request_max_count(order), ==, orders[at].most);
+		g_assert_cmpuint(order->max_count, ==, orders[at].most);
 	}
 	upstream_fixture_tear_down(&fixture, NULL);
 }

@@ -6,9 +6,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client/pool/clock.h"
 #include "client/pool/watch.h"
 #include "client/snowflake-pool.h"
+#include "core/clock.h"
 #include "tests/unit/client/upstream-fixture.h"
 #include "tests/unit/hang-guard.h"
 
@@ -85,7 +85,7 @@ static void test_no_wake_up_is_lost(void)
 static void test_view(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
 {
 	gint64 before_us = g_get_monotonic_time();
-	gint64 boot_us = pool_clock_us();
+	gint64 boot_us = clock_boottime_ns() / 1000;
 	g_auto(PoolView) served = {0}, lost = {0}, again = {0};
 
 	fake_node_set_as_of_ms(self->nodes[0], 123456);
@@ -98,7 +98,7 @@ static void test_view(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
 	g_assert_cmpint(served.as_of_ms, ==, 123456);
 	g_assert_cmpint(served.asked_at_us, >=, boot_us);
 	g_assert_cmpint(served.round_trip_us, >, 0);
-	g_assert_cmpint(served.asked_at_us + served.round_trip_us, <=, pool_clock_us());
+	g_assert_cmpint(served.asked_at_us + served.round_trip_us, <=, clock_boottime_ns() / 1000);
 	g_assert_cmpint(served.since_us, >=, before_us);
 	g_assert_cmpint(served.since_us, <=, g_get_monotonic_time());
 	g_assert_null(served.failure);
@@ -358,7 +358,7 @@ static void test_workers(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data
 	upstream_fixture_connect(self);
 	UPSTREAM_WAIT(self, upstream_fixture_is_served(self));
 
-	gint64 before_us = pool_clock_us();
+	gint64 before_us = clock_boottime_ns() / 1000;
 
 	g_assert_false(pool_upstream_get_workers(self->upstream, LONG_AGE_MS, &workers, &asked_us,
 						 &failed));
@@ -369,7 +369,7 @@ static void test_workers(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data
 	g_assert_cmpuint(workers->len, ==, 3);
 	g_assert_cmpint(((SnowflakeClientWorker *)workers->pdata[2])->worker_id, ==, 2);
 	g_assert_cmpint(asked_us, >=, before_us);
-	g_assert_cmpint(asked_us, <=, pool_clock_us());
+	g_assert_cmpint(asked_us, <=, clock_boottime_ns() / 1000);
 	g_clear_pointer(&workers, g_ptr_array_unref);
 
 	/* the same one once more */
@@ -380,10 +380,11 @@ static void test_workers(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data
 	g_assert_cmpuint(fake_node_calls(self->nodes[0], "get_workers"), ==, 1);
 
 	/* it has become too old */
-	UPSTREAM_WAIT(self, pool_upstream_get_workers(self->upstream,
-						      (pool_clock_us() - asked_us) / 1000 - 1,
-						      &workers, &again_us, &failed) &&
-				    again_us > asked_us);
+	UPSTREAM_WAIT(self,
+		      pool_upstream_get_workers(self->upstream,
+						(clock_boottime_ns() / 1000 - asked_us) / 1000 - 1,
+						&workers, &again_us, &failed) &&
+			      again_us > asked_us);
 }
 
 /* The pool reads the first 1,024 servers of a longer list. */

@@ -54,15 +54,11 @@ TEST("/load-options/bad", bad_values_are_named_with_their_limits)
 		{"count=1000001", "--count: \"1000001\" is not a whole number from 1 to 1000000"},
 		{"idle-connections=100001",
 		 "--idle-connections: \"100001\" is not a whole number from 0 to 100000"},
-		{"check-limit=0",
-		 "--check-limit: \"0\" is not a whole number from 1 to 1000000000"},
 		{"calls=1 duration=1", "--calls or --duration, not both"},
 		{"calls=1 warmup=0", "--calls or --warmup, not both"},
 		{"rate=1 calls=1", "--calls or --rate, not both"},
 		{"connections=2 threads=3", "--threads: 3 is more than the 2 --connections"},
-		{"check-limit=1", "--check-limit without --check"},
 		{"count=1", "--count means nothing to --call get_id"},
-		{"agent=a call=redis-incr", "--agent means nothing to --call redis-incr"},
 		{"count=2 call=redis-incr", "--count means nothing to --call redis-incr"},
 	};
 
@@ -97,9 +93,8 @@ TEST("/load-options/good", good_values_are_taken)
 	g_autoptr(GError) error = NULL;
 
 	g_assert_true(parse("connections=100000 in-flight=65536 threads=1024 duration=0.01 "
-			    "warmup=3600 rate=2.5e5 call=get_ids count=1000000 agent=abc "
-			    "idle-connections=7 check "
-			    "check-limit=9",
+			    "warmup=3600 rate=2.5e5 call=get_ids count=1000000 "
+			    "idle-connections=7 check",
 			    &options, &error));
 	g_assert_no_error(error);
 	g_assert_cmpuint(options.connections, ==, 100000);
@@ -110,10 +105,8 @@ TEST("/load-options/good", good_values_are_taken)
 	g_assert_cmpfloat(options.rate, ==, 250000);
 	g_assert_cmpuint(options.form.call, ==, LOAD_WIRE_GET_IDS);
 	g_assert_cmpuint(options.form.count, ==, 1000000);
-	g_assert_cmpstr(options.form.agent, ==, "abc");
 	g_assert_cmpuint(options.idle_connections, ==, 7);
 	g_assert_true(options.check);
-	g_assert_cmpuint(options.check_limit, ==, 9);
 }
 
 TEST("/load-options/combinations", good_combinations_pass)
@@ -122,8 +115,8 @@ TEST("/load-options/combinations", good_combinations_pass)
 		"",
 		"calls=1000 check",
 		"rate=1 duration=1 warmup=0",
-		"call=redis-incr check check-limit=5",
-		"call=get_ids count=1 agent=x",
+		"call=redis-incr check",
+		"call=get_ids count=1",
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {

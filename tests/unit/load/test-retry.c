@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "load/schedule.h"
+#include "load/driver.h"
 #include "tests/unit/unit-test.h"
 
 #define MS 1000000

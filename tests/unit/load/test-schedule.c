@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "load/schedule.h"
+#include "load/driver.h"
 #include "tests/unit/unit-test.h"
 
 #define START G_GINT64_CONSTANT(1000000000000)

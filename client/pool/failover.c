@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/pool/fleet.h"
-
-#include "client/pool/clock.h"
+#include "client/pool/failover.h"
 
 #define WANTED_SERVERS   2       /* the first, and a spare */
 #define SETTLE_US        100000  /* for all that are tried at the start to show their distance */
@@ -18,11 +16,89 @@
 #define KEPT_SERVERS     2        /* that do not give way while no server is fit */
 #define ROTATE_US        60000000 /* between two rotations */
 #define ROTATE_SPREAD_US 60000000
-#define EXCLUDED_MINUTES 10 /* for a server whose IDs are not unique */
+#define EXCLUDED_MINUTES 10    /* for a server whose IDs are not unique */
+#define MAX_SEEN_RUNS    16384 /* that are remembered, unless the last reply alone has more */
 
 #define FOR_EACH_SERVER(fleet, server)                                                             \
 	for (guint i_ = 0; i_ < POOL_FLEET_MAX_SERVERS; i_++)                                      \
 		for (PoolServer *server = (fleet)->servers[i_]; server != NULL; server = NULL)
+
+/* IDs of the last replies */
+
+static const SnowflakeClientIdRun *run_at(const GArray *runs, guint index)
+{
+	return &g_array_index(runs, SnowflakeClientIdRun, index);
+}
+
+static gint64 last_id_of(const SnowflakeClientIdRun *run)
+{
+	return run->first + (run->count - 1);
+}
+
+static void remove_oldest_reply(PoolSeen *self)
+{
+	self->n_runs -= self->replies[self->oldest].runs->len;
+	g_clear_pointer(&self->replies[self->oldest].runs, g_array_unref);
+	g_clear_pointer(&self->replies[self->oldest].server, g_free);
+	self->oldest = (self->oldest + 1) % POOL_SEEN_REPLIES;
+	self->count--;
+}
+
+/* @runs and @others increase. Returns: %FALSE if no ID is in both */
+static gboolean find_common_id(const GArray *runs, const GArray *others, gint64 *out_id)
+{
+	for (guint i = 0, j = 0; i < runs->len && j < others->len;) {
+		const SnowflakeClientIdRun *one = run_at(runs, i);
+		const SnowflakeClientIdRun *other = run_at(others, j);
+
+		if (last_id_of(one) < other->first) {
+			i++;
+		} else if (last_id_of(other) < one->first) {
+			j++;
+		} else {
+			*out_id = MAX(one->first, other->first);
+			return TRUE;
+		}
+	}
+	return FALSE;
+}
+
+/* Returns: (nullable): the server that sent one of @runs, which increase, before. @out_id: (out):
+ * the ID; untouched if there is none */
+static const char *find_seen(const PoolSeen *self, const GArray *runs, gint64 *out_id)
+{
+	gint64 first = run_at(runs, 0)->first;
+	gint64 last = last_id_of(run_at(runs, runs->len - 1));
+
+	for (guint i = 0; i < self->count; i++) {
+		guint at = (self->oldest + i) % POOL_SEEN_REPLIES;
+
+		if (self->replies[at].first <= last && self->replies[at].last >= first &&
+		    find_common_id(runs, self->replies[at].runs, out_id))
+			return self->replies[at].server;
+	}
+	return NULL;
+}
+
+static void remember_reply(PoolSeen *self, const char *server, const GArray *runs)
+{
+	guint at;
+
+	while (self->count == POOL_SEEN_REPLIES ||
+	       (self->count > 0 && self->n_runs + runs->len > MAX_SEEN_RUNS))
+		remove_oldest_reply(self);
+	at = (self->oldest + self->count) % POOL_SEEN_REPLIES;
+	self->replies[at].first = run_at(runs, 0)->first;
+	self->replies[at].last = last_id_of(run_at(runs, runs->len - 1));
+	self->replies[at].runs =
+		g_array_sized_new(FALSE, FALSE, sizeof(SnowflakeClientIdRun), runs->len);
+	g_array_append_vals(self->replies[at].runs, runs->data, runs->len);
+	self->replies[at].server = g_strdup(server);
+	self->n_runs += runs->len;
+	self->count++;
+}
+
+/* The fleet */
 
 static gint64 next_retry_us(PoolFleet *self, gint64 now_us)
 {
@@ -55,7 +131,8 @@ void pool_fleet_clear(PoolFleet *self)
 	FOR_EACH_SERVER (self, server)
 		pool_server_free(server);
 	pool_discovery_clear(&self->discovery);
-	pool_seen_clear(&self->seen);
+	while (self->seen.count > 0)
+		remove_oldest_reply(&self->seen);
 	g_clear_error(&self->failure);
 	g_free(self->excluded_server);
 	g_free(self->excluded_nonce);
@@ -135,7 +212,7 @@ static PoolServer *find_idle(const PoolFleet *self, guint count, const PoolServe
 {
 	FOR_EACH_SERVER (self, server)
 		if (server != except && pool_server_is_idle(server) &&
-		    count < pool_server_refused_count(server) &&
+		    count < pool_server_offer(server).refused_count &&
 		    pool_server_rank(server, now_us) != POOL_SERVER_USELESS)
 			return server;
 	return NULL;
@@ -147,7 +224,7 @@ guint pool_fleet_refused_count(const PoolFleet *self, gint64 now_us)
 
 	FOR_EACH_SERVER (self, server)
 		if (pool_server_rank(server, now_us) != POOL_SERVER_USELESS)
-			largest = MAX(largest, pool_server_refused_count(server));
+			largest = MAX(largest, pool_server_offer(server).refused_count);
 	return largest;
 }
 
@@ -188,48 +265,23 @@ guint64 pool_fleet_drawing(const PoolFleet *self, gint64 now_us)
 
 /* The first server */
 
-/* Returns: (nullable): a random one of the best servers that are about as near as the nearest */
-static PoolServer *draw_first(PoolFleet *self, gint64 now_us)
+/* Draws the first from the best servers that are about as near as the nearest, if any is fit. Does
+ * not count as a switch, because the first did not fail. */
+static void redraw_first(PoolFleet *self, gint64 now_us)
 {
 	gint wanted = best_rank(self, now_us);
 	gint64 limit_us = near_us(self, wanted, now_us);
-	PoolServer *drawn = NULL;
+	PoolServer *drawn = self->first;
 	guint seen = 0;
 
 	if (wanted == POOL_SERVER_USELESS)
-		return NULL;
+		return;
 	FOR_EACH_SERVER (self, server)
 		if (pool_server_rank(server, now_us) == wanted &&
 		    server->round_trip_us <= limit_us &&
 		    pool_endpoints_random(self->endpoints, ++seen) == 0)
 			drawn = server;
-	return drawn;
-}
-
-/* Leaves the first for a better server. */
-static void choose_first(PoolFleet *self, gint64 now_us)
-{
-	PoolServer *drawn;
-
-	if (self->first != NULL &&
-	    pool_server_rank(self->first, now_us) <= best_rank(self, now_us) &&
-	    pool_server_rank(self->first, now_us) != POOL_SERVER_USELESS)
-		return;
-	drawn = draw_first(self, now_us);
-	if (drawn == NULL || drawn == self->first)
-		return;
-	self->switches += self->first != NULL || self->has_lost_first;
-	self->has_lost_first = FALSE;
 	self->first = drawn;
-}
-
-/* Does not count as a switch, because the first did not fail. */
-static void redraw_first(PoolFleet *self, gint64 now_us)
-{
-	PoolServer *drawn = draw_first(self, now_us);
-
-	if (drawn != NULL)
-		self->first = drawn;
 }
 
 /* Events */
@@ -238,7 +290,7 @@ static void forget_server(PoolFleet *self, PoolServer **server)
 {
 	if (*server == self->candidate)
 		self->candidate = NULL;
-	pool_endpoints_unlink(self->endpoints, (*server)->endpoint);
+	pool_endpoints_set_linked(self->endpoints, (*server)->endpoint, FALSE);
 	g_clear_pointer(server, pool_server_free);
 }
 
@@ -262,24 +314,6 @@ static void exclude_server(PoolFleet *self, PoolServer **server, gint64 until_us
 {
 	pool_endpoints_exclude(self->endpoints, (*server)->endpoint, until_us);
 	drop_server(self, server, now_us, 0);
-}
-
-/* Returns: whether *@server was excluded, because its process is excluded at another endpoint */
-static gboolean exclude_endpoint(PoolFleet *self, PoolServer **server, gint64 now_us)
-{
-	const SnowflakeClientWorker *worker = (*server)->worker;
-	gint64 until_us;
-
-	if (worker == NULL || *worker->nonce == '\0')
-		return FALSE;
-	until_us = pool_endpoints_excluded_until_us(self->endpoints, worker->nonce);
-	if (until_us <= now_us)
-		return FALSE;
-	set_server_failure(self, (*server)->endpoint, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
-			   "excluded: another address of the same process sent IDs that are not "
-			   "unique");
-	exclude_server(self, server, until_us, now_us);
-	return TRUE;
 }
 
 /* @sender: (nullable): the server that sent the same ID before */
@@ -306,75 +340,44 @@ static gboolean is_relay(const PoolServer *server)
 	return server->worker != NULL && g_str_equal(server->worker->kind, "relay");
 }
 
-/* Returns: whether @first is not above the last ID. IDs of a relay can go back, because its
- * prefetched IDs are older than those of a batch. */
-static gboolean goes_back(const PoolServer *server, gint64 first)
-{
-	return !is_relay(server) && first <= server->endpoint->last_id;
-}
-
-/* IDs that go back once are no proof: the server may have got another worker ID. On the next
- * connection it reports its nonce and worker ID before it is drawn from, so a second time is
- * proof. */
-static void handle_lower_ids(PoolFleet *self, PoolServer **server, gint64 first, gint64 now_us)
-{
-	PoolEndpoint *endpoint = (*server)->endpoint;
-	g_autofree char *what = g_strdup_printf(
-		"ID %" G_GINT64_FORMAT " after ID %" G_GINT64_FORMAT, first, endpoint->last_id);
-	g_autofree char *why = NULL;
-
-	if (endpoint->has_gone_back) {
-		why = g_strdup_printf("sent %s: its IDs went back on two connections; excluded for "
-				      "%d minutes",
-				      what, EXCLUDED_MINUTES);
-		exclude_for_proof(self, server, why, NULL, now_us);
-		return;
-	}
-	endpoint->has_gone_back = TRUE;
-	set_server_failure(self, endpoint, SNOWFLAKE_CLIENT_ERROR_PROTOCOL, what);
-	drop_server(self, server, now_us, 0);
-}
-
 /* If two servers send the same ID, either can be wrong. The later one is excluded, which is enough
  * for this pool to give out each ID once.
  * Returns: %FALSE if the IDs must not be given out; the connection is closed then */
 static gboolean accept_ids(PoolFleet *self, PoolServer **server, const GArray *runs, gint64 now_us)
 {
 	PoolEndpoint *endpoint = (*server)->endpoint;
-	const SnowflakeClientIdRun *last =
-		&g_array_index(runs, SnowflakeClientIdRun, runs->len - 1);
-	gint64 first = g_array_index(runs, SnowflakeClientIdRun, 0).first;
+	gint64 first = run_at(runs, 0)->first;
 	gint64 id;
-	const char *sender = pool_seen_find(&self->seen, runs, &id);
+	const char *sender = find_seen(&self->seen, runs, &id);
+	/* IDs of a relay can go back: its prefetched IDs are older than those of a batch */
+	gboolean goes_back = !is_relay(*server) && first <= endpoint->last_id;
+	g_autofree char *why = NULL;
 
 	if (sender != NULL) {
-		g_autofree char *why = g_strdup_printf(
-			"sent ID %" G_GINT64_FORMAT ", which %s has sent before: the "
-			"IDs are not unique; excluded for %d minutes",
-			id, sender, EXCLUDED_MINUTES);
-
+		why = g_strdup_printf("sent ID %" G_GINT64_FORMAT ", which %s has sent before: the "
+				      "IDs are not unique; excluded for %d minutes",
+				      id, sender, EXCLUDED_MINUTES);
 		exclude_for_proof(self, server, why, sender, now_us);
-		return FALSE;
+	} else if (goes_back && endpoint->has_gone_back) {
+		why = g_strdup_printf("sent ID %" G_GINT64_FORMAT " after ID %" G_GINT64_FORMAT
+				      ": its IDs went back on two connections; excluded for %d "
+				      "minutes",
+				      first, endpoint->last_id, EXCLUDED_MINUTES);
+		exclude_for_proof(self, server, why, NULL, now_us);
+	} else if (goes_back) {
+		/* Once is no proof: the server may have got another worker ID. On the next
+		 * connection it reports its nonce and worker ID before it is drawn from. */
+		endpoint->has_gone_back = TRUE;
+		why = g_strdup_printf("ID %" G_GINT64_FORMAT " after ID %" G_GINT64_FORMAT, first,
+				      endpoint->last_id);
+		set_server_failure(self, endpoint, SNOWFLAKE_CLIENT_ERROR_PROTOCOL, why);
+		drop_server(self, server, now_us, 0);
+	} else {
+		pool_endpoint_note_ids(endpoint, last_id_of(run_at(runs, runs->len - 1)));
+		remember_reply(&self->seen, endpoint->text, runs);
+		g_clear_error(&self->failure);
+		return TRUE;
 	}
-	if (goes_back(*server, first)) {
-		handle_lower_ids(self, server, first, now_us);
-		return FALSE;
-	}
-	pool_endpoint_note_ids(endpoint, last->first + (last->count - 1));
-	pool_seen_add(&self->seen, endpoint->text, runs);
-	g_clear_error(&self->failure);
-	return TRUE;
-}
-
-/* Whether there is another connection to the same process, by another name. */
-static gboolean has_twin(const PoolFleet *self, const PoolServer *server)
-{
-	if (server->worker == NULL || *server->worker->nonce == '\0')
-		return FALSE;
-	FOR_EACH_SERVER (self, other)
-		if (other != server && other->worker != NULL &&
-		    g_str_equal(other->worker->nonce, server->worker->nonce))
-			return TRUE;
 	return FALSE;
 }
 
@@ -382,26 +385,37 @@ static void handle_probe(PoolFleet *self, PoolServer **server, gint64 now_us)
 {
 	const SnowflakeClientWorker *worker = (*server)->worker;
 	PoolEndpoint *endpoint = (*server)->endpoint;
-	const char *own_nonce = self->config->own_nonce;
+	const char *nonce = worker != NULL && *worker->nonce != '\0' ? worker->nonce : NULL;
+	gint64 excluded_until_us =
+		nonce != NULL ? pool_endpoints_excluded_until_us(self->endpoints, nonce) : 0;
+	gboolean has_twin = FALSE; /* a connection to the same process, by another name */
+	const char *why = NULL;
+	gint64 backoff_us = 0;
 
-	if (exclude_endpoint(self, server, now_us))
+	if (excluded_until_us > now_us) {
+		set_server_failure(self, endpoint, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
+				   "excluded: another address of the same process sent IDs that "
+				   "are not unique");
+		exclude_server(self, server, excluded_until_us, now_us);
 		return;
+	}
+	FOR_EACH_SERVER (self, other)
+		has_twin |= other != *server && nonce != NULL && other->worker != NULL &&
+			    g_str_equal(other->worker->nonce, nonce);
 	/* a second connection to a server does not help when it dies */
-	if (*server != self->first && has_twin(self, *server)) {
-		drop_server(self, server, now_us, TWIN_BACKOFF_US);
-		return;
+	if (*server != self->first && has_twin) {
+		backoff_us = TWIN_BACKOFF_US;
+	} else if (nonce != NULL && g_strcmp0(nonce, self->config->own_nonce) == 0) {
+		why = "this address is the relay itself; remove it from --relay";
+		backoff_us = TWIN_BACKOFF_US;
+	} else if ((*server)->fitness == POOL_SERVER_UNFIT) {
+		why = is_relay(*server) ? "a relay that reaches no server" : "it has no worker ID";
+		backoff_us = UNFIT_BACKOFF_US;
 	}
-	if (worker != NULL && own_nonce != NULL && g_str_equal(worker->nonce, own_nonce)) {
-		set_server_failure(self, endpoint, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE,
-				   "this address is the relay itself; remove it from --relay");
-		drop_server(self, server, now_us, TWIN_BACKOFF_US);
-		return;
-	}
-	if ((*server)->fitness == POOL_SERVER_UNFIT) {
-		set_server_failure(self, endpoint, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE,
-				   is_relay(*server) ? "a relay that reaches no server"
-						     : "it has no worker ID");
-		drop_server(self, server, now_us, UNFIT_BACKOFF_US);
+	if (why != NULL)
+		set_server_failure(self, endpoint, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE, why);
+	if (backoff_us > 0) {
+		drop_server(self, server, now_us, backoff_us);
 		return;
 	}
 	/* the server's refusal of a draw says more */
@@ -443,21 +457,25 @@ PoolServerEvent pool_fleet_handle_event(PoolFleet *self, PoolServer **server, Po
 	return event;
 }
 
-/* Timers: each has a function that returns when it is due, POOL_NEVER_US if never, and a function
- * that does what is due. */
+/* Timers: timer_due_us() says when each is due, and run_timer() does what is due. */
 
-/* At the start, the first is drawn again from all that were tried, because it was the first to
- * answer. */
-static gint64 settle_due_us(const PoolFleet *self, G_GNUC_UNUSED gint64 now_us)
-{
-	return self->is_settled ? POOL_NEVER_US : self->settle_at_us;
-}
-
-static void settle(PoolFleet *self, gint64 now_us)
-{
-	self->is_settled = TRUE;
-	redraw_first(self, now_us);
-}
+typedef enum {
+	SETTLE, /* at the start, draws the first again from all that were tried, because it was the
+		 * first to answer */
+	DISCOVER,
+	CLOSE_SURPLUS,
+	RETRY, /* while no server is fit, ends backoffs early, so that a fleet that was away for so
+		* long that all its backoffs are long is found soon after it is back */
+	CONNECT,
+	GIVE_WAY, /* while no server is fit, and an endpoint was not tried yet, servers that never
+		   * answer or refuse must not occupy all connections. The first keep all their
+		   * time. */
+	ROTATE,   /* now and then another server takes the place of the spare. Otherwise no pool
+		   * would use a server that comes back, and a server with many pools would keep
+		   * them. */
+	PROBE,
+	N_TIMERS, /* they run in this order */
+} Timer;
 
 gboolean pool_fleet_list(PoolFleet *self, gint64 now_us)
 {
@@ -468,29 +486,6 @@ gboolean pool_fleet_list(PoolFleet *self, gint64 now_us)
 	if (server != NULL)
 		pool_server_list(server, now_us);
 	return server != NULL;
-}
-
-/* While nobody takes IDs, endpoints are looked for only if none were ever found, or if the pool is
- * watched and lacks a server: those it knows can be gone for good. */
-static gint64 discover_due_us(const PoolFleet *self, gint64 now_us)
-{
-	gboolean lacks_servers = !self->is_served || count_servers(self) < WANTED_SERVERS;
-
-	if (self->need == POOL_NEED_NONE && !(self->is_watched && lacks_servers) &&
-	    pool_discovery_has_found(&self->discovery))
-		return POOL_NEVER_US;
-	return pool_discovery_next_us(&self->discovery, best_rank(self, now_us) == 0);
-}
-
-static void discover(PoolFleet *self, gint64 now_us)
-{
-	/* one server that is silent must not occupy the others too */
-	if (pool_fleet_is_listing(self))
-		pool_discovery_put_off(&self->discovery, now_us);
-	else if (self->config->discover && pool_fleet_list(self, now_us))
-		pool_discovery_expect_list(&self->discovery, now_us);
-	else
-		pool_discovery_resolve(&self->discovery, now_us);
 }
 
 static guint wanted_servers(const PoolFleet *self, gint64 now_us)
@@ -508,16 +503,81 @@ static gboolean is_spare(const PoolFleet *self, const PoolServer *server)
 	return server != self->first && pool_server_is_idle(server);
 }
 
-static gint64 close_surplus_due_us(const PoolFleet *self, gint64 now_us)
+/* A server that was lost is replaced at once if none is fit, and soon if more is needed. */
+static gint64 replace_due_us(const PoolFleet *self)
 {
-	if (count_servers(self) > wanted_servers(self, now_us))
-		FOR_EACH_SERVER (self, server)
-			if (is_spare(self, server))
-				return self->last_needed_at_us + EASE_US;
-	return POOL_NEVER_US;
+	if (!self->is_served)
+		return 0;
+	if (self->needed_since_us == POOL_NEVER_US)
+		return self->replace_at_us;
+	return MIN(self->replace_at_us, self->needed_since_us + PATIENCE_US);
 }
 
-static void close_server(PoolFleet *self, PoolServer *server)
+/* Returns: when to probe it. A server with a long round trip is probed less often, so that it has
+ * time for draws. */
+static gint64 probe_due_us(const PoolFleet *self, const PoolServer *server)
+{
+	if (!pool_server_is_idle(server))
+		return POOL_NEVER_US;
+	if (server->probed_at_us == 0)
+		return 0;
+	if (self->need != POOL_NEED_NONE)
+		return server->answered_at_us + pool_server_patience_us(server, PROBE_US);
+	return self->is_watched ? server->answered_at_us + WATCH_US : POOL_NEVER_US;
+}
+
+/* Returns: POOL_NEVER_US: not until something else changes */
+static gint64 timer_due_us(const PoolFleet *self, Timer timer, gint64 now_us)
+{
+	guint count = count_servers(self);
+	gint64 endpoint_due_us = pool_endpoints_next_us(self->endpoints);
+	gint64 due_us = POOL_NEVER_US;
+
+	switch (timer) {
+	case SETTLE:
+		return self->is_settled ? POOL_NEVER_US : self->settle_at_us;
+	case DISCOVER:
+		/* not needed while nobody takes IDs; but a pool that is watched and lacks a server
+		 * needs endpoints: those that it knows can be gone for good */
+		return pool_discovery_next_us(
+			&self->discovery,
+			self->need != POOL_NEED_NONE ||
+				(self->is_watched && (!self->is_served || count < WANTED_SERVERS)),
+			best_rank(self, now_us) == 0);
+	case CLOSE_SURPLUS:
+		if (count > wanted_servers(self, now_us))
+			FOR_EACH_SERVER (self, server)
+				if (is_spare(self, server))
+					return self->last_needed_at_us + EASE_US;
+		return POOL_NEVER_US;
+	case RETRY:
+		return self->is_served || endpoint_due_us == POOL_NEVER_US ? POOL_NEVER_US
+									   : self->retry_at_us;
+	case CONNECT:
+		return count < wanted_servers(self, now_us)
+			       ? MAX(endpoint_due_us, replace_due_us(self))
+			       : POOL_NEVER_US;
+	case GIVE_WAY:
+		if (self->is_served || count < POOL_FLEET_MAX_SERVERS || endpoint_due_us != 0)
+			return POOL_NEVER_US;
+		for (guint i = KEPT_SERVERS; i < POOL_FLEET_MAX_SERVERS; i++)
+			due_us = MIN(due_us, pool_server_gives_way_us(self->servers[i]));
+		return due_us;
+	case ROTATE:
+		if (!self->is_settled || self->candidate != NULL || count != WANTED_SERVERS)
+			return POOL_NEVER_US;
+		return MAX(self->rotate_at_us, endpoint_due_us);
+	case PROBE:
+		FOR_EACH_SERVER (self, server)
+			due_us = MIN(due_us, probe_due_us(self, server));
+		return due_us;
+	case N_TIMERS:
+		break;
+	}
+	g_assert_not_reached();
+}
+
+static void close_server(PoolFleet *self, const PoolServer *server)
 {
 	for (guint i = 0; i < POOL_FLEET_MAX_SERVERS; i++)
 		if (self->servers[i] == server)
@@ -544,47 +604,13 @@ static void close_surplus(PoolFleet *self, gint64 now_us)
 	close_server(self, farthest->round_trip_us > limit_us ? farthest : drawn);
 }
 
-/* While no server is fit, backoffs end early, so that a fleet that was away for so long that all
- * its backoffs are long is found soon after it is back. */
-static gint64 retry_due_us(const PoolFleet *self, G_GNUC_UNUSED gint64 now_us)
-{
-	if (self->is_served || pool_endpoints_next_us(self->endpoints) == POOL_NEVER_US)
-		return POOL_NEVER_US;
-	return self->retry_at_us;
-}
-
-static void retry_endpoints(PoolFleet *self, gint64 now_us)
-{
-	for (guint i = 0; i < RETRY_ENDPOINTS; i++)
-		if (!pool_endpoints_end_a_backoff(self->endpoints, now_us))
-			break;
-	self->retry_at_us = next_retry_us(self, now_us);
-}
-
-/* A server that was lost is replaced at once if none is fit, and soon if more is needed. */
-static gint64 replace_due_us(const PoolFleet *self)
-{
-	if (!self->is_served)
-		return 0;
-	if (self->needed_since_us == POOL_NEVER_US)
-		return self->replace_at_us;
-	return MIN(self->replace_at_us, self->needed_since_us + PATIENCE_US);
-}
-
-static gint64 connect_due_us(const PoolFleet *self, gint64 now_us)
-{
-	if (count_servers(self) >= wanted_servers(self, now_us))
-		return POOL_NEVER_US;
-	return MAX(pool_endpoints_next_us(self->endpoints), replace_due_us(self));
-}
-
 static void connect_to(PoolFleet *self, PoolServer **server, PoolEndpoint *endpoint, gint64 now_us)
 {
 	GError *failure = NULL;
 
 	*server = pool_server_new(endpoint, self->config->tls, now_us, &failure);
 	if (*server != NULL) {
-		pool_endpoints_link(self->endpoints, endpoint);
+		pool_endpoints_set_linked(self->endpoints, endpoint, TRUE);
 		return;
 	}
 	g_prefix_error(&failure, "%s: ", endpoint->text);
@@ -592,71 +618,80 @@ static void connect_to(PoolFleet *self, PoolServer **server, PoolEndpoint *endpo
 	pool_endpoints_back_off(self->endpoints, endpoint, now_us, 0);
 }
 
-static void connect_more(PoolFleet *self, gint64 now_us)
+static void run_timer(PoolFleet *self, Timer timer, gint64 now_us)
 {
-	guint wanted = wanted_servers(self, now_us);
+	switch (timer) {
+	case SETTLE:
+		self->is_settled = TRUE;
+		redraw_first(self, now_us);
+		break;
+	case DISCOVER:
+		/* one server that is silent must not occupy the others too */
+		if (pool_fleet_is_listing(self))
+			pool_discovery_put_off(&self->discovery, FALSE, now_us);
+		else if (self->config->discover && pool_fleet_list(self, now_us))
+			pool_discovery_put_off(&self->discovery, TRUE, now_us);
+		else
+			pool_discovery_resolve(&self->discovery, now_us);
+		break;
+	case CLOSE_SURPLUS:
+		close_surplus(self, now_us);
+		break;
+	case RETRY:
+		for (guint i = 0; i < RETRY_ENDPOINTS; i++)
+			if (!pool_endpoints_end_a_backoff(self->endpoints, now_us))
+				break;
+		self->retry_at_us = next_retry_us(self, now_us);
+		break;
+	case CONNECT:
+		for (guint i = 0; i < POOL_FLEET_MAX_SERVERS; i++) {
+			PoolEndpoint *endpoint;
 
-	for (guint i = 0; i < POOL_FLEET_MAX_SERVERS && count_servers(self) < wanted; i++) {
-		PoolEndpoint *endpoint;
+			if (count_servers(self) >= wanted_servers(self, now_us))
+				return;
+			if (self->servers[i] != NULL)
+				continue;
+			endpoint = pool_endpoints_draw(self->endpoints, now_us);
+			if (endpoint == NULL)
+				return;
+			connect_to(self, &self->servers[i], endpoint, now_us);
+		}
+		break;
+	case GIVE_WAY:
+		for (guint i = KEPT_SERVERS; i < POOL_FLEET_MAX_SERVERS; i++) {
+			PoolServer **server = &self->servers[i];
 
-		if (self->servers[i] != NULL)
-			continue;
-		endpoint = pool_endpoints_draw(self->endpoints, now_us);
-		if (endpoint == NULL)
-			return;
-		connect_to(self, &self->servers[i], endpoint, now_us);
+			if (now_us < timer_due_us(self, GIVE_WAY, now_us) ||
+			    now_us < pool_server_gives_way_us(*server))
+				continue;
+			if ((*server)->fitness == POOL_SERVER_UNKNOWN)
+				set_server_failure(self, (*server)->endpoint,
+						   SNOWFLAKE_CLIENT_ERROR_TIMEOUT,
+						   "no answer within " G_STRINGIFY(
+							   POOL_SERVER_GIVE_WAY_MS) " ms");
+			drop_server(self, server, now_us, 0);
+			connect_to(self, server, pool_endpoints_draw(self->endpoints, 0), now_us);
+		}
+		break;
+	case ROTATE:
+		for (guint i = 0; i < POOL_FLEET_MAX_SERVERS; i++) {
+			if (self->servers[i] != NULL)
+				continue;
+			connect_to(self, &self->servers[i],
+				   pool_endpoints_draw(self->endpoints, now_us), now_us);
+			self->candidate = self->servers[i];
+			break;
+		}
+		self->rotate_at_us = next_rotation_us(self, now_us);
+		break;
+	case PROBE:
+		FOR_EACH_SERVER (self, server)
+			if (now_us >= probe_due_us(self, server))
+				pool_server_probe(server, now_us);
+		break;
+	case N_TIMERS:
+		g_assert_not_reached();
 	}
-}
-
-/* While no server is fit, and an endpoint was not tried yet, servers that never answer or refuse
- * must not occupy all connections. The first connections keep all their time. */
-static gint64 give_way_due_us(const PoolFleet *self, G_GNUC_UNUSED gint64 now_us)
-{
-	gint64 due_us = POOL_NEVER_US;
-
-	if (self->is_served || count_servers(self) < POOL_FLEET_MAX_SERVERS ||
-	    !pool_endpoints_have_untried(self->endpoints))
-		return POOL_NEVER_US;
-	for (guint i = KEPT_SERVERS; i < POOL_FLEET_MAX_SERVERS; i++)
-		due_us = MIN(due_us, pool_server_gives_way_us(self->servers[i]));
-	return due_us;
-}
-
-static void give_way(PoolFleet *self, gint64 now_us)
-{
-	for (guint i = KEPT_SERVERS; i < POOL_FLEET_MAX_SERVERS; i++) {
-		PoolServer **server = &self->servers[i];
-
-		if (now_us < give_way_due_us(self, now_us) ||
-		    now_us < pool_server_gives_way_us(*server))
-			continue;
-		if ((*server)->fitness == POOL_SERVER_UNKNOWN)
-			set_server_failure(
-				self, (*server)->endpoint, SNOWFLAKE_CLIENT_ERROR_TIMEOUT,
-				"no answer within " G_STRINGIFY(POOL_SERVER_GIVE_WAY_MS) " ms");
-		drop_server(self, server, now_us, 0);
-		connect_to(self, server, pool_endpoints_draw_untried(self->endpoints), now_us);
-	}
-}
-
-/* Rotation: now and then another server takes the place of the spare. Otherwise no pool would use a
- * server that comes back, and a server with many pools would keep them. */
-static gint64 rotate_due_us(const PoolFleet *self, G_GNUC_UNUSED gint64 now_us)
-{
-	if (!self->is_settled || self->candidate != NULL || count_servers(self) != WANTED_SERVERS)
-		return POOL_NEVER_US;
-	return MAX(self->rotate_at_us, pool_endpoints_next_us(self->endpoints));
-}
-
-static void start_rotation(PoolFleet *self, gint64 now_us)
-{
-	PoolServer **free_place = self->servers;
-
-	while (*free_place != NULL)
-		free_place++;
-	connect_to(self, free_place, pool_endpoints_draw(self->endpoints, now_us), now_us);
-	self->candidate = *free_place;
-	self->rotate_at_us = next_rotation_us(self, now_us);
 }
 
 /* Once the candidate has answered, the first is drawn again too, so that calls even out, and one
@@ -683,53 +718,10 @@ static void finish_rotation(PoolFleet *self, gint64 now_us)
 	close_server(self, evicted);
 }
 
-/* Returns: when to probe it. A server with a long round trip is probed less often, so that it has
- * time for draws. */
-static gint64 probe_due_us(const PoolFleet *self, const PoolServer *server)
-{
-	if (!pool_server_is_idle(server))
-		return POOL_NEVER_US;
-	if (server->probed_at_us == 0)
-		return 0;
-	if (self->need != POOL_NEED_NONE)
-		return server->answered_at_us + pool_server_patience_us(server, PROBE_US);
-	return self->is_watched ? server->answered_at_us + WATCH_US : POOL_NEVER_US;
-}
-
-static gint64 probes_due_us(const PoolFleet *self, G_GNUC_UNUSED gint64 now_us)
-{
-	gint64 due_us = POOL_NEVER_US;
-
-	FOR_EACH_SERVER (self, server)
-		due_us = MIN(due_us, probe_due_us(self, server));
-	return due_us;
-}
-
-static void probe_servers(PoolFleet *self, gint64 now_us)
-{
-	FOR_EACH_SERVER (self, server)
-		if (now_us >= probe_due_us(self, server))
-			pool_server_probe(server, now_us);
-}
-
-/* In the order in which they run. */
-static const struct {
-	gint64 (*due_us)(const PoolFleet *self, gint64 now_us);
-	void (*run)(PoolFleet *self, gint64 now_us);
-} TIMERS[] = {
-	{settle_due_us, settle},
-	{discover_due_us, discover},
-	{close_surplus_due_us, close_surplus},
-	{retry_due_us, retry_endpoints},
-	{connect_due_us, connect_more},
-	{give_way_due_us, give_way},
-	{rotate_due_us, start_rotation},
-	{probes_due_us, probe_servers},
-};
-
 void pool_fleet_tend(PoolFleet *self, PoolNeed need, gint64 now_us)
 {
 	gboolean was_served = self->is_served;
+	gint best = best_rank(self, now_us);
 	GError *failure = NULL;
 
 	self->need = need;
@@ -739,17 +731,23 @@ void pool_fleet_tend(PoolFleet *self, PoolNeed need, gint64 now_us)
 		self->last_needed_at_us = now_us;
 		self->needed_since_us = MIN(self->needed_since_us, now_us);
 	}
-	self->is_served = best_rank(self, now_us) != POOL_SERVER_USELESS;
+	self->is_served = best != POOL_SERVER_USELESS;
 	if (was_served && !self->is_served)
 		self->retry_at_us = next_retry_us(self, now_us);
-	choose_first(self, now_us);
+	/* leaves the first for a better server */
+	if (self->is_served &&
+	    (self->first == NULL || pool_server_rank(self->first, now_us) > best)) {
+		self->switches += self->first != NULL || self->has_lost_first;
+		self->has_lost_first = FALSE;
+		redraw_first(self, now_us);
+	}
 	pool_discovery_take_names(&self->discovery, now_us, &failure);
 	if (failure != NULL)
 		set_failure(self, failure);
 	finish_rotation(self, now_us);
-	for (gsize i = 0; i < G_N_ELEMENTS(TIMERS); i++)
-		if (now_us >= TIMERS[i].due_us(self, now_us))
-			TIMERS[i].run(self, now_us);
+	for (Timer timer = 0; timer < N_TIMERS; timer++)
+		if (now_us >= timer_due_us(self, timer, now_us))
+			run_timer(self, timer, now_us);
 }
 
 gint64 pool_fleet_next_us(const PoolFleet *self, gint64 now_us)
@@ -758,8 +756,8 @@ gint64 pool_fleet_next_us(const PoolFleet *self, gint64 now_us)
 
 	FOR_EACH_SERVER (self, server)
 		next_us = MIN(next_us, pool_server_next_us(server, now_us));
-	for (gsize i = 0; i < G_N_ELEMENTS(TIMERS); i++)
-		next_us = MIN(next_us, TIMERS[i].due_us(self, now_us));
+	for (Timer timer = 0; timer < N_TIMERS; timer++)
+		next_us = MIN(next_us, timer_due_us(self, timer, now_us));
 	return next_us;
 }
 
@@ -768,7 +766,7 @@ gint64 pool_fleet_next_us(const PoolFleet *self, gint64 now_us)
 static gboolean can_draw_from_first(const PoolFleet *self, guint count, gint64 now_us)
 {
 	return self->first != NULL && pool_server_is_idle(self->first) &&
-	       count < pool_server_refused_count(self->first) &&
+	       count < pool_server_offer(self->first).refused_count &&
 	       pool_server_rank(self->first, now_us) != POOL_SERVER_USELESS;
 }
 
@@ -789,9 +787,4 @@ PoolServer *pool_fleet_choose_for_batch(PoolFleet *self, guint count, gint64 now
 	if (can_draw_from_first(self, count, now_us))
 		return self->first;
 	return find_idle(self, count, self->first, now_us);
-}
-
-gint64 pool_fleet_round_trip_us(const PoolFleet *self)
-{
-	return self->first != NULL ? self->first->round_trip_us : 0;
 }

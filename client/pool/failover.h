@@ -6,12 +6,12 @@
 
 #include "client/pool/config.h"
 #include "client/pool/endpoints.h"
-#include "client/pool/seen.h"
 #include "client/pool/server.h"
 
 /*
- * The policy of a pool: which servers it is connected to, which of them it draws from first, and
- * which it excludes. For the thread that refills, under fork_guard_lock().
+ * The policy of a pool, and of a relay: which servers it is connected to, which of them it draws
+ * from first, what happens when one of them dies, and which it excludes. For the thread that
+ * refills, under fork_guard_lock().
  */
 
 #define POOL_FLEET_MAX_SERVERS 4
@@ -22,6 +22,21 @@ typedef enum {
 	POOL_NEED_MET,  /* the first server is enough */
 	POOL_NEED_MORE, /* the buffer runs out, or somebody waits */
 } PoolNeed;
+
+/* The IDs in the last replies from all servers. An ID that is received again proves that the
+ * servers' IDs are not unique. IDs in older replies are forgotten. */
+#define POOL_SEEN_REPLIES 256 /* largest number of replies */
+
+typedef struct {
+	struct {
+		gint64 first;
+		gint64 last;
+		GArray *runs; /* SnowflakeClientIdRun */
+		char *server;
+	} replies[POOL_SEEN_REPLIES]; /* a ring */
+	guint oldest, count;
+	guint n_runs;
+} PoolSeen;
 
 /* Members are for reading. */
 typedef struct {
@@ -97,6 +112,3 @@ gboolean pool_fleet_is_listing(const PoolFleet *self);
 
 /* Whether a server serves, also if it has refused a moment ago. */
 gboolean pool_fleet_has_serving(const PoolFleet *self);
-
-/* Returns: the round trip to the first */
-gint64 pool_fleet_round_trip_us(const PoolFleet *self);
