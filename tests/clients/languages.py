@@ -26,7 +26,7 @@ class Language(NamedTuple):
     build: str = ""
     sources: tuple = ()   # files, and directories with all below them; none: it is always built
     packages: tuple = ()  # of Debian, whose versions the table has
-    lacks: dict = {}      # beyond what its runner says: what the package does not have yet
+    lacks: tuple = ()     # (capability, why) beyond what its runner says: not there yet
 
     @property
     def is_there(self):
@@ -72,10 +72,10 @@ def _build(language, out):
                              f"ended with {done.returncode}:\n{done.stdout}{done.stderr}")
 
 
-NOT_YET = {
-    "attempt-timeouts": "not yet: an attempt takes half of the time that is left",
-    "retries": "not yet: a call fails at once if no server can serve",
-}
+NOT_YET = (
+    ("attempt-timeouts", "not yet: an attempt takes half of the time that is left"),
+    ("retries", "not yet: a call fails at once if no server can serve"),
+)
 C = ("/usr/bin/python3", RUNNERS / "c.py", BUILD / "tests" / "clients")
 LANGUAGES = [
     Language("C client", "client", (*C, "client"), lacks=NOT_YET),

@@ -401,6 +401,8 @@ class Stage:
 
     def _do_hit_in_all(self, told):
         hits = sum(place.proxy.hits for place in self._proxied())
+        if "exactly" in told and not self._lacks.has("attempt-timeouts"):
+            told = {"least": told["exactly"]}  # an attempt can time out where the machine is slow
         if hits < told.get("least", 0) or hits != told.get("exactly", hits):
             raise Wrong(f"it happened {hits} times, not {told}")
 

@@ -17,6 +17,10 @@ _NUMBERS = {2: "?", _BYTE: "b", 4: "d", _I16: "h", _I32: "i", _I64: "q"}
 _STRUCTS = {kind: struct.Struct(">" + code) for kind, code in _NUMBERS.items()}
 _CALL_HEAD, _INT = struct.Struct(">II"), struct.Struct(">i")
 _UNKNOWN_METHOD = 1
+# the usual reply to get_id_runs for one ID: the bytes around the sequence ID and the ID
+_ONE_RUN = struct.Struct(">19si11sq9s")
+_ONE_RUN_PARTS = (b"\x80\1\0\2\0\0\0\x0bget_id_runs", b"\x0f\0\0\x0c\0\0\0\1\x0a\0\1",
+                  b"\x08\0\2\0\0\0\1\0\0")
 _EXCEPTIONS = {1: "clock", 2: "agent", 3: "unavailable", 4: "count"}  # fields of a batch's result
 _LEGACY = {"InvalidSystemClock": "clock", "InvalidUserAgentError": "agent",
            "WorkerIdUnavailable": "unavailable"}
@@ -54,6 +58,10 @@ def encode_call(method: str, sequence: int, agent: bytes, count: int) -> bytes:
 
 def decode_reply(message: bytes, method: str, sequence: int, count: int) -> List[int]:
     """Returns `count` IDs. Raises Failure if the server refuses, else BadReply."""
+    if count == 1 and len(message) == _ONE_RUN.size:
+        head, number, middle, first, tail = _ONE_RUN.unpack(message)
+        if number == sequence and first > 0 and (head, middle, tail) == _ONE_RUN_PARTS:
+            return [first]
     reader = _Reader(message)
     version = reader.number(_I32) & 0xffffffff
     name, number = reader.string(), reader.number(_I32)

@@ -118,8 +118,9 @@ class Engine:
 
     async def _request(self, deadline: float, timeout: float) -> None:
         waiters = [waiter for waiter in list(self._waiters) if waiter.missing]
-        for waiter in waiters:  # from what others have requested meanwhile
-            waiter.add(self.buffer.take_many(waiter.missing))
+        if self._options.prefetch > 0:
+            for waiter in waiters:  # from what others have requested meanwhile
+                waiter.add(self.buffer.take_many(waiter.missing))
         singles = sum(waiter.missing for waiter in waiters if not waiter.is_batch)
         count = sum(waiter.missing for waiter in waiters if waiter.is_batch)
         is_refill = self._options.prefetch > 0 and (singles > 0 or self.buffer.is_low())

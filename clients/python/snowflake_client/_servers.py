@@ -186,6 +186,8 @@ class ServerPool:
             raise self.error(timeout)
 
     def _in_order(self) -> List[_Server]:
+        if self._connection and self._connection.is_open and len(self._servers) == 1:
+            return self._servers
         turned = self._servers[self._current:] + self._servers[:self._current]
         return sorted(turned, key=_Server.preferred_at)
 

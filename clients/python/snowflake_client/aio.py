@@ -3,10 +3,9 @@
 import asyncio
 import socket
 import ssl
-import weakref
 from time import monotonic
 from types import TracebackType
-from typing import Any, Coroutine, List, Optional, Protocol, Set, Type, TypeVar
+from typing import Any, Coroutine, Dict, List, Optional, Protocol, Set, Type, TypeVar
 
 from ._codec import Failure
 from ._engine import Engine, Stats
@@ -37,15 +36,14 @@ class AsyncSnowflake:
                  tls: Optional[ssl.SSLContext] = None) -> None:
         self._options = check_options(servers, agent, timeout, prefetch, max_age, tls)
         self._closed = False
-        self._engines: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Engine]" = \
-            weakref.WeakKeyDictionary()
+        self._engines: Dict[asyncio.AbstractEventLoop, Engine] = {}
 
     def _engine(self) -> Engine:
         loop = asyncio.get_running_loop()
         engine = self._engines.get(loop)
         if engine is None or not engine.mark[0]:
-            if engine:
-                engine.abandon()
+            for other in [each for each in self._engines if each is loop or each.is_closed()]:
+                self._engines.pop(other).abandon()
             engine = self._engines[loop] = Engine(self._options, AsyncIo(loop), _start_refill)
         return engine
 

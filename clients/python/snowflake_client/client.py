@@ -21,6 +21,7 @@ _T = TypeVar("_T")
 _clients: "weakref.WeakSet[Snowflake]" = weakref.WeakSet()
 _LIBRARIES = {"ssl", "socket", "gevent", "eventlet"}  # whose frames can be in a socket's traceback
 _READ_BYTES = 1 << 16
+_TOLERANCE = 0.005  # seconds: a socket's timeout is not set again for less, which is a system call
 
 
 class IdSource(Protocol):
@@ -201,6 +202,7 @@ class _SocketConnection:
     def __init__(self, family: int, address: Any) -> None:
         self._sock = socket.socket(family, socket.SOCK_STREAM)
         self._address = address
+        self._timeout = 0.0
         self.is_open = False
 
     async def open(self, address: Address, options: Options, limit: float) -> None:
@@ -208,6 +210,7 @@ class _SocketConnection:
         self._do(sock.connect, limit, self._address, "not connected in time")
         self._do(check_not_self, limit, sock)
         if address.is_tls and options.tls:
+            self._timeout = 0.0
             self._sock = options.tls.wrap_socket(sock, server_hostname=address.tls_name,
                                                  do_handshake_on_connect=False)
             self._do(lambda _: self._sock.do_handshake(), limit, None,  # type: ignore[attr-defined]
@@ -233,7 +236,9 @@ class _SocketConnection:
             left = limit - monotonic()
             if left <= 0:
                 raise TimeoutError("timed out")
-            self._sock.settimeout(left)
+            if not left <= self._timeout < left + _TOLERANCE:
+                self._timeout = left
+                self._sock.settimeout(left)
             return operation(argument)
         except OSError as error:
             if not _is_of_socket(error):

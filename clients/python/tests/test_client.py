@@ -350,8 +350,9 @@ class Signals(Case):
                 with mock.patch(f"snowflake_client.{module}.{name}", stop, create=True), \
                         self.subTest(name=name, kind=kind):
                     if name == "settimeout":
-                        client._engine.servers._connection._sock = _Raising(
-                            client._engine.servers._connection._sock, stop)
+                        connection = client._engine.servers._connection
+                        connection._sock = _Raising(connection._sock, stop)
+                        connection._timeout = 0
                     self.assertIs(self.failure(client.next_id), kind)
                 client.next_id()
         self.assertEqual(client.stats().failures, 0)
