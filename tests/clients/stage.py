@@ -24,6 +24,7 @@ SHORT_MS = 5000    # below: calls may time out where the machine is slow
 REFUSED_MS = 1500  # for a client that does not fail before its deadline
 TRIES = 100  # of a command that is repeated while something else goes on
 LOOKS = 20   # for a time in which nothing happens
+FEW = 100
 PREFETCHED = 1_000_000  # more IDs than a client prefetches
 OPTIONS = ("prefetch_ms", "max_age_ms")
 OF_PLACES = ("kill", "terminate", "start", "suspend", "resume")
@@ -157,6 +158,7 @@ class Stage:
         whose, ends_by = (self._workers_of(told.get(key)) for key in ("by", "ends_by"))
         wanted = 1 if "error" in told and not self._prefetch else told["count"]
         may_pass = told.get("may_pass") and not self._lacks.has("retries")
+        wanted = min(wanted, FEW) if may_pass else wanted  # each request is retried, with pauses
         most = PREFETCHED if self._prefetch and not may_pass else wanted
         taken = 0
         for answer, workers in self._takes(told, lambda: wanted - taken % wanted):

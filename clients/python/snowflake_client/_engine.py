@@ -2,6 +2,7 @@
 """Single flight: callers that find the buffer empty queue up, the first of them sends one request
 for all, and the reply is divided among them."""
 import _thread
+import ssl
 from collections import deque
 from contextlib import suppress
 from time import monotonic
@@ -10,7 +11,7 @@ from typing import Callable, Deque, List, NamedTuple, Optional
 from ._buffer import Buffer
 from ._codec import MAX_BATCH
 from ._fork import new_fork_mark
-from ._options import Options
+from ._options import Options, Servers, check_options, check_seconds
 from ._servers import Io, ServerPool
 from .errors import ClosedError, SnowflakeError
 
@@ -177,3 +178,41 @@ class Engine:
         servers = self.servers
         return Stats(self._received, self.buffer.level, self.buffer.expired, servers.requests,
                      servers.n_failures, servers.failovers, servers.server)
+
+
+class Client:
+    """Unique IDs from one of several servers. It connects when the first ID is taken.
+
+    servers: HOST, HOST:PORT, [IPV6]:PORT, one of these after "tls:", or unix:/PATH; a list of them,
+        or a string with commas; snowflake://HOST:PORT,HOST:PORT, or snowflakes:// for TLS.
+        By default $SNOWFLAKE_SERVERS, or else 127.0.0.1:7609.
+    agent: the name of the program, by which servers count; by default from sys.argv.
+    timeout: seconds, for each call, over all servers and retries.
+    prefetch: seconds for which the prefetched IDs last; 0: each call asks a server.
+    max_age: seconds after which prefetched IDs are thrown away.
+    tls: for "tls:" servers; by default ssl.create_default_context().
+    """
+
+    def __init__(self, servers: Servers = None, *, agent: Optional[str] = None,
+                 timeout: float = 3.0, prefetch: float = 0.05, max_age: float = 1.0,
+                 tls: Optional[ssl.SSLContext] = None) -> None:
+        self._options = check_options(servers, agent, timeout, prefetch, max_age, tls)
+        self._closed = False
+        self._start()
+
+    def _start(self) -> None:
+        raise NotImplementedError
+
+    def _seconds(self, timeout: Optional[float]) -> float:
+        if timeout is None:
+            return self._options.timeout
+        return check_seconds("timeout", timeout, 0.001)
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    def __repr__(self) -> str:
+        servers = ",".join(address.text for address in self._options.addresses)
+        return (f"<{type(self).__name__} {servers} agent={self._options.agent}"
+                f"{' closed' if self._closed else ''}>")

@@ -2,16 +2,15 @@
 """The client for asyncio."""
 import asyncio
 import socket
-import ssl
 from time import monotonic
 from types import TracebackType
 from typing import Any, Coroutine, Dict, List, Optional, Protocol, Set, Type, TypeVar
 
 from ._codec import Failure
-from ._engine import Engine, Stats
-from ._options import Address, Options, Servers, check_count, check_options, check_seconds
+from ._engine import Client, Engine, Stats
+from ._options import Address, Options, check_count
 from ._servers import Signal
-from .client import (check_frame, check_not_self, connection_ended, describe, missing_bytes,
+from .client import (check_frame, check_not_self, connection_ended, missing_bytes,
                      socket_failure)
 from .errors import ClosedError, SnowflakeError
 
@@ -28,14 +27,10 @@ class AsyncIdSource(Protocol):
     def closed(self) -> bool: ...
 
 
-class AsyncSnowflake:
+class AsyncSnowflake(Client):
     """As Snowflake, for asyncio. Each event loop has its own connection and prefetched IDs."""
 
-    def __init__(self, servers: Servers = None, *, agent: Optional[str] = None,
-                 timeout: float = 3.0, prefetch: float = 0.05, max_age: float = 1.0,
-                 tls: Optional[ssl.SSLContext] = None) -> None:
-        self._options = check_options(servers, agent, timeout, prefetch, max_age, tls)
-        self._closed = False
+    def _start(self) -> None:
         self._engines: Dict[asyncio.AbstractEventLoop, Engine] = {}
 
     def _engine(self) -> Engine:
@@ -60,8 +55,7 @@ class AsyncSnowflake:
         return await self._take(check_count(count), True, timeout)
 
     async def _take(self, count: int, is_batch: bool, timeout: Optional[float]) -> List[int]:
-        timeout = (self._options.timeout if timeout is None
-                   else check_seconds("timeout", timeout, 0.001))
+        timeout = self._seconds(timeout)
         while True:
             engine = self._engine()
             if self._closed:
@@ -79,10 +73,6 @@ class AsyncSnowflake:
         """Returns those of the running event loop."""
         return self._engine().stats()
 
-    @property
-    def closed(self) -> bool:
-        return self._closed
-
     async def close(self) -> None:
         """As Snowflake.close, in all event loops."""
         self._closed = True
@@ -92,9 +82,6 @@ class AsyncSnowflake:
             elif not loop.is_closed():
                 loop.call_soon_threadsafe(engine.close)
         await asyncio.sleep(0)  # the transport closes its socket in the next pass
-
-    def __repr__(self) -> str:
-        return describe(self, self._options, self._closed)
 
     async def __aenter__(self) -> "AsyncSnowflake":
         return self
@@ -235,9 +222,9 @@ class _ProtocolConnection(asyncio.Protocol):
         if missing_bytes(self._data) <= 0 and self._reply and not self._reply.done():
             self._reply.set_result(self._data)
 
-    def connection_lost(self, error: Optional[Exception]) -> None:
+    def connection_lost(self, exc: Optional[Exception]) -> None:
         silent = not self._data or self._reply is None or self._reply.done()
-        self._end(socket_failure(error, silent=silent) if isinstance(error, OSError)
+        self._end(socket_failure(exc, silent=silent) if isinstance(exc, OSError)
                   else connection_ended(silent))
 
     def _end(self, failure: Failure) -> None:

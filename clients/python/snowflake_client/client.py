@@ -12,8 +12,8 @@ from types import TracebackType
 from typing import Any, Callable, Coroutine, List, Optional, Protocol, Type, TypeVar
 
 from ._codec import MAX_FRAME_BYTES, Failure
-from ._engine import Engine, Stats
-from ._options import Address, Options, Servers, check_count, check_options, check_seconds
+from ._engine import Client, Engine, Stats
+from ._options import Address, Options, check_count
 from ._servers import Signal
 from .errors import SnowflakeError
 
@@ -34,25 +34,10 @@ class IdSource(Protocol):
     def closed(self) -> bool: ...
 
 
-class Snowflake:
-    """Unique IDs from one of several servers, for any number of threads. It connects when the first
-    ID is taken.
+class Snowflake(Client):
+    """Unique IDs for any number of threads."""
 
-    servers: HOST, HOST:PORT, [IPV6]:PORT, one of these after "tls:", or unix:/PATH; a list of them,
-        or a string with commas; snowflake://HOST:PORT,HOST:PORT, or snowflakes:// for TLS.
-        By default $SNOWFLAKE_SERVERS, or else 127.0.0.1:7609.
-    agent: the name of the program, by which servers count; by default from sys.argv.
-    timeout: seconds, for each call, over all servers and retries.
-    prefetch: seconds for which the prefetched IDs last; 0: each call asks a server.
-    max_age: seconds after which prefetched IDs are thrown away.
-    tls: for "tls:" servers; by default ssl.create_default_context().
-    """
-
-    def __init__(self, servers: Servers = None, *, agent: Optional[str] = None,
-                 timeout: float = 3.0, prefetch: float = 0.05, max_age: float = 1.0,
-                 tls: Optional[ssl.SSLContext] = None) -> None:
-        self._options = check_options(servers, agent, timeout, prefetch, max_age, tls)
-        self._closed = False
+    def _start(self) -> None:
         self._engine = self._new_engine()
         _clients.add(self)
 
@@ -73,8 +58,7 @@ class Snowflake:
         return self._take(check_count(count), True, timeout)
 
     def _take(self, count: int, is_batch: bool, timeout: Optional[float]) -> List[int]:
-        timeout = (self._options.timeout if timeout is None
-                   else check_seconds("timeout", timeout, 0.001))
+        timeout = self._seconds(timeout)
         while True:
             engine = self._current_engine()
             try:
@@ -100,17 +84,10 @@ class Snowflake:
     def stats(self) -> Stats:
         return self._current_engine().stats()
 
-    @property
-    def closed(self) -> bool:
-        return self._closed
-
     def close(self) -> None:
         """Ends calls that are under way, with ClosedError. Prefetched IDs are lost."""
         self._closed = True
         self._current_engine().close()
-
-    def __repr__(self) -> str:
-        return describe(self, self._options, self._closed)
 
     def __enter__(self) -> "Snowflake":
         return self
@@ -124,12 +101,6 @@ class Snowflake:
         if engine and not self._closed and engine.servers.requests:
             warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self)
             engine.close()
-
-
-def describe(client: object, options: Options, is_closed: bool) -> str:
-    servers = ",".join(address.text for address in options.addresses)
-    return (f"<{type(client).__name__} {servers} agent={options.agent}"
-            f"{' closed' if is_closed else ''}>")
 
 
 def _refuse_migration(*_: object) -> None:
