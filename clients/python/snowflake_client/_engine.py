@@ -99,25 +99,29 @@ class Engine:
 
     async def _proceed(self, waiter: _Waiter, deadline: float, timeout: float) -> None:
         self._check_open()
+        now = monotonic()
+        if now >= deadline:
+            raise self.servers.error(timeout)
         if self._waiters[0] is not waiter:
-            now = monotonic()
-            if now >= deadline:
-                raise self.servers.error(timeout)
             await self._io.wait(waiter.signal, min(deadline, now + _RECHECK))
         elif self._must_yield(waiter, deadline):
             waiter.has_yielded = True
             self._waiters.rotate(-1)
             self._wake_first()
+        elif self.servers.is_failing and (retry_at := self.servers.retry_at) > now:
+            half = (waiter.began + deadline) / 2
+            until = retry_at if now >= half else min(retry_at, half)  # when it may have to yield
+            await self._io.wait(waiter.signal, min(until, deadline))
         else:
-            await self._request(deadline, timeout)
+            await self._request(deadline)
 
     def _must_yield(self, waiter: _Waiter, deadline: float) -> bool:
-        """After a timeout, the time that is left for the first one may not suffice for a distant
+        """While servers fail, the time that is left for the first one may not suffice for a distant
         server; then a later one goes first."""
-        return (self.servers.is_silent and not waiter.has_yielded and len(self._waiters) > 1
-                and 2 * monotonic() > waiter.began + deadline)
+        return (self.servers.is_failing and not waiter.has_yielded and len(self._waiters) > 1
+                and 2 * monotonic() >= waiter.began + deadline)
 
-    async def _request(self, deadline: float, timeout: float) -> None:
+    async def _request(self, deadline: float) -> None:
         waiters = [waiter for waiter in list(self._waiters) if waiter.missing]
         if self._options.prefetch > 0:
             for waiter in waiters:  # from what others have requested meanwhile
@@ -131,7 +135,9 @@ class Engine:
             count += singles
         if count == 0:
             return
-        ids = await self.servers.fetch(min(count, MAX_BATCH), deadline, timeout)
+        ids = await self.servers.fetch(min(count, MAX_BATCH), deadline)
+        if ids is None:
+            return
         self._received += len(ids)
         given = 0
         for waiter in waiters:

@@ -22,6 +22,7 @@ _FIRST_BACKOFF, _LONGEST_BACKOFF = 0.1, 10.0
 _LONGEST_PACE = 0.25  # between attempts at an endpoint while no server answers
 _LONGEST_HINT = 2.0  # of what a server's retry_after_ms can ask for
 _SHORTEST_ATTEMPT, _LONGEST_ATTEMPT, _ROUND_TRIPS = 0.1, 0.25, 4
+_DOUBLINGS = 5
 _SINGLE_CALLS = 100  # of get_id, for one batch
 
 
@@ -140,10 +141,9 @@ class ServerPool:
         self._failures: Dict[Tuple[str, str], Failure] = {}  # the last of each, until an answer
         self._noted: Set[Tuple[str, str]] = set()  # those of this fetch()
         self._deadline = self._patience = 0.0
-        self._is_first_round = True
-        self._pause = io.signal()
         self.is_closed = False
-        self.is_silent = False  # the last fetch() ended by its deadline
+        self.is_failing = False  # since the last fetch()
+        self.n_silent = 0  # calls of fetch() with timeouts since the last answer
         self.requested_at = self.round_trip = 0.0
         self.requests = self.n_failures = self.failovers = 0
 
@@ -152,38 +152,32 @@ class ServerPool:
         """The server that answered last."""
         return self._servers[self._current].text if self.requests else None
 
-    async def fetch(self, count: int, deadline: float, timeout: float) -> List[int]:
-        """Returns IDs: at least 1, at most `count`. Each attempt has a timeout of its own; when all
-        servers have failed, they are asked again after a pause, until the deadline."""
-        self._deadline, self._is_first_round = deadline, True
+    async def fetch(self, count: int, deadline: float) -> Optional[List[int]]:
+        """Asks each server that can be asked, once. Returns IDs, at least 1 and at most `count`, or
+        None: then retry_at says when to try again. Each attempt has a timeout of its own, which
+        doubles while attempts time out."""
+        self._deadline = deadline
         self._noted.clear()
-        self._patience = max(min(_ROUND_TRIPS * self.round_trip or _LONGEST_ATTEMPT,
-                                 _LONGEST_ATTEMPT), _SHORTEST_ATTEMPT, 2 * self.round_trip)
-        while True:
-            n_timeouts = 0
-            for server in self._in_order():
-                result = await self._ask_server(server, count)
-                if isinstance(result, list):
-                    self._note_answer(server)
-                    return result
-                n_timeouts += result
-                if monotonic() >= deadline:
-                    break
-            self._is_first_round = False
-            self._patience *= 2 if n_timeouts else 1
-            await self._wait_to_retry(timeout)
+        base = max(min(_ROUND_TRIPS * self.round_trip or _LONGEST_ATTEMPT, _LONGEST_ATTEMPT),
+                   _SHORTEST_ATTEMPT, 2 * self.round_trip)
+        self._patience = base * 2 ** min(self.n_silent, _DOUBLINGS)
+        n_timeouts = 0
+        for server in self._in_order():
+            result = await self._ask_server(server, count)
+            if isinstance(result, list):
+                self._note_answer(server)
+                return result
+            n_timeouts += result
+            if monotonic() >= deadline:
+                break
+        self.n_silent += n_timeouts > 0
+        self.is_failing = True
+        return None
 
-    async def _wait_to_retry(self, timeout: float) -> None:
-        """Waits until an endpoint can be asked again. Raises the error of the call at its deadline.
-        """
-        until = min(self._deadline, *(backoff.retry_at for server in self._servers
-                                      for backoff in server.backoffs()))
-        while monotonic() < until and not self.is_closed:
-            await self._io.wait(self._pause, until)
-        self._check_open()
-        if monotonic() >= self._deadline:
-            self.is_silent = True
-            raise self.error(timeout)
+    @property
+    def retry_at(self) -> float:
+        """When an endpoint can be asked."""
+        return min(backoff.retry_at for server in self._servers for backoff in server.backoffs())
 
     def _in_order(self) -> List[_Server]:
         if self._connection and self._connection.is_open and len(self._servers) == 1:
@@ -201,17 +195,17 @@ class ServerPool:
                 self.failovers += 1
                 log.warning("failover from %s to %s: %s", previous.text, server.text, failure)
         self.requests += 1
-        self.is_silent = False
+        self.is_failing, self.n_silent = False, 0
         self._failures = {}
 
     def _limit(self) -> float:
         """Returns when the next operation of an attempt ends. The only endpoint has all the time;
-        in the first round, an attempt leaves half of the time to the others."""
+        at first, an attempt leaves half of the time to the others."""
         now = monotonic()
         if len(self._servers) == 1 and not self._servers[0].is_name:
             return self._deadline
         left = self._deadline - now
-        return now + min(self._patience, left / 2 if self._is_first_round else left)
+        return now + min(self._patience, left if self.n_silent else left / 2)
 
     async def _ask_server(self, server: _Server, count: int) -> Union[List[int], int]:
         """Returns IDs, or how many attempts timed out."""
@@ -379,7 +373,6 @@ class ServerPool:
     def close(self) -> None:
         """Ends the call that is under way, if any, with ClosedError."""
         self.is_closed = True
-        self._pause.set()
         for server in self._servers:
             if server.lookup:
                 server.lookup.signal.set()

@@ -107,11 +107,16 @@ class Case(unittest.TestCase):
 
     def without_retries(self):
         """A call fails once each server has failed, however long its timeout is."""
-        async def fail(pool, timeout):
-            pool._check_open()
-            raise pool.error(timeout)
+        fetch = ServerPool.fetch
 
-        return mock.patch.object(ServerPool, "_wait_to_retry", fail)
+        async def fetch_once(pool, count, deadline):
+            ids = await fetch(pool, count, deadline)
+            if ids is None:
+                pool._check_open()
+                raise pool.error(LONG_S)
+            return ids
+
+        return mock.patch.object(ServerPool, "fetch", fetch_once)
 
     def failure_at_once(self, call, *arguments):
         with self.without_retries():
