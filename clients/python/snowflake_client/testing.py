@@ -99,19 +99,21 @@ def running_server(*options: str, program: str = "snowflaked",
         assert process.stderr
         kill = threading.Timer(_START_LIMIT_S, process.kill)
         kill.start()
+        # reads the log to its end, so that the server never waits for its reader
+        reader = threading.Thread(target=deque, args=(process.stderr, 0), daemon=True)
         try:
             address = _wait_until_ready(process.stderr)
             kill.cancel()
-            # the log is read to the end, so that the server never waits for its reader
-            threading.Thread(target=deque, args=(process.stderr, 0), daemon=True).start()
+            reader.start()
             yield address
+            process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_STOP_LIMIT_S)
         finally:
             kill.cancel()
-            process.terminate()
-            try:
-                process.wait(_STOP_LIMIT_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
+            process.kill()
+            if reader.ident:
+                reader.join()
 
 
 def _wait_until_ready(log: IO[str]) -> str:

@@ -188,11 +188,14 @@ class Client:
             if self._failure_before and time.monotonic() >= deadline:
                 raise self._failure_before
             try:
-                return self._ask_all(count, deadline, attempt_s)
+                numbers = self._ask_all(count, deadline, attempt_s)
+                self._failure_before = None
+                return numbers
             except Failure as failure:
                 if failure.kind in ("closed", "invalid-agent") or wrong("gives-up"):
                     raise
-                if self._failure_before is None or time.monotonic() < deadline:
+                before = self._failure_before or failure
+                if TELLING.index(failure.kind) <= TELLING.index(before.kind):
                     self._failure_before = failure
                 self._retry_at = time.monotonic() + PAUSE_S * (not wrong("hammers"))
                 attempt_s *= 2
