@@ -24,7 +24,7 @@ SHORT_MS = 5000    # below: calls may time out where the machine is slow
 REFUSED_MS = 1500  # for a client that does not fail before its deadline
 TRIES = 100  # of a command that is repeated while something else goes on
 LOOKS = 20   # for a time in which nothing happens
-FEW = 100
+FEW = 1000
 PREFETCHED = 1_000_000  # more IDs than a client prefetches
 OPTIONS = ("prefetch_ms", "max_age_ms")
 OF_PLACES = ("kill", "terminate", "start", "suspend", "resume")
@@ -172,7 +172,7 @@ class Stage:
             if "error" not in told and (ends_by is None or (
                     workers[-1] in ends_by and (taken >= most or not self._unhit()))):
                 return
-            if taken >= most:
+            if taken >= most and not (may_pass and self._unhit()):
                 break
         if may_pass or (self._prefetch and told.get("may_pass")):
             return
