@@ -25,6 +25,9 @@ class Lacks:
         self._reasons = reasons
         self.used = {}
 
+    def has(self, capability):
+        return capability in self._reasons
+
     def excuse(self, capability):
         if capability not in self._reasons:
             return False

@@ -11,6 +11,7 @@ Steps and their settings. Steps of the client come first:
                     or known; `error`, if it or its first call must fail. Without `timeout_ms`, no
                     call ends by its deadline
     next            `count` calls, with `pause_ms` between them
+                    with `error`, the step is repeated `times`
     next_ids        one call for `count` IDs
     storm           as the runner defines it; no call may fail. The count is {on: N, off: N}, for
                     prefetch
@@ -19,7 +20,7 @@ Steps and their settings. Steps of the client come first:
   They can have
     by, ends_by     whose the IDs are, or the last one: a name, others or living (servers)
     error           how it must fail: the kind; and, if it does, these are checked:
-      may_pass      with prefetch, it may also do without the error
+      may_pass      it may also do without the error, with prefetch or if the client retries
       tried         how many servers: all that the client knows unless given, or any
       retry_after_ms
     fresh_ms        how old the time in an ID is at most
@@ -45,6 +46,8 @@ Steps that check something:
     issued          the servers have issued as many IDs as the client has returned, or more
     idle            a time of `ms` comes in which no server is asked for anything
     unasked         nobody has connected to these servers
+    paced           each server behind a proxy was connected to at most once in `ms`, on average
+                    since it was killed
     hit_in_all      the faults have happened `exactly` so often, or at `least`
 """
 import copy
@@ -63,6 +66,7 @@ CAPABILITIES = {
     "agent-at-once": "checks the agent before it asks a server",
     "agent-of-servers": "asks no other server if one refuses the agent",
     "at-once": "fails at once if no server can serve",
+    "attempt-timeouts": "leaves a server that hangs long before the deadline of the call",
     "attempts": "reports the error of each server that it tried",
     "close-in-a-call": "can be closed while another thread calls it",
     "closed": "accepts calls after it was closed",
@@ -71,6 +75,7 @@ CAPABILITIES = {
     "most-telling": "reports the most specific error if servers differ",
     "moved-names": "resolves a name before it connects again",
     "names-in-time": "keeps its deadline while it resolves a name",
+    "retries": "retries until its deadline if no server can serve, at a limited rate",
     "retry-after": "reports when to retry",
     "silent-connections": "does not wait for one connection until the deadline",
 }
@@ -81,7 +86,7 @@ CALL = {"by", "ends_by", "error", "may_pass", "tried", "retry_after_ms", "fresh_
         "loop", "rounds"}
 CLIENT_STEPS = {
     "open": {"timeout_ms", "prefetch_ms", "max_age_ms", "agent", "tls", "servers", "error"},
-    "next": {"count", "pause_ms"} | CALL,
+    "next": {"count", "pause_ms", "times"} | CALL,
     "next_ids": {"count"} | CALL,
     "storm": {"threads", "count"} | CALL,
     "fork": {"count"},
@@ -98,6 +103,7 @@ OTHER_STEPS = {
     "served": {"calls"},
     "idle": {"ms"},
     "issued": set(),
+    "paced": {"ms"},
     "hit_in_all": {"exactly", "least"},
 }
 MOVED = "moved"

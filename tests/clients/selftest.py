@@ -5,6 +5,7 @@ import concurrent.futures
 import re
 import sys
 
+import bindings
 from languages import RUNNERS, Language
 from runner_process import Wrong
 from suite import Suite
@@ -36,6 +37,8 @@ TABLE = [
     ("no-failover", "killed between calls", "it failed"),
     ("no-failover", "all dead", "servers tried, not 3"),
     ("no-retry", "lost reply", "it failed"),
+    ("gives-up", "restarted during a call", "it failed"),
+    ("hammers", "retries are paced", "connections to"),
     ("no-fallback", "legacy contract", "it failed"),
     ("first-address", "name with many addresses", "it failed"),
     ("forgets", "lost name", "it failed"),
@@ -73,16 +76,18 @@ HANGS = [(defect, scenario, f"no answer within {HANG_S} s") for defect, scenario
     ("slow-names", "silent name server"),
     ("slow-to-fail", "all dead"),
     ("no-close", "closed in a call"),
+    ("half-of-the-time", "hangs until a distant deadline"),
 )] + [("never-ends", "serves", "does not end")]
 
 
 def _stub(*wrong):
-    return Language(" ".join(["stub", *wrong]), "", (*STUB, *wrong))
+    code = bindings.generate("py", bindings.IDL)
+    return Language(" ".join(["stub", *wrong]), "", (*STUB, code, *wrong))
 
 
 def run(scenarios, report, jobs):
     by_name = {scenario.name: scenario for scenario in scenarios}
-    Suite(report.add_outcome).run(scenarios, [_stub()], jobs)
+    Suite(report.add_outcome).run(scenarios, [_stub(), _stub("retries")], jobs)
     usual, short = Suite(None), Suite(None, HANG_S)
 
     def judge(suite, row):

@@ -124,6 +124,7 @@ class Suite:
         if not isinstance(package, str) or not isinstance(lacks, dict) or \
                 set(lacks) - set(CAPABILITIES):
             raise Wrong(f"not an answer to hello: {hello}")
+        lacks = {**dict(language.lacks), **lacks}
         outcome = Outcome(scenario.name, language.name, package=package,
                           library=hello.get("library", ""))
         if scenario.needs_names and not runner.names:

@@ -1,101 +1,93 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The client: what a program calls."""
+"""The client for threads."""
+import _thread
 import os
-import re
+import socket
 import ssl
 import threading
+import warnings
 import weakref
-from queue import SimpleQueue
 from time import monotonic
 from types import TracebackType
-from typing import Callable, List, Optional, Sequence, Type, TypeVar, Union
+from typing import Any, Callable, Coroutine, List, Optional, Protocol, Type, TypeVar
 
-from .errors import ClosedError, InvalidAgentError, SnowflakeError
-from .fork_mark import new_fork_mark
-from .hand import Hand
-from .servers import DEFAULT_SERVER, Servers
-from .turn import Ticket, Turn
-from .wire import MAX_BATCH
+from ._codec import MAX_FRAME_BYTES, Failure
+from ._engine import Client, Engine, Stats
+from ._options import Address, Options, check_count
+from ._servers import Signal
+from .errors import SnowflakeError
 
 _T = TypeVar("_T")
-_LONGEST_MS = 3_600_000
 _clients: "weakref.WeakSet[Snowflake]" = weakref.WeakSet()
-_child_lock = threading.Lock()
+_LIBRARIES = {"ssl", "socket", "gevent", "eventlet"}  # whose frames can be in a socket's traceback
+_READ_BYTES = 1 << 16
+_TOLERANCE = 0.005  # seconds: a socket's timeout is not set again for less, which is a system call
 
 
-class Snowflake:
-    """Unique IDs from one of several servers, for any number of threads.
+class IdSource(Protocol):
+    """What a program needs of a Snowflake or a FakeSnowflake."""
 
-    servers: HOST, HOST:PORT, [IPV6]:PORT, one of these after "tls:", or unix:/PATH; one or a list.
-    agent: the name of the program, which servers count by.
-    timeout_ms: the deadline of a call, over all servers together.
-    prefetch_ms: for how long the IDs in hand are to last; 0: each call asks a server.
-    max_age_ms: IDs that were asked for longer ago are thrown away; twice prefetch_ms or more.
-    tls: for servers after "tls:"; by default ssl.create_default_context().
+    def next_id(self, timeout: Optional[float] = None) -> int: ...
+    def next_ids(self, count: int, timeout: Optional[float] = None) -> List[int]: ...
+    def close(self) -> None: ...
+    @property
+    def closed(self) -> bool: ...
 
-    Raises ValueError (InvalidAgentError for the agent) if one of these cannot be. Nothing is
-    connected to before the first call.
-    """
 
-    def __init__(self, servers: Union[str, Sequence[str]] = DEFAULT_SERVER, *, agent: str,
-                 timeout_ms: float = 3000, prefetch_ms: float = 50, max_age_ms: float = 1000,
-                 tls: Optional[ssl.SSLContext] = None) -> None:
-        _check_agent(agent)
-        _check_times(timeout_ms, prefetch_ms, max_age_ms)
-        servers = [servers] if isinstance(servers, str) else list(servers)
-        if not servers:
-            raise ValueError("no server is given")
-        if tls is not None and not isinstance(tls, ssl.SSLContext):
-            raise ValueError(f"tls {tls!r}: no ssl.SSLContext")
-        self.timeout_ms = timeout_ms
-        self._prefetches = prefetch_ms > 0
-        self._times_s = prefetch_ms / 1000, max_age_ms / 1000
-        self._servers = Servers(servers, agent, tls)
-        self._is_closed = False
-        self._bell: SimpleQueue = SimpleQueue()
-        self._hand = Hand(*self._times_s, self._bell)
-        self._begin()
+class Snowflake(Client):
+    """Unique IDs for any number of threads."""
+
+    def _start(self) -> None:
+        self._engine = self._new_engine()
         _clients.add(self)
 
-    def _begin(self) -> None:
-        """As it is at first, and once more in a child."""
-        self._turn = Turn()
-        self._refiller: Optional[threading.Thread] = None
-        self._round_trip_s = 0.0
-        self._mark = new_fork_mark()
+    def _new_engine(self) -> Engine:
+        return Engine(self._options, BlockingIo(), _start_refill)
 
-    def next_id(self) -> int:
-        """An ID. Those of one thread increase as long as one server answers. Raises
-        SnowflakeError."""
-        while True:
-            mark = self._mark
-            number = self._hand.take()
-            if number is None:
-                self._see_to_fork()
-                mark = self._mark
-                number = self._next_from_server(self._deadline())
-            if mark[0]:
-                return number
-            self._begin_if_forked()
+    def next_id(self, timeout: Optional[float] = None) -> int:
+        """Returns an ID. IDs that one thread takes increase as long as one server answers. Raises
+        SnowflakeError, after `timeout` seconds at most."""
+        engine = self._engine
+        number = engine.buffer.take()
+        if number is not None and engine.mark[0]:
+            return number
+        return self._take(1, False, timeout)[0]
 
-    def next_ids(self, count: int) -> List[int]:
-        """As many IDs, increasing as those of next_id do; all of them, or SnowflakeError."""
-        _check_count(count)
+    def next_ids(self, count: int, timeout: Optional[float] = None) -> List[int]:
+        """Returns `count` IDs, which increase as those of next_id do."""
+        return self._take(check_count(count), True, timeout)
+
+    def _take(self, count: int, is_batch: bool, timeout: Optional[float]) -> List[int]:
+        timeout = self._seconds(timeout)
         while True:
-            self._see_to_fork()
-            mark = self._mark
-            ids = self._many_from_server(count, self._deadline())
-            if mark[0]:
+            engine = self._current_engine()
+            try:
+                ids = _run(engine.take(count, is_batch, timeout))
+            except SnowflakeError:
+                if engine.is_current:
+                    raise
+                continue
+            if engine.mark[0]:
                 return ids
 
+    def _current_engine(self) -> Engine:
+        """Makes a new one in a child, also of fork() in C code, and when gevent or eventlet have
+        patched the modules."""
+        engine = self._engine
+        if not engine.is_current:
+            self._engine = self._new_engine()
+            engine.abandon()
+            if self._closed:
+                self._engine.close()
+        return self._engine
+
+    def stats(self) -> Stats:
+        return self._current_engine().stats()
+
     def close(self) -> None:
-        """Calls under way end at once, later ones raise ClosedError. What is in hand is lost."""
-        self._see_to_fork()
-        self._is_closed = True
-        self._hand.drop()
-        self._bell.put(False)
-        self._servers.interrupt()
-        self._disconnect_if_idle()
+        """Ends calls that are under way, with ClosedError. Prefetched IDs are lost."""
+        self._closed = True
+        self._current_engine().close()
 
     def __enter__(self) -> "Snowflake":
         return self
@@ -105,169 +97,196 @@ class Snowflake:
         self.close()
 
     def __del__(self) -> None:
-        bell = getattr(self, "_bell", None)
-        if bell is not None:  # the thread ends, which knows the client weakly
-            bell.put(False)
-            self._servers.disconnect()
+        engine = getattr(self, "_engine", None)
+        if engine and not self._closed and engine.servers.requests:
+            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self)
+            engine.close()
 
-    def _deadline(self) -> float:
-        return monotonic() + self.timeout_ms / 1000
 
-    def _in_turn(self, deadline: float, ask: Callable[[], _T]) -> _T:
-        """What ask() returns, which others do not at the same time."""
-        if self._is_closed:
-            raise ClosedError("the client is closed")
-        turn, ticket, began = self._turn, Ticket(), monotonic()
-        if turn.is_mine():
-            raise SnowflakeError("a call within a call of the same thread, by a signal handler")
+def _refuse_migration(*_: object) -> None:
+    """Django writes the default of a field into migrations, a bound method without its object."""
+    raise ValueError("a bound method of a client cannot be the default of a Django field: "
+                     "define a function that calls it")
+
+
+Snowflake.next_id.deconstruct = _refuse_migration  # type: ignore[attr-defined]
+
+
+def _run(coroutine: Coroutine[Any, Any, _T]) -> _T:
+    """Runs what never suspends, since the Io blocks."""
+    try:
+        coroutine.send(None)
+    except StopIteration as stop:
+        result: _T = stop.value
+        return result
+    raise RuntimeError("a blocking operation was suspended")
+
+
+def _start_refill(engine: Engine) -> None:
+    try:
+        if engine.is_current:
+            _thread.start_new_thread(lambda: _run(engine.refill()), ())
+    except RuntimeError:
+        pass  # no more threads, or the interpreter ends: a call that finds nothing refills
+
+
+class _LockSignal:
+    """A lock, so that set() is safe in signal handlers."""
+
+    def __init__(self) -> None:
+        self._lock = _thread.allocate_lock()
+        self._lock.acquire()
+
+    def set(self) -> None:
         try:
-            is_in_time = turn.acquire(ticket, deadline)
-            if is_in_time and self._servers.is_for_others(began, deadline):
-                turn.release(ticket)
-                ticket = Ticket()
-                is_in_time = turn.acquire(ticket, deadline)
-            if not is_in_time:
-                raise self._servers.overdue()
-            if self._is_closed:
-                raise ClosedError("the client was closed during the call")
-            return ask()
-        finally:
-            try:
-                turn.release(ticket)
-            except BaseException:  # of a signal handler
-                turn.release(ticket)
-                raise
-            if self._is_closed:
-                self._disconnect_if_idle()
-
-    def _disconnect_if_idle(self) -> None:
-        """Or else whoever asks a server does it at the end."""
-        ticket = Ticket()
-        try:
-            if self._turn.acquire(ticket, 0.0):
-                self._servers.disconnect()
-                self._hand.drop()
-        finally:
-            self._turn.release(ticket)
-
-    def _next_from_server(self, deadline: float) -> int:
-        def ask() -> int:
-            number = self._hand.take()  # which others may have put there meanwhile
-            if number is not None:
-                return number
-            if not self._prefetches:
-                return self._servers.fetch(1, deadline)[0]
-            return self._fill_hand(deadline, given=1)[0]
-
-        return self._in_turn(deadline, ask)
-
-    def _many_from_server(self, count: int, deadline: float) -> List[int]:
-        """What is in hand comes first, since it is older: so it is when a batch is asked for that
-        nothing is in hand, and what comes there after it is younger."""
-        if self._is_closed:
-            raise ClosedError("the client is closed")
-        ids = self._hand.take_many(count)
-
-        def ask() -> None:
-            ids.extend(self._hand.take_many(count - len(ids)))
-            if len(ids) < count:
-                ids.extend(self._servers.fetch(min(count - len(ids), MAX_BATCH), deadline))
-
-        while len(ids) < count:
-            self._in_turn(deadline, ask)
-        return ids
-
-    def _fill_hand(self, deadline: float, given: int) -> List[int]:
-        """Fetches IDs; the first `given` are the caller's, who has the turn."""
-        hand = self._hand  # that of this process: in a child there is another when they come
-        wanted = hand.wanted(self._round_trip_s)
-        ids = self._servers.fetch(wanted, deadline)
-        self._round_trip_s = monotonic() - self._servers.asked_at
-        hand.put(ids, self._servers.asked_at, given)
-        if self._is_closed:
-            hand.drop()
-        if self._refiller is None and hand.is_expecting:
-            self._start_refiller()
-        return ids
-
-    def _start_refiller(self) -> None:
-        refiller = threading.Thread(
-            target=_refill_when_told, args=(self._bell, weakref.ref(self)), daemon=True,
-            name="snowflake-refill")
-        try:
-            refiller.start()
+            self._lock.release()
         except RuntimeError:
-            return  # no thread can be had: whoever finds nothing in hand asks
-        self._refiller = refiller
+            pass  # it is set
 
-    def _refill(self) -> None:
-        """Before the hand is empty. Why it fails, they learn who then ask for themselves; until
-        then it is not tried again."""
-        deadline = self._deadline()
+    def wait(self, until: float) -> None:
+        self._lock.acquire(True, max(until - monotonic(), 0.0))
 
-        def ask() -> None:
-            if self._hand.is_low():
-                self._fill_hand(deadline, given=0)
 
+class BlockingIo:
+    """All names are looked up at each call, since gevent and eventlet can replace them."""
+
+    def caller(self) -> int:
+        return threading.get_ident()
+
+    def signal(self) -> _LockSignal:
+        return _LockSignal()
+
+    def set_from_thread(self, signal: Signal) -> None:
+        signal.set()
+
+    async def wait(self, signal: _LockSignal, until: float) -> None:
+        signal.wait(until)
+
+    def connection(self, family: int, address: Any) -> "_SocketConnection":
         try:
-            self._in_turn(deadline, ask)
-        except SnowflakeError:
-            pass
-
-    def _see_to_fork(self) -> None:
-        if not self._mark[0]:
-            self._begin_if_forked()
-
-    def _begin_if_forked(self) -> None:
-        """In a child that C code has made, as that of uWSGI, which calls no hooks of Python's."""
-        with _child_lock:
-            if not self._mark[0]:
-                self._begin_in_child()
-
-    def _begin_in_child(self) -> None:
-        """After fork(): nothing in hand, no connection, and no lock that a thread of the parent
-        holds."""
-        self._hand.drop()
-        self._bell = SimpleQueue()
-        self._hand = Hand(*self._times_s, self._bell)
-        self._servers.begin_in_child()
-        self._begin()
+            return _SocketConnection(family, address)
+        except OSError as error:
+            raise socket_failure(error) from error
 
 
-def _refill_when_told(bell: SimpleQueue, reference: "weakref.ref[Snowflake]") -> None:
-    while bell.get():
-        client = reference()
-        if client is None:
-            break
-        client._refill()
-        del client
+class _SocketConnection:
+    def __init__(self, family: int, address: Any) -> None:
+        self._sock = socket.socket(family, socket.SOCK_STREAM)
+        self._address = address
+        self._timeout = 0.0
+        self.is_open = False
+
+    async def open(self, address: Address, options: Options, limit: float) -> None:
+        sock = self._sock
+        self._do(sock.connect, limit, self._address, "not connected in time")
+        self._do(check_not_self, limit, sock)
+        if address.is_tls and options.tls:
+            self._timeout = 0.0
+            self._sock = options.tls.wrap_socket(sock, server_hostname=address.tls_name,
+                                                 do_handshake_on_connect=False)
+            self._do(lambda _: self._sock.do_handshake(), limit, None,  # type: ignore[attr-defined]
+                     "no TLS handshake in time")
+
+    async def call(self, frame: bytes, limit: float) -> bytes:
+        self.is_open = False
+        self._do(self._sock.sendall, limit, frame, silent=True)
+        data = self._do(self._sock.recv, limit, _READ_BYTES, silent=True)
+        while (missing := missing_bytes(data)) > 0:
+            part = self._do(self._sock.recv, limit, min(missing, _READ_BYTES)) if data else b""
+            if not part:
+                self.close()
+                raise connection_ended(not data)
+            data += part
+        self.is_open = missing == 0
+        return check_frame(data)
+
+    def _do(self, operation: Callable[[Any], Any], limit: float, argument: Any,
+            late: str = "no answer in time", silent: bool = False) -> Any:
+        """Raises Failure for an error of the socket, and no other."""
+        try:
+            left = limit - monotonic()
+            if left <= 0:
+                raise TimeoutError("timed out")
+            if not left <= self._timeout < left + _TOLERANCE:
+                self._timeout = left
+                self._sock.settimeout(left)
+            return operation(argument)
+        except OSError as error:
+            if not _is_of_socket(error):
+                raise
+            self.close()
+            raise socket_failure(error, late, silent) from error
+
+    def interrupt(self) -> None:
+        try:
+            if isinstance(self._sock, ssl.SSLSocket) and isinstance(self._sock, socket.socket):
+                socket.socket.shutdown(self._sock, socket.SHUT_RDWR)  # its own drops the TLS first
+            else:
+                self._sock.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass  # it is not connected
+
+    def close(self) -> None:
+        self.is_open = False
+        self._sock.close()
 
 
-def _check_agent(agent: str) -> None:
-    if not isinstance(agent, str) or not re.fullmatch(r"[a-zA-Z][a-zA-Z\-0-9]{0,255}", agent):
-        raise InvalidAgentError(f"agent {str(agent)[:40]!r}: not a letter and then letters, figures"
-                                ' and "-", 256 at most')
+def _is_of_socket(error: OSError) -> bool:
+    """A signal handler can raise in a socket operation: then its frame is in the traceback."""
+    traceback = error.__traceback__ and error.__traceback__.tb_next
+    while traceback:
+        name = str(traceback.tb_frame.f_globals.get("__name__"))
+        if name.partition(".")[0] not in _LIBRARIES and name != __name__:
+            return False
+        traceback = traceback.tb_next
+    return True
 
 
-def _check_times(timeout_ms: float, prefetch_ms: float, max_age_ms: float) -> None:
-    for name, value, least in (("timeout_ms", timeout_ms, 1), ("prefetch_ms", prefetch_ms, 0),
-                               ("max_age_ms", max_age_ms, max(1, 2 * prefetch_ms))):
-        if not isinstance(value, (int, float)) or not least <= value <= _LONGEST_MS:
-            raise ValueError(f"{name} {value!r}: {least} to {_LONGEST_MS}"
-                             + (", twice prefetch_ms or more" if name == "max_age_ms" else ""))
+def check_not_self(sock: socket.socket) -> None:
+    """A connection to a free local port can be to itself."""
+    if sock.family != socket.AF_UNIX:
+        if sock.getsockname() == sock.getpeername():
+            raise ConnectionRefusedError("connection refused")
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
-def _check_count(count: int) -> None:
-    if not isinstance(count, int) or count < 1:
-        raise ValueError(f"count {count!r}: not 1 or more")
+def socket_failure(error: OSError, late: str = "", silent: bool = False) -> Failure:
+    if isinstance(error, TimeoutError) and error.errno is None:
+        return Failure("timeout", late, error)
+    if isinstance(error, ssl.SSLCertVerificationError):
+        reason = f"its certificate is refused: {error.verify_message}"
+    elif isinstance(error, ssl.SSLError):
+        reason = f"TLS: {error.reason or error}"
+    else:
+        reason = (error.strerror or str(error)).lower()
+    return Failure("unreachable", reason, error, is_silent=silent)
 
 
-def _begin_in_child() -> None:
-    global _child_lock
-    _child_lock = threading.Lock()
+def connection_ended(is_silent: bool) -> Failure:
+    error = ConnectionResetError("it closed the connection")
+    return Failure("unreachable", str(error), error, is_silent=is_silent)
+
+
+def missing_bytes(data: bytes) -> int:
+    """Returns how many bytes of the frame are missing, at least. Negative: it is no frame."""
+    if len(data) < 4:
+        return 4 - len(data)
+    size = int.from_bytes(data[:4], "big", signed=True)
+    return size + 4 - len(data) if 0 < size <= MAX_FRAME_BYTES else -1
+
+
+def check_frame(data: bytes) -> bytes:
+    size = int.from_bytes(data[:4], "big", signed=True)
+    if missing_bytes(data):
+        raise Failure("unreachable", f"it did not return the reply: {len(data) - 4} bytes of a "
+                      f"frame of {size}, at most {MAX_FRAME_BYTES}")
+    return data[4:]
+
+
+def _renew_all() -> None:
     for client in list(_clients):
-        client._begin_in_child()
+        client._current_engine()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_in_child)
+    os.register_at_fork(after_in_child=_renew_all)

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What may go wrong. Wrong arguments are a ValueError, as everywhere in Python."""
+"""The errors of the package. `__cause__` is the underlying error."""
 from typing import NamedTuple, Optional, Sequence
 
 
 class Attempt(NamedTuple):
-    """A server that was asked, and why it did not answer with IDs."""
-    server: str  # as it was given
+    """A server that was asked, and why it did not return IDs."""
+    server: str  # as in `servers`
     reason: str
 
 
 class SnowflakeError(Exception):
-    """No ID was to be had. The message is one line that names each server and why."""
+    """A call failed. The message is one line that names each server and its error."""
 
     def __init__(self, message: str, attempts: Sequence[Attempt] = ()) -> None:
         super().__init__(message)
-        self.attempts = list(attempts)  # in the order in which they were made
+        self.attempts = list(attempts)
 
 
 class ClockError(SnowflakeError):
@@ -27,19 +27,19 @@ class UnavailableError(SnowflakeError):
     def __init__(self, message: str, attempts: Sequence[Attempt] = (),
                  retry_after_ms: Optional[int] = None) -> None:
         super().__init__(message, attempts)
-        self.retry_after_ms = retry_after_ms  # the least that a server said; None: none did
+        self.retry_after_ms = retry_after_ms  # the smallest that a server returned
 
 
 class InvalidAgentError(SnowflakeError, ValueError):
-    """The agent is not a letter and then letters, figures and "-", 256 bytes at most."""
+    """The agent is not a letter and then letters, digits and "-", at most 256 in total."""
 
 
 class UnreachableError(SnowflakeError, ConnectionError):
-    """No server could be connected to, or answered as one."""
+    """No server accepts connections, or a server does not answer like a Snowflake server."""
 
 
 class SnowflakeTimeoutError(SnowflakeError, TimeoutError):
-    """The deadline of the call was over first. It is a TimeoutError too."""
+    """The timeout of the call ended before a server answered."""
 
 
 class ClosedError(SnowflakeError):

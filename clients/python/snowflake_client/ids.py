@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What IDs are: their parts, the IDs of a span of time, and text forms that sort as they do."""
+"""The parts of IDs, the IDs of a time range, and text forms that sort as the IDs do."""
 from datetime import datetime, timedelta, timezone
 from typing import NamedTuple, Tuple
 
@@ -8,7 +8,7 @@ _MAX_ID = 2**63 - 1
 
 
 class Parts(NamedTuple):
-    """An ID, taken apart."""
+    """The parts of an ID."""
     time: datetime  # UTC; the beginning of the tick
     datacenter: int
     worker: int
@@ -17,22 +17,22 @@ class Parts(NamedTuple):
 
 class Layout(NamedTuple):
     """How an ID divides, from high bits to low: time, datacenter, worker, sequence."""
-    epoch_ms: int  # since the Unix epoch: the time that is 0
+    epoch_ms: int  # since the Unix epoch: the time of tick 0
     time_bits: int
     datacenter_bits: int
     worker_bits: int
     sequence_bits: int
-    time_unit_ms: int = 1  # of a tick
+    time_unit_ms: int = 1  # length of a tick
 
     @property
     def _low_bits(self) -> int:
         return self.datacenter_bits + self.worker_bits + self.sequence_bits
 
     def decode(self, number: int) -> Parts:
-        """The parts of an ID; ValueError if it is none of this layout."""
-        if not 0 <= number < 1 << self.time_bits + self._low_bits:
-            raise ValueError(f"{number} is no ID of this layout: 0 to "
-                             f"{(1 << self.time_bits + self._low_bits) - 1}")
+        """Returns the parts of an ID. ValueError if the layout has no such ID."""
+        limit = 1 << self.time_bits + self._low_bits
+        if not 0 <= number < limit:
+            raise ValueError(f"{number} is no ID of this layout: 0 to {limit - 1}")
         ms = self.epoch_ms + (number >> self._low_bits) * self.time_unit_ms
         worker = number >> self.sequence_bits
         return Parts(_UNIX_EPOCH + timedelta(milliseconds=ms),
@@ -41,12 +41,12 @@ class Layout(NamedTuple):
                      number & (1 << self.sequence_bits) - 1)
 
     def range(self, start: datetime, end: datetime) -> Tuple[int, int]:
-        """The lowest ID of `start` and the highest of `end`, for WHERE id BETWEEN. A tick that the
-        span has only a part of counts as a whole. The span may begin before the layout or end
-        after it; ValueError if it ends before it begins, or is all outside the layout."""
+        """Returns the lowest ID of `start` and the highest of `end`, for WHERE id BETWEEN. Ticks
+        count as a whole. The range can begin before the layout or end after it. ValueError if it
+        ends before it begins, or is outside the layout."""
         first, last = self._tick(start), self._tick(end)
         if start > end:
-            raise ValueError(f"the span ends at {end}, before it begins, at {start}")
+            raise ValueError(f"the range ends at {end}, before it begins, at {start}")
         if last < 0 or first >= 1 << self.time_bits:
             raise ValueError(f"{start} to {end} is outside the layout")
         last = min(last, (1 << self.time_bits) - 1)
@@ -54,7 +54,7 @@ class Layout(NamedTuple):
 
     def _tick(self, time: datetime) -> int:
         if time.tzinfo is None:
-            raise ValueError(f"{time} is of no time zone: give it one, as timezone.utc")
+            raise ValueError(f"{time} has no time zone: add one, such as timezone.utc")
         ms = (time - _UNIX_EPOCH) // timedelta(milliseconds=1)
         return (ms - self.epoch_ms) // self.time_unit_ms
 
@@ -63,74 +63,59 @@ TWITTER = Layout(1288834974657, 41, 5, 5, 12)
 
 
 def decode(number: int, layout: Layout = TWITTER) -> Parts:
-    """The time, datacenter, worker and sequence of an ID."""
+    """Returns the time, datacenter, worker and sequence of an ID."""
     return layout.decode(number)
 
 
 def id_range(start: datetime, end: datetime, layout: Layout = TWITTER) -> Tuple[int, int]:
-    """The lowest and the highest ID of a span of time, both of it: see Layout.range."""
+    """Returns the lowest and the highest ID of a time range: see Layout.range."""
     return layout.range(start, end)
 
 
-class _Form(NamedTuple):
-    name: str
-    digits: str
-    width: int
-    values: dict  # of each digit that is read
+_UPPER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_BASE62 = "0123456789" + _UPPER + _UPPER.lower()
+_CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_CROCKFORD_ALIASES = str.maketrans("ILO", "110")
 
-    def write(self, number: int) -> str:
-        if not 0 <= number <= _MAX_ID:
-            raise ValueError(f"{number} is no ID: 0 to {_MAX_ID}")
-        text = ""
-        for _ in range(self.width):
-            number, digit = divmod(number, len(self.digits))
-            text = self.digits[digit] + text
-        return text
 
-    def read(self, text: str) -> int:
-        number = 0
-        if not 1 <= len(text) <= self.width or not self.values.keys() >= set(text):
-            raise self._no_id(text)
+def _write(number: int, digits: str, width: int) -> str:
+    if not 0 <= number <= _MAX_ID:
+        raise ValueError(f"{number} is no ID: 0 to {_MAX_ID}")
+    text = ""
+    for _ in range(width):
+        number, digit = divmod(number, len(digits))
+        text = digits[digit] + text
+    return text
+
+
+def _read(text: str, given: str, digits: str, width: int, name: str) -> int:
+    number = 0
+    if 1 <= len(text) <= width and set(text) <= set(digits):
         for digit in text:
-            number = number * len(self.digits) + self.values[digit]
-        if number > _MAX_ID:
-            raise self._no_id(text)
-        return number
-
-    def _no_id(self, text: str) -> ValueError:
-        return ValueError(f"{text[:40]!r} is no ID in {self.name}: 1 to {self.width} of its "
-                          f"digits, {self.write(_MAX_ID)} at most")
-
-
-def _values(digits: str, more: str = "", meaning: str = "") -> dict:
-    return {**{digit: value for value, digit in enumerate(digits)},
-            **{digit: digits.index(other) for digit, other in zip(more, meaning)}}
-
-
-_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-_BASE62_DIGITS = "0123456789" + _LETTERS + _LETTERS.lower()
-_CROCKFORD_DIGITS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-_BASE62 = _Form("base62", _BASE62_DIGITS, 11, _values(_BASE62_DIGITS))
-_CROCKFORD = _Form("Crockford's base 32", _CROCKFORD_DIGITS, 13,
-                   _values(_CROCKFORD_DIGITS, _CROCKFORD_DIGITS[10:].lower() + "ILOilo",
-                           _CROCKFORD_DIGITS[10:] + "110110"))
+            number = number * len(digits) + digits.index(digit)
+        if number <= _MAX_ID:
+            return number
+    raise ValueError(f"{given[:40]!r} is no ID in {name}: 1 to {width} of its digits, at most "
+                     f"{_write(_MAX_ID, digits, width)}")
 
 
 def to_base62(number: int) -> str:
-    """11 digits: figures, capital letters, small letters."""
-    return _BASE62.write(number)
+    """Returns 11 digits: figures, capital letters, small letters."""
+    return _write(number, _BASE62, 11)
 
 
 def from_base62(text: str) -> int:
-    """The ID; ValueError if it is none. Zeros in front may be left out."""
-    return _BASE62.read(text)
+    """Returns the ID; leading zeros can be missing. ValueError if it is none."""
+    return _read(text, text, _BASE62, 11, "base62")
 
 
 def to_crockford(number: int) -> str:
-    """13 digits of Crockford's base 32."""
-    return _CROCKFORD.write(number)
+    """Returns 13 digits of Crockford's base 32."""
+    return _write(number, _CROCKFORD, 13)
 
 
 def from_crockford(text: str) -> int:
-    """The ID; ValueError if it is none. In either case; I and L are 1, O is 0."""
-    return _CROCKFORD.read(text)
+    """Returns the ID, from either case; I and L are 1, O is 0. ValueError if it is none."""
+    # only ASCII: upper() makes other letters into these
+    digits = text.upper().translate(_CROCKFORD_ALIASES) if text.isascii() else text
+    return _read(digits, text, _CROCKFORD, 13, "Crockford's base 32")

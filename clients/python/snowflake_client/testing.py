@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For the tests of programs that take IDs: a client that needs no server, and a server that starts
-in milliseconds.
+"""For tests of programs that take IDs: clients that need no server, and a server of the test's own.
 
     client = FakeSnowflake()
     client.fail_next(UnavailableError("no IDs today"))
@@ -11,41 +10,39 @@ import subprocess
 import tempfile
 import threading
 from collections import deque
-from typing import Deque, Iterator, List, TextIO
+from typing import IO, Deque, Iterator, List, Optional
 
-from .client import _check_count
+from ._options import check_count
 from .errors import ClosedError, SnowflakeError
 
 FIRST_ID = 1724551110456385536  # 2023-11-14T22:13:20Z, datacenter 1, worker 2, sequence 0
-
 _START_LIMIT_S = 30
 _STOP_LIMIT_S = 10
 
 
 class FakeSnowflake:
-    """The calls of a Snowflake, with IDs that are the same in each run: first, first + step and so
-    on."""
+    """Returns the same IDs in each run of a test: first, first + step and so on."""
 
     def __init__(self, first: int = FIRST_ID, step: int = 1) -> None:
         if first < 1 or step < 1:
-            raise ValueError(f"first {first}, step {step}: not 1 or more")
+            raise ValueError(f"first {first} and step {step} must be 1 or more")
         self._next = first
         self._step = step
         self._errors: Deque[SnowflakeError] = deque()
-        self._is_closed = False
+        self.closed = False
         self._lock = threading.Lock()
 
     def fail_next(self, error: SnowflakeError) -> None:
-        """The next call raises it; the one after it, what is given next."""
+        """Makes the next call raise it. Several errors are raised in order."""
         self._errors.append(error)
 
-    def next_id(self) -> int:
+    def next_id(self, timeout: Optional[float] = None) -> int:
         return self.next_ids(1)[0]
 
-    def next_ids(self, count: int) -> List[int]:
-        _check_count(count)
+    def next_ids(self, count: int, timeout: Optional[float] = None) -> List[int]:
+        check_count(count)
         with self._lock:
-            if self._is_closed:
+            if self.closed:
                 raise ClosedError("the client is closed")
             if self._errors:
                 raise self._errors.popleft()
@@ -54,7 +51,7 @@ class FakeSnowflake:
         return list(range(first, first + count * self._step, self._step))
 
     def close(self) -> None:
-        self._is_closed = True
+        self.closed = True
 
     def __enter__(self) -> "FakeSnowflake":
         return self
@@ -64,17 +61,21 @@ class FakeSnowflake:
 
 
 class AsyncFakeSnowflake:
-    """The same for an AsyncSnowflake."""
+    """As FakeSnowflake, for an AsyncSnowflake."""
 
     def __init__(self, first: int = FIRST_ID, step: int = 1) -> None:
         self._fake = FakeSnowflake(first, step)
         self.fail_next = self._fake.fail_next
 
-    async def next_id(self) -> int:
+    async def next_id(self, timeout: Optional[float] = None) -> int:
         return self._fake.next_id()
 
-    async def next_ids(self, count: int) -> List[int]:
+    async def next_ids(self, count: int, timeout: Optional[float] = None) -> List[int]:
         return self._fake.next_ids(count)
+
+    @property
+    def closed(self) -> bool:
+        return self._fake.closed
 
     async def close(self) -> None:
         self._fake.close()
@@ -89,45 +90,38 @@ class AsyncFakeSnowflake:
 @contextlib.contextmanager
 def running_server(*options: str, program: str = "snowflaked",
                    listen: str = "127.0.0.1:0") -> Iterator[str]:
-    """A server of one's own, ready, as long as the block lasts; yields its address. It keeps its
-    state in a directory that goes with it. RuntimeError if it does not start."""
-    with tempfile.TemporaryDirectory() as directory:
-        process = subprocess.Popen(
+    """Yields the address of a server that runs as long as the block. RuntimeError if it does not
+    start."""
+    with tempfile.TemporaryDirectory() as directory, subprocess.Popen(
             [program, "--listen", listen, "--state-directory", directory, "--worker-id", "0",
              *options], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-            errors="replace")
-        assert process.stderr is not None
-        late = threading.Timer(_START_LIMIT_S, process.kill)
-        late.start()
+            errors="replace") as process:
+        assert process.stderr
+        kill = threading.Timer(_START_LIMIT_S, process.kill)
+        kill.start()
+        # reads the log to its end, so that the server never waits for its reader
+        reader = threading.Thread(target=deque, args=(process.stderr, 0), daemon=True)
         try:
-            try:
-                address = _address_once_ready(process.stderr)
-            finally:
-                late.cancel()
+            address = _wait_until_ready(process.stderr)
+            kill.cancel()
+            reader.start()
             yield address
-        finally:
             process.terminate()
-            try:
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_STOP_LIMIT_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        finally:
+            kill.cancel()
+            process.kill()
+            if reader.ident:
+                reader.join()
 
 
-def _read_to_the_end(log: TextIO) -> None:
-    """What is written later is read too, so that the server never waits for who does."""
-    with log:
-        deque(log, 0)
-
-
-def _address_once_ready(log: TextIO) -> str:
+def _wait_until_ready(log: IO[str]) -> str:
     lines, address = [], ""
     for line in log:
         lines.append(line)
-        found = re.search(r" event=listening address=(\S+)", line)
-        address = address or (found[1] if found else "")
+        match = re.search(r" event=listening address=(\S+)", line)
+        address = address or (match[1] if match else "")
         if " event=ready " in line:
-            threading.Thread(target=_read_to_the_end, args=(log,), daemon=True).start()
             return address
-    log.close()
     raise RuntimeError(f"the server did not start: {''.join(lines)}")

@@ -4,15 +4,19 @@
   SNOWFLAKE_BUILD  the build directory with server/snowflaked, by default build/ of the tree
 """
 import contextlib
+import atexit
 import functools
+import importlib
 import itertools
 import os
 import pathlib
 import re
+import shutil
 import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -32,16 +36,27 @@ from thrift.transport.TTransport import TMemoryBuffer  # noqa: E402
 
 from snowflake_client import ClosedError, Snowflake, SnowflakeTimeoutError  # noqa: E402
 from snowflake_client import testing  # noqa: E402
-from snowflake_client.generated import Snowflake as calls_of_2010  # noqa: E402
-from snowflake_client.generated import SnowflakeExtended as calls  # noqa: E402
-from snowflake_client.generated.ttypes import IdRun  # noqa: E402
+from snowflake_client._servers import ServerPool  # noqa: E402
 
+
+
+def _generate():
+    """Returns the modules of snowflake.thrift that Thrift's own compiler generates."""
+    directory = tempfile.mkdtemp(prefix="snowflake-thrift-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    subprocess.run(["thrift", "--gen", "py", "-out", directory, str(ROOT / "snowflake.thrift")],
+                   check=True)
+    sys.path.append(directory)
+    return [importlib.import_module(f"snowflake.{name}")
+            for name in ("Snowflake", "SnowflakeExtended", "ttypes")]
+
+
+calls_of_2010, calls, ttypes = _generate()
+IdRun = ttypes.IdRun
 # what has not come by then never comes; nothing is judged by it
 LONG_S = 120.0
-# the deadline of a call that must end by it; all other calls have LONG_S
-SHORT_MS = 400
-# half of the time, where a server that hangs has its share and another one the rest
-SHARE_S = 0.2
+# the timeout of a call that must end by it; all other calls have LONG_S
+SHORT_S = 0.4
 LOOK_EVERY_S = 0.005
 # the way to a server and back
 FAR_S = 0.08
@@ -81,7 +96,7 @@ class Case(unittest.TestCase):
         return f"127.0.0.1:{sock.getsockname()[1]}"
 
     def client(self, servers, agent="test", **options):
-        client = Snowflake(servers, agent=agent, **{"timeout_ms": LONG_S * 1000, **options})
+        client = Snowflake(servers, agent=agent, **{"timeout": LONG_S, **options})
         self.addCleanup(client.close)
         return client
 
@@ -90,10 +105,22 @@ class Case(unittest.TestCase):
         with mock.patch("random.shuffle"):
             return self.client(servers, **options)
 
-    def short_shares(self):
-        """A server that hangs is left after SHARE_S, however long the deadline is."""
-        return mock.patch("snowflake_client.servers._share", lambda deadline, is_last:
-                          deadline if is_last else min(time.monotonic() + SHARE_S, deadline))
+    def without_retries(self):
+        """A call fails once each server has failed, however long its timeout is."""
+        fetch = ServerPool.fetch
+
+        async def fetch_once(pool, count, deadline):
+            ids = await fetch(pool, count, deadline)
+            if ids is None:
+                pool._check_open()
+                raise pool.error(LONG_S)
+            return ids
+
+        return mock.patch.object(ServerPool, "fetch", fetch_once)
+
+    def failure_at_once(self, call, *arguments):
+        with self.without_retries():
+            return self.failure(call, *arguments)
 
     def peer(self, answer):
         return self.enter(contextlib.closing(Peer(answer)))
@@ -119,13 +146,13 @@ class Case(unittest.TestCase):
             call(*arguments)
         return caught.exception
 
-    def fill_hand(self, client):
-        """Takes until there are some in hand."""
+    def fill_buffer(self, client):
+        """Takes until IDs are prefetched."""
         for _ in range(1_000_000):
             client.next_id()
-            if client._hand._left() >= 100:
+            if client.stats().buffered >= 100:
                 return
-        self.fail("nothing comes in hand")
+        self.fail("nothing is prefetched")
 
     def wait_until(self, condition):
         end = time.monotonic() + LONG_S
@@ -133,11 +160,11 @@ class Case(unittest.TestCase):
             self.assertLess(time.monotonic(), end, "it does not come to be")
             time.sleep(LOOK_EVERY_S)
 
-    def assert_in_time(self, call, timeout_ms=SHORT_MS):
+    def assert_in_time(self, call, timeout=SHORT_S):
         began = time.monotonic()
         error = self.failure(call)
         self.assertIsInstance(error, SnowflakeTimeoutError)
-        self.assertGreaterEqual(time.monotonic() - began, timeout_ms / 1000 * 0.9)
+        self.assertGreaterEqual(time.monotonic() - began, timeout * 0.9)
         return error
 
     def assert_close_ends_calls(self, client):
@@ -146,12 +173,12 @@ class Case(unittest.TestCase):
                    for _ in range(4)]
         for thread in threads:
             thread.start()
-        self.wait_until(lambda: client._servers._asking)
+        self.wait_until(lambda: len(client._engine._waiters) == 4)
         client.close()
         for thread in threads:
             thread.join(LONG_S)
         self.assertEqual([type(error) for error in errors], [ClosedError] * 4)
-        self.assertIsNone(client._servers._link)
+        self.assertIsNone(client._engine.servers._connection)
 
     def assert_ids(self, ids, count):
         """So many, and as they come from one server to one thread."""
@@ -209,9 +236,9 @@ class Peer:
     """A server that sends what answer(call) returns: bytes, or parts of them that it makes one
     after the other; None closes the connection."""
 
-    def __init__(self, answer):
+    def __init__(self, answer, address=("127.0.0.1", 0)):
         self._answer = answer
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener = socket.create_server(address)
         self._sockets = []
         self._numbers = itertools.count(1 << 40)
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"

@@ -7,24 +7,10 @@ import threading
 import time
 from unittest import mock
 
-from support import LONG_S, SHORT_MS, Call, Case
+from support import LONG_S, SHORT_S, Call, Case
 
 from snowflake_client import UnreachableError
-from snowflake_client.wire import Failure
-
-
-class _Raising:
-    """Of answers: a handler raises as the answer is taken."""
-
-    def __init__(self, kind):
-        self.kind = kind
-
-    def get(self, timeout):
-        raise self.kind
-
-    @staticmethod
-    def empty():
-        return True
+from snowflake_client.client import _LockSignal
 
 
 def _no_number():
@@ -38,122 +24,101 @@ class Names(Case):
                  for last in (2, 3, 4, 1)]  # it listens at the last one only
         with mock.patch("socket.getaddrinfo", lambda host, port, family, kind, protocol=0, flags=0:
                         found if not flags else _no_number()):
-            client = self.client(f"ids.example:{good.port}", prefetch_ms=0)
+            client = self.client(f"ids.example:{good.port}", prefetch=0)
             self.assert_ids([client.next_id() for _ in range(10)], 10)
             good.close()
-            error = self.failure(client.next_id)
+            for endpoint in client._engine.servers._servers[0].endpoints:
+                endpoint.backoff.end()
+            error = self.failure_at_once(client.next_id)
         self.assertEqual({attempt.server for attempt in error.attempts},
                          {f"ids.example:{good.port}"})
         self.assertEqual(sorted(attempt.reason.partition(":")[0] for attempt in error.attempts),
                          [f"127.0.0.{last}" for last in (1, 2, 3, 4)])
 
     def test_a_name_that_nobody_knows(self):
-        error = self.failure(self.client("ids.invalid", timeout_ms=LONG_S * 1000).next_id)
+        error = self.failure_at_once(self.client("ids.invalid").next_id)
         self.assertIsInstance(error, UnreachableError)
-        self.assertIn("its name is not known", str(error))
-
-    def test_the_addresses_of_one_share_its_half_of_the_time(self):
-        deadlines = []
-
-        def hang(_server, _place, _count, deadline):
-            deadlines.append(deadline)
-            raise Failure("timeout", "no answer")
-
-        found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (f"127.0.0.{last}", 1))
-                 for last in (1, 2, 3)]
-        with mock.patch("socket.getaddrinfo", lambda host, port, family, kind, protocol=0, flags=0:
-                        found if not flags else _no_number()):
-            servers = self.client_in_order(["one.example", "another.example"])._servers
-            servers._call = hang
-            with mock.patch("snowflake_client.servers.monotonic", lambda: 1000.0):
-                self.failure(servers.fetch, 1, 1008.0)
-        self.assertEqual(deadlines, [1002, 1002, 1004, 1004, 1004, 1008])
+        self.assertIsInstance(error.__cause__, socket.gaierror)
+        self.assertIn("its name cannot be resolved", str(error))
 
     def test_a_name_that_is_not_looked_up(self):
         end = threading.Event()
         self.addCleanup(end.set)
         with self.slow_names(end):
-            client = self.client("ids.example", timeout_ms=SHORT_MS)
+            client = self.client("ids.example", timeout=SHORT_S)
             self.assertIn("its name", str(self.assert_in_time(client.next_id)))
-            self.assert_close_ends_calls(self.client("ids.example", timeout_ms=LONG_S * 1000))
+            self.assert_close_ends_calls(self.client("ids.example", timeout=LONG_S))
 
     def test_one_look_up_at_a_time(self):
         end, began = threading.Event(), []
         self.addCleanup(end.set)
         with self.slow_names(end, began):
-            client = self.client("ids.example", timeout_ms=SHORT_MS)
+            client = self.client("ids.example", timeout=SHORT_S)
             for _ in range(3):
                 self.assertIn("its name", str(self.assert_in_time(client.next_id)))
             self.wait_until(lambda: began)
             self.assertEqual(len(began), 1)
-            client._begin_in_child()  # where its thread is not
+            client._engine.mark = [0]  # as in a child, where its thread is not
             self.assertIn("its name", str(self.assert_in_time(client.next_id)))
             self.wait_until(lambda: len(began) == 2)
 
     def test_no_thread_can_be_had_for_a_name(self):
-        start = threading.Thread.start
-
-        def refuse(thread):
-            if thread.name == "snowflake-lookup":
-                raise RuntimeError("no thread")
-            start(thread)
-
         good = self.peer(Call.ids)
-        client = self.client_in_order(["ids.invalid", good.address], prefetch_ms=0)
-        alone = self.client("ids.invalid", prefetch_ms=0)
-        with mock.patch.object(threading.Thread, "start", refuse):
-            client.next_id()  # of the other one
-            error = self.failure(alone.next_id)
+        client = self.client_in_order(["ids.invalid", good.address], prefetch=0)
+        alone = self.client("ids.invalid", prefetch=0)
+        with mock.patch("_thread.start_new_thread", side_effect=RuntimeError("no more")) as spawn:
+            client._engine.spawn = alone._engine.spawn = spawn
+            client.next_id()  # from the other one
+            error = self.failure_at_once(alone.next_id)
         self.assertIsInstance(error, UnreachableError)
-        self.assertIn("no thread", str(error))
+        self.assertIn("no thread for resolving", str(error))
 
     def test_a_look_up_that_a_handler_interrupts(self):
         class Stop(Exception):
             pass
 
         good = self.peer(Call.ids)
-        client = self.client(f"ids.example:{good.port}", prefetch_ms=0)
-        server = client._servers._servers[0]
-        with self.names("127.0.0.1", good.port), \
-                mock.patch.object(server, "_begin_look_up", lambda: _Raising(Stop)):
-            self.assertIsInstance(self.failure(client.next_id), Stop)
+        client = self.client(f"ids.example:{good.port}", prefetch=0)
         with self.names("127.0.0.1", good.port):
+            with mock.patch.object(_LockSignal, "wait", side_effect=Stop):
+                self.assertIsInstance(self.failure(client.next_id), Stop)
             client.next_id()
 
     def test_an_answer_of_before_is_none(self):
         end, began, good = threading.Event(), [], self.peer(Call.ids)
         with self.slow_names(end, began):
-            client = self.client(f"ids.example:{good.port}", timeout_ms=SHORT_MS)
+            client = self.client(f"ids.example:{good.port}", timeout=SHORT_S)
             self.assert_in_time(client.next_id)
             end.set()
-            answers = client._servers._servers[0]._answers
-            self.wait_until(lambda: not answers.empty())
-        client.timeout_ms = LONG_S * 1000
+            lookup = client._engine.servers._servers[0].lookup
+            self.wait_until(lambda: lookup.result)
+        client._options = client._options._replace(timeout=LONG_S)
         with self.names("127.0.0.1", good.port):
             client.next_id()
 
     def test_a_name_that_was_known_before(self):
         good = self.peer(Call.ids)
         with self.names("127.0.0.1", good.port):
-            client = self.client(f"ids.example:{good.port}", prefetch_ms=0)
+            client = self.client(f"ids.example:{good.port}", prefetch=0)
             client.next_id()
         end, began = threading.Event(), []
         self.addCleanup(end.set)
-        rest = client._servers._servers[0]._lookup_rest
-        for _ in range(2):  # it hangs; then it rests
-            with self.slow_names(end, began), self.short_shares():
-                client._servers.disconnect()
+        pool = client._engine.servers
+        backoff = pool._servers[0].backoff
+        for _ in range(2):  # resolving hangs; then it has a backoff
+            with self.slow_names(end, began):
+                pool.disconnect()
                 client.next_id()
-            self.assertGreater(rest.until, 0)
-            rest.until = time.monotonic() + LONG_S
+            self.assertGreater(backoff.until, 0)
+            backoff.retry_at = time.monotonic() + LONG_S
         self.assertEqual(len(began), 1)
         end.set()
-        client._servers._servers[0]._lookup_rest.end()
+        backoff.end()
         with self.names(None, 0):
-            client._servers.disconnect()
+            pool.disconnect()
             client.next_id()
             good.close()
-            error = self.failure(client.next_id)
+            error = self.failure_at_once(client.next_id)
         self.assertIn("127.0.0.1: connection refused", str(error))
 
     def test_a_name_that_moves(self):
@@ -163,10 +128,10 @@ class Names(Case):
             old = self.peer(lambda call, silent=silent: call.peer.hang() if silent.is_set()
                             else call.ids())
             with self.names("127.0.0.1", old.port):
-                client = self.client("ids.example", prefetch_ms=0)
+                client = self.client("ids.example", prefetch=0)
                 client.next_id()
             leave(old, silent)
-            with self.names("127.0.0.1", new.port), self.short_shares():
+            with self.names("127.0.0.1", new.port):
                 client.next_id()
             self.assertEqual((old.connections, new.connections), (1, 1))
 
@@ -174,19 +139,18 @@ class Names(Case):
         answers = itertools.chain([Call.ids, lambda call: call.peer.hang()],
                                   itertools.repeat(Call.ids))
         peer = self.peer(lambda call: next(answers)(call))
-        with self.names("127.0.0.1", peer.port), self.short_shares():
-            client = self.client("ids.example", prefetch_ms=0)
+        with self.names("127.0.0.1", peer.port):
+            client = self.client("ids.example", prefetch=0)
             self.assert_ids([client.next_id() for _ in range(3)], 3)
         self.assertEqual(peer.connections, 2)
 
-    def test_a_name_that_stays_silent_has_all_of_the_time(self):
+    def test_a_name_that_stays_silent(self):
         answers = itertools.chain([Call.ids], itertools.repeat(lambda call: call.peer.hang()))
         peer = self.peer(lambda call: next(answers)(call))
         with self.names("127.0.0.1", peer.port):
-            client = self.client("ids.example", prefetch_ms=0)
+            client = self.client("ids.example", prefetch=0)
             client.next_id()
-            client.timeout_ms = SHORT_MS
-            self.assert_in_time(client.next_id)
+            self.assert_in_time(lambda: client.next_id(SHORT_S))
 
     @staticmethod
     def slow_names(end, began=None):

@@ -9,16 +9,18 @@ import threading
 import time
 from unittest import mock
 
-from support import LONG_S, SHORT_MS, Call, Case, framed
+from support import LONG_S, SHORT_S, Call, Case, IdRun, Peer, framed, ttypes
 from thrift.Thrift import TApplicationException
 
-from snowflake_client import (ClockError, InvalidAgentError, SnowflakeTimeoutError,
+from snowflake_client import (ClockError, InvalidAgentError, SnowflakeError, SnowflakeTimeoutError,
                               UnavailableError, UnreachableError)
-from snowflake_client.turn import Ticket, Turn
-from snowflake_client.wire import Failure
-from snowflake_client.generated.ttypes import (IdRun, InvalidCount, InvalidSystemClock,
-                                               InvalidUserAgentError, WorkerIdUnavailable)
+from snowflake_client._codec import Failure
+from snowflake_client._servers import _Backoff
+from snowflake_client.client import _run, _SocketConnection
 
+InvalidCount, InvalidSystemClock = ttypes.InvalidCount, ttypes.InvalidSystemClock
+InvalidUserAgentError = ttypes.InvalidUserAgentError
+WorkerIdUnavailable = ttypes.WorkerIdUnavailable
 INTERNAL = TApplicationException.INTERNAL_ERROR
 
 
@@ -27,8 +29,8 @@ class Refusals(Case):
 
     def outcome(self, answer, others=(), **options):
         peer = self.peer(answer)
-        client = self.client_in_order([peer.address, *others], prefetch_ms=0, **options)
-        error = self.failure(client.next_id)
+        client = self.client_in_order([peer.address, *others], prefetch=0, **options)
+        error = self.failure_at_once(client.next_id)
         self.assertEqual(error.attempts[0].server, peer.address)
         self.assertEqual(str(error).count("\n"), 0)
         for server, reason in error.attempts:
@@ -63,8 +65,8 @@ class Refusals(Case):
         for answer in (lambda call: call.reply(agent=InvalidUserAgentError("no")),
                        lambda call: call.exception(INTERNAL, "InvalidUserAgentError: no")):
             first, second = self.peer(answer), self.peer(answer)
-            client = self.client([first.address, second.address], prefetch_ms=0)
-            error = self.failure(client.next_id)
+            client = self.client([first.address, second.address], prefetch=0)
+            error = self.failure_at_once(client.next_id)
             self.assertIsInstance(error, InvalidAgentError)
             self.assertEqual([attempt.reason for attempt in error.attempts], ["no"])
             self.assertEqual(len(first.calls) * len(second.calls), 0)
@@ -84,7 +86,7 @@ class Refusals(Case):
         for servers, kind in (((self.dead(), clock), ClockError),
                               ((clock, no_worker), UnavailableError),
                               ((self.dead(), closing), UnreachableError)):
-            error = self.failure(self.client(servers, prefetch_ms=0).next_id)
+            error = self.failure_at_once(self.client(servers, prefetch=0).next_id)
             self.assertIsInstance(error, kind)
 
     def test_errors_are_pythons_too(self):
@@ -133,14 +135,14 @@ class Garbage(Case):
         for name, answer in with_garbage().items():
             with self.subTest(name):
                 peer = self.peer(answer)
-                client = self.client(peer.address, prefetch_ms=0)
-                error = self.failure(client.next_ids, 2)
+                client = self.client(peer.address, prefetch=0)
+                error = self.failure_at_once(client.next_ids, 2)
                 self.assertIsInstance(error, UnreachableError)
                 self.assertEqual([attempt.server for attempt in error.attempts], [peer.address])
                 self.assertLess(len(str(error)), 400)
                 self.assertTrue(str(error).isprintable())
                 good = self.peer(Call.ids)
-                client = self.client_in_order([peer.address, good.address], prefetch_ms=0)
+                client = self.client_in_order([peer.address, good.address], prefetch=0)
                 self.assert_ids(client.next_ids(2), 2)
 
     def test_such_a_connection_is_not_used_again(self):
@@ -148,21 +150,21 @@ class Garbage(Case):
             with self.subTest(name):
                 answers = itertools.chain([with_garbage()[name]], itertools.repeat(Call.ids))
                 peer = self.peer(lambda call: next(answers)(call))
-                client = self.client(peer.address, prefetch_ms=0)
-                self.failure(client.next_ids, 2)
+                client = self.client(peer.address, prefetch=0)
+                self.failure_at_once(client.next_ids, 2)
                 self.assert_ids(client.next_ids(2), 2)
                 self.assertEqual(peer.connections, 2)
 
     def test_a_second_reply_is_nobodys(self):
         peer = self.peer(lambda call: call.ids() + call.ids())
-        client = self.client(peer.address, prefetch_ms=0)
-        client.next_id()
-        self.failure(client.next_id)
+        client = self.client(peer.address, prefetch=0)
+        self.assertIn("bytes of a frame of", str(
+            self.failure_at_once(client.next_id)))
         self.assertEqual(peer.connections, 1)
 
     def test_sequence_ids_differ(self):
         peer = self.peer(Call.ids)
-        client = self.client(peer.address, prefetch_ms=0)
+        client = self.client(peer.address, prefetch=0)
         for _ in range(10):
             client.next_id()
         self.assertEqual(len({call.sequence_id for call in peer.calls}), 10)
@@ -179,8 +181,8 @@ class OlderServers(Case):
         for more in (-1, 1):
             peer = self.peer(lambda call: call.unknown() if call.name == "get_id_runs" else
                              call.ids(count=call.count + more))
-            error = self.failure(self.client(peer.address).next_ids, 5)
-            self.assertIn(f"{5 + more} IDs, for 5", str(error))
+            error = self.failure_at_once(self.client(peer.address).next_ids, 5)
+            self.assertIn(f"{5 + more} IDs instead of 5", str(error))
 
     def test_one_of_2010(self):
         peer = self.peer(lambda call: call.ids() if call.name == "get_id" else call.unknown())
@@ -197,142 +199,255 @@ class OlderServers(Case):
         self.assertEqual(sum(call.count > 100 for call in peer.calls), 4)
 
 
-class Turns(Case):
-    """Of servers, and of calls."""
+class Order(Case):
+    """Which server is asked, and when."""
 
-    def test_one_answers_and_stays_the_one(self):
+    def test_the_first_that_answers_is_kept(self):
         peers = [self.peer(Call.ids) for _ in range(3)]
-        client = self.client([peer.address for peer in peers], prefetch_ms=0)
+        client = self.client([peer.address for peer in peers], prefetch=0)
         for _ in range(20):
             client.next_id()
         self.assertEqual(sorted(len(peer.calls) for peer in peers), [0, 0, 20])
 
-    def test_the_one_that_is_turned_to_stays_the_one(self):
+    def test_after_a_failover_the_other_server_is_kept(self):
         answers = itertools.chain([lambda call: None], itertools.repeat(Call.ids))
         first, second = self.peer(lambda call: next(answers)(call)), self.peer(Call.ids)
-        client = self.client_in_order([first.address, second.address], prefetch_ms=0)
+        client = self.client_in_order([first.address, second.address], prefetch=0)
         client.next_id()
-        client._servers._servers[0].places[0].rest.end()  # it has rested
+        client._engine.servers._servers[0].endpoints[0].backoff.end()
         client.next_ids(5)
         self.assertEqual((len(first.calls), len(second.calls)), (1, 2))
+
+    def test_a_failover_is_logged_and_counted(self):
+        first, second = self.peer(Call.ids), self.peer(Call.ids)
+        client = self.client_in_order([first.address, second.address], prefetch=0)
+        client.next_id()
+        first.close()
+        with self.assertLogs("snowflake_client", "WARNING") as logged:
+            client.next_id()
+        self.assertIn(f"failover from {first.address} to {second.address}: ", logged.output[0])
+        stats = client.stats()
+        self.assertEqual((stats.server, stats.failovers, stats.requests, stats.received),
+                         (second.address, 1, 2, 2))
+        self.assertGreaterEqual(stats.failures, 1)
 
     def test_all_are_dead(self):
         servers = [self.dead() for _ in range(3)]
         client = self.client(servers)
-        for _ in range(3):  # also while they rest
-            error = self.failure(client.next_id)
+        for _ in range(3):  # also during their backoff
+            error = self.failure_at_once(client.next_id)
             self.assertIsInstance(error, UnreachableError)
             self.assertCountEqual([attempt.server for attempt in error.attempts], servers)
             self.assertEqual({attempt.reason for attempt in error.attempts}, {"connection refused"})
 
-    def test_clients_do_not_go_on_with_the_same_one(self):
+    def test_clients_of_a_dead_server_spread(self):
         names = [f"127.0.0.{last}" for last in (1, 2, 3)]
-        orders = {tuple(server.text for server in self.client(names)._servers._servers)
+        orders = {tuple(server.text for server in self.client(names)._engine.servers._servers)
                   for _ in range(300)}
         self.assertEqual(orders, set(itertools.permutations(names)))
 
-    def test_one_that_failed_rests(self):
-        now = [time.monotonic()]
-        with mock.patch("snowflake_client.servers.monotonic", lambda: now[0]), \
+    def test_the_backoff_doubles(self):
+        with mock.patch("snowflake_client._servers.monotonic", lambda: 1000.0), \
                 mock.patch("random.uniform", lambda low, high: high):
-            refusing = self.peer(lambda call: call.reply(worker=WorkerIdUnavailable("no", 1)))
-            serving = self.peer(Call.ids)
-            servers = self.client_in_order([refusing.address, serving.address])._servers
-            pauses = []
+            backoff, pauses, paces = _Backoff(), [], []
             for _ in range(9):
-                asked = len(refusing.calls)
-                began = now[0]
-                while len(refusing.calls) == asked:  # each time it begins with that one, if it may
-                    servers._current = 0
-                    servers.fetch(1, now[0] + 1e5)
-                    now[0] += 0.0625
-                pauses.append(now[0] - began)
-        self.assertLess(pauses[1], 0.25)
-        for shorter, longer in zip(pauses[1:6], pauses[2:7]):
-            self.assertAlmostEqual(longer / shorter, 2, delta=0.7)
-        self.assertAlmostEqual(pauses[-1], 12.5, delta=0.2)
+                backoff.begin()
+                pauses.append(round(backoff.until - 1000, 6))
+                paces.append(round(backoff.retry_at - 1000, 6))
+        self.assertEqual(pauses, [0.125, 0.25, 0.5, 1, 2, 4, 8, 12.5, 12.5])
+        self.assertEqual(paces, [0.125, 0.25, *[0.3125] * 7])
 
-    def test_a_connection_that_broke_meanwhile_is_no_failure(self):
+    def test_a_server_says_when_to_retry(self):
+        with mock.patch("snowflake_client._servers.monotonic", lambda: 1000.0):
+            for hint, pause in ((0.7, 0.7), (60, 2)):
+                backoff = _Backoff()
+                backoff.begin(hint)
+                self.assertEqual(backoff.retry_at, 1000 + pause)
+
+    def test_a_connection_that_ended_since_is_no_failure(self):
         peer = self.peer(Call.ids)
-        client = self.client(peer.address, prefetch_ms=0)
+        client = self.client(peer.address, prefetch=0)
         for connections in range(1, 4):
             self.assert_ids([client.next_id() for _ in range(3)], 3)
             self.assertEqual(peer.connections, connections)
             peer.break_connections()
+        self.assertEqual(client.stats().failures, 0)
 
-    def test_a_connection_that_breaks_in_a_reply_is_one(self):
+    def test_a_connection_that_ends_in_a_reply_is_one(self):
         answers = itertools.chain([Call.ids, lambda call: iter([call.ids()[:9]])])
 
         def answer(call):
             made = next(answers)(call)
             if isinstance(made, bytes):
                 return made
-            return self.half(made, peer)
+            return self.half(made)
 
         peer = self.peer(answer)
-        client = self.client(peer.address, prefetch_ms=0)
+        client = self.client(peer.address, prefetch=0)
         client.next_id()
-        self.assertIsInstance(self.failure(client.next_id), UnreachableError)
+        self.assertIsInstance(self.failure_at_once(client.next_id), UnreachableError)
         self.assertEqual(len(peer.calls), 2)
 
     @staticmethod
-    def half(parts, peer):
+    def half(parts):
         yield from parts
         raise EOFError  # the connection ends
 
-    def test_calls_take_turns_in_order_of_coming(self):
-        turn, first, came = Turn(), Ticket(), []
-        turn.acquire(first, 0)
 
-        def take(number):
-            ticket = Ticket()
-            turn.acquire(ticket, time.monotonic() + LONG_S)
-            came.append(number)
-            turn.release(ticket)
-
-        threads = [threading.Thread(target=take, args=(number,)) for number in range(8)]
-        for number, thread in enumerate(threads, 1):
-            thread.start()
-            self.wait_until(lambda: len(turn._waiting) == number)
-        turn.release(first)
+class SingleFlight(Case):
+    def test_one_request_serves_all_that_wait(self):
+        """Also where nothing is prefetched. Each receives its own IDs, in the order of coming."""
+        go = threading.Event()
+        self.addCleanup(go.set)
+        peer = self.peer(lambda call: call.ids() if go.wait(LONG_S) else None)
+        client = self.client(peer.address, prefetch=0)
+        taken, threads = {}, []
+        for number in range(8):
+            threads.append(threading.Thread(
+                target=lambda number=number: taken.update({number: client.next_ids(number + 1)})))
+            threads[-1].start()
+            self.wait_until(lambda: len(client._engine._waiters) == number + 1)
+        go.set()
         for thread in threads:
             thread.join(LONG_S)
-        self.assertEqual(came, list(range(8)))
+        self.assertEqual([call.count for call in peer.calls], [1, sum(range(2, 9))])
+        self.assert_ids(sum((taken[number] for number in range(8)), []), 36)
+
+    def test_a_waiter_goes_on_when_the_first_one_gives_up(self):
+        hanging = threading.Event()
+        peer = self.peer(lambda call: call.peer.hang() if not hanging.is_set() else call.ids())
+        client = self.client(peer.address, prefetch=0)
+        errors = []
+        first = threading.Thread(
+            target=lambda: errors.append(self.failure(client.next_id, SHORT_S)))
+        first.start()
+        self.wait_until(lambda: peer.calls)
+        hanging.set()
+        self.assertGreater(client.next_id(), 0)
+        first.join(LONG_S)
+        self.assertIsInstance(errors[0], SnowflakeTimeoutError)
+
+
+class Retries(Case):
+    """A call goes on until its deadline."""
+
+    def test_a_server_that_starts_again_is_found(self):
+        peer = self.peer(Call.ids)
+        client = self.client(peer.address, prefetch=0)
+        client.next_id()
+        address = ("127.0.0.1", peer.port)
+        peer.close()
+        calls = []
+        thread = threading.Thread(target=lambda: calls.append(client.next_id()))
+        thread.start()
+        self.wait_until(lambda: client.stats().failures)
+        self.assertEqual(calls, [])
+        Peer(Call.ids, address)
+        thread.join(LONG_S)
+        self.assertGreater(calls[0], 0)
+
+    def test_attempts_are_paced(self):
+        """However many threads there are, and however short their timeouts: the time between two
+        attempts at an endpoint is 75 ms at least, by the same clock."""
+        tried = []
+        client = self.client(self.dead(), prefetch=0, timeout=0.02)
+        open_ = _SocketConnection.open
+
+        async def note(connection, *arguments):
+            tried.append(time.monotonic())
+            await open_(connection, *arguments)
+
+        with mock.patch.object(_SocketConnection, "open", note):
+            threads = [threading.Thread(target=self.fail_often, args=(client,)) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(LONG_S)
+        self.assertGreater(len(tried), 0)
+        for one, other in zip(tried, tried[1:]):
+            self.assertGreaterEqual(other - one, 0.075)
+
+    @staticmethod
+    def fail_often(client):
+        for _ in range(12):
+            with contextlib.suppress(SnowflakeError):
+                client.next_id()
+
+    def test_the_error_at_the_deadline_is_that_of_the_servers(self):
+        error = self.failure(self.client(self.dead(), timeout=SHORT_S).next_id)
+        self.assertIsInstance(error, UnreachableError)
+        self.assertIsInstance(error.__cause__, ConnectionRefusedError)
+        self.assertIn("within 0.4 s", str(error))
 
 
 class Deadlines(Case):
     """A call ends by its deadline, whatever servers do."""
 
     def test_a_server_that_hangs(self):
-        for prefetch_ms in (50, 0):
+        for prefetch in (0.05, 0):
             peer = self.peer(lambda call: call.peer.hang())
-            client = self.client(peer.address, timeout_ms=SHORT_MS, prefetch_ms=prefetch_ms)
+            client = self.client(peer.address, timeout=SHORT_S, prefetch=prefetch)
             error = self.assert_in_time(client.next_id)
             self.assertEqual([attempt.server for attempt in error.attempts], [peer.address])
             self.assertLessEqual(len(peer.calls), 1)
+            self.assertIn("no answer within 0.4 s", str(error))
+            self.assertIsInstance(error.__cause__, TimeoutError)
 
-    def test_servers_that_hang_share_the_time(self):
-        deadlines = []
+    def test_the_timeout_of_a_call(self):
+        peer = self.peer(lambda call: call.peer.hang())
+        client = self.client(peer.address)
+        self.assert_in_time(lambda: client.next_id(timeout=SHORT_S))
+        self.assert_in_time(lambda: client.next_ids(3, timeout=SHORT_S))
+        self.assertIsInstance(self.failure(client.next_id, 0), ValueError)
 
-        def hang(_server, _place, _count, deadline):
-            deadlines.append(deadline)
-            raise Failure("timeout", "no answer")
+    def attempts(self, servers, timeout, round_trip=0.0):
+        """The limits of the attempts at servers that hang, by a clock that goes on with them."""
+        now, limits = [1000.0], []
+        client = self.client_in_order(servers)
+        pool = client._engine.servers
+        pool.round_trip = round_trip
 
-        servers = self.client(["127.0.0.1", "127.0.0.2", "127.0.0.3"])._servers
-        servers._call = hang
-        with mock.patch("snowflake_client.servers.monotonic", lambda: 1000.0):
-            error = self.failure(servers.fetch, 1, 1008.0)
-        self.assertEqual(deadlines, [1004, 1004, 1008])
-        self.assertEqual(len(error.attempts), 3)
+        async def hang(_server, _endpoint, _count):
+            limit = pool._limit()
+            limits.append(round(limit - now[0], 6))
+            now[0] = limit
+            return Failure("timeout", "no answer")
+
+        pool._ask = hang
+        with mock.patch("snowflake_client._servers.monotonic", lambda: now[0]):
+            while now[0] < 1000 + timeout:
+                self.assertIsNone(_run(pool.fetch(1, 1000 + timeout)))
+        return limits
+
+    def test_an_attempt_has_its_own_timeout(self):
+        one, other = "127.0.0.1", "127.0.0.2"
+        self.assertEqual(self.attempts([one, other], 3), [0.25, 0.25, 0.5, 0.5, 1, 0.5])
+        self.assertEqual(self.attempts([one, other], 3, 0.001)[:4], [0.1, 0.1, 0.2, 0.2])
+        self.assertEqual(self.attempts([one, other], 9, 0.4)[:3], [0.8, 0.8, 1.6])
+        self.assertEqual(self.attempts([one, other], 0.1), [0.05, 0.025, 0.025])
+        self.assertEqual(self.attempts([one, other, "127.0.0.3"], 1)[:4], [0.25, 0.25, 0.25, 0.25])
+        self.assertEqual(self.attempts([one], 3), [3])
 
     def test_one_that_hangs_is_left(self):
         hanging, good = self.peer(lambda call: call.peer.hang()), self.peer(Call.ids)
-        client = self.client_in_order([hanging.address, good.address], prefetch_ms=0)
-        with self.short_shares():
-            self.assert_ids([client.next_id() for _ in range(10)], 10)
+        client = self.client_in_order([hanging.address, good.address], prefetch=0)
+        self.assert_ids([client.next_id() for _ in range(10)], 10)
         self.assertEqual(len(hanging.calls), 1)
 
-    def test_a_late_reply_is_nobodys(self):
+    def test_a_refill_that_hangs_is_left(self):
+        """Calls that find nothing meanwhile get IDs of the other server."""
+        hangs = threading.Event()
+        first = self.peer(lambda call: call.peer.hang() if hangs.is_set() else call.ids())
+        second = self.peer(Call.ids)
+        client = self.client_in_order([first.address, second.address])
+        self.fill_buffer(client)
+        hangs.set()
+        asked = len(first.calls)
+        while not second.calls:
+            client.next_id()
+        self.assertEqual(len(first.calls), asked + 1)
+
+    def test_a_late_reply_is_discarded(self):
         late = threading.Event()
 
         def answer(call):
@@ -342,16 +457,15 @@ class Deadlines(Case):
             return call.ids()
 
         peer = self.peer(answer)
-        client = self.client(peer.address, timeout_ms=SHORT_MS, prefetch_ms=0)
-        self.assert_in_time(client.next_id)
+        client = self.client(peer.address, prefetch=0)
+        self.assert_in_time(lambda: client.next_id(SHORT_S))
         late.set()
-        client.timeout_ms = LONG_S * 1000
         self.assertNotIn(77, [client.next_id() for _ in range(10)])
         self.assertEqual(peer.connections, 2)
 
-    def test_calls_that_wait_for_their_turn(self):
+    def test_calls_that_wait_for_another(self):
         peer = self.peer(lambda call: call.peer.hang())
-        client = self.client(peer.address, timeout_ms=SHORT_MS)
+        client = self.client(peer.address, timeout=SHORT_S)
         errors = []
         threads = [threading.Thread(
             target=lambda: errors.append(self.assert_in_time(client.next_id))) for _ in range(8)]
@@ -361,18 +475,11 @@ class Deadlines(Case):
             thread.join(LONG_S)
         self.assertEqual([error.attempts[0].server for error in errors], [peer.address] * 8)
 
-    def test_a_call_that_has_no_time_left_says_so(self):
-        times = itertools.chain([0.0], itertools.repeat(10.0))
-        with mock.patch("snowflake_client.servers.monotonic", lambda: next(times)):
-            error = self.failure(self.client("127.0.0.1")._servers.fetch, 1, 5.0)
-        self.assertIsInstance(error, SnowflakeTimeoutError)
-        self.assertEqual(error.attempts, [("127.0.0.1", "no time was left to ask it")])
-
     def test_a_crowd_that_waits_finds_a_far_server_when_it_is_back(self):
         """Calls come one by one, so that the first of those that wait has less time left than the
         way there and back takes."""
         is_back, is_found, threads = threading.Event(), threading.Event(), []
-        client = self.client(self.far_peer(is_back).address, timeout_ms=SHORT_MS)
+        client = self.client(self.far_peer(is_back).address, timeout=SHORT_S)
 
         def take():
             with contextlib.suppress(SnowflakeTimeoutError):
@@ -395,9 +502,9 @@ class Deadlines(Case):
             while not _is_full(listener, stack):
                 pass
             address = f"127.0.0.1:{listener.getsockname()[1]}"
-            error = self.assert_in_time(self.client(address, timeout_ms=SHORT_MS).next_id)
+            error = self.assert_in_time(self.client(address, timeout=SHORT_S).next_id)
             self.assertIn("not connected", str(error))
-            self.assert_close_ends_calls(self.client(address, timeout_ms=LONG_S * 1000))
+            self.assert_close_ends_calls(self.client(address, timeout=LONG_S))
 
     def test_a_port_of_its_own(self):
         # who connects to a port that is free may get it for this end, and be connected to itself
@@ -411,15 +518,15 @@ class Deadlines(Case):
             return sock
 
         with mock.patch("socket.socket", bound):
-            error = self.failure(self.client(address).next_id)
+            error = self.failure_at_once(self.client(address).next_id)
         self.assertIsInstance(error, UnreachableError)
         self.assertIn("refused", str(error))
 
     def test_close_ends_calls(self):
         peer = self.peer(lambda call: call.peer.hang())
-        for prefetch_ms in (50, 0):
+        for prefetch in (0.05, 0):
             self.assert_close_ends_calls(
-                self.client(peer.address, prefetch_ms=prefetch_ms, timeout_ms=LONG_S * 1000))
+                self.client(peer.address, prefetch=prefetch, timeout=LONG_S))
 
 
 def _is_full(listener, stack):

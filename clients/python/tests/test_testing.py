@@ -48,9 +48,9 @@ class Fakes(Case):
 class RunningServer(Case):
     def test_it_serves_and_ends(self):
         with running_server("--datacenter-id", "3") as address:
-            client = self.client(address, prefetch_ms=0)
+            client = self.client(address, prefetch=0)
             self.assertEqual(decode(client.next_id())[1:3], (3, 0))
-        self.failure(client.next_id)
+        self.failure_at_once(client.next_id)
 
     def test_one_that_does_not_start(self):
         with self.assertRaises(RuntimeError) as caught, running_server("--no-such-option"):

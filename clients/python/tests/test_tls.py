@@ -9,7 +9,7 @@ from unittest import mock
 from support import Case
 
 from snowflake_client import UnreachableError
-from snowflake_client.servers import _Server
+from snowflake_client._options import _parse
 
 KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
 
@@ -55,7 +55,7 @@ class Tls(Case):
         return context
 
     def refusal(self, server, **options):
-        error = self.failure(self.client(server, **options).next_id)
+        error = self.failure_at_once(self.client(server, **options).next_id)
         self.assertIsInstance(error, UnreachableError)
         return error.attempts[0].reason
 
@@ -83,7 +83,7 @@ class Tls(Case):
     def test_names_in_certificates(self):
         for server, name in (("tls:ids.example.", "ids.example"), ("tls:a.b", "a.b"),
                              ("tls:[fe80::7%lo]", "fe80::7"), ("tls:127.0.0.1", "127.0.0.1")):
-            self.assertEqual(_Server(server).tls_name, name)
+            self.assertEqual(_parse(server).tls_name, name)
 
     def test_certificates_that_are_refused(self):
         self.assertIn("certificate is refused: unable to get local issuer",

@@ -24,14 +24,16 @@ class PythonRunner(Runner):
     language = "Python"
     package = f"snowflake-client {snowflake_client.__version__}"
     errors = (SnowflakeError, ValueError)
+    lacks = {"at-once": "a call retries until its deadline"}
 
-    def make_client(self, servers, tls=None, **options):
+    def make_client(self, servers, agent, tls=None, **times_ms):
         context = None
         if tls:
             context = ssl.create_default_context(cafile=tls.get("ca"))
             if tls.get("certificate"):
                 context.load_cert_chain(tls["certificate"], tls.get("key"))
-        return Snowflake(servers, tls=context, **options)
+        times = {name.removesuffix("_ms"): time / 1000 for name, time in times_ms.items()}
+        return Snowflake(servers, agent=agent, tls=context, **times)
 
     def describe(self, error):
         answer = {"error": next(kind for type_, kind in KINDS if isinstance(error, type_)),
@@ -61,14 +63,15 @@ class PythonRunner(Runner):
         return speed(self.client.next_id, seconds)
 
     def do_plain(self, server, seconds):
-        from snowflake_client.generated import SnowflakeExtended
+        sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "integration"))
+        from bindings import current  # generates the code, so no other command needs the compiler
         from thrift.protocol.TBinaryProtocol import TBinaryProtocol
         from thrift.transport.TSocket import TSocket
         from thrift.transport.TTransport import TFramedTransport
 
         host, _, port = server.rpartition(":")
         transport = TFramedTransport(TSocket(host.strip("[]"), int(port)))
-        client = SnowflakeExtended.Client(TBinaryProtocol(transport))
+        client = current.SnowflakeExtended.Client(TBinaryProtocol(transport))
         transport.open()
         try:
             return speed(lambda: client.get_id("plain"), seconds)

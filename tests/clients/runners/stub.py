@@ -1,11 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""stub.py [WRONG]: a client that does all that the suite asks for, or all but one thing.
+"""stub.py BINDINGS [WRONG]: a client that does all that the suite asks for, or all but one thing.
 
 For the suite's own test: it must pass every scenario, and with each WRONG of ../selftest.py fail
-the one that is there to find it. `wrong(NAME)` stands where that is done.
+the one that is there to find it. `wrong(NAME)` stands where that is done. BINDINGS is the directory
+of Python's code for snowflake.thrift. RETRIES are clients that retry until their deadline.
 """
 import collections
+import contextlib
 import json
 import os
 import pathlib
@@ -19,7 +21,11 @@ from runner import Runner
 from stub_wire import Broken, Connection, Refused
 
 AGENT = re.compile(r"[a-zA-Z][a-zA-Z0-9-]{0,255}")
-WRONG = sys.argv[1] if len(sys.argv) > 1 else ""
+WRONG = sys.argv[2] if len(sys.argv) > 2 else ""
+RETRIES = ("retries", "gives-up", "hammers", "half-of-the-time")
+KEPT = ("unavailable", "clock", "unreachable", "timeout")  # the deadline cuts a last attempt short
+PAUSE_S = 0.1
+ATTEMPT_S = 0.25
 MOST = 10000
 REFILL = 200
 TELLING = ("unavailable", "clock", "timeout", "unreachable")
@@ -68,6 +74,9 @@ class Server:
 
     def _fetch(self, count, deadline):
         if self.connection is None:
+            for _ in range(10 if wrong("hammers") else 0):
+                with contextlib.suppress(OSError):
+                    Connection(self.text, self._options, deadline, WRONG).close()
             self.connection = Connection(self.text, self._options, deadline, WRONG)
         while True:
             method = self._methods[0]
@@ -107,6 +116,8 @@ class Client:
         self._dead = set()
         self._served = []
         self.half_batch = []
+        self._ended = threading.Event()
+        self._retry_at, self._failure_before = 0.0, None
         os.register_at_fork(after_in_child=self._after_fork)
         if wrong("never-idle"):
             threading.Thread(target=self._poll, daemon=True).start()
@@ -120,6 +131,7 @@ class Client:
         if wrong("no-close"):
             return
         self.is_closed = True
+        self._ended.set()
         for server in self.servers:
             if server.connection:
                 server.connection.interrupt()
@@ -173,6 +185,27 @@ class Client:
 
     def _fetch(self, count, deadline=None):
         deadline = deadline or self._deadline()
+        if WRONG not in RETRIES:
+            return self._ask_all(count, deadline)
+        attempt_s = ATTEMPT_S
+        while True:
+            self._ended.wait(min(self._retry_at, deadline) - time.monotonic())
+            if self._failure_before and time.monotonic() >= deadline:
+                raise self._failure_before
+            try:
+                numbers = self._ask_all(count, deadline, attempt_s)
+                self._failure_before = None
+                return numbers
+            except Failure as failure:
+                if failure.kind in ("closed", "invalid-agent") or wrong("gives-up"):
+                    raise
+                before = self._failure_before or failure
+                if KEPT.index(failure.kind) <= KEPT.index(before.kind):
+                    self._failure_before = failure
+                self._retry_at = time.monotonic() + PAUSE_S
+                attempt_s *= 2
+
+    def _ask_all(self, count, deadline, attempt_s=0):
         failures = []  # (server, kind, why, retry_after_ms)
         order = [self.servers[(self.at + i) % len(self.servers)] for i in range(len(self.servers))]
         if wrong("no-failover"):
@@ -180,6 +213,8 @@ class Client:
         for left, server in zip(range(len(order), 0, -1), order):
             now = time.monotonic()
             limit = deadline if left == 1 else now + (deadline - now) / 2
+            if attempt_s and not wrong("half-of-the-time"):
+                limit = min(deadline if len(order) == 1 else limit, now + attempt_s)
             try:
                 if server in self._dead:
                     raise OSError("it was dead before")
@@ -226,6 +261,8 @@ class Client:
 class StubRunner(Runner):
     language, package = "stub", "stub 0"
     errors = (Failure,)
+    lacks = {"at-once": "it retries"} if WRONG in RETRIES else {
+        "attempt-timeouts": "it waits for half of the time", "retries": "it fails at once"}
 
     def make_client(self, **options):
         if not AGENT.fullmatch(options["agent"]) and not wrong("any-agent"):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A connection of stub.py: framed, strict binary. stub.py describes `wrong`."""
 import contextlib
-import pathlib
+import importlib
 import random
 import socket
 import ssl
@@ -14,10 +14,10 @@ from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.Thrift import TApplicationException, TMessageType
 from thrift.transport.TTransport import TMemoryBuffer
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "clients/python"))
-
-from snowflake_client import generated  # noqa: E402 (after sys.path is set)
-
+sys.path.append(sys.argv[1])  # where the code of snowflake.thrift is
+SERVICES = {method: importlib.import_module(f"snowflake.{service}") for method, service in (
+    ("get_id", "Snowflake"), ("get_ids", "SnowflakeExtended"),
+    ("get_id_runs", "SnowflakeExtended"))}
 LONGEST_FRAME = 1 << 20
 DEFAULT_PORT = 7609
 # Keys: a field of a batch's result, or the name that begins a message of get_id.
@@ -133,7 +133,7 @@ class Connection:
     def call(self, method, agent, count, deadline):
         """The numbers of the answer."""
         self._seqid += self._wrong != "same-sequence-id"
-        service = generated.Snowflake if method == "get_id" else generated.SnowflakeExtended
+        service = SERVICES[method]
         buffer = TMemoryBuffer()
         protocol = TBinaryProtocol(buffer)
         protocol.writeMessageBegin(method, TMessageType.CALL, self._seqid)

@@ -35,7 +35,7 @@ HANG_GUARD_S = 600  # what is not over by then has hung; nothing is judged by it
 
 NEEDS = {
     "first-id.sh": ["sh"],
-    "first-id.py": [f"{PYTHON_MODULES}/{name}" for name in ("pip", "setuptools", "thrift")],
+    "first-id.py": [f"{PYTHON_MODULES}/{name}" for name in ("pip", "setuptools", "wheel")],
     "first-id.mjs": ["node", "npm"],
     "FirstId.java": ["javac", "java", "/usr/share/java/thrift.jar"],
     "first-id.go": ["go", "/usr/share/gocode/src/github.com/apache/thrift"],

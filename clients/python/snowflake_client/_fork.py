@@ -1,15 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Says whether this process is the one that made the mark, or a child of it, whoever called fork().
+"""Detects fork(), also by C code that calls no hooks of Python's.
 
-    mark = new_fork_mark()
-    mark[0]  # 1 here, 0 in a child
-
-On Linux it is a byte of a page that the kernel wipes in a child (MADV_WIPEONFORK of madvise(2), as
-of Linux 4.14), which costs no system call. Elsewhere the process ID is compared, which a child has
-as well if it is the first of a namespace, as its parent was.
-
-Whoever takes what is copied on fork() looks at the mark behind that: a signal handler may have
-forked in between.
+A mark is 1 in the process that made it and 0 in its children: on Linux a byte of a page that the
+kernel wipes in a child (MADV_WIPEONFORK of madvise(2)), which costs no system call. Elsewhere it
+compares the process ID.
 """
 import mmap
 import sys
@@ -17,7 +11,7 @@ from os import getpid
 from typing import Optional, Union
 
 _MADV_WIPEONFORK = 18
-_MADV_NONE = -1  # is no advice: an emulator that takes it takes any, and does nothing
+_MADV_NONE = -1  # is invalid: an emulator that accepts it accepts and ignores any advice
 
 
 class _MarkOfPid:
