@@ -19,7 +19,7 @@ Steps and their settings. Steps of the client come first:
   They can have
     by, ends_by     whose the IDs are, or the last one: a name, others or living (servers)
     error           how it must fail: the kind; and, if it does, these are checked:
-      may_pass      with prefetch, it may also do without the error
+      may_pass      with prefetch, or if calls are retried, it may also do without the error
       tried         how many servers: all that the client knows unless given, or any
       retry_after_ms
     fresh_ms        how old the time in an ID is at most
