@@ -101,7 +101,7 @@ func (c *Client) NextID(ctx context.Context) (int64, error) {
 	if id, ok := c.buffer.pop(now); ok {
 		c.stats.Taken++
 		if c.buffer.isLow() {
-			c.startRefill(now)
+			c.startRefill(now, false)
 		}
 		c.lock.Unlock()
 		return id, nil
@@ -124,7 +124,7 @@ func (c *Client) NextIDs(ctx context.Context, count int) ([]int64, error) {
 	for id, ok := c.buffer.pop(now); ok; id, ok = c.buffer.pop(now) {
 		if ids = append(ids, id); len(ids) == count {
 			if c.buffer.isLow() {
-				c.startRefill(now)
+				c.startRefill(now, false)
 			}
 			c.stats.Taken += uint64(count)
 			c.lock.Unlock()
@@ -149,21 +149,23 @@ func (c *Client) wait(ctx context.Context, w *waiter) ([]int64, error) {
 	}
 	w.place = c.waiters.PushBack(w)
 	if c.refill == nil {
-		c.startRefill(w.began)
+		c.startRefill(w.began, true)
 	} else {
 		for a := range c.refill.attempts {
 			a.hurry(w.began, w.deadline)
 		}
 	}
-	c.lock.Unlock()
-	timer := time.NewTimer(w.deadline.Sub(w.began))
-	defer timer.Stop()
-	select {
-	case <-w.done:
-	case <-timer.C:
-	case <-ctx.Done():
+	if w.place != nil {
+		c.lock.Unlock()
+		timer := time.NewTimer(time.Until(w.deadline))
+		select {
+		case <-w.done:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		c.lock.Lock()
 	}
-	c.lock.Lock()
 	if w.place != nil {
 		c.release(w, c.overdue(ctx, w))
 	}

@@ -27,6 +27,7 @@ type connection struct {
 	limit       int // IDs of one call that the server may grant
 	hasAnswered bool
 	isSilent    bool // no byte came since the last call
+	isSent      bool // by requestNow, which got no answer
 }
 
 // connect ends early if ctx is cancelled. Go's dialer takes care that it does not connect to itself,
@@ -113,13 +114,49 @@ type brokenError struct{ cause error }
 
 func (e *brokenError) Error() string { return e.cause.Error() }
 
-func (c *connection) call(m *method, agent string, count int) ([]run, error) {
+// requestNow is request for the usual case: one call, answered before the deadline of the connection.
+// In any other case it returns nil, and request goes on with the call.
+func (c *connection) requestNow(agent string, count int) []run {
+	m := &methods[c.method]
+	if !m.hasCount || count > c.limit {
+		return nil
+	}
+	c.isSent = true
+	if c.send(m, agent, count) != nil {
+		return nil
+	}
+	frame, err := c.reader.Peek(4)
+	if err == nil {
+		length := min(4+int(binary.BigEndian.Uint32(frame)), maxFrame) // Peek refuses those that are long
+		frame, err = c.reader.Peek(length)
+	}
+	if err != nil {
+		return nil
+	}
+	runs, err := readReply(frame[4:], m, c.sequence)
+	if err != nil || sum(runs) != count {
+		return nil
+	}
+	_, _ = c.reader.Discard(len(frame))
+	c.hasAnswered, c.isSent = true, false
+	return runs
+}
+
+func (c *connection) send(m *method, agent string, count int) error {
 	c.sequence = (c.sequence + 1) & 0x7fffffff
 	c.out = appendCall(c.out[:0], m, c.sequence, agent, count)
-	c.isSilent = true
-	if _, err := c.Write(c.out); err != nil {
-		return nil, &brokenError{err}
+	_, err := c.Write(c.out)
+	return err
+}
+
+func (c *connection) call(m *method, agent string, count int) ([]run, error) {
+	if !c.isSent {
+		c.isSilent = true
+		if err := c.send(m, agent, count); err != nil {
+			return nil, &brokenError{err}
+		}
 	}
+	c.isSent = false
 	head, err := c.reader.Peek(4)
 	c.isSilent = len(head) == 0
 	if err != nil {

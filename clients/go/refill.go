@@ -36,34 +36,51 @@ type refill struct {
 
 // An attempt is a request to an endpoint, or the resolution of a name.
 type attempt struct {
-	server   *server
-	endpoint *endpoint // nil: resolve the name
-	conn     *connection
-	cancel   context.CancelFunc // of a new connection, or a resolution
-	began    time.Time
-	timer    *time.Timer
-	slowAt   time.Time
-	isSlow   bool
+	server    *server
+	endpoint  *endpoint // nil: resolve the name
+	conn      *connection
+	context   context.Context // of a new connection, or a resolution
+	cancel    context.CancelFunc
+	began     time.Time
+	askedAt   time.Time // of the request; zero: it began with it
+	timer     *time.Timer
+	slowAt    time.Time
+	isSlow    bool
+	addresses []string
 }
 
-func (c *Client) startRefill(now time.Time) {
+// startRefill begins a refill unless one is under way. With isWaiting, the caller waits anyway: it makes
+// the first attempt itself if there is a connection. The client is unlocked meanwhile.
+func (c *Client) startRefill(now time.Time, isWaiting bool) {
 	if c.refill != nil || c.isClosed {
 		return
 	}
 	r := &refill{client: c, until: now.Add(c.options.Timeout), attempts: map[*attempt]bool{},
 		done: make(chan struct{}), count: c.demand(now)}
 	c.refill = r
+	c.background.Add(1)
 	if now.After(c.retryAt) {
 		c.failures = nil
 	}
-	if c.current != nil && c.current.conn != nil {
-		r.queue = []*attempt{{server: c.current.server, endpoint: c.current}}
+	if c.current == nil || c.current.conn == nil {
+		go r.work(nil)
+		return
 	}
-	c.background.Add(1)
-	go func() {
+	a := &attempt{server: c.current.server, endpoint: c.current}
+	r.begin(a)
+	if isWaiting {
+		_ = a.conn.SetDeadline(a.slowAt)
+		c.lock.Unlock()
+		runs := a.conn.requestNow(c.options.Agent, r.count)
 		c.lock.Lock()
-		r.work()
-	}()
+		if runs != nil {
+			r.finish(a, runs, nil)
+			c.background.Done()
+			return
+		}
+	}
+	a.startTimer(r)
+	go r.work(a)
 }
 
 // demand returns how many IDs to request. docs/reference/prefetch.md has the rule for the buffer. What
@@ -103,13 +120,21 @@ func (r *refill) end() {
 
 func (r *refill) isOver() bool { return r.client.refill != r }
 
-// work makes attempts, one after the other, and unlocks the client at the end.
-func (r *refill) work() {
+// work makes attempts, one after the other. The first one has begun, if there is one.
+func (r *refill) work(a *attempt) {
 	c := r.client
 	defer c.background.Done()
-	defer c.lock.Unlock()
-	for a := r.next(); a != nil; a = r.next() {
+	if a != nil {
 		r.try(a)
+	}
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	for a = r.next(); a != nil; a = r.next() {
+		r.begin(a)
+		a.startTimer(r)
+		c.lock.Unlock()
+		r.try(a)
+		c.lock.Lock()
 	}
 }
 
@@ -179,15 +204,13 @@ func (s *server) newAttempts() (found []*attempt) {
 	return found
 }
 
-// try makes an attempt, and unlocks the client meanwhile.
-func (r *refill) try(a *attempt) {
-	c, e, limit := r.client, a.endpoint, r.client.options.Timeout
-	ctx := c.context
+// begin takes the connection of the endpoint, or prepares for a new one.
+func (r *refill) begin(a *attempt) {
+	c, e := r.client, a.endpoint
 	if e != nil && e.conn != nil {
 		a.conn, e.conn = e.conn, nil
 	} else {
-		ctx, a.cancel = context.WithCancel(ctx)
-		defer a.cancel()
+		a.context, a.cancel = context.WithCancel(c.context)
 	}
 	a.setPending(true)
 	r.attempts[a] = true
@@ -196,27 +219,39 @@ func (r *refill) try(a *attempt) {
 	for one := c.waiters.Front(); one != nil; one = one.Next() {
 		a.hurry(a.began, one.Value.(*waiter).deadline)
 	}
-	a.timer = time.AfterFunc(a.slowAt.Sub(a.began), func() { r.giveWay(a) })
-	c.lock.Unlock()
+}
 
-	var addresses []string
+func (a *attempt) startTimer(r *refill) {
+	a.timer = time.AfterFunc(time.Until(a.slowAt), func() { r.giveWay(a) })
+}
+
+// try makes an attempt, while the client is not locked.
+func (r *refill) try(a *attempt) {
+	c, limit := r.client, r.client.options.Timeout
 	var runs []run
 	var failed *failure
-	askedAt := a.began
-	if e == nil {
-		addresses, failed = resolve(ctx, a.server.host, limit)
+	if a.endpoint == nil {
+		a.addresses, failed = resolve(a.context, a.server.host, limit)
 	} else {
 		if a.conn == nil {
-			failed = r.connect(ctx, a)
-			askedAt = time.Now()
+			failed = r.connect(a)
 		}
 		if failed == nil {
 			runs, failed = a.conn.request(c.options.Agent, r.count, limit)
 		}
 	}
-
 	c.lock.Lock()
-	a.timer.Stop()
+	defer c.lock.Unlock()
+	r.finish(a, runs, failed)
+}
+
+func (r *refill) finish(a *attempt, runs []run, failed *failure) {
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+	if a.cancel != nil {
+		a.cancel()
+	}
 	delete(r.attempts, a)
 	a.setPending(false)
 	switch {
@@ -226,12 +261,12 @@ func (r *refill) try(a *attempt) {
 		}
 	case failed != nil:
 		r.fail(a, failed)
-	case e == nil:
-		a.server.setAddresses(addresses...)
+	case a.endpoint == nil:
+		a.server.setAddresses(a.addresses...)
 		a.server.failedAt = time.Time{}
 		r.queue = append(a.server.newAttempts(), r.queue...)
 	default:
-		r.succeed(a, runs, askedAt)
+		r.succeed(a, runs)
 	}
 }
 
@@ -247,10 +282,11 @@ func (a *attempt) setPending(isPending bool) {
 }
 
 // connect sets a.conn, under the lock, so that end closes it.
-func (r *refill) connect(ctx context.Context, a *attempt) *failure {
-	conn, failed := connect(ctx, a.endpoint, r.client.options.Timeout)
+func (r *refill) connect(a *attempt) *failure {
+	conn, failed := connect(a.context, a.endpoint, r.client.options.Timeout)
 	r.client.lock.Lock()
 	defer r.client.lock.Unlock()
+	a.askedAt = time.Now()
 	if a.conn = conn; conn != nil && r.isOver() {
 		conn.Close()
 	}
@@ -269,7 +305,9 @@ func (c *Client) patience(e *endpoint) time.Duration {
 func (a *attempt) hurry(now, deadline time.Time) {
 	if soon := now.Add(max(deadline.Sub(now)/2, leastHurry)); soon.Before(a.slowAt) {
 		a.slowAt = soon
-		if a.timer != nil && a.timer.Stop() {
+		if a.timer == nil && a.conn != nil {
+			_ = a.conn.SetDeadline(soon)
+		} else if a.timer != nil && a.timer.Stop() {
 			a.timer.Reset(soon.Sub(now))
 		}
 	}
@@ -290,7 +328,8 @@ func (r *refill) giveWay(a *attempt) {
 		r.queue = append(a.server.newAttempts(), r.queue...)
 	}
 	c.report(a.slowFailure(time.Now()))
-	r.work()
+	c.lock.Unlock()
+	r.work(nil)
 }
 
 func (r *refill) blame(a *attempt) {
@@ -367,8 +406,11 @@ func (c *Client) report(failed *failure) {
 	}
 }
 
-func (r *refill) succeed(a *attempt, runs []run, askedAt time.Time) {
-	c, now := r.client, time.Now()
+func (r *refill) succeed(a *attempt, runs []run) {
+	c, now, askedAt := r.client, time.Now(), a.began
+	if !a.askedAt.IsZero() {
+		askedAt = a.askedAt
+	}
 	r.end()
 	for _, s := range c.servers {
 		for _, one := range s.endpoints {
@@ -384,7 +426,7 @@ func (r *refill) succeed(a *attempt, runs []run, askedAt time.Time) {
 	c.stats.Refills++
 	c.handOut(runs, askedAt, now)
 	if c.waiters.Len() > 0 {
-		c.startRefill(now)
+		c.startRefill(now, false)
 	}
 }
 

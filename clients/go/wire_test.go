@@ -78,7 +78,8 @@ func TestWrongIDs(t *testing.T) {
 		"twice":         {{10, 5}, {14, 5}},
 		"after the end": {{1<<63 - 5, 5}, {1, 5}},
 	} {
-		server := handler{runs: func(int) []idRun { return runs }}
+		granted := runs
+		server := handler{runs: func(int) []idRun { return granted }}
 		address := server.serve(t)
 		err := failing(t, snowflake.Options{}, 1, takeTen, address)
 		if err.Attempts[0].Kind != snowflake.ErrUnreachable {
@@ -112,7 +113,8 @@ func TestRefusals(t *testing.T) {
 		{&exception{number: 6, message: "WorkerIdUnavailable"}, snowflake.ErrUnavailable, 0},
 		{&exception{number: 7, message: "WorkerIdUnavailable: none"}, snowflake.ErrUnreachable, 0},
 	} {
-		server := handler{fail: func(int) *exception { return one.refused }}
+		refused := one.refused
+		server := handler{fail: func(int) *exception { return refused }}
 		err := failing(t, snowflake.Options{}, 1, takeOne, server.serve(t))
 		if err.Attempts[0].Kind != one.kind || err.RetryAfter != one.after {
 			t.Errorf("%v, not %v; again after %v, not %v", err, one.kind, err.RetryAfter, one.after)
