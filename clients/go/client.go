@@ -11,7 +11,6 @@ package snowflake
 import (
 	"container/list"
 	"context"
-	"fmt"
 	"sync"
 	"time"
 )
@@ -116,7 +115,7 @@ func (c *Client) NextID(ctx context.Context) (int64, error) {
 // NextIDs returns count IDs, which increase as those of NextID do: all of them, or an error.
 func (c *Client) NextIDs(ctx context.Context, count int) ([]int64, error) {
 	if count < 1 {
-		return nil, invalid(fmt.Sprintf("count %d: must be 1 or more", count))
+		return nil, invalid("count %d: must be 1 or more", count)
 	}
 	now := time.Now()
 	ids := make([]int64, 0, min(count, maxBatch))
@@ -196,17 +195,16 @@ func (c *Client) overdue(ctx context.Context, w *waiter) error {
 	now, failures := time.Now(), append([]*failure(nil), c.failures...)
 	if c.refill != nil {
 		for a := range c.refill.attempts {
-			failures = append(failures, a.slowFailure(now))
+			failures = append(failures, a.late(now))
 		}
 	}
 	found := newError(failures)
-	switch {
-	case ctx.Err() == context.Canceled:
-		found.Kind = context.Canceled
-	case len(failures) == 0:
+	if len(failures) == 0 {
 		found.Kind = ErrTimeout
 	}
-	if found.Kind == ErrTimeout {
+	if ctx.Err() == context.Canceled {
+		found.Kind = context.Canceled
+	} else if found.Kind == ErrTimeout {
 		found.Detail = w.deadline.Sub(w.began).Round(time.Millisecond).String()
 	}
 	return found
@@ -236,15 +234,23 @@ func (c *Client) Close() error {
 			c.refill.end()
 		}
 		c.failAll(ErrClosed)
-		for _, s := range c.servers {
-			for _, one := range s.endpoints {
-				one.disconnect()
-			}
-		}
+		c.disconnect()
 	}
 	c.lock.Unlock()
 	c.background.Wait()
 	return nil
+}
+
+// disconnect closes idle connections.
+func (c *Client) disconnect() {
+	if c.current != nil {
+		c.current.disconnect() // perhaps its server has other addresses now
+	}
+	for _, s := range c.servers {
+		for _, one := range s.endpoints {
+			one.disconnect()
+		}
+	}
 }
 
 func (c *Client) isPrefetching() bool { return c.options.Prefetch > 0 }

@@ -52,8 +52,8 @@ func connect(ctx context.Context, to *endpoint, limit time.Duration) (*connectio
 		limit: maxBatch}, nil
 }
 
-// request returns count IDs, or fewer if the server grants no more at once. After ErrUnreachable and
-// ErrTimeout, the connection is closed.
+// request returns count IDs, or fewer if the server grants no more at once. A failure closes the
+// connection, unless it is an answer.
 func (c *connection) request(agent string, count int, limit time.Duration) ([]run, *failure) {
 	_ = c.SetDeadline(time.Now().Add(limit))
 	for {
@@ -69,11 +69,8 @@ func (c *connection) request(agent string, count int, limit time.Duration) ([]ru
 		case isRefused && refused.isInvalidCount && min(count, c.limit) > 1:
 			c.limit = min(count, c.limit) / 2
 		case isRefused:
-			if refused.kind == ErrUnreachable {
-				c.Close()
-			}
 			found := newFailure(refused.kind, "the server refused: "+refused.message, nil)
-			found.retryAfter = refused.retryAfter
+			found.retryAfter, found.isAnswer = refused.retryAfter, true
 			return nil, found
 		default:
 			c.Close()

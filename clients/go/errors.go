@@ -5,6 +5,7 @@ package snowflake
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"strings"
@@ -109,8 +110,8 @@ func (e *Error) Temporary() bool {
 	return e.Timeout() || e.Kind == ErrUnavailable || e.Kind == ErrUnreachable || e.Kind == ErrClock
 }
 
-func invalid(detail string) error {
-	return &Error{Kind: ErrInvalidArgument, Detail: detail}
+func invalid(format string, values ...any) error {
+	return &Error{Kind: ErrInvalidArgument, Detail: fmt.Sprintf(format, values...)}
 }
 
 // A failure is an attempt, and what only the client needs to know about it.
@@ -118,7 +119,17 @@ type failure struct {
 	Attempt
 	endpoint   *endpoint
 	retryAfter time.Duration
-	isStale    bool // an idle connection had ended, which says nothing about the server
+	isAnswer   bool // of the server: the connection is still good
+	isStale    bool // an idle connection had ended
+}
+
+// of sets the endpoint of a failure.
+func (f *failure) of(e *endpoint) *failure {
+	f.Server, f.endpoint = e.server.text, e
+	if e.server.name != nil && !e.isName() {
+		f.Address = e.address
+	}
+	return f
 }
 
 // newFailure makes one line of a reason: servers can send anything.

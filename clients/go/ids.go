@@ -3,7 +3,6 @@
 package snowflake
 
 import (
-	"fmt"
 	"math"
 	"strings"
 	"time"
@@ -44,7 +43,7 @@ func Range(from, to time.Time) (lowest, highest int64, err error) {
 // Decode takes an ID apart; an ErrInvalidArgument if it is none of this layout.
 func (l Layout) Decode(id int64) (Parts, error) {
 	if id < 0 || id > l.highest() {
-		return Parts{}, invalid(fmt.Sprintf("%d is no ID of this layout: 0 to %d", id, l.highest()))
+		return Parts{}, invalid("%d is no ID of this layout: 0 to %d", id, l.highest())
 	}
 	worker := id >> l.SequenceBits
 	return Parts{
@@ -60,11 +59,11 @@ func (l Layout) Decode(id int64) (Parts, error) {
 // an ErrInvalidArgument if it ends before it begins, or is all outside the layout.
 func (l Layout) Range(from, to time.Time) (lowest, highest int64, err error) {
 	if to.Before(from) {
-		return 0, 0, invalid(fmt.Sprintf("the span ends at %v, before it begins, at %v", to, from))
+		return 0, 0, invalid("the span ends at %v, before it begins, at %v", to, from)
 	}
 	first, last, end := l.tick(from), l.tick(to), int64(1)<<l.TimeBits-1
 	if last < 0 || first > end {
-		return 0, 0, invalid(fmt.Sprintf("%v to %v is outside the layout", from, to))
+		return 0, 0, invalid("%v to %v is outside the layout", from, to)
 	}
 	if first < 0 {
 		first = 0
@@ -174,8 +173,8 @@ func (f form) read(given, text string) (int64, error) {
 		id = id*base + digit
 	}
 	if !isID {
-		return 0, invalid(fmt.Sprintf("%.40q is no ID in %s: 1 to %d of its digits, %s at most",
-			given, f.name, f.width, f.write(math.MaxInt64)))
+		return 0, invalid("%.40q is no ID in %s: 1 to %d of its digits, %s at most",
+			given, f.name, f.width, f.write(math.MaxInt64))
 	}
 	return id, nil
 }

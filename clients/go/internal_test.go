@@ -275,7 +275,7 @@ func TestOrderOfAPass(t *testing.T) {
 		case "unix:/b":
 			one.endpoints[0].failedAt = time.Unix(1, 0)
 		case "unix:/c":
-			one.endpoints[0].isConnecting = true
+			one.endpoints[0].isPending = true
 		}
 	}
 	order := ""

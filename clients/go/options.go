@@ -75,15 +75,15 @@ func (o *Options) complete(servers []string) (all []string, err error) {
 		return nil, &Error{Kind: ErrInvalidAgent, Detail: fmt.Sprintf("%.40q: must be a letter, and then "+
 			`letters, digits and "-", at most 256 in all`, o.Agent)}
 	case o.Timeout < time.Millisecond || o.Timeout > longest:
-		return nil, invalid(fmt.Sprintf("Timeout %v: must be 1ms to %v", o.Timeout, longest))
+		return nil, invalid("Timeout %v: must be 1ms to %v", o.Timeout, longest)
 	case o.AttemptTimeout < time.Millisecond || o.AttemptTimeout > longest:
-		return nil, invalid(fmt.Sprintf("AttemptTimeout %v: must be 1ms to %v", o.AttemptTimeout, longest))
+		return nil, invalid("AttemptTimeout %v: must be 1ms to %v", o.AttemptTimeout, longest)
 	case o.Prefetch < 0 && o.Prefetch != NoPrefetch || o.Prefetch > longest:
-		return nil, invalid(fmt.Sprintf("Prefetch %v: must be above 0, to %v, or NoPrefetch", o.Prefetch,
-			longest))
+		return nil, invalid("Prefetch %v: must be above 0, to %v, or NoPrefetch", o.Prefetch,
+			longest)
 	case o.MaxAge < time.Millisecond || o.MaxAge < 2*o.Prefetch || o.MaxAge > longest:
-		return nil, invalid(fmt.Sprintf("MaxAge %v: must be 1ms to %v, and at least twice Prefetch (%v)",
-			o.MaxAge, longest, o.Prefetch))
+		return nil, invalid("MaxAge %v: must be 1ms to %v, and at least twice Prefetch (%v)",
+			o.MaxAge, longest, o.Prefetch)
 	}
 	return all, nil
 }
@@ -109,7 +109,7 @@ func (o *Options) readURL(text string) (string, error) {
 	}
 	settings, err := url.ParseQuery(query)
 	if err != nil {
-		return "", invalid(fmt.Sprintf("%q: %v", text, err))
+		return "", invalid("%q: %v", text, err)
 	}
 	durations := map[string]*time.Duration{"timeout_ms": &o.Timeout, "prefetch_ms": &o.Prefetch,
 		"attempt_timeout_ms": &o.AttemptTimeout, "max_age_ms": &o.MaxAge}
@@ -119,7 +119,7 @@ func (o *Options) readURL(text string) (string, error) {
 		case name == "agent":
 			setDefault(&o.Agent, values[0])
 		case field == nil || err != nil || ms < 0 || ms == 0 && name != "prefetch_ms":
-			return "", invalid(fmt.Sprintf("%q: %s=%s is not an option of a client", text, name, values[0]))
+			return "", invalid("%q: %s=%s is not an option of a client", text, name, values[0])
 		case ms == 0:
 			setDefault(field, NoPrefetch)
 		default:

@@ -12,44 +12,42 @@ import (
 const (
 	shortestPause = 10 * time.Millisecond // between two passes over all endpoints, at first
 	longestPause  = 250 * time.Millisecond
-	leastPatience = 50 * time.Millisecond // with an endpoint, unless a caller is in a hurry
-	leastHurry    = 5 * time.Millisecond
+	leastPatience = 50 * time.Millisecond // with an endpoint
+	leastHurry    = 5 * time.Millisecond  // the same if a call has little time left
 )
 
-// A refill gets IDs for all callers that wait, and for the buffer. There is one at a time.
+// A refill gets IDs for all calls that wait, and for the buffer. There is one at a time.
 //
 // It tries the endpoints one after the other. If one fails, or does not answer soon, the next one is
 // tried; the slow one can still answer, and the first answer wins. After a pass over all endpoints
 // there is a pause, and then the next pass, until an answer comes or nobody waits.
 //
-// Each attempt has a goroutine, which makes the next attempt if its own fails. A timer's goroutine
-// goes on in its place when it is slow. All fields are guarded by the client's lock.
+// Each attempt has a goroutine, which makes the next attempt if its own fails. If it is slow, the
+// goroutine of its timer makes the next one. The client's lock guards all fields.
 type refill struct {
 	client    *Client
-	count     int       // IDs to request
-	until     time.Time // when it ends if nobody waits
-	queue     []*attempt
-	attempts  map[*attempt]bool // under way
+	count     int         // IDs to request
+	until     time.Time   // when it ends if nobody waits
+	queue     []*endpoint // to be tried in this pass
+	attempts  map[*attempt]bool
 	isPausing bool
 	done      chan struct{}
 }
 
 // An attempt is a request to an endpoint, or the resolution of a name.
 type attempt struct {
-	server    *server
-	endpoint  *endpoint // nil: resolve the name
-	conn      *connection
-	context   context.Context // of a new connection, or a resolution
-	cancel    context.CancelFunc
-	began     time.Time
-	askedAt   time.Time // of the request; zero: it began with it
-	timer     *time.Timer
-	slowAt    time.Time
-	isSlow    bool
-	addresses []string
+	*endpoint
+	conn           *connection
+	context        context.Context // nil: the connection is an older one
+	cancel         context.CancelFunc
+	began, askedAt time.Time
+	slowAt         time.Time
+	timer          *time.Timer // nil: the deadline of the connection stands in for it
+	isSlow         bool
+	addresses      []string
 }
 
-// startRefill begins a refill unless one is under way. With isWaiting, the caller waits anyway: it makes
+// startRefill begins a refill unless one is under way. With isWaiting, the caller waits anyway, and makes
 // the first attempt itself if there is a connection. The client is unlocked meanwhile.
 func (c *Client) startRefill(now time.Time, isWaiting bool) {
 	if c.refill != nil || c.isClosed {
@@ -66,8 +64,7 @@ func (c *Client) startRefill(now time.Time, isWaiting bool) {
 		go r.work(nil)
 		return
 	}
-	a := &attempt{server: c.current.server, endpoint: c.current}
-	r.begin(a)
+	a := r.begin(c.current)
 	if isWaiting {
 		_ = a.conn.SetDeadline(a.slowAt)
 		c.lock.Unlock()
@@ -79,11 +76,11 @@ func (c *Client) startRefill(now time.Time, isWaiting bool) {
 			return
 		}
 	}
-	a.startTimer(r)
+	r.startTimer(a)
 	go r.work(a)
 }
 
-// demand returns how many IDs to request. docs/reference/prefetch.md has the rule for the buffer. What
+// demand returns how many IDs to request. docs/reference/prefetch.md has the rule for the buffer; what
 // NextIDs requests does not belong to it.
 func (c *Client) demand(now time.Time) int {
 	many, singles := 0, 0
@@ -129,31 +126,30 @@ func (r *refill) work(a *attempt) {
 	}
 	c.lock.Lock()
 	defer c.lock.Unlock()
-	for a = r.next(); a != nil; a = r.next() {
-		r.begin(a)
-		a.startTimer(r)
+	for e := r.next(); e != nil; e = r.next() {
+		a = r.begin(e)
+		r.startTimer(a)
 		c.lock.Unlock()
 		r.try(a)
 		c.lock.Lock()
 	}
 }
 
-// next returns nil if there is nothing to do, or nothing that another goroutine of the refill does not
-// see to. It can unlock the client meanwhile.
-func (r *refill) next() *attempt {
+// next returns nil if there is nothing to do, or other goroutines of the refill see to it. It can unlock
+// the client meanwhile.
+func (r *refill) next() *endpoint {
 	c := r.client
 	for !r.isOver() {
 		now := time.Now()
-		wait := c.retryAt.Sub(now)
-		switch {
+		switch wait := c.retryAt.Sub(now); {
 		case len(r.queue) > 0:
-			a := r.queue[0]
+			e := r.queue[0]
 			r.queue = r.queue[1:]
-			if a.endpoint == nil || !a.endpoint.isConnecting {
-				return a
+			if !e.isPending {
+				return e
 			}
 		case c.waiters.Len() == 0 && now.After(r.until):
-			c.buffer.target = 0 // until a call waits
+			c.buffer.target = 0 // no refill until a call waits
 			r.end()
 		case r.isPausing:
 			return nil
@@ -179,126 +175,44 @@ func (r *refill) next() *attempt {
 	return nil
 }
 
-// newPass returns attempts at all endpoints that none is under way for.
-func (c *Client) newPass() (pass []*attempt) {
+// newPass returns the endpoints to try. Names are resolved in each pass.
+func (c *Client) newPass() (pass []*endpoint) {
 	order := append([]*server(nil), c.servers...)
 	sort.SliceStable(order, func(i, j int) bool {
 		return order[i].lastFailure().Before(order[j].lastFailure())
 	})
 	for _, s := range order {
-		if s.isName && !s.isResolving {
-			pass = append(pass, &attempt{server: s})
+		if s.name != nil && !s.name.isPending {
+			pass = append(pass, s.name)
 		} else {
-			pass = append(pass, s.newAttempts()...)
+			pass = append(pass, s.inOrder()...)
 		}
 	}
 	return pass
 }
 
-func (s *server) newAttempts() (found []*attempt) {
-	for _, one := range s.inOrder() {
-		if !one.isConnecting {
-			found = append(found, &attempt{server: s, endpoint: one})
-		}
-	}
-	return found
-}
-
-// begin takes the connection of the endpoint, or prepares for a new one.
-func (r *refill) begin(a *attempt) {
-	c, e := r.client, a.endpoint
-	if e != nil && e.conn != nil {
-		a.conn, e.conn = e.conn, nil
-	} else {
+// begin takes the connection of the endpoint, if there is one. Such an attempt does not keep a new pass
+// from the endpoint: a connection can have ended without a sign, while the server is well.
+func (r *refill) begin(e *endpoint) *attempt {
+	c, now := r.client, time.Now()
+	a := &attempt{endpoint: e, conn: e.conn, began: now, askedAt: now}
+	if e.conn = nil; a.conn == nil {
 		a.context, a.cancel = context.WithCancel(c.context)
+		e.isPending = true
 	}
-	a.setPending(true)
+	a.slowAt = now.Add(c.options.AttemptTimeout)
+	if e.roundTrip > 0 {
+		a.slowAt = now.Add(min(8*e.roundTrip+leastPatience, c.options.AttemptTimeout))
+	}
 	r.attempts[a] = true
-	a.began = time.Now()
-	a.slowAt = a.began.Add(c.patience(e))
 	for one := c.waiters.Front(); one != nil; one = one.Next() {
-		a.hurry(a.began, one.Value.(*waiter).deadline)
+		a.hurry(now, one.Value.(*waiter).deadline)
 	}
+	return a
 }
 
-func (a *attempt) startTimer(r *refill) {
+func (r *refill) startTimer(a *attempt) {
 	a.timer = time.AfterFunc(time.Until(a.slowAt), func() { r.giveWay(a) })
-}
-
-// try makes an attempt, while the client is not locked.
-func (r *refill) try(a *attempt) {
-	c, limit := r.client, r.client.options.Timeout
-	var runs []run
-	var failed *failure
-	if a.endpoint == nil {
-		a.addresses, failed = resolve(a.context, a.server.host, limit)
-	} else {
-		if a.conn == nil {
-			failed = r.connect(a)
-		}
-		if failed == nil {
-			runs, failed = a.conn.request(c.options.Agent, r.count, limit)
-		}
-	}
-	c.lock.Lock()
-	defer c.lock.Unlock()
-	r.finish(a, runs, failed)
-}
-
-func (r *refill) finish(a *attempt, runs []run, failed *failure) {
-	if a.timer != nil {
-		a.timer.Stop()
-	}
-	if a.cancel != nil {
-		a.cancel()
-	}
-	delete(r.attempts, a)
-	a.setPending(false)
-	switch {
-	case r.isOver():
-		if a.conn != nil {
-			a.conn.Close()
-		}
-	case failed != nil:
-		r.fail(a, failed)
-	case a.endpoint == nil:
-		a.server.setAddresses(a.addresses...)
-		a.server.failedAt = time.Time{}
-		r.queue = append(a.server.newAttempts(), r.queue...)
-	default:
-		r.succeed(a, runs)
-	}
-}
-
-// setPending keeps a new pass from what is under way. An attempt on an older connection does not: that
-// can have ended without a sign, while the server is well.
-func (a *attempt) setPending(isPending bool) {
-	switch {
-	case a.endpoint == nil:
-		a.server.isResolving = isPending
-	case a.cancel != nil:
-		a.endpoint.isConnecting = isPending
-	}
-}
-
-// connect sets a.conn, under the lock, so that end closes it.
-func (r *refill) connect(a *attempt) *failure {
-	conn, failed := connect(a.context, a.endpoint, r.client.options.Timeout)
-	r.client.lock.Lock()
-	defer r.client.lock.Unlock()
-	a.askedAt = time.Now()
-	if a.conn = conn; conn != nil && r.isOver() {
-		conn.Close()
-	}
-	return failed
-}
-
-// patience returns how long an attempt has before the next one begins: a few round trips.
-func (c *Client) patience(e *endpoint) time.Duration {
-	if e == nil || e.roundTrip == 0 {
-		return c.options.AttemptTimeout
-	}
-	return min(8*e.roundTrip+leastPatience, c.options.AttemptTimeout)
 }
 
 // hurry leaves half of the time until a deadline for other attempts.
@@ -313,6 +227,38 @@ func (a *attempt) hurry(now, deadline time.Time) {
 	}
 }
 
+// try makes an attempt, while the client is not locked.
+func (r *refill) try(a *attempt) {
+	c, limit := r.client, r.client.options.Timeout
+	var runs []run
+	var failed *failure
+	if a.isName() {
+		a.addresses, failed = resolve(a.context, a.address, limit)
+	} else {
+		if a.conn == nil {
+			failed = r.connect(a)
+		}
+		if failed == nil {
+			runs, failed = a.conn.request(c.options.Agent, r.count, limit)
+		}
+	}
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	r.finish(a, runs, failed)
+}
+
+// connect sets a.conn, under the lock, so that end closes it.
+func (r *refill) connect(a *attempt) *failure {
+	conn, failed := connect(a.context, a.endpoint, r.client.options.Timeout)
+	r.client.lock.Lock()
+	defer r.client.lock.Unlock()
+	a.askedAt = time.Now()
+	if a.conn = conn; conn != nil && r.isOver() {
+		conn.Close()
+	}
+	return failed
+}
+
 // giveWay goes on with the next attempt while this one is under way. It has a goroutine of its own.
 func (r *refill) giveWay(a *attempt) {
 	c := r.client
@@ -322,78 +268,79 @@ func (r *refill) giveWay(a *attempt) {
 		return
 	}
 	c.background.Add(1)
-	a.isSlow = true
-	r.blame(a)
-	if a.endpoint == nil {
-		r.queue = append(a.server.newAttempts(), r.queue...)
+	a.isSlow, a.failedAt = true, time.Now()
+	if a.isName() {
+		r.queue = append(a.server.inOrder(), r.queue...) // those that were known before
 	}
-	c.report(a.slowFailure(time.Now()))
+	c.report(a.late(a.failedAt))
 	c.lock.Unlock()
 	r.work(nil)
 }
 
-func (r *refill) blame(a *attempt) {
-	if a.endpoint == nil {
-		a.server.failedAt = time.Now()
-	} else {
-		a.endpoint.failedAt = time.Now()
-	}
-}
-
-func (a *attempt) slowFailure(now time.Time) *failure {
+// late returns the failure that an attempt has so far.
+func (a *attempt) late(now time.Time) *failure {
 	what := "no answer"
-	if a.endpoint == nil {
+	if a.isName() {
 		what = "name not resolved"
 	} else if a.conn == nil {
 		what = "no connection"
 	}
-	return newFailure(ErrTimeout, fmt.Sprintf("%s for %v", what,
-		now.Sub(a.began).Round(time.Millisecond)), context.DeadlineExceeded).of(a)
+	took := now.Sub(a.began).Round(time.Millisecond)
+	return newFailure(ErrTimeout, fmt.Sprintf("%s for %v", what, took), context.DeadlineExceeded).of(a.endpoint)
 }
 
-// of sets the server of a failure.
-func (f *failure) of(a *attempt) *failure {
-	f.Server, f.endpoint = a.server.text, a.endpoint
-	if a.endpoint != nil && a.server.isName {
-		f.Address = a.endpoint.address
+// finish ends an attempt, which failed if it has no result.
+func (r *refill) finish(a *attempt, runs []run, failed *failure) {
+	if a.timer != nil {
+		a.timer.Stop()
 	}
-	return f
+	if a.cancel != nil {
+		a.cancel()
+		a.isPending = false
+	}
+	delete(r.attempts, a)
+	switch {
+	case r.isOver():
+		if a.conn != nil {
+			a.conn.Close()
+		}
+	case failed != nil:
+		r.fail(a, failed.of(a.endpoint))
+	case a.isName():
+		a.server.setAddresses(a.addresses)
+		a.failedAt = time.Time{}
+		r.queue = append(a.server.inOrder(), r.queue...)
+	default:
+		r.succeed(a, runs)
+	}
 }
 
 func (r *refill) fail(a *attempt, failed *failure) {
-	c, e := r.client, a.endpoint
-	if failed.Kind == ErrUnreachable || failed.Kind == ErrTimeout {
-		a.conn = nil // it is closed
-	} else if e != nil && e.conn == nil {
-		e.conn = a.conn
-	}
-	if failed.isStale {
-		r.queue = append([]*attempt{{server: a.server, endpoint: e}}, r.queue...)
+	c := r.client
+	if failed.isStale { // it says nothing about the server
+		r.queue = append([]*endpoint{a.endpoint}, r.queue...)
 		return
 	}
-	r.blame(a)
-	c.note(failed.of(a))
-	switch {
-	case failed.Kind == ErrInvalidAgent: // all servers have the same rule
-		r.end()
-		c.failAll(ErrInvalidAgent)
-	case e == nil:
-		r.queue = append(a.server.newAttempts(), r.queue...)
+	if failed.isAnswer && a.endpoint.conn == nil {
+		a.endpoint.conn = a.conn
 	}
-	if !a.isSlow {
-		c.report(failed)
-	}
-}
-
-// note keeps the last failure of each endpoint and name, for the errors of calls.
-func (c *Client) note(failed *failure) {
+	a.failedAt = time.Now()
 	kept := c.failures[:0:0]
 	for _, one := range c.failures {
-		if one.Server != failed.Server || one.endpoint != failed.endpoint {
+		if one.endpoint != a.endpoint {
 			kept = append(kept, one)
 		}
 	}
 	c.failures = append(kept, failed)
+	if failed.Kind == ErrInvalidAgent { // all servers have the same rule
+		r.end()
+		c.failAll(ErrInvalidAgent)
+	} else if a.isName() && !a.isSlow {
+		r.queue = append(a.server.inOrder(), r.queue...)
+	}
+	if !a.isSlow {
+		c.report(failed)
+	}
 }
 
 // report calls the hook, and unlocks the client meanwhile.
@@ -407,30 +354,22 @@ func (c *Client) report(failed *failure) {
 }
 
 func (r *refill) succeed(a *attempt, runs []run) {
-	c, now, askedAt := r.client, time.Now(), a.began
-	if !a.askedAt.IsZero() {
-		askedAt = a.askedAt
-	}
+	c, now := r.client, time.Now()
 	r.end()
-	for _, s := range c.servers {
-		for _, one := range s.endpoints {
-			one.disconnect() // others; its own is a.conn
-		}
-	}
-	a.endpoint.conn, a.endpoint.failedAt, a.endpoint.roundTrip = a.conn, time.Time{}, now.Sub(askedAt)
+	c.disconnect() // other endpoints; its own connection is a.conn
+	a.endpoint.conn, a.failedAt, a.roundTrip = a.conn, time.Time{}, now.Sub(a.askedAt)
 	if c.current != nil && c.current != a.endpoint {
-		c.current.disconnect() // perhaps its server's name has other addresses now
 		c.stats.Failovers++
 	}
 	c.current, c.failures, c.pause, c.retryAt = a.endpoint, nil, 0, time.Time{}
 	c.stats.Refills++
-	c.handOut(runs, askedAt, now)
+	c.handOut(runs, a.askedAt, now)
 	if c.waiters.Len() > 0 {
 		c.startRefill(now, false)
 	}
 }
 
-// handOut gives IDs to those who wait, and then to the buffer. An ID is younger than maxAge, or it was
+// handOut gives IDs to those who wait, and then to the buffer. An ID is younger than MaxAge, or it was
 // requested during the call.
 func (c *Client) handOut(runs []run, askedAt, now time.Time) {
 	expires := askedAt

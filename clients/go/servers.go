@@ -25,32 +25,39 @@ const (
 var serverPattern = regexp.MustCompile(
 	`^(?:\[([0-9a-fA-F:.]+(?:%[A-Za-z0-9._-]{1,15})?)\]|([^\[\]:/\s]+))(?::(\d{1,5}))?$`)
 
-// An endpoint is one address of a server. The client's lock guards what changes.
+// An endpoint is an address of a server, or its name, which is resolved to such endpoints. The client's
+// lock guards what changes.
 type endpoint struct {
 	server           *server
-	network, address string
+	network, address string        // no network: a name
 	conn             *connection   // idle; can be nil
 	failedAt         time.Time     // zero: it has not failed since its last answer
 	roundTrip        time.Duration // 0: not known
-	isConnecting     bool          // an attempt with a new connection is under way
+	isPending        bool          // an attempt is under way, not on an older connection
 }
 
-// A server is what the client was given. A name has the endpoints that it was last resolved to.
+func (e *endpoint) isName() bool { return e.network == "" }
+
+func (e *endpoint) disconnect() {
+	if e.conn != nil {
+		e.conn.Close()
+		e.conn = nil
+	}
+}
+
+// A server is what the client was given.
 type server struct {
-	text, host, port string
-	isName           bool
-	tls              *tls.Config // nil: no TLS
-	endpoints        []*endpoint
-	failedAt         time.Time // of the last resolution
-	isResolving      bool
+	text, port string
+	tls        *tls.Config // nil: no TLS
+	name       *endpoint   // nil: the server was given by its address
+	endpoints  []*endpoint // of a name, those that it was last resolved to
 }
 
 func newServer(text string, config *tls.Config) (*server, error) {
 	s := &server{text: text}
 	if path := strings.TrimPrefix(text, "unix:"); path != text {
 		if len(path) < 2 || len(path) > maxPath || path[0] != '/' && path[0] != '@' {
-			return nil, invalid(fmt.Sprintf("server %q: must be unix:/PATH or unix:@NAME, of at most %d bytes",
-				text, maxPath))
+			return nil, invalid("server %q: must be unix:/PATH or unix:@NAME, at most %d bytes", text, maxPath)
 		}
 		s.endpoints = []*endpoint{{server: s, network: "unix", address: path}}
 		return s, nil
@@ -58,26 +65,29 @@ func newServer(text string, config *tls.Config) (*server, error) {
 	address := strings.TrimPrefix(text, "tls:")
 	found := serverPattern.FindStringSubmatch(address)
 	if found == nil || found[1] != "" && !isAddress(found[1]) {
-		return nil, invalid(fmt.Sprintf("server %q: must be HOST, HOST:PORT or [IPV6]:PORT, one of them "+
-			"after tls:, or unix:/PATH", text))
+		return nil, invalid("server %q: must be HOST, HOST:PORT or [IPV6]:PORT, one of them after tls:, "+
+			"or unix:/PATH", text)
 	}
-	s.host, s.port = found[1]+found[2], found[3]
-	if s.port == "" {
+	host := found[1] + found[2]
+	if s.port = found[3]; s.port == "" {
 		s.port = defaultPort
 	}
 	if port, _ := strconv.Atoi(s.port); port < 1 || port > 65535 {
-		return nil, invalid(fmt.Sprintf("server %q: port %s is not 1 to 65535", text, s.port))
+		return nil, invalid("server %q: port %s is not 1 to 65535", text, s.port)
 	}
 	if address != text {
 		if s.tls = config.Clone(); s.tls == nil {
 			s.tls = &tls.Config{}
 		}
-		if s.tls.ServerName == "" {
-			s.tls.ServerName = s.tlsName()
+		if s.tls.ServerName == "" { // without the zone, and the final dot, which is for resolvers (RFC 6066)
+			name, _, _ := strings.Cut(host, "%")
+			s.tls.ServerName = strings.TrimSuffix(name, ".")
 		}
 	}
-	if s.isName = !isAddress(s.host); !s.isName {
-		s.setAddresses(s.host)
+	if isAddress(host) {
+		s.setAddresses([]string{host})
+	} else {
+		s.name = &endpoint{server: s, address: host}
 	}
 	return s, nil
 }
@@ -87,59 +97,55 @@ func isAddress(host string) bool {
 	return net.ParseIP(address) != nil
 }
 
-// tlsName returns the name for SNI and the certificate: without the final dot, which is for resolvers
-// only (RFC 6066), and without the zone.
-func (s *server) tlsName() string {
-	name, _, _ := strings.Cut(s.host, "%")
-	return strings.TrimSuffix(name, ".")
-}
-
 // setAddresses keeps endpoints that are known already.
-func (s *server) setAddresses(hosts ...string) {
-	known := s.endpoints
+func (s *server) setAddresses(hosts []string) {
+	known := map[string]*endpoint{}
+	for _, one := range s.endpoints {
+		known[one.address] = one
+	}
 	s.endpoints = nil
 	for _, host := range hosts {
-		added := &endpoint{server: s, network: "tcp", address: net.JoinHostPort(host, s.port)}
-		for i, one := range known {
-			if one != nil && one.address == added.address {
-				added, known[i] = one, nil
-			}
+		address := net.JoinHostPort(host, s.port)
+		one := known[address]
+		if one == nil {
+			one = &endpoint{server: s, network: "tcp", address: address}
 		}
-		s.endpoints = append(s.endpoints, added)
+		delete(known, address)
+		s.endpoints = append(s.endpoints, one)
 	}
 	for _, one := range known {
-		if one != nil {
-			one.disconnect()
-		}
+		one.disconnect()
 	}
 	shuffle(s.endpoints)
 }
 
-func (e *endpoint) disconnect() {
-	if e.conn != nil {
-		e.conn.Close()
-		e.conn = nil
+// inOrder returns the endpoints that can be tried: first those that have not failed since their last
+// answer, then those that failed longest ago.
+func (s *server) inOrder() (order []*endpoint) {
+	for _, one := range s.endpoints {
+		if !one.isPending {
+			order = append(order, one)
+		}
 	}
-}
-
-// inOrder returns the endpoints: those that failed longest ago come first, and before them those that
-// have not failed since their last answer.
-func (s *server) inOrder() []*endpoint {
-	order := append([]*endpoint(nil), s.endpoints...)
 	sort.SliceStable(order, func(i, j int) bool { return order[i].failedAt.Before(order[j].failedAt) })
 	return order
 }
 
-// lastFailure returns when its best endpoint failed, or its resolution.
-func (s *server) lastFailure() time.Time {
-	if len(s.endpoints) == 0 {
-		return s.failedAt
+// lastFailure returns when its best endpoint failed.
+func (s *server) lastFailure() (last time.Time) {
+	if s.name != nil {
+		last = s.name.failedAt
 	}
-	return s.inOrder()[0].failedAt
+	for i, one := range s.endpoints {
+		if i == 0 || one.failedAt.Before(last) {
+			last = one.failedAt
+		}
+	}
+	return last
 }
 
 // resolve ends early if ctx is cancelled.
-func resolve(ctx context.Context, host string, limit time.Duration) ([]string, *failure) {
+func resolve(ctx context.Context, host string, limit time.Duration) (addresses []string, failed *failure) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	found, err := net.DefaultResolver.LookupIPAddr(ctx, host)
@@ -152,7 +158,6 @@ func resolve(ctx context.Context, host string, limit time.Duration) ([]string, *
 	case err != nil:
 		return nil, newFailure(ErrUnreachable, "cannot resolve the name: "+err.Error(), err)
 	}
-	var addresses []string
 	for _, one := range found {
 		addresses = append(addresses, one.String())
 	}
