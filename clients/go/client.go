@@ -229,7 +229,7 @@ func (c *Client) Close() error {
 	if !c.isClosed {
 		c.isClosed = true
 		c.cancel()
-		c.buffer.clear()
+		c.buffer = buffer{}
 		if c.refill != nil {
 			c.refill.end()
 		}

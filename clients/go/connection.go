@@ -87,7 +87,7 @@ func (c *connection) request(agent string, count int, limit time.Duration) ([]ru
 
 func (c *connection) requestOnce(agent string, count int) ([]run, error) {
 	m := &methods[c.method]
-	if m.hasCount {
+	if m.isBatch {
 		runs, err := c.call(m, agent, count)
 		if got := sum(runs); err == nil && got != count {
 			err = fmt.Errorf("%d IDs instead of %d", got, count)
@@ -115,7 +115,7 @@ func (e *brokenError) Error() string { return e.cause.Error() }
 // In any other case it returns nil, and request goes on with the call.
 func (c *connection) requestNow(agent string, count int) []run {
 	m := &methods[c.method]
-	if !m.hasCount || count > c.limit {
+	if !m.isBatch || count > c.limit {
 		return nil
 	}
 	c.isSent = true

@@ -48,7 +48,7 @@ func (s *scripted) refillNow(isForBuffer bool) {
 	if isForBuffer {
 		s.requests = append(s.requests, count)
 	}
-	s.handOut([]run{{s.id, count}}, s.now, s.now)
+	s.handOut([]run{{first: s.id, count: count}}, s.now, s.now)
 	s.id += int64(count)
 }
 
@@ -130,8 +130,8 @@ func TestPrefetchVectors(t *testing.T) {
 func TestBuffer(t *testing.T) {
 	now := time.Unix(1000, 0)
 	b := buffer{maxAge: time.Second}
-	b.put([]run{{11, 1}, {20, 1}}, now.Add(time.Second))
-	b.put([]run{{30, 2}}, now.Add(2*time.Second))
+	b.put([]run{{first: 11, count: 1}, {first: 20, count: 1}}, now.Add(time.Second))
+	b.put([]run{{first: 30, count: 2}}, now.Add(2*time.Second))
 	pop := func(after time.Duration, want int64) {
 		t.Helper()
 		if id, _ := b.pop(now.Add(after)); id != want {
@@ -161,7 +161,7 @@ func TestWireVectors(t *testing.T) {
 		t.Errorf("%x", call)
 	}
 	runs, err := readReply(vector("reply_get_id_1_seq0")[4:], getID, 0)
-	if err != nil || !reflect.DeepEqual(runs, []run{{1, 1}}) {
+	if err != nil || !reflect.DeepEqual(runs, []run{{first: 1, count: 1}}) {
 		t.Errorf("%v, %v", runs, err)
 	}
 	_, err = readReply(vector("reply_unknown_method_nope_seq1")[4:], &method{name: "nope"}, 1)

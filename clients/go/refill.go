@@ -385,10 +385,12 @@ func (c *Client) handOut(runs []run, askedAt, now time.Time) {
 		if w.isSingle {
 			c.buffer.taken++
 		}
-		for ; len(runs) > 0 && w.wanted > 0; w.wanted-- {
-			var id int64
-			id, runs = cut(runs)
-			w.ids = append(w.ids, id)
+		for len(runs) > 0 && w.wanted > 0 {
+			w.ids = append(w.ids, runs[0].next())
+			w.wanted--
+			if runs[0].count == 0 {
+				runs = runs[1:]
+			}
 		}
 		if w.wanted == 0 {
 			c.stats.Taken += uint64(len(w.ids))
