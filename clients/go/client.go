@@ -190,12 +190,18 @@ func (c *Client) failAll(kind error) {
 	}
 }
 
-// overdue returns the error of a call whose time is over.
+// overdue returns the error of a call whose time is over. An attempt that has just begun counts only if
+// nothing else is known about its endpoint.
 func (c *Client) overdue(ctx context.Context, w *waiter) error {
-	now, failures := time.Now(), append([]*failure(nil), c.failures...)
+	now, failures, known := time.Now(), append([]*failure(nil), c.failures...), map[*endpoint]bool{}
+	for _, one := range failures {
+		known[one.endpoint] = true
+	}
 	if c.refill != nil {
 		for a := range c.refill.attempts {
-			failures = append(failures, a.late(now))
+			if a.isSlow || !known[a.endpoint] {
+				failures = append(failures, a.late(now))
+			}
 		}
 	}
 	found := newError(failures)

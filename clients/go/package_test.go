@@ -28,7 +28,7 @@ func run(t *testing.T, directory, name string, arguments ...string) string {
 	t.Helper()
 	command := exec.Command(name, arguments...)
 	command.Dir = directory
-	command.Env = append(os.Environ(), "GOFLAGS=", "GOPROXY=off")
+	command.Env = append(os.Environ(), "GOPROXY=off")
 	said, err := command.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s %v: %v\n%s", name, arguments, err, said)

@@ -172,5 +172,7 @@ func TestTLS(t *testing.T) {
 	}
 	silent := "tls:" + listen(t, hang)
 	_, err = open(t, snowflake.Options{Timeout: 100 * time.Millisecond}, silent).NextID(background)
-	check(t, err, snowflake.ErrTimeout, silent)
+	if !errors.Is(err, snowflake.ErrTimeout) {
+		t.Error(err)
+	}
 }
