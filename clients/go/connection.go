@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-const singleCalls = 100 // of get_id for one request
+const singlesTime = 20 * time.Millisecond // for the calls of get_id that make up one request
 
 // A connection is used by one goroutine at a time. Any goroutine can close it.
 type connection struct {
@@ -96,7 +96,8 @@ func (c *connection) requestOnce(agent string, count int) ([]run, error) {
 	}
 	var runs reader
 	var all []run
-	for i := 0; i < min(count, singleCalls); i++ {
+	for began := time.Now(); runs.err == nil && (len(all) == 0 ||
+		sum(all) < count && time.Since(began) < singlesTime); {
 		one, err := c.call(m, agent, 1)
 		if err != nil {
 			return nil, err

@@ -33,8 +33,8 @@ type Options struct {
 	// Timeout is the time of each call, with all servers and the resolution of their names. The
 	// deadline of the call's context applies if it is earlier. Default: 3 s.
 	Timeout time.Duration
-	// AttemptTimeout is the longest time for which the client waits for one server before it tries
-	// the next one, too. The time is shorter once the round trip is known. Default: 250 ms.
+	// AttemptTimeout is the time for which the client waits for one server before it tries the next one,
+	// too. Default: 8 round trips and 50 ms, at most 250 ms, and 250 ms before the first answer.
 	AttemptTimeout time.Duration
 	// Prefetch is the time for which the prefetched IDs last, at the present rate. Default: 50 ms.
 	// NoPrefetch: no IDs are prefetched.
@@ -67,7 +67,6 @@ func (o *Options) complete(servers []string) (all []string, err error) {
 	}
 	setDefault(&o.Agent, defaultAgent(os.Args[0]))
 	setDefault(&o.Timeout, 3*time.Second)
-	setDefault(&o.AttemptTimeout, 250*time.Millisecond)
 	setDefault(&o.Prefetch, 50*time.Millisecond)
 	setDefault(&o.MaxAge, time.Second)
 	switch {
@@ -76,7 +75,7 @@ func (o *Options) complete(servers []string) (all []string, err error) {
 			`letters, digits and "-", at most 256 in all`, o.Agent)}
 	case o.Timeout < time.Millisecond || o.Timeout > longest:
 		return nil, invalid("Timeout %v: must be 1ms to %v", o.Timeout, longest)
-	case o.AttemptTimeout < time.Millisecond || o.AttemptTimeout > longest:
+	case o.AttemptTimeout != 0 && o.AttemptTimeout < time.Millisecond || o.AttemptTimeout > longest:
 		return nil, invalid("AttemptTimeout %v: must be 1ms to %v", o.AttemptTimeout, longest)
 	case o.Prefetch < 0 && o.Prefetch != NoPrefetch || o.Prefetch > longest:
 		return nil, invalid("Prefetch %v: must be above 0, to %v, or NoPrefetch", o.Prefetch,

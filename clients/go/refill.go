@@ -12,8 +12,10 @@ import (
 const (
 	shortestPause = 10 * time.Millisecond // between two passes over all endpoints, at first
 	longestPause  = 250 * time.Millisecond
-	leastPatience = 50 * time.Millisecond // with an endpoint
-	leastHurry    = 5 * time.Millisecond  // the same if a call has little time left
+
+	leastPatience   = 50 * time.Millisecond // with an endpoint, before the next one is tried
+	longestPatience = 250 * time.Millisecond
+	leastHurry      = 5 * time.Millisecond // the same if a call has little time left
 )
 
 // A refill gets IDs for all calls that wait, and for the buffer. There is one at a time.
@@ -200,10 +202,13 @@ func (r *refill) begin(e *endpoint) *attempt {
 		a.context, a.cancel = context.WithCancel(c.context)
 		e.isPending = true
 	}
-	a.slowAt = now.Add(c.options.AttemptTimeout)
-	if e.roundTrip > 0 {
-		a.slowAt = now.Add(min(8*e.roundTrip+leastPatience, c.options.AttemptTimeout))
+	patience := c.options.AttemptTimeout
+	if patience == 0 && e.roundTrip > 0 {
+		patience = min(8*e.roundTrip+leastPatience, longestPatience)
+	} else if patience == 0 {
+		patience = longestPatience
 	}
+	a.slowAt = now.Add(patience)
 	r.attempts[a] = true
 	for one := c.waiters.Front(); one != nil; one = one.Next() {
 		a.hurry(now, one.Value.(*waiter).deadline)
