@@ -100,7 +100,7 @@ func (c *Client) NextID(ctx context.Context) (int64, error) {
 	if id, ok := c.buffer.pop(now); ok {
 		c.stats.Taken++
 		if c.buffer.isLow() {
-			c.startRefill(now, false)
+			c.startRefill(now, nil)
 		}
 		c.lock.Unlock()
 		return id, nil
@@ -123,7 +123,7 @@ func (c *Client) NextIDs(ctx context.Context, count int) ([]int64, error) {
 	for id, ok := c.buffer.pop(now); ok; id, ok = c.buffer.pop(now) {
 		if ids = append(ids, id); len(ids) == count {
 			if c.buffer.isLow() {
-				c.startRefill(now, false)
+				c.startRefill(now, nil)
 			}
 			c.stats.Taken += uint64(count)
 			c.lock.Unlock()
@@ -148,7 +148,7 @@ func (c *Client) wait(ctx context.Context, w *waiter) ([]int64, error) {
 	}
 	w.place = c.waiters.PushBack(w)
 	if c.refill == nil {
-		c.startRefill(w.began, true)
+		c.startRefill(w.began, w)
 	} else {
 		for a := range c.refill.attempts {
 			a.hurry(w.began, w.deadline)

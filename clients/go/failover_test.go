@@ -85,6 +85,23 @@ func TestShortContextsFailOver(t *testing.T) {
 	}
 }
 
+// A call that makes its request itself ends when its context is cancelled.
+func TestCancelOnAConnection(t *testing.T) {
+	server := newHoldable(t)
+	client := open(t, snowflake.Options{Prefetch: snowflake.NoPrefetch, Timeout: time.Hour,
+		AttemptTimeout: time.Hour}, server.serve(t))
+	next(t, client)
+	server.holds.Store(true)
+	ctx, cancel := context.WithCancel(background)
+	go func() {
+		<-server.asked
+		cancel()
+	}()
+	if err := takeOne(ctx, client); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
 // A connection can be dead without a sign, as behind a NAT that has forgotten it.
 func TestADeadConnectionIsReplaced(t *testing.T) {
 	var server handler

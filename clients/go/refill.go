@@ -16,6 +16,7 @@ const (
 	leastPatience   = 50 * time.Millisecond // with an endpoint, before the next one is tried
 	longestPatience = 250 * time.Millisecond
 	leastHurry      = 5 * time.Millisecond // the same if a call has little time left
+	longestInline   = 50 * time.Millisecond
 )
 
 // A refill gets IDs for all calls that wait, and for the buffer. There is one at a time.
@@ -44,14 +45,14 @@ type attempt struct {
 	cancel         context.CancelFunc
 	began, askedAt time.Time
 	slowAt         time.Time
-	timer          *time.Timer // nil: the deadline of the connection stands in for it
+	timer          *time.Timer // nil in the goroutine of a caller, which is there for longestInline
 	isSlow         bool
 	addresses      []string
 }
 
-// startRefill begins a refill unless one is under way. With isWaiting, the caller waits anyway, and makes
-// the first attempt itself if there is a connection. The client is unlocked meanwhile.
-func (c *Client) startRefill(now time.Time, isWaiting bool) {
+// startRefill begins a refill unless one is under way. If w waits for it and there is a connection, the
+// first attempt begins here, in the goroutine of the caller, while the client is unlocked.
+func (c *Client) startRefill(now time.Time, w *waiter) {
 	if c.refill != nil || c.isClosed {
 		return
 	}
@@ -67,8 +68,14 @@ func (c *Client) startRefill(now time.Time, isWaiting bool) {
 		return
 	}
 	a := r.begin(c.current)
-	if isWaiting {
-		_ = a.conn.SetDeadline(a.slowAt)
+	if w != nil {
+		deadline := now.Add(longestInline) // here, the context cannot end the call
+		for _, other := range []time.Time{a.slowAt, w.deadline} {
+			if other.Before(deadline) {
+				deadline = other
+			}
+		}
+		_ = a.conn.SetDeadline(deadline)
 		c.lock.Unlock()
 		runs := a.conn.requestNow(c.options.Agent, r.count)
 		c.lock.Lock()
@@ -224,9 +231,7 @@ func (r *refill) startTimer(a *attempt) {
 func (a *attempt) hurry(now, deadline time.Time) {
 	if soon := now.Add(max(deadline.Sub(now)/2, leastHurry)); soon.Before(a.slowAt) {
 		a.slowAt = soon
-		if a.timer == nil && a.conn != nil {
-			_ = a.conn.SetDeadline(soon)
-		} else if a.timer != nil && a.timer.Stop() {
+		if a.timer != nil && a.timer.Stop() {
 			a.timer.Reset(soon.Sub(now))
 		}
 	}
@@ -370,7 +375,7 @@ func (r *refill) succeed(a *attempt, runs []run) {
 	c.stats.Refills++
 	c.handOut(runs, a.askedAt, now)
 	if c.waiters.Len() > 0 {
-		c.startRefill(now, false)
+		c.startRefill(now, nil)
 	}
 }
 
