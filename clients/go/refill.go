@@ -367,7 +367,11 @@ func (r *refill) succeed(a *attempt, runs []run) {
 	c, now := r.client, time.Now()
 	r.end()
 	c.disconnect() // other endpoints; its own connection is a.conn
-	a.endpoint.conn, a.failedAt, a.roundTrip = a.conn, time.Time{}, now.Sub(a.askedAt)
+	sample := now.Sub(a.askedAt)
+	if a.roundTrip > 0 {
+		sample = (3*a.roundTrip + sample) / 4
+	}
+	a.endpoint.conn, a.failedAt, a.roundTrip = a.conn, time.Time{}, sample
 	if c.current != nil && c.current != a.endpoint {
 		c.stats.Failovers++
 	}
