@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"snowflake"
-	"snowflake/snowflaketest"
+	"example.com/snowflake"
+	"example.com/snowflake/snowflaketest"
 )
 
 func TestIDsIncrease(t *testing.T) {
@@ -83,7 +83,7 @@ func TestManyGoroutines(t *testing.T) {
 func TestPrefetchSavesCalls(t *testing.T) {
 	var server, other handler
 	client := open(t, snowflake.Options{}, server.serve(t))
-	for i := 0; i < 10000; i++ { // how many it prefetches, the hand's own tests check
+	for i := 0; i < 10000; i++ {
 		next(t, client)
 	}
 	if calls := server.calls.Load(); calls > 5000 {
@@ -98,19 +98,19 @@ func TestPrefetchSavesCalls(t *testing.T) {
 	}
 }
 
-// A server that does not answer is not noticed while something is in hand.
-func TestRefillIsInTheBackground(t *testing.T) {
+// While the buffer has IDs, nobody waits for a server that does not answer.
+func TestRefillInTheBackground(t *testing.T) {
 	var server handler
 	var isHeld atomic.Bool
 	asked, held := make(chan struct{}, 10), make(chan struct{})
-	server.fail = func(int32) error {
+	server.fail = func(int) *exception {
 		if isHeld.Load() {
 			asked <- struct{}{}
 			<-held
 		}
 		return nil
 	}
-	client := open(t, snowflake.Options{Prefetch: 10 * time.Second, MaxAge: patience}, server.serve(t))
+	client := open(t, snowflake.Options{Prefetch: 10 * time.Second, MaxAge: hangGuard}, server.serve(t))
 	defer close(held)
 	for i := 0; i < 100; i++ {
 		next(t, client)
@@ -131,43 +131,41 @@ func TestRefillIsInTheBackground(t *testing.T) {
 
 func TestArguments(t *testing.T) {
 	long := strings.Repeat("a", 256)
+	const ms = time.Millisecond
 	for name, one := range map[string]struct {
-		servers []string
 		options snowflake.Options
 		kind    error
 	}{
-		"no agent":         {nil, snowflake.Options{}, snowflake.ErrInvalidAgent},
-		"figure first":     {nil, snowflake.Options{Agent: "9a"}, snowflake.ErrInvalidAgent},
-		"newline":          {nil, snowflake.Options{Agent: "a\n"}, snowflake.ErrInvalidAgent},
-		"long agent":       {nil, snowflake.Options{Agent: long + "a"}, snowflake.ErrInvalidAgent},
-		"longest agent":    {nil, snowflake.Options{Agent: long}, nil},
-		"timeout":          {nil, snowflake.Options{Agent: "a", Timeout: -1}, snowflake.ErrInvalidArgument},
-		"short timeout":    {nil, snowflake.Options{Agent: "a", Timeout: 1000}, snowflake.ErrInvalidArgument},
-		"prefetch":         {nil, snowflake.Options{Agent: "a", Prefetch: -2}, snowflake.ErrInvalidArgument},
-		"age":              {nil, snowflake.Options{Agent: "a", MaxAge: 99 * time.Millisecond}, snowflake.ErrInvalidArgument},
-		"least age":        {nil, snowflake.Options{Agent: "a", MaxAge: 100 * time.Millisecond}, nil},
-		"empty server":     {[]string{""}, snowflake.Options{Agent: "a"}, snowflake.ErrInvalidArgument},
-		"port 0":           {[]string{"a:0"}, snowflake.Options{Agent: "a"}, snowflake.ErrInvalidArgument},
-		"port 65536":       {[]string{"a:65536"}, snowflake.Options{Agent: "a"}, snowflake.ErrInvalidArgument},
-		"bare IPv6":        {[]string{"::1"}, snowflake.Options{Agent: "a"}, snowflake.ErrInvalidArgument},
-		"name in brackets": {[]string{"[abc]"}, snowflake.Options{Agent: "a"}, snowflake.ErrInvalidArgument},
-		"no interface":     {[]string{"[fe80::1%]"}, snowflake.Options{Agent: "a"}, snowflake.ErrInvalidArgument},
-		"long interface":   {[]string{"[fe80::1%0123456789abcdef]"}, snowflake.Options{Agent: "a"}, snowflake.ErrInvalidArgument},
-		"odd interface":    {[]string{"[fe80::1%a/b]"}, snowflake.Options{Agent: "a"}, snowflake.ErrInvalidArgument},
-		"relative path":    {[]string{"unix:a"}, snowflake.Options{Agent: "a"}, snowflake.ErrInvalidArgument},
-		"long path":        {[]string{"unix:/" + long}, snowflake.Options{Agent: "a"}, snowflake.ErrInvalidArgument},
-		"all kinds": {[]string{"a", "a.b:1", "[::1]", "[fe80::1%lo]:2",
-			"[fe80::1%br-lan]", "[fe80::1%eth0.100]:2", "[fe80::1%a_b]", "tls:a.:3", "tls:a:3", "tls:[::1]",
-			"unix:/a", "unix:@a"}, snowflake.Options{Agent: "a"}, nil},
+		"digit first":   {snowflake.Options{Agent: "9a"}, snowflake.ErrInvalidAgent},
+		"newline":       {snowflake.Options{Agent: "a\n"}, snowflake.ErrInvalidAgent},
+		"long agent":    {snowflake.Options{Agent: long + "a"}, snowflake.ErrInvalidAgent},
+		"longest agent": {snowflake.Options{Agent: long}, nil},
+		"default agent": {snowflake.Options{}, nil},
+		"timeout":       {snowflake.Options{Timeout: -1}, snowflake.ErrInvalidArgument},
+		"short timeout": {snowflake.Options{Timeout: 1000}, snowflake.ErrInvalidArgument},
+		"attempt":       {snowflake.Options{AttemptTimeout: -1}, snowflake.ErrInvalidArgument},
+		"prefetch":      {snowflake.Options{Prefetch: -2}, snowflake.ErrInvalidArgument},
+		"age":           {snowflake.Options{MaxAge: 99 * ms}, snowflake.ErrInvalidArgument},
+		"least age":     {snowflake.Options{MaxAge: 100 * ms}, nil},
 	} {
-		client, err := snowflake.New(one.servers, one.options)
+		client, err := snowflake.New(nil, one.options)
 		if one.kind == nil && err == nil {
 			client.Close()
 		} else if !errors.Is(err, one.kind) {
 			t.Errorf("%s: %v, not %v", name, err, one.kind)
 		}
 	}
-	client := open(t, snowflake.Options{}, dead(t))
+	for _, server := range []string{"", "a:0", "a:65536", "::1", "[abc]", "[fe80::1%]", "a,,b",
+		"[fe80::1%0123456789abcdef]", "[fe80::1%a/b]", "unix:a", "unix:/" + long, "http://a",
+		"snowflake://", "snowflake://a?timeout_ms=0", "snowflake://a?color=red", "snowflake://a?x=%"} {
+		_, err := snowflake.New([]string{server}, snowflake.Options{})
+		if !errors.Is(err, snowflake.ErrInvalidArgument) {
+			t.Errorf("%s: %v", server, err)
+		}
+	}
+	client := open(t, snowflake.Options{}, "a, b.c:1", "[::1]", "[fe80::1%lo]:2", "[fe80::1%br-lan]",
+		"[fe80::1%eth0.100]:2", "[fe80::1%a_b]", "tls:a.:3", "tls:a:3", "tls:[::1]", "unix:/a", "unix:@a",
+		"snowflakes://a,b/?agent=x")
 	for _, count := range []int{0, -1} {
 		_, err := client.NextIDs(background, count)
 		check(t, err, snowflake.ErrInvalidArgument)
@@ -175,100 +173,48 @@ func TestArguments(t *testing.T) {
 }
 
 func TestContext(t *testing.T) {
-	address := listen(t, hang)
-	client := open(t, snowflake.Options{}, address)
-
+	client, address, stop := waiting(t)
+	defer stop()
 	ctx, cancel := context.WithTimeout(background, 50*time.Millisecond)
 	defer cancel()
 	_, err := client.NextID(ctx)
-	told := check(t, err, snowflake.ErrTimeout, address)
+	check(t, err, snowflake.ErrTimeout, address)
+	var inNet net.Error
 	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, os.ErrDeadlineExceeded) ||
-		!told.Timeout() {
-		t.Errorf("%v is no timeout to others", err)
+		!errors.As(err, &inNet) || !inNet.Timeout() {
+		t.Errorf("for other packages, %v is not a timeout", err)
 	}
 	_, err = client.NextIDs(ctx, 3)
 	check(t, err, snowflake.ErrTimeout, address)
-}
 
-func TestCancel(t *testing.T) {
-	asked := make(chan struct{}, 100)
-	address := listen(t, func(conn net.Conn) {
-		asked <- struct{}{}
-		hang(conn)
-	})
-	client := open(t, snowflake.Options{}, address)
-	ctx, cancel := context.WithCancel(background)
-	go func() {
-		<-asked
-		cancel()
-	}()
-	_, err := client.NextID(ctx)
-	check(t, err, context.Canceled, address)
-	if errors.Is(err, snowflake.ErrTimeout) {
-		t.Error("it was cancelled")
+	_, err = open(t, snowflake.Options{Timeout: 50 * time.Millisecond}, address).NextID(background)
+	var found *snowflake.Error
+	if !errors.As(err, &found) || found.Kind != snowflake.ErrTimeout || found.Detail != "50ms" {
+		t.Errorf("the error is %v after a timeout of 50ms", err)
 	}
 }
 
-func TestWaitForTheTurnEndsInTime(t *testing.T) {
-	asked := make(chan struct{}, 100)
-	address := listen(t, func(conn net.Conn) {
+// waiting returns a client with a call that waits for a server. stop cancels the call.
+func waiting(t *testing.T) (client *snowflake.Client, address string, stop func()) {
+	asked, ended := make(chan struct{}, 100), make(chan error)
+	address = listen(t, func(conn net.Conn) {
 		asked <- struct{}{}
 		hang(conn)
 	})
-	client := open(t, snowflake.Options{}, address)
+	client = open(t, snowflake.Options{}, address)
 	ctx, cancel := context.WithCancel(background)
-	ended := make(chan error)
 	go func() {
 		_, err := client.NextID(ctx)
 		ended <- err
 	}()
 	<-asked
-	soon, stop := context.WithTimeout(background, 50*time.Millisecond)
-	defer stop()
-	_, err := client.NextID(soon)
-	check(t, err, snowflake.ErrTimeout, address)
-	cancel()
-	check(t, <-ended, context.Canceled, address)
-}
-
-// Calls come one by one, so that the first of those that wait has less time left than the way there
-// and back takes.
-func TestACrowdThatWaitsFindsAFarServerWhenItIsBack(t *testing.T) {
-	const timeout, far, spacing = 400 * time.Millisecond, 80 * time.Millisecond, 10 * time.Millisecond
-	ends := time.Now().Add(patience)
-	isBack, isOver := make(chan struct{}), make(chan struct{})
-	defer close(isOver)
-	server := handler{fail: func(int32) error {
-		select {
-		case <-isBack:
-			time.Sleep(far)
-			return nil
-		default:
-			<-isOver
-			return errors.New("it does not answer")
+	return client, address, func() {
+		cancel()
+		err := <-ended
+		check(t, err, context.Canceled, address)
+		if errors.Is(err, snowflake.ErrTimeout) {
+			t.Error("it was cancelled")
 		}
-	}}
-	client := open(t, snowflake.Options{Timeout: timeout}, server.serve(t))
-	var calls sync.WaitGroup
-	var found atomic.Int64
-	for i := 0; found.Load() == 0 && time.Now().Before(ends); i++ {
-		calls.Add(1)
-		go func() {
-			defer calls.Done()
-			if _, err := client.NextID(background); err == nil {
-				found.Add(1)
-			} else if !errors.Is(err, snowflake.ErrTimeout) {
-				t.Error(err)
-			}
-		}()
-		time.Sleep(spacing)
-		if i == 80 {
-			close(isBack)
-		}
-	}
-	calls.Wait()
-	if found.Load() == 0 {
-		t.Fatal("it does not find it")
 	}
 }
 
@@ -303,7 +249,7 @@ func TestClose(t *testing.T) {
 			}
 		}()
 	}
-	late := time.AfterFunc(patience, func() { panic("Close waits for the server") })
+	late := time.AfterFunc(hangGuard, func() { panic("Close waits for the server") })
 	closers.Wait()
 	for i := 0; i < calls; i++ {
 		check(t, <-ended, snowflake.ErrClosed)
@@ -313,7 +259,7 @@ func TestClose(t *testing.T) {
 	check(t, err, snowflake.ErrClosed)
 }
 
-func TestCloseDropsWhatIsInHand(t *testing.T) {
+func TestCloseDiscardsTheBuffer(t *testing.T) {
 	var server handler
 	client := open(t, snowflake.Options{}, server.serve(t))
 	for i := 0; i < 1000; i++ {
@@ -330,7 +276,7 @@ func TestCloseDropsWhatIsInHand(t *testing.T) {
 func waitForGoroutines(t *testing.T, most int) {
 	t.Helper()
 	for began := time.Now(); runtime.NumGoroutine() > most; runtime.Gosched() {
-		if time.Since(began) > patience {
+		if time.Since(began) > hangGuard {
 			stacks := make([]byte, 1<<16)
 			t.Fatalf("more than %d goroutines:\n%s", most, stacks[:runtime.Stack(stacks, true)])
 		}

@@ -5,44 +5,59 @@ package snowflake
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"os"
 	"strings"
 	"time"
+	"unicode"
 )
 
-// What may go wrong: the Kind of an *Error, for errors.Is. Where servers differ it is the first of
-// these that one of them said. A call whose context was cancelled has context.Canceled instead.
+// The kinds of errors, for errors.Is. If servers fail differently, the error has the first of these
+// kinds that one of them has. If its context was cancelled, a call fails with context.Canceled.
 var (
 	// A server has no worker ID, or no IDs for the present time.
 	ErrUnavailable = errors.New("no server has IDs now")
 	// The clock of a server is behind its IDs, or outside their layout.
-	ErrClock = errors.New("no server has a clock to go by")
-	// The deadline was over first. It is a context.DeadlineExceeded too.
+	ErrClock = errors.New("no server has a usable clock")
+	// The deadline passed while a server did not answer. It is a context.DeadlineExceeded too.
 	ErrTimeout = errors.New("no answer within the deadline")
-	// No server can be connected to, or what answers is none.
+	// No server accepts connections, or the answer is not that of a Snowflake server.
 	ErrUnreachable = errors.New("no server can be reached")
-	// The agent is none, or a server refuses it.
-	ErrInvalidAgent = errors.New("the agent is refused")
-	// The client is closed, or was during the call.
+	// The agent is invalid, or a server refuses it.
+	ErrInvalidAgent = errors.New("invalid agent")
+	// The client is closed, or was closed during the call.
 	ErrClosed = errors.New("the client is closed")
-	// An argument cannot be.
+	// An argument is out of its range.
 	ErrInvalidArgument = errors.New("invalid argument")
 )
 
-// An Attempt is a server that was asked, and why it did not answer with IDs.
+// An Attempt is a request that a server did not answer with IDs.
 type Attempt struct {
-	Server string // as it was given
-	Reason string
+	Server  string // as it was given
+	Address string // of the server, if it was given by name and resolved
+	Kind    error  // ErrUnavailable, ErrClock, ErrTimeout, ErrUnreachable or ErrInvalidAgent
+	Reason  string // one line
+	Cause   error  // such as a *net.OpError or a *net.DNSError; nil if the server answered
 }
 
-// Error is what all functions of this package return. Its message is one line that names each
-// server and why it failed.
-type Error struct {
-	Kind       error         // one of Err..., or context.Canceled
-	Detail     string        // more of it, or empty
-	Attempts   []Attempt     // in the order in which they were made
-	RetryAfter time.Duration // of ErrUnavailable: the least that a server said; 0: none did
+func (a Attempt) String() string {
+	if a.Address != "" {
+		return a.Server + ": " + a.Address + ": " + a.Reason
+	}
+	return a.Server + ": " + a.Reason
 }
+
+// Error is the type of all errors of this package. Its message is one line, and names each server that
+// was tried and why it failed. errors.Is and errors.As find its kind, and the causes of its attempts.
+type Error struct {
+	Kind       error         // one of the Err variables, or context.Canceled
+	Detail     string        // about the kind, can be empty
+	Attempts   []Attempt     // the last one of each address, in the order in which they ended
+	RetryAfter time.Duration // with ErrUnavailable: the least that a server named; 0: none did
+}
+
+var _ net.Error = (*Error)(nil)
 
 func (e *Error) Error() string {
 	var text strings.Builder
@@ -55,74 +70,94 @@ func (e *Error) Error() string {
 	}
 	separator := ": "
 	for _, attempt := range e.Attempts {
-		text.WriteString(separator + attempt.Server + ": " + attempt.Reason)
+		text.WriteString(separator + attempt.String())
 		separator = "; "
 	}
 	return text.String()
 }
 
 // Unwrap returns the kind.
-func (e *Error) Unwrap() error {
-	return e.Kind
-}
+func (e *Error) Unwrap() error { return e.Kind }
 
-// Is also says of a timeout that it is one in the ways of context and of os.
+// Is finds the causes of attempts, and says that a timeout is one as package context and os see it.
 func (e *Error) Is(target error) bool {
-	return e.Timeout() && (target == context.DeadlineExceeded || target == os.ErrDeadlineExceeded)
-}
-
-// Timeout is for those who look for a net.Error.
-func (e *Error) Timeout() bool {
-	return e.Kind == ErrTimeout
-}
-
-func invalid(detail string) error {
-	return &Error{Kind: ErrInvalidArgument, Detail: detail}
-}
-
-// A failure is why one server did not answer with IDs.
-type failure struct {
-	kind       error
-	reason     string
-	retryAfter time.Duration
-	isStale    bool // an old connection broke, which says nothing of the server
-}
-
-type failures []struct {
-	server *server
-	*failure
-}
-
-func (all failures) attempts() []Attempt {
-	var attempts []Attempt
-	for _, one := range all {
-		attempts = append(attempts, Attempt{one.server.text, one.reason})
+	if e.Timeout() && (target == context.DeadlineExceeded || target == os.ErrDeadlineExceeded) {
+		return true
 	}
-	return attempts
+	for _, attempt := range e.Attempts {
+		if errors.Is(attempt.Cause, target) {
+			return true
+		}
+	}
+	return false
 }
 
-// as is an error of that kind, of servers that all have been tried.
-func (all failures) as(kind error) error {
-	return &Error{Kind: kind, Attempts: all.attempts()}
+// As finds the first cause of an attempt that has the type of the target.
+func (e *Error) As(target any) bool {
+	for _, attempt := range e.Attempts {
+		if attempt.Cause != nil && errors.As(attempt.Cause, target) {
+			return true
+		}
+	}
+	return false
 }
 
-// asError finds the kind that tells most.
-func (all failures) asError(isOver bool) error {
-	found := &Error{Kind: ErrUnreachable, Attempts: all.attempts()}
-	count := map[error]int{}
-	for _, one := range all {
-		count[one.kind]++
+// Timeout is a method of net.Error.
+func (e *Error) Timeout() bool { return e.Kind == ErrTimeout }
+
+// Temporary is a method of net.Error: whether a later call can succeed.
+func (e *Error) Temporary() bool {
+	return e.Timeout() || e.Kind == ErrUnavailable || e.Kind == ErrUnreachable || e.Kind == ErrClock
+}
+
+func invalid(format string, values ...any) error {
+	return &Error{Kind: ErrInvalidArgument, Detail: fmt.Sprintf(format, values...)}
+}
+
+// A failure is an attempt, and what only the client needs to know about it.
+type failure struct {
+	Attempt
+	endpoint   *endpoint
+	retryAfter time.Duration
+	isAnswer   bool // of the server: the connection is still good
+	isStale    bool // an idle connection had ended
+}
+
+// of sets the endpoint of a failure.
+func (f *failure) of(e *endpoint) *failure {
+	f.Server, f.endpoint = e.server.text, e
+	if e.server.name != nil && !e.isName() {
+		f.Address = e.address
+	}
+	return f
+}
+
+// newFailure makes one line of a reason: servers can send anything.
+func newFailure(kind error, reason string, cause error) *failure {
+	if len(reason) > 200 {
+		reason = reason[:200]
+	}
+	reason = strings.Map(func(letter rune) rune {
+		if unicode.IsPrint(letter) {
+			return letter
+		}
+		return ' '
+	}, reason)
+	return &failure{Attempt: Attempt{Kind: kind, Reason: reason, Cause: cause}}
+}
+
+// newError returns the error of a call that these failures ended.
+func newError(failures []*failure) *Error {
+	found := &Error{Kind: ErrUnreachable}
+	rank := map[error]int{ErrUnreachable: 1, ErrTimeout: 2, ErrClock: 3, ErrUnavailable: 4}
+	for _, one := range failures {
+		found.Attempts = append(found.Attempts, one.Attempt)
+		if rank[one.Kind] > rank[found.Kind] {
+			found.Kind = one.Kind
+		}
 		if one.retryAfter > 0 && (found.RetryAfter == 0 || one.retryAfter < found.RetryAfter) {
 			found.RetryAfter = one.retryAfter
 		}
-	}
-	switch {
-	case count[ErrUnavailable] > 0:
-		found.Kind = ErrUnavailable
-	case count[ErrClock] > 0:
-		found.Kind = ErrClock
-	case isOver || count[ErrTimeout] == len(all):
-		found.Kind = ErrTimeout
 	}
 	return found
 }

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-module snowflake
+module example.com/snowflake
 
 go 1.19
-
-require github.com/apache/thrift v0.17.0

@@ -3,13 +3,12 @@
 package snowflake
 
 import (
-	"fmt"
 	"math"
 	"strings"
 	"time"
 )
 
-// Parts are an ID, taken apart.
+// Parts are the fields of an ID.
 type Parts struct {
 	Time       time.Time // UTC; the beginning of the tick
 	Datacenter int64
@@ -17,34 +16,30 @@ type Parts struct {
 	Sequence   int64
 }
 
-// A Layout is how an ID divides, from high bits to low: time, datacenter, worker, sequence.
+// A Layout divides an ID, from high bits to low: time, datacenter, worker, sequence.
 type Layout struct {
-	EpochMs        int64 // since the Unix epoch: the time that is 0
+	EpochMs        int64 // the time of tick 0, since the Unix epoch
 	TimeBits       uint
 	DatacenterBits uint
 	WorkerBits     uint
 	SequenceBits   uint
-	UnitMs         int64 // of a tick; 0 stands for 1
+	UnitMs         int64 // length of a tick; 0: 1
 }
 
-// Twitter is the layout that servers have unless they are told another.
+// Twitter is the default layout of servers.
 var Twitter = Layout{EpochMs: 1288834974657, TimeBits: 41, DatacenterBits: 5, WorkerBits: 5,
 	SequenceBits: 12}
 
-// Decode takes an ID of Twitter's layout apart.
-func Decode(id int64) (Parts, error) {
-	return Twitter.Decode(id)
-}
+// Decode returns the fields of an ID in Twitter's layout.
+func Decode(id int64) (Parts, error) { return Twitter.Decode(id) }
 
-// Range is the lowest and the highest ID of a span of time: see Layout.Range.
-func Range(from, to time.Time) (lowest, highest int64, err error) {
-	return Twitter.Range(from, to)
-}
+// Range is Layout.Range for Twitter's layout.
+func Range(from, to time.Time) (lowest, highest int64, err error) { return Twitter.Range(from, to) }
 
-// Decode takes an ID apart; an ErrInvalidArgument if it is none of this layout.
+// Decode returns the fields of an ID, or ErrInvalidArgument if the layout has no such ID.
 func (l Layout) Decode(id int64) (Parts, error) {
-	if id < 0 || id > l.highest() {
-		return Parts{}, invalid(fmt.Sprintf("%d is no ID of this layout: 0 to %d", id, l.highest()))
+	if highest := int64(uint64(1)<<(l.TimeBits+l.lowBits()) - 1); id < 0 || id > highest {
+		return Parts{}, invalid("%d is not an ID of this layout: 0 to %d", id, highest)
 	}
 	worker := id >> l.SequenceBits
 	return Parts{
@@ -55,16 +50,16 @@ func (l Layout) Decode(id int64) (Parts, error) {
 	}, nil
 }
 
-// Range is the lowest ID of from and the highest of to, for WHERE id BETWEEN. A tick that the span
-// has only a part of counts as a whole. The span may begin before the layout or end after it; it is
-// an ErrInvalidArgument if it ends before it begins, or is all outside the layout.
+// Range returns the lowest ID of from and the highest ID of to, for WHERE id BETWEEN. A tick that is
+// partly in the span counts as a whole. If the span is all outside the layout, or ends before it begins,
+// the error is ErrInvalidArgument.
 func (l Layout) Range(from, to time.Time) (lowest, highest int64, err error) {
-	if to.Before(from) {
-		return 0, 0, invalid(fmt.Sprintf("the span ends at %v, before it begins, at %v", to, from))
-	}
 	first, last, end := l.tick(from), l.tick(to), int64(1)<<l.TimeBits-1
+	if to.Before(from) {
+		return 0, 0, invalid("the span ends at %v, before it begins, at %v", to, from)
+	}
 	if last < 0 || first > end {
-		return 0, 0, invalid(fmt.Sprintf("%v to %v is outside the layout", from, to))
+		return 0, 0, invalid("%v to %v is outside the layout", from, to)
 	}
 	if first < 0 {
 		first = 0
@@ -75,25 +70,19 @@ func (l Layout) Range(from, to time.Time) (lowest, highest int64, err error) {
 	return first << l.lowBits(), last<<l.lowBits() | (1<<l.lowBits() - 1), nil
 }
 
-// tick is negative before the epoch. A time.Time can be later than milliseconds in 64 bits can
-// express; later times count as after every tick.
+// tick returns -1 before the epoch. A time.Time can be later than milliseconds in 64 bits can express:
+// such times are after every tick.
 func (l Layout) tick(at time.Time) int64 {
-	if at.Before(time.UnixMilli(l.EpochMs)) {
+	switch {
+	case at.Before(time.UnixMilli(l.EpochMs)):
 		return -1
-	}
-	if at.After(time.UnixMilli(math.MaxInt64 / 4)) {
+	case at.After(time.UnixMilli(math.MaxInt64 / 4)):
 		return math.MaxInt64
 	}
 	return (at.UnixMilli() - l.EpochMs) / l.unitMs()
 }
 
-func (l Layout) lowBits() uint {
-	return l.DatacenterBits + l.WorkerBits + l.SequenceBits
-}
-
-func (l Layout) highest() int64 {
-	return int64(uint64(1)<<(l.TimeBits+l.lowBits()) - 1)
-}
+func (l Layout) lowBits() uint { return l.DatacenterBits + l.WorkerBits + l.SequenceBits }
 
 func (l Layout) unitMs() int64 {
 	if l.UnitMs == 0 {
@@ -102,80 +91,57 @@ func (l Layout) unitMs() int64 {
 	return l.UnitMs
 }
 
-const (
-	letters         = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-	base62Digits    = "0123456789" + letters + "abcdefghijklmnopqrstuvwxyz"
-	crockfordDigits = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-)
+const base62Digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+const crockfordDigits = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
-// A form writes IDs as text that sorts as they do.
-type form struct {
-	name   string
-	digits string
-	width  int
-	plain  *strings.Replacer // of what else is read
-}
+var crockfordAliases = strings.NewReplacer("I", "1", "L", "1", "O", "0")
 
-var (
-	base62    = form{"base62", base62Digits, 11, strings.NewReplacer()}
-	crockford = form{"Crockford's base 32", crockfordDigits, 13,
-		strings.NewReplacer("I", "1", "L", "1", "O", "0")}
-)
+// Base62 returns 11 digits (0-9, A-Z, a-z), which sort as IDs do. A negative number gives an empty string.
+func Base62(id int64) string { return format(id, base62Digits, 11) }
 
-// Base62 is 11 digits: figures, capital letters, small letters. It is empty for a negative number,
-// which is no ID.
-func Base62(id int64) string {
-	return base62.write(id)
-}
+// ParseBase62 reads an ID, with or without leading zeros. Otherwise the error is ErrInvalidArgument.
+func ParseBase62(text string) (int64, error) { return parse(text, text, base62Digits, 11) }
 
-// ParseBase62 reads the ID; zeros in front may be left out. An ErrInvalidArgument if it is none.
-func ParseBase62(text string) (int64, error) {
-	return base62.read(text, text)
-}
+// Crockford returns 13 digits of Crockford's base 32. A negative number gives an empty string.
+func Crockford(id int64) string { return format(id, crockfordDigits, 13) }
 
-// Crockford is 13 digits of Crockford's base 32. It is empty for a negative number, which is no ID.
-func Crockford(id int64) string {
-	return crockford.write(id)
-}
-
-// ParseCrockford reads the ID, in either case; I and L are 1, O is 0; zeros in front may be left
-// out. An ErrInvalidArgument if it is none.
+// ParseCrockford reads an ID in upper or lower case, with or without leading zeros; I and L are 1, O is
+// 0. Otherwise the error is ErrInvalidArgument.
 func ParseCrockford(text string) (int64, error) {
-	return crockford.read(text, strings.Map(upper, text))
+	return parse(text, crockfordAliases.Replace(strings.Map(toUpper, text)), crockfordDigits, 13)
 }
 
-func upper(letter rune) rune {
+func toUpper(letter rune) rune {
 	if letter >= 'a' && letter <= 'z' {
-		return letter - 'a' + 'A'
+		letter += 'A' - 'a'
 	}
 	return letter
 }
 
-func (f form) write(id int64) string {
+func format(id int64, digits string, width int) string {
 	if id < 0 {
 		return ""
 	}
-	text := make([]byte, f.width)
-	for i := f.width - 1; i >= 0; i-- {
-		text[i] = f.digits[id%int64(len(f.digits))]
-		id /= int64(len(f.digits))
+	text := make([]byte, width)
+	for i := width - 1; i >= 0; i-- {
+		text[i] = digits[id%int64(len(digits))]
+		id /= int64(len(digits))
 	}
 	return string(text)
 }
 
-func (f form) read(given, text string) (int64, error) {
-	base, id := int64(len(f.digits)), int64(0)
-	isID := len(text) >= 1 && len(text) <= f.width
-	for _, letter := range f.plain.Replace(text) {
-		digit := int64(strings.IndexRune(f.digits, letter))
+func parse(given, text, digits string, width int) (id int64, err error) {
+	base, isID := int64(len(digits)), len(text) >= 1 && len(text) <= width
+	for _, letter := range text {
+		digit := int64(strings.IndexRune(digits, letter))
 		if isID = isID && digit >= 0 && id <= (math.MaxInt64-digit)/base; !isID {
 			break
 		}
 		id = id*base + digit
 	}
 	if !isID {
-		return 0, invalid(fmt.Sprintf("%.40q is no ID in %s: 1 to %d of its digits, %s at most",
-			given, f.name, f.width, f.write(math.MaxInt64)))
+		return 0, invalid("%.40q is not an ID in base %d: must be 1 to %d of its digits, at most %s", given, base,
+			width, format(math.MaxInt64, digits, width))
 	}
 	return id, nil
 }

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"snowflake"
+	"example.com/snowflake"
 )
 
 type vector struct {

@@ -3,7 +3,6 @@
 package snowflake_test
 
 import (
-	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"snowflake"
-	"snowflake/snowflaketest"
+	"example.com/snowflake"
+	"example.com/snowflake/snowflaketest"
 )
 
 func slurp(t *testing.T, name string) string {
@@ -29,37 +28,12 @@ func run(t *testing.T, directory, name string, arguments ...string) string {
 	t.Helper()
 	command := exec.Command(name, arguments...)
 	command.Dir = directory
-	command.Env = append(os.Environ(), "GOFLAGS=", "GOPROXY=off")
+	command.Env = append(os.Environ(), "GOPROXY=off")
 	said, err := command.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s %v: %v\n%s", name, arguments, err, said)
 	}
 	return string(said)
-}
-
-func TestGeneratedCodeIsTheCompilers(t *testing.T) {
-	made := t.TempDir()
-	run(t, ".", "./generate", made)
-	names := map[string]bool{}
-	for _, directory := range []string{made, "internal/generated"} {
-		files, err := os.ReadDir(directory)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, file := range files {
-			names[file.Name()] = true
-		}
-	}
-	if len(names) < 2 {
-		t.Fatalf("only %v", names)
-	}
-	for name := range names {
-		mine, err := os.ReadFile(filepath.Join("internal/generated", name))
-		theirs, otherErr := os.ReadFile(filepath.Join(made, name))
-		if err != nil || otherErr != nil || !bytes.Equal(mine, theirs) {
-			t.Errorf("internal/generated/%s is not as ./generate makes it (%v, %v)", name, err, otherErr)
-		}
-	}
 }
 
 func TestVersionIsThatOfTheTree(t *testing.T) {
@@ -70,43 +44,81 @@ func TestVersionIsThatOfTheTree(t *testing.T) {
 	}
 }
 
-// As a user has it, in an empty directory, with Debian's library.
+// The module path is a placeholder. One command replaces it wherever it is.
+func TestRename(t *testing.T) {
+	copied := t.TempDir()
+	run(t, "../..", "sh", "-ec", `git ls-files -z --cached --others --exclude-standard clients/go docs tests/clients/runners |
+		xargs -0 cp --parents -t "$0" 2>"$0/missing" || [ -s "$0/missing" ]`, copied)
+	directory := filepath.Join(copied, "clients", "go")
+	run(t, directory, "./rename", "ids.test/team/snowflake/v2")
+	said := run(t, copied, "sh", "-c", "grep -rn example.com/snowflake . || true")
+	if said != "" {
+		t.Errorf("it left %s", said)
+	}
+	run(t, directory, "go", "vet", "./snowflaketest")
+}
+
+// As a user has it: in an empty directory, without the network.
 func TestReadme(t *testing.T) {
 	tree, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
 	readme := slurp(t, "README.md")
-	const install = "\"$TREE/clients/go/offline\" my-program ."
-	if !strings.Contains(readme, install+"\n") {
-		t.Fatalf("it does not say %s", install)
-	}
 	var blocks []string
-	for _, found := range regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(readme, -1) {
+	for _, found := range regexp.MustCompile("(?s)```(?:go|sh)\n(.*?)```").FindAllStringSubmatch(readme, -1) {
 		blocks = append(blocks, found[1])
 	}
-	if len(blocks) != 3 {
-		t.Fatalf("%d examples in Go", len(blocks))
+	if len(blocks) != 5 {
+		t.Fatalf("%d examples", len(blocks))
 	}
 	directory := t.TempDir()
-	run(t, directory, "sh", "-ec", "TREE=$0; "+install, tree)
+	run(t, directory, "sh", "-ec", "TREE=$0; "+blocks[0], tree)
 	address := snowflaketest.StartServer(t)
-	first := strings.Replace(blocks[0], "127.0.0.1:7609", address, 1)
 	for i, one := range []struct{ file, text, command, says string }{
-		{"main.go", first, "go run .", `^\d{18,19} <nil>\n\[\d+ \d+ \d+\] <nil>\n$`},
-		{"main.go", blocks[1], "go run .", `^2023-11-14 22:13:20 \+0000 UTC 1 2 3 <nil>\n` +
+		{"main.go", strings.Replace(blocks[1], "127.0.0.1:7609", address, 1), "go run .",
+			`^\d{18,19}\n\[\d+ \d+ \d+\]\n$`},
+		{"main.go", blocks[2], "go run .", `^2023-11-14 22:13:20 \+0000 UTC 1 2 3 <nil>\n` +
 			`23OSfOacDQp 1FVPP347W4803\n1724551110456385539 <nil>\n` +
 			`SELECT \* FROM orders WHERE id BETWEEN \d+ AND \d+ <nil>\n$`},
-		{"main_test.go", blocks[2], "go test -v .", `(?s)--- PASS: TestWithFake.*--- PASS: TestWithServer`},
+		{"main_test.go", blocks[3], "go test -v .", `(?s)--- PASS: TestWithFake.*--- PASS: TestWithServer`},
+		{"order.go", blocks[4], "go test -v .", "--- PASS: TestRecipe"},
 	} {
 		// a timeout of a minute: the machine can be slow
 		text := regexp.MustCompile(`Agent: "[\w-]+"`).ReplaceAllString(one.text, "$0, Timeout: 60e9")
 		if err := os.WriteFile(filepath.Join(directory, one.file), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
+		if i == 3 {
+			stubGORM(t, directory)
+		}
 		said := run(t, directory, "sh", "-ec", one.command)
 		if !regexp.MustCompile(one.says).MatchString(said) {
 			t.Errorf("example %d says %q", i, said)
 		}
 	}
+}
+
+// stubGORM makes what the recipe uses of GORM 2, which Debian lacks.
+func stubGORM(t *testing.T, directory string) {
+	t.Helper()
+	stub := filepath.Join(directory, "gorm")
+	if err := os.Mkdir(stub, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	test := "package main\n\nimport (\n\"context\"\n\"testing\"\n\n\"example.com/snowflake/snowflaketest\"\n" +
+		"\"gorm.io/gorm\"\n)\n\nfunc TestRecipe(t *testing.T) {\n\tids = snowflaketest.NewAt(7)\n" +
+		"\torder := &Order{}\n\terr := order.BeforeCreate(&gorm.DB{Statement: &gorm.Statement{Context: " +
+		"context.Background()}})\n\tif order.ID != 7 || err != nil {\n\t\tt.Error(order, err)\n\t}\n}\n"
+	if err := os.WriteFile(filepath.Join(directory, "order_test.go"), []byte(test), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for file, text := range map[string]string{"go.mod": "module gorm.io/gorm\n", "gorm.go": "package gorm\n" +
+		"import \"context\"\n\ntype DB struct { Statement *Statement }\n" +
+		"type Statement struct { Context context.Context }\n"} {
+		if err := os.WriteFile(filepath.Join(stub, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(t, directory, "go", "mod", "edit", "-require", "gorm.io/gorm@v0.0.0", "-replace", "gorm.io/gorm=./gorm")
 }

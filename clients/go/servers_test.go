@@ -3,278 +3,176 @@
 package snowflake_test
 
 import (
-	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"errors"
-	"io"
+	"math/big"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"snowflake"
-	"snowflake/internal/generated"
-	"snowflake/snowflaketest"
+	"example.com/snowflake"
+	"example.com/snowflake/snowflaketest"
 )
 
-func frame(message string) string {
-	return "\x00\x00\x00" + string(rune(len(message))) + message
+func TestLocalSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "socket")
+	snowflaketest.StartServer(t, "--listen", "unix:"+path)
+	next(t, open(t, snowflake.Options{}, "unix:"+path))
 }
 
-// Each is refused at once, and not at the deadline.
-func TestWhatIsNoServer(t *testing.T) {
-	// ID 5, in a run of one
-	result := "\x0f\x00\x00\x0c\x00\x00\x00\x01\x0a\x00\x01\x00\x00\x00\x00\x00\x00\x00\x05" +
-		"\x08\x00\x02\x00\x00\x00\x01\x00\x00"
-	reply := "\x80\x01\x00\x02\x00\x00\x00\x0bget_id_runs" + sequence
-	right := listen(t, says(frame(reply+result)))
-	if id := next(t, open(t, snowflake.Options{}, right)); id != 5 {
-		t.Fatal(id)
+func TestIPv6(t *testing.T) {
+	if probe, err := net.Listen("tcp", "[::1]:0"); err != nil {
+		t.Skip("this machine has no IPv6")
+	} else {
+		probe.Close()
 	}
-	for name, act := range map[string]func(net.Conn){
-		"web server":        says("HTTP/1.1 400 Bad Request\r\n\r\n"),
-		"2 GB":              says("\x7f\xff\xff\xff"),
-		"4 GB":              says("\xff\xff\xff\xff"),
-		"nothing":           says("\x00\x00\x00\x00"),
-		"half a message":    says(frame(reply + "\x0f")),
-		"long list":         says(frame(reply + "\x0f\x00\x00\x0c\x7f\xff\xff\xff")),
-		"not the first":     says(frame(reply[:len(reply)-1] + "!" + result)),
-		"of another method": says(frame(strings.Replace(reply, "runs", "rums", 1) + result)),
-		"unversioned":       says(frame("\x00\x00\x00\x0bget_id_runs\x02" + sequence + result)),
-		"a call":            says(frame(strings.Replace(reply, "\x00\x02", "\x00\x01", 1) + result)),
-		"hangs up":          func(conn net.Conn) {},
-		"hangs up later":    func(conn net.Conn) { _, _ = conn.Read(make([]byte, 512)) },
-	} {
-		address := listen(t, act)
-		client := open(t, snowflake.Options{}, address)
-		_, err := client.NextID(background)
-		check(t, err, snowflake.ErrUnreachable, address)
-		_, err = client.NextIDs(background, 10)
-		told := check(t, err, snowflake.ErrUnreachable, address)
-		t.Logf("%s: %s", name, told.Attempts[0].Reason)
+	address := snowflaketest.StartServer(t, "--listen", "[::1]:0")
+	if !strings.HasPrefix(address, "[::1]:") {
+		t.Fatal(address)
 	}
+	next(t, open(t, snowflake.Options{}, address))
 }
 
-func TestWrongIDs(t *testing.T) {
-	for name, runs := range map[string][]*generated.IdRun{
-		"none":          {},
-		"too few":       {{First: 1, Count: 9}},
-		"too many":      {{First: 1, Count: 11}},
-		"empty run":     {{First: 1, Count: 10}, {First: 20, Count: 0}},
-		"negative run":  {{First: 1, Count: 11}, {First: 20, Count: -1}},
-		"0":             {{First: 0, Count: 10}},
-		"negative":      {{First: -5, Count: 10}},
-		"beyond":        {{First: 1<<63 - 9, Count: 10}},
-		"not in order":  {{First: 10, Count: 5}, {First: 1, Count: 5}},
-		"twice":         {{First: 10, Count: 5}, {First: 14, Count: 5}},
-		"after the end": {{First: 1<<63 - 5, Count: 5}, {First: 1, Count: 5}},
-	} {
-		server := handler{runs: func(int32) []*generated.IdRun { return runs }}
-		address := server.serve(t)
-		_, err := open(t, snowflake.Options{}, address).NextIDs(background, 10)
-		if !errors.Is(err, snowflake.ErrUnreachable) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	last := handler{runs: func(int32) []*generated.IdRun {
-		return []*generated.IdRun{{First: 1<<63 - 10, Count: 10}}
-	}}
-	if ids, err := open(t, snowflake.Options{}, last.serve(t)).NextIDs(background, 10); err != nil ||
-		ids[9] != 1<<63-1 {
-		t.Errorf("the last IDs that there are: %v, %v", ids, err)
-	}
-}
-
-func TestRefusals(t *testing.T) {
-	for _, one := range []struct {
-		fail  error
-		lacks []string
-		kind  error
-		after time.Duration
-	}{
-		{fail: &generated.InvalidSystemClock{Message: "behind"}, kind: snowflake.ErrClock},
-		{fail: &generated.InvalidUserAgentError{Message: "no"}, kind: snowflake.ErrInvalidAgent},
-		{fail: &generated.WorkerIdUnavailable{Message: "a\nb", RetryAfterMs: 250},
-			kind: snowflake.ErrUnavailable, after: 250 * time.Millisecond},
-		{fail: &generated.WorkerIdUnavailable{RetryAfterMs: -1}, kind: snowflake.ErrUnavailable},
-		{fail: &generated.WorkerIdUnavailable{RetryAfterMs: 1<<63 - 1}, kind: snowflake.ErrUnavailable},
-		{fail: &generated.InvalidCount{Message: "1 is too many"}, kind: snowflake.ErrUnreachable},
-		{fail: errors.New("out of cheese"), kind: snowflake.ErrUnreachable},
-		{lacks: []string{"get_id_runs", "get_ids", "get_id"}, kind: snowflake.ErrUnreachable},
-	} {
-		server := handler{fail: func(int32) error { return one.fail }}
-		address := server.serve(t, one.lacks...)
-		_, err := open(t, snowflake.Options{}, address).NextID(background)
-		if told := check(t, err, one.kind, address); told.RetryAfter != one.after {
-			t.Errorf("%v: again after %v, not %v", err, told.RetryAfter, one.after)
-		}
-	}
-}
-
-// get_id has no typed exceptions: the name is in the message of Thrift's own.
-func TestRefusalsOf2010(t *testing.T) {
-	for message, kind := range map[string]error{
-		"InvalidSystemClock: behind": snowflake.ErrClock,
-		"InvalidUserAgentError: no":  snowflake.ErrInvalidAgent,
-		"WorkerIdUnavailable: none":  snowflake.ErrUnavailable,
-		"WorkerIdUnavailable":        snowflake.ErrUnavailable,
-		"out of cheese":              snowflake.ErrUnreachable,
-	} {
-		address := listen(t, says(frame("\x80\x01\x00\x03\x00\x00\x00\x0bget_id_runs"+sequence+
-			"\x0b\x00\x01\x00\x00\x00"+string(rune(len(message)))+message+
-			"\x08\x00\x02\x00\x00\x00\x06\x00")))
-		_, err := open(t, snowflake.Options{}, address).NextID(background)
-		check(t, err, kind, address)
-	}
-}
-
-func TestTheErrorThatTellsMost(t *testing.T) {
-	refuser := func(err error) string {
-		server := handler{fail: func(int32) error { return err }}
-		return server.serve(t)
-	}
-	clock := refuser(&generated.InvalidSystemClock{Message: "behind"})
-	soon := refuser(&generated.WorkerIdUnavailable{RetryAfterMs: 250})
-	late := refuser(&generated.WorkerIdUnavailable{RetryAfterMs: 900})
-	none := dead(t)
-	silent := listen(t, hang)
-	var options snowflake.Options
-
-	_, err := open(t, options, clock, late, none, soon).NextID(background)
-	if told := check(t, err, snowflake.ErrUnavailable, clock, late, none, soon); told.RetryAfter !=
-		250*time.Millisecond {
-		t.Errorf("again after %v", told.RetryAfter)
-	}
-	_, err = open(t, options, clock, none).NextID(background)
-	check(t, err, snowflake.ErrClock, clock, none)
-	_, err = open(t, options, none, "unix:/nowhere").NextID(background)
-	check(t, err, snowflake.ErrUnreachable, none, "unix:/nowhere")
-	options.Timeout = 300 * time.Millisecond
-	_, err = open(t, options, silent).NextID(background)
-	check(t, err, snowflake.ErrTimeout, silent)
-}
-
-func TestRefusedAgentIsNotTriedElsewhere(t *testing.T) {
-	refuses := func(int32) error { return &generated.InvalidUserAgentError{Message: "no"} }
-	one, other := handler{fail: refuses}, handler{fail: refuses}
-	_, err := open(t, snowflake.Options{}, one.serve(t), other.serve(t)).NextID(background)
-	if !errors.Is(err, snowflake.ErrInvalidAgent) || one.calls.Load()+other.calls.Load() != 1 {
-		t.Errorf("%v, after %d and %d calls", err, one.calls.Load(), other.calls.Load())
-	}
-}
-
-func TestOlderServers(t *testing.T) {
-	for _, lacks := range [][]string{{"get_id_runs"}, {"get_id_runs", "get_ids"}} {
-		var server handler
-		client := open(t, snowflake.Options{}, server.serve(t, lacks...))
-		ids, err := client.NextIDs(background, 250)
-		if err != nil || len(ids) != 250 || ids[0] != 1 || ids[249] != 250 {
-			t.Errorf("without %v: %d IDs, %v", lacks, len(ids), err)
-		}
-		if id := next(t, client); id != 251 {
-			t.Errorf("then %d", id)
-		}
-	}
-}
-
-func TestSmallBatches(t *testing.T) {
-	var server handler
-	server.fail = func(count int32) error {
-		if count > 100 {
-			return &generated.InvalidCount{Message: "100 at most"}
-		}
-		return nil
-	}
-	client := open(t, snowflake.Options{}, server.serve(t))
-	if ids, err := client.NextIDs(background, 1000); err != nil || len(ids) != 1000 {
-		t.Fatalf("%d IDs, %v", len(ids), err)
-	}
-	if calls := server.calls.Load(); calls > 25 {
-		t.Errorf("%d calls", calls)
-	}
-}
-
-func TestAnotherServerServes(t *testing.T) {
+func TestName(t *testing.T) {
 	address := snowflaketest.StartServer(t)
-	for name, bad := range map[string]string{"dead": dead(t), "unknown": "nobody.invalid",
-		"web server": listen(t, says("HTTP/1.1 400 Bad Request\r\n\r\n"))} {
-		for i := 0; i < 4; i++ { // it begins with either
-			client := open(t, snowflake.Options{}, bad, address)
-			if id, err := client.NextID(background); err != nil || worker(t, id) != 0 {
-				t.Errorf("%s: %d, %v", name, id, err)
-			}
-		}
+	name := "localhost" + strings.TrimPrefix(address, "127.0.0.1")
+	next(t, open(t, snowflake.Options{}, name)) // at ::1 nobody listens
+	gone := "localhost" + strings.TrimPrefix(deadAddress(t), "127.0.0.1")
+	attempt := failed(t, gone)
+	if !strings.HasPrefix(attempt.Address, "127.0.0.1:") && !strings.HasPrefix(attempt.Address, "[::1]:") {
+		t.Errorf("the address is %q", attempt.Address)
+	}
+	var lookup *net.DNSError
+	if attempt := failed(t, "nobody.invalid"); attempt.Kind != snowflake.ErrUnreachable ||
+		!errors.As(attempt.Cause, &lookup) {
+		t.Errorf("%v, because of %v", attempt, attempt.Cause)
 	}
 }
 
-func TestOneThatFailedRests(t *testing.T) {
-	asked := make(chan struct{}, 1000)
-	bad := listen(t, func(conn net.Conn) {
-		asked <- struct{}{}
-	})
-	client := open(t, snowflake.Options{Prefetch: snowflake.NoPrefetch}, bad, snowflaketest.StartServer(t))
-	for i := 0; i < 100; i++ {
-		next(t, client)
-	}
-	if len(asked) > 1 {
-		t.Errorf("it was asked %d times", len(asked))
-	}
+// An authority, and whom it certifyes for.
+type authority struct {
+	directory   string
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
 }
 
-// A connection that ended since the last call says nothing of the server.
-func TestBrokenConnectionIsMadeAgain(t *testing.T) {
-	var server handler
-	behind := server.serve(t)
-	conns := make(chan net.Conn, 100)
-	front := listen(t, func(conn net.Conn) {
-		conns <- conn
-		relay(conn, behind)
-	})
-	client := open(t, snowflake.Options{Prefetch: snowflake.NoPrefetch}, front)
-	for i := 0; i < 3; i++ {
-		next(t, client)
-		conn := (<-conns).(*net.TCPConn)
-		if i == 1 {
-			_ = conn.SetLinger(0) // with a reset
-		}
-		conn.Close()
-	}
-	next(t, client)
+func newAuthority(t *testing.T) *authority {
+	a := &authority{directory: t.TempDir()}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "CA"},
+		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign}
+	a.certificate, a.key = a.sign(t, "ca", template)
+	return a
 }
 
-func relay(conn net.Conn, to string) {
-	server, err := net.Dial("tcp", to)
+// sign writes NAME.pem and NAME.key.
+func (a *authority) sign(t *testing.T, name string, template *x509.Certificate) (*x509.Certificate,
+	*ecdsa.PrivateKey) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return
-	}
-	defer server.Close()
-	go func() {
-		defer server.Close()
-		_, _ = io.Copy(server, conn)
-	}()
-	_, _ = io.Copy(conn, server)
-}
-
-func TestLateReplyIsNobodys(t *testing.T) {
-	var server handler
-	server.fail = func(count int32) error {
-		if server.calls.Load() == 1 {
-			<-time.After(300 * time.Millisecond)
-		}
-		return nil
-	}
-	client := open(t, snowflake.Options{}, server.serve(t))
-	ctx, cancel := context.WithTimeout(background, 50*time.Millisecond)
-	defer cancel()
-	_, err := client.NextID(ctx)
-	if !errors.Is(err, snowflake.ErrTimeout) {
 		t.Fatal(err)
 	}
-	seen := map[int64]bool{}
-	for i := 0; i < 1000; i++ {
-		id := next(t, client)
-		if seen[id] {
-			t.Fatalf("%d comes twice", id)
+	parent, parentKey := a.certificate, a.key
+	if parent == nil {
+		parent, parentKey = template, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, parentKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.write(t, name+".pem", "CERTIFICATE", der)
+	a.write(t, name+".key", "PRIVATE KEY", secret)
+	made, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made, key
+}
+
+func (a *authority) write(t *testing.T, name, kind string, der []byte) {
+	t.Helper()
+	text := pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+	if err := os.WriteFile(a.path(name), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (a *authority) path(name string) string { return filepath.Join(a.directory, name) }
+
+func (a *authority) certify(t *testing.T, name string, hosts ...string) {
+	t.Helper()
+	a.sign(t, name, &x509.Certificate{SerialNumber: big.NewInt(2), DNSNames: hosts,
+		Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}})
+}
+
+func (a *authority) start(t *testing.T, name string, options ...string) string {
+	t.Helper()
+	address := snowflaketest.StartServer(t, append([]string{"--listen", "tls:127.0.0.1:0",
+		"--tls-certificate", a.path(name + ".pem"), "--tls-key", a.path(name + ".key")}, options...)...)
+	return "tls:localhost" + address[strings.LastIndex(address, ":"):]
+}
+
+func TestTLS(t *testing.T) {
+	known, stranger := newAuthority(t), newAuthority(t)
+	known.certify(t, "here", "localhost")
+	known.certify(t, "elsewhere", "elsewhere.test")
+	known.certify(t, "client")
+	pool := func(a *authority) *x509.CertPool {
+		pool := x509.NewCertPool()
+		pool.AddCert(a.certificate)
+		return pool
+	}
+	own, err := tls.LoadX509KeyPair(known.path("client.pem"), known.path("client.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, elsewhere := known.start(t, "here"), known.start(t, "elsewhere")
+	asks := known.start(t, "here", "--tls-client-ca", known.path("ca.pem"))
+	for name, one := range map[string]struct {
+		server string
+		config *tls.Config
+		isGood bool
+	}{
+		"right":             {here, &tls.Config{RootCAs: pool(known)}, true},
+		"another authority": {here, &tls.Config{RootCAs: pool(stranger)}, false},
+		"the machine's":     {here, nil, false},
+		"another name":      {elsewhere, &tls.Config{RootCAs: pool(known)}, false},
+		"that name":         {elsewhere, &tls.Config{RootCAs: pool(known), ServerName: "elsewhere.test"}, true},
+		"unknown client":    {asks, &tls.Config{RootCAs: pool(known)}, false},
+		"known client": {asks, &tls.Config{RootCAs: pool(known), Certificates: []tls.Certificate{own}},
+			true},
+	} {
+		if one.isGood {
+			next(t, open(t, snowflake.Options{TLS: one.config}, one.server))
+			continue
 		}
-		seen[id] = true
+		err := failing(t, snowflake.Options{TLS: one.config}, 1, takeOne, one.server)
+		if err.Attempts[0].Kind != snowflake.ErrUnreachable || err.Attempts[0].Cause == nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		var unknown x509.UnknownAuthorityError
+		if errors.As(err, &unknown) != (name == "another authority" || name == "the machine's") {
+			t.Errorf("%s: %v, because of %v", name, err, err.Attempts[0].Cause)
+		}
+	}
+	silent := "tls:" + listen(t, hang)
+	_, err = open(t, snowflake.Options{Timeout: 100 * time.Millisecond}, silent).NextID(background)
+	if !errors.Is(err, snowflake.ErrTimeout) {
+		t.Error(err)
 	}
 }

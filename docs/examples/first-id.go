@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"log"
 
-	"snowflake"
+	"example.com/snowflake"
 )
 
 func main() {

@@ -90,7 +90,7 @@ LANGUAGES = [
     Language("Go", "clients/go", ("{out}/run",), build="tests/clients/runners/go-build",
              sources=(RUNNERS / "go", RUNNERS / "go-build", ROOT / "clients/go",
                       ROOT / "snowflake.thrift"),
-             packages=("golang-thrift-dev",), lacks=NOT_YET),
+             packages=("golang-go",)),
 ]
 
 

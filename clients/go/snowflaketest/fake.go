@@ -8,7 +8,7 @@ import (
 	"context"
 	"sync"
 
-	"snowflake"
+	"example.com/snowflake"
 )
 
 // FirstID is of 2023-11-14 22:13:20 UTC, datacenter 1, worker 2, sequence 0.

@@ -38,7 +38,7 @@ NEEDS = {
     "first-id.py": [f"{PYTHON_MODULES}/{name}" for name in ("pip", "setuptools", "wheel")],
     "first-id.mjs": ["node", "npm"],
     "FirstId.java": ["javac", "java", "/usr/share/java/thrift.jar"],
-    "first-id.go": ["go", "/usr/share/gocode/src/github.com/apache/thrift"],
+    "first-id.go": ["go"],
     "thrift-id.py": ["thrift", *(f"{PYTHON_MODULES}/{name}" for name in ("thrift", "six.py"))],
     "thrift-id.js": ["thrift", "node", NODE_MODULES],
     "ThriftId.java": ["thrift", "javac", "java", "/usr/share/java/thrift.jar"],

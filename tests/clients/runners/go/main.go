@@ -21,7 +21,8 @@ import (
 	"github.com/apache/thrift/lib/go/thrift"
 
 	"conformance/generated"
-	"snowflake"
+
+	"example.com/snowflake"
 )
 
 var background = context.Background()
@@ -84,7 +85,7 @@ func (a answer) described(err error, took time.Duration) answer {
 	}
 	attempts := [][]string{}
 	for _, attempt := range told.Attempts {
-		attempts = append(attempts, []string{attempt.Server, attempt.Reason})
+		attempts = append(attempts, []string{attempt.Server, attempt.String()})
 	}
 	a["message"], a["attempts"] = err.Error(), attempts
 	a["took_ms"] = microseconds(took) / 1000
@@ -277,7 +278,8 @@ func (r *runner) nextThenClose(commands *bufio.Scanner) answer {
 func (r *runner) do(told command, commands *bufio.Scanner) (answer, error) {
 	switch told.Do {
 	case "hello":
-		return answer{"language": "Go", "package": "snowflake " + snowflake.Version}, nil
+		return answer{"language": "Go", "package": "snowflake " + snowflake.Version,
+			"lacks": answer{"at-once": "a call retries until its deadline"}}, nil
 	case "open":
 		return r.open(told)
 	case "next":
