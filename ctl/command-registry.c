@@ -11,8 +11,8 @@
 #include "ctl/command.h"
 #include "ctl/format.h"
 #include "ctl/output.h"
-#include "ctl/registry-tree.h"
 #include "ctl/table.h"
+#include "ctl/zookeeper.h"
 
 /* The floors that are raised are past all that can have been reserved until now: ZooKeeper's time,
  * plus the most that a server's clock can be ahead of it, plus the longest reservation. The records
@@ -64,10 +64,11 @@ typedef struct {
 	guint n_claims;
 	gint64 before_ms; /* since the Unix epoch; 0: it was never raised */
 	char *damage;     /* (nullable): why it does not parse; it was left as it is */
-	gboolean done;    /* then: */
-	gboolean raised;  /* else it was as high already, or higher */
-	gint64 floor_ms;  /* now */
-} Floor;
+	gboolean is_missing;
+	gboolean done;   /* then: */
+	gboolean raised; /* else it was as high already, or higher */
+	gint64 floor_ms; /* now */
+} DatacenterFloor;
 
 typedef struct {
 	const CtlOptions *options;
@@ -104,7 +105,7 @@ static guint count_claims(const CtlRegistryTree *tree)
 	guint n = 0;
 
 	for (guint i = 0; i < tree->datacenters->len; i++) {
-		const CtlDatacenter *datacenter = tree->datacenters->pdata[i];
+		const DatacenterListing *datacenter = tree->datacenters->pdata[i];
 
 		n += datacenter->claims->len;
 	}
@@ -118,10 +119,10 @@ static gint64 claim_lifetime_ms(const CtlRegistryTree *tree)
 	gint64 timeout_ms = 0;
 
 	for (guint i = 0; i < tree->datacenters->len; i++) {
-		const CtlDatacenter *datacenter = tree->datacenters->pdata[i];
+		const DatacenterListing *datacenter = tree->datacenters->pdata[i];
 
 		for (guint j = 0; j < datacenter->claims->len; j++) {
-			const CtlClaim *claim = datacenter->claims->pdata[j];
+			const ListedClaim *claim = datacenter->claims->pdata[j];
 			gint64 stated_ms = claim->record.session_timeout_ms;
 
 			timeout_ms = MAX(timeout_ms,
@@ -179,19 +180,23 @@ static void complain_of_servers(const CtlRegistryTree *tree)
 	guint n = 0;
 
 	for (guint i = 0; i < tree->datacenters->len; i++) {
-		const CtlDatacenter *datacenter = tree->datacenters->pdata[i];
+		const DatacenterListing *datacenter = tree->datacenters->pdata[i];
+		g_autoptr(GPtrArray) claims = ctl_registry_tree_order_claims(datacenter);
 
-		for (guint j = 0; j < datacenter->claims->len; j++, n++) {
-			const CtlClaim *claim = datacenter->claims->pdata[j];
+		for (guint j = 0; j < claims->len; j++, n++) {
+			const ListedClaim *claim = claims->pdata[j];
+			gboolean is_known = claim->damage == NULL;
 			g_autofree char *address =
-				claim->damage == NULL ? claim_record_address(&claim->record) : NULL;
+				is_known ? claim_record_address(&claim->record) : NULL;
 			g_autofree char *shown = ctl_format_address(address);
-			g_autofree char *worker = g_strdup_printf("%d", claim->record.worker_id);
+			g_autofree char *worker =
+				is_known && claim->record.worker_id >= 0
+					? g_strdup_printf("%d", claim->record.worker_id)
+					: g_strdup("-");
 
 			if (n < MAX_COMPLAINED)
 				fprintf(stderr, "  datacenter %u  worker %s  %s\n",
-					datacenter->datacenter_id,
-					claim->record.worker_id >= 0 ? worker : "-", shown);
+					datacenter->datacenter_id, worker, shown);
 		}
 	}
 	if (n > MAX_COMPLAINED)
@@ -237,48 +242,49 @@ static gboolean read_limits(Quarantine *self, GError **error)
 {
 	const char *root = self->hosts->root;
 	const ZnodeLimits *given_limits = &self->given_limits;
-	g_autoptr(GPtrArray) znodes = ctl_znode_list_new();
-	CtlZnode *znode = ctl_znode_list_add(znodes, CTL_ZNODE_GET, znode_limits(root));
+	g_autoptr(GPtrArray) requests = ctl_zookeeper_requests_new();
+	CtlRequest *request = ctl_zookeeper_read(self->zookeeper, requests, znode_limits(root));
+	const StoreRecord *record;
 	g_autoptr(GError) failure = NULL;
 	g_autofree char *fault = NULL;
 	ZnodeLimits noted;
 
-	if (!ctl_zookeeper_do(self->zookeeper, znodes, error))
+	if (!ctl_zookeeper_wait(self->zookeeper, requests, error))
 		return FALSE;
+	record = ctl_request_record(request);
 	g_clear_pointer(&self->limits.why, g_free);
-	if (znode->result != CTL_ZNODE_DONE) {
-		fault = g_strdup_printf("there is no %s", znode->path);
+	if (record == NULL) {
+		fault = g_strdup_printf("there is no %s", request->key);
 		self->limits = limits_without(fault, given_limits);
-	} else if (!znode_limits_from_json(znode->data, (gsize)MAX(znode->length, 0), &noted,
-					   &failure)) {
-		fault = g_strdup_printf("%s does not parse (%s)", znode->path, failure->message);
+	} else if (!znode_limits_from_json(record->data, record->length, &noted, &failure)) {
+		fault = g_strdup_printf("%s does not parse (%s)", request->key, failure->message);
 		self->limits = limits_without(fault, given_limits);
 	} else {
-		self->limits = limits_of(znode->path, &noted, given_limits);
+		self->limits = limits_of(request->key, &noted, given_limits);
 	}
 	return TRUE;
 }
 
 /* Floors */
 
-static void floor_free(Floor *self)
+static void floor_free(DatacenterFloor *self)
 {
 	g_free(self->damage);
 	g_free(self);
 }
 
-/* (transfer full) (element-type Floor): none of them done yet */
+/* (transfer full) (element-type DatacenterFloor): none of them done yet */
 static GPtrArray *plan_floors(const Quarantine *self)
 {
 	const GPtrArray *datacenters = self->tree->datacenters;
 	GPtrArray *floors = g_ptr_array_new_with_free_func((GDestroyNotify)floor_free);
 
 	for (guint i = 0; i < self->datacenters->len; i++) {
-		Floor *floor = g_new0(Floor, 1);
+		DatacenterFloor *floor = g_new0(DatacenterFloor, 1);
 
 		floor->datacenter_id = g_array_index(self->datacenters, guint, i);
 		for (guint j = 0; j < datacenters->len; j++) {
-			const CtlDatacenter *datacenter = datacenters->pdata[j];
+			const DatacenterListing *datacenter = datacenters->pdata[j];
 
 			if (datacenter->datacenter_id == floor->datacenter_id)
 				floor->n_claims = datacenter->claims->len;
@@ -292,27 +298,30 @@ static GPtrArray *plan_floors(const Quarantine *self)
  * the ACL of the layout: those who may use it need not be the user that we authenticate as. */
 static gboolean create_top(const Quarantine *self, GError **error)
 {
-	g_autoptr(GPtrArray) reads = ctl_znode_list_new();
-	g_autoptr(GPtrArray) znodes = ctl_znode_list_new();
+	g_autoptr(GPtrArray) reads = ctl_zookeeper_requests_new();
+	g_autoptr(GPtrArray) writes = ctl_zookeeper_requests_new();
 
-	ctl_znode_list_add(reads, CTL_ZNODE_TAKE_ACL, znode_layout(self->hosts->root));
-	ctl_znode_list_add(znodes, CTL_ZNODE_CREATE, znode_datacenters(self->hosts->root));
-	return ctl_zookeeper_do(self->zookeeper, reads, error) &&
-	       ctl_zookeeper_do(self->zookeeper, znodes, error);
+	ctl_zookeeper_copy_acl(self->zookeeper, reads, znode_layout(self->hosts->root));
+	if (!ctl_zookeeper_wait(self->zookeeper, reads, error))
+		return FALSE;
+	ctl_zookeeper_write(self->zookeeper, writes, znode_datacenters(self->hosts->root),
+			    STORE_NONE, "");
+	return ctl_zookeeper_wait(self->zookeeper, writes, error);
 }
 
 /* Creates the missing parents of the floors. A server creates the rest. */
 static gboolean create_parents(const Quarantine *self, const GPtrArray *floors, GError **error)
 {
-	g_autoptr(GPtrArray) znodes = ctl_znode_list_new();
+	g_autoptr(GPtrArray) writes = ctl_zookeeper_requests_new();
 
 	for (guint i = 0; i < floors->len; i++) {
-		const Floor *floor = floors->pdata[i];
+		const DatacenterFloor *floor = floors->pdata[i];
 		g_autofree char *path = znode_floor(self->hosts->root, floor->datacenter_id);
 
-		ctl_znode_list_add(znodes, CTL_ZNODE_CREATE, g_path_get_dirname(path));
+		ctl_zookeeper_write(self->zookeeper, writes, g_path_get_dirname(path), STORE_NONE,
+				    "");
 	}
-	return ctl_zookeeper_do(self->zookeeper, znodes, error);
+	return ctl_zookeeper_wait(self->zookeeper, writes, error);
 }
 
 static gboolean set_too_many_attempts(const char *path, GError **error)
@@ -352,23 +361,28 @@ static gboolean read_clock(const Quarantine *self, gint64 *out_now_ms, GError **
 	g_autofree char *path = znode_datacenters(self->hosts->root);
 
 	for (int i = 0; i < MAX_ATTEMPTS; i++) {
-		g_autoptr(GPtrArray) znodes = ctl_znode_list_new();
-		CtlZnode *znode = ctl_znode_list_add(znodes, CTL_ZNODE_GET, g_strdup(path));
+		g_autoptr(GPtrArray) reads = ctl_zookeeper_requests_new();
+		g_autoptr(GPtrArray) writes = ctl_zookeeper_requests_new();
+		CtlRequest *request = ctl_zookeeper_read(self->zookeeper, reads, g_strdup(path));
+		const StoreRecord *record;
 
-		if (!ctl_zookeeper_do(self->zookeeper, znodes, error))
+		if (!ctl_zookeeper_wait(self->zookeeper, reads, error))
 			return FALSE;
-		if (znode->result == CTL_ZNODE_MISSING)
+		record = ctl_request_record(request);
+		if (record == NULL)
 			return set_gone(path, error);
-		znode->operation = CTL_ZNODE_SET;
 
 		gint64 before_ms = g_get_real_time() / 1000;
 
-		if (!ctl_zookeeper_do(self->zookeeper, znodes, error))
+		request = ctl_zookeeper_write(self->zookeeper, writes, g_strdup(path),
+					      record->version, record->data);
+		if (!ctl_zookeeper_wait(self->zookeeper, writes, error))
 			return FALSE;
-		if (znode->result == CTL_ZNODE_DONE) {
-			*out_now_ms = znode->modified_at_ms;
-			return check_clock(znode->modified_at_ms, before_ms,
-					   g_get_real_time() / 1000, error);
+		record = ctl_request_record(request);
+		if (record != NULL) {
+			*out_now_ms = record->modified_ms;
+			return check_clock(record->modified_ms, before_ms, g_get_real_time() / 1000,
+					   error);
 		}
 	}
 	return set_too_many_attempts(path, error);
@@ -403,84 +417,67 @@ static gboolean find_floor(Quarantine *self, GError **error)
 	return TRUE;
 }
 
-static gint64 floor_time(const Quarantine *self, gint64 tick)
-{
-	return tick > 0 ? layout_tick_start_ms(&self->tree->layout, tick) : 0;
-}
-
-/* Sets the floor that was read. %FALSE: it does not parse. */
-static gboolean parse_floor(const Quarantine *self, Floor *floor, const CtlZnode *read,
-			    ZnodeFloor *out_floor)
-{
-	g_autoptr(GError) failure = NULL;
-
-	*out_floor = (ZnodeFloor){0};
-	if (read->result == CTL_ZNODE_DONE &&
-	    !znode_floor_from_json(read->data, (gsize)MAX(read->length, 0), &self->tree->layout,
-				   out_floor, &failure)) {
-		floor->damage = g_strdup_printf("%s: %s", read->path, failure->message);
-		return FALSE;
-	}
-	floor->before_ms = floor_time(self, out_floor->tick);
-	return TRUE;
-}
-
-/* Adds the write of a floor. A floor that is high enough is written too, because its new version
+/* Sends the write of a floor. A floor that is high enough is written too, because its new version
  * notifies the servers. */
-static void add_write(const Quarantine *self, Floor *floor, const CtlZnode *read, GPtrArray *writes,
-		      GPtrArray *written)
+static void send_write(const Quarantine *self, DatacenterFloor *floor, const CtlRequest *read,
+		       GPtrArray *writes, GPtrArray *written)
 {
-	ZnodeFloor before;
+	const StoreRecord *record = ctl_request_record(read);
+	const Layout *layout = &self->tree->layout;
+	g_autoptr(GError) failure = NULL;
+	ZnodeFloor before = {0};
 
-	if (!parse_floor(self, floor, read, &before))
+	if (record != NULL &&
+	    !znode_floor_from_json(record->data, record->length, layout, &before, &failure)) {
+		floor->damage = g_strdup_printf("%s: %s", read->key, failure->message);
 		return;
+	}
 
 	const ZnodeFloor now = {
 		.tick = MAX(before.tick, self->floor.tick),
 		.clock_tick = MAX(before.clock_tick, self->floor.clock_tick),
 	};
-	CtlZnode *write = ctl_znode_list_add(
-		writes, read->result == CTL_ZNODE_DONE ? CTL_ZNODE_SET : CTL_ZNODE_CREATE,
-		g_strdup(read->path));
+	g_autofree char *data = znode_floor_to_json(&now);
 
-	floor->floor_ms = floor_time(self, now.tick);
+	floor->before_ms = ctl_registry_tree_end_ms(layout, before.tick);
+	floor->floor_ms = ctl_registry_tree_end_ms(layout, now.tick);
 	floor->raised = now.tick > before.tick;
-	write->data = znode_floor_to_json(&now);
-	write->length = (int)strlen(write->data);
-	write->version = read->version;
+	floor->is_missing = record == NULL;
+	ctl_zookeeper_write(self->zookeeper, writes, g_strdup(read->key),
+			    record != NULL ? record->version : STORE_NONE, data);
 	g_ptr_array_add(written, floor);
 }
 
 /* Reads the floors and writes them; leaves in @floors those that somebody else wrote meanwhile. */
 static gboolean raise_once(const Quarantine *self, GPtrArray *floors, GError **error)
 {
-	g_autoptr(GPtrArray) reads = ctl_znode_list_new();
-	g_autoptr(GPtrArray) writes = ctl_znode_list_new();
+	g_autoptr(GPtrArray) reads = ctl_zookeeper_requests_new();
+	g_autoptr(GPtrArray) writes = ctl_zookeeper_requests_new();
 	g_autoptr(GPtrArray) written = g_ptr_array_new(); /* a floor for each write */
 	const char *orphan = NULL;
 
 	for (guint i = 0; i < floors->len; i++) {
-		const Floor *floor = floors->pdata[i];
+		const DatacenterFloor *floor = floors->pdata[i];
 
-		ctl_znode_list_add(reads, CTL_ZNODE_GET,
+		ctl_zookeeper_read(self->zookeeper, reads,
 				   znode_floor(self->hosts->root, floor->datacenter_id));
 	}
-	if (!ctl_zookeeper_do(self->zookeeper, reads, error))
+	if (!ctl_zookeeper_wait(self->zookeeper, reads, error))
 		return FALSE;
 	for (guint i = 0; i < floors->len; i++)
-		add_write(self, floors->pdata[i], reads->pdata[i], writes, written);
-	if (!ctl_zookeeper_do(self->zookeeper, writes, error))
+		send_write(self, floors->pdata[i], reads->pdata[i], writes, written);
+	if (!ctl_zookeeper_wait(self->zookeeper, writes, error))
 		return FALSE;
 	g_ptr_array_set_size(floors, 0);
 	for (guint i = 0; i < writes->len; i++) {
-		const CtlZnode *write = writes->pdata[i];
-		Floor *floor = written->pdata[i];
+		const CtlRequest *write = writes->pdata[i];
+		DatacenterFloor *floor = written->pdata[i];
 
-		floor->done = write->result == CTL_ZNODE_DONE;
+		floor->done = write->answer->outcome == STORE_OK;
 		if (!floor->done)
 			g_ptr_array_add(floors, floor);
-		if (write->operation == CTL_ZNODE_CREATE && write->result == CTL_ZNODE_MISSING)
-			orphan = write->path;
+		if (floor->is_missing && write->answer->outcome == STORE_ABSENT)
+			orphan = write->key;
 	}
 	if (orphan == NULL)
 		return TRUE;
@@ -502,7 +499,7 @@ static gboolean raise_all(const Quarantine *self, const GPtrArray *floors, GErro
 	if (left->len == 0)
 		return TRUE;
 
-	const Floor *floor = left->pdata[0];
+	const DatacenterFloor *floor = left->pdata[0];
 	g_autofree char *path = znode_floor(self->hosts->root, floor->datacenter_id);
 
 	return set_too_many_attempts(path, error);
@@ -536,7 +533,7 @@ static GArray *choose_datacenters(const Quarantine *self)
 	g_autoptr(GArray) chosen = g_array_new(FALSE, FALSE, sizeof(guint));
 
 	for (guint i = 0; i < tree->datacenters->len; i++) {
-		const CtlDatacenter *datacenter = tree->datacenters->pdata[i];
+		const DatacenterListing *datacenter = tree->datacenters->pdata[i];
 
 		g_array_append_val(chosen, datacenter->datacenter_id);
 	}
@@ -614,7 +611,7 @@ static void print_table(const GPtrArray *floors)
 	g_autoptr(CtlTable) table = ctl_table_new(HEADS);
 
 	for (guint i = 0; i < floors->len; i++) {
-		const Floor *floor = floors->pdata[i];
+		const DatacenterFloor *floor = floors->pdata[i];
 
 		if (!floor->done)
 			continue;
@@ -631,7 +628,7 @@ static void print_json(const GPtrArray *floors, gboolean complete)
 	CtlArray array = {0};
 
 	for (guint i = 0; i < floors->len; i++) {
-		const Floor *floor = floors->pdata[i];
+		const DatacenterFloor *floor = floors->pdata[i];
 		JsonObject *object;
 
 		if (!floor->done)
@@ -652,7 +649,7 @@ static guint complain_of_damage(const GPtrArray *floors)
 	guint damaged = 0;
 
 	for (guint i = 0; i < floors->len; i++) {
-		const Floor *floor = floors->pdata[i];
+		const DatacenterFloor *floor = floors->pdata[i];
 
 		if (floor->damage != NULL) {
 			ctl_output_complain("%s; left as it is, and no server claims a worker ID "
@@ -674,7 +671,7 @@ static void print_summary(const Quarantine *self, const GPtrArray *floors, gint6
 	guint left = 0;
 
 	for (guint i = 0; i < floors->len; i++) {
-		const Floor *floor = floors->pdata[i];
+		const DatacenterFloor *floor = floors->pdata[i];
 
 		raised += floor->done && floor->raised;
 		left += floor->done && !floor->raised;
@@ -698,7 +695,7 @@ static guint complain_of_new(const Quarantine *self, const CtlRegistryTree *tree
 	guint n = 0;
 
 	for (guint i = 0; i < tree->datacenters->len; i++) {
-		const CtlDatacenter *datacenter = tree->datacenters->pdata[i];
+		const DatacenterListing *datacenter = tree->datacenters->pdata[i];
 
 		if (has_number(self->datacenters, datacenter->datacenter_id))
 			continue;
@@ -751,7 +748,8 @@ static CtlStatus raise_floors(Quarantine *self)
 	else
 		print_table(floors);
 	if (complete)
-		print_summary(self, floors, floor_time(self, self->floor.tick));
+		print_summary(self, floors,
+			      ctl_registry_tree_end_ms(&self->tree->layout, self->floor.tick));
 	ctl_output_flush();
 	if (!complete)
 		ctl_output_complain("%s; run it again: the registry is not safe yet",

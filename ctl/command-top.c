@@ -13,11 +13,11 @@
 #include "ctl/fleet.h"
 #include "ctl/format.h"
 #include "ctl/output.h"
-#include "ctl/registry-tree.h"
 #include "ctl/screen.h"
 #include "ctl/table.h"
 #include "ctl/watch.h"
 #include "ctl/worker.h"
+#include "ctl/zookeeper.h"
 
 #define MIN_INTERVAL_MS 100
 #define MAX_INTERVAL_MS 3600000

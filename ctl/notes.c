@@ -75,17 +75,9 @@ void ctl_notes_add_failure(CtlNotes *self, const GError *failure)
 	add_note(self, failure->message, g_strdup(failure->message), failure);
 }
 
-/* @damage: (nullable). Returns whether there is none. */
-static gboolean add_damage(CtlNotes *self, const char *damage)
-{
-	if (damage != NULL)
-		ctl_notes_add(self, "%s", damage);
-	return damage == NULL;
-}
-
 gboolean ctl_notes_add_tree(CtlNotes *self, const CtlRegistryTree *tree)
 {
-	gboolean is_sound = TRUE;
+	guint n_strange;
 
 	for (guint i = 0; i < MIN(tree->strange->len, MAX_STRANGE); i++) {
 		g_autofree char *path = ctl_format_path(tree->strange->pdata[i]);
@@ -95,22 +87,35 @@ gboolean ctl_notes_add_tree(CtlNotes *self, const CtlRegistryTree *tree)
 	if (tree->strange->len > MAX_STRANGE)
 		ctl_notes_add(self, "... and %u more that are not of a server",
 			      tree->strange->len - MAX_STRANGE);
+	n_strange = self->notes->len;
 	for (guint i = 0; i < tree->datacenters->len; i++) {
-		const CtlDatacenter *datacenter = tree->datacenters->pdata[i];
+		const DatacenterListing *datacenter = tree->datacenters->pdata[i];
+		g_autoptr(GPtrArray) claims = ctl_registry_tree_order_claims(datacenter);
+		g_autofree char *claim_parent = znode_claims(tree->root, datacenter->datacenter_id);
+		g_autofree char *parent = znode_reservations(tree->root, datacenter->datacenter_id);
+		g_autofree char *floor = znode_floor(tree->root, datacenter->datacenter_id);
 
-		for (guint j = 0; j < datacenter->claims->len; j++) {
-			const CtlClaim *claim = datacenter->claims->pdata[j];
+		for (guint j = 0; j < claims->len; j++) {
+			const ListedClaim *claim = claims->pdata[j];
 
-			is_sound &= add_damage(self, claim->damage);
+			if (claim->damage != NULL)
+				ctl_notes_add(self, "%s/%s: %s", claim_parent, claim->name,
+					      claim->damage);
 		}
-		is_sound &= add_damage(self, datacenter->floor_damage);
+		if (datacenter->floor.damage != NULL)
+			ctl_notes_add(self,
+				      "%s %s, so no worker ID can be claimed: see registry "
+				      "quarantine",
+				      floor, datacenter->floor.damage);
 		for (guint j = 0; j < datacenter->reservations->len; j++) {
-			const CtlReservation *reservation = datacenter->reservations->pdata[j];
+			const ListedReservation *reservation = datacenter->reservations->pdata[j];
 
-			is_sound &= add_damage(self, reservation->damage);
+			if (reservation->damage != NULL)
+				ctl_notes_add(self, "%s/%u: %s", parent, reservation->worker_id,
+					      reservation->damage);
 		}
 	}
-	return is_sound;
+	return self->notes->len == n_strange;
 }
 
 void ctl_notes_write(const CtlNotes *self, GPtrArray *texts)

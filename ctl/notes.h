@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "ctl/registry-tree.h"
+#include "ctl/zookeeper.h"
 
 /* Lines that go with a list of servers: what is missing in it, and why. They are printed on
  * standard error, or drawn below the list. */

@@ -29,14 +29,14 @@ GPtrArray *ctl_worker_list_new(void)
 	return g_ptr_array_new_with_free_func((GDestroyNotify)ctl_worker_free);
 }
 
-static CtlWorker *worker_of_claim(const CtlDatacenter *datacenter, const CtlClaim *claim,
+static CtlWorker *worker_of_claim(const DatacenterListing *datacenter, const ListedClaim *claim,
 				  gint64 as_of_ms)
 {
 	CtlWorker *self = g_new0(CtlWorker, 1);
-	const CtlReservation *reservation = NULL;
+	const ListedReservation *held = NULL;
 
 	self->datacenter_id = datacenter->datacenter_id;
-	self->worker_id = claim->record.worker_id;
+	self->worker_id = claim->damage == NULL ? claim->record.worker_id : -1;
 	self->nonce = g_strdup(claim->nonce);
 	self->claimed_at_ms = claim->claimed_at_ms;
 	self->as_of_ms = as_of_ms;
@@ -48,10 +48,10 @@ static CtlWorker *worker_of_claim(const CtlDatacenter *datacenter, const CtlClai
 		self->address = claim_record_address(&claim->record);
 	}
 	if (self->worker_id >= 0)
-		reservation = ctl_datacenter_find(datacenter, (guint)self->worker_id);
-	if (reservation != NULL && reservation->holder != NULL &&
-	    strcmp(reservation->holder->nonce, claim->nonce) == 0)
-		self->reserved_until_ms = reservation->reserved_until_ms;
+		held = datacenter_listing_held_by(datacenter, claim);
+	if (held != NULL)
+		self->reserved_until_ms =
+			ctl_registry_tree_end_ms(&datacenter->layout, held->record.end_tick);
 	return self;
 }
 
@@ -60,7 +60,7 @@ GPtrArray *ctl_worker_of_tree(const CtlRegistryTree *tree, gint64 as_of_ms)
 	GPtrArray *workers = ctl_worker_list_new();
 
 	for (guint i = 0; i < tree->datacenters->len; i++) {
-		const CtlDatacenter *datacenter = tree->datacenters->pdata[i];
+		const DatacenterListing *datacenter = tree->datacenters->pdata[i];
 
 		for (guint j = 0; j < datacenter->claims->len; j++)
 			g_ptr_array_add(workers,

@@ -5,8 +5,8 @@
 
 #include "ctl/options.h"
 #include "ctl/probe.h"
-#include "ctl/registry-tree.h"
 #include "ctl/table.h"
+#include "ctl/zookeeper.h"
 
 /* The counters of a server that "top" shows. */
 typedef struct {

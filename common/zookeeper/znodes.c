@@ -241,7 +241,6 @@ gboolean znode_floor_from_json(const char *text, gsize length, const Layout *lay
 }
 
 #define PERMISSION_READ 1
-#define PERMISSIONS_ALL 31
 
 gboolean znode_acl_is_open(const char *scheme, gint permissions)
 {
@@ -260,15 +259,6 @@ char *znode_acl_identity(const char *auth)
 	g_checksum_get_digest(checksum, digest, &length);
 	text = g_base64_encode(digest, length);
 	return g_strjoin(":", user, text, NULL);
-}
-
-gboolean znode_acl_is_of(const char *scheme, const char *id, gint permissions, const char *identity)
-{
-	g_autofree char *user = g_strndup(identity, strcspn(identity, ":"));
-	g_autofree char *masked = g_strconcat(user, ":x", NULL);
-
-	return g_str_equal(scheme, "digest") && permissions == PERMISSIONS_ALL &&
-	       (g_str_equal(id, identity) || g_str_equal(id, masked));
 }
 
 #define KIND_SERVER   "server"

@@ -731,6 +731,7 @@ DEFINE_CREATE(create_ephemeral, ENSEMBLE_CREATE_EPHEMERAL)
 	}
 DEFINE_REQUEST(delete, ENSEMBLE_DELETE)
 DEFINE_REQUEST(get_acl, ENSEMBLE_GET_ACL)
+DEFINE_REQUEST(copy_acl, ENSEMBLE_GET_ACL)
 DEFINE_REQUEST(sync, ENSEMBLE_SYNC)
 
 guint64 zookeeper_session_commit(ZookeeperSession *self, const ZookeeperWrite *writes,

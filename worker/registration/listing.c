@@ -10,6 +10,7 @@ static void listed_claim_free(ListedClaim *claim)
 	claim_record_clear(&claim->record);
 	g_free(claim->nonce);
 	g_free(claim->name);
+	g_free(claim->damage);
 	g_free(claim);
 }
 
@@ -49,15 +50,16 @@ static const char *name_of(const StoreRecord *record)
 	return slash != NULL ? slash + 1 : record->key;
 }
 
-void datacenter_listing_add_claim(DatacenterListing *self, const StoreRecord *record)
+gboolean datacenter_listing_add_claim(DatacenterListing *self, const StoreRecord *record)
 {
+	g_autoptr(GError) error = NULL;
 	const char *name = name_of(record);
 	gint64 sequence;
 	char *nonce;
 	ListedClaim *claim;
 
 	if (!znode_claim_parse_name(name, &nonce, &sequence))
-		return;
+		return FALSE;
 	claim = g_new0(ListedClaim, 1);
 	claim->name = g_strdup(name);
 	claim->nonce = nonce;
@@ -66,19 +68,25 @@ void datacenter_listing_add_claim(DatacenterListing *self, const StoreRecord *re
 	claim->claimed_at_ms = record->created_ms;
 	/* its name says all that matters; a stranger's data are no reason not to start */
 	if (record->data == NULL ||
-	    !claim_record_from_json(record->data, record->length, &claim->record, NULL))
+	    !claim_record_from_json(record->data, record->length, &claim->record, &error))
 		claim->record = (ClaimRecord){.worker_id = -1};
+	else if (claim->record.worker_id >= 0)
+		(void)!layout_check_worker(&self->layout, self->datacenter_id,
+					   claim->record.worker_id, &error);
+	if (record->data == NULL || error != NULL)
+		claim->damage = g_strdup(error != NULL ? error->message : UNREADABLE);
 	g_ptr_array_add(self->claims, claim);
+	return TRUE;
 }
 
-void datacenter_listing_add_reservation(DatacenterListing *self, const StoreRecord *record)
+gboolean datacenter_listing_add_reservation(DatacenterListing *self, const StoreRecord *record)
 {
 	g_autoptr(GError) error = NULL;
 	ListedReservation *reservation;
 	guint worker_id;
 
 	if (!znode_parse_number(name_of(record), (1u << self->layout.worker_bits) - 1, &worker_id))
-		return;
+		return FALSE;
 	reservation = g_new0(ListedReservation, 1);
 	reservation->worker_id = worker_id;
 	reservation->version = record->version;
@@ -90,6 +98,7 @@ void datacenter_listing_add_reservation(DatacenterListing *self, const StoreReco
 	else if (reservation->record.end_tick > layout_max_tick(&self->layout))
 		reservation->damage = g_strdup("its end is past the layout's");
 	g_ptr_array_add(self->reservations, reservation);
+	return TRUE;
 }
 
 void datacenter_listing_set_floor(DatacenterListing *self, const StoreRecord *record)

@@ -41,6 +41,7 @@ struct _ZookeeperSession {
 	const struct ACL_vector *acl; /* of what is created */
 	struct ACL own_entry;         /* of that, with auth: everything, for them alone */
 	struct ACL_vector own_acl;
+	struct ACL_vector copied_acl; /* set by the client's threads before they reply */
 
 	pthread_mutex_t mutex; /* for what follows */
 	pthread_cond_t changed;
@@ -60,6 +61,7 @@ typedef struct {
 	gint64 sent_ns;
 	const char *operation; /* static */
 	char *path;            /* of a transaction, all of them */
+	gboolean copies_acl;
 	/* of a transaction */
 	guint n_writes;
 	const struct Stat *stat; /* of the last set; NULL: there is none */
@@ -299,6 +301,17 @@ static void on_acl(int code, struct ACL_vector *acl, struct Stat *stat, const vo
 	for (int i = 0; code == ZOK && i < acl->count; i++)
 		if (znode_acl_is_open(acl->data[i].id.scheme, acl->data[i].perms))
 			message->open = TRUE;
+	if (code == ZOK && request->copies_acl) {
+		struct ACL_vector *copy = &request->session->copied_acl;
+
+		deallocate_ACL_vector(copy);
+		allocate_ACL_vector(copy, acl->count);
+		for (int i = 0; i < acl->count; i++)
+			/* the client frees them by free() */
+			copy->data[i] = (struct ACL){
+				acl->data[i].perms,
+				{strdup(acl->data[i].id.scheme), strdup(acl->data[i].id.id)}};
+	}
 	post_reply(request, message);
 }
 
@@ -349,6 +362,7 @@ static void session_destroy(ZookeeperSession *self)
 	g_free((char *)self->config.certificates);
 	g_free((char *)self->config.auth);
 	g_free(self->own_entry.id.id);
+	deallocate_ACL_vector(&self->copied_acl);
 	g_free(self);
 }
 
@@ -656,6 +670,15 @@ guint64 zookeeper_session_get_acl(ZookeeperSession *self, const char *path)
 {
 	Request *request = request_new(self, "get-acl", path);
 
+	return sent(self, request, zoo_aget_acl(self->handle, path, on_acl, request));
+}
+
+guint64 zookeeper_session_copy_acl(ZookeeperSession *self, const char *path)
+{
+	Request *request = request_new(self, "get-acl", path);
+
+	request->copies_acl = TRUE;
+	self->acl = &self->copied_acl; /* empty until then: ZooKeeper refuses it */
 	return sent(self, request, zoo_aget_acl(self->handle, path, on_acl, request));
 }
 

@@ -27,7 +27,7 @@
 #define LOSS_LOGGED_US G_USEC_PER_SEC
 
 /* What a request of the session is for. */
-typedef enum { FOR_SYNC, FOR_READ, FOR_CHILDREN, FOR_CHILD, FOR_COMMIT } Purpose;
+typedef enum { FOR_SYNC, FOR_ACL, FOR_READ, FOR_CHILDREN, FOR_CHILD, FOR_COMMIT } Purpose;
 
 typedef struct {
 	StoreMessage *answer; /* so far */
@@ -225,6 +225,18 @@ static guint64 store_commit(Store *store, const StoreWrite *writes, guint n_writ
 	return job;
 }
 
+guint64 zookeeper_store_copy_acl(Store *store, const char *key)
+{
+	ZookeeperStore *self = (ZookeeperStore *)store;
+	guint64 job;
+
+	if (self->session == NULL)
+		return answer_unsure(self);
+	job = job_new(self);
+	expect_reply(self, job, zookeeper_session_copy_acl(self->session, key), FOR_ACL, key);
+	return job;
+}
+
 static void store_drop(Store *store, guint64 request)
 {
 	ZookeeperStore *self = (ZookeeperStore *)store;
@@ -376,7 +388,7 @@ static void take_job_reply(ZookeeperStore *self, const Request *request, Zookeep
 			note_failure(answer, message);
 	} else if (request->purpose == FOR_CHILDREN) {
 		queue_children(self, request->job, request->key, message->children);
-	} else if (request->purpose != FOR_SYNC) {
+	} else if (request->purpose != FOR_SYNC && request->purpose != FOR_ACL) {
 		add_record(self, answer, message->path != NULL ? message->path : request->key,
 			   message);
 	}
@@ -714,6 +726,13 @@ static gboolean store_find_why_down(Store *store, char **out_why)
 static void store_forget_why_down(Store *store)
 {
 	g_clear_pointer(&((ZookeeperStore *)store)->opening.probe, reach_probe_free);
+}
+
+gboolean zookeeper_store_has_no_names(const Store *store)
+{
+	const ZookeeperStore *self = (const ZookeeperStore *)store;
+
+	return self->opening.addresses == NULL && self->opening.unknown != NULL;
 }
 
 static void store_close(Store *store, gint64 timeout_ms)
