@@ -7,7 +7,6 @@
 #include "ctl/command.h"
 #include "ctl/format.h"
 #include "ctl/output.h"
-#include "ctl/table.h"
 #include "options/options-table.h"
 
 /* (nullable): parses as snowflaked does if it is started with that file alone */

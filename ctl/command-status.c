@@ -5,11 +5,10 @@
 #include <string.h>
 
 #include "ctl/command.h"
+#include "ctl/fleet.h"
 #include "ctl/format.h"
 #include "ctl/output.h"
-#include "ctl/probe.h"
 #include "ctl/screen.h"
-#include "ctl/worker.h"
 
 typedef enum {
 	GROUP_SERVER,
@@ -96,29 +95,32 @@ static char *milliseconds(gint64 us, const char *sign)
 static void add_reservation(GPtrArray *rows, const CtlWorker *worker, gint64 now_ms)
 {
 	gint64 left_ms = ctl_worker_left_ms(worker, now_ms);
-	gboolean is_reserved = worker->reserved_until_ms > 0;
+	gboolean is_reserved = worker->said.reserved_until_ms > 0;
 
-	add_row(rows, GROUP_WORKER_ID, "datacenter_id", number(worker->datacenter_id), "");
+	add_row(rows, GROUP_WORKER_ID, "datacenter_id", number(worker->said.datacenter_id), "");
 	add_row(rows, GROUP_WORKER_ID, "worker_id",
-		worker->worker_id >= 0 ? number(worker->worker_id) : g_strdup("-"), "");
-	add_row(rows, GROUP_WORKER_ID, "claimed_at", ctl_format_time(worker->claimed_at_ms), NULL);
-	add_row(rows, GROUP_WORKER_ID, "reserved_until", ctl_format_time(worker->reserved_until_ms),
+		worker->said.worker_id >= 0 ? number(worker->said.worker_id) : g_strdup("-"), "");
+	add_row(rows, GROUP_WORKER_ID, "claimed_at", ctl_format_time(worker->said.claimed_at_ms),
 		NULL);
+	add_row(rows, GROUP_WORKER_ID, "reserved_until",
+		ctl_format_time(worker->said.reserved_until_ms), NULL);
 	add_row(rows, GROUP_WORKER_ID, "reservation_left",
 		is_reserved ? number(left_ms) : g_strdup("-"), is_reserved ? "ms" : "");
 }
 
 static void add_worker(GPtrArray *rows, const CtlWorker *worker, gint64 now_ms)
 {
-	Row *state = add_row(rows, GROUP_SERVER, "state", ctl_format_text(worker->state), NULL);
+	Row *state =
+		add_row(rows, GROUP_SERVER, "state", ctl_format_text(worker->said.state), NULL);
 	gboolean is_relay = ctl_worker_is_relay(worker);
 
-	state->colour = ctl_colour_of_state(worker->state);
-	add_row(rows, GROUP_SERVER, "address", ctl_format_address(worker->address), NULL);
-	add_row(rows, GROUP_SERVER, "kind", ctl_format_text(worker->kind), NULL);
+	state->colour = ctl_colour_of_state(worker->said.state);
+	add_row(rows, GROUP_SERVER, "address", ctl_format_address(worker->said.address), NULL);
+	add_row(rows, GROUP_SERVER, "kind", ctl_format_text(worker->said.kind), NULL);
 	if (is_relay)
-		add_row(rows, GROUP_SERVER, "relay_of", ctl_format_address(worker->relay_of), NULL);
-	add_row(rows, GROUP_SERVER, "nonce", ctl_format_text(worker->nonce), NULL);
+		add_row(rows, GROUP_SERVER, "relay_of", ctl_format_address(worker->said.server),
+			NULL);
+	add_row(rows, GROUP_SERVER, "nonce", ctl_format_text(worker->said.nonce), NULL);
 	add_row(rows, GROUP_SERVER, "round_trip", milliseconds(worker->round_trip_us, ""), "ms");
 	add_row(rows, GROUP_SERVER, "clock_skew", milliseconds(worker->clock_skew_us, "+"), "ms");
 	if (!is_relay)
@@ -209,7 +211,7 @@ static JsonObject *status_to_json(const char *server, const CtlProbe *probe, gin
 	JsonObject *object = ctl_worker_to_json(worker);
 
 	json_object_set_string_member(object, "server", server);
-	if (worker->reserved_until_ms > 0)
+	if (worker->said.reserved_until_ms > 0)
 		json_object_set_int_member(object, "reservation_left_ms",
 					   ctl_worker_left_ms(worker, now_ms));
 	else
@@ -221,28 +223,6 @@ static JsonObject *status_to_json(const char *server, const CtlProbe *probe, gin
 		json_object_set_null_member(object, "counters");
 	ctl_worker_free(worker);
 	return object;
-}
-
-/* The command */
-
-/* Uses a client for each server, so that all answers are from one server. */
-static gboolean ask_server(const CtlOptions *options, const Address *server, CtlProbe *out_probe,
-			   GError **error)
-{
-	g_autoptr(SnowflakeClient) client = ctl_options_client_new(options, &server, 1);
-	g_auto(CtlProbe) probe = {0};
-
-	if (!ctl_probe(client, TRUE, &probe, error))
-		return FALSE;
-	if (probe.worker == NULL) {
-		g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED,
-			    "%s: a server of 2010, which does not say who it is; ping asks it",
-			    server->text);
-		return FALSE;
-	}
-	*out_probe = probe;
-	probe = (CtlProbe){0};
-	return TRUE;
 }
 
 static void print_status(const CtlOptions *options, const char *server, const CtlProbe *probe)
@@ -266,9 +246,11 @@ static CtlStatus run_status(const CtlOptions *options, G_GNUC_UNUSED const char 
 	for (guint i = 0; servers != NULL && i < servers->len; i++) {
 		const Address *server = servers->pdata[i];
 		g_auto(CtlProbe) probe = {0};
+		/* one for each server, so that all answers are from one server */
+		g_autoptr(SnowflakeClient) client = ctl_options_client_new(options, &server, 1);
 		g_autoptr(GError) error = NULL;
 
-		if (ask_server(options, server, &probe, &error)) {
+		if (ctl_probe_known(client, TRUE, &probe, &error)) {
 			print_status(options, server->text, &probe);
 			return CTL_OK;
 		}

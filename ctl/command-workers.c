@@ -6,9 +6,6 @@
 #include "ctl/fleet.h"
 #include "ctl/format.h"
 #include "ctl/output.h"
-#include "ctl/table.h"
-#include "ctl/worker.h"
-#include "ctl/zookeeper.h"
 
 static gboolean with_reservations;
 
@@ -233,7 +230,7 @@ static CtlStatus list_by_zookeeper(const CtlOptions *options, const ZookeeperHos
 
 		ctl_worker_ask_all(workers, options, FALSE);
 		if (workers->len == 0 && !options->json)
-			ctl_notes_add(notes, "no server is registered");
+			ctl_notes_add(notes, NULL, g_strdup("no server is registered"));
 		print_workers(workers, options->json);
 	}
 	ctl_output_flush();

@@ -11,8 +11,8 @@
 #include "common/help-text.h"
 #include "core/text.h"
 #include "ctl/command.h"
+#include "ctl/fleet.h"
 #include "ctl/output.h"
-#include "ctl/probe.h"
 
 #define MAX_TIMEOUT_MS 3600000
 

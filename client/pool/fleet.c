@@ -2,6 +2,7 @@
 #include "client/pool/fleet.h"
 
 #include "client/pool/clock.h"
+#include "common/worker-kind.h"
 
 #define WANTED_SERVERS   2       /* the first, and a spare */
 #define SETTLE_US        100000  /* for all that are tried at the start to show their distance */
@@ -303,7 +304,7 @@ static void exclude_for_proof(PoolFleet *self, PoolServer **server, const char *
 
 static gboolean is_relay(const PoolServer *server)
 {
-	return server->worker != NULL && g_str_equal(server->worker->kind, "relay");
+	return server->worker != NULL && g_str_equal(server->worker->kind, WORKER_KIND_RELAY);
 }
 
 /* Returns: whether @first is not above the last ID. IDs of a relay can go back, because its

@@ -5,6 +5,7 @@
 
 #include "common/address.h"
 #include "common/strict-json.h"
+#include "common/worker-kind.h"
 #include "core/text.h"
 
 #define LAYOUT         "layout"
@@ -261,8 +262,6 @@ char *znode_acl_identity(const char *auth)
 	return g_strjoin(":", user, text, NULL);
 }
 
-#define KIND_SERVER   "server"
-#define KIND_EMBEDDED "embedded"
 #define TRANSPORT_TLS "tls" /* the only one; without a word it is plain */
 
 char *claim_record_to_json(const ClaimRecord *self)
@@ -270,8 +269,8 @@ char *claim_record_to_json(const ClaimRecord *self)
 	JsonObject *object = json_object_new();
 	g_autofree char *started = text_time_ms(self->started_ms);
 
-	json_object_set_string_member(object, "kind",
-				      self->program != NULL ? KIND_EMBEDDED : KIND_SERVER);
+	json_object_set_string_member(
+		object, "kind", self->program != NULL ? WORKER_KIND_EMBEDDED : WORKER_KIND_SERVER);
 	if (self->program != NULL)
 		json_object_set_string_member(object, "program", self->program);
 	json_object_set_string_member(object, "host", self->host);
@@ -325,12 +324,12 @@ static gboolean get_kind(JsonObject *object, const char **out_program, gint64 *o
 	*out_port = 0;
 	if (kind == NULL)
 		return FALSE;
-	if (strcmp(kind, KIND_SERVER) == 0)
+	if (strcmp(kind, WORKER_KIND_SERVER) == 0)
 		return strict_json_get_int(object, "port", 1, G_MAXUINT16, out_port, error);
-	if (strcmp(kind, KIND_EMBEDDED) == 0)
+	if (strcmp(kind, WORKER_KIND_EMBEDDED) == 0)
 		return (*out_program = strict_json_get_string(object, "program", error)) != NULL;
 	g_set_error(error, STRICT_JSON_ERROR, STRICT_JSON_ERROR_INVALID,
-		    "\"kind\" is neither " KIND_SERVER " nor " KIND_EMBEDDED);
+		    "\"kind\" is neither " WORKER_KIND_SERVER " nor " WORKER_KIND_EMBEDDED);
 	return FALSE;
 }
 

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "common/worker-kind.h"
+
 #define UNREADABLE "may not be read without its --zookeeper-auth"
 
 static void listed_claim_free(ListedClaim *claim)
@@ -248,29 +250,23 @@ const ListedReservation *datacenter_listing_held_by(const DatacenterListing *sel
 	return NULL;
 }
 
-/* What its claim says of who it is. */
-static void describe_server(const ClaimRecord *record, Worker *worker)
-{
-	g_autofree char *name = record->host != NULL ? claim_record_address(record) : g_strdup("");
-
-	if (record->program != NULL) {
-		worker->program = g_steal_pointer(&name);
-		worker->address = g_strdup("");
-	} else {
-		worker->address = g_steal_pointer(&name);
-	}
-}
-
 void datacenter_listing_add_workers(const DatacenterListing *self, GPtrArray *workers)
 {
 	for (guint i = 0; i < self->claims->len; i++) {
 		const ListedClaim *claim = self->claims->pdata[i];
 		const ListedReservation *held = datacenter_listing_held_by(self, claim);
-		Worker *worker = g_new0(Worker, 1);
+		SnowflakeClientWorker *worker = g_new0(SnowflakeClientWorker, 1);
+		gboolean is_embedded = claim->record.program != NULL;
+		g_autofree char *name = claim->record.host != NULL
+						? claim_record_address(&claim->record)
+						: g_strdup("");
 
 		worker->datacenter_id = (gint)self->datacenter_id;
 		worker->worker_id = held != NULL ? (gint)held->worker_id : -1;
-		describe_server(&claim->record, worker);
+		worker->kind = g_strdup(is_embedded ? WORKER_KIND_EMBEDDED : WORKER_KIND_SERVER);
+		worker->address = g_strdup(is_embedded ? "" : name);
+		worker->program = g_strdup(is_embedded ? name : "");
+		worker->server = g_strdup("");
 		worker->nonce = g_strdup(claim->nonce);
 		worker->claimed_at_ms = claim->claimed_at_ms;
 		if (held != NULL)
@@ -288,11 +284,11 @@ void datacenter_listing_add_quarantined(const DatacenterListing *self, gint64 no
 		WorkerIdJudgement judgement =
 			datacenter_listing_judge(self, reservation->worker_id, now_tick, NULL);
 		gboolean is_damaged = judgement.state == WORKER_ID_DAMAGED;
-		Worker *worker;
+		SnowflakeClientWorker *worker;
 
 		if (!is_damaged && judgement.state != WORKER_ID_QUARANTINED)
 			continue;
-		worker = g_new0(Worker, 1);
+		worker = g_new0(SnowflakeClientWorker, 1);
 		worker->datacenter_id = (gint)self->datacenter_id;
 		worker->worker_id = (gint)reservation->worker_id;
 		worker->address = g_strdup(is_damaged ? "" : reservation->record.address);

@@ -101,11 +101,11 @@ WorkerIdJudgement datacenter_listing_judge(const DatacenterListing *self, guint 
 const ListedReservation *datacenter_listing_held_by(const DatacenterListing *self,
 						    const ListedClaim *claim);
 
-/* Adds the servers to @workers, of Worker. */
+/* Adds the servers to @workers, of SnowflakeClientWorker. */
 void datacenter_listing_add_workers(const DatacenterListing *self, GPtrArray *workers);
 
 /* Adds the worker IDs that have a record and are quarantined or damaged at @now_tick to
- * @quarantined, of Worker: reserved to until_tick, by the server in the record; of one that is
- * damaged by "". */
+ * @quarantined, of SnowflakeClientWorker: reserved to until_tick, by the server in the record; of
+ * one that is damaged by "". */
 void datacenter_listing_add_quarantined(const DatacenterListing *self, gint64 now_tick,
 					GPtrArray *quarantined);

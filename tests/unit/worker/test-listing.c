@@ -86,14 +86,14 @@ TEST("/listing/quarantined", test_quarantined)
 	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
 		g_autoptr(DatacenterListing) listing =
 			make_listing(CLAIMS, RESERVATIONS, CASES[i].floor);
-		g_autoptr(GPtrArray) found =
-			g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
+		g_autoptr(GPtrArray) found = g_ptr_array_new_with_free_func(
+			(GDestroyNotify)snowflake_client_worker_free);
 		guint n = 0;
 
 		g_test_message("%s", CASES[i].name);
 		datacenter_listing_add_quarantined(listing, 1000, found);
 		for (; n < found->len; n++) {
-			const Worker *worker = found->pdata[n];
+			const SnowflakeClientWorker *worker = found->pdata[n];
 
 			g_assert_cmpint(worker->worker_id, ==, CASES[i].expected[n].worker_id);
 			g_assert_cmpint(worker->datacenter_id, ==, 3);
