@@ -92,27 +92,12 @@ static char *milliseconds(gint64 us, const char *sign)
 	return g_strdup_printf("%s%.3f", us < 0 ? "" : sign, (double)us / 1000);
 }
 
-static void add_reservation(GPtrArray *rows, const CtlWorker *worker, gint64 now_ms)
-{
-	gint64 left_ms = ctl_worker_left_ms(worker, now_ms);
-	gboolean is_reserved = worker->said.reserved_until_ms > 0;
-
-	add_row(rows, GROUP_WORKER_ID, "datacenter_id", number(worker->said.datacenter_id), "");
-	add_row(rows, GROUP_WORKER_ID, "worker_id",
-		worker->said.worker_id >= 0 ? number(worker->said.worker_id) : g_strdup("-"), "");
-	add_row(rows, GROUP_WORKER_ID, "claimed_at", ctl_format_time(worker->said.claimed_at_ms),
-		NULL);
-	add_row(rows, GROUP_WORKER_ID, "reserved_until",
-		ctl_format_time(worker->said.reserved_until_ms), NULL);
-	add_row(rows, GROUP_WORKER_ID, "reservation_left",
-		is_reserved ? number(left_ms) : g_strdup("-"), is_reserved ? "ms" : "");
-}
-
 static void add_worker(GPtrArray *rows, const CtlWorker *worker, gint64 now_ms)
 {
 	Row *state =
 		add_row(rows, GROUP_SERVER, "state", ctl_format_text(worker->said.state), NULL);
 	gboolean is_relay = ctl_worker_is_relay(worker);
+	gboolean is_reserved = worker->said.reserved_until_ms > 0;
 
 	state->colour = ctl_colour_of_state(worker->said.state);
 	add_row(rows, GROUP_SERVER, "address", ctl_format_address(worker->said.address), NULL);
@@ -123,8 +108,18 @@ static void add_worker(GPtrArray *rows, const CtlWorker *worker, gint64 now_ms)
 	add_row(rows, GROUP_SERVER, "nonce", ctl_format_text(worker->said.nonce), NULL);
 	add_row(rows, GROUP_SERVER, "round_trip", milliseconds(worker->round_trip_us, ""), "ms");
 	add_row(rows, GROUP_SERVER, "clock_skew", milliseconds(worker->clock_skew_us, "+"), "ms");
-	if (!is_relay)
-		add_reservation(rows, worker, now_ms);
+	if (is_relay)
+		return;
+	add_row(rows, GROUP_WORKER_ID, "datacenter_id", number(worker->said.datacenter_id), "");
+	add_row(rows, GROUP_WORKER_ID, "worker_id",
+		worker->said.worker_id >= 0 ? number(worker->said.worker_id) : g_strdup("-"), "");
+	add_row(rows, GROUP_WORKER_ID, "claimed_at", ctl_format_time(worker->said.claimed_at_ms),
+		NULL);
+	add_row(rows, GROUP_WORKER_ID, "reserved_until",
+		ctl_format_time(worker->said.reserved_until_ms), NULL);
+	add_row(rows, GROUP_WORKER_ID, "reservation_left",
+		is_reserved ? number(ctl_worker_left_ms(worker, now_ms)) : g_strdup("-"),
+		is_reserved ? "ms" : "");
 }
 
 static void add_counter(GPtrArray *rows, const CtlWorker *worker,
@@ -193,22 +188,11 @@ static char *status_to_text(const CtlProbe *probe, gint64 now_ms)
 	return g_string_free(text, FALSE);
 }
 
-static JsonObject *counters_to_json(const GPtrArray *counters)
-{
-	JsonObject *object = json_object_new();
-
-	for (guint i = 0; i < counters->len; i++) {
-		const SnowflakeClientCounter *counter = counters->pdata[i];
-
-		json_object_set_int_member(object, counter->name, counter->value);
-	}
-	return object;
-}
-
 static JsonObject *status_to_json(const char *server, const CtlProbe *probe, gint64 now_ms)
 {
 	CtlWorker *worker = ctl_worker_of_probe(probe);
 	JsonObject *object = ctl_worker_to_json(worker);
+	JsonObject *counters;
 
 	json_object_set_string_member(object, "server", server);
 	if (worker->said.reserved_until_ms > 0)
@@ -216,27 +200,19 @@ static JsonObject *status_to_json(const char *server, const CtlProbe *probe, gin
 					   ctl_worker_left_ms(worker, now_ms));
 	else
 		json_object_set_null_member(object, "reservation_left_ms");
-	if (probe->counters != NULL)
-		json_object_set_object_member(object, "counters",
-					      counters_to_json(probe->counters));
-	else
-		json_object_set_null_member(object, "counters");
 	ctl_worker_free(worker);
+	if (probe->counters == NULL) {
+		json_object_set_null_member(object, "counters");
+		return object;
+	}
+	counters = json_object_new();
+	for (guint i = 0; i < probe->counters->len; i++) {
+		const SnowflakeClientCounter *counter = probe->counters->pdata[i];
+
+		json_object_set_int_member(counters, counter->name, counter->value);
+	}
+	json_object_set_object_member(object, "counters", counters);
 	return object;
-}
-
-static void print_status(const CtlOptions *options, const char *server, const CtlProbe *probe)
-{
-	gint64 now_ms = g_get_real_time() / 1000;
-	g_autofree char *text = options->json
-					? ctl_format_json(status_to_json(server, probe, now_ms))
-					: status_to_text(probe, now_ms);
-
-	ctl_output_print("%s%s", text, options->json ? "\n" : "");
-	ctl_output_flush();
-	if (probe->counters == NULL)
-		ctl_output_complain("%s: an older server, which does not tell what it counts",
-				    server);
 }
 
 static CtlStatus run_status(const CtlOptions *options, G_GNUC_UNUSED const char *const *arguments)
@@ -251,7 +227,18 @@ static CtlStatus run_status(const CtlOptions *options, G_GNUC_UNUSED const char 
 		g_autoptr(GError) error = NULL;
 
 		if (ctl_probe_known(client, TRUE, &probe, &error)) {
-			print_status(options, server->text, &probe);
+			gint64 now_ms = g_get_real_time() / 1000;
+			g_autofree char *text =
+				options->json ? ctl_format_json(status_to_json(server->text, &probe,
+									       now_ms))
+					      : status_to_text(&probe, now_ms);
+
+			ctl_output_print("%s%s", text, options->json ? "\n" : "");
+			ctl_output_flush();
+			if (probe.counters == NULL)
+				ctl_output_complain(
+					"%s: an older server, which does not tell what it counts",
+					server->text);
 			return CTL_OK;
 		}
 		ctl_output_complain_of(error, 0);

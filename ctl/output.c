@@ -43,27 +43,15 @@ static struct {
 
 /* A signal handler calls these, so they use async-signal-safe functions only. */
 
-static void write_last_words(void)
-{
-	const char *text = last_words.text;
-	gsize left = text != NULL ? strlen(text) : 0;
-
-	while (left > 0) {
-		ssize_t written = write(last_words.descriptor, text, left);
-
-		if (written <= 0)
-			break;
-		text += written;
-		left -= (gsize)written;
-	}
-}
-
 void ctl_output_end_by_signal(int number, gboolean is_whole)
 {
+	const char *text = is_whole ? last_words.text : NULL;
+	gsize left = text != NULL ? strlen(text) : 0;
+	ssize_t written = 1;
 	sigset_t set;
 
-	if (is_whole)
-		write_last_words();
+	for (; left > 0 && written > 0; text += written, left -= (gsize)written)
+		written = MAX(write(last_words.descriptor, text, left), 0);
 	signal(number, SIG_DFL);
 	sigemptyset(&set);
 	sigaddset(&set, number);
@@ -88,44 +76,6 @@ static void on_signal(int number)
 	}
 	/* the release that the first signal waits for does not come */
 	ctl_output_end_by_signal(number, FALSE);
-}
-
-static void catch_signals(void)
-{
-	static const int NUMBERS[] = {SIGINT, SIGTERM};
-	/* a second signal has its default action, even while the handler runs */
-	struct sigaction action = {
-		.sa_handler = on_signal,
-		.sa_flags = SA_RESTART | SA_RESETHAND | SA_NODEFER,
-	};
-
-	sigemptyset(&action.sa_mask);
-	for (gsize i = 0; i < G_N_ELEMENTS(NUMBERS); i++) {
-		struct sigaction before;
-
-		sigaction(NUMBERS[i], NULL, &before);
-		if (before.sa_handler != SIG_IGN)
-			sigaction(NUMBERS[i], &action, NULL);
-	}
-}
-
-static void hold_signals(void)
-{
-	int seen = FREE;
-
-	if (atomic_compare_exchange_strong(&interrupt_state, &seen, HELD))
-		return;
-	/* another thread is ending the program */
-	while (seen == ENDING)
-		pause();
-}
-
-static void release_signals(void)
-{
-	int seen = HELD;
-
-	if (!atomic_compare_exchange_strong(&interrupt_state, &seen, FREE) && seen > 0)
-		ctl_output_end_by_signal(seen, TRUE);
 }
 
 void ctl_output_set_last_words(int descriptor, char *text)
@@ -183,11 +133,25 @@ static char *failure_to_json(const char *message, const char *kind, gint64 retry
 
 void ctl_output_begin(gboolean json)
 {
+	static const int NUMBERS[] = {SIGINT, SIGTERM};
+	/* a second signal has its default action, even while the handler runs */
+	struct sigaction action = {
+		.sa_handler = on_signal,
+		.sa_flags = SA_RESTART | SA_RESETHAND | SA_NODEFER,
+	};
+
 	is_json = json;
 	if (json)
 		ctl_output_set_last_words(STDOUT_FILENO,
 					  failure_to_json("interrupted", "interrupted", 0));
-	catch_signals();
+	sigemptyset(&action.sa_mask);
+	for (gsize i = 0; i < G_N_ELEMENTS(NUMBERS); i++) {
+		struct sigaction before;
+
+		sigaction(NUMBERS[i], NULL, &before);
+		if (before.sa_handler != SIG_IGN)
+			sigaction(NUMBERS[i], &action, NULL);
+	}
 }
 
 void ctl_output_needs_reader(void)
@@ -207,9 +171,13 @@ static G_NORETURN void output_failed(void)
 
 void ctl_output_print(const char *format, ...)
 {
+	int seen = FREE;
 	va_list arguments;
 
-	hold_signals();
+	/* another thread can be ending the program */
+	if (!atomic_compare_exchange_strong(&interrupt_state, &seen, HELD))
+		while (seen == ENDING)
+			pause();
 	if (!atomic_load(&has_printed))
 		ctl_output_set_last_words(STDOUT_FILENO, NULL);
 	atomic_store(&has_printed, TRUE);
@@ -224,9 +192,12 @@ void ctl_output_print(const char *format, ...)
 
 void ctl_output_flush(void)
 {
+	int seen = HELD;
+
 	if (fflush(stdout) != 0)
 		output_failed();
-	release_signals();
+	if (!atomic_compare_exchange_strong(&interrupt_state, &seen, FREE) && seen > 0)
+		ctl_output_end_by_signal(seen, TRUE);
 }
 
 gboolean ctl_output_has_printed(void)
@@ -247,30 +218,23 @@ void ctl_output_end(CtlStatus status)
 	ctl_output_flush();
 }
 
-/* (transfer full): @text with \xNN for each byte of a character that is not printable */
-static char *make_printable(const char *text)
-{
-	GString *out = g_string_new(NULL);
-
-	while (*text != '\0') {
-		gunichar character = g_utf8_get_char_validated(text, -1);
-		gboolean is_text = character < 0x110000;
-		const char *next = is_text ? g_utf8_next_char(text) : text + 1;
-
-		if (is_text && g_unichar_isprint(character))
-			g_string_append_len(out, text, next - text);
-		for (; text < next && !(is_text && g_unichar_isprint(character)); text++)
-			g_string_append_printf(out, "\\x%02x", (guchar)*text);
-		text = next;
-	}
-	return g_string_free(out, FALSE);
-}
-
+/* With \xNN for each byte of a character that is not printable. */
 char *ctl_output_complaint(const char *message)
 {
-	g_autofree char *shown = make_printable(message);
+	GString *out = g_string_new(PROGRAM);
 
-	return g_strconcat(PROGRAM, shown, NULL);
+	while (*message != '\0') {
+		gunichar character = g_utf8_get_char_validated(message, -1);
+		gboolean is_text = character < 0x110000;
+		const char *next = is_text ? g_utf8_next_char(message) : message + 1;
+
+		if (is_text && g_unichar_isprint(character))
+			g_string_append_len(out, message, next - message);
+		for (; message < next && !(is_text && g_unichar_isprint(character)); message++)
+			g_string_append_printf(out, "\\x%02x", (guchar)*message);
+		message = next;
+	}
+	return g_string_free(out, FALSE);
 }
 
 static void complain_with_kind(const char *message, const char *kind, gint64 retry_after_ms)
@@ -298,17 +262,6 @@ void ctl_output_complain(const char *format, ...)
 	complain_with_kind(message, NULL, 0);
 }
 
-/* (nullable) */
-static const char *kind_of_io(int code)
-{
-	if (code == G_IO_ERROR_TIMED_OUT)
-		return "timeout";
-	return code == G_IO_ERROR_CONNECTION_REFUSED || code == G_IO_ERROR_HOST_UNREACHABLE ||
-			       code == G_IO_ERROR_NETWORK_UNREACHABLE
-		       ? "unreachable"
-		       : NULL;
-}
-
 static const char *kind_of(const GError *error)
 {
 	static const char *const KINDS[] = {
@@ -325,7 +278,13 @@ static const char *kind_of(const GError *error)
 		return "unreachable";
 	if (error->domain == SNOWFLAKE_CLIENT_ERROR && error->code < (int)G_N_ELEMENTS(KINDS))
 		return KINDS[error->code];
-	return error->domain == G_IO_ERROR ? kind_of_io(error->code) : NULL;
+	if (g_error_matches(error, G_IO_ERROR, G_IO_ERROR_TIMED_OUT))
+		return "timeout";
+	if (g_error_matches(error, G_IO_ERROR, G_IO_ERROR_CONNECTION_REFUSED) ||
+	    g_error_matches(error, G_IO_ERROR, G_IO_ERROR_HOST_UNREACHABLE) ||
+	    g_error_matches(error, G_IO_ERROR, G_IO_ERROR_NETWORK_UNREACHABLE))
+		return "unreachable";
+	return NULL;
 }
 
 gboolean ctl_output_confirm(void)
@@ -411,11 +370,11 @@ struct _CtlTable {
 	GArray *colours;  /* of CtlColour, theirs */
 };
 
-static CtlTable *table_new(const char *const *heads, guint between)
+CtlTable *ctl_table_new(const char *const *heads)
 {
 	CtlTable *self = g_new(CtlTable, 1);
 
-	self->between = between;
+	self->between = BETWEEN;
 	self->columns = g_strv_length((char **)heads);
 	self->to_the_right = g_new0(gboolean, self->columns);
 	self->widths = g_new0(guint, self->columns);
@@ -428,14 +387,12 @@ static CtlTable *table_new(const char *const *heads, guint between)
 	return self;
 }
 
-CtlTable *ctl_table_new(const char *const *heads)
-{
-	return table_new(heads, BETWEEN);
-}
-
 CtlTable *ctl_table_new_close(const char *const *heads)
 {
-	return table_new(heads, 1);
+	CtlTable *self = ctl_table_new(heads);
+
+	self->between = 1;
+	return self;
 }
 
 void ctl_table_free(CtlTable *self)
@@ -482,10 +439,10 @@ gboolean ctl_table_fits(const CtlTable *self, guint columns)
 	return width_of(self) <= columns;
 }
 
-/* (transfer full): the width of each column */
-static guint *choose_widths(const CtlTable *self, guint columns)
+GPtrArray *ctl_table_lines(const CtlTable *self, guint columns)
 {
-	guint *widths = g_memdup2(self->widths, self->columns * sizeof(*self->widths));
+	GPtrArray *lines = g_ptr_array_new_with_free_func(g_free);
+	g_autofree guint *widths = g_memdup2(self->widths, self->columns * sizeof(*self->widths));
 	gsize width = width_of(self);
 	guint widest = 0;
 
@@ -493,51 +450,32 @@ static guint *choose_widths(const CtlTable *self, guint columns)
 		if (widths[i] > widths[widest])
 			widest = i;
 	}
-	if (width > columns && widths[widest] > MIN_CUT_COLUMNS) {
-		gsize over = MIN(width - columns, widths[widest] - MIN_CUT_COLUMNS);
+	if (width > columns && widths[widest] > MIN_CUT_COLUMNS)
+		widths[widest] -= (guint)MIN(width - columns, widths[widest] - MIN_CUT_COLUMNS);
+	for (guint first = 0; first < self->cells->len; first += self->columns) {
+		GString *line = g_string_new(NULL);
 
-		widths[widest] -= (guint)over;
+		for (guint i = 0; i < self->columns; i++) {
+			const char *text = self->cells->pdata[first + i];
+			gboolean is_last = i == self->columns - 1;
+			g_autofree char *cell =
+				strlen(text) <= widths[i]
+					? g_strdup(text)
+					: g_strdup_printf("%.*s" CUT,
+							  (int)(widths[i] - strlen(CUT)), text);
+			g_autofree char *painted = ctl_colour_paint(
+				cell, g_array_index(self->colours, CtlColour, first + i));
+			int blanks = (int)(widths[i] - strlen(cell));
+
+			if (self->to_the_right[i])
+				g_string_append_printf(line, "%*s%s", blanks, "", painted);
+			else
+				g_string_append_printf(line, "%s%*s", painted, is_last ? 0 : blanks,
+						       "");
+			g_string_append_printf(line, "%*s", is_last ? 0 : (int)self->between, "");
+		}
+		g_ptr_array_add(lines, g_string_free(line, FALSE));
 	}
-	return widths;
-}
-
-/* (transfer full) */
-static char *cut_cell(const char *cell, guint width)
-{
-	return strlen(cell) <= width
-		       ? g_strdup(cell)
-		       : g_strdup_printf("%.*s" CUT, (int)(width - strlen(CUT)), cell);
-}
-
-/* (transfer full): the line that begins with the cell @first */
-static char *make_line(const CtlTable *self, guint first, const guint *widths)
-{
-	GString *line = g_string_new(NULL);
-
-	for (guint column = 0; column < self->columns; column++) {
-		gboolean last = column == self->columns - 1;
-		g_autofree char *cell =
-			cut_cell(self->cells->pdata[first + column], widths[column]);
-		g_autofree char *painted = ctl_colour_paint(
-			cell, g_array_index(self->colours, CtlColour, first + column));
-		int blanks = (int)(widths[column] - strlen(cell));
-
-		if (self->to_the_right[column])
-			g_string_append_printf(line, "%*s%s", blanks, "", painted);
-		else
-			g_string_append_printf(line, "%s%*s", painted, last ? 0 : blanks, "");
-		g_string_append_printf(line, "%*s", last ? 0 : (int)self->between, "");
-	}
-	return g_string_free(line, FALSE);
-}
-
-GPtrArray *ctl_table_lines(const CtlTable *self, guint columns)
-{
-	GPtrArray *lines = g_ptr_array_new_with_free_func(g_free);
-	g_autofree guint *widths = choose_widths(self, columns);
-
-	for (guint i = 0; i < self->cells->len; i += self->columns)
-		g_ptr_array_add(lines, make_line(self, i, widths));
 	return lines;
 }
 

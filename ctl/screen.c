@@ -39,18 +39,14 @@ CtlColour ctl_colour_of_state(const char *state)
 	return CTL_COLOUR_NONE;
 }
 
-static gboolean has_colours(void)
+char *ctl_colour_paint(const char *text, CtlColour colour)
 {
 	const char *no_colour = g_getenv("NO_COLOR");
 	const char *terminal = g_getenv("TERM");
 
-	return isatty(STDOUT_FILENO) && (no_colour == NULL || no_colour[0] == '\0') &&
-	       terminal != NULL && terminal[0] != '\0' && strcmp(terminal, "dumb") != 0;
-}
-
-char *ctl_colour_paint(const char *text, CtlColour colour)
-{
-	if (colour == CTL_COLOUR_NONE || !has_colours())
+	if (colour == CTL_COLOUR_NONE || !isatty(STDOUT_FILENO) ||
+	    (no_colour != NULL && no_colour[0] != '\0') || terminal == NULL ||
+	    terminal[0] == '\0' || strcmp(terminal, "dumb") == 0)
 		return g_strdup(text);
 	return g_strdup_printf(COLOUR_BEGIN "%sm%s" CTL_COLOUR_END, CODES[colour], text);
 }
@@ -85,15 +81,6 @@ static const char *skip_colours(const char *text)
 	return text;
 }
 
-static guint width_of_text(const char *text)
-{
-	guint width = 0;
-
-	for (text = skip_colours(text); *text != '\0'; text = skip_colours(g_utf8_next_char(text)))
-		width += width_of_character(g_utf8_get_char(text));
-	return width;
-}
-
 /* Returns the end of as much of @text as fits, one character at least. */
 static const char *find_end(const char *text, guint columns)
 {
@@ -113,7 +100,11 @@ static const char *find_end(const char *text, guint columns)
 /* (transfer full): @text, cut to the columns */
 static char *cut_text(const char *text, guint columns)
 {
-	if (width_of_text(text) <= columns)
+	guint width = 0;
+
+	for (const char *c = skip_colours(text); *c != '\0'; c = skip_colours(g_utf8_next_char(c)))
+		width += width_of_character(g_utf8_get_char(c));
+	if (width <= columns)
 		return g_strdup(text);
 	if (columns <= 1)
 		return g_strdup(">");
