@@ -82,16 +82,6 @@ char *znode_claim_prefix(const char *nonce)
 	return g_strconcat(CLAIM_PREFIX, nonce, "-", NULL);
 }
 
-/* What ZooKeeper writes for its 32-bit counter, ten places at least; it wraps to negative. */
-static gboolean parse_sequence(const char *text, gint64 *out_sequence)
-{
-	const char *digits = text + (*text == '-');
-
-	if (strlen(text) < 10 || digits[strspn(digits, G_CSET_DIGITS)] != '\0')
-		return FALSE;
-	return g_ascii_string_to_signed(text, 10, G_MININT64, G_MAXINT64, out_sequence, NULL);
-}
-
 gboolean znode_claim_parse_name(const char *name, char **out_nonce, gint64 *out_sequence)
 {
 	const char *start = name + strlen(CLAIM_PREFIX);
@@ -101,9 +91,14 @@ gboolean znode_claim_parse_name(const char *name, char **out_nonce, gint64 *out_
 		return FALSE;
 
 	g_autofree char *nonce = g_strndup(start, NONCE_LENGTH);
+	/* what ZooKeeper writes for its 32-bit counter, ten places at least; it wraps to negative
+	 */
+	const char *text = start + NONCE_LENGTH + 1;
+	const char *digits = text + (*text == '-');
 
-	if (!g_uuid_string_is_valid(nonce) ||
-	    !parse_sequence(start + NONCE_LENGTH + 1, out_sequence))
+	if (!g_uuid_string_is_valid(nonce) || strlen(text) < 10 ||
+	    digits[strspn(digits, G_CSET_DIGITS)] != '\0' ||
+	    !g_ascii_string_to_signed(text, 10, G_MININT64, G_MAXINT64, out_sequence, NULL))
 		return FALSE;
 	*out_nonce = g_steal_pointer(&nonce);
 	return TRUE;
@@ -333,21 +328,6 @@ static gboolean get_kind(JsonObject *object, const char **out_program, gint64 *o
 	return FALSE;
 }
 
-static gboolean get_transport(JsonObject *object, gboolean *out_is_tls, GError **error)
-{
-	const char *transport;
-
-	*out_is_tls = json_object_has_member(object, "transport");
-	if (!*out_is_tls)
-		return TRUE;
-	transport = strict_json_get_string(object, "transport", error);
-	if (transport == NULL || strcmp(transport, TRANSPORT_TLS) == 0)
-		return transport != NULL;
-	g_set_error(error, STRICT_JSON_ERROR, STRICT_JSON_ERROR_INVALID,
-		    "\"transport\" is not " TRANSPORT_TLS);
-	return FALSE;
-}
-
 gboolean claim_record_from_json(const char *text, gsize length, ClaimRecord *out_record,
 				GError **error)
 {
@@ -361,10 +341,19 @@ gboolean claim_record_from_json(const char *text, gsize length, ClaimRecord *out
 	gint64 worker_id = -1;
 	gint64 session_timeout_ms = 0;
 	gboolean is_tls;
+	const char *transport = NULL;
 
-	if (object == NULL || !get_kind(object, &program, &port, error) ||
-	    !get_transport(object, &is_tls, error) ||
-	    (host = strict_json_get_string(object, "host", error)) == NULL ||
+	if (object == NULL || !get_kind(object, &program, &port, error))
+		return FALSE;
+	is_tls = json_object_has_member(object, "transport");
+	if (is_tls && (transport = strict_json_get_string(object, "transport", error)) == NULL)
+		return FALSE;
+	if (is_tls && strcmp(transport, TRANSPORT_TLS) != 0) {
+		g_set_error(error, STRICT_JSON_ERROR, STRICT_JSON_ERROR_INVALID,
+			    "\"transport\" is not " TRANSPORT_TLS);
+		return FALSE;
+	}
+	if ((host = strict_json_get_string(object, "host", error)) == NULL ||
 	    !strict_json_get_int(object, "pid", 0, G_MAXINT64, &pid, error) ||
 	    (version = strict_json_get_string(object, "version", error)) == NULL ||
 	    !get_time(object, "started", &started_ms, error))
