@@ -478,30 +478,10 @@ static gboolean compare_entries(Audit *self, GError **error)
 	return wait_sort(&self->sorter, error);
 }
 
-/* With JSON on standard output the summary is a line on standard error. */
-static void print_summary(const Audit *self, gboolean json)
-{
-	g_autofree char *line =
-		g_strdup_printf("%" G_GUINT64_FORMAT " entries, %" G_GUINT64_FORMAT
-				" of them delivered again; %" G_GUINT64_FORMAT
-				" IDs, %" G_GUINT64_FORMAT " of them issued more than once",
-				self->n_entries, self->n_again, self->n_ids, self->n_duplicates);
-
-	if (json)
-		ctl_output_complain("%s", line);
-	else
-		ctl_output_print("%s\n", line);
-	ctl_output_flush();
-	if (self->n_gaps > 0)
-		ctl_output_complain("%" G_GUINT64_FORMAT
-				    " IDs are not in the log, in %" G_GUINT64_FORMAT
-				    " gaps: one of them may be a duplicate too",
-				    self->n_missing, self->n_gaps);
-}
-
 static CtlStatus find_duplicates(Audit *self, gboolean json)
 {
 	g_autoptr(GError) error = NULL;
+	g_autofree char *line = NULL;
 
 	ctl_output_needs_reader();
 	if (!start_sort(&self->sorter, self->memory_mib, &error) || !sort_entries(self, &error) ||
@@ -511,7 +491,20 @@ static CtlStatus find_duplicates(Audit *self, gboolean json)
 		return ctl_output_fail(error);
 	}
 	end_rows(&self->rows, FALSE);
-	print_summary(self, json);
+	line = g_strdup_printf("%" G_GUINT64_FORMAT " entries, %" G_GUINT64_FORMAT
+			       " of them delivered again; %" G_GUINT64_FORMAT
+			       " IDs, %" G_GUINT64_FORMAT " of them issued more than once",
+			       self->n_entries, self->n_again, self->n_ids, self->n_duplicates);
+	if (json) /* standard output has only that */
+		ctl_output_complain("%s", line);
+	else
+		ctl_output_print("%s\n", line);
+	ctl_output_flush();
+	if (self->n_gaps > 0)
+		ctl_output_complain("%" G_GUINT64_FORMAT
+				    " IDs are not in the log, in %" G_GUINT64_FORMAT
+				    " gaps: one of them may be a duplicate too",
+				    self->n_missing, self->n_gaps);
 	return self->n_duplicates > 0 || ctl_audit_reader_any_bad(self->reader) ? CTL_FAILED
 										: CTL_OK;
 }

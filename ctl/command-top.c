@@ -343,7 +343,7 @@ static JsonObject *list_to_json(const GPtrArray *workers, gint64 now_ms)
 typedef struct {
 	gint64 time_ms;     /* since the Unix epoch */
 	GPtrArray *workers; /* of CtlWorker; NULL: no server answers */
-	CtlNotes *notes;
+	GPtrArray *notes;
 } List;
 
 typedef struct {
@@ -368,7 +368,7 @@ static void list_free(List *self)
 	if (self == NULL)
 		return;
 	g_clear_pointer(&self->workers, g_ptr_array_unref);
-	ctl_notes_free(self->notes);
+	g_ptr_array_unref(self->notes);
 	g_free(self);
 }
 

@@ -2,6 +2,8 @@
 
 /* "workers": lists the servers, or with --reservations the worker IDs. It only reads. */
 
+#include <string.h>
+
 #include "ctl/command.h"
 #include "ctl/fleet.h"
 #include "ctl/format.h"
@@ -22,7 +24,7 @@ static const GOptionEntry entries[] = {
 /* A worker ID that has a record, as servers judge it. */
 typedef struct {
 	guint worker_id;
-	const char *state;
+	WorkerIdState state;
 	gint64 end_ms; /* since the Unix epoch: when the last tick in which it is not free begins;
 			  0: it was never reserved, or the record is damaged */
 	const ReservationRecord *record;
@@ -38,7 +40,7 @@ static Judged judge(const DatacenterListing *datacenter, guint i, gint64 now_ms)
 			  : judgement.state == WORKER_ID_DAMAGED   ? 0
 								   : reservation->record.end_tick;
 
-	return (Judged){reservation->worker_id, worker_id_state_name(judgement.state),
+	return (Judged){reservation->worker_id, judgement.state,
 			ctl_registry_tree_end_ms(&datacenter->layout, end_tick),
 			&reservation->record};
 }
@@ -49,19 +51,12 @@ static void count_states(const DatacenterListing *datacenter, gint64 now_ms,
 {
 	gint64 now_tick = layout_tick_at(&datacenter->layout, now_ms);
 	guint n_worker_ids = 1u << datacenter->layout.worker_bits;
-	guint n_records = datacenter->reservations->len;
 
-	for (int i = 0; i < N_STATES; i++)
-		out_counts[i] = 0;
-	for (guint i = 0; i < n_records; i++) {
-		const ListedReservation *reservation = datacenter->reservations->pdata[i];
-
-		out_counts[datacenter_listing_judge(datacenter, reservation->worker_id, now_tick,
-						    NULL)
-				   .state]++;
-	}
+	memset(out_counts, 0, N_STATES * sizeof(*out_counts));
+	for (guint i = 0; i < datacenter->reservations->len; i++)
+		out_counts[judge(datacenter, i, now_ms).state]++;
 	out_counts[datacenter_listing_judge(datacenter, n_worker_ids, now_tick, NULL).state] +=
-		n_worker_ids - n_records;
+		n_worker_ids - datacenter->reservations->len;
 }
 
 static CtlTable *make_reservation_table(const CtlRegistryTree *tree, gint64 now_ms,
@@ -77,12 +72,12 @@ static CtlTable *make_reservation_table(const CtlRegistryTree *tree, gint64 now_
 
 		for (guint j = 0; j < datacenter->reservations->len; j++) {
 			Judged judged = judge(datacenter, j, now_ms);
+			const char *state = worker_id_state_name(judged.state);
 			const char *address = judged.record->address;
 
 			ctl_table_add(table, g_strdup_printf("%u", datacenter->datacenter_id));
 			ctl_table_add(table, g_strdup_printf("%u", judged.worker_id));
-			ctl_table_add_painted(table, g_strdup(judged.state),
-					      ctl_colour_of_state(judged.state));
+			ctl_table_add_painted(table, g_strdup(state), ctl_colour_of_state(state));
 			ctl_table_add(table, is_short
 						     ? ctl_format_until_short(judged.end_ms, now_ms)
 						     : ctl_format_until(judged.end_ms, now_ms));
@@ -141,7 +136,8 @@ static JsonObject *datacenter_to_json(const DatacenterListing *datacenter, gint6
 		JsonObject *reservation = json_object_new();
 
 		json_object_set_int_member(reservation, "worker_id", judged.worker_id);
-		json_object_set_string_member(reservation, "state", judged.state);
+		json_object_set_string_member(reservation, "state",
+					      worker_id_state_name(judged.state));
 		ctl_format_json_time(reservation, "reserved_until", judged.end_ms);
 		ctl_format_json_text(reservation, "address", judged.record->address);
 		ctl_format_json_text(reservation, "owner", judged.record->owner);
@@ -176,14 +172,12 @@ static void print_reservations(const CtlRegistryTree *tree, gboolean json)
 
 static void print_workers(const GPtrArray *workers, gboolean json)
 {
+	gint64 now_ms = g_get_real_time() / 1000;
 	CtlArray array = {0};
 
-	if (!json && workers->len > 0) {
-		CtlTable *full, *brief;
-
-		ctl_worker_make_tables(workers, g_get_real_time() / 1000, &full, &brief);
-		ctl_table_print_fitting(full, brief);
-	}
+	if (!json && workers->len > 0)
+		ctl_table_print_fitting(ctl_worker_make_table(workers, now_ms, FALSE),
+					ctl_worker_make_table(workers, now_ms, TRUE));
 	for (guint i = 0; json && i < workers->len; i++)
 		ctl_array_add_object(&array, ctl_worker_to_json(workers->pdata[i]));
 	if (json)
@@ -193,7 +187,7 @@ static void print_workers(const GPtrArray *workers, gboolean json)
 static CtlStatus list_by_servers(const CtlOptions *options)
 {
 	g_autoptr(CtlFleet) fleet = ctl_fleet_new(options, FALSE);
-	g_autoptr(CtlNotes) notes = ctl_notes_new();
+	g_autoptr(GPtrArray) notes = ctl_notes_new();
 	g_autoptr(GPtrArray) workers = NULL;
 
 	if (fleet == NULL)
@@ -213,7 +207,7 @@ static CtlStatus list_by_zookeeper(const CtlOptions *options, const ZookeeperHos
 	g_autoptr(CtlZookeeper) zookeeper =
 		ctl_zookeeper_connect(hosts, auth, options->timeout_ms, &error);
 	g_autoptr(CtlRegistryTree) tree = NULL;
-	g_autoptr(CtlNotes) notes = ctl_notes_new();
+	g_autoptr(GPtrArray) notes = ctl_notes_new();
 	gint64 now_ms = g_get_real_time() / 1000;
 	gboolean is_sound;
 

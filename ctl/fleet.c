@@ -417,123 +417,70 @@ void ctl_worker_ask_all(GPtrArray *workers, const CtlOptions *options, gboolean 
 
 /* Tables and JSON */
 
-typedef enum {
-	COLUMN_DATACENTER,
-	COLUMN_WORKER_ID,
-	COLUMN_ADDRESS,
-	COLUMN_STATE,
-	COLUMN_CLAIMED_AT,
-	COLUMN_RESERVED_UNTIL,
-	COLUMN_RESERVED_FOR,
-	COLUMN_ROUND_TRIP,
-	COLUMN_CLOCK_SKEW,
-	COLUMN_SEEN,
-} Column;
-
-typedef struct {
-	const char *head;
-	Column column;
-} Head;
-
-static const Head FULL[] = {
-	{">datacenter", COLUMN_DATACENTER},
-	{">worker", COLUMN_WORKER_ID},
-	{"address", COLUMN_ADDRESS},
-	{"state", COLUMN_STATE},
-	{"claimed at", COLUMN_CLAIMED_AT},
-	{"reserved until", COLUMN_RESERVED_UNTIL},
-	{">round trip", COLUMN_ROUND_TRIP},
-	{">clock", COLUMN_CLOCK_SKEW},
-	{">seen", COLUMN_SEEN},
-};
-
-static const Head BRIEF[] = {
-	{">dc", COLUMN_DATACENTER},
-	{">worker", COLUMN_WORKER_ID},
-	{"address", COLUMN_ADDRESS},
-	{"state", COLUMN_STATE},
-	{"reserved", COLUMN_RESERVED_FOR},
-	{">clock", COLUMN_CLOCK_SKEW},
-	{">seen", COLUMN_SEEN},
-};
-
 static gboolean is_old(const CtlWorker *worker)
 {
 	return !worker->has_answered && worker->age_ms > OLD_MS;
 }
 
-static char *make_cell(const CtlWorker *worker, Column column, gint64 now_ms)
+/* @text: (transfer full): what was measured */
+static char *or_dash(const CtlWorker *worker, char *text)
 {
-	/* a reservation is by the server's clock, not by ours */
-	gint64 server_now_ms = now_ms + worker->ahead_ms;
-	g_autofree char *age = NULL;
-
-	switch (column) {
-	case COLUMN_DATACENTER:
-		return ctl_worker_is_relay(worker)
-			       ? g_strdup("-")
-			       : g_strdup_printf("%u", worker->said.datacenter_id);
-	case COLUMN_WORKER_ID:
-		return worker->said.worker_id >= 0 ? g_strdup_printf("%d", worker->said.worker_id)
-						   : g_strdup("-");
-	case COLUMN_ADDRESS:
-		return ctl_worker_address(worker);
-	case COLUMN_STATE:
-		return ctl_format_text(worker->said.state);
-	case COLUMN_CLAIMED_AT:
-		return ctl_format_time(worker->said.claimed_at_ms);
-	case COLUMN_RESERVED_UNTIL:
-		return ctl_format_until(worker->said.reserved_until_ms, server_now_ms);
-	case COLUMN_RESERVED_FOR:
-		return ctl_format_until_short(worker->said.reserved_until_ms, server_now_ms);
-	case COLUMN_ROUND_TRIP:
-		return worker->has_answered
-			       ? g_strdup_printf("%.3f ms", (double)worker->round_trip_us / 1000)
-			       : g_strdup("-");
-	case COLUMN_CLOCK_SKEW:
-		return worker->has_answered
-			       ? g_strdup_printf("%+.1f ms", (double)worker->clock_skew_us / 1000)
-			       : g_strdup("-");
-	case COLUMN_SEEN:
-	default:
-		age = ctl_format_span(worker->age_ms);
-		return is_old(worker) ? g_strdup_printf("%s ago", age) : g_strdup("now");
-	}
+	if (worker->has_answered)
+		return text;
+	g_free(text);
+	return g_strdup("-");
 }
 
-static CtlTable *make_table(const GPtrArray *workers, const Head *columns, guint n_columns,
-			    gint64 now_ms)
+CtlTable *ctl_worker_make_table(const GPtrArray *workers, gint64 now_ms, gboolean is_brief)
 {
-	g_autofree const char **heads = g_new0(const char *, n_columns + 1);
+	const char *brief[] = {">dc",      ">worker", "address", "state",
+			       "reserved", ">clock",  ">seen",   NULL};
+	const char *full[] = {">datacenter",    ">worker",     "address", "state", "claimed at",
+			      "reserved until", ">round trip", ">clock",  ">seen", NULL};
+	const char **heads = is_brief ? brief : full;
+	gboolean is_any_old = FALSE;
 	CtlTable *table;
 
-	for (guint i = 0; i < n_columns; i++)
-		heads[i] = columns[i].head;
+	for (guint i = 0; i < workers->len; i++)
+		is_any_old |= is_old(workers->pdata[i]);
+	if (!is_any_old) /* the last column would say "now" of all */
+		heads[g_strv_length((char **)heads) - 1] = NULL;
 	table = ctl_table_new(heads);
 	for (guint i = 0; i < workers->len; i++) {
 		const CtlWorker *worker = workers->pdata[i];
+		const SnowflakeClientWorker *said = &worker->said;
+		/* a reservation is by the server's clock, not by ours */
+		gint64 server_now_ms = now_ms + worker->ahead_ms;
+		g_autofree char *age = ctl_format_span(worker->age_ms);
 
-		for (guint j = 0; j < n_columns; j++)
-			ctl_table_add_painted(table, make_cell(worker, columns[j].column, now_ms),
-					      columns[j].column == COLUMN_STATE
-						      ? ctl_colour_of_state(worker->said.state)
-						      : CTL_COLOUR_NONE);
+		ctl_table_add(table, ctl_worker_is_relay(worker)
+					     ? g_strdup("-")
+					     : g_strdup_printf("%d", said->datacenter_id));
+		ctl_table_add(table, said->worker_id >= 0 ? g_strdup_printf("%d", said->worker_id)
+							  : g_strdup("-"));
+		ctl_table_add(table, ctl_worker_address(worker));
+		ctl_table_add_painted(table, ctl_format_text(said->state),
+				      ctl_colour_of_state(said->state));
+		if (is_brief) {
+			ctl_table_add(table, ctl_format_until_short(said->reserved_until_ms,
+								    server_now_ms));
+		} else {
+			ctl_table_add(table, ctl_format_time(said->claimed_at_ms));
+			ctl_table_add(table,
+				      ctl_format_until(said->reserved_until_ms, server_now_ms));
+			ctl_table_add(table, or_dash(worker,
+						     g_strdup_printf("%.3f ms",
+								     (double)worker->round_trip_us /
+									     1000)));
+		}
+		ctl_table_add(table, or_dash(worker, g_strdup_printf("%+.1f ms",
+								     (double)worker->clock_skew_us /
+									     1000)));
+		if (is_any_old)
+			ctl_table_add(table, is_old(worker) ? g_strdup_printf("%s ago", age)
+							    : g_strdup("now"));
 	}
 	return table;
-}
-
-/* Leaves out the last column if it says "now" of all. */
-void ctl_worker_make_tables(const GPtrArray *workers, gint64 now_ms, CtlTable **out_full,
-			    CtlTable **out_brief)
-{
-	guint left_out = 1;
-
-	for (guint i = 0; i < workers->len; i++) {
-		if (is_old(workers->pdata[i]))
-			left_out = 0;
-	}
-	*out_full = make_table(workers, FULL, G_N_ELEMENTS(FULL) - left_out, now_ms);
-	*out_brief = make_table(workers, BRIEF, G_N_ELEMENTS(BRIEF) - left_out, now_ms);
 }
 
 static void set_measured(JsonObject *object, const char *name, const CtlWorker *worker,
@@ -576,10 +523,6 @@ typedef struct {
 	GError *failure; /* (nullable): that it tells of */
 } Note;
 
-struct _CtlNotes {
-	GPtrArray *notes; /* of Note */
-};
-
 static void note_free(Note *self)
 {
 	g_free(self->topic);
@@ -588,23 +531,12 @@ static void note_free(Note *self)
 	g_free(self);
 }
 
-CtlNotes *ctl_notes_new(void)
+GPtrArray *ctl_notes_new(void)
 {
-	CtlNotes *self = g_new(CtlNotes, 1);
-
-	self->notes = g_ptr_array_new_with_free_func((GDestroyNotify)note_free);
-	return self;
+	return g_ptr_array_new_with_free_func((GDestroyNotify)note_free);
 }
 
-void ctl_notes_free(CtlNotes *self)
-{
-	if (self == NULL)
-		return;
-	g_ptr_array_unref(self->notes);
-	g_free(self);
-}
-
-static void add_note(CtlNotes *self, const char *topic, char *text, const GError *failure)
+static void add_note(GPtrArray *self, const char *topic, char *text, const GError *failure)
 {
 	Note *note = g_new(Note, 1);
 
@@ -613,15 +545,15 @@ static void add_note(CtlNotes *self, const char *topic, char *text, const GError
 		.text = text,
 		.failure = failure != NULL ? g_error_copy(failure) : NULL,
 	};
-	g_ptr_array_add(self->notes, note);
+	g_ptr_array_add(self, note);
 }
 
-void ctl_notes_add(CtlNotes *self, const char *topic, char *text)
+void ctl_notes_add(GPtrArray *self, const char *topic, char *text)
 {
 	add_note(self, topic, text, NULL);
 }
 
-gboolean ctl_notes_add_tree(CtlNotes *self, const CtlRegistryTree *tree)
+gboolean ctl_notes_add_tree(GPtrArray *self, const CtlRegistryTree *tree)
 {
 	guint n_strange;
 
@@ -635,7 +567,7 @@ gboolean ctl_notes_add_tree(CtlNotes *self, const CtlRegistryTree *tree)
 		ctl_notes_add(self, NULL,
 			      g_strdup_printf("... and %u more that are not of a server",
 					      tree->strange->len - MAX_STRANGE));
-	n_strange = self->notes->len;
+	n_strange = self->len;
 	for (guint i = 0; i < tree->datacenters->len; i++) {
 		const DatacenterListing *datacenter = tree->datacenters->pdata[i];
 		g_autoptr(GPtrArray) claims = ctl_registry_tree_order_claims(datacenter);
@@ -667,22 +599,22 @@ gboolean ctl_notes_add_tree(CtlNotes *self, const CtlRegistryTree *tree)
 							      reservation->damage));
 		}
 	}
-	return self->notes->len == n_strange;
+	return self->len == n_strange;
 }
 
-void ctl_notes_write(const CtlNotes *self, GPtrArray *texts)
+void ctl_notes_write(const GPtrArray *self, GPtrArray *texts)
 {
-	for (guint i = 0; i < self->notes->len; i++) {
-		const Note *note = self->notes->pdata[i];
+	for (guint i = 0; i < self->len; i++) {
+		const Note *note = self->pdata[i];
 
 		g_ptr_array_add(texts, ctl_output_complaint(note->text));
 	}
 }
 
-static gboolean has_topic(const CtlNotes *self, const char *topic)
+static gboolean has_topic(const GPtrArray *self, const char *topic)
 {
-	for (guint i = 0; self != NULL && i < self->notes->len; i++) {
-		const Note *note = self->notes->pdata[i];
+	for (guint i = 0; self != NULL && i < self->len; i++) {
+		const Note *note = self->pdata[i];
 
 		if (g_str_equal(note->topic, topic))
 			return TRUE;
@@ -690,10 +622,10 @@ static gboolean has_topic(const CtlNotes *self, const char *topic)
 	return FALSE;
 }
 
-void ctl_notes_complain(const CtlNotes *self, const CtlNotes *before)
+void ctl_notes_complain(const GPtrArray *self, const GPtrArray *before)
 {
-	for (guint i = 0; i < self->notes->len; i++) {
-		const Note *note = self->notes->pdata[i];
+	for (guint i = 0; i < self->len; i++) {
+		const Note *note = self->pdata[i];
 
 		if (has_topic(before, note->topic))
 			continue;
@@ -774,26 +706,6 @@ void ctl_fleet_free(CtlFleet *self)
 
 /* Each of the servers */
 
-/* Sets what a server reports of others. Its own row is always recent, so a list of nobody else has
- * no known age, and counts as recent. */
-static void set_list(Member *self, const GPtrArray *answers, gint64 clock_skew_us)
-{
-	gint64 age_ms = G_MAXINT64;
-
-	self->others = workers_new();
-	for (guint i = 0; i < answers->len; i++) {
-		CtlWorker *other = g_new0(CtlWorker, 1);
-
-		set_said(other, answers->pdata[i], clock_skew_us);
-		other->is_hearsay = TRUE;
-		if (other->said.nonce == NULL ||
-		    g_strcmp0(other->said.nonce, self->self->said.nonce) != 0)
-			age_ms = MIN(age_ms, other->age_ms);
-		g_ptr_array_add(self->others, other);
-	}
-	self->list_age_ms = age_ms < G_MAXINT64 ? age_ms : 0;
-}
-
 static void ask_member(gpointer item, gpointer data)
 {
 	const CtlFleet *fleet = data;
@@ -822,8 +734,23 @@ static void ask_member(gpointer item, gpointer data)
 	self->worker_id = self->self->said.worker_id;
 	g_free(self->nonce);
 	self->nonce = g_strdup(self->self->said.nonce);
-	if (answers != NULL)
-		set_list(self, answers, probe.clock_skew_us);
+	if (answers == NULL)
+		return;
+	/* its own row is always recent, so a list of nobody else has no known age, and counts as
+	 * recent */
+	self->others = workers_new();
+	self->list_age_ms = G_MAXINT64;
+	for (guint i = 0; i < answers->len; i++) {
+		CtlWorker *other = g_new0(CtlWorker, 1);
+
+		set_said(other, answers->pdata[i], probe.clock_skew_us);
+		other->is_hearsay = TRUE;
+		if (other->said.nonce == NULL || g_strcmp0(other->said.nonce, self->nonce) != 0)
+			self->list_age_ms = MIN(self->list_age_ms, other->age_ms);
+		g_ptr_array_add(self->others, other);
+	}
+	if (self->list_age_ms == G_MAXINT64)
+		self->list_age_ms = 0;
 }
 
 /* Notes on what can be missing */
@@ -833,44 +760,42 @@ static gboolean has_list(const Member *self, gboolean old)
 	return self->others != NULL && (self->list_age_ms > OLD_MS) == old;
 }
 
-static gboolean knows_server(const Member *self, const char *nonce)
-{
-	for (guint i = 0; i < self->others->len; i++) {
-		const CtlWorker *other = self->others->pdata[i];
-
-		if (g_strcmp0(other->said.nonce, nonce) == 0)
-			return TRUE;
-	}
-	return FALSE;
-}
-
 /* Whether another server of the same registry has a recent list. */
 static gboolean is_reported_by_other(const CtlFleet *self, const Member *lacking)
 {
 	for (guint i = 0; i < self->members->len; i++) {
 		const Member *member = self->members->pdata[i];
 
-		if (has_list(member, FALSE) && knows_server(member, lacking->self->said.nonce))
-			return TRUE;
+		for (guint j = 0; has_list(member, FALSE) && j < member->others->len; j++) {
+			const CtlWorker *other = member->others->pdata[j];
+
+			if (g_strcmp0(other->said.nonce, lacking->self->said.nonce) == 0)
+				return TRUE;
+		}
 	}
 	return FALSE;
 }
 
-/* Adds one note for all servers that have no newer list than an old one. */
-static void note_age(const CtlFleet *self, CtlNotes *notes)
+static void note_all(const CtlFleet *self, GPtrArray *notes)
 {
-	g_autoptr(GString) names = g_string_new(NULL);
+	g_autoptr(GString) names = g_string_new(NULL); /* with an old list and no newer one */
 	g_autofree char *age = NULL;
 	gint64 age_ms = G_MAXINT64;
 
 	for (guint i = 0; i < self->members->len; i++) {
 		const Member *member = self->members->pdata[i];
 
-		if (!has_list(member, TRUE) || is_reported_by_other(self, member))
-			continue;
-		g_string_append_printf(names, "%s%s", names->len > 0 ? ", " : "",
-				       member->server->text);
-		age_ms = MIN(age_ms, member->list_age_ms);
+		if (member->has_failed) {
+			add_note(notes, NULL, g_strdup(member->failure->message), member->failure);
+		} else if (member->others == NULL && !is_reported_by_other(self, member)) {
+			ctl_notes_add(notes, member->server->text,
+				      g_strdup_printf("%s; others may be missing",
+						      member->failure->message));
+		} else if (has_list(member, TRUE) && !is_reported_by_other(self, member)) {
+			g_string_append_printf(names, "%s%s", names->len > 0 ? ", " : "",
+					       member->server->text);
+			age_ms = MIN(age_ms, member->list_age_ms);
+		}
 	}
 	if (names->len == 0)
 		return;
@@ -879,21 +804,6 @@ static void note_age(const CtlFleet *self, CtlNotes *notes)
 		      g_strdup_printf("the list is %s old: ZooKeeper does not answer %s; servers "
 				      "that came since are missing",
 				      age, names->str));
-}
-
-static void note_all(const CtlFleet *self, CtlNotes *notes)
-{
-	for (guint i = 0; i < self->members->len; i++) {
-		const Member *member = self->members->pdata[i];
-
-		if (member->has_failed)
-			add_note(notes, NULL, g_strdup(member->failure->message), member->failure);
-		else if (member->others == NULL && !is_reported_by_other(self, member))
-			ctl_notes_add(notes, member->server->text,
-				      g_strdup_printf("%s; others may be missing",
-						      member->failure->message));
-	}
-	note_age(self, notes);
 }
 
 /* One list of all servers */
@@ -957,7 +867,7 @@ static gboolean has_member(const GPtrArray *workers, const Member *member)
 	return FALSE;
 }
 
-GPtrArray *ctl_fleet_ask(CtlFleet *self, CtlNotes *notes)
+GPtrArray *ctl_fleet_ask(CtlFleet *self, GPtrArray *notes)
 {
 	g_autoptr(GPtrArray) workers = NULL;
 

@@ -131,32 +131,26 @@ static void add_lines(GPtrArray *lines, const GPtrArray *from, guint n_heads, gu
 	}
 }
 
-static GPtrArray *wrap_all(const GPtrArray *texts, guint columns)
-{
-	GPtrArray *lines = g_ptr_array_new_with_free_func(g_free);
-
-	for (guint i = 0; i < texts->len; i++) {
-		const char *text = texts->pdata[i];
-
-		do {
-			const char *end = find_end(text, columns);
-
-			g_ptr_array_add(lines, g_strndup(text, (gsize)(end - text)));
-			text = end;
-		} while (*text != '\0');
-	}
-	return lines;
-}
-
 char *ctl_screen_draw(const CtlScreenText *self, guint columns, guint lines)
 {
 	g_autoptr(GPtrArray) drawn = g_ptr_array_new_with_free_func(g_free);
-	g_autoptr(GPtrArray) below = wrap_all(self->below, columns);
+	g_autoptr(GPtrArray) below = g_ptr_array_new_with_free_func(g_free);
 	GString *text = g_string_new(NULL);
 	guint left = MAX(lines, 2) - 2; /* beside the top and the cursor */
 	guint for_table = MIN(MIN(self->table->len, MAX(left / 2, MIN_TABLE_LINES)), left);
-	guint for_below = MIN(below->len, left - for_table);
+	guint for_below;
 
+	for (guint i = 0; i < self->below->len; i++) {
+		const char *line = self->below->pdata[i];
+
+		do {
+			const char *end = find_end(line, columns);
+
+			g_ptr_array_add(below, g_strndup(line, (gsize)(end - line)));
+			line = end;
+		} while (*line != '\0');
+	}
+	for_below = MIN(below->len, left - for_table);
 	g_ptr_array_add(drawn, cut_text(self->top, columns));
 	add_lines(drawn, self->table, 1, left - for_below, columns);
 	add_lines(drawn, below, 0, for_below, columns);

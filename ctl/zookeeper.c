@@ -164,8 +164,9 @@ CtlRequest *ctl_zookeeper_write(CtlZookeeper *self, GPtrArray *requests, char *k
 
 CtlRequest *ctl_zookeeper_copy_acl(CtlZookeeper *self, GPtrArray *requests, char *key)
 {
-	return add_request(requests, key,
-			   self->store != NULL ? zookeeper_store_copy_acl(self->store, key) : 0);
+	Store *store = self->store;
+
+	return add_request(requests, key, store != NULL ? zookeeper_store_copy_acl(store, key) : 0);
 }
 
 /* Takes the answers to @requests. %FALSE: the session is lost. */
