@@ -47,11 +47,13 @@ void ctl_output_end_by_signal(int number, gboolean is_whole)
 {
 	const char *text = is_whole ? last_words.text : NULL;
 	gsize left = text != NULL ? strlen(text) : 0;
-	ssize_t written = 1;
+	ssize_t written;
 	sigset_t set;
 
-	for (; left > 0 && written > 0; text += written, left -= (gsize)written)
-		written = MAX(write(last_words.descriptor, text, left), 0);
+	while (left > 0 && (written = write(last_words.descriptor, text, left)) > 0) {
+		text += written;
+		left -= (gsize)written;
+	}
 	signal(number, SIG_DFL);
 	sigemptyset(&set);
 	sigaddset(&set, number);

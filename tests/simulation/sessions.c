@@ -745,14 +745,6 @@ guint64 zookeeper_session_commit(ZookeeperSession *self, const ZookeeperWrite *w
 	return make_request(self, request, FALSE);
 }
 
-guint64 zookeeper_session_set(ZookeeperSession *self, const char *path, const char *data)
-{
-	return zookeeper_session_commit(
-		self,
-		&(ZookeeperWrite){.type = ZOOKEEPER_SET, .path = path, .data = data, .version = -1},
-		1);
-}
-
 /* Faults */
 
 static gboolean belongs_to(const ZookeeperSession *self, const WorldMachine *machine)

@@ -581,14 +581,6 @@ guint64 zookeeper_session_create_ephemeral(ZookeeperSession *self, const char *p
 	return create(self, path, data, ZOO_EPHEMERAL | ZOO_SEQUENCE);
 }
 
-guint64 zookeeper_session_set(ZookeeperSession *self, const char *path, const char *data)
-{
-	Request *request = request_new(self, "set", path);
-
-	return sent(self, request,
-		    zoo_aset(self->handle, path, data, (int)strlen(data), -1, on_stat, request));
-}
-
 guint64 zookeeper_session_delete(ZookeeperSession *self, const char *path)
 {
 	Request *request = request_new(self, "delete", path);
