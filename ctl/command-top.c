@@ -343,7 +343,7 @@ static JsonObject *list_to_json(const GPtrArray *workers, gint64 now_ms)
 typedef struct {
 	gint64 time_ms;     /* since the Unix epoch */
 	GPtrArray *workers; /* of CtlWorker; NULL: no server answers */
-	GPtrArray *notes;
+	CtlNotes *notes;
 } List;
 
 typedef struct {

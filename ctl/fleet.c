@@ -531,12 +531,12 @@ static void note_free(Note *self)
 	g_free(self);
 }
 
-GPtrArray *ctl_notes_new(void)
+CtlNotes *ctl_notes_new(void)
 {
 	return g_ptr_array_new_with_free_func((GDestroyNotify)note_free);
 }
 
-static void add_note(GPtrArray *self, const char *topic, char *text, const GError *failure)
+static void add_note(CtlNotes *self, const char *topic, char *text, const GError *failure)
 {
 	Note *note = g_new(Note, 1);
 
@@ -548,12 +548,12 @@ static void add_note(GPtrArray *self, const char *topic, char *text, const GErro
 	g_ptr_array_add(self, note);
 }
 
-void ctl_notes_add(GPtrArray *self, const char *topic, char *text)
+void ctl_notes_add(CtlNotes *self, const char *topic, char *text)
 {
 	add_note(self, topic, text, NULL);
 }
 
-gboolean ctl_notes_add_tree(GPtrArray *self, const CtlRegistryTree *tree)
+gboolean ctl_notes_add_tree(CtlNotes *self, const CtlRegistryTree *tree)
 {
 	guint n_strange;
 
@@ -602,7 +602,7 @@ gboolean ctl_notes_add_tree(GPtrArray *self, const CtlRegistryTree *tree)
 	return self->len == n_strange;
 }
 
-void ctl_notes_write(const GPtrArray *self, GPtrArray *texts)
+void ctl_notes_write(const CtlNotes *self, GPtrArray *texts)
 {
 	for (guint i = 0; i < self->len; i++) {
 		const Note *note = self->pdata[i];
@@ -611,7 +611,7 @@ void ctl_notes_write(const GPtrArray *self, GPtrArray *texts)
 	}
 }
 
-static gboolean has_topic(const GPtrArray *self, const char *topic)
+static gboolean has_topic(const CtlNotes *self, const char *topic)
 {
 	for (guint i = 0; self != NULL && i < self->len; i++) {
 		const Note *note = self->pdata[i];
@@ -622,7 +622,7 @@ static gboolean has_topic(const GPtrArray *self, const char *topic)
 	return FALSE;
 }
 
-void ctl_notes_complain(const GPtrArray *self, const GPtrArray *before)
+void ctl_notes_complain(const CtlNotes *self, const CtlNotes *before)
 {
 	for (guint i = 0; i < self->len; i++) {
 		const Note *note = self->pdata[i];
@@ -776,7 +776,7 @@ static gboolean is_reported_by_other(const CtlFleet *self, const Member *lacking
 	return FALSE;
 }
 
-static void note_all(const CtlFleet *self, GPtrArray *notes)
+static void note_all(const CtlFleet *self, CtlNotes *notes)
 {
 	g_autoptr(GString) names = g_string_new(NULL); /* with an old list and no newer one */
 	g_autofree char *age = NULL;
@@ -867,7 +867,7 @@ static gboolean has_member(const GPtrArray *workers, const Member *member)
 	return FALSE;
 }
 
-GPtrArray *ctl_fleet_ask(CtlFleet *self, GPtrArray *notes)
+GPtrArray *ctl_fleet_ask(CtlFleet *self, CtlNotes *notes)
 {
 	g_autoptr(GPtrArray) workers = NULL;
 

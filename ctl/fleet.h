@@ -115,20 +115,22 @@ JsonObject *ctl_worker_to_json(const CtlWorker *self);
 
 /* Lines that go with a list of servers: what is missing in it, and why. They are printed on
  * standard error, or drawn below the list. */
-GPtrArray *ctl_notes_new(void);
+typedef GPtrArray CtlNotes;
+
+CtlNotes *ctl_notes_new(void);
 
 /* @topic: two notes on the same topic are the same note, whatever their text; NULL: the text
  * @text: (transfer full) */
-void ctl_notes_add(GPtrArray *self, const char *topic, char *text);
+void ctl_notes_add(CtlNotes *self, const char *topic, char *text);
 /* Adds a note for each znode of @tree that is not a server's or does not parse. Returns %FALSE if a
  * record does not parse. */
-gboolean ctl_notes_add_tree(GPtrArray *self, const CtlRegistryTree *tree);
+gboolean ctl_notes_add_tree(CtlNotes *self, const CtlRegistryTree *tree);
 
 /* Appends each note to @texts (element-type utf8), as it is printed on standard error. */
-void ctl_notes_write(const GPtrArray *self, GPtrArray *texts);
+void ctl_notes_write(const CtlNotes *self, GPtrArray *texts);
 
 /* Prints the notes on standard error, except those that @before (nullable) has too. */
-void ctl_notes_complain(const GPtrArray *self, const GPtrArray *before);
+void ctl_notes_complain(const CtlNotes *self, const CtlNotes *before);
 
 /*
  * Asks the servers that were named for themselves and for all other servers that they know.
@@ -152,4 +154,4 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlFleet, ctl_fleet_free)
 /* (transfer full) (nullable) (element-type CtlWorker): all servers that are known, after each was
  * asked. %NULL: none of the named servers answers, or, @with_counts, has ever answered. @notes gets
  * which servers do not answer, and what can be missing for that reason. */
-GPtrArray *ctl_fleet_ask(CtlFleet *self, GPtrArray *notes);
+GPtrArray *ctl_fleet_ask(CtlFleet *self, CtlNotes *notes);

@@ -32,6 +32,16 @@ static const CtlCommand *const COMMANDS[] = {
 	&ctl_completion_command, &help_command,        NULL,
 };
 
+/* (nullable). @name: (nullable) */
+static const CtlCommand *find_command(const char *name)
+{
+	for (gsize i = 0; COMMANDS[i] != NULL; i++) {
+		if (g_strcmp0(COMMANDS[i]->name, name) == 0)
+			return COMMANDS[i];
+	}
+	return NULL;
+}
+
 static gboolean is_option_with_value(const GOptionEntry *entries, const char *argument)
 {
 	for (const GOptionEntry *entry = entries; entry->long_name != NULL; entry++) {
@@ -85,6 +95,20 @@ static char *take_command(int *argc, char **argv, const GOptionEntry *common)
 	return NULL;
 }
 
+/* (transfer full): for the options of @command, or of all. */
+static GOptionContext *make_context(const CtlCommand *command, const GOptionEntry *common)
+{
+	GOptionContext *context = g_option_context_new(NULL);
+	g_autoptr(GPtrArray) tables = list_tables(command, common);
+
+	g_option_context_set_help_enabled(context, FALSE);
+	/* they are left in argv, for a message of our own */
+	g_option_context_set_ignore_unknown_options(context, TRUE);
+	for (guint i = 0; i < tables->len; i++)
+		g_option_context_add_main_entries(context, tables->pdata[i], NULL);
+	return context;
+}
+
 static void complain_of_command(const char *name)
 {
 	g_autoptr(GPtrArray) names = g_ptr_array_new();
@@ -102,9 +126,17 @@ static void complain_of_command(const char *name)
 		ctl_output_complain("there is no command \"%s\"; see snowflakectl --help", shown);
 }
 
-static void complain_of_option(const char *option, const CtlCommand *command,
-			       const GOptionEntry *common)
+/* Complains of the first option that the parser has left in @argv. %FALSE: there is one. */
+static gboolean check_unknown_options(char **argv, const CtlCommand *command,
+				      const GOptionEntry *common)
 {
+	while (*argv != NULL &&
+	       ((*argv)[0] != '-' || (*argv)[1] == '\0' || strcmp(*argv, "--") == 0))
+		argv++;
+	if (*argv == NULL)
+		return TRUE;
+
+	const char *option = *argv;
 	g_autoptr(GPtrArray) tables = list_tables(command, common);
 	g_autoptr(GPtrArray) names = g_ptr_array_new();
 	g_autofree char *shown = text_escape(option, strlen(option));
@@ -129,6 +161,7 @@ static void complain_of_option(const char *option, const CtlCommand *command,
 		ctl_output_complain("unknown option \"%s\"; see snowflakectl %s%s--help", shown,
 				    command != NULL ? command->name : "",
 				    command != NULL ? " " : "");
+	return FALSE;
 }
 
 /* Help */
@@ -232,14 +265,9 @@ static CtlStatus parse_and_run(int argc, char **argv)
 	guint64 timeout_ms = SNOWFLAKE_CLIENT_DEFAULT_TIMEOUT_MS;
 	g_auto(GStrv) servers = NULL;
 	g_auto(GStrv) arguments = NULL;
-	g_autofree char *timeout = NULL;
-	g_autofree char *zookeeper = NULL;
-	g_autofree char *zookeeper_auth = NULL;
-	g_autofree char *tls_ca = NULL;
-	g_autofree char *tls_certificate = NULL;
-	g_autofree char *tls_key = NULL;
-	gboolean help = FALSE;
-	gboolean version = FALSE;
+	g_autofree char *timeout = NULL, *zookeeper = NULL, *zookeeper_auth = NULL;
+	g_autofree char *tls_ca = NULL, *tls_certificate = NULL, *tls_key = NULL;
+	gboolean help = FALSE, version = FALSE;
 	GOptionEntry common[] = {
 		{"server", 0, 0, G_OPTION_ARG_STRING_ARRAY, &servers,
 		 "Where to ask, or tls:HOST:PORT, or unix:PATH; again for others to turn to "
@@ -282,34 +310,20 @@ static CtlStatus parse_and_run(int argc, char **argv)
 		name = take_command(&argc, argv, common);
 	}
 
-	const CtlCommand *command = NULL;
+	const CtlCommand *command = find_command(name);
 
-	for (gsize i = 0; COMMANDS[i] != NULL; i++) {
-		if (g_strcmp0(COMMANDS[i]->name, name) == 0)
-			command = COMMANDS[i];
-	}
 	if (command != NULL && command->takes_no_server)
 		common[0].flags |= G_OPTION_FLAG_HIDDEN;
 
-	g_autoptr(GOptionContext) context = g_option_context_new(NULL);
-	g_autoptr(GPtrArray) tables = list_tables(command, common);
+	g_autoptr(GOptionContext) context = make_context(command, common);
 	g_autoptr(GError) error = NULL;
 
-	g_option_context_set_help_enabled(context, FALSE);
-	/* they are left in argv, for a message of our own */
-	g_option_context_set_ignore_unknown_options(context, TRUE);
-	for (guint i = 0; i < tables->len; i++)
-		g_option_context_add_main_entries(context, tables->pdata[i], NULL);
 	if (!g_option_context_parse(context, &argc, &argv, &error)) {
 		ctl_output_complain("%s; see snowflakectl --help", error->message);
 		return CTL_USAGE;
 	}
-	for (int i = 1; argv[i] != NULL; i++) {
-		if (argv[i][0] == '-' && argv[i][1] != '\0' && strcmp(argv[i], "--") != 0) {
-			complain_of_option(argv[i], command, common);
-			return CTL_USAGE;
-		}
-	}
+	if (!check_unknown_options(argv + 1, command, common))
+		return CTL_USAGE;
 	if (command == NULL && (name != NULL || arguments != NULL)) {
 		complain_of_command(name != NULL ? name : arguments[0]);
 		return CTL_USAGE;
