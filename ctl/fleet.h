@@ -115,7 +115,7 @@ JsonObject *ctl_worker_to_json(const CtlWorker *self);
 
 /* Lines that go with a list of servers: what is missing in it, and why. They are printed on
  * standard error, or drawn below the list. */
-typedef GPtrArray CtlNotes;
+typedef struct _GPtrArray CtlNotes; /* of what the functions below add */
 
 CtlNotes *ctl_notes_new(void);
 
