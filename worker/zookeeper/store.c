@@ -339,14 +339,16 @@ static guint64 store_list(Store *store, const char *prefix, gboolean fresh, gboo
 	return job;
 }
 
-static guint64 send_writes(ZookeeperStore *self, const StoreWrite *writes, guint n_writes)
+static guint64 store_commit(Store *store, const StoreWrite *writes, guint n_writes)
 {
+	ZookeeperStore *self = (ZookeeperStore *)store;
+	const StoreWrite *last = &writes[n_writes - 1];
 	ZookeeperWrite parts[STORE_MAX_WRITES];
+	guint64 job, request;
 
-	if (n_writes == 1 && writes->is_mortal)
-		return zookeeper_session_create_ephemeral(self->session, writes->key, writes->data);
-	if (n_writes == 1 && writes->version == STORE_NONE)
-		return zookeeper_session_create(self->session, writes->key, writes->data);
+	g_assert(n_writes >= 1 && n_writes <= STORE_MAX_WRITES);
+	if (self->session == NULL)
+		return answer_unsure(self);
 	for (guint i = 0; i < n_writes; i++)
 		parts[i] = (ZookeeperWrite){
 			.type = writes[i].data == NULL            ? ZOOKEEPER_CHECK
@@ -356,20 +358,14 @@ static guint64 send_writes(ZookeeperStore *self, const StoreWrite *writes, guint
 			.data = writes[i].data,
 			.version = MAX(writes[i].version, -1),
 		};
-	return zookeeper_session_commit(self->session, parts, n_writes);
-}
-
-static guint64 store_commit(Store *store, const StoreWrite *writes, guint n_writes)
-{
-	ZookeeperStore *self = (ZookeeperStore *)store;
-	guint64 job;
-
-	g_assert(n_writes >= 1 && n_writes <= STORE_MAX_WRITES);
-	if (self->session == NULL)
-		return answer_unsure(self);
 	job = job_new(self);
-	expect_reply(self, job, send_writes(self, writes, n_writes), FOR_COMMIT,
-		     writes[n_writes - 1].key);
+	if (n_writes == 1 && last->is_mortal)
+		request = zookeeper_session_create_ephemeral(self->session, last->key, last->data);
+	else if (n_writes == 1 && last->version == STORE_NONE)
+		request = zookeeper_session_create(self->session, last->key, last->data);
+	else
+		request = zookeeper_session_commit(self->session, parts, n_writes);
+	expect_reply(self, job, request, FOR_COMMIT, last->key);
 	return job;
 }
 
@@ -700,23 +696,6 @@ static gint64 open_at_us(const ZookeeperStore *self)
 						     patience_ms * G_TIME_SPAN_MILLISECOND);
 }
 
-static void open_session(ZookeeperStore *self)
-{
-	const ZookeeperSessionConfig config = {
-		.servers = self->servers,
-		.known = self->opening.addresses,
-		.look_up = !self->opening.addresses_good,
-		.certificates = self->certificates,
-		.auth = self->auth,
-		.timeout_ms = self->session_timeout_ms,
-		.wake = self->store.wake,
-		.user_data = self->store.wake_data,
-	};
-
-	self->opening.next_at_us = g_get_monotonic_time() + OPEN_INTERVAL_US;
-	self->opening.session = zookeeper_session_new(&config);
-}
-
 /* If a session is opened, it takes the place of the one before. */
 static void take_opened_session(ZookeeperStore *self)
 {
@@ -784,8 +763,21 @@ static StoreMessage *store_take(Store *store)
 			log_event(LOG_ZOOKEEPER_LOST, log_text("servers", self->servers));
 			post_event(self, STORE_AWAY, NULL);
 		}
-		if (g_get_monotonic_time() >= open_at_us(self))
-			open_session(self);
+		if (g_get_monotonic_time() >= open_at_us(self)) {
+			const ZookeeperSessionConfig config = {
+				.servers = self->servers,
+				.known = self->opening.addresses,
+				.look_up = !self->opening.addresses_good,
+				.certificates = self->certificates,
+				.auth = self->auth,
+				.timeout_ms = self->session_timeout_ms,
+				.wake = store->wake,
+				.user_data = store->wake_data,
+			};
+
+			self->opening.next_at_us = g_get_monotonic_time() + OPEN_INTERVAL_US;
+			self->opening.session = zookeeper_session_new(&config);
+		}
 	}
 	return g_queue_pop_head(&self->messages);
 }
