@@ -600,7 +600,7 @@ guint64 zookeeper_session_copy_acl(ZookeeperSession *self, const char *path)
 	Request *request = request_new(self, "get-acl", path);
 
 	request->copies_acl = TRUE;
-	self->acl = &self->copied_acl; /* empty until then: ZooKeeper refuses it */
+	self->acl = &self->copied_acl; /* empty until the answer: ZooKeeper refuses it */
 	return sent(self, request, zoo_aget_acl(self->handle, path, on_acl, request));
 }
 

@@ -138,8 +138,8 @@ guint64 zookeeper_session_create_ephemeral(ZookeeperSession *self, const char *p
 guint64 zookeeper_session_delete(ZookeeperSession *self, const char *path);
 /* Who may do what; NO_AUTH for whoever may neither read nor administer it. */
 guint64 zookeeper_session_get_acl(ZookeeperSession *self, const char *path);
-/* Reads the ACL, and creates znodes with it from then on: once it is answered OK, until when none
- * can be created. */
+/* Reads the ACL of @path. What is created after its answer OK gets that ACL; before the answer
+ * nothing can be created. */
 guint64 zookeeper_session_copy_acl(ZookeeperSession *self, const char *path);
 /* What is read after this is no older than what was written, by anybody, before it. */
 guint64 zookeeper_session_sync(ZookeeperSession *self, const char *path);
