@@ -118,21 +118,6 @@ static void print_row(Rows *self, const Row *row)
 	ctl_array_add_object(&self->array, object);
 }
 
-static void print_gap(Rows *self, guint64 missing)
-{
-	if (self->json) {
-		JsonObject *object = json_object_new();
-
-		json_object_set_int_member(object, "missing", (gint64)missing);
-		ctl_array_add_object(&self->array, object);
-		return;
-	}
-
-	g_autofree char *text = g_strdup_printf("(%" G_GUINT64_FORMAT " missing here)", missing);
-
-	print_cells(self, "-", "-", "-", text, "");
-}
-
 static void end_rows(Rows *self, gboolean failed)
 {
 	if (failed)
@@ -188,18 +173,15 @@ static gboolean start_sort(Sorter *self, guint64 memory_mib, GError **error)
 	return TRUE;
 }
 
-static void close_stream(FILE **stream)
-{
-	if (*stream != NULL)
-		fclose(*stream);
-	*stream = NULL;
-}
-
 static void sorter_clear(Sorter *self)
 {
-	close_stream(&self->input);
-	close_stream(&self->output);
-	close_stream(&self->errors);
+	FILE **const streams[] = {&self->input, &self->output, &self->errors};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(streams); i++) {
+		if (*streams[i] != NULL)
+			fclose(*streams[i]);
+		*streams[i] = NULL;
+	}
 	if (self->pid != 0) {
 		kill(self->pid, SIGTERM);
 		waitpid(self->pid, NULL, 0);
@@ -268,13 +250,6 @@ static gboolean sort_entry(Sorter *self, const AuditEntry *entry, guint file, gu
 	*at++ = '\n';
 	return fwrite_unlocked(text, (gsize)(at - text), 1, self->input) == 1 ||
 	       wait_sort(self, error);
-}
-
-static gboolean end_input(Sorter *self, GError **error)
-{
-	FILE *input = g_steal_pointer(&self->input);
-
-	return fclose(input) == 0 || wait_sort(self, error);
 }
 
 /* The command */
@@ -374,26 +349,23 @@ static CtlStatus list_entries(Audit *self)
 			.agent_length = entry->agent_length,
 		};
 
-		if (entry->missing > 0)
-			print_gap(&self->rows, entry->missing);
-		else
+		if (entry->missing == 0) {
 			print_row(&self->rows, &row);
+		} else if (self->rows.json) {
+			JsonObject *object = json_object_new();
+
+			json_object_set_int_member(object, "missing", (gint64)entry->missing);
+			ctl_array_add_object(&self->rows.array, object);
+		} else {
+			g_autofree char *text = g_strdup_printf(
+				"(%" G_GUINT64_FORMAT " missing here)", entry->missing);
+
+			print_cells(&self->rows, "-", "-", "-", text, "");
+		}
 	}
 	failed = ctl_audit_reader_any_bad(self->reader);
 	end_rows(&self->rows, failed);
 	return failed ? CTL_FAILED : CTL_OK;
-}
-
-static void show_reading(const Audit *self)
-{
-	guint64 all = ctl_audit_reader_all_bytes(self->reader);
-	guint64 read_mib = ctl_audit_reader_read_bytes(self->reader) >> 20;
-
-	if (all > 0)
-		ctl_output_show_progress("%" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT " MiB read",
-					 read_mib, all >> 20);
-	else
-		ctl_output_show_progress("%" G_GUINT64_FORMAT " MiB read", read_mib);
 }
 
 static gboolean sort_entries(Audit *self, GError **error)
@@ -405,14 +377,23 @@ static gboolean sort_entries(Audit *self, GError **error)
 		self->n_missing += entry->missing;
 		if (entry->missing > 0)
 			continue;
-		if (self->n_entries++ % PROGRESS_ENTRIES == 0 && ctl_output_is_progress_due())
-			show_reading(self);
+		if (self->n_entries++ % PROGRESS_ENTRIES == 0 && ctl_output_is_progress_due()) {
+			guint64 all_mib = ctl_audit_reader_all_bytes(self->reader) >> 20;
+			g_autofree char *of_all =
+				ctl_audit_reader_all_bytes(self->reader) > 0
+					? g_strdup_printf(" of %" G_GUINT64_FORMAT, all_mib)
+					: g_strdup("");
+
+			ctl_output_show_progress("%" G_GUINT64_FORMAT "%s MiB read",
+						 ctl_audit_reader_read_bytes(self->reader) >> 20,
+						 of_all);
+		}
 		if (!sort_entry(&self->sorter, entry, ctl_audit_reader_get_file(self->reader),
 				ctl_audit_reader_get_line(self->reader), error))
 			return FALSE;
 	}
 	ctl_output_clear_progress();
-	return end_input(&self->sorter, error);
+	return fclose(g_steal_pointer(&self->sorter.input)) == 0 || wait_sort(&self->sorter, error);
 }
 
 /* @line: of sort's output */
@@ -446,25 +427,20 @@ static void print_issue(Audit *self, const char *line)
 		  });
 }
 
-/* One issue of an ID that was delivered twice has the same tag and agent twice. */
-static gboolean is_same_issue(const char *line, const char *before)
-{
-	guint64 length;
-
-	read_hex(line + ID_DIGITS + TAG_DIGITS, LENGTH_DIGITS, &length);
-	return strncmp(line, before, AGENT_AT + 2 * length) == 0;
-}
-
 /* @before: sort's line before @line; NULL: there is none. @is_known: whether the ID of @before is
  * known to have several issues */
 static void compare_issues(Audit *self, const char *line, const char *before, gboolean *is_known)
 {
+	guint64 length;
+
 	if (before == NULL || strncmp(line, before, ID_DIGITS) != 0) {
 		self->n_ids++;
 		*is_known = FALSE;
 		return;
 	}
-	if (is_same_issue(line, before)) {
+	read_hex(line + ID_DIGITS + TAG_DIGITS, LENGTH_DIGITS, &length);
+	/* an issue of an ID that was delivered twice has the same tag and agent twice */
+	if (strncmp(line, before, AGENT_AT + 2 * length) == 0) {
 		self->n_again++;
 		return;
 	}
@@ -502,30 +478,10 @@ static gboolean compare_entries(Audit *self, GError **error)
 	return wait_sort(&self->sorter, error);
 }
 
-/* With JSON on standard output the summary is a line on standard error. */
-static void print_summary(const Audit *self, gboolean json)
-{
-	g_autofree char *line =
-		g_strdup_printf("%" G_GUINT64_FORMAT " entries, %" G_GUINT64_FORMAT
-				" of them delivered again; %" G_GUINT64_FORMAT
-				" IDs, %" G_GUINT64_FORMAT " of them issued more than once",
-				self->n_entries, self->n_again, self->n_ids, self->n_duplicates);
-
-	if (json)
-		ctl_output_complain("%s", line);
-	else
-		ctl_output_print("%s\n", line);
-	ctl_output_flush();
-	if (self->n_gaps > 0)
-		ctl_output_complain("%" G_GUINT64_FORMAT
-				    " IDs are not in the log, in %" G_GUINT64_FORMAT
-				    " gaps: one of them may be a duplicate too",
-				    self->n_missing, self->n_gaps);
-}
-
 static CtlStatus find_duplicates(Audit *self, gboolean json)
 {
 	g_autoptr(GError) error = NULL;
+	g_autofree char *line = NULL;
 
 	ctl_output_needs_reader();
 	if (!start_sort(&self->sorter, self->memory_mib, &error) || !sort_entries(self, &error) ||
@@ -535,7 +491,20 @@ static CtlStatus find_duplicates(Audit *self, gboolean json)
 		return ctl_output_fail(error);
 	}
 	end_rows(&self->rows, FALSE);
-	print_summary(self, json);
+	line = g_strdup_printf("%" G_GUINT64_FORMAT " entries, %" G_GUINT64_FORMAT
+			       " of them delivered again; %" G_GUINT64_FORMAT
+			       " IDs, %" G_GUINT64_FORMAT " of them issued more than once",
+			       self->n_entries, self->n_again, self->n_ids, self->n_duplicates);
+	if (json) /* standard output has only that */
+		ctl_output_complain("%s", line);
+	else
+		ctl_output_print("%s\n", line);
+	ctl_output_flush();
+	if (self->n_gaps > 0)
+		ctl_output_complain("%" G_GUINT64_FORMAT
+				    " IDs are not in the log, in %" G_GUINT64_FORMAT
+				    " gaps: one of them may be a duplicate too",
+				    self->n_missing, self->n_gaps);
 	return self->n_duplicates > 0 || ctl_audit_reader_any_bad(self->reader) ? CTL_FAILED
 										: CTL_OK;
 }

@@ -50,24 +50,6 @@ static void on_interrupt(G_GNUC_UNUSED int number)
 	atomic_store(&interrupted, true);
 }
 
-/* The first Ctrl-C ends the load, and the report is printed; the second kills the program. */
-static LoadReport run_load(LoadRun *load_run)
-{
-	struct sigaction action = {.sa_handler = on_interrupt,
-				   .sa_flags = SA_RESETHAND | SA_RESTART};
-	struct sigaction before;
-	gboolean show = isatty(STDERR_FILENO);
-	LoadReport report;
-
-	sigaction(SIGINT, NULL, &before);
-	if (before.sa_handler != SIG_IGN)
-		sigaction(SIGINT, &action, NULL);
-	report = load_run_go(load_run, show ? show_progress : NULL, &interrupted);
-	if (show)
-		g_printerr("\r\033[K");
-	return report;
-}
-
 static CtlStatus load_and_report(const CtlOptions *options)
 {
 	g_autoptr(GError) error = NULL;
@@ -76,10 +58,24 @@ static CtlStatus load_and_report(const CtlOptions *options)
 	if (load_run == NULL)
 		return ctl_output_fail(error);
 
-	g_auto(LoadReport) report = run_load(load_run);
+	struct sigaction action = {.sa_handler = on_interrupt,
+				   .sa_flags = SA_RESETHAND | SA_RESTART};
+	struct sigaction before;
+	gboolean show = isatty(STDERR_FILENO);
+
+	/* the first Ctrl-C ends the load, and the report is printed; the second kills the program
+	 */
+	sigaction(SIGINT, NULL, &before);
+	if (before.sa_handler != SIG_IGN)
+		sigaction(SIGINT, &action, NULL);
+
+	g_auto(LoadReport) report =
+		load_run_go(load_run, show ? show_progress : NULL, &interrupted);
 	g_autofree char *text = (options->json ? load_report_json : load_report_text)(&report);
 	g_autofree char *complaint = load_report_complaint(&report);
 
+	if (show)
+		g_printerr("\r\033[K");
 	ctl_output_print("%s", text);
 	if (complaint != NULL)
 		ctl_output_complain("%s", complaint);

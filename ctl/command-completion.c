@@ -199,12 +199,6 @@ static void print_commands(const Line *self)
 		print_candidate(self, self->commands[i]->name, self->commands[i]->summary);
 }
 
-static void print_layouts(const Line *self)
-{
-	for (const LayoutPreset *preset = LAYOUT_PRESETS; preset->name != NULL; preset++)
-		print_candidate(self, preset->name, NULL);
-}
-
 /* Leaves out those that are there already. */
 static void print_options(const Line *self)
 {
@@ -224,19 +218,6 @@ static void print_options(const Line *self)
 	}
 }
 
-static void print_server_values(const Line *self, const OptionSpec *spec)
-{
-	if (spec->type == OPTION_PATH)
-		ctl_output_print(strcmp(spec->argument, "DIR") == 0 ? ":directories\n"
-								    : ":files\n");
-	else if (spec->type == OPTION_LAYOUT)
-		print_layouts(self);
-	else if (spec->choices != NULL)
-		print_words(self, spec->choices);
-	for (const OptionWord *one = spec->words; one != NULL && one->word != NULL; one++)
-		print_candidate(self, one->word, NULL);
-}
-
 /* What the value can be follows from the name that --help has for it. */
 static void print_values(const Line *self, const Option *option)
 {
@@ -247,21 +228,31 @@ static void print_values(const Line *self, const Option *option)
 		{"CALL", load_wire_call_names},
 		{"COLUMN", ctl_command_top_columns()},
 	};
+	const OptionSpec *spec = option != NULL ? option->spec : NULL;
+	const char *argument = option != NULL && option->argument != NULL ? option->argument : "";
+	gboolean is_layout =
+		spec != NULL ? spec->type == OPTION_LAYOUT : strcmp(argument, "LAYOUT") == 0;
+	gboolean is_path = spec != NULL ? spec->type == OPTION_PATH : strcmp(argument, "FILE") == 0;
 	const char *name;
 
-	if (option == NULL || option->argument == NULL)
+	if (*argument == '\0')
 		return;
-	if (option->spec != NULL)
-		print_server_values(self, option->spec);
-	else if (strcmp(option->argument, "FILE") == 0)
-		ctl_output_print(":files\n");
-	else if (strcmp(option->argument, "LAYOUT") == 0)
-		print_layouts(self);
-	else if (strcmp(option->argument, "FORM") == 0)
-		for (IdTextForm form = 0; (name = id_text_form_name(form)) != NULL; form++)
-			print_candidate(self, name, NULL);
+	if (is_path)
+		ctl_output_print(strcmp(argument, "DIR") == 0 ? ":directories\n" : ":files\n");
+	for (const LayoutPreset *one = LAYOUT_PRESETS; is_layout && one->name != NULL; one++)
+		print_candidate(self, one->name, NULL);
+	if (spec != NULL && spec->choices != NULL && !is_path && !is_layout)
+		print_words(self, spec->choices);
+	for (const OptionWord *one = spec != NULL ? spec->words : NULL;
+	     one != NULL && one->word != NULL; one++)
+		print_candidate(self, one->word, NULL);
+	if (spec != NULL)
+		return;
+	for (IdTextForm form = 0;
+	     strcmp(argument, "FORM") == 0 && (name = id_text_form_name(form)) != NULL; form++)
+		print_candidate(self, name, NULL);
 	for (gsize i = 0; i < G_N_ELEMENTS(CHOICES); i++) {
-		if (option->spec == NULL && strcmp(option->argument, CHOICES[i].argument) == 0)
+		if (strcmp(argument, CHOICES[i].argument) == 0)
 			print_words(self, CHOICES[i].words);
 	}
 }

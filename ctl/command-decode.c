@@ -49,15 +49,6 @@ typedef struct {
 	gint64 id;       /* that it is made of, if it is of the reserved kind (uuid.h) */
 } Wide;
 
-/* Sets the kind that @text can be, by its length; %FALSE: neither. */
-static gboolean wide_kind_of(const char *text, WideKind *out_kind)
-{
-	gsize length = strlen(text);
-
-	*out_kind = length == UUID_TEXT_SIZE - 1 ? WIDE_UUID : WIDE_ULID;
-	return length == UUID_TEXT_SIZE - 1 || length == ULID_TEXT_SIZE - 1;
-}
-
 /* @out_wide: (out): untouched on failure, which includes a UUID of another version than 7 */
 static gboolean wide_parse(WideKind kind, const char *text, Wide *out_wide, GError **error)
 {
@@ -95,27 +86,23 @@ static void write_random(Ulid ulid, char out_text[static RANDOM_TEXT_SIZE])
 		   (guint)(ulid.high & G_MAXUINT16), ulid.low);
 }
 
-static void wide_print_head(WideKind kind)
-{
-	if (kind == WIDE_ULID)
-		ctl_output_print("%-26s  %-24s  %s\n", "ulid", "time (UTC)", "random");
-	else
-		ctl_output_print("%-36s  %-24s  %19s  %10s  %6s  %8s\n", "uuid", "time (UTC)",
-				 "id, if made of one", "datacenter", "worker", "sequence");
-}
-
-static void wide_print_line(const Wide *self)
+static void wide_print_line(const Wide *self, gboolean with_head)
 {
 	g_autofree char *time = wide_time(self->time_ms);
 	char text[UUID_TEXT_SIZE];
 	char random[RANDOM_TEXT_SIZE];
 
 	if (self->kind == WIDE_ULID) {
+		if (with_head)
+			ctl_output_print("%-26s  %-24s  %s\n", "ulid", "time (UTC)", "random");
 		ulid_to_text(self->bits, text);
 		write_random(self->bits, random);
 		ctl_output_print("%s  %-24s  %s\n", text, time != NULL ? time : "-", random);
 		return;
 	}
+	if (with_head)
+		ctl_output_print("%-36s  %-24s  %19s  %10s  %6s  %8s\n", "uuid", "time (UTC)",
+				 "id, if made of one", "datacenter", "worker", "sequence");
 	uuid_to_text(self->bits, text);
 	ctl_output_print("%s  %-24s  ", text, time != NULL ? time : "-");
 	if (!self->has_id) {
@@ -127,6 +114,13 @@ static void wide_print_line(const Wide *self)
 
 	ctl_output_print("%19" G_GINT64_FORMAT "  %10u  %6u  %8u\n", self->id, parts.datacenter_id,
 			 parts.worker_id, parts.sequence);
+}
+
+static void set_parts(JsonObject *object, const LayoutParts *parts)
+{
+	json_object_set_int_member(object, "datacenter_id", parts->datacenter_id);
+	json_object_set_int_member(object, "worker_id", parts->worker_id);
+	json_object_set_int_member(object, "sequence", parts->sequence);
 }
 
 /* (transfer full) */
@@ -143,10 +137,7 @@ static JsonObject *wide_to_json(const Wide *self)
 		uuid_to_text(self->bits, text);
 	json_object_set_string_member(object, self->kind == WIDE_ULID ? "ulid" : "uuid", text);
 	json_object_set_int_member(object, "timestamp_ms", self->time_ms);
-	if (time != NULL)
-		json_object_set_string_member(object, "time", time);
-	else
-		json_object_set_null_member(object, "time");
+	ctl_format_json_text(object, "time", time);
 	if (self->kind == WIDE_ULID) {
 		write_random(self->bits, random);
 		json_object_set_string_member(object, "random", random);
@@ -155,9 +146,7 @@ static JsonObject *wide_to_json(const Wide *self)
 		LayoutParts parts = layout_decode(&LAYOUT_TWITTER, self->id);
 
 		json_object_set_string_member(object, "id", decimal);
-		json_object_set_int_member(object, "datacenter_id", parts.datacenter_id);
-		json_object_set_int_member(object, "worker_id", parts.worker_id);
-		json_object_set_int_member(object, "sequence", parts.sequence);
+		set_parts(object, &parts);
 	} else {
 		json_object_set_null_member(object, "id");
 	}
@@ -180,35 +169,14 @@ typedef struct {
 	gboolean any_bad;
 } Decoder;
 
-static gboolean read_id(const Decoder *self, const char *text, gint64 *out_id, GError **error)
-{
-	IdTextForm form = self->form;
-
-	if (self->has_form || id_text_form_of(text, &form))
-		return id_text_decode(form, text, out_id, error);
-
-	g_autofree char *shown = text_escape(text, strlen(text));
-
-	return id_error_set(
-		error, ID_ERROR_INVALID,
-		"\"%s\" is neither digits nor 0x and hex digits, nor a ULID or UUID; say "
-		"what it is with --from crockford, base62 or base58",
-		shown);
-}
-
-static char *local_time(gint64 time_ms)
-{
-	g_autoptr(GDateTime) seconds = ctl_format_local_time(time_ms);
-	g_autofree char *time = g_date_time_format(seconds, "%Y-%m-%dT%H:%M:%S");
-	g_autofree char *zone = g_date_time_format(seconds, "%:z");
-
-	return g_strdup_printf("%s.%03d%s", time, (int)(time_ms % 1000), zone);
-}
-
 static void print_id(Decoder *self, gint64 id, const LayoutParts *parts)
 {
 	g_autofree char *utc = text_time_ms(parts->time_ms);
-	g_autofree char *time = local_time(parts->time_ms);
+	g_autoptr(GDateTime) local = ctl_format_local_time(parts->time_ms);
+	g_autofree char *seconds = g_date_time_format(local, "%Y-%m-%dT%H:%M:%S");
+	g_autofree char *zone = g_date_time_format(local, "%:z");
+	g_autofree char *time =
+		g_strdup_printf("%s.%03d%s", seconds, (int)(parts->time_ms % 1000), zone);
 
 	if (self->head != HEAD_ID) {
 		ctl_output_print("%19s  %-24s  ", "id", "time (UTC)");
@@ -224,21 +192,6 @@ static void print_id(Decoder *self, gint64 id, const LayoutParts *parts)
 			 parts->sequence);
 }
 
-static void print_id_json(Decoder *self, gint64 id, const LayoutParts *parts)
-{
-	g_autofree char *decimal = g_strdup_printf("%" G_GINT64_FORMAT, id);
-	g_autofree char *utc = text_time_ms(parts->time_ms);
-	JsonObject *object = json_object_new();
-
-	json_object_set_string_member(object, "id", decimal);
-	json_object_set_int_member(object, "timestamp_ms", parts->time_ms);
-	json_object_set_string_member(object, "time", utc);
-	json_object_set_int_member(object, "datacenter_id", parts->datacenter_id);
-	json_object_set_int_member(object, "worker_id", parts->worker_id);
-	json_object_set_int_member(object, "sequence", parts->sequence);
-	ctl_array_add_object(&self->array, object);
-}
-
 static gboolean decode_wide(Decoder *self, WideKind kind, const char *text, GError **error)
 {
 	Head head = kind == WIDE_ULID ? HEAD_ULID : HEAD_UUID;
@@ -250,36 +203,55 @@ static gboolean decode_wide(Decoder *self, WideKind kind, const char *text, GErr
 		ctl_array_add_object(&self->array, wide_to_json(&wide));
 		return TRUE;
 	}
-	if (self->head != head)
-		wide_print_head(kind);
+	wide_print_line(&wide, self->head != head);
 	self->head = head;
-	wide_print_line(&wide);
 	return TRUE;
 }
 
 static gboolean decode_id(Decoder *self, const char *text, GError **error)
 {
+	IdTextForm form = self->form;
 	gint64 id;
 
-	if (!read_id(self, text, &id, error) || !layout_check_id(&self->layout, id, error))
+	if (!self->has_form && !id_text_form_of(text, &form)) {
+		g_autofree char *shown = text_escape(text, strlen(text));
+
+		g_set_error(error, ID_ERROR, ID_ERROR_INVALID,
+			    "\"%s\" is neither digits nor 0x and hex digits, nor a ULID or UUID; "
+			    "say what it is with --from crockford, base62 or base58",
+			    shown);
+		return FALSE;
+	}
+	if (!id_text_decode(form, text, &id, error) || !layout_check_id(&self->layout, id, error))
 		return FALSE;
 
 	LayoutParts parts = layout_decode(&self->layout, id);
 
-	if (self->json)
-		print_id_json(self, id, &parts);
-	else
+	if (self->json) {
+		g_autofree char *decimal = g_strdup_printf("%" G_GINT64_FORMAT, id);
+		g_autofree char *utc = text_time_ms(parts.time_ms);
+		JsonObject *object = json_object_new();
+
+		json_object_set_string_member(object, "id", decimal);
+		json_object_set_int_member(object, "timestamp_ms", parts.time_ms);
+		json_object_set_string_member(object, "time", utc);
+		set_parts(object, &parts);
+		ctl_array_add_object(&self->array, object);
+	} else {
 		print_id(self, id, &parts);
+	}
 	return TRUE;
 }
 
 static void decode_text(Decoder *self, const char *text)
 {
 	g_autoptr(GError) error = NULL;
-	WideKind kind;
-	gboolean decoded = !self->has_form && wide_kind_of(text, &kind)
-				   ? decode_wide(self, kind, text, &error)
-				   : decode_id(self, text, &error);
+	gsize length = strlen(text);
+	gboolean is_uuid = length == UUID_TEXT_SIZE - 1;
+	gboolean is_wide = !self->has_form && (is_uuid || length == ULID_TEXT_SIZE - 1);
+	gboolean decoded =
+		is_wide ? decode_wide(self, is_uuid ? WIDE_UUID : WIDE_ULID, text, &error)
+			: decode_id(self, text, &error);
 
 	if (!decoded) {
 		ctl_output_complain("%s", error->message);
@@ -287,26 +259,20 @@ static void decode_text(Decoder *self, const char *text)
 	}
 }
 
-/* Flushes before a read that can block, so that the output is seen and Ctrl-C takes effect. */
-static void flush_now_and_then(void)
-{
-	static guint lines; /* since the last time */
-	struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
-
-	if (++lines < MAX_UNFLUSHED_LINES && poll(&input, 1, 0) != 0)
-		return;
-	ctl_output_flush();
-	lines = 0;
-}
-
 /* %FALSE: the input has ended. A line longer than any ID is cut, and ends in ? so that it is no ID.
  */
 static gboolean read_line(char line[MAX_LINE_BYTES + 1])
 {
+	static guint n_unflushed; /* lines */
+	struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
 	gsize length = 0;
 	int byte;
 
-	flush_now_and_then();
+	/* before a read that can block, so that the output is seen and Ctrl-C takes effect */
+	if (++n_unflushed >= MAX_UNFLUSHED_LINES || poll(&input, 1, 0) == 0) {
+		ctl_output_flush();
+		n_unflushed = 0;
+	}
 	while ((byte = getc_unlocked(stdin)) != EOF && byte != '\n') {
 		if (length == 0 && g_ascii_isspace(byte))
 			continue;
@@ -320,34 +286,6 @@ static gboolean read_line(char line[MAX_LINE_BYTES + 1])
 	return byte != EOF || length > 0;
 }
 
-static void decode_standard_input(Decoder *self)
-{
-	char line[MAX_LINE_BYTES + 1];
-
-	while (read_line(line)) {
-		g_strchomp(line);
-		if (line[0] != '\0')
-			decode_text(self, line);
-	}
-	if (ferror(stdin)) {
-		ctl_output_complain("cannot read standard input");
-		self->any_bad = TRUE;
-	}
-}
-
-static gboolean parse_options(Decoder *self)
-{
-	if (form_name != NULL && !id_text_form_from_name(form_name, &self->form)) {
-		g_autofree char *shown = text_escape(form_name, strlen(form_name));
-
-		ctl_output_complain(
-			"--from \"%s\": there are decimal, hex, crockford, base62 and base58",
-			shown);
-		return FALSE;
-	}
-	return ctl_options_layout(layout_text, &self->layout);
-}
-
 static CtlStatus run_decode(const CtlOptions *options, const char *const *arguments)
 {
 	Decoder decoder = {
@@ -357,10 +295,27 @@ static CtlStatus run_decode(const CtlOptions *options, const char *const *argume
 		.is_short = ctl_screen_columns() < LINE_COLUMNS,
 	};
 
-	if (!parse_options(&decoder))
+	char line[MAX_LINE_BYTES + 1];
+
+	if (form_name != NULL && !id_text_form_from_name(form_name, &decoder.form)) {
+		g_autofree char *shown = text_escape(form_name, strlen(form_name));
+
+		ctl_output_complain(
+			"--from \"%s\": there are decimal, hex, crockford, base62 and base58",
+			shown);
 		return CTL_USAGE;
-	if (arguments[0] == NULL)
-		decode_standard_input(&decoder);
+	}
+	if (!ctl_options_layout(layout_text, &decoder.layout))
+		return CTL_USAGE;
+	while (arguments[0] == NULL && read_line(line)) {
+		g_strchomp(line);
+		if (line[0] != '\0')
+			decode_text(&decoder, line);
+	}
+	if (arguments[0] == NULL && ferror(stdin)) {
+		ctl_output_complain("cannot read standard input");
+		decoder.any_bad = TRUE;
+	}
 	for (gsize i = 0; arguments[i] != NULL; i++)
 		decode_text(&decoder, arguments[i]);
 	if (decoder.any_bad)
@@ -383,28 +338,23 @@ const CtlCommand ctl_decode_command = {
 
 /* convert */
 
-/* (transfer full) (nullable) */
-static char *id_of_uuid(const char *text, GError **error)
+/* (transfer full) (nullable): the ID of a UUID, or a UUID of an ID. */
+static char *convert_text(const char *text, GError **error)
 {
+	char uuid_text[UUID_TEXT_SIZE];
+	IdTextForm form;
 	Uuid uuid;
 	gint64 id;
 
-	if (!uuid_parse(text, &uuid, error))
-		return NULL;
-	if (!uuid_to_id(uuid, &id, error)) {
-		g_prefix_error(error, "\"%s\": ", text);
-		return NULL;
+	if (strlen(text) == UUID_TEXT_SIZE - 1) {
+		if (!uuid_parse(text, &uuid, error))
+			return NULL;
+		if (!uuid_to_id(uuid, &id, error)) {
+			g_prefix_error(error, "\"%s\": ", text);
+			return NULL;
+		}
+		return g_strdup_printf("%" G_GINT64_FORMAT, id);
 	}
-	return g_strdup_printf("%" G_GINT64_FORMAT, id);
-}
-
-/* (transfer full) (nullable) */
-static char *uuid_of_id(const char *text, GError **error)
-{
-	char uuid[UUID_TEXT_SIZE];
-	IdTextForm form;
-	gint64 id;
-
 	if (!id_text_form_of(text, &form)) {
 		g_autofree char *shown = text_escape(text, strlen(text));
 
@@ -416,29 +366,8 @@ static char *uuid_of_id(const char *text, GError **error)
 	}
 	if (!id_text_decode(form, text, &id, error))
 		return NULL;
-	uuid_to_text(uuid_from_id(id, random_u64()), uuid);
-	return g_strdup(uuid);
-}
-
-/* %FALSE: the message is out. */
-static gboolean convert_text(const char *text, gboolean json, CtlArray *array)
-{
-	g_autoptr(GError) error = NULL;
-	gboolean is_uuid = strlen(text) == UUID_TEXT_SIZE - 1;
-	g_autofree char *result = is_uuid ? id_of_uuid(text, &error) : uuid_of_id(text, &error);
-
-	if (result == NULL) {
-		ctl_output_complain("%s", error->message);
-		return FALSE;
-	}
-	if (json) {
-		g_autofree char *quoted = g_strdup_printf("\"%s\"", result);
-
-		ctl_array_add(array, quoted);
-	} else {
-		ctl_output_print("%s\n", result);
-	}
-	return TRUE;
+	uuid_to_text(uuid_from_id(id, random_u64()), uuid_text);
+	return g_strdup(uuid_text);
 }
 
 static CtlStatus run_convert(const CtlOptions *options, const char *const *arguments)
@@ -450,8 +379,19 @@ static CtlStatus run_convert(const CtlOptions *options, const char *const *argum
 		ctl_output_complain("convert needs a UUID or an ID");
 		return CTL_USAGE;
 	}
-	for (gsize i = 0; arguments[i] != NULL; i++)
-		any_bad |= !convert_text(arguments[i], options->json, &array);
+	for (gsize i = 0; arguments[i] != NULL; i++) {
+		g_autoptr(GError) error = NULL;
+		g_autofree char *result = convert_text(arguments[i], &error);
+		g_autofree char *quoted = options->json ? g_strdup_printf("\"%s\"", result) : NULL;
+
+		any_bad |= result == NULL;
+		if (result == NULL)
+			ctl_output_complain("%s", error->message);
+		else if (options->json)
+			ctl_array_add(&array, quoted);
+		else
+			ctl_output_print("%s\n", result);
+	}
 	if (any_bad)
 		ctl_array_end_failed(&array);
 	else if (options->json)

@@ -21,57 +21,33 @@ static const GOptionEntry entries[] = {
 
 typedef enum { KIND_ID, KIND_ULID, KIND_UUID } Kind;
 
-typedef union {
-	gint64 ids[BATCH];
-	guint8 uuids[BATCH][SNOWFLAKE_CLIENT_UUID_BYTES];
-} Batch;
-
-static gboolean fetch_batch(SnowflakeClient *client, Kind kind, guint count, Batch *out_batch,
-			    GError **error)
-{
-	const char *useragent = agent != NULL ? agent : "snowflakectl";
-
-	switch (kind) {
-	case KIND_ULID:
-		return snowflake_client_get_ulids(client, useragent, count, out_batch->uuids,
-						  error);
-	case KIND_UUID:
-		return snowflake_client_get_uuids(client, useragent, count, out_batch->uuids,
-						  error);
-	case KIND_ID:
-	default:
-		return snowflake_client_get_ids(client, useragent, count, out_batch->ids, error);
-	}
-}
-
-static void write_text(const Batch *batch, Kind kind, guint i, char out_text[static UUID_TEXT_SIZE])
-{
-	switch (kind) {
-	case KIND_ULID:
-		ulid_to_text(uuid_from_bytes(batch->uuids[i]), out_text);
-		break;
-	case KIND_UUID:
-		uuid_to_text(uuid_from_bytes(batch->uuids[i]), out_text);
-		break;
-	case KIND_ID:
-	default:
-		g_snprintf(out_text, UUID_TEXT_SIZE, "%" G_GINT64_FORMAT, batch->ids[i]);
-	}
-}
-
 /* @array: NULL for plain lines */
 static gboolean print_all(SnowflakeClient *client, Kind kind, CtlArray *array, GError **error)
 {
-	for (guint64 left = wanted; left > 0;) {
-		Batch batch;
-		char text[UUID_TEXT_SIZE];
-		char quoted[UUID_TEXT_SIZE + 2];
-		guint count = MIN(left, BATCH);
+	const char *useragent = agent != NULL ? agent : "snowflakectl";
+	gint64 ids[BATCH];
+	guint8 uuids[BATCH][SNOWFLAKE_CLIENT_UUID_BYTES];
+	char text[UUID_TEXT_SIZE];
+	char quoted[UUID_TEXT_SIZE + 2];
 
-		if (!fetch_batch(client, kind, count, &batch, error))
+	for (guint64 left = wanted; left > 0;) {
+		guint count = MIN(left, BATCH);
+		gboolean is_there =
+			kind == KIND_ULID
+				? snowflake_client_get_ulids(client, useragent, count, uuids, error)
+			: kind == KIND_UUID
+				? snowflake_client_get_uuids(client, useragent, count, uuids, error)
+				: snowflake_client_get_ids(client, useragent, count, ids, error);
+
+		if (!is_there)
 			return FALSE;
 		for (guint i = 0; i < count; i++) {
-			write_text(&batch, kind, i, text);
+			if (kind == KIND_ULID)
+				ulid_to_text(uuid_from_bytes(uuids[i]), text);
+			else if (kind == KIND_UUID)
+				uuid_to_text(uuid_from_bytes(uuids[i]), text);
+			else
+				g_snprintf(text, sizeof(text), "%" G_GINT64_FORMAT, ids[i]);
 			if (array == NULL) {
 				ctl_output_print("%s\n", text);
 				continue;

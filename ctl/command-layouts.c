@@ -30,30 +30,22 @@ static void draw_field(GString *drawing, char letter, guint bits)
 		g_string_append_printf(drawing, " %s", letters);
 }
 
-/* (transfer full): all 64 bits. */
-static char *draw_bits(const Layout *layout)
+static void print_layout(const LayoutPreset *preset)
 {
-	GString *drawing = g_string_new(NULL);
+	const Layout *layout = preset->layout;
+	gint64 now_ms = g_get_real_time() / G_TIME_SPAN_MILLISECOND;
+	g_autoptr(GString) drawing = g_string_new(NULL);
+	g_autofree char *datacenters = g_strdup_printf("%" G_GINT64_FORMAT " datacenters of ",
+						       count_of(layout->datacenter_bits));
+	g_autofree char *first = text_time_ms(layout->epoch_ms);
+	g_autofree char *last = ctl_format_until(layout_last_ms(layout), now_ms);
 
 	draw_field(drawing, '0', 64 - layout_total_bits(layout));
 	draw_field(drawing, 't', layout->time_bits);
 	draw_field(drawing, 'd', layout->datacenter_bits);
 	draw_field(drawing, 'w', layout->worker_bits);
 	draw_field(drawing, 's', layout->sequence_bits);
-	return g_string_free(drawing, FALSE);
-}
-
-static void print_layout(const LayoutPreset *preset)
-{
-	const Layout *layout = preset->layout;
-	gint64 now_ms = g_get_real_time() / G_TIME_SPAN_MILLISECOND;
-	g_autofree char *drawing = draw_bits(layout);
-	g_autofree char *datacenters = g_strdup_printf("%" G_GINT64_FORMAT " datacenters of ",
-						       count_of(layout->datacenter_bits));
-	g_autofree char *first = text_time_ms(layout->epoch_ms);
-	g_autofree char *last = ctl_format_until(layout_last_ms(layout), now_ms);
-
-	ctl_output_print("\n%s\n %s\n", preset->name, drawing);
+	ctl_output_print("\n%s\n %s\n", preset->name, drawing->str);
 	ctl_output_print("  %s to %s, ticks of %" G_GINT64_FORMAT " ms\n", first, last,
 			 layout->tick_ms);
 	ctl_output_print("  %s%" G_GINT64_FORMAT " worker IDs, each with %" G_GINT64_FORMAT
@@ -125,25 +117,6 @@ static const GOptionEntry range_entries[] = {
 	G_OPTION_ENTRY_NULL,
 };
 
-static void print_range(gboolean as_json, gint64 first_id, gint64 last_id)
-{
-	g_autofree char *first = g_strdup_printf("%" G_GINT64_FORMAT, first_id);
-	g_autofree char *last = g_strdup_printf("%" G_GINT64_FORMAT, last_id);
-	JsonObject *object;
-
-	if (!as_json) {
-		ctl_output_print("%s\n%s\n", first, last);
-		return;
-	}
-	object = json_object_new();
-	json_object_set_string_member(object, "first", first);
-	json_object_set_string_member(object, "last", last);
-
-	g_autofree char *json = ctl_format_json(object);
-
-	ctl_output_print("%s\n", json);
-}
-
 static CtlStatus run_range(const CtlOptions *options, const char *const *arguments G_GNUC_UNUSED)
 {
 	g_autoptr(GError) error = NULL;
@@ -162,7 +135,20 @@ static CtlStatus run_range(const CtlOptions *options, const char *const *argumen
 		ctl_output_complain("%s", error->message);
 		return CTL_USAGE;
 	}
-	print_range(options->json, first_id, last_id);
+
+	g_autofree char *first = g_strdup_printf("%" G_GINT64_FORMAT, first_id);
+	g_autofree char *last = g_strdup_printf("%" G_GINT64_FORMAT, last_id);
+	JsonObject *object = json_object_new();
+
+	json_object_set_string_member(object, "first", first);
+	json_object_set_string_member(object, "last", last);
+
+	g_autofree char *json = ctl_format_json(object);
+
+	if (options->json)
+		ctl_output_print("%s\n", json);
+	else
+		ctl_output_print("%s\n%s\n", first, last);
 	return CTL_OK;
 }
 

@@ -3,9 +3,9 @@
 #include <unistd.h>
 
 #include "ctl/command.h"
+#include "ctl/fleet.h"
 #include "ctl/format.h"
 #include "ctl/output.h"
-#include "ctl/probe.h"
 
 #define MAX_INTERVAL_MS 3600000
 
@@ -70,28 +70,29 @@ static const char *state_of(const CtlProbe *probe)
 	return probe->worker != NULL ? probe->worker->state : NULL;
 }
 
-static void print_line(const Target *target)
+/* @array: NULL: a line */
+static void print_target(const Target *target, CtlArray *array)
 {
 	const CtlProbe *probe = &target->probe;
-	g_autofree char *state = state_of(probe) != NULL ? ctl_format_text(state_of(probe)) : NULL;
+	const char *state = state_of(probe);
+	g_autofree char *shown = state != NULL ? ctl_format_text(state) : NULL;
+	JsonObject *object;
 
-	/* the message begins with the server */
-	if (target->error != NULL) {
+	if (array == NULL && target->error != NULL) {
+		/* the message begins with the server */
 		ctl_output_print("%s\n", target->error->message);
 		return;
 	}
-	ctl_output_print("%s: datacenter %" G_GINT64_FORMAT ", worker %" G_GINT64_FORMAT
-			 "%s%s, clock %+.1f ms, round trip %.3f ms\n",
-			 target->server->text, probe->datacenter_id, probe->worker_id,
-			 state != NULL ? ", " : "", state != NULL ? state : "",
-			 (double)probe->clock_skew_us / 1000, (double)probe->round_trip_us / 1000);
-}
-
-static void print_json(CtlArray *array, const Target *target)
-{
-	const CtlProbe *probe = &target->probe;
-	JsonObject *object = json_object_new();
-
+	if (array == NULL) {
+		ctl_output_print("%s: datacenter %" G_GINT64_FORMAT ", worker %" G_GINT64_FORMAT
+				 "%s%s, clock %+.1f ms, round trip %.3f ms\n",
+				 target->server->text, probe->datacenter_id, probe->worker_id,
+				 state != NULL ? ", " : "", state != NULL ? shown : "",
+				 (double)probe->clock_skew_us / 1000,
+				 (double)probe->round_trip_us / 1000);
+		return;
+	}
+	object = json_object_new();
 	json_object_set_string_member(object, "server", target->server->text);
 	if (target->error != NULL) {
 		ctl_output_complain_of(target->error, 0);
@@ -99,8 +100,8 @@ static void print_json(CtlArray *array, const Target *target)
 	} else {
 		json_object_set_int_member(object, "datacenter_id", probe->datacenter_id);
 		json_object_set_int_member(object, "worker_id", probe->worker_id);
-		if (state_of(probe) != NULL)
-			json_object_set_string_member(object, "state", state_of(probe));
+		if (state != NULL)
+			json_object_set_string_member(object, "state", state);
 		json_object_set_int_member(object, "clock_skew_us", probe->clock_skew_us);
 		json_object_set_int_member(object, "round_trip_us", probe->round_trip_us);
 	}
@@ -120,10 +121,7 @@ static void ping_all(Pinger *self)
 		/* an original server reports no state, so its answer has to do */
 		self->serving +=
 			target->error == NULL && (state == NULL || strcmp(state, "serving") == 0);
-		if (self->array != NULL)
-			print_json(self->array, target);
-		else
-			print_line(target);
+		print_target(target, self->array);
 	}
 	if (self->array == NULL)
 		ctl_output_set_last_words(

@@ -11,8 +11,7 @@
 #include "ctl/command.h"
 #include "ctl/format.h"
 #include "ctl/output.h"
-#include "ctl/registry-tree.h"
-#include "ctl/table.h"
+#include "ctl/zookeeper.h"
 
 /* The floors that are raised are past all that can have been reserved until now: ZooKeeper's time,
  * plus the most that a server's clock can be ahead of it, plus the longest reservation. The records
@@ -53,61 +52,53 @@ static const GOptionEntry entries[] = {
 	G_OPTION_ENTRY_NULL,
 };
 
-typedef struct {
-	ZnodeLimits limits;
-	char *why; /* where the limits are from, in words */
-} Limits;
-
 /* One datacenter, and what became of its floor. */
 typedef struct {
 	guint datacenter_id;
 	guint n_claims;
 	gint64 before_ms; /* since the Unix epoch; 0: it was never raised */
 	char *damage;     /* (nullable): why it does not parse; it was left as it is */
-	gboolean done;    /* then: */
-	gboolean raised;  /* else it was as high already, or higher */
-	gint64 floor_ms;  /* now */
-} Floor;
+	gboolean is_missing;
+	gboolean done;   /* then: */
+	gboolean raised; /* else it was as high already, or higher */
+	gint64 floor_ms; /* now */
+} DatacenterFloor;
 
 typedef struct {
 	const CtlOptions *options;
 	const ZookeeperHosts *hosts;
 	CtlZookeeper *zookeeper;
 	CtlRegistryTree *tree;    /* as it was read last before anything was done */
-	GArray *datacenters;      /* of guint */
+	GPtrArray *floors;        /* of DatacenterFloor, by datacenter ID */
 	ZnodeLimits given_limits; /* 0: not given */
-	Limits limits;
+	ZnodeLimits limits;
+	char *limits_why; /* where the limits are from, in words */
 	ZnodeFloor floor; /* that all datacenters are to have at least */
 } Quarantine;
+
+static void floor_free(DatacenterFloor *self)
+{
+	g_free(self->damage);
+	g_free(self);
+}
 
 static void quarantine_clear(Quarantine *self)
 {
 	g_clear_pointer(&self->tree, ctl_registry_tree_free);
 	g_clear_pointer(&self->zookeeper, ctl_zookeeper_free);
-	g_clear_pointer(&self->datacenters, g_array_unref);
-	g_clear_pointer(&self->limits.why, g_free);
+	g_clear_pointer(&self->floors, g_ptr_array_unref);
+	g_clear_pointer(&self->limits_why, g_free);
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Quarantine, quarantine_clear)
 
 /* Claims */
 
-/* A wait for claims to go, and what was said about it. */
-typedef struct {
-	gint64 until_us;   /* monotonic, as the next */
-	gint64 told_at_us; /* 0: nothing */
-	guint n_told;      /* claims */
-	gboolean on_terminal;
-} Wait;
-
 static guint count_claims(const CtlRegistryTree *tree)
 {
 	guint n = 0;
 
-	for (guint i = 0; i < tree->datacenters->len; i++) {
-		const CtlDatacenter *datacenter = tree->datacenters->pdata[i];
-
-		n += datacenter->claims->len;
-	}
+	for (guint i = 0; i < tree->datacenters->len; i++)
+		n += ((const DatacenterListing *)tree->datacenters->pdata[i])->claims->len;
 	return n;
 }
 
@@ -118,11 +109,12 @@ static gint64 claim_lifetime_ms(const CtlRegistryTree *tree)
 	gint64 timeout_ms = 0;
 
 	for (guint i = 0; i < tree->datacenters->len; i++) {
-		const CtlDatacenter *datacenter = tree->datacenters->pdata[i];
+		const DatacenterListing *datacenter = tree->datacenters->pdata[i];
 
 		for (guint j = 0; j < datacenter->claims->len; j++) {
-			const CtlClaim *claim = datacenter->claims->pdata[j];
-			gint64 stated_ms = claim->record.session_timeout_ms;
+			const ListedClaim *claim = datacenter->claims->pdata[j];
+			gint64 stated_ms =
+				claim->damage == NULL ? claim->record.session_timeout_ms : 0;
 
 			timeout_ms = MAX(timeout_ms,
 					 stated_ms > 0 ? stated_ms : ZNODES_MAX_SESSION_TIMEOUT_MS);
@@ -131,44 +123,42 @@ static gint64 claim_lifetime_ms(const CtlRegistryTree *tree)
 	return timeout_ms + timeout_ms / 2 + MARGIN_MS;
 }
 
-static void report_wait(Wait *self, guint n_claims)
-{
-	gint64 now_us = g_get_monotonic_time();
-	gint64 left_s =
-		(MAX(self->until_us - now_us, 0) + G_TIME_SPAN_SECOND - 1) / G_TIME_SPAN_SECOND;
-
-	if (self->told_at_us != 0 &&
-	    (n_claims == self->n_told ||
-	     (!self->on_terminal && now_us - self->told_at_us < TELL_AGAIN_US)))
-		return;
-	fprintf(stderr,
-		"%s%u claim%s left; within %" G_GINT64_FORMAT " s those of servers that are gone "
-		"go too: waiting%s",
-		self->on_terminal ? CLEAR_LINE : "", n_claims, n_claims == 1 ? " is" : "s are",
-		left_s, self->on_terminal ? "" : "\n");
-	fflush(stderr);
-	self->told_at_us = now_us;
-	self->n_told = n_claims;
-}
-
 /* Waits until there is no claim, or those that are there have outlived any session of a server that
- * is gone: a restored ZooKeeper keeps a backup's claims until their sessions end. Returns:
- * (transfer full) (nullable): the tree then, or %NULL with an error set */
+ * is gone: a restored ZooKeeper keeps a backup's claims until their sessions end. Tells of the wait
+ * on standard error. Returns: (transfer full) (nullable): the tree then, or %NULL with an error set
+ */
 static CtlRegistryTree *wait_for_claims(CtlZookeeper *zookeeper, const char *root, GError **error)
 {
 	g_autoptr(CtlRegistryTree) tree = ctl_registry_tree_read(zookeeper, root, FALSE, error);
-	Wait wait = {.on_terminal = isatty(STDERR_FILENO)};
+	gboolean on_terminal = isatty(STDERR_FILENO);
+	gint64 until_us, told_at_us = 0;
+	guint n_told = 0;
 
 	if (tree == NULL)
 		return NULL;
-	wait.until_us = g_get_monotonic_time() + claim_lifetime_ms(tree) * G_TIME_SPAN_MILLISECOND;
-	while (tree != NULL && count_claims(tree) > 0 && g_get_monotonic_time() < wait.until_us) {
-		report_wait(&wait, count_claims(tree));
+	until_us = g_get_monotonic_time() + claim_lifetime_ms(tree) * G_TIME_SPAN_MILLISECOND;
+	while (tree != NULL && count_claims(tree) > 0 && g_get_monotonic_time() < until_us) {
+		guint n = count_claims(tree);
+		gint64 now_us = g_get_monotonic_time();
+
+		if (told_at_us == 0 ||
+		    (n != n_told && (on_terminal || now_us - told_at_us >= TELL_AGAIN_US))) {
+			fprintf(stderr,
+				"%s%u claim%s left; within %" G_GINT64_FORMAT
+				" s those of servers that are gone go too: waiting%s",
+				on_terminal ? CLEAR_LINE : "", n, n == 1 ? " is" : "s are",
+				(MAX(until_us - now_us, 0) + G_TIME_SPAN_SECOND - 1) /
+					G_TIME_SPAN_SECOND,
+				on_terminal ? "" : "\n");
+			fflush(stderr);
+			told_at_us = now_us;
+			n_told = n;
+		}
 		g_usleep(READ_AGAIN_US);
 		ctl_registry_tree_free(tree);
 		tree = ctl_registry_tree_read(zookeeper, root, FALSE, error);
 	}
-	if (wait.told_at_us != 0 && wait.on_terminal)
+	if (told_at_us != 0 && on_terminal)
 		fputs(CLEAR_LINE, stderr);
 	return g_steal_pointer(&tree);
 }
@@ -179,140 +169,163 @@ static void complain_of_servers(const CtlRegistryTree *tree)
 	guint n = 0;
 
 	for (guint i = 0; i < tree->datacenters->len; i++) {
-		const CtlDatacenter *datacenter = tree->datacenters->pdata[i];
+		const DatacenterListing *datacenter = tree->datacenters->pdata[i];
+		g_autoptr(GPtrArray) claims = ctl_registry_tree_order_claims(datacenter);
 
-		for (guint j = 0; j < datacenter->claims->len; j++, n++) {
-			const CtlClaim *claim = datacenter->claims->pdata[j];
+		for (guint j = 0; j < claims->len && n++ < MAX_COMPLAINED; j++) {
+			const ListedClaim *claim = claims->pdata[j];
+			gboolean is_known = claim->damage == NULL;
 			g_autofree char *address =
-				claim->damage == NULL ? claim_record_address(&claim->record) : NULL;
+				is_known ? claim_record_address(&claim->record) : NULL;
 			g_autofree char *shown = ctl_format_address(address);
-			g_autofree char *worker = g_strdup_printf("%d", claim->record.worker_id);
+			g_autofree char *worker =
+				is_known && claim->record.worker_id >= 0
+					? g_strdup_printf("%d", claim->record.worker_id)
+					: g_strdup("-");
 
-			if (n < MAX_COMPLAINED)
-				fprintf(stderr, "  datacenter %u  worker %s  %s\n",
-					datacenter->datacenter_id,
-					claim->record.worker_id >= 0 ? worker : "-", shown);
+			fprintf(stderr, "  datacenter %u  worker %s  %s\n",
+				datacenter->datacenter_id, worker, shown);
 		}
 	}
-	if (n > MAX_COMPLAINED)
-		fprintf(stderr, "  and %u more\n", n - MAX_COMPLAINED);
+	if (count_claims(tree) > MAX_COMPLAINED)
+		fprintf(stderr, "  and %u more\n", count_claims(tree) - MAX_COMPLAINED);
 }
 
 /* Limits */
-
-static Limits limits_of(const char *path, const ZnodeLimits *noted, const ZnodeLimits *wanted)
-{
-	gboolean more = wanted->max_clock_skew_ms > noted->max_clock_skew_ms ||
-			wanted->reservation_ms > noted->reservation_ms;
-
-	return (Limits){
-		.limits =
-			{
-				.max_clock_skew_ms =
-					MAX(wanted->max_clock_skew_ms, noted->max_clock_skew_ms),
-				.reservation_ms =
-					MAX(wanted->reservation_ms, noted->reservation_ms),
-			},
-		.why = g_strdup_printf(more ? "as given and in %s" : "as %s has them", path),
-	};
-}
-
-/* Of servers that have noted none, for the reason @fault. */
-static Limits limits_without(const char *fault, const ZnodeLimits *wanted)
-{
-	if (wanted->max_clock_skew_ms > 0 && wanted->reservation_ms > 0)
-		return (Limits){*wanted, g_strdup_printf("as given; %s", fault)};
-	return (Limits){
-		.limits = {MAX(wanted->max_clock_skew_ms, ZNODES_MAX_CLOCK_SKEW_MS),
-			   MAX(wanted->reservation_ms, ZNODES_MAX_RESERVATION_MS)},
-		.why = g_strdup_printf("the most that servers allow, since %s; if you know what "
-				       "they had, give both",
-				       fault),
-	};
-}
 
 /* Sets the larger of what the servers have noted and what is given. If they have noted nothing that
  * parses, it is what is given, if that is both, or else the most that servers allow. */
 static gboolean read_limits(Quarantine *self, GError **error)
 {
-	const char *root = self->hosts->root;
-	const ZnodeLimits *given_limits = &self->given_limits;
-	g_autoptr(GPtrArray) znodes = ctl_znode_list_new();
-	CtlZnode *znode = ctl_znode_list_add(znodes, CTL_ZNODE_GET, znode_limits(root));
+	const ZnodeLimits *wanted = &self->given_limits;
+	g_autoptr(GPtrArray) requests = ctl_zookeeper_requests_new();
+	CtlRequest *request =
+		ctl_zookeeper_read(self->zookeeper, requests, znode_limits(self->hosts->root));
+	const StoreRecord *record;
 	g_autoptr(GError) failure = NULL;
 	g_autofree char *fault = NULL;
 	ZnodeLimits noted;
 
-	if (!ctl_zookeeper_do(self->zookeeper, znodes, error))
+	if (!ctl_zookeeper_wait(self->zookeeper, requests, error))
 		return FALSE;
-	g_clear_pointer(&self->limits.why, g_free);
-	if (znode->result != CTL_ZNODE_DONE) {
-		fault = g_strdup_printf("there is no %s", znode->path);
-		self->limits = limits_without(fault, given_limits);
-	} else if (!znode_limits_from_json(znode->data, (gsize)MAX(znode->length, 0), &noted,
-					   &failure)) {
-		fault = g_strdup_printf("%s does not parse (%s)", znode->path, failure->message);
-		self->limits = limits_without(fault, given_limits);
+	record = ctl_request_record(request);
+	g_free(self->limits_why);
+	if (record != NULL &&
+	    znode_limits_from_json(record->data, record->length, &noted, &failure)) {
+		gboolean is_more = wanted->max_clock_skew_ms > noted.max_clock_skew_ms ||
+				   wanted->reservation_ms > noted.reservation_ms;
+
+		self->limits =
+			(ZnodeLimits){MAX(wanted->max_clock_skew_ms, noted.max_clock_skew_ms),
+				      MAX(wanted->reservation_ms, noted.reservation_ms)};
+		self->limits_why = g_strdup_printf(
+			is_more ? "as given and in %s" : "as %s has them", request->key);
+		return TRUE;
+	}
+	fault = record == NULL
+			? g_strdup_printf("there is no %s", request->key)
+			: g_strdup_printf("%s does not parse (%s)", request->key, failure->message);
+	if (wanted->max_clock_skew_ms > 0 && wanted->reservation_ms > 0) {
+		self->limits = *wanted;
+		self->limits_why = g_strdup_printf("as given; %s", fault);
 	} else {
-		self->limits = limits_of(znode->path, &noted, given_limits);
+		self->limits =
+			(ZnodeLimits){MAX(wanted->max_clock_skew_ms, ZNODES_MAX_CLOCK_SKEW_MS),
+				      MAX(wanted->reservation_ms, ZNODES_MAX_RESERVATION_MS)};
+		self->limits_why = g_strdup_printf("the most that servers allow, since %s; if you "
+						   "know what they had, give both",
+						   fault);
 	}
 	return TRUE;
 }
 
 /* Floors */
 
-static void floor_free(Floor *self)
+static gint compare_floors(gconstpointer a, gconstpointer b)
 {
-	g_free(self->damage);
-	g_free(self);
+	guint left = (*(DatacenterFloor *const *)a)->datacenter_id;
+	guint right = (*(DatacenterFloor *const *)b)->datacenter_id;
+
+	return (left > right) - (left < right);
 }
 
-/* (transfer full) (element-type Floor): none of them done yet */
-static GPtrArray *plan_floors(const Quarantine *self)
+static gboolean has_floor(const GPtrArray *floors, guint datacenter_id)
 {
-	const GPtrArray *datacenters = self->tree->datacenters;
-	GPtrArray *floors = g_ptr_array_new_with_free_func((GDestroyNotify)floor_free);
-
-	for (guint i = 0; i < self->datacenters->len; i++) {
-		Floor *floor = g_new0(Floor, 1);
-
-		floor->datacenter_id = g_array_index(self->datacenters, guint, i);
-		for (guint j = 0; j < datacenters->len; j++) {
-			const CtlDatacenter *datacenter = datacenters->pdata[j];
-
-			if (datacenter->datacenter_id == floor->datacenter_id)
-				floor->n_claims = datacenter->claims->len;
-		}
-		g_ptr_array_add(floors, floor);
-	}
-	return floors;
-}
-
-/* Creates the parent of the datacenters, if it is missing. From then on, znodes are created with
- * the ACL of the layout: those who may use it need not be the user that we authenticate as. */
-static gboolean create_top(const Quarantine *self, GError **error)
-{
-	g_autoptr(GPtrArray) reads = ctl_znode_list_new();
-	g_autoptr(GPtrArray) znodes = ctl_znode_list_new();
-
-	ctl_znode_list_add(reads, CTL_ZNODE_TAKE_ACL, znode_layout(self->hosts->root));
-	ctl_znode_list_add(znodes, CTL_ZNODE_CREATE, znode_datacenters(self->hosts->root));
-	return ctl_zookeeper_do(self->zookeeper, reads, error) &&
-	       ctl_zookeeper_do(self->zookeeper, znodes, error);
-}
-
-/* Creates the missing parents of the floors. A server creates the rest. */
-static gboolean create_parents(const Quarantine *self, const GPtrArray *floors, GError **error)
-{
-	g_autoptr(GPtrArray) znodes = ctl_znode_list_new();
-
 	for (guint i = 0; i < floors->len; i++) {
-		const Floor *floor = floors->pdata[i];
-		g_autofree char *path = znode_floor(self->hosts->root, floor->datacenter_id);
-
-		ctl_znode_list_add(znodes, CTL_ZNODE_CREATE, g_path_get_dirname(path));
+		if (((const DatacenterFloor *)floors->pdata[i])->datacenter_id == datacenter_id)
+			return TRUE;
 	}
-	return ctl_zookeeper_do(self->zookeeper, znodes, error);
+	return FALSE;
+}
+
+static void add_floor(GPtrArray *floors, guint datacenter_id, guint n_claims)
+{
+	DatacenterFloor *floor = g_new0(DatacenterFloor, 1);
+
+	floor->datacenter_id = datacenter_id;
+	floor->n_claims = n_claims;
+	g_ptr_array_add(floors, floor);
+}
+
+/* Finds out what is to be done, from the tree that was read last: the limits, and the datacenters
+ * of the tree and those of the options. */
+static CtlStatus plan_quarantine(Quarantine *self)
+{
+	const CtlRegistryTree *tree = self->tree;
+	char **ids = given.datacenter_ids;
+	g_autoptr(GError) error = NULL;
+
+	if (!read_limits(self, &error))
+		return ctl_output_fail(error);
+	g_clear_pointer(&self->floors, g_ptr_array_unref);
+	self->floors = g_ptr_array_new_with_free_func((GDestroyNotify)floor_free);
+	for (guint i = 0; i < tree->datacenters->len; i++) {
+		const DatacenterListing *datacenter = tree->datacenters->pdata[i];
+
+		add_floor(self->floors, datacenter->datacenter_id, datacenter->claims->len);
+	}
+	for (gsize i = 0; ids != NULL && ids[i] != NULL; i++) {
+		guint64 number = 0;
+
+		if (!ctl_options_number("--datacenter-id N", ids[i], 0,
+					(1u << tree->layout.datacenter_bits) - 1, &number))
+			return CTL_USAGE;
+		if (!has_floor(self->floors, (guint)number))
+			add_floor(self->floors, (guint)number, 0);
+	}
+	g_ptr_array_sort(self->floors, compare_floors);
+	if (self->floors->len > 0)
+		return CTL_OK;
+	ctl_output_complain("no datacenter is at %s of ZooKeeper at %s: name those that servers "
+			    "have used with --datacenter-id",
+			    self->hosts->root, self->hosts->servers);
+	return CTL_FAILED;
+}
+
+/* Creates the missing parents of the floors; a server creates the rest. From then on, znodes are
+ * created with the ACL of the layout: those who may use it need not be the user that we
+ * authenticate as. */
+static gboolean create_parents(const Quarantine *self, gboolean of_datacenters, GError **error)
+{
+	const char *root = self->hosts->root;
+	g_autoptr(GPtrArray) requests = ctl_zookeeper_requests_new();
+
+	if (!of_datacenters) {
+		ctl_zookeeper_copy_acl(self->zookeeper, requests, znode_layout(root));
+		if (!ctl_zookeeper_wait(self->zookeeper, requests, error))
+			return FALSE;
+		g_ptr_array_set_size(requests, 0);
+		ctl_zookeeper_write(self->zookeeper, requests, znode_datacenters(root), STORE_NONE,
+				    "");
+	}
+	for (guint i = 0; i < self->floors->len && of_datacenters; i++) {
+		const DatacenterFloor *floor = self->floors->pdata[i];
+		g_autofree char *path = znode_floor(root, floor->datacenter_id);
+
+		ctl_zookeeper_write(self->zookeeper, requests, g_path_get_dirname(path), STORE_NONE,
+				    "");
+	}
+	return ctl_zookeeper_wait(self->zookeeper, requests, error);
 }
 
 static gboolean set_too_many_attempts(const char *path, GError **error)
@@ -329,47 +342,48 @@ static gboolean set_gone(const char *path, GError **error)
 	return FALSE;
 }
 
-/* A leader's clock that is behind would raise floors too little; one ahead, too much. Only the
+/* ZooKeeper reports its time with a write only, so this writes the data of a znode again. A
+ * leader's clock that is behind would raise floors too little; one ahead, too much. Only the
  * operator knows which of the two clocks is wrong. */
-static gboolean check_clock(gint64 theirs_ms, gint64 before_ms, gint64 after_ms, GError **error)
-{
-	if (theirs_ms >= before_ms - SLACK_MS && theirs_ms <= after_ms + SLACK_MS)
-		return TRUE;
-
-	g_autofree char *theirs = ctl_format_time(theirs_ms);
-	g_autofree char *ours = ctl_format_time(after_ms);
-
-	g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
-		    "the clock of ZooKeeper's leader is at %s, that of this machine at %s, more "
-		    "than %d s apart: no floor was raised; set the clock that is wrong right",
-		    theirs, ours, SLACK_MS / 1000);
-	return FALSE;
-}
-
-/* ZooKeeper reports its time with a write only, so this writes the data of a znode again. */
 static gboolean read_clock(const Quarantine *self, gint64 *out_now_ms, GError **error)
 {
 	g_autofree char *path = znode_datacenters(self->hosts->root);
 
 	for (int i = 0; i < MAX_ATTEMPTS; i++) {
-		g_autoptr(GPtrArray) znodes = ctl_znode_list_new();
-		CtlZnode *znode = ctl_znode_list_add(znodes, CTL_ZNODE_GET, g_strdup(path));
+		g_autoptr(GPtrArray) reads = ctl_zookeeper_requests_new();
+		g_autoptr(GPtrArray) writes = ctl_zookeeper_requests_new();
+		CtlRequest *request = ctl_zookeeper_read(self->zookeeper, reads, g_strdup(path));
+		const StoreRecord *record;
+		gint64 before_ms, after_ms;
 
-		if (!ctl_zookeeper_do(self->zookeeper, znodes, error))
+		if (!ctl_zookeeper_wait(self->zookeeper, reads, error))
 			return FALSE;
-		if (znode->result == CTL_ZNODE_MISSING)
+		record = ctl_request_record(request);
+		if (record == NULL)
 			return set_gone(path, error);
-		znode->operation = CTL_ZNODE_SET;
-
-		gint64 before_ms = g_get_real_time() / 1000;
-
-		if (!ctl_zookeeper_do(self->zookeeper, znodes, error))
+		before_ms = g_get_real_time() / 1000;
+		request = ctl_zookeeper_write(self->zookeeper, writes, g_strdup(path),
+					      record->version, record->data);
+		if (!ctl_zookeeper_wait(self->zookeeper, writes, error))
 			return FALSE;
-		if (znode->result == CTL_ZNODE_DONE) {
-			*out_now_ms = znode->modified_at_ms;
-			return check_clock(znode->modified_at_ms, before_ms,
-					   g_get_real_time() / 1000, error);
-		}
+		after_ms = g_get_real_time() / 1000;
+		record = ctl_request_record(request);
+		if (record == NULL)
+			continue;
+		*out_now_ms = record->modified_ms;
+		if (record->modified_ms >= before_ms - SLACK_MS &&
+		    record->modified_ms <= after_ms + SLACK_MS)
+			return TRUE;
+
+		g_autofree char *theirs = ctl_format_time(record->modified_ms);
+		g_autofree char *ours = ctl_format_time(after_ms);
+
+		g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
+			    "the clock of ZooKeeper's leader is at %s, that of this machine at %s, "
+			    "more than %d s apart: no floor was raised; set the clock that is "
+			    "wrong right",
+			    theirs, ours, SLACK_MS / 1000);
+		return FALSE;
 	}
 	return set_too_many_attempts(path, error);
 }
@@ -378,15 +392,13 @@ static gboolean read_clock(const Quarantine *self, gint64 *out_now_ms, GError **
  * have shown. An earlier leader's clock can have been ahead of this one's. */
 static gboolean find_floor(Quarantine *self, GError **error)
 {
-	const ZnodeLimits *limits = &self->limits.limits;
-	gint64 max_tick = layout_max_tick(&self->tree->layout);
-	gint64 now_ms, clock_ms;
+	const Layout *layout = &self->tree->layout;
+	gint64 max_tick = layout_max_tick(layout);
+	gint64 now_ms, clock_ms, tick;
 
 	if (!read_clock(self, &now_ms, error))
 		return FALSE;
-
-	gint64 tick = layout_tick_at(&self->tree->layout, now_ms);
-
+	tick = layout_tick_at(layout, now_ms);
 	if (tick < 0 || tick > max_tick) {
 		g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
 			    "ZooKeeper's clock, at %" G_GINT64_FORMAT
@@ -394,107 +406,89 @@ static gboolean find_floor(Quarantine *self, GError **error)
 			    now_ms);
 		return FALSE;
 	}
-	clock_ms = now_ms + SLACK_MS + limits->max_clock_skew_ms;
+	clock_ms = now_ms + SLACK_MS + self->limits.max_clock_skew_ms;
 	self->floor = (ZnodeFloor){
-		.tick = MIN(layout_tick_at(&self->tree->layout, clock_ms + limits->reservation_ms),
+		.tick = MIN(layout_tick_at(layout, clock_ms + self->limits.reservation_ms),
 			    max_tick),
-		.clock_tick = MIN(layout_tick_at(&self->tree->layout, clock_ms), max_tick),
+		.clock_tick = MIN(layout_tick_at(layout, clock_ms), max_tick),
 	};
 	return TRUE;
 }
 
-static gint64 floor_time(const Quarantine *self, gint64 tick)
+/* Sends the write of a floor. A floor that is high enough is written too, because its new version
+ * notifies the servers. %FALSE: it is damaged. */
+static gboolean send_write(const Quarantine *self, DatacenterFloor *floor, const CtlRequest *read,
+			   GPtrArray *writes)
 {
-	return tick > 0 ? layout_tick_start_ms(&self->tree->layout, tick) : 0;
-}
-
-/* Sets the floor that was read. %FALSE: it does not parse. */
-static gboolean parse_floor(const Quarantine *self, Floor *floor, const CtlZnode *read,
-			    ZnodeFloor *out_floor)
-{
+	const StoreRecord *record = ctl_request_record(read);
+	const Layout *layout = &self->tree->layout;
 	g_autoptr(GError) failure = NULL;
+	ZnodeFloor before = {0};
 
-	*out_floor = (ZnodeFloor){0};
-	if (read->result == CTL_ZNODE_DONE &&
-	    !znode_floor_from_json(read->data, (gsize)MAX(read->length, 0), &self->tree->layout,
-				   out_floor, &failure)) {
-		floor->damage = g_strdup_printf("%s: %s", read->path, failure->message);
+	if (record != NULL &&
+	    !znode_floor_from_json(record->data, record->length, layout, &before, &failure)) {
+		floor->damage = g_strdup_printf("%s: %s", read->key, failure->message);
 		return FALSE;
 	}
-	floor->before_ms = floor_time(self, out_floor->tick);
-	return TRUE;
-}
-
-/* Adds the write of a floor. A floor that is high enough is written too, because its new version
- * notifies the servers. */
-static void add_write(const Quarantine *self, Floor *floor, const CtlZnode *read, GPtrArray *writes,
-		      GPtrArray *written)
-{
-	ZnodeFloor before;
-
-	if (!parse_floor(self, floor, read, &before))
-		return;
 
 	const ZnodeFloor now = {
 		.tick = MAX(before.tick, self->floor.tick),
 		.clock_tick = MAX(before.clock_tick, self->floor.clock_tick),
 	};
-	CtlZnode *write = ctl_znode_list_add(
-		writes, read->result == CTL_ZNODE_DONE ? CTL_ZNODE_SET : CTL_ZNODE_CREATE,
-		g_strdup(read->path));
+	g_autofree char *data = znode_floor_to_json(&now);
 
-	floor->floor_ms = floor_time(self, now.tick);
+	floor->before_ms = ctl_registry_tree_end_ms(layout, before.tick);
+	floor->floor_ms = ctl_registry_tree_end_ms(layout, now.tick);
 	floor->raised = now.tick > before.tick;
-	write->data = znode_floor_to_json(&now);
-	write->length = (int)strlen(write->data);
-	write->version = read->version;
-	g_ptr_array_add(written, floor);
+	floor->is_missing = record == NULL;
+	ctl_zookeeper_write(self->zookeeper, writes, g_strdup(read->key),
+			    record != NULL ? record->version : STORE_NONE, data);
+	return TRUE;
 }
 
 /* Reads the floors and writes them; leaves in @floors those that somebody else wrote meanwhile. */
 static gboolean raise_once(const Quarantine *self, GPtrArray *floors, GError **error)
 {
-	g_autoptr(GPtrArray) reads = ctl_znode_list_new();
-	g_autoptr(GPtrArray) writes = ctl_znode_list_new();
+	g_autoptr(GPtrArray) reads = ctl_zookeeper_requests_new();
+	g_autoptr(GPtrArray) writes = ctl_zookeeper_requests_new();
 	g_autoptr(GPtrArray) written = g_ptr_array_new(); /* a floor for each write */
-	const char *orphan = NULL;
+	g_autofree char *orphan = NULL;
 
 	for (guint i = 0; i < floors->len; i++) {
-		const Floor *floor = floors->pdata[i];
+		const DatacenterFloor *floor = floors->pdata[i];
 
-		ctl_znode_list_add(reads, CTL_ZNODE_GET,
+		ctl_zookeeper_read(self->zookeeper, reads,
 				   znode_floor(self->hosts->root, floor->datacenter_id));
 	}
-	if (!ctl_zookeeper_do(self->zookeeper, reads, error))
+	if (!ctl_zookeeper_wait(self->zookeeper, reads, error))
 		return FALSE;
-	for (guint i = 0; i < floors->len; i++)
-		add_write(self, floors->pdata[i], reads->pdata[i], writes, written);
-	if (!ctl_zookeeper_do(self->zookeeper, writes, error))
+	for (guint i = 0; i < floors->len; i++) {
+		if (send_write(self, floors->pdata[i], reads->pdata[i], writes))
+			g_ptr_array_add(written, floors->pdata[i]);
+	}
+	if (!ctl_zookeeper_wait(self->zookeeper, writes, error))
 		return FALSE;
 	g_ptr_array_set_size(floors, 0);
 	for (guint i = 0; i < writes->len; i++) {
-		const CtlZnode *write = writes->pdata[i];
-		Floor *floor = written->pdata[i];
+		const CtlRequest *write = writes->pdata[i];
+		DatacenterFloor *floor = written->pdata[i];
 
-		floor->done = write->result == CTL_ZNODE_DONE;
+		floor->done = write->answer->outcome == STORE_OK;
 		if (!floor->done)
 			g_ptr_array_add(floors, floor);
-		if (write->operation == CTL_ZNODE_CREATE && write->result == CTL_ZNODE_MISSING)
-			orphan = write->path;
+		if (floor->is_missing && write->answer->outcome == STORE_ABSENT) {
+			g_free(orphan);
+			orphan = g_path_get_dirname(write->key);
+		}
 	}
-	if (orphan == NULL)
-		return TRUE;
-
-	g_autofree char *parent = g_path_get_dirname(orphan);
-
-	return set_gone(parent, error);
+	return orphan == NULL || set_gone(orphan, error);
 }
 
-static gboolean raise_all(const Quarantine *self, const GPtrArray *floors, GError **error)
+static gboolean raise_all(const Quarantine *self, GError **error)
 {
 	g_autoptr(GPtrArray) left = g_ptr_array_new();
 
-	g_ptr_array_extend(left, (GPtrArray *)floors, NULL, NULL);
+	g_ptr_array_extend(left, self->floors, NULL, NULL);
 	for (int i = 0; i < MAX_ATTEMPTS && left->len > 0; i++) {
 		if (!raise_once(self, left, error))
 			return FALSE;
@@ -502,7 +496,7 @@ static gboolean raise_all(const Quarantine *self, const GPtrArray *floors, GErro
 	if (left->len == 0)
 		return TRUE;
 
-	const Floor *floor = left->pdata[0];
+	const DatacenterFloor *floor = left->pdata[0];
 	g_autofree char *path = znode_floor(self->hosts->root, floor->datacenter_id);
 
 	return set_too_many_attempts(path, error);
@@ -510,60 +504,15 @@ static gboolean raise_all(const Quarantine *self, const GPtrArray *floors, GErro
 
 /* The command */
 
-static gint compare_numbers(gconstpointer a, gconstpointer b)
-{
-	guint left = *(const guint *)a;
-	guint right = *(const guint *)b;
-
-	return (left > right) - (left < right);
-}
-
-static gboolean has_number(const GArray *numbers, guint number)
-{
-	for (guint i = 0; i < numbers->len; i++) {
-		if (g_array_index(numbers, guint, i) == number)
-			return TRUE;
-	}
-	return FALSE;
-}
-
-/* (transfer full) (nullable): those of the tree and those of the options, in order; %NULL, and the
- * message is out, if one makes no sense. */
-static GArray *choose_datacenters(const Quarantine *self)
-{
-	const CtlRegistryTree *tree = self->tree;
-	char **ids = given.datacenter_ids;
-	g_autoptr(GArray) chosen = g_array_new(FALSE, FALSE, sizeof(guint));
-
-	for (guint i = 0; i < tree->datacenters->len; i++) {
-		const CtlDatacenter *datacenter = tree->datacenters->pdata[i];
-
-		g_array_append_val(chosen, datacenter->datacenter_id);
-	}
-	for (gsize i = 0; ids != NULL && ids[i] != NULL; i++) {
-		guint64 number = 0;
-
-		if (!ctl_options_number("--datacenter-id N", ids[i], 0,
-					(1u << tree->layout.datacenter_bits) - 1, &number))
-			return NULL;
-
-		guint datacenter_id = (guint)number;
-
-		if (!has_number(chosen, datacenter_id))
-			g_array_append_val(chosen, datacenter_id);
-	}
-	g_array_sort(chosen, compare_numbers);
-	return g_steal_pointer(&chosen);
-}
-
 static gboolean confirm_quarantine(const Quarantine *self)
 {
-	const ZnodeLimits *limits = &self->limits.limits;
+	const ZnodeLimits *limits = &self->limits;
 	g_autoptr(GString) names = g_string_new(NULL);
 
-	for (guint i = 0; i < self->datacenters->len; i++)
-		g_string_append_printf(names, "%s%u", i > 0 ? ", " : "",
-				       g_array_index(self->datacenters, guint, i));
+	for (guint i = 0; i < self->floors->len; i++)
+		g_string_append_printf(
+			names, "%s%u", i > 0 ? ", " : "",
+			((const DatacenterFloor *)self->floors->pdata[i])->datacenter_id);
 	fprintf(stderr,
 		"At ZooKeeper %s%s, no worker ID of datacenter %s will be claimed\n"
 		"for the next %" G_GINT64_FORMAT " s: --max-clock-skew %" G_GINT64_FORMAT
@@ -576,7 +525,7 @@ static gboolean confirm_quarantine(const Quarantine *self)
 		"  much to --max-clock-skew.\n",
 		self->hosts->servers, self->hosts->root, names->str,
 		(SLACK_MS + limits->max_clock_skew_ms + limits->reservation_ms) / 1000,
-		limits->max_clock_skew_ms, limits->reservation_ms, self->limits.why);
+		limits->max_clock_skew_ms, limits->reservation_ms, self->limits_why);
 	return ctl_output_confirm();
 }
 
@@ -606,36 +555,28 @@ static gboolean check_live(Quarantine *self)
 	return FALSE;
 }
 
-static void print_table(const GPtrArray *floors)
+/* Prints the floors that are done. */
+static void print_floors(const Quarantine *self, gboolean complete)
 {
 	static const char *const HEADS[] = {
 		">datacenter", "floor before", "floor now", ">claims", NULL,
 	};
 	g_autoptr(CtlTable) table = ctl_table_new(HEADS);
-
-	for (guint i = 0; i < floors->len; i++) {
-		const Floor *floor = floors->pdata[i];
-
-		if (!floor->done)
-			continue;
-		ctl_table_add(table, g_strdup_printf("%u", floor->datacenter_id));
-		ctl_table_add(table, ctl_format_time(floor->before_ms));
-		ctl_table_add(table, ctl_format_time(floor->floor_ms));
-		ctl_table_add(table, g_strdup_printf("%u", floor->n_claims));
-	}
-	ctl_table_print(table);
-}
-
-static void print_json(const GPtrArray *floors, gboolean complete)
-{
 	CtlArray array = {0};
 
-	for (guint i = 0; i < floors->len; i++) {
-		const Floor *floor = floors->pdata[i];
+	for (guint i = 0; i < self->floors->len; i++) {
+		const DatacenterFloor *floor = self->floors->pdata[i];
 		JsonObject *object;
 
 		if (!floor->done)
 			continue;
+		if (!self->options->json) {
+			ctl_table_add(table, g_strdup_printf("%u", floor->datacenter_id));
+			ctl_table_add(table, ctl_format_time(floor->before_ms));
+			ctl_table_add(table, ctl_format_time(floor->floor_ms));
+			ctl_table_add(table, g_strdup_printf("%u", floor->n_claims));
+			continue;
+		}
 		object = json_object_new();
 		json_object_set_int_member(object, "datacenter_id", floor->datacenter_id);
 		ctl_format_json_time(object, "floor_before", floor->before_ms);
@@ -643,38 +584,24 @@ static void print_json(const GPtrArray *floors, gboolean complete)
 		json_object_set_int_member(object, "claims", floor->n_claims);
 		ctl_array_add_object(&array, object);
 	}
-	(complete ? ctl_array_end : ctl_array_end_failed)(&array);
+	if (!self->options->json)
+		ctl_table_print(table);
+	else if (complete)
+		ctl_array_end(&array);
+	else
+		ctl_array_end_failed(&array);
 }
 
-/* The floors that were left out, on standard error. Returns how many. */
-static guint complain_of_damage(const GPtrArray *floors)
+/* Prints a line; beside JSON on standard error. */
+static void print_summary(const Quarantine *self)
 {
-	guint damaged = 0;
-
-	for (guint i = 0; i < floors->len; i++) {
-		const Floor *floor = floors->pdata[i];
-
-		if (floor->damage != NULL) {
-			ctl_output_complain("%s; left as it is, and no server claims a worker ID "
-					    "there: delete it, and run this again",
-					    floor->damage);
-			damaged++;
-		}
-	}
-	return damaged;
-}
-
-/* In a line, beside JSON on standard error. */
-static void print_summary(const Quarantine *self, const GPtrArray *floors, gint64 until_ms)
-{
-	const ZnodeLimits *limits = &self->limits.limits;
-	g_autofree char *until = ctl_format_time(until_ms);
+	g_autofree char *until =
+		ctl_format_time(ctl_registry_tree_end_ms(&self->tree->layout, self->floor.tick));
 	g_autofree char *line = NULL;
-	guint raised = 0;
-	guint left = 0;
+	guint raised = 0, left = 0;
 
-	for (guint i = 0; i < floors->len; i++) {
-		const Floor *floor = floors->pdata[i];
+	for (guint i = 0; i < self->floors->len; i++) {
+		const DatacenterFloor *floor = self->floors->pdata[i];
 
 		raised += floor->done && floor->raised;
 		left += floor->done && !floor->raised;
@@ -684,29 +611,12 @@ static void print_summary(const Quarantine *self, const GPtrArray *floors, gint6
 		"claims a worker ID before %s: ZooKeeper's time, and %" G_GINT64_FORMAT
 		" ms of --max-clock-skew, and %" G_GINT64_FORMAT " ms of --reservation (%s), "
 		"and %d ms",
-		raised, raised == 1 ? "" : "s", left, until, limits->max_clock_skew_ms,
-		limits->reservation_ms, self->limits.why, SLACK_MS);
+		raised, raised == 1 ? "" : "s", left, until, self->limits.max_clock_skew_ms,
+		self->limits.reservation_ms, self->limits_why, SLACK_MS);
 	if (self->options->json)
 		ctl_output_complain("%s", line);
 	else
 		ctl_output_print("%s\n", line);
-}
-
-/* Says which of @tree are not of those that were done. Returns how many. */
-static guint complain_of_new(const Quarantine *self, const CtlRegistryTree *tree)
-{
-	guint n = 0;
-
-	for (guint i = 0; i < tree->datacenters->len; i++) {
-		const CtlDatacenter *datacenter = tree->datacenters->pdata[i];
-
-		if (has_number(self->datacenters, datacenter->datacenter_id))
-			continue;
-		ctl_output_complain("datacenter %u was made meanwhile, and its floor is not raised",
-				    datacenter->datacenter_id);
-		n++;
-	}
-	return n;
 }
 
 /* A server that came after the last look, and before the floors were raised, may have claimed by
@@ -715,8 +625,7 @@ static gboolean check_nobody_came(const Quarantine *self)
 {
 	g_autoptr(GError) error = NULL;
 	g_autoptr(CtlRegistryTree) tree = NULL;
-	guint n_new;
-	guint n_claims;
+	gboolean is_safe = TRUE;
 
 	if (given.even_if_servers_live)
 		return TRUE;
@@ -726,59 +635,51 @@ static gboolean check_nobody_came(const Quarantine *self)
 				    error->message);
 		return FALSE;
 	}
-	n_new = complain_of_new(self, tree);
-	n_claims = count_claims(tree);
-	if (n_claims > 0) {
-		ctl_output_complain("%u servers came meanwhile", n_claims);
-		complain_of_servers(tree);
+	for (guint i = 0; i < tree->datacenters->len; i++) {
+		guint datacenter_id =
+			((const DatacenterListing *)tree->datacenters->pdata[i])->datacenter_id;
+
+		if (has_floor(self->floors, datacenter_id))
+			continue;
+		ctl_output_complain("datacenter %u was made meanwhile, and its floor is not raised",
+				    datacenter_id);
+		is_safe = FALSE;
 	}
-	if (n_new == 0 && n_claims == 0)
-		return TRUE;
-	ctl_output_complain("the registry is not safe yet: keep servers from reaching this "
-			    "ZooKeeper, stop those that are there, and run it again");
-	return FALSE;
+	if (count_claims(tree) > 0) {
+		ctl_output_complain("%u servers came meanwhile", count_claims(tree));
+		complain_of_servers(tree);
+		is_safe = FALSE;
+	}
+	if (!is_safe)
+		ctl_output_complain("the registry is not safe yet: keep servers from reaching this "
+				    "ZooKeeper, stop those that are there, and run it again");
+	return is_safe;
 }
 
 static CtlStatus raise_floors(Quarantine *self)
 {
-	g_autoptr(GPtrArray) floors = plan_floors(self);
 	g_autoptr(GError) error = NULL;
-	gboolean complete = create_top(self, &error) && find_floor(self, &error) &&
-			    create_parents(self, floors, &error) && raise_all(self, floors, &error);
+	gboolean complete = create_parents(self, FALSE, &error) && find_floor(self, &error) &&
+			    create_parents(self, TRUE, &error) && raise_all(self, &error);
 
-	if (self->options->json)
-		print_json(floors, complete);
-	else
-		print_table(floors);
+	print_floors(self, complete);
 	if (complete)
-		print_summary(self, floors, floor_time(self, self->floor.tick));
+		print_summary(self);
 	ctl_output_flush();
 	if (!complete)
 		ctl_output_complain("%s; run it again: the registry is not safe yet",
 				    error->message);
-	if (complain_of_damage(floors) > 0)
+	for (guint i = 0; i < self->floors->len; i++) {
+		const DatacenterFloor *floor = self->floors->pdata[i];
+
+		if (floor->damage == NULL)
+			continue;
+		ctl_output_complain("%s; left as it is, and no server claims a worker ID there: "
+				    "delete it, and run this again",
+				    floor->damage);
 		complete = FALSE;
-	return check_nobody_came(self) && complete ? CTL_OK : CTL_FAILED;
-}
-
-/* Finds out what is to be done, from the tree that was read last. */
-static CtlStatus plan_quarantine(Quarantine *self)
-{
-	g_autoptr(GError) error = NULL;
-
-	if (!read_limits(self, &error))
-		return ctl_output_fail(error);
-	g_clear_pointer(&self->datacenters, g_array_unref);
-	self->datacenters = choose_datacenters(self);
-	if (self->datacenters == NULL)
-		return CTL_USAGE;
-	if (self->datacenters->len == 0) {
-		ctl_output_complain("no datacenter is at %s of ZooKeeper at %s: name those that "
-				    "servers have used with --datacenter-id",
-				    self->hosts->root, self->hosts->servers);
-		return CTL_FAILED;
 	}
-	return CTL_OK;
+	return check_nobody_came(self) && complete ? CTL_OK : CTL_FAILED;
 }
 
 static CtlStatus quarantine(Quarantine *self, const char *auth)

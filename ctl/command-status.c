@@ -5,11 +5,10 @@
 #include <string.h>
 
 #include "ctl/command.h"
+#include "ctl/fleet.h"
 #include "ctl/format.h"
 #include "ctl/output.h"
-#include "ctl/probe.h"
 #include "ctl/screen.h"
-#include "ctl/worker.h"
 
 typedef enum {
 	GROUP_SERVER,
@@ -93,36 +92,34 @@ static char *milliseconds(gint64 us, const char *sign)
 	return g_strdup_printf("%s%.3f", us < 0 ? "" : sign, (double)us / 1000);
 }
 
-static void add_reservation(GPtrArray *rows, const CtlWorker *worker, gint64 now_ms)
-{
-	gint64 left_ms = ctl_worker_left_ms(worker, now_ms);
-	gboolean is_reserved = worker->reserved_until_ms > 0;
-
-	add_row(rows, GROUP_WORKER_ID, "datacenter_id", number(worker->datacenter_id), "");
-	add_row(rows, GROUP_WORKER_ID, "worker_id",
-		worker->worker_id >= 0 ? number(worker->worker_id) : g_strdup("-"), "");
-	add_row(rows, GROUP_WORKER_ID, "claimed_at", ctl_format_time(worker->claimed_at_ms), NULL);
-	add_row(rows, GROUP_WORKER_ID, "reserved_until", ctl_format_time(worker->reserved_until_ms),
-		NULL);
-	add_row(rows, GROUP_WORKER_ID, "reservation_left",
-		is_reserved ? number(left_ms) : g_strdup("-"), is_reserved ? "ms" : "");
-}
-
 static void add_worker(GPtrArray *rows, const CtlWorker *worker, gint64 now_ms)
 {
-	Row *state = add_row(rows, GROUP_SERVER, "state", ctl_format_text(worker->state), NULL);
+	Row *state =
+		add_row(rows, GROUP_SERVER, "state", ctl_format_text(worker->said.state), NULL);
 	gboolean is_relay = ctl_worker_is_relay(worker);
+	gboolean is_reserved = worker->said.reserved_until_ms > 0;
 
-	state->colour = ctl_colour_of_state(worker->state);
-	add_row(rows, GROUP_SERVER, "address", ctl_format_address(worker->address), NULL);
-	add_row(rows, GROUP_SERVER, "kind", ctl_format_text(worker->kind), NULL);
+	state->colour = ctl_colour_of_state(worker->said.state);
+	add_row(rows, GROUP_SERVER, "address", ctl_format_address(worker->said.address), NULL);
+	add_row(rows, GROUP_SERVER, "kind", ctl_format_text(worker->said.kind), NULL);
 	if (is_relay)
-		add_row(rows, GROUP_SERVER, "relay_of", ctl_format_address(worker->relay_of), NULL);
-	add_row(rows, GROUP_SERVER, "nonce", ctl_format_text(worker->nonce), NULL);
+		add_row(rows, GROUP_SERVER, "relay_of", ctl_format_address(worker->said.server),
+			NULL);
+	add_row(rows, GROUP_SERVER, "nonce", ctl_format_text(worker->said.nonce), NULL);
 	add_row(rows, GROUP_SERVER, "round_trip", milliseconds(worker->round_trip_us, ""), "ms");
 	add_row(rows, GROUP_SERVER, "clock_skew", milliseconds(worker->clock_skew_us, "+"), "ms");
-	if (!is_relay)
-		add_reservation(rows, worker, now_ms);
+	if (is_relay)
+		return;
+	add_row(rows, GROUP_WORKER_ID, "datacenter_id", number(worker->said.datacenter_id), "");
+	add_row(rows, GROUP_WORKER_ID, "worker_id",
+		worker->said.worker_id >= 0 ? number(worker->said.worker_id) : g_strdup("-"), "");
+	add_row(rows, GROUP_WORKER_ID, "claimed_at", ctl_format_time(worker->said.claimed_at_ms),
+		NULL);
+	add_row(rows, GROUP_WORKER_ID, "reserved_until",
+		ctl_format_time(worker->said.reserved_until_ms), NULL);
+	add_row(rows, GROUP_WORKER_ID, "reservation_left",
+		is_reserved ? number(ctl_worker_left_ms(worker, now_ms)) : g_strdup("-"),
+		is_reserved ? "ms" : "");
 }
 
 static void add_counter(GPtrArray *rows, const CtlWorker *worker,
@@ -191,72 +188,31 @@ static char *status_to_text(const CtlProbe *probe, gint64 now_ms)
 	return g_string_free(text, FALSE);
 }
 
-static JsonObject *counters_to_json(const GPtrArray *counters)
-{
-	JsonObject *object = json_object_new();
-
-	for (guint i = 0; i < counters->len; i++) {
-		const SnowflakeClientCounter *counter = counters->pdata[i];
-
-		json_object_set_int_member(object, counter->name, counter->value);
-	}
-	return object;
-}
-
 static JsonObject *status_to_json(const char *server, const CtlProbe *probe, gint64 now_ms)
 {
 	CtlWorker *worker = ctl_worker_of_probe(probe);
 	JsonObject *object = ctl_worker_to_json(worker);
+	JsonObject *counters;
 
 	json_object_set_string_member(object, "server", server);
-	if (worker->reserved_until_ms > 0)
+	if (worker->said.reserved_until_ms > 0)
 		json_object_set_int_member(object, "reservation_left_ms",
 					   ctl_worker_left_ms(worker, now_ms));
 	else
 		json_object_set_null_member(object, "reservation_left_ms");
-	if (probe->counters != NULL)
-		json_object_set_object_member(object, "counters",
-					      counters_to_json(probe->counters));
-	else
-		json_object_set_null_member(object, "counters");
 	ctl_worker_free(worker);
-	return object;
-}
-
-/* The command */
-
-/* Uses a client for each server, so that all answers are from one server. */
-static gboolean ask_server(const CtlOptions *options, const Address *server, CtlProbe *out_probe,
-			   GError **error)
-{
-	g_autoptr(SnowflakeClient) client = ctl_options_client_new(options, &server, 1);
-	g_auto(CtlProbe) probe = {0};
-
-	if (!ctl_probe(client, TRUE, &probe, error))
-		return FALSE;
-	if (probe.worker == NULL) {
-		g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED,
-			    "%s: a server of 2010, which does not say who it is; ping asks it",
-			    server->text);
-		return FALSE;
+	if (probe->counters == NULL) {
+		json_object_set_null_member(object, "counters");
+		return object;
 	}
-	*out_probe = probe;
-	probe = (CtlProbe){0};
-	return TRUE;
-}
+	counters = json_object_new();
+	for (guint i = 0; i < probe->counters->len; i++) {
+		const SnowflakeClientCounter *counter = probe->counters->pdata[i];
 
-static void print_status(const CtlOptions *options, const char *server, const CtlProbe *probe)
-{
-	gint64 now_ms = g_get_real_time() / 1000;
-	g_autofree char *text = options->json
-					? ctl_format_json(status_to_json(server, probe, now_ms))
-					: status_to_text(probe, now_ms);
-
-	ctl_output_print("%s%s", text, options->json ? "\n" : "");
-	ctl_output_flush();
-	if (probe->counters == NULL)
-		ctl_output_complain("%s: an older server, which does not tell what it counts",
-				    server);
+		json_object_set_int_member(counters, counter->name, counter->value);
+	}
+	json_object_set_object_member(object, "counters", counters);
+	return object;
 }
 
 static CtlStatus run_status(const CtlOptions *options, G_GNUC_UNUSED const char *const *arguments)
@@ -266,10 +222,23 @@ static CtlStatus run_status(const CtlOptions *options, G_GNUC_UNUSED const char 
 	for (guint i = 0; servers != NULL && i < servers->len; i++) {
 		const Address *server = servers->pdata[i];
 		g_auto(CtlProbe) probe = {0};
+		/* one for each server, so that all answers are from one server */
+		g_autoptr(SnowflakeClient) client = ctl_options_client_new(options, &server, 1);
 		g_autoptr(GError) error = NULL;
 
-		if (ask_server(options, server, &probe, &error)) {
-			print_status(options, server->text, &probe);
+		if (ctl_probe_known(client, TRUE, &probe, &error)) {
+			gint64 now_ms = g_get_real_time() / 1000;
+			g_autofree char *text =
+				options->json ? ctl_format_json(status_to_json(server->text, &probe,
+									       now_ms))
+					      : status_to_text(&probe, now_ms);
+
+			ctl_output_print("%s%s", text, options->json ? "\n" : "");
+			ctl_output_flush();
+			if (probe.counters == NULL)
+				ctl_output_complain(
+					"%s: an older server, which does not tell what it counts",
+					server->text);
 			return CTL_OK;
 		}
 		ctl_output_complain_of(error, 0);

@@ -13,11 +13,8 @@
 #include "ctl/fleet.h"
 #include "ctl/format.h"
 #include "ctl/output.h"
-#include "ctl/registry-tree.h"
 #include "ctl/screen.h"
-#include "ctl/table.h"
 #include "ctl/watch.h"
-#include "ctl/worker.h"
 
 #define MIN_INTERVAL_MS 100
 #define MAX_INTERVAL_MS 3600000
@@ -91,16 +88,6 @@ static char *shorten(double number, const Form *forms)
 	return g_strdup_printf("%.*f%s", forms->decimals, number / forms->unit, forms->name);
 }
 
-static char *short_number(double number)
-{
-	static const Form FORMS[] = {{9.95, 1, 1, ""},       {999.5, 1, 0, ""},
-				     {9995, 1e3, 2, "k"},    {99950, 1e3, 1, "k"},
-				     {999500, 1e3, 0, "k"},  {9995000, 1e6, 2, "M"},
-				     {99.95e6, 1e6, 1, "M"}, {INFINITY, 1e6, 0, "M"}};
-
-	return shorten(number, FORMS);
-}
-
 /* Without its sign. */
 static char *short_time(double us)
 {
@@ -113,9 +100,14 @@ static char *short_time(double us)
 
 static char *rate_to_text(double rate, gboolean brief)
 {
+	static const Form FORMS[] = {{9.95, 1, 1, ""},       {999.5, 1, 0, ""},
+				     {9995, 1e3, 2, "k"},    {99950, 1e3, 1, "k"},
+				     {999500, 1e3, 0, "k"},  {9995000, 1e6, 2, "M"},
+				     {99.95e6, 1e6, 1, "M"}, {INFINITY, 1e6, 0, "M"}};
+
 	if (isnan(rate))
 		return g_strdup("-");
-	return brief ? short_number(rate) : g_strdup_printf(rate < 9.95 ? "%.1f" : "%.0f", rate);
+	return brief ? shorten(rate, FORMS) : g_strdup_printf(rate < 9.95 ? "%.1f" : "%.0f", rate);
 }
 
 /* Returns the number that a column is sorted by; NAN: not known, or the column is of text. */
@@ -123,8 +115,9 @@ static double get_value(const CtlWorker *worker, Column column, gint64 now_ms)
 {
 	switch (column) {
 	case COLUMN_WORKER:
-		return worker->worker_id >= 0 ? worker->datacenter_id * 0x1p32 + worker->worker_id
-					      : NAN;
+		return worker->said.worker_id >= 0
+			       ? worker->said.datacenter_id * 0x1p32 + worker->said.worker_id
+			       : NAN;
 	case COLUMN_IDS:
 		return worker->has_rates ? worker->ids_per_s : NAN;
 	case COLUMN_CALLS:
@@ -135,8 +128,9 @@ static double get_value(const CtlWorker *worker, Column column, gint64 now_ms)
 		/* the clock that is furthest off, ahead or behind, is the largest */
 		return worker->has_answered ? fabs((double)worker->clock_skew_us) : NAN;
 	case COLUMN_RESERVATION:
-		return worker->reserved_until_ms > 0 ? (double)ctl_worker_left_ms(worker, now_ms)
-						     : NAN;
+		return worker->said.reserved_until_ms > 0
+			       ? (double)ctl_worker_left_ms(worker, now_ms)
+			       : NAN;
 	case COLUMN_CONNECTIONS:
 		return worker->has_counts ? (double)worker->counts.connections : NAN;
 	case COLUMN_ADDRESS:
@@ -154,14 +148,14 @@ static char *make_cell(const CtlWorker *worker, Column column, gint64 now_ms, gb
 	g_autofree char *time = NULL;
 
 	if (column == COLUMN_ADDRESS)
-		return ctl_worker_place(worker);
+		return ctl_worker_address(worker);
 	if (column == COLUMN_STATE)
-		return ctl_format_text(worker->state);
+		return ctl_format_text(worker->said.state);
 	if (isnan(value))
 		return g_strdup("-");
 	switch (column) {
 	case COLUMN_WORKER:
-		return g_strdup_printf("%u/%d", worker->datacenter_id, worker->worker_id);
+		return g_strdup_printf("%u/%d", worker->said.datacenter_id, worker->said.worker_id);
 	case COLUMN_ROUND_TRIP:
 		return brief ? short_time(value) : g_strdup_printf("%.3f ms", value / 1000);
 	case COLUMN_CLOCK:
@@ -233,8 +227,7 @@ static void sort_workers(GPtrArray *workers, const Order *order)
 		.now_ms = g_get_real_time() / 1000,
 	};
 
-	/* stable */
-	g_ptr_array_sort_with_data(workers, compare_workers, &sorting);
+	g_ptr_array_sort_with_data(workers, compare_workers, &sorting); /* stable */
 }
 
 /* What a list shows */
@@ -254,8 +247,9 @@ static CtlTable *make_table(const GPtrArray *workers, const Order *order, gint64
 
 		for (guint j = 0; j < N_COLUMNS; j++)
 			ctl_table_add_painted(table, make_cell(worker, j, now_ms, brief),
-					      j == COLUMN_STATE ? ctl_colour_of_state(worker->state)
-								: CTL_COLOUR_NONE);
+					      j == COLUMN_STATE
+						      ? ctl_colour_of_state(worker->said.state)
+						      : CTL_COLOUR_NONE);
 	}
 	return table;
 }
@@ -275,7 +269,7 @@ static Totals add_up(const GPtrArray *workers)
 	for (guint i = 0; i < workers->len; i++) {
 		const CtlWorker *worker = workers->pdata[i];
 
-		totals.serving += g_strcmp0(worker->state, "serving") == 0;
+		totals.serving += g_strcmp0(worker->said.state, "serving") == 0;
 		totals.has_rates |= worker->has_rates;
 		/* the servers of a relay have counted its IDs */
 		totals.ids_per_s += ctl_worker_is_relay(worker) ? 0 : worker->ids_per_s;
@@ -314,41 +308,32 @@ static void set_rate(JsonObject *object, const char *name, gboolean is_known, do
 	set_number(object, name, is_known, (gint64)round(MIN(rate, 1e15)));
 }
 
-static JsonObject *worker_to_json(const CtlWorker *worker, gint64 now_ms)
-{
-	JsonObject *object = ctl_worker_to_json(worker);
-
-	set_number(object, "reservation_left_ms", worker->reserved_until_ms > 0,
-		   ctl_worker_left_ms(worker, now_ms));
-	set_rate(object, "ids_per_s", worker->has_rates, worker->ids_per_s);
-	set_rate(object, "calls_per_s", worker->has_rates, worker->calls_per_s);
-	set_number(object, "connections", worker->has_counts, worker->counts.connections);
-	return object;
-}
-
-static JsonObject *totals_to_json(const GPtrArray *workers)
-{
-	Totals totals = add_up(workers);
-	JsonObject *object = json_object_new();
-
-	json_object_set_int_member(object, "servers", workers->len);
-	json_object_set_int_member(object, "serving", totals.serving);
-	set_rate(object, "ids_per_s", totals.has_rates, totals.ids_per_s);
-	set_rate(object, "calls_per_s", totals.has_rates, totals.calls_per_s);
-	json_object_set_int_member(object, "connections", totals.connections);
-	return object;
-}
-
 static JsonObject *list_to_json(const GPtrArray *workers, gint64 now_ms)
 {
 	JsonObject *object = json_object_new();
+	JsonObject *totals_object = json_object_new();
 	JsonArray *array = json_array_new();
+	Totals totals = add_up(workers);
 
-	for (guint i = 0; i < workers->len; i++)
-		json_array_add_object_element(array, worker_to_json(workers->pdata[i], now_ms));
+	for (guint i = 0; i < workers->len; i++) {
+		const CtlWorker *worker = workers->pdata[i];
+		JsonObject *row = ctl_worker_to_json(worker);
+
+		set_number(row, "reservation_left_ms", worker->said.reserved_until_ms > 0,
+			   ctl_worker_left_ms(worker, now_ms));
+		set_rate(row, "ids_per_s", worker->has_rates, worker->ids_per_s);
+		set_rate(row, "calls_per_s", worker->has_rates, worker->calls_per_s);
+		set_number(row, "connections", worker->has_counts, worker->counts.connections);
+		json_array_add_object_element(array, row);
+	}
+	json_object_set_int_member(totals_object, "servers", workers->len);
+	json_object_set_int_member(totals_object, "serving", totals.serving);
+	set_rate(totals_object, "ids_per_s", totals.has_rates, totals.ids_per_s);
+	set_rate(totals_object, "calls_per_s", totals.has_rates, totals.calls_per_s);
+	json_object_set_int_member(totals_object, "connections", totals.connections);
 	ctl_format_json_time(object, "time", now_ms);
 	json_object_set_array_member(object, "workers", array);
-	json_object_set_object_member(object, "totals", totals_to_json(workers));
+	json_object_set_object_member(object, "totals", totals_object);
 	return object;
 }
 
@@ -378,20 +363,12 @@ typedef struct {
 	atomic_bool order_reversed;
 } Top;
 
-static List *list_new(void)
-{
-	List *self = g_new0(List, 1);
-
-	self->notes = ctl_notes_new();
-	return self;
-}
-
 static void list_free(List *self)
 {
 	if (self == NULL)
 		return;
 	g_clear_pointer(&self->workers, g_ptr_array_unref);
-	ctl_notes_free(self->notes);
+	g_ptr_array_unref(self->notes);
 	g_free(self);
 }
 
@@ -414,74 +391,52 @@ static GHashTable *counts_new(void)
 	return g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
 }
 
-/* Sets the rates since the last list that a server has answered in. A server that was restarted has
- * another nonce, so it has none yet. */
-static void set_all_rates(Top *self, const GPtrArray *workers)
+/* Returns the counts of each nonce that has any, and sets the rates since @counts. A server that
+ * was restarted has another nonce, so it has none yet. */
+static GHashTable *set_rates(GHashTable *last_counts, const GPtrArray *workers)
 {
 	GHashTable *counts = counts_new();
 
 	for (guint i = 0; i < workers->len; i++) {
 		CtlWorker *worker = workers->pdata[i];
-		const CtlCounts *before = worker->nonce != NULL
-						  ? g_hash_table_lookup(self->counts, worker->nonce)
-						  : NULL;
+		const char *nonce = worker->said.nonce;
+		const CtlCounts *before =
+			nonce != NULL ? g_hash_table_lookup(last_counts, nonce) : NULL;
 		const CtlCounts *last = worker->has_counts ? &worker->counts : before;
 
 		if (worker->has_counts && before != NULL) {
 			double seconds =
 				(double)(worker->counts.at_us - before->at_us) / G_TIME_SPAN_SECOND;
+			double ids = (double)worker->counts.ids - (double)before->ids;
+			double calls = (double)worker->counts.calls - (double)before->calls;
 
 			/* counters of a real server never decrease */
 			worker->has_rates = seconds > 0 && worker->counts.ids >= before->ids &&
 					    worker->counts.calls >= before->calls;
-			if (worker->has_rates) {
-				worker->ids_per_s =
-					((double)worker->counts.ids - (double)before->ids) /
-					seconds;
-				worker->calls_per_s =
-					((double)worker->counts.calls - (double)before->calls) /
-					seconds;
-			}
+			worker->ids_per_s = worker->has_rates ? ids / seconds : 0;
+			worker->calls_per_s = worker->has_rates ? calls / seconds : 0;
 		}
-		if (worker->nonce != NULL && last != NULL)
-			g_hash_table_replace(counts, g_strdup(worker->nonce),
+		if (nonce != NULL && last != NULL)
+			g_hash_table_replace(counts, g_strdup(nonce),
 					     g_memdup2(last, sizeof(*last)));
 	}
-	g_hash_table_unref(self->counts);
-	self->counts = counts;
+	return counts;
 }
 
 /* @workers: (transfer full) (nullable) */
 static void list_set_workers(List *self, Top *top, GPtrArray *workers)
 {
 	Order order = get_order(top);
+	GHashTable *counts;
 
 	self->workers = workers;
 	self->time_ms = g_get_real_time() / 1000;
 	if (workers == NULL)
 		return;
-	set_all_rates(top, workers);
+	counts = set_rates(top->counts, workers);
+	g_hash_table_unref(top->counts);
+	top->counts = counts;
 	sort_workers(workers, &order);
-}
-
-static void print_list(const Top *self, const List *list)
-{
-	Order order = get_order(self);
-
-	if (self->options->json) {
-		g_autofree char *json = ctl_format_json(list_to_json(list->workers, list->time_ms));
-
-		ctl_output_print("%s\n", json);
-		return;
-	}
-
-	g_autofree char *title = ctl_watch_title(list->time_ms, KEYS);
-	g_autofree char *totals = totals_to_text(list->workers);
-
-	ctl_output_print("%s%s\n", self->last == NULL ? "" : "\n", title);
-	ctl_table_print_fitting(make_table(list->workers, &order, list->time_ms, FALSE),
-				make_table(list->workers, &order, list->time_ms, TRUE));
-	ctl_output_print("%s\n", totals);
 }
 
 /* Draws the last list, in any thread. The caller has begun to print. */
@@ -533,8 +488,20 @@ static void show_list(Top *self, List *list)
 	List *before = self->last;
 
 	ctl_watch_begin_print();
-	if (!self->redraws)
-		print_list(self, list);
+	if (!self->redraws && self->options->json) {
+		g_autofree char *json = ctl_format_json(list_to_json(list->workers, list->time_ms));
+
+		ctl_output_print("%s\n", json);
+	} else if (!self->redraws) {
+		g_autofree char *title = ctl_watch_title(list->time_ms, KEYS);
+		g_autofree char *totals = totals_to_text(list->workers);
+		Order order = get_order(self);
+
+		ctl_output_print("%s%s\n", before == NULL ? "" : "\n", title);
+		ctl_table_print_fitting(make_table(list->workers, &order, list->time_ms, FALSE),
+					make_table(list->workers, &order, list->time_ms, TRUE));
+		ctl_output_print("%s\n", totals);
+	}
 	self->last = list;
 	if (self->redraws)
 		draw_last(self);
@@ -558,24 +525,25 @@ static void wait_until_due(Top *self)
  * @lost: why the tree can be out of date; NULL: it is up to date */
 static List *list_tree(Top *self, const GError *lost)
 {
-	List *list = list_new();
+	List *list = g_new0(List, 1);
 	GPtrArray *workers = ctl_worker_of_tree(self->tree, self->tree_as_of_ms);
 
+	list->notes = ctl_notes_new();
 	ctl_notes_add_tree(list->notes, self->tree);
 	if (lost != NULL) {
 		g_autofree char *age =
 			ctl_format_span(g_get_real_time() / 1000 - self->tree_as_of_ms);
 
-		ctl_notes_add_on(list->notes, "lost",
-				 g_strdup_printf("%s; trying again; the list is %s old",
-						 lost->message, age));
+		ctl_notes_add(list->notes, "lost",
+			      g_strdup_printf("%s; trying again; the list is %s old", lost->message,
+					      age));
 	}
 	/* then a server itself knows better than the tree */
 	for (guint i = 0; i < workers->len; i++)
 		((CtlWorker *)workers->pdata[i])->is_hearsay = lost != NULL;
 	ctl_worker_ask_all(workers, &self->asking, TRUE);
 	if (workers->len == 0 && !self->options->json)
-		ctl_notes_add(list->notes, "no server is registered");
+		ctl_notes_add(list->notes, NULL, g_strdup("no server is registered"));
 	list_set_workers(list, self, workers);
 	return list;
 }
@@ -626,8 +594,9 @@ static CtlStatus show_by_servers(Top *self)
 	if (fleet == NULL)
 		return CTL_USAGE;
 	for (;; wait_until_due(self)) {
-		List *list = list_new();
+		List *list = g_new0(List, 1);
 
+		list->notes = ctl_notes_new();
 		list_set_workers(list, self, ctl_fleet_ask(fleet, list->notes));
 		if (list->workers == NULL) {
 			ctl_notes_complain(list->notes, NULL);
@@ -638,34 +607,27 @@ static CtlStatus show_by_servers(Top *self)
 	}
 }
 
-static gboolean find_column(guint *out_column)
-{
-	const char *const *names = ctl_command_top_columns();
-
-	for (guint i = 0; names[i] != NULL; i++) {
-		if (sort_name == NULL || strcmp(names[i], sort_name) == 0) {
-			*out_column = i;
-			return TRUE;
-		}
-	}
-
-	g_autofree char *shown = text_escape(sort_name, strlen(sort_name));
-	g_autofree char *all = g_strjoinv(", ", (char **)names);
-
-	ctl_output_complain("--sort: \"%s\" is not one of %s", shown, all);
-	return FALSE;
-}
-
 static CtlStatus run_top(const CtlOptions *options, G_GNUC_UNUSED const char *const *arguments)
 {
 	g_autoptr(ZookeeperHosts) hosts = NULL;
 	g_autofree char *auth = NULL;
 	guint64 interval_ms = 2000;
-	guint column;
+	guint column = 0;
 
 	if (!ctl_options_number("-i MS", interval_text, MIN_INTERVAL_MS, MAX_INTERVAL_MS,
-				&interval_ms) ||
-	    !find_column(&column) || !ctl_options_zookeeper(options, &hosts, &auth))
+				&interval_ms))
+		return CTL_USAGE;
+	while (sort_name != NULL && column < N_COLUMNS &&
+	       strcmp(COLUMNS[column].name, sort_name) != 0)
+		column++;
+	if (column == N_COLUMNS) {
+		g_autofree char *shown = text_escape(sort_name, strlen(sort_name));
+		g_autofree char *all = g_strjoinv(", ", (char **)ctl_command_top_columns());
+
+		ctl_output_complain("--sort: \"%s\" is not one of %s", shown, all);
+		return CTL_USAGE;
+	}
+	if (!ctl_options_zookeeper(options, &hosts, &auth))
 		return CTL_USAGE;
 
 	gboolean redraws = !options->json && ctl_screen_is_there();

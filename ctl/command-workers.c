@@ -2,13 +2,12 @@
 
 /* "workers": lists the servers, or with --reservations the worker IDs. It only reads. */
 
+#include <string.h>
+
 #include "ctl/command.h"
 #include "ctl/fleet.h"
 #include "ctl/format.h"
 #include "ctl/output.h"
-#include "ctl/registry-tree.h"
-#include "ctl/table.h"
-#include "ctl/worker.h"
 
 static gboolean with_reservations;
 
@@ -20,77 +19,44 @@ static const GOptionEntry entries[] = {
 
 /* Reservations */
 
-/* Who can issue IDs with which worker ID: a worker ID is held by a server that lives; or
- * quarantined, as its time is reserved although nobody holds it; or free. No server takes a worker
- * ID whose record does not parse: it is damaged. Until a datacenter's floor is past, none of its
- * worker IDs is free. */
-typedef enum { FREE, QUARANTINED, HELD, DAMAGED, N_STATES } State;
+#define N_STATES (WORKER_ID_DAMAGED + 1)
 
-static const char *const NAMES[N_STATES] = {
-	[FREE] = "free",
-	[QUARANTINED] = "quarantined",
-	[HELD] = "held",
-	[DAMAGED] = "damaged",
-};
+/* A worker ID that has a record, as servers judge it. */
+typedef struct {
+	guint worker_id;
+	WorkerIdState state;
+	gint64 end_ms; /* since the Unix epoch: when the last tick in which it is not free begins;
+			  0: it was never reserved, or the record is damaged */
+	const ReservationRecord *record;
+} Judged;
 
-static gint64 worker_id_count(const CtlRegistryTree *tree)
+static Judged judge(const DatacenterListing *datacenter, guint i, gint64 now_ms)
 {
-	return G_GINT64_CONSTANT(1) << tree->layout.worker_bits;
+	const ListedReservation *reservation = datacenter->reservations->pdata[i];
+	WorkerIdJudgement judgement =
+		datacenter_listing_judge(datacenter, reservation->worker_id,
+					 layout_tick_at(&datacenter->layout, now_ms), NULL);
+	gint64 end_tick = judgement.state == WORKER_ID_QUARANTINED ? judgement.until_tick
+			  : judgement.state == WORKER_ID_DAMAGED   ? 0
+								   : reservation->record.end_tick;
+
+	return (Judged){reservation->worker_id, judgement.state,
+			ctl_registry_tree_end_ms(&datacenter->layout, end_tick),
+			&reservation->record};
 }
 
-static gboolean is_below_floor(const CtlDatacenter *datacenter, gint64 now_ms)
+/* Counts the worker IDs in each state. Those without a record are all in the same. */
+static void count_states(const DatacenterListing *datacenter, gint64 now_ms,
+			 gint64 out_counts[static N_STATES])
 {
-	return datacenter->floor_ms >= now_ms;
-}
+	gint64 now_tick = layout_tick_at(&datacenter->layout, now_ms);
+	guint n_worker_ids = 1u << datacenter->layout.worker_bits;
 
-static State state_of(const CtlDatacenter *datacenter, const CtlReservation *reservation,
-		      gint64 now_ms)
-{
-	if (reservation->damage != NULL)
-		return DAMAGED;
-	if (reservation->holder != NULL)
-		return HELD;
-	return reservation->reserved_until_ms >= now_ms || is_below_floor(datacenter, now_ms)
-		       ? QUARANTINED
-		       : FREE;
-}
-
-/* Returns when the reservation ends: a floor quarantines the worker ID too. */
-static gint64 end_ms_of(const CtlDatacenter *datacenter, const CtlReservation *reservation,
-			gint64 now_ms)
-{
-	if (state_of(datacenter, reservation, now_ms) != QUARANTINED)
-		return reservation->reserved_until_ms;
-	return MAX(reservation->reserved_until_ms, datacenter->floor_ms);
-}
-
-/* Counts the worker IDs in each state. Those without a record are free, or below the floor. */
-static void count_states(const CtlRegistryTree *tree, const CtlDatacenter *datacenter,
-			 gint64 now_ms, gint64 out_counts[static N_STATES])
-{
-	gint64 rest = worker_id_count(tree) - datacenter->reservations->len;
-
-	for (int i = 0; i < N_STATES; i++)
-		out_counts[i] = 0;
+	memset(out_counts, 0, N_STATES * sizeof(*out_counts));
 	for (guint i = 0; i < datacenter->reservations->len; i++)
-		out_counts[state_of(datacenter, datacenter->reservations->pdata[i], now_ms)]++;
-	out_counts[is_below_floor(datacenter, now_ms) ? QUARANTINED : FREE] += rest;
-}
-
-static void add_reservation(CtlTable *table, const CtlDatacenter *datacenter,
-			    const CtlReservation *reservation, gint64 now_ms, gboolean is_short)
-{
-	const char *address = reservation->record.address;
-	const char *state = NAMES[state_of(datacenter, reservation, now_ms)];
-	gint64 end_ms = end_ms_of(datacenter, reservation, now_ms);
-
-	ctl_table_add(table, g_strdup_printf("%u", datacenter->datacenter_id));
-	ctl_table_add(table, g_strdup_printf("%u", reservation->worker_id));
-	ctl_table_add_painted(table, g_strdup(state), ctl_colour_of_state(state));
-	ctl_table_add(table, is_short ? ctl_format_until_short(end_ms, now_ms)
-				      : ctl_format_until(end_ms, now_ms));
-	ctl_table_add(table,
-		      ctl_format_address(address != NULL && address[0] != '\0' ? address : NULL));
+		out_counts[judge(datacenter, i, now_ms).state]++;
+	out_counts[datacenter_listing_judge(datacenter, n_worker_ids, now_tick, NULL).state] +=
+		n_worker_ids - datacenter->reservations->len;
 }
 
 static CtlTable *make_reservation_table(const CtlRegistryTree *tree, gint64 now_ms,
@@ -102,71 +68,80 @@ static CtlTable *make_reservation_table(const CtlRegistryTree *tree, gint64 now_
 	CtlTable *table = ctl_table_new(is_short ? SHORT : HEADS);
 
 	for (guint i = 0; i < tree->datacenters->len; i++) {
-		const CtlDatacenter *datacenter = tree->datacenters->pdata[i];
+		const DatacenterListing *datacenter = tree->datacenters->pdata[i];
 
-		for (guint j = 0; j < datacenter->reservations->len; j++)
-			add_reservation(table, datacenter, datacenter->reservations->pdata[j],
-					now_ms, is_short);
+		for (guint j = 0; j < datacenter->reservations->len; j++) {
+			Judged judged = judge(datacenter, j, now_ms);
+			const char *state = worker_id_state_name(judged.state);
+			const char *address = judged.record->address;
+
+			ctl_table_add(table, g_strdup_printf("%u", datacenter->datacenter_id));
+			ctl_table_add(table, g_strdup_printf("%u", judged.worker_id));
+			ctl_table_add_painted(table, g_strdup(state), ctl_colour_of_state(state));
+			ctl_table_add(table, is_short
+						     ? ctl_format_until_short(judged.end_ms, now_ms)
+						     : ctl_format_until(judged.end_ms, now_ms));
+			ctl_table_add(table, ctl_format_address(
+						     address != NULL && address[0] != '\0' ? address
+											   : NULL));
+		}
 	}
 	return table;
 }
 
 /* (transfer full): a line */
-static char *summarize_datacenter(const CtlRegistryTree *tree, const CtlDatacenter *datacenter,
-				  gint64 now_ms)
+static char *summarize_datacenter(const DatacenterListing *datacenter, gint64 now_ms)
 {
 	GString *text = g_string_new(NULL);
+	gint64 now_tick = layout_tick_at(&datacenter->layout, now_ms);
 	gint64 counts[N_STATES];
 
-	count_states(tree, datacenter, now_ms, counts);
+	count_states(datacenter, now_ms, counts);
 	g_string_append_printf(text,
 			       "datacenter %u: %" G_GINT64_FORMAT " held, %" G_GINT64_FORMAT
 			       " quarantined, %" G_GINT64_FORMAT " free",
-			       datacenter->datacenter_id, counts[HELD], counts[QUARANTINED],
-			       counts[FREE]);
-	if (counts[DAMAGED] > 0)
-		g_string_append_printf(text, ", %" G_GINT64_FORMAT " damaged", counts[DAMAGED]);
-	g_string_append_printf(text, ", of %" G_GINT64_FORMAT " worker IDs", worker_id_count(tree));
-	if (is_below_floor(datacenter, now_ms)) {
-		g_autofree char *until = ctl_format_time(datacenter->floor_ms);
+			       datacenter->datacenter_id, counts[WORKER_ID_HELD],
+			       counts[WORKER_ID_QUARANTINED], counts[WORKER_ID_FREE]);
+	if (counts[WORKER_ID_DAMAGED] > 0)
+		g_string_append_printf(text, ", %" G_GINT64_FORMAT " damaged",
+				       counts[WORKER_ID_DAMAGED]);
+	g_string_append_printf(text, ", of %u worker IDs", 1u << datacenter->layout.worker_bits);
+	if (!floor_is_past(&datacenter->floor, now_tick)) {
+		g_autofree char *until = ctl_format_time(
+			ctl_registry_tree_end_ms(&datacenter->layout, datacenter->floor.tick));
 
 		g_string_append_printf(text, "; quarantined until %s by an operator", until);
 	}
 	return g_string_free(text, FALSE);
 }
 
-static JsonObject *reservation_to_json(const CtlDatacenter *datacenter,
-				       const CtlReservation *reservation, gint64 now_ms)
+static JsonObject *datacenter_to_json(const DatacenterListing *datacenter, gint64 now_ms)
 {
-	JsonObject *object = json_object_new();
-
-	json_object_set_int_member(object, "worker_id", reservation->worker_id);
-	json_object_set_string_member(object, "state",
-				      NAMES[state_of(datacenter, reservation, now_ms)]);
-	ctl_format_json_time(object, "reserved_until", end_ms_of(datacenter, reservation, now_ms));
-	ctl_format_json_text(object, "address", reservation->record.address);
-	ctl_format_json_text(object, "owner", reservation->record.owner);
-	return object;
-}
-
-static JsonObject *datacenter_to_json(const CtlRegistryTree *tree, const CtlDatacenter *datacenter,
-				      gint64 now_ms)
-{
+	static const WorkerIdState STATES[] = {WORKER_ID_FREE, WORKER_ID_QUARANTINED,
+					       WORKER_ID_HELD, WORKER_ID_DAMAGED};
 	JsonObject *object = json_object_new();
 	JsonArray *reservations = json_array_new();
 	gint64 counts[N_STATES];
 
-	count_states(tree, datacenter, now_ms, counts);
+	count_states(datacenter, now_ms, counts);
 	json_object_set_int_member(object, "datacenter_id", datacenter->datacenter_id);
-	json_object_set_int_member(object, "worker_ids", worker_id_count(tree));
-	for (int i = 0; i < N_STATES; i++)
-		json_object_set_int_member(object, NAMES[i], counts[i]);
-	ctl_format_json_time(object, "floor", datacenter->floor_ms);
+	json_object_set_int_member(object, "worker_ids", 1u << datacenter->layout.worker_bits);
+	for (gsize i = 0; i < G_N_ELEMENTS(STATES); i++)
+		json_object_set_int_member(object, worker_id_state_name(STATES[i]),
+					   counts[STATES[i]]);
+	ctl_format_json_time(object, "floor",
+			     ctl_registry_tree_end_ms(&datacenter->layout, datacenter->floor.tick));
 	for (guint i = 0; i < datacenter->reservations->len; i++) {
-		const CtlReservation *reservation = datacenter->reservations->pdata[i];
+		Judged judged = judge(datacenter, i, now_ms);
+		JsonObject *reservation = json_object_new();
 
-		json_array_add_object_element(reservations,
-					      reservation_to_json(datacenter, reservation, now_ms));
+		json_object_set_int_member(reservation, "worker_id", judged.worker_id);
+		json_object_set_string_member(reservation, "state",
+					      worker_id_state_name(judged.state));
+		ctl_format_json_time(reservation, "reserved_until", judged.end_ms);
+		ctl_format_json_text(reservation, "address", judged.record->address);
+		ctl_format_json_text(reservation, "owner", judged.record->owner);
+		json_array_add_object_element(reservations, reservation);
 	}
 	json_object_set_array_member(object, "reservations", reservations);
 	return object;
@@ -181,11 +156,11 @@ static void print_reservations(const CtlRegistryTree *tree, gboolean json)
 		ctl_table_print_fitting(make_reservation_table(tree, now_ms, FALSE),
 					make_reservation_table(tree, now_ms, TRUE));
 	for (guint i = 0; i < tree->datacenters->len; i++) {
-		const CtlDatacenter *datacenter = tree->datacenters->pdata[i];
-		g_autofree char *summary = summarize_datacenter(tree, datacenter, now_ms);
+		const DatacenterListing *datacenter = tree->datacenters->pdata[i];
+		g_autofree char *summary = summarize_datacenter(datacenter, now_ms);
 
 		if (json)
-			ctl_array_add_object(&array, datacenter_to_json(tree, datacenter, now_ms));
+			ctl_array_add_object(&array, datacenter_to_json(datacenter, now_ms));
 		else
 			ctl_output_print("%s\n", summary);
 	}
@@ -197,14 +172,12 @@ static void print_reservations(const CtlRegistryTree *tree, gboolean json)
 
 static void print_workers(const GPtrArray *workers, gboolean json)
 {
+	gint64 now_ms = g_get_real_time() / 1000;
 	CtlArray array = {0};
 
-	if (!json && workers->len > 0) {
-		CtlTable *full, *brief;
-
-		ctl_worker_make_tables(workers, g_get_real_time() / 1000, &full, &brief);
-		ctl_table_print_fitting(full, brief);
-	}
+	if (!json && workers->len > 0)
+		ctl_table_print_fitting(ctl_worker_make_table(workers, now_ms, FALSE),
+					ctl_worker_make_table(workers, now_ms, TRUE));
 	for (guint i = 0; json && i < workers->len; i++)
 		ctl_array_add_object(&array, ctl_worker_to_json(workers->pdata[i]));
 	if (json)
@@ -214,7 +187,7 @@ static void print_workers(const GPtrArray *workers, gboolean json)
 static CtlStatus list_by_servers(const CtlOptions *options)
 {
 	g_autoptr(CtlFleet) fleet = ctl_fleet_new(options, FALSE);
-	g_autoptr(CtlNotes) notes = ctl_notes_new();
+	g_autoptr(GPtrArray) notes = ctl_notes_new();
 	g_autoptr(GPtrArray) workers = NULL;
 
 	if (fleet == NULL)
@@ -234,7 +207,7 @@ static CtlStatus list_by_zookeeper(const CtlOptions *options, const ZookeeperHos
 	g_autoptr(CtlZookeeper) zookeeper =
 		ctl_zookeeper_connect(hosts, auth, options->timeout_ms, &error);
 	g_autoptr(CtlRegistryTree) tree = NULL;
-	g_autoptr(CtlNotes) notes = ctl_notes_new();
+	g_autoptr(GPtrArray) notes = ctl_notes_new();
 	gint64 now_ms = g_get_real_time() / 1000;
 	gboolean is_sound;
 
@@ -251,7 +224,7 @@ static CtlStatus list_by_zookeeper(const CtlOptions *options, const ZookeeperHos
 
 		ctl_worker_ask_all(workers, options, FALSE);
 		if (workers->len == 0 && !options->json)
-			ctl_notes_add(notes, "no server is registered");
+			ctl_notes_add(notes, NULL, g_strdup("no server is registered"));
 		print_workers(workers, options->json);
 	}
 	ctl_output_flush();

@@ -109,17 +109,6 @@ void ctl_format_json_text(JsonObject *object, const char *name, const char *text
 		json_object_set_null_member(object, name);
 }
 
-/* An escape in JSON is of 16 bits; larger characters take two. */
-static void append_escape(GString *escaped, gunichar character)
-{
-	if (character >= 0x10000) {
-		character -= 0x10000;
-		g_string_append_printf(escaped, "\\u%04x", 0xd800 | (guint)(character >> 10));
-		character = 0xdc00 | (character & 0x3ff);
-	}
-	g_string_append_printf(escaped, "\\u%04x", (guint)character);
-}
-
 char *ctl_format_json(JsonObject *object)
 {
 	g_autofree char *json = strict_json_print(object);
@@ -129,10 +118,18 @@ char *ctl_format_json(JsonObject *object)
 	for (const char *next = json; *next != '\0'; next = g_utf8_next_char(next)) {
 		gunichar character = g_utf8_get_char(next);
 
-		if (character < 0x7f)
+		if (character < 0x7f) {
 			g_string_append_c(escaped, (char)character);
-		else
-			append_escape(escaped, character);
+			continue;
+		}
+		/* an escape is of 16 bits; larger characters take two */
+		if (character >= 0x10000) {
+			character -= 0x10000;
+			g_string_append_printf(escaped, "\\u%04x",
+					       0xd800 | (guint)(character >> 10));
+			character = 0xdc00 | (character & 0x3ff);
+		}
+		g_string_append_printf(escaped, "\\u%04x", (guint)character);
 	}
 	return g_string_free(escaped, FALSE);
 }
@@ -141,18 +138,6 @@ char *ctl_format_json(JsonObject *object)
 #define TIME_PATTERN     "([0-9]{2}:[0-9]{2}:[0-5][0-9])"
 #define FRACTION_PATTERN "(?:\\.([0-9]+))?"
 #define ZONE_PATTERN     "([Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
-
-/* @digits: the digits after the point; can be empty */
-static gint64 parse_ms(const char *digits)
-{
-	gint64 ms = 0;
-
-	for (guint i = 0; i < 3; i++) {
-		ms = 10 * ms + (*digits != '\0' ? g_ascii_digit_value(*digits) : 0);
-		digits += *digits != '\0';
-	}
-	return ms;
-}
 
 gboolean ctl_format_parse_time(const char *text, gint64 *out_time_ms)
 {
@@ -163,6 +148,7 @@ gboolean ctl_format_parse_time(const char *text, gint64 *out_time_ms)
 	g_autoptr(GMatchInfo) match = NULL;
 	g_autoptr(GDateTime) time = NULL;
 	g_autofree char *plain = NULL, *upper = NULL, *digits = NULL;
+	gint64 ms = 0;
 
 	if (!g_regex_match(regex, text, 0, &match))
 		return FALSE;
@@ -172,7 +158,9 @@ gboolean ctl_format_parse_time(const char *text, gint64 *out_time_ms)
 	if (time == NULL)
 		return FALSE;
 	digits = g_match_info_fetch(match, 3);
-	*out_time_ms = g_date_time_to_unix(time) * 1000 + parse_ms(digits);
+	for (guint i = 0, n = (guint)strlen(digits); i < 3; i++)
+		ms = 10 * ms + (i < n ? g_ascii_digit_value(digits[i]) : 0);
+	*out_time_ms = g_date_time_to_unix(time) * 1000 + ms;
 	return TRUE;
 }
 

@@ -8,39 +8,22 @@
 #include "ctl/format.h"
 #include "ctl/output.h"
 
-/* (transfer full): the servers that are named, or the default one */
-static char **name_servers(const CtlOptions *self)
-{
-	const char *environment = g_getenv(CTL_SERVERS_VARIABLE);
-	g_autoptr(GStrvBuilder) named = g_strv_builder_new();
-	g_auto(GStrv) parts = g_strsplit(environment != NULL ? environment : "", ",", -1);
-
-	if (self->servers != NULL)
-		return g_strdupv(self->servers);
-	for (gsize i = 0; parts[i] != NULL; i++) {
-		if (g_strstrip(parts[i])[0] != '\0')
-			g_strv_builder_add(named, parts[i]);
-	}
-
-	char **found = g_strv_builder_end(named);
-
-	if (found[0] == NULL) {
-		g_strfreev(found);
-		found = g_strsplit(SNOWFLAKE_CLIENT_DEFAULT_SERVER, ",", -1);
-	}
-	return found;
-}
-
 GPtrArray *ctl_options_addresses(const CtlOptions *self)
 {
-	g_auto(GStrv) texts = name_servers(self);
+	const char *environment = g_getenv(CTL_SERVERS_VARIABLE);
+	g_auto(GStrv) named = g_strsplit(environment != NULL ? environment : "", ",", -1);
+	char **texts = self->servers != NULL ? self->servers : named;
 	g_autoptr(GPtrArray) addresses =
 		g_ptr_array_new_with_free_func((GDestroyNotify)address_free);
 
 	for (gsize i = 0; texts[i] != NULL; i++) {
 		g_autoptr(GError) error = NULL;
-		Address *address = address_parse_server(texts[i], &error);
+		Address *address;
 
+		/* an empty place in the variable names none */
+		if (self->servers == NULL && g_strstrip(texts[i])[0] == '\0')
+			continue;
+		address = address_parse_server(texts[i], &error);
 		if (address == NULL) {
 			ctl_output_complain("%s: %s",
 					    self->servers != NULL ? "--server, one at a time"
@@ -50,21 +33,10 @@ GPtrArray *ctl_options_addresses(const CtlOptions *self)
 		}
 		g_ptr_array_add(addresses, address);
 	}
+	if (addresses->len == 0)
+		g_ptr_array_add(addresses,
+				address_parse_server(SNOWFLAKE_CLIENT_DEFAULT_SERVER, NULL));
 	return g_steal_pointer(&addresses);
-}
-
-/* Returns the option whose file has the error. */
-static const char *option_at_fault(const GError *error)
-{
-	switch ((TlsError)error->code) {
-	case TLS_ERROR_CERTIFICATE:
-		return "tls-certificate";
-	case TLS_ERROR_KEY:
-		return "tls-key";
-	case TLS_ERROR_CA:
-	default:
-		return "tls-ca";
-	}
 }
 
 TlsClient *ctl_options_tls_new(const CtlOptions *self)
@@ -73,7 +45,11 @@ TlsClient *ctl_options_tls_new(const CtlOptions *self)
 	TlsClient *tls = tls_client_new(&self->tls, &error);
 
 	if (tls == NULL)
-		ctl_output_complain("--%s: %s", option_at_fault(error), error->message);
+		ctl_output_complain("--%s: %s",
+				    error->code == TLS_ERROR_CERTIFICATE ? "tls-certificate"
+				    : error->code == TLS_ERROR_KEY       ? "tls-key"
+									 : "tls-ca",
+				    error->message);
 	return tls;
 }
 
@@ -109,21 +85,12 @@ SnowflakeClient *ctl_options_client_new(const CtlOptions *self, const Address *c
 	return client;
 }
 
-/* (nullable): --zookeeper, or else the variable, unless it is empty */
-static const char *zookeeper_text(const CtlOptions *self)
-{
-	const char *environment = g_getenv(CTL_ZOOKEEPER_VARIABLE);
-
-	if (self->zookeeper != NULL)
-		return self->zookeeper;
-	if (self->servers != NULL || environment == NULL || environment[0] == '\0')
-		return NULL;
-	return environment;
-}
-
 gboolean ctl_options_zookeeper(const CtlOptions *self, ZookeeperHosts **out_hosts, char **out_auth)
 {
-	const char *text = zookeeper_text(self);
+	const char *environment = g_getenv(CTL_ZOOKEEPER_VARIABLE);
+	gboolean is_named = self->zookeeper != NULL || self->servers != NULL ||
+			    environment == NULL || environment[0] == '\0';
+	const char *text = is_named ? self->zookeeper : environment;
 	g_autoptr(ZookeeperHosts) hosts = NULL;
 	g_autofree char *auth = NULL;
 	g_autoptr(GError) error = NULL;

@@ -43,27 +43,17 @@ static struct {
 
 /* A signal handler calls these, so they use async-signal-safe functions only. */
 
-static void write_last_words(void)
+void ctl_output_end_by_signal(int number, gboolean is_whole)
 {
-	const char *text = last_words.text;
+	const char *text = is_whole ? last_words.text : NULL;
 	gsize left = text != NULL ? strlen(text) : 0;
+	ssize_t written;
+	sigset_t set;
 
-	while (left > 0) {
-		ssize_t written = write(last_words.descriptor, text, left);
-
-		if (written <= 0)
-			break;
+	while (left > 0 && (written = write(last_words.descriptor, text, left)) > 0) {
 		text += written;
 		left -= (gsize)written;
 	}
-}
-
-void ctl_output_end_by_signal(int number, gboolean is_whole)
-{
-	sigset_t set;
-
-	if (is_whole)
-		write_last_words();
 	signal(number, SIG_DFL);
 	sigemptyset(&set);
 	sigaddset(&set, number);
@@ -88,44 +78,6 @@ static void on_signal(int number)
 	}
 	/* the release that the first signal waits for does not come */
 	ctl_output_end_by_signal(number, FALSE);
-}
-
-static void catch_signals(void)
-{
-	static const int NUMBERS[] = {SIGINT, SIGTERM};
-	/* a second signal has its default action, even while the handler runs */
-	struct sigaction action = {
-		.sa_handler = on_signal,
-		.sa_flags = SA_RESTART | SA_RESETHAND | SA_NODEFER,
-	};
-
-	sigemptyset(&action.sa_mask);
-	for (gsize i = 0; i < G_N_ELEMENTS(NUMBERS); i++) {
-		struct sigaction before;
-
-		sigaction(NUMBERS[i], NULL, &before);
-		if (before.sa_handler != SIG_IGN)
-			sigaction(NUMBERS[i], &action, NULL);
-	}
-}
-
-static void hold_signals(void)
-{
-	int seen = FREE;
-
-	if (atomic_compare_exchange_strong(&interrupt_state, &seen, HELD))
-		return;
-	/* another thread is ending the program */
-	while (seen == ENDING)
-		pause();
-}
-
-static void release_signals(void)
-{
-	int seen = HELD;
-
-	if (!atomic_compare_exchange_strong(&interrupt_state, &seen, FREE) && seen > 0)
-		ctl_output_end_by_signal(seen, TRUE);
 }
 
 void ctl_output_set_last_words(int descriptor, char *text)
@@ -183,11 +135,25 @@ static char *failure_to_json(const char *message, const char *kind, gint64 retry
 
 void ctl_output_begin(gboolean json)
 {
+	static const int NUMBERS[] = {SIGINT, SIGTERM};
+	/* a second signal has its default action, even while the handler runs */
+	struct sigaction action = {
+		.sa_handler = on_signal,
+		.sa_flags = SA_RESTART | SA_RESETHAND | SA_NODEFER,
+	};
+
 	is_json = json;
 	if (json)
 		ctl_output_set_last_words(STDOUT_FILENO,
 					  failure_to_json("interrupted", "interrupted", 0));
-	catch_signals();
+	sigemptyset(&action.sa_mask);
+	for (gsize i = 0; i < G_N_ELEMENTS(NUMBERS); i++) {
+		struct sigaction before;
+
+		sigaction(NUMBERS[i], NULL, &before);
+		if (before.sa_handler != SIG_IGN)
+			sigaction(NUMBERS[i], &action, NULL);
+	}
 }
 
 void ctl_output_needs_reader(void)
@@ -207,9 +173,13 @@ static G_NORETURN void output_failed(void)
 
 void ctl_output_print(const char *format, ...)
 {
+	int seen = FREE;
 	va_list arguments;
 
-	hold_signals();
+	/* another thread can be ending the program */
+	if (!atomic_compare_exchange_strong(&interrupt_state, &seen, HELD))
+		while (seen == ENDING)
+			pause();
 	if (!atomic_load(&has_printed))
 		ctl_output_set_last_words(STDOUT_FILENO, NULL);
 	atomic_store(&has_printed, TRUE);
@@ -224,9 +194,12 @@ void ctl_output_print(const char *format, ...)
 
 void ctl_output_flush(void)
 {
+	int seen = HELD;
+
 	if (fflush(stdout) != 0)
 		output_failed();
-	release_signals();
+	if (!atomic_compare_exchange_strong(&interrupt_state, &seen, FREE) && seen > 0)
+		ctl_output_end_by_signal(seen, TRUE);
 }
 
 gboolean ctl_output_has_printed(void)
@@ -247,30 +220,23 @@ void ctl_output_end(CtlStatus status)
 	ctl_output_flush();
 }
 
-/* (transfer full): @text with \xNN for each byte of a character that is not printable */
-static char *make_printable(const char *text)
-{
-	GString *out = g_string_new(NULL);
-
-	while (*text != '\0') {
-		gunichar character = g_utf8_get_char_validated(text, -1);
-		gboolean is_text = character < 0x110000;
-		const char *next = is_text ? g_utf8_next_char(text) : text + 1;
-
-		if (is_text && g_unichar_isprint(character))
-			g_string_append_len(out, text, next - text);
-		for (; text < next && !(is_text && g_unichar_isprint(character)); text++)
-			g_string_append_printf(out, "\\x%02x", (guchar)*text);
-		text = next;
-	}
-	return g_string_free(out, FALSE);
-}
-
+/* With \xNN for each byte of a character that is not printable. */
 char *ctl_output_complaint(const char *message)
 {
-	g_autofree char *shown = make_printable(message);
+	GString *out = g_string_new(PROGRAM);
 
-	return g_strconcat(PROGRAM, shown, NULL);
+	while (*message != '\0') {
+		gunichar character = g_utf8_get_char_validated(message, -1);
+		gboolean is_text = character < 0x110000;
+		const char *next = is_text ? g_utf8_next_char(message) : message + 1;
+
+		if (is_text && g_unichar_isprint(character))
+			g_string_append_len(out, message, next - message);
+		for (; message < next && !(is_text && g_unichar_isprint(character)); message++)
+			g_string_append_printf(out, "\\x%02x", (guchar)*message);
+		message = next;
+	}
+	return g_string_free(out, FALSE);
 }
 
 static void complain_with_kind(const char *message, const char *kind, gint64 retry_after_ms)
@@ -298,17 +264,6 @@ void ctl_output_complain(const char *format, ...)
 	complain_with_kind(message, NULL, 0);
 }
 
-/* (nullable) */
-static const char *kind_of_io(int code)
-{
-	if (code == G_IO_ERROR_TIMED_OUT)
-		return "timeout";
-	return code == G_IO_ERROR_CONNECTION_REFUSED || code == G_IO_ERROR_HOST_UNREACHABLE ||
-			       code == G_IO_ERROR_NETWORK_UNREACHABLE
-		       ? "unreachable"
-		       : NULL;
-}
-
 static const char *kind_of(const GError *error)
 {
 	static const char *const KINDS[] = {
@@ -325,7 +280,13 @@ static const char *kind_of(const GError *error)
 		return "unreachable";
 	if (error->domain == SNOWFLAKE_CLIENT_ERROR && error->code < (int)G_N_ELEMENTS(KINDS))
 		return KINDS[error->code];
-	return error->domain == G_IO_ERROR ? kind_of_io(error->code) : NULL;
+	if (g_error_matches(error, G_IO_ERROR, G_IO_ERROR_TIMED_OUT))
+		return "timeout";
+	if (g_error_matches(error, G_IO_ERROR, G_IO_ERROR_CONNECTION_REFUSED) ||
+	    g_error_matches(error, G_IO_ERROR, G_IO_ERROR_HOST_UNREACHABLE) ||
+	    g_error_matches(error, G_IO_ERROR, G_IO_ERROR_NETWORK_UNREACHABLE))
+		return "unreachable";
+	return NULL;
 }
 
 gboolean ctl_output_confirm(void)
@@ -394,4 +355,143 @@ void ctl_array_end_failed(CtlArray *self)
 {
 	if (self->count > 0)
 		ctl_array_end(self);
+}
+
+/* Tables */
+
+#define BETWEEN         2 /* blanks */
+#define CUT             "..."
+#define MIN_CUT_COLUMNS 21 /* 255.255.255.255:65535 */
+
+struct _CtlTable {
+	guint columns;
+	guint between; /* blanks */
+	gboolean *to_the_right;
+	guint *widths;
+	GPtrArray *cells; /* of char *, line by line */
+	GArray *colours;  /* of CtlColour, theirs */
+};
+
+CtlTable *ctl_table_new(const char *const *heads)
+{
+	CtlTable *self = g_new(CtlTable, 1);
+
+	self->between = BETWEEN;
+	self->columns = g_strv_length((char **)heads);
+	self->to_the_right = g_new0(gboolean, self->columns);
+	self->widths = g_new0(guint, self->columns);
+	self->cells = g_ptr_array_new_with_free_func(g_free);
+	self->colours = g_array_new(FALSE, FALSE, sizeof(CtlColour));
+	for (guint i = 0; i < self->columns; i++) {
+		self->to_the_right[i] = heads[i][0] == '>';
+		ctl_table_add(self, g_strdup(heads[i] + self->to_the_right[i]));
+	}
+	return self;
+}
+
+CtlTable *ctl_table_new_close(const char *const *heads)
+{
+	CtlTable *self = ctl_table_new(heads);
+
+	self->between = 1;
+	return self;
+}
+
+void ctl_table_free(CtlTable *self)
+{
+	if (self == NULL)
+		return;
+	g_free(self->to_the_right);
+	g_free(self->widths);
+	g_ptr_array_unref(self->cells);
+	g_array_unref(self->colours);
+	g_free(self);
+}
+
+void ctl_table_add(CtlTable *self, char *text)
+{
+	ctl_table_add_painted(self, text, CTL_COLOUR_NONE);
+}
+
+void ctl_table_add_painted(CtlTable *self, char *text, CtlColour colour)
+{
+	guint column = self->cells->len % self->columns;
+
+	self->widths[column] = MAX(self->widths[column], (guint)strlen(text));
+	g_ptr_array_add(self->cells, text);
+	g_array_append_val(self->colours, colour);
+}
+
+void ctl_table_paint_head(CtlTable *self, guint column, CtlColour colour)
+{
+	g_array_index(self->colours, CtlColour, column) = colour;
+}
+
+static gsize width_of(const CtlTable *self)
+{
+	gsize width = (gsize)(self->columns - 1) * self->between;
+
+	for (guint i = 0; i < self->columns; i++)
+		width += self->widths[i];
+	return width;
+}
+
+gboolean ctl_table_fits(const CtlTable *self, guint columns)
+{
+	return width_of(self) <= columns;
+}
+
+GPtrArray *ctl_table_lines(const CtlTable *self, guint columns)
+{
+	GPtrArray *lines = g_ptr_array_new_with_free_func(g_free);
+	g_autofree guint *widths = g_memdup2(self->widths, self->columns * sizeof(*self->widths));
+	gsize width = width_of(self);
+	guint widest = 0;
+
+	for (guint i = 1; i < self->columns; i++) {
+		if (widths[i] > widths[widest])
+			widest = i;
+	}
+	if (width > columns && widths[widest] > MIN_CUT_COLUMNS)
+		widths[widest] -= (guint)MIN(width - columns, widths[widest] - MIN_CUT_COLUMNS);
+	for (guint first = 0; first < self->cells->len; first += self->columns) {
+		GString *line = g_string_new(NULL);
+
+		for (guint i = 0; i < self->columns; i++) {
+			const char *text = self->cells->pdata[first + i];
+			gboolean is_last = i == self->columns - 1;
+			g_autofree char *cell =
+				strlen(text) <= widths[i]
+					? g_strdup(text)
+					: g_strdup_printf("%.*s" CUT,
+							  (int)(widths[i] - strlen(CUT)), text);
+			g_autofree char *painted = ctl_colour_paint(
+				cell, g_array_index(self->colours, CtlColour, first + i));
+			int blanks = (int)(widths[i] - strlen(cell));
+
+			if (self->to_the_right[i])
+				g_string_append_printf(line, "%*s%s", blanks, "", painted);
+			else
+				g_string_append_printf(line, "%s%*s", painted, is_last ? 0 : blanks,
+						       "");
+			g_string_append_printf(line, "%*s", is_last ? 0 : (int)self->between, "");
+		}
+		g_ptr_array_add(lines, g_string_free(line, FALSE));
+	}
+	return lines;
+}
+
+void ctl_table_print(const CtlTable *self)
+{
+	g_autoptr(GPtrArray) lines = ctl_table_lines(self, G_MAXUINT);
+
+	for (guint i = 0; i < lines->len; i++)
+		ctl_output_print("%s\n", (const char *)lines->pdata[i]);
+}
+
+void ctl_table_print_fitting(CtlTable *full, CtlTable *brief)
+{
+	ctl_table_print(ctl_table_fits(full, ctl_screen_columns()) ? full : brief);
+	ctl_table_free(full);
+	ctl_table_free(brief);
 }

@@ -39,18 +39,14 @@ CtlColour ctl_colour_of_state(const char *state)
 	return CTL_COLOUR_NONE;
 }
 
-static gboolean has_colours(void)
+char *ctl_colour_paint(const char *text, CtlColour colour)
 {
 	const char *no_colour = g_getenv("NO_COLOR");
 	const char *terminal = g_getenv("TERM");
 
-	return isatty(STDOUT_FILENO) && (no_colour == NULL || no_colour[0] == '\0') &&
-	       terminal != NULL && terminal[0] != '\0' && strcmp(terminal, "dumb") != 0;
-}
-
-char *ctl_colour_paint(const char *text, CtlColour colour)
-{
-	if (colour == CTL_COLOUR_NONE || !has_colours())
+	if (colour == CTL_COLOUR_NONE || !isatty(STDOUT_FILENO) ||
+	    (no_colour != NULL && no_colour[0] != '\0') || terminal == NULL ||
+	    terminal[0] == '\0' || strcmp(terminal, "dumb") == 0)
 		return g_strdup(text);
 	return g_strdup_printf(COLOUR_BEGIN "%sm%s" CTL_COLOUR_END, CODES[colour], text);
 }
@@ -85,15 +81,6 @@ static const char *skip_colours(const char *text)
 	return text;
 }
 
-static guint width_of_text(const char *text)
-{
-	guint width = 0;
-
-	for (text = skip_colours(text); *text != '\0'; text = skip_colours(g_utf8_next_char(text)))
-		width += width_of_character(g_utf8_get_char(text));
-	return width;
-}
-
 /* Returns the end of as much of @text as fits, one character at least. */
 static const char *find_end(const char *text, guint columns)
 {
@@ -113,7 +100,11 @@ static const char *find_end(const char *text, guint columns)
 /* (transfer full): @text, cut to the columns */
 static char *cut_text(const char *text, guint columns)
 {
-	if (width_of_text(text) <= columns)
+	guint width = 0;
+
+	for (const char *c = skip_colours(text); *c != '\0'; c = skip_colours(g_utf8_next_char(c)))
+		width += width_of_character(g_utf8_get_char(c));
+	if (width <= columns)
 		return g_strdup(text);
 	if (columns <= 1)
 		return g_strdup(">");
@@ -140,32 +131,26 @@ static void add_lines(GPtrArray *lines, const GPtrArray *from, guint n_heads, gu
 	}
 }
 
-static GPtrArray *wrap_all(const GPtrArray *texts, guint columns)
-{
-	GPtrArray *lines = g_ptr_array_new_with_free_func(g_free);
-
-	for (guint i = 0; i < texts->len; i++) {
-		const char *text = texts->pdata[i];
-
-		do {
-			const char *end = find_end(text, columns);
-
-			g_ptr_array_add(lines, g_strndup(text, (gsize)(end - text)));
-			text = end;
-		} while (*text != '\0');
-	}
-	return lines;
-}
-
 char *ctl_screen_draw(const CtlScreenText *self, guint columns, guint lines)
 {
 	g_autoptr(GPtrArray) drawn = g_ptr_array_new_with_free_func(g_free);
-	g_autoptr(GPtrArray) below = wrap_all(self->below, columns);
+	g_autoptr(GPtrArray) below = g_ptr_array_new_with_free_func(g_free);
 	GString *text = g_string_new(NULL);
 	guint left = MAX(lines, 2) - 2; /* beside the top and the cursor */
 	guint for_table = MIN(MIN(self->table->len, MAX(left / 2, MIN_TABLE_LINES)), left);
-	guint for_below = MIN(below->len, left - for_table);
+	guint for_below;
 
+	for (guint i = 0; i < self->below->len; i++) {
+		const char *line = self->below->pdata[i];
+
+		do {
+			const char *end = find_end(line, columns);
+
+			g_ptr_array_add(below, g_strndup(line, (gsize)(end - line)));
+			line = end;
+		} while (*line != '\0');
+	}
+	for_below = MIN(below->len, left - for_table);
 	g_ptr_array_add(drawn, cut_text(self->top, columns));
 	add_lines(drawn, self->table, 1, left - for_below, columns);
 	add_lines(drawn, below, 0, for_below, columns);

@@ -10,8 +10,8 @@
 
 #include "core/text.h"
 #include "ctl/command.h"
+#include "ctl/fleet.h"
 #include "ctl/output.h"
-#include "ctl/probe.h"
 #include "options/help-text.h"
 
 #define MAX_TIMEOUT_MS 3600000
@@ -32,11 +32,11 @@ static const CtlCommand *const COMMANDS[] = {
 	&ctl_completion_command, &help_command,        NULL,
 };
 
-/* (nullable) */
-static const CtlCommand *command_of_name(const char *name)
+/* (nullable). @name: (nullable) */
+static const CtlCommand *find_command(const char *name)
 {
 	for (gsize i = 0; COMMANDS[i] != NULL; i++) {
-		if (strcmp(COMMANDS[i]->name, name) == 0)
+		if (g_strcmp0(COMMANDS[i]->name, name) == 0)
 			return COMMANDS[i];
 	}
 	return NULL;
@@ -95,16 +95,6 @@ static char *take_command(int *argc, char **argv, const GOptionEntry *common)
 	return NULL;
 }
 
-/* (nullable): the first option that the parser has left in @argv. */
-static const char *find_unknown_option(char **argv)
-{
-	for (int i = 1; argv[i] != NULL; i++) {
-		if (argv[i][0] == '-' && argv[i][1] != '\0' && strcmp(argv[i], "--") != 0)
-			return argv[i];
-	}
-	return NULL;
-}
-
 /* (transfer full): for the options of @command, or of all. */
 static GOptionContext *make_context(const CtlCommand *command, const GOptionEntry *common)
 {
@@ -136,9 +126,17 @@ static void complain_of_command(const char *name)
 		ctl_output_complain("there is no command \"%s\"; see snowflakectl --help", shown);
 }
 
-static void complain_of_option(const char *option, const CtlCommand *command,
-			       const GOptionEntry *common)
+/* Complains of the first option that the parser has left in @argv. %FALSE: there is one. */
+static gboolean check_unknown_options(char **argv, const CtlCommand *command,
+				      const GOptionEntry *common)
 {
+	while (*argv != NULL &&
+	       ((*argv)[0] != '-' || (*argv)[1] == '\0' || strcmp(*argv, "--") == 0))
+		argv++;
+	if (*argv == NULL)
+		return TRUE;
+
+	const char *option = *argv;
 	g_autoptr(GPtrArray) tables = list_tables(command, common);
 	g_autoptr(GPtrArray) names = g_ptr_array_new();
 	g_autofree char *shown = text_escape(option, strlen(option));
@@ -163,61 +161,34 @@ static void complain_of_option(const char *option, const CtlCommand *command,
 		ctl_output_complain("unknown option \"%s\"; see snowflakectl %s%s--help", shown,
 				    command != NULL ? command->name : "",
 				    command != NULL ? " " : "");
+	return FALSE;
 }
 
 /* Help */
-
-static char *summarize_commands(void)
-{
-	GString *summary =
-		g_string_new("Asks a Snowflake service for IDs and for its servers, and takes IDs "
-			     "apart.\n\n"
-			     "Commands:");
-
-	for (gsize i = 0; COMMANDS[i] != NULL; i++)
-		g_string_append_printf(summary, "\n  %-10s %s", COMMANDS[i]->name,
-				       COMMANDS[i]->summary);
-	g_string_append(summary, "\n\nsnowflakectl COMMAND --help shows a command's options.");
-	return g_string_free(summary, FALSE);
-}
-
-/* Returns the column at which the description of an option begins; 0 in any other line. */
-static gsize description_column(const char *line)
-{
-	const char *end = g_str_has_prefix(line, "  -") ? strstr(line + 3, "  ") : NULL;
-
-	return end != NULL ? (gsize)(end - line) + strspn(end, " ") : 0;
-}
-
-/* (transfer full): @help, which ends in a newline. GLib does not wrap it. */
-static char *wrap_help(const char *help)
-{
-	g_auto(GStrv) lines = g_strsplit(help, "\n", -1);
-	GString *out = g_string_new(NULL);
-
-	for (gsize i = 0; lines[i + 1] != NULL; i++) {
-		gsize column = description_column(lines[i]);
-		g_autofree char *indent = g_strnfill(column, ' ');
-
-		g_string_append_len(out, lines[i], (gssize)column);
-		help_text_wrap(out, lines[i] + column, indent);
-	}
-	return g_string_free(out, FALSE);
-}
 
 static void print_help(const CtlCommand *command, const GOptionEntry *common)
 {
 	g_autofree char *usage = command != NULL
 					 ? g_strjoin(" ", command->name, command->arguments, NULL)
 					 : g_strdup("COMMAND");
-	g_autofree char *summary =
-		command != NULL ? g_strjoin("\n", command->summary, command->details, NULL)
-				: summarize_commands();
+	g_autoptr(GString) summary = g_string_new(
+		command != NULL ? command->summary
+				: "Asks a Snowflake service for IDs and for its servers, and takes "
+				  "IDs apart.\n\nCommands:");
 	g_autoptr(GOptionContext) context = g_option_context_new(usage);
+	g_autoptr(GString) wrapped = g_string_new(NULL);
 
+	if (command != NULL && command->details != NULL)
+		g_string_append_printf(summary, "\n%s", command->details);
+	for (gsize i = 0; command == NULL && COMMANDS[i] != NULL; i++)
+		g_string_append_printf(summary, "\n  %-10s %s", COMMANDS[i]->name,
+				       COMMANDS[i]->summary);
+	if (command == NULL)
+		g_string_append(summary,
+				"\n\nsnowflakectl COMMAND --help shows a command's options.");
 	/* GLib's own does not see whether it could be written */
 	g_option_context_set_help_enabled(context, FALSE);
-	g_option_context_set_summary(context, summary);
+	g_option_context_set_summary(context, summary->str);
 	g_option_context_set_description(context, "Exit status: 0, 1 if refused or not reachable, "
 						  "2 if misused, 130 after Ctrl-C.");
 	if (command != NULL && command->entries != NULL)
@@ -225,9 +196,20 @@ static void print_help(const CtlCommand *command, const GOptionEntry *common)
 	g_option_context_add_main_entries(context, common, NULL);
 
 	g_autofree char *help = g_option_context_get_help(context, TRUE, NULL);
-	g_autofree char *wrapped = wrap_help(help);
+	g_auto(GStrv) lines = g_strsplit(help, "\n", -1);
 
-	ctl_output_print("%s", wrapped);
+	/* it ends in a newline; GLib does not wrap it */
+	for (gsize i = 0; lines[i + 1] != NULL; i++) {
+		const char *line = lines[i];
+		const char *end = g_str_has_prefix(line, "  -") ? strstr(line + 3, "  ") : NULL;
+		/* where the description of an option begins; 0 in any other line */
+		gsize column = end != NULL ? (gsize)(end - line) + strspn(end, " ") : 0;
+		g_autofree char *indent = g_strnfill(column, ' ');
+
+		g_string_append_len(wrapped, line, (gssize)column);
+		help_text_wrap(wrapped, line + column, indent);
+	}
+	ctl_output_print("%s", wrapped->str);
 }
 
 /* "help COMMAND", or COMMAND --help.
@@ -259,7 +241,6 @@ static CtlStatus run_help(const CtlCommand *command, const GOptionEntry *common,
 static CtlStatus run_command(const CtlCommand *command, const CtlOptions *options, char **arguments)
 {
 	static const char *const none[] = {NULL};
-	const char *const *given = arguments != NULL ? (const char *const *)arguments : none;
 
 	if (!command->takes_zookeeper &&
 	    (options->zookeeper != NULL || options->zookeeper_auth != NULL)) {
@@ -275,7 +256,7 @@ static CtlStatus run_command(const CtlCommand *command, const CtlOptions *option
 				    shown);
 		return CTL_USAGE;
 	}
-	return command->run(options, given);
+	return command->run(options, arguments != NULL ? (const char *const *)arguments : none);
 }
 
 static CtlStatus parse_and_run(int argc, char **argv)
@@ -284,14 +265,9 @@ static CtlStatus parse_and_run(int argc, char **argv)
 	guint64 timeout_ms = SNOWFLAKE_CLIENT_DEFAULT_TIMEOUT_MS;
 	g_auto(GStrv) servers = NULL;
 	g_auto(GStrv) arguments = NULL;
-	g_autofree char *timeout = NULL;
-	g_autofree char *zookeeper = NULL;
-	g_autofree char *zookeeper_auth = NULL;
-	g_autofree char *tls_ca = NULL;
-	g_autofree char *tls_certificate = NULL;
-	g_autofree char *tls_key = NULL;
-	gboolean help = FALSE;
-	gboolean version = FALSE;
+	g_autofree char *timeout = NULL, *zookeeper = NULL, *zookeeper_auth = NULL;
+	g_autofree char *tls_ca = NULL, *tls_certificate = NULL, *tls_key = NULL;
+	gboolean help = FALSE, version = FALSE;
 	GOptionEntry common[] = {
 		{"server", 0, 0, G_OPTION_ARG_STRING_ARRAY, &servers,
 		 "Where to ask, or tls:HOST:PORT, or unix:PATH; again for others to turn to "
@@ -334,23 +310,20 @@ static CtlStatus parse_and_run(int argc, char **argv)
 		name = take_command(&argc, argv, common);
 	}
 
-	const CtlCommand *command = name != NULL ? command_of_name(name) : NULL;
+	const CtlCommand *command = find_command(name);
 
 	if (command != NULL && command->takes_no_server)
 		common[0].flags |= G_OPTION_FLAG_HIDDEN;
 
 	g_autoptr(GOptionContext) context = make_context(command, common);
 	g_autoptr(GError) error = NULL;
-	const char *unknown;
 
 	if (!g_option_context_parse(context, &argc, &argv, &error)) {
 		ctl_output_complain("%s; see snowflakectl --help", error->message);
 		return CTL_USAGE;
 	}
-	if ((unknown = find_unknown_option(argv)) != NULL) {
-		complain_of_option(unknown, command, common);
+	if (!check_unknown_options(argv + 1, command, common))
 		return CTL_USAGE;
-	}
 	if (command == NULL && (name != NULL || arguments != NULL)) {
 		complain_of_command(name != NULL ? name : arguments[0]);
 		return CTL_USAGE;
@@ -379,39 +352,27 @@ static CtlStatus parse_and_run(int argc, char **argv)
 	return run_command(command, &options, arguments);
 }
 
-/* Scans the line itself, because the rest of it can be wrong. */
-static gboolean wants_json(char **argv)
+int main(int argc, char **argv)
 {
-	for (int i = 1; argv[i] != NULL && strcmp(argv[i], "--") != 0; i++) {
-		if (strcmp(argv[i], "--json") == 0)
-			return TRUE;
-	}
-	return FALSE;
-}
-
-/* Keeps descriptors 0 to 2 from becoming sockets if they are closed. Writing to one of them still
- * fails. */
-static void occupy_standard_descriptors(void)
-{
+	gboolean wants_json = FALSE;
+	CtlStatus status;
 	int fd;
 
+	/* keeps descriptors 0 to 2 from becoming sockets if they are closed; writing to one of them
+	 * still fails */
 	do
 		fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	while (fd >= 0 && fd <= STDERR_FILENO);
 	close(fd);
-}
-
-int main(int argc, char **argv)
-{
-	CtlStatus status;
-
-	occupy_standard_descriptors();
+	/* here, because the rest of the line can be wrong */
+	for (int i = 1; argv[i] != NULL && strcmp(argv[i], "--") != 0; i++)
+		wants_json |= strcmp(argv[i], "--json") == 0;
 	setlocale(LC_ALL, "");
 	/* a write to a reader that is gone returns EPIPE */
 	signal(SIGPIPE, SIG_IGN);
 	g_set_prgname("snowflakectl");
 	ctl_probe_raise_limit();
-	ctl_output_begin(wants_json(argv));
+	ctl_output_begin(wants_json);
 	status = parse_and_run(argc, argv);
 	ctl_output_end(status);
 	return status;

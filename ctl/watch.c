@@ -132,26 +132,21 @@ static void end_soon(int number)
 
 /* A thread handles signals and keys, so that nothing else delays them. */
 
-/* By the default action, which is none in a process group that no shell looks after: nobody would
- * have it go on. Returns when it goes on. */
-static void stop_process(void)
+static void on_signal(int number)
 {
 	sigset_t set;
 
-	restore_terminal(FALSE);
-	sigemptyset(&set);
-	sigaddset(&set, SIGTSTP);
-	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
-	raise(SIGTSTP);
-	pthread_sigmask(SIG_BLOCK, &set, NULL);
-	set_terminal();
-}
-
-static void on_signal(int number)
-{
 	switch (number) {
 	case SIGTSTP:
-		stop_process();
+		/* by the default action, which is none in a process group that no shell looks
+		 * after: nobody would have it go on; raise() returns when it goes on */
+		restore_terminal(FALSE);
+		sigemptyset(&set);
+		sigaddset(&set, SIGTSTP);
+		pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+		raise(SIGTSTP);
+		pthread_sigmask(SIG_BLOCK, &set, NULL);
+		set_terminal();
 		break;
 	case SIGCONT:
 		set_terminal();

@@ -1,405 +1,431 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl/zookeeper.h"
 
-#include <pthread.h>
+#include <poll.h>
 #include <string.h>
-#include <time.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
+#include "common/log.h"
 #include "common/zookeeper/handle.h"
-#include "common/zookeeper/znodes.h"
+#include "worker/zookeeper/store.h"
 
 #define SESSION_MS 4000 /* what is asked for; ZooKeeper may grant another */
+#define CLOSE_MS   1000
 
 struct _CtlZookeeper {
-	zhandle_t *handle; /* NULL: given up */
+	Store *store; /* NULL: given up */
+	int wake_fd;  /* of eventfd(2): the store has a message */
 	char *servers;
 	char *certificates; /* (nullable): of ZookeeperHosts */
 	gboolean has_auth;  /* it was made with a user and password */
 	guint timeout_ms;
-	gboolean is_left; /* the client library's threads were left behind, and use it */
-
-	/* written by the client library's threads, under the lock */
-	pthread_mutex_t lock;
-	pthread_cond_t woken;
-	int state;
-	guint unanswered;
-	struct ACL_vector acl; /* for CREATE; empty: ZooKeeper refuses it */
 };
 
 G_DEFINE_QUARK(ctl_zookeeper_error_quark, ctl_zookeeper_error)
 
 gboolean ctl_zookeeper_is_lost(const GError *error)
 {
-	return g_error_matches(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_LOST);
+	return g_error_matches(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_LOST) ||
+	       g_error_matches(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_UNSURE);
 }
 
-static void znode_free(CtlZnode *self)
+/* Called in any thread. */
+static void wake_owner(gpointer user_data)
 {
-	g_free(self->path);
-	g_free(self->data);
-	g_strfreev(self->names);
-	g_free(self);
+	eventfd_write(((CtlZookeeper *)user_data)->wake_fd, 1);
 }
 
-GPtrArray *ctl_znode_list_new(void)
+/* (transfer full) (nullable): the next message of the store; %NULL: none came until @until_us. */
+static StoreMessage *take_message(CtlZookeeper *self, gint64 until_us)
 {
-	return g_ptr_array_new_with_free_func((GDestroyNotify)znode_free);
+	struct pollfd ready = {.fd = self->wake_fd, .events = POLLIN};
+	StoreMessage *message = self->store->ops->take(self->store);
+	gint64 next_us = MIN(until_us, self->store->ops->due_at_us(self->store));
+	gint64 wait_us = next_us - g_get_monotonic_time();
+	eventfd_t count;
+
+	if (message != NULL)
+		return message;
+	if (poll(&ready, 1, (int)CLAMP(wait_us / 1000 + 1, 0, G_MAXINT)) > 0)
+		eventfd_read(self->wake_fd, &count);
+	return self->store->ops->take(self->store);
 }
 
-CtlZnode *ctl_znode_list_add(GPtrArray *self, CtlZnodeOperation operation, char *path)
-{
-	CtlZnode *znode = g_new0(CtlZnode, 1);
-
-	znode->operation = operation;
-	znode->path = path;
-	znode->length = -1;
-	g_ptr_array_add(self, znode);
-	return znode;
-}
-
-/* Threads of the client library. */
-
-static void on_event(G_GNUC_UNUSED zhandle_t *handle, int type, int state,
-		     G_GNUC_UNUSED const char *path, void *context)
-{
-	CtlZookeeper *self = context;
-
-	pthread_mutex_lock(&self->lock);
-	if (type == ZOO_SESSION_EVENT)
-		self->state = state;
-	pthread_cond_signal(&self->woken);
-	pthread_mutex_unlock(&self->lock);
-}
-
-static void on_answer(CtlZnode *znode, int code, const struct Stat *stat)
-{
-	CtlZookeeper *self = znode->in_session;
-
-	pthread_mutex_lock(&self->lock);
-	znode->code = code;
-	if (code == ZOK && stat != NULL) {
-		znode->version = stat->version;
-		znode->created_at_ms = stat->ctime;
-		znode->modified_at_ms = stat->mtime;
-	}
-	self->unanswered--;
-	pthread_cond_signal(&self->woken);
-	pthread_mutex_unlock(&self->lock);
-}
-
-static void on_data(int code, const char *value, int length, const struct Stat *stat,
-		    const void *context)
-{
-	CtlZnode *znode = (CtlZnode *)context;
-
-	if (code == ZOK && !znode_data_make_sense(length, value)) {
-		code = ZMARSHALLINGERROR;
-	} else if (code == ZOK) {
-		znode->data = length > 0 ? g_strndup(value, (gsize)length) : g_strdup("");
-		/* g_strndup() stops at a NUL, which is there to be seen */
-		if (length > 0)
-			memcpy(znode->data, value, (gsize)length);
-		znode->length = length;
-	}
-	on_answer(znode, code, stat);
-}
-
-static void on_names(int code, const struct String_vector *names, const void *context)
-{
-	CtlZnode *znode = (CtlZnode *)context;
-
-	if (code == ZOK && !znode_names_make_sense(names->count, names->data)) {
-		code = ZMARSHALLINGERROR;
-	} else if (code == ZOK) {
-		znode->names = g_new0(char *, (gsize)names->count + 1);
-		for (int i = 0; i < names->count; i++)
-			znode->names[i] = g_strdup(names->data[i]);
-	}
-	on_answer(znode, code, NULL);
-}
-
-static void on_stat(int code, const struct Stat *stat, const void *context)
-{
-	on_answer((CtlZnode *)context, code, stat);
-}
-
-static void on_created(int code, G_GNUC_UNUSED const char *path, const struct Stat *stat,
-		       const void *context)
-{
-	on_answer((CtlZnode *)context, code, stat);
-}
-
-static void on_acl(int code, struct ACL_vector *acl, struct Stat *stat, const void *context)
-{
-	CtlZnode *znode = (CtlZnode *)context;
-	CtlZookeeper *self = znode->in_session;
-
-	if (code == ZOK) {
-		pthread_mutex_lock(&self->lock);
-		deallocate_ACL_vector(&self->acl);
-		allocate_ACL_vector(&self->acl, acl->count);
-		for (int i = 0; i < acl->count; i++) {
-			self->acl.data[i].perms = acl->data[i].perms;
-			/* the client library frees them */
-			self->acl.data[i].id.scheme = strdup(acl->data[i].id.scheme);
-			self->acl.data[i].id.id = strdup(acl->data[i].id.id);
-		}
-		pthread_mutex_unlock(&self->lock);
-	}
-	on_answer(znode, code, stat);
-}
-
-/* The thread of the owner. */
-
-/* Returns a time on the clock of @woken. */
-static struct timespec deadline_in(guint milliseconds)
-{
-	struct timespec at;
-
-	clock_gettime(CLOCK_MONOTONIC, &at);
-	at.tv_sec += milliseconds / 1000;
-	at.tv_nsec += (long)(milliseconds % 1000) * 1000000;
-	if (at.tv_nsec >= 1000000000) {
-		at.tv_sec++;
-		at.tv_nsec -= 1000000000;
-	}
-	return at;
-}
-
-/* Waits with the lock, which it releases meanwhile. %FALSE: the deadline is over. */
-static gboolean wait_until(CtlZookeeper *self, const struct timespec *deadline)
-{
-	return pthread_cond_timedwait(&self->woken, &self->lock, deadline) == 0;
-}
-
-static void close_session(CtlZookeeper *self)
-{
-	gboolean may_be_stuck;
-
-	pthread_mutex_lock(&self->lock);
-	may_be_stuck = self->certificates != NULL && self->state != ZOO_CONNECTED_STATE;
-	pthread_mutex_unlock(&self->lock);
-	/* it would wait for ever in a handshake that the server does not answer; the process ends
-	 * soon */
-	if (self->handle != NULL && may_be_stuck)
-		self->is_left = TRUE;
-	else if (self->handle != NULL)
-		zookeeper_close(self->handle);
-	self->handle = NULL;
-}
-
-/* Gives the session up, with LOST. After it no request is under way. Returns %FALSE. */
+/* Gives the session up, with LOST. Returns %FALSE. */
 static gboolean lose_session(CtlZookeeper *self, GError **error, const char *what)
 {
-	close_session(self);
+	if (self->store != NULL)
+		self->store->ops->close(self->store, 0);
+	self->store = NULL;
 	g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_LOST, "ZooKeeper at %s: %s",
 		    self->servers, what);
 	return FALSE;
 }
 
-static gboolean wait_connected(CtlZookeeper *self, GError **error)
+CtlZookeeper *ctl_zookeeper_connect(const ZookeeperHosts *hosts, const char *auth, guint timeout_ms,
+				    GError **error)
 {
-	struct timespec deadline = deadline_in(self->timeout_ms);
-	gboolean in_time = TRUE;
+	const ZookeeperStoreConfig config = {hosts, auth, SESSION_MS};
+	g_autoptr(CtlZookeeper) self = g_new0(CtlZookeeper, 1);
+	gint64 until_us = g_get_monotonic_time() + timeout_ms * G_TIME_SPAN_MILLISECOND;
+	gboolean is_up = FALSE;
 
-	pthread_mutex_lock(&self->lock);
-	while (self->state != ZOO_CONNECTED_STATE && in_time)
-		in_time = wait_until(self, &deadline);
+	/* of the store, whose events are errors of the command here */
+	log_set_level(LOG_LEVEL_ERROR);
+	self->servers = g_strdup(hosts->servers);
+	self->certificates = g_strdup(hosts->certificates);
+	self->has_auth = auth != NULL;
+	self->timeout_ms = timeout_ms;
+	self->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	self->store = zookeeper_store_new(&config);
+	self->store->wake = wake_owner;
+	self->store->wake_data = self;
+	while (!is_up && g_get_monotonic_time() < until_us) {
+		g_autoptr(StoreMessage) message = take_message(self, until_us);
 
-	gboolean connected = self->state == ZOO_CONNECTED_STATE;
-
-	pthread_mutex_unlock(&self->lock);
-	if (connected)
-		return TRUE;
+		is_up = message != NULL && message->event == STORE_UP;
+		if (zookeeper_store_has_no_names(self->store)) {
+			lose_session(self, error, "the name of none of them can be looked up");
+			return NULL;
+		}
+	}
+	if (is_up)
+		return g_steal_pointer(&self);
 
 	/* a name that cannot be resolved can take as long again */
 	g_autofree char *why = zookeeper_handle_describe_trouble(self->servers, self->certificates);
 	g_autofree char *what = g_strdup_printf("no connection within %u ms%s%s", self->timeout_ms,
 						why != NULL ? ": " : "", why != NULL ? why : "");
 
-	return lose_session(self, error, what);
-}
-
-static gboolean authenticate(CtlZookeeper *self, const char *auth, GError **error)
-{
-	g_autofree char *failure = NULL;
-
-	if (self->handle != NULL &&
-	    zookeeper_handle_add_digest(self->handle, auth, "--zookeeper-auth", &failure))
-		return TRUE;
-	return lose_session(self, error,
-			    failure != NULL ? failure
-					    : "no connection to send the user and password over");
-}
-
-CtlZookeeper *ctl_zookeeper_connect(const ZookeeperHosts *hosts, const char *auth, guint timeout_ms,
-				    GError **error)
-{
-	g_autoptr(CtlZookeeper) self = g_new0(CtlZookeeper, 1);
-	pthread_condattr_t attributes;
-
-	self->servers = g_strdup(hosts->servers);
-	/* without certificates it would connect without TLS */
-	g_assert(!hosts->is_tls || hosts->certificates != NULL);
-	self->certificates = g_strdup(hosts->certificates);
-	self->timeout_ms = timeout_ms;
-	pthread_mutex_init(&self->lock, NULL);
-	pthread_condattr_init(&attributes);
-	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-	pthread_cond_init(&self->woken, &attributes);
-	pthread_condattr_destroy(&attributes);
-	/* the client library would log to standard error */
-	zoo_set_debug_level((ZooLogLevel)0);
-	self->handle = zookeeper_handle_open(self->servers, self->certificates, on_event,
-					     SESSION_MS, self);
-	if (self->handle == NULL) {
-		lose_session(self, error, "the name of none of them can be looked up");
-		return NULL;
-	}
-	self->has_auth = auth != NULL;
-	/* in this order: see zookeeper_handle_add_digest() */
-	if (!wait_connected(self, error) || (auth != NULL && !authenticate(self, auth, error)))
-		return NULL;
-	return g_steal_pointer(&self);
+	lose_session(self, error, what);
+	return NULL;
 }
 
 void ctl_zookeeper_free(CtlZookeeper *self)
 {
 	if (self == NULL)
 		return;
-	close_session(self);
-	if (self->is_left) /* to the threads of the client library */
-		return;
-	pthread_cond_destroy(&self->woken);
-	pthread_mutex_destroy(&self->lock);
-	deallocate_ACL_vector(&self->acl);
+	if (self->store != NULL)
+		self->store->ops->close(self->store, CLOSE_MS);
+	close(self->wake_fd);
 	g_free(self->certificates);
 	g_free(self->servers);
 	g_free(self);
 }
 
-const char *ctl_zookeeper_servers(const CtlZookeeper *self)
+/* Requests */
+
+static void request_free(CtlRequest *self)
 {
-	return self->servers;
+	g_free(self->key);
+	store_message_free(self->answer);
+	g_free(self);
 }
 
-static int send_request(CtlZookeeper *self, CtlZnode *znode)
+GPtrArray *ctl_zookeeper_requests_new(void)
 {
-	switch (znode->operation) {
-	case CTL_ZNODE_GET:
-		return zoo_aget(self->handle, znode->path, 0, on_data, znode);
-	case CTL_ZNODE_LIST:
-		return zoo_aget_children(self->handle, znode->path, 0, on_names, znode);
-	case CTL_ZNODE_SET:
-		return zoo_aset(self->handle, znode->path, znode->data, znode->length,
-				znode->version, on_stat, znode);
-	case CTL_ZNODE_CREATE:
-		return zoo_acreate2(self->handle, znode->path, znode->data, znode->length,
-				    &self->acl, 0, on_created, znode);
-	case CTL_ZNODE_LOOK:
-		return zoo_aexists(self->handle, znode->path, 0, on_stat, znode);
-	case CTL_ZNODE_TAKE_ACL:
-		return zoo_aget_acl(self->handle, znode->path, on_acl, znode);
-	}
-	return ZBADARGUMENTS;
+	return g_ptr_array_new_with_free_func((GDestroyNotify)request_free);
 }
 
-/* %FALSE: nothing was answered for too long. */
-static gboolean wait_answers(CtlZookeeper *self)
+static CtlRequest *add_request(GPtrArray *requests, char *key, guint64 number)
 {
-	struct timespec deadline = deadline_in(self->timeout_ms);
-	gboolean in_time = TRUE;
+	CtlRequest *request = g_new0(CtlRequest, 1);
 
-	pthread_mutex_lock(&self->lock);
-
-	guint unanswered = self->unanswered;
-
-	while (self->unanswered > 0 && in_time) {
-		if (self->unanswered < unanswered)
-			deadline = deadline_in(self->timeout_ms);
-		unanswered = self->unanswered;
-		in_time = wait_until(self, &deadline) || self->unanswered < unanswered;
-	}
-	pthread_mutex_unlock(&self->lock);
-	return in_time;
+	request->key = key;
+	request->number = number;
+	g_ptr_array_add(requests, request);
+	return request;
 }
 
-static gboolean refuse_znode(const CtlZookeeper *self, const CtlZnode *znode, GError **error)
+CtlRequest *ctl_zookeeper_read(CtlZookeeper *self, GPtrArray *requests, char *key)
 {
-	if (znode->code == ZMARSHALLINGERROR)
-		g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
-			    "ZooKeeper at %s: %s: its answer makes no sense", self->servers,
-			    znode->path);
-	else if (znode->code != ZNOAUTH)
-		g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
-			    "ZooKeeper at %s: %s: %s", self->servers, znode->path,
-			    zerror(znode->code));
-	else if (self->has_auth)
-		g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
-			    "not allowed at %s: the user and password of --zookeeper-auth are not "
-			    "those that the servers have",
-			    znode->path);
-	else
-		g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
-			    "not allowed at %s without the servers' user and password; see "
-			    "--zookeeper-auth",
-			    znode->path);
-	return FALSE;
+	Store *store = self->store;
+
+	return add_request(requests, key, store != NULL ? store->ops->read(store, key, FALSE) : 0);
 }
 
-static gboolean set_result(CtlZookeeper *self, CtlZnode *znode, GError **error)
+CtlRequest *ctl_zookeeper_list(CtlZookeeper *self, GPtrArray *requests, char *key)
 {
-	if (znode->code == ZNOAUTH && znode->may_be_denied) {
-		znode->result = CTL_ZNODE_DENIED;
-		return TRUE;
-	}
-	switch (znode->code) {
-	case ZOK:
-		znode->result = CTL_ZNODE_DONE;
-		return TRUE;
-	case ZNONODE:
-		znode->result = CTL_ZNODE_MISSING;
-		return TRUE;
-	case ZBADVERSION:
-	case ZNODEEXISTS:
-		znode->result = CTL_ZNODE_CONFLICT;
-		return TRUE;
-	case ZCONNECTIONLOSS:
-	case ZOPERATIONTIMEOUT:
-	case ZSESSIONEXPIRED:
-	case ZSESSIONMOVED:
-	case ZINVALIDSTATE:
-		return lose_session(self, error, "the connection is lost");
-	default:
-		return refuse_znode(self, znode, error);
-	}
+	Store *store = self->store;
+
+	return add_request(requests, key,
+			   store != NULL ? store->ops->list(store, key, FALSE, FALSE) : 0);
 }
 
-gboolean ctl_zookeeper_do(CtlZookeeper *self, const GPtrArray *znodes, GError **error)
+CtlRequest *ctl_zookeeper_write(CtlZookeeper *self, GPtrArray *requests, char *key, gint32 version,
+				const char *data)
 {
-	if (self->handle == NULL)
-		return lose_session(self, error, "the connection was lost");
-	pthread_mutex_lock(&self->lock);
-	self->unanswered = znodes->len;
-	pthread_mutex_unlock(&self->lock);
-	for (guint i = 0; i < znodes->len; i++) {
-		CtlZnode *znode = znodes->pdata[i];
+	const StoreWrite write = {.key = key, .version = version, .data = data};
+	Store *store = self->store;
 
-		znode->in_session = self;
+	return add_request(requests, key, store != NULL ? store->ops->commit(store, &write, 1) : 0);
+}
 
-		int code = send_request(self, znode);
+CtlRequest *ctl_zookeeper_copy_acl(CtlZookeeper *self, GPtrArray *requests, char *key)
+{
+	Store *store = self->store;
 
-		if (code != ZOK)
-			on_answer(znode, code, NULL);
-	}
-	if (!wait_answers(self)) {
-		g_autofree char *what = g_strdup_printf("no answer within %u ms", self->timeout_ms);
+	return add_request(requests, key, store != NULL ? zookeeper_store_copy_acl(store, key) : 0);
+}
 
-		return lose_session(self, error, what);
-	}
-	for (guint i = 0; i < znodes->len; i++) {
-		if (!set_result(self, znodes->pdata[i], error))
-			return FALSE;
+/* Takes the answers to @requests. %FALSE: the session is lost. */
+static gboolean take_answers(CtlZookeeper *self, const GPtrArray *requests, GError **error)
+{
+	gint64 began_us = g_get_monotonic_time();
+	guint n_open = requests->len;
+
+	while (n_open > 0) {
+		gint64 until_us = MAX(began_us, self->store->heard_at_us) +
+				  self->timeout_ms * G_TIME_SPAN_MILLISECOND;
+		g_autoptr(StoreMessage) message = take_message(self, until_us);
+
+		if (message == NULL && g_get_monotonic_time() >= until_us) {
+			g_autofree char *what =
+				g_strdup_printf("no answer within %u ms", self->timeout_ms);
+
+			return lose_session(self, error, what);
+		}
+		if (message == NULL)
+			continue;
+		if (message->event != STORE_ANSWER)
+			return lose_session(self, error, "the connection is lost");
+		for (guint i = 0; i < requests->len && message != NULL; i++) {
+			CtlRequest *request = requests->pdata[i];
+
+			if (request->number == message->request) {
+				request->answer = g_steal_pointer(&message);
+				n_open--;
+			}
+		}
 	}
 	return TRUE;
+}
+
+gboolean ctl_zookeeper_wait(CtlZookeeper *self, const GPtrArray *requests, GError **error)
+{
+	if (self->store == NULL)
+		return lose_session(self, error, "the connection was lost");
+	if (!take_answers(self, requests, error))
+		return FALSE;
+	for (guint i = 0; i < requests->len; i++) {
+		const CtlRequest *request = requests->pdata[i];
+		const StoreMessage *answer = request->answer;
+		gboolean is_unsure = answer->outcome == STORE_UNSURE;
+
+		if (is_unsure && answer->error == 0)
+			return lose_session(self, error, "the connection is lost");
+		if (answer->outcome == STORE_DENIED && !request->may_be_denied) {
+			g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
+				    self->has_auth
+					    ? "not allowed at %s: the user and password of "
+					      "--zookeeper-auth are not those that the servers have"
+					    : "not allowed at %s without the servers' user and "
+					      "password; see --zookeeper-auth",
+				    request->key);
+			return FALSE;
+		}
+		if (is_unsure || answer->outcome == STORE_REFUSED) {
+			g_set_error(error, CTL_ZOOKEEPER_ERROR,
+				    is_unsure ? CTL_ZOOKEEPER_ERROR_UNSURE
+					      : CTL_ZOOKEEPER_ERROR_REFUSED,
+				    "ZooKeeper at %s: %s: %s", self->servers, request->key,
+				    answer->reason);
+			return FALSE;
+		}
+	}
+	return TRUE;
+}
+
+const StoreRecord *ctl_request_record(const CtlRequest *self)
+{
+	return self->answer->outcome == STORE_OK ? self->answer->records->pdata[0] : NULL;
+}
+
+/* The tree */
+
+void ctl_registry_tree_free(CtlRegistryTree *self)
+{
+	if (self == NULL)
+		return;
+	g_ptr_array_unref(self->datacenters);
+	g_ptr_array_unref(self->strange);
+	g_free(self->root);
+	g_free(self);
+}
+
+static gint compare_datacenters(gconstpointer a, gconstpointer b)
+{
+	guint left = (*(DatacenterListing *const *)a)->datacenter_id;
+	guint right = (*(DatacenterListing *const *)b)->datacenter_id;
+
+	return (left > right) - (left < right);
+}
+
+/* Sets the layout, and which datacenters there are. */
+static gboolean read_top(CtlRegistryTree *self, CtlZookeeper *zookeeper, GError **error)
+{
+	g_autoptr(GPtrArray) requests = ctl_zookeeper_requests_new();
+	CtlRequest *top = ctl_zookeeper_read(zookeeper, requests, znode_layout(self->root));
+	CtlRequest *list = ctl_zookeeper_list(zookeeper, requests, znode_datacenters(self->root));
+	const StoreRecord *layout;
+
+	if (!ctl_zookeeper_wait(zookeeper, requests, error))
+		return FALSE;
+	layout = ctl_request_record(top);
+	if (layout == NULL) {
+		g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
+			    "nothing at %s of ZooKeeper at %s: no server has registered there; is "
+			    "the path in --zookeeper the servers'?",
+			    self->root, zookeeper->servers);
+		return FALSE;
+	}
+	if (!znode_layout_from_json(layout->data, layout->length, &self->layout, error)) {
+		g_prefix_error(error, "%s: ", top->key);
+		return FALSE;
+	}
+	for (guint i = 0; i < list->answer->records->len; i++) {
+		const StoreRecord *record = list->answer->records->pdata[i];
+		guint datacenter_id;
+
+		if (znode_parse_number(strrchr(record->key, '/') + 1,
+				       (1u << self->layout.datacenter_bits) - 1, &datacenter_id))
+			g_ptr_array_add(self->datacenters,
+					datacenter_listing_new(&self->layout, datacenter_id));
+		else
+			g_ptr_array_add(self->strange, g_strdup(record->key));
+	}
+	g_ptr_array_sort(self->datacenters, compare_datacenters);
+	return TRUE;
+}
+
+/* Requests the reservations that the claims of a datacenter name. That one may not be read is no
+ * failure of all. */
+static void request_named(const CtlRegistryTree *self, CtlZookeeper *zookeeper,
+			  const DatacenterListing *datacenter, GPtrArray *requests)
+{
+	g_autoptr(GHashTable) seen = g_hash_table_new(NULL, NULL);
+
+	for (guint i = 0; i < datacenter->claims->len; i++) {
+		const ListedClaim *claim = datacenter->claims->pdata[i];
+		gint worker_id = claim->record.worker_id;
+
+		if (worker_id >= 0 && claim->damage == NULL &&
+		    g_hash_table_add(seen, GINT_TO_POINTER(worker_id)))
+			ctl_zookeeper_read(zookeeper, requests,
+					   znode_reservation(self->root, datacenter->datacenter_id,
+							     (guint)worker_id))
+				->may_be_denied = TRUE;
+	}
+}
+
+/* Adds what a request has read to the datacenter. */
+static void add_records(CtlRegistryTree *self, DatacenterListing *datacenter,
+			const CtlRequest *request,
+			gboolean (*add)(DatacenterListing *datacenter, const StoreRecord *record))
+{
+	const StoreMessage *answer = request->answer;
+
+	for (guint i = 0; answer->outcome == STORE_OK && i < answer->records->len; i++) {
+		const StoreRecord *record = answer->records->pdata[i];
+
+		if (!add(datacenter, record))
+			g_ptr_array_add(self->strange, g_strdup(record->key));
+	}
+	if (answer->outcome == STORE_DENIED)
+		add(datacenter, &(StoreRecord){.key = request->key});
+}
+
+/* Claims first, so that the reservations that they name are known. */
+static gboolean read_datacenters(CtlRegistryTree *self, CtlZookeeper *zookeeper, gboolean with_all,
+				 GError **error)
+{
+	const GPtrArray *datacenters = self->datacenters;
+	g_autoptr(GPtrArray) claims = ctl_zookeeper_requests_new();
+	g_autoptr(GPtrArray) reservations = ctl_zookeeper_requests_new();
+	g_autoptr(GPtrArray) floors = ctl_zookeeper_requests_new();
+	g_autofree guint *ends = g_new(guint, datacenters->len + 1);
+
+	for (guint i = 0; i < datacenters->len; i++) {
+		const DatacenterListing *datacenter = datacenters->pdata[i];
+
+		ctl_zookeeper_list(zookeeper, claims,
+				   znode_claims(self->root, datacenter->datacenter_id));
+	}
+	if (!ctl_zookeeper_wait(zookeeper, claims, error))
+		return FALSE;
+	for (guint i = 0; i < datacenters->len; i++) {
+		DatacenterListing *datacenter = datacenters->pdata[i];
+
+		add_records(self, datacenter, claims->pdata[i], datacenter_listing_add_claim);
+		if (with_all)
+			ctl_zookeeper_list(
+				zookeeper, reservations,
+				znode_reservations(self->root, datacenter->datacenter_id));
+		else
+			request_named(self, zookeeper, datacenter, reservations);
+		ends[i] = reservations->len;
+	}
+	if (!ctl_zookeeper_wait(zookeeper, reservations, error))
+		return FALSE;
+	for (guint i = 0, j = 0; i < datacenters->len; i++) {
+		for (; j < ends[i]; j++)
+			add_records(self, datacenters->pdata[i], reservations->pdata[j],
+				    datacenter_listing_add_reservation);
+	}
+	/* the floors last: what is made after them is not there without them */
+	for (guint i = 0; i < datacenters->len && with_all; i++) {
+		const DatacenterListing *datacenter = datacenters->pdata[i];
+
+		ctl_zookeeper_read(zookeeper, floors,
+				   znode_floor(self->root, datacenter->datacenter_id));
+	}
+	if (!ctl_zookeeper_wait(zookeeper, floors, error))
+		return FALSE;
+	for (guint i = 0; i < floors->len; i++) {
+		const StoreRecord *floor = ctl_request_record(floors->pdata[i]);
+		const CtlRequest *list = reservations->pdata[i];
+
+		if (floor != NULL || list->answer->outcome == STORE_OK)
+			datacenter_listing_set_floor(datacenters->pdata[i], floor);
+	}
+	for (guint i = 0; i < datacenters->len; i++)
+		datacenter_listing_sort(datacenters->pdata[i]);
+	return TRUE;
+}
+
+CtlRegistryTree *ctl_registry_tree_read(CtlZookeeper *zookeeper, const char *root,
+					gboolean with_all, GError **error)
+{
+	g_autoptr(CtlRegistryTree) self = g_new0(CtlRegistryTree, 1);
+
+	self->root = g_strdup(root);
+	self->datacenters = g_ptr_array_new_with_free_func((GDestroyNotify)datacenter_listing_free);
+	self->strange = g_ptr_array_new_with_free_func(g_free);
+	return read_top(self, zookeeper, error) &&
+			       read_datacenters(self, zookeeper, with_all, error)
+		       ? g_steal_pointer(&self)
+		       : NULL;
+}
+
+static gint compare_orders(gconstpointer a, gconstpointer b)
+{
+	gint64 left = (*(ListedClaim *const *)a)->order;
+	gint64 right = (*(ListedClaim *const *)b)->order;
+
+	return (left > right) - (left < right);
+}
+
+GPtrArray *ctl_registry_tree_order_claims(const DatacenterListing *datacenter)
+{
+	GPtrArray *claims = g_ptr_array_new();
+
+	g_ptr_array_extend(claims, datacenter->claims, NULL, NULL);
+	g_ptr_array_sort(claims, compare_orders);
+	return claims;
+}
+
+gint64 ctl_registry_tree_end_ms(const Layout *layout, gint64 tick)
+{
+	return tick > 0 ? layout_tick_start_ms(layout, tick) : 0;
 }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include <glib.h>
-
 #include "common/zookeeper/hosts.h"
+#include "worker/registration/listing.h"
 
 /*
- * A session with ZooKeeper that sends many requests at once and waits for all replies. One thread
- * uses it. It changes nothing in ZooKeeper except by SET and CREATE.
+ * The registry in ZooKeeper for commands: the servers' own store (worker/zookeeper/store.h), with
+ * calls that block, and the whole tree as listings. One thread uses a session. A session that is
+ * lost is not opened again.
  */
+typedef struct _CtlZookeeper CtlZookeeper;
 
 #define CTL_ZOOKEEPER_ERROR (ctl_zookeeper_error_quark())
 GQuark ctl_zookeeper_error_quark(void);
@@ -19,50 +20,12 @@ typedef enum {
 	CTL_ZOOKEEPER_ERROR_LOST,
 	/* Not allowed, or not a path. A new session would fail too. */
 	CTL_ZOOKEEPER_ERROR_REFUSED,
+	/* ZooKeeper's error does not say whether a write took place. A repetition can succeed. */
+	CTL_ZOOKEEPER_ERROR_UNSURE,
 } CtlZookeeperError;
 
+/* Whether the command can go on with what it knows, and try again: LOST or UNSURE. */
 gboolean ctl_zookeeper_is_lost(const GError *error);
-
-typedef enum {
-	CTL_ZNODE_GET,      /* its data */
-	CTL_ZNODE_LIST,     /* the names of its children */
-	CTL_ZNODE_SET,      /* other data, if it has that version */
-	CTL_ZNODE_CREATE,   /* if it is not there; after a TAKE_ACL */
-	CTL_ZNODE_LOOK,     /* whether it exists */
-	CTL_ZNODE_TAKE_ACL, /* who may do what to it: that is what CREATE gives from then on */
-} CtlZnodeOperation;
-
-typedef enum {
-	CTL_ZNODE_DONE,
-	CTL_ZNODE_MISSING,  /* there is no such znode */
-	CTL_ZNODE_CONFLICT, /* it has another version, or is there already */
-	CTL_ZNODE_DENIED,   /* it is not allowed; an error, unless may_be_denied is set */
-} CtlZnodeResult;
-
-/* One request and its answer. */
-typedef struct {
-	CtlZnodeOperation operation;
-	char *path;
-	char *data;     /* what GET has read, with a NUL after it; what SET or CREATE writes */
-	int length;     /* of data; -1: the znode has none */
-	gint32 version; /* what GET has read; what SET asks for, and the one after it */
-	char **names;   /* what LIST has read; in no order */
-	gint64 created_at_ms;   /* by ZooKeeper's clock, since the Unix epoch; not by LIST */
-	gint64 modified_at_ms;  /* likewise */
-	gboolean may_be_denied; /* that it is not allowed is a result, DENIED, and no error */
-	CtlZnodeResult result;
-
-	int code;            /* the client library's own */
-	gpointer in_session; /* while it is under way */
-} CtlZnode;
-
-/* (transfer full) (element-type CtlZnode) */
-GPtrArray *ctl_znode_list_new(void);
-
-/* @path: (transfer full). SET and CREATE need more. Returns: (transfer none): for that. */
-CtlZnode *ctl_znode_list_add(GPtrArray *self, CtlZnodeOperation operation, char *path);
-
-typedef struct _CtlZookeeper CtlZookeeper;
 
 /**
  * ctl_zookeeper_connect:
@@ -76,9 +39,61 @@ CtlZookeeper *ctl_zookeeper_connect(const ZookeeperHosts *hosts, const char *aut
 void ctl_zookeeper_free(CtlZookeeper *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlZookeeper, ctl_zookeeper_free)
 
-/* (transfer none): "a:2181,b:2181", as it was given. */
-const char *ctl_zookeeper_servers(const CtlZookeeper *self);
+/* A request, and its answer after ctl_zookeeper_wait(). */
+typedef struct {
+	char *key;
+	gboolean may_be_denied; /* DENIED is an answer, and no error */
+	guint64 number;
+	StoreMessage *answer; /* OK, ABSENT, CONFLICT or DENIED */
+} CtlRequest;
 
-/* Does @znodes, an array of CtlZnode, all at once. %FALSE with an error set if one of them came to
- * none of the results above; the others may have been done all the same. */
-gboolean ctl_zookeeper_do(CtlZookeeper *self, const GPtrArray *znodes, GError **error);
+/* (transfer full) (element-type CtlRequest) */
+GPtrArray *ctl_zookeeper_requests_new(void);
+
+/* These send a request, and add it to @requests. @key: (transfer full). See StoreOps. */
+CtlRequest *ctl_zookeeper_read(CtlZookeeper *self, GPtrArray *requests, char *key);
+CtlRequest *ctl_zookeeper_list(CtlZookeeper *self, GPtrArray *requests, char *key);
+/* @version: that it must have; STORE_NONE: it must not be there */
+CtlRequest *ctl_zookeeper_write(CtlZookeeper *self, GPtrArray *requests, char *key, gint32 version,
+				const char *data);
+/* What is written after the answer gets the ACL of @key. */
+CtlRequest *ctl_zookeeper_copy_acl(CtlZookeeper *self, GPtrArray *requests, char *key);
+
+/* Waits for all answers. %FALSE with an error set if one of @requests has another outcome than
+ * those above; the others may have been done all the same. */
+gboolean ctl_zookeeper_wait(CtlZookeeper *self, const GPtrArray *requests, GError **error);
+
+/* (transfer none) (nullable): the record that the request has read; %NULL: it is missing. */
+const StoreRecord *ctl_request_record(const CtlRequest *self);
+
+typedef struct {
+	char *root;
+	Layout layout;
+	GPtrArray *datacenters; /* of DatacenterListing, by datacenter ID */
+	GPtrArray *strange;     /* of char *: paths of znodes that are none of a server's */
+} CtlRegistryTree;
+
+/**
+ * ctl_registry_tree_read:
+ * @root: "/snowflake"
+ * @with_all: reads every reservation and the floors; else only the reservations of worker IDs that
+ *   a claim names
+ *
+ * Reads in a few steps of many requests each, so the tree is no snapshot: a server that comes or
+ * goes meanwhile can be there in part. A datacenter whose first server has not made its
+ * reservations yet has no floor, and no damage for that.
+ *
+ * Returns: (transfer full) (nullable): or %NULL with an error set: of CTL_ZOOKEEPER_ERROR, or that
+ * there is nothing at @root, or no layout that makes sense
+ */
+CtlRegistryTree *ctl_registry_tree_read(CtlZookeeper *zookeeper, const char *root,
+					gboolean with_all, GError **error);
+void ctl_registry_tree_free(CtlRegistryTree *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlRegistryTree, ctl_registry_tree_free)
+
+/* (transfer full): the claims of a datacenter, of ListedClaim, in the order they were made in. */
+GPtrArray *ctl_registry_tree_order_claims(const DatacenterListing *datacenter);
+
+/* As servers tell it: when the last reserved tick begins, since the Unix epoch. Tick 0, which is
+ * never issued, is none: 0. */
+gint64 ctl_registry_tree_end_ms(const Layout *layout, gint64 tick);

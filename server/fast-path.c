@@ -451,8 +451,8 @@ static void end_message(const WireCall *call, guint start, GByteArray *out)
 		memcpy(out->data + start - sizeof length, &length, sizeof length);
 }
 
-static void append_self(const WireCall *call, const guint8 *seqid, const ServiceSelf *self,
-			GByteArray *out)
+static void append_self(const WireCall *call, const guint8 *seqid,
+			const SnowflakeClientWorker *self, GByteArray *out)
 {
 	guint start = begin_message(call, seqid, MESSAGE_REPLY, out);
 

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/issuer-source.h"
 
-#include "sf_snowflake_types.h"
+#include "common/worker-kind.h"
 
 /* How old the list of the workers may be. */
 #define WORKERS_MAX_AGE_MS 1000
-
-#define KIND          "server"
-#define KIND_EMBEDDED "embedded"
 
 static IssuerSource *issuer_of(Source *source)
 {
@@ -56,44 +53,13 @@ static char *issuer_find_server(Source *source G_GNUC_UNUSED)
 	return NULL;
 }
 
-/* Returns the state of another server, as far as the registry shows it. */
-static KeeperState guess_state(const Worker *worker)
+static gboolean issuer_get_workers(Source *source, gboolean may_wait, GPtrArray **out_workers,
+				   GError **error)
 {
-	if (worker->worker_id < 0)
-		return KEEPER_STARTING;
-	return worker->reserved_until_ms != 0 ? KEEPER_SERVING : KEEPER_UNAVAILABLE;
-}
-
-static SfWorker *make_worker(const Worker *worker, gint64 as_of_ms)
-{
-	SfWorker *other = g_object_new(
-		SF_TYPE_WORKER, "datacenter_id", worker->datacenter_id, "worker_id",
-		worker->worker_id, "address", worker->address, "nonce", worker->nonce,
-		"claimed_at_ms", worker->claimed_at_ms, "reserved_until_ms",
-		worker->reserved_until_ms, "state", keeper_state_name(guess_state(worker)),
-		"as_of_ms", as_of_ms, "kind", worker->program != NULL ? KIND_EMBEDDED : KIND, NULL);
-
-	if (worker->program != NULL)
-		g_object_set(other, "program", worker->program, NULL);
-	return other;
-}
-
-static gboolean issuer_append_workers(Source *source, const char *own_nonce, gboolean may_wait,
-				      GPtrArray *out_workers, GError **error)
-{
-	g_autoptr(GPtrArray) workers = NULL;
 	gint64 as_of_ms;
 
-	if (!keeper_get_workers(issuer_of(source)->keeper, WORKERS_MAX_AGE_MS, may_wait, &workers,
-				&as_of_ms, error))
-		return FALSE;
-	for (guint i = 0; i < workers->len; i++) {
-		const Worker *worker = workers->pdata[i];
-
-		if (g_strcmp0(worker->nonce, own_nonce) != 0)
-			g_ptr_array_add(out_workers, make_worker(worker, as_of_ms));
-	}
-	return TRUE;
+	return keeper_get_workers(issuer_of(source)->keeper, WORKERS_MAX_AGE_MS, may_wait,
+				  out_workers, &as_of_ms, error);
 }
 
 static void issuer_start(Source *source)
@@ -117,7 +83,7 @@ static gint64 issuer_idle_ms(Source *source)
 }
 
 static const SourceOps OPS = {
-	.kind = KIND,
+	.kind = WORKER_KIND_SERVER,
 	.draw = issuer_draw,
 	.demand = issuer_demand,
 	.why_none = issuer_why_none,
@@ -125,7 +91,7 @@ static const SourceOps OPS = {
 	.find_worker = issuer_find_worker,
 	.get_status = issuer_get_status,
 	.find_server = issuer_find_server,
-	.append_workers = issuer_append_workers,
+	.get_workers = issuer_get_workers,
 	.start = issuer_start,
 	.stop = issuer_stop,
 	.error = issuer_error,

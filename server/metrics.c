@@ -308,13 +308,15 @@ static GHashTable *count_worker_ids(const MetricsReading *reading)
 	datacenters = g_hash_table_new_full(NULL, NULL, NULL, g_free);
 	find_datacenter(datacenters, reading->status.datacenter_id);
 	for (guint i = 0; i < workers->len; i++) {
-		const Worker *worker = workers->pdata[i];
+		const SnowflakeClientWorker *worker = workers->pdata[i];
 
 		if (worker->worker_id >= 0)
 			find_datacenter(datacenters, worker->datacenter_id)->held++;
 	}
 	for (guint i = 0; i < quarantined->len; i++)
-		find_datacenter(datacenters, ((const Worker *)quarantined->pdata[i])->datacenter_id)
+		find_datacenter(
+			datacenters,
+			((const SnowflakeClientWorker *)quarantined->pdata[i])->datacenter_id)
 			->quarantined++;
 	return datacenters;
 }

@@ -66,7 +66,7 @@ GPtrArray *own_calls_get_workers(OwnCalls *self, Refusal *out_refusal)
 	return NULL;
 }
 
-void own_calls_describe_self(OwnCalls *self, ServiceSelf *out_self)
+void own_calls_describe_self(OwnCalls *self, SnowflakeClientWorker *out_self)
 {
 	service_describe_self(self->service, out_self);
 }

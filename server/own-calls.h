@@ -34,8 +34,9 @@ OwnCallsDraw own_calls_draw(OwnCalls *self, CounterMethod method, const char *ag
 /* (transfer full): the answer to get_counters. */
 GHashTable *own_calls_get_counters(OwnCalls *self);
 
-/* (transfer full) (nullable): the answer to get_workers, of SfWorker; %NULL: refused. */
+/* (transfer full) (nullable): the answer to get_workers, of SnowflakeClientWorker; %NULL: refused.
+ */
 GPtrArray *own_calls_get_workers(OwnCalls *self, Refusal *out_refusal);
 
-/* To be cleared. */
-void own_calls_describe_self(OwnCalls *self, ServiceSelf *out_self);
+/* As service_describe_self(). */
+void own_calls_describe_self(OwnCalls *self, SnowflakeClientWorker *out_self);

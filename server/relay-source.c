@@ -6,11 +6,9 @@
 #include "client/pool/buffer.h"
 #include "client/snowflake-client.h"
 #include "common/log.h"
+#include "common/worker-kind.h"
 #include "core/clock.h"
 #include "core/layout.h"
-#include "sf_snowflake_types.h"
-
-#define KIND "relay"
 
 /* How old the list of the servers may be. */
 #define WORKERS_MAX_AGE_MS 1000
@@ -258,22 +256,6 @@ static char *relay_find_server(Source *source)
 
 /* The servers */
 
-static SfWorker *make_worker(const SnowflakeClientWorker *worker)
-{
-	SfWorker *other =
-		g_object_new(SF_TYPE_WORKER, "datacenter_id", worker->datacenter_id, "worker_id",
-			     worker->worker_id, "address", worker->address, "nonce", worker->nonce,
-			     "claimed_at_ms", worker->claimed_at_ms, "reserved_until_ms",
-			     worker->reserved_until_ms, "state", worker->state, "as_of_ms",
-			     worker->as_of_ms, "kind", worker->kind, NULL);
-
-	if (*worker->program != '\0')
-		g_object_set(other, "program", worker->program, NULL);
-	if (*worker->server != '\0')
-		g_object_set(other, "server", worker->server, NULL);
-	return other;
-}
-
 /* A list that is too old is requested again. The old one is used if the call may not wait, or if no
  * new one comes. */
 static GPtrArray *find_workers(RelaySource *self, gboolean may_wait, gboolean *out_has_failed)
@@ -290,23 +272,17 @@ static GPtrArray *find_workers(RelaySource *self, gboolean may_wait, gboolean *o
 	return workers;
 }
 
-static gboolean relay_append_workers(Source *source, const char *own_nonce, gboolean may_wait,
-				     GPtrArray *out_workers, GError **error)
+static gboolean relay_get_workers(Source *source, gboolean may_wait, GPtrArray **out_workers,
+				  GError **error)
 {
 	gboolean has_failed = FALSE;
-	g_autoptr(GPtrArray) workers = find_workers(relay_of(source), may_wait, &has_failed);
 
-	if (workers == NULL && (has_failed || !may_wait))
+	*out_workers = find_workers(relay_of(source), may_wait, &has_failed);
+	if (*out_workers == NULL && (has_failed || !may_wait))
 		g_set_error_literal(error, REGISTRY_ERROR, REGISTRY_ERROR_FAILED,
 				    has_failed ? "no server has a list of them"
 					       : "no server has said yet who there is");
-	for (guint i = 0; workers != NULL && i < workers->len; i++) {
-		const SnowflakeClientWorker *worker = workers->pdata[i];
-
-		if (g_strcmp0(worker->nonce, own_nonce) != 0)
-			g_ptr_array_add(out_workers, make_worker(worker));
-	}
-	return workers != NULL;
+	return *out_workers != NULL;
 }
 
 /* Events of the pool, such as a failover after a server's death */
@@ -485,7 +461,7 @@ static gboolean make_pool(RelaySource *self, const Options *options, const char 
 }
 
 static const SourceOps OPS = {
-	.kind = KIND,
+	.kind = WORKER_KIND_RELAY,
 	.add_batch_slot = relay_add_batch_slot,
 	.draw = relay_draw,
 	.demand = relay_demand,
@@ -494,7 +470,7 @@ static const SourceOps OPS = {
 	.find_worker = relay_find_worker,
 	.get_status = relay_get_status,
 	.find_server = relay_find_server,
-	.append_workers = relay_append_workers,
+	.get_workers = relay_get_workers,
 	.start = relay_start,
 	.stop = relay_stop,
 	.error = relay_error,

@@ -231,43 +231,26 @@ static G_NO_INLINE ServiceOutcome draw_ulids(Service *self, const ServiceCall *c
 
 /* Servers */
 
-void service_describe_self(const Service *self, ServiceSelf *out_self)
+void service_describe_self(const Service *self, SnowflakeClientWorker *out_self)
 {
 	Source *source = self->config->source;
 	gboolean drains = atomic_load_explicit(&self->config->draining, memory_order_relaxed);
 	KeeperStatus status;
 
 	source->ops->get_status(source, &status);
-	*out_self = (ServiceSelf){
+	*out_self = (SnowflakeClientWorker){
 		.datacenter_id = status.datacenter_id,
 		.worker_id = status.worker_id,
-		.address = self->config->address,
-		.nonce = self->config->nonce,
+		.address = (char *)self->config->address,
+		.nonce = (char *)self->config->nonce,
 		.claimed_at_ms = status.claimed_at_ms,
 		.reserved_until_ms = status.reserved_until_ms,
-		.state = drains ? SERVICE_DRAINING : keeper_state_name(status.state),
+		.state = (char *)(drains ? SERVICE_DRAINING : keeper_state_name(status.state)),
 		.as_of_ms = clock_now_ms(source->clock),
-		.kind = source->ops->kind,
+		.kind = (char *)source->ops->kind,
+		.program = (char *)"",
 		.server = source->ops->find_server(source),
 	};
-}
-
-void service_self_clear(ServiceSelf *self)
-{
-	g_clear_pointer(&self->server, g_free);
-}
-
-SfWorker *service_self_to_worker(const ServiceSelf *self)
-{
-	SfWorker *worker = g_object_new(
-		SF_TYPE_WORKER, "datacenter_id", self->datacenter_id, "worker_id", self->worker_id,
-		"address", self->address, "nonce", self->nonce, "claimed_at_ms",
-		self->claimed_at_ms, "reserved_until_ms", self->reserved_until_ms, "state",
-		self->state, "as_of_ms", self->as_of_ms, "kind", self->kind, NULL);
-
-	if (self->server != NULL)
-		g_object_set(worker, "server", self->server, NULL);
-	return worker;
 }
 
 /* Lists this server as it is now, whatever a list says of it, and the others. */
@@ -275,20 +258,31 @@ static G_NO_INLINE ServiceOutcome list_workers(Service *self, RpcPass *pass, Ser
 {
 	Source *source = self->config->source;
 	gboolean may_wait = rpc_pass_may_wait(pass);
-	g_autoptr(GPtrArray) workers = NULL;
+	GPtrArray *workers;
 	g_autoptr(GError) failure = NULL;
-	g_auto(ServiceSelf) own = {0};
 
 	/* their number is known only after they are listed, so the last list decides */
 	if (defer_if_costly(pass, self->n_workers > MOST_CHEAP_WORKERS))
 		return SERVICE_WAITS;
-	workers = g_ptr_array_new_with_free_func(g_object_unref);
-	service_describe_self(self, &own);
-	g_ptr_array_add(workers, service_self_to_worker(&own));
-	if (source->ops->append_workers(source, self->config->nonce, may_wait, workers, &failure)) {
+	if (source->ops->get_workers(source, may_wait, &workers, &failure)) {
+		SnowflakeClientWorker *own = g_new(SnowflakeClientWorker, 1);
+
+		service_describe_self(self, own);
+		own->address = g_strdup(own->address);
+		own->nonce = g_strdup(own->nonce);
+		own->state = g_strdup(own->state);
+		own->kind = g_strdup(own->kind);
+		own->program = g_strdup(own->program);
+		for (guint i = workers->len; i > 0; i--) {
+			const SnowflakeClientWorker *worker = workers->pdata[i - 1];
+
+			if (g_strcmp0(worker->nonce, own->nonce) == 0)
+				g_ptr_array_remove_index(workers, i - 1);
+		}
+		g_ptr_array_insert(workers, 0, own);
 		self->n_workers = workers->len;
 		pass->was_costly |= self->n_workers > MOST_CHEAP_WORKERS;
-		answer->workers = g_steal_pointer(&workers);
+		answer->workers = workers;
 		return SERVICE_ANSWERED;
 	}
 	if (failure == NULL && may_wait)
@@ -412,7 +406,7 @@ void service_answer_free_owned(ServiceAnswer *self, ServiceOutcome outcome, Coun
 	if (outcome != SERVICE_ANSWERED)
 		return;
 	if (method == COUNTER_GET_WORKER)
-		service_self_clear(&self->self);
+		g_free(self->self.server);
 	else if (method == COUNTER_GET_WORKERS)
 		g_ptr_array_unref(self->workers);
 	else if (method == COUNTER_GET_COUNTERS)

@@ -11,7 +11,6 @@
 #include "server/agent-counters.h"
 #include "server/refusal.h"
 #include "server/source.h"
-#include "sf_snowflake_types.h"
 
 /*
  * Decides what a call is answered with, whether it waits, or why it is refused: service_answer().
@@ -54,25 +53,9 @@ typedef struct {
 	gboolean is_cheap;       /* its codec writes any number of IDs fast: it is never deferred */
 } ServiceCall;
 
-/* The server as get_worker describes it. Borrowed strings live as long as the service. */
-typedef struct {
-	gint datacenter_id;
-	gint worker_id; /* -1: none yet */
-	const char *address;
-	const char *nonce;
-	gint64 claimed_at_ms;     /* since the Unix epoch; 0: not yet */
-	gint64 reserved_until_ms; /* since the Unix epoch; 0: nothing is reserved */
-	const char *state;
-	gint64 as_of_ms; /* since the Unix epoch */
-	const char *kind;
-	char *server; /* owned, nullable: of a relay, the server that the IDs come from */
-} ServiceSelf;
-
-void service_describe_self(const Service *self, ServiceSelf *out_self);
-void service_self_clear(ServiceSelf *self);
-/* (transfer full) */
-SfWorker *service_self_to_worker(const ServiceSelf *self);
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(ServiceSelf, service_self_clear)
+/* Describes this server, as get_worker does. @out_self: (out): its texts are borrowed and live as
+ * long as the service, except @out_self->server, (transfer full) (nullable) */
+void service_describe_self(const Service *self, SnowflakeClientWorker *out_self);
 
 typedef enum {
 	SERVICE_ANSWERED,
@@ -84,11 +67,11 @@ typedef enum {
 typedef union {
 	IdRun run;     /* get_id: 1 to n_calls IDs; get_ids, get_id_runs and get_uuids: count IDs */
 	gint64 number; /* get_worker_id, get_datacenter_id and get_timestamp */
-	ServiceSelf self;     /* get_worker */
-	GPtrArray *workers;   /* get_workers: of SfWorker */
-	GHashTable *counters; /* get_counters: from char * to gint64 * */
-	Ulid *ulids;          /* get_ulids: count ULIDs */
-	Refusal refusal;      /* SERVICE_REFUSED */
+	SnowflakeClientWorker self; /* get_worker: of service_describe_self() */
+	GPtrArray *workers;         /* get_workers: of SnowflakeClientWorker */
+	GHashTable *counters;       /* get_counters: from char * to gint64 * */
+	Ulid *ulids;                /* get_ulids: count ULIDs */
+	Refusal refusal;            /* SERVICE_REFUSED */
 } ServiceAnswer;
 
 /**

@@ -45,10 +45,10 @@ typedef struct {
 	/* (transfer full) (nullable): the server that the IDs are from; NULL: this one, or there is
 	 * none yet. */
 	char *(*find_server)(Source *self);
-	/* Appends SfWorker of all servers that are registered but the one of this nonce, which
-	 * answers for itself. %FALSE: as keeper_get_workers(). */
-	gboolean (*append_workers)(Source *self, const char *own_nonce, gboolean may_wait,
-				   GPtrArray *out_workers, GError **error);
+	/* @out_workers: (out) (transfer full): of SnowflakeClientWorker: all servers that are
+	 * registered, maybe this one too. %FALSE: as keeper_get_workers(). */
+	gboolean (*get_workers)(Source *self, gboolean may_wait, GPtrArray **out_workers,
+				GError **error);
 	/* The main thread. */
 	void (*start)(Source *self);
 	/* As keeper_stop(). */

@@ -157,12 +157,13 @@ static JsonObject *describe_counters(GHashTable *counters, gboolean gauges)
 
 JsonObject *status_json_new(const StatusSource *source)
 {
-	g_auto(ServiceSelf) self = {0};
+	SnowflakeClientWorker self;
 	g_auto(MetricsReading) reading = {0};
 	g_autoptr(GHashTable) counters = own_calls_get_counters(source->calls);
 	JsonObject *object = json_object_new();
 
 	own_calls_describe_self(source->calls, &self);
+	g_free(self.server);
 	metrics_read(source->metrics, &reading);
 	set_text(object, "version", SNOWFLAKE_VERSION);
 	set_text(object, "state", self.state);
@@ -247,10 +248,10 @@ static void set_time(JsonObject *object, const char *name, gint64 time_ms)
 }
 
 /* As snowflakectl has it. A relay holds no worker ID. */
-static JsonObject *describe_worker(const SfWorker *worker, gboolean is_self)
+static JsonObject *describe_worker(const SnowflakeClientWorker *worker, gboolean is_self)
 {
 	JsonObject *object = json_object_new();
-	gboolean is_relay = worker->server != NULL;
+	gboolean is_relay = worker->server != NULL && *worker->server != '\0';
 
 	json_object_set_int_member(object, "datacenter_id", worker->datacenter_id);
 	json_object_set_int_member(object, "worker_id", is_relay ? -1 : worker->worker_id);
@@ -260,8 +261,8 @@ static JsonObject *describe_worker(const SfWorker *worker, gboolean is_self)
 	set_time(object, "reserved_until", worker->reserved_until_ms);
 	set_text(object, "nonce", worker->nonce);
 	set_text(object, "kind", worker->kind);
-	set_text(object, "program", worker->program);
-	set_text(object, "relay_of", worker->server);
+	set_text(object, "program", *worker->program != '\0' ? worker->program : NULL);
+	set_text(object, "relay_of", is_relay ? worker->server : NULL);
 	set_time(object, "as_of", worker->as_of_ms);
 	json_object_set_boolean_member(object, "hearsay", !is_self);
 	json_object_set_boolean_member(object, "self", is_self);
@@ -278,7 +279,7 @@ static void set_quarantined(JsonObject *object, const StatusSource *source)
 		issuer != NULL && keeper_get_quarantined(issuer->keeper, &records, &as_of_ms);
 
 	for (guint i = 0; is_known && i < records->len; i++) {
-		const Worker *record = records->pdata[i];
+		const SnowflakeClientWorker *record = records->pdata[i];
 		JsonObject *one = json_object_new();
 
 		json_object_set_int_member(one, "datacenter_id", record->datacenter_id);
@@ -302,7 +303,7 @@ JsonObject *status_json_new_workers(const StatusSource *source, Refusal *out_ref
 		return NULL;
 	array = json_array_new();
 	for (guint i = 0; i < workers->len; i++) {
-		const SfWorker *worker = workers->pdata[i];
+		const SnowflakeClientWorker *worker = workers->pdata[i];
 
 		as_of_ms = MIN(as_of_ms, worker->as_of_ms);
 		/* it says so of itself first */

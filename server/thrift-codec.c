@@ -513,6 +513,32 @@ static void set_ulids(ThriftStruct *result, const Ulid *ulids, guint count)
 	g_object_set(result, "success", list, NULL);
 }
 
+/* (transfer full) */
+static SfWorker *make_worker(const SnowflakeClientWorker *worker)
+{
+	SfWorker *made =
+		g_object_new(SF_TYPE_WORKER, "datacenter_id", worker->datacenter_id, "worker_id",
+			     worker->worker_id, "address", worker->address, "nonce", worker->nonce,
+			     "claimed_at_ms", worker->claimed_at_ms, "reserved_until_ms",
+			     worker->reserved_until_ms, "state", worker->state, "as_of_ms",
+			     worker->as_of_ms, "kind", worker->kind, NULL);
+
+	if (*worker->program != '\0')
+		g_object_set(made, "program", worker->program, NULL);
+	if (worker->server != NULL && *worker->server != '\0')
+		g_object_set(made, "server", worker->server, NULL);
+	return made;
+}
+
+static void set_workers(ThriftStruct *result, const GPtrArray *workers)
+{
+	g_autoptr(GPtrArray) list = g_ptr_array_new_with_free_func(g_object_unref);
+
+	for (guint i = 0; i < workers->len; i++)
+		g_ptr_array_add(list, make_worker(workers->pdata[i]));
+	g_object_set(result, "success", list, NULL);
+}
+
 static void set_answer(ThriftStruct *result, const ServiceCall *call, const ServiceAnswer *answer)
 {
 	SfWorker *worker;
@@ -534,12 +560,12 @@ static void set_answer(ThriftStruct *result, const ServiceCall *call, const Serv
 		set_ulids(result, answer->ulids, (guint)call->count);
 		break;
 	case COUNTER_GET_WORKER:
-		worker = service_self_to_worker(&answer->self);
+		worker = make_worker(&answer->self);
 		g_object_set(result, "success", worker, NULL);
 		g_object_unref(worker);
 		break;
 	case COUNTER_GET_WORKERS:
-		g_object_set(result, "success", answer->workers, NULL);
+		set_workers(result, answer->workers);
 		break;
 	case COUNTER_GET_COUNTERS:
 		g_object_set(result, "success", answer->counters, NULL);

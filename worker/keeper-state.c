@@ -12,6 +12,13 @@ const char *keeper_state_name(KeeperState state)
 	return NAMES[state];
 }
 
+KeeperState keeper_state_guess(gint worker_id, gboolean is_reserved)
+{
+	if (worker_id < 0)
+		return KEEPER_STARTING;
+	return is_reserved ? KEEPER_SERVING : KEEPER_UNAVAILABLE;
+}
+
 gboolean keeper_state_may_follow(KeeperState state, KeeperState next)
 {
 	/* A claim that had to wait is retried. */

@@ -26,6 +26,10 @@ typedef enum {
 /* "starting", "waiting", ... */
 const char *keeper_state_name(KeeperState state);
 
+/* The state of another worker, as far as the registry shows it. @worker_id: -1: none yet
+ * @is_reserved: it has a reservation that has not ended */
+KeeperState keeper_state_guess(gint worker_id, gboolean is_reserved);
+
 /* Whether the keeper may go from @state to @next. */
 gboolean keeper_state_may_follow(KeeperState state, KeeperState next);
 

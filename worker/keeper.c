@@ -366,21 +366,27 @@ static gint64 list_as_of_ms(const Keeper *self)
 }
 
 /* With what is reserved at @time_ms. */
-static Worker *copy_worker(const Keeper *self, const Worker *worker, gint64 time_ms)
+static SnowflakeClientWorker *copy_worker(const Keeper *self, const SnowflakeClientWorker *worker,
+					  gint64 time_ms)
 {
-	Worker *copy = g_new(Worker, 1);
+	SnowflakeClientWorker *copy = g_memdup2(worker, sizeof *worker);
 
-	*copy = *worker;
-	copy->address = g_strdup(worker->address);
-	copy->program = g_strdup(worker->program);
-	copy->nonce = g_strdup(worker->nonce);
 	copy->reserved_until_ms = end_unless_past_ms(self, worker->reserved_until_ms, time_ms);
+	copy->as_of_ms = time_ms;
+	copy->state = g_strdup(keeper_state_name(
+		keeper_state_guess(copy->worker_id, copy->reserved_until_ms != 0)));
+	copy->address = g_strdup(worker->address);
+	copy->nonce = g_strdup(worker->nonce);
+	copy->kind = g_strdup(worker->kind);
+	copy->program = g_strdup(worker->program);
+	copy->server = g_strdup(worker->server);
 	return copy;
 }
 
 static GPtrArray *copy_list(const Keeper *self)
 {
-	GPtrArray *copy = g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
+	GPtrArray *copy =
+		g_ptr_array_new_with_free_func((GDestroyNotify)snowflake_client_worker_free);
 
 	for (guint i = 0; self->list != NULL && i < self->list->workers->len; i++)
 		g_ptr_array_add(copy, copy_worker(self, self->list->workers->pdata[i],
@@ -391,11 +397,12 @@ static GPtrArray *copy_list(const Keeper *self)
 /* Those that still are. */
 static GPtrArray *copy_quarantined(const Keeper *self)
 {
-	GPtrArray *copy = g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
+	GPtrArray *copy =
+		g_ptr_array_new_with_free_func((GDestroyNotify)snowflake_client_worker_free);
 	gint64 now_ms = clock_now_ms(&self->clock->clock);
 
 	for (guint i = 0; i < self->list->quarantined->len; i++) {
-		g_autoptr(Worker) one =
+		g_autoptr(SnowflakeClientWorker) one =
 			copy_worker(self, self->list->quarantined->pdata[i], now_ms);
 
 		if (one->reserved_until_ms != 0)

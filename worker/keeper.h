@@ -139,7 +139,8 @@ gint64 keeper_demand(Keeper *self);
  * keeper_get_workers:
  * @max_age_ms: how old the list may be; less than 200 counts as that
  * @may_wait: %FALSE: an older one will do
- * @out_workers: (out) (transfer full): of Worker, the caller's own; untouched unless %TRUE
+ * @out_workers: (out) (transfer full): of SnowflakeClientWorker, the caller's own; untouched unless
+ * %TRUE
  * @out_as_of_ms: (out): since the Unix epoch, by the clock as it is now: when that was so;
  * untouched unless %TRUE
  *
@@ -158,10 +159,10 @@ gboolean keeper_get_workers(Keeper *self, gint64 max_age_ms, gboolean may_wait,
 
 /**
  * keeper_get_quarantined:
- * @out_records: (out) (transfer full): of Worker, the caller's own: worker_id is one that a record
- *   reserves and no claim holds, reserved_until_ms is until when nobody claims it, address and
- *   nonce are those of the server that has reserved it; of a record that is damaged "", and the
- *   end of the layout, as nobody claims that before it is mended; untouched unless %TRUE
+ * @out_records: (out) (transfer full): of SnowflakeClientWorker, the caller's own: worker_id is one
+ * that a record reserves and no claim holds, reserved_until_ms is until when nobody claims it,
+ * address and nonce are those of the server that has reserved it; of a record that is damaged "",
+ * and the end of the layout, as nobody claims that before it is mended; untouched unless %TRUE
  * @out_as_of_ms: (out): as keeper_get_workers() has it
  *
  * Any thread, and nothing is waited for: what the last list of the workers has shown, of all

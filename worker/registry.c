@@ -3,22 +3,14 @@
 
 G_DEFINE_QUARK(registry_error_quark, registry_error)
 
-void worker_free(Worker *self)
-{
-	if (self == NULL)
-		return;
-	g_free(self->nonce);
-	g_free(self->address);
-	g_free(self->program);
-	g_free(self);
-}
-
 WorkerList *worker_list_new(void)
 {
 	WorkerList *self = g_new0(WorkerList, 1);
 
-	self->workers = g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
-	self->quarantined = g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
+	self->workers =
+		g_ptr_array_new_with_free_func((GDestroyNotify)snowflake_client_worker_free);
+	self->quarantined =
+		g_ptr_array_new_with_free_func((GDestroyNotify)snowflake_client_worker_free);
 	return self;
 }
 

@@ -3,6 +3,7 @@
 
 #include <glib.h>
 
+#include "client/snowflake-client.h"
 #include "worker/keeper-state.h"
 
 /*
@@ -66,25 +67,12 @@ typedef struct {
 	gint64 wait_until_tick; /* of claim() with WAIT: when to try again; G_MAXINT64: unknown */
 } RegistryResult;
 
-/* A server, or a node that is embedded in another program, as the registry shows it to others. */
+/* A list of all workers: servers, and nodes that are embedded in other programs. Without state and
+ * as_of_ms: see keeper_get_workers(). */
 typedef struct {
-	gint datacenter_id;
-	gint worker_id; /* -1: none yet */
-	char *address;  /* host:port; "": it takes no calls, or nobody can tell */
-	char *nonce;
-	gint64 claimed_at_ms;     /* since the Unix epoch: when the claim was made */
-	gint64 reserved_until_ms; /* since the Unix epoch; 0: nothing is reserved */
-	char *program; /* (nullable): that it is embedded in, as PROGRAM@HOST; NULL: a server */
-} Worker;
-
-void worker_free(Worker *self);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC(Worker, worker_free)
-
-/* A list of all workers. */
-typedef struct {
-	GPtrArray *workers; /* of Worker */
-	/* of Worker: the worker IDs that a record reserves and no claim holds; address and nonce
-	 * are of the server that reserved it */
+	GPtrArray *workers; /* of SnowflakeClientWorker */
+	/* of SnowflakeClientWorker: the worker IDs that a record reserves and no claim holds;
+	 * address and nonce are of the server that reserved it */
 	GPtrArray *quarantined;
 	gint64 read_at_ns; /* CLOCK_BOOTTIME: when the reading began */
 	guint n_reads;     /* that it took */

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "common/worker-kind.h"
+
 #define FIRST_BACKOFF_US   20000
 #define LONGEST_BACKOFF_US 2000000
 #define MAX_DOUBLINGS      8
@@ -334,7 +336,8 @@ void pool_discovery_take_list(PoolDiscovery *self, const GPtrArray *workers)
 
 		/* a relay is a client of the fleet; and a list must not turn TLS off */
 		if (address != NULL && address->is_tls == (self->config->tls != NULL) &&
-		    g_str_equal(worker->state, "serving") && !g_str_equal(worker->kind, "relay"))
+		    g_str_equal(worker->state, "serving") &&
+		    !g_str_equal(worker->kind, WORKER_KIND_RELAY))
 			g_ptr_array_add(self->listed, g_steal_pointer(&address));
 	}
 	if (self->resolution == NULL)

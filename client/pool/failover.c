@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/pool/failover.h"
 
+#include "common/worker-kind.h"
+
 #define WANTED_SERVERS   2       /* the first, and a spare */
 #define SETTLE_US        100000  /* for all that are tried at the start to show their distance */
 #define PATIENCE_US      5000    /* how long more is needed, until another server is used too */
@@ -337,7 +339,7 @@ static void exclude_for_proof(PoolFleet *self, PoolServer **server, const char *
 
 static gboolean is_relay(const PoolServer *server)
 {
-	return server->worker != NULL && g_str_equal(server->worker->kind, "relay");
+	return server->worker != NULL && g_str_equal(server->worker->kind, WORKER_KIND_RELAY);
 }
 
 /* If two servers send the same ID, either can be wrong. The later one is excluded, which is enough

@@ -88,39 +88,29 @@ static gboolean wait_ready(const Attempt *self, short events)
 	return left_us > 0 && (poll(&ready, 1, (int)(left_us / 1000) + 1) > 0 || errno == EINTR);
 }
 
-static int connect_to(Attempt *self, const struct addrinfo *address)
+/* Returns 0, or why it is not connected to @self->server. */
+static int connect_to(Attempt *self, const char *host)
 {
+	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+	struct addrinfo *address = NULL;
 	int number = 0;
 	socklen_t length = sizeof(number);
 
+	if (getaddrinfo(host, strrchr(self->server, ':') + 1, &hints, &address) != 0)
+		return EHOSTUNREACH;
+	self->deadline_us = g_get_monotonic_time() + LIMIT_US;
 	self->fd = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (self->fd < 0)
-		return errno;
-	if (connect(self->fd, address->ai_addr, address->ai_addrlen) == 0)
-		return 0;
-	if (errno != EINPROGRESS)
-		return errno;
+	if (self->fd < 0 || connect(self->fd, address->ai_addr, address->ai_addrlen) != 0)
+		number = errno;
+	freeaddrinfo(address);
+	if (number != EINPROGRESS)
+		return number;
 	if (!wait_ready(self, POLLOUT))
 		return ETIMEDOUT;
 	if (getsockopt(self->fd, SOL_SOCKET, SO_ERROR, &number, &length) != 0)
 		return errno;
 	/* it was connected, and the server has closed the connection already */
 	return number == EPIPE || number == ECONNRESET ? 0 : number;
-}
-
-/* Returns 0, or why it is not connected to @self->server. */
-static int resolve_and_connect(Attempt *self, const char *host)
-{
-	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
-	struct addrinfo *addresses = NULL;
-	int number;
-
-	if (getaddrinfo(host, strrchr(self->server, ':') + 1, &hints, &addresses) != 0)
-		return EHOSTUNREACH;
-	self->deadline_us = g_get_monotonic_time() + LIMIT_US;
-	number = connect_to(self, addresses);
-	freeaddrinfo(addresses);
-	return number;
 }
 
 /* Sends the question, or receives a byte of the answer. Waits, and returns like send(2) or recv(2).
@@ -169,34 +159,28 @@ static char *describe_mute(const Attempt *self, gssize n)
 		self->server);
 }
 
-static Reach ask_server(Attempt *self, const char *host, char **out_text)
-{
-	gssize n = 0;
-
-	if (self->tls != NULL)
-		self->stream = tls_client_connect(self->tls, self->fd, host);
-	if (self->tls == NULL || self->stream != NULL)
-		n = exchange_byte(self, TRUE);
-	if (n > 0)
-		n = exchange_byte(self, FALSE);
-	if (n > 0)
-		return REACH_ANSWERS;
-	*out_text = describe_mute(self, n);
-	return REACH_MUTE;
-}
-
 static Reach try_server(const char *server, TlsClient *tls, char **out_text)
 {
 	g_autofree char *host = g_strndup(server, (gsize)(strrchr(server, ':') - server));
 	Attempt self = {server, tls, -1, NULL, 0};
-	int number = resolve_and_connect(&self, host);
+	int number = connect_to(&self, host);
 	Reach reach = REACH_NOT_THERE;
+	gssize n = 0;
 
-	if (number != 0)
+	if (number != 0) {
 		*out_text = g_strdup_printf("%s: %s: is it running, and is the address right?",
 					    server, g_strerror(number));
-	else
-		reach = ask_server(&self, host, out_text);
+	} else {
+		if (tls != NULL)
+			self.stream = tls_client_connect(tls, self.fd, host);
+		if (tls == NULL || self.stream != NULL)
+			n = exchange_byte(&self, TRUE);
+		if (n > 0)
+			n = exchange_byte(&self, FALSE);
+		reach = n > 0 ? REACH_ANSWERS : REACH_MUTE;
+		if (reach == REACH_MUTE)
+			*out_text = describe_mute(&self, n);
+	}
 	tls_stream_free(self.stream);
 	if (self.fd >= 0)
 		close(self.fd);

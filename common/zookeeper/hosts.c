@@ -37,33 +37,29 @@ static char *parse_server(const char *text, gboolean *out_is_tls, GError **error
 			       : NULL;
 }
 
-static gboolean refuse_root(const char *root, const char *fault, GError **error)
-{
-	g_autofree char *shown = text_escape(root, strlen(root));
-
-	g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE, "the path \"%s\" has %s",
-		    shown, fault);
-	return FALSE;
-}
-
-/* "/a/b": what ZooKeeper takes for a path, of printable ASCII. */
+/* Checks "/a/b": what ZooKeeper takes for a path, of printable ASCII. */
 static gboolean check_root(const char *root, GError **error)
 {
 	g_auto(GStrv) names = g_strsplit(root + 1, "/", -1);
+	g_autofree char *shown = text_escape(root, strlen(root));
+	const char *fault = NULL;
 
 	for (const char *c = root; *c != '\0'; c++) {
 		if (!g_ascii_isgraph(*c))
-			return refuse_root(root, "a character that is not printable ASCII", error);
+			fault = "a character that is not printable ASCII";
 	}
-	for (gsize i = 0; i == 0 || names[i] != NULL; i++) {
+	for (gsize i = 0; fault == NULL && (i == 0 || names[i] != NULL); i++) {
 		if (names[i] == NULL || names[i][0] == '\0')
-			return refuse_root(root, "a slash too many", error);
-		if (strcmp(names[i], ".") == 0)
-			return refuse_root(root, "a \".\" in it", error);
-		if (strcmp(names[i], "..") == 0)
-			return refuse_root(root, "a \"..\" in it", error);
+			fault = "a slash too many";
+		else if (strcmp(names[i], ".") == 0)
+			fault = "a \".\" in it";
+		else if (strcmp(names[i], "..") == 0)
+			fault = "a \"..\" in it";
 	}
-	return TRUE;
+	if (fault != NULL)
+		g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
+			    "the path \"%s\" has %s", shown, fault);
+	return fault == NULL;
 }
 
 ZookeeperHosts *zookeeper_hosts_parse(const char *text, GError **error)
@@ -161,36 +157,32 @@ void zookeeper_hosts_free(ZookeeperHosts *self)
 #define MAX_AUTH_BYTES  1024
 #define BYTE_ORDER_MARK "\xef\xbb\xbf" /* of UTF-8, as some editors write it */
 
-/* Refuses a file that others can read, and a FIFO, which would block. */
-static gboolean check_auth_file(const char *path, int fd, GError **error)
-{
-	struct stat st;
-
-	if (fstat(fd, &st) != 0)
-		return text_set_bad_value(error, "%s: %s", path, g_strerror(errno));
-	if (!S_ISREG(st.st_mode))
-		return text_set_bad_value(error, "%s is not a regular file", path);
-	if ((st.st_mode & S_IRWXO) != 0)
-		return text_set_bad_value(
-			error,
-			"%s holds a password, and its mode %04o lets everybody have it: "
-			"chmod o-rwx %s",
-			path, (guint)(st.st_mode & 07777), path);
-	return TRUE;
-}
-
-/* (transfer full) (nullable): the first @max_bytes of the file, terminated. */
+/* (transfer full) (nullable): the first @max_bytes of the file, terminated. Refuses a file that
+ * others can read, and a FIFO, which would block. */
 static char *read_start(const char *path, int fd, gsize max_bytes, gsize *out_length,
 			GError **error)
 {
 	g_autofree char *text = g_malloc0(max_bytes + 1);
+	struct stat st;
 	gsize length = 0;
-	ssize_t got;
+	ssize_t got = fstat(fd, &st);
 
-	do {
-		got = read(fd, text + length, max_bytes - length);
-		length += (gsize)MAX(got, 0);
-	} while (got > 0 || (got < 0 && errno == EINTR));
+	if (got == 0 && !S_ISREG(st.st_mode)) {
+		text_set_bad_value(error, "%s is not a regular file", path);
+		return NULL;
+	}
+	if (got == 0 && (st.st_mode & S_IRWXO) != 0) {
+		text_set_bad_value(error,
+				   "%s holds a password, and its mode %04o lets everybody have it: "
+				   "chmod o-rwx %s",
+				   path, (guint)(st.st_mode & 07777), path);
+		return NULL;
+	}
+	if (got == 0)
+		do {
+			got = read(fd, text + length, max_bytes - length);
+			length += (gsize)MAX(got, 0);
+		} while (got > 0 || (got < 0 && errno == EINTR));
 	if (got < 0) {
 		text_set_bad_value(error, "%s: %s", path, g_strerror(errno));
 		return NULL;
@@ -212,8 +204,7 @@ char *zookeeper_hosts_read_auth(const char *path, GError **error)
 				   is_too_long ? "" : ": ", g_strerror(errno));
 		return NULL;
 	}
-	if (check_auth_file(path, fd, error))
-		text = read_start(path, fd, MAX_AUTH_BYTES + 2, &length, error);
+	text = read_start(path, fd, MAX_AUTH_BYTES + 2, &length, error);
 	close(fd);
 	if (text == NULL)
 		return NULL;

@@ -5,6 +5,7 @@
 
 #include "common/address.h"
 #include "common/strict-json.h"
+#include "common/worker-kind.h"
 #include "core/text.h"
 
 #define LAYOUT         "layout"
@@ -81,16 +82,6 @@ char *znode_claim_prefix(const char *nonce)
 	return g_strconcat(CLAIM_PREFIX, nonce, "-", NULL);
 }
 
-/* What ZooKeeper writes for its 32-bit counter, ten places at least; it wraps to negative. */
-static gboolean parse_sequence(const char *text, gint64 *out_sequence)
-{
-	const char *digits = text + (*text == '-');
-
-	if (strlen(text) < 10 || digits[strspn(digits, G_CSET_DIGITS)] != '\0')
-		return FALSE;
-	return g_ascii_string_to_signed(text, 10, G_MININT64, G_MAXINT64, out_sequence, NULL);
-}
-
 gboolean znode_claim_parse_name(const char *name, char **out_nonce, gint64 *out_sequence)
 {
 	const char *start = name + strlen(CLAIM_PREFIX);
@@ -100,9 +91,14 @@ gboolean znode_claim_parse_name(const char *name, char **out_nonce, gint64 *out_
 		return FALSE;
 
 	g_autofree char *nonce = g_strndup(start, NONCE_LENGTH);
+	/* what ZooKeeper writes for its 32-bit counter, ten places at least; it wraps to negative
+	 */
+	const char *text = start + NONCE_LENGTH + 1;
+	const char *digits = text + (*text == '-');
 
-	if (!g_uuid_string_is_valid(nonce) ||
-	    !parse_sequence(start + NONCE_LENGTH + 1, out_sequence))
+	if (!g_uuid_string_is_valid(nonce) || strlen(text) < 10 ||
+	    digits[strspn(digits, G_CSET_DIGITS)] != '\0' ||
+	    !g_ascii_string_to_signed(text, 10, G_MININT64, G_MAXINT64, out_sequence, NULL))
 		return FALSE;
 	*out_nonce = g_steal_pointer(&nonce);
 	return TRUE;
@@ -241,7 +237,6 @@ gboolean znode_floor_from_json(const char *text, gsize length, const Layout *lay
 }
 
 #define PERMISSION_READ 1
-#define PERMISSIONS_ALL 31
 
 gboolean znode_acl_is_open(const char *scheme, gint permissions)
 {
@@ -262,17 +257,6 @@ char *znode_acl_identity(const char *auth)
 	return g_strjoin(":", user, text, NULL);
 }
 
-gboolean znode_acl_is_of(const char *scheme, const char *id, gint permissions, const char *identity)
-{
-	g_autofree char *user = g_strndup(identity, strcspn(identity, ":"));
-	g_autofree char *masked = g_strconcat(user, ":x", NULL);
-
-	return g_str_equal(scheme, "digest") && permissions == PERMISSIONS_ALL &&
-	       (g_str_equal(id, identity) || g_str_equal(id, masked));
-}
-
-#define KIND_SERVER   "server"
-#define KIND_EMBEDDED "embedded"
 #define TRANSPORT_TLS "tls" /* the only one; without a word it is plain */
 
 char *claim_record_to_json(const ClaimRecord *self)
@@ -280,8 +264,8 @@ char *claim_record_to_json(const ClaimRecord *self)
 	JsonObject *object = json_object_new();
 	g_autofree char *started = text_time_ms(self->started_ms);
 
-	json_object_set_string_member(object, "kind",
-				      self->program != NULL ? KIND_EMBEDDED : KIND_SERVER);
+	json_object_set_string_member(
+		object, "kind", self->program != NULL ? WORKER_KIND_EMBEDDED : WORKER_KIND_SERVER);
 	if (self->program != NULL)
 		json_object_set_string_member(object, "program", self->program);
 	json_object_set_string_member(object, "host", self->host);
@@ -335,27 +319,12 @@ static gboolean get_kind(JsonObject *object, const char **out_program, gint64 *o
 	*out_port = 0;
 	if (kind == NULL)
 		return FALSE;
-	if (strcmp(kind, KIND_SERVER) == 0)
+	if (strcmp(kind, WORKER_KIND_SERVER) == 0)
 		return strict_json_get_int(object, "port", 1, G_MAXUINT16, out_port, error);
-	if (strcmp(kind, KIND_EMBEDDED) == 0)
+	if (strcmp(kind, WORKER_KIND_EMBEDDED) == 0)
 		return (*out_program = strict_json_get_string(object, "program", error)) != NULL;
 	g_set_error(error, STRICT_JSON_ERROR, STRICT_JSON_ERROR_INVALID,
-		    "\"kind\" is neither " KIND_SERVER " nor " KIND_EMBEDDED);
-	return FALSE;
-}
-
-static gboolean get_transport(JsonObject *object, gboolean *out_is_tls, GError **error)
-{
-	const char *transport;
-
-	*out_is_tls = json_object_has_member(object, "transport");
-	if (!*out_is_tls)
-		return TRUE;
-	transport = strict_json_get_string(object, "transport", error);
-	if (transport == NULL || strcmp(transport, TRANSPORT_TLS) == 0)
-		return transport != NULL;
-	g_set_error(error, STRICT_JSON_ERROR, STRICT_JSON_ERROR_INVALID,
-		    "\"transport\" is not " TRANSPORT_TLS);
+		    "\"kind\" is neither " WORKER_KIND_SERVER " nor " WORKER_KIND_EMBEDDED);
 	return FALSE;
 }
 
@@ -372,10 +341,19 @@ gboolean claim_record_from_json(const char *text, gsize length, ClaimRecord *out
 	gint64 worker_id = -1;
 	gint64 session_timeout_ms = 0;
 	gboolean is_tls;
+	const char *transport = NULL;
 
-	if (object == NULL || !get_kind(object, &program, &port, error) ||
-	    !get_transport(object, &is_tls, error) ||
-	    (host = strict_json_get_string(object, "host", error)) == NULL ||
+	if (object == NULL || !get_kind(object, &program, &port, error))
+		return FALSE;
+	is_tls = json_object_has_member(object, "transport");
+	if (is_tls && (transport = strict_json_get_string(object, "transport", error)) == NULL)
+		return FALSE;
+	if (is_tls && strcmp(transport, TRANSPORT_TLS) != 0) {
+		g_set_error(error, STRICT_JSON_ERROR, STRICT_JSON_ERROR_INVALID,
+			    "\"transport\" is not " TRANSPORT_TLS);
+		return FALSE;
+	}
+	if ((host = strict_json_get_string(object, "host", error)) == NULL ||
 	    !strict_json_get_int(object, "pid", 0, G_MAXINT64, &pid, error) ||
 	    (version = strict_json_get_string(object, "version", error)) == NULL ||
 	    !get_time(object, "started", &started_ms, error))

@@ -113,11 +113,6 @@ gboolean znode_acl_is_open(const char *scheme, gint permissions);
 /* (transfer full): the ID of @auth, "user:password", in ACLs of the scheme "digest". */
 char *znode_acl_identity(const char *auth);
 
-/* Whether one entry permits everything to @identity. ZooKeeper shows "x" after the user name to
- * clients that can read a znode but not administer it. */
-gboolean znode_acl_is_of(const char *scheme, const char *id, gint permissions,
-			 const char *identity);
-
 /* The data of a claim, of a server or of an embedded node. Later versions can add members. */
 typedef struct {
 	char *program;   /* of an embedded node; NULL: a server */

@@ -47,8 +47,8 @@ import threading
 from harness import HANG_GUARD_S, split_address
 from zookeeper import HOST, free_port
 
-EXISTS, GET_DATA, SET_DATA, SET_ACL = 3, 4, 5, 7
-GET_CHILDREN, GET_CHILDREN_2, CREATE_2 = 8, 12, 15
+EXISTS, GET_DATA, SET_ACL = 3, 4, 7
+GET_CHILDREN, GET_CHILDREN_2, MULTI, CREATE_2 = 8, 12, 14, 15
 
 TO_SERVER, TO_CLIENT = "to_server", "to_client"
 BOTH = (TO_SERVER, TO_CLIENT)

@@ -14,7 +14,7 @@ from datetime import datetime
 from ctl import FAR, RegistryTest, answer_question, run
 from fake_clock import FakeClock
 from harness import ENVIRONMENT, HANG_GUARD_S, SANITIZED, SNOWFLAKECTL, secret_file, wait_for
-from proxy import CREATE_2, GET_DATA, SET_DATA
+from proxy import CREATE_2, GET_DATA, MULTI
 from znodes import Registry, tick_in, time_of
 from zookeeper_case import CALLS_WAIT, DATACENTER, ZooKeeperTest, tick_of
 
@@ -201,7 +201,7 @@ class Quarantine(QuarantineTest):
         self.registry.make_datacenter(1)
         proxy = self.proxy()
         parent = f"{self.registry.root}/datacenters"
-        for opcodes, path, gone in (((GET_DATA, SET_DATA), parent, parent),
+        for opcodes, path, gone in ((GET_DATA, parent, parent),
                                     (CREATE_2, f"{parent}/1/floor", f"{parent}/1")):
             self.kazoo.delete(self.registry.floor_path(1))
             for end in (b"\0", b"\xff"):  # behind a path: a flag, or the length of the data
@@ -211,6 +211,15 @@ class Quarantine(QuarantineTest):
                               1, f"{gone} is gone: somebody else has deleted it meanwhile", "again")
             proxy.heal()
             self.assert_ok(self.quarantine())
+
+    def test_a_write_of_which_nobody_knows(self):
+        self.registry.make_datacenter(1)
+        proxy = self.proxy()
+        proxy.answer(-127, MULTI, self.registry.floor_path(1).encode())
+        self.assert_fails(run("--zookeeper", proxy.connect_string + self.registry.root,
+                              "registry", "quarantine", "--yes"),
+                          1, f"{self.registry.floor_path(1)}: the operation was throttled",
+                          "run it again: the registry is not safe yet")
 
     def test_a_damaged_floor_is_left_and_said(self):
         self.registry.make_datacenter(0)
@@ -363,7 +372,7 @@ class Live(QuarantineTest):
         self.registry.make_datacenter(1)
         proxy = self.proxy()
         for options in ((), ("--even-if-servers-live",)):
-            clock = proxy.hold_next_reply(SET_DATA)  # behind it the floors
+            clock = proxy.hold_next_reply(MULTI)  # behind it the floors
             process = self.begin(proxy.connect_string + self.registry.root, *options)
             clock.wait()
             path, _ = self.registry.claim(1, "a.example:7609", 4)

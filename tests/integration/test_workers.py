@@ -6,8 +6,10 @@ import re
 import socket
 import uuid
 
+from admin import LISTEN, Admin
 from ctl import FAR, RegistryTest, cells, run
-from harness import dead_address, secret_file
+from harness import dead_address, secret_file, wait_for
+from proxy import GET_DATA
 from znodes import Registry, tick_in, time_of
 
 
@@ -190,6 +192,16 @@ class ReadOnly(RegistryTest):
                               self.zookeeper.connect_string, "in --zookeeper")
             self.assertEqual(done.stdout, "")
         self.assertEqual(self.registry.everything(), before)
+
+    def test_an_error_that_says_nothing_can_pass(self):
+        self.registry.make_layout()
+        proxy = self.proxy()
+        proxy.answer(-127, GET_DATA, b"/layout")
+        done = run("--zookeeper", proxy.connect_string + self.registry.root, "--json", "workers")
+        self.assert_fails(done, 1, f"{self.registry.root}/layout: the operation was throttled")
+        self.assertEqual(json.loads(done.stdout)["kind"], "unreachable")
+        proxy.heal()
+        self.assertEqual(self.listed("workers"), [])
 
     def test_a_layout_that_makes_no_sense_is_named(self):
         for data in (b"", b"{}", b"{\"epoch_ms\":1288834974657,\"tick_ms\":0}"):
@@ -379,6 +391,49 @@ class Reservations(RegistryTest):
         self.assert_fails(self.ctl("workers", "--reservations"), 1, "datacenters/1/floor",
                           "is missing", "registry quarantine")
         self.assertEqual(self.listed("workers"), [])
+
+    def test_a_server_judges_as_the_tool_does(self):
+        self.registry.make_layout()
+        later, past = tick_in(FAR), tick_in(-5)
+        _, nonce = self.registry.claim(1, "h.invalid:1", 3)
+        _, lost = self.registry.claim(1, "h.invalid:1", 32)  # no worker ID of this layout
+        records = {2: (past, ""), 3: (past, nonce), 4: (later, ""), 5: (later, nonce),
+                   6: (later, lost), 7: (1 << 41, ""), 8: ((1 << 41) - 1, "")}
+        for worker_id, (tick, owner) in records.items():
+            self.registry.reserve(1, worker_id, tick, owner)
+        self.registry.create("datacenters/1/reservations/9", b"{}")
+        done = self.ctl("--json", "workers", "--reservations")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("reservations/7: its end is past the layout's", done.stderr)
+        listed, = json.loads(done.stdout)
+        states = {each["worker_id"]: each["state"] for each in listed["reservations"]}
+        self.assertEqual(states, {2: "free", 3: "held", 4: "quarantined", 5: "quarantined",
+                                  6: "quarantined", 7: "damaged", 8: "quarantined",
+                                  9: "damaged"})
+        admin = Admin(self.launch("--zookeeper", self.hosts, "--datacenter-id", 1,
+                                  "--skip-sanity-checks", *LISTEN).wait_ready())
+        taken = {worker_id for worker_id, state in states.items()
+                 if state in ("quarantined", "damaged")}
+
+        def judged():
+            reply = admin.ask("/workers.json")
+            return reply.status == 200 and {each["worker_id"] for each in reply.json["quarantined"]}
+        wait_for(lambda: judged() == taken, what="the same judgement")
+
+    def test_the_last_tick_is_reserved_to_its_end(self):
+        self.registry.make_layout(time_bits=29, tick_ms=1000, datacenter_bits=0, worker_bits=21,
+                                  sequence_bits=13)
+        self.registry.reserve(0, 3, 0)
+        for _ in range(10):
+            tick = tick_in(0) // 1000
+            self.registry.set_reservation(0, 3, tick)
+            listed, = self.listed("workers", "--reservations")
+            if tick_in(0) // 1000 == tick:  # else it ended meanwhile
+                break
+        self.assertEqual([each["state"] for each in listed["reservations"]], ["quarantined"])
+        self.registry.set_reservation(0, 3, tick - 1)
+        listed, = self.listed("workers", "--reservations")
+        self.assertEqual([each["state"] for each in listed["reservations"]], ["free"])
 
     def test_another_layout_has_other_worker_ids(self):
         self.registry.make_layout(datacenter_bits=3, worker_bits=7)

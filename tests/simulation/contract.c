@@ -20,6 +20,15 @@ typedef ContractClient Client;
 #define ASK(client, operation, ...)                                                                \
 	zookeeper_session_##operation(contract_client_session(client), __VA_ARGS__)
 
+/* Requests a write whatever the version. Returns: its number */
+static guint64 request_set(Client *client, const char *path, const char *data)
+{
+	const ZookeeperWrite write = {
+		.type = ZOOKEEPER_SET, .path = path, .data = data, .version = -1};
+
+	return ASK(client, commit, &write, 1);
+}
+
 /* (transfer full): the next message. It must be of @type. */
 static ZookeeperMessage *expect(Client *client, ZookeeperMessageType type)
 {
@@ -82,7 +91,7 @@ static void make(Client *client, const char *path, const char *data)
 
 static void set(Client *client, const char *path, const char *data)
 {
-	expect_outcome(client, ASK(client, set, path, data), ZOOKEEPER_OK);
+	expect_outcome(client, request_set(client, path, data), ZOOKEEPER_OK);
 }
 
 static void remove_znode(Client *client, const char *path)
@@ -175,11 +184,11 @@ CASE("/session/set", check_set)
 {
 	g_autoptr(ContractClient) client = open_client(NULL);
 
-	expect_outcome(client, ASK(client, set, root, "1"), ZOOKEEPER_NO_NODE);
+	expect_outcome(client, request_set(client, root, "1"), ZOOKEEPER_NO_NODE);
 	make(client, root, "0");
 	for (gint32 version = 1; version <= 3; version++) {
 		g_autoptr(ZookeeperMessage) reply =
-			expect_reply(client, ASK(client, set, root, "same"));
+			expect_reply(client, request_set(client, root, "same"));
 
 		g_assert_cmpint(reply->outcome, ==, ZOOKEEPER_OK);
 		g_assert_cmpint(reply->stat.version, ==, version);
@@ -303,7 +312,7 @@ CASE("/session/order", check_order)
 	make(client, root, "");
 	for (guint i = 0; i < G_N_ELEMENTS(requests); i += 4) {
 		requests[i] = ASK(client, get, root, FALSE);
-		requests[i + 1] = ASK(client, set, root, "x");
+		requests[i + 1] = request_set(client, root, "x");
 		requests[i + 2] = ASK(client, sync, root);
 		requests[i + 3] = ASK(client, children, root, FALSE);
 	}
@@ -343,7 +352,7 @@ CASE("/session/times", check_times)
 	gint64 before_ms = contract_leader_ms();
 	gint64 before_ns = contract_client_boottime_ns(client);
 	g_autoptr(ZookeeperMessage) made = expect_reply(client, ASK(client, create, root, ""));
-	g_autoptr(ZookeeperMessage) changed = expect_reply(client, ASK(client, set, root, ""));
+	g_autoptr(ZookeeperMessage) changed = expect_reply(client, request_set(client, root, ""));
 
 	g_assert_cmpint(before_ns, <=, made->sent_ns);
 	g_assert_cmpint(made->sent_ns, <=, made->received_ns);
@@ -517,7 +526,7 @@ CASE("/session/watches-together", check_watches_together)
 		expect_outcome(client, ASK(client, exists, root, TRUE), ZOOKEEPER_OK);
 		if (i == 1)
 			expect_outcome(client, ASK(client, children, root, TRUE), ZOOKEEPER_OK);
-		request = i == 0 ? ASK(client, set, root, "") : ASK(client, delete, root);
+		request = i == 0 ? request_set(client, root, "") : ASK(client, delete, root);
 		expect_changed(client, root, i == 1);
 		expect_outcome(client, request, ZOOKEEPER_OK);
 		sync_client(client, root);
@@ -535,7 +544,7 @@ CASE("/session/watch-and-change", check_watch_and_change)
 	for (guint i = 1; i <= 10; i++) {
 		g_autofree char *data = g_strdup_printf("%u", i);
 		guint64 asked = ASK(watcher, get, root, TRUE);
-		guint64 written = ASK(writer, set, root, data);
+		guint64 written = request_set(writer, root, data);
 		g_autoptr(ZookeeperMessage) reply = expect_reply(watcher, asked);
 
 		expect_outcome(writer, written, ZOOKEEPER_OK);
@@ -660,7 +669,7 @@ CASE("/session/unsure", check_unsure)
 		if (!is_disconnected)
 			g_assert_cmpint(reply->outcome, ==, ZOOKEEPER_UNSURE);
 		/* after this, the write that has not arrived yet fails by its version */
-		read = expect_reply(client, ASK(client, set, root, data));
+		read = expect_reply(client, request_set(client, root, data));
 		g_assert_cmpint(read->outcome, ==, ZOOKEEPER_OK);
 		if (reply->outcome == ZOOKEEPER_OK)
 			g_assert_cmpint(read->stat.version, >=, version + 2);
@@ -757,7 +766,7 @@ CASE("/session/stranger", check_stranger)
 		expect_outcome(stranger, ASK(stranger, exists, child, FALSE), ZOOKEEPER_OK);
 		expect_outcome(stranger, ASK(stranger, get, child, FALSE), ZOOKEEPER_NO_AUTH);
 		expect_outcome(stranger, ASK(stranger, children, root, FALSE), ZOOKEEPER_NO_AUTH);
-		expect_outcome(stranger, ASK(stranger, set, child, ""), ZOOKEEPER_NO_AUTH);
+		expect_outcome(stranger, request_set(stranger, child, ""), ZOOKEEPER_NO_AUTH);
 		expect_outcome(stranger, ASK(stranger, delete, child), ZOOKEEPER_NO_AUTH);
 		expect_outcome(stranger, ASK(stranger, get_acl, child), ZOOKEEPER_NO_AUTH);
 		for (guint j = 0; j < G_N_ELEMENTS(writes); j++)

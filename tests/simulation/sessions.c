@@ -731,6 +731,7 @@ DEFINE_CREATE(create_ephemeral, ENSEMBLE_CREATE_EPHEMERAL)
 	}
 DEFINE_REQUEST(delete, ENSEMBLE_DELETE)
 DEFINE_REQUEST(get_acl, ENSEMBLE_GET_ACL)
+DEFINE_REQUEST(copy_acl, ENSEMBLE_GET_ACL)
 DEFINE_REQUEST(sync, ENSEMBLE_SYNC)
 
 guint64 zookeeper_session_commit(ZookeeperSession *self, const ZookeeperWrite *writes,
@@ -742,14 +743,6 @@ guint64 zookeeper_session_commit(ZookeeperSession *self, const ZookeeperWrite *w
 		request.writes[i] = (ZookeeperWrite){writes[i].type, g_strdup(writes[i].path),
 						     g_strdup(writes[i].data), writes[i].version};
 	return make_request(self, request, FALSE);
-}
-
-guint64 zookeeper_session_set(ZookeeperSession *self, const char *path, const char *data)
-{
-	return zookeeper_session_commit(
-		self,
-		&(ZookeeperWrite){.type = ZOOKEEPER_SET, .path = path, .data = data, .version = -1},
-		1);
 }
 
 /* Faults */

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "common/worker-kind.h"
+
 #define UNREADABLE "may not be read without its --zookeeper-auth"
 
 static void listed_claim_free(ListedClaim *claim)
@@ -10,6 +12,7 @@ static void listed_claim_free(ListedClaim *claim)
 	claim_record_clear(&claim->record);
 	g_free(claim->nonce);
 	g_free(claim->name);
+	g_free(claim->damage);
 	g_free(claim);
 }
 
@@ -49,15 +52,16 @@ static const char *name_of(const StoreRecord *record)
 	return slash != NULL ? slash + 1 : record->key;
 }
 
-void datacenter_listing_add_claim(DatacenterListing *self, const StoreRecord *record)
+gboolean datacenter_listing_add_claim(DatacenterListing *self, const StoreRecord *record)
 {
+	g_autoptr(GError) error = NULL;
 	const char *name = name_of(record);
 	gint64 sequence;
 	char *nonce;
 	ListedClaim *claim;
 
 	if (!znode_claim_parse_name(name, &nonce, &sequence))
-		return;
+		return FALSE;
 	claim = g_new0(ListedClaim, 1);
 	claim->name = g_strdup(name);
 	claim->nonce = nonce;
@@ -66,19 +70,25 @@ void datacenter_listing_add_claim(DatacenterListing *self, const StoreRecord *re
 	claim->claimed_at_ms = record->created_ms;
 	/* its name says all that matters; a stranger's data are no reason not to start */
 	if (record->data == NULL ||
-	    !claim_record_from_json(record->data, record->length, &claim->record, NULL))
+	    !claim_record_from_json(record->data, record->length, &claim->record, &error))
 		claim->record = (ClaimRecord){.worker_id = -1};
+	else if (claim->record.worker_id >= 0)
+		(void)!layout_check_worker(&self->layout, self->datacenter_id,
+					   claim->record.worker_id, &error);
+	if (record->data == NULL || error != NULL)
+		claim->damage = g_strdup(error != NULL ? error->message : UNREADABLE);
 	g_ptr_array_add(self->claims, claim);
+	return TRUE;
 }
 
-void datacenter_listing_add_reservation(DatacenterListing *self, const StoreRecord *record)
+gboolean datacenter_listing_add_reservation(DatacenterListing *self, const StoreRecord *record)
 {
 	g_autoptr(GError) error = NULL;
 	ListedReservation *reservation;
 	guint worker_id;
 
 	if (!znode_parse_number(name_of(record), (1u << self->layout.worker_bits) - 1, &worker_id))
-		return;
+		return FALSE;
 	reservation = g_new0(ListedReservation, 1);
 	reservation->worker_id = worker_id;
 	reservation->version = record->version;
@@ -90,6 +100,7 @@ void datacenter_listing_add_reservation(DatacenterListing *self, const StoreReco
 	else if (reservation->record.end_tick > layout_max_tick(&self->layout))
 		reservation->damage = g_strdup("its end is past the layout's");
 	g_ptr_array_add(self->reservations, reservation);
+	return TRUE;
 }
 
 void datacenter_listing_set_floor(DatacenterListing *self, const StoreRecord *record)
@@ -239,29 +250,23 @@ const ListedReservation *datacenter_listing_held_by(const DatacenterListing *sel
 	return NULL;
 }
 
-/* What its claim says of who it is. */
-static void describe_server(const ClaimRecord *record, Worker *worker)
-{
-	g_autofree char *name = record->host != NULL ? claim_record_address(record) : g_strdup("");
-
-	if (record->program != NULL) {
-		worker->program = g_steal_pointer(&name);
-		worker->address = g_strdup("");
-	} else {
-		worker->address = g_steal_pointer(&name);
-	}
-}
-
 void datacenter_listing_add_workers(const DatacenterListing *self, GPtrArray *workers)
 {
 	for (guint i = 0; i < self->claims->len; i++) {
 		const ListedClaim *claim = self->claims->pdata[i];
 		const ListedReservation *held = datacenter_listing_held_by(self, claim);
-		Worker *worker = g_new0(Worker, 1);
+		SnowflakeClientWorker *worker = g_new0(SnowflakeClientWorker, 1);
+		gboolean is_embedded = claim->record.program != NULL;
+		g_autofree char *name = claim->record.host != NULL
+						? claim_record_address(&claim->record)
+						: g_strdup("");
 
 		worker->datacenter_id = (gint)self->datacenter_id;
 		worker->worker_id = held != NULL ? (gint)held->worker_id : -1;
-		describe_server(&claim->record, worker);
+		worker->kind = g_strdup(is_embedded ? WORKER_KIND_EMBEDDED : WORKER_KIND_SERVER);
+		worker->address = g_strdup(is_embedded ? "" : name);
+		worker->program = g_strdup(is_embedded ? name : "");
+		worker->server = g_strdup("");
 		worker->nonce = g_strdup(claim->nonce);
 		worker->claimed_at_ms = claim->claimed_at_ms;
 		if (held != NULL)
@@ -279,11 +284,11 @@ void datacenter_listing_add_quarantined(const DatacenterListing *self, gint64 no
 		WorkerIdJudgement judgement =
 			datacenter_listing_judge(self, reservation->worker_id, now_tick, NULL);
 		gboolean is_damaged = judgement.state == WORKER_ID_DAMAGED;
-		Worker *worker;
+		SnowflakeClientWorker *worker;
 
 		if (!is_damaged && judgement.state != WORKER_ID_QUARANTINED)
 			continue;
-		worker = g_new0(Worker, 1);
+		worker = g_new0(SnowflakeClientWorker, 1);
 		worker->datacenter_id = (gint)self->datacenter_id;
 		worker->worker_id = (gint)reservation->worker_id;
 		worker->address = g_strdup(is_damaged ? "" : reservation->record.address);

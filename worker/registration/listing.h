@@ -22,7 +22,8 @@ typedef struct {
 	gint64 order;    /* of its creation, among all records */
 	gboolean is_own; /* made in the session that has read it */
 	gint64 claimed_at_ms;
-	ClaimRecord record; /* the host is NULL if it does not parse */
+	ClaimRecord record; /* the host is NULL if it is unknown */
+	char *damage;       /* (nullable): why the record is unknown, or makes no sense here */
 } ListedClaim;
 
 typedef struct {
@@ -44,10 +45,11 @@ DatacenterListing *datacenter_listing_new(const Layout *layout, guint datacenter
 void datacenter_listing_free(DatacenterListing *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(DatacenterListing, datacenter_listing_free)
 
-/* Adding, in any order, and then datacenter_listing_sort(). Records whose key does not end with a
- * name that servers give are ignored. Without data the record may not be read. */
-void datacenter_listing_add_claim(DatacenterListing *self, const StoreRecord *record);
-void datacenter_listing_add_reservation(DatacenterListing *self, const StoreRecord *record);
+/* Adding, in any order, and then datacenter_listing_sort(). Without data the record may not be
+ * read. Returns: %FALSE if the key does not end with a name that servers give: the record is
+ * ignored */
+gboolean datacenter_listing_add_claim(DatacenterListing *self, const StoreRecord *record);
+gboolean datacenter_listing_add_reservation(DatacenterListing *self, const StoreRecord *record);
 /* @record: (nullable): %NULL: it is missing */
 void datacenter_listing_set_floor(DatacenterListing *self, const StoreRecord *record);
 void datacenter_listing_sort(DatacenterListing *self);
@@ -99,11 +101,11 @@ WorkerIdJudgement datacenter_listing_judge(const DatacenterListing *self, guint 
 const ListedReservation *datacenter_listing_held_by(const DatacenterListing *self,
 						    const ListedClaim *claim);
 
-/* Adds the servers to @workers, of Worker. */
+/* Adds the servers to @workers, of SnowflakeClientWorker. */
 void datacenter_listing_add_workers(const DatacenterListing *self, GPtrArray *workers);
 
 /* Adds the worker IDs that have a record and are quarantined or damaged at @now_tick to
- * @quarantined, of Worker: reserved to until_tick, by the server in the record; of one that is
- * damaged by "". */
+ * @quarantined, of SnowflakeClientWorker: reserved to until_tick, by the server in the record; of
+ * one that is damaged by "". */
 void datacenter_listing_add_quarantined(const DatacenterListing *self, gint64 now_tick,
 					GPtrArray *quarantined);

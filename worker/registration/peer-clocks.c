@@ -7,7 +7,7 @@
 /* Whatever a server says, it fits in nanoseconds. */
 #define MAX_SKEW_MS (G_MAXINT64 / CLOCK_NS_PER_MS)
 
-static gboolean is_peer(const Registration *self, const Worker *worker)
+static gboolean is_peer(const Registration *self, const SnowflakeClientWorker *worker)
 {
 	return worker->datacenter_id == (gint)self->config.datacenter_id &&
 	       *worker->address != '\0' && !g_str_equal(worker->nonce, self->config.nonce);
@@ -19,7 +19,7 @@ static GPtrArray *choose_peers(const Registration *self)
 	GPtrArray *peers = g_ptr_array_new_with_free_func((GDestroyNotify)peer_free);
 
 	for (guint i = 0; i < self->report.list->workers->len; i++) {
-		const Worker *worker = self->report.list->workers->pdata[i];
+		const SnowflakeClientWorker *worker = self->report.list->workers->pdata[i];
 
 		if (is_peer(self, worker))
 			g_ptr_array_add(

@@ -7,25 +7,34 @@
 
 #define MAX_ADDRESS_BYTES 128
 
-static int get_addresses(const char *host, const char *port, struct addrinfo **out_first)
+/* (transfer full) (nullable): "address:port,...", without brackets, which ZooKeeper's client does
+ * not know. @server: is cut into host and port */
+static char *look_up(char *server, const char **out_why)
 {
 	struct addrinfo hints = {
 		.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
-	int code = getaddrinfo(host, port, &hints, out_first);
+	char *colon = strrchr(server, ':');
+	const char *port = colon != NULL ? colon + 1 : NULL;
+	struct addrinfo *first = NULL;
+	GString *text;
+	int code;
 
+	if (colon == NULL) {
+		*out_why = "it has no port";
+		return NULL;
+	}
+	*colon = '\0';
+	code = getaddrinfo(server, port, &hints, &first);
 	/* an address of a family that this machine has on its loopback only */
 	if (code == EAI_ADDRFAMILY || code == EAI_BADFLAGS) {
 		hints.ai_flags = 0;
-		code = getaddrinfo(host, port, &hints, out_first);
+		code = getaddrinfo(server, port, &hints, &first);
 	}
-	return code;
-}
-
-/* (transfer full): without brackets, which ZooKeeper's client does not know. */
-static char *join_addresses(const struct addrinfo *first, const char *port)
-{
-	GString *text = g_string_new(NULL);
-
+	if (code != 0) {
+		*out_why = gai_strerror(code);
+		return NULL;
+	}
+	text = g_string_new(NULL);
 	for (const struct addrinfo *one = first; one != NULL; one = one->ai_next) {
 		char address[MAX_ADDRESS_BYTES];
 
@@ -34,30 +43,8 @@ static char *join_addresses(const struct addrinfo *first, const char *port)
 			g_string_append_printf(text, "%s%s:%s", text->len > 0 ? "," : "", address,
 					       port);
 	}
-	return g_string_free(text, FALSE);
-}
-
-/* (transfer full) (nullable): @server is cut into host and port. */
-static char *look_up(char *server, const char **out_why)
-{
-	char *colon = strrchr(server, ':');
-	struct addrinfo *first = NULL;
-	char *addresses;
-	int code;
-
-	if (colon == NULL) {
-		*out_why = "it has no port";
-		return NULL;
-	}
-	*colon = '\0';
-	code = get_addresses(server, colon + 1, &first);
-	if (code != 0) {
-		*out_why = gai_strerror(code);
-		return NULL;
-	}
-	addresses = join_addresses(first, colon + 1);
 	freeaddrinfo(first);
-	return addresses;
+	return g_string_free(text, FALSE);
 }
 
 GStrv name_resolution_look_up(const char *servers, const GStrv known, char **out_unknown)

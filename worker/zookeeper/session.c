@@ -41,6 +41,7 @@ struct _ZookeeperSession {
 	const struct ACL_vector *acl; /* of what is created */
 	struct ACL own_entry;         /* of that, with auth: everything, for them alone */
 	struct ACL_vector own_acl;
+	struct ACL_vector copied_acl; /* set by the client's threads before they reply */
 
 	pthread_mutex_t mutex; /* for what follows */
 	pthread_cond_t changed;
@@ -60,6 +61,7 @@ typedef struct {
 	gint64 sent_ns;
 	const char *operation; /* static */
 	char *path;            /* of a transaction, all of them */
+	gboolean copies_acl;
 	/* of a transaction */
 	guint n_writes;
 	const struct Stat *stat; /* of the last set; NULL: there is none */
@@ -97,11 +99,16 @@ static void post(ZookeeperSession *self, ZookeeperMessage *message)
 
 /* The client's threads */
 
-static void on_session_event(ZookeeperSession *self, zhandle_t *handle, int state)
+static void on_client_event(zhandle_t *handle, int type, int state, const char *path, void *context)
 {
+	ZookeeperSession *self = context;
 	ZookeeperMessage *message = g_new0(ZookeeperMessage, 1);
 
-	if (state == ZOO_CONNECTED_STATE) {
+	if (type != ZOO_SESSION_EVENT) {
+		message->type = ZOOKEEPER_CHANGED;
+		message->path = g_strdup(path);
+		message->gone = type == ZOO_DELETED_EVENT;
+	} else if (state == ZOO_CONNECTED_STATE) {
 		message->type = ZOOKEEPER_CONNECTED;
 		message->session = zoo_client_id(handle)->client_id;
 		pthread_mutex_lock(&self->mutex);
@@ -114,22 +121,6 @@ static void on_session_event(ZookeeperSession *self, zhandle_t *handle, int stat
 	} else { /* there are undocumented states between attempts */
 		message->type = ZOOKEEPER_DISCONNECTED;
 	}
-	post(self, message);
-}
-
-static void on_client_event(zhandle_t *handle, int type, int state, const char *path, void *context)
-{
-	ZookeeperSession *self = context;
-	ZookeeperMessage *message;
-
-	if (type == ZOO_SESSION_EVENT) {
-		on_session_event(self, handle, state);
-		return;
-	}
-	message = g_new0(ZookeeperMessage, 1);
-	message->type = ZOOKEEPER_CHANGED;
-	message->path = g_strdup(path);
-	message->gone = type == ZOO_DELETED_EVENT;
 	post(self, message);
 }
 
@@ -176,28 +167,6 @@ static gboolean is_open_error(int code)
 	}
 }
 
-static void describe_error(int code, ZookeeperMessage *message)
-{
-	message->reason = code == QUOTA_EXCEEDED ? "its quota is used up" : zerror(code);
-	message->error = is_open_error(code) ? code : 0;
-	for (gsize i = 0; i < G_N_ELEMENTS(OPEN_ERRORS); i++)
-		if (OPEN_ERRORS[i].code == code) {
-			message->reason = OPEN_ERRORS[i].reason;
-			message->remedy = OPEN_ERRORS[i].remedy;
-		}
-}
-
-static ZookeeperStat stat_of(const struct Stat *stat)
-{
-	return (ZookeeperStat){
-		.version = stat->version,
-		.created_order = stat->czxid,
-		.created_ms = stat->ctime,
-		.modified_ms = stat->mtime,
-		.owner_session = stat->ephemeralOwner,
-	};
-}
-
 static ZookeeperMessage *reply_new(const Request *request, int code, const struct Stat *stat)
 {
 	ZookeeperMessage *message = g_new0(ZookeeperMessage, 1);
@@ -207,19 +176,32 @@ static ZookeeperMessage *reply_new(const Request *request, int code, const struc
 	message->sent_ns = request->sent_ns;
 	message->received_ns = clock_boottime_ns();
 	message->outcome = outcome_of(code);
-	describe_error(code, message);
+	message->reason = code == QUOTA_EXCEEDED ? "its quota is used up" : zerror(code);
+	message->error = is_open_error(code) ? code : 0;
+	for (gsize i = 0; i < G_N_ELEMENTS(OPEN_ERRORS); i++)
+		if (OPEN_ERRORS[i].code == code) {
+			message->reason = OPEN_ERRORS[i].reason;
+			message->remedy = OPEN_ERRORS[i].remedy;
+		}
 	if (code == ZOK && stat != NULL)
-		message->stat = stat_of(stat);
+		message->stat = (ZookeeperStat){
+			.version = stat->version,
+			.created_order = stat->czxid,
+			.created_ms = stat->ctime,
+			.modified_ms = stat->mtime,
+			.owner_session = stat->ephemeralOwner,
+		};
 	return message;
 }
 
-static void refuse(ZookeeperMessage *message)
+static void set_nonsense(ZookeeperMessage *message)
 {
 	message->outcome = ZOOKEEPER_REFUSED;
 	message->reason = "its answer makes no sense";
 }
 
-static void log_operation(const Request *request, const ZookeeperMessage *message)
+/* The request ends here. */
+static void post_reply(Request *request, ZookeeperMessage *message)
 {
 	static const char *const OUTCOMES[] = {
 		[ZOOKEEPER_OK] = "ok",
@@ -234,12 +216,6 @@ static void log_operation(const Request *request, const ZookeeperMessage *messag
 	log_event(LOG_ZOOKEEPER_OPERATION, log_text("operation", request->operation),
 		  log_text("path", request->path), log_text("outcome", OUTCOMES[message->outcome]),
 		  log_number("took_us", (message->received_ns - message->sent_ns) / 1000));
-}
-
-/* The request ends here. */
-static void post_reply(Request *request, ZookeeperMessage *message)
-{
-	log_operation(request, message);
 	post(request->session, message);
 	g_free(request->path);
 	g_free(request);
@@ -266,7 +242,7 @@ static void on_data(int code, const char *value, int length, const struct Stat *
 	ZookeeperMessage *message = reply_new(request, code, stat);
 
 	if (code == ZOK && !znode_data_make_sense(length, value)) {
-		refuse(message);
+		set_nonsense(message);
 	} else if (code == ZOK) {
 		message->length = (gsize)MAX(length, 0); /* -1: it holds nothing */
 		message->data = g_strndup(value != NULL ? value : "", message->length);
@@ -282,7 +258,7 @@ static void on_children(int code, const struct String_vector *names, const void 
 	ZookeeperMessage *message = reply_new(request, code, NULL);
 
 	if (code == ZOK && !znode_names_make_sense(names->count, names->data)) {
-		refuse(message);
+		set_nonsense(message);
 	} else if (code == ZOK) {
 		message->children = g_new0(char *, (gsize)names->count + 1);
 		for (int i = 0; i < names->count; i++)
@@ -299,6 +275,17 @@ static void on_acl(int code, struct ACL_vector *acl, struct Stat *stat, const vo
 	for (int i = 0; code == ZOK && i < acl->count; i++)
 		if (znode_acl_is_open(acl->data[i].id.scheme, acl->data[i].perms))
 			message->open = TRUE;
+	if (code == ZOK && request->copies_acl) {
+		struct ACL_vector *copy = &request->session->copied_acl;
+
+		deallocate_ACL_vector(copy);
+		allocate_ACL_vector(copy, acl->count);
+		for (int i = 0; i < acl->count; i++)
+			/* the client frees them by free() */
+			copy->data[i] = (struct ACL){
+				acl->data[i].perms,
+				{strdup(acl->data[i].id.scheme), strdup(acl->data[i].id.id)}};
+	}
 	post_reply(request, message);
 }
 
@@ -308,7 +295,7 @@ static void on_created(int code, const char *path, const struct Stat *stat, cons
 	ZookeeperMessage *message = reply_new(request, code, stat);
 
 	if (code == ZOK && (path == NULL || *path != '/'))
-		refuse(message);
+		set_nonsense(message);
 	else if (code == ZOK)
 		message->path = g_strdup(path);
 	post_reply(request, message);
@@ -319,23 +306,20 @@ static void on_synced(int code, const char *path G_GNUC_UNUSED, const void *data
 	on_done(code, data);
 }
 
-/* Which of the writes is to blame: the others are "rolled back" or "not tried". */
-static guint failed_write(const Request *request)
-{
-	for (guint i = 0; i < request->n_writes; i++)
-		if (request->results[i].err != ZOK &&
-		    request->results[i].err != ZRUNTIMEINCONSISTENCY)
-			return i;
-	return 0;
-}
-
 static void on_committed(int code, const void *data)
 {
 	Request *request = (Request *)data;
 	ZookeeperMessage *message = reply_new(request, code, request->stat);
 
-	if (message->outcome != ZOOKEEPER_OK && message->outcome != ZOOKEEPER_UNSURE)
-		message->failed = failed_write(request);
+	/* which of the writes is to blame: the others are "rolled back" or "not tried" */
+	for (guint i = 0; i < request->n_writes && message->outcome != ZOOKEEPER_OK &&
+			  message->outcome != ZOOKEEPER_UNSURE;
+	     i++)
+		if (request->results[i].err != ZOK &&
+		    request->results[i].err != ZRUNTIMEINCONSISTENCY) {
+			message->failed = i;
+			break;
+		}
 	post_reply(request, message);
 }
 
@@ -349,22 +333,11 @@ static void session_destroy(ZookeeperSession *self)
 	g_free((char *)self->config.certificates);
 	g_free((char *)self->config.auth);
 	g_free(self->own_entry.id.id);
+	deallocate_ACL_vector(&self->copied_acl);
 	g_free(self);
 }
 
 /* The session's own thread */
-
-/* (transfer full): the first message, with its names. */
-static ZookeeperMessage *find_names(const ZookeeperSessionConfig *config)
-{
-	ZookeeperMessage *message = g_new0(ZookeeperMessage, 1);
-
-	message->addresses =
-		config->look_up
-			? name_resolution_look_up(config->servers, config->known, &message->unknown)
-			: g_strdupv(config->known);
-	return message;
-}
 
 /* (nullable): a handle, which connects in the background. @out_failure: (transfer full) (nullable):
  * why there is none; NULL: the first connection was refused before authentication. */
@@ -390,16 +363,6 @@ static zhandle_t *open_handle(ZookeeperSession *self, const GStrv addresses, cha
 	return NULL;
 }
 
-static gboolean is_ending(ZookeeperSession *self)
-{
-	gboolean ending;
-
-	pthread_mutex_lock(&self->mutex);
-	ending = self->ending;
-	pthread_mutex_unlock(&self->mutex);
-	return ending;
-}
-
 /* What the client's threads have said already comes after it. (transfer full) */
 static void post_first(ZookeeperSession *self, ZookeeperMessage *message, zhandle_t *handle)
 {
@@ -412,35 +375,31 @@ static void post_first(ZookeeperSession *self, ZookeeperMessage *message, zhandl
 	pthread_mutex_unlock(&self->mutex);
 }
 
-static void open_session(ZookeeperSession *self)
+static void *session_thread(void *user_data)
 {
-	ZookeeperMessage *message = find_names(&self->config);
+	ZookeeperSession *self = user_data;
+	const ZookeeperSessionConfig *config = &self->config;
+	ZookeeperMessage *first = g_new0(ZookeeperMessage, 1);
 	zhandle_t *handle = NULL;
+	gboolean ending, left;
 
-	message->type = ZOOKEEPER_NO_NAMES;
-	if (message->addresses != NULL && !is_ending(self)) {
-		handle = open_handle(self, message->addresses, &message->failure);
-		message->type = handle != NULL ? ZOOKEEPER_OPENED : ZOOKEEPER_NOT_OPENED;
+	pthread_setname_np(pthread_self(), "session");
+	first->type = ZOOKEEPER_NO_NAMES;
+	first->addresses = config->look_up ? name_resolution_look_up(config->servers, config->known,
+								     &first->unknown)
+					   : g_strdupv(config->known);
+	pthread_mutex_lock(&self->mutex);
+	ending = self->ending;
+	pthread_mutex_unlock(&self->mutex);
+	if (first->addresses != NULL && !ending) {
+		handle = open_handle(self, first->addresses, &first->failure);
+		first->type = handle != NULL ? ZOOKEEPER_OPENED : ZOOKEEPER_NOT_OPENED;
 	}
-	post_first(self, message, handle);
-}
-
-static void wait_for_end(ZookeeperSession *self)
-{
+	post_first(self, first, handle);
 	pthread_mutex_lock(&self->mutex);
 	while (!self->ending)
 		pthread_cond_wait(&self->changed, &self->mutex);
 	pthread_mutex_unlock(&self->mutex);
-}
-
-static void *session_thread(void *user_data)
-{
-	ZookeeperSession *self = user_data;
-	gboolean left;
-
-	pthread_setname_np(pthread_self(), "session");
-	open_session(self);
-	wait_for_end(self);
 	if (self->handle != NULL)
 		zookeeper_close(self->handle); /* joins its threads */
 	pthread_mutex_lock(&self->mutex);
@@ -454,6 +413,7 @@ static void *session_thread(void *user_data)
 }
 
 /* The owner's thread */
+
 /* It would go to standard error, from a buffer that the handles of a process share without a lock.
  * The events say what matters of it. */
 static void quiet_log(void)
@@ -461,29 +421,10 @@ static void quiet_log(void)
 	zoo_set_debug_level((ZooLogLevel)0);
 }
 
-static void init_threads(ZookeeperSession *self)
-{
-	pthread_condattr_t monotonic;
-
-	pthread_mutex_init(&self->mutex, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&self->changed, &monotonic);
-	pthread_condattr_destroy(&monotonic);
-}
-
-/* Not ZOO_CREATOR_ALL_ACL: where ZooKeeper speaks TLS, that is whoever has the certificate, too, as
- * everybody on a machine has it by a stunnel that runs there. */
-static void set_own_acl(ZookeeperSession *self, const char *auth)
-{
-	self->own_entry = (struct ACL){ZOO_PERM_ALL, {(char *)"digest", znode_acl_identity(auth)}};
-	self->own_acl = (struct ACL_vector){1, &self->own_entry};
-	self->acl = &self->own_acl;
-}
-
 ZookeeperSession *zookeeper_session_new(const ZookeeperSessionConfig *config)
 {
 	ZookeeperSession *self = g_new0(ZookeeperSession, 1);
+	pthread_condattr_t monotonic;
 	int code;
 
 	self->config = *config;
@@ -493,10 +434,20 @@ ZookeeperSession *zookeeper_session_new(const ZookeeperSessionConfig *config)
 	self->config.auth = g_strdup(config->auth);
 	self->timeout_ms = config->timeout_ms;
 	self->acl = &ZOO_OPEN_ACL_UNSAFE;
-	if (config->auth != NULL)
-		set_own_acl(self, config->auth);
+	if (config->auth != NULL) {
+		/* not ZOO_CREATOR_ALL_ACL: where ZooKeeper speaks TLS, that includes whoever has
+		 * the certificate, as everybody on a machine has by a stunnel that runs there */
+		self->own_entry = (struct ACL){
+			ZOO_PERM_ALL, {(char *)"digest", znode_acl_identity(config->auth)}};
+		self->own_acl = (struct ACL_vector){1, &self->own_entry};
+		self->acl = &self->own_acl;
+	}
 	g_queue_init(&self->messages);
-	init_threads(self);
+	pthread_mutex_init(&self->mutex, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&self->changed, &monotonic);
+	pthread_condattr_destroy(&monotonic);
 	pthread_once(&log_once, quiet_log);
 	code = detached_thread_start(session_thread, self);
 	if (code != 0) {
@@ -538,7 +489,7 @@ void zookeeper_session_free(ZookeeperSession *self)
 		zookeeper_session_close(self, 0);
 }
 
-static void log_message(const ZookeeperMessage *message)
+ZookeeperMessage *zookeeper_session_take(ZookeeperSession *self)
 {
 	static const char *const WHATS[] = {
 		[ZOOKEEPER_OPENED] = "opened",         [ZOOKEEPER_NO_NAMES] = "no-names",
@@ -546,21 +497,14 @@ static void log_message(const ZookeeperMessage *message)
 		[ZOOKEEPER_EXPIRED] = "expired",       [ZOOKEEPER_DENIED] = "denied",
 		[ZOOKEEPER_NOT_OPENED] = "not-opened",
 	};
-
-	if (message->type < G_N_ELEMENTS(WHATS))
-		log_event(LOG_ZOOKEEPER_SESSION, log_text("what", WHATS[message->type]));
-}
-
-ZookeeperMessage *zookeeper_session_take(ZookeeperSession *self)
-{
 	ZookeeperMessage *message = NULL;
 
 	pthread_mutex_lock(&self->mutex);
 	if (self->opened)
 		message = g_queue_pop_head(&self->messages);
 	pthread_mutex_unlock(&self->mutex);
-	if (message != NULL)
-		log_message(message);
+	if (message != NULL && message->type < G_N_ELEMENTS(WHATS))
+		log_event(LOG_ZOOKEEPER_SESSION, log_text("what", WHATS[message->type]));
 	return message;
 }
 
@@ -637,14 +581,6 @@ guint64 zookeeper_session_create_ephemeral(ZookeeperSession *self, const char *p
 	return create(self, path, data, ZOO_EPHEMERAL | ZOO_SEQUENCE);
 }
 
-guint64 zookeeper_session_set(ZookeeperSession *self, const char *path, const char *data)
-{
-	Request *request = request_new(self, "set", path);
-
-	return sent(self, request,
-		    zoo_aset(self->handle, path, data, (int)strlen(data), -1, on_stat, request));
-}
-
 guint64 zookeeper_session_delete(ZookeeperSession *self, const char *path)
 {
 	Request *request = request_new(self, "delete", path);
@@ -659,6 +595,15 @@ guint64 zookeeper_session_get_acl(ZookeeperSession *self, const char *path)
 	return sent(self, request, zoo_aget_acl(self->handle, path, on_acl, request));
 }
 
+guint64 zookeeper_session_copy_acl(ZookeeperSession *self, const char *path)
+{
+	Request *request = request_new(self, "get-acl", path);
+
+	request->copies_acl = TRUE;
+	self->acl = &self->copied_acl; /* empty until the answer: ZooKeeper refuses it */
+	return sent(self, request, zoo_aget_acl(self->handle, path, on_acl, request));
+}
+
 guint64 zookeeper_session_sync(ZookeeperSession *self, const char *path)
 {
 	Request *request = request_new(self, "sync", path);
@@ -666,20 +611,11 @@ guint64 zookeeper_session_sync(ZookeeperSession *self, const char *path)
 	return sent(self, request, zoo_async(self->handle, path, on_synced, request));
 }
 
-static char *paths_of(const ZookeeperWrite *writes, guint n_writes)
-{
-	GString *paths = g_string_new(NULL);
-
-	for (guint i = 0; i < n_writes; i++)
-		g_string_append_printf(paths, "%s%s", i > 0 ? "," : "", writes[i].path);
-	return g_string_free(paths, FALSE);
-}
-
 guint64 zookeeper_session_commit(ZookeeperSession *self, const ZookeeperWrite *writes,
 				 guint n_writes)
 {
-	g_autofree char *paths = paths_of(writes, n_writes);
-	Request *request = request_new(self, "commit", paths);
+	Request *request = request_new(self, "commit", NULL);
+	GString *paths = g_string_new(NULL);
 	zoo_op_t ops[ZOOKEEPER_MAX_WRITES];
 
 	g_assert(n_writes >= 1 && n_writes <= ZOOKEEPER_MAX_WRITES);
@@ -687,6 +623,7 @@ guint64 zookeeper_session_commit(ZookeeperSession *self, const ZookeeperWrite *w
 	for (guint i = 0; i < n_writes; i++) {
 		const ZookeeperWrite *write = &writes[i];
 
+		g_string_append_printf(paths, "%s%s", i > 0 ? "," : "", write->path);
 		switch (write->type) {
 		case ZOOKEEPER_CHECK:
 			zoo_check_op_init(&ops[i], write->path, write->version);
@@ -703,6 +640,7 @@ guint64 zookeeper_session_commit(ZookeeperSession *self, const ZookeeperWrite *w
 			break;
 		}
 	}
+	request->path = g_string_free(paths, FALSE);
 	return sent(self, request,
 		    zoo_amulti(self->handle, (int)n_writes, ops, request->results, on_committed,
 			       request));

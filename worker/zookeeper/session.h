@@ -135,11 +135,12 @@ guint64 zookeeper_session_create(ZookeeperSession *self, const char *path, const
 /* The path is completed with a sequence number; the znode goes when the session ends. */
 guint64 zookeeper_session_create_ephemeral(ZookeeperSession *self, const char *path,
 					   const char *data);
-/* Whatever the version. */
-guint64 zookeeper_session_set(ZookeeperSession *self, const char *path, const char *data);
 guint64 zookeeper_session_delete(ZookeeperSession *self, const char *path);
 /* Who may do what; NO_AUTH for whoever may neither read nor administer it. */
 guint64 zookeeper_session_get_acl(ZookeeperSession *self, const char *path);
+/* Reads the ACL of @path. What is created after its answer OK gets that ACL; before the answer
+ * nothing can be created. */
+guint64 zookeeper_session_copy_acl(ZookeeperSession *self, const char *path);
 /* What is read after this is no older than what was written, by anybody, before it. */
 guint64 zookeeper_session_sync(ZookeeperSession *self, const char *path);
 

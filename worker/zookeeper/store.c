@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/log.h"
-#include "worker/zookeeper/access-check.h"
+#include "common/zookeeper/znodes.h"
 #include "worker/zookeeper/name-resolution.h"
 #include "worker/zookeeper/reach-probe.h"
 #include "worker/zookeeper/session.h"
@@ -27,7 +27,7 @@
 #define LOSS_LOGGED_US G_USEC_PER_SEC
 
 /* What a request of the session is for. */
-typedef enum { FOR_SYNC, FOR_READ, FOR_CHILDREN, FOR_CHILD, FOR_COMMIT } Purpose;
+typedef enum { FOR_SYNC, FOR_ACL, FOR_READ, FOR_CHILDREN, FOR_CHILD, FOR_COMMIT } Purpose;
 
 typedef struct {
 	StoreMessage *answer; /* so far */
@@ -39,6 +39,154 @@ typedef struct {
 	Purpose purpose;
 	char *key;
 } Request;
+
+/* Access checks */
+
+/*
+ * Finds out whether anyone may write what the servers of a datacenter share: the root, the znodes
+ * right below it, and the datacenter down to the last reservation. For a server with
+ * --zookeeper-auth, on znodes that were made without it: a client that may write a parent may
+ * delete a reservation below it, and another server then takes a worker ID that is in use.
+ *
+ * A znode is open as common/zookeeper/znodes.h defines it. Parents are read before their
+ * children, so the znode that is named is the highest one that is open. Nothing is changed. Claims
+ * are not read: they belong to their servers, and end with them. A reservation whose ACL this
+ * server may not read is skipped, because no server with its password takes that worker ID.
+ */
+typedef struct {
+	gboolean is_finished;
+	ZookeeperOutcome outcome; /* once it is finished: OK, or why the answer is not known */
+	const char *reason;       /* in words; static */
+	char *path;               /* (nullable): the znode that is open, or that cannot be read */
+	gboolean is_open;         /* anyone may write @path */
+	/* its own */
+	ZookeeperSession *session;
+	char *reservations;
+	guint64 sync, children; /* the requests; 0: not under way */
+	GHashTable *requests;   /* number of a request to its path */
+	GQueue paths;           /* that are still to be read */
+} AccessCheck;
+
+static void add_path(AccessCheck *self, const char *parent, const char *name)
+{
+	g_queue_push_tail(&self->paths, g_strconcat(parent, "/", name, NULL));
+}
+
+static void end_check(AccessCheck *self, ZookeeperOutcome outcome, const char *reason,
+		      const char *path)
+{
+	self->is_finished = TRUE;
+	self->outcome = outcome;
+	self->reason = reason;
+	self->path = g_strdup(path);
+}
+
+static void request_acls(AccessCheck *self)
+{
+	while (!g_queue_is_empty(&self->paths) && g_hash_table_size(self->requests) < MAX_READS) {
+		char *path = g_queue_pop_head(&self->paths);
+		guint64 *request = g_new(guint64, 1);
+
+		*request = zookeeper_session_get_acl(self->session, path);
+		g_hash_table_insert(self->requests, request, path);
+	}
+	if (self->children == 0 && g_hash_table_size(self->requests) == 0)
+		self->is_finished = TRUE;
+}
+
+static void take_acl(AccessCheck *self, const ZookeeperMessage *message, const char *path)
+{
+	switch (message->outcome) {
+	case ZOOKEEPER_OK:
+		self->is_open = message->open;
+		if (message->open)
+			end_check(self, ZOOKEEPER_OK, NULL, path);
+		break;
+	case ZOOKEEPER_NO_NODE:
+		break;
+	case ZOOKEEPER_NO_AUTH:
+		if (g_str_has_prefix(path, self->reservations) &&
+		    !g_str_equal(path, self->reservations))
+			break;
+		G_GNUC_FALLTHROUGH;
+	case ZOOKEEPER_NODE_EXISTS:
+	case ZOOKEEPER_BAD_VERSION:
+	case ZOOKEEPER_REFUSED:
+	case ZOOKEEPER_UNSURE:
+		end_check(self, message->outcome, message->reason, path);
+		break;
+	}
+}
+
+/* Continues with a reply of the session. Returns: %FALSE if the reply is to another request */
+static gboolean access_check_take(AccessCheck *self, const ZookeeperMessage *message)
+{
+	const char *path = g_hash_table_lookup(self->requests, &message->request);
+
+	if (message->request == self->sync) {
+		if (message->outcome != ZOOKEEPER_OK)
+			end_check(self, message->outcome, message->reason, NULL);
+		return TRUE;
+	}
+	if (path == NULL && message->request != self->children)
+		return FALSE;
+	if (path != NULL) {
+		take_acl(self, message, path);
+	} else if (message->outcome == ZOOKEEPER_OK) {
+		guint worker_id;
+
+		self->children = 0;
+		/* no server reads what others have put there */
+		for (char **name = message->children; *name != NULL; name++)
+			if (znode_parse_number(*name, G_MAXUINT, &worker_id))
+				add_path(self, self->reservations, *name);
+	} else {
+		self->children = 0;
+		if (message->outcome != ZOOKEEPER_NO_NODE)
+			end_check(self, message->outcome, message->reason, self->reservations);
+	}
+	g_hash_table_remove(self->requests, &message->request);
+	if (!self->is_finished)
+		request_acls(self);
+	return TRUE;
+}
+
+static AccessCheck *access_check_new(ZookeeperSession *session, const char *root,
+				     guint datacenter_id)
+{
+	AccessCheck *self = g_new0(AccessCheck, 1);
+	g_autofree char *claims = znode_claims(root, datacenter_id);
+	g_autofree char *datacenter = g_path_get_dirname(claims);
+
+	self->session = session;
+	self->reservations = znode_reservations(root, datacenter_id);
+	self->requests = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, g_free);
+	g_queue_init(&self->paths);
+	g_queue_push_tail(&self->paths, g_strdup(root));
+	for (const char *const *name = ZNODES_OF_ROOT; *name != NULL; name++)
+		add_path(self, root, *name);
+	g_queue_push_tail(&self->paths, g_strdup(datacenter));
+	for (const char *const *name = ZNODES_OF_DATACENTER; *name != NULL; name++)
+		add_path(self, datacenter, *name);
+	/* an operator may have closed the znodes a moment ago */
+	self->sync = zookeeper_session_sync(session, root);
+	self->children = zookeeper_session_children(session, self->reservations, FALSE);
+	request_acls(self);
+	return self;
+}
+
+static void access_check_free(AccessCheck *self)
+{
+	if (self == NULL)
+		return;
+	g_queue_clear_full(&self->paths, g_free);
+	g_hash_table_unref(self->requests);
+	g_free(self->reservations);
+	g_free(self->path);
+	g_free(self);
+}
+
+/* The store */
 
 typedef struct {
 	Store store;
@@ -60,7 +208,7 @@ typedef struct {
 	guint n_reads;        /* that are */
 	char *watched;        /* (nullable): of watch() */
 	guint64 watch_request;
-	ZookeeperAccessCheck *access; /* (nullable) */
+	AccessCheck *access; /* (nullable) */
 	guint64 access_job;
 
 	struct {
@@ -191,14 +339,16 @@ static guint64 store_list(Store *store, const char *prefix, gboolean fresh, gboo
 	return job;
 }
 
-static guint64 send_writes(ZookeeperStore *self, const StoreWrite *writes, guint n_writes)
+static guint64 store_commit(Store *store, const StoreWrite *writes, guint n_writes)
 {
+	ZookeeperStore *self = (ZookeeperStore *)store;
+	const StoreWrite *last = &writes[n_writes - 1];
 	ZookeeperWrite parts[STORE_MAX_WRITES];
+	guint64 job, request;
 
-	if (n_writes == 1 && writes->is_mortal)
-		return zookeeper_session_create_ephemeral(self->session, writes->key, writes->data);
-	if (n_writes == 1 && writes->version == STORE_NONE)
-		return zookeeper_session_create(self->session, writes->key, writes->data);
+	g_assert(n_writes >= 1 && n_writes <= STORE_MAX_WRITES);
+	if (self->session == NULL)
+		return answer_unsure(self);
 	for (guint i = 0; i < n_writes; i++)
 		parts[i] = (ZookeeperWrite){
 			.type = writes[i].data == NULL            ? ZOOKEEPER_CHECK
@@ -208,20 +358,26 @@ static guint64 send_writes(ZookeeperStore *self, const StoreWrite *writes, guint
 			.data = writes[i].data,
 			.version = MAX(writes[i].version, -1),
 		};
-	return zookeeper_session_commit(self->session, parts, n_writes);
+	job = job_new(self);
+	if (n_writes == 1 && last->is_mortal)
+		request = zookeeper_session_create_ephemeral(self->session, last->key, last->data);
+	else if (n_writes == 1 && last->version == STORE_NONE)
+		request = zookeeper_session_create(self->session, last->key, last->data);
+	else
+		request = zookeeper_session_commit(self->session, parts, n_writes);
+	expect_reply(self, job, request, FOR_COMMIT, last->key);
+	return job;
 }
 
-static guint64 store_commit(Store *store, const StoreWrite *writes, guint n_writes)
+guint64 zookeeper_store_copy_acl(Store *store, const char *key)
 {
 	ZookeeperStore *self = (ZookeeperStore *)store;
 	guint64 job;
 
-	g_assert(n_writes >= 1 && n_writes <= STORE_MAX_WRITES);
 	if (self->session == NULL)
 		return answer_unsure(self);
 	job = job_new(self);
-	expect_reply(self, job, send_writes(self, writes, n_writes), FOR_COMMIT,
-		     writes[n_writes - 1].key);
+	expect_reply(self, job, zookeeper_session_copy_acl(self->session, key), FOR_ACL, key);
 	return job;
 }
 
@@ -264,8 +420,8 @@ static guint64 store_check_access(Store *store, guint datacenter_id)
 		return 0;
 	if (self->session == NULL)
 		return answer_unsure(self);
-	g_clear_pointer(&self->access, zookeeper_access_check_free);
-	self->access = zookeeper_access_check_new(self->session, self->root, datacenter_id);
+	g_clear_pointer(&self->access, access_check_free);
+	self->access = access_check_new(self->session, self->root, datacenter_id);
 	return self->access_job = job_new(self);
 }
 
@@ -320,26 +476,6 @@ static void add_record(const ZookeeperStore *self, StoreMessage *answer, const c
 	g_ptr_array_add(answer->records, record);
 }
 
-/* The reply is not OK: so is the answer, whatever else comes. */
-static void note_failure(StoreMessage *answer, const ZookeeperMessage *message)
-{
-	if (answer->outcome != STORE_OK)
-		return;
-	answer->outcome = outcome_of(message->outcome);
-	answer->reason = message->reason;
-	answer->failed = message->failed;
-}
-
-static void queue_children(ZookeeperStore *self, guint64 job, const char *prefix, GStrv names)
-{
-	for (char **name = names; *name != NULL; name++) {
-		g_autofree char *key = g_strjoin("/", prefix, *name, NULL);
-
-		find_job(self, job)->n_open++;
-		g_queue_push_tail(&self->to_read, request_new(job, FOR_CHILD, key));
-	}
-}
-
 static void send_reads(ZookeeperStore *self)
 {
 	while (self->n_reads < MAX_READS && !g_queue_is_empty(&self->to_read)) {
@@ -372,30 +508,27 @@ static void take_job_reply(ZookeeperStore *self, const Request *request, Zookeep
 	if (is_child && message->outcome == ZOOKEEPER_NO_AUTH) {
 		add_record(self, answer, request->key, message);
 	} else if (message->outcome != ZOOKEEPER_OK) {
-		if (!is_child || message->outcome != ZOOKEEPER_NO_NODE) /* else it is gone */
-			note_failure(answer, message);
+		/* a child can be gone; of several failures the first counts */
+		if ((!is_child || message->outcome != ZOOKEEPER_NO_NODE) &&
+		    answer->outcome == STORE_OK) {
+			answer->outcome = outcome_of(message->outcome);
+			answer->reason = message->reason;
+			answer->failed = message->failed;
+		}
 	} else if (request->purpose == FOR_CHILDREN) {
-		queue_children(self, request->job, request->key, message->children);
-	} else if (request->purpose != FOR_SYNC) {
+		for (char **name = message->children; *name != NULL; name++) {
+			g_autofree char *key = g_strjoin("/", request->key, *name, NULL);
+
+			job->n_open++;
+			g_queue_push_tail(&self->to_read,
+					  request_new(request->job, FOR_CHILD, key));
+		}
+	} else if (request->purpose != FOR_SYNC && request->purpose != FOR_ACL) {
 		add_record(self, answer, message->path != NULL ? message->path : request->key,
 			   message);
 	}
 	if (--job->n_open == 0)
 		finish_job(self, request->job);
-}
-
-static void finish_access_check(ZookeeperStore *self)
-{
-	g_autoptr(ZookeeperAccessCheck) check = g_steal_pointer(&self->access);
-	Job *job = find_job(self, self->access_job);
-
-	if (job == NULL)
-		return;
-	job->answer->outcome = outcome_of(check->outcome);
-	job->answer->reason = check->reason;
-	job->answer->is_open = check->is_open;
-	job->answer->key = g_strdup(check->path != NULL ? check->path : self->root);
-	finish_job(self, self->access_job);
 }
 
 static void take_reply(ZookeeperStore *self, ZookeeperMessage *message)
@@ -410,15 +543,23 @@ static void take_reply(ZookeeperStore *self, ZookeeperMessage *message)
 			take_job_reply(self, request, message);
 		g_hash_table_remove(self->requests, &message->request);
 		send_reads(self);
-	} else if (self->access != NULL && zookeeper_access_check_take(self->access, message)) {
+	} else if (self->access != NULL && access_check_take(self->access, message)) {
 		Job *job = find_job(self, self->access_job);
 
 		if (job != NULL && message->error != 0) {
 			job->answer->error = message->error;
 			job->answer->remedy = message->remedy;
 		}
+		if (job != NULL && self->access->is_finished) {
+			job->answer->outcome = outcome_of(self->access->outcome);
+			job->answer->reason = self->access->reason;
+			job->answer->is_open = self->access->is_open;
+			job->answer->key = g_strdup(self->access->path != NULL ? self->access->path
+									       : self->root);
+			finish_job(self, self->access_job);
+		}
 		if (self->access->is_finished)
-			finish_access_check(self);
+			g_clear_pointer(&self->access, access_check_free);
 	} else if (message->request == self->watch_request &&
 		   message->outcome == ZOOKEEPER_NO_NODE) {
 		post_event(self, STORE_GONE, self->watched);
@@ -432,7 +573,7 @@ static void drop_jobs(ZookeeperStore *self)
 {
 	g_hash_table_remove_all(self->jobs);
 	g_queue_clear_full(&self->to_read, (GDestroyNotify)request_free);
-	g_clear_pointer(&self->access, zookeeper_access_check_free);
+	g_clear_pointer(&self->access, access_check_free);
 }
 
 static void end_session(ZookeeperStore *self, StoreEvent event)
@@ -470,32 +611,10 @@ static void on_connected(ZookeeperStore *self, gint64 session_id)
 	post_event(self, STORE_UP, NULL);
 }
 
-static void on_expired(ZookeeperStore *self)
-{
-	g_autofree char *session = g_strdup_printf("0x%" G_GINT64_MODIFIER "x", self->session_id);
-
-	self->logged_up = FALSE;
-	self->logged_expired = TRUE;
-	log_event(LOG_SESSION_EXPIRED, log_text("session", session));
-	end_session(self, STORE_LAPSED);
-	self->lost_at_us = g_get_monotonic_time();
-	/* ZooKeeper has just said so: its servers are where they were */
-	self->opening.addresses_good = TRUE;
-	g_clear_pointer(&self->opening.session, zookeeper_session_free);
-}
-
-static void on_changed(ZookeeperStore *self, const ZookeeperMessage *message)
-{
-	if (g_strcmp0(message->path, self->watched) != 0)
-		post_event(self, STORE_CHANGED, message->path);
-	else if (message->gone)
-		post_event(self, STORE_GONE, message->path);
-	else
-		set_watch(self);
-}
-
 static void take_session_message(ZookeeperStore *self, ZookeeperMessage *message)
 {
+	g_autofree char *session = NULL;
+
 	switch (message->type) {
 	case ZOOKEEPER_OPENED:
 	case ZOOKEEPER_NO_NAMES:
@@ -512,13 +631,26 @@ static void take_session_message(ZookeeperStore *self, ZookeeperMessage *message
 		post_event(self, STORE_DOWN, NULL);
 		break;
 	case ZOOKEEPER_EXPIRED:
-		on_expired(self);
+		session = g_strdup_printf("0x%" G_GINT64_MODIFIER "x", self->session_id);
+		self->logged_up = FALSE;
+		self->logged_expired = TRUE;
+		log_event(LOG_SESSION_EXPIRED, log_text("session", session));
+		end_session(self, STORE_LAPSED);
+		self->lost_at_us = g_get_monotonic_time();
+		/* ZooKeeper has just said so: its servers are where they were */
+		self->opening.addresses_good = TRUE;
+		g_clear_pointer(&self->opening.session, zookeeper_session_free);
 		break;
 	case ZOOKEEPER_DENIED:
 		end_session(self, STORE_REJECTED);
 		break;
 	case ZOOKEEPER_CHANGED:
-		on_changed(self, message);
+		if (g_strcmp0(message->path, self->watched) != 0)
+			post_event(self, STORE_CHANGED, message->path);
+		else if (message->gone)
+			post_event(self, STORE_GONE, message->path);
+		else
+			set_watch(self);
 		break;
 	case ZOOKEEPER_REPLY:
 		take_reply(self, message);
@@ -542,61 +674,26 @@ static gboolean take_from_session(ZookeeperStore *self)
 /* Opening a session, and another in its place. The one before goes on trying meanwhile: names may
  * take a minute to resolve. */
 
-/* ZooKeeper's client gives each address two thirds of a session timeout at most. */
-static gint64 timeouts_to_replace(const ZookeeperStore *self)
-{
-	g_autofree char *addresses = self->opening.addresses != NULL
-					     ? name_resolution_join(self->opening.addresses)
-					     : g_strdup("");
-	gint64 n_addresses = *addresses != '\0';
-
-	for (const char *c = addresses; (c = strchr(c, ',')) != NULL; c++)
-		n_addresses++;
-	return MAX(TIMEOUTS_TO_REPLACE, n_addresses);
-}
-
 /* Monotonic; G_MAXINT64: no session is needed, or one is being opened. */
 static gint64 open_at_us(const ZookeeperStore *self)
 {
-	gint64 patience_ms;
+	gint64 patience_ms, n_addresses = 0;
 
 	if (self->is_connected || self->opening.session != NULL)
 		return G_MAXINT64;
 	if (self->session == NULL)
 		return self->opening.next_at_us;
-	patience_ms = timeouts_to_replace(self) * zookeeper_session_timeout_ms(self->session);
+	/* ZooKeeper's client gives each address two thirds of a session timeout at most; a name has
+	 * several, separated by commas */
+	for (char **each = self->opening.addresses; each != NULL && *each != NULL; each++) {
+		n_addresses += **each != '\0';
+		for (const char *c = *each; (c = strchr(c, ',')) != NULL; c++)
+			n_addresses++;
+	}
+	patience_ms =
+		MAX(TIMEOUTS_TO_REPLACE, n_addresses) * zookeeper_session_timeout_ms(self->session);
 	return MAX(self->opening.next_at_us, MAX(self->lost_at_us, self->opening.opened_at_us) +
 						     patience_ms * G_TIME_SPAN_MILLISECOND);
-}
-
-static void open_session(ZookeeperStore *self)
-{
-	const ZookeeperSessionConfig config = {
-		.servers = self->servers,
-		.known = self->opening.addresses,
-		.look_up = !self->opening.addresses_good,
-		.certificates = self->certificates,
-		.auth = self->auth,
-		.timeout_ms = self->session_timeout_ms,
-		.wake = self->store.wake,
-		.user_data = self->store.wake_data,
-	};
-
-	self->opening.next_at_us = g_get_monotonic_time() + OPEN_INTERVAL_US;
-	self->opening.session = zookeeper_session_new(&config);
-}
-
-/* @unknown: (nullable). Logs once that names are unknown, until all of them are known again. */
-static void note_unknown_names(ZookeeperStore *self, const char *unknown)
-{
-	if (unknown != NULL && self->opening.unknown == NULL)
-		log_event(LOG_ZOOKEEPER_NAMES_UNKNOWN, log_text("error", unknown));
-	if (unknown == NULL && self->opening.unknown != NULL)
-		log_event(LOG_ZOOKEEPER_NAMES_KNOWN,
-			  log_number("failures", self->opening.failures));
-	self->opening.failures = unknown != NULL ? self->opening.failures + 1 : 0;
-	g_free(self->opening.unknown);
-	self->opening.unknown = g_strdup(unknown);
 }
 
 /* If a session is opened, it takes the place of the one before. */
@@ -612,8 +709,17 @@ static void take_opened_session(ZookeeperStore *self)
 		return;
 	/* neither is set if no thread could be started to resolve the names */
 	if (!self->opening.addresses_good &&
-	    (message->unknown != NULL || message->addresses != NULL))
-		note_unknown_names(self, message->unknown);
+	    (message->unknown != NULL || message->addresses != NULL)) {
+		/* once, until all of them are known again */
+		if (message->unknown != NULL && self->opening.unknown == NULL)
+			log_event(LOG_ZOOKEEPER_NAMES_UNKNOWN, log_text("error", message->unknown));
+		if (message->unknown == NULL && self->opening.unknown != NULL)
+			log_event(LOG_ZOOKEEPER_NAMES_KNOWN,
+				  log_number("failures", self->opening.failures));
+		self->opening.failures = message->unknown != NULL ? self->opening.failures + 1 : 0;
+		g_free(self->opening.unknown);
+		self->opening.unknown = g_steal_pointer(&message->unknown);
+	}
 	self->opening.addresses_good = FALSE;
 	if (message->addresses != NULL) {
 		g_strfreev(self->opening.addresses);
@@ -639,16 +745,6 @@ static gint64 log_loss_at_us(const ZookeeperStore *self)
 	return self->lost_at_us + LOSS_LOGGED_US;
 }
 
-static void log_loss_if_due(ZookeeperStore *self)
-{
-	if (g_get_monotonic_time() < log_loss_at_us(self))
-		return;
-	self->logged_up = FALSE;
-	self->logged_expired = FALSE;
-	log_event(LOG_ZOOKEEPER_LOST, log_text("servers", self->servers));
-	post_event(self, STORE_AWAY, NULL);
-}
-
 static StoreMessage *store_take(Store *store)
 {
 	ZookeeperStore *self = (ZookeeperStore *)store;
@@ -661,9 +757,27 @@ static StoreMessage *store_take(Store *store)
 			;
 	}
 	if (g_queue_is_empty(&self->messages)) {
-		log_loss_if_due(self);
-		if (g_get_monotonic_time() >= open_at_us(self))
-			open_session(self);
+		if (g_get_monotonic_time() >= log_loss_at_us(self)) {
+			self->logged_up = FALSE;
+			self->logged_expired = FALSE;
+			log_event(LOG_ZOOKEEPER_LOST, log_text("servers", self->servers));
+			post_event(self, STORE_AWAY, NULL);
+		}
+		if (g_get_monotonic_time() >= open_at_us(self)) {
+			const ZookeeperSessionConfig config = {
+				.servers = self->servers,
+				.known = self->opening.addresses,
+				.look_up = !self->opening.addresses_good,
+				.certificates = self->certificates,
+				.auth = self->auth,
+				.timeout_ms = self->session_timeout_ms,
+				.wake = store->wake,
+				.user_data = store->wake_data,
+			};
+
+			self->opening.next_at_us = g_get_monotonic_time() + OPEN_INTERVAL_US;
+			self->opening.session = zookeeper_session_new(&config);
+		}
 	}
 	return g_queue_pop_head(&self->messages);
 }
@@ -685,16 +799,6 @@ static gint64 store_lapse_ms(const Store *store)
 
 /* Why there is no connection */
 
-/* (transfer full) (nullable): why no address is known; NULL: no thread could be started. */
-static char *describe_resolution(const ZookeeperStore *self)
-{
-	if (self->opening.unknown != NULL)
-		return g_strdup_printf("its name cannot be looked up (%s)", self->opening.unknown);
-	if (self->opening.session != NULL)
-		return g_strdup("its name is still being looked up");
-	return NULL;
-}
-
 static gboolean store_find_why_down(Store *store, char **out_why)
 {
 	ZookeeperStore *self = (ZookeeperStore *)store;
@@ -707,13 +811,25 @@ static gboolean store_find_why_down(Store *store, char **out_why)
 	}
 	if (self->opening.probe != NULL)
 		return reach_probe_take(self->opening.probe, out_why);
-	*out_why = self->opening.addresses == NULL ? describe_resolution(self) : NULL;
+	*out_why = NULL; /* no thread could be started */
+	if (self->opening.addresses == NULL && self->opening.unknown != NULL)
+		*out_why =
+			g_strdup_printf("its name cannot be looked up (%s)", self->opening.unknown);
+	else if (self->opening.addresses == NULL && self->opening.session != NULL)
+		*out_why = g_strdup("its name is still being looked up");
 	return TRUE;
 }
 
 static void store_forget_why_down(Store *store)
 {
 	g_clear_pointer(&((ZookeeperStore *)store)->opening.probe, reach_probe_free);
+}
+
+gboolean zookeeper_store_has_no_names(const Store *store)
+{
+	const ZookeeperStore *self = (const ZookeeperStore *)store;
+
+	return self->opening.addresses == NULL && self->opening.unknown != NULL;
 }
 
 static void store_close(Store *store, gint64 timeout_ms)

@@ -18,3 +18,10 @@ typedef struct {
 
 /* @config: copied. (transfer full) */
 Store *zookeeper_store_new(const ZookeeperStoreConfig *config);
+
+/* A request. From its answer OK until the session ends, what @store creates gets the ACL of @key,
+ * for a tool that has other credentials than the servers. */
+guint64 zookeeper_store_copy_acl(Store *store, const char *key);
+
+/* Whether the DNS lookups have found no address of any server yet, and why is known. */
+gboolean zookeeper_store_has_no_names(const Store *store);

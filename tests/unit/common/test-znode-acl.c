@@ -46,25 +46,3 @@ TEST("/znode-acl/identity", test_identity)
 		g_assert_cmpstr(identity, ==, CASES[i].identity);
 	}
 }
-
-TEST("/znode-acl/of", test_of)
-{
-	static const struct {
-		const char *scheme;
-		const char *id;
-		gint permissions;
-		gboolean is_of;
-	} CASES[] = {
-		{"digest", "ids:aGFzaA==", ALL, TRUE},    {"digest", "ids:x", ALL, TRUE},
-		{"digest", "ids:aGFzaA==", READ, FALSE},  {"digest", "ids:b3RoZXI=", ALL, FALSE},
-		{"digest", "other:aGFzaA==", ALL, FALSE}, {"digest", "other:x", ALL, FALSE},
-		{"sasl", "ids:aGFzaA==", ALL, FALSE},     {"world", "anyone", ALL, FALSE},
-	};
-
-	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
-		g_test_message("%s:%s %d", CASES[i].scheme, CASES[i].id, CASES[i].permissions);
-		g_assert_cmpint(znode_acl_is_of(CASES[i].scheme, CASES[i].id, CASES[i].permissions,
-						"ids:aGFzaA=="),
-				==, CASES[i].is_of);
-	}
-}

@@ -12,6 +12,7 @@
 
 #include "client/call.h"
 #include "common/log.h"
+#include "common/worker-kind.h"
 #include "gen-c_glib/generated-types.h"
 #include "rpc/loop.h"
 #include "server/handler.h"
@@ -44,23 +45,37 @@ static gboolean (*fake_poll)(Registry *self, gint64 now_tick, gint64 stop_by_us,
 /* In the keeper's thread: one server of each kind, and this one with what was so before. */
 static void list_one_of_each(Registry *registry)
 {
-	static const Worker WORKERS[] = {
-		{2, 4, (char *)"b:1", (char *)"b", 1000, FAR_MS, NULL},
-		{2, 9, (char *)"other-name:1", (char *)"own", 1, 2, NULL},
-		{2, 9, (char *)"other-name:1", (char *)"own", 2, FAR_MS, NULL},
-		{2, 5, (char *)"c:1", (char *)"c", 1000, 2000, NULL},
-		{2, -1, (char *)"d:1", (char *)"d", 1000, 0, NULL},
-		{2, 6, (char *)"", (char *)"e", 1000, FAR_MS, (char *)"shop@e"},
+	static const struct {
+		gint worker_id;
+		const char *address, *nonce;
+		gint64 claimed_at_ms, reserved_until_ms;
+		const char *program;
+	} WORKERS[] = {
+		{4, "b:1", "b", 1000, FAR_MS, ""},
+		{9, "other-name:1", "own", 1, 2, ""},
+		{9, "other-name:1", "own", 2, FAR_MS, ""},
+		{5, "c:1", "c", 1000, 2000, ""},
+		{-1, "d:1", "d", 1000, 0, ""},
+		{6, "", "e", 1000, FAR_MS, "shop@e"},
 	};
 
 	WorkerList *list = worker_list_new();
 
 	for (gsize i = 0; i < G_N_ELEMENTS(WORKERS); i++) {
-		Worker *worker = g_memdup2(&WORKERS[i], sizeof WORKERS[i]);
+		gboolean is_server = *WORKERS[i].program == '\0';
+		SnowflakeClientWorker *worker = g_new0(SnowflakeClientWorker, 1);
 
-		worker->address = g_strdup(worker->address);
-		worker->nonce = g_strdup(worker->nonce);
-		worker->program = g_strdup(worker->program);
+		*worker = (SnowflakeClientWorker){
+			.datacenter_id = 2,
+			.worker_id = WORKERS[i].worker_id,
+			.address = g_strdup(WORKERS[i].address),
+			.nonce = g_strdup(WORKERS[i].nonce),
+			.claimed_at_ms = WORKERS[i].claimed_at_ms,
+			.reserved_until_ms = WORKERS[i].reserved_until_ms,
+			.kind = g_strdup(is_server ? WORKER_KIND_SERVER : WORKER_KIND_EMBEDDED),
+			.program = g_strdup(WORKERS[i].program),
+			.server = g_strdup(""),
+		};
 		g_ptr_array_add(list->workers, worker);
 	}
 	g_assert_null(next_list);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/worker/fake-registry.h"
 
+#include "common/worker-kind.h"
 #include "core/layout.h"
 
 static FakeRegistry *lock(Registry *registry)
@@ -121,11 +122,14 @@ static void answer_lost(FakeRegistry *self, RegistryResult *result)
 static void add_workers(const FakeRegistry *self, guint n, GPtrArray *workers)
 {
 	for (guint i = 0; i < n; i++) {
-		Worker *worker = g_new0(Worker, 1);
+		SnowflakeClientWorker *worker = g_new0(SnowflakeClientWorker, 1);
 
 		worker->worker_id = (gint)i;
 		worker->address = g_strdup_printf("server:%u", i);
 		worker->nonce = g_strdup("nonce");
+		worker->kind = g_strdup(WORKER_KIND_SERVER);
+		worker->program = g_strdup("");
+		worker->server = g_strdup("");
 		worker->reserved_until_ms = self->reserved_until_ms;
 		g_ptr_array_add(workers, worker);
 	}

@@ -69,7 +69,7 @@ TEST("/keeper-workers/lists", test_lists)
 	first = get_in_time(&server, 5000);
 	g_assert_cmpuint(atomic_load(&server.changes), >, changes);
 	g_assert_cmpuint(first->len, ==, 3);
-	g_assert_cmpstr(((Worker *)first->pdata[2])->address, ==, "server:2");
+	g_assert_cmpstr(((SnowflakeClientWorker *)first->pdata[2])->address, ==, "server:2");
 	g_assert_cmpint(as_of_ms, >=, began_ms - 1);
 	g_assert_cmpint(as_of_ms, <=, clock_ms(&server) + 1);
 
@@ -236,7 +236,7 @@ TEST("/keeper-workers/reservations-that-are-over", test_reservations_that_are_ov
 		FAKE_SET(&server.fake, reserved_until_ms, end_ms);
 		take_only_list(&server, 1);
 		workers = get_in_time(&server, ANY_AGE_MS);
-		g_assert_cmpint(((Worker *)workers->pdata[0])->reserved_until_ms, ==,
+		g_assert_cmpint(((SnowflakeClientWorker *)workers->pdata[0])->reserved_until_ms, ==,
 				CASES[i].is_reserved ? end_ms : 0);
 	}
 }
@@ -325,8 +325,8 @@ TEST("/keeper-workers/quarantined", test_quarantined)
 	g_assert_null(get_quarantined(&server));
 	WAIT_FOR((first = get_quarantined(&server)) != NULL);
 	g_assert_cmpuint(first->len, ==, 2);
-	g_assert_cmpint(((Worker *)first->pdata[1])->worker_id, ==, 1);
-	g_assert_cmpstr(((Worker *)first->pdata[1])->address, ==, "server:1");
+	g_assert_cmpint(((SnowflakeClientWorker *)first->pdata[1])->worker_id, ==, 1);
+	g_assert_cmpstr(((SnowflakeClientWorker *)first->pdata[1])->address, ==, "server:1");
 	g_assert_cmpint(as_of_ms, <=, clock_ms(&server) + 1);
 	first_ms = as_of_ms;
 
@@ -363,7 +363,8 @@ TEST("/keeper-workers/quarantined-no-more", test_quarantined_no_more)
 	FAKE_SET(&server.fake, reserved_until_ms, end_ms);
 	WAIT_FOR((records = get_quarantined(&server)) != NULL);
 	g_assert_cmpuint(records->len, ==, 2);
-	g_assert_cmpint(((Worker *)records->pdata[0])->reserved_until_ms, ==, end_ms);
+	g_assert_cmpint(((SnowflakeClientWorker *)records->pdata[0])->reserved_until_ms, ==,
+			end_ms);
 	WAIT_FOR(clock_ms(&server) > end_ms);
 	g_ptr_array_unref(records);
 	records = get_quarantined(&server);

@@ -45,8 +45,10 @@ static DatacenterListing *make_listing(const Znode *claims, const Znode *reserva
 #define NO_FLOOR "{\"floor_tick\":0,\"clock_tick\":0}"
 
 static const Znode CLAIMS[] = {
-	{CLAIM("1"), CLAIM_DATA(",\"worker_id\":1")}, /* holds 1, and has left 2 */
-	{CLAIM("2"), CLAIM_DATA("")},                 /* is about to get one */
+	{CLAIM("1"), CLAIM_DATA(",\"worker_id\":1")},  /* holds 1, and has left 2 */
+	{CLAIM("2"), CLAIM_DATA("")},                  /* is about to get one */
+	{CLAIM("4"), CLAIM_DATA(",\"worker_id\":32")}, /* names none of this layout */
+	{CLAIM("5"), "no claim"},
 	{NULL, NULL},
 };
 
@@ -86,14 +88,14 @@ TEST("/listing/quarantined", test_quarantined)
 	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
 		g_autoptr(DatacenterListing) listing =
 			make_listing(CLAIMS, RESERVATIONS, CASES[i].floor);
-		g_autoptr(GPtrArray) found =
-			g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
+		g_autoptr(GPtrArray) found = g_ptr_array_new_with_free_func(
+			(GDestroyNotify)snowflake_client_worker_free);
 		guint n = 0;
 
 		g_test_message("%s", CASES[i].name);
 		datacenter_listing_add_quarantined(listing, 1000, found);
 		for (; n < found->len; n++) {
-			const Worker *worker = found->pdata[n];
+			const SnowflakeClientWorker *worker = found->pdata[n];
 
 			g_assert_cmpint(worker->worker_id, ==, CASES[i].expected[n].worker_id);
 			g_assert_cmpint(worker->datacenter_id, ==, 3);
@@ -122,6 +124,8 @@ TEST("/listing/judge", test_judge)
 		{"r/6", PAST_LAYOUT},
 		{"r/7", "no record"},
 		{"r/8", NULL},
+		{"r/10", RESERVATION("2000", NONCE("4"))},
+		{"r/11", RESERVATION("2000", NONCE("5"))},
 		{"r/09", "not a worker ID"},
 		{NULL, NULL},
 	};
@@ -144,6 +148,8 @@ TEST("/listing/judge", test_judge)
 		{"it does not parse", 7, NULL, WORKER_ID_DAMAGED, LAST},
 		{"it may not be read", 8, NULL, WORKER_ID_DAMAGED, LAST},
 		{"it has no record", 9, NULL, WORKER_ID_FREE, -1},
+		{"its owner names one outside the layout", 10, NULL, WORKER_ID_QUARANTINED, 2000},
+		{"its owner's claim does not parse", 11, NULL, WORKER_ID_HELD, 2000},
 	};
 	g_autoptr(DatacenterListing) listing = make_listing(CLAIMS, RECORDS, NO_FLOOR);
 
@@ -157,6 +163,21 @@ TEST("/listing/judge", test_judge)
 		g_assert_cmpint(judgement.until_tick, ==, CASES[i].until_tick);
 		g_assert_cmpint(judgement.holder != NULL, ==, judgement.state == WORKER_ID_HELD);
 		g_assert_false(judgement.is_by_floor);
+	}
+}
+
+/* Whether a claim says who its server is. */
+TEST("/listing/claims", test_claims)
+{
+	static const Znode NONE[] = {{NULL, NULL}};
+	g_autoptr(DatacenterListing) listing = make_listing(CLAIMS, NONE, NO_FLOOR);
+
+	for (guint i = 0; i < listing->claims->len; i++) {
+		const ListedClaim *claim = listing->claims->pdata[i];
+		gboolean is_known = g_str_equal(claim->nonce, NONCE("1")) ||
+				    g_str_equal(claim->nonce, NONCE("2"));
+
+		g_assert_cmpint(claim->damage == NULL, ==, is_known);
 	}
 }
 

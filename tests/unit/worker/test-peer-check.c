@@ -368,7 +368,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Registration, fixture_registration_free)
 
 static void add_peer(Registration *self, gint datacenter_id, const char *address, const char *nonce)
 {
-	Worker *worker = g_new0(Worker, 1);
+	SnowflakeClientWorker *worker = g_new0(SnowflakeClientWorker, 1);
 
 	worker->datacenter_id = datacenter_id;
 	worker->worker_id = 7;

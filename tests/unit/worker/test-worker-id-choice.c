@@ -301,13 +301,14 @@ TEST("/listing/workers", test_workers)
 		{"alive", -1, 1}, {"left", 7, 2}, {"two", 2, 3}, {NULL, -1, 0}};
 	static const gint WORKER_IDS[] = {3, -1, 2};
 	g_auto(DatacenterListing) listing = make_listing(ROWS, G_N_ELEMENTS(ROWS), CLAIMS);
-	g_autoptr(GPtrArray) workers = g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
+	g_autoptr(GPtrArray) workers =
+		g_ptr_array_new_with_free_func((GDestroyNotify)snowflake_client_worker_free);
 
 	listing.layout = LAYOUT_TWITTER;
 	datacenter_listing_add_workers(&listing, workers);
 	g_assert_cmpuint(workers->len, ==, G_N_ELEMENTS(WORKER_IDS));
 	for (guint i = 0; i < workers->len; i++) {
-		const Worker *worker = workers->pdata[i];
+		const SnowflakeClientWorker *worker = workers->pdata[i];
 
 		g_assert_cmpint(worker->worker_id, ==, WORKER_IDS[i]);
 		g_assert_cmpint(worker->reserved_until_ms != 0, ==, WORKER_IDS[i] >= 0);

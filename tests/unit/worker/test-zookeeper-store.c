@@ -80,6 +80,7 @@ NOT_CALLED(create, const char *path G_GNUC_UNUSED, const char *data G_GNUC_UNUSE
 NOT_CALLED(create_ephemeral, const char *path G_GNUC_UNUSED, const char *data G_GNUC_UNUSED)
 NOT_CALLED(delete, const char *path G_GNUC_UNUSED)
 NOT_CALLED(get_acl, const char *path G_GNUC_UNUSED)
+NOT_CALLED(copy_acl, const char *path G_GNUC_UNUSED)
 NOT_CALLED(commit, const ZookeeperWrite *writes G_GNUC_UNUSED, guint n_writes G_GNUC_UNUSED)
 
 static void wake(gpointer user_data G_GNUC_UNUSED)
