@@ -64,7 +64,7 @@ void datacenter_listing_add_claim(DatacenterListing *self, const StoreRecord *re
 	claim->order = record->order;
 	claim->is_own = record->is_own;
 	claim->claimed_at_ms = record->created_ms;
-	/* its name says all that matters; a stranger's data are no reason not to start */
+	/* its name tells all that matters; another program's data must not prevent a start */
 	if (record->data == NULL ||
 	    !claim_record_from_json(record->data, record->length, &claim->record, NULL))
 		claim->record = (ClaimRecord){.worker_id = -1};
@@ -116,8 +116,7 @@ void datacenter_listing_sort(DatacenterListing *self)
 	g_ptr_array_sort(self->reservations, by_worker_id);
 }
 
-/* The first place in an array that is sorted by @compare where @key, or what is after it, stands.
- */
+/* Returns the first index in the sorted array whose element is not before @key. */
 static guint lower_bound(const GPtrArray *sorted, gconstpointer key, GCompareFunc compare)
 {
 	guint low = 0;
@@ -164,13 +163,13 @@ static gboolean holds(const ListedClaim *claim, const ListedReservation *reserva
 				  reservation->worker_id);
 }
 
-/* (nullable) */
+/* (nullable): the claim of the server that holds the reservation. */
 static const ListedClaim *find_holder(const DatacenterListing *self,
 				      const ListedReservation *reservation)
 {
 	const ListedClaim key = {.nonce = reservation->record.owner};
 
-	/* of one nonce there may be several: an older one is left behind */
+	/* one nonce can have several claims: an older one can be left */
 	for (guint i = lower_bound(self->claims, &key, by_nonce); i < self->claims->len; i++) {
 		const ListedClaim *claim = self->claims->pdata[i];
 
@@ -198,7 +197,7 @@ WorkerIdJudgement datacenter_listing_judge(const DatacenterListing *self, guint 
 					   gint64 now_tick, const char *own_nonce)
 {
 	const ListedReservation *reservation = datacenter_listing_find_reservation(self, worker_id);
-	/* of tick 0 the floor says nothing: no ID has it */
+	/* a floor at tick 0 excludes nothing: no ID has this tick */
 	gint64 floor_tick = self->floor.tick > 0 ? self->floor.tick : -1;
 	gint64 end_tick;
 	WorkerIdJudgement judgement = {.reservation = reservation, .until_tick = floor_tick};
@@ -239,29 +238,21 @@ const ListedReservation *datacenter_listing_held_by(const DatacenterListing *sel
 	return NULL;
 }
 
-/* What its claim says of who it is. */
-static void describe_server(const ClaimRecord *record, Worker *worker)
-{
-	g_autofree char *name = record->host != NULL ? claim_record_address(record) : g_strdup("");
-
-	if (record->program != NULL) {
-		worker->program = g_steal_pointer(&name);
-		worker->address = g_strdup("");
-	} else {
-		worker->address = g_steal_pointer(&name);
-	}
-}
-
 void datacenter_listing_add_workers(const DatacenterListing *self, GPtrArray *workers)
 {
 	for (guint i = 0; i < self->claims->len; i++) {
 		const ListedClaim *claim = self->claims->pdata[i];
 		const ListedReservation *held = datacenter_listing_held_by(self, claim);
+		gboolean is_embedded = claim->record.program != NULL;
+		g_autofree char *name = claim->record.host != NULL
+						? claim_record_address(&claim->record)
+						: g_strdup("");
 		Worker *worker = g_new0(Worker, 1);
 
 		worker->datacenter_id = (gint)self->datacenter_id;
 		worker->worker_id = held != NULL ? (gint)held->worker_id : -1;
-		describe_server(&claim->record, worker);
+		worker->program = is_embedded ? g_strdup(name) : NULL;
+		worker->address = g_strdup(is_embedded ? "" : name);
 		worker->nonce = g_strdup(claim->nonce);
 		worker->claimed_at_ms = claim->claimed_at_ms;
 		if (held != NULL)

@@ -17,29 +17,16 @@ const char *registration_state_name(RegistrationState state)
 	return NAMES[state];
 }
 
-static RegistrationState next_of_claim(const RegistrationFacts *facts)
-{
-	if (facts->now_us < facts->doubtful_till_us)
-		return REGISTRATION_DOUBTING;
-	if (facts->chosen)
-		return REGISTRATION_RESERVING;
-	/* by what is listed it is decided whom to ask; asking takes time, so that it is read anew
-	 * before a worker ID is chosen by it */
-	if (!facts->listed || facts->peers_checked)
-		return REGISTRATION_LOOKING;
-	return REGISTRATION_CHECKING;
-}
-
 RegistrationState registration_plan_next(const RegistrationFacts *facts)
 {
 	if (!facts->connected)
 		return REGISTRATION_CONNECTING;
 	if (facts->now_us < facts->pause_till_us)
 		return REGISTRATION_PAUSING;
-	/* the last write first, whatever is wanted now */
+	/* the last write comes first, whatever the goal is now */
 	if (facts->unsettled)
 		return REGISTRATION_SETTLING;
-	/* needs no claim: the version says whose it is */
+	/* this needs no claim: the version tells whether the record is ours */
 	if (facts->goal == REGISTRY_HAND_BACK)
 		return REGISTRATION_RETURNING;
 	if (!facts->prepared)
@@ -54,8 +41,16 @@ RegistrationState registration_plan_next(const RegistrationFacts *facts)
 		return REGISTRATION_EXTENDING;
 	if (facts->wants_time)
 		return REGISTRATION_TIMING;
-	if (facts->goal == REGISTRY_CLAIM)
-		return next_of_claim(facts);
+	if (facts->goal == REGISTRY_CLAIM) {
+		if (facts->now_us < facts->doubtful_till_us)
+			return REGISTRATION_DOUBTING;
+		if (facts->chosen)
+			return REGISTRATION_RESERVING;
+		/* The listing tells which peers to ask. Asking takes time, so the datacenter is
+		 * listed again before a worker ID is chosen. */
+		return facts->listed && !facts->peers_checked ? REGISTRATION_CHECKING
+							      : REGISTRATION_LOOKING;
+	}
 	if (facts->wants_list)
 		return REGISTRATION_LISTING;
 	return REGISTRATION_RESTING;
