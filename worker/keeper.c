@@ -352,16 +352,6 @@ static Worker *copy_worker(const Keeper *self, const Worker *worker, gint64 time
 	return copy;
 }
 
-static GPtrArray *copy_list(const Keeper *self)
-{
-	GPtrArray *copy = g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
-
-	for (guint i = 0; self->list != NULL && i < self->list->workers->len; i++)
-		g_ptr_array_add(copy, copy_worker(self, self->list->workers->pdata[i],
-						  list_as_of_ms(self)));
-	return copy;
-}
-
 static void request_list_unless_requested(Keeper *self, gint64 now_us)
 {
 	if (self->list_asked_us == 0 || now_us >= list_late_at_us(self) + LATE_FOR_US)
@@ -389,8 +379,12 @@ gboolean keeper_get_workers(Keeper *self, gint64 max_age_ms, gboolean may_wait,
 	/* an older one will do */
 	is_known = is_known || (self->list != NULL && (why_not != NULL || !may_wait));
 	if (is_known) {
-		*out_workers = copy_list(self);
+		*out_workers = g_ptr_array_new_with_free_func((GDestroyNotify)worker_free);
 		*out_as_of_ms = list_as_of_ms(self);
+		for (guint i = 0; self->list != NULL && i < self->list->workers->len; i++)
+			g_ptr_array_add(
+				*out_workers,
+				copy_worker(self, self->list->workers->pdata[i], *out_as_of_ms));
 	} else if (why_not != NULL) {
 		g_set_error_literal(error, REGISTRY_ERROR, REGISTRY_ERROR_FAILED, why_not);
 	}
@@ -946,19 +940,13 @@ static void *keeper_thread(void *user_data)
 	return NULL;
 }
 
-/* Called with the mutex held. */
-static void wake_thread_locked(Keeper *self)
-{
-	self->poked = TRUE;
-	pthread_cond_signal(&self->wake);
-}
-
 static void wake_thread(gpointer user_data)
 {
 	Keeper *self = user_data;
 
 	pthread_mutex_lock(&self->mutex);
-	wake_thread_locked(self);
+	self->poked = TRUE;
+	pthread_cond_signal(&self->wake);
 	pthread_mutex_unlock(&self->mutex);
 }
 
@@ -1013,7 +1001,8 @@ void keeper_ask_to_stop(Keeper *self, gint64 by_us)
 {
 	pthread_mutex_lock(&self->mutex);
 	self->stop_by_us = by_us;
-	wake_thread_locked(self);
+	self->poked = TRUE;
+	pthread_cond_signal(&self->wake);
 	pthread_mutex_unlock(&self->mutex);
 }
 

@@ -206,11 +206,11 @@ MUTANTS = [
     mutant("a claim ignores how far the record reserves", DIRECTORY,
            never(FILE_REGISTRY, "reading.record.end_tick >= MIN(end_tick, claim->latest_tick)")),
     mutant("the lock is not taken", DIRECTORY,
-           never(STATE_DIRECTORY, "!lock_fd(directory, self->name, fd)")),
+           always(STATE_DIRECTORY, "lock_fd(self, name, fd)")),
     mutant("a lock on a removed file counts", DIRECTORY,
-           (STATE_DIRECTORY, "while (self->fd < 0 ||\n\t       is_same_file(directory->fd, "
-                             "directory->path, self->name, self->fd) != 1)",
-                             "while (self->fd < 0)")),
+           (STATE_DIRECTORY, "while (*fd < 0 || is_same_file(self->fd, self->path, "
+                             "name, *fd) != 1)",
+                             "while (*fd < 0)")),
     mutant("a record that does not parse is taken as none", DIRECTORY,
            (FILE_REGISTRY, "if (is_parsed && record->end_tick <= layout_max_tick(&self->layout))",
                            "if ((is_parsed && record->end_tick <= layout_max_tick("

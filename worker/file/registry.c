@@ -24,7 +24,8 @@ typedef struct {
 	guint worker_id;  /* of the members below; choose_worker_id() changes it */
 	char *record_name;
 	char *record_path;
-	FileLock *lock;
+	char *lock_name;
+	StateFd lock_fd;    /* that holds the lock; -1: it is not held */
 	StateFd record_fd;  /* the record as this server wrote it last, kept open so that no other
 			       file has its inode; -1: nothing is held */
 	gboolean has_begun; /* it has claimed once */
@@ -75,9 +76,7 @@ static gboolean read_record(const FileRegistry *self, const StateDirectory *dire
 
 static void forget_record(FileRegistry *self)
 {
-	if (self->record_fd >= 0)
-		state_directory_close_fd(self->record_fd);
-	self->record_fd = -1;
+	state_directory_close_fd(g_steal_fd(&self->record_fd));
 }
 
 /* Reserves up to @end_tick, if the record is still as it was @read. */
@@ -101,11 +100,12 @@ static gboolean write_record(FileRegistry *self, const StateDirectory *directory
 	return confirmed;
 }
 
-static gboolean take_lock(const FileRegistry *self, const StateDirectory *directory, GError **error)
+static gboolean take_lock(FileRegistry *self, const StateDirectory *directory, GError **error)
 {
 	g_autoptr(GError) local = NULL;
 
-	if (file_lock_take(self->lock, directory, &local))
+	if (state_directory_take_lock(directory, self->lock_name, self->address, &self->lock_fd,
+				      &local))
 		return TRUE;
 	if (g_error_matches(local, REGISTRY_ERROR, REGISTRY_ERROR_LOST))
 		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_LOST,
@@ -212,15 +212,15 @@ typedef struct {
 static void choose_worker_id(FileRegistry *self, guint worker_id)
 {
 	g_autofree char *stem = g_strdup_printf("worker-%u-%u", self->datacenter_id, worker_id);
-	g_autofree char *lock_name = g_strconcat(stem, ".lock", NULL);
 
 	g_free(self->record_name);
 	g_free(self->record_path);
-	file_lock_free(self->lock);
+	g_free(self->lock_name);
+	state_directory_close_fd(g_steal_fd(&self->lock_fd));
 	self->worker_id = worker_id;
 	self->record_name = g_strconcat(stem, ".json", NULL);
 	self->record_path = g_build_filename(self->directory, self->record_name, NULL);
-	self->lock = file_lock_new(lock_name, self->address);
+	self->lock_name = g_strconcat(stem, ".lock", NULL);
 }
 
 static gboolean claim_chosen(FileRegistry *self, const Claim *claim, RegistryResult *out_result,
@@ -330,7 +330,7 @@ static gboolean run_claim(FileRegistry *self, gint64 now_tick, gint64 length_tic
 }
 
 /* Opens the directory, takes the lock and reads the held record. */
-static StateDirectory *open_held(const FileRegistry *self, Reading *out_reading, GError **error)
+static StateDirectory *open_held(FileRegistry *self, Reading *out_reading, GError **error)
 {
 	g_autoptr(StateDirectory) directory = reopen_directory(self, error);
 
@@ -424,8 +424,9 @@ static void file_registry_free(Registry *registry)
 	g_free(self->machine_id);
 	g_free(self->record_name);
 	g_free(self->record_path);
+	g_free(self->lock_name);
 	forget_record(self);
-	file_lock_free(self->lock);
+	state_directory_close_fd(self->lock_fd);
 	g_free(self);
 }
 
@@ -452,6 +453,7 @@ Registry *file_registry_new(const FileRegistryConfig *config)
 	self->nonce = g_strdup(config->nonce);
 	self->address = g_strdup(config->address);
 	self->machine_id = g_strdup(config->machine_id);
+	self->lock_fd = -1;
 	self->record_fd = -1;
 	choose_worker_id(self, (guint)MAX(config->worker_id, 0));
 	return &self->registry;

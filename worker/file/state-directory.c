@@ -47,6 +47,8 @@ struct _StateDirectory {
 
 void state_directory_close_fd(StateFd fd)
 {
+	if (fd < 0)
+		return;
 	disk_call_begin("close", NULL, NULL);
 	fork_guard_close(fd);
 	disk_call_end();
@@ -679,46 +681,15 @@ gboolean state_directory_check_identity(const StateDirectory *self, const Layout
 
 /* The lock of a worker ID */
 
-struct _FileLock {
-	char *name;
-	char *address;
-	StateFd fd; /* locked; -1: not held */
-};
-
-FileLock *file_lock_new(const char *name, const char *address)
-{
-	FileLock *self = g_new(FileLock, 1);
-
-	*self = (FileLock){g_strdup(name), g_strdup(address), -1};
-	return self;
-}
-
-static void release_lock(FileLock *self)
-{
-	if (self->fd >= 0)
-		state_directory_close_fd(self->fd);
-	self->fd = -1;
-}
-
-void file_lock_free(FileLock *self)
-{
-	if (self == NULL)
-		return;
-	release_lock(self);
-	g_free(self->name);
-	g_free(self->address);
-	g_free(self);
-}
-
 /* (transfer full): the process that holds the lock, if it has written its name already. */
-static char *describe_holder(const FileLock *self, const StateDirectory *directory)
+static char *describe_holder(const StateDirectory *self, const char *name)
 {
 	g_autofree char *text = NULL;
 	g_autoptr(JsonObject) holder = NULL;
 	const char *address, *started;
 	gint64 pid;
 
-	if (state_directory_read(directory, self->name, &text, NULL) && text != NULL)
+	if (state_directory_read(self, name, &text, NULL) && text != NULL)
 		holder = strict_json_parse_object(text, strlen(text), NULL);
 	if (holder == NULL || !strict_json_get_int(holder, "pid", 0, G_MAXINT64, &pid, NULL) ||
 	    (address = strict_json_get_string(holder, "address", NULL)) == NULL ||
@@ -728,7 +699,7 @@ static char *describe_holder(const FileLock *self, const StateDirectory *directo
 }
 
 /* Writes this process into the file. If it fails, the lock is held without a description. */
-static void write_holder(FileLock *self, const StateDirectory *directory)
+static void write_holder(const StateDirectory *self, const char *name, const char *address, int fd)
 {
 	g_autofree char *started = text_time_ms(g_get_real_time() / 1000);
 	JsonObject *holder = json_object_new();
@@ -736,50 +707,48 @@ static void write_holder(FileLock *self, const StateDirectory *directory)
 	gboolean is_written;
 
 	json_object_set_int_member(holder, "pid", getpid());
-	json_object_set_string_member(holder, "address", self->address);
+	json_object_set_string_member(holder, "address", address);
 	json_object_set_string_member(holder, "started", started);
 	text = strict_json_print(holder);
-	is_written = DISK_CALL("write", directory->path, self->name,
-			       ftruncate(self->fd, 0) == 0 &&
-				       pwrite(self->fd, text, strlen(text), 0) >= 0);
+	is_written = DISK_CALL("write", self->path, name,
+			       ftruncate(fd, 0) == 0 && pwrite(fd, text, strlen(text), 0) >= 0);
 	if (!is_written)
-		g_debug("cannot write %s: %s", self->name, g_strerror(errno));
+		g_debug("cannot write %s: %s", name, g_strerror(errno));
 }
 
-static gboolean open_and_lock(FileLock *self, const StateDirectory *directory, GError **error)
+/* Returns a descriptor that holds the lock, or -1. */
+static StateFd open_and_lock(const StateDirectory *self, const char *name, const char *address,
+			     GError **error)
 {
 	g_autoptr(GError) local = NULL;
-	g_auto(StateFd) fd = open_file(directory, self->name, O_RDWR | O_CREAT, &local);
+	g_auto(StateFd) fd = open_file(self, name, O_RDWR | O_CREAT, &local);
+	g_autofree char *holder = NULL;
 
 	if (local != NULL) {
 		g_propagate_error(error, g_steal_pointer(&local));
-		return FALSE;
-	}
-	if (fd < 0) { /* the directory itself was removed */
+	} else if (fd < 0) { /* the directory itself was removed */
 		errno = ENOENT;
-		return fail_file(directory, "make", self->name, error);
-	}
-	if (!lock_fd(directory, self->name, fd)) {
-		g_autofree char *holder = NULL;
-
-		if (errno != EWOULDBLOCK)
-			return fail_file(directory, "lock", self->name, error);
-		holder = describe_holder(self, directory);
+		fail_file(self, "make", name, error);
+	} else if (lock_fd(self, name, fd)) {
+		write_holder(self, name, address, fd);
+		return g_steal_fd(&fd);
+	} else if (errno != EWOULDBLOCK) {
+		fail_file(self, "lock", name, error);
+	} else {
+		holder = describe_holder(self, name);
 		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_LOST, "held by %s", holder);
-		return FALSE;
 	}
-	self->fd = g_steal_fd(&fd);
-	write_holder(self, directory);
-	return TRUE;
+	return -1;
 }
 
-gboolean file_lock_take(FileLock *self, const StateDirectory *directory, GError **error)
+gboolean state_directory_take_lock(const StateDirectory *self, const char *name,
+				   const char *address, StateFd *fd, GError **error)
 {
 	/* checked again after locking: the file can have been removed before */
-	while (self->fd < 0 ||
-	       is_same_file(directory->fd, directory->path, self->name, self->fd) != 1) {
-		release_lock(self);
-		if (!open_and_lock(self, directory, error))
+	while (*fd < 0 || is_same_file(self->fd, self->path, name, *fd) != 1) {
+		state_directory_close_fd(g_steal_fd(fd));
+		*fd = open_and_lock(self, name, address, error);
+		if (*fd < 0)
 			return FALSE;
 	}
 	return TRUE;

@@ -29,6 +29,7 @@ typedef struct _StateDirectory StateDirectory;
 /* A descriptor that is closed at the end of its scope; -1: none. A child of fork() has none of them
  * (common/fork-guard.h). */
 typedef int StateFd;
+/* Does nothing for -1. */
 void state_directory_close_fd(StateFd fd);
 G_DEFINE_AUTO_CLEANUP_FREE_FUNC(StateFd, state_directory_close_fd, -1)
 
@@ -102,35 +103,23 @@ void state_directory_clean(const StateDirectory *self, const char *name);
  * it is unknown. */
 gboolean state_directory_is_at(const char *path, int fd);
 
-/*
- * A lock file that says which live process holds a worker ID. The lock goes with the process,
- * however it ends; the file stays. Its text names the process, for those that are refused.
- *
- * It keeps two servers from disturbing each other. Uniqueness does not depend on it: files can be
- * removed by hand.
- */
-typedef struct _FileLock FileLock;
-
 /**
- * file_lock_new:
- * @name: of the file
- * @address: for those that are refused, host:port
+ * state_directory_take_lock:
+ * @name: of the lock file
+ * @address: of this server, for those that are refused, host:port
+ * @fd: (inout): -1: not held; else it is held by this descriptor, in this directory or an earlier
+ * one
  *
- * Returns: (transfer full): a lock that is not held
- */
-FileLock *file_lock_new(const char *name, const char *address);
-/* Releases it. */
-void file_lock_free(FileLock *self);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC(FileLock, file_lock_free)
-
-/**
- * file_lock_take:
+ * Takes the lock that says which live process holds a worker ID. If the file was removed or
+ * replaced since, it is made and locked again. The lock goes with the process, however it ends; the
+ * file stays. Its text names the process, for those that are refused.
  *
- * Takes the lock, if it is not held already in this directory: a file that was removed or replaced
- * since is made and locked again.
+ * The lock keeps two servers from disturbing each other. Uniqueness does not depend on it: files
+ * can be removed by hand.
  *
  * Returns: %TRUE; or %FALSE with LOST and the holder in the message if another process holds it, or
- * with FAILED, or with FATAL if the file is not as expected in a state directory
+ * with FAILED, or with FATAL if the file is not as expected
  */
-gboolean file_lock_take(FileLock *self, const StateDirectory *directory,
-			GError **error) G_GNUC_WARN_UNUSED_RESULT;
+gboolean state_directory_take_lock(const StateDirectory *self, const char *name,
+				   const char *address, StateFd *fd,
+				   GError **error) G_GNUC_WARN_UNUSED_RESULT;

@@ -348,18 +348,11 @@ static void note_claim(Registration *self, const char *key, gint64 order, gint64
 		self->report.retry_now = TRUE;
 }
 
-/* (transfer full): the claim's data, with the worker ID that is held. */
-static char *present_claim_json(const Registration *self)
-{
-	return registration_claim_json(self,
-				       self->holding.held ? (gint)self->holding.worker_id : -1);
-}
-
 static void start_announcing(Registration *self)
 {
 	g_autofree char *prefix = znode_claim_prefix(self->config.nonce);
 	g_autofree char *key = g_strjoin("/", self->keys.claims, prefix, NULL);
-	g_autofree char *json = present_claim_json(self);
+	g_autofree char *json = registration_claim_json(self, -1);
 	const StoreWrite write = {
 		.key = key,
 		.version = STORE_NONE,
@@ -406,7 +399,7 @@ static void take_announced(Registration *self, const StoreMessage *answer)
 
 static void start_timing(Registration *self)
 {
-	g_autofree char *json = present_claim_json(self);
+	g_autofree char *json = registration_claim_json(self, -1);
 	const StoreWrite write = {.key = self->claim.key, .version = STORE_ANY, .data = json};
 
 	registration_begin_wait(self, self->store->ops->commit(self->store, &write, 1));

@@ -79,7 +79,8 @@ char *registration_claim_json(const Registration *self, gint worker_id)
 		.pid = getpid(),
 		.version = self->config.version,
 		.started_ms = self->config.started_ms,
-		.worker_id = worker_id,
+		.worker_id = worker_id < 0 && self->holding.held ? (gint)self->holding.worker_id
+								 : worker_id,
 		.session_timeout_ms = self->store->ops->lapse_ms(self->store),
 	};
 

@@ -175,7 +175,7 @@ void registration_retry_claim_at(Registration *self, gint64 tick);
 /* Nothing is decided by the listing and the choice any more. */
 void registration_forget_listing(Registration *self);
 
-/* (transfer full): the data of the claim. @worker_id -1: none yet. */
+/* (transfer full): the data of the claim. @worker_id -1: with the one that is held, if any. */
 char *registration_claim_json(const Registration *self, gint worker_id);
 
 /* The claim is gone although the session lives, so everything else can be gone, too. */

@@ -155,28 +155,23 @@ static void give_up(Registration *self)
 				  self->config.connect_timeout_ms, why);
 }
 
-/* Whether a cancelled goal can end now: no outcome of a write is open, unless nobody can tell it.
- */
-static gboolean can_cancel(const Registration *self)
-{
-	if (!self->facts.connected || self->facts.now_us >= give_up_at_us(self))
-		return TRUE;
-	return !self->facts.unsettled && self->step.state != REGISTRATION_RESERVING &&
-	       self->step.state != REGISTRATION_EXTENDING;
-}
-
 static void check_goal(Registration *self)
 {
+	gboolean is_late = self->facts.now_us >= give_up_at_us(self);
+	gboolean is_writing = self->facts.unsettled || self->step.state == REGISTRATION_RESERVING ||
+			      self->step.state == REGISTRATION_EXTENDING;
+
 	if (self->facts.connected) {
 		self->store->ops->forget_why_down(self->store);
 		self->finding_why_down = FALSE;
 	}
 	if (self->facts.goal == REGISTRY_NONE)
 		return;
-	if (self->goal.cancelled && can_cancel(self)) {
+	/* a cancelled goal ends when no outcome of a write is open, or nobody can tell it */
+	if (self->goal.cancelled && (!self->facts.connected || is_late || !is_writing)) {
 		registration_fail(self, REGISTRY_ERROR_FAILED, "the server stops");
 		self->facts.chosen = FALSE;
-	} else if (self->facts.now_us >= give_up_at_us(self)) {
+	} else if (is_late) {
 		give_up(self);
 	}
 }

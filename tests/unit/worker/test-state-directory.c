@@ -120,17 +120,17 @@ TEST("/state-directory/planted", test_planted)
 	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
 		g_autoptr(StateFixture) fixture = state_fixture_new();
 		g_autoptr(StateDirectory) directory = open_directory(fixture);
-		g_autoptr(FileLock) lock = file_lock_new(NAME, "127.0.0.1:7609");
 		g_autofree char *path = g_build_filename(fixture, NAME, NULL);
 		g_autofree char *text = NULL;
 		g_autoptr(GError) error = NULL;
 		g_autoptr(GError) locked = NULL;
+		g_auto(StateFd) lock = -1;
 
 		CASES[i].make(path);
 		g_assert_false(state_directory_read(directory, NAME, &text, &error));
 		g_assert_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL);
 		g_assert_nonnull(strstr(error->message, CASES[i].message));
-		g_assert_false(file_lock_take(lock, directory, &locked));
+		g_assert_false(state_directory_take_lock(directory, NAME, "a:1", &lock, &locked));
 		g_assert_error(locked, REGISTRY_ERROR, REGISTRY_ERROR_FATAL);
 		g_assert_nonnull(strstr(locked->message, CASES[i].message));
 		g_assert_false(state_directory_replace(directory, NAME, NULL, "one", NULL, NULL));
