@@ -467,6 +467,7 @@ static void show_reservation(Keeper *self, gint64 end_tick)
 {
 	self->facts.end_tick = end_tick;
 	pthread_mutex_lock(&self->mutex);
+	self->status.worker_id = (gint)self->lease->worker_id;
 	self->status.reserved_until_ms = layout_tick_start_ms(self->layout, end_tick);
 	self->status.reservation_ms = self->length_ms;
 	pthread_mutex_unlock(&self->mutex);
@@ -572,9 +573,6 @@ static void publish_lease(Keeper *self, const Reservation *reservation)
 	facts->waiting = FALSE;
 	self->lease_began = FALSE;
 	show_reservation(self, reservation->end_tick);
-	pthread_mutex_lock(&self->mutex);
-	self->status.worker_id = (gint)reservation->worker_id;
-	pthread_mutex_unlock(&self->mutex);
 
 	first = layout_tick_text(self->layout, MAX(first_tick, facts->now_tick));
 	end = layout_tick_text(self->layout, reservation->end_tick);

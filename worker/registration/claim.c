@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "common/log.h"
-#include "common/zookeeper/znodes.h"
 #include "worker/registration/reservation.h"
 
 #define PEERS_TIMEOUT_MS   1000

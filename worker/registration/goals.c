@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <unistd.h>
-
 #include "common/log.h"
-#include "common/zookeeper/znodes.h"
 #include "worker/registration/internal.h"
 
 /* How the keeper's goals end, and what happens after errors. */
@@ -71,19 +68,11 @@ void registration_forget_listing(Registration *self)
 
 char *registration_claim_json(const Registration *self, gint worker_id)
 {
-	const ClaimRecord record = {
-		.program = self->config.program,
-		.host = self->config.host,
-		.port = self->config.port,
-		.is_tls = self->config.is_tls,
-		.pid = getpid(),
-		.version = self->config.version,
-		.started_ms = self->config.started_ms,
-		.worker_id = worker_id < 0 && self->holding.held ? (gint)self->holding.worker_id
-								 : worker_id,
-		.session_timeout_ms = self->store->ops->lapse_ms(self->store),
-	};
+	ClaimRecord record = self->config.claim;
 
+	record.worker_id =
+		worker_id < 0 && self->holding.held ? (gint)self->holding.worker_id : worker_id;
+	record.session_timeout_ms = self->store->ops->lapse_ms(self->store);
 	return claim_record_to_json(&record);
 }
 

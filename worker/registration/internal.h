@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "common/address.h"
+#include "common/zookeeper/znodes.h"
 #include "core/clock.h"
 #include "worker/registration/peers.h"
 #include "worker/registration/plan.h"
@@ -58,20 +58,16 @@ typedef struct {
 
 	/* Set at the start; it does not change. */
 	struct {
-		char *servers, *root, *nonce, *version;
-		char *program; /* (nullable): the program that it is embedded in */
-		char *host;    /* as in ClaimRecord, with the port */
-		guint16 port;
-		gboolean is_tls;
-		TlsNames tls; /* for calls to peers; the names are copies */
-		char *name;   /* for messages: HOST:PORT, or PROGRAM@HOST */
+		char *servers, *root, *nonce;
+		ClaimRecord claim; /* without worker ID and session timeout */
+		char *name;        /* for messages: HOST:PORT, or PROGRAM@HOST */
+		TlsNames tls;      /* for calls to peers; the names are copies */
 		Layout layout;
 		const SystemClock *clock;
 		guint datacenter_id;
 		gint64 worker_id;           /* the only one that it claims; -1: any */
 		gint64 preferred_worker_id; /* -1: none */
 		gint64 connect_timeout_ms, max_clock_skew_ms;
-		gint64 started_ms; /* since the Unix epoch */
 	} config;
 
 	/* Keys of the store: of all datacenters, and of this one. They do not change. */

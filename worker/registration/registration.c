@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker/registration/registration.h"
 
+#include <unistd.h>
+
 #include "common/log.h"
-#include "common/zookeeper/znodes.h"
 #include "worker/registration/claim.h"
 #include "worker/registration/reservation.h"
 
@@ -361,10 +362,8 @@ static void registry_free(Registry *registry)
 	g_free(self->config.servers);
 	g_free(self->config.root);
 	g_free(self->config.nonce);
-	g_free(self->config.version);
-	g_free(self->config.program);
-	g_free(self->config.host);
 	g_free(self->config.name);
+	claim_record_clear(&self->config.claim);
 	tls_names_clear(&self->config.tls);
 	g_free(self);
 }
@@ -394,11 +393,15 @@ Registry *registration_new(Store *store, const RegistrationConfig *config)
 	self->config.servers = g_strdup(config->servers);
 	self->config.root = g_strdup(root);
 	self->config.nonce = g_strdup(config->nonce);
-	self->config.version = g_strdup(config->version);
-	self->config.program = address == NULL ? g_strdup(config->program) : NULL;
-	self->config.host = g_strdup(address != NULL ? address->host : config->host);
-	self->config.port = address != NULL ? address->port : 0;
-	self->config.is_tls = address != NULL && address->is_tls;
+	self->config.claim = (ClaimRecord){
+		.program = address == NULL ? g_strdup(config->program) : NULL,
+		.host = g_strdup(address != NULL ? address->host : config->host),
+		.port = address != NULL ? address->port : 0,
+		.is_tls = address != NULL && address->is_tls,
+		.pid = getpid(),
+		.version = g_strdup(config->version),
+		.started_ms = clock_now_ms(&config->clock->clock),
+	};
 	self->config.name = address != NULL ? g_strdup(address->text)
 					    : g_strconcat(config->program, "@", config->host, NULL);
 	self->config.tls = tls_names_copy(&config->tls);
@@ -409,7 +412,6 @@ Registry *registration_new(Store *store, const RegistrationConfig *config)
 	self->config.preferred_worker_id = config->preferred_worker_id;
 	self->config.connect_timeout_ms = config->connect_timeout_ms;
 	self->config.max_clock_skew_ms = config->max_clock_skew_ms;
-	self->config.started_ms = clock_now_ms(&config->clock->clock);
 	self->keys.layout = znode_layout(root);
 	self->keys.limits = znode_limits(root);
 	self->keys.floor = znode_floor(root, config->datacenter_id);

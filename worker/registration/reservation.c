@@ -2,7 +2,6 @@
 #include "worker/registration/reservation.h"
 
 #include "common/log.h"
-#include "common/zookeeper/znodes.h"
 
 static char *reservation_key(const Registration *self, guint worker_id)
 {
