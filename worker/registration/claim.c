@@ -19,12 +19,6 @@
  * floor.
  */
 
-typedef struct {
-	char *key;
-	char *data;
-	gboolean is_above; /* it only leads to another record */
-} MissingRecord;
-
 static void begin_preparation_step(Registration *self, PreparationStep step, guint64 request)
 {
 	self->preparation.step = step;
@@ -43,82 +37,50 @@ static void start_preparing(Registration *self)
 	read_record(self, PREPARATION_LAYOUT, self->keys.layout);
 }
 
-static void missing_record_free(MissingRecord *missing)
-{
-	g_free(missing->key);
-	g_free(missing->data);
-	g_free(missing);
-}
-
-/* @data: (transfer full) */
-static void add_missing(Registration *self, const char *key, char *data, gboolean is_above)
-{
-	MissingRecord *missing = g_new(MissingRecord, 1);
-
-	*missing = (MissingRecord){g_strdup(key), data, is_above};
-	g_ptr_array_add(self->preparation.missing, missing);
-}
-
-static void add_records_above(Registration *self, const char *key)
-{
-	for (const char *slash = strchr(key + 1, '/'); slash != NULL;
-	     slash = strchr(slash + 1, '/')) {
-		g_autofree char *above = g_strndup(key, (gsize)(slash - key));
-
-		add_missing(self, above, g_strdup(""), TRUE);
-	}
-}
-
 /* Each record is requested when the one before has been answered: if the connection were lost and
  * found between two requests, one of them could be left out. */
 static void make_next_record(Registration *self)
 {
-	const MissingRecord *next;
+	StoreWrite write = {.version = STORE_NONE, .data = ""};
+	g_autofree char *json = NULL;
 
 	if (self->preparation.n_made == self->preparation.missing->len) {
 		start_preparing(self); /* made by this server or another: it is read again */
 		return;
 	}
-	next = self->preparation.missing->pdata[self->preparation.n_made];
+	write.key = self->preparation.missing->pdata[self->preparation.n_made];
+	if (g_str_equal(write.key, self->keys.layout))
+		write.data = json = znode_layout_to_json(&self->config.layout);
+	else if (g_str_equal(write.key, self->keys.floor))
+		write.data = json = znode_floor_to_json(&(ZnodeFloor){0});
 	begin_preparation_step(self, PREPARATION_MAKING,
-			       self->store->ops->commit(self->store,
-							&(StoreWrite){
-								.key = next->key,
-								.version = STORE_NONE,
-								.data = next->data,
-							},
-							1));
+			       self->store->ops->commit(self->store, &write, 1));
 }
 
-/* Begins to make what @step did not find. */
-static void make_missing_records(Registration *self, PreparationStep step)
+/* Begins to make the records @keys, after those above the first. */
+static void make_records(Registration *self, const char *const keys[])
 {
+	GPtrArray *missing = g_ptr_array_new_with_free_func(g_free);
+
 	g_clear_pointer(&self->preparation.missing, g_ptr_array_unref);
-	self->preparation.missing =
-		g_ptr_array_new_with_free_func((GDestroyNotify)missing_record_free);
+	self->preparation.missing = missing;
 	self->preparation.n_made = 0;
-	if (step == PREPARATION_LAYOUT) {
-		add_records_above(self, self->keys.layout);
-		add_missing(self, self->keys.layout, znode_layout_to_json(&self->config.layout),
-			    FALSE);
-	} else if (step == PREPARATION_RESERVATIONS) { /* the last part of a datacenter */
-		add_records_above(self, self->keys.floor);
-		add_missing(self, self->keys.floor, znode_floor_to_json(&(ZnodeFloor){0}), FALSE);
-		add_missing(self, self->keys.claims, g_strdup(""), FALSE);
-		add_missing(self, self->keys.reservations, g_strdup(""), FALSE);
-	} else { /* claims that were deleted by hand: there are reservations, so no floor is made */
-		add_missing(self, self->keys.claims, g_strdup(""), FALSE);
-	}
+	for (const char *slash = strchr(keys[0] + 1, '/'); slash != NULL;
+	     slash = strchr(slash + 1, '/'))
+		g_ptr_array_add(missing, g_strndup(keys[0], (gsize)(slash - keys[0])));
+	self->preparation.n_above = missing->len;
+	for (guint i = 0; keys[i] != NULL; i++)
+		g_ptr_array_add(missing, g_strdup(keys[i]));
 	make_next_record(self);
 }
 
 static void take_made_record(Registration *self, const StoreMessage *answer)
 {
-	const MissingRecord *missing = self->preparation.missing->pdata[self->preparation.n_made];
 	gboolean is_there = answer->outcome == STORE_OK || answer->outcome == STORE_CONFLICT;
+	gboolean is_above = self->preparation.n_made < self->preparation.n_above;
 
 	/* a record above can exist although this server is not allowed to make it */
-	if (is_there || missing->is_above) {
+	if (is_there || is_above) {
 		self->preparation.n_made++;
 		make_next_record(self);
 	} else if (answer->outcome == STORE_ABSENT) {
@@ -205,12 +167,16 @@ static void check_limits(Registration *self, const StoreRecord *record)
 /* @record: (nullable): what was read; %NULL: it is missing, or the step reads nothing */
 static void take_prepared(Registration *self, const StoreMessage *answer, const StoreRecord *record)
 {
+	const char *const layout[] = {self->keys.layout, NULL};
+	const char *const claims[] = {self->keys.claims, NULL};
+	const char *const datacenter[] = {self->keys.floor, self->keys.claims,
+					  self->keys.reservations, NULL};
 	g_auto(Floor) floor = {0};
 
 	switch (self->preparation.step) {
 	case PREPARATION_LAYOUT:
 		if (record == NULL)
-			make_missing_records(self, PREPARATION_LAYOUT);
+			make_records(self, layout);
 		else
 			check_layout(self, record);
 		break;
@@ -223,15 +189,15 @@ static void take_prepared(Registration *self, const StoreMessage *answer, const 
 		else
 			read_record(self, PREPARATION_LIMITS, self->keys.limits);
 		break;
-	case PREPARATION_RESERVATIONS:
+	case PREPARATION_RESERVATIONS: /* the last part of a datacenter */
 		if (record == NULL)
-			make_missing_records(self, PREPARATION_RESERVATIONS);
+			make_records(self, datacenter);
 		else
 			read_record(self, PREPARATION_CLAIMS, self->keys.claims);
 		break;
-	case PREPARATION_CLAIMS:
+	case PREPARATION_CLAIMS: /* deleted by hand: there are reservations, so no floor is made */
 		if (record == NULL)
-			make_missing_records(self, PREPARATION_CLAIMS);
+			make_records(self, claims);
 		else
 			read_record(self, PREPARATION_FLOOR, self->keys.floor);
 		break;

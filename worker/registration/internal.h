@@ -123,7 +123,8 @@ typedef struct {
 
 	struct {
 		PreparationStep step;
-		GPtrArray *missing; /* (nullable): of MissingRecord, in order */
+		GPtrArray *missing; /* (nullable): of char *: keys of records to make, in order */
+		guint n_above;      /* of them, first: those that only lead to the others */
 		guint n_made;       /* of them */
 	} preparation;
 

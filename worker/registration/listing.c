@@ -181,18 +181,6 @@ static const ListedClaim *find_holder(const DatacenterListing *self,
 	return NULL;
 }
 
-const char *worker_id_state_name(WorkerIdState state)
-{
-	static const char *const NAMES[] = {
-		[WORKER_ID_FREE] = "free",
-		[WORKER_ID_HELD] = "held",
-		[WORKER_ID_QUARANTINED] = "quarantined",
-		[WORKER_ID_DAMAGED] = "damaged",
-	};
-
-	return NAMES[state];
-}
-
 WorkerIdJudgement datacenter_listing_judge(const DatacenterListing *self, guint worker_id,
 					   gint64 now_tick, const char *own_nonce)
 {
@@ -220,8 +208,8 @@ WorkerIdJudgement datacenter_listing_judge(const DatacenterListing *self, guint 
 	return judgement;
 }
 
-const ListedReservation *datacenter_listing_held_by(const DatacenterListing *self,
-						    const ListedClaim *claim)
+/* (nullable): the reservation that the server of @claim holds. */
+static const ListedReservation *find_held(const DatacenterListing *self, const ListedClaim *claim)
 {
 	if (claim->record.worker_id >= 0) {
 		const ListedReservation *named =
@@ -242,7 +230,7 @@ void datacenter_listing_add_workers(const DatacenterListing *self, GPtrArray *wo
 {
 	for (guint i = 0; i < self->claims->len; i++) {
 		const ListedClaim *claim = self->claims->pdata[i];
-		const ListedReservation *held = datacenter_listing_held_by(self, claim);
+		const ListedReservation *held = find_held(self, claim);
 		gboolean is_embedded = claim->record.program != NULL;
 		g_autofree char *name = claim->record.host != NULL
 						? claim_record_address(&claim->record)

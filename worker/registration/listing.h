@@ -70,9 +70,6 @@ typedef enum {
 				  before an operator fixes it */
 } WorkerIdState;
 
-/* "free", "held", "quarantined", "damaged" */
-const char *worker_id_state_name(WorkerIdState state);
-
 typedef struct {
 	WorkerIdState state;
 	const ListedReservation *reservation; /* (nullable): its record; NULL: there is none */
@@ -94,10 +91,6 @@ typedef struct {
  */
 WorkerIdJudgement datacenter_listing_judge(const DatacenterListing *self, guint worker_id,
 					   gint64 now_tick, const char *own_nonce);
-
-/* (nullable): the reservation that the server of a claim holds. */
-const ListedReservation *datacenter_listing_held_by(const DatacenterListing *self,
-						    const ListedClaim *claim);
 
 /* Adds the servers to @workers, of Worker. */
 void datacenter_listing_add_workers(const DatacenterListing *self, GPtrArray *workers);
