@@ -12,11 +12,6 @@
 
 static const KeeperPlan WAIT_FOR_EVENT = {.action = KEEPER_PLAN_NOTHING, .until_us = G_MAXINT64};
 
-static KeeperPlan wait_until(gint64 until_us)
-{
-	return (KeeperPlan){.action = KEEPER_PLAN_NOTHING, .until_us = until_us};
-}
-
 static KeeperPlan begin(RegistryOperation operation)
 {
 	return (KeeperPlan){.action = KEEPER_PLAN_BEGIN, .operation = operation};
@@ -54,7 +49,8 @@ static gboolean is_before_ids(const KeeperPlanFacts *facts)
 
 static KeeperPlan begin_when_due(RegistryOperation operation, gint64 due_us, gint64 now_us)
 {
-	return now_us >= due_us ? begin(operation) : wait_until(due_us);
+	return now_us >= due_us ? begin(operation)
+				: (KeeperPlan){.action = KEEPER_PLAN_NOTHING, .until_us = due_us};
 }
 
 static KeeperPlan plan_next(const KeeperPlanFacts *facts)
@@ -82,8 +78,10 @@ static KeeperPlan plan_next(const KeeperPlanFacts *facts)
 	if (!facts->has_lease) {
 		if (facts->retry_now)
 			return begin(REGISTRY_CLAIM);
-		if (facts->waiting && facts->now_tick < facts->wait_until_tick)
-			return wait_until(tick_at_us(facts, facts->wait_until_tick));
+		if (facts->waiting && facts->now_tick < facts->wait_until_tick) {
+			plan.until_us = tick_at_us(facts, facts->wait_until_tick);
+			return plan;
+		}
 		return begin_when_due(REGISTRY_CLAIM, facts->retry_at_us, facts->now_us);
 	}
 	if (facts->ahead)

@@ -226,27 +226,11 @@ static void discipline_clock(Keeper *self)
 	check_difference(self);
 }
 
-/* Warns once a day by this clock. If the clock is set back, more time is left than was logged. */
-static void check_layout_end(Keeper *self, gint64 now_ms)
-{
-	gint64 last_ms = layout_last_ms(self->layout);
-	gint64 left_ms = last_ms - now_ms;
-	g_autofree char *last = NULL;
-
-	if (left_ms >= END_IS_SOON_MS || ABS(now_ms - self->end_logged_ms) < DAY_MS)
-		return;
-	self->end_logged_ms = now_ms;
-	last = text_time_ms(last_ms);
-	log_event(
-		LOG_LAYOUT_ENDS_SOON, log_text("last", last),
-		log_number("days_left", left_ms / DAY_MS),
-		log_text("meaning", "calls are refused from then on: use another --layout before"));
-}
-
 static void read_clock(Keeper *self)
 {
 	KeeperPlanFacts *facts = &self->facts;
 	gint64 now_ms = clock_now_ms(&self->clock->clock);
+	gint64 left_ms = layout_last_ms(self->layout) - now_ms;
 	gboolean was_outside = facts->outside;
 
 	facts->now_us = g_get_monotonic_time();
@@ -254,7 +238,17 @@ static void read_clock(Keeper *self)
 	facts->outside = facts->now_tick < 0 || facts->now_tick > layout_max_tick(self->layout);
 	if (!facts->outside) {
 		self->inside_tick = facts->now_tick;
-		check_layout_end(self, now_ms);
+		/* Warns once a day by this clock. If the clock is set back, more time is left than
+		 * was logged. */
+		if (left_ms < END_IS_SOON_MS && ABS(now_ms - self->end_logged_ms) >= DAY_MS) {
+			g_autofree char *last = text_time_ms(layout_last_ms(self->layout));
+
+			self->end_logged_ms = now_ms;
+			log_event(LOG_LAYOUT_ENDS_SOON, log_text("last", last),
+				  log_number("days_left", left_ms / DAY_MS),
+				  log_text("meaning", "calls are refused from then on: use another "
+						      "--layout before"));
+		}
 	} else if (!was_outside) {
 		g_autofree char *now = text_time_ms(now_ms);
 		g_autofree char *first = layout_tick_text(self->layout, 0);
@@ -491,12 +485,6 @@ static void note_failed_attempt(Keeper *self)
 	self->changed_is_due = TRUE;
 }
 
-static void forget_failures(Keeper *self)
-{
-	self->facts.failures = 0;
-	self->facts.retry_at_us = 0;
-}
-
 /* A reservation of @length_ms was confirmed. */
 static void note_reservation(Keeper *self, gint64 length_ms, guint64 cursor, gint64 written_at_us)
 {
@@ -504,7 +492,8 @@ static void note_reservation(Keeper *self, gint64 length_ms, guint64 cursor, gin
 	self->cursor_at_write = cursor;
 	self->facts.written_at_us = written_at_us;
 	self->facts.length_us = length_ms * G_TIME_SPAN_MILLISECOND;
-	forget_failures(self);
+	self->facts.failures = 0;
+	self->facts.retry_at_us = 0;
 }
 
 static void end_attempts(Keeper *self, GError *error)
@@ -734,7 +723,8 @@ static void end_operation(Keeper *self, RegistryResult *result)
 		retire_lease(self);
 		unpublish_lease(self);
 		self->facts.waiting = FALSE;
-		forget_failures(self);
+		self->facts.failures = 0;
+		self->facts.retry_at_us = 0;
 		log_event(LOG_WORKER_LOST, log_text("error", result->error->message));
 	} else if (operation == REGISTRY_CLAIM) {
 		end_claim(self, result);
@@ -1004,7 +994,7 @@ void keeper_ask_to_stop(Keeper *self, gint64 by_us)
 	pthread_mutex_unlock(&self->mutex);
 }
 
-static void log_hanging(Keeper *self, gint64 timeout_ms)
+static void log_hand_back_hangs(Keeper *self, gint64 timeout_ms)
 {
 	g_autofree char *disk = disk_call_describe_hanging(timeout_ms * G_TIME_SPAN_MILLISECOND);
 	g_autofree char *error =
@@ -1036,7 +1026,7 @@ gboolean keeper_stop(Keeper *self, gint64 timeout_ms)
 		finished = self->finished;
 		pthread_mutex_unlock(&self->mutex);
 		if (!finished) {
-			log_hanging(self, timeout_ms);
+			log_hand_back_hangs(self, timeout_ms);
 			return FALSE;
 		}
 		pthread_join(self->thread, NULL);

@@ -289,31 +289,14 @@ static StateFd open_file(const StateDirectory *self, const char *name, int flags
 	return -1;
 }
 
-/* Returns the number of bytes, or -1 with errno set. */
-static gssize read_all(int fd, char *buffer, gsize size)
-{
-	gsize length = 0;
-
-	while (length < size) {
-		ssize_t n = read(fd, buffer + length, size - length);
-
-		if (n == 0)
-			break;
-		if (n > 0)
-			length += (gsize)n;
-		else if (errno != EINTR)
-			return -1;
-	}
-	return (gssize)length;
-}
-
 gboolean state_directory_read(const StateDirectory *self, const char *name, char **out_text,
 			      GError **error)
 {
 	g_autoptr(GError) local = NULL;
 	g_auto(StateFd) fd = open_file(self, name, O_RDONLY, &local);
 	char buffer[MAX_BYTES + 1] = {0};
-	gssize length;
+	gsize length = 0;
+	ssize_t n;
 
 	if (local != NULL) {
 		g_propagate_error(error, g_steal_pointer(&local));
@@ -323,10 +306,16 @@ gboolean state_directory_read(const StateDirectory *self, const char *name, char
 		*out_text = NULL;
 		return TRUE;
 	}
-	length = DISK_CALL("read", self->path, name, read_all(fd, buffer, MAX_BYTES));
-	if (length < 0)
+	disk_call_begin("read", self->path, name);
+	do {
+		n = read(fd, buffer + length, MAX_BYTES - length);
+		if (n > 0)
+			length += (gsize)n;
+	} while ((n > 0 && length < MAX_BYTES) || (n < 0 && errno == EINTR));
+	disk_call_end();
+	if (n < 0)
 		return fail_file(self, "read", name, error);
-	if (memchr(buffer, '\0', (gsize)length) != NULL) {
+	if (memchr(buffer, '\0', length) != NULL) {
 		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
 			    "%s/%s is damaged: it holds a NUL at byte %zu", self->path, name,
 			    strlen(buffer));
@@ -535,16 +524,6 @@ gboolean state_directory_is_at(const char *path, int fd)
 
 /* The identity */
 
-static char *this_machine_id(void)
-{
-	sd_id128_t id;
-	char text[SD_ID128_STRING_MAX];
-
-	if (sd_id128_get_machine_app_specific(APPLICATION_ID, &id) < 0)
-		return g_strdup(NO_MACHINE_ID);
-	return g_strdup(sd_id128_to_string(id, text));
-}
-
 /* (transfer full) */
 static char *identity_to_json(const Layout *layout, const char *machine_id)
 {
@@ -660,12 +639,18 @@ gboolean state_directory_check_identity(const StateDirectory *self, const Layout
 					const char *machine_id, GError **error)
 {
 	g_autofree char *path = g_build_filename(self->path, IDENTITY_NAME, NULL);
-	g_autofree char *machine = machine_id != NULL ? g_strdup(machine_id) : this_machine_id();
+	char this_machine[SD_ID128_STRING_MAX] = NO_MACHINE_ID;
 	g_autofree char *text = NULL;
+	sd_id128_t id;
 
-	if (!read_identity(self, layout, machine, &text, error))
+	if (machine_id == NULL) {
+		if (sd_id128_get_machine_app_specific(APPLICATION_ID, &id) >= 0)
+			sd_id128_to_string(id, this_machine);
+		machine_id = this_machine;
+	}
+	if (!read_identity(self, layout, machine_id, &text, error))
 		return FALSE;
-	if (text == NULL && (!make_identity(self, layout, machine, error) ||
+	if (text == NULL && (!make_identity(self, layout, machine_id, error) ||
 			     !state_directory_read(self, IDENTITY_NAME, &text, error)))
 		return FALSE;
 	if (text == NULL) {
@@ -673,7 +658,7 @@ gboolean state_directory_check_identity(const StateDirectory *self, const Layout
 			    path);
 		return FALSE;
 	}
-	if (!check_identity(path, text, layout, machine, error))
+	if (!check_identity(path, text, layout, machine_id, error))
 		return FALSE;
 	state_directory_clean(self, IDENTITY_NAME);
 	return TRUE;

@@ -19,17 +19,13 @@
  * floor.
  */
 
-static void begin_preparation_step(Registration *self, PreparationStep step, guint64 request)
-{
-	self->preparation.step = step;
-	registration_begin_wait(self, request);
-}
-
 static void read_record(Registration *self, PreparationStep step, const char *key)
 {
 	/* a raised floor says that history may have been lost: an older one will not do */
-	begin_preparation_step(self, step,
-			       self->store->ops->read(self->store, key, step == PREPARATION_FLOOR));
+	guint64 request = self->store->ops->read(self->store, key, step == PREPARATION_FLOOR);
+
+	self->preparation.step = step;
+	registration_begin_wait(self, request);
 }
 
 static void start_preparing(Registration *self)
@@ -53,8 +49,8 @@ static void make_next_record(Registration *self)
 		write.data = json = znode_layout_to_json(&self->config.layout);
 	else if (g_str_equal(write.key, self->keys.floor))
 		write.data = json = znode_floor_to_json(&(ZnodeFloor){0});
-	begin_preparation_step(self, PREPARATION_MAKING,
-			       self->store->ops->commit(self->store, &write, 1));
+	self->preparation.step = PREPARATION_MAKING;
+	registration_begin_wait(self, self->store->ops->commit(self->store, &write, 1));
 }
 
 /* Begins to make the records @keys, after those above the first. */
@@ -160,8 +156,8 @@ static void check_limits(Registration *self, const StoreRecord *record)
 	write.data = json;
 	if (record != NULL)
 		write.version = record->version;
-	begin_preparation_step(self, PREPARATION_RAISING,
-			       self->store->ops->commit(self->store, &write, 1));
+	self->preparation.step = PREPARATION_RAISING;
+	registration_begin_wait(self, self->store->ops->commit(self->store, &write, 1));
 }
 
 /* @record: (nullable): what was read; %NULL: it is missing, or the step reads nothing */

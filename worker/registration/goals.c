@@ -99,27 +99,20 @@ void registration_forget_open_errors(Registration *self)
 	g_clear_pointer(&self->hindrance, g_free);
 }
 
-/* Counts a step that ended UNSURE. */
-static void count_open_error(Registration *self)
-{
-	const char *remedy = self->open_error.remedy;
-
-	if (self->open_error.error == 0 || ++self->open_error.n_steps < MIN_OPEN_ERRORS)
-		return;
-	g_free(self->hindrance);
-	self->hindrance = g_strdup_printf("%s at %s repeatedly returns error %d (%s): %s",
-					  self->store->name, self->config.servers,
-					  self->open_error.error, self->open_error.reason,
-					  remedy != NULL ? remedy : "its log may say why");
-	log_event(LOG_ZOOKEEPER_REFUSED, log_text("error", self->hindrance));
-}
-
 void registration_pause(Registration *self, RegistrationPause pause)
 {
+	const char *remedy = self->open_error.remedy;
 	gint64 length_us = LONG_PAUSE_US;
 
-	if (pause == REGISTRATION_UNSURE_PAUSE)
-		count_open_error(self);
+	if (pause == REGISTRATION_UNSURE_PAUSE && self->open_error.error != 0 &&
+	    ++self->open_error.n_steps >= MIN_OPEN_ERRORS) {
+		g_free(self->hindrance);
+		self->hindrance = g_strdup_printf("%s at %s repeatedly returns error %d (%s): %s",
+						  self->store->name, self->config.servers,
+						  self->open_error.error, self->open_error.reason,
+						  remedy != NULL ? remedy : "its log may say why");
+		log_event(LOG_ZOOKEEPER_REFUSED, log_text("error", self->hindrance));
+	}
 	if (pause == REGISTRATION_UNSURE_PAUSE && !self->facts.connected)
 		return;
 	if (pause == REGISTRATION_SHORT_PAUSE)

@@ -153,12 +153,6 @@ static char *describe_address(const ListedReservation *reservation)
 	return text_escape(reservation->record.address, strlen(reservation->record.address));
 }
 
-static void append_count(GString *text, const GPtrArray *found, const char *what)
-{
-	g_string_append_printf(text, "%s%u %s %s", text->len > 0 ? ", " : "", found->len,
-			       found->len == 1 ? "is" : "are", what);
-}
-
 static void describe_first(GString *text, const GPtrArray *found, const char *what)
 {
 	const ListedReservation *first;
@@ -166,9 +160,9 @@ static void describe_first(GString *text, const GPtrArray *found, const char *wh
 	if (found->len == 0)
 		return;
 	first = found->pdata[0];
-	append_count(text, found, what);
-	g_string_append_printf(text, " (%sworker %u)", found->len > 1 ? "first " : "",
-			       first->worker_id);
+	g_string_append_printf(text, "%s%u %s %s (%sworker %u)", text->len > 0 ? ", " : "",
+			       found->len, found->len == 1 ? "is" : "are", what,
+			       found->len > 1 ? "first " : "", first->worker_id);
 }
 
 static gint by_end(gconstpointer a, gconstpointer b)
@@ -193,7 +187,8 @@ static char *describe_all(const DatacenterListing *listing, const WorkerIdWish *
 		gsize start;
 		guint i;
 
-		append_count(text, held, "held (");
+		g_string_append_printf(text, "%u %s held (", held->len,
+				       held->len == 1 ? "is" : "are");
 		start = text->len;
 		for (i = 0; i < held->len && text->len - start < MAX_NAMED_BYTES; i++) {
 			const ListedReservation *reservation = held->pdata[i];
