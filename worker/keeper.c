@@ -63,12 +63,12 @@ struct _Keeper {
 
 	/* The clock. */
 	ClockDiscipline discipline;
-	gint64 next_discipline_us;
-	RegistryClock judged_by; /* the reading of the registry's clock, last */
-	gint64 asked_clock_us;   /* the registry, last */
-	gboolean clock_differs;  /* from the registry's, and the log says so */
-	gint64 inside_tick;      /* the last reading of the clock that was inside the layout */
-	gint64 end_logged_ms;    /* when the log last said that the layout ends soon */
+	gint64 discipline_at_us;
+	RegistryClock judged_by;      /* the last reading of the registry's clock */
+	gint64 clock_requested_at_us; /* the last request */
+	gboolean clock_differs;       /* from the registry's, and the log says so */
+	gint64 inside_tick;           /* the last reading of the clock that was inside the layout */
+	gint64 end_logged_ms;         /* when the log last said that the layout ends soon */
 
 	/* The lease. */
 	Lease *lease;            /* the generator's; NULL: there was none yet */
@@ -81,12 +81,12 @@ struct _Keeper {
 	gint64 failing_since_us;
 
 	/* Lists of the workers. */
-	gint64 list_due_us; /* a list is taken then, if nobody asks before */
+	gint64 list_due_at_us; /* a list is requested then, unless one is before */
 
 	/* Any thread uses the members from here on. */
 	_Atomic gboolean is_demanded; /* keeper_demand(), since the last extension began */
 	_Atomic gint64 ids_at_us;     /* keeper_plan_ids_at_us() of the last round */
-	_Atomic gint64 round_began_us;
+	_Atomic gint64 round_began_at_us;
 	_Atomic gint64 busy_since_us; /* with an operation of the registry; 0: none is under way */
 	pthread_mutex_t mutex;        /* for the members below; only the thread writes the status */
 	pthread_cond_t wake;          /* poked was set */
@@ -99,13 +99,13 @@ struct _Keeper {
 	char *waiting_why;            /* (nullable): why no worker ID was free, last */
 	char *hindrance;              /* (nullable): copy of RegistryReport.hindrance */
 	GError *error;
-	WorkerList *list;      /* (nullable): the registry's last list ... */
-	gint64 listed_us;      /* ... and when it came */
-	gint64 list_asked_us;  /* when one was requested that has not come; 0: none */
-	gint64 heard_us;       /* RegistryReport.heard_at_us of the last poll ... */
-	gboolean reachable;    /* ... and its is_reachable */
-	gboolean list_wanted;  /* the thread has not requested it from the registry yet */
-	gboolean list_is_late; /* and changed() was called for it */
+	WorkerList *list;            /* (nullable): the registry's last list ... */
+	gint64 listed_at_us;         /* ... and when it came */
+	gint64 list_requested_at_us; /* when one was requested that has not come; 0: none */
+	gint64 heard_at_us;          /* RegistryReport.heard_at_us of the last poll ... */
+	gboolean reachable;          /* ... and its is_reachable */
+	gboolean list_wanted;        /* the thread has not requested it from the registry yet */
+	gboolean list_is_late;       /* and changed() was called for it */
 
 	/* Only the owner uses the members from here on. */
 	gboolean running;
@@ -126,7 +126,7 @@ static gint64 max_skew_ns(const Keeper *self)
 
 static void request_clock(Keeper *self)
 {
-	self->asked_clock_us = self->facts.now_us;
+	self->clock_requested_at_us = self->facts.now_us;
 	if (self->registry->ops->ask_clock == NULL)
 		return;
 	self->registry->ops->ask_clock(self->registry);
@@ -155,8 +155,8 @@ static void log_judged(const ClockReading *reading, ClockVerdict verdict)
 				     (reading->clock.most_ns - reading->offset_ns) / 1000));
 }
 
-/* @heard: the registry's clock was read again */
-static void judge_clock(Keeper *self, gboolean heard)
+/* @is_new_reading: the registry's clock was read again */
+static void judge_clock(Keeper *self, gboolean is_new_reading)
 {
 	const ClockReading reading = {
 		.now_us = self->facts.now_us,
@@ -168,13 +168,13 @@ static void judge_clock(Keeper *self, gboolean heard)
 	gint64 by_ms = (reading.measured_ns - reading.offset_ns) / CLOCK_NS_PER_MS;
 	ClockVerdict verdict = clock_discipline_judge(&self->discipline, &reading);
 
-	if (heard || verdict != CLOCK_AGREES)
+	if (is_new_reading || verdict != CLOCK_AGREES)
 		log_judged(&reading, verdict);
 	switch (verdict) {
 	case CLOCK_AGREES:
 		return;
 	case CLOCK_HELD:
-		if (reading.now_us - self->asked_clock_us >= ASK_INTERVAL_US)
+		if (reading.now_us - self->clock_requested_at_us >= ASK_INTERVAL_US)
 			request_clock(self);
 		return;
 	case CLOCK_JUMPED:
@@ -199,7 +199,8 @@ static void check_difference(Keeper *self)
 	gint64 ahead_ns = registry_clock_ahead_ns(&self->report.clock, offset_ns);
 
 	/* nothing else may read it: without a lease nothing is extended */
-	if (self->clock_differs && self->facts.now_us - self->asked_clock_us >= ASK_INTERVAL_US)
+	if (self->clock_differs &&
+	    self->facts.now_us - self->clock_requested_at_us >= ASK_INTERVAL_US)
 		request_clock(self);
 	if (!self->clock_differs && ABS(ahead_ns) > max_skew_ns(self)) {
 		self->clock_differs = TRUE;
@@ -214,15 +215,15 @@ static void check_difference(Keeper *self)
 static void discipline_clock(Keeper *self)
 {
 	const RegistryClock *clock = &self->report.clock;
-	gboolean heard = clock->known != self->judged_by.known ||
-			 clock->least_ns != self->judged_by.least_ns ||
-			 clock->most_ns != self->judged_by.most_ns;
+	gboolean is_new_reading = clock->known != self->judged_by.known ||
+				  clock->least_ns != self->judged_by.least_ns ||
+				  clock->most_ns != self->judged_by.most_ns;
 
-	if (self->facts.now_us < self->next_discipline_us && !heard)
+	if (self->facts.now_us < self->discipline_at_us && !is_new_reading)
 		return;
 	self->judged_by = *clock;
-	self->next_discipline_us = self->facts.now_us + DISCIPLINE_INTERVAL_US;
-	judge_clock(self, heard);
+	self->discipline_at_us = self->facts.now_us + DISCIPLINE_INTERVAL_US;
+	judge_clock(self, is_new_reading);
 	check_difference(self);
 }
 
@@ -269,15 +270,15 @@ static void postpone_list(Keeper *self)
 	guint n_workers = self->list != NULL ? self->list->workers->len : 0;
 	guint n_reads = self->list != NULL ? self->list->n_reads : 0;
 
-	self->list_due_us = g_get_monotonic_time() +
-			    keeper_plan_list_pause_us(n_workers, n_reads, g_random_double());
+	self->list_due_at_us = g_get_monotonic_time() +
+			       keeper_plan_list_pause_us(n_workers, n_reads, g_random_double());
 }
 
 /* The static functions of this section are called with the mutex held. */
 
 static void request_list(Keeper *self, gint64 now_us)
 {
-	self->list_asked_us = now_us;
+	self->list_requested_at_us = now_us;
 	self->list_is_late = FALSE;
 	self->list_wanted = TRUE;
 	self->poked = TRUE;
@@ -287,11 +288,11 @@ static void request_list(Keeper *self, gint64 now_us)
 /* Returns when the list that was requested is late. */
 static gint64 list_late_at_us(const Keeper *self)
 {
-	gint64 late_us = self->list_asked_us + LATE_US;
+	gint64 late_us = self->list_requested_at_us + LATE_US;
 
 	if (self->list == NULL)
 		return late_us;
-	return MIN(late_us, MAX(self->list_asked_us, self->heard_us) + SILENT_US);
+	return MIN(late_us, MAX(self->list_requested_at_us, self->heard_at_us) + SILENT_US);
 }
 
 /* Takes the mutex itself. */
@@ -302,23 +303,23 @@ static void take_list(Keeper *self)
 	gboolean is_late;
 
 	pthread_mutex_lock(&self->mutex);
-	self->heard_us = self->report.heard_at_us;
+	self->heard_at_us = self->report.heard_at_us;
 	self->reachable = self->report.is_reachable;
 	if (list != NULL) {
 		worker_list_free(self->list);
 		self->list = list;
-		self->listed_us = now_us;
-		self->list_asked_us = 0;
+		self->listed_at_us = now_us;
+		self->list_requested_at_us = 0;
 		self->changed_is_due = TRUE;
 		postpone_list(self);
 	}
 	/* otherwise all of a fleet would request a list when its registry is back */
 	if (!self->reachable)
 		postpone_list(self);
-	is_late = self->list_asked_us != 0 && now_us >= list_late_at_us(self);
+	is_late = self->list_requested_at_us != 0 && now_us >= list_late_at_us(self);
 	self->changed_is_due = self->changed_is_due || (is_late && !self->list_is_late);
 	self->list_is_late = is_late;
-	if (self->registry->ops->list != NULL && now_us >= self->list_due_us) {
+	if (self->registry->ops->list != NULL && now_us >= self->list_due_at_us) {
 		request_list(self, now_us);
 		postpone_list(self);
 	}
@@ -348,7 +349,7 @@ static Worker *copy_worker(const Keeper *self, const Worker *worker, gint64 time
 
 static void request_list_unless_requested(Keeper *self, gint64 now_us)
 {
-	if (self->list_asked_us == 0 || now_us >= list_late_at_us(self) + LATE_FOR_US)
+	if (self->list_requested_at_us == 0 || now_us >= list_late_at_us(self) + LATE_FOR_US)
 		request_list(self, now_us);
 }
 
@@ -362,7 +363,7 @@ gboolean keeper_get_workers(Keeper *self, gint64 max_age_ms, gboolean may_wait,
 
 	pthread_mutex_lock(&self->mutex);
 	is_known = self->registry->ops->list == NULL ||
-		   (self->list != NULL && now_us - self->listed_us <= max_age_us);
+		   (self->list != NULL && now_us - self->listed_at_us <= max_age_us);
 	if (!is_known && self->stop_by_us != 0) {
 		why_not = "this server is stopping";
 	} else if (!is_known) {
@@ -397,7 +398,7 @@ gboolean keeper_get_quarantined(Keeper *self, GPtrArray **out_records, gint64 *o
 		return FALSE;
 	pthread_mutex_lock(&self->mutex);
 	list = self->list;
-	is_old = list == NULL || now_us - self->listed_us >=
+	is_old = list == NULL || now_us - self->listed_at_us >=
 					 keeper_plan_list_age_us(list->workers->len, list->n_reads);
 	/* a request while the registry is away is sent as soon as it is back: by all servers that
 	 * are watched, at once */
@@ -858,9 +859,9 @@ gint64 keeper_run_round(Keeper *self)
 
 	facts->now_us = g_get_monotonic_time();
 	/* callers that were notified in a round that took this long have found the thread stuck */
-	if (facts->now_us - atomic_load(&self->round_began_us) >= KEEPER_PLAN_HANGS_US)
+	if (facts->now_us - atomic_load(&self->round_began_at_us) >= KEEPER_PLAN_HANGS_US)
 		self->changed_is_due = TRUE;
-	atomic_store(&self->round_began_us, facts->now_us);
+	atomic_store(&self->round_began_at_us, facts->now_us);
 	pthread_mutex_lock(&self->mutex);
 	facts->stopping = self->stop_by_us != 0;
 	self->registry_stop_by_us = self->stop_by_us;
@@ -878,7 +879,7 @@ gint64 keeper_run_round(Keeper *self)
 	plan = keeper_plan_next(facts);
 	switch (plan.action) {
 	case KEEPER_PLAN_NOTHING:
-		until_us = MIN(plan.until_us, self->next_discipline_us);
+		until_us = MIN(plan.until_us, self->discipline_at_us);
 		return facts->outside ? until_us : MIN(until_us, self->report.poll_at_us);
 	case KEEPER_PLAN_BEGIN:
 		begin_operation(self, plan.operation);
@@ -957,7 +958,7 @@ Keeper *keeper_new(Registry *registry, Generator *generator, SystemClock *clock,
 	};
 	self->report = registry->first_report;
 	postpone_list(self);
-	atomic_init(&self->round_began_us, g_get_monotonic_time());
+	atomic_init(&self->round_began_at_us, g_get_monotonic_time());
 	pthread_mutex_init(&self->mutex, NULL);
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -973,7 +974,7 @@ void keeper_start(Keeper *self)
 {
 	int code;
 
-	atomic_store(&self->round_began_us, g_get_monotonic_time());
+	atomic_store(&self->round_began_at_us, g_get_monotonic_time());
 	code = pthread_create(&self->thread, NULL, keeper_thread, self);
 	self->running = code == 0;
 	if (self->running) {
@@ -1078,7 +1079,7 @@ void keeper_get_status(Keeper *self, KeeperStatus *out_status)
 	pthread_mutex_unlock(&self->mutex);
 	hangs = operation_hangs(self);
 	/* the thread cannot show what became of the lease */
-	is_stuck = hangs || now_us - atomic_load(&self->round_began_us) >= KEEPER_PLAN_HANGS_US;
+	is_stuck = hangs || now_us - atomic_load(&self->round_began_at_us) >= KEEPER_PLAN_HANGS_US;
 	/* an operation while there is a worker ID, and the server does not stop, is an extension */
 	if (out_status->worker_id >= 0 && !stopping && hangs)
 		out_status->extending_fails = TRUE;
@@ -1138,6 +1139,6 @@ gint64 keeper_demand(Keeper *self)
 
 gint64 keeper_round_age_ms(Keeper *self)
 {
-	return (g_get_monotonic_time() - atomic_load(&self->round_began_us)) /
+	return (g_get_monotonic_time() - atomic_load(&self->round_began_at_us)) /
 	       G_TIME_SPAN_MILLISECOND;
 }

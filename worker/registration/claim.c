@@ -827,8 +827,7 @@ static gboolean take_listing_answer(Registration *self, const StoreMessage *answ
 
 /* All steps */
 
-/* What is done in a state, and with the answer that it waits for. In the other states nothing is
- * done. */
+/* The step of each state, and what takes the answer to it. The other states have no step. */
 static const struct {
 	void (*start)(Registration *self);
 	void (*take)(Registration *self, const StoreMessage *answer);

@@ -10,7 +10,7 @@
  * In each state one thing is under way. A step begins it, and takes the answer to it.
  */
 
-/* Begins what is done in the present state. Returns: %FALSE if nothing is done in it */
+/* Begins the step of the present state. Returns: %FALSE if the state has none */
 gboolean claim_start_step(Registration *self);
 
 /* Takes an answer of the store, if the present step waits for it. */
@@ -29,8 +29,8 @@ void claim_take_peers(Registration *self);
 void claim_clear(Registration *self);
 
 /*
- * How far this server's clock is from the clocks of its peers, for whoever watches the server:
- * nothing is decided by it.
+ * How far this server's clock is from the clocks of its peers, for monitoring: nothing is decided
+ * by it.
  */
 
 /* A list has come, and is in the report: asks 16 of its peers at most, for a second at most, and

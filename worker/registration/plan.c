@@ -61,7 +61,7 @@ gint32 registration_plan_next_version(gint32 version)
 	return (gint32)((guint32)version + 1);
 }
 
-static gboolean stands(const ReservationRecord *record, const char *owner, gint64 end_tick)
+static gboolean has_content(const ReservationRecord *record, const char *owner, gint64 end_tick)
 {
 	return record->end_tick == end_tick && (owner == NULL || g_str_equal(record->owner, owner));
 }
@@ -72,10 +72,10 @@ RegistrationSettlement registration_plan_settle(const RegistrationWrite *write,
 	if (record == NULL)
 		return write->read_version < 0 ? SETTLED_NOT : SETTLED_LOST;
 	if (!write->refused && version == registration_plan_next_version(write->read_version) &&
-	    stands(record, write->owner, write->end_tick))
+	    has_content(record, write->owner, write->end_tick))
 		return SETTLED_WRITTEN;
 	if (version == write->read_version &&
-	    stands(record, write->read_owner, write->read_end_tick))
+	    has_content(record, write->read_owner, write->read_end_tick))
 		return SETTLED_NOT;
 	return SETTLED_LOST;
 }

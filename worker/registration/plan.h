@@ -14,7 +14,7 @@
  */
 typedef enum {
 	REGISTRATION_CONNECTING, /* no session: waits for one */
-	REGISTRATION_PREPARING,  /* compares layout and limits; makes what is above the claims */
+	REGISTRATION_PREPARING,  /* compares layout and limits; makes missing records */
 	REGISTRATION_SECURING,   /* checks that nobody without the password may write there */
 	REGISTRATION_LOOKING,    /* lists floor, claims and reservations of the datacenter */
 	REGISTRATION_ANNOUNCING, /* creates its claim */

@@ -263,13 +263,13 @@ void reservation_take_written(Registration *self, const StoreMessage *answer)
 	}
 }
 
-/* Settling: what is in the record decides whether the attempt took place. */
+/* Settling: the content of the record decides whether the attempt took place. */
 
 void reservation_check_is_read(Registration *self)
 {
 	if (!self->holding.held || self->here.was_read || self->facts.unsettled)
 		return;
-	/* as if a write had been refused */
+	/* the attempt writes nothing, so it counts as refused */
 	self->attempt = attempt_on(&self->holding, REGISTRY_NONE);
 	self->attempt.refused = TRUE;
 	self->facts.unsettled = TRUE;
