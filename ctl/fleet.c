@@ -8,6 +8,7 @@
 
 #include "common/worker-kind.h"
 #include "ctl/format.h"
+#include "worker/keeper-state.h"
 
 /* One server */
 

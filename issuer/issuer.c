@@ -36,26 +36,6 @@ static gboolean find_worker_id(Issuer *self, GError **error)
 	return TRUE;
 }
 
-/* A clock before the epoch will be corrected, so the keeper waits for it. A clock past the layout's
- * end is probably right, so waiting would never end. */
-static gboolean check_layout_lasts(const Issuer *self, GError **error)
-{
-	gint64 last_ms = layout_last_ms(&self->options->layout);
-	gint64 now_ms = clock_now_ms(&self->clock.clock);
-
-	if (now_ms <= last_ms)
-		return TRUE;
-
-	g_autofree char *last = text_time_ms(last_ms);
-	g_autofree char *now = text_time_ms(now_ms);
-
-	return id_error_set(
-		error, ID_ERROR_OUT_OF_RANGE,
-		"the layout ended at %s, and the clock is at %s: use another --layout, or set "
-		"the clock right",
-		last, now);
-}
-
 gboolean issuer_init(Issuer *self, const Options *options, GError **error)
 {
 	const GeneratorPolicy policy = {
@@ -63,17 +43,30 @@ gboolean issuer_init(Issuer *self, const Options *options, GError **error)
 		.sequence_start_range = (guint)options->sequence_start,
 		.max_batch = (guint)options->max_batch,
 	};
+	gint64 last_ms = layout_last_ms(&options->layout);
 	char nonce[UUID_TEXT_SIZE];
+	gint64 now_ms;
 
-	/* GLib's random numbers are the same on both sides of a fork(), and a nonce that two
-	 * processes have is a worker ID that two processes have */
+	/* not from GLib's random numbers, which are the same on both sides of a fork(): two
+	 * processes with one nonce could have one worker ID */
 	uuid_to_text(uuid_random(), nonce);
 	*self = (Issuer){.options = options, .nonce = g_strdup(nonce)};
 	if (!find_worker_id(self, error))
 		return FALSE;
 	system_clock_init(&self->clock);
-	if (!check_layout_lasts(self, error))
+	now_ms = clock_now_ms(&self->clock.clock);
+	/* A clock before the epoch will be corrected, so the keeper waits for it. A clock past the
+	 * layout's end is probably right, so waiting would never end. */
+	if (now_ms > last_ms) {
+		g_autofree char *last = text_time_ms(last_ms);
+		g_autofree char *now = text_time_ms(now_ms);
+
+		g_set_error(error, ID_ERROR, ID_ERROR_OUT_OF_RANGE,
+			    "the layout ended at %s, and the clock is at %s: use another --layout, "
+			    "or set the clock right",
+			    last, now);
 		return FALSE;
+	}
 	self->generator = generator_new(&options->layout, &self->clock.clock, &policy);
 	return TRUE;
 }

@@ -31,26 +31,16 @@ guint worker_id_source_from_mac(const guint8 *mac, guint bits)
 	return low_bits(mac, MAC_BYTES, bits);
 }
 
-/* (nullable) (transfer full): the digits after the last dash of the name. */
-static char *find_ordinal(const char *host_name)
-{
-	g_autofree char *name = g_strndup(host_name, strcspn(host_name, "."));
-	const char *dash = strrchr(name, '-');
-
-	if (dash == NULL || dash == name || dash[1] == '\0' ||
-	    strspn(dash + 1, "0123456789") < strlen(dash + 1))
-		return NULL;
-	return g_strdup(dash + 1);
-}
-
 gboolean worker_id_source_from_host_name(const char *host_name, guint bits, guint *out_worker_id,
 					 GError **error)
 {
-	g_autofree char *ordinal = find_ordinal(host_name);
+	g_autofree char *name = g_strndup(host_name, strcspn(host_name, "."));
+	const char *dash = strrchr(name, '-');
 	guint max = (1u << bits) - 1;
 	guint64 number;
 
-	if (ordinal == NULL) {
+	if (dash == NULL || dash == name || dash[1] == '\0' ||
+	    strspn(dash + 1, "0123456789") < strlen(dash + 1)) {
 		g_autofree char *escaped = g_strescape(host_name, NULL);
 
 		g_set_error(
@@ -59,40 +49,34 @@ gboolean worker_id_source_from_host_name(const char *host_name, guint bits, guin
 			escaped);
 		return FALSE;
 	}
-	if (!text_parse_number(ordinal, 10, 0, max, &number)) {
+	if (!text_parse_number(dash + 1, 10, 0, max, &number)) {
 		g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
 			    "the number at the end of the host name, %s, does not fit the layout, "
 			    "0 to %u",
-			    ordinal, max);
+			    dash + 1, max);
 		return FALSE;
 	}
 	*out_worker_id = (guint)number;
 	return TRUE;
 }
 
-static gboolean has_mac(const struct ifaddrs *interface)
-{
-	static const guint8 NO_MAC[MAC_BYTES] = {0};
-	const struct sockaddr_ll *link = (const struct sockaddr_ll *)interface->ifa_addr;
-
-	return link != NULL && link->sll_family == AF_PACKET &&
-	       (interface->ifa_flags & IFF_LOOPBACK) == 0 && link->sll_halen == MAC_BYTES &&
-	       memcmp(link->sll_addr, NO_MAC, MAC_BYTES) != 0;
-}
-
 const struct ifaddrs *worker_id_source_find_interface(const struct ifaddrs *interfaces)
 {
+	static const guint8 NO_MAC[MAC_BYTES] = {0};
 	const struct ifaddrs *found = NULL;
 	int lowest = 0;
 
 	for (const struct ifaddrs *one = interfaces; one != NULL; one = one->ifa_next) {
-		int index =
-			has_mac(one) ? ((const struct sockaddr_ll *)one->ifa_addr)->sll_ifindex : 0;
+		const struct sockaddr_ll *link = (const struct sockaddr_ll *)one->ifa_addr;
 
-		if (index == 0 || (found != NULL && index >= lowest))
+		if (link == NULL || link->sll_family != AF_PACKET ||
+		    (one->ifa_flags & IFF_LOOPBACK) != 0 || link->sll_halen != MAC_BYTES ||
+		    memcmp(link->sll_addr, NO_MAC, MAC_BYTES) == 0)
+			continue;
+		if (link->sll_ifindex == 0 || (found != NULL && link->sll_ifindex >= lowest))
 			continue;
 		found = one;
-		lowest = index;
+		lowest = link->sll_ifindex;
 	}
 	return found;
 }
@@ -169,30 +153,27 @@ static GInetAddress *find_source_address(const char *far_away)
 	return g_object_ref(g_inet_socket_address_get_address(G_INET_SOCKET_ADDRESS(local)));
 }
 
-static GInetAddress *find_ip(const Address *advertise, GError **error)
-{
-	GInetAddress *address;
-
-	if (advertise != NULL)
-		return resolve_host(advertise->host, error);
-	address = find_source_address(FAR_AWAY_V4);
-	if (address == NULL)
-		address = find_source_address(FAR_AWAY_V6);
-	if (address == NULL)
-		g_set_error(error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND,
-			    "this machine has no default route, so none of its addresses stands "
-			    "out; say which, with --advertise HOST:PORT");
-	return address;
-}
-
 static gboolean derive_from_ip(const Address *advertise, guint bits, guint *out_worker_id,
 			       char **out_from, GError **error)
 {
-	g_autoptr(GInetAddress) address = find_ip(advertise, error);
+	g_autoptr(GInetAddress) address = NULL;
 	g_autofree char *text = NULL;
 
-	if (address == NULL)
+	if (advertise != NULL) {
+		address = resolve_host(advertise->host, error);
+		if (address == NULL)
+			return FALSE;
+	} else {
+		address = find_source_address(FAR_AWAY_V4);
+		if (address == NULL)
+			address = find_source_address(FAR_AWAY_V6);
+	}
+	if (address == NULL) {
+		g_set_error(error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND,
+			    "this machine has no default route, so none of its addresses stands "
+			    "out; say which, with --advertise HOST:PORT");
 		return FALSE;
+	}
 	text = g_inet_address_to_string(address);
 	if (g_inet_address_get_is_loopback(address)) {
 		g_set_error(error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND,

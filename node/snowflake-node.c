@@ -29,52 +29,12 @@ struct _SnowflakeNode {
 
 G_DEFINE_QUARK(snowflake_node_error_quark, snowflake_node_error)
 
-/* Passes @from on with a code that callers know. Returns: %FALSE */
-static gboolean pass_failure_on(GError **error, SnowflakeNodeError code, GError *from)
+/* Sets the message of @from with a code that callers know, and frees @from. Returns: %FALSE */
+static gboolean propagate_failure(GError **error, SnowflakeNodeError code, GError *from)
 {
 	g_set_error_literal(error, SNOWFLAKE_NODE_ERROR, (gint)code, from->message);
 	g_error_free(from);
 	return FALSE;
-}
-
-/* The program's name */
-
-static gboolean is_allowed_in_program(char c)
-{
-	return g_ascii_isalnum(c) || c == '.' || c == '_' || c == '-';
-}
-
-/* Returns: (transfer full): the name of the program's file, with a hyphen for each character that a
- * record must not contain */
-static char *default_program(void)
-{
-	char *name = g_strndup(program_invocation_short_name, PROGRAM_MAX_BYTES);
-
-	for (char *c = name; *c != '\0'; c++)
-		if (!is_allowed_in_program(*c))
-			*c = '-';
-	if (*name != '\0')
-		return name;
-	g_free(name);
-	return g_strdup("unknown");
-}
-
-static gboolean check_program(const char *program, GError **error)
-{
-	gsize length = strlen(program);
-	gboolean is_good = length >= 1 && length <= PROGRAM_MAX_BYTES;
-
-	for (gsize i = 0; is_good && i < length; i++)
-		is_good = is_allowed_in_program(program[i]);
-	if (!is_good) {
-		g_autofree char *escaped = text_escape(program, length);
-
-		g_set_error(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_INVALID_ARGUMENT,
-			    "the program's name \"%s\" is not 1 to %d letters, digits, dots, "
-			    "underscores and hyphens",
-			    escaped, PROGRAM_MAX_BYTES);
-	}
-	return is_good;
 }
 
 /* Events of the keeper */
@@ -103,7 +63,8 @@ static void wait_for_event(SnowflakeNode *self, guint64 n_seen, gint64 until_us)
 	pthread_mutex_unlock(&self->mutex);
 }
 
-/* fork(): a node of a child must find no lock locked by a thread that the child does not have. */
+/* In a child of fork(), a new node must find no lock locked by a thread that the child does not
+ * have. */
 
 static void hold_locks(void)
 {
@@ -137,44 +98,6 @@ static int begin_uncancelled(void)
 	return state;
 }
 
-static gboolean make_parts(SnowflakeNode *self, const char *program, GError **error)
-{
-	g_autofree char *own_name = program == NULL ? default_program() : NULL;
-	const IssuerMember member = {
-		.version = SNOWFLAKE_VERSION,
-		.program = program != NULL ? program : own_name,
-	};
-	GError *local = NULL;
-
-	self->mark = fork_mark_new(&local);
-	if (self->mark == NULL || !issuer_init(&self->issuer, self->options, &local) ||
-	    !issuer_join(&self->issuer, &member, note_event, self, &local))
-		return pass_failure_on(error, SNOWFLAKE_NODE_ERROR_FAILED, local);
-	return TRUE;
-}
-
-/* Blocks all signals for the keeper's thread, and for threads that it starts: they are the
- * program's to handle. */
-static void start_keeper(SnowflakeNode *self)
-{
-	sigset_t all, before;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	keeper_start(self->issuer.keeper);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-}
-
-static gboolean refuse_start(SnowflakeNode *self, guint timeout_ms, GError **error)
-{
-	g_autofree char *why = keeper_waiting_why(self->issuer.keeper);
-
-	g_set_error(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_UNAVAILABLE,
-		    "no worker ID within %u ms: %s", timeout_ms,
-		    why != NULL ? why : "its registry has not answered yet");
-	return FALSE;
-}
-
 static gboolean await_lease(SnowflakeNode *self, guint timeout_ms, GError **error)
 {
 	gint64 until_us = g_get_monotonic_time() + timeout_ms * G_TIME_SPAN_MILLISECOND;
@@ -185,42 +108,75 @@ static gboolean await_lease(SnowflakeNode *self, guint timeout_ms, GError **erro
 		KeeperStatus status;
 
 		if (failure != NULL)
-			return pass_failure_on(error, SNOWFLAKE_NODE_ERROR_FAILED, failure);
+			return propagate_failure(error, SNOWFLAKE_NODE_ERROR_FAILED, failure);
 		keeper_get_status(self->issuer.keeper, &status);
 		if (status.state == KEEPER_SERVING)
 			return TRUE;
-		if (g_get_monotonic_time() >= until_us)
-			return refuse_start(self, timeout_ms, error);
+		if (g_get_monotonic_time() >= until_us) {
+			g_autofree char *why = keeper_waiting_why(self->issuer.keeper);
+
+			g_set_error(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_UNAVAILABLE,
+				    "no worker ID within %u ms: %s", timeout_ms,
+				    why != NULL ? why : "its registry has not answered yet");
+			return FALSE;
+		}
 		wait_for_event(self, n_seen, until_us);
 	}
 }
 
-static gboolean check_config(const SnowflakeNodeConfig *config, GError **error)
+/* Returns: (transfer full) (nullable): the program's name for others: the given one if it is valid,
+ * or the name of the program's file, with a hyphen for each character that a record must not
+ * contain */
+static char *program_name(const char *given, GError **error)
 {
-	if (config == NULL) {
-		g_set_error(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_INVALID_ARGUMENT,
-			    "there is no configuration: one that is all 0 will do");
-		return FALSE;
-	}
-	return config->program == NULL || check_program(config->program, error);
+	const char *file = program_invocation_short_name;
+	g_autofree char *name = g_strndup(given != NULL ? given : file, PROGRAM_MAX_BYTES + 1);
+	gsize length = strlen(name);
+	gboolean is_valid = length >= 1 && length <= PROGRAM_MAX_BYTES;
+	g_autofree char *escaped = NULL;
+
+	for (char *c = name; *c != '\0'; c++)
+		if (!g_ascii_isalnum(*c) && strchr("._-", *c) == NULL) {
+			is_valid = FALSE;
+			*c = '-';
+		}
+	if (given == NULL && length == 0)
+		return g_strdup("unknown");
+	if (given == NULL)
+		return g_strndup(name, PROGRAM_MAX_BYTES);
+	if (is_valid)
+		return g_steal_pointer(&name);
+	escaped = text_escape(given, strlen(given));
+	g_set_error(
+		error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_INVALID_ARGUMENT,
+		"the program's name \"%s\" is not 1 to %d letters, digits, dots, underscores and "
+		"hyphens",
+		escaped, PROGRAM_MAX_BYTES);
+	return NULL;
 }
 
 static SnowflakeNode *make_node(const SnowflakeNodeConfig *config, GError **error)
 {
 	g_autoptr(SnowflakeNode) self = NULL;
+	g_autofree char *program = NULL;
+	IssuerMember member = {.version = SNOWFLAKE_VERSION};
 	GError *local = NULL;
+	sigset_t all, before;
 	Options *options;
-	guint timeout_ms;
 
-	if (!check_config(config, error))
+	if (config == NULL) {
+		g_set_error(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_INVALID_ARGUMENT,
+			    "there is no configuration: one that is all 0 will do");
+		return NULL;
+	}
+	program = program_name(config->program, error);
+	if (program == NULL)
 		return NULL;
 	options = options_embedded_new(config->options, &local);
 	if (options == NULL) {
-		pass_failure_on(error, SNOWFLAKE_NODE_ERROR_INVALID_ARGUMENT, local);
+		propagate_failure(error, SNOWFLAKE_NODE_ERROR_INVALID_ARGUMENT, local);
 		return NULL;
 	}
-	timeout_ms = config->start_timeout_ms != 0 ? config->start_timeout_ms
-						   : SNOWFLAKE_NODE_DEFAULT_START_TIMEOUT_MS;
 	log_set_format(LOG_FORMAT_GLIB);
 	log_set_level(options->log_level);
 	fork_guard_install(&locks);
@@ -228,10 +184,25 @@ static SnowflakeNode *make_node(const SnowflakeNodeConfig *config, GError **erro
 	self->options = options;
 	pthread_mutex_init(&self->mutex, NULL);
 	pthread_cond_init(&self->changed, NULL);
-	if (!make_parts(self, config->program, error))
+	self->mark = fork_mark_new(&local);
+	member.program = program;
+	if (self->mark == NULL || !issuer_init(&self->issuer, options, &local) ||
+	    !issuer_join(&self->issuer, &member, note_event, self, &local)) {
+		propagate_failure(error, SNOWFLAKE_NODE_ERROR_FAILED, local);
 		return NULL;
-	start_keeper(self);
-	return await_lease(self, timeout_ms, error) ? g_steal_pointer(&self) : NULL;
+	}
+	/* the program handles the signals, not the keeper's thread and the threads that it starts
+	 */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	keeper_start(self->issuer.keeper);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (!await_lease(self,
+			 config->start_timeout_ms != 0 ? config->start_timeout_ms
+						       : SNOWFLAKE_NODE_DEFAULT_START_TIMEOUT_MS,
+			 error))
+		return NULL;
+	return g_steal_pointer(&self);
 }
 
 SnowflakeNode *snowflake_node_new(const SnowflakeNodeConfig *config, GError **error)
@@ -243,20 +214,6 @@ SnowflakeNode *snowflake_node_new(const SnowflakeNodeConfig *config, GError **er
 	return self;
 }
 
-static void end_node(SnowflakeNode *self)
-{
-	/* a thread that hangs may still use all of it */
-	if (self->issuer.keeper != NULL &&
-	    !keeper_stop(self->issuer.keeper, self->options->stop_timeout_ms))
-		return;
-	issuer_clear(&self->issuer);
-	pthread_cond_destroy(&self->changed);
-	pthread_mutex_destroy(&self->mutex);
-	options_free(self->options);
-	fork_mark_free(self->mark);
-	g_free(self);
-}
-
 void snowflake_node_free(SnowflakeNode *self)
 {
 	int state;
@@ -264,11 +221,20 @@ void snowflake_node_free(SnowflakeNode *self)
 	if (self == NULL || (self->mark != NULL && !fork_mark_is_mine(self->mark)))
 		return;
 	state = begin_uncancelled();
-	end_node(self);
+	/* a thread that hangs can still use all of it */
+	if (self->issuer.keeper == NULL ||
+	    keeper_stop(self->issuer.keeper, self->options->stop_timeout_ms)) {
+		issuer_clear(&self->issuer);
+		pthread_cond_destroy(&self->changed);
+		pthread_mutex_destroy(&self->mutex);
+		options_free(self->options);
+		fork_mark_free(self->mark);
+		g_free(self);
+	}
 	pthread_setcancelstate(state, NULL);
 }
 
-/* Why there is no ID */
+/* Drawing */
 
 static gboolean refuse_forked(GError **error)
 {
@@ -278,91 +244,80 @@ static gboolean refuse_forked(GError **error)
 	return FALSE;
 }
 
-static gboolean refuse_clock_back(gint64 behind_ms, GError **error)
-{
-	g_set_error(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_CLOCK,
-		    "the clock is %" G_GINT64_FORMAT " ms behind the last ID: set it right, or "
-		    "wait as long",
-		    behind_ms);
-	return FALSE;
-}
-
-static gboolean refuse_clock_outside(const Layout *layout, GError **error)
-{
-	g_autofree char *first = text_time_ms(layout->epoch_ms);
-	g_autofree char *last = layout_tick_text(layout, layout_max_tick(layout));
-
-	g_set_error(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_CLOCK,
-		    "the clock is outside the layout's range, %s to %s", first, last);
-	return FALSE;
-}
-
-static gboolean refuse_for_now(DrawStatus status, gint64 wait_us, GError **error)
-{
-	g_set_error(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_UNAVAILABLE,
-		    "%s, retry after %" G_GINT64_FORMAT " ms",
-		    status == DRAW_WAIT ? "every ID of the present time is issued"
-					: "no worker ID is reserved for the present time",
-		    wait_us / G_TIME_SPAN_MILLISECOND + 1);
-	return FALSE;
-}
-
-/* Drawing */
-
-/* A wait for IDs. */
+/* A draw that was refused. */
 typedef struct {
-	gint64 until_us; /* monotonic: it is over */
+	gint64 until_us; /* monotonic: the end of max-wait */
 	guint64 n_seen;  /* events before the draw */
 	DrawStatus status;
 	DrawRefusal refusal;
-} Wait;
+} RefusedDraw;
 
-static gboolean wait_for_ids(SnowflakeNode *self, const Wait *wait, GError **error)
+/* Waits until another try makes sense. Returns: %FALSE if that is never, or not before the end of
+ * max-wait */
+static gboolean wait_for_ids(SnowflakeNode *self, const RefusedDraw *draw, GError **error)
 {
 	gint64 now_us = g_get_monotonic_time();
 	/* until another try makes sense; 0: until the next event */
-	gint64 wait_us = wait->refusal.wait_ns > 0
-				 ? wait->refusal.wait_ns / 1000 + 1
+	gint64 wait_us = draw->refusal.wait_ns > 0
+				 ? draw->refusal.wait_ns / 1000 + 1
 				 : keeper_demand(self->issuer.keeper) * G_TIME_SPAN_MILLISECOND;
 	GError *failure = keeper_error(self->issuer.keeper);
 
-	if (failure != NULL && wait->refusal.wait_ns == 0)
-		return pass_failure_on(error, SNOWFLAKE_NODE_ERROR_FAILED, failure);
+	if (failure != NULL && draw->refusal.wait_ns == 0)
+		return propagate_failure(error, SNOWFLAKE_NODE_ERROR_FAILED, failure);
 	g_clear_error(&failure);
-	if (now_us >= wait->until_us || now_us + wait_us > wait->until_us)
-		return refuse_for_now(wait->status, wait_us, error);
-	wait_for_event(self, wait->n_seen, wait_us > 0 ? now_us + wait_us : wait->until_us);
+	if (now_us >= draw->until_us || now_us + wait_us > draw->until_us) {
+		g_set_error(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_UNAVAILABLE,
+			    "%s, retry after %" G_GINT64_FORMAT " ms",
+			    draw->status == DRAW_WAIT
+				    ? "every ID of the present time is issued"
+				    : "no worker ID is reserved for the present time",
+			    wait_us / G_TIME_SPAN_MILLISECOND + 1);
+		return FALSE;
+	}
+	wait_for_event(self, draw->n_seen, wait_us > 0 ? now_us + wait_us : draw->until_us);
 	return TRUE;
 }
 
-static gboolean wait_or_refuse(SnowflakeNode *self, const Wait *wait, GError **error)
+static gboolean wait_or_refuse(SnowflakeNode *self, const RefusedDraw *draw, GError **error)
 {
-	switch (wait->status) {
+	const Layout *layout = &self->options->layout;
+	g_autofree char *first = NULL, *last = NULL;
+
+	switch (draw->status) {
 	case DRAW_CLOCK_BACK:
-		return refuse_clock_back(wait->refusal.behind_ms, error);
+		g_set_error(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_CLOCK,
+			    "the clock is %" G_GINT64_FORMAT " ms behind the last ID: set it "
+			    "right, or wait as long",
+			    draw->refusal.behind_ms);
+		return FALSE;
 	case DRAW_CLOCK_OUTSIDE:
-		return refuse_clock_outside(&self->options->layout, error);
+		first = text_time_ms(layout->epoch_ms);
+		last = layout_tick_text(layout, layout_max_tick(layout));
+		g_set_error(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_CLOCK,
+			    "the clock is outside the layout's range, %s to %s", first, last);
+		return FALSE;
 	case DRAW_OK:
 	case DRAW_WAIT:
 	case DRAW_UNRESERVED:
 		break;
 	}
-	return wait_for_ids(self, wait, error);
+	return wait_for_ids(self, draw, error);
 }
 
 static gboolean draw_and_wait(SnowflakeNode *self, guint most, IdRun *out_run, GError **error)
 {
 	Generator *generator = self->issuer.generator;
-	Wait wait = {.until_us = g_get_monotonic_time() +
-				 self->options->max_wait_ms * G_TIME_SPAN_MILLISECOND};
+	RefusedDraw draw = {.until_us = g_get_monotonic_time() +
+					self->options->max_wait_ms * G_TIME_SPAN_MILLISECOND};
 
 	while (fork_mark_is_mine(self->mark)) {
-		wait.n_seen = atomic_load(&self->n_events);
-		wait.status = generator_draw(generator, generator_room_in_tick(generator, most),
-					     out_run, &wait.refusal);
-		if (wait.status == DRAW_OK)
+		draw.n_seen = atomic_load(&self->n_events);
+		draw.status = generator_draw(generator, generator_room_in_tick(generator, most),
+					     out_run, &draw.refusal);
+		if (draw.status == DRAW_OK)
 			return fork_mark_is_mine(self->mark) || refuse_forked(error);
-		if (!wait_or_refuse(self, &wait, error))
+		if (!wait_or_refuse(self, &draw, error))
 			return FALSE;
 	}
 	return refuse_forked(error);
@@ -383,7 +338,7 @@ gboolean snowflake_node_next(SnowflakeNode *self, gint64 *out_id, GError **error
 	DrawRefusal refusal;
 	IdRun run;
 
-	/* the mark last, of what was drawn already: see common/fork-guard.h */
+	/* the mark is read last, after the draw: see common/fork-guard.h */
 	if ((G_UNLIKELY(generator_draw(self->issuer.generator, 1, &run, &refusal) != DRAW_OK) ||
 	     !fork_mark_is_mine(self->mark)) &&
 	    !await_run(self, 1, &run, error))
@@ -392,18 +347,11 @@ gboolean snowflake_node_next(SnowflakeNode *self, gint64 *out_id, GError **error
 	return TRUE;
 }
 
-/* What of the run lies in the tick of its first ID. The rest is a gap, which is rare: another
- * thread, or the clock, was in between. */
-static guint count_in_first_tick(const Layout *layout, const IdRun *run)
-{
-	gint64 tick = cursor_tick(layout, run->first_cursor);
-
-	return (guint)MIN(run->count, cursor_first(layout, tick + 1) - run->first_cursor);
-}
-
 gboolean snowflake_node_next_run(SnowflakeNode *self, guint most, gint64 *out_first,
 				 guint *out_count, GError **error)
 {
+	const Layout *layout = &self->options->layout;
+	guint64 next_tick_cursor;
 	IdRun run;
 
 	if (most == 0) {
@@ -414,6 +362,8 @@ gboolean snowflake_node_next_run(SnowflakeNode *self, guint most, gint64 *out_fi
 	if (!await_run(self, most, &run, error))
 		return FALSE;
 	*out_first = id_run_get(&run, 0);
-	*out_count = count_in_first_tick(&self->options->layout, &run);
+	/* IDs in the next tick are dropped: another thread, or the clock, came between, rarely */
+	next_tick_cursor = cursor_first(layout, cursor_tick(layout, run.first_cursor) + 1);
+	*out_count = (guint)MIN(run.count, next_tick_cursor - run.first_cursor);
 	return TRUE;
 }

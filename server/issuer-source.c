@@ -79,7 +79,7 @@ static GError *issuer_error(Source *source)
 
 static gint64 issuer_idle_ms(Source *source)
 {
-	return keeper_idle_ms(issuer_of(source)->keeper);
+	return keeper_round_age_ms(issuer_of(source)->keeper);
 }
 
 static const SourceOps OPS = {

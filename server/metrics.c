@@ -265,14 +265,14 @@ static void write_worker(GString *text, const PrometheusFamily *family,
 static void write_session(GString *text, const PrometheusFamily *family,
 			  const MetricsReading *reading)
 {
-	const char *sessions[KEEPER_N_SESSIONS];
+	const char *sessions[REGISTRY_N_SESSIONS];
 
-	if (reading->status.session == KEEPER_SESSION_NONE)
+	if (reading->status.session == REGISTRY_SESSION_NONE)
 		return;
-	for (KeeperSession session = 0; session < KEEPER_N_SESSIONS; session++)
-		sessions[session] = keeper_session_name(session);
-	write_states(text, family, sessions + KEEPER_SESSION_CONNECTING,
-		     KEEPER_N_SESSIONS - KEEPER_SESSION_CONNECTING,
+	for (RegistrySession session = 0; session < REGISTRY_N_SESSIONS; session++)
+		sessions[session] = registry_session_name(session);
+	write_states(text, family, sessions + REGISTRY_SESSION_CONNECTING,
+		     REGISTRY_N_SESSIONS - REGISTRY_SESSION_CONNECTING,
 		     sessions[reading->status.session]);
 }
 

@@ -53,7 +53,7 @@ typedef struct {
 	void (*start)(Source *self);
 	/* As keeper_stop(). */
 	gboolean (*stop)(Source *self, gint64 timeout_ms);
-	/* As keeper_error() and keeper_idle_ms(). */
+	/* As keeper_error() and keeper_round_age_ms(). */
 	GError *(*error)(Source *self);
 	gint64 (*idle_ms)(Source *self);
 } SourceOps;

@@ -186,8 +186,8 @@ JsonObject *status_json_new(const StatusSource *source)
 	set_object(object, "reservation", describe_reservation(&reading));
 	set_object(object, "clock", describe_clock(&reading));
 	set_text(object, "session",
-		 reading.status.session != KEEPER_SESSION_NONE
-			 ? keeper_session_name(reading.status.session)
+		 reading.status.session != REGISTRY_SESSION_NONE
+			 ? registry_session_name(reading.status.session)
 			 : NULL);
 	set_object(object, "relay", describe_relay(&reading));
 	set_object(object, "latency_us", describe_durations(source));

@@ -6,47 +6,43 @@
 #include "worker/registry.h"
 
 /*
- * What to make of the system's clock, which anybody may set, for the clock that
- * IDs are made by: their difference is measured again and again, and each time
- * judged here. Slewing changes both alike; only steps show.
+ * The rules by which the clock of IDs follows, ignores or waits for the system's clock, which
+ * anybody can set. The keeper measures their difference again and again, and judges it here.
+ * Slewing changes both alike, so only steps show.
  *
- * With a registry that has a clock, a step either way is adopted if it ends
- * where that clock says that the time is, up to the skew that is allowed. Else
- * it is held until the registry's clock agrees or the step is undone.
+ * If the registry has a clock, a step in either direction is adopted if the system's clock then
+ * differs from the registry's by no more than the allowed skew. Otherwise it is held until the
+ * registry's clock agrees or the step is undone.
  *
- * Without, a step back is adopted at once: the generator absorbs it or refuses.
- * So is a small step forward. A large one would have to be lived with in every
- * ID and reservation, so it is held until it has stood for a while.
+ * If the registry has no clock, a step back is adopted at once: the generator absorbs it or
+ * refuses. A small step forward is adopted at once, too. A large one would show in every ID and
+ * reservation, so it is held until it has lasted for a while.
  */
 
-/* Without a registry's clock: a jump that was gone before this leaves no mark. */
+/* Without a registry's clock: a jump that is shorter has no effect. */
 #define CLOCK_DISCIPLINE_HOLD_US (10 * G_USEC_PER_SEC)
 
-/* What is held; all zero to begin with. */
+/* The step that is held; all zero at first. */
 typedef struct {
 	gint64 held_since_us; /* 0: nothing is held */
 	gint64 held_offset_ns;
 } ClockDiscipline;
 
 typedef enum {
-	CLOCK_AGREES,          /* up to what measuring may be off by */
+	CLOCK_AGREES,          /* within the precision of the measurement */
 	CLOCK_STEPPED_BACK,    /* adopt the measured offset */
 	CLOCK_STEPPED_FORWARD, /* adopt the measured offset */
-	CLOCK_JUMPED,          /* not to be believed at once: it is held from now on */
-	CLOCK_HELD,            /* still is */
+	CLOCK_JUMPED,          /* not believed at once: it is held from now on */
+	CLOCK_HELD,            /* it is still held */
 } ClockVerdict;
 
 /* Offsets are to CLOCK_BOOTTIME, times monotonic. */
 typedef struct {
 	gint64 now_us;       /* more than 0 */
 	gint64 offset_ns;    /* in force */
-	gint64 measured_ns;  /* what it would be by the system's clock */
+	gint64 measured_ns;  /* by the system's clock */
 	gint64 max_skew_ns;  /* from the registry's clock; the largest step without one */
-	RegistryClock clock; /* what is known of it, however old */
+	RegistryClock clock; /* the last reading, however old */
 } ClockReading;
 
 ClockVerdict clock_discipline_judge(ClockDiscipline *self, const ClockReading *reading);
-
-/* How far a clock at @offset_ns is ahead of the registry's, at least; negative: behind it. 0 if it
- * may be right, or nobody knows. */
-gint64 clock_discipline_ahead_ns(const RegistryClock *clock, gint64 offset_ns);

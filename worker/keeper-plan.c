@@ -6,16 +6,11 @@
 
 #define MIN_LIST_PAUSE_US (150 * G_USEC_PER_SEC)
 #define MIN_LIST_AGE_US   (10 * G_USEC_PER_SEC)
-/* What may be read in a second, for lists that nobody waits for: by a server, and by all. */
+/* The most reads a second for lists that nobody waits for: by a server, and by all of them. */
 #define READS_OF_ONE      4
 #define READS_OF_ALL      1000
 
-static const KeeperPlan WAIT_FOR_NEWS = {.action = KEEPER_PLAN_NOTHING, .until_us = G_MAXINT64};
-
-static KeeperPlan wait_until(gint64 until_us)
-{
-	return (KeeperPlan){.action = KEEPER_PLAN_NOTHING, .until_us = until_us};
-}
+static const KeeperPlan WAIT_FOR_EVENT = {.action = KEEPER_PLAN_NOTHING, .until_us = G_MAXINT64};
 
 static KeeperPlan begin(RegistryOperation operation)
 {
@@ -54,90 +49,68 @@ static gboolean is_before_ids(const KeeperPlanFacts *facts)
 
 static KeeperPlan begin_when_due(RegistryOperation operation, gint64 due_us, gint64 now_us)
 {
-	return now_us >= due_us ? begin(operation) : wait_until(due_us);
-}
-
-static KeeperPlan plan_claim(const KeeperPlanFacts *facts)
-{
-	if (facts->retry_now)
-		return begin(REGISTRY_CLAIM);
-	if (facts->waiting && facts->now_tick < facts->wait_until_tick)
-		return wait_until(tick_at_us(facts, facts->wait_until_tick));
-	return begin_when_due(REGISTRY_CLAIM, facts->retry_at_us, facts->now_us);
-}
-
-static KeeperPlan plan_extension(const KeeperPlanFacts *facts)
-{
-	/* what failed is tried again even if nobody asks any more */
-	gboolean wanted = facts->wanted || facts->failures > 0;
-
-	/* no further than before: the clock was set back, and what is reserved will do */
-	if (wanted && !facts->out_of_reach && facts->next_end_tick > facts->end_tick)
-		return begin_when_due(REGISTRY_EXTEND, extension_due_us(facts), facts->now_us);
-	return WAIT_FOR_NEWS;
-}
-
-static KeeperPlan plan_while_busy(const KeeperPlanFacts *facts)
-{
-	/* a hand-back is what stopping would begin anyway */
-	if (facts->stopping && !facts->cancelled && facts->under_way != REGISTRY_HAND_BACK)
-		return (KeeperPlan){.action = KEEPER_PLAN_CANCEL};
-	return WAIT_FOR_NEWS;
+	return now_us >= due_us ? begin(operation)
+				: (KeeperPlan){.action = KEEPER_PLAN_NOTHING, .until_us = due_us};
 }
 
 static KeeperPlan plan_next(const KeeperPlanFacts *facts)
 {
-	KeeperPlan plan;
+	/* a failed extension is tried again even if no more IDs are drawn */
+	gboolean wanted = facts->wanted || facts->failures > 0;
+	KeeperPlan plan = WAIT_FOR_EVENT;
 
 	if (facts->stopped)
-		return WAIT_FOR_NEWS;
-	if (facts->under_way != REGISTRY_NONE)
-		return plan_while_busy(facts);
+		return plan;
+	if (facts->under_way != REGISTRY_NONE) {
+		/* a hand-back is what a stop would begin anyway */
+		if (facts->stopping && !facts->cancelled && facts->under_way != REGISTRY_HAND_BACK)
+			return (KeeperPlan){.action = KEEPER_PLAN_CANCEL};
+		return plan;
+	}
+	if (facts->stopping && !facts->has_lease)
+		return (KeeperPlan){.action = KEEPER_PLAN_STOP};
 	if (facts->stopping)
-		return facts->has_lease ? begin(REGISTRY_HAND_BACK)
-					: (KeeperPlan){.action = KEEPER_PLAN_STOP};
-	/* outside, there is nothing to reserve; an end that was cut to the layout's last tick would
-	 * keep the worker ID for ever */
+		return begin(REGISTRY_HAND_BACK);
+	/* outside the layout there is nothing to reserve; an end that was cut to the layout's last
+	 * tick would keep the worker ID for ever */
 	if (facts->ended || facts->outside)
-		return WAIT_FOR_NEWS;
-	if (!facts->has_lease)
-		return plan_claim(facts);
+		return plan;
+	if (!facts->has_lease) {
+		if (facts->retry_now)
+			return begin(REGISTRY_CLAIM);
+		if (facts->waiting && facts->now_tick < facts->wait_until_tick) {
+			plan.until_us = tick_at_us(facts, facts->wait_until_tick);
+			return plan;
+		}
+		return begin_when_due(REGISTRY_CLAIM, facts->retry_at_us, facts->now_us);
+	}
 	if (facts->ahead)
 		return begin(REGISTRY_HAND_BACK);
-	plan = plan_extension(facts);
+	/* if the end would not be later, the clock was set back, and the reservation will do */
+	if (wanted && !facts->out_of_reach && facts->next_end_tick > facts->end_tick)
+		plan = begin_when_due(REGISTRY_EXTEND, extension_due_us(facts), facts->now_us);
 	if (plan.action == KEEPER_PLAN_NOTHING && is_before_ids(facts))
 		plan.until_us = MIN(plan.until_us, tick_at_us(facts, facts->ids_from_tick));
 	return plan;
 }
 
-/* Returns when the lease ends, if extending it fails: the state becomes UNAVAILABLE then. */
-static gint64 spent_at_us(const KeeperPlanFacts *facts)
-{
-	gboolean fails = facts->failures > 0 || facts->out_of_reach;
-
-	if (!facts->has_lease || facts->outside || !fails || facts->now_tick > facts->end_tick)
-		return G_MAXINT64;
-	return tick_at_us(facts, facts->end_tick + 1);
-}
-
 KeeperPlan keeper_plan_next(const KeeperPlanFacts *facts)
 {
+	gboolean fails = facts->failures > 0 || facts->out_of_reach;
 	KeeperPlan plan = plan_next(facts);
 
-	if (plan.action == KEEPER_PLAN_NOTHING)
-		plan.until_us = MIN(plan.until_us, spent_at_us(facts));
+	/* the state becomes UNAVAILABLE when the lease ends, if it is not extended before */
+	if (plan.action == KEEPER_PLAN_NOTHING && facts->has_lease && !facts->outside && fails &&
+	    facts->now_tick <= facts->end_tick)
+		plan.until_us = MIN(plan.until_us, tick_at_us(facts, facts->end_tick + 1));
 	return plan;
-}
-
-static gboolean is_hanging(const KeeperPlanFacts *facts)
-{
-	return facts->under_way != REGISTRY_NONE &&
-	       facts->now_us - facts->busy_since_us >= KEEPER_PLAN_HANGS_US;
 }
 
 KeeperState keeper_plan_state(const KeeperPlanFacts *facts)
 {
-	gboolean spent = facts->now_tick > facts->end_tick;
+	gboolean is_spent = facts->now_tick > facts->end_tick;
+	gboolean is_hanging = facts->under_way != REGISTRY_NONE &&
+			      facts->now_us - facts->busy_since_us >= KEEPER_PLAN_HANGS_US;
 
 	if (facts->stopped)
 		return KEEPER_STOPPED;
@@ -150,9 +123,17 @@ KeeperState keeper_plan_state(const KeeperPlanFacts *facts)
 	}
 	if (facts->ahead)
 		return KEEPER_RECLAIMING;
-	if (spent && (facts->failures > 0 || facts->out_of_reach || is_hanging(facts)))
+	if (is_spent && (facts->failures > 0 || facts->out_of_reach || is_hanging))
 		return KEEPER_UNAVAILABLE;
 	return is_before_ids(facts) ? KEEPER_WAITING : KEEPER_SERVING;
+}
+
+gboolean keeper_plan_may_follow(KeeperState state, KeeperState next)
+{
+	/* a claim that had to wait is retried */
+	if (next == KEEPER_STARTING)
+		return state == KEEPER_WAITING;
+	return state != KEEPER_STOPPED;
 }
 
 gint64 keeper_plan_ids_at_us(const KeeperPlanFacts *facts)

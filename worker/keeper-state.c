@@ -18,23 +18,3 @@ KeeperState keeper_state_guess(gint worker_id, gboolean is_reserved)
 		return KEEPER_STARTING;
 	return is_reserved ? KEEPER_SERVING : KEEPER_UNAVAILABLE;
 }
-
-gboolean keeper_state_may_follow(KeeperState state, KeeperState next)
-{
-	/* A claim that had to wait is retried. */
-	if (next == KEEPER_STARTING)
-		return state == KEEPER_WAITING;
-	return state != KEEPER_STOPPED;
-}
-
-const char *keeper_session_name(KeeperSession session)
-{
-	static const char *const NAMES[KEEPER_N_SESSIONS] = {
-		[KEEPER_SESSION_NONE] = "none",
-		[KEEPER_SESSION_CONNECTING] = "connecting",
-		[KEEPER_SESSION_CONNECTED] = "connected",
-		[KEEPER_SESSION_LOST] = "lost",
-	};
-
-	return NAMES[session];
-}

@@ -14,24 +14,9 @@ typedef enum {
 	KEEPER_STOPPED,     /* retired and handed back */
 } KeeperState;
 
-/* How the registry is reached. */
-typedef enum {
-	KEEPER_SESSION_NONE,       /* it needs none: files */
-	KEEPER_SESSION_CONNECTING, /* there was none yet */
-	KEEPER_SESSION_CONNECTED,
-	KEEPER_SESSION_LOST, /* the connection is; or the session, and there is no other yet */
-	KEEPER_N_SESSIONS,
-} KeeperSession;
-
 /* "starting", "waiting", ... */
 const char *keeper_state_name(KeeperState state);
 
 /* The state of another worker, as far as the registry shows it. @worker_id: -1: none yet
  * @is_reserved: it has a reservation that has not ended */
 KeeperState keeper_state_guess(gint worker_id, gboolean is_reserved);
-
-/* Whether the keeper may go from @state to @next. */
-gboolean keeper_state_may_follow(KeeperState state, KeeperState next);
-
-/* "none", "connecting", "connected", "lost" */
-const char *keeper_session_name(KeeperSession session);

@@ -13,28 +13,29 @@
 #include "worker/keeper-plan.h"
 
 /*
- * The thread goes round: discipline the clock, go on with the registry's operation, take in what
- * has changed, show the state that this amounts to, begin what the plan says or sleep. Whatever an
- * operation comes to is a fact for the next round. Others leave word (asked, stop_by_us,
- * list_wanted), poke the thread, and read what is shown.
+ * In each round the thread disciplines the clock, continues the registry's operation, updates the
+ * facts, shows the state that they amount to, and begins what the plan says, or sleeps. The outcome
+ * of an operation is a fact for the next round. Other threads leave requests (is_demanded,
+ * stop_by_us, list_wanted), poke the thread, and read what it shows.
  */
 
 #define DISCIPLINE_INTERVAL_US (100 * G_TIME_SPAN_MILLISECOND)
 #define ASK_INTERVAL_US        G_USEC_PER_SEC
-/* Servers of another layout are not set up in a day: who uses the IDs has to know of it too. */
+/* Another layout is not set up in a day: the users of the IDs must know of it too. */
 #define END_IS_SOON_MS         G_GINT64_CONSTANT(31536000000)
 #define DAY_MS                 G_GINT64_CONSTANT(86400000)
 #define MIN_REACH_MS           1000 /* a shorter reservation is not worth a write */
+#define CLAIM_RETRY_MS         1000 /* while the clock is too far ahead to claim */
 #define LATE_US                (2 * G_USEC_PER_SEC)
-/* If there is an old list, it is late when the registry has been silent for as long. */
+/* If there is an old list, a new one is late when the registry has been silent for this long. */
 #define SILENT_US              (300 * G_TIME_SPAN_MILLISECOND)
-/* After a list was late: tell all who waited for it so, then ask again. */
+/* After a list was late, all who wait for it are notified before another is requested. */
 #define LATE_FOR_US            G_USEC_PER_SEC
-/* or the list could be too old already when the caller is told that it came */
+/* With less, a list could be too old already when the caller is notified of it. */
 #define MIN_AGE_MS             200
 #define RETRY_MS               1000 /* for callers, if the time is unknown */
-/* For the thread to end, once it waits for the registry no more: a busy machine may hold it up. */
-#define END_PATIENCE_US        G_USEC_PER_SEC
+/* The time in which the thread must end once it does not wait for the registry any more. */
+#define END_TIMEOUT_US         G_USEC_PER_SEC
 
 struct _Keeper {
 	Registry *registry;
@@ -43,7 +44,7 @@ struct _Keeper {
 	KeeperConfig config;
 	const Layout *layout;
 
-	/* The thread's own. */
+	/* Only the thread uses the members from here on. */
 	KeeperPlanFacts facts;
 	RegistryReport report;      /* of the last poll; its result and list are taken */
 	gint64 registry_stop_by_us; /* copy of @stop_by_us, for poll() */
@@ -51,12 +52,12 @@ struct _Keeper {
 
 	/* The clock. */
 	ClockDiscipline discipline;
-	gint64 next_discipline_us;
-	RegistryClock judged_by; /* the reading of the registry's clock, last */
-	gint64 asked_clock_us;   /* the registry, last */
-	gboolean clock_differs;  /* from the registry's, and the log says so */
-	gint64 inside_tick;      /* the last look at the clock that was inside the layout */
-	gint64 end_told_ms;      /* that the layout ends soon, last, by the clock */
+	gint64 discipline_at_us;
+	RegistryClock judged_by;      /* the last reading of the registry's clock */
+	gint64 clock_requested_at_us; /* the last request */
+	gboolean clock_differs;       /* from the registry's, and the log says so */
+	gint64 inside_tick;           /* the last reading of the clock that was inside the layout */
+	gint64 end_logged_ms;         /* when the log last said that the layout ends soon */
 
 	/* The lease. */
 	Lease *lease;            /* the generator's; NULL: there was none yet */
@@ -69,33 +70,33 @@ struct _Keeper {
 	gint64 failing_since_us;
 
 	/* Lists of the workers. */
-	gint64 list_due_us; /* a list is taken then, if nobody asks before */
+	gint64 list_due_at_us; /* a list is requested then, unless one is before */
 
-	/* Any thread's. */
-	_Atomic gboolean asked;   /* keeper_demand() was called since the last extension began */
-	_Atomic gint64 ids_at_us; /* keeper_plan_ids_at_us() of the last round */
-	_Atomic gint64 round_began_us;
+	/* Any thread uses the members from here on. */
+	_Atomic gboolean is_demanded; /* keeper_demand(), since the last extension began */
+	_Atomic gint64 ids_at_us;     /* keeper_plan_ids_at_us() of the last round */
+	_Atomic gint64 round_began_at_us;
 	_Atomic gint64 busy_since_us; /* with an operation of the registry; 0: none is under way */
-	pthread_mutex_t mutex; /* for what follows; of it only the thread writes the status */
-	pthread_cond_t wake;   /* poked was set */
-	pthread_cond_t end;    /* finished was set */
+	pthread_mutex_t mutex;        /* for the members below; only the thread writes the status */
+	pthread_cond_t wake;          /* poked was set */
+	pthread_cond_t end;           /* finished was set */
 	gboolean poked;
-	gint64 stop_by_us; /* monotonic: it stops, and waits for the registry till then; 0: not */
-	gboolean finished; /* the thread is done with everything */
+	gint64 stop_by_us; /* monotonic: it stops, and waits for the registry until then; 0: not */
+	gboolean finished; /* the thread uses nothing any more */
 	KeeperStatus status;
 	RegistryClock registry_clock; /* as it was read last */
 	char *waiting_why;            /* (nullable): why no worker ID was free, last */
-	char *hindrance;              /* (nullable): copy of Registry.hindrance */
+	char *hindrance;              /* (nullable): copy of RegistryReport.hindrance */
 	GError *error;
-	WorkerList *list;      /* (nullable): the registry's last list ... */
-	gint64 listed_us;      /* ... and when it came */
-	gint64 list_asked_us;  /* when one was asked for that has not come; 0: none */
-	gint64 heard_us;       /* the registry's, last ... */
-	gboolean reachable;    /* ... and likewise */
-	gboolean list_wanted;  /* the thread has not passed that on yet */
-	gboolean list_is_late; /* and changed() was called for it */
+	WorkerList *list;            /* (nullable): the registry's last list ... */
+	gint64 listed_at_us;         /* ... and when it came */
+	gint64 list_requested_at_us; /* when one was requested that has not come; 0: none */
+	gint64 heard_at_us;          /* RegistryReport.heard_at_us of the last poll ... */
+	gboolean reachable;          /* ... and its is_reachable */
+	gboolean list_wanted;        /* the thread has not requested it from the registry yet */
+	gboolean list_is_late;       /* and changed() was called for it */
 
-	/* The owner's. */
+	/* Only the owner uses the members from here on. */
 	gboolean running;
 	pthread_t thread;
 };
@@ -114,7 +115,7 @@ static gint64 max_skew_ns(const Keeper *self)
 
 static void request_clock(Keeper *self)
 {
-	self->asked_clock_us = self->facts.now_us;
+	self->clock_requested_at_us = self->facts.now_us;
 	if (self->registry->ops->ask_clock == NULL)
 		return;
 	self->registry->ops->ask_clock(self->registry);
@@ -143,8 +144,8 @@ static void log_judged(const ClockReading *reading, ClockVerdict verdict)
 				     (reading->clock.most_ns - reading->offset_ns) / 1000));
 }
 
-/* @heard: the registry has said what time it is */
-static void judge_clock(Keeper *self, gboolean heard)
+/* @is_new_reading: the registry's clock was read again */
+static void judge_clock(Keeper *self, gboolean is_new_reading)
 {
 	const ClockReading reading = {
 		.now_us = self->facts.now_us,
@@ -154,16 +155,15 @@ static void judge_clock(Keeper *self, gboolean heard)
 		.clock = self->report.clock,
 	};
 	gint64 by_ms = (reading.measured_ns - reading.offset_ns) / CLOCK_NS_PER_MS;
-
 	ClockVerdict verdict = clock_discipline_judge(&self->discipline, &reading);
 
-	if (heard || verdict != CLOCK_AGREES)
+	if (is_new_reading || verdict != CLOCK_AGREES)
 		log_judged(&reading, verdict);
 	switch (verdict) {
 	case CLOCK_AGREES:
 		return;
 	case CLOCK_HELD:
-		if (reading.now_us - self->asked_clock_us >= ASK_INTERVAL_US)
+		if (reading.now_us - self->clock_requested_at_us >= ASK_INTERVAL_US)
 			request_clock(self);
 		return;
 	case CLOCK_JUMPED:
@@ -181,101 +181,75 @@ static void judge_clock(Keeper *self, gboolean heard)
 	}
 }
 
-/* The registry's clock has moved away from ours: there is nothing to adopt, but somebody to tell.
- */
+/* Logs if the registry's clock has moved away from ours: there is no step to adopt. */
 static void check_difference(Keeper *self)
 {
 	gint64 offset_ns = system_clock_offset_ns(self->clock);
-	gint64 ahead_ns = clock_discipline_ahead_ns(&self->report.clock, offset_ns);
+	gint64 ahead_ns = registry_clock_ahead_ns(&self->report.clock, offset_ns);
 
-	/* nothing else may ask any more: without a lease nothing is extended */
-	if (self->clock_differs && self->facts.now_us - self->asked_clock_us >= ASK_INTERVAL_US)
+	/* nothing else may read it: without a lease nothing is extended */
+	if (self->clock_differs &&
+	    self->facts.now_us - self->clock_requested_at_us >= ASK_INTERVAL_US)
 		request_clock(self);
 	if (!self->clock_differs && ABS(ahead_ns) > max_skew_ns(self)) {
 		self->clock_differs = TRUE;
 		log_event(LOG_CLOCK_DIFFERS, log_number("by_ms", ahead_ns / CLOCK_NS_PER_MS));
 	} else if (ABS(ahead_ns) <= max_skew_ns(self) / 2) {
-		/* well below, or a difference that is about the skew would be told again and again
-		 */
+		/* well below it, or a difference about as large as the skew would be logged again
+		 * and again */
 		self->clock_differs = FALSE;
 	}
-}
-
-static gboolean is_same_reading(const RegistryClock *a, const RegistryClock *b)
-{
-	return a->known == b->known && a->least_ns == b->least_ns && a->most_ns == b->most_ns;
 }
 
 static void discipline_clock(Keeper *self)
 {
 	const RegistryClock *clock = &self->report.clock;
+	gboolean is_new_reading = clock->known != self->judged_by.known ||
+				  clock->least_ns != self->judged_by.least_ns ||
+				  clock->most_ns != self->judged_by.most_ns;
 
-	gboolean heard = !is_same_reading(clock, &self->judged_by);
-
-	if (self->facts.now_us < self->next_discipline_us && !heard)
+	if (self->facts.now_us < self->discipline_at_us && !is_new_reading)
 		return;
 	self->judged_by = *clock;
-	self->next_discipline_us = self->facts.now_us + DISCIPLINE_INTERVAL_US;
-	judge_clock(self, heard);
+	self->discipline_at_us = self->facts.now_us + DISCIPLINE_INTERVAL_US;
+	judge_clock(self, is_new_reading);
 	check_difference(self);
-}
-
-static void log_clock_outside(const Keeper *self, gint64 now_ms)
-{
-	g_autofree char *now = text_time_ms(now_ms);
-	g_autofree char *first = layout_tick_text(self->layout, 0);
-	g_autofree char *last = layout_tick_text(self->layout, layout_max_tick(self->layout));
-	g_autofree char *why = g_strdup_printf(
-		"the clock, %s, is outside the layout's range, %s to %s: set it right", now, first,
-		last);
-
-	log_event(LOG_WORKER_WAITING, log_text("why", why));
-}
-
-/* Once a day of this clock, which may be set back too: then more is left than was said. */
-static void check_layout_end(Keeper *self, gint64 now_ms)
-{
-	gint64 last_ms = layout_last_ms(self->layout);
-	gint64 left_ms = last_ms - now_ms;
-
-	if (left_ms >= END_IS_SOON_MS || ABS(now_ms - self->end_told_ms) < DAY_MS)
-		return;
-	self->end_told_ms = now_ms;
-
-	g_autofree char *last = text_time_ms(last_ms);
-
-	log_event(
-		LOG_LAYOUT_ENDS_SOON, log_text("last", last),
-		log_number("days_left", left_ms / DAY_MS),
-		log_text("meaning", "calls are refused from then on: use another --layout before"));
 }
 
 static void read_clock(Keeper *self)
 {
 	KeeperPlanFacts *facts = &self->facts;
 	gint64 now_ms = clock_now_ms(&self->clock->clock);
+	gint64 left_ms = layout_last_ms(self->layout) - now_ms;
 	gboolean was_outside = facts->outside;
 
 	facts->now_us = g_get_monotonic_time();
 	facts->now_tick = layout_tick_at(self->layout, now_ms);
 	facts->outside = facts->now_tick < 0 || facts->now_tick > layout_max_tick(self->layout);
-	if (facts->outside) {
-		if (!was_outside)
-			log_clock_outside(self, now_ms);
-		return;
+	if (!facts->outside) {
+		self->inside_tick = facts->now_tick;
+		/* Warns once a day by this clock. If the clock is set back, more time is left than
+		 * was logged. */
+		if (left_ms < END_IS_SOON_MS && ABS(now_ms - self->end_logged_ms) >= DAY_MS) {
+			g_autofree char *last = text_time_ms(layout_last_ms(self->layout));
+
+			self->end_logged_ms = now_ms;
+			log_event(LOG_LAYOUT_ENDS_SOON, log_text("last", last),
+				  log_number("days_left", left_ms / DAY_MS),
+				  log_text("meaning", "calls are refused from then on: use another "
+						      "--layout before"));
+		}
+	} else if (!was_outside) {
+		g_autofree char *now = text_time_ms(now_ms);
+		g_autofree char *first = layout_tick_text(self->layout, 0);
+		g_autofree char *last =
+			layout_tick_text(self->layout, layout_max_tick(self->layout));
+		g_autofree char *why = g_strdup_printf(
+			"the clock, %s, is outside the layout's range, %s to %s: set it right", now,
+			first, last);
+
+		log_event(LOG_WORKER_WAITING, log_text("why", why));
 	}
-	self->inside_tick = facts->now_tick;
-	check_layout_end(self, now_ms);
-}
-
-static gint64 clock_excess_ticks(const Keeper *self)
-{
-	const RegistryClock *clock = &self->report.clock;
-	gint64 ahead_ns = clock_discipline_ahead_ns(clock, system_clock_offset_ns(self->clock)) -
-			  max_skew_ns(self);
-	gint64 tick_ns = self->layout->tick_ms * CLOCK_NS_PER_MS;
-
-	return ahead_ns > 0 ? (ahead_ns + tick_ns - 1) / tick_ns : 0;
 }
 
 /* Lists of the workers */
@@ -285,87 +259,71 @@ static void postpone_list(Keeper *self)
 	guint n_workers = self->list != NULL ? self->list->workers->len : 0;
 	guint n_reads = self->list != NULL ? self->list->n_reads : 0;
 
-	self->list_due_us = g_get_monotonic_time() +
-			    keeper_plan_list_pause_us(n_workers, n_reads, g_random_double());
+	self->list_due_at_us = g_get_monotonic_time() +
+			       keeper_plan_list_pause_us(n_workers, n_reads, g_random_double());
 }
 
-static void pass_on_list_request(Keeper *self)
-{
-	gboolean wanted;
-
-	pthread_mutex_lock(&self->mutex);
-	wanted = self->list_wanted;
-	self->list_wanted = FALSE;
-	pthread_mutex_unlock(&self->mutex);
-	if (wanted)
-		self->registry->ops->list(self->registry);
-}
-
-/* The static ones from here on are called with the mutex held. */
+/* The static functions of this section are called with the mutex held. */
 
 static void request_list(Keeper *self, gint64 now_us)
 {
-	self->list_asked_us = now_us;
+	self->list_requested_at_us = now_us;
 	self->list_is_late = FALSE;
 	self->list_wanted = TRUE;
 	self->poked = TRUE;
 	pthread_cond_signal(&self->wake);
 }
 
-/* When what was asked for is late. */
+/* Returns when the list that was requested is late. */
 static gint64 list_late_at_us(const Keeper *self)
 {
-	gint64 late_us = self->list_asked_us + LATE_US;
+	gint64 late_us = self->list_requested_at_us + LATE_US;
 
 	if (self->list == NULL)
 		return late_us;
-	return MIN(late_us, MAX(self->list_asked_us, self->heard_us) + SILENT_US);
+	return MIN(late_us, MAX(self->list_requested_at_us, self->heard_at_us) + SILENT_US);
 }
 
-static void request_list_if_due(Keeper *self, gint64 now_us)
-{
-	gboolean is_late = self->list_asked_us != 0 && now_us >= list_late_at_us(self);
-
-	self->changed_is_due = self->changed_is_due || (is_late && !self->list_is_late);
-	self->list_is_late = is_late;
-	if (self->registry->ops->list == NULL || now_us < self->list_due_us)
-		return;
-	request_list(self, now_us);
-	postpone_list(self);
-}
-
+/* Takes the mutex itself. */
 static void take_list(Keeper *self)
 {
 	WorkerList *list = g_steal_pointer(&self->report.list);
 	gint64 now_us = g_get_monotonic_time();
+	gboolean is_late;
 
 	pthread_mutex_lock(&self->mutex);
-	self->heard_us = self->report.heard_at_us;
+	self->heard_at_us = self->report.heard_at_us;
 	self->reachable = self->report.is_reachable;
 	if (list != NULL) {
 		worker_list_free(self->list);
 		self->list = list;
-		self->listed_us = now_us;
-		self->list_asked_us = 0;
+		self->listed_at_us = now_us;
+		self->list_requested_at_us = 0;
 		self->changed_is_due = TRUE;
 		postpone_list(self);
 	}
-	/* or all of a fleet would list when it finds its registry again */
+	/* otherwise all of a fleet would request a list when its registry is back */
 	if (!self->reachable)
 		postpone_list(self);
-	request_list_if_due(self, now_us);
+	is_late = self->list_requested_at_us != 0 && now_us >= list_late_at_us(self);
+	self->changed_is_due = self->changed_is_due || (is_late && !self->list_is_late);
+	self->list_is_late = is_late;
+	if (self->registry->ops->list != NULL && now_us >= self->list_due_at_us) {
+		request_list(self, now_us);
+		postpone_list(self);
+	}
 	pthread_mutex_unlock(&self->mutex);
 }
 
 static gint64 list_as_of_ms(const Keeper *self)
 {
-	/* the offset of now: what was so before a step of the clock has the age that it has */
+	/* with the present offset, so that a step of the clock does not change the list's age */
 	gint64 read_at_ns = self->list != NULL ? self->list->read_at_ns : 0;
 
 	return (read_at_ns + system_clock_offset_ns(self->clock)) / CLOCK_NS_PER_MS;
 }
 
-/* With what is reserved at @time_ms. */
+/* Copies @worker, with its reservation unless that has ended at @time_ms. */
 static SnowflakeClientWorker *copy_worker(const Keeper *self, const SnowflakeClientWorker *worker,
 					  gint64 time_ms)
 {
@@ -383,107 +341,76 @@ static SnowflakeClientWorker *copy_worker(const Keeper *self, const SnowflakeCli
 	return copy;
 }
 
-static GPtrArray *copy_list(const Keeper *self)
-{
-	GPtrArray *copy =
-		g_ptr_array_new_with_free_func((GDestroyNotify)snowflake_client_worker_free);
-
-	for (guint i = 0; self->list != NULL && i < self->list->workers->len; i++)
-		g_ptr_array_add(copy, copy_worker(self, self->list->workers->pdata[i],
-						  list_as_of_ms(self)));
-	return copy;
-}
-
-/* Those that still are. */
-static GPtrArray *copy_quarantined(const Keeper *self)
-{
-	GPtrArray *copy =
-		g_ptr_array_new_with_free_func((GDestroyNotify)snowflake_client_worker_free);
-	gint64 now_ms = clock_now_ms(&self->clock->clock);
-
-	for (guint i = 0; i < self->list->quarantined->len; i++) {
-		g_autoptr(SnowflakeClientWorker) one =
-			copy_worker(self, self->list->quarantined->pdata[i], now_ms);
-
-		if (one->reserved_until_ms != 0)
-			g_ptr_array_add(copy, g_steal_pointer(&one));
-	}
-	return copy;
-}
-
 static void request_list_unless_requested(Keeper *self, gint64 now_us)
 {
-	if (self->list_asked_us == 0 || now_us >= list_late_at_us(self) + LATE_FOR_US)
+	if (self->list_requested_at_us == 0 || now_us >= list_late_at_us(self) + LATE_FOR_US)
 		request_list(self, now_us);
-}
-
-/* Asks, too. Returns: why no list is to be expected in a moment; NULL: one is */
-static const char *why_no_list(Keeper *self, gint64 now_us)
-{
-	if (self->stop_by_us != 0)
-		return "this server is stopping";
-	request_list_unless_requested(self, now_us);
-	return now_us >= list_late_at_us(self) ? "no list of the workers came within 2 s" : NULL;
-}
-
-static GPtrArray *get_list(Keeper *self, gint64 max_age_us, gboolean may_wait, GError **error)
-{
-	gint64 now_us = g_get_monotonic_time();
-	const char *why_not = NULL;
-
-	if (self->registry->ops->list == NULL ||
-	    (self->list != NULL && now_us - self->listed_us <= max_age_us))
-		return copy_list(self);
-	why_not = why_no_list(self, now_us);
-	if (self->list != NULL && (why_not != NULL || !may_wait))
-		return copy_list(self);
-	if (why_not != NULL)
-		g_set_error_literal(error, REGISTRY_ERROR, REGISTRY_ERROR_FAILED, why_not);
-	return NULL;
 }
 
 gboolean keeper_get_workers(Keeper *self, gint64 max_age_ms, gboolean may_wait,
 			    GPtrArray **out_workers, gint64 *out_as_of_ms, GError **error)
 {
 	gint64 max_age_us = MAX(max_age_ms, MIN_AGE_MS) * G_TIME_SPAN_MILLISECOND;
-	GPtrArray *list;
+	gint64 now_us = g_get_monotonic_time();
+	const char *why_not = NULL; /* no list is expected in a moment */
+	gboolean is_known;
 
 	pthread_mutex_lock(&self->mutex);
-	list = get_list(self, max_age_us, may_wait, error);
-	if (list != NULL) {
-		*out_workers = list;
+	is_known = self->registry->ops->list == NULL ||
+		   (self->list != NULL && now_us - self->listed_at_us <= max_age_us);
+	if (!is_known && self->stop_by_us != 0) {
+		why_not = "this server is stopping";
+	} else if (!is_known) {
+		request_list_unless_requested(self, now_us);
+		if (now_us >= list_late_at_us(self))
+			why_not = "no list of the workers came within 2 s";
+	}
+	/* an older one will do */
+	is_known = is_known || (self->list != NULL && (why_not != NULL || !may_wait));
+	if (is_known) {
+		*out_workers = g_ptr_array_new_with_free_func((GDestroyNotify)snowflake_client_worker_free);
 		*out_as_of_ms = list_as_of_ms(self);
+		for (guint i = 0; self->list != NULL && i < self->list->workers->len; i++)
+			g_ptr_array_add(
+				*out_workers,
+				copy_worker(self, self->list->workers->pdata[i], *out_as_of_ms));
+	} else if (why_not != NULL) {
+		g_set_error_literal(error, REGISTRY_ERROR, REGISTRY_ERROR_FAILED, why_not);
 	}
 	pthread_mutex_unlock(&self->mutex);
-	return list != NULL;
-}
-
-static gboolean is_list_old(const Keeper *self, gint64 now_us)
-{
-	return self->list == NULL ||
-	       now_us - self->listed_us >=
-		       keeper_plan_list_age_us(self->list->workers->len, self->list->n_reads);
+	return is_known;
 }
 
 gboolean keeper_get_quarantined(Keeper *self, GPtrArray **out_records, gint64 *out_as_of_ms)
 {
 	gint64 now_us = g_get_monotonic_time();
-	gboolean known;
+	gint64 now_ms = clock_now_ms(&self->clock->clock);
+	const WorkerList *list;
+	gboolean is_old;
 
 	if (self->registry->ops->list == NULL)
 		return FALSE;
 	pthread_mutex_lock(&self->mutex);
-	/* what is asked for while it is out of reach is asked of it as soon as it is back: by all
-	 * that are watched, at once */
-	if (is_list_old(self, now_us) && self->reachable && self->stop_by_us == 0)
+	list = self->list;
+	is_old = list == NULL || now_us - self->listed_at_us >=
+					 keeper_plan_list_age_us(list->workers->len, list->n_reads);
+	/* a request while the registry is away is sent as soon as it is back: by all servers that
+	 * are watched, at once */
+	if (is_old && self->reachable && self->stop_by_us == 0)
 		request_list_unless_requested(self, now_us);
-	known = self->list != NULL;
-	if (known) {
-		*out_records = copy_quarantined(self);
+	if (list != NULL) {
+		*out_records = g_ptr_array_new_with_free_func((GDestroyNotify)snowflake_client_worker_free);
+		for (guint i = 0; i < list->quarantined->len; i++) {
+			g_autoptr(SnowflakeClientWorker) copy =
+				copy_worker(self, list->quarantined->pdata[i], now_ms);
+
+			if (copy->reserved_until_ms != 0) /* it has not ended since */
+				g_ptr_array_add(*out_records, g_steal_pointer(&copy));
+		}
 		*out_as_of_ms = list_as_of_ms(self);
 	}
 	pthread_mutex_unlock(&self->mutex);
-	return known;
+	return list != NULL;
 }
 
 /* The lease */
@@ -498,12 +425,18 @@ static gint64 ticks_of(const Keeper *self, gint64 length_ms)
  * allowed skew: other servers rely on this bound. */
 static gint64 reach_ticks(const Keeper *self, gint64 length_ms)
 {
-	gint64 reach = ticks_of(self, length_ms) - clock_excess_ticks(self);
+	gint64 offset_ns = system_clock_offset_ns(self->clock);
+	gint64 excess_ns =
+		registry_clock_ahead_ns(&self->report.clock, offset_ns) - max_skew_ns(self);
+	gint64 tick_ns = self->layout->tick_ms * CLOCK_NS_PER_MS;
+	gint64 reach = ticks_of(self, length_ms);
 
+	if (excess_ns > 0)
+		reach -= (excess_ns + tick_ns - 1) / tick_ns;
 	return reach >= ticks_of(self, MIN(MIN_REACH_MS, length_ms / 4)) ? reach : 0;
 }
 
-/* The length that an extension now would have. */
+/* Returns the length that an extension would have now. */
 static gint64 next_length_ms(const Keeper *self)
 {
 	return MIN(2 * self->length_ms, self->registry->max_length_ms);
@@ -519,23 +452,15 @@ static gboolean is_ahead(const Keeper *self, gint64 tick)
 	return tick > self->facts.now_tick + max_ahead_ticks(self);
 }
 
-/* What is shown */
-
 static void show_reservation(Keeper *self, gint64 end_tick)
 {
 	self->facts.end_tick = end_tick;
 	pthread_mutex_lock(&self->mutex);
+	self->status.worker_id = (gint)self->lease->worker_id;
 	self->status.reserved_until_ms = layout_tick_start_ms(self->layout, end_tick);
 	self->status.reservation_ms = self->length_ms;
 	pthread_mutex_unlock(&self->mutex);
 	self->changed_is_due = TRUE;
-}
-
-static void show_worker(Keeper *self, const Lease *lease)
-{
-	pthread_mutex_lock(&self->mutex);
-	self->status.worker_id = (gint)lease->worker_id;
-	pthread_mutex_unlock(&self->mutex);
 }
 
 static void show_extending_fails(Keeper *self, gboolean fails)
@@ -543,32 +468,6 @@ static void show_extending_fails(Keeper *self, gboolean fails)
 	pthread_mutex_lock(&self->mutex);
 	self->status.extending_fails = fails;
 	pthread_mutex_unlock(&self->mutex);
-}
-
-static void show_report(Keeper *self)
-{
-	const RegistryReport *report = &self->report;
-
-	pthread_mutex_lock(&self->mutex);
-	self->status.claimed_at_ms = report->claimed_at_ms;
-	self->status.session = report->session;
-	self->status.peers_skew_known = report->peers.known;
-	self->status.peers_skew_ns = report->peers.ahead_ns;
-	self->registry_clock = report->clock;
-	if (g_strcmp0(self->hindrance, report->hindrance) != 0) {
-		g_free(self->hindrance);
-		self->hindrance = g_strdup(report->hindrance);
-	}
-	pthread_mutex_unlock(&self->mutex);
-}
-
-static void show_no_worker(Keeper *self)
-{
-	pthread_mutex_lock(&self->mutex);
-	self->status.worker_id = -1;
-	self->status.reserved_until_ms = 0;
-	pthread_mutex_unlock(&self->mutex);
-	self->changed_is_due = TRUE;
 }
 
 /* Attempts */
@@ -581,12 +480,6 @@ static void note_failed_attempt(Keeper *self)
 	self->changed_is_due = TRUE;
 }
 
-static void forget_failures(Keeper *self)
-{
-	self->facts.failures = 0;
-	self->facts.retry_at_us = 0;
-}
-
 /* A reservation of @length_ms was confirmed. */
 static void note_reservation(Keeper *self, gint64 length_ms, guint64 cursor, gint64 written_at_us)
 {
@@ -594,7 +487,8 @@ static void note_reservation(Keeper *self, gint64 length_ms, guint64 cursor, gin
 	self->cursor_at_write = cursor;
 	self->facts.written_at_us = written_at_us;
 	self->facts.length_us = length_ms * G_TIME_SPAN_MILLISECOND;
-	forget_failures(self);
+	self->facts.failures = 0;
+	self->facts.retry_at_us = 0;
 }
 
 static void end_attempts(Keeper *self, GError *error)
@@ -608,7 +502,7 @@ static void end_attempts(Keeper *self, GError *error)
 
 /* The lease */
 
-/* Returns: the tick of the last ID, or the one before the first */
+/* Returns the tick of the last ID, or the one before the first. */
 static gint64 retire_lease(Keeper *self)
 {
 	self->last_tick = lease_retire(self->lease, self->layout);
@@ -618,28 +512,15 @@ static gint64 retire_lease(Keeper *self)
 	return self->last_tick;
 }
 
-/* There is none any more. */
+/* The generator has no lease any more. */
 static void unpublish_lease(Keeper *self)
 {
 	generator_publish(self->generator, NULL);
-	show_no_worker(self);
-}
-
-static gint64 first_tick_of(const Keeper *self, const Reservation *reservation)
-{
-	/* true time goes before the order of IDs */
-	if (self->config.reclaim_on_step_back && is_ahead(self, self->last_tick))
-		return reservation->first_tick;
-	return MAX(reservation->first_tick, self->last_tick + 1);
-}
-
-/* When what ends at @end_tick would have been written, had it taken no time. */
-static gint64 written_at_us(const Keeper *self, gint64 end_tick, gint64 length_ms)
-{
-	const KeeperPlanFacts *facts = &self->facts;
-	gint64 left_us = (end_tick - facts->now_tick) * facts->tick_us;
-
-	return facts->now_us - MAX(length_ms * G_TIME_SPAN_MILLISECOND - left_us, 0);
+	pthread_mutex_lock(&self->mutex);
+	self->status.worker_id = -1;
+	self->status.reserved_until_ms = 0;
+	pthread_mutex_unlock(&self->mutex);
+	self->changed_is_due = TRUE;
 }
 
 static void log_written(const Keeper *self, gint64 end_tick)
@@ -656,23 +537,28 @@ static void log_written(const Keeper *self, gint64 end_tick)
 
 static void publish_lease(Keeper *self, const Reservation *reservation)
 {
+	KeeperPlanFacts *facts = &self->facts;
 	gint64 length_ms = self->registry->first_length_ms;
+	gint64 length_us = length_ms * G_TIME_SPAN_MILLISECOND;
+	gint64 left_us = (reservation->end_tick - facts->now_tick) * facts->tick_us;
+	gint64 first_tick = reservation->first_tick;
 	g_autofree char *first = NULL, *end = NULL;
-	gint64 first_tick;
 
-	first_tick = first_tick_of(self, reservation);
+	/* with reclaim, the true time is more important than the order of IDs */
+	if (!self->config.reclaim_on_step_back || !is_ahead(self, self->last_tick))
+		first_tick = MAX(first_tick, self->last_tick + 1);
 	self->lease = lease_new(self->layout, reservation->datacenter_id, reservation->worker_id,
 				first_tick, reservation->end_tick);
+	/* its end tells when it was written */
 	note_reservation(self, length_ms, lease_last_cursor(self->lease),
-			 written_at_us(self, reservation->end_tick, length_ms));
+			 facts->now_us - MAX(length_us - left_us, 0));
 	generator_publish(self->generator, self->lease);
-	self->facts.has_lease = TRUE;
-	self->facts.waiting = FALSE;
+	facts->has_lease = TRUE;
+	facts->waiting = FALSE;
 	self->lease_began = FALSE;
 	show_reservation(self, reservation->end_tick);
-	show_worker(self, self->lease);
 
-	first = layout_tick_text(self->layout, MAX(first_tick, self->facts.now_tick));
+	first = layout_tick_text(self->layout, MAX(first_tick, facts->now_tick));
 	end = layout_tick_text(self->layout, reservation->end_tick);
 	log_written(self, reservation->end_tick);
 	log_event(LOG_WORKER_CLAIMED, log_number("datacenter_id", reservation->datacenter_id),
@@ -680,25 +566,14 @@ static void publish_lease(Keeper *self, const Reservation *reservation)
 		  log_text("reserved_until", end));
 }
 
-/* The record is another's, who may have begun before its end: nothing more is issued from it. */
-static void drop_lease(Keeper *self, const RegistryResult *result)
-{
-	retire_lease(self);
-	unpublish_lease(self);
-	self->facts.waiting = FALSE;
-	forget_failures(self);
-	log_event(LOG_WORKER_LOST, log_text("error", result->error->message));
-}
-
 static void update_lease_facts(Keeper *self)
 {
 	KeeperPlanFacts *facts = &self->facts;
-
 	guint64 cursor = facts->has_lease ? lease_last_cursor(self->lease) : 0;
 	gint64 cursor_tick = (gint64)(cursor >> self->layout->sequence_bits);
 	gint64 first_tick, reach;
 
-	/* Read the clock after the cursor: IDs drawn in between would seem to be ahead of it. */
+	/* The clock is read after the cursor, or IDs drawn in between would seem to be ahead. */
 	read_clock(self);
 	if (!facts->has_lease)
 		return;
@@ -706,17 +581,17 @@ static void update_lease_facts(Keeper *self)
 	facts->ids_from_tick = MAX(cursor_tick, first_tick) - max_ahead_ticks(self);
 	self->lease_began =
 		self->lease_began || facts->now_tick >= first_tick || cursor_tick >= first_tick;
-	/* while nothing can be claimed, it is better to wait for the clock */
+	/* if no worker ID can be claimed, it is better to wait for the clock */
 	facts->ahead = self->config.reclaim_on_step_back && self->report.is_reachable &&
 		       is_ahead(self, cursor_tick) && self->lease_began;
-	facts->wanted = self->registry->extend_when_idle || atomic_load(&self->asked) ||
+	facts->wanted = self->registry->extend_when_idle || atomic_load(&self->is_demanded) ||
 			cursor != self->cursor_at_write;
 	reach = reach_ticks(self, next_length_ms(self));
 	facts->out_of_reach = reach == 0;
 	facts->next_end_tick = MIN(facts->now_tick + reach, layout_max_tick(self->layout));
 }
 
-/* What the operations come to */
+/* How the operations end */
 
 static void log_waiting(const Keeper *self, gint64 until_tick, const GError *error)
 {
@@ -730,56 +605,36 @@ static void log_waiting(const Keeper *self, gint64 until_tick, const GError *err
 	log_event(LOG_WORKER_WAITING, log_text("why", error->message), log_text("until", until));
 }
 
-static void wait_for_worker(Keeper *self, gint64 until_tick, const GError *error)
-{
-	if (!self->facts.waiting || g_strcmp0(self->waiting_why, error->message) != 0)
-		log_waiting(self, until_tick, error);
-	pthread_mutex_lock(&self->mutex);
-	g_free(self->waiting_why);
-	self->waiting_why = g_strdup(error->message);
-	pthread_mutex_unlock(&self->mutex);
-	self->facts.waiting = TRUE;
-	self->facts.wait_until_tick = until_tick;
-	self->facts.failures = 0;
-	self->facts.retry_at_us = g_get_monotonic_time() + keeper_plan_backoff_us(1, 0);
-}
-
-static void note_claim_failed(Keeper *self, const GError *error)
-{
-	if (self->facts.failures == 0)
-		log_waiting(self, G_MAXINT64, error);
-	self->facts.wait_until_tick = 0; /* what was waited for says nothing about this */
-	note_failed_attempt(self);
-}
-
 static void end_claim(Keeper *self, RegistryResult *result)
 {
+	KeeperPlanFacts *facts = &self->facts;
 	const GError *error = result->error;
+	gboolean is_waiting = g_error_matches(error, REGISTRY_ERROR, REGISTRY_ERROR_WAIT);
+	gboolean is_fatal = g_error_matches(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL);
 
-	if (error == NULL)
+	if (error == NULL) {
 		publish_lease(self, &result->reservation);
-	else if (g_error_matches(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL))
-		end_attempts(self, g_steal_pointer(&result->error));
-	else if (self->facts.stopping)
+	} else if (!is_fatal && facts->stopping) {
 		return; /* it may have been cancelled */
-	else if (g_error_matches(error, REGISTRY_ERROR, REGISTRY_ERROR_WAIT))
-		wait_for_worker(self, result->wait_until_tick, error);
-	else if (self->facts.had_lease)
-		note_claim_failed(self, error);
-	else /* a server that cannot start says so, one that has served holds out */
+	} else if (is_waiting) {
+		if (!facts->waiting || g_strcmp0(self->waiting_why, error->message) != 0)
+			log_waiting(self, result->wait_until_tick, error);
+		pthread_mutex_lock(&self->mutex);
+		g_free(self->waiting_why);
+		self->waiting_why = g_strdup(error->message);
+		pthread_mutex_unlock(&self->mutex);
+		facts->waiting = TRUE;
+		facts->wait_until_tick = result->wait_until_tick;
+		facts->failures = 0;
+		facts->retry_at_us = g_get_monotonic_time() + keeper_plan_backoff_us(1, 0);
+	} else if (!is_fatal && facts->had_lease) {
+		if (facts->failures == 0)
+			log_waiting(self, G_MAXINT64, error);
+		facts->wait_until_tick = 0; /* of an earlier claim, which waited */
+		note_failed_attempt(self);
+	} else { /* a server that cannot start ends; one that has served goes on trying */
 		end_attempts(self, g_steal_pointer(&result->error));
-}
-
-static void note_extension_failed(Keeper *self, const GError *error)
-{
-	if (self->facts.failures == 0) {
-		g_autofree char *end = layout_tick_text(self->layout, self->facts.end_tick);
-
-		self->failing_since_us = self->facts.now_us;
-		log_event(LOG_EXTEND_FAILED, log_text("error", error->message),
-			  log_text("reserved_until", end));
 	}
-	note_failed_attempt(self);
 }
 
 static void note_extended(Keeper *self, gint64 end_tick)
@@ -788,7 +643,7 @@ static void note_extended(Keeper *self, gint64 end_tick)
 	gint64 end_us = facts->now_us + (facts->end_tick + 1 - facts->now_tick) * facts->tick_us;
 	gint64 now_us = g_get_monotonic_time();
 	gint64 since_us = facts->failures > 0 ? self->failing_since_us : facts->busy_since_us;
-	/* it took longer than what was left */
+	/* it took longer than the reservation lasted */
 	gboolean was_late = facts->busy_since_us < end_us && now_us >= end_us;
 
 	if (facts->failures > 0 || was_late)
@@ -796,44 +651,51 @@ static void note_extended(Keeper *self, gint64 end_tick)
 			  log_number("failed_ms", (now_us - since_us) / G_TIME_SPAN_MILLISECOND));
 	lease_extend(self->lease, end_tick);
 	log_written(self, end_tick);
-	note_reservation(self, self->next_length_ms, self->next_cursor, self->facts.busy_since_us);
+	note_reservation(self, self->next_length_ms, self->next_cursor, facts->busy_since_us);
 	show_reservation(self, end_tick);
 }
 
 static void end_extension(Keeper *self, RegistryResult *result)
 {
+	KeeperPlanFacts *facts = &self->facts;
 	const GError *error = result->error;
 
 	show_extending_fails(self, error != NULL);
-	if (error == NULL)
+	if (error == NULL) {
 		note_extended(self, result->end_tick);
-	else if (g_error_matches(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL))
+	} else if (g_error_matches(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL)) {
 		end_attempts(self, g_steal_pointer(&result->error));
-	else if (!self->facts.stopping)
-		note_extension_failed(self, error);
+	} else if (!facts->stopping) {
+		if (facts->failures == 0) {
+			g_autofree char *end = layout_tick_text(self->layout, facts->end_tick);
+
+			self->failing_since_us = facts->now_us;
+			log_event(LOG_EXTEND_FAILED, log_text("error", error->message),
+				  log_text("reserved_until", end));
+		}
+		note_failed_attempt(self);
+	}
 }
 
-static void note_handed_back(const Keeper *self)
-{
-	const Lease *lease = self->lease;
-	g_autofree char *last = self->last_tick >= lease->first_tick
-					? layout_tick_text(self->layout, self->last_tick)
-					: g_strdup("none");
-
-	log_event(LOG_WORKER_HANDED_BACK, log_number("datacenter_id", lease->datacenter_id),
-		  log_number("worker_id", lease->worker_id), log_text("last", last));
-}
-
-static void note_hand_back_failed(const Keeper *self, const GError *error)
+static void end_hand_back(const Keeper *self, const GError *error)
 {
 	const KeeperPlanFacts *facts = &self->facts;
-	gboolean stands = facts->stopping && facts->now_tick <= facts->end_tick;
-	g_autofree char *end = layout_tick_text(self->layout, facts->end_tick);
+	const Lease *lease = self->lease;
+	g_autofree char *last = NULL, *end = NULL;
 
-	/* somebody has it already, who may have begun before its end */
+	if (error == NULL) {
+		last = self->last_tick >= lease->first_tick
+			       ? layout_tick_text(self->layout, self->last_tick)
+			       : g_strdup("none");
+		log_event(LOG_WORKER_HANDED_BACK, log_number("datacenter_id", lease->datacenter_id),
+			  log_number("worker_id", lease->worker_id), log_text("last", last));
+		return;
+	}
+	end = layout_tick_text(self->layout, facts->end_tick);
+	/* another server has it already, and can have begun before its end */
 	if (g_error_matches(error, REGISTRY_ERROR, REGISTRY_ERROR_LOST))
 		log_event(LOG_WORKER_LOST, log_text("error", error->message));
-	else if (stands)
+	else if (facts->stopping && facts->now_tick <= facts->end_tick)
 		log_event(LOG_HAND_BACK_FAILED, log_text("error", error->message),
 			  log_text("reserved_until", end),
 			  log_text("meaning", "nobody has the worker ID until then, so that no ID "
@@ -843,160 +705,133 @@ static void note_hand_back_failed(const Keeper *self, const GError *error)
 			  log_text("reserved_until", end));
 }
 
-static void end_hand_back(const Keeper *self, const RegistryResult *result)
-{
-	if (result->error == NULL)
-		note_handed_back(self);
-	else
-		note_hand_back_failed(self, result->error);
-}
-
 static void end_operation(Keeper *self, RegistryResult *result)
 {
 	RegistryOperation operation = self->facts.under_way;
 
 	self->facts.under_way = REGISTRY_NONE;
 	atomic_store(&self->busy_since_us, 0);
+	/* The record is another server's, which can have begun before its end. So nothing more is
+	 * issued from it, whatever operation is under way, if any. */
 	if (self->facts.has_lease &&
-	    g_error_matches(result->error, REGISTRY_ERROR, REGISTRY_ERROR_LOST))
-		drop_lease(self, result); /* whatever is under way, if anything is */
-	else if (operation == REGISTRY_CLAIM)
+	    g_error_matches(result->error, REGISTRY_ERROR, REGISTRY_ERROR_LOST)) {
+		retire_lease(self);
+		unpublish_lease(self);
+		self->facts.waiting = FALSE;
+		self->facts.failures = 0;
+		self->facts.retry_at_us = 0;
+		log_event(LOG_WORKER_LOST, log_text("error", result->error->message));
+	} else if (operation == REGISTRY_CLAIM) {
 		end_claim(self, result);
-	else if (operation == REGISTRY_EXTEND)
+	} else if (operation == REGISTRY_EXTEND) {
 		end_extension(self, result);
-	else if (operation == REGISTRY_HAND_BACK)
-		end_hand_back(self, result);
+	} else if (operation == REGISTRY_HAND_BACK) {
+		end_hand_back(self, result->error);
+	}
 	g_clear_error(&result->error);
 }
 
 static void poll_registry(Keeper *self)
 {
-	gboolean has_ended;
+	const RegistryReport *report = &self->report;
+	gboolean has_ended, list_wanted;
 
-	/* a hand-back does not depend on the time */
+	pthread_mutex_lock(&self->mutex);
+	list_wanted = self->list_wanted;
+	self->list_wanted = FALSE;
+	pthread_mutex_unlock(&self->mutex);
+	if (list_wanted)
+		self->registry->ops->list(self->registry);
+	/* only a hand-back does not depend on the time */
 	if (self->facts.outside && !self->facts.stopping)
 		return;
 	has_ended = self->registry->ops->poll(self->registry, self->inside_tick,
 					      self->registry_stop_by_us, &self->report);
-	show_report(self);
+	pthread_mutex_lock(&self->mutex);
+	self->status.claimed_at_ms = report->claimed_at_ms;
+	self->status.session = report->session;
+	self->status.peers_skew_known = report->peers.known;
+	self->status.peers_skew_ns = report->peers.ahead_ns;
+	self->registry_clock = report->clock;
+	if (g_strcmp0(self->hindrance, report->hindrance) != 0) {
+		g_free(self->hindrance);
+		self->hindrance = g_strdup(report->hindrance);
+	}
+	pthread_mutex_unlock(&self->mutex);
 	if (has_ended)
 		end_operation(self, &self->report.result);
-	self->facts.retry_now = self->facts.retry_now || self->report.retry_now;
-}
-
-/* The operations */
-
-static void refuse_claim(Keeper *self)
-{
-	gint64 retry_ticks = ticks_of(self, G_TIME_SPAN_SECOND / G_TIME_SPAN_MILLISECOND);
-	RegistryResult result = {
-		.error = g_error_new_literal(
-			REGISTRY_ERROR, REGISTRY_ERROR_WAIT,
-			"this machine's clock is too far ahead of the registry's (see "
-			"event=clock-differs): set it right"),
-		.wait_until_tick = self->facts.now_tick + retry_ticks,
-	};
-
-	end_operation(self, &result);
-}
-
-static void begin_claim(Keeper *self)
-{
-	gint64 reach = reach_ticks(self, self->registry->first_length_ms);
-
-	if (reach > 0)
-		self->registry->ops->claim(self->registry, reach);
-	else
-		refuse_claim(self);
-}
-
-static void begin_extension(Keeper *self)
-{
-	/* what is asked for from here on may need the extension after this one */
-	atomic_store(&self->asked, FALSE);
-	self->next_cursor = lease_last_cursor(self->lease);
-	self->next_length_ms = next_length_ms(self);
-	self->registry->ops->extend(self->registry, self->facts.next_end_tick);
-}
-
-static void begin_hand_back(Keeper *self)
-{
-	gint64 last_tick = retire_lease(self);
-
-	if (!self->facts.stopping)
-		unpublish_lease(self);
-	self->registry->ops->hand_back(self->registry, last_tick);
+	self->facts.retry_now = self->facts.retry_now || report->retry_now;
 }
 
 static void begin_operation(Keeper *self, RegistryOperation operation)
 {
 	KeeperPlanFacts *facts = &self->facts;
+	gint64 ticks = 0;
 
 	facts->under_way = operation;
 	facts->busy_since_us = facts->now_us;
 	facts->cancelled = FALSE;
 	facts->retry_now = FALSE;
 	atomic_store(&self->busy_since_us, facts->now_us);
-	if (operation == REGISTRY_CLAIM)
-		begin_claim(self);
-	else if (operation == REGISTRY_EXTEND)
-		begin_extension(self);
-	else
-		begin_hand_back(self);
-}
+	switch (operation) {
+	case REGISTRY_NONE:
+		break;
+	case REGISTRY_CLAIM:
+		ticks = reach_ticks(self, self->registry->first_length_ms);
+		if (ticks == 0) {
+			RegistryResult result = {
+				.error = g_error_new_literal(
+					REGISTRY_ERROR, REGISTRY_ERROR_WAIT,
+					"this machine's clock is too far ahead of the registry's "
+					"(see event=clock-differs): set it right"),
+				.wait_until_tick = facts->now_tick + ticks_of(self, CLAIM_RETRY_MS),
+			};
 
-static void cancel_operation(Keeper *self)
-{
-	self->facts.cancelled = TRUE;
-	if (self->registry->ops->cancel != NULL)
-		self->registry->ops->cancel(self->registry);
+			end_operation(self, &result);
+			return;
+		}
+		break;
+	case REGISTRY_EXTEND:
+		/* a demand from here on can need the extension after this one */
+		atomic_store(&self->is_demanded, FALSE);
+		self->next_cursor = lease_last_cursor(self->lease);
+		self->next_length_ms = next_length_ms(self);
+		ticks = facts->next_end_tick;
+		break;
+	case REGISTRY_HAND_BACK:
+		ticks = retire_lease(self);
+		if (!facts->stopping)
+			unpublish_lease(self);
+		break;
+	}
+	self->registry->ops->begin(self->registry, operation, ticks);
 }
 
 /* The thread */
 
-static void set_state(Keeper *self, KeeperState state)
-{
-	KeeperState old = self->status.state;
-
-	if (!keeper_state_may_follow(old, state))
-		g_critical("the worker cannot go from %s to %s", keeper_state_name(old),
-			   keeper_state_name(state));
-	pthread_mutex_lock(&self->mutex);
-	self->status.state = state;
-	pthread_mutex_unlock(&self->mutex);
-	log_event(LOG_STATE, log_text("from", keeper_state_name(old)),
-		  log_text("to", keeper_state_name(state)));
-	if (state == KEEPER_UNAVAILABLE) {
-		g_autofree char *end = layout_tick_text(self->layout, self->facts.end_tick);
-
-		log_event(LOG_RESERVATION_SPENT, log_text("reserved_until", end));
-	}
-	self->changed_is_due = TRUE;
-}
-
-static void begin_round(Keeper *self)
-{
-	KeeperPlanFacts *facts = &self->facts;
-
-	facts->now_us = g_get_monotonic_time();
-	/* whoever was told of something in a round that took so long has found the thread stuck */
-	if (facts->now_us - atomic_load(&self->round_began_us) >= KEEPER_PLAN_HANGS_US)
-		self->changed_is_due = TRUE;
-	atomic_store(&self->round_began_us, facts->now_us);
-	pthread_mutex_lock(&self->mutex);
-	facts->stopping = self->stop_by_us != 0;
-	self->registry_stop_by_us = self->stop_by_us;
-	pthread_mutex_unlock(&self->mutex);
-}
-
 static void show_state(Keeper *self)
 {
+	KeeperState old = self->status.state;
 	KeeperState state = keeper_plan_state(&self->facts);
 
 	atomic_store(&self->ids_at_us, keeper_plan_ids_at_us(&self->facts));
-	/* of a stop only the end is shown: what a lease goes through till then means nothing */
-	if (state != self->status.state && (!self->facts.stopping || self->facts.stopped))
-		set_state(self, state);
+	/* during a stop only its end is shown: the states of a lease mean nothing any more */
+	if (state != old && (!self->facts.stopping || self->facts.stopped)) {
+		if (!keeper_plan_may_follow(old, state))
+			g_critical("the worker cannot go from %s to %s", keeper_state_name(old),
+				   keeper_state_name(state));
+		pthread_mutex_lock(&self->mutex);
+		self->status.state = state;
+		pthread_mutex_unlock(&self->mutex);
+		log_event(LOG_STATE, log_text("from", keeper_state_name(old)),
+			  log_text("to", keeper_state_name(state)));
+		if (state == KEEPER_UNAVAILABLE) {
+			g_autofree char *end = layout_tick_text(self->layout, self->facts.end_tick);
+
+			log_event(LOG_RESERVATION_SPENT, log_text("reserved_until", end));
+		}
+		self->changed_is_due = TRUE;
+	}
 	if (self->changed_is_due && self->config.changed != NULL)
 		self->config.changed(self->config.user_data);
 	self->changed_is_due = FALSE;
@@ -1010,57 +845,50 @@ static struct timespec monotonic_time(gint64 time_us)
 	};
 }
 
-static void sleep_until(Keeper *self, gint64 until_us)
+gint64 keeper_run_round(Keeper *self)
 {
-	struct timespec until = monotonic_time(until_us);
+	KeeperPlanFacts *facts = &self->facts;
+	KeeperPlan plan;
+	gint64 until_us;
 
-	fork_guard_pause();
+	facts->now_us = g_get_monotonic_time();
+	/* callers that were notified in a round that took this long have found the thread stuck */
+	if (facts->now_us - atomic_load(&self->round_began_at_us) >= KEEPER_PLAN_HANGS_US)
+		self->changed_is_due = TRUE;
+	atomic_store(&self->round_began_at_us, facts->now_us);
 	pthread_mutex_lock(&self->mutex);
-	if (!self->poked)
-		pthread_cond_timedwait(&self->wake, &self->mutex, &until);
-	self->poked = FALSE;
+	facts->stopping = self->stop_by_us != 0;
+	self->registry_stop_by_us = self->stop_by_us;
 	pthread_mutex_unlock(&self->mutex);
-	fork_guard_resume();
-}
 
-/* Returns: when the next round is due, if nothing pokes the thread before: monotonic; 0: now */
-static gint64 follow_plan(Keeper *self, const KeeperPlan *plan)
-{
-	gint64 until_us = MIN(plan->until_us, self->next_discipline_us);
+	discipline_clock(self);
+	read_clock(self);
+	poll_registry(self);
+	take_list(self);
+	/* the poll can have taken some time, or read the registry's clock */
+	discipline_clock(self);
+	update_lease_facts(self);
+	show_state(self);
 
-	switch (plan->action) {
+	plan = keeper_plan_next(facts);
+	switch (plan.action) {
 	case KEEPER_PLAN_NOTHING:
-		return self->facts.outside ? until_us : MIN(until_us, self->report.poll_at_us);
+		until_us = MIN(plan.until_us, self->discipline_at_us);
+		return facts->outside ? until_us : MIN(until_us, self->report.poll_at_us);
 	case KEEPER_PLAN_BEGIN:
-		begin_operation(self, plan->operation);
+		begin_operation(self, plan.operation);
 		break;
 	case KEEPER_PLAN_CANCEL:
-		cancel_operation(self);
+		facts->cancelled = TRUE;
+		if (self->registry->ops->cancel != NULL)
+			self->registry->ops->cancel(self->registry);
 		break;
 	case KEEPER_PLAN_STOP:
-		self->facts.stopped = TRUE;
+		facts->stopped = TRUE;
 		show_state(self);
 		break;
 	}
 	return 0;
-}
-
-gint64 keeper_run_round(Keeper *self)
-{
-	KeeperPlan plan;
-
-	begin_round(self);
-	discipline_clock(self);
-	read_clock(self);
-	pass_on_list_request(self);
-	poll_registry(self);
-	take_list(self);
-	/* the poll may have taken its time, or read the registry's clock */
-	discipline_clock(self);
-	update_lease_facts(self);
-	show_state(self);
-	plan = keeper_plan_next(&self->facts);
-	return follow_plan(self, &plan);
 }
 
 gboolean keeper_has_stopped(const Keeper *self)
@@ -1075,9 +903,17 @@ static void *keeper_thread(void *user_data)
 	fork_guard_enter();
 	while (!keeper_has_stopped(self)) {
 		gint64 until_us = keeper_run_round(self);
+		struct timespec until = monotonic_time(until_us);
 
-		if (until_us > 0)
-			sleep_until(self, until_us);
+		if (until_us == 0)
+			continue;
+		fork_guard_pause();
+		pthread_mutex_lock(&self->mutex);
+		if (!self->poked)
+			pthread_cond_timedwait(&self->wake, &self->mutex, &until);
+		self->poked = FALSE;
+		pthread_mutex_unlock(&self->mutex);
+		fork_guard_resume();
 	}
 	fork_guard_leave();
 	pthread_mutex_lock(&self->mutex);
@@ -1087,38 +923,21 @@ static void *keeper_thread(void *user_data)
 	return NULL;
 }
 
-/* With the mutex held. */
-static void wake_thread_locked(Keeper *self)
-{
-	self->poked = TRUE;
-	pthread_cond_signal(&self->wake);
-}
-
 static void wake_thread(gpointer user_data)
 {
 	Keeper *self = user_data;
 
 	pthread_mutex_lock(&self->mutex);
-	wake_thread_locked(self);
+	self->poked = TRUE;
+	pthread_cond_signal(&self->wake);
 	pthread_mutex_unlock(&self->mutex);
-}
-
-static void init_threads(Keeper *self)
-{
-	pthread_condattr_t monotonic;
-
-	pthread_mutex_init(&self->mutex, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&self->wake, &monotonic);
-	pthread_cond_init(&self->end, &monotonic);
-	pthread_condattr_destroy(&monotonic);
 }
 
 Keeper *keeper_new(Registry *registry, Generator *generator, SystemClock *clock,
 		   const KeeperConfig *config)
 {
 	Keeper *self = g_new0(Keeper, 1);
+	pthread_condattr_t monotonic;
 
 	self->registry = registry;
 	self->generator = generator;
@@ -1133,8 +952,13 @@ Keeper *keeper_new(Registry *registry, Generator *generator, SystemClock *clock,
 	};
 	self->report = registry->first_report;
 	postpone_list(self);
-	atomic_init(&self->round_began_us, g_get_monotonic_time());
-	init_threads(self);
+	atomic_init(&self->round_began_at_us, g_get_monotonic_time());
+	pthread_mutex_init(&self->mutex, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&self->wake, &monotonic);
+	pthread_cond_init(&self->end, &monotonic);
+	pthread_condattr_destroy(&monotonic);
 	registry->wake = wake_thread;
 	registry->wake_data = self;
 	return self;
@@ -1144,7 +968,7 @@ void keeper_start(Keeper *self)
 {
 	int code;
 
-	atomic_store(&self->round_began_us, g_get_monotonic_time());
+	atomic_store(&self->round_began_at_us, g_get_monotonic_time());
 	code = pthread_create(&self->thread, NULL, keeper_thread, self);
 	self->running = code == 0;
 	if (self->running) {
@@ -1160,34 +984,18 @@ void keeper_ask_to_stop(Keeper *self, gint64 by_us)
 {
 	pthread_mutex_lock(&self->mutex);
 	self->stop_by_us = by_us;
-	wake_thread_locked(self);
+	self->poked = TRUE;
+	pthread_cond_signal(&self->wake);
 	pthread_mutex_unlock(&self->mutex);
 }
 
-/* Tells the thread to stop, and to wait for the registry till @by_us. %FALSE: it hangs. */
-static gboolean finish_thread(Keeper *self, gint64 by_us)
+static void log_hand_back_hangs(Keeper *self, gint64 timeout_ms)
 {
-	gint64 until_us = by_us + END_PATIENCE_US;
-	struct timespec until = monotonic_time(until_us);
-	gboolean finished;
-
-	keeper_ask_to_stop(self, by_us);
-	pthread_mutex_lock(&self->mutex);
-	/* by the clock, not by what the wait says: one that is faked for a test ends it early */
-	while (!self->finished && g_get_monotonic_time() < until_us)
-		pthread_cond_timedwait(&self->end, &self->mutex, &until);
-	finished = self->finished;
-	pthread_mutex_unlock(&self->mutex);
-	return finished;
-}
-
-static void log_hanging(Keeper *self, gint64 timeout_ms)
-{
-	g_autofree char *end = NULL;
 	g_autofree char *disk = disk_call_describe_hanging(timeout_ms * G_TIME_SPAN_MILLISECOND);
 	g_autofree char *error =
 		g_strdup_printf("no answer about the worker ID within %" G_GINT64_FORMAT " ms%s%s",
 				timeout_ms, disk != NULL ? ": " : "", disk != NULL ? disk : "");
+	g_autofree char *end = NULL;
 	KeeperStatus status;
 
 	keeper_get_status(self, &status);
@@ -1199,10 +1007,21 @@ static void log_hanging(Keeper *self, gint64 timeout_ms)
 gboolean keeper_stop(Keeper *self, gint64 timeout_ms)
 {
 	gint64 by_us = g_get_monotonic_time() + timeout_ms * G_TIME_SPAN_MILLISECOND;
+	gint64 until_us = by_us + END_TIMEOUT_US;
+	struct timespec until = monotonic_time(until_us);
+	gboolean finished;
 
 	if (self->running) {
-		if (!finish_thread(self, by_us)) {
-			log_hanging(self, timeout_ms);
+		keeper_ask_to_stop(self, by_us);
+		pthread_mutex_lock(&self->mutex);
+		/* the clock decides, not the result of the wait: a fake clock of a test ends the
+		 * wait early */
+		while (!self->finished && g_get_monotonic_time() < until_us)
+			pthread_cond_timedwait(&self->end, &self->mutex, &until);
+		finished = self->finished;
+		pthread_mutex_unlock(&self->mutex);
+		if (!finished) {
+			log_hand_back_hangs(self, timeout_ms);
 			return FALSE;
 		}
 		pthread_join(self->thread, NULL);
@@ -1232,7 +1051,7 @@ void keeper_free(Keeper *self)
 	g_free(self);
 }
 
-/* The registry hangs, maybe in a call. */
+/* Whether an operation of the registry hangs, maybe in a call. */
 static gboolean operation_hangs(Keeper *self)
 {
 	gint64 since_us = atomic_load(&self->busy_since_us);
@@ -1240,50 +1059,34 @@ static gboolean operation_hangs(Keeper *self)
 	return since_us != 0 && g_get_monotonic_time() - since_us >= KEEPER_PLAN_HANGS_US;
 }
 
-/* The thread cannot show what became of the lease, for whatever reason. */
-static gboolean is_stuck(Keeper *self)
-{
-	gint64 round_us = g_get_monotonic_time() - atomic_load(&self->round_began_us);
-
-	return operation_hangs(self) || round_us >= KEEPER_PLAN_HANGS_US;
-}
-
-/* An operation that hangs while there is a worker ID, and the server does not stop, extends. */
-static void show_hanging(Keeper *self, gboolean stopping, KeeperStatus *status)
-{
-	if (status->worker_id >= 0 && !stopping && operation_hangs(self))
-		status->extending_fails = TRUE;
-}
-
-static void show_registry_clock(const Keeper *self, const RegistryClock *clock,
-				KeeperStatus *status)
-{
-	gint64 middle_ns = clock->least_ns + (clock->most_ns - clock->least_ns) / 2;
-
-	status->registry_clock_known = clock->known;
-	if (clock->known)
-		status->registry_skew_ns = system_clock_offset_ns(self->clock) - middle_ns;
-}
-
 void keeper_get_status(Keeper *self, KeeperStatus *out_status)
 {
 	gint64 now_ms = clock_now_ms(&self->clock->clock);
+	gint64 now_us = g_get_monotonic_time();
+	gboolean hangs, is_stuck, stopping;
 	RegistryClock clock;
-	gboolean stopping;
 
 	pthread_mutex_lock(&self->mutex);
 	*out_status = self->status;
 	clock = self->registry_clock;
 	stopping = self->stop_by_us != 0;
 	pthread_mutex_unlock(&self->mutex);
-	show_hanging(self, stopping, out_status);
-	show_registry_clock(self, &clock, out_status);
+	hangs = operation_hangs(self);
+	/* the thread cannot show what became of the lease */
+	is_stuck = hangs || now_us - atomic_load(&self->round_began_at_us) >= KEEPER_PLAN_HANGS_US;
+	/* an operation while there is a worker ID, and the server does not stop, is an extension */
+	if (out_status->worker_id >= 0 && !stopping && hangs)
+		out_status->extending_fails = TRUE;
+	out_status->registry_clock_known = clock.known;
+	if (clock.known)
+		out_status->registry_skew_ns =
+			system_clock_offset_ns(self->clock) -
+			(clock.least_ns + (clock.most_ns - clock.least_ns) / 2);
 	out_status->reserved_until_ms =
 		end_unless_past_ms(self, out_status->reserved_until_ms, now_ms);
 	if (out_status->reserved_until_ms == 0)
 		out_status->reservation_ms = 0;
-	if (out_status->state == KEEPER_SERVING && is_stuck(self) &&
-	    out_status->reserved_until_ms == 0)
+	if (out_status->state == KEEPER_SERVING && is_stuck && out_status->reserved_until_ms == 0)
 		out_status->state = KEEPER_UNAVAILABLE;
 }
 
@@ -1317,19 +1120,19 @@ gint64 keeper_demand(Keeper *self)
 	gint64 ids_at_us = atomic_load(&self->ids_at_us);
 	gint64 now_us = g_get_monotonic_time();
 
-	/* after a pause of the whole process the thread's round is long too, and about to end */
+	/* a long round does not count: after a pause of the process it is about to end */
 	if (ids_at_us == KEEPER_PLAN_NEVER || operation_hangs(self))
 		return RETRY_MS;
-	/* the thread goes on by itself then */
+	/* the thread wakes by itself then */
 	if (ids_at_us > now_us)
 		return (ids_at_us - now_us - 1) / G_TIME_SPAN_MILLISECOND + 1;
-	if (!atomic_exchange(&self->asked, TRUE))
+	if (!atomic_exchange(&self->is_demanded, TRUE))
 		wake_thread(self);
 	return 0;
 }
 
-gint64 keeper_idle_ms(Keeper *self)
+gint64 keeper_round_age_ms(Keeper *self)
 {
-	return (g_get_monotonic_time() - atomic_load(&self->round_began_us)) /
+	return (g_get_monotonic_time() - atomic_load(&self->round_began_at_us)) /
 	       G_TIME_SPAN_MILLISECOND;
 }

@@ -8,13 +8,13 @@
 #include "worker/registry.h"
 
 /*
- * Keeps the generator supplied with a lease: claims a worker ID, extends its reservation when a
- * quarter of its length has passed (with files only if IDs are asked for), hands it back at the
- * end; and disciplines the clock ten times a second. One thread of its own, the only one that calls
- * the registry and the only one that publishes leases.
+ * The keeper supplies the generator with a lease. It claims a worker ID and extends its reservation
+ * when a quarter of its length has passed (with files only if IDs are drawn). It hands the
+ * reservation back at the end. It also disciplines the clock ten times a second. Its thread is the
+ * only one that calls the registry, and the only one that publishes leases.
  *
- * A lease whose record is not as it was written (REGISTRY_ERROR_LOST) is dropped as soon as that is
- * known, and a worker ID claimed anew.
+ * If the record of a lease is not as this server wrote it (REGISTRY_ERROR_LOST), the lease is
+ * dropped as soon as that is known, and a worker ID is claimed again.
  */
 typedef struct _Keeper Keeper;
 
@@ -22,38 +22,38 @@ typedef struct {
 	KeeperState state;
 	gint datacenter_id;
 	gint worker_id;           /* -1: none yet, or given up, or lost */
-	gint64 claimed_at_ms;     /* since the Unix epoch: the registry's; 0: not yet */
+	gint64 claimed_at_ms;     /* since the Unix epoch, by the registry; 0: not yet */
 	gint64 reserved_until_ms; /* since the Unix epoch; 0: nothing is reserved now */
-	gint64 reservation_ms;    /* how long that reservation is; 0: nothing is reserved now */
-	/* The last extension has failed, and none has worked since; or the one under way has had no
-	 * answer for a second. Not without a lease. */
+	gint64 reservation_ms;    /* length of that reservation; 0: nothing is reserved now */
+	/* There is a lease, and the last extension has failed, or the one under way has had no
+	 * answer for a second. */
 	gboolean extending_fails;
-	KeeperSession session;
-	/* How far this clock is ahead of the registry's (ZooKeeper's leader's, as it was read last,
-	 * with a write: up to a millisecond and half the time that the write took), ... */
+	RegistrySession session;
+	/* How far this clock is ahead of the registry's. ZooKeeper's clock is the leader's, read
+	 * with the last write, up to a millisecond and half the duration of that write. */
 	gboolean registry_clock_known;
 	gint64 registry_skew_ns;
-	/* ... and of the one of the other servers of the datacenter that is furthest from it, to a
-	 * millisecond or two: of 16 at most, which are asked after a list of the workers has come,
-	 * every 30 s at most. */
+	/* How far this clock is ahead of the peer's that is furthest from it, to a millisecond or
+	 * two. After a list of the workers has come, 16 peers at most are asked, every 30 s at
+	 * most. */
 	gboolean peers_skew_known;
 	gint64 peers_skew_ns;
 } KeeperStatus;
 
 typedef struct {
-	/* A jump of the system's clock forward by more than this is not believed at once; nor, with
-	 * a registry that has a clock, is a step that ends further than this from it. */
+	/* A jump of the system's clock forward by more than this is not believed at once. If the
+	 * registry has a clock, neither is a step that ends further than this from it. */
 	gint64 max_clock_skew_ms;
-	/* After a step back by which the last ID is further ahead of the clock than
-	 * @max_ahead_ms, give the worker ID up and claim another, to go on in true time; the order
-	 * of IDs is then kept for each lease only. */
+	/* If a step back puts the last ID further ahead of the clock than @max_ahead_ms, give up
+	 * the worker ID and claim another, to go on in true time. The order of IDs is then kept for
+	 * each lease only. */
 	gboolean reclaim_on_step_back;
-	gint64 max_ahead_ms; /* the generator's; for the above */
+	gint64 max_ahead_ms; /* the generator's */
 	gint datacenter_id;  /* of this server */
-	/* Called in the keeper's thread, after a lease was published or extended, the state
-	 * changed, an attempt failed or a list of workers came or failed to; also for a fatal
-	 * error, which keeper_error() then returns. It may call everything below but keeper_stop()
-	 * and keeper_free(). */
+	/* Called in the keeper's thread: after a lease was published or extended, the state
+	 * changed, an attempt failed, or a list of the workers came or failed; also for a fatal
+	 * error, which keeper_error() then returns. It can call all functions below but
+	 * keeper_stop() and keeper_free(). */
 	void (*changed)(gpointer user_data);
 	gpointer user_data;
 } KeeperConfig;
@@ -62,13 +62,13 @@ typedef struct {
  * keeper_new:
  * @registry: (transfer full)
  * @generator: borrowed
- * @clock: borrowed; the keeper becomes the one who sets its offset
+ * @clock: borrowed; from now on only the keeper sets its offset
  */
 Keeper *keeper_new(Registry *registry, Generator *generator, SystemClock *clock,
 		   const KeeperConfig *config);
 
-/* Starts the thread, which claims at once: again and again where the registry says WAIT. FAILED is
- * tried again once there was a lease; before that it ends the trying, as FATAL always does. */
+/* Starts the thread, which claims at once. After WAIT it claims again, and after FAILED, if there
+ * was a lease before. FAILED without one ends the attempts, and so does FATAL. */
 void keeper_start(Keeper *self);
 
 /*
@@ -89,17 +89,17 @@ gboolean keeper_has_stopped(const Keeper *self);
 
 /**
  * keeper_stop:
- * @timeout_ms: how long to wait for who must answer the registry, 0 or more
+ * @timeout_ms: how long to wait for the registry, 0 or more
  *
- * Lets the operation under way come to its end, retires the lease, hands it back and ends the
- * thread. Whoever is away may come back in that time; then it is given up. What came of it is
- * logged. May be called again.
+ * Waits for the end of the operation under way, retires the lease, hands it back and ends the
+ * thread. If the registry is not reached in that time, the hand-back is given up. The outcome is
+ * logged. It can be called again.
  *
- * Returns: %TRUE; or %FALSE, which is logged too, if the thread has not ended a second after that:
- * a call of the registry hangs, as a write to a disk may. It may end later: until another call
- * returns %TRUE, neither the keeper nor anything that it was given may be freed. The process is
- * about to end. What it issues till then is reserved, but the next life waits for the reservation
- * to pass
+ * Returns: %TRUE; or %FALSE, which is logged too, if the thread has not ended a second later. A
+ * call of the registry hangs then, such as a write to a disk, and can end at any time. Until
+ * another call returns %TRUE, neither the keeper nor anything that it was given may be freed. The
+ * process should end. The IDs that it issues until then are reserved, so the next run of the server
+ * waits for the end of the reservation
  */
 gboolean keeper_stop(Keeper *self, gint64 timeout_ms);
 
@@ -108,27 +108,26 @@ gboolean keeper_stop(Keeper *self, gint64 timeout_ms);
 void keeper_free(Keeper *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Keeper, keeper_free)
 
-/* Any thread. */
+/* Any thread can call the functions below. */
+
 void keeper_get_status(Keeper *self, KeeperStatus *out_status);
 
-/* Any thread: (transfer full) (nullable): the error that ended the keeper's trying, if one did. */
+/* (transfer full) (nullable): the error that ended the keeper's attempts, if one did. */
 GError *keeper_error(Keeper *self);
 
-/* Any thread: (transfer full) (nullable): why there is no reservation: an error that the registry
- * keeps returning; in KEEPER_WAITING, why no worker ID is free, and the remedy; or the disk call
- * that hangs. */
+/* (transfer full) (nullable): why there is no reservation: an error that the registry repeats; in
+ * KEEPER_WAITING, why no worker ID is free, and the remedy; or the disk call that hangs. */
 char *keeper_waiting_why(Keeper *self);
 
-/* Any thread: how long ago the thread's last round began, in ms; before keeper_start(), how long
- * ago the keeper was made. Rounds begin ten times a second or more, unless a call of the registry
- * hangs. */
-gint64 keeper_idle_ms(Keeper *self);
+/* Returns the time since the thread's last round began, in ms; before keeper_start(), since the
+ * keeper was made. Rounds begin ten times a second or more, unless a call of the registry hangs. */
+gint64 keeper_round_age_ms(Keeper *self);
 
 /**
  * keeper_demand:
  *
- * Any thread: says that a draw was refused with DRAW_UNRESERVED. Wakes the keeper if it let the
- * reservation lapse because nobody asked. Cheap when called again and again.
+ * Tells the keeper that a draw was refused with DRAW_UNRESERVED, and wakes it if the reservation
+ * has ended because no IDs were drawn. It is cheap to call again and again.
  *
  * Returns: 0 if a lease is expected within a moment (wait for changed()), else how long until
  * another try makes sense, in ms, 1 or more
@@ -137,42 +136,40 @@ gint64 keeper_demand(Keeper *self);
 
 /**
  * keeper_get_workers:
- * @max_age_ms: how old the list may be; less than 200 counts as that
- * @may_wait: %FALSE: an older one will do
- * @out_workers: (out) (transfer full): of SnowflakeClientWorker, the caller's own; untouched unless
- * %TRUE
- * @out_as_of_ms: (out): since the Unix epoch, by the clock as it is now: when that was so;
- * untouched unless %TRUE
+ * @max_age_ms: how old the list may be; less than 200 counts as 200
+ * @may_wait: %FALSE: an older list will do
+ * @out_workers: (out) (transfer full): of SnowflakeClientWorker, copies; untouched unless %TRUE
+ * @out_as_of_ms: (out): the time of the list, since the Unix epoch, by the present clock; untouched
+ *   unless %TRUE
  *
- * Any thread: all workers that the registry knows of, this one maybe among them; of a registry that
- * knows of none but this one, none. If what is known is older, the registry is asked; call again
- * after changed(). If nothing at all is heard of it for 300 ms, or no list for 2 s, or this server
- * is stopping, the last list will do. The keeper takes one from time to time, too, so that there is
- * one when the registry is away.
+ * Returns all workers that the registry knows, this one included once it has a claim; none if the
+ * registry knows only this one. If the last list is older, another is requested: call again after
+ * changed(). If the registry is silent for 300 ms, or no list comes within 2 s, or this server is
+ * stopping, the last list will do. The keeper also requests a list from time to time, so that there
+ * is one if the registry is away.
  *
- * Returns: %TRUE; %FALSE without an error if a list is expected in a moment; or, if there never was
+ * Returns: %TRUE; %FALSE without an error if a list is expected in a moment; if there never was
  * one, %FALSE with REGISTRY_ERROR_FAILED set if it did not come within 2 s, or will not come any
- * more. A second after one did not come the next call asks again
+ * more. A second after that, the next call requests it again
  */
 gboolean keeper_get_workers(Keeper *self, gint64 max_age_ms, gboolean may_wait,
 			    GPtrArray **out_workers, gint64 *out_as_of_ms, GError **error);
 
 /**
  * keeper_get_quarantined:
- * @out_records: (out) (transfer full): of SnowflakeClientWorker, the caller's own: worker_id is one
- * that a record reserves and no claim holds, reserved_until_ms is until when nobody claims it,
- * address and nonce are those of the server that has reserved it; of a record that is damaged "",
- * and the end of the layout, as nobody claims that before it is mended; untouched unless %TRUE
- * @out_as_of_ms: (out): as keeper_get_workers() has it
+ * @out_records: (out) (transfer full): of SnowflakeClientWorker, copies: the worker IDs that a record reserves and
+ *   no claim holds, each with the end of its quarantine, and the address and nonce of the server
+ *   that reserved it. Of a damaged record these are "", and the end is the layout's, because nobody
+ *   claims it before it is fixed. Untouched unless %TRUE
+ * @out_as_of_ms: (out): as for keeper_get_workers()
  *
- * Any thread, and nothing is waited for: what the last list of the workers has shown, of all
- * datacenters, but for what has ended since. A worker ID that has no record is not among them,
- * even where an operator has quarantined the datacenter.
+ * Does not wait: it returns what the last list of the workers has shown, of all datacenters, except
+ * for quarantines that have ended since. A worker ID without a record is not among them, even if an
+ * operator has quarantined the datacenter.
  *
- * If that list is older than 10 s, or in a large fleet so old that all servers together read 1,000
- * znodes a second at most for it, the registry is asked for another, if it can be reached now: this
- * is for who calls again.
+ * If the list is older than 10 s, and in a large fleet older than keeper_plan_list_age_us(), and
+ * the registry is reachable, another list is requested, for the next call.
  *
- * Returns: %FALSE if it is not known: no list has come yet, or the registry has none
+ * Returns: %FALSE if it is unknown: no list has come yet, or the registry has none
  */
 gboolean keeper_get_quarantined(Keeper *self, GPtrArray **out_records, gint64 *out_as_of_ms);

@@ -4,54 +4,52 @@
 #include <glib.h>
 
 #include "client/snowflake-client.h"
-#include "worker/keeper-state.h"
 
 /*
- * Where reservations are written: which worker ID is mine, and up to which tick.
+ * The registry, in which reservations are written: which worker ID a server has, and up to which
+ * tick.
  *
- * An interface: file/registry.c is a directory of this machine, zookeeper/registry.c a service that
- * many machines share. One thread calls it, the keeper. An operation is begun, and poll() goes on
- * with it until it has come to its end; one is under way at a time. The rules that hold for each
- * implementation:
+ * It is an interface. file/registry.c implements it in a directory of this machine,
+ * registration/registration.c in a store that many machines share. Only the keeper's thread calls
+ * it. The keeper begins an operation, and poll() continues it until its end; one is under way at a
+ * time. Each implementation keeps these rules:
  *
- * 1. A record holds the last reserved tick and the owner's nonce, fresh for each process start.
+ * 1. A record holds the last reserved tick and the owner's nonce, which is new for each process.
  * 2. Every write is conditional on the version that was read, and the new end is computed from that
- *    same reading. The end only grows; only the hand-back of a retired lease lowers it.
- * 3. A write counts when it is confirmed. After any doubt: read again, and what is read is held.
- * 4. Records are never deleted. One that does not parse is an error, not zero.
+ *    reading. The end only grows; only the hand-back of a retired lease lowers it.
+ * 3. A write counts when it is confirmed. If its outcome is unknown, the record is read again.
+ * 4. Records are never deleted. A record that does not parse is an error, not zero.
  */
 
 #define REGISTRY_ERROR (registry_error_quark())
 GQuark registry_error_quark(void);
 
 typedef enum {
-	/* It did not work and may work later: not reachable, disk full. What to make of it is for
-	 * the keeper: it tries again, but not before its first lease, when whoever started the
-	 * server is there to be told. */
+	/* It failed and can succeed later: not reachable, disk full. The keeper tries again, but
+	 * not before its first lease: then the server ends, so that whoever starts it sees why. */
 	REGISTRY_ERROR_FAILED,
 	/* claim only: no worker ID is free; the message says why, and the remedy. */
 	REGISTRY_ERROR_WAIT,
-	/* The record is not as this server has written it last: another's, set back, or gone. So
-	 * nothing more may be issued by it: others may be about to issue the same. What was held
-	 * is held no more, and is not to be handed back. poll() says so as soon as it knows: that
-	 * is how the extend() under way ends, or, with nothing under way, it comes unasked. A
-	 * hand_back() that ends with it did not work, and that is all. */
+	/* The record is not as this server has written it last: another server's, set back, or
+	 * gone. So no more IDs may be issued from it: others may issue the same. The reservation is
+	 * held no more, and must not be handed back. poll() returns this as soon as it is known, as
+	 * the end of the operation under way, or without one. For a hand-back it only means that it
+	 * failed. */
 	REGISTRY_ERROR_LOST,
-	/* Stays so until an operator acts: held by a live server, another layout, another machine,
-	 * a wrong owner, a clock that is off, a record that does not parse (where there are others
-	 * to claim, those are claimed). */
+	/* It lasts until an operator acts: held by a live server, another layout, another machine,
+	 * a wrong owner, a clock that is off, a record that does not parse (if there are others to
+	 * claim, they are claimed). */
 	REGISTRY_ERROR_FATAL,
 } RegistryError;
 
-/* What the keeper asks for, and the functions below begin. */
 typedef enum {
-	REGISTRY_NONE, /* nothing */
-	REGISTRY_CLAIM,
-	REGISTRY_EXTEND,
-	REGISTRY_HAND_BACK,
+	REGISTRY_NONE,
+	REGISTRY_CLAIM,     /* the worker ID that is configured, or one that is free */
+	REGISTRY_EXTEND,    /* the reservation that is held */
+	REGISTRY_HAND_BACK, /* the same; its lease is retired, and stays so whatever the outcome */
 } RegistryOperation;
 
-/* What a claim gained. */
+/* The outcome of a claim. */
 typedef struct {
 	guint datacenter_id;
 	guint worker_id;
@@ -61,10 +59,11 @@ typedef struct {
 
 /* How an operation ended. */
 typedef struct {
-	GError *error;           /* (transfer full) NULL: it worked, and what it gained follows */
-	Reservation reservation; /* of claim() */
-	gint64 end_tick;        /* of extend(): what is confirmed now, what was asked for or more */
-	gint64 wait_until_tick; /* of claim() with WAIT: when to try again; G_MAXINT64: unknown */
+	GError *error;           /* (transfer full); NULL: it succeeded */
+	Reservation reservation; /* of a claim */
+	gint64 end_tick;         /* of an extension: the confirmed end, which can be a later one
+				    than was asked for */
+	gint64 wait_until_tick;  /* of a claim with WAIT: when to try again; G_MAXINT64: unknown */
 } RegistryResult;
 
 /* A list of all workers: servers, and nodes that are embedded in other programs. Without state and
@@ -89,7 +88,23 @@ typedef struct {
 	gint64 most_ns;
 } RegistryClock;
 
-/* The clocks of other servers, as they were when some were asked last. */
+/* Returns how far a clock at @offset_ns is ahead of the registry's, at least; negative: behind it.
+ * 0 if it can be right, or the registry's clock is unknown. */
+gint64 registry_clock_ahead_ns(const RegistryClock *clock, gint64 offset_ns);
+
+/* How the registry is reached. */
+typedef enum {
+	REGISTRY_SESSION_NONE,       /* it needs no session: files */
+	REGISTRY_SESSION_CONNECTING, /* there was none yet */
+	REGISTRY_SESSION_CONNECTED,
+	REGISTRY_SESSION_LOST, /* the connection is lost; or the session, and there is no new one */
+	REGISTRY_N_SESSIONS,
+} RegistrySession;
+
+/* "none", "connecting", "connected", "lost" */
+const char *registry_session_name(RegistrySession session);
+
+/* The clocks of the peers, as they were when some were asked last. */
 typedef struct {
 	gboolean known;
 	gint64 ahead_ns; /* how far our clock is ahead of the one that is furthest from it */
@@ -103,31 +118,31 @@ typedef struct {
 	gboolean retry_now;    /* an extension, a claim that waits or a failed attempt is due now */
 	gboolean is_reachable; /* a hand-back now would reach the registry */
 	RegistryClock clock;
-	KeeperSession session;
+	RegistrySession session;
 	gint64 claimed_at_ms; /* since the Unix epoch: when the claim that shows this server to
 				 others was made; 0: not yet */
 	gint64 heard_at_us;   /* monotonic: time of the registry's last answer */
 	const char
 		*hindrance; /* (nullable): why the keeper's request cannot be completed, and the
 			       remedy; NULL: unknown, or no obstacle. Valid until the next poll */
-	WorkerList *list;   /* (transfer full) (nullable): what list() asked for */
+	WorkerList *list;   /* (transfer full) (nullable): that list() requested */
 	RegistryPeers peers;
 } RegistryReport;
 
 typedef struct _Registry Registry;
 
 typedef struct {
-	/* Begins a claim: of the worker ID that is configured, or of one that is free. The new end
-	 * is the tick of the writing + @length_ticks. */
-	void (*claim)(Registry *self, gint64 length_ticks);
-	/* Begins to extend what is held, up to @end_tick. */
-	void (*extend)(Registry *self, gint64 end_tick);
-	/* Begins to hand back what is held. @last_tick: of the last ID issued, or the one before
-	 * the first reserved. The lease is retired, and stays so whatever comes of this. While
-	 * the registry is out of reach it ends with FAILED at once; if the server stops, at
-	 * poll()'s stop_by_us. If it fails, the worker ID is quarantined to the reservation's
-	 * end. */
-	void (*hand_back)(Registry *self, gint64 last_tick);
+	/**
+	 * begin:
+	 * @ticks: of a claim: the length of the reservation, from the tick of the write; of an
+	 *   extension: its end; of a hand-back: the tick of the last ID issued, or the one before
+	 *   the first reserved
+	 *
+	 * Begins an operation. While the registry is out of reach, a hand-back ends with FAILED at
+	 * once; if the server stops, at poll()'s stop_by_us. If it fails, the worker ID is
+	 * quarantined until the reservation's end.
+	 */
+	void (*begin)(Registry *self, RegistryOperation operation, gint64 ticks);
 	/**
 	 * poll:
 	 * @now_tick: the tick now, within the layout: 0 to layout_max_tick()
@@ -138,13 +153,13 @@ typedef struct {
 	 * Continues the operation under way and the registry's own upkeep. Blocks no longer than a
 	 * write to a disk of this machine.
 	 *
-	 * Returns: whether the operation under way has ended; or, if there is none, whether what
-	 *   is held is LOST
+	 * Returns: whether the operation under way has ended; or, if there is none, whether the
+	 *   held reservation is LOST
 	 */
 	gboolean (*poll)(Registry *self, gint64 now_tick, gint64 stop_by_us,
 			 RegistryReport *out_report);
-	/* Asks the operation under way, if there is one, to end without waiting: poll() returns
-	 * how; FAILED if nothing was written, or if the outcome is unknown at stop_by_us. NULL: no
+	/* Asks the operation under way, if there is one, to end without waiting. poll() returns
+	 * its outcome: FAILED if nothing was written, or if it is unknown at stop_by_us. NULL: no
 	 * operation ever waits. */
 	void (*cancel)(Registry *self);
 	/* Requests another reading of the registry's clock; poll() reads it when it can. NULL: it
@@ -166,7 +181,7 @@ struct _Registry {
 	 * double it. */
 	gint64 first_length_ms;
 	gint64 max_length_ms;
-	gboolean extend_when_idle;   /* extend although no IDs are asked for */
+	gboolean extend_when_idle;   /* extend although no IDs are drawn */
 	RegistryReport first_report; /* what is known before the first poll */
 	/* A poll is due. Any thread may call it. */
 	void (*wake)(gpointer user_data);

@@ -4,11 +4,11 @@
 #include <glib.h>
 
 /*
- * Where a registration is stored: a few hundred small records, each with a version, that servers
+ * The store of a registration: a few hundred small records, each with a version, that servers
  * share. registration/ is the protocol above it, zookeeper/store.h an implementation.
  *
  * A record has a key such as "/snowflake/datacenters/3/floor". It can be made only below a record
- * that is there. A mortal record is deleted when the session that made it ends.
+ * that exists. A mortal record is deleted when the session that made it ends.
  *
  * One thread calls a store, the keeper's, and no function but close() waits. A request returns its
  * number, 1 or more, and take() returns its answer later. What the protocol relies on:
@@ -138,6 +138,7 @@ typedef struct {
 
 struct _Store {
 	const StoreOps *ops;
+	const char *name;   /* for messages, as in "ZooKeeper"; static */
 	gint64 heard_at_us; /* monotonic: when the store last answered anything; 0: never */
 	/* Set before the first call: there is a message. Called in any thread. */
 	void (*wake)(gpointer user_data);

@@ -11,7 +11,7 @@
 #include "tests/simulation/ensemble.h"
 #include "tests/simulation/issued.h"
 #include "tests/simulation/sessions.h"
-#include "worker/registration/peer-check.h"
+#include "worker/registration/peers.h"
 #include "worker/registration/registration.h"
 #include "worker/zookeeper/reach-probe.h"
 #include "worker/zookeeper/store.h"
@@ -160,8 +160,12 @@ const ClusterConfig *cluster_config(void)
 	return &cluster.config;
 }
 
-/* Sanity checks of peers: worker/registration/peer-check.h in virtual time. The real peer-report.c
- * judges the answers. */
+/* The PeerCheck of worker/registration/peers.h in virtual time. The linker puts these functions in
+ * the place of the real ones. The real peer_report_judge() judges the answers. */
+
+PeerCheck *__wrap_peer_check_new(GPtrArray *peers, const PeerCheckConfig *config);
+void __wrap_peer_check_free(PeerCheck *self);
+gboolean __wrap_peer_check_take_report(PeerCheck *self, PeerReport *out_report);
 
 struct _PeerCheck {
 	PeerCheckConfig config;
@@ -181,7 +185,7 @@ static void on_check_done(gpointer data, guint64 tag G_GNUC_UNUSED)
 		self->config.done(self->config.user_data);
 }
 
-PeerCheck *peer_check_new(GPtrArray *peers, const PeerCheckConfig *config)
+PeerCheck *__wrap_peer_check_new(GPtrArray *peers, const PeerCheckConfig *config)
 {
 	PeerCheck *self = g_new0(PeerCheck, 1);
 
@@ -192,7 +196,7 @@ PeerCheck *peer_check_new(GPtrArray *peers, const PeerCheckConfig *config)
 	return self;
 }
 
-void peer_check_free(PeerCheck *self)
+void __wrap_peer_check_free(PeerCheck *self)
 {
 	if (self == NULL)
 		return;
@@ -227,7 +231,7 @@ static void answer_peer(const Peer *peer, gint64 now_ms, PeerAnswer *out_answer)
 	world_enter(before);
 }
 
-gboolean peer_check_take_report(PeerCheck *self, PeerReport *out_report)
+gboolean __wrap_peer_check_take_report(PeerCheck *self, PeerReport *out_report)
 {
 	g_autofree PeerAnswer *answers = g_new0(PeerAnswer, self->peers->len);
 	gint64 now_ms = g_get_monotonic_time() / G_TIME_SPAN_MILLISECOND;

@@ -47,16 +47,13 @@ REGISTRATION = "worker/registration/registration.c"
 FLOOR = "worker/registration/floor.c"
 GOALS = "worker/registration/goals.c"
 PLAN = "worker/registration/plan.c"
-CLAIMING = "worker/registration/claiming.c"
-PREPARATION = "worker/registration/preparation.c"
+CLAIM = "worker/registration/claim.c"
 STORE = "worker/zookeeper/store.c"
 KEEPER = "worker/keeper.c"
 STATE = "worker/keeper-plan.c"
 GENERATOR = "core/generator.c"
 STATE_DIRECTORY = "worker/file/state-directory.c"
 FILE_REGISTRY = "worker/file/registry.c"
-LOCK = "worker/file/lock.c"
-IDENTITY = "worker/file/directory-identity.c"
 BATCH = "client/batch.c"
 SERVER = "client/pool/server.c"
 CALL = "client/call.c"
@@ -122,21 +119,21 @@ MUTANTS = [
     mutant("a new connection trusts the writes of the one before", ZOOKEEPER,
            without(GOALS, "\tself->here.written = FALSE;\n")),
     mutant("a lost record is not reported", ZOOKEEPER,
-           always(REGISTRATION, "self->lost_why == NULL || self->goal.finished")),
+           never(REGISTRATION, "self->lost_why != NULL && !self->goal.finished")),
     mutant("a lost lease is drawn from", ZOOKEEPER,
-           (KEEPER, "\tretire_lease(self);\n\tunpublish_lease(self);\n"
-                    "\tself->facts.waiting = FALSE;",
-                    "\tself->facts.has_lease = FALSE;\n\tself->facts.had_lease = TRUE;\n"
-                    "\tself->facts.waiting = FALSE;")),
+           (KEEPER, "\t\tretire_lease(self);\n\t\tunpublish_lease(self);\n"
+                    "\t\tself->facts.waiting = FALSE;",
+                    "\t\tself->facts.has_lease = FALSE;\n\t\tself->facts.had_lease = TRUE;\n"
+                    "\t\tself->facts.waiting = FALSE;")),
     # hand-backs
     mutant("a hand-back lowers the end below what was issued", ZOOKEEPER,
-           (RESERVATION, "MIN(MAX(held->first_tick - 1, self->goal.last_tick), held->end_tick)",
+           (RESERVATION, "MIN(MAX(held->first_tick - 1, self->goal.ticks), held->end_tick)",
                          "held->first_tick - 1")),
     mutant("a lease is handed back and drawn from", ZOOKEEPER,
-           (KEEPER, "\tgint64 last_tick = retire_lease(self);\n\n\tif (!self->facts.stopping)\n"
-                    "\t\tunpublish_lease(self);\n",
-                    "\tgint64 last_tick = (gint64)(lease_last_cursor(self->lease) >> "
-                    "self->layout->sequence_bits);\n\n\tself->facts.has_lease = FALSE;\n")),
+           (KEEPER, "\t\tticks = retire_lease(self);\n\t\tif (!facts->stopping)\n"
+                    "\t\t\tunpublish_lease(self);\n",
+                    "\t\tticks = (gint64)(lease_last_cursor(self->lease) >> "
+                    "self->layout->sequence_bits);\n\t\tfacts->has_lease = FALSE;\n")),
     mutant("the last tick of a retired lease is the one before", ZOOKEEPER,
            (KEEPER, "self->last_tick = lease_retire(self->lease, self->layout);",
                     "self->last_tick = lease_retire(self->lease, self->layout) - 1;")),
@@ -148,12 +145,10 @@ MUTANTS = [
            (GENERATOR, "cursor_last_tick(now_tick, self->max_ahead_ticks, view->end_tick)",
                        "MIN(view->end_tick, self->max_tick)")),
     mutant("an extension counts before it is confirmed", ZOOKEEPER,
-           (KEEPER, "\tself->registry->ops->extend(self->registry, self->facts.next_end_tick);",
-                    "\tlease_extend(self->lease, self->facts.next_end_tick);\n"
-                    "\tself->registry->ops->extend(self->registry, self->facts.next_end_tick);")),
+           (KEEPER, "\t\tticks = facts->next_end_tick;\n",
+                    "\t\tticks = facts->next_end_tick;\n\t\tlease_extend(self->lease, ticks);\n")),
     mutant("a new lease begins before the last ID of the one before", ZOOKEEPER,
-           (KEEPER, "return MAX(reservation->first_tick, self->last_tick + 1);",
-                    "return reservation->first_tick;")),
+           (KEEPER, "first_tick = MAX(first_tick, self->last_tick + 1);", ";")),
     mutant("a reservation ends later than other servers expect", ZOOKEEPER,
            (KEEPER, "reach_ticks(self, next_length_ms(self))",
                     "ticks_of(self, next_length_ms(self))")),
@@ -163,16 +158,16 @@ MUTANTS = [
     # claims
     masked("a server takes the claim of an earlier session for its own", ZOOKEEPER,
            "the watch on the claim, which goes with that session",
-           [(CLAIMING, "if (claim->is_own && ", "if (")],
+           [(CLAIM, "if (claim->is_own && ", "if (")],
            never(REGISTRATION, "g_strcmp0(message->key, self->claim.key) == 0")),
     mutant("an extension needs no claim", ZOOKEEPER,
            (RESERVATION, "\tcommit_attempt(self, &(StoreWrite){.key = self->claim.key, "
                          ".version = STORE_ANY});",
                          "\tcommit_attempt(self, NULL);")),
     mutant("a server with another layout joins", ZOOKEEPER,
-           (PREPARATION, "if (layout_equal(&layout, &self->config.layout)) {", "if (TRUE) {")),
+           (CLAIM, "if (layout_equal(&layout, &self->config.layout)) {", "if (TRUE) {")),
     mutant("the clock is not compared before the first claim", ZOOKEEPER,
-           (CLAIMING, "(theirs->known && ABS(ahead_ns) <= skew_ns))", "TRUE)")),
+           (CLAIM, "(theirs->known && ABS(ahead_ns) <= skew_ns))", "TRUE)")),
     mutant("a lost connection is not noticed", ZOOKEEPER,
            (REGISTRATION, "\tself->facts.connected = FALSE;\n\tself->facts.chosen = FALSE;\n"
                           "\tself->lost_at_us = self->facts.now_us;\n}",
@@ -182,27 +177,26 @@ MUTANTS = [
                    "self->session, key), FOR_SYNC, key);\n", "")),
     # state directories
     mutant("a record counts before it is synced", DIRECTORY,
-           (STATE_DIRECTORY, "!write_all(self, fd, name, text) || "
-                             "sync_fd(fd, self->path, name) != 0",
-                             "!write_all(self, fd, name, text)")),
+           (STATE_DIRECTORY, "!write_all(self, fd, temporary, text) ||\n"
+                             "\t    sync_fd(fd, self->path, temporary) != 0",
+                             "!write_all(self, fd, temporary, text)")),
     mutant("the directory is not synced after the rename", DIRECTORY,
            (STATE_DIRECTORY, "return sync_fd(self->fd, self->path, NULL) == 0 || "
-                             "fail(\"sync\", self->path, error);",
+                             "fail_call(\"sync\", self->path, error);",
                              "return TRUE;")),
     mutant("a sync that fails is taken as done", DIRECTORY,
            (STATE_DIRECTORY, "return sync_fd(self->fd, self->path, NULL) == 0 || "
-                             "fail(\"sync\", self->path, error);",
+                             "fail_call(\"sync\", self->path, error);",
                              "sync_fd(self->fd, self->path, NULL);\n\treturn TRUE;")),
     mutant("a record is written in place", DIRECTORY,
-           (STATE_DIRECTORY, "\tg_auto(StateFd) fd = put(self, name, expected, text, error);\n\n"
-                             "\tif (fd < 0)\n\t\treturn FALSE;",
+           (STATE_DIRECTORY, "\tg_auto(StateFd) fd = put_file(self, name, expected, text, error);"
+                             "\n\n\tif (fd < 0)\n\t\treturn FALSE;",
                              "\tg_auto(StateFd) fd = open_at(self->fd, self->path, name, "
                              "O_WRONLY | O_CREAT);\n\t(void)expected;\n\n"
                              "\tif (fd < 0 || ftruncate(fd, 0) != 0 || "
                              "!write_all(self, fd, name, text) || "
                              "sync_fd(fd, self->path, name) != 0)\n"
-                             "\t\treturn state_directory_fail_file(self, \"write\", name, "
-                             "error);")),
+                             "\t\treturn fail_file(self, \"write\", name, error);")),
     mutant("a lease begins at the old end", DIRECTORY,
            (FILE_REGISTRY, "self->first_tick = reading.record.end_tick + 1;",
                            "self->first_tick = reading.record.end_tick;")),
@@ -212,34 +206,28 @@ MUTANTS = [
     mutant("a claim ignores how far the record reserves", DIRECTORY,
            never(FILE_REGISTRY, "reading.record.end_tick >= MIN(end_tick, claim->latest_tick)")),
     mutant("the lock is not taken", DIRECTORY,
-           never(LOCK, "!state_directory_lock_fd(directory, self->name, fd)")),
+           always(STATE_DIRECTORY, "lock_fd(self, name, fd)")),
     mutant("a lock on a removed file counts", DIRECTORY,
-           (LOCK, "while (self->fd < 0 || !state_directory_has(directory, self->name, self->fd))",
-                  "while (self->fd < 0)")),
+           (STATE_DIRECTORY, "while (*fd < 0 || is_same_file(self->fd, self->path, "
+                             "name, *fd) != 1)",
+                             "while (*fd < 0)")),
     mutant("a record that does not parse is taken as none", DIRECTORY,
-           (FILE_REGISTRY, "if (out_reading->text == NULL || parse(out_reading, &self->layout, "
-                           "&fault))",
-                           "if (out_reading->text == NULL || parse(out_reading, &self->layout, "
-                           "&fault) || (out_reading->text = NULL) == NULL)")),
+           (FILE_REGISTRY, "if (is_parsed && record->end_tick <= layout_max_tick(&self->layout))",
+                           "if ((is_parsed && record->end_tick <= layout_max_tick("
+                           "&self->layout)) || (out_reading->text = NULL) == NULL)")),
     mutant("a replacement does not compare with what was read", DIRECTORY,
-           never(STATE_DIRECTORY, "g_strcmp0(present, expected) != 0")),
+           never(STATE_DIRECTORY, "is_read && g_strcmp0(present, expected) != 0")),
     masked("the directory is not locked between comparison and rename", DIRECTORY,
            "state_directory_clean() of the other claim removes the file before its renaming",
-           [(STATE_DIRECTORY, "if (!lock_directory(self, error))\n\t\treturn FALSE;\n\tswapped",
-                              "swapped")],
+           [(STATE_DIRECTORY, "if (!lock_directory(self, error))\n\t\treturn FALSE;\n\tis_read",
+                              "is_read")],
            (STATE_DIRECTORY, "\t\tremove_file(self, leftover);", "\t\t;")),
     mutant("layout of the directory ignored", DIRECTORY,
-           (IDENTITY, "return check_layout(path, their_layout, layout, error) &&\n"
-                      "\t       check_machine",
-                      "return check_machine")),
+           never(STATE_DIRECTORY, "!g_str_equal(their_layout, our_layout)")),
     mutant("machine of the directory ignored", DIRECTORY,
-           (IDENTITY, "return check_layout(path, their_layout, layout, error) &&\n"
-                      "\t       check_machine(path, their_machine, machine_id, error);",
-                      "return check_layout(path, their_layout, layout, error);")),
+           never(STATE_DIRECTORY, "!g_str_equal(their_machine, machine_id)")),
     mutant("a directory without identity gets one, whatever it holds", DIRECTORY,
-           (IDENTITY, "return record == NULL || *out_text != NULL ||\n"
-                      "\t       refuse_records(directory, record, layout, machine_id, error);",
-                      "return TRUE;")),
+           never(STATE_DIRECTORY, "record != NULL && *out_text == NULL")),
     mutant("a replaced record is not noticed", DIRECTORY,
            always(FILE_REGISTRY, "self->record_fd < 0 || state_directory_is_at(self->record_path, "
                                  "self->record_fd)")),

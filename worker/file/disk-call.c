@@ -38,28 +38,30 @@ void disk_call_end(void)
 	errno = code;
 }
 
-/* (transfer full) */
-static char *path_of_call(void)
+void disk_call_clear(DiskCall *self)
 {
-	if (call.directory == NULL)
-		return g_strdup("");
-	return call.name != NULL ? g_build_filename(call.directory, call.name, NULL)
-				 : g_strdup(call.directory);
+	g_free(self->path);
+	*self = (DiskCall){0};
 }
 
 gboolean disk_call_find(DiskCall *out_call)
 {
+	const char *directory, *name;
 	gboolean is_found;
 
 	pthread_mutex_lock(&mutex);
 	is_found = call.operation != NULL;
-	if (is_found)
+	if (is_found) {
+		directory = call.directory != NULL ? call.directory : "";
+		name = call.directory != NULL ? call.name : NULL;
 		*out_call = (DiskCall){
 			.number = call.number,
 			.operation = call.operation,
-			.path = path_of_call(),
+			.path = name != NULL ? g_build_filename(directory, name, NULL)
+					     : g_strdup(directory),
 			.began_us = call.began_us,
 		};
+	}
 	pthread_mutex_unlock(&mutex);
 	return is_found;
 }
@@ -93,10 +95,4 @@ void disk_call_go_on_in_child(void)
 {
 	call.operation = NULL;
 	pthread_mutex_unlock(&mutex);
-}
-
-void disk_call_clear(DiskCall *self)
-{
-	g_free(self->path);
-	*self = (DiskCall){0};
 }

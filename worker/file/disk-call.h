@@ -22,6 +22,16 @@ void disk_call_begin(const char *operation, const char *directory, const char *n
 /* Leaves errno as it is. */
 void disk_call_end(void);
 
+/* The value of the expression @call, which makes a system call. */
+#define DISK_CALL(operation, directory, name, call)                                                \
+	({                                                                                         \
+		__typeof__(call) result_;                                                          \
+		disk_call_begin(operation, directory, name);                                       \
+		result_ = call;                                                                    \
+		disk_call_end();                                                                   \
+		result_;                                                                           \
+	})
+
 /* A call that is under way. */
 typedef struct {
 	guint64 number;        /* of the call, from 1 */
@@ -29,6 +39,12 @@ typedef struct {
 	char *path;            /* "": not known */
 	gint64 began_us;       /* monotonic */
 } DiskCall;
+
+void disk_call_clear(DiskCall *self);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(DiskCall, disk_call_clear)
+
+/* Any thread. @out_call: untouched unless %TRUE. Returns: %FALSE if no call is under way */
+gboolean disk_call_find(DiskCall *out_call);
 
 /* Any thread: (transfer full) (nullable): describes the call if it has taken @least_us or longer.
  */
@@ -39,9 +55,3 @@ char *disk_call_describe_hanging(gint64 least_us);
 void disk_call_hold(void);
 void disk_call_go_on(void);
 void disk_call_go_on_in_child(void);
-
-void disk_call_clear(DiskCall *self);
-G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(DiskCall, disk_call_clear)
-
-/* Any thread. @out_call: untouched unless %TRUE. Returns: %FALSE if no call is under way */
-gboolean disk_call_find(DiskCall *out_call);

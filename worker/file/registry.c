@@ -5,39 +5,38 @@
 #include <unistd.h>
 
 #include "common/reservation-record.h"
-#include "worker/file/directory-identity.h"
-#include "worker/file/lock.h"
 #include "worker/file/state-directory.h"
 
 #define LENGTH_MS 1000
 
-/* How long nobody notices that the directory was replaced. */
-#define LOOK_EVERY_US (100 * G_TIME_SPAN_MILLISECOND)
+/* How often the directory is checked: it can have been replaced. */
+#define CHECK_INTERVAL_US (100 * G_TIME_SPAN_MILLISECOND)
 
 typedef struct {
 	Registry registry;
 	char *directory;
 	Layout layout;
 	guint datacenter_id;
-	gboolean any_worker; /* whatever is free */
+	gboolean any_worker; /* any worker ID that is free will do */
 	char *nonce;
 	char *address;
 	char *machine_id; /* NULL: this machine's */
-	guint worker_id;  /* that what follows is of: choose() changes it */
+	guint worker_id;  /* of the members below; choose_worker_id() changes it */
 	char *record_name;
 	char *record_path;
-	FileLock *lock;
-	StateFd record_fd; /* the record as this server wrote it last, kept open so that no other
-			      file has its inode; -1: nothing is held */
-	gboolean runs;     /* it has claimed once */
-	gint64 first_tick; /* of the lease that was claimed last */
-	gint64 end_tick;   /* of it, as confirmed */
+	char *lock_name;
+	StateFd lock_fd;    /* that holds the lock; -1: it is not held */
+	StateFd record_fd;  /* the record as this server wrote it last, kept open so that no other
+			       file has its inode; -1: nothing is held */
+	gboolean has_begun; /* it has claimed once */
+	gint64 first_tick;  /* of the lease that was claimed last */
+	gint64 end_tick;    /* of that lease, as confirmed */
 	gint64 claimed_at_ms;
-	RegistryOperation wanted; /* of poll(), once */
-	gint64 argument;          /* its length_ticks, end_tick or last_tick */
+	RegistryOperation operation; /* for the next poll() */
+	gint64 ticks;                /* argument of RegistryOps.begin() */
 } FileRegistry;
 
-/* What was read. */
+/* A record that was read. */
 typedef struct {
 	char *text; /* its version; NULL: there is no record, and nothing was ever reserved */
 	ReservationRecord record;
@@ -50,42 +49,37 @@ static void reading_clear(Reading *self)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Reading, reading_clear)
 
-static gboolean parse(Reading *self, const Layout *layout, GError **error)
-{
-	if (!reservation_record_from_json(self->text, strlen(self->text), &self->record, error))
-		return FALSE;
-	if (self->record.end_tick <= layout_max_tick(layout))
-		return TRUE;
-	g_set_error_literal(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
-			    "its reserved_until_tick is past the end of the layout");
-	return FALSE;
-}
-
 /* @out_reading must be empty. */
 static gboolean read_record(const FileRegistry *self, const StateDirectory *directory,
 			    Reading *out_reading, GError **error)
 {
+	ReservationRecord *record = &out_reading->record;
 	g_autoptr(GError) fault = NULL;
+	gboolean is_parsed;
 
 	if (!state_directory_read(directory, self->record_name, &out_reading->text, error))
 		return FALSE;
-	if (out_reading->text == NULL || parse(out_reading, &self->layout, &fault))
+	if (out_reading->text == NULL)
+		return TRUE;
+	is_parsed = reservation_record_from_json(out_reading->text, strlen(out_reading->text),
+						 record, &fault);
+	if (is_parsed && record->end_tick <= layout_max_tick(&self->layout))
 		return TRUE;
 	g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
 		    "the record %s is damaged (%s), so that nobody knows what was reserved: use "
 		    "another --worker-id, or write an end into it that is past every ID",
-		    self->record_path, fault->message);
+		    self->record_path,
+		    is_parsed ? "its reserved_until_tick is past the end of the layout"
+			      : fault->message);
 	return FALSE;
 }
 
 static void forget_record(FileRegistry *self)
 {
-	if (self->record_fd >= 0)
-		state_directory_close_fd(self->record_fd);
-	self->record_fd = -1;
+	state_directory_close_fd(g_steal_fd(&self->record_fd));
 }
 
-/* Reserves up to @end_tick, if the record still is what was read. */
+/* Reserves up to @end_tick, if the record is still as it was @read. */
 static gboolean write_record(FileRegistry *self, const StateDirectory *directory,
 			     const Reading *read, gint64 end_tick, GError **error)
 {
@@ -106,11 +100,12 @@ static gboolean write_record(FileRegistry *self, const StateDirectory *directory
 	return confirmed;
 }
 
-static gboolean take_lock(const FileRegistry *self, const StateDirectory *directory, GError **error)
+static gboolean take_lock(FileRegistry *self, const StateDirectory *directory, GError **error)
 {
 	g_autoptr(GError) local = NULL;
 
-	if (file_lock_take(self->lock, directory, &local))
+	if (state_directory_take_lock(directory, self->lock_name, self->address, &self->lock_fd,
+				      &local))
 		return TRUE;
 	if (g_error_matches(local, REGISTRY_ERROR, REGISTRY_ERROR_LOST))
 		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_LOST,
@@ -122,14 +117,14 @@ static gboolean take_lock(const FileRegistry *self, const StateDirectory *direct
 	return FALSE;
 }
 
-static gboolean lose(const FileRegistry *self, const char *what, GError **error)
+static gboolean fail_lost(const FileRegistry *self, const char *what, GError **error)
 {
 	g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_LOST, "the record %s %s",
 		    self->record_path, what);
 	return FALSE;
 }
 
-/* Reads the record, which must be mine. */
+/* Reads the record, which must be this server's. */
 static gboolean read_own_record(const FileRegistry *self, const StateDirectory *directory,
 				Reading *out_reading, GError **error)
 {
@@ -139,16 +134,16 @@ static gboolean read_own_record(const FileRegistry *self, const StateDirectory *
 	if (!read_record(self, directory, out_reading, error))
 		return FALSE;
 	if (out_reading->text == NULL)
-		return lose(self, "is gone", error);
+		return fail_lost(self, "is gone", error);
 	if (!g_str_equal(record->owner, self->nonce)) {
 		other = g_strdup_printf("is now of %s (owner %s)", record->address, record->owner);
-		return lose(self, other, error);
+		return fail_lost(self, other, error);
 	}
 	return TRUE;
 }
 
-/* The directory of a server that runs. */
-static StateDirectory *open_again(const FileRegistry *self, GError **error)
+/* Opens the directory of a server that runs. */
+static StateDirectory *reopen_directory(const FileRegistry *self, GError **error)
 {
 	StateDirectory *directory = state_directory_open(self->directory, error);
 
@@ -157,8 +152,8 @@ static StateDirectory *open_again(const FileRegistry *self, GError **error)
 	return directory;
 }
 
-/* Whether the record still is the file that this server wrote. Anything else may be the record of
- * another server already, which knows nothing of this one. */
+/* Checks that the record is still the file that this server wrote. Another file can be the record
+ * of another server, which knows nothing of this one. */
 static gboolean check_record(const FileRegistry *self, GError **error)
 {
 	g_autoptr(StateDirectory) directory = NULL;
@@ -167,18 +162,18 @@ static gboolean check_record(const FileRegistry *self, GError **error)
 
 	if (self->record_fd < 0 || state_directory_is_at(self->record_path, self->record_fd))
 		return TRUE;
-	directory = open_again(self, NULL);
+	directory = reopen_directory(self, NULL);
 	if (directory == NULL)
-		return lose(self, "is gone", error);
+		return fail_lost(self, "is gone", error);
 	if (!read_own_record(self, directory, &reading, &local) &&
 	    g_error_matches(local, REGISTRY_ERROR, REGISTRY_ERROR_LOST)) {
 		g_propagate_error(error, g_steal_pointer(&local));
 		return FALSE;
 	}
-	return lose(self, "was replaced", error);
+	return fail_lost(self, "was replaced", error);
 }
 
-/* The record is as far ahead as a claim now could reserve up to. */
+/* The record reserves as far as a claim could reserve now, or further. */
 static gboolean refuse_claim(const FileRegistry *self, const ReservationRecord *record,
 			     gint64 length_ticks, gint64 *out_wait_until_tick, GError **error)
 {
@@ -202,40 +197,30 @@ static gboolean refuse_claim(const FileRegistry *self, const ReservationRecord *
 	return FALSE;
 }
 
-static StateDirectory *prepare(const FileRegistry *self, GError **error)
-{
-	StateDirectory *directory = state_directory_prepare(self->directory, error);
-
-	/* not at a start, which finds out that the directory shares its files with another */
-	if (directory != NULL && self->runs)
-		state_directory_allow_links(directory);
-	return directory;
-}
-
-/* A claim that is under way: of one worker ID after the other, if any will do. */
+/* A claim that is under way: if any worker ID will do, it tries one after the other. */
 typedef struct {
 	const StateDirectory *directory;
 	gint64 now_tick;
 	gint64 length_ticks;
-	gint64 latest_tick; /* what ends later is left alone */
+	gint64 latest_tick; /* records that end later are passed over */
 	guint n_held;       /* by live processes */
-	guint n_reserved;   /* later than that */
+	guint n_reserved;   /* passed over for their end */
 	guint n_damaged;
 } Claim;
 
-/* From here on it is about @worker_id. Lets go of the lock of the one before. */
-static void choose(FileRegistry *self, guint worker_id)
+/* Makes @worker_id the present one. Releases the lock of the one before. */
+static void choose_worker_id(FileRegistry *self, guint worker_id)
 {
 	g_autofree char *stem = g_strdup_printf("worker-%u-%u", self->datacenter_id, worker_id);
-	g_autofree char *lock_name = g_strconcat(stem, ".lock", NULL);
 
 	g_free(self->record_name);
 	g_free(self->record_path);
-	file_lock_free(self->lock);
+	g_free(self->lock_name);
+	state_directory_close_fd(g_steal_fd(&self->lock_fd));
 	self->worker_id = worker_id;
 	self->record_name = g_strconcat(stem, ".json", NULL);
 	self->record_path = g_build_filename(self->directory, self->record_name, NULL);
-	self->lock = file_lock_new(lock_name, self->address);
+	self->lock_name = g_strconcat(stem, ".lock", NULL);
 }
 
 static gboolean claim_chosen(FileRegistry *self, const Claim *claim, RegistryResult *out_result,
@@ -254,7 +239,7 @@ static gboolean claim_chosen(FileRegistry *self, const Claim *claim, RegistryRes
 	state_directory_clean(directory, self->record_name);
 	if (!write_record(self, directory, &reading, end_tick, error))
 		return FALSE;
-	self->runs = TRUE;
+	self->has_begun = TRUE;
 	self->claimed_at_ms = layout_tick_start_ms(&self->layout, claim->now_tick);
 	self->first_tick = reading.record.end_tick + 1;
 	self->end_tick = end_tick;
@@ -267,21 +252,7 @@ static gboolean claim_chosen(FileRegistry *self, const Claim *claim, RegistryRes
 	return TRUE;
 }
 
-/* Whether @error leaves hope for another worker ID. */
-static gboolean pass_over(Claim *claim, const GError *error)
-{
-	if (g_error_matches(error, REGISTRY_ERROR, REGISTRY_ERROR_LOST))
-		claim->n_held++;
-	else if (g_error_matches(error, REGISTRY_ERROR, REGISTRY_ERROR_WAIT))
-		claim->n_reserved++;
-	else if (g_error_matches(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL))
-		claim->n_damaged++;
-	else
-		return FALSE;
-	return TRUE;
-}
-
-/* The lowest that is free. %FALSE without an error: there is none. */
+/* Claims the lowest worker ID that is free. Returns: %FALSE without an error: there is none */
 static gboolean claim_lowest(FileRegistry *self, Claim *claim, RegistryResult *out_result,
 			     GError **error)
 {
@@ -291,19 +262,25 @@ static gboolean claim_lowest(FileRegistry *self, Claim *claim, RegistryResult *o
 	for (guint worker_id = 0; worker_id < n_workers; worker_id++) {
 		g_autoptr(GError) local = NULL;
 
-		choose(self, worker_id);
+		choose_worker_id(self, worker_id);
 		if (claim_chosen(self, claim, out_result, &local))
 			return TRUE;
-		if (!pass_over(claim, local)) {
+		if (g_error_matches(local, REGISTRY_ERROR, REGISTRY_ERROR_LOST)) {
+			claim->n_held++;
+		} else if (g_error_matches(local, REGISTRY_ERROR, REGISTRY_ERROR_WAIT)) {
+			claim->n_reserved++;
+		} else if (g_error_matches(local, REGISTRY_ERROR, REGISTRY_ERROR_FATAL)) {
+			claim->n_damaged++;
+		} else { /* no other worker ID would do better */
 			g_propagate_error(error, g_steal_pointer(&local));
 			return FALSE;
 		}
 	}
-	choose(self, 0); /* lets go of the last lock */
+	choose_worker_id(self, 0); /* releases the last lock */
 	return FALSE;
 }
 
-/* First among those that are over, whose IDs can be drawn at once. */
+/* Tries the reservations first that have ended: their IDs can be drawn at once. */
 static gboolean claim_any(FileRegistry *self, Claim *claim, RegistryResult *out_result,
 			  GError **error)
 {
@@ -319,7 +296,7 @@ static gboolean claim_any(FileRegistry *self, Claim *claim, RegistryResult *out_
 		g_propagate_error(error, g_steal_pointer(&local));
 		return FALSE;
 	}
-	/* nobody tells when a lock is let go of */
+	/* there is no event when a lock is released */
 	out_result->wait_until_tick = claim->now_tick + claim->length_ticks;
 	g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_WAIT,
 		    "none of the %u worker IDs of datacenter %u is free in %s: %u are held by live "
@@ -330,10 +307,10 @@ static gboolean claim_any(FileRegistry *self, Claim *claim, RegistryResult *out_
 	return FALSE;
 }
 
-static gboolean claim(FileRegistry *self, gint64 now_tick, gint64 length_ticks,
-		      RegistryResult *out_result, GError **error)
+static gboolean run_claim(FileRegistry *self, gint64 now_tick, gint64 length_ticks,
+			  RegistryResult *out_result, GError **error)
 {
-	g_autoptr(StateDirectory) directory = prepare(self, error);
+	g_autoptr(StateDirectory) directory = state_directory_prepare(self->directory, error);
 	Claim claim = {
 		.directory = directory,
 		.now_tick = now_tick,
@@ -341,17 +318,21 @@ static gboolean claim(FileRegistry *self, gint64 now_tick, gint64 length_ticks,
 		.latest_tick = G_MAXINT64,
 	};
 
-	if (directory == NULL ||
-	    !directory_identity_check(directory, &self->layout, self->machine_id, error))
+	if (directory == NULL)
+		return FALSE;
+	/* not at a start: it finds out whether the directory shares its files with another */
+	if (self->has_begun)
+		state_directory_allow_links(directory);
+	if (!state_directory_check_identity(directory, &self->layout, self->machine_id, error))
 		return FALSE;
 	return self->any_worker ? claim_any(self, &claim, out_result, error)
 				: claim_chosen(self, &claim, out_result, error);
 }
 
-/* Opens the directory and takes in what is held there. */
-static StateDirectory *open_held(const FileRegistry *self, Reading *out_reading, GError **error)
+/* Opens the directory, takes the lock and reads the held record. */
+static StateDirectory *open_held(FileRegistry *self, Reading *out_reading, GError **error)
 {
-	g_autoptr(StateDirectory) directory = open_again(self, error);
+	g_autoptr(StateDirectory) directory = reopen_directory(self, error);
 
 	if (directory == NULL || !take_lock(self, directory, error) ||
 	    !read_own_record(self, directory, out_reading, error))
@@ -359,8 +340,8 @@ static StateDirectory *open_held(const FileRegistry *self, Reading *out_reading,
 	return g_steal_pointer(&directory);
 }
 
-static gboolean extend(FileRegistry *self, gint64 end_tick, RegistryResult *out_result,
-		       GError **error)
+static gboolean run_extension(FileRegistry *self, gint64 end_tick, RegistryResult *out_result,
+			      GError **error)
 {
 	g_auto(Reading) reading = {0};
 	g_autoptr(StateDirectory) directory = open_held(self, &reading, error);
@@ -368,8 +349,8 @@ static gboolean extend(FileRegistry *self, gint64 end_tick, RegistryResult *out_
 	if (directory == NULL)
 		return FALSE;
 	if (reading.record.end_tick < self->end_tick)
-		return lose(self, "was set back", error);
-	/* The record may be ahead of what was confirmed: an extension whose last step failed. */
+		return fail_lost(self, "was set back", error);
+	/* the record can be ahead of the confirmed end: the last step of an extension failed */
 	end_tick = CLAMP(end_tick, reading.record.end_tick, layout_max_tick(&self->layout));
 	if (!write_record(self, directory, &reading, end_tick, error))
 		return FALSE;
@@ -378,64 +359,26 @@ static gboolean extend(FileRegistry *self, gint64 end_tick, RegistryResult *out_
 	return TRUE;
 }
 
-static gboolean hand_back(FileRegistry *self, gint64 last_tick, GError **error)
+static gboolean run_hand_back(FileRegistry *self, gint64 last_tick, GError **error)
 {
 	g_auto(Reading) reading = {0};
 	g_autoptr(StateDirectory) directory = open_held(self, &reading, error);
 
 	if (directory == NULL)
 		return FALSE;
-	/* a lease that begins after its end, to keep the order of IDs, has issued nothing; a
-	 * record that was set back does not lower the end of one that has */
+	/* a lease that begins after its end, to keep the order of IDs, has issued nothing; if it
+	 * has, a record that was set back does not lower its end */
 	last_tick = MIN(MAX(self->first_tick - 1, last_tick),
 			MAX(reading.record.end_tick, self->end_tick));
 	return write_record(self, directory, &reading, last_tick, error);
 }
 
-static void file_registry_claim(Registry *registry, gint64 length_ticks)
+static void file_registry_begin(Registry *registry, RegistryOperation operation, gint64 ticks)
 {
 	FileRegistry *self = (FileRegistry *)registry;
 
-	self->wanted = REGISTRY_CLAIM;
-	self->argument = length_ticks;
-}
-
-static void file_registry_extend(Registry *registry, gint64 end_tick)
-{
-	FileRegistry *self = (FileRegistry *)registry;
-
-	self->wanted = REGISTRY_EXTEND;
-	self->argument = end_tick;
-}
-
-static void file_registry_hand_back(Registry *registry, gint64 last_tick)
-{
-	FileRegistry *self = (FileRegistry *)registry;
-
-	self->wanted = REGISTRY_HAND_BACK;
-	self->argument = last_tick;
-}
-
-static void run_operation(FileRegistry *self, gint64 now_tick, RegistryResult *out_result)
-{
-	GError **error = &out_result->error;
-
-	switch (self->wanted) {
-	case REGISTRY_NONE:
-		break;
-	case REGISTRY_CLAIM:
-		claim(self, now_tick, self->argument, out_result, error);
-		/* to a live server */
-		if (g_error_matches(*error, REGISTRY_ERROR, REGISTRY_ERROR_LOST))
-			(*error)->code = REGISTRY_ERROR_FATAL;
-		break;
-	case REGISTRY_EXTEND:
-		extend(self, self->argument, out_result, error);
-		break;
-	case REGISTRY_HAND_BACK:
-		hand_back(self, self->argument, error);
-		break;
-	}
+	self->operation = operation;
+	self->ticks = ticks;
 }
 
 static gboolean file_registry_poll(Registry *registry, gint64 now_tick,
@@ -443,24 +386,32 @@ static gboolean file_registry_poll(Registry *registry, gint64 now_tick,
 {
 	FileRegistry *self = (FileRegistry *)registry;
 	RegistryResult result = {0};
+	RegistryOperation operation = self->operation;
 	gboolean is_lost = !check_record(self, &result.error);
-	gboolean has_ended = is_lost || self->wanted != REGISTRY_NONE;
 
-	if (!is_lost)
-		run_operation(self, now_tick, &result);
+	self->operation = REGISTRY_NONE;
+	if (!is_lost && operation == REGISTRY_CLAIM) {
+		run_claim(self, now_tick, self->ticks, &result, &result.error);
+		/* to a live server */
+		if (g_error_matches(result.error, REGISTRY_ERROR, REGISTRY_ERROR_LOST))
+			result.error->code = REGISTRY_ERROR_FATAL;
+	} else if (!is_lost && operation == REGISTRY_EXTEND) {
+		run_extension(self, self->ticks, &result, &result.error);
+	} else if (!is_lost && operation == REGISTRY_HAND_BACK) {
+		run_hand_back(self, self->ticks, &result.error);
+	}
 	if (g_error_matches(result.error, REGISTRY_ERROR, REGISTRY_ERROR_LOST) ||
-	    self->wanted == REGISTRY_HAND_BACK ||
-	    (self->wanted == REGISTRY_CLAIM && result.error != NULL))
+	    operation == REGISTRY_HAND_BACK ||
+	    (operation == REGISTRY_CLAIM && result.error != NULL))
 		forget_record(self);
-	self->wanted = REGISTRY_NONE;
 	*out_report = (RegistryReport){
 		.result = result,
-		.poll_at_us =
-			self->record_fd >= 0 ? g_get_monotonic_time() + LOOK_EVERY_US : G_MAXINT64,
+		.poll_at_us = self->record_fd >= 0 ? g_get_monotonic_time() + CHECK_INTERVAL_US
+						   : G_MAXINT64,
 		.is_reachable = TRUE,
 		.claimed_at_ms = self->claimed_at_ms,
 	};
-	return has_ended;
+	return is_lost || operation != REGISTRY_NONE;
 }
 
 static void file_registry_free(Registry *registry)
@@ -473,15 +424,14 @@ static void file_registry_free(Registry *registry)
 	g_free(self->machine_id);
 	g_free(self->record_name);
 	g_free(self->record_path);
+	g_free(self->lock_name);
 	forget_record(self);
-	file_lock_free(self->lock);
+	state_directory_close_fd(self->lock_fd);
 	g_free(self);
 }
 
 static const RegistryOps FILE_REGISTRY_OPS = {
-	.claim = file_registry_claim,
-	.extend = file_registry_extend,
-	.hand_back = file_registry_hand_back,
+	.begin = file_registry_begin,
 	.poll = file_registry_poll,
 	.free = file_registry_free,
 };
@@ -503,26 +453,25 @@ Registry *file_registry_new(const FileRegistryConfig *config)
 	self->nonce = g_strdup(config->nonce);
 	self->address = g_strdup(config->address);
 	self->machine_id = g_strdup(config->machine_id);
+	self->lock_fd = -1;
 	self->record_fd = -1;
-	choose(self, (guint)MAX(config->worker_id, 0));
+	choose_worker_id(self, (guint)MAX(config->worker_id, 0));
 	return &self->registry;
-}
-
-/* (transfer full): systemd names several directories with colons between. */
-static char *first_named(const char *named)
-{
-	named += strspn(named, ":");
-	return g_strndup(named, strcspn(named, ":"));
 }
 
 char *file_registry_default_directory(void)
 {
 	const char *named = g_getenv("STATE_DIRECTORY");
-	g_autofree char *first = first_named(named != NULL ? named : "");
+	g_autofree char *first = NULL;
 	g_autofree char *of_user = NULL;
 
-	if (*first != '\0')
+	/* systemd separates several directories by colons */
+	if (named != NULL)
+		named += strspn(named, ":");
+	if (named != NULL && *named != '\0') {
+		first = g_strndup(named, strcspn(named, ":"));
 		return g_canonicalize_filename(first, NULL);
+	}
 	if (geteuid() == 0)
 		return g_strdup("/var/lib/snowflaked");
 	of_user = g_build_filename(g_get_user_state_dir(), "snowflaked", NULL);

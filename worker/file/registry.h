@@ -5,28 +5,28 @@
 #include "worker/registry.h"
 
 /*
- * Reservations in a directory of this machine: for each datacenter and worker ID a lock,
- * worker-D-W.lock (lock.h), and a record, worker-D-W.json (common/reservation-record.h), written by
- * state_directory_replace(). Reservations are short and made while IDs are being asked for, so that
- * a server that was killed is back after a second at most, and an idle one does not write.
+ * A registry in a directory of this machine. For each datacenter and worker ID it has a lock,
+ * worker-D-W.lock, and a record, worker-D-W.json (common/reservation-record.h), both in
+ * state-directory.h. Reservations are short and made only while IDs are drawn. So a server that was
+ * killed is back after a second at most, and an idle server does not write.
  *
- * Whether the record still is the file that this server wrote is looked at ten times a second, so
- * that a lease ends with LOST soon after the directory was removed or replaced: a server that
- * starts there finds nothing, and issues what this one issues.
+ * Ten times a second the server checks that the record is still the file that it wrote. So a lease
+ * ends with LOST soon after the directory was removed or replaced: a server that starts there finds
+ * no record, and issues the same IDs.
  *
- * A claim that finds the worker ID held, by the lock or in the record of another
- * server that lives, fails with FATAL. Where any worker ID will do, it goes on to the next one,
- * past those that are damaged and, as long as there is another, those that are reserved yet by who
- * was killed; if none is free it ends with WAIT.
+ * A claim fails with FATAL if the worker ID is held, by the lock or in the record of another server
+ * that lives. If any worker ID will do, it goes on to the next one. It passes over damaged ones,
+ * and those that a killed server has reserved, as long as there is another. If none is free it ends
+ * with WAIT.
  */
 
 typedef struct {
 	const char *directory; /* made if it is missing */
 	const Layout *layout;
 	guint datacenter_id;
-	gint64 worker_id;       /* -1: the lowest that is free, which may be another each time */
-	const char *nonce;      /* a uuid, fresh for each start of the process */
-	const char *address;    /* who this is, for the message to the one who is refused */
+	gint64 worker_id;       /* -1: the lowest that is free, which can be another each time */
+	const char *nonce;      /* a UUID, new for each start of the process */
+	const char *address;    /* of this server, for the servers that are refused */
 	const char *machine_id; /* of the machine that the directory is bound to; NULL: this one */
 } FileRegistryConfig;
 
@@ -34,13 +34,13 @@ typedef struct {
  * file_registry_new:
  * @config: copied
  *
- * Nothing is touched before the first claim, which takes the lock; free lets go of it.
+ * Does not use the directory before the first claim, which takes the lock; free() releases it.
  *
  * Returns: (transfer full): reservations in a directory of this machine
  */
 Registry *file_registry_new(const FileRegistryConfig *config);
 
-/* (transfer full): where the state goes when no --state-directory is given: the first directory in
+/* (transfer full): the directory if no --state-directory is given: the first one in
  * $STATE_DIRECTORY, else /var/lib/snowflaked for root, else $XDG_STATE_HOME/snowflaked. Absolute.
  */
 char *file_registry_default_directory(void);

@@ -8,9 +8,12 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <systemd/sd-id128.h>
 #include <unistd.h>
 
 #include "common/fork-guard.h"
+#include "common/strict-json.h"
+#include "core/text.h"
 #include "worker/file/disk-call.h"
 #include "worker/registry.h"
 
@@ -21,10 +24,18 @@
 #define TEMPORARY_SUFFIX ".new"
 #define NOT_REGULAR      "it is not a regular file"
 
-/* The lock is held for an instant; its holder may hang, but whoever waits must not. In all this is
- * half of the shortest reservation: there is time for another try. */
+/* The lock of the directory is held for an instant. Its holder can hang, but others that wait for
+ * it must not. All tries take half of the shortest reservation: there is time for another round. */
 #define LOCK_TRIES    100
 #define LOCK_PAUSE_US 5000
+
+#define IDENTITY_NAME    "directory.json"
+#define IDENTITY_FORMAT  1
+#define IDENTITY_MEMBERS 3
+#define NO_MACHINE_ID    "none"
+
+/* The machine's ID is confidential: this makes another one from it. */
+#define APPLICATION_ID SD_ID128_MAKE(3c, 7b, e0, a0, 7c, fa, 4b, ab, ae, 5f, 90, 53, 86, 6b, 05, c1)
 
 struct _StateDirectory {
 	char *path; /* for messages */
@@ -32,11 +43,12 @@ struct _StateDirectory {
 	gboolean links_allowed;
 };
 
-/* System calls, with disk_call_begin(). @path: directory; @name: (nullable): file in the directory
- */
+/* System calls. @path: directory; @name: (nullable): file in the directory */
 
 void state_directory_close_fd(StateFd fd)
 {
+	if (fd < 0)
+		return;
 	disk_call_begin("close", NULL, NULL);
 	fork_guard_close(fd);
 	disk_call_end();
@@ -44,54 +56,47 @@ void state_directory_close_fd(StateFd fd)
 
 static StateFd open_at(int directory_fd, const char *path, const char *name, int flags)
 {
-	StateFd fd;
-
-	disk_call_begin((flags & O_CREAT) != 0 ? "make" : "open", path, name);
-	fd = fork_guard_open(directory_fd, name != NULL ? name : path, flags | O_CLOEXEC,
-			     FILE_MODE);
-	disk_call_end();
-	return fd;
+	return DISK_CALL((flags & O_CREAT) != 0 ? "make" : "open", path, name,
+			 fork_guard_open(directory_fd, name != NULL ? name : path,
+					 flags | O_CLOEXEC, FILE_MODE));
 }
 
 static int get_info(int fd, const char *path, const char *name, struct stat *out_info)
 {
-	int result;
-
-	disk_call_begin("look at", path, name);
-	result = fstat(fd, out_info);
-	disk_call_end();
-	return result;
+	return DISK_CALL("look at", path, name, fstat(fd, out_info));
 }
 
 static int sync_fd(int fd, const char *path, const char *name)
 {
-	int result;
-
-	disk_call_begin("sync", path, name);
-	result = fsync(fd);
-	disk_call_end();
-	return result;
+	return DISK_CALL("sync", path, name, fsync(fd));
 }
 
 static gboolean test_path(const char *path, GFileTest test)
 {
-	gboolean is_true;
-
-	disk_call_begin("look at", path, NULL);
-	is_true = g_file_test(path, test);
-	disk_call_end();
-	return is_true;
+	return DISK_CALL("look at", path, NULL, g_file_test(path, test));
 }
 
-static int make_at(const char *path)
+/* Sets @error by errno. Returns: %FALSE */
+static gboolean fail_call(const char *what, const char *path, GError **error)
 {
-	int result;
+	int code = errno;
 
-	disk_call_begin("make", path, NULL);
-	result = g_mkdir(path, DIRECTORY_MODE);
-	disk_call_end();
-	return result;
+	g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FAILED, "cannot %s %s: %s", what, path,
+		    g_strerror(code));
+	return FALSE;
 }
+
+static gboolean fail_file(const StateDirectory *self, const char *what, const char *name,
+			  GError **error)
+{
+	int code = errno;
+	g_autofree char *path = g_build_filename(self->path, name, NULL);
+
+	errno = code;
+	return fail_call(what, path, error);
+}
+
+/* The directory */
 
 void state_directory_free(StateDirectory *self)
 {
@@ -101,32 +106,6 @@ void state_directory_free(StateDirectory *self)
 	g_free(self->path);
 	g_free(self);
 }
-
-static gboolean fail(const char *what, const char *path, GError **error)
-{
-	int code = errno;
-
-	g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FAILED, "cannot %s %s: %s", what, path,
-		    g_strerror(code));
-	return FALSE;
-}
-
-char *state_directory_file_path(const StateDirectory *self, const char *name)
-{
-	return g_build_filename(self->path, name, NULL);
-}
-
-gboolean state_directory_fail_file(const StateDirectory *self, const char *what, const char *name,
-				   GError **error)
-{
-	int code = errno;
-	g_autofree char *path = state_directory_file_path(self, name);
-
-	errno = code;
-	return fail(what, path, error);
-}
-
-/* The directory */
 
 /* (nullable): with errno set. */
 static StateDirectory *open_directory(const char *path)
@@ -151,24 +130,26 @@ StateDirectory *state_directory_open(const char *path, GError **error)
 	StateDirectory *self = open_directory(path);
 
 	if (self == NULL)
-		fail("open", path, error);
+		fail_call("open", path, error);
 	return self;
 }
 
-gboolean state_directory_sync_name(const StateDirectory *self, GError **error)
+/* Syncs the name of the directory in its parent: a directory is only as durable as that. Called
+ * before the first file is written. */
+static gboolean sync_name(const StateDirectory *self, GError **error)
 {
 	g_auto(StateFd) parent = open_at(self->fd, self->path, "..", O_RDONLY | O_DIRECTORY);
 	struct stat own, above;
 
-	/* whoever made it in a directory that is closed to us made it for good */
+	/* if the parent is closed to us, another user made the directory, for good */
 	if (parent < 0 && errno == EACCES)
 		return TRUE;
 	if (parent < 0 || get_info(self->fd, self->path, NULL, &own) != 0 ||
 	    get_info(parent, self->path, "..", &above) != 0)
-		return fail("look at the parent of", self->path, error);
-	/* a mount point does not hang on its name; EINVAL: a file system that is never written */
+		return fail_call("look at the parent of", self->path, error);
+	/* a mount point does not depend on its name; EINVAL: a file system that is never written */
 	return own.st_dev != above.st_dev || sync_fd(parent, self->path, "..") == 0 ||
-	       errno == EINVAL || fail("sync the parent of", self->path, error);
+	       errno == EINVAL || fail_call("sync the parent of", self->path, error);
 }
 
 /* Sets @error by errno. */
@@ -184,34 +165,31 @@ static void refuse_directory(const char *path, GError **error)
 	}
 	is_link = test_path(path, G_FILE_TEST_IS_SYMLINK);
 	errno = code;
-	fail(code == ENOENT && is_link ? "follow the link" : "open", path, error);
+	fail_call(code == ENOENT && is_link ? "follow the link" : "open", path, error);
 }
 
-static gboolean make_parent(const char *path, GError **error);
-
+/* Makes the directory, and its parents if they are missing. */
 static gboolean make_directory(const char *path, GError **error)
 {
 	g_autofree char *parent = g_path_get_dirname(path);
 
-	if (!test_path(parent, G_FILE_TEST_EXISTS) && !make_parent(parent, error))
-		return FALSE;
-	/* EEXIST: another server was faster */
-	return make_at(path) == 0 || errno == EEXIST || fail("make the directory", path, error);
-}
+	if (!test_path(parent, G_FILE_TEST_EXISTS)) {
+		g_autoptr(StateDirectory) made = NULL;
 
-/* Its name is synced before anything is made in it. */
-static gboolean make_parent(const char *path, GError **error)
-{
-	g_autoptr(StateDirectory) made = NULL;
-
-	if (!make_directory(path, error))
-		return FALSE;
-	made = open_directory(path);
-	if (made == NULL) {
-		refuse_directory(path, error);
-		return FALSE;
+		if (!make_directory(parent, error))
+			return FALSE;
+		made = open_directory(parent);
+		if (made == NULL) {
+			refuse_directory(parent, error);
+			return FALSE;
+		}
+		/* before anything is made in it */
+		if (!sync_name(made, error))
+			return FALSE;
 	}
-	return state_directory_sync_name(made, error);
+	/* EEXIST: another server was faster */
+	return DISK_CALL("make", path, NULL, g_mkdir(path, DIRECTORY_MODE)) == 0 ||
+	       errno == EEXIST || fail_call("make the directory", path, error);
 }
 
 static gboolean check_directory(const StateDirectory *self, GError **error)
@@ -219,7 +197,7 @@ static gboolean check_directory(const StateDirectory *self, GError **error)
 	struct stat info;
 
 	if (get_info(self->fd, self->path, NULL, &info) != 0)
-		return fail("look at", self->path, error);
+		return fail_call("look at", self->path, error);
 	if (info.st_uid != geteuid()) {
 		g_set_error(
 			error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
@@ -254,9 +232,9 @@ StateDirectory *state_directory_prepare(const char *path, GError **error)
 	return check_directory(self, error) ? g_steal_pointer(&self) : NULL;
 }
 
-/* Its files */
+/* Reading a file */
 
-/* (transfer full) (nullable): what is wrong with it. */
+/* (transfer full) (nullable): why the file is not as expected. */
 static char *file_fault(const struct stat *info, nlink_t most_links)
 {
 	if (!S_ISREG(info->st_mode))
@@ -276,85 +254,49 @@ static char *file_fault(const struct stat *info, nlink_t most_links)
 	return NULL;
 }
 
-static gboolean refuse_file(const StateDirectory *self, const char *name, const char *fault,
-			    GError **error)
+/* Returns a descriptor; -1 with FATAL if the file is not as expected, with FAILED, or with nothing
+ * set if there is no such file. */
+static StateFd open_file(const StateDirectory *self, const char *name, int flags, GError **error)
 {
+	/* O_NONBLOCK: nobody may be at the other end of a FIFO */
+	g_auto(StateFd) fd = open_at(self->fd, self->path, name, flags | O_NOFOLLOW | O_NONBLOCK);
+	/* a file that is written in place may have one name only */
+	gboolean may_have_links = self->links_allowed && (flags & O_ACCMODE) == O_RDONLY;
+	g_autofree char *fault = NULL;
+	struct stat info;
+
+	if (fd < 0 && errno == ENOENT)
+		return -1;
+	if (fd < 0 && errno == ELOOP) {
+		fault = g_strdup("it is a symbolic link");
+	} else if (fd < 0 && (errno == EISDIR || errno == ENXIO)) { /* a directory, a socket */
+		fault = g_strdup(NOT_REGULAR);
+	} else if (fd < 0) {
+		fail_file(self, "open", name, error);
+		return -1;
+	} else if (get_info(fd, self->path, name, &info) != 0) {
+		fail_file(self, "look at", name, error);
+		return -1;
+	} else {
+		fault = file_fault(&info, may_have_links ? G_MAXUINT : 1);
+	}
+	if (fault == NULL)
+		return g_steal_fd(&fd);
 	g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
 		    "%s/%s is not as a server leaves it, %s: find out who changed it, or use "
 		    "another --state-directory and --worker-id",
 		    self->path, name, fault);
-	return FALSE;
-}
-
-/* A file that is written in place never has another name. */
-static nlink_t most_links(const StateDirectory *self, int flags)
-{
-	return self->links_allowed && (flags & O_ACCMODE) == O_RDONLY ? G_MAXUINT : 1;
-}
-
-/* What is wrong with a file that cannot be opened, by errno, or NULL. */
-static const char *opening_fault(int code)
-{
-	if (code == ELOOP)
-		return "it is a symbolic link";
-	/* a directory, a socket */
-	return code == EISDIR || code == ENXIO ? NOT_REGULAR : NULL;
-}
-
-static gboolean check_file(const StateDirectory *self, const char *name, int fd, int flags,
-			   GError **error)
-{
-	g_autofree char *fault = NULL;
-	struct stat info;
-
-	if (get_info(fd, self->path, name, &info) != 0)
-		return state_directory_fail_file(self, "look at", name, error);
-	fault = file_fault(&info, most_links(self, flags));
-	return fault == NULL || refuse_file(self, name, fault, error);
-}
-
-StateFd state_directory_open_file(const StateDirectory *self, const char *name, int flags,
-				  GError **error)
-{
-	/* O_NONBLOCK: a FIFO has nobody at its other end */
-	g_auto(StateFd) fd = open_at(self->fd, self->path, name, flags | O_NOFOLLOW | O_NONBLOCK);
-
-	const char *fault = fd < 0 ? opening_fault(errno) : NULL;
-
-	if (fault != NULL)
-		refuse_file(self, name, fault, error);
-	else if (fd < 0 && errno != ENOENT)
-		state_directory_fail_file(self, "open", name, error);
-	else if (fd >= 0 && check_file(self, name, fd, flags, error))
-		return g_steal_fd(&fd);
 	return -1;
-}
-
-/* Returns the number of bytes, or -1 with errno set. */
-static gssize read_all(int fd, char *buffer, gsize size)
-{
-	gsize length = 0;
-
-	while (length < size) {
-		ssize_t n = read(fd, buffer + length, size - length);
-
-		if (n == 0)
-			break;
-		if (n > 0)
-			length += (gsize)n;
-		else if (errno != EINTR)
-			return -1;
-	}
-	return (gssize)length;
 }
 
 gboolean state_directory_read(const StateDirectory *self, const char *name, char **out_text,
 			      GError **error)
 {
 	g_autoptr(GError) local = NULL;
-	g_auto(StateFd) fd = state_directory_open_file(self, name, O_RDONLY, &local);
+	g_auto(StateFd) fd = open_file(self, name, O_RDONLY, &local);
 	char buffer[MAX_BYTES + 1] = {0};
-	gssize length;
+	gsize length = 0;
+	ssize_t n;
 
 	if (local != NULL) {
 		g_propagate_error(error, g_steal_pointer(&local));
@@ -365,11 +307,15 @@ gboolean state_directory_read(const StateDirectory *self, const char *name, char
 		return TRUE;
 	}
 	disk_call_begin("read", self->path, name);
-	length = read_all(fd, buffer, MAX_BYTES);
+	do {
+		n = read(fd, buffer + length, MAX_BYTES - length);
+		if (n > 0)
+			length += (gsize)n;
+	} while ((n > 0 && length < MAX_BYTES) || (n < 0 && errno == EINTR));
 	disk_call_end();
-	if (length < 0)
-		return state_directory_fail_file(self, "read", name, error);
-	if (memchr(buffer, '\0', (gsize)length) != NULL) {
+	if (n < 0)
+		return fail_file(self, "read", name, error);
+	if (memchr(buffer, '\0', length) != NULL) {
 		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
 			    "%s/%s is damaged: it holds a NUL at byte %zu", self->path, name,
 			    strlen(buffer));
@@ -379,27 +325,23 @@ gboolean state_directory_read(const StateDirectory *self, const char *name, char
 	return TRUE;
 }
 
-static gboolean write_some(int fd, const char *text, gsize left)
+/* Replacing a file */
+
+static gboolean write_all(const StateDirectory *self, int fd, const char *name, const char *text)
 {
-	while (left > 0) {
+	gsize left = strlen(text);
+	gboolean is_written = TRUE;
+
+	disk_call_begin("write", self->path, name);
+	while (left > 0 && is_written) {
 		ssize_t n = write(fd, text, left);
 
-		if (n < 0 && errno != EINTR)
-			return FALSE;
+		is_written = n >= 0 || errno == EINTR;
 		if (n > 0) {
 			text += n;
 			left -= (gsize)n;
 		}
 	}
-	return TRUE;
-}
-
-static gboolean write_all(const StateDirectory *self, int fd, const char *name, const char *text)
-{
-	gboolean is_written;
-
-	disk_call_begin("write", self->path, name);
-	is_written = write_some(fd, text, strlen(text));
 	disk_call_end();
 	return is_written;
 }
@@ -411,38 +353,18 @@ static void remove_file(const StateDirectory *self, const char *name)
 	disk_call_end();
 }
 
-/* A file of a new name: two writers never share one, and nobody has put it there. Returns a
- * descriptor, or -1. */
-static StateFd write_durably(const StateDirectory *self, const char *name, const char *text,
-			     GError **error)
+/* Takes the lock of an open file, or of the directory itself (@name %NULL). Returns: %FALSE with
+ * errno set, to EWOULDBLOCK if another process holds it */
+static gboolean lock_fd(const StateDirectory *self, const char *name, int fd)
 {
-	g_auto(StateFd) fd =
-		open_at(self->fd, self->path, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
-
-	if (fd < 0 || !write_all(self, fd, name, text) || sync_fd(fd, self->path, name) != 0) {
-		state_directory_fail_file(self, "write", name, error);
-		if (fd >= 0)
-			remove_file(self, name);
-		return -1;
-	}
-	return g_steal_fd(&fd);
-}
-
-gboolean state_directory_lock_fd(const StateDirectory *self, const char *name, int fd)
-{
-	gboolean is_locked;
-
-	disk_call_begin("lock", self->path, name);
-	is_locked = flock(fd, LOCK_EX | LOCK_NB) == 0;
-	disk_call_end();
-	return is_locked;
+	return DISK_CALL("lock", self->path, name, flock(fd, LOCK_EX | LOCK_NB)) == 0;
 }
 
 static gboolean lock_directory(const StateDirectory *self, GError **error)
 {
-	for (int tries = 0; !state_directory_lock_fd(self, NULL, self->fd); tries++) {
+	for (int tries = 0; !lock_fd(self, NULL, self->fd); tries++) {
 		if (errno != EWOULDBLOCK)
-			return fail("lock (is it on a local file system?)", self->path, error);
+			return fail_call("lock (is it on a local file system?)", self->path, error);
 		if (tries == LOCK_TRIES) {
 			g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FAILED,
 				    "%s is locked by another process, for longer than %d ms: is "
@@ -464,82 +386,62 @@ static void unlock_directory(const StateDirectory *self)
 	disk_call_end();
 }
 
-static int rename_file(const StateDirectory *self, const char *from, const char *to)
-{
-	int result;
-
-	disk_call_begin("replace", self->path, to);
-	result = renameat(self->fd, from, self->fd, to);
-	disk_call_end();
-	return result;
-}
-
-static gboolean rename_if_equal(const StateDirectory *self, const char *temporary, const char *name,
-				const char *expected, GError **error)
+/* Renames @temporary to @name, if the text of @name is @expected. The directory is locked for no
+ * longer than the comparison and the renaming. */
+static gboolean swap_file(const StateDirectory *self, const char *temporary, const char *name,
+			  const char *expected, GError **error)
 {
 	g_autofree char *present = NULL;
-
-	if (!state_directory_read(self, name, &present, error))
-		return FALSE;
-	if (g_strcmp0(present, expected) != 0) {
-		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_LOST,
-			    "another process wrote %s/%s at the same time", self->path, name);
-		return FALSE;
-	}
-	return rename_file(self, temporary, name) == 0 ||
-	       state_directory_fail_file(self, "replace", name, error);
-}
-
-/* The comparison and the renaming, with the directory's lock held for no longer than that. */
-static gboolean swap(const StateDirectory *self, const char *temporary, const char *name,
-		     const char *expected, GError **error)
-{
-	gboolean swapped;
+	gboolean is_read, swapped = FALSE;
 
 	if (!lock_directory(self, error))
 		return FALSE;
-	swapped = rename_if_equal(self, temporary, name, expected, error);
+	is_read = state_directory_read(self, name, &present, error);
+	if (is_read && g_strcmp0(present, expected) != 0)
+		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_LOST,
+			    "another process wrote %s/%s at the same time", self->path, name);
+	else if (is_read)
+		swapped = DISK_CALL("replace", self->path, name,
+				    renameat(self->fd, temporary, self->fd, name)) == 0 ||
+			  fail_file(self, "replace", name, error);
 	unlock_directory(self);
 	return swapped;
 }
 
-/* Returns a descriptor of the file, which is in place but may not stay so, or -1. */
-static StateFd put(const StateDirectory *self, const char *name, const char *expected,
-		   const char *text, GError **error)
+/* Returns a descriptor of the file, which is in place but may be lost in a crash, or -1. */
+static StateFd put_file(const StateDirectory *self, const char *name, const char *expected,
+			const char *text, GError **error)
 {
-	/* by processes of one number, in containers, and those that were forked from one */
+	/* a new name, which no other writer has: processes in containers can have one number, and a
+	 * forked process can have its parent's random numbers */
 	g_autofree char *temporary =
 		g_strdup_printf("%s.%d-%08x" TEMPORARY_SUFFIX, name, (int)getpid(), g_random_int());
-	g_auto(StateFd) fd = write_durably(self, temporary, text, error);
+	g_auto(StateFd) fd =
+		open_at(self->fd, self->path, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
 
-	if (fd < 0)
-		return -1;
-	if (!swap(self, temporary, name, expected, error)) {
+	if (fd < 0 || !write_all(self, fd, temporary, text) ||
+	    sync_fd(fd, self->path, temporary) != 0)
+		fail_file(self, "write", temporary, error);
+	else if (swap_file(self, temporary, name, expected, error))
+		return g_steal_fd(&fd);
+	if (fd >= 0)
 		remove_file(self, temporary);
-		return -1;
-	}
-	return g_steal_fd(&fd);
+	return -1;
 }
 
 gboolean state_directory_replace(const StateDirectory *self, const char *name, const char *expected,
 				 const char *text, StateFd *out_file, GError **error)
 {
-	g_auto(StateFd) fd = put(self, name, expected, text, error);
+	g_auto(StateFd) fd = put_file(self, name, expected, text, error);
 
 	if (fd < 0)
 		return FALSE;
 	if (out_file != NULL)
 		*out_file = g_steal_fd(&fd);
-	return sync_fd(self->fd, self->path, NULL) == 0 || fail("sync", self->path, error);
+	return sync_fd(self->fd, self->path, NULL) == 0 || fail_call("sync", self->path, error);
 }
 
-gboolean state_directory_make(const StateDirectory *self, const char *name, const char *text,
-			      GError **error)
-{
-	g_auto(StateFd) fd = put(self, name, NULL, text, error);
-
-	return fd >= 0;
-}
+/* Listing the directory */
 
 static void close_listing(DIR *listing)
 {
@@ -568,39 +470,21 @@ static DIR *open_listing(const StateDirectory *self)
 	return listing;
 }
 
-static const char *read_name(DIR *listing, const char *prefix, const char *suffix)
-{
-	const struct dirent *entry;
-
-	for (errno = 0; (entry = readdir(listing)) != NULL; errno = 0)
-		if (g_str_has_prefix(entry->d_name, prefix) &&
-		    g_str_has_suffix(entry->d_name, suffix))
-			return entry->d_name;
-	return NULL;
-}
-
-/* (nullable): the next name in the directory; NULL with errno set to 0: there is no other. */
+/* (nullable): the next name that begins and ends so; NULL with errno set to 0: there is no other.
+ */
 static const char *next_name(const StateDirectory *self, DIR *listing, const char *prefix,
 			     const char *suffix)
 {
-	const char *name;
+	const struct dirent *entry;
 
 	disk_call_begin("list", self->path, NULL);
-	name = read_name(listing, prefix, suffix);
+	do {
+		errno = 0;
+		entry = readdir(listing);
+	} while (entry != NULL && !(g_str_has_prefix(entry->d_name, prefix) &&
+				    g_str_has_suffix(entry->d_name, suffix)));
 	disk_call_end();
-	return name;
-}
-
-gboolean state_directory_find(const StateDirectory *self, const char *prefix, const char *suffix,
-			      char **out_name, GError **error)
-{
-	g_autoptr(DIR) listing = open_listing(self);
-	const char *name = listing != NULL ? next_name(self, listing, prefix, suffix) : NULL;
-
-	if (name == NULL && (listing == NULL || errno != 0))
-		return fail("list", self->path, error);
-	*out_name = g_strdup(name);
-	return TRUE;
+	return entry != NULL ? entry->d_name : NULL;
 }
 
 void state_directory_clean(const StateDirectory *self, const char *name)
@@ -609,7 +493,7 @@ void state_directory_clean(const StateDirectory *self, const char *name)
 	g_autoptr(DIR) listing = open_listing(self);
 	const char *leftover;
 
-	/* nothing is taken away between its comparison and its renaming */
+	/* no file is removed between its comparison and its renaming */
 	if (listing == NULL || !lock_directory(self, NULL))
 		return;
 	while ((leftover = next_name(self, listing, prefix, TEMPORARY_SUFFIX)) != NULL)
@@ -617,36 +501,240 @@ void state_directory_clean(const StateDirectory *self, const char *name)
 	unlock_directory(self);
 }
 
-static int get_info_of_path(int directory_fd, const char *directory, const char *name,
-			    struct stat *out_info)
-{
-	int result;
+/* Whether a file is still there */
 
-	disk_call_begin("look at", directory, name);
-	result = fstatat(directory_fd, name != NULL ? name : directory, out_info,
-			 AT_SYMLINK_NOFOLLOW);
-	disk_call_end();
-	return result;
-}
-
-/* -1: nobody can tell. */
+/* -1: unknown. */
 static int is_same_file(int directory_fd, const char *directory, const char *name, int fd)
 {
-	struct stat open_file, named_file;
+	struct stat opened, named;
 
-	if (get_info_of_path(directory_fd, directory, name, &named_file) != 0)
+	if (DISK_CALL("look at", directory, name,
+		      fstatat(directory_fd, name != NULL ? name : directory, &named,
+			      AT_SYMLINK_NOFOLLOW)) != 0)
 		return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? 0 : -1;
-	if (get_info(fd, directory, name, &open_file) != 0)
+	if (get_info(fd, directory, name, &opened) != 0)
 		return -1;
-	return open_file.st_dev == named_file.st_dev && open_file.st_ino == named_file.st_ino;
-}
-
-gboolean state_directory_has(const StateDirectory *self, const char *name, int fd)
-{
-	return is_same_file(self->fd, self->path, name, fd) == 1;
+	return opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 
 gboolean state_directory_is_at(const char *path, int fd)
 {
 	return is_same_file(AT_FDCWD, path, NULL, fd) != 0;
+}
+
+/* The identity */
+
+/* (transfer full) */
+static char *identity_to_json(const Layout *layout, const char *machine_id)
+{
+	JsonObject *identity = json_object_new();
+	g_autofree char *layout_text = layout_to_string(layout);
+
+	json_object_set_int_member(identity, "format", IDENTITY_FORMAT);
+	json_object_set_string_member(identity, "layout", layout_text);
+	json_object_set_string_member(identity, "machine_id", machine_id);
+	return strict_json_print(identity);
+}
+
+/* @out_text: %NULL: there is no identity, and no record either. */
+static gboolean read_identity(const StateDirectory *self, const Layout *layout,
+			      const char *machine_id, char **out_text, GError **error)
+{
+	g_autoptr(DIR) listing = NULL;
+	g_autofree char *record = NULL;
+
+	if (!state_directory_read(self, IDENTITY_NAME, out_text, error))
+		return FALSE;
+	if (*out_text != NULL)
+		return TRUE;
+	listing = open_listing(self);
+	if (listing != NULL)
+		record = g_strdup(next_name(self, listing, "worker-", ".json"));
+	if (record == NULL && (listing == NULL || errno != 0))
+		return fail_call("list", self->path, error);
+	/* a server that has made a record since has made the identity before it */
+	if (record != NULL && !state_directory_read(self, IDENTITY_NAME, out_text, error))
+		return FALSE;
+	if (record != NULL && *out_text == NULL) {
+		g_autofree char *text = identity_to_json(layout, machine_id);
+
+		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
+			    "%s/%s is there without " IDENTITY_NAME ", which says what layout its "
+			    "ticks are in: bring that back, or use another --state-directory and "
+			    "--worker-id; if the record was made here and for this layout, write "
+			    "into it %s",
+			    self->path, record, text);
+		return FALSE;
+	}
+	return TRUE;
+}
+
+/* The first of several servers that start at the same time makes it; the others find it. */
+static gboolean make_identity(const StateDirectory *self, const Layout *layout,
+			      const char *machine_id, GError **error)
+{
+	g_autofree char *text = identity_to_json(layout, machine_id);
+	g_autoptr(GError) local = NULL;
+	g_auto(StateFd) made = -1;
+
+	/* before it, so that a directory with an identity has a name that lasts */
+	if (!sync_name(self, error))
+		return FALSE;
+	/* the next replacement in the directory puts it on the disk, too */
+	made = put_file(self, IDENTITY_NAME, NULL, text, &local);
+	if (made >= 0 || g_error_matches(local, REGISTRY_ERROR, REGISTRY_ERROR_LOST))
+		return TRUE;
+	g_propagate_error(error, g_steal_pointer(&local));
+	return FALSE;
+}
+
+static gboolean check_identity(const char *path, const char *text, const Layout *layout,
+			       const char *machine_id, GError **error)
+{
+	g_autoptr(GError) local = NULL;
+	g_autoptr(JsonObject) identity = strict_json_parse_object(text, strlen(text), &local);
+	g_autofree char *our_layout = layout_to_string(layout);
+	const char *their_layout, *their_machine;
+	gint64 format;
+	gboolean has_format = identity != NULL && strict_json_get_int(identity, "format", 0,
+								      G_MAXINT64, &format, &local);
+
+	if (has_format && format != IDENTITY_FORMAT) {
+		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
+			    "%s is of format %" G_GINT64_FORMAT ", this server knows format %d: "
+			    "use the version of the server that made it",
+			    path, format, IDENTITY_FORMAT);
+		return FALSE;
+	}
+	if (!has_format ||
+	    (their_layout = strict_json_get_string(identity, "layout", &local)) == NULL ||
+	    (their_machine = strict_json_get_string(identity, "machine_id", &local)) == NULL ||
+	    !strict_json_check_size(identity, IDENTITY_MEMBERS, &local)) {
+		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
+			    "%s is damaged, %s: repair it, or use another --state-directory and "
+			    "--worker-id",
+			    path, local->message);
+		return FALSE;
+	}
+	if (!g_str_equal(their_layout, our_layout)) {
+		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
+			    "%s is for layout %s, this server's is %s: use that layout, or another "
+			    "--state-directory for IDs that do not mix with the old ones",
+			    path, their_layout, our_layout);
+		return FALSE;
+	}
+	if (!g_str_equal(their_machine, machine_id)) {
+		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
+			    "%s is of another machine (machine_id %s, this one is %s): a copy in "
+			    "use in two places issues every ID twice, so use another "
+			    "--state-directory and --worker-id; if it was moved here for good, "
+			    "write this machine_id into it",
+			    path, their_machine, machine_id);
+		return FALSE;
+	}
+	return TRUE;
+}
+
+gboolean state_directory_check_identity(const StateDirectory *self, const Layout *layout,
+					const char *machine_id, GError **error)
+{
+	g_autofree char *path = g_build_filename(self->path, IDENTITY_NAME, NULL);
+	char this_machine[SD_ID128_STRING_MAX] = NO_MACHINE_ID;
+	g_autofree char *text = NULL;
+	sd_id128_t id;
+
+	if (machine_id == NULL) {
+		if (sd_id128_get_machine_app_specific(APPLICATION_ID, &id) >= 0)
+			sd_id128_to_string(id, this_machine);
+		machine_id = this_machine;
+	}
+	if (!read_identity(self, layout, machine_id, &text, error))
+		return FALSE;
+	if (text == NULL && (!make_identity(self, layout, machine_id, error) ||
+			     !state_directory_read(self, IDENTITY_NAME, &text, error)))
+		return FALSE;
+	if (text == NULL) {
+		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FAILED, "%s was made and is gone",
+			    path);
+		return FALSE;
+	}
+	if (!check_identity(path, text, layout, machine_id, error))
+		return FALSE;
+	state_directory_clean(self, IDENTITY_NAME);
+	return TRUE;
+}
+
+/* The lock of a worker ID */
+
+/* (transfer full): the process that holds the lock, if it has written its name already. */
+static char *describe_holder(const StateDirectory *self, const char *name)
+{
+	g_autofree char *text = NULL;
+	g_autoptr(JsonObject) holder = NULL;
+	const char *address, *started;
+	gint64 pid;
+
+	if (state_directory_read(self, name, &text, NULL) && text != NULL)
+		holder = strict_json_parse_object(text, strlen(text), NULL);
+	if (holder == NULL || !strict_json_get_int(holder, "pid", 0, G_MAXINT64, &pid, NULL) ||
+	    (address = strict_json_get_string(holder, "address", NULL)) == NULL ||
+	    (started = strict_json_get_string(holder, "started", NULL)) == NULL)
+		return g_strdup("another process");
+	return g_strdup_printf("pid %" G_GINT64_FORMAT " (%s, started %s)", pid, address, started);
+}
+
+/* Writes this process into the file. If it fails, the lock is held without a description. */
+static void write_holder(const StateDirectory *self, const char *name, const char *address, int fd)
+{
+	g_autofree char *started = text_time_ms(g_get_real_time() / 1000);
+	JsonObject *holder = json_object_new();
+	g_autofree char *text = NULL;
+	gboolean is_written;
+
+	json_object_set_int_member(holder, "pid", getpid());
+	json_object_set_string_member(holder, "address", address);
+	json_object_set_string_member(holder, "started", started);
+	text = strict_json_print(holder);
+	is_written = DISK_CALL("write", self->path, name,
+			       ftruncate(fd, 0) == 0 && pwrite(fd, text, strlen(text), 0) >= 0);
+	if (!is_written)
+		g_debug("cannot write %s: %s", name, g_strerror(errno));
+}
+
+/* Returns a descriptor that holds the lock, or -1. */
+static StateFd open_and_lock(const StateDirectory *self, const char *name, const char *address,
+			     GError **error)
+{
+	g_autoptr(GError) local = NULL;
+	g_auto(StateFd) fd = open_file(self, name, O_RDWR | O_CREAT, &local);
+	g_autofree char *holder = NULL;
+
+	if (local != NULL) {
+		g_propagate_error(error, g_steal_pointer(&local));
+	} else if (fd < 0) { /* the directory itself was removed */
+		errno = ENOENT;
+		fail_file(self, "make", name, error);
+	} else if (lock_fd(self, name, fd)) {
+		write_holder(self, name, address, fd);
+		return g_steal_fd(&fd);
+	} else if (errno != EWOULDBLOCK) {
+		fail_file(self, "lock", name, error);
+	} else {
+		holder = describe_holder(self, name);
+		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_LOST, "held by %s", holder);
+	}
+	return -1;
+}
+
+gboolean state_directory_take_lock(const StateDirectory *self, const char *name,
+				   const char *address, StateFd *fd, GError **error)
+{
+	/* checked again after locking: the file can have been removed before */
+	while (*fd < 0 || is_same_file(self->fd, self->path, name, *fd) != 1) {
+		state_directory_close_fd(g_steal_fd(fd));
+		*fd = open_and_lock(self, name, address, error);
+		if (*fd < 0)
+			return FALSE;
+	}
+	return TRUE;
 }

@@ -2,6 +2,8 @@
 #include "common/log.h"
 #include "worker/registration/internal.h"
 
+/* How the keeper's goals end, and what happens after errors. */
+
 #define MIN_PAUSE_US  (10 * G_TIME_SPAN_MILLISECOND)
 #define MAX_PAUSE_US  (60 * G_TIME_SPAN_MILLISECOND)
 #define LONG_PAUSE_US (500 * G_TIME_SPAN_MILLISECOND)
@@ -53,7 +55,7 @@ void registration_retry_claim_at(Registration *self, gint64 tick)
 {
 	registration_forget_open_errors(self);
 	self->goal.result.wait_until_tick = tick;
-	self->goal.look_again_us =
+	self->goal.retry_claim_at_us =
 		g_get_monotonic_time() +
 		self->store->ops->lapse_ms(self->store) * G_TIME_SPAN_MILLISECOND;
 }
@@ -62,6 +64,23 @@ void registration_forget_listing(Registration *self)
 {
 	self->facts.listed = FALSE;
 	self->facts.chosen = FALSE;
+}
+
+char *registration_claim_json(const Registration *self, gint worker_id)
+{
+	ClaimRecord record = self->config.claim;
+
+	record.worker_id =
+		worker_id < 0 && self->holding.held ? (gint)self->holding.worker_id : worker_id;
+	record.session_timeout_ms = self->store->ops->lapse_ms(self->store);
+	return claim_record_to_json(&record);
+}
+
+void registration_lose_claim(Registration *self)
+{
+	self->facts.claim = CLAIM_UNKNOWN;
+	self->facts.prepared = FALSE;
+	registration_read_again(self);
 }
 
 void registration_note_error(Registration *self, const StoreMessage *answer)
@@ -80,33 +99,20 @@ void registration_forget_open_errors(Registration *self)
 	g_clear_pointer(&self->hindrance, g_free);
 }
 
-static void report_open_error(Registration *self)
-{
-	const char *remedy = self->open_error.remedy;
-
-	g_free(self->hindrance);
-	self->hindrance = g_strdup_printf("ZooKeeper at %s repeatedly returns error %d (%s): %s",
-					  self->config.servers, self->open_error.error,
-					  self->open_error.reason,
-					  remedy != NULL ? remedy : "its log may say why");
-	log_event(LOG_ZOOKEEPER_REFUSED, log_text("error", self->hindrance));
-}
-
-/* Counts a step that ended UNSURE. */
-static void count_open_error(Registration *self)
-{
-	if (self->open_error.error == 0)
-		return;
-	if (++self->open_error.n_steps >= MIN_OPEN_ERRORS)
-		report_open_error(self);
-}
-
 void registration_pause(Registration *self, RegistrationPause pause)
 {
+	const char *remedy = self->open_error.remedy;
 	gint64 length_us = LONG_PAUSE_US;
 
-	if (pause == REGISTRATION_UNSURE_PAUSE)
-		count_open_error(self);
+	if (pause == REGISTRATION_UNSURE_PAUSE && self->open_error.error != 0 &&
+	    ++self->open_error.n_steps >= MIN_OPEN_ERRORS) {
+		g_free(self->hindrance);
+		self->hindrance = g_strdup_printf("%s at %s repeatedly returns error %d (%s): %s",
+						  self->store->name, self->config.servers,
+						  self->open_error.error, self->open_error.reason,
+						  remedy != NULL ? remedy : "its log may say why");
+		log_event(LOG_ZOOKEEPER_REFUSED, log_text("error", self->hindrance));
+	}
 	if (pause == REGISTRATION_UNSURE_PAUSE && !self->facts.connected)
 		return;
 	if (pause == REGISTRATION_SHORT_PAUSE)
@@ -152,12 +158,11 @@ void registration_complain_of(Registration *self, const char *key, StoreOutcome 
 {
 	if (outcome == STORE_DENIED)
 		registration_complain(self,
-				      "ZooKeeper does not let this server read or write %s: "
-				      "give the user and password that the other servers have "
-				      "(--zookeeper-auth)",
-				      key);
+				      "%s does not let this server read or write %s: give the user "
+				      "and password that the other servers have (--zookeeper-auth)",
+				      self->store->name, key);
 	else
-		registration_complain(self, "ZooKeeper refuses %s: %s", key, reason);
+		registration_complain(self, "%s refuses %s: %s", self->store->name, key, reason);
 }
 
 void registration_note_time(Registration *self, gint64 time_ms, gint64 sent_ns, gint64 received_ns)
@@ -167,25 +172,10 @@ void registration_note_time(Registration *self, gint64 time_ms, gint64 sent_ns, 
 	self->report.clock = (RegistryClock){
 		.known = TRUE,
 		.least_ns = time_ms * CLOCK_NS_PER_MS - received_ns,
-		/* it is cut to whole milliseconds */
+		/* the store cuts its time to whole milliseconds */
 		.most_ns = (time_ms + 1) * CLOCK_NS_PER_MS - sent_ns,
 	};
 	self->facts.wants_time = FALSE;
-}
-
-static gboolean any_speaks_tls(const GPtrArray *peers)
-{
-	for (guint i = 0; i < peers->len; i++)
-		if (address_text_is_tls(((const Peer *)peers->pdata[i])->address))
-			return TRUE;
-	return FALSE;
-}
-
-TlsClient *registration_tls(Registration *self, const GPtrArray *peers)
-{
-	if (self->peers.tls == NULL && any_speaks_tls(peers))
-		self->peers.tls = tls_client_new(&self->config.tls, NULL);
-	return self->peers.tls;
 }
 
 void registration_read_again(Registration *self)

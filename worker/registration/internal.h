@@ -1,47 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "common/address.h"
+#include "common/zookeeper/znodes.h"
 #include "core/clock.h"
-#include "worker/registration/peer-check.h"
+#include "worker/registration/peers.h"
 #include "worker/registration/plan.h"
 #include "worker/registration/registration.h"
 #include "worker/registration/worker-id-choice.h"
 
 /*
- * What a server knows of its registration, what it has, and what it waits for. All of it belongs to
- * the keeper's thread. registration.c goes from state to state; claiming.c, preparation.c and
- * reservation.c have what is done in the states, and goals.c what they share.
+ * All that a server knows of its registration. It belongs to the keeper's thread.
+ *
+ * registration.c goes from state to state. claim.c and reservation.c do the work of the states.
+ * goals.c has the functions below, which these files share.
  */
 
 /* A reservation that is held. */
 typedef struct {
 	gboolean held;
-	guint serial; /* of the claim that gained it: which of all this process had it is */
+	guint serial; /* of the claim that gained it, among all claims of this process */
 	guint worker_id;
 	gint32 version; /* of the record, as written by this server */
 	gint64 first_tick;
 	gint64 end_tick;
-	gint32 floor_version; /* that it is known to be safe with; -1: there was none */
+	gint32 floor_version; /* of the floor that it was compared with; -1: there was none */
 } HeldReservation;
 
 /* A write whose outcome is not known yet: its reply is awaited, or lost. */
 typedef struct {
-	RegistryOperation goal; /* NONE: nothing was written, and what is held is read */
+	RegistryOperation goal; /* NONE: nothing was written, and the held record is read */
 	gint32 read_version;    /* that it is conditional on; -1: that there is no record */
-	gint64 read_end_tick;   /* the record's end then */
+	gint64 read_end_tick;   /* the record's end at that version */
 	gboolean refused;       /* it did not take place */
-	HeldReservation wanted; /* what is held if it took place */
+	HeldReservation wanted; /* held if it took place */
 } Attempt;
 
-/* What PREPARING waits for. */
+/* The answer that PREPARING waits for. */
 typedef enum {
 	PREPARATION_LAYOUT,
 	PREPARATION_LIMITS,
 	PREPARATION_RAISING, /* the limits */
 	PREPARATION_RESERVATIONS,
 	PREPARATION_CLAIMS,
-	PREPARATION_FLOOR,  /* for what is held */
+	PREPARATION_FLOOR,  /* for the held reservation */
 	PREPARATION_MAKING, /* records of the layout or the datacenter that are missing */
 } PreparationStep;
 
@@ -50,30 +51,26 @@ enum { LISTING_CLAIMS, LISTING_RESERVATIONS, LISTING_FLOOR, N_LISTING_REQUESTS }
 
 typedef struct {
 	Registry registry;     /* first: the interface */
-	RegistryReport report; /* what the next poll returns, without its result */
+	RegistryReport report; /* of the next poll, without its result */
 	char *hindrance;       /* (nullable): RegistryReport.hindrance */
 	gint64 stop_by_us;     /* of the current poll */
 	Store *store;
 
-	/* As the server was started; it does not change. */
+	/* Set at the start; it does not change. */
 	struct {
-		char *servers, *root, *nonce, *version;
-		char *program; /* (nullable): that it is embedded in */
-		char *host;    /* as ClaimRecord has it, with the port */
-		guint16 port;
-		gboolean is_tls;
-		TlsNames tls; /* with copies of the names; to ask peers with */
-		char *name;   /* for messages: HOST:PORT, or PROGRAM@HOST */
+		char *servers, *root, *nonce;
+		ClaimRecord claim; /* without worker ID and session timeout */
+		char *name;        /* for messages: HOST:PORT, or PROGRAM@HOST */
+		TlsNames tls;      /* for calls to peers; the names are copies */
 		Layout layout;
 		const SystemClock *clock;
 		guint datacenter_id;
 		gint64 worker_id;           /* the only one that it claims; -1: any */
 		gint64 preferred_worker_id; /* -1: none */
 		gint64 connect_timeout_ms, max_clock_skew_ms;
-		gint64 started_ms; /* since the Unix epoch */
 	} config;
 
-	/* Keys: of all datacenters, and of this one. They do not change. */
+	/* Keys of the store: of all datacenters, and of this one. They do not change. */
 	struct {
 		char *layout, *limits;
 		char *floor, *claims, *reservations;
@@ -88,27 +85,25 @@ typedef struct {
 		gint64 report_at_us;
 		char *why; /* (nullable): not known, or it is not silent */
 	} silence;
-	gint64 lost_at_us; /* the connection, last, or the session; 0: there was none */
+	gint64 lost_at_us; /* the last loss of the connection or the session; 0: there was none */
 
 	struct {
 		RegistrationState state;
 		gboolean busy;   /* it waits for an answer, a listing or peers */
-		guint64 request; /* whose answer ends the wait; 0: something else does */
+		guint64 request; /* whose answer ends the wait; 0: another event does */
 	} step;
 
-	/* What the keeper wants, beside facts.goal. */
+	/* What the keeper wants, besides facts.goal. */
 	struct {
 		gint64 since_us;
-		gint64 length_ticks;       /* claim */
-		gint64 end_tick;           /* extend */
-		gint64 last_tick;          /* hand back */
-		guint n_passed_over;       /* claim: records that may not be written */
+		gint64 ticks;              /* argument of RegistryOps.begin() */
+		guint n_passed_over;       /* claim: records that this server may not write */
 		gboolean lost_race;        /* claim */
-		gint64 look_again_us;      /* a claim waits, and a record may change unseen; or 0 */
+		gint64 retry_claim_at_us;  /* a claim waits, and a record can change unseen; or 0 */
 		gboolean extension_failed; /* the last one */
 		gboolean cancelled;
 		gboolean finished; /* the keeper has not fetched the result yet */
-		gboolean served;   /* a claim was reached once */
+		gboolean served;   /* a claim has succeeded once */
 		RegistryResult result;
 	} goal;
 
@@ -128,7 +123,8 @@ typedef struct {
 
 	struct {
 		PreparationStep step;
-		GPtrArray *missing; /* (nullable): of MissingRecord, in order */
+		GPtrArray *missing; /* (nullable): of char *: keys of records to make, in order */
+		guint n_above;      /* of them, first: those that only lead to the others */
 		guint n_made;       /* of them */
 	} preparation;
 
@@ -141,10 +137,10 @@ typedef struct {
 	WorkerIdChoice choice;
 	struct {
 		PeerCheck *check;        /* (nullable) */
-		PeerReport earlier;      /* what they said against it, the time before */
-		PeerCheck *clocks;       /* (nullable): of peer-clocks.c */
+		PeerReport earlier;      /* of the check before */
+		PeerCheck *clocks;       /* (nullable): of claim_request_clocks() */
 		gint64 clocks_due_at_us; /* they are not asked before */
-		TlsClient *tls;          /* (nullable): not needed yet; see registration_tls() */
+		TlsClient *tls;          /* (nullable): not needed yet */
 	} peers;
 	struct {
 		GArray *datacenters; /* (nullable): of guint: still to be read, from the end */
@@ -153,7 +149,7 @@ typedef struct {
 
 	HeldReservation holding;
 	struct {
-		gboolean was_read; /* what is held is as this server wrote it */
+		gboolean was_read; /* the held record is as this server wrote it */
 		gboolean written;  /* and the store has accepted a write to it */
 	} here;                    /* on this connection */
 	char *lost_why;            /* (nullable): that it was lost, for the keeper */
@@ -161,34 +157,38 @@ typedef struct {
 	guint n_claims; /* that were tried: the serial of the last */
 } Registration;
 
-/* goals.c: goals, steps and errors */
-
 /* The goal is reached: what it asked for is written. */
 void registration_succeed(Registration *self);
 
 /* The goal is not reached; without a goal: LOST. A reservation that could not be handed back is
- * held no more: its worker ID is quarantined to its end. */
+ * held no more: its worker ID is quarantined until its end. */
 void registration_fail(Registration *self, RegistryError code, const char *format, ...)
 	G_GNUC_PRINTF(3, 4);
 
-/* A claim that fails now is tried again at @tick, and after a session timeout, as records change
- * unseen. */
+/* A claim that fails now is tried again at @tick, and after a session timeout, because records
+ * change unseen. */
 void registration_retry_claim_at(Registration *self, gint64 tick);
 
-/* The listing and the choice are not relied on any more. */
+/* Nothing is decided by the listing and the choice any more. */
 void registration_forget_listing(Registration *self);
+
+/* (transfer full): the data of the claim. @worker_id -1: with the one that is held, if any. */
+char *registration_claim_json(const Registration *self, gint worker_id);
+
+/* The claim is gone although the session lives, so everything else can be gone, too. */
+void registration_lose_claim(Registration *self);
 
 typedef enum {
 	REGISTRATION_SHORT_PAUSE, /* a race was lost: do not meet the others again at once */
 	REGISTRATION_LONG_PAUSE,  /* an answer that makes no sense now */
 	/* the outcome of a request is unknown: no pause without a connection, else a long one, as
-	 * the next answer may be the same */
+	 * the next answer can be the same */
 	REGISTRATION_UNSURE_PAUSE,
 } RegistrationPause;
 
 /* Begins no step for a while. Logs a warning if three steps since the last success ended UNSURE
  * with an error that is not about the connection. The goal does not fail for that, because the next
- * try may work. */
+ * try can work. */
 void registration_pause(Registration *self, RegistrationPause pause);
 
 /* Notes the error of an answer that belongs to the current step, for registration_pause(). */
@@ -199,12 +199,12 @@ void registration_note_error(Registration *self, const StoreMessage *answer);
  * reservation. */
 void registration_forget_open_errors(Registration *self);
 
-/* From now on the state waits for the answer to @request; 0: for something else. */
+/* From now on the state waits for the answer to @request; 0: for another event. */
 void registration_begin_wait(Registration *self, guint64 request);
 void registration_end_wait(Registration *self);
 
-/* Time does not fix what is wrong: logs it, pauses, and fails the goal if it must not wait. Before
- * the first reservation that is fatal. */
+/* For an error that time does not fix: logs it, pauses, and fails the goal if it must not wait.
+ * Before the first reservation it is fatal. */
 void registration_complain(Registration *self, const char *format, ...) G_GNUC_PRINTF(2, 3);
 
 /* The same for a request about @key that was answered with @outcome. */
@@ -214,10 +214,6 @@ void registration_complain_of(Registration *self, const char *key, StoreOutcome 
 /* Reads the store's clock from a write that it stamped; @time_ms 0: it did not. */
 void registration_note_time(Registration *self, gint64 time_ms, gint64 sent_ns, gint64 received_ns);
 
-/* What @peers, of Peer, are asked with. Borrowed. NULL: none of them has ever spoken TLS, or the
- * files cannot be read. */
-TlsClient *registration_tls(Registration *self, const GPtrArray *peers);
-
-/* A connection is new: in between, the store may have been restored from a backup. So what is held
- * is read before anything is written on it. */
+/* A connection is new: before it, the store can have been restored from a backup. So the held
+ * record is read before anything is written. */
 void registration_read_again(Registration *self);

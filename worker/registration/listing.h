@@ -9,11 +9,11 @@
 
 /*
  * The records of one datacenter, as they were read: its floor, the claims of its servers and the
- * reservations of its worker IDs; and whether a worker ID is free by them. Pure: servers and tools
- * read the records by themselves, and add them here.
+ * reservations of its worker IDs. They tell whether a worker ID is free, held, quarantined or
+ * damaged. All functions are pure: servers and tools read the records, and add them here.
  *
- * It is no snapshot. A decision that is based on it holds only if the write that follows finds the
- * versions that are listed here.
+ * A listing is no snapshot. A decision that is based on it holds only if the write that follows
+ * finds the versions that are listed here.
  */
 
 typedef struct {
@@ -45,18 +45,18 @@ DatacenterListing *datacenter_listing_new(const Layout *layout, guint datacenter
 void datacenter_listing_free(DatacenterListing *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(DatacenterListing, datacenter_listing_free)
 
-/* Adding, in any order, and then datacenter_listing_sort(). Without data the record may not be
- * read. Returns: %FALSE if the key does not end with a name that servers give: the record is
- * ignored */
+/* Add the records in any order, and then call datacenter_listing_sort(). If a record has no data,
+ * the caller may not read it. Returns: %FALSE if the record is ignored, because its key does not end
+ * with a name that servers give */
 gboolean datacenter_listing_add_claim(DatacenterListing *self, const StoreRecord *record);
 gboolean datacenter_listing_add_reservation(DatacenterListing *self, const StoreRecord *record);
 /* @record: (nullable): %NULL: it is missing */
 void datacenter_listing_set_floor(DatacenterListing *self, const StoreRecord *record);
 void datacenter_listing_sort(DatacenterListing *self);
 
-/* What follows is of a listing that is sorted. */
+/* The functions below need a sorted listing. */
 
-/* The claim of that nonce; @own: made in this session. (nullable) */
+/* (nullable): a claim with this nonce; @own: made in this session. */
 const ListedClaim *datacenter_listing_find_claim(const DatacenterListing *self, const char *nonce,
 						 gboolean own);
 /* (nullable) */
@@ -66,9 +66,9 @@ const ListedReservation *datacenter_listing_find_reservation(const DatacenterLis
 typedef enum {
 	WORKER_ID_FREE,        /* a server may claim it */
 	WORKER_ID_HELD,        /* a live server has it: @holder */
-	WORKER_ID_QUARANTINED, /* reserved up to and including @until_tick, and no live server has
+	WORKER_ID_QUARANTINED, /* reserved up to and including @until_tick, and no live server holds
 				  it; or the floor is not past */
-	WORKER_ID_DAMAGED,     /* its record is unknown (@reservation->damage): nobody claims it
+	WORKER_ID_DAMAGED,     /* its record is unknown (@reservation->damage): no server claims it
 				  before an operator fixes it */
 } WorkerIdState;
 
@@ -79,7 +79,7 @@ typedef struct {
 	WorkerIdState state;
 	const ListedReservation *reservation; /* (nullable): its record; NULL: there is none */
 	const ListedClaim *holder;            /* HELD */
-	/* The last tick in which nobody but a holder has it: the later of the record's end and the
+	/* The last tick in which only a holder can use it: the later of the record's end and the
 	 * floor, or for DAMAGED the layout's last; -1: it was never reserved. */
 	gint64 until_tick;
 	gboolean is_by_floor; /* QUARANTINED: by the floor only */
@@ -87,8 +87,8 @@ typedef struct {
 
 /**
  * datacenter_listing_judge:
- * @now_tick: by layout_tick_at(): a worker ID is quarantined to the end of its last tick
- * @own_nonce: (nullable): claims of this nonce do not count: a server asks for itself
+ * @now_tick: from layout_tick_at(): a worker ID is quarantined to the end of its last tick
+ * @own_nonce: (nullable): of the server that asks for itself: its own claims do not count
  *
  * A worker ID is held if the owner of its reservation has a claim that names this worker ID, or
  * none yet, or does not parse. If the claim names another worker ID, the owner has left this one.

@@ -17,29 +17,16 @@ const char *registration_state_name(RegistrationState state)
 	return NAMES[state];
 }
 
-static RegistrationState next_of_claim(const RegistrationFacts *facts)
-{
-	if (facts->now_us < facts->doubtful_till_us)
-		return REGISTRATION_DOUBTING;
-	if (facts->chosen)
-		return REGISTRATION_RESERVING;
-	/* by what is listed it is decided whom to ask; asking takes time, so that it is read anew
-	 * before a worker ID is chosen by it */
-	if (!facts->listed || facts->peers_checked)
-		return REGISTRATION_LOOKING;
-	return REGISTRATION_CHECKING;
-}
-
 RegistrationState registration_plan_next(const RegistrationFacts *facts)
 {
 	if (!facts->connected)
 		return REGISTRATION_CONNECTING;
 	if (facts->now_us < facts->pause_till_us)
 		return REGISTRATION_PAUSING;
-	/* the last write first, whatever is wanted now */
+	/* the last write comes first, whatever the goal is now */
 	if (facts->unsettled)
 		return REGISTRATION_SETTLING;
-	/* needs no claim: the version says whose it is */
+	/* this needs no claim: the version tells whether the record is ours */
 	if (facts->goal == REGISTRY_HAND_BACK)
 		return REGISTRATION_RETURNING;
 	if (!facts->prepared)
@@ -54,8 +41,16 @@ RegistrationState registration_plan_next(const RegistrationFacts *facts)
 		return REGISTRATION_EXTENDING;
 	if (facts->wants_time)
 		return REGISTRATION_TIMING;
-	if (facts->goal == REGISTRY_CLAIM)
-		return next_of_claim(facts);
+	if (facts->goal == REGISTRY_CLAIM) {
+		if (facts->now_us < facts->doubtful_till_us)
+			return REGISTRATION_DOUBTING;
+		if (facts->chosen)
+			return REGISTRATION_RESERVING;
+		/* The listing tells which peers to ask. Asking takes time, so the datacenter is
+		 * listed again before a worker ID is chosen. */
+		return facts->listed && !facts->peers_checked ? REGISTRATION_CHECKING
+							      : REGISTRATION_LOOKING;
+	}
 	if (facts->wants_list)
 		return REGISTRATION_LISTING;
 	return REGISTRATION_RESTING;
@@ -66,7 +61,7 @@ gint32 registration_plan_next_version(gint32 version)
 	return (gint32)((guint32)version + 1);
 }
 
-static gboolean stands(const ReservationRecord *record, const char *owner, gint64 end_tick)
+static gboolean has_content(const ReservationRecord *record, const char *owner, gint64 end_tick)
 {
 	return record->end_tick == end_tick && (owner == NULL || g_str_equal(record->owner, owner));
 }
@@ -77,10 +72,10 @@ RegistrationSettlement registration_plan_settle(const RegistrationWrite *write,
 	if (record == NULL)
 		return write->read_version < 0 ? SETTLED_NOT : SETTLED_LOST;
 	if (!write->refused && version == registration_plan_next_version(write->read_version) &&
-	    stands(record, write->owner, write->end_tick))
+	    has_content(record, write->owner, write->end_tick))
 		return SETTLED_WRITTEN;
 	if (version == write->read_version &&
-	    stands(record, write->read_owner, write->read_end_tick))
+	    has_content(record, write->read_owner, write->read_end_tick))
 		return SETTLED_NOT;
 	return SETTLED_LOST;
 }

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker/registration/registration.h"
 
+#include <unistd.h>
+
 #include "common/log.h"
-#include "common/zookeeper/znodes.h"
-#include "worker/registration/claiming.h"
-#include "worker/registration/peer-clocks.h"
-#include "worker/registration/preparation.h"
+#include "worker/registration/claim.h"
 #include "worker/registration/reservation.h"
 
 /*
  * Each poll takes the messages of the store, and lets the registration go from state to state until
- * it waits for something. What the keeper wants is the goal.
+ * it waits for something. The goal is what the keeper wants.
  */
 
-/* For a session to be closed before the process ends, and its claim to go. */
-#define CLOSE_PATIENCE_MS 2000
+/* For a session to be closed before the process ends, so that its claim goes. */
+#define CLOSE_TIMEOUT_MS 2000
 
 #define FIRST_LENGTH_MS 10000
 
@@ -22,62 +21,7 @@
 #define REPORT_SILENCE_US G_TIME_SPAN_MINUTE       /* between two reports */
 #define UNKNOWN_REASON    "is it running, and is the address right?"
 
-/* States */
-
-/* What is done in a state, and with the answer that it waits for. In the others nothing is done. */
-static const struct {
-	void (*start)(Registration *self);
-	void (*take)(Registration *self, const StoreMessage *answer);
-} STATES[N_REGISTRATION_STATES] = {
-	[REGISTRATION_PREPARING] = {preparation_start, preparation_take_answer},
-	[REGISTRATION_SECURING] = {preparation_check_access, preparation_take_access},
-	[REGISTRATION_LOOKING] = {claiming_list_datacenter, NULL},
-	[REGISTRATION_ANNOUNCING] = {claiming_announce, claiming_take_announced},
-	[REGISTRATION_CHECKING] = {claiming_check_peers, NULL},
-	[REGISTRATION_RESERVING] = {reservation_reserve, reservation_take_written},
-	[REGISTRATION_SETTLING] = {reservation_settle, reservation_take_settled},
-	[REGISTRATION_EXTENDING] = {reservation_extend, reservation_take_written},
-	[REGISTRATION_RETURNING] = {reservation_hand_back, reservation_take_written},
-	[REGISTRATION_TIMING] = {claiming_request_time, claiming_take_time},
-	[REGISTRATION_LISTING] = {claiming_list_workers, claiming_take_datacenters},
-};
-
-static void take_step_answer(Registration *self, const StoreMessage *answer)
-{
-	registration_end_wait(self);
-	if (STATES[self->step.state].take != NULL)
-		STATES[self->step.state].take(self, answer);
-	else
-		g_critical("an answer while %s", registration_state_name(self->step.state));
-}
-
-/* The step under way will not be answered: whether it took place is unknown. */
-static void abandon_step(Registration *self)
-{
-	const StoreMessage unsure = {
-		.event = STORE_ANSWER,
-		.outcome = STORE_UNSURE,
-		.reason = "the session is gone",
-	};
-
-	claiming_drop_listing(self);
-	claiming_drop_list(self);
-	if (self->step.request != 0)
-		take_step_answer(self, &unsure);
-	else if (self->peers.check == NULL) /* that goes on without a session */
-		registration_end_wait(self);
-}
-
-/* What the keeper wants goes before a list, if one is being made. */
-static void postpone_list(Registration *self)
-{
-	if (self->step.state != REGISTRATION_LISTING)
-		return;
-	claiming_drop_listing(self);
-	registration_end_wait(self);
-}
-
-/* Events of the store. What becomes unknown with a connection is found out again over the next. */
+/* Events of the store. What becomes unknown with a connection is found out again on the next. */
 
 static void note_down(Registration *self)
 {
@@ -86,35 +30,31 @@ static void note_down(Registration *self)
 	self->lost_at_us = self->facts.now_us;
 }
 
-static void take_up(Registration *self)
-{
-	abandon_step(self);
-	self->facts.connected = TRUE;
-	/* all may have been deleted and made again, by servers of another layout */
-	self->facts.prepared = FALSE;
-	self->facts.secured = FALSE;
-	self->facts.pause_till_us = 0;
-	registration_read_again(self);
-	/* what failed for want of a connection, or waits: a new session has no watches */
-	if (self->goal.extension_failed || self->goal.look_again_us != 0)
-		self->report.retry_now = TRUE;
-}
-
-static void take_session_end(Registration *self)
+static void note_session_end(Registration *self)
 {
 	if (self->facts.connected)
 		note_down(self);
 	self->facts.chosen = FALSE;
 	if (self->claim.announced_ns != 0)
 		self->facts.claim = CLAIM_UNKNOWN; /* it may be left */
-	abandon_step(self);
+	claim_abandon_step(self);
 }
 
 static void take_message(Registration *self, const StoreMessage *message)
 {
 	switch (message->event) {
 	case STORE_UP:
-		take_up(self);
+		claim_abandon_step(self);
+		self->facts.connected = TRUE;
+		/* servers of another layout can have deleted everything and made it again */
+		self->facts.prepared = FALSE;
+		self->facts.secured = FALSE;
+		self->facts.pause_till_us = 0;
+		registration_read_again(self);
+		/* an extension failed for want of a connection, or a claim waits: a new session has
+		 * no watches */
+		if (self->goal.extension_failed || self->goal.retry_claim_at_us != 0)
+			self->report.retry_now = TRUE;
 		break;
 	case STORE_DOWN:
 		note_down(self);
@@ -123,56 +63,30 @@ static void take_message(Registration *self, const StoreMessage *message)
 		registration_forget_open_errors(self);
 		break;
 	case STORE_LAPSED:
-		take_session_end(self);
+		note_session_end(self);
 		self->lost_at_us = self->facts.now_us;
 		break;
 	case STORE_RENEWED:
-		take_session_end(self);
+		note_session_end(self);
 		break;
 	case STORE_REJECTED:
-		take_session_end(self);
-		registration_complain(
-			self, "ZooKeeper at %s refuses the user and password of --zookeeper-auth",
-			self->config.servers);
+		note_session_end(self);
+		registration_complain(self,
+				      "%s at %s refuses the user and password of --zookeeper-auth",
+				      self->store->name, self->config.servers);
 		break;
 	case STORE_CHANGED:
-		self->report.retry_now = self->report.retry_now || self->goal.look_again_us != 0;
+		self->report.retry_now =
+			self->report.retry_now || self->goal.retry_claim_at_us != 0;
 		break;
 	case STORE_GONE:
 		if (g_strcmp0(message->key, self->claim.key) == 0)
-			claiming_lose_claim(self);
+			registration_lose_claim(self);
 		break;
 	case STORE_ANSWER:
-		if (claiming_take_listing(self, message) || message->request != self->step.request)
-			break;
-		registration_note_error(self, message);
-		take_step_answer(self, message);
+		claim_take_answer(self, message);
 		break;
 	}
-}
-
-static void take_messages(Registration *self)
-{
-	StoreMessage *next;
-
-	while ((next = self->store->ops->take(self->store)) != NULL) {
-		g_autoptr(StoreMessage) message = next;
-
-		take_message(self, message);
-	}
-	claiming_take_peers(self);
-	peer_clocks_take(self);
-}
-
-/* The keeper */
-
-static void set_state(Registration *self, RegistrationState state)
-{
-	if (state == self->step.state)
-		return;
-	log_event(LOG_REGISTRATION, log_text("from", registration_state_name(self->step.state)),
-		  log_text("to", registration_state_name(state)));
-	self->step.state = state;
 }
 
 /* Goals that cannot wait for a connection, or for an answer */
@@ -183,22 +97,19 @@ static gboolean is_for_stop(const Registration *self)
 	       (self->goal.cancelled || self->facts.goal == REGISTRY_HAND_BACK);
 }
 
-/* Whether what is held has ended, so that there is nothing to be handed back any more. */
-static gboolean is_spent(const Registration *self)
-{
-	return self->holding.held && !self->facts.unsettled &&
-	       self->now_tick > self->holding.end_tick;
-}
-
 static gint64 give_up_at_us(const Registration *self)
 {
-	/* ZooKeeper may be connected, and silent */
-	if (is_for_stop(self) && !is_spent(self))
+	/* a reservation that has ended need not be handed back any more */
+	gboolean has_ended = self->holding.held && !self->facts.unsettled &&
+			     self->now_tick > self->holding.end_tick;
+
+	/* the store can be connected, and silent */
+	if (is_for_stop(self) && !has_ended)
 		return self->stop_by_us;
 	if (self->facts.connected)
 		return G_MAXINT64;
 	switch (self->facts.goal) {
-	case REGISTRY_CLAIM: /* before it has served; later it holds out */
+	case REGISTRY_CLAIM: /* only a server that has not served gives up */
 		if (self->goal.served)
 			return G_MAXINT64;
 		return MAX(self->goal.since_us, self->lost_at_us) +
@@ -212,55 +123,56 @@ static gint64 give_up_at_us(const Registration *self)
 	return G_MAXINT64;
 }
 
-/* Fails the claim as soon as it is known why there is no connection. */
-static void fail_to_connect(Registration *self)
+/* (transfer full) (nullable): why there is no connection; NULL: the store is still finding out. */
+static char *find_why_down(Registration *self)
 {
-	g_autofree char *why = NULL;
+	char *why = NULL;
 
 	self->finding_why_down = !self->store->ops->find_why_down(self->store, &why);
 	if (self->finding_why_down)
-		return;
+		return NULL;
 	self->store->ops->forget_why_down(self->store);
-	registration_fail(self, REGISTRY_ERROR_FATAL,
-			  "no connection to ZooKeeper at %s within %" G_GINT64_FORMAT " ms: %s",
-			  self->config.servers, self->config.connect_timeout_ms,
-			  why != NULL ? why : UNKNOWN_REASON);
+	return why != NULL ? why : g_strdup(UNKNOWN_REASON);
 }
 
 static void give_up(Registration *self)
 {
-	if (self->facts.goal == REGISTRY_CLAIM) /* the server has not served, and ends */
-		fail_to_connect(self);
-	else
-		registration_fail(self, REGISTRY_ERROR_FAILED, "no %s ZooKeeper at %s%s",
+	g_autofree char *why = NULL;
+
+	if (self->facts.goal != REGISTRY_CLAIM) {
+		registration_fail(self, REGISTRY_ERROR_FAILED, "no %s %s at %s%s",
 				  self->facts.connected ? "answer from" : "connection to",
-				  self->config.servers,
+				  self->store->name, self->config.servers,
 				  is_for_stop(self) ? "; the claim goes when the session ends"
 						    : "");
-}
-
-/* Whether a cancelled goal can be let go: nothing that was written is left in doubt, unless there
- * is nobody who could tell. */
-static gboolean may_cancel(const Registration *self)
-{
-	if (!self->facts.connected || self->facts.now_us >= give_up_at_us(self))
-		return TRUE;
-	return !self->facts.unsettled && self->step.state != REGISTRATION_RESERVING &&
-	       self->step.state != REGISTRATION_EXTENDING;
+		return;
+	}
+	/* the server has not served, and ends as soon as the reason is known */
+	why = find_why_down(self);
+	if (why != NULL)
+		registration_fail(self, REGISTRY_ERROR_FATAL,
+				  "no connection to %s at %s within %" G_GINT64_FORMAT " ms: %s",
+				  self->store->name, self->config.servers,
+				  self->config.connect_timeout_ms, why);
 }
 
 static void check_goal(Registration *self)
 {
+	gboolean is_late = self->facts.now_us >= give_up_at_us(self);
+	gboolean is_writing = self->facts.unsettled || self->step.state == REGISTRATION_RESERVING ||
+			      self->step.state == REGISTRATION_EXTENDING;
+
 	if (self->facts.connected) {
 		self->store->ops->forget_why_down(self->store);
 		self->finding_why_down = FALSE;
 	}
 	if (self->facts.goal == REGISTRY_NONE)
 		return;
-	if (self->goal.cancelled && may_cancel(self)) {
+	/* a cancelled goal ends when no outcome of a write is open, or nobody can tell it */
+	if (self->goal.cancelled && (!self->facts.connected || is_late || !is_writing)) {
 		registration_fail(self, REGISTRY_ERROR_FAILED, "the server stops");
 		self->facts.chosen = FALSE;
-	} else if (self->facts.now_us >= give_up_at_us(self)) {
+	} else if (is_late) {
 		give_up(self);
 	}
 }
@@ -280,43 +192,19 @@ static void explain_silence(Registration *self)
 	if (self->facts.connected || self->facts.now_us < self->silence.report_at_us ||
 	    (self->facts.goal == REGISTRY_CLAIM && self->facts.now_us >= give_up_at_us(self)))
 		return;
-	self->finding_why_down = !self->store->ops->find_why_down(self->store, &why);
-	if (self->finding_why_down)
+	why = find_why_down(self);
+	if (why == NULL)
 		return;
-	self->store->ops->forget_why_down(self->store);
 	self->silence.report_at_us = self->facts.now_us + REPORT_SILENCE_US;
 	g_free(self->silence.why);
-	self->silence.why =
-		g_strdup_printf("no connection to ZooKeeper at %s: %s", self->config.servers,
-				why != NULL ? why : UNKNOWN_REASON);
+	self->silence.why = g_strdup_printf("no connection to %s at %s: %s", self->store->name,
+					    self->config.servers, why);
 	log_event(LOG_ZOOKEEPER_UNREACHABLE, log_text("error", self->silence.why));
 }
 
-/* The keeper hears of it at once, whatever it wants. */
-static void report_loss(Registration *self)
-{
-	g_autofree char *why = NULL;
+/* The keeper's calls */
 
-	if (self->lost_why == NULL || self->goal.finished)
-		return;
-	why = g_steal_pointer(&self->lost_why);
-	registration_fail(self, REGISTRY_ERROR_LOST, "%s", why);
-}
-
-static void run_steps(Registration *self)
-{
-	gboolean started = TRUE;
-
-	while (started && !self->step.busy) {
-		reservation_check_is_read(self);
-		set_state(self, registration_plan_next(&self->facts));
-		started = STATES[self->step.state].start != NULL;
-		if (started)
-			STATES[self->step.state].start(self);
-	}
-}
-
-static gint64 look_again_at_us(const Registration *self)
+static gint64 next_poll_at_us(const Registration *self)
 {
 	gint64 at_us = give_up_at_us(self);
 
@@ -329,8 +217,8 @@ static gint64 look_again_at_us(const Registration *self)
 	if (self->lost_why != NULL)
 		return self->facts.now_us;
 	at_us = MIN(at_us, self->store->ops->due_at_us(self->store));
-	if (self->goal.look_again_us != 0)
-		at_us = MIN(at_us, self->goal.look_again_us);
+	if (self->goal.retry_claim_at_us != 0)
+		at_us = MIN(at_us, self->goal.retry_claim_at_us);
 	if (self->step.state == REGISTRATION_PAUSING)
 		at_us = MIN(at_us, self->facts.pause_till_us);
 	if (self->step.state == REGISTRATION_DOUBTING)
@@ -338,23 +226,41 @@ static gint64 look_again_at_us(const Registration *self)
 	return at_us;
 }
 
-static void registry_work(Registration *self)
+static void take_events(Registration *self)
 {
-	if (self->goal.since_us == 0) /* nothing was wanted yet */
-		return;
-	take_messages(self);
-	report_loss(self);
-	if (self->facts.goal != REGISTRY_NONE)
-		postpone_list(self);
-	check_goal(self);
-	run_steps(self);
-	check_goal(self);
-	explain_silence(self);
-	if (self->goal.look_again_us != 0 && self->facts.now_us >= self->goal.look_again_us) {
-		self->goal.look_again_us = 0;
-		self->report.retry_now = TRUE;
+	StoreMessage *next;
+
+	while ((next = self->store->ops->take(self->store)) != NULL) {
+		g_autoptr(StoreMessage) message = next;
+
+		take_message(self, message);
 	}
-	self->report.poll_at_us = look_again_at_us(self);
+	claim_take_peers(self);
+	claim_take_clocks(self);
+	/* a loss is reported at once, whatever the keeper wants */
+	if (self->lost_why != NULL && !self->goal.finished) {
+		g_autofree char *why = g_steal_pointer(&self->lost_why);
+
+		registration_fail(self, REGISTRY_ERROR_LOST, "%s", why);
+	}
+}
+
+static void run_steps(Registration *self)
+{
+	gboolean started = TRUE;
+
+	while (started && !self->step.busy) {
+		RegistrationState next;
+
+		reservation_check_is_read(self);
+		next = registration_plan_next(&self->facts);
+		if (next != self->step.state)
+			log_event(LOG_REGISTRATION,
+				  log_text("from", registration_state_name(self->step.state)),
+				  log_text("to", registration_state_name(next)));
+		self->step.state = next;
+		started = claim_start_step(self);
+	}
 }
 
 static gboolean registry_poll(Registry *registry, gint64 now_tick, gint64 stop_by_us,
@@ -367,11 +273,25 @@ static gboolean registry_poll(Registry *registry, gint64 now_tick, gint64 stop_b
 	self->stop_by_us = stop_by_us;
 	self->facts.now_us = g_get_monotonic_time();
 	self->report.poll_at_us = G_MAXINT64;
-	registry_work(self);
+	if (self->goal.since_us != 0) { /* else the keeper has wanted nothing yet */
+		take_events(self);
+		if (self->facts.goal != REGISTRY_NONE)
+			claim_postpone_list(self);
+		check_goal(self);
+		run_steps(self);
+		check_goal(self);
+		explain_silence(self);
+		if (self->goal.retry_claim_at_us != 0 &&
+		    self->facts.now_us >= self->goal.retry_claim_at_us) {
+			self->goal.retry_claim_at_us = 0;
+			self->report.retry_now = TRUE;
+		}
+		self->report.poll_at_us = next_poll_at_us(self);
+	}
 	self->report.is_reachable = self->facts.connected;
-	self->report.session = self->facts.connected   ? KEEPER_SESSION_CONNECTED
-			       : self->lost_at_us != 0 ? KEEPER_SESSION_LOST
-						       : KEEPER_SESSION_CONNECTING;
+	self->report.session = self->facts.connected   ? REGISTRY_SESSION_CONNECTED
+			       : self->lost_at_us != 0 ? REGISTRY_SESSION_LOST
+						       : REGISTRY_SESSION_CONNECTING;
 	self->report.hindrance = self->hindrance != NULL ? self->hindrance : self->silence.why;
 	self->report.heard_at_us = self->store->heard_at_us;
 	*out_report = self->report;
@@ -386,42 +306,23 @@ static gboolean registry_poll(Registry *registry, gint64 now_tick, gint64 stop_b
 	return has_ended;
 }
 
-static void set_goal(Registration *self, RegistryOperation goal)
-{
-	g_assert(self->facts.goal == REGISTRY_NONE && !self->goal.finished);
-	self->facts.goal = goal;
-	self->goal.look_again_us = 0;
-	self->goal.since_us = g_get_monotonic_time();
-	self->goal.result = (RegistryResult){0};
-}
-
-static void registry_claim(Registry *registry, gint64 length_ticks)
+static void registry_begin(Registry *registry, RegistryOperation operation, gint64 ticks)
 {
 	Registration *self = (Registration *)registry;
 
+	g_assert(self->facts.goal == REGISTRY_NONE && !self->goal.finished);
+	self->facts.goal = operation;
+	self->goal.ticks = ticks;
+	self->goal.retry_claim_at_us = 0;
+	self->goal.since_us = g_get_monotonic_time();
+	self->goal.result = (RegistryResult){0};
+	if (operation != REGISTRY_CLAIM)
+		return;
 	self->store->wake = registry->wake;
 	self->store->wake_data = registry->wake_data;
-	set_goal(self, REGISTRY_CLAIM);
-	self->goal.length_ticks = length_ticks;
 	self->goal.n_passed_over = 0;
 	self->goal.lost_race = FALSE;
 	registration_forget_listing(self);
-}
-
-static void registry_extend(Registry *registry, gint64 end_tick)
-{
-	Registration *self = (Registration *)registry;
-
-	set_goal(self, REGISTRY_EXTEND);
-	self->goal.end_tick = end_tick;
-}
-
-static void registry_hand_back(Registry *registry, gint64 last_tick)
-{
-	Registration *self = (Registration *)registry;
-
-	set_goal(self, REGISTRY_HAND_BACK);
-	self->goal.last_tick = last_tick;
 }
 
 static void registry_cancel(Registry *registry)
@@ -445,21 +346,14 @@ static void registry_free(Registry *registry)
 {
 	Registration *self = (Registration *)registry;
 
-	g_clear_pointer(&self->peers.check, peer_check_free);
-	g_clear_pointer(&self->peers.clocks, peer_check_free);
-	peer_report_clear(&self->peers.earlier);
-	tls_client_unref(self->peers.tls);
-	claiming_drop_listing(self);
-	claiming_drop_list(self);
-	g_clear_pointer(&self->preparation.missing, g_ptr_array_unref);
-	self->store->ops->close(self->store, CLOSE_PATIENCE_MS);
+	claim_clear(self);
+	self->store->ops->close(self->store, CLOSE_TIMEOUT_MS);
 	worker_list_free(self->report.list);
 	if (self->goal.finished)
 		g_clear_error(&self->goal.result.error);
 	g_free(self->hindrance);
 	g_free(self->silence.why);
 	g_free(self->lost_why);
-	g_free(self->claim.key);
 	g_free(self->keys.layout);
 	g_free(self->keys.limits);
 	g_free(self->keys.floor);
@@ -468,33 +362,16 @@ static void registry_free(Registry *registry)
 	g_free(self->config.servers);
 	g_free(self->config.root);
 	g_free(self->config.nonce);
-	g_free(self->config.version);
-	g_free(self->config.program);
-	g_free(self->config.host);
 	g_free(self->config.name);
+	claim_record_clear(&self->config.claim);
 	tls_names_clear(&self->config.tls);
 	g_free(self);
-}
-
-/* How its claim and its records name it. */
-static void set_identity(Registration *self, const RegistrationConfig *config)
-{
-	const Address *address = config->address;
-
-	self->config.program = address == NULL ? g_strdup(config->program) : NULL;
-	self->config.host = g_strdup(address != NULL ? address->host : config->host);
-	self->config.port = address != NULL ? address->port : 0;
-	self->config.is_tls = address != NULL && address->is_tls;
-	self->config.name = address != NULL ? g_strdup(address->text)
-					    : g_strconcat(config->program, "@", config->host, NULL);
 }
 
 Registry *registration_new(Store *store, const RegistrationConfig *config)
 {
 	static const RegistryOps OPS = {
-		.claim = registry_claim,
-		.extend = registry_extend,
-		.hand_back = registry_hand_back,
+		.begin = registry_begin,
 		.poll = registry_poll,
 		.cancel = registry_cancel,
 		.ask_clock = registry_ask_clock,
@@ -502,6 +379,7 @@ Registry *registration_new(Store *store, const RegistrationConfig *config)
 		.free = registry_free,
 	};
 	Registration *self = g_new0(Registration, 1);
+	const Address *address = config->address;
 	const char *root = config->root;
 
 	self->registry = (Registry){
@@ -509,14 +387,23 @@ Registry *registration_new(Store *store, const RegistrationConfig *config)
 		.first_length_ms = MIN(FIRST_LENGTH_MS, config->max_length_ms),
 		.max_length_ms = config->max_length_ms,
 		.extend_when_idle = TRUE,
-		.first_report = {.session = KEEPER_SESSION_CONNECTING, .poll_at_us = G_MAXINT64},
+		.first_report = {.session = REGISTRY_SESSION_CONNECTING, .poll_at_us = G_MAXINT64},
 	};
 	self->store = store;
 	self->config.servers = g_strdup(config->servers);
 	self->config.root = g_strdup(root);
 	self->config.nonce = g_strdup(config->nonce);
-	self->config.version = g_strdup(config->version);
-	set_identity(self, config);
+	self->config.claim = (ClaimRecord){
+		.program = address == NULL ? g_strdup(config->program) : NULL,
+		.host = g_strdup(address != NULL ? address->host : config->host),
+		.port = address != NULL ? address->port : 0,
+		.is_tls = address != NULL && address->is_tls,
+		.pid = getpid(),
+		.version = g_strdup(config->version),
+		.started_ms = clock_now_ms(&config->clock->clock),
+	};
+	self->config.name = address != NULL ? g_strdup(address->text)
+					    : g_strconcat(config->program, "@", config->host, NULL);
 	self->config.tls = tls_names_copy(&config->tls);
 	self->config.layout = *config->layout;
 	self->config.clock = config->clock;
@@ -525,7 +412,6 @@ Registry *registration_new(Store *store, const RegistrationConfig *config)
 	self->config.preferred_worker_id = config->preferred_worker_id;
 	self->config.connect_timeout_ms = config->connect_timeout_ms;
 	self->config.max_clock_skew_ms = config->max_clock_skew_ms;
-	self->config.started_ms = clock_now_ms(&config->clock->clock);
 	self->keys.layout = znode_layout(root);
 	self->keys.limits = znode_limits(root);
 	self->keys.floor = znode_floor(root, config->datacenter_id);

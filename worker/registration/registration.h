@@ -9,10 +9,10 @@
 #include "worker/store.h"
 
 /*
- * Reservations in a store that the servers of a datacenter share: each has a claim, a mortal record
- * that shows that it lives, and each worker ID a record, which is written in transactions on the
- * version that was read. The records make IDs unique; the claims tell which worker IDs are worth
- * reading. docs/registration.md has the states.
+ * A registry in a store that the servers of a datacenter share. Each server has a claim, a mortal
+ * record that shows that it lives. Each worker ID has a record, which is written in transactions
+ * that fail if it has another version than was read. The records make IDs unique; the claims show
+ * which worker IDs are in use. docs/registration.md has the states.
  *
  * A claim ends with WAIT while no worker ID is free. The first one ends with FATAL if this server
  * must not join (another layout, a clock that is off, peers that contradict it, a floor that is
@@ -37,7 +37,7 @@ typedef struct {
 	gint64 max_length_ms;       /* of a reservation */
 	gint64 max_clock_skew_ms;
 	gboolean skip_sanity_checks;
-	TlsNames tls; /* of those who ask peers that speak TLS */
+	TlsNames tls; /* for calls to peers that speak TLS */
 } RegistrationConfig;
 
 /**
@@ -45,8 +45,8 @@ typedef struct {
  * @store: (transfer full)
  * @config: copied, but for the clock
  *
- * Connects to nothing before the first claim. free() ends the session, and the claim with it; it
- * waits for that for 2 s at most.
+ * Connects to nothing before the first claim. free() ends the session, and the claim with it, and
+ * waits for this for 2 s at most.
  *
  * Returns: (transfer full): reservations in @store
  */

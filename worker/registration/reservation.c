@@ -2,38 +2,32 @@
 #include "worker/registration/reservation.h"
 
 #include "common/log.h"
-#include "common/zookeeper/znodes.h"
-#include "worker/registration/claiming.h"
 
 static char *reservation_key(const Registration *self, guint worker_id)
 {
 	return znode_reservation(self->config.root, self->config.datacenter_id, worker_id);
 }
 
-/* The owner that the attempt writes: nobody's, when it hands back. */
-static const char *owner_of(const Registration *self)
+/* Returns the owner that the attempt writes: none for a hand-back. */
+static const char *owner_of_attempt(const Registration *self)
 {
 	return self->attempt.goal == REGISTRY_HAND_BACK ? "" : self->config.nonce;
 }
 
-static char *record_json(const Registration *self)
-{
-	const ReservationRecord record = {
-		.end_tick = self->attempt.wanted.end_tick,
-		.owner = (char *)owner_of(self),
-		.address = self->config.name,
-	};
+/* Writing */
 
-	return reservation_record_to_json(&record);
-}
-
-/* Commits the attempt, after @claim if there is such a write. It fails if the floor is not the one
- * that it rests on. */
+/* Commits the attempt, after @claim if there is such a write. It fails if the floor has another
+ * version than the attempt relies on. */
 static void commit_attempt(Registration *self, const StoreWrite *claim)
 {
 	const HeldReservation *wanted = &self->attempt.wanted;
+	const ReservationRecord record = {
+		.end_tick = wanted->end_tick,
+		.owner = (char *)owner_of_attempt(self),
+		.address = self->config.name,
+	};
 	g_autofree char *key = reservation_key(self, wanted->worker_id);
-	g_autofree char *json = record_json(self);
+	g_autofree char *json = reservation_record_to_json(&record);
 	StoreWrite writes[STORE_MAX_WRITES];
 	guint n = 0;
 
@@ -50,7 +44,6 @@ static void commit_attempt(Registration *self, const StoreWrite *claim)
 	registration_begin_wait(self, self->store->ops->commit(self->store, writes, n));
 }
 
-/* Which of its writes failed. */
 static gboolean failed_at_claim(const Registration *self, const StoreMessage *answer)
 {
 	return self->attempt.goal != REGISTRY_HAND_BACK && answer->failed == 0;
@@ -70,7 +63,7 @@ void reservation_reserve(Registration *self)
 		registration_forget_listing(self);
 		return;
 	}
-	claim = claiming_claim_json(self, (gint)choice->worker_id);
+	claim = registration_claim_json(self, (gint)choice->worker_id);
 	self->attempt = (Attempt){
 		.goal = REGISTRY_CLAIM,
 		.read_version = choice->version,
@@ -82,7 +75,7 @@ void reservation_reserve(Registration *self)
 				.worker_id = choice->worker_id,
 				.first_tick = choice->first_tick,
 				.floor_version = choice->floor_version,
-				.end_tick = MIN(self->now_tick + self->goal.length_ticks,
+				.end_tick = MIN(self->now_tick + self->goal.ticks,
 						layout_max_tick(&self->config.layout)),
 			},
 	};
@@ -104,28 +97,10 @@ static Attempt attempt_on(const HeldReservation *reservation, RegistryOperation 
 	};
 }
 
-/* Whether the attempt is on what is held, or to be held. Since it was made, what was held may be
- * handed back or lost; then what became of the attempt does not matter any more. */
-static gboolean is_to_hold(const Registration *self)
-{
-	return self->attempt.goal == REGISTRY_CLAIM ||
-	       (self->holding.held && self->holding.serial == self->attempt.wanted.serial);
-}
-
-void reservation_check_is_read(Registration *self)
-{
-	if (!self->holding.held || self->here.was_read || self->facts.unsettled)
-		return;
-	/* as if a write had been refused */
-	self->attempt = attempt_on(&self->holding, REGISTRY_NONE);
-	self->attempt.refused = TRUE;
-	self->facts.unsettled = TRUE;
-}
-
 void reservation_extend(Registration *self)
 {
 	self->attempt = attempt_on(&self->holding, REGISTRY_EXTEND);
-	self->attempt.wanted.end_tick = CLAMP(self->goal.end_tick, self->holding.end_tick,
+	self->attempt.wanted.end_tick = CLAMP(self->goal.ticks, self->holding.end_tick,
 					      layout_max_tick(&self->config.layout));
 	commit_attempt(self, &(StoreWrite){.key = self->claim.key, .version = STORE_ANY});
 }
@@ -138,15 +113,18 @@ void reservation_hand_back(Registration *self)
 	self->attempt.wanted.held = FALSE;
 	/* a lease that begins after its end, to keep the order of IDs, has issued nothing */
 	self->attempt.wanted.end_tick =
-		MIN(MAX(held->first_tick - 1, self->goal.last_tick), held->end_tick);
+		MIN(MAX(held->first_tick - 1, self->goal.ticks), held->end_tick);
 	commit_attempt(self, NULL);
 }
 
-void reservation_settle(Registration *self)
-{
-	g_autofree char *key = reservation_key(self, self->attempt.wanted.worker_id);
+/* Outcomes */
 
-	registration_begin_wait(self, self->store->ops->read(self->store, key, TRUE));
+/* Whether the attempt is about the reservation that is held, or will be. If that was handed back or
+ * lost since the attempt, its outcome does not matter any more. */
+static gboolean is_to_hold(const Registration *self)
+{
+	return self->attempt.goal == REGISTRY_CLAIM ||
+	       (self->holding.held && self->holding.serial == self->attempt.wanted.serial);
 }
 
 static void hold_attempt(Registration *self)
@@ -160,11 +138,11 @@ static void hold_attempt(Registration *self)
 static void note_written(Registration *self)
 {
 	hold_attempt(self);
-	if (self->facts.goal == self->attempt.goal) /* else it is held all the same */
+	if (self->facts.goal == self->attempt.goal) /* else the goal was given up; it is held */
 		registration_succeed(self);
 }
 
-/* A claim is tried anew from a new listing; what was held is lost. (transfer full) for @why */
+/* The held reservation is lost; a claim is tried again with a new listing. @why: (transfer full) */
 static void note_lost(Registration *self, char *why)
 {
 	registration_forget_listing(self);
@@ -178,29 +156,135 @@ static void note_lost(Registration *self, char *why)
 	self->lost_why = why;
 }
 
-void reservation_check_floor(Registration *self, const Floor *floor)
+/* A record or version that the attempt relies on has changed. */
+static void try_again(Registration *self)
 {
-	g_autofree char *until = NULL;
-
-	if (!self->holding.held)
-		return;
-	/* its version alone does not tell: in another history it may have had the same */
-	if (floor == NULL ||
-	    floor_allows_keeping(floor, self->holding.end_tick, self->here.written)) {
-		self->holding.floor_version = floor != NULL ? floor->version : -1;
-		return;
+	if (self->attempt.goal == REGISTRY_CLAIM) {
+		registration_forget_listing(self);
+		registration_pause(self, REGISTRATION_SHORT_PAUSE);
+	} else { /* the record is read, and that decides */
+		self->attempt.refused = TRUE;
+		self->facts.unsettled = TRUE;
 	}
-	until = layout_tick_text(&self->config.layout, floor->tick);
-	note_lost(self,
-		  g_strdup_printf(
-			  "datacenter %u was quarantined until %s by an operator (snowflakectl "
-			  "registry quarantine), and the reservation ended too soon to be sure "
-			  "that in what was lost nobody else had worker ID %u",
-			  self->config.datacenter_id, until, self->holding.worker_id));
 }
 
-static char *describe_owner(const Registration *self, const ReservationRecord *record,
-			    gint32 version)
+/* The store refuses to read or write a record. */
+static void complain_of_record(Registration *self, const StoreMessage *answer)
+{
+	const Attempt *attempt = &self->attempt;
+	gboolean is_read = self->facts.unsettled;
+	gint64 end_tick = is_read ? attempt->wanted.end_tick : attempt->read_end_tick;
+	g_autofree char *key = NULL;
+
+	/* its loss was reported, and nobody waits for it: a record that cannot be read is left to
+	 * its end */
+	if (!is_to_hold(self)) {
+		self->facts.unsettled = FALSE;
+		return;
+	}
+	if (!is_read && failed_at_claim(self, answer))
+		key = g_strdup(self->claim.key);
+	else if (!is_read && failed_at_floor(self, answer))
+		key = g_strdup(self->keys.floor);
+	else
+		key = reservation_key(self, attempt->wanted.worker_id);
+
+	/* a reservation that has ended, and can be neither read nor extended: another will do */
+	if (self->now_tick > end_tick && (is_read || attempt->goal == REGISTRY_EXTEND)) {
+		self->facts.unsettled = FALSE;
+		note_lost(self, g_strdup_printf("%s has ended, and %s refuses it: %s", key,
+						self->store->name, answer->reason));
+		return;
+	}
+	/* one record that this server may not write does not stand for all of them */
+	if (!is_read && attempt->goal == REGISTRY_CLAIM && self->config.worker_id < 0 &&
+	    ++self->goal.n_passed_over < 1u << self->config.layout.worker_bits) {
+		g_autofree char *text =
+			g_strdup_printf("%s is passed over: %s", key, answer->reason);
+
+		log_event(LOG_ZOOKEEPER_REFUSED, log_text("error", text));
+		try_again(self);
+		return;
+	}
+	registration_complain_of(self, key, answer->outcome, answer->reason);
+}
+
+void reservation_take_written(Registration *self, const StoreMessage *answer)
+{
+	const Attempt *attempt = &self->attempt;
+
+	switch (answer->outcome) {
+	case STORE_OK:
+		if (answer->records->len > 0) {
+			const StoreRecord *written = answer->records->pdata[0];
+
+			registration_note_time(self, written->modified_ms, answer->sent_ns,
+					       answer->received_ns);
+		}
+		if (!is_to_hold(self))
+			break;
+		self->here.was_read = self->here.was_read || attempt->goal == REGISTRY_CLAIM;
+		self->here.written = self->here.was_read;
+		note_written(self);
+		break;
+	case STORE_UNSURE:
+		self->facts.unsettled = TRUE;
+		registration_pause(self, REGISTRATION_UNSURE_PAUSE);
+		if (attempt->goal == REGISTRY_EXTEND && self->facts.goal == REGISTRY_EXTEND)
+			registration_fail(self, REGISTRY_ERROR_FAILED, "%s", answer->reason);
+		break;
+	case STORE_ABSENT:
+	case STORE_CONFLICT:
+		if (failed_at_claim(self, answer)) {
+			registration_lose_claim(self);
+			break;
+		}
+		if (failed_at_floor(self, answer)) {
+			/* an operator has raised the floor, or somebody has deleted it: it is read
+			 * again */
+			self->facts.prepared = FALSE;
+			/* nobody can claim the worker ID before its end, so it is left to that */
+			if (attempt->goal == REGISTRY_HAND_BACK &&
+			    self->facts.goal == REGISTRY_HAND_BACK) {
+				registration_fail(self, REGISTRY_ERROR_FAILED,
+						  "the floor of datacenter %u has changed",
+						  self->config.datacenter_id);
+				break;
+			}
+		} else if (attempt->goal == REGISTRY_CLAIM) {
+			self->goal.lost_race = TRUE;
+		}
+		try_again(self);
+		break;
+	case STORE_DENIED:
+	case STORE_REFUSED:
+		complain_of_record(self, answer);
+		break;
+	}
+}
+
+/* Settling: the content of the record decides whether the attempt took place. */
+
+void reservation_check_is_read(Registration *self)
+{
+	if (!self->holding.held || self->here.was_read || self->facts.unsettled)
+		return;
+	/* the attempt writes nothing, so it counts as refused */
+	self->attempt = attempt_on(&self->holding, REGISTRY_NONE);
+	self->attempt.refused = TRUE;
+	self->facts.unsettled = TRUE;
+}
+
+void reservation_settle(Registration *self)
+{
+	g_autofree char *key = reservation_key(self, self->attempt.wanted.worker_id);
+
+	registration_begin_wait(self, self->store->ops->read(self->store, key, TRUE));
+}
+
+/* @record: (nullable). Returns: (transfer full): why the reservation is lost */
+static char *describe_loss(const Registration *self, const ReservationRecord *record,
+			   gint32 version)
 {
 	g_autofree char *path = reservation_key(self, self->attempt.wanted.worker_id);
 
@@ -209,14 +293,15 @@ static char *describe_owner(const Registration *self, const ReservationRecord *r
 				       path);
 	if (g_str_equal(record->owner, self->config.nonce))
 		return g_strdup_printf("%s is of version %d, which this server did not write (its "
-				       "own was %d): was ZooKeeper restored from a backup, or this "
+				       "own was %d): was %s restored from a backup, or this "
 				       "process copied? see snowflakectl registry quarantine",
-				       path, version, self->holding.version);
+				       path, version, self->holding.version, self->store->name);
 	if (*record->owner == '\0')
 		return g_strdup_printf("%s is nobody's now: was it edited by hand?", path);
 	return g_strdup_printf("%s is now of %s (owner %s)", path, record->address, record->owner);
 }
 
+/* @record: (nullable): as it is now; %NULL: it is gone, or does not parse */
 static void settle_attempt(Registration *self, const ReservationRecord *record, gint32 version)
 {
 	const Attempt *attempt = &self->attempt;
@@ -224,107 +309,33 @@ static void settle_attempt(Registration *self, const ReservationRecord *record, 
 		.read_version = attempt->read_version,
 		.read_end_tick = attempt->read_end_tick,
 		.read_owner = attempt->goal == REGISTRY_CLAIM ? NULL : self->config.nonce,
-		.owner = owner_of(self),
+		.owner = owner_of_attempt(self),
 		.end_tick = attempt->wanted.end_tick,
 		.refused = attempt->refused,
 	};
-	RegistrationSettlement settlement;
 
 	self->facts.unsettled = FALSE;
-	settlement = registration_plan_settle(&write, record, version);
 	if (!is_to_hold(self))
 		return;
 	self->here.was_read = TRUE;
-	switch (settlement) {
+	switch (registration_plan_settle(&write, record, version)) {
 	case SETTLED_WRITTEN:
-		/* it was computed some time ago: the extension goes on, a claim needs one */
+		/* the write was computed some time ago: an extension goes on from it, and a claim
+		 * needs an extension */
 		self->report.retry_now = TRUE;
-		if (self->attempt.goal == REGISTRY_EXTEND)
+		if (attempt->goal == REGISTRY_EXTEND)
 			hold_attempt(self);
 		else
 			note_written(self);
 		break;
 	case SETTLED_NOT:
-		/* the goal, if it still is one, goes on from here */
+		/* if the goal was not given up, it goes on from here */
 		registration_forget_listing(self);
 		break;
 	case SETTLED_LOST:
-		note_lost(self, describe_owner(self, record, version));
+		note_lost(self, describe_loss(self, record, version));
 		break;
 	}
-}
-
-/* What the attempt rests on has changed. */
-static void try_again(Registration *self)
-{
-	if (self->attempt.goal == REGISTRY_CLAIM) {
-		registration_forget_listing(self);
-		registration_pause(self, REGISTRATION_SHORT_PAUSE);
-	} else { /* it is read what stands there now, and that decides */
-		self->attempt.refused = TRUE;
-		self->facts.unsettled = TRUE;
-	}
-}
-
-/* Another has written where this server was about to. */
-static void take_lost_race(Registration *self)
-{
-	if (self->attempt.goal == REGISTRY_CLAIM)
-		self->goal.lost_race = TRUE;
-	try_again(self);
-}
-
-/* One record that may not be written does not stand for all of them. */
-static gboolean pass_over_record(Registration *self, const char *path, const char *reason)
-{
-	g_autofree char *text = g_strdup_printf("%s is passed over: %s", path, reason);
-
-	if (self->attempt.goal != REGISTRY_CLAIM || self->facts.unsettled ||
-	    self->config.worker_id >= 0 ||
-	    ++self->goal.n_passed_over >= 1u << self->config.layout.worker_bits)
-		return FALSE;
-	log_event(LOG_ZOOKEEPER_REFUSED, log_text("error", text));
-	try_again(self);
-	return TRUE;
-}
-
-/* What ZooKeeper has refused. */
-static char *refused_key(const Registration *self, const StoreMessage *answer)
-{
-	if (!self->facts.unsettled && failed_at_claim(self, answer))
-		return g_strdup(self->claim.key);
-	if (!self->facts.unsettled && failed_at_floor(self, answer))
-		return g_strdup(self->keys.floor);
-	return reservation_key(self, self->attempt.wanted.worker_id);
-}
-
-/* What is held, or was to be, has ended, and can be neither read nor extended: another will do. */
-static gboolean give_up_if_ended(Registration *self, const char *path, const char *reason)
-{
-	gint64 end_tick =
-		self->facts.unsettled ? self->attempt.wanted.end_tick : self->attempt.read_end_tick;
-
-	if (self->now_tick <= end_tick ||
-	    (!self->facts.unsettled && self->attempt.goal != REGISTRY_EXTEND))
-		return FALSE;
-	self->facts.unsettled = FALSE;
-	note_lost(self,
-		  g_strdup_printf("%s has ended, and ZooKeeper refuses it: %s", path, reason));
-	return TRUE;
-}
-
-static void complain_of_record(Registration *self, const StoreMessage *answer)
-{
-	g_autofree char *key = refused_key(self, answer);
-
-	/* it has been said, and nobody waits for it: what cannot be read is left to its end */
-	if (!is_to_hold(self)) {
-		self->facts.unsettled = FALSE;
-		return;
-	}
-	if (!give_up_if_ended(self, key, answer->reason) &&
-	    !pass_over_record(self, key, answer->reason))
-		registration_complain_of(self, key, answer->outcome, answer->reason);
 }
 
 void reservation_take_settled(Registration *self, const StoreMessage *answer)
@@ -337,7 +348,7 @@ void reservation_take_settled(Registration *self, const StoreMessage *answer)
 		read = answer->records->pdata[0];
 		if (reservation_record_from_json(read->data, read->length, &record, NULL))
 			settle_attempt(self, &record, read->version);
-		else /* of no owner, so of none of ours */
+		else
 			settle_attempt(self, NULL, -1);
 		break;
 	case STORE_ABSENT:
@@ -354,57 +365,23 @@ void reservation_take_settled(Registration *self, const StoreMessage *answer)
 	}
 }
 
-/* An operator has raised the floor since, or somebody has deleted it: it is read anew. What is to
- * be returned is left to its end: nobody can claim it before. */
-static void take_other_floor(Registration *self)
+void reservation_check_floor(Registration *self, const Floor *floor)
 {
-	self->facts.prepared = FALSE;
-	if (self->attempt.goal == REGISTRY_HAND_BACK && self->facts.goal == REGISTRY_HAND_BACK) {
-		registration_fail(self, REGISTRY_ERROR_FAILED,
-				  "the floor of datacenter %u has changed",
-				  self->config.datacenter_id);
-	} else {
-		try_again(self);
-	}
-}
+	g_autofree char *until = NULL;
 
-static void take_confirmed(Registration *self, const StoreMessage *answer)
-{
-	const StoreRecord *written =
-		answer->records->len > 0 ? answer->records->pdata[0] : &(const StoreRecord){0};
-
-	registration_note_time(self, written->modified_ms, answer->sent_ns, answer->received_ns);
-	if (!is_to_hold(self))
+	if (!self->holding.held)
 		return;
-	self->here.was_read = self->here.was_read || self->attempt.goal == REGISTRY_CLAIM;
-	self->here.written = self->here.was_read;
-	note_written(self);
-}
-
-void reservation_take_written(Registration *self, const StoreMessage *answer)
-{
-	switch (answer->outcome) {
-	case STORE_OK:
-		take_confirmed(self, answer);
-		break;
-	case STORE_UNSURE:
-		self->facts.unsettled = TRUE;
-		registration_pause(self, REGISTRATION_UNSURE_PAUSE);
-		if (self->attempt.goal == REGISTRY_EXTEND && self->facts.goal == REGISTRY_EXTEND)
-			registration_fail(self, REGISTRY_ERROR_FAILED, "%s", answer->reason);
-		break;
-	case STORE_ABSENT:
-	case STORE_CONFLICT:
-		if (failed_at_floor(self, answer))
-			take_other_floor(self);
-		else if (failed_at_claim(self, answer))
-			claiming_lose_claim(self);
-		else
-			take_lost_race(self);
-		break;
-	case STORE_DENIED:
-	case STORE_REFUSED:
-		complain_of_record(self, answer);
-		break;
+	/* the record's version alone does not tell: in another history it can have been the same */
+	if (floor == NULL ||
+	    floor_allows_keeping(floor, self->holding.end_tick, self->here.written)) {
+		self->holding.floor_version = floor != NULL ? floor->version : -1;
+		return;
 	}
+	until = layout_tick_text(&self->config.layout, floor->tick);
+	note_lost(self,
+		  g_strdup_printf(
+			  "datacenter %u was quarantined until %s by an operator (snowflakectl "
+			  "registry quarantine), and the reservation ended too soon to be sure "
+			  "that in what was lost nobody else had worker ID %u",
+			  self->config.datacenter_id, until, self->holding.worker_id));
 }

@@ -7,8 +7,8 @@
 
 #define MAX_NAMED_BYTES 60 /* of holders in one message; the last goes beyond */
 
-/* What stands in the way of a worker ID, from HELD on. LEFT is free, but was this server's before:
- * its record was set back, or is of a write that nobody waited for. */
+/* Whether a worker ID can be claimed; from HELD on it cannot. LEFT is free, but this server had it
+ * before: its record was set back, or comes from a write that nobody waited for. */
 typedef enum { FREE, LEFT, HELD, QUARANTINED, DAMAGED } Obstacle;
 
 static Obstacle obstacle_of(const ListedReservation *reservation, const DatacenterListing *listing,
@@ -29,27 +29,7 @@ static Obstacle obstacle_of(const ListedReservation *reservation, const Datacent
 	return g_str_equal(reservation->record.owner, wish->nonce) ? LEFT : FREE;
 }
 
-static gboolean is_wanted(const WorkerIdWish *wish, guint worker_id)
-{
-	return wish->worker_id < 0 || wish->worker_id == (gint64)worker_id;
-}
-
-/* When the first of those that are quarantined, and wanted, is free. */
-static gint64 first_quarantine_ends(const DatacenterListing *listing, const WorkerIdWish *wish)
-{
-	gint64 tick = G_MAXINT64;
-
-	for (guint i = 0; i < listing->reservations->len; i++) {
-		const ListedReservation *reservation = listing->reservations->pdata[i];
-
-		if (is_wanted(wish, reservation->worker_id) &&
-		    obstacle_of(reservation, listing, wish) == QUARANTINED)
-			tick = MIN(tick, reservation->record.end_tick + 1);
-	}
-	return tick;
-}
-
-/* @reservation: (nullable): its record */
+/* @reservation: (nullable): the record of @worker_id */
 static WorkerIdChoice choice_of(const DatacenterListing *listing, guint worker_id,
 				const ListedReservation *reservation)
 {
@@ -65,7 +45,7 @@ static WorkerIdChoice choice_of(const DatacenterListing *listing, guint worker_i
 	};
 }
 
-/* (element-type ListedReservation) (transfer container): those that are in the way like that */
+/* (element-type ListedReservation) (transfer container): the records with this obstacle */
 static GPtrArray *find_obstacles(const DatacenterListing *listing, const WorkerIdWish *wish,
 				 Obstacle obstacle)
 {
@@ -80,24 +60,9 @@ static GPtrArray *find_obstacles(const DatacenterListing *listing, const WorkerI
 	return found;
 }
 
-/* The nth, from 0 on, of those that have no record. */
-static guint nth_new(const DatacenterListing *listing, guint n)
-{
-	guint worker_id = n;
-
-	for (guint i = 0; i < listing->reservations->len; i++) {
-		const ListedReservation *reservation = listing->reservations->pdata[i];
-
-		if (reservation->worker_id > worker_id)
-			break;
-		worker_id++;
-	}
-	return worker_id;
-}
-
-/* How many have an earlier claim, and hold nothing. A claim and the reservation that was gained by
- * it may be read at different times; as long as not both are seen, its server counts, and leaves
- * what it has gained to itself. */
+/* Counts the servers that have an earlier claim, and hold nothing yet. A claim and the reservation
+ * that it gained can be read at different times. If the reservation is not seen, the server counts,
+ * and its worker ID is left to it. */
 static guint count_earlier(const DatacenterListing *listing, const WorkerIdWish *wish)
 {
 	g_autoptr(GHashTable) holders = g_hash_table_new(g_str_hash, g_str_equal);
@@ -119,26 +84,13 @@ static guint count_earlier(const DatacenterListing *listing, const WorkerIdWish 
 	return n;
 }
 
-/* The worker ID if it is free. */
-static gboolean choose_one(const DatacenterListing *listing, const WorkerIdWish *wish,
-			   guint worker_id, WorkerIdChoice *out_choice)
-{
-	const ListedReservation *reservation =
-		datacenter_listing_find_reservation(listing, worker_id);
-
-	if (reservation != NULL && obstacle_of(reservation, listing, wish) >= HELD)
-		return FALSE;
-	*out_choice = choice_of(listing, worker_id, reservation);
-	return TRUE;
-}
-
 static gboolean choose_any(const DatacenterListing *listing, const WorkerIdWish *wish,
 			   WorkerIdChoice *out_choice)
 {
 	g_autoptr(GPtrArray) records = find_obstacles(listing, wish, FREE);
 	guint n_new = wish->n_workers - listing->reservations->len;
 	guint64 place = (guint64)count_earlier(listing, wish) + wish->n_passed_over;
-	const ListedReservation *reservation;
+	guint worker_id;
 
 	if (records->len + n_new == 0) {
 		g_ptr_array_unref(records);
@@ -149,83 +101,56 @@ static gboolean choose_any(const DatacenterListing *listing, const WorkerIdWish 
 	if (wish->lost_race)
 		place += records->len;
 	place %= records->len + n_new;
-	if (place >= records->len) {
-		*out_choice =
-			choice_of(listing, nth_new(listing, (guint)place - records->len), NULL);
+	if (place < records->len) {
+		const ListedReservation *reservation = records->pdata[place];
+
+		*out_choice = choice_of(listing, reservation->worker_id, reservation);
 		return TRUE;
 	}
-	reservation = records->pdata[place];
-	*out_choice = choice_of(listing, reservation->worker_id, reservation);
+	/* counts over the worker IDs that have a record, which are sorted */
+	worker_id = (guint)place - records->len;
+	for (guint i = 0; i < listing->reservations->len; i++) {
+		const ListedReservation *reservation = listing->reservations->pdata[i];
+
+		if (reservation->worker_id > worker_id)
+			break;
+		worker_id++;
+	}
+	*out_choice = choice_of(listing, worker_id, NULL);
 	return TRUE;
 }
 
 WorkerIdChoice worker_id_choice_make(const DatacenterListing *listing, const WorkerIdWish *wish)
 {
 	gint64 first = wish->worker_id >= 0 ? wish->worker_id : wish->preferred;
-	WorkerIdChoice choice;
+	WorkerIdChoice choice = {.wait_until_tick = G_MAXINT64};
 
 	if (!floor_is_past(&listing->floor, wish->now_tick))
 		return (WorkerIdChoice){.wait_until_tick = listing->floor.tick + 1};
-	if ((first >= 0 && choose_one(listing, wish, (guint)first, &choice)) ||
-	    (wish->worker_id < 0 && choose_any(listing, wish, &choice)))
+	if (first >= 0) {
+		const ListedReservation *reservation =
+			datacenter_listing_find_reservation(listing, (guint)first);
+
+		if (reservation == NULL || obstacle_of(reservation, listing, wish) < HELD)
+			return choice_of(listing, (guint)first, reservation);
+	}
+	if (wish->worker_id < 0 && choose_any(listing, wish, &choice))
 		return choice;
-	return (WorkerIdChoice){.wait_until_tick = first_quarantine_ends(listing, wish)};
+	/* waits for the end of the first quarantine */
+	for (guint i = 0; i < listing->reservations->len; i++) {
+		const ListedReservation *reservation = listing->reservations->pdata[i];
+
+		if ((wish->worker_id < 0 || wish->worker_id == (gint64)reservation->worker_id) &&
+		    obstacle_of(reservation, listing, wish) == QUARANTINED)
+			choice.wait_until_tick =
+				MIN(choice.wait_until_tick, reservation->record.end_tick + 1);
+	}
+	return choice;
 }
 
 static char *describe_address(const ListedReservation *reservation)
 {
 	return text_escape(reservation->record.address, strlen(reservation->record.address));
-}
-
-/* The only one that is wanted. */
-static char *describe_one(const ListedReservation *reservation, Obstacle obstacle,
-			  const Layout *layout)
-{
-	g_autofree char *address = NULL;
-	g_autofree char *end = NULL;
-
-	if (obstacle == DAMAGED)
-		return g_strdup_printf("worker %u is damaged (%s)", reservation->worker_id,
-				       reservation->damage);
-	address = describe_address(reservation);
-	end = layout_tick_text(layout, reservation->record.end_tick);
-	if (obstacle == HELD)
-		return g_strdup_printf("worker %u is held by %s", reservation->worker_id, address);
-	return g_strdup_printf("worker %u is quarantined until %s", reservation->worker_id, end);
-}
-
-static char *describe_floor(const DatacenterListing *listing, const Layout *layout)
-{
-	g_autofree char *until = layout_tick_text(layout, listing->floor.tick);
-
-	return g_strdup_printf("datacenter %u is quarantined until %s by an operator "
-			       "(snowflakectl registry quarantine)",
-			       listing->datacenter_id, until);
-}
-
-static void append_count(GString *text, const GPtrArray *found, const char *what)
-{
-	g_string_append_printf(text, "%s%u %s %s", text->len > 0 ? ", " : "", found->len,
-			       found->len == 1 ? "is" : "are", what);
-}
-
-static void describe_held(GString *text, const GPtrArray *held)
-{
-	gsize start;
-	guint i;
-
-	if (held->len == 0)
-		return;
-	append_count(text, held, "held (");
-	start = text->len;
-	for (i = 0; i < held->len && text->len - start < MAX_NAMED_BYTES; i++) {
-		const ListedReservation *reservation = held->pdata[i];
-		g_autofree char *address = describe_address(reservation);
-
-		g_string_append_printf(text, "%sworker %u by %s", i > 0 ? ", " : "",
-				       reservation->worker_id, address);
-	}
-	g_string_append(text, i < held->len ? ", ...)" : ")");
 }
 
 static void describe_first(GString *text, const GPtrArray *found, const char *what)
@@ -235,9 +160,9 @@ static void describe_first(GString *text, const GPtrArray *found, const char *wh
 	if (found->len == 0)
 		return;
 	first = found->pdata[0];
-	append_count(text, found, what);
-	g_string_append_printf(text, " (%sworker %u)", found->len > 1 ? "first " : "",
-			       first->worker_id);
+	g_string_append_printf(text, "%s%u %s %s (%sworker %u)", text->len > 0 ? ", " : "",
+			       found->len, found->len == 1 ? "is" : "are", what,
+			       found->len > 1 ? "first " : "", first->worker_id);
 }
 
 static gint by_end(gconstpointer a, gconstpointer b)
@@ -250,6 +175,7 @@ static gint by_end(gconstpointer a, gconstpointer b)
 		       : first->record.end_tick > second->record.end_tick;
 }
 
+/* Describes why no worker ID is free. */
 static char *describe_all(const DatacenterListing *listing, const WorkerIdWish *wish)
 {
 	g_autoptr(GPtrArray) held = find_obstacles(listing, wish, HELD);
@@ -257,8 +183,23 @@ static char *describe_all(const DatacenterListing *listing, const WorkerIdWish *
 	g_autoptr(GPtrArray) damaged = find_obstacles(listing, wish, DAMAGED);
 	GString *text = g_string_new(NULL);
 
+	if (held->len > 0) {
+		gsize start;
+		guint i;
+
+		g_string_append_printf(text, "%u %s held (", held->len,
+				       held->len == 1 ? "is" : "are");
+		start = text->len;
+		for (i = 0; i < held->len && text->len - start < MAX_NAMED_BYTES; i++) {
+			const ListedReservation *reservation = held->pdata[i];
+			g_autofree char *address = describe_address(reservation);
+
+			g_string_append_printf(text, "%sworker %u by %s", i > 0 ? ", " : "",
+					       reservation->worker_id, address);
+		}
+		g_string_append(text, i < held->len ? ", ...)" : ")");
+	}
 	g_ptr_array_sort(quarantined, by_end); /* of equal ones the lowest stays first */
-	describe_held(text, held);
 	describe_first(text, quarantined, "quarantined");
 	describe_first(text, damaged, "damaged");
 	return g_string_free(text, FALSE);
@@ -268,12 +209,27 @@ char *worker_id_choice_describe_obstacles(const DatacenterListing *listing,
 					  const WorkerIdWish *wish, const Layout *layout)
 {
 	const ListedReservation *wanted;
+	g_autofree char *address = NULL;
+	g_autofree char *until = NULL;
+	Obstacle obstacle;
 
-	if (!floor_is_past(&listing->floor, wish->now_tick))
-		return describe_floor(listing, layout);
+	if (!floor_is_past(&listing->floor, wish->now_tick)) {
+		until = layout_tick_text(layout, listing->floor.tick);
+		return g_strdup_printf("datacenter %u is quarantined until %s by an operator "
+				       "(snowflakectl registry quarantine)",
+				       listing->datacenter_id, until);
+	}
 	if (wish->worker_id < 0)
 		return describe_all(listing, wish);
-	/* it is there: what has no record is free */
+	/* it has a record, or it would be free */
 	wanted = datacenter_listing_find_reservation(listing, (guint)wish->worker_id);
-	return describe_one(wanted, obstacle_of(wanted, listing, wish), layout);
+	obstacle = obstacle_of(wanted, listing, wish);
+	if (obstacle == DAMAGED)
+		return g_strdup_printf("worker %u is damaged (%s)", wanted->worker_id,
+				       wanted->damage);
+	address = describe_address(wanted);
+	if (obstacle == HELD)
+		return g_strdup_printf("worker %u is held by %s", wanted->worker_id, address);
+	until = layout_tick_text(layout, wanted->record.end_tick);
+	return g_strdup_printf("worker %u is quarantined until %s", wanted->worker_id, until);
 }

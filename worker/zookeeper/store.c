@@ -874,7 +874,7 @@ Store *zookeeper_store_new(const ZookeeperStoreConfig *config)
 	};
 	ZookeeperStore *self = g_new0(ZookeeperStore, 1);
 
-	self->store.ops = &OPS;
+	self->store = (Store){.ops = &OPS, .name = "ZooKeeper"};
 	self->servers = g_strdup(config->hosts->servers);
 	self->root = g_strdup(config->hosts->root);
 	/* or it would speak without TLS */

@@ -24,7 +24,7 @@ static char *in_directory(const char *name)
 /* A name that no other process has; of as many bytes as fit, if it is to be long. */
 static char *abstract_name(gboolean is_long)
 {
-	g_autofree char *name = g_strdup_printf("@test-local-socket-%d-", getpid());
+	g_autofree char *name = g_strdup_printf("@test-socket-%d-", getpid());
 	g_autofree char *rest = g_strnfill(ADDRESS_MAX_PATH_BYTES - strlen(name), 'x');
 
 	return g_strconcat(name, is_long ? rest : "", NULL);
@@ -49,7 +49,7 @@ static void assert_name(int fd, const char *expected)
 }
 
 /* What the kernel says of a socket that was bound to it is the address again. */
-TEST("/local-socket/names", test_names)
+TEST("/socket/local/names", test_names)
 {
 	g_autofree char *long_path =
 		g_strnfill(ADDRESS_MAX_PATH_BYTES - strlen(directory) - 1, 'x');
@@ -68,7 +68,7 @@ TEST("/local-socket/names", test_names)
 }
 
 /* Of sockets that others have bound. */
-TEST("/local-socket/strange-names", test_strange_names)
+TEST("/socket/local/strange-names", test_strange_names)
 {
 	static const struct {
 		const char *bytes;
@@ -97,7 +97,7 @@ TEST("/local-socket/strange-names", test_strange_names)
 	}
 }
 
-TEST("/local-socket/connect", test_connect)
+TEST("/socket/local/connect", test_connect)
 {
 	char *const paths[] = {in_directory("connected"), abstract_name(FALSE)};
 
@@ -128,7 +128,7 @@ static void assert_fails(const char *path, int expected)
 	g_assert_cmpint(errno, ==, expected);
 }
 
-TEST("/local-socket/no-listener", test_no_listener)
+TEST("/socket/local/no-listener", test_no_listener)
 {
 	g_autofree char *missing = in_directory("missing/ids");
 	g_autofree char *stale = in_directory("stale");
@@ -144,7 +144,7 @@ TEST("/local-socket/no-listener", test_no_listener)
 }
 
 /* Whoever comes when as many wait as may waits for room, no longer than told. */
-TEST("/local-socket/crowd", test_crowd)
+TEST("/socket/local/crowd", test_crowd)
 {
 	g_autofree char *path = in_directory("crowd");
 	int listener = listen_at(path, 0);
@@ -162,7 +162,7 @@ TEST("/local-socket/crowd", test_crowd)
 	close(listener);
 }
 
-TEST("/local-socket/peer-of-others", test_peer_of_others)
+TEST("/socket/local/peer-of-others", test_peer_of_others)
 {
 	struct ucred peer;
 	int fds[2];
@@ -205,36 +205,36 @@ typedef union {
 	struct sockaddr any;
 	struct sockaddr_in v4;
 	struct sockaddr_in6 v6;
-} Place;
+} SocketAddress;
 
-/* Bound to a port of loopback; -1 if this machine has no such family. */
-static int bound(sa_family_t family, Place *out_place)
+/* Returns a socket on a port of loopback, or -1 if this machine has no such family. */
+static int bind_loopback(sa_family_t family, SocketAddress *out_address)
 {
-	socklen_t length = sizeof *out_place;
+	socklen_t length = sizeof *out_address;
 	int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	*out_place = (Place){.any.sa_family = family};
+	*out_address = (SocketAddress){.any.sa_family = family};
 	if (family == AF_INET)
-		out_place->v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+		out_address->v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	else
-		out_place->v6.sin6_addr = in6addr_loopback;
-	if (bind(fd, &out_place->any, length) != 0) {
+		out_address->v6.sin6_addr = in6addr_loopback;
+	if (bind(fd, &out_address->any, length) != 0) {
 		close(fd);
 		return -1;
 	}
-	g_assert_cmpint(getsockname(fd, &out_place->any, &length), ==, 0);
+	g_assert_cmpint(getsockname(fd, &out_address->any, &length), ==, 0);
 	return fd;
 }
 
-TEST("/self-connection/families", test_families)
+TEST("/socket/self-connection/families", test_families)
 {
 	static const sa_family_t FAMILIES[] = {AF_INET, AF_INET6};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(FAMILIES); i++) {
-		Place own, client, server;
-		int self = bound(FAMILIES[i], &own);
-		int other = bound(FAMILIES[i], &client);
-		int listener = bound(FAMILIES[i], &server);
+		SocketAddress own, client, server;
+		int self = bind_loopback(FAMILIES[i], &own);
+		int other = bind_loopback(FAMILIES[i], &client);
+		int listener = bind_loopback(FAMILIES[i], &server);
 
 		if (listener < 0)
 			continue;
@@ -250,7 +250,7 @@ TEST("/self-connection/families", test_families)
 	}
 }
 
-TEST("/self-connection/none", test_none)
+TEST("/socket/self-connection/none", test_none)
 {
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 

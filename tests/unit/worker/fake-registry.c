@@ -12,43 +12,25 @@ static FakeRegistry *lock(Registry *registry)
 	return self;
 }
 
-/* With the mutex held. */
-static void begin(FakeRegistry *self, RegistryOperation operation)
+static void fake_begin(Registry *registry, RegistryOperation operation, gint64 ticks)
 {
+	FakeRegistry *self = lock(registry);
+	gint64 now_ms = clock_now_ms(self->system_clock);
+
 	g_assert_cmpint(self->under_way, ==, REGISTRY_NONE);
 	self->under_way = operation;
 	self->cancelled = FALSE;
 	self->begun++;
-}
-
-static void fake_claim(Registry *registry, gint64 length_ticks)
-{
-	FakeRegistry *self = lock(registry);
-
-	begin(self, REGISTRY_CLAIM);
-	self->length_ticks = length_ticks;
-	pthread_mutex_unlock(&self->mutex);
-}
-
-static void fake_extend(Registry *registry, gint64 end_tick)
-{
-	FakeRegistry *self = lock(registry);
-
-	begin(self, REGISTRY_EXTEND);
-	self->asked_end_tick = end_tick;
-	if (self->extensions < G_N_ELEMENTS(self->gained_ticks))
-		self->gained_ticks[self->extensions] =
-			end_tick -
-			layout_tick_at(&LAYOUT_TWITTER, clock_now_ms(self->system_clock));
-	pthread_mutex_unlock(&self->mutex);
-}
-
-static void fake_hand_back(Registry *registry, gint64 last_tick)
-{
-	FakeRegistry *self = lock(registry);
-
-	begin(self, REGISTRY_HAND_BACK);
-	self->last_tick = last_tick;
+	if (operation == REGISTRY_CLAIM) {
+		self->length_ticks = ticks;
+	} else if (operation == REGISTRY_EXTEND) {
+		self->asked_end_tick = ticks;
+		if (self->extensions < G_N_ELEMENTS(self->gained_ticks))
+			self->gained_ticks[self->extensions] =
+				ticks - layout_tick_at(&LAYOUT_TWITTER, now_ms);
+	} else {
+		self->last_tick = ticks;
+	}
 	pthread_mutex_unlock(&self->mutex);
 }
 
@@ -243,9 +225,7 @@ static void fake_free(Registry *registry G_GNUC_UNUSED)
 void fake_registry_init(FakeRegistry *self, const Clock *clock)
 {
 	static const RegistryOps OPS = {
-		.claim = fake_claim,
-		.extend = fake_extend,
-		.hand_back = fake_hand_back,
+		.begin = fake_begin,
 		.poll = fake_poll,
 		.cancel = fake_cancel,
 		.ask_clock = fake_ask_clock,

@@ -34,7 +34,7 @@ typedef struct {
 	gint64 reserved_until_ms;  /* of each in a list */
 	guint n_quarantined;       /* that come with a list */
 	guint n_reads;             /* of a list */
-	KeeperSession session;
+	RegistrySession session;
 	RegistryPeers peers;
 	gint64 poll_at_us, heard_at_us, claimed_at_ms; /* as it reports them */
 	/* what was asked */

@@ -142,8 +142,8 @@ KeeperState server_state(Server *self)
 
 void server_go_round(Server *self)
 {
-	WAIT_FOR(keeper_idle_ms(self->keeper) >= 50);
-	WAIT_FOR(keeper_idle_ms(self->keeper) < 50);
+	WAIT_FOR(keeper_round_age_ms(self->keeper) >= 50);
+	WAIT_FOR(keeper_round_age_ms(self->keeper) < 50);
 }
 
 gint64 server_tick(Server *self)

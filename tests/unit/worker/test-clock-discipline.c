@@ -172,7 +172,7 @@ TEST("/clock-discipline/ahead", test_ahead)
 	};
 
 	for (guint i = 0; i < G_N_ELEMENTS(AHEAD); i++)
-		g_assert_cmpint(clock_discipline_ahead_ns(&AHEAD[i].clock, AHEAD[i].offset_ns), ==,
+		g_assert_cmpint(registry_clock_ahead_ns(&AHEAD[i].clock, AHEAD[i].offset_ns), ==,
 				AHEAD[i].ahead_ns);
 }
 

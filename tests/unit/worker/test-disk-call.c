@@ -128,14 +128,14 @@ TEST("/disk-call/no-fork-waits", test_no_fork_waits)
 	alarm(HANG_GUARD_S);
 	calls.names = g_hash_table_new(g_str_hash, g_str_equal);
 	fork_guard_enter();
-	registry->ops->claim(registry, LENGTH);
+	registry->ops->begin(registry, REGISTRY_CLAIM, LENGTH);
 	poll_well(registry);
-	registry->ops->hand_back(registry, NOW);
+	registry->ops->begin(registry, REGISTRY_HAND_BACK, NOW);
 	poll_well(registry);
 	state_fixture_write(directory, NAME ".1.new", "");
-	registry->ops->claim(registry, LENGTH);
+	registry->ops->begin(registry, REGISTRY_CLAIM, LENGTH);
 	poll_well(registry);
-	registry->ops->extend(registry, NOW + LENGTH);
+	registry->ops->begin(registry, REGISTRY_EXTEND, NOW + LENGTH);
 	poll_well(registry);
 	calls.is_watched = TRUE;
 	registry->ops->free(registry);

@@ -60,7 +60,7 @@ static RegistryResult poll_registry(Registry *registry, gint64 now_tick)
 
 static RegistryResult claim(Registry *registry, gint64 now_tick)
 {
-	registry->ops->claim(registry, LENGTH);
+	registry->ops->begin(registry, REGISTRY_CLAIM, LENGTH);
 	return poll_registry(registry, now_tick);
 }
 
@@ -76,7 +76,7 @@ static gint64 extend_well(Registry *registry, gint64 end_tick)
 {
 	RegistryResult result;
 
-	registry->ops->extend(registry, end_tick);
+	registry->ops->begin(registry, REGISTRY_EXTEND, end_tick);
 	result = poll_registry(registry, NOW);
 	g_assert_no_error(result.error);
 	return result.end_tick;
@@ -84,7 +84,7 @@ static gint64 extend_well(Registry *registry, gint64 end_tick)
 
 static RegistryResult hand_back(Registry *registry, gint64 last_tick)
 {
-	registry->ops->hand_back(registry, last_tick);
+	registry->ops->begin(registry, REGISTRY_HAND_BACK, last_tick);
 	return poll_registry(registry, NOW);
 }
 
@@ -108,7 +108,7 @@ static void assert_extend_fails(Registry *registry, RegistryError code, const ch
 {
 	RegistryResult result;
 
-	registry->ops->extend(registry, NOW + 2 * LENGTH);
+	registry->ops->begin(registry, REGISTRY_EXTEND, NOW + 2 * LENGTH);
 	result = poll_registry(registry, NOW);
 	assert_failed(&result, code, message);
 }

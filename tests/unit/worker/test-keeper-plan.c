@@ -271,14 +271,14 @@ TEST("/keeper-plan/with-lease-and-events", test_with_lease_and_events)
 TEST("/keeper-plan/moves", test_moves)
 {
 	for (KeeperState state = KEEPER_STARTING; state < KEEPER_STOPPED; state++) {
-		g_assert_true(keeper_state_may_follow(state, KEEPER_STOPPED));
-		g_assert_false(keeper_state_may_follow(KEEPER_STOPPED, state));
+		g_assert_true(keeper_plan_may_follow(state, KEEPER_STOPPED));
+		g_assert_false(keeper_plan_may_follow(KEEPER_STOPPED, state));
 		if (state != KEEPER_WAITING) {
-			g_assert_true(keeper_state_may_follow(state, KEEPER_WAITING));
-			g_assert_true(keeper_state_may_follow(KEEPER_WAITING, state));
+			g_assert_true(keeper_plan_may_follow(state, KEEPER_WAITING));
+			g_assert_true(keeper_plan_may_follow(KEEPER_WAITING, state));
 		}
 	}
-	g_assert_false(keeper_state_may_follow(KEEPER_SERVING, KEEPER_STARTING));
+	g_assert_false(keeper_plan_may_follow(KEEPER_SERVING, KEEPER_STARTING));
 }
 
 TEST("/keeper-plan/backoff", test_backoff)

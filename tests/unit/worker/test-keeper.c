@@ -150,8 +150,8 @@ TEST("/keeper/stops-while-waiting", test_stops_while_waiting)
 	g_assert_cmpint(keeper_demand(server.keeper), >, 3000000);
 	/* those who ask meanwhile do not wake it: it is left alone between its looks at the clock
 	 */
-	WAIT_FOR(keeper_demand(server.keeper) > 0 && keeper_idle_ms(server.keeper) >= 50);
-	WAIT_FOR(keeper_idle_ms(server.keeper) < 50);
+	WAIT_FOR(keeper_demand(server.keeper) > 0 && keeper_round_age_ms(server.keeper) >= 50);
+	WAIT_FOR(keeper_round_age_ms(server.keeper) < 50);
 	server_stop(&server);
 	g_assert_cmpint(server_state(&server), ==, KEEPER_STOPPED);
 	g_assert_cmpuint(FAKE_GET(&server.fake, hand_backs), ==, 0);
@@ -250,12 +250,12 @@ TEST("/keeper/registry-hangs", test_registry_hangs)
 		g_assert_cmpint(keeper_demand(server.keeper), ==, upkeep_hangs ? 0 : 1000);
 		g_assert_cmpuint(FAKE_GET(&server.fake, extensions), ==, 0);
 		if (!upkeep_hangs)
-			g_assert_cmpint(keeper_idle_ms(server.keeper), >=, 1000);
+			g_assert_cmpint(keeper_round_age_ms(server.keeper), >=, 1000);
 
 		fake_registry_unstick(&server.fake);
 		WAIT_FOR(server_state(&server) == KEEPER_SERVING);
 		server_draw_in_time(&server);
-		WAIT_FOR(keeper_idle_ms(server.keeper) < 1000);
+		WAIT_FOR(keeper_round_age_ms(server.keeper) < 1000);
 		g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 1);
 		g_assert_cmpuint(times_logged(LOG_EXTEND_FAILED), ==, 0);
 		if (!upkeep_hangs)
@@ -278,7 +278,7 @@ TEST("/keeper/claim-takes-longer-than-its-reservation",
 	FAKE_SET(&server.fake, upkeep_hangs, TRUE);
 	FAKE_SET(&server.fake, stuck, TRUE);
 	fake_registry_go_on(&server.fake);
-	WAIT_FOR(keeper_idle_ms(server.keeper) >= 1600);
+	WAIT_FOR(keeper_round_age_ms(server.keeper) >= 1600);
 	fake_registry_unstick(&server.fake);
 	WAIT_FOR(FAKE_GET(&server.fake, claims) == 1);
 	g_assert_cmpint(server_tick(&server), >, FAKE_GET(&server.fake, end_tick));
@@ -393,9 +393,7 @@ TEST("/keeper/stop-waits", test_stop_waits)
 
 	server_init(&server);
 	server.fake.registry.ops = &(const RegistryOps){
-		.claim = server.fake.registry.ops->claim,
-		.extend = server.fake.registry.ops->extend,
-		.hand_back = server.fake.registry.ops->hand_back,
+		.begin = server.fake.registry.ops->begin,
 		.poll = server.fake.registry.ops->poll,
 		.free = server.fake.registry.ops->free,
 	};
@@ -512,13 +510,13 @@ TEST("/keeper-status/before-and-length", test_before_and_length)
 	g_auto(Server) server;
 
 	server_init(&server);
-	server.fake.registry.first_report.session = KEEPER_SESSION_CONNECTING;
+	server.fake.registry.first_report.session = REGISTRY_SESSION_CONNECTING;
 	server.fake.registry.first_length_ms = 200;
 	server.fake.registry.max_length_ms = 1000;
 	server.keeper = keeper_new(&server.fake.registry, server.generator, &server.clock,
 				   &(KeeperConfig){.max_clock_skew_ms = MAX_SKEW_MS});
 	g_assert_cmpint(server_status(&server).reservation_ms, ==, 0);
-	g_assert_cmpint(server_status(&server).session, ==, KEEPER_SESSION_CONNECTING);
+	g_assert_cmpint(server_status(&server).session, ==, REGISTRY_SESSION_CONNECTING);
 	keeper_start(server.keeper);
 	WAIT_FOR(server_state(&server) == KEEPER_SERVING);
 	g_assert_cmpint(server_status(&server).reservation_ms, ==, 200);
@@ -624,14 +622,14 @@ TEST("/keeper-status/registry-clock", test_registry_clock)
 TEST("/keeper-status/registry", test_registry)
 {
 	static const struct {
-		KeeperSession session;
+		RegistrySession session;
 		const char *name;
 		RegistryPeers peers;
-	} CASES[KEEPER_N_SESSIONS] = {
-		{KEEPER_SESSION_NONE, "none", {FALSE, 0}},
-		{KEEPER_SESSION_CONNECTING, "connecting", {TRUE, -5}},
-		{KEEPER_SESSION_CONNECTED, "connected", {TRUE, 1234567}},
-		{KEEPER_SESSION_LOST, "lost", {FALSE, 0}},
+	} CASES[REGISTRY_N_SESSIONS] = {
+		{REGISTRY_SESSION_NONE, "none", {FALSE, 0}},
+		{REGISTRY_SESSION_CONNECTING, "connecting", {TRUE, -5}},
+		{REGISTRY_SESSION_CONNECTED, "connected", {TRUE, 1234567}},
+		{REGISTRY_SESSION_LOST, "lost", {FALSE, 0}},
 	};
 	g_auto(Server) server;
 
@@ -643,7 +641,7 @@ TEST("/keeper-status/registry", test_registry)
 		FAKE_SET(&server.fake, peers, CASES[i].peers);
 		scripted_time_pass(G_TIME_SPAN_SECOND);
 		status = server_status(&server);
-		g_assert_cmpstr(keeper_session_name(status.session), ==, CASES[i].name);
+		g_assert_cmpstr(registry_session_name(status.session), ==, CASES[i].name);
 		g_assert_cmpint(status.peers_skew_known, ==, CASES[i].peers.known);
 		g_assert_cmpint(status.peers_skew_ns, ==, CASES[i].peers.ahead_ns);
 	}

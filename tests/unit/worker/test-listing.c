@@ -158,8 +158,7 @@ TEST("/listing/judge", test_judge)
 								       1000, CASES[i].own_nonce);
 
 		g_test_message("%s", CASES[i].name);
-		g_assert_cmpstr(worker_id_state_name(judgement.state), ==,
-				worker_id_state_name(CASES[i].state));
+		g_assert_cmpint(judgement.state, ==, CASES[i].state);
 		g_assert_cmpint(judgement.until_tick, ==, CASES[i].until_tick);
 		g_assert_cmpint(judgement.holder != NULL, ==, judgement.state == WORKER_ID_HELD);
 		g_assert_false(judgement.is_by_floor);

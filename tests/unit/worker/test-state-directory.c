@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker/file/state-directory.h"
 
+#include <dirent.h>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <glib/gstdio.h>
 #include <stdlib.h>
@@ -121,18 +123,16 @@ TEST("/state-directory/planted", test_planted)
 		g_autofree char *path = g_build_filename(fixture, NAME, NULL);
 		g_autofree char *text = NULL;
 		g_autoptr(GError) error = NULL;
-		g_autoptr(GError) opened = NULL;
+		g_autoptr(GError) locked = NULL;
+		g_auto(StateFd) lock = -1;
 
 		CASES[i].make(path);
 		g_assert_false(state_directory_read(directory, NAME, &text, &error));
 		g_assert_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL);
 		g_assert_nonnull(strstr(error->message, CASES[i].message));
-		/* as for the lock */
-		g_assert_cmpint(
-			state_directory_open_file(directory, NAME, O_RDWR | O_CREAT, &opened), ==,
-			-1);
-		g_assert_error(opened, REGISTRY_ERROR, REGISTRY_ERROR_FATAL);
-		g_assert_nonnull(strstr(opened->message, CASES[i].message));
+		g_assert_false(state_directory_take_lock(directory, NAME, "a:1", &lock, &locked));
+		g_assert_error(locked, REGISTRY_ERROR, REGISTRY_ERROR_FATAL);
+		g_assert_nonnull(strstr(locked->message, CASES[i].message));
 		g_assert_false(state_directory_replace(directory, NAME, NULL, "one", NULL, NULL));
 		if (state_fixture_has(fixture, NAME ".target")) {
 			g_autofree char *left = state_fixture_read(fixture, NAME ".target");
@@ -166,15 +166,12 @@ TEST("/state-directory/replace", test_replace)
 		g_assert_error(error, REGISTRY_ERROR, REGISTRY_ERROR_LOST);
 		g_clear_error(&error);
 	}
-	g_assert_false(state_directory_make(directory, NAME, "three", &error));
-	g_assert_error(error, REGISTRY_ERROR, REGISTRY_ERROR_LOST);
 	left = state_fixture_read(fixture, NAME);
 	g_assert_cmpstr(left, ==, "two");
 	g_assert_cmpuint(state_fixture_count(fixture, ""), ==, 1);
 }
 
-/* Whether what was written is still what stands there, by its name in the directory as it was
- * opened, and by its path. */
+/* Whether the file that was written is still the one at its path. */
 TEST("/state-directory/is-at", test_is_at)
 {
 	g_autoptr(StateFixture) fixture = state_fixture_new();
@@ -185,21 +182,17 @@ TEST("/state-directory/is-at", test_is_at)
 	g_auto(StateFd) fd = -1;
 
 	g_assert_true(state_directory_replace(directory, NAME, NULL, "one", &fd, NULL));
-	g_assert_true(state_directory_has(directory, NAME, fd));
 	g_assert_true(state_directory_is_at(file, fd));
 
 	g_assert_no_errno(rename(path, away));
-	g_assert_true(state_directory_has(directory, NAME, fd));
 	g_assert_false(state_directory_is_at(file, fd));
 	g_assert_no_errno(rename(away, path));
 	g_assert_true(state_directory_is_at(file, fd));
 
 	/* the same text, another file */
 	g_assert_true(state_directory_replace(directory, NAME, "one", "one", NULL, NULL));
-	g_assert_false(state_directory_has(directory, NAME, fd));
 	g_assert_false(state_directory_is_at(file, fd));
 	g_assert_no_errno(unlink(file));
-	g_assert_false(state_directory_has(directory, NAME, fd));
 	g_assert_false(state_directory_is_at(file, fd));
 }
 
@@ -278,4 +271,101 @@ TEST("/state-directory/clean", test_clean)
 	g_assert_cmpuint(state_fixture_count(fixture, ""), ==, 2);
 	g_assert_true(state_fixture_has(fixture, "worker-0-1.json"));
 	g_assert_true(state_fixture_has(fixture, "worker-0-10.json.1234.new"));
+}
+
+/* The identity */
+
+#define IDENTITY "directory.json"
+#define MACHINE  "0123"
+#define LAYOUT                                                                                     \
+	"epoch_ms=1288834974657,tick_ms=1,time_bits=41,datacenter_bits=5,worker_bits=5,"           \
+	"sequence_bits=12"
+#define IDENTITY_TEXT "{\"format\":1,\"layout\":\"" LAYOUT "\",\"machine_id\":\"" MACHINE "\"}"
+
+static const char *start_between; /* (nullable): where another server starts before a listing */
+
+/* Replaces the C library's function. */
+DIR *fdopendir(int fd)
+{
+	DIR *(*original)(int) = (DIR * (*)(int)) dlsym(RTLD_NEXT, "fdopendir");
+
+	if (start_between != NULL) {
+		state_fixture_write(start_between, IDENTITY, IDENTITY_TEXT);
+		state_fixture_write(start_between, "worker-0-1.json", "");
+	}
+	return original(fd);
+}
+
+static gboolean check_identity(const char *path, const char *machine_id, GError **error)
+{
+	g_autoptr(StateDirectory) directory = state_directory_open(path, NULL);
+
+	return state_directory_check_identity(directory, &LAYOUT_TWITTER, machine_id, error);
+}
+
+static void assert_identity_refused(const char *directory, const char *machine_id,
+				    const char *message)
+{
+	g_autoptr(GError) error = NULL;
+
+	g_assert_false(check_identity(directory, machine_id, &error));
+	g_assert_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL);
+	g_test_message("%s", error->message);
+	g_assert_nonnull(strstr(error->message, message));
+}
+
+static void assert_identity_accepted(const char *directory, const char *machine_id)
+{
+	g_autoptr(GError) error = NULL;
+
+	g_assert_true(check_identity(directory, machine_id, &error));
+	g_assert_no_error(error);
+}
+
+TEST("/state-directory/identity-messages", test_messages)
+{
+	static const struct {
+		const char *text, *message;
+	} CASES[] = {
+		{"{\"format\":2}", "is of format 2, this server knows format 1"},
+		{"{\"format\":1,\"layout\":\"other\",\"machine_id\":\"0123\"}",
+		 "directory.json is for layout other, this server's is " LAYOUT},
+		{"{\"format\":1,\"layout\":\"" LAYOUT "\",\"machine_id\":\"none\"}",
+		 "is of another machine (machine_id none, this one is 0123)"},
+		{"{\"format\":1}", "directory.json is damaged, \"layout\" is missing"},
+		{"{\"format\":1,\"layout\":\"a\",\"machine_id\":\"b\",\"more\":1}",
+		 "directory.json is damaged, there are 4 members, not 3"},
+	};
+	g_autoptr(StateFixture) without = state_fixture_new();
+
+	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autoptr(StateFixture) directory = state_fixture_new();
+
+		state_fixture_write(directory, IDENTITY, CASES[i].text);
+		assert_identity_refused(directory, MACHINE, CASES[i].message);
+	}
+	state_fixture_write(without, "worker-31-31.json", "");
+	assert_identity_refused(without, MACHINE, "write into it " IDENTITY_TEXT);
+	g_assert_false(state_fixture_has(without, IDENTITY));
+}
+
+/* Another server's record comes after its identity, so a server that sees the record reads the
+ * identity again. */
+TEST("/state-directory/identity-another-start-between", test_another_start_between)
+{
+	g_autoptr(StateFixture) directory = state_fixture_new();
+
+	start_between = directory;
+	assert_identity_accepted(directory, MACHINE);
+	start_between = NULL;
+}
+
+/* The default identity is this machine's, and it is the same twice. */
+TEST("/state-directory/identity-this-machine", test_this_machine)
+{
+	g_autoptr(StateFixture) directory = state_fixture_new();
+
+	assert_identity_accepted(directory, NULL);
+	assert_identity_accepted(directory, NULL);
+	assert_identity_refused(directory, MACHINE, "is of another machine");
 }

@@ -6,7 +6,7 @@
 
 static const Layout *const twitter = &LAYOUT_TWITTER;
 
-TEST("/lease/new", test_new)
+TEST("/generator-lease/new", test_new)
 {
 	g_autoptr(Lease) lease = lease_new(twitter, 17, 25, 1000, 2000);
 
@@ -22,7 +22,7 @@ TEST("/lease/new", test_new)
 	g_assert_cmpuint(offsetof(Lease, cursor), >=, 64);
 }
 
-TEST("/lease/limits", test_limits)
+TEST("/generator-lease/limits", test_limits)
 {
 	const gint64 max = layout_max_tick(twitter);
 	const struct {
@@ -50,7 +50,7 @@ TEST("/lease/limits", test_limits)
 	}
 }
 
-TEST("/lease/extend", test_extend)
+TEST("/generator-lease/extend", test_extend)
 {
 	g_autoptr(Lease) lease = lease_new(twitter, 0, 0, 1000, 2000);
 	const struct {
@@ -70,7 +70,7 @@ TEST("/lease/extend", test_extend)
 	}
 }
 
-TEST("/lease/retire", test_retire)
+TEST("/generator-lease/retire", test_retire)
 {
 	static const struct {
 		guint64 cursor;

@@ -15,7 +15,7 @@ int __wrap_zoo_add_auth(zhandle_t *handle G_GNUC_UNUSED, const char *scheme G_GN
 	return auth_code;
 }
 
-TEST("/zookeeper-digest/add", test_add)
+TEST("/zookeeper-handle/digest/add", test_add)
 {
 	static const struct {
 		int code;

@@ -11,7 +11,7 @@
 	.now_us = NOW, .connected = TRUE, .prepared = TRUE, .secured = TRUE, .claim = CLAIM_MADE
 
 /* Rules that tests/simulation does not check. */
-TEST("/zookeeper-plan/next", test_next)
+TEST("/registration-plan/next", test_next)
 {
 	static const struct {
 		const char *name;
@@ -50,7 +50,7 @@ TEST("/zookeeper-plan/next", test_next)
 }
 
 /* A write on version 4, with end 100, of the end 200. */
-TEST("/zookeeper-plan/settle", test_settle)
+TEST("/registration-plan/settle", test_settle)
 {
 	static const struct {
 		const char *name;

@@ -43,7 +43,7 @@ static void check_distance(const char *a, const char *b, guint distance)
 	g_assert_true(help_text_suggest(typed, (const char *[]){longer, name, NULL}) == longer);
 }
 
-TEST("/suggestion/distance", test_distance)
+TEST("/help-text/suggestion/distance", test_distance)
 {
 	for (gsize i = 0; i < G_N_ELEMENTS(DISTANCES); i++) {
 		check_distance(DISTANCES[i].a, DISTANCES[i].b, DISTANCES[i].distance);
@@ -79,7 +79,7 @@ static const struct {
 	{TEN TEN TEN TEN TEN TEN "012345", NULL},
 };
 
-TEST("/suggestion/find", test_suggestion)
+TEST("/help-text/suggestion/find", test_suggestion)
 {
 	static const char *const names[] = {
 		"id", "ping", "pigs", "workers", TEN TEN TEN TEN TEN TEN "01234", NULL,

@@ -132,7 +132,7 @@ static char *wait_for_hindrance(Registry *registry, GAsyncQueue *wakes)
 
 /* The reason is reported while the claim waits, and when it fails. The polling thread does not wait
  * for the probe that finds out. */
-TEST("/zookeeper-registry/no-connection", test_no_connection)
+TEST("/registration/no-connection", test_no_connection)
 {
 	static const struct {
 		const char *address;
@@ -158,7 +158,7 @@ TEST("/zookeeper-registry/no-connection", test_no_connection)
 		names_not_found = CASES[i].unknown;
 		system_clock_init(&clock);
 		registry = registry_new(&clock, wakes);
-		registry->ops->claim(registry, 1000);
+		registry->ops->begin(registry, REGISTRY_CLAIM, 1000);
 		wait_for_lookup(registry, wakes);
 		hindrance = wait_for_hindrance(registry, wakes);
 		g_assert_true(
@@ -177,7 +177,7 @@ TEST("/zookeeper-registry/no-connection", test_no_connection)
 }
 
 /* If no thread can be started, what was known about the names stays. */
-TEST("/zookeeper-registry/no-thread", test_no_thread)
+TEST("/registration/no-thread", test_no_thread)
 {
 	g_autoptr(GAsyncQueue) wakes = g_async_queue_new();
 	SystemClock clock;
@@ -189,7 +189,7 @@ TEST("/zookeeper-registry/no-thread", test_no_thread)
 	names_not_found = "zookeeper: no such name";
 	system_clock_init(&clock);
 	registry = registry_new(&clock, wakes);
-	registry->ops->claim(registry, 1000);
+	registry->ops->begin(registry, REGISTRY_CLAIM, 1000);
 	wait_for_lookup(registry, wakes);
 	can_start_threads = FALSE;
 	skipped_us += 2 * G_USEC_PER_SEC;
@@ -213,7 +213,7 @@ static void end_step(Registration *self, gint error)
 	registration_pause(self, REGISTRATION_UNSURE_PAUSE);
 }
 
-TEST("/zookeeper-registry/open-errors", test_open_errors)
+TEST("/registration/open-errors", test_open_errors)
 {
 	g_autoptr(GAsyncQueue) wakes = g_async_queue_new();
 	SystemClock clock;

@@ -1,0 +1,895 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker/registration/claim.h"
+
+#include <string.h>
+
+#include "common/log.h"
+#include "worker/registration/reservation.h"
+
+#define PEERS_TIMEOUT_MS   1000
+#define MAX_CLOCK_PEERS    16
+#define CLOCKS_INTERVAL_US (30 * G_USEC_PER_SEC)
+/* Whatever a peer says, it fits in nanoseconds. */
+#define MAX_SKEW_MS        (G_MAXINT64 / CLOCK_NS_PER_MS)
+
+/*
+ * PREPARING: the store must contain, before a server claims anything, the same layout, limits that
+ * are no lower than this server's, and the datacenter. Missing records are made, one after the
+ * other: a datacenter's floor before its reservations, so that a datacenter with reservations had a
+ * floor.
+ */
+
+static void read_record(Registration *self, PreparationStep step, const char *key)
+{
+	/* a raised floor says that history may have been lost: an older one will not do */
+	guint64 request = self->store->ops->read(self->store, key, step == PREPARATION_FLOOR);
+
+	self->preparation.step = step;
+	registration_begin_wait(self, request);
+}
+
+static void start_preparing(Registration *self)
+{
+	read_record(self, PREPARATION_LAYOUT, self->keys.layout);
+}
+
+/* Each record is requested when the one before has been answered: if the connection were lost and
+ * found between two requests, one of them could be left out. */
+static void make_next_record(Registration *self)
+{
+	StoreWrite write = {.version = STORE_NONE, .data = ""};
+	g_autofree char *json = NULL;
+
+	if (self->preparation.n_made == self->preparation.missing->len) {
+		start_preparing(self); /* made by this server or another: it is read again */
+		return;
+	}
+	write.key = self->preparation.missing->pdata[self->preparation.n_made];
+	if (g_str_equal(write.key, self->keys.layout))
+		write.data = json = znode_layout_to_json(&self->config.layout);
+	else if (g_str_equal(write.key, self->keys.floor))
+		write.data = json = znode_floor_to_json(&(ZnodeFloor){0});
+	self->preparation.step = PREPARATION_MAKING;
+	registration_begin_wait(self, self->store->ops->commit(self->store, &write, 1));
+}
+
+/* Begins to make the records @keys, after those above the first. */
+static void make_records(Registration *self, const char *const keys[])
+{
+	GPtrArray *missing = g_ptr_array_new_with_free_func(g_free);
+
+	g_clear_pointer(&self->preparation.missing, g_ptr_array_unref);
+	self->preparation.missing = missing;
+	self->preparation.n_made = 0;
+	for (const char *slash = strchr(keys[0] + 1, '/'); slash != NULL;
+	     slash = strchr(slash + 1, '/'))
+		g_ptr_array_add(missing, g_strndup(keys[0], (gsize)(slash - keys[0])));
+	self->preparation.n_above = missing->len;
+	for (guint i = 0; keys[i] != NULL; i++)
+		g_ptr_array_add(missing, g_strdup(keys[i]));
+	make_next_record(self);
+}
+
+static void take_made_record(Registration *self, const StoreMessage *answer)
+{
+	gboolean is_there = answer->outcome == STORE_OK || answer->outcome == STORE_CONFLICT;
+	gboolean is_above = self->preparation.n_made < self->preparation.n_above;
+
+	/* a record above can exist although this server is not allowed to make it */
+	if (is_there || is_above) {
+		self->preparation.n_made++;
+		make_next_record(self);
+	} else if (answer->outcome == STORE_ABSENT) {
+		registration_complain(
+			self,
+			"cannot make %s in %s: make it, with what is above it, or give a user and "
+			"password that may (--zookeeper-auth)",
+			self->config.root, self->store->name);
+	} else {
+		registration_complain_of(self, self->config.root, answer->outcome, answer->reason);
+	}
+}
+
+static void check_layout(Registration *self, const StoreRecord *record)
+{
+	g_autofree char *theirs = NULL;
+	g_autofree char *ours = layout_to_string(&self->config.layout);
+	g_autoptr(GError) error = NULL;
+	Layout layout;
+
+	if (znode_layout_from_json(record->data, record->length, &layout, &error)) {
+		if (layout_equal(&layout, &self->config.layout)) {
+			read_record(self, PREPARATION_LIMITS, self->keys.limits);
+			return;
+		}
+		theirs = layout_to_string(&layout);
+	}
+	registration_complain(self,
+			      "%s in %s %s%s, this server's layout is %s: use that layout, or "
+			      "another root (--zookeeper HOSTS/ROOT) for IDs that do not mix with "
+			      "the old ones",
+			      self->keys.layout, self->store->name,
+			      theirs != NULL ? "is " : "does not parse: ",
+			      theirs != NULL ? theirs : error->message, ours);
+}
+
+/* Only claims need the limits: a held reservation is extended without them. */
+static void pass_over_limits(Registration *self, const char *fault)
+{
+	g_autofree char *text = g_strdup_printf(
+		"%s in %s cannot be used (%s), so no worker ID can be claimed: make it one that "
+		"every server may read and write, or delete it: each server adds its own to it "
+		"when it connects",
+		self->keys.limits, self->store->name, fault);
+
+	if (!self->holding.held) {
+		registration_complain(self, "%s", text);
+		return;
+	}
+	log_event(LOG_ZOOKEEPER_REFUSED, log_text("error", text));
+	read_record(self, PREPARATION_RESERVATIONS, self->keys.reservations);
+}
+
+/* Raises the limits to this server's, if they are lower or missing. @record: (nullable) */
+static void check_limits(Registration *self, const StoreRecord *record)
+{
+	gint64 skew_ms = self->config.max_clock_skew_ms;
+	gint64 reservation_ms = self->registry.max_length_ms;
+	StoreWrite write = {.key = self->keys.limits, .version = STORE_NONE};
+	g_autoptr(GError) error = NULL;
+	g_autofree char *json = NULL;
+	ZnodeLimits limits = {0};
+
+	if (record != NULL &&
+	    !znode_limits_from_json(record->data, record->length, &limits, &error)) {
+		pass_over_limits(self, error->message);
+		return;
+	}
+	if (record != NULL && limits.max_clock_skew_ms >= skew_ms &&
+	    limits.reservation_ms >= reservation_ms) {
+		read_record(self, PREPARATION_RESERVATIONS, self->keys.reservations);
+		return;
+	}
+	limits.max_clock_skew_ms = MAX(limits.max_clock_skew_ms, skew_ms);
+	limits.reservation_ms = MAX(limits.reservation_ms, reservation_ms);
+	json = znode_limits_to_json(&limits);
+	write.data = json;
+	if (record != NULL)
+		write.version = record->version;
+	self->preparation.step = PREPARATION_RAISING;
+	registration_begin_wait(self, self->store->ops->commit(self->store, &write, 1));
+}
+
+/* @record: (nullable): what was read; %NULL: it is missing, or the step reads nothing */
+static void take_prepared(Registration *self, const StoreMessage *answer, const StoreRecord *record)
+{
+	const char *const layout[] = {self->keys.layout, NULL};
+	const char *const claims[] = {self->keys.claims, NULL};
+	const char *const datacenter[] = {self->keys.floor, self->keys.claims,
+					  self->keys.reservations, NULL};
+	g_auto(Floor) floor = {0};
+
+	switch (self->preparation.step) {
+	case PREPARATION_LAYOUT:
+		if (record == NULL)
+			make_records(self, layout);
+		else
+			check_layout(self, record);
+		break;
+	case PREPARATION_LIMITS:
+		check_limits(self, record);
+		break;
+	case PREPARATION_RAISING: /* by this server or by another, whose limits can be lower */
+		if (answer->outcome == STORE_ABSENT)
+			start_preparing(self);
+		else
+			read_record(self, PREPARATION_LIMITS, self->keys.limits);
+		break;
+	case PREPARATION_RESERVATIONS: /* the last part of a datacenter */
+		if (record == NULL)
+			make_records(self, datacenter);
+		else
+			read_record(self, PREPARATION_CLAIMS, self->keys.claims);
+		break;
+	case PREPARATION_CLAIMS: /* deleted by hand: there are reservations, so no floor is made */
+		if (record == NULL)
+			make_records(self, claims);
+		else
+			read_record(self, PREPARATION_FLOOR, self->keys.floor);
+		break;
+	case PREPARATION_FLOOR: /* a missing or damaged floor prevents claims only */
+		floor_read(&floor, record, &self->config.layout);
+		self->facts.prepared = TRUE;
+		self->facts.secured = FALSE; /* others can have made records since, and open ones */
+		reservation_check_floor(self, floor.damage == NULL ? &floor : NULL);
+		break;
+	case PREPARATION_MAKING:
+		take_made_record(self, answer);
+		break;
+	}
+}
+
+static void take_preparation_answer(Registration *self, const StoreMessage *answer)
+{
+	PreparationStep step = self->preparation.step;
+
+	switch (answer->outcome) {
+	case STORE_OK:
+		take_prepared(self, answer,
+			      answer->records->len > 0 ? answer->records->pdata[0] : NULL);
+		break;
+	case STORE_ABSENT:
+	case STORE_CONFLICT:
+		take_prepared(self, answer, NULL);
+		break;
+	case STORE_UNSURE: /* it begins again */
+		registration_pause(self, REGISTRATION_UNSURE_PAUSE);
+		break;
+	case STORE_DENIED:
+	case STORE_REFUSED:
+		if (step == PREPARATION_MAKING)
+			take_made_record(self, answer);
+		else if (step == PREPARATION_LIMITS || step == PREPARATION_RAISING)
+			pass_over_limits(self, answer->reason);
+		else
+			registration_complain_of(self, self->config.root, answer->outcome,
+						 answer->reason);
+		break;
+	}
+}
+
+/* SECURING: with a password, nobody else may write to the records that servers share. */
+
+static void start_securing(Registration *self)
+{
+	guint64 request = self->store->ops->check_access(self->store, self->config.datacenter_id);
+
+	if (request != 0)
+		registration_begin_wait(self, request);
+	else
+		self->facts.secured = TRUE;
+}
+
+static void take_access(Registration *self, const StoreMessage *answer)
+{
+	g_autofree char *remedy = NULL;
+
+	if (answer->is_open) {
+		remedy = self->store->ops->describe_remedy(self->store, answer->key);
+		registration_complain(self,
+				      "anyone may write %s in %s, so --zookeeper-auth protects "
+				      "nothing: %s",
+				      answer->key, self->store->name, remedy);
+	} else if (answer->outcome == STORE_OK) {
+		self->facts.secured = TRUE;
+	} else if (answer->outcome == STORE_UNSURE) {
+		registration_pause(self, REGISTRATION_UNSURE_PAUSE);
+	} else {
+		registration_complain_of(self, answer->key, answer->outcome, answer->reason);
+	}
+}
+
+/* ANNOUNCING: creates the claim, the mortal record that shows that this server lives. */
+
+/* Before the first reservation, nothing was written that others depend on. So a server with a wrong
+ * clock does not start, and makes no IDs and reservations by this clock. */
+static void check_clock(Registration *self)
+{
+	const RegistryClock *theirs = &self->report.clock;
+	gint64 skew_ns = self->config.max_clock_skew_ms * CLOCK_NS_PER_MS;
+	gint64 ahead_ns =
+		registry_clock_ahead_ns(theirs, system_clock_offset_ns(self->config.clock));
+
+	if (self->goal.served || self->facts.goal != REGISTRY_CLAIM ||
+	    (theirs->known && ABS(ahead_ns) <= skew_ns))
+		return;
+	registration_fail(
+		self, REGISTRY_ERROR_FATAL,
+		"this machine's clock is %.3f s %s %s's, more than %.3f s: set it right, or allow "
+		"as much by --max-clock-skew",
+		(gdouble)ABS(ahead_ns) / 1e9, ahead_ns > 0 ? "ahead of" : "behind",
+		self->store->name, (gdouble)self->config.max_clock_skew_ms / 1e3);
+}
+
+/* From now on the record @key is the claim of this server. */
+static void note_claim(Registration *self, const char *key, gint64 order, gint64 created_ms,
+		       gint64 received_ns)
+{
+	g_free(self->claim.key);
+	self->claim.key = g_strdup(key);
+	self->claim.order = order;
+	self->facts.claim = CLAIM_MADE;
+	registration_forget_listing(self);
+	self->store->ops->watch(self->store, key);
+	log_event(LOG_CLAIM_MADE, log_text("path", key));
+	self->report.claimed_at_ms = created_ms;
+	registration_note_time(self, created_ms, self->claim.announced_ns, received_ns);
+	check_clock(self);
+	if (self->holding.held) /* its reservation must show that it still lives */
+		self->report.retry_now = TRUE;
+}
+
+static void start_announcing(Registration *self)
+{
+	g_autofree char *prefix = znode_claim_prefix(self->config.nonce);
+	g_autofree char *key = g_strjoin("/", self->keys.claims, prefix, NULL);
+	g_autofree char *json = registration_claim_json(self, -1);
+	const StoreWrite write = {
+		.key = key,
+		.version = STORE_NONE,
+		.data = json,
+		.is_mortal = TRUE,
+	};
+
+	self->claim.announced_ns = clock_boottime_ns();
+	registration_begin_wait(self, self->store->ops->commit(self->store, &write, 1));
+}
+
+static void take_announced(Registration *self, const StoreMessage *answer)
+{
+	const StoreRecord *made;
+	const char *name;
+
+	switch (answer->outcome) {
+	case STORE_OK:
+		made = answer->records->pdata[0];
+		name = strrchr(made->key, '/');
+		if (name != NULL && znode_is_claim(name + 1))
+			note_claim(self, made->key, made->order, made->created_ms,
+				   answer->received_ns);
+		else
+			registration_complain_of(self, self->keys.claims, STORE_REFUSED,
+						 "its answer makes no sense");
+		break;
+	case STORE_ABSENT:
+		self->facts.prepared = FALSE;
+		break;
+	case STORE_UNSURE:
+		self->facts.claim = CLAIM_UNKNOWN;
+		registration_pause(self, REGISTRATION_UNSURE_PAUSE);
+		break;
+	case STORE_CONFLICT:
+	case STORE_DENIED:
+	case STORE_REFUSED:
+		registration_complain_of(self, self->keys.claims, answer->outcome, answer->reason);
+		break;
+	}
+}
+
+/* TIMING: the store's clock stamps a write to the claim. */
+
+static void start_timing(Registration *self)
+{
+	g_autofree char *json = registration_claim_json(self, -1);
+	const StoreWrite write = {.key = self->claim.key, .version = STORE_ANY, .data = json};
+
+	registration_begin_wait(self, self->store->ops->commit(self->store, &write, 1));
+}
+
+static void take_time(Registration *self, const StoreMessage *answer)
+{
+	if (answer->outcome == STORE_OK) {
+		const StoreRecord *written = answer->records->pdata[0];
+
+		registration_note_time(self, written->modified_ms, answer->sent_ns,
+				       answer->received_ns);
+	} else if (answer->outcome == STORE_ABSENT) {
+		self->facts.claim = CLAIM_UNKNOWN;
+	} else if (answer->outcome == STORE_UNSURE) {
+		registration_pause(self, REGISTRATION_UNSURE_PAUSE);
+	} else { /* nothing waits for it: it is requested again */
+		self->facts.wants_time = FALSE;
+		registration_complain_of(self, self->claim.key, answer->outcome, answer->reason);
+	}
+}
+
+/* LOOKING: lists the floor, the claims and the reservations of the datacenter. Finds the claim of
+ * this server, and then a worker ID to reserve. */
+
+static void drop_listing(Registration *self)
+{
+	for (guint i = 0; i < N_LISTING_REQUESTS; i++) {
+		if (self->listing.requests[i] != 0)
+			self->store->ops->drop(self->store, self->listing.requests[i]);
+		self->listing.requests[i] = 0;
+	}
+	g_clear_pointer(&self->listing.found, datacenter_listing_free);
+	self->facts.listed = FALSE;
+}
+
+static void begin_listing(Registration *self, guint datacenter_id, gboolean fresh, gboolean watch)
+{
+	g_autofree char *claims = znode_claims(self->config.root, datacenter_id);
+	g_autofree char *reservations = znode_reservations(self->config.root, datacenter_id);
+	g_autofree char *floor = znode_floor(self->config.root, datacenter_id);
+	const StoreOps *ops = self->store->ops;
+
+	drop_listing(self);
+	self->listing.found = datacenter_listing_new(&self->config.layout, datacenter_id);
+	self->listing.outcome = STORE_OK;
+	self->listing.requests[LISTING_CLAIMS] = ops->list(self->store, claims, fresh, watch);
+	self->listing.requests[LISTING_RESERVATIONS] =
+		ops->list(self->store, reservations, FALSE, FALSE);
+	/* after the reservations: if they are there, the floor was there before */
+	self->listing.requests[LISTING_FLOOR] = ops->read(self->store, floor, FALSE);
+	registration_begin_wait(self, 0);
+}
+
+static void start_looking(Registration *self)
+{
+	/* a claim whose creation was not answered must be in the listing; a server that has to wait
+	 * is notified when a claim goes */
+	begin_listing(self, self->config.datacenter_id, self->facts.claim == CLAIM_UNKNOWN,
+		      self->facts.goal == REGISTRY_CLAIM);
+}
+
+/* Returns the claim that is known to be this server's, else any of its claims of this session. */
+static const ListedClaim *find_own_claim(const Registration *self)
+{
+	const char *name = self->claim.key != NULL ? strrchr(self->claim.key, '/') + 1 : NULL;
+	const GPtrArray *claims = self->listing.found->claims;
+
+	for (guint i = 0; i < claims->len; i++) {
+		const ListedClaim *claim = claims->pdata[i];
+
+		if (claim->is_own && g_strcmp0(claim->name, name) == 0)
+			return claim;
+	}
+	return datacenter_listing_find_claim(self->listing.found, self->config.nonce, TRUE);
+}
+
+/* Returns the peers that can be called: embedded nodes take no calls. */
+static GPtrArray *find_peers(const Registration *self)
+{
+	GPtrArray *peers = g_ptr_array_new_with_free_func((GDestroyNotify)peer_free);
+
+	for (guint i = 0; i < self->listing.found->claims->len; i++) {
+		const ListedClaim *claim = self->listing.found->claims->pdata[i];
+		g_autofree char *address = NULL;
+
+		if (claim->record.host == NULL || claim->record.program != NULL ||
+		    g_str_equal(claim->nonce, self->config.nonce))
+			continue;
+		address = claim_record_address(&claim->record);
+		g_ptr_array_add(peers, peer_new(address, claim->nonce, claim->record.worker_id));
+	}
+	return peers;
+}
+
+static void log_chosen(const Registration *self, const WorkerIdWish *wish)
+{
+	const DatacenterListing *listing = self->listing.found;
+	g_autofree char *refused = NULL;
+
+	if (!log_shows(LOG_WORKER_ID_CHOSEN))
+		return;
+	/* if only one is wanted and was chosen, there was no obstacle */
+	refused = wish->worker_id < 0
+			  ? worker_id_choice_describe_obstacles(listing, wish, &self->config.layout)
+			  : NULL;
+	log_event(LOG_WORKER_ID_CHOSEN, log_number("worker_id", self->choice.worker_id),
+		  log_number("wanted", wish->worker_id), log_number("preferred", wish->preferred),
+		  log_number("claims", listing->claims->len),
+		  log_number("reservations", listing->reservations->len),
+		  log_number("lost_race", wish->lost_race),
+		  log_number("passed_over", wish->n_passed_over), log_text("refused", refused));
+}
+
+static void choose_worker_id(Registration *self)
+{
+	const DatacenterListing *listing = self->listing.found;
+	const WorkerIdWish wish = {
+		.nonce = self->config.nonce,
+		.order = self->claim.order,
+		.worker_id = self->config.worker_id,
+		/* a record that was passed over must not be chosen again */
+		.preferred = self->goal.n_passed_over > 0 ? -1 : self->config.preferred_worker_id,
+		.lost_race = self->goal.lost_race,
+		.n_passed_over = self->goal.n_passed_over,
+		.n_workers = 1u << self->config.layout.worker_bits,
+		.now_tick = self->now_tick,
+	};
+	g_autofree char *obstacles = NULL;
+
+	/* nobody knows how far the datacenter's reservations went: a holder goes on, but no lease
+	 * begins */
+	if (listing->floor.damage != NULL) {
+		registration_complain(self, "%s in %s %s; so no worker ID can be claimed: %s",
+				      self->keys.floor, self->store->name, listing->floor.damage,
+				      listing->floor.remedy);
+		return;
+	}
+	self->choice = worker_id_choice_make(listing, &wish);
+	self->facts.chosen = self->choice.found;
+	if (self->facts.chosen) {
+		log_chosen(self, &wish);
+		return;
+	}
+	obstacles = worker_id_choice_describe_obstacles(listing, &wish, &self->config.layout);
+	registration_retry_claim_at(self, self->choice.wait_until_tick);
+	if (wish.worker_id < 0)
+		registration_fail(self, REGISTRY_ERROR_WAIT,
+				  "no worker ID of datacenter %u is free: %s",
+				  self->config.datacenter_id, obstacles);
+	else
+		registration_fail(self, REGISTRY_ERROR_WAIT,
+				  "--worker-id %" G_GINT64_FORMAT
+				  " is not free in datacenter %u: %s",
+				  wish.worker_id, self->config.datacenter_id, obstacles);
+}
+
+static void take_looked(Registration *self)
+{
+	const GPtrArray *claims = self->listing.found->claims;
+	const ListedClaim *own = find_own_claim(self);
+
+	/* claims of an earlier session, or of a creation that took place twice, would show this
+	 * server twice */
+	for (guint i = 0; i < claims->len; i++) {
+		const ListedClaim *claim = claims->pdata[i];
+		g_autofree char *key = g_strjoin("/", self->keys.claims, claim->name, NULL);
+
+		if (g_str_equal(claim->nonce, self->config.nonce) && claim != own)
+			self->store->ops->erase(self->store, key);
+	}
+	if (own == NULL) {
+		self->facts.claim = CLAIM_NONE;
+		return;
+	}
+	if (self->facts.claim != CLAIM_MADE) {
+		g_autofree char *key = g_strjoin("/", self->keys.claims, own->name, NULL);
+
+		note_claim(self, key, own->order, own->claimed_at_ms, clock_boottime_ns());
+		return;
+	}
+	if (self->facts.goal != REGISTRY_CLAIM)
+		return;
+	self->facts.listed = TRUE;
+	if (!self->facts.peers_checked) {
+		g_autoptr(GPtrArray) peers = find_peers(self);
+
+		self->facts.peers_checked = peers->len == 0;
+	}
+	if (self->facts.peers_checked)
+		choose_worker_id(self);
+}
+
+/* CHECKING: asks the peers who they are and what time it is, before the first claim. */
+
+/* @peers: (transfer full): of Peer */
+static PeerCheck *ask_peers(Registration *self, GPtrArray *peers, gboolean quiet)
+{
+	PeerCheckConfig config = {
+		.clock = &self->config.clock->clock,
+		.datacenter_id = self->config.datacenter_id,
+		.timeout_ms = PEERS_TIMEOUT_MS,
+		.max_skew_ms = self->config.max_clock_skew_ms,
+		.quiet = quiet,
+		.done = self->registry.wake,
+		.user_data = self->registry.wake_data,
+	};
+
+	for (guint i = 0; i < peers->len && self->peers.tls == NULL; i++)
+		if (address_text_is_tls(((const Peer *)peers->pdata[i])->address))
+			self->peers.tls = tls_client_new(&self->config.tls, NULL);
+	config.tls = self->peers.tls;
+	return peer_check_new(peers, &config);
+}
+
+static void start_checking(Registration *self)
+{
+	self->peers.check = ask_peers(self, find_peers(self), FALSE);
+	registration_begin_wait(self, 0);
+}
+
+void claim_take_peers(Registration *self)
+{
+	g_auto(PeerReport) report = {0};
+	const char *confirmed;
+
+	if (self->peers.check == NULL || !peer_check_take_report(self->peers.check, &report))
+		return;
+	g_clear_pointer(&self->peers.check, peer_check_free);
+	claim_note_clocks(self, &report);
+	drop_listing(self);
+	registration_end_wait(self);
+	confirmed = self->facts.doubtful_till_us != 0
+			    ? peer_report_confirmed(&report, &self->peers.earlier)
+			    : NULL;
+	if (confirmed != NULL && self->facts.goal == REGISTRY_CLAIM && !self->goal.served) {
+		registration_fail(self, REGISTRY_ERROR_FATAL, "%s", confirmed);
+		return;
+	}
+	self->facts.peers_checked = report.contradictions->len == 0 || confirmed != NULL;
+	self->facts.doubtful_till_us =
+		self->facts.peers_checked
+			? 0
+			: g_get_monotonic_time() +
+				  self->store->ops->lapse_ms(self->store) * G_TIME_SPAN_MILLISECOND;
+	peer_report_clear(&self->peers.earlier);
+	self->peers.earlier = report;
+	report = (PeerReport){0};
+}
+
+void claim_request_clocks(Registration *self)
+{
+	GPtrArray *peers;
+
+	if (self->peers.clocks != NULL || self->facts.now_us < self->peers.clocks_due_at_us)
+		return;
+	self->peers.clocks_due_at_us = self->facts.now_us + CLOCKS_INTERVAL_US;
+	peers = g_ptr_array_new_with_free_func((GDestroyNotify)peer_free);
+	for (guint i = 0; i < self->report.list->workers->len; i++) {
+		const SnowflakeClientWorker *worker = self->report.list->workers->pdata[i];
+
+		if (worker->datacenter_id == (gint)self->config.datacenter_id &&
+		    *worker->address != '\0' && !g_str_equal(worker->nonce, self->config.nonce))
+			g_ptr_array_add(
+				peers, peer_new(worker->address, worker->nonce, worker->worker_id));
+	}
+	while (peers->len > MAX_CLOCK_PEERS)
+		g_ptr_array_remove_index_fast(peers,
+					      (guint)g_random_int_range(0, (gint32)peers->len));
+	if (peers->len > 0) {
+		self->peers.clocks = ask_peers(self, peers, TRUE);
+	} else {
+		g_ptr_array_unref(peers);
+		self->report.peers = (RegistryPeers){0};
+	}
+}
+
+void claim_take_clocks(Registration *self)
+{
+	g_auto(PeerReport) report = {0};
+
+	if (self->peers.clocks == NULL || !peer_check_take_report(self->peers.clocks, &report))
+		return;
+	g_clear_pointer(&self->peers.clocks, peer_check_free);
+	claim_note_clocks(self, &report);
+}
+
+void claim_note_clocks(Registration *self, const PeerReport *report)
+{
+	self->report.peers = (RegistryPeers){
+		.known = report->clocks_known,
+		.ahead_ns = CLAMP(report->furthest_ms, -MAX_SKEW_MS, MAX_SKEW_MS) * CLOCK_NS_PER_MS,
+	};
+}
+
+/* LISTING: lists the workers of all datacenters, one after the other, for a client that asked. */
+
+static void drop_list(Registration *self)
+{
+	g_clear_pointer(&self->list.datacenters, g_array_unref);
+	g_clear_pointer(&self->list.found, worker_list_free);
+}
+
+/* The list has come, or fails: the client that asked does not wait for ever. */
+static void end_list(Registration *self)
+{
+	self->facts.wants_list = FALSE;
+	drop_list(self);
+}
+
+static void list_next_datacenter(Registration *self)
+{
+	GArray *datacenters = self->list.datacenters;
+
+	if (datacenters->len > 0) {
+		begin_listing(self, g_array_index(datacenters, guint, datacenters->len - 1), FALSE,
+			      FALSE);
+		return;
+	}
+	worker_list_free(self->report.list);
+	self->report.list = g_steal_pointer(&self->list.found);
+	end_list(self);
+	claim_request_clocks(self);
+}
+
+static void start_list(Registration *self)
+{
+	g_autofree char *datacenters = NULL;
+
+	drop_listing(self);
+	/* a list that was postponed goes on with the datacenter that was being read */
+	if (self->list.datacenters != NULL) {
+		list_next_datacenter(self);
+		return;
+	}
+	drop_list(self);
+	datacenters = znode_datacenters(self->config.root);
+	self->list.found = worker_list_new();
+	self->list.found->read_at_ns = clock_boottime_ns();
+	registration_begin_wait(self,
+				self->store->ops->list(self->store, datacenters, FALSE, FALSE));
+}
+
+void claim_postpone_list(Registration *self)
+{
+	if (self->step.state != REGISTRATION_LISTING)
+		return;
+	drop_listing(self);
+	registration_end_wait(self);
+}
+
+static void take_datacenters(Registration *self, const StoreMessage *answer)
+{
+	if (answer->outcome != STORE_OK) {
+		end_list(self);
+		return;
+	}
+	self->list.found->n_reads = 1 + answer->records->len;
+	self->list.datacenters = g_array_new(FALSE, FALSE, sizeof(guint));
+	for (guint i = 0; i < answer->records->len; i++) {
+		const StoreRecord *record = answer->records->pdata[i];
+		guint datacenter_id;
+
+		if (znode_parse_number(strrchr(record->key, '/') + 1,
+				       (1u << self->config.layout.datacenter_bits) - 1,
+				       &datacenter_id))
+			g_array_append_val(self->list.datacenters, datacenter_id);
+	}
+	list_next_datacenter(self);
+}
+
+static void take_listed_datacenter(Registration *self)
+{
+	const DatacenterListing *found = self->listing.found;
+	WorkerList *list = self->list.found;
+
+	if (self->listing.outcome == STORE_UNSURE) {
+		end_list(self);
+		drop_listing(self);
+		return;
+	}
+	/* a datacenter that this server may not read, or whose first server is just starting, is
+	 * passed over */
+	datacenter_listing_add_workers(found, list->workers);
+	if (self->listing.outcome == STORE_OK) /* else nobody knows what is held */
+		datacenter_listing_add_quarantined(found, self->now_tick, list->quarantined);
+	list->n_reads += N_LISTING_REQUESTS + found->claims->len + found->reservations->len;
+	g_array_set_size(self->list.datacenters, self->list.datacenters->len - 1);
+	drop_listing(self);
+	list_next_datacenter(self);
+}
+
+/* All requests of a listing are answered. */
+static void take_listing(Registration *self)
+{
+	registration_end_wait(self);
+	datacenter_listing_sort(self->listing.found);
+	if (self->step.state == REGISTRATION_LISTING) {
+		take_listed_datacenter(self);
+		return;
+	}
+	switch (self->listing.outcome) {
+	case STORE_OK:
+		take_looked(self);
+		return;
+	case STORE_ABSENT:
+		self->facts.prepared = FALSE;
+		break;
+	case STORE_UNSURE:
+		registration_pause(self, REGISTRATION_UNSURE_PAUSE);
+		break;
+	case STORE_CONFLICT:
+	case STORE_DENIED:
+	case STORE_REFUSED:
+		registration_complain_of(self, self->keys.claims, self->listing.outcome,
+					 self->listing.reason);
+		break;
+	}
+	drop_listing(self);
+}
+
+/* Returns: %FALSE if the answer is not to a request of a listing */
+static gboolean take_listing_answer(Registration *self, const StoreMessage *answer)
+{
+	static const StoreRecord UNREADABLE = {.key = (char *)"floor"};
+	DatacenterListing *found = self->listing.found;
+	gboolean is_finished = TRUE;
+	guint which = 0;
+
+	while (which < N_LISTING_REQUESTS && self->listing.requests[which] != answer->request)
+		which++;
+	if (which == N_LISTING_REQUESTS)
+		return FALSE;
+	registration_note_error(self, answer);
+	self->listing.requests[which] = 0;
+	/* a floor that is missing or may not be read matters to a claim only */
+	if (which == LISTING_FLOOR && answer->outcome == STORE_ABSENT) {
+		datacenter_listing_set_floor(found, NULL);
+	} else if (which == LISTING_FLOOR && answer->outcome == STORE_DENIED) {
+		datacenter_listing_set_floor(found, &UNREADABLE);
+	} else if (answer->outcome != STORE_OK) {
+		if (self->listing.outcome == STORE_OK) {
+			self->listing.outcome = answer->outcome;
+			self->listing.reason = answer->reason;
+		}
+	} else {
+		for (guint i = 0; i < answer->records->len; i++) {
+			const StoreRecord *record = answer->records->pdata[i];
+
+			if (which == LISTING_CLAIMS)
+				datacenter_listing_add_claim(found, record);
+			else if (which == LISTING_RESERVATIONS)
+				datacenter_listing_add_reservation(found, record);
+			else
+				datacenter_listing_set_floor(found, record);
+		}
+	}
+	for (guint i = 0; i < N_LISTING_REQUESTS; i++)
+		is_finished = is_finished && self->listing.requests[i] == 0;
+	if (is_finished)
+		take_listing(self);
+	return TRUE;
+}
+
+/* All steps */
+
+/* The step of each state, and what takes the answer to it. The other states have no step. */
+static const struct {
+	void (*start)(Registration *self);
+	void (*take)(Registration *self, const StoreMessage *answer);
+} STEPS[N_REGISTRATION_STATES] = {
+	[REGISTRATION_PREPARING] = {start_preparing, take_preparation_answer},
+	[REGISTRATION_SECURING] = {start_securing, take_access},
+	[REGISTRATION_LOOKING] = {start_looking, NULL},
+	[REGISTRATION_ANNOUNCING] = {start_announcing, take_announced},
+	[REGISTRATION_CHECKING] = {start_checking, NULL},
+	[REGISTRATION_RESERVING] = {reservation_reserve, reservation_take_written},
+	[REGISTRATION_SETTLING] = {reservation_settle, reservation_take_settled},
+	[REGISTRATION_EXTENDING] = {reservation_extend, reservation_take_written},
+	[REGISTRATION_RETURNING] = {reservation_hand_back, reservation_take_written},
+	[REGISTRATION_TIMING] = {start_timing, take_time},
+	[REGISTRATION_LISTING] = {start_list, take_datacenters},
+};
+
+gboolean claim_start_step(Registration *self)
+{
+	if (STEPS[self->step.state].start == NULL)
+		return FALSE;
+	STEPS[self->step.state].start(self);
+	return TRUE;
+}
+
+void claim_take_answer(Registration *self, const StoreMessage *answer)
+{
+	if (take_listing_answer(self, answer) || answer->request != self->step.request)
+		return;
+	registration_note_error(self, answer);
+	registration_end_wait(self);
+	if (STEPS[self->step.state].take != NULL)
+		STEPS[self->step.state].take(self, answer);
+	else
+		g_critical("an answer while %s", registration_state_name(self->step.state));
+}
+
+void claim_abandon_step(Registration *self)
+{
+	const StoreMessage unsure = {
+		.event = STORE_ANSWER,
+		.request = self->step.request,
+		.outcome = STORE_UNSURE,
+		.reason = "the session is gone",
+	};
+
+	drop_listing(self);
+	drop_list(self);
+	if (self->step.request != 0)
+		claim_take_answer(self, &unsure);
+	else if (self->peers.check == NULL) /* a check of the peers needs no session */
+		registration_end_wait(self);
+}
+
+void claim_clear(Registration *self)
+{
+	g_clear_pointer(&self->peers.check, peer_check_free);
+	g_clear_pointer(&self->peers.clocks, peer_check_free);
+	peer_report_clear(&self->peers.earlier);
+	tls_client_unref(self->peers.tls);
+	drop_listing(self);
+	drop_list(self);
+	g_clear_pointer(&self->preparation.missing, g_ptr_array_unref);
+	g_free(self->claim.key);
+}
