@@ -12,6 +12,7 @@
 typedef struct {
 	struct MHD_Connection *connection;
 	const char *method;
+	const char *path;    /* as in the table of paths */
 	gboolean wants_json; /* the client names application/json among what it accepts */
 	gint64 waited_ms;    /* since the first call for it; 0 at the first; or LAST_TRY */
 	const char *rest;    /* what follows the path of a family, not empty; otherwise NULL */

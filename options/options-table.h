@@ -39,15 +39,15 @@ typedef struct {
 	const char *heading; /* of the group that begins here, or NULL */
 	const char *name;    /* --name on the command line, name in the file */
 	OptionType type;
-	gsize offset;               /* of its field in Options */
-	gboolean only_args;         /* not in the file */
-	gboolean reread;            /* on SIGHUP, see signals.h; a number, a choice or ALLOW */
-	gboolean of_zookeeper;      /* only with zookeeper; else it must be at its default */
-	gboolean of_issuer;         /* only without relay; likewise */
-	gboolean of_relay;          /* only with relay; likewise */
-	gboolean of_tls;            /* only with a tls: address in listen; likewise */
-	gboolean embedded;          /* also for embedded nodes */
-	const char *argument;       /* NULL for a flag; of a number the unit in capitals, or "N" */
+	gsize offset;          /* of its field in Options */
+	gboolean only_args;    /* not in the file */
+	gboolean reread;       /* on SIGHUP, see server_reload(); a number, a choice or ALLOW */
+	gboolean of_zookeeper; /* only with zookeeper; else it must be at its default */
+	gboolean of_issuer;    /* only without relay; likewise */
+	gboolean of_relay;     /* only with relay; likewise */
+	gboolean of_tls;       /* only with a tls: address in listen; likewise */
+	gboolean embedded;     /* also for embedded nodes */
+	const char *argument;  /* NULL for a flag; of a number the unit in capitals, or "N" */
 	const char *const *choices; /* of a choice: the names, with NULL after them */
 	const OptionWord *words;    /* of a number: NULL, or with a NULL word after them */
 	gint64 min, max; /* of a number, both allowed; max G_MAXINT64: the layout limits it */

@@ -4,7 +4,7 @@
 #include <glib.h>
 
 #include "common/counters.h"
-#include "rpc/inbox.h"
+#include "rpc/poller.h"
 
 /*
  * The thread that does the handshakes of TLS, so that event loops do not: a handshake takes as long

@@ -4,7 +4,7 @@
 #include <glib.h>
 #include <sys/types.h>
 
-#include "rpc/connection-table.h"
+#include "rpc/connection-limits.h"
 
 /*
  * A listening socket, watched in the default main context.
@@ -17,14 +17,28 @@
  */
 typedef struct _Listener Listener;
 
+/* Accepts the clients that wait. Returns for how long trying again makes no sense, in milliseconds;
+ * 0: more clients are accepted as soon as the socket is readable. */
+typedef guint (*ListenerReady)(Listener *self, gpointer user_data);
+
+struct _Listener {
+	int fd;
+	gboolean is_adopted; /* another process keeps the socket: closing it refuses no client */
+	gboolean is_local;
+	gboolean is_tls; /* clients must use TLS; set by the caller */
+	/* private */
+	char *path; /* the file of a local socket that is not adopted; NULL: none, or removed */
+	dev_t device;
+	ino_t inode;
+	guint source; /* watches the socket, or waits for the end of a pause; 0: neither */
+	ListenerReady ready;
+	gpointer user_data;
+};
+
 typedef struct {
 	mode_t mode; /* of 0777; who may write the file may connect */
 	gid_t gid;   /* (gid_t)-1: as the directory gives it to a new file */
 } SocketFileAccess;
-
-/* Accepts the clients that wait. Returns for how long trying again makes no sense, in milliseconds;
- * 0: more clients are accepted as soon as the socket is readable. */
-typedef guint (*ListenerReady)(Listener *self, gpointer user_data);
 
 /**
  * listener_open:
@@ -53,15 +67,6 @@ gboolean listener_open_local(const char *path, const SocketFileAccess *access, G
  * that a later server can go on with it. It is made non-blocking, and closed with the listener. */
 void listener_adopt(int fd, GPtrArray *listeners);
 
-/* Whether another process keeps the socket: then closing it here refuses no client. */
-gboolean listener_is_adopted(const Listener *self);
-
-gboolean listener_is_local(const Listener *self);
-
-/* Clients of this socket must use TLS. */
-void listener_set_tls(Listener *self);
-gboolean listener_is_tls(const Listener *self);
-
 /* Removes the file of a local socket, unless another process has replaced it. No new client finds
  * the socket then; clients that have found it are still accepted. The socket must still listen:
  * a stale file could be taken over at any moment. */
@@ -69,9 +74,6 @@ void listener_withdraw(Listener *self);
 
 /* Withdraws, and closes the socket. */
 void listener_free(Listener *self);
-
-/* The socket; borrowed. */
-int listener_fd(const Listener *self);
 
 /* Returns (transfer full): ADDRESS:PORT, with the prefix tls: for TLS, or unix:PATH. ADDRESS is "*"
  * for every address of IPv4 and IPv6, and [::] for every address of IPv6. */

@@ -4,7 +4,7 @@
 #include <glib.h>
 
 #include "common/counters.h"
-#include "rpc/inbox.h"
+#include "rpc/poller.h"
 #include "rpc/rpc-service.h"
 
 /* A thread that serves its own connections over epoll. Loops share only the source of the service.

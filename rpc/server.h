@@ -6,7 +6,7 @@
 #include "common/allow-list.h"
 #include "common/counters.h"
 #include "common/tls/stream.h"
-#include "rpc/connection-table.h"
+#include "rpc/connection-limits.h"
 #include "rpc/listener.h"
 #include "rpc/loop.h"
 
@@ -21,7 +21,7 @@ typedef struct {
 	RpcLimits limits;
 	gint64 handshake_timeout_ms; /* of TLS */
 	guint n_loops;
-	ConnectionTableConfig
+	ConnectionLimitsConfig
 		connections; /* beyond these limits, clients are accepted and closed */
 	/* Any thread: an event loop has failed, see rpc_server_check(). */
 	LoopFailed failed;
@@ -55,7 +55,7 @@ void rpc_server_set_tls(RpcServer *self, TlsContext *context);
  * is kept */
 void rpc_server_set_allow(RpcServer *self, AllowList *allow);
 
-/* See ConnectionTableConfig; open connections stay. */
+/* See ConnectionLimitsConfig; open connections stay. */
 void rpc_server_set_max_per_address(RpcServer *self, guint max_per_address);
 
 /* Starts the loops and accepts. After a failure nothing runs, and it cannot be started again. */

@@ -5,8 +5,7 @@
 
 #include "options/options.h"
 #include "rpc/server.h"
-#include "server/health.h"
-#include "server/service.h"
+#include "server/watchdog.h"
 
 /* The admin port: the table of its paths, and their answers. Its thread also draws IDs, for
  * programs that cannot call. */

@@ -5,7 +5,8 @@
 #include "server/service.h"
 
 /*
- * Two codecs of service_answer(): they read calls and write its answers.
+ * The handler of an event loop, and its two codecs: a codec reads each call, a Service answers it
+ * (service_answer()), and the same codec writes the answer.
  *
  * The fast path knows the usual calls: get_id, get_ids, get_id_runs, get_worker and the three that
  * request a number, in strict binary, framed or not, with every argument in its usual place. It
@@ -62,3 +63,7 @@ gboolean thrift_codec_read(ThriftCodec *self, const Message *message, RpcPass *p
 /* Appends the reply. */
 void thrift_codec_write(ThriftCodec *self, const WireCall *call, ServiceOutcome outcome,
 			const ServiceAnswer *answer, RpcPass *pass);
+
+/* The handler. @config: borrowed, outlives the loops. @fast_path: %FALSE: the Thrift codec reads
+ * every call */
+RpcService codecs_service(ServiceConfig *config, gboolean fast_path);

@@ -56,22 +56,18 @@ static char *issuer_find_server(Source *source G_GNUC_UNUSED)
 	return NULL;
 }
 
-/* Returns the state of another server, as far as the registry shows it. */
-static KeeperState guess_state(const Worker *worker)
-{
-	if (worker->worker_id < 0)
-		return KEEPER_STARTING;
-	return worker->reserved_until_ms != 0 ? KEEPER_SERVING : KEEPER_UNAVAILABLE;
-}
-
+/* Makes an entry for another server, as far as the registry shows its state. */
 static SfWorker *make_worker(const Worker *worker, gint64 as_of_ms)
 {
+	KeeperState state = worker->worker_id < 0            ? KEEPER_STARTING
+			    : worker->reserved_until_ms != 0 ? KEEPER_SERVING
+							     : KEEPER_UNAVAILABLE;
 	SfWorker *other = g_object_new(
 		SF_TYPE_WORKER, "datacenter_id", worker->datacenter_id, "worker_id",
 		worker->worker_id, "address", worker->address, "nonce", worker->nonce,
 		"claimed_at_ms", worker->claimed_at_ms, "reserved_until_ms",
-		worker->reserved_until_ms, "state", keeper_state_name(guess_state(worker)),
-		"as_of_ms", as_of_ms, "kind", worker->program != NULL ? KIND_EMBEDDED : KIND, NULL);
+		worker->reserved_until_ms, "state", keeper_state_name(state), "as_of_ms", as_of_ms,
+		"kind", worker->program != NULL ? KIND_EMBEDDED : KIND, NULL);
 
 	if (worker->program != NULL)
 		g_object_set(other, "program", worker->program, NULL);

@@ -60,6 +60,15 @@ static ServiceOutcome set_wait(RpcPass *pass, RpcWaitFor what_for, gint64 wait_n
 	return SERVICE_WAITS;
 }
 
+/* Whether a call is deferred because of its large answer. If so, RpcPass.wait is set. */
+static gboolean defer_if_costly(RpcPass *pass, gboolean is_costly)
+{
+	if (!is_costly || !rpc_pass_defers(pass))
+		return FALSE;
+	set_wait(pass, RPC_WAIT_TURN, 0);
+	return TRUE;
+}
+
 /* IDs. The unlucky ways are out of line, so that they do not make the others dearer. */
 
 static G_NO_INLINE ServiceOutcome refuse_agent(const ServiceCall *call, ServiceAnswer *answer)
@@ -67,49 +76,9 @@ static G_NO_INLINE ServiceOutcome refuse_agent(const ServiceCall *call, ServiceA
 	return refuse_call(answer, refusal_of_agent(call->agent, call->agent_length));
 }
 
-static gboolean count_is_valid(const Service *self, gint count)
+static G_NO_INLINE ServiceOutcome refuse_count(guint count, guint most, ServiceAnswer *answer)
 {
-	return count >= 1 && (guint)count <= source_max_batch(self->config->source);
-}
-
-static G_NO_INLINE ServiceOutcome refuse_count(const Service *self, gint count,
-					       ServiceAnswer *answer)
-{
-	return refuse_call(answer, refusal_of_count(count, source_max_batch(self->config->source)));
-}
-
-/* Decides what becomes of a call for which no IDs could be drawn. It waits if the clock or the
- * source will bring IDs within its time limit. It is refused if the clock is wrong, or the wait is
- * too long. */
-static G_NO_INLINE ServiceOutcome wait_or_refuse(Service *self, RpcPass *pass, RpcWaitFor what_for,
-						 DrawStatus status, const DrawRefusal *no_draw,
-						 ServiceAnswer *answer)
-{
-	Source *source = self->config->source;
-	g_autofree char *why = NULL;
-	gint64 wait_ns = no_draw->wait_ns;
-	gint64 retry_after_ms;
-	gboolean may_wait;
-
-	if (status == DRAW_CLOCK_BACK) {
-		counters_add(self->counters, COUNTER_CLOCK_SKEW, 1);
-		return refuse_call(answer, refusal_of_clock_back(no_draw->behind_ms));
-	}
-	if (status == DRAW_CLOCK_OUTSIDE)
-		return refuse_call(answer, refusal_of_clock_outside(source->layout));
-	if (wait_ns != 0) { /* the clock will bring IDs */
-		may_wait = wait_ns <= self->config->max_wait_ms * 1000000;
-		retry_after_ms = wait_ns / 1000000 + 1;
-	} else { /* only the source can: it is notified, and knows whether waiting makes sense */
-		retry_after_ms = source->ops->demand(source);
-		may_wait = retry_after_ms == 0;
-		retry_after_ms = MAX(retry_after_ms, source->retry_after_ms);
-	}
-	if (may_wait && rpc_pass_may_wait(pass))
-		return set_wait(pass, what_for, wait_ns);
-	why = status == DRAW_WAIT ? g_strdup("every ID of the present time is taken")
-				  : source->ops->why_none(source);
-	return refuse_call(answer, refusal_for_now(REFUSAL_WORKER, why, retry_after_ms));
+	return refuse_call(answer, refusal_of_count((gint)count, most));
 }
 
 static inline ServiceOutcome note_drawn(Service *self, const ServiceCall *call, RpcPass *pass,
@@ -141,9 +110,14 @@ static G_NO_INLINE ServiceOutcome draw_fewer_or_wait(Service *self, const Servic
 		return note_drawn(self, call, pass, &answer->run);
 	/* the draw can have shown that a relay's servers do not allow this count any more */
 	if (least > source_max_batch(source))
-		return refuse_count(self, (gint)least, answer);
-	return wait_or_refuse(self, pass, least > 1 ? RPC_WAIT_BATCH : RPC_WAIT_SINGLE, status,
-			      no_draw, answer);
+		return refuse_count(least, source_max_batch(self->config->source), answer);
+	if (status == DRAW_CLOCK_BACK)
+		counters_add(self->counters, COUNTER_CLOCK_SKEW, 1);
+	return wait_or_refuse(source, self->config->max_wait_ms,
+			      least > 1 ? RPC_WAIT_BATCH : RPC_WAIT_SINGLE, status, no_draw, pass,
+			      &answer->refusal)
+		       ? SERVICE_WAITS
+		       : SERVICE_REFUSED;
 }
 
 /* Draws @count IDs, or @least if there are fewer: 1, or @count itself. @least 1 is for get_id,
@@ -171,20 +145,6 @@ static inline ServiceOutcome draw_ids(Service *self, const ServiceCall *call, Rp
 	return draw_fewer_or_wait(self, call, pass, least, count, status, &no_draw, answer);
 }
 
-/* Whether a call is deferred because of its large answer. If so, RpcPass.wait is set. */
-static gboolean defer_if_costly(RpcPass *pass, gboolean is_costly)
-{
-	if (!is_costly || !rpc_pass_defers(pass))
-		return FALSE;
-	set_wait(pass, RPC_WAIT_TURN, 0);
-	return TRUE;
-}
-
-static G_NO_INLINE ServiceOutcome refuse_layout(const Service *self, ServiceAnswer *answer)
-{
-	return refuse_call(answer, refusal_of_layout(self->config->source->layout));
-}
-
 static inline ServiceOutcome draw_batch(Service *self, const ServiceCall *call, RpcPass *pass,
 					ServiceAnswer *answer)
 {
@@ -194,11 +154,11 @@ static inline ServiceOutcome draw_batch(Service *self, const ServiceCall *call, 
 
 	if (call->method == COUNTER_GET_UUIDS &&
 	    !layout_equal(self->config->source->layout, &LAYOUT_TWITTER))
-		return refuse_layout(self, answer);
+		return refuse_call(answer, refusal_of_layout(self->config->source->layout));
 	if (!call->agent_is_valid)
 		return refuse_agent(call, answer);
-	if (!count_is_valid(self, call->count))
-		return refuse_count(self, call->count, answer);
+	if (call->count < 1 || count > source_max_batch(self->config->source))
+		return refuse_count(count, source_max_batch(self->config->source), answer);
 	if (defer_if_costly(pass, is_costly))
 		return SERVICE_WAITS;
 	outcome = draw_ids(self, call, pass, count, count, answer);
@@ -211,19 +171,20 @@ static G_NO_INLINE ServiceOutcome draw_ulids(Service *self, const ServiceCall *c
 					     ServiceAnswer *answer)
 {
 	gboolean is_costly = call->count > MOST_CHEAP_IDS;
+	guint count = (guint)call->count;
 	g_autofree Ulid *ulids = NULL;
 	g_autoptr(GError) error = NULL;
 
 	if (!call->agent_is_valid)
 		return refuse_agent(call, answer);
-	if (!count_is_valid(self, call->count))
-		return refuse_count(self, call->count, answer);
+	if (call->count < 1 || count > source_max_batch(self->config->source))
+		return refuse_count(count, source_max_batch(self->config->source), answer);
 	if (defer_if_costly(pass, is_costly))
 		return SERVICE_WAITS;
-	ulids = g_new(Ulid, call->count);
-	if (!ulid_generator_draw(self->config->ulids, (guint)call->count, ulids, &error))
+	ulids = g_new(Ulid, count);
+	if (!ulid_generator_draw(self->config->ulids, count, ulids, &error))
 		return refuse_call(answer, refusal_of_ulids(error));
-	counters_add(self->counters, COUNTER_ULIDS_GENERATED, (guint)call->count);
+	counters_add(self->counters, COUNTER_ULIDS_GENERATED, count);
 	pass->was_costly |= is_costly;
 	answer->ulids = g_steal_pointer(&ulids);
 	return SERVICE_ANSWERED;
@@ -300,23 +261,6 @@ static G_NO_INLINE ServiceOutcome list_workers(Service *self, RpcPass *pass, Ser
 					   WORKERS_RETRY_AFTER_MS));
 }
 
-/* Numbers */
-
-static ServiceOutcome find_number(Service *self, CounterMethod method, ServiceAnswer *answer)
-{
-	Source *source = self->config->source;
-	SourceWorker worker;
-
-	if (method == COUNTER_GET_TIMESTAMP) {
-		answer->number = clock_now_ms(source->clock);
-		return SERVICE_ANSWERED;
-	}
-	if (!source->ops->find_worker(source, &worker))
-		return refuse_call(answer, refusal_of_worker_id());
-	answer->number = method == COUNTER_GET_WORKER_ID ? worker.worker_id : worker.datacenter_id;
-	return SERVICE_ANSWERED;
-}
-
 GHashTable *service_list_counters(Service *self)
 {
 	GHashTable *counters = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
@@ -333,21 +277,15 @@ GHashTable *service_list_counters(Service *self)
 	return counters;
 }
 
-static G_NO_INLINE ServiceOutcome list_counters(Service *self, RpcPass *pass, ServiceAnswer *answer)
-{
-	if (defer_if_costly(pass, self->n_counters > MOST_CHEAP_COUNTERS))
-		return SERVICE_WAITS;
-	answer->counters = service_list_counters(self);
-	self->n_counters = g_hash_table_size(answer->counters);
-	pass->was_costly |= self->n_counters > MOST_CHEAP_COUNTERS;
-	return SERVICE_ANSWERED;
-}
-
 /* All calls */
 
+/* Answers the calls that are not for IDs. */
 static inline ServiceOutcome answer_other(Service *self, const ServiceCall *call, RpcPass *pass,
 					  ServiceAnswer *answer)
 {
+	Source *source = self->config->source;
+	SourceWorker worker;
+
 	switch (call->method) {
 	case COUNTER_GET_ULIDS:
 		return draw_ulids(self, call, pass, answer);
@@ -357,9 +295,16 @@ static inline ServiceOutcome answer_other(Service *self, const ServiceCall *call
 	case COUNTER_GET_WORKERS:
 		return list_workers(self, pass, answer);
 	case COUNTER_GET_COUNTERS:
-		return list_counters(self, pass, answer);
-	case COUNTER_GET_WORKER_ID:
+		if (defer_if_costly(pass, self->n_counters > MOST_CHEAP_COUNTERS))
+			return SERVICE_WAITS;
+		answer->counters = service_list_counters(self);
+		self->n_counters = g_hash_table_size(answer->counters);
+		pass->was_costly |= self->n_counters > MOST_CHEAP_COUNTERS;
+		return SERVICE_ANSWERED;
 	case COUNTER_GET_TIMESTAMP:
+		answer->number = clock_now_ms(source->clock);
+		return SERVICE_ANSWERED;
+	case COUNTER_GET_WORKER_ID:
 	case COUNTER_GET_DATACENTER_ID:
 	case COUNTER_GET_ID:
 	case COUNTER_GET_IDS:
@@ -368,7 +313,11 @@ static inline ServiceOutcome answer_other(Service *self, const ServiceCall *call
 	case COUNTER_OTHER_METHOD:
 	case N_COUNTER_METHODS:
 	default:
-		return find_number(self, call->method, answer);
+		if (!source->ops->find_worker(source, &worker))
+			return refuse_call(answer, refusal_of_worker_id());
+		answer->number = call->method == COUNTER_GET_WORKER_ID ? worker.worker_id
+								       : worker.datacenter_id;
+		return SERVICE_ANSWERED;
 	}
 }
 

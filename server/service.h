@@ -9,8 +9,8 @@
 #include "core/ulid.h"
 #include "rpc/rpc-service.h"
 #include "server/agent-counters.h"
-#include "server/refusal.h"
 #include "server/source.h"
+#include "server/wait-or-refuse.h"
 #include "sf_snowflake_types.h"
 
 /*

@@ -145,32 +145,13 @@ static ByteReader *protocol_reader(ThriftProtocol *protocol)
 	return &SPAN_TRANSPORT(protocol->transport)->in;
 }
 
-/* (transfer full): text without a NUL, so that only bytes beyond MAX_TEXT_BYTES are cut off. */
-static char *text_without_nul(const guint8 *bytes, gsize length)
-{
-	char *text, *end;
-
-	length = MIN(length, MAX_TEXT_BYTES);
-	if (length == 0 || memchr(bytes, 0, length) == NULL)
-		return g_strndup((const char *)bytes, length);
-	end = text = g_malloc(2 * length + 1);
-	for (gsize i = 0; i < length; i++) {
-		if (bytes[i] == 0) {
-			*end++ = '\xc0';
-			*end++ = '\x80';
-		} else {
-			*end++ = (char)bytes[i];
-		}
-	}
-	*end = '\0';
-	return text;
-}
-
-/* @start: where the string began, for the number of bytes read, which is returned. */
+/* @start: where the string began, for the number of bytes read, which is returned. @out_text: only
+ * bytes beyond MAX_TEXT_BYTES are cut off, none after a NUL */
 static gint32 take_text(ByteReader *reader, gsize start, ReadStatus status, gsize length,
 			char **out_text, GError **error)
 {
 	const guint8 *bytes = reader->bytes + reader->position;
+	char *end;
 
 	if (status == READ_OK)
 		status = byte_reader_skip(reader, length);
@@ -179,7 +160,14 @@ static gint32 take_text(ByteReader *reader, gsize start, ReadStatus status, gsiz
 			    "the message ends within a string");
 		return -1;
 	}
-	*out_text = text_without_nul(bytes, length);
+	length = MIN(length, MAX_TEXT_BYTES);
+	end = *out_text = g_malloc(2 * length + 1);
+	for (gsize i = 0; i < length; i++) {
+		*end++ = (char)(bytes[i] != 0 ? bytes[i] : 0xc0);
+		if (bytes[i] == 0)
+			*end++ = '\x80';
+	}
+	*end = '\0';
 	return (gint32)(reader->position - start);
 }
 
@@ -366,22 +354,16 @@ static MethodName method_name(const Message *message)
 	return name;
 }
 
-/* Returns (transfer full): the name as the client sent it. A name that is long or not UTF-8 is
- * escaped, as c_glib cannot write it, or a client cannot read it. */
-static char *echo_name(const MethodName *method)
-{
-	if (method->length <= MAX_NAME_BYTES &&
-	    g_utf8_validate(method->bytes, (gssize)method->length, NULL))
-		return g_strndup(method->bytes, method->length);
-	return text_escape(method->bytes, method->length);
-}
-
 /* Refuses a message of which no call can be made. */
 static void refuse_message(ThriftCodec *self, const Message *message, CounterMethod method,
 			   gint32 type, const char *reason, RpcPass *pass)
 {
 	MethodName called = method_name(message);
-	g_autofree char *name = echo_name(&called);
+	/* as the client sent it, unless c_glib cannot write it, or a client cannot read it */
+	gboolean is_plain = called.length <= MAX_NAME_BYTES &&
+			    g_utf8_validate(called.bytes, (gssize)called.length, NULL);
+	g_autofree char *name = is_plain ? g_strndup(called.bytes, called.length)
+					 : text_escape(called.bytes, called.length);
 	guint start = begin_reply(pass->framed, pass->out);
 
 	write_exception(lend_protocol(self, message->header.protocol, NULL, 0, pass->out), name,
@@ -396,25 +378,13 @@ static void refuse_message(ThriftCodec *self, const Message *message, CounterMet
 	counters_add(self->counters, COUNTER_CALLS, 1);
 }
 
-static CounterMethod find_method(const MethodName *called)
-{
-	char name[MAX_NAME_BYTES + 1] = "";
-	CounterMethod method;
-
-	/* a name with a NUL in it is not the name before the NUL */
-	if (called->length > MAX_NAME_BYTES || memchr(called->bytes, 0, called->length) != NULL)
-		return COUNTER_OTHER_METHOD;
-	memcpy(name, called->bytes, called->length);
-	method = counter_method_of(name);
-	return called->only_legacy && !METHODS[method].is_legacy ? COUNTER_OTHER_METHOD : method;
-}
-
 gboolean thrift_codec_read(ThriftCodec *self, const Message *message, RpcPass *pass,
 			   WireCall *out_call, char **out_agent)
 {
 	const MessageHeader *header = &message->header;
 	MethodName called = method_name(message);
-	CounterMethod method = find_method(&called);
+	CounterMethod method = COUNTER_OTHER_METHOD;
+	char name[MAX_NAME_BYTES + 1] = "";
 	g_autoptr(ThriftStruct) arguments = NULL;
 	g_autofree char *agent = NULL;
 	g_autoptr(GError) error = NULL;
@@ -422,10 +392,17 @@ gboolean thrift_codec_read(ThriftCodec *self, const Message *message, RpcPass *p
 	gint count = 0;
 
 	if (message->bad != NULL) {
-		refuse_message(self, message, COUNTER_OTHER_METHOD, APPLICATION_PROTOCOL_ERROR,
-			       message->bad, pass);
+		refuse_message(self, message, method, APPLICATION_PROTOCOL_ERROR, message->bad,
+			       pass);
 		return FALSE;
 	}
+	/* a name with a NUL in it is not the name before the NUL */
+	if (called.length <= MAX_NAME_BYTES && memchr(called.bytes, 0, called.length) == NULL) {
+		memcpy(name, called.bytes, called.length);
+		method = counter_method_of(name);
+	}
+	if (called.only_legacy && !METHODS[method].is_legacy)
+		method = COUNTER_OTHER_METHOD;
 	if (method == COUNTER_OTHER_METHOD) {
 		g_autofree char *escaped = text_escape(called.bytes, called.length);
 		g_autofree char *reason = g_strdup_printf("Invalid method name: '%s'", escaped);
@@ -477,83 +454,59 @@ static void append_bytes(GPtrArray *list, Uuid uuid)
 	g_ptr_array_add(list, bytes);
 }
 
-static void set_ids(ThriftStruct *result, const IdRun *run)
-{
-	g_autoptr(GArray) ids = g_array_sized_new(FALSE, FALSE, sizeof(gint64), run->count);
-
-	g_array_set_size(ids, run->count);
-	for (guint i = 0; i < run->count; i++)
-		g_array_index(ids, gint64, i) = id_run_get(run, i);
-	g_object_set(result, "success", ids, NULL);
-}
-
-/* A run of IDs for each tick. */
-static void set_runs(ThriftStruct *result, const IdRun *run)
-{
-	g_autoptr(GPtrArray) runs = g_ptr_array_new_with_free_func(g_object_unref);
-
-	for (guint at = 0, count; at < run->count; at += count) {
-		count = id_run_in_tick(run, at);
-		g_ptr_array_add(runs, g_object_new(SF_TYPE_ID_RUN, "first", id_run_get(run, at),
-						   "count", (gint)count, NULL));
-	}
-	g_object_set(result, "success", runs, NULL);
-}
-
-/* A UUID of the kind that is reserved for IDs (uuid7.h) for each ID. */
-static void set_uuids(ThriftStruct *result, const IdRun *run)
-{
-	g_autoptr(GPtrArray) uuids =
-		g_ptr_array_new_with_free_func((GDestroyNotify)g_byte_array_unref);
-	g_autofree guint64 *random = g_new(guint64, run->count);
-
-	random_fill(run->count, random);
-	for (guint i = 0; i < run->count; i++)
-		append_bytes(uuids, uuid7_from_id(id_run_get(run, i), random[i]));
-	g_object_set(result, "success", uuids, NULL);
-}
-
-static void set_ulids(ThriftStruct *result, const Ulid *ulids, guint count)
-{
-	g_autoptr(GPtrArray) list =
-		g_ptr_array_new_with_free_func((GDestroyNotify)g_byte_array_unref);
-
-	for (guint i = 0; i < count; i++)
-		append_bytes(list, ulids[i]);
-	g_object_set(result, "success", list, NULL);
-}
-
 static void set_answer(ThriftStruct *result, const ServiceCall *call, const ServiceAnswer *answer)
 {
-	SfWorker *worker;
+	const IdRun *run = &answer->run;
+	g_autoptr(GPtrArray) values = NULL;
+	g_autoptr(GArray) ids = NULL;
+	g_autofree guint64 *random = NULL;
+	g_autoptr(ThriftStruct) worker = NULL;
 
 	switch (call->method) {
 	case COUNTER_GET_ID:
-		g_object_set(result, "success", (gint64)id_run_get(&answer->run, 0), NULL);
-		break;
+		g_object_set(result, "success", (gint64)id_run_get(run, 0), NULL);
+		return;
 	case COUNTER_GET_IDS:
-		set_ids(result, &answer->run);
-		break;
-	case COUNTER_GET_ID_RUNS:
-		set_runs(result, &answer->run);
-		break;
-	case COUNTER_GET_UUIDS:
-		set_uuids(result, &answer->run);
-		break;
+		ids = g_array_sized_new(FALSE, FALSE, sizeof(gint64), run->count);
+		g_array_set_size(ids, run->count);
+		for (guint i = 0; i < run->count; i++)
+			g_array_index(ids, gint64, i) = id_run_get(run, i);
+		g_object_set(result, "success", ids, NULL);
+		return;
+	case COUNTER_GET_ID_RUNS: /* one for each tick */
+		values = g_ptr_array_new_with_free_func(g_object_unref);
+		for (guint at = 0, count; at < run->count; at += count) {
+			count = id_run_in_tick(run, at);
+			g_ptr_array_add(values,
+					g_object_new(SF_TYPE_ID_RUN, "first", id_run_get(run, at),
+						     "count", (gint)count, NULL));
+		}
+		g_object_set(result, "success", values, NULL);
+		return;
+	case COUNTER_GET_UUIDS: /* of the kind that is reserved for IDs (uuid7.h) */
+		values = g_ptr_array_new_with_free_func((GDestroyNotify)g_byte_array_unref);
+		random = g_new(guint64, run->count);
+		random_fill(run->count, random);
+		for (guint i = 0; i < run->count; i++)
+			append_bytes(values, uuid7_from_id(id_run_get(run, i), random[i]));
+		g_object_set(result, "success", values, NULL);
+		return;
 	case COUNTER_GET_ULIDS:
-		set_ulids(result, answer->ulids, (guint)call->count);
-		break;
+		values = g_ptr_array_new_with_free_func((GDestroyNotify)g_byte_array_unref);
+		for (gint i = 0; i < call->count; i++)
+			append_bytes(values, answer->ulids[i]);
+		g_object_set(result, "success", values, NULL);
+		return;
 	case COUNTER_GET_WORKER:
-		worker = service_self_to_worker(&answer->self);
+		worker = THRIFT_STRUCT(service_self_to_worker(&answer->self));
 		g_object_set(result, "success", worker, NULL);
-		g_object_unref(worker);
-		break;
+		return;
 	case COUNTER_GET_WORKERS:
 		g_object_set(result, "success", answer->workers, NULL);
-		break;
+		return;
 	case COUNTER_GET_COUNTERS:
 		g_object_set(result, "success", answer->counters, NULL);
-		break;
+		return;
 	case COUNTER_GET_WORKER_ID:
 	case COUNTER_GET_TIMESTAMP:
 	case COUNTER_GET_DATACENTER_ID:
@@ -561,7 +514,7 @@ static void set_answer(ThriftStruct *result, const ServiceCall *call, const Serv
 	case N_COUNTER_METHODS:
 	default:
 		g_object_set(result, "success", answer->number, NULL);
-		break;
+		return;
 	}
 }
 

@@ -16,7 +16,6 @@
 #include "common/socket.h"
 #include "gen-c_glib/generated-types.h"
 #include "server/server.h"
-#include "server/signals.h"
 #include "tests/unit/common/certificate.h"
 #include "tests/unit/hang-guard.h"
 
@@ -131,7 +130,7 @@ static void end(void)
 {
 	Options *options = server.options;
 
-	signals_stop_threads(&server);
+	server_stop(&server);
 	server_clear(&server);
 	options_free(options);
 	remove_directory();

@@ -63,7 +63,7 @@ Stack *stack_new(gboolean fast, gint64 max_ahead_ms)
 		.nonce = "nonce",
 		.max_wait_ms = 1000,
 	};
-	self->service = handler_service(&self->config, fast);
+	self->service = codecs_service(&self->config, fast);
 	self->shared = (StreamShared){
 		.service = &self->service,
 		.handler =

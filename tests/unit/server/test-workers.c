@@ -14,7 +14,7 @@
 #include "common/log.h"
 #include "gen-c_glib/generated-types.h"
 #include "rpc/loop.h"
-#include "server/handler.h"
+#include "server/codecs.h"
 #include "server/issuer-source.h"
 #include "tests/unit/hang-guard.h"
 #include "tests/unit/unit-test.h"
@@ -84,7 +84,7 @@ static void on_changed(gpointer user_data)
 
 static void bench_start_loop(Bench *self, gint64 max_wait_ms)
 {
-	const RpcService service = handler_service(&self->config, FALSE);
+	const RpcService service = codecs_service(&self->config, FALSE);
 	const RpcLimits limits = {.max_frame_bytes = 65536,
 				  .max_depth = 64,
 				  .max_pending_bytes = 1 << 20,
