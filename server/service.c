@@ -81,6 +81,16 @@ static G_NO_INLINE ServiceOutcome refuse_count(guint count, guint most, ServiceA
 	return refuse_call(answer, refusal_of_count((gint)count, most));
 }
 
+/* The largest batch of @method. */
+static guint max_count(const Service *self, CounterMethod method)
+{
+	guint most = source_max_batch(self->config->source);
+
+	return method == COUNTER_GET_ULIDS || method == COUNTER_GET_UUIDS
+		       ? MIN(most, SERVICE_MAX_128_BIT_IDS)
+		       : most;
+}
+
 static inline ServiceOutcome note_drawn(Service *self, const ServiceCall *call, RpcPass *pass,
 					const IdRun *run)
 {
@@ -110,7 +120,7 @@ static G_NO_INLINE ServiceOutcome draw_fewer_or_wait(Service *self, const Servic
 		return note_drawn(self, call, pass, &answer->run);
 	/* the draw can have shown that a relay's servers do not allow this count any more */
 	if (least > source_max_batch(source))
-		return refuse_count(least, source_max_batch(self->config->source), answer);
+		return refuse_count(least, max_count(self, call->method), answer);
 	if (status == DRAW_CLOCK_BACK)
 		counters_add(self->counters, COUNTER_CLOCK_SKEW, 1);
 	return wait_or_refuse(source, self->config->max_wait_ms,
@@ -157,8 +167,8 @@ static inline ServiceOutcome draw_batch(Service *self, const ServiceCall *call, 
 		return refuse_call(answer, refusal_of_layout(self->config->source->layout));
 	if (!call->agent_is_valid)
 		return refuse_agent(call, answer);
-	if (call->count < 1 || count > source_max_batch(self->config->source))
-		return refuse_count(count, source_max_batch(self->config->source), answer);
+	if (call->count < 1 || count > max_count(self, call->method))
+		return refuse_count(count, max_count(self, call->method), answer);
 	if (defer_if_costly(pass, is_costly))
 		return SERVICE_WAITS;
 	outcome = draw_ids(self, call, pass, count, count, answer);
@@ -177,8 +187,8 @@ static G_NO_INLINE ServiceOutcome draw_ulids(Service *self, const ServiceCall *c
 
 	if (!call->agent_is_valid)
 		return refuse_agent(call, answer);
-	if (call->count < 1 || count > source_max_batch(self->config->source))
-		return refuse_count(count, source_max_batch(self->config->source), answer);
+	if (call->count < 1 || count > max_count(self, call->method))
+		return refuse_count(count, max_count(self, call->method), answer);
 	if (defer_if_costly(pass, is_costly))
 		return SERVICE_WAITS;
 	ulids = g_new(Ulid, count);

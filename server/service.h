@@ -21,6 +21,10 @@
  */
 typedef struct _Service Service;
 
+/* The largest batch of get_ulids and get_uuids, whatever --max-batch is: generated code makes an
+ * object for each value, and a loop answers nothing else meanwhile. */
+#define SERVICE_MAX_128_BIT_IDS 10000
+
 /* The state of a server that is about to stop, in whatever state its keeper is. */
 #define SERVICE_DRAINING "draining"
 
