@@ -164,7 +164,7 @@ static void answer_request(const AdminHttp *self, const AdminHead *head, AdminRe
 {
 	const AdminPath *path = find_path(self, url, &request->rest);
 	const char *host = admin_request_header(request, MHD_HTTP_HEADER_HOST);
-	const char *allow = path != NULL && path->draws ? "GET, HEAD, POST" : "GET, HEAD";
+	const char *allow = path != NULL && path->draws ? "GET, POST" : "GET, HEAD";
 	g_auto(GStrv) methods = g_strsplit(allow, ", ", -1);
 	const char *why_no_draw = NULL;
 	g_autofree char *fault = NULL;
