@@ -501,21 +501,6 @@ static void add_polled(AdminHttp *self, int fd)
 	g_array_append_val(self->polled, one);
 }
 
-static struct MHD_Daemon *start_daemon(AdminHttp *self)
-{
-	/* Without MHD_USE_ERROR_LOG it writes nothing to standard error.
-	 * MHD_OPTION_STRICT_FOR_CLIENT is off because it answers a request without Host twice;
-	 * request.c refuses such a request. */
-	return MHD_start_daemon(
-		MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_SUSPEND_RESUME, 0, NULL, NULL,
-		on_request, self, MHD_OPTION_CONNECTION_LIMIT,
-		(unsigned int)(MAX_CONNECTIONS + MAX_LEAVING), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-		CONNECTION_BYTES, MHD_OPTION_CONNECTION_TIMEOUT, 0u, MHD_OPTION_STRICT_FOR_CLIENT,
-		0, MHD_OPTION_URI_LOG_CALLBACK, on_target, self, MHD_OPTION_NOTIFY_CONNECTION,
-		on_connection, self, MHD_OPTION_NOTIFY_COMPLETED, on_answered, self,
-		MHD_OPTION_UNESCAPE_CALLBACK, unescape_argument, NULL, MHD_OPTION_END);
-}
-
 AdminHttp *admin_http_new(const AdminHttpConfig *config, GError **error)
 {
 	g_autoptr(AdminHttp) self = g_new0(AdminHttp, 1);
@@ -524,8 +509,19 @@ AdminHttp *admin_http_new(const AdminHttpConfig *config, GError **error)
 	self->polled = g_array_new(FALSE, FALSE, sizeof(struct pollfd));
 	self->waiting = g_ptr_array_new();
 	add_polled(self, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	/* Without MHD_USE_ERROR_LOG it writes nothing to standard error.
+	 * MHD_OPTION_STRICT_FOR_CLIENT is off because it answers a request without Host twice;
+	 * request.c refuses such a request. */
 	if (polled_at(self, POLLED_STOP)->fd >= 0)
-		self->daemon = start_daemon(self);
+		self->daemon = MHD_start_daemon(
+			MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_SUSPEND_RESUME, 0, NULL,
+			NULL, on_request, self, MHD_OPTION_CONNECTION_LIMIT,
+			(unsigned int)(MAX_CONNECTIONS + MAX_LEAVING),
+			MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES,
+			MHD_OPTION_CONNECTION_TIMEOUT, 0u, MHD_OPTION_STRICT_FOR_CLIENT, 0,
+			MHD_OPTION_URI_LOG_CALLBACK, on_target, self, MHD_OPTION_NOTIFY_CONNECTION,
+			on_connection, self, MHD_OPTION_NOTIFY_COMPLETED, on_answered, self,
+			MHD_OPTION_UNESCAPE_CALLBACK, unescape_argument, NULL, MHD_OPTION_END);
 	if (self->daemon == NULL) {
 		g_set_error(error, G_IO_ERROR, g_io_error_from_errno(errno),
 			    "cannot make an HTTP server: %s", g_strerror(errno));

@@ -165,11 +165,6 @@ void admin_head_begin(AdminHead *self, struct MHD_Connection *connection, const 
 		self->fault = "the head is too long";
 }
 
-static gboolean is_same_name(const char *name, const char *expected)
-{
-	return g_ascii_strcasecmp(name, expected) == 0;
-}
-
 static enum MHD_Result add_field(void *data, enum MHD_ValueKind kind G_GNUC_UNUSED,
 				 const char *name, const char *value)
 {
@@ -185,14 +180,14 @@ static enum MHD_Result add_field(void *data, enum MHD_ValueKind kind G_GNUC_UNUS
 			self->fault = "a header field has a control character";
 	self->n_fields++;
 	self->bytes += strlen(name) + strlen(":") + strlen(value) + strlen("\r\n");
-	if (is_same_name(name, MHD_HTTP_HEADER_HOST)) {
+	if (g_ascii_strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0) {
 		self->n_hosts++;
-	} else if (is_same_name(name, MHD_HTTP_HEADER_CONTENT_LENGTH)) {
+	} else if (g_ascii_strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0) {
 		self->n_lengths++;
 		self->has_body |= strcmp(value, "0") != 0;
 		if (*value == '\0' || value[strspn(value, G_CSET_DIGITS)] != '\0')
 			self->fault = "Content-Length is not a number";
-	} else if (is_same_name(name, MHD_HTTP_HEADER_TRANSFER_ENCODING)) {
+	} else if (g_ascii_strcasecmp(name, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0) {
 		self->n_codings++;
 		self->has_body = TRUE;
 	}

@@ -42,17 +42,12 @@ Origin origin_of_address(const struct sockaddr *address)
 	return (Origin){result, -1};
 }
 
-Origin origin_of_user(uid_t uid)
-{
-	return (Origin){IN6ADDR_ANY_INIT, uid};
-}
-
 Origin origin_of_peer(int fd, const struct sockaddr *address)
 {
 	struct ucred peer;
 
 	return address->sa_family == AF_UNIX && socket_unix_peer(fd, &peer)
-		       ? origin_of_user(peer.uid)
+		       ? (Origin){.uid = peer.uid}
 		       : origin_of_address(address);
 }
 
@@ -102,7 +97,7 @@ typedef struct {
 } Peer;
 
 struct _ConnectionEntry {
-	ConnectionLimits *table;
+	ConnectionLimits *limits;
 	int fd;
 	gboolean is_local;
 	_Atomic gboolean waits;      /* for the server */
@@ -171,35 +166,6 @@ static GQueue *peers_with(ConnectionLimits *self, guint number)
 	if (number >= self->by_number->len)
 		g_array_set_size(self->by_number, number + 1);
 	return &g_array_index(self->by_number, GQueue, number);
-}
-
-static ConnectionEntry *add_entry(ConnectionLimits *self, int fd, const Origin *origin,
-				  gint64 now_us)
-{
-	ConnectionEntry *entry = g_new0(ConnectionEntry, 1);
-	Peer *peer = g_hash_table_lookup(self->peers, origin);
-
-	if (peer == NULL) {
-		peer = g_new0(Peer, 1);
-		peer->origin = *origin;
-		peer->link.data = peer;
-		g_queue_push_tail_link(peers_with(self, 0), &peer->link);
-		g_hash_table_insert(self->peers, &peer->origin, peer);
-	}
-	*entry = (ConnectionEntry){
-		.table = self,
-		.fd = fd,
-		.is_local = origin->uid >= 0,
-		.active_at_us = now_us,
-		.peer = peer,
-		.link.data = entry,
-	};
-	g_queue_unlink(peers_with(self, peer->entries.length), &peer->link);
-	g_queue_push_tail_link(&peer->entries, &entry->link);
-	g_queue_push_tail_link(peers_with(self, peer->entries.length), &peer->link);
-	self->most = MAX(self->most, peer->entries.length);
-	self->n_connections++;
-	return entry;
 }
 
 /* Removes the entry from its peer, and a peer without connections from the table. */
@@ -310,9 +276,10 @@ ConnectionLimitsVerdict connection_limits_admit(ConnectionLimits *self, int fd,
 {
 	guint max_connections = self->config.max_connections;
 	guint max_per_address = self->config.max_per_address;
+	ConnectionEntry *entry;
 	char *closed = NULL;
-	const Peer *peer;
 	gboolean is_full;
+	Peer *peer;
 
 	pthread_mutex_lock(&self->lock);
 	peer = g_hash_table_lookup(self->peers, origin);
@@ -326,9 +293,31 @@ ConnectionLimitsVerdict connection_limits_admit(ConnectionLimits *self, int fd,
 		if (closed == NULL && connection_limits_n_connections(self) >= max_connections)
 			return CONNECTION_LIMITS_FULL;
 	}
+	entry = g_new0(ConnectionEntry, 1);
 	pthread_mutex_lock(&self->lock);
-	*out_entry = add_entry(self, fd, origin, now_us);
+	peer = g_hash_table_lookup(self->peers, origin);
+	if (peer == NULL) {
+		peer = g_new0(Peer, 1);
+		peer->origin = *origin;
+		peer->link.data = peer;
+		g_queue_push_tail_link(peers_with(self, 0), &peer->link);
+		g_hash_table_insert(self->peers, &peer->origin, peer);
+	}
+	*entry = (ConnectionEntry){
+		.limits = self,
+		.fd = fd,
+		.is_local = origin->uid >= 0,
+		.active_at_us = now_us,
+		.peer = peer,
+		.link.data = entry,
+	};
+	g_queue_unlink(peers_with(self, peer->entries.length), &peer->link);
+	g_queue_push_tail_link(&peer->entries, &entry->link);
+	g_queue_push_tail_link(peers_with(self, peer->entries.length), &peer->link);
+	self->most = MAX(self->most, peer->entries.length);
+	self->n_connections++;
 	pthread_mutex_unlock(&self->lock);
+	*out_entry = entry;
 	*out_closed = closed;
 	return CONNECTION_LIMITS_ADMITTED;
 }
@@ -355,7 +344,7 @@ void connection_limits_remove(ConnectionEntry *entry)
 
 	if (entry == NULL)
 		return;
-	self = entry->table;
+	self = entry->limits;
 	pthread_mutex_lock(&self->lock);
 	if (entry->peer != NULL)
 		remove_from_peer(self, entry);

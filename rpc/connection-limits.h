@@ -15,8 +15,6 @@ typedef struct {
 /* @address: not local. All addresses of a family without addresses count as one. */
 Origin origin_of_address(const struct sockaddr *address);
 
-Origin origin_of_user(uid_t uid);
-
 /* The origin of the other end of @fd, which is connected to @address. */
 Origin origin_of_peer(int fd, const struct sockaddr *address);
 

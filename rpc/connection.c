@@ -41,13 +41,6 @@ static gsize pending_bytes(const Connection *self)
 	return self->out == NULL ? 0 : self->out->len - self->out_sent;
 }
 
-/* Takes the reason of a failure of TLS. @number: the errno */
-static void note_failure(Connection *self, int number)
-{
-	if (number == EPROTO && self->is_tls)
-		self->bad = tls_stream_failure(self->tls);
-}
-
 /* Sends what it can of @bytes. Returns the number of bytes sent, or -1 if the connection is broken.
  */
 static inline gssize send_some(Connection *self, ConnectionShared *shared, const guint8 *bytes,
@@ -62,8 +55,8 @@ static inline gssize send_some(Connection *self, ConnectionShared *shared, const
 	while (sent < 0 && errno == EINTR);
 	if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 		return 0;
-	if (sent < 0)
-		note_failure(self, errno);
+	if (sent < 0 && errno == EPROTO && self->is_tls)
+		self->bad = tls_stream_failure(self->tls);
 	if (sent > 0) {
 		self->sent = TRUE;
 		counters_add(shared->counters, COUNTER_BYTES_SENT, (guint64)sent);
@@ -110,7 +103,8 @@ static inline gssize receive_bytes(Connection *self, ConnectionShared *shared)
 		self->in_record = tls_stream_has_part(self->tls);
 	}
 	if (received < 0) {
-		note_failure(self, failure);
+		if (failure == EPROTO && self->is_tls)
+			self->bad = tls_stream_failure(self->tls);
 		return failure == EAGAIN || failure == EWOULDBLOCK ? 0 : -1;
 	}
 	if ((gsize)received == shared->in_bytes)

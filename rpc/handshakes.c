@@ -232,13 +232,10 @@ Handshakes *handshakes_new(const HandshakesConfig *config, Counters *counters, G
 
 	self->config = *config;
 	self->counters = counters;
-	self->poller = -1;
-	self->inbox = inbox_new(error);
-	if (self->inbox == NULL)
-		return NULL;
 	self->poller = poller_new(error);
-	if (self->poller < 0 ||
-	    !poller_add(self->poller, inbox_fd(self->inbox), self->inbox, error))
+	if (self->poller >= 0)
+		self->inbox = inbox_new(self->poller, error);
+	if (self->inbox == NULL)
 		return NULL;
 	code = pthread_create(&self->thread, NULL, handshakes_main, self);
 	self->is_running = code == 0;

@@ -163,16 +163,12 @@ Loop *loop_new(const RpcService *service, const RpcLimits *limits, Counters *cou
 		.out = g_byte_array_new(),
 		.max_pending_bytes = limits->max_pending_bytes,
 	};
-	self->poller = self->retry_timer.fd = -1;
-	self->inbox = inbox_new(error);
-	if (self->inbox == NULL)
-		return NULL;
+	self->retry_timer.fd = -1;
 	self->poller = poller_new(error);
-	if (self->poller < 0 || !retry_timer_init(&self->retry_timer, error) ||
-	    !poller_add(self->poller, inbox_fd(self->inbox), self->inbox, error) ||
-	    !poller_add(self->poller, self->retry_timer.fd, &self->retry_timer, error))
+	if (self->poller < 0 || !retry_timer_init(&self->retry_timer, self->poller, error))
 		return NULL;
-	return g_steal_pointer(&self);
+	self->inbox = inbox_new(self->poller, error);
+	return self->inbox != NULL ? g_steal_pointer(&self) : NULL;
 }
 
 void loop_free(Loop *self)
@@ -199,24 +195,14 @@ void loop_add(Loop *self, const InboxConnection *connection)
 	inbox_add_connection(self->inbox, connection);
 }
 
-guint loop_n_connections(Loop *self)
+LoopStatus loop_status(const Loop *self)
 {
-	return atomic_load(&self->n_connections);
-}
-
-guint loop_n_parked(Loop *self)
-{
-	return atomic_load_explicit(&self->n_parked, memory_order_relaxed);
-}
-
-guint64 loop_rounds(Loop *self)
-{
-	return atomic_load(&self->rounds);
-}
-
-int loop_failure(Loop *self)
-{
-	return atomic_load(&self->failure);
+	return (LoopStatus){
+		.n_connections = atomic_load(&self->n_connections),
+		.n_parked = atomic_load_explicit(&self->n_parked, memory_order_relaxed),
+		.rounds = atomic_load(&self->rounds),
+		.failure = atomic_load(&self->failure),
+	};
 }
 
 void loop_wake(Loop *self)
@@ -270,7 +256,7 @@ static void start_lingering(Loop *self, LoopConnection *client)
 	connection_half_close(&client->connection);
 	loop_connection_set_waits(client, FALSE);
 	loop_connection_watch(client, self->poller, EPOLLIN);
-	queues_forget_time(&self->queues); /* the time begins now */
+	queues_set_time(&self->queues, 0); /* the time begins now */
 	queues_enter(&self->queues, &client->place, QUEUE_LINGER);
 }
 
@@ -370,7 +356,7 @@ static ConnectionState run_pass(Loop *self, LoopConnection *client, RpcPass *pas
 
 static void serve_connection(Loop *self, LoopConnection *client, gboolean read, gint64 since_us)
 {
-	RpcPass pass = {.allowance = parking_allowance(&self->parking)};
+	RpcPass pass = {.allowance = parking_allowance(&self->parking, QUEUE_NONE)};
 	ConnectionState state = run_pass(self, client, &pass, read, since_us);
 
 	queue_connection(self, client, state, &pass);
@@ -403,7 +389,7 @@ static void serve_turns(Loop *self)
 		return;
 	until_us = now_us() + SLICE_US;
 	while ((head = head_of(self, QUEUE_COSTLY)) != NULL) {
-		RpcPass pass = {.allowance = parking_allowance(&self->parking)};
+		RpcPass pass = {.allowance = parking_allowance(&self->parking, QUEUE_NONE)};
 		ConnectionState state;
 
 		pass.allowance.costly = RPC_COSTLY_ONE;
@@ -569,7 +555,7 @@ static G_NO_INLINE void serve_queues(Loop *self)
 	atomic_store_explicit(&self->n_parked, parking_n(&self->parking), memory_order_relaxed);
 }
 
-/* Waits for events, and handles them. %FALSE: it cannot wait, see loop_failure(). */
+/* Waits for events, and handles them. %FALSE: it cannot wait, see LoopStatus. */
 static gboolean make_round(Loop *self)
 {
 	struct epoll_event events[MAX_EVENTS];

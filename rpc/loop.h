@@ -11,7 +11,7 @@
  */
 typedef struct _Loop Loop;
 
-/* Called in the loop's thread after it has failed and closed its connections: see loop_failure().
+/* Called in the loop's thread after it has failed and closed its connections: see LoopStatus.
  */
 typedef void (*LoopFailed)(gpointer user_data);
 
@@ -40,17 +40,15 @@ void loop_join(Loop *self);
  * done. */
 void loop_add(Loop *self, const InboxConnection *connection);
 
-/* Any thread: the number of its connections, with those in its inbox. */
-guint loop_n_connections(Loop *self);
+typedef struct {
+	guint n_connections; /* with those in its inbox */
+	guint n_parked;      /* connections with a parked call */
+	guint64 rounds;      /* it makes one when it is woken */
+	int failure;         /* the errno with which the thread has failed; 0: it has not */
+} LoopStatus;
 
-/* Any thread: the number of its connections with a parked call. */
-guint loop_n_parked(Loop *self);
-
-/* Any thread: the number of its rounds. It makes one when it is woken. */
-guint64 loop_rounds(Loop *self);
-
-/* Any thread: the errno with which the thread has failed; 0: it has not. */
-int loop_failure(Loop *self);
+/* Any thread. */
+LoopStatus loop_status(const Loop *self);
 
 /* Any thread: has parked calls tried again. */
 void loop_wake(Loop *self);

@@ -39,11 +39,6 @@ gint64 queues_now_us(Queues *self)
 	return self->now_us;
 }
 
-void queues_forget_time(Queues *self)
-{
-	self->now_us = 0;
-}
-
 void queues_leave(Queues *self, QueuePlace *place)
 {
 	if (place->queue == QUEUE_NONE)
@@ -160,7 +155,7 @@ gboolean parking_park(Parking *self, QueuePlace *place, const RpcPass *pass)
 
 	/* the wait begins now, not at the last reading of the clock: the process can have been
 	 * stopped in between */
-	queues_forget_time(self->queues);
+	queues_set_time(self->queues, 0);
 	place->retry_at_us = pass->wait.wait_ns == 0
 				     ? G_MAXINT64
 				     : queues_now_us(self->queues) + pass->wait.wait_ns / 1000 + 1;
@@ -221,15 +216,12 @@ static QueuePlace *next_due(const Parking *self)
 static RpcPass retry_call(Parking *self, QueuePlace *place, ParkingRun run, gpointer user_data)
 {
 	Queue queue = place->queue;
-	guint singles = queues_in(self->queues, QUEUE_SINGLE)->length;
-	guint batches = queues_in(self->queues, QUEUE_BATCH)->length;
-	RpcPass pass = {.allowance =
-				parking_allowance_behind(self, singles - (queue == QUEUE_SINGLE),
-							 batches - (queue == QUEUE_BATCH))};
+	RpcPass pass = {.allowance = parking_allowance(self, queue)};
 	guint drawn;
 
 	pass.allowance.costly = RPC_COSTLY_ONE;
-	if (queue == QUEUE_SINGLE && !self->batches_apart && batches > 0)
+	if (queue == QUEUE_SINGLE && !self->batches_apart &&
+	    queues_head(self->queues, QUEUE_BATCH) != NULL)
 		pass.allowance.quota = MAX(self->single_ids, 1);
 	else if (queue != QUEUE_ASIDE)
 		pass.allowance.quota = self->turn_ids;

@@ -42,11 +42,11 @@ void poller_change(int self, int fd, void *tag, guint32 events)
 
 #define US_PER_SECOND G_GINT64_CONSTANT(1000000)
 
-gboolean retry_timer_init(RetryTimer *self, GError **error)
+gboolean retry_timer_init(RetryTimer *self, int poller, GError **error)
 {
 	*self = (RetryTimer){.fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)};
 	if (self->fd >= 0)
-		return TRUE;
+		return poller_add(poller, self->fd, self, error);
 	g_set_error(error, G_IO_ERROR, g_io_error_from_errno(errno), "cannot make a timer: %s",
 		    g_strerror(errno));
 	return FALSE;
@@ -94,10 +94,10 @@ void inbox_mail_clear(InboxMail *self)
 	g_clear_pointer(&self->connections, g_array_unref);
 }
 
-Inbox *inbox_new(GError **error)
+Inbox *inbox_new(int poller, GError **error)
 {
+	g_autoptr(Inbox) self = NULL;
 	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	Inbox *self;
 
 	if (fd < 0) {
 		g_set_error(error, G_IO_ERROR, g_io_error_from_errno(errno),
@@ -108,7 +108,7 @@ Inbox *inbox_new(GError **error)
 	self->fd = fd;
 	pthread_mutex_init(&self->lock, NULL);
 	self->mail.connections = g_array_new(FALSE, FALSE, sizeof(InboxConnection));
-	return self;
+	return poller_add(poller, fd, self, error) ? g_steal_pointer(&self) : NULL;
 }
 
 void inbox_free(Inbox *self)
@@ -153,11 +153,6 @@ void inbox_drain(Inbox *self, gint64 timeout_ms)
 	self->mail.drain = TRUE;
 	self->mail.drain_timeout_ms = timeout_ms;
 	unlock_and_wake(self);
-}
-
-int inbox_fd(const Inbox *self)
-{
-	return self->fd;
 }
 
 void inbox_take(Inbox *self, InboxMail *out_mail)

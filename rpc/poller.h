@@ -29,8 +29,8 @@ typedef struct {
 	gint64 at_us; /* monotonic; 0: off */
 } RetryTimer;
 
-/* %FALSE with a GIOError set. */
-gboolean retry_timer_init(RetryTimer *self, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+/* @poller: watches it; its events carry @self. %FALSE with a GIOError set. */
+gboolean retry_timer_init(RetryTimer *self, int poller, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* @at_us: 0: never. Makes no system call if the timer is set to it already. */
 void retry_timer_set(RetryTimer *self, gint64 at_us);
@@ -81,8 +81,9 @@ typedef struct {
 void inbox_mail_clear(InboxMail *self);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(InboxMail, inbox_mail_clear)
 
-/* (transfer full), or %NULL with a GIOError set. */
-Inbox *inbox_new(GError **error);
+/* @poller: watches it while there is mail; its events carry the inbox. (transfer full), or %NULL
+ * with a GIOError set. */
+Inbox *inbox_new(int poller, GError **error);
 
 /* Closes the sockets that were not taken, and removes them from their connection limits. */
 void inbox_free(Inbox *self);
@@ -92,9 +93,6 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Inbox, inbox_free)
 void inbox_add_connection(Inbox *self, const InboxConnection *connection);
 void inbox_wake(Inbox *self);
 void inbox_drain(Inbox *self, gint64 timeout_ms);
-
-/* An eventfd, readable while there is mail. */
-int inbox_fd(const Inbox *self);
 
 /* The receiving thread. @out_mail: (out): inbox_mail_clear() frees it */
 void inbox_take(Inbox *self, InboxMail *out_mail);

@@ -143,7 +143,8 @@ static Loop *choose_loop(RpcServer *self)
 
 	for (guint i = 0; i < self->loops->len; i++) {
 		Loop *loop = self->loops->pdata[i];
-		guint n = loop_failure(loop) == 0 ? loop_n_connections(loop) : G_MAXUINT - 1;
+		LoopStatus status = loop_status(loop);
+		guint n = status.failure == 0 ? status.n_connections : G_MAXUINT - 1;
 
 		if (n < fewest) {
 			fewest = n;
@@ -407,23 +408,16 @@ void rpc_server_wake(RpcServer *self)
 		loop_wake(self->loops->pdata[i]);
 }
 
-guint rpc_server_n_connections(const RpcServer *self)
+RpcServerStatus rpc_server_status(const RpcServer *self)
 {
-	return connection_limits_n_connections(self->connections);
-}
-
-guint rpc_server_max_connections(const RpcServer *self)
-{
-	return self->limits.max_connections;
-}
-
-guint rpc_server_n_parked(const RpcServer *self)
-{
-	guint n_parked = 0;
+	RpcServerStatus status = {
+		.n_connections = connection_limits_n_connections(self->connections),
+		.max_connections = self->limits.max_connections,
+	};
 
 	for (guint i = 0; i < self->loops->len; i++)
-		n_parked += loop_n_parked(self->loops->pdata[i]);
-	return n_parked;
+		status.n_parked += loop_status(self->loops->pdata[i]).n_parked;
+	return status;
 }
 
 gboolean rpc_server_responds(RpcServer *self)
@@ -432,7 +426,7 @@ gboolean rpc_server_responds(RpcServer *self)
 
 	for (guint i = 0; i < self->loops->len; i++) {
 		guint64 *seen = &g_array_index(self->loop_rounds, guint64, i);
-		guint64 rounds = loop_rounds(self->loops->pdata[i]);
+		guint64 rounds = loop_status(self->loops->pdata[i]).rounds;
 
 		all = all && rounds != *seen;
 		*seen = rounds;
@@ -444,7 +438,7 @@ gboolean rpc_server_responds(RpcServer *self)
 gboolean rpc_server_check(RpcServer *self, GError **error)
 {
 	for (guint i = 0; i < self->loops->len; i++) {
-		int failure = loop_failure(self->loops->pdata[i]);
+		int failure = loop_status(self->loops->pdata[i]).failure;
 
 		if (failure == 0)
 			continue;

@@ -64,11 +64,13 @@ gboolean rpc_server_start(RpcServer *self, GError **error) G_GNUC_WARN_UNUSED_RE
 /* Any thread: has parked calls tried again. */
 void rpc_server_wake(RpcServer *self);
 
-/* Any thread: the number of connections, their limit, and the number of those with a parked call.
- */
-guint rpc_server_n_connections(const RpcServer *self);
-guint rpc_server_max_connections(const RpcServer *self);
-guint rpc_server_n_parked(const RpcServer *self);
+typedef struct {
+	guint n_connections, max_connections;
+	guint n_parked; /* connections with a parked call */
+} RpcServerStatus;
+
+/* Any thread. */
+RpcServerStatus rpc_server_status(const RpcServer *self);
 
 /* Whether every loop has made a round since the last call of this, or since the start. For a
  * watchdog, which leaves the loops time between two calls. */

@@ -51,11 +51,6 @@ static void issuer_get_status(Source *source, KeeperStatus *out_status)
 	keeper_get_status(issuer_of(source)->keeper, out_status);
 }
 
-static char *issuer_find_server(Source *source G_GNUC_UNUSED)
-{
-	return NULL;
-}
-
 /* Makes an entry for another server, as far as the registry shows its state. */
 static SfWorker *make_worker(const Worker *worker, gint64 as_of_ms)
 {
@@ -120,7 +115,6 @@ static const SourceOps OPS = {
 	.waiting_why = issuer_waiting_why,
 	.find_worker = issuer_find_worker,
 	.get_status = issuer_get_status,
-	.find_server = issuer_find_server,
 	.append_workers = issuer_append_workers,
 	.start = issuer_start,
 	.stop = issuer_stop,
@@ -146,9 +140,4 @@ void issuer_source_init(IssuerSource *self, Generator *generator)
 			},
 		.generator = generator,
 	};
-}
-
-void issuer_source_join(IssuerSource *self, Keeper *keeper)
-{
-	self->keeper = keeper;
 }

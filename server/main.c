@@ -37,7 +37,7 @@ static gboolean on_event(gint fd, GIOCondition condition G_GNUC_UNUSED, gpointer
 	/* first: a later event makes the descriptor readable again */
 	if (read(fd, &count, sizeof count) < 0)
 		return G_SOURCE_CONTINUE;
-	error = self->source->ops->error(self->source);
+	error = source_error(self->source);
 	if (error != NULL || !rpc_server_check(self->rpc, &error)) {
 		g_main_loop_quit(self->loop);
 		return G_SOURCE_CONTINUE;
@@ -180,7 +180,7 @@ static gboolean run_server(Server *self, GError **error)
 		return FALSE;
 	g_main_loop_run(self->loop);
 	server_stop(self);
-	failure = self->source->ops->error(self->source);
+	failure = source_error(self->source);
 	if (failure == NULL)
 		return rpc_server_check(self->rpc, error);
 	g_propagate_error(error, failure);

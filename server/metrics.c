@@ -158,6 +158,7 @@ void metrics_read(const MetricsSource *source, MetricsReading *out)
 	gint64 expires_ms = atomic_load(source->certificate_expires_ms);
 	const KeeperStatus *status = &out->status;
 	SnowflakePoolStatistics pool;
+	RpcServerStatus rpc;
 
 	*out = (MetricsReading){.source = source};
 	for (gsize i = 0; i < G_N_ELEMENTS(out->gauges); i++)
@@ -173,8 +174,10 @@ void metrics_read(const MetricsSource *source, MetricsReading *out)
 			*gauge_of(out, GAUGE_PEERS_SKEW) = status->peers_skew_ns;
 		*gauge_of(out, GAUGE_AHEAD) = generator_ahead_ns(issuer->generator);
 	} else {
-		relay_source_get_view(relay_source_of(service->source), &out->relay);
-		relay_source_get_statistics(relay_source_of(service->source), &pool);
+		PoolUpstream *upstream = relay_source_pool(relay_source_of(service->source));
+
+		pool_upstream_get_view(upstream, &out->relay);
+		pool_upstream_get_statistics(upstream, &pool);
 		*gauge_of(out, GAUGE_RELAY_SERVED) = out->relay.is_served;
 		*gauge_of(out, GAUGE_RELAY_BUFFERED) = (gint64)pool.in_hand;
 		*gauge_of(out, GAUGE_RELAY_EXPIRED) = (gint64)pool.thrown_away;
@@ -186,9 +189,10 @@ void metrics_read(const MetricsSource *source, MetricsReading *out)
 	out->why_not_ready = health_why_not_ready(source->health);
 	*gauge_of(out, GAUGE_READY) = out->why_not_ready == NULL;
 	*gauge_of(out, GAUGE_LAYOUT_LEFT) = layout_last_ms(service->source->layout) - now_ms;
-	*gauge_of(out, GAUGE_PARKED_CALLS) = rpc_server_n_parked(source->rpc);
-	*gauge_of(out, GAUGE_CONNECTIONS) = rpc_server_n_connections(source->rpc);
-	*gauge_of(out, GAUGE_MAX_CONNECTIONS) = rpc_server_max_connections(source->rpc);
+	rpc = rpc_server_status(source->rpc);
+	*gauge_of(out, GAUGE_PARKED_CALLS) = rpc.n_parked;
+	*gauge_of(out, GAUGE_CONNECTIONS) = rpc.n_connections;
+	*gauge_of(out, GAUGE_MAX_CONNECTIONS) = rpc.max_connections;
 	if (expires_ms != G_MAXINT64)
 		*gauge_of(out, GAUGE_CERTIFICATE_EXPIRY) = expires_ms;
 	*gauge_of(out, GAUGE_AUDIT_QUEUED) = (gint64)audit_log_queued_ids(service->audit);

@@ -427,17 +427,6 @@ static gboolean relay_stop(Source *source, gint64 timeout_ms G_GNUC_UNUSED)
 	return TRUE;
 }
 
-static GError *relay_error(Source *source G_GNUC_UNUSED)
-{
-	return NULL;
-}
-
-/* The pool's thread waits only for its sockets. */
-static gint64 relay_idle_ms(Source *source G_GNUC_UNUSED)
-{
-	return 0;
-}
-
 static const SourceOps OPS = {
 	.kind = KIND,
 	.add_batch_slot = relay_add_batch_slot,
@@ -451,8 +440,6 @@ static const SourceOps OPS = {
 	.append_workers = relay_append_workers,
 	.start = relay_start,
 	.stop = relay_stop,
-	.error = relay_error,
-	.idle_ms = relay_idle_ms,
 };
 
 RelaySource *relay_source_of(Source *source)
@@ -519,12 +506,7 @@ Source *relay_source_get(RelaySource *self)
 	return &self->source;
 }
 
-void relay_source_get_view(RelaySource *self, PoolView *out_view)
+PoolUpstream *relay_source_pool(const RelaySource *self)
 {
-	pool_upstream_get_view(self->pool, out_view);
-}
-
-void relay_source_get_statistics(RelaySource *self, SnowflakePoolStatistics *out_statistics)
-{
-	pool_upstream_get_statistics(self->pool, out_statistics);
+	return self->pool;
 }

@@ -43,9 +43,8 @@ Source *relay_source_get(RelaySource *self);
 /* (nullable): the relay that @source is; NULL: it is no relay. */
 RelaySource *relay_source_of(Source *source);
 
-/* Any thread: as pool_upstream_get_view() and pool_upstream_get_statistics(). */
-void relay_source_get_view(RelaySource *self, PoolView *out_view);
-void relay_source_get_statistics(RelaySource *self, SnowflakePoolStatistics *out_statistics);
+/* Borrowed, for its view and its statistics. */
+PoolUpstream *relay_source_pool(const RelaySource *self);
 
 /**
  * relay_source_join_runs:

@@ -157,40 +157,32 @@ static char *default_address(const Server *self)
 	return g_strconcat(bound->is_tls ? ADDRESS_TLS_PREFIX : "", name, strrchr(text, ':'), NULL);
 }
 
-/* @text: (nullable): a name or a number; -1: none */
-static gboolean find_group(const char *text, gid_t *out_gid, GError **error)
-{
-	const struct group *group;
-	guint64 number = (gid_t)-1;
-	g_autofree char *escaped = NULL;
-
-	if (text == NULL || text_parse_number(text, 10, 0, (gid_t)-1 - 1, &number)) {
-		*out_gid = (gid_t)number;
-		return TRUE;
-	}
-	group = getgrnam(text);
-	if (group != NULL) {
-		*out_gid = group->gr_gid;
-		return TRUE;
-	}
-	escaped = text_escape(text, strlen(text));
-	g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
-		    "--socket-group: there is no group \"%s\" on this machine: name one that "
-		    "\"getent group\" lists",
-		    escaped);
-	return FALSE;
-}
-
 /* Uses the passed sockets, or opens its own. */
 static gboolean find_sockets(Server *self, GError **error)
 {
 	const Options *options = self->options;
 	const GArray *passed = self->sockets.thrift;
-	SocketFileAccess access = {.mode = options->socket_mode};
-	gboolean is_open;
+	SocketFileAccess access = {.mode = options->socket_mode, .gid = (gid_t)-1};
+	const char *name = options->socket_group; /* or a number */
+	gboolean is_open = TRUE;
+	guint64 number;
 
 	if (passed->len == 0) {
-		is_open = find_group(options->socket_group, &access.gid, error);
+		if (name != NULL && text_parse_number(name, 10, 0, (gid_t)-1 - 1, &number)) {
+			access.gid = (gid_t)number;
+		} else if (name != NULL) {
+			const struct group *group = getgrnam(name);
+			g_autofree char *escaped = text_escape(name, strlen(name));
+
+			if (group == NULL) {
+				g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
+					    "--socket-group: there is no group \"%s\" on this "
+					    "machine: name one that \"getent group\" lists",
+					    escaped);
+				return FALSE;
+			}
+			access.gid = group->gr_gid;
+		}
 		for (guint i = 0; is_open && i < options->listen->len; i++) {
 			const Address *address = options->listen->pdata[i];
 
@@ -409,7 +401,7 @@ gboolean server_init(Server *self, Options *options, GError **error)
 
 		if (!issuer_join(&self->issuer, &member, on_keeper_changed, self, error))
 			return FALSE;
-		issuer_source_join(&self->issuer_source, self->issuer.keeper);
+		self->issuer_source.keeper = self->issuer.keeper;
 	}
 	self->service.address = self->address;
 	return TRUE;
@@ -523,7 +515,7 @@ void server_stop(Server *self)
 
 	/* again: after a failure it does not drain yet, and --stop-timeout can have been reread */
 	server_drain(self, timeout_ms);
-	health_put_off_checks(&self->health, timeout_ms + STOP_SPARE_MS);
+	health_note(&self->health, timeout_ms + STOP_SPARE_MS);
 	rpc_server_stop(self->rpc, timeout_ms);
 	if (self->admin != NULL)
 		admin_stop(self->admin);

@@ -193,7 +193,13 @@ static G_NO_INLINE ServiceOutcome draw_ulids(Service *self, const ServiceCall *c
 		return SERVICE_WAITS;
 	ulids = g_new(Ulid, count);
 	if (!ulid_generator_draw(self->config->ulids, count, ulids, &error))
-		return refuse_call(answer, refusal_of_ulids(error));
+		return refuse_call(
+			answer, g_error_matches(error, ULID_ERROR, ULID_ERROR_OVERFLOW)
+					? refusal_for_now(REFUSAL_WORKER,
+							  "every ULID of the present millisecond "
+							  "is taken",
+							  1)
+					: (Refusal){REFUSAL_CLOCK, g_strdup(error->message), 0});
 	counters_add(self->counters, COUNTER_ULIDS_GENERATED, count);
 	pass->was_costly |= is_costly;
 	answer->ulids = g_steal_pointer(&ulids);
@@ -219,7 +225,8 @@ void service_describe_self(const Service *self, ServiceSelf *out_self)
 		.state = drains ? SERVICE_DRAINING : keeper_state_name(status.state),
 		.as_of_ms = clock_now_ms(source->clock),
 		.kind = source->ops->kind,
-		.server = source->ops->find_server(source),
+		.server =
+			source->ops->find_server != NULL ? source->ops->find_server(source) : NULL,
 	};
 }
 
@@ -324,7 +331,9 @@ static inline ServiceOutcome answer_other(Service *self, const ServiceCall *call
 	case N_COUNTER_METHODS:
 	default:
 		if (!source->ops->find_worker(source, &worker))
-			return refuse_call(answer, refusal_of_worker_id());
+			return refuse_call(answer,
+					   (Refusal){REFUSAL_WORKER,
+						     g_strdup("no worker ID is claimed yet"), 0});
 		answer->number = call->method == COUNTER_GET_WORKER_ID ? worker.worker_id
 								       : worker.datacenter_id;
 		return SERVICE_ANSWERED;

@@ -28,16 +28,11 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(ThriftTransport, g_object_unref)
 
 /* A transport that reads from borrowed bytes and appends what is written to a borrowed array. A
  * read past the end is an error. */
-#define SPAN_TYPE_TRANSPORT (span_transport_get_type())
-G_DECLARE_FINAL_TYPE(SpanTransport, span_transport, SPAN, TRANSPORT, ThriftTransport)
-
-struct _SpanTransport {
+typedef struct {
 	ThriftTransport parent;
 	ByteReader in;
 	GByteArray *out;
-};
-
-G_DEFINE_FINAL_TYPE(SpanTransport, span_transport, THRIFT_TYPE_TRANSPORT)
+} SpanTransport;
 
 static gboolean span_transport_yes(ThriftTransport *transport G_GNUC_UNUSED)
 {
@@ -60,16 +55,13 @@ static gboolean span_transport_size_done(ThriftTransport *transport G_GNUC_UNUSE
 
 static gboolean span_transport_peek(ThriftTransport *transport, GError **error G_GNUC_UNUSED)
 {
-	SpanTransport *self = SPAN_TRANSPORT(transport);
-
-	return byte_reader_left(&self->in) > 0;
+	return byte_reader_left(&((SpanTransport *)transport)->in) > 0;
 }
 
 static gint32 span_transport_read(ThriftTransport *transport, gpointer buffer, guint32 length,
 				  GError **error)
 {
-	SpanTransport *self = SPAN_TRANSPORT(transport);
-	ByteReader *in = &self->in;
+	ByteReader *in = &((SpanTransport *)transport)->in;
 
 	if (length > byte_reader_left(in)) {
 		g_set_error(error, THRIFT_TRANSPORT_ERROR, THRIFT_TRANSPORT_ERROR_RECEIVE,
@@ -84,13 +76,13 @@ static gint32 span_transport_read(ThriftTransport *transport, gpointer buffer, g
 static gboolean span_transport_write(ThriftTransport *transport, const gpointer buffer,
 				     const guint32 length, GError **error G_GNUC_UNUSED)
 {
-	g_byte_array_append(SPAN_TRANSPORT(transport)->out, buffer, length);
+	g_byte_array_append(((SpanTransport *)transport)->out, buffer, length);
 	return TRUE;
 }
 
-static void span_transport_class_init(SpanTransportClass *klass)
+static void span_transport_init_class(gpointer klass, gpointer data G_GNUC_UNUSED)
 {
-	ThriftTransportClass *transport = THRIFT_TRANSPORT_CLASS(klass);
+	ThriftTransportClass *transport = klass;
 
 	transport->is_open = span_transport_yes;
 	transport->peek = span_transport_peek;
@@ -108,51 +100,32 @@ static void span_transport_class_init(SpanTransportClass *klass)
 	transport->countConsumedMessageBytes = span_transport_size_done;
 }
 
-static void span_transport_init(SpanTransport *self G_GNUC_UNUSED)
-{
-}
-
-/* Protocols */
-
-typedef struct {
-	ThriftBinaryProtocol parent;
-} SpanBinaryProtocol;
-
-typedef struct {
-	ThriftBinaryProtocolClass parent;
-} SpanBinaryProtocolClass;
-
-typedef struct {
-	ThriftCompactProtocol parent;
-} SpanCompactProtocol;
-
-typedef struct {
-	ThriftCompactProtocolClass parent;
-} SpanCompactProtocolClass;
-
-static GType span_binary_protocol_get_type(void);
-static GType span_compact_protocol_get_type(void);
-
-G_DEFINE_FINAL_TYPE(SpanBinaryProtocol, span_binary_protocol, THRIFT_TYPE_BINARY_PROTOCOL)
-G_DEFINE_FINAL_TYPE(SpanCompactProtocol, span_compact_protocol, THRIFT_TYPE_COMPACT_PROTOCOL)
+/* Registered once. */
+static struct {
+	GType transport, binary, compact;
+} span_types;
 
 /* The service refuses longer texts, and quotes fewer bytes. Messages can be large, but must not
  * take long. */
 #define MAX_TEXT_BYTES 512
 
-static ByteReader *protocol_reader(ThriftProtocol *protocol)
+/* Reads a string. Only bytes beyond MAX_TEXT_BYTES are cut off, none after a NUL. */
+static gint32 span_protocol_read_string(ThriftProtocol *protocol, gchar **out_text, GError **error)
 {
-	return &SPAN_TRANSPORT(protocol->transport)->in;
-}
-
-/* @start: where the string began, for the number of bytes read, which is returned. @out_text: only
- * bytes beyond MAX_TEXT_BYTES are cut off, none after a NUL */
-static gint32 take_text(ByteReader *reader, gsize start, ReadStatus status, gsize length,
-			char **out_text, GError **error)
-{
-	const guint8 *bytes = reader->bytes + reader->position;
+	ByteReader *reader = &((SpanTransport *)protocol->transport)->in;
+	gsize start = reader->position, length;
+	const guint8 *bytes;
+	guint32 length_32 = 0;
+	guint64 length_64 = 0;
+	ReadStatus status;
 	char *end;
 
+	if (G_OBJECT_TYPE(protocol) == span_types.compact)
+		status = byte_reader_varint(reader, 32, &length_64);
+	else
+		status = byte_reader_be32(reader, &length_32);
+	length = (gsize)length_64 + length_32;
+	bytes = reader->bytes + reader->position;
 	if (status == READ_OK)
 		status = byte_reader_skip(reader, length);
 	if (status != READ_OK) {
@@ -171,44 +144,29 @@ static gint32 take_text(ByteReader *reader, gsize start, ReadStatus status, gsiz
 	return (gint32)(reader->position - start);
 }
 
-static gint32 span_binary_protocol_read_string(ThriftProtocol *protocol, gchar **out_text,
-					       GError **error)
+static void span_protocol_init_class(gpointer klass, gpointer data G_GNUC_UNUSED)
 {
-	ByteReader *reader = protocol_reader(protocol);
-	gsize start = reader->position;
-	guint32 length = 0;
-	ReadStatus status = byte_reader_be32(reader, &length);
-
-	return take_text(reader, start, status, length, out_text, error);
+	THRIFT_PROTOCOL_CLASS(klass)->read_string = span_protocol_read_string;
 }
 
-static gint32 span_compact_protocol_read_string(ThriftProtocol *protocol, gchar **out_text,
-						GError **error)
+static void span_types_register(void)
 {
-	ByteReader *reader = protocol_reader(protocol);
-	gsize start = reader->position;
-	guint64 length = 0;
-	ReadStatus status = byte_reader_varint(reader, 32, &length);
+	static gsize once;
 
-	return take_text(reader, start, status, length, out_text, error);
-}
-
-static void span_binary_protocol_class_init(SpanBinaryProtocolClass *klass)
-{
-	THRIFT_PROTOCOL_CLASS(klass)->read_string = span_binary_protocol_read_string;
-}
-
-static void span_binary_protocol_init(SpanBinaryProtocol *self G_GNUC_UNUSED)
-{
-}
-
-static void span_compact_protocol_class_init(SpanCompactProtocolClass *klass)
-{
-	THRIFT_PROTOCOL_CLASS(klass)->read_string = span_compact_protocol_read_string;
-}
-
-static void span_compact_protocol_init(SpanCompactProtocol *self G_GNUC_UNUSED)
-{
+	if (!g_once_init_enter(&once))
+		return;
+	span_types.transport = g_type_register_static_simple(
+		THRIFT_TYPE_TRANSPORT, "SpanTransport", sizeof(ThriftTransportClass),
+		span_transport_init_class, sizeof(SpanTransport), NULL, G_TYPE_FLAG_NONE);
+	span_types.binary = g_type_register_static_simple(
+		THRIFT_TYPE_BINARY_PROTOCOL, "SpanBinaryProtocol",
+		sizeof(ThriftBinaryProtocolClass), span_protocol_init_class,
+		sizeof(ThriftBinaryProtocol), NULL, G_TYPE_FLAG_NONE);
+	span_types.compact = g_type_register_static_simple(
+		THRIFT_TYPE_COMPACT_PROTOCOL, "SpanCompactProtocol",
+		sizeof(ThriftCompactProtocolClass), span_protocol_init_class,
+		sizeof(ThriftCompactProtocol), NULL, G_TYPE_FLAG_NONE);
+	g_once_init_leave(&once, 1);
 }
 
 /* Methods */
@@ -261,11 +219,10 @@ ThriftCodec *thrift_codec_new(Counters *counters)
 	ThriftCodec *self = g_new0(ThriftCodec, 1);
 
 	self->counters = counters;
-	self->transport = g_object_new(SPAN_TYPE_TRANSPORT, NULL);
-	self->binary =
-		g_object_new(span_binary_protocol_get_type(), "transport", self->transport, NULL);
-	self->compact =
-		g_object_new(span_compact_protocol_get_type(), "transport", self->transport, NULL);
+	span_types_register();
+	self->transport = g_object_new(span_types.transport, NULL);
+	self->binary = g_object_new(span_types.binary, "transport", self->transport, NULL);
+	self->compact = g_object_new(span_types.compact, "transport", self->transport, NULL);
 	return self;
 }
 

@@ -3,7 +3,6 @@
 
 #include "common/useragent.h"
 #include "core/text.h"
-#include "core/ulid.h"
 
 void refusal_clear(Refusal *self)
 {
@@ -57,22 +56,6 @@ Refusal refusal_of_count(gint count, guint max)
 		.kind = REFUSAL_COUNT,
 		.message = g_strdup_printf("count %d is out of range, 1 to %u", count, max),
 	};
-}
-
-Refusal refusal_of_worker_id(void)
-{
-	return (Refusal){
-		.kind = REFUSAL_WORKER,
-		.message = g_strdup("no worker ID is claimed yet"),
-	};
-}
-
-Refusal refusal_of_ulids(const GError *error)
-{
-	if (g_error_matches(error, ULID_ERROR, ULID_ERROR_OVERFLOW))
-		return refusal_for_now(REFUSAL_WORKER,
-				       "every ULID of the present millisecond is taken", 1);
-	return (Refusal){.kind = REFUSAL_CLOCK, .message = g_strdup(error->message)};
 }
 
 Refusal refusal_of_layout(const Layout *layout)

@@ -39,9 +39,6 @@ Counter refusal_counter(const Refusal *self);
 /* The caller clears each of them. */
 Refusal refusal_of_agent(const char *agent, gsize length);
 Refusal refusal_of_count(gint count, guint max);
-Refusal refusal_of_worker_id(void);
-/* @error: from ulid_generator_draw() */
-Refusal refusal_of_ulids(const GError *error);
 /* For get_uuids, on a server with @layout. */
 Refusal refusal_of_layout(const Layout *layout);
 

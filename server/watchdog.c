@@ -27,15 +27,10 @@ void health_init(Health *self, const ServiceConfig *service)
 {
 	self->service = service;
 	self->check_ms = HEALTH_CHECK_MS;
-	health_note(self);
+	health_note(self, 0);
 }
 
-void health_note(Health *self)
-{
-	atomic_store(&self->progress_at_us, g_get_monotonic_time());
-}
-
-void health_put_off_checks(Health *self, gint64 for_ms)
+void health_note(Health *self, gint64 for_ms)
 {
 	atomic_store(&self->progress_at_us, g_get_monotonic_time() + for_ms * 1000);
 }
@@ -134,10 +129,11 @@ void disk_watch_check(DiskWatch *self, gint64 now_us)
 static gboolean on_check(gpointer user_data)
 {
 	Watchdog *self = user_data;
+	gint64 (*idle_ms)(Source *) = self->source->ops->idle_ms;
 
 	if (rpc_server_responds(self->rpc) &&
-	    self->source->ops->idle_ms(self->source) < KEEPER_HANGS_MS) {
-		health_note(self->health);
+	    (idle_ms == NULL || idle_ms(self->source) < KEEPER_HANGS_MS)) {
+		health_note(self->health, 0);
 		sd_notify(0, "WATCHDOG=1");
 	}
 	return G_SOURCE_CONTINUE;

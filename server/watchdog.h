@@ -20,11 +20,9 @@ typedef struct {
 /* @service: borrowed */
 void health_init(Health *self, const ServiceConfig *service);
 
-/* Every thread has made progress. */
-void health_note(Health *self);
-
-/* There are no checks for this time, since their thread is busy. */
-void health_put_off_checks(Health *self, gint64 for_ms);
+/* Every thread has made progress. @for_ms: the checks stop for this time, since their thread is
+ * busy; 0: they go on */
+void health_note(Health *self, gint64 for_ms);
 
 /* Each of these returns (transfer full) (nullable): a line that says why not; %NULL: it is so. */
 

@@ -206,7 +206,7 @@ static void wait_until_it_has_closed(void)
 {
 	guint late = g_timeout_add(HANG_GUARD_MS, on_late, "keeps a connection");
 
-	while (rpc_server_n_connections(server.rpc) > 0) {
+	while (rpc_server_status(server.rpc).n_connections > 0) {
 		g_main_context_iteration(NULL, FALSE);
 		g_thread_yield();
 	}
@@ -254,7 +254,7 @@ GByteArray *live_exchange(LivePort port, const guint8 *bytes, gsize length, gsiz
 
 	if (directory == NULL)
 		start();
-	health_note(&server.health);
+	health_note(&server.health, 0);
 	fd = connect_to(port);
 	say(fd, bytes, cut);
 	g_main_context_iteration(NULL, FALSE);

@@ -93,7 +93,7 @@ static Origin parse(const char *text)
 	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&address;
 
 	if (g_str_has_prefix(text, "uid "))
-		return origin_of_user((uid_t)atoi(text + strlen("uid ")));
+		return (Origin){.uid = atoi(text + strlen("uid "))};
 	if (inet_pton(AF_INET, text, &v4->sin_addr) == 1)
 		address.ss_family = AF_INET;
 	else if (inet_pton(AF_INET6, text, &v6->sin6_addr) == 1)

@@ -109,7 +109,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(World, world_free)
 /* It has something to say, and the loop sees to it. */
 static void arrive(World *world, Caller *caller)
 {
-	RpcPass pass = {.allowance = parking_allowance(&world->parking)};
+	RpcPass pass = {.allowance = parking_allowance(&world->parking, QUEUE_NONE)};
 
 	run_pass(world, &caller->place, &pass);
 }
@@ -124,13 +124,13 @@ static void arrive_all(World *world, Caller *callers, gsize n)
 static void go_round_after(World *world, gint64 us)
 {
 	now_us += us;
-	queues_forget_time(&world->queues);
+	queues_set_time(&world->queues, 0);
 	parking_retry(&world->parking, run_pass, world);
 }
 
 static void wake(World *world)
 {
-	queues_forget_time(&world->queues);
+	queues_set_time(&world->queues, 0);
 	parking_wake(&world->parking);
 	parking_retry(&world->parking, run_pass, world);
 }

@@ -82,14 +82,14 @@ TEST("/health/alive", test_alive)
 
 		health_init(&health, NULL);
 		if (CASES[i].check_ms == 0)
-			health_put_off_checks(&health, 60000);
+			health_note(&health, 60000);
 		else
 			health.check_ms = CASES[i].check_ms;
 		health.progress_at_us -= CASES[i].ago_ms * 1000;
 		why_not = health_why_not_alive(&health);
 		g_test_message("%" G_GINT64_FORMAT ": %s", CASES[i].ago_ms, why_not);
 		g_assert_true((why_not == NULL) == CASES[i].is_alive);
-		health_note(&health);
+		health_note(&health, 0);
 		g_assert_null(health_why_not_alive(&health));
 	}
 }

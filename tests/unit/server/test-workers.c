@@ -127,7 +127,7 @@ static void bench_init(Bench *self, gboolean lists, gint64 max_wait_ms)
 	self->generator = generator_new(&LAYOUT_TWITTER, &self->clock.clock, &policy);
 	self->keeper = keeper_new(&self->fake.registry, self->generator, &self->clock, &keeper);
 	issuer_source_init(&self->source, self->generator);
-	issuer_source_join(&self->source, self->keeper);
+	self->source.keeper = self->keeper;
 	self->config = (ServiceConfig){.source = &self->source.source,
 				       .counters = self->counters,
 				       .agents = self->agents,
@@ -463,7 +463,7 @@ TEST("/workers/closed-connections-are-forgotten", test_closed_connections_are_fo
 		close(fd);
 	}
 	for (gint64 limit_us = g_get_monotonic_time() + HANG_GUARD_US;
-	     loop_n_connections(bench.loop) > 1;) {
+	     loop_status(bench.loop).n_connections > 1;) {
 		g_assert_cmpint(g_get_monotonic_time(), <, limit_us);
 		send_call(other, &GET_ID);
 		g_assert_true(read_reply(other, &GET_ID, &reply, &error));
