@@ -139,22 +139,6 @@ static gint64 find_limit_ms(const Handshakes *self)
 	return MIN(crowded_ms, self->config.timeout_ms);
 }
 
-static void end_expired(Handshakes *self)
-{
-	gint64 now_us = g_get_monotonic_time();
-
-	while (first_end_us(&self->under_way, find_limit_ms(self)) <= now_us) {
-		Handshake *one = head_of(&self->under_way);
-
-		/* if this thread is late, the client's bytes can have arrived in time */
-		continue_handshake(self, one);
-		if (head_of(&self->under_way) == one)
-			fail_handshake(self, one, "it took too long");
-	}
-	while (first_end_us(&self->lingering, LINGER_MS) <= now_us)
-		close_handshake(head_of(&self->lingering));
-}
-
 static void handle_event(Handshakes *self, void *tag)
 {
 	g_auto(InboxMail) mail = {0};
@@ -182,24 +166,6 @@ static void handle_event(Handshakes *self, void *tag)
 	self->is_ending = self->is_ending || mail.drain;
 }
 
-/* Begins the handshakes that wait, as many as can be under way. */
-static void begin_handshakes(Handshakes *self)
-{
-	while (self->waiting.length > 0 && self->under_way.length < HANDSHAKES_MOST) {
-		g_autoptr(GError) error = NULL;
-		Handshake *one = head_of(&self->waiting);
-
-		enter_queue(one, &self->under_way);
-		one->events = EPOLLIN;
-		if (poller_add(self->poller, one->connection.fd, one, &error)) {
-			continue_handshake(self, one);
-			continue;
-		}
-		log_event(LOG_ACCEPT_FAILED, log_text("error", error->message));
-		close_handshake(one);
-	}
-}
-
 static void *handshakes_main(void *user_data)
 {
 	Handshakes *self = user_data;
@@ -208,19 +174,43 @@ static void *handshakes_main(void *user_data)
 	while (!self->is_ending) {
 		gint64 end_us = MIN(first_end_us(&self->under_way, find_limit_ms(self)),
 				    first_end_us(&self->lingering, LINGER_MS));
+		gint64 now_us = g_get_monotonic_time();
 		gint64 wait_ms = -1;
+		Handshake *one;
 		int n;
 
 		if (end_us != G_MAXINT64) /* rounded up */
-			wait_ms =
-				CLAMP((end_us - g_get_monotonic_time() + 999) / 1000, 0, G_MAXINT);
+			wait_ms = CLAMP((end_us - now_us + 999) / 1000, 0, G_MAXINT);
 		n = epoll_wait(self->poller, events, MAX_EVENTS, (int)wait_ms);
 		if (n < 0 && errno != EINTR)
 			g_error("epoll: %s", g_strerror(errno)); /* lint: allow fatal: our bug */
 		for (int i = 0; i < n; i++)
 			handle_event(self, events[i].data.ptr);
-		end_expired(self);
-		begin_handshakes(self);
+
+		now_us = g_get_monotonic_time();
+		while (first_end_us(&self->under_way, find_limit_ms(self)) <= now_us) {
+			one = head_of(&self->under_way);
+			/* if this thread is late, the client's bytes can have arrived in time */
+			continue_handshake(self, one);
+			if (head_of(&self->under_way) == one)
+				fail_handshake(self, one, "it took too long");
+		}
+		while (first_end_us(&self->lingering, LINGER_MS) <= now_us)
+			close_handshake(head_of(&self->lingering));
+
+		while (self->waiting.length > 0 && self->under_way.length < HANDSHAKES_MOST) {
+			g_autoptr(GError) error = NULL;
+
+			one = head_of(&self->waiting);
+			enter_queue(one, &self->under_way);
+			one->events = EPOLLIN;
+			if (poller_add(self->poller, one->connection.fd, one, &error)) {
+				continue_handshake(self, one);
+				continue;
+			}
+			log_event(LOG_ACCEPT_FAILED, log_text("error", error->message));
+			close_handshake(one);
+		}
 	}
 	return NULL;
 }

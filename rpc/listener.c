@@ -38,11 +38,6 @@ static G_GNUC_PRINTF(4, 5) gboolean
 	return FALSE;
 }
 
-static int new_local_socket(void)
-{
-	return socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-}
-
 /* Returns the lock of the directory, or -1. */
 static int lock_directory(const char *path, const char *directory, GError **error)
 {
@@ -89,7 +84,7 @@ static gboolean remove_stale(const char *path, GError **error)
 		return set_local_error(
 			path, EEXIST, error,
 			"there is a file that is no socket: remove it, or use another path");
-	fd = new_local_socket();
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0 || connect(fd, (const struct sockaddr *)&address, length) != 0)
 		number = errno;
 	if (fd >= 0)
@@ -296,7 +291,7 @@ gboolean listener_open_local(const char *path, const SocketFileAccess *access, G
 
 	if (!is_abstract && lock < 0)
 		return FALSE;
-	fd = new_local_socket();
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (is_abstract && fd >= 0) {
 		/* an abstract name ends with its last socket, so it is never stale */
 		socklen_t length = socket_unix_address(path, &address);

@@ -372,34 +372,6 @@ static void serve_parked(gpointer user_data, QueuePlace *place, RpcPass *pass)
 			 pass);
 }
 
-/* Serves connections that wait only for their turn: one that was cut off, or, while costly calls
- * wait, as many as SLICE_US allows; and as many costly calls, one for each connection. */
-static void serve_turns(Loop *self)
-{
-	gboolean is_costly = head_of(self, QUEUE_COSTLY) != NULL;
-	gint64 until_us = is_costly ? now_us() + SLICE_US : 0;
-	LoopConnection *head;
-
-	while ((head = head_of(self, QUEUE_CUT_OFF)) != NULL) {
-		serve_connection(self, head, TRUE, head->place.entered_at_us);
-		if (!is_costly || now_us() >= until_us)
-			break;
-	}
-	if (!is_costly)
-		return;
-	until_us = now_us() + SLICE_US;
-	while ((head = head_of(self, QUEUE_COSTLY)) != NULL) {
-		RpcPass pass = {.allowance = parking_allowance(&self->parking, QUEUE_NONE)};
-		ConnectionState state;
-
-		pass.allowance.costly = RPC_COSTLY_ONE;
-		state = run_pass(self, head, &pass, FALSE, head->place.entered_at_us);
-		queue_connection(self, head, state, &pass);
-		if (now_us() >= until_us)
-			break;
-	}
-}
-
 static void end_expired(Loop *self, Queue queue, Counter counter, const char *reason,
 			LeaveFunc leave)
 {
@@ -413,36 +385,34 @@ static void end_expired(Loop *self, Queue queue, Counter counter, const char *re
 
 /* The inbox */
 
-static void add_connection(Loop *self, const InboxConnection *added)
-{
-	LoopConnection *client = g_new0(LoopConnection, 1);
-	g_autoptr(GError) error = NULL;
-
-	connection_init(&client->connection, added->fd, added->tls);
-	client->entry = added->entry;
-	client->is_local = (guint)connection_entry_is_local(added->entry);
-	client->all_link.data = client;
-	g_queue_push_tail_link(&self->all, &client->all_link);
-	client->events = EPOLLIN;
-	if (!poller_add(self->poller, client->connection.fd, client, &error)) {
-		log_event(LOG_ACCEPT_FAILED, log_text("error", error->message));
-		end_connection(self, client);
-		return;
-	}
-	queues_enter(&self->queues, &client->place, QUEUE_IDLE);
-	/* calls can have been read with the end of the handshake: epoll does not report them */
-	if (self->draining || added->tls != NULL)
-		serve_connection(self, client, TRUE, self->round_at_us);
-}
-
 static G_NO_INLINE void empty_inbox(Loop *self)
 {
 	g_auto(InboxMail) mail = {0};
 
 	self->has_mail = FALSE;
 	inbox_take(self->inbox, &mail);
-	for (guint i = 0; i < mail.connections->len; i++)
-		add_connection(self, &g_array_index(mail.connections, InboxConnection, i));
+	for (guint i = 0; i < mail.connections->len; i++) {
+		const InboxConnection *added = &g_array_index(mail.connections, InboxConnection, i);
+		LoopConnection *client = g_new0(LoopConnection, 1);
+		g_autoptr(GError) error = NULL;
+
+		connection_init(&client->connection, added->fd, added->tls);
+		client->entry = added->entry;
+		client->is_local = (guint)connection_entry_is_local(added->entry);
+		client->all_link.data = client;
+		g_queue_push_tail_link(&self->all, &client->all_link);
+		client->events = EPOLLIN;
+		if (!poller_add(self->poller, client->connection.fd, client, &error)) {
+			log_event(LOG_ACCEPT_FAILED, log_text("error", error->message));
+			end_connection(self, client);
+			continue;
+		}
+		queues_enter(&self->queues, &client->place, QUEUE_IDLE);
+		/* calls can have been read with the end of the handshake: epoll does not report
+		 * them */
+		if (self->draining || added->tls != NULL)
+			serve_connection(self, client, TRUE, self->round_at_us);
+	}
 	if (mail.wake)
 		parking_wake(&self->parking);
 	if (!mail.drain)
@@ -538,9 +508,32 @@ static void leave_all(Loop *self, LeaveFunc leave)
 static G_NO_INLINE void serve_queues(Loop *self)
 {
 	LoopConnection *head;
+	gboolean is_costly;
+	gint64 until_us;
 
 	parking_retry(&self->parking, serve_parked, self);
-	serve_turns(self);
+
+	/* Connections that wait only for their turn: one that was cut off, or, while costly calls
+	 * wait, as many as SLICE_US allows; and as many costly calls, one for each connection. */
+	is_costly = head_of(self, QUEUE_COSTLY) != NULL;
+	until_us = is_costly ? now_us() + SLICE_US : 0;
+	while ((head = head_of(self, QUEUE_CUT_OFF)) != NULL) {
+		serve_connection(self, head, TRUE, head->place.entered_at_us);
+		if (!is_costly || now_us() >= until_us)
+			break;
+	}
+	until_us = is_costly ? now_us() + SLICE_US : 0;
+	while (is_costly && (head = head_of(self, QUEUE_COSTLY)) != NULL) {
+		RpcPass pass = {.allowance = parking_allowance(&self->parking, QUEUE_NONE)};
+		ConnectionState state;
+
+		pass.allowance.costly = RPC_COSTLY_ONE;
+		state = run_pass(self, head, &pass, FALSE, head->place.entered_at_us);
+		queue_connection(self, head, state, &pass);
+		if (now_us() >= until_us)
+			break;
+	}
+
 	end_expired(self, QUEUE_IDLE, COUNTER_CLOSED_IDLE_TIMEOUT, "idle for too long",
 		    start_lingering);
 	end_expired(self, QUEUE_FRAME, COUNTER_CLOSED_FRAME_TIMEOUT, FRAME_TOO_LONG,

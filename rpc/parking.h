@@ -189,17 +189,12 @@ static inline gboolean parking_holds(const QueuePlace *place)
 	       place->queue == QUEUE_ASIDE || place->queue == QUEUE_COSTLY;
 }
 
-/* Number of calls that wait for IDs. */
-static inline guint parking_waiting_for_ids(const Parking *self)
-{
-	return queues_in(self->queues, QUEUE_SINGLE)->length +
-	       queues_in(self->queues, QUEUE_BATCH)->length;
-}
-
 /* Number of calls that wait for IDs or aside, without deferred ones. */
 static inline guint parking_n(const Parking *self)
 {
-	return parking_waiting_for_ids(self) + queues_in(self->queues, QUEUE_ASIDE)->length;
+	return queues_in(self->queues, QUEUE_SINGLE)->length +
+	       queues_in(self->queues, QUEUE_BATCH)->length +
+	       queues_in(self->queues, QUEUE_ASIDE)->length;
 }
 
 /* IDs, or what calls aside wait for, can be there: all parked calls are due. */

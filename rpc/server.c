@@ -292,28 +292,6 @@ static void receive_connection(RpcServer *self, const Listener *listener, int co
 	}
 }
 
-/* Refuses the client that waits, as no descriptor is left for it. Returns whether there was one:
- * accept() reports that there is no descriptor even if there is no client. */
-static gboolean refuse_for_descriptors(RpcServer *self, const Listener *listener)
-{
-	char *biggest;
-	Origin origin;
-	int connection;
-	guint most;
-
-	close(self->reserve_fd);
-	connection = listener_accept(listener, &origin);
-	if (connection >= 0) {
-		biggest = connection_limits_biggest(self->connections, &most);
-		refuse_connection(self, connection, LOG_CONNECTION_REFUSED, biggest, most,
-				  "no file descriptors left",
-				  "raise the limit (ulimit -n, LimitNOFILE=) or lower "
-				  "--max-connections");
-	}
-	self->reserve_fd = open(RESERVE, O_RDONLY | O_CLOEXEC);
-	return connection >= 0;
-}
-
 /* Accepts up to @most clients. Returns for how long trying again makes no sense, in milliseconds.
  */
 static guint accept_clients(RpcServer *self, const Listener *listener, guint most)
@@ -323,6 +301,7 @@ static guint accept_clients(RpcServer *self, const Listener *listener, guint mos
 	for (guint i = 0; i < most; i++) {
 		Origin origin;
 		int connection;
+		guint n;
 
 		if (!connection_limits_can_admit(self->connections))
 			return ROOM_PAUSE_MS;
@@ -330,7 +309,21 @@ static guint accept_clients(RpcServer *self, const Listener *listener, guint mos
 		if (connection >= 0) {
 			receive_connection(self, listener, connection, &origin);
 		} else if ((errno == EMFILE || errno == ENFILE) && self->reserve_fd >= 0) {
-			if (!refuse_for_descriptors(self, listener))
+			/* Refuse the client that waits, as no descriptor is left for it. accept()
+			 * reports this even if there is no client. */
+			close(self->reserve_fd);
+			connection = listener_accept(listener, &origin);
+			if (connection >= 0) {
+				char *biggest = connection_limits_biggest(self->connections, &n);
+
+				refuse_connection(
+					self, connection, LOG_CONNECTION_REFUSED, biggest, n,
+					"no file descriptors left",
+					"raise the limit (ulimit -n, LimitNOFILE=) or lower "
+					"--max-connections");
+			}
+			self->reserve_fd = open(RESERVE, O_RDONLY | O_CLOEXEC);
+			if (connection < 0)
 				break;
 		} else if (errno == EAGAIN || errno == EWOULDBLOCK) {
 			break;

@@ -168,25 +168,6 @@ static void log_start(const Server *self)
 	}
 }
 
-static gboolean run_server(Server *self, GError **error)
-{
-	GError *failure;
-
-	if (!watch_signals(self, error))
-		return FALSE;
-	g_unix_fd_add(self->event_fd, G_IO_IN, on_event, self);
-	log_start(self);
-	if (!server_start(self, error))
-		return FALSE;
-	g_main_loop_run(self->loop);
-	server_stop(self);
-	failure = source_error(self->source);
-	if (failure == NULL)
-		return rpc_server_check(self->rpc, error);
-	g_propagate_error(error, failure);
-	return FALSE;
-}
-
 static int run_with_options(Options *options)
 {
 	g_autoptr(GError) error = NULL;
@@ -208,7 +189,18 @@ static int run_with_options(Options *options)
 	 * yet. */
 	pthread_sigmask(SIG_BLOCK, &reload, NULL);
 	generated_types_init();
-	ok = server_init(&server, options, &error) && run_server(&server, &error);
+	ok = server_init(&server, options, &error) && watch_signals(&server, &error);
+	if (ok) {
+		g_unix_fd_add(server.event_fd, G_IO_IN, on_event, &server);
+		log_start(&server);
+		ok = server_start(&server, &error);
+	}
+	if (ok) {
+		g_main_loop_run(server.loop);
+		server_stop(&server);
+		error = source_error(server.source);
+		ok = error == NULL && rpc_server_check(server.rpc, &error);
+	}
 	if (error != NULL)
 		log_event(LOG_FAILED, log_text("error", error->message));
 	server_clear(&server);

@@ -34,10 +34,9 @@ void metrics_family_begin(GString *text, const MetricsFamily *family)
 			       family->name, TYPES[family->type]);
 }
 
-static void begin_sample(GString *text, const char *name, const char *suffix,
-			 const MetricsLabel *labels)
+static void begin_sample(GString *text, const char *name, const MetricsLabel *labels)
 {
-	g_string_append_printf(text, "%s%s", name, suffix);
+	g_string_append(text, name);
 	if (labels == NULL || labels->name == NULL)
 		return;
 	for (const MetricsLabel *label = labels; label->name != NULL; label++) {
@@ -67,37 +66,28 @@ static void append_number(GString *text, gdouble number)
 		g_string_append(text, g_ascii_formatd(digits, sizeof digits, "%.15g", number));
 }
 
-static void append_sample(GString *text, const char *name, const char *suffix,
-			  const MetricsLabel *labels, gdouble value)
+void metrics_family_add(GString *text, const MetricsFamily *family, const MetricsLabel *labels,
+			gdouble value)
 {
-	begin_sample(text, name, suffix, labels);
+	begin_sample(text, family->name, labels);
 	g_string_append_c(text, ' ');
 	append_number(text, value);
 	g_string_append_c(text, '\n');
 }
 
-static void append_count(GString *text, const char *name, const char *suffix,
-			 const MetricsLabel *labels, guint64 count)
-{
-	begin_sample(text, name, suffix, labels);
-	g_string_append_printf(text, " %" G_GUINT64_FORMAT "\n", count);
-}
-
-void metrics_family_add(GString *text, const MetricsFamily *family, const MetricsLabel *labels,
-			gdouble value)
-{
-	append_sample(text, family->name, "", labels, value);
-}
-
 void metrics_family_add_count(GString *text, const MetricsFamily *family,
 			      const MetricsLabel *labels, guint64 count)
 {
-	append_count(text, family->name, "", labels, count);
+	begin_sample(text, family->name, labels);
+	g_string_append_printf(text, " %" G_GUINT64_FORMAT "\n", count);
 }
 
 void metrics_family_add_histogram(GString *text, const MetricsFamily *family, const gdouble *bounds,
 				  const guint64 *counts, guint n, gdouble sum)
 {
+	g_autofree char *bucket = g_strconcat(family->name, "_bucket", NULL);
+	g_autofree char *sum_name = g_strconcat(family->name, "_sum", NULL);
+	g_autofree char *count_name = g_strconcat(family->name, "_count", NULL);
 	guint64 count = 0;
 
 	for (guint i = 0; i < n; i++) {
@@ -105,11 +95,11 @@ void metrics_family_add_histogram(GString *text, const MetricsFamily *family, co
 
 		append_number(bound, i + 1 < n ? bounds[i] : (gdouble)INFINITY);
 		count += counts[i];
-		append_count(text, family->name, "_bucket",
-			     (const MetricsLabel[]){{"le", bound->str}, {0}}, count);
+		metrics_family_add_count(text, &(MetricsFamily){.name = bucket},
+					 (const MetricsLabel[]){{"le", bound->str}, {0}}, count);
 	}
-	append_sample(text, family->name, "_sum", NULL, sum);
-	append_count(text, family->name, "_count", NULL, count);
+	metrics_family_add(text, &(MetricsFamily){.name = sum_name}, NULL, sum);
+	metrics_family_add_count(text, &(MetricsFamily){.name = count_name}, NULL, count);
 }
 
 /* The values */
@@ -779,14 +769,6 @@ void metrics_put_counter(GHashTable *values, const char *name, gint64 value)
 	g_hash_table_insert(values, g_strdup(name), g_memdup2(&value, sizeof value));
 }
 
-static void put_method(GHashTable *values, CounterSet *counters, const char *prefix, Counter first,
-		       CounterMethod method)
-{
-	g_autofree char *name = g_strconcat(prefix, counter_method_name(method), NULL);
-
-	metrics_put_counter(values, name, (gint64)counter_set_sum(counters, first + method));
-}
-
 static void put_agent(const char *agent, guint64 ids, gpointer values)
 {
 	g_autofree char *name =
@@ -801,9 +783,17 @@ void metrics_put_counters(GHashTable *values, CounterSet *counters, AgentCounter
 	for (Counter counter = 0; counter < N_NAMED_COUNTERS; counter++)
 		metrics_put_counter(values, metrics_counter_name(counter),
 				    (gint64)counter_set_sum(counters, counter));
-	for (CounterMethod method = 0; method < N_COUNTER_METHODS; method++) {
-		put_method(values, counters, "answered_", COUNTER_ANSWERED, method);
-		put_method(values, counters, "refused_", COUNTER_REFUSED, method);
+	for (guint i = 0; i < 2 * N_COUNTER_METHODS; i++) {
+		CounterMethod method = i / 2;
+		gboolean is_answered = i % 2 == 0;
+		g_autofree char *name = g_strconcat(is_answered ? "answered_" : "refused_",
+						    counter_method_name(method), NULL);
+
+		metrics_put_counter(
+			values, name,
+			(gint64)counter_set_sum(counters,
+						(is_answered ? COUNTER_ANSWERED : COUNTER_REFUSED) +
+							method));
 	}
 	agent_counters_each(agents, put_agent, values);
 	metrics_put_counter(values, "scribe_enqueue_failures",

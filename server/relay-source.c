@@ -303,25 +303,6 @@ static gboolean relay_append_workers(Source *source, const char *own_nonce, gboo
 
 /* Events of the pool, such as a failover after a server's death */
 
-/* Corrects the clock by as little as it takes to agree with the server. Of the server's time only
- * the millisecond is known, and the answer can have taken the whole round trip. If it is far from
- * this machine's time, one of the clocks is wrong, and nothing is corrected. */
-static void correct_clock(RelaySource *self, const PoolView *view)
-{
-	gint64 own_ms = g_get_real_time() / 1000;
-	gint64 offset_ns = system_clock_measure_offset_ns();
-	gint64 least_ns, most_ns;
-
-	if (view->as_of_ms >= own_ms - self->max_skew_ms &&
-	    view->as_of_ms <= own_ms + self->max_skew_ms) {
-		least_ns = view->as_of_ms * CLOCK_NS_PER_MS -
-			   (view->asked_at_us + view->round_trip_us) * 1000;
-		most_ns = (view->as_of_ms + 1) * CLOCK_NS_PER_MS - view->asked_at_us * 1000;
-		offset_ns = CLAMP(system_clock_offset_ns(&self->clock), least_ns, most_ns);
-	}
-	system_clock_set_offset_ns(&self->clock, offset_ns);
-}
-
 /* Logs each new reason why there is no server, up to MAX_REASONS, and the current reason once a
  * minute. A reason is new again if the relay is served a minute or more after the last one, so that
  * a server that comes and goes does not fill the log. */
@@ -351,11 +332,22 @@ static void log_reason(RelaySource *self, const PoolView *view)
 static gboolean update_view(RelaySource *self)
 {
 	PoolView view = {0};
+	gint64 offset_ns, least_ns, most_ns;
 	gboolean is_changed, was_away;
 
 	pthread_mutex_lock(&self->seen_mutex);
 	pool_upstream_get_view(self->pool, &view);
-	correct_clock(self, &view);
+	/* Correct the clock by as little as it takes to agree with the server. Of the server's time
+	 * only the millisecond is known, and the answer can have taken the whole round trip. If it
+	 * is far from this machine's time, one of the clocks is wrong, and nothing is corrected. */
+	offset_ns = system_clock_measure_offset_ns();
+	if (ABS(view.as_of_ms - g_get_real_time() / 1000) <= self->max_skew_ms) {
+		least_ns = view.as_of_ms * CLOCK_NS_PER_MS -
+			   (view.asked_at_us + view.round_trip_us) * 1000;
+		most_ns = (view.as_of_ms + 1) * CLOCK_NS_PER_MS - view.asked_at_us * 1000;
+		offset_ns = CLAMP(system_clock_offset_ns(&self->clock), least_ns, most_ns);
+	}
+	system_clock_set_offset_ns(&self->clock, offset_ns);
 	if (view.n_excluded > self->seen.n_excluded)
 		log_event(LOG_RELAY_SERVER_EXCLUDED, log_text("server", view.excluded_server),
 			  log_text("nonce", view.excluded_nonce),

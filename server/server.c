@@ -141,22 +141,6 @@ static void on_keeper_changed(gpointer user_data)
 	wake_main(user_data);
 }
 
-/* (transfer full): the address on which it listens, with this machine's name for a wildcard. */
-static char *default_address(const Server *self)
-{
-	g_autofree char *text = rpc_server_address(self->rpc);
-	/* the wildcard can be the address of a name, or a number that only the resolver reads, such
-	 * as 0x0; a passed socket has no other address */
-	g_autoptr(Address) bound = address_parse_listen(text, NULL);
-	/* the kernel allows any bytes in a name, records and replies do not */
-	g_autofree char *name = g_utf8_make_valid(g_get_host_name(), -1);
-
-	if (bound == NULL || !address_is_everywhere(bound))
-		return g_steal_pointer(&text);
-	/* the port is the bound one, as the option can be 0 */
-	return g_strconcat(bound->is_tls ? ADDRESS_TLS_PREFIX : "", name, strrchr(text, ':'), NULL);
-}
-
 /* Uses the passed sockets, or opens its own. */
 static gboolean find_sockets(Server *self, GError **error)
 {
@@ -304,6 +288,7 @@ static gboolean make_rpc_server(Server *self, GError **error)
 		.failed = wake_main,
 		.user_data = self,
 	};
+	g_autoptr(Address) bound = NULL;
 
 	if (config.connections.max_connections == 0) {
 		g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_MFILE,
@@ -319,8 +304,24 @@ static gboolean make_rpc_server(Server *self, GError **error)
 	rpc_server_set_allow(self->rpc, options->allow);
 	if (!find_sockets(self, error) || !read_certificates(self, error))
 		return FALSE;
-	self->address =
-		options->advertise ? g_strdup(options->advertise->text) : default_address(self);
+	if (options->advertise != NULL) {
+		self->address = g_strdup(options->advertise->text);
+		return TRUE;
+	}
+	/* the address on which it listens, with this machine's name for a wildcard; the wildcard
+	 * can be the address of a name, or a number that only the resolver reads, such as 0x0; a
+	 * passed socket has no other address */
+	self->address = rpc_server_address(self->rpc);
+	bound = address_parse_listen(self->address, NULL);
+	if (bound != NULL && address_is_everywhere(bound)) {
+		g_autofree char *text = g_steal_pointer(&self->address);
+		/* the kernel allows any bytes in a name, records and replies do not */
+		g_autofree char *name = g_utf8_make_valid(g_get_host_name(), -1);
+
+		/* the port is the bound one, as the option can be 0 */
+		self->address = g_strconcat(bound->is_tls ? ADDRESS_TLS_PREFIX : "", name,
+					    strrchr(text, ':'), NULL);
+	}
 	return TRUE;
 }
 

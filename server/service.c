@@ -155,6 +155,25 @@ static inline ServiceOutcome draw_ids(Service *self, const ServiceCall *call, Rp
 	return draw_fewer_or_wait(self, call, pass, least, count, status, &no_draw, answer);
 }
 
+/* ULIDs need no lease, so a call for them waits for its turn only. */
+static G_NO_INLINE ServiceOutcome draw_ulids(Service *self, guint count, ServiceAnswer *answer)
+{
+	g_autofree Ulid *ulids = g_new(Ulid, count);
+	g_autoptr(GError) error = NULL;
+
+	if (!ulid_generator_draw(self->config->ulids, count, ulids, &error))
+		return refuse_call(
+			answer, g_error_matches(error, ULID_ERROR, ULID_ERROR_OVERFLOW)
+					? refusal_for_now(REFUSAL_WORKER,
+							  "every ULID of the present millisecond "
+							  "is taken",
+							  1)
+					: (Refusal){REFUSAL_CLOCK, g_strdup(error->message), 0});
+	counters_add(self->counters, COUNTER_ULIDS_GENERATED, count);
+	answer->ulids = g_steal_pointer(&ulids);
+	return SERVICE_ANSWERED;
+}
+
 static inline ServiceOutcome draw_batch(Service *self, const ServiceCall *call, RpcPass *pass,
 					ServiceAnswer *answer)
 {
@@ -171,39 +190,11 @@ static inline ServiceOutcome draw_batch(Service *self, const ServiceCall *call, 
 		return refuse_count(count, max_count(self, call->method), answer);
 	if (defer_if_costly(pass, is_costly))
 		return SERVICE_WAITS;
-	outcome = draw_ids(self, call, pass, count, count, answer);
+	outcome = call->method == COUNTER_GET_ULIDS
+			  ? draw_ulids(self, count, answer)
+			  : draw_ids(self, call, pass, count, count, answer);
 	pass->was_costly |= is_costly && outcome == SERVICE_ANSWERED;
 	return outcome;
-}
-
-/* ULIDs need no lease, so a call for them waits for its turn only. */
-static G_NO_INLINE ServiceOutcome draw_ulids(Service *self, const ServiceCall *call, RpcPass *pass,
-					     ServiceAnswer *answer)
-{
-	gboolean is_costly = call->count > MOST_CHEAP_IDS;
-	guint count = (guint)call->count;
-	g_autofree Ulid *ulids = NULL;
-	g_autoptr(GError) error = NULL;
-
-	if (!call->agent_is_valid)
-		return refuse_agent(call, answer);
-	if (call->count < 1 || count > max_count(self, call->method))
-		return refuse_count(count, max_count(self, call->method), answer);
-	if (defer_if_costly(pass, is_costly))
-		return SERVICE_WAITS;
-	ulids = g_new(Ulid, count);
-	if (!ulid_generator_draw(self->config->ulids, count, ulids, &error))
-		return refuse_call(
-			answer, g_error_matches(error, ULID_ERROR, ULID_ERROR_OVERFLOW)
-					? refusal_for_now(REFUSAL_WORKER,
-							  "every ULID of the present millisecond "
-							  "is taken",
-							  1)
-					: (Refusal){REFUSAL_CLOCK, g_strdup(error->message), 0});
-	counters_add(self->counters, COUNTER_ULIDS_GENERATED, count);
-	pass->was_costly |= is_costly;
-	answer->ulids = g_steal_pointer(&ulids);
-	return SERVICE_ANSWERED;
 }
 
 /* Servers */
@@ -304,8 +295,6 @@ static inline ServiceOutcome answer_other(Service *self, const ServiceCall *call
 	SourceWorker worker;
 
 	switch (call->method) {
-	case COUNTER_GET_ULIDS:
-		return draw_ulids(self, call, pass, answer);
 	case COUNTER_GET_WORKER:
 		service_describe_self(self, &answer->self);
 		return SERVICE_ANSWERED;
@@ -327,6 +316,7 @@ static inline ServiceOutcome answer_other(Service *self, const ServiceCall *call
 	case COUNTER_GET_IDS:
 	case COUNTER_GET_ID_RUNS:
 	case COUNTER_GET_UUIDS:
+	case COUNTER_GET_ULIDS:
 	case COUNTER_OTHER_METHOD:
 	case N_COUNTER_METHODS:
 	default:
@@ -353,7 +343,7 @@ ServiceOutcome service_answer(Service *self, const ServiceCall *call, RpcPass *p
 	else if (call->method == COUNTER_GET_ID)
 		outcome = refuse_agent(call, out_answer);
 	else if (call->method == COUNTER_GET_IDS || call->method == COUNTER_GET_ID_RUNS ||
-		 call->method == COUNTER_GET_UUIDS)
+		 call->method == COUNTER_GET_UUIDS || call->method == COUNTER_GET_ULIDS)
 		outcome = draw_batch(self, call, pass, out_answer);
 	else
 		outcome = answer_other(self, call, pass, out_answer);
