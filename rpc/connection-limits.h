@@ -74,14 +74,11 @@ void connection_limits_set_max_per_address(ConnectionLimits *self, guint max_per
  * not be called before one is closed, which takes moments. */
 gboolean connection_limits_can_admit(ConnectionLimits *self);
 
-/**
- * connection_limits_admit:
- * @fd: the new connection; borrowed until connection_limits_remove()
+/* @fd: the new connection; borrowed until connection_limits_remove()
  * @now_us: monotonic
  * @out_entry: (out): set if ADMITTED, for connection_limits_remove()
  * @out_closed: (out) (transfer full): set if ADMITTED: the name of the peer whose connection was
- *   shut down to make room; NULL if none was. Its thread sees an end of file.
- */
+ *   shut down to make room; NULL if none was. Its thread sees an end of file. */
 ConnectionLimitsVerdict connection_limits_admit(ConnectionLimits *self, int fd,
 						const Origin *origin, gint64 now_us,
 						ConnectionEntry **out_entry, char **out_closed);

@@ -30,12 +30,8 @@ typedef struct {
 	gpointer user_data;
 } HandshakesConfig;
 
-/**
- * handshakes_new:
- * @counters: borrowed, of this thread alone
- *
- * Returns: (transfer full): a thread that runs, or %NULL with a GIOError set
- */
+/* @counters: borrowed, of this thread alone
+ * Returns: (transfer full): a thread that runs, or %NULL with a GIOError set */
 Handshakes *handshakes_new(const HandshakesConfig *config, Counters *counters, GError **error);
 
 /* Any thread: takes a connection with a stream of TLS. */

@@ -40,26 +40,18 @@ typedef struct {
 	gid_t gid;   /* (gid_t)-1: as the directory gives it to a new file */
 } SocketFileAccess;
 
-/**
- * listener_open:
- * @host: a name, an IPv4 or IPv6 address, or "*" for every address of the machine
+/* @host: a name, an IPv4 or IPv6 address, or "*" for every address of the machine
  * @port: 0: any free port
  * @listeners: (element-type Listener): a listener for each address of @host is added; its free
  *   function is listener_free()
- *
- * Returns: %TRUE, or %FALSE with a GIOError set and nothing added
- */
+ * Returns: %TRUE, or %FALSE with a GIOError set and nothing added */
 gboolean listener_open(const char *host, guint16 port, GPtrArray *listeners,
 		       GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/**
- * listener_open_local:
- * @path: an absolute path, or "@ids" for an abstract socket, which has no file
- * @access: for the file
- *
- * The same for a local socket. Can wait some seconds for other processes that start in the
+/* The same for a local socket. Can wait some seconds for other processes that start in the
  * directory. The error says what to do.
- */
+ * @path: an absolute path, or "@ids" for an abstract socket, which has no file
+ * @access: for the file */
 gboolean listener_open_local(const char *path, const SocketFileAccess *access, GPtrArray *listeners,
 			     GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
@@ -82,10 +74,6 @@ char *listener_address(const Listener *self);
 /* From now on @ready is called while clients wait. */
 void listener_watch(Listener *self, ListenerReady ready, gpointer user_data);
 
-/**
- * listener_accept:
- * @out_origin: (out): of the client
- *
- * Returns: a connected non-blocking socket without Nagle's delay, or -1 with errno set
- */
+/* @out_origin: (out): of the client
+ * Returns: a connected non-blocking socket without Nagle's delay, or -1 with errno set */
 int listener_accept(const Listener *self, Origin *out_origin);

@@ -15,14 +15,10 @@ typedef struct _Loop Loop;
  */
 typedef void (*LoopFailed)(gpointer user_data);
 
-/**
- * loop_new:
- * @service: copied
+/* @service: copied
  * @counters: borrowed, of this loop alone
  * @failed: called if the loop cannot go on
- *
- * Returns: (transfer full): a loop whose thread has not started, or %NULL with a GIOError set
- */
+ * Returns: (transfer full): a loop whose thread has not started, or %NULL with a GIOError set */
 Loop *loop_new(const RpcService *service, const RpcLimits *limits, Counters *counters,
 	       LoopFailed failed, gpointer user_data, GError **error);
 

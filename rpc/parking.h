@@ -81,14 +81,9 @@ void queues_leave(Queues *self, QueuePlace *place);
  * queue, unless it is cut off or deferred. */
 void queues_enter(Queues *self, QueuePlace *place, Queue queue);
 
-/**
- * queues_begin_poll:
+/* The sockets are about to be polled. @all of queues_end_poll(): this poll reported all of them.
  * @most_polls: number of polls that report every socket that is readable now
- *
- * The sockets are about to be polled. @all of queues_end_poll(): this poll reported all of them.
- *
- * Returns: the time
- */
+ * Returns: the time */
 gint64 queues_begin_poll(Queues *self, guint most_polls);
 void queues_end_poll(Queues *self, gboolean all);
 

@@ -44,19 +44,14 @@ typedef struct _ThriftCodec ThriftCodec;
 ThriftCodec *thrift_codec_new(Counters *counters);
 void thrift_codec_free(ThriftCodec *self);
 
-/**
- * thrift_codec_read:
- * @out_agent: (out) (transfer full) (nullable): the text of the agent in @out_call
- *
- * Reads a message. If no call can be made of it, appends an exception: a TApplicationException of
+/* Reads a message. If no call can be made of it, appends an exception: a TApplicationException of
  * type 1 for an unknown method, of type 7 (protocol error) for bad arguments. The exception is
  * counted.
  *
  * "Snowflake:get_id" is get_id too, as TMultiplexedProtocol calls it: after "Snowflake:" only the
  * legacy calls follow, after "SnowflakeExtended:" all. The reply has the bare name.
- *
- * Returns: %FALSE if an exception was the answer
- */
+ * @out_agent: (out) (transfer full) (nullable): the text of the agent in @out_call
+ * Returns: %FALSE if an exception was the answer */
 gboolean thrift_codec_read(ThriftCodec *self, const Message *message, RpcPass *pass,
 			   WireCall *out_call, char **out_agent);
 

@@ -486,19 +486,23 @@ static G_NO_INLINE void write_other(const WireCall *call, ServiceOutcome outcome
 	}
 }
 
+static G_NO_INLINE void write_ids(const WireCall *call, const IdRun *run, RpcPass *pass)
+{
+	const guint8 *seqid = pass->bytes + pass->consumed + call->seqid_at;
+	guint8 *to = make_room(pass->out, run->count * id_reply_bytes(call->framed));
+
+	if (call->framed)
+		put_ids(to, 0, *run, seqid, call->call_bytes);
+	else
+		put_ids(to, sizeof ID_REPLY.frame, *run, seqid, call->call_bytes);
+}
+
+/* Without a frame of its own: each of the two has the registers to save that it needs. */
 void usual_call_write(const WireCall *call, ServiceOutcome outcome, const ServiceAnswer *answer,
 		      RpcPass *pass)
 {
-	const guint8 *seqid = pass->bytes + pass->consumed + call->seqid_at;
-	guint8 *to;
-
-	if (outcome != SERVICE_ANSWERED || call->usual != &GET_ID) {
-		write_other(call, outcome, answer, pass);
-		return;
-	}
-	to = make_room(pass->out, answer->run.count * id_reply_bytes(call->framed));
-	if (call->framed)
-		put_ids(to, 0, answer->run, seqid, call->call_bytes);
+	if (outcome == SERVICE_ANSWERED && call->usual == &GET_ID)
+		write_ids(call, &answer->run, pass);
 	else
-		put_ids(to, sizeof ID_REPLY.frame, answer->run, seqid, call->call_bytes);
+		write_other(call, outcome, answer, pass);
 }

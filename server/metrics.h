@@ -39,11 +39,8 @@ void metrics_family_add(GString *text, const MetricsFamily *family, const Metric
 void metrics_family_add_count(GString *text, const MetricsFamily *family,
 			      const MetricsLabel *labels, guint64 count);
 
-/**
- * metrics_family_add_histogram:
- * @bounds: the upper bound of each bucket but the last, which has none
- * @counts: what is in each bucket and not in those before it; @n of them
- */
+/* @bounds: the upper bound of each bucket but the last, which has none
+ * @counts: what is in each bucket and not in those before it; @n of them */
 void metrics_family_add_histogram(GString *text, const MetricsFamily *family, const gdouble *bounds,
 				  const guint64 *counts, guint n, gdouble sum);
 

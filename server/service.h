@@ -95,14 +95,10 @@ typedef union {
 	Refusal refusal;      /* SERVICE_REFUSED */
 } ServiceAnswer;
 
-/**
- * service_answer:
+/* Answers a call. If IDs were issued, the audit log has them.
  * @pass: (inout): the pass of the caller, with the loop's rules. If the call does not wait, it is
  *   counted there, and in the thread's counters.
- * @out_answer: (out): service_answer_clear() frees it; undefined after WAITS
- *
- * Answers a call. If IDs were issued, the audit log has them.
- */
+ * @out_answer: (out): service_answer_clear() frees it; undefined after WAITS */
 ServiceOutcome service_answer(Service *self, const ServiceCall *call, RpcPass *pass,
 			      ServiceAnswer *out_answer);
 

@@ -41,14 +41,10 @@ typedef struct {
 /* Adds a reading of the counters. */
 void duration_window_add(DurationWindow *self, CounterSet *counters);
 
-/**
- * duration_window_quantile:
- * @quantile: above 0, at most 1
+/* @quantile: above 0, at most 1
  * @out_us: (out): the quantile of the durations since the oldest reading; interpolated as if the
  *   calls of a bucket were evenly distributed
- *
- * Returns: %FALSE if there were none
- */
+ * Returns: %FALSE if there were none */
 gboolean duration_window_quantile(const DurationWindow *self, CounterSet *counters,
 				  gdouble quantile, gdouble *out_us);
 

@@ -89,8 +89,8 @@ gboolean wait_or_refuse(Source *source, gint64 max_wait_ms, RpcWaitFor what_for,
 	gint64 retry_after_ms;
 	gboolean may_wait;
 
+	*out_refusal = (Refusal){.kind = REFUSAL_CLOCK};
 	if (status == DRAW_CLOCK_BACK) {
-		out_refusal->kind = REFUSAL_CLOCK;
 		out_refusal->message =
 			g_strdup_printf("Clock moved backwards.  Refusing to generate id for "
 					"%" G_GINT64_FORMAT " milliseconds",
@@ -102,7 +102,6 @@ gboolean wait_or_refuse(Source *source, gint64 max_wait_ms, RpcWaitFor what_for,
 		g_autofree char *first = text_time_ms(layout->epoch_ms);
 		g_autofree char *last = layout_tick_text(layout, layout_max_tick(layout));
 
-		out_refusal->kind = REFUSAL_CLOCK;
 		out_refusal->message = g_strdup_printf(
 			"the clock is outside the layout's range, %s to %s", first, last);
 		return FALSE;

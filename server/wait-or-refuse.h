@@ -45,19 +45,14 @@ Refusal refusal_of_layout(const Layout *layout);
 /* The reason can be over in @retry_after_ms. */
 Refusal refusal_for_now(RefusalKind kind, const char *why, gint64 retry_after_ms);
 
-/**
- * wait_or_refuse:
+/* Decides what becomes of a call for which no IDs could be drawn. It waits if the clock or the
+ * source will bring IDs within its time limit. It is refused if the clock is wrong, or the wait is
+ * too long.
  * @max_wait_ms: how long a call can be parked
  * @what_for: what the call waits for
  * @status: of the draw that failed
  * @pass: (inout): of the call; its wait is set if the call waits
- * @out_refusal: (out): set otherwise
- *
- * Decides what becomes of a call for which no IDs could be drawn. It waits if the clock or the
- * source will bring IDs within its time limit. It is refused if the clock is wrong, or the wait is
- * too long.
- *
- * Returns: whether the call waits
- */
+ * @out_refusal: (out): undefined if the call waits
+ * Returns: whether the call waits */
 gboolean wait_or_refuse(Source *source, gint64 max_wait_ms, RpcWaitFor what_for, DrawStatus status,
 			const DrawRefusal *no_draw, RpcPass *pass, Refusal *out_refusal);
