@@ -36,8 +36,9 @@ static void passed_sockets_clear(PassedSockets *self)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(PassedSockets, passed_sockets_clear)
 
-/* Takes the sockets once, before there are other threads. Children do not get them again. %FALSE
- * with a GFileError set: a descriptor is no such socket. */
+/* Takes the sockets once, before there are other threads. The environment keeps their names, which
+ * the options are checked against again at a reload; LISTEN_PID is no child's. %FALSE with a
+ * GFileError set: a descriptor is no such socket. */
 static gboolean take_passed_sockets(PassedSockets *out_sockets, GError **error)
 {
 	g_auto(PassedSockets) sockets = {
@@ -45,7 +46,7 @@ static gboolean take_passed_sockets(PassedSockets *out_sockets, GError **error)
 		.admin = g_array_new(FALSE, FALSE, sizeof(int)),
 	};
 	g_auto(GStrv) names = NULL;
-	int count = sd_listen_fds_with_names(TRUE, &names);
+	int count = sd_listen_fds_with_names(FALSE, &names);
 
 	if (count < 0) {
 		g_set_error(error, G_FILE_ERROR, g_file_error_from_errno(-count),
