@@ -472,7 +472,8 @@ static const struct {
 	{"--listen b:2", G "listen=a:1;c:3\n", "listen=b:2"},
 	{"--no-fast-path=false", G "no-fast-path=true\n", ""},
 	{"", G "audit-log=file:/a b ; scribe://c:1/d\n", "audit-log=file:/a b;scribe://c:1/d"},
-	{"", G "admin-listen=a:1\nadmin-host=a.example ; b\n", "admin-listen=a:1 admin-host=a.example;b"},
+	{"", G "admin-listen=a:1\nadmin-host=a.example ; b\n",
+	 "admin-listen=a:1 admin-host=a.example;b"},
 	{"--audit-log=file:/a", G "audit-log=file:/b;file:/c\n", "audit-log=file:/a"},
 	{"--layout uid-generator", G "worker-id=40\n",
 	 "worker-id=40 layout=epoch_ms=1474300800000,tick_ms=1000,time_bits=29,"
