@@ -130,7 +130,7 @@ service SnowflakeExtended extends Snowflake {
   /* Returns count ULIDs (github.com/ulid/spec) of 16 bytes each, with the highest byte first. They
    * increase, and are greater than all ULIDs that this process has returned before, on any
    * connection. They are unique by their random bits, so a server without a worker ID issues them
-   * too. */
+   * too. count is at most 10000, whatever the server allows for get_ids. */
   list<binary> get_ulids(1: string useragent, 2: i32 count)
     throws (1: InvalidSystemClock clock, 2: InvalidUserAgentError agent,
             3: WorkerIdUnavailable worker, 4: InvalidCount count_error)
@@ -139,7 +139,7 @@ service SnowflakeExtended extends Snowflake {
    * is made from a new ID, which is issued to no other client. The IDs are those that get_ids would
    * return. A UUID contains the time of its ID (48 bits), the ID's low 22 bits in rand_a and at the
    * top of rand_b, and 52 random bits. It sorts as its ID does. The call needs the default layout,
-   * twitter. */
+   * twitter. count is at most 10000, whatever the server allows for get_ids. */
   list<binary> get_uuids(1: string useragent, 2: i32 count)
     throws (1: InvalidSystemClock clock, 2: InvalidUserAgentError agent,
             3: WorkerIdUnavailable worker, 4: InvalidCount count_error,

@@ -142,13 +142,6 @@ static void hang_up_first(AdminHttp *self)
 	shutdown(client->fd, SHUT_RDWR);
 }
 
-static gboolean is_first_silent(const AdminHttp *self)
-{
-	const Client *client = g_queue_peek_head((GQueue *)&self->clients);
-
-	return client != NULL && g_get_monotonic_time() - client->active_at_us > MAX_SILENT_US;
-}
-
 /* Answering */
 
 static const AdminPath *find_path(const AdminHttp *self, const char *url, const char **out_rest)
@@ -166,67 +159,44 @@ static const AdminPath *find_path(const AdminHttp *self, const char *url, const 
 	return NULL;
 }
 
-/* Names the paths that exist. */
-static void refuse_path(const AdminHttp *self, const AdminRequest *request, const char *url,
-			AdminReply *reply)
-{
-	g_autoptr(GString) known = g_string_new(NULL);
-	g_autofree char *shown = text_escape(url, strlen(url));
-
-	for (const AdminPath *path = self->config.paths; path->path != NULL; path++)
-		g_string_append_printf(known, " %s%s", path->path,
-				       path->rest != NULL ? path->rest : "");
-	admin_reply_refuse(reply, request, MHD_HTTP_NOT_FOUND, "there is no %s; there are%s", shown,
-			   known->str);
-}
-
-static void refuse_host(const AdminRequest *request, AdminReply *reply)
-{
-	const char *host = admin_request_header(request, MHD_HTTP_HEADER_HOST);
-	g_autofree char *shown = text_escape(host, strlen(host));
-
-	admin_reply_refuse(reply, request, MHD_HTTP_MISDIRECTED_REQUEST,
-			   "the host %s is not allowed: use an IP address or localhost, or start "
-			   "the server with --admin-host and this name",
-			   shown);
-}
-
-static gboolean path_supports(const AdminPath *path, const char *method)
-{
-	return strcmp(method, MHD_HTTP_METHOD_GET) == 0 ||
-	       strcmp(method, MHD_HTTP_METHOD_HEAD) == 0 ||
-	       (path->draws && strcmp(method, MHD_HTTP_METHOD_POST) == 0);
-}
-
-static void refuse_method(const AdminPath *path, const AdminRequest *request, AdminReply *reply)
-{
-	const char *allow = path->draws ? "GET, HEAD, POST" : "GET, HEAD";
-
-	admin_reply_refuse(reply, request, MHD_HTTP_METHOD_NOT_ALLOWED,
-			   "this path supports only %s", allow);
-	reply->allow = allow;
-}
-
 static void answer_request(const AdminHttp *self, const AdminHead *head, AdminRequest *request,
 			   const char *url, AdminReply *reply)
 {
 	const AdminPath *path = find_path(self, url, &request->rest);
+	const char *host = admin_request_header(request, MHD_HTTP_HEADER_HOST);
+	const char *allow = path != NULL && path->draws ? "GET, POST" : "GET, HEAD";
+	g_auto(GStrv) methods = g_strsplit(allow, ", ", -1);
 	const char *why_no_draw = NULL;
 	g_autofree char *fault = NULL;
+	g_autofree char *shown = NULL;
 
 	if (head->fault != NULL) {
 		admin_reply_refuse(reply, request, MHD_HTTP_BAD_REQUEST, "%s", head->fault);
 	} else if (!admin_request_is_for(request, self->config.hosts)) {
-		refuse_host(request, reply);
-	} else if (path == NULL) {
-		refuse_path(self, request, url, reply);
-	} else if (!path_supports(path, request->method)) {
-		refuse_method(path, request, reply);
+		shown = text_escape(host, strlen(host));
+		admin_reply_refuse(reply, request, MHD_HTTP_MISDIRECTED_REQUEST,
+				   "the host %s is not allowed: use an IP address or localhost, or "
+				   "start the server with --admin-host and this name",
+				   shown);
+	} else if (path == NULL) { /* name the paths that exist */
+		g_autoptr(GString) known = g_string_new(NULL);
+
+		shown = text_escape(url, strlen(url));
+		for (const AdminPath *one = self->config.paths; one->path != NULL; one++)
+			g_string_append_printf(known, " %s%s", one->path,
+					       one->rest != NULL ? one->rest : "");
+		admin_reply_refuse(reply, request, MHD_HTTP_NOT_FOUND,
+				   "there is no %s; there are%s", shown, known->str);
+	} else if (!g_strv_contains((const char *const *)methods, request->method)) {
+		reply->allow = allow;
+		admin_reply_refuse(reply, request, MHD_HTTP_METHOD_NOT_ALLOWED,
+				   "this path supports only %s", reply->allow);
 	} else if (path->draws && (why_no_draw = admin_request_why_no_draw(request)) != NULL) {
 		admin_reply_refuse(reply, request, MHD_HTTP_FORBIDDEN, "%s", why_no_draw);
 	} else if ((fault = admin_request_find_fault(request, path->parameters)) != NULL) {
 		admin_reply_refuse(reply, request, MHD_HTTP_BAD_REQUEST, "%s", fault);
 	} else {
+		request->path = path->path;
 		path->answer(request, self->config.user_data, reply);
 	}
 }
@@ -236,8 +206,46 @@ static void add_header(struct MHD_Response *response, const char *name, const ch
 	MHD_add_response_header(response, name, value);
 }
 
-static void add_headers(struct MHD_Response *response, const AdminReply *reply)
+/* Whether to close the connection after the answer: the next bytes may not be a request. */
+static gboolean is_last(const AdminHead *head)
 {
+	return head->fault != NULL || head->has_body || head->is_unusual;
+}
+
+static void free_body(void *body)
+{
+	g_bytes_unref(body);
+}
+
+static enum MHD_Result send_reply(struct MHD_Connection *connection, const AdminReply *reply)
+{
+	const char *known_tags = MHD_lookup_connection_value(connection, MHD_HEADER_KIND,
+							     MHD_HTTP_HEADER_IF_NONE_MATCH);
+	GBytes *body = g_bytes_ref(reply->body); /* the response frees it */
+	g_autofree char *tag = NULL;
+	struct MHD_Response *response;
+	enum MHD_Result queued;
+	guint status = reply->status;
+	gconstpointer bytes;
+	gsize length;
+
+	if (reply->may_be_kept) {
+		g_autofree char *checksum = g_compute_checksum_for_bytes(G_CHECKSUM_SHA256, body);
+
+		tag = g_strdup_printf("\"%s\"", checksum);
+	}
+	if (tag != NULL && known_tags != NULL && strstr(known_tags, tag) != NULL) {
+		g_bytes_unref(body);
+		body = g_bytes_new_static("", 0);
+		status = MHD_HTTP_NOT_MODIFIED;
+	}
+	bytes = g_bytes_get_data(body, &length);
+	response = MHD_create_response_from_buffer_with_free_callback_cls(length, (gpointer)bytes,
+									  free_body, body);
+	if (response == NULL) {
+		g_bytes_unref(body);
+		return MHD_NO;
+	}
 	add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, reply->type);
 	add_header(response, MHD_HTTP_HEADER_CACHE_CONTROL,
 		   reply->may_be_kept ? "no-cache" : "no-store");
@@ -252,69 +260,13 @@ static void add_headers(struct MHD_Response *response, const AdminReply *reply)
 
 		add_header(response, MHD_HTTP_HEADER_RETRY_AFTER, seconds);
 	}
-}
-
-static void free_body(void *body)
-{
-	g_bytes_unref(body);
-}
-
-static struct MHD_Response *make_response(GBytes *body)
-{
-	gsize length;
-	gconstpointer bytes = g_bytes_get_data(body, &length);
-
-	return MHD_create_response_from_buffer_with_free_callback_cls(length, (gpointer)bytes,
-								      free_body, g_bytes_ref(body));
-}
-
-/* (transfer full): the entity tag of these bytes. */
-static char *make_entity_tag(GBytes *body)
-{
-	g_autofree char *checksum = g_compute_checksum_for_bytes(G_CHECKSUM_SHA256, body);
-
-	return g_strdup_printf("\"%s\"", checksum);
-}
-
-/* Whether to close the connection after the answer: the next bytes may not be a request. */
-static gboolean is_last(const AdminHead *head)
-{
-	return head->fault != NULL || head->has_body || head->is_unusual;
-}
-
-static enum MHD_Result send_reply(struct MHD_Connection *connection, const AdminReply *reply)
-{
-	g_autofree char *tag = reply->may_be_kept ? make_entity_tag(reply->body) : NULL;
-	const char *known_tags = MHD_lookup_connection_value(connection, MHD_HEADER_KIND,
-							     MHD_HTTP_HEADER_IF_NONE_MATCH);
-	gboolean has_it = tag != NULL && known_tags != NULL && strstr(known_tags, tag) != NULL;
-	g_autoptr(GBytes) nothing = g_bytes_new_static("", 0);
-	struct MHD_Response *response = make_response(has_it ? nothing : reply->body);
-	enum MHD_Result queued;
-
-	if (response == NULL)
-		return MHD_NO;
-	add_headers(response, reply);
 	if (tag != NULL)
 		add_header(response, MHD_HTTP_HEADER_ETAG, tag);
 	if (is_last(&client_of(connection)->head))
 		add_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
-	queued = MHD_queue_response(connection, has_it ? MHD_HTTP_NOT_MODIFIED : reply->status,
-				    response);
+	queued = MHD_queue_response(connection, status, response);
 	MHD_destroy_response(response);
 	return queued;
-}
-
-static void log_answered(const Client *client, const char *url, const char *method, guint status)
-{
-	g_autofree char *peer = NULL;
-
-	if (!log_shows(LOG_ADMIN_REQUEST))
-		return;
-	peer = socket_name_peer(client->fd);
-	log_event(LOG_ADMIN_REQUEST, log_text("peer", peer), log_text("method", method),
-		  log_text("path", url), log_number("status", status),
-		  log_number("took_us", g_get_monotonic_time() - client->asked_at_us));
 }
 
 /* Sets the request aside. The client is not disconnected for a wait that the server causes. */
@@ -343,7 +295,15 @@ static enum MHD_Result answer_or_wait(AdminHttp *self, struct MHD_Connection *co
 	request.wants_json = accept != NULL && strstr(accept, ADMIN_REPLY_JSON) != NULL;
 	answer_request(self, &client->head, &request, url, &reply);
 	if (reply.body != NULL) {
-		log_answered(client, url, method, reply.status);
+		if (log_shows(LOG_ADMIN_REQUEST)) {
+			g_autofree char *peer = socket_name_peer(client->fd);
+
+			log_event(LOG_ADMIN_REQUEST, log_text("peer", peer),
+				  log_text("method", method), log_text("path", url),
+				  log_number("status", reply.status),
+				  log_number("took_us",
+					     g_get_monotonic_time() - client->asked_at_us));
+		}
 		return send_reply(connection, &reply);
 	}
 	if (self->ends)
@@ -448,12 +408,14 @@ static void resume_all(AdminHttp *self)
 	g_ptr_array_set_size(self->waiting, 0);
 }
 
-/* Resumes the connections that must be closed: libmicrohttpd closes none that is suspended. */
-static void resume_leaving(AdminHttp *self)
+/* Has requests that wait answered again, at most once in ASK_AGAIN_MS. Connections that must be
+ * closed are resumed at once: libmicrohttpd closes none that is suspended. */
+static void resume_in_time(AdminHttp *self)
 {
+	gint64 now_us = g_get_monotonic_time();
 	guint kept = 0;
 
-	for (guint i = 0; i < self->waiting->len; i++) {
+	for (guint i = 0; self->n_leaving > 0 && i < self->waiting->len; i++) {
 		struct MHD_Connection *connection = self->waiting->pdata[i];
 
 		if (client_of(connection)->is_leaving)
@@ -461,32 +423,12 @@ static void resume_leaving(AdminHttp *self)
 		else
 			self->waiting->pdata[kept++] = connection;
 	}
-	g_ptr_array_set_size(self->waiting, (gint)kept);
-}
-
-/* Resumes the others at most once in ASK_AGAIN_MS. */
-static void resume_in_time(AdminHttp *self)
-{
-	gint64 now_us = g_get_monotonic_time();
-
 	if (self->n_leaving > 0)
-		resume_leaving(self);
+		g_ptr_array_set_size(self->waiting, (gint)kept);
 	if (now_us < self->ask_again_at_us)
 		return;
 	self->ask_again_at_us = now_us + ASK_AGAIN_MS * 1000;
 	resume_all(self);
-}
-
-/* Returns how long the thread can sleep. */
-static int sleep_ms(const AdminHttp *self)
-{
-	gint64 at_us = self->waiting->len > 0 ? MIN(self->ask_again_at_us, self->tick_at_us)
-					      : self->tick_at_us;
-	gint64 until_us = at_us - g_get_monotonic_time();
-	MHD_UNSIGNED_LONG_LONG mhd_ms = LOOK_AROUND_MS;
-
-	MHD_get_timeout(self->daemon, &mhd_ms);
-	return (int)CLAMP(until_us / 1000 + 1, 0, (gint64)MIN(mhd_ms, LOOK_AROUND_MS));
 }
 
 static struct pollfd *polled_at(const AdminHttp *self, guint i)
@@ -494,27 +436,23 @@ static struct pollfd *polled_at(const AdminHttp *self, guint i)
 	return &g_array_index(self->polled, struct pollfd, i);
 }
 
+/* Waits for the sockets, or until there is something to do. */
 static void poll_sockets(AdminHttp *self)
 {
 	gboolean may_accept = g_get_monotonic_time() >= self->accept_from_us;
-	guint n = may_accept ? self->polled->len : POLLED_LISTENERS;
-	int timeout_ms = sleep_ms(self);
+	gint64 until_us = self->waiting->len > 0 ? MIN(self->ask_again_at_us, self->tick_at_us)
+						 : self->tick_at_us;
+	MHD_UNSIGNED_LONG_LONG mhd_ms = LOOK_AROUND_MS;
+	gint64 timeout_ms, most_ms;
 
+	MHD_get_timeout(self->daemon, &mhd_ms);
+	most_ms = may_accept ? LOOK_AROUND_MS : ACCEPT_PAUSE_US / 1000;
+	most_ms = MIN(most_ms, (gint64)MIN(mhd_ms, LOOK_AROUND_MS));
+	timeout_ms = (until_us - g_get_monotonic_time()) / 1000 + 1;
 	for (guint i = 0; i < self->polled->len; i++)
 		polled_at(self, i)->revents = 0;
-	poll(polled_at(self, 0), n,
-	     may_accept ? timeout_ms : MIN(timeout_ms, (int)(ACCEPT_PAUSE_US / 1000)));
-}
-
-/* Returns whether more connections may be waiting. */
-static gboolean accept_all(AdminHttp *self)
-{
-	gboolean more = FALSE;
-
-	for (guint i = POLLED_LISTENERS; i < self->polled->len; i++)
-		if (polled_at(self, i)->revents != 0)
-			more |= accept_some(self, polled_at(self, i)->fd);
-	return more;
+	poll(polled_at(self, 0), may_accept ? self->polled->len : POLLED_LISTENERS,
+	     (int)CLAMP(timeout_ms, 0, most_ms));
 }
 
 static void *serve_http(void *data)
@@ -525,18 +463,22 @@ static void *serve_http(void *data)
 	/* for this thread alone; the server also works if this fails */
 	setpriority(PRIO_PROCESS, (id_t)gettid(), NICENESS);
 	while (polled_at(self, POLLED_STOP)->revents == 0) {
-		gboolean is_crowded;
+		gboolean is_crowded = FALSE; /* more connections may be waiting */
+		const Client *first;
 		gint64 now_us;
 
 		poll_sockets(self);
-		is_crowded = accept_all(self);
+		for (guint i = POLLED_LISTENERS; i < self->polled->len; i++)
+			if (polled_at(self, i)->revents != 0)
+				is_crowded |= accept_some(self, polled_at(self, i)->fd);
 		now_us = g_get_monotonic_time();
 		self->answers_us = is_crowded && now_us - self->answered_at_us < CROWD_PAUSE_US
 					   ? ANSWERS_US
 					   : 0;
 		resume_in_time(self);
 		MHD_run(self->daemon);
-		while (is_first_silent(self))
+		while ((first = g_queue_peek_head(&self->clients)) != NULL &&
+		       g_get_monotonic_time() - first->active_at_us > MAX_SILENT_US)
 			hang_up_first(self);
 		now_us = g_get_monotonic_time();
 		if (now_us < self->tick_at_us)
@@ -559,21 +501,6 @@ static void add_polled(AdminHttp *self, int fd)
 	g_array_append_val(self->polled, one);
 }
 
-static struct MHD_Daemon *start_daemon(AdminHttp *self)
-{
-	/* Without MHD_USE_ERROR_LOG it writes nothing to standard error.
-	 * MHD_OPTION_STRICT_FOR_CLIENT is off because it answers a request without Host twice;
-	 * request.c refuses such a request. */
-	return MHD_start_daemon(
-		MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_SUSPEND_RESUME, 0, NULL, NULL,
-		on_request, self, MHD_OPTION_CONNECTION_LIMIT,
-		(unsigned int)(MAX_CONNECTIONS + MAX_LEAVING), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-		CONNECTION_BYTES, MHD_OPTION_CONNECTION_TIMEOUT, 0u, MHD_OPTION_STRICT_FOR_CLIENT,
-		0, MHD_OPTION_URI_LOG_CALLBACK, on_target, self, MHD_OPTION_NOTIFY_CONNECTION,
-		on_connection, self, MHD_OPTION_NOTIFY_COMPLETED, on_answered, self,
-		MHD_OPTION_UNESCAPE_CALLBACK, unescape_argument, NULL, MHD_OPTION_END);
-}
-
 AdminHttp *admin_http_new(const AdminHttpConfig *config, GError **error)
 {
 	g_autoptr(AdminHttp) self = g_new0(AdminHttp, 1);
@@ -582,8 +509,19 @@ AdminHttp *admin_http_new(const AdminHttpConfig *config, GError **error)
 	self->polled = g_array_new(FALSE, FALSE, sizeof(struct pollfd));
 	self->waiting = g_ptr_array_new();
 	add_polled(self, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	/* Without MHD_USE_ERROR_LOG it writes nothing to standard error.
+	 * MHD_OPTION_STRICT_FOR_CLIENT is off because it answers a request without Host twice;
+	 * request.c refuses such a request. */
 	if (polled_at(self, POLLED_STOP)->fd >= 0)
-		self->daemon = start_daemon(self);
+		self->daemon = MHD_start_daemon(
+			MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_SUSPEND_RESUME, 0, NULL,
+			NULL, on_request, self, MHD_OPTION_CONNECTION_LIMIT,
+			(unsigned int)(MAX_CONNECTIONS + MAX_LEAVING),
+			MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES,
+			MHD_OPTION_CONNECTION_TIMEOUT, 0u, MHD_OPTION_STRICT_FOR_CLIENT, 0,
+			MHD_OPTION_URI_LOG_CALLBACK, on_target, self, MHD_OPTION_NOTIFY_CONNECTION,
+			on_connection, self, MHD_OPTION_NOTIFY_COMPLETED, on_answered, self,
+			MHD_OPTION_UNESCAPE_CALLBACK, unescape_argument, NULL, MHD_OPTION_END);
 	if (self->daemon == NULL) {
 		g_set_error(error, G_IO_ERROR, g_io_error_from_errno(errno),
 			    "cannot make an HTTP server: %s", g_strerror(errno));

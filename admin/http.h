@@ -6,8 +6,8 @@
 #include "admin/request.h"
 
 /*
- * HTTP for operators: a table of paths, and a thread that answers requests. All paths support GET
- * and HEAD; those that draw IDs support POST, too.
+ * HTTP for operators: a table of paths, and a thread that answers requests. Paths support GET
+ * and HEAD; those that draw IDs support GET and POST.
  *
  * One thread serves all connections, at a lower priority than other threads, with a memory limit
  * for each connection. At the limit of connections, the one that has had no answer for the longest
@@ -24,8 +24,8 @@ typedef struct {
 	const char *path; /* "/livez"; for a family, such as "/decode/", the beginning */
 	const char *rest; /* for a family: a name for the rest, such as "ID"; otherwise NULL */
 	const char *const *parameters; /* the query's parameters, NULL-terminated; or NULL */
-	/* It draws IDs: it supports POST too, and refuses requests that a page of another site can
-	 * cause. */
+	/* It draws IDs: it supports POST instead of HEAD, whose client would not see them, and
+	 * refuses requests that a page of another site can cause. */
 	gboolean draws;
 	gboolean is_probe; /* it is answered before all other requests */
 	/* In the server's thread; it must not block. Sets @reply, or leaves it empty to be called

@@ -154,35 +154,15 @@ typedef struct {
 	gboolean has_body;
 } Fields;
 
-static gboolean is_value(const char *text)
-{
-	for (; *text != '\0'; text++)
-		if (g_ascii_iscntrl(*text) && *text != '\t')
-			return FALSE;
-	return TRUE;
-}
-
-static gboolean is_target(const char *text)
-{
-	for (; *text != '\0'; text++)
-		if (!g_ascii_isgraph(*text))
-			return FALSE;
-	return TRUE;
-}
-
 void admin_head_begin(AdminHead *self, struct MHD_Connection *connection, const char *target)
 {
 	*self = (AdminHead){.target_bytes = strlen(target)};
-	if (!is_target(target))
-		self->fault = "the request target has a forbidden byte";
+	for (const char *at = target; *at != '\0'; at++)
+		if (!g_ascii_isgraph(*at))
+			self->fault = "the request target has a forbidden byte";
 	if (MHD_set_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH,
 				     NO_LENGTH) != MHD_YES)
 		self->fault = "the head is too long";
-}
-
-static gboolean is_same_name(const char *name, const char *expected)
-{
-	return g_ascii_strcasecmp(name, expected) == 0;
 }
 
 static enum MHD_Result add_field(void *data, enum MHD_ValueKind kind G_GNUC_UNUSED,
@@ -195,38 +175,23 @@ static enum MHD_Result add_field(void *data, enum MHD_ValueKind kind G_GNUC_UNUS
 	value = value != NULL ? value : "";
 	if (*name == '\0' || name[strspn(name, TOKEN)] != '\0')
 		self->fault = "the name of a header field has a forbidden byte";
-	else if (!is_value(value))
-		self->fault = "a header field has a control character";
+	for (const char *at = value; *at != '\0'; at++)
+		if (g_ascii_iscntrl(*at) && *at != '\t')
+			self->fault = "a header field has a control character";
 	self->n_fields++;
 	self->bytes += strlen(name) + strlen(":") + strlen(value) + strlen("\r\n");
-	if (is_same_name(name, MHD_HTTP_HEADER_HOST)) {
+	if (g_ascii_strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0) {
 		self->n_hosts++;
-	} else if (is_same_name(name, MHD_HTTP_HEADER_CONTENT_LENGTH)) {
+	} else if (g_ascii_strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0) {
 		self->n_lengths++;
 		self->has_body |= strcmp(value, "0") != 0;
 		if (*value == '\0' || value[strspn(value, G_CSET_DIGITS)] != '\0')
 			self->fault = "Content-Length is not a number";
-	} else if (is_same_name(name, MHD_HTTP_HEADER_TRANSFER_ENCODING)) {
+	} else if (g_ascii_strcasecmp(name, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0) {
 		self->n_codings++;
 		self->has_body = TRUE;
 	}
 	return MHD_YES;
-}
-
-/* Returns: (nullable): why the request is not valid */
-static const char *find_fault(const Fields *fields, const char *version)
-{
-	if (fields->fault != NULL)
-		return fields->fault;
-	if (fields->n_hosts == 0 && strcmp(version, MHD_HTTP_VERSION_1_1) == 0)
-		return "HTTP/1.1 requires Host";
-	if (fields->n_hosts > 1)
-		return "Host is given twice";
-	if (fields->n_lengths > 1)
-		return "Content-Length is given twice";
-	if (fields->n_lengths > 0 && fields->n_codings > 0)
-		return "both Content-Length and Transfer-Encoding are given";
-	return NULL;
 }
 
 void admin_head_check(AdminHead *self, struct MHD_Connection *connection, const char *method,
@@ -244,8 +209,18 @@ void admin_head_check(AdminHead *self, struct MHD_Connection *connection, const 
 	self->has_body = fields.has_body;
 	self->is_unusual = bytes != usual;
 	if (self->fault == NULL)
-		self->fault = find_fault(&fields, version);
+		self->fault = fields.fault;
+	if (self->fault != NULL)
+		return;
+	if (fields.n_hosts == 0 && strcmp(version, MHD_HTTP_VERSION_1_1) == 0)
+		self->fault = "HTTP/1.1 requires Host";
+	else if (fields.n_hosts > 1)
+		self->fault = "Host is given twice";
+	else if (fields.n_lengths > 1)
+		self->fault = "Content-Length is given twice";
+	else if (fields.n_lengths > 0 && fields.n_codings > 0)
+		self->fault = "both Content-Length and Transfer-Encoding are given";
 	/* libmicrohttpd returns a text only up to a NUL */
-	if (self->fault == NULL && bytes > usual)
+	else if (bytes > usual)
 		self->fault = "the head has a NUL, or unusual blanks";
 }

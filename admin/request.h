@@ -12,6 +12,7 @@
 typedef struct {
 	struct MHD_Connection *connection;
 	const char *method;
+	const char *path;    /* as in the table of paths */
 	gboolean wants_json; /* the client names application/json among what it accepts */
 	gint64 waited_ms;    /* since the first call for it; 0 at the first; or LAST_TRY */
 	const char *rest;    /* what follows the path of a family, not empty; otherwise NULL */
@@ -24,36 +25,22 @@ const char *admin_request_argument(const AdminRequest *self, const char *name);
 /* (nullable): a header field. */
 const char *admin_request_header(const AdminRequest *self, const char *name);
 
-/**
- * admin_request_find_fault:
- * @parameters: (nullable): the arguments that the query may have, NULL-terminated
- *
+/* @parameters: (nullable): the arguments that the query may have, NULL-terminated
  * Returns: (transfer full) (nullable): what is wrong with the query: an argument that is unknown or
- * given twice
- */
+ * given twice */
 char *admin_request_find_fault(const AdminRequest *self, const char *const *parameters);
 
-/**
- * admin_request_why_no_draw:
- *
- * A page of another site can make a browser send a GET, or a POST, which the browser marks with
+/* A page of another site can make a browser send a GET, or a POST, which the browser marks with
  * Origin. The page cannot add X-Requested-With, nor forge Sec-Fetch-Site, which browsers omit over
  * plain HTTP except to localhost.
- *
- * Returns: (nullable): why the request may not draw an ID, for people
- */
+ * Returns: (nullable): why the request may not draw an ID, for people */
 const char *admin_request_why_no_draw(const AdminRequest *self);
 
-/**
- * admin_request_is_for:
- * @hosts: (element-type utf8): names, without ports
- *
- * A page of evil.example can make its name resolve to this machine, and then read everything here:
+/* A page of evil.example can make its name resolve to this machine, and then read everything here:
  * to the browser it is the same site. The browser sends the name in Host. So Host must be an IP
  * address, localhost or one of @hosts; a dot at the end of a name is ignored.
- *
- * Returns: whether it is one of these, or missing: every browser sends Host
- */
+ * @hosts: (element-type utf8): names, without ports
+ * Returns: whether it is one of these, or missing: every browser sends Host */
 gboolean admin_request_is_for(const AdminRequest *self, const GPtrArray *hosts);
 
 #define ADMIN_REPLY_TEXT "text/plain; charset=utf-8"

@@ -85,10 +85,10 @@ typedef enum {
 	LOG_RELAY_NO_SERVER, /* no server can be asked for IDs: error. Up to 16 different ones, then
 				the current one once a minute */
 	LOG_RELAY_CUT_OFF,   /* no server can be asked for IDs: server, the last one; error */
-	LOG_RELAY_SERVER_EXCLUDED, /* for 10 minutes, because its IDs are not unique: server,
-				    * nonce, first_sender: server that sent the same ID before,
-				    * empty if IDs went back; error, servers: number since the
-				    * start, remedy */
+	LOG_RELAY_SERVER_EXCLUDED, /* for 10 minutes, because its IDs are not unique, each server
+				    * without a limit: server, nonce, first_sender: server that sent
+				    * the same ID before, empty if IDs went back; error, servers:
+				    * number since the start, remedy */
 	LOG_RELAY_LAYOUT_DIFFERS,  /* from that of its servers: id, layout, remedy */
 	/* the clock; its steps are limited to a line a second */
 	LOG_CLOCK_BACK,       /* by_ms: calls may be refused until it has caught up */

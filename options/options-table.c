@@ -183,7 +183,7 @@ const OptionSpec OPTIONS_TABLE[] = {
 		 "number"},
 	{NUMBER("max-batch", max_batch, "N", 1, 1000000, "10000"),
 	 .help = "IDs in one call of get_ids or get_id_runs; fewer where max-ahead does not allow "
-		 "as many"},
+		 "as many. get_uuids and get_ulids allow 10000 at most"},
 	{NUMBER("max-wait", max_wait_ms, "MS", 0, 60000, "1000"), EMBEDDED,
 	 .help = "how long a call may wait, for the clock or for a reservation, before it is "
 		 "refused"},

@@ -552,6 +552,9 @@ static gboolean set_from_file(Options *self, const char *path, GError **error)
 /* Refuses options that would do nothing. */
 static gboolean check_useful(const Options *self, GError **error)
 {
+	const char *passed = g_getenv("LISTEN_FDNAMES");
+	g_auto(GStrv) names = NULL;
+
 	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++) {
 		const OptionSpec *spec = &OPTIONS_TABLE[i];
 		g_autofree char *text = options_text_of(self, spec);
@@ -575,6 +578,12 @@ static gboolean check_useful(const Options *self, GError **error)
 			return text_set_bad_value(error, "%s: does nothing without zookeeper",
 						  spec->name);
 	}
+	/* a socket of this name can be passed in the place of admin-listen, see sd_listen_fds(3) */
+	if (passed != NULL)
+		names = g_strsplit(passed, ":", -1);
+	if (self->admin_hosts->len > 0 && self->admin_listen == NULL &&
+	    (names == NULL || !g_strv_contains((const char *const *)names, "admin")))
+		return text_set_bad_value(error, "admin-host: does nothing without admin-listen");
 	return TRUE;
 }
 

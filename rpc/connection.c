@@ -41,13 +41,6 @@ static gsize pending_bytes(const Connection *self)
 	return self->out == NULL ? 0 : self->out->len - self->out_sent;
 }
 
-/* Takes the reason of a failure of TLS. */
-static void note_bad_record(Connection *self)
-{
-	if (errno == EPROTO && self->is_tls)
-		self->bad = tls_stream_failure(self->tls);
-}
-
 /* Sends what it can of @bytes. Returns the number of bytes sent, or -1 if the connection is broken.
  */
 static inline gssize send_some(Connection *self, ConnectionShared *shared, const guint8 *bytes,
@@ -62,8 +55,8 @@ static inline gssize send_some(Connection *self, ConnectionShared *shared, const
 	while (sent < 0 && errno == EINTR);
 	if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 		return 0;
-	if (sent < 0)
-		note_bad_record(self);
+	if (sent < 0 && errno == EPROTO && self->is_tls)
+		self->bad = tls_stream_failure(self->tls);
 	if (sent > 0) {
 		self->sent = TRUE;
 		counters_add(shared->counters, COUNTER_BYTES_SENT, (guint64)sent);
@@ -92,52 +85,27 @@ gboolean connection_send(Connection *self, ConnectionShared *shared)
 	return TRUE;
 }
 
-/* Sends the replies of this pass, and keeps those that cannot be sent. */
-static gboolean send_replies(Connection *self, ConnectionShared *shared)
-{
-	const GByteArray *replies = shared->out;
-	gssize sent = 0;
-
-	if (replies->len == 0)
-		return TRUE;
-	if (self->out == NULL) {
-		sent = send_some(self, shared, replies->data, replies->len);
-		if (sent < 0)
-			return FALSE;
-	}
-	if ((gsize)sent < replies->len) {
-		if (self->out == NULL)
-			self->out = g_byte_array_new();
-		g_byte_array_append(self->out, replies->data + sent, replies->len - (guint)sent);
-	}
-	return TRUE;
-}
-
-static gssize receive_records(Connection *self, const ConnectionShared *shared)
-{
-	gssize received = tls_stream_receive(self->tls, shared->in, shared->in_bytes);
-	int failure = errno;
-
-	self->more = received > 0 && tls_stream_has_more(self->tls);
-	self->in_record = tls_stream_has_part(self->tls);
-	errno = failure;
-	return received;
-}
-
 /* Reads once. Returns the number of bytes, 0 if there were none, -1 if the connection is broken. */
 static inline gssize receive_bytes(Connection *self, ConnectionShared *shared)
 {
 	gssize received;
+	int failure;
 
 	self->more = FALSE;
 	do
 		received = G_UNLIKELY(self->is_tls)
-				   ? receive_records(self, shared)
+				   ? tls_stream_receive(self->tls, shared->in, shared->in_bytes)
 				   : poller_recv(self->fd, shared->in, shared->in_bytes, 0);
 	while (received < 0 && errno == EINTR);
+	failure = received < 0 ? errno : 0;
+	if (G_UNLIKELY(self->is_tls)) {
+		self->more = received > 0 && tls_stream_has_more(self->tls);
+		self->in_record = tls_stream_has_part(self->tls);
+	}
 	if (received < 0) {
-		note_bad_record(self);
-		return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : -1;
+		if (failure == EPROTO && self->is_tls)
+			self->bad = tls_stream_failure(self->tls);
+		return failure == EAGAIN || failure == EWOULDBLOCK ? 0 : -1;
 	}
 	if ((gsize)received == shared->in_bytes)
 		self->more = TRUE;
@@ -160,55 +128,6 @@ gboolean connection_discard(Connection *self, ConnectionShared *shared)
 	gssize n = poller_recv(self->fd, shared->in, shared->in_bytes, 0);
 
 	return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
-}
-
-/* Keeps the bytes that were not consumed, some of which can have been kept before. */
-static void keep_rest(Connection *self, const RpcPass *pass)
-{
-	if (self->in != NULL) {
-		g_byte_array_remove_range(self->in, 0, (guint)pass->consumed);
-		if (self->in->len == 0)
-			g_clear_pointer(&self->in, g_byte_array_unref);
-	} else if (pass->consumed < pass->length) {
-		self->in = g_byte_array_new();
-		g_byte_array_append(self->in, pass->bytes + pass->consumed,
-				    (guint)(pass->length - pass->consumed));
-	}
-}
-
-/* Acknowledges part of a message at once, since no reply carries the acknowledgement. A client that
- * writes a message in two parts waits for it, unless it has switched off Nagle's algorithm, and the
- * kernel would delay it by 40 ms. */
-static void acknowledge_part(const Connection *self)
-{
-	int on = 1;
-
-	/* a failure only costs time */
-	(void)setsockopt(self->fd, IPPROTO_TCP, TCP_QUICKACK, &on, sizeof on);
-}
-
-/* Answers calls in the bytes that were kept, and the @fresh bytes in the loop's buffer after them.
- * %FALSE: the connection is broken. */
-static gboolean answer_calls(Connection *self, ConnectionShared *shared, gsize fresh, RpcPass *pass,
-			     StreamStatus *out_status)
-{
-	pass->bytes = shared->in;
-	pass->length = fresh;
-	pass->room = shared->max_pending_bytes - pending_bytes(self);
-	pass->out = shared->out;
-	if (self->in != NULL) {
-		g_byte_array_append(self->in, shared->in, (guint)fresh);
-		pass->bytes = self->in->data;
-		pass->length = self->in->len;
-	} else {
-		self->consumed = fresh > 0; /* bytes left over are a message that begins now */
-	}
-	*out_status = stream_answer(&self->stream, &shared->stream, pass);
-	self->bad = pass->bad;
-	if (pass->consumed > 0)
-		self->consumed = TRUE;
-	keep_rest(self, pass);
-	return send_replies(self, shared);
 }
 
 static gboolean may_answer(const Connection *self, const ConnectionShared *shared)
@@ -248,11 +167,13 @@ ConnectionState connection_flush(Connection *self, ConnectionShared *shared)
 	return connection_send(self, shared) ? waiting_state(self) : CONNECTION_ENDED;
 }
 
-static ConnectionState run_pass(Connection *self, ConnectionShared *shared, RpcPass *pass,
-				gboolean read)
+/* Makes a pass, and leaves in @shared->out the bytes of replies that were sent or kept. */
+static ConnectionState make_pass(Connection *self, ConnectionShared *shared, RpcPass *pass,
+				 gboolean read)
 {
+	const GByteArray *replies = shared->out;
 	StreamStatus status;
-	gssize fresh = 0;
+	gssize fresh = 0, sent = 0;
 
 	self->sent = self->consumed = FALSE;
 	if (self->out != NULL && !connection_send(self, shared))
@@ -261,22 +182,66 @@ static ConnectionState run_pass(Connection *self, ConnectionShared *shared, RpcP
 		return waiting_state(self);
 	if (read && may_read(self, shared))
 		fresh = receive_bytes(self, shared);
-	if (fresh < 0 || !answer_calls(self, shared, (gsize)fresh, pass, &status))
+	if (fresh < 0)
 		return CONNECTION_ENDED;
+
+	/* calls in the bytes that were kept, and the fresh bytes in the loop's buffer after them */
+	pass->bytes = shared->in;
+	pass->length = (gsize)fresh;
+	pass->room = shared->max_pending_bytes - pending_bytes(self);
+	pass->out = shared->out;
+	if (self->in != NULL) {
+		g_byte_array_append(self->in, shared->in, (guint)fresh);
+		pass->bytes = self->in->data;
+		pass->length = self->in->len;
+	} else {
+		self->consumed = fresh > 0; /* bytes left over are a message that begins now */
+	}
+	status = stream_answer(&self->stream, &shared->stream, pass);
+	self->bad = pass->bad;
+	if (pass->consumed > 0)
+		self->consumed = TRUE;
+
+	/* keep the bytes that were not consumed, some of which can have been kept before */
+	if (self->in != NULL) {
+		g_byte_array_remove_range(self->in, 0, (guint)pass->consumed);
+		if (self->in->len == 0)
+			g_clear_pointer(&self->in, g_byte_array_unref);
+	} else if (pass->consumed < pass->length) {
+		self->in = g_byte_array_new();
+		g_byte_array_append(self->in, pass->bytes + pass->consumed,
+				    (guint)(pass->length - pass->consumed));
+	}
+
+	/* send the replies, and keep those that cannot be sent */
+	if (replies->len > 0 && self->out == NULL) {
+		sent = send_some(self, shared, replies->data, replies->len);
+		if (sent < 0)
+			return CONNECTION_ENDED;
+	}
+	if ((gsize)sent < replies->len) {
+		if (self->out == NULL)
+			self->out = g_byte_array_new();
+		g_byte_array_append(self->out, replies->data + sent, replies->len - (guint)sent);
+	}
+
 	self->full = status == STREAM_FULL;
 	if (status == STREAM_FULL || status == STREAM_PARKED)
 		self->more = TRUE; /* more can arrive, as it is not read meanwhile */
 	if (status == STREAM_CLOSE || (self->eof && status == STREAM_MORE))
 		self->ending = TRUE;
+	/* Acknowledge part of a message at once, since no reply carries the acknowledgement. A
+	 * client that writes a message in two parts waits for it, unless it has switched off
+	 * Nagle's algorithm, and the kernel would delay it by 40 ms. A failure only costs time. */
 	if (fresh > 0 && status == STREAM_MORE && self->in != NULL && !self->sent && !self->more)
-		acknowledge_part(self);
+		(void)setsockopt(self->fd, IPPROTO_TCP, TCP_QUICKACK, &(int){1}, sizeof(int));
 	return status == STREAM_PARKED ? CONNECTION_PARKED : waiting_state(self);
 }
 
 ConnectionState connection_run(Connection *self, ConnectionShared *shared, RpcPass *pass,
 			       gboolean read)
 {
-	ConnectionState state = run_pass(self, shared, pass, read);
+	ConnectionState state = make_pass(self, shared, pass, read);
 
 	/* the replies of a pass are its own: sent, kept by the connection, or lost with it */
 	if (G_UNLIKELY(shared->out->len > KEPT_OUT_BYTES)) {

@@ -70,14 +70,10 @@ ConnectionState connection_flush(Connection *self, ConnectionShared *shared);
 guint32 connection_events(const Connection *self, const ConnectionShared *shared,
 			  ConnectionState state);
 
-/**
- * connection_run:
- * @pass: (inout): with the loop's rules; the results are for the loop
- * @read: whether to read from the socket first
- *
- * Makes a pass: sends the replies that wait, and answers the calls that one turn has time for. No
+/* Makes a pass: sends the replies that wait, and answers the calls that one turn has time for. No
  * bytes of the pass stay in @shared, so they cannot reach another connection.
- */
+ * @pass: (inout): with the loop's rules; the results are for the loop
+ * @read: whether to read from the socket first */
 ConnectionState connection_run(Connection *self, ConnectionShared *shared, RpcPass *pass,
 			       gboolean read);
 

@@ -54,16 +54,11 @@ static Handshake *head_of(const GQueue *queue)
 	return queue->head != NULL ? queue->head->data : NULL;
 }
 
-static void free_handshake(Handshake *one)
-{
-	g_queue_unlink(one->queue, &one->link);
-	g_free(one);
-}
-
 static void close_handshake(Handshake *one)
 {
 	inbox_connection_close(&one->connection);
-	free_handshake(one);
+	g_queue_unlink(one->queue, &one->link);
+	g_free(one);
 }
 
 static void watch_events(Handshakes *self, Handshake *one, guint32 events)
@@ -90,65 +85,36 @@ static void fail_handshake(Handshakes *self, Handshake *one, const char *reason)
 	start_lingering(self, one);
 }
 
-static void finish_handshake(Handshakes *self, Handshake *one)
+static void continue_handshake(Handshakes *self, Handshake *one)
 {
+	TlsStream *tls = one->connection.tls;
+	int result = tls_stream_shake_hands(tls);
+
+	if (result != 0 && errno == EAGAIN) {
+		watch_events(self, one, (guint32)tls_stream_events(tls)); /* poll's are epoll's */
+		return;
+	}
+	if (result != 0) {
+		fail_handshake(self, one,
+			       errno == EPROTO ? tls_stream_failure(tls)
+			       : errno == ECONNRESET
+				       ? "the client closed the connection in the middle of it"
+				       : g_strerror(errno));
+		return;
+	}
 	counters_add(self->counters, COUNTER_HANDSHAKES, 1);
 	epoll_ctl(self->poller, EPOLL_CTL_DEL, one->connection.fd, NULL);
 	if (self->config.done(self->config.user_data, &one->connection)) {
-		free_handshake(one);
+		g_queue_unlink(one->queue, &one->link);
+		g_free(one);
 		return;
 	}
-	tls_stream_close(one->connection.tls);
+	tls_stream_close(tls);
 	one->events = EPOLLIN;
 	if (poller_add(self->poller, one->connection.fd, one, NULL))
 		start_lingering(self, one);
 	else
 		close_handshake(one);
-}
-
-static void continue_handshake(Handshakes *self, Handshake *one)
-{
-	TlsStream *tls = one->connection.tls;
-
-	if (tls_stream_shake_hands(tls) == 0)
-		finish_handshake(self, one);
-	else if (errno == EAGAIN)
-		watch_events(self, one, (guint32)tls_stream_events(tls)); /* poll's are epoll's */
-	else if (errno == EPROTO)
-		fail_handshake(self, one, tls_stream_failure(tls));
-	else if (errno == ECONNRESET)
-		fail_handshake(self, one, "the client closed the connection in the middle of it");
-	else
-		fail_handshake(self, one, g_strerror(errno));
-}
-
-static void begin_handshake(Handshakes *self, Handshake *one)
-{
-	g_autoptr(GError) error = NULL;
-
-	enter_queue(one, &self->under_way);
-	one->events = EPOLLIN;
-	if (poller_add(self->poller, one->connection.fd, one, &error)) {
-		continue_handshake(self, one);
-		return;
-	}
-	log_event(LOG_ACCEPT_FAILED, log_text("error", error->message));
-	close_handshake(one);
-}
-
-static void empty_inbox(Handshakes *self)
-{
-	g_auto(InboxMail) mail = {0};
-
-	inbox_take(self->inbox, &mail);
-	for (guint i = 0; i < mail.connections->len; i++) {
-		Handshake *one = g_new0(Handshake, 1);
-
-		one->connection = g_array_index(mail.connections, InboxConnection, i);
-		one->link.data = one;
-		enter_queue(one, &self->waiting);
-	}
-	self->is_ending = self->is_ending || mail.drain;
 }
 
 /* Returns when the time of the first in the queue is over. */
@@ -173,50 +139,31 @@ static gint64 find_limit_ms(const Handshakes *self)
 	return MIN(crowded_ms, self->config.timeout_ms);
 }
 
-static void end_expired(Handshakes *self)
-{
-	gint64 now_us = g_get_monotonic_time();
-
-	while (first_end_us(&self->under_way, find_limit_ms(self)) <= now_us) {
-		Handshake *one = head_of(&self->under_way);
-
-		/* if this thread is late, the client's bytes can have arrived in time */
-		continue_handshake(self, one);
-		if (head_of(&self->under_way) == one)
-			fail_handshake(self, one, "it took too long");
-	}
-	while (first_end_us(&self->lingering, LINGER_MS) <= now_us)
-		close_handshake(head_of(&self->lingering));
-}
-
-/* Returns the timeout for epoll_wait(): until the next time limit, rounded up; -1: none. */
-static int wait_ms(const Handshakes *self)
-{
-	gint64 end_us = MIN(first_end_us(&self->under_way, find_limit_ms(self)),
-			    first_end_us(&self->lingering, LINGER_MS));
-
-	if (end_us == G_MAXINT64)
-		return -1;
-	return (int)CLAMP((end_us - g_get_monotonic_time() + 999) / 1000, 0, G_MAXINT);
-}
-
 static void handle_event(Handshakes *self, void *tag)
 {
+	g_auto(InboxMail) mail = {0};
 	Handshake *one = tag;
 	guint8 discarded[4096];
 	gssize n;
 
-	if (tag == self->inbox) {
-		empty_inbox(self);
-		return;
-	}
-	if (one->queue != &self->lingering) {
+	if (tag != self->inbox && one->queue != &self->lingering) {
 		continue_handshake(self, one);
 		return;
 	}
-	n = recv(one->connection.fd, discarded, sizeof discarded, 0);
-	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-		close_handshake(one);
+	if (tag != self->inbox) {
+		n = recv(one->connection.fd, discarded, sizeof discarded, 0);
+		if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+			close_handshake(one);
+		return;
+	}
+	inbox_take(self->inbox, &mail);
+	for (guint i = 0; i < mail.connections->len; i++) {
+		one = g_new0(Handshake, 1);
+		one->connection = g_array_index(mail.connections, InboxConnection, i);
+		one->link.data = one;
+		enter_queue(one, &self->waiting);
+	}
+	self->is_ending = self->is_ending || mail.drain;
 }
 
 static void *handshakes_main(void *user_data)
@@ -225,15 +172,45 @@ static void *handshakes_main(void *user_data)
 	struct epoll_event events[MAX_EVENTS];
 
 	while (!self->is_ending) {
-		int n = epoll_wait(self->poller, events, MAX_EVENTS, wait_ms(self));
+		gint64 end_us = MIN(first_end_us(&self->under_way, find_limit_ms(self)),
+				    first_end_us(&self->lingering, LINGER_MS));
+		gint64 now_us = g_get_monotonic_time();
+		gint64 wait_ms = -1;
+		Handshake *one;
+		int n;
 
+		if (end_us != G_MAXINT64) /* rounded up */
+			wait_ms = CLAMP((end_us - now_us + 999) / 1000, 0, G_MAXINT);
+		n = epoll_wait(self->poller, events, MAX_EVENTS, (int)wait_ms);
 		if (n < 0 && errno != EINTR)
 			g_error("epoll: %s", g_strerror(errno)); /* lint: allow fatal: our bug */
 		for (int i = 0; i < n; i++)
 			handle_event(self, events[i].data.ptr);
-		end_expired(self);
-		while (self->waiting.length > 0 && self->under_way.length < HANDSHAKES_MOST)
-			begin_handshake(self, head_of(&self->waiting));
+
+		now_us = g_get_monotonic_time();
+		while (first_end_us(&self->under_way, find_limit_ms(self)) <= now_us) {
+			one = head_of(&self->under_way);
+			/* if this thread is late, the client's bytes can have arrived in time */
+			continue_handshake(self, one);
+			if (head_of(&self->under_way) == one)
+				fail_handshake(self, one, "it took too long");
+		}
+		while (first_end_us(&self->lingering, LINGER_MS) <= now_us)
+			close_handshake(head_of(&self->lingering));
+
+		while (self->waiting.length > 0 && self->under_way.length < HANDSHAKES_MOST) {
+			g_autoptr(GError) error = NULL;
+
+			one = head_of(&self->waiting);
+			enter_queue(one, &self->under_way);
+			one->events = EPOLLIN;
+			if (poller_add(self->poller, one->connection.fd, one, &error)) {
+				continue_handshake(self, one);
+				continue;
+			}
+			log_event(LOG_ACCEPT_FAILED, log_text("error", error->message));
+			close_handshake(one);
+		}
 	}
 	return NULL;
 }
@@ -245,13 +222,10 @@ Handshakes *handshakes_new(const HandshakesConfig *config, Counters *counters, G
 
 	self->config = *config;
 	self->counters = counters;
-	self->poller = -1;
-	self->inbox = inbox_new(error);
-	if (self->inbox == NULL)
-		return NULL;
 	self->poller = poller_new(error);
-	if (self->poller < 0 ||
-	    !poller_add(self->poller, inbox_fd(self->inbox), self->inbox, error))
+	if (self->poller >= 0)
+		self->inbox = inbox_new(self->poller, error);
+	if (self->inbox == NULL)
 		return NULL;
 	code = pthread_create(&self->thread, NULL, handshakes_main, self);
 	self->is_running = code == 0;
@@ -285,7 +259,8 @@ void handshakes_free(Handshakes *self)
 	for (gsize i = 0; i < G_N_ELEMENTS(queues); i++)
 		while (queues[i]->length > 0)
 			close_handshake(head_of(queues[i]));
-	poller_free(self->poller);
+	if (self->poller >= 0)
+		close(self->poller);
 	inbox_free(self->inbox);
 	g_free(self);
 }

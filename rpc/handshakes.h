@@ -4,7 +4,7 @@
 #include <glib.h>
 
 #include "rpc/counters.h"
-#include "rpc/inbox.h"
+#include "rpc/poller.h"
 
 /*
  * The thread that does the handshakes of TLS, so that event loops do not: a handshake takes as long
@@ -30,12 +30,8 @@ typedef struct {
 	gpointer user_data;
 } HandshakesConfig;
 
-/**
- * handshakes_new:
- * @counters: borrowed, of this thread alone
- *
- * Returns: (transfer full): a thread that runs, or %NULL with a GIOError set
- */
+/* @counters: borrowed, of this thread alone
+ * Returns: (transfer full): a thread that runs, or %NULL with a GIOError set */
 Handshakes *handshakes_new(const HandshakesConfig *config, Counters *counters, GError **error);
 
 /* Any thread: takes a connection with a stream of TLS. */

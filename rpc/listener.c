@@ -18,29 +18,12 @@
 /* Silence after which a client is probed; and the time for its answer. */
 #define KEEPALIVE_S 60
 
-/* The file of a local socket that listens. */
-typedef struct {
-	char *path; /* NULL: none, or it was removed */
-	dev_t device;
-	ino_t inode;
-} SocketFile;
-
-struct _Listener {
-	int fd;
-	gboolean adopted;
-	gboolean is_local;
-	gboolean is_tls;
-	SocketFile file; /* of a local socket that is not adopted */
-	guint source;    /* watches the socket, or waits for the end of a pause; 0: neither */
-	ListenerReady ready;
-	gpointer user_data;
-};
-
 /* Files of local sockets */
 
 #define LOCK_WAIT_MS  5000
 #define LOCK_RETRY_MS 10
 
+/* Returns %FALSE. @number: the errno */
 static G_GNUC_PRINTF(4, 5) gboolean
 	set_local_error(const char *path, int number, GError **error, const char *format, ...)
 {
@@ -55,79 +38,44 @@ static G_GNUC_PRINTF(4, 5) gboolean
 	return FALSE;
 }
 
-static int new_local_socket(void)
-{
-	return socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-}
-
-static void close_keeping_errno(int fd)
-{
-	int number = errno;
-
-	close(fd);
-	errno = number;
-}
-
-/* Returns the lock of the directory, or -1 with errno set: EWOULDBLOCK if another process has it.
- */
-static int take_lock(const char *directory)
+/* Returns the lock of the directory, or -1. */
+static int lock_directory(const char *path, const char *directory, GError **error)
 {
 	int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int number;
 
 	for (guint waited_ms = 0; fd >= 0; waited_ms += LOCK_RETRY_MS) {
 		if (flock(fd, LOCK_EX | LOCK_NB) == 0)
 			return fd;
-		if ((errno != EWOULDBLOCK && errno != EINTR) || waited_ms >= LOCK_WAIT_MS) {
-			close_keeping_errno(fd);
-			return -1;
-		}
+		if ((errno != EWOULDBLOCK && errno != EINTR) || waited_ms >= LOCK_WAIT_MS)
+			break;
 		g_usleep(1000 * LOCK_RETRY_MS);
 	}
-	return -1;
-}
-
-static int lock_directory(const char *path, const char *directory, GError **error)
-{
-	int fd = take_lock(directory);
-
+	number = errno;
 	if (fd >= 0)
-		return fd;
-	if (errno == ENOENT)
-		set_local_error(path, errno, error,
+		close(fd);
+	if (number == ENOENT)
+		set_local_error(path, number, error,
 				"there is no directory %s: make it, or use another", directory);
-	else if (errno == EWOULDBLOCK)
+	else if (number == EWOULDBLOCK)
 		set_local_error(
-			path, errno, error,
+			path, number, error,
 			"somebody has held a lock on %s for %d s: flock(1) does, or a server that "
 			"hangs as it starts; end it, or use another directory",
 			directory, LOCK_WAIT_MS / 1000);
 	else
-		set_local_error(path, errno, error, "cannot open and lock the directory %s: %s",
-				directory, g_strerror(errno));
+		set_local_error(path, number, error, "cannot open and lock the directory %s: %s",
+				directory, g_strerror(number));
 	return -1;
-}
-
-/* Returns an errno, or 0 if a process listens there. */
-static int try_to_connect(const char *path)
-{
-	struct sockaddr_un address;
-	socklen_t length = socket_unix_address(path, &address);
-	int fd = new_local_socket();
-	int number = 0;
-
-	if (fd < 0 || connect(fd, (const struct sockaddr *)&address, length) != 0)
-		number = errno;
-	if (fd >= 0)
-		close(fd);
-	/* EAGAIN: the queue of its clients is full */
-	return number == EAGAIN ? 0 : number;
 }
 
 /* Removes the file at @path if it is a socket on which no process listens. */
 static gboolean remove_stale(const char *path, GError **error)
 {
+	struct sockaddr_un address;
+	socklen_t length = socket_unix_address(path, &address);
 	struct stat found;
-	int number;
+	int fd, number = 0;
 
 	if (lstat(path, &found) != 0)
 		return errno == ENOENT ||
@@ -136,8 +84,13 @@ static gboolean remove_stale(const char *path, GError **error)
 		return set_local_error(
 			path, EEXIST, error,
 			"there is a file that is no socket: remove it, or use another path");
-	number = try_to_connect(path);
-	if (number == 0)
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0 || connect(fd, (const struct sockaddr *)&address, length) != 0)
+		number = errno;
+	if (fd >= 0)
+		close(fd);
+	/* EAGAIN: a process listens, and the queue of its clients is full */
+	if (number == 0 || number == EAGAIN)
 		return set_local_error(
 			path, EADDRINUSE, error,
 			"somebody listens there already: stop that, or use another path");
@@ -167,86 +120,37 @@ static gboolean bind_with_mode(int fd, const char *path, mode_t mode)
 	return bound;
 }
 
-static gboolean bind_file(int fd, const char *path, const char *directory, mode_t mode,
-			  GError **error)
+/* Binds @fd to a file and listens there. The directory must be locked. */
+static gboolean open_file(int fd, const char *path, const char *directory,
+			  const SocketFileAccess *access, struct stat *out_made, GError **error)
 {
-	if (bind_with_mode(fd, path, mode))
-		return TRUE;
-	if (errno == EADDRINUSE) {
+	gid_t gid = access->gid;
+	gboolean is_bound = bind_with_mode(fd, path, access->mode);
+
+	if (!is_bound && errno == EADDRINUSE) {
 		if (!remove_stale(path, error))
 			return FALSE;
-		if (bind_with_mode(fd, path, mode))
-			return TRUE;
+		is_bound = bind_with_mode(fd, path, access->mode);
 	}
-	if (errno == EACCES)
+	if (!is_bound && errno == EACCES)
 		return set_local_error(
 			path, errno, error,
 			"%s: the server's user must be able to write the directory %s",
 			g_strerror(errno), directory);
-	return set_local_error(path, errno, error, "%s", g_strerror(errno));
-}
-
-/* No client can connect before listen(), so the group is set in time. */
-static gboolean give_and_listen(int fd, const char *path, gid_t gid, GError **error)
-{
-	if (gid != (gid_t)-1 && fchownat(AT_FDCWD, path, (uid_t)-1, gid, AT_SYMLINK_NOFOLLOW) != 0)
-		return set_local_error(
-			path, errno, error,
-			"cannot give the socket to group %u: %s: the server's user must be in "
-			"the group",
-			gid, g_strerror(errno));
-	return listen(fd, SOMAXCONN) == 0 ||
-	       set_local_error(path, errno, error, "%s", g_strerror(errno));
-}
-
-/* Needs the lock. */
-static gboolean open_file(int fd, const char *path, const char *directory,
-			  const SocketFileAccess *access, SocketFile *out_file, GError **error)
-{
-	struct stat made;
-
-	if (!bind_file(fd, path, directory, access->mode, error))
-		return FALSE;
-	if (lstat(path, &made) != 0)
+	if (!is_bound || lstat(path, out_made) != 0)
 		return set_local_error(path, errno, error, "%s", g_strerror(errno));
-	if (!give_and_listen(fd, path, access->gid, error)) {
-		unlink(path);
-		return FALSE;
-	}
-	*out_file = (SocketFile){g_strdup(path), made.st_dev, made.st_ino};
-	return TRUE;
-}
-
-static int socket_file_listen(const char *path, const SocketFileAccess *access,
-			      SocketFile *out_file, GError **error)
-{
-	g_autofree char *directory = g_path_get_dirname(path);
-	int lock = lock_directory(path, directory, error);
-	int fd;
-
-	if (lock < 0)
-		return -1;
-	fd = new_local_socket();
-	if (fd < 0) {
+	/* no client can connect before listen(), so the group is set in time */
+	if (gid != (gid_t)-1 && fchownat(AT_FDCWD, path, (uid_t)-1, gid, AT_SYMLINK_NOFOLLOW) != 0)
+		set_local_error(path, errno, error,
+				"cannot give the socket to group %u: %s: the server's user must be "
+				"in the group",
+				gid, g_strerror(errno));
+	else if (listen(fd, SOMAXCONN) == 0)
+		return TRUE;
+	else
 		set_local_error(path, errno, error, "%s", g_strerror(errno));
-	} else if (!open_file(fd, path, directory, access, out_file, error)) {
-		close(fd);
-		fd = -1;
-	}
-	close(lock);
-	return fd;
-}
-
-static void socket_file_remove(SocketFile *self)
-{
-	struct stat found;
-
-	if (self->path == NULL)
-		return;
-	if (lstat(self->path, &found) == 0 && found.st_dev == self->device &&
-	    found.st_ino == self->inode)
-		unlink(self->path);
-	g_clear_pointer(&self->path, g_free);
+	unlink(path);
+	return FALSE;
 }
 
 /* Sockets */
@@ -267,23 +171,6 @@ static void set_tcp_options(int fd)
 	set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 4);
 }
 
-/* A socket that listens at @address, or -1 with errno set. */
-static int open_socket(const struct addrinfo *address, gboolean any)
-{
-	int fd = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-
-	if (fd < 0)
-		return -1;
-	set_tcp_options(fd);
-	/* "*" is one socket for both families; an IPv6 address excludes IPv4 */
-	if (set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1) &&
-	    (address->ai_family != AF_INET6 || set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, !any)) &&
-	    bind(fd, address->ai_addr, address->ai_addrlen) == 0 && listen(fd, SOMAXCONN) == 0)
-		return fd;
-	close_keeping_errno(fd);
-	return -1;
-}
-
 static Listener *listener_new(int fd)
 {
 	Listener *self = g_new0(Listener, 1);
@@ -294,7 +181,14 @@ static Listener *listener_new(int fd)
 
 void listener_withdraw(Listener *self)
 {
-	socket_file_remove(&self->file);
+	struct stat found;
+
+	if (self->path == NULL)
+		return;
+	if (lstat(self->path, &found) == 0 && found.st_dev == self->device &&
+	    found.st_ino == self->inode)
+		unlink(self->path);
+	g_clear_pointer(&self->path, g_free);
 }
 
 void listener_free(Listener *self)
@@ -309,43 +203,35 @@ void listener_free(Listener *self)
 	g_free(self);
 }
 
-static struct addrinfo *resolve_host(const char *host, guint16 port, int family, GError **error)
-{
-	g_autofree char *service = g_strdup_printf("%u", port);
-	struct addrinfo hints = {
-		.ai_flags = AI_PASSIVE | AI_NUMERICSERV,
-		.ai_family = family,
-		.ai_socktype = SOCK_STREAM,
-	};
-	struct addrinfo *addresses = NULL;
-	int failure = getaddrinfo(host, service, &hints, &addresses);
-
-	if (failure != 0)
-		g_set_error(error, G_IO_ERROR, G_IO_ERROR_FAILED, "cannot listen on %s: %s", host,
-			    failure == EAI_SYSTEM ? g_strerror(errno) : gai_strerror(failure));
-	return addresses;
-}
-
 /* An address of a family that this machine has not: no harm if the name has another. */
 static gboolean is_absent(int failure)
 {
 	return failure == EAFNOSUPPORT || failure == EADDRNOTAVAIL;
 }
 
-/* %FALSE with errno set if an address cannot be opened, or none can. */
+/* %FALSE with errno set if an address cannot be opened, or none can. @any: "*", which is one socket
+ * for both families; an IPv6 address excludes IPv4 */
 static gboolean open_all(const struct addrinfo *addresses, gboolean any, GPtrArray *listeners)
 {
 	guint first = listeners->len;
 	int failure = 0;
 
-	for (; addresses != NULL && (failure == 0 || is_absent(failure));
-	     addresses = addresses->ai_next) {
-		int fd = open_socket(addresses, any);
+	for (const struct addrinfo *one = addresses;
+	     one != NULL && (failure == 0 || is_absent(failure)); one = one->ai_next) {
+		int fd = socket(one->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
 		if (fd >= 0)
+			set_tcp_options(fd);
+		if (fd >= 0 && set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1) &&
+		    (one->ai_family != AF_INET6 ||
+		     set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, !any)) &&
+		    bind(fd, one->ai_addr, one->ai_addrlen) == 0 && listen(fd, SOMAXCONN) == 0) {
 			g_ptr_array_add(listeners, listener_new(fd));
-		else
-			failure = errno;
+			continue;
+		}
+		failure = errno;
+		if (fd >= 0)
+			close(fd);
 	}
 	if (listeners->len > first && (failure == 0 || is_absent(failure)))
 		return TRUE;
@@ -359,18 +245,31 @@ gboolean listener_open(const char *host, guint16 port, GPtrArray *listeners, GEr
 	gboolean any = g_str_equal(host, "*");
 	/* "*": IPv6 takes IPv4 in; a machine without IPv6 has IPv4 alone */
 	const int families[] = {any ? AF_INET6 : AF_UNSPEC, AF_INET};
+	g_autofree char *service = g_strdup_printf("%u", port);
 
 	for (guint i = 0; i < (any ? 2 : 1); i++) {
-		struct addrinfo *addresses =
-			resolve_host(any ? NULL : host, port, families[i], error);
-		gboolean opened;
+		const struct addrinfo hints = {
+			.ai_flags = AI_PASSIVE | AI_NUMERICSERV,
+			.ai_family = families[i],
+			.ai_socktype = SOCK_STREAM,
+		};
+		struct addrinfo *addresses = NULL;
+		int failure = getaddrinfo(any ? NULL : host, service, &hints, &addresses);
+		gboolean is_open;
 
-		if (addresses == NULL)
+		if (failure != 0) {
+			g_set_error(error, G_IO_ERROR, G_IO_ERROR_FAILED, "cannot listen on %s: %s",
+				    host,
+				    failure == EAI_SYSTEM ? g_strerror(errno)
+							  : gai_strerror(failure));
 			return FALSE;
-		opened = open_all(addresses, any, listeners);
+		}
+		is_open = open_all(addresses, any, listeners);
+		failure = errno;
 		freeaddrinfo(addresses);
-		if (opened)
+		if (is_open)
 			return TRUE;
+		errno = failure;
 		if (!is_absent(errno))
 			break;
 	}
@@ -379,44 +278,47 @@ gboolean listener_open(const char *host, guint16 port, GPtrArray *listeners, GEr
 	return FALSE;
 }
 
-/* An abstract name ends with its last socket, so it is never stale. Returns the socket, or -1. */
-static int listen_abstract(const char *path, GError **error)
-{
-	struct sockaddr_un address;
-	socklen_t length = socket_unix_address(path, &address);
-	int fd = new_local_socket();
-
-	if (fd >= 0 && bind(fd, (const struct sockaddr *)&address, length) == 0 &&
-	    listen(fd, SOMAXCONN) == 0)
-		return fd;
-	set_local_error(path, errno, error, "%s",
-			errno == EADDRINUSE ? "somebody listens there already; use another name"
-					    : g_strerror(errno));
-	if (fd >= 0)
-		close(fd);
-	return -1;
-}
-
 gboolean listener_open_local(const char *path, const SocketFileAccess *access, GPtrArray *listeners,
 			     GError **error)
 {
-	SocketFile file = {0};
-	int fd = *path == '@' ? listen_abstract(path, error)
-			      : socket_file_listen(path, access, &file, error);
+	gboolean is_abstract = *path == '@', is_open = FALSE;
+	g_autofree char *directory = is_abstract ? NULL : g_path_get_dirname(path);
+	int lock = is_abstract ? -1 : lock_directory(path, directory, error);
+	struct sockaddr_un address;
+	struct stat made = {0};
 	Listener *self;
+	int fd;
 
-	if (fd < 0)
+	if (!is_abstract && lock < 0)
+		return FALSE;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (is_abstract && fd >= 0) {
+		/* an abstract name ends with its last socket, so it is never stale */
+		socklen_t length = socket_unix_address(path, &address);
+
+		is_open = bind(fd, (const struct sockaddr *)&address, length) == 0 &&
+			  listen(fd, SOMAXCONN) == 0;
+	} else if (fd >= 0) {
+		is_open = open_file(fd, path, directory, access, &made, error);
+	}
+	if (!is_open && (is_abstract || fd < 0))
+		set_local_error(path, errno, error, "%s",
+				is_abstract && errno == EADDRINUSE
+					? "somebody listens there already; use another name"
+					: g_strerror(errno));
+	if (lock >= 0)
+		close(lock);
+	if (!is_open && fd >= 0)
+		close(fd);
+	if (!is_open)
 		return FALSE;
 	self = listener_new(fd);
 	self->is_local = TRUE;
-	self->file = file;
+	self->path = is_abstract ? NULL : g_strdup(path);
+	self->device = made.st_dev;
+	self->inode = made.st_ino;
 	g_ptr_array_add(listeners, self);
 	return TRUE;
-}
-
-int listener_fd(const Listener *self)
-{
-	return self->fd;
 }
 
 void listener_adopt(int fd, GPtrArray *listeners)
@@ -426,29 +328,9 @@ void listener_adopt(int fd, GPtrArray *listeners)
 
 	getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &(socklen_t){sizeof domain});
 	self->is_local = domain == AF_UNIX;
-	self->adopted = TRUE;
+	self->is_adopted = TRUE;
 	g_unix_set_fd_nonblocking(fd, TRUE, NULL);
 	g_ptr_array_add(listeners, self);
-}
-
-gboolean listener_is_adopted(const Listener *self)
-{
-	return self->adopted;
-}
-
-gboolean listener_is_local(const Listener *self)
-{
-	return self->is_local;
-}
-
-void listener_set_tls(Listener *self)
-{
-	self->is_tls = TRUE;
-}
-
-gboolean listener_is_tls(const Listener *self)
-{
-	return self->is_tls;
 }
 
 char *listener_address(const Listener *self)
@@ -513,7 +395,8 @@ int listener_accept(const Listener *self, Origin *out_origin)
 
 	if (connection < 0)
 		return -1;
-	if (self->adopted && !self->is_local) /* it may have been made before the socket was ours */
+	if (self->is_adopted &&
+	    !self->is_local) /* it may have been made before the socket was ours */
 		set_tcp_options(connection);
 	*out_origin = origin_of_peer(connection, (const struct sockaddr *)&peer);
 	return connection;

@@ -58,8 +58,8 @@
 typedef struct {
 	Connection connection;
 	guint32 events;     /* that epoll watches for */
-	guint waits : 1;    /* for the server; the connection table knows */
-	guint is_local : 1; /* the connection table needs the time of each pass */
+	guint waits : 1;    /* for the server; connection-limits.c knows */
+	guint is_local : 1; /* connection-limits.c needs the time of each pass */
 	QueuePlace place;
 	ConnectionEntry *entry; /* NULL: none */
 	GList all_link;         /* in the loop's queue of all */
@@ -163,16 +163,12 @@ Loop *loop_new(const RpcService *service, const RpcLimits *limits, Counters *cou
 		.out = g_byte_array_new(),
 		.max_pending_bytes = limits->max_pending_bytes,
 	};
-	self->poller = self->retry_timer.fd = -1;
-	self->inbox = inbox_new(error);
-	if (self->inbox == NULL)
-		return NULL;
+	self->retry_timer.fd = -1;
 	self->poller = poller_new(error);
-	if (self->poller < 0 || !retry_timer_init(&self->retry_timer, error) ||
-	    !poller_add(self->poller, inbox_fd(self->inbox), self->inbox, error) ||
-	    !poller_add(self->poller, self->retry_timer.fd, &self->retry_timer, error))
+	if (self->poller < 0 || !retry_timer_init(&self->retry_timer, self->poller, error))
 		return NULL;
-	return g_steal_pointer(&self);
+	self->inbox = inbox_new(self->poller, error);
+	return self->inbox != NULL ? g_steal_pointer(&self) : NULL;
 }
 
 void loop_free(Loop *self)
@@ -184,8 +180,10 @@ void loop_free(Loop *self)
 	self->service.free_handler(self->shared.stream.handler);
 	g_byte_array_unref(self->shared.out);
 	g_free(self->shared.in);
-	retry_timer_clear(&self->retry_timer);
-	poller_free(self->poller);
+	if (self->retry_timer.fd >= 0)
+		close(self->retry_timer.fd);
+	if (self->poller >= 0)
+		close(self->poller);
 	g_free(self);
 }
 
@@ -197,24 +195,14 @@ void loop_add(Loop *self, const InboxConnection *connection)
 	inbox_add_connection(self->inbox, connection);
 }
 
-guint loop_n_connections(Loop *self)
+LoopStatus loop_status(const Loop *self)
 {
-	return atomic_load(&self->n_connections);
-}
-
-guint loop_n_parked(Loop *self)
-{
-	return atomic_load_explicit(&self->n_parked, memory_order_relaxed);
-}
-
-guint64 loop_rounds(Loop *self)
-{
-	return atomic_load(&self->rounds);
-}
-
-int loop_failure(Loop *self)
-{
-	return atomic_load(&self->failure);
+	return (LoopStatus){
+		.n_connections = atomic_load(&self->n_connections),
+		.n_parked = atomic_load_explicit(&self->n_parked, memory_order_relaxed),
+		.rounds = atomic_load(&self->rounds),
+		.failure = atomic_load(&self->failure),
+	};
 }
 
 void loop_wake(Loop *self)
@@ -234,31 +222,26 @@ static LoopConnection *head_of(const Loop *self, Queue queue)
 	return loop_connection_at(queues_head(&self->queues, queue));
 }
 
-static void log_ended(int fd)
-{
-	struct tcp_info info = {0};
-	g_autofree char *peer = NULL;
-
-	if (!log_shows(LOG_CONNECTION_ENDED))
-		return;
-	peer = socket_name_peer(fd);
-	/* the kernel does not count the bytes of a local socket */
-	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &(socklen_t){sizeof info}) != 0) {
-		log_event(LOG_CONNECTION_ENDED, log_text("peer", peer));
-		return;
-	}
-	log_event(LOG_CONNECTION_ENDED, log_text("peer", peer),
-		  log_number("received_bytes", (gint64)info.tcpi_bytes_received),
-		  log_number("sent_bytes", (gint64)info.tcpi_bytes_acked));
-}
-
 static void end_connection(Loop *self, LoopConnection *client)
 {
-	log_ended(client->connection.fd);
+	int fd = client->connection.fd;
+
+	if (log_shows(LOG_CONNECTION_ENDED)) {
+		g_autofree char *peer = socket_name_peer(fd);
+		struct tcp_info info = {0};
+
+		/* the kernel does not count the bytes of a local socket */
+		if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &(socklen_t){sizeof info}) != 0)
+			log_event(LOG_CONNECTION_ENDED, log_text("peer", peer));
+		else
+			log_event(LOG_CONNECTION_ENDED, log_text("peer", peer),
+				  log_number("received_bytes", (gint64)info.tcpi_bytes_received),
+				  log_number("sent_bytes", (gint64)info.tcpi_bytes_acked));
+	}
 	counters_add(self->counters, COUNTER_CONNECTIONS_ENDED, 1);
 	queues_leave(&self->queues, &client->place);
 	g_queue_unlink(&self->all, &client->all_link);
-	connection_table_remove(client->entry);
+	connection_limits_remove(client->entry);
 	connection_clear(&client->connection); /* closing takes it out of epoll */
 	g_free(client);
 	atomic_fetch_sub(&self->n_connections, 1);
@@ -273,7 +256,7 @@ static void start_lingering(Loop *self, LoopConnection *client)
 	connection_half_close(&client->connection);
 	loop_connection_set_waits(client, FALSE);
 	loop_connection_watch(client, self->poller, EPOLLIN);
-	queues_forget_time(&self->queues); /* the time begins now */
+	queues_set_time(&self->queues, 0); /* the time begins now */
 	queues_enter(&self->queues, &client->place, QUEUE_LINGER);
 }
 
@@ -286,46 +269,25 @@ static void note_closed(Loop *self, LoopConnection *client, Counter counter, con
 	log_event(LOG_CONNECTION_CLOSED, log_text("reason", reason), log_text("peer", peer));
 }
 
-/* Returns the queue after a pass of a connection that goes on and is not parked. */
-static Queue queue_after_pass(const LoopConnection *client, ConnectionState state)
-{
-	if (state == CONNECTION_WRITING)
-		return QUEUE_WRITE;
-	if (state == CONNECTION_CUT_OFF)
-		return QUEUE_CUT_OFF;
-	return client->connection.in != NULL || client->connection.in_record ? QUEUE_FRAME
-									     : QUEUE_IDLE;
-}
-
-/* With TLS a turn can be cut off within a message. The message keeps its deadline then. */
-static gboolean is_frame_expired(Loop *self, LoopConnection *client, Queue queue)
-{
-	if (client->connection.consumed || queue == QUEUE_IDLE)
-		client->frame_until_us = 0;
-	else if (client->place.queue == QUEUE_FRAME && client->frame_until_us == 0)
-		client->frame_until_us = client->place.deadline_at_us;
-	return client->frame_until_us != 0 &&
-	       queues_now_us(&self->queues) >= client->frame_until_us;
-}
-
 /* Queues a connection after a pass by what it waits for, or ends it. @pass: (nullable): NULL if
  * only replies were sent, so no call was parked */
 static void queue_connection(Loop *self, LoopConnection *client, ConnectionState state,
 			     const RpcPass *pass)
 {
+	Connection *connection = &client->connection;
 	Queue queue;
 	guint32 events;
 
 	if (state == CONNECTION_READING && self->draining) {
-		if (!client->connection.more) {
+		if (!connection->more) {
 			start_lingering(self, client);
 			return;
 		}
 		state = CONNECTION_CUT_OFF; /* calls that have arrived are answered, turn by turn */
 	}
-	if (state == CONNECTION_ENDED && client->connection.bad != NULL) {
-		counters_add(self->counters, stream_bad_counter(client->connection.bad), 1);
-		note_closed(self, client, COUNTER_CLOSED_BAD_BYTES, client->connection.bad);
+	if (state == CONNECTION_ENDED && connection->bad != NULL) {
+		counters_add(self->counters, stream_bad_counter(connection->bad), 1);
+		note_closed(self, client, COUNTER_CLOSED_BAD_BYTES, connection->bad);
 		start_lingering(self, client);
 		return;
 	}
@@ -334,7 +296,7 @@ static void queue_connection(Loop *self, LoopConnection *client, ConnectionState
 		return;
 	}
 	loop_connection_set_waits(client, state != CONNECTION_READING);
-	events = connection_events(&client->connection, &self->shared, state);
+	events = connection_events(connection, &self->shared, state);
 	/* EPOLLIN stays until the client sends: most clients send nothing while they wait, and a
 	 * change is a system call */
 	if (state == CONNECTION_PARKED || state == CONNECTION_CUT_OFF)
@@ -345,16 +307,30 @@ static void queue_connection(Loop *self, LoopConnection *client, ConnectionState
 			counters_add(self->counters, COUNTER_WAITS, 1);
 		return;
 	}
-	queue = queue_after_pass(client, state);
-	if (client->connection.is_tls && is_frame_expired(self, client, queue)) {
-		note_closed(self, client, COUNTER_CLOSED_FRAME_TIMEOUT, FRAME_TOO_LONG);
-		start_lingering(self, client);
-		return;
+
+	if (state == CONNECTION_WRITING)
+		queue = QUEUE_WRITE;
+	else if (state == CONNECTION_CUT_OFF)
+		queue = QUEUE_CUT_OFF;
+	else
+		queue = connection->in != NULL || connection->in_record ? QUEUE_FRAME : QUEUE_IDLE;
+	/* with TLS a turn can be cut off within a message: the message keeps its deadline then */
+	if (connection->is_tls) {
+		if (connection->consumed || queue == QUEUE_IDLE)
+			client->frame_until_us = 0;
+		else if (client->place.queue == QUEUE_FRAME && client->frame_until_us == 0)
+			client->frame_until_us = client->place.deadline_at_us;
+		if (client->frame_until_us != 0 &&
+		    queues_now_us(&self->queues) >= client->frame_until_us) {
+			note_closed(self, client, COUNTER_CLOSED_FRAME_TIMEOUT, FRAME_TOO_LONG);
+			start_lingering(self, client);
+			return;
+		}
 	}
 	if (client->place.queue == QUEUE_NONE && !queues_has(&self->queues, queue))
 		return; /* the usual case: idle without a time limit */
 	if (queue != client->place.queue || queue == QUEUE_CUT_OFF ||
-	    (queue == QUEUE_WRITE ? client->connection.sent : client->connection.consumed))
+	    (queue == QUEUE_WRITE ? connection->sent : connection->consumed))
 		queues_enter(&self->queues, &client->place, queue);
 }
 
@@ -380,7 +356,7 @@ static ConnectionState run_pass(Loop *self, LoopConnection *client, RpcPass *pas
 
 static void serve_connection(Loop *self, LoopConnection *client, gboolean read, gint64 since_us)
 {
-	RpcPass pass = {.allowance = parking_allowance(&self->parking)};
+	RpcPass pass = {.allowance = parking_allowance(&self->parking, QUEUE_NONE)};
 	ConnectionState state = run_pass(self, client, &pass, read, since_us);
 
 	queue_connection(self, client, state, &pass);
@@ -396,34 +372,6 @@ static void serve_parked(gpointer user_data, QueuePlace *place, RpcPass *pass)
 			 pass);
 }
 
-/* Serves connections that wait only for their turn: one that was cut off, or, while costly calls
- * wait, as many as SLICE_US allows; and as many costly calls, one for each connection. */
-static void serve_turns(Loop *self)
-{
-	gboolean is_costly = head_of(self, QUEUE_COSTLY) != NULL;
-	gint64 until_us = is_costly ? now_us() + SLICE_US : 0;
-	LoopConnection *head;
-
-	while ((head = head_of(self, QUEUE_CUT_OFF)) != NULL) {
-		serve_connection(self, head, TRUE, head->place.entered_at_us);
-		if (!is_costly || now_us() >= until_us)
-			break;
-	}
-	if (!is_costly)
-		return;
-	until_us = now_us() + SLICE_US;
-	while ((head = head_of(self, QUEUE_COSTLY)) != NULL) {
-		RpcPass pass = {.allowance = parking_allowance(&self->parking)};
-		ConnectionState state;
-
-		pass.allowance.costly = RPC_COSTLY_ONE;
-		state = run_pass(self, head, &pass, FALSE, head->place.entered_at_us);
-		queue_connection(self, head, state, &pass);
-		if (now_us() >= until_us)
-			break;
-	}
-}
-
 static void end_expired(Loop *self, Queue queue, Counter counter, const char *reason,
 			LeaveFunc leave)
 {
@@ -437,32 +385,40 @@ static void end_expired(Loop *self, Queue queue, Counter counter, const char *re
 
 /* The inbox */
 
-static void add_connection(Loop *self, const InboxConnection *added)
+static G_NO_INLINE void empty_inbox(Loop *self)
 {
-	LoopConnection *client = g_new0(LoopConnection, 1);
-	g_autoptr(GError) error = NULL;
+	g_auto(InboxMail) mail = {0};
 
-	connection_init(&client->connection, added->fd, added->tls);
-	client->entry = added->entry;
-	client->is_local = (guint)connection_entry_is_local(added->entry);
-	client->all_link.data = client;
-	g_queue_push_tail_link(&self->all, &client->all_link);
-	client->events = EPOLLIN;
-	if (!poller_add(self->poller, client->connection.fd, client, &error)) {
-		log_event(LOG_ACCEPT_FAILED, log_text("error", error->message));
-		end_connection(self, client);
-		return;
+	self->has_mail = FALSE;
+	inbox_take(self->inbox, &mail);
+	for (guint i = 0; i < mail.connections->len; i++) {
+		const InboxConnection *added = &g_array_index(mail.connections, InboxConnection, i);
+		LoopConnection *client = g_new0(LoopConnection, 1);
+		g_autoptr(GError) error = NULL;
+
+		connection_init(&client->connection, added->fd, added->tls);
+		client->entry = added->entry;
+		client->is_local = (guint)connection_entry_is_local(added->entry);
+		client->all_link.data = client;
+		g_queue_push_tail_link(&self->all, &client->all_link);
+		client->events = EPOLLIN;
+		if (!poller_add(self->poller, client->connection.fd, client, &error)) {
+			log_event(LOG_ACCEPT_FAILED, log_text("error", error->message));
+			end_connection(self, client);
+			continue;
+		}
+		queues_enter(&self->queues, &client->place, QUEUE_IDLE);
+		/* calls can have been read with the end of the handshake: epoll does not report
+		 * them */
+		if (self->draining || added->tls != NULL)
+			serve_connection(self, client, TRUE, self->round_at_us);
 	}
-	queues_enter(&self->queues, &client->place, QUEUE_IDLE);
-	/* calls can have been read with the end of the handshake: epoll does not report them */
-	if (self->draining || added->tls != NULL)
-		serve_connection(self, client, TRUE, self->round_at_us);
-}
-
-static void start_draining(Loop *self, gint64 timeout_ms)
-{
+	if (mail.wake)
+		parking_wake(&self->parking);
+	if (!mail.drain)
+		return;
 	self->draining = TRUE;
-	self->drain_deadline_at_us = queues_now_us(&self->queues) + timeout_ms * 1000;
+	self->drain_deadline_at_us = queues_now_us(&self->queues) + mail.drain_timeout_ms * 1000;
 	for (GList *link = self->all.head, *next; link != NULL; link = next) {
 		LoopConnection *client = link->data;
 
@@ -470,20 +426,6 @@ static void start_draining(Loop *self, gint64 timeout_ms)
 		if (!loop_connection_takes_no_calls(client))
 			serve_connection(self, client, TRUE, self->round_at_us);
 	}
-}
-
-static G_NO_INLINE void empty_inbox(Loop *self)
-{
-	g_auto(InboxMail) mail = {0};
-
-	self->has_mail = FALSE;
-	inbox_take(self->inbox, &mail);
-	for (guint i = 0; i < mail.connections->len; i++)
-		add_connection(self, &g_array_index(mail.connections, InboxConnection, i));
-	if (mail.wake)
-		parking_wake(&self->parking);
-	if (mail.drain)
-		start_draining(self, mail.drain_timeout_ms);
 }
 
 /* The thread */
@@ -507,15 +449,25 @@ static int wait_ms(Loop *self)
 	return (int)CLAMP((first_us - began_us + 999) / 1000, 0, G_MAXINT);
 }
 
-/* Handles an event of a connection whose calls wait, parked or for a turn. It is not read, but
- * takes replies to earlier calls, or was reset. If the client has closed it in order, its call
- * keeps its place. */
-static void handle_waiting_event(Loop *self, LoopConnection *client, guint32 events)
+/* The inbox and the queues are served after the connections. */
+static void handle_event(Loop *self, const struct epoll_event *event)
 {
-	if (client->place.queue == QUEUE_LINGER) {
+	LoopConnection *client = event->data.ptr;
+
+	if (event->data.ptr == self->inbox) {
+		self->has_mail = TRUE;
+	} else if (event->data.ptr == &self->retry_timer) {
+		retry_timer_silence(&self->retry_timer);
+	} else if (!loop_connection_takes_no_calls(client) && !client->connection.full) {
+		serve_connection(self, client, (event->events & ~(guint32)EPOLLOUT) != 0,
+				 self->round_at_us);
+	} else if (client->place.queue == QUEUE_LINGER) {
 		if (!connection_discard(&client->connection, &self->shared))
 			end_connection(self, client);
-	} else if ((events & (EPOLLERR | EPOLLHUP)) != 0) {
+		/* Its calls wait, parked or for a turn. It is not read, but takes replies to
+		 * earlier calls, or was reset. If the client has closed it in order, its call keeps
+		 * its place. */
+	} else if ((event->events & (EPOLLERR | EPOLLHUP)) != 0) {
 		end_connection(self, client);
 	} else if (client->place.queue == QUEUE_WRITE) {
 		queue_connection(self, client, connection_flush(&client->connection, &self->shared),
@@ -527,27 +479,6 @@ static void handle_waiting_event(Loop *self, LoopConnection *client, guint32 eve
 			client, self->poller,
 			connection_events(&client->connection, &self->shared, CONNECTION_PARKED));
 	}
-}
-
-/* The inbox and the queues are served after the connections. */
-static void handle_event(Loop *self, const struct epoll_event *event)
-{
-	LoopConnection *client = event->data.ptr;
-
-	if (event->data.ptr == self->inbox) {
-		self->has_mail = TRUE;
-		return;
-	}
-	if (event->data.ptr == &self->retry_timer) {
-		retry_timer_silence(&self->retry_timer);
-		return;
-	}
-	if (loop_connection_takes_no_calls(client) || client->connection.full) {
-		handle_waiting_event(self, client, event->events);
-		return;
-	}
-	serve_connection(self, client, (event->events & ~(guint32)EPOLLOUT) != 0,
-			 self->round_at_us);
 }
 
 /* Answers the calls that wait, with the IDs that there are, and has all connections leave. */
@@ -577,9 +508,32 @@ static void leave_all(Loop *self, LeaveFunc leave)
 static G_NO_INLINE void serve_queues(Loop *self)
 {
 	LoopConnection *head;
+	gboolean is_costly;
+	gint64 until_us;
 
 	parking_retry(&self->parking, serve_parked, self);
-	serve_turns(self);
+
+	/* Connections that wait only for their turn: one that was cut off, or, while costly calls
+	 * wait, as many as SLICE_US allows; and as many costly calls, one for each connection. */
+	is_costly = head_of(self, QUEUE_COSTLY) != NULL;
+	until_us = is_costly ? now_us() + SLICE_US : 0;
+	while ((head = head_of(self, QUEUE_CUT_OFF)) != NULL) {
+		serve_connection(self, head, TRUE, head->place.entered_at_us);
+		if (!is_costly || now_us() >= until_us)
+			break;
+	}
+	until_us = is_costly ? now_us() + SLICE_US : 0;
+	while (is_costly && (head = head_of(self, QUEUE_COSTLY)) != NULL) {
+		RpcPass pass = {.allowance = parking_allowance(&self->parking, QUEUE_NONE)};
+		ConnectionState state;
+
+		pass.allowance.costly = RPC_COSTLY_ONE;
+		state = run_pass(self, head, &pass, FALSE, head->place.entered_at_us);
+		queue_connection(self, head, state, &pass);
+		if (now_us() >= until_us)
+			break;
+	}
+
 	end_expired(self, QUEUE_IDLE, COUNTER_CLOSED_IDLE_TIMEOUT, "idle for too long",
 		    start_lingering);
 	end_expired(self, QUEUE_FRAME, COUNTER_CLOSED_FRAME_TIMEOUT, FRAME_TOO_LONG,
@@ -594,7 +548,7 @@ static G_NO_INLINE void serve_queues(Loop *self)
 	atomic_store_explicit(&self->n_parked, parking_n(&self->parking), memory_order_relaxed);
 }
 
-/* Waits for events, and handles them. %FALSE: it cannot wait, see loop_failure(). */
+/* Waits for events, and handles them. %FALSE: it cannot wait, see LoopStatus. */
 static gboolean make_round(Loop *self)
 {
 	struct epoll_event events[MAX_EVENTS];
@@ -616,7 +570,7 @@ static gboolean make_round(Loop *self)
 	if (self->has_mail)
 		empty_inbox(self);
 	/* n_parked is set once more after the last parked call */
-	if (!queues_are_empty(&self->queues) || retry_timer_is_set(&self->retry_timer) ||
+	if (!queues_are_empty(&self->queues) || self->retry_timer.at_us != 0 ||
 	    parking_is_behind(&self->parking) || self->n_parked > 0)
 		serve_queues(self);
 	atomic_fetch_add(&self->rounds, 1);

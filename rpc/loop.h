@@ -4,25 +4,21 @@
 #include <glib.h>
 
 #include "rpc/counters.h"
-#include "rpc/inbox.h"
+#include "rpc/poller.h"
 #include "rpc/rpc-service.h"
 
 /* A thread that serves its own connections over epoll. Loops share only the source of the service.
  */
 typedef struct _Loop Loop;
 
-/* Called in the loop's thread after it has failed and closed its connections: see loop_failure().
+/* Called in the loop's thread after it has failed and closed its connections: see LoopStatus.
  */
 typedef void (*LoopFailed)(gpointer user_data);
 
-/**
- * loop_new:
- * @service: copied
+/* @service: copied
  * @counters: borrowed, of this loop alone
  * @failed: called if the loop cannot go on
- *
- * Returns: (transfer full): a loop whose thread has not started, or %NULL with a GIOError set
- */
+ * Returns: (transfer full): a loop whose thread has not started, or %NULL with a GIOError set */
 Loop *loop_new(const RpcService *service, const RpcLimits *limits, Counters *counters,
 	       LoopFailed failed, gpointer user_data, GError **error);
 
@@ -40,17 +36,15 @@ void loop_join(Loop *self);
  * done. */
 void loop_add(Loop *self, const InboxConnection *connection);
 
-/* Any thread: the number of its connections, with those in its inbox. */
-guint loop_n_connections(Loop *self);
+typedef struct {
+	guint n_connections; /* with those in its inbox */
+	guint n_parked;      /* connections with a parked call */
+	guint64 rounds;      /* it makes one when it is woken */
+	int failure;         /* the errno with which the thread has failed; 0: it has not */
+} LoopStatus;
 
-/* Any thread: the number of its connections with a parked call. */
-guint loop_n_parked(Loop *self);
-
-/* Any thread: the number of its rounds. It makes one when it is woken. */
-guint64 loop_rounds(Loop *self);
-
-/* Any thread: the errno with which the thread has failed; 0: it has not. */
-int loop_failure(Loop *self);
+/* Any thread. */
+LoopStatus loop_status(const Loop *self);
 
 /* Any thread: has parked calls tried again. */
 void loop_wake(Loop *self);

@@ -39,11 +39,6 @@ gint64 queues_now_us(Queues *self)
 	return self->now_us;
 }
 
-void queues_forget_time(Queues *self)
-{
-	self->now_us = 0;
-}
-
 void queues_leave(Queues *self, QueuePlace *place)
 {
 	if (place->queue == QUEUE_NONE)
@@ -160,7 +155,7 @@ gboolean parking_park(Parking *self, QueuePlace *place, const RpcPass *pass)
 
 	/* the wait begins now, not at the last reading of the clock: the process can have been
 	 * stopped in between */
-	queues_forget_time(self->queues);
+	queues_set_time(self->queues, 0);
 	place->retry_at_us = pass->wait.wait_ns == 0
 				     ? G_MAXINT64
 				     : queues_now_us(self->queues) + pass->wait.wait_ns / 1000 + 1;
@@ -217,59 +212,31 @@ static QueuePlace *next_due(const Parking *self)
 	return next;
 }
 
-/* How many IDs it may draw before it is the turn of others. */
-static guint find_quota(const Parking *self, const QueuePlace *place)
-{
-	if (place->queue == QUEUE_ASIDE)
-		return 0;
-	if (place->queue == QUEUE_SINGLE && !self->batches_apart &&
-	    queues_head(self->queues, QUEUE_BATCH) != NULL)
-		return MAX(self->single_ids, 1);
-	return self->turn_ids;
-}
-
-/* Counts a refused batch as one ID, so that a single ID follows it. */
-static void note_drawn(Parking *self, Queue queue, const RpcPass *pass)
-{
-	guint ids = (guint)MIN(pass->n_drawn, pass->allowance.quota);
-
-	if (queue == QUEUE_BATCH && pass->n_answered > 0)
-		ids = MAX(ids, 1);
-	if (queue == QUEUE_BATCH)
-		self->single_ids = MIN(self->single_ids + ids, self->turn_ids);
-	else
-		self->single_ids -= MIN(self->single_ids, ids);
-}
-
 /* Tries again the call that waits at @place. */
 static RpcPass retry_call(Parking *self, QueuePlace *place, ParkingRun run, gpointer user_data)
 {
 	Queue queue = place->queue;
-	guint singles = queues_in(self->queues, QUEUE_SINGLE)->length;
-	guint batches = queues_in(self->queues, QUEUE_BATCH)->length;
-	RpcPass pass = {.allowance =
-				parking_allowance_behind(self, singles - (queue == QUEUE_SINGLE),
-							 batches - (queue == QUEUE_BATCH))};
+	RpcPass pass = {.allowance = parking_allowance(self, queue)};
+	guint drawn;
 
 	pass.allowance.costly = RPC_COSTLY_ONE;
-	pass.allowance.quota = find_quota(self, place);
+	if (queue == QUEUE_SINGLE && !self->batches_apart &&
+	    queues_head(self->queues, QUEUE_BATCH) != NULL)
+		pass.allowance.quota = MAX(self->single_ids, 1);
+	else if (queue != QUEUE_ASIDE)
+		pass.allowance.quota = self->turn_ids;
 	queues_extend_if_late(self->queues, queue);
 	pass.allowance.last_chance = queues_has_run_out(self->queues, place);
 	run(user_data, place, &pass);
-	note_drawn(self, queue, &pass);
+
+	drawn = (guint)MIN(pass.n_drawn, pass.allowance.quota);
+	if (queue == QUEUE_BATCH && pass.n_answered > 0)
+		drawn = MAX(drawn, 1); /* so that a single ID follows a refused batch, too */
+	if (queue == QUEUE_BATCH)
+		self->single_ids = MIN(self->single_ids + drawn, self->turn_ids);
+	else
+		self->single_ids -= MIN(self->single_ids, drawn);
 	return pass;
-}
-
-static void retry_for_ids(Parking *self, ParkingRun run, gpointer user_data)
-{
-	QueuePlace *next = next_due(self);
-	gboolean was_costly = FALSE;
-
-	for (guint tries = 0; next != NULL && !was_costly && tries < MAX_RETRIES; tries++) {
-		was_costly = retry_call(self, next, run, user_data).was_costly;
-		next = next_due(self);
-	}
-	self->behind = next != NULL;
 }
 
 /* Returns the first call aside if it can be answered by now, or if its time limit is over. */
@@ -282,27 +249,27 @@ static QueuePlace *next_aside(const Parking *self)
 	return head;
 }
 
-static void retry_aside(Parking *self, ParkingRun run, gpointer user_data)
+void parking_retry(Parking *self, ParkingRun run, gpointer user_data)
 {
 	QueuePlace *next = next_aside(self);
-	gboolean was_costly = FALSE;
+	RpcPass pass = {0};
 
-	for (guint tries = 0; next != NULL && !was_costly && tries < MAX_RETRIES; tries++) {
-		RpcPass pass = retry_call(self, next, run, user_data);
-
-		was_costly = pass.was_costly;
+	for (guint tries = 0; next != NULL && !pass.was_costly && tries < MAX_RETRIES; tries++) {
+		pass = retry_call(self, next, run, user_data);
 		/* if the first call must go on waiting, so must the others */
 		if (pass.wait.what_for != RPC_WAIT_NONE && pass.n_answered == 0)
 			self->woken_aside = FALSE;
 		next = next_aside(self);
 	}
 	self->woken_aside = next != NULL;
-}
 
-void parking_retry(Parking *self, ParkingRun run, gpointer user_data)
-{
-	retry_aside(self, run, user_data);
-	retry_for_ids(self, run, user_data);
+	pass = (RpcPass){0};
+	next = next_due(self);
+	for (guint tries = 0; next != NULL && !pass.was_costly && tries < MAX_RETRIES; tries++) {
+		pass = retry_call(self, next, run, user_data);
+		next = next_due(self);
+	}
+	self->behind = next != NULL;
 }
 
 gint64 parking_retry_at_us(const Parking *self)

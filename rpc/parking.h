@@ -54,7 +54,7 @@ typedef struct {
 	gint64 poll_began_at_us;
 	guint polls_left;
 	gint64 polled_at_us;
-	gint64 now_us; /* 0: not read since queues_forget_time() */
+	gint64 now_us; /* 0: it was forgotten */
 } Queues;
 
 /* @clock_us: monotonic */
@@ -62,8 +62,7 @@ void queues_init(Queues *self, const RpcLimits *limits, gint64 (*clock_us)(void)
 
 /* Returns the time, which is read once until it is forgotten. */
 gint64 queues_now_us(Queues *self);
-void queues_forget_time(Queues *self);
-/* @now_us: read just now */
+/* @now_us: read just now; 0: forgets the time */
 static inline void queues_set_time(Queues *self, gint64 now_us)
 {
 	self->now_us = now_us;
@@ -82,14 +81,9 @@ void queues_leave(Queues *self, QueuePlace *place);
  * queue, unless it is cut off or deferred. */
 void queues_enter(Queues *self, QueuePlace *place, Queue queue);
 
-/**
- * queues_begin_poll:
+/* The sockets are about to be polled. @all of queues_end_poll(): this poll reported all of them.
  * @most_polls: number of polls that report every socket that is readable now
- *
- * The sockets are about to be polled. @all of queues_end_poll(): this poll reported all of them.
- *
- * Returns: the time
- */
+ * Returns: the time */
 gint64 queues_begin_poll(Queues *self, guint most_polls);
 void queues_end_poll(Queues *self, gboolean all);
 
@@ -165,23 +159,19 @@ typedef struct {
 /* @queues: borrowed. @turn_ids, @batches_apart: see RpcLimits */
 void parking_init(Parking *self, Queues *queues, guint turn_ids, gboolean batches_apart);
 
-/* Returns the rules of a pass before which @singles and @batches of calls wait. */
-static inline RpcAllowance parking_allowance_behind(const Parking *self, guint singles,
-						    guint batches)
+/* Returns the rules of a pass of a connection. @own: the queue that it is first in, so that its
+ * call does not wait after itself; QUEUE_NONE: it does not wait */
+static inline RpcAllowance parking_allowance(const Parking *self, Queue own)
 {
+	guint singles = queues_in(self->queues, QUEUE_SINGLE)->length - (own == QUEUE_SINGLE);
+	guint batches = queues_in(self->queues, QUEUE_BATCH)->length - (own == QUEUE_BATCH);
+
 	return (RpcAllowance){
 		.others_wait = singles + batches > 0,
 		.single_may_pass = self->batches_apart && singles == 0,
 		.batch_may_pass = self->batches_apart && batches == 0,
 		.costly = RPC_COSTLY_NONE,
 	};
-}
-
-/* Returns the rules of a pass of a connection that does not wait. */
-static inline RpcAllowance parking_allowance(const Parking *self)
-{
-	return parking_allowance_behind(self, queues_in(self->queues, QUEUE_SINGLE)->length,
-					queues_in(self->queues, QUEUE_BATCH)->length);
 }
 
 /* Queues a connection whose pass ended with a parked call. Returns %FALSE if it already waited and
@@ -194,17 +184,12 @@ static inline gboolean parking_holds(const QueuePlace *place)
 	       place->queue == QUEUE_ASIDE || place->queue == QUEUE_COSTLY;
 }
 
-/* Number of calls that wait for IDs. */
-static inline guint parking_waiting_for_ids(const Parking *self)
-{
-	return queues_in(self->queues, QUEUE_SINGLE)->length +
-	       queues_in(self->queues, QUEUE_BATCH)->length;
-}
-
 /* Number of calls that wait for IDs or aside, without deferred ones. */
 static inline guint parking_n(const Parking *self)
 {
-	return parking_waiting_for_ids(self) + queues_in(self->queues, QUEUE_ASIDE)->length;
+	return queues_in(self->queues, QUEUE_SINGLE)->length +
+	       queues_in(self->queues, QUEUE_BATCH)->length +
+	       queues_in(self->queues, QUEUE_ASIDE)->length;
 }
 
 /* IDs, or what calls aside wait for, can be there: all parked calls are due. */

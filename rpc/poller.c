@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <gio/gio.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
 #include <sys/timerfd.h>
 
 static gboolean set_epoll_error(GError **error)
@@ -19,12 +21,6 @@ int poller_new(GError **error)
 	if (self < 0)
 		set_epoll_error(error);
 	return self;
-}
-
-void poller_free(int self)
-{
-	if (self >= 0)
-		close(self);
 }
 
 gboolean poller_add(int self, int fd, void *tag, GError **error)
@@ -46,20 +42,14 @@ void poller_change(int self, int fd, void *tag, guint32 events)
 
 #define US_PER_SECOND G_GINT64_CONSTANT(1000000)
 
-gboolean retry_timer_init(RetryTimer *self, GError **error)
+gboolean retry_timer_init(RetryTimer *self, int poller, GError **error)
 {
 	*self = (RetryTimer){.fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)};
 	if (self->fd >= 0)
-		return TRUE;
+		return poller_add(poller, self->fd, self, error);
 	g_set_error(error, G_IO_ERROR, g_io_error_from_errno(errno), "cannot make a timer: %s",
 		    g_strerror(errno));
 	return FALSE;
-}
-
-void retry_timer_clear(RetryTimer *self)
-{
-	if (self->fd >= 0)
-		close(self->fd);
 }
 
 void retry_timer_set(RetryTimer *self, gint64 at_us)
@@ -82,4 +72,101 @@ void retry_timer_silence(RetryTimer *self)
 
 	if (read(self->fd, &expirations, sizeof expirations) == sizeof expirations)
 		self->at_us = 0;
+}
+
+/* The inbox */
+
+struct _Inbox {
+	int fd;
+	pthread_mutex_t lock;
+	InboxMail mail; /* under the lock */
+};
+
+void inbox_connection_close(InboxConnection *self)
+{
+	tls_stream_free(self->tls);
+	connection_limits_remove(self->entry);
+	close(self->fd);
+}
+
+void inbox_mail_clear(InboxMail *self)
+{
+	g_clear_pointer(&self->connections, g_array_unref);
+}
+
+Inbox *inbox_new(int poller, GError **error)
+{
+	g_autoptr(Inbox) self = NULL;
+	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+
+	if (fd < 0) {
+		g_set_error(error, G_IO_ERROR, g_io_error_from_errno(errno),
+			    "cannot make an eventfd: %s", g_strerror(errno));
+		return NULL;
+	}
+	self = g_new0(Inbox, 1);
+	self->fd = fd;
+	pthread_mutex_init(&self->lock, NULL);
+	self->mail.connections = g_array_new(FALSE, FALSE, sizeof(InboxConnection));
+	return poller_add(poller, fd, self, error) ? g_steal_pointer(&self) : NULL;
+}
+
+void inbox_free(Inbox *self)
+{
+	if (self == NULL)
+		return;
+	for (guint i = 0; i < self->mail.connections->len; i++)
+		inbox_connection_close(&g_array_index(self->mail.connections, InboxConnection, i));
+	inbox_mail_clear(&self->mail);
+	pthread_mutex_destroy(&self->lock);
+	close(self->fd);
+	g_free(self);
+}
+
+/* Unlocks the mail and wakes the thread. */
+static void unlock_and_wake(Inbox *self)
+{
+	guint64 one = 1;
+
+	pthread_mutex_unlock(&self->lock);
+	if (write(self->fd, &one, sizeof one) < 0 && errno != EAGAIN)
+		g_critical("cannot wake a loop: %s", g_strerror(errno));
+}
+
+void inbox_add_connection(Inbox *self, const InboxConnection *connection)
+{
+	pthread_mutex_lock(&self->lock);
+	g_array_append_vals(self->mail.connections, connection, 1);
+	unlock_and_wake(self);
+}
+
+void inbox_wake(Inbox *self)
+{
+	pthread_mutex_lock(&self->lock);
+	self->mail.wake = TRUE;
+	unlock_and_wake(self);
+}
+
+void inbox_drain(Inbox *self, gint64 timeout_ms)
+{
+	pthread_mutex_lock(&self->lock);
+	self->mail.drain = TRUE;
+	self->mail.drain_timeout_ms = timeout_ms;
+	unlock_and_wake(self);
+}
+
+void inbox_take(Inbox *self, InboxMail *out_mail)
+{
+	InboxMail empty = {
+		.connections = g_array_new(FALSE, FALSE, sizeof(InboxConnection)),
+	};
+	guint64 count;
+
+	/* first: mail that comes later makes the descriptor readable again */
+	if (read(self->fd, &count, sizeof count) < 0 && errno != EAGAIN)
+		g_critical("cannot read a loop's eventfd: %s", g_strerror(errno));
+	pthread_mutex_lock(&self->lock);
+	*out_mail = self->mail;
+	self->mail = empty;
+	pthread_mutex_unlock(&self->lock);
 }

@@ -6,13 +6,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* An epoll instance, a timer for it, and the system calls of a pass. */
+#include "common/tls/stream.h"
+#include "rpc/connection-limits.h"
+
+/* What the threads with an epoll instance use: the instance, a timer for it, the system calls of a
+ * pass, and an inbox for messages from other threads. */
 
 /* Returns the descriptor of an epoll instance, or -1 with a GIOError set. */
 int poller_new(GError **error);
-
-/* @self: -1 is ignored */
-void poller_free(int self);
 
 /* Watches @fd until it is closed, for EPOLLIN at first; its events carry @tag. %FALSE with a
  * GIOError set. */
@@ -28,16 +29,8 @@ typedef struct {
 	gint64 at_us; /* monotonic; 0: off */
 } RetryTimer;
 
-/* %FALSE with a GIOError set. */
-gboolean retry_timer_init(RetryTimer *self, GError **error) G_GNUC_WARN_UNUSED_RESULT;
-
-/* A timer whose descriptor is -1 is ignored. */
-void retry_timer_clear(RetryTimer *self);
-
-static inline gboolean retry_timer_is_set(const RetryTimer *self)
-{
-	return self->at_us != 0;
-}
+/* @poller: watches it; its events carry @self. %FALSE with a GIOError set. */
+gboolean retry_timer_init(RetryTimer *self, int poller, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* @at_us: 0: never. Makes no system call if the timer is set to it already. */
 void retry_timer_set(RetryTimer *self, gint64 at_us);
@@ -65,3 +58,41 @@ static inline int poller_wait(int self, struct epoll_event *events, int most, in
 {
 	return (int)syscall(SYS_epoll_pwait, self, events, most, timeout_ms, NULL, 0);
 }
+
+/* Messages from other threads to a loop or to the thread of the handshakes. They wake it. */
+typedef struct _Inbox Inbox;
+
+typedef struct {
+	int fd;
+	TlsStream *tls;         /* NULL: plain */
+	ConnectionEntry *entry; /* NULL: not counted by connection-limits.c */
+} InboxConnection;
+
+/* Closes the socket, after removing it from its connection limits. */
+void inbox_connection_close(InboxConnection *self);
+
+typedef struct {
+	GArray *connections; /* of InboxConnection */
+	gboolean wake;       /* parked calls can be answered */
+	gboolean drain;
+	gint64 drain_timeout_ms;
+} InboxMail;
+
+void inbox_mail_clear(InboxMail *self);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(InboxMail, inbox_mail_clear)
+
+/* @poller: watches it while there is mail; its events carry the inbox. (transfer full), or %NULL
+ * with a GIOError set. */
+Inbox *inbox_new(int poller, GError **error);
+
+/* Closes the sockets that were not taken, and removes them from their connection limits. */
+void inbox_free(Inbox *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Inbox, inbox_free)
+
+/* Any thread: takes the connection. */
+void inbox_add_connection(Inbox *self, const InboxConnection *connection);
+void inbox_wake(Inbox *self);
+void inbox_drain(Inbox *self, gint64 timeout_ms);
+
+/* The receiving thread. @out_mail: (out): inbox_mail_clear() frees it */
+void inbox_take(Inbox *self, InboxMail *out_mail);

@@ -33,12 +33,15 @@
 #define FLOOD_CONNECTIONS 64
 #define FLOOD_CHECK_S     5
 
+/* What the descriptor in reserve is for. */
+#define RESERVE "/dev/null"
+
 struct _RpcServer {
 	GPtrArray *loops;    /* of Loop; does not change, since other threads read it */
 	guint n_running;     /* the first loops run */
 	GArray *loop_rounds; /* of guint64: the rounds of the last rpc_server_responds() */
-	ConnectionTable *connections;
-	ConnectionTableConfig limits;
+	ConnectionLimits *connections;
+	ConnectionLimitsConfig limits;
 	gint64 handshake_timeout_ms;
 	TlsContext *tls;        /* NULL: no address uses TLS */
 	Handshakes *handshakes; /* NULL: no address uses TLS, or not started */
@@ -55,11 +58,6 @@ struct _RpcServer {
 	int reserve_fd;
 };
 
-static int open_reserve(void)
-{
-	return open("/dev/null", O_RDONLY | O_CLOEXEC);
-}
-
 RpcServer *rpc_server_new(const RpcServerConfig *config, CounterSet *counters, GError **error)
 {
 	g_autoptr(RpcServer) self = g_new0(RpcServer, 1);
@@ -67,12 +65,12 @@ RpcServer *rpc_server_new(const RpcServerConfig *config, CounterSet *counters, G
 	self->limits = config->connections;
 	self->handshake_timeout_ms = config->handshake_timeout_ms;
 	pthread_mutex_init(&self->allow_lock, NULL);
-	self->connections = connection_table_new(&config->connections);
+	self->connections = connection_limits_new(&config->connections);
 	self->counters = counter_set_add(counters);
 	self->handshake_counters = counter_set_add(counters);
 	self->listeners = g_ptr_array_new_with_free_func((GDestroyNotify)listener_free);
 	self->loop_rounds = g_array_new(FALSE, TRUE, sizeof(guint64));
-	self->reserve_fd = open_reserve();
+	self->reserve_fd = open(RESERVE, O_RDONLY | O_CLOEXEC);
 	self->loops = g_ptr_array_new_with_free_func((GDestroyNotify)loop_free);
 	for (guint i = 0; i < config->n_loops; i++) {
 		Loop *loop = loop_new(&config->service, &config->limits, counter_set_add(counters),
@@ -94,7 +92,7 @@ void rpc_server_free(RpcServer *self)
 		g_source_remove(self->flood_source);
 	g_ptr_array_unref(self->listeners);
 	g_ptr_array_unref(self->loops);
-	connection_table_free(self->connections);
+	connection_limits_free(self->connections);
 	tls_context_unref(self->tls);
 	allow_list_unref(self->allow);
 	pthread_mutex_destroy(&self->allow_lock);
@@ -110,8 +108,8 @@ gboolean rpc_server_listen(RpcServer *self, const char *host, guint16 port, gboo
 	guint first = self->listeners->len;
 	gboolean opened = listener_open(host, port, self->listeners, error);
 
-	for (guint i = first; is_tls && i < self->listeners->len; i++)
-		listener_set_tls(self->listeners->pdata[i]);
+	for (guint i = first; i < self->listeners->len; i++)
+		((Listener *)self->listeners->pdata[i])->is_tls = is_tls;
 	return opened;
 }
 
@@ -130,7 +128,8 @@ char *rpc_server_address(const RpcServer *self)
 {
 	guint first = 0;
 
-	while (first < self->listeners->len && listener_is_local(self->listeners->pdata[first]))
+	while (first < self->listeners->len &&
+	       ((const Listener *)self->listeners->pdata[first])->is_local)
 		first++;
 	return listener_address(self->listeners->pdata[first < self->listeners->len ? first : 0]);
 }
@@ -144,7 +143,8 @@ static Loop *choose_loop(RpcServer *self)
 
 	for (guint i = 0; i < self->loops->len; i++) {
 		Loop *loop = self->loops->pdata[i];
-		guint n = loop_failure(loop) == 0 ? loop_n_connections(loop) : G_MAXUINT - 1;
+		LoopStatus status = loop_status(loop);
+		guint n = status.failure == 0 ? status.n_connections : G_MAXUINT - 1;
 
 		if (n < fewest) {
 			fewest = n;
@@ -170,7 +170,7 @@ static void refuse_connection(RpcServer *self, int connection, LogEvent event, c
 static gboolean on_flood_check(gpointer user_data)
 {
 	RpcServer *self = user_data;
-	guint n = connection_table_n_connections(self->connections);
+	guint n = connection_limits_n_connections(self->connections);
 
 	if (n >= self->peak / 2)
 		return G_SOURCE_CONTINUE;
@@ -215,42 +215,37 @@ static gboolean on_handshake_done(gpointer user_data, const InboxConnection *con
 	return FALSE;
 }
 
-static void start_serving(RpcServer *self, const Listener *listener, InboxConnection *connection)
+/* Gives an admitted connection to a loop, after its handshake if it uses TLS. */
+static void start_serving(RpcServer *self, const Listener *listener, int fd, ConnectionEntry *entry)
 {
-	if (!listener_is_tls(listener)) {
-		loop_add(choose_loop(self), connection);
-		return;
-	}
-	connection->tls = tls_stream_new_server(self->tls, connection->fd);
-	if (connection->tls != NULL) {
-		handshakes_add(self->handshakes, connection);
-		return;
-	}
-	log_event(LOG_ACCEPT_FAILED, log_text("error", g_strerror(errno)));
-	inbox_connection_close(connection);
-}
-
-static void admit_connection(RpcServer *self, const Listener *listener, int connection,
-			     ConnectionEntry *entry)
-{
-	guint n = connection_table_n_connections(self->connections);
+	guint n = connection_limits_n_connections(self->connections);
+	InboxConnection connection = {.fd = fd, .entry = entry};
 
 	counters_add(self->counters, COUNTER_CONNECTIONS_ACCEPTED, 1);
 	if (log_shows(LOG_CONNECTION_ACCEPTED)) {
-		g_autofree char *peer = socket_name_peer(connection);
+		g_autofree char *peer = socket_name_peer(fd);
 
 		log_event(LOG_CONNECTION_ACCEPTED, log_text("peer", peer),
 			  log_number("connections", n));
 	}
-	start_serving(self, listener, &(InboxConnection){.fd = connection, .entry = entry});
+	if (listener->is_tls)
+		connection.tls = tls_stream_new_server(self->tls, fd);
+	if (!listener->is_tls) {
+		loop_add(choose_loop(self), &connection);
+	} else if (connection.tls != NULL) {
+		handshakes_add(self->handshakes, &connection);
+	} else {
+		log_event(LOG_ACCEPT_FAILED, log_text("error", g_strerror(errno)));
+		inbox_connection_close(&connection);
+	}
 	self->peak = MAX(self->peak, n);
 	if (self->peak >= FLOOD_CONNECTIONS && self->flood_source == 0)
 		self->flood_source = g_timeout_add_seconds(FLOOD_CHECK_S, on_flood_check, self);
 }
 
-/* Admits or refuses a connection, by the limits in all and for each origin. */
-static void place_connection(RpcServer *self, const Listener *listener, int connection,
-			     const Origin *origin)
+/* Admits, refuses or closes a connection, by --allow and the limits in all and for each origin. */
+static void receive_connection(RpcServer *self, const Listener *listener, int connection,
+			       const Origin *origin)
 {
 	g_autofree char *closed = NULL;
 	g_autofree char *reason = NULL;
@@ -258,29 +253,37 @@ static void place_connection(RpcServer *self, const Listener *listener, int conn
 	char *biggest;
 	guint most = self->limits.max_per_address;
 
-	switch (connection_table_admit(self->connections, connection, origin,
-				       g_get_monotonic_time(), &entry, &closed)) {
-	case CONNECTION_TABLE_ADMITTED:
+	/* a client of TLS can still show a name that --allow has */
+	if (self->allow != NULL && !listener->is_local &&
+	    !(listener->is_tls && allow_list_has_names(self->allow)) &&
+	    !allow_list_admits(self->allow, connection, NULL)) {
+		note_not_allowed(self->counters, connection, NULL);
+		close(connection);
+		return;
+	}
+	switch (connection_limits_admit(self->connections, connection, origin,
+					g_get_monotonic_time(), &entry, &closed)) {
+	case CONNECTION_LIMITS_ADMITTED:
 		if (closed != NULL) { /* counted before the new client can call */
 			counters_add(self->counters, COUNTER_CLOSED_FOR_ROOM, 1);
 			log_event(LOG_CONNECTION_CLOSED,
 				  log_text("reason", "idle, and room was needed"),
 				  log_text("peer", closed));
 		}
-		admit_connection(self, listener, connection, entry);
+		start_serving(self, listener, connection, entry);
 		break;
-	case CONNECTION_TABLE_FULL:
+	case CONNECTION_LIMITS_FULL:
 		reason = g_strdup_printf("more than %u connections, and none of the address that "
 					 "has most is idle for %g s",
 					 self->limits.max_connections, self->limits.idle_ms / 1e3);
-		biggest = connection_table_biggest(self->connections, &most);
+		biggest = connection_limits_biggest(self->connections, &most);
 		refuse_connection(self, connection, LOG_CONNECTION_REFUSED, biggest, most, reason,
 				  "let clients keep and share connections, or raise "
 				  "--max-connections");
 		break;
-	case CONNECTION_TABLE_ADDRESS_FULL:
+	case CONNECTION_LIMITS_ADDRESS_FULL:
 		reason = g_strdup_printf("more than %u connections of one %s", most,
-					 origin_is_local(origin) ? "user" : "address");
+					 origin->uid >= 0 ? "user" : "address");
 		refuse_connection(self, connection, LOG_ADDRESS_REFUSED, origin_text(origin), most,
 				  reason,
 				  "let its clients keep and share connections, or raise "
@@ -289,60 +292,38 @@ static void place_connection(RpcServer *self, const Listener *listener, int conn
 	}
 }
 
-/* Admits, refuses or closes a connection. A client of TLS can still show a name that --allow has.
- */
-static void receive_connection(RpcServer *self, const Listener *listener, int connection,
-			       const Origin *origin)
-{
-	if (self->allow == NULL || listener_is_local(listener) ||
-	    (listener_is_tls(listener) && allow_list_has_names(self->allow)) ||
-	    allow_list_admits(self->allow, connection, NULL)) {
-		place_connection(self, listener, connection, origin);
-		return;
-	}
-	note_not_allowed(self->counters, connection, NULL);
-	close(connection);
-}
-
-/* Refuses the client that waits, as no descriptor is left for it. Returns whether there was one:
- * accept() reports that there is no descriptor even if there is no client. */
-static gboolean refuse_for_descriptors(RpcServer *self, const Listener *listener)
-{
-	char *biggest;
-	Origin origin;
-	int connection;
-	guint most;
-
-	close(self->reserve_fd);
-	connection = listener_accept(listener, &origin);
-	if (connection >= 0) {
-		biggest = connection_table_biggest(self->connections, &most);
-		refuse_connection(self, connection, LOG_CONNECTION_REFUSED, biggest, most,
-				  "no file descriptors left",
-				  "raise the limit (ulimit -n, LimitNOFILE=) or lower "
-				  "--max-connections");
-	}
-	self->reserve_fd = open_reserve();
-	return connection >= 0;
-}
-
 /* Accepts up to @most clients. Returns for how long trying again makes no sense, in milliseconds.
  */
 static guint accept_clients(RpcServer *self, const Listener *listener, guint most)
 {
 	if (self->reserve_fd < 0)
-		self->reserve_fd = open_reserve();
+		self->reserve_fd = open(RESERVE, O_RDONLY | O_CLOEXEC);
 	for (guint i = 0; i < most; i++) {
 		Origin origin;
 		int connection;
+		guint n;
 
-		if (!connection_table_can_admit(self->connections))
+		if (!connection_limits_can_admit(self->connections))
 			return ROOM_PAUSE_MS;
 		connection = listener_accept(listener, &origin);
 		if (connection >= 0) {
 			receive_connection(self, listener, connection, &origin);
 		} else if ((errno == EMFILE || errno == ENFILE) && self->reserve_fd >= 0) {
-			if (!refuse_for_descriptors(self, listener))
+			/* Refuse the client that waits, as no descriptor is left for it. accept()
+			 * reports this even if there is no client. */
+			close(self->reserve_fd);
+			connection = listener_accept(listener, &origin);
+			if (connection >= 0) {
+				char *biggest = connection_limits_biggest(self->connections, &n);
+
+				refuse_connection(
+					self, connection, LOG_CONNECTION_REFUSED, biggest, n,
+					"no file descriptors left",
+					"raise the limit (ulimit -n, LimitNOFILE=) or lower "
+					"--max-connections");
+			}
+			self->reserve_fd = open(RESERVE, O_RDONLY | O_CLOEXEC);
+			if (connection < 0)
 				break;
 		} else if (errno == EAGAIN || errno == EWOULDBLOCK) {
 			break;
@@ -359,25 +340,24 @@ static guint on_ready(Listener *listener, gpointer user_data)
 	return accept_clients(user_data, listener, ACCEPT_BATCH);
 }
 
-static gboolean start_threads(RpcServer *self, GError **error)
+gboolean rpc_server_start(RpcServer *self, GError **error)
 {
 	const HandshakesConfig config = {.timeout_ms = self->handshake_timeout_ms,
 					 .done = on_handshake_done,
 					 .user_data = self};
+	gboolean is_started = TRUE;
 
-	for (; self->n_running < self->loops->len; self->n_running++)
-		if (!loop_start(self->loops->pdata[self->n_running], error))
-			return FALSE;
-	if (self->tls != NULL)
-		self->handshakes = handshakes_new(&config, self->handshake_counters, error);
-	return self->tls == NULL || self->handshakes != NULL;
-}
-
-gboolean rpc_server_start(RpcServer *self, GError **error)
-{
 	self->started = TRUE;
 	g_array_set_size(self->loop_rounds, self->loops->len);
-	if (!start_threads(self, error)) {
+	while (is_started && self->n_running < self->loops->len) {
+		is_started = loop_start(self->loops->pdata[self->n_running], error);
+		self->n_running += (guint)is_started;
+	}
+	if (is_started && self->tls != NULL) {
+		self->handshakes = handshakes_new(&config, self->handshake_counters, error);
+		is_started = self->handshakes != NULL;
+	}
+	if (!is_started) {
 		g_ptr_array_set_size(self->listeners, 0);
 		rpc_server_stop(self, 0);
 		return FALSE;
@@ -412,7 +392,7 @@ void rpc_server_set_allow(RpcServer *self, AllowList *allow)
 void rpc_server_set_max_per_address(RpcServer *self, guint max_per_address)
 {
 	self->limits.max_per_address = max_per_address;
-	connection_table_set_max_per_address(self->connections, max_per_address);
+	connection_limits_set_max_per_address(self->connections, max_per_address);
 }
 
 void rpc_server_wake(RpcServer *self)
@@ -421,23 +401,16 @@ void rpc_server_wake(RpcServer *self)
 		loop_wake(self->loops->pdata[i]);
 }
 
-guint rpc_server_n_connections(const RpcServer *self)
+RpcServerStatus rpc_server_status(const RpcServer *self)
 {
-	return connection_table_n_connections(self->connections);
-}
-
-guint rpc_server_max_connections(const RpcServer *self)
-{
-	return self->limits.max_connections;
-}
-
-guint rpc_server_n_parked(const RpcServer *self)
-{
-	guint n_parked = 0;
+	RpcServerStatus status = {
+		.n_connections = connection_limits_n_connections(self->connections),
+		.max_connections = self->limits.max_connections,
+	};
 
 	for (guint i = 0; i < self->loops->len; i++)
-		n_parked += loop_n_parked(self->loops->pdata[i]);
-	return n_parked;
+		status.n_parked += loop_status(self->loops->pdata[i]).n_parked;
+	return status;
 }
 
 gboolean rpc_server_responds(RpcServer *self)
@@ -446,7 +419,7 @@ gboolean rpc_server_responds(RpcServer *self)
 
 	for (guint i = 0; i < self->loops->len; i++) {
 		guint64 *seen = &g_array_index(self->loop_rounds, guint64, i);
-		guint64 rounds = loop_rounds(self->loops->pdata[i]);
+		guint64 rounds = loop_status(self->loops->pdata[i]).rounds;
 
 		all = all && rounds != *seen;
 		*seen = rounds;
@@ -458,7 +431,7 @@ gboolean rpc_server_responds(RpcServer *self)
 gboolean rpc_server_check(RpcServer *self, GError **error)
 {
 	for (guint i = 0; i < self->loops->len; i++) {
-		int failure = loop_failure(self->loops->pdata[i]);
+		int failure = loop_status(self->loops->pdata[i]).failure;
 
 		if (failure == 0)
 			continue;
@@ -480,7 +453,7 @@ void rpc_server_stop(RpcServer *self, gint64 timeout_ms)
 		Listener *listener = self->listeners->pdata[i];
 
 		listener_withdraw(listener);
-		if (listener_is_adopted(listener)) {
+		if (listener->is_adopted) {
 			/* clients that are not accepted yet belong to the next server */
 			pause_ms = MIN(FIRST_CALL_MS, timeout_ms);
 			continue;

@@ -5,7 +5,7 @@
 
 #include "common/allow-list.h"
 #include "common/tls/stream.h"
-#include "rpc/connection-table.h"
+#include "rpc/connection-limits.h"
 #include "rpc/counters.h"
 #include "rpc/listener.h"
 #include "rpc/loop.h"
@@ -21,7 +21,7 @@ typedef struct {
 	RpcLimits limits;
 	gint64 handshake_timeout_ms; /* of TLS */
 	guint n_loops;
-	ConnectionTableConfig
+	ConnectionLimitsConfig
 		connections; /* beyond these limits, clients are accepted and closed */
 	/* Any thread: an event loop has failed, see rpc_server_check(). */
 	LoopFailed failed;
@@ -55,7 +55,7 @@ void rpc_server_set_tls(RpcServer *self, TlsContext *context);
  * is kept */
 void rpc_server_set_allow(RpcServer *self, AllowList *allow);
 
-/* See ConnectionTableConfig; open connections stay. */
+/* See ConnectionLimitsConfig; open connections stay. */
 void rpc_server_set_max_per_address(RpcServer *self, guint max_per_address);
 
 /* Starts the loops and accepts. After a failure nothing runs, and it cannot be started again. */
@@ -64,11 +64,13 @@ gboolean rpc_server_start(RpcServer *self, GError **error) G_GNUC_WARN_UNUSED_RE
 /* Any thread: has parked calls tried again. */
 void rpc_server_wake(RpcServer *self);
 
-/* Any thread: the number of connections, their limit, and the number of those with a parked call.
- */
-guint rpc_server_n_connections(const RpcServer *self);
-guint rpc_server_max_connections(const RpcServer *self);
-guint rpc_server_n_parked(const RpcServer *self);
+typedef struct {
+	guint n_connections, max_connections;
+	guint n_parked; /* connections with a parked call */
+} RpcServerStatus;
+
+/* Any thread. */
+RpcServerStatus rpc_server_status(const RpcServer *self);
 
 /* Whether every loop has made a round since the last call of this, or since the start. For a
  * watchdog, which leaves the loops time between two calls. */

@@ -139,18 +139,6 @@ static gboolean reject_other_protocol(const guint8 *bytes, gsize length, gsize a
 	return FALSE;
 }
 
-/* Whether @name, of which @available bytes are there, begins a name of @name_length bytes. A frame
- * of another protocol can begin with letters too, but not with a name of its own length. */
-static gboolean begins_name(guint32 name_length, const guint8 *name, gsize available)
-{
-	const OtherProtocol *protocol;
-
-	if (!g_ascii_isalpha(name[0]) && name[0] != '_')
-		return FALSE;
-	return name_length < OTHER_FRAMED_BYTES ||
-	       find_other_protocol(name, available, TRUE, &protocol) == OTHER_UNKNOWN;
-}
-
 /* Whether a message with a version begins so. Others begin with the length of a name. */
 static gboolean begins_versioned(guint8 byte)
 {
@@ -160,6 +148,8 @@ static gboolean begins_versioned(guint8 byte)
 gboolean stream_detect_framing(Stream *self, const StreamShared *shared, const guint8 *bytes,
 			       gsize length, GByteArray *out, const char **out_bad)
 {
+	const guint8 *after = bytes + STREAM_FRAME_HEADER_BYTES;
+	const OtherProtocol *protocol;
 	guint32 number;
 
 	if (length == 0)
@@ -176,11 +166,14 @@ gboolean stream_detect_framing(Stream *self, const StreamShared *shared, const g
 		return FALSE;
 	if (length == STREAM_FRAME_HEADER_BYTES)
 		return TRUE;
-	if (begins_versioned(bytes[STREAM_FRAME_HEADER_BYTES]) ||
-	    bytes[STREAM_FRAME_HEADER_BYTES] == 0)
+	/* A frame of another protocol can begin with letters too, but not with a name of its own
+	 * length. */
+	if (begins_versioned(*after) || *after == 0)
 		self->framing = FRAMING_FRAMED;
-	else if (begins_name(number, bytes + STREAM_FRAME_HEADER_BYTES,
-			     length - STREAM_FRAME_HEADER_BYTES))
+	else if ((g_ascii_isalpha(*after) || *after == '_') &&
+		 (number < OTHER_FRAMED_BYTES ||
+		  find_other_protocol(after, length - STREAM_FRAME_HEADER_BYTES, TRUE, &protocol) ==
+			  OTHER_UNKNOWN))
 		self->framing = FRAMING_UNFRAMED;
 	else
 		return reject_other_protocol(bytes, length, STREAM_FRAME_HEADER_BYTES, out,
@@ -271,46 +264,9 @@ static StreamStatus answer_message(Stream *self, StreamShared *shared, RpcPass *
 	return STREAM_MORE;
 }
 
-/* Answers the usual calls at the front, or else the first call. */
-static inline StreamStatus answer_some(Stream *self, StreamShared *shared, RpcPass *pass)
-{
-	RpcOutcome outcome = RPC_UNUSUAL;
-
-	if (G_UNLIKELY(self->parked != NULL)) {
-		ParkedCall *parked = g_steal_pointer(&self->parked);
-
-		outcome = shared->service->answer_parked(shared->handler, parked, pass,
-							 &self->parked);
-	} else if (self->scanner == NULL && shared->service->answer_usual != NULL) {
-		outcome = shared->service->answer_usual(shared->handler, pass, &self->parked);
-	}
-	if (outcome == RPC_WAITS)
-		return STREAM_PARKED;
-	if (outcome == RPC_UNUSUAL) {
-		pass->n_quick = 0;
-		return answer_message(self, shared, pass);
-	}
-	pass->n_quick++;
-	return STREAM_MORE;
-}
-
-/* Reads the clock only if more than one answer is due, which is rare, and not after each usual
- * call, which takes hardly longer than the reading. */
-static gboolean is_turn_over(const StreamShared *shared, RpcPass *pass)
-{
-	gint64 now_us;
-
-	if (pass->consumed == 0 || (pass->n_quick > 0 && pass->n_quick < QUICK_ANSWERS))
-		return FALSE;
-	pass->n_quick = 0;
-	now_us = shared->now_us();
-	if (pass->turn_ends_us == 0)
-		pass->turn_ends_us = now_us + pass->turn_us;
-	return now_us >= pass->turn_ends_us;
-}
-
 StreamStatus stream_answer(Stream *self, StreamShared *shared, RpcPass *pass)
 {
+	const RpcService *service = shared->service;
 	StreamStatus status = STREAM_MORE;
 	gsize before;
 
@@ -322,14 +278,39 @@ StreamStatus stream_answer(Stream *self, StreamShared *shared, RpcPass *pass)
 	pass->framed = self->framing == FRAMING_FRAMED;
 	pass->max_message_bytes = shared->max_message_bytes;
 	do {
+		RpcOutcome outcome = RPC_UNUSUAL;
+
 		before = pass->consumed;
 		if (pass->out->len >= pass->room)
 			return STREAM_FULL;
 		if (before == pass->length)
 			return STREAM_MORE;
-		if (is_turn_over(shared, pass))
-			return STREAM_FULL;
-		status = answer_some(self, shared, pass);
+		/* The clock is read only if more than one answer is due, which is rare, and not
+		 * after each usual call, which takes hardly longer than the reading. */
+		if (before > 0 && (pass->n_quick == 0 || pass->n_quick >= QUICK_ANSWERS)) {
+			gint64 now_us = shared->now_us();
+
+			pass->n_quick = 0;
+			if (pass->turn_ends_us == 0)
+				pass->turn_ends_us = now_us + pass->turn_us;
+			if (now_us >= pass->turn_ends_us)
+				return STREAM_FULL;
+		}
+		if (G_UNLIKELY(self->parked != NULL)) {
+			ParkedCall *parked = g_steal_pointer(&self->parked);
+
+			outcome = service->answer_parked(shared->handler, parked, pass,
+							 &self->parked);
+		} else if (self->scanner == NULL && service->answer_usual != NULL) {
+			outcome = service->answer_usual(shared->handler, pass, &self->parked);
+		}
+		if (outcome == RPC_WAITS)
+			return STREAM_PARKED;
+		pass->n_quick++;
+		if (outcome == RPC_UNUSUAL) {
+			pass->n_quick = 0;
+			status = answer_message(self, shared, pass);
+		}
 	} while (status == STREAM_MORE && pass->consumed > before);
 	return status;
 }

@@ -60,15 +60,10 @@ void stream_clear(Stream *self);
 /* The counter of connections that were closed for @reason, an RpcPass.bad. */
 Counter stream_bad_counter(const char *reason);
 
-/**
- * stream_detect_framing:
+/* Sets the framing if there are enough bytes.
  * @bytes: the first of the connection
  * @out: a client of another protocol can get an answer
- *
- * Sets the framing if there are enough bytes.
- *
- * Returns: %FALSE with @out_bad set if the bytes are not Thrift
- */
+ * Returns: %FALSE with @out_bad set if the bytes are not Thrift */
 gboolean stream_detect_framing(Stream *self, const StreamShared *shared, const guint8 *bytes,
 			       gsize length, GByteArray *out, const char **out_bad);
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/admin.h"
 
+#include <gio/gio.h>
 #include <string.h>
 
 #include "admin/http.h"
-#include "admin/page.h"
-#include "admin/prometheus-text.h"
 #include "common/log.h"
 #include "core/id-text.h"
 #include "core/text.h"
@@ -13,114 +12,110 @@
 #include "server/metrics.h"
 #include "server/status-json.h"
 
-#define SAMPLE_MS 2000
+/* Operators give up sooner than clients. */
+#define MAX_WAIT_MS 5000
+
+/* Not even a style in an attribute: what a server says is shown, and can do nothing else. */
+#define PAGE_POLICY                                                                                \
+	"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "            \
+	"img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+/* What glib-compile-resources makes of admin/page/page.gresource.xml. */
+GResource *page_files_get_resource(void);
 
 struct _Admin {
 	AdminConfig config;
 	GPtrArray *listeners; /* of Listener */
 	AdminHttp *http;
 	/* of its thread */
-	OwnCalls calls;
-	RateHistory rates;
-	DurationWindow durations;
+	Service *service;
 	MetricsSource metrics;
 	StatusSource status;
 };
 
-static void take_line(AdminReply *reply, const char *line)
-{
-	admin_reply_take(reply, ADMIN_REPLY_TEXT, g_strconcat(line, "\n", NULL));
-}
-
-/* @why_not: (transfer full) (nullable) */
-static void answer_state(const AdminRequest *request, char *why_not, AdminReply *reply)
-{
-	if (why_not == NULL)
-		take_line(reply, "ok");
-	else
-		admin_reply_refuse(reply, request, MHD_HTTP_SERVICE_UNAVAILABLE, "%s", why_not);
-	g_free(why_not);
-}
-
-static void answer_livez(const AdminRequest *request, gpointer user_data, AdminReply *reply)
-{
-	const Admin *self = user_data;
-
-	answer_state(request, health_why_not_alive(self->config.health), reply);
-}
-
-static void answer_healthz(const AdminRequest *request, gpointer user_data, AdminReply *reply)
-{
-	const Admin *self = user_data;
-
-	answer_state(request, health_why_not_healthy(self->config.health), reply);
-}
-
-static void answer_readyz(const AdminRequest *request, gpointer user_data, AdminReply *reply)
-{
-	const Admin *self = user_data;
-
-	answer_state(request, health_why_not_ready(self->config.health), reply);
-}
-
-static void answer_ping(const AdminRequest *request G_GNUC_UNUSED, gpointer user_data G_GNUC_UNUSED,
+/* The status page for people, in a browser: its files are compiled in. It shows what it reads at
+ * /status.json, /workers.json and /decode/ID of this server, and may load nothing from anywhere
+ * else. */
+static void answer_page(const AdminRequest *request, gpointer user_data G_GNUC_UNUSED,
 			AdminReply *reply)
 {
-	take_line(reply, "pong");
+	static const struct {
+		const char *suffix, *type;
+	} TYPES[] = {
+		{".html", "text/html; charset=utf-8"},
+		{".css", "text/css; charset=utf-8"},
+		{".js", "text/javascript; charset=utf-8"},
+		{".svg", "image/svg+xml"},
+	};
+	const char *name = request->rest != NULL ? request->rest : "index.html";
+	g_autofree char *path = g_strconcat("/", name, NULL);
+	GBytes *body = g_resource_lookup_data(page_files_get_resource(), path,
+					      G_RESOURCE_LOOKUP_FLAGS_NONE, NULL);
+
+	if (body == NULL) {
+		g_autofree char *shown = text_escape(name, strlen(name));
+
+		admin_reply_refuse(reply, request, MHD_HTTP_NOT_FOUND, "the page has no file %s",
+				   shown);
+		return;
+	}
+	reply->status = MHD_HTTP_OK;
+	for (gsize i = 0; i < G_N_ELEMENTS(TYPES); i++)
+		if (g_str_has_suffix(name, TYPES[i].suffix))
+			reply->type = TYPES[i].type;
+	reply->body = body;
+	reply->policy = PAGE_POLICY;
+	reply->may_be_kept = TRUE;
 }
 
-static void answer_status(const AdminRequest *request G_GNUC_UNUSED, gpointer user_data,
-			  AdminReply *reply)
+static void answer_probe(const AdminRequest *request, gpointer user_data, AdminReply *reply)
 {
-	const Admin *self = user_data;
+	const Health *health = ((const Admin *)user_data)->config.health;
+	g_autofree char *why_not = NULL;
 
-	admin_reply_take_json(reply, status_json_new(&self->status));
+	if (g_str_equal(request->path, "/livez"))
+		why_not = health_why_not_alive(health);
+	else if (g_str_equal(request->path, "/healthz"))
+		why_not = health_why_not_healthy(health);
+	else if (g_str_equal(request->path, "/readyz"))
+		why_not = health_why_not_ready(health);
+	if (why_not != NULL)
+		admin_reply_refuse(reply, request, MHD_HTTP_SERVICE_UNAVAILABLE, "%s", why_not);
+	else
+		admin_reply_take(reply, ADMIN_REPLY_TEXT,
+				 g_strdup(g_str_equal(request->path, "/ping") ? "pong\n" : "ok\n"));
 }
 
-static void answer_workers(const AdminRequest *request, gpointer user_data, AdminReply *reply)
+static void answer_json(const AdminRequest *request, gpointer user_data, AdminReply *reply)
 {
 	const Admin *self = user_data;
 	g_auto(Refusal) refusal = {0};
-	JsonObject *workers = status_json_new_workers(&self->status, &refusal);
+	JsonObject *object;
 
-	if (workers != NULL) {
-		admin_reply_take_json(reply, workers);
+	if (g_str_equal(request->path, "/status.json"))
+		object = status_json_new(&self->status);
+	else if (g_str_equal(request->path, "/server_info"))
+		object = status_json_new_server_info(&self->status);
+	else if (g_str_equal(request->path, "/stats.json"))
+		object = status_json_new_stats(&self->status);
+	else
+		object = status_json_new_workers(&self->status, &refusal);
+	if (object != NULL) {
+		admin_reply_take_json(reply, object);
 		return;
 	}
 	admin_reply_refuse(reply, request, MHD_HTTP_SERVICE_UNAVAILABLE, "%s", refusal.message);
 	reply->retry_after_ms = refusal.retry_after_ms;
 }
 
-static void answer_server_info(const AdminRequest *request G_GNUC_UNUSED, gpointer user_data,
-			       AdminReply *reply)
+static void answer_text(const AdminRequest *request, gpointer user_data, AdminReply *reply)
 {
 	const Admin *self = user_data;
 
-	admin_reply_take_json(reply, status_json_new_server_info(&self->status));
-}
-
-static void answer_stats_json(const AdminRequest *request G_GNUC_UNUSED, gpointer user_data,
-			      AdminReply *reply)
-{
-	const Admin *self = user_data;
-
-	admin_reply_take_json(reply, status_json_new_stats(&self->status));
-}
-
-static void answer_stats_text(const AdminRequest *request G_GNUC_UNUSED, gpointer user_data,
-			      AdminReply *reply)
-{
-	const Admin *self = user_data;
-
-	admin_reply_take(reply, ADMIN_REPLY_TEXT, status_json_stats_text(&self->status));
-}
-
-static void answer_metrics(const AdminRequest *request G_GNUC_UNUSED, gpointer user_data,
-			   AdminReply *reply)
-{
-	const Admin *self = user_data;
-
-	admin_reply_take(reply, PROMETHEUS_TEXT_TYPE, metrics_text(&self->metrics));
+	if (g_str_equal(request->path, "/metrics"))
+		admin_reply_take(reply, METRICS_TEXT_TYPE, metrics_text(&self->metrics));
+	else
+		admin_reply_take(reply, ADMIN_REPLY_TEXT, status_json_stats_text(&self->status));
 }
 
 /* IDs */
@@ -129,55 +124,55 @@ static const char *const ID_PARAMETERS[] = {"agent", NULL};
 static const char *const IDS_PARAMETERS[] = {"agent", "n", NULL};
 static const char *const DECODE_PARAMETERS[] = {"from", NULL};
 
-static guint status_of(const Refusal *refusal)
-{
-	switch (refusal->kind) {
-	case REFUSAL_AGENT:
-	case REFUSAL_COUNT:
-		return MHD_HTTP_BAD_REQUEST;
-	case REFUSAL_CLOCK:
-	case REFUSAL_WORKER:
-	case REFUSAL_REGISTRY:
-	case REFUSAL_LAYOUT:
-	default:
-		return MHD_HTTP_SERVICE_UNAVAILABLE;
-	}
-}
-
-/* Returns FALSE with a refusal in @reply, or without a reply: then the request waits. */
-static gboolean draw_run(OwnCalls *calls, CounterMethod method, const AdminRequest *request,
+/* Draws IDs as a call of a client would. A call that waits is not parked: it is tried again, so no
+ * client waits after it. Returns FALSE with a refusal in @reply, or without a reply: then the
+ * request waits. */
+static gboolean draw_run(const Admin *self, CounterMethod method, const AdminRequest *request,
 			 guint count, IdRun *out_run, AdminReply *reply)
 {
+	gint64 max_wait_ms = MIN(self->config.service->max_wait_ms, MAX_WAIT_MS);
 	const char *agent = admin_request_argument(request, "agent");
+	RpcPass pass = {.allowance.closing = request->waited_ms >= max_wait_ms};
+	ServiceCall call = {
+		.method = method,
+		.agent = agent,
+		.count = (gint)count,
+		.n_calls = 1,
+		.is_cheap = TRUE,
+	};
 	g_auto(Refusal) refusal = {0};
+	ServiceOutcome outcome;
+	ServiceAnswer answer;
+	gboolean is_fault;
 
 	if (agent == NULL) {
 		admin_reply_refuse(reply, request, MHD_HTTP_BAD_REQUEST,
 				   "who wants it? say agent=NAME in the query");
 		return FALSE;
 	}
-	switch (own_calls_draw(calls, method, agent, count, request->waited_ms, out_run,
-			       &refusal)) {
-	case OWN_CALLS_DRAWN:
-		return TRUE;
-	case OWN_CALLS_LATER:
-		return FALSE;
-	case OWN_CALLS_REFUSED:
-		break;
-	}
-	admin_reply_refuse(reply, request, status_of(&refusal), "%s", refusal.message);
+	call.agent_length = strlen(agent);
+	call.agent_is_valid = useragent_is_valid(agent, call.agent_length);
+	outcome = service_answer(self->service, &call, &pass, &answer);
+	if (outcome == SERVICE_ANSWERED)
+		*out_run = answer.run;
+	if (outcome != SERVICE_REFUSED)
+		return outcome == SERVICE_ANSWERED;
+	refusal = answer.refusal;
+	is_fault = refusal.kind == REFUSAL_AGENT || refusal.kind == REFUSAL_COUNT;
+	admin_reply_refuse(reply, request,
+			   is_fault ? MHD_HTTP_BAD_REQUEST : MHD_HTTP_SERVICE_UNAVAILABLE, "%s",
+			   refusal.message);
 	reply->retry_after_ms = refusal.retry_after_ms;
 	return FALSE;
 }
 
 static void answer_id(const AdminRequest *request, gpointer user_data, AdminReply *reply)
 {
-	Admin *self = user_data;
 	g_autofree char *id = NULL;
 	JsonObject *object;
 	IdRun run;
 
-	if (!draw_run(&self->calls, COUNTER_GET_ID, request, 1, &run, reply))
+	if (!draw_run(user_data, COUNTER_GET_ID, request, 1, &run, reply))
 		return;
 	id = id_text_encode(ID_TEXT_DECIMAL, id_run_get(&run, 0));
 	if (!request->wants_json) {
@@ -189,22 +184,10 @@ static void answer_id(const AdminRequest *request, gpointer user_data, AdminRepl
 	admin_reply_take_json(reply, object);
 }
 
-/* Used because printf() would take most of the time for 10,000 IDs. */
-static void append_decimal(GString *text, gint64 id)
-{
-	char digits[20];
-	gsize at = sizeof digits;
-
-	do
-		digits[--at] = (char)('0' + id % 10);
-	while ((id /= 10) > 0);
-	g_string_append_len(text, digits + at, (gssize)(sizeof digits - at));
-}
-
 static void answer_ids(const AdminRequest *request, gpointer user_data, AdminReply *reply)
 {
-	Admin *self = user_data;
-	guint most = source_max_batch(self->calls.config->source);
+	const Admin *self = user_data;
+	guint most = source_max_batch(self->config.service->source);
 	const char *number = admin_request_argument(request, "n");
 	gboolean is_json = request->wants_json;
 	guint64 count;
@@ -224,14 +207,22 @@ static void answer_ids(const AdminRequest *request, gpointer user_data, AdminRep
 				   "n=%s is not a whole number from 1 to %u", shown, most);
 		return;
 	}
-	if (!draw_run(&self->calls, COUNTER_GET_IDS, request, (guint)count, &run, reply))
+	if (!draw_run(self, COUNTER_GET_IDS, request, (guint)count, &run, reply))
 		return;
-	/* digits need no escapes, and json-glib's tree takes a hundred bytes per ID */
+	/* digits need no escapes, and json-glib's tree takes a hundred bytes per ID; printf() would
+	 * take most of the time for 10,000 IDs */
 	text = g_string_new(is_json ? "{\"ids\":[" : NULL);
 	for (guint i = 0; i < run.count; i++) {
+		char digits[20];
+		gsize at = sizeof digits;
+		gint64 id = id_run_get(&run, i);
+
+		do
+			digits[--at] = (char)('0' + id % 10);
+		while ((id /= 10) > 0);
 		if (is_json)
 			g_string_append(text, i > 0 ? ",\"" : "\"");
-		append_decimal(text, id_run_get(&run, i));
+		g_string_append_len(text, digits + at, (gssize)(sizeof digits - at));
 		g_string_append_c(text, is_json ? '"' : '\n');
 	}
 	if (is_json)
@@ -240,89 +231,73 @@ static void answer_ids(const AdminRequest *request, gpointer user_data, AdminRep
 			 g_string_free(text, FALSE));
 }
 
-/* Taking them apart */
-
-static gboolean find_form(const AdminRequest *request, IdTextForm *out_form, AdminReply *reply)
+static void answer_decode(const AdminRequest *request, gpointer user_data, AdminReply *reply)
 {
+	const Layout *layout = &((const Admin *)user_data)->config.options->layout;
 	const char *from = admin_request_argument(request, "from");
-	g_autofree char *shown = NULL;
-
-	if (from != NULL ? id_text_form_from_name(from, out_form)
-			 : id_text_form_of(request->rest, out_form))
-		return TRUE;
-	shown = text_escape(from != NULL ? from : request->rest,
-			    strlen(from != NULL ? from : request->rest));
-	admin_reply_refuse(reply, request, MHD_HTTP_BAD_REQUEST,
-			   from != NULL
-				   ? "from=%s: there are decimal, hex, crockford, base62 and "
-				     "base58"
-				   : "\"%s\" is neither digits nor 0x and hex digits: say what "
-				     "it is with from=crockford, base62 or base58",
-			   shown);
-	return FALSE;
-}
-
-static void show_parts(const AdminRequest *request, gint64 id, const LayoutParts *parts,
-		       AdminReply *reply)
-{
-	g_autofree char *text = id_text_encode(ID_TEXT_DECIMAL, id);
-	g_autofree char *time = text_time_ms(parts->time_ms);
+	g_autoptr(GError) error = NULL;
+	g_autofree char *text = NULL, *time = NULL;
+	LayoutParts parts;
 	JsonObject *object;
+	IdTextForm form;
+	gint64 id;
 
+	if (from != NULL ? !id_text_form_from_name(from, &form)
+			 : !id_text_form_of(request->rest, &form)) {
+		const char *fault = from != NULL ? from : request->rest;
+		g_autofree char *shown = text_escape(fault, strlen(fault));
+
+		admin_reply_refuse(reply, request, MHD_HTTP_BAD_REQUEST,
+				   from != NULL ? "from=%s: there are decimal, hex, crockford, "
+						  "base62 and base58"
+						: "\"%s\" is neither digits nor 0x and hex digits: "
+						  "say what it is with from=crockford, base62 or "
+						  "base58",
+				   shown);
+		return;
+	}
+	if (!id_text_decode(form, request->rest, &id, &error) ||
+	    !layout_check_id(layout, id, &error)) {
+		admin_reply_refuse(reply, request, MHD_HTTP_BAD_REQUEST, "%s", error->message);
+		return;
+	}
+	parts = layout_decode(layout, id);
+	text = id_text_encode(ID_TEXT_DECIMAL, id);
+	time = text_time_ms(parts.time_ms);
 	if (!request->wants_json) {
 		admin_reply_take(reply, ADMIN_REPLY_TEXT,
 				 g_strdup_printf("id: %s\ntimestamp_ms: %" G_GINT64_FORMAT
 						 "\ntime: %s\ndatacenter_id: %u\nworker_id: %u\n"
 						 "sequence: %u\n",
-						 text, parts->time_ms, time, parts->datacenter_id,
-						 parts->worker_id, parts->sequence));
+						 text, parts.time_ms, time, parts.datacenter_id,
+						 parts.worker_id, parts.sequence));
 		return;
 	}
 	object = json_object_new();
 	json_object_set_string_member(object, "id", text);
-	json_object_set_int_member(object, "timestamp_ms", parts->time_ms);
+	json_object_set_int_member(object, "timestamp_ms", parts.time_ms);
 	json_object_set_string_member(object, "time", time);
-	json_object_set_int_member(object, "datacenter_id", parts->datacenter_id);
-	json_object_set_int_member(object, "worker_id", parts->worker_id);
-	json_object_set_int_member(object, "sequence", parts->sequence);
+	json_object_set_int_member(object, "datacenter_id", parts.datacenter_id);
+	json_object_set_int_member(object, "worker_id", parts.worker_id);
+	json_object_set_int_member(object, "sequence", parts.sequence);
 	admin_reply_take_json(reply, object);
-}
-
-static void answer_decode(const AdminRequest *request, gpointer user_data, AdminReply *reply)
-{
-	const Admin *self = user_data;
-	const Layout *layout = &self->config.options->layout;
-	g_autoptr(GError) error = NULL;
-	IdTextForm form;
-	gint64 id;
-
-	if (!find_form(request, &form, reply))
-		return;
-	if (id_text_decode(form, request->rest, &id, &error) &&
-	    layout_check_id(layout, id, &error)) {
-		LayoutParts parts = layout_decode(layout, id);
-
-		show_parts(request, id, &parts, reply);
-	} else {
-		admin_reply_refuse(reply, request, MHD_HTTP_BAD_REQUEST, "%s", error->message);
-	}
 }
 
 /* The admin port */
 
 static const AdminPath PATHS[] = {
-	{.path = "/", .answer = admin_page_answer},
-	{.path = "/page/", .rest = "FILE", .answer = admin_page_answer_file},
-	{.path = "/livez", .is_probe = TRUE, .answer = answer_livez},
-	{.path = "/healthz", .is_probe = TRUE, .answer = answer_healthz},
-	{.path = "/readyz", .is_probe = TRUE, .answer = answer_readyz},
-	{.path = "/ping", .is_probe = TRUE, .answer = answer_ping},
-	{.path = "/server_info", .answer = answer_server_info},
-	{.path = "/metrics", .answer = answer_metrics},
-	{.path = "/stats.json", .answer = answer_stats_json},
-	{.path = "/stats.txt", .answer = answer_stats_text},
-	{.path = "/status.json", .answer = answer_status},
-	{.path = "/workers.json", .answer = answer_workers},
+	{.path = "/", .answer = answer_page},
+	{.path = "/page/", .rest = "FILE", .answer = answer_page},
+	{.path = "/livez", .is_probe = TRUE, .answer = answer_probe},
+	{.path = "/healthz", .is_probe = TRUE, .answer = answer_probe},
+	{.path = "/readyz", .is_probe = TRUE, .answer = answer_probe},
+	{.path = "/ping", .is_probe = TRUE, .answer = answer_probe},
+	{.path = "/server_info", .answer = answer_json},
+	{.path = "/metrics", .answer = answer_text},
+	{.path = "/stats.json", .answer = answer_json},
+	{.path = "/stats.txt", .answer = answer_text},
+	{.path = "/status.json", .answer = answer_json},
+	{.path = "/workers.json", .answer = answer_json},
 	{.path = "/id", .parameters = ID_PARAMETERS, .draws = TRUE, .answer = answer_id},
 	{.path = "/ids", .parameters = IDS_PARAMETERS, .draws = TRUE, .answer = answer_ids},
 	{.path = "/decode/",
@@ -334,39 +309,23 @@ static const AdminPath PATHS[] = {
 
 static void on_tick(gpointer user_data)
 {
-	Admin *self = user_data;
-
-	rate_history_add(&self->rates, g_get_monotonic_time(),
-			 counter_set_sum(self->config.service->counters, COUNTER_IDS_GENERATED));
-	duration_window_add(&self->durations, self->config.service->counters);
-}
-
-static gboolean find_sockets(Admin *self, GError **error)
-{
-	const Address *address = self->config.options->admin_listen;
-	const GArray *passed = self->config.sockets;
-
-	for (guint i = 0; i < passed->len; i++)
-		listener_adopt(g_array_index(passed, int, i), self->listeners);
-	if (passed->len > 0 || listener_open(address->host, address->port, self->listeners, error))
-		return TRUE;
-	g_prefix_error(error, "--admin-listen: ");
-	return FALSE;
+	status_source_sample(&((Admin *)user_data)->status);
 }
 
 Admin *admin_new(const AdminConfig *config, GError **error)
 {
 	g_autoptr(Admin) self = g_new0(Admin, 1);
+	const Address *address = config->options->admin_listen;
 	const AdminHttpConfig http = {
 		.paths = PATHS,
 		.hosts = config->options->admin_hosts,
-		.tick_ms = SAMPLE_MS,
+		.tick_ms = STATUS_SAMPLE_MS,
 		.tick = on_tick,
 		.user_data = self,
 	};
 
 	self->config = *config;
-	own_calls_init(&self->calls, config->service);
+	self->service = service_new(config->service, counter_set_add(config->service->counters));
 	self->metrics = (MetricsSource){
 		.service = config->service,
 		.health = config->health,
@@ -376,20 +335,22 @@ Admin *admin_new(const AdminConfig *config, GError **error)
 	self->status = (StatusSource){
 		.options = config->options,
 		.metrics = &self->metrics,
-		.calls = &self->calls,
-		.rates = &self->rates,
-		.durations = &self->durations,
-		.interval_ms = SAMPLE_MS,
+		.service = self->service,
 		.started_us = config->started_us,
 	};
 	self->listeners = g_ptr_array_new_with_free_func((GDestroyNotify)listener_free);
-	if (!find_sockets(self, error))
+	for (guint i = 0; i < config->sockets->len; i++)
+		listener_adopt(g_array_index(config->sockets, int, i), self->listeners);
+	if (config->sockets->len == 0 &&
+	    !listener_open(address->host, address->port, self->listeners, error)) {
+		g_prefix_error(error, "--admin-listen: ");
 		return NULL;
+	}
 	self->http = admin_http_new(&http, error);
 	if (self->http == NULL)
 		return NULL;
 	for (guint i = 0; i < self->listeners->len; i++)
-		admin_http_listen(self->http, listener_fd(self->listeners->pdata[i]));
+		admin_http_listen(self->http, ((const Listener *)self->listeners->pdata[i])->fd);
 	return g_steal_pointer(&self);
 }
 
@@ -399,7 +360,7 @@ void admin_free(Admin *self)
 		return;
 	admin_http_free(self->http);
 	g_ptr_array_unref(self->listeners);
-	own_calls_clear(&self->calls);
+	service_free(self->service);
 	g_free(self);
 }
 

@@ -5,8 +5,7 @@
 
 #include "options/options.h"
 #include "rpc/server.h"
-#include "server/health.h"
-#include "server/service.h"
+#include "server/watchdog.h"
 
 /* The admin port: the table of its paths, and their answers. Its thread also draws IDs, for
  * programs that cannot call. */
@@ -22,14 +21,9 @@ typedef struct {
 	const GArray *sockets; /* of int, descriptors: that listen already; none: --admin-listen */
 } AdminConfig;
 
-/**
- * admin_new:
+/* Listens, before the audit log is started. What of the service comes later may be missing yet.
  * @config: copied; what it points to is borrowed
- *
- * Listens, before the audit log is started. What of the service comes later may be missing yet.
- *
- * Returns: (transfer full): it, or %NULL with a GIOError set
- */
+ * Returns: (transfer full): it, or %NULL with a GIOError set */
 Admin *admin_new(const AdminConfig *config, GError **error);
 /* Stops it, too. */
 void admin_free(Admin *self);

@@ -49,22 +49,16 @@ static AgentName *name_in(const AgentCounters *self, guint slot)
 	return atomic_load_explicit(&self->names[slot], memory_order_acquire);
 }
 
-/* FNV-1a: http://www.isthe.com/chongo/tech/comp/fnv/ */
-static guint32 hash_agent(const char *text, gsize length)
-{
-	guint32 value = 2166136261;
-
-	for (gsize i = 0; i < length; i++)
-		value = (value ^ (guint8)text[i]) * 16777619;
-	return value;
-}
-
-/* The slot where the agent is, or where it would be: an empty one. */
+/* Returns the slot where the agent is, or where it would be: an empty one. */
 static guint find_slot(const AgentCounters *self, const char *agent, gsize length)
 {
-	guint slot = hash_agent(agent, length) % AGENT_COUNTERS_SLOTS;
+	guint32 hash = 2166136261; /* FNV-1a: http://www.isthe.com/chongo/tech/comp/fnv/ */
 	const AgentName *name;
+	guint slot;
 
+	for (gsize i = 0; i < length; i++)
+		hash = (hash ^ (guint8)agent[i]) * 16777619;
+	slot = hash % AGENT_COUNTERS_SLOTS;
 	while ((name = name_in(self, slot)) != NULL &&
 	       (name->length != length || memcmp(name->text, agent, length) != 0))
 		slot = (slot + 1) % AGENT_COUNTERS_SLOTS;
@@ -76,37 +70,26 @@ static gboolean is_full(const AgentCounters *self)
 	return atomic_load_explicit(&self->n_names, memory_order_relaxed) >= AGENT_COUNTERS_MOST;
 }
 
-/* The lock is held. */
-static void put_name(AgentCounters *self, guint slot, const char *agent, gsize length)
-{
-	AgentName *name = g_malloc(sizeof *name + length + 1);
-
-	name->length = length;
-	memcpy(name->text, agent, length);
-	name->text[length] = '\0';
-	atomic_store_explicit(&self->names[slot], name, memory_order_release);
-	self->n_names++;
-}
-
-static guint add_name(AgentCounters *self, const char *agent, gsize length)
-{
-	guint slot;
-
-	pthread_mutex_lock(&self->lock);
-	slot = find_slot(self, agent, length);
-	if (name_in(self, slot) == NULL && !is_full(self))
-		put_name(self, slot, agent, length);
-	pthread_mutex_unlock(&self->lock);
-	return slot;
-}
-
 void agent_block_look_up(AgentBlock *self, const char *agent, gsize length)
 {
-	guint slot = find_slot(self->counters, agent, length);
+	AgentCounters *counters = self->counters;
+	guint slot = find_slot(counters, agent, length);
 
-	if (name_in(self->counters, slot) == NULL && !is_full(self->counters))
-		slot = add_name(self->counters, agent, length);
-	self->last = name_in(self->counters, slot);
+	if (name_in(counters, slot) == NULL && !is_full(counters)) {
+		pthread_mutex_lock(&counters->lock);
+		slot = find_slot(counters, agent, length);
+		if (name_in(counters, slot) == NULL && !is_full(counters)) {
+			AgentName *name = g_malloc(sizeof *name + length + 1);
+
+			name->length = length;
+			memcpy(name->text, agent, length);
+			name->text[length] = '\0';
+			atomic_store_explicit(&counters->names[slot], name, memory_order_release);
+			counters->n_names++;
+		}
+		pthread_mutex_unlock(&counters->lock);
+	}
+	self->last = name_in(counters, slot);
 	self->last_slot = self->last != NULL ? slot : OTHERS;
 }
 

@@ -5,7 +5,8 @@
 #include "server/service.h"
 
 /*
- * Two codecs of service_answer(): they read calls and write its answers.
+ * The handler of an event loop, and its two codecs: a codec reads each call, a Service answers it
+ * (service_answer()), and the same codec writes the answer.
  *
  * The fast path knows the usual calls: get_id, get_ids, get_id_runs, get_worker and the three that
  * request a number, in strict binary, framed or not, with every argument in its usual place. It
@@ -43,22 +44,21 @@ typedef struct _ThriftCodec ThriftCodec;
 ThriftCodec *thrift_codec_new(Counters *counters);
 void thrift_codec_free(ThriftCodec *self);
 
-/**
- * thrift_codec_read:
- * @out_agent: (out) (transfer full) (nullable): the text of the agent in @out_call
- *
- * Reads a message. If no call can be made of it, appends an exception: a TApplicationException of
+/* Reads a message. If no call can be made of it, appends an exception: a TApplicationException of
  * type 1 for an unknown method, of type 7 (protocol error) for bad arguments. The exception is
  * counted.
  *
  * "Snowflake:get_id" is get_id too, as TMultiplexedProtocol calls it: after "Snowflake:" only the
  * legacy calls follow, after "SnowflakeExtended:" all. The reply has the bare name.
- *
- * Returns: %FALSE if an exception was the answer
- */
+ * @out_agent: (out) (transfer full) (nullable): the text of the agent in @out_call
+ * Returns: %FALSE if an exception was the answer */
 gboolean thrift_codec_read(ThriftCodec *self, const Message *message, RpcPass *pass,
 			   WireCall *out_call, char **out_agent);
 
 /* Appends the reply. */
 void thrift_codec_write(ThriftCodec *self, const WireCall *call, ServiceOutcome outcome,
 			const ServiceAnswer *answer, RpcPass *pass);
+
+/* The handler. @config: borrowed, outlives the loops. @fast_path: %FALSE: the Thrift codec reads
+ * every call */
+RpcService codecs_service(ServiceConfig *config, gboolean fast_path);

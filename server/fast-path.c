@@ -149,15 +149,6 @@ static inline gboolean skip_expected(Bytes *self, const void *expected, gsize le
 	return TRUE;
 }
 
-static inline gboolean skip_head(Bytes *self, const Head *head)
-{
-	if ((gsize)(self->end - self->at) < head->length ||
-	    !is_equal(self->at, (const guint8 *)head->bytes, head->length))
-		return FALSE;
-	self->at += head->length;
-	return TRUE;
-}
-
 static inline gboolean read_number(Bytes *self, guint32 *out_number)
 {
 	const guint8 *at = self->at;
@@ -167,39 +158,6 @@ static inline gboolean read_number(Bytes *self, guint32 *out_number)
 	memcpy(out_number, at, sizeof *out_number);
 	*out_number = GUINT32_FROM_BE(*out_number);
 	return TRUE;
-}
-
-/* Reads the agent and the count, and the end. A frame ends where its message does. */
-static inline gboolean read_arguments(Bytes *self, gboolean framed, Arguments arguments,
-				      ServiceCall *call)
-{
-	guint32 number;
-
-	if (arguments != NO_ARGUMENTS) {
-		if (!skip_expected(self, AGENT_FIELD, sizeof AGENT_FIELD) ||
-		    !read_number(self, &number))
-			return FALSE;
-		call->agent = (const char *)self->at;
-		call->agent_length = number;
-		if (!skip_bytes(self, number))
-			return FALSE;
-	}
-	if (arguments == AGENT_AND_COUNT) {
-		if (!skip_expected(self, COUNT_FIELD, sizeof COUNT_FIELD) ||
-		    !read_number(self, &number))
-			return FALSE;
-		call->count = (gint)number;
-	}
-	if (self->at == self->end || *self->at != BINARY_STOP)
-		return FALSE;
-	self->at++;
-	if (framed && self->at != self->end)
-		return FALSE;
-	if (arguments == NO_ARGUMENTS)
-		return TRUE;
-	call->agent_is_valid = useragent_is_valid(call->agent, call->agent_length);
-	/* the Thrift codec reads a NUL as another character */
-	return call->agent_is_valid || memchr(call->agent, 0, call->agent_length) == NULL;
 }
 
 /* Returns how many calls in a row, up to @most, equal the first but for the seqid. Inline for each
@@ -223,39 +181,49 @@ static inline gsize id_reply_bytes(gboolean framed)
 	return sizeof ID_REPLY - (framed ? 0 : sizeof ID_REPLY.frame);
 }
 
-/* Returns how many calls at @first, of @available bytes, are answered together: no more than there
- * is room for. */
-static inline guint count_calls(const RpcPass *pass, const guint8 *first, gsize available,
-				gsize call_bytes)
-{
-	gsize reply_bytes = id_reply_bytes(pass->framed);
-	gsize room = pass->room - pass->out->len;
-	gsize most = available / call_bytes;
-
-	most = MIN(most, (room + reply_bytes - 1) / reply_bytes);
-	most = MIN(most, MAX_ROW);
-	return pass->framed ? count_row(first, call_bytes, offsetof(IdReply, seqid), most)
-			    : count_row(first, call_bytes,
-					offsetof(IdReply, seqid) - sizeof ID_REPLY.frame, most);
-}
-
+/* Reads the seqid, the agent and the count, and the end. A frame ends where its message does. */
 static inline gboolean read_call(const RpcPass *pass, const UsualCall *usual, Bytes message,
 				 WireCall *out_call)
 {
 	const guint8 *first = pass->bytes + pass->consumed;
+	ServiceCall *call = &out_call->call;
+	guint32 number;
 
 	out_call->usual = usual;
 	out_call->framed = pass->framed;
 	out_call->seqid_at = (guint)(message.at - first);
-	out_call->call.method = usual->method;
-	out_call->call.agent_length = 0;
-	out_call->call.n_calls = 1;
-	out_call->call.is_cheap = TRUE;
-	if (!skip_bytes(&message, SEQID_BYTES) ||
-	    !read_arguments(&message, pass->framed, usual->arguments, &out_call->call))
+	call->method = usual->method;
+	call->agent_length = 0;
+	call->n_calls = 1;
+	call->is_cheap = TRUE;
+	if (!skip_bytes(&message, SEQID_BYTES))
+		return FALSE;
+	if (usual->arguments != NO_ARGUMENTS) {
+		if (!skip_expected(&message, AGENT_FIELD, sizeof AGENT_FIELD) ||
+		    !read_number(&message, &number))
+			return FALSE;
+		call->agent = (const char *)message.at;
+		call->agent_length = number;
+		if (!skip_bytes(&message, number))
+			return FALSE;
+	}
+	if (usual->arguments == AGENT_AND_COUNT) {
+		if (!skip_expected(&message, COUNT_FIELD, sizeof COUNT_FIELD) ||
+		    !read_number(&message, &number))
+			return FALSE;
+		call->count = (gint)number;
+	}
+	if (message.at == message.end || *message.at != BINARY_STOP)
+		return FALSE;
+	message.at++;
+	if (pass->framed && message.at != message.end)
 		return FALSE;
 	out_call->call_bytes = (gsize)(message.at - first);
-	return TRUE;
+	if (usual->arguments == NO_ARGUMENTS)
+		return TRUE;
+	call->agent_is_valid = useragent_is_valid(call->agent, call->agent_length);
+	/* the Thrift codec reads a NUL as another character */
+	return call->agent_is_valid || memchr(call->agent, 0, call->agent_length) == NULL;
 }
 
 gboolean usual_call_read(const RpcPass *pass, WireCall *out_call)
@@ -272,12 +240,24 @@ gboolean usual_call_read(const RpcPass *pass, WireCall *out_call)
 		return FALSE;
 	else
 		message.end = message.at + length;
-	if (skip_head(&message, &GET_ID.call)) {
+	if ((gsize)(message.end - message.at) >= GET_ID.call.length &&
+	    is_equal(message.at, (const guint8 *)GET_ID.call.bytes, GET_ID.call.length)) {
+		gsize reply_bytes = id_reply_bytes(pass->framed);
+		gsize seqid_at = offsetof(IdReply, seqid), most;
+
+		message.at += GET_ID.call.length;
 		if (!read_call(pass, &GET_ID, message, out_call))
 			return FALSE;
-		if (out_call->call.agent_is_valid)
-			out_call->call.n_calls =
-				count_calls(pass, first, available, out_call->call_bytes);
+		if (!out_call->call.agent_is_valid)
+			return TRUE;
+		/* as many calls are answered together as there are, and as there is room for */
+		most = (pass->room - pass->out->len + reply_bytes - 1) / reply_bytes;
+		most = MIN(most, available / out_call->call_bytes);
+		most = MIN(most, MAX_ROW);
+		out_call->call.n_calls =
+			pass->framed ? count_row(first, out_call->call_bytes, seqid_at, most)
+				     : count_row(first, out_call->call_bytes,
+						 seqid_at - sizeof ID_REPLY.frame, most);
 		return TRUE;
 	}
 	if (message.end - message.at <= NAME_LENGTH_AT)
@@ -356,44 +336,6 @@ static inline guint8 *begin_list(const WireCall *call, const guint8 *seqid, Bina
 	memcpy(to, field, sizeof field);
 	memcpy(to + sizeof field, &count, sizeof count);
 	return to + sizeof field + sizeof count;
-}
-
-/* @run is a value, as in put_ids(). */
-static void append_list(const WireCall *call, const guint8 *seqid, IdRun run, GByteArray *out)
-{
-	guint8 *to =
-		begin_list(call, seqid, BINARY_I64, run.count, run.count * sizeof(gint64), out);
-
-	for (guint i = 0; i < run.count; i++)
-		put_number(to + i * sizeof(gint64), id_run_get(&run, i));
-}
-
-/* A run of IDs for each tick, as the Thrift codec writes them. */
-static void append_runs(const WireCall *call, const guint8 *seqid, IdRun run, GByteArray *out)
-{
-	guint n_runs = id_run_ticks(&run);
-	guint8 *to =
-		begin_list(call, seqid, BINARY_STRUCT, n_runs, n_runs * sizeof RUN_STRUCT, out);
-
-	for (guint at = 0, count; at < run.count; at += count) {
-		RunStruct part = RUN_STRUCT;
-		guint32 wire_count;
-
-		count = id_run_in_tick(&run, at);
-		wire_count = GUINT32_TO_BE(count);
-		put_number(part.first, id_run_get(&run, at));
-		memcpy(part.count, &wire_count, sizeof wire_count);
-		memcpy(to, &part, sizeof part);
-		to += sizeof part;
-	}
-}
-
-static void append_number(const WireCall *call, const guint8 *seqid, gint64 number, GByteArray *out)
-{
-	guint8 *to = begin_reply(call, seqid, sizeof ID_REPLY.field + sizeof number, out);
-
-	memcpy(to, ID_REPLY.field, sizeof ID_REPLY.field);
-	put_number(to + sizeof ID_REPLY.field, number);
 }
 
 /* The less usual replies are written field by field. */
@@ -505,17 +447,43 @@ static G_NO_INLINE void write_other(const WireCall *call, ServiceOutcome outcome
 				    const ServiceAnswer *answer, RpcPass *pass)
 {
 	const guint8 *seqid = pass->bytes + pass->consumed + call->seqid_at;
+	guint8 *to;
 
-	if (outcome == SERVICE_REFUSED)
+	if (outcome == SERVICE_REFUSED) {
 		append_refusal(call, seqid, &answer->refusal, pass->out);
-	else if (call->call.method == COUNTER_GET_IDS)
-		append_list(call, seqid, answer->run, pass->out);
-	else if (call->call.method == COUNTER_GET_ID_RUNS)
-		append_runs(call, seqid, answer->run, pass->out);
-	else if (call->call.method == COUNTER_GET_WORKER)
+	} else if (call->call.method == COUNTER_GET_IDS) {
+		IdRun run = answer->run; /* a value, as in put_ids() */
+
+		to = begin_list(call, seqid, BINARY_I64, run.count, run.count * sizeof(gint64),
+				pass->out);
+		for (guint i = 0; i < run.count; i++)
+			put_number(to + i * sizeof(gint64), id_run_get(&run, i));
+	} else if (call->call.method == COUNTER_GET_ID_RUNS) {
+		IdRun run = answer->run;
+		guint n_runs = id_run_ticks(&run);
+
+		to = begin_list(call, seqid, BINARY_STRUCT, n_runs, n_runs * sizeof RUN_STRUCT,
+				pass->out);
+		/* a run of IDs for each tick, as the Thrift codec writes them */
+		for (guint at = 0, count; at < run.count; at += count) {
+			RunStruct part = RUN_STRUCT;
+			guint32 wire_count;
+
+			count = id_run_in_tick(&run, at);
+			wire_count = GUINT32_TO_BE(count);
+			put_number(part.first, id_run_get(&run, at));
+			memcpy(part.count, &wire_count, sizeof wire_count);
+			memcpy(to, &part, sizeof part);
+			to += sizeof part;
+		}
+	} else if (call->call.method == COUNTER_GET_WORKER) {
 		append_self(call, seqid, &answer->self, pass->out);
-	else
-		append_number(call, seqid, answer->number, pass->out);
+	} else {
+		to = begin_reply(call, seqid, sizeof ID_REPLY.field + sizeof answer->number,
+				 pass->out);
+		memcpy(to, ID_REPLY.field, sizeof ID_REPLY.field);
+		put_number(to + sizeof ID_REPLY.field, answer->number);
+	}
 }
 
 static G_NO_INLINE void write_ids(const WireCall *call, const IdRun *run, RpcPass *pass)
@@ -529,6 +497,7 @@ static G_NO_INLINE void write_ids(const WireCall *call, const IdRun *run, RpcPas
 		put_ids(to, sizeof ID_REPLY.frame, *run, seqid, call->call_bytes);
 }
 
+/* Without a frame of its own: each of the two has the registers to save that it needs. */
 void usual_call_write(const WireCall *call, ServiceOutcome outcome, const ServiceAnswer *answer,
 		      RpcPass *pass)
 {

@@ -48,11 +48,6 @@ static void issuer_get_status(Source *source, KeeperStatus *out_status)
 	keeper_get_status(issuer_of(source)->keeper, out_status);
 }
 
-static char *issuer_find_server(Source *source G_GNUC_UNUSED)
-{
-	return NULL;
-}
-
 static gboolean issuer_get_workers(Source *source, gboolean may_wait, GPtrArray **out_workers,
 				   GError **error)
 {
@@ -90,7 +85,6 @@ static const SourceOps OPS = {
 	.waiting_why = issuer_waiting_why,
 	.find_worker = issuer_find_worker,
 	.get_status = issuer_get_status,
-	.find_server = issuer_find_server,
 	.get_workers = issuer_get_workers,
 	.start = issuer_start,
 	.stop = issuer_stop,
@@ -116,9 +110,4 @@ void issuer_source_init(IssuerSource *self, Generator *generator)
 			},
 		.generator = generator,
 	};
-}
-
-void issuer_source_join(IssuerSource *self, Keeper *keeper)
-{
-	self->keeper = keeper;
 }

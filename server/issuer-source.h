@@ -7,7 +7,7 @@
 typedef struct {
 	Source source;
 	Generator *generator;
-	Keeper *keeper;
+	Keeper *keeper; /* borrowed; set by the owner before any call that needs it */
 } IssuerSource;
 
 /* (nullable): the issuer that @source is; NULL: it is no issuer. */
@@ -15,6 +15,3 @@ IssuerSource *issuer_source_of(Source *source);
 
 /* @generator: borrowed */
 void issuer_source_init(IssuerSource *self, Generator *generator);
-
-/* Before any call that needs the keeper. @keeper: borrowed */
-void issuer_source_join(IssuerSource *self, Keeper *keeper);

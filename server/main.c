@@ -9,14 +9,14 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include "common/log.h"
 #include "gen-c_glib/generated-types.h"
 #include "options/options-table.h"
-#include "server/certificates.h"
-#include "server/signals.h"
+#include "server/server.h"
 
 #define EXIT_WRONG_USE 2
 
@@ -25,14 +25,27 @@
  * that is cut off. */
 #define MAPPED_BYTES (128 * 1024)
 
-/* The server is ready when IDs can be drawn. */
-static void check_ready(Server *self)
-{
-	KeeperStatus status;
+/* Events */
 
+static gboolean on_event(gint fd, GIOCondition condition G_GNUC_UNUSED, gpointer user_data)
+{
+	Server *self = user_data;
+	g_autoptr(GError) error = NULL;
+	KeeperStatus status;
+	guint64 count;
+
+	/* first: a later event makes the descriptor readable again */
+	if (read(fd, &count, sizeof count) < 0)
+		return G_SOURCE_CONTINUE;
+	error = source_error(self->source);
+	if (error != NULL || !rpc_server_check(self->rpc, &error)) {
+		g_main_loop_quit(self->loop);
+		return G_SOURCE_CONTINUE;
+	}
+	/* the server is ready when IDs can be drawn */
 	self->source->ops->get_status(self->source, &status);
 	if (self->ready || self->service.draining || status.state != KEEPER_SERVING)
-		return;
+		return G_SOURCE_CONTINUE;
 	self->ready = TRUE;
 	log_event(LOG_READY, log_number("datacenter_id", status.datacenter_id),
 		  log_number("worker_id", status.worker_id),
@@ -42,47 +55,104 @@ static void check_ready(Server *self)
 	else
 		sd_notifyf(0, "READY=1\nSTATUS=datacenter %d, worker %d, serving on %s",
 			   status.datacenter_id, status.worker_id, self->address);
-}
-
-static gboolean on_event(gint fd, GIOCondition condition G_GNUC_UNUSED, gpointer user_data)
-{
-	Server *self = user_data;
-	g_autoptr(GError) error = NULL;
-	guint64 count;
-
-	/* first: a later event makes the descriptor readable again */
-	if (read(fd, &count, sizeof count) < 0)
-		return G_SOURCE_CONTINUE;
-	error = self->source->ops->error(self->source);
-	if (error != NULL || !rpc_server_check(self->rpc, &error))
-		g_main_loop_quit(self->loop);
-	else
-		check_ready(self);
 	return G_SOURCE_CONTINUE;
 }
 
-static char *describe_worker_id(const Server *self)
+/*
+ * Signals are events of the main loop, so no signal ends the process before it has released its
+ * worker ID. Two groups are handled: those that request the stop, and those that would end the
+ * process by default, which are logged. Signals of a fault in the process, signals of job control
+ * and harmless ones keep their default actions.
+ */
+static const int STOPS[] = {SIGTERM, SIGINT, SIGQUIT};
+
+/* In addition to the real-time signals. Their default action ends the process, see signal(7). */
+static const int OTHERS[] = {SIGHUP, SIGUSR1, SIGUSR2,   SIGALRM, SIGVTALRM, SIGPROF,
+			     SIGIO,  SIGPWR,  SIGSTKFLT, SIGXCPU, SIGXFSZ};
+
+static sigset_t signal_set(const int *signals, gsize n)
 {
-	if (self->relay != NULL)
-		return g_strdup("none");
-	if (self->options->zookeeper == NULL)
-		return g_strdup_printf("%" G_GINT64_FORMAT, MAX(self->issuer.worker_id, 0));
-	if (self->issuer.worker_id_derived)
-		return g_strdup_printf("any, %" G_GINT64_FORMAT " first", self->issuer.worker_id);
-	return self->issuer.worker_id < 0
-		       ? g_strdup("any")
-		       : g_strdup_printf("%" G_GINT64_FORMAT, self->issuer.worker_id);
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (gsize i = 0; i < n; i++)
+		sigaddset(&set, signals[i]);
+	return set;
 }
+
+/* Of several signals that request the stop at once, one is handled. Others are handled first. */
+static gboolean on_signal(gint fd, GIOCondition condition G_GNUC_UNUSED, gpointer user_data)
+{
+	struct signalfd_siginfo info, stop = {0};
+	Server *self = user_data;
+	gint64 delay_ms;
+	sigset_t set = signal_set(STOPS, G_N_ELEMENTS(STOPS));
+
+	while (read(fd, &info, sizeof info) == sizeof info) {
+		int number = (int)info.ssi_signo;
+
+		if (sigismember(&set, number))
+			stop = info;
+		else if (number == SIGHUP)
+			server_reload(self, info.ssi_pid);
+		else
+			log_event(LOG_SIGNAL_IGNORED, log_text("signal", strsignal(number)),
+				  log_number("pid", info.ssi_pid));
+	}
+	if (stop.ssi_signo == 0)
+		return G_SOURCE_CONTINUE;
+	delay_ms = self->options->drain_delay_ms;
+	log_event(LOG_STOPPING, log_text("signal", strsignal((int)stop.ssi_signo)),
+		  log_number("drain_ms", delay_ms));
+	server_drain(self, delay_ms + self->options->stop_timeout_ms);
+	/* the next such signal ends the process at once */
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+	g_timeout_add_once((guint)delay_ms, (GSourceOnceFunc)g_main_loop_quit, self->loop);
+	return G_SOURCE_CONTINUE;
+}
+
+/* Handles signals in the default main context. They are blocked for this thread and those that it
+ * starts, so there must be no others yet. */
+static gboolean watch_signals(Server *self, GError **error)
+{
+	sigset_t set = signal_set(OTHERS, G_N_ELEMENTS(OTHERS));
+	int fd;
+
+	for (gsize i = 0; i < G_N_ELEMENTS(STOPS); i++)
+		sigaddset(&set, STOPS[i]);
+	for (int number = SIGRTMIN; number <= SIGRTMAX; number++)
+		sigaddset(&set, number);
+	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK); /* as long as the process */
+	if (fd < 0) {
+		g_set_error(error, G_FILE_ERROR, g_file_error_from_errno(errno),
+			    "cannot watch for signals: %s", g_strerror(errno));
+		return FALSE;
+	}
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	g_unix_fd_add(fd, G_IO_IN, on_signal, self);
+	return TRUE;
+}
+
+/* The run */
 
 static void log_start(const Server *self)
 {
 	const Options *options = self->options;
 	g_autofree char *layout = layout_to_string(&options->layout);
-	g_autofree char *worker_id = describe_worker_id(self);
+	g_autofree char *number = g_strdup_printf("%" G_GINT64_FORMAT, self->issuer.worker_id);
+	g_autofree char *worker_id = NULL;
 	const char *registry = options->relay != NULL       ? "none"
 			       : options->zookeeper != NULL ? options->zookeeper->text
 							    : "files";
 
+	if (options->relay != NULL)
+		worker_id = g_strdup("none");
+	else if (options->zookeeper == NULL)
+		worker_id = g_strdup(self->issuer.worker_id < 0 ? "0" : number);
+	else if (self->issuer.worker_id_derived)
+		worker_id = g_strconcat("any, ", number, " first", NULL);
+	else
+		worker_id = g_strdup(self->issuer.worker_id < 0 ? "any" : number);
 	log_event(LOG_STARTING, log_text("version", SNOWFLAKE_VERSION), log_number("pid", getpid()),
 		  log_text("registry", registry),
 		  log_number("datacenter_id", MAX(options->datacenter_id, 0)),
@@ -98,71 +168,43 @@ static void log_start(const Server *self)
 	}
 }
 
-static gboolean run_server(Server *self, GError **error)
+static int run_with_options(Options *options)
 {
-	GError *failure;
-
-	if (!signals_watch(self, error))
-		return FALSE;
-	g_unix_fd_add(self->event_fd, G_IO_IN, on_event, self);
-	watchdog_start(&self->watchdog, self->rpc, self->source, &self->health,
-		       self->options->relay == NULL && self->options->zookeeper == NULL);
-	certificates_watch(self);
-	log_start(self);
-	if (!audit_log_start(self->audit, error) ||
-	    (self->admin != NULL && !admin_start(self->admin, error)) ||
-	    !rpc_server_start(self->rpc, error))
-		return FALSE;
-	self->source->ops->start(self->source);
-	g_main_loop_run(self->loop);
-	signals_stop_threads(self);
-	failure = self->source->ops->error(self->source);
-	if (failure == NULL)
-		return rpc_server_check(self->rpc, error);
-	g_propagate_error(error, failure);
-	return FALSE;
-}
-
-/* Opens descriptors 0 to 2 if they are closed, so that no socket or record gets one of them. */
-static void occupy_standard_descriptors(void)
-{
+	g_autoptr(GError) error = NULL;
+	sigset_t reload = signal_set((const int[]){SIGHUP}, 1);
+	Server server;
+	gboolean ok;
 	int fd;
 
+	/* open descriptors 0 to 2 if they are closed, so that no socket or record gets one */
 	do
 		fd = open("/dev/null", O_RDWR);
 	while (fd >= 0 && fd <= STDERR_FILENO);
 	if (fd >= 0)
 		close(fd);
-}
-
-static int run_with_options(Options *options)
-{
-	g_autoptr(GError) error = NULL;
-	Server server;
-	gboolean ok;
-
-	occupy_standard_descriptors();
 	log_set_level(options->log_level);
 	log_set_format(options->log_format);
 	signal(SIGPIPE, SIG_IGN);
-	signals_hold_reload();
+	/* A SIGHUP waits for watch_signals(), as it opens files again. There are no other threads
+	 * yet. */
+	pthread_sigmask(SIG_BLOCK, &reload, NULL);
 	generated_types_init();
-	ok = server_init(&server, options, &error) && run_server(&server, &error);
+	ok = server_init(&server, options, &error) && watch_signals(&server, &error);
+	if (ok) {
+		g_unix_fd_add(server.event_fd, G_IO_IN, on_event, &server);
+		log_start(&server);
+		ok = server_start(&server, &error);
+	}
+	if (ok) {
+		g_main_loop_run(server.loop);
+		server_stop(&server);
+		error = source_error(server.source);
+		ok = error == NULL && rpc_server_check(server.rpc, &error);
+	}
 	if (error != NULL)
 		log_event(LOG_FAILED, log_text("error", error->message));
 	server_clear(&server);
 	return ok ? EXIT_SUCCESS : EXIT_FAILURE;
-}
-
-/* Prints @text; an unwritable standard output is a failure. */
-static int print_text(const char *text)
-{
-	if (fputs(text, stdout) < 0 || fflush(stdout) != 0) {
-		fprintf(stderr, "snowflaked: cannot write to standard output: %s\n",
-			g_strerror(errno));
-		return EXIT_FAILURE;
-	}
-	return EXIT_SUCCESS;
 }
 
 int main(int argc, char **argv)
@@ -184,5 +226,10 @@ int main(int argc, char **argv)
 		text = g_strdup("snowflaked " SNOWFLAKE_VERSION "\n");
 	else if (options->print_config)
 		text = options_table_sample_config();
-	return text != NULL ? print_text(text) : run_with_options(options);
+	if (text == NULL)
+		return run_with_options(options);
+	if (fputs(text, stdout) >= 0 && fflush(stdout) == 0)
+		return EXIT_SUCCESS;
+	fprintf(stderr, "snowflaked: cannot write to standard output: %s\n", g_strerror(errno));
+	return EXIT_FAILURE;
 }

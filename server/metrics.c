@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/metrics.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "admin/prometheus-text.h"
 #include "common/log.h"
 #include "core/clock.h"
 #include "server/issuer-source.h"
@@ -20,6 +20,90 @@
 #define S_PER_NS 1e-9
 #define S_PER_US 1e-6
 
+/* Prometheus' text format */
+
+static const char *const TYPES[] = {
+	[METRICS_COUNTER] = "counter",
+	[METRICS_GAUGE] = "gauge",
+	[METRICS_HISTOGRAM] = "histogram",
+};
+
+void metrics_family_begin(GString *text, const MetricsFamily *family)
+{
+	g_string_append_printf(text, "# HELP %s %s\n# TYPE %s %s\n", family->name, family->help,
+			       family->name, TYPES[family->type]);
+}
+
+static void begin_sample(GString *text, const char *name, const MetricsLabel *labels)
+{
+	g_string_append(text, name);
+	if (labels == NULL || labels->name == NULL)
+		return;
+	for (const MetricsLabel *label = labels; label->name != NULL; label++) {
+		g_string_append_printf(text, "%c%s=\"", label == labels ? '{' : ',', label->name);
+		for (const char *at = label->value; *at != '\0'; at++) {
+			if (*at == '\n')
+				g_string_append(text, "\\n");
+			else if (*at == '"' || *at == '\\')
+				g_string_append_printf(text, "\\%c", *at);
+			else
+				g_string_append_c(text, *at);
+		}
+		g_string_append_c(text, '"');
+	}
+	g_string_append_c(text, '}');
+}
+
+static void append_number(GString *text, gdouble number)
+{
+	char digits[G_ASCII_DTOSTR_BUF_SIZE];
+
+	if (isnan(number))
+		g_string_append(text, "NaN");
+	else if (isinf(number))
+		g_string_append(text, number > 0 ? "+Inf" : "-Inf");
+	else
+		g_string_append(text, g_ascii_formatd(digits, sizeof digits, "%.15g", number));
+}
+
+void metrics_family_add(GString *text, const MetricsFamily *family, const MetricsLabel *labels,
+			gdouble value)
+{
+	begin_sample(text, family->name, labels);
+	g_string_append_c(text, ' ');
+	append_number(text, value);
+	g_string_append_c(text, '\n');
+}
+
+void metrics_family_add_count(GString *text, const MetricsFamily *family,
+			      const MetricsLabel *labels, guint64 count)
+{
+	begin_sample(text, family->name, labels);
+	g_string_append_printf(text, " %" G_GUINT64_FORMAT "\n", count);
+}
+
+void metrics_family_add_histogram(GString *text, const MetricsFamily *family, const gdouble *bounds,
+				  const guint64 *counts, guint n, gdouble sum)
+{
+	g_autofree char *bucket = g_strconcat(family->name, "_bucket", NULL);
+	g_autofree char *sum_name = g_strconcat(family->name, "_sum", NULL);
+	g_autofree char *count_name = g_strconcat(family->name, "_count", NULL);
+	guint64 count = 0;
+
+	for (guint i = 0; i < n; i++) {
+		g_autoptr(GString) bound = g_string_new(NULL);
+
+		append_number(bound, i + 1 < n ? bounds[i] : (gdouble)INFINITY);
+		count += counts[i];
+		metrics_family_add_count(text, &(MetricsFamily){.name = bucket},
+					 (const MetricsLabel[]){{"le", bound->str}, {0}}, count);
+	}
+	metrics_family_add(text, &(MetricsFamily){.name = sum_name}, NULL, sum);
+	metrics_family_add_count(text, &(MetricsFamily){.name = count_name}, NULL, count);
+}
+
+/* The values */
+
 /* The unit of a gauge; /metrics converts it to seconds. */
 typedef enum {
 	UNIT_ONE,
@@ -28,20 +112,21 @@ typedef enum {
 	UNIT_NS, /* milliseconds in JSON, with a fraction */
 } Unit;
 
+typedef struct _Metric Metric;
+
 /* Appends the samples of a family that has labels to be found out. */
-typedef void (*WriteFamily)(GString *text, const PrometheusFamily *family,
-			    const MetricsReading *reading);
+typedef void (*WriteFamily)(GString *text, const Metric *metric, const MetricsReading *reading);
 
 /* One value. In /metrics, consecutive rows with one name are one family. */
-typedef struct {
-	PrometheusFamily family; /* without a name: the value is not in /metrics */
-	PrometheusLabel label;
+struct _Metric {
+	MetricsFamily family; /* without a name: the value is not in /metrics */
+	MetricsLabel label;
 	gint value; /* a Counter or a MetricsGauge */
 	Unit unit;
 	const char *counter;          /* the name in get_counters and /stats.json, or NULL */
 	const char *section, *member; /* the place in /status.json, or NULL */
 	WriteFamily write;            /* or NULL: one sample, of the value */
-} Metric;
+};
 
 static guint64 sum_of(const MetricsReading *reading, gint counter)
 {
@@ -55,56 +140,49 @@ static gint64 *gauge_of(MetricsReading *reading, MetricsGauge gauge)
 
 /* Reading */
 
-static void read_issuer(MetricsReading *self, const IssuerSource *issuer)
-{
-	const KeeperStatus *status = &self->status;
-	gint64 now_ms = clock_now_ms(self->source->service->source->clock);
-
-	*gauge_of(self, GAUGE_RESERVATION_LEFT) = MAX(status->reserved_until_ms - now_ms, 0);
-	*gauge_of(self, GAUGE_RESERVATION_LENGTH) = status->reservation_ms;
-	*gauge_of(self, GAUGE_EXTENDING_FAILS) = status->extending_fails;
-	if (status->registry_clock_known)
-		*gauge_of(self, GAUGE_REGISTRY_SKEW) = status->registry_skew_ns;
-	if (status->peers_skew_known)
-		*gauge_of(self, GAUGE_PEERS_SKEW) = status->peers_skew_ns;
-	*gauge_of(self, GAUGE_AHEAD) = generator_ahead_ns(issuer->generator);
-}
-
-static void read_relay(MetricsReading *self, RelaySource *relay)
-{
-	SnowflakePoolStatistics pool;
-
-	relay_source_get_view(relay, &self->relay);
-	relay_source_get_statistics(relay, &pool);
-	*gauge_of(self, GAUGE_RELAY_SERVED) = self->relay.is_served;
-	*gauge_of(self, GAUGE_RELAY_BUFFERED) = (gint64)pool.in_hand;
-	*gauge_of(self, GAUGE_RELAY_EXPIRED) = (gint64)pool.thrown_away;
-	*gauge_of(self, GAUGE_RELAY_DRY) = (gint64)pool.dry;
-	*gauge_of(self, GAUGE_RELAY_REFILLS) = (gint64)pool.refills;
-	*gauge_of(self, GAUGE_RELAY_FAILOVERS) = (gint64)pool.switches;
-	*gauge_of(self, GAUGE_RELAY_EXCLUDED) = (gint64)pool.excluded;
-}
-
 void metrics_read(const MetricsSource *source, MetricsReading *out)
 {
 	const ServiceConfig *service = source->service;
+	const IssuerSource *issuer = issuer_source_of(service->source);
+	gint64 now_ms = clock_now_ms(service->source->clock);
 	gint64 expires_ms = atomic_load(source->certificate_expires_ms);
+	const KeeperStatus *status = &out->status;
+	SnowflakePoolStatistics pool;
+	RpcServerStatus rpc;
 
 	*out = (MetricsReading){.source = source};
 	for (gsize i = 0; i < G_N_ELEMENTS(out->gauges); i++)
 		out->gauges[i] = METRICS_NOT_KNOWN;
 	service->source->ops->get_status(service->source, &out->status);
-	if (issuer_source_of(service->source) != NULL)
-		read_issuer(out, issuer_source_of(service->source));
-	else
-		read_relay(out, relay_source_of(service->source));
+	if (issuer != NULL) {
+		*gauge_of(out, GAUGE_RESERVATION_LEFT) = MAX(status->reserved_until_ms - now_ms, 0);
+		*gauge_of(out, GAUGE_RESERVATION_LENGTH) = status->reservation_ms;
+		*gauge_of(out, GAUGE_EXTENDING_FAILS) = status->extending_fails;
+		if (status->registry_clock_known)
+			*gauge_of(out, GAUGE_REGISTRY_SKEW) = status->registry_skew_ns;
+		if (status->peers_skew_known)
+			*gauge_of(out, GAUGE_PEERS_SKEW) = status->peers_skew_ns;
+		*gauge_of(out, GAUGE_AHEAD) = generator_ahead_ns(issuer->generator);
+	} else {
+		PoolUpstream *upstream = relay_source_pool(relay_source_of(service->source));
+
+		pool_upstream_get_view(upstream, &out->relay);
+		pool_upstream_get_statistics(upstream, &pool);
+		*gauge_of(out, GAUGE_RELAY_SERVED) = out->relay.is_served;
+		*gauge_of(out, GAUGE_RELAY_BUFFERED) = (gint64)pool.in_hand;
+		*gauge_of(out, GAUGE_RELAY_EXPIRED) = (gint64)pool.thrown_away;
+		*gauge_of(out, GAUGE_RELAY_DRY) = (gint64)pool.dry;
+		*gauge_of(out, GAUGE_RELAY_REFILLS) = (gint64)pool.refills;
+		*gauge_of(out, GAUGE_RELAY_FAILOVERS) = (gint64)pool.switches;
+		*gauge_of(out, GAUGE_RELAY_EXCLUDED) = (gint64)pool.excluded;
+	}
 	out->why_not_ready = health_why_not_ready(source->health);
 	*gauge_of(out, GAUGE_READY) = out->why_not_ready == NULL;
-	*gauge_of(out, GAUGE_LAYOUT_LEFT) =
-		layout_last_ms(service->source->layout) - clock_now_ms(service->source->clock);
-	*gauge_of(out, GAUGE_PARKED_CALLS) = rpc_server_n_parked(source->rpc);
-	*gauge_of(out, GAUGE_CONNECTIONS) = rpc_server_n_connections(source->rpc);
-	*gauge_of(out, GAUGE_MAX_CONNECTIONS) = rpc_server_max_connections(source->rpc);
+	*gauge_of(out, GAUGE_LAYOUT_LEFT) = layout_last_ms(service->source->layout) - now_ms;
+	rpc = rpc_server_status(source->rpc);
+	*gauge_of(out, GAUGE_PARKED_CALLS) = rpc.n_parked;
+	*gauge_of(out, GAUGE_CONNECTIONS) = rpc.n_connections;
+	*gauge_of(out, GAUGE_MAX_CONNECTIONS) = rpc.max_connections;
 	if (expires_ms != G_MAXINT64)
 		*gauge_of(out, GAUGE_CERTIFICATE_EXPIRY) = expires_ms;
 	*gauge_of(out, GAUGE_AUDIT_QUEUED) = (gint64)audit_log_queued_ids(service->audit);
@@ -120,29 +198,13 @@ void metrics_reading_clear(MetricsReading *self)
 
 /* The process */
 
-static void append_metric(GString *text, const char *name, PrometheusType type, const char *help,
+static void append_metric(GString *text, const char *name, MetricsType type, const char *help,
 			  gdouble value)
 {
-	const PrometheusFamily family = {name, type, help};
+	const MetricsFamily family = {name, type, help};
 
-	prometheus_text_begin(text, &family);
-	prometheus_text_add(text, &family, NULL, value);
-}
-
-static gdouble to_seconds(const struct timeval *time)
-{
-	return (gdouble)time->tv_sec + (gdouble)time->tv_usec / G_USEC_PER_SEC;
-}
-
-/* Returns -1 if the system does not tell. */
-static gint count_descriptors(void)
-{
-	g_autoptr(GDir) directory = g_dir_open("/proc/self/fd", 0, NULL);
-	gint n = -1; /* the directory is open too */
-
-	while (directory != NULL && g_dir_read_name(directory) != NULL)
-		n++;
-	return n;
+	metrics_family_begin(text, &family);
+	metrics_family_add(text, &family, NULL, value);
 }
 
 /* Returns the start of the process, @ticks after that of the system, since the Unix epoch. Does not
@@ -161,75 +223,73 @@ static gint64 start_time_s(guint64 ticks)
 	return start_s;
 }
 
-/* Reads /proc/self/stat (proc(5)), whose second field is in brackets and can contain anything. */
-static void append_memory_and_start(GString *text)
+/* Appends what Prometheus' clients report of every process, by the same names
+ * (prometheus.io/docs/instrumenting/writing_clientlibs, "Process metrics"), as far as the system
+ * reports it. */
+static void append_process(GString *text)
 {
+	g_autoptr(GDir) descriptors = g_dir_open("/proc/self/fd", 0, NULL);
 	g_autofree char *stat = NULL;
-	const char *after;
+	const char *after = NULL;
+	struct rusage usage;
+	struct rlimit limit;
 	guint64 start_ticks, virtual_bytes;
 	gint64 pages;
+	gint n_descriptors = -1; /* the directory is open too */
 
-	if (!g_file_get_contents("/proc/self/stat", &stat, NULL, NULL) ||
-	    (after = strrchr(stat, ')')) == NULL ||
+	if (getrusage(RUSAGE_SELF, &usage) == 0)
+		append_metric(text, "process_cpu_seconds_total", METRICS_COUNTER,
+			      "Time of processors, the system's for the process included.",
+			      (gdouble)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+				      (gdouble)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) /
+					      G_USEC_PER_SEC);
+	while (descriptors != NULL && g_dir_read_name(descriptors) != NULL)
+		n_descriptors++;
+	if (descriptors != NULL)
+		append_metric(text, "process_open_fds", METRICS_GAUGE,
+			      "File descriptors that are open.", n_descriptors);
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
+		append_metric(text, "process_max_fds", METRICS_GAUGE,
+			      "File descriptors that may be open.", (gdouble)limit.rlim_cur);
+	/* the second field of proc(5)'s stat is in brackets and can contain anything */
+	if (g_file_get_contents("/proc/self/stat", &stat, NULL, NULL))
+		after = strrchr(stat, ')');
+	if (after == NULL ||
 	    sscanf(after,
 		   ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d "
 		   "%" G_GUINT64_FORMAT " %" G_GUINT64_FORMAT " %" G_GINT64_FORMAT,
 		   &start_ticks, &virtual_bytes, &pages) != 3)
 		return;
-	append_metric(text, "process_virtual_memory_bytes", PROMETHEUS_GAUGE, "Virtual memory.",
+	append_metric(text, "process_virtual_memory_bytes", METRICS_GAUGE, "Virtual memory.",
 		      (gdouble)virtual_bytes);
-	append_metric(text, "process_resident_memory_bytes", PROMETHEUS_GAUGE, "Resident memory.",
+	append_metric(text, "process_resident_memory_bytes", METRICS_GAUGE, "Resident memory.",
 		      (gdouble)pages * (gdouble)sysconf(_SC_PAGESIZE));
-	append_metric(text, "process_start_time_seconds", PROMETHEUS_GAUGE,
+	append_metric(text, "process_start_time_seconds", METRICS_GAUGE,
 		      "When the process started, since the Unix epoch.",
 		      (gdouble)start_time_s(start_ticks));
-}
-
-/* Appends what Prometheus' clients report of every process, by the same names
- * (prometheus.io/docs/instrumenting/writing_clientlibs, "Process metrics"), as far as the system
- * tells. */
-static void append_process(GString *text)
-{
-	struct rusage usage;
-	struct rlimit limit;
-	gint n_descriptors = count_descriptors();
-
-	if (getrusage(RUSAGE_SELF, &usage) == 0)
-		append_metric(text, "process_cpu_seconds_total", PROMETHEUS_COUNTER,
-			      "Time of processors, the system's for the process included.",
-			      to_seconds(&usage.ru_utime) + to_seconds(&usage.ru_stime));
-	if (n_descriptors >= 0)
-		append_metric(text, "process_open_fds", PROMETHEUS_GAUGE,
-			      "File descriptors that are open.", n_descriptors);
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
-		append_metric(text, "process_max_fds", PROMETHEUS_GAUGE,
-			      "File descriptors that may be open.", (gdouble)limit.rlim_cur);
-	append_memory_and_start(text);
 }
 
 /* Families with labels */
 
 /* Appends a sample for each of @n states: 1 for @now, 0 for the others. */
-static void write_states(GString *text, const PrometheusFamily *family, const char *const *states,
+static void write_states(GString *text, const MetricsFamily *family, const char *const *states,
 			 guint n, const char *now)
 {
-	prometheus_text_begin(text, family);
+	metrics_family_begin(text, family);
 	for (guint i = 0; i < n; i++)
-		prometheus_text_add(text, family,
-				    (const PrometheusLabel[]){{"state", states[i]}, {0}},
-				    g_str_equal(states[i], now) ? 1 : 0);
+		metrics_family_add(text, family, (const MetricsLabel[]){{"state", states[i]}, {0}},
+				   g_str_equal(states[i], now) ? 1 : 0);
 }
 
-static void write_build(GString *text, const PrometheusFamily *family,
+static void write_build(GString *text, const Metric *metric,
 			const MetricsReading *reading G_GNUC_UNUSED)
 {
-	prometheus_text_begin(text, family);
-	prometheus_text_add(text, family,
-			    (const PrometheusLabel[]){{"version", SNOWFLAKE_VERSION}, {0}}, 1);
+	metrics_family_begin(text, &metric->family);
+	metrics_family_add(text, &metric->family,
+			   (const MetricsLabel[]){{"version", SNOWFLAKE_VERSION}, {0}}, 1);
 }
 
-static void write_server_state(GString *text, const PrometheusFamily *family,
-			       const MetricsReading *reading)
+static void write_server_state(GString *text, const Metric *metric, const MetricsReading *reading)
 {
 	const char *states[KEEPER_STOPPED + 2];
 	gboolean is_draining = atomic_load(&reading->source->service->draining);
@@ -237,12 +297,11 @@ static void write_server_state(GString *text, const PrometheusFamily *family,
 	for (KeeperState state = 0; state <= KEEPER_STOPPED; state++)
 		states[state] = keeper_state_name(state);
 	states[KEEPER_STOPPED + 1] = SERVICE_DRAINING;
-	write_states(text, family, states, G_N_ELEMENTS(states),
+	write_states(text, &metric->family, states, G_N_ELEMENTS(states),
 		     is_draining ? SERVICE_DRAINING : keeper_state_name(reading->status.state));
 }
 
-static void write_worker(GString *text, const PrometheusFamily *family,
-			 const MetricsReading *reading)
+static void write_worker(GString *text, const Metric *metric, const MetricsReading *reading)
 {
 	const ServiceConfig *service = reading->source->service;
 	g_autofree char *datacenter_id = g_strdup_printf("%d", reading->status.datacenter_id);
@@ -251,19 +310,18 @@ static void write_worker(GString *text, const PrometheusFamily *family,
 
 	if (issuer_source_of(service->source) == NULL || reading->status.worker_id < 0)
 		return;
-	prometheus_text_begin(text, family);
-	prometheus_text_add(text, family,
-			    (const PrometheusLabel[]){{"datacenter_id", datacenter_id},
-						      {"worker_id", worker_id},
-						      {"address", service->address},
-						      {"layout", layout},
-						      {0}},
-			    1);
+	metrics_family_begin(text, &metric->family);
+	metrics_family_add(text, &metric->family,
+			   (const MetricsLabel[]){{"datacenter_id", datacenter_id},
+						  {"worker_id", worker_id},
+						  {"address", service->address},
+						  {"layout", layout},
+						  {0}},
+			   1);
 }
 
 /* A registry without sessions has no metric. */
-static void write_session(GString *text, const PrometheusFamily *family,
-			  const MetricsReading *reading)
+static void write_session(GString *text, const Metric *metric, const MetricsReading *reading)
 {
 	const char *sessions[REGISTRY_N_SESSIONS];
 
@@ -271,7 +329,7 @@ static void write_session(GString *text, const PrometheusFamily *family,
 		return;
 	for (RegistrySession session = 0; session < REGISTRY_N_SESSIONS; session++)
 		sessions[session] = registry_session_name(session);
-	write_states(text, family, sessions + REGISTRY_SESSION_CONNECTING,
+	write_states(text, &metric->family, sessions + REGISTRY_SESSION_CONNECTING,
 		     REGISTRY_N_SESSIONS - REGISTRY_SESSION_CONNECTING,
 		     sessions[reading->status.session]);
 }
@@ -321,8 +379,7 @@ static GHashTable *count_worker_ids(const MetricsReading *reading)
 	return datacenters;
 }
 
-static void write_worker_ids(GString *text, const PrometheusFamily *family,
-			     const MetricsReading *reading)
+static void write_worker_ids(GString *text, const Metric *metric, const MetricsReading *reading)
 {
 	const Layout *layout = reading->source->service->source->layout;
 	g_autoptr(GHashTable) datacenters = count_worker_ids(reading);
@@ -331,7 +388,7 @@ static void write_worker_ids(GString *text, const PrometheusFamily *family,
 
 	if (datacenters == NULL)
 		return;
-	prometheus_text_begin(text, family);
+	metrics_family_begin(text, &metric->family);
 	g_hash_table_iter_init(&iter, datacenters);
 	while (g_hash_table_iter_next(&iter, &id, &value)) {
 		const Datacenter *one = value;
@@ -346,75 +403,70 @@ static void write_worker_ids(GString *text, const PrometheusFamily *family,
 			      {"free", MAX(all - not_free, 0)}};
 
 		for (gsize i = 0; i < G_N_ELEMENTS(STATES); i++)
-			prometheus_text_add(text, family,
-					    (const PrometheusLabel[]){{"datacenter_id", name},
-								      {"state", STATES[i].state},
-								      {0}},
-					    (gdouble)STATES[i].n);
+			metrics_family_add(text, &metric->family,
+					   (const MetricsLabel[]){{"datacenter_id", name},
+								  {"state", STATES[i].state},
+								  {0}},
+					   (gdouble)STATES[i].n);
 	}
 }
 
-static void write_relay_server(GString *text, const PrometheusFamily *family,
-			       const MetricsReading *reading)
+static void write_relay_server(GString *text, const Metric *metric, const MetricsReading *reading)
 {
 	if (!reading->relay.is_served)
 		return;
-	prometheus_text_begin(text, family);
-	prometheus_text_add(text, family,
-			    (const PrometheusLabel[]){{"server", reading->relay.server}, {0}}, 1);
+	metrics_family_begin(text, &metric->family);
+	metrics_family_add(text, &metric->family,
+			   (const MetricsLabel[]){{"server", reading->relay.server}, {0}}, 1);
 }
 
 /* A number with a fraction. */
-static void write_layout_rate(GString *text, const PrometheusFamily *family,
-			      const MetricsReading *reading)
+static void write_layout_rate(GString *text, const Metric *metric, const MetricsReading *reading)
 {
-	prometheus_text_begin(text, family);
-	prometheus_text_add(text, family, NULL,
-			    layout_ids_per_ms(reading->source->service->source->layout));
+	metrics_family_begin(text, &metric->family);
+	metrics_family_add(text, &metric->family, NULL,
+			   layout_ids_per_ms(reading->source->service->source->layout));
 }
 
 typedef struct {
 	GString *text;
-	const PrometheusFamily *family;
+	const MetricsFamily *family;
 } AgentSamples;
 
 static void write_agent(const char *agent, guint64 ids, gpointer user_data)
 {
 	const AgentSamples *samples = user_data;
 
-	prometheus_text_add_count(samples->text, samples->family,
-				  (const PrometheusLabel[]){{"agent", agent}, {0}}, ids);
+	metrics_family_add_count(samples->text, samples->family,
+				 (const MetricsLabel[]){{"agent", agent}, {0}}, ids);
 }
 
-static void write_agents(GString *text, const PrometheusFamily *family,
-			 const MetricsReading *reading)
+static void write_agents(GString *text, const Metric *metric, const MetricsReading *reading)
 {
-	prometheus_text_begin(text, family);
+	metrics_family_begin(text, &metric->family);
 	agent_counters_each(reading->source->service->agents, write_agent,
-			    &(AgentSamples){text, family});
+			    &(AgentSamples){text, &metric->family});
 }
 
-static void write_calls(GString *text, const PrometheusFamily *family,
-			const MetricsReading *reading)
+static void write_calls(GString *text, const Metric *metric, const MetricsReading *reading)
 {
 	static const struct {
 		const char *result;
 		Counter first;
 	} RESULTS[] = {{"ok", COUNTER_ANSWERED}, {"refused", COUNTER_REFUSED}};
 
-	prometheus_text_begin(text, family);
+	metrics_family_begin(text, &metric->family);
 	for (CounterMethod method = 0; method < N_COUNTER_METHODS; method++)
 		for (gsize i = 0; i < G_N_ELEMENTS(RESULTS); i++)
-			prometheus_text_add_count(
-				text, family,
-				(const PrometheusLabel[]){{"method", counter_method_name(method)},
-							  {"result", RESULTS[i].result},
-							  {0}},
+			metrics_family_add_count(
+				text, &metric->family,
+				(const MetricsLabel[]){{"method", counter_method_name(method)},
+						       {"result", RESULTS[i].result},
+						       {0}},
 				sum_of(reading, RESULTS[i].first + method));
 }
 
-static void write_durations(GString *text, const PrometheusFamily *family,
-			    const MetricsReading *reading)
+static void write_durations(GString *text, const Metric *metric, const MetricsReading *reading)
 {
 	gdouble bounds[N_COUNTER_DURATIONS];
 	guint64 counts[N_COUNTER_DURATIONS];
@@ -425,70 +477,49 @@ static void write_durations(GString *text, const PrometheusFamily *family,
 		bounds[i] = (gdouble)bound_us / G_USEC_PER_SEC;
 		counts[i] = sum_of(reading, COUNTER_DURATIONS + i);
 	}
-	prometheus_text_begin(text, family);
-	prometheus_text_add_histogram(text, family, bounds, counts, N_COUNTER_DURATIONS,
-				      (gdouble)sum_of(reading, COUNTER_DURATION_US) * S_PER_US);
+	metrics_family_begin(text, &metric->family);
+	metrics_family_add_histogram(text, &metric->family, bounds, counts, N_COUNTER_DURATIONS,
+				     (gdouble)sum_of(reading, COUNTER_DURATION_US) * S_PER_US);
 }
 
 /* Only for a server with a certificate. */
-static void write_handshakes(GString *text, const PrometheusFamily *family,
-			     const MetricsReading *reading)
+static void write_handshakes(GString *text, const Metric *metric, const MetricsReading *reading)
 {
 	if (reading->gauges[GAUGE_CERTIFICATE_EXPIRY - N_COUNTERS] == METRICS_NOT_KNOWN)
 		return;
-	prometheus_text_begin(text, family);
-	prometheus_text_add_count(text, family, NULL, sum_of(reading, COUNTER_HANDSHAKES));
+	metrics_family_begin(text, &metric->family);
+	metrics_family_add_count(text, &metric->family, NULL, sum_of(reading, COUNTER_HANDSHAKES));
 }
-
-typedef enum { SINK_QUEUED, SINK_DROPPED, SINK_FAILING } SinkValue;
 
 /* Appends a sample for each sink. A path can contain any bytes, and one label that is not UTF-8
  * makes Prometheus drop all metrics: such a path is escaped, so that two of them stay apart. */
-static void write_sinks(GString *text, const PrometheusFamily *family,
-			const MetricsReading *reading, SinkValue value)
+static void write_sinks(GString *text, const Metric *metric, const MetricsReading *reading)
 {
 	AuditSinkStatus status;
 
-	prometheus_text_begin(text, family);
+	metrics_family_begin(text, &metric->family);
 	for (guint i = 0; audit_log_get_sink(reading->source->service->audit, i, &status); i++) {
 		g_autofree char *name = g_utf8_validate(status.sink, -1, NULL)
 						? g_strdup(status.sink)
 						: g_strescape(status.sink, NULL);
-		const guint64 values[] = {status.queued_ids, status.dropped_ids, status.failing};
 
-		prometheus_text_add_count(text, family,
-					  (const PrometheusLabel[]){{"sink", name}, {0}},
-					  values[value]);
+		metrics_family_add_count(
+			text, &metric->family, (const MetricsLabel[]){{"sink", name}, {0}},
+			metric->value == GAUGE_AUDIT_QUEUED    ? status.queued_ids
+			: metric->value == GAUGE_AUDIT_DROPPED ? status.dropped_ids
+							       : (guint64)status.failing);
 	}
-}
-
-static void write_queued(GString *text, const PrometheusFamily *family,
-			 const MetricsReading *reading)
-{
-	write_sinks(text, family, reading, SINK_QUEUED);
-}
-
-static void write_dropped(GString *text, const PrometheusFamily *family,
-			  const MetricsReading *reading)
-{
-	write_sinks(text, family, reading, SINK_DROPPED);
-}
-
-static void write_failing(GString *text, const PrometheusFamily *family,
-			  const MetricsReading *reading)
-{
-	write_sinks(text, family, reading, SINK_FAILING);
 }
 
 /* The table, in the order of /metrics */
 
 #define TOTAL(name_, help_, counter_, value_)                                                      \
 	{                                                                                          \
-		.family = {name_, PROMETHEUS_COUNTER, help_}, .value = value_, .counter = counter_ \
+		.family = {name_, METRICS_COUNTER, help_}, .value = value_, .counter = counter_    \
 	}
 #define LABELLED(name_, help_, label_, label_value_, counter_, value_)                             \
 	{                                                                                          \
-		.family = {name_, PROMETHEUS_COUNTER, help_}, .label = {label_, label_value_},     \
+		.family = {name_, METRICS_COUNTER, help_}, .label = {label_, label_value_},        \
 		.value = value_, .counter = counter_                                               \
 	}
 #define REFUSALS(reason_, counter_, value_)                                                        \
@@ -505,13 +536,13 @@ static void write_failing(GString *text, const PrometheusFamily *family,
 		 value_)
 #define GAUGE(name_, help_, unit_, section_, member_, value_)                                      \
 	{                                                                                          \
-		.family = {name_, PROMETHEUS_GAUGE, help_}, .value = value_, .unit = unit_,        \
+		.family = {name_, METRICS_GAUGE, help_}, .value = value_, .unit = unit_,           \
 		.section = section_, .member = member_                                             \
 	}
 /* A count that the pool of a relay keeps. */
 #define POOL_TOTAL(name_, help_, member_, value_)                                                  \
 	{                                                                                          \
-		.family = {name_, PROMETHEUS_COUNTER, help_}, .value = value_, .section = "relay", \
+		.family = {name_, METRICS_COUNTER, help_}, .value = value_, .section = "relay",    \
 		.member = member_                                                                  \
 	}
 #define FAMILY(name_, type_, help_, write_)                                                        \
@@ -520,14 +551,14 @@ static void write_failing(GString *text, const PrometheusFamily *family,
 	}
 
 static const Metric METRICS[] = {
-	FAMILY("snowflake_build_info", PROMETHEUS_GAUGE, "The server's version.", write_build),
-	FAMILY("snowflake_server_state", PROMETHEUS_GAUGE, "Which state the server is in.",
+	FAMILY("snowflake_build_info", METRICS_GAUGE, "The server's version.", write_build),
+	FAMILY("snowflake_server_state", METRICS_GAUGE, "Which state the server is in.",
 	       write_server_state),
 	GAUGE("snowflake_ready", "Whether calls should come here: what /readyz says.", UNIT_FLAG,
 	      NULL, NULL, GAUGE_READY),
 
 	/* an issuer */
-	FAMILY("snowflake_worker_info", PROMETHEUS_GAUGE, "The worker ID; not there without one.",
+	FAMILY("snowflake_worker_info", METRICS_GAUGE, "The worker ID; not there without one.",
 	       write_worker),
 	GAUGE("snowflake_reservation_left_seconds",
 	      "Until the end of the reservation; 0: nothing is reserved, and calls are refused "
@@ -538,7 +569,7 @@ static const Metric METRICS[] = {
 	GAUGE("snowflake_extending_fails",
 	      "Whether the reservation could not be extended when it was tried last.", UNIT_FLAG,
 	      "reservation", "extending_fails", GAUGE_EXTENDING_FAILS),
-	FAMILY("snowflake_zookeeper_session", PROMETHEUS_GAUGE, "How ZooKeeper is reached.",
+	FAMILY("snowflake_zookeeper_session", METRICS_GAUGE, "How ZooKeeper is reached.",
 	       write_session),
 	GAUGE("snowflake_registry_clock_skew_seconds", "How far the clock is ahead of ZooKeeper's.",
 	      UNIT_NS, "clock", "registry_skew_ms", GAUGE_REGISTRY_SKEW),
@@ -547,13 +578,13 @@ static const Metric METRICS[] = {
 	      UNIT_NS, "clock", "peers_skew_ms", GAUGE_PEERS_SKEW),
 	GAUGE("snowflake_cursor_ahead_seconds", "How far the last ID is ahead of the clock.",
 	      UNIT_NS, "clock", "ahead_ms", GAUGE_AHEAD),
-	FAMILY("snowflake_worker_ids", PROMETHEUS_GAUGE,
+	FAMILY("snowflake_worker_ids", METRICS_GAUGE,
 	       "Worker IDs by datacenter and state, as ZooKeeper has them.", write_worker_ids),
 
 	/* a relay */
 	GAUGE("snowflake_relay_served", "Whether there is a server that IDs can be asked of.",
 	      UNIT_FLAG, "relay", "served", GAUGE_RELAY_SERVED),
-	FAMILY("snowflake_relay_server_info", PROMETHEUS_GAUGE,
+	FAMILY("snowflake_relay_server_info", METRICS_GAUGE,
 	       "The server that IDs are asked of; not there while none can be.",
 	       write_relay_server),
 	GAUGE("snowflake_relay_in_hand_ids", "IDs that are there to be given out.", UNIT_ONE,
@@ -573,7 +604,7 @@ static const Metric METRICS[] = {
 
 	GAUGE("snowflake_layout_left_seconds", "Until the last time of the layout.", UNIT_MS, NULL,
 	      NULL, GAUGE_LAYOUT_LEFT),
-	FAMILY("snowflake_layout_ids_per_millisecond", PROMETHEUS_GAUGE,
+	FAMILY("snowflake_layout_ids_per_millisecond", METRICS_GAUGE,
 	       "IDs that the layout has for one worker ID.", write_layout_rate),
 
 	/* IDs and calls */
@@ -581,9 +612,9 @@ static const Metric METRICS[] = {
 	      COUNTER_IDS_GENERATED),
 	TOTAL("snowflake_ulids_total", "ULIDs given out.", "ulids_generated",
 	      COUNTER_ULIDS_GENERATED),
-	FAMILY("snowflake_agent_ids_total", PROMETHEUS_COUNTER,
+	FAMILY("snowflake_agent_ids_total", METRICS_COUNTER,
 	       "IDs by useragent; other_agents are all beyond the first 256.", write_agents),
-	FAMILY("snowflake_calls_total", PROMETHEUS_COUNTER,
+	FAMILY("snowflake_calls_total", METRICS_COUNTER,
 	       "Calls that were answered, with a result or an exception.", write_calls),
 	TOTAL(NULL, NULL, "calls", COUNTER_CALLS),
 	TOTAL(NULL, NULL, "exceptions", COUNTER_EXCEPTIONS),
@@ -596,7 +627,7 @@ static const Metric METRICS[] = {
 	REFUSALS("layout", "refused_layout", COUNTER_REFUSED_LAYOUT),
 	REFUSALS("method", "refused_method", COUNTER_REFUSED_METHOD),
 	REFUSALS("message", "refused_message", COUNTER_REFUSED_MESSAGE),
-	FAMILY("snowflake_call_duration_seconds", PROMETHEUS_HISTOGRAM,
+	FAMILY("snowflake_call_duration_seconds", METRICS_HISTOGRAM,
 	       "How long calls took the server, from when its sockets told of them to when the "
 	       "system had the replies; what they waited for included.",
 	       write_durations),
@@ -637,56 +668,37 @@ static const Metric METRICS[] = {
 	GAUGE("snowflake_tls_certificate_expiry_timestamp_seconds",
 	      "When the certificate expires, since 1970.", UNIT_MS, NULL, NULL,
 	      GAUGE_CERTIFICATE_EXPIRY),
-	{.family = {"snowflake_tls_handshakes_total", PROMETHEUS_COUNTER,
+	{.family = {"snowflake_tls_handshakes_total", METRICS_COUNTER,
 		    "TLS handshakes that are done."},
 	 .value = COUNTER_HANDSHAKES,
 	 .counter = "handshakes",
 	 .write = write_handshakes},
 
 	/* the audit log, and the log */
-	GAUGE(NULL, NULL, UNIT_ONE, "audit", "queued_ids", GAUGE_AUDIT_QUEUED),
-	GAUGE(NULL, NULL, UNIT_ONE, "audit", "dropped_ids", GAUGE_AUDIT_DROPPED),
-	FAMILY("snowflake_audit_queued_ids", PROMETHEUS_GAUGE, "IDs that wait to be written.",
-	       write_queued),
-	FAMILY("snowflake_audit_dropped_ids_total", PROMETHEUS_COUNTER,
-	       "IDs that are missing, as the queue was full.", write_dropped),
-	FAMILY("snowflake_audit_failing", PROMETHEUS_GAUGE, "Whether the sink takes nothing now.",
-	       write_failing),
-	{.family = {"snowflake_log_lines_lost_total", PROMETHEUS_COUNTER,
+	{.family = {"snowflake_audit_queued_ids", METRICS_GAUGE, "IDs that wait to be written."},
+	 .value = GAUGE_AUDIT_QUEUED,
+	 .section = "audit",
+	 .member = "queued_ids",
+	 .write = write_sinks},
+	{.family = {"snowflake_audit_dropped_ids_total", METRICS_COUNTER,
+		    "IDs that are missing, as the queue was full."},
+	 .value = GAUGE_AUDIT_DROPPED,
+	 .section = "audit",
+	 .member = "dropped_ids",
+	 .write = write_sinks},
+	FAMILY("snowflake_audit_failing", METRICS_GAUGE, "Whether the sink takes nothing now.",
+	       write_sinks),
+	{.family = {"snowflake_log_lines_lost_total", METRICS_COUNTER,
 		    "Lines of the log that nobody took."},
 	 .value = GAUGE_LOST_LOG_LINES},
 };
 
 /* /metrics */
 
-static void append_sample(GString *text, const Metric *metric, const MetricsReading *reading)
-{
-	const PrometheusLabel labels[] = {metric->label, {0}};
-	static const gdouble SCALES[] = {
-		[UNIT_ONE] = 1, [UNIT_FLAG] = 1, [UNIT_MS] = S_PER_MS, [UNIT_NS] = S_PER_NS};
-	gint64 value;
-
-	if (metric->value < N_COUNTERS) {
-		prometheus_text_add_count(text, &metric->family, labels,
-					  sum_of(reading, metric->value));
-		return;
-	}
-	value = reading->gauges[metric->value - N_COUNTERS];
-	if (metric->family.type == PROMETHEUS_COUNTER)
-		prometheus_text_add_count(text, &metric->family, labels, (guint64)value);
-	else
-		prometheus_text_add(text, &metric->family, labels,
-				    (gdouble)value * SCALES[metric->unit]);
-}
-
-static gboolean is_known(const Metric *metric, const MetricsReading *reading)
-{
-	return metric->value < N_COUNTERS ||
-	       reading->gauges[metric->value - N_COUNTERS] != METRICS_NOT_KNOWN;
-}
-
 char *metrics_text(const MetricsSource *source)
 {
+	static const gdouble SCALES[] = {
+		[UNIT_ONE] = 1, [UNIT_FLAG] = 1, [UNIT_MS] = S_PER_MS, [UNIT_NS] = S_PER_NS};
 	GString *text = g_string_new(NULL);
 	g_auto(MetricsReading) reading = {0};
 	const char *family = NULL;
@@ -694,17 +706,27 @@ char *metrics_text(const MetricsSource *source)
 	metrics_read(source, &reading);
 	for (gsize i = 0; i < G_N_ELEMENTS(METRICS); i++) {
 		const Metric *metric = &METRICS[i];
+		const MetricsLabel labels[] = {metric->label, {0}};
+		gboolean is_counter = metric->value < N_COUNTERS;
+		gint64 value = is_counter ? 0 : reading.gauges[metric->value - N_COUNTERS];
 
-		if (metric->family.name == NULL || !is_known(metric, &reading))
+		if (metric->family.name == NULL || value == METRICS_NOT_KNOWN)
 			continue;
 		if (metric->write != NULL) {
-			metric->write(text, &metric->family, &reading);
+			metric->write(text, metric, &reading);
 			continue;
 		}
 		if (g_strcmp0(metric->family.name, family) != 0)
-			prometheus_text_begin(text, &metric->family);
+			metrics_family_begin(text, &metric->family);
 		family = metric->family.name;
-		append_sample(text, metric, &reading);
+		if (is_counter)
+			metrics_family_add_count(text, &metric->family, labels,
+						 sum_of(&reading, metric->value));
+		else if (metric->family.type == METRICS_COUNTER)
+			metrics_family_add_count(text, &metric->family, labels, (guint64)value);
+		else
+			metrics_family_add(text, &metric->family, labels,
+					   (gdouble)value * SCALES[metric->unit]);
 	}
 	append_process(text);
 	return g_string_free(text, FALSE);
@@ -749,14 +771,6 @@ void metrics_put_counter(GHashTable *values, const char *name, gint64 value)
 	g_hash_table_insert(values, g_strdup(name), g_memdup2(&value, sizeof value));
 }
 
-static void put_method(GHashTable *values, CounterSet *counters, const char *prefix, Counter first,
-		       CounterMethod method)
-{
-	g_autofree char *name = g_strconcat(prefix, counter_method_name(method), NULL);
-
-	metrics_put_counter(values, name, (gint64)counter_set_sum(counters, first + method));
-}
-
 static void put_agent(const char *agent, guint64 ids, gpointer values)
 {
 	g_autofree char *name =
@@ -771,9 +785,17 @@ void metrics_put_counters(GHashTable *values, CounterSet *counters, AgentCounter
 	for (Counter counter = 0; counter < N_NAMED_COUNTERS; counter++)
 		metrics_put_counter(values, metrics_counter_name(counter),
 				    (gint64)counter_set_sum(counters, counter));
-	for (CounterMethod method = 0; method < N_COUNTER_METHODS; method++) {
-		put_method(values, counters, "answered_", COUNTER_ANSWERED, method);
-		put_method(values, counters, "refused_", COUNTER_REFUSED, method);
+	for (guint i = 0; i < 2 * N_COUNTER_METHODS; i++) {
+		CounterMethod method = i / 2;
+		gboolean is_answered = i % 2 == 0;
+		g_autofree char *name = g_strconcat(is_answered ? "answered_" : "refused_",
+						    counter_method_name(method), NULL);
+
+		metrics_put_counter(
+			values, name,
+			(gint64)counter_set_sum(counters,
+						(is_answered ? COUNTER_ANSWERED : COUNTER_REFUSED) +
+							method));
 	}
 	agent_counters_each(agents, put_agent, values);
 	metrics_put_counter(values, "scribe_enqueue_failures",

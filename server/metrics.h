@@ -5,8 +5,44 @@
 #include <json-glib/json-glib.h>
 
 #include "rpc/server.h"
-#include "server/health.h"
 #include "server/relay-source.h"
+#include "server/watchdog.h"
+
+/*
+ * Prometheus' text format, version 0.0.4 (prometheus.io/docs/instrumenting/exposition_formats). A
+ * family is begun, and then has samples. The caller chooses names and labels by Prometheus'
+ * conventions.
+ */
+#define METRICS_TEXT_TYPE "text/plain; version=0.0.4; charset=utf-8"
+
+typedef enum { METRICS_COUNTER, METRICS_GAUGE, METRICS_HISTOGRAM } MetricsType;
+
+typedef struct {
+	const char *name;
+	MetricsType type;
+	const char *help; /* a line */
+} MetricsFamily;
+
+/* One of the labels of a sample; the last of several has no name. */
+typedef struct {
+	const char *name;
+	const char *value; /* any UTF-8 */
+} MetricsLabel;
+
+void metrics_family_begin(GString *text, const MetricsFamily *family);
+
+/* @labels: (nullable). %NaN and infinities are written as such. */
+void metrics_family_add(GString *text, const MetricsFamily *family, const MetricsLabel *labels,
+			gdouble value);
+
+/* The same for a counter, which is written to the last digit. */
+void metrics_family_add_count(GString *text, const MetricsFamily *family,
+			      const MetricsLabel *labels, guint64 count);
+
+/* @bounds: the upper bound of each bucket but the last, which has none
+ * @counts: what is in each bucket and not in those before it; @n of them */
+void metrics_family_add_histogram(GString *text, const MetricsFamily *family, const gdouble *bounds,
+				  const guint64 *counts, guint n, gdouble sum);
 
 /*
  * The values that a server reports about itself. One table holds them all, with their names in

@@ -10,7 +10,7 @@
 #include "core/clock.h"
 #include "core/layout.h"
 
-/* How old the list of the servers may be. */
+/* How old the list of the servers may be, before a new one is requested. */
 #define WORKERS_MAX_AGE_MS 1000
 
 /* While no server can be reached: when to ask again. */
@@ -258,26 +258,18 @@ static char *relay_find_server(Source *source)
 
 /* A list that is too old is requested again. The old one is used if the call may not wait, or if no
  * new one comes. */
-static GPtrArray *find_workers(RelaySource *self, gboolean may_wait, gboolean *out_has_failed)
-{
-	gboolean none_at_all = FALSE;
-	GPtrArray *workers = NULL;
-	gint64 asked_us;
-
-	if (!pool_upstream_get_workers(self->pool, WORKERS_MAX_AGE_MS, &workers, &asked_us,
-				       out_has_failed) &&
-	    (*out_has_failed || !may_wait))
-		pool_upstream_get_workers(self->pool, G_MAXINT32, &workers, &asked_us,
-					  &none_at_all);
-	return workers;
-}
-
 static gboolean relay_get_workers(Source *source, gboolean may_wait, GPtrArray **out_workers,
 				  GError **error)
 {
-	gboolean has_failed = FALSE;
+	PoolUpstream *pool = relay_of(source)->pool;
+	gboolean has_failed = FALSE, none_at_all = FALSE;
+	gint64 asked_us;
 
-	*out_workers = find_workers(relay_of(source), may_wait, &has_failed);
+	*out_workers = NULL;
+	if (!pool_upstream_get_workers(pool, WORKERS_MAX_AGE_MS, out_workers, &asked_us,
+				       &has_failed) &&
+	    (has_failed || !may_wait))
+		pool_upstream_get_workers(pool, G_MAXINT32, out_workers, &asked_us, &none_at_all);
 	if (*out_workers == NULL && (has_failed || !may_wait))
 		g_set_error_literal(error, REGISTRY_ERROR, REGISTRY_ERROR_FAILED,
 				    has_failed ? "no server has a list of them"
@@ -287,44 +279,9 @@ static gboolean relay_get_workers(Source *source, gboolean may_wait, GPtrArray *
 
 /* Events of the pool, such as a failover after a server's death */
 
-/* Corrects the clock by as little as it takes to agree with the server. Of the server's time only
- * the millisecond is known, and the answer can have taken the whole round trip. If it is far from
- * this machine's time, one of the clocks is wrong, and nothing is corrected. */
-static void correct_clock(RelaySource *self, const PoolView *view)
-{
-	gint64 own_ms = g_get_real_time() / 1000;
-	gint64 offset_ns = system_clock_measure_offset_ns();
-	gint64 least_ns, most_ns;
-
-	if (view->as_of_ms >= own_ms - self->max_skew_ms &&
-	    view->as_of_ms <= own_ms + self->max_skew_ms) {
-		least_ns = view->as_of_ms * CLOCK_NS_PER_MS -
-			   (view->asked_at_us + view->round_trip_us) * 1000;
-		most_ns = (view->as_of_ms + 1) * CLOCK_NS_PER_MS - view->asked_at_us * 1000;
-		offset_ns = CLAMP(system_clock_offset_ns(&self->clock), least_ns, most_ns);
-	}
-	system_clock_set_offset_ns(&self->clock, offset_ns);
-}
-
-/* Logs that the server has died or drains, or that there is a server again. */
-static void log_server_change(const RelaySource *self, const PoolView *view)
-{
-	gboolean was_away = self->seen.server != NULL && *self->seen.server != '\0';
-
-	if (view->is_served && !self->seen.is_served)
-		log_event(LOG_RELAY_SERVER, log_text("server", view->server),
-			  log_number("datacenter_id", view->datacenter_id),
-			  log_number("worker_id", view->worker_id),
-			  log_number("away_ms",
-				     was_away ? (view->since_us - self->seen.since_us) / 1000 : 0));
-	else if (!view->is_served && self->seen.is_served)
-		log_event(LOG_RELAY_CUT_OFF, log_text("server", view->server),
-			  log_text("error", view->failure));
-}
-
-/* Logs each new reason, up to MAX_REASONS, and the current reason once a minute. A reason is new
- * again if the relay is served a minute or more after the last one, so that a server that comes and
- * goes does not fill the log. */
+/* Logs each new reason why there is no server, up to MAX_REASONS, and the current reason once a
+ * minute. A reason is new again if the relay is served a minute or more after the last one, so that
+ * a server that comes and goes does not fill the log. */
 static void log_reason(RelaySource *self, const PoolView *view)
 {
 	gint64 now_us = g_get_monotonic_time();
@@ -345,59 +302,70 @@ static void log_reason(RelaySource *self, const PoolView *view)
 		log_event(LOG_RELAY_NO_SERVER, log_text("error", view->failure));
 }
 
-static void log_excluded(const RelaySource *self, const PoolView *view)
-{
-	if (view->n_excluded > self->seen.n_excluded)
-		log_event(LOG_RELAY_SERVER_EXCLUDED, log_text("server", view->excluded_server),
-			  log_text("nonce", view->excluded_nonce),
-			  log_text("first_sender", view->first_sender),
-			  log_text("error", view->proof),
-			  log_number("servers", (gint64)view->n_excluded),
-			  log_text("remedy", "stop that server, then run snowflakectl audit "
-					     "--duplicates"));
-}
-
-/* Takes the pool's new view. Another server can allow other batches. Returns whether there is
- * another server, or none any more. */
+/* Takes the pool's new view, and logs what has changed: the server has died or drains, there is a
+ * server again, or a server was excluded. Another server can allow other batches. Returns whether
+ * there is another server, or none any more. */
 static gboolean update_view(RelaySource *self)
 {
 	PoolView view = {0};
-	gboolean changed;
+	gint64 offset_ns, least_ns, most_ns;
+	gboolean is_changed, was_away;
 
 	pthread_mutex_lock(&self->seen_mutex);
 	pool_upstream_get_view(self->pool, &view);
-	correct_clock(self, &view);
-	log_excluded(self, &view);
-	changed = view.is_served != self->seen.is_served ||
-		  g_strcmp0(view.server, self->seen.server) != 0;
-	if (changed) {
-		log_server_change(self, &view);
-		set_max_batch(self, self->max_batch);
+	/* Correct the clock by as little as it takes to agree with the server. Of the server's time
+	 * only the millisecond is known, and the answer can have taken the whole round trip. If it
+	 * is far from this machine's time, one of the clocks is wrong, and nothing is corrected. */
+	offset_ns = system_clock_measure_offset_ns();
+	if (ABS(view.as_of_ms - g_get_real_time() / 1000) <= self->max_skew_ms) {
+		least_ns = view.as_of_ms * CLOCK_NS_PER_MS -
+			   (view.asked_at_us + view.round_trip_us) * 1000;
+		most_ns = (view.as_of_ms + 1) * CLOCK_NS_PER_MS - view.asked_at_us * 1000;
+		offset_ns = CLAMP(system_clock_offset_ns(&self->clock), least_ns, most_ns);
 	}
+	system_clock_set_offset_ns(&self->clock, offset_ns);
+	if (view.n_excluded > self->seen.n_excluded)
+		log_event(LOG_RELAY_SERVER_EXCLUDED, log_text("server", view.excluded_server),
+			  log_text("nonce", view.excluded_nonce),
+			  log_text("first_sender", view.first_sender),
+			  log_text("error", view.proof),
+			  log_number("servers", (gint64)view.n_excluded),
+			  log_text("remedy", "stop that server, then run snowflakectl audit "
+					     "--duplicates"));
+	is_changed = view.is_served != self->seen.is_served ||
+		     g_strcmp0(view.server, self->seen.server) != 0;
+	was_away = self->seen.server != NULL && *self->seen.server != '\0';
+	if (view.is_served && !self->seen.is_served)
+		log_event(LOG_RELAY_SERVER, log_text("server", view.server),
+			  log_number("datacenter_id", view.datacenter_id),
+			  log_number("worker_id", view.worker_id),
+			  log_number("away_ms",
+				     was_away ? (view.since_us - self->seen.since_us) / 1000 : 0));
+	else if (!view.is_served && self->seen.is_served)
+		log_event(LOG_RELAY_CUT_OFF, log_text("server", view.server),
+			  log_text("error", view.failure));
+	if (is_changed)
+		set_max_batch(self, self->max_batch);
 	log_reason(self, &view);
 	pool_view_clear(&self->seen);
 	self->seen = view;
 	pthread_mutex_unlock(&self->seen_mutex);
-	return changed;
-}
-
-/* If the time in an ID is far off, the servers have another layout. The IDs are unique
- * nevertheless, but their times and worker IDs are read wrong. */
-static void check_layout(RelaySource *self)
-{
-	gint64 last_id = atomic_load_explicit(&self->last_id, memory_order_relaxed);
-	gint64 time_ms = layout_decode(self->source.layout, last_id).time_ms;
-	gint64 now_ms = clock_now_ms(&self->clock.clock);
-
-	if (last_id != 0 && ABS(time_ms - now_ms) > self->max_age_us / 1000 + LAYOUT_DIFFERS_MS)
-		report_layout_differs(self, last_id);
+	return is_changed;
 }
 
 static void handle_event(RelaySource *self)
 {
+	gint64 last_id = atomic_load_explicit(&self->last_id, memory_order_relaxed);
+	gint64 time_ms = layout_decode(self->source.layout, last_id).time_ms;
+	gint64 differs_ms;
+
 	if (update_view(self))
 		self->listener.changed(self->listener.user_data);
-	check_layout(self);
+	/* If the time in an ID is far off, the servers have another layout. The IDs are unique
+	 * nevertheless, but their times and worker IDs are read wrong. */
+	differs_ms = ABS(time_ms - clock_now_ms(&self->clock.clock));
+	if (last_id != 0 && differs_ms > self->max_age_us / 1000 + LAYOUT_DIFFERS_MS)
+		report_layout_differs(self, last_id);
 	self->listener.came(self->listener.user_data);
 }
 
@@ -427,39 +395,6 @@ static gboolean relay_stop(Source *source, gint64 timeout_ms G_GNUC_UNUSED)
 	return TRUE;
 }
 
-static GError *relay_error(Source *source G_GNUC_UNUSED)
-{
-	return NULL;
-}
-
-/* The pool's thread waits only for its sockets. */
-static gint64 relay_idle_ms(Source *source G_GNUC_UNUSED)
-{
-	return 0;
-}
-
-static gboolean make_pool(RelaySource *self, const Options *options, const char *nonce,
-			  GError **error)
-{
-	SnowflakePoolConfig config = SNOWFLAKE_POOL_CONFIG_INIT(options->relay_agent);
-	const TlsNames tls = options_tls_names(options);
-	g_autoptr(GPtrArray) servers = g_ptr_array_new();
-
-	for (guint i = 0; i < options->relay->len; i++)
-		g_ptr_array_add(servers, ((const Address *)options->relay->pdata[i])->text);
-	g_ptr_array_add(servers, NULL);
-	config.servers = (const char *const *)servers->pdata;
-	config.tls =
-		(SnowflakeClientTls){.ca = tls.ca, .certificate = tls.certificate, .key = tls.key};
-	config.discover = options->relay_discover;
-	config.prefetch_ms = (guint)options->relay_prefetch_ms;
-	config.max_age_ms = (guint)options->relay_max_age_ms;
-	self->pool = pool_upstream_new(&config, nonce, on_changed, self, error);
-	if (self->pool == NULL)
-		g_prefix_error(error, "--relay: ");
-	return self->pool != NULL;
-}
-
 static const SourceOps OPS = {
 	.kind = WORKER_KIND_RELAY,
 	.add_batch_slot = relay_add_batch_slot,
@@ -473,8 +408,6 @@ static const SourceOps OPS = {
 	.get_workers = relay_get_workers,
 	.start = relay_start,
 	.stop = relay_stop,
-	.error = relay_error,
-	.idle_ms = relay_idle_ms,
 };
 
 RelaySource *relay_source_of(Source *source)
@@ -486,6 +419,9 @@ RelaySource *relay_source_new(const Options *options, const char *nonce,
 			      const RelayListener *listener, GError **error)
 {
 	g_autoptr(RelaySource) self = g_new0(RelaySource, 1);
+	g_autoptr(GPtrArray) servers = g_ptr_array_new();
+	SnowflakePoolConfig config = SNOWFLAKE_POOL_CONFIG_INIT(options->relay_agent);
+	const TlsNames tls = options_tls_names(options);
 
 	system_clock_init(&self->clock);
 	pthread_mutex_init(&self->seen_mutex, NULL);
@@ -504,7 +440,21 @@ RelaySource *relay_source_new(const Options *options, const char *nonce,
 		.batches_apart = TRUE,
 		.retry_after_ms = RETRY_AFTER_MS,
 	};
-	return make_pool(self, options, nonce, error) ? g_steal_pointer(&self) : NULL;
+
+	for (guint i = 0; i < options->relay->len; i++)
+		g_ptr_array_add(servers, ((const Address *)options->relay->pdata[i])->text);
+	g_ptr_array_add(servers, NULL);
+	config.servers = (const char *const *)servers->pdata;
+	config.tls =
+		(SnowflakeClientTls){.ca = tls.ca, .certificate = tls.certificate, .key = tls.key};
+	config.discover = options->relay_discover;
+	config.prefetch_ms = (guint)options->relay_prefetch_ms;
+	config.max_age_ms = (guint)options->relay_max_age_ms;
+	self->pool = pool_upstream_new(&config, nonce, on_changed, self, error);
+	if (self->pool != NULL)
+		return g_steal_pointer(&self);
+	g_prefix_error(error, "--relay: ");
+	return NULL;
 }
 
 void relay_source_free(RelaySource *self)
@@ -524,12 +474,7 @@ Source *relay_source_get(RelaySource *self)
 	return &self->source;
 }
 
-void relay_source_get_view(RelaySource *self, PoolView *out_view)
+PoolUpstream *relay_source_pool(const RelaySource *self)
 {
-	pool_upstream_get_view(self->pool, out_view);
-}
-
-void relay_source_get_statistics(RelaySource *self, SnowflakePoolStatistics *out_statistics)
-{
-	pool_upstream_get_statistics(self->pool, out_statistics);
+	return self->pool;
 }

@@ -21,16 +21,11 @@ typedef struct {
 	gpointer user_data;
 } RelayListener;
 
-/**
- * relay_source_new:
+/* Begins to connect.
  * @options: with a relay; borrowed
  * @nonce: this relay's nonce; the pool does not connect to a server that reports it
  * @listener: copied
- *
- * Begins to connect.
- *
- * Returns: (transfer full): it, or %NULL with an error of one line
- */
+ * Returns: (transfer full): it, or %NULL with an error of one line */
 RelaySource *relay_source_new(const Options *options, const char *nonce,
 			      const RelayListener *listener, GError **error);
 
@@ -43,15 +38,11 @@ Source *relay_source_get(RelaySource *self);
 /* (nullable): the relay that @source is; NULL: it is no relay. */
 RelaySource *relay_source_of(Source *source);
 
-/* Any thread: as pool_upstream_get_view() and pool_upstream_get_statistics(). */
-void relay_source_get_view(RelaySource *self, PoolView *out_view);
-void relay_source_get_statistics(RelaySource *self, SnowflakePoolStatistics *out_statistics);
+/* Borrowed, for its view and its statistics. */
+PoolUpstream *relay_source_pool(const RelaySource *self);
 
-/**
- * relay_source_join_runs:
- * @runs: (element-type SnowflakeClientIdRun): one or more, from one draw of a server
+/* @runs: (element-type SnowflakeClientIdRun): one or more, from one draw of a server
  * @out_run: (out): all of their IDs as one run of a cursor; untouched on failure
- *
  * Returns: %FALSE if they are no run of one worker with @layout: then the server has another layout
  */
 gboolean relay_source_join_runs(const Layout *layout, const GArray *runs,

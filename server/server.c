@@ -13,13 +13,14 @@
 #include "admin/http.h"
 #include "common/address.h"
 #include "common/log.h"
+#include "common/tls/client.h"
 #include "core/text.h"
-#include "server/certificates.h"
-#include "server/handler.h"
+#include "options/options-table.h"
+#include "server/codecs.h"
 
 /* Descriptors that are not for connections: listeners, loops, state files, the log; and those of
  * connections that are closing to make room. */
-#define SPARE_DESCRIPTORS (64 + CONNECTION_TABLE_MOST_CLOSING)
+#define SPARE_DESCRIPTORS (64 + CONNECTION_LIMITS_MOST_CLOSING)
 
 /* If the server is full, a connection that was silent for this time may be closed. */
 #define IDLE_MS 10000
@@ -28,23 +29,6 @@
 
 #define ADMIN_NAME "admin" /* FileDescriptorName= */
 
-static gboolean check_passed_socket(int fd, const char *name, GError **error)
-{
-	gboolean is_admin = g_str_equal(name, ADMIN_NAME);
-	g_autofree char *escaped = NULL;
-
-	if (sd_is_socket_inet(fd, AF_UNSPEC, SOCK_STREAM, 1, 0) > 0 ||
-	    (!is_admin && sd_is_socket_unix(fd, SOCK_STREAM, 1, NULL, 0) > 0))
-		return TRUE;
-	escaped = text_escape(name, strlen(name));
-	g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_INVAL,
-		    "file descriptor %d, passed as \"%s\", is no %s that listens: in the socket "
-		    "unit, have ListenStream= with %s only",
-		    fd, escaped, is_admin ? "TCP socket" : "TCP or local stream socket",
-		    is_admin ? "a port" : "a port or a path");
-	return FALSE;
-}
-
 static void passed_sockets_clear(PassedSockets *self)
 {
 	g_clear_pointer(&self->thrift, g_array_unref);
@@ -52,8 +36,9 @@ static void passed_sockets_clear(PassedSockets *self)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(PassedSockets, passed_sockets_clear)
 
-/* Takes the sockets once, before there are other threads. Children do not get them again. %FALSE
- * with a GFileError set: a descriptor is no such socket. */
+/* Takes the sockets once, before there are other threads. The environment keeps their names, which
+ * the options are checked against again at a reload; LISTEN_PID is no child's. %FALSE with a
+ * GFileError set: a descriptor is no such socket. */
 static gboolean take_passed_sockets(PassedSockets *out_sockets, GError **error)
 {
 	g_auto(PassedSockets) sockets = {
@@ -61,7 +46,7 @@ static gboolean take_passed_sockets(PassedSockets *out_sockets, GError **error)
 		.admin = g_array_new(FALSE, FALSE, sizeof(int)),
 	};
 	g_auto(GStrv) names = NULL;
-	int count = sd_listen_fds_with_names(TRUE, &names);
+	int count = sd_listen_fds_with_names(FALSE, &names);
 
 	if (count < 0) {
 		g_set_error(error, G_FILE_ERROR, g_file_error_from_errno(-count),
@@ -72,30 +57,25 @@ static gboolean take_passed_sockets(PassedSockets *out_sockets, GError **error)
 	}
 	for (int i = 0; i < count; i++) {
 		int fd = SD_LISTEN_FDS_START + i;
+		gboolean is_admin = g_str_equal(names[i], ADMIN_NAME);
+		g_autofree char *escaped = NULL;
 
-		if (!check_passed_socket(fd, names[i], error))
-			return FALSE;
-		g_array_append_val(
-			g_str_equal(names[i], ADMIN_NAME) ? sockets.admin : sockets.thrift, fd);
+		if (sd_is_socket_inet(fd, AF_UNSPEC, SOCK_STREAM, 1, 0) > 0 ||
+		    (!is_admin && sd_is_socket_unix(fd, SOCK_STREAM, 1, NULL, 0) > 0)) {
+			g_array_append_val(is_admin ? sockets.admin : sockets.thrift, fd);
+			continue;
+		}
+		escaped = text_escape(names[i], strlen(names[i]));
+		g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_INVAL,
+			    "file descriptor %d, passed as \"%s\", is no %s that listens: in the "
+			    "socket unit, have ListenStream= with %s only",
+			    fd, escaped, is_admin ? "TCP socket" : "TCP or local stream socket",
+			    is_admin ? "a port" : "a port or a path");
+		return FALSE;
 	}
 	*out_sockets = sockets;
 	sockets = (PassedSockets){0};
 	return TRUE;
-}
-
-/* Raises the limit of file descriptors to @wanted, if possible. Returns the limit. */
-static rlim_t raise_descriptor_limit(rlim_t wanted)
-{
-	struct rlimit limit = {0};
-
-	getrlimit(RLIMIT_NOFILE, &limit); /* fails for wrong arguments only */
-	/* root may raise the hard limit too */
-	if (limit.rlim_cur < wanted &&
-	    setrlimit(RLIMIT_NOFILE, &(struct rlimit){wanted, MAX(limit.rlim_max, wanted)}) != 0)
-		setrlimit(RLIMIT_NOFILE,
-			  &(struct rlimit){MIN(wanted, limit.rlim_max), limit.rlim_max});
-	getrlimit(RLIMIT_NOFILE, &limit);
-	return limit.rlim_cur;
 }
 
 /* Whether there is an admin port: an option names it, or a socket for it was passed. */
@@ -111,18 +91,28 @@ static guint own_descriptors(const Server *self)
 	       (has_admin(self) ? ADMIN_HTTP_DESCRIPTORS : 0);
 }
 
-/* Returns for how many connections there are descriptors; 0: for none. The server keeps the others
- * for itself: if it could not write its record, it could not serve the connections. */
+/* Returns for how many connections there are descriptors, after raising the limit if possible; 0:
+ * for none. The server keeps the others for itself: if it could not write its record, it could not
+ * serve the connections. */
 static guint allowed_connections(const Server *self)
 {
-	const Options *options = self->options;
+	rlim_t most = (rlim_t)self->options->max_connections;
 	rlim_t own = own_descriptors(self);
-	rlim_t descriptors = raise_descriptor_limit((rlim_t)options->max_connections + own);
-	rlim_t connections = descriptors > own ? descriptors - own : 0;
+	struct rlimit limit = {0};
+	rlim_t connections;
 
-	if (connections >= (rlim_t)options->max_connections)
-		return (guint)options->max_connections;
-	log_event(LOG_LIMITS, log_number("file_descriptors", (gint64)descriptors),
+	getrlimit(RLIMIT_NOFILE, &limit); /* fails for wrong arguments only */
+	/* root may raise the hard limit too */
+	if (limit.rlim_cur < most + own &&
+	    setrlimit(RLIMIT_NOFILE,
+		      &(struct rlimit){most + own, MAX(limit.rlim_max, most + own)}) != 0)
+		setrlimit(RLIMIT_NOFILE,
+			  &(struct rlimit){MIN(most + own, limit.rlim_max), limit.rlim_max});
+	getrlimit(RLIMIT_NOFILE, &limit);
+	connections = limit.rlim_cur > own ? limit.rlim_cur - own : 0;
+	if (connections >= most)
+		return (guint)most;
+	log_event(LOG_LIMITS, log_number("file_descriptors", (gint64)limit.rlim_cur),
 		  log_number("max_connections", (gint64)connections),
 		  log_text("remedy", "raise the limit (ulimit -n, LimitNOFILE=) or lower "
 				     "--max-connections"));
@@ -152,71 +142,45 @@ static void on_keeper_changed(gpointer user_data)
 	wake_main(user_data);
 }
 
-/* (transfer full): the address on which it listens, with this machine's name for a wildcard. */
-static char *default_address(const Server *self)
-{
-	g_autofree char *text = rpc_server_address(self->rpc);
-	/* the wildcard can be the address of a name, or a number that only the resolver reads, such
-	 * as 0x0; a passed socket has no other address */
-	g_autoptr(Address) bound = address_parse_listen(text, NULL);
-	/* the kernel allows any bytes in a name, records and replies do not */
-	g_autofree char *name = g_utf8_make_valid(g_get_host_name(), -1);
-
-	if (bound == NULL || !address_is_everywhere(bound))
-		return g_steal_pointer(&text);
-	/* the port is the bound one, as the option can be 0 */
-	return g_strconcat(bound->is_tls ? ADDRESS_TLS_PREFIX : "", name, strrchr(text, ':'), NULL);
-}
-
-/* @text: (nullable): a name or a number; -1: none */
-static gboolean find_group(const char *text, gid_t *out_gid, GError **error)
-{
-	const struct group *group;
-	guint64 number = (gid_t)-1;
-	g_autofree char *escaped = NULL;
-
-	if (text == NULL || text_parse_number(text, 10, 0, (gid_t)-1 - 1, &number)) {
-		*out_gid = (gid_t)number;
-		return TRUE;
-	}
-	group = getgrnam(text);
-	if (group != NULL) {
-		*out_gid = group->gr_gid;
-		return TRUE;
-	}
-	escaped = text_escape(text, strlen(text));
-	g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
-		    "--socket-group: there is no group \"%s\" on this machine: name one that "
-		    "\"getent group\" lists",
-		    escaped);
-	return FALSE;
-}
-
-static gboolean open_sockets(Server *self, GError **error)
-{
-	const Options *options = self->options;
-	SocketFileAccess access = {.mode = options->socket_mode};
-	gboolean opened = find_group(options->socket_group, &access.gid, error);
-
-	for (guint i = 0; opened && i < options->listen->len; i++) {
-		const Address *address = options->listen->pdata[i];
-
-		opened = address->path != NULL
-				 ? rpc_server_listen_local(self->rpc, address->path, &access, error)
-				 : rpc_server_listen(self->rpc, address->host, address->port,
-						     address->is_tls, error);
-	}
-	return opened;
-}
-
 /* Uses the passed sockets, or opens its own. */
 static gboolean find_sockets(Server *self, GError **error)
 {
+	const Options *options = self->options;
 	const GArray *passed = self->sockets.thrift;
+	SocketFileAccess access = {.mode = options->socket_mode, .gid = (gid_t)-1};
+	const char *name = options->socket_group; /* or a number */
+	gboolean is_open = TRUE;
+	guint64 number;
 
-	if (passed->len == 0)
-		return open_sockets(self, error);
-	if (address_any_is_tls(self->options->listen)) {
+	if (passed->len == 0) {
+		if (name != NULL && text_parse_number(name, 10, 0, (gid_t)-1 - 1, &number)) {
+			access.gid = (gid_t)number;
+		} else if (name != NULL) {
+			const struct group *group = getgrnam(name);
+			g_autofree char *escaped = text_escape(name, strlen(name));
+
+			if (group == NULL) {
+				g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
+					    "--socket-group: there is no group \"%s\" on this "
+					    "machine: name one that \"getent group\" lists",
+					    escaped);
+				return FALSE;
+			}
+			access.gid = group->gr_gid;
+		}
+		for (guint i = 0; is_open && i < options->listen->len; i++) {
+			const Address *address = options->listen->pdata[i];
+
+			is_open =
+				address->path != NULL
+					? rpc_server_listen_local(self->rpc, address->path, &access,
+								  error)
+					: rpc_server_listen(self->rpc, address->host, address->port,
+							    address->is_tls, error);
+		}
+		return is_open;
+	}
+	if (address_any_is_tls(options->listen)) {
 		g_set_error_literal(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
 				    "--listen: tls: has no effect on the sockets that were passed, "
 				    "by systemd, say, where calls would be taken without TLS: "
@@ -230,11 +194,76 @@ static gboolean find_sockets(Server *self, GError **error)
 	return TRUE;
 }
 
+/* The certificate */
+
+#define DAY_MS  (24 * 60 * 60 * G_GINT64_CONSTANT(1000))
+#define SOON_MS (30 * DAY_MS)
+
+/* Warns if the certificate expires soon. */
+static gboolean on_certificate_day(gpointer user_data)
+{
+	const Server *self = user_data;
+	gint64 left_ms = atomic_load(&self->certificate_expires_ms) - g_get_real_time() / 1000;
+
+	if (left_ms < SOON_MS)
+		log_event(LOG_CERTIFICATE_ENDS_SOON,
+			  log_text("file", self->options->tls_certificate),
+			  log_text("expires", self->certificate_expires),
+			  log_number("days_left", left_ms / DAY_MS),
+			  log_text("meaning", "others refuse it from then on: replace the files "
+					      "of --tls-certificate and --tls-key, then SIGHUP"));
+	return G_SOURCE_CONTINUE;
+}
+
+/* Reads the certificate and its key as a pair, for handshakes that begin from then on; open
+ * connections stay. Files for calls of other servers are read too, to check them:
+ * common/tls/client.h tells when they take effect. Does nothing without TLS. %FALSE with an error
+ * set: the files with the error change nothing. */
+static gboolean read_certificates(Server *self, GError **error)
+{
+	const Options *options = self->options;
+	const TlsNames names = options_tls_names(options);
+	gboolean has_client = (options->relay != NULL || options->zookeeper != NULL) &&
+			      (names.ca != NULL || names.certificate != NULL);
+	g_autoptr(TlsContext) context = NULL;
+	g_autoptr(TlsClient) client = NULL;
+	g_autoptr(GDateTime) time = NULL;
+	gint64 expires_ms = G_MAXINT64;
+
+	if (address_any_is_tls(options->listen)) {
+		context = tls_context_new_server(options->tls_certificate, options->tls_key,
+						 options->tls_client_ca, error);
+		if (context == NULL)
+			return FALSE;
+		rpc_server_set_tls(self->rpc, context);
+		expires_ms = tls_context_expires_ms(context);
+	}
+	if (has_client)
+		client = tls_client_new(&names, error);
+	if (context == NULL && client != NULL)
+		expires_ms = tls_client_expires_ms(client);
+	if (context != NULL || client != NULL)
+		atomic_store(&self->certificate_expires_ms, expires_ms);
+	if (expires_ms != G_MAXINT64) {
+		time = g_date_time_new_from_unix_utc(expires_ms / 1000);
+		g_free(self->certificate_expires);
+		self->certificate_expires = time != NULL
+						    ? g_date_time_format(time, "%Y-%m-%dT%H:%M:%SZ")
+						    : g_strdup("?");
+		log_event(LOG_CERTIFICATE, log_text("file", options->tls_certificate),
+			  log_text("expires", self->certificate_expires));
+		on_certificate_day(self);
+	}
+	return !has_client || client != NULL;
+}
+
+/* The parts */
+
 static gboolean make_rpc_server(Server *self, GError **error)
 {
 	const Options *options = self->options;
 	const RpcServerConfig config = {
-		.service = handler_service(&self->service, !options->no_fast_path),
+		.service = codecs_service(&self->service, !options->no_fast_path),
 		.limits =
 			{
 				.max_frame_bytes = (gsize)options->max_frame_bytes,
@@ -255,11 +284,12 @@ static gboolean make_rpc_server(Server *self, GError **error)
 				.max_per_address = (guint)options->max_connections_per_address,
 				/* a client that waits for an answer is silent too */
 				.idle_ms = (guint)MAX(IDLE_MS, options->max_wait_ms + 1000),
-				.is_idle = connection_table_is_idle,
+				.is_idle = connection_limits_is_idle,
 			},
 		.failed = wake_main,
 		.user_data = self,
 	};
+	g_autoptr(Address) bound = NULL;
 
 	if (config.connections.max_connections == 0) {
 		g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_MFILE,
@@ -273,29 +303,27 @@ static gboolean make_rpc_server(Server *self, GError **error)
 	if (self->rpc == NULL)
 		return FALSE;
 	rpc_server_set_allow(self->rpc, options->allow);
-	if (!find_sockets(self, error) || !certificates_read(self, error))
+	if (!find_sockets(self, error) || !read_certificates(self, error))
 		return FALSE;
-	self->address =
-		options->advertise ? g_strdup(options->advertise->text) : default_address(self);
-	return TRUE;
-}
-
-static gboolean make_admin(Server *self, GError **error)
-{
-	const AdminConfig config = {
-		.options = self->options,
-		.service = &self->service,
-		.health = &self->health,
-		.rpc = self->rpc,
-		.certificate_expires_ms = &self->certificate_expires_ms,
-		.started_us = self->started_us,
-		.sockets = self->sockets.admin,
-	};
-
-	if (!has_admin(self))
+	if (options->advertise != NULL) {
+		self->address = g_strdup(options->advertise->text);
 		return TRUE;
-	self->admin = admin_new(&config, error);
-	return self->admin != NULL;
+	}
+	/* the address on which it listens, with this machine's name for a wildcard; the wildcard
+	 * can be the address of a name, or a number that only the resolver reads, such as 0x0; a
+	 * passed socket has no other address */
+	self->address = rpc_server_address(self->rpc);
+	bound = address_parse_listen(self->address, NULL);
+	if (bound != NULL && address_is_everywhere(bound)) {
+		g_autofree char *text = g_steal_pointer(&self->address);
+		/* the kernel allows any bytes in a name, records and replies do not */
+		g_autofree char *name = g_utf8_make_valid(g_get_host_name(), -1);
+
+		/* the port is the bound one, as the option can be 0 */
+		self->address = g_strconcat(bound->is_tls ? ADDRESS_TLS_PREFIX : "", name,
+					    strrchr(text, ':'), NULL);
+	}
+	return TRUE;
 }
 
 static gboolean make_source(Server *self, GError **error)
@@ -316,19 +344,6 @@ static gboolean make_source(Server *self, GError **error)
 		g_strlcpy(self->nonce, self->issuer.nonce, sizeof self->nonce);
 	}
 	ulid_generator_init(&self->ulids, self->source->clock);
-	return TRUE;
-}
-
-/* Makes the keeper, which needs the address. */
-static gboolean join_registry(Server *self, GError **error)
-{
-	const IssuerMember member = {.address = self->address, .version = SNOWFLAKE_VERSION};
-
-	if (self->relay != NULL)
-		return TRUE;
-	if (!issuer_join(&self->issuer, &member, on_keeper_changed, self, error))
-		return FALSE;
-	issuer_source_join(&self->issuer_source, self->issuer.keeper);
 	return TRUE;
 }
 
@@ -365,11 +380,162 @@ gboolean server_init(Server *self, Options *options, GError **error)
 		.max_wait_ms = options->max_wait_ms,
 	};
 	health_init(&self->health, &self->service);
-	if (!make_rpc_server(self, error) || !make_admin(self, error) ||
-	    !join_registry(self, error))
+	if (!make_rpc_server(self, error))
 		return FALSE;
+	if (has_admin(self)) {
+		const AdminConfig admin = {
+			.options = self->options,
+			.service = &self->service,
+			.health = &self->health,
+			.rpc = self->rpc,
+			.certificate_expires_ms = &self->certificate_expires_ms,
+			.started_us = self->started_us,
+			.sockets = self->sockets.admin,
+		};
+
+		self->admin = admin_new(&admin, error);
+		if (self->admin == NULL)
+			return FALSE;
+	}
+	if (self->relay == NULL) { /* the keeper needs the address */
+		const IssuerMember member = {.address = self->address,
+					     .version = SNOWFLAKE_VERSION};
+
+		if (!issuer_join(&self->issuer, &member, on_keeper_changed, self, error))
+			return FALSE;
+		self->issuer_source.keeper = self->issuer.keeper;
+	}
 	self->service.address = self->address;
 	return TRUE;
+}
+
+gboolean server_start(Server *self, GError **error)
+{
+	watchdog_start(&self->watchdog, self->rpc, self->source, &self->health,
+		       self->options->relay == NULL && self->options->zookeeper == NULL);
+	if (atomic_load(&self->certificate_expires_ms) != G_MAXINT64)
+		g_timeout_add_seconds(DAY_MS / 1000, on_certificate_day, self);
+	if (!audit_log_start(self->audit, error) ||
+	    (self->admin != NULL && !admin_start(self->admin, error)) ||
+	    !rpc_server_start(self->rpc, error))
+		return FALSE;
+	self->source->ops->start(self->source);
+	return TRUE;
+}
+
+/* The reload */
+
+/* Takes the options that are reread, and logs the others that differ. */
+static void take_options(Server *self, const Options *next, guint sender)
+{
+	Options *options = self->options;
+	LogLevel before = options->log_level;
+	g_autoptr(GString) changed = g_string_new(NULL);
+	g_autoptr(GString) needs_restart = g_string_new(NULL);
+
+	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++) {
+		const OptionSpec *spec = &OPTIONS_TABLE[i];
+		GString *names = spec->reread ? changed : needs_restart;
+		g_autofree char *old_text = options_text_of(options, spec);
+		g_autofree char *text = options_text_of(next, spec);
+
+		if (g_strcmp0(old_text, text) == 0)
+			continue;
+		g_string_append_printf(names, "%s%s", names->len > 0 ? "," : "", spec->name);
+		if (!spec->reread)
+			continue;
+		if (spec->type == OPTION_ALLOW) {
+			allow_list_unref(options->allow);
+			options->allow = allow_list_ref(next->allow);
+			continue;
+		}
+		g_assert(spec->type == OPTION_NUMBER || spec->type == OPTION_CHOICE);
+		memcpy((char *)options + spec->offset, (const char *)next + spec->offset,
+		       spec->type == OPTION_NUMBER ? sizeof(gint64) : sizeof(guint));
+	}
+	/* a level that suppresses this line takes effect after it */
+	log_set_level(MAX(before, options->log_level));
+	log_event(LOG_RELOAD, log_number("pid", sender),
+		  log_text("changed", changed->len > 0 ? changed->str : "none"),
+		  log_text("needs_restart", needs_restart->len > 0 ? needs_restart->str : "none"));
+	log_set_level(options->log_level);
+	rpc_server_set_max_per_address(self->rpc, (guint)options->max_connections_per_address);
+	rpc_server_set_allow(self->rpc, options->allow);
+	/* other reread options, such as drain-delay, are read when they are needed */
+}
+
+void server_reload(Server *self, guint sender)
+{
+	g_autoptr(GError) error = NULL;
+	g_autoptr(Options) next = options_new_again(self->options, &error);
+
+	audit_log_reopen(self->audit);
+	/* A name in --allow is shown by a certificate, which a server requests only if it was
+	 * started with --tls-client-ca. Without it such a list would admit nobody. */
+	if (next != NULL && allow_list_has_names(next->allow) &&
+	    self->options->tls_client_ca == NULL)
+		g_set_error_literal(&error, G_IO_ERROR, G_IO_ERROR_INVALID_ARGUMENT,
+				    "allow: " ALLOW_LIST_NAME_PREFIX
+				    "NAME needs tls-client-ca, which is read at the start: restart "
+				    "it");
+	if (error == NULL) {
+		take_options(self, next, sender);
+		read_certificates(self, &error);
+	}
+	if (error != NULL)
+		log_event(LOG_RELOAD_FAILED, log_number("pid", sender),
+			  log_text("error", error->message));
+}
+
+/* The stop */
+
+/* Least time for the release and the audit log, if --stop-timeout is short or was used up. */
+#define LAST_STEPS_LEAST_MS 1000
+
+/* Time that a stop may take beyond its options: the last answers and replies, LAST_STEPS_LEAST_MS,
+ * the end of the keeper and of its session, and a margin. */
+#define STOP_SPARE_MS 5000
+
+void server_drain(Server *self, gint64 within_ms)
+{
+	self->service.draining = TRUE;
+	sd_notifyf(0, "STOPPING=1\nSTATUS=draining\nEXTEND_TIMEOUT_USEC=%" G_GINT64_FORMAT,
+		   1000 * (within_ms + STOP_SPARE_MS));
+}
+
+static gint64 sum_of(const Server *self, Counter counter)
+{
+	return (gint64)counter_set_sum(self->counters, counter);
+}
+
+void server_stop(Server *self)
+{
+	gint64 timeout_ms = self->options->stop_timeout_ms;
+	gint64 began_us = g_get_monotonic_time();
+	gint64 left_ms;
+	gboolean source_ended;
+
+	/* again: after a failure it does not drain yet, and --stop-timeout can have been reread */
+	server_drain(self, timeout_ms);
+	health_note(&self->health, timeout_ms + STOP_SPARE_MS);
+	rpc_server_stop(self->rpc, timeout_ms);
+	if (self->admin != NULL)
+		admin_stop(self->admin);
+	/* from here on no IDs are drawn */
+	left_ms = MAX(timeout_ms - (g_get_monotonic_time() - began_us) / 1000, LAST_STEPS_LEAST_MS);
+	audit_log_finish(self->audit, g_get_monotonic_time() + left_ms * 1000);
+	source_ended = self->source->ops->stop(self->source, left_ms);
+	audit_log_join(self->audit);
+	log_tell_suppressed();
+	log_event(LOG_STOPPED, log_number("ids", sum_of(self, COUNTER_IDS_GENERATED)),
+		  log_number("calls", sum_of(self, COUNTER_CALLS)),
+		  log_number("exceptions", sum_of(self, COUNTER_EXCEPTIONS)),
+		  log_number("uptime_s",
+			     (g_get_monotonic_time() - self->started_us) / G_USEC_PER_SEC));
+	if (source_ended)
+		return;
+	log_event(LOG_FAILED, log_text("error", "the worker ID was not handed back in time"));
+	_exit(EXIT_FAILURE); /* its thread may still use all that would be freed */
 }
 
 void server_clear(Server *self)
@@ -385,6 +551,7 @@ void server_clear(Server *self)
 		ulid_generator_clear(&self->ulids);
 	issuer_clear(&self->issuer);
 	watchdog_clear(&self->watchdog);
+	g_free(self->certificate_expires);
 	g_clear_pointer(&self->agents, agent_counters_free);
 	g_clear_pointer(&self->counters, counter_set_free);
 	g_clear_pointer(&self->loop, g_main_loop_unref);

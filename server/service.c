@@ -2,6 +2,7 @@
 #include "server/service.h"
 
 #include "audit/ring.h"
+#include "core/text.h"
 #include "server/metrics.h"
 
 /* Time after which a client repeats a get_workers that had no answer. */
@@ -60,6 +61,15 @@ static ServiceOutcome set_wait(RpcPass *pass, RpcWaitFor what_for, gint64 wait_n
 	return SERVICE_WAITS;
 }
 
+/* Whether a call is deferred because of its large answer. If so, RpcPass.wait is set. */
+static gboolean defer_if_costly(RpcPass *pass, gboolean is_costly)
+{
+	if (!is_costly || !rpc_pass_defers(pass))
+		return FALSE;
+	set_wait(pass, RPC_WAIT_TURN, 0);
+	return TRUE;
+}
+
 /* IDs. The unlucky ways are out of line, so that they do not make the others dearer. */
 
 static G_NO_INLINE ServiceOutcome refuse_agent(const ServiceCall *call, ServiceAnswer *answer)
@@ -67,49 +77,19 @@ static G_NO_INLINE ServiceOutcome refuse_agent(const ServiceCall *call, ServiceA
 	return refuse_call(answer, refusal_of_agent(call->agent, call->agent_length));
 }
 
-static gboolean count_is_valid(const Service *self, gint count)
+static G_NO_INLINE ServiceOutcome refuse_count(guint count, guint most, ServiceAnswer *answer)
 {
-	return count >= 1 && (guint)count <= source_max_batch(self->config->source);
+	return refuse_call(answer, refusal_of_count((gint)count, most));
 }
 
-static G_NO_INLINE ServiceOutcome refuse_count(const Service *self, gint count,
-					       ServiceAnswer *answer)
+/* The largest batch of @method. */
+static guint max_count(const Service *self, CounterMethod method)
 {
-	return refuse_call(answer, refusal_of_count(count, source_max_batch(self->config->source)));
-}
+	guint most = source_max_batch(self->config->source);
 
-/* Decides what becomes of a call for which no IDs could be drawn. It waits if the clock or the
- * source will bring IDs within its time limit. It is refused if the clock is wrong, or the wait is
- * too long. */
-static G_NO_INLINE ServiceOutcome wait_or_refuse(Service *self, RpcPass *pass, RpcWaitFor what_for,
-						 DrawStatus status, const DrawRefusal *no_draw,
-						 ServiceAnswer *answer)
-{
-	Source *source = self->config->source;
-	g_autofree char *why = NULL;
-	gint64 wait_ns = no_draw->wait_ns;
-	gint64 retry_after_ms;
-	gboolean may_wait;
-
-	if (status == DRAW_CLOCK_BACK) {
-		counters_add(self->counters, COUNTER_CLOCK_SKEW, 1);
-		return refuse_call(answer, refusal_of_clock_back(no_draw->behind_ms));
-	}
-	if (status == DRAW_CLOCK_OUTSIDE)
-		return refuse_call(answer, refusal_of_clock_outside(source->layout));
-	if (wait_ns != 0) { /* the clock will bring IDs */
-		may_wait = wait_ns <= self->config->max_wait_ms * 1000000;
-		retry_after_ms = wait_ns / 1000000 + 1;
-	} else { /* only the source can: it is notified, and knows whether waiting makes sense */
-		retry_after_ms = source->ops->demand(source);
-		may_wait = retry_after_ms == 0;
-		retry_after_ms = MAX(retry_after_ms, source->retry_after_ms);
-	}
-	if (may_wait && rpc_pass_may_wait(pass))
-		return set_wait(pass, what_for, wait_ns);
-	why = status == DRAW_WAIT ? g_strdup("every ID of the present time is taken")
-				  : source->ops->why_none(source);
-	return refuse_call(answer, refusal_for_now(REFUSAL_WORKER, why, retry_after_ms));
+	return method == COUNTER_GET_ULIDS || method == COUNTER_GET_UUIDS
+		       ? MIN(most, SERVICE_MAX_128_BIT_IDS)
+		       : most;
 }
 
 static inline ServiceOutcome note_drawn(Service *self, const ServiceCall *call, RpcPass *pass,
@@ -141,9 +121,14 @@ static G_NO_INLINE ServiceOutcome draw_fewer_or_wait(Service *self, const Servic
 		return note_drawn(self, call, pass, &answer->run);
 	/* the draw can have shown that a relay's servers do not allow this count any more */
 	if (least > source_max_batch(source))
-		return refuse_count(self, (gint)least, answer);
-	return wait_or_refuse(self, pass, least > 1 ? RPC_WAIT_BATCH : RPC_WAIT_SINGLE, status,
-			      no_draw, answer);
+		return refuse_count(least, max_count(self, call->method), answer);
+	if (status == DRAW_CLOCK_BACK)
+		counters_add(self->counters, COUNTER_CLOCK_SKEW, 1);
+	return wait_or_refuse(source, self->config->max_wait_ms,
+			      least > 1 ? RPC_WAIT_BATCH : RPC_WAIT_SINGLE, status, no_draw, pass,
+			      &answer->refusal)
+		       ? SERVICE_WAITS
+		       : SERVICE_REFUSED;
 }
 
 /* Draws @count IDs, or @least if there are fewer: 1, or @count itself. @least 1 is for get_id,
@@ -171,18 +156,23 @@ static inline ServiceOutcome draw_ids(Service *self, const ServiceCall *call, Rp
 	return draw_fewer_or_wait(self, call, pass, least, count, status, &no_draw, answer);
 }
 
-/* Whether a call is deferred because of its large answer. If so, RpcPass.wait is set. */
-static gboolean defer_if_costly(RpcPass *pass, gboolean is_costly)
+/* ULIDs need no lease, so a call for them waits for its turn only. */
+static G_NO_INLINE ServiceOutcome draw_ulids(Service *self, guint count, ServiceAnswer *answer)
 {
-	if (!is_costly || !rpc_pass_defers(pass))
-		return FALSE;
-	set_wait(pass, RPC_WAIT_TURN, 0);
-	return TRUE;
-}
+	g_autofree Ulid *ulids = g_new(Ulid, count);
+	g_autoptr(GError) error = NULL;
 
-static G_NO_INLINE ServiceOutcome refuse_layout(const Service *self, ServiceAnswer *answer)
-{
-	return refuse_call(answer, refusal_of_layout(self->config->source->layout));
+	if (!ulid_generator_draw(self->config->ulids, count, ulids, &error))
+		return refuse_call(
+			answer, g_error_matches(error, ID_ERROR, ID_ERROR_OVERFLOW)
+					? refusal_for_now(REFUSAL_WORKER,
+							  "every ULID of the present millisecond "
+							  "is taken",
+							  1)
+					: (Refusal){REFUSAL_CLOCK, g_strdup(error->message), 0});
+	counters_add(self->counters, COUNTER_ULIDS_GENERATED, count);
+	answer->ulids = g_steal_pointer(&ulids);
+	return SERVICE_ANSWERED;
 }
 
 static inline ServiceOutcome draw_batch(Service *self, const ServiceCall *call, RpcPass *pass,
@@ -194,39 +184,18 @@ static inline ServiceOutcome draw_batch(Service *self, const ServiceCall *call, 
 
 	if (call->method == COUNTER_GET_UUIDS &&
 	    !layout_equal(self->config->source->layout, &LAYOUT_TWITTER))
-		return refuse_layout(self, answer);
+		return refuse_call(answer, refusal_of_layout(self->config->source->layout));
 	if (!call->agent_is_valid)
 		return refuse_agent(call, answer);
-	if (!count_is_valid(self, call->count))
-		return refuse_count(self, call->count, answer);
+	if (call->count < 1 || count > max_count(self, call->method))
+		return refuse_count(count, max_count(self, call->method), answer);
 	if (defer_if_costly(pass, is_costly))
 		return SERVICE_WAITS;
-	outcome = draw_ids(self, call, pass, count, count, answer);
+	outcome = call->method == COUNTER_GET_ULIDS
+			  ? draw_ulids(self, count, answer)
+			  : draw_ids(self, call, pass, count, count, answer);
 	pass->was_costly |= is_costly && outcome == SERVICE_ANSWERED;
 	return outcome;
-}
-
-/* ULIDs need no lease, so a call for them waits for its turn only. */
-static G_NO_INLINE ServiceOutcome draw_ulids(Service *self, const ServiceCall *call, RpcPass *pass,
-					     ServiceAnswer *answer)
-{
-	gboolean is_costly = call->count > MOST_CHEAP_IDS;
-	g_autofree Ulid *ulids = NULL;
-	g_autoptr(GError) error = NULL;
-
-	if (!call->agent_is_valid)
-		return refuse_agent(call, answer);
-	if (!count_is_valid(self, call->count))
-		return refuse_count(self, call->count, answer);
-	if (defer_if_costly(pass, is_costly))
-		return SERVICE_WAITS;
-	ulids = g_new(Ulid, call->count);
-	if (!ulid_generator_draw(self->config->ulids, (guint)call->count, ulids, &error))
-		return refuse_call(answer, refusal_of_ulids(error));
-	counters_add(self->counters, COUNTER_ULIDS_GENERATED, (guint)call->count);
-	pass->was_costly |= is_costly;
-	answer->ulids = g_steal_pointer(&ulids);
-	return SERVICE_ANSWERED;
 }
 
 /* Servers */
@@ -249,7 +218,8 @@ void service_describe_self(const Service *self, SnowflakeClientWorker *out_self)
 		.as_of_ms = clock_now_ms(source->clock),
 		.kind = (char *)source->ops->kind,
 		.program = (char *)"",
-		.server = source->ops->find_server(source),
+		.server =
+			source->ops->find_server != NULL ? source->ops->find_server(source) : NULL,
 	};
 }
 
@@ -294,23 +264,6 @@ static G_NO_INLINE ServiceOutcome list_workers(Service *self, RpcPass *pass, Ser
 					   WORKERS_RETRY_AFTER_MS));
 }
 
-/* Numbers */
-
-static ServiceOutcome find_number(Service *self, CounterMethod method, ServiceAnswer *answer)
-{
-	Source *source = self->config->source;
-	SourceWorker worker;
-
-	if (method == COUNTER_GET_TIMESTAMP) {
-		answer->number = clock_now_ms(source->clock);
-		return SERVICE_ANSWERED;
-	}
-	if (!source->ops->find_worker(source, &worker))
-		return refuse_call(answer, refusal_of_worker_id());
-	answer->number = method == COUNTER_GET_WORKER_ID ? worker.worker_id : worker.datacenter_id;
-	return SERVICE_ANSWERED;
-}
-
 GHashTable *service_list_counters(Service *self)
 {
 	GHashTable *counters = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
@@ -327,42 +280,48 @@ GHashTable *service_list_counters(Service *self)
 	return counters;
 }
 
-static G_NO_INLINE ServiceOutcome list_counters(Service *self, RpcPass *pass, ServiceAnswer *answer)
-{
-	if (defer_if_costly(pass, self->n_counters > MOST_CHEAP_COUNTERS))
-		return SERVICE_WAITS;
-	answer->counters = service_list_counters(self);
-	self->n_counters = g_hash_table_size(answer->counters);
-	pass->was_costly |= self->n_counters > MOST_CHEAP_COUNTERS;
-	return SERVICE_ANSWERED;
-}
-
 /* All calls */
 
+/* Answers the calls that are not for IDs. */
 static inline ServiceOutcome answer_other(Service *self, const ServiceCall *call, RpcPass *pass,
 					  ServiceAnswer *answer)
 {
+	Source *source = self->config->source;
+	SourceWorker worker;
+
 	switch (call->method) {
-	case COUNTER_GET_ULIDS:
-		return draw_ulids(self, call, pass, answer);
 	case COUNTER_GET_WORKER:
 		service_describe_self(self, &answer->self);
 		return SERVICE_ANSWERED;
 	case COUNTER_GET_WORKERS:
 		return list_workers(self, pass, answer);
 	case COUNTER_GET_COUNTERS:
-		return list_counters(self, pass, answer);
-	case COUNTER_GET_WORKER_ID:
+		if (defer_if_costly(pass, self->n_counters > MOST_CHEAP_COUNTERS))
+			return SERVICE_WAITS;
+		answer->counters = service_list_counters(self);
+		self->n_counters = g_hash_table_size(answer->counters);
+		pass->was_costly |= self->n_counters > MOST_CHEAP_COUNTERS;
+		return SERVICE_ANSWERED;
 	case COUNTER_GET_TIMESTAMP:
+		answer->number = clock_now_ms(source->clock);
+		return SERVICE_ANSWERED;
+	case COUNTER_GET_WORKER_ID:
 	case COUNTER_GET_DATACENTER_ID:
 	case COUNTER_GET_ID:
 	case COUNTER_GET_IDS:
 	case COUNTER_GET_ID_RUNS:
 	case COUNTER_GET_UUIDS:
+	case COUNTER_GET_ULIDS:
 	case COUNTER_OTHER_METHOD:
 	case N_COUNTER_METHODS:
 	default:
-		return find_number(self, call->method, answer);
+		if (!source->ops->find_worker(source, &worker))
+			return refuse_call(answer,
+					   (Refusal){REFUSAL_WORKER,
+						     g_strdup("no worker ID is claimed yet"), 0});
+		answer->number = call->method == COUNTER_GET_WORKER_ID ? worker.worker_id
+								       : worker.datacenter_id;
+		return SERVICE_ANSWERED;
 	}
 }
 
@@ -379,7 +338,7 @@ ServiceOutcome service_answer(Service *self, const ServiceCall *call, RpcPass *p
 	else if (call->method == COUNTER_GET_ID)
 		outcome = refuse_agent(call, out_answer);
 	else if (call->method == COUNTER_GET_IDS || call->method == COUNTER_GET_ID_RUNS ||
-		 call->method == COUNTER_GET_UUIDS)
+		 call->method == COUNTER_GET_UUIDS || call->method == COUNTER_GET_ULIDS)
 		outcome = draw_batch(self, call, pass, out_answer);
 	else
 		outcome = answer_other(self, call, pass, out_answer);

@@ -9,8 +9,8 @@
 #include "rpc/counters.h"
 #include "rpc/rpc-service.h"
 #include "server/agent-counters.h"
-#include "server/refusal.h"
 #include "server/source.h"
+#include "server/wait-or-refuse.h"
 
 /*
  * Decides what a call is answered with, whether it waits, or why it is refused: service_answer().
@@ -19,6 +19,10 @@
  * Each thread that answers calls has a Service of its own.
  */
 typedef struct _Service Service;
+
+/* The largest batch of get_ulids and get_uuids, whatever --max-batch is: generated code makes an
+ * object for each value, and a loop answers nothing else meanwhile. */
+#define SERVICE_MAX_128_BIT_IDS 10000
 
 /* The state of a server that is about to stop, in whatever state its keeper is. */
 #define SERVICE_DRAINING "draining"
@@ -74,14 +78,10 @@ typedef union {
 	Refusal refusal;            /* SERVICE_REFUSED */
 } ServiceAnswer;
 
-/**
- * service_answer:
+/* Answers a call. If IDs were issued, the audit log has them.
  * @pass: (inout): the pass of the caller, with the loop's rules. If the call does not wait, it is
  *   counted there, and in the thread's counters.
- * @out_answer: (out): service_answer_clear() frees it; undefined after WAITS
- *
- * Answers a call. If IDs were issued, the audit log has them.
- */
+ * @out_answer: (out): service_answer_clear() frees it; undefined after WAITS */
 ServiceOutcome service_answer(Service *self, const ServiceCall *call, RpcPass *pass,
 			      ServiceAnswer *out_answer);
 

@@ -42,8 +42,8 @@ typedef struct {
 	gboolean (*find_worker)(Source *self, SourceWorker *out_worker);
 	/* Fields that a source without reservations does not know are 0. */
 	void (*get_status)(Source *self, KeeperStatus *out_status);
-	/* (transfer full) (nullable): the server that the IDs are from; NULL: this one, or there is
-	 * none yet. */
+	/* (transfer full) (nullable): the server that the IDs are from; NULL: there is none yet.
+	 * The operation is optional: without it this server is the one. */
 	char *(*find_server)(Source *self);
 	/* @out_workers: (out) (transfer full): of SnowflakeClientWorker: all servers that are
 	 * registered, maybe this one too. %FALSE: as keeper_get_workers(). */
@@ -53,7 +53,8 @@ typedef struct {
 	void (*start)(Source *self);
 	/* As keeper_stop(). */
 	gboolean (*stop)(Source *self, gint64 timeout_ms);
-	/* As keeper_error() and keeper_round_age_ms(). */
+	/* As keeper_error() and keeper_round_age_ms(). The operations are optional: without them
+	 * the source does not fail, or hang. */
 	GError *(*error)(Source *self);
 	gint64 (*idle_ms)(Source *self);
 } SourceOps;
@@ -73,4 +74,10 @@ struct _Source {
 static inline guint source_max_batch(const Source *self)
 {
 	return atomic_load_explicit(&self->max_batch, memory_order_relaxed);
+}
+
+/* (transfer full) (nullable): why the source has failed for good; NULL: it has not. */
+static inline GError *source_error(Source *self)
+{
+	return self->ops->error != NULL ? self->ops->error(self) : NULL;
 }

@@ -18,17 +18,83 @@ static void set_text(JsonObject *object, const char *name, const char *text)
 		json_object_set_null_member(object, name);
 }
 
-static gint64 uptime_us(const StatusSource *source)
+/* Recent rates and durations */
+
+void rate_history_add(RateHistory *self, gint64 now_us, guint64 count)
 {
-	return g_get_monotonic_time() - source->started_us;
+	if (self->last_us != 0 && now_us > self->last_us) {
+		self->rates[self->next] = (double)(count - self->last_count) * G_USEC_PER_SEC /
+					  (double)(now_us - self->last_us);
+		self->next = (self->next + 1) % RATE_HISTORY_INTERVALS;
+		self->n = MIN(self->n + 1, RATE_HISTORY_INTERVALS);
+	}
+	self->last_us = now_us;
+	self->last_count = count;
 }
 
-static gint64 now_ms(const StatusSource *source)
+double rate_history_get(const RateHistory *self, guint i)
 {
-	return clock_now_ms(source->calls->config->source->clock);
+	return self->rates[(self->next + RATE_HISTORY_INTERVALS - self->n + i) %
+			   RATE_HISTORY_INTERVALS];
+}
+
+void duration_window_add(DurationWindow *self, CounterSet *counters)
+{
+	for (guint i = 0; i < N_COUNTER_DURATIONS; i++)
+		self->counts[self->next][i] = counter_set_sum(counters, COUNTER_DURATIONS + i);
+	self->next = (self->next + 1) % DURATION_WINDOW_READINGS;
+	self->n = MIN(self->n + 1, DURATION_WINDOW_READINGS);
+}
+
+static gdouble bound_us(guint bucket)
+{
+	return (gdouble)(G_GUINT64_CONSTANT(1) << (bucket + COUNTER_FIRST_DURATION_LOG2));
+}
+
+gboolean duration_window_quantile(const DurationWindow *self, CounterSet *counters,
+				  gdouble quantile, gdouble *out_us)
+{
+	guint oldest = self->n < DURATION_WINDOW_READINGS ? 0 : self->next;
+	guint64 calls[N_COUNTER_DURATIONS];
+	gdouble all = 0, before = 0;
+	guint bucket = 0;
+
+	if (self->n == 0)
+		return FALSE;
+	for (guint i = 0; i < N_COUNTER_DURATIONS; i++) {
+		calls[i] =
+			counter_set_sum(counters, COUNTER_DURATIONS + i) - self->counts[oldest][i];
+		all += (gdouble)calls[i];
+	}
+	if (all == 0)
+		return FALSE;
+	while (bucket < N_COUNTER_DURATIONS - 1 && before + (gdouble)calls[bucket] < quantile * all)
+		before += (gdouble)calls[bucket++];
+
+	gdouble from_us = bucket == 0 ? 0 : bound_us(bucket - 1);
+	gdouble part = (quantile * all - before) / (gdouble)calls[bucket];
+
+	/* the last bucket has no bound */
+	*out_us = bucket == N_COUNTER_DURATIONS - 1 ? from_us
+						    : from_us + part * (bound_us(bucket) - from_us);
+	return TRUE;
+}
+
+void status_source_sample(StatusSource *self)
+{
+	CounterSet *counters = self->metrics->service->counters;
+
+	rate_history_add(&self->rates, g_get_monotonic_time(),
+			 counter_set_sum(counters, COUNTER_IDS_GENERATED));
+	duration_window_add(&self->durations, counters);
 }
 
 /* The server itself */
+
+static gint64 now_ms(const StatusSource *source)
+{
+	return clock_now_ms(source->metrics->service->source->clock);
+}
 
 static JsonObject *describe_layout(const StatusSource *source)
 {
@@ -49,45 +115,8 @@ static JsonObject *describe_layout(const StatusSource *source)
 	return object;
 }
 
-static JsonObject *describe_reservation(const MetricsReading *reading)
+static JsonObject *describe_rate(const RateHistory *rates)
 {
-	JsonObject *object;
-
-	if (reading->status.reserved_until_ms == 0)
-		return NULL;
-	object = json_object_new();
-	json_object_set_int_member(object, "until_ms", reading->status.reserved_until_ms);
-	metrics_set_members(reading, "reservation", object);
-	return object;
-}
-
-static JsonObject *describe_clock(const MetricsReading *reading)
-{
-	JsonObject *object = json_object_new();
-
-	metrics_set_members(reading, "clock", object);
-	if (issuer_source_of(reading->source->service->source) == NULL)
-		json_object_set_double_member(object, "ahead_ms", 0);
-	return object;
-}
-
-/* Returns NULL if the server is not a relay. */
-static JsonObject *describe_relay(const MetricsReading *reading)
-{
-	const char *server = reading->relay.server;
-	JsonObject *object;
-
-	if (relay_source_of(reading->source->service->source) == NULL)
-		return NULL;
-	object = json_object_new();
-	set_text(object, "server", *server != '\0' ? server : NULL);
-	metrics_set_members(reading, "relay", object);
-	return object;
-}
-
-static JsonObject *describe_rate(const StatusSource *source)
-{
-	const RateHistory *rates = source->rates;
 	JsonArray *history = json_array_sized_new(rates->n);
 	JsonObject *object = json_object_new();
 
@@ -95,7 +124,7 @@ static JsonObject *describe_rate(const StatusSource *source)
 		json_array_add_double_element(history, rate_history_get(rates, i));
 	json_object_set_double_member(object, "now",
 				      rates->n > 0 ? rate_history_get(rates, rates->n - 1) : 0);
-	json_object_set_double_member(object, "interval_s", (double)source->interval_ms / 1000);
+	json_object_set_double_member(object, "interval_s", (double)STATUS_SAMPLE_MS / 1000);
 	json_object_set_array_member(object, "history", history);
 	return object;
 }
@@ -107,29 +136,18 @@ static JsonObject *describe_durations(const StatusSource *source)
 		const char *name;
 		gdouble quantile;
 	} QUANTILES[] = {{"p50", 0.5}, {"p99", 0.99}, {"p999", 0.999}};
-	CounterSet *counters = source->calls->config->counters;
 	JsonObject *object = NULL;
 	gdouble us;
 
 	for (gsize i = 0; i < G_N_ELEMENTS(QUANTILES); i++) {
-		if (!duration_window_quantile(source->durations, counters, QUANTILES[i].quantile,
-					      &us))
+		if (!duration_window_quantile(&source->durations,
+					      source->metrics->service->counters,
+					      QUANTILES[i].quantile, &us))
 			continue;
 		if (object == NULL)
 			object = json_object_new();
 		json_object_set_double_member(object, QUANTILES[i].name, us);
 	}
-	return object;
-}
-
-static JsonObject *describe_audit(const StatusSource *source, const MetricsReading *reading)
-{
-	JsonObject *object;
-
-	if (source->options->audit_log->len == 0)
-		return NULL;
-	object = json_object_new();
-	metrics_set_members(reading, "audit", object);
 	return object;
 }
 
@@ -157,12 +175,15 @@ static JsonObject *describe_counters(GHashTable *counters, gboolean gauges)
 
 JsonObject *status_json_new(const StatusSource *source)
 {
+	Source *ids = source->metrics->service->source;
 	SnowflakeClientWorker self;
 	g_auto(MetricsReading) reading = {0};
-	g_autoptr(GHashTable) counters = own_calls_get_counters(source->calls);
-	JsonObject *object = json_object_new();
+	g_autoptr(GHashTable) counters = service_list_counters(source->service);
+	gint64 uptime_us = g_get_monotonic_time() - source->started_us;
+	JsonObject *object = json_object_new(), *clock = json_object_new();
+	JsonObject *reservation = NULL, *relay = NULL, *audit = NULL;
 
-	own_calls_describe_self(source->calls, &self);
+	service_describe_self(source->service, &self);
 	g_free(self.server);
 	metrics_read(source->metrics, &reading);
 	set_text(object, "version", SNOWFLAKE_VERSION);
@@ -172,7 +193,7 @@ JsonObject *status_json_new(const StatusSource *source)
 	set_text(object, "kind", self.kind);
 	set_text(object, "address", self.address);
 	set_text(object, "nonce", self.nonce);
-	json_object_set_double_member(object, "uptime_s", (double)uptime_us(source) / 1000000);
+	json_object_set_double_member(object, "uptime_s", (double)uptime_us / 1000000);
 	json_object_set_int_member(object, "datacenter_id", self.datacenter_id);
 	if (self.worker_id >= 0)
 		json_object_set_int_member(object, "worker_id", self.worker_id);
@@ -183,24 +204,41 @@ JsonObject *status_json_new(const StatusSource *source)
 	set_object(object, "counters", describe_counters(counters, FALSE));
 	metrics_set_members(&reading, "connections", object);
 	metrics_set_members(&reading, "calls", object);
-	set_object(object, "reservation", describe_reservation(&reading));
-	set_object(object, "clock", describe_clock(&reading));
+	if (reading.status.reserved_until_ms != 0) {
+		reservation = json_object_new();
+		json_object_set_int_member(reservation, "until_ms",
+					   reading.status.reserved_until_ms);
+		metrics_set_members(&reading, "reservation", reservation);
+	}
+	set_object(object, "reservation", reservation);
+	metrics_set_members(&reading, "clock", clock);
+	if (issuer_source_of(ids) == NULL)
+		json_object_set_double_member(clock, "ahead_ms", 0);
+	set_object(object, "clock", clock);
 	set_text(object, "session",
 		 reading.status.session != REGISTRY_SESSION_NONE
 			 ? registry_session_name(reading.status.session)
 			 : NULL);
-	set_object(object, "relay", describe_relay(&reading));
+	if (relay_source_of(ids) != NULL) {
+		relay = json_object_new();
+		set_text(relay, "server",
+			 *reading.relay.server != '\0' ? reading.relay.server : NULL);
+		metrics_set_members(&reading, "relay", relay);
+	}
+	set_object(object, "relay", relay);
 	set_object(object, "latency_us", describe_durations(source));
-	set_object(object, "rate", describe_rate(source));
-	set_object(object, "audit", describe_audit(source, &reading));
+	set_object(object, "rate", describe_rate(&source->rates));
+	if (source->options->audit_log->len > 0) {
+		audit = json_object_new();
+		metrics_set_members(&reading, "audit", audit);
+	}
+	set_object(object, "audit", audit);
 	return object;
 }
 
-/* As in 2010 */
-
 JsonObject *status_json_new_server_info(const StatusSource *source)
 {
-	gint64 uptime_ms = uptime_us(source) / 1000;
+	gint64 uptime_ms = (g_get_monotonic_time() - source->started_us) / 1000;
 	g_autofree char *start = text_time_ms(g_get_real_time() / 1000 - uptime_ms);
 	JsonObject *object = json_object_new();
 
@@ -213,7 +251,7 @@ JsonObject *status_json_new_server_info(const StatusSource *source)
 
 JsonObject *status_json_new_stats(const StatusSource *source)
 {
-	g_autoptr(GHashTable) counters = own_calls_get_counters(source->calls);
+	g_autoptr(GHashTable) counters = service_list_counters(source->service);
 	JsonObject *object = json_object_new();
 
 	set_object(object, "counters", describe_counters(counters, FALSE));
@@ -225,7 +263,7 @@ JsonObject *status_json_new_stats(const StatusSource *source)
 
 char *status_json_stats_text(const StatusSource *source)
 {
-	g_autoptr(GHashTable) counters = own_calls_get_counters(source->calls);
+	g_autoptr(GHashTable) counters = service_list_counters(source->service);
 	g_autoptr(GList) names = g_list_sort(g_hash_table_get_keys(counters), (GCompareFunc)strcmp);
 	GString *text = g_string_new(NULL);
 
@@ -269,15 +307,41 @@ static JsonObject *describe_worker(const SnowflakeClientWorker *worker, gboolean
 	return object;
 }
 
-static void set_quarantined(JsonObject *object, const StatusSource *source)
+JsonObject *status_json_new_workers(const StatusSource *source, Refusal *out_refusal)
 {
-	JsonArray *array = json_array_new();
+	const Layout *layout = &source->options->layout;
+	const IssuerSource *issuer = issuer_source_of(source->metrics->service->source);
+	const ServiceCall call = {.method = COUNTER_GET_WORKERS, .n_calls = 1};
+	RpcPass pass = {.allowance.closing = TRUE};
+	JsonArray *workers = json_array_new(), *quarantined = json_array_new();
+	JsonObject *object = json_object_new();
 	g_autoptr(GPtrArray) records = NULL;
-	gint64 as_of_ms;
-	const IssuerSource *issuer = issuer_source_of(source->calls->config->source);
-	gboolean is_known =
-		issuer != NULL && keeper_get_quarantined(issuer->keeper, &records, &as_of_ms);
+	gint64 as_of_ms = now_ms(source), quarantined_ms;
+	gboolean is_known;
+	ServiceAnswer answer;
 
+	if (service_answer(source->service, &call, &pass, &answer) != SERVICE_ANSWERED) {
+		*out_refusal = answer.refusal;
+		json_array_unref(workers);
+		json_array_unref(quarantined);
+		json_object_unref(object);
+		return NULL;
+	}
+	for (guint i = 0; i < answer.workers->len; i++) {
+		const SnowflakeClientWorker *worker = answer.workers->pdata[i];
+
+		as_of_ms = MIN(as_of_ms, worker->as_of_ms);
+		/* it lists itself first */
+		json_array_add_object_element(workers, describe_worker(worker, i == 0));
+	}
+	g_ptr_array_unref(answer.workers);
+	json_object_set_int_member(object, "as_of_ms", as_of_ms);
+	json_object_set_int_member(object, "datacenter_bits", layout->datacenter_bits);
+	json_object_set_int_member(object, "worker_bits", layout->worker_bits);
+	json_object_set_array_member(object, "workers", workers);
+
+	is_known =
+		issuer != NULL && keeper_get_quarantined(issuer->keeper, &records, &quarantined_ms);
 	for (guint i = 0; is_known && i < records->len; i++) {
 		const SnowflakeClientWorker *record = records->pdata[i];
 		JsonObject *one = json_object_new();
@@ -285,35 +349,9 @@ static void set_quarantined(JsonObject *object, const StatusSource *source)
 		json_object_set_int_member(one, "datacenter_id", record->datacenter_id);
 		json_object_set_int_member(one, "worker_id", record->worker_id);
 		json_object_set_int_member(one, "reserved_until_ms", record->reserved_until_ms);
-		json_array_add_object_element(array, one);
+		json_array_add_object_element(quarantined, one);
 	}
-	json_object_set_array_member(object, "quarantined", array);
+	json_object_set_array_member(object, "quarantined", quarantined);
 	json_object_set_boolean_member(object, "quarantined_known", is_known);
-}
-
-JsonObject *status_json_new_workers(const StatusSource *source, Refusal *out_refusal)
-{
-	const Layout *layout = &source->options->layout;
-	g_autoptr(GPtrArray) workers = own_calls_get_workers(source->calls, out_refusal);
-	gint64 as_of_ms = now_ms(source);
-	JsonArray *array;
-	JsonObject *object;
-
-	if (workers == NULL)
-		return NULL;
-	array = json_array_new();
-	for (guint i = 0; i < workers->len; i++) {
-		const SnowflakeClientWorker *worker = workers->pdata[i];
-
-		as_of_ms = MIN(as_of_ms, worker->as_of_ms);
-		/* it says so of itself first */
-		json_array_add_object_element(array, describe_worker(worker, i == 0));
-	}
-	object = json_object_new();
-	json_object_set_int_member(object, "as_of_ms", as_of_ms);
-	json_object_set_int_member(object, "datacenter_bits", layout->datacenter_bits);
-	json_object_set_int_member(object, "worker_bits", layout->worker_bits);
-	json_object_set_array_member(object, "workers", array);
-	set_quarantined(object, source);
 	return object;
 }

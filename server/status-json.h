@@ -4,25 +4,66 @@
 #include <json-glib/json-glib.h>
 
 #include "options/options.h"
-#include "server/duration-window.h"
 #include "server/metrics.h"
-#include "server/own-calls.h"
-#include "server/rate-history.h"
+#include "server/service.h"
 
 /* The bodies of /status.json and similar paths. Unknown values are null. They contain no IDs, which
- * exceed the numbers of JavaScript. */
+ * exceed the numbers of JavaScript. One thread only. */
+
+/* Rates of a counter in each of the last intervals. */
+
+#define RATE_HISTORY_INTERVALS 300
+
+typedef struct {
+	gint64 last_us; /* monotonic: of the last reading; 0: there is none */
+	guint64 last_count;
+	guint next; /* the oldest, if there are as many */
+	guint n;
+	double rates[RATE_HISTORY_INTERVALS]; /* a second */
+} RateHistory;
+
+/* A reading, at @now_us, monotonic time: an interval ends and another begins. */
+void rate_history_add(RateHistory *self, gint64 now_us, guint64 count);
+
+/* @i: 0 to self->n - 1, the oldest first. */
+double rate_history_get(const RateHistory *self, guint i);
+
+/* Durations of recent calls, from earlier readings of the counters. */
+
+#define DURATION_WINDOW_READINGS 30
+
+typedef struct {
+	guint64 counts[DURATION_WINDOW_READINGS][N_COUNTER_DURATIONS];
+	guint next; /* index of the oldest reading if all are there */
+	guint n;
+} DurationWindow;
+
+/* Adds a reading of the counters. */
+void duration_window_add(DurationWindow *self, CounterSet *counters);
+
+/* @quantile: above 0, at most 1
+ * @out_us: (out): the quantile of the durations since the oldest reading; interpolated as if the
+ *   calls of a bucket were evenly distributed
+ * Returns: %FALSE if there were none */
+gboolean duration_window_quantile(const DurationWindow *self, CounterSet *counters,
+				  gdouble quantile, gdouble *out_us);
 
 typedef struct {
 	const Options *options;
 	const MetricsSource *metrics;
-	OwnCalls *calls;
-	const RateHistory *rates; /* of IDs */
-	gint64 interval_ms;       /* of these */
-	const DurationWindow *durations;
+	Service *service;  /* of the thread */
 	gint64 started_us; /* monotonic */
+	RateHistory rates; /* of IDs */
+	DurationWindow durations;
 } StatusSource;
 
-/* Each is (transfer full). */
+/* Interval of status_source_sample(). */
+#define STATUS_SAMPLE_MS 2000
+
+/* Adds a sample of the rate and of the durations. */
+void status_source_sample(StatusSource *self);
+
+/* Each of the following is (transfer full). */
 
 /* The state of this server. */
 JsonObject *status_json_new(const StatusSource *source);

@@ -28,16 +28,11 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(ThriftTransport, g_object_unref)
 
 /* A transport that reads from borrowed bytes and appends what is written to a borrowed array. A
  * read past the end is an error. */
-#define SPAN_TYPE_TRANSPORT (span_transport_get_type())
-G_DECLARE_FINAL_TYPE(SpanTransport, span_transport, SPAN, TRANSPORT, ThriftTransport)
-
-struct _SpanTransport {
+typedef struct {
 	ThriftTransport parent;
 	ThriftReader in;
 	GByteArray *out;
-};
-
-G_DEFINE_FINAL_TYPE(SpanTransport, span_transport, THRIFT_TYPE_TRANSPORT)
+} SpanTransport;
 
 static gboolean span_transport_yes(ThriftTransport *transport G_GNUC_UNUSED)
 {
@@ -60,16 +55,13 @@ static gboolean span_transport_size_done(ThriftTransport *transport G_GNUC_UNUSE
 
 static gboolean span_transport_peek(ThriftTransport *transport, GError **error G_GNUC_UNUSED)
 {
-	SpanTransport *self = SPAN_TRANSPORT(transport);
-
-	return self->in.left > 0;
+	return ((SpanTransport *)transport)->in.left > 0;
 }
 
 static gint32 span_transport_read(ThriftTransport *transport, gpointer buffer, guint32 length,
 				  GError **error)
 {
-	SpanTransport *self = SPAN_TRANSPORT(transport);
-	ThriftReader *in = &self->in;
+	ThriftReader *in = &((SpanTransport *)transport)->in;
 
 	if (length > in->left) {
 		g_set_error(error, THRIFT_TRANSPORT_ERROR, THRIFT_TRANSPORT_ERROR_RECEIVE,
@@ -85,13 +77,13 @@ static gint32 span_transport_read(ThriftTransport *transport, gpointer buffer, g
 static gboolean span_transport_write(ThriftTransport *transport, const gpointer buffer,
 				     const guint32 length, GError **error G_GNUC_UNUSED)
 {
-	g_byte_array_append(SPAN_TRANSPORT(transport)->out, buffer, length);
+	g_byte_array_append(((SpanTransport *)transport)->out, buffer, length);
 	return TRUE;
 }
 
-static void span_transport_class_init(SpanTransportClass *klass)
+static void span_transport_init_class(gpointer klass, gpointer data G_GNUC_UNUSED)
 {
-	ThriftTransportClass *transport = THRIFT_TRANSPORT_CLASS(klass);
+	ThriftTransportClass *transport = klass;
 
 	transport->is_open = span_transport_yes;
 	transport->peek = span_transport_peek;
@@ -109,108 +101,65 @@ static void span_transport_class_init(SpanTransportClass *klass)
 	transport->countConsumedMessageBytes = span_transport_size_done;
 }
 
-static void span_transport_init(SpanTransport *self G_GNUC_UNUSED)
-{
-}
-
-/* Protocols */
-
-typedef struct {
-	ThriftBinaryProtocol parent;
-} SpanBinaryProtocol;
-
-typedef struct {
-	ThriftBinaryProtocolClass parent;
-} SpanBinaryProtocolClass;
-
-typedef struct {
-	ThriftCompactProtocol parent;
-} SpanCompactProtocol;
-
-typedef struct {
-	ThriftCompactProtocolClass parent;
-} SpanCompactProtocolClass;
-
-static GType span_binary_protocol_get_type(void);
-static GType span_compact_protocol_get_type(void);
-
-G_DEFINE_FINAL_TYPE(SpanBinaryProtocol, span_binary_protocol, THRIFT_TYPE_BINARY_PROTOCOL)
-G_DEFINE_FINAL_TYPE(SpanCompactProtocol, span_compact_protocol, THRIFT_TYPE_COMPACT_PROTOCOL)
+/* Registered once. */
+static struct {
+	GType transport, binary, compact;
+} span_types;
 
 /* The service refuses longer texts, and quotes fewer bytes. Messages can be large, but must not
  * take long. */
 #define MAX_TEXT_BYTES 512
 
-/* (transfer full): text without a NUL, so that only bytes beyond MAX_TEXT_BYTES are cut off. */
-static char *text_without_nul(const guint8 *bytes, gsize length)
+/* Reads a string. Only bytes beyond MAX_TEXT_BYTES are cut off, none after a NUL. */
+static gint32 span_protocol_read_string(ThriftProtocol *protocol, gchar **out_text, GError **error)
 {
-	char *text, *end;
-
-	length = MIN(length, MAX_TEXT_BYTES);
-	if (length == 0 || memchr(bytes, 0, length) == NULL)
-		return g_strndup((const char *)bytes, length);
-	end = text = g_malloc(2 * length + 1);
-	for (gsize i = 0; i < length; i++) {
-		if (bytes[i] == 0) {
-			*end++ = '\xc0';
-			*end++ = '\x80';
-		} else {
-			*end++ = (char)bytes[i];
-		}
-	}
-	*end = '\0';
-	return text;
-}
-
-/* Reads a string whose length has been read. Returns the bytes that both have, since @left. */
-static gint32 take_text(ThriftReader *reader, gsize left, gsize length, char **out_text,
-			GError **error)
-{
+	ThriftReader *reader = &((SpanTransport *)protocol->transport)->in;
+	gsize left = reader->left;
+	gsize length = G_OBJECT_TYPE(protocol) == span_types.compact
+			       ? thrift_reader_varint(reader)
+			       : (guint32)thrift_reader_i32(reader);
 	const guint8 *bytes = thrift_reader_take(reader, length);
+	char *end;
 
 	if (bytes == NULL) {
 		g_set_error(error, THRIFT_PROTOCOL_ERROR, THRIFT_PROTOCOL_ERROR_INVALID_DATA,
 			    "the message ends within a string");
 		return -1;
 	}
-	*out_text = text_without_nul(bytes, length);
+	length = MIN(length, MAX_TEXT_BYTES);
+	end = *out_text = g_malloc(2 * length + 1);
+	for (gsize i = 0; i < length; i++) {
+		*end++ = (char)(bytes[i] != 0 ? bytes[i] : 0xc0);
+		if (bytes[i] == 0)
+			*end++ = '\x80';
+	}
+	*end = '\0';
 	return (gint32)(left - reader->left);
 }
 
-static gint32 span_binary_protocol_read_string(ThriftProtocol *protocol, gchar **out_text,
-					       GError **error)
+static void span_protocol_init_class(gpointer klass, gpointer data G_GNUC_UNUSED)
 {
-	ThriftReader *reader = &SPAN_TRANSPORT(protocol->transport)->in;
-	gsize left = reader->left;
-
-	return take_text(reader, left, (guint32)thrift_reader_i32(reader), out_text, error);
+	THRIFT_PROTOCOL_CLASS(klass)->read_string = span_protocol_read_string;
 }
 
-static gint32 span_compact_protocol_read_string(ThriftProtocol *protocol, gchar **out_text,
-						GError **error)
+static void span_types_register(void)
 {
-	ThriftReader *reader = &SPAN_TRANSPORT(protocol->transport)->in;
-	gsize left = reader->left;
+	static gsize once;
 
-	return take_text(reader, left, thrift_reader_varint(reader), out_text, error);
-}
-
-static void span_binary_protocol_class_init(SpanBinaryProtocolClass *klass)
-{
-	THRIFT_PROTOCOL_CLASS(klass)->read_string = span_binary_protocol_read_string;
-}
-
-static void span_binary_protocol_init(SpanBinaryProtocol *self G_GNUC_UNUSED)
-{
-}
-
-static void span_compact_protocol_class_init(SpanCompactProtocolClass *klass)
-{
-	THRIFT_PROTOCOL_CLASS(klass)->read_string = span_compact_protocol_read_string;
-}
-
-static void span_compact_protocol_init(SpanCompactProtocol *self G_GNUC_UNUSED)
-{
+	if (!g_once_init_enter(&once))
+		return;
+	span_types.transport = g_type_register_static_simple(
+		THRIFT_TYPE_TRANSPORT, "SpanTransport", sizeof(ThriftTransportClass),
+		span_transport_init_class, sizeof(SpanTransport), NULL, G_TYPE_FLAG_NONE);
+	span_types.binary = g_type_register_static_simple(
+		THRIFT_TYPE_BINARY_PROTOCOL, "SpanBinaryProtocol",
+		sizeof(ThriftBinaryProtocolClass), span_protocol_init_class,
+		sizeof(ThriftBinaryProtocol), NULL, G_TYPE_FLAG_NONE);
+	span_types.compact = g_type_register_static_simple(
+		THRIFT_TYPE_COMPACT_PROTOCOL, "SpanCompactProtocol",
+		sizeof(ThriftCompactProtocolClass), span_protocol_init_class,
+		sizeof(ThriftCompactProtocol), NULL, G_TYPE_FLAG_NONE);
+	g_once_init_leave(&once, 1);
 }
 
 /* Methods */
@@ -263,11 +212,10 @@ ThriftCodec *thrift_codec_new(Counters *counters)
 	ThriftCodec *self = g_new0(ThriftCodec, 1);
 
 	self->counters = counters;
-	self->transport = g_object_new(SPAN_TYPE_TRANSPORT, NULL);
-	self->binary =
-		g_object_new(span_binary_protocol_get_type(), "transport", self->transport, NULL);
-	self->compact =
-		g_object_new(span_compact_protocol_get_type(), "transport", self->transport, NULL);
+	span_types_register();
+	self->transport = g_object_new(span_types.transport, NULL);
+	self->binary = g_object_new(span_types.binary, "transport", self->transport, NULL);
+	self->compact = g_object_new(span_types.compact, "transport", self->transport, NULL);
 	return self;
 }
 
@@ -356,22 +304,16 @@ static MethodName method_name(const Message *message)
 	return name;
 }
 
-/* Returns (transfer full): the name as the client sent it. A name that is long or not UTF-8 is
- * escaped, as c_glib cannot write it, or a client cannot read it. */
-static char *echo_name(const MethodName *method)
-{
-	if (method->length <= MAX_NAME_BYTES &&
-	    g_utf8_validate(method->bytes, (gssize)method->length, NULL))
-		return g_strndup(method->bytes, method->length);
-	return text_escape(method->bytes, method->length);
-}
-
 /* Refuses a message of which no call can be made. */
 static void refuse_message(ThriftCodec *self, const Message *message, CounterMethod method,
 			   gint32 type, const char *reason, RpcPass *pass)
 {
 	MethodName called = method_name(message);
-	g_autofree char *name = echo_name(&called);
+	/* as the client sent it, unless c_glib cannot write it, or a client cannot read it */
+	gboolean is_plain = called.length <= MAX_NAME_BYTES &&
+			    g_utf8_validate(called.bytes, (gssize)called.length, NULL);
+	g_autofree char *name = is_plain ? g_strndup(called.bytes, called.length)
+					 : text_escape(called.bytes, called.length);
 	guint start = begin_reply(pass->framed, pass->out);
 
 	write_exception(lend_protocol(self, message->header.protocol, NULL, 0, pass->out), name,
@@ -386,25 +328,13 @@ static void refuse_message(ThriftCodec *self, const Message *message, CounterMet
 	counters_add(self->counters, COUNTER_CALLS, 1);
 }
 
-static CounterMethod find_method(const MethodName *called)
-{
-	char name[MAX_NAME_BYTES + 1] = "";
-	CounterMethod method;
-
-	/* a name with a NUL in it is not the name before the NUL */
-	if (called->length > MAX_NAME_BYTES || memchr(called->bytes, 0, called->length) != NULL)
-		return COUNTER_OTHER_METHOD;
-	memcpy(name, called->bytes, called->length);
-	method = counter_method_of(name);
-	return called->only_legacy && !METHODS[method].is_legacy ? COUNTER_OTHER_METHOD : method;
-}
-
 gboolean thrift_codec_read(ThriftCodec *self, const Message *message, RpcPass *pass,
 			   WireCall *out_call, char **out_agent)
 {
 	const MessageHeader *header = &message->header;
 	MethodName called = method_name(message);
-	CounterMethod method = find_method(&called);
+	CounterMethod method = COUNTER_OTHER_METHOD;
+	char name[MAX_NAME_BYTES + 1] = "";
 	g_autoptr(ThriftStruct) arguments = NULL;
 	g_autofree char *agent = NULL;
 	g_autoptr(GError) error = NULL;
@@ -412,10 +342,17 @@ gboolean thrift_codec_read(ThriftCodec *self, const Message *message, RpcPass *p
 	gint count = 0;
 
 	if (message->bad != NULL) {
-		refuse_message(self, message, COUNTER_OTHER_METHOD, APPLICATION_PROTOCOL_ERROR,
-			       message->bad, pass);
+		refuse_message(self, message, method, APPLICATION_PROTOCOL_ERROR, message->bad,
+			       pass);
 		return FALSE;
 	}
+	/* a name with a NUL in it is not the name before the NUL */
+	if (called.length <= MAX_NAME_BYTES && memchr(called.bytes, 0, called.length) == NULL) {
+		memcpy(name, called.bytes, called.length);
+		method = counter_method_of(name);
+	}
+	if (called.only_legacy && !METHODS[method].is_legacy)
+		method = COUNTER_OTHER_METHOD;
 	if (method == COUNTER_OTHER_METHOD) {
 		g_autofree char *escaped = text_escape(called.bytes, called.length);
 		g_autofree char *reason = g_strdup_printf("Invalid method name: '%s'", escaped);
@@ -467,52 +404,6 @@ static void append_bytes(GPtrArray *list, Uuid uuid)
 	g_ptr_array_add(list, bytes);
 }
 
-static void set_ids(ThriftStruct *result, const IdRun *run)
-{
-	g_autoptr(GArray) ids = g_array_sized_new(FALSE, FALSE, sizeof(gint64), run->count);
-
-	g_array_set_size(ids, run->count);
-	for (guint i = 0; i < run->count; i++)
-		g_array_index(ids, gint64, i) = id_run_get(run, i);
-	g_object_set(result, "success", ids, NULL);
-}
-
-/* A run of IDs for each tick. */
-static void set_runs(ThriftStruct *result, const IdRun *run)
-{
-	g_autoptr(GPtrArray) runs = g_ptr_array_new_with_free_func(g_object_unref);
-
-	for (guint at = 0, count; at < run->count; at += count) {
-		count = id_run_in_tick(run, at);
-		g_ptr_array_add(runs, g_object_new(SF_TYPE_ID_RUN, "first", id_run_get(run, at),
-						   "count", (gint)count, NULL));
-	}
-	g_object_set(result, "success", runs, NULL);
-}
-
-/* A UUID of the kind that is reserved for IDs (uuid.h) for each ID. */
-static void set_uuids(ThriftStruct *result, const IdRun *run)
-{
-	g_autoptr(GPtrArray) uuids =
-		g_ptr_array_new_with_free_func((GDestroyNotify)g_byte_array_unref);
-	g_autofree guint64 *random = g_new(guint64, run->count);
-
-	random_fill(run->count, random);
-	for (guint i = 0; i < run->count; i++)
-		append_bytes(uuids, uuid_from_id(id_run_get(run, i), random[i]));
-	g_object_set(result, "success", uuids, NULL);
-}
-
-static void set_ulids(ThriftStruct *result, const Ulid *ulids, guint count)
-{
-	g_autoptr(GPtrArray) list =
-		g_ptr_array_new_with_free_func((GDestroyNotify)g_byte_array_unref);
-
-	for (guint i = 0; i < count; i++)
-		append_bytes(list, ulids[i]);
-	g_object_set(result, "success", list, NULL);
-}
-
 /* (transfer full) */
 static SfWorker *make_worker(const SnowflakeClientWorker *worker)
 {
@@ -541,35 +432,57 @@ static void set_workers(ThriftStruct *result, const GPtrArray *workers)
 
 static void set_answer(ThriftStruct *result, const ServiceCall *call, const ServiceAnswer *answer)
 {
-	SfWorker *worker;
+	const IdRun *run = &answer->run;
+	g_autoptr(GPtrArray) values = NULL;
+	g_autoptr(GArray) ids = NULL;
+	g_autofree guint64 *random = NULL;
+	g_autoptr(ThriftStruct) worker = NULL;
 
 	switch (call->method) {
 	case COUNTER_GET_ID:
-		g_object_set(result, "success", (gint64)id_run_get(&answer->run, 0), NULL);
-		break;
+		g_object_set(result, "success", (gint64)id_run_get(run, 0), NULL);
+		return;
 	case COUNTER_GET_IDS:
-		set_ids(result, &answer->run);
-		break;
-	case COUNTER_GET_ID_RUNS:
-		set_runs(result, &answer->run);
-		break;
-	case COUNTER_GET_UUIDS:
-		set_uuids(result, &answer->run);
-		break;
+		ids = g_array_sized_new(FALSE, FALSE, sizeof(gint64), run->count);
+		g_array_set_size(ids, run->count);
+		for (guint i = 0; i < run->count; i++)
+			g_array_index(ids, gint64, i) = id_run_get(run, i);
+		g_object_set(result, "success", ids, NULL);
+		return;
+	case COUNTER_GET_ID_RUNS: /* one for each tick */
+		values = g_ptr_array_new_with_free_func(g_object_unref);
+		for (guint at = 0, count; at < run->count; at += count) {
+			count = id_run_in_tick(run, at);
+			g_ptr_array_add(values,
+					g_object_new(SF_TYPE_ID_RUN, "first", id_run_get(run, at),
+						     "count", (gint)count, NULL));
+		}
+		g_object_set(result, "success", values, NULL);
+		return;
+	case COUNTER_GET_UUIDS: /* of the kind that is reserved for IDs (uuid.h) */
+		values = g_ptr_array_new_with_free_func((GDestroyNotify)g_byte_array_unref);
+		random = g_new(guint64, run->count);
+		random_fill(run->count, random);
+		for (guint i = 0; i < run->count; i++)
+			append_bytes(values, uuid_from_id(id_run_get(run, i), random[i]));
+		g_object_set(result, "success", values, NULL);
+		return;
 	case COUNTER_GET_ULIDS:
-		set_ulids(result, answer->ulids, (guint)call->count);
-		break;
+		values = g_ptr_array_new_with_free_func((GDestroyNotify)g_byte_array_unref);
+		for (gint i = 0; i < call->count; i++)
+			append_bytes(values, answer->ulids[i]);
+		g_object_set(result, "success", values, NULL);
+		return;
 	case COUNTER_GET_WORKER:
-		worker = make_worker(&answer->self);
+		worker = THRIFT_STRUCT(make_worker(&answer->self));
 		g_object_set(result, "success", worker, NULL);
-		g_object_unref(worker);
-		break;
+		return;
 	case COUNTER_GET_WORKERS:
 		set_workers(result, answer->workers);
-		break;
+		return;
 	case COUNTER_GET_COUNTERS:
 		g_object_set(result, "success", answer->counters, NULL);
-		break;
+		return;
 	case COUNTER_GET_WORKER_ID:
 	case COUNTER_GET_TIMESTAMP:
 	case COUNTER_GET_DATACENTER_ID:
@@ -577,7 +490,7 @@ static void set_answer(ThriftStruct *result, const ServiceCall *call, const Serv
 	case N_COUNTER_METHODS:
 	default:
 		g_object_set(result, "success", answer->number, NULL);
-		break;
+		return;
 	}
 }
 

@@ -13,6 +13,84 @@
 #define HANGS_US        (3 * G_TIME_SPAN_SECOND)
 #define REPORT_AGAIN_US G_TIME_SPAN_MINUTE
 
+/* Number of checks without success after which a thread hangs. */
+#define MISSED_CHECKS 4
+
+/* If a reservation cannot be extended, the server is unhealthy this long before its end, or in the
+ * last quarter if that is shorter: calls should go to other servers. */
+#define LAST_MS   10000
+#define LAST_PART 4
+
+/* Health */
+
+void health_init(Health *self, const ServiceConfig *service)
+{
+	self->service = service;
+	self->check_ms = HEALTH_CHECK_MS;
+	health_note(self, 0);
+}
+
+void health_note(Health *self, gint64 for_ms)
+{
+	atomic_store(&self->progress_at_us, g_get_monotonic_time() + for_ms * 1000);
+}
+
+char *health_why_not_alive(const Health *self)
+{
+	gint64 ago_ms = (g_get_monotonic_time() - atomic_load(&self->progress_at_us)) / 1000;
+
+	if (ago_ms < MISSED_CHECKS * self->check_ms)
+		return NULL;
+	return g_strdup_printf(
+		"a thread hangs: the last time that all went round was %" G_GINT64_FORMAT " s ago",
+		ago_ms / 1000);
+}
+
+/* Returns (transfer full): @what, with the reason if it is known. @what: (transfer full) */
+static char *add_reason(const Health *self, char *what)
+{
+	Source *source = self->service->source;
+	g_autofree char *reason =
+		source->ops->waiting_why != NULL ? source->ops->waiting_why(source) : NULL;
+	char *text;
+
+	if (reason == NULL)
+		return what;
+	text = g_strdup_printf("%s: %s", what, reason);
+	g_free(what);
+	return text;
+}
+
+char *health_why_not_healthy(const Health *self)
+{
+	Source *source = self->service->source;
+	char *why = health_why_not_alive(self);
+	KeeperStatus status;
+	gint64 left_ms;
+
+	if (why != NULL)
+		return why;
+	source->ops->get_status(source, &status);
+	if (status.state != KEEPER_SERVING)
+		return add_reason(self, g_strdup_printf("no IDs: the server is %s",
+							keeper_state_name(status.state)));
+	left_ms = status.reserved_until_ms - clock_now_ms(source->clock);
+	if (!status.extending_fails || left_ms >= MIN(LAST_MS, status.reservation_ms / LAST_PART))
+		return NULL;
+	return add_reason(self, g_strdup_printf("the reservation cannot be extended, and ends in "
+						"%" G_GINT64_FORMAT " ms",
+						MAX(left_ms, 0)));
+}
+
+char *health_why_not_ready(const Health *self)
+{
+	if (atomic_load_explicit(&self->service->draining, memory_order_relaxed))
+		return g_strdup("draining: the server is about to stop");
+	return health_why_not_healthy(self);
+}
+
+/* Disk calls that hang */
+
 DiskWatchVerdict disk_watch_judge(const DiskWatch *self, const DiskCall *call, gint64 now_us)
 {
 	gboolean is_reported = self->call.number != 0;
@@ -26,46 +104,36 @@ DiskWatchVerdict disk_watch_judge(const DiskWatch *self, const DiskCall *call, g
 									  : DISK_WATCH_HANGS;
 }
 
-static void report_disk_call(LogEvent event, const DiskCall *call, gint64 now_us)
-{
-	log_event(event, log_text("operation", call->operation), log_text("path", call->path),
-		  log_number("for_ms", (now_us - call->began_us) / G_TIME_SPAN_MILLISECOND));
-}
-
 void disk_watch_check(DiskWatch *self, gint64 now_us)
 {
 	g_auto(DiskCall) call = {0};
 	gboolean is_under_way = disk_call_find(&call);
+	DiskWatchVerdict verdict = disk_watch_judge(self, is_under_way ? &call : NULL, now_us);
+	const DiskCall *reported = verdict == DISK_WATCH_HANGS ? &call : &self->call;
 
-	switch (disk_watch_judge(self, is_under_way ? &call : NULL, now_us)) {
-	case DISK_WATCH_NOTHING:
-		break;
-	case DISK_WATCH_HANGS:
-		report_disk_call(LOG_DISK_HANGS, &call, now_us);
-		disk_call_clear(&self->call);
+	if (verdict == DISK_WATCH_NOTHING)
+		return;
+	log_event(verdict == DISK_WATCH_HANGS ? LOG_DISK_HANGS : LOG_DISK_RECOVERED,
+		  log_text("operation", reported->operation), log_text("path", reported->path),
+		  log_number("for_ms", (now_us - reported->began_us) / G_TIME_SPAN_MILLISECOND));
+	disk_call_clear(&self->call);
+	if (verdict == DISK_WATCH_HANGS) {
 		self->call = call;
 		self->reported_at_us = now_us;
 		call = (DiskCall){0};
-		break;
-	case DISK_WATCH_RECOVERED:
-		report_disk_call(LOG_DISK_RECOVERED, &self->call, now_us);
-		disk_watch_clear(self);
-		break;
 	}
 }
 
-void disk_watch_clear(DiskWatch *self)
-{
-	disk_call_clear(&self->call);
-}
+/* The watchdog */
 
 static gboolean on_check(gpointer user_data)
 {
 	Watchdog *self = user_data;
+	gint64 (*idle_ms)(Source *) = self->source->ops->idle_ms;
 
 	if (rpc_server_responds(self->rpc) &&
-	    self->source->ops->idle_ms(self->source) < KEEPER_HANGS_MS) {
-		health_note(self->health);
+	    (idle_ms == NULL || idle_ms(self->source) < KEEPER_HANGS_MS)) {
+		health_note(self->health, 0);
 		sd_notify(0, "WATCHDOG=1");
 	}
 	return G_SOURCE_CONTINUE;
@@ -86,7 +154,7 @@ void watchdog_start(Watchdog *self, RpcServer *rpc, Source *source, Health *heal
 	*self = (Watchdog){.rpc = rpc, .source = source, .health = health};
 	if (sd_watchdog_enabled(0, &watchdog_us) > 0)
 		check_ms = MIN(check_ms, MAX(watchdog_us / 2000, 1));
-	health_set_check_ms(health, (gint64)check_ms);
+	health->check_ms = (gint64)check_ms;
 	g_timeout_add((guint)check_ms, on_check, self);
 	if (watches_disk)
 		g_timeout_add(DISK_CHECK_MS, on_check_disk, self);
@@ -94,5 +162,5 @@ void watchdog_start(Watchdog *self, RpcServer *rpc, Source *source, Health *heal
 
 void watchdog_clear(Watchdog *self)
 {
-	disk_watch_clear(&self->disk_watch);
+	disk_call_clear(&self->disk_watch.call);
 }

@@ -43,7 +43,8 @@ struct _PoolRefill {
 	gboolean is_waited_for;
 	gboolean batch_was_last; /* if takers wait, the buffer is refilled before the next batch */
 	guint64 seen_dry;
-	guint64 seen_refills; /* when takers last found nothing */
+	guint64 n_excluded_shown; /* fleet.n_excluded in the view */
+	guint64 seen_refills;     /* when takers last found nothing */
 	gboolean has_set_failure;
 };
 
@@ -167,6 +168,9 @@ static gboolean handle_events(PoolRefill *self, gint64 now_us)
 	gboolean is_changed = FALSE;
 
 	for (guint i = 0; i < POOL_FLEET_MAX_SERVERS; i++) {
+		/* one exclusion in a pass, so that the view of the next pass shows each */
+		if (self->fleet.n_excluded != self->n_excluded_shown)
+			return TRUE;
 		PoolServer **server = &self->fleet.servers[i];
 		gboolean was_idle = *server == NULL || pool_server_is_idle(*server);
 		PoolServerEvent event;
@@ -267,6 +271,7 @@ static gint64 make_pass(PoolRefill *self)
 	pool_fleet_tend(&self->fleet, self->need, now_us);
 	if (self->watch != NULL)
 		pool_watch_tend(self->watch, &self->fleet, now_us);
+	self->n_excluded_shown = self->fleet.n_excluded;
 	if (self->batch_was_last && self->is_waited_for)
 		refill_buffer(self, now_us);
 	if (self->watch != NULL &&

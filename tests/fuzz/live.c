@@ -16,7 +16,6 @@
 #include "common/socket.h"
 #include "gen-c_glib/generated-types.h"
 #include "server/server.h"
-#include "server/signals.h"
 #include "tests/unit/common/certificate.h"
 #include "tests/unit/hang-guard.h"
 
@@ -131,7 +130,7 @@ static void end(void)
 {
 	Options *options = server.options;
 
-	signals_stop_threads(&server);
+	server_stop(&server);
 	server_clear(&server);
 	options_free(options);
 	remove_directory();
@@ -207,7 +206,7 @@ static void wait_until_it_has_closed(void)
 {
 	guint late = g_timeout_add(HANG_GUARD_MS, on_late, "keeps a connection");
 
-	while (rpc_server_n_connections(server.rpc) > 0) {
+	while (rpc_server_status(server.rpc).n_connections > 0) {
 		g_main_context_iteration(NULL, FALSE);
 		g_thread_yield();
 	}
@@ -255,7 +254,7 @@ GByteArray *live_exchange(LivePort port, const guint8 *bytes, gsize length, gsiz
 
 	if (directory == NULL)
 		start();
-	health_note(&server.health);
+	health_note(&server.health, 0);
 	fd = connect_to(port);
 	say(fd, bytes, cut);
 	g_main_context_iteration(NULL, FALSE);

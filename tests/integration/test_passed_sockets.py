@@ -50,12 +50,14 @@ class PassedSockets(PassedTest):
         kept, admin = self.listen(), self.listen()
         for sockets, names in (((kept, admin), ("thrift", "admin")), ((admin,), ("admin",))):
             with self.subTest(names):
-                server = self.start(**self.passing(*sockets, names=names))
+                server = self.start("--admin-host", "ids.example",
+                                    **self.passing(*sockets, names=names))
                 self.assertEqual(len(server.addresses), 1)
                 self.assertEqual(server.addresses[0] == kept.getsockname(), kept in sockets)
                 self.assertGreater(server.call("get_id", "good"), 0)
                 with urllib.request.urlopen("http://%s:%d/ping" % admin.getsockname()) as answer:
                     self.assertEqual(answer.read(), b"pong\n")
+                self.hang_up(server, "reload")
                 self.assertEqual(server.terminate(), 0)
 
     def room_for_clients(self, name, *options, wrapper=(), **passing):

@@ -400,6 +400,25 @@ class Failures(RelayTest):
         self.assertIn("\nsnowflake_relay_excluded_servers_total 1\n",
                       Admin(relay).ask("/metrics").text)
 
+    def test_servers_that_repeat_each_other(self):
+        """Each server that is excluded is named, also if several are within a second."""
+        servers = [Told(worker_id=number, lacks=("get_id_runs",)) for number in range(3)]
+        for server in servers:
+            server.get_ids = lambda _agent, count: list(range(1000, 1000 + count))
+        relay = self.start_relay([server.address for server in servers], *ADMIN,
+                                 "--max-wait", 100)
+
+        def all_are_excluded():
+            with relay.connect() as connection:
+                connection.call(STRICT, "get_ids", "a", 5)
+            return "\nsnowflake_relay_excluded_servers_total 3\n" in \
+                Admin(relay).ask("/metrics").text
+
+        wait_for(all_are_excluded, what="all servers to be excluded")
+        for server in servers:
+            relay.wait_event("relay-server-excluded", server=server.address)
+        self.assertEqual(relay.count_events("relay-server-excluded"), len(servers))
+
     def test_whoever_waits_is_answered_when_it_is_back(self):
         server, = self.start_fleet(1)
         relay = self.start_relay([server])

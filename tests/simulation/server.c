@@ -106,7 +106,7 @@ void server_start(Server *self)
 	self->registry->wake = wake_server;
 	self->registry->wake_data = self;
 	issuer_source_init(&self->source, self->generator);
-	issuer_source_join(&self->source, self->keeper);
+	self->source.keeper = self->keeper;
 	self->service = (ServiceConfig){.source = &self->source.source};
 	health_init(&self->health, &self->service);
 	self->depth--;
@@ -241,7 +241,7 @@ static void on_round(gpointer data, guint64 tag)
 		return;
 	}
 	world_enter(&self->machine);
-	health_note(&self->health);
+	health_note(&self->health, 0);
 	due_us = run_rounds(self);
 	if (self->is_dying) {
 		take_down(self);
@@ -271,7 +271,7 @@ char *server_why_not_serving(Server *self)
 		return g_strdup(self->is_up ? "it is paused" : "it is down");
 	world_enter(&self->machine);
 	self->depth++;
-	health_note(&self->health);
+	health_note(&self->health, 0);
 	why = health_why_not_ready(&self->health);
 	self->depth--;
 	return why;

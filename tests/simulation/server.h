@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "server/health.h"
 #include "server/issuer-source.h"
+#include "server/watchdog.h"
 #include "tests/simulation/world.h"
 #include "worker/registry.h"
 

@@ -223,7 +223,8 @@ static const struct {
 	/* the default mode needs no file */
 	{"--listen @ids --socket-mode 666", "listen=unix:@ids"},
 	{"--socket-mode 0666", ""},
-	{"--admin-host ids.example --admin-host Other", "admin-host=ids.example;Other"},
+	{"--admin-host ids.example --admin-host Other --admin-listen localhost:9990",
+	 "admin-listen=localhost:9990 admin-host=ids.example;Other"},
 	/* the audit log */
 	{"--audit-log=file:/a --audit-log=scribe://b", "audit-log=file:/a;scribe://b"},
 	/* relays */
@@ -361,6 +362,7 @@ static const struct {
 	{"--admin-host ids:9990", "--admin-host: \"ids:9990\" is not the name of a host, without"},
 	{"--admin-host *", "--admin-host: \"*\" is not the name of a host"},
 	{"--admin-host=", "--admin-host: \"\" is not the name of a host"},
+	{"--admin-host ids", "admin-host: does nothing without admin-listen"},
 	{"--socket-mode 1000", "--socket-mode: \"1000\" is not an octal number from 0000 to "
 			       "0777"},
 	{"--socket-mode 0680", "--socket-mode: \"0680\" is not an octal number"},
@@ -470,7 +472,8 @@ static const struct {
 	{"--listen b:2", G "listen=a:1;c:3\n", "listen=b:2"},
 	{"--no-fast-path=false", G "no-fast-path=true\n", ""},
 	{"", G "audit-log=file:/a b ; scribe://c:1/d\n", "audit-log=file:/a b;scribe://c:1/d"},
-	{"", G "admin-host=a.example ; b\n", "admin-host=a.example;b"},
+	{"", G "admin-listen=a:1\nadmin-host=a.example ; b\n",
+	 "admin-listen=a:1 admin-host=a.example;b"},
 	{"--audit-log=file:/a", G "audit-log=file:/b;file:/c\n", "audit-log=file:/a"},
 	{"--layout uid-generator", G "worker-id=40\n",
 	 "worker-id=40 layout=epoch_ms=1474300800000,tick_ms=1000,time_bits=29,"

@@ -40,6 +40,11 @@ static GPtrArray *listeners_new(void)
 	return g_ptr_array_new_with_free_func((GDestroyNotify)listener_free);
 }
 
+static const Listener *listener_at(const GPtrArray *listeners, guint i)
+{
+	return listeners->pdata[i];
+}
+
 static guint16 port_of(const Listener *listener)
 {
 	g_autofree char *address = listener_address(listener);
@@ -50,7 +55,7 @@ static guint16 port_of(const Listener *listener)
 /* Who connects from here, accepted; to be closed. */
 static int accept_one(const Listener *listener, Origin *out_origin)
 {
-	struct pollfd one = {.fd = listener_fd(listener), .events = POLLIN};
+	struct pollfd one = {.fd = listener->fd, .events = POLLIN};
 
 	g_assert_cmpint(poll(&one, 1, HANG_GUARD_MS), ==, 1);
 	return listener_accept(listener, out_origin);
@@ -91,8 +96,7 @@ TEST("/listener/hosts", test_hosts)
 		g_assert_true(listener_open(HOSTS[i], 0, listeners, &error));
 		g_assert_no_error(error);
 		listener = listeners->pdata[listeners->len - 1]; /* IPv6 is before */
-		g_assert_false(listener_is_local(listener) || listener_is_tls(listener) ||
-			       listener_is_adopted(listener));
+		g_assert_false(listener->is_local || listener->is_tls || listener->is_adopted);
 		client = connect_to(port_of(listener));
 		accepted = accept_one(listener, &origin);
 		g_assert_cmpint(accepted, >=, 0);
@@ -104,7 +108,7 @@ TEST("/listener/hosts", test_hosts)
 		g_assert_cmpint(fcntl(accepted, F_GETFD) & FD_CLOEXEC, !=, 0);
 		g_assert_cmpint(listener_accept(listener, &origin), ==, -1);
 		g_assert_cmpint(errno, ==, EAGAIN);
-		listener_set_tls(listener);
+		listener->is_tls = TRUE;
 		g_clear_pointer(&text, g_free);
 		text = listener_address(listener);
 		g_assert_true(g_str_has_prefix(text, "tls:"));
@@ -219,7 +223,7 @@ static void assert_open_local(const char *path, GPtrArray *listeners)
 
 	g_assert_no_error(error);
 	g_assert_true(opened);
-	g_assert_true(listener_is_local(listeners->pdata[listeners->len - 1]));
+	g_assert_true(listener_at(listeners, listeners->len - 1)->is_local);
 }
 
 static void assert_local_refused(const char *path, const SocketFileAccess *access, const char *why)
@@ -419,12 +423,11 @@ TEST("/listener/adopted", test_adopted)
 	g_assert_cmpint(listen(inet, 1), ==, 0);
 	listener_adopt(local, listeners);
 	listener_adopt(inet, listeners);
-	g_assert_true(listener_is_local(listeners->pdata[0]));
-	g_assert_false(listener_is_local(listeners->pdata[1]));
+	g_assert_true(listener_at(listeners, 0)->is_local);
+	g_assert_false(listener_at(listeners, 1)->is_local);
 	for (guint i = 0; i < listeners->len; i++) {
-		g_assert_true(listener_is_adopted(listeners->pdata[i]));
-		g_assert_cmpint(fcntl(listener_fd(listeners->pdata[i]), F_GETFL) & O_NONBLOCK, !=,
-				0);
+		g_assert_true(listener_at(listeners, i)->is_adopted);
+		g_assert_cmpint(fcntl(listener_at(listeners, i)->fd, F_GETFL) & O_NONBLOCK, !=, 0);
 	}
 	g_ptr_array_set_size(listeners, 0);
 	g_assert_true(g_file_test(path, G_FILE_TEST_EXISTS)); /* theirs */

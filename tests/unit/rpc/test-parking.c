@@ -87,6 +87,12 @@ static void run_pass(gpointer user_data, QueuePlace *place, RpcPass *pass)
 		world->n_waits++;
 }
 
+static guint waiting_for_ids(const World *self)
+{
+	return queues_in(&self->queues, QUEUE_SINGLE)->length +
+	       queues_in(&self->queues, QUEUE_BATCH)->length;
+}
+
 static World *world_new(void)
 {
 	static const RpcLimits LIMITS = {.max_wait_ms = MAX_WAIT_US / 1000};
@@ -109,7 +115,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(World, world_free)
 /* It has something to say, and the loop sees to it. */
 static void arrive(World *world, Caller *caller)
 {
-	RpcPass pass = {.allowance = parking_allowance(&world->parking)};
+	RpcPass pass = {.allowance = parking_allowance(&world->parking, QUEUE_NONE)};
 
 	run_pass(world, &caller->place, &pass);
 }
@@ -124,13 +130,13 @@ static void arrive_all(World *world, Caller *callers, gsize n)
 static void go_round_after(World *world, gint64 us)
 {
 	now_us += us;
-	queues_forget_time(&world->queues);
+	queues_set_time(&world->queues, 0);
 	parking_retry(&world->parking, run_pass, world);
 }
 
 static void wake(World *world)
 {
-	queues_forget_time(&world->queues);
+	queues_set_time(&world->queues, 0);
 	parking_wake(&world->parking);
 	parking_retry(&world->parking, run_pass, world);
 }
@@ -188,7 +194,7 @@ TEST("/parking/batches-apart", test_batches_apart)
 		/* and each is told in time that there are none */
 		world->ids = 0;
 		go_round_after(world, MAX_WAIT_US);
-		g_assert_cmpuint(parking_waiting_for_ids(&world->parking), ==, 0);
+		g_assert_cmpuint(waiting_for_ids(world), ==, 0);
 	}
 }
 
@@ -203,7 +209,7 @@ TEST("/parking/order-of-arrival", test_order_of_arrival)
 	Caller late = {.name = 'd', .n_calls = 1, .ids = 1};
 
 	arrive_all(world, callers, G_N_ELEMENTS(callers));
-	g_assert_cmpuint(parking_waiting_for_ids(&world->parking), ==, 3);
+	g_assert_cmpuint(waiting_for_ids(world), ==, 3);
 	world->ids = 1;
 	arrive(world, &late); /* which does not get what others wait for */
 	assert_answers(world, "");
@@ -215,7 +221,7 @@ TEST("/parking/order-of-arrival", test_order_of_arrival)
 	world->ids = 1;
 	wake(world);
 	assert_answers(world, "d");
-	g_assert_cmpuint(parking_waiting_for_ids(&world->parking), ==, 0);
+	g_assert_cmpuint(waiting_for_ids(world), ==, 0);
 }
 
 /* Who has more to ask goes behind the others, and begins to wait anew; who got nothing does not. */
@@ -516,7 +522,7 @@ TEST("/parking/aside", test_aside)
 	g_assert_cmpuint(world->n_passes, ==, 1);
 	wake(world);
 	assert_answers(world, "ab");
-	g_assert_cmpuint(parking_waiting_for_ids(&world->parking), ==, 1); /* the next call */
+	g_assert_cmpuint(waiting_for_ids(world), ==, 1); /* the next call */
 	world->ids = 1;
 	wake(world);
 	assert_answers(world, "a");

@@ -28,7 +28,7 @@ static void set_up(Queues *queues)
 static void pass_time(Queues *queues, gint64 us)
 {
 	now_us += us;
-	queues_forget_time(queues);
+	queues_set_time(queues, 0);
 }
 
 /* Each queue has its limit; without one there is nothing to wait for, but for a turn. */

@@ -51,7 +51,7 @@ static Fixture fixture_new(void)
 static void fixture_create_server(Fixture *self, GError **error)
 {
 	const RpcServerConfig config = {
-		.service = handler_service(&self->stack->config, TRUE),
+		.service = codecs_service(&self->stack->config, TRUE),
 		.limits = {.max_frame_bytes = 1024,
 			   .max_depth = 64,
 			   .max_pending_bytes = 65536,

@@ -48,7 +48,7 @@ Stack *stack_new(gboolean fast, gint64 max_ahead_ms)
 	self->keeper =
 		keeper_new(registry_none_new(), self->generator, &self->keeper_clock, &keeper);
 	issuer_source_init(&self->source, self->generator);
-	issuer_source_join(&self->source, self->keeper);
+	self->source.keeper = self->keeper;
 	self->counters = counter_set_new();
 	self->agents = agent_counters_new();
 	self->audit = audit_log_new(no_targets, 1024, NULL);
@@ -63,7 +63,7 @@ Stack *stack_new(gboolean fast, gint64 max_ahead_ms)
 		.nonce = "nonce",
 		.max_wait_ms = 1000,
 	};
-	self->service = handler_service(&self->config, fast);
+	self->service = codecs_service(&self->config, fast);
 	self->shared = (StreamShared){
 		.service = &self->service,
 		.handler =

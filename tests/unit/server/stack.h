@@ -3,7 +3,7 @@
 
 #include "core/generator.h"
 #include "rpc/stream.h"
-#include "server/handler.h"
+#include "server/codecs.h"
 #include "server/issuer-source.h"
 
 /*

@@ -128,3 +128,40 @@ TEST("/128-bit-ids/while-others-wait", while_others_wait)
 	assert_parked(stack, &GET_UUIDS);
 	assert_counted(stack, COUNT, 0, 0);
 }
+
+/* A call takes a loop's time for each value, so --max-batch allows no more than this. */
+TEST("/128-bit-ids/max-count", max_count)
+{
+	static const struct {
+		guint max_batch;
+		gint count;
+		const char *fault; /* NULL: the call is served */
+	} CASES[] = {
+		{1000000, 10000, NULL},
+		{1000000, 10001, "InvalidCount: count 10001 is out of range, 1 to 10000"},
+		{1000000, 1000000, "InvalidCount: count 1000000 is out of range, 1 to 10000"},
+		{7, 7, NULL},
+		{7, 8, "InvalidCount: count 8 is out of range, 1 to 7"},
+		{1000000, 0, "InvalidCount: count 0 is out of range, 1 to 10000"},
+	};
+	ClientCall calls[] = {GET_ULIDS, GET_UUIDS};
+
+	for (gsize i = 0; i < 2 * G_N_ELEMENTS(CASES); i++) {
+		g_autoptr(Stack) stack = stack_new(FALSE, 10);
+		ClientCall *call = &calls[i % 2];
+		g_autoptr(GError) error = NULL;
+		ClientReply reply;
+
+		call->count = CASES[i / 2].count;
+		stack->source.source.max_batch = CASES[i / 2].max_batch;
+		g_test_message("%s of %d", call->method, call->count);
+		if (CASES[i / 2].fault == NULL) {
+			g_autoptr(GByteArray) out = feed(stack, call);
+
+			g_assert_cmpuint(out->len, >, 16 * (guint)call->count);
+			continue;
+		}
+		g_assert_false(ask(stack, call, &reply, &error));
+		g_assert_cmpstr(error->message, ==, CASES[i / 2].fault);
+	}
+}

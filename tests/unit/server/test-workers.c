@@ -15,7 +15,7 @@
 #include "common/worker-kind.h"
 #include "gen-c_glib/generated-types.h"
 #include "rpc/loop.h"
-#include "server/handler.h"
+#include "server/codecs.h"
 #include "server/issuer-source.h"
 #include "tests/unit/hang-guard.h"
 #include "tests/unit/unit-test.h"
@@ -99,7 +99,7 @@ static void on_changed(gpointer user_data)
 
 static void bench_start_loop(Bench *self, gint64 max_wait_ms)
 {
-	const RpcService service = handler_service(&self->config, FALSE);
+	const RpcService service = codecs_service(&self->config, FALSE);
 	const RpcLimits limits = {.max_frame_bytes = 65536,
 				  .max_depth = 64,
 				  .max_pending_bytes = 1 << 20,
@@ -142,7 +142,7 @@ static void bench_init(Bench *self, gboolean lists, gint64 max_wait_ms)
 	self->generator = generator_new(&LAYOUT_TWITTER, &self->clock.clock, &policy);
 	self->keeper = keeper_new(&self->fake.registry, self->generator, &self->clock, &keeper);
 	issuer_source_init(&self->source, self->generator);
-	issuer_source_join(&self->source, self->keeper);
+	self->source.keeper = self->keeper;
 	self->config = (ServiceConfig){.source = &self->source.source,
 				       .counters = self->counters,
 				       .agents = self->agents,
@@ -478,7 +478,7 @@ TEST("/workers/closed-connections-are-forgotten", test_closed_connections_are_fo
 		close(fd);
 	}
 	for (gint64 limit_us = g_get_monotonic_time() + HANG_GUARD_US;
-	     loop_n_connections(bench.loop) > 1;) {
+	     loop_status(bench.loop).n_connections > 1;) {
 		g_assert_cmpint(g_get_monotonic_time(), <, limit_us);
 		send_call(other, &GET_ID);
 		g_assert_true(read_reply(other, &GET_ID, &reply, &error));

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "server/handler.h"
+#include "server/codecs.h"
 
 #include <string.h>
-
-#include "server/codecs.h"
 
 typedef struct {
 	Service *service;
@@ -107,7 +105,7 @@ static RpcOutcome handler_answer_parked(gpointer handler, ParkedCall *parked, Rp
 	return outcome;
 }
 
-RpcService handler_service(ServiceConfig *config, gboolean fast_path)
+RpcService codecs_service(ServiceConfig *config, gboolean fast_path)
 {
 	return (RpcService){
 		.new_handler = handler_new,

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "server/refusal.h"
+#include "server/wait-or-refuse.h"
 
 #include "common/useragent.h"
 #include "core/text.h"
-#include "core/ulid.h"
 
 void refusal_clear(Refusal *self)
 {
@@ -38,28 +37,6 @@ Counter refusal_counter(const Refusal *self)
 	return COUNTERS[self->kind];
 }
 
-Refusal refusal_of_clock_back(gint64 behind_ms)
-{
-	return (Refusal){
-		.kind = REFUSAL_CLOCK,
-		.message = g_strdup_printf("Clock moved backwards.  Refusing to generate id "
-					   "for %" G_GINT64_FORMAT " milliseconds",
-					   behind_ms),
-	};
-}
-
-Refusal refusal_of_clock_outside(const Layout *layout)
-{
-	g_autofree char *first = text_time_ms(layout->epoch_ms);
-	g_autofree char *last = layout_tick_text(layout, layout_max_tick(layout));
-
-	return (Refusal){
-		.kind = REFUSAL_CLOCK,
-		.message = g_strdup_printf("the clock is outside the layout's range, %s to %s",
-					   first, last),
-	};
-}
-
 Refusal refusal_of_agent(const char *agent, gsize length)
 {
 	g_autofree char *quoted = text_escape(agent, length);
@@ -79,22 +56,6 @@ Refusal refusal_of_count(gint count, guint max)
 		.kind = REFUSAL_COUNT,
 		.message = g_strdup_printf("count %d is out of range, 1 to %u", count, max),
 	};
-}
-
-Refusal refusal_of_worker_id(void)
-{
-	return (Refusal){
-		.kind = REFUSAL_WORKER,
-		.message = g_strdup("no worker ID is claimed yet"),
-	};
-}
-
-Refusal refusal_of_ulids(const GError *error)
-{
-	if (g_error_matches(error, ID_ERROR, ID_ERROR_OVERFLOW))
-		return refusal_for_now(REFUSAL_WORKER,
-				       "every ULID of the present millisecond is taken", 1);
-	return (Refusal){.kind = REFUSAL_CLOCK, .message = g_strdup(error->message)};
 }
 
 Refusal refusal_of_layout(const Layout *layout)
@@ -118,4 +79,47 @@ Refusal refusal_for_now(RefusalKind kind, const char *why, gint64 retry_after_ms
 					   retry_after_ms),
 		.retry_after_ms = retry_after_ms,
 	};
+}
+
+gboolean wait_or_refuse(Source *source, gint64 max_wait_ms, RpcWaitFor what_for, DrawStatus status,
+			const DrawRefusal *no_draw, RpcPass *pass, Refusal *out_refusal)
+{
+	g_autofree char *why = NULL;
+	gint64 wait_ns = no_draw->wait_ns;
+	gint64 retry_after_ms;
+	gboolean may_wait;
+
+	*out_refusal = (Refusal){.kind = REFUSAL_CLOCK};
+	if (status == DRAW_CLOCK_BACK) {
+		out_refusal->message =
+			g_strdup_printf("Clock moved backwards.  Refusing to generate id for "
+					"%" G_GINT64_FORMAT " milliseconds",
+					no_draw->behind_ms);
+		return FALSE;
+	}
+	if (status == DRAW_CLOCK_OUTSIDE) {
+		const Layout *layout = source->layout;
+		g_autofree char *first = text_time_ms(layout->epoch_ms);
+		g_autofree char *last = layout_tick_text(layout, layout_max_tick(layout));
+
+		out_refusal->message = g_strdup_printf(
+			"the clock is outside the layout's range, %s to %s", first, last);
+		return FALSE;
+	}
+	if (wait_ns != 0) { /* the clock will bring IDs */
+		may_wait = wait_ns <= max_wait_ms * 1000000;
+		retry_after_ms = wait_ns / 1000000 + 1;
+	} else { /* only the source can: it is notified, and knows whether waiting makes sense */
+		retry_after_ms = source->ops->demand(source);
+		may_wait = retry_after_ms == 0;
+		retry_after_ms = MAX(retry_after_ms, source->retry_after_ms);
+	}
+	if (may_wait && rpc_pass_may_wait(pass)) {
+		pass->wait = (RpcWait){what_for, wait_ns};
+		return TRUE;
+	}
+	why = status == DRAW_WAIT ? g_strdup("every ID of the present time is taken")
+				  : source->ops->why_none(source);
+	*out_refusal = refusal_for_now(REFUSAL_WORKER, why, retry_after_ms);
+	return FALSE;
 }

@@ -15,16 +15,8 @@ typedef struct {
 /* @address: not local. All addresses of a family without addresses count as one. */
 Origin origin_of_address(const struct sockaddr *address);
 
-Origin origin_of_user(uid_t uid);
-
 /* The origin of the other end of @fd, which is connected to @address. */
 Origin origin_of_peer(int fd, const struct sockaddr *address);
-
-gboolean origin_is_local(const Origin *self);
-
-/* For a GHashTable. */
-guint origin_hash(gconstpointer key);
-gboolean origin_equal(gconstpointer a, gconstpointer b);
 
 /* (transfer full): "127.0.0.1", "2001:db8::/64", "unix:uid=1000"; "::/64" for a family without
  * addresses. */
@@ -39,16 +31,16 @@ char *origin_text(const Origin *self);
  * The kernel is asked whether a connection is idle when room is needed, so calls cost nothing here.
  * One thread admits, any thread removes.
  */
-typedef struct _ConnectionTable ConnectionTable;
+typedef struct _ConnectionLimits ConnectionLimits;
 typedef struct _ConnectionEntry ConnectionEntry;
 
 /* Connections that were shut down to make room and are not closed yet. They exceed
- * ConnectionTableConfig.max_connections. */
-#define CONNECTION_TABLE_MOST_CLOSING 32
+ * ConnectionLimitsConfig.max_connections. */
+#define CONNECTION_LIMITS_MOST_CLOSING 32
 
 /* Time between a search that found no idle connection and the next one. A search through all
  * connections takes milliseconds. */
-#define CONNECTION_TABLE_BACKOFF_US G_GINT64_CONSTANT(1000000)
+#define CONNECTION_LIMITS_BACKOFF_US G_GINT64_CONSTANT(1000000)
 
 /* Whether nothing was sent or received on @fd for @idle_ms, and no bytes wait to be. */
 typedef gboolean (*ConnectionIsIdle)(int fd, guint idle_ms);
@@ -57,61 +49,58 @@ typedef struct {
 	guint max_connections;
 	guint max_per_address;    /* connections of one origin; 0: no limit */
 	guint idle_ms;            /* idle time after which a connection may be shut down */
-	ConnectionIsIdle is_idle; /* connection_table_is_idle(), or a test's */
-} ConnectionTableConfig;
+	ConnectionIsIdle is_idle; /* connection_limits_is_idle(), or a test's */
+} ConnectionLimitsConfig;
 
 typedef enum {
-	CONNECTION_TABLE_ADMITTED,
-	CONNECTION_TABLE_FULL,         /* and no connection can be shut down */
-	CONNECTION_TABLE_ADDRESS_FULL, /* the origin has as many connections as it may */
-} ConnectionTableVerdict;
+	CONNECTION_LIMITS_ADMITTED,
+	CONNECTION_LIMITS_FULL,         /* and no connection can be shut down */
+	CONNECTION_LIMITS_ADDRESS_FULL, /* the origin has as many connections as it may */
+} ConnectionLimitsVerdict;
 
-ConnectionTable *connection_table_new(const ConnectionTableConfig *config);
+ConnectionLimits *connection_limits_new(const ConnectionLimitsConfig *config);
 /* No other thread uses the table or an entry any more. */
-void connection_table_free(ConnectionTable *self);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC(ConnectionTable, connection_table_free)
+void connection_limits_free(ConnectionLimits *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(ConnectionLimits, connection_limits_free)
 
 /* A ConnectionIsIdle. For a local socket the kernel does not know the time of the last bytes, so
  * only waiting bytes count; see connection_entry_note_active(). */
-gboolean connection_table_is_idle(int fd, guint idle_ms);
+gboolean connection_limits_is_idle(int fd, guint idle_ms);
 
 /* Takes effect with the next new connection. The admitting thread only. */
-void connection_table_set_max_per_address(ConnectionTable *self, guint max_per_address);
+void connection_limits_set_max_per_address(ConnectionLimits *self, guint max_per_address);
 
-/* %FALSE: CONNECTION_TABLE_MOST_CLOSING connections are closing. connection_table_admit() must not
- * be called before one is closed, which takes moments. */
-gboolean connection_table_can_admit(ConnectionTable *self);
+/* %FALSE: CONNECTION_LIMITS_MOST_CLOSING connections are closing. connection_limits_admit() must
+ * not be called before one is closed, which takes moments. */
+gboolean connection_limits_can_admit(ConnectionLimits *self);
 
-/**
- * connection_table_admit:
- * @fd: the new connection; borrowed until connection_table_remove()
+/* @fd: the new connection; borrowed until connection_limits_remove()
  * @now_us: monotonic
- * @out_entry: (out): set if ADMITTED, for connection_table_remove()
+ * @out_entry: (out): set if ADMITTED, for connection_limits_remove()
  * @out_closed: (out) (transfer full): set if ADMITTED: the name of the peer whose connection was
- *   shut down to make room; NULL if none was. Its thread sees an end of file.
- */
-ConnectionTableVerdict connection_table_admit(ConnectionTable *self, int fd, const Origin *origin,
-					      gint64 now_us, ConnectionEntry **out_entry,
-					      char **out_closed);
+ *   shut down to make room; NULL if none was. Its thread sees an end of file. */
+ConnectionLimitsVerdict connection_limits_admit(ConnectionLimits *self, int fd,
+						const Origin *origin, gint64 now_us,
+						ConnectionEntry **out_entry, char **out_closed);
 
 /* Any thread: whether calls of the connection wait for the server. Then it is not idle.
  * @entry: (nullable) */
 void connection_entry_set_waits(ConnectionEntry *entry, gboolean waits);
 
 /* Any thread: whether the connection is on a local socket. If so, its thread calls
- * connection_entry_note_active() at each pass, with the clock of connection_table_admit().
+ * connection_entry_note_active() at each pass, with the clock of connection_limits_admit().
  * @entry: (nullable) */
 gboolean connection_entry_is_local(const ConnectionEntry *entry);
 void connection_entry_note_active(ConnectionEntry *entry, gint64 now_us);
 
 /* Any thread, before it closes the socket: afterwards the descriptor can belong to another
  * connection, which must not be shut down. @entry: (nullable) */
-void connection_table_remove(ConnectionEntry *entry);
+void connection_limits_remove(ConnectionEntry *entry);
 
 /* Number of connections without those that are closing. */
-guint connection_table_n_connections(ConnectionTable *self);
+guint connection_limits_n_connections(ConnectionLimits *self);
 
 /* Returns: (transfer full): the origin with the most connections, as origin_text() writes it;
  *   "none" if there are no connections
  * @out_connections: (out): their number */
-char *connection_table_biggest(ConnectionTable *self, guint *out_connections);
+char *connection_limits_biggest(ConnectionLimits *self, guint *out_connections);

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "rpc/connection-table.h"
+#include "rpc/connection-limits.h"
 #include "tests/unit/hang-guard.h"
 #include "tests/unit/unit-test.h"
 
@@ -19,7 +19,7 @@
 
 /* Connections of the loopback, from both ends; which are idle says the test. */
 typedef struct {
-	ConnectionTable *table;
+	ConnectionLimits *table;
 	gint64 now_us;
 	guint n;
 	int servers[MOST];
@@ -41,11 +41,11 @@ static gboolean is_idle(int fd, guint idle_ms)
 
 static Crowd *crowd_new(guint max_connections, guint max_per_address)
 {
-	const ConnectionTableConfig config = {max_connections, max_per_address, IDLE_MS, is_idle};
+	const ConnectionLimitsConfig config = {max_connections, max_per_address, IDLE_MS, is_idle};
 	Crowd *self = g_new0(Crowd, 1);
 
 	memset(&kernel, 0, sizeof kernel);
-	self->table = connection_table_new(&config);
+	self->table = connection_limits_new(&config);
 	self->now_us = LONG_US;
 	return self;
 }
@@ -54,7 +54,7 @@ static void leave(Crowd *self, guint i)
 {
 	if (self->entries[i] == NULL)
 		return;
-	connection_table_remove(g_steal_pointer(&self->entries[i]));
+	connection_limits_remove(g_steal_pointer(&self->entries[i]));
 	close(self->servers[i]);
 	close(self->clients[i]);
 }
@@ -63,8 +63,8 @@ static void crowd_free(Crowd *self)
 {
 	for (guint i = 0; i < self->n; i++)
 		leave(self, i);
-	g_assert_cmpuint(connection_table_n_connections(self->table), ==, 0);
-	connection_table_free(self->table);
+	g_assert_cmpuint(connection_limits_n_connections(self->table), ==, 0);
+	connection_limits_free(self->table);
 	g_free(self);
 }
 
@@ -93,7 +93,7 @@ static Origin parse(const char *text)
 	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&address;
 
 	if (g_str_has_prefix(text, "uid "))
-		return origin_of_user((uid_t)atoi(text + strlen("uid ")));
+		return (Origin){.uid = atoi(text + strlen("uid "))};
 	if (inet_pton(AF_INET, text, &v4->sin_addr) == 1)
 		address.ss_family = AF_INET;
 	else if (inet_pton(AF_INET6, text, &v6->sin6_addr) == 1)
@@ -102,19 +102,19 @@ static Origin parse(const char *text)
 }
 
 /* One more, as if from @address; its place in the crowd is n - 1 if it is admitted. */
-static ConnectionTableVerdict arrive(Crowd *self, const char *address)
+static ConnectionLimitsVerdict arrive(Crowd *self, const char *address)
 {
 	const Origin from = parse(address);
 	g_autofree char *left = NULL;
-	ConnectionTableVerdict verdict;
+	ConnectionLimitsVerdict verdict;
 	guint i = self->n;
 
 	g_assert_cmpuint(i, <, MOST);
 	connect_pair(&self->servers[i], &self->clients[i]);
 	kernel.idle[self->servers[i]] = FALSE;
-	verdict = connection_table_admit(self->table, self->servers[i], &from, self->now_us,
-					 &self->entries[i], &left);
-	if (verdict == CONNECTION_TABLE_ADMITTED) {
+	verdict = connection_limits_admit(self->table, self->servers[i], &from, self->now_us,
+					  &self->entries[i], &left);
+	if (verdict == CONNECTION_LIMITS_ADMITTED) {
 		g_assert_nonnull(self->entries[i]);
 		self->n++;
 		return verdict;
@@ -129,7 +129,7 @@ static ConnectionTableVerdict arrive(Crowd *self, const char *address)
 static void arrive_many(Crowd *self, const char *address, guint n)
 {
 	for (guint i = 0; i < n; i++)
-		g_assert_cmpint(arrive(self, address), ==, CONNECTION_TABLE_ADMITTED);
+		g_assert_cmpint(arrive(self, address), ==, CONNECTION_LIMITS_ADMITTED);
 }
 
 static void set_idle(Crowd *self, guint i)
@@ -160,14 +160,14 @@ static guint count_shut_down(Crowd *self)
 static void assert_biggest(Crowd *self, const char *address, guint connections)
 {
 	guint n;
-	g_autofree char *biggest = connection_table_biggest(self->table, &n);
+	g_autofree char *biggest = connection_limits_biggest(self->table, &n);
 
 	g_assert_cmpstr(biggest, ==, address);
 	g_assert_cmpuint(n, ==, connections);
 }
 
 /* Both ways to write an IPv4 address are one, and those of IPv6 that begin alike. */
-TEST("/connection-table/addresses", test_addresses)
+TEST("/connection-limits/addresses", test_addresses)
 {
 	static const struct {
 		const char *address;
@@ -197,17 +197,17 @@ TEST("/connection-table/addresses", test_addresses)
 		g_autofree char *biggest = NULL;
 
 		arrive_many(crowd, CASES[i].address, 1);
-		biggest = connection_table_biggest(crowd->table, &n);
+		biggest = connection_limits_biggest(crowd->table, &n);
 		g_assert_cmpuint(n, ==, CASES[i].connections);
 		if (CASES[i].biggest != NULL)
 			g_assert_cmpstr(biggest, ==, CASES[i].biggest);
-		g_assert_cmpuint(connection_table_n_connections(crowd->table), ==, i + 1);
+		g_assert_cmpuint(connection_limits_n_connections(crowd->table), ==, i + 1);
 	}
 	crowd_free(crowd);
 }
 
 /* Who has most, as they come and go, against counting them. */
-TEST("/connection-table/most", test_most)
+TEST("/connection-limits/most", test_most)
 {
 	static const char *const ADDRESSES[] = {"10.0.0.1", "10.0.0.2", "::1", "2001:db8::1"};
 	static const char *const NAMES[] = {"10.0.0.1", "10.0.0.2", "::/64", "2001:db8::/64"};
@@ -230,7 +230,7 @@ TEST("/connection-table/most", test_most)
 		}
 		for (guint j = 0; j < 4; j++)
 			most = MAX(most, numbers[j]);
-		biggest = connection_table_biggest(crowd->table, &reported);
+		biggest = connection_limits_biggest(crowd->table, &reported);
 		g_assert_cmpuint(reported, ==, most);
 		for (guint j = 0; j < 4; j++)
 			if (g_str_equal(biggest, NAMES[j]))
@@ -240,7 +240,7 @@ TEST("/connection-table/most", test_most)
 }
 
 /* Each address and each user may have 2 connections, however idle they are. */
-TEST("/connection-table/per-address", test_per_address)
+TEST("/connection-limits/per-address", test_per_address)
 {
 	static const struct {
 		const char *address;
@@ -257,20 +257,22 @@ TEST("/connection-table/per-address", test_per_address)
 	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
 		arrive_many(crowd, CASES[i].address, 2);
 		set_idle(crowd, 2 * i);
-		g_assert_cmpint(arrive(crowd, CASES[i].address), ==, CONNECTION_TABLE_ADDRESS_FULL);
-		g_assert_cmpint(arrive(crowd, CASES[i].alias), ==, CONNECTION_TABLE_ADDRESS_FULL);
+		g_assert_cmpint(arrive(crowd, CASES[i].address), ==,
+				CONNECTION_LIMITS_ADDRESS_FULL);
+		g_assert_cmpint(arrive(crowd, CASES[i].alias), ==, CONNECTION_LIMITS_ADDRESS_FULL);
 	}
 	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
 		leave(crowd, 2 * i);
 		arrive_many(crowd, CASES[i].alias, 1);
-		g_assert_cmpint(arrive(crowd, CASES[i].address), ==, CONNECTION_TABLE_ADDRESS_FULL);
+		g_assert_cmpint(arrive(crowd, CASES[i].address), ==,
+				CONNECTION_LIMITS_ADDRESS_FULL);
 	}
 	g_assert_cmpuint(kernel.asked, ==, 0);
 	crowd_free(crowd);
 }
 
 /* Of local sockets the kernel does not know how long they are silent: their loops tell. */
-TEST("/connection-table/local-room", test_local_room)
+TEST("/connection-limits/local-room", test_local_room)
 {
 	Crowd *crowd = crowd_new(3, 0);
 	const gint64 idle_us = G_GINT64_CONSTANT(1000) * IDLE_MS;
@@ -281,15 +283,15 @@ TEST("/connection-table/local-room", test_local_room)
 		set_idle(crowd, i);
 	}
 	crowd->now_us += idle_us - 1;
-	g_assert_cmpint(arrive(crowd, "uid 1"), ==, CONNECTION_TABLE_FULL);
+	g_assert_cmpint(arrive(crowd, "uid 1"), ==, CONNECTION_LIMITS_FULL);
 	g_assert_cmpuint(kernel.asked, ==, 0);
 	connection_entry_note_active(crowd->entries[0], crowd->now_us);
 	kernel.idle[crowd->servers[1]] = FALSE;
-	crowd->now_us += CONNECTION_TABLE_BACKOFF_US;
+	crowd->now_us += CONNECTION_LIMITS_BACKOFF_US;
 	arrive_many(crowd, "uid 1", 1);
 	g_assert_true(is_shut_down(crowd, 2));
-	g_assert_cmpint(arrive(crowd, "uid 1"), ==, CONNECTION_TABLE_FULL);
-	crowd->now_us += MAX(CONNECTION_TABLE_BACKOFF_US, idle_us);
+	g_assert_cmpint(arrive(crowd, "uid 1"), ==, CONNECTION_LIMITS_FULL);
+	crowd->now_us += MAX(CONNECTION_LIMITS_BACKOFF_US, idle_us);
 	arrive_many(crowd, "uid 1", 1);
 	g_assert_true(is_shut_down(crowd, 0));
 	g_assert_false(is_shut_down(crowd, 1));
@@ -297,7 +299,7 @@ TEST("/connection-table/local-room", test_local_room)
 }
 
 /* Room is made by the address that has most only, and by an idle one of it. */
-TEST("/connection-table/room", test_room)
+TEST("/connection-limits/room", test_room)
 {
 	static const struct {
 		const char *name;
@@ -327,18 +329,18 @@ TEST("/connection-table/room", test_room)
 		if (CASES[i].idle != NOBODY)
 			set_idle(crowd, CASES[i].idle);
 		g_assert_cmpint(arrive(crowd, "10.0.0.3"), ==,
-				refused ? CONNECTION_TABLE_FULL : CONNECTION_TABLE_ADMITTED);
+				refused ? CONNECTION_LIMITS_FULL : CONNECTION_LIMITS_ADMITTED);
 		g_assert_cmpuint(kernel.asked, <=, all);
 		g_assert_cmpuint(count_shut_down(crowd), ==, refused ? 0 : 1);
 		if (!refused)
 			g_assert_true(is_shut_down(crowd, CASES[i].closed));
-		g_assert_cmpuint(connection_table_n_connections(crowd->table), ==, all);
+		g_assert_cmpuint(connection_limits_n_connections(crowd->table), ==, all);
 		crowd_free(crowd);
 	}
 }
 
 /* One whose calls wait for the server is silent, but not idle. */
-TEST("/connection-table/waits", test_waits)
+TEST("/connection-limits/waits", test_waits)
 {
 	Crowd *crowd = crowd_new(2, 0);
 
@@ -348,16 +350,16 @@ TEST("/connection-table/waits", test_waits)
 	connection_entry_set_waits(crowd->entries[0], TRUE);
 	arrive_many(crowd, "10.0.0.1", 1);
 	g_assert_true(is_shut_down(crowd, 1));
-	g_assert_cmpint(arrive(crowd, "10.0.0.1"), ==, CONNECTION_TABLE_FULL);
+	g_assert_cmpint(arrive(crowd, "10.0.0.1"), ==, CONNECTION_LIMITS_FULL);
 	connection_entry_set_waits(crowd->entries[0], FALSE);
-	crowd->now_us += CONNECTION_TABLE_BACKOFF_US;
+	crowd->now_us += CONNECTION_LIMITS_BACKOFF_US;
 	arrive_many(crowd, "10.0.0.1", 1);
 	g_assert_true(is_shut_down(crowd, 0));
 	crowd_free(crowd);
 }
 
 /* What was looked at and found busy is looked at last. */
-TEST("/connection-table/rotation", test_rotation)
+TEST("/connection-limits/rotation", test_rotation)
 {
 	Crowd *crowd = crowd_new(100, 0);
 
@@ -371,95 +373,95 @@ TEST("/connection-table/rotation", test_rotation)
 		g_assert_cmpuint(kernel.asked, ==, 91 + i);
 		g_assert_true(is_shut_down(crowd, 90 + i));
 	}
-	g_assert_cmpint(arrive(crowd, "10.0.0.2"), ==, CONNECTION_TABLE_FULL);
+	g_assert_cmpint(arrive(crowd, "10.0.0.2"), ==, CONNECTION_LIMITS_FULL);
 	g_assert_cmpuint(kernel.asked, ==, 100 + 90);
 	crowd_free(crowd);
 }
 
 /* After nobody was found, nobody is looked for until a second has passed. */
-TEST("/connection-table/barren", test_barren)
+TEST("/connection-limits/barren", test_barren)
 {
 	Crowd *crowd = crowd_new(70, 0);
 
 	arrive_many(crowd, "10.0.0.1", 70);
-	g_assert_cmpint(arrive(crowd, "10.0.0.2"), ==, CONNECTION_TABLE_FULL);
+	g_assert_cmpint(arrive(crowd, "10.0.0.2"), ==, CONNECTION_LIMITS_FULL);
 	g_assert_cmpuint(kernel.asked, ==, 70);
 	set_idle(crowd, 5);
-	crowd->now_us += CONNECTION_TABLE_BACKOFF_US - 1;
-	g_assert_cmpint(arrive(crowd, "10.0.0.2"), ==, CONNECTION_TABLE_FULL);
+	crowd->now_us += CONNECTION_LIMITS_BACKOFF_US - 1;
+	g_assert_cmpint(arrive(crowd, "10.0.0.2"), ==, CONNECTION_LIMITS_FULL);
 	g_assert_cmpuint(kernel.asked, ==, 70);
 	g_assert_false(is_shut_down(crowd, 5));
 	crowd->now_us++;
 	arrive_many(crowd, "10.0.0.2", 1);
 	g_assert_true(is_shut_down(crowd, 5));
 	/* one who leaves by himself makes room at once */
-	g_assert_cmpint(arrive(crowd, "10.0.0.2"), ==, CONNECTION_TABLE_FULL);
+	g_assert_cmpint(arrive(crowd, "10.0.0.2"), ==, CONNECTION_LIMITS_FULL);
 	leave(crowd, 6);
 	arrive_many(crowd, "10.0.0.2", 1);
 	crowd_free(crowd);
 }
 
 /* Those who are told to leave count no more, but there may be so many of them only. */
-TEST("/connection-table/leaving", test_leaving)
+TEST("/connection-limits/leaving", test_leaving)
 {
 	Crowd *crowd = crowd_new(64, 0);
 
 	arrive_many(crowd, "10.0.0.1", 64);
 	for (guint i = 0; i < 64; i++)
 		set_idle(crowd, i);
-	for (guint i = 0; i < CONNECTION_TABLE_MOST_CLOSING; i++) {
-		g_assert_true(connection_table_can_admit(crowd->table));
+	for (guint i = 0; i < CONNECTION_LIMITS_MOST_CLOSING; i++) {
+		g_assert_true(connection_limits_can_admit(crowd->table));
 		arrive_many(crowd, "10.0.0.2", 1);
 	}
-	g_assert_false(connection_table_can_admit(crowd->table));
-	g_assert_cmpuint(count_shut_down(crowd), ==, CONNECTION_TABLE_MOST_CLOSING);
-	g_assert_cmpuint(connection_table_n_connections(crowd->table), ==, 64);
+	g_assert_false(connection_limits_can_admit(crowd->table));
+	g_assert_cmpuint(count_shut_down(crowd), ==, CONNECTION_LIMITS_MOST_CLOSING);
+	g_assert_cmpuint(connection_limits_n_connections(crowd->table), ==, 64);
 	leave(crowd, 0);
-	g_assert_true(connection_table_can_admit(crowd->table));
-	g_assert_cmpuint(connection_table_n_connections(crowd->table), ==, 64);
+	g_assert_true(connection_limits_can_admit(crowd->table));
+	g_assert_cmpuint(connection_limits_n_connections(crowd->table), ==, 64);
 	crowd_free(crowd);
 }
 
 /* The kernel's own word. No wait: idle for 0 ms is everybody who owes and is owed nothing. */
-TEST("/connection-table/idle", test_idle)
+TEST("/connection-limits/idle", test_idle)
 {
 	char bytes[65536] = {0};
 	int server, client;
 
 	connect_pair(&server, &client);
-	g_assert_true(connection_table_is_idle(server, 0)); /* never said anything */
-	g_assert_false(connection_table_is_idle(server, IDLE_MS));
+	g_assert_true(connection_limits_is_idle(server, 0)); /* never said anything */
+	g_assert_false(connection_limits_is_idle(server, IDLE_MS));
 	g_assert_cmpint(send(client, bytes, 1, 0), ==, 1);
 	g_assert_cmpint(poll(&(struct pollfd){server, POLLIN, 0}, 1, HANG_GUARD_MS), ==, 1);
-	g_assert_false(connection_table_is_idle(server, 0)); /* is to be read */
+	g_assert_false(connection_limits_is_idle(server, 0)); /* is to be read */
 	g_assert_cmpint(recv(server, bytes, 1, 0), ==, 1);
-	g_assert_true(connection_table_is_idle(server, 0));
+	g_assert_true(connection_limits_is_idle(server, 0));
 	while (send(server, bytes, sizeof bytes, MSG_DONTWAIT) > 0)
 		;
-	g_assert_false(connection_table_is_idle(server, 0)); /* takes nothing */
+	g_assert_false(connection_limits_is_idle(server, 0)); /* takes nothing */
 	close(server);
 	close(client);
 }
 
 /* Its word on a local socket, whatever the time. */
-TEST("/connection-table/idle-local", test_idle_local)
+TEST("/connection-limits/idle-local", test_idle_local)
 {
 	char byte = 0;
 	int fds[2];
 
 	g_assert_cmpint(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), ==, 0);
-	g_assert_true(connection_table_is_idle(fds[0], IDLE_MS));
+	g_assert_true(connection_limits_is_idle(fds[0], IDLE_MS));
 	g_assert_cmpint(send(fds[1], &byte, 1, 0), ==, 1);
-	g_assert_false(connection_table_is_idle(fds[0], IDLE_MS)); /* is to be read */
+	g_assert_false(connection_limits_is_idle(fds[0], IDLE_MS)); /* is to be read */
 	g_assert_cmpint(recv(fds[0], &byte, 1, 0), ==, 1);
-	g_assert_true(connection_table_is_idle(fds[0], IDLE_MS));
+	g_assert_true(connection_limits_is_idle(fds[0], IDLE_MS));
 	g_assert_cmpint(send(fds[0], &byte, 1, 0), ==, 1);
-	g_assert_false(connection_table_is_idle(fds[0], IDLE_MS)); /* was not read */
+	g_assert_false(connection_limits_is_idle(fds[0], IDLE_MS)); /* was not read */
 	g_assert_cmpint(recv(fds[1], &byte, 1, 0), ==, 1);
-	g_assert_true(connection_table_is_idle(fds[0], IDLE_MS));
+	g_assert_true(connection_limits_is_idle(fds[0], IDLE_MS));
 	close(fds[1]);
 	close(fds[0]);
-	g_assert_false(connection_table_is_idle(fds[0], IDLE_MS));
+	g_assert_false(connection_limits_is_idle(fds[0], IDLE_MS));
 }
 
 static void *come_and_go(void *data)
@@ -471,14 +473,14 @@ static void *come_and_go(void *data)
 		char byte;
 
 		g_assert_cmpint(recv(crowd->servers[i], &byte, 1, 0), ==, 0);
-		connection_table_remove(crowd->entries[i]);
+		connection_limits_remove(crowd->entries[i]);
 		close(crowd->servers[i]);
 	}
 	return NULL;
 }
 
 /* Room is made and taken while another thread closes. */
-TEST("/connection-table/threads", test_threads)
+TEST("/connection-limits/threads", test_threads)
 {
 	Crowd *crowd = crowd_new(MOST / 2, 0);
 	pthread_t thread;
@@ -490,7 +492,7 @@ TEST("/connection-table/threads", test_threads)
 	for (guint i = 0; i < MOST / 2; i++) {
 		g_autofree char *address = NULL;
 
-		while (!connection_table_can_admit(crowd->table))
+		while (!connection_limits_can_admit(crowd->table))
 			g_thread_yield();
 		address = g_strdup_printf("10.1.0.%u", i);
 		arrive_many(crowd, address, 1);
@@ -500,6 +502,6 @@ TEST("/connection-table/threads", test_threads)
 		crowd->entries[i] = NULL;
 		close(crowd->clients[i]);
 	}
-	g_assert_cmpuint(connection_table_n_connections(crowd->table), ==, MOST / 2);
+	g_assert_cmpuint(connection_limits_n_connections(crowd->table), ==, MOST / 2);
 	crowd_free(crowd);
 }

@@ -9,7 +9,7 @@
  * begins with those that were examined longest ago. The lock is held for a few connections at a
  * time, since the loops need it to close theirs.
  */
-#include "rpc/connection-table.h"
+#include "rpc/connection-limits.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -42,26 +42,16 @@ Origin origin_of_address(const struct sockaddr *address)
 	return (Origin){result, -1};
 }
 
-Origin origin_of_user(uid_t uid)
-{
-	return (Origin){IN6ADDR_ANY_INIT, uid};
-}
-
 Origin origin_of_peer(int fd, const struct sockaddr *address)
 {
 	struct ucred peer;
 
 	return address->sa_family == AF_UNIX && socket_unix_peer(fd, &peer)
-		       ? origin_of_user(peer.uid)
+		       ? (Origin){.uid = peer.uid}
 		       : origin_of_address(address);
 }
 
-gboolean origin_is_local(const Origin *self)
-{
-	return self->uid >= 0;
-}
-
-guint origin_hash(gconstpointer key)
+static guint origin_hash(gconstpointer key)
 {
 	const Origin *self = key;
 	guint hash = g_int64_hash(&self->uid);
@@ -71,7 +61,7 @@ guint origin_hash(gconstpointer key)
 	return hash;
 }
 
-gboolean origin_equal(gconstpointer a, gconstpointer b)
+static gboolean origin_equal(gconstpointer a, gconstpointer b)
 {
 	const Origin *one = a, *other = b;
 
@@ -82,7 +72,7 @@ char *origin_text(const Origin *self)
 {
 	char text[INET6_ADDRSTRLEN];
 
-	if (origin_is_local(self))
+	if (self->uid >= 0)
 		return g_strdup_printf("unix:uid=%" G_GINT64_FORMAT, self->uid);
 	if (IN6_IS_ADDR_V4MAPPED(&self->address)) {
 		inet_ntop(AF_INET, &self->address.s6_addr[12], text, sizeof text);
@@ -107,7 +97,7 @@ typedef struct {
 } Peer;
 
 struct _ConnectionEntry {
-	ConnectionTable *table;
+	ConnectionLimits *limits;
 	int fd;
 	gboolean is_local;
 	_Atomic gboolean waits;      /* for the server */
@@ -117,8 +107,8 @@ struct _ConnectionEntry {
 	guint64 search;              /* the last search that has examined it */
 };
 
-struct _ConnectionTable {
-	ConnectionTableConfig config;
+struct _ConnectionLimits {
+	ConnectionLimitsConfig config;
 	pthread_mutex_t lock;
 	/* under the lock */
 	GHashTable *peers; /* of Origin to Peer */
@@ -132,9 +122,9 @@ struct _ConnectionTable {
 	gint64 backoff_until_us;
 };
 
-ConnectionTable *connection_table_new(const ConnectionTableConfig *config)
+ConnectionLimits *connection_limits_new(const ConnectionLimitsConfig *config)
 {
-	ConnectionTable *self = g_new0(ConnectionTable, 1);
+	ConnectionLimits *self = g_new0(ConnectionLimits, 1);
 
 	self->config = *config;
 	self->peers = g_hash_table_new(origin_hash, origin_equal);
@@ -143,7 +133,7 @@ ConnectionTable *connection_table_new(const ConnectionTableConfig *config)
 	return self;
 }
 
-void connection_table_free(ConnectionTable *self)
+void connection_limits_free(ConnectionLimits *self)
 {
 	if (self == NULL)
 		return;
@@ -153,7 +143,7 @@ void connection_table_free(ConnectionTable *self)
 	g_free(self);
 }
 
-gboolean connection_table_is_idle(int fd, guint idle_ms)
+gboolean connection_limits_is_idle(int fd, guint idle_ms)
 {
 	struct tcp_info info = {0};
 	socklen_t length = sizeof info;
@@ -171,55 +161,15 @@ gboolean connection_table_is_idle(int fd, guint idle_ms)
 	return ioctl(fd, FIONREAD, &unread) == 0 && unread == 0;
 }
 
-static GQueue *peers_with(ConnectionTable *self, guint number)
+static GQueue *peers_with(ConnectionLimits *self, guint number)
 {
 	if (number >= self->by_number->len)
 		g_array_set_size(self->by_number, number + 1);
 	return &g_array_index(self->by_number, GQueue, number);
 }
 
-static void move_to_tail(GQueue *queue, GList *link)
-{
-	g_queue_unlink(queue, link);
-	g_queue_push_tail_link(queue, link);
-}
-
-static Peer *find_peer(ConnectionTable *self, const Origin *origin)
-{
-	return g_hash_table_lookup(self->peers, origin);
-}
-
-static ConnectionEntry *add_entry(ConnectionTable *self, int fd, const Origin *origin,
-				  gint64 now_us)
-{
-	ConnectionEntry *entry = g_new0(ConnectionEntry, 1);
-	Peer *peer = find_peer(self, origin);
-
-	if (peer == NULL) {
-		peer = g_new0(Peer, 1);
-		peer->origin = *origin;
-		peer->link.data = peer;
-		g_queue_push_tail_link(peers_with(self, 0), &peer->link);
-		g_hash_table_insert(self->peers, &peer->origin, peer);
-	}
-	*entry = (ConnectionEntry){
-		.table = self,
-		.fd = fd,
-		.is_local = origin_is_local(origin),
-		.active_at_us = now_us,
-		.peer = peer,
-		.link.data = entry,
-	};
-	g_queue_unlink(peers_with(self, peer->entries.length), &peer->link);
-	g_queue_push_tail_link(&peer->entries, &entry->link);
-	g_queue_push_tail_link(peers_with(self, peer->entries.length), &peer->link);
-	self->most = MAX(self->most, peer->entries.length);
-	self->n_connections++;
-	return entry;
-}
-
 /* Removes the entry from its peer, and a peer without connections from the table. */
-static void remove_from_peer(ConnectionTable *self, ConnectionEntry *entry)
+static void remove_from_peer(ConnectionLimits *self, ConnectionEntry *entry)
 {
 	Peer *peer = g_steal_pointer(&entry->peer);
 	GQueue *level = peers_with(self, peer->entries.length);
@@ -238,60 +188,53 @@ static void remove_from_peer(ConnectionTable *self, ConnectionEntry *entry)
 }
 
 /* Returns the peer with the most connections; of several, the one examined longest ago. */
-static Peer *biggest_peer(ConnectionTable *self)
+static Peer *biggest_peer(ConnectionLimits *self)
 {
 	GList *head = self->most == 0 ? NULL : peers_with(self, self->most)->head;
 
 	return head == NULL ? NULL : head->data;
 }
 
-static char *shut_down_entry(ConnectionTable *self, ConnectionEntry *entry)
+/* Examines CHUNK connections under the lock. %FALSE: the search is over. */
+static gboolean search_chunk(ConnectionLimits *self, gint64 now_us, char **out_closed)
 {
-	char *name = socket_name_peer(entry->fd);
+	gint64 idle_us = (gint64)self->config.idle_ms * 1000;
 
-	remove_from_peer(self, entry);
-	self->n_closing++;
-	shutdown(entry->fd, SHUT_RDWR); /* fails if the client was faster */
-	return name;
-}
-
-static gboolean is_entry_idle(const ConnectionTable *self, const ConnectionEntry *entry,
-			      gint64 now_us)
-{
-	gint64 active_at_us = atomic_load_explicit(&entry->active_at_us, memory_order_relaxed);
-
-	return !atomic_load(&entry->waits) &&
-	       (!entry->is_local || now_us - active_at_us >= (gint64)self->config.idle_ms * 1000) &&
-	       self->config.is_idle(entry->fd, self->config.idle_ms);
-}
-
-/* %FALSE: the search is over. */
-static gboolean search_chunk(ConnectionTable *self, gint64 now_us, char **out_closed)
-{
 	for (guint i = 0; i < CHUNK; i++) {
 		Peer *peer = biggest_peer(self);
 		ConnectionEntry *entry;
+		GQueue *queue;
 
 		if (peer == NULL || peer->search == self->search)
 			return FALSE;
+		queue = peers_with(self, self->most);
 		entry = peer->entries.head->data;
 		if (entry->search == self->search) {
 			peer->search = self->search;
-			move_to_tail(peers_with(self, self->most), &peer->link);
+			g_queue_unlink(queue, &peer->link);
+			g_queue_push_tail_link(queue, &peer->link);
 			continue;
 		}
 		entry->search = self->search;
-		move_to_tail(&peer->entries, &entry->link);
-		if (is_entry_idle(self, entry, now_us)) {
-			*out_closed = shut_down_entry(self, entry);
-			return FALSE;
-		}
+		g_queue_unlink(&peer->entries, &entry->link);
+		g_queue_push_tail_link(&peer->entries, &entry->link);
+		if (atomic_load(&entry->waits) ||
+		    (entry->is_local &&
+		     now_us - atomic_load_explicit(&entry->active_at_us, memory_order_relaxed) <
+			     idle_us) ||
+		    !self->config.is_idle(entry->fd, self->config.idle_ms))
+			continue;
+		*out_closed = socket_name_peer(entry->fd);
+		remove_from_peer(self, entry);
+		self->n_closing++;
+		shutdown(entry->fd, SHUT_RDWR); /* fails if the client was faster */
+		return FALSE;
 	}
 	return TRUE;
 }
 
 /* Returns (transfer full) (nullable): the peer whose connection was shut down; NULL: none was. */
-static char *make_room(ConnectionTable *self, gint64 now_us)
+static char *make_room(ConnectionLimits *self, gint64 now_us)
 {
 	char *closed = NULL;
 
@@ -308,59 +251,75 @@ static char *make_room(ConnectionTable *self, gint64 now_us)
 			g_usleep(1);
 	}
 	if (closed == NULL && !self->is_searching)
-		self->backoff_until_us = now_us + CONNECTION_TABLE_BACKOFF_US;
+		self->backoff_until_us = now_us + CONNECTION_LIMITS_BACKOFF_US;
 	return closed;
 }
 
-static gboolean origin_is_full(ConnectionTable *self, const Origin *origin)
-{
-	Peer *peer;
-	gboolean full;
-
-	if (self->config.max_per_address == 0)
-		return FALSE;
-	pthread_mutex_lock(&self->lock);
-	peer = find_peer(self, origin);
-	full = peer != NULL && peer->entries.length >= self->config.max_per_address;
-	pthread_mutex_unlock(&self->lock);
-	return full;
-}
-
-void connection_table_set_max_per_address(ConnectionTable *self, guint max_per_address)
+void connection_limits_set_max_per_address(ConnectionLimits *self, guint max_per_address)
 {
 	self->config.max_per_address = max_per_address;
 }
 
-gboolean connection_table_can_admit(ConnectionTable *self)
+gboolean connection_limits_can_admit(ConnectionLimits *self)
 {
 	gboolean ready;
 
 	pthread_mutex_lock(&self->lock);
-	ready = self->n_closing < CONNECTION_TABLE_MOST_CLOSING;
+	ready = self->n_closing < CONNECTION_LIMITS_MOST_CLOSING;
 	pthread_mutex_unlock(&self->lock);
 	return ready;
 }
 
-ConnectionTableVerdict connection_table_admit(ConnectionTable *self, int fd, const Origin *origin,
-					      gint64 now_us, ConnectionEntry **out_entry,
-					      char **out_closed)
+ConnectionLimitsVerdict connection_limits_admit(ConnectionLimits *self, int fd,
+						const Origin *origin, gint64 now_us,
+						ConnectionEntry **out_entry, char **out_closed)
 {
+	guint max_connections = self->config.max_connections;
+	guint max_per_address = self->config.max_per_address;
+	ConnectionEntry *entry;
 	char *closed = NULL;
+	gboolean is_full;
+	Peer *peer;
 
-	if (origin_is_full(self, origin))
-		return CONNECTION_TABLE_ADDRESS_FULL;
-	if (connection_table_n_connections(self) >= self->config.max_connections) {
+	pthread_mutex_lock(&self->lock);
+	peer = g_hash_table_lookup(self->peers, origin);
+	is_full = max_per_address > 0 && peer != NULL && peer->entries.length >= max_per_address;
+	pthread_mutex_unlock(&self->lock);
+	if (is_full)
+		return CONNECTION_LIMITS_ADDRESS_FULL;
+	if (connection_limits_n_connections(self) >= max_connections) {
 		closed = make_room(self, now_us);
 		/* a connection can have been closed meanwhile */
-		if (closed == NULL &&
-		    connection_table_n_connections(self) >= self->config.max_connections)
-			return CONNECTION_TABLE_FULL;
+		if (closed == NULL && connection_limits_n_connections(self) >= max_connections)
+			return CONNECTION_LIMITS_FULL;
 	}
+	entry = g_new0(ConnectionEntry, 1);
 	pthread_mutex_lock(&self->lock);
-	*out_entry = add_entry(self, fd, origin, now_us);
+	peer = g_hash_table_lookup(self->peers, origin);
+	if (peer == NULL) {
+		peer = g_new0(Peer, 1);
+		peer->origin = *origin;
+		peer->link.data = peer;
+		g_queue_push_tail_link(peers_with(self, 0), &peer->link);
+		g_hash_table_insert(self->peers, &peer->origin, peer);
+	}
+	*entry = (ConnectionEntry){
+		.limits = self,
+		.fd = fd,
+		.is_local = origin->uid >= 0,
+		.active_at_us = now_us,
+		.peer = peer,
+		.link.data = entry,
+	};
+	g_queue_unlink(peers_with(self, peer->entries.length), &peer->link);
+	g_queue_push_tail_link(&peer->entries, &entry->link);
+	g_queue_push_tail_link(peers_with(self, peer->entries.length), &peer->link);
+	self->most = MAX(self->most, peer->entries.length);
+	self->n_connections++;
 	pthread_mutex_unlock(&self->lock);
+	*out_entry = entry;
 	*out_closed = closed;
-	return CONNECTION_TABLE_ADMITTED;
+	return CONNECTION_LIMITS_ADMITTED;
 }
 
 void connection_entry_set_waits(ConnectionEntry *entry, gboolean waits)
@@ -379,13 +338,13 @@ void connection_entry_note_active(ConnectionEntry *entry, gint64 now_us)
 	atomic_store_explicit(&entry->active_at_us, now_us, memory_order_relaxed);
 }
 
-void connection_table_remove(ConnectionEntry *entry)
+void connection_limits_remove(ConnectionEntry *entry)
 {
-	ConnectionTable *self;
+	ConnectionLimits *self;
 
 	if (entry == NULL)
 		return;
-	self = entry->table;
+	self = entry->limits;
 	pthread_mutex_lock(&self->lock);
 	if (entry->peer != NULL)
 		remove_from_peer(self, entry);
@@ -395,7 +354,7 @@ void connection_table_remove(ConnectionEntry *entry)
 	g_free(entry);
 }
 
-guint connection_table_n_connections(ConnectionTable *self)
+guint connection_limits_n_connections(ConnectionLimits *self)
 {
 	guint n;
 
@@ -405,7 +364,7 @@ guint connection_table_n_connections(ConnectionTable *self)
 	return n;
 }
 
-char *connection_table_biggest(ConnectionTable *self, guint *out_connections)
+char *connection_limits_biggest(ConnectionLimits *self, guint *out_connections)
 {
 	Peer *peer;
 	char *text;
