@@ -164,7 +164,7 @@ class Stage:
                 return
             if taken >= most:
                 break
-        if self._prefetch and told.get("may_pass"):
+        if told.get("may_pass") and (self._prefetch or self._lacks.excuse("at-once")):
             return
         raise Wrong(f"no call failed of {taken}" if "error" in told else
                     f"the last of {taken} IDs is of worker {workers[-1]}, not of {ends_by}")

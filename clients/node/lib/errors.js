@@ -1,38 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 'use strict';
-// What may go wrong. Arguments that cannot be are a TypeError or a RangeError, as everywhere.
+// Errors of calls; index.d.ts documents them. Arguments that are not valid are a TypeError or a
+// RangeError.
 
-/** No ID was to be had. The message is one line that names each server and why. */
+/** `attempts`: [{server, reason, cause}]. The cause is that of the last attempt that has one. */
 class SnowflakeError extends Error {
-  /** attempts: [{server, reason}], in the order in which they were made. */
   constructor(message, attempts = []) {
-    super(message);
+    const { cause } = attempts.findLast((one) => one.cause !== undefined) ?? {};
+    super(message, cause && { cause });
     this.attempts = attempts;
   }
 }
 
-/** The clock of a server is behind its IDs, or outside the layout. */
-class ClockError extends SnowflakeError {}
-
-/** A server has no worker ID, or no IDs for the present time. */
 class UnavailableError extends SnowflakeError {
-  /** retryAfterMs: the least that a server said; undefined: none did. */
   constructor(message, attempts, retryAfterMs) {
     super(message, attempts);
     this.retryAfterMs = retryAfterMs;
   }
 }
 
-/** The agent is not a letter and then letters, figures and "-", 256 at most; or is refused. */
+class ClockError extends SnowflakeError {}
 class InvalidAgentError extends SnowflakeError {}
-
-/** No server could be connected to, or answered as one. */
 class UnreachableError extends SnowflakeError {}
-
-/** The deadline of the call was over first. */
 class SnowflakeTimeoutError extends SnowflakeError {}
-
-/** The client is closed. */
 class ClosedError extends SnowflakeError {}
 
 for (const [type, code] of [
@@ -50,7 +40,28 @@ for (const [type, code] of [
   });
 }
 
+/** Returns the error of a call for which these attempts failed: the kind that tells the user most. */
+function errorOf(failures, attempts, agent, timeoutMs) {
+  const described = (what) => [`${what}: ${attempts.map(({ server, reason }) => `${server}: ${reason}`)
+    .join('; ')}`, attempts];
+  const has = (kind) => failures.some((failure) => failure.kind === kind);
+  if (has('agent')) {
+    return new InvalidAgentError(...described(`a server refused the agent ${agent}`));
+  }
+  if (has('unavailable')) {
+    const waits = failures.map(({ retryAfterMs }) => retryAfterMs).filter((ms) => ms !== undefined);
+    return new UnavailableError(...described(`no server had IDs within ${timeoutMs} ms`),
+      waits.length > 0 ? Math.min(...waits) : undefined);
+  }
+  if (has('clock')) {
+    return new ClockError(...described(`no server had a valid clock within ${timeoutMs} ms`));
+  }
+  return has('timeout') || failures.length === 0
+    ? new SnowflakeTimeoutError(...described(`no server answered within ${timeoutMs} ms`))
+    : new UnreachableError(...described(`no server could be reached within ${timeoutMs} ms`));
+}
+
 module.exports = {
   SnowflakeError, ClockError, UnavailableError, InvalidAgentError, UnreachableError,
-  SnowflakeTimeoutError, ClosedError,
+  SnowflakeTimeoutError, ClosedError, errorOf,
 };

@@ -10,9 +10,9 @@ const path = require('node:path');
 const { setTimeout: pause } = require('node:timers/promises');
 const Int64 = require('node-int64');
 const { TBinaryProtocol, TFramedTransport, Thrift } = require('thrift');
-const { Snowflake } = require('..');
+const { Snowflake, SnowflakeError } = require('..');
 const testing = require('../lib/testing');
-const types = require('../lib/generated/snowflake_types');
+const types = require('./generated/snowflake_types');
 
 const PACKAGE = path.dirname(__dirname);
 const ROOT = path.resolve(PACKAGE, '../..');
@@ -53,21 +53,32 @@ async function take(snowflake, count) {
   return ids;
 }
 
-/** What a call fails with: {error, tookMs}. */
-async function failure(call, type) {
-  const began = performance.now();
+/** Resolves to the error of a call. */
+async function failure(call, type = SnowflakeError) {
   const error = await call.then((answer) => assert.fail(`no failure, but ${answer}`), (why) => why);
-  const tookMs = performance.now() - began;
-  if (type) {
-    assert.ok(error instanceof type, error.stack);
-  }
-  return { error, tookMs };
+  assert.ok(error instanceof type, error.stack);
+  return error;
+}
+
+/** Resolves to the error of a call at its time limit, after all its servers have failed or are late.
+ */
+async function failureInTime(t, servers, type, { count = 1, ...options } = {}) {
+  const clock = Clock.of(t);
+  const list = [servers].flat();
+  const snowflake = client(t, list, { prefetchMs: 0, timeoutMs: 2000, ...options });
+  let isOver = false;
+  const call = failure(snowflake.nextIds(count), type).finally(() => {
+    isOver = true;
+  });
+  await until(() => isOver || snowflake.stats().failures >= list.length);
+  await clock.advance(2000);
+  return call;
 }
 
 async function until(condition) {
   const end = Date.now() + LONG_MS;
   while (!condition()) {
-    assert.ok(Date.now() < end, 'it does not come to be');
+    assert.ok(Date.now() < end, 'the event does not come');
     await pause(LOOK_EVERY_MS);
   }
 }
@@ -91,6 +102,7 @@ class Call {
     const { fname, mtype, rseqid } = input.readMessageBegin();
     assert.strictEqual(mtype, CALL);
     this.name = fname;
+    this.frame = framed(frame);
     this.sequenceId = rseqid;
     this.count = 1;
     this.peer = peer;
@@ -266,7 +278,7 @@ async function dead(t) {
   return `127.0.0.1:${port}`;
 }
 
-/** The client begins with its first server and goes on with the next, and rests for longest. */
+/** A client uses its servers in order, and backoffs are as long as possible: 125 ms at first. */
 function inOrder(t) {
   t.mock.method(Math, 'random', () => 1 - Number.EPSILON);
 }
@@ -277,10 +289,20 @@ function stopClock(t, now) {
   t.after(() => delete performance.now);
 }
 
+const clocks = new WeakMap();
+
 /** A clock that stands still, and the timers that go by it, until the test moves it. */
 class Clock {
   now = 1000;
   #timers = new Map();
+
+  /** The clock of a test. */
+  static of(t) {
+    if (!clocks.has(t)) {
+      clocks.set(t, new Clock(t));
+    }
+    return clocks.get(t);
+  }
 
   constructor(t) {
     const { setTimeout, clearTimeout } = globalThis;
@@ -291,7 +313,11 @@ class Clock {
       return timer;
     };
     globalThis.clearTimeout = (timer) => this.#timers.delete(timer);
-    t.after(() => Object.assign(globalThis, { setTimeout, clearTimeout }));
+    const keepAlive = setInterval(() => {}, LONG_MS); // as the timers would
+    t.after(() => {
+      clearInterval(keepAlive);
+      Object.assign(globalThis, { setTimeout, clearTimeout });
+    });
   }
 
   async advance(ms) {
@@ -309,5 +335,5 @@ class Clock {
 
 module.exports = {
   BUILD, Call, Clock, LONG_MS, PACKAGE, ROOT, SNOWFLAKED, assertIds, client, dead,
-  failure, inOrder, framed, peer, server, stopClock, take, until,
+  failure, failureInTime, framed, inOrder, int64, peer, server, stopClock, take, until,
 };
