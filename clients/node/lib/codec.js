@@ -2,6 +2,8 @@
 'use strict';
 // Thrift's framed binary protocol, as far as the calls for IDs need it. Decoding is strict and
 // bounded: a reply must answer this call, and its IDs must increase and be as many as requested.
+const { Failure } = require('./errors');
+
 const MAX_BATCH = 10000; // IDs of one call
 const MAX_FRAME_BYTES = 1 << 18; // the largest batch takes 190,000
 const MAX_DEPTH = 16;
@@ -11,20 +13,12 @@ const [CALL, REPLY, EXCEPTION] = [1, 2, 3];
 const [STOP, BOOL, BYTE, DOUBLE, I16, I32, I64] = [0, 2, 3, 4, 6, 8, 10];
 const [STRING, STRUCT, MAP, SET, LIST] = [11, 12, 13, 14, 15];
 const UNKNOWN_METHOD = 1;
-const REFUSALS = ['clock', 'agent', 'unavailable', 'count']; // by field of the result, from 1
-const LEGACY = new Map([ // get_id has no typed exceptions: its message begins with the name
-  ['InvalidSystemClock', 'clock'], ['InvalidUserAgentError', 'agent'],
-  ['WorkerIdUnavailable', 'unavailable'],
-]);
-
-/** What a server answers instead of IDs. `kind`: one of REFUSALS, method or other. */
-class Refusal extends Error {
-  constructor(kind, message, retryAfterMs = 0n) {
-    super(message);
-    this.kind = kind;
-    this.retryAfterMs = retryAfterMs > 0n ? Number(retryAfterMs) : undefined;
-  }
-}
+const EXCEPTIONS = [ // by field of the result, from 1
+  ['InvalidSystemClock', 'clock', 'its clock is wrong'],
+  ['InvalidUserAgentError', 'agent', 'it refuses the agent'],
+  ['WorkerIdUnavailable', 'unavailable', 'it has no IDs'],
+  ['InvalidCount', 'count', 'it refuses the count'],
+];
 
 /** Returns the frame of a call. get_id takes no count. */
 function encodeCall(method, sequenceId, agent, count) {
@@ -104,8 +98,8 @@ function valueOf(struct, number, type) {
   return found === type ? value : undefined;
 }
 
-/** Returns the runs {first, count} of a reply, which comes without its length. Throws a Refusal, or
- * an Error if it is not a reply to this call. */
+/** Returns the runs {first, count} of a reply, which comes without its length. Throws a Failure for
+ * an exception of the server, and another Error if it is not a reply to this call. */
 function decodeReply(frame, method, sequenceId, count) {
   const reader = new Reader(frame);
   const version = reader.read(I32);
@@ -121,22 +115,24 @@ function decodeReply(frame, method, sequenceId, count) {
     throw new Error('bytes after the message');
   }
   if (kind === EXCEPTION) {
-    throw refusalOf(valueOf(struct, 1, STRING) ?? '', valueOf(struct, 2, I32));
+    throw failureOf(valueOf(struct, 1, STRING) ?? '', valueOf(struct, 2, I32));
   }
-  for (const [n, refusal] of REFUSALS.entries()) {
+  for (const [n, [, exception, text]] of EXCEPTIONS.entries()) {
     const fields = valueOf(struct, n + 1, STRUCT);
     if (fields !== undefined) {
-      throw new Refusal(refusal, valueOf(fields, 1, STRING) ?? '', valueOf(fields, 2, I64));
+      const retryAfterMs = Math.max(Number(valueOf(fields, 2, I64) ?? 0), 0) || undefined;
+      throw new Failure(exception, valueOf(fields, 1, STRING) || text, { retryAfterMs });
     }
   }
   return checked(runsOf(method, struct), count);
 }
 
-/** Of a TApplicationException. */
-function refusalOf(message, code) {
+/** Of a TApplicationException. get_id has no typed exceptions: its message begins with the name. */
+function failureOf(message, code) {
   const [, name, text] = /^(\w+): (.*)$/su.exec(message) ?? [];
-  return LEGACY.has(name) ? new Refusal(LEGACY.get(name), text)
-    : new Refusal(code === UNKNOWN_METHOD ? 'method' : 'other', `it says: ${message}`);
+  const [, kind] = EXCEPTIONS.find(([one]) => one === name) ?? [];
+  return kind ? new Failure(kind, text)
+    : new Failure(code === UNKNOWN_METHOD ? 'method' : 'unreachable', `it says: ${message}`);
 }
 
 function runsOf(method, struct) {
@@ -172,4 +168,4 @@ function checked(runs, count) {
   return runs;
 }
 
-module.exports = { MAX_BATCH, MAX_FRAME_BYTES, Refusal, decodeReply, encodeCall };
+module.exports = { MAX_BATCH, MAX_FRAME_BYTES, decodeReply, encodeCall };

@@ -1,52 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 'use strict';
-// A connection to one endpoint, for one call at a time. It sets no timeouts: refill.js does.
+// A connection to one endpoint, for one call at a time. It has no timeouts: those are in servers.js.
 const net = require('node:net');
 const tls = require('node:tls');
 const { getSystemErrorMap } = require('node:util');
-const {
-  MAX_BATCH, MAX_FRAME_BYTES, Refusal, decodeReply, encodeCall,
-} = require('./codec');
+const { MAX_FRAME_BYTES, decodeReply, encodeCall } = require('./codec');
+const { Failure } = require('./errors');
 
-const METHODS = ['get_id_runs', 'get_ids', 'get_id']; // for a server that lacks one, the next
-const MAX_REASON_CHARACTERS = 200;
-const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}]/gu;
-
-/** Why an endpoint did not return IDs. `kind`: clock, unavailable, agent, timeout or unreachable. */
-class Failure extends Error {
-  constructor(kind, reason, { cause, retryAfterMs, isStale = false } = {}) {
-    super(String(reason).slice(0, MAX_REASON_CHARACTERS).replace(UNPRINTABLE, ' '), { cause });
-    this.kind = kind;
-    this.retryAfterMs = retryAfterMs;
-    this.isStale = isStale; // a reused connection ended, as after a restart of the server
-  }
-}
-
-/** The methods and the largest batch that a server supports, as far as its refusals have shown. */
-class Capabilities {
-  method = 0;
-  limit = MAX_BATCH;
-}
+const METHODS = ['get_id_runs', 'get_ids', 'get_id']; // if a server lacks one, the next is used
 
 /** The process does not stay alive for it. */
 class Connection {
+  #endpoint;
   #socket;
-  #isTls;
   #call; // under way: {method, count, resolve, reject}
   #sequenceId = Math.floor(Math.random() * 2 ** 30); // so that replies to others do not match
-  #chunks = []; // of the reply
-  #size = 0; // of all chunks, in bytes
+  #input = Buffer.allocUnsafe(4 + MAX_FRAME_BYTES); // the reply with its length
+  #size = 0; // of what has arrived of it
   #hasAnswered = false;
 
-  /** `options`: those of net.connect(), or of tls.connect(). */
-  constructor(options, isTls) {
-    this.#isTls = isTls;
-    this.#socket = (isTls ? tls : net).connect(options);
+  constructor(endpoint) {
+    this.#endpoint = endpoint;
+    this.#socket = (endpoint.server.isTls ? tls : net).connect(endpoint.options);
     this.#socket.unref().setNoDelay(true);
     this.#socket.on('data', (data) => this.#receive(data));
-    this.#socket.on('error', (error) => this.close(this.#lost(reasonOf(error, isTls), error)));
-    this.#socket.on('end', () => this.close(this.#lost('the server closed the connection')));
-    this.#socket.on('close', () => this.close(this.#lost('the connection is closed')));
+    this.#socket.on('error', (error) => this.#lose(reasonOf(error, endpoint.server.isTls), error));
+    this.#socket.on('end', () => this.#lose('the server closed the connection'));
+    this.#socket.on('close', () => this.#lose('the connection is closed'));
   }
 
   get isOpen() {
@@ -60,19 +40,19 @@ class Connection {
 
   /** Resolves to runs of `count` IDs, or of as many as the server returns in one call. Rejects with
    * a Failure. */
-  async fetch(agent, count, capabilities) {
+  async fetch(agent, count) {
     for (;;) {
-      const method = METHODS[capabilities.method];
-      const asked = method === 'get_id' ? 1 : Math.min(count, capabilities.limit);
+      const method = METHODS[this.#endpoint.method];
+      const asked = method === 'get_id' ? 1 : Math.min(count, this.#endpoint.limit);
       try {
         return await this.#ask(method, agent, asked);
       } catch (error) {
         if (error.kind === 'method' && method !== 'get_id') {
-          capabilities.method += 1;
+          this.#endpoint.method += 1;
         } else if (error.kind === 'count' && asked > 1) {
-          capabilities.limit = Math.floor(asked / 2);
+          this.#endpoint.limit = Math.floor(asked / 2);
         } else {
-          throw error instanceof Refusal ? failureOf(error) : error;
+          throw error;
         }
       }
     }
@@ -85,50 +65,45 @@ class Connection {
       if (this.isOpen) {
         this.#socket.write(encodeCall(method, this.#sequenceId, agent, count));
       } else {
-        this.close(this.#lost('the connection is closed'));
+        this.#lose('the connection is closed');
       }
     });
   }
 
   #receive(data) {
-    this.#chunks.push(data);
-    this.#size += data.length;
+    const copied = data.copy(this.#input, this.#size);
+    this.#size += copied;
+    const size = this.#size < 4 ? NaN : this.#input.readInt32BE(0);
     if (this.#call === undefined) {
       this.close(); // nothing was requested
-    } else if (this.#size >= 4) {
-      this.#readReply();
-    }
-  }
-
-  #readReply() {
-    if (this.#chunks[0].length < 4) {
-      this.#chunks = [Buffer.concat(this.#chunks)];
-    }
-    const size = this.#chunks[0].readInt32BE(0);
-    if (size < 1 || size > MAX_FRAME_BYTES) {
-      this.close(new Failure('unreachable', `not a reply: ${size} bytes, ${MAX_FRAME_BYTES} at most`));
+    } else if (size < 1 || size > MAX_FRAME_BYTES) {
+      this.close(new Failure('unreachable', `not a reply: a frame of ${size} bytes`));
     } else if (this.#size >= 4 + size) {
-      const [bytes] = this.#chunks.length === 1 ? this.#chunks : [Buffer.concat(this.#chunks)];
-      let hasMore = this.#size > 4 + size;
-      const { method, count, resolve, reject } = this.#call;
-      [this.#call, this.#chunks, this.#size, this.#hasAnswered] = [undefined, [], 0, true];
-      try {
-        resolve(decodeReply(bytes.subarray(4, 4 + size), method, this.#sequenceId, count));
-      } catch (error) {
-        reject(error instanceof Refusal ? error
-          : new Failure('unreachable', `not a reply: ${error.message}`, { cause: error }));
-        hasMore ||= !(error instanceof Refusal);
-      }
-      if (hasMore) { // nothing requested these bytes
+      const isAll = this.#size === 4 + size && copied === data.length;
+      this.#answer(this.#input.subarray(4, 4 + size));
+      if (!isAll) { // nothing requested the other bytes
         this.close();
       }
     }
   }
 
-  #lost(reason, cause) {
-    return new Failure('unreachable', reason, {
-      cause, isStale: this.#hasAnswered && this.#size === 0,
-    });
+  #answer(frame) {
+    const { method, count, resolve, reject } = this.#call;
+    [this.#call, this.#size, this.#hasAnswered] = [undefined, 0, true];
+    try {
+      resolve(decodeReply(frame, method, this.#sequenceId, count));
+    } catch (error) {
+      if (!(error instanceof Failure)) {
+        this.close();
+      }
+      reject(error instanceof Failure ? error
+        : new Failure('unreachable', `not a reply: ${error.message}`, { cause: error }));
+    }
+  }
+
+  #lose(reason, cause) {
+    const isStale = this.#hasAnswered && this.#size === 0;
+    this.close(new Failure('unreachable', reason, { cause, isStale }));
   }
 
   /** A call under way fails. */
@@ -139,17 +114,9 @@ class Connection {
   }
 }
 
-function failureOf({ kind, message, retryAfterMs }) {
-  const texts = {
-    clock: 'its clock is wrong', unavailable: 'it has no IDs', agent: 'it refuses the agent',
-  };
-  return new Failure(Object.hasOwn(texts, kind) ? kind : 'unreachable', message || texts[kind]
-    || 'it refuses the call', { retryAfterMs });
-}
-
-function reasonOf(error, isTls) {
+function reasonOf(error, isTls = false) {
   const [, text] = getSystemErrorMap().get(error.errno) ?? [];
   return text ?? (isTls ? `TLS: ${error.message}` : error.message);
 }
 
-module.exports = { Capabilities, Connection, Failure, reasonOf };
+module.exports = { Connection, reasonOf };

@@ -4,7 +4,9 @@
 const dns = require('node:dns');
 const net = require('node:net');
 const tls = require('node:tls');
-const { Capabilities, Failure, reasonOf } = require('./connection');
+const { MAX_BATCH } = require('./codec');
+const { reasonOf } = require('./connection');
+const { Failure } = require('./errors');
 
 const DEFAULT_PORT = 7609;
 const MAX_PATH_BYTES = 107;
@@ -29,7 +31,8 @@ class Backoff {
 
 class Endpoint {
   backoff = new Backoff();
-  capabilities = new Capabilities();
+  method = 0; // how many methods the server lacks, as far as its exceptions have shown
+  limit = MAX_BATCH; // IDs of one call, likewise
 
   /** `options`: those of net.connect(). */
   constructor(server, options) {

@@ -1,67 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0
 'use strict';
-// Errors of calls; index.d.ts documents them. Arguments that are not valid are a TypeError or a
-// RangeError.
+// Errors of calls, which index.d.ts documents, and failures of attempts, from which they are made.
+// Arguments that are not valid are a TypeError or a RangeError.
+const MAX_REASON_CHARACTERS = 200;
+const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}]/gu;
 
-/** `attempts`: [{server, reason, cause}]. The cause is that of the last attempt that has one. */
+/** The cause is that of the last attempt that has one. */
 class SnowflakeError extends Error {
-  constructor(message, attempts = []) {
+  constructor(message, attempts = [], retryAfterMs = undefined) {
     const { cause } = attempts.findLast((one) => one.cause !== undefined) ?? {};
     super(message, cause && { cause });
     this.attempts = attempts;
-  }
-}
-
-class UnavailableError extends SnowflakeError {
-  constructor(message, attempts, retryAfterMs) {
-    super(message, attempts);
     this.retryAfterMs = retryAfterMs;
   }
 }
 
+class UnavailableError extends SnowflakeError {}
 class ClockError extends SnowflakeError {}
 class InvalidAgentError extends SnowflakeError {}
 class UnreachableError extends SnowflakeError {}
 class SnowflakeTimeoutError extends SnowflakeError {}
 class ClosedError extends SnowflakeError {}
-
-for (const [type, code] of [
-  [SnowflakeError, 'ERR_SNOWFLAKE'],
-  [ClockError, 'ERR_SNOWFLAKE_CLOCK'],
-  [UnavailableError, 'ERR_SNOWFLAKE_UNAVAILABLE'],
-  [InvalidAgentError, 'ERR_SNOWFLAKE_INVALID_AGENT'],
-  [UnreachableError, 'ERR_SNOWFLAKE_UNREACHABLE'],
-  [SnowflakeTimeoutError, 'ERR_SNOWFLAKE_TIMEOUT'],
-  [ClosedError, 'ERR_SNOWFLAKE_CLOSED'],
-]) {
-  Object.defineProperties(type.prototype, {
-    name: { value: type.name, writable: true, configurable: true },
-    code: { value: code, writable: true, configurable: true },
-  });
-}
-
-/** Returns the error of a call for which these attempts failed: the kind that tells the user most. */
-function errorOf(failures, attempts, agent, timeoutMs) {
-  const described = (what) => [`${what}: ${attempts.map(({ server, reason }) => `${server}: ${reason}`)
-    .join('; ')}`, attempts];
-  const has = (kind) => failures.some((failure) => failure.kind === kind);
-  if (has('agent')) {
-    return new InvalidAgentError(...described(`a server refused the agent ${agent}`));
-  }
-  if (has('unavailable')) {
-    const waits = failures.map(({ retryAfterMs }) => retryAfterMs).filter((ms) => ms !== undefined);
-    return new UnavailableError(...described(`no server had IDs within ${timeoutMs} ms`),
-      waits.length > 0 ? Math.min(...waits) : undefined);
-  }
-  if (has('clock')) {
-    return new ClockError(...described(`no server had a valid clock within ${timeoutMs} ms`));
-  }
-  return has('timeout') || failures.length === 0
-    ? new SnowflakeTimeoutError(...described(`no server answered within ${timeoutMs} ms`))
-    : new UnreachableError(...described(`no server could be reached within ${timeoutMs} ms`));
-}
-
-module.exports = {
-  SnowflakeError, ClockError, UnavailableError, InvalidAgentError, UnreachableError,
-  SnowflakeTimeoutError, ClosedError, errorOf,
+const types = {
+  SnowflakeError, UnavailableError, ClockError, InvalidAgentError, UnreachableError,
+  SnowflakeTimeoutError, ClosedError,
 };
+
+for (const [name, type] of Object.entries(types)) { // ERR_SNOWFLAKE_INVALID_AGENT
+  const code = name.replace(/Snowflake|Error/g, '').replace(/(?=[A-Z])/g, '_').toUpperCase();
+  for (const [key, value] of Object.entries({ name, code: `ERR_SNOWFLAKE${code}` })) {
+    Object.defineProperty(type.prototype, key, { value, writable: true, configurable: true });
+  }
+}
+
+/** Why an attempt returned no IDs. `kind`: clock, unavailable, agent, timeout, unreachable, or
+ * method or count if the server does not support the call. */
+class Failure extends Error {
+  constructor(kind, reason, { cause, retryAfterMs, isStale = false } = {}) {
+    super(reason.slice(0, MAX_REASON_CHARACTERS).replace(UNPRINTABLE, ' '), { cause });
+    this.kind = kind;
+    this.retryAfterMs = retryAfterMs;
+    this.isStale = isStale; // a reused connection ended, as after a restart of the server
+  }
+}
+
+/** Returns the error of a call: of the failures, the kind that tells the user most. */
+function errorOf(failures, attempts, agent, timeoutMs) {
+  const [type, text] = [
+    ['agent', InvalidAgentError, `a server refused the agent ${agent}`],
+    ['unavailable', UnavailableError, `no server had IDs within ${timeoutMs} ms`],
+    ['clock', ClockError, `no server had a valid clock within ${timeoutMs} ms`],
+    ['timeout', SnowflakeTimeoutError, `no server answered within ${timeoutMs} ms`],
+  ].find(([kind]) => failures.some((failure) => failure.kind === kind))?.slice(1)
+    ?? [UnreachableError, `no server could be reached within ${timeoutMs} ms`];
+  const waits = failures.map((failure) => failure.retryAfterMs).filter((ms) => ms !== undefined);
+  return new type(`${text}: ${attempts.map((one) => `${one.server}: ${one.reason}`).join('; ')}`,
+    attempts, waits.length > 0 ? Math.min(...waits) : undefined);
+}
+
+module.exports = { ...types, Failure, errorOf };

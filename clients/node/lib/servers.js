@@ -3,9 +3,9 @@
 // Fetches IDs from one of several servers. An attempt that has no answer in time is late: the next
 // one begins beside it, and the first answer wins. While all fail, attempts are paced by backoffs.
 const { channel } = require('node:diagnostics_channel');
-const { Connection, Failure } = require('./connection');
+const { Connection } = require('./connection');
 const { Server, shuffled } = require('./endpoints');
-const { errorOf } = require('./errors');
+const { Failure, errorOf } = require('./errors');
 
 const LEAST_ATTEMPT_MS = 100; // however near the servers are
 const ROUND_TRIPS = 8; // of an attempt
@@ -158,11 +158,10 @@ class Servers {
         this.#end(attempt);
         return;
       }
-      attempt.connection = new Connection(attempt.endpoint.options, server.isTls);
+      attempt.connection = new Connection(attempt.endpoint);
     }
     attempt.askedAt = performance.now();
-    attempt.runs = await attempt.connection.fetch(this.#agent, count,
-      attempt.endpoint.capabilities);
+    attempt.runs = await attempt.connection.fetch(this.#agent, count);
     if (this.#attempts.has(attempt) && this.#answer === undefined) {
       this.#answer = attempt;
       this.#wake();

@@ -5,7 +5,8 @@ const assert = require('node:assert');
 const path = require('node:path');
 const { test } = require('node:test');
 const { TBinaryProtocol, TFramedTransport, Thrift } = require('thrift');
-const { MAX_FRAME_BYTES, Refusal, decodeReply, encodeCall } = require('../lib/codec');
+const { MAX_FRAME_BYTES, decodeReply, encodeCall } = require('../lib/codec');
+const { Failure } = require('../lib/errors');
 const { IdRun } = require('./generated/snowflake_types');
 const SnowflakeExtended = require('./generated/SnowflakeExtended');
 const { Call, ROOT, int64 } = require('./support');
@@ -18,7 +19,7 @@ test('calls and replies agree with the vectors', () => {
   const reply = Buffer.from(wire.reply_get_id_1_seq0, 'hex').subarray(4);
   assert.deepStrictEqual(decodeReply(reply, 'get_id', 0, 1), [{ first: 1n, count: 1 }]);
   const unknown = Buffer.from(wire.reply_unknown_method_nope_seq1, 'hex').subarray(4);
-  assert.throws(() => decodeReply(unknown, 'nope', 1, 1), (error) => error instanceof Refusal
+  assert.throws(() => decodeReply(unknown, 'nope', 1, 1), (error) => error instanceof Failure
     && error.kind === 'method' && /Invalid method name: 'nope'/.test(error.message));
 });
 
@@ -121,7 +122,7 @@ test('a message that is cut off anywhere is an error', () => {
   assert.throws(() => decode(Buffer.concat([frame, Buffer.of(0)])), /bytes after the message/);
 });
 
-test('changed bytes are IDs as requested, a refusal or an error', () => {
+test('changed bytes are IDs as requested, a failure or an error', () => {
   const frame = reply('get_id_runs', (output) => {
     writeUnknown(output);
     writeRuns(output, RUNS);
@@ -134,7 +135,7 @@ test('changed bytes are IDs as requested, a refusal or an error', () => {
         const runs = decode(changed);
         assert.strictEqual(runs.reduce((sum, { count }) => sum + count, 0), 5);
       } catch (error) {
-        assert.ok(error instanceof Refusal || /^Error: /.test(String(error)), error.stack);
+        assert.ok(error instanceof Failure || /^Error: /.test(String(error)), error.stack);
       }
     }
   }
