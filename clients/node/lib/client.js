@@ -11,13 +11,8 @@ const { Servers, after } = require('./servers');
 const DEFAULT_SERVERS = '127.0.0.1:7609';
 const MAX_MS = 3600000;
 const DEFAULTS = {
-  agent: undefined,
-  timeoutMs: 3000,
-  attemptTimeoutMs: 250,
-  prefetchMs: 50,
-  maxAgeMs: 1000,
-  tls: undefined,
-  bigint: false,
+  agent: undefined, timeoutMs: 3000, attemptTimeoutMs: 250, prefetchMs: 50, maxAgeMs: 1000,
+  tls: undefined, bigint: false,
 };
 
 /** Unique IDs from one of several servers. index.d.ts documents it. */
@@ -70,6 +65,10 @@ class Snowflake {
       server, prefetched, taken, discarded, waiting: this.#calls.size, refills: this.#refills,
       failures, failovers,
     };
+  }
+
+  [Symbol.dispose ?? Symbol('dispose')]() { // Node has it from 18.18
+    this.close();
   }
 
   close() {
@@ -176,45 +175,33 @@ class Snowflake {
   }
 }
 
-if (Symbol.dispose) { // from Node 18.18
-  Object.defineProperty(Snowflake.prototype, Symbol.dispose, {
-    value() { this.close(); }, writable: true, configurable: true,
-  });
-}
-
-/** Returns the servers and the settings. Throws InvalidAgentError, TypeError or RangeError. */
+/** Returns [servers, settings]. Throws InvalidAgentError, TypeError or RangeError. */
 function checked(given, options = {}) {
-  const list = typeof given === 'string' ? [given] : given;
-  if (!Array.isArray(list) || list.length === 0 || !list.every((one) => typeof one === 'string')) {
-    throw new TypeError('servers: must be a string, or an array of at least one string');
-  }
   const unknown = Object.keys(options).find((name) => !Object.hasOwn(DEFAULTS, name));
   if (unknown !== undefined) {
     throw new TypeError(`option ${unknown}: must be one of ${Object.keys(DEFAULTS).join(', ')}`);
   }
-  const urls = list.map((text) => parseUrl(text));
-  const settings = { ...DEFAULTS, agent: programName() };
-  for (const one of [...urls.map(({ agent }) => ({ agent })), options]) {
-    Object.entries(one).forEach(([name, value]) => {
-      settings[name] = value ?? settings[name];
-    });
+  const urls = [given].flat().map(parseUrl);
+  const servers = urls.flatMap((url) => url.servers);
+  const settings = {
+    ...DEFAULTS,
+    agent: urls.find((url) => url.agent !== null)?.agent ?? programName(),
+    ...Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)),
+  };
+  const { agent, prefetchMs } = settings;
+  if (servers.length === 0) {
+    throw new TypeError('servers: must be a string, or an array of at least one string');
   }
-  const { agent, timeoutMs, attemptTimeoutMs, prefetchMs, maxAgeMs } = settings;
   if (typeof agent !== 'string' || !/^[a-zA-Z][a-zA-Z\-0-9]{0,255}$/.test(agent)) {
     throw new InvalidAgentError(`agent ${JSON.stringify(String(agent).slice(0, 40))}: must be a `
       + 'letter and then letters, digits and "-", at most 256');
   }
-  checkMs('timeoutMs', timeoutMs, 1);
-  checkMs('attemptTimeoutMs', attemptTimeoutMs, 1);
+  checkMs('timeoutMs', settings.timeoutMs, 1);
+  checkMs('attemptTimeoutMs', settings.attemptTimeoutMs, 1);
   checkMs('prefetchMs', prefetchMs, 0);
-  checkMs('maxAgeMs', maxAgeMs, Math.max(1, 2 * prefetchMs), ', at least twice prefetchMs');
-  if (typeof (settings.tls ?? {}) !== 'object') {
-    throw new TypeError('tls: must be an object with options of tls.connect()');
-  }
-  const servers = urls.flatMap((one) => one.servers);
-  if (servers.some((one) => one.startsWith('tls:'))) {
-    settings.tls = { secureContext: secureContextOf(settings.tls), ...settings.tls };
-  }
+  checkMs('maxAgeMs', settings.maxAgeMs, Math.max(1, 2 * prefetchMs));
+  settings.tls = servers.some((one) => one.startsWith('tls:')) || settings.tls !== undefined
+    ? { secureContext: secureContextOf(settings.tls), ...settings.tls } : undefined;
   return [servers, settings];
 }
 
@@ -224,45 +211,42 @@ function checkCount(count) {
   }
 }
 
-function checkMs(name, value, least, more = '') {
+function checkMs(name, value, least) {
   if (typeof value !== 'number' || !(value >= least && value <= MAX_MS)) {
-    throw new RangeError(`${name} ${String(value)}: must be ${least} to ${MAX_MS}${more}`);
+    throw new RangeError(`${name} ${String(value)}: must be ${least} to ${MAX_MS}`);
   }
 }
 
 /** Returns {servers, agent} of HOST:PORT,... or snowflake://HOST:PORT,.../?agent=NAME; snowflakes://
  * is for TLS. */
 function parseUrl(text) {
-  const [, scheme, hosts = text, query] = /^(snowflakes?):\/\/([^/?]*)\/?(?:\?(.*))?$/.exec(text) ?? [];
-  const parameters = new URLSearchParams(query);
-  const unknown = [...parameters.keys()].find((name) => name !== 'agent');
-  if (unknown !== undefined) {
-    throw new TypeError(`servers: ${unknown} in a URL: must be agent`);
+  if (typeof text !== 'string') {
+    throw new TypeError('servers: must be a string, or an array of at least one string');
   }
-  const servers = hosts.split(',').map((one) => one.trim());
-  return {
-    servers: scheme === 'snowflakes' ? servers.map((one) => `tls:${one}`) : servers,
-    agent: parameters.get('agent') ?? undefined,
-  };
+  const [, scheme, hosts = text, query = ''] = /^(snowflakes?):\/\/([^/?]*)\/?(?:\?(.*))?$/.exec(text)
+    ?? [];
+  const { agent = null, ...unknown } = Object.fromEntries(new URLSearchParams(query));
+  if (Object.keys(unknown).length > 0) {
+    throw new TypeError(`servers: ${Object.keys(unknown)[0]} in a URL: must be agent`);
+  }
+  const prefix = scheme === 'snowflakes' ? 'tls:' : '';
+  return { servers: hosts.split(',').map((one) => prefix + one.trim()), agent };
 }
 
 /** Returns an agent by the name of the script. */
 function programName() {
-  const name = path.parse(process.argv[1] ?? 'node').name.replace(/[^a-zA-Z0-9]+/g, '-')
-    .replace(/^[^a-zA-Z]+/, '').slice(0, 256);
-  return name || 'node';
+  const name = path.parse(process.argv[1] ?? 'node').name.replace(/[^a-zA-Z0-9]+/g, '-');
+  return name.replace(/^[^a-zA-Z]+/, '').slice(0, 256) || 'node';
 }
 
 /** Throws TypeError. Node ignores a `ca` that is not a PEM file, and then trusts no server. */
 function secureContextOf(options = {}) {
-  for (const name of ['ca', 'cert', 'key']) {
-    for (const text of [options[name] ?? []].flat()) {
-      if (!String(text.pem ?? text).includes('-----BEGIN ')) {
-        throw new TypeError(`tls: ${name} must be the contents of a PEM file`);
+  try {
+    for (const name of ['ca', 'cert', 'key']) {
+      if ([options[name] ?? []].flat().some((one) => !/-----BEGIN /.test(one.pem ?? one))) {
+        throw new TypeError(`${name} must be the contents of a PEM file`);
       }
     }
-  }
-  try {
     return tls.createSecureContext(options);
   } catch (error) {
     throw new TypeError(`tls: cannot use ca, cert and key: ${error.message}`, { cause: error });

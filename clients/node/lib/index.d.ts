@@ -61,15 +61,17 @@ export interface Stats {
  */
 export type Servers = string | readonly string[];
 
+export type Id<Big extends boolean> = Big extends true ? bigint : string;
+
 /** Unique IDs from one of several servers. */
 export class Snowflake<Big extends boolean = false> {
   /** Connects at the first call. Default servers: $SNOWFLAKE_SERVERS, or 127.0.0.1:7609. Throws
    * InvalidAgentError, TypeError or RangeError. */
   constructor(servers?: Servers, options?: Options<Big>);
   /** Resolves to an ID. Those of one caller increase as long as one server answers. */
-  nextId(options?: CallOptions): Promise<Big extends true ? bigint : string>;
+  nextId(options?: CallOptions): Promise<Id<Big>>;
   /** Resolves to `count` IDs, which increase. */
-  nextIds(count: number, options?: CallOptions): Promise<Array<Big extends true ? bigint : string>>;
+  nextIds(count: number, options?: CallOptions): Promise<Array<Id<Big>>>;
   stats(): Stats;
   /** Calls under way and later ones reject with ClosedError. Prefetched IDs are lost. */
   close(): void;
@@ -128,7 +130,7 @@ export class Layout {
     datacenterBits: number;
     workerBits: number;
     sequenceBits: number;
-    /** Of a tick. Default: 1. */
+    /** Length of a tick. Default: 1. */
     timeUnitMs?: number;
   });
   readonly epochMs: number;
@@ -137,37 +139,35 @@ export class Layout {
   readonly workerBits: number;
   readonly sequenceBits: number;
   readonly timeUnitMs: number;
-  /** The parts of an ID; RangeError if it is none of this layout. */
+  /** Throws RangeError if it is not an ID of this layout. */
   decode(id: string | bigint): Parts;
   /**
-   * The lowest ID of `from` and the highest of `to`, for WHERE id BETWEEN. A tick that the span has
-   * only a part of counts as a whole. The span may begin before the layout or end after it;
-   * RangeError if it ends before it begins, or is all outside the layout.
+   * Returns the lowest ID of `from` and the highest of `to`, for WHERE id BETWEEN. A tick that is
+   * partly in the range counts as a whole. The range may begin before the layout or end after it.
+   * Throws RangeError if it ends before it begins, or is outside the layout.
    */
-  range(from: Date, to: Date, options: { bigint: true }): [bigint, bigint];
-  range(from: Date, to: Date, options?: { bigint?: false }): [string, string];
+  range<Big extends boolean = false>(from: Date, to: Date, options?: { bigint?: Big }):
+    [Id<Big>, Id<Big>];
 }
 
-/** Twitter's, which servers have by default. */
+/** Twitter's layout, the default of servers. */
 export const TWITTER: Layout;
 
-/** The time, datacenter, worker and sequence of an ID. */
+/** As Layout.decode(). */
 export function decode(id: string | bigint, layout?: Layout): Parts;
 
-/** The lowest and the highest ID of a span of time, both of it: see Layout.range. */
-export function range(from: Date, to: Date,
-  options: { layout?: Layout; bigint: true }): [bigint, bigint];
-export function range(from: Date, to: Date,
-  options?: { layout?: Layout; bigint?: false }): [string, string];
+/** As Layout.range(). */
+export function range<Big extends boolean = false>(from: Date, to: Date,
+  options?: { layout?: Layout; bigint?: Big }): [Id<Big>, Id<Big>];
 
-/** 11 digits: figures, capital letters, small letters. */
+/** Returns 11 digits: 0 to 9, A to Z, a to z. */
 export function toBase62(id: string | bigint): string;
-/** The ID; RangeError if it is none. Zeros in front may be left out. */
-export function fromBase62(text: string, options: { bigint: true }): bigint;
-export function fromBase62(text: string, options?: { bigint?: false }): string;
+/** Leading zeros can be omitted. Throws RangeError if it is not an ID. */
+export function fromBase62<Big extends boolean = false>(text: string, options?: { bigint?: Big }):
+  Id<Big>;
 
-/** 13 digits of Crockford's base 32. */
+/** Returns 13 digits of Crockford's base 32. */
 export function toCrockford(id: string | bigint): string;
-/** The ID; RangeError if it is none. In either case; I and L are 1, O is 0. */
-export function fromCrockford(text: string, options: { bigint: true }): bigint;
-export function fromCrockford(text: string, options?: { bigint?: false }): string;
+/** Accepts both cases; I and L are 1, O is 0. Throws RangeError if it is not an ID. */
+export function fromCrockford<Big extends boolean = false>(text: string, options?: { bigint?: Big }):
+  Id<Big>;

@@ -69,30 +69,28 @@ async function startServer({
   const kill = () => child.kill('SIGKILL') && remove();
   process.once('exit', kill);
   const ended = new Promise((resolve) => {
-    child.once('error', resolve);
-    child.once('close', resolve);
+    child.once('error', resolve).once('close', resolve);
   }).then((error) => {
     process.removeListener('exit', kill);
     remove();
     return error;
   });
-  const log = [];
-  let address;
-  const ready = new Promise((resolve) => {
+  const timer = setTimeout(kill, START_LIMIT_MS);
+  const address = await new Promise((resolve, reject) => {
+    const log = [];
+    let listening;
     // later lines are read too, so that the server never waits for a reader
     readline.createInterface({ input: child.stderr }).on('line', (line) => {
-      log.splice(0, Math.max(log.length - MAX_LOG_LINES + 1, 0));
       log.push(line);
-      address ??= / event=listening address=(\S+)/.exec(line)?.[1];
-      if (/ event=ready /.test(`${line} `)) {
-        resolve();
+      log.splice(0, log.length - MAX_LOG_LINES);
+      listening ??= / event=listening address=(\S+)/.exec(line)?.[1];
+      if (/ event=ready( |$)/.test(line)) {
+        resolve(listening);
       }
     });
-  });
-  const timer = setTimeout(kill, START_LIMIT_MS);
-  await Promise.race([ready, ended.then((error) => {
-    throw new Error(`cannot start ${program}: ${error?.message ?? log.join('; ')}`, { cause: error });
-  })]).finally(() => clearTimeout(timer));
+    ended.then((error) => reject(new Error(`cannot start ${program}: ${error?.message
+      ?? log.join('; ')}`, { cause: error || undefined })));
+  }).finally(() => clearTimeout(timer));
   child.unref();
   child.stderr.unref();
   return {
