@@ -183,6 +183,10 @@ class Servers {
         : new Failure('unreachable', error.message, { cause: error });
       if (!(attempt.isReused && failure.isStale)) {
         this.#note(attempt, failure);
+        const isOther = this.#servers.some((one) => one.readyAt(() => false) <= performance.now());
+        if (attempt.isReused && failure.kind === 'unreachable' && !isOther) {
+          attempt.endpoint.backoff.until = 0; // a new connection can be better
+        }
       }
       this.refusal ??= failure.kind === 'agent' ? failure : undefined;
       this.#end(attempt);

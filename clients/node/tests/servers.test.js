@@ -527,6 +527,28 @@ test('a reused connection that ends costs one retry', async (t) => {
   assert.strictEqual(snowflake.stats().failures, 0);
 });
 
+test('the only server is asked on a new connection after a wrong reply on a reused one', async (t) => {
+  inOrder(t);
+  const clock = Clock.of(t);
+  const server = await peer(t);
+  const snowflake = client(t, server.address, { prefetchMs: 0 });
+  await snowflake.nextId();
+  server.answer = () => {
+    server.answer = (call) => call.ids();
+    return framed(Buffer.alloc(100, 0xff));
+  };
+  await snowflake.nextId(); // the clock stands still, so there was no backoff
+  assert.deepStrictEqual([server.connections, snowflake.stats().failures], [2, 1]);
+  server.answer = () => framed(Buffer.alloc(100, 0xff));
+  const call = snowflake.nextId();
+  await until(() => snowflake.stats().failures === 3);
+  server.answer = (one) => one.ids();
+  await clock.advance(249); // the second backoff, after the failure on a new connection
+  assert.strictEqual(server.connections, 3);
+  await clock.advance(1);
+  await call;
+});
+
 test('a server that failed is not used during its backoff', async (t) => {
   inOrder(t);
   const clock = Clock.of(t);
