@@ -14,6 +14,10 @@ const DEFAULTS = {
   agent: undefined, timeoutMs: 3000, attemptTimeoutMs: 250, prefetchMs: 50, maxAgeMs: 1000,
   tls: undefined, bigint: false,
 };
+const URL_OPTIONS = new Map([ // the same in the packages of all languages
+  ['agent', 'agent'], ['timeout_ms', 'timeoutMs'], ['attempt_timeout_ms', 'attemptTimeoutMs'],
+  ['prefetch_ms', 'prefetchMs'], ['max_age_ms', 'maxAgeMs'],
+]);
 
 /** Unique IDs from one of several servers. index.d.ts documents it. */
 class Snowflake {
@@ -185,8 +189,9 @@ function checked(given, options = {}) {
   const servers = urls.flatMap((url) => url.servers);
   const settings = {
     ...DEFAULTS,
-    agent: urls.find((url) => url.agent !== null)?.agent ?? programName(),
-    ...Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)),
+    agent: programName(),
+    ...Object.fromEntries([...urls.flatMap((url) => url.options),
+      ...Object.entries(options).filter(([, value]) => value !== undefined)]),
   };
   const { agent, prefetchMs } = settings;
   if (servers.length === 0) {
@@ -217,20 +222,23 @@ function checkMs(name, value, least) {
   }
 }
 
-/** Returns {servers, agent} of HOST:PORT,... or snowflake://HOST:PORT,.../?agent=NAME; snowflakes://
- * is for TLS. */
+/** Returns the servers and options of HOST:PORT,... or snowflake://HOST:PORT,.../?agent=NAME;
+ * snowflakes:// is for TLS. */
 function parseUrl(text) {
   if (typeof text !== 'string') {
     throw new TypeError('servers: must be a string, or an array of at least one string');
   }
   const [, scheme, hosts = text, query = ''] = /^(snowflakes?):\/\/([^/?]*)\/?(?:\?(.*))?$/.exec(text)
     ?? [];
-  const { agent = null, ...unknown } = Object.fromEntries(new URLSearchParams(query));
-  if (Object.keys(unknown).length > 0) {
-    throw new TypeError(`servers: ${Object.keys(unknown)[0]} in a URL: must be agent`);
-  }
+  const options = [...new URLSearchParams(query)].map(([name, value]) => {
+    const option = URL_OPTIONS.get(name);
+    if (option === undefined) {
+      throw new TypeError(`servers: ${name} in a URL: must be one of ${[...URL_OPTIONS.keys()]}`);
+    }
+    return [option, option === 'agent' ? value : Number(value || NaN)];
+  });
   const prefix = scheme === 'snowflakes' ? 'tls:' : '';
-  return { servers: hosts.split(',').map((one) => prefix + one.trim()), agent };
+  return { servers: hosts.split(',').map((one) => prefix + one.trim()), options };
 }
 
 /** Returns an agent by the name of the script. */

@@ -20,7 +20,7 @@ export interface Options<Big extends boolean = boolean> {
   /** Time limit of each call, over all servers. Default: 3000. */
   timeoutMs?: number;
   /** After this time without an answer, the next server is tried too. Less for near servers: eight
-   * round trips, but at least 100. Default: 250. */
+   * round trips, but at least 40 % of it. Default: 250. */
   attemptTimeoutMs?: number;
   /** How long the prefetched IDs should last. 0: each call requests its IDs. Default: 50. */
   prefetchMs?: number;
@@ -57,7 +57,8 @@ export interface Stats {
 
 /**
  * HOST, HOST:PORT, [IPV6]:PORT, one of these after "tls:", or unix:/PATH. Several are separated by
- * commas or in an array. snowflake://HOST:PORT,HOST:PORT/?agent=NAME; snowflakes:// is for TLS.
+ * commas or in an array. Or snowflake://HOST:PORT,HOST:PORT/?agent=NAME&timeout_ms=N, with
+ * attempt_timeout_ms, prefetch_ms and max_age_ms too; snowflakes:// is for TLS.
  */
 export type Servers = string | readonly string[];
 

@@ -7,9 +7,9 @@ const { Connection } = require('./connection');
 const { Server, shuffled } = require('./endpoints');
 const { Failure, errorOf } = require('./errors');
 
-const LEAST_ATTEMPT_MS = 100; // however near the servers are
-const ROUND_TRIPS = 8; // of an attempt
-const LIMIT = 10; // attempt timeouts, after which a late attempt ends
+const ROUND_TRIPS = 8; // of an attempt, within the attempt timeout
+const LEAST_SHARE = 0.4; // of the attempt timeout, however near the server is
+const LIMIT = 10; // attempt timeouts, after which an attempt ends
 const failed = channel('snowflake-client:attempt-failed');
 const failedOver = channel('snowflake-client:failover');
 
@@ -47,6 +47,7 @@ class Servers {
   #servers; // the one that answered last comes first
   #agent;
   #attemptTimeoutMs;
+  #attemptLimitMs;
   #kept; // the connection that answered last: {connection, endpoint}
   #last; // the endpoint that answered last
   #attempts = new Set(); // under way, at most one of them not late
@@ -56,11 +57,12 @@ class Servers {
   #isClosed = false;
 
   /** Throws TypeError. */
-  constructor(servers, { agent, attemptTimeoutMs, tls }) {
+  constructor(servers, { agent, timeoutMs, attemptTimeoutMs, tls }) {
     // in random order, so that the clients of one that fails do not all use the same next one
     this.#servers = shuffled([...new Set(servers)].map((text) => new Server(text, tls)));
     this.#agent = agent;
     this.#attemptTimeoutMs = attemptTimeoutMs;
+    this.#attemptLimitMs = Math.min(LIMIT * attemptTimeoutMs, timeoutMs);
   }
 
   /** The endpoint that answered last, or undefined. */
@@ -116,7 +118,7 @@ class Servers {
     const isAnyInTime = [...this.#attempts].some(({ isLate }) => !isLate);
     const beginsAt = isAnyInTime ? Infinity : this.#begin(count, now);
     return [...this.#attempts].reduce((least, { isLate, lateAt, endsAt }) => Math.min(
-      least, isLate ? endsAt : lateAt), beginsAt);
+      least, endsAt, isLate ? Infinity : lateAt), beginsAt);
   }
 
   /** Returns when an attempt can begin, if none can now. */
@@ -133,14 +135,14 @@ class Servers {
       return Math.min(...this.#servers.map((one) => one.readyAt(isBusy)));
     }
     const timeoutMs = Math.min(this.#attemptTimeoutMs,
-      Math.max(ROUND_TRIPS * this.roundTripMs, LEAST_ATTEMPT_MS));
+      Math.max(ROUND_TRIPS * this.roundTripMs, LEAST_SHARE * this.#attemptTimeoutMs));
     const attempt = {
       server,
       ...kept,
       isReused: kept !== undefined,
       isLate: false,
       lateAt: now + timeoutMs,
-      endsAt: now + LIMIT * this.#attemptTimeoutMs,
+      endsAt: now + this.#attemptLimitMs,
     };
     this.#attempts.add(attempt);
     this.#ask(attempt, count, isBusy).catch((error) => this.#fail(attempt, error));

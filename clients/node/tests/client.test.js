@@ -105,7 +105,7 @@ test('arguments that cannot be', async (t) => {
   }
   for (const wrong of ['', ':1', 'a b', 'a:0', 'a:65536', 'a:1:2', '[::1', '[1.2.3.4]', '[a]:1',
     'http://a', 'unix:', 'unix:a', `unix:/${'a'.repeat(200)}`, 'tls:',
-    '[fe80::7%]', '[fe80::7%a/b]', '[fe80::7%0123456789abcdef]', '[1.2.3.4%lo]', [], [7], [[]], 7, 'a,,b', 'snowflake://', 'snowflake://a/?timeoutMs=5',
+    '[fe80::7%]', '[fe80::7%a/b]', '[fe80::7%0123456789abcdef]', '[1.2.3.4%lo]', [], [7], [[]], 7, 'a,,b', 'snowflake://', 'snowflake://a/?timeoutMs=5', 'snowflake://a/?tls=x',
     'snowflake://user@a', 'snowflakes://unix:/a']) {
     assert.throws(() => new Snowflake(wrong, { agent: 'test' }), TypeError, String(wrong));
   }
@@ -117,6 +117,9 @@ test('arguments that cannot be', async (t) => {
   ]) {
     assert.throws(() => new Snowflake('a.example', { agent: 'test', ...options }), type,
       JSON.stringify(options));
+  }
+  for (const query of ['timeout_ms=', 'timeout_ms=0', 'prefetch_ms=x', 'max_age_ms=9']) {
+    assert.throws(() => new Snowflake(`snowflake://a/?${query}`), RangeError, query);
   }
   assert.throws(() => new Snowflake('tls:a.example', { agent: 'test', tls: { ca: 'ca.pem' } }),
     TypeError);
@@ -233,7 +236,15 @@ test('servers of the environment, in a list and in a URL', async (t) => {
       assert.strictEqual(one.calls.pop().agent, agent ?? 'client-test');
     }
   }
-  await client(t, 'snowflake://127.0.0.1:1/?agent=a', { agent: 'given' }).close();
+  // options of the constructor override those of the URL
+  await client(t, `snowflake://${one.address}?agent=a`, { agent: 'given' }).nextId();
+  assert.strictEqual(one.calls.pop().agent, 'given');
+  const clock = Clock.of(t);
+  one.answer = () => undefined;
+  const slow = new Snowflake(`snowflake://${one.address}/?timeout_ms=70&prefetch_ms=0`);
+  const error = failure(slow.nextId(), SnowflakeTimeoutError);
+  await clock.advance(70);
+  assert.match((await error).message, /^no server answered within 70 ms: /);
 });
 
 test('the default agent is the name of the script', async (t) => {

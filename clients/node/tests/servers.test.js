@@ -495,7 +495,7 @@ test('a crowd that waits gets its IDs once a far server is back', async (t) => {
 });
 
 test('a program that was busy for longer than the deadline has its ID', async (t) => {
-  const clock = new Clock(t);
+  const clock = Clock.of(t);
   const server = await peer(t);
   const snowflake = client(t, server.address, { timeoutMs: 100, prefetchMs: 0 });
   await snowflake.nextId();
