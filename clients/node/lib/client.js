@@ -3,10 +3,11 @@
 // The client: calls take IDs from the buffer or wait for the refill, of which one runs at a time.
 const path = require('node:path');
 const tls = require('node:tls');
+const { Alarm } = require('./alarm');
 const { Buffer: IdBuffer } = require('./buffer');
 const { MAX_BATCH } = require('./codec');
 const { ClosedError, InvalidAgentError } = require('./errors');
-const { Servers, after } = require('./servers');
+const { Servers } = require('./servers');
 
 const DEFAULT_SERVERS = '127.0.0.1:7609';
 const MAX_MS = 3600000;
@@ -26,7 +27,8 @@ class Snowflake {
   #settings;
   #form;
   #calls = new Set(); // that wait, oldest first; meanwhile the buffer is empty
-  #deadline = 0; // the latest of all calls, of performance.now()
+  #expiry = new Alarm(() => this.#expire()); // at the first deadline of all calls, or before
+  #deadline = 0; // the last one of all calls, of performance.now()
   #isRefilling = false;
   #canPrefetch = true; // a refill that no call waits for is not tried again after a failure
   #refills = 0;
@@ -89,31 +91,40 @@ class Snowflake {
       }
       signal?.throwIfAborted();
       checkMs('timeoutMs', timeoutMs, 1);
-      const fail = (error) => this.#settle(call) && reject(error);
-      const expire = () => fail(this.#servers.error(timeoutMs));
-      const abort = () => fail(signal.reason);
       const call = {
-        count, ids, isSingle, timeoutMs, resolve, reject, signal, abort,
+        count, ids, isSingle, timeoutMs, resolve, reject, signal,
         deadline: performance.now() + timeoutMs,
-        cancel: after(timeoutMs, expire, { keepsAlive: true }),
       };
-      signal?.addEventListener('abort', abort);
+      if (signal) {
+        call.abort = () => this.#fail(() => signal.reason, (one) => one === call);
+        signal.addEventListener('abort', call.abort);
+      }
       this.#deadline = Math.max(this.#deadline, call.deadline);
       this.#calls.add(call);
+      this.#expiry.set(Math.min(this.#expiry.at, call.deadline));
+      this.#expiry.keepAlive(true);
       this.#refill();
     });
   }
 
-  /** Returns whether the call was waiting. */
+  #expire() {
+    const now = performance.now();
+    this.#fail((call) => this.#servers.error(call.timeoutMs), (call) => call.deadline <= now);
+    this.#expiry.set([...this.#calls].reduce((least, call) => Math.min(least, call.deadline),
+      Infinity));
+  }
+
+  /** The call no longer waits. */
   #settle(call) {
-    call.cancel();
     call.signal?.removeEventListener('abort', call.abort);
-    return this.#calls.delete(call);
+    this.#calls.delete(call);
+    this.#expiry.keepAlive(this.#calls.size > 0);
   }
 
   #fail(errorOf, isFailed = () => true) {
     for (const call of this.#calls) {
-      if (isFailed(call) && this.#settle(call)) {
+      if (isFailed(call)) {
+        this.#settle(call);
         call.reject(errorOf(call));
       }
     }

@@ -3,6 +3,7 @@
 // Fetches IDs from one of several servers. An attempt that has no answer in time is late: the next
 // one begins beside it, and the first answer wins. While all fail, attempts are paced by backoffs.
 const { channel } = require('node:diagnostics_channel');
+const { Alarm } = require('./alarm');
 const { Connection } = require('./connection');
 const { Server, shuffled } = require('./endpoints');
 const { Failure, errorOf } = require('./errors');
@@ -12,31 +13,6 @@ const LEAST_SHARE = 0.4; // of the attempt timeout, however near the server is
 const LIMIT = 10; // attempt timeouts, after which an attempt ends
 const failed = channel('snowflake-client:attempt-failed');
 const failedOver = channel('snowflake-client:failover');
-
-/**
- * Calls act() after `ms`, not before, and after the event loop has read what has arrived: a program
- * that was busy for longer has its answer in time. Returns a function that cancels it.
- */
-function after(ms, act, { keepsAlive = false } = {}) {
-  const end = performance.now() + ms;
-  let [timer, immediate] = [];
-  const wait = () => {
-    const left = end - performance.now();
-    if (left <= 0) {
-      immediate = setImmediate(act);
-    } else {
-      timer = setTimeout(wait, Math.ceil(left)); // it can fire early
-      if (!keepsAlive) {
-        timer.unref();
-      }
-    }
-  };
-  wait();
-  return () => {
-    clearTimeout(timer);
-    clearImmediate(immediate);
-  };
-}
 
 /** One fetch at a time. */
 class Servers {
@@ -54,6 +30,7 @@ class Servers {
   #reasons = new Map(); // why there was no answer since the last one: by endpoint, in order
   #answer; // the attempt that won
   #wake = () => {};
+  #alarm = new Alarm(() => this.#wake());
   #isClosed = false;
 
   /** Throws TypeError. */
@@ -82,26 +59,20 @@ class Servers {
       if (this.#attempts.size === 0 && !isAwaited()) {
         break;
       }
-      await this.#wait(Math.min(nextAt, deadline()));
+      this.#alarm.set(Math.min(nextAt, deadline()));
+      await new Promise((resolve) => {
+        this.#wake = resolve;
+      });
       if (this.#answer !== undefined && !this.#isClosed) {
         this.#win();
         break;
       }
     }
+    this.#alarm.set(Infinity);
     this.#answer = this.#isClosed ? undefined : this.#answer;
     this.#reasons = this.#pendingReasons();
     this.#attempts.forEach((attempt) => this.#end(attempt));
     return this.#answer;
-  }
-
-  #wait(untilMs) {
-    return new Promise((resolve) => {
-      const cancel = after(untilMs - performance.now(), resolve);
-      this.#wake = () => {
-        cancel();
-        resolve();
-      };
-    });
   }
 
   /** Begins an attempt unless there is one that is not late. Returns when to call this again. */
@@ -250,4 +221,4 @@ function attemptOf([{ server, prefix }, { message, cause }]) {
   return { server: server.text, reason: prefix + message, cause };
 }
 
-module.exports = { Servers, after };
+module.exports = { Servers };

@@ -311,7 +311,7 @@ class Clock {
     const { setTimeout, clearTimeout } = globalThis;
     stopClock(t, () => this.now);
     globalThis.setTimeout = (act, ms) => {
-      const timer = { unref: () => timer };
+      const timer = { ref: () => timer, unref: () => timer };
       this.#timers.set(timer, { act, at: this.now + ms });
       return timer;
     };
