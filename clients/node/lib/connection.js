@@ -7,6 +7,7 @@ const { getSystemErrorMap } = require('node:util');
 const { MAX_FRAME_BYTES, decodeReply, encodeCall } = require('./codec');
 const { Failure } = require('./errors');
 
+const READ_BYTES = 1 << 16;
 const METHODS = ['get_id_runs', 'get_ids', 'get_id']; // if a server lacks one, the next is used
 
 /** The process does not stay alive for it. */
@@ -21,7 +22,13 @@ class Connection {
 
   constructor(endpoint) {
     this.#endpoint = endpoint;
-    this.#socket = (endpoint.server.isTls ? tls : net).connect(endpoint.options);
+    // without TLS, all reads use one buffer
+    const onread = {
+      buffer: Buffer.allocUnsafe(READ_BYTES),
+      callback: (size, bytes) => this.#receive(bytes.subarray(0, size)),
+    };
+    this.#socket = endpoint.server.isTls ? tls.connect(endpoint.options)
+      : net.connect({ ...endpoint.options, onread });
     this.#socket.unref().setNoDelay(true);
     this.#socket.on('data', (data) => this.#receive(data));
     this.#socket.on('error', (error) => this.#lose(reasonOf(error, endpoint.server.isTls), error));

@@ -70,7 +70,9 @@ class Servers {
     }
     this.#alarm.set(Infinity);
     this.#answer = this.#isClosed ? undefined : this.#answer;
-    this.#reasons = this.#pendingReasons();
+    if (this.#answer === undefined) {
+      this.#reasons = this.#pendingReasons();
+    }
     this.#attempts.forEach((attempt) => this.#end(attempt));
     return this.#answer;
   }
@@ -87,9 +89,11 @@ class Servers {
       }
     }
     const isAnyInTime = [...this.#attempts].some(({ isLate }) => !isLate);
-    const beginsAt = isAnyInTime ? Infinity : this.#begin(count, now);
-    return [...this.#attempts].reduce((least, { isLate, lateAt, endsAt }) => Math.min(
-      least, endsAt, isLate ? Infinity : lateAt), beginsAt);
+    let nextAt = isAnyInTime ? Infinity : this.#begin(count, now);
+    for (const { isLate, lateAt, endsAt } of this.#attempts) {
+      nextAt = Math.min(nextAt, endsAt, isLate ? Infinity : lateAt);
+    }
+    return nextAt;
   }
 
   /** Returns when an attempt can begin, if none can now. */
@@ -181,7 +185,9 @@ class Servers {
     this.#kept = { connection, endpoint };
     this.#last = endpoint;
     endpoint.backoff.end();
-    this.#servers.push(...this.#servers.splice(0, this.#servers.indexOf(endpoint.server)));
+    if (from !== endpoint) {
+      this.#servers.push(...this.#servers.splice(0, this.#servers.indexOf(endpoint.server)));
+    }
     if (from !== undefined && from !== endpoint) {
       this.failovers += 1;
       failedOver.publish({
