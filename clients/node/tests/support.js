@@ -267,7 +267,7 @@ async function peer(t, answer = (call) => call.ids(), ...where) {
   return made;
 }
 
-/** A port where nobody listens: held by a connection to it, so that nobody else gets it. */
+/** A port without a listener. A connection to it keeps the port, so that no other program gets it. */
 async function dead(t) {
   const listener = net.createServer().listen(0, '127.0.0.1');
   await once(listener, 'listening');

@@ -20,7 +20,7 @@ test('the IDs of a fake are the same in each run', async () => {
   assert.deepStrictEqual(await other.nextIds(3), [5n, 8n, 11n]);
 });
 
-test('a fake fails as it is told', async () => {
+test('a fake fails with the errors that it is given', async () => {
   const fake = new FakeSnowflake();
   fake.failNext(new UnavailableError('not today', [], 250));
   fake.failNext(new ClosedError('later'));
