@@ -105,7 +105,8 @@ test('arguments that cannot be', async (t) => {
   }
   for (const wrong of ['', ':1', 'a b', 'a:0', 'a:65536', 'a:1:2', '[::1', '[1.2.3.4]', '[a]:1',
     'http://a', 'unix:', 'unix:a', `unix:/${'a'.repeat(200)}`, 'tls:',
-    '[fe80::7%]', '[fe80::7%a/b]', '[fe80::7%0123456789abcdef]', '[1.2.3.4%lo]', [], [7], [[]], 7, 'a,,b', 'snowflake://', 'snowflake://a/?timeoutMs=5', 'snowflake://a/?tls=x',
+    '[fe80::7%]', '[fe80::7%a/b]', '[fe80::7%0123456789abcdef]', '[1.2.3.4%lo]', [], [7], [[]], 7,
+    'a,,b', 'snowflake://', 'snowflake://a/?timeoutMs=5', 'snowflake://a/?tls=x',
     'snowflake://user@a', 'snowflakes://unix:/a']) {
     assert.throws(() => new Snowflake(wrong, { agent: 'test' }), TypeError, String(wrong));
   }
@@ -113,7 +114,8 @@ test('arguments that cannot be', async (t) => {
     [{ timeoutMs: 0 }, RangeError], [{ timeoutMs: NaN }, RangeError],
     [{ timeoutMs: 3600001 }, RangeError], [{ timeoutMs: '5' }, RangeError],
     [{ prefetchMs: -1 }, RangeError], [{ prefetchMs: 501 }, RangeError],
-    [{ maxAgeMs: 99 }, RangeError], [{ attemptTimeoutMs: 0 }, RangeError], [{ tls: 'ca.pem' }, TypeError], [{ timeout: 5 }, TypeError],
+    [{ maxAgeMs: 99 }, RangeError],
+    [{ attemptTimeoutMs: 0 }, RangeError], [{ tls: 'ca.pem' }, TypeError], [{ timeout: 5 }, TypeError],
   ]) {
     assert.throws(() => new Snowflake('a.example', { agent: 'test', ...options }), type,
       JSON.stringify(options));

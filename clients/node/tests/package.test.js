@@ -64,8 +64,8 @@ test('the package contains what it should, and nothing else', async () => {
   const listed = await run('tar', ['-tzf', `${manifest.name}-${manifest.version}.tgz`]);
   assert.deepStrictEqual(listed.trim().split('\n').sort(), [
     'LICENSE', 'README.md', 'CHANGELOG.md', 'package.json',
-    ...['alarm', 'buffer', 'client', 'codec', 'connection', 'endpoints', 'errors', 'ids', 'index', 'servers',
-      'testing'].map((name) => `lib/${name}.js`),
+    ...['alarm', 'buffer', 'client', 'codec', 'connection', 'endpoints', 'errors', 'ids', 'index',
+      'servers', 'testing'].map((name) => `lib/${name}.js`),
     'lib/index.d.ts', 'lib/testing.d.ts',
   ].map((name) => `package/${name}`).sort());
   assert.ok(fs.readFileSync(path.join(PACKAGE, 'LICENSE'))

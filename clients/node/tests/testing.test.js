@@ -47,7 +47,8 @@ test('a real server starts, is used, and leaves nothing behind', async (t) => {
 });
 
 test('a server that does not start says why', async () => {
-  await assert.rejects(startServer({ program: '/no/such/program' }), /^Error: cannot start \/no\/such\/program: .*ENOENT/);
+  await assert.rejects(startServer({ program: '/no/such/program' }),
+    /^Error: cannot start \/no\/such\/program: .*ENOENT/);
   await assert.rejects(startServer({ program: SNOWFLAKED, listen: 'nonsense:x' }),
     /^Error: cannot start .*nonsense/);
 });

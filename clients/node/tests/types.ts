@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the types promise; compiled by a test, never run.
 import {
-  type CallOptions, Layout, Snowflake, SnowflakeError, TWITTER, UnavailableError, decode, fromBase62, range, toBase62,
+  type CallOptions,
+  Layout, Snowflake, SnowflakeError, TWITTER, UnavailableError, decode, fromBase62, range, toBase62,
 } from 'snowflake-client';
 import { FakeSnowflake, startServer } from 'snowflake-client/testing';
 
