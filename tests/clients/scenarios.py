@@ -85,7 +85,8 @@ REFUSALS = {"clock", "unavailable", "unreachable"}  # a call can fail so at once
 CALL = {"by", "ends_by", "error", "may_pass", "tried", "retry_after_ms", "fresh_ms", "meanwhile",
         "loop", "rounds"}
 CLIENT_STEPS = {
-    "open": {"timeout_ms", "prefetch_ms", "max_age_ms", "agent", "tls", "servers", "error"},
+    "open": {"timeout_ms", "attempt_timeout_ms", "prefetch_ms", "max_age_ms", "agent", "tls",
+             "servers", "error"},
     "next": {"count", "pause_ms", "times"} | CALL,
     "next_ids": {"count"} | CALL,
     "storm": {"threads", "count"} | CALL,

@@ -26,7 +26,7 @@ TRIES = 100  # of a command that is repeated while something else goes on
 LOOKS = 20   # for a time in which nothing happens
 FEW = 1000
 PREFETCHED = 1_000_000  # more IDs than a client prefetches
-OPTIONS = ("prefetch_ms", "max_age_ms")
+OPTIONS = ("attempt_timeout_ms", "prefetch_ms", "max_age_ms")
 OF_PLACES = ("kill", "terminate", "start", "suspend", "resume")
 CALLS = ("get_id", "get_ids", "get_id_runs", "get_worker", "get_workers", "get_timestamp",
          "get_worker_id", "get_datacenter_id")

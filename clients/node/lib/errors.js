@@ -1,56 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0
 'use strict';
-// What may go wrong. Arguments that cannot be are a TypeError or a RangeError, as everywhere.
+// Errors of calls, which index.d.ts documents, and failures of attempts, from which they are made.
+// Arguments that are not valid are a TypeError or a RangeError.
+const MAX_REASON_CHARACTERS = 200;
+const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}]/gu;
 
-/** No ID was to be had. The message is one line that names each server and why. */
+/** The cause is that of the last attempt that has one. */
 class SnowflakeError extends Error {
-  /** attempts: [{server, reason}], in the order in which they were made. */
-  constructor(message, attempts = []) {
-    super(message);
+  constructor(message, attempts = [], retryAfterMs = undefined) {
+    const { cause } = attempts.findLast((one) => one.cause !== undefined) ?? {};
+    super(message, cause && { cause });
     this.attempts = attempts;
-  }
-}
-
-/** The clock of a server is behind its IDs, or outside the layout. */
-class ClockError extends SnowflakeError {}
-
-/** A server has no worker ID, or no IDs for the present time. */
-class UnavailableError extends SnowflakeError {
-  /** retryAfterMs: the least that a server said; undefined: none did. */
-  constructor(message, attempts, retryAfterMs) {
-    super(message, attempts);
     this.retryAfterMs = retryAfterMs;
   }
 }
 
-/** The agent is not a letter and then letters, figures and "-", 256 at most; or is refused. */
+class UnavailableError extends SnowflakeError {}
+class ClockError extends SnowflakeError {}
 class InvalidAgentError extends SnowflakeError {}
-
-/** No server could be connected to, or answered as one. */
 class UnreachableError extends SnowflakeError {}
-
-/** The deadline of the call was over first. */
 class SnowflakeTimeoutError extends SnowflakeError {}
-
-/** The client is closed. */
 class ClosedError extends SnowflakeError {}
-
-for (const [type, code] of [
-  [SnowflakeError, 'ERR_SNOWFLAKE'],
-  [ClockError, 'ERR_SNOWFLAKE_CLOCK'],
-  [UnavailableError, 'ERR_SNOWFLAKE_UNAVAILABLE'],
-  [InvalidAgentError, 'ERR_SNOWFLAKE_INVALID_AGENT'],
-  [UnreachableError, 'ERR_SNOWFLAKE_UNREACHABLE'],
-  [SnowflakeTimeoutError, 'ERR_SNOWFLAKE_TIMEOUT'],
-  [ClosedError, 'ERR_SNOWFLAKE_CLOSED'],
-]) {
-  Object.defineProperties(type.prototype, {
-    name: { value: type.name, writable: true, configurable: true },
-    code: { value: code, writable: true, configurable: true },
-  });
-}
-
-module.exports = {
-  SnowflakeError, ClockError, UnavailableError, InvalidAgentError, UnreachableError,
+const types = {
+  SnowflakeError, UnavailableError, ClockError, InvalidAgentError, UnreachableError,
   SnowflakeTimeoutError, ClosedError,
 };
+
+for (const [name, type] of Object.entries(types)) { // ERR_SNOWFLAKE_INVALID_AGENT
+  const code = name.replace(/Snowflake|Error/g, '').replace(/(?=[A-Z])/g, '_').toUpperCase();
+  for (const [key, value] of Object.entries({ name, code: `ERR_SNOWFLAKE${code}` })) {
+    Object.defineProperty(type.prototype, key, { value, writable: true, configurable: true });
+  }
+}
+
+/** Why an attempt returned no IDs. `kind`: clock, unavailable, agent, timeout, unreachable, or
+ * method or count if the server does not support the call. */
+class Failure extends Error {
+  constructor(kind, reason, { cause, retryAfterMs, isStale = false } = {}) {
+    super(reason.slice(0, MAX_REASON_CHARACTERS).replace(UNPRINTABLE, ' '), { cause });
+    this.kind = kind;
+    this.retryAfterMs = retryAfterMs;
+    this.isStale = isStale; // a reused connection ended, as after a restart of the server
+  }
+}
+
+/** Returns the error of a call: of the failures, the kind that tells the user most. */
+function errorOf(failures, attempts, agent, timeoutMs) {
+  const [type, text] = [
+    ['agent', InvalidAgentError, `a server refused the agent ${agent}`],
+    ['unavailable', UnavailableError, `no server had IDs within ${timeoutMs} ms`],
+    ['clock', ClockError, `no server had a valid clock within ${timeoutMs} ms`],
+    ['timeout', SnowflakeTimeoutError, `no server answered within ${timeoutMs} ms`],
+  ].find(([kind]) => failures.some((failure) => failure.kind === kind))?.slice(1)
+    ?? [UnreachableError, `no server could be reached within ${timeoutMs} ms`];
+  const waits = failures.map((failure) => failure.retryAfterMs).filter((ms) => ms !== undefined);
+  return new type(`${text}: ${attempts.map((one) => `${one.server}: ${one.reason}`).join('; ')}`,
+    attempts, waits.length > 0 ? Math.min(...waits) : undefined);
+}
+
+module.exports = { ...types, Failure, errorOf };

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+declare global {
+  interface SymbolConstructor {
+    readonly dispose: unique symbol;
+  }
+}
 
-/** Options of tls.connect(): the contents of PEM files, and whatever else it knows. */
+/** Options of tls.connect(). `ca`, `cert` and `key` are the contents of PEM files. */
 export interface TlsOptions {
   ca?: string | Uint8Array | Array<string | Uint8Array>;
   cert?: string | Uint8Array;
@@ -8,76 +13,107 @@ export interface TlsOptions {
   [option: string]: unknown;
 }
 
-export interface Options {
-  /** The name of the program: a letter, then letters, figures and "-", 256 at most. */
-  agent: string;
-  /** The deadline of each call, over all servers together. Default: 3000. */
+export interface Options<Big extends boolean = boolean> {
+  /** Name of the calling program: a letter, then letters, digits and "-", at most 256. Default: the
+   * name of the script, without its suffix. */
+  agent?: string;
+  /** Time limit of each call, over all servers. Default: 3000. */
   timeoutMs?: number;
-  /** For how long the IDs in hand are to last; 0: each call asks a server. Default: 50. */
+  /** After this time without an answer, the next server is tried too. Less for near servers: eight
+   * round trips, but at least 40 % of it. Default: 250. */
+  attemptTimeoutMs?: number;
+  /** How long the prefetched IDs should last. 0: each call requests its IDs. Default: 50. */
   prefetchMs?: number;
-  /** IDs that were asked for longer ago are thrown away; at least twice prefetchMs. Default: 1000. */
+  /** Prefetched IDs are discarded after this time; at least twice prefetchMs. Default: 1000. */
   maxAgeMs?: number;
-  /** For servers after "tls:". By default a server's certificate is held against Node's authorities. */
+  /** For servers after "tls:". Default: the CA certificates of Node verify the server. */
   tls?: TlsOptions;
-  /** IDs are BigInts, not strings. Default: false. */
-  bigint?: boolean;
+  /** IDs are BigInts instead of strings. Default: false. */
+  bigint?: Big;
 }
 
-/** Unique IDs from one of several servers. */
-export interface Snowflake<Id extends string | bigint = string> {
-  /** An ID. Those of one caller increase as long as one server answers. */
-  nextId(): Promise<Id>;
-  /** As many IDs, increasing as those of nextId() do; all of them, or none. */
-  nextIds(count: number): Promise<Id[]>;
-  /** Calls under way end at once, later ones fail, with ClosedError. What is in hand is lost. */
-  close(): void;
+export interface CallOptions {
+  /** Ends the call: it rejects with the reason of the signal. */
+  signal?: AbortSignal;
+  /** Time limit of this call. Default: that of the client. */
+  timeoutMs?: number;
 }
 
-/** HOST, HOST:PORT, [IPV6]:PORT, one of these after "tls:", or unix:/PATH; one or several. */
-export type Servers = string | readonly string[];
+export interface Stats {
+  /** The server that answered last, with its IP address if it is a name. */
+  server: string | undefined;
+  prefetched: number;
+  /** Since the start, as all that follow. */
+  taken: number;
+  /** Discarded for their age. */
+  discarded: number;
+  refills: number;
+  /** Attempts that failed or had no answer in time. */
+  failures: number;
+  failovers: number;
+  /** Calls that wait now. */
+  waiting: number;
+}
 
 /**
- * Throws InvalidAgentError, TypeError or RangeError if an argument cannot be. Nothing is connected to
- * before the first call. Without servers it is 127.0.0.1:7609.
+ * HOST, HOST:PORT, [IPV6]:PORT, one of these after "tls:", or unix:/PATH. Several are separated by
+ * commas or in an array. Or snowflake://HOST:PORT,HOST:PORT/?agent=NAME&timeout_ms=N, with
+ * attempt_timeout_ms, prefetch_ms and max_age_ms too; snowflakes:// is for TLS.
  */
-export const Snowflake: {
-  new (servers: Servers | undefined, options: Options & { bigint: true }): Snowflake<bigint>;
-  new (servers: Servers | undefined, options: Options & { bigint?: false }): Snowflake<string>;
-  new (servers: Servers | undefined, options: Options): Snowflake<string | bigint>;
-};
+export type Servers = string | readonly string[];
 
-/** A server that was asked, and why it did not answer with IDs. */
+export type Id<Big extends boolean> = Big extends true ? bigint : string;
+
+/** Unique IDs from one of several servers. */
+export class Snowflake<Big extends boolean = false> {
+  /** Connects at the first call. Default servers: $SNOWFLAKE_SERVERS, or 127.0.0.1:7609. Throws
+   * InvalidAgentError, TypeError or RangeError. */
+  constructor(servers?: Servers, options?: Options<Big>);
+  /** Resolves to an ID. Those of one caller increase as long as one server answers. */
+  nextId(options?: CallOptions): Promise<Id<Big>>;
+  /** Resolves to `count` IDs, which increase. */
+  nextIds(count: number, options?: CallOptions): Promise<Array<Id<Big>>>;
+  stats(): Stats;
+  /** Calls under way and later ones reject with ClosedError. Prefetched IDs are lost. */
+  close(): void;
+  /** Calls close(). */
+  [Symbol.dispose](): void;
+}
+
+/** An endpoint that was tried, and why it returned no IDs. */
 export interface Attempt {
   /** As it was given. */
   server: string;
   reason: string;
+  cause?: Error;
 }
 
-/** No ID was to be had. The message is one line that names each server and why. */
+/** A call got no IDs. The message is one line with each server and reason; `cause` is an error of
+ * Node, if there was one. */
 export class SnowflakeError extends Error {
   constructor(message: string, attempts?: Attempt[]);
   readonly code: string;
-  /** In the order in which they were made. */
+  /** The last of each endpoint, in order. */
   readonly attempts: Attempt[];
 }
-/** The clock of a server is behind its IDs, or outside the layout. */
+/** A server's clock is behind its IDs, or outside the layout. */
 export class ClockError extends SnowflakeError {}
 /** A server has no worker ID, or no IDs for the present time. */
 export class UnavailableError extends SnowflakeError {
   constructor(message: string, attempts?: Attempt[], retryAfterMs?: number);
-  /** The least that a server said; undefined: none did. */
+  /** The least that a server returned. */
   readonly retryAfterMs: number | undefined;
 }
-/** The agent is not a letter and then letters, figures and "-", 256 at most; or is refused. */
+/** The agent is not valid, or a server refused it. */
 export class InvalidAgentError extends SnowflakeError {}
-/** No server could be connected to, or answered as one. */
+/** No server could be reached, or what answered is not a Snowflake server. */
 export class UnreachableError extends SnowflakeError {}
-/** The deadline of the call was over first. */
+/** A server did not answer within the time limit. */
 export class SnowflakeTimeoutError extends SnowflakeError {}
 /** The client is closed. */
 export class ClosedError extends SnowflakeError {}
 
-/** What an ID says. */
+/** The fields of an ID. */
 export interface Parts {
   /** The beginning of the tick. */
   time: Date;
@@ -95,7 +131,7 @@ export class Layout {
     datacenterBits: number;
     workerBits: number;
     sequenceBits: number;
-    /** Of a tick. Default: 1. */
+    /** Length of a tick. Default: 1. */
     timeUnitMs?: number;
   });
   readonly epochMs: number;
@@ -104,37 +140,35 @@ export class Layout {
   readonly workerBits: number;
   readonly sequenceBits: number;
   readonly timeUnitMs: number;
-  /** The parts of an ID; RangeError if it is none of this layout. */
+  /** Throws RangeError if it is not an ID of this layout. */
   decode(id: string | bigint): Parts;
   /**
-   * The lowest ID of `from` and the highest of `to`, for WHERE id BETWEEN. A tick that the span has
-   * only a part of counts as a whole. The span may begin before the layout or end after it;
-   * RangeError if it ends before it begins, or is all outside the layout.
+   * Returns the lowest ID of `from` and the highest of `to`, for WHERE id BETWEEN. A tick that is
+   * partly in the range counts as a whole. The range may begin before the layout or end after it.
+   * Throws RangeError if it ends before it begins, or is outside the layout.
    */
-  range(from: Date, to: Date, options: { bigint: true }): [bigint, bigint];
-  range(from: Date, to: Date, options?: { bigint?: false }): [string, string];
+  range<Big extends boolean = false>(from: Date, to: Date, options?: { bigint?: Big }):
+    [Id<Big>, Id<Big>];
 }
 
-/** Twitter's, which servers have by default. */
+/** Twitter's layout, the default of servers. */
 export const TWITTER: Layout;
 
-/** The time, datacenter, worker and sequence of an ID. */
+/** As Layout.decode(). */
 export function decode(id: string | bigint, layout?: Layout): Parts;
 
-/** The lowest and the highest ID of a span of time, both of it: see Layout.range. */
-export function range(from: Date, to: Date,
-  options: { layout?: Layout; bigint: true }): [bigint, bigint];
-export function range(from: Date, to: Date,
-  options?: { layout?: Layout; bigint?: false }): [string, string];
+/** As Layout.range(). */
+export function range<Big extends boolean = false>(from: Date, to: Date,
+  options?: { layout?: Layout; bigint?: Big }): [Id<Big>, Id<Big>];
 
-/** 11 digits: figures, capital letters, small letters. */
+/** Returns 11 digits: 0 to 9, A to Z, a to z. */
 export function toBase62(id: string | bigint): string;
-/** The ID; RangeError if it is none. Zeros in front may be left out. */
-export function fromBase62(text: string, options: { bigint: true }): bigint;
-export function fromBase62(text: string, options?: { bigint?: false }): string;
+/** Leading zeros can be omitted. Throws RangeError if it is not an ID. */
+export function fromBase62<Big extends boolean = false>(text: string, options?: { bigint?: Big }):
+  Id<Big>;
 
-/** 13 digits of Crockford's base 32. */
+/** Returns 13 digits of Crockford's base 32. */
 export function toCrockford(id: string | bigint): string;
-/** The ID; RangeError if it is none. In either case; I and L are 1, O is 0. */
-export function fromCrockford(text: string, options: { bigint: true }): bigint;
-export function fromCrockford(text: string, options?: { bigint?: false }): string;
+/** Accepts both cases; I and L are 1, O is 0. Throws RangeError if it is not an ID. */
+export function fromCrockford<Big extends boolean = false>(text: string, options?: { bigint?: Big }):
+  Id<Big>;

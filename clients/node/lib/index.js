@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 'use strict';
+// import finds these names too, since they are written out.
 const { Snowflake } = require('./client');
-const errors = require('./errors');
-const ids = require('./ids');
+const {
+  SnowflakeError, ClockError, UnavailableError, InvalidAgentError, UnreachableError,
+  SnowflakeTimeoutError, ClosedError,
+} = require('./errors');
+const {
+  Layout, TWITTER, decode, range, toBase62, fromBase62, toCrockford, fromCrockford,
+} = require('./ids');
 
 module.exports = {
-  Snowflake,
-  ...errors,
-  Layout: ids.Layout,
-  TWITTER: ids.TWITTER,
-  decode: ids.decode,
-  range: ids.range,
-  toBase62: ids.toBase62,
-  fromBase62: ids.fromBase62,
-  toCrockford: ids.toCrockford,
-  fromCrockford: ids.fromCrockford,
+  Snowflake, SnowflakeError, ClockError, UnavailableError, InvalidAgentError, UnreachableError,
+  SnowflakeTimeoutError, ClosedError, Layout, TWITTER, decode, range, toBase62, fromBase62,
+  toCrockford, fromCrockford,
 };

@@ -1,267 +1,230 @@
 // SPDX-License-Identifier: Apache-2.0
 'use strict';
-// The servers of a client: which one is asked, and when those that failed are asked again.
-const net = require('node:net');
-const tls = require('node:tls');
-const {
-  ClockError, ClosedError, InvalidAgentError, SnowflakeTimeoutError, UnavailableError,
-  UnreachableError,
-} = require('./errors');
-const { Server, shuffle } = require('./place');
-const { Connection, Failure } = require('./wire');
+// Fetches IDs from one of several servers. An attempt that has no answer in time is late: the next
+// one begins beside it, and the first answer wins. While all fail, attempts are paced by backoffs.
+const { channel } = require('node:diagnostics_channel');
+const { Alarm } = require('./alarm');
+const { Connection } = require('./connection');
+const { Server, shuffled } = require('./endpoints');
+const { Failure, errorOf } = require('./errors');
+
+const ROUND_TRIPS = 8; // of an attempt, within the attempt timeout
+const LEAST_SHARE = 0.4; // of the attempt timeout, however near the server is
+const LIMIT = 10; // attempt timeouts, after which an attempt ends
+const failed = channel('snowflake-client:attempt-failed');
+const failedOver = channel('snowflake-client:failover');
 
 /** One fetch at a time. */
 class Servers {
-  #servers;
+  roundTripMs = Infinity; // of the last answer
+  failures = 0; // attempts that failed or were late, since the start
+  failovers = 0;
+  refusal; // of the agent: the other servers would refuse it too
+  #servers; // the one that answered last comes first
   #agent;
-  #tls; // options of tls.connect()
-  #current = 0;
-  #link; // the connection that there is, and to what: {connection, server, place}
-  #deadline = 0; // of the fetch under way
+  #attemptTimeoutMs;
+  #attemptLimitMs;
+  #kept; // the connection that answered last: {connection, endpoint}
+  #last; // the endpoint that answered last
+  #attempts = new Set(); // under way, at most one of them not late
+  #reasons = new Map(); // why there was no answer since the last one: by endpoint, in order
+  #answer; // the attempt that won
+  #wake = () => {};
+  #alarm = new Alarm(() => this.#wake());
   #isClosed = false;
-  #interrupt = () => {};
-  #asking; // the server that is asked now: {server, since}
-  #failures = []; // of the fetch that is, or was last: {server, failure}
-  askedAt = 0; // when the last fetch sent its last call
 
   /** Throws TypeError. */
-  constructor(servers, agent, tlsOptions) {
-    this.#servers = [...new Set(servers)].map((text) => new Server(text));
-    shuffle(this.#servers); // those of a server that dies do not all turn to the same one
+  constructor(servers, { agent, timeoutMs, attemptTimeoutMs, tls }) {
+    // in random order, so that the clients of one that fails do not all use the same next one
+    this.#servers = shuffled([...new Set(servers)].map((text) => new Server(text, tls)));
     this.#agent = agent;
-    if (this.#servers.some((server) => server.isTls)) {
-      this.#tls = { secureContext: secureContext(tlsOptions), ...tlsOptions };
-    }
+    this.#attemptTimeoutMs = attemptTimeoutMs;
+    this.#attemptLimitMs = Math.min(LIMIT * attemptTimeoutMs, timeoutMs);
+  }
+
+  /** The endpoint that answered last, or undefined. */
+  get current() {
+    return this.#last?.name;
   }
 
   /**
-   * Runs of IDs, at least one ID and `count` at most. Each server is asked once at most: the one
-   * that answered last and those after it, then those that rest, which rest longest first. Rejects
-   * with a SnowflakeError.
+   * Resolves to {runs, askedAt}: at least one ID, `count` at most. Resolves to undefined if a server
+   * refuses the agent, at `deadline()`, which can move, and if all servers have failed while no call
+   * waits (`isAwaited()`).
    */
-  async fetch(count, deadline) {
-    if (performance.now() >= deadline) { // of the wait for the fetch before
-      throw this.overdue();
-    }
-    this.#deadline = deadline;
-    this.#failures = [];
-    const turned = [...this.#servers.slice(this.#current), ...this.#servers.slice(0, this.#current)];
-    const order = turned.map((server) => ({ server, until: server.restsUntil }))
-      .sort((one, other) => one.until - other.until).map(({ server }) => server);
-    try {
-      for (const server of order) {
-        this.#asking = { server, since: performance.now() };
-        const runs = await this.#ask(server, count, server === order.at(-1));
-        if (runs !== undefined) {
-          this.#current = this.#servers.indexOf(server);
-          return runs;
-        }
-        if (this.#isOver) {
-          break;
-        }
-      }
-    } finally {
-      this.#asking = undefined;
-      this.#interrupt = () => {};
-    }
-    if (this.#failures.length === 0) {
-      this.#note(order[0], new Failure('timeout', 'no time was left to ask it'));
-    }
-    throw errorOf(this.#failures, this.#isOver);
-  }
-
-  get #isOver() {
-    return performance.now() >= this.#deadline;
-  }
-
-  /** undefined: it failed. It may take half of the time that is left, the last one all of it; and
-   * so may each of its places of that. */
-  async #ask(server, count, isLast) {
-    const deadline = shareOf(this.#deadline, isLast);
-    const linked = this.#linked(server);
-    let failure;
-    if (linked !== undefined) {
-      const isOnly = server.places.length === 1 && !server.isName; // a name may have moved
-      const answer = await this.#askPlace(server, linked, count, shareOf(deadline, isOnly));
-      if (answer.runs !== undefined) {
-        return answer.runs;
-      }
-      ({ failure } = answer);
-    }
-    if (server.isName && performance.now() < deadline) {
-      await this.#lookUp(server, shareOf(deadline, server.places.length === 0));
-    }
-    const places = server.placesAfter(linked, failure);
-    for (const place of places) {
-      if (performance.now() >= deadline) {
+  async fetch(count, deadline, isAwaited) {
+    this.#answer = this.refusal = undefined;
+    while (!this.#isClosed && this.refusal === undefined && performance.now() < deadline()) {
+      const nextAt = this.#advance(count);
+      if (this.#attempts.size === 0 && !isAwaited()) {
         break;
       }
-      const share = shareOf(deadline, place === places.at(-1));
-      const { runs } = await this.#askPlace(server, place, count, share);
-      if (runs !== undefined) {
-        return runs;
+      this.#alarm.set(Math.min(nextAt, deadline()));
+      await new Promise((resolve) => {
+        this.#wake = resolve;
+      });
+      if (this.#answer !== undefined && !this.#isClosed) {
+        this.#win();
+        break;
       }
     }
-    return undefined;
-  }
-
-  /** The place of its that there is a connection to. */
-  #linked(server) {
-    const link = this.#link;
-    return link?.server === server && link.connection.isOpen ? link.place : undefined;
-  }
-
-  async #lookUp(server, deadline) {
-    try {
-      await server.lookUp(deadline, (interrupt) => this.#mayInterrupt(interrupt));
-    } catch (failure) {
-      this.#note(server, failure);
+    this.#alarm.set(Infinity);
+    this.#answer = this.#isClosed ? undefined : this.#answer;
+    if (this.#answer === undefined) {
+      this.#reasons = this.#pendingReasons();
     }
+    this.#attempts.forEach((attempt) => this.#end(attempt));
+    return this.#answer;
   }
 
-  /** {runs} or {failure}. */
-  async #askPlace(server, place, count, deadline) {
-    try {
-      const runs = await this.#call(server, place, count, deadline);
-      place.rest.end();
-      return { runs };
-    } catch (failure) {
-      if (!(failure instanceof Failure)) {
-        throw failure;
+  /** Begins an attempt unless there is one that is not late. Returns when to call this again. */
+  #advance(count) {
+    const now = performance.now();
+    for (const attempt of this.#attempts) {
+      if (now >= attempt.endsAt) {
+        this.#fail(attempt, timeoutOf(attempt));
+      } else if (now >= attempt.lateAt && !attempt.isLate) {
+        attempt.isLate = true;
+        this.#note(attempt, timeoutOf(attempt));
       }
-      if (failure.isStale) { // that says nothing of the place
-        return { failure };
-      }
-      const where = server.isName ? `${place.options.host}: ` : '';
-      this.#note(server, failure, where);
-      if (failure.kind === 'agent') { // it is as wrong elsewhere
-        throw new InvalidAgentError(messageOf(`the agent ${this.#agent} is refused`, this.#failures),
-          attemptsOf(this.#failures));
-      }
-      place.rest.begin();
-      return { failure };
     }
+    const isAnyInTime = [...this.#attempts].some(({ isLate }) => !isLate);
+    let nextAt = isAnyInTime ? Infinity : this.#begin(count, now);
+    for (const { isLate, lateAt, endsAt } of this.#attempts) {
+      nextAt = Math.min(nextAt, endsAt, isLate ? Infinity : lateAt);
+    }
+    return nextAt;
   }
 
-  async #call(server, place, count, deadline) {
-    const connection = await this.#connected(server, place, deadline);
-    this.askedAt = performance.now();
-    return connection.runs(this.#agent, count, place.habits, deadline);
-  }
-
-  async #connected(server, place, deadline) {
-    let connection = this.#link?.connection;
-    if (this.#link?.place !== place || !connection.isOpen) {
-      this.#disconnect();
-      connection = new Connection();
-      this.#link = { connection, server, place };
-      this.#mayInterrupt(() => connection.close(new Failure('timeout', 'no answer in time')));
-      await connection.open(this.#optionsOf(server, place), server.isTls, deadline);
-    } else {
-      this.#mayInterrupt(() => connection.close(new Failure('timeout', 'no answer in time')));
+  /** Returns when an attempt can begin, if none can now. */
+  #begin(count, now) {
+    // an endpoint whose reused connection is silent can be tried on a new one
+    const isBusy = (one) => [...this.#attempts].some(({
+      server, endpoint = server, isReused, isLate,
+    }) => endpoint === one && !(isReused && isLate));
+    const kept = this.#kept?.connection.isOpen ? this.#kept : undefined;
+    this.#kept = undefined;
+    const server = kept?.endpoint.server
+      ?? this.#servers.find((one) => one.readyAt(isBusy) <= now);
+    if (server === undefined) {
+      return Math.min(...this.#servers.map((one) => one.readyAt(isBusy)));
     }
-    return connection;
-  }
-
-  #optionsOf(server, place) {
-    if (!server.isTls) {
-      return place.options;
-    }
-    const { host, isName, tlsName } = server;
-    const name = isName ? { servername: tlsName } : {
-      checkServerIdentity: (asked, certificate) => tls.checkServerIdentity(
-        asked === host ? tlsName : asked, certificate),
+    const timeoutMs = Math.min(this.#attemptTimeoutMs,
+      Math.max(ROUND_TRIPS * this.roundTripMs, LEAST_SHARE * this.#attemptTimeoutMs));
+    const attempt = {
+      server,
+      ...kept,
+      isReused: kept !== undefined,
+      isLate: false,
+      lateAt: now + timeoutMs,
+      endsAt: now + this.#attemptLimitMs,
     };
-    return { ...name, ...this.#tls, ...place.options };
+    this.#attempts.add(attempt);
+    this.#ask(attempt, count, isBusy).catch((error) => this.#fail(attempt, error));
+    return Infinity;
   }
 
-  #mayInterrupt(interrupt) {
-    if (this.#isClosed) {
-      throw new ClosedError('the client is closed');
+  async #ask(attempt, count, isBusy) {
+    const { server } = attempt;
+    if (!attempt.isReused) {
+      if (server.isName) {
+        await server.resolve().catch((failure) => this.#note(attempt, failure));
+      }
+      attempt.endpoint = this.#attempts.has(attempt) ? server.choose(isBusy) : undefined;
+      if (attempt.endpoint === undefined) {
+        this.#end(attempt);
+        return;
+      }
+      attempt.connection = new Connection(attempt.endpoint);
     }
-    this.#interrupt = interrupt;
+    attempt.askedAt = performance.now();
+    attempt.runs = await attempt.connection.fetch(this.#agent, count);
+    if (this.#attempts.has(attempt) && this.#answer === undefined) {
+      this.#answer = attempt;
+      this.#wake();
+    }
   }
 
-  #note(server, failure, where = '') {
-    if (this.#isClosed) { // that is why
-      throw new ClosedError('the client was closed during the call');
+  /** Its connection closes, except that of the answer. */
+  #end(attempt) {
+    this.#attempts.delete(attempt);
+    if (attempt !== this.#answer) {
+      attempt.connection?.close();
     }
-    if (!(failure instanceof Failure)) {
-      throw failure;
-    }
-    failure.message = where + failure.message;
-    this.#failures.push({ server, failure });
+    this.#wake();
   }
 
-  /** For a call whose deadline comes before the end of the fetch. */
-  overdue() {
-    const failures = [...this.#failures];
-    if (this.#asking !== undefined) {
-      const tookMs = Math.round(performance.now() - this.#asking.since);
-      const failure = new Failure('timeout', `no answer within ${tookMs} ms`);
-      failures.push({ server: this.#asking.server, failure });
+  #fail(attempt, error) {
+    if (this.#attempts.has(attempt)) {
+      const failure = error instanceof Failure ? error
+        : new Failure('unreachable', error.message, { cause: error });
+      if (!(attempt.isReused && failure.isStale)) {
+        this.#note(attempt, failure);
+        const isOther = this.#servers.some((one) => one.readyAt(() => false) <= performance.now());
+        if (attempt.isReused && failure.kind === 'unreachable' && !isOther) {
+          attempt.endpoint.backoff.until = 0; // a new connection can be better
+        }
+      }
+      this.refusal ??= failure.kind === 'agent' ? failure : undefined;
+      this.#end(attempt);
     }
-    return errorOf(failures, true);
+  }
+
+  #note({ server, endpoint = server }, failure) {
+    this.failures += 1;
+    endpoint.backoff.begin(failure.retryAfterMs);
+    this.#reasons.delete(endpoint); // so that it comes last
+    this.#reasons.set(endpoint, failure);
+    failed.publish(attemptOf([endpoint, failure]));
+  }
+
+  #win() {
+    const { endpoint, connection, askedAt } = this.#answer;
+    const from = this.#last;
+    this.roundTripMs = performance.now() - askedAt;
+    this.#kept = { connection, endpoint };
+    this.#last = endpoint;
+    endpoint.backoff.end();
+    if (from !== endpoint) {
+      this.#servers.push(...this.#servers.splice(0, this.#servers.indexOf(endpoint.server)));
+    }
+    if (from !== undefined && from !== endpoint) {
+      this.failovers += 1;
+      failedOver.publish({
+        from: from.name, to: endpoint.name, attempts: [...this.#reasons].map(attemptOf),
+      });
+    }
+    this.#attempts.delete(this.#answer);
+    this.#reasons.clear();
+  }
+
+  #pendingReasons() {
+    const pending = [...this.#attempts].map((attempt) => [attempt.endpoint ?? attempt.server,
+      timeoutOf(attempt)]);
+    return new Map([...pending, ...this.#reasons]);
+  }
+
+  /** Returns why a call has no IDs after `timeoutMs`. */
+  error(timeoutMs) {
+    const reasons = [...this.#pendingReasons()];
+    return errorOf(reasons.map(([, failure]) => failure), reasons.map(attemptOf), this.#agent,
+      timeoutMs);
   }
 
   /** The fetch under way ends now. */
   close() {
     this.#isClosed = true;
-    this.#interrupt();
-    this.#disconnect();
-  }
-
-  #disconnect() {
-    this.#link?.connection.close();
-    this.#link = undefined;
+    this.#kept?.connection.close();
+    this.#wake();
   }
 }
 
-function shareOf(deadline, isLast) {
-  return isLast ? deadline : (performance.now() + deadline) / 2;
+function timeoutOf({ connection }) {
+  return new Failure('timeout', connection?.waitsFor ?? 'its name is not resolved');
 }
 
-/** Throws TypeError. What is no PEM in `ca` would be passed over, and no server be believed. */
-function secureContext(options = {}) {
-  for (const name of ['ca', 'cert', 'key']) {
-    for (const text of [options[name] ?? []].flat()) {
-      if (!String(text.pem ?? text).includes('-----BEGIN ')) {
-        throw new TypeError(`tls: ${name} is not the contents of a PEM file`);
-      }
-    }
-  }
-  try {
-    return tls.createSecureContext(options);
-  } catch (error) {
-    throw new TypeError(`tls: ca, cert and key do not go together: ${error.message}`);
-  }
-}
-
-function attemptsOf(failures) {
-  return failures.map(({ server, failure }) => ({ server: server.text, reason: failure.message }));
-}
-
-function messageOf(what, failures) {
-  return `${what}: ${attemptsOf(failures).map(({ server, reason }) => `${server}: ${reason}`)
-    .join('; ')}`;
-}
-
-function errorOf(failures, isOver) {
-  const kinds = new Set(failures.map(({ failure }) => failure.kind));
-  const attempts = attemptsOf(failures);
-  if (kinds.has('unavailable')) {
-    const waits = failures.map(({ failure }) => failure.retryAfterMs)
-      .filter((ms) => ms !== undefined);
-    return new UnavailableError(messageOf('no server has IDs now', failures), attempts,
-      waits.length > 0 ? Math.min(...waits) : undefined);
-  }
-  if (kinds.has('clock')) {
-    return new ClockError(messageOf('no server has a clock to go by', failures), attempts);
-  }
-  if (isOver || (kinds.size === 1 && kinds.has('timeout'))) {
-    return new SnowflakeTimeoutError(messageOf('no answer within the deadline', failures), attempts);
-  }
-  return new UnreachableError(messageOf('no server can be reached', failures), attempts);
+function attemptOf([{ server, prefix }, { message, cause }]) {
+  return { server: server.text, reason: prefix + message, cause };
 }
 
 module.exports = { Servers };

@@ -1,41 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-import { Snowflake, SnowflakeError } from './index.js';
+import { Snowflake } from './index';
 
 /** Of 2023-11-14T22:13:20Z, datacenter 1, worker 2, sequence 0. */
 export const FIRST_ID: string;
 
-/** The calls of a Snowflake, with IDs that are the same in each run: first, first + step and so on. */
-export interface FakeSnowflake<Id extends string | bigint = string> extends Snowflake<Id> {
-  /** The next call rejects with it; the one after it, with what is given next. */
-  failNext(error: SnowflakeError): void;
+/** A client without a server: first, first + step and so on, the same in each run. */
+export class FakeSnowflake<Big extends boolean = false> extends Snowflake<Big> {
+  /** Defaults: FIRST_ID, 1 and false. */
+  constructor(options?: { first?: string | bigint; step?: number; bigint?: Big });
+  /** The next call rejects with it. More than one: in order, each for one call. */
+  failNext(error: Error): void;
 }
-
-export interface FakeOptions {
-  /** Default: FIRST_ID. */
-  first?: string | bigint;
-  /** Default: 1. */
-  step?: number;
-  /** IDs are BigInts, not strings. Default: false. */
-  bigint?: boolean;
-}
-
-export const FakeSnowflake: {
-  new (options: FakeOptions & { bigint: true }): FakeSnowflake<bigint>;
-  new (options?: FakeOptions & { bigint?: false }): FakeSnowflake<string>;
-  new (options?: FakeOptions): FakeSnowflake<string | bigint>;
-};
 
 /**
- * A server of one's own, once it is ready. It keeps its state in a directory that goes with it. It
- * does not keep the process alive, and goes with its exit, but not if a signal kills it. Rejects if it
- * does not start.
+ * Resolves to a real server that is ready. Its state is in a temporary directory. It does not keep
+ * the process alive, and ends with it, unless a signal kills the process.
  */
 export function startServer(options?: {
-  /** Default: snowflaked, of $PATH. */
+  /** Default: snowflaked, in $PATH. */
   program?: string;
-  /** Default: 127.0.0.1:0, a port that is free. */
+  /** Default: 127.0.0.1:0, a free port. */
   listen?: string;
-  /** More options of the server's. */
+  /** More options for the server. */
   args?: readonly string[];
 }): Promise<{
   readonly address: string;

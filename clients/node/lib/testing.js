@@ -1,92 +1,96 @@
 // SPDX-License-Identifier: Apache-2.0
 'use strict';
-// For the tests of programs that take IDs: a client that needs no server, and a server that starts in
-// milliseconds.
+// For the tests of programs that take IDs; testing.d.ts documents it.
 const { spawn } = require('node:child_process');
 const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
 const readline = require('node:readline');
+const { Snowflake, checkCount } = require('./client');
 const { ClosedError } = require('./errors');
-const { formed, toNumber } = require('./ids');
+const { formed, toBigInt } = require('./ids');
 
 const START_LIMIT_MS = 30000;
+const MAX_LOG_LINES = 20;
 const FIRST_ID = '1724551110456385536'; // 2023-11-14T22:13:20Z, datacenter 1, worker 2, sequence 0
 
-/** The calls of a Snowflake, with IDs that are the same in each run: first, first + step and so on. */
-class FakeSnowflake {
+class FakeSnowflake extends Snowflake {
   #next;
   #step;
-  #bigint;
+  #form;
   #errors = [];
   #isClosed = false;
 
   constructor({ first = FIRST_ID, step = 1, bigint = false } = {}) {
+    super('127.0.0.1', { bigint });
     if (!Number.isSafeInteger(step) || step < 1) {
-      throw new RangeError(`step ${String(step)}: not an integer of 1 or more`);
+      throw new RangeError(`step ${String(step)}: must be an integer of 1 or more`);
     }
-    this.#next = toNumber(first);
+    this.#next = toBigInt(first);
     this.#step = BigInt(step);
-    this.#bigint = bigint;
+    this.#form = (id) => formed(id, { bigint });
   }
 
-  /** The next call rejects with it; the one after it, with what is given next. */
   failNext(error) {
     this.#errors.push(error);
   }
 
-  async nextId() {
-    return (await this.nextIds(1))[0];
+  async nextId(options) {
+    return (await this.nextIds(1, options))[0];
   }
 
-  async nextIds(count) {
-    if (!Number.isSafeInteger(count) || count < 1) {
-      throw new RangeError(`count ${String(count)}: not an integer of 1 or more`);
-    }
+  async nextIds(count, { signal } = {}) {
+    checkCount(count);
+    signal?.throwIfAborted();
     if (this.#isClosed) {
       throw new ClosedError('the client is closed');
     }
     if (this.#errors.length > 0) {
       throw this.#errors.shift();
     }
-    return Array.from({ length: count }, () => {
-      const id = this.#next;
-      this.#next += this.#step;
-      return formed(id, { bigint: this.#bigint });
-    });
+    const first = this.#next;
+    this.#next += this.#step * BigInt(count);
+    return Array.from({ length: count }, (_, n) => this.#form(first + this.#step * BigInt(n)));
   }
 
   close() {
     this.#isClosed = true;
+    super.close();
   }
 }
 
-/**
- * A server of one's own, once it is ready: {address, pid, stop()}. It keeps its state in a directory that
- * goes with it. It does not keep the process alive, and goes with its exit, but not if a signal kills
- * it. Rejects if it does not start.
- */
 async function startServer({
   program = 'snowflaked', listen = '127.0.0.1:0', args = [],
 } = {}) {
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'snowflake-'));
   const child = spawn(program, ['--listen', listen, '--state-directory', directory, '--worker-id',
     '0', ...args], { stdio: ['ignore', 'ignore', 'pipe'] });
-  const end = () => {
-    child.kill('SIGKILL');
-    fs.rmSync(directory, { recursive: true, force: true });
-  };
-  process.once('exit', end);
+  const remove = () => fs.rmSync(directory, { recursive: true, force: true });
+  const kill = () => child.kill('SIGKILL') && remove();
+  process.once('exit', kill);
   const ended = new Promise((resolve) => {
-    const done = () => {
-      process.removeListener('exit', end);
-      fs.rmSync(directory, { recursive: true, force: true });
-      resolve();
-    };
-    child.once('close', done);
-    child.once('error', done);
+    child.once('error', resolve).once('close', resolve);
+  }).then((error) => {
+    process.removeListener('exit', kill);
+    remove();
+    return error;
   });
-  const address = await addressOnceReady(child, program);
+  const timer = setTimeout(kill, START_LIMIT_MS);
+  const address = await new Promise((resolve, reject) => {
+    const log = [];
+    let listening;
+    // later lines are read too, so that the server never waits for a reader
+    readline.createInterface({ input: child.stderr }).on('line', (line) => {
+      log.push(line);
+      log.splice(0, log.length - MAX_LOG_LINES);
+      listening ??= / event=listening address=(\S+)/.exec(line)?.[1];
+      if (/ event=ready( |$)/.test(line)) {
+        resolve(listening);
+      }
+    });
+    ended.then((error) => reject(new Error(`cannot start ${program}: ${error?.message
+      ?? log.join('; ')}`, { cause: error || undefined })));
+  }).finally(() => clearTimeout(timer));
   child.unref();
   child.stderr.unref();
   return {
@@ -95,34 +99,9 @@ async function startServer({
     stop() {
       child.ref();
       child.kill();
-      return ended;
+      return ended.then(() => {});
     },
   };
-}
-
-function addressOnceReady(child, program) {
-  return new Promise((resolve, reject) => {
-    const late = setTimeout(() => child.kill('SIGKILL'), START_LIMIT_MS);
-    const log = [];
-    let address;
-    child.once('error', (error) => reject(new Error(`${program}: ${error.message}`)));
-    // what it writes later is read too, so that it never waits for who does
-    const lines = readline.createInterface({ input: child.stderr });
-    lines.on('line', (line) => {
-      address ??= / event=listening address=(\S+)/.exec(line)?.[1];
-      if (/ event=ready /.test(`${line} `)) {
-        clearTimeout(late);
-        resolve(address);
-      }
-      if (log.length < 100) {
-        log.push(line);
-      }
-    });
-    lines.once('close', () => {
-      clearTimeout(late);
-      reject(new Error(`${program} did not start: ${log.join('; ')}`));
-    });
-  });
 }
 
 module.exports = { FIRST_ID, FakeSnowflake, startServer };

@@ -51,12 +51,12 @@ test('text forms agree with the vectors', () => {
   assert.strictEqual(fromBase62('A'), '10');
 });
 
-test('what is no ID in a text form is refused', () => {
+test('what is not an ID in a text form is refused', () => {
   for (const wrong of ['', '-1', 'AzL8n0Y58m8', '000000000000', '1 ', 'ä', '1_0']) {
-    assert.throws(() => fromBase62(wrong), /no ID in base62/);
+    assert.throws(() => fromBase62(wrong), /not an ID in base62/);
   }
   for (const wrong of ['', 'U', '8000000000000', '00000000000000', '-']) {
-    assert.throws(() => fromCrockford(wrong), /no ID in Crockford/);
+    assert.throws(() => fromCrockford(wrong), /not an ID in Crockford/);
   }
   assert.throws(() => fromBase62(7), TypeError);
 });
@@ -102,9 +102,9 @@ test('a span of time has a lowest and a highest ID', () => {
 });
 
 test('a span that is none is refused', () => {
-  assert.throws(() => range(new Date(2e12), new Date(1e12 + 1e12 - 1)), /before it begins/);
-  assert.throws(() => range(new Date(0), new Date(1)), /outside the layout/);
-  assert.throws(() => range(new Date(4e12), new Date(4e12)), /outside the layout/);
+  assert.throws(() => range(new Date(2e12), new Date(1e12 + 1e12 - 1)), /not a time range/);
+  assert.throws(() => range(new Date(0), new Date(1)), /not a time range/);
+  assert.throws(() => range(new Date(4e12), new Date(4e12)), /not a time range/);
   assert.throws(() => range(new Date(NaN), new Date()), TypeError);
   assert.throws(() => range(1e12, 2e12), TypeError);
 });

@@ -14,13 +14,11 @@ const {
   BUILD, PACKAGE, ROOT, peer, server,
 } = require('./support');
 
-const GENERATED = ['Snowflake.js', 'SnowflakeExtended.js', 'snowflake_types.js'];
 const README = fs.readFileSync(path.join(PACKAGE, 'README.md'), 'utf8');
 const manifest = require('../package.json');
 const LIMIT_MS = 120000; // of a program that hangs
 
 let place;
-let packed;
 
 /** What a program prints; it is to end well, and to say nothing on its standard error. */
 async function run(program, args, options = {}) {
@@ -38,54 +36,57 @@ function node(source, type = 'commonjs') {
   });
 }
 
+/** Runs the commands of a block of the README, without a network. */
+function shell(commands) {
+  return run('bash', ['-ec', commands], {
+    env: { ...process.env, TREE: ROOT, npm_config_offline: 'true', npm_config_loglevel: 'error' },
+  });
+}
+
 before(async () => {
   place = fs.mkdtempSync(path.join(os.tmpdir(), 'snowflake-'));
-  const told = await run('npm', ['pack', '--json', '--silent', '--pack-destination', place],
-    { cwd: PACKAGE });
-  [packed] = JSON.parse(told);
-  // what it depends on, as this tree has it, so that nothing is asked of the network
-  const modules = path.join(place, 'node_modules');
-  fs.cpSync(path.join(PACKAGE, 'node_modules'), modules, { recursive: true });
-  fs.mkdirSync(path.join(modules, manifest.name));
-  await run('tar', ['-xzf', path.join(place, packed.filename), '--strip-components=1', '-C',
-    path.join(modules, manifest.name)]);
+  fs.writeFileSync(path.join(place, 'package.json'), '{ "private": true }');
+  const [, commands] = /^## Install\n.*?^```sh\n(.*?)^```/ms.exec(README);
+  await shell(commands);
 });
 after(() => fs.rmSync(place, { recursive: true }));
 
-test('the package holds what it should, and nothing else', () => {
-  assert.deepStrictEqual(packed.files.map((file) => file.path).sort(), [
-    'LICENSE', 'README.md', 'package.json',
-    ...['client', 'errors', 'hand', 'ids', 'index', 'place', 'servers', 'testing', 'wire'].map(
-      (name) => `lib/${name}.js`),
-    ...['index', 'testing'].flatMap((name) => ['mjs', 'd.ts', 'd.mts'].map(
-      (suffix) => `lib/${name}.${suffix}`)),
-    ...GENERATED.map((name) => `lib/generated/${name}`),
-  ].sort());
+test('the installed package survives another npm install and npm ci', async () => {
+  const program = "console.log(require('snowflake-client').decode('1').sequence)";
+  for (const commands of ['npm install', 'npm update', 'rm -r node_modules; npm ci']) {
+    await shell(commands);
+    assert.strictEqual(await node(program), '1\n', commands);
+    assert.ok(!fs.lstatSync(path.join(place, 'node_modules', manifest.name)).isSymbolicLink());
+  }
+});
+
+test('the package contains what it should, and nothing else', async () => {
+  const listed = await run('tar', ['-tzf', `${manifest.name}-${manifest.version}.tgz`]);
+  assert.deepStrictEqual(listed.trim().split('\n').sort(), [
+    'LICENSE', 'README.md', 'CHANGELOG.md', 'package.json',
+    ...['alarm', 'buffer', 'client', 'codec', 'connection', 'endpoints', 'errors', 'ids', 'index',
+      'servers', 'testing'].map((name) => `lib/${name}.js`),
+    'lib/index.d.ts', 'lib/testing.d.ts',
+  ].map((name) => `package/${name}`).sort());
   assert.ok(fs.readFileSync(path.join(PACKAGE, 'LICENSE'))
     .equals(fs.readFileSync(path.join(ROOT, 'LICENSE'))));
 });
 
-test('it has the version of the tree, and depends on Thrift alone', () => {
+test('the package has the version of the tree, no dependencies, and what npm shows', () => {
   const [, version] = /version: '([^']+)'/.exec(
     fs.readFileSync(path.join(ROOT, 'meson.build'), 'utf8'));
   assert.strictEqual(manifest.version, version);
   assert.strictEqual(require('../package-lock.json').version, version);
-  // node-int64 is Thrift's own dependency, which the generated code names
-  assert.deepStrictEqual(Object.keys(manifest.dependencies), ['node-int64', 'thrift']);
-});
-
-test('the generated code is what the compiler makes', async () => {
-  const made = path.join(place, 'generated');
-  await run(path.join(PACKAGE, 'generate'), [made]);
-  assert.deepStrictEqual(fs.readdirSync(made).sort(), [...GENERATED].sort());
-  for (const name of GENERATED) {
-    assert.ok(fs.readFileSync(path.join(made, name))
-      .equals(fs.readFileSync(path.join(PACKAGE, 'lib/generated', name))), name);
+  assert.deepStrictEqual([manifest.dependencies, manifest.peerDependencies], [undefined, undefined]);
+  for (const name of ['author', 'bugs', 'description', 'homepage', 'keywords', 'license',
+    'repository']) {
+    assert.ok(manifest[name], name);
   }
+  assert.ok(fs.readFileSync(path.join(PACKAGE, 'CHANGELOG.md'), 'utf8').includes(`\n## ${version}`));
 });
 
 test('both kinds of module have the same names, and are one', async () => {
-  const names = [Object.keys(client), Object.keys(testing)];
+  const names = [client, testing].map((one) => [...Object.keys(one), 'default']);
   const source = `
     import { createRequire } from 'node:module';
     import * as client from 'snowflake-client';
@@ -101,19 +102,42 @@ test('both kinds of module have the same names, and are one', async () => {
 
 test('the lines of the README', async (t) => {
   const address = await server(t);
-  const blocks = [...README.matchAll(/^```js\n(.*?)^```/gms)].map(([, block]) => block);
-  assert.strictEqual(blocks.length, 4);
+  const blocks = [...README.matchAll(/(?<!recipe -->\n)^```js\n(.*?)^```/gms)].map(
+    ([, block]) => block);
+  assert.strictEqual(blocks.length, 6);
   const printed = [];
   for (const block of blocks) {
-    // a timeout of a minute: the machine can be slow
-    const patient = block.replace(/agent: '[\w-]+'/, '$&, timeoutMs: 60000');
+    // a time limit of a minute, since the machine can be slow
+    const patient = block.replace(/agent: '[\w-]+'/, '$&, timeoutMs: 60000')
+      .replace('timeoutMs: 500', 'timeoutMs: 60000');
     printed.push(await node(patient.replace('127.0.0.1:7609', address), 'module'));
   }
   assert.match(printed[0], /^\d{19} \[ '\d{19}', '\d{19}', '\d{19}' \]\n$/);
-  assert.match(printed[1], /time: 2023-11-14T22:13:20.000Z,\n +datacenter: 1,\n +worker: 2,\n +seq/);
-  assert.match(printed[1], /^1724551110456385539$/m);
-  assert.match(printed[2], /'1724551110456385536', '1724551110456385537'/);
-  assert.match(printed[3], /^\d{19}\n$/);
+  assert.match(printed[1], /^\d{19}\n$/);
+  assert.strictEqual(printed[2], '');
+  assert.match(printed[3], /time: 2023-11-14T22:13:20.000Z,\n +datacenter: 1,\n +worker: 2,\n +seq/);
+  assert.match(printed[3], /^1724551110456385539$/m);
+  assert.match(printed[4], /'1724551110456385536', '1724551110456385537'/);
+  assert.match(printed[5], /^\d{19}\n$/);
+});
+
+test('the recipe for TypeORM', {
+  skip: Number(process.versions.node.split('.')[0]) < 20 && 'TypeORM needs Node 20',
+}, async (t) => {
+  const [, recipe] = /^<!-- recipe -->\n```js\n(.*?)^```/ms.exec(README);
+  const sqlite = recipe.replace("type: 'postgres', url: process.env.DATABASE_URL",
+    "type: 'sqljs', synchronize: true").replace("'bigint'", "'text'");
+  assert.strictEqual([...sqlite.matchAll(/sqljs|id: \{ type: 'text'/g)].length, 2);
+  // beside the program, so that it finds snowflake-client and these
+  const modules = path.join(place, 'node_modules');
+  for (const name of fs.readdirSync(path.join(PACKAGE, 'node_modules'))) {
+    if (!fs.existsSync(path.join(modules, name))) {
+      fs.symlinkSync(path.join(PACKAGE, 'node_modules', name), path.join(modules, name));
+    }
+  }
+  process.env.SNOWFLAKE_SERVERS = await server(t);
+  t.after(() => delete process.env.SNOWFLAKE_SERVERS);
+  assert.match(await node(sqlite, 'module'), /^\{ item: 'tea', id: '\d{19}' \}\n$/);
 });
 
 test('a program that does not close its client ends all the same', async (t) => {
@@ -154,13 +178,11 @@ test('the README has every name, option and default', () => {
     }
   }
   const source = fs.readFileSync(path.join(PACKAGE, 'lib/client.js'), 'utf8');
-  const [, list] = /const OPTIONS = new Set\(\[(.*?)\]\)/.exec(source);
-  const options = [...list.matchAll(/'(\w+)'/g)].map(([, name]) => name);
+  const [, defaults] = /^const DEFAULTS = \{\n(.*?)^\}/ms.exec(source);
   const rows = new Map([...README.matchAll(/^\| `(\w+)` \| (.*?) \|/gm)].map(
     ([, name, value]) => [name, value]));
-  for (const name of options) {
+  for (const [, name, value] of defaults.matchAll(/(\w+): (\w+)/g)) {
     assert.ok(rows.has(name), name);
-    const [, value] = new RegExp(`, ${name} = (\\d+)`).exec(source) ?? [];
-    assert.ok(value === undefined || rows.get(name) === `\`${value}\``, `${name} = ${value}`);
+    assert.ok(value === 'undefined' || rows.get(name) === `\`${value}\``, `${name}: ${value}`);
   }
 });

@@ -10,9 +10,9 @@ const path = require('node:path');
 const { setTimeout: pause } = require('node:timers/promises');
 const Int64 = require('node-int64');
 const { TBinaryProtocol, TFramedTransport, Thrift } = require('thrift');
-const { Snowflake } = require('..');
+const { Snowflake, SnowflakeError } = require('..');
 const testing = require('../lib/testing');
-const types = require('../lib/generated/snowflake_types');
+const types = require('./generated/snowflake_types');
 
 const PACKAGE = path.dirname(__dirname);
 const ROOT = path.resolve(PACKAGE, '../..');
@@ -21,6 +21,7 @@ const SNOWFLAKED = path.join(BUILD, 'server/snowflaked');
 const LONG_MS = 120000; // what has not come by then never comes; nothing is judged by it
 const LOOK_EVERY_MS = 5;
 const { CALL, REPLY, EXCEPTION } = Thrift.MessageType;
+const clocks = new WeakMap(); // by test
 
 /** The address of a real server that runs until the test ends. */
 async function server(t, options = {}) {
@@ -29,8 +30,12 @@ async function server(t, options = {}) {
   return running.address;
 }
 
+/** Without a Clock, no attempt is late, however slow the machine is. */
 function client(t, servers, options = {}) {
-  const made = new Snowflake(servers, { agent: 'test', timeoutMs: LONG_MS, ...options });
+  const made = new Snowflake(servers, {
+    agent: 'test', timeoutMs: LONG_MS, ...(clocks.has(t) ? {} : { attemptTimeoutMs: LONG_MS }),
+    ...options,
+  });
   t.after(() => made.close());
   return made;
 }
@@ -53,21 +58,32 @@ async function take(snowflake, count) {
   return ids;
 }
 
-/** What a call fails with: {error, tookMs}. */
-async function failure(call, type) {
-  const began = performance.now();
+/** Resolves to the error of a call. */
+async function failure(call, type = SnowflakeError) {
   const error = await call.then((answer) => assert.fail(`no failure, but ${answer}`), (why) => why);
-  const tookMs = performance.now() - began;
-  if (type) {
-    assert.ok(error instanceof type, error.stack);
-  }
-  return { error, tookMs };
+  assert.ok(error instanceof type, error.stack);
+  return error;
+}
+
+/** Resolves to the error of a call at its time limit, after all its servers have failed or are late.
+ */
+async function failureInTime(t, servers, type, { count = 1, ...options } = {}) {
+  const clock = Clock.of(t);
+  const list = [servers].flat();
+  const snowflake = client(t, list, { prefetchMs: 0, timeoutMs: 2000, ...options });
+  let isOver = false;
+  const call = failure(snowflake.nextIds(count), type).finally(() => {
+    isOver = true;
+  });
+  await until(() => isOver || snowflake.stats().failures >= list.length);
+  await clock.advance(2000);
+  return call;
 }
 
 async function until(condition) {
   const end = Date.now() + LONG_MS;
   while (!condition()) {
-    assert.ok(Date.now() < end, 'it does not come to be');
+    assert.ok(Date.now() < end, 'the event does not come');
     await pause(LOOK_EVERY_MS);
   }
 }
@@ -91,6 +107,7 @@ class Call {
     const { fname, mtype, rseqid } = input.readMessageBegin();
     assert.strictEqual(mtype, CALL);
     this.name = fname;
+    this.frame = framed(frame);
     this.sequenceId = rseqid;
     this.count = 1;
     this.peer = peer;
@@ -250,7 +267,7 @@ async function peer(t, answer = (call) => call.ids(), ...where) {
   return made;
 }
 
-/** A port where nobody listens: held by a connection to it, so that nobody else gets it. */
+/** A port without a listener. A connection to it keeps the port, so that no other program gets it. */
 async function dead(t) {
   const listener = net.createServer().listen(0, '127.0.0.1');
   await once(listener, 'listening');
@@ -266,7 +283,7 @@ async function dead(t) {
   return `127.0.0.1:${port}`;
 }
 
-/** The client begins with its first server and goes on with the next, and rests for longest. */
+/** A client uses its servers in order, and backoffs are as long as possible: 125 ms at first. */
 function inOrder(t) {
   t.mock.method(Math, 'random', () => 1 - Number.EPSILON);
 }
@@ -282,16 +299,28 @@ class Clock {
   now = 1000;
   #timers = new Map();
 
+  /** The clock of a test. */
+  static of(t) {
+    if (!clocks.has(t)) {
+      clocks.set(t, new Clock(t));
+    }
+    return clocks.get(t);
+  }
+
   constructor(t) {
     const { setTimeout, clearTimeout } = globalThis;
     stopClock(t, () => this.now);
     globalThis.setTimeout = (act, ms) => {
-      const timer = { unref: () => timer };
+      const timer = { ref: () => timer, unref: () => timer };
       this.#timers.set(timer, { act, at: this.now + ms });
       return timer;
     };
     globalThis.clearTimeout = (timer) => this.#timers.delete(timer);
-    t.after(() => Object.assign(globalThis, { setTimeout, clearTimeout }));
+    const keepAlive = setInterval(() => {}, LONG_MS); // as the timers would
+    t.after(() => {
+      clearInterval(keepAlive);
+      Object.assign(globalThis, { setTimeout, clearTimeout });
+    });
   }
 
   async advance(ms) {
@@ -309,5 +338,5 @@ class Clock {
 
 module.exports = {
   BUILD, Call, Clock, LONG_MS, PACKAGE, ROOT, SNOWFLAKED, assertIds, client, dead,
-  failure, inOrder, framed, peer, server, stopClock, take, until,
+  failure, failureInTime, framed, inOrder, int64, peer, server, stopClock, take, until,
 };

@@ -20,11 +20,11 @@ test('the IDs of a fake are the same in each run', async () => {
   assert.deepStrictEqual(await other.nextIds(3), [5n, 8n, 11n]);
 });
 
-test('a fake fails as it is told', async () => {
+test('a fake fails with the errors that it is given', async () => {
   const fake = new FakeSnowflake();
   fake.failNext(new UnavailableError('not today', [], 250));
   fake.failNext(new ClosedError('later'));
-  assert.strictEqual((await failure(fake.nextId(), UnavailableError)).error.retryAfterMs, 250);
+  assert.strictEqual((await failure(fake.nextId(), UnavailableError)).retryAfterMs, 250);
   await failure(fake.nextIds(2), ClosedError);
   assert.strictEqual(await fake.nextId(), FIRST_ID);
   await assert.rejects(fake.nextIds(0), RangeError);
@@ -47,7 +47,8 @@ test('a real server starts, is used, and leaves nothing behind', async (t) => {
 });
 
 test('a server that does not start says why', async () => {
-  await assert.rejects(startServer({ program: '/no/such/program' }), /no\/such\/program: .*ENOENT/);
+  await assert.rejects(startServer({ program: '/no/such/program' }),
+    /^Error: cannot start \/no\/such\/program: .*ENOENT/);
   await assert.rejects(startServer({ program: SNOWFLAKED, listen: 'nonsense:x' }),
-    /did not start: .*nonsense/);
+    /^Error: cannot start .*nonsense/);
 });

@@ -9,9 +9,9 @@ const path = require('node:path');
 const { after, before, test } = require('node:test');
 const tls = require('node:tls');
 const { UnreachableError, Snowflake } = require('..');
-const { Server } = require('../lib/place');
+const { Server } = require('../lib/endpoints');
 const {
-  assertIds, client, failure, server, take,
+  assertIds, client, failureInTime, server, take,
 } = require('./support');
 
 const KEY = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes'];
@@ -21,7 +21,7 @@ function openssl(...words) {
   execFileSync('openssl', words, { cwd: directory, stdio: 'ignore' });
 }
 
-function vouch(name, alternatives) {
+function sign(name, alternatives) {
   fs.writeFileSync(path.join(directory, 'extensions'), `subjectAltName=${alternatives}`);
   openssl('req', ...KEY, '-keyout', `${name}.key`, '-out', 'csr', '-subj', `/CN=${name}`);
   openssl('x509', '-req', '-in', 'csr', '-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial',
@@ -32,9 +32,9 @@ before(() => {
   directory = fs.mkdtempSync(path.join(os.tmpdir(), 'snowflake-'));
   openssl('req', '-x509', ...KEY, '-days', '2', '-keyout', 'ca.key', '-out', 'ca.pem', '-subj',
     '/CN=ca');
-  vouch('server', 'DNS:localhost,IP:127.0.0.1');
-  vouch('other', 'DNS:other.example');
-  vouch('client', 'DNS:client.example');
+  sign('server', 'DNS:localhost,IP:127.0.0.1');
+  sign('other', 'DNS:other.example');
+  sign('client', 'DNS:client.example');
 });
 after(() => fs.rmSync(directory, { recursive: true }));
 
@@ -47,11 +47,11 @@ const secure = (t, name, ...more) => server(t, {
 });
 
 async function refusal(t, address, tls) {
-  const { error } = await failure(client(t, address, { tls }).nextId(), UnreachableError);
+  const error = await failureInTime(t, address, UnreachableError, { tls });
   return error.attempts[0].reason;
 }
 
-test('a server that the authority vouches for', async (t) => {
+test('a server whose certificate the CA signed', async (t) => {
   const address = await secure(t, 'server');
   for (const one of [address, address.replace('127.0.0.1', 'localhost')]) {
     const snowflake = client(t, one, { tls: { ca: read('ca.pem') } });
@@ -88,6 +88,8 @@ test('names in certificates', () => {
 });
 
 test('certificates that are refused', async (t) => {
+  const error = await failureInTime(t, await secure(t, 'server'), UnreachableError);
+  assert.match(error.cause.code, /^(SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_)/);
   assert.match(await refusal(t, await secure(t, 'server')), /^TLS: .*certificate/);
   const other = await secure(t, 'other');
   const tls = { ca: read('ca.pem') };
@@ -103,18 +105,18 @@ test('a certificate of the client', async (t) => {
   await client(t, address, { tls: known() }).nextId();
 });
 
-test('TLS with a plain server, and plain calls of one with TLS', async (t) => {
+test('TLS calls of a plain server, and plain calls of a TLS server', async (t) => {
   const tls = { ca: read('ca.pem') };
   await refusal(t, `tls:${await server(t)}`, tls);
   await refusal(t, (await secure(t, 'server')).replace('tls:', ''), tls);
 });
 
-test('what is no certificate', () => {
+test('certificates and keys that are not valid', () => {
   for (const [tls, reason] of [
-    [{ ca: 'ca.pem' }, /ca is not the contents of a PEM file/],
-    [{ ca: [read('ca.pem'), 'ca.pem'] }, /ca is not/],
-    [{ ...known(), key: 'x' }, /key is not/],
-    [{ ...known(), key: read('server.key') }, /do not go together/],
+    [{ ca: 'ca.pem' }, /ca must be the contents of a PEM file/],
+    [{ ca: [read('ca.pem'), 'ca.pem'] }, /ca must be/],
+    [{ ...known(), key: 'x' }, /key must be/],
+    [{ ...known(), key: read('server.key') }, /^tls: cannot use ca, cert and key/],
   ]) {
     assert.throws(() => new Snowflake('tls:a.example', { agent: 'test', tls }), {
       name: 'TypeError', message: reason,

@@ -22,7 +22,8 @@ const KINDS = {
   ERR_SNOWFLAKE_CLOSED: 'closed',
 };
 const OPTIONS = {
-  agent: 'agent', timeout_ms: 'timeoutMs', prefetch_ms: 'prefetchMs', max_age_ms: 'maxAgeMs',
+  agent: 'agent', timeout_ms: 'timeoutMs', attempt_timeout_ms: 'attemptTimeoutMs',
+  prefetch_ms: 'prefetchMs', max_age_ms: 'maxAgeMs',
 };
 const EVERY = 1024; // calls, between looks at the clock
 
@@ -144,7 +145,7 @@ async function speed(call, seconds) {
 /** By Thrift's plain client, as its own documentation has it. */
 async function plain({ server, seconds }) {
   const thrift = require(require.resolve('thrift', { paths: [PACKAGE, __dirname] }));
-  const { Client } = require(path.join(PACKAGE, 'lib/generated/SnowflakeExtended'));
+  const { Client } = require(path.join(PACKAGE, 'tests/generated/SnowflakeExtended'));
   const [, host, port] = /^\[?(.*?)\]?:(\d+)$/.exec(server);
   const connection = thrift.createConnection(host, Number(port), {
     transport: thrift.TFramedTransport, protocol: thrift.TBinaryProtocol,
@@ -168,9 +169,8 @@ const DO = {
   hello: () => ({
     language: 'Node',
     package: `snowflake-client ${require(path.join(PACKAGE, 'package.json')).version}`,
-    library: `thrift ${require(path.join(path.dirname(require.resolve('thrift', {
-      paths: [PACKAGE, __dirname] })), '../../../../package.json')).version} (npm)`,
     node: process.version,
+    lacks: { 'at-once': 'a call tries the servers until its deadline' },
   }),
   open,
   next: ({ count, pause_ms: pauseMs }) => outcome(() => client.nextId(), count, pauseMs),
