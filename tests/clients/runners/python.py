@@ -10,7 +10,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "clients" /
 
 import snowflake_client  # noqa: E402
 from runner import Runner  # noqa: E402
-from snowflake_client import Snowflake, SnowflakeError  # noqa: E402
+from snowflake_client import Snowflake, SnowflakeError, _servers  # noqa: E402
 
 # the first that fits: the client's errors are errors of Python's too
 KINDS = [(snowflake_client.ClockError, "clock"), (snowflake_client.UnavailableError, "unavailable"),
@@ -32,6 +32,10 @@ class PythonRunner(Runner):
             context = ssl.create_default_context(cafile=tls.get("ca"))
             if tls.get("certificate"):
                 context.load_cert_chain(tls["certificate"], tls.get("key"))
+        # the package has no such option
+        attempt_ms = times_ms.pop("attempt_timeout_ms", None)
+        if attempt_ms is not None:
+            _servers._SHORTEST_ATTEMPT = _servers._LONGEST_ATTEMPT = attempt_ms / 1000
         times = {name.removesuffix("_ms"): time / 1000 for name, time in times_ms.items()}
         return Snowflake(servers, agent=agent, tls=context, **times)
 

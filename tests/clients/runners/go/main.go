@@ -45,6 +45,7 @@ type command struct {
 	Servers    []string `json:"servers"`
 	Agent      string   `json:"agent"`
 	TimeoutMs  *float64 `json:"timeout_ms"`
+	AttemptMs  *float64 `json:"attempt_timeout_ms"`
 	PrefetchMs *float64 `json:"prefetch_ms"`
 	MaxAgeMs   *float64 `json:"max_age_ms"`
 	TLS        *struct {
@@ -132,6 +133,9 @@ func (r *runner) open(told command) (answer, error) {
 	options := snowflake.Options{Agent: told.Agent}
 	if told.TimeoutMs != nil {
 		options.Timeout = duration(*told.TimeoutMs)
+	}
+	if told.AttemptMs != nil {
+		options.AttemptTimeout = duration(*told.AttemptMs)
 	}
 	if told.MaxAgeMs != nil {
 		options.MaxAge = duration(*told.MaxAgeMs)
