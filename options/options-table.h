@@ -41,7 +41,7 @@ struct _OptionSpec {
 	OptionType type;
 	gsize offset;               /* of its field in Options */
 	gboolean only_args;         /* not in the file */
-	gboolean reread;            /* on SIGHUP, see server_reload(); a number, a choice or ALLOW */
+	gboolean reread;            /* on SIGHUP (server_reload()): a number, a choice or ALLOW */
 	gboolean of_zookeeper;      /* must be at its default without zookeeper */
 	gboolean of_issuer;         /* must be at its default with relay */
 	gboolean of_relay;          /* must be at its default without relay */

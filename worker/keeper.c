@@ -368,7 +368,8 @@ gboolean keeper_get_workers(Keeper *self, gint64 max_age_ms, gboolean may_wait,
 	/* an older one will do */
 	is_known = is_known || (self->list != NULL && (why_not != NULL || !may_wait));
 	if (is_known) {
-		*out_workers = g_ptr_array_new_with_free_func((GDestroyNotify)snowflake_client_worker_free);
+		*out_workers = g_ptr_array_new_with_free_func(
+			(GDestroyNotify)snowflake_client_worker_free);
 		*out_as_of_ms = list_as_of_ms(self);
 		for (guint i = 0; self->list != NULL && i < self->list->workers->len; i++)
 			g_ptr_array_add(
@@ -399,7 +400,8 @@ gboolean keeper_get_quarantined(Keeper *self, GPtrArray **out_records, gint64 *o
 	if (is_old && self->reachable && self->stop_by_us == 0)
 		request_list_unless_requested(self, now_us);
 	if (list != NULL) {
-		*out_records = g_ptr_array_new_with_free_func((GDestroyNotify)snowflake_client_worker_free);
+		*out_records = g_ptr_array_new_with_free_func(
+			(GDestroyNotify)snowflake_client_worker_free);
 		for (guint i = 0; i < list->quarantined->len; i++) {
 			g_autoptr(SnowflakeClientWorker) copy =
 				copy_worker(self, list->quarantined->pdata[i], now_ms);

@@ -157,10 +157,10 @@ gboolean keeper_get_workers(Keeper *self, gint64 max_age_ms, gboolean may_wait,
 
 /**
  * keeper_get_quarantined:
- * @out_records: (out) (transfer full): of SnowflakeClientWorker, copies: the worker IDs that a record reserves and
- *   no claim holds, each with the end of its quarantine, and the address and nonce of the server
- *   that reserved it. Of a damaged record these are "", and the end is the layout's, because nobody
- *   claims it before it is fixed. Untouched unless %TRUE
+ * @out_records: (out) (transfer full): of SnowflakeClientWorker, copies: the worker IDs that a
+ *   record reserves and no claim holds, each with the end of its quarantine, and the address and
+ *   nonce of the server that reserved it. Of a damaged record these are "", and the end is the
+ * layout's, because nobody claims it before it is fixed. Untouched unless %TRUE
  * @out_as_of_ms: (out): as for keeper_get_workers()
  *
  * Does not wait: it returns what the last list of the workers has shown, of all datacenters, except

@@ -46,8 +46,8 @@ void datacenter_listing_free(DatacenterListing *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(DatacenterListing, datacenter_listing_free)
 
 /* Add the records in any order, and then call datacenter_listing_sort(). If a record has no data,
- * the caller may not read it. Returns: %FALSE if the record is ignored, because its key does not end
- * with a name that servers give */
+ * the caller may not read it. Returns: %FALSE if the record is ignored, because its key does not
+ * end with a name that servers give */
 gboolean datacenter_listing_add_claim(DatacenterListing *self, const StoreRecord *record);
 gboolean datacenter_listing_add_reservation(DatacenterListing *self, const StoreRecord *record);
 /* @record: (nullable): %NULL: it is missing */
