@@ -186,11 +186,11 @@ static void answer_request(const AdminHttp *self, const AdminHead *head, AdminRe
 			g_string_append_printf(known, " %s%s", one->path,
 					       one->rest != NULL ? one->rest : "");
 		admin_reply_refuse(reply, request, MHD_HTTP_NOT_FOUND,
-				   "there is no %s; there are%s", shown, known->str);
+				   "%s does not exist; the paths are%s", shown, known->str);
 	} else if (!g_strv_contains((const char *const *)methods, request->method)) {
 		reply->allow = allow;
 		admin_reply_refuse(reply, request, MHD_HTTP_METHOD_NOT_ALLOWED,
-				   "this path supports only %s", reply->allow);
+				   "this path takes only %s", reply->allow);
 	} else if (path->draws && (why_no_draw = admin_request_why_no_draw(request)) != NULL) {
 		admin_reply_refuse(reply, request, MHD_HTTP_FORBIDDEN, "%s", why_no_draw);
 	} else if ((fault = admin_request_find_fault(request, path->parameters)) != NULL) {
@@ -524,7 +524,7 @@ AdminHttp *admin_http_new(const AdminHttpConfig *config, GError **error)
 			MHD_OPTION_UNESCAPE_CALLBACK, unescape_argument, NULL, MHD_OPTION_END);
 	if (self->daemon == NULL) {
 		g_set_error(error, G_IO_ERROR, g_io_error_from_errno(errno),
-			    "cannot make an HTTP server: %s", g_strerror(errno));
+			    "cannot start the HTTP server: %s", g_strerror(errno));
 		return NULL;
 	}
 	add_polled(self, MHD_get_daemon_info(self->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd);

@@ -38,12 +38,12 @@ static enum MHD_Result inspect_argument(void *data, enum MHD_ValueKind kind G_GN
 	if (self->parameters != NULL && g_strv_contains(self->parameters, name)) {
 		if (g_hash_table_add(self->seen, (gpointer)name))
 			return MHD_YES;
-		self->fault = g_strdup_printf("%s is given twice; leave one", shown);
+		self->fault = g_strdup_printf("%s is given twice; remove one", shown);
 		return MHD_NO;
 	}
 	known = self->parameters != NULL ? g_strjoinv(" and ", (char **)self->parameters)
 					 : g_strdup("no arguments");
-	self->fault = g_strdup_printf("unknown argument \"%s\"; this takes %s", shown, known);
+	self->fault = g_strdup_printf("unknown argument \"%s\"; this path takes %s", shown, known);
 	return MHD_NO;
 }
 
@@ -64,13 +64,13 @@ const char *admin_request_why_no_draw(const AdminRequest *self)
 
 	/* "none": a person typed it */
 	if (site != NULL && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0)
-		return "a page of another site may not draw IDs";
+		return "a page of another site cannot draw IDs";
 	if (site != NULL || admin_request_header(self, "X-Requested-With") != NULL)
 		return NULL;
 	if (!is_post)
 		return "to draw IDs use POST, or send the header X-Requested-With";
 	if (admin_request_header(self, MHD_HTTP_HEADER_ORIGIN) != NULL)
-		return "a page of another site may not draw IDs; a page of this site must send "
+		return "a page of another site cannot draw IDs; a page of this site must send "
 		       "X-Requested-With";
 	return NULL;
 }
@@ -222,5 +222,5 @@ void admin_head_check(AdminHead *self, struct MHD_Connection *connection, const 
 		self->fault = "both Content-Length and Transfer-Encoding are given";
 	/* libmicrohttpd returns a text only up to a NUL */
 	else if (bytes > usual)
-		self->fault = "the head has a NUL, or unusual blanks";
+		self->fault = "the head has a NUL or unusual white space";
 }

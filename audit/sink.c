@@ -44,17 +44,16 @@ static gboolean parse_scribe(AuditTarget *self, const char *place, GError **erro
 
 	self->category = g_strdup(slash != NULL ? slash + 1 : SCRIBE_DEFAULT_CATEGORY);
 	if (!is_category(self->category))
-		return text_refuse_value(
-			error, self->text,
-			"has no category after the server: 1 to 255 printable characters "
-			"without blanks and slashes");
+		return text_refuse_value(error, self->text,
+					 "has no category after the server; a category has 1 to "
+					 "255 printable characters without spaces and slashes");
 	if (*server == '\0')
 		return text_refuse_value(error, self->text,
 					 "has no server: scribe://HOST:PORT/CATEGORY");
 	self->address = address_parse_peer(address, error);
 	if (self->address != NULL && self->address->is_tls)
 		return text_refuse_value(error, self->text,
-					 "has tls: in it, which Scribe does not speak");
+					 "contains tls:, but Scribe does not use TLS; remove tls:");
 	return self->address != NULL;
 }
 
@@ -73,9 +72,9 @@ AuditTarget *audit_target_parse(const char *text, GError **error)
 	if (path == NULL)
 		fault = "is neither file:PATH nor scribe://HOST:PORT/CATEGORY";
 	else if (!g_path_is_absolute(path))
-		fault = "does not name a file by an absolute path";
+		fault = "is not an absolute path";
 	else if (strlen(path) >= PATH_MAX)
-		fault = "is longer than a path may be";
+		fault = "is too long for a path";
 	if (fault == NULL)
 		return g_steal_pointer(&self);
 	text_refuse_value(error, text, fault);
@@ -223,7 +222,7 @@ AuditSink *audit_sink_new_file(const char *path, GError **error)
 
 #define MAX_REPLY_BYTES 65536
 #define METHOD          "Log"
-#define NOT_SCRIBE      "not an answer of a Scribe server"
+#define NOT_SCRIBE      "not a reply of a Scribe server"
 
 enum { RESULT_OK = 0, RESULT_TRY_LATER = 1 };
 
@@ -295,10 +294,10 @@ static gboolean scribe_sink_read_reply(ScribeSink *self, GError **error)
 	if (!reader.bad && header.type == MESSAGE_REPLY && result == RESULT_OK)
 		return TRUE;
 	if (!reader.bad && header.type == MESSAGE_REPLY && result == RESULT_TRY_LATER)
-		return set_failure(error, "the server says TRY_LATER");
+		return set_failure(error, "the server answered TRY_LATER");
 	g_clear_pointer(&self->connection, client_connection_free);
 	if (!reader.bad && header.type == MESSAGE_EXCEPTION)
-		return set_failure(error, "the server answers with an exception");
+		return set_failure(error, "the server answered with an exception");
 	return set_failure(error, NOT_SCRIBE);
 }
 

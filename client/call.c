@@ -45,12 +45,12 @@ gboolean client_call_check_frame(guint32 length, guint max_bytes, GError **error
 		return TRUE;
 	if ((length & TLS_ALERT_MASK) == TLS_ALERT)
 		g_set_error_literal(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
-				    "it speaks TLS there: write tls:HOST:PORT");
+				    "the port requires TLS; write tls:HOST:PORT");
 	else
-		g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
-			    "not an answer of a Snowflake server: a frame of %u bytes, the limit "
-			    "is %u",
-			    length, max_bytes);
+		g_set_error(
+			error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
+			"not a reply of a Snowflake server: a frame of %u bytes, the limit is %u",
+			length, max_bytes);
 	return FALSE;
 }
 
@@ -92,7 +92,7 @@ void client_call_write(const ClientCall *call, gint32 seqid, GByteArray *out)
 static gboolean malformed(GError **error, const char *what)
 {
 	g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
-		    "not an answer of a Snowflake server: %s", what);
+		    "not a reply of a Snowflake server: %s", what);
 	return FALSE;
 }
 
@@ -134,10 +134,10 @@ static gboolean read_application_exception(ThriftReader *reader, const ClientCal
 	g_autofree char *message = read_exception(reader, &type);
 
 	if (reader->bad || reader->left > 0)
-		return malformed(error, "an exception that does not parse");
+		return malformed(error, "an invalid exception");
 	if (type == APPLICATION_UNKNOWN_METHOD) {
 		g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED,
-			    "the server does not know the call %s", call->method);
+			    "the server does not support the call %s", call->method);
 		return FALSE;
 	}
 	for (gsize i = 0; i < G_N_ELEMENTS(exceptions); i++) {
@@ -417,7 +417,7 @@ static gboolean read_reply(ThriftReader *reader, const ClientCall *call, ClientR
 		}
 	}
 	if (reader->bad || reader->left > 0)
-		return malformed(error, "a result that does not parse");
+		return malformed(error, "an invalid result");
 	if (declared != NULL) {
 		reply->retry_after_ms = refusal.retry_after_ms;
 		reply->count_refused = refusal.count_refused;
@@ -441,7 +441,7 @@ gboolean client_call_read(const ClientCall *call, gint32 seqid, const guint8 *by
 		return malformed(error, "not a message of Thrift's binary protocol");
 	if (header.name_length != strlen(call->method) ||
 	    memcmp(header.name, call->method, header.name_length) != 0 || header.seqid != seqid)
-		return malformed(error, "the answer to another call");
+		return malformed(error, "the reply to another call");
 
 	switch (header.type) {
 	case MESSAGE_REPLY:

@@ -212,8 +212,8 @@ static ClientConnectionEvent advance_handshake(ClientConnection *self, GError **
 	if (errno == EAGAIN)
 		return CLIENT_CONNECTION_NOTHING;
 	if (errno == ECONNRESET || errno == EPIPE)
-		why = g_strdup("the server closed the connection in the TLS handshake; does it "
-			       "speak TLS there?");
+		why = g_strdup("the server closed the connection in the TLS handshake; does the "
+			       "port use TLS?");
 	else
 		why = tls_client_describe(self->tls, errno);
 	set_unreachable(error, why);
@@ -252,8 +252,7 @@ ClientConnectionEvent client_connection_advance(ClientConnection *self, GError *
 			return CLIENT_CONNECTION_FAILED;
 		if (self->in->len == 0)
 			return CLIENT_CONNECTION_NOTHING;
-		set_failure(error, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
-			    "an answer that nobody asked for");
+		set_failure(error, SNOWFLAKE_CLIENT_ERROR_PROTOCOL, "a reply without a call");
 		return CLIENT_CONNECTION_FAILED;
 	case CLIENT_CONNECTION_CALLING:
 		return advance_call(self, error);

@@ -89,7 +89,7 @@ static void *run_resolver_thread(void *user_data)
 		int code = resolve_host(self, address, 0);
 
 		if (code != 0)
-			g_string_append_printf(self->failures, "%s%s: cannot look it up: %s",
+			g_string_append_printf(self->failures, "%s%s: cannot resolve the name: %s",
 					       self->failures->len > 0 ? "; " : "", address->text,
 					       gai_strerror(code));
 		if (i == self->hosts->len - 1)
@@ -144,7 +144,7 @@ Resolution *resolution_new(const GPtrArray *addresses, int fd)
 	}
 	/* without a thread, the names are as unknown as if the resolver had failed */
 	if (code != 0)
-		g_string_append_printf(self->failures, "no thread to look names up: %s",
+		g_string_append_printf(self->failures, "cannot start a thread for DNS lookups: %s",
 				       g_strerror(code));
 	if (code != 0 || self->hosts->len == 0)
 		atomic_store(&self->is_done, TRUE);

@@ -272,7 +272,7 @@ static gboolean begin_call(SnowflakeClient *self, GError **error)
 
 static gboolean check_out_pointer(const void *out, GError **error)
 {
-	return out != NULL || refuse_argument(error, "no place for the answer");
+	return out != NULL || refuse_argument(error, "no pointer for the result");
 }
 
 static gboolean get_number(SnowflakeClient *self, const char *method, gint64 *out_number,
@@ -386,7 +386,7 @@ static gboolean begin_batches(SnowflakeClient *self, const char *agent, guint co
 	if (!begin_call(self, error) || !check_out_pointer(out, error) ||
 	    !check_agent(agent, error))
 		return FALSE;
-	return count > 0 || refuse_argument(error, "a count of 0, the least is 1");
+	return count > 0 || refuse_argument(error, "the count is 0; it must be at least 1");
 }
 
 static void prefix_progress(GError **error, guint done, guint count)
@@ -423,7 +423,7 @@ static gboolean check_order(SnowflakeClient *self, gint64 last, gint64 id, GErro
 	if (id > last)
 		return TRUE;
 	g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
-		    "%s: not an answer of a Snowflake server: ID %" G_GINT64_FORMAT
+		    "%s: not a reply of a Snowflake server: ID %" G_GINT64_FORMAT
 		    " after ID %" G_GINT64_FORMAT,
 		    current_server(self)->text, id, last);
 	leave_server(self);

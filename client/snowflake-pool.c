@@ -75,7 +75,7 @@ SnowflakePool *snowflake_pool_new(const SnowflakePoolConfig *config, GError **er
 	self->has_key = code == 0;
 	if (code != 0) {
 		g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED,
-			    "no key for what threads have in hand: %s", g_strerror(code));
+			    "cannot create a thread-specific key: %s", g_strerror(code));
 		return NULL;
 	}
 	if (!start_refill(self, error))
@@ -118,10 +118,10 @@ static gboolean ensure_started(SnowflakePool *self, GError **error)
 	pthread_mutex_lock(lock);
 	is_started = atomic_load(&self->buffer->is_started);
 	if (!is_started && self->refill != NULL && pool_refill_has_descriptors(self->refill)) {
-		g_set_error_literal(
-			error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED,
-			"the process was not made by fork(), so its pool has no thread: "
-			"use fork(), or make the pool in the child");
+		g_set_error_literal(error, SNOWFLAKE_CLIENT_ERROR,
+				    SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED,
+				    "the process was not created by fork(), so its pool has no "
+				    "thread; use fork(), or create the pool in the child");
 	} else if (!is_started) {
 		g_clear_pointer(&self->refill, pool_refill_free);
 		is_started = start_refill(self, error);
@@ -186,7 +186,7 @@ static G_GNUC_NO_INLINE gboolean take_slowly(SnowflakePool *self, gint64 *out_id
 	if (self == NULL)
 		return refuse_argument(error, "no pool");
 	if (out_id == NULL)
-		return refuse_argument(error, "no place for the ID");
+		return refuse_argument(error, "no pointer for the ID");
 	if (!take_run(self, 1, &run, error))
 		return FALSE;
 	*out_id = run.first;
@@ -212,9 +212,9 @@ gboolean snowflake_pool_take_run(SnowflakePool *self, guint most, gint64 *out_fi
 	if (self == NULL)
 		return refuse_argument(error, "no pool");
 	if (out_first == NULL || out_count == NULL)
-		return refuse_argument(error, "no place for the IDs");
+		return refuse_argument(error, "no pointer for the IDs");
 	if (most == 0)
-		return refuse_argument(error, "a count of 0, the least is 1");
+		return refuse_argument(error, "the count is 0; it must be at least 1");
 	if (!take_run(self, most, &run, error))
 		return FALSE;
 	*out_first = run.first;

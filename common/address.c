@@ -18,24 +18,24 @@ static const char *host_fault(const char *host, gboolean is_bracketed)
 		const char *zone = strchr(host, '%');
 
 		if (strchr(host, ':') == NULL || !g_hostname_is_ip_address(host))
-			return "what stands in brackets is not an IPv6 address";
+			return "the text in brackets is not an IPv6 address";
 		/* GLib accepts any zone, however long */
 		if (zone != NULL &&
 		    (zone[1 + strspn(zone + 1, NAME)] != '\0' || strlen(zone + 1) >= IF_NAMESIZE))
-			return "what stands after % is no interface";
+			return "the text after % is not a network interface";
 		return NULL;
 	}
 	if (strcmp(host, "*") == 0)
 		return NULL;
 	if (*host == '\0')
-		return "the host is missing; \"*\" is every address of the machine";
+		return "the host is missing; * means all addresses of the machine";
 	if (strchr(host, ':') != NULL)
-		return "an IPv6 address stands in brackets, as in [::1]:7609";
+		return "an IPv6 address needs brackets, as in [::1]:7609";
 	if (host[strspn(host, NAME)] != '\0' || strlen(host) > ADDRESS_MAX_HOST_BYTES)
 		return "the host is neither a name nor an IP address";
 	/* the resolver reads 7609 as the address 0.0.29.185 */
 	if (host[strspn(host, G_CSET_DIGITS ".")] == '\0' && !g_hostname_is_ip_address(host))
-		return "the host is not an IPv4 address; \"*\" is every address of the machine";
+		return "the host is not an IPv4 address; * means all addresses of the machine";
 	return NULL;
 }
 
@@ -54,7 +54,7 @@ static const char *split_host_port(const char *text, char **out_host, const char
 		host_end = text + strlen(text);
 	rest = host_end + is_bracketed;
 	if (*rest != '\0' && *rest != ':')
-		return "a port stands after a colon, as in [::1]:7609";
+		return "the port must follow a colon, as in [::1]:7609";
 	*out_host = g_strndup(host, (gsize)(host_end - host));
 	*out_port = *rest == ':' ? rest + 1 : NULL;
 	return host_fault(*out_host, is_bracketed);
@@ -97,14 +97,13 @@ static Address *parse_local(const char *text, GError **error)
 	Address *self;
 
 	if (*text == '/')
-		return refuse_address(text, "HOST:PORT", "a path stands after " LOCAL_PREFIX,
-				      error);
+		return refuse_address(text, "HOST:PORT", "a path must follow " LOCAL_PREFIX, error);
 	/* some write unix:///run/ids */
 	while (g_str_has_prefix(path, "//"))
 		path++;
 	if (*path != '/' && *path != '@') {
-		fault = "the path is not absolute, as in unix:/run/ids; unix:@ids is an "
-			"abstract socket, without a file";
+		fault = "the path is not absolute, as in unix:/run/ids; unix:@ids is an abstract "
+			"socket without a file";
 	} else if (g_str_has_suffix(path, "/") || path[1] == '\0') {
 		fault = "the name is missing";
 	} else if (strlen(path) > ADDRESS_MAX_PATH_BYTES) {
@@ -131,7 +130,7 @@ static Address *parse_address(const char *text, gboolean is_tls, guint16 default
 	g_autofree char *host = NULL;
 	const char *port_text = NULL;
 	guint64 port = default_port;
-	const char *fault = is_local(bare) ? "a local socket will not do here"
+	const char *fault = is_local(bare) ? "a local socket is not possible here"
 					   : split_host_port(bare, &host, &port_text);
 	gboolean bracketed;
 	Address *self;
@@ -179,7 +178,8 @@ Address *address_parse_peer(const char *text, GError **error)
 	if (self == NULL)
 		return NULL;
 	if (address_is_everywhere(self) || self->port == 0)
-		return refuse_address(text, "HOST:PORT", "others cannot connect to this", error);
+		return refuse_address(text, "HOST:PORT",
+				      "other machines cannot connect to this address", error);
 	return g_steal_pointer(&self);
 }
 

@@ -65,7 +65,7 @@ JsonObject *strict_json_parse_object(const char *text, gsize length, GError **er
 	}
 	shown = text_escape(copy, length);
 	g_set_error(error, STRICT_JSON_ERROR, STRICT_JSON_ERROR_INVALID,
-		    "\"%s\" is not a JSON object as it is written here", shown);
+		    "\"%s\" is not a JSON object of the expected form", shown);
 	return NULL;
 }
 

@@ -94,8 +94,8 @@ static gboolean read_digits(IdTextForm form, const char *text, gint64 *out_id, G
 		gint64 digit;
 
 		if (found == NULL)
-			return id_error_set(error, ID_ERROR_INVALID,
-					    "character %d is no digit of it", (int)(c - text) + 1);
+			return id_error_set(error, ID_ERROR_INVALID, "character %d is not a digit",
+					    (int)(c - text) + 1);
 		digit = found - self->digits;
 		if (id > (G_MAXINT64 - digit) / base)
 			return id_error_set(error, ID_ERROR_INVALID,

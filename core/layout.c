@@ -98,13 +98,13 @@ gboolean layout_check(const Layout *self, GError **error)
 			return FALSE;
 	if (layout_total_bits(self) > LAYOUT_MAX_BITS)
 		return id_error_set(error, ID_ERROR_INVALID,
-				    "the four fields have %u bits in all, %d at most",
+				    "the four fields have %u bits in all; the limit is %d",
 				    layout_total_bits(self), LAYOUT_MAX_BITS);
 	if (layout_max_tick(self) >= (END_OF_TIME_MS - self->epoch_ms) / self->tick_ms) {
 		return id_error_set(error, ID_ERROR_INVALID,
 				    "%u time bits in ticks of %" G_GINT64_FORMAT
 				    " ms, from %" G_GINT64_FORMAT
-				    " ms on, last beyond the year 9999; use fewer time bits",
+				    " ms on, end after the year 9999; use fewer time bits",
 				    self->time_bits, self->tick_ms, self->epoch_ms);
 	}
 	return TRUE;
@@ -117,8 +117,8 @@ gboolean layout_check_total(const Layout *self, gint64 total_bits, GError **erro
 	if (bits == total_bits)
 		return TRUE;
 	return id_error_set(error, ID_ERROR_INVALID,
-			    "the four fields have %u bits in all, need %" G_GINT64_FORMAT
-			    "; if %u are meant, add total_bits=%u",
+			    "the four fields have %u bits in all, but must have %" G_GINT64_FORMAT
+			    "; for %u bits, add total_bits=%u",
 			    bits, total_bits, bits, bits);
 }
 
@@ -135,8 +135,7 @@ static gboolean parse_field(const char *text, gint64 values[static N_FIELDS], GE
 	if (field == N_FIELDS || parts[1] == NULL) {
 		shown = text_escape(text, strlen(text));
 		return id_error_set(error, ID_ERROR_INVALID,
-				    "\"%s\" in a layout is not one of its fields with a number",
-				    shown);
+				    "\"%s\" is not a field of a layout with a number", shown);
 	}
 	if (values[field] != -1)
 		return id_error_set(error, ID_ERROR_INVALID, "%s is given twice",
@@ -162,7 +161,7 @@ static gboolean parse_fields(const char *text, Layout *out_layout, GError **erro
 	for (int i = 0; i < TOTAL_BITS; i++)
 		if (values[i] == -1)
 			return id_error_set(error, ID_ERROR_INVALID,
-					    "a layout needs all six fields, %s is missing",
+					    "a layout needs six fields; %s is missing",
 					    fields[i].name);
 	layout = (Layout){values[EPOCH_MS],           values[TICK_MS],
 			  (guint)values[TIME_BITS],   (guint)values[DATACENTER_BITS],
@@ -192,7 +191,7 @@ gboolean layout_parse(const char *text, Layout *out_layout, GError **error)
 		return parse_fields(text, out_layout, error);
 	shown = text_escape(text, strlen(text));
 	return id_error_set(error, ID_ERROR_INVALID,
-			    "no layout is named \"%s\"; there are %sor give all six fields", shown,
+			    "unknown layout \"%s\"; use %sor give all six fields", shown,
 			    names->str);
 }
 

@@ -78,8 +78,8 @@ static gboolean check_time(gint64 time_ms, GError **error)
 	if (time_ms >= 0 && time_ms <= ULID_MAX_TIME_MS)
 		return TRUE;
 	return id_error_set(error, ID_ERROR_OUT_OF_RANGE,
-			    "there is no ULID of time %" G_GINT64_FORMAT
-			    " ms, it must be 0 to %" G_GINT64_FORMAT,
+			    "a ULID cannot have the time %" G_GINT64_FORMAT
+			    " ms; it must be 0 to %" G_GINT64_FORMAT,
 			    time_ms, ULID_MAX_TIME_MS);
 }
 
@@ -136,7 +136,7 @@ static gboolean reserve_ulids(UlidGenerator *self, gint64 now_ms, gsize count, U
 		return id_error_set(error, ID_ERROR_OVERFLOW,
 				    "no room for %" G_GSIZE_FORMAT
 				    " more ULIDs in millisecond %" G_GINT64_FORMAT
-				    ", try in the next one",
+				    "; try again in the next one",
 				    count, time_ms);
 	self->last_ms = time_ms;
 	self->last = last;

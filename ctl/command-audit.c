@@ -33,17 +33,17 @@ static struct {
 } given;
 
 static const GOptionEntry entries[] = {
-	{"agent", 0, 0, G_OPTION_ARG_STRING, &given.agent, "Only entries of this useragent", "A"},
+	{"agent", 0, 0, G_OPTION_ARG_STRING, &given.agent, "Only entries with this useragent", "A"},
 	{"from", 0, 0, G_OPTION_ARG_STRING, &given.from,
-	 "Only IDs from then on: RFC 3339, or milliseconds since 1970", "TIME"},
-	{"to", 0, 0, G_OPTION_ARG_STRING, &given.to, "Only IDs up to then", "TIME"},
+	 "Only IDs from this time on, as RFC 3339 or in milliseconds since 1970", "TIME"},
+	{"to", 0, 0, G_OPTION_ARG_STRING, &given.to, "Only IDs up to this time", "TIME"},
 	{"layout", 0, 0, G_OPTION_ARG_STRING, &given.layout,
-	 "How the IDs divide: a name, as layouts shows them, or all fields (default twitter)",
+	 "Layout of the IDs: a name from snowflakectl layouts, or all fields (default twitter)",
 	 "LAYOUT"},
 	{"duplicates", 0, 0, G_OPTION_ARG_NONE, &given.duplicates,
-	 "Print only IDs that were issued twice; status 1 if there are any", NULL},
+	 "Print only IDs that were issued twice; exit status 1 if there are any", NULL},
 	{"memory", 0, 0, G_OPTION_ARG_STRING, &given.memory,
-	 "For --duplicates, about so much; the rest goes to $TMPDIR (default 64)", "MIB"},
+	 "Memory for --duplicates; the rest is stored in $TMPDIR (default 64)", "MIB"},
 	G_OPTION_ENTRY_NULL,
 };
 
@@ -205,7 +205,7 @@ static gboolean wait_sort(Sorter *self, GError **error)
 		return TRUE;
 	if (said[0] != '\0')
 		g_set_error(error, G_SPAWN_ERROR, G_SPAWN_ERROR_FAILED,
-			    "cannot sort the entries: %s; TMPDIR names another directory", said);
+			    "cannot sort the entries: %s; set TMPDIR to another directory", said);
 	else
 		g_set_error(error, G_SPAWN_ERROR, G_SPAWN_ERROR_FAILED,
 			    "cannot sort the entries: sort ended with %s %d",
@@ -288,8 +288,8 @@ static gboolean parse_options(Audit *self)
 		return FALSE;
 	}
 	if (given.agent != NULL && given.duplicates) {
-		ctl_output_complain("--agent hides who else was issued an ID: not with "
-				    "--duplicates");
+		ctl_output_complain(
+			"--agent hides duplicates of other useragents; remove it, or --duplicates");
 		return FALSE;
 	}
 	if (!ctl_options_layout(given.layout, &self->layout) ||
@@ -301,7 +301,7 @@ static gboolean parse_options(Audit *self)
 		return FALSE;
 	}
 	if (given.memory != NULL && !given.duplicates) {
-		ctl_output_complain("--memory is for --duplicates");
+		ctl_output_complain("--memory has no effect without --duplicates; remove it");
 		return FALSE;
 	}
 	return ctl_options_number("--memory MIB", given.memory, 1, MAX_MEMORY_MIB,
@@ -502,8 +502,8 @@ static CtlStatus find_duplicates(Audit *self, gboolean json)
 	ctl_output_flush();
 	if (self->n_gaps > 0)
 		ctl_output_complain("%" G_GUINT64_FORMAT
-				    " IDs are not in the log, in %" G_GUINT64_FORMAT
-				    " gaps: one of them may be a duplicate too",
+				    " IDs are missing from the log, in %" G_GUINT64_FORMAT
+				    " gaps: they can be duplicates too",
 				    self->n_missing, self->n_gaps);
 	return self->n_duplicates > 0 || ctl_audit_reader_any_bad(self->reader) ? CTL_FAILED
 										: CTL_OK;
@@ -530,9 +530,9 @@ static CtlStatus run_audit(const CtlOptions *options, const char *const *argumen
 const CtlCommand ctl_audit_command = {
 	.name = "audit",
 	.arguments = "[FILE...]",
-	.summary = "Reads audit logs back, and finds IDs that were issued twice.",
-	.details = "Without arguments, or of -, reads standard input. A line that is damaged is "
-		   "named, and the exit status is 1.",
+	.summary = "Prints audit logs, and finds IDs that were issued twice.",
+	.details = "Without arguments, or for -, reads standard input. If a line is damaged, "
+		   "reports it and exits with status 1.",
 	.takes_no_server = TRUE,
 	.entries = entries,
 	.run = run_audit,

@@ -23,18 +23,20 @@ static gboolean set_option(const char *name, const char *value, G_GNUC_UNUSED gp
 
 /* The ranges are those of load/options.c. */
 static const GOptionEntry entries[] = {
-	OPTION("connections", "Connections in all, 1 to 100000 (default 16)", "N"),
-	OPTION("in-flight", "Calls under way on each connection, 1 to 65536 (default 1)", "N"),
-	OPTION("threads", "That share the connections, 1 to 1024 (default 1)", "N"),
-	OPTION("duration", "How long to measure, 0.01 to 86400 (default 5)", "SECONDS"),
-	OPTION("warmup", "Load before that, 0 to 3600 (default 1)", "SECONDS"),
-	OPTION("rate", "Open loop: calls a second in all, 1 to 100000000", "CALLS"),
-	OPTION("calls", "Exactly so many calls, all measured, 1 to 10^15", "N"),
-	OPTION("call", "See above (default get_id)", "CALL"),
+	OPTION("connections", "Number of connections, 1 to 100000 (default 16)", "N"),
+	OPTION("in-flight", "Calls in flight on each connection, 1 to 65536 (default 1)", "N"),
+	OPTION("threads", "Threads that share the connections, 1 to 1024 (default 1)", "N"),
+	OPTION("duration", "Time of the measurement, 0.01 to 86400 (default 5)", "SECONDS"),
+	OPTION("warmup", "Time of the load before the measurement, 0 to 3600 (default 1)",
+	       "SECONDS"),
+	OPTION("rate", "Open loop: total rate of calls, 1 to 100000000 a second", "CALLS"),
+	OPTION("calls", "Number of calls, all of them measured, 1 to 10^15", "N"),
+	OPTION("call", "Call, see above (default get_id)", "CALL"),
 	OPTION("count", "IDs in a batch, 1 to 1000000 (default 100)", "N"),
-	OPTION("idle-connections", "Silent ones beside, 0 to 100000 (default 0)", "N"),
+	OPTION("idle-connections", "Number of additional idle connections, 0 to 100000 (default 0)",
+	       "N"),
 	{"check", 0, 0, G_OPTION_ARG_NONE, &bench.check,
-	 "Check that no ID comes twice, and that those of each connection increase", NULL},
+	 "Check that no ID comes twice, and that IDs increase on each connection", NULL},
 	G_OPTION_ENTRY_NULL,
 };
 
@@ -107,13 +109,13 @@ static CtlStatus run_bench(const CtlOptions *options, G_GNUC_UNUSED const char *
 
 const CtlCommand ctl_bench_command = {
 	.name = "bench",
-	.summary = "Loads servers with calls, and measures how they answer.",
-	.details = "Sends a call for each that is answered; with --rate, calls when they "
-		   "are due, whatever comes back, and latency counts from then. Calls are "
-		   "get_id, for batches get_ids and get_id_runs, or, for a comparison, "
-		   "redis-incr. A connection that ends is made again. Ctrl-C ends the load, and "
-		   "shows what it came to. Exit status 1 if any "
-		   "call failed, 130 after Ctrl-C.",
+	.summary = "Loads servers with calls, and measures rate and latency.",
+	.details =
+		"By default, each reply triggers the next call. With --rate, calls are sent on "
+		"schedule, whether or not replies arrive, and latency counts from the scheduled "
+		"time. The calls are get_id, get_ids and get_id_runs for batches, and redis-incr "
+		"for comparison. A closed connection is opened again. Ctrl-C ends the load and "
+		"prints the report. Exit status 1 if any call failed, 130 after Ctrl-C.",
 	.entries = entries,
 	.run = run_bench,
 };

@@ -372,8 +372,8 @@ static CtlStatus run_completion(G_GNUC_UNUSED const CtlOptions *options,
 	while (shell < G_N_ELEMENTS(SHELLS) && g_strcmp0(arguments[0], SHELLS[shell].name) != 0)
 		shell++;
 	if (shell == G_N_ELEMENTS(SHELLS) || n_arguments > 2 || (n_arguments == 2 && !for_server)) {
-		ctl_output_complain("completion takes the name of a shell, bash, zsh or fish, and, "
-				    "for that of the server, snowflaked");
+		ctl_output_complain("completion takes a shell, bash, zsh or fish, and optionally "
+				    "snowflaked, for the server's options");
 		return CTL_USAGE;
 	}
 
@@ -387,9 +387,10 @@ static CtlStatus run_completion(G_GNUC_UNUSED const CtlOptions *options,
 const CtlCommand ctl_completion_command = {
 	.name = "completion",
 	.arguments = "bash|zsh|fish [snowflaked]",
-	.summary = "Prints what completes command lines in a shell.",
-	.details = "Packages install it. By hand: source <(snowflakectl completion bash), "
-		   "likewise zsh; in fish: snowflakectl completion fish | source.",
+	.summary = "Prints a script that completes command lines in a shell.",
+	.details =
+		"Packages install these scripts. To load one by hand, in bash or zsh: source "
+		"<(snowflakectl completion bash); in fish: snowflakectl completion fish | source.",
 	.takes_no_server = TRUE,
 	.run = run_completion,
 };

@@ -31,7 +31,7 @@ static CtlStatus run_config(const CtlOptions *ctl_options, const char *const *ar
 
 	if (file == NULL || *file == '\0' || arguments[2] != NULL ||
 	    strcmp(arguments[0], "check") != 0) {
-		ctl_output_complain("config takes two arguments: check and a file");
+		ctl_output_complain("config takes two arguments: check and a file name");
 		return CTL_USAGE;
 	}
 	options = read_options(file, &error);
@@ -76,7 +76,7 @@ static CtlStatus run_config(const CtlOptions *ctl_options, const char *const *ar
 const CtlCommand ctl_config_command = {
 	.name = "config",
 	.arguments = "check FILE",
-	.summary = "Checks a config file of snowflaked.",
+	.summary = "Checks a config file for snowflaked.",
 	.details = "Reads it as snowflaked --config does, and says what that would say: what is "
 		   "wrong, with exit status 1, and 2 if the file cannot be read; or ok, and what "
 		   "is not at its default. Looks at no machine, port or directory that is named "

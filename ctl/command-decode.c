@@ -30,9 +30,9 @@ static char *layout_text;
 
 static const GOptionEntry decode_entries[] = {
 	{"from", 0, 0, G_OPTION_ARG_STRING, &form_name,
-	 "What the IDs are written in: decimal, hex, crockford, base62 or base58", "FORM"},
+	 "Form of the IDs: decimal, hex, crockford, base62 or base58", "FORM"},
 	{"layout", 0, 0, G_OPTION_ARG_STRING, &layout_text,
-	 "How the IDs divide: a name, as layouts shows them, or all fields (default twitter)",
+	 "Layout of the IDs: a name from snowflakectl layouts, or all fields (default twitter)",
 	 "LAYOUT"},
 	G_OPTION_ENTRY_NULL,
 };
@@ -102,7 +102,7 @@ static void wide_print_line(const Wide *self, gboolean with_head)
 	}
 	if (with_head)
 		ctl_output_print("%-36s  %-24s  %19s  %10s  %6s  %8s\n", "uuid", "time (UTC)",
-				 "id, if made of one", "datacenter", "worker", "sequence");
+				 "made from id", "datacenter", "worker", "sequence");
 	uuid_to_text(self->bits, text);
 	ctl_output_print("%s  %-24s  ", text, time != NULL ? time : "-");
 	if (!self->has_id) {
@@ -217,8 +217,8 @@ static gboolean decode_id(Decoder *self, const char *text, GError **error)
 		g_autofree char *shown = text_escape(text, strlen(text));
 
 		g_set_error(error, ID_ERROR, ID_ERROR_INVALID,
-			    "\"%s\" is neither digits nor 0x and hex digits, nor a ULID or UUID; "
-			    "say what it is with --from crockford, base62 or base58",
+			    "\"%s\" is not a decimal number, 0x with hex digits, a ULID or a UUID; "
+			    "for another form, give --from crockford, base62 or base58",
 			    shown);
 		return FALSE;
 	}
@@ -301,8 +301,7 @@ static CtlStatus run_decode(const CtlOptions *options, const char *const *argume
 		g_autofree char *shown = text_escape(form_name, strlen(form_name));
 
 		ctl_output_complain(
-			"--from \"%s\": there are decimal, hex, crockford, base62 and base58",
-			shown);
+			"--from \"%s\" is not decimal, hex, crockford, base62 or base58", shown);
 		return CTL_USAGE;
 	}
 	if (!ctl_options_layout(layout_text, &decoder.layout))
@@ -328,10 +327,10 @@ static CtlStatus run_decode(const CtlOptions *options, const char *const *argume
 const CtlCommand ctl_decode_command = {
 	.name = "decode",
 	.arguments = "[ID...]",
-	.summary = "Shows what IDs consist of.",
-	.details = "Without arguments, reads them from standard input, a line each. Digits "
-		   "are decimal, 0x and hex digits hexadecimal, 26 letters and digits a ULID, "
-		   "a UUID is one of version 7; anything else needs --from.",
+	.summary = "Shows the parts of IDs.",
+	.details = "Without arguments, reads IDs from standard input, one on each line. Recognizes "
+		   "decimal numbers, 0x with hex digits, ULIDs and UUIDs of version 7. Other forms "
+		   "require --from.",
 	.entries = decode_entries,
 	.run = run_decode,
 };
@@ -359,8 +358,7 @@ static char *convert_text(const char *text, GError **error)
 		g_autofree char *shown = text_escape(text, strlen(text));
 
 		g_set_error(error, ID_ERROR, ID_ERROR_INVALID,
-			    "\"%s\" is neither a UUID nor an ID: that is digits, or 0x and hex "
-			    "digits",
+			    "\"%s\" is not a UUID, and not an ID in decimal or 0x with hex digits",
 			    shown);
 		return NULL;
 	}
@@ -376,7 +374,7 @@ static CtlStatus run_convert(const CtlOptions *options, const char *const *argum
 	gboolean any_bad = FALSE;
 
 	if (arguments[0] == NULL) {
-		ctl_output_complain("convert needs a UUID or an ID");
+		ctl_output_complain("convert takes a UUID or an ID");
 		return CTL_USAGE;
 	}
 	for (gsize i = 0; arguments[i] != NULL; i++) {
@@ -402,9 +400,9 @@ static CtlStatus run_convert(const CtlOptions *options, const char *const *argum
 const CtlCommand ctl_convert_command = {
 	.name = "convert",
 	.arguments = "UUID|ID...",
-	.summary = "Shows the ID that a UUID is made of, or makes a UUID of an ID.",
-	.details = "A UUID has 52 random bits, so an ID becomes another one each time. Nothing in "
-		   "a UUID of version 7 tells whether it is made of an ID.",
+	.summary = "Converts a UUID to the ID that it was made from, or an ID to a UUID.",
+	.details = "A UUID has 52 random bits, so each conversion of an ID gives another UUID. A "
+		   "UUID of version 7 does not show whether it was made from an ID.",
 	.takes_no_server = TRUE,
 	.run = run_convert,
 };

@@ -13,9 +13,9 @@ static guint64 wanted = 1;
 static char *agent;
 
 static const GOptionEntry entries[] = {
-	{"number", 'n', 0, G_OPTION_ARG_STRING, &wanted_text, "How many (default 1)", "N"},
+	{"number", 'n', 0, G_OPTION_ARG_STRING, &wanted_text, "Number of IDs (default 1)", "N"},
 	{"agent", 0, 0, G_OPTION_ARG_STRING, &agent,
-	 "Who asks; the server checks its form only (default snowflakectl)", "A"},
+	 "Useragent; the server checks only its form (default snowflakectl)", "A"},
 	G_OPTION_ENTRY_NULL,
 };
 
@@ -106,24 +106,24 @@ static CtlStatus run_uuid(const CtlOptions *options, G_GNUC_UNUSED const char *c
 
 const CtlCommand ctl_id_command = {
 	.name = "id",
-	.summary = "Prints new IDs, a line each.",
+	.summary = "Prints new IDs, one on each line.",
 	.entries = entries,
 	.run = run_id,
 };
 
 const CtlCommand ctl_ulid_command = {
 	.name = "ulid",
-	.summary = "Prints new ULIDs, a line each.",
-	.details = "They increase, and are unique by chance: 80 bits of them are random.",
+	.summary = "Prints new ULIDs, one on each line.",
+	.details = "They increase, and are unique by chance, with 80 random bits.",
 	.entries = entries,
 	.run = run_ulid,
 };
 
 const CtlCommand ctl_uuid_command = {
 	.name = "uuid",
-	.summary = "Prints new UUIDs of version 7, a line each.",
-	.details = "Each is made of a new ID, as unique as that, and in its order; convert shows "
-		   "which.",
+	.summary = "Prints new UUIDs of version 7, one on each line.",
+	.details = "Each is made from a new ID, and is as unique and in the same order. The "
+		   "command convert shows the ID.",
 	.entries = entries,
 	.run = run_uuid,
 };

@@ -94,8 +94,8 @@ static CtlStatus run_layouts(const CtlOptions *options, const char *const *argum
 
 const CtlCommand ctl_layouts_command = {
 	.name = "layouts",
-	.summary = "Lists the layouts that have a name.",
-	.details = "Any other is given by its fields: see --layout in snowflakectl(1).",
+	.summary = "Lists the named layouts.",
+	.details = "To use another layout, give its fields: see --layout in snowflakectl(1).",
 	.takes_no_server = TRUE,
 	.run = run_layouts,
 };
@@ -108,11 +108,11 @@ static char *layout_text;
 
 static const GOptionEntry range_entries[] = {
 	{"from", 0, 0, G_OPTION_ARG_STRING, &from_text,
-	 "Where the span begins: RFC 3339, or milliseconds since 1970", "TIME"},
-	{"to", 0, 0, G_OPTION_ARG_STRING, &to_text, "Where it ends; that millisecond is in it",
-	 "TIME"},
+	 "Start of the time span, as RFC 3339 or in milliseconds since 1970", "TIME"},
+	{"to", 0, 0, G_OPTION_ARG_STRING, &to_text,
+	 "End of the time span; this millisecond is included", "TIME"},
 	{"layout", 0, 0, G_OPTION_ARG_STRING, &layout_text,
-	 "How the IDs divide: a name, as layouts shows them, or all fields (default twitter)",
+	 "Layout of the IDs: a name from snowflakectl layouts, or all fields (default twitter)",
 	 "LAYOUT"},
 	G_OPTION_ENTRY_NULL,
 };
@@ -124,7 +124,7 @@ static CtlStatus run_range(const CtlOptions *options, const char *const *argumen
 	gint64 from_ms, to_ms, first_id, last_id;
 
 	if (from_text == NULL || to_text == NULL) {
-		ctl_output_complain("range needs --from TIME and --to TIME");
+		ctl_output_complain("range requires --from TIME and --to TIME");
 		return CTL_USAGE;
 	}
 	if (!ctl_options_time("--from TIME", from_text, &from_ms) ||
@@ -154,8 +154,8 @@ static CtlStatus run_range(const CtlOptions *options, const char *const *argumen
 
 const CtlCommand ctl_range_command = {
 	.name = "range",
-	.summary = "Shows the first and the last ID of a span of time.",
-	.details = "Both may be written where IDs are compared: WHERE id BETWEEN first AND last.",
+	.summary = "Shows the first and the last ID of a time span.",
+	.details = "Use them to select by time: WHERE id BETWEEN first AND last.",
 	.takes_no_server = TRUE,
 	.entries = range_entries,
 	.run = run_range,

@@ -15,9 +15,9 @@ static guint64 count = 1;
 static guint64 interval_ms = 1000;
 
 static const GOptionEntry entries[] = {
-	{"count", 'c', 0, G_OPTION_ARG_STRING, &count_text, "How many times (default 1)", "N"},
-	{"interval", 'i', 0, G_OPTION_ARG_STRING, &interval_text, "Pause between (default 1000)",
-	 "MS"},
+	{"count", 'c', 0, G_OPTION_ARG_STRING, &count_text, "Number of pings (default 1)", "N"},
+	{"interval", 'i', 0, G_OPTION_ARG_STRING, &interval_text,
+	 "Time between pings (default 1000)", "MS"},
 	G_OPTION_ENTRY_NULL,
 };
 
@@ -174,11 +174,10 @@ static CtlStatus run_ping(const CtlOptions *options, G_GNUC_UNUSED const char *c
 
 const CtlCommand ctl_ping_command = {
 	.name = "ping",
-	.summary = "Shows how each server answers.",
-	.details = "Its datacenter and worker ID, its state, how far its clock is from this "
-		   "machine's, and how long the answer took; or why there is none. All "
-		   "--server are asked at once. Exit status 1 if one did not answer, or is "
-		   "not serving.",
+	.summary = "Shows state, clock and round trip of each server.",
+	.details = "For each --server, prints datacenter ID, worker ID, state, clock difference "
+		   "and round trip, or why there is no reply. Asks all servers at the same time. "
+		   "Exits with status 1 if a server did not reply or is not serving.",
 	.entries = entries,
 	.run = run_ping,
 };

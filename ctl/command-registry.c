@@ -41,14 +41,14 @@ static struct {
 
 static const GOptionEntry entries[] = {
 	{"reservation", 0, 0, G_OPTION_ARG_STRING, &given.reservation,
-	 "A longer --reservation of servers than the backup knows", "MS"},
+	 "Longest --reservation of any server, if the backup does not contain it", "MS"},
 	{"max-clock-skew", 0, 0, G_OPTION_ARG_STRING, &given.max_clock_skew,
-	 "A larger --max-clock-skew of servers than the backup knows", "MS"},
+	 "Largest --max-clock-skew of any server, if the backup does not contain it", "MS"},
 	{"datacenter-id", 0, 0, G_OPTION_ARG_STRING_ARRAY, &given.datacenter_ids,
-	 "A datacenter that the backup does not know; again for more", "N"},
+	 "Datacenter that the backup does not contain; can be given several times", "N"},
 	{"even-if-servers-live", 0, 0, G_OPTION_ARG_NONE, &given.even_if_servers_live,
-	 "Do not stop at servers that live, nor wait for claims to go", NULL},
-	{"yes", 0, 0, G_OPTION_ARG_NONE, &given.yes, "Do not ask", NULL},
+	 "Go on although servers are running or claims exist", NULL},
+	{"yes", 0, 0, G_OPTION_ARG_NONE, &given.yes, "Do not ask for confirmation", NULL},
 	G_OPTION_ENTRY_NULL,
 };
 
@@ -296,8 +296,8 @@ static CtlStatus plan_quarantine(Quarantine *self)
 	g_ptr_array_sort(self->floors, compare_floors);
 	if (self->floors->len > 0)
 		return CTL_OK;
-	ctl_output_complain("no datacenter is at %s of ZooKeeper at %s: name those that servers "
-			    "have used with --datacenter-id",
+	ctl_output_complain("%s contains no datacenter (ZooKeeper at %s); give the datacenters of "
+			    "all servers with --datacenter-id",
 			    self->hosts->root, self->hosts->servers);
 	return CTL_FAILED;
 }
@@ -331,14 +331,14 @@ static gboolean create_parents(const Quarantine *self, gboolean of_datacenters, 
 static gboolean set_too_many_attempts(const char *path, GError **error)
 {
 	g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
-		    "%s: somebody else wrote to it each of %d times", path, MAX_ATTEMPTS);
+		    "%s: another client changed it in each of %d attempts", path, MAX_ATTEMPTS);
 	return FALSE;
 }
 
 static gboolean set_gone(const char *path, GError **error)
 {
 	g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
-		    "%s is gone: somebody else has deleted it meanwhile", path);
+		    "%s was deleted meanwhile by another client", path);
 	return FALSE;
 }
 
@@ -548,10 +548,10 @@ static gboolean check_live(Quarantine *self)
 	self->tree = found;
 	if (given.even_if_servers_live || count_claims(found) == 0)
 		return TRUE;
-	ctl_output_complain("nothing was changed: %u of the servers live", count_claims(found));
+	ctl_output_complain("nothing was changed: %u servers are running", count_claims(found));
 	complain_of_servers(found);
-	ctl_output_complain("stop them, or keep them from reaching this ZooKeeper, and run it "
-			    "again; --even-if-servers-live goes on all the same");
+	ctl_output_complain("stop them, or block their access to this ZooKeeper, and run the "
+			    "command again; --even-if-servers-live skips this check");
 	return FALSE;
 }
 
@@ -631,8 +631,9 @@ static gboolean check_nobody_came(const Quarantine *self)
 		return TRUE;
 	tree = ctl_registry_tree_read(self->zookeeper, self->hosts->root, FALSE, &error);
 	if (tree == NULL) {
-		ctl_output_complain("%s; run it again: servers may have come meanwhile",
-				    error->message);
+		ctl_output_complain(
+			"%s; servers can have registered meanwhile; run the command again",
+			error->message);
 		return FALSE;
 	}
 	for (guint i = 0; i < tree->datacenters->len; i++) {
@@ -641,18 +642,20 @@ static gboolean check_nobody_came(const Quarantine *self)
 
 		if (has_floor(self->floors, datacenter_id))
 			continue;
-		ctl_output_complain("datacenter %u was made meanwhile, and its floor is not raised",
-				    datacenter_id);
+		ctl_output_complain(
+			"datacenter %u was created meanwhile, and its floor is not raised",
+			datacenter_id);
 		is_safe = FALSE;
 	}
 	if (count_claims(tree) > 0) {
-		ctl_output_complain("%u servers came meanwhile", count_claims(tree));
+		ctl_output_complain("%u servers registered meanwhile", count_claims(tree));
 		complain_of_servers(tree);
 		is_safe = FALSE;
 	}
 	if (!is_safe)
-		ctl_output_complain("the registry is not safe yet: keep servers from reaching this "
-				    "ZooKeeper, stop those that are there, and run it again");
+		ctl_output_complain(
+			"the registry is not safe yet; block the servers' access to this "
+			"ZooKeeper, stop those that are registered, and run the command again");
 	return is_safe;
 }
 
@@ -667,15 +670,15 @@ static CtlStatus raise_floors(Quarantine *self)
 		print_summary(self);
 	ctl_output_flush();
 	if (!complete)
-		ctl_output_complain("%s; run it again: the registry is not safe yet",
+		ctl_output_complain("%s; the registry is not safe yet; run the command again",
 				    error->message);
 	for (guint i = 0; i < self->floors->len; i++) {
 		const DatacenterFloor *floor = self->floors->pdata[i];
 
 		if (floor->damage == NULL)
 			continue;
-		ctl_output_complain("%s; left as it is, and no server claims a worker ID there: "
-				    "delete it, and run this again",
+		ctl_output_complain("%s; it is unchanged, and no server claims a worker ID in this "
+				    "datacenter; delete it, and run the command again",
 				    floor->damage);
 		complete = FALSE;
 	}
@@ -718,13 +721,12 @@ static CtlStatus run_registry(const CtlOptions *options, const char *const *argu
 	if (!ctl_options_zookeeper(options, &hosts, &auth))
 		return CTL_USAGE;
 	if (hosts == NULL) {
-		ctl_output_complain("registry needs --zookeeper HOSTS");
+		ctl_output_complain("registry requires --zookeeper HOSTS");
 		return CTL_USAGE;
 	}
 	if (!given.yes && !isatty(STDIN_FILENO)) {
-		ctl_output_complain(
-			"there is no terminal to ask at, so nothing is done; --yes goes "
-			"on without");
+		ctl_output_complain("cannot ask for confirmation without a terminal, so nothing "
+				    "was done; give --yes to skip the question");
 		return CTL_USAGE;
 	}
 	if (!ctl_options_number("--reservation MS", given.reservation, 1, MAX_GIVEN_MS,
@@ -746,10 +748,10 @@ const CtlCommand ctl_registry_command = {
 	.name = "registry",
 	.arguments = "quarantine",
 	.summary = "Makes a restored ZooKeeper safe.",
-	.details = "After ZooKeeper was restored from a backup, and before servers can "
-		   "reach it: registry quarantine has no worker ID claimed for as long as "
-		   "servers may have reserved since. It asks first, and stops if servers "
-		   "live.",
+	.details = "Run registry quarantine after ZooKeeper was restored from a backup, and before "
+		   "servers can reach it. It keeps servers from claiming worker IDs until all "
+		   "reservations that the backup may lack have ended. It asks for confirmation, "
+		   "and stops if servers are running.",
 	.takes_zookeeper = TRUE,
 	.takes_no_server = TRUE,
 	.entries = entries,

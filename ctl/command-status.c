@@ -237,7 +237,7 @@ static CtlStatus run_status(const CtlOptions *options, G_GNUC_UNUSED const char 
 			ctl_output_flush();
 			if (probe.counters == NULL)
 				ctl_output_complain(
-					"%s: an older server, which does not tell what it counts",
+					"%s: an older server, which does not report its counters",
 					server->text);
 			return CTL_OK;
 		}
@@ -248,9 +248,9 @@ static CtlStatus run_status(const CtlOptions *options, G_GNUC_UNUSED const char 
 
 const CtlCommand ctl_status_command = {
 	.name = "status",
-	.summary = "Shows all that one server tells of itself.",
-	.details = "Who it is, what is reserved for it, its clock, and what it has counted since "
-		   "it started; snowflaked(8) has the names, under COUNTERS. The first --server "
-		   "that answers; the others are named on standard error.",
+	.summary = "Shows the state and the counters of one server.",
+	.details = "Prints identity, reservation, clock and the counters since the start: see "
+		   "COUNTERS in snowflaked(8). Uses the first --server that replies, and reports "
+		   "the others on standard error.",
 	.run = run_status,
 };

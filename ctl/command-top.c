@@ -18,7 +18,7 @@
 
 #define MIN_INTERVAL_MS 100
 #define MAX_INTERVAL_MS 3600000
-#define KEYS            "q ends it"
+#define KEYS            "press q to quit"
 
 static char *interval_text;
 static char *sort_name;
@@ -26,12 +26,12 @@ static gboolean reverse;
 
 static const GOptionEntry entries[] = {
 	{"interval", 'i', 0, G_OPTION_ARG_STRING, &interval_text,
-	 "From one list to the next (default 2000); a server has half of it to answer", "MS"},
+	 "Time between two lists (default 2000); a server must reply in half of it", "MS"},
 	{"sort", 's', 0, G_OPTION_ARG_STRING, &sort_name,
-	 "worker, address, state, ids, calls, round-trip, clock, reservation or connections "
-	 "(default worker)",
+	 "Sort by worker, address, state, ids, calls, round-trip, clock, reservation or "
+	 "connections (default worker)",
 	 "COLUMN"},
-	{"reverse", 0, 0, G_OPTION_ARG_NONE, &reverse, "The other way round", NULL},
+	{"reverse", 0, 0, G_OPTION_ARG_NONE, &reverse, "Reverse the order", NULL},
 	G_OPTION_ENTRY_NULL,
 };
 
@@ -457,7 +457,7 @@ static void draw_last(gpointer data)
 	g_autoptr(GPtrArray) lines =
 		ctl_table_lines(ctl_table_fits(full, columns) ? full : brief, columns);
 	g_autoptr(GPtrArray) below = g_ptr_array_new_with_free_func(g_free);
-	g_autofree char *keys = g_strdup_printf("by %s; < > other column, r reverse, q quit",
+	g_autofree char *keys = g_strdup_printf("sorted by %s; < > column, r reverse, q quit",
 						COLUMNS[order.column].name);
 	g_autofree char *title = ctl_watch_title(list->time_ms, keys);
 	g_autofree char *drawn = NULL;
@@ -657,9 +657,9 @@ static CtlStatus run_top(const CtlOptions *options, G_GNUC_UNUSED const char *co
 
 const CtlCommand ctl_top_command = {
 	.name = "top",
-	.summary = "Shows what all servers do, live.",
+	.summary = "Shows the activity of all servers, live.",
 	.details = "Which they are is asked as workers has it. On a terminal < and > choose the "
-		   "column that it is sorted by, r turns the order round, and q ends it; "
+		   "column that it is sorted by, r turns the order round, and press q to quit; "
 		   "elsewhere lists are printed one after the other, with --json an object a line.",
 	.takes_zookeeper = TRUE,
 	.entries = entries,

@@ -13,7 +13,7 @@ static gboolean with_reservations;
 
 static const GOptionEntry entries[] = {
 	{"reservations", 'r', 0, G_OPTION_ARG_NONE, &with_reservations,
-	 "The worker IDs instead: held, quarantined or free; needs --zookeeper", NULL},
+	 "List worker IDs instead: held, quarantined or free; requires --zookeeper", NULL},
 	G_OPTION_ENTRY_NULL,
 };
 
@@ -240,7 +240,7 @@ static CtlStatus run_workers(const CtlOptions *options, G_GNUC_UNUSED const char
 	if (!ctl_options_zookeeper(options, &hosts, &auth))
 		return CTL_USAGE;
 	if (hosts == NULL && with_reservations) {
-		ctl_output_complain("--reservations needs --zookeeper HOSTS");
+		ctl_output_complain("--reservations requires --zookeeper HOSTS");
 		return CTL_USAGE;
 	}
 	return hosts != NULL ? list_by_zookeeper(options, hosts, auth) : list_by_servers(options);
@@ -249,9 +249,9 @@ static CtlStatus run_workers(const CtlOptions *options, G_GNUC_UNUSED const char
 const CtlCommand ctl_workers_command = {
 	.name = "workers",
 	.summary = "Lists the servers of the service.",
-	.details = "Asks ZooKeeper where --zookeeper names it, else every --server, each "
-		   "for all that it knows of; and then each server for its state and clock. "
-		   "One that does not answer is listed as unreachable.",
+	.details = "With --zookeeper, reads the servers from ZooKeeper; otherwise, asks each "
+		   "--server for the servers that it knows. Then asks each server for its state "
+		   "and clock. Lists a server that does not reply as unreachable.",
 	.takes_zookeeper = TRUE,
 	.entries = entries,
 	.run = run_workers,

@@ -30,7 +30,7 @@ static gboolean measure_clock(SnowflakeClient *client, CtlProbe *probe, GError *
 		return FALSE;
 	if (server_ms < 0 || server_ms > CTL_FORMAT_MAX_TIME_MS) {
 		g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
-			    "%s: not an answer of a Snowflake server: a time of %" G_GINT64_FORMAT
+			    "%s: not a reply of a Snowflake server: a time of %" G_GINT64_FORMAT
 			    " ms",
 			    snowflake_client_get_server(client), server_ms);
 		return FALSE;
@@ -85,7 +85,7 @@ gboolean ctl_probe_known(SnowflakeClient *client, gboolean with_counters, CtlPro
 		return FALSE;
 	if (probe.worker == NULL) {
 		g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED,
-			    "%s: a server of 2010, which does not say who it is; ping asks it",
+			    "%s: a legacy server, which cannot describe itself; use ping",
 			    snowflake_client_get_server(client));
 		return FALSE;
 	}
@@ -562,11 +562,11 @@ gboolean ctl_notes_add_tree(CtlNotes *self, const CtlRegistryTree *tree)
 		g_autofree char *path = ctl_format_path(tree->strange->pdata[i]);
 
 		ctl_notes_add(self, NULL,
-			      g_strdup_printf("%s is not of a server: passed over", path));
+			      g_strdup_printf("%s does not belong to a server; ignored", path));
 	}
 	if (tree->strange->len > MAX_STRANGE)
 		ctl_notes_add(self, NULL,
-			      g_strdup_printf("... and %u more that are not of a server",
+			      g_strdup_printf("... and %u more that do not belong to a server",
 					      tree->strange->len - MAX_STRANGE));
 	n_strange = self->len;
 	for (guint i = 0; i < tree->datacenters->len; i++) {
@@ -724,8 +724,8 @@ static void ask_member(gpointer item, gpointer data)
 	answers = snowflake_client_get_workers(client, &self->failure);
 	if (answers != NULL && answers->len > MAX_WORKERS) {
 		g_set_error(&self->failure, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
-			    "%s: its list of %u servers is too long: no more than %d are asked; "
-			    "--zookeeper lists them too",
+			    "%s: its list of %u servers is too long; only %d are asked; use "
+			    "--zookeeper for all",
 			    self->server->text, answers->len, MAX_WORKERS);
 		g_clear_pointer(&answers, g_ptr_array_unref);
 	}
@@ -790,7 +790,7 @@ static void note_all(const CtlFleet *self, CtlNotes *notes)
 			add_note(notes, NULL, g_strdup(member->failure->message), member->failure);
 		} else if (member->others == NULL && !is_reported_by_other(self, member)) {
 			ctl_notes_add(notes, member->server->text,
-				      g_strdup_printf("%s; others may be missing",
+				      g_strdup_printf("%s; other servers may be missing",
 						      member->failure->message));
 		} else if (has_list(member, TRUE) && !is_reported_by_other(self, member)) {
 			g_string_append_printf(names, "%s%s", names->len > 0 ? ", " : "",
@@ -802,8 +802,8 @@ static void note_all(const CtlFleet *self, CtlNotes *notes)
 		return;
 	age = ctl_format_span(age_ms);
 	ctl_notes_add(notes, names->str,
-		      g_strdup_printf("the list is %s old: ZooKeeper does not answer %s; servers "
-				      "that came since are missing",
+		      g_strdup_printf("the list is %s old, because ZooKeeper does not answer %s; "
+				      "newer servers are missing",
 				      age, names->str));
 }
 

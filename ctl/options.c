@@ -96,7 +96,7 @@ gboolean ctl_options_zookeeper(const CtlOptions *self, ZookeeperHosts **out_host
 	g_autoptr(GError) error = NULL;
 
 	if (self->zookeeper != NULL && self->servers != NULL) {
-		ctl_output_complain("--server or --zookeeper, not both");
+		ctl_output_complain("--server and --zookeeper cannot be combined; remove one");
 		return FALSE;
 	}
 	if (text != NULL && (hosts = zookeeper_hosts_parse(text, &error)) == NULL) {
@@ -115,7 +115,7 @@ gboolean ctl_options_zookeeper(const CtlOptions *self, ZookeeperHosts **out_host
 		return FALSE;
 	}
 	if (hosts == NULL && self->zookeeper_auth != NULL) {
-		ctl_output_complain("--zookeeper-auth without --zookeeper");
+		ctl_output_complain("--zookeeper-auth requires --zookeeper");
 		return FALSE;
 	}
 	*out_hosts = g_steal_pointer(&hosts);
@@ -152,8 +152,8 @@ gboolean ctl_options_time(const char *option, const char *text, gint64 *out_time
 
 	g_autofree char *shown = text_escape(text, strlen(text));
 
-	ctl_output_complain("%s: \"%s\" is neither milliseconds since 1970, %" G_GINT64_FORMAT
-			    " at most, nor an RFC 3339 time, for example 2026-01-31T12:00:00.000Z",
+	ctl_output_complain("%s: \"%s\" is not a time in milliseconds since 1970, %" G_GINT64_FORMAT
+			    " at most, or an RFC 3339 time such as 2026-01-31T12:00:00.000Z",
 			    option, shown, CTL_FORMAT_MAX_TIME_MS);
 	return FALSE;
 }

@@ -293,7 +293,7 @@ gboolean ctl_output_confirm(void)
 {
 	char line[16] = "";
 
-	fputs("Type yes to go on: ", stderr);
+	fputs("Type yes to continue: ", stderr);
 	fflush(stderr);
 	if (fgets(line, sizeof(line), stdin) != NULL && strcmp(g_strstrip(line), "yes") == 0)
 		return TRUE;
@@ -315,7 +315,7 @@ CtlStatus ctl_output_fail(const GError *error)
 CtlStatus ctl_output_fail_zookeeper(const GError *error)
 {
 	const char *hint = ctl_zookeeper_is_lost(error)
-				   ? "; --server HOST:PORT asks servers, without ZooKeeper"
+				   ? "; to ask servers without ZooKeeper, give --server HOST:PORT"
 				   : "";
 	g_autoptr(GError) complete =
 		g_error_new(error->domain, error->code, "%s%s", error->message, hint);

@@ -20,7 +20,7 @@
 static const CtlCommand help_command = {
 	.name = "help",
 	.arguments = "[COMMAND]",
-	.summary = "Shows the options, of a command too.",
+	.summary = "Shows the options, or those of a command.",
 };
 
 static const CtlCommand *const COMMANDS[] = {
@@ -121,9 +121,9 @@ static void complain_of_command(const char *name)
 	const char *meant = help_text_suggest(name, (const char *const *)names->pdata);
 
 	if (meant != NULL)
-		ctl_output_complain("there is no command \"%s\"; did you mean %s?", shown, meant);
+		ctl_output_complain("unknown command \"%s\"; did you mean %s?", shown, meant);
 	else
-		ctl_output_complain("there is no command \"%s\"; see snowflakectl --help", shown);
+		ctl_output_complain("unknown command \"%s\"; see snowflakectl --help", shown);
 }
 
 /* Complains of the first option that the parser has left in @argv. %FALSE: there is one. */
@@ -171,10 +171,10 @@ static void print_help(const CtlCommand *command, const GOptionEntry *common)
 	g_autofree char *usage = command != NULL
 					 ? g_strjoin(" ", command->name, command->arguments, NULL)
 					 : g_strdup("COMMAND");
-	g_autoptr(GString) summary = g_string_new(
-		command != NULL ? command->summary
-				: "Asks a Snowflake service for IDs and for its servers, and takes "
-				  "IDs apart.\n\nCommands:");
+	g_autoptr(GString) summary =
+		g_string_new(command != NULL ? command->summary
+					     : "Gets IDs from a Snowflake service, lists its "
+					       "servers, and decodes IDs.\n\nCommands:");
 	g_autoptr(GOptionContext) context = g_option_context_new(usage);
 	g_autoptr(GString) wrapped = g_string_new(NULL);
 
@@ -189,8 +189,9 @@ static void print_help(const CtlCommand *command, const GOptionEntry *common)
 	/* GLib's own does not see whether it could be written */
 	g_option_context_set_help_enabled(context, FALSE);
 	g_option_context_set_summary(context, summary->str);
-	g_option_context_set_description(context, "Exit status: 0, 1 if refused or not reachable, "
-						  "2 if misused, 130 after Ctrl-C.");
+	g_option_context_set_description(context,
+					 "Exit status: 0, 1 if a server refused or could not be "
+					 "reached, 2 after wrong use, 130 after Ctrl-C.");
 	if (command != NULL && command->entries != NULL)
 		g_option_context_add_main_entries(context, command->entries, NULL);
 	g_option_context_add_main_entries(context, common, NULL);
@@ -229,7 +230,7 @@ static CtlStatus run_help(const CtlCommand *command, const GOptionEntry *common,
 	if (extra != NULL) {
 		g_autofree char *shown = text_escape(extra, strlen(extra));
 
-		ctl_output_complain("help takes one command, but there is \"%s\"", shown);
+		ctl_output_complain("help takes one command; unexpected argument \"%s\"", shown);
 		return CTL_USAGE;
 	}
 	print_help(command, common);
@@ -244,16 +245,15 @@ static CtlStatus run_command(const CtlCommand *command, const CtlOptions *option
 
 	if (!command->takes_zookeeper &&
 	    (options->zookeeper != NULL || options->zookeeper_auth != NULL)) {
-		ctl_output_complain("%s does not ask ZooKeeper%s", command->name,
-				    command->takes_no_server ? ""
-							     : "; it takes --server HOST:PORT");
+		ctl_output_complain("%s does not take --zookeeper%s", command->name,
+				    command->takes_no_server ? "" : "; give --server HOST:PORT");
 		return CTL_USAGE;
 	}
 	if (command->arguments == NULL && arguments != NULL) {
 		g_autofree char *shown = text_escape(arguments[0], strlen(arguments[0]));
 
-		ctl_output_complain("%s takes no argument, but there is \"%s\"", command->name,
-				    shown);
+		ctl_output_complain("%s takes no argument; unexpected argument \"%s\"",
+				    command->name, shown);
 		return CTL_USAGE;
 	}
 	return command->run(options, arguments != NULL ? (const char *const *)arguments : none);
@@ -270,28 +270,27 @@ static CtlStatus parse_and_run(int argc, char **argv)
 	gboolean help = FALSE, version = FALSE;
 	GOptionEntry common[] = {
 		{"server", 0, 0, G_OPTION_ARG_STRING_ARRAY, &servers,
-		 "Where to ask, or tls:HOST:PORT, or unix:PATH; again for others to turn to "
-		 "(default "
-		 "$" CTL_SERVERS_VARIABLE ", or " SNOWFLAKE_CLIENT_DEFAULT_SERVER ")",
+		 "Server, as HOST:PORT, tls:HOST:PORT or unix:PATH; give more for failover "
+		 "(default $" CTL_SERVERS_VARIABLE ", or " SNOWFLAKE_CLIENT_DEFAULT_SERVER ")",
 		 "HOST:PORT"},
 		{"zookeeper", 0, 0, G_OPTION_ARG_STRING, &zookeeper,
-		 "Where servers register: HOST:PORT,...[/PATH] (default $" CTL_ZOOKEEPER_VARIABLE
+		 "ZooKeeper of the servers: HOST:PORT,...[/PATH] (default $" CTL_ZOOKEEPER_VARIABLE
 		 ")",
 		 "HOSTS"},
 		{"zookeeper-auth", 0, 0, G_OPTION_ARG_FILENAME, &zookeeper_auth,
-		 "A file with the servers' USER:PASSWORD for ZooKeeper", "FILE"},
+		 "File with the servers' USER:PASSWORD for ZooKeeper", "FILE"},
 		{"tls-ca", 0, 0, G_OPTION_ARG_FILENAME, &tls_ca,
-		 "Who vouches for servers with TLS (default whoever this machine believes)",
-		 "FILE"},
+		 "CA certificates for verifying servers (default: the system trust store)", "FILE"},
 		{"tls-certificate", 0, 0, G_OPTION_ARG_FILENAME, &tls_certificate,
-		 "Its own, for servers that ask for one", "FILE"},
-		{"tls-key", 0, 0, G_OPTION_ARG_FILENAME, &tls_key, "Of that certificate", "FILE"},
+		 "Certificate for servers that require one", "FILE"},
+		{"tls-key", 0, 0, G_OPTION_ARG_FILENAME, &tls_key, "Key of this certificate",
+		 "FILE"},
 		{"tls-any-name", 0, 0, G_OPTION_ARG_NONE, &options.tls.any_name,
-		 "A server's certificate need not be of the host that is named", NULL},
+		 "Accept a server certificate with any host name", NULL},
 		{"json", 0, 0, G_OPTION_ARG_NONE, &options.json, "Print JSON", NULL},
 		{"timeout", 0, 0, G_OPTION_ARG_STRING, &timeout,
-		 "For a call, connecting and other servers included (default 3000)", "MS"},
-		{"help", 'h', 0, G_OPTION_ARG_NONE, &help, "Print this", NULL},
+		 "Time limit for a call, including connecting and failover (default 3000)", "MS"},
+		{"help", 'h', 0, G_OPTION_ARG_NONE, &help, "Print this text", NULL},
 		{"version", 0, 0, G_OPTION_ARG_NONE, &version, "Print the version", NULL},
 		{G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &arguments, NULL, NULL},
 		G_OPTION_ENTRY_NULL,

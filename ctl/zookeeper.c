@@ -86,7 +86,7 @@ CtlZookeeper *ctl_zookeeper_connect(const ZookeeperHosts *hosts, const char *aut
 
 		is_up = message != NULL && message->event == STORE_UP;
 		if (zookeeper_store_has_no_names(self->store)) {
-			lose_session(self, error, "the name of none of them can be looked up");
+			lose_session(self, error, "none of their names can be resolved");
 			return NULL;
 		}
 	}
@@ -218,10 +218,10 @@ gboolean ctl_zookeeper_wait(CtlZookeeper *self, const GPtrArray *requests, GErro
 		if (answer->outcome == STORE_DENIED && !request->may_be_denied) {
 			g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
 				    self->has_auth
-					    ? "not allowed at %s: the user and password of "
-					      "--zookeeper-auth are not those that the servers have"
-					    : "not allowed at %s without the servers' user and "
-					      "password; see --zookeeper-auth",
+					    ? "no permission at %s: the user and password of "
+					      "--zookeeper-auth are not those of the servers"
+					    : "no permission at %s; give the servers' user and "
+					      "password with --zookeeper-auth",
 				    request->key);
 			return FALSE;
 		}
@@ -275,8 +275,8 @@ static gboolean read_top(CtlRegistryTree *self, CtlZookeeper *zookeeper, GError 
 	layout = ctl_request_record(top);
 	if (layout == NULL) {
 		g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
-			    "nothing at %s of ZooKeeper at %s: no server has registered there; is "
-			    "the path in --zookeeper the servers'?",
+			    "%s does not exist in ZooKeeper at %s: no server has registered there; "
+			    "is the path in --zookeeper that of the servers?",
 			    self->root, zookeeper->servers);
 		return FALSE;
 	}

@@ -31,8 +31,8 @@ static gboolean find_worker_id(Issuer *self, GError **error)
 	if (options->zookeeper != NULL)
 		return TRUE;
 	log_event(LOG_WORKER_ID_DERIVED, log_number("worker_id", worker_id), log_text("from", from),
-		  log_text("meaning", "no registry keeps it apart: of two machines with the same "
-				      "worker ID and datacenter ID the IDs repeat"));
+		  log_text("meaning", "it is not registered, so two machines with the same worker "
+				      "ID and datacenter ID issue the same IDs"));
 	return TRUE;
 }
 
@@ -62,8 +62,8 @@ gboolean issuer_init(Issuer *self, const Options *options, GError **error)
 		g_autofree char *now = text_time_ms(now_ms);
 
 		g_set_error(error, ID_ERROR, ID_ERROR_OUT_OF_RANGE,
-			    "the layout ended at %s, and the clock is at %s: use another --layout, "
-			    "or set the clock right",
+			    "the layout ended at %s, and the clock is at %s; use another --layout, "
+			    "or correct the clock",
 			    last, now);
 		return FALSE;
 	}
@@ -100,8 +100,8 @@ static Registry *make_file_registry(const Issuer *self, const IssuerMember *memb
 	/* a program with an embedded node on a directory has chosen that */
 	if (member->address != NULL && options->datacenter_id < 0 && self->worker_id < 0)
 		log_event(LOG_DIRECTORY_UNIQUE, log_text("state_directory", directory),
-			  log_text("meaning", "no --datacenter-id and no --worker-id: IDs are "
-					      "unique among the servers on this directory only"));
+			  log_text("meaning", "without --datacenter-id and --worker-id, IDs are "
+					      "unique only among servers that use this directory"));
 	return file_registry_new(&config);
 }
 
@@ -114,18 +114,16 @@ static Address *advertised_address(const IssuerMember *member, GError **error)
 
 	if (address == NULL && g_str_has_prefix(member->address, "unix:")) {
 		g_set_error(error, local->domain, local->code,
-			    "no other server, which --zookeeper tells of this one, could reach it "
-			    "by %s: listen on a HOST:PORT too, or say where others reach it, with "
-			    "--advertise HOST:PORT",
+			    "other servers cannot reach this server at %s; add --listen HOST:PORT, "
+			    "or give the address with --advertise HOST:PORT",
 			    member->address);
 	} else if (address == NULL) {
 		g_autofree char *name = g_strescape(g_get_host_name(), NULL);
 
-		g_set_error(
-			error, local->domain, local->code,
-			"nobody could reach this server by the machine's host name \"%s\" (%s): "
-			"say where others reach it, with --advertise HOST:PORT",
-			name, local->message);
+		g_set_error(error, local->domain, local->code,
+			    "other servers cannot reach this server by the machine's host name "
+			    "\"%s\" (%s); give its address with --advertise HOST:PORT",
+			    name, local->message);
 	}
 	return address;
 }

@@ -45,7 +45,7 @@ gboolean worker_id_source_from_host_name(const char *host_name, guint bits, guin
 
 		g_set_error(
 			error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
-			"the host name \"%s\" does not end in a dash and a number, as ids-3 does",
+			"the host name \"%s\" does not end in a hyphen and a number, such as ids-3",
 			escaped);
 		return FALSE;
 	}
@@ -96,7 +96,7 @@ static gboolean derive_from_mac(guint bits, guint *out_worker_id, char **out_fro
 		int code = errno;
 
 		g_set_error(error, G_IO_ERROR, (gint)g_io_error_from_errno(code),
-			    "the network interfaces cannot be listed: %s", g_strerror(code));
+			    "cannot list the network interfaces: %s", g_strerror(code));
 		return FALSE;
 	}
 	found = worker_id_source_find_interface(interfaces);
@@ -108,8 +108,7 @@ static gboolean derive_from_mac(guint bits, guint *out_worker_id, char **out_fro
 					    mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]);
 	} else {
 		g_set_error(error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND,
-			    "no network interface of this machine has a MAC address; give a "
-			    "number");
+			    "no network interface has a MAC address; give a number");
 	}
 	freeifaddrs(interfaces);
 	return found != NULL;
@@ -125,7 +124,7 @@ static GInetAddress *resolve_host(const char *host, GError **error)
 
 	if (code != 0) {
 		g_set_error(error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND,
-			    "the address of --advertise, %s, cannot be looked up: %s", host,
+			    "cannot resolve the address of --advertise, %s: %s", host,
 			    code == EAI_SYSTEM ? g_strerror(errno) : gai_strerror(code));
 		return NULL;
 	}
@@ -170,15 +169,15 @@ static gboolean derive_from_ip(const Address *advertise, guint bits, guint *out_
 	}
 	if (address == NULL) {
 		g_set_error(error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND,
-			    "this machine has no default route, so none of its addresses stands "
-			    "out; say which, with --advertise HOST:PORT");
+			    "cannot choose an address, because this machine has no default route; "
+			    "give one with --advertise HOST:PORT");
 		return FALSE;
 	}
 	text = g_inet_address_to_string(address);
 	if (g_inet_address_get_is_loopback(address)) {
 		g_set_error(error, G_IO_ERROR, G_IO_ERROR_NOT_FOUND,
-			    "%s is a loopback address, which every machine has; say which others "
-			    "reach, with --advertise HOST:PORT",
+			    "%s is a loopback address, which is the same on every machine; give "
+			    "another address with --advertise HOST:PORT",
 			    text);
 		return FALSE;
 	}

@@ -210,8 +210,7 @@ static void give_up_again(LoadDriver *self, LoadLane *lane, guint count)
 	g_array_remove_range(lane->again, 0, count);
 	self->in_flight -= count;
 	load_tally_add_errors(self->tally, LOAD_ERROR_BROKEN, count,
-			      g_strdup_printf("%s: no answer in time to a call that was to be sent "
-					      "again",
+			      g_strdup_printf("%s: timeout of a call that was sent again",
 					      server_of(self, lane)->address->text));
 }
 
@@ -235,10 +234,10 @@ static void expire_lane(LoadDriver *self, LoadLane *lane)
 		self->waiting--;
 	}
 	if (n > 0)
-		load_tally_add_errors(self->tally, LOAD_ERROR_UNSENT, n,
-				      g_strdup_printf("%s: no connection in time for a call that "
-						      "was due",
-						      server_of(self, lane)->address->text));
+		load_tally_add_errors(
+			self->tally, LOAD_ERROR_UNSENT, n,
+			g_strdup_printf("%s: no connection before the timeout of a due call",
+					server_of(self, lane)->address->text));
 }
 
 /* Makes lost connections again, and ends silent ones. */
@@ -558,10 +557,10 @@ static gboolean take_replies(LoadDriver *self, LoadConnection *connection, GErro
 		take_reply(self, connection, status, &reply, since_ns);
 	}
 	g_set_error_literal(error, G_IO_ERROR, G_IO_ERROR_INVALID_DATA,
-			    status == LOAD_WIRE_FOREIGN  ? "the reply to another call"
-			    : status == LOAD_WIRE_BROKEN ? "bytes that are no reply"
-							 : "it speaks TLS there: write "
-							   "tls:HOST:PORT");
+			    status == LOAD_WIRE_FOREIGN ? "the reply to another call"
+			    : status == LOAD_WIRE_BROKEN
+				    ? "bytes that are not a reply"
+				    : "the port requires TLS; write tls:HOST:PORT");
 	return FALSE;
 }
 
@@ -670,8 +669,7 @@ static void end_load(LoadDriver *self)
 		if (lane->waiting > 0)
 			load_tally_add_errors(
 				self->tally, LOAD_ERROR_UNSENT, lane->waiting,
-				g_strdup_printf("%s: calls were due that could not be sent in time",
-						server));
+				g_strdup_printf("%s: due calls could not be sent in time", server));
 	}
 	if (is_open_loop(self)) {
 		never_made = load_schedule_count(schedule, schedule->start_ns,
@@ -683,7 +681,7 @@ static void end_load(LoadDriver *self)
 	}
 	if (never_made > 0 && !was_stopped)
 		load_tally_add_errors(self->tally, LOAD_ERROR_UNSENT, never_made,
-				      g_strdup("calls were wanted that could not be sent in time"));
+				      g_strdup("calls could not be sent in time"));
 	load_gaps_end(&self->tally->gaps, self->now_ns);
 	self->tally->received_at_ns = self->received_at_ns;
 }

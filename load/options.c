@@ -97,7 +97,8 @@ gboolean load_options_check(const LoadOptions *self, GError **error)
 
 	for (gsize i = 0; i < G_N_ELEMENTS(not_with_calls); i++)
 		if (self->calls > 0 && is_given(self, not_with_calls[i]))
-			return text_set_bad_value(error, "--calls or --%s, not both",
+			return text_set_bad_value(error,
+						  "--calls and --%s cannot be combined; remove one",
 						  not_with_calls[i]);
 	if (self->threads > self->connections)
 		return text_set_bad_value(error,

@@ -197,10 +197,10 @@ char *load_report_text(const LoadReport *self)
 	g_string_append_printf(out, "server    %s\n", servers);
 	append_load(out, self);
 	if (load_report_is_interrupted(self) && self->measured_s > 0)
-		g_string_append_printf(out, "INTERRUPTED after %.3f s of what was to be measured\n",
+		g_string_append_printf(out, "INTERRUPTED after %.3f s of the measurement\n",
 				       self->measured_s);
 	else if (load_report_is_interrupted(self))
-		g_string_append(out, "INTERRUPTED in the warm-up: nothing was measured\n");
+		g_string_append(out, "INTERRUPTED before the measurement\n");
 	g_string_append_printf(out, "calls     %.0f /s", per_second(self, tally->in_time));
 	if (self->options->rate > 0)
 		g_string_append_printf(out, " of the %.15g /s asked for", self->options->rate);

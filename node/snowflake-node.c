@@ -147,11 +147,10 @@ static char *program_name(const char *given, GError **error)
 	if (is_valid)
 		return g_steal_pointer(&name);
 	escaped = text_escape(given, strlen(given));
-	g_set_error(
-		error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_INVALID_ARGUMENT,
-		"the program's name \"%s\" is not 1 to %d letters, digits, dots, underscores and "
-		"hyphens",
-		escaped, PROGRAM_MAX_BYTES);
+	g_set_error(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_INVALID_ARGUMENT,
+		    "invalid program name \"%s\"; use 1 to %d letters, digits, dots, underscores "
+		    "and hyphens",
+		    escaped, PROGRAM_MAX_BYTES);
 	return NULL;
 }
 
@@ -166,7 +165,7 @@ static SnowflakeNode *make_node(const SnowflakeNodeConfig *config, GError **erro
 
 	if (config == NULL) {
 		g_set_error(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_INVALID_ARGUMENT,
-			    "there is no configuration: one that is all 0 will do");
+			    "the configuration is missing; pass one, which can be all zeros");
 		return NULL;
 	}
 	program = program_name(config->program, error);
@@ -239,8 +238,7 @@ void snowflake_node_free(SnowflakeNode *self)
 static gboolean refuse_forked(GError **error)
 {
 	g_set_error(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_FORKED,
-		    "this process is a child of the one whose node this is, and its IDs would be "
-		    "the parent's: make a node here, after fork()");
+		    "this node belongs to the parent process; create another one after fork()");
 	return FALSE;
 }
 
@@ -269,9 +267,8 @@ static gboolean wait_for_ids(SnowflakeNode *self, const RefusedDraw *draw, GErro
 	if (now_us >= draw->until_us || now_us + wait_us > draw->until_us) {
 		g_set_error(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_UNAVAILABLE,
 			    "%s, retry after %" G_GINT64_FORMAT " ms",
-			    draw->status == DRAW_WAIT
-				    ? "every ID of the present time is issued"
-				    : "no worker ID is reserved for the present time",
+			    draw->status == DRAW_WAIT ? "all IDs for the current time are issued"
+						      : "no reservation for the current time",
 			    wait_us / G_TIME_SPAN_MILLISECOND + 1);
 		return FALSE;
 	}
@@ -287,8 +284,8 @@ static gboolean wait_or_refuse(SnowflakeNode *self, const RefusedDraw *draw, GEr
 	switch (draw->status) {
 	case DRAW_CLOCK_BACK:
 		g_set_error(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_CLOCK,
-			    "the clock is %" G_GINT64_FORMAT " ms behind the last ID: set it "
-			    "right, or wait as long",
+			    "the clock is %" G_GINT64_FORMAT
+			    " ms behind the last ID; correct it, or wait until it has caught up",
 			    draw->refusal.behind_ms);
 		return FALSE;
 	case DRAW_CLOCK_OUTSIDE:
@@ -356,7 +353,7 @@ gboolean snowflake_node_next_run(SnowflakeNode *self, guint most, gint64 *out_fi
 
 	if (most == 0) {
 		g_set_error(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_INVALID_ARGUMENT,
-			    "a run has 1 ID at least, 0 are asked for");
+			    "the count is 0; it must be at least 1");
 		return FALSE;
 	}
 	if (!await_run(self, most, &run, error))

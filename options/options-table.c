@@ -35,215 +35,223 @@ const OptionSpec OPTIONS_TABLE[] = {
 	{.heading = "Addresses",
 	 OPTION("listen", ADDRESSES, listen, "HOST:PORT"),
 	 .default_text = "127.0.0.1:7609",
-	 .help = "where to take calls: a name or an address, [::1]:7609 for IPv6, *:7609 for "
-		 "every address of the machine; port 0 is any free one, and the log says which; "
-		 "tls:HOST:PORT, with TLS; or unix:/PATH, a local socket, or unix:@NAME, an "
-		 "abstract one. "
-		 "May be given several times, in the file with semicolons between"},
+	 .help = "address for calls: a host name or an IP address, [::1]:7609 for IPv6, "
+		 "*:7609 for all addresses of the machine. With port 0, the system chooses a "
+		 "free port, and the log shows it. tls:HOST:PORT uses TLS; unix:/PATH is a "
+		 "local socket, unix:@NAME an abstract one. Can be given several times; in "
+		 "the config file, separate the addresses by semicolons"},
 	{OPTION("socket-mode", MODE, socket_mode, "MODE"), .default_text = "0666",
-	 .help = "who may connect to unix:/PATH, of listen: whoever may write the file, in octal "
-		 "digits; 0660 is the user and the group"},
+	 .help = "file mode of unix:/PATH in --listen, in octal digits: users who can write "
+		 "the file can connect; 0660 admits the user and the group"},
 	{OPTION("socket-group", NAME, socket_group, "GROUP"),
-	 .default_note = "that of the server, or of a directory with the set-group-ID bit",
-	 .help = "the group of unix:/PATH, of listen: a name or a number"},
+	 .default_note = "the server's group, or that of a directory with the set-group-ID bit",
+	 .help = "group of unix:/PATH in --listen, a name or a number"},
 	{OPTION("advertise", ADDRESS, advertise, "HOST:PORT"),
-	 .default_note = "the first address of listen, of TCP if there is one",
-	 .help = "where others reach this server, if that is not where it listens; for one that "
-		 "listens everywhere, the machine's name"},
+	 .default_note = "the first TCP address of listen, or its first address",
+	 .help = "address at which other servers and clients reach this server, if it is not "
+		 "the address of --listen; for a server that listens on all addresses, the "
+		 "machine's name"},
 	{OPTION("admin-listen", ADMIN, admin_listen, "HOST:PORT"),
 	 .default_note = "none; the sample config has 127.0.0.1:9990",
 	 .sample_text = "127.0.0.1:9990",
-	 .help = "where to answer operators over HTTP: state, fleet, IDs. It is for them alone: "
-		 "who reaches it needs no password"},
+	 .help = "address of the admin port, which answers operators over HTTP: state, "
+		 "servers, IDs. It asks for no password, so only operators must be able to "
+		 "reach it"},
 
 	{OPTION("admin-host", HOSTS, admin_hosts, "NAME"),
 	 .default_note = "none: only IP addresses and localhost",
-	 .help = "a host name by which operators reach admin-listen, besides IP addresses and "
-		 "localhost; other names are refused, because a page of another site can make "
-		 "its own name resolve to this machine. May be given several times, in the file "
-		 "with semicolons between"},
+	 .help = "host name by which operators reach the admin port, in addition to IP "
+		 "addresses and localhost. Other names are refused, because a page of another "
+		 "site can make its own name resolve to this machine. Can be given several "
+		 "times; in the config file, separate the names by semicolons"},
 
 	{.heading = "Trust",
 	 OPTION("tls-certificate", PATH, tls_certificate, "FILE"),
 	 EMBEDDED,
-	 .default_note = "none; tls: addresses of listen need one",
-	 .help = "the server's certificate, and those between it and the root, in the PEM format; "
-		 "read again on SIGHUP, with its key. It is shown to servers that this one calls, "
-		 "too"},
+	 .default_note = "none; required for tls: addresses in listen",
+	 .help = "certificate of the server and its intermediate certificates, in PEM format; "
+		 "read again on SIGHUP, with the key. The server also presents it to servers "
+		 "that it calls"},
 	{OPTION("tls-key", PATH, tls_key, "FILE"), EMBEDDED, .default_note = "none",
-	 .help = "the key of tls-certificate, in the PEM format, without a password"},
+	 .help = "key of --tls-certificate, in PEM format, without a password"},
 	{OPTION("tls-client-ca", PATH, tls_client_ca, "FILE"), OF_TLS,
 	 .default_note = "none: clients need no certificate",
-	 .help = "whoever calls with TLS needs a certificate that one of these vouches for; "
-		 "read again on SIGHUP"},
+	 .help = "CA certificates for clients: a client that calls with TLS must have a "
+		 "certificate that one of these CAs signed; read again on SIGHUP"},
 	{OPTION("tls-ca", PATH, tls_ca, "FILE"), EMBEDDED,
-	 .default_note = "tls-client-ca, else whoever this machine believes",
-	 .help = "who vouches for the servers that this one calls with TLS: those of relay, and "
-		 "before a claim the others of the datacenter; read again when it has changed"},
-	{OPTION("allow", ALLOW, allow, "LIST"), REREAD, .default_note = "none: everybody",
-	 .help = "who may call, with commas between: addresses and networks, as 192.0.2.7, "
-		 "10.0.0.0/8 and 2001:db8::/32, or certificate:NAME, whom the certificate that "
-		 "tls-client-ca asks for is of; one of them is enough. Local sockets have "
-		 "socket-mode instead"},
+	 .default_note = "tls-client-ca, or the system trust store",
+	 .help = "CA certificates for verifying the servers that this server calls with TLS: "
+		 "those of --relay, and those of its datacenter before a claim; read again "
+		 "when the file has changed"},
+	{OPTION("allow", ALLOW, allow, "LIST"), REREAD, .default_note = "none: all clients",
+	 .help = "clients that can call, separated by commas: addresses and networks, such as "
+		 "192.0.2.7, 10.0.0.0/8 and 2001:db8::/32, or certificate:NAME, a name in the "
+		 "client's certificate, which requires --tls-client-ca. A client must match "
+		 "one entry. For local sockets, use --socket-mode"},
 
 	{.heading = "Relay",
 	 OPTION("relay", SERVERS, relay, "SERVERS"),
 	 .default_note = "none: the server issues IDs itself",
-	 .help = "hand on IDs of these servers, HOST:PORT or unix:/PATH with commas between, and "
-		 "issue none; a relay needs no worker ID, and nothing of what follows up to IDs"},
+	 .help = "hand out IDs from these servers, HOST:PORT or unix:/PATH separated by "
+		 "commas, instead of issuing IDs. A relay needs no worker ID, and takes no "
+		 "option of the next three groups"},
 	{OPTION("relay-discover", FLAG, relay_discover, NULL), OF_RELAY, .default_text = "false",
-	 .help = "ask these servers every 10 s which others there are, and use those too"},
+	 .help = "ask these servers every 10 s for other servers, and use those too"},
 	{OPTION("relay-agent", NAME, relay_agent, "AGENT"), OF_RELAY,
 	 .default_text = "snowflake-relay",
-	 .help = "the useragent that these servers see; those of the calls are the relay's to "
-		 "check and to log"},
+	 .help = "useragent in the relay's calls to these servers. The relay itself checks "
+		 "and logs the useragents of its clients"},
 	{NUMBER("relay-prefetch", relay_prefetch_ms, "MS", 1, 10000, "50"), OF_RELAY,
-	 .help = "for how long the IDs in hand are to last, at the rate at which they are taken"},
+	 .help = "time for which the prefetched IDs last at the current rate"},
 	{NUMBER("relay-max-age", relay_max_age_ms, "MS", 2, 3600000, "1000"), OF_RELAY,
-	 .help = "how old an ID in hand may become before it is thrown away; twice relay-prefetch "
-		 "at least"},
+	 .help = "age at which a prefetched ID is discarded; at least twice --relay-prefetch"},
 
 	{.heading = "Worker ID",
 	 NUMBER("datacenter-id", datacenter_id, "N", 0, G_MAXINT64, NULL),
-	 .default_note = "none, which counts as 0; zookeeper needs one",
+	 .default_note = "none, which means 0; required with zookeeper",
 	 EMBEDDED,
 	 OF_ISSUER,
-	 .help = "the datacenter part of every ID; twitter's layout has room for 0 to 31"},
+	 .help = "datacenter ID in every ID; 0 to 31 in the layout twitter"},
 	{NUMBER("worker-id", worker_id, "N", 0, G_MAXINT64, NULL), .words = WORKER_IDS,
-	 .default_note = "none, which is 0, or with zookeeper any that is free", EMBEDDED,
-	 OF_ISSUER,
-	 .help = "the worker part of every ID; twitter's layout has room for 0 to 31. Or taken "
-		 "from the machine: the low bits of its mac or ip address, or the ordinal at the "
-		 "end of its host name, as in ids-3; with zookeeper, that is looked at first"},
+	 .default_note = "none, which means 0, or any free one with zookeeper", EMBEDDED, OF_ISSUER,
+	 .help = "worker ID in every ID; 0 to 31 in the layout twitter. Or derived from the "
+		 "machine: the low bits of its MAC or IP address, or the ordinal at the end "
+		 "of its host name, such as ids-3. With --zookeeper, the server prefers the "
+		 "derived worker ID"},
 	{OPTION("state-directory", PATH, state_directory, "DIR"),
 	 .default_note = "$STATE_DIRECTORY, else /var/lib/snowflaked for root, else "
 			 "$XDG_STATE_HOME/snowflaked",
 	 EMBEDDED, OF_ISSUER,
-	 .help = "where the reservations of worker IDs are kept; not to be copied to another "
+	 .help = "directory for the reservations of worker IDs; do not copy it to another "
 		 "machine"},
 
 	{.heading = "ZooKeeper",
 	 OPTION("zookeeper", ZOOKEEPER, zookeeper, "HOSTS"),
-	 .default_note = "none: reservations are kept in the state directory",
+	 .default_note = "none: reservations are stored in the state directory",
 	 EMBEDDED,
 	 OF_ISSUER,
-	 .help = "where reservations are kept that many machines share: HOST:PORT of each server "
-		 "of ZooKeeper with commas between, tls:HOST:PORT if its client was built with "
-		 "TLS, and /PATH after the last for a root other "
+	 .help = "ZooKeeper for reservations that many machines share: HOST:PORT of each of "
+		 "its servers, separated by commas, or tls:HOST:PORT if the ZooKeeper client "
+		 "library supports TLS. Append /PATH for a root other "
 		 "than " ZOOKEEPER_HOSTS_DEFAULT_ROOT},
 	{OPTION("zookeeper-auth", PATH, zookeeper_auth, "FILE"), OF_ZOOKEEPER,
-	 .default_note = "none: what the server writes is open to all", EMBEDDED,
-	 .help = "a file whose first line is USER:PASSWORD, for ZooKeeper's digest scheme"},
+	 .default_note = "none: anyone can write the server's znodes", EMBEDDED,
+	 .help = "file whose first line is USER:PASSWORD, for ZooKeeper's digest scheme"},
 	{NUMBER("session-timeout", session_timeout_ms, "MS", 1000, ZNODES_MAX_SESSION_TIMEOUT_MS,
 		"10000"),
 	 OF_ZOOKEEPER, EMBEDDED,
-	 .help = "how long ZooKeeper waits for a server that is silent before it takes it for "
-		 "gone; "
-		 "ZooKeeper may change it to what its own settings allow"},
+	 .help = "time after which ZooKeeper ends the session of a silent server; ZooKeeper "
+		 "can change it to fit its own limits"},
 	{NUMBER("connect-timeout", connect_timeout_ms, "MS", 100, 3600000, "30000"), OF_ZOOKEEPER,
 	 EMBEDDED,
-	 .help = "how long a server that starts may be without a connection to ZooKeeper before "
-		 "it gives up"},
+	 .help = "time after which a starting server gives up if it has no connection to "
+		 "ZooKeeper"},
 	{NUMBER("reservation", reservation_ms, "MS", 1000, ZNODES_MAX_RESERVATION_MS, "600000"),
 	 OF_ZOOKEEPER, EMBEDDED,
-	 .help = "the longest reservation of a worker ID: for three quarters of it at least a "
-		 "server goes on without ZooKeeper; for all of it the worker ID of a server that "
-		 "was killed may stay reserved"},
+	 .help = "longest reservation of a worker ID. Without ZooKeeper, a server goes on for "
+		 "at least three quarters of it. After a server was killed, its worker ID "
+		 "stays reserved for at most all of it"},
 	{OPTION("skip-sanity-checks", FLAG, skip_sanity_checks, NULL), OF_ZOOKEEPER,
 	 .default_text = "false", EMBEDDED,
-	 .help = "do not ask the other servers of the datacenter, before a worker ID is claimed, "
-		 "who they are and what time it is"},
+	 .help = "claim a worker ID without asking the other servers of the datacenter for "
+		 "their IDs and times"},
 
 	{.heading = "IDs",
 	 OPTION("layout", LAYOUT, layout, "L"),
 	 .default_text = "twitter",
 	 EMBEDDED,
-	 .help = "how IDs divide: a name that snowflakectl layouts shows, or all of epoch_ms=N, "
-		 "tick_ms=N, time_bits=N, datacenter_bits=N, worker_bits=N and sequence_bits=N, "
-		 "and total_bits=N if these bits are not 63 in all, with commas and no blanks "
-		 "between"},
+	 .help = "division of the bits of an ID: a name from snowflakectl layouts, or "
+		 "epoch_ms=N, tick_ms=N, time_bits=N, datacenter_bits=N, worker_bits=N and "
+		 "sequence_bits=N, and total_bits=N if the bits are not 63 in all, separated "
+		 "by commas without spaces"},
 	{NUMBER("max-ahead", max_ahead_ms, "MS", 0, 60000, "10"), EMBEDDED, OF_ISSUER,
-	 .help = "how far the time in IDs may run ahead of the clock, in a burst or after the "
-		 "clock stepped back; 0 is the behaviour of 2010"},
+	 .help = "how far the time in IDs can be ahead of the clock, in a burst or after the "
+		 "clock has stepped back; 0 is the behaviour of the original service"},
 	{NUMBER("max-clock-skew", max_clock_skew_ms, "MS", 1, ZNODES_MAX_CLOCK_SKEW_MS, "10000"),
 	 EMBEDDED,
-	 .help = "how far the clock may be off: a jump forward by more than this is not believed "
-		 "at once, and a server whose clock is further from ZooKeeper's does not start; a "
-		 "relay does not believe a server that is further from its own"},
+	 .help = "largest credible error of a clock. A server does not follow a larger jump "
+		 "forward at once. A server whose clock differs from ZooKeeper's by more does "
+		 "not start. A relay drops IDs of a server whose clock differs from its own "
+		 "by more"},
 	{OPTION("on-clock-step", CHOICE, on_clock_step, "WHAT"), .choices = STEPS,
 	 .default_text = "refuse", EMBEDDED, OF_ISSUER,
-	 .help = "after the clock stepped back by more than max-ahead: refuse calls until it has "
-		 "caught up, or reclaim: take another worker ID, for which it needs zookeeper and "
-		 "no number for worker-id"},
+	 .help = "after the clock has stepped back by more than --max-ahead: refuse calls "
+		 "until it has caught up, or reclaim: claim another worker ID, which requires "
+		 "--zookeeper and no number in --worker-id"},
 	{NUMBER("sequence-start", sequence_start, "N", 1, G_MAXINT64, "1"),
 	 .words = SEQUENCE_STARTS, EMBEDDED, OF_ISSUER,
-	 .help = "a tick begins at a random sequence below this, which is at most "
-		 "2^sequence_bits; 1 is always 0; continue: after the last sequence of the tick "
-		 "before. With 2^sequence_bits or continue, few IDs spread evenly modulo any "
-		 "number"},
+	 .help = "each tick begins at a random sequence below this number, at most "
+		 "2^sequence_bits; 1 means always 0; continue means after the last sequence "
+		 "of the tick before. With 2^sequence_bits or continue, a few IDs spread "
+		 "evenly modulo any number"},
 	{NUMBER("max-batch", max_batch, "N", 1, 1000000, "10000"),
-	 .help = "IDs in one call of get_ids or get_id_runs; fewer where max-ahead does not allow "
-		 "as many. get_uuids and get_ulids allow 10000 at most"},
+	 .help = "number of IDs in one call of get_ids or get_id_runs, or fewer if --max-ahead does "
+		 "not allow as many; get_uuids and get_ulids allow at most 10000"},
 	{NUMBER("max-wait", max_wait_ms, "MS", 0, 60000, "1000"), EMBEDDED,
-	 .help = "how long a call may wait, for the clock or for a reservation, before it is "
-		 "refused"},
+	 .help = "time for which a call can wait for the clock or for a reservation, before "
+		 "it is refused"},
 
 	{.heading = "Connections",
 	 NUMBER("threads", threads, "N", 1, 256, NULL),
 	 .default_note = "half of the cores, at least 1",
-	 .help = "event loops, each with connections of its own"},
+	 .help = "number of event loops; each has its own connections"},
 	{NUMBER("max-connections", max_connections, "N", 1, 1000000, "10000"),
-	 .help = "connections at a time; one more takes the place of one that has been silent for "
-		 "10 s, of the client address that has most, or is closed at once"},
+	 .help = "number of connections. A new connection beyond it replaces one that has "
+		 "been silent for 10 s, from the client address with the most connections; if "
+		 "there is none, the new connection is closed"},
 	{NUMBER("max-connections-per-address", max_connections_per_address, "N", 0, 1000000, "0"),
 	 REREAD,
-	 .help = "connections of one client address, or on local sockets of one user; those "
-		 "beyond are closed at once; 0 is no limit"},
+	 .help = "number of connections from one client address, or from one user on local "
+		 "sockets; further connections are closed; 0 means no limit"},
 	{NUMBER("max-frame", max_frame_bytes, "BYTES", 256, 16777215, "65536"),
 	 .help = "size of one call"},
 	{NUMBER("max-depth", max_depth, "N", 1, 1000, "64"),
-	 .help = "nesting of structs, lists, sets and maps in one call"},
+	 .help = "nesting depth of structs, lists, sets and maps in one call"},
 	{NUMBER("frame-timeout", frame_timeout_ms, "MS", 1, 3600000, "10000"),
-	 .help = "how long a call may take to arrive, from its first byte"},
+	 .help = "time for a call to arrive, from its first byte"},
 	{NUMBER("idle-timeout", idle_timeout_ms, "MS", 0, 86400000, "0"),
-	 .help = "how long a connection may be silent; 0 is for ever"},
+	 .help = "time for which a connection can be silent; 0 means no limit"},
 	{NUMBER("max-pending", max_pending_bytes, "BYTES", 4096, 1073741824, "1048576"),
-	 .help = "replies that a client has not read yet, before no more of its calls are read"},
+	 .help = "size of the replies that a client has not read; beyond it, the server reads "
+		 "no more calls of this client"},
 	{NUMBER("write-timeout", write_timeout_ms, "MS", 1, 3600000, "30000"),
-	 .help = "how long a client may read none of the replies that wait for it"},
+	 .help = "time for which a client can leave pending replies unread"},
 	{OPTION("no-fast-path", FLAG, no_fast_path, NULL), .default_text = "false",
-	 .help = "answer every call by the general path: the same bytes, slower"},
+	 .help = "answer every call by the general path: the same replies, but slower"},
 
 	{.heading = "Audit log",
 	 OPTION("audit-log", TARGETS, audit_log, "SINK"),
 	 .default_note = "none",
-	 .help = "where to log which ID went to which agent: file:PATH, or "
-		 "scribe://HOST:PORT/CATEGORY, port 1463 and category snowflake if left out. May "
-		 "be given several times, in the file with semicolons between"},
+	 .help = "log of which ID was issued to which agent: file:PATH, or "
+		 "scribe://HOST:PORT/CATEGORY, with port 1463 and category snowflake if "
+		 "omitted. Can be given several times; in the config file, separate the sinks "
+		 "by semicolons"},
 	{NUMBER("audit-queue", audit_queue_bytes, "BYTES", 65536, 1073741824, "16777216"),
-	 .help = "what may wait for a sink that is slow or away, for each sink and each of "
-		 "threads, rounded down to a power of two; what comes beyond is missing in the "
-		 "log, which says so"},
+	 .help = "size of the queue for a slow or unreachable sink, for each sink and each "
+		 "thread, rounded down to a power of two. Entries beyond it are lost; the log "
+		 "reports the gap"},
 
 	{.heading = "Operation",
 	 NUMBER("drain-delay", drain_delay_ms, "MS", 0, 3600000, "0"),
 	 REREAD,
-	 .help = "how long a server that is told to stop serves on, saying that it is draining, so "
-		 "that clients go elsewhere first"},
+	 .help = "time for which a stopping server goes on serving and reports that it is "
+		 "draining, so that clients change to other servers first"},
 	{NUMBER("stop-timeout", stop_timeout_ms, "MS", 0, 3600000, "5000"), REREAD, EMBEDDED,
-	 .help = "how long a stop waits for what is in flight, then for the hand-back of the "
-		 "worker ID and the end of the audit log, which have 1 s at least"},
+	 .help = "time for which a stop waits for calls in progress. After that, the release "
+		 "of the worker ID and the end of the audit log have the rest of it, at least "
+		 "1 s"},
 	{OPTION("log-level", CHOICE, log_level, "LEVEL"), .choices = LEVELS, .default_text = "info",
 	 REREAD, EMBEDDED,
-	 .help = "what is logged: error, warning, info or debug, each with those before it"},
+	 .help = "least important messages that are logged: error, warning, info or debug"},
 	{OPTION("log-format", CHOICE, log_format, "FORMAT"), .choices = FORMATS,
 	 .default_text = "auto",
-	 .help = "how it is logged: logfmt or json, on standard error; journal, to systemd's, with "
-		 "its fields; auto: journal if standard error is it, else logfmt"},
+	 .help = "format of the log: logfmt or json on standard error; journal for systemd's "
+		 "journal, with its fields; auto is journal if standard error is the journal, "
+		 "otherwise logfmt"},
 	{ONLY_ARGS("config", PATH, config, "FILE"),
-	 .help = "read options from this file; the command line goes before it"},
+	 .help = "read options from this file; options on the command line override it"},
 	{ONLY_ARGS("print-config", FLAG, print_config, NULL),
-	 .help = "print a config file with every option at its default, and exit"},
+	 .help = "print a config file that lists every option and its default, and exit"},
 	{ONLY_ARGS("help", FLAG, help, NULL), .help = "print this text, and exit"},
 	{ONLY_ARGS("version", FLAG, version, NULL), .help = "print the version, and exit"},
 };

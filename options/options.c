@@ -77,7 +77,7 @@ static gboolean set_flag(const OptionSpec *spec G_GNUC_UNUSED, const char *text,
 	gboolean value = strcmp(text, "true") == 0;
 
 	if (!value && strcmp(text, "false") != 0)
-		return text_refuse_value(error, text, "is neither true nor false");
+		return text_refuse_value(error, text, "is not true or false");
 	*(gboolean *)field = value;
 	return TRUE;
 }
@@ -163,7 +163,7 @@ static gpointer parse_host(const char *text, GError **error)
 
 	if (address != NULL && strcmp(address->host, text) == 0 && strcmp(text, "*") != 0)
 		return g_strdup(text);
-	text_refuse_value(error, text, "is not the name of a host, without a port");
+	text_refuse_value(error, text, "is not a host name without a port");
 	return NULL;
 }
 
@@ -171,8 +171,8 @@ static gpointer parse_server(const char *text, GError **error)
 {
 	if (*text != '\0')
 		return address_parse_server(text, error);
-	text_set_bad_value(error, "a server is missing: name them with one comma between, as "
-				  "a:7609,b:7609");
+	text_set_bad_value(
+		error, "a server is missing; separate servers by one comma, as in a:7609,b:7609");
 	return NULL;
 }
 
@@ -268,10 +268,10 @@ static gboolean set_list(Options *self, const OptionSpec *spec, char *const *tex
 		for (guint j = 0; j < i && spec->type == OPTION_TARGETS; j++)
 			if (strcmp(text_of(items->pdata[j]), text_of(item)) == 0)
 				return text_refuse_value(error, texts[i],
-							 "is given twice; leave one");
+							 "is given twice; remove one");
 	}
 	if (items->len == 0)
-		return text_set_bad_value(error, "there is no server: name one, as HOST:PORT");
+		return text_set_bad_value(error, "a server is missing; give one as HOST:PORT");
 	store_pointer(self, spec, g_steal_pointer(&items));
 	return TRUE;
 }
@@ -451,11 +451,11 @@ static gboolean read_key(GKeyFile *file, const char *key, GHashTable *given, GEr
 		if (meant != NULL)
 			return text_set_bad_value(error, "unknown key \"%s\"; did you mean %s?",
 						  escaped, meant);
-		return text_set_bad_value(error, "unknown key \"%s\"; --print-config shows all",
-					  escaped);
+		return text_set_bad_value(
+			error, "unknown key \"%s\"; --print-config lists all keys", escaped);
 	}
 	if (g_hash_table_contains(given, key))
-		return text_set_bad_value(error, "%s is given twice; leave one", key);
+		return text_set_bad_value(error, "%s is given twice; remove one", key);
 	/* without escapes, like the command line */
 	text = g_key_file_get_value(file, FILE_GROUP, key, error);
 	if (text == NULL)
@@ -502,7 +502,7 @@ static gboolean read_text(const char *text, gsize length, GHashTable *given, GEr
 
 		if (strcmp(*group, FILE_GROUP) != 0)
 			return text_set_bad_value(
-				error, "unknown group [%s]; there is only [" FILE_GROUP "]",
+				error, "unknown group [%s]; the only group is [" FILE_GROUP "]",
 				escaped);
 	}
 	/* a key that is given twice is listed twice; NULL if there is no group */
@@ -530,7 +530,7 @@ static gboolean set_from_file(Options *self, const char *path, GError **error)
 			    escaped);
 	else if (is_there && st.st_size > FILE_MAX_BYTES)
 		g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_INVAL,
-			    "%s has %" G_GINT64_FORMAT " bytes, must have at most %d", escaped,
+			    "%s has %" G_GINT64_FORMAT " bytes; the limit is %d", escaped,
 			    (gint64)st.st_size, FILE_MAX_BYTES);
 	else
 		is_read = g_file_get_contents(path, &text, &length, error);
@@ -562,20 +562,20 @@ static gboolean check_useful(const Options *self, GError **error)
 		if (g_strcmp0(text, spec->default_text) == 0)
 			continue;
 		if (spec->of_issuer && self->relay != NULL)
-			return text_set_bad_value(
-				error,
-				"%s: does nothing with relay, which issues no IDs itself; "
-				"leave one of the two",
-				spec->name);
-		if (spec->of_relay && self->relay == NULL)
-			return text_set_bad_value(error, "%s: does nothing without relay",
+			return text_set_bad_value(error,
+						  "%s: has no effect with relay, because a relay "
+						  "issues no IDs; remove it",
 						  spec->name);
+		if (spec->of_relay && self->relay == NULL)
+			return text_set_bad_value(
+				error, "%s: has no effect without relay; remove it", spec->name);
 		if (spec->of_tls && !address_any_is_tls(self->listen))
 			return text_set_bad_value(
-				error, "%s: does nothing without tls:HOST:PORT in listen",
+				error, "%s: has no effect without tls:HOST:PORT in listen",
 				spec->name);
 		if (spec->of_zookeeper && self->zookeeper == NULL)
-			return text_set_bad_value(error, "%s: does nothing without zookeeper",
+			return text_set_bad_value(error,
+						  "%s: has no effect without zookeeper; remove it",
 						  spec->name);
 	}
 	/* a socket of this name can be passed in the place of admin-listen, see sd_listen_fds(3) */
@@ -583,7 +583,8 @@ static gboolean check_useful(const Options *self, GError **error)
 		names = g_strsplit(passed, ":", -1);
 	if (self->admin_hosts->len > 0 && self->admin_listen == NULL &&
 	    (names == NULL || !g_strv_contains((const char *const *)names, "admin")))
-		return text_set_bad_value(error, "admin-host: does nothing without admin-listen");
+		return text_set_bad_value(
+			error, "admin-host: has no effect without admin-listen; remove it");
 	return TRUE;
 }
 
@@ -598,7 +599,7 @@ static gboolean check_sockets(const Options *self, GError **error)
 		is_given = path == NULL || *path != '/';
 	}
 	return !is_given ||
-	       text_set_bad_value(error, "%s: does nothing without unix:/PATH in listen",
+	       text_set_bad_value(error, "%s: has no effect without unix:/PATH in listen",
 				  self->socket_group != NULL ? "socket-group" : "socket-mode");
 }
 
@@ -612,7 +613,7 @@ static gboolean check_options(const Options *self, GError **error)
 		return text_set_bad_value(error,
 					  "sequence-start: %" G_GINT64_FORMAT
 					  " is above %" G_GINT64_FORMAT
-					  ", the sequences in a tick of the layout",
+					  ", the number of sequences in a tick of the layout",
 					  self->sequence_start, sequences);
 	if (!layout_check_worker(&self->layout, MAX(self->datacenter_id, 0),
 				 MAX(self->worker_id, 0), error) ||
@@ -620,15 +621,16 @@ static gboolean check_options(const Options *self, GError **error)
 		return FALSE;
 
 	if (address_any_is_tls(self->listen) && self->tls_certificate == NULL)
-		return text_set_bad_value(error, "listen: tls: needs tls-certificate and tls-key");
+		return text_set_bad_value(error,
+					  "listen: tls: requires tls-certificate and tls-key");
 	if ((self->tls_certificate == NULL) != (self->tls_key == NULL))
 		return text_set_bad_value(error, "%s: needs %s",
 					  self->tls_key == NULL ? "tls-certificate" : "tls-key",
 					  self->tls_key == NULL ? "tls-key" : "tls-certificate");
 	if (allow_list_has_names(self->allow) && self->tls_client_ca == NULL)
 		return text_set_bad_value(error, "allow: " ALLOW_LIST_NAME_PREFIX
-						 "NAME needs tls-client-ca, "
-						 "or nobody shows a certificate");
+						 "NAME requires tls-client-ca, because without it "
+						 "clients present no certificate");
 
 	/* the files themselves are checked when they are read */
 	if (self->zookeeper != NULL && self->zookeeper->is_tls &&
@@ -636,31 +638,31 @@ static gboolean check_options(const Options *self, GError **error)
 		return text_set_bad_value(error, "zookeeper: " ZOOKEEPER_HOSTS_TLS_NEEDS);
 	if (self->zookeeper != NULL && self->datacenter_id < 0)
 		return text_set_bad_value(
-			error, "zookeeper: needs datacenter-id: the same for all servers of "
-			       "a datacenter, another in each datacenter");
+			error, "zookeeper: requires datacenter-id; use the same number for all "
+			       "servers of a datacenter, and another one in each datacenter");
 	if (self->zookeeper != NULL && self->state_directory != NULL)
-		return text_set_bad_value(error,
-					  "state-directory: with zookeeper, reservations are kept "
-					  "there; leave one of the two");
+		return text_set_bad_value(error, "state-directory: has no effect with zookeeper, "
+						 "which stores the reservations; remove it");
 
 	if (!useragent_is_valid(agent, strlen(agent))) {
 		text_refuse_value(error, agent,
-				  "is no useragent, which is a letter, and then letters, digits "
+				  "is not a useragent; use a letter followed by letters, digits "
 				  "and hyphens, " G_STRINGIFY(USERAGENT_MAX_BYTES) " at most");
 		g_prefix_error(error, "relay-agent: ");
 		return FALSE;
 	}
 	if (self->relay_max_age_ms < 2 * self->relay_prefetch_ms)
-		return text_set_bad_value(
-			error,
-			"relay-max-age: %" G_GINT64_FORMAT " ms is below %" G_GINT64_FORMAT
-			", twice relay-prefetch: IDs are to be taken before they are too old",
-			self->relay_max_age_ms, 2 * self->relay_prefetch_ms);
+		return text_set_bad_value(error,
+					  "relay-max-age: %" G_GINT64_FORMAT
+					  " ms is below %" G_GINT64_FORMAT
+					  ", twice relay-prefetch, so that prefetched IDs are "
+					  "taken before they are too old",
+					  self->relay_max_age_ms, 2 * self->relay_prefetch_ms);
 	if (self->on_clock_step == OPTIONS_CLOCK_STEP_RECLAIM &&
 	    (self->zookeeper == NULL || self->worker_id >= 0))
 		return text_set_bad_value(error,
-					  "on-clock-step: reclaim takes another worker ID, so it "
-					  "needs zookeeper, and no number for worker-id");
+					  "on-clock-step: reclaim claims another worker ID, so it "
+					  "requires zookeeper and no number in worker-id");
 	return TRUE;
 }
 
@@ -731,16 +733,14 @@ Options *options_embedded_new(const char *const *settings, GError **error)
 			continue;
 		if (spec != NULL)
 			g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_UNKNOWN_OPTION,
-				    "option \"%s\" is for snowflaked: an embedded node has no use "
-				    "for it; leave it out",
+				    "option \"%s\" has no effect in an embedded node; remove it",
 				    escaped);
 		else if (meant != NULL)
 			g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_UNKNOWN_OPTION,
 				    "unknown option \"%s\"; did you mean %s?", escaped, meant);
 		else
 			g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_UNKNOWN_OPTION,
-				    "unknown option \"%s\"; snowflaked(8) has all of them",
-				    escaped);
+				    "unknown option \"%s\"; see snowflaked(8)", escaped);
 		return NULL;
 	}
 	args = g_strv_builder_end(builder);

@@ -98,7 +98,7 @@ static void continue_handshake(Handshakes *self, Handshake *one)
 		fail_handshake(self, one,
 			       errno == EPROTO ? tls_stream_failure(tls)
 			       : errno == ECONNRESET
-				       ? "the client closed the connection in the middle of it"
+				       ? "the client closed the connection during the handshake"
 				       : g_strerror(errno));
 		return;
 	}

@@ -56,13 +56,14 @@ static int lock_directory(const char *path, const char *directory, GError **erro
 		close(fd);
 	if (number == ENOENT)
 		set_local_error(path, number, error,
-				"there is no directory %s: make it, or use another", directory);
+				"the directory %s does not exist; create it, or use another",
+				directory);
 	else if (number == EWOULDBLOCK)
-		set_local_error(
-			path, number, error,
-			"somebody has held a lock on %s for %d s: flock(1) does, or a server that "
-			"hangs as it starts; end it, or use another directory",
-			directory, LOCK_WAIT_MS / 1000);
+		set_local_error(path, number, error,
+				"cannot lock %s within %d s: another process holds the lock, such "
+				"as flock(1) or a server that hangs at its start; end it, or use "
+				"another directory",
+				directory, LOCK_WAIT_MS / 1000);
 	else
 		set_local_error(path, number, error, "cannot open and lock the directory %s: %s",
 				directory, g_strerror(number));
@@ -81,9 +82,9 @@ static gboolean remove_stale(const char *path, GError **error)
 		return errno == ENOENT ||
 		       set_local_error(path, errno, error, "%s", g_strerror(errno));
 	if (!S_ISSOCK(found.st_mode))
-		return set_local_error(
-			path, EEXIST, error,
-			"there is a file that is no socket: remove it, or use another path");
+		return set_local_error(path, EEXIST, error,
+				       "a file that is not a socket is in the way; remove it, or "
+				       "use another path");
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0 || connect(fd, (const struct sockaddr *)&address, length) != 0)
 		number = errno;
@@ -93,14 +94,13 @@ static gboolean remove_stale(const char *path, GError **error)
 	if (number == 0 || number == EAGAIN)
 		return set_local_error(
 			path, EADDRINUSE, error,
-			"somebody listens there already: stop that, or use another path");
+			"another process listens there; stop it, or use another path");
 	if (number != ECONNREFUSED && number != ENOENT)
 		return set_local_error(path, number, error,
-				       "cannot find out whether somebody listens there already: %s",
+				       "cannot check whether another process listens there: %s",
 				       g_strerror(number));
 	if (unlink(path) != 0 && errno != ENOENT)
-		return set_local_error(path, errno, error,
-				       "cannot remove the socket that was left there: %s",
+		return set_local_error(path, errno, error, "cannot remove the old socket: %s",
 				       g_strerror(errno));
 	return TRUE;
 }
@@ -302,10 +302,11 @@ gboolean listener_open_local(const char *path, const SocketFileAccess *access, G
 		is_open = open_file(fd, path, directory, access, &made, error);
 	}
 	if (!is_open && (is_abstract || fd < 0))
-		set_local_error(path, errno, error, "%s",
-				is_abstract && errno == EADDRINUSE
-					? "somebody listens there already; use another name"
-					: g_strerror(errno));
+		set_local_error(
+			path, errno, error, "%s",
+			is_abstract && errno == EADDRINUSE
+				? "another process listens there; stop it, or use another name"
+				: g_strerror(errno));
 	if (lock >= 0)
 		close(lock);
 	if (!is_open && fd >= 0)

@@ -49,7 +49,7 @@
 /* Time for the last answers after the time limit of a drain. */
 #define LAST_ANSWERS_US 1000000
 
-#define FRAME_TOO_LONG "half a message for too long"
+#define FRAME_TOO_LONG "incomplete message for too long"
 
 /*
  * A connection and its loop's state of it. The fields of every pass are together in 64 bytes: with

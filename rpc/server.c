@@ -189,7 +189,7 @@ static void note_not_allowed(Counters *counters, int fd, const TlsStream *tls)
 	g_autofree char *certificate = tls != NULL ? tls_stream_peer(tls) : NULL;
 	g_autofree char *entry = allow_list_entry_for(tls);
 	g_autofree char *remedy =
-		g_strdup_printf("add its address%s%s to --allow, if it may call",
+		g_strdup_printf("to allow this client, add its address%s%s to --allow",
 				entry != NULL ? ", or " : "", entry != NULL ? entry : "");
 
 	counters_add(counters, COUNTER_CLOSED_NOT_ALLOWED, 1);
@@ -267,27 +267,25 @@ static void receive_connection(RpcServer *self, const Listener *listener, int co
 		if (closed != NULL) { /* counted before the new client can call */
 			counters_add(self->counters, COUNTER_CLOSED_FOR_ROOM, 1);
 			log_event(LOG_CONNECTION_CLOSED,
-				  log_text("reason", "idle, and room was needed"),
+				  log_text("reason", "idle, and replaced by a new connection"),
 				  log_text("peer", closed));
 		}
 		start_serving(self, listener, connection, entry);
 		break;
 	case CONNECTION_LIMITS_FULL:
-		reason = g_strdup_printf("more than %u connections, and none of the address that "
-					 "has most is idle for %g s",
+		reason = g_strdup_printf("more than %u connections, and none of the address with "
+					 "the most is idle for %g s",
 					 self->limits.max_connections, self->limits.idle_ms / 1e3);
 		biggest = connection_limits_biggest(self->connections, &most);
 		refuse_connection(self, connection, LOG_CONNECTION_REFUSED, biggest, most, reason,
-				  "let clients keep and share connections, or raise "
-				  "--max-connections");
+				  "reuse connections in clients, or raise --max-connections");
 		break;
 	case CONNECTION_LIMITS_ADDRESS_FULL:
 		reason = g_strdup_printf("more than %u connections of one %s", most,
 					 origin->uid >= 0 ? "user" : "address");
-		refuse_connection(self, connection, LOG_ADDRESS_REFUSED, origin_text(origin), most,
-				  reason,
-				  "let its clients keep and share connections, or raise "
-				  "--max-connections-per-address");
+		refuse_connection(
+			self, connection, LOG_ADDRESS_REFUSED, origin_text(origin), most, reason,
+			"reuse connections in its clients, or raise --max-connections-per-address");
 		break;
 	}
 }
@@ -318,7 +316,7 @@ static guint accept_clients(RpcServer *self, const Listener *listener, guint mos
 
 				refuse_connection(
 					self, connection, LOG_CONNECTION_REFUSED, biggest, n,
-					"no file descriptors left",
+					"no file descriptor is left",
 					"raise the limit (ulimit -n, LimitNOFILE=) or lower "
 					"--max-connections");
 			}

@@ -23,7 +23,7 @@ typedef enum {
 /* The most bytes after a length that find_other_protocol() needs. */
 #define OTHER_FRAMED_BYTES 8
 
-#define BODY   "this port speaks Apache Thrift, framed or unframed, binary or compact; not HTTP\n"
+#define BODY   "this port accepts Apache Thrift, framed or unframed, binary or compact; no HTTP\n"
 #define LENGTH "80"
 
 G_STATIC_ASSERT(sizeof BODY - 1 == 80);
@@ -34,13 +34,15 @@ static const OtherProtocol HTTP = {
 	"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: " LENGTH
 	"\r\nConnection: close\r\n\r\n" BODY,
 };
-static const OtherProtocol TLS = {COUNTER_BAD_TLS, "TLS, which this port does not speak", NULL};
+static const OtherProtocol TLS = {COUNTER_BAD_TLS, "TLS on a port without TLS", NULL};
 static const OtherProtocol PROXY = {COUNTER_BAD_PROXY,
-				    "a PROXY header, which this port does not take", NULL};
+				    "a PROXY header, which this port does not support", NULL};
 static const OtherProtocol THEADER = {COUNTER_BAD_THEADER,
-				      "THeader, which this port does not speak", NULL};
-static const OtherProtocol JSON = {COUNTER_BAD_JSON, "JSON, which this port does not speak", NULL};
-static const OtherProtocol ZLIB = {COUNTER_BAD_ZLIB, "zlib, which this port does not speak", NULL};
+				      "THeader, which this port does not support", NULL};
+static const OtherProtocol JSON = {COUNTER_BAD_JSON, "JSON, which this port does not support",
+				   NULL};
+static const OtherProtocol ZLIB = {COUNTER_BAD_ZLIB, "zlib, which this port does not support",
+				   NULL};
 
 #define BYTES(text) text, sizeof(text) - 1
 

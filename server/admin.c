@@ -147,7 +147,7 @@ static gboolean draw_run(const Admin *self, CounterMethod method, const AdminReq
 
 	if (agent == NULL) {
 		admin_reply_refuse(reply, request, MHD_HTTP_BAD_REQUEST,
-				   "who wants it? say agent=NAME in the query");
+				   "the useragent is missing; add agent=NAME to the query");
 		return FALSE;
 	}
 	call.agent_length = strlen(agent);
@@ -196,7 +196,8 @@ static void answer_ids(const AdminRequest *request, gpointer user_data, AdminRep
 
 	if (number == NULL) {
 		admin_reply_refuse(reply, request, MHD_HTTP_BAD_REQUEST,
-				   "how many? say n=NUMBER in the query, 1 to %u", most);
+				   "the count is missing; add n=NUMBER to the query, 1 to %u",
+				   most);
 		return;
 	}
 	/* the service refuses a number above its limit */
@@ -247,13 +248,12 @@ static void answer_decode(const AdminRequest *request, gpointer user_data, Admin
 		const char *fault = from != NULL ? from : request->rest;
 		g_autofree char *shown = text_escape(fault, strlen(fault));
 
-		admin_reply_refuse(reply, request, MHD_HTTP_BAD_REQUEST,
-				   from != NULL ? "from=%s: there are decimal, hex, crockford, "
-						  "base62 and base58"
-						: "\"%s\" is neither digits nor 0x and hex digits: "
-						  "say what it is with from=crockford, base62 or "
-						  "base58",
-				   shown);
+		admin_reply_refuse(
+			reply, request, MHD_HTTP_BAD_REQUEST,
+			from != NULL ? "from=%s is not decimal, hex, crockford, base62 or base58"
+				     : "\"%s\" is not a decimal number or 0x with hex digits; for "
+				       "another form, add from=crockford, base62 or base58",
+			shown);
 		return;
 	}
 	if (!id_text_decode(form, request->rest, &id, &error) ||

@@ -25,7 +25,7 @@ static gint64 issuer_demand(Source *source)
 
 static char *issuer_why_none(Source *source G_GNUC_UNUSED)
 {
-	return g_strdup("no reservation for the present time");
+	return g_strdup("no reservation for the current time");
 }
 
 static char *issuer_waiting_why(Source *source)

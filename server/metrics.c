@@ -239,18 +239,18 @@ static void append_process(GString *text)
 
 	if (getrusage(RUSAGE_SELF, &usage) == 0)
 		append_metric(text, "process_cpu_seconds_total", METRICS_COUNTER,
-			      "Time of processors, the system's for the process included.",
+			      "CPU time of the process, in user and system mode.",
 			      (gdouble)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
 				      (gdouble)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) /
 					      G_USEC_PER_SEC);
 	while (descriptors != NULL && g_dir_read_name(descriptors) != NULL)
 		n_descriptors++;
 	if (descriptors != NULL)
-		append_metric(text, "process_open_fds", METRICS_GAUGE,
-			      "File descriptors that are open.", n_descriptors);
+		append_metric(text, "process_open_fds", METRICS_GAUGE, "Open file descriptors.",
+			      n_descriptors);
 	if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
 		append_metric(text, "process_max_fds", METRICS_GAUGE,
-			      "File descriptors that may be open.", (gdouble)limit.rlim_cur);
+			      "Limit of open file descriptors.", (gdouble)limit.rlim_cur);
 	/* the second field of proc(5)'s stat is in brackets and can contain anything */
 	if (g_file_get_contents("/proc/self/stat", &stat, NULL, NULL))
 		after = strrchr(stat, ')');
@@ -265,7 +265,7 @@ static void append_process(GString *text)
 	append_metric(text, "process_resident_memory_bytes", METRICS_GAUGE, "Resident memory.",
 		      (gdouble)pages * (gdouble)sysconf(_SC_PAGESIZE));
 	append_metric(text, "process_start_time_seconds", METRICS_GAUGE,
-		      "When the process started, since the Unix epoch.",
+		      "Start of the process, since the Unix epoch.",
 		      (gdouble)start_time_s(start_ticks));
 }
 
@@ -523,17 +523,16 @@ static void write_sinks(GString *text, const Metric *metric, const MetricsReadin
 		.value = value_, .counter = counter_                                               \
 	}
 #define REFUSALS(reason_, counter_, value_)                                                        \
-	LABELLED("snowflake_refusals_total",                                                       \
-		 "Calls that were answered with an exception, by reason.", "reason", reason_,      \
-		 counter_, value_)
+	LABELLED("snowflake_refusals_total", "Calls answered with an exception, by reason.",       \
+		 "reason", reason_, counter_, value_)
 #define CLOSED(reason_, counter_, value_)                                                          \
 	LABELLED("snowflake_connections_closed_total",                                             \
-		 "Connections that the server has closed, by reason.", "reason", reason_,          \
-		 counter_, value_)
+		 "Connections closed by the server, by reason.", "reason", reason_, counter_,      \
+		 value_)
 #define BAD(kind_, counter_, value_)                                                               \
 	LABELLED("snowflake_protocol_errors_total",                                                \
-		 "Connections closed for bad bytes, by what they were.", "kind", kind_, counter_,  \
-		 value_)
+		 "Connections closed because of invalid bytes, by their kind.", "kind", kind_,     \
+		 counter_, value_)
 #define GAUGE(name_, help_, unit_, section_, member_, value_)                                      \
 	{                                                                                          \
 		.family = {name_, METRICS_GAUGE, help_}, .value = value_, .unit = unit_,           \
@@ -552,70 +551,70 @@ static void write_sinks(GString *text, const Metric *metric, const MetricsReadin
 
 static const Metric METRICS[] = {
 	FAMILY("snowflake_build_info", METRICS_GAUGE, "The server's version.", write_build),
-	FAMILY("snowflake_server_state", METRICS_GAUGE, "Which state the server is in.",
-	       write_server_state),
-	GAUGE("snowflake_ready", "Whether calls should come here: what /readyz says.", UNIT_FLAG,
+	FAMILY("snowflake_server_state", METRICS_GAUGE, "State of the server.", write_server_state),
+	GAUGE("snowflake_ready", "Whether the server is ready for calls, as in /readyz.", UNIT_FLAG,
 	      NULL, NULL, GAUGE_READY),
 
 	/* an issuer */
-	FAMILY("snowflake_worker_info", METRICS_GAUGE, "The worker ID; not there without one.",
+	FAMILY("snowflake_worker_info", METRICS_GAUGE, "Worker ID; absent without one.",
 	       write_worker),
 	GAUGE("snowflake_reservation_left_seconds",
-	      "Until the end of the reservation; 0: nothing is reserved, and calls are refused "
-	      "for it only in the state unavailable.",
+	      "Time until the reservation ends; 0 if nothing is reserved. Calls are refused "
+	      "because of this only in the state unavailable.",
 	      UNIT_MS, "reservation", "left_ms", GAUGE_RESERVATION_LEFT),
-	GAUGE("snowflake_reservation_length_seconds", "How long the reservation is.", UNIT_MS,
+	GAUGE("snowflake_reservation_length_seconds", "Length of the reservation.", UNIT_MS,
 	      "reservation", "length_ms", GAUGE_RESERVATION_LENGTH),
 	GAUGE("snowflake_extending_fails",
-	      "Whether the reservation could not be extended when it was tried last.", UNIT_FLAG,
+	      "Whether the last attempt to extend the reservation failed.", UNIT_FLAG,
 	      "reservation", "extending_fails", GAUGE_EXTENDING_FAILS),
-	FAMILY("snowflake_zookeeper_session", METRICS_GAUGE, "How ZooKeeper is reached.",
+	FAMILY("snowflake_zookeeper_session", METRICS_GAUGE, "State of the session with ZooKeeper.",
 	       write_session),
-	GAUGE("snowflake_registry_clock_skew_seconds", "How far the clock is ahead of ZooKeeper's.",
-	      UNIT_NS, "clock", "registry_skew_ms", GAUGE_REGISTRY_SKEW),
+	GAUGE("snowflake_registry_clock_skew_seconds",
+	      "Difference of the clock to ZooKeeper's; positive if ahead.", UNIT_NS, "clock",
+	      "registry_skew_ms", GAUGE_REGISTRY_SKEW),
 	GAUGE("snowflake_peers_clock_skew_seconds",
-	      "How far the clock is ahead of that of the other servers which is furthest from it.",
+	      "Difference of the clock to that of the other server that differs most; positive if "
+	      "ahead.",
 	      UNIT_NS, "clock", "peers_skew_ms", GAUGE_PEERS_SKEW),
-	GAUGE("snowflake_cursor_ahead_seconds", "How far the last ID is ahead of the clock.",
+	GAUGE("snowflake_cursor_ahead_seconds", "Time by which the last ID is ahead of the clock.",
 	      UNIT_NS, "clock", "ahead_ms", GAUGE_AHEAD),
 	FAMILY("snowflake_worker_ids", METRICS_GAUGE,
-	       "Worker IDs by datacenter and state, as ZooKeeper has them.", write_worker_ids),
+	       "Worker IDs in ZooKeeper, by datacenter and state.", write_worker_ids),
 
 	/* a relay */
-	GAUGE("snowflake_relay_served", "Whether there is a server that IDs can be asked of.",
+	GAUGE("snowflake_relay_served", "Whether the relay has a server to get IDs from.",
 	      UNIT_FLAG, "relay", "served", GAUGE_RELAY_SERVED),
 	FAMILY("snowflake_relay_server_info", METRICS_GAUGE,
-	       "The server that IDs are asked of; not there while none can be.",
-	       write_relay_server),
-	GAUGE("snowflake_relay_in_hand_ids", "IDs that are there to be given out.", UNIT_ONE,
-	      "relay", "in_hand_ids", GAUGE_RELAY_BUFFERED),
-	POOL_TOTAL("snowflake_relay_thrown_away_ids_total", "IDs that became too old in hand.",
+	       "Server that the relay gets IDs from; absent without one.", write_relay_server),
+	GAUGE("snowflake_relay_in_hand_ids", "IDs in the prefetch buffer.", UNIT_ONE, "relay",
+	      "in_hand_ids", GAUGE_RELAY_BUFFERED),
+	POOL_TOTAL("snowflake_relay_thrown_away_ids_total", "Prefetched IDs that became too old.",
 		   "thrown_away_ids", GAUGE_RELAY_EXPIRED),
-	POOL_TOTAL("snowflake_relay_dry_total", "Times that there was no ID in hand for a call.",
+	POOL_TOTAL("snowflake_relay_dry_total", "Calls that found the prefetch buffer empty.",
 		   "dry", GAUGE_RELAY_DRY),
-	POOL_TOTAL("snowflake_relay_refills_total", "Answers of servers with IDs to have in hand.",
-		   "refills", GAUGE_RELAY_REFILLS),
-	POOL_TOTAL("snowflake_relay_switches_total",
-		   "Times that another server was turned to, as one failed.", "switches",
+	POOL_TOTAL("snowflake_relay_refills_total",
+		   "Replies of servers with IDs for the prefetch buffer.", "refills",
+		   GAUGE_RELAY_REFILLS),
+	POOL_TOTAL("snowflake_relay_switches_total", "Failovers to another server.", "switches",
 		   GAUGE_RELAY_FAILOVERS),
 	POOL_TOTAL("snowflake_relay_excluded_servers_total",
 		   "Servers excluded for 10 minutes because their IDs were not unique.",
 		   "excluded_servers", GAUGE_RELAY_EXCLUDED),
 
-	GAUGE("snowflake_layout_left_seconds", "Until the last time of the layout.", UNIT_MS, NULL,
-	      NULL, GAUGE_LAYOUT_LEFT),
+	GAUGE("snowflake_layout_left_seconds", "Time until the layout ends.", UNIT_MS, NULL, NULL,
+	      GAUGE_LAYOUT_LEFT),
 	FAMILY("snowflake_layout_ids_per_millisecond", METRICS_GAUGE,
-	       "IDs that the layout has for one worker ID.", write_layout_rate),
+	       "IDs for each worker ID in the layout.", write_layout_rate),
 
 	/* IDs and calls */
-	TOTAL("snowflake_ids_total", "IDs given out, also as UUIDs.", "ids_generated",
+	TOTAL("snowflake_ids_total", "IDs issued, including those in UUIDs.", "ids_generated",
 	      COUNTER_IDS_GENERATED),
-	TOTAL("snowflake_ulids_total", "ULIDs given out.", "ulids_generated",
-	      COUNTER_ULIDS_GENERATED),
+	TOTAL("snowflake_ulids_total", "ULIDs issued.", "ulids_generated", COUNTER_ULIDS_GENERATED),
 	FAMILY("snowflake_agent_ids_total", METRICS_COUNTER,
-	       "IDs by useragent; other_agents are all beyond the first 256.", write_agents),
+	       "IDs issued, by useragent; other_agents contains all beyond the first 256.",
+	       write_agents),
 	FAMILY("snowflake_calls_total", METRICS_COUNTER,
-	       "Calls that were answered, with a result or an exception.", write_calls),
+	       "Calls answered with a result or an exception.", write_calls),
 	TOTAL(NULL, NULL, "calls", COUNTER_CALLS),
 	TOTAL(NULL, NULL, "exceptions", COUNTER_EXCEPTIONS),
 	TOTAL(NULL, NULL, "clock_skew", COUNTER_CLOCK_SKEW),
@@ -628,23 +627,23 @@ static const Metric METRICS[] = {
 	REFUSALS("method", "refused_method", COUNTER_REFUSED_METHOD),
 	REFUSALS("message", "refused_message", COUNTER_REFUSED_MESSAGE),
 	FAMILY("snowflake_call_duration_seconds", METRICS_HISTOGRAM,
-	       "How long calls took the server, from when its sockets told of them to when the "
-	       "system had the replies; what they waited for included.",
+	       "Time of calls in the server, from the event of the socket until the system has "
+	       "accepted the reply, including waits.",
 	       write_durations),
 	TOTAL("snowflake_call_waits_total",
-	      "Times that a call had to wait, for the clock, a reservation or the registry.",
-	      "waits", COUNTER_WAITS),
-	GAUGE("snowflake_parked_calls", "Calls that wait now, one of a connection.", UNIT_ONE,
-	      "calls", "parked_calls", GAUGE_PARKED_CALLS),
+	      "Calls that waited for the clock, a reservation or the registry.", "waits",
+	      COUNTER_WAITS),
+	GAUGE("snowflake_parked_calls", "Calls that wait now, at most one for each connection.",
+	      UNIT_ONE, "calls", "parked_calls", GAUGE_PARKED_CALLS),
 
 	/* connections */
-	GAUGE("snowflake_connections", "Connections that are open.", UNIT_ONE, "connections",
-	      "connections", GAUGE_CONNECTIONS),
-	GAUGE("snowflake_max_connections", "Connections that may be open.", UNIT_ONE, "connections",
+	GAUGE("snowflake_connections", "Open connections.", UNIT_ONE, "connections", "connections",
+	      GAUGE_CONNECTIONS),
+	GAUGE("snowflake_max_connections", "Limit of open connections.", UNIT_ONE, "connections",
 	      "max_connections", GAUGE_MAX_CONNECTIONS),
-	TOTAL("snowflake_connections_accepted_total", "Connections taken.", "connections_accepted",
-	      COUNTER_CONNECTIONS_ACCEPTED),
-	TOTAL("snowflake_connections_refused_total", "Connections closed at once, beyond a limit.",
+	TOTAL("snowflake_connections_accepted_total", "Connections accepted.",
+	      "connections_accepted", COUNTER_CONNECTIONS_ACCEPTED),
+	TOTAL("snowflake_connections_refused_total", "Connections refused because of a limit.",
 	      "connections_refused", COUNTER_CONNECTIONS_REFUSED),
 	TOTAL(NULL, NULL, "connections_ended", COUNTER_CONNECTIONS_ENDED),
 	CLOSED("bad_bytes", "closed_bad_bytes", COUNTER_CLOSED_BAD_BYTES),
@@ -663,33 +662,32 @@ static const Metric METRICS[] = {
 	BAD("thrift", "bad_bytes_thrift", COUNTER_BAD_THRIFT),
 	TOTAL("snowflake_received_bytes_total", "Bytes read from clients.", "bytes_received",
 	      COUNTER_BYTES_RECEIVED),
-	TOTAL("snowflake_sent_bytes_total", "Bytes that the system took for clients.", "bytes_sent",
+	TOTAL("snowflake_sent_bytes_total", "Bytes sent to clients.", "bytes_sent",
 	      COUNTER_BYTES_SENT),
 	GAUGE("snowflake_tls_certificate_expiry_timestamp_seconds",
-	      "When the certificate expires, since 1970.", UNIT_MS, NULL, NULL,
+	      "Expiry of the certificate, since the Unix epoch.", UNIT_MS, NULL, NULL,
 	      GAUGE_CERTIFICATE_EXPIRY),
-	{.family = {"snowflake_tls_handshakes_total", METRICS_COUNTER,
-		    "TLS handshakes that are done."},
+	{.family = {"snowflake_tls_handshakes_total", METRICS_COUNTER, "Completed TLS handshakes."},
 	 .value = COUNTER_HANDSHAKES,
 	 .counter = "handshakes",
 	 .write = write_handshakes},
 
 	/* the audit log, and the log */
-	{.family = {"snowflake_audit_queued_ids", METRICS_GAUGE, "IDs that wait to be written."},
+	{.family = {"snowflake_audit_queued_ids", METRICS_GAUGE, "IDs in the queue."},
 	 .value = GAUGE_AUDIT_QUEUED,
 	 .section = "audit",
 	 .member = "queued_ids",
 	 .write = write_sinks},
 	{.family = {"snowflake_audit_dropped_ids_total", METRICS_COUNTER,
-		    "IDs that are missing, as the queue was full."},
+		    "IDs lost because the queue was full."},
 	 .value = GAUGE_AUDIT_DROPPED,
 	 .section = "audit",
 	 .member = "dropped_ids",
 	 .write = write_sinks},
-	FAMILY("snowflake_audit_failing", METRICS_GAUGE, "Whether the sink takes nothing now.",
+	FAMILY("snowflake_audit_failing", METRICS_GAUGE, "Whether writing to the sink fails now.",
 	       write_sinks),
 	{.family = {"snowflake_log_lines_lost_total", METRICS_COUNTER,
-		    "Lines of the log that nobody took."},
+		    "Log lines lost because they could not be written."},
 	 .value = GAUGE_LOST_LOG_LINES},
 };
 

@@ -111,7 +111,7 @@ static void report_layout_differs(RelaySource *self, gint64 id)
 		log_event(LOG_RELAY_LAYOUT_DIFFERS, log_number("id", id),
 			  log_text("layout", layout),
 			  log_text("remedy", "give the relay the --layout of its servers, or "
-					     "set the clocks right"));
+					     "correct the clocks"));
 }
 
 /* A batch is handed out once, to the first call for as many IDs soon after it came. The call that
@@ -186,8 +186,8 @@ static char *relay_why_none(Source *source)
 
 	pool_upstream_get_view(relay_of(source)->pool, &view);
 	if (view.failure != NULL)
-		return g_strdup_printf("no IDs in hand: %s", view.failure);
-	return g_strdup_printf("no IDs in hand, and none of %s in time", view.server);
+		return g_strdup_printf("no prefetched IDs: %s", view.failure);
+	return g_strdup_printf("no prefetched IDs, and none from %s in time", view.server);
 }
 
 static char *relay_waiting_why(Source *source)
@@ -272,8 +272,8 @@ static gboolean relay_get_workers(Source *source, gboolean may_wait, GPtrArray *
 		pool_upstream_get_workers(pool, G_MAXINT32, out_workers, &asked_us, &none_at_all);
 	if (*out_workers == NULL && (has_failed || !may_wait))
 		g_set_error_literal(error, REGISTRY_ERROR, REGISTRY_ERROR_FAILED,
-				    has_failed ? "no server has a list of them"
-					       : "no server has said yet who there is");
+				    has_failed ? "no server provides a list of servers"
+					       : "no server has sent its list of servers yet");
 	return *out_workers != NULL;
 }
 

@@ -50,8 +50,7 @@ static gboolean take_passed_sockets(PassedSockets *out_sockets, GError **error)
 
 	if (count < 0) {
 		g_set_error(error, G_FILE_ERROR, g_file_error_from_errno(-count),
-			    "cannot take the sockets that LISTEN_FDS and LISTEN_FDNAMES tell of: "
-			    "%s",
+			    "cannot use the sockets in LISTEN_FDS and LISTEN_FDNAMES: %s",
 			    g_strerror(-count));
 		return FALSE;
 	}
@@ -67,8 +66,8 @@ static gboolean take_passed_sockets(PassedSockets *out_sockets, GError **error)
 		}
 		escaped = text_escape(names[i], strlen(names[i]));
 		g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_INVAL,
-			    "file descriptor %d, passed as \"%s\", is no %s that listens: in the "
-			    "socket unit, have ListenStream= with %s only",
+			    "file descriptor %d, passed as \"%s\", is not a listening %s; in the "
+			    "socket unit, use only ListenStream= with %s",
 			    fd, escaped, is_admin ? "TCP socket" : "TCP or local stream socket",
 			    is_admin ? "a port" : "a port or a path");
 		return FALSE;
@@ -161,8 +160,8 @@ static gboolean find_sockets(Server *self, GError **error)
 
 			if (group == NULL) {
 				g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
-					    "--socket-group: there is no group \"%s\" on this "
-					    "machine: name one that \"getent group\" lists",
+					    "--socket-group: the group \"%s\" does not exist; use "
+					    "a group from \"getent group\"",
 					    escaped);
 				return FALSE;
 			}
@@ -181,16 +180,16 @@ static gboolean find_sockets(Server *self, GError **error)
 		return is_open;
 	}
 	if (address_any_is_tls(options->listen)) {
-		g_set_error_literal(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
-				    "--listen: tls: has no effect on the sockets that were passed, "
-				    "by systemd, say, where calls would be taken without TLS: "
-				    "disable snowflaked.socket, or leave tls: out");
+		g_set_error_literal(
+			error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
+			"--listen: tls: has no effect on passed sockets, which would take calls "
+			"without TLS; disable snowflaked.socket, or remove tls:");
 		return FALSE;
 	}
 	for (guint i = 0; i < passed->len; i++)
 		rpc_server_adopt(self->rpc, g_array_index(passed, int, i));
 	log_event(LOG_SOCKETS_PASSED, log_number("count", passed->len),
-		  log_text("meaning", "calls are taken there, and not where --listen says"));
+		  log_text("meaning", "the server takes calls there, and ignores --listen"));
 	return TRUE;
 }
 
@@ -210,8 +209,8 @@ static gboolean on_certificate_day(gpointer user_data)
 			  log_text("file", self->options->tls_certificate),
 			  log_text("expires", self->certificate_expires),
 			  log_number("days_left", left_ms / DAY_MS),
-			  log_text("meaning", "others refuse it from then on: replace the files "
-					      "of --tls-certificate and --tls-key, then SIGHUP"));
+			  log_text("meaning", "after that, clients refuse it; replace the files of "
+					      "--tls-certificate and --tls-key, then send SIGHUP"));
 	return G_SOURCE_CONTINUE;
 }
 
@@ -293,9 +292,8 @@ static gboolean make_rpc_server(Server *self, GError **error)
 
 	if (config.connections.max_connections == 0) {
 		g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_MFILE,
-			    "no file descriptors are left for connections: the server itself needs "
-			    "%u, and each connection one more; raise the limit (ulimit -n, "
-			    "LimitNOFILE=)",
+			    "too few file descriptors: the server needs %u, and one for each "
+			    "connection; raise the limit (ulimit -n, LimitNOFILE=)",
 			    own_descriptors(self));
 		return FALSE;
 	}
@@ -476,8 +474,8 @@ void server_reload(Server *self, guint sender)
 	    self->options->tls_client_ca == NULL)
 		g_set_error_literal(&error, G_IO_ERROR, G_IO_ERROR_INVALID_ARGUMENT,
 				    "allow: " ALLOW_LIST_NAME_PREFIX
-				    "NAME needs tls-client-ca, which is read at the start: restart "
-				    "it");
+				    "NAME requires tls-client-ca, which is read only at the start; "
+				    "restart the server");
 	if (error == NULL) {
 		take_options(self, next, sender);
 		read_certificates(self, &error);

@@ -164,12 +164,12 @@ static G_NO_INLINE ServiceOutcome draw_ulids(Service *self, guint count, Service
 
 	if (!ulid_generator_draw(self->config->ulids, count, ulids, &error))
 		return refuse_call(
-			answer, g_error_matches(error, ID_ERROR, ID_ERROR_OVERFLOW)
-					? refusal_for_now(REFUSAL_WORKER,
-							  "every ULID of the present millisecond "
-							  "is taken",
-							  1)
-					: (Refusal){REFUSAL_CLOCK, g_strdup(error->message), 0});
+			answer,
+			g_error_matches(error, ID_ERROR, ID_ERROR_OVERFLOW)
+				? refusal_for_now(REFUSAL_WORKER,
+						  "all ULIDs of the current millisecond are issued",
+						  1)
+				: (Refusal){REFUSAL_CLOCK, g_strdup(error->message), 0});
 	counters_add(self->counters, COUNTER_ULIDS_GENERATED, count);
 	answer->ulids = g_steal_pointer(&ulids);
 	return SERVICE_ANSWERED;
@@ -260,7 +260,7 @@ static G_NO_INLINE ServiceOutcome list_workers(Service *self, RpcPass *pass, Ser
 	return refuse_call(answer,
 			   refusal_for_now(REFUSAL_REGISTRY,
 					   failure != NULL ? failure->message
-							   : "the registry has not answered yet",
+							   : "the registry has not replied yet",
 					   WORKERS_RETRY_AFTER_MS));
 }
 

@@ -365,7 +365,7 @@ gboolean thrift_codec_read(ThriftCodec *self, const Message *message, RpcPass *p
 	arguments = g_object_new(METHODS[method].arguments(), NULL);
 	if (thrift_struct_read(arguments, protocol, &error) < 0) {
 		refuse_message(self, message, method, APPLICATION_PROTOCOL_ERROR,
-			       error != NULL ? error->message : "unreadable arguments", pass);
+			       error != NULL ? error->message : "invalid arguments", pass);
 		return FALSE;
 	}
 	if (g_object_class_find_property(G_OBJECT_GET_CLASS(arguments), "useragent") != NULL)

@@ -65,8 +65,8 @@ Refusal refusal_of_layout(const Layout *layout)
 	return (Refusal){
 		.kind = REFUSAL_LAYOUT,
 		.message = g_strdup_printf(
-			"UUIDs are made of IDs of the layout twitter, and this server has %s: "
-			"ask a server with --layout twitter, or call get_ids or get_ulids",
+			"UUIDs require IDs in the layout twitter, but this server uses %s; use a "
+			"server with --layout twitter, or call get_ids or get_ulids",
 			text),
 	};
 }
@@ -118,7 +118,7 @@ gboolean wait_or_refuse(Source *source, gint64 max_wait_ms, RpcWaitFor what_for,
 		pass->wait = (RpcWait){what_for, wait_ns};
 		return TRUE;
 	}
-	why = status == DRAW_WAIT ? g_strdup("every ID of the present time is taken")
+	why = status == DRAW_WAIT ? g_strdup("all IDs for the current time are issued")
 				  : source->ops->why_none(source);
 	*out_refusal = refusal_for_now(REFUSAL_WORKER, why, retry_after_ms);
 	return FALSE;

@@ -41,9 +41,9 @@ char *health_why_not_alive(const Health *self)
 
 	if (ago_ms < MISSED_CHECKS * self->check_ms)
 		return NULL;
-	return g_strdup_printf(
-		"a thread hangs: the last time that all went round was %" G_GINT64_FORMAT " s ago",
-		ago_ms / 1000);
+	return g_strdup_printf("a thread hangs: all threads last reported %" G_GINT64_FORMAT
+			       " s ago",
+			       ago_ms / 1000);
 }
 
 /* Returns (transfer full): @what, with the reason if it is known. @what: (transfer full) */

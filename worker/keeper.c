@@ -236,8 +236,8 @@ static void read_clock(Keeper *self)
 			self->end_logged_ms = now_ms;
 			log_event(LOG_LAYOUT_ENDS_SOON, log_text("last", last),
 				  log_number("days_left", left_ms / DAY_MS),
-				  log_text("meaning", "calls are refused from then on: use another "
-						      "--layout before"));
+				  log_text("meaning", "after that, calls are refused; change to "
+						      "another --layout before"));
 		}
 	} else if (!was_outside) {
 		g_autofree char *now = text_time_ms(now_ms);
@@ -245,8 +245,8 @@ static void read_clock(Keeper *self)
 		g_autofree char *last =
 			layout_tick_text(self->layout, layout_max_tick(self->layout));
 		g_autofree char *why = g_strdup_printf(
-			"the clock, %s, is outside the layout's range, %s to %s: set it right", now,
-			first, last);
+			"the clock, %s, is outside the layout, %s to %s; correct it", now, first,
+			last);
 
 		log_event(LOG_WORKER_WAITING, log_text("why", why));
 	}
@@ -363,7 +363,7 @@ gboolean keeper_get_workers(Keeper *self, gint64 max_age_ms, gboolean may_wait,
 	} else if (!is_known) {
 		request_list_unless_requested(self, now_us);
 		if (now_us >= list_late_at_us(self))
-			why_not = "no list of the workers came within 2 s";
+			why_not = "no list of the servers arrived within 2 s";
 	}
 	/* an older one will do */
 	is_known = is_known || (self->list != NULL && (why_not != NULL || !may_wait));
@@ -700,8 +700,8 @@ static void end_hand_back(const Keeper *self, const GError *error)
 	else if (facts->stopping && facts->now_tick <= facts->end_tick)
 		log_event(LOG_HAND_BACK_FAILED, log_text("error", error->message),
 			  log_text("reserved_until", end),
-			  log_text("meaning", "nobody has the worker ID until then, so that no ID "
-					      "comes twice"));
+			  log_text("meaning", "until then, no server can use the worker ID, so "
+					      "that no ID is issued twice"));
 	else
 		log_event(LOG_HAND_BACK_FAILED, log_text("error", error->message),
 			  log_text("reserved_until", end));
@@ -785,7 +785,7 @@ static void begin_operation(Keeper *self, RegistryOperation operation)
 				.error = g_error_new_literal(
 					REGISTRY_ERROR, REGISTRY_ERROR_WAIT,
 					"this machine's clock is too far ahead of the registry's "
-					"(see event=clock-differs): set it right"),
+					"(see event=clock-differs); correct it"),
 				.wait_until_tick = facts->now_tick + ticks_of(self, CLAIM_RETRY_MS),
 			};
 
@@ -995,8 +995,8 @@ static void log_hand_back_hangs(Keeper *self, gint64 timeout_ms)
 {
 	g_autofree char *disk = disk_call_describe_hanging(timeout_ms * G_TIME_SPAN_MILLISECOND);
 	g_autofree char *error =
-		g_strdup_printf("no answer about the worker ID within %" G_GINT64_FORMAT " ms%s%s",
-				timeout_ms, disk != NULL ? ": " : "", disk != NULL ? disk : "");
+		g_strdup_printf("no worker ID within %" G_GINT64_FORMAT " ms%s%s", timeout_ms,
+				disk != NULL ? ": " : "", disk != NULL ? disk : "");
 	g_autofree char *end = NULL;
 	KeeperStatus status;
 

@@ -237,7 +237,7 @@ void pool_wait_set_error(PoolWait *self, guint waited_ms, GError **error)
 
 	g_set_error(error, SNOWFLAKE_CLIENT_ERROR,
 		    is_known ? self->failure : SNOWFLAKE_CLIENT_ERROR_TIMEOUT,
-		    "no ID in hand, and none within %u ms: %s", waited_ms,
+		    "no prefetched ID, and no ID arrived within %u ms: %s", waited_ms,
 		    is_known ? self->failure_text : POOL_WAIT_NO_ANSWER);
 	pthread_mutex_unlock(&self->mutex);
 }

@@ -25,7 +25,7 @@
 #define POOL_BUFFER_MAX_CHUNK 256  /* IDs; the ring's cost is then lost in that of the takes */
 
 #define POOL_WAIT_TEXT_BYTES 512
-#define POOL_WAIT_NO_ANSWER  "no server has answered yet" /* if no other reason is known */
+#define POOL_WAIT_NO_ANSWER  "no server has replied yet" /* if no other reason is known */
 
 /*
  * No wake-up is lost. A thread that waits counts itself, and then looks for IDs again; the thread

@@ -38,8 +38,8 @@ static gboolean check_config(const SnowflakePoolConfig *config, GError **error)
 		g_autofree char *escaped = g_strescape(config->agent, NULL);
 
 		set_invalid(error,
-			    "\"%s\" is no useragent: it is a letter, and then letters, digits and "
-			    "hyphens",
+			    "\"%s\" is not a useragent: use a letter followed by letters, digits "
+			    "and hyphens",
 			    escaped);
 	} else if (config->prefetch_ms < 1 || config->prefetch_ms > MAX_PREFETCH_MS) {
 		set_invalid(error, "prefetch_ms is %u, must be 1 to %u", config->prefetch_ms,
@@ -47,8 +47,8 @@ static gboolean check_config(const SnowflakePoolConfig *config, GError **error)
 	} else if (config->max_age_ms < 2 * config->prefetch_ms ||
 		   config->max_age_ms > MAX_AGE_MS) {
 		set_invalid(error,
-			    "max_age_ms is %u, must be %u, twice prefetch_ms, to %u: what is "
-			    "fetched is to be taken before it is too old",
+			    "max_age_ms is %u, must be %u (twice prefetch_ms) to %u, so that "
+			    "prefetched IDs are taken before they are too old",
 			    config->max_age_ms, 2 * config->prefetch_ms, MAX_AGE_MS);
 	} else {
 		return TRUE;

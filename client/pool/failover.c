@@ -356,15 +356,16 @@ static gboolean accept_ids(PoolFleet *self, PoolServer **server, const GArray *r
 	g_autofree char *why = NULL;
 
 	if (sender != NULL) {
-		why = g_strdup_printf("sent ID %" G_GINT64_FORMAT ", which %s has sent before: the "
-				      "IDs are not unique; excluded for %d minutes",
+		why = g_strdup_printf("sent ID %" G_GINT64_FORMAT
+				      ", which %s had sent before: the IDs are not unique; "
+				      "excluded for %d minutes",
 				      id, sender, EXCLUDED_MINUTES);
 		exclude_for_proof(self, server, why, sender, now_us);
 	} else if (goes_back && endpoint->has_gone_back) {
-		why = g_strdup_printf("sent ID %" G_GINT64_FORMAT " after ID %" G_GINT64_FORMAT
-				      ": its IDs went back on two connections; excluded for %d "
-				      "minutes",
-				      first, endpoint->last_id, EXCLUDED_MINUTES);
+		why = g_strdup_printf(
+			"sent ID %" G_GINT64_FORMAT " after ID %" G_GINT64_FORMAT
+			": its IDs decreased on two connections; excluded for %d minutes",
+			first, endpoint->last_id, EXCLUDED_MINUTES);
 		exclude_for_proof(self, server, why, NULL, now_us);
 	} else if (goes_back) {
 		/* Once is no proof: the server may have got another worker ID. On the next
@@ -423,7 +424,7 @@ static void handle_probe(PoolFleet *self, PoolServer **server, gint64 now_us)
 	/* the server's refusal of a draw says more */
 	if ((*server)->fitness == POOL_SERVER_WAITING && self->failure == NULL)
 		set_server_failure(self, endpoint, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE,
-				   "it waits for its clock");
+				   "it waits for its clock to catch up");
 	pool_endpoints_end_failures(self->endpoints, endpoint);
 	pool_discovery_retry_now(&self->discovery, now_us);
 	if (self->settle_at_us == POOL_NEVER_US)

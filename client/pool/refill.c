@@ -376,7 +376,7 @@ PoolRefill *pool_refill_new(const PoolConfig *config, PoolBuffer *buffer, PoolWa
 	if (code == 0)
 		return self;
 	g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED,
-		    "no thread that fetches IDs: %s", g_strerror(code));
+		    "cannot start the refill thread: %s", g_strerror(code));
 	refill_free_parts(self);
 	return NULL;
 }

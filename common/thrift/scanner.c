@@ -43,7 +43,7 @@ static inline const guint8 *take_bytes(Input *in, gsize length)
 static void skip_bytes(Input *in, gsize length)
 {
 	if (length > in->limit - in->position)
-		refuse_bytes(in, "longer than a message may be");
+		refuse_bytes(in, "longer than the limit for a message");
 	take_bytes(in, length);
 }
 
@@ -243,7 +243,7 @@ static void scan_container(Scanner *self, Input *in, gboolean is_map)
 	/* every item has at least one byte, so a count that cannot fit is refused before they come
 	 */
 	if (n_items > in->limit - in->position)
-		refuse_bytes(in, "more items than a message may hold");
+		refuse_bytes(in, "more items than the limit for a message");
 	push_level(self, in, (Level){.items = {items[0], items[1]}, .left = n_items});
 }
 
@@ -254,7 +254,7 @@ static void scan_value(Scanner *self, Input *in)
 	gsize start;
 
 	if (self->values == self->max_values)
-		refuse_bytes(in, "more values than a message may hold");
+		refuse_bytes(in, "more values than the limit for a message");
 	switch ((ShapeKind)self->next.kind) {
 	case SHAPE_FIXED:
 		skip_bytes(in, self->next.size);
@@ -332,7 +332,7 @@ static void check_unversioned_name(Input *in, gsize length)
 		return;
 	for (gsize i = 0; i < MIN(length, in->available - in->position); i++)
 		if (!g_ascii_isalnum(name[i]) && name[i] != '_' && name[i] != ':' && name[i] != '.')
-			refuse_bytes(in, "a name with bytes that no name has");
+			refuse_bytes(in, "a name with invalid bytes");
 }
 
 /* Reads the header of a message up to its arguments. */
@@ -423,7 +423,7 @@ ScanStatus scanner_scan(Scanner *self, const guint8 *message, gsize available, g
 	}
 	if (in.status == READ_SHORT && available < max_length)
 		return SCAN_MORE;
-	self->reason = in.status == READ_SHORT ? "longer than a message may be" : in.reason;
+	self->reason = in.status == READ_SHORT ? "longer than the limit for a message" : in.reason;
 	return self->header.arguments_offset != 0 ? SCAN_BAD_ARGUMENTS : SCAN_BAD_HEADER;
 }
 

@@ -82,10 +82,9 @@ TlsClient *tls_client_new(const TlsNames *names, GError **error)
 	TlsClient *self;
 
 	if ((names->certificate == NULL) != (names->key == NULL)) {
-		g_set_error_literal(
-			error, TLS_ERROR,
-			names->key == NULL ? TLS_ERROR_CERTIFICATE : TLS_ERROR_KEY,
-			"a certificate for TLS needs its key, and a key its certificate");
+		g_set_error_literal(error, TLS_ERROR,
+				    names->key == NULL ? TLS_ERROR_CERTIFICATE : TLS_ERROR_KEY,
+				    "a certificate requires its key, and a key its certificate");
 		return NULL;
 	}
 	context = read_files(names, error);

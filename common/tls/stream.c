@@ -70,7 +70,7 @@ static gboolean check_file(TlsError which, const char *file, GError **error)
 	if (g_stat(file, &info) != 0 || S_ISDIR(info.st_mode))
 		return TRUE; /* OpenSSL reports why it cannot be read */
 	if (!S_ISREG(info.st_mode))
-		return refuse_file_for(which, file, "it is no regular file", error);
+		return refuse_file_for(which, file, "it is not a regular file", error);
 	return info.st_size <= MAX_FILE_BYTES ||
 	       refuse_file_for(which, file, "it is larger than 8 MiB", error);
 }
@@ -90,7 +90,7 @@ static gboolean refuse_file(TlsError which, const char *file, GError **error)
 	else if (why == NULL || (library == ERR_LIB_PEM && reason == PEM_R_NO_START_LINE) ||
 		 (library == ERR_LIB_X509 && reason == X509_R_NO_CERTIFICATE_OR_CRL_FOUND) ||
 		 (library == ERR_LIB_OSSL_DECODER && reason == ERR_R_UNSUPPORTED))
-		why = "it has none in the PEM format";
+		why = "it contains none in PEM format";
 	return refuse_file_for(which, file, why, error);
 }
 
@@ -126,7 +126,7 @@ static gboolean use_pair(TlsContext *self, const char *certificate, const char *
 		return TRUE;
 	if (self->wants_password)
 		return refuse_file_for(TLS_ERROR_KEY, key,
-				       "it has a password, which nobody is asked for", error);
+				       "it is protected by a password; remove the password", error);
 	code = ERR_peek_error();
 	library = ERR_GET_LIB(code);
 	reason = ERR_GET_REASON(code);
@@ -136,8 +136,8 @@ static gboolean use_pair(TlsContext *self, const char *certificate, const char *
 	    !(library == ERR_LIB_SSL && reason == SSL_R_NO_CERTIFICATE_ASSIGNED))
 		return refuse_file(TLS_ERROR_KEY, key, error);
 	ERR_clear_error();
-	g_set_error(error, TLS_ERROR, TLS_ERROR_KEY, "the key %s is not that of the certificate %s",
-		    key, certificate);
+	g_set_error(error, TLS_ERROR, TLS_ERROR_KEY,
+		    "the key %s does not belong to the certificate %s", key, certificate);
 	return FALSE;
 }
 
@@ -299,7 +299,7 @@ static void make_method(void)
 }
 
 #define MAX_FAILURE_BYTES 160
-#define NOT_TLS           "what it sends is not TLS"
+#define NOT_TLS           "the peer does not use TLS"
 #define FIRST_ALERT       SSL_AD_REASON_OFFSET /* of the reasons that are the other end's alerts */
 #define LAST_ALERT        (FIRST_ALERT + G_MAXUINT8)
 
@@ -450,12 +450,12 @@ static void explain_failure(TlsStream *self, unsigned long code)
 	if (is_not_tls) {
 		why = NOT_TLS;
 	} else if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE) {
-		why = "it shows no certificate";
+		why = "the peer presents no certificate";
 	} else if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED) {
-		before = "its certificate is refused: ";
+		before = "the peer's certificate is refused: ";
 		why = X509_verify_cert_error_string(SSL_get_verify_result(self->ssl));
 	} else if (reason >= FIRST_ALERT && reason <= LAST_ALERT) {
-		before = "it says: ";
+		before = "the peer reports: ";
 		/* OpenSSL has two lists of texts; the better one is incomplete */
 		why = SSL_alert_desc_string_long(reason - FIRST_ALERT);
 		if (strcmp(why, "unknown") == 0)
@@ -583,14 +583,14 @@ static gssize end_receive(TlsStream *self, int result, gsize received)
 	gssize failed;
 
 	if (has_messages_without_end(self))
-		failed = break_stream(self, "it renews its keys without end");
+		failed = break_stream(self, "the peer renegotiates keys too often");
 	else
 		failed = set_failure(self, result);
 	/* A receive waits to send if the other end has asked for new keys, but accepts no bytes.
 	 * The caller waits for bytes to read, and would not notice. */
 	if (received == 0 && failed < 0 && errno == EAGAIN && self->events == POLLOUT &&
 	    self->is_shaken)
-		failed = break_stream(self, "it asks for new keys, and takes nothing");
+		failed = break_stream(self, "the peer requests new keys, but reads nothing");
 	if (failed < 0 && errno != EAGAIN)
 		self->receive_failure = errno;
 	/* the next receive breaks a stream that waits to send */

@@ -50,7 +50,7 @@ gboolean zookeeper_handle_add_digest(zhandle_t *handle, const char *auth, const 
 
 	*out_failure = NULL;
 	if (code != ZOK && code != ZINVALIDSTATE)
-		*out_failure = g_strdup_printf("ZooKeeper's client does not take %s: %s", option,
+		*out_failure = g_strdup_printf("ZooKeeper's client library refuses %s: %s", option,
 					       zerror(code));
 	return code == ZOK;
 }
@@ -141,21 +141,21 @@ static char *describe_mute(const Attempt *self, gssize n)
 	int number = errno;
 
 	if (n < 0 && number == ETIMEDOUT)
-		return g_strdup_printf("%s takes connections, and does not answer", self->server);
+		return g_strdup_printf("%s accepts connections, but does not answer", self->server);
 	if (n < 0 && number == EPROTO) {
 		g_autofree char *failure = tls_client_describe(self->stream, number);
 
 		return g_strdup_printf("%s: %s", self->server, failure);
 	}
 	if (self->tls != NULL)
-		return g_strdup_printf("%s takes connections, and ends them in the TLS handshake: "
-				       "does it speak TLS there, or has it " TOO_MANY
-				       "? Its log says why",
+		return g_strdup_printf("%s accepts connections, but closes them in the TLS "
+				       "handshake; does the port use TLS, or are there " TOO_MANY
+				       "? See its log",
 				       self->server);
 	return g_strdup_printf(
-		"%s takes connections, and ends them without an answer: if it is a "
-		"stunnel, its log says why; if it is ZooKeeper, it may have " TOO_MANY
-		", or want TLS there",
+		"%s accepts connections, but closes them without an answer; if it is a stunnel, "
+		"see its log; if it is ZooKeeper, there may be " TOO_MANY
+		", or the port requires TLS",
 		self->server);
 }
 

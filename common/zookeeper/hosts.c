@@ -25,9 +25,8 @@ static char *parse_server(const char *text, gboolean *out_is_tls, GError **error
 
 	if (address != NULL && address->is_tls && !ZOOKEEPER_SPEAKS_TLS) {
 		g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
-			    "\"%s\" has tls: in it, which the ZooKeeper client of this build does "
-			    "not speak; stunnel does in its place: see docs/how-to/tls.md, "
-			    "TLS to ZooKeeper",
+			    "\"%s\" contains tls:, but this build's ZooKeeper client library does "
+			    "not support TLS; use stunnel instead, see docs/how-to/tls.md",
 			    address->text);
 		return NULL;
 	}
@@ -52,9 +51,9 @@ static gboolean check_root(const char *root, GError **error)
 		if (names[i] == NULL || names[i][0] == '\0')
 			fault = "a slash too many";
 		else if (strcmp(names[i], ".") == 0)
-			fault = "a \".\" in it";
+			fault = "a \".\"";
 		else if (strcmp(names[i], "..") == 0)
-			fault = "a \"..\" in it";
+			fault = "a \"..\"";
 	}
 	if (fault != NULL)
 		g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
@@ -75,7 +74,7 @@ ZookeeperHosts *zookeeper_hosts_parse(const char *text, GError **error)
 	if (parts[0] == NULL) {
 		g_set_error_literal(
 			error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
-			"no server of ZooKeeper is named; it takes HOST:PORT,HOST:PORT/PATH");
+			"a ZooKeeper server is missing; write HOST:PORT,HOST:PORT/PATH");
 		return NULL;
 	}
 	for (gsize i = 0; parts[i] != NULL; i++) {
@@ -89,8 +88,8 @@ ZookeeperHosts *zookeeper_hosts_parse(const char *text, GError **error)
 	}
 	if (n_tls != 0 && n_tls != g_strv_length(parts)) {
 		g_set_error_literal(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
-				    "tls: is before some of the servers only; write it before all "
-				    "of them, or before none");
+				    "tls: precedes only some of the servers; write it before all "
+				    "or none of them");
 		return NULL;
 	}
 	if (!check_root(root, error))
@@ -119,11 +118,10 @@ gboolean zookeeper_hosts_set_tls(ZookeeperHosts *self, const TlsNames *names, GE
 			return FALSE;
 		}
 		if (strchr(files[i], ',') != NULL) {
-			g_set_error(
-				error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
-				"\"%s\" has a comma in it, which ZooKeeper's client takes for the "
-				"end of the name; name the file otherwise",
-				files[i]);
+			g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
+				    "\"%s\" contains a comma, which ends a name for ZooKeeper's "
+				    "client library; rename the file",
+				    files[i]);
 			return FALSE;
 		}
 	}
@@ -173,8 +171,8 @@ static char *read_start(const char *path, int fd, gsize max_bytes, gsize *out_le
 	}
 	if (got == 0 && (st.st_mode & S_IRWXO) != 0) {
 		text_set_bad_value(error,
-				   "%s holds a password, and its mode %04o lets everybody have it: "
-				   "chmod o-rwx %s",
+				   "%s contains a password, and everyone can access it (mode "
+				   "%04o); run chmod o-rwx %s",
 				   path, (guint)(st.st_mode & 07777), path);
 		return NULL;
 	}
@@ -210,7 +208,7 @@ char *zookeeper_hosts_read_auth(const char *path, GError **error)
 		return NULL;
 
 	if (g_str_has_prefix(text, BYTE_ORDER_MARK)) {
-		text_set_bad_value(error, "%s begins with a byte order mark: save it without one",
+		text_set_bad_value(error, "%s begins with a byte order mark; save it without one",
 				   path);
 		return NULL;
 	}

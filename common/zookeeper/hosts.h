@@ -7,7 +7,8 @@
 
 #define ZOOKEEPER_HOSTS_DEFAULT_ROOT "/snowflake"
 #define ZOOKEEPER_HOSTS_TLS_NEEDS                                                                  \
-	"tls: needs tls-ca, tls-certificate and tls-key: ZooKeeper's client does without none of " \
+	"tls: requires tls-ca, tls-certificate and tls-key; ZooKeeper's client library needs all " \
+	"of "                                                                                      \
 	"them"
 
 /* Where ZooKeeper is: "a:2181,b:2181/root". Without a path the root is the default one. */

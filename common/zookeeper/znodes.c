@@ -304,7 +304,7 @@ static gboolean get_time(JsonObject *object, const char *name, gint64 *out_time_
 		}
 	}
 	g_set_error(error, STRICT_JSON_ERROR, STRICT_JSON_ERROR_INVALID,
-		    "\"%s\" is not a time as 2010-11-04T01:42:54.657Z", name);
+		    "\"%s\" is not a time such as 2010-11-04T01:42:54.657Z", name);
 	return FALSE;
 }
 

@@ -21,7 +21,7 @@ ENDS = {"kill": signal.SIGKILL, "restart": signal.SIGTERM}
 QUARANTINE_TRIES = 3
 # Errors after which the command is repeated: the ensemble, which was restored a moment ago, is lost
 # again, or has not yet ended the sessions of servers that cannot reach it.
-AGAIN = ("the connection is lost", "of the servers live")
+AGAIN = ("the connection is lost", "servers are running")
 
 
 class Hands:

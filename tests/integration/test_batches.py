@@ -165,8 +165,8 @@ class OtherServers(ServerTest):
         with server.connect() as connection:
             for form in (STRICT, COMPACT):
                 self.assertRegex(connection.call(form, "get_uuids", "a", 1).value.layout.message,
-                                 "^UUIDs are made of IDs of the layout twitter, and this server "
-                                 "has epoch_ms=.*: ask a server with --layout twitter")
+                                 "^UUIDs require IDs in the layout twitter, but this server "
+                                 "uses epoch_ms=.*; use a server with --layout twitter")
             self.assertEqual(len(connection.call(STRICT, "get_ulids", "a", 7).success), 7)
         self.assertEqual(server.counters()["ids_generated"], 0)
         self.assertEqual(server.counters()["exceptions"], 2)

@@ -53,7 +53,7 @@ class ConfigCheck(CtlTest):
         for words in ((), ("check",), ("check", ""), ("check", "a", "b"), ("show", "a")):
             self.assert_fails(run("config", *words), 2, "check and a file")
         done = run("config", "check", "a", "--zookeeper", "b")
-        self.assert_fails(done, 2, "does not ask ZooKeeper")
+        self.assert_fails(done, 2, "does not take --zookeeper")
         self.assertNotIn("--server", done.stderr)
 
     def test_what_is_not_at_its_default(self):

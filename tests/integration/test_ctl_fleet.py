@@ -14,7 +14,7 @@ from zookeeper import Standalone
 WORKER_ID = 7
 OF_RELAY = "a.example:7609"
 RegistryUnavailable = current.types.RegistryUnavailable
-AWAY = RegistryUnavailable(message="the registry has not answered yet", retry_after_ms=1000)
+AWAY = RegistryUnavailable(message="the registry has not replied yet", retry_after_ms=1000)
 
 
 def list_all(*named, options=()):
@@ -145,7 +145,7 @@ class Merged(CtlTest):
             self.assertEqual(rows[server.said.nonce]["state"], "serving")
             self.assertEqual(len(said), 1)
             self.assertIn(server.address, said[0])
-            self.assertIn("others may be missing", said[0])
+            self.assertIn("other servers may be missing", said[0])
 
     def test_too_long_a_list_is_not_taken(self):
         one = Told(worker_id=1)
@@ -155,7 +155,7 @@ class Merged(CtlTest):
         self.assertEqual(rows[one.said.nonce]["state"], "serving")
         self.assertEqual(said, [
             f"snowflakectl: {one.address}: its list of 4097 servers is too long: no more than 4096 "
-            "are asked; --zookeeper lists them too; others may be missing"])
+            "are asked; --zookeeper lists them too; other servers may be missing"])
         # with the server itself it is as long as it may be
         one.others = one.others[:4095]
         status, rows, said = list_all(one)
@@ -237,7 +237,7 @@ class Real(RegistryTest):
             wait_for(lambda: len(list_all(named[0])[1]) == 2, "a list of two")
             own.kill()
             done = run("--timeout", 500, "--zookeeper", hosts, "workers")
-            self.assert_fails(done, 1, own.connect_string, "--server HOST:PORT asks servers")
+            self.assert_fails(done, 1, own.connect_string, "to ask servers without ZooKeeper")
 
             def told():
                 """Whether it is said that ZooKeeper does not answer: by an old list, or none."""
@@ -248,7 +248,8 @@ class Real(RegistryTest):
                 return said
 
             for line in wait_for(told, "a note"):
-                self.assertRegex(line, "the list is .* old: ZooKeeper|others may be missing")
+                self.assertRegex(line, "the list is .* old, because ZooKeeper|"
+                                 "other servers may be missing")
             for server in (first, second):
                 server.kill()  # what they hold cannot be handed back
 

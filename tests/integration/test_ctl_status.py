@@ -83,7 +83,7 @@ class Status(CtlTest, ServerTest):
         done = run("--server", old, "status")
         self.assertEqual((done.returncode, list(groups_of(done.stdout))), (0, ["Server",
                                                                             "Worker ID"]))
-        self.assertIn("does not tell what it counts", done.stderr)
+        self.assertIn("does not report its counters", done.stderr)
         done = run("--server", old, "--json", "status")
         self.assertIsNone(json.loads(done.stdout)["counters"])
         self.assert_fails(run("--server", serve_2010(Of2010()), "status"), 1, "of 2010")

@@ -105,24 +105,24 @@ class Converting(CtlTest):
 
     def test_refusals(self):
         cases = (
-            ("", "neither a UUID nor an ID"),
-            ("abc", "neither a UUID nor an ID"),
+            ("", "is not a UUID, and not an ID"),
+            ("abc", "is not a UUID, and not an ID"),
             ("-1", "unknown option"),
             (str(2**63), "is above 9223372036854775807"),
-            ("01ARZ3NDEKTSV4RRFFQ69G5FAV", "neither a UUID nor an ID"),
+            ("01ARZ3NDEKTSV4RRFFQ69G5FAV", "is not a UUID, and not an ID"),
             (UUID_OF_IT[:-1] + "g", "not a UUID"),
             (UUID_OF_IT.replace("-7", "-4"), "version 7"),
             (UUID_OF_IT.replace("-8", "-c"), "version 7"),
             ("f81d4fae-7dec-11d0-a765-00a0c91e6bf6", "version is 1"),
-            (uuid7(EPOCH_MS - 1), "outside of the layout"),
-            (uuid7(EPOCH_MS + 2**41), "outside of the layout"),
+            (uuid7(EPOCH_MS - 1), "outside the layout"),
+            (uuid7(EPOCH_MS + 2**41), "outside the layout"),
         )
         for text, words in cases:
             with self.subTest(text):
                 done = run("convert", text)
                 self.assert_fails(done, 2 if text == "-1" else 1, words)
                 self.assertEqual(done.stdout, "")
-        self.assert_fails(run("convert"), 2, "convert needs a UUID or an ID")
+        self.assert_fails(run("convert"), 2, "convert takes a UUID or an ID")
 
     def test_the_good_ones_among_bad_ones(self):
         done = run("convert", "abc", UUID_OF_IT)
@@ -137,7 +137,7 @@ class Decoding(CtlTest):
         self.assertEqual(output.splitlines(), [
             "ulid                        time (UTC)                random",
             "01ARZ3NDEKTSV4RRFFQ69G5FAV  2016-07-30T23:54:10.259Z  d6764c61efb99302bd5b",
-            "uuid                                  time (UTC)                 id, if made of one  "
+            "uuid                                  time (UTC)                       made from id  "
             "datacenter  worker  sequence",
             f"{UUID_OF_IT}  2026-11-21T12:00:00.000Z  {OF_ID}           0       0         0",
             "ffffffff-ffff-7fff-bfff-ffffffffffff  -                                           -  "
@@ -164,7 +164,7 @@ class Decoding(CtlTest):
             ("01ARZ3NDEKTSV4RRFFQ69G5FAI", "is not a ULID"),
             (UUID_OF_IT.replace("-", "_"), "not a UUID"),
             ("f81d4fae-7dec-41d0-a765-00a0c91e6bf6", "version is 4"),
-            ("01ARZ3NDEKTSV4RRFFQ69G5FA", "neither digits"),
+            ("01ARZ3NDEKTSV4RRFFQ69G5FA", "is not a decimal number"),
         )
         for text, words in cases:
             with self.subTest(text):

@@ -93,7 +93,7 @@ class Embedded(ZooKeeperTest):
         node.wait_event("zookeeper-lost")
         draw.wait_ids(10)
         message = draw.wait_failure()
-        self.assertRegex(message, r"^no worker ID is reserved for the present time, retry after "
+        self.assertRegex(message, r"^no reservation for the current time, retry after "
                                   r"\d+ ms$")
         proxy.heal()
         draw.wait_ids()
@@ -124,7 +124,7 @@ class Embedded(ZooKeeperTest):
             answer = node.fork(500)
             self.assertEqual((answer.status, answer.refused), (0, None), node.log)
             self.assertEqual(answer.child.code, embedded.FORKED)
-            self.assertRegex(answer.child.message, "make a node here, after fork")
+            self.assertRegex(answer.child.message, "create another one after fork")
             self.assertGreaterEqual(len(answer.numbers), 500)
             self.assertEqual(len(set(answer.numbers)), len(answer.numbers))
             workers = {Parts.of(number).worker_id for number in answer.numbers}

@@ -64,7 +64,7 @@ class Foreign(ServerTest):
                 response = client.getresponse()
                 text = response.read().decode()
                 self.assertEqual(response.status, 400)
-                self.assertEqual("speaks Apache Thrift" in text, method != "HEAD")
+                self.assertEqual("accepts Apache Thrift" in text, method != "HEAD")
                 client.close()
         closed = server.wait_event("connection-closed")
         self.assertTrue(closed.fields["reason"].startswith("HTTP"), closed)

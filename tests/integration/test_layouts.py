@@ -105,8 +105,8 @@ class Range(CtlTest):
 
     def test_wrong_use(self):
         cases = (
-            ((), "range needs --from TIME and --to TIME"),
-            (("--from", 1), "range needs --from TIME and --to TIME"),
+            ((), "range requires --from TIME and --to TIME"),
+            (("--from", 1), "range requires --from TIME and --to TIME"),
             (("--from", 1795262400000, "--to", 1795262399999),
              "the span ends at 1795262399999 ms, before it begins, at 1795262400000 ms"),
             # seconds, where milliseconds were wanted
@@ -114,7 +114,7 @@ class Range(CtlTest):
             (("--from", "2090-01-01T00:00:00Z", "--to", "2091-01-01T00:00:00Z"),
              "is outside the layout, 1288834974657 to 3487858230208"),
             ((*HOUR, "--layout", "uid-generator-28"), "is outside the layout"),
-            ((*HOUR, "--layout", "nonsense"), 'no layout is named "nonsense"; there are twitter'),
+            ((*HOUR, "--layout", "nonsense"), 'unknown layout "nonsense"; use twitter'),
             ((*HOUR, "--layout", definition(0, sequence=7)), "add total_bits=53"),
             ((*HOUR, "extra"), 'range takes no argument, but there is "extra"'),
             *((("--from", text, "--to", 1795262400000), f'--from TIME: "{text}" is neither ')
@@ -178,12 +178,12 @@ class Served(ServerTest):
         self.assertGreater(again.call("get_id", "good"), numbers[-1])
         other = self.start("--layout", definition(JS_SAFE_EPOCH_MS, sequence=8,
                                                   more=",total_bits=54"), ready=False)
-        self.assert_refused(other, 1, "event=failed", "is for layout", "total_bits=53")
+        self.assert_refused(other, 1, "event=failed", "is for the layout", "total_bits=53")
 
     def test_fewer_bits_have_to_be_meant(self):
         server = self.start("--layout", definition(JS_SAFE_EPOCH_MS, sequence=7), ready=False)
-        self.assert_refused(server, 2, "layout: the four fields have 53 bits in all, need 63; if "
-                            "53 are meant, add total_bits=53")
+        self.assert_refused(server, 2, "layout: the four fields have 53 bits in all, but "
+                            "must have 63; for 53 bits, add total_bits=53")
 
     def test_one_that_has_ended(self):
         server = self.start("--layout", "uid-generator-28", ready=False)

@@ -143,7 +143,7 @@ class TheFile(LocalTest):
 
     def test_where_somebody_listens_it_is_refused(self):
         first = self.serve()
-        said = ("somebody listens there already", str(self.path))
+        said = ("another process listens there", str(self.path))
         self.refused(*said)
         with self.subTest("one that is stopped"):
             first.send_signal(signal.SIGSTOP)
@@ -164,14 +164,14 @@ class TheFile(LocalTest):
                 self.assertEqual(len(won), 1, [each.log for each in servers])
                 for each in servers:
                     if each is not won[0]:
-                        self.assert_refused(each, 1, "somebody listens there already")
+                        self.assert_refused(each, 1, "another process listens there")
                 self.assert_serves()
                 won[0].terminate()
                 self.assertFalse(self.path.exists())
 
     def test_of_a_start_that_fails_nothing_is_left(self):
         server = self.start_local("--listen", f"unix:{self.directory}/missing/ids")
-        self.assert_refused(server, 1, "there is no directory")
+        self.assert_refused(server, 1, "the directory ")
         self.assertFalse(self.path.exists())
 
     def test_who_has_connected_is_served_at_the_end(self):
@@ -207,19 +207,21 @@ class TheFile(LocalTest):
                                  (group.gr_gid, 0o660))
                 server.terminate()
         server = self.start_local("--socket-group", "no-such-group")
-        self.assert_refused(server, 1, '--socket-group: there is no group \\"no-such-group\\"')
+        self.assert_refused(server, 1,
+                            '--socket-group: the group \\"no-such-group\\" does not exist')
 
 
 class Refusals(LocalTest):
     def test_with_zookeeper_others_must_reach_it(self):
         options = ("--zookeeper", "127.0.0.1:1", "--datacenter-id", 1, "--connect-timeout", 100)
         server = self.launch(*options, listen=self.address)
-        self.assert_refused(server, 1, f"could reach it by {self.address}: listen on a HOST:PORT")
+        self.assert_refused(server, 1, f"cannot reach this server at {self.address}; "
+                            "add --listen HOST:PORT")
         for more in (("--advertise", "127.0.0.1:7609"), ("--listen", "127.0.0.1:0")):
             with self.subTest(more):
                 server = self.launch(*options, *more, listen=self.address)
                 self.assertEqual(server.wait_end(), 1)
-                self.assertNotIn("could reach it by", server.log)
+                self.assertNotIn("cannot reach this server", server.log)
 
 
 class WhoConnects(LocalTest):
@@ -283,7 +285,7 @@ class WhoConnects(LocalTest):
             busy.call(STRICT, "get_id", "good")
             return self._is_served() and server.find("connection-closed")
         left = wait_for(somebody_left)
-        self.assertEqual(left.fields["reason"], "idle, and room was needed")
+        self.assertEqual(left.fields["reason"], "idle, and replaced by a new connection")
         self.assertGreater(busy.call(STRICT, "get_id", "good").success, 0)
 
 

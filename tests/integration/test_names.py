@@ -37,14 +37,14 @@ class FirstStart(Names):
         wait_for(lambda: names.queries >= 2, what="both to look names up")
         self.assertEqual(stopped.terminate(), 0)
         self.assert_refused(hasty, 1, "event=failed", "no connection to ZooKeeper",
-                            "within 1500 ms", "its name is still being looked up")
+                            "within 1500 ms", "its DNS lookup has not ended yet")
 
     def test_names_that_nobody_knows(self):
         names = self.names()
         names.names = ()
         server = self.launch("--zookeeper", f"{NAMES[0]}:1,{NAMES[1]}:2", "--datacenter-id", 3,
                              "--connect-timeout", 4000, wrapper=names.wrapper())
-        self.assert_refused(server, 1, "event=failed", "its name cannot be looked up", *NAMES)
+        self.assert_refused(server, 1, "event=failed", "its name cannot be resolved", *NAMES)
         self.assertEqual(server.count_events("zookeeper-names-unknown"), 1, server.log)
 
     def test_names_that_become_known(self):

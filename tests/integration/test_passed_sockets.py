@@ -36,7 +36,7 @@ class PassedSockets(PassedTest):
         server = self.launch("--state-directory", self.state, "--tls-certificate",
                              pair.certificate, "--tls-key", pair.key, listen="tls:127.0.0.1:0",
                              **self.passing(self.listen()))
-        self.assert_refused(server, 1, "tls: has no effect on the sockets that were passed")
+        self.assert_refused(server, 1, "tls: has no effect on passed sockets")
 
     def test_where_it_is_reached(self):
         kept = self.listen("::")

@@ -37,7 +37,7 @@ class OneServer(PoolTest):
         for address, timeout_ms, why in (
                 (dead, 0, f"{dead}: cannot connect: Connection refused"),
                 (dead, 200, f"{dead}: cannot connect: Connection refused"),
-                ("nobody.invalid", 100, "nobody.invalid:7609: cannot look it up: "),
+                ("nobody.invalid", 100, "nobody.invalid:7609: cannot resolve the name: "),
                 (serve(Extended("unavailable")), 100, "it has no worker ID")):
             with self.subTest(why, timeout_ms=timeout_ms):
                 pool = StepByStep(self, [address], timeout_ms=timeout_ms)
@@ -46,7 +46,7 @@ class OneServer(PoolTest):
                     """At first, no server has replied yet."""
                     with self.assertRaises(Refused) as caught:
                         pool.take(1)
-                    prefix = f"no ID in hand, and none within {timeout_ms} ms: "
+                    prefix = f"no prefetched ID, and no ID arrived within {timeout_ms} ms: "
                     return str(caught.exception).startswith(prefix) and why in str(caught.exception)
                 wait_for(is_reported, what=why)
 

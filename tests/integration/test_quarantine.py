@@ -208,7 +208,7 @@ class Quarantine(QuarantineTest):
                 proxy.answer(NO_NODE, opcodes, path.encode() + end)
             self.assert_fails(run("--zookeeper", proxy.connect_string + self.registry.root,
                                   "registry", "quarantine", "--yes"),
-                              1, f"{gone} is gone: somebody else has deleted it meanwhile", "again")
+                              1, f"{gone} was deleted meanwhile by another client", "again")
             proxy.heal()
             self.assert_ok(self.quarantine())
 
@@ -219,14 +219,14 @@ class Quarantine(QuarantineTest):
         self.assert_fails(run("--zookeeper", proxy.connect_string + self.registry.root,
                               "registry", "quarantine", "--yes"),
                           1, f"{self.registry.floor_path(1)}: the operation was throttled",
-                          "run it again: the registry is not safe yet")
+                          "the registry is not safe yet; run the command again")
 
     def test_a_damaged_floor_is_left_and_said(self):
         self.registry.make_datacenter(0)
         self.registry.make_datacenter(1)
         self.kazoo.set(self.registry.floor_path(0), b"{}")
         done = self.quarantine()
-        self.assert_fails(done, 1, "datacenters/0/floor", "left as it is", "delete it")
+        self.assert_fails(done, 1, "datacenters/0/floor", "it is unchanged", "delete it")
         self.assertEqual(len(done.stdout.splitlines()), 1 + 1 + 1)
         self.assertEqual(self.kazoo.get(self.registry.floor_path(0))[0], b"{}")
         self.assert_raised(self.registry.read_floor(1), 1)
@@ -323,7 +323,7 @@ class Live(QuarantineTest):
         waiting, *refused = done.stderr.splitlines()
         self.assertRegex(waiting, "^2 claims are left; within 2 s .*: waiting$")
         self.assertEqual(refused, [
-            "snowflakectl: nothing was changed: 2 of the servers live",
+            "snowflakectl: nothing was changed: 2 servers are running",
             "  datacenter 1  worker 4  a.example:7609",
             "  datacenter 2  worker -  [::1]:7610",
             "snowflakectl: stop them, or keep them from reaching this ZooKeeper, and run it again; "
@@ -385,8 +385,8 @@ class Live(QuarantineTest):
             else:
                 self.assertEqual(process.returncode, 1, complaints)
                 self.assertEqual(complaints.splitlines(), [
-                    "snowflakectl: datacenter 9 was made meanwhile, and its floor is not raised",
-                    "snowflakectl: 2 servers came meanwhile",
+                    "snowflakectl: datacenter 9 was created meanwhile, and its floor is not raised",
+                    "snowflakectl: 2 servers registered meanwhile",
                     "  datacenter 1  worker 4  a.example:7609",
                     "  datacenter 9  worker -  a.example:7610",
                     "snowflakectl: the registry is not safe yet: keep servers from reaching this "
@@ -438,13 +438,13 @@ class Asking(RegistryTest):
         self.assertEqual(self.registry.everything(), self.before)
 
     def test_without_a_terminal_it_is_refused(self):
-        self.assert_fails(self.ctl("registry", "quarantine"), 2, "no terminal", "--yes")
+        self.assert_fails(self.ctl("registry", "quarantine"), 2, "without a terminal", "--yes")
         self.assertEqual(self.registry.everything(), self.before)
 
     def test_wrong_arguments_are_named(self):
         for arguments in ((), ("clean",), ("quarantine", "all")):
             self.assert_fails(self.ctl("registry", *arguments), 2, "one argument: quarantine")
-        self.assert_fails(run("registry", "quarantine", "--yes"), 2, "needs --zookeeper")
+        self.assert_fails(run("registry", "quarantine", "--yes"), 2, "requires --zookeeper")
         self.assertEqual(self.registry.everything(), self.before)
 
 
@@ -520,7 +520,7 @@ class Servers(ZooKeeperTest):
             what = "is missing" if text is None else "does not parse"
             remedy = "" if text is None else "delete it, and "
             self.assert_refused(late, 1, "event=failed", f"{self.tree.floor_path()} in ZooKeeper "
-                                f"{what}", f"so no worker ID can be claimed: {remedy}run "
+                                f"{what}", f"so no worker ID can be claimed; {remedy}run "
                                 "snowflakectl registry quarantine, with --even-if-servers-live")
             if text is not None:  # no server repairs it
                 self.assertEqual(self.tree.client.get(self.tree.floor_path())[0], text)

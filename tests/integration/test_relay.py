@@ -272,7 +272,8 @@ class Fleets(RelayTest):
         gone.kill()  # its address becomes the relay's own
         for servers, why in (
                 ([f"tls:{plain.name}"], f"tls:{plain.name}: cannot connect: "),
-                (["no-such-host.invalid:7609"], "no-such-host.invalid:7609: cannot look it up: "),
+                (["no-such-host.invalid:7609"],
+                 "no-such-host.invalid:7609: cannot resolve the name: "),
                 ([silent], f"{silent}: no answer within "),
                 ([gone], f"{gone.name}: this address is the relay itself; remove it from --relay")):
             with self.subTest(why):
@@ -372,7 +373,7 @@ class Failures(RelayTest):
             return reply if reply.kind != REPLY or reply.value.success is None else None
 
         reply = wait_for(lambda: refused("get_id", "a"), what="nothing in hand")
-        self.assert_refused(reply, "WorkerIdUnavailable: no IDs in hand: ")
+        self.assert_refused(reply, "WorkerIdUnavailable: no prefetched IDs: ")
         reply = wait_for(lambda: refused("get_ids", "a", 2), what="no batch")
         self.assertGreater(reply.value.worker.retry_after_ms, 0)
         self.assertEqual(Admin(relay).ask("/readyz").status, 503)

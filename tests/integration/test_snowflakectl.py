@@ -211,7 +211,7 @@ class Decode(CtlTest):
         done = subprocess.run([SNOWFLAKECTL, "decode"], env=ENVIRONMENT, text=True,
                               input=f"{blank}7{blank}\n7{blank}7\n{blank}\n", timeout=HANG_GUARD_S,
                               capture_output=True, check=False)
-        self.assert_fails(done, 1, "is neither digits")
+        self.assert_fails(done, 1, "is not a decimal number")
         self.assertEqual(len(done.stdout.splitlines()), 2)
 
     def test_standard_input_that_cannot_be_read(self):
@@ -236,7 +236,7 @@ class WrongUse(CtlTest):
         cases = (
             ((), "snowflakectl: a command is missing; see snowflakectl --help"),
             (("--json",), "a command is missing"),
-            (("-",), 'there is no command "-"; see snowflakectl --help'),
+            (("-",), 'unknown command "-"; see snowflakectl --help'),
             (("id", "-n"), "-n"),
             (("id", "-n", "0"), number.format("-n N:", 0, 1, 2**63 - 1)),
             (("id", "-n", "-1"), '-n N: "-1" is not '),
@@ -254,7 +254,7 @@ class WrongUse(CtlTest):
             (("ping", "-c", 0), number.format("-c N:", 0, 1, 2**63 - 1)),
             (("ping", "-i", -1), '-i MS: "-1" is not '),
             (("ping", "-i", 3600001), number.format("-i MS:", 3600001, 0, 3600000)),
-            (("decode", "--from", "base64", "1"), '--from "base64": there are decimal, hex, '),
+            (("decode", "--from", "base64", "1"), '--from "base64" is not decimal, hex, '),
             (("decode", "--layout", "nonsense", "1"), "--layout: "),
             # not all of it is said again
             *((arguments, 'aaa..."') for arguments in (
@@ -281,11 +281,11 @@ class WrongUse(CtlTest):
 
     def test_what_was_probably_meant(self):
         cases = (
-            (("wokers",), 'there is no command "wokers"; did you mean workers?'),
+            (("wokers",), 'unknown command "wokers"; did you mean workers?'),
             (("wokers", "--reservations"), "did you mean workers?"),
-            (("frobnicate",), 'there is no command "frobnicate"; see snowflakectl --help'),
-            (("help", "pnig"), 'there is no command "pnig"; did you mean ping?'),
-            (("nonsense", "--help"), 'there is no command "nonsense"; see '),
+            (("frobnicate",), 'unknown command "frobnicate"; see snowflakectl --help'),
+            (("help", "pnig"), 'unknown command "pnig"; did you mean ping?'),
+            (("nonsense", "--help"), 'unknown command "nonsense"; see '),
             (("id", "--sever", "a"), 'unknown option "--sever"; did you mean --server?'),
             (("--sever", "a", "id"), 'unknown option "--sever"; did you mean --server?'),
             (("id", "--sever=a"), 'unknown option "--sever=a"; did you mean --server?'),
@@ -335,7 +335,7 @@ class Help(CtlTest):
 
     def test_one_at_a_time(self):
         self.assert_fails(run("help", "id", "ping"), 2,
-                          'help takes one command, but there is "ping"')
+                          'help takes one command; unexpected argument "ping"')
 
     def test_of_what_a_command_takes(self):
         output = self.assert_ok(run("registry", "--help"))

@@ -189,7 +189,7 @@ class Names(RegistryTest):
         for i in range(40):
             self.registry.create(f"datacenters/x{i}")
         done = self.ctl("workers")
-        lines = [line for line in done.stderr.splitlines() if "not of a server" in line]
+        lines = [line for line in done.stderr.splitlines() if "not belong to a server" in line]
         self.assertEqual(len(lines), 33)
         self.assertIn("8 more", lines[-1])
         self.assertEqual(json.loads(self.ctl("--json", "workers").stdout), [])

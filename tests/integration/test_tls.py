@@ -184,7 +184,7 @@ class Refused(TlsTest):
         """The unit test tls-refusals tests every reason, in the words of both ends."""
         server = self.serve(mutual=True)
         self.assert_refused(server, self.context_of_any(self.stranger), "unknown ca")
-        self.assert_told(server, "its certificate is refused: unable to get local issuer "
+        self.assert_told(server, "the peer's certificate is refused: unable to get local issuer "
                                  "certificate")
         self.assertEqual(server.counters()["closed_handshake"], 1)
         self.assert_serves(server, self.authority.context(self.billing))
@@ -192,7 +192,7 @@ class Refused(TlsTest):
                          "--tls-certificate", self.stranger.certificate, "--tls-key",
                          self.stranger.key)
         self.assertEqual(ctl.returncode, 1)
-        self.assertRegex(ctl.stderr.lower(), "tls: it says: .*unknown ca")
+        self.assertRegex(ctl.stderr.lower(), "tls: the peer reports: .*unknown ca")
 
     def test_a_server_that_clients_do_not_trust(self):
         server = self.serve(pair=self.authority.vouch("elsewhere"))
@@ -202,7 +202,7 @@ class Refused(TlsTest):
         self.assertEqual(ctl.stderr, f"snowflakectl: {address}: cannot connect: TLS: its "
                                      "certificate is refused: hostname mismatch\n")
         told = server.wait_event("handshake-failed").fields["reason"]
-        self.assertRegex(told.lower(), "^it says: .*bad certificate$")
+        self.assertRegex(told.lower(), "^the peer reports: .*bad certificate$")
         ctl = self.id_of(address, "--tls-ca", self.authority.certificate, "--tls-any-name")
         self.assertEqual(ctl.returncode, 0, ctl.stderr)
 
@@ -217,10 +217,10 @@ class Refused(TlsTest):
                 self.assertEqual(alert[:1], b"\x15", "an alert")
                 if data[:1] != b"\x16":  # what looks like TLS has one of that before
                     self.assertEqual(len(alert), 7)
-        self.assert_told(server, "what it sends is not TLS")
+        self.assert_told(server, "the peer does not use TLS")
         ctl = self.id_of("%s:%d" % server.tls)
         self.assertEqual((ctl.returncode, ctl.stdout), (1, ""))
-        self.assertIn("it speaks TLS there: write tls:HOST:PORT", ctl.stderr)
+        self.assertIn("the port requires TLS; write tls:HOST:PORT", ctl.stderr)
         self.assert_serves(server)
 
     def test_the_tool_names_the_option_that_is_wrong(self):
@@ -233,7 +233,7 @@ class Refused(TlsTest):
                  (("--tls-certificate", certificate, "--tls-key", broken),
                   f"--tls-key: cannot use the key {broken}: "),
                  (("--tls-certificate", certificate, "--tls-key", self.pair.key),
-                  f"--tls-key: the key {self.pair.key} is not that of the certificate "))
+                  f"--tls-key: the key {self.pair.key} does not belong to the certificate "))
         for options, words in cases:
             with self.subTest(words):
                 ctl = self.id_of("tls:127.0.0.1:1", *options)
@@ -245,7 +245,7 @@ class Refused(TlsTest):
         ctl = self.id_of("tls:%s:%d" % server.address, "--tls-ca", self.authority.certificate)
         self.assertEqual((ctl.returncode, ctl.stdout), (1, ""))
         self.assertIn("closed the connection in the TLS handshake", ctl.stderr)
-        server.wait_event("connection-closed", reason="TLS, which this port does not speak")
+        server.wait_event("connection-closed", reason="TLS on a port without TLS")
 
     def test_half_a_handshake(self):
         server = self.serve("--frame-timeout", 1000)
@@ -265,15 +265,15 @@ class Refused(TlsTest):
         tls = ("--listen", "tls:127.0.0.1:0")
         broken = self.files / "broken.pem"
         broken.write_text("nothing\n")
-        cases = ((tls, 2, "listen: tls: needs tls-certificate and tls-key"),
+        cases = ((tls, 2, "listen: tls: requires tls-certificate and tls-key"),
                  ((*tls, *certificate), 2, "tls-certificate: needs tls-key"),
                  (("--tls-key", self.pair.key), 2, "tls-key: needs tls-certificate"),
                  (("--tls-client-ca", self.authority.certificate), 2,
-                  "tls-client-ca: does nothing without tls:HOST:PORT in listen"),
-                 (("--allow", "certificate:a"), 2, "needs tls-client-ca"),
+                  "tls-client-ca: has no effect without tls:HOST:PORT in listen"),
+                 (("--allow", "certificate:a"), 2, "requires tls-client-ca"),
                  (("--allow", "10.0.0.1/8"), 2, '--allow: "10.0.0.1/8" is neither'),
                  ((*tls, *certificate, "--tls-key", self.billing.key), 1,
-                  f"the key {self.billing.key} is not that of the certificate"),
+                  f"the key {self.billing.key} does not belong to the certificate"),
                  ((*tls, "--tls-certificate", broken, *key), 1,
                   f"cannot use the certificate {broken}"),
                  ((*tls, *certificate, *key, "--tls-client-ca", "/nowhere"), 1,
@@ -367,7 +367,7 @@ class Allowed(TlsTest):
         config.write_text(f"[snowflaked]\ntls-client-ca={self.authority.certificate}\n"
                           "allow=certificate:billing.example\n")
         server.send_signal(signal.SIGHUP)
-        self.assertIn("needs tls-client-ca, which is read at the start",
+        self.assertIn("requires tls-client-ca, which is read only at the start",
                       server.wait_event("reload-failed").fields["error"])
         self.assert_serves(server)
 
@@ -404,7 +404,7 @@ class Fleet(TlsTest, ZooKeeperTest):
         stranger = self.secured(pair=self.stranger)  # is not answered, and does not believe
         unreachable = stranger.wait_event("peers-unreachable").fields
         self.assertEqual(unreachable["count"], "2")
-        self.assertIn("TLS: it says: unknown CA", unreachable["error"])
+        self.assertIn("TLS: the peer reports: unknown CA", unreachable["error"])
 
     def test_a_relay(self):
         """It finds the other by the first, goes on without that, and finds its replacement, while
@@ -441,7 +441,7 @@ class Fleet(TlsTest, ZooKeeperTest):
         server = self.secured()
         relay = self.launch("--relay", server.addresses[0], "--tls-ca", self.authority.certificate,
                             "--max-wait", 100)
-        server.wait_event("handshake-failed", reason="it shows no certificate")
+        server.wait_event("handshake-failed", reason="the peer presents no certificate")
         relay.wait_event("listening")
         with relay.connect() as connection:
             wait_for(lambda: "certificate" in (connection.call(

@@ -58,7 +58,7 @@ class Replaced(RenewedTest):
         next_pair = self.authority.vouch("new", *SERVER_NAMES)
         shutil.copy(next_pair.certificate, self.own.certificate)
         said = self.hang_up(server, "reload-failed")
-        self.assertIn(f"the key {self.own.key} is not that of the certificate", said["error"])
+        self.assertIn(f"the key {self.own.key} does not belong to the certificate", said["error"])
         self.assertEqual(self.assert_serves(server), shown)
         self.own.certificate.unlink()
         said = self.hang_up(server, "reload-failed")
@@ -100,7 +100,7 @@ class OfCallers(RenewedTest):
 
     def assert_refused_by(self, server):
         reason = server.wait_event("handshake-failed").fields["reason"]
-        self.assertRegex(reason, "^its certificate is refused: ")
+        self.assertRegex(reason, "^the peer's certificate is refused: ")
         self.assertEqual(self.handshakes_with(server), 0)
 
     def take_until_of(self, worker_id, draw):
@@ -142,7 +142,7 @@ class OfCallers(RenewedTest):
         relay = self.relay_of(first.addresses[0], address)
         shutil.copy(self.stranger.certificate, self.own.certificate)
         told = self.hang_up(relay, "reload-failed")
-        self.assertIn(f"the key {self.own.key} is not that of the certificate", told["error"])
+        self.assertIn(f"the key {self.own.key} does not belong to the certificate", told["error"])
         self.own.key.unlink()
         second = self.server_of(2, listen=address).wait_ready()
         self.wait_handshake_with(second)

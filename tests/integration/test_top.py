@@ -91,7 +91,7 @@ class OnATerminal(CtlTest):
                     terminal.type(keys)
                     screen = self.next_screen(terminal, lambda text: order(text) == expected)
                     # there are no colours
-                    self.assertIn(f"(by {column}; < > other column", screen.splitlines()[0])
+                    self.assertIn(f"(sorted by {column}; < > column", screen.splitlines()[0])
                     self.assertTrue(terminal.fits(screen), screen)
                     self.assertIn("q quit)", screen)
             terminal.type("q")
@@ -201,13 +201,13 @@ class OnATerminal(CtlTest):
         server = Counting()
         with Terminal([SNOWFLAKECTL, *servers(server), "top", "-i", 100],
                       environment={"TERM": "dumb"}) as terminal:
-            terminal.wait_output(lambda output: output.count("(q ends it)") == 1)
+            terminal.wait_output(lambda output: output.count("(press q to quit)") == 1)
             server.said.state = "draining"
             terminal.wait_output(lambda output: "draining" in output)
             terminal.type(">rq")
             self.assertEqual(terminal.wait_end(), 0)
             self.assertNotIn("\x1b", terminal.output)
-            self.assertGreater(terminal.output.count("(q ends it)"), 1)
+            self.assertGreater(terminal.output.count("(press q to quit)"), 1)
             self.assertTrue(terminal.is_as_before())
 
     def test_what_is_wrong_leaves_the_list_half_of_the_screen(self):

@@ -140,7 +140,7 @@ class ZooKeeper(ZooKeeperTest):
                                   [make_acl("world", "anyone", read=True, admin=True)])
         second = self.pod()
         self.assertEqual(worker_id_of(second), 0)
-        self.assertIn("passed over", second.find("zookeeper-refused").fields["error"])
+        self.assertIn("is ignored", second.find("zookeeper-refused").fields["error"])
 
 
 def may_name_machine():

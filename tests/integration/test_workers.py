@@ -137,8 +137,9 @@ class Workers(RegistryTest):
             self.registry.create(name)
         done = self.ctl("--json", "workers", "--reservations")
         self.assertEqual(done.returncode, 0)
-        self.assertEqual(sorted(re.findall(r"\S+ is not of a server", done.stderr)),
-                         sorted(f"{self.registry.root}/{name} is not of a server" for name in (
+        self.assertEqual(sorted(re.findall(r"\S+ does not belong to a server", done.stderr)),
+                         sorted(f"{self.registry.root}/{name} does not belong to a server"
+                                for name in (
                              "datacenters/32", "datacenters/x", "datacenters/0/claims/lock",
                              "datacenters/0/reservations/32", "datacenters/0/reservations/07")))
         self.assertEqual([each["datacenter_id"] for each in json.loads(done.stdout)], [0])
@@ -187,7 +188,7 @@ class ReadOnly(RegistryTest):
         for arguments in (("workers",), ("workers", "--reservations"), ("top",),
                           ("registry", "quarantine", "--yes")):
             done = self.ctl(*arguments)
-            self.assert_fails(done, 1, f"nothing at {self.registry.root}",
+            self.assert_fails(done, 1, f"{self.registry.root} does not exist",
                               "no server has registered there",
                               self.zookeeper.connect_string, "in --zookeeper")
             self.assertEqual(done.stdout, "")
@@ -262,21 +263,21 @@ class Options(RegistryTest):
         missing = str(self.directory / "missing")
         bad = secret_file(self.directory / "bad", "secret\n")
         for status, words, arguments in (
-                (2, ["--server or --zookeeper"],
+                (2, ["--server and --zookeeper"],
                  ["--server", "h", "--zookeeper", "h", "workers"]),
-                (2, ["--reservations needs --zookeeper"], ["workers", "--reservations"]),
+                (2, ["--reservations requires --zookeeper"], ["workers", "--reservations"]),
                 (2, ["workers takes no argument"], ["workers", "all"]),
-                (2, ["id does not ask ZooKeeper"], ["--zookeeper", "h", "id"]),
-                (2, ["ping does not ask ZooKeeper"], ["--zookeeper-auth", "h", "ping"]),
+                (2, ["id does not take --zookeeper"], ["--zookeeper", "h", "id"]),
+                (2, ["ping does not take --zookeeper"], ["--zookeeper-auth", "h", "ping"]),
                 (2, ["--zookeeper", "a slash too many"], ["--zookeeper", "h/", "workers"]),
-                (2, ["--zookeeper-auth without --zookeeper"],
+                (2, ["--zookeeper-auth requires --zookeeper"],
                  ["--zookeeper-auth", bad, "workers"]),
                 (2, ["--zookeeper-auth", missing],
                  ["--zookeeper", "h", "--zookeeper-auth", missing, "workers"]),
                 (2, ["--zookeeper-auth", "not USER:PASSWORD"],
                  ["--zookeeper", "h", "--zookeeper-auth", bad, "workers"]),
-                (1, ["can be looked up"], ["--zookeeper", "h.invalid", "workers"]),
-                (1, ["no connection within 100 ms", "--server HOST:PORT asks servers"],
+                (1, ["can be resolved"], ["--zookeeper", "h.invalid", "workers"]),
+                (1, ["no connection within 100 ms", "to ask servers without ZooKeeper"],
                  ["--timeout", 100, "--zookeeper", dead_address(self), "workers"])):
             with self.subTest(arguments):
                 done = run(*arguments)
@@ -293,9 +294,9 @@ class Options(RegistryTest):
         registry.claim(0, "127.0.0.1:1", 3)
         right = secret_file(self.directory / "right", "ids:secret\n")
         wrong = secret_file(self.directory / "wrong", "ids:guess\n")
-        self.assert_fails(self.ctl("workers"), 1, "not allowed", "see --zookeeper-auth")
-        self.assert_fails(self.ctl("--zookeeper-auth", wrong, "workers"), 1, "not allowed",
-                          "are not those that the servers have")
+        self.assert_fails(self.ctl("workers"), 1, "no permission", "with --zookeeper-auth")
+        self.assert_fails(self.ctl("--zookeeper-auth", wrong, "workers"), 1, "no permission",
+                          "are not those of the servers")
         listed, = self.listed("--zookeeper-auth", right, "workers")
         self.assertEqual(listed["worker_id"], 3)
 
@@ -349,7 +350,7 @@ class Reservations(RegistryTest):
         secret = self.registry.reservation_path(1, 3)
         self.kazoo.set_acls(secret, [make_digest_acl("some", "one", all=True)])
         done = self.ctl("--json", "workers", "--reservations")
-        self.assert_fails(done, 1, secret, "may not be read")
+        self.assert_fails(done, 1, secret, "cannot be read")
         listed, = json.loads(done.stdout)
         self.assertEqual([(each["worker_id"], each["state"]) for each in listed["reservations"]],
                          [(3, "damaged"), (4, "free")])
@@ -404,7 +405,7 @@ class Reservations(RegistryTest):
         self.registry.create("datacenters/1/reservations/9", b"{}")
         done = self.ctl("--json", "workers", "--reservations")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("reservations/7: its end is past the layout's", done.stderr)
+        self.assertIn("reservations/7: its end is after the layout's end", done.stderr)
         listed, = json.loads(done.stdout)
         states = {each["worker_id"]: each["state"] for each in listed["reservations"]}
         self.assertEqual(states, {2: "free", 3: "held", 4: "quarantined", 5: "quarantined",
@@ -441,7 +442,7 @@ class Reservations(RegistryTest):
         self.registry.make_datacenter(8)
         done = self.ctl("--json", "workers", "--reservations")
         self.assertEqual(done.returncode, 0)
-        self.assertIn("datacenters/8 is not of a server", done.stderr)
+        self.assertIn("datacenters/8 does not belong to a server", done.stderr)
         listed, = json.loads(done.stdout)
         self.assertEqual((listed["worker_ids"], listed["quarantined"], listed["free"]),
                          (128, 1, 127))

@@ -192,11 +192,11 @@ class Releases(ZooKeeperTest):
         self.assertIsNone(server.find("worker-handed-back"))
         failed, = [event for event in server.events if event.name == "hand-back-failed"]
         self.assertEqual(failed.level, "warning")
-        self.assertRegex(failed.fields["error"], f"^{error} ZooKeeper at .*; the claim goes when")
+        self.assertRegex(failed.fields["error"], f"^{error} ZooKeeper at .*; the claim ends with")
         self.assertRegex(failed.fields["reserved_until"], "^20")
         line, = (line for line in server.lines if "event=hand-back-failed" in line)
         if line.split()[0] < failed.fields["reserved_until"]:
-            self.assertIn("nobody has the worker ID until then", failed.fields["meaning"])
+            self.assertIn("until then, no server can use the worker ID", failed.fields["meaning"])
 
     def begin_stop(self, server):
         server.begin_stop()

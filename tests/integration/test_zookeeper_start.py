@@ -27,7 +27,7 @@ class Connecting(ZooKeeperTest):
         dead, (_, silent) = dead_address(self), hanging(self)
         for address, within_ms, words in (
                 (dead, 600, ""), (silent, 600, ""),
-                ("no-such-host.invalid:2181", 4000, "cannot be looked up")):
+                ("no-such-host.invalid:2181", 4000, "cannot be resolved")):
             with self.subTest(address):
                 server = self.start_at(address, "--connect-timeout", within_ms)
                 self.assert_refused(server, 1, "event=failed", "no connection to ZooKeeper",
@@ -73,7 +73,7 @@ class Clock(ZooKeeperTest):
             with self.subTest(offset_ms):
                 clock.step_ms(offset_ms - clock.offset_ms)
                 server = self.member(environment=clock.environment, ready=False)
-                self.assert_refused(server, 1, "event=failed", words, "more than 10.000 s",
+                self.assert_refused(server, 1, "event=failed", words, "the limit is 10.000 s",
                                     "--max-clock-skew")
                 off_s = float(re.search(r"clock is ([\d.]+) s", server.log)[1])
                 self.assertGreater(off_s, 10)
@@ -147,7 +147,7 @@ class Auth(ZooKeeperTest):
         wrong = self.auth_file("cluster:wrong")
         for options in (("--zookeeper-auth", wrong), ()):
             server = self.member(*options, ready=False)
-            self.assert_refused(server, 1, "event=failed", "does not let this server", self.root,
+            self.assert_refused(server, 1, "event=failed", "denies this server access", self.root,
                                 "--zookeeper-auth")
 
     def test_a_file_that_is_not_the_servers_alone(self):
@@ -180,10 +180,10 @@ class Peers(ZooKeeperTest):
         peer = self.peer("--worker-id", 4)
         path = self.claim_for(peer, worker_id=4)
         server = self.member(ready=False)
-        self.assert_refused(server, 1, "event=failed", "datacenter ID insanity", "9",
+        self.assert_refused(server, 1, "event=failed", "datacenter ID mismatch", "9",
                             str(DATACENTER), f"127.0.0.1:{peer.address[1]}",
                             "--skip-sanity-checks")
-        self.assertIn("datacenter ID insanity", server.find("peers-contradict").fields["error"])
+        self.assertIn("datacenter ID mismatch", server.find("peers-contradict").fields["error"])
         # the contradiction must persist for a session timeout
         self.assertGreater(time.monotonic() - server.started, SESSION_MS / 1000)
         self.assertEqual(self.tree.reservations(), {})

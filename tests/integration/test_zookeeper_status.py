@@ -109,7 +109,8 @@ class Session(Watched):
         server, admin = self.watch(via=proxy, ready=False)
         error = server.wait_event("zookeeper-refused").fields["error"]
         self.assertRegex(error, f"^ZooKeeper at {re.escape(proxy.connect_string)} repeatedly "
-                                r"returns error -120 \(no ephemeral znode on a local session\): "
+                                r"returns error -120 "
+                                r"\(a local session cannot create an ephemeral znode\): "
                                 r"set localSessionsUpgradingEnabled=true")
         reply = admin.ask("/readyz")
         self.assertEqual((reply.status, reply.text),

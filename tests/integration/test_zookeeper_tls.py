@@ -200,15 +200,16 @@ class ThroughStunnel(TlsTest):
                 stunnel.start()
                 hasty = self.member("--connect-timeout", CONNECT_MS, via=stunnel, ready=False)
                 patient = self.member(via=stunnel, ready=False)
-                self.assert_gives_up(hasty, "takes connections, and ends them without an answer",
-                                     "if it is a stunnel, its log says why")
+                self.assert_gives_up(hasty,
+                                     "accepts connections, but closes them without an answer",
+                                     "if it is a stunnel, see its log")
                 # the first one that stunnel refuses in time
-                self.assertTrue(any(f"{address} takes connections" in hasty.log
+                self.assertTrue(any(f"{address} accepts connections" in hasty.log
                                     for address in stunnel.connect_string.split(",")), hasty.log)
                 self.assertIn(word, stunnel.log)
                 listed = self.list_workers(stunnel.connect_string, "--timeout", 1000)
                 self.assertEqual(listed.returncode, 1)
-                self.assertIn("if it is a stunnel, its log says why", listed.stderr)
+                self.assertIn("if it is a stunnel, see its log", listed.stderr)
                 self.assertIsNone(patient.find("ready"))
                 stunnel.kill()
                 stunnel.configure(authority, self.own)
@@ -253,8 +254,8 @@ class ThroughStunnel(TlsTest):
 
     def test_without_it(self):
         server = self.member("--connect-timeout", CONNECT_MS, ready=False)
-        self.assert_gives_up(server, f"{self.zookeeper.node.address} takes connections, and ends "
-                             "them without an answer", "or want TLS there")
+        self.assert_gives_up(server, f"{self.zookeeper.node.address} accepts connections, but "
+                             "closes them without an answer", "or the port requires TLS")
 
 
 def files_of(ca, pair):
@@ -268,7 +269,7 @@ class WithTls(NamedTuple):
 
 @unittest.skipIf(NATIVE, "ZooKeeper's client of this build speaks TLS")
 class WithoutTls(ServerTest):
-    WORDS = ("tls:127.0.0.1:2281", "the ZooKeeper client of this build does not speak", "stunnel")
+    WORDS = ("tls:127.0.0.1:2281", "ZooKeeper client library does not support TLS", "stunnel")
 
     def test_the_server(self):
         self.assert_refused(self.launch("--zookeeper", "tls:127.0.0.1:2281", "--datacenter-id", 1),
@@ -296,7 +297,7 @@ class ByItself(TlsTest):
     def test_what_is_wrong(self):
         authority = self.authority.certificate
         cases = ((self.others.certificate, self.own,
-                  "its certificate is refused: unable to get local issuer certificate"),
+                  "the peer's certificate is refused: unable to get local issuer certificate"),
                  (authority, self.stranger, "certificate unknown"))
         for ca, pair, words in cases:
             with self.subTest(words):
@@ -323,7 +324,7 @@ class ByItself(TlsTest):
             where = f"127.0.0.1:{silent.getsockname()[1]}"
             server = self.of_tls(None, None, "--connect-timeout", CONNECT_MS, where=where,
                                  ready=False)
-            self.assert_gives_up(server, f"{where} takes connections, and does not answer")
+            self.assert_gives_up(server, f"{where} accepts connections, but does not answer")
             listed = self.list_workers(f"tls:{where}", *files_of(self.authority.certificate,
                                                                  self.own), "--timeout", 500)
             self.assertEqual(listed.returncode, 1)
@@ -332,11 +333,11 @@ class ByItself(TlsTest):
     def test_what_is_given(self):
         missing = self.directory / "missing.pem"
         own, where = self.own, f"tls:{self.zookeeper.connect_string}"
-        cases = (((), 2, "needs tls-ca, tls-certificate and tls-key"),
+        cases = (((), 2, "requires tls-ca, tls-certificate and tls-key"),
                  (files_of(missing, own), 1, str(missing)),
                  (files_of(self.authority.certificate, Pair(own.certificate, self.stranger.key)), 1,
                   "key"),
-                 (files_of(self.directory / "a,b", own), 1, "has a comma in it"))
+                 (files_of(self.directory / "a,b", own), 1, "contains a comma"))
         for options, status, words in cases:
             with self.subTest(words):
                 server = self.member(*options, via=WithTls(where), ready=False)
@@ -344,7 +345,7 @@ class ByItself(TlsTest):
                 self.assertEqual(self.list_workers(where, *options).returncode, 2)
         mixed = self.member(*files_of(self.authority.certificate, own),
                             via=WithTls(f"{where},127.0.0.1:2181"), ready=False)
-        self.assert_refused(mixed, 2, "tls: is before some of the servers only")
+        self.assert_refused(mixed, 2, "tls: precedes only some of the servers")
 
     def test_zookeeper_is_killed(self):
         self.assert_session_outlasts(self.of_tls(session_ms=LONG_SESSION_MS,

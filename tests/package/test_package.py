@@ -187,7 +187,7 @@ class Relay(PackageTest):
         self.machine.run("systemctl", "start", RELAY, status=1)
         self.assertEqual((self.state(), self.machine.property("ExecMainStatus", RELAY),
                           self.machine.property("NRestarts", RELAY)), ("failed", "2", "0"))
-        self.assertIn("relay-discover: does nothing without relay",
+        self.assertIn("relay-discover: has no effect without relay; remove it",
                       self.machine.run("journalctl", "--unit", RELAY))
 
     def test_that_it_serves_every_user_of_the_machine(self):

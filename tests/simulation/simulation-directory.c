@@ -229,16 +229,16 @@ static void make_change(const Change *self)
 
 static const Change STARTS[] = {
 	{.worker_id = 0}, /* no change */
-	{.change = change_layout, .refusal = "is for layout"},
-	{.change = change_machine, .refusal = "is of another machine"},
-	{.change = lose_machine_id, .refusal = "is of another machine"},
+	{.change = change_layout, .refusal = "is for the layout"},
+	{.change = change_machine, .refusal = "is from another machine"},
+	{.change = lose_machine_id, .refusal = "is from another machine"},
 	{.path = IDENTITY, .refusal = "is there without directory.json"},
 	{.change = change_layout, .path = IDENTITY, .refusal = "is there without directory.json"},
 	{.path = IDENTITY, .text = "{\"format\":1,", .refusal = "directory.json is damaged"},
 	{.path = IDENTITY, .text = "{\"format\":2}", .refusal = "is of format 2"},
 	{.path = RECORD, .text = "", .refusal = "is damaged"},
 	{.change = cut_record, .refusal = "is damaged"},
-	{.change = zero_record, .refusal = "holds a NUL"},
+	{.change = zero_record, .refusal = "contains a NUL"},
 	{.change = put_record_past_layout, .refusal = "past the end of the layout"},
 	{.change = put_record_at_end_of_layout, .refusal = "the end of the layout"},
 	{.ahead_ticks = 2000},

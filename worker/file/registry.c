@@ -66,8 +66,8 @@ static gboolean read_record(const FileRegistry *self, const StateDirectory *dire
 	if (is_parsed && record->end_tick <= layout_max_tick(&self->layout))
 		return TRUE;
 	g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
-		    "the record %s is damaged (%s), so that nobody knows what was reserved: use "
-		    "another --worker-id, or write an end into it that is past every ID",
+		    "the record %s is damaged (%s), so the end of the reservation is unknown; use "
+		    "another --worker-id, or write an end into it that is after all issued IDs",
 		    self->record_path,
 		    is_parsed ? "its reserved_until_tick is past the end of the layout"
 			      : fault->message);
@@ -109,7 +109,7 @@ static gboolean take_lock(FileRegistry *self, const StateDirectory *directory, G
 		return TRUE;
 	if (g_error_matches(local, REGISTRY_ERROR, REGISTRY_ERROR_LOST))
 		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_LOST,
-			    "worker %u of datacenter %u is %s: stop that server, or use another "
+			    "worker %u of datacenter %u is %s; stop that server, or use another "
 			    "--worker-id",
 			    self->worker_id, self->datacenter_id, local->message);
 	else
@@ -136,7 +136,8 @@ static gboolean read_own_record(const FileRegistry *self, const StateDirectory *
 	if (out_reading->text == NULL)
 		return fail_lost(self, "is gone", error);
 	if (!g_str_equal(record->owner, self->nonce)) {
-		other = g_strdup_printf("is now of %s (owner %s)", record->address, record->owner);
+		other = g_strdup_printf("now belongs to %s (owner %s)", record->address,
+					record->owner);
 		return fail_lost(self, other, error);
 	}
 	return TRUE;
@@ -183,14 +184,14 @@ static gboolean refuse_claim(const FileRegistry *self, const ReservationRecord *
 
 	if (record->end_tick == layout_max_tick(&self->layout)) {
 		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
-			    "worker %u of datacenter %u is reserved up to %s, the end of the "
-			    "layout: use another --worker-id",
+			    "worker %u of datacenter %u is reserved until %s, the end of the "
+			    "layout; use another --worker-id",
 			    self->worker_id, self->datacenter_id, end);
 		return FALSE;
 	}
 	g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_WAIT,
-		    "worker %u of datacenter %u is reserved up to %s by a life before, whose clock "
-		    "was ahead of this one: wait until %s, set the clock right, or use another "
+		    "worker %u of datacenter %u is reserved until %s by an earlier run, whose "
+		    "clock was ahead of this one; wait until %s, correct the clock, or use another "
 		    "--worker-id",
 		    self->worker_id, self->datacenter_id, end, wait_until);
 	*out_wait_until_tick = wait_until_tick;
@@ -298,12 +299,13 @@ static gboolean claim_any(FileRegistry *self, Claim *claim, RegistryResult *out_
 	}
 	/* there is no event when a lock is released */
 	out_result->wait_until_tick = claim->now_tick + claim->length_ticks;
-	g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_WAIT,
-		    "none of the %u worker IDs of datacenter %u is free in %s: %u are held by live "
-		    "processes, %u are reserved by lives before whose clock was ahead of this one, "
-		    "%u are damaged: stop a process, or use a --layout with more",
-		    1u << self->layout.worker_bits, self->datacenter_id, self->directory,
-		    claim->n_held, claim->n_reserved, claim->n_damaged);
+	g_set_error(
+		error, REGISTRY_ERROR, REGISTRY_ERROR_WAIT,
+		"none of the %u worker IDs of datacenter %u is free in %s: %u are held by running "
+		"processes, %u are reserved by earlier runs whose clock was ahead of this one, %u "
+		"are damaged; stop a process, or use a --layout with more worker IDs",
+		1u << self->layout.worker_bits, self->datacenter_id, self->directory, claim->n_held,
+		claim->n_reserved, claim->n_damaged);
 	return FALSE;
 }
 

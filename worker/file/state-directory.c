@@ -160,7 +160,7 @@ static void refuse_directory(const char *path, GError **error)
 
 	if (code == ENOTDIR && test_path(path, G_FILE_TEST_EXISTS)) {
 		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
-			    "%s is not a directory: name another --state-directory", path);
+			    "%s is not a directory; use another --state-directory", path);
 		return;
 	}
 	is_link = test_path(path, G_FILE_TEST_IS_SYMLINK);
@@ -199,17 +199,16 @@ static gboolean check_directory(const StateDirectory *self, GError **error)
 	if (get_info(self->fd, self->path, NULL, &info) != 0)
 		return fail_call("look at", self->path, error);
 	if (info.st_uid != geteuid()) {
-		g_set_error(
-			error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
-			"the state directory %s belongs to user %u, this server runs as user %u: "
-			"run it as that user, or name another --state-directory",
-			self->path, (guint)info.st_uid, (guint)geteuid());
+		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
+			    "the state directory %s belongs to user %u, but this server runs as "
+			    "user %u; run it as that user, or use another --state-directory",
+			    self->path, (guint)info.st_uid, (guint)geteuid());
 		return FALSE;
 	}
 	if ((info.st_mode & OTHERS_MAY_WRITE) != 0) {
 		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
-			    "the state directory %s has mode %04o, so that others may change what "
-			    "is reserved: chmod go-w it, or name a new directory inside of it",
+			    "the state directory %s has mode %04o, so other users can change the "
+			    "reservations; run chmod go-w on it, or use a new directory inside it",
 			    self->path, (guint)info.st_mode & 07777);
 		return FALSE;
 	}
@@ -240,16 +239,16 @@ static char *file_fault(const struct stat *info, nlink_t most_links)
 	if (!S_ISREG(info->st_mode))
 		return g_strdup(NOT_REGULAR);
 	if (info->st_uid != geteuid())
-		return g_strdup_printf("it belongs to user %u, this server runs as user %u",
+		return g_strdup_printf("it belongs to user %u, but this server runs as user %u",
 				       (guint)info->st_uid, (guint)geteuid());
 	/* 0: it was replaced meanwhile */
 	if (info->st_nlink > most_links)
 		return g_strdup_printf(
-			"it has %u links, the most is 1 (if the others are a snapshot's, give it a "
-			"file of its own while no server runs: cp -p FILE x && mv x FILE)",
+			"it has %u links; the limit is 1 (if the other links are a snapshot, stop "
+			"all servers and copy the file: cp -p FILE x && mv x FILE)",
 			(guint)info->st_nlink);
 	if (info->st_size > MAX_BYTES)
-		return g_strdup_printf("it has %" G_GINT64_FORMAT " bytes, the most is %d",
+		return g_strdup_printf("it has %" G_GINT64_FORMAT " bytes; the limit is %d",
 				       (gint64)info->st_size, MAX_BYTES);
 	return NULL;
 }
@@ -283,8 +282,8 @@ static StateFd open_file(const StateDirectory *self, const char *name, int flags
 	if (fault == NULL)
 		return g_steal_fd(&fd);
 	g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
-		    "%s/%s is not as a server leaves it, %s: find out who changed it, or use "
-		    "another --state-directory and --worker-id",
+		    "%s/%s was changed by another program: %s; undo the change, or use another "
+		    "--state-directory and --worker-id",
 		    self->path, name, fault);
 	return -1;
 }
@@ -317,7 +316,7 @@ gboolean state_directory_read(const StateDirectory *self, const char *name, char
 		return fail_file(self, "read", name, error);
 	if (memchr(buffer, '\0', length) != NULL) {
 		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
-			    "%s/%s is damaged: it holds a NUL at byte %zu", self->path, name,
+			    "%s/%s is damaged: it contains a NUL at byte %zu", self->path, name,
 			    strlen(buffer));
 		return FALSE;
 	}
@@ -367,8 +366,8 @@ static gboolean lock_directory(const StateDirectory *self, GError **error)
 			return fail_call("lock (is it on a local file system?)", self->path, error);
 		if (tries == LOCK_TRIES) {
 			g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FAILED,
-				    "%s is locked by another process, for longer than %d ms: is "
-				    "one stopped, or does something else lock it?",
+				    "cannot lock %s within %d ms: another process holds the lock; "
+				    "is a server stopped, or does another program lock it?",
 				    self->path, LOCK_TRIES * LOCK_PAUSE_US / 1000);
 			return FALSE;
 		}
@@ -559,10 +558,10 @@ static gboolean read_identity(const StateDirectory *self, const Layout *layout,
 		g_autofree char *text = identity_to_json(layout, machine_id);
 
 		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
-			    "%s/%s is there without " IDENTITY_NAME ", which says what layout its "
-			    "ticks are in: bring that back, or use another --state-directory and "
-			    "--worker-id; if the record was made here and for this layout, write "
-			    "into it %s",
+			    "%s/%s is there without " IDENTITY_NAME
+			    ", which contains the layout of its ticks; restore that file, or use "
+			    "another --state-directory and --worker-id; if the record was made "
+			    "here and for this layout, write %s into it",
 			    self->path, record, text);
 		return FALSE;
 	}
@@ -601,8 +600,9 @@ static gboolean check_identity(const char *path, const char *text, const Layout 
 
 	if (has_format && format != IDENTITY_FORMAT) {
 		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
-			    "%s is of format %" G_GINT64_FORMAT ", this server knows format %d: "
-			    "use the version of the server that made it",
+			    "%s has format %" G_GINT64_FORMAT
+			    ", but this server supports format %d; use the version of the server "
+			    "that created it",
 			    path, format, IDENTITY_FORMAT);
 		return FALSE;
 	}
@@ -611,24 +611,24 @@ static gboolean check_identity(const char *path, const char *text, const Layout 
 	    (their_machine = strict_json_get_string(identity, "machine_id", &local)) == NULL ||
 	    !strict_json_check_size(identity, IDENTITY_MEMBERS, &local)) {
 		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
-			    "%s is damaged, %s: repair it, or use another --state-directory and "
+			    "%s is damaged (%s); repair it, or use another --state-directory and "
 			    "--worker-id",
 			    path, local->message);
 		return FALSE;
 	}
 	if (!g_str_equal(their_layout, our_layout)) {
 		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
-			    "%s is for layout %s, this server's is %s: use that layout, or another "
-			    "--state-directory for IDs that do not mix with the old ones",
+			    "%s is for the layout %s, but this server uses %s; use that layout, or "
+			    "another --state-directory for separate IDs",
 			    path, their_layout, our_layout);
 		return FALSE;
 	}
 	if (!g_str_equal(their_machine, machine_id)) {
 		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
-			    "%s is of another machine (machine_id %s, this one is %s): a copy in "
-			    "use in two places issues every ID twice, so use another "
-			    "--state-directory and --worker-id; if it was moved here for good, "
-			    "write this machine_id into it",
+			    "%s is from another machine (machine_id %s; this machine is %s): two "
+			    "machines with copies issue the same IDs; use another "
+			    "--state-directory and --worker-id, or if the directory was moved "
+			    "here, write this machine_id into it",
 			    path, their_machine, machine_id);
 		return FALSE;
 	}
@@ -654,8 +654,8 @@ gboolean state_directory_check_identity(const StateDirectory *self, const Layout
 			     !state_directory_read(self, IDENTITY_NAME, &text, error)))
 		return FALSE;
 	if (text == NULL) {
-		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FAILED, "%s was made and is gone",
-			    path);
+		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FAILED,
+			    "%s was created, but does not exist", path);
 		return FALSE;
 	}
 	if (!check_identity(path, text, layout, machine_id, error))

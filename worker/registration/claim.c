@@ -106,8 +106,7 @@ static void check_layout(Registration *self, const StoreRecord *record)
 	}
 	registration_complain(self,
 			      "%s in %s %s%s, this server's layout is %s: use that layout, or "
-			      "another root (--zookeeper HOSTS/ROOT) for IDs that do not mix with "
-			      "the old ones",
+			      "another root (--zookeeper HOSTS/ROOT) for separate IDs",
 			      self->keys.layout, self->store->name,
 			      theirs != NULL ? "is " : "does not parse: ",
 			      theirs != NULL ? theirs : error->message, ours);
@@ -117,9 +116,8 @@ static void check_layout(Registration *self, const StoreRecord *record)
 static void pass_over_limits(Registration *self, const char *fault)
 {
 	g_autofree char *text = g_strdup_printf(
-		"%s in %s cannot be used (%s), so no worker ID can be claimed: make it one that "
-		"every server may read and write, or delete it: each server adds its own to it "
-		"when it connects",
+		"%s in %s cannot be used (%s), so no worker ID can be claimed; let all servers "
+		"read and write it, or delete it: each server adds its own limits when it connects",
 		self->keys.limits, self->store->name, fault);
 
 	if (!self->holding.held) {
@@ -256,10 +254,10 @@ static void take_access(Registration *self, const StoreMessage *answer)
 
 	if (answer->is_open) {
 		remedy = self->store->ops->describe_remedy(self->store, answer->key);
-		registration_complain(self,
-				      "anyone may write %s in %s, so --zookeeper-auth protects "
-				      "nothing: %s",
-				      answer->key, self->store->name, remedy);
+		registration_complain(
+			self,
+			"anyone can write %s in %s, so --zookeeper-auth does not protect it; %s",
+			answer->key, self->store->name, remedy);
 	} else if (answer->outcome == STORE_OK) {
 		self->facts.secured = TRUE;
 	} else if (answer->outcome == STORE_UNSURE) {
@@ -283,12 +281,11 @@ static void check_clock(Registration *self)
 	if (self->goal.served || self->facts.goal != REGISTRY_CLAIM ||
 	    (theirs->known && ABS(ahead_ns) <= skew_ns))
 		return;
-	registration_fail(
-		self, REGISTRY_ERROR_FATAL,
-		"this machine's clock is %.3f s %s %s's, more than %.3f s: set it right, or allow "
-		"as much by --max-clock-skew",
-		(gdouble)ABS(ahead_ns) / 1e9, ahead_ns > 0 ? "ahead of" : "behind",
-		self->store->name, (gdouble)self->config.max_clock_skew_ms / 1e3);
+	registration_fail(self, REGISTRY_ERROR_FATAL,
+			  "this machine's clock is %.3f s %s %s's; the limit is %.3f s; correct "
+			  "it, or raise --max-clock-skew",
+			  (gdouble)ABS(ahead_ns) / 1e9, ahead_ns > 0 ? "ahead of" : "behind",
+			  self->store->name, (gdouble)self->config.max_clock_skew_ms / 1e3);
 }
 
 /* From now on the record @key is the claim of this server. */
@@ -339,7 +336,7 @@ static void take_announced(Registration *self, const StoreMessage *answer)
 				   answer->received_ns);
 		else
 			registration_complain_of(self, self->keys.claims, STORE_REFUSED,
-						 "its answer makes no sense");
+						 "invalid answer");
 		break;
 	case STORE_ABSENT:
 		self->facts.prepared = FALSE;
@@ -494,7 +491,7 @@ static void choose_worker_id(Registration *self)
 	/* nobody knows how far the datacenter's reservations went: a holder goes on, but no lease
 	 * begins */
 	if (listing->floor.damage != NULL) {
-		registration_complain(self, "%s in %s %s; so no worker ID can be claimed: %s",
+		registration_complain(self, "%s in %s %s; so no worker ID can be claimed; %s",
 				      self->keys.floor, self->store->name, listing->floor.damage,
 				      listing->floor.remedy);
 		return;

@@ -110,7 +110,7 @@ void registration_pause(Registration *self, RegistrationPause pause)
 		self->hindrance = g_strdup_printf("%s at %s repeatedly returns error %d (%s): %s",
 						  self->store->name, self->config.servers,
 						  self->open_error.error, self->open_error.reason,
-						  remedy != NULL ? remedy : "its log may say why");
+						  remedy != NULL ? remedy : "see its log");
 		log_event(LOG_ZOOKEEPER_REFUSED, log_text("error", self->hindrance));
 	}
 	if (pause == REGISTRATION_UNSURE_PAUSE && !self->facts.connected)
@@ -158,8 +158,8 @@ void registration_complain_of(Registration *self, const char *key, StoreOutcome 
 {
 	if (outcome == STORE_DENIED)
 		registration_complain(self,
-				      "%s does not let this server read or write %s: give the user "
-				      "and password that the other servers have (--zookeeper-auth)",
+				      "%s denies this server access to %s; give the user and "
+				      "password of the other servers with --zookeeper-auth",
 				      self->store->name, key);
 	else
 		registration_complain(self, "%s refuses %s: %s", self->store->name, key, reason);

@@ -5,7 +5,7 @@
 
 #include "common/worker-kind.h"
 
-#define UNREADABLE "may not be read without its --zookeeper-auth"
+#define UNREADABLE "cannot be read without its --zookeeper-auth"
 
 static void listed_claim_free(ListedClaim *claim)
 {
@@ -98,7 +98,7 @@ gboolean datacenter_listing_add_reservation(DatacenterListing *self, const Store
 					       &error))
 		reservation->damage = g_strdup(error->message);
 	else if (reservation->record.end_tick > layout_max_tick(&self->layout))
-		reservation->damage = g_strdup("its end is past the layout's");
+		reservation->damage = g_strdup("its end is after the layout's end");
 	g_ptr_array_add(self->reservations, reservation);
 	return TRUE;
 }

@@ -67,17 +67,18 @@ static void judge_ids(PeerReport *self, const Peer *peer, const PeerAnswer *answ
 	guint before = self->contradictions->len;
 
 	if (answer->worker_id >= 0 && peer->worker_id >= 0 && answer->worker_id != peer->worker_id)
-		add_contradiction(self, PEER_WORKER_ID, peer->nonce,
-				  "worker ID insanity: the server at %s says %" G_GINT64_FORMAT
-				  ", its claim says %d; stop it, or start with "
-				  "--skip-sanity-checks",
-				  peer->address, answer->worker_id, peer->worker_id);
+		add_contradiction(
+			self, PEER_WORKER_ID, peer->nonce,
+			"worker ID mismatch: the server at %s reports %" G_GINT64_FORMAT
+			", but its claim contains %d; stop it, or give --skip-sanity-checks",
+			peer->address, answer->worker_id, peer->worker_id);
 	if (answer->datacenter_id >= 0 && answer->datacenter_id != datacenter_id)
-		add_contradiction(self, PEER_DATACENTER_ID, peer->nonce,
-				  "datacenter ID insanity: the server at %s says %" G_GINT64_FORMAT
-				  ", its claim is in datacenter %u, as this server's; stop it, or "
-				  "start with --skip-sanity-checks",
-				  peer->address, answer->datacenter_id, datacenter_id);
+		add_contradiction(
+			self, PEER_DATACENTER_ID, peer->nonce,
+			"datacenter ID mismatch: the server at %s reports %" G_GINT64_FORMAT
+			", but its claim is in datacenter %u, this server's; stop it, or give "
+			"--skip-sanity-checks",
+			peer->address, answer->datacenter_id, datacenter_id);
 	self->agreed += self->contradictions->len == before;
 }
 
@@ -104,12 +105,12 @@ static void judge_clock(PeerReport *self, GArray *offsets_ms, gint64 offset_ms, 
 	ahead_ms = llabs(low_ms) < llabs(high_ms) ? low_ms : high_ms;
 	if (llabs(ahead_ms) <= max_skew_ms)
 		return;
-	add_contradiction(self, PEER_CLOCK, NULL,
-			  "timestamp sanity check failed: the clock is %" G_GINT64_FORMAT
-			  " ms %s the median of %u servers of the datacenter, the limit is "
-			  "%" G_GINT64_FORMAT " ms; set it right, or raise --max-clock-skew",
-			  (gint64)llabs(ahead_ms), ahead_ms > 0 ? "ahead of" : "behind", n,
-			  max_skew_ms);
+	add_contradiction(
+		self, PEER_CLOCK, NULL,
+		"timestamp sanity check failed: the clock is %" G_GINT64_FORMAT
+		" ms %s the median of %u servers of the datacenter; the limit is %" G_GINT64_FORMAT
+		" ms; correct it, or raise --max-clock-skew",
+		(gint64)llabs(ahead_ms), ahead_ms > 0 ? "ahead of" : "behind", n, max_skew_ms);
 }
 
 void peer_report_judge(const GPtrArray *peers, const PeerAnswer *answers, guint datacenter_id,
@@ -290,8 +291,8 @@ static void ask_peer(const Job *job, const Peer *peer, PeerAnswer *out_answer)
 		if (job->tls == NULL) {
 			g_set_error_literal(&out_answer->error, SNOWFLAKE_CLIENT_ERROR,
 					    SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT,
-					    "the files of tls-ca, tls-certificate and tls-key "
-					    "cannot be read");
+					    "cannot read the files of --tls-ca, --tls-certificate "
+					    "and --tls-key");
 			return;
 		}
 	}

@@ -143,8 +143,7 @@ static void give_up(Registration *self)
 		registration_fail(self, REGISTRY_ERROR_FAILED, "no %s %s at %s%s",
 				  self->facts.connected ? "answer from" : "connection to",
 				  self->store->name, self->config.servers,
-				  is_for_stop(self) ? "; the claim goes when the session ends"
-						    : "");
+				  is_for_stop(self) ? "; the claim ends with the session" : "");
 		return;
 	}
 	/* the server has not served, and ends as soon as the reason is known */

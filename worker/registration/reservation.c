@@ -199,8 +199,7 @@ static void complain_of_record(Registration *self, const StoreMessage *answer)
 	/* one record that this server may not write does not stand for all of them */
 	if (!is_read && attempt->goal == REGISTRY_CLAIM && self->config.worker_id < 0 &&
 	    ++self->goal.n_passed_over < 1u << self->config.layout.worker_bits) {
-		g_autofree char *text =
-			g_strdup_printf("%s is passed over: %s", key, answer->reason);
+		g_autofree char *text = g_strdup_printf("%s is ignored: %s", key, answer->reason);
 
 		log_event(LOG_ZOOKEEPER_REFUSED, log_text("error", text));
 		try_again(self);
@@ -289,16 +288,17 @@ static char *describe_loss(const Registration *self, const ReservationRecord *re
 	g_autofree char *path = reservation_key(self, self->attempt.wanted.worker_id);
 
 	if (record == NULL)
-		return g_strdup_printf("%s is gone, or damaged: was it deleted or edited by hand?",
-				       path);
+		return g_strdup_printf(
+			"%s is missing or damaged; was it deleted or edited by hand?", path);
 	if (g_str_equal(record->owner, self->config.nonce))
 		return g_strdup_printf("%s is of version %d, which this server did not write (its "
 				       "own was %d): was %s restored from a backup, or this "
-				       "process copied? see snowflakectl registry quarantine",
+				       "process copied? See snowflakectl registry quarantine",
 				       path, version, self->holding.version, self->store->name);
 	if (*record->owner == '\0')
-		return g_strdup_printf("%s is nobody's now: was it edited by hand?", path);
-	return g_strdup_printf("%s is now of %s (owner %s)", path, record->address, record->owner);
+		return g_strdup_printf("%s has no owner now; was it edited by hand?", path);
+	return g_strdup_printf("%s now belongs to %s (owner %s)", path, record->address,
+			       record->owner);
 }
 
 /* @record: (nullable): as it is now; %NULL: it is gone, or does not parse */
@@ -378,10 +378,9 @@ void reservation_check_floor(Registration *self, const Floor *floor)
 		return;
 	}
 	until = layout_tick_text(&self->config.layout, floor->tick);
-	note_lost(self,
-		  g_strdup_printf(
-			  "datacenter %u was quarantined until %s by an operator (snowflakectl "
-			  "registry quarantine), and the reservation ended too soon to be sure "
-			  "that in what was lost nobody else had worker ID %u",
-			  self->config.datacenter_id, until, self->holding.worker_id));
+	note_lost(self, g_strdup_printf(
+				"datacenter %u was quarantined until %s by an operator "
+				"(snowflakectl registry quarantine), and the reservation ended too "
+				"early: another server can have had worker ID %u in the lost data",
+				self->config.datacenter_id, until, self->holding.worker_id));
 }

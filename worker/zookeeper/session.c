@@ -24,12 +24,12 @@ static const struct {
 	const char *reason;
 	const char *remedy;
 } OPEN_ERRORS[] = {
-	{-120, "no ephemeral znode on a local session",
-	 "set localSessionsUpgradingEnabled=true in ZooKeeper's zoo.cfg, or do without "
+	{-120, "a local session cannot create an ephemeral znode",
+	 "set localSessionsUpgradingEnabled=true in ZooKeeper's zoo.cfg, or remove "
 	 "localSessionsEnabled"},
 	{-124, "ZooKeeper closed the session because it is not authenticated",
-	 "if ZooKeeper's enforce.auth.schemes has digest, give --zookeeper-auth; without it, or "
-	 "with sessionRequireClientSASLAuth, this server cannot use that ZooKeeper"},
+	 "if ZooKeeper's enforce.auth.schemes contains digest, give --zookeeper-auth; otherwise, "
+	 "or with sessionRequireClientSASLAuth, this server cannot use this ZooKeeper"},
 	{-127, "the operation was throttled", "ZooKeeper is overloaded"},
 };
 
@@ -176,7 +176,7 @@ static ZookeeperMessage *reply_new(const Request *request, int code, const struc
 	message->sent_ns = request->sent_ns;
 	message->received_ns = clock_boottime_ns();
 	message->outcome = outcome_of(code);
-	message->reason = code == QUOTA_EXCEEDED ? "its quota is used up" : zerror(code);
+	message->reason = code == QUOTA_EXCEEDED ? "its quota is exhausted" : zerror(code);
 	message->error = is_open_error(code) ? code : 0;
 	for (gsize i = 0; i < G_N_ELEMENTS(OPEN_ERRORS); i++)
 		if (OPEN_ERRORS[i].code == code) {
@@ -197,7 +197,7 @@ static ZookeeperMessage *reply_new(const Request *request, int code, const struc
 static void set_nonsense(ZookeeperMessage *message)
 {
 	message->outcome = ZOOKEEPER_REFUSED;
-	message->reason = "its answer makes no sense";
+	message->reason = "invalid answer";
 }
 
 /* The request ends here. */
@@ -350,8 +350,8 @@ static zhandle_t *open_handle(ZookeeperSession *self, const GStrv addresses, cha
 
 	*out_failure = NULL;
 	if (handle == NULL) {
-		*out_failure =
-			g_strdup_printf("ZooKeeper's client cannot begin: %s", g_strerror(errno));
+		*out_failure = g_strdup_printf("cannot start ZooKeeper's client library: %s",
+					       g_strerror(errno));
 		return NULL;
 	}
 	/* while it is connected there is no need to */

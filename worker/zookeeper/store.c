@@ -814,9 +814,9 @@ static gboolean store_find_why_down(Store *store, char **out_why)
 	*out_why = NULL; /* no thread could be started */
 	if (self->opening.addresses == NULL && self->opening.unknown != NULL)
 		*out_why =
-			g_strdup_printf("its name cannot be looked up (%s)", self->opening.unknown);
+			g_strdup_printf("its name cannot be resolved (%s)", self->opening.unknown);
 	else if (self->opening.addresses == NULL && self->opening.session != NULL)
-		*out_why = g_strdup("its name is still being looked up");
+		*out_why = g_strdup("its DNS lookup has not ended yet");
 	return TRUE;
 }
 

@@ -208,8 +208,8 @@ TEST("/target/bad", test_bad)
 	} cases[] = {
 		{"", "\"\" is neither file:PATH nor scribe://*"},
 		{"/var/log/audit", "\"/var/log/audit\" is neither*"},
-		{"file:", "\"file:\" does not name a file by an absolute path"},
-		{"file:audit", "\"file:audit\" does not name a file by an absolute path"},
+		{"file:", "\"file:\" is not an absolute path"},
+		{"file:audit", "\"file:audit\" is not an absolute path"},
 		{"scribe:localhost", "* is neither file:PATH nor *"},
 		{"scribe://", "\"scribe://\" has no server*"},
 		{"scribe:///ids", "\"scribe:///ids\" has no server*"},

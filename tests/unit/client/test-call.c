@@ -171,7 +171,7 @@ TEST("/client-call/refuses-answers-to-other-calls", refuses_answers_to_other_cal
 		g_test_message("%s, %d", others[i].method, others[i].seqid);
 		g_assert_false(read_exact_block(0, bytes, &error));
 		g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL);
-		g_assert_true(g_str_has_suffix(error->message, "the answer to another call"));
+		g_assert_true(g_str_has_suffix(error->message, "the reply to another call"));
 	}
 }
 

@@ -704,7 +704,7 @@ TEST("/client/hostile/answers-again", hostile_answers_again)
 
 		g_assert_false(snowflake_client_get_id(client, "agent", &id, &error));
 		g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL);
-		g_assert_true(g_str_has_suffix(error->message, "the answer to another call"));
+		g_assert_true(g_str_has_suffix(error->message, "the reply to another call"));
 		g_assert_cmpuint(fake_server_connections(server), ==, i);
 	}
 }

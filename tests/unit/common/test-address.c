@@ -42,18 +42,18 @@ static const struct {
 	{"host:0x10", "the port is not a number from 0 to 65535"},
 	{"host:99999999999999999999", "the port is not a number from 0 to 65535"},
 	{"[::1]:65536", "the port is not a number from 0 to 65535"},
-	{"::1", "stands in brackets"},
-	{"::1:7609", "stands in brackets"},
-	{"a:b:1", "stands in brackets"},
+	{"::1", "needs brackets"},
+	{"::1:7609", "needs brackets"},
+	{"a:b:1", "needs brackets"},
 	{"[::1", "the bracket is not closed"},
-	{"[::1]7609", "a port stands after a colon"},
-	{"[::1]]:1", "a port stands after a colon"},
+	{"[::1]7609", "the port must follow a colon"},
+	{"[::1]]:1", "the port must follow a colon"},
 	{"[]:1", "not an IPv6 address"},
 	{"[localhost]:1", "not an IPv6 address"},
 	{"[127.0.0.1]:1", "not an IPv6 address"},
 	{"[::g]:1", "not an IPv6 address"},
-	{"[fe80::1%0123456789abcdef]:1", "what stands after % is no interface"},
-	{"[fe80::1%a,b]:1", "what stands after % is no interface"},
+	{"[fe80::1%0123456789abcdef]:1", "the text after % is not a network interface"},
+	{"[fe80::1%a,b]:1", "the text after % is not a network interface"},
 	{"7609", "not an IPv4 address"},
 	{"127.1:1", "not an IPv4 address"},
 	{"256.0.0.1:1", "not an IPv4 address"},
@@ -84,7 +84,7 @@ static const struct {
 	const char *text;
 	const char *fault;
 } BAD_LOCAL[] = {
-	{"/run/ids", "\"/run/ids\" is not HOST:PORT: a path stands after unix:"},
+	{"/run/ids", "\"/run/ids\" is not HOST:PORT: a path must follow unix:"},
 	{"unix:", "\"unix:\" is not unix:PATH: the path is not absolute, as in unix:/run/ids"},
 	{"unix:ids", "the path is not absolute"},
 	{"unix:./ids", "the path is not absolute"},
@@ -168,7 +168,7 @@ TEST("/address/not-local", test_not_local)
 		g_assert_null(PARSERS[i % G_N_ELEMENTS(PARSERS)](TEXTS[i / G_N_ELEMENTS(PARSERS)],
 								 &error));
 		g_assert_nonnull(
-			strstr(error->message, "is not HOST:PORT: a local socket will not do"));
+			strstr(error->message, "is not HOST:PORT: a local socket is not possible"));
 	}
 }
 

@@ -83,8 +83,8 @@ TEST("/allow-list/refused", test_refused)
 
 	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
 		g_autofree char *message = g_strdup_printf(
-			"\"%s\" is neither an address, as 192.0.2.7, nor a network, as 10.0.0.0/8, "
-			"whose bits after the prefix are 0, nor certificate:NAME",
+			"\"%s\" is not an address such as 192.0.2.7, a network such as 10.0.0.0/8 "
+			"with 0 bits after the prefix, or certificate:NAME",
 			CASES[i][1]);
 		g_autoptr(GError) error = NULL;
 

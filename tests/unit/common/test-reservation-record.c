@@ -44,8 +44,8 @@ TEST("/reservation-record/bad", test_bad)
 		const char *text;
 		const char *fault;
 	} CASES[] = {
-		{"", "not a JSON object as"},
-		{"0", "not a JSON object as"},
+		{"", "not a JSON object of"},
+		{"0", "not a JSON object of"},
 		{"{}", "\"reserved_until_tick\" is missing"},
 		{"{\"owner\":\"\",\"address\":\"\"}", "\"reserved_until_tick\" is missing"},
 		{"{\"reserved_until_tick\":5,\"address\":\"\"}", "\"owner\" is missing"},
@@ -59,28 +59,28 @@ TEST("/reservation-record/bad", test_bad)
 		{"{\"reserved_until_tick\":5.5,\"owner\":\"\",\"address\":\"\"}",
 		 "\"reserved_until_tick\" is not a whole"},
 		{"{\"reserved_until_tick\":1e3,\"owner\":\"\",\"address\":\"\"}",
-		 "not a JSON object as"},
+		 "not a JSON object of"},
 		{"{\"reserved_until_tick\":\"5\",\"owner\":\"\",\"address\":\"\"}",
 		 "\"reserved_until_tick\" is not a whole"},
 		{"{\"reserved_until_tick\":010,\"owner\":\"\",\"address\":\"\"}",
-		 "not a JSON object as"},
+		 "not a JSON object of"},
 		{"{\"reserved_until_tick\":9223372036854775808,\"owner\":\"\",\"address\":\"\"}",
-		 "not a JSON object as"},
+		 "not a JSON object of"},
 		{"{\"reserved_until_tick\":5,\"owner\":\"\",\"address\":\"\"}}",
-		 "not a JSON object as"},
+		 "not a JSON object of"},
 		{"{\"reserved_until_tick\":0506475077573,\"owner\":\"\",\"address\":\"\"}",
-		 "not a JSON object as"},
+		 "not a JSON object of"},
 		{"{\"reserved_until_tick\":0x10,\"owner\":\"\",\"address\":\"\"}",
-		 "not a JSON object as"},
+		 "not a JSON object of"},
 		{"{\"reserved_until_tick\":50 6,\"owner\":\"\",\"address\":\"\"}",
-		 "not a JSON object as"},
+		 "not a JSON object of"},
 		{"{/* */\"reserved_until_tick\":5,\"owner\":\"\",\"address\":\"\"}",
-		 "not a JSON object as"},
+		 "not a JSON object of"},
 		{"{\"reserved_until_tick\":5,\"owner\":\"\",\"address\":\"\",\"more\":1}",
 		 "there are 4 members, not 3"},
 		{"{\"reserved_until_tick\":5,\"reserved_until_tick\":6,\"owner\":\"\","
 		 "\"address\":\"\"}",
-		 "not a JSON object as"},
+		 "not a JSON object of"},
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {

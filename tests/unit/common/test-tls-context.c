@@ -64,9 +64,9 @@ TEST("/tls-context/files", test_files)
 	} CASES[] = {
 		{MISSING, "No such file or directory", FALSE},
 		{FOLDER, "Is a directory", FALSE},
-		{"/dev/zero", "it is no regular file", TRUE},
-		{empty, "it has none in the PEM format", FALSE},
-		{text, "it has none in the PEM format", FALSE},
+		{"/dev/zero", "it is not a regular file", TRUE},
+		{empty, "it contains none in PEM format", FALSE},
+		{text, "it contains none in PEM format", FALSE},
 	};
 	const char *good = certificate_file();
 
@@ -102,11 +102,11 @@ TEST("/tls-context/pairs", test_pairs)
 	for (gsize i = 0; i < G_N_ELEMENTS(KEYS); i++) {
 		assert_server_refused(
 			curve, KEYS[i], NULL,
-			g_strdup_printf("the key %s is not that of the certificate %s", KEYS[i],
+			g_strdup_printf("the key %s does not belong to the certificate %s", KEYS[i],
 					curve));
 		assert_client_refused(
 			curve, curve, KEYS[i],
-			g_strdup_printf("the key %s is not that of the certificate %s", KEYS[i],
+			g_strdup_printf("the key %s does not belong to the certificate %s", KEYS[i],
 					curve));
 	}
 }
@@ -138,9 +138,9 @@ TEST("/tls-context/password", test_password)
 
 	assert_server_refused(
 		good, key, NULL,
-		g_strdup_printf("cannot use the key %s: it has a password, which nobody is asked "
-				"for",
-				key));
+		g_strdup_printf(
+			"cannot use the key %s: it is protected by a password; remove the password",
+			key));
 }
 
 /* A refused file affects neither the next file nor the system trust store. */

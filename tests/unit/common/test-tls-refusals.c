@@ -130,8 +130,8 @@ TEST("/tls-refusals/servers-certificate", test_servers_certificate)
 			line_open(&line);
 			continue;
 		}
-		words = g_strconcat("its certificate is refused: ", CASES[i].words, NULL);
-		heard = g_strconcat("it says: ", CASES[i].heard, NULL);
+		words = g_strconcat("the peer's certificate is refused: ", CASES[i].words, NULL);
+		heard = g_strconcat("the peer reports: ", CASES[i].heard, NULL);
 		assert_refused(&line, LINE_CLIENT, words, heard);
 	}
 
@@ -140,8 +140,9 @@ TEST("/tls-refusals/servers-certificate", test_servers_certificate)
 	g_autoptr(TlsContext) stranger = client_new(ca, self);
 	g_auto(Line) line = line_new(server, stranger, NULL);
 
-	assert_refused(&line, LINE_SERVER, "its certificate is refused: self-signed certificate",
-		       "it says: unknown CA");
+	assert_refused(&line, LINE_SERVER,
+		       "the peer's certificate is refused: self-signed certificate",
+		       "the peer reports: unknown CA");
 }
 
 TEST("/tls-refusals/clients-names", test_clients_names)
@@ -290,7 +291,7 @@ TEST("/tls-refusals/versions", test_versions)
 		g_assert_cmpint(shake_with(&raw, &line, LINE_CLIENT), ==, CASES[i].failure);
 		if (CASES[i].failure != 0)
 			g_assert_cmpstr(tls_stream_failure(line.streams[LINE_CLIENT]), ==,
-					"it says: protocol version");
+					"the peer reports: protocol version");
 	}
 }
 
@@ -435,7 +436,8 @@ TEST("/tls-refusals/new-keys-for-the-deaf", test_new_keys_for_the_deaf)
 	fill(session.line.fds[LINE_SERVER]);
 	g_assert_cmpint(tls_stream_receive(stream, &byte, 1), ==, -1);
 	g_assert_cmpint(errno, ==, EPROTO);
-	g_assert_cmpstr(tls_stream_failure(stream), ==, "it asks for new keys, and takes nothing");
+	g_assert_cmpstr(tls_stream_failure(stream), ==,
+			"the peer requests new keys, but reads nothing");
 }
 
 /* Each costs the server what many calls do. A few are taken, and what comes with the last of them;
@@ -458,7 +460,8 @@ TEST("/tls-refusals/new-keys-without-end", test_new_keys_without_end)
 	for (guint i = 0; i < 2; i++) {
 		g_assert_cmpint(tls_stream_receive(stream, bytes, sizeof bytes), ==, -1);
 		g_assert_cmpint(errno, ==, EPROTO);
-		g_assert_cmpstr(tls_stream_failure(stream), ==, "it renews its keys without end");
+		g_assert_cmpstr(tls_stream_failure(stream), ==,
+				"the peer renegotiates keys too often");
 	}
 }
 
@@ -538,7 +541,7 @@ TEST("/tls-refusals/not-tls", test_not_tls)
 			g_assert_cmpint(tls_stream_shake_hands(line.streams[end]), ==, -1);
 			g_assert_cmpint(errno, ==, EPROTO);
 			g_assert_cmpstr(tls_stream_failure(line.streams[end]), ==,
-					"what it sends is not TLS");
+					"the peer does not use TLS");
 			said = line_take(&line, end);
 			if (end == LINE_SERVER) {
 				g_assert_cmpmem(said->data, said->len, ALERT, sizeof ALERT);

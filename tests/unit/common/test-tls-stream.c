@@ -378,7 +378,7 @@ TEST("/tls-stream/spoilt", test_spoilt)
 		line_carry(&line, LINE_ALL);
 		assert_fails(&line, LINE_CLIENT, EPROTO);
 		g_assert_cmpstr(tls_stream_failure(line.streams[LINE_CLIENT]), ==,
-				"it says: bad record mac");
+				"the peer reports: bad record mac");
 	}
 }
 

@@ -199,14 +199,14 @@ TEST("/znodes/layout/bad", test_bad_layouts)
 		const char *text;
 		const char *fault;
 	} CASES[] = {
-		{"", "not a JSON object as"},
+		{"", "not a JSON object of"},
 		{"{}", "\"epoch_ms\" is missing"},
 		{LAYOUT ",\"shard_bits\":0}", "more than the fields"},
-		{LAYOUT ",\"total_bits\":62}", "have 63 bits in all, need 62"},
+		{LAYOUT ",\"total_bits\":62}", "have 63 bits in all, but must have 62"},
 		{LAYOUT ",\"total_bits\":64}", "\"total_bits\" is 64"},
 		{LAYOUT ",\"total_bits\":\"63\"}", "\"total_bits\" is not"},
 		{LAYOUT ",\"total_bits\":63,\"shard_bits\":0}", "more than the fields"},
-		{LAYOUT ",\"time_bits\":41}", "not a JSON object as"},
+		{LAYOUT ",\"time_bits\":41}", "not a JSON object of"},
 		{"{\"epoch_ms\":0,\"tick_ms\":0}", "\"tick_ms\" is 0"},
 		{"{\"epoch_ms\":0,\"tick_ms\":1,\"time_bits\":64}", "\"time_bits\" is 64"},
 		{"{\"epoch_ms\":0,\"tick_ms\":1,\"time_bits\":41,\"datacenter_bits\":5,"
@@ -252,7 +252,7 @@ TEST("/znodes/limits/bad", test_bad_limits)
 		const char *text;
 		const char *fault;
 	} CASES[] = {
-		{"", "not a JSON object as"},
+		{"", "not a JSON object of"},
 		{"{}", "\"max_clock_skew_ms\" is missing"},
 		{"{\"max_clock_skew_ms\":10000}", "\"reservation_ms\" is missing"},
 		{"{\"max_clock_skew_ms\":0,\"reservation_ms\":1}", "\"max_clock_skew_ms\" is 0"},
@@ -261,7 +261,7 @@ TEST("/znodes/limits/bad", test_bad_limits)
 		{"{\"max_clock_skew_ms\":1,\"reservation_ms\":86400001}", "86400001"},
 		{"{\"max_clock_skew_ms\":1,\"reservation_ms\":\"1\"}", "not a whole"},
 		{LIMITS ",\"more\":1}", "more than the two fields"},
-		{LIMITS "}x", "not a JSON object as"},
+		{LIMITS "}x", "not a JSON object of"},
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
@@ -304,7 +304,7 @@ TEST("/znodes/floor/bad", test_bad_floors)
 		const char *text;
 		const char *fault;
 	} CASES[] = {
-		{"", "not a JSON object as"},
+		{"", "not a JSON object of"},
 		{"{}", "\"floor_tick\" is missing"},
 		{"{\"floor_tick\":5}", "\"clock_tick\" is missing"},
 		{"{\"floor_tick\":-1,\"clock_tick\":0}", "\"floor_tick\" is -1"},
@@ -316,7 +316,7 @@ TEST("/znodes/floor/bad", test_bad_floors)
 		{"{\"floor_tick\":5,\"clock_tick\":6}", "\"clock_tick\" is 6"},
 		{"{\"floor_tick\":5,\"clock_tick\":5,\"more\":1}",
 		 "more than the two fields of a floor"},
-		{"{\"floor_tick\":5,\"clock_tick\":0,\"floor_tick\":0}", "not a JSON object as"},
+		{"{\"floor_tick\":5,\"clock_tick\":0,\"floor_tick\":0}", "not a JSON object of"},
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
@@ -429,13 +429,13 @@ TEST("/znodes/claim/bad", test_bad_claims)
 		const char *text;
 		const char *fault;
 	} CASES[] = {
-		{"", "not a JSON object as"},
+		{"", "not a JSON object of"},
 		{"{}", "\"kind\" is missing"},
 		{"{\"kind\":\"server\"}", "\"port\" is missing"},
 		{"{\"kind\":\"relay\",\"port\":1}", "\"kind\" is neither server nor embedded"},
 		{"{\"kind\":\"embedded\",\"host\":\"a\"," CLAIM_REST "}", "\"program\" is missing"},
 		{"{\"kind\":\"embedded\",\"program\":\"a\"," CLAIM_REST "}", "\"host\" is missing"},
-		{CLAIM "}x", "not a JSON object as"},
+		{CLAIM "}x", "not a JSON object of"},
 		{SERVER "\"port\":7609," CLAIM_REST "}", "\"host\" is missing"},
 		{SERVER "\"host\":7,\"port\":7609," CLAIM_REST "}", "\"host\" is not a string"},
 		{SERVER "\"host\":\"a\"," CLAIM_REST "}", "\"port\" is missing"},
@@ -447,7 +447,7 @@ TEST("/znodes/claim/bad", test_bad_claims)
 		{CLAIM ",\"worker_id\":2147483648}", "\"worker_id\" is 2147483648"},
 		{CLAIM ",\"worker_id\":null}", "\"worker_id\" is not a whole"},
 		{CLAIM ",\"worker_id\":1.5}", "\"worker_id\" is not a whole"},
-		{CLAIM ",\"pid\":8}", "not a JSON object as"},
+		{CLAIM ",\"pid\":8}", "not a JSON object of"},
 	};
 	static const char *const BAD_TIMES[] = {
 		"",

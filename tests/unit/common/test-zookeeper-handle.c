@@ -24,7 +24,7 @@ TEST("/zookeeper-handle/digest/add", test_add)
 		{ZOK, NULL},
 		{ZINVALIDSTATE, NULL},
 		{ZMARSHALLINGERROR,
-		 "ZooKeeper's client does not take --zookeeper-auth: marshalling error"},
+		 "ZooKeeper's client library refuses --zookeeper-auth: marshalling error"},
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {

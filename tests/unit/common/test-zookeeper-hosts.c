@@ -43,33 +43,33 @@ TEST("/zookeeper-hosts/bad", test_bad)
 		const char *text;
 		const char *fault;
 	} CASES[] = {
-		{"", "no server of ZooKeeper is named"},
-		{"/snowflake", "no server of ZooKeeper is named"},
+		{"", "a ZooKeeper server is missing"},
+		{"/snowflake", "a ZooKeeper server is missing"},
 		{"a,", "the host is missing"},
 		{",a", "the host is missing"},
 		{"a,,b", "the host is missing"},
 		{":2181", "the host is missing"},
 		{"a:", "the port is not a number"},
-		{"a:0", "others cannot connect to this"},
+		{"a:0", "other machines cannot connect to this address"},
 		{"a:65536", "the port is not a number"},
-		{"*:2181", "others cannot connect to this"},
-		{"0.0.0.0", "others cannot connect to this"},
-		{"::1:2181", "stands in brackets"},
+		{"*:2181", "other machines cannot connect to this address"},
+		{"0.0.0.0", "other machines cannot connect to this address"},
+		{"::1:2181", "needs brackets"},
 		{"[::1", "the bracket is not closed"},
 		{"a;b", "neither a name nor an IP address"},
 #if ZOOKEEPER_SPEAKS_TLS
-		{"tls:a:2181,b", "before some of the servers only"},
-		{"a,tls:b", "before some of the servers only"},
+		{"tls:a:2181,b", "precedes only some of the servers"},
+		{"a,tls:b", "precedes only some of the servers"},
 #else
-		{"tls:a:2181", "has tls: in it"},
-		{"a,tls:b", "has tls: in it"},
+		{"tls:a:2181", "contains tls:"},
+		{"a,tls:b", "contains tls:"},
 #endif
 		{"a/", "has a slash too many"},
 		{"a//b", "has a slash too many"},
 		{"a/b/", "has a slash too many"},
 		{"a/b//c", "has a slash too many"},
-		{"a/.", "has a \".\" in it"},
-		{"a/b/../c", "has a \"..\" in it"},
+		{"a/.", "has a \".\""},
+		{"a/b/../c", "has a \"..\""},
 		{"a/b c", "printable ASCII"},
 		{"a/b\n", "\"/b\\x0a\""},
 		{"a/\xc3\xa9", "printable ASCII"},
@@ -103,7 +103,7 @@ TEST("/zookeeper-hosts/set-tls", test_set_tls)
 		TlsNames names;
 		const char *fault;
 	} CASES[] = {
-		{{"ca.pem", "own.pem", NULL, FALSE}, "needs tls-ca"},
+		{{"ca.pem", "own.pem", NULL, FALSE}, "requires tls-ca"},
 		{{"ca.pem", "a,b.pem", "own.key", FALSE}, "comma"},
 	};
 	g_autoptr(ZookeeperHosts) hosts = zookeeper_hosts_parse("tls:a,tls:b:2281/x", NULL);

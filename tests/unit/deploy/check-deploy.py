@@ -51,7 +51,8 @@ def check_relay(snowflakectl):
     directory = find(r"^RuntimeDirectory=(\S+)", "snowflaked-relay.service.in")
     if f"\nlisten={address};unix:/run/{directory}/" not in text:
         yield f"snowflaked-relay.conf does not listen on {address} and in /run/{directory}"
-    for config, status, words in ((text, 1, "relay-discover: does nothing without relay"),
+    needs_relay = "relay-discover: has no effect without relay; remove it"
+    for config, status, words in ((text, 1, needs_relay),
                                   (text.replace("\n#relay=", "\nrelay="), 0, "")):
         with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
             file.write(config)

@@ -346,10 +346,10 @@ TEST("/load-driver/errors", errors_are_reported)
 		 "*: no answer in time, with 1 calls in flight",
 		 LOAD_ERROR_TIMED_OUT},
 		{{.reply = "HTTP/1.1 400\r\n", .reply_bytes = 14, .trick = AS_IT_IS},
-		 "*: bytes that are no reply, with 1 calls in flight",
+		 "*: bytes that are not a reply, with 1 calls in flight",
 		 LOAD_ERROR_WRONG},
 		{{.reply = "\x15\3\1\0\2\2\x46", .reply_bytes = 7, .trick = AS_IT_IS},
-		 "*: it speaks TLS there: write tls:HOST:PORT, with 1 calls in flight",
+		 "*: the port requires TLS; write tls:HOST:PORT, with 1 calls in flight",
 		 LOAD_ERROR_WRONG},
 		{{.reply = OOPS, .reply_bytes = sizeof(OOPS) - 1},
 		 "*: an exception: oop",
@@ -362,7 +362,7 @@ TEST("/load-driver/errors", errors_are_reported)
 		 LOAD_ERROR_WRONG},
 		/* more replies than calls: the second is no reply to anything */
 		{{.reply = GOOD "\0" GOOD, .reply_bytes = 68},
-		 "*: bytes that are no reply, with 0 calls in flight",
+		 "*: bytes that are not a reply, with 0 calls in flight",
 		 LOAD_ERROR_WRONG},
 		/* good replies, and an exception, but to other calls */
 		{{.trick = AS_IT_IS},
@@ -414,7 +414,7 @@ TEST("/load-driver/early-reply", a_reply_before_the_call_is_none)
 
 	g_assert_cmpuint(tally->answered, ==, 0);
 	g_assert_cmpuint(tally->errors, ==, 1);
-	g_assert_true(g_str_has_suffix(tally->first_error, "no reply, with 1 calls in flight"));
+	g_assert_true(g_str_has_suffix(tally->first_error, "not a reply, with 1 calls in flight"));
 }
 
 /* Replies that would be good if they came in another place: none of them is counted, and the
@@ -726,8 +726,8 @@ TEST("/load-driver/lanes/again-and-again", a_call_is_sent_again_up_to_the_timeou
 	g_assert_cmpuint(tally->errors_of[LOAD_ERROR_BROKEN], ==, 1);
 	g_assert_cmpuint(tally->sent_again, >=, 1);
 	g_assert_cmpuint(tally->sent_again, <=, tally->made_again);
-	g_assert_true(g_str_has_suffix(tally->first_error,
-				       ": no answer in time to a call that was to be sent again"));
+	g_assert_true(
+		g_str_has_suffix(tally->first_error, ": timeout of a call that was sent again"));
 	g_assert_true(g_str_has_suffix(
 		tally->first_end, ": the server closed the connection, with 1 calls in flight"));
 }

@@ -54,12 +54,13 @@ TEST("/load-options/bad", bad_values_are_named_with_their_limits)
 		{"count=1000001", "--count: \"1000001\" is not a whole number from 1 to 1000000"},
 		{"idle-connections=100001",
 		 "--idle-connections: \"100001\" is not a whole number from 0 to 100000"},
-		{"calls=1 duration=1", "--calls or --duration, not both"},
-		{"calls=1 warmup=0", "--calls or --warmup, not both"},
-		{"rate=1 calls=1", "--calls or --rate, not both"},
+		{"calls=1 duration=1", "--calls and --duration cannot be combined; remove one"},
+		{"calls=1 warmup=0", "--calls and --warmup cannot be combined; remove one"},
+		{"rate=1 calls=1", "--calls and --rate cannot be combined; remove one"},
 		{"connections=2 threads=3", "--threads: 3 is more than the 2 --connections"},
-		{"count=1", "--count means nothing to --call get_id"},
-		{"count=2 call=redis-incr", "--count means nothing to --call redis-incr"},
+		{"count=1", "--count has no effect with --call get_id; remove it"},
+		{"count=2 call=redis-incr",
+		 "--count has no effect with --call redis-incr; remove it"},
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {

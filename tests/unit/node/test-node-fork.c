@@ -42,7 +42,7 @@ static void check_refused(SnowflakeNode *node)
 
 	CHILD_CHECK(!snowflake_node_next(node, &id, &error));
 	CHILD_CHECK(g_error_matches(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_FORKED));
-	CHILD_CHECK(strstr(error->message, "make a node here, after fork()") != NULL);
+	CHILD_CHECK(strstr(error->message, "create another one after fork()") != NULL);
 	CHILD_CHECK(!snowflake_node_next_run(node, 10, &id, &count, NULL));
 	CHILD_CHECK(id == 0 && count == 0);
 }

@@ -170,8 +170,8 @@ TEST("/node/sequence-runs-out", test_sequence_runs_out)
 	while (snowflake_node_next(node, &id, &error))
 		g_assert_no_error(error);
 	g_assert_error(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_UNAVAILABLE);
-	g_assert_nonnull(strstr(error->message, "every ID of the present time is issued, retry "
-						"after "));
+	g_assert_nonnull(
+		strstr(error->message, "all IDs for the current time are issued, retry after "));
 }
 
 TEST("/node/waits", test_waits)
@@ -236,12 +236,12 @@ TEST("/node/bad-config", test_bad_config)
 		const char *option;
 		const char *message;
 	} CASES[] = {
-		{NULL, "listen=127.0.0.1:1", "option \"listen\" is for snowflaked"},
+		{NULL, "listen=127.0.0.1:1", "option \"listen\" has no effect"},
 		{NULL, "worker-id=32", "worker ID 32"},
-		{NULL, "zookeeper=a:1", "zookeeper: needs datacenter-id"},
-		{"", NULL, "the program's name \"\" is not 1 to 64 letters, digits"},
-		{"a b", NULL, "the program's name \"a b\" is not"},
-		{"a@b", NULL, "the program's name \"a@b\" is not"},
+		{NULL, "zookeeper=a:1", "zookeeper: requires datacenter-id"},
+		{"", NULL, "invalid program name \"\"; use 1 to 64 letters, digits"},
+		{"a b", NULL, "invalid program name \"a b\""},
+		{"a@b", NULL, "invalid program name \"a@b\""},
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {

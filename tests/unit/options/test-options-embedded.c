@@ -40,19 +40,20 @@ TEST("/options-embedded/bad", test_bad)
 		const char *message;
 	} CASES[] = {
 		{"", "unknown option \"\""},
-		{"listen=127.0.0.1:1", "option \"listen\" is for snowflaked: an embedded node has"},
-		{"config=/etc/x", "option \"config\" is for snowflaked"},
-		{"help", "option \"help\" is for snowflaked"},
+		{"listen=127.0.0.1:1",
+		 "option \"listen\" has no effect in an embedded node; remove"},
+		{"config=/etc/x", "option \"config\" has no effect"},
+		{"help", "option \"help\" has no effect"},
 		{"datacenter-ip=1",
 		 "unknown option \"datacenter-ip\"; did you mean datacenter-id?"},
-		{"lissten=1", "unknown option \"lissten\"; snowflaked(8) has all of them"},
+		{"lissten=1", "unknown option \"lissten\"; see snowflaked(8)"},
 		{"--datacenter-id=1", "unknown option \"--datacenter-id\""},
 		{"datacenter-id", "Missing argument for --datacenter-id"},
 		{"datacenter-id=", "--datacenter-id: \"\" is not a whole number"},
 		{"datacenter-id=1\n", "--datacenter-id: \"1\\x0a\" is not a whole number"},
-		{"max-ahead=60001", "--max-ahead: \"60001\" is not a whole number in the range 0 "
-				    "to 60000 ms"},
-		{"session-timeout=4000", "session-timeout: does nothing without zookeeper"},
+		{"max-ahead=60001", "--max-ahead: \"60001\" is not a whole number, 0 to 60000 ms"},
+		{"session-timeout=4000",
+		 "session-timeout: has no effect without zookeeper; remove it"},
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {

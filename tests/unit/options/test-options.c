@@ -282,7 +282,7 @@ static const struct {
 	{"--threads 1 extra", "unexpected argument \"extra\""},
 	{"-- extra", "\"; see --help"},
 	{"-", "\"-\"; see --help"},
-	{"--help extra", "--help: \"extra\" is neither true nor false"},
+	{"--help extra", "--help: \"extra\" is not true or false"},
 	{"--nope", "unknown option \"--nope\"; see --help"},
 	{"--nope=1", "unknown option \"--nope=1\""},
 	{"--nope --help", "unknown option \"--nope\""},
@@ -303,24 +303,24 @@ static const struct {
 	{"--listen *:1 --listen h:x", "--listen: \"h:x\" is not HOST:PORT"},
 	{"--listen a:1;b:1", "--listen: \"a:1;b:1\" is not HOST:PORT"},
 	{"--advertise *:7609",
-	 "--advertise: \"*:7609\" is not HOST:PORT: others cannot connect to this"},
-	{"--advertise 0.0.0.0:1", "others cannot connect to this"},
-	{"--advertise [::]:1", "others cannot connect to this"},
-	{"--advertise host:0", "others cannot connect to this"},
+	 "--advertise: \"*:7609\" is not HOST:PORT: other machines cannot connect to this address"},
+	{"--advertise 0.0.0.0:1", "other machines cannot connect to this address"},
+	{"--advertise [::]:1", "other machines cannot connect to this address"},
+	{"--advertise host:0", "other machines cannot connect to this address"},
 	{"--advertise ::1", "--advertise: \"::1\" is not HOST:PORT"},
 	{"--zookeeper=", "--zookeeper: "},
 	{"--zookeeper a:x --datacenter-id 0", "--zookeeper: "},
-	{"--zookeeper a", "zookeeper: needs datacenter-id: "},
-	{"--zookeeper a --worker-id 1", "zookeeper: needs datacenter-id: "},
+	{"--zookeeper a", "zookeeper: requires datacenter-id; "},
+	{"--zookeeper a --worker-id 1", "zookeeper: requires datacenter-id; "},
 	{"--zookeeper a --datacenter-id 32", "datacenter ID 32 does not fit the layout, 0 to 31"},
 	{"--zookeeper a --datacenter-id 0 --state-directory /a",
-	 "state-directory: with zookeeper, reservations are kept there; leave one of the two"},
-	{"--zookeeper-auth /a", "zookeeper-auth: does nothing without zookeeper"},
-	{"--session-timeout 10001", "session-timeout: does nothing without zookeeper"},
-	{"--connect-timeout 100", "connect-timeout: does nothing without zookeeper"},
-	{"--reservation 1000", "reservation: does nothing without zookeeper"},
-	{"--skip-sanity-checks", "skip-sanity-checks: does nothing without zookeeper"},
-	{"--layout x", "--layout: no layout is named \"x\""},
+	 "state-directory: has no effect with zookeeper, which stores the reservations; remove it"},
+	{"--zookeeper-auth /a", "zookeeper-auth: has no effect without zookeeper; remove it"},
+	{"--session-timeout 10001", "session-timeout: has no effect without zookeeper; remove it"},
+	{"--connect-timeout 100", "connect-timeout: has no effect without zookeeper; remove it"},
+	{"--reservation 1000", "reservation: has no effect without zookeeper; remove it"},
+	{"--skip-sanity-checks", "skip-sanity-checks: has no effect without zookeeper; remove it"},
+	{"--layout x", "--layout: unknown layout \"x\""},
 	{"--layout=", "--layout: "},
 	{"--layout tick_ms=1", "--layout: "},
 	{"--log-level loud", "--log-level: \"loud\" is not one of error, warning, info, debug"},
@@ -328,8 +328,8 @@ static const struct {
 	{"--log-format xml", "--log-format: \"xml\" is not one of auto, logfmt, json, journal"},
 	{"--on-clock-step wait", "--on-clock-step: \"wait\" is not one of refuse, reclaim"},
 	{"--on-clock-step=", "--on-clock-step: \"\" is not one of"},
-	{"--no-fast-path=1", "--no-fast-path: \"1\" is neither true nor false"},
-	{"--no-fast-path=", "--no-fast-path: \"\" is neither true nor false"},
+	{"--no-fast-path=1", "--no-fast-path: \"1\" is not true or false"},
+	{"--no-fast-path=", "--no-fast-path: \"\" is not true or false"},
 	{"--worker-id 32", "worker ID 32 does not fit the layout, 0 to 31"},
 	{"--datacenter-id 32", "datacenter ID 32 does not fit the layout, 0 to 31"},
 	{"--datacenter-id 1 --layout uid-generator", "datacenter ID 1 does not fit the layout, 0"},
@@ -338,39 +338,39 @@ static const struct {
 	{"--sequence-start 8193 --layout uid-generator", "sequence-start: 8193 is above 8192"},
 	{"--threads \x1b[31m", "--threads: \"\\x1b[31m\" is not"},
 	/* words instead of numbers */
-	{"--worker-id MAC", "--worker-id: \"MAC\" is not a whole number in the range 0 to "
-			    "what fits the layout, or mac or ip or ordinal"},
+	{"--worker-id MAC", "--worker-id: \"MAC\" is not a whole number, 0 to what fits the "
+			    "layout, or mac or ip or ordinal"},
 	{"--worker-id mac0", "--worker-id: \"mac0\" is not a whole number"},
 	{"--worker-id mac,ip", "--worker-id: \"mac,ip\" is not a whole number"},
 	{"--worker-id continue", "--worker-id: \"continue\" is not a whole number"},
 	{"--worker-id -2", "--worker-id: \"-2\" is not a whole number"},
 	{"--worker-id=", "--worker-id: \"\" is not a whole number"},
-	{"--on-clock-step reclaim", "on-clock-step: reclaim takes another worker ID, so it "
-				    "needs zookeeper, and no number for worker-id"},
+	{"--on-clock-step reclaim", "on-clock-step: reclaim claims another worker ID, so it "
+				    "requires zookeeper and no number in worker-id"},
 	{"--zookeeper a --datacenter-id 0 --on-clock-step reclaim --worker-id 0",
-	 "on-clock-step: reclaim takes another worker ID"},
-	{"--on-clock-step reclaim --worker-id ip", "on-clock-step: reclaim takes another"},
-	{"--sequence-start 0", "--sequence-start: \"0\" is not a whole number in the range "
-			       "1 to what fits the layout, or continue"},
+	 "on-clock-step: reclaim claims another worker ID"},
+	{"--on-clock-step reclaim --worker-id ip", "on-clock-step: reclaim claims another"},
+	{"--sequence-start 0",
+	 "--sequence-start: \"0\" is not a whole number, 1 to what fits the layout, or continue"},
 	{"--sequence-start Continue", "--sequence-start: \"Continue\" is not a whole"},
 	{"--sequence-start=", "--sequence-start: \"\" is not a whole number"},
 	/* local sockets */
 	{"--listen unix:ids", "--listen: \"unix:ids\" is not unix:PATH: the path is not"},
-	{"--listen /ids", "--listen: \"/ids\" is not HOST:PORT: a path stands after unix:"},
+	{"--listen /ids", "--listen: \"/ids\" is not HOST:PORT: a path must follow unix:"},
 	{"--advertise unix:/ids", "--advertise: \"unix:/ids\" is not HOST:PORT: a local"},
 	{"--admin-listen @ids", "--admin-listen: \"@ids\" is not HOST:PORT: a local socket"},
-	{"--admin-host ids:9990", "--admin-host: \"ids:9990\" is not the name of a host, without"},
-	{"--admin-host *", "--admin-host: \"*\" is not the name of a host"},
-	{"--admin-host=", "--admin-host: \"\" is not the name of a host"},
-	{"--admin-host ids", "admin-host: does nothing without admin-listen"},
+	{"--admin-host ids:9990", "--admin-host: \"ids:9990\" is not a host name without"},
+	{"--admin-host *", "--admin-host: \"*\" is not a host name"},
+	{"--admin-host=", "--admin-host: \"\" is not a host name"},
+	{"--admin-host ids", "admin-host: has no effect without admin-listen; remove it"},
 	{"--socket-mode 1000", "--socket-mode: \"1000\" is not an octal number from 0000 to "
 			       "0777"},
 	{"--socket-mode 0680", "--socket-mode: \"0680\" is not an octal number"},
 	{"--socket-mode=", "--socket-mode: \"\" is not an octal number"},
 	{"--socket-mode u=rw", "--socket-mode: \"u=rw\" is not an octal number"},
-	{"--socket-mode 0660", "socket-mode: does nothing without unix:/PATH in listen"},
-	{"--socket-mode 0660 --listen @ids", "socket-mode: does nothing without unix:/PATH"},
-	{"--socket-group ids", "socket-group: does nothing without unix:/PATH in listen"},
+	{"--socket-mode 0660", "socket-mode: has no effect without unix:/PATH in listen"},
+	{"--socket-mode 0660 --listen @ids", "socket-mode: has no effect without unix:/PATH"},
+	{"--socket-group ids", "socket-group: has no effect without unix:/PATH in listen"},
 	{"--socket-group= --listen unix:/ids", "--socket-group: the name is empty"},
 	/* the audit log */
 	{"--audit-log=/a", "--audit-log: \"/a\" is neither file:PATH nor"},
@@ -378,12 +378,12 @@ static const struct {
 	{"--audit-log=file:/a --audit-log=scribe:b",
 	 "--audit-log: \"scribe:b\" is neither file:PATH nor"},
 	{"--audit-log=file:/a --audit-log=file:/b --audit-log=file:/a",
-	 "--audit-log: \"file:/a\" is given twice; leave one"},
+	 "--audit-log: \"file:/a\" is given twice; remove one"},
 	{"--audit-log=file:/a\nb --audit-log=file:/a\nb",
-	 "--audit-log: \"file:/a\\x0ab\" is given twice; leave one"},
-	{"--audit-queue=65535", "--audit-queue: \"65535\" is not a whole number in"},
+	 "--audit-log: \"file:/a\\x0ab\" is given twice; remove one"},
+	{"--audit-queue=65535", "--audit-queue: \"65535\" is not a whole number, "},
 	/* relays */
-	{"--relay=", "--relay: there is no server"},
+	{"--relay=", "--relay: a server is missing; give"},
 	{"--relay a,", "--relay: a server is missing"},
 	{"--relay ,a", "--relay: a server is missing"},
 	{"--relay a,,b", "--relay: a server is missing"},
@@ -393,10 +393,10 @@ static const struct {
 	{"--relay *:7609", "--relay: \"*:7609\" is not HOST:PORT"},
 	{"--relay unix:ids", "--relay: \"unix:ids\" is not unix:PATH"},
 	{RELAY "--relay-agent=", "--relay-agent: the name is empty"},
-	{RELAY "--relay-agent 7", "relay-agent: \"7\" is no useragent, which"},
-	{RELAY "--relay-agent a_b", "relay-agent: \"a_b\" is no useragent"},
+	{RELAY "--relay-agent 7", "relay-agent: \"7\" is not a useragent; use"},
+	{RELAY "--relay-agent a_b", "relay-agent: \"a_b\" is not a useragent"},
 	{RELAY "--relay-agent a" HUNDRED HUNDRED FIFTY "123456", "relay-agent: \"a"},
-	{RELAY "--relay-discover=1", "--relay-discover: \"1\" is neither true nor false"},
+	{RELAY "--relay-discover=1", "--relay-discover: \"1\" is not true or false"},
 	{RELAY "--relay-prefetch 0", "--relay-prefetch: \"0\" is not a whole number"},
 	{RELAY "--relay-prefetch 10001 --relay-max-age 3600000",
 	 "--relay-prefetch: \"10001\" is not a whole number"},
@@ -506,20 +506,20 @@ static const struct {
 	{"", G "threads\n", "threads"},
 	{"", "[snowflaked\nthreads=1\n", "[snowflaked"},
 	{"", "\xef\xbb\xbf" G "threads=1\n", "[snowflaked]"},
-	{"", "[server]\n", "unknown group [server]; there is only [snowflaked]"},
+	{"", "[server]\n", "unknown group [server]; the only group is [snowflaked]"},
 	{"", G "threads=1\n[other]\n", "unknown group [other]"},
 	{"", G "thread=1\n", "unknown key \"thread\"; did you mean threads?"},
 	{"", G "Threads=1\n", "unknown key \"Threads\""},
 	{"", G "\xc3\xa4=1\n", "unknown key \"\\xc3\\xa4\""},
 	{"", G "threads[de]=1\n", "unknown key \"threads[de]\""},
-	{"", G "config=x\n", "unknown key \"config\"; --print-config shows all"},
+	{"", G "config=x\n", "unknown key \"config\"; --print-config lists all keys"},
 	{"", G "help=true\n", "unknown key \"help\""},
-	{"", G "threads=1\nthreads=1\n", "threads is given twice; leave one"},
+	{"", G "threads=1\nthreads=1\n", "threads is given twice; remove one"},
 	{"", G "threads=1\n" G "threads=2\n", "threads is given twice"},
 	{"", G "listen=a:1\nlisten=b:1\n", "listen is given twice"},
-	{"", G "threads=\n", "threads: \"\" is not a whole number in the range 1 to 256"},
+	{"", G "threads=\n", "threads: \"\" is not a whole number, 1 to 256"},
 	{"", G "threads=4 # four\n", "threads: \"4 # four\" is not a whole number"},
-	{"", G "threads=257\n", "threads: \"257\" is not a whole number in the range 1 to 256"},
+	{"", G "threads=257\n", "threads: \"257\" is not a whole number, 1 to 256"},
 	{"", G "listen=\n", "listen: \"\" is not HOST:PORT"},
 	{"", G "listen=a:1;\n", "listen: \"\" is not HOST:PORT"},
 	{"", G "listen=;a:1\n", "listen: \"\" is not HOST:PORT"},
@@ -529,16 +529,16 @@ static const struct {
 	{"", G "state-directory=ids\n", "state-directory: \"ids\" is not an absolute path"},
 	{"", G "state-directory=\"/ids\"\n", "is not an absolute path"},
 	{"", G "no-fast-path\n", "no-fast-path"},
-	{"", G "no-fast-path=1\n", "no-fast-path: \"1\" is neither true nor false"},
-	{"", G "no-fast-path=True\n", "no-fast-path: \"True\" is neither true nor false"},
+	{"", G "no-fast-path=1\n", "no-fast-path: \"1\" is not true or false"},
+	{"", G "no-fast-path=True\n", "no-fast-path: \"True\" is not true or false"},
 	{"", G "zookeeper=\n", "zookeeper: "},
 	{"", G "zookeeper=a\ndatacenter-id=1\nzookeeper-auth=a\n",
 	 "zookeeper-auth: \"a\" is not an absolute path"},
 	{"", G "audit-log=\n", "audit-log: \"\" is neither file:PATH nor"},
 	{"", G "audit-log=file:/a;\n", "audit-log: \"\" is neither file:PATH nor"},
-	{"", G "audit-log=file:a\n", "audit-log: \"file:a\" does not name a file by an"},
+	{"", G "audit-log=file:a\n", "audit-log: \"file:a\" is not an absolute path"},
 	{"", G "log-level=loud\n", "log-level: \"loud\" is not one of"},
-	{"", G "layout=x\n", "layout: no layout is named \"x\""},
+	{"", G "layout=x\n", "layout: unknown layout \"x\""},
 	/* also where the command line says otherwise */
 	{"--threads 1", G "threads=0\n", "threads: \"0\" is not a whole number"},
 };
@@ -640,20 +640,20 @@ TEST("/options/relay-what-does-nothing", test_what_does_nothing)
 		g_autofree char *args =
 			g_strdup_printf(RELAY "--%s %s", OF_ISSUER[i].name, OF_ISSUER[i].value);
 		g_autofree char *message =
-			g_strdup_printf("%s: does nothing with relay, which", OF_ISSUER[i].name);
+			g_strdup_printf("%s: has no effect with relay, because", OF_ISSUER[i].name);
 
 		assert_args_refused(args, message);
 	}
 	for (gsize i = 0; i < G_N_ELEMENTS(OF_RELAY); i++) {
 		g_autofree char *args =
 			g_strdup_printf("--%s=%s", OF_RELAY[i].name, OF_RELAY[i].value);
-		g_autofree char *message =
-			g_strdup_printf("%s: does nothing without relay", OF_RELAY[i].name);
+		g_autofree char *message = g_strdup_printf(
+			"%s: has no effect without relay; remove it", OF_RELAY[i].name);
 
 		assert_args_refused(args, message);
 	}
 	assert_args_refused(RELAY "--reservation 1000",
-			    "reservation: does nothing without zookeeper");
+			    "reservation: has no effect without zookeeper; remove it");
 }
 
 /* The tables above are complete. */
@@ -726,8 +726,8 @@ static void assert_number(const OptionSpec *spec, gint64 value)
 static void assert_no_number(const OptionSpec *spec, const char *text)
 {
 	g_autofree char *range = options_table_range(spec);
-	g_autofree char *message = g_strdup_printf(
-		"--%s: \"%s\" is not a whole number in the range %s", spec->name, text, range);
+	g_autofree char *message =
+		g_strdup_printf("--%s: \"%s\" is not a whole number, %s", spec->name, text, range);
 	g_autoptr(GError) error = NULL;
 	g_autoptr(Options) options = parse_number(spec, text, &error);
 

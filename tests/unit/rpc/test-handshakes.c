@@ -349,8 +349,8 @@ static void test_departure(gconstpointer data)
 {
 	if (!g_test_subprocess()) {
 		g_autofree char *pattern = g_strdup_printf(
-			"*event=handshake-failed reason=\"the client closed the connection in the "
-			"middle of it\" peer=\"unix:uid=%u,pid=*",
+			"*event=handshake-failed reason=\"the client closed the connection during "
+			"the handshake\" peer=\"unix:uid=%u,pid=*",
 			getuid());
 
 		g_test_trap_subprocess(NULL, HANG_GUARD_US, 0);

@@ -23,8 +23,8 @@
 #include "tests/unit/unit-test.h"
 
 #define NOBODY    65534
-#define IN_USE    "somebody listens there already: stop that, or use another path"
-#define NO_SOCKET "there is a file that is no socket: remove it, or use another path"
+#define IN_USE    "another process listens there; stop it, or use another path"
+#define NO_SOCKET "a file that is not a socket is in the way; remove it, or use another path"
 
 static const SocketFileAccess ANYBODY = {.mode = 0666, .gid = (gid_t)-1};
 
@@ -264,7 +264,7 @@ TEST("/listener/local-in-use", test_local_in_use)
 	assert_open_local(abstract, listeners);
 	assert_local_refused(file, &ANYBODY, IN_USE);
 	assert_local_refused(abstract, &ANYBODY,
-			     "somebody listens there already; use another name");
+			     "another process listens there; stop it, or use another name");
 	g_assert_true(g_file_test(file, G_FILE_TEST_EXISTS));
 
 	g_assert_cmpint(listen(listener, 0), ==, 0);
@@ -281,7 +281,7 @@ TEST("/listener/local-left-behind", test_local_left_behind)
 {
 	g_autofree char *file = in_directory("ids"), *elsewhere = in_directory("elsewhere");
 	g_autofree char *of_another_kind = g_strconcat(
-		"cannot find out whether somebody listens there already: ", g_strerror(EPROTOTYPE),
+		"cannot check whether another process listens there: ", g_strerror(EPROTOTYPE),
 		NULL);
 	g_autoptr(GPtrArray) listeners = listeners_new();
 	int client;
@@ -336,7 +336,7 @@ TEST("/listener/local-directories", test_local_directories)
 	g_autofree char *file = in_directory("file"), *in_file = in_directory("file/ids");
 	g_autofree char *self = in_directory(".");
 	g_autofree char *of_missing = g_strdup_printf(
-		"there is no directory %s/missing: make it, or use another", directory);
+		"the directory %s/missing does not exist; create it, or use another", directory);
 	g_autofree char *of_file = g_strdup_printf("cannot open and lock the directory %s: %s",
 						   file, g_strerror(ENOTDIR));
 	g_autoptr(GPtrArray) listeners = listeners_new();
@@ -361,8 +361,8 @@ TEST("/listener/local-locked", test_local_locked)
 {
 	g_autofree char *path = in_directory("ids");
 	g_autofree char *why = g_strdup_printf(
-		"somebody has held a lock on %s for 5 s: flock(1) does, or a server that hangs as "
-		"it starts; end it, or use another directory",
+		"cannot lock %s within 5 s: another process holds the lock, such as flock(1) or a "
+		"server that hangs at its start; end it, or use another directory",
 		directory);
 	int lock = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
@@ -391,8 +391,8 @@ TEST("/listener/local-permissions", test_local_permissions)
 	g_autofree char *not_writable = g_strdup_printf(
 		"Permission denied: the server's user must be able to write the directory %s",
 		directory);
-	g_autofree char *not_its_own = g_strdup_printf(
-		"cannot remove the socket that was left there: %s", g_strerror(EPERM));
+	g_autofree char *not_its_own =
+		g_strdup_printf("cannot remove the old socket: %s", g_strerror(EPERM));
 
 	if (getuid() != 0) {
 		g_test_skip("only root can become another user");

@@ -272,11 +272,12 @@ TEST("/stream/foreign", test_foreign)
 		{BYTES("\0\0\0\144x\xda"), "zlib", FALSE, COUNTER_BAD_ZLIB},
 		{BYTES("\0\0\0\144\x0f\xff"), "THeader", FALSE, COUNTER_BAD_THEADER},
 		{BYTES("\0\0\0\144\x0f\x0f"), "unknown protocol", FALSE, COUNTER_BAD_THRIFT},
-		{BYTES("\0\0\0\144get "), "a name with bytes", FALSE, COUNTER_BAD_THRIFT},
-		{BYTES("\0\0\0\144ge\0"), "a name with bytes", FALSE, COUNTER_BAD_THRIFT},
+		{BYTES("\0\0\0\144get "), "a name with invalid bytes", FALSE, COUNTER_BAD_THRIFT},
+		{BYTES("\0\0\0\144ge\0"), "a name with invalid bytes", FALSE, COUNTER_BAD_THRIFT},
 		{BYTES("\0\0\1\1n"), "a name of more than 256 bytes", FALSE, COUNTER_BAD_THRIFT},
 		/* framed and incomplete */
-		{BYTES("\0\0\0\144\0\0\0\020get "), "a name with bytes", FALSE, COUNTER_BAD_THRIFT},
+		{BYTES("\0\0\0\144\0\0\0\020get "), "a name with invalid bytes", FALSE,
+		 COUNTER_BAD_THRIFT},
 		{BYTES("\0\0\2\0\0\0\1\1"), "a name of more than 256 bytes", FALSE,
 		 COUNTER_BAD_THRIFT},
 		{BYTES("\0\0\0\144\0\xff\xff\xff"), "a name of more than 256 bytes", FALSE,
@@ -347,7 +348,7 @@ TEST("/stream/foreign-later", test_foreign_later)
 	wire_get_id(FORM_UNFRAMED_UNVERSIONED, 1, "foo", client.in);
 	g_byte_array_append(client.in, (const guint8 *)"\0\0\0\144GET ", 8);
 	g_assert_cmpint(client_send(&client), ==, STREAM_CLOSE);
-	g_assert_cmpstr(client.stack->reason, ==, "a name with bytes that no name has");
+	g_assert_cmpstr(client.stack->reason, ==, "a name with invalid bytes");
 }
 
 /* Returns a client with two calls that must wait: all IDs of the tick are drawn. */

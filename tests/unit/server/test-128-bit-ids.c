@@ -71,7 +71,8 @@ TEST("/128-bit-ids/before-1970", before_1970)
 	g_assert_false(ask(stack, &GET_ULIDS, &reply, &error));
 	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_CLOCK);
 	g_assert_true(g_str_has_prefix(
-		error->message, "InvalidSystemClock: there is no ULID of time -1 ms, it must be"));
+		error->message,
+		"InvalidSystemClock: a ULID cannot have the time -1 ms; it must be"));
 	stack_set_ms(stack, -LAYOUT_TWITTER.epoch_ms);
 	assert_served(stack, &GET_ULIDS);
 	assert_counted(stack, COUNT, 0, 1);
@@ -91,7 +92,7 @@ TEST("/128-bit-ids/no-room-in-the-millisecond", no_room_in_the_millisecond)
 	g_assert_false(ask(stack, &GET_ULIDS, &reply, &error));
 	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE);
 	g_assert_cmpstr(error->message, ==,
-			"WorkerIdUnavailable: every ULID of the present millisecond is taken, "
+			"WorkerIdUnavailable: all ULIDs of the current millisecond are issued, "
 			"retry after 1 ms");
 	g_assert_cmpint(reply.retry_after_ms, ==, 1);
 	stack_set_ms(stack, 1001);

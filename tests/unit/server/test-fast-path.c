@@ -348,14 +348,14 @@ TEST("/fast-path/refusals", test_refusals)
 	} CASES[] = {
 		{"the sequence is used up", 1000, 0, FALSE, STREAM_PARKED, NULL},
 		{"... and it has waited", 1000, 0, TRUE, STREAM_MORE,
-		 "every ID of the present time is taken, retry after 2 ms"},
+		 "all IDs for the current time are issued, retry after 2 ms"},
 		{"one is left", 1000, 1, FALSE, STREAM_MORE, "get_id"},
 		{"a new tick", 1001, 0, FALSE, STREAM_MORE, "get_id"},
 		{"the clock stepped back", 999, 4095, FALSE, STREAM_MORE,
 		 "Clock moved backwards.  Refusing to generate id for 1 milliseconds"},
 		{"past the lease", 200000, 4095, FALSE, STREAM_PARKED, NULL},
 		{"... and it has waited", 200000, 4095, TRUE, STREAM_MORE,
-		 "no reservation for the present time, retry after 1 ms"},
+		 "no reservation for the current time, retry after 1 ms"},
 		{"before the epoch", -1, 4095, FALSE, STREAM_MORE, "the clock is outside"},
 	};
 
@@ -472,13 +472,13 @@ static const struct {
 	{{"get_id_runs", "a\n", TRUE, 1}, NO_TROUBLE, "useragent 'a\\x0a' is not a letter"},
 	{{"get_id_runs", "a", TRUE, 10001}, NO_TROUBLE, "count 10001 is out of range"},
 	{{"get_id_runs", "a", TRUE, 2}, CLOCK_BACK, "Clock moved backwards."},
-	{{"get_id_runs", "a", TRUE, 2}, LEASE_LATER, "no reservation for the present time"},
+	{{"get_id_runs", "a", TRUE, 2}, LEASE_LATER, "no reservation for the current time"},
 	{{"get_id", "a", FALSE, 0}, CLOCK_BACK, "InvalidSystemClock: Clock moved backwards."},
 	{{"get_ids", "a", TRUE, 2}, CLOCK_BACK, "Clock moved backwards."},
 	{{"get_id", "a", FALSE, 0}, CLOCK_OUTSIDE, "InvalidSystemClock: the clock is outside"},
 	{{"get_ids", "a", TRUE, 2}, CLOCK_OUTSIDE, "the clock is outside"},
 	{{"get_id", "a", FALSE, 0}, LEASE_LATER, "WorkerIdUnavailable: no reservation"},
-	{{"get_ids", "a", TRUE, 2}, LEASE_LATER, "no reservation for the present time"},
+	{{"get_ids", "a", TRUE, 2}, LEASE_LATER, "no reservation for the current time"},
 	{{"get_worker_id", NULL, FALSE, 0}, NO_LEASE, "WorkerIdUnavailable: no worker ID"},
 	{{"get_datacenter_id", NULL, FALSE, 0}, NO_LEASE, "WorkerIdUnavailable: no worker ID"},
 };

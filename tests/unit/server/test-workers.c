@@ -322,7 +322,7 @@ TEST("/workers/a-registry-that-does-not-answer", test_a_registry_that_does_not_a
 			g_assert_error(error, SNOWFLAKE_CLIENT_ERROR,
 				       SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE);
 			g_assert_cmpstr(error->message, ==,
-					"RegistryUnavailable: the registry has not answered yet, "
+					"RegistryUnavailable: the registry has not replied yet, "
 					"retry after 1000 ms");
 			g_assert_cmpint(reply.retry_after_ms, ==, 1000);
 		}

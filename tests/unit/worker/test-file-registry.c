@@ -147,9 +147,9 @@ static void assert_must_wait(const RegistryResult *result)
 {
 	g_autofree char *until = layout_tick_text(&LAYOUT_TWITTER, result->wait_until_tick);
 	g_autofree char *remedy = g_strdup_printf(
-		"wait until %s, set the clock right, or use another --worker-id", until);
+		"wait until %s, correct the clock, or use another --worker-id", until);
 
-	g_assert_nonnull(strstr(result->error->message, "is reserved up to"));
+	g_assert_nonnull(strstr(result->error->message, "is reserved until"));
 	assert_failed(result, REGISTRY_ERROR_WAIT, remedy);
 }
 
@@ -227,7 +227,7 @@ TEST("/file-registry/damage-is-named", test_damage_is_named)
 	} CASES[] = {
 		{"hello", RECORD " is damaged (\"hello\" is not a JSON object"},
 		{"{\"owner\":\"n\",\"address\":\"a:1\"}",
-		 "(\"reserved_until_tick\" is missing), so that"},
+		 "(\"reserved_until_tick\" is missing), so the"},
 		{"{\"reserved_until_tick\":5,\"owner\":\"n\",\"address\":\"a:1\",\"more\":1}",
 		 "(there are 4 members, not 3)"},
 		{"{\"reserved_until_tick\":2199023255552,\"owner\":\"n\",\"address\":\"a:1\"}",
@@ -257,7 +257,7 @@ TEST("/file-registry/edited-while-held", test_edited_while_held)
 		{g_strdup(""), REGISTRY_ERROR_FATAL, RECORD " is damaged"},
 		{record_text(NOW + LENGTH - 1, "n1"), REGISTRY_ERROR_LOST, RECORD " was set back"},
 		{record_text(NOW + LENGTH, "n2"), REGISTRY_ERROR_LOST,
-		 RECORD " is now of other:1 (owner n2)"},
+		 RECORD " now belongs to other:1 (owner n2)"},
 	};
 
 	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {

@@ -101,7 +101,7 @@ TEST("/keeper-workers/late-without-an-old-one", test_late_without_an_old_one)
 	WAIT_FOR(atomic_load(&server.changes) > changes);
 	g_assert_null(get(&server, 0, TRUE, &error));
 	g_assert_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FAILED);
-	g_assert_cmpstr(error->message, ==, "no list of the workers came within 2 s");
+	g_assert_cmpstr(error->message, ==, "no list of the servers arrived within 2 s");
 	g_assert_cmpuint(FAKE_GET(&server.fake, lists), ==, 1);
 
 	/* it comes after all */

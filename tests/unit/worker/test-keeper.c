@@ -383,7 +383,8 @@ TEST("/keeper/hand-back-is-given-up", test_hand_back_is_given_up)
 	g_assert_cmpint(took_us, <=, (STOP_MS + ROUND_MS) * G_TIME_SPAN_MILLISECOND);
 	g_assert_cmpuint(server.fake.hand_backs, ==, 1);
 	g_assert_cmpint(server_state(&server), ==, KEEPER_STOPPED);
-	assert_logged(LOG_HAND_BACK_FAILED, 1, "meaning=\"nobody has the worker ID until then");
+	assert_logged(LOG_HAND_BACK_FAILED, 1,
+		      "meaning=\"until then, no server can use the worker ID");
 }
 
 /* The stop waits if the registry does not support cancel, or can no longer cancel. */

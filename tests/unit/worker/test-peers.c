@@ -18,10 +18,12 @@
 #define TOLERATED_MS  30000   /* delay on a busy machine */
 
 /* Judging. The macros are about peer 0, which claims worker ID 5. */
-#define ITS_NONCE       ((char *)"0")
-#define WORKER_INSANITY "worker ID insanity: the server at host-0:7609 says 6, its claim says 5; "
+#define ITS_NONCE ((char *)"0")
+#define WORKER_INSANITY                                                                            \
+	"worker ID mismatch: the server at host-0:7609 reports 6, but its claim contains 5; "
 #define DATACENTER_INSANITY                                                                        \
-	"datacenter ID insanity: the server at host-0:7609 says 4, its claim is in datacenter 3"
+	"datacenter ID mismatch: the server at host-0:7609 reports 4, but its claim is in "        \
+	"datacenter 3"
 
 /* Peer i is claimed by nonce "i", at "host-i:7609". */
 static GPtrArray *make_peers(guint n, const gint worker_ids[])
@@ -63,11 +65,11 @@ static const struct {
 	 {WORKER_INSANITY, DATACENTER_INSANITY,
 	  "timestamp sanity check failed: the clock is 10001 ms behind the median of 1 "}},
 	{"a worker ID that no layout has", 5, {TRUE, NULL, 3, G_MAXINT64, OFFSET_MS, NULL}, '-',
-	 {"says 9223372036854775807, its claim says 5"}},
+	 {"reports 9223372036854775807, but its claim contains 5"}},
 	{"the largest skew", 5, {TRUE, ITS_NONCE, 3, 5, OFFSET_MS - MAX_SKEW_MS, NULL}, 'a',
 	 {NULL}},
 	{"one more", 5, {TRUE, ITS_NONCE, 3, 5, OFFSET_MS - MAX_SKEW_MS - 1, NULL}, 'a',
-	 {"the clock is 10001 ms ahead of the median of 1 servers of the datacenter, the limit is "
+	 {"the clock is 10001 ms ahead of the median of 1 servers of the datacenter; the limit is "
 	  "10000 ms; "}},
 	{"the time of another life", 5, {TRUE, (char *)"9", 3, 5, 0, NULL}, 's', {NULL}},
 	/* clang-format on */
@@ -186,12 +188,12 @@ TEST("/peer-report/only-the-same-contradiction-confirms", test_only_the_same_con
 		{"ok", "ok", NULL},
 		{"ww", "oo", NULL},
 		{"oo", "ww", NULL},
-		{"wo", "wo", "worker ID insanity: the server at host-0"},
+		{"wo", "wo", "worker ID mismatch: the server at host-0"},
 		{"wo", "ow", NULL},
-		{"ow", "ww", "worker ID insanity: the server at host-1"},
+		{"ow", "ww", "worker ID mismatch: the server at host-1"},
 		{"do", "wo", NULL},
-		{"od", "od", "datacenter ID insanity: the server at host-1"},
-		{"wd", "-d", "datacenter ID insanity: the server at host-1"},
+		{"od", "od", "datacenter ID mismatch: the server at host-1"},
+		{"wd", "-d", "datacenter ID mismatch: the server at host-1"},
 		{"wo", "-o", NULL},
 		{"cc", "cc", "timestamp sanity check failed"},
 		{"-c", "c-", "timestamp sanity check failed"},
@@ -388,14 +390,14 @@ TEST("/peer-check/contradictions", test_contradictions)
 		gint64 ahead_ms;
 		const char *message; /* text of the last contradiction; NULL: none */
 	} CASES[] = {
-		{answer_as_server, NULL, 3, 8, 0, " says 7, its claim says 8; "},
-		{answer_as_server, NULL, 4, 7, 0, " says 3, its claim is in datacenter 4, "},
+		{answer_as_server, NULL, 3, 8, 0, " reports 7, but its claim contains 8; "},
+		{answer_as_server, NULL, 4, 7, 0, " reports 3, but its claim is in datacenter 4, "},
 		/* HANG_GUARD_MS limits the time between the two readings */
 		{answer_as_server, NULL, 3, 7, 3600000, " ms ahead of the median of 1 servers "},
 		{answer_as_server, NULL, 3, 7, -3600000, " ms behind the median of 1 servers "},
 		{answer_as_of_2010, "", 3, 7, 0, NULL},
 		{answer_as_of_2010, "", 3, -1, 0, NULL},
-		{answer_as_of_2010, "", 3, 8, 0, " says 7, its claim says 8; "},
+		{answer_as_of_2010, "", 3, 8, 0, " reports 7, but its claim contains 8; "},
 		{answer_as_of_2010, NULL, 3, 8, 0, NULL},
 		{answer_extreme, &LOWEST, 3, -1, 0, " ms ahead of the median of 1 servers "},
 		{answer_extreme, &BELOW_0, 3, -1, 0, " ms ahead of the median of 1 servers "},

@@ -142,7 +142,7 @@ TEST("/registration/no-connection", test_no_connection)
 		{"127.0.0.1:1", NULL, "it is not there"},
 		{"127.0.0.1:1", "other: no such name", "it is not there"},
 		{NULL, "zookeeper: no such name",
-		 "its name cannot be looked up (zookeeper: no such name)"},
+		 "its name cannot be resolved (zookeeper: no such name)"},
 	};
 
 	keeper_thread = pthread_self();
@@ -230,9 +230,9 @@ TEST("/registration/open-errors", test_open_errors)
 	end_step(self, 0);
 	g_assert_null(self->hindrance);
 	end_step(self, -127);
-	g_assert_cmpstr(self->hindrance, ==,
-			"ZooKeeper at zookeeper:1 repeatedly returns error -127 (throttled): its "
-			"log may say why");
+	g_assert_cmpstr(
+		self->hindrance, ==,
+		"ZooKeeper at zookeeper:1 repeatedly returns error -127 (throttled): see its log");
 	/* the server waits because all worker IDs are in use */
 	registration_retry_claim_at(self, 1);
 	g_assert_null(self->hindrance);

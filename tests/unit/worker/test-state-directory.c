@@ -64,7 +64,7 @@ TEST("/state-directory/mode", test_mode)
 	} CASES[] = {
 		{0700, NULL},
 		{0755, NULL},
-		{0770, "has mode 0770, so that others may change what is reserved: chmod go-w"},
+		{0770, "has mode 0770, so other users can change the reservations; run chmod go-w"},
 		{0720, "has mode 0720"},
 		{0702, "has mode 0702"},
 		{02775, "has mode 2775"},
@@ -114,7 +114,7 @@ TEST("/state-directory/planted", test_planted)
 	} CASES[] = {
 		{make_fifo, "not a regular file"},
 		{make_link, "it is a symbolic link"},
-		{make_huge, "it has 4294967296 bytes, the most is 4096"},
+		{make_huge, "it has 4294967296 bytes; the limit is 4096"},
 	};
 
 	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
@@ -245,7 +245,7 @@ TEST("/state-directory/locked", test_locked)
 	g_assert_no_errno(flock(holder, LOCK_EX));
 	g_assert_false(state_directory_replace(directory, NAME, NULL, "one", NULL, &error));
 	g_assert_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FAILED);
-	g_assert_nonnull(strstr(error->message, "is locked by another process"));
+	g_assert_nonnull(strstr(error->message, "another process holds the lock"));
 	g_assert_cmpuint(state_fixture_count(fixture, ""), ==, 0);
 
 	g_assert_no_errno(flock(holder, LOCK_UN));
@@ -327,14 +327,14 @@ TEST("/state-directory/identity-messages", test_messages)
 	static const struct {
 		const char *text, *message;
 	} CASES[] = {
-		{"{\"format\":2}", "is of format 2, this server knows format 1"},
+		{"{\"format\":2}", "has format 2, but this server supports format 1"},
 		{"{\"format\":1,\"layout\":\"other\",\"machine_id\":\"0123\"}",
-		 "directory.json is for layout other, this server's is " LAYOUT},
+		 "directory.json is for the layout other, but this server uses " LAYOUT},
 		{"{\"format\":1,\"layout\":\"" LAYOUT "\",\"machine_id\":\"none\"}",
-		 "is of another machine (machine_id none, this one is 0123)"},
-		{"{\"format\":1}", "directory.json is damaged, \"layout\" is missing"},
+		 "is from another machine (machine_id none; this machine is 0123)"},
+		{"{\"format\":1}", "directory.json is damaged (\"layout\" is missing"},
 		{"{\"format\":1,\"layout\":\"a\",\"machine_id\":\"b\",\"more\":1}",
-		 "directory.json is damaged, there are 4 members, not 3"},
+		 "directory.json is damaged (there are 4 members, not 3"},
 	};
 	g_autoptr(StateFixture) without = state_fixture_new();
 
@@ -345,7 +345,7 @@ TEST("/state-directory/identity-messages", test_messages)
 		assert_identity_refused(directory, MACHINE, CASES[i].message);
 	}
 	state_fixture_write(without, "worker-31-31.json", "");
-	assert_identity_refused(without, MACHINE, "write into it " IDENTITY_TEXT);
+	assert_identity_refused(without, MACHINE, "write " IDENTITY_TEXT);
 	g_assert_false(state_fixture_has(without, IDENTITY));
 }
 
@@ -367,5 +367,5 @@ TEST("/state-directory/identity-this-machine", test_this_machine)
 
 	assert_identity_accepted(directory, NULL);
 	assert_identity_accepted(directory, NULL);
-	assert_identity_refused(directory, MACHINE, "is of another machine");
+	assert_identity_refused(directory, MACHINE, "is from another machine");
 }

@@ -65,7 +65,7 @@ TEST("/zookeeper-session/no-auth", test_no_auth)
 	g_assert_cmpint(message->type, ==, ZOOKEEPER_NOT_OPENED);
 	g_assert_null(message->unknown);
 	g_assert_cmpstr(message->failure, ==,
-			"ZooKeeper's client does not take --zookeeper-auth: marshalling error");
+			"ZooKeeper's client library refuses --zookeeper-auth: marshalling error");
 }
 
 TEST("/zookeeper-session/opened", test_opened)
