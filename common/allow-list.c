@@ -22,8 +22,8 @@ struct _AllowList {
 static gpointer refuse_entry(const char *entry, GError **error)
 {
 	text_refuse_value(error, entry,
-			  "is neither an address, as 192.0.2.7, nor a network, as 10.0.0.0/8, "
-			  "whose bits after the prefix are 0, nor " ALLOW_LIST_NAME_PREFIX "NAME");
+			  "is not an address such as 192.0.2.7, a network such as 10.0.0.0/8 "
+			  "with 0 bits after the prefix, or " ALLOW_LIST_NAME_PREFIX "NAME");
 	return NULL;
 }
 

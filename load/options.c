@@ -106,7 +106,7 @@ gboolean load_options_check(const LoadOptions *self, GError **error)
 					  " is more than the %" G_GUINT64_FORMAT " --connections",
 					  self->threads, self->connections);
 	if (is_given(self, "count") && !load_wire_is_batch(self->form.call))
-		return text_set_bad_value(error, "--count means nothing to --call %s",
+		return text_set_bad_value(error, "--count has no effect with --call %s; remove it",
 					  load_wire_call_names[self->form.call]);
 	return TRUE;
 }

@@ -56,7 +56,7 @@ static gboolean set_number(const OptionSpec *spec, const char *text, gpointer fi
 		return TRUE;
 	}
 	range = options_table_range(spec);
-	what = g_strconcat("is not a whole number in the range ", range, NULL);
+	what = g_strconcat("is not a whole number, ", range, NULL);
 	return text_refuse_value(error, text, what);
 }
 

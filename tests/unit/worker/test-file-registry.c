@@ -470,7 +470,7 @@ TEST("/file-registry/lock-with-two-names", test_lock_with_two_names)
 	state_fixture_write(directory, LOCK, "precious");
 	g_assert_no_errno(link(path, other));
 	assert_extend_fails(registry, REGISTRY_ERROR_FATAL,
-			    LOCK " is not as a server leaves it, it has 2 links");
+			    LOCK " was changed by another program: it has 2 links");
 	left = state_fixture_read(directory, LOCK);
 	g_assert_cmpstr(left, ==, "precious");
 }
