@@ -83,7 +83,7 @@ class Paths(AdminTest):
         for path in ("/nothing", "/livez/", "/LIVEZ", "//livez", "/livez%00", "/decode", "/decode/",
                      "/../livez", "/ids/", "/%ff", "/" + "x" * 1000):
             with self.subTest(path):
-                reply = self.assert_line(path, 404, "there are ", " /livez ", " /decode/ID")
+                reply = self.assert_line(path, 404, "the paths are ", " /livez ", " /decode/ID")
                 self.assertLess(len(reply.line), 500)
 
     def test_wrong_queries(self):

@@ -114,7 +114,7 @@ class Failures(BenchTest):
                 (("--connections", 0), ("--connections", '"0"', "1 to 100000")),
                 (("--calls", 1, "--rate", 1), ("--calls", "--rate")),
                 (("--server", "a:b:c"), ("a:b:c",)),
-                (("--zookeeper", "a"), ("bench", "ZooKeeper")),
+                (("--zookeeper", "a"), ("bench", "--zookeeper")),
                 (("x",), ("bench takes no argument", '"x"'))):
             with self.subTest(arguments):
                 self.assert_complains(execute(SNOWFLAKECTL, "bench", *arguments), 2, *words)

@@ -164,7 +164,7 @@ class Full(ServerTest):
         self.assertIn(counters["closed_for_room"] - before["closed_for_room"], (3, 4))
         wait_for(lambda: crowd.closed() == counters["closed_for_room"])
         event = crowd.server.wait_event("connection-closed")
-        self.assertIn("room", event.fields["reason"])
+        self.assertIn("replaced", event.fields["reason"])
         self.assertTrue(event.fields["peer"].startswith(HERE + ":"))
 
     def assert_room_for_many(self, crowd, count):

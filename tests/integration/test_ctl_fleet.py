@@ -91,8 +91,8 @@ class Merged(CtlTest):
         self.assertEqual([line[1] for line in table], ["worker", "1", "2", "3"])
         self.assertEqual([line[-1] for line in table[1:3]], ["now", "now"])
         self.assertRegex(table[3][-1], r"^(6\d|7\d) s ago$")
-        self.assertRegex(done.stderr, r"^snowflakectl: the list is (6\d|7\d) s old: ZooKeeper does "
-                         rf"not answer {one.address}; servers that came since are missing\n$")
+        self.assertRegex(done.stderr, r"^snowflakectl: the list is (6\d|7\d) s old, because "
+                         rf"ZooKeeper does not answer {one.address}; newer servers are missing\n$")
         # as fresh as it can be: nothing to mark
         one.others = [one.of_another(1000, worker_id=3)]
         output = self.assert_ok(run(*servers(one), "workers"))
@@ -154,8 +154,8 @@ class Merged(CtlTest):
         self.assertEqual((status, list(rows)), (0, [one.said.nonce]))
         self.assertEqual(rows[one.said.nonce]["state"], "serving")
         self.assertEqual(said, [
-            f"snowflakectl: {one.address}: its list of 4097 servers is too long: no more than 4096 "
-            "are asked; --zookeeper lists them too; other servers may be missing"])
+            f"snowflakectl: {one.address}: its list of 4097 servers is too long; only 4096 are "
+            "asked; use --zookeeper for all; other servers may be missing"])
         # with the server itself it is as long as it may be
         one.others = one.others[:4095]
         status, rows, said = list_all(one)

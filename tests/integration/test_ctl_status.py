@@ -86,7 +86,7 @@ class Status(CtlTest, ServerTest):
         self.assertIn("does not report its counters", done.stderr)
         done = run("--server", old, "--json", "status")
         self.assertIsNone(json.loads(done.stdout)["counters"])
-        self.assert_fails(run("--server", serve_2010(Of2010()), "status"), 1, "of 2010")
+        self.assert_fails(run("--server", serve_2010(Of2010()), "status"), 1, "legacy")
 
 
 class Colours(CtlTest):

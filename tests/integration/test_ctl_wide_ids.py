@@ -113,7 +113,7 @@ class Converting(CtlTest):
             (UUID_OF_IT[:-1] + "g", "not a UUID"),
             (UUID_OF_IT.replace("-7", "-4"), "version 7"),
             (UUID_OF_IT.replace("-8", "-c"), "version 7"),
-            ("f81d4fae-7dec-11d0-a765-00a0c91e6bf6", "version is 1"),
+            ("f81d4fae-7dec-11d0-a765-00a0c91e6bf6", "version 1"),
             (uuid7(EPOCH_MS - 1), "outside the layout"),
             (uuid7(EPOCH_MS + 2**41), "outside the layout"),
         )
@@ -163,7 +163,7 @@ class Decoding(CtlTest):
             ("8ZZZZZZZZZZZZZZZZZZZZZZZZZ", "is not a ULID"),
             ("01ARZ3NDEKTSV4RRFFQ69G5FAI", "is not a ULID"),
             (UUID_OF_IT.replace("-", "_"), "not a UUID"),
-            ("f81d4fae-7dec-41d0-a765-00a0c91e6bf6", "version is 4"),
+            ("f81d4fae-7dec-41d0-a765-00a0c91e6bf6", "version 4"),
             ("01ARZ3NDEKTSV4RRFFQ69G5FA", "is not a decimal number"),
         )
         for text, words in cases:

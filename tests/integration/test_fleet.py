@@ -114,7 +114,7 @@ class Fleet(ZooKeeperTest):
         self.way.freeze()
         with server.connect() as connection:
             refused = connection.call(STRICT, "get_workers").value.registry
-        self.assertIn("has not answered yet", refused.message)
+        self.assertIn("has not replied yet", refused.message)
         self.assertGreaterEqual(refused.retry_after_ms, 1)
         self.way.heal()
 

@@ -116,15 +116,15 @@ class Range(CtlTest):
             ((*HOUR, "--layout", "uid-generator-28"), "is outside the layout"),
             ((*HOUR, "--layout", "nonsense"), 'unknown layout "nonsense"; use twitter'),
             ((*HOUR, "--layout", definition(0, sequence=7)), "add total_bits=53"),
-            ((*HOUR, "extra"), 'range takes no argument, but there is "extra"'),
-            *((("--from", text, "--to", 1795262400000), f'--from TIME: "{text}" is neither ')
+            ((*HOUR, "extra"), 'range takes no argument; unexpected argument "extra"'),
+            *((("--from", text, "--to", 1795262400000), f'--from TIME: "{text}" is not a time ')
               for text in ("", "now", "-1", "1e12", "253402300800000", "2026-11-21",
                            "2026-11-21T12:00:00", "2026-11-21T12:00Z", "20261121T120000Z",
                            "2026-W47-6T12:00:00Z", "2026-02-29T12:00:00Z", "2026-11-21T24:00:00Z",
                            "2026-12-31T23:59:60Z",
                            "2026-11-21T12:00:00,657Z",
                            "2026-11-21T12:00:00+05", "2026-11-21T12:00:00+25:00")),
-            (("--from", 1795262400000, "--to", "x\n"), r'--to TIME: "x\x0a" is neither '),
+            (("--from", 1795262400000, "--to", "x\n"), r'--to TIME: "x\x0a" is not a time '),
         )
         for arguments, words in cases:
             with self.subTest(arguments):

@@ -90,9 +90,9 @@ class PassedSockets(PassedTest):
         for sockets, names, words in (
                 ((datagrams,), None, ("descriptor 3", "no TCP or local stream socket that")),
                 ((good, silent), ("a", "b b\n"), ("descriptor 4", '\\"b b\\\\x0a\\"')),
-                ((mute,), None, ("descriptor 3", "ListenStream= with a port or a path only")),
-                ((good, local), ("a", "admin"), ("descriptor 4", "no TCP socket that listens",
-                                                 "ListenStream= with a port only")),
+                ((mute,), None, ("descriptor 3", "only ListenStream= with a port or a path")),
+                ((good, local), ("a", "admin"), ("descriptor 4", "not a listening TCP socket",
+                                                 "only ListenStream= with a port")),
                 ((good,), ("a", "b"), ("LISTEN_FDNAMES",)),
         ):
             with self.subTest(words):

@@ -287,7 +287,7 @@ class Quarantine(QuarantineTest):
         password = secret_file(self.directory / "password", "ids:secret\n")
         command = ("--zookeeper", self.zookeeper.connect_string + registry.root, "registry",
                    "quarantine", "--yes", "--datacenter-id", 1)
-        self.assert_fails(run(*command), 1, "not allowed")
+        self.assert_fails(run(*command), 1, "no permission")
         self.assert_ok(run(*command, "--zookeeper-auth", password))
         for datacenter in (0, 1):
             self.assertEqual(kazoo.get_acls(registry.floor_path(datacenter))[0], acl)
@@ -326,8 +326,8 @@ class Live(QuarantineTest):
             "snowflakectl: nothing was changed: 2 servers are running",
             "  datacenter 1  worker 4  a.example:7609",
             "  datacenter 2  worker -  [::1]:7610",
-            "snowflakectl: stop them, or keep them from reaching this ZooKeeper, and run it again; "
-            "--even-if-servers-live goes on all the same"])
+            "snowflakectl: stop them, or block their access to this ZooKeeper, and run the "
+            "command again; --even-if-servers-live skips this check"])
         self.assertEqual(self.registry.everything(), before)
         lines = self.assert_ok(self.quarantine("--even-if-servers-live")).splitlines()
         self.assertEqual([line.split()[-1] for line in lines[1:3]], ["1", "1"])
@@ -389,8 +389,8 @@ class Live(QuarantineTest):
                     "snowflakectl: 2 servers registered meanwhile",
                     "  datacenter 1  worker 4  a.example:7609",
                     "  datacenter 9  worker -  a.example:7610",
-                    "snowflakectl: the registry is not safe yet: keep servers from reaching this "
-                    "ZooKeeper, stop those that are there, and run it again"])
+                    "snowflakectl: the registry is not safe yet; block the servers' access to this "
+                    "ZooKeeper, stop those that are registered, and run the command again"])
             for each in (path, new):
                 self.kazoo.delete(each)
         self.assert_ok(self.quarantine())

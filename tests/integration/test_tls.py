@@ -199,7 +199,7 @@ class Refused(TlsTest):
         address = server.addresses[1].replace("127.0.0.1", "localhost")
         ctl = self.id_of(address, "--tls-ca", self.authority.certificate)
         self.assertEqual((ctl.returncode, ctl.stdout), (1, ""))
-        self.assertEqual(ctl.stderr, f"snowflakectl: {address}: cannot connect: TLS: its "
+        self.assertEqual(ctl.stderr, f"snowflakectl: {address}: cannot connect: TLS: the peer's "
                                      "certificate is refused: hostname mismatch\n")
         told = server.wait_event("handshake-failed").fields["reason"]
         self.assertRegex(told.lower(), "^the peer reports: .*bad certificate$")
@@ -226,8 +226,8 @@ class Refused(TlsTest):
     def test_the_tool_names_the_option_that_is_wrong(self):
         broken, certificate, key = self.files / "not-there", *self.billing
         cases = ((("--tls-ca", broken), f"--tls-ca: cannot use the certificates {broken}: "),
-                 (("--tls-certificate", certificate), "--tls-certificate: a certificate for TLS "),
-                 (("--tls-key", key), "--tls-key: a certificate for TLS needs its key, "),
+                 (("--tls-certificate", certificate), "--tls-certificate: a certificate requires "),
+                 (("--tls-key", key), "--tls-key: a certificate requires its key, "),
                  (("--tls-certificate", broken, "--tls-key", key),
                   f"--tls-certificate: cannot use the certificate {broken}: "),
                  (("--tls-certificate", certificate, "--tls-key", broken),
@@ -271,7 +271,7 @@ class Refused(TlsTest):
                  (("--tls-client-ca", self.authority.certificate), 2,
                   "tls-client-ca: has no effect without tls:HOST:PORT in listen"),
                  (("--allow", "certificate:a"), 2, "requires tls-client-ca"),
-                 (("--allow", "10.0.0.1/8"), 2, '--allow: "10.0.0.1/8" is neither'),
+                 (("--allow", "10.0.0.1/8"), 2, '--allow: "10.0.0.1/8" is not an address'),
                  ((*tls, *certificate, "--tls-key", self.billing.key), 1,
                   f"the key {self.billing.key} does not belong to the certificate"),
                  ((*tls, "--tls-certificate", broken, *key), 1,

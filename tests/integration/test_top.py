@@ -91,7 +91,7 @@ class OnATerminal(CtlTest):
                     terminal.type(keys)
                     screen = self.next_screen(terminal, lambda text: order(text) == expected)
                     # there are no colours
-                    self.assertIn(f"(sorted by {column}; < > column", screen.splitlines()[0])
+                    self.assertIn(f"(by {column}; < > column", screen.splitlines()[0])
                     self.assertTrue(terminal.fits(screen), screen)
                     self.assertIn("q quit)", screen)
             terminal.type("q")

@@ -96,7 +96,7 @@ class Files(ServerTest):
                 told = [event for event in server.events if event.name == "worker-id-derived"]
                 self.assertEqual([(event.level, event.fields["worker_id"], event.fields["from"])
                                   for event in told], [("warning", str(worker_id), made_of)])
-                self.assertIn("repeat", told[0].fields["meaning"])
+                self.assertIn("issue the same IDs", told[0].fields["meaning"])
                 self.assertIsNone(server.find("directory-unique"))
                 self.assertEqual(len(list(self.state.glob(f"worker-*-{worker_id}.json"))), 1)
                 self.assertEqual(server.terminate(), 0)

@@ -74,7 +74,7 @@ class Refused(ZooKeeperTest):
         draw.wait_ids()
         self.replace_root({**znodes.LAYOUT, "worker_bits": 4, "sequence_bits": 13})
         lost = server.wait_event("worker-lost").fields["error"]
-        self.assertTrue(lost.startswith(f"{self.tree.reservation_path(0)} is gone"), lost)
+        self.assertTrue(lost.startswith(f"{self.tree.reservation_path(0)} is missing"), lost)
         error = server.wait_event("zookeeper-refused").fields["error"]
         self.assertRegex(error, f"^{self.root}/layout in ZooKeeper is .*worker_bits=4,.*"
                                 "this server's layout is .*worker_bits=5,.*another root")
