@@ -37,7 +37,7 @@ static void resolution_unref(Resolution *self)
 	if (atomic_fetch_sub(&self->references, 1) > 1)
 		return;
 	g_ptr_array_unref(self->hosts);
-	g_ptr_array_unref(self->names);
+	g_clear_pointer(&self->names, g_ptr_array_unref);
 	g_string_free(self->failures, TRUE);
 	pthread_mutex_destroy(&self->mutex);
 	g_free(self);
@@ -192,7 +192,7 @@ GPtrArray *resolution_wait_for_names(const Address *address, gint64 deadline_us,
 	}
 	close(done.fd);
 	if (atomic_load(&resolution->is_done) && resolution->names->len > 0)
-		names = g_ptr_array_ref(resolution->names); /* does not change any more */
+		names = g_steal_pointer(&resolution->names); /* the thread has added the last one */
 	else if (atomic_load(&resolution->is_done))
 		*out_why = g_strdup(g_strrstr(resolution->failures->str, ": ") + 2);
 	resolution_unref(resolution);

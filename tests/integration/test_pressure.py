@@ -63,7 +63,7 @@ class Pending(ServerTest):
     def test_unread_replies_stay_within_what_the_manual_says(self):
         manual = (ROOT / "docs" / "man" / "snowflaked.8").read_text()
         per_id = int(re.search(r"and (\d+) bytes [^.]*for each ID of", manual)[1])
-        batch, pending, clients = 40_000, 4096, 20
+        batch, pending, clients = 10_000, 4096, 20
         server = self.start("--max-batch", batch, "--max-pending", pending, "--threads", 1)
         call = STRICT.call("get_ulids", "a", batch)
         with contextlib.ExitStack() as stack:

@@ -225,8 +225,10 @@ TEST("/failover/leaves-nothing-behind", leaves_nothing_behind_at_an_address_that
 
 		for (guint i = 0; i < 4; i++)
 			connect_by_name(by_name);
-		/* the server may still have its end of the last connection, or of the one before */
-		g_assert_cmpuint(count_open_fds(), <=, before + 1);
+		/* the server can still have its end of the last connection; the threads that
+		 * resolved the name close their descriptors a moment later */
+		while (count_open_fds() > before + 1)
+			g_usleep(1000); /* lint: allow sleep: between two looks */
 	}
 	close(fds[0]);
 	close(fds[1]);
