@@ -34,7 +34,7 @@ def answer_question(fail, arguments, text, meanwhile=lambda: None):
                                stdin=follower, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     os.close(follower)
     question = ""
-    while not question.endswith("go on: "):
+    while not question.endswith("continue: "):
         question += process.stderr.read(1) or fail(question)
     meanwhile()
     os.write(leader, text)

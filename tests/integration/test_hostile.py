@@ -247,7 +247,7 @@ class Hostile(ServerTest):
         server = self.launch("--state-directory", self.state, "--threads", 1,
                              wrapper=self.limited_to(60))
         self.assertEqual(server.wait_end(), 1)
-        found = re.search(r"the server itself needs (\d+)", server.find("failed").fields["error"])
+        found = re.search(r"the server needs (\d+)", server.find("failed").fields["error"])
         self.start("--threads", 1, wrapper=self.limited_to(int(found[1]) + 1))
 
     def check_descriptors(self, threads, descriptors):
