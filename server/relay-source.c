@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 
+#include "client/call.h"
 #include "client/pool/buffer.h"
 #include "client/snowflake-client.h"
 #include "common/log.h"
@@ -262,19 +263,25 @@ static gboolean relay_get_workers(Source *source, gboolean may_wait, GPtrArray *
 				  GError **error)
 {
 	PoolUpstream *pool = relay_of(source)->pool;
+	g_autoptr(GPtrArray) workers = NULL;
 	gboolean has_failed = FALSE, none_at_all = FALSE;
 	gint64 asked_us;
 
-	*out_workers = NULL;
-	if (!pool_upstream_get_workers(pool, WORKERS_MAX_AGE_MS, out_workers, &asked_us,
+	if (!pool_upstream_get_workers(pool, WORKERS_MAX_AGE_MS, &workers, &asked_us,
 				       &has_failed) &&
 	    (has_failed || !may_wait))
-		pool_upstream_get_workers(pool, G_MAXINT32, out_workers, &asked_us, &none_at_all);
-	if (*out_workers == NULL && (has_failed || !may_wait))
+		pool_upstream_get_workers(pool, G_MAXINT32, &workers, &asked_us, &none_at_all);
+	if (workers == NULL && (has_failed || !may_wait))
 		g_set_error_literal(error, REGISTRY_ERROR, REGISTRY_ERROR_FAILED,
 				    has_failed ? "no server provides a list of servers"
 					       : "no server has sent its list of servers yet");
-	return *out_workers != NULL;
+	if (workers == NULL)
+		return FALSE;
+	*out_workers = g_ptr_array_new_full(workers->len + 1,
+					    (GDestroyNotify)snowflake_client_worker_free);
+	for (guint i = 0; i < workers->len; i++)
+		g_ptr_array_add(*out_workers, client_worker_copy(workers->pdata[i]));
+	return TRUE;
 }
 
 /* Events of the pool, such as a failover after a server's death */

@@ -45,8 +45,8 @@ typedef struct {
 	/* (transfer full) (nullable): the server that the IDs are from; NULL: there is none yet.
 	 * The operation is optional: without it this server is the one. */
 	char *(*find_server)(Source *self);
-	/* @out_workers: (out) (transfer full): of SnowflakeClientWorker: all servers that are
-	 * registered, maybe this one too. %FALSE: as keeper_get_workers(). */
+	/* @out_workers: (out) (transfer full): of SnowflakeClientWorker, copies: all servers that
+	 * are registered, maybe this one too. %FALSE: as keeper_get_workers(). */
 	gboolean (*get_workers)(Source *self, gboolean may_wait, GPtrArray **out_workers,
 				GError **error);
 	/* The main thread. */

@@ -54,6 +54,7 @@ THREADED = (
     "test_admin.Ids", "test_audit.File.test_every_id", "test_audit.File.test_rotated",
     "test_audit.Load.test_many", "test_audit.ToScribe.test_it_dies", "test_crowd.Spread",
     "test_drain.Crossing", "test_drain.Delay.test_it_says_so", "test_drain.Limits.test_all_loops",
+    "Fleets.test_many_lists",
     "Hostile.test_connections_beyond", "Hostile.test_resets", "Hostile.test_two_thousand",
     "InTheJournal.test_it_takes_nothing", "test_lifecycle.Stop.test_a_keeper_that_hangs",
     "test_lifecycle.Stop.test_several_signals", "test_lifecycle.Stop.test_what_was_sent",

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A relay, which hands on IDs of servers that come, go, hang and lie."""
+import concurrent.futures
 import datetime
 import functools
 import signal
@@ -207,6 +208,19 @@ class Fleets(RelayTest):
                              "count 5000 is out of range, 1 to 4000")
             self.assertEqual(len(connection.call(STRICT, "get_ids", "a", 4000).success), 4000)
             self.assertGreater(connection.call(STRICT, "get_id", "a").success, 0)
+
+    def test_many_lists_at_once(self):
+        """Loops do not share the lists that they send."""
+        relay = self.start_relay(self.start_fleet(1), "--threads", 2)
+
+        def ask():
+            with relay.connect() as connection:
+                for _ in range(100):
+                    listed = connection.call(STRICT, "get_workers").success
+                    self.assertEqual([worker.kind for worker in listed], ["relay", "server"])
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            for asked in [pool.submit(ask) for _ in range(8)]:
+                asked.result()
 
     def test_one_that_is_slow(self):
         handler, calls = Extended(), []
