@@ -457,8 +457,8 @@ static void draw_last(gpointer data)
 	g_autoptr(GPtrArray) lines =
 		ctl_table_lines(ctl_table_fits(full, columns) ? full : brief, columns);
 	g_autoptr(GPtrArray) below = g_ptr_array_new_with_free_func(g_free);
-	g_autofree char *keys = g_strdup_printf("by %s; < > column, r reverse, q quit",
-						COLUMNS[order.column].name);
+	g_autofree char *keys =
+		g_strdup_printf("by %s; < > column, r reverse, q quit", COLUMNS[order.column].name);
 	g_autofree char *title = ctl_watch_title(list->time_ms, keys);
 	g_autofree char *drawn = NULL;
 

@@ -185,7 +185,8 @@ const OptionSpec OPTIONS_TABLE[] = {
 		 "of the tick before. With 2^sequence_bits or continue, a few IDs spread "
 		 "evenly modulo any number"},
 	{NUMBER("max-batch", max_batch, "N", 1, 1000000, "10000"),
-	 .help = "number of IDs in one call of get_ids or get_id_runs, or fewer if --max-ahead does "
+	 .help = "number of IDs in one call of get_ids or get_id_runs, or fewer if --max-ahead "
+		 "does "
 		 "not allow as many; get_uuids and get_ulids allow at most 10000"},
 	{NUMBER("max-wait", max_wait_ms, "MS", 0, 60000, "1000"), EMBEDDED,
 	 .help = "time for which a call can wait for the clock or for a reservation, before "

@@ -88,7 +88,8 @@ class PassedSockets(PassedTest):
         mute = socket.socket(socket.AF_UNIX)
         good = self.listen()
         for sockets, names, words in (
-                ((datagrams,), None, ("descriptor 3", "not a listening TCP or local stream socket")),
+                ((datagrams,), None,
+                 ("descriptor 3", "not a listening TCP or local stream socket")),
                 ((good, silent), ("a", "b b\n"), ("descriptor 4", '\\"b b\\\\x0a\\"')),
                 ((mute,), None, ("descriptor 3", "only ListenStream= with a port or a path")),
                 ((good, local), ("a", "admin"), ("descriptor 4", "not a listening TCP socket",

@@ -235,7 +235,7 @@ static const Change STARTS[] = {
 	{.path = IDENTITY, .refusal = "is there without directory.json"},
 	{.change = change_layout, .path = IDENTITY, .refusal = "is there without directory.json"},
 	{.path = IDENTITY, .text = "{\"format\":1,", .refusal = "directory.json is damaged"},
-	{.path = IDENTITY, .text = "{\"format\":2}", .refusal = "is of format 2"},
+	{.path = IDENTITY, .text = "{\"format\":2}", .refusal = "has format 2"},
 	{.path = RECORD, .text = "", .refusal = "is damaged"},
 	{.change = cut_record, .refusal = "is damaged"},
 	{.change = zero_record, .refusal = "contains a NUL"},
