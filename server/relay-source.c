@@ -315,6 +315,7 @@ static void log_reason(RelaySource *self, const PoolView *view)
 static gboolean update_view(RelaySource *self)
 {
 	PoolView view = {0};
+	gint64 own_ms = g_get_real_time() / 1000;
 	gint64 offset_ns, least_ns, most_ns;
 	gboolean is_changed, was_away;
 
@@ -324,7 +325,8 @@ static gboolean update_view(RelaySource *self)
 	 * only the millisecond is known, and the answer can have taken the whole round trip. If it
 	 * is far from this machine's time, one of the clocks is wrong, and nothing is corrected. */
 	offset_ns = system_clock_measure_offset_ns();
-	if (ABS(view.as_of_ms - g_get_real_time() / 1000) <= self->max_skew_ms) {
+	if (view.as_of_ms >= own_ms - self->max_skew_ms &&
+	    view.as_of_ms <= own_ms + self->max_skew_ms) {
 		least_ns = view.as_of_ms * CLOCK_NS_PER_MS -
 			   (view.asked_at_us + view.round_trip_us) * 1000;
 		most_ns = (view.as_of_ms + 1) * CLOCK_NS_PER_MS - view.asked_at_us * 1000;
