@@ -174,6 +174,7 @@ GPtrArray *resolution_wait_for_names(const Address *address, gint64 deadline_us,
 	struct pollfd done = {.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), .events = POLLIN};
 	GPtrArray *names = NULL;
 	Resolution *resolution;
+	gboolean is_done;
 	gint64 left_us;
 	eventfd_t count;
 
@@ -191,9 +192,10 @@ GPtrArray *resolution_wait_for_names(const Address *address, gint64 deadline_us,
 		eventfd_read(done.fd, &count);
 	}
 	close(done.fd);
-	if (atomic_load(&resolution->is_done) && resolution->names->len > 0)
+	is_done = atomic_load(&resolution->is_done);
+	if (is_done && resolution->names->len > 0)
 		names = g_steal_pointer(&resolution->names); /* the thread has added the last one */
-	else if (atomic_load(&resolution->is_done))
+	else if (is_done)
 		*out_why = g_strdup(g_strrstr(resolution->failures->str, ": ") + 2);
 	resolution_unref(resolution);
 	return names;

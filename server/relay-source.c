@@ -3,7 +3,6 @@
 
 #include <pthread.h>
 
-#include "client/call.h"
 #include "client/pool/buffer.h"
 #include "client/snowflake-client.h"
 #include "common/log.h"
@@ -257,6 +256,19 @@ static char *relay_find_server(Source *source)
 
 /* The servers */
 
+static SnowflakeClientWorker *copy_worker(const SnowflakeClientWorker *worker)
+{
+	SnowflakeClientWorker *copy = g_memdup2(worker, sizeof *worker);
+
+	copy->address = g_strdup(worker->address);
+	copy->nonce = g_strdup(worker->nonce);
+	copy->state = g_strdup(worker->state);
+	copy->kind = g_strdup(worker->kind);
+	copy->program = g_strdup(worker->program);
+	copy->server = g_strdup(worker->server);
+	return copy;
+}
+
 /* A list that is too old is requested again. The old one is used if the call may not wait, or if no
  * new one comes. */
 static gboolean relay_get_workers(Source *source, gboolean may_wait, GPtrArray **out_workers,
@@ -280,7 +292,7 @@ static gboolean relay_get_workers(Source *source, gboolean may_wait, GPtrArray *
 	*out_workers = g_ptr_array_new_full(workers->len + 1,
 					    (GDestroyNotify)snowflake_client_worker_free);
 	for (guint i = 0; i < workers->len; i++)
-		g_ptr_array_add(*out_workers, client_worker_copy(workers->pdata[i]));
+		g_ptr_array_add(*out_workers, copy_worker(workers->pdata[i]));
 	return TRUE;
 }
 
@@ -315,6 +327,7 @@ static void log_reason(RelaySource *self, const PoolView *view)
 static gboolean update_view(RelaySource *self)
 {
 	PoolView view = {0};
+	gint64 own_ms = g_get_real_time() / 1000;
 	gint64 offset_ns, least_ns, most_ns;
 	gboolean is_changed, was_away;
 
@@ -324,7 +337,8 @@ static gboolean update_view(RelaySource *self)
 	 * only the millisecond is known, and the answer can have taken the whole round trip. If it
 	 * is far from this machine's time, one of the clocks is wrong, and nothing is corrected. */
 	offset_ns = system_clock_measure_offset_ns();
-	if (ABS(view.as_of_ms - g_get_real_time() / 1000) <= self->max_skew_ms) {
+	if (view.as_of_ms >= own_ms - self->max_skew_ms &&
+	    view.as_of_ms <= own_ms + self->max_skew_ms) {
 		least_ns = view.as_of_ms * CLOCK_NS_PER_MS -
 			   (view.asked_at_us + view.round_trip_us) * 1000;
 		most_ns = (view.as_of_ms + 1) * CLOCK_NS_PER_MS - view.asked_at_us * 1000;

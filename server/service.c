@@ -2,7 +2,6 @@
 #include "server/service.h"
 
 #include "audit/ring.h"
-#include "client/call.h"
 #include "core/text.h"
 #include "server/metrics.h"
 
@@ -236,17 +235,21 @@ static G_NO_INLINE ServiceOutcome list_workers(Service *self, RpcPass *pass, Ser
 	if (defer_if_costly(pass, self->n_workers > MOST_CHEAP_WORKERS))
 		return SERVICE_WAITS;
 	if (source->ops->get_workers(source, may_wait, &workers, &failure)) {
-		SnowflakeClientWorker own;
+		SnowflakeClientWorker *own = g_new(SnowflakeClientWorker, 1);
 
-		service_describe_self(self, &own);
+		service_describe_self(self, own);
+		own->address = g_strdup(own->address);
+		own->nonce = g_strdup(own->nonce);
+		own->state = g_strdup(own->state);
+		own->kind = g_strdup(own->kind);
+		own->program = g_strdup(own->program);
 		for (guint i = workers->len; i > 0; i--) {
 			const SnowflakeClientWorker *worker = workers->pdata[i - 1];
 
-			if (g_strcmp0(worker->nonce, own.nonce) == 0)
+			if (g_strcmp0(worker->nonce, own->nonce) == 0)
 				g_ptr_array_remove_index(workers, i - 1);
 		}
-		g_ptr_array_insert(workers, 0, client_worker_copy(&own));
-		g_free(own.server);
+		g_ptr_array_insert(workers, 0, own);
 		self->n_workers = workers->len;
 		pass->was_costly |= self->n_workers > MOST_CHEAP_WORKERS;
 		answer->workers = workers;
