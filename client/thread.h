@@ -3,7 +3,8 @@
 
 #include <pthread.h>
 
-/* As pthread_create(), for a thread with all signals blocked: they are the program's to handle.
+/* Calls pthread_create() with all signals blocked, because the program handles them.
+ * Returns: 0, or an error number
  * @name: 15 bytes at most */
 int client_thread_start(pthread_t *out_thread, const char *name, void *(*run)(void *user_data),
 			void *user_data);

@@ -46,7 +46,8 @@ Address *address_parse_admin(const char *text, GError **error);
  * tls. */
 gboolean address_text_is_tls(const char *text);
 
-/* As address_parse(), for an address to connect to: tls: is allowed, "*" and port 0 are not. */
+/* Parses an address to connect to, like address_parse(): tls: is allowed, "*" and port 0 are not.
+ */
 Address *address_parse_peer(const char *text, GError **error);
 
 /**
@@ -59,7 +60,7 @@ Address *address_parse_peer(const char *text, GError **error);
  */
 Address *address_parse_listen(const char *text, GError **error);
 
-/* As address_parse_peer(), or a local socket, for clients on this machine. */
+/* Parses an address like address_parse_peer(), or a local socket, for clients on this machine. */
 Address *address_parse_server(const char *text, GError **error);
 
 /* (transfer full) */

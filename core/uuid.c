@@ -68,7 +68,7 @@ gboolean uuid_parse(const char *text, Uuid *out_uuid, GError **error)
 #define RAND_B_BITS    62
 #define COUNTER_B_BITS (UUID_COUNTER_BITS - RAND_A_BITS)
 
-/* What follows the time in LAYOUT_TWITTER, and its part in rand_b. */
+/* The bits after the time in LAYOUT_TWITTER, and those of them in rand_b. */
 #define ID_LOW_BITS 22
 #define ID_B_BITS   (ID_LOW_BITS - RAND_A_BITS)
 

@@ -73,7 +73,7 @@ typedef struct {
 	const char *name; /* without dashes, as the next */
 	char short_name;  /* '\0': none */
 	const char *help;
-	const char *argument;   /* as --help has it; NULL: it takes no value */
+	const char *argument;   /* in the form of --help; NULL: it takes no value */
 	const OptionSpec *spec; /* of an option of snowflaked; else NULL */
 	gboolean is_repeated;   /* it can be given again */
 } Option;
@@ -257,7 +257,7 @@ static void print_values(const Line *self, const Option *option)
 	}
 }
 
-/* @usage: of the command, as --help has it: "check FILE", "quarantine", "[COMMAND]", "[ID...]"
+/* @usage: of the command, in the form of --help: "check FILE", "quarantine", "[COMMAND]", "[ID...]"
  * @place: of the argument, from 0 */
 static void print_arguments(const Line *self, const char *usage, guint place)
 {

@@ -658,9 +658,10 @@ static CtlStatus run_top(const CtlOptions *options, G_GNUC_UNUSED const char *co
 const CtlCommand ctl_top_command = {
 	.name = "top",
 	.summary = "Shows the activity of all servers, live.",
-	.details = "Which they are is asked as workers has it. On a terminal < and > choose the "
-		   "column that it is sorted by, r turns the order round, and press q to quit; "
-		   "elsewhere lists are printed one after the other, with --json an object a line.",
+	.details =
+		"Finds the servers as the command workers does. On a terminal, < and > select the "
+		"sort column, r reverses the order, and q quits. Otherwise, prints one list after "
+		"another; with --json, one object on each line.",
 	.takes_zookeeper = TRUE,
 	.entries = entries,
 	.run = run_top,

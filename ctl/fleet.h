@@ -7,7 +7,7 @@
 #include "ctl/output.h"
 #include "ctl/zookeeper.h"
 
-/* What servers say of themselves and of each other, for commands that list them. */
+/* The servers' descriptions of themselves and of each other, for commands that list them. */
 
 /* One server's answers, and how far away it and its clock are. */
 typedef struct {

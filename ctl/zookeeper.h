@@ -56,7 +56,7 @@ CtlRequest *ctl_zookeeper_list(CtlZookeeper *self, GPtrArray *requests, char *ke
 /* @version: that it must have; STORE_NONE: it must not be there */
 CtlRequest *ctl_zookeeper_write(CtlZookeeper *self, GPtrArray *requests, char *key, gint32 version,
 				const char *data);
-/* What is written after the answer gets the ACL of @key. */
+/* Reads the ACL of @key. Records that are written after the answer get this ACL. */
 CtlRequest *ctl_zookeeper_copy_acl(CtlZookeeper *self, GPtrArray *requests, char *key);
 
 /* Waits for all answers. %FALSE with an error set if one of @requests has another outcome than
@@ -94,6 +94,6 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlRegistryTree, ctl_registry_tree_free)
 /* (transfer full): the claims of a datacenter, of ListedClaim, in the order they were made in. */
 GPtrArray *ctl_registry_tree_order_claims(const DatacenterListing *datacenter);
 
-/* As servers tell it: when the last reserved tick begins, since the Unix epoch. Tick 0, which is
- * never issued, is none: 0. */
+/* Returns when the last reserved tick begins, since the Unix epoch, as servers report it. Returns 0
+ * for tick 0, which is never issued. */
 gint64 ctl_registry_tree_end_ms(const Layout *layout, gint64 tick);

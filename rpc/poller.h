@@ -9,8 +9,8 @@
 #include "common/tls/stream.h"
 #include "rpc/connection-limits.h"
 
-/* What the threads with an epoll instance use: the instance, a timer for it, the system calls of a
- * pass, and an inbox for messages from other threads. */
+/* An epoll instance with a timer, the system calls of a pass, and an inbox for messages from other
+ * threads. */
 
 /* Returns the descriptor of an epoll instance, or -1 with a GIOError set. */
 int poller_new(GError **error);

@@ -33,7 +33,7 @@
 #define FLOOD_CONNECTIONS 64
 #define FLOOD_CHECK_S     5
 
-/* What the descriptor in reserve is for. */
+/* The file of the descriptor in reserve. */
 #define RESERVE "/dev/null"
 
 struct _RpcServer {

@@ -20,7 +20,7 @@
 	"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "            \
 	"img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-/* What glib-compile-resources makes of admin/page/page.gresource.xml. */
+/* glib-compile-resources generates this function from admin/page/page.gresource.xml. */
 GResource *page_files_get_resource(void);
 
 struct _Admin {

@@ -80,7 +80,8 @@ static sigset_t signal_set(const int *signals, gsize n)
 	return set;
 }
 
-/* Of several signals that request the stop at once, one is handled. Others are handled first. */
+/* Handles a signal. If several signals request the stop at once, only one of them is handled, and
+ * signals of other kinds are handled before it. */
 static gboolean on_signal(gint fd, GIOCondition condition G_GNUC_UNUSED, gpointer user_data)
 {
 	struct signalfd_siginfo info, stop = {0};

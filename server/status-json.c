@@ -285,7 +285,7 @@ static void set_time(JsonObject *object, const char *name, gint64 time_ms)
 	set_text(object, name, text);
 }
 
-/* As snowflakectl has it. A relay holds no worker ID. */
+/* Returns the fields that snowflakectl prints. A relay holds no worker ID. */
 static JsonObject *describe_worker(const SnowflakeClientWorker *worker, gboolean is_self)
 {
 	JsonObject *object = json_object_new();

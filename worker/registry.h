@@ -26,7 +26,7 @@ GQuark registry_error_quark(void);
 
 typedef enum {
 	/* It failed and can succeed later: not reachable, disk full. The keeper tries again, but
-	 * not before its first lease: then the server ends, so that whoever starts it sees why. */
+	 * not before its first lease: then the server ends, so that its starter sees why. */
 	REGISTRY_ERROR_FAILED,
 	/* claim only: no worker ID is free; the message says why, and the remedy. */
 	REGISTRY_ERROR_WAIT,

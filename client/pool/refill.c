@@ -190,7 +190,7 @@ static gboolean handle_events(PoolRefill *self, gint64 now_us)
 	return is_changed;
 }
 
-/* What is needed */
+/* The size of the next requests */
 
 /* Returns: whether takers have found nothing, although IDs had come since they last did */
 static gboolean is_dry(PoolRefill *self)

@@ -53,7 +53,7 @@ typedef struct {
 	PoolBatchRequest *batch_request; /* of the current draw; NULL: it is for the buffer */
 } PoolServer;
 
-/* What came with an event. The buffers are used again. */
+/* The data of an event. The buffers are used again. */
 typedef struct {
 	gint64 asked_at_us; /* when the call began */
 	GArray *runs;       /* SnowflakeClientIdRun: DRAWN */

@@ -151,7 +151,7 @@ func (c *Client) wait(ctx context.Context, w *waiter) ([]int64, error) {
 		c.startRefill(w.began, w)
 	} else {
 		for a := range c.refill.attempts {
-			a.hurry(w.began, w.deadline)
+			a.leaveHalf(w.began, w.deadline)
 		}
 	}
 	if w.place != nil {

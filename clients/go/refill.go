@@ -218,7 +218,7 @@ func (r *refill) begin(e *endpoint) *attempt {
 	a.slowAt = now.Add(patience)
 	r.attempts[a] = true
 	for one := c.waiters.Front(); one != nil; one = one.Next() {
-		a.hurry(now, one.Value.(*waiter).deadline)
+		a.leaveHalf(now, one.Value.(*waiter).deadline)
 	}
 	return a
 }
@@ -227,8 +227,8 @@ func (r *refill) startTimer(a *attempt) {
 	a.timer = time.AfterFunc(time.Until(a.slowAt), func() { r.giveWay(a) })
 }
 
-// hurry leaves half of the time until a deadline for other attempts.
-func (a *attempt) hurry(now, deadline time.Time) {
+// leaveHalf leaves half of the time until a deadline for other attempts.
+func (a *attempt) leaveHalf(now, deadline time.Time) {
 	if soon := now.Add(max(deadline.Sub(now)/2, leastHurry)); soon.Before(a.slowAt) {
 		a.slowAt = soon
 		if a.timer != nil && a.timer.Stop() {

@@ -147,7 +147,8 @@ static Shape find_shape(Input *in, guint type)
 	return shape;
 }
 
-/* Of a container. A bool of the compact protocol is a byte there; as a field it has none. */
+/* Returns the shape of a container's items. In the compact protocol, a bool is a byte in a
+ * container, and no byte in a field. */
 static Shape find_item_shape(Input *in, guint type)
 {
 	Shape shape = find_shape(in, type);

@@ -75,7 +75,7 @@ static gboolean check_file(TlsError which, const char *file, GError **error)
 	       refuse_file_for(which, file, "it is larger than 8 MiB", error);
 }
 
-/* As refuse_file_for(), with OpenSSL's first error, which is the cause of the others. */
+/* Calls refuse_file_for() with OpenSSL's first error, which is the cause of the others. */
 static gboolean refuse_file(TlsError which, const char *file, GError **error)
 {
 	unsigned long code = ERR_get_error();

@@ -3,7 +3,9 @@
 
 #include <fcntl.h>
 #include <glib.h>
+#include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* Returns the number of open descriptors, including the one for the count itself. A test uses it to
@@ -15,6 +17,22 @@ static inline guint count_open_fds(void)
 
 	while (g_dir_read_name(dir) != NULL)
 		count++;
+	return count;
+}
+
+/* Returns the number of open sockets. */
+static inline guint count_open_sockets(void)
+{
+	g_autoptr(GDir) dir = g_dir_open("/proc/self/fd", 0, NULL);
+	const char *name;
+	guint count = 0;
+
+	while ((name = g_dir_read_name(dir)) != NULL) {
+		struct stat status;
+
+		if (fstat(atoi(name), &status) == 0 && S_ISSOCK(status.st_mode))
+			count++;
+	}
 	return count;
 }
 

@@ -17,8 +17,8 @@
  * followed and not waited for.
  *
  * The directories above are not checked: many are open to a group, and a container's volume to all.
- * Whoever may write there can replace this directory by another, but cannot put a file into it. A
- * server that runs notices that (see file/registry.h).
+ * A user who can write there can replace this directory, but cannot put a file into it. A running
+ * server notices that (see file/registry.h).
  *
  * No fork() waits for a call to the disk, and other threads can see the call (disk-call.h).
  *

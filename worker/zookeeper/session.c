@@ -435,8 +435,8 @@ ZookeeperSession *zookeeper_session_new(const ZookeeperSessionConfig *config)
 	self->timeout_ms = config->timeout_ms;
 	self->acl = &ZOO_OPEN_ACL_UNSAFE;
 	if (config->auth != NULL) {
-		/* not ZOO_CREATOR_ALL_ACL: where ZooKeeper speaks TLS, that includes whoever has
-		 * the certificate, as everybody on a machine has by a stunnel that runs there */
+		/* not ZOO_CREATOR_ALL_ACL: with TLS, it also admits every client that has the
+		 * certificate, and a local stunnel gives it to all users of the machine */
 		self->own_entry = (struct ACL){
 			ZOO_PERM_ALL, {(char *)"digest", znode_acl_identity(config->auth)}};
 		self->own_acl = (struct ACL_vector){1, &self->own_entry};

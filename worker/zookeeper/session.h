@@ -4,11 +4,11 @@
 #include <glib.h>
 
 /*
- * A handle of ZooKeeper's C client, and a thread that makes it and closes it: both may take their
- * time. The threads only leave messages here; whoever owns the session (one thread) is woken, and
- * takes them out one by one. Nothing waits for ZooKeeper or for a name server but close().
+ * A handle of ZooKeeper's C client, and a thread that makes it and closes it: both can take
+ * long. The threads only leave messages here. The thread that owns the session is woken, and takes
+ * them out one by one. Only close() waits for ZooKeeper or a name server.
  *
- * A session that has expired is of no more use: make another.
+ * A session that has expired is of no more use: store.c makes another.
  *
  * What comes of the messages, and when another session is begun, is in store.c.
  *
@@ -136,7 +136,7 @@ guint64 zookeeper_session_create(ZookeeperSession *self, const char *path, const
 guint64 zookeeper_session_create_ephemeral(ZookeeperSession *self, const char *path,
 					   const char *data);
 guint64 zookeeper_session_delete(ZookeeperSession *self, const char *path);
-/* Who may do what; NO_AUTH for whoever may neither read nor administer it. */
+/* Reads the ACL; NO_AUTH if this client may neither read nor administer the znode. */
 guint64 zookeeper_session_get_acl(ZookeeperSession *self, const char *path);
 /* Reads the ACL of @path. What is created after its answer OK gets that ACL; before the answer
  * nothing can be created. */
