@@ -303,7 +303,7 @@ static const char *break_record(const char *path)
 	switch (world_between(0, 4)) {
 	case 0:
 		ensemble_delete(path);
-		return "is gone";
+		return "is missing or damaged";
 	case 1: /* it ends sooner */
 		record.end_tick -= world_between(1, 1000);
 		break;
