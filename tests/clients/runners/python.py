@@ -20,6 +20,9 @@ KINDS = [(snowflake_client.ClockError, "clock"), (snowflake_client.UnavailableEr
          (snowflake_client.ClosedError, "closed"), (ValueError, "invalid-argument")]
 
 
+ATTEMPT = _servers._SHORTEST_ATTEMPT, _servers._LONGEST_ATTEMPT
+
+
 class PythonRunner(Runner):
     language = "Python"
     package = f"snowflake-client {snowflake_client.__version__}"
@@ -32,10 +35,10 @@ class PythonRunner(Runner):
             context = ssl.create_default_context(cafile=tls.get("ca"))
             if tls.get("certificate"):
                 context.load_cert_chain(tls["certificate"], tls.get("key"))
-        # the package has no such option
+        # the package has no such option, and the runner goes on with other scenarios
         attempt_ms = times_ms.pop("attempt_timeout_ms", None)
-        if attempt_ms is not None:
-            _servers._SHORTEST_ATTEMPT = _servers._LONGEST_ATTEMPT = attempt_ms / 1000
+        _servers._SHORTEST_ATTEMPT, _servers._LONGEST_ATTEMPT = (
+            ATTEMPT if attempt_ms is None else (attempt_ms / 1000, attempt_ms / 1000))
         times = {name.removesuffix("_ms"): time / 1000 for name, time in times_ms.items()}
         return Snowflake(servers, agent=agent, tls=context, **times)
 
