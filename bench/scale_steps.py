@@ -114,7 +114,8 @@ def _die_and_return(fleet, holders, watched_s):
              "steady": highest(watch.samples, killed_s - STEADY_S, killed_s),
              "surge": highest(others, killed_s, killed_s + DEAD_S),
              "settled": slices(others, killed_s, killed_s + DEAD_S, DEAD_S)[0][0],
-             "failed": after["failed"] - before["failed"], "dry": after["dry"] - before["dry"],
+             "failed": after["failed"] - before["failed"],
+             "empty_buffer": after["empty_buffer"] - before["empty_buffer"],
              "longest_ms_before": before["longest_us"] / 1000,
              "longest_ms": after["longest_us"] / 1000}
     fleet.start(0)

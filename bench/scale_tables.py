@@ -69,7 +69,7 @@ def deaths(figures):
     rows = [[who, point["servers"], point["lost"], point["settled"],
              point["surge"]["10 ms"]["connections"], point["surge"]["100 ms"]["connections"],
              point["steady"]["100 ms"]["calls"], point["surge"]["100 ms"]["calls"],
-             point["failed"], point["dry"], rounded(point["longest_ms"])]
+             point["failed"], point["empty_buffer"], rounded(point["longest_ms"])]
             for who, point in _points_of_deaths(figures)]
     return rows and table(
         ["after one server dies", "servers", "connections lost", "new in 4 s",

@@ -142,7 +142,7 @@ static gboolean wait_and_take(SnowflakePool *self, PoolSlot *slot, guint most, P
 	guint64 round;
 	int state;
 
-	atomic_fetch_add_explicit(&self->buffer->dry, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&self->buffer->empty_buffer, 1, memory_order_relaxed);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	if (timeout_us > 0) {
 		round = pool_wait_begin(wait);

@@ -92,13 +92,13 @@ typedef struct {
 
 /* Counts since the start of the pool, in this process. */
 typedef struct {
-	guint64 in_hand;     /* IDs in the prefetch buffer now */
-	guint64 taken;       /* IDs */
-	guint64 thrown_away; /* IDs that were discarded because of their age */
-	guint64 dry;         /* takes that found the prefetch buffer empty */
-	guint64 refills;     /* replies of servers with IDs */
-	guint64 switches;    /* failovers to another server */
-	guint64 excluded;    /* servers whose IDs were not unique */
+	guint64 prefetched;   /* IDs in the prefetch buffer now */
+	guint64 taken;        /* IDs */
+	guint64 discarded;    /* IDs that were discarded because of their age */
+	guint64 empty_buffer; /* takes that found the prefetch buffer empty */
+	guint64 refills;      /* replies of servers with IDs */
+	guint64 failovers;    /* failovers to another server */
+	guint64 excluded;     /* servers whose IDs were not unique */
 } SnowflakePoolStatistics;
 
 /**

@@ -42,14 +42,14 @@ typedef enum {
 	LOG_STATE,               /* from, to: the registration */
 	LOG_WORKER_CLAIMED,      /* datacenter_id, worker_id, first, reserved_until */
 	LOG_WORKER_WAITING,      /* why; until, where time will help */
-	LOG_WORKER_HANDED_BACK,  /* datacenter_id, worker_id, last */
-	LOG_HAND_BACK_FAILED,    /* the next owner waits for its end: error, reserved_until; at a
-				    stop meaning */
+	LOG_WORKER_RELEASED,     /* datacenter_id, worker_id, last */
+	LOG_RELEASE_FAILED,      /* the next owner waits for its end: error, reserved_until; at a
+				      stop meaning */
 	LOG_WORKER_LOST,         /* the record is another owner's: error */
 	LOG_PEERS_UNREACHABLE,   /* servers that were to be asked before a claim: count, addresses,
 				  * error */
 	LOG_PEERS_CONTRADICT,    /* asked again before it counts: error */
-	LOG_DIRECTORY_UNIQUE,    /* neither ID was given: unique per state directory only */
+	LOG_UNIQUE_IN_DIRECTORY, /* neither ID was given: unique per state directory only */
 	LOG_WORKER_ID_DERIVED,   /* unique as what it was made of is: worker_id, from, meaning */
 	LOG_EXTEND_FAILED,       /* error, reserved_until */
 	LOG_EXTEND_RECOVERED,    /* failures, 0 if it was only late; failed_ms */
@@ -59,17 +59,17 @@ typedef enum {
 				    operation, path, for_ms */
 	LOG_DISK_RECOVERED,      /* it has: operation, path, for_ms */
 	/* ZooKeeper */
-	LOG_ZOOKEEPER_CONNECTED,     /* session, timeout_ms */
-	LOG_ZOOKEEPER_LOST,          /* servers: IDs go on to the end of the reservation */
-	LOG_ZOOKEEPER_UNREACHABLE,   /* error: why; once a minute as long as it lasts */
-	LOG_ZOOKEEPER_NAMES_UNKNOWN, /* error: where it was is tried, if that is known */
-	LOG_ZOOKEEPER_NAMES_KNOWN,   /* all of them again: failures, look-ups that failed */
-	LOG_ZOOKEEPER_REFUSED,       /* error: something that time does not mend */
-	LOG_SESSION_EXPIRED,         /* session: another is made, with the same worker ID */
-	LOG_CLAIM_MADE,              /* path */
-	LOG_REGISTRATION,            /* from, to: its steps */
-	LOG_ZOOKEEPER_SESSION,       /* what: each event, also those logged otherwise */
-	LOG_ZOOKEEPER_OPERATION,     /* operation, path, outcome, took_us */
+	LOG_ZOOKEEPER_CONNECTED,         /* session, timeout_ms */
+	LOG_ZOOKEEPER_LOST,              /* servers: IDs go on to the end of the reservation */
+	LOG_ZOOKEEPER_UNREACHABLE,       /* error: why; once a minute as long as it lasts */
+	LOG_ZOOKEEPER_RESOLVE_FAILED,    /* error: where it was is tried, if that is known */
+	LOG_ZOOKEEPER_RESOLVE_RECOVERED, /* all of them again: failures, look-ups that failed */
+	LOG_ZOOKEEPER_REFUSED,           /* error: something that time does not mend */
+	LOG_SESSION_EXPIRED,             /* session: another is made, with the same worker ID */
+	LOG_CLAIM_MADE,                  /* path */
+	LOG_REGISTRATION,                /* from, to: its steps */
+	LOG_ZOOKEEPER_SESSION,           /* what: each event, also those logged otherwise */
+	LOG_ZOOKEEPER_OPERATION,         /* operation, path, outcome, took_us */
 	LOG_WORKER_ID_CHOSEN, /* worker_id, wanted, preferred, claims, reservations, lost_race,
 				 passed_over, refused */
 	/* the audit log */
@@ -84,7 +84,7 @@ typedef enum {
 				datacenter_id, worker_id, away_ms: 0: it has just begun */
 	LOG_RELAY_NO_SERVER, /* no server can be asked for IDs: error. Up to 16 different ones, then
 				the current one once a minute */
-	LOG_RELAY_CUT_OFF,   /* no server can be asked for IDs: server, the last one; error */
+	LOG_RELAY_DISCONNECTED,    /* no server can be asked for IDs: server, the last one; error */
 	LOG_RELAY_SERVER_EXCLUDED, /* for 10 minutes, because its IDs are not unique, each server
 				    * without a limit: server, nonce, first_sender: server that sent
 				    * the same ID before, empty if IDs went back; error, servers:

@@ -99,7 +99,7 @@ static Registry *make_file_registry(const Issuer *self, const IssuerMember *memb
 
 	/* a program with an embedded node on a directory has chosen that */
 	if (member->address != NULL && options->datacenter_id < 0 && self->worker_id < 0)
-		log_event(LOG_DIRECTORY_UNIQUE, log_text("state_directory", directory),
+		log_event(LOG_UNIQUE_IN_DIRECTORY, log_text("state_directory", directory),
 			  log_text("meaning", "without --datacenter-id and --worker-id, IDs are "
 					      "unique only among servers that use this directory"));
 	return file_registry_new(&config);

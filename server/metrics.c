@@ -168,12 +168,12 @@ void metrics_read(const MetricsSource *source, MetricsReading *out)
 
 		pool_upstream_get_view(upstream, &out->relay);
 		pool_upstream_get_statistics(upstream, &pool);
-		*gauge_of(out, GAUGE_RELAY_SERVED) = out->relay.is_served;
-		*gauge_of(out, GAUGE_RELAY_BUFFERED) = (gint64)pool.in_hand;
-		*gauge_of(out, GAUGE_RELAY_EXPIRED) = (gint64)pool.thrown_away;
-		*gauge_of(out, GAUGE_RELAY_DRY) = (gint64)pool.dry;
+		*gauge_of(out, GAUGE_RELAY_CONNECTED) = out->relay.is_served;
+		*gauge_of(out, GAUGE_RELAY_PREFETCHED) = (gint64)pool.prefetched;
+		*gauge_of(out, GAUGE_RELAY_DISCARDED) = (gint64)pool.discarded;
+		*gauge_of(out, GAUGE_RELAY_EMPTY_BUFFER) = (gint64)pool.empty_buffer;
 		*gauge_of(out, GAUGE_RELAY_REFILLS) = (gint64)pool.refills;
-		*gauge_of(out, GAUGE_RELAY_FAILOVERS) = (gint64)pool.switches;
+		*gauge_of(out, GAUGE_RELAY_FAILOVERS) = (gint64)pool.failovers;
 		*gauge_of(out, GAUGE_RELAY_EXCLUDED) = (gint64)pool.excluded;
 	}
 	out->why_not_ready = health_why_not_ready(source->health);
@@ -564,7 +564,7 @@ static const Metric METRICS[] = {
 	      UNIT_MS, "reservation", "left_ms", GAUGE_RESERVATION_LEFT),
 	GAUGE("snowflake_reservation_length_seconds", "Length of the reservation.", UNIT_MS,
 	      "reservation", "length_ms", GAUGE_RESERVATION_LENGTH),
-	GAUGE("snowflake_extending_fails",
+	GAUGE("snowflake_extension_failing",
 	      "Whether the last attempt to extend the reservation failed.", UNIT_FLAG,
 	      "reservation", "extending_fails", GAUGE_EXTENDING_FAILS),
 	FAMILY("snowflake_zookeeper_session", METRICS_GAUGE, "State of the session with ZooKeeper.",
@@ -582,20 +582,21 @@ static const Metric METRICS[] = {
 	       "Worker IDs in ZooKeeper, by datacenter and state.", write_worker_ids),
 
 	/* a relay */
-	GAUGE("snowflake_relay_served", "Whether the relay has a server to get IDs from.",
-	      UNIT_FLAG, "relay", "served", GAUGE_RELAY_SERVED),
+	GAUGE("snowflake_relay_connected", "Whether the relay has a server to get IDs from.",
+	      UNIT_FLAG, "relay", "connected", GAUGE_RELAY_CONNECTED),
 	FAMILY("snowflake_relay_server_info", METRICS_GAUGE,
 	       "Server that the relay gets IDs from; absent without one.", write_relay_server),
-	GAUGE("snowflake_relay_in_hand_ids", "IDs in the prefetch buffer.", UNIT_ONE, "relay",
-	      "in_hand_ids", GAUGE_RELAY_BUFFERED),
-	POOL_TOTAL("snowflake_relay_thrown_away_ids_total", "Prefetched IDs that became too old.",
-		   "thrown_away_ids", GAUGE_RELAY_EXPIRED),
-	POOL_TOTAL("snowflake_relay_dry_total", "Calls that found the prefetch buffer empty.",
-		   "dry", GAUGE_RELAY_DRY),
+	GAUGE("snowflake_relay_prefetched_ids", "IDs in the prefetch buffer.", UNIT_ONE, "relay",
+	      "prefetched_ids", GAUGE_RELAY_PREFETCHED),
+	POOL_TOTAL("snowflake_relay_discarded_ids_total", "Prefetched IDs that became too old.",
+		   "discarded_ids", GAUGE_RELAY_DISCARDED),
+	POOL_TOTAL("snowflake_relay_empty_buffer_total",
+		   "Calls that found the prefetch buffer empty.", "empty_buffer",
+		   GAUGE_RELAY_EMPTY_BUFFER),
 	POOL_TOTAL("snowflake_relay_refills_total",
 		   "Replies of servers with IDs for the prefetch buffer.", "refills",
 		   GAUGE_RELAY_REFILLS),
-	POOL_TOTAL("snowflake_relay_switches_total", "Failovers to another server.", "switches",
+	POOL_TOTAL("snowflake_relay_failovers_total", "Failovers to another server.", "failovers",
 		   GAUGE_RELAY_FAILOVERS),
 	POOL_TOTAL("snowflake_relay_excluded_servers_total",
 		   "Servers excluded for 10 minutes because their IDs were not unique.",
@@ -633,7 +634,7 @@ static const Metric METRICS[] = {
 	TOTAL("snowflake_call_waits_total",
 	      "Calls that waited for the clock, a reservation or the registry.", "waits",
 	      COUNTER_WAITS),
-	GAUGE("snowflake_parked_calls", "Calls that wait now, at most one for each connection.",
+	GAUGE("snowflake_waiting_calls", "Calls that wait now, at most one for each connection.",
 	      UNIT_ONE, "calls", "parked_calls", GAUGE_PARKED_CALLS),
 
 	/* connections */

@@ -316,7 +316,7 @@ static void log_reason(RelaySource *self, const PoolView *view)
 	if (!is_new && now_us - self->reason_us < REASON_AGAIN_US)
 		return;
 	self->reason_us = now_us;
-	/* relay-cut-off has the first reason */
+	/* relay-disconnected has the first reason */
 	if (!self->seen.is_served)
 		log_event(LOG_RELAY_NO_SERVER, log_text("error", view->failure));
 }
@@ -363,7 +363,7 @@ static gboolean update_view(RelaySource *self)
 			  log_number("away_ms",
 				     was_away ? (view.since_us - self->seen.since_us) / 1000 : 0));
 	else if (!view.is_served && self->seen.is_served)
-		log_event(LOG_RELAY_CUT_OFF, log_text("server", view.server),
+		log_event(LOG_RELAY_DISCONNECTED, log_text("server", view.server),
 			  log_text("error", view.failure));
 	if (is_changed)
 		set_max_batch(self, self->max_batch);

@@ -532,7 +532,7 @@ void server_stop(Server *self)
 			     (g_get_monotonic_time() - self->started_us) / G_USEC_PER_SEC));
 	if (source_ended)
 		return;
-	log_event(LOG_FAILED, log_text("error", "the worker ID was not handed back in time"));
+	log_event(LOG_FAILED, log_text("error", "the worker ID was not released in time"));
 	_exit(EXIT_FAILURE); /* its thread may still use all that would be freed */
 }
 

@@ -62,15 +62,15 @@ static KeeperPlan plan_next(const KeeperPlanFacts *facts)
 	if (facts->stopped)
 		return plan;
 	if (facts->under_way != REGISTRY_NONE) {
-		/* a hand-back is what a stop would begin anyway */
-		if (facts->stopping && !facts->cancelled && facts->under_way != REGISTRY_HAND_BACK)
+		/* a release is what a stop would begin anyway */
+		if (facts->stopping && !facts->cancelled && facts->under_way != REGISTRY_RELEASE)
 			return (KeeperPlan){.action = KEEPER_PLAN_CANCEL};
 		return plan;
 	}
 	if (facts->stopping && !facts->has_lease)
 		return (KeeperPlan){.action = KEEPER_PLAN_STOP};
 	if (facts->stopping)
-		return begin(REGISTRY_HAND_BACK);
+		return begin(REGISTRY_RELEASE);
 	/* outside the layout there is nothing to reserve; an end that was cut to the layout's last
 	 * tick would keep the worker ID for ever */
 	if (facts->ended || facts->outside)
@@ -85,7 +85,7 @@ static KeeperPlan plan_next(const KeeperPlanFacts *facts)
 		return begin_when_due(REGISTRY_CLAIM, facts->retry_at_us, facts->now_us);
 	}
 	if (facts->ahead)
-		return begin(REGISTRY_HAND_BACK);
+		return begin(REGISTRY_RELEASE);
 	/* if the end would not be later, the clock was set back, and the reservation will do */
 	if (wanted && !facts->out_of_reach && facts->next_end_tick > facts->end_tick)
 		plan = begin_when_due(REGISTRY_EXTEND, extension_due_us(facts), facts->now_us);

@@ -11,7 +11,7 @@ typedef enum {
 	KEEPER_RECLAIMING,  /* lost its worker ID, or gives it up, and claims another */
 	KEEPER_UNAVAILABLE, /* the reservation has run out; extending it fails, hangs, or is not
 			     * allowed because the clock is too far ahead of the registry's */
-	KEEPER_STOPPED,     /* retired and handed back */
+	KEEPER_STOPPED,     /* retired and released */
 } KeeperState;
 
 /* "starting", "waiting", ... */

@@ -679,7 +679,7 @@ static void end_extension(Keeper *self, RegistryResult *result)
 	}
 }
 
-static void end_hand_back(const Keeper *self, const GError *error)
+static void end_release(const Keeper *self, const GError *error)
 {
 	const KeeperPlanFacts *facts = &self->facts;
 	const Lease *lease = self->lease;
@@ -689,7 +689,7 @@ static void end_hand_back(const Keeper *self, const GError *error)
 		last = self->last_tick >= lease->first_tick
 			       ? layout_tick_text(self->layout, self->last_tick)
 			       : g_strdup("none");
-		log_event(LOG_WORKER_HANDED_BACK, log_number("datacenter_id", lease->datacenter_id),
+		log_event(LOG_WORKER_RELEASED, log_number("datacenter_id", lease->datacenter_id),
 			  log_number("worker_id", lease->worker_id), log_text("last", last));
 		return;
 	}
@@ -698,12 +698,12 @@ static void end_hand_back(const Keeper *self, const GError *error)
 	if (g_error_matches(error, REGISTRY_ERROR, REGISTRY_ERROR_LOST))
 		log_event(LOG_WORKER_LOST, log_text("error", error->message));
 	else if (facts->stopping && facts->now_tick <= facts->end_tick)
-		log_event(LOG_HAND_BACK_FAILED, log_text("error", error->message),
+		log_event(LOG_RELEASE_FAILED, log_text("error", error->message),
 			  log_text("reserved_until", end),
 			  log_text("meaning", "until then, no server can use the worker ID, so "
 					      "that no ID is issued twice"));
 	else
-		log_event(LOG_HAND_BACK_FAILED, log_text("error", error->message),
+		log_event(LOG_RELEASE_FAILED, log_text("error", error->message),
 			  log_text("reserved_until", end));
 }
 
@@ -727,8 +727,8 @@ static void end_operation(Keeper *self, RegistryResult *result)
 		end_claim(self, result);
 	} else if (operation == REGISTRY_EXTEND) {
 		end_extension(self, result);
-	} else if (operation == REGISTRY_HAND_BACK) {
-		end_hand_back(self, result->error);
+	} else if (operation == REGISTRY_RELEASE) {
+		end_release(self, result->error);
 	}
 	g_clear_error(&result->error);
 }
@@ -744,7 +744,7 @@ static void poll_registry(Keeper *self)
 	pthread_mutex_unlock(&self->mutex);
 	if (list_wanted)
 		self->registry->ops->list(self->registry);
-	/* only a hand-back does not depend on the time */
+	/* only a release does not depend on the time */
 	if (self->facts.outside && !self->facts.stopping)
 		return;
 	has_ended = self->registry->ops->poll(self->registry, self->inside_tick,
@@ -800,7 +800,7 @@ static void begin_operation(Keeper *self, RegistryOperation operation)
 		self->next_length_ms = next_length_ms(self);
 		ticks = facts->next_end_tick;
 		break;
-	case REGISTRY_HAND_BACK:
+	case REGISTRY_RELEASE:
 		ticks = retire_lease(self);
 		if (!facts->stopping)
 			unpublish_lease(self);
@@ -991,7 +991,7 @@ void keeper_ask_to_stop(Keeper *self, gint64 by_us)
 	pthread_mutex_unlock(&self->mutex);
 }
 
-static void log_hand_back_hangs(Keeper *self, gint64 timeout_ms)
+static void log_release_hangs(Keeper *self, gint64 timeout_ms)
 {
 	g_autofree char *disk = disk_call_describe_hanging(timeout_ms * G_TIME_SPAN_MILLISECOND);
 	g_autofree char *error =
@@ -1003,7 +1003,7 @@ static void log_hand_back_hangs(Keeper *self, gint64 timeout_ms)
 	keeper_get_status(self, &status);
 	end = status.reserved_until_ms != 0 ? text_time_ms(status.reserved_until_ms)
 					    : g_strdup("none");
-	log_event(LOG_HAND_BACK_FAILED, log_text("error", error), log_text("reserved_until", end));
+	log_event(LOG_RELEASE_FAILED, log_text("error", error), log_text("reserved_until", end));
 }
 
 gboolean keeper_stop(Keeper *self, gint64 timeout_ms)
@@ -1023,7 +1023,7 @@ gboolean keeper_stop(Keeper *self, gint64 timeout_ms)
 		finished = self->finished;
 		pthread_mutex_unlock(&self->mutex);
 		if (!finished) {
-			log_hand_back_hangs(self, timeout_ms);
+			log_release_hangs(self, timeout_ms);
 			return FALSE;
 		}
 		pthread_join(self->thread, NULL);

@@ -92,7 +92,7 @@ gboolean keeper_has_stopped(const Keeper *self);
  * @timeout_ms: how long to wait for the registry, 0 or more
  *
  * Waits for the end of the operation under way, retires the lease, hands it back and ends the
- * thread. If the registry is not reached in that time, the hand-back is given up. The outcome is
+ * thread. If the registry is not reached in that time, the release is given up. The outcome is
  * logged. It can be called again.
  *
  * Returns: %TRUE; or %FALSE, which is logged too, if the thread has not ended a second later. A

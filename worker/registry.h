@@ -16,7 +16,7 @@
  *
  * 1. A record holds the last reserved tick and the owner's nonce, which is new for each process.
  * 2. Every write is conditional on the version that was read, and the new end is computed from that
- *    reading. The end only grows; only the hand-back of a retired lease lowers it.
+ *    reading. The end only grows; only the release of a retired lease lowers it.
  * 3. A write counts when it is confirmed. If its outcome is unknown, the record is read again.
  * 4. Records are never deleted. A record that does not parse is an error, not zero.
  */
@@ -32,8 +32,8 @@ typedef enum {
 	REGISTRY_ERROR_WAIT,
 	/* The record is not as this server has written it last: another server's, set back, or
 	 * gone. So no more IDs may be issued from it: others may issue the same. The reservation is
-	 * held no more, and must not be handed back. poll() returns this as soon as it is known, as
-	 * the end of the operation under way, or without one. For a hand-back it only means that it
+	 * held no more, and must not be released. poll() returns this as soon as it is known, as
+	 * the end of the operation under way, or without one. For a release it only means that it
 	 * failed. */
 	REGISTRY_ERROR_LOST,
 	/* It lasts until an operator acts: held by a live server, another layout, another machine,
@@ -44,9 +44,9 @@ typedef enum {
 
 typedef enum {
 	REGISTRY_NONE,
-	REGISTRY_CLAIM,     /* the worker ID that is configured, or one that is free */
-	REGISTRY_EXTEND,    /* the reservation that is held */
-	REGISTRY_HAND_BACK, /* the same; its lease is retired, and stays so whatever the outcome */
+	REGISTRY_CLAIM,   /* the worker ID that is configured, or one that is free */
+	REGISTRY_EXTEND,  /* the reservation that is held */
+	REGISTRY_RELEASE, /* the same; its lease is retired, and stays so whatever the outcome */
 } RegistryOperation;
 
 /* The outcome of a claim. */
@@ -116,7 +116,7 @@ typedef struct {
 	gint64 poll_at_us;     /* monotonic: poll again then, unless wake() is called earlier; or
 				  G_MAXINT64 */
 	gboolean retry_now;    /* an extension, a claim that waits or a failed attempt is due now */
-	gboolean is_reachable; /* a hand-back now would reach the registry */
+	gboolean is_reachable; /* a release now would reach the registry */
 	RegistryClock clock;
 	RegistrySession session;
 	gint64 claimed_at_ms; /* since the Unix epoch: when the claim that shows this server to
@@ -135,10 +135,10 @@ typedef struct {
 	/**
 	 * begin:
 	 * @ticks: of a claim: the length of the reservation, from the tick of the write; of an
-	 *   extension: its end; of a hand-back: the tick of the last ID issued, or the one before
+	 *   extension: its end; of a release: the tick of the last ID issued, or the one before
 	 *   the first reserved
 	 *
-	 * Begins an operation. While the registry is out of reach, a hand-back ends with FAILED at
+	 * Begins an operation. While the registry is out of reach, a release ends with FAILED at
 	 * once; if the server stops, at poll()'s stop_by_us. If it fails, the worker ID is
 	 * quarantined until the reservation's end.
 	 */

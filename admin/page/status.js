@@ -91,7 +91,7 @@ function showReservation(reservation, state) {
 }
 
 // A relay reserves nothing: what it has ahead is in hand.
-function showRelay({ server, served, in_hand_ids: inHand }) {
+function showRelay({ server, served, prefetched_ids: inHand }) {
   put("reservation-head", "In hand");
   put("reservation", plural(inHand, "ID"));
   if (served) noteAhead("good", `from ${server}`);

@@ -123,19 +123,19 @@ static void print(Crowd *self)
 		SnowflakePoolStatistics one;
 
 		snowflake_pool_get_statistics(self->pools->pdata[i], &one);
-		sum.thrown_away += one.thrown_away;
-		sum.dry += one.dry;
+		sum.discarded += one.discarded;
+		sum.empty_buffer += one.empty_buffer;
 		sum.refills += one.refills;
-		sum.switches += one.switches;
+		sum.failovers += one.failovers;
 	}
 	printf("{\"ids\": %" G_GUINT64_FORMAT ", \"failed\": %" G_GUINT64_FORMAT ", "
 	       "\"longest_us\": %.1f, \"late_us\": %.1f, "
-	       "\"thrown_away\": %" G_GUINT64_FORMAT ", \"dry\": %" G_GUINT64_FORMAT ", "
-	       "\"refills\": %" G_GUINT64_FORMAT ", \"switches\": %" G_GUINT64_FORMAT "}\n",
+	       "\"discarded\": %" G_GUINT64_FORMAT ", \"empty_buffer\": %" G_GUINT64_FORMAT ", "
+	       "\"refills\": %" G_GUINT64_FORMAT ", \"failovers\": %" G_GUINT64_FORMAT "}\n",
 	       atomic_load(&self->ids), atomic_load(&self->failed),
 	       (double)atomic_exchange(&self->longest_ns, 0) / 1000,
-	       (double)atomic_exchange(&self->late_ns, 0) / 1000, sum.thrown_away, sum.dry,
-	       sum.refills, sum.switches);
+	       (double)atomic_exchange(&self->late_ns, 0) / 1000, sum.discarded, sum.empty_buffer,
+	       sum.refills, sum.failovers);
 	fflush(stdout);
 }
 

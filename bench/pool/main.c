@@ -100,11 +100,11 @@ static void print(const TakersReport *report, SnowflakePool *pool)
 	       error != NULL ? error : "", report->twice, report->went_back, report->longest_us,
 	       median(report->burst_ns), report->burst_ns->len, report->children,
 	       report->bad_children);
-	printf("\"in_hand\": %" G_GUINT64_FORMAT ", \"taken\": %" G_GUINT64_FORMAT ", "
-	       "\"thrown_away\": %" G_GUINT64_FORMAT ", \"dry\": %" G_GUINT64_FORMAT ", "
-	       "\"refills\": %" G_GUINT64_FORMAT ", \"switches\": %" G_GUINT64_FORMAT "}\n",
-	       statistics.in_hand, statistics.taken, statistics.thrown_away, statistics.dry,
-	       statistics.refills, statistics.switches);
+	printf("\"prefetched\": %" G_GUINT64_FORMAT ", \"taken\": %" G_GUINT64_FORMAT ", "
+	       "\"discarded\": %" G_GUINT64_FORMAT ", \"empty_buffer\": %" G_GUINT64_FORMAT ", "
+	       "\"refills\": %" G_GUINT64_FORMAT ", \"failovers\": %" G_GUINT64_FORMAT "}\n",
+	       statistics.prefetched, statistics.taken, statistics.discarded,
+	       statistics.empty_buffer, statistics.refills, statistics.failovers);
 }
 
 static int run(const Options *options)

@@ -96,7 +96,7 @@ static gboolean take_from_ring(PoolBuffer *self, guint most, PoolRun *out_run)
 	gboolean taken = pool_ring_take(&self->ring, most, oldest, out_run, &dropped);
 
 	if (dropped > 0)
-		atomic_fetch_add_explicit(&self->thrown, dropped, memory_order_relaxed);
+		atomic_fetch_add_explicit(&self->discarded, dropped, memory_order_relaxed);
 	return taken;
 }
 
@@ -113,7 +113,7 @@ gboolean pool_buffer_take(PoolBuffer *self, PoolSlot *slot, guint most, PoolRun 
 	}
 	left = slot_left(slot);
 	if (left > 0 && load_relaxed(&slot->batch) < load_relaxed(&self->oldest)) {
-		add_to_counter(&slot->thrown, left);
+		add_to_counter(&slot->discarded, left);
 		atomic_store_explicit(&slot->next,
 				      atomic_load_explicit(&slot->end, memory_order_relaxed),
 				      memory_order_relaxed);
@@ -156,7 +156,7 @@ PoolBufferCount pool_buffer_count(const PoolBuffer *self)
 	PoolBufferCount count = {
 		.prefetched = pool_ring_level(&self->ring),
 		.taken = load_relaxed(&self->taken),
-		.thrown = load_relaxed(&self->thrown),
+		.discarded = load_relaxed(&self->discarded),
 	};
 	guint64 oldest = load_relaxed(&self->oldest);
 	guint top = atomic_load_explicit(&self->top, memory_order_relaxed);
@@ -166,9 +166,9 @@ PoolBufferCount pool_buffer_count(const PoolBuffer *self)
 		guint64 left = slot_left(slot);
 		gboolean is_old = load_relaxed(&slot->batch) < oldest;
 
-		count.taken += load_relaxed(&slot->drawn) - load_relaxed(&slot->thrown) - left;
+		count.taken += load_relaxed(&slot->drawn) - load_relaxed(&slot->discarded) - left;
 		count.prefetched += is_old ? 0 : left;
-		count.thrown += load_relaxed(&slot->thrown) + (is_old ? left : 0);
+		count.discarded += load_relaxed(&slot->discarded) + (is_old ? left : 0);
 	}
 	return count;
 }

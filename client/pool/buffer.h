@@ -47,10 +47,10 @@ typedef struct {
 	_Alignas(POOL_LINE_BYTES) _Atomic gint64 next;
 	_Atomic gint64 end; /* after the last ID */
 	_Atomic guint64 batch;
-	_Atomic guintptr owner; /* pthread_self() of the thread; 0: none */
-	_Atomic guint64 drawn;  /* IDs from the ring, since the start */
-	_Atomic guint64 thrown; /* of them, IDs thrown away for their age */
-	guint chunk;            /* size that the next chunk can have; 0: as 1 */
+	_Atomic guintptr owner;    /* pthread_self() of the thread; 0: none */
+	_Atomic guint64 drawn;     /* IDs from the ring, since the start */
+	_Atomic guint64 discarded; /* of them, IDs discarded for their age */
+	guint chunk;               /* size that the next chunk can have; 0: as 1 */
 } PoolSlot;
 
 typedef struct {
@@ -60,11 +60,11 @@ typedef struct {
 	_Atomic gboolean is_started; /* a thread refills this buffer, in this process */
 	/* written by threads that find nothing, or have no slot */
 	_Alignas(POOL_LINE_BYTES) PoolWait wait;
-	_Atomic guint64 taken;  /* IDs from the ring, not by way of a slot */
-	_Atomic guint64 thrown; /* IDs thrown away on the way to younger ones */
-	_Atomic guint64 dry;    /* takes that found nothing */
-	_Atomic guint n_owned;  /* slots with an owner */
-	_Atomic guint top;      /* slots that ever had an owner are below this one */
+	_Atomic guint64 taken;        /* IDs from the ring, not by way of a slot */
+	_Atomic guint64 discarded;    /* IDs discarded on the way to younger ones */
+	_Atomic guint64 empty_buffer; /* takes that found nothing */
+	_Atomic guint n_owned;        /* slots with an owner */
+	_Atomic guint top;            /* slots that ever had an owner are below this one */
 	PoolRing ring;
 	PoolSlot slots[POOL_BUFFER_MAX_SLOTS];
 } PoolBuffer;
@@ -72,7 +72,7 @@ typedef struct {
 typedef struct {
 	guint64 prefetched;
 	guint64 taken;
-	guint64 thrown;
+	guint64 discarded;
 } PoolBufferCount;
 
 /* Returns: (transfer full): an empty buffer, or %NULL with UNSUPPORTED set */

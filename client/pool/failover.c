@@ -740,7 +740,7 @@ void pool_fleet_tend(PoolFleet *self, PoolNeed need, gint64 now_us)
 	/* leaves the first for a better server */
 	if (self->is_served &&
 	    (self->first == NULL || pool_server_rank(self->first, now_us) > best)) {
-		self->switches += self->first != NULL || self->has_lost_first;
+		self->failovers += self->first != NULL || self->has_lost_first;
 		self->has_lost_first = FALSE;
 		redraw_first(self, now_us);
 	}

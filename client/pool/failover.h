@@ -50,7 +50,7 @@ typedef struct {
 	PoolServer *candidate; /* of servers: is tried in a rotation; NULL: none */
 	gboolean is_served;    /* a server is fit to be drawn from */
 	PoolNeed need;
-	guint64 switches;
+	guint64 failovers;
 	guint64 n_excluded; /* servers whose IDs were not unique */
 	/* the last of them, as in PoolView; NULL: none yet */
 	char *excluded_server, *excluded_nonce, *first_sender, *proof;

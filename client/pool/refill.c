@@ -31,7 +31,7 @@ struct _PoolRefill {
 	_Atomic gboolean is_woken;
 	_Atomic gboolean stops;
 	_Atomic guint64 refills;
-	_Atomic guint64 switches;
+	_Atomic guint64 failovers;
 	_Atomic guint64 excluded;
 	/* the thread's, under fork_guard_lock() */
 	PoolFleet fleet;
@@ -42,7 +42,7 @@ struct _PoolRefill {
 	guint64 wanted; /* IDs to have prefetched */
 	gboolean is_waited_for;
 	gboolean batch_was_last; /* if takers wait, the buffer is refilled before the next batch */
-	guint64 seen_dry;
+	guint64 seen_empty_buffer;
 	guint64 n_excluded_shown; /* fleet.n_excluded in the view */
 	guint64 seen_refills;     /* when takers last found nothing */
 	gboolean has_set_failure;
@@ -61,13 +61,13 @@ static double approach(double value, double sample, double past_us, double time_
 	return value + (sample - value) * past_us / (past_us + time_us);
 }
 
-void pool_rate_observe(PoolRate *self, gint64 now_us, guint64 gone, gboolean is_dry)
+void pool_rate_observe(PoolRate *self, gint64 now_us, guint64 gone, gboolean is_empty)
 {
 	double past_us = (double)(now_us - self->seen_at_us);
 
-	if (is_dry)
+	if (is_empty)
 		self->pushed = CLAMP(self->pushed * 2, POOL_RATE_FIRST, POOL_RATE_MAX_TARGET);
-	if (is_dry || gone != self->seen_gone)
+	if (is_empty || gone != self->seen_gone)
 		self->active_at_us = now_us;
 	if (past_us < SHORT_US)
 		return;
@@ -76,7 +76,7 @@ void pool_rate_observe(PoolRate *self, gint64 now_us, guint64 gone, gboolean is_
 
 	self->per_us =
 		approach(self->per_us, sample, past_us, sample > self->per_us ? RISE_US : FALL_US);
-	if (!is_dry)
+	if (!is_empty)
 		self->pushed = approach(self->pushed, 0, past_us, PUSH_FALL_US);
 	self->seen_at_us = now_us;
 	self->seen_gone = gone;
@@ -193,15 +193,16 @@ static gboolean handle_events(PoolRefill *self, gint64 now_us)
 /* The size of the next requests */
 
 /* Returns: whether takers have found nothing, although IDs had come since they last did */
-static gboolean is_dry(PoolRefill *self)
+static gboolean found_empty_buffer(PoolRefill *self)
 {
-	guint64 dry = atomic_load_explicit(&self->buffer->dry, memory_order_relaxed);
+	guint64 empty_buffer =
+		atomic_load_explicit(&self->buffer->empty_buffer, memory_order_relaxed);
 	guint64 refills = atomic_load_explicit(&self->refills, memory_order_relaxed);
 
-	if ((dry == self->seen_dry && !self->is_waited_for) ||
+	if ((empty_buffer == self->seen_empty_buffer && !self->is_waited_for) ||
 	    (refills == self->seen_refills && self->wanted > 0))
 		return FALSE;
-	self->seen_dry = dry;
+	self->seen_empty_buffer = empty_buffer;
 	self->seen_refills = refills;
 	return TRUE;
 }
@@ -210,7 +211,7 @@ static void observe_takes(PoolRefill *self, gint64 now_us)
 {
 	guint64 put_ids = pool_ring_put_ids(&self->buffer->ring);
 	guint64 level = pool_ring_level(&self->buffer->ring);
-	guint64 thrown = atomic_load_explicit(&self->buffer->thrown, memory_order_relaxed);
+	guint64 discarded = atomic_load_explicit(&self->buffer->discarded, memory_order_relaxed);
 	gint64 round_trip_us = self->fleet.first != NULL ? self->fleet.first->round_trip_us : 0;
 	gint64 span_us = self->config->prefetch_ms * G_TIME_SPAN_MILLISECOND + 2 * round_trip_us;
 	gint64 placed_at_us =
@@ -219,9 +220,10 @@ static void observe_takes(PoolRefill *self, gint64 now_us)
 
 	if (level == 0) /* how many of a relay's calls wait is unknown */
 		waiting = atomic_load(&self->buffer->wait.waiting) +
-			  (self->watch != NULL && atomic_load(&self->watch->is_dry));
+			  (self->watch != NULL && atomic_load(&self->watch->is_empty));
 	self->is_waited_for = waiting > 0;
-	pool_rate_observe(&self->rate, now_us, put_ids - level - thrown, is_dry(self));
+	pool_rate_observe(&self->rate, now_us, put_ids - level - discarded,
+			  found_empty_buffer(self));
 	self->wanted = MAX(pool_rate_target(&self->rate, span_us), waiting);
 	self->need = POOL_NEED_NONE;
 	if (self->wanted > 0 || placed_at_us != POOL_NEVER_US)
@@ -290,7 +292,7 @@ static gint64 make_pass(PoolRefill *self)
 		pool_wait_set_failure(&self->buffer->wait, failure != NULL ? failure->code : 0,
 				      failure != NULL ? failure->message : NULL);
 	self->has_set_failure = failure != NULL;
-	atomic_store_explicit(&self->switches, self->fleet.switches, memory_order_relaxed);
+	atomic_store_explicit(&self->failovers, self->fleet.failovers, memory_order_relaxed);
 	atomic_store_explicit(&self->excluded, self->fleet.n_excluded, memory_order_relaxed);
 	return next_us;
 }
@@ -409,12 +411,13 @@ void pool_refill_get_statistics(const PoolRefill *self, SnowflakePoolStatistics 
 	PoolBufferCount count = pool_buffer_count(self->buffer);
 
 	*out_statistics = (SnowflakePoolStatistics){
-		.in_hand = count.prefetched,
+		.prefetched = count.prefetched,
 		.taken = count.taken,
-		.thrown_away = count.thrown,
-		.dry = atomic_load_explicit(&self->buffer->dry, memory_order_relaxed),
+		.discarded = count.discarded,
+		.empty_buffer =
+			atomic_load_explicit(&self->buffer->empty_buffer, memory_order_relaxed),
 		.refills = atomic_load_explicit(&self->refills, memory_order_relaxed),
-		.switches = atomic_load_explicit(&self->switches, memory_order_relaxed),
+		.failovers = atomic_load_explicit(&self->failovers, memory_order_relaxed),
 		.excluded = atomic_load_explicit(&self->excluded, memory_order_relaxed),
 	};
 }

@@ -78,19 +78,19 @@ typedef struct {
 /* @idle_us: the time without takes after which none are expected */
 void pool_rate_init(PoolRate *self, gint64 idle_us, gint64 now_us);
 
-/* @gone: IDs taken since the start. @is_dry: takers have found nothing since the last call */
-void pool_rate_observe(PoolRate *self, gint64 now_us, guint64 gone, gboolean is_dry);
+/* @gone: IDs taken since the start. @is_empty: takers have found nothing since the last call */
+void pool_rate_observe(PoolRate *self, gint64 now_us, guint64 gone, gboolean is_empty);
 
 /* Returns: the number of IDs to prefetch for the next @span_us; 0: nobody takes IDs */
 guint pool_rate_target(const PoolRate *self, gint64 span_us);
 
 /*
  * How old prefetched IDs are. IDs that were requested within a 64th of the largest age are one
- * batch, which is as old as its first ID; so an ID is thrown away a little early, and never late.
+ * batch, which is as old as its first ID; so an ID is discarded a little early, and never late.
  * Batches are numbered from 1. Pure.
  *
  * A reply that took long can be older than the batch before its own. When it is too old, that batch
- * is thrown away too.
+ * is discarded too.
  */
 
 #define POOL_AGES_BATCHES 128

@@ -60,14 +60,14 @@ gboolean pool_watch_take(PoolWatch *self, PoolBuffer *buffer, guint most, PoolRu
 {
 	if (pool_buffer_take(buffer, NULL, most, out_run))
 		return TRUE;
-	atomic_fetch_add_explicit(&buffer->dry, 1, memory_order_relaxed);
-	atomic_exchange(&self->is_dry, TRUE);
+	atomic_fetch_add_explicit(&buffer->empty_buffer, 1, memory_order_relaxed);
+	atomic_exchange(&self->is_empty, TRUE);
 	return pool_buffer_take(buffer, NULL, most, out_run);
 }
 
 void pool_watch_note_refill(PoolWatch *self)
 {
-	if (atomic_exchange(&self->is_dry, FALSE))
+	if (atomic_exchange(&self->is_empty, FALSE))
 		self->is_changed = TRUE;
 }
 

@@ -25,8 +25,8 @@
 typedef struct {
 	void (*changed)(gpointer user_data);
 	gpointer user_data;
-	_Atomic gboolean is_dry; /* the mark */
-	gboolean is_changed;     /* for the thread that refills: changed() is due */
+	_Atomic gboolean is_empty; /* the mark */
+	gboolean is_changed;       /* for the thread that refills: changed() is due */
 	pthread_mutex_t mutex;
 	/* under it */
 	GPtrArray *requests; /* PoolBatchRequest: all */

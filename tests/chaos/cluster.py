@@ -232,7 +232,7 @@ class Cluster:
     @staticmethod
     def _what_was_wrong(life, status):
         """A server may end by itself only before it was ready, with a reason; and in an orderly
-        stop may fail to hand back. It may never crash."""
+        stop may fail to release. It may never crash."""
         server = life.server
         if server.strange:
             return "wrote lines that are not of its log: " + " | ".join(server.strange[:5])

@@ -161,7 +161,7 @@ class Lives(unittest.TestCase):
             [container] = json.loads(podman("inspect", name))
             self.assertEqual(container["State"]["ExitCode"], 0)
             # podman keeps the server's standard error apart
-            self.assertIn("event=worker-handed-back",
+            self.assertIn("event=worker-released",
                           podman("logs", name, stderr=subprocess.STDOUT))
 
     def test_health_is_that_of_the_server(self):

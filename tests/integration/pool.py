@@ -2,7 +2,7 @@
 """Programs that take IDs from a pool of the client library.
 
     pool = StepByStep(self, [address, ...], max_age_ms=300)
-    pool.take(3); pool.count().in_hand; pool.take_in_child(3)
+    pool.take(3); pool.count().prefetched; pool.take_in_child(3)
 
     load = Load(self, [address, ...], "--rate", 100000, seconds=3)
     load.finish()["failed"]
@@ -22,12 +22,12 @@ LOAD = BUILD / "bench" / "pool" / "bench-pool"
 
 
 class Count(NamedTuple):
-    in_hand: int
+    prefetched: int
     taken: int
-    thrown_away: int
-    dry: int
+    discarded: int
+    empty_buffer: int
     refills: int
-    switches: int
+    failovers: int
 
 
 class Refused(Exception):

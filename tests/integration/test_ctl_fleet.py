@@ -251,7 +251,7 @@ class Real(RegistryTest):
                 self.assertRegex(line, "the list is .* old, because ZooKeeper|"
                                  "other servers may be missing")
             for server in (first, second):
-                server.kill()  # what they hold cannot be handed back
+                server.kill()  # what they hold cannot be released
 
 
 def told_relay(maker=Told, **fields):

@@ -60,7 +60,7 @@ class Delay(ServerTest):
             self.assertEqual(connection.rest(), b"")
         self.assertEqual(server.wait_end(), 0)
         self.assertGreater(time.monotonic() - began, 1)
-        server.wait_event("worker-handed-back")
+        server.wait_event("worker-released")
 
 
 class Client:

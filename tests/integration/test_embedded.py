@@ -76,7 +76,7 @@ class Embedded(ZooKeeperTest):
         node = self.node()
         self.assertEqual(node.wait_event("peers-unreachable").fields["addresses"], "127.0.0.1:1")
 
-    def test_an_orderly_end_hands_back(self):
+    def test_an_orderly_end_releases(self):
         node = self.node()
         worker_id = worker_of(node)
         self.assertEqual(node.terminate(), 0)

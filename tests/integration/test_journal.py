@@ -63,7 +63,7 @@ class InTheJournal(ServerTest):
                 server = self.launch("--state-directory", directory,
                                      wrapper=self.journal.wrapper(stream=True))
                 entry = wait_for(lambda: self.journal.entries(  # pylint: disable=cell-var-from-loop
-                    SNOWFLAKE_EVENT="directory-unique", _PID=server.pid))[0]
+                    SNOWFLAKE_EVENT="unique-in-directory", _PID=server.pid))[0]
                 self.assertEqual(entry["SNOWFLAKE_STATE_DIRECTORY"], str(directory))
                 self.assertNotIn("\n", entry["MESSAGE"])
                 self.journal.wait_entry(SNOWFLAKE_EVENT="ready", _PID=server.pid)
@@ -167,7 +167,7 @@ class AsJson(ServerTest):
                 for one in objects:
                     self.assertEqual(list(one)[:3], ["time", "level", "event"])
                 by_event = {one["event"]: one for one in objects}
-                self.assertEqual(by_event["directory-unique"]["state_directory"], str(directory))
+                self.assertEqual(by_event["unique-in-directory"]["state_directory"], str(directory))
                 self.assertIsInstance(by_event["ready"]["startup_ms"], int)
                 self.assertEqual(by_event["worker-claimed"]["worker_id"], 0)
                 options = {one["name"]: one["value"] for one in objects

@@ -34,7 +34,7 @@ class Start(ServerTest):
         self.assertEqual(server.address, ("127.0.0.1", 7609))
         parts = Parts.of(server.call("get_id", "good"))
         self.assertEqual((parts.datacenter_id, parts.worker_id), (0, 0))
-        server.wait_event("directory-unique")
+        server.wait_event("unique-in-directory")
         self.assertEqual(server.terminate(), 0)
 
     def test_without_options(self):
@@ -82,7 +82,7 @@ class Start(ServerTest):
         self.assertEqual(len(server.addresses), 2)
         parts = Parts.of(server.call("get_id", "good"))
         self.assertEqual((parts.datacenter_id, parts.worker_id), (3, 5))
-        self.assertIsNone(server.find("directory-unique"))
+        self.assertIsNone(server.find("unique-in-directory"))
         with server.connect() as connection:
             self.assertIsNotNone(connection.call(STRICT, "get_ids", "good", 8).value.count_error)
 
@@ -239,7 +239,7 @@ class Stop(ServerTest):
                     self.assertEqual(len(set(numbers)), 1000)
                     self.assertEqual(connection.rest(), b"")
                 self.assertEqual(server.wait_end(), 0)
-                server.wait_event("worker-handed-back")
+                server.wait_event("worker-released")
                 stopped = server.wait_event("stopped").fields
                 self.assertEqual([stopped[name] for name in ("ids", "calls", "exceptions")],
                                  ["1000", "1000", "0"])
@@ -252,7 +252,7 @@ class Stop(ServerTest):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCONT):
             server.send_signal(number)
         self.assertEqual(server.wait_end(), 0)
-        server.wait_event("worker-handed-back")
+        server.wait_event("worker-released")
 
     def test_signals_that_mean_nothing(self):
         numbers = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF,
@@ -267,7 +267,7 @@ class Stop(ServerTest):
         ignored = server.wait_event("signal-ignored")
         self.assertEqual(ignored.fields["pid"], str(os.getpid()))
         self.assertEqual(server.terminate(), 0)
-        server.wait_event("worker-handed-back")
+        server.wait_event("worker-released")
 
     def test_a_loop_that_cannot_go_on(self):
         if SANITIZED:
@@ -284,12 +284,12 @@ class Stop(ServerTest):
             self.assertEqual(server.wait_end(), 1)
         failed = server.wait_event("failed")
         self.assertIn("an event loop cannot wait for events", failed.fields["error"])
-        server.wait_event("worker-handed-back")
+        server.wait_event("worker-released")
 
     def test_a_stop_without_time(self):
         server = self.occupy(self.start(*SLOW, "--stop-timeout", 0))
         self.assertEqual(server.terminate(), 0)
-        server.wait_event("worker-handed-back")
+        server.wait_event("worker-released")
 
     def test_a_keeper_that_hangs(self):
         server = self.start("--stop-timeout", 300)
@@ -298,5 +298,5 @@ class Stop(ServerTest):
             server.process.terminate()
             wait_for(lambda: server.state() == "Z", what="its end, with the thread held")
         self.assertEqual(server.wait_end(), 1)
-        self.assertIn("not handed back in time", server.find("failed").fields["error"])
-        self.assertIn("within 1000 ms", server.find("hand-back-failed").fields["error"])
+        self.assertIn("not released in time", server.find("failed").fields["error"])
+        self.assertIn("within 1000 ms", server.find("release-failed").fields["error"])

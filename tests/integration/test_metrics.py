@@ -249,11 +249,11 @@ class Waiting(MetricsTest):
                 more = max(16 * 5, sent)
                 connection.send(STRICT.call("get_id", "good") * more)
                 sent += more
-                return self.scrape()["snowflake_parked_calls"] == 1
+                return self.scrape()["snowflake_waiting_calls"] == 1
             wait_for(is_parked, "a call that is parked")
             for _ in range(sent):
                 connection.reply(STRICT)
-        self.await_value("snowflake_parked_calls", 0)
+        self.await_value("snowflake_waiting_calls", 0)
         self.await_value(f"{DURATION}_count", sent)
         took = time.monotonic() - began  # the server's clock may be read after a reply is here
         after = self.scrape()
@@ -266,9 +266,9 @@ class Waiting(MetricsTest):
         server = self.start(*SLOW)
         connection = server.connect()
         connection.send(STRICT.call("get_id", "good") * 16 * 300)
-        self.await_value("snowflake_parked_calls", 1)
+        self.await_value("snowflake_waiting_calls", 1)
         connection.reset()
-        self.await_value("snowflake_parked_calls", 0)
+        self.await_value("snowflake_waiting_calls", 0)
         self.assertEqual(self.scrape()["snowflake_connections"], 0)
 
     def test_refused_for_the_wait(self):

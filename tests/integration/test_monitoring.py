@@ -274,7 +274,7 @@ class Fires(ZooKeeperTest):
                                "SnowflakeCertificateEndsSoon", "SnowflakeCertificateEnds",
                                "SnowflakeHandshakesFail", "SnowflakeNotAllowed")
         self.assertEqual(prometheus.wait_firing_of("SnowflakeRefusesConnections", [full]), set())
-        self.assertEqual(prometheus.wait_firing_of("SnowflakeRelayCutOff", [cut_off]), set())
+        self.assertEqual(prometheus.wait_firing_of("SnowflakeRelayDisconnected", [cut_off]), set())
         self.assertEqual(prometheus.fired.keys() & {"SnowflakeRefusesCalls", "SnowflakeOverloaded"},
                          set())
         self.without_zookeeper(prometheus, members[1:])

@@ -45,24 +45,24 @@ class FirstStart(Names):
         server = self.launch("--zookeeper", f"{NAMES[0]}:1,{NAMES[1]}:2", "--datacenter-id", 3,
                              "--connect-timeout", 4000, wrapper=names.wrapper())
         self.assert_refused(server, 1, "event=failed", "its name cannot be resolved", *NAMES)
-        self.assertEqual(server.count_events("zookeeper-names-unknown"), 1, server.log)
+        self.assertEqual(server.count_events("zookeeper-resolve-failed"), 1, server.log)
 
     def test_names_that_become_known(self):
         names = self.names()
         known, names.names = names.names, ()
         server = self.launch("--zookeeper", f"{NAMES[0]}:{self.port}{self.root}",
                              "--datacenter-id", 3, wrapper=names.wrapper())
-        server.wait_event("zookeeper-names-unknown")
+        server.wait_event("zookeeper-resolve-failed")
         names.names = known
         server.wait_ready()
         self.assertGreaterEqual(
-            int(server.wait_event("zookeeper-names-known").fields["failures"]), 1)
+            int(server.wait_event("zookeeper-resolve-recovered").fields["failures"]), 1)
 
     def test_one_name_that_is_known_is_enough(self):
         names = self.names()
         server = self.launch("--zookeeper", f"nobody.test:1,{NAMES[0]}:{self.port}{self.root}",
                              "--datacenter-id", 3, wrapper=names.wrapper()).wait_ready()
-        self.assertIn("nobody.test", server.wait_event("zookeeper-names-unknown").fields["error"])
+        self.assertIn("nobody.test", server.wait_event("zookeeper-resolve-failed").fields["error"])
 
     def test_names_that_take_longer_than_the_patience_with_a_handle(self):
         """Three session timeouts are for connecting, not for looking names up."""
@@ -110,7 +110,7 @@ class Outage(Names):
         names.silence()
         self.way.cut()
         server.wait_event("zookeeper-lost")
-        server.wait_event("zookeeper-names-unknown")
+        server.wait_event("zookeeper-resolve-failed")
         server.wait_event("reservation-spent")
         self.assertRegex(draw.wait_failure(), "^WorkerIdUnavailable")
         self.assertEqual(server.call("get_worker").state, "unavailable")
@@ -137,7 +137,7 @@ class Outage(Names):
     def test_a_stop_while_names_are_looked_up_again(self):
         server = self.member_that_looks_up()
         self.assertEqual(server.terminate(), 0)
-        self.assertIsNotNone(server.find("hand-back-failed"))
+        self.assertIsNotNone(server.find("release-failed"))
 
     def test_an_orderly_stop_while_a_look_up_hangs(self):
         """It is connected again, and what was begun in its place is of no use: the claim goes."""
@@ -145,5 +145,5 @@ class Outage(Names):
         self.way.heal()
         wait_for(lambda: server.count_events("zookeeper-connected") == 2, "a connection")
         self.assertEqual(server.terminate(), 0)
-        self.assertIsNotNone(server.find("worker-handed-back"), server.log)
+        self.assertIsNotNone(server.find("worker-released"), server.log)
         self.assertEqual(self.tree.claims(), [])

@@ -24,11 +24,11 @@ class OneServer(PoolTest):
         pool = StepByStep(self, [server.address])
         numbers = pool.take(1) + pool.take(1000) + pool.take(10000)
         self.assertTrue(all(a < b for a, b in zip(numbers, numbers[1:])))
-        self.assertEqual((pool.count().taken, pool.count().switches), (len(numbers), 0))
+        self.assertEqual((pool.count().taken, pool.count().failovers), (len(numbers), 0))
 
         def all_accounted_for():
             counters, now = server.counters(), pool.count()
-            issued = now.taken + now.in_hand + now.thrown_away
+            issued = now.taken + now.prefetched + now.discarded
             return counters["ids_generated_library"] == counters["ids_generated"] == issued
         wait_for(all_accounted_for, what="an account of every ID")
 
@@ -63,7 +63,7 @@ class Forks(PoolTest):
         self.assertEqual(len(numbers), len(set(numbers)))
         # they have nothing of the parent's connection, which stands
         self.assertEqual((pool.sockets(), pool.sockets_of_child()), (1, 0))
-        self.assertEqual(pool.count().switches, 0)
+        self.assertEqual(pool.count().failovers, 0)
 
     def test_under_load(self):
         report = Load(self, [self.start().address], "--threads", 4, "--forks", 20, "--check",
@@ -101,7 +101,7 @@ class ComeAndGo(PoolTest):
             servers[number] = self.start_number(number, listen="%s:%d" % server.address)
         load.process.send_signal(signal.SIGINT)
         self.assert_unique(report := load.finish())
-        self.assertGreater(report["switches"], 0)
+        self.assertGreater(report["failovers"], 0)
 
 
 class Discovery(ZooKeeperTest):

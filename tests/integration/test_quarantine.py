@@ -497,7 +497,7 @@ class Servers(ZooKeeperTest):
         self.assertEqual(draw.failures, [])
         self.assertEqual(server.terminate(), 0)
         record = self.tree.reservation(worker_id)
-        self.assertIsNotNone(server.find("worker-handed-back"), server.log)
+        self.assertIsNotNone(server.find("worker-released"), server.log)
         self.assertEqual((record.owner, record.end_tick), ("", tick_of(draw.numbers[-1])))
 
     def test_the_first_server_of_a_datacenter_that_has_a_floor(self):

@@ -186,7 +186,7 @@ class Cluster(Quickstart):
         started = next((line for line in process.stderr if " event=ready " in line), None)
         self.assertIsNotNone(started)
         process.send_signal(signal.SIGINT)
-        self.assertIn(" event=worker-handed-back ", process.communicate(timeout=HANG_GUARD_S)[1])
+        self.assertIn(" event=worker-released ", process.communicate(timeout=HANG_GUARD_S)[1])
         self.assertEqual(process.returncode, 0)
         self.process.terminate()
         self.assert_ends(0)

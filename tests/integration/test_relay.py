@@ -178,7 +178,7 @@ class Promises(RelayTest):
         self.assertEqual(len(set(numbers)), len(numbers))
         self.assertEqual({worker_of(number) for number in numbers}, {1})
         # what the inner one has in hand is older than its batches: no reason to leave it
-        self.assertEqual(Admin(outer).json("/status.json")["relay"]["switches"], 0)
+        self.assertEqual(Admin(outer).json("/status.json")["relay"]["failovers"], 0)
 
     def test_many_clients_get_no_id_twice(self):
         servers = self.start_fleet()
@@ -313,11 +313,11 @@ class Fleets(RelayTest):
         status = Admin(relay).json("/status.json")
         self.assertEqual((status["kind"], status["reservation"], status["session"]),
                          ("relay", None, None))
-        self.assertEqual((status["relay"]["server"], status["relay"]["served"]),
+        self.assertEqual((status["relay"]["server"], status["relay"]["connected"]),
                          (server.name, True))
         self.assertGreater(status["relay"]["refills"], 0)
         metrics = Admin(relay).ask("/metrics").text
-        self.assertIn("\nsnowflake_relay_served 1\n", metrics)
+        self.assertIn("\nsnowflake_relay_connected 1\n", metrics)
         self.assertIn(f'snowflake_relay_server_info{{server="{server.name}"}} 1\n',
                       metrics)
         for name in ("snowflake_reservation_left_seconds", "snowflake_worker_info"):
@@ -379,7 +379,7 @@ class Failures(RelayTest):
         relay = self.start_relay([server], *ADMIN, "--max-wait", 200)
         self.assertGreater(relay.call("get_id", "a"), 0)
         server.kill()
-        relay.wait_event("relay-cut-off")
+        relay.wait_event("relay-disconnected")
 
         def refused(method, *arguments):
             with relay.connect() as connection:
@@ -438,7 +438,7 @@ class Failures(RelayTest):
         server, = self.start_fleet(1)
         relay = self.start_relay([server])
         server.kill()
-        relay.wait_event("relay-cut-off")
+        relay.wait_event("relay-disconnected")
         with relay.connect() as single, relay.connect() as batch, relay.connect() as other:
             single.send(STRICT.call("get_id", "a"))
             batch.send(STRICT.call("get_ids", "a", 7))
@@ -456,7 +456,7 @@ class Failures(RelayTest):
         def n_prefetched():
             for _ in range(20):
                 relay.call("get_id", "a")
-            return Admin(relay).json("/status.json")["relay"]["in_hand_ids"]
+            return Admin(relay).json("/status.json")["relay"]["prefetched_ids"]
         wait_for(lambda: n_prefetched() > 100, "prefetched IDs")
         server.send_signal(signal.SIGSTOP)
         with relay.connect() as batch, relay.connect() as single:

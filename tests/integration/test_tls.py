@@ -431,7 +431,7 @@ class Fleet(TlsTest, ZooKeeperTest):
         wait_for(lambda: asked.search(Admin(secured).ask("/metrics").text), "a list")
         self.assertGreater(relay.call("get_id", "good"), 0)
         secured.kill()
-        relay.wait_event("relay-cut-off")
+        relay.wait_event("relay-disconnected")
         with relay.connect() as connection:
             wait_for(lambda: connection.call(STRICT, "get_ids", "good", 1).value.worker,
                      what="the end of what is in hand")

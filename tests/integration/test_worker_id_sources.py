@@ -97,7 +97,7 @@ class Files(ServerTest):
                 self.assertEqual([(event.level, event.fields["worker_id"], event.fields["from"])
                                   for event in told], [("warning", str(worker_id), made_of)])
                 self.assertIn("issue the same IDs", told[0].fields["meaning"])
-                self.assertIsNone(server.find("directory-unique"))
+                self.assertIsNone(server.find("unique-in-directory"))
                 self.assertEqual(len(list(self.state.glob(f"worker-*-{worker_id}.json"))), 1)
                 self.assertEqual(server.terminate(), 0)
 

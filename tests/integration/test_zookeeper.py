@@ -15,7 +15,7 @@ DISCORD = ("--layout", "discord")
 
 
 class Claims(ZooKeeperTest):
-    def test_what_was_handed_back_comes_before_what_is_new(self):
+    def test_what_was_released_comes_before_what_is_new(self):
         servers = [self.member() for _ in range(3)]
         self.assertEqual([worker_id_of(server) for server in servers], [0, 1, 2])
         servers.pop(1).terminate()
@@ -62,7 +62,7 @@ class Claims(ZooKeeperTest):
 
 
 class Stop(ZooKeeperTest):
-    def test_a_stop_hands_back(self):
+    def test_a_stop_releases(self):
         server = self.member("--worker-id", 9)
         self.draw(server).wait_ids()
         last = server.call("get_id", "good")
@@ -75,7 +75,7 @@ class Stop(ZooKeeperTest):
         # the other connection may have drawn the last one
         self.assertGreaterEqual(after.end_tick, tick_of(last))
         self.assertLess(after.end_tick, now_tick())
-        self.assertIsNotNone(server.find("worker-handed-back", worker_id="9"))
+        self.assertIsNotNone(server.find("worker-released", worker_id="9"))
         heir = self.member("--worker-id", 9)
         self.assertIsNone(heir.find("worker-waiting"))
         self.assertGreater(tick_of(heir.call("get_id", "good")), after.end_tick)

@@ -145,7 +145,7 @@ class Rotation(AuthTest):
         self.set_all([beside, acl_of(SECRET)])
         for i, server in enumerate(servers):
             self.assertEqual(server.terminate(), 0)
-            self.assertIsNotNone(server.find("worker-handed-back"), server.log)
+            self.assertIsNotNone(server.find("worker-released"), server.log)
             servers[i] = self.member(*options)
             draws[i] = self.draw(servers[i])
             draws[i].wait_ids()

@@ -44,7 +44,7 @@ class Outages(ZooKeeperTest):
         self.assert_registered(server)
         self.assert_increasing(draw.numbers)
         self.assertEqual(server.terminate(), 0)
-        self.assertIsNotNone(server.find("worker-handed-back"))
+        self.assertIsNotNone(server.find("worker-released"))
 
     def wait_out(self, server, draw):
         """Kills ZooKeeper, and waits until the lease has ended and the handle was replaced."""
@@ -188,13 +188,13 @@ class Releases(ZooKeeperTest):
         self.assertGreaterEqual(time.monotonic() - began, least_s)
         self.assertIsNone(server.find("failed"))
 
-    def assert_not_handed_back(self, server, error):
-        self.assertIsNone(server.find("worker-handed-back"))
-        failed, = [event for event in server.events if event.name == "hand-back-failed"]
+    def assert_not_released(self, server, error):
+        self.assertIsNone(server.find("worker-released"))
+        failed, = [event for event in server.events if event.name == "release-failed"]
         self.assertEqual(failed.level, "warning")
         self.assertRegex(failed.fields["error"], f"^{error} ZooKeeper at .*; the claim ends with")
         self.assertRegex(failed.fields["reserved_until"], "^20")
-        line, = (line for line in server.lines if "event=hand-back-failed" in line)
+        line, = (line for line in server.lines if "event=release-failed" in line)
         if line.split()[0] < failed.fields["reserved_until"]:
             self.assertIn("until then, no server can use the worker ID", failed.fields["meaning"])
 
@@ -210,7 +210,7 @@ class Releases(ZooKeeperTest):
             self.way.cut()
             server.wait_event("zookeeper-lost")
             self.assert_stops(server, least_s)
-            self.assert_not_handed_back(server, "no connection to")
+            self.assert_not_released(server, "no connection to")
             self.way.heal()
 
     def test_nothing_is_left_to_release(self):
@@ -218,7 +218,7 @@ class Releases(ZooKeeperTest):
         self.way.cut()
         server.wait_event("reservation-spent")
         self.assert_stops(server)
-        self.assertNotIn("meaning", server.find("hand-back-failed").fields)
+        self.assertNotIn("meaning", server.find("release-failed").fields)
 
     def test_it_is_silent(self):
         """The first server notices the silence, and connects again. The second never notices."""
@@ -229,7 +229,7 @@ class Releases(ZooKeeperTest):
         for server, stop_s, error in zip(servers, (2.5, 1), ("no connection to", "no answer from")):
             # closing the session takes two seconds at most
             self.assert_stops(server, stop_s)
-            self.assert_not_handed_back(server, error)
+            self.assert_not_released(server, error)
 
     def test_it_comes_back(self):
         server = self.member("--stop-timeout", 1000 * HANG_GUARD_S, session_ms=60000,
@@ -240,8 +240,8 @@ class Releases(ZooKeeperTest):
         self.begin_stop(server)
         self.way.heal()
         self.assertEqual(server.wait_end(), 0)
-        self.assertIsNotNone(server.find("worker-handed-back"), server.log)
-        self.assertIsNone(server.find("hand-back-failed"))
+        self.assertIsNotNone(server.find("worker-released"), server.log)
+        self.assertIsNone(server.find("release-failed"))
         record = self.tree.reservation(0)
         self.assertEqual((record.owner, record.end_tick), ("", tick_of(last)))
         self.assertEqual(self.tree.claims(), [])

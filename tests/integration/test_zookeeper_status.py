@@ -173,7 +173,7 @@ class Lists(Watched):
         wait_for(lambda: len(os.listdir(f"/proc/{server.pid}/task")) > threads + 1,
                  what="those who ask")
         self.assertEqual(server.terminate(), 0)
-        self.assertIsNotNone(server.find("worker-handed-back"))
+        self.assertIsNotNone(server.find("worker-released"))
 
     def test_an_extension_goes_first(self):
         """A list whose replies do not come waits for it, and is made after that."""

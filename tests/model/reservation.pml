@@ -34,7 +34,7 @@
  * matters. So each server counts how many writes there were since its reading: 0, 1, or more. The
  * number of writes is not bounded.
  *
- * Nonces. A crash makes a nonce nobody's, so it is replaced by 0, which is also what a hand-back
+ * Nonces. A crash makes a nonce nobody's, so it is replaced by 0, which is also what a release
  * writes: a claimant may find the claim of a dead owner there or gone, and the same goes for a live
  * one. The number of restarts is not bounded.
  *
@@ -102,7 +102,7 @@
 
 #define MAX(a, b) ((a) > (b) -> (a) : (b))
 
-/* Nonces. 0 is nobody's: handed back, never claimed, or of a process that is dead. */
+/* Nonces. 0 is nobody's: released, never claimed, or of a process that is dead. */
 #define NOBODY 0
 #ifdef MUTANT_NONCE_REUSED
 /* The nonce outlives a restart, and so does, paused, the process before it: both are called 1. */
@@ -167,7 +167,7 @@ Request late[WORKERS * LATE];
 
 #define CLAIM 1
 #define EXTEND 2
-#define HAND_BACK 3
+#define RELEASE 3
 
 /* The age of what a server knows: writes since that version. After a restore it may be negative,
  * modulo 8: the version is still to come, and will be another one. */
@@ -211,10 +211,10 @@ typedef Server {
 	unsigned age_if_restored : 3; /* unless OUT: what the age would be, if the backup was */
 	bit reconnected;              /* unless OUT: a backup was restored since it read */
 #endif
-#ifdef MUTANT_HAND_BACK_RESUMED
+#ifdef MUTANT_RELEASE_RESUMED
 	unsigned saved_cursor : 5;
 #endif
-#ifdef MUTANT_HAND_BACK_BELOW_FIRST
+#ifdef MUTANT_RELEASE_BELOW_FIRST
 	bit drawn; /* an ID was drawn from the lease */
 #endif
 };
@@ -273,7 +273,7 @@ byte last;
  */
 #define CLAIM_OVER_THE_DEAD 1    /* a server that holds a worker ID crashes, another claims it */
 #define CLAIM_OVER_THE_LIVING 2  /* ... is overtaken, and still draws from what it had */
-#define CLAIM_AFTER_HAND_BACK 3  /* ... hands it back, another claims it */
+#define CLAIM_AFTER_RELEASE 3  /* ... hands it back, another claims it */
 #define DRAW_FROM_FOUND_CLAIM 4  /* the reply is lost, the claim is found written, and used */
 #define DRAW_FROM_FOUND_END 5    /* the same of an extension */
 #define DRAW_FROM_EXTENSION 6    /* an extension is confirmed, and its last tick used */
@@ -348,7 +348,7 @@ inline issue(s, worker_, first_, last_)
 	ME.last = last_;
 	ME.last_worker = worker_;
 #endif
-#ifdef MUTANT_HAND_BACK_BELOW_FIRST
+#ifdef MUTANT_RELEASE_BELOW_FIRST
 	ME.drawn = 1;
 #endif
 }
@@ -360,7 +360,7 @@ inline issue(s, worker_, first_, last_)
 /* What was sent for an older version is void, and what was read then is of no use; to forget both
  * makes fewer states. These mutants break what that rests on. */
 #if defined(MUTANT_CLAIM_UNVERSIONED) || defined(MUTANT_EXTENSION_UNVERSIONED) || \
-	defined(MUTANT_HAND_BACK_UNVERSIONED) || defined(MUTANT_ATTEMPT_ADOPTED) || \
+	defined(MUTANT_RELEASE_UNVERSIONED) || defined(MUTANT_ATTEMPT_ADOPTED) || \
 	defined(MUTANT_OLD_READING_RETRIED) || defined(RESTORES)
 #define FORGET_REQUEST(server_) skip
 #define FORGET_READING(server_) skip
@@ -422,8 +422,8 @@ inline write(which, end_, owner_)
 #define VERSION_IS_RIGHT (ME.age == 0 || ME.op == CLAIM)
 #elif defined(MUTANT_EXTENSION_UNVERSIONED)
 #define VERSION_IS_RIGHT (ME.age == 0 || ME.op == EXTEND)
-#elif defined(MUTANT_HAND_BACK_UNVERSIONED)
-#define VERSION_IS_RIGHT (ME.age == 0 || ME.op == HAND_BACK)
+#elif defined(MUTANT_RELEASE_UNVERSIONED)
+#define VERSION_IS_RIGHT (ME.age == 0 || ME.op == RELEASE)
 #else
 #define VERSION_IS_RIGHT (ME.age == 0)
 #endif
@@ -431,7 +431,7 @@ inline write(which, end_, owner_)
 /* Claims and extensions are transactions which check, too, that the claim is there. And whoever
  * claims takes no worker ID whose owner has one. */
 #ifdef SESSIONS
-#define CLAIM_IS_THERE (ME.session || ME.op == HAND_BACK)
+#define CLAIM_IS_THERE (ME.session || ME.op == RELEASE)
 #define LOOKS_FREE \
 	(record[w].owner == NOBODY || record[w].owner == NONCE(s) || \
 	 !server[record[w].owner - 1].session)
@@ -458,8 +458,8 @@ inline write(which, end_, owner_)
 #define FLOOR_IS_RIGHT (ME.floor_version == floor_version || ME.op == CLAIM)
 #elif defined(MUTANT_EXTENSION_OVER_FLOOR)
 #define FLOOR_IS_RIGHT (ME.floor_version == floor_version || ME.op == EXTEND)
-#elif defined(MUTANT_HAND_BACK_OVER_FLOOR)
-#define FLOOR_IS_RIGHT (ME.floor_version == floor_version || ME.op == HAND_BACK)
+#elif defined(MUTANT_RELEASE_OVER_FLOOR)
+#define FLOOR_IS_RIGHT (ME.floor_version == floor_version || ME.op == RELEASE)
 #else
 #define FLOOR_IS_RIGHT (ME.floor_version == floor_version)
 #endif
@@ -693,7 +693,7 @@ inline retire(lease_)
 	ME.lease[lease_].cursor = CLOSED;
 	ME.lease[lease_].worker = 0;
 	ME.lease[lease_].end = 0;
-#ifdef MUTANT_HAND_BACK_BELOW_FIRST
+#ifdef MUTANT_RELEASE_BELOW_FIRST
 	ME.drawn = 0;
 #endif
 	forget_views(CURSOR_READ, lease_)
@@ -756,8 +756,8 @@ inline succeed(end_)
 	:: ME.op == EXTEND ->
 		LEASE.end = MAX(LEASE.end, end_);
 		hold()
-	:: ME.op == HAND_BACK ->
-#ifdef MUTANT_HAND_BACK_BEFORE_RETIRING
+	:: ME.op == RELEASE ->
+#ifdef MUTANT_RELEASE_BEFORE_RETIRING
 		retire(ME.published);
 #endif
 		go_out()
@@ -795,12 +795,12 @@ inline succeed(end_)
 #define LEAST_EXTENSION LEASE.end
 #endif
 
-/* Where a hand-back sets the end to: max(first tick - 1, tick of the last ID). If there was no ID,
+/* Where a release sets the end to: max(first tick - 1, tick of the last ID). If there was no ID,
  * the cursor stands before the first tick; so it has both. */
-#ifdef MUTANT_HAND_BACK_BELOW_FIRST
-#define HAND_BACK_END (ME.drawn -> TICK(LEASE.cursor) : 0)
+#ifdef MUTANT_RELEASE_BELOW_FIRST
+#define RELEASE_END (ME.drawn -> TICK(LEASE.cursor) : 0)
 #else
-#define HAND_BACK_END TICK(LEASE.cursor)
+#define RELEASE_END TICK(LEASE.cursor)
 #endif
 
 /* Of that the record says nothing: another may have claimed the worker ID in what was lost, and
@@ -865,18 +865,18 @@ proctype Keeper(byte s)
 		}
 	}
 
-	/* Retires the lease and sends the hand-back. One step: nobody else sees the lease. It may
+	/* Retires the lease and sends the release. One step: nobody else sees the lease. It may
 	 * go on afterwards and claim again, as with reclaim; one that stops is one that does not. */
 	:: d_step {
 		ME.step == HELD && CONNECTION_IS_RIGHT ->
-		chosen = HAND_BACK_END;
+		chosen = RELEASE_END;
 		printf("server %d: hands worker %d back, to %d\n", s, ME.worker, chosen);
-		send(HAND_BACK, chosen);
+		send(RELEASE, chosen);
 		chosen = 0;
-#ifdef MUTANT_HAND_BACK_RESUMED
+#ifdef MUTANT_RELEASE_RESUMED
 		ME.saved_cursor = LEASE.cursor;
 #endif
-#ifndef MUTANT_HAND_BACK_BEFORE_RETIRING
+#ifndef MUTANT_RELEASE_BEFORE_RETIRING
 		retire(ME.published)
 #endif
 	}
@@ -915,9 +915,9 @@ proctype Keeper(byte s)
 		if
 		:: ME.op == CLAIM && record[ME.worker].owner != NONCE(s) ->
 			THEN(CLAIM_OVER_THE_DEAD, seen != 0 && seen != NONCE(s));
-			THEN(CLAIM_AFTER_HAND_BACK, seen != 0 && seen != NONCE(s));
+			THEN(CLAIM_AFTER_RELEASE, seen != 0 && seen != NONCE(s));
 			FIRST(CLAIM_OVER_THE_LIVING, record[ME.worker].owner)
-		:: ME.op == HAND_BACK -> FIRST(CLAIM_AFTER_HAND_BACK, NONCE(s))
+		:: ME.op == RELEASE -> FIRST(CLAIM_AFTER_RELEASE, NONCE(s))
 		:: else
 		fi;
 #ifdef RESTORES
@@ -927,7 +927,7 @@ proctype Keeper(byte s)
 		fi;
 #endif
 		ME.step = DONE;
-		write(ME.worker, ME.new_end, (ME.op == HAND_BACK -> NOBODY : NONCE(s)))
+		write(ME.worker, ME.new_end, (ME.op == RELEASE -> NOBODY : NONCE(s)))
 	}
 
 	/* The reply comes. The version known is now the one that the request made. */
@@ -950,16 +950,16 @@ proctype Keeper(byte s)
 		if
 		:: ME.step == SENT && ME.age == 0 && FLOOR_IS_RIGHT && CONNECTION_IS_RIGHT ->
 			leave_behind(ME.worker, ME.new_end,
-				     (ME.op == HAND_BACK -> NOBODY : NONCE(s)))
+				     (ME.op == RELEASE -> NOBODY : NONCE(s)))
 		:: else
 		fi;
 		printf("server %d: in doubt, reads of worker %d: end %d, owner %d\n", s, ME.worker,
 		       record[ME.worker].end, record[ME.worker].owner);
 		if
-		/* A hand-back is never resumed, whatever came of it. */
+		/* A release is never resumed, whatever came of it. */
 		:: d_step {
-			ME.op == HAND_BACK ->
-#ifdef MUTANT_HAND_BACK_RESUMED
+			ME.op == RELEASE ->
+#ifdef MUTANT_RELEASE_RESUMED
 			if
 			:: ME.age == 0 ->
 				printf("server %d: serves again\n", s);
@@ -1080,7 +1080,7 @@ proctype Keeper(byte s)
 		if
 		:: ME.step == SENT && ME.age == 0 && FLOOR_IS_RIGHT && CONNECTION_IS_RIGHT ->
 			leave_behind(ME.worker, ME.new_end,
-				     (ME.op == HAND_BACK -> NOBODY : NONCE(s)))
+				     (ME.op == RELEASE -> NOBODY : NONCE(s)))
 		:: else
 		fi;
 		skip; d_step {

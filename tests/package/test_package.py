@@ -198,8 +198,8 @@ class Relay(PackageTest):
         self.machine.run("curl", "--fail", "--silent", "http://127.0.0.1:9991/readyz")
         self.machine.run("test", "!", "-e", "/var/lib/snowflaked-relay")
         self.systemctl("stop", SERVICE)
-        wait_for(lambda: "event=relay-cut-off" in self.machine.run(
-            "journalctl", "--unit", RELAY), "relay-cut-off")
+        wait_for(lambda: "event=relay-disconnected" in self.machine.run(
+            "journalctl", "--unit", RELAY), "relay-disconnected")
         self.systemctl("start", SERVICE)
         self.draw_as("--reuid=nobody", "--regid=nogroup")
         self.assertEqual(self.state(), "active")

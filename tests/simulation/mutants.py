@@ -125,11 +125,11 @@ MUTANTS = [
                     "\t\tself->facts.waiting = FALSE;",
                     "\t\tself->facts.has_lease = FALSE;\n\t\tself->facts.had_lease = TRUE;\n"
                     "\t\tself->facts.waiting = FALSE;")),
-    # hand-backs
-    mutant("a hand-back lowers the end below what was issued", ZOOKEEPER,
+    # releases
+    mutant("a release lowers the end below what was issued", ZOOKEEPER,
            (RESERVATION, "MIN(MAX(held->first_tick - 1, self->goal.ticks), held->end_tick)",
                          "held->first_tick - 1")),
-    mutant("a lease is handed back and drawn from", ZOOKEEPER,
+    mutant("a lease is released and drawn from", ZOOKEEPER,
            (KEEPER, "\t\tticks = retire_lease(self);\n\t\tif (!facts->stopping)\n"
                     "\t\t\tunpublish_lease(self);\n",
                     "\t\tticks = (gint64)(lease_last_cursor(self->lease) >> "
@@ -235,14 +235,14 @@ MUTANTS = [
            (FILE_REGISTRY, "if (!g_str_equal(record->owner, self->nonce)) {", "if (FALSE) {")),
     mutant("a record that was set back is extended", DIRECTORY,
            (FILE_REGISTRY, "if (reading.record.end_tick < self->end_tick)\n", "if (FALSE)\n")),
-    masked("a hand-back lowers the end below the start of the lease", DIRECTORY,
+    masked("a release lowers the end below the start of the lease", DIRECTORY,
            "lease_retire() of a lease that has issued nothing returns the tick before its first",
            [(FILE_REGISTRY, "last_tick = MIN(MAX(self->first_tick - 1, last_tick),",
                             "last_tick = MIN(last_tick,")],
            (GENERATOR, "return cursor_tick(layout, atomic_load(&self->final_cursor));",
                        "gint64 tick = cursor_tick(layout, atomic_load(&self->final_cursor));\n"
                        "\n\treturn tick < self->first_tick ? 0 : tick;")),
-    mutant("a hand-back gives back the last tick issued", DIRECTORY,
+    mutant("a release gives back the last tick issued", DIRECTORY,
            (FILE_REGISTRY, "return write_record(self, directory, &reading, last_tick, error);",
                            "return write_record(self, directory, &reading, last_tick - 1, "
                            "error);")),
@@ -302,7 +302,7 @@ MUTANTS = [
     mutant("the backoff stays long when a server is back", POOL,
            without(ENDPOINTS, "\tendpoint->failures = 0;\n")),
     mutant("a switch is not counted", POOL,
-           without(FAILOVER, "self->switches += self->first != NULL || self->has_lost_first;")),
+           without(FAILOVER, "self->failovers += self->first != NULL || self->has_lost_first;")),
     mutant("takers are not woken", POOL,
            without(REFILL, "\tpool_wait_wake(&self->buffer->wait);\n")),
     mutant("the second call of the thread is lost", POOL,

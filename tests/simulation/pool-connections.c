@@ -68,12 +68,12 @@ static guint count_all(void)
 	return count;
 }
 
-static guint64 count_switches(const SimPool *pool)
+static guint64 count_failovers(const SimPool *pool)
 {
 	SnowflakePoolStatistics statistics = {0};
 
 	pool_refill_get_statistics(pool_host(pool)->refill, &statistics);
-	return statistics.switches;
+	return statistics.failovers;
 }
 
 /* A pool without takers tries dead servers at a steady rate, and one that comes back is enough. */
@@ -238,11 +238,11 @@ static void check_drains(guint argument G_GNUC_UNUSED)
 	set_fault(first, SERVER_DRAINS);
 	world_run_for(SECOND_US);
 	check_range("the server that is left", find_first(), 1 - first, 1 - first);
-	check_range("switches", (gint64)count_switches(pool), 1, 1);
+	check_range("failovers", (gint64)count_failovers(pool), 1, 1);
 	set_fault(1 - first, SERVER_DRAINS);
 	world_run_for(SECOND_US);
 	check_range("the server that still serves", find_first(), 1 - first, 1 - first);
-	check_range("switches", (gint64)count_switches(pool), 1, 1);
+	check_range("failovers", (gint64)count_failovers(pool), 1, 1);
 }
 
 /* A lost spare is replaced within a second, at a random time. */
@@ -342,7 +342,7 @@ static void check_rotates(guint fault)
 	}
 	if ((taken_s > 3600 / 10) != (fault == SERVER_IS_HEALTHY))
 		world_fail("the third server was connected for %u s", taken_s);
-	check_range("switches", (gint64)count_switches(pool), 0, 0);
+	check_range("failovers", (gint64)count_failovers(pool), 0, 0);
 	check_range("connections", (gint64)(pool_host(pool)->n_begun - begun), 3600 / 120,
 		    3600 / 60);
 }

@@ -197,7 +197,7 @@ static void taker_wait(Taker *self)
 	PoolBuffer *hand = self->pool->hand;
 	guint timeout_ms = world_odds(0.3) ? SHORT_MS : 3 * self->pool->plan.bound_ms;
 
-	atomic_fetch_add_explicit(&hand->dry, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&hand->empty_buffer, 1, memory_order_relaxed);
 	self->round = pool_wait_begin(&hand->wait);
 	self->is_waiting = TRUE;
 	if (taker_try(self))

@@ -718,7 +718,7 @@ static void on_cut(gpointer data, guint64 tag G_GNUC_UNUSED)
 }
 
 /* A server changes its worker ID, and cannot release the old one: it is quarantined. */
-static void run_failed_hand_back(void)
+static void run_failed_release(void)
 {
 	ClusterConfig config = draw_config(2, 1, 1);
 	g_autofree char *path = NULL;
@@ -873,7 +873,7 @@ int main(int argc, char **argv)
 		{.name = "open-errors", .draw = run_open_errors},
 		{.name = "rare-open-errors", .draw = run_rare_open_errors},
 		{.name = "deleted-claims", .draw = run_deleted_claims},
-		{.name = "failed-hand-back", .draw = run_failed_hand_back},
+		{.name = "failed-release", .draw = run_failed_release},
 		{.name = "each-step", .step = run_each_checkpoint},
 		{0},
 	};

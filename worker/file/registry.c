@@ -361,7 +361,7 @@ static gboolean run_extension(FileRegistry *self, gint64 end_tick, RegistryResul
 	return TRUE;
 }
 
-static gboolean run_hand_back(FileRegistry *self, gint64 last_tick, GError **error)
+static gboolean run_release(FileRegistry *self, gint64 last_tick, GError **error)
 {
 	g_auto(Reading) reading = {0};
 	g_autoptr(StateDirectory) directory = open_held(self, &reading, error);
@@ -399,12 +399,11 @@ static gboolean file_registry_poll(Registry *registry, gint64 now_tick,
 			result.error->code = REGISTRY_ERROR_FATAL;
 	} else if (!is_lost && operation == REGISTRY_EXTEND) {
 		run_extension(self, self->ticks, &result, &result.error);
-	} else if (!is_lost && operation == REGISTRY_HAND_BACK) {
-		run_hand_back(self, self->ticks, &result.error);
+	} else if (!is_lost && operation == REGISTRY_RELEASE) {
+		run_release(self, self->ticks, &result.error);
 	}
 	if (g_error_matches(result.error, REGISTRY_ERROR, REGISTRY_ERROR_LOST) ||
-	    operation == REGISTRY_HAND_BACK ||
-	    (operation == REGISTRY_CLAIM && result.error != NULL))
+	    operation == REGISTRY_RELEASE || (operation == REGISTRY_CLAIM && result.error != NULL))
 		forget_record(self);
 	*out_report = (RegistryReport){
 		.result = result,

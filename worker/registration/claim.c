@@ -837,7 +837,7 @@ static const struct {
 	[REGISTRATION_RESERVING] = {reservation_reserve, reservation_take_written},
 	[REGISTRATION_SETTLING] = {reservation_settle, reservation_take_settled},
 	[REGISTRATION_EXTENDING] = {reservation_extend, reservation_take_written},
-	[REGISTRATION_RETURNING] = {reservation_hand_back, reservation_take_written},
+	[REGISTRATION_RETURNING] = {reservation_release, reservation_take_written},
 	[REGISTRATION_TIMING] = {start_timing, take_time},
 	[REGISTRATION_LISTING] = {start_list, take_datacenters},
 };

@@ -16,7 +16,7 @@ static void finish_goal(Registration *self, GError *error)
 	g_assert(!self->goal.finished);
 	if (self->facts.goal == REGISTRY_EXTEND)
 		self->goal.extension_failed = error != NULL;
-	if (self->facts.goal == REGISTRY_HAND_BACK && error != NULL)
+	if (self->facts.goal == REGISTRY_RELEASE && error != NULL)
 		self->holding.held = FALSE;
 	self->facts.goal = REGISTRY_NONE;
 	self->goal.cancelled = FALSE;
@@ -149,7 +149,7 @@ void registration_complain(Registration *self, const char *format, ...)
 		return;
 	}
 	log_event(LOG_ZOOKEEPER_REFUSED, log_text("error", text));
-	if (self->facts.goal == REGISTRY_EXTEND || self->facts.goal == REGISTRY_HAND_BACK)
+	if (self->facts.goal == REGISTRY_EXTEND || self->facts.goal == REGISTRY_RELEASE)
 		registration_fail(self, REGISTRY_ERROR_FAILED, "%s", text);
 }
 

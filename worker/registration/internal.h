@@ -160,7 +160,7 @@ typedef struct {
 /* The goal is reached: what it asked for is written. */
 void registration_succeed(Registration *self);
 
-/* The goal is not reached; without a goal: LOST. A reservation that could not be handed back is
+/* The goal is not reached; without a goal: LOST. A reservation that could not be released is
  * held no more: its worker ID is quarantined until its end. */
 void registration_fail(Registration *self, RegistryError code, const char *format, ...)
 	G_GNUC_PRINTF(3, 4);

@@ -27,7 +27,7 @@ RegistrationState registration_plan_next(const RegistrationFacts *facts)
 	if (facts->unsettled)
 		return REGISTRATION_SETTLING;
 	/* this needs no claim: the version tells whether the record is ours */
-	if (facts->goal == REGISTRY_HAND_BACK)
+	if (facts->goal == REGISTRY_RELEASE)
 		return REGISTRATION_RETURNING;
 	if (!facts->prepared)
 		return REGISTRATION_PREPARING;

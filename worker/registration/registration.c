@@ -94,12 +94,12 @@ static void take_message(Registration *self, const StoreMessage *message)
 static gboolean is_for_stop(const Registration *self)
 {
 	return self->stop_by_us != 0 &&
-	       (self->goal.cancelled || self->facts.goal == REGISTRY_HAND_BACK);
+	       (self->goal.cancelled || self->facts.goal == REGISTRY_RELEASE);
 }
 
 static gint64 give_up_at_us(const Registration *self)
 {
-	/* a reservation that has ended need not be handed back any more */
+	/* a reservation that has ended need not be released any more */
 	gboolean has_ended = self->holding.held && !self->facts.unsettled &&
 			     self->now_tick > self->holding.end_tick;
 
@@ -115,7 +115,7 @@ static gint64 give_up_at_us(const Registration *self)
 		return MAX(self->goal.since_us, self->lost_at_us) +
 		       self->config.connect_timeout_ms * G_TIME_SPAN_MILLISECOND;
 	case REGISTRY_EXTEND:
-	case REGISTRY_HAND_BACK:
+	case REGISTRY_RELEASE:
 		return self->goal.since_us;
 	case REGISTRY_NONE:
 		break;

@@ -8,10 +8,10 @@ static char *reservation_key(const Registration *self, guint worker_id)
 	return znode_reservation(self->config.root, self->config.datacenter_id, worker_id);
 }
 
-/* Returns the owner that the attempt writes: none for a hand-back. */
+/* Returns the owner that the attempt writes: none for a release. */
 static const char *owner_of_attempt(const Registration *self)
 {
-	return self->attempt.goal == REGISTRY_HAND_BACK ? "" : self->config.nonce;
+	return self->attempt.goal == REGISTRY_RELEASE ? "" : self->config.nonce;
 }
 
 /* Writing */
@@ -46,12 +46,12 @@ static void commit_attempt(Registration *self, const StoreWrite *claim)
 
 static gboolean failed_at_claim(const Registration *self, const StoreMessage *answer)
 {
-	return self->attempt.goal != REGISTRY_HAND_BACK && answer->failed == 0;
+	return self->attempt.goal != REGISTRY_RELEASE && answer->failed == 0;
 }
 
 static gboolean failed_at_floor(const Registration *self, const StoreMessage *answer)
 {
-	return answer->failed == (self->attempt.goal == REGISTRY_HAND_BACK ? 1 : 2);
+	return answer->failed == (self->attempt.goal == REGISTRY_RELEASE ? 1 : 2);
 }
 
 void reservation_reserve(Registration *self)
@@ -105,11 +105,11 @@ void reservation_extend(Registration *self)
 	commit_attempt(self, &(StoreWrite){.key = self->claim.key, .version = STORE_ANY});
 }
 
-void reservation_hand_back(Registration *self)
+void reservation_release(Registration *self)
 {
 	const HeldReservation *held = &self->holding;
 
-	self->attempt = attempt_on(held, REGISTRY_HAND_BACK);
+	self->attempt = attempt_on(held, REGISTRY_RELEASE);
 	self->attempt.wanted.held = FALSE;
 	/* a lease that begins after its end, to keep the order of IDs, has issued nothing */
 	self->attempt.wanted.end_tick =
@@ -119,7 +119,7 @@ void reservation_hand_back(Registration *self)
 
 /* Outcomes */
 
-/* Whether the attempt is about the reservation that is held, or will be. If that was handed back or
+/* Whether the attempt is about the reservation that is held, or will be. If that was released or
  * lost since the attempt, its outcome does not matter any more. */
 static gboolean is_to_hold(const Registration *self)
 {
@@ -243,8 +243,8 @@ void reservation_take_written(Registration *self, const StoreMessage *answer)
 			 * again */
 			self->facts.prepared = FALSE;
 			/* nobody can claim the worker ID before its end, so it is left to that */
-			if (attempt->goal == REGISTRY_HAND_BACK &&
-			    self->facts.goal == REGISTRY_HAND_BACK) {
+			if (attempt->goal == REGISTRY_RELEASE &&
+			    self->facts.goal == REGISTRY_RELEASE) {
 				registration_fail(self, REGISTRY_ERROR_FAILED,
 						  "the floor of datacenter %u has changed",
 						  self->config.datacenter_id);

@@ -6,14 +6,14 @@
 /*
  * The steps RESERVING, EXTENDING, RETURNING and SETTLING: the writes that make IDs unique.
  *
- * A reservation is made, extended and handed back. If the outcome of a write is unknown, as after a
+ * A reservation is made, extended and released. If the outcome of a write is unknown, as after a
  * lost reply, the record is read. Each write is conditional on the version that was read last and
  * on the version of the floor, and its end is computed from that reading.
  */
 
 void reservation_reserve(Registration *self);
 void reservation_extend(Registration *self);
-void reservation_hand_back(Registration *self);
+void reservation_release(Registration *self);
 void reservation_take_written(Registration *self, const StoreMessage *answer);
 void reservation_settle(Registration *self);
 void reservation_take_settled(Registration *self, const StoreMessage *answer);

@@ -712,9 +712,10 @@ static void take_opened_session(ZookeeperStore *self)
 	    (message->unknown != NULL || message->addresses != NULL)) {
 		/* once, until all of them are known again */
 		if (message->unknown != NULL && self->opening.unknown == NULL)
-			log_event(LOG_ZOOKEEPER_NAMES_UNKNOWN, log_text("error", message->unknown));
+			log_event(LOG_ZOOKEEPER_RESOLVE_FAILED,
+				  log_text("error", message->unknown));
 		if (message->unknown == NULL && self->opening.unknown != NULL)
-			log_event(LOG_ZOOKEEPER_NAMES_KNOWN,
+			log_event(LOG_ZOOKEEPER_RESOLVE_RECOVERED,
 				  log_number("failures", self->opening.failures));
 		self->opening.failures = message->unknown != NULL ? self->opening.failures + 1 : 0;
 		g_free(self->opening.unknown);

@@ -5,7 +5,7 @@
  *   take N    N IDs, one by one: prints the IDs, or up to the first failure, and then why
  *   fork N    likewise in a child
  *   inherit   prints how many sockets a child has before it takes any
- *   count     prints in_hand taken thrown_away dry refills switches
+ *   count     prints prefetched taken discarded empty_buffer refills failovers
  *
  * A line each, until its standard input ends. TLS_CA, TLS_CERTIFICATE and TLS_KEY in its
  * environment are files for servers with TLS. */
@@ -72,7 +72,7 @@ static void count(SnowflakePool *pool)
 	snowflake_pool_get_statistics(pool, &is);
 	printf("%" G_GUINT64_FORMAT " %" G_GUINT64_FORMAT " %" G_GUINT64_FORMAT
 	       " %" G_GUINT64_FORMAT " %" G_GUINT64_FORMAT " %" G_GUINT64_FORMAT "\n",
-	       is.in_hand, is.taken, is.thrown_away, is.dry, is.refills, is.switches);
+	       is.prefetched, is.taken, is.discarded, is.empty_buffer, is.refills, is.failovers);
 	fflush(stdout);
 }
 

@@ -31,7 +31,7 @@ def slices(connections, calls_=0):
 
 def death(**other):
     return {"count": 1000, "servers": 4, "rate": 0, "lost": 500, "settled": 500, "failed": 0,
-            "dry": 0, "longest_ms": 1.5, "surge": slices(50), "return": slices(60),
+            "empty_buffer": 0, "longest_ms": 1.5, "surge": slices(50), "return": slices(60),
             "steady": slices(0, 9), "growth": {"0.1": 3, "1": 31}, **other}
 
 

@@ -39,13 +39,13 @@ static gboolean take(PoolBuffer *hand, PoolSlot *slot, gint64 *out_id)
 	return TRUE;
 }
 
-static void check_count(const PoolBuffer *hand, guint64 in_hand, guint64 taken, guint64 thrown)
+static void check_count(const PoolBuffer *hand, guint64 prefetched, guint64 taken, guint64 discarded)
 {
 	PoolBufferCount count = pool_buffer_count(hand);
 
-	g_assert_cmpuint(count.prefetched, ==, in_hand);
+	g_assert_cmpuint(count.prefetched, ==, prefetched);
 	g_assert_cmpuint(count.taken, ==, taken);
-	g_assert_cmpuint(count.thrown, ==, thrown);
+	g_assert_cmpuint(count.discarded, ==, discarded);
 }
 
 TEST("/pool-buffer/in-order", test_in_order)

@@ -202,12 +202,12 @@ static void test_at_once(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data
 	}
 }
 
-static guint64 in_hand(UpstreamFixture *self)
+static guint64 prefetched(UpstreamFixture *self)
 {
 	SnowflakePoolStatistics statistics;
 
 	pool_upstream_get_statistics(self->upstream, &statistics);
-	return statistics.in_hand;
+	return statistics.prefetched;
 }
 
 /* The other is asked long before the first one is given up: so what comes late is not lost. */
@@ -224,7 +224,7 @@ static void test_late_answer(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer 
 	order = place(self, 100);
 	g_assert_cmpint(wait_for_end(self, order), ==, POOL_BATCH_REQUEST_FILLED);
 	fake_node_set_manner(self->nodes[first], FAKE_NODE_SERVES);
-	while (in_hand(self) < 100) {
+	while (prefetched(self) < 100) {
 		g_assert_cmpint(g_get_monotonic_time(), <, limit_us);
 		poll(NULL, 0, 1);
 	}

@@ -38,7 +38,7 @@ static int code_of(const FakeRegistry *self)
 {
 	if (self->cancelled)
 		return self->cancel_code;
-	if (self->unheard && self->under_way == REGISTRY_HAND_BACK)
+	if (self->unheard && self->under_way == REGISTRY_RELEASE)
 		return REGISTRY_ERROR_FAILED;
 	return self->under_way == REGISTRY_CLAIM ? self->claim_code : self->extend_code;
 }
@@ -75,7 +75,7 @@ static void answer(FakeRegistry *self, gint64 now_tick, RegistryResult *result)
 	static const char *const NAMES[] = {
 		[REGISTRY_CLAIM] = "claim",
 		[REGISTRY_EXTEND] = "extend",
-		[REGISTRY_HAND_BACK] = "hand-back",
+		[REGISTRY_RELEASE] = "release",
 	};
 	int code = code_of(self);
 
@@ -88,7 +88,7 @@ static void answer(FakeRegistry *self, gint64 now_tick, RegistryResult *result)
 	else if (self->under_way == REGISTRY_EXTEND)
 		answer_extension(self, code, result);
 	else
-		self->hand_backs++;
+		self->releases++;
 	self->under_way = REGISTRY_NONE;
 }
 
@@ -149,7 +149,7 @@ static gboolean is_done(const FakeRegistry *self, gint64 stop_by_us)
 {
 	if (self->under_way == REGISTRY_NONE)
 		return FALSE;
-	if (self->unheard && self->under_way == REGISTRY_HAND_BACK)
+	if (self->unheard && self->under_way == REGISTRY_RELEASE)
 		return stop_by_us != 0 && g_get_monotonic_time() >= stop_by_us;
 	return !self->pending || self->cancelled;
 }

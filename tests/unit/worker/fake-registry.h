@@ -11,12 +11,12 @@ typedef struct {
 	Registry registry;
 	pthread_mutex_t mutex; /* for what follows */
 	pthread_cond_t unstuck;
-	gboolean stuck; /* extending and handing back hang in poll; see fake_registry_unstick() */
+	gboolean stuck; /* extending and releasing hang in poll; see fake_registry_unstick() */
 	/* what to answer */
-	int claim_code, extend_code; /* a RegistryError, or WORKS; extend_code of a hand-back too */
+	int claim_code, extend_code; /* a RegistryError, or WORKS; extend_code of a release too */
 	int cancel_code;             /* for one that is cancelled; a claim may still WORK then */
 	gboolean pending;            /* operations stay under way; see fake_registry_go_on() */
-	gboolean unheard;            /* a hand-back stays under way, and fails at stop_by_us */
+	gboolean unheard;            /* a release stays under way, and fails at stop_by_us */
 	gint64 first_tick;           /* of the next claim; 0: the tick asked at */
 	guint worker_id;
 	gint64 wait_ticks;  /* G_MAXINT64: nobody knows until when */
@@ -39,8 +39,8 @@ typedef struct {
 	gint64 poll_at_us, heard_at_us, claimed_at_ms; /* as it reports them */
 	/* what was asked */
 	RegistryOperation under_way;
-	guint begun;                          /* operations, of any kind */
-	guint claims, extensions, hand_backs; /* that have come to their end */
+	guint begun;                        /* operations, of any kind */
+	guint claims, extensions, releases; /* that have come to their end */
 	guint cancels, clocks, lists;
 	gint64 length_ticks;
 	gint64 end_tick;        /* reserved */

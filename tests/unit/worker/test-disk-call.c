@@ -130,7 +130,7 @@ TEST("/disk-call/no-fork-waits", test_no_fork_waits)
 	fork_guard_enter();
 	registry->ops->begin(registry, REGISTRY_CLAIM, LENGTH);
 	poll_well(registry);
-	registry->ops->begin(registry, REGISTRY_HAND_BACK, NOW);
+	registry->ops->begin(registry, REGISTRY_RELEASE, NOW);
 	poll_well(registry);
 	state_fixture_write(directory, NAME ".1.new", "");
 	registry->ops->begin(registry, REGISTRY_CLAIM, LENGTH);

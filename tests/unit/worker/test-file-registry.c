@@ -82,9 +82,9 @@ static gint64 extend_well(Registry *registry, gint64 end_tick)
 	return result.end_tick;
 }
 
-static RegistryResult hand_back(Registry *registry, gint64 last_tick)
+static RegistryResult release(Registry *registry, gint64 last_tick)
 {
-	registry->ops->begin(registry, REGISTRY_HAND_BACK, last_tick);
+	registry->ops->begin(registry, REGISTRY_RELEASE, last_tick);
 	return poll_registry(registry, NOW);
 }
 
@@ -374,9 +374,9 @@ TEST("/file-registry/default-directory", test_default_directory)
 	}
 }
 
-/* The end in the record after a hand-back depends on the last tick used, and on the end that was
+/* The end in the record after a release depends on the last tick used, and on the end that was
  * put into the record meanwhile. The reservation is from NOW + 1 to NOW + LENGTH. */
-TEST("/file-registry/hand-back", test_hand_back)
+TEST("/file-registry/release", test_release)
 {
 	enum { NOTHING = -1 };
 	static const struct {
@@ -408,9 +408,9 @@ TEST("/file-registry/hand-back", test_hand_back)
 		claim_well(registry, NOW);
 		if (CASES[i].put != NOTHING)
 			write_in_place(directory, text);
-		/* hand back twice, because the first result can be unknown */
+		/* release twice, because the first result can be unknown */
 		for (guint n = 0; n < (CASES[i].put != NOTHING ? 1 : 2); n++) {
-			RegistryResult result = hand_back(registry, CASES[i].last);
+			RegistryResult result = release(registry, CASES[i].last);
 
 			g_assert_no_error(result.error);
 		}
@@ -492,7 +492,7 @@ TEST("/file-registry/none-free", test_none_free)
 		      "none of the 2 worker IDs of datacenter 0 is free in ");
 
 	/* the failed claim does not block other claims */
-	hand_back(second, NOW);
+	release(second, NOW);
 	g_clear_pointer(&second, free_registry);
 	second = registry_of_layout(directory, &layout, -1, "n4");
 	g_assert_cmpuint(claim_well(second, NOW + 1).worker_id, ==, 1);

@@ -73,10 +73,10 @@ TEST("/keeper-clock/outside-while-serving", test_clock_outside_while_serving)
 	last = server_draw_in_time(&server);
 	g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 1);
 
-	/* the keeper hands back without waiting for a correct clock */
+	/* the keeper releases without waiting for a correct clock */
 	leave_range(&server);
 	g_assert_true(keeper_stop(server.keeper, 5000));
-	g_assert_cmpuint(server.fake.hand_backs, ==, 1);
+	g_assert_cmpuint(server.fake.releases, ==, 1);
 	g_assert_cmpint(server.fake.last_tick, ==, tick_of_id(last));
 }
 
@@ -204,8 +204,8 @@ TEST("/keeper-clock/reclaims", test_reclaims)
 	g_assert_cmpuint(layout_decode(&LAYOUT_TWITTER, after).worker_id, ==, 4);
 	g_assert_cmphex(atomic_load(&lease->cursor), ==, CURSOR_CLOSED);
 	g_assert_cmpint(FAKE_GET(&server.fake, last_tick), ==, tick_of_id(before));
-	g_assert_cmpuint(FAKE_GET(&server.fake, hand_backs), ==, 1);
-	assert_logged(LOG_WORKER_HANDED_BACK, 1, "worker_id=3 last=20");
+	g_assert_cmpuint(FAKE_GET(&server.fake, releases), ==, 1);
+	assert_logged(LOG_WORKER_RELEASED, 1, "worker_id=3 last=20");
 	assert_logged(LOG_WORKER_CLAIMED, 2, "worker_id=4");
 	assert_logged(LOG_STATE, 3, "from=reclaiming to=serving");
 	/* and that is that */
@@ -232,7 +232,7 @@ TEST("/keeper-clock/reclaims-when-reachable", test_reclaims_when_reachable)
 		g_assert_cmpint(server_draw(&server, &id), ==, DRAW_CLOCK_BACK);
 	}
 	g_assert_cmpint(server_state(&server), ==, KEEPER_WAITING);
-	g_assert_cmpuint(FAKE_GET(&server.fake, hand_backs), ==, 0);
+	g_assert_cmpuint(FAKE_GET(&server.fake, releases), ==, 0);
 	g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 1);
 
 	FAKE_SET(&server.fake, reachable, TRUE);
@@ -240,7 +240,7 @@ TEST("/keeper-clock/reclaims-when-reachable", test_reclaims_when_reachable)
 	g_assert_cmpint(tick_of_id(id), <, tick_of_id(before) - 3000000);
 	g_assert_cmpuint(layout_decode(&LAYOUT_TWITTER, id).worker_id, ==, 4);
 	g_assert_cmpint(FAKE_GET(&server.fake, last_tick), ==, tick_of_id(before));
-	g_assert_cmpuint(FAKE_GET(&server.fake, hand_backs), ==, 1);
+	g_assert_cmpuint(FAKE_GET(&server.fake, releases), ==, 1);
 }
 
 /* Another worker ID may not be free, or the registry not to be reached. */

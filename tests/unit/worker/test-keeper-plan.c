@@ -98,10 +98,10 @@ TEST("/keeper-plan/without-lease", test_without_lease)
 		 {.under_way = REGISTRY_CLAIM, .stopping = TRUE, .cancelled = TRUE},
 		 WAIT(NEVER), KEEPER_STARTING, NEVER},
 		{"the lease is being given up",
-		 {.under_way = REGISTRY_HAND_BACK, .had_lease = TRUE},
+		 {.under_way = REGISTRY_RELEASE, .had_lease = TRUE},
 		 WAIT(NEVER), KEEPER_RECLAIMING, SOON},
 		{"stop then, which would do the same",
-		 {.under_way = REGISTRY_HAND_BACK, .had_lease = TRUE, .stopping = TRUE},
+		 {.under_way = REGISTRY_RELEASE, .had_lease = TRUE, .stopping = TRUE},
 		 WAIT(NEVER), KEEPER_RECLAIMING, NEVER},
 		{"it was given up", {.had_lease = TRUE, .end_tick = 5000},
 		 BEGIN(CLAIM), KEEPER_RECLAIMING, SOON},
@@ -192,7 +192,7 @@ TEST("/keeper-plan/with-lease", test_with_lease)
 
 		check(CASES[i].name, facts, CASES[i].plan, CASES[i].state, CASES[i].ids_at_us);
 		facts.stopping = TRUE;
-		check("stop then", facts, (KeeperPlan)BEGIN(HAND_BACK), CASES[i].state, NEVER);
+		check("stop then", facts, (KeeperPlan)BEGIN(RELEASE), CASES[i].state, NEVER);
 		facts.stopping = FALSE;
 		facts.outside = TRUE;
 		check("the clock is outside then", facts, (KeeperPlan)WAIT(NEVER), KEEPER_WAITING,
@@ -240,7 +240,7 @@ TEST("/keeper-plan/with-lease-and-events", test_with_lease_and_events)
 		 {.action = KEEPER_PLAN_CANCEL}, KEEPER_SERVING, NEVER},
 		{"the clock stepped back, and it is to be given up",
 		 {.wanted = TRUE, .ahead = TRUE, .retry_now = TRUE},
-		 BEGIN(HAND_BACK), KEEPER_RECLAIMING, SOON},
+		 BEGIN(RELEASE), KEEPER_RECLAIMING, SOON},
 		{"not before what is under way is done",
 		 {.ahead = TRUE, .under_way = REGISTRY_EXTEND, .busy_since_us = NOW},
 		 WAIT(NEVER), KEEPER_RECLAIMING, SOON},

@@ -116,7 +116,7 @@ TEST("/keeper/extension-fails-for-good", test_extension_fails_for_good)
 	g_assert_cmpint(keeper_demand(server.keeper), >, 0);
 	server_stop(&server);
 	g_assert_cmpuint(FAKE_GET(&server.fake, extensions), ==, extensions);
-	g_assert_cmpuint(FAKE_GET(&server.fake, hand_backs), ==, 1);
+	g_assert_cmpuint(FAKE_GET(&server.fake, releases), ==, 1);
 }
 
 TEST("/keeper/waits", test_waits)
@@ -154,7 +154,7 @@ TEST("/keeper/stops-while-waiting", test_stops_while_waiting)
 	WAIT_FOR(keeper_round_age_ms(server.keeper) < 50);
 	server_stop(&server);
 	g_assert_cmpint(server_state(&server), ==, KEEPER_STOPPED);
-	g_assert_cmpuint(FAKE_GET(&server.fake, hand_backs), ==, 0);
+	g_assert_cmpuint(FAKE_GET(&server.fake, releases), ==, 0);
 }
 
 TEST("/keeper/begins-later", test_begins_later)
@@ -184,19 +184,19 @@ TEST("/keeper/stops", test_stops)
 	g_assert_cmpint(server_state(&server), ==, KEEPER_STOPPED);
 	g_assert_cmpint(server_draw(&server, &id), ==, DRAW_UNRESERVED);
 	g_assert_cmpint(keeper_demand(server.keeper), >, 0);
-	g_assert_cmpuint(server.fake.hand_backs, ==, 1);
+	g_assert_cmpuint(server.fake.releases, ==, 1);
 	g_assert_cmpint(server.fake.last_tick, ==, tick_of_id(last));
-	assert_logged(LOG_WORKER_HANDED_BACK, 1, "datacenter_id=2 worker_id=3 last=20");
+	assert_logged(LOG_WORKER_RELEASED, 1, "datacenter_id=2 worker_id=3 last=20");
 	assert_logged(LOG_STATE, 2, "from=serving to=stopped");
 }
 
-TEST("/keeper/hand-back-fails", test_hand_back_fails)
+TEST("/keeper/release-fails", test_release_fails)
 {
 	static const struct {
 		RegistryError code;
 		LogEvent event;
 	} CASES[] = {
-		{REGISTRY_ERROR_FAILED, LOG_HAND_BACK_FAILED},
+		{REGISTRY_ERROR_FAILED, LOG_RELEASE_FAILED},
 		/* another server's worker ID is not reported as free */
 		{REGISTRY_ERROR_LOST, LOG_WORKER_LOST},
 	};
@@ -208,11 +208,11 @@ TEST("/keeper/hand-back-fails", test_hand_back_fails)
 		FAKE_SET(&server.fake, extend_code, (int)CASES[i].code);
 		server_stop(&server);
 		g_assert_cmpint(server_state(&server), ==, KEEPER_STOPPED);
-		g_assert_cmpuint(server.fake.hand_backs, ==, 1);
-		g_assert_cmpuint(times_logged(LOG_WORKER_HANDED_BACK), ==, 0);
-		g_assert_cmpuint(times_logged(LOG_HAND_BACK_FAILED) + times_logged(LOG_WORKER_LOST),
+		g_assert_cmpuint(server.fake.releases, ==, 1);
+		g_assert_cmpuint(times_logged(LOG_WORKER_RELEASED), ==, 0);
+		g_assert_cmpuint(times_logged(LOG_RELEASE_FAILED) + times_logged(LOG_WORKER_LOST),
 				 ==, 1);
-		assert_logged(CASES[i].event, 1, "error=\"hand-back says ");
+		assert_logged(CASES[i].event, 1, "error=\"release says ");
 	}
 }
 
@@ -285,7 +285,7 @@ TEST("/keeper/claim-takes-longer-than-its-reservation",
 	WAIT_FOR(server.told == KEEPER_SERVING);
 }
 
-TEST("/keeper/hand-back-hangs", test_hand_back_hangs)
+TEST("/keeper/release-hangs", test_release_hangs)
 {
 	g_auto(Server) server;
 
@@ -294,14 +294,14 @@ TEST("/keeper/hand-back-hangs", test_hand_back_hangs)
 	server_start_serving(&server);
 	FAKE_SET(&server.fake, stuck, TRUE);
 	g_assert_false(keeper_stop(server.keeper, 20));
-	assert_logged(LOG_HAND_BACK_FAILED, 1, "within 20 ms\" reserved_until=20");
+	assert_logged(LOG_RELEASE_FAILED, 1, "within 20 ms\" reserved_until=20");
 	g_assert_cmpint(server_state(&server), !=, KEEPER_STOPPED);
 	g_assert_false(keeper_stop(server.keeper, 0));
 
 	fake_registry_unstick(&server.fake);
 	server_stop(&server);
 	g_assert_cmpint(server_state(&server), ==, KEEPER_STOPPED);
-	g_assert_cmpuint(FAKE_GET(&server.fake, hand_backs), ==, 1);
+	g_assert_cmpuint(FAKE_GET(&server.fake, releases), ==, 1);
 }
 
 /* A slow registry */
@@ -338,9 +338,9 @@ static void check_stops_while_claiming(int cancel_code)
 	server_start(&server);
 	WAIT_FOR(FAKE_GET(&server.fake, under_way) == REGISTRY_CLAIM);
 	if (cancel_code == WORKS) {
-		/* the registry must answer the hand-back */
+		/* the registry must answer the release */
 		g_assert_false(keeper_stop(server.keeper, 0));
-		WAIT_FOR(FAKE_GET(&server.fake, under_way) == REGISTRY_HAND_BACK);
+		WAIT_FOR(FAKE_GET(&server.fake, under_way) == REGISTRY_RELEASE);
 		fake_registry_go_on(&server.fake);
 	}
 	server_stop(&server);
@@ -350,11 +350,11 @@ static void check_stops_while_claiming(int cancel_code)
 	assert_logged(LOG_STATE, 1, "from=starting to=stopped");
 	error = keeper_error(server.keeper);
 	g_assert_no_error(error); /* a request to stop is no error */
-	g_assert_cmpuint(server.fake.hand_backs, ==, cancel_code == WORKS);
+	g_assert_cmpuint(server.fake.releases, ==, cancel_code == WORKS);
 	if (cancel_code == WORKS) {
 		g_assert_cmpint(server.fake.last_tick, ==,
 				generator_lease(server.generator)->first_tick - 1);
-		assert_logged(LOG_WORKER_HANDED_BACK, 1, "worker_id=3 last=none");
+		assert_logged(LOG_WORKER_RELEASED, 1, "worker_id=3 last=none");
 	}
 }
 
@@ -366,7 +366,7 @@ TEST("/keeper/stops-while-claiming", test_stops_while_claiming)
 
 /* The registry does not answer. The keeper waits as long as the stop may take, and stops cleanly.
  */
-TEST("/keeper/hand-back-is-given-up", test_hand_back_is_given_up)
+TEST("/keeper/release-is-given-up", test_release_is_given_up)
 {
 	enum { STOP_MS = 300, ROUND_MS = 100 };
 	g_auto(Server) server;
@@ -381,9 +381,9 @@ TEST("/keeper/hand-back-is-given-up", test_hand_back_is_given_up)
 	took_us = g_get_monotonic_time() - began_us;
 	g_assert_cmpint(took_us, >=, STOP_MS * G_TIME_SPAN_MILLISECOND);
 	g_assert_cmpint(took_us, <=, (STOP_MS + ROUND_MS) * G_TIME_SPAN_MILLISECOND);
-	g_assert_cmpuint(server.fake.hand_backs, ==, 1);
+	g_assert_cmpuint(server.fake.releases, ==, 1);
 	g_assert_cmpint(server_state(&server), ==, KEEPER_STOPPED);
-	assert_logged(LOG_HAND_BACK_FAILED, 1,
+	assert_logged(LOG_RELEASE_FAILED, 1,
 		      "meaning=\"until then, no server can use the worker ID");
 }
 
@@ -402,10 +402,10 @@ TEST("/keeper/stop-waits", test_stop_waits)
 	server_start(&server);
 	WAIT_FOR(FAKE_GET(&server.fake, under_way) == REGISTRY_CLAIM);
 	g_assert_false(keeper_stop(server.keeper, 20));
-	assert_logged(LOG_HAND_BACK_FAILED, 1, "within 20 ms\" reserved_until=none");
+	assert_logged(LOG_RELEASE_FAILED, 1, "within 20 ms\" reserved_until=none");
 	fake_registry_go_on(&server.fake);
 	server_stop(&server);
-	g_assert_cmpuint(server.fake.hand_backs, ==, 1);
+	g_assert_cmpuint(server.fake.releases, ==, 1);
 	g_assert_cmpuint(server.fake.cancels, ==, 0);
 }
 
@@ -501,7 +501,7 @@ TEST("/keeper/ticks/reclaims", test_reclaims_in_ticks)
 	g_assert_cmpint(server_draw(&server, &id), ==, DRAW_OK);
 	FAKE_SET(&server.fake, worker_id, 4);
 	WAIT_FOR(FAKE_GET(&server.fake, claims) == 2);
-	g_assert_cmpuint(FAKE_GET(&server.fake, hand_backs), ==, 1);
+	g_assert_cmpuint(FAKE_GET(&server.fake, releases), ==, 1);
 }
 
 /* The status that a server reports */
@@ -581,7 +581,7 @@ TEST("/keeper-status/extending-hangs", test_extending_hangs)
 	WAIT_FOR(!server_status(&server).extending_fails);
 }
 
-/* A claim or a hand-back that hangs is not a failing extension. */
+/* A claim or a release that hangs is not a failing extension. */
 TEST("/keeper-status/others-hang", test_others_hang)
 {
 	g_auto(Server) server;

@@ -19,8 +19,8 @@ TEST("/registration-plan/next", test_next)
 		RegistrationState next;
 	} CASES[] = {
 		/* clang-format off */
-		{"a hand-back needs no claim",
-		 {.connected = TRUE, .claim = CLAIM_UNKNOWN, .goal = REGISTRY_HAND_BACK},
+		{"a release needs no claim",
+		 {.connected = TRUE, .claim = CLAIM_UNKNOWN, .goal = REGISTRY_RELEASE},
 		 REGISTRATION_RETURNING},
 		{"the ACL is read after the layout",
 		 {.connected = TRUE, .prepared = TRUE, .claim = CLAIM_NONE}, REGISTRATION_SECURING},
