@@ -99,6 +99,35 @@ void audit_target_free(AuditTarget *self)
 /* In a write(); large, so that few are needed. */
 #define FILE_MAX_LINES 4096
 
+static gboolean set_file_error(const char *path, const char *verb, int code, GError **error)
+{
+	g_set_error(error, G_FILE_ERROR, g_file_error_from_errno(code), "cannot %s %s: %s", verb,
+		    path, g_strerror(code));
+	return FALSE;
+}
+
+static gboolean set_not_regular(const char *path, GError **error)
+{
+	g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_INVAL, "cannot log to %s: not a regular file",
+		    path);
+	return FALSE;
+}
+
+gboolean audit_target_check(const AuditTarget *self, GError **error)
+{
+	g_autofree char *directory = self->path != NULL ? g_path_get_dirname(self->path) : NULL;
+	struct stat status;
+
+	if (self->path == NULL)
+		return TRUE;
+	if (stat(self->path, &status) == 0 && !S_ISREG(status.st_mode))
+		return set_not_regular(self->path, error);
+	if (access(self->path, R_OK | W_OK) == 0 ||
+	    (errno == ENOENT && access(directory, W_OK | X_OK) == 0))
+		return TRUE;
+	return set_file_error(self->path, "open", errno, error);
+}
+
 typedef struct {
 	AuditSink sink;
 	char *path;
@@ -106,14 +135,6 @@ typedef struct {
 	gsize done;         /* bytes of the caller's lines that are written */
 	gboolean line_open; /* the file's last line has no end, and is not of this sink */
 } FileSink;
-
-static gboolean file_sink_set_error(const FileSink *self, const char *what, int code,
-				    GError **error)
-{
-	g_set_error(error, G_FILE_ERROR, g_file_error_from_errno(code), "cannot %s %s: %s", what,
-		    self->path, g_strerror(code));
-	return FALSE;
-}
 
 /* Does not block on a FIFO: only regular files are accepted. */
 static gboolean file_sink_open(FileSink *self, int *out_fd, gboolean *out_line_open, GError **error)
@@ -124,12 +145,10 @@ static gboolean file_sink_open(FileSink *self, int *out_fd, gboolean *out_line_o
 	char last = '\n';
 
 	if (fd < 0)
-		return file_sink_set_error(self, "open", errno, error);
+		return set_file_error(self->path, "open", errno, error);
 	if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
 		close(fd);
-		g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_INVAL,
-			    "cannot log to %s: not a regular file", self->path);
-		return FALSE;
+		return set_not_regular(self->path, error);
 	}
 	*out_fd = fd;
 	*out_line_open =
@@ -145,13 +164,13 @@ static gboolean file_sink_write(AuditSink *sink, const GByteArray *lines,
 	FileSink *self = (FileSink *)sink;
 
 	if (self->line_open && write(self->fd, "\n", 1) != 1)
-		return file_sink_set_error(self, "write to", errno, error);
+		return set_file_error(self->path, "write to", errno, error);
 	self->line_open = FALSE;
 	while (self->done < lines->len) {
 		ssize_t n = write(self->fd, lines->data + self->done, lines->len - self->done);
 
 		if (n < 0 && errno != EINTR)
-			return file_sink_set_error(self, "write to", errno, error);
+			return set_file_error(self->path, "write to", errno, error);
 		self->done += (gsize)MAX(n, 0);
 	}
 	self->done = 0;
@@ -180,7 +199,7 @@ static gboolean file_sink_sync(AuditSink *sink, GError **error)
 	const FileSink *self = (const FileSink *)sink;
 
 	if (fsync(self->fd) != 0)
-		return file_sink_set_error(self, "sync", errno, error);
+		return set_file_error(self->path, "sync", errno, error);
 	return TRUE;
 }
 

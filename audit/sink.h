@@ -22,6 +22,10 @@ typedef struct {
  * write. Nothing is opened or looked up. */
 AuditTarget *audit_target_parse(const char *text, GError **error);
 void audit_target_free(AuditTarget *self);
+
+/* Returns whether the file of @self can be written now: it exists, or can be created in its
+ * directory. %FALSE with a GFileError set. Creates nothing. A Scribe server is not contacted. */
+gboolean audit_target_check(const AuditTarget *self, GError **error);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(AuditTarget, audit_target_free)
 
 /*

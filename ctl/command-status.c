@@ -107,7 +107,7 @@ static void add_worker(GPtrArray *rows, const CtlWorker *worker, gint64 now_ms)
 			NULL);
 	add_row(rows, GROUP_SERVER, "nonce", ctl_format_text(worker->said.nonce), NULL);
 	add_row(rows, GROUP_SERVER, "round_trip", milliseconds(worker->round_trip_us, ""), "ms");
-	add_row(rows, GROUP_SERVER, "clock_skew", milliseconds(worker->clock_skew_us, "+"), "ms");
+	add_row(rows, GROUP_SERVER, "clock", milliseconds(worker->clock_skew_us, "+"), "ms");
 	if (is_relay)
 		return;
 	add_row(rows, GROUP_WORKER_ID, "datacenter_id", number(worker->said.datacenter_id), "");

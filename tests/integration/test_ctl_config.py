@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """snowflakectl config check: it says of a config file what snowflaked says."""
 import json
+import os
 import pathlib
 import subprocess
 import tempfile
@@ -56,23 +57,51 @@ class ConfigCheck(CtlTest):
         self.assert_fails(done, 2, "does not take --zookeeper")
         self.assertNotIn("--server", done.stderr)
 
+    def test_files_that_the_server_cannot_use(self):
+        """The server ends with the same error."""
+        path = self.write("")
+        near = path.parent
+        (near / "password").write_text("user:password")
+        (near / "password").chmod(0o644)
+        (near / "broken.pem").write_text("broken")
+        os.mkfifo(near / "fifo")
+        tls = "listen=tls:127.0.0.1:0\ntls-certificate={0}/{1}\ntls-key={0}/{1}\n"
+        for text in (tls.format(near, "missing.pem"), tls.format(near, "broken.pem"),
+                     f"zookeeper=127.0.0.1:1\ndatacenter-id=1\nzookeeper-auth={near}/password\n",
+                     f"relay=127.0.0.1:1\ntls-ca={near}/missing.pem\n",
+                     f"audit-log=file:{near}/missing/audit\n", f"audit-log=file:{near}/fifo\n"):
+            with self.subTest(text):
+                path.write_text(f"[snowflaked]\n{text}")
+                server = subprocess.run(
+                    [SNOWFLAKED, "--config", path, "--log-format=json"], env=ENVIRONMENT, text=True,
+                    stderr=subprocess.PIPE, timeout=HANG_GUARD_S, check=False)
+                self.assertEqual(server.returncode, 1)
+                error = json.loads(server.stderr.splitlines()[-1])["error"]
+                done = run("config", "check", path)
+                self.assertEqual((done.returncode, done.stdout, done.stderr),
+                                 (1, "", f"snowflakectl: {error}\n"))
+
     def test_what_is_not_at_its_default(self):
+        path = self.write("")
+        near = path.parent
+        (near / "password").write_text("user:password")
+        (near / "password").chmod(0o600)
         path = self.write("[snowflaked]\nlisten=*:7609; [::1]:1\nadvertise=a.example\n"
                           "worker-id=mac\nzookeeper=a:1,b:2/x\ndatacenter-id=3\n"
                           "max-ahead=10\nmax-wait=7\nno-fast-path=true\nlog-level=debug\n"
-                          "zookeeper-auth=/etc/x\nsequence-start=continue\nlayout=twitter\n"
-                          "audit-log=file:/var/a;scribe://b.example\n")
+                          f"zookeeper-auth={near}/password\nsequence-start=continue\n"
+                          f"layout=twitter\naudit-log=file:{near}/a;scribe://b.example\n")
         expected = [
             ("listen", "*:7609;[::1]:1", "127.0.0.1:7609"),
             ("advertise", "a.example:7609", None),
             ("datacenter-id", "3", None),
             ("worker-id", "mac", None),
             ("zookeeper", "a:1,b:2/x", None),
-            ("zookeeper-auth", "/etc/x", None),
+            ("zookeeper-auth", f"{near}/password", None),
             ("sequence-start", "continue", "1"),
             ("max-wait", "7", "1000"),
             ("no-fast-path", "true", "false"),
-            ("audit-log", "file:/var/a;scribe://b.example", None),
+            ("audit-log", f"file:{near}/a;scribe://b.example", None),
             ("log-level", "debug", "info"),
         ]
         lines = self.assert_ok(run("config", "check", path)).splitlines()
@@ -88,13 +117,14 @@ class ConfigCheck(CtlTest):
 
     def test_bytes_that_are_no_text(self):
         path = self.write("")
-        path.write_bytes(b"[snowflaked]\nstate-directory=/\xff\naudit-log=file:/a\xfd\n")
+        odd_log = str(path.parent).encode() + b"/a\xfd"
+        path.write_bytes(b"[snowflaked]\nstate-directory=/\xff\naudit-log=file:" + odd_log + b"\n")
         odd = path.with_name("b\udcfd")  # a byte of FD
         path.rename(odd)
         found = json.loads(self.assert_ok(run("--json", "config", "check", odd)))
         self.assertEqual(found["file"], str(path.with_name("b\ufffd")))
         self.assertEqual([each["value"] for each in found["not_default"]],
-                         ["/\ufffd", "file:/a\ufffd"])
+                         ["/\ufffd", f"file:{odd.parent}/a\ufffd"])
         text = self.assert_ok(run("config", "check", odd))
         self.assertIn("/\\xff", text)
 
