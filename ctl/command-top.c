@@ -540,7 +540,7 @@ static List *list_tree(Top *self, const GError *lost)
 	}
 	/* then a server itself knows better than the tree */
 	for (guint i = 0; i < workers->len; i++)
-		((CtlWorker *)workers->pdata[i])->is_hearsay = lost != NULL;
+		((CtlWorker *)workers->pdata[i])->is_indirect = lost != NULL;
 	ctl_worker_ask_all(workers, &self->asking, TRUE);
 	if (workers->len == 0 && !self->options->json)
 		ctl_notes_add(list->notes, NULL, g_strdup("no server is registered"));

@@ -309,9 +309,9 @@ static void set_probe(CtlWorker *self, const CtlProbe *probe)
 			.at_us = probe->counted_at_us,
 		};
 	replace_text(&self->said.kind, probe->worker->kind);
-	if (self->is_hearsay)
+	if (self->is_indirect)
 		set_said(self, probe->worker, probe->clock_skew_us);
-	self->is_hearsay = FALSE;
+	self->is_indirect = FALSE;
 }
 
 CtlWorker *ctl_worker_of_probe(const CtlProbe *probe)
@@ -508,7 +508,7 @@ JsonObject *ctl_worker_to_json(const CtlWorker *self)
 	ctl_format_json_text(object, "program", self->said.program);
 	ctl_format_json_text(object, "relay_of", self->said.server);
 	ctl_format_json_time(object, "as_of", self->said.as_of_ms);
-	json_object_set_boolean_member(object, "hearsay", self->is_hearsay);
+	json_object_set_boolean_member(object, "indirect", self->is_indirect);
 	set_measured(object, "round_trip_us", self, self->round_trip_us);
 	set_measured(object, "clock_skew_us", self, self->clock_skew_us);
 	return object;
@@ -745,7 +745,7 @@ static void ask_member(gpointer item, gpointer data)
 		CtlWorker *other = g_new0(CtlWorker, 1);
 
 		set_said(other, answers->pdata[i], probe.clock_skew_us);
-		other->is_hearsay = TRUE;
+		other->is_indirect = TRUE;
 		if (other->said.nonce == NULL || g_strcmp0(other->said.nonce, self->nonce) != 0)
 			self->list_age_ms = MIN(self->list_age_ms, other->age_ms);
 		g_ptr_array_add(self->others, other);
@@ -828,7 +828,7 @@ static void merge_worker(const Merge *self, CtlWorker **worker)
 			g_hash_table_insert(self->places, g_strdup(nonce),
 					    GUINT_TO_POINTER(self->workers->len));
 		*worker = NULL;
-	} else if (before->is_hearsay && (*worker)->said.as_of_ms > before->said.as_of_ms) {
+	} else if (before->is_indirect && (*worker)->said.as_of_ms > before->said.as_of_ms) {
 		self->workers->pdata[place - 1] = *worker;
 		*worker = before;
 	}

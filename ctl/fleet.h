@@ -58,10 +58,10 @@ typedef struct {
 	 * empty: the state of a server that was not asked, too. A relay has no worker ID here. The
 	 * time of the report is by our clock. */
 	SnowflakeClientWorker said;
-	gboolean is_hearsay; /* others report it: its own answer replaces this */
-	gint64 age_ms;       /* of the report when it was received */
-	gboolean has_clock;  /* the clock of reserved_until_ms is known; then: */
-	gint64 ahead_ms;     /* that clock minus ours */
+	gboolean is_indirect; /* others report it: its own answer replaces this */
+	gint64 age_ms;        /* of the report when it was received */
+	gboolean has_clock;   /* the clock of reserved_until_ms is known; then: */
+	gint64 ahead_ms;      /* that clock minus ours */
 
 	gboolean has_answered; /* then: */
 	gint64 round_trip_us;

@@ -302,7 +302,7 @@ static JsonObject *describe_worker(const SnowflakeClientWorker *worker, gboolean
 	set_text(object, "program", *worker->program != '\0' ? worker->program : NULL);
 	set_text(object, "relay_of", is_relay ? worker->server : NULL);
 	set_time(object, "as_of", worker->as_of_ms);
-	json_object_set_boolean_member(object, "hearsay", !is_self);
+	json_object_set_boolean_member(object, "indirect", !is_self);
 	json_object_set_boolean_member(object, "self", is_self);
 	return object;
 }

@@ -178,7 +178,7 @@ class Paths(AdminTest):
         self.serve()
         workers = self.admin.json("/workers.json")
         own, = workers["workers"]
-        self.assertEqual((own["self"], own["hearsay"], own["state"]), (True, False, "serving"))
+        self.assertEqual((own["self"], own["indirect"], own["state"]), (True, False, "serving"))
         self.assertEqual(own["nonce"], self.server.call("get_worker").nonce)
 
 

@@ -46,7 +46,7 @@ class Merged(CtlTest):
             status, rows, said = list_all(*named)
             self.assertEqual((status, said, len(rows)), (0, [], 2))
             row = rows[two.said.nonce]
-            self.assertEqual((row["worker_id"], row["state"], row["kind"], row["hearsay"]),
+            self.assertEqual((row["worker_id"], row["state"], row["kind"], row["indirect"]),
                              (2, "draining", "server", False))
             self.assertEqual(iso_ms(row["reserved_until"]), two.said.reserved_until_ms)
             self.assertTrue(before_ms <= iso_ms(row["as_of"]) <= now_ms())
@@ -62,7 +62,7 @@ class Merged(CtlTest):
             self.assertEqual((row["worker_id"], row["state"], row["address"]),
                              (2, "serving", two.address))
 
-    def test_of_hearsay_the_freshest_counts(self):
+    def test_the_freshest_indirect_report_counts(self):
         # by its clock, the one with the fresher list is hours behind
         old = Told(worker_id=1)
         fresh = Told(worker_id=2, ahead_ms=-7_200_000)
@@ -75,7 +75,7 @@ class Merged(CtlTest):
             status, rows, _ = list_all(*named)
             self.assertEqual((status, len(rows)), (0, 3))
             row = rows[gone.nonce]
-            self.assertEqual((row["worker_id"], row["kind"], row["state"], row["hearsay"],
+            self.assertEqual((row["worker_id"], row["kind"], row["state"], row["indirect"],
                               row["round_trip_us"]), (4, "later", "unreachable", True, None))
             self.assertTrue(before_ms <= iso_ms(row["as_of"]) + 10_000 <= now_ms())
 
@@ -243,7 +243,7 @@ class Real(RegistryTest):
                 """Whether it is said that ZooKeeper does not answer: by an old list, or none."""
                 status, rows, said = list_all(*named, options=("--timeout", 30000))
                 # on a busy machine what is reserved may have ended: they tell that themselves
-                self.assertEqual((status, [row["hearsay"] for row in rows.values()]),
+                self.assertEqual((status, [row["indirect"] for row in rows.values()]),
                                  (0, [False, False]))
                 return said
 

@@ -116,10 +116,10 @@ class Watching(RegistryTest):
             registry.claim(0, dead_address(self), 1)
             with Watch("--zookeeper", own.connect_string + registry.root, "--timeout",
                        4000) as watch:
-                self.assertEqual([each["hearsay"] for each in watch.next_list()], [False, False])
+                self.assertEqual([each["indirect"] for each in watch.next_list()], [False, False])
                 own.kill()
                 self.assertIn("trying again; the list is", watch.next_line(watch.complaints))
-                watch.wait_list(lambda found: [each["hearsay"] for each in found] ==
+                watch.wait_list(lambda found: [each["indirect"] for each in found] ==
                                 [False, True])
                 server.said.state = "unavailable"
                 watch.wait_list(lambda found: [each["state"] for each in found] ==
@@ -137,7 +137,7 @@ class Watching(RegistryTest):
                 # ZooKeeper's client takes it for connected for seconds more
                 complaint = watch.next_line(watch.complaints)
                 complained_at = time.time()
-                row, = watch.wait_list(lambda found: found[0]["hearsay"])
+                row, = watch.wait_list(lambda found: found[0]["indirect"])
                 own.resume()
         told = int(re.search(r"the list is (\d+) s old", complaint)[1])
         as_of = datetime.datetime.fromisoformat(row["as_of"].replace("Z", "+00:00")).timestamp()

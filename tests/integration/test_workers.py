@@ -33,7 +33,7 @@ class Workers(RegistryTest):
         def expected(datacenter, worker, address, state, nonce, tick):
             return {"datacenter_id": datacenter, "worker_id": worker, "address": address,
                     "state": state, "claimed_at": time_of(made[nonce] - 1288834974657),
-                    "reserved_until": time_of(tick), "nonce": nonce, "hearsay": False,
+                    "reserved_until": time_of(tick), "nonce": nonce, "indirect": False,
                     "kind": None if state == "unreachable" else "server", "program": None,
                     "relay_of": None}
 
