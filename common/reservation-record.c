@@ -3,8 +3,6 @@
 
 #include "common/strict-json.h"
 
-#define MEMBERS 3
-
 char *reservation_record_to_json(const ReservationRecord *self)
 {
 	JsonObject *object = json_object_new();
@@ -18,7 +16,7 @@ char *reservation_record_to_json(const ReservationRecord *self)
 gboolean reservation_record_from_json(const char *text, gsize length, ReservationRecord *out_record,
 				      GError **error)
 {
-	g_autoptr(JsonObject) object = strict_json_parse_object(text, length, error);
+	g_autoptr(JsonObject) object = strict_json_parse_record(text, length, error);
 	const char *owner;
 	const char *address;
 	gint64 end_tick;
@@ -26,8 +24,7 @@ gboolean reservation_record_from_json(const char *text, gsize length, Reservatio
 	if (object == NULL ||
 	    !strict_json_get_int(object, "reserved_until_tick", 0, G_MAXINT64, &end_tick, error) ||
 	    (owner = strict_json_get_string(object, "owner", error)) == NULL ||
-	    (address = strict_json_get_string(object, "address", error)) == NULL ||
-	    !strict_json_check_size(object, MEMBERS, error))
+	    (address = strict_json_get_string(object, "address", error)) == NULL)
 		return FALSE;
 	*out_record = (ReservationRecord){
 		.end_tick = end_tick,

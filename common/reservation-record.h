@@ -5,8 +5,8 @@
 
 /*
  * The record of a reservation, in ZooKeeper and in a state directory: the end of a worker ID's
- * reservation, and its owner. An end that is read too low breaks uniqueness, so reading accepts
- * only what writing produces.
+ * reservation, and its owner. An end that is read too low breaks uniqueness, so a damaged record
+ * is an error.
  */
 typedef struct {
 	gint64 end_tick; /* the last tick reserved: "reserved_until_tick" */
@@ -22,7 +22,8 @@ char *reservation_record_to_json(const ReservationRecord *self);
  * @text: (nullable): can be %NULL if @length is 0; need not end in a NUL
  * @out_record: (out): to be cleared by its owner; untouched on failure
  *
- * Strict: a text that does not parse, or has other members, is an error, never an end of 0.
+ * A text that does not parse, or has another format (strict-json.h), is an error, never an end of
+ * 0.
  *
  * Returns: %FALSE, with an error set, if it is not such a record
  */

@@ -5,6 +5,8 @@
 
 #include "core/text.h"
 
+#define KNOWN_FORMAT 1
+
 #define MAX_BYTES 4096 /* records have some 400; json-glib recurses without a limit */
 
 G_DEFINE_QUARK(strict_json_error_quark, strict_json_error)
@@ -114,15 +116,22 @@ const char *strict_json_get_string(JsonObject *object, const char *name, GError 
 	return node != NULL ? json_node_get_string(node) : NULL;
 }
 
-gboolean strict_json_check_size(JsonObject *object, guint members, GError **error)
+JsonObject *strict_json_parse_record(const char *text, gsize length, GError **error)
 {
-	guint present = json_object_get_size(object);
+	g_autoptr(JsonObject) object = strict_json_parse_object(text, length, error);
+	gint64 format = KNOWN_FORMAT;
 
-	if (present == members)
-		return TRUE;
+	if (object == NULL ||
+	    (json_object_has_member(object, "format") &&
+	     !strict_json_get_int(object, "format", 1, G_MAXINT64, &format, error)))
+		return NULL;
+	if (format == KNOWN_FORMAT)
+		return g_steal_pointer(&object);
 	g_set_error(error, STRICT_JSON_ERROR, STRICT_JSON_ERROR_INVALID,
-		    "there are %u members, not %u", present, members);
-	return FALSE;
+		    "it has format %" G_GINT64_FORMAT ", but this program knows format %d; use the "
+		    "version that wrote it",
+		    format, KNOWN_FORMAT);
+	return NULL;
 }
 
 char *strict_json_print(JsonObject *object)

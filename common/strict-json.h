@@ -4,9 +4,12 @@
 #include <json-glib/json-glib.h>
 
 /*
- * JSON that is written in one way, and records that are read to the letter. json-glib alone accepts
- * more than JSON: comments, "var x =", octal and overlong numbers, a member twice. So the result is
- * written again, and must be equal to the text.
+ * Records in JSON. json-glib alone accepts more than JSON: comments, "var x =", octal and overlong
+ * numbers, a member twice. So the result is written again, and must be equal to the text.
+ *
+ * A record has a format number, "format"; without that member it is 1. A reader ignores members
+ * that it does not know, and refuses a format that it does not know. So a change that older
+ * programs must not ignore increases the format number.
  */
 
 #define STRICT_JSON_ERROR (strict_json_error_quark())
@@ -26,6 +29,9 @@ typedef enum {
  */
 JsonObject *strict_json_parse_object(const char *text, gsize length, GError **error);
 
+/* As strict_json_parse_object(), for a record of format 1. INVALID is set for any other format. */
+JsonObject *strict_json_parse_record(const char *text, gsize length, GError **error);
+
 /* The member @name, a whole number from @min to @max, written without a point or an exponent.
  * %FALSE with INVALID set, which names it, if it is missing or something else. */
 gboolean strict_json_get_int(JsonObject *object, const char *name, gint64 min, gint64 max,
@@ -34,10 +40,6 @@ gboolean strict_json_get_int(JsonObject *object, const char *name, gint64 min, g
 /* (transfer none) (nullable): the member @name, a string. %NULL with INVALID set, which names it,
  * if it is missing or something else. */
 const char *strict_json_get_string(JsonObject *object, const char *name, GError **error);
-
-/* %TRUE if the object has @members members, so no unknown ones; %FALSE with INVALID set if not. */
-gboolean strict_json_check_size(JsonObject *object, guint members,
-				GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* (transfer full): on one line. Takes @object. */
 char *strict_json_print(JsonObject *object);

@@ -147,23 +147,9 @@ static gboolean get_bits(JsonObject *object, const char *name, guint *out_bits, 
 	return TRUE;
 }
 
-/* @fields: those that were found to be there, in words */
-static gboolean has_only(JsonObject *object, guint n_fields, const char *text, gsize length,
-			 const char *fields, GError **error)
-{
-	g_autofree char *shown = text_escape(text, length);
-
-	if (json_object_get_size(object) == n_fields)
-		return TRUE;
-	g_set_error(error, STRICT_JSON_ERROR, STRICT_JSON_ERROR_INVALID, "\"%s\" has more than %s",
-		    shown, fields);
-	return FALSE;
-}
-
 gboolean znode_layout_from_json(const char *text, gsize length, Layout *out_layout, GError **error)
 {
-	g_autoptr(JsonObject) object = strict_json_parse_object(text, length, error);
-	gboolean has_total = object != NULL && json_object_has_member(object, TOTAL_BITS);
+	g_autoptr(JsonObject) object = strict_json_parse_record(text, length, error);
 	gint64 total_bits = LAYOUT_MAX_BITS;
 	Layout layout;
 
@@ -174,12 +160,9 @@ gboolean znode_layout_from_json(const char *text, gsize length, Layout *out_layo
 	    !get_bits(object, "datacenter_bits", &layout.datacenter_bits, error) ||
 	    !get_bits(object, "worker_bits", &layout.worker_bits, error) ||
 	    !get_bits(object, "sequence_bits", &layout.sequence_bits, error) ||
-	    (has_total &&
+	    (json_object_has_member(object, TOTAL_BITS) &&
 	     !strict_json_get_int(object, TOTAL_BITS, 1, LAYOUT_MAX_BITS, &total_bits, error)) ||
 	    !layout_check(&layout, error) || !layout_check_total(&layout, total_bits, error))
-		return FALSE;
-	/* what else a layout says could be about where the bits are */
-	if (!has_only(object, has_total ? 7 : 6, text, length, "the fields of a layout", error))
 		return FALSE;
 	*out_layout = layout;
 	return TRUE;
@@ -197,15 +180,14 @@ char *znode_limits_to_json(const ZnodeLimits *limits)
 gboolean znode_limits_from_json(const char *text, gsize length, ZnodeLimits *out_limits,
 				GError **error)
 {
-	g_autoptr(JsonObject) object = strict_json_parse_object(text, length, error);
+	g_autoptr(JsonObject) object = strict_json_parse_record(text, length, error);
 	ZnodeLimits limits;
 
 	if (object == NULL ||
 	    !strict_json_get_int(object, "max_clock_skew_ms", 1, ZNODES_MAX_CLOCK_SKEW_MS,
 				 &limits.max_clock_skew_ms, error) ||
 	    !strict_json_get_int(object, "reservation_ms", 1, ZNODES_MAX_RESERVATION_MS,
-				 &limits.reservation_ms, error) ||
-	    !has_only(object, 2, text, length, "the two fields of limits", error))
+				 &limits.reservation_ms, error))
 		return FALSE;
 	*out_limits = limits;
 	return TRUE;
@@ -223,14 +205,13 @@ char *znode_floor_to_json(const ZnodeFloor *floor)
 gboolean znode_floor_from_json(const char *text, gsize length, const Layout *layout,
 			       ZnodeFloor *out_floor, GError **error)
 {
-	g_autoptr(JsonObject) object = strict_json_parse_object(text, length, error);
+	g_autoptr(JsonObject) object = strict_json_parse_record(text, length, error);
 	ZnodeFloor floor;
 
 	if (object == NULL ||
 	    !strict_json_get_int(object, "floor_tick", 0, layout_max_tick(layout), &floor.tick,
 				 error) ||
-	    !strict_json_get_int(object, "clock_tick", 0, floor.tick, &floor.clock_tick, error) ||
-	    !has_only(object, 2, text, length, "the two fields of a floor", error))
+	    !strict_json_get_int(object, "clock_tick", 0, floor.tick, &floor.clock_tick, error))
 		return FALSE;
 	*out_floor = floor;
 	return TRUE;
@@ -331,7 +312,7 @@ static gboolean get_kind(JsonObject *object, const char **out_program, gint64 *o
 gboolean claim_record_from_json(const char *text, gsize length, ClaimRecord *out_record,
 				GError **error)
 {
-	g_autoptr(JsonObject) object = strict_json_parse_object(text, length, error);
+	g_autoptr(JsonObject) object = strict_json_parse_record(text, length, error);
 	const char *program;
 	const char *host;
 	const char *version;

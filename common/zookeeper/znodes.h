@@ -15,7 +15,8 @@
  *   ROOT/datacenters/D/claims/claim-NONCE-SEQ      ephemeral: a live server, JSON
  *   ROOT/datacenters/D/reservations/W              the record of worker ID W of D, JSON
  *
- * common/reservation-record.h has the JSON of a reservation, which is in state directories too.
+ * For the JSON of a reservation, see common/reservation-record.h; for formats and unknown members,
+ * common/strict-json.h.
  * Nothing here speaks to ZooKeeper.
  */
 
@@ -80,7 +81,6 @@ typedef struct {
 } ZnodeLimits;
 
 char *znode_limits_to_json(const ZnodeLimits *limits);
-/* Strict, as a reservation's. */
 gboolean znode_limits_from_json(const char *text, gsize length, ZnodeLimits *out_limits,
 				GError **error);
 
@@ -93,7 +93,7 @@ typedef struct {
 } ZnodeFloor;
 
 char *znode_floor_to_json(const ZnodeFloor *floor);
-/* Strict likewise: a text that does not parse is never a floor of 0. */
+/* A text that does not parse is an error, never a floor of 0. */
 gboolean znode_floor_from_json(const char *text, gsize length, const Layout *layout,
 			       ZnodeFloor *out_floor, GError **error);
 
@@ -113,7 +113,7 @@ gboolean znode_acl_is_open(const char *scheme, gint permissions);
 /* (transfer full): the ID of @auth, "user:password", in ACLs of the scheme "digest". */
 char *znode_acl_identity(const char *auth);
 
-/* The data of a claim, of a server or of an embedded node. Later versions can add members. */
+/* The data of a claim, of a server or of an embedded node. */
 typedef struct {
 	char *program;   /* of an embedded node; NULL: a server */
 	char *host;      /* of a server, for its clients; of an embedded node, the machine's name */

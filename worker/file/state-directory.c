@@ -29,10 +29,9 @@
 #define LOCK_TRIES    100
 #define LOCK_PAUSE_US 5000
 
-#define IDENTITY_NAME    "directory.json"
-#define IDENTITY_FORMAT  1
-#define IDENTITY_MEMBERS 3
-#define NO_MACHINE_ID    "none"
+#define IDENTITY_NAME   "directory.json"
+#define IDENTITY_FORMAT 1
+#define NO_MACHINE_ID   "none"
 
 /* The machine's ID is confidential: this makes another one from it. */
 #define APPLICATION_ID SD_ID128_MAKE(3c, 7b, e0, a0, 7c, fa, 4b, ab, ae, 5f, 90, 53, 86, 6b, 05, c1)
@@ -608,8 +607,7 @@ static gboolean check_identity(const char *path, const char *text, const Layout 
 	}
 	if (!has_format ||
 	    (their_layout = strict_json_get_string(identity, "layout", &local)) == NULL ||
-	    (their_machine = strict_json_get_string(identity, "machine_id", &local)) == NULL ||
-	    !strict_json_check_size(identity, IDENTITY_MEMBERS, &local)) {
+	    (their_machine = strict_json_get_string(identity, "machine_id", &local)) == NULL) {
 		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
 			    "%s is damaged (%s); repair it, or use another --state-directory and "
 			    "--worker-id",

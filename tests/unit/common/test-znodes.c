@@ -201,11 +201,12 @@ TEST("/znodes/layout/bad", test_bad_layouts)
 	} CASES[] = {
 		{"", "not a JSON object of"},
 		{"{}", "\"epoch_ms\" is missing"},
-		{LAYOUT ",\"shard_bits\":0}", "more than the fields"},
+		{LAYOUT ",\"format\":2}", "has format 2"},
+		{LAYOUT ",\"format\":0}", "\"format\" is 0"},
 		{LAYOUT ",\"total_bits\":62}", "have 63 bits in all, but must have 62"},
 		{LAYOUT ",\"total_bits\":64}", "\"total_bits\" is 64"},
 		{LAYOUT ",\"total_bits\":\"63\"}", "\"total_bits\" is not"},
-		{LAYOUT ",\"total_bits\":63,\"shard_bits\":0}", "more than the fields"},
+		{LAYOUT ",\"total_bits\":63,\"format\":\"1\"}", "\"format\" is not"},
 		{LAYOUT ",\"time_bits\":41}", "not a JSON object of"},
 		{"{\"epoch_ms\":0,\"tick_ms\":0}", "\"tick_ms\" is 0"},
 		{"{\"epoch_ms\":0,\"tick_ms\":1,\"time_bits\":64}", "\"time_bits\" is 64"},
@@ -260,7 +261,7 @@ TEST("/znodes/limits/bad", test_bad_limits)
 		{"{\"max_clock_skew_ms\":1,\"reservation_ms\":0}", "\"reservation_ms\" is 0"},
 		{"{\"max_clock_skew_ms\":1,\"reservation_ms\":86400001}", "86400001"},
 		{"{\"max_clock_skew_ms\":1,\"reservation_ms\":\"1\"}", "not a whole"},
-		{LIMITS ",\"more\":1}", "more than the two fields"},
+		{LIMITS ",\"format\":2}", "has format 2"},
 		{LIMITS "}x", "not a JSON object of"},
 	};
 
@@ -314,8 +315,7 @@ TEST("/znodes/floor/bad", test_bad_floors)
 		{"{\"floor_tick\":1.5,\"clock_tick\":0}", "not a whole"},
 		{"{\"floor_tick\":5,\"clock_tick\":-1}", "\"clock_tick\" is -1"},
 		{"{\"floor_tick\":5,\"clock_tick\":6}", "\"clock_tick\" is 6"},
-		{"{\"floor_tick\":5,\"clock_tick\":5,\"more\":1}",
-		 "more than the two fields of a floor"},
+		{"{\"floor_tick\":5,\"clock_tick\":5,\"format\":2}", "has format 2"},
 		{"{\"floor_tick\":5,\"clock_tick\":0,\"floor_tick\":0}", "not a JSON object of"},
 	};
 
@@ -413,14 +413,29 @@ TEST("/znodes/claim/holds", test_holds)
 	}
 }
 
-/* A server of a later version says more, perhaps of kinds that are not known here. */
-TEST("/znodes/claim/more-members", test_more_members)
-{
-	static const char TEXT[] = CLAIM ",\"zone\":{\"a\":[1.5,null]},\"worker_id\":3}";
-	g_auto(ClaimRecord) record = {0};
+/* A later version can add members that this one ignores, of types that it does not use. */
+#define MORE ",\"format\":1,\"zone\":{\"a\":[1.5,null]}"
 
-	g_assert_true(claim_record_from_json(TEXT, strlen(TEXT), &record, NULL));
-	g_assert_cmpint(record.worker_id, ==, 3);
+TEST("/znodes/more-members", test_more_members)
+{
+	static const char CLAIM_TEXT[] = CLAIM MORE ",\"worker_id\":3}";
+	static const char FLOOR_TEXT[] = "{\"floor_tick\":5,\"clock_tick\":4" MORE "}";
+	g_auto(ClaimRecord) claim = {0};
+	ZnodeLimits limits;
+	ZnodeFloor floor;
+	Layout layout;
+
+	g_assert_true(claim_record_from_json(CLAIM_TEXT, strlen(CLAIM_TEXT), &claim, NULL));
+	g_assert_cmpint(claim.worker_id, ==, 3);
+	g_assert_true(
+		znode_layout_from_json(LAYOUT MORE "}", strlen(LAYOUT MORE "}"), &layout, NULL));
+	g_assert_true(layout_equal(&layout, &LAYOUT_TWITTER));
+	g_assert_true(
+		znode_limits_from_json(LIMITS MORE "}", strlen(LIMITS MORE "}"), &limits, NULL));
+	g_assert_cmpint(limits.reservation_ms, ==, 600000);
+	g_assert_true(znode_floor_from_json(FLOOR_TEXT, strlen(FLOOR_TEXT), &LAYOUT_TWITTER, &floor,
+					    NULL));
+	g_assert_cmpint(floor.tick, ==, 5);
 }
 
 TEST("/znodes/claim/bad", test_bad_claims)

@@ -228,8 +228,8 @@ TEST("/file-registry/damage-is-named", test_damage_is_named)
 		{"hello", RECORD " is damaged (\"hello\" is not a JSON object"},
 		{"{\"owner\":\"n\",\"address\":\"a:1\"}",
 		 "(\"reserved_until_tick\" is missing), so the"},
-		{"{\"reserved_until_tick\":5,\"owner\":\"n\",\"address\":\"a:1\",\"more\":1}",
-		 "(there are 4 members, not 3)"},
+		{"{\"reserved_until_tick\":5,\"owner\":\"n\",\"address\":\"a:1\",\"format\":2}",
+		 "has format 2"},
 		{"{\"reserved_until_tick\":2199023255552,\"owner\":\"n\",\"address\":\"a:1\"}",
 		 "(its reserved_until_tick is past the end of the layout)"},
 	};
