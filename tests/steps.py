@@ -211,6 +211,8 @@ def table(chaos_s):
         Step("package", (FULL,), WAITS, (), program("tests/package/run"), suite("package")),
         of_release("container", (FULL,), WAITS, "container", "tests/container/run", "--build",
                    BUILDS / "release"),
+        of_release("compatibility", (FULL,), WAITS, "compatibility", "tests/compatibility/run",
+                   "--build", BUILDS / "release", "--directory", BUILDS / "compatibility"),
 
         # which wait most of their time, too
         of_release("chaos: self-test", MORE, CHAOS, "chaos", "tests/chaos/run", "--build",

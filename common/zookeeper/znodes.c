@@ -294,7 +294,10 @@ static gboolean get_time(JsonObject *object, const char *name, gint64 *out_time_
 static gboolean get_kind(JsonObject *object, const char **out_program, gint64 *out_port,
 			 GError **error)
 {
-	const char *kind = strict_json_get_string(object, "kind", error);
+	/* the first versions were all servers, and wrote no kind */
+	const char *kind = json_object_has_member(object, "kind")
+				   ? strict_json_get_string(object, "kind", error)
+				   : WORKER_KIND_SERVER;
 
 	*out_program = NULL;
 	*out_port = 0;

@@ -445,7 +445,8 @@ TEST("/znodes/claim/bad", test_bad_claims)
 		const char *fault;
 	} CASES[] = {
 		{"", "not a JSON object of"},
-		{"{}", "\"kind\" is missing"},
+		{"{}", "\"port\" is missing"},
+		{"{\"kind\":7}", "\"kind\" is not a string"},
 		{"{\"kind\":\"server\"}", "\"port\" is missing"},
 		{"{\"kind\":\"relay\",\"port\":1}", "\"kind\" is neither server nor embedded"},
 		{"{\"kind\":\"embedded\",\"host\":\"a\"," CLAIM_REST "}", "\"program\" is missing"},
