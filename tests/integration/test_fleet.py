@@ -92,7 +92,7 @@ class Fleet(ZooKeeperTest):
         self.fresh_list_of(server)
 
     def test_what_a_list_costs(self):
-        """docs/registration.md, and the unit test of the pause, have it from here: two reads for
+        """docs/internals/registration.md, and the unit test of the pause, have it from here: two reads for
         each server, four for each datacenter, and one."""
         way = self.proxy()
         self.members(2)
