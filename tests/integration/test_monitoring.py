@@ -394,7 +394,8 @@ class Fires(ZooKeeperTest):
         self.assertGreater(len(queries), 35)
         for title, query in [*queries, *variables]:
             with self.subTest(title, query=query):
-                for name, value in (("$job", "snowflake"), ("$instance", ".*"), ("$datacenter", ".*"),
+                for name, value in (("$job", "snowflake"), ("$instance", ".*"),
+                                    ("$datacenter", ".*"),
                                     ("$__rate_interval", "2s")):
                     query = query.replace(name, value)
                 wait_for(lambda: prometheus.ask("query", query=query)["result"], query)

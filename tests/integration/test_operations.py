@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the commands of the pages in docs/how-to/ for operators, in the order of the page, on servers
-that share a ZooKeeper. IDs are drawn all the while.
+"""Runs the commands of the pages in docs/how-to/ for operators, in the order of the page, on
+servers that share a ZooKeeper. Meanwhile IDs are drawn from all of them.
 
 In a block of commands, "# on HOST" names the host of the lines after it. `systemctl` starts, stops
 and restarts the server of that host. An installation restarts the server, too: tests/package/ runs
@@ -10,11 +10,14 @@ import json
 import pathlib
 import re
 import shlex
+import shutil
+import ssl
 import subprocess
 
 from bindings import ROOT
 from ctl import run
 from harness import HANG_GUARD_S
+from tls_case import SERVER_NAMES, TlsTest
 from zookeeper import CLASS_PATH
 from zookeeper_case import CALLS_WAIT, SECRET, ZooKeeperTest, worker_id_of
 
@@ -23,6 +26,8 @@ ENSEMBLE = "zk1:2181,zk2:2181,zk3:2181"
 CONFIG = "/etc/snowflaked/snowflaked.conf"
 SAMPLE_CONFIG = ROOT / "deploy" / "snowflaked.conf"
 SECTION = r"^## (.*)\n"
+# Sessions and reservations outlive each stall of a slow machine, so servers always serve.
+LONG_SESSION_MS, LONG_RESERVATION_MS = 60000, 60000
 SHELL = "org.apache.zookeeper.ZooKeeperMain"
 SHELL_CLASS_PATH = [*CLASS_PATH, pathlib.Path("/usr/share/java/commons-cli.jar")]
 
@@ -61,7 +66,8 @@ class PageTest(ZooKeeperTest):
             self.begin(host)
 
     def begin(self, host):
-        self.servers[host] = self.member(*CALLS_WAIT)
+        self.servers[host] = self.member(*CALLS_WAIT, session_ms=LONG_SESSION_MS,
+                                         reservation_ms=LONG_RESERVATION_MS)
         self.draw(self.servers[host]).wait_ids()
 
     def systemctl(self, host, verb):
@@ -209,3 +215,45 @@ class Password(ZooKeeperTest):
                     self.zk_cli(block)
                     self.assertEqual(self.acls(), [acl] * len(self.acls()))
             self.zk_cli(f"addauth digest {SECRET}\nsetAcl -R {self.root} world:anyone:cdrwa\n")
+
+
+class ReplaceTheCa(TlsTest):
+    """With client certificates. In each step, the clients that the page lets call can call."""
+
+    def setUp(self):
+        super().setUp()
+        self.pair_in_use = self.pair._replace(certificate=self.directory / "server.pem",
+                                              key=self.directory / "server.key")
+        self.install(self.pair)
+        shutil.copy(self.authority.certificate, self.directory / "ca.pem")
+        shutil.copy(self.others.certificate, self.directory / "new-ca.pem")
+        self.new_client = self.others.vouch("new-billing", "DNS:billing.example")
+
+    def install(self, pair):
+        shutil.copy(pair.certificate, self.pair_in_use.certificate)
+        shutil.copy(pair.key, self.pair_in_use.key)
+
+    def context(self, pair):
+        """Of a client that trusts the CAs in ca.pem now."""
+        context = ssl.create_default_context(cafile=self.directory / "ca.pem")
+        context.load_cert_chain(*pair)
+        return context
+
+    def test_the_steps(self):
+        append, remove = blocks(sections("tls.md")["Replace the CA"], "sh")
+        server = self.serve("--tls-client-ca", self.directory / "ca.pem", pair=self.pair_in_use)
+        self.assert_serves(server, self.context(self.billing))
+        subprocess.run(["sh", "-e", "-c", append], cwd=self.directory, check=True)
+        self.hang_up(server, "certificate")
+        self.assert_serves(server, self.context(self.billing))
+        self.install(self.others.vouch("new-server", *SERVER_NAMES))
+        self.hang_up(server, "certificate")
+        for client in (self.billing, self.new_client):
+            self.assert_serves(server, self.context(client))
+        self.assertIsNone(server.find("handshake-failed"))
+        subprocess.run(["sh", "-e", "-c", remove], cwd=self.directory, check=True)
+        self.hang_up(server, "certificate")
+        self.assert_serves(server, self.context(self.new_client))
+        with self.assertRaises((OSError, AssertionError)):
+            self.assert_serves(server, self.context(self.billing))
+        server.wait_event("handshake-failed")
