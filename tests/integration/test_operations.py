@@ -19,10 +19,12 @@ from ctl import run
 from harness import HANG_GUARD_S
 from tls_case import SERVER_NAMES, TlsTest
 from zookeeper import CLASS_PATH
-from zookeeper_case import CALLS_WAIT, SECRET, ZooKeeperTest, worker_id_of
+from zookeeper_case import (CALLS_WAIT, DATACENTER, SECRET, ZooKeeperTest, now_tick,
+                            worker_id_of)
 
 PAGES = ROOT / "docs"
 ENSEMBLE = "zk1:2181,zk2:2181,zk3:2181"
+CLOSED_ENSEMBLE = "zk1:12181,zk2:12181,zk3:12181"  # at ports that servers do not use
 CONFIG = "/etc/snowflaked/snowflaked.conf"
 SAMPLE_CONFIG = ROOT / "deploy" / "snowflaked.conf"
 SECTION = r"^## (.*)\n"
@@ -81,7 +83,8 @@ class PageTest(ZooKeeperTest):
     def word(self, word):
         if word in self.servers:
             return self.servers[word].name
-        return {ENSEMBLE: self.zookeeper.connect_string + self.root,
+        hosts = self.zookeeper.connect_string + self.root
+        return {ENSEMBLE: hosts, CLOSED_ENSEMBLE: hosts,
                 CONFIG: str(SAMPLE_CONFIG)}.get(word, word)
 
     def run_command(self, host, words):
@@ -89,11 +92,15 @@ class PageTest(ZooKeeperTest):
             if "bench" in words:  # a short one, on a machine that can stall
                 words[words.index("--duration") + 1] = "1"
                 words += ["--timeout", "60000"]
+            if "quarantine" in words:  # it asks at a terminal
+                words.append("--yes")
             done = run(*map(self.word, words[1:]))
             self.assertEqual(done.returncode, 0, (words, done))
         elif words[0] == "systemctl" and words[2] == "snowflaked" and \
                 words[1] in ("start", "stop", "restart"):
             self.systemctl(host, words[1])
+        elif words[:2] == ["echo", "srvr"]:
+            self.assertIn("Mode: ", self.tree.client.command(b"srvr"))
         elif words[:2] == ["apt-get", "install"]:
             self.systemctl(host, "restart")
         else:
@@ -176,6 +183,19 @@ class Backup(PageTest):
         self.run_section("After a loss")
         self.assertEqual(set(self.servers), set(self.running))
         self.assert_listed()
+
+
+class Restore(PageTest):
+    """test_quarantine covers what the command refuses, and what servers do afterwards."""
+    page = "how-to/restore-zookeeper.md"
+
+    def test_the_steps(self):
+        for host in self.running:
+            self.systemctl(host, "stop")
+        before = now_tick()
+        self.run_section("Steps")
+        floor, _ = self.tree.client.get(f"{self.root}/datacenters/{DATACENTER}/floor")
+        self.assertGreater(json.loads(floor)["floor_tick"], before)
 
 
 class Password(ZooKeeperTest):
