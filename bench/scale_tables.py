@@ -13,7 +13,7 @@ CORES = 1                   # of a server, that calls are to take
 WORKER_IDS = 32             # of a datacenter
 SPARE = 2                   # worker IDs for each server: all may be killed and replaced at once
 WRITE_EVERY_S = 150         # a quarter of --reservation
-READS_PER_S = (4, 1000)     # for lists: of one server, of all (docs/registration.md)
+READS_PER_S = (4, 1000)     # for lists: of one server, of all (docs/internals/registration.md)
 READ_US = 80                # of ZooKeeper's processor (likewise)
 
 

@@ -92,8 +92,8 @@ class Fleet(ZooKeeperTest):
         self.fresh_list_of(server)
 
     def test_what_a_list_costs(self):
-        """docs/registration.md, and the unit test of the pause, have it from here: two reads for
-        each server, four for each datacenter, and one."""
+        """Two reads for each server, four for each datacenter, and one. The unit test of the pause
+        and docs/internals/registration.md contain these numbers."""
         way = self.proxy()
         self.members(2)
         self.members(1, datacenter_id=DATACENTER + 1)

@@ -27,6 +27,9 @@ ALERTS = MONITORING / "alerts.yaml"
 CASES = ROOT / "tests" / "monitoring" / "alerts.yaml"
 RUNBOOK = ROOT / "docs" / "operations" / "runbook.md"
 MANUAL = ROOT / "docs" / "man" / "snowflaked.8"
+ALERTMANAGER = MONITORING / "alertmanager.yml"
+CUSTOMIZE = MONITORING / "customize-alerts"
+RUNBOOK_URL = "https://example.org/snowflake-c/blob/main/docs/operations/runbook.md"
 SCRAPE_MS = 200
 
 
@@ -41,7 +44,7 @@ def cases():
 
 
 def runbook_entry(alert):
-    return f"docs/operations/runbook.md#{alert.lower()}"
+    return f"{RUNBOOK_URL}#{alert.lower()}"
 
 
 def labels_of(words):
@@ -56,7 +59,7 @@ def alert_rule_tests(head, moments):
     for times, expected in moments.items():
         alerts = [] if expected == "silent" else [
             {"exp_labels": {"severity": severity, **labels_of(labels.split())},
-             "exp_annotations": {"summary": summary, "runbook": runbook_entry(name)}}
+             "exp_annotations": {"summary": summary, "runbook_url": runbook_entry(name)}}
             for labels, summary in expected.items()]
         for time in times.split():
             yield {"eval_time": time, "alertname": name, "exp_alerts": alerts}
@@ -125,8 +128,42 @@ class Files(unittest.TestCase):
     def test_alerts_say_where_they_are_explained(self):
         for rule in rules():
             with self.subTest(rule["alert"]):
-                self.assertEqual(rule["annotations"]["runbook"], runbook_entry(rule["alert"]))
+                self.assertEqual(rule["annotations"]["runbook_url"], runbook_entry(rule["alert"]))
                 self.assertIn(rule["labels"]["severity"], ("page", "ticket"))
+
+    def customize(self, *options):
+        done = subprocess.run([CUSTOMIZE, *options], text=True, check=False,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout
+
+    def test_customized(self):
+        """Without options, nothing changes. With all, neither the address nor a job is left."""
+        self.assertEqual(self.customize(), ALERTS.read_text())
+        text = self.customize("--runbook-url", "https://wiki.example/ids", "--jobs", "ids-.*",
+                              "--relay-jobs", "ids-relay.*")
+        groups = yaml.safe_load(text)["groups"]
+        rule = groups[0]["rules"][0]
+        self.assertEqual(rule["annotations"]["runbook_url"],
+                         f"https://wiki.example/ids#{rule['alert'].lower()}")
+        expressions = " ".join(rule["expr"] for group in groups for rule in group["rules"])
+        self.assertEqual(set(re.findall(r'job!?=?~"(.*?)"', expressions)),
+                         {"ids-.*", "ids-relay.*"})
+        self.assertNotIn(RUNBOOK_URL, text)
+
+    def test_alertmanager_names_alerts_and_receivers_that_exist(self):
+        config = yaml.safe_load(ALERTMANAGER.read_text())
+        names = {rule["alert"] for rule in rules()}
+        for rule in config["inhibit_rules"]:
+            source, target = (
+                set(re.search(r'alertname=~?"(.*?)"', rule[key][0])[1].split("|"))
+                for key in ("source_matchers", "target_matchers"))
+            with self.subTest(source):
+                self.assertLessEqual(source | target, names)
+                self.assertFalse(source & target)
+        routes = [config["route"], *config["route"]["routes"]]
+        self.assertEqual({route["receiver"] for route in routes},
+                         {receiver["name"] for receiver in config["receivers"]})
 
     def test_a_spike_that_has_ended_does_not_fire(self):
         """It is in a rate for as long as its window is; so `for` is longer."""
@@ -281,8 +318,8 @@ class Fires(ZooKeeperTest):
 
     def without_zookeeper(self, prometheus, members):
         self.zookeeper.close()
-        prometheus.wait_firing("SnowflakeZooKeeperLost", "SnowflakeExtendingFails",
-                               "SnowflakeReservationRunsOut")
+        prometheus.wait_firing("SnowflakeRegistryLost", "SnowflakeZooKeeperLost",
+                               "SnowflakeExtendingFails", "SnowflakeReservationRunsOut")
         connection = members[0].connect()
         self.addCleanup(connection.close)
         members[0].wait_event("reservation-spent")
@@ -345,13 +382,20 @@ class Fires(ZooKeeperTest):
         relay.call("get_id", "good")
         prometheus = Prometheus(self, [admin_address(one) for one in (server, other, relay)],
                                 "groups: []")
-        panels = json.loads((MONITORING / "dashboard.json").read_text())["panels"]
+        dashboard = json.loads((MONITORING / "dashboard.json").read_text())
+        panels = dashboard["panels"]
+        variables = [(variable["name"], match[1])
+                     for variable in dashboard["templating"]["list"]
+                     if (match := re.fullmatch(r"query_result\((.*)\)",
+                                               str(variable["query"])))]
+        self.assertEqual(len(variables), 1)
         queries = [(panel["title"], target["expr"]) for panel in panels
                    for target in panel.get("targets", ())]
         self.assertGreater(len(queries), 35)
-        for title, query in queries:
+        for title, query in [*queries, *variables]:
             with self.subTest(title, query=query):
                 for name, value in (("$job", "snowflake"), ("$instance", ".*"),
+                                    ("$datacenter", ".*"),
                                     ("$__rate_interval", "2s")):
                     query = query.replace(name, value)
                 wait_for(lambda: prometheus.ask("query", query=query)["result"], query)

@@ -122,7 +122,7 @@ class OpenTree(AuthTest):
 
 
 class Rotation(AuthTest):
-    """The steps of docs/registration.md, by which a cluster gets a password, or another one."""
+    """The steps of docs/how-to/zookeeper-password.md."""
 
     def set_all(self, acl):
         """As setAcl -R by an administrator who knows each password."""

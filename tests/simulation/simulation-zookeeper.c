@@ -11,7 +11,7 @@
 
 /*
  * Servers that register in ZooKeeper: the promises of docs/explanation/uniqueness.md and
- * docs/registration.md.
+ * docs/internals/registration.md.
  */
 
 #define LENGTH_US SECONDS(900)

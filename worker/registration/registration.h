@@ -12,7 +12,7 @@
  * A registry in a store that the servers of a datacenter share. Each server has a claim, a mortal
  * record that shows that it lives. Each worker ID has a record, which is written in transactions
  * that fail if it has another version than was read. The records make IDs unique; the claims show
- * which worker IDs are in use. docs/registration.md has the states.
+ * which worker IDs are in use. docs/internals/registration.md has the states.
  *
  * A claim ends with WAIT while no worker ID is free. The first one ends with FATAL if this server
  * must not join (another layout, a clock that is off, peers that contradict it, a floor that is

@@ -15,7 +15,7 @@ from readme import EXAMPLES, PAGES, README, ROOT, anchors, examples, table, with
 CONFIGURATION = ROOT / "docs" / "reference" / "configuration.md"
 DATABASES = ROOT / "docs" / "how-to" / "databases.md"
 SOURCE_TREE = ROOT / "docs" / "internals" / "source-tree.md"
-OTHER_PAGES = [ROOT / name for name in ("CONTRIBUTING.md", "NEWS.md", "SECURITY.md")]
+OTHER_PAGES = [ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")]
 
 # a command at the beginning of a line, with its continuation lines, or between backticks
 COMMAND = r"(?m)(?:^|`)({})((?: (?:\\\n|[^`\n])*)?)"
