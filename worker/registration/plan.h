@@ -6,7 +6,8 @@
 
 /*
  * The next state of a server that registers, and the outcome of a write, as pure functions of what
- * it knows. docs/internals/registration.md has the picture; registration.c goes from state to state.
+ * it knows. For the states, see docs/internals/registration.md; registration.c goes from state to
+ * state.
  *
  * In each state one thing is under way. Its outcome changes the facts, and the facts give the next
  * state: there is no other order of steps. So a lost connection needs no path of its own. It makes
