@@ -230,6 +230,18 @@ gboolean address_is_everywhere(const Address *self)
 	return IN6_IS_ADDR_UNSPECIFIED(&v6);
 }
 
+gboolean address_is_local(const Address *self)
+{
+	struct in_addr v4;
+	struct in6_addr v6;
+
+	if (self->path != NULL || g_ascii_strcasecmp(self->host, "localhost") == 0)
+		return TRUE;
+	if (inet_pton(AF_INET, self->host, &v4) == 1)
+		return ntohl(v4.s_addr) >> 24 == IN_LOOPBACKNET;
+	return inet_pton(AF_INET6, self->host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
+}
+
 gboolean address_any_is_tls(const GPtrArray *addresses)
 {
 	for (guint i = 0; i < addresses->len; i++)

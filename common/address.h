@@ -74,3 +74,6 @@ gboolean address_any_is_tls(const GPtrArray *addresses);
 /* Whether @self is every address of the machine: "*", or the unspecified address in any spelling.
  */
 gboolean address_is_everywhere(const Address *self);
+
+/* Whether only this machine can reach @self: a local socket, a loopback address, or localhost. */
+gboolean address_is_local(const Address *self);

@@ -114,7 +114,8 @@ const OptionSpec OPTIONS_TABLE[] = {
 	 .help = "datacenter ID in every ID; 0 to 31 in the layout twitter"},
 	{NUMBER("worker-id", worker_id, "N", 0, G_MAXINT64, NULL), .words = WORKER_IDS,
 	 .default_note = "none, which means 0, or any free one with zookeeper", EMBEDDED, OF_ISSUER,
-	 .help = "worker ID in every ID; 0 to 31 in the layout twitter. Or derived from the "
+	 .help = "worker ID in every ID; 0 to 31 in the layout twitter. Required without "
+		 "--zookeeper if other machines can reach --listen. Or derived from the "
 		 "machine: the low bits of its MAC or IP address, or the ordinal at the end "
 		 "of its host name, such as ids-3. With --zookeeper, the server prefers the "
 		 "derived worker ID"},

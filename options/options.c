@@ -603,6 +603,29 @@ static gboolean check_sockets(const Options *self, GError **error)
 				  self->socket_group != NULL ? "socket-group" : "socket-mode");
 }
 
+gboolean options_check_reachable(const Options *self, const char *address, GError **error)
+{
+	return self->zookeeper != NULL || self->relay != NULL ||
+	       self->worker_id != OPTIONS_WORKER_ID_NONE ||
+	       text_set_bad_value(error,
+				  "listen: other machines can reach %s, and servers with the same "
+				  "worker ID issue duplicate IDs; set worker-id to a different "
+				  "number on each server, or use zookeeper",
+				  address);
+}
+
+static gboolean check_listen(const Options *self, GError **error)
+{
+	for (guint i = 0; i < self->listen->len; i++) {
+		const Address *address = self->listen->pdata[i];
+
+		if (!address_is_local(address) &&
+		    !options_check_reachable(self, address->text, error))
+			return FALSE;
+	}
+	return TRUE;
+}
+
 static gboolean check_options(const Options *self, GError **error)
 {
 	gint64 sequences = G_GINT64_CONSTANT(1) << self->layout.sequence_bits;
@@ -617,7 +640,7 @@ static gboolean check_options(const Options *self, GError **error)
 					  self->sequence_start, sequences);
 	if (!layout_check_worker(&self->layout, MAX(self->datacenter_id, 0),
 				 MAX(self->worker_id, 0), error) ||
-	    !check_useful(self, error) || !check_sockets(self, error))
+	    !check_useful(self, error) || !check_sockets(self, error) || !check_listen(self, error))
 		return FALSE;
 
 	if (address_any_is_tls(self->listen) && self->tls_certificate == NULL)

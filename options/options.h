@@ -123,6 +123,17 @@ typedef struct _OptionSpec OptionSpec;
 /* (transfer full) (nullable): the value of an option, as it is written in the file; %NULL: none. */
 char *options_text_of(const Options *self, const OptionSpec *spec);
 
+/**
+ * options_check_reachable:
+ * @address: where the server listens, for the message; clients on other machines can connect to it
+ *
+ * Checks that a server there does not issue the same IDs as one on another machine with the same
+ * options. Without ZooKeeper, no one but the operator can give them different worker IDs.
+ *
+ * Returns: %FALSE with a GOptionError set if worker-id is missing
+ */
+gboolean options_check_reachable(const Options *self, const char *address, GError **error);
+
 /* The files for TLS connections to other servers; the names are borrowed. */
 TlsNames options_tls_names(const Options *self);
 

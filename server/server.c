@@ -13,6 +13,7 @@
 #include "admin/http.h"
 #include "common/address.h"
 #include "common/log.h"
+#include "common/socket.h"
 #include "common/tls/client.h"
 #include "core/text.h"
 #include "options/options-table.h"
@@ -186,8 +187,16 @@ static gboolean find_sockets(Server *self, GError **error)
 			"without TLS; disable snowflaked.socket, or remove tls:");
 		return FALSE;
 	}
-	for (guint i = 0; i < passed->len; i++)
-		rpc_server_adopt(self->rpc, g_array_index(passed, int, i));
+	for (guint i = 0; i < passed->len; i++) {
+		int fd = g_array_index(passed, int, i);
+		g_autofree char *end = socket_name_local(fd);
+		g_autoptr(Address) address = address_parse_listen(end, NULL);
+
+		if (address != NULL && !address_is_local(address) &&
+		    !options_check_reachable(options, end, error))
+			return FALSE;
+		rpc_server_adopt(self->rpc, fd);
+	}
 	log_event(LOG_SOCKETS_PASSED, log_number("count", passed->len),
 		  log_text("meaning", "the server takes calls there, and ignores --listen"));
 	return TRUE;

@@ -70,7 +70,8 @@ class Start(ServerTest):
         address = self.start().name
         for listen, words in ((address, (*address.split(":"), "in use")),
                               ("192.0.2.1:0", ("192.0.2.1",))):
-            second = self.launch("--state-directory", self.directory / "other", listen=listen)
+            second = self.launch("--state-directory", self.directory / "other", "--worker-id", 0,
+                                 listen=listen)
             self.assert_refused(second, 1, "event=failed", *words)
 
     def test_config_file(self):

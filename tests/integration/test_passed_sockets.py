@@ -38,10 +38,16 @@ class PassedSockets(PassedTest):
                              **self.passing(self.listen()))
         self.assert_refused(server, 1, "tls: has no effect on passed sockets")
 
+    def test_a_worker_id_where_other_machines_reach_it(self):
+        kept = self.listen("::")
+        server = self.launch("--state-directory", self.state, **self.passing(kept))
+        self.assert_refused(server, 1, f"other machines can reach [::]:{kept.getsockname()[1]}",
+                            "set worker-id")
+
     def test_where_it_is_reached(self):
         kept = self.listen("::")
         port = kept.getsockname()[1]
-        self.start(**self.passing(kept))
+        self.start("--worker-id", 0, **self.passing(kept))
         with wire.Connection(("::1", port)) as connection:
             self.assertEqual(connection.call(STRICT, "get_worker").success.address,
                              f"{socket.gethostname()}:{port}")

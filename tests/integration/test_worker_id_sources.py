@@ -171,7 +171,8 @@ class HostName(ServerTest):
     def test_any_name_with_a_state_directory(self):
         for name, written in ("123456789012",) * 2, ("a \udcff\"", "a \ufffd\""):
             with self.subTest(written):
-                server = self.launch_on(name, "--state-directory", self.state, listen="*:0")
+                server = self.launch_on(name, "--state-directory", self.state, "--worker-id", 0,
+                                listen="*:0")
                 server.wait_ready()
                 last = self.draw_through_an_extension(server)
                 self.assertEqual(server.call("get_worker").address,
@@ -191,6 +192,7 @@ class HostName(ServerTest):
         for listen in EVERYWHERE:
             with self.subTest(listen):
                 self.state = self.directory / listen
-                server = self.launch_on("ids-7", "--state-directory", self.state, listen=listen)
+                server = self.launch_on("ids-7", "--state-directory", self.state, "--worker-id", 0,
+                                listen=listen)
                 server.wait_ready()
                 self.assertEqual(server.call("get_worker").address, f"ids-7:{server.address[1]}")

@@ -100,7 +100,7 @@ static const struct {
 	{"unix:/h\xc3", "the path is not printable text"},
 };
 
-TEST("/address/local", test_local)
+TEST("/address/this-machine", test_this_machine)
 {
 	for (gsize i = 0; i < G_N_ELEMENTS(LOCAL); i++) {
 		g_autoptr(GError) error = NULL;
@@ -259,6 +259,37 @@ TEST("/address/everywhere", test_everywhere)
 		g_test_message("%s", CASES[i].text);
 		g_assert_nonnull(address);
 		g_assert_cmpint(address_is_everywhere(address), ==, CASES[i].everywhere);
+	}
+}
+
+TEST("/address/reachable-from-here-only", test_reachable_from_here_only)
+{
+	static const struct {
+		const char *text;
+		gboolean local;
+	} CASES[] = {
+		{"@ids", TRUE},
+		{"unix:/run/ids", TRUE},
+		{"localhost", TRUE},
+		{"LocalHost:1", TRUE},
+		{"127.0.0.1", TRUE},
+		{"127.255.0.7", TRUE},
+		{"tls:127.0.0.1:1", TRUE},
+		{"[::1]", TRUE},
+		{"*", FALSE},
+		{"0.0.0.0", FALSE},
+		{"[::]", FALSE},
+		{"192.0.2.1", FALSE},
+		{"[fe80::1%eth0]", FALSE},
+		{"localhost.example", FALSE},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autoptr(Address) address = address_parse_listen(CASES[i].text, NULL);
+
+		g_test_message("%s", CASES[i].text);
+		g_assert_nonnull(address);
+		g_assert_cmpint(address_is_local(address), ==, CASES[i].local);
 	}
 }
 
