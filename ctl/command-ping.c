@@ -3,9 +3,9 @@
 #include <unistd.h>
 
 #include "ctl/command.h"
-#include "ctl/fleet.h"
 #include "ctl/format.h"
 #include "ctl/output.h"
+#include "ctl/probe.h"
 
 #define MAX_INTERVAL_MS 3600000
 
