@@ -415,7 +415,7 @@ gboolean keeper_get_quarantined(Keeper *self, GPtrArray **out_records, gint64 *o
 	return list != NULL;
 }
 
-/* The lease */
+/* How far a reservation reaches */
 
 static gint64 ticks_of(const Keeper *self, gint64 length_ms)
 {
@@ -443,6 +443,8 @@ static gint64 next_length_ms(const Keeper *self)
 {
 	return MIN(2 * self->length_ms, self->registry->max_length_ms);
 }
+
+/* The lease */
 
 static gint64 max_ahead_ticks(const Keeper *self)
 {
@@ -472,16 +474,6 @@ static void show_extending_fails(Keeper *self, gboolean fails)
 	pthread_mutex_unlock(&self->mutex);
 }
 
-/* Attempts */
-
-static void note_failed_attempt(Keeper *self)
-{
-	self->facts.failures++;
-	self->facts.retry_at_us = g_get_monotonic_time() +
-				  keeper_plan_backoff_us(self->facts.failures, g_random_double());
-	self->changed_is_due = TRUE;
-}
-
 /* A reservation of @length_ms was confirmed. */
 static void note_reservation(Keeper *self, gint64 length_ms, guint64 cursor, gint64 written_at_us)
 {
@@ -492,17 +484,6 @@ static void note_reservation(Keeper *self, gint64 length_ms, guint64 cursor, gin
 	self->facts.failures = 0;
 	self->facts.retry_at_us = 0;
 }
-
-static void end_attempts(Keeper *self, GError *error)
-{
-	pthread_mutex_lock(&self->mutex);
-	self->error = error;
-	pthread_mutex_unlock(&self->mutex);
-	self->facts.ended = TRUE;
-	note_failed_attempt(self);
-}
-
-/* The lease */
 
 /* Returns the tick of the last ID, or the one before the first. */
 static gint64 retire_lease(Keeper *self)
@@ -593,7 +574,24 @@ static void update_lease_facts(Keeper *self)
 	facts->next_end_tick = MIN(facts->now_tick + reach, layout_max_tick(self->layout));
 }
 
-/* How the operations end */
+/* How the operations of the registry begin and end */
+
+static void note_failed_attempt(Keeper *self)
+{
+	self->facts.failures++;
+	self->facts.retry_at_us = g_get_monotonic_time() +
+				  keeper_plan_backoff_us(self->facts.failures, g_random_double());
+	self->changed_is_due = TRUE;
+}
+
+static void end_attempts(Keeper *self, GError *error)
+{
+	pthread_mutex_lock(&self->mutex);
+	self->error = error;
+	pthread_mutex_unlock(&self->mutex);
+	self->facts.ended = TRUE;
+	note_failed_attempt(self);
+}
 
 static void log_waiting(const Keeper *self, gint64 until_tick, const GError *error)
 {
