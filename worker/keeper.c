@@ -43,6 +43,8 @@ struct _Keeper {
 	SystemClock *clock;
 	KeeperConfig config;
 	const Layout *layout;
+	gint64 max_skew_ns;     /* of the config */
+	gint64 max_ahead_ticks; /* of the config */
 
 	/* Only the thread uses the members from here on. */
 	KeeperPlanFacts facts;
@@ -108,11 +110,6 @@ static gint64 end_unless_past_ms(const Keeper *self, gint64 end_ms, gint64 now_m
 	return now_ms < end_ms + self->layout->tick_ms ? end_ms : 0;
 }
 
-static gint64 max_skew_ns(const Keeper *self)
-{
-	return self->config.max_clock_skew_ms * CLOCK_NS_PER_MS;
-}
-
 static void request_clock(Keeper *self)
 {
 	self->clock_requested_at_us = self->facts.now_us;
@@ -151,7 +148,7 @@ static void judge_clock(Keeper *self, gboolean is_new_reading)
 		.now_us = self->facts.now_us,
 		.offset_ns = system_clock_offset_ns(self->clock),
 		.measured_ns = system_clock_measure_offset_ns(),
-		.max_skew_ns = max_skew_ns(self),
+		.max_skew_ns = self->max_skew_ns,
 		.clock = self->report.clock,
 	};
 	gint64 by_ms = (reading.measured_ns - reading.offset_ns) / CLOCK_NS_PER_MS;
@@ -191,10 +188,10 @@ static void check_difference(Keeper *self)
 	if (self->clock_differs &&
 	    self->facts.now_us - self->clock_requested_at_us >= ASK_INTERVAL_US)
 		request_clock(self);
-	if (!self->clock_differs && ABS(ahead_ns) > max_skew_ns(self)) {
+	if (!self->clock_differs && ABS(ahead_ns) > self->max_skew_ns) {
 		self->clock_differs = TRUE;
 		log_event(LOG_CLOCK_DIFFERS, log_number("by_ms", ahead_ns / CLOCK_NS_PER_MS));
-	} else if (ABS(ahead_ns) <= max_skew_ns(self) / 2) {
+	} else if (ABS(ahead_ns) <= self->max_skew_ns / 2) {
 		/* well below it, or a difference about as large as the skew would be logged again
 		 * and again */
 		self->clock_differs = FALSE;
@@ -429,7 +426,7 @@ static gint64 reach_ticks(const Keeper *self, gint64 length_ms)
 {
 	gint64 offset_ns = system_clock_offset_ns(self->clock);
 	gint64 excess_ns =
-		registry_clock_ahead_ns(&self->report.clock, offset_ns) - max_skew_ns(self);
+		registry_clock_ahead_ns(&self->report.clock, offset_ns) - self->max_skew_ns;
 	gint64 tick_ns = self->layout->tick_ms * CLOCK_NS_PER_MS;
 	gint64 reach = ticks_of(self, length_ms);
 
@@ -446,14 +443,9 @@ static gint64 next_length_ms(const Keeper *self)
 
 /* The lease */
 
-static gint64 max_ahead_ticks(const Keeper *self)
-{
-	return self->config.max_ahead_ms / self->layout->tick_ms;
-}
-
 static gboolean is_ahead(const Keeper *self, gint64 tick)
 {
-	return tick > self->facts.now_tick + max_ahead_ticks(self);
+	return tick > self->facts.now_tick + self->max_ahead_ticks;
 }
 
 static void show_reservation(Keeper *self, gint64 end_tick)
@@ -561,7 +553,7 @@ static void update_lease_facts(Keeper *self)
 	if (!facts->has_lease)
 		return;
 	first_tick = self->lease->first_tick;
-	facts->ids_from_tick = MAX(cursor_tick, first_tick) - max_ahead_ticks(self);
+	facts->ids_from_tick = MAX(cursor_tick, first_tick) - self->max_ahead_ticks;
 	self->lease_began =
 		self->lease_began || facts->now_tick >= first_tick || cursor_tick >= first_tick;
 	/* if no worker ID can be claimed, it is better to wait for the clock */
@@ -944,6 +936,8 @@ Keeper *keeper_new(Registry *registry, Generator *generator, SystemClock *clock,
 	self->clock = clock;
 	self->config = *config;
 	self->layout = generator_layout(generator);
+	self->max_skew_ns = config->max_clock_skew_ms * CLOCK_NS_PER_MS;
+	self->max_ahead_ticks = config->max_ahead_ms / self->layout->tick_ms;
 	self->facts.tick_us = self->layout->tick_ms * G_TIME_SPAN_MILLISECOND;
 	self->status = (KeeperStatus){
 		.datacenter_id = config->datacenter_id,
