@@ -118,18 +118,15 @@ static void ask_member(gpointer item, gpointer data)
 
 /* Notes on what can be missing */
 
-static gboolean has_list(const Member *self, gboolean old)
-{
-	return self->others != NULL && (self->list_age_ms > CTL_WORKER_OLD_MS) == old;
-}
-
 /* Whether another server of the same registry has a recent list. */
 static gboolean is_reported_by_other(const CtlFleet *self, const Member *lacking)
 {
 	for (guint i = 0; i < self->members->len; i++) {
 		const Member *member = self->members->pdata[i];
 
-		for (guint j = 0; has_list(member, FALSE) && j < member->others->len; j++) {
+		if (member->others == NULL || member->list_age_ms > CTL_WORKER_OLD_MS)
+			continue;
+		for (guint j = 0; j < member->others->len; j++) {
 			const CtlWorker *other = member->others->pdata[j];
 
 			if (g_strcmp0(other->said.nonce, lacking->self->said.nonce) == 0)
@@ -154,7 +151,8 @@ static void note_all(const CtlFleet *self, CtlNotes *notes)
 			ctl_notes_add(notes, member->server->text,
 				      g_strdup_printf("%s; other servers may be missing",
 						      member->failure->message));
-		} else if (has_list(member, TRUE) && !is_reported_by_other(self, member)) {
+		} else if (member->others != NULL && member->list_age_ms > CTL_WORKER_OLD_MS &&
+			   !is_reported_by_other(self, member)) {
 			g_string_append_printf(names, "%s%s", names->len > 0 ? ", " : "",
 					       member->server->text);
 			age_ms = MIN(age_ms, member->list_age_ms);

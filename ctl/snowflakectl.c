@@ -131,20 +131,6 @@ static char *take_command(int *argc, char **argv)
 	return NULL;
 }
 
-/* (transfer full): for the options of @command, or of all. */
-static GOptionContext *make_context(const CtlCommand *command)
-{
-	GOptionContext *context = g_option_context_new(NULL);
-	g_autoptr(GPtrArray) tables = list_tables(command);
-
-	g_option_context_set_help_enabled(context, FALSE);
-	/* they are left in argv, for a message of our own */
-	g_option_context_set_ignore_unknown_options(context, TRUE);
-	for (guint i = 0; i < tables->len; i++)
-		g_option_context_add_main_entries(context, tables->pdata[i], NULL);
-	return context;
-}
-
 static void complain_of_command(const char *name)
 {
 	g_autoptr(GPtrArray) names = g_ptr_array_new();
@@ -293,12 +279,19 @@ static CtlStatus run_command(const CtlCommand *command, const CtlOptions *option
 	return command->run(options, arguments != NULL ? (const char *const *)arguments : none);
 }
 
-/* Sets what @command has. %FALSE, with the message printed: it is wrong use. */
+/* Sets what @argv has of the options of @command, or of all commands. %FALSE, with the message
+ * printed: it is wrong use. */
 static gboolean parse_options(int argc, char **argv, const CtlCommand *command)
 {
-	g_autoptr(GOptionContext) context = make_context(command);
+	g_autoptr(GOptionContext) context = g_option_context_new(NULL);
+	g_autoptr(GPtrArray) tables = list_tables(command);
 	g_autoptr(GError) error = NULL;
 
+	g_option_context_set_help_enabled(context, FALSE);
+	/* they are left in argv, for a message of our own */
+	g_option_context_set_ignore_unknown_options(context, TRUE);
+	for (guint i = 0; i < tables->len; i++)
+		g_option_context_add_main_entries(context, tables->pdata[i], NULL);
 	if (!g_option_context_parse(context, &argc, &argv, &error)) {
 		ctl_output_complain("%s; see snowflakectl --help", error->message);
 		return FALSE;
