@@ -511,13 +511,9 @@ void server_drain(Server *self, gint64 within_ms)
 		   1000 * (within_ms + STOP_SPARE_MS));
 }
 
-static gint64 sum_of(const Server *self, Counter counter)
-{
-	return (gint64)counter_set_sum(self->counters, counter);
-}
-
 void server_stop(Server *self)
 {
+	CounterSet *counters = self->counters;
 	gint64 timeout_ms = self->options->stop_timeout_ms;
 	gint64 began_us = g_get_monotonic_time();
 	gint64 left_ms;
@@ -535,9 +531,10 @@ void server_stop(Server *self)
 	source_ended = self->source->ops->stop(self->source, left_ms);
 	audit_log_join(self->audit);
 	log_tell_suppressed();
-	log_event(LOG_STOPPED, log_number("ids", sum_of(self, COUNTER_IDS_GENERATED)),
-		  log_number("calls", sum_of(self, COUNTER_CALLS)),
-		  log_number("exceptions", sum_of(self, COUNTER_EXCEPTIONS)),
+	log_event(LOG_STOPPED,
+		  log_number("ids", (gint64)counter_set_sum(counters, COUNTER_IDS_GENERATED)),
+		  log_number("calls", (gint64)counter_set_sum(counters, COUNTER_CALLS)),
+		  log_number("exceptions", (gint64)counter_set_sum(counters, COUNTER_EXCEPTIONS)),
 		  log_number("uptime_s",
 			     (g_get_monotonic_time() - self->started_us) / G_USEC_PER_SEC));
 	if (source_ended)
