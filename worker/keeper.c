@@ -443,11 +443,6 @@ static gint64 next_length_ms(const Keeper *self)
 
 /* The lease */
 
-static gboolean is_ahead(const Keeper *self, gint64 tick)
-{
-	return tick > self->facts.now_tick + self->max_ahead_ticks;
-}
-
 static void show_reservation(Keeper *self, gint64 end_tick)
 {
 	self->facts.end_tick = end_tick;
@@ -520,7 +515,8 @@ static void publish_lease(Keeper *self, const Reservation *reservation)
 	g_autofree char *first = NULL, *end = NULL;
 
 	/* with reclaim, the true time is more important than the order of IDs */
-	if (!self->config.reclaim_on_step_back || !is_ahead(self, self->last_tick))
+	if (!self->config.reclaim_on_step_back ||
+	    self->last_tick <= facts->now_tick + self->max_ahead_ticks)
 		first_tick = MAX(first_tick, self->last_tick + 1);
 	self->lease = lease_new(self->layout, reservation->datacenter_id, reservation->worker_id,
 				first_tick, reservation->end_tick);
@@ -558,7 +554,7 @@ static void update_lease_facts(Keeper *self)
 		self->lease_began || facts->now_tick >= first_tick || cursor_tick >= first_tick;
 	/* if no worker ID can be claimed, it is better to wait for the clock */
 	facts->ahead = self->config.reclaim_on_step_back && self->report.is_reachable &&
-		       is_ahead(self, cursor_tick) && self->lease_began;
+		       cursor_tick > facts->now_tick + self->max_ahead_ticks && self->lease_began;
 	facts->wanted = self->registry->extend_when_idle || atomic_load(&self->is_demanded) ||
 			cursor != self->cursor_at_write;
 	reach = reach_ticks(self, next_length_ms(self));
