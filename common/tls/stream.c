@@ -17,14 +17,10 @@
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static BIO_METHOD *method; /* never freed; NULL: there was no memory */
 
-static int fd_of(BIO *self)
-{
-	return GPOINTER_TO_INT(BIO_get_data(self));
-}
-
 static int bio_write(BIO *self, const char *bytes, int length)
 {
-	ssize_t n = send(fd_of(self), bytes, (size_t)length, MSG_NOSIGNAL);
+	int fd = GPOINTER_TO_INT(BIO_get_data(self));
+	ssize_t n = send(fd, bytes, (size_t)length, MSG_NOSIGNAL);
 
 	BIO_clear_retry_flags(self);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -34,7 +30,8 @@ static int bio_write(BIO *self, const char *bytes, int length)
 
 static int bio_read(BIO *self, char *bytes, int length)
 {
-	ssize_t n = recv(fd_of(self), bytes, (size_t)length, 0);
+	int fd = GPOINTER_TO_INT(BIO_get_data(self));
+	ssize_t n = recv(fd, bytes, (size_t)length, 0);
 
 	BIO_clear_retry_flags(self);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
