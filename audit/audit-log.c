@@ -101,11 +101,6 @@ static gboolean wait_for_change(Writer *self, gint64 at_us)
 
 /* The thread of a writer */
 
-static void log_failure(const Writer *self, LogEvent event, const GError *error)
-{
-	log_event(event, log_text("sink", self->name), log_text("error", error->message));
-}
-
 static gboolean is_full(const Writer *self)
 {
 	return self->lines.n_lines >= self->sink->ops->max_lines;
@@ -163,7 +158,8 @@ static gboolean write_lines(Writer *self, const Orders *orders)
 		self->failing = TRUE;
 		self->all_failures = 1;
 		self->failed_first_at_us = self->failed_last_at_us;
-		log_failure(self, LOG_AUDIT_FAILED, error);
+		log_event(LOG_AUDIT_FAILED, log_text("sink", self->name),
+			  log_text("error", error->message));
 	}
 	return FALSE;
 }
@@ -180,7 +176,8 @@ static Round do_round(Writer *self, const Orders *orders)
 		if (self->sink->ops->reopen(self->sink, self->lines.bytes, &error))
 			log_event(LOG_AUDIT_REOPENED, log_text("sink", self->name));
 		else
-			log_failure(self, LOG_AUDIT_REOPEN_FAILED, error);
+			log_event(LOG_AUDIT_REOPEN_FAILED, log_text("sink", self->name),
+				  log_text("error", error->message));
 	}
 	if (self->lines.n_lines == 0)
 		fill_lines(self);
@@ -263,7 +260,8 @@ static gpointer writer_thread(gpointer user_data)
 	}
 	log_changes(self, TRUE);
 	if (self->sink->ops->sync != NULL && !self->sink->ops->sync(self->sink, &error))
-		log_failure(self, LOG_AUDIT_FAILED, error);
+		log_event(LOG_AUDIT_FAILED, log_text("sink", self->name),
+			  log_text("error", error->message));
 	pthread_mutex_lock(&self->mutex);
 	self->ended = TRUE;
 	pthread_cond_broadcast(&self->changed);
