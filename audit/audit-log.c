@@ -101,20 +101,16 @@ static gboolean wait_for_change(Writer *self, gint64 at_us)
 
 /* The thread of a writer */
 
-static gboolean is_full(const Writer *self)
-{
-	return self->lines.n_lines >= self->sink->ops->max_lines;
-}
-
 /* Begins with another ring each time, so that one that is never empty does not block the others. */
 static void fill_lines(Writer *self)
 {
+	guint max_lines = self->sink->ops->max_lines;
 	guint n = self->sources->len;
 
 	for (guint i = 0; i < n; i++) {
 		Source *source = self->sources->pdata[(self->next_source + i) % n];
 
-		while (!is_full(self)) {
+		while (self->lines.n_lines < max_lines) {
 			if (source->at == source->draw.run.count) {
 				if (!audit_ring_take(source->ring, &source->draw))
 					break;
@@ -125,7 +121,7 @@ static void fill_lines(Writer *self)
 				self->unlogged_missing += source->draw.missing;
 			}
 			source->at = audit_lines_append(&self->lines, &source->draw, source->at,
-							self->sink->ops->max_lines);
+							max_lines);
 		}
 	}
 	self->next_source = (self->next_source + 1) % n;
@@ -183,7 +179,7 @@ static Round do_round(Writer *self, const Orders *orders)
 		fill_lines(self);
 	if (self->lines.n_lines == 0)
 		return ROUND_IDLE;
-	was_full = is_full(self);
+	was_full = self->lines.n_lines >= self->sink->ops->max_lines;
 	if (!write_lines(self, orders))
 		return ROUND_FAILED;
 	return was_full ? ROUND_WROTE_SOME : ROUND_WROTE_ALL;
