@@ -16,6 +16,7 @@ from fake_clock import FakeClock
 from harness import ENVIRONMENT, HANG_GUARD_S, SANITIZED, SNOWFLAKECTL, secret_file, wait_for
 from proxy import CREATE_2, GET_CHILDREN, GET_DATA, MULTI, SET_AUTH
 from znodes import Registry, tick_in, time_of
+from zookeeper import client
 from zookeeper_case import CALLS_WAIT, DATACENTER, ZooKeeperTest, tick_of
 
 SKEW_MS = 10000
@@ -381,7 +382,7 @@ class Live(QuarantineTest):
                 self.assert_raised(self.registry.read_floor(1), floor.version + 1)
 
     def test_a_connection_that_is_lost_while_it_waits(self):
-        path, _ = self.registry.claim(1, "a.example:1")
+        path, _ = self.registry.claim(1, "a.example:1", session_timeout_ms=1000 * HANG_GUARD_S)
         proxy = self.proxy()
         process = self.begin(proxy.connect_string + self.registry.root, "--timeout",
                              str(1000 * HANG_GUARD_S))
@@ -396,6 +397,25 @@ class Live(QuarantineTest):
         self.assertEqual((process.returncode, complaints), (0, ""))
         self.assertIn("1 floor raised", output)
         self.assert_raised(self.registry.read_floor(1), 1)
+
+    def test_a_session_that_ends_while_it_waits(self):
+        """It has ended when ZooKeeper has ended a longer one that was cut off at the same time."""
+        path, _ = self.registry.claim(1, "a.example:1", session_timeout_ms=1000 * HANG_GUARD_S)
+        proxy = self.proxy()
+        witness = client(proxy.connect_string)
+        self.addCleanup(witness.close)
+        self.addCleanup(witness.stop)
+        trace = witness.create(f"{self.registry.root}/witness", ephemeral=True)
+        process = self.begin(proxy.connect_string + self.registry.root, "--timeout",
+                             str(1000 * HANG_GUARD_S))
+        self.assertIn("1 claim is left", process.stderr.readline())
+        proxy.cut()
+        wait_for(lambda: not self.kazoo.exists(trace), "the end of the sessions")
+        proxy.heal()
+        self.kazoo.delete(path)
+        output, complaints = process.communicate(timeout=HANG_GUARD_S)
+        self.assertEqual((process.returncode, complaints), (0, ""))
+        self.assertIn("1 floor raised", output)
 
     def test_a_connection_that_is_lost_during_a_write(self):
         self.registry.make_datacenter(1)
