@@ -101,25 +101,16 @@ static gboolean wait_for_change(Writer *self, gint64 at_us)
 
 /* The thread of a writer */
 
-static void log_failure(const Writer *self, LogEvent event, const GError *error)
-{
-	log_event(event, log_text("sink", self->name), log_text("error", error->message));
-}
-
-static gboolean is_full(const Writer *self)
-{
-	return self->lines.n_lines >= self->sink->ops->max_lines;
-}
-
 /* Begins with another ring each time, so that one that is never empty does not block the others. */
 static void fill_lines(Writer *self)
 {
+	guint max_lines = self->sink->ops->max_lines;
 	guint n = self->sources->len;
 
 	for (guint i = 0; i < n; i++) {
 		Source *source = self->sources->pdata[(self->next_source + i) % n];
 
-		while (!is_full(self)) {
+		while (self->lines.n_lines < max_lines) {
 			if (source->at == source->draw.run.count) {
 				if (!audit_ring_take(source->ring, &source->draw))
 					break;
@@ -130,7 +121,7 @@ static void fill_lines(Writer *self)
 				self->unlogged_missing += source->draw.missing;
 			}
 			source->at = audit_lines_append(&self->lines, &source->draw, source->at,
-							self->sink->ops->max_lines);
+							max_lines);
 		}
 	}
 	self->next_source = (self->next_source + 1) % n;
@@ -163,7 +154,8 @@ static gboolean write_lines(Writer *self, const Orders *orders)
 		self->failing = TRUE;
 		self->all_failures = 1;
 		self->failed_first_at_us = self->failed_last_at_us;
-		log_failure(self, LOG_AUDIT_FAILED, error);
+		log_event(LOG_AUDIT_FAILED, log_text("sink", self->name),
+			  log_text("error", error->message));
 	}
 	return FALSE;
 }
@@ -180,13 +172,14 @@ static Round do_round(Writer *self, const Orders *orders)
 		if (self->sink->ops->reopen(self->sink, self->lines.bytes, &error))
 			log_event(LOG_AUDIT_REOPENED, log_text("sink", self->name));
 		else
-			log_failure(self, LOG_AUDIT_REOPEN_FAILED, error);
+			log_event(LOG_AUDIT_REOPEN_FAILED, log_text("sink", self->name),
+				  log_text("error", error->message));
 	}
 	if (self->lines.n_lines == 0)
 		fill_lines(self);
 	if (self->lines.n_lines == 0)
 		return ROUND_IDLE;
-	was_full = is_full(self);
+	was_full = self->lines.n_lines >= self->sink->ops->max_lines;
 	if (!write_lines(self, orders))
 		return ROUND_FAILED;
 	return was_full ? ROUND_WROTE_SOME : ROUND_WROTE_ALL;
@@ -263,7 +256,8 @@ static gpointer writer_thread(gpointer user_data)
 	}
 	log_changes(self, TRUE);
 	if (self->sink->ops->sync != NULL && !self->sink->ops->sync(self->sink, &error))
-		log_failure(self, LOG_AUDIT_FAILED, error);
+		log_event(LOG_AUDIT_FAILED, log_text("sink", self->name),
+			  log_text("error", error->message));
 	pthread_mutex_lock(&self->mutex);
 	self->ended = TRUE;
 	pthread_cond_broadcast(&self->changed);

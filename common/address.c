@@ -161,19 +161,17 @@ Address *address_parse_admin(const char *text, GError **error)
 	return parse_address(text, FALSE, ADDRESS_ADMIN_PORT, error);
 }
 
-static Address *parse_by_network(const char *text, GError **error)
-{
-	return parse_address(text, address_text_is_tls(text), ADDRESS_DEFAULT_PORT, error);
-}
-
 Address *address_parse_listen(const char *text, GError **error)
 {
-	return is_local(text) ? parse_local(text, error) : parse_by_network(text, error);
+	return is_local(text) ? parse_local(text, error)
+			      : parse_address(text, address_text_is_tls(text), ADDRESS_DEFAULT_PORT,
+					      error);
 }
 
 Address *address_parse_peer(const char *text, GError **error)
 {
-	g_autoptr(Address) self = parse_by_network(text, error);
+	g_autoptr(Address) self =
+		parse_address(text, address_text_is_tls(text), ADDRESS_DEFAULT_PORT, error);
 
 	if (self == NULL)
 		return NULL;

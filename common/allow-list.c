@@ -113,22 +113,6 @@ gboolean allow_list_has_names(const AllowList *self)
 	return self != NULL && self->names->len > 0;
 }
 
-static gboolean admits_address(const AllowList *self, int fd)
-{
-	struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
-	socklen_t length = sizeof peer;
-	g_autoptr(GSocketAddress) address = NULL;
-
-	if (getpeername(fd, (struct sockaddr *)&peer, &length) == 0)
-		address = g_socket_address_new_from_native(&peer, length);
-	for (guint i = 0; G_IS_INET_SOCKET_ADDRESS(address) && i < self->masks->len; i++)
-		if (g_inet_address_mask_matches(
-			    self->masks->pdata[i],
-			    g_inet_socket_address_get_address(G_INET_SOCKET_ADDRESS(address))))
-			return TRUE;
-	return FALSE;
-}
-
 static gboolean admits_name(const AllowList *self, const TlsStream *tls)
 {
 	for (guint i = 0; i < self->names->len; i++)
@@ -139,7 +123,20 @@ static gboolean admits_name(const AllowList *self, const TlsStream *tls)
 
 gboolean allow_list_admits(const AllowList *self, int fd, const TlsStream *tls)
 {
-	return self == NULL || admits_address(self, fd) || (tls != NULL && admits_name(self, tls));
+	struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
+	socklen_t length = sizeof peer;
+	g_autoptr(GSocketAddress) address = NULL;
+
+	if (self == NULL)
+		return TRUE;
+	if (getpeername(fd, (struct sockaddr *)&peer, &length) == 0)
+		address = g_socket_address_new_from_native(&peer, length);
+	for (guint i = 0; G_IS_INET_SOCKET_ADDRESS(address) && i < self->masks->len; i++)
+		if (g_inet_address_mask_matches(
+			    self->masks->pdata[i],
+			    g_inet_socket_address_get_address(G_INET_SOCKET_ADDRESS(address))))
+			return TRUE;
+	return tls != NULL && admits_name(self, tls);
 }
 
 char *allow_list_entry_for(const TlsStream *tls)

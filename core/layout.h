@@ -3,11 +3,11 @@
 
 #include <glib.h>
 
-#include "core/cursor.h"
+#include "core/id-arithmetic.h"
 
 /*
- * Layouts as text, and checks of IDs and parts that might not fit. cursor.h defines layouts and
- * their arithmetic.
+ * Layouts as text, and checks of IDs and parts that might not fit. id-arithmetic.h defines layouts
+ * and their arithmetic.
  */
 
 /* Twitter's layout, the default: 41 bits of milliseconds since 2010-11-04T01:42:54.657Z, 5 bits of

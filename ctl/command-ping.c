@@ -3,9 +3,9 @@
 #include <unistd.h>
 
 #include "ctl/command.h"
-#include "ctl/fleet.h"
 #include "ctl/format.h"
 #include "ctl/output.h"
+#include "ctl/probe.h"
 
 #define MAX_INTERVAL_MS 3600000
 
@@ -64,17 +64,12 @@ static void ask_target(gpointer item, gpointer data)
 		g_clear_pointer(&target->client, snowflake_client_free);
 }
 
-/* (nullable): an original server reports none */
-static const char *state_of(const CtlProbe *probe)
-{
-	return probe->worker != NULL ? probe->worker->state : NULL;
-}
-
 /* @array: NULL: a line */
 static void print_target(const Target *target, CtlArray *array)
 {
 	const CtlProbe *probe = &target->probe;
-	const char *state = state_of(probe);
+	/* an original server reports none */
+	const char *state = probe->worker != NULL ? probe->worker->state : NULL;
 	g_autofree char *shown = state != NULL ? ctl_format_text(state) : NULL;
 	JsonObject *object;
 
@@ -114,13 +109,13 @@ static void ping_all(Pinger *self)
 	ctl_probe_in_parallel(self->targets, ask_target, self);
 	for (guint i = 0; i < self->targets->len; i++) {
 		const Target *target = self->targets->pdata[i];
-		const char *state = state_of(&target->probe);
+		const SnowflakeClientWorker *worker = target->probe.worker;
 
 		self->asked++;
 		self->answered += target->error == NULL;
 		/* an original server reports no state, so its answer has to do */
-		self->serving +=
-			target->error == NULL && (state == NULL || strcmp(state, "serving") == 0);
+		self->serving += target->error == NULL &&
+				 (worker == NULL || strcmp(worker->state, "serving") == 0);
 		print_target(target, self->array);
 	}
 	if (self->array == NULL)

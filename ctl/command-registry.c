@@ -361,6 +361,13 @@ static gboolean read_clock(const Quarantine *self, gint64 *out_now_ms, GError **
 		record = ctl_request_record(request);
 		if (record == NULL)
 			return set_gone(path, error);
+		if (strlen(record->data) != record->length) {
+			g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
+				    "cannot write the data of %s as they are: they contain a NUL "
+				    "byte; make them empty with ZooKeeper's zkCli.sh: set %s \"\"",
+				    path, path);
+			return FALSE;
+		}
 		before_ms = g_get_real_time() / 1000;
 		request = ctl_zookeeper_write(self->zookeeper, writes, g_strdup(path),
 					      record->version, record->data);
@@ -691,7 +698,7 @@ static CtlStatus quarantine(Quarantine *self, const char *auth)
 	CtlStatus status;
 
 	self->zookeeper =
-		ctl_zookeeper_connect(self->hosts, auth, self->options->timeout_ms, &error);
+		ctl_zookeeper_connect(self->hosts, auth, self->options->timeout_ms, TRUE, &error);
 	if (self->zookeeper != NULL)
 		self->tree =
 			ctl_registry_tree_read(self->zookeeper, self->hosts->root, FALSE, &error);

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "ctl/command.h"
-#include "ctl/fleet.h"
 #include "ctl/format.h"
 #include "ctl/output.h"
 #include "ctl/screen.h"
+#include "ctl/worker.h"
 
 typedef enum {
 	GROUP_SERVER,

@@ -558,7 +558,8 @@ static gboolean read_tree(Top *self, CtlZookeeper **zookeeper, GError **error)
 	CtlRegistryTree *tree = NULL;
 
 	if (*zookeeper == NULL)
-		*zookeeper = ctl_zookeeper_connect(self->hosts, self->auth, timeout_ms, error);
+		*zookeeper =
+			ctl_zookeeper_connect(self->hosts, self->auth, timeout_ms, FALSE, error);
 	if (*zookeeper != NULL)
 		tree = ctl_registry_tree_read(*zookeeper, self->hosts->root, FALSE, error);
 	if (tree == NULL) {

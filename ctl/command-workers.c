@@ -205,7 +205,7 @@ static CtlStatus list_by_zookeeper(const CtlOptions *options, const ZookeeperHos
 {
 	g_autoptr(GError) error = NULL;
 	g_autoptr(CtlZookeeper) zookeeper =
-		ctl_zookeeper_connect(hosts, auth, options->timeout_ms, &error);
+		ctl_zookeeper_connect(hosts, auth, options->timeout_ms, TRUE, &error);
 	g_autoptr(CtlRegistryTree) tree = NULL;
 	g_autoptr(GPtrArray) notes = ctl_notes_new();
 	gint64 now_ms = g_get_real_time() / 1000;

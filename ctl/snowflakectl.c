@@ -10,8 +10,8 @@
 
 #include "core/text.h"
 #include "ctl/command.h"
-#include "ctl/fleet.h"
 #include "ctl/output.h"
+#include "ctl/probe.h"
 #include "options/help-text.h"
 
 #define MAX_TIMEOUT_MS 3600000
@@ -30,6 +30,42 @@ static const CtlCommand *const COMMANDS[] = {
 	&ctl_workers_command,    &ctl_top_command,     &ctl_registry_command,
 	&ctl_audit_command,      &ctl_config_command,  &ctl_bench_command,
 	&ctl_completion_command, &help_command,        NULL,
+};
+
+/* What was given on the command line. */
+static struct {
+	CtlOptions options; /* texts that stay */
+	char **arguments;   /* without the command */
+	char *timeout;
+	gboolean help, version;
+} given;
+
+/* The options that every command has. */
+static GOptionEntry common_entries[] = {
+	{"server", 0, 0, G_OPTION_ARG_STRING_ARRAY, &given.options.servers,
+	 "Server, as HOST:PORT, tls:HOST:PORT or unix:PATH; give more for failover "
+	 "(default $" CTL_SERVERS_VARIABLE ", or " SNOWFLAKE_CLIENT_DEFAULT_SERVER ")",
+	 "HOST:PORT"},
+	{"zookeeper", 0, 0, G_OPTION_ARG_STRING, &given.options.zookeeper,
+	 "ZooKeeper of the servers: HOST:PORT,...[/PATH] (default $" CTL_ZOOKEEPER_VARIABLE ")",
+	 "HOSTS"},
+	{"zookeeper-auth", 0, 0, G_OPTION_ARG_FILENAME, &given.options.zookeeper_auth,
+	 "File with the servers' USER:PASSWORD for ZooKeeper", "FILE"},
+	{"tls-ca", 0, 0, G_OPTION_ARG_FILENAME, &given.options.tls.ca,
+	 "CA certificates for verifying servers (default: the system trust store)", "FILE"},
+	{"tls-certificate", 0, 0, G_OPTION_ARG_FILENAME, &given.options.tls.certificate,
+	 "Certificate for servers that require one", "FILE"},
+	{"tls-key", 0, 0, G_OPTION_ARG_FILENAME, &given.options.tls.key, "Key of this certificate",
+	 "FILE"},
+	{"tls-any-name", 0, 0, G_OPTION_ARG_NONE, &given.options.tls.any_name,
+	 "Accept a server certificate with any host name", NULL},
+	{"json", 0, 0, G_OPTION_ARG_NONE, &given.options.json, "Print JSON", NULL},
+	{"timeout", 0, 0, G_OPTION_ARG_STRING, &given.timeout,
+	 "Time limit for a call, including connecting and failover (default 3000)", "MS"},
+	{"help", 'h', 0, G_OPTION_ARG_NONE, &given.help, "Print this text", NULL},
+	{"version", 0, 0, G_OPTION_ARG_NONE, &given.version, "Print the version", NULL},
+	{G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &given.arguments, NULL, NULL},
+	G_OPTION_ENTRY_NULL,
 };
 
 /* (nullable). @name: (nullable) */
@@ -60,11 +96,11 @@ static gboolean is_option_with_value(const GOptionEntry *entries, const char *ar
 
 /* (transfer full) (element-type GOptionEntry): the options that every command has, and those of
  * @command; without a command, those of all, as any can be meant. */
-static GPtrArray *list_tables(const CtlCommand *command, const GOptionEntry *common)
+static GPtrArray *list_tables(const CtlCommand *command)
 {
 	GPtrArray *tables = g_ptr_array_new();
 
-	g_ptr_array_add(tables, (gpointer)common);
+	g_ptr_array_add(tables, common_entries);
 	for (gsize i = 0; COMMANDS[i] != NULL; i++) {
 		if ((command == NULL || command == COMMANDS[i]) && COMMANDS[i]->entries != NULL)
 			g_ptr_array_add(tables, (gpointer)COMMANDS[i]->entries);
@@ -74,9 +110,9 @@ static GPtrArray *list_tables(const CtlCommand *command, const GOptionEntry *com
 
 /* (nullable): removes the command from @argv, which ends in NULL. It is the first argument that is
  * neither an option nor an option's value. */
-static char *take_command(int *argc, char **argv, const GOptionEntry *common)
+static char *take_command(int *argc, char **argv)
 {
-	g_autoptr(GPtrArray) tables = list_tables(NULL, common);
+	g_autoptr(GPtrArray) tables = list_tables(NULL);
 
 	for (int i = 1; argv[i] != NULL; i++) {
 		char *argument = argv[i];
@@ -93,20 +129,6 @@ static char *take_command(int *argc, char **argv, const GOptionEntry *common)
 			i++;
 	}
 	return NULL;
-}
-
-/* (transfer full): for the options of @command, or of all. */
-static GOptionContext *make_context(const CtlCommand *command, const GOptionEntry *common)
-{
-	GOptionContext *context = g_option_context_new(NULL);
-	g_autoptr(GPtrArray) tables = list_tables(command, common);
-
-	g_option_context_set_help_enabled(context, FALSE);
-	/* they are left in argv, for a message of our own */
-	g_option_context_set_ignore_unknown_options(context, TRUE);
-	for (guint i = 0; i < tables->len; i++)
-		g_option_context_add_main_entries(context, tables->pdata[i], NULL);
-	return context;
 }
 
 static void complain_of_command(const char *name)
@@ -127,8 +149,7 @@ static void complain_of_command(const char *name)
 }
 
 /* Complains of the first option that the parser has left in @argv. %FALSE: there is one. */
-static gboolean check_unknown_options(char **argv, const CtlCommand *command,
-				      const GOptionEntry *common)
+static gboolean check_unknown_options(char **argv, const CtlCommand *command)
 {
 	while (*argv != NULL &&
 	       ((*argv)[0] != '-' || (*argv)[1] == '\0' || strcmp(*argv, "--") == 0))
@@ -137,7 +158,7 @@ static gboolean check_unknown_options(char **argv, const CtlCommand *command,
 		return TRUE;
 
 	const char *option = *argv;
-	g_autoptr(GPtrArray) tables = list_tables(command, common);
+	g_autoptr(GPtrArray) tables = list_tables(command);
 	g_autoptr(GPtrArray) names = g_ptr_array_new();
 	g_autofree char *shown = text_escape(option, strlen(option));
 	gboolean is_long = g_str_has_prefix(option, "--");
@@ -166,7 +187,7 @@ static gboolean check_unknown_options(char **argv, const CtlCommand *command,
 
 /* Help */
 
-static void print_help(const CtlCommand *command, const GOptionEntry *common)
+static void print_help(const CtlCommand *command)
 {
 	g_autofree char *usage = command != NULL
 					 ? g_strjoin(" ", command->name, command->arguments, NULL)
@@ -194,7 +215,7 @@ static void print_help(const CtlCommand *command, const GOptionEntry *common)
 					 "reached, 2 after wrong use, 130 after Ctrl-C.");
 	if (command != NULL && command->entries != NULL)
 		g_option_context_add_main_entries(context, command->entries, NULL);
-	g_option_context_add_main_entries(context, common, NULL);
+	g_option_context_add_main_entries(context, common_entries, NULL);
 
 	g_autofree char *help = g_option_context_get_help(context, TRUE, NULL);
 	g_auto(GStrv) lines = g_strsplit(help, "\n", -1);
@@ -217,8 +238,7 @@ static void print_help(const CtlCommand *command, const GOptionEntry *common)
  * @command: (nullable): what it is about; %NULL: the program
  * @arguments: (nullable): what follows COMMAND in the first, which can be what the command itself
  * takes, as its usage names it: "quarantine" */
-static CtlStatus run_help(const CtlCommand *command, const GOptionEntry *common,
-			  char *const *arguments)
+static CtlStatus run_help(const CtlCommand *command, char *const *arguments)
 {
 	const char *usage = command != NULL && command->arguments != NULL ? command->arguments : "";
 	g_auto(GStrv) taken = g_strsplit(usage, "|", -1);
@@ -233,7 +253,7 @@ static CtlStatus run_help(const CtlCommand *command, const GOptionEntry *common,
 		ctl_output_complain("help takes one command; unexpected argument \"%s\"", shown);
 		return CTL_USAGE;
 	}
-	print_help(command, common);
+	print_help(command);
 	return CTL_OK;
 }
 
@@ -259,77 +279,56 @@ static CtlStatus run_command(const CtlCommand *command, const CtlOptions *option
 	return command->run(options, arguments != NULL ? (const char *const *)arguments : none);
 }
 
+/* Sets what @argv has of the options of @command, or of all commands. %FALSE, with the message
+ * printed: it is wrong use. */
+static gboolean parse_options(int argc, char **argv, const CtlCommand *command)
+{
+	g_autoptr(GOptionContext) context = g_option_context_new(NULL);
+	g_autoptr(GPtrArray) tables = list_tables(command);
+	g_autoptr(GError) error = NULL;
+
+	g_option_context_set_help_enabled(context, FALSE);
+	/* they are left in argv, for a message of our own */
+	g_option_context_set_ignore_unknown_options(context, TRUE);
+	for (guint i = 0; i < tables->len; i++)
+		g_option_context_add_main_entries(context, tables->pdata[i], NULL);
+	if (!g_option_context_parse(context, &argc, &argv, &error)) {
+		ctl_output_complain("%s; see snowflakectl --help", error->message);
+		return FALSE;
+	}
+	return check_unknown_options(argv + 1, command);
+}
+
 static CtlStatus parse_and_run(int argc, char **argv)
 {
-	CtlOptions options = {0};
 	guint64 timeout_ms = SNOWFLAKE_CLIENT_DEFAULT_TIMEOUT_MS;
-	g_auto(GStrv) servers = NULL;
-	g_auto(GStrv) arguments = NULL;
-	g_autofree char *timeout = NULL, *zookeeper = NULL, *zookeeper_auth = NULL;
-	g_autofree char *tls_ca = NULL, *tls_certificate = NULL, *tls_key = NULL;
-	gboolean help = FALSE, version = FALSE;
-	GOptionEntry common[] = {
-		{"server", 0, 0, G_OPTION_ARG_STRING_ARRAY, &servers,
-		 "Server, as HOST:PORT, tls:HOST:PORT or unix:PATH; give more for failover "
-		 "(default $" CTL_SERVERS_VARIABLE ", or " SNOWFLAKE_CLIENT_DEFAULT_SERVER ")",
-		 "HOST:PORT"},
-		{"zookeeper", 0, 0, G_OPTION_ARG_STRING, &zookeeper,
-		 "ZooKeeper of the servers: HOST:PORT,...[/PATH] (default $" CTL_ZOOKEEPER_VARIABLE
-		 ")",
-		 "HOSTS"},
-		{"zookeeper-auth", 0, 0, G_OPTION_ARG_FILENAME, &zookeeper_auth,
-		 "File with the servers' USER:PASSWORD for ZooKeeper", "FILE"},
-		{"tls-ca", 0, 0, G_OPTION_ARG_FILENAME, &tls_ca,
-		 "CA certificates for verifying servers (default: the system trust store)", "FILE"},
-		{"tls-certificate", 0, 0, G_OPTION_ARG_FILENAME, &tls_certificate,
-		 "Certificate for servers that require one", "FILE"},
-		{"tls-key", 0, 0, G_OPTION_ARG_FILENAME, &tls_key, "Key of this certificate",
-		 "FILE"},
-		{"tls-any-name", 0, 0, G_OPTION_ARG_NONE, &options.tls.any_name,
-		 "Accept a server certificate with any host name", NULL},
-		{"json", 0, 0, G_OPTION_ARG_NONE, &options.json, "Print JSON", NULL},
-		{"timeout", 0, 0, G_OPTION_ARG_STRING, &timeout,
-		 "Time limit for a call, including connecting and failover (default 3000)", "MS"},
-		{"help", 'h', 0, G_OPTION_ARG_NONE, &help, "Print this text", NULL},
-		{"version", 0, 0, G_OPTION_ARG_NONE, &version, "Print the version", NULL},
-		{G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &arguments, NULL, NULL},
-		G_OPTION_ENTRY_NULL,
-	};
+	gboolean is_help = FALSE;
 
 	if (argc == 5 && strcmp(argv[1], "__complete") == 0) {
-		ctl_command_complete(COMMANDS, common, argv[2], argv[3], argv[4]);
+		ctl_command_complete(COMMANDS, common_entries, argv[2], argv[3], argv[4]);
 		return CTL_OK;
 	}
 
-	char *name = take_command(&argc, argv, common);
-	gboolean is_help = FALSE;
+	char *name = take_command(&argc, argv);
 
 	while (g_strcmp0(name, help_command.name) == 0) {
 		is_help = TRUE;
-		name = take_command(&argc, argv, common);
+		name = take_command(&argc, argv);
 	}
 
 	const CtlCommand *command = find_command(name);
 
 	if (command != NULL && command->takes_no_server)
-		common[0].flags |= G_OPTION_FLAG_HIDDEN;
-
-	g_autoptr(GOptionContext) context = make_context(command, common);
-	g_autoptr(GError) error = NULL;
-
-	if (!g_option_context_parse(context, &argc, &argv, &error)) {
-		ctl_output_complain("%s; see snowflakectl --help", error->message);
+		common_entries[0].flags |= G_OPTION_FLAG_HIDDEN;
+	if (!parse_options(argc, argv, command))
+		return CTL_USAGE;
+	if (command == NULL && (name != NULL || given.arguments != NULL)) {
+		complain_of_command(name != NULL ? name : given.arguments[0]);
 		return CTL_USAGE;
 	}
-	if (!check_unknown_options(argv + 1, command, common))
-		return CTL_USAGE;
-	if (command == NULL && (name != NULL || arguments != NULL)) {
-		complain_of_command(name != NULL ? name : arguments[0]);
-		return CTL_USAGE;
-	}
-	if (help || is_help)
-		return run_help(command, common, is_help ? arguments : NULL);
-	if (version) {
+	if (given.help || is_help)
+		return run_help(command, is_help ? given.arguments : NULL);
+	if (given.version) {
 		ctl_output_print("snowflakectl %s\n", VERSION);
 		return CTL_OK;
 	}
@@ -337,18 +336,12 @@ static CtlStatus parse_and_run(int argc, char **argv)
 		ctl_output_complain("a command is missing; see snowflakectl --help");
 		return CTL_USAGE;
 	}
-	if (!ctl_options_number("--timeout MS", timeout, 1, MAX_TIMEOUT_MS, &timeout_ms))
+	if (!ctl_options_number("--timeout MS", given.timeout, 1, MAX_TIMEOUT_MS, &timeout_ms))
 		return CTL_USAGE;
-	options.timeout_ms = (guint)timeout_ms;
-	options.servers = servers;
-	options.zookeeper = zookeeper;
-	options.zookeeper_auth = zookeeper_auth;
-	options.tls.ca = tls_ca;
-	options.tls.certificate = tls_certificate;
-	options.tls.key = tls_key;
-	if (!ctl_options_check_tls(&options))
+	given.options.timeout_ms = (guint)timeout_ms;
+	if (!ctl_options_check_tls(&given.options))
 		return CTL_USAGE;
-	return run_command(command, &options, arguments);
+	return run_command(command, &given.options, given.arguments);
 }
 
 int main(int argc, char **argv)

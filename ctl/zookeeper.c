@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl/zookeeper.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -19,6 +20,8 @@ struct _CtlZookeeper {
 	char *servers;
 	char *certificates; /* (nullable): of ZookeeperHosts */
 	gboolean has_auth;  /* it was made with a user and password */
+	gboolean reconnects;
+	gboolean copies_acl; /* the session has copied an ACL, or is about to */
 	guint timeout_ms;
 };
 
@@ -52,19 +55,30 @@ static StoreMessage *take_message(CtlZookeeper *self, gint64 until_us)
 	return self->store->ops->take(self->store);
 }
 
-/* Gives the session up, with LOST. Returns %FALSE. */
-static gboolean lose_session(CtlZookeeper *self, GError **error, const char *what)
+/* Gives the session up. Returns %FALSE. */
+static gboolean end_session(CtlZookeeper *self, CtlZookeeperError code, const char *what,
+			    GError **error)
 {
 	if (self->store != NULL)
 		self->store->ops->close(self->store, 0);
 	self->store = NULL;
-	g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_LOST, "ZooKeeper at %s: %s",
-		    self->servers, what);
+	g_set_error(error, CTL_ZOOKEEPER_ERROR, code, "ZooKeeper at %s: %s", self->servers, what);
 	return FALSE;
 }
 
+static gboolean lose_session(CtlZookeeper *self, const char *what, GError **error)
+{
+	return end_session(self, CTL_ZOOKEEPER_ERROR_LOST, what, error);
+}
+
+static gboolean reject_session(CtlZookeeper *self, GError **error)
+{
+	return end_session(self, CTL_ZOOKEEPER_ERROR_REFUSED,
+			   "it refuses the user and password of --zookeeper-auth", error);
+}
+
 CtlZookeeper *ctl_zookeeper_connect(const ZookeeperHosts *hosts, const char *auth, guint timeout_ms,
-				    GError **error)
+				    gboolean reconnects, GError **error)
 {
 	const ZookeeperStoreConfig config = {hosts, auth, SESSION_MS};
 	g_autoptr(CtlZookeeper) self = g_new0(CtlZookeeper, 1);
@@ -76,8 +90,14 @@ CtlZookeeper *ctl_zookeeper_connect(const ZookeeperHosts *hosts, const char *aut
 	self->servers = g_strdup(hosts->servers);
 	self->certificates = g_strdup(hosts->certificates);
 	self->has_auth = auth != NULL;
+	self->reconnects = reconnects;
 	self->timeout_ms = timeout_ms;
 	self->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (self->wake_fd < 0) {
+		g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
+			    "cannot make an eventfd: %s", g_strerror(errno));
+		return NULL;
+	}
 	self->store = zookeeper_store_new(&config);
 	self->store->wake = wake_owner;
 	self->store->wake_data = self;
@@ -85,8 +105,12 @@ CtlZookeeper *ctl_zookeeper_connect(const ZookeeperHosts *hosts, const char *aut
 		g_autoptr(StoreMessage) message = take_message(self, until_us);
 
 		is_up = message != NULL && message->event == STORE_UP;
+		if (message != NULL && message->event == STORE_REJECTED) {
+			reject_session(self, error);
+			return NULL;
+		}
 		if (zookeeper_store_has_no_names(self->store)) {
-			lose_session(self, error, "none of their names can be resolved");
+			lose_session(self, "none of their names can be resolved", error);
 			return NULL;
 		}
 	}
@@ -98,7 +122,7 @@ CtlZookeeper *ctl_zookeeper_connect(const ZookeeperHosts *hosts, const char *aut
 	g_autofree char *what = g_strdup_printf("no connection within %u ms%s%s", self->timeout_ms,
 						why != NULL ? ": " : "", why != NULL ? why : "");
 
-	lose_session(self, error, what);
+	lose_session(self, what, error);
 	return NULL;
 }
 
@@ -108,7 +132,8 @@ void ctl_zookeeper_free(CtlZookeeper *self)
 		return;
 	if (self->store != NULL)
 		self->store->ops->close(self->store, CLOSE_MS);
-	close(self->wake_fd);
+	if (self->wake_fd >= 0)
+		close(self->wake_fd);
 	g_free(self->certificates);
 	g_free(self->servers);
 	g_free(self);
@@ -128,45 +153,124 @@ GPtrArray *ctl_zookeeper_requests_new(void)
 	return g_ptr_array_new_with_free_func((GDestroyNotify)request_free);
 }
 
-static CtlRequest *add_request(GPtrArray *requests, char *key, guint64 number)
+static CtlRequest *add_request(GPtrArray *requests, char *key)
 {
 	CtlRequest *request = g_new0(CtlRequest, 1);
 
 	request->key = key;
-	request->number = number;
 	g_ptr_array_add(requests, request);
 	return request;
 }
 
+/* @send: harmless if it is repeated */
+static CtlRequest *send_repeatable(CtlZookeeper *self, GPtrArray *requests, char *key,
+				   guint64 (*send)(Store *store, const char *key))
+{
+	CtlRequest *request = add_request(requests, key);
+
+	request->send = send;
+	if (self->store != NULL)
+		request->number = send(self->store, key);
+	return request;
+}
+
+static guint64 read_record(Store *store, const char *key)
+{
+	return store->ops->read(store, key, FALSE);
+}
+
 CtlRequest *ctl_zookeeper_read(CtlZookeeper *self, GPtrArray *requests, char *key)
 {
-	Store *store = self->store;
+	return send_repeatable(self, requests, key, read_record);
+}
 
-	return add_request(requests, key, store != NULL ? store->ops->read(store, key, FALSE) : 0);
+static guint64 list_records(Store *store, const char *key)
+{
+	return store->ops->list(store, key, FALSE, FALSE);
 }
 
 CtlRequest *ctl_zookeeper_list(CtlZookeeper *self, GPtrArray *requests, char *key)
 {
-	Store *store = self->store;
+	return send_repeatable(self, requests, key, list_records);
+}
 
-	return add_request(requests, key,
-			   store != NULL ? store->ops->list(store, key, FALSE, FALSE) : 0);
+CtlRequest *ctl_zookeeper_copy_acl(CtlZookeeper *self, GPtrArray *requests, char *key)
+{
+	self->copies_acl = TRUE;
+	return send_repeatable(self, requests, key, zookeeper_store_copy_acl);
 }
 
 CtlRequest *ctl_zookeeper_write(CtlZookeeper *self, GPtrArray *requests, char *key, gint32 version,
 				const char *data)
 {
 	const StoreWrite write = {.key = key, .version = version, .data = data};
-	Store *store = self->store;
+	CtlRequest *request = add_request(requests, key);
 
-	return add_request(requests, key, store != NULL ? store->ops->commit(store, &write, 1) : 0);
+	if (self->store != NULL)
+		request->number = self->store->ops->commit(self->store, &write, 1);
+	return request;
 }
 
-CtlRequest *ctl_zookeeper_copy_acl(CtlZookeeper *self, GPtrArray *requests, char *key)
+/* Sends the requests again that a new connection leaves unanswered. %FALSE: there is a write among
+ * them, and nobody knows whether it took place. */
+static gboolean send_again(CtlZookeeper *self, const GPtrArray *requests)
 {
-	Store *store = self->store;
+	for (guint i = 0; i < requests->len; i++) {
+		CtlRequest *request = requests->pdata[i];
 
-	return add_request(requests, key, store != NULL ? zookeeper_store_copy_acl(store, key) : 0);
+		if (request->answer != NULL)
+			continue;
+		if (request->send == NULL)
+			return FALSE;
+		request->number = request->send(self->store, request->key);
+	}
+	return TRUE;
+}
+
+/* Takes an event that is not an answer. %FALSE: the session is of no more use. */
+static gboolean take_event(CtlZookeeper *self, const GPtrArray *requests, StoreEvent event,
+			   GError **error)
+{
+	switch (event) {
+	case STORE_UP:
+		return send_again(self, requests) ||
+		       lose_session(self, "the connection was lost during a write", error);
+	case STORE_DOWN:
+	case STORE_AWAY:
+		return self->reconnects || lose_session(self, "the connection is lost", error);
+	case STORE_LAPSED:
+	case STORE_RENEWED:
+		/* the next session would create znodes with another ACL */
+		return (self->reconnects && !self->copies_acl) ||
+		       lose_session(self, "the session has ended", error);
+	case STORE_REJECTED:
+		return reject_session(self, error);
+	case STORE_CHANGED:
+	case STORE_GONE:
+	case STORE_ANSWER:
+		break;
+	}
+	return TRUE;
+}
+
+/* Gives the answer to its request. Returns: whether it is one, and ends its wait */
+static gboolean take_answer(const CtlZookeeper *self, const GPtrArray *requests,
+			    StoreMessage **answer)
+{
+	gboolean is_lost = (*answer)->outcome == STORE_UNSURE && (*answer)->error == 0;
+
+	for (guint i = 0; i < requests->len; i++) {
+		CtlRequest *request = requests->pdata[i];
+
+		if (request->number != (*answer)->request)
+			continue;
+		/* it is sent again over the next connection */
+		if (is_lost && request->send != NULL && self->reconnects)
+			return FALSE;
+		request->answer = g_steal_pointer(answer);
+		return TRUE;
+	}
+	return FALSE;
 }
 
 /* Takes the answers to @requests. %FALSE: the session is lost. */
@@ -184,20 +288,14 @@ static gboolean take_answers(CtlZookeeper *self, const GPtrArray *requests, GErr
 			g_autofree char *what =
 				g_strdup_printf("no answer within %u ms", self->timeout_ms);
 
-			return lose_session(self, error, what);
+			return lose_session(self, what, error);
 		}
 		if (message == NULL)
 			continue;
-		if (message->event != STORE_ANSWER)
-			return lose_session(self, error, "the connection is lost");
-		for (guint i = 0; i < requests->len && message != NULL; i++) {
-			CtlRequest *request = requests->pdata[i];
-
-			if (request->number == message->request) {
-				request->answer = g_steal_pointer(&message);
-				n_open--;
-			}
-		}
+		if (message->event == STORE_ANSWER)
+			n_open -= take_answer(self, requests, &message);
+		else if (!take_event(self, requests, message->event, error))
+			return FALSE;
 	}
 	return TRUE;
 }
@@ -205,7 +303,7 @@ static gboolean take_answers(CtlZookeeper *self, const GPtrArray *requests, GErr
 gboolean ctl_zookeeper_wait(CtlZookeeper *self, const GPtrArray *requests, GError **error)
 {
 	if (self->store == NULL)
-		return lose_session(self, error, "the connection was lost");
+		return lose_session(self, "the connection was lost", error);
 	if (!take_answers(self, requests, error))
 		return FALSE;
 	for (guint i = 0; i < requests->len; i++) {
@@ -214,7 +312,7 @@ gboolean ctl_zookeeper_wait(CtlZookeeper *self, const GPtrArray *requests, GErro
 		gboolean is_unsure = answer->outcome == STORE_UNSURE;
 
 		if (is_unsure && answer->error == 0)
-			return lose_session(self, error, "the connection is lost");
+			return lose_session(self, "the connection is lost", error);
 		if (answer->outcome == STORE_DENIED && !request->may_be_denied) {
 			g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
 				    self->has_auth

@@ -6,8 +6,8 @@
 
 /*
  * The registry in ZooKeeper for commands: the servers' own store (worker/zookeeper/store.h), with
- * calls that block, and the whole tree as listings. One thread uses a session. A session that is
- * lost is not opened again.
+ * calls that block, and the whole tree as listings. One thread uses a session. After LOST or
+ * REFUSED of the session itself, it is not opened again.
  */
 typedef struct _CtlZookeeper CtlZookeeper;
 
@@ -31,11 +31,13 @@ gboolean ctl_zookeeper_is_lost(const GError *error);
  * ctl_zookeeper_connect:
  * @auth: (nullable): "user:password"
  * @timeout_ms: how long to connect may take, and then how long ZooKeeper may be without an answer
+ * @reconnects: a wait survives the loss of the connection if there is another in time; reads are
+ *   sent again, writes are not. Otherwise the loss ends the wait at once
  *
  * Returns: (transfer full) (nullable): a session, or %NULL with an error set
  */
 CtlZookeeper *ctl_zookeeper_connect(const ZookeeperHosts *hosts, const char *auth, guint timeout_ms,
-				    GError **error);
+				    gboolean reconnects, GError **error);
 void ctl_zookeeper_free(CtlZookeeper *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlZookeeper, ctl_zookeeper_free)
 
@@ -44,6 +46,8 @@ typedef struct {
 	char *key;
 	gboolean may_be_denied; /* DENIED is an answer, and no error */
 	guint64 number;
+	/* Sends it, and again over another connection; NULL: a write, which is not repeated. */
+	guint64 (*send)(Store *store, const char *key);
 	StoreMessage *answer; /* OK, ABSENT, CONFLICT or DENIED */
 } CtlRequest;
 

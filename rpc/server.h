@@ -4,7 +4,7 @@
 #include <glib.h>
 
 #include "common/allow-list.h"
-#include "common/tls/stream.h"
+#include "common/tls/context.h"
 #include "rpc/connection-limits.h"
 #include "rpc/counters.h"
 #include "rpc/listener.h"

@@ -5,7 +5,7 @@
 
 #include "options/options.h"
 #include "rpc/server.h"
-#include "server/watchdog.h"
+#include "server/health.h"
 
 /* The admin port: the table of its paths, and their answers. Its thread also draws IDs, for
  * programs that cannot call. */

@@ -5,8 +5,8 @@
 #include <json-glib/json-glib.h>
 
 #include "rpc/server.h"
+#include "server/health.h"
 #include "server/relay-source.h"
-#include "server/watchdog.h"
 
 /*
  * Prometheus' text format, version 0.0.4 (prometheus.io/docs/instrumenting/exposition_formats). A

@@ -267,6 +267,34 @@ static gboolean read_certificates(Server *self, GError **error)
 
 /* The parts */
 
+/* Sets the address under which others reach this server: the one that the option names, or the one
+ * on which it listens, with this machine's name for a wildcard. A passed socket has no other
+ * address. */
+static void set_address(Server *self)
+{
+	const Options *options = self->options;
+	g_autoptr(Address) bound = NULL;
+	g_autofree char *name = NULL;
+	char *text;
+
+	if (options->advertise != NULL) {
+		self->address = g_strdup(options->advertise->text);
+		return;
+	}
+	self->address = text = rpc_server_address(self->rpc);
+	/* the wildcard can be the address of a name, or a number that only the resolver reads, such
+	 * as 0x0 */
+	bound = address_parse_listen(text, NULL);
+	if (bound == NULL || !address_is_everywhere(bound))
+		return;
+	/* the kernel allows any bytes in a name, records and replies do not */
+	name = g_utf8_make_valid(g_get_host_name(), -1);
+	/* the port is the bound one, as the option can be 0 */
+	self->address = g_strconcat(bound->is_tls ? ADDRESS_TLS_PREFIX : "", name,
+				    strrchr(text, ':'), NULL);
+	g_free(text);
+}
+
 static gboolean make_rpc_server(Server *self, GError **error)
 {
 	const Options *options = self->options;
@@ -297,7 +325,6 @@ static gboolean make_rpc_server(Server *self, GError **error)
 		.failed = wake_main,
 		.user_data = self,
 	};
-	g_autoptr(Address) bound = NULL;
 
 	if (config.connections.max_connections == 0) {
 		g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_MFILE,
@@ -312,24 +339,7 @@ static gboolean make_rpc_server(Server *self, GError **error)
 	rpc_server_set_allow(self->rpc, options->allow);
 	if (!find_sockets(self, error) || !read_certificates(self, error))
 		return FALSE;
-	if (options->advertise != NULL) {
-		self->address = g_strdup(options->advertise->text);
-		return TRUE;
-	}
-	/* the address on which it listens, with this machine's name for a wildcard; the wildcard
-	 * can be the address of a name, or a number that only the resolver reads, such as 0x0; a
-	 * passed socket has no other address */
-	self->address = rpc_server_address(self->rpc);
-	bound = address_parse_listen(self->address, NULL);
-	if (bound != NULL && address_is_everywhere(bound)) {
-		g_autofree char *text = g_steal_pointer(&self->address);
-		/* the kernel allows any bytes in a name, records and replies do not */
-		g_autofree char *name = g_utf8_make_valid(g_get_host_name(), -1);
-
-		/* the port is the bound one, as the option can be 0 */
-		self->address = g_strconcat(bound->is_tls ? ADDRESS_TLS_PREFIX : "", name,
-					    strrchr(text, ':'), NULL);
-	}
+	set_address(self);
 	return TRUE;
 }
 
@@ -510,13 +520,9 @@ void server_drain(Server *self, gint64 within_ms)
 		   1000 * (within_ms + STOP_SPARE_MS));
 }
 
-static gint64 sum_of(const Server *self, Counter counter)
-{
-	return (gint64)counter_set_sum(self->counters, counter);
-}
-
 void server_stop(Server *self)
 {
+	CounterSet *counters = self->counters;
 	gint64 timeout_ms = self->options->stop_timeout_ms;
 	gint64 began_us = g_get_monotonic_time();
 	gint64 left_ms;
@@ -534,9 +540,10 @@ void server_stop(Server *self)
 	source_ended = self->source->ops->stop(self->source, left_ms);
 	audit_log_join(self->audit);
 	log_tell_suppressed();
-	log_event(LOG_STOPPED, log_number("ids", sum_of(self, COUNTER_IDS_GENERATED)),
-		  log_number("calls", sum_of(self, COUNTER_CALLS)),
-		  log_number("exceptions", sum_of(self, COUNTER_EXCEPTIONS)),
+	log_event(LOG_STOPPED,
+		  log_number("ids", (gint64)counter_set_sum(counters, COUNTER_IDS_GENERATED)),
+		  log_number("calls", (gint64)counter_set_sum(counters, COUNTER_CALLS)),
+		  log_number("exceptions", (gint64)counter_set_sum(counters, COUNTER_EXCEPTIONS)),
 		  log_number("uptime_s",
 			     (g_get_monotonic_time() - self->started_us) / G_USEC_PER_SEC));
 	if (source_ended)

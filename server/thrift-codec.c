@@ -328,13 +328,26 @@ static void refuse_message(ThriftCodec *self, const Message *message, CounterMet
 	counters_add(self->counters, COUNTER_CALLS, 1);
 }
 
+/* OTHER: it is unknown, or not of the service that is named. */
+static CounterMethod find_method(const MethodName *called)
+{
+	char name[MAX_NAME_BYTES + 1] = "";
+	CounterMethod method;
+
+	/* a name with a NUL in it is not the name before the NUL */
+	if (called->length > MAX_NAME_BYTES || memchr(called->bytes, 0, called->length) != NULL)
+		return COUNTER_OTHER_METHOD;
+	memcpy(name, called->bytes, called->length);
+	method = counter_method_of(name);
+	return called->only_legacy && !METHODS[method].is_legacy ? COUNTER_OTHER_METHOD : method;
+}
+
 gboolean thrift_codec_read(ThriftCodec *self, const Message *message, RpcPass *pass,
 			   WireCall *out_call, char **out_agent)
 {
 	const MessageHeader *header = &message->header;
 	MethodName called = method_name(message);
-	CounterMethod method = COUNTER_OTHER_METHOD;
-	char name[MAX_NAME_BYTES + 1] = "";
+	CounterMethod method = find_method(&called);
 	g_autoptr(ThriftStruct) arguments = NULL;
 	g_autofree char *agent = NULL;
 	g_autoptr(GError) error = NULL;
@@ -342,17 +355,10 @@ gboolean thrift_codec_read(ThriftCodec *self, const Message *message, RpcPass *p
 	gint count = 0;
 
 	if (message->bad != NULL) {
-		refuse_message(self, message, method, APPLICATION_PROTOCOL_ERROR, message->bad,
-			       pass);
+		refuse_message(self, message, COUNTER_OTHER_METHOD, APPLICATION_PROTOCOL_ERROR,
+			       message->bad, pass);
 		return FALSE;
 	}
-	/* a name with a NUL in it is not the name before the NUL */
-	if (called.length <= MAX_NAME_BYTES && memchr(called.bytes, 0, called.length) == NULL) {
-		memcpy(name, called.bytes, called.length);
-		method = counter_method_of(name);
-	}
-	if (called.only_legacy && !METHODS[method].is_legacy)
-		method = COUNTER_OTHER_METHOD;
 	if (method == COUNTER_OTHER_METHOD) {
 		g_autofree char *escaped = text_escape(called.bytes, called.length);
 		g_autofree char *reason = g_strdup_printf("Invalid method name: '%s'", escaped);

@@ -93,7 +93,7 @@ CASES = [
     *(('include', path, C + f'#include "{included}"\n')
       for included, paths in MAY_NOT_INCLUDE.items() for path in paths),
     ('include', 'core/include-system.c', C + '#include <sys/socket.h>\n'),
-    ('include', 'core/cursor.h', C + UNFORMATTED + '#include <glib.h>\n#include <stdint.h>\n'
+    ('include', 'core/id-arithmetic.h', C + UNFORMATTED + '#include <glib.h>\n#include <stdint.h>\n'
      '#include "core/layout.h"\n'),
     ('', 'core/layout.h', C),
     ('', 'server/service.c', C + '#include "core/layout.h"\n#include "sf_snowflake_types.h"\n'),
@@ -105,6 +105,7 @@ CASES = [
     ('', 'core/prefix-right.h', C + 'typedef struct {\n\tint (*f)(int a);\n} OtherThing;\n\n'
      'typedef int (*Callback)(void);\n\nint prefix_right_a(void) G_GNUC_PRINTF(2, 3);\n'
      'static inline int other_thing_a(OtherThing *self)\n{\n\treturn f(self);\n}\n'),
+    ('', 'core/prefix-number.h', C + 'typedef long Number;\n\nlong number_a(Number a);\n'),
     ('', 'core/in-folder.h', C + 'int core_in_folder_a(void);\n'),
     ('', 'core/plurals.h', C + 'int plural_a(void);\nint plurals_b(void);\n'),
     ('python', 'tests/wrong.py', PY + 'def f(:\n'),

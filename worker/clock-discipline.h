@@ -6,9 +6,10 @@
 #include "worker/registry.h"
 
 /*
- * The rules by which the clock of IDs follows, ignores or waits for the system's clock, which
- * anybody can set. The keeper measures their difference again and again, and judges it here.
- * Slewing changes both alike, so only steps show.
+ * Disciplines SystemClock, the clock that IDs and reservations are made by: the rules by which it
+ * follows, ignores or waits for the system's clock, which anybody can set. The keeper measures
+ * their difference again and again, and judges it here. Slewing changes both alike, so only steps
+ * show.
  *
  * If the registry has a clock, a step in either direction is adopted if the system's clock then
  * differs from the registry's by no more than the allowed skew. Otherwise it is held until the

@@ -43,6 +43,8 @@ struct _Keeper {
 	SystemClock *clock;
 	KeeperConfig config;
 	const Layout *layout;
+	gint64 max_skew_ns;     /* of the config */
+	gint64 max_ahead_ticks; /* of the config */
 
 	/* Only the thread uses the members from here on. */
 	KeeperPlanFacts facts;
@@ -108,11 +110,6 @@ static gint64 end_unless_past_ms(const Keeper *self, gint64 end_ms, gint64 now_m
 	return now_ms < end_ms + self->layout->tick_ms ? end_ms : 0;
 }
 
-static gint64 max_skew_ns(const Keeper *self)
-{
-	return self->config.max_clock_skew_ms * CLOCK_NS_PER_MS;
-}
-
 static void request_clock(Keeper *self)
 {
 	self->clock_requested_at_us = self->facts.now_us;
@@ -151,7 +148,7 @@ static void judge_clock(Keeper *self, gboolean is_new_reading)
 		.now_us = self->facts.now_us,
 		.offset_ns = system_clock_offset_ns(self->clock),
 		.measured_ns = system_clock_measure_offset_ns(),
-		.max_skew_ns = max_skew_ns(self),
+		.max_skew_ns = self->max_skew_ns,
 		.clock = self->report.clock,
 	};
 	gint64 by_ms = (reading.measured_ns - reading.offset_ns) / CLOCK_NS_PER_MS;
@@ -191,10 +188,10 @@ static void check_difference(Keeper *self)
 	if (self->clock_differs &&
 	    self->facts.now_us - self->clock_requested_at_us >= ASK_INTERVAL_US)
 		request_clock(self);
-	if (!self->clock_differs && ABS(ahead_ns) > max_skew_ns(self)) {
+	if (!self->clock_differs && ABS(ahead_ns) > self->max_skew_ns) {
 		self->clock_differs = TRUE;
 		log_event(LOG_CLOCK_DIFFERS, log_number("by_ms", ahead_ns / CLOCK_NS_PER_MS));
-	} else if (ABS(ahead_ns) <= max_skew_ns(self) / 2) {
+	} else if (ABS(ahead_ns) <= self->max_skew_ns / 2) {
 		/* well below it, or a difference about as large as the skew would be logged again
 		 * and again */
 		self->clock_differs = FALSE;
@@ -415,7 +412,7 @@ gboolean keeper_get_quarantined(Keeper *self, GPtrArray **out_records, gint64 *o
 	return list != NULL;
 }
 
-/* The lease */
+/* How far a reservation reaches */
 
 static gint64 ticks_of(const Keeper *self, gint64 length_ms)
 {
@@ -429,7 +426,7 @@ static gint64 reach_ticks(const Keeper *self, gint64 length_ms)
 {
 	gint64 offset_ns = system_clock_offset_ns(self->clock);
 	gint64 excess_ns =
-		registry_clock_ahead_ns(&self->report.clock, offset_ns) - max_skew_ns(self);
+		registry_clock_ahead_ns(&self->report.clock, offset_ns) - self->max_skew_ns;
 	gint64 tick_ns = self->layout->tick_ms * CLOCK_NS_PER_MS;
 	gint64 reach = ticks_of(self, length_ms);
 
@@ -444,15 +441,7 @@ static gint64 next_length_ms(const Keeper *self)
 	return MIN(2 * self->length_ms, self->registry->max_length_ms);
 }
 
-static gint64 max_ahead_ticks(const Keeper *self)
-{
-	return self->config.max_ahead_ms / self->layout->tick_ms;
-}
-
-static gboolean is_ahead(const Keeper *self, gint64 tick)
-{
-	return tick > self->facts.now_tick + max_ahead_ticks(self);
-}
+/* The lease */
 
 static void show_reservation(Keeper *self, gint64 end_tick)
 {
@@ -472,16 +461,6 @@ static void show_extending_fails(Keeper *self, gboolean fails)
 	pthread_mutex_unlock(&self->mutex);
 }
 
-/* Attempts */
-
-static void note_failed_attempt(Keeper *self)
-{
-	self->facts.failures++;
-	self->facts.retry_at_us = g_get_monotonic_time() +
-				  keeper_plan_backoff_us(self->facts.failures, g_random_double());
-	self->changed_is_due = TRUE;
-}
-
 /* A reservation of @length_ms was confirmed. */
 static void note_reservation(Keeper *self, gint64 length_ms, guint64 cursor, gint64 written_at_us)
 {
@@ -492,17 +471,6 @@ static void note_reservation(Keeper *self, gint64 length_ms, guint64 cursor, gin
 	self->facts.failures = 0;
 	self->facts.retry_at_us = 0;
 }
-
-static void end_attempts(Keeper *self, GError *error)
-{
-	pthread_mutex_lock(&self->mutex);
-	self->error = error;
-	pthread_mutex_unlock(&self->mutex);
-	self->facts.ended = TRUE;
-	note_failed_attempt(self);
-}
-
-/* The lease */
 
 /* Returns the tick of the last ID, or the one before the first. */
 static gint64 retire_lease(Keeper *self)
@@ -547,7 +515,8 @@ static void publish_lease(Keeper *self, const Reservation *reservation)
 	g_autofree char *first = NULL, *end = NULL;
 
 	/* with reclaim, the true time is more important than the order of IDs */
-	if (!self->config.reclaim_on_step_back || !is_ahead(self, self->last_tick))
+	if (!self->config.reclaim_on_step_back ||
+	    self->last_tick <= facts->now_tick + self->max_ahead_ticks)
 		first_tick = MAX(first_tick, self->last_tick + 1);
 	self->lease = lease_new(self->layout, reservation->datacenter_id, reservation->worker_id,
 				first_tick, reservation->end_tick);
@@ -580,12 +549,12 @@ static void update_lease_facts(Keeper *self)
 	if (!facts->has_lease)
 		return;
 	first_tick = self->lease->first_tick;
-	facts->ids_from_tick = MAX(cursor_tick, first_tick) - max_ahead_ticks(self);
+	facts->ids_from_tick = MAX(cursor_tick, first_tick) - self->max_ahead_ticks;
 	self->lease_began =
 		self->lease_began || facts->now_tick >= first_tick || cursor_tick >= first_tick;
 	/* if no worker ID can be claimed, it is better to wait for the clock */
 	facts->ahead = self->config.reclaim_on_step_back && self->report.is_reachable &&
-		       is_ahead(self, cursor_tick) && self->lease_began;
+		       cursor_tick > facts->now_tick + self->max_ahead_ticks && self->lease_began;
 	facts->wanted = self->registry->extend_when_idle || atomic_load(&self->is_demanded) ||
 			cursor != self->cursor_at_write;
 	reach = reach_ticks(self, next_length_ms(self));
@@ -593,7 +562,24 @@ static void update_lease_facts(Keeper *self)
 	facts->next_end_tick = MIN(facts->now_tick + reach, layout_max_tick(self->layout));
 }
 
-/* How the operations end */
+/* How the operations of the registry begin and end */
+
+static void note_failed_attempt(Keeper *self)
+{
+	self->facts.failures++;
+	self->facts.retry_at_us = g_get_monotonic_time() +
+				  keeper_plan_backoff_us(self->facts.failures, g_random_double());
+	self->changed_is_due = TRUE;
+}
+
+static void end_attempts(Keeper *self, GError *error)
+{
+	pthread_mutex_lock(&self->mutex);
+	self->error = error;
+	pthread_mutex_unlock(&self->mutex);
+	self->facts.ended = TRUE;
+	note_failed_attempt(self);
+}
 
 static void log_waiting(const Keeper *self, gint64 until_tick, const GError *error)
 {
@@ -946,6 +932,8 @@ Keeper *keeper_new(Registry *registry, Generator *generator, SystemClock *clock,
 	self->clock = clock;
 	self->config = *config;
 	self->layout = generator_layout(generator);
+	self->max_skew_ns = config->max_clock_skew_ms * CLOCK_NS_PER_MS;
+	self->max_ahead_ticks = config->max_ahead_ms / self->layout->tick_ms;
 	self->facts.tick_us = self->layout->tick_ms * G_TIME_SPAN_MILLISECOND;
 	self->status = (KeeperStatus){
 		.datacenter_id = config->datacenter_id,

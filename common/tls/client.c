@@ -70,11 +70,6 @@ static Stamps stamps_of(const TlsNames *names)
 	return (Stamps){stamp_of(names->ca), stamp_of(names->certificate), stamp_of(names->key)};
 }
 
-static TlsContext *read_files(const TlsNames *names, GError **error)
-{
-	return tls_context_new_client(names->ca, names->certificate, names->key, error);
-}
-
 TlsClient *tls_client_new(const TlsNames *names, GError **error)
 {
 	const Stamps stamps = stamps_of(names);
@@ -87,7 +82,7 @@ TlsClient *tls_client_new(const TlsNames *names, GError **error)
 				    "a certificate requires its key, and a key its certificate");
 		return NULL;
 	}
-	context = read_files(names, error);
+	context = tls_context_new_client(names->ca, names->certificate, names->key, error);
 	if (context == NULL)
 		return NULL;
 	self = g_new0(TlsClient, 1);
@@ -128,15 +123,16 @@ gint64 tls_client_expires_ms(TlsClient *self)
 
 TlsStream *tls_client_connect(TlsClient *self, int fd, const char *host)
 {
+	const TlsNames *names = &self->names;
 	g_autoptr(TlsContext) context = NULL;
 	Stamps stamps;
 
 	pthread_mutex_lock(&self->mutex);
 	/* before the files are read, so that a later change is noticed the next time */
-	stamps = stamps_of(&self->names);
+	stamps = stamps_of(names);
 	if (memcmp(&stamps, &self->stamps, sizeof(stamps)) != 0) {
 		self->stamps = stamps;
-		context = read_files(&self->names, NULL);
+		context = tls_context_new_client(names->ca, names->certificate, names->key, NULL);
 		if (context != NULL) {
 			tls_context_unref(self->context);
 			self->context = g_steal_pointer(&context);
@@ -144,7 +140,7 @@ TlsStream *tls_client_connect(TlsClient *self, int fd, const char *host)
 	}
 	context = tls_context_ref(self->context);
 	pthread_mutex_unlock(&self->mutex);
-	return tls_stream_new_client(context, fd, self->names.any_name ? NULL : host);
+	return tls_stream_new_client(context, fd, names->any_name ? NULL : host);
 }
 
 gssize tls_client_send(TlsStream *stream, int fd, const void *bytes, gsize length)

@@ -1,57 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include <glib.h>
 #include <sys/types.h>
 
-/*
- * The TLS settings of one end: its certificate, and the CAs that it trusts. TLS 1.2 and 1.3,
- * without renegotiation and session resumption, so that the certificates of each connection are
- * checked. Immutable, so any thread can use it. Streams (below) are made from it.
- *
- * Files are in the PEM format. Their names are borrowed.
- */
-typedef struct _TlsContext TlsContext;
-
-/* Which of the files cannot be used; the message names it, and says why. */
-#define TLS_ERROR (tls_error_quark())
-GQuark tls_error_quark(void);
-
-typedef enum {
-	TLS_ERROR_CA,
-	TLS_ERROR_CERTIFICATE,
-	TLS_ERROR_KEY, /* also if it does not belong to the certificate */
-} TlsError;
-
-/**
- * tls_context_new_server:
- * @certificate: its own first, then the intermediate ones
- * @key: must belong to the certificate
- * @client_ca: (nullable): CAs; each client needs a certificate that one of them signed
- *
- * Returns: (transfer full): or %NULL with a TlsError set
- */
-TlsContext *tls_context_new_server(const char *certificate, const char *key, const char *client_ca,
-				   GError **error);
-
-/**
- * tls_context_new_client:
- * @ca: (nullable): CAs that sign servers' certificates; %NULL: the system trust store
- * @certificate, @key: (nullable): both or none, for servers that require one
- *
- * Returns: (transfer full): or %NULL with a TlsError set
- */
-TlsContext *tls_context_new_client(const char *ca, const char *certificate, const char *key,
-				   GError **error);
-
-/* (transfer full): @self again; %NULL is let through. */
-TlsContext *tls_context_ref(TlsContext *self);
-void tls_context_unref(TlsContext *self);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC(TlsContext, tls_context_unref)
-
-/* When its own certificate expires, in milliseconds since the Unix epoch; G_MAXINT64: it has none.
- */
-gint64 tls_context_expires_ms(const TlsContext *self);
+#include "common/tls/context.h"
 
 /*
  * TLS on a connected non-blocking socket. No function blocks: if one fails with EAGAIN,

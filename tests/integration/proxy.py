@@ -49,6 +49,7 @@ from zookeeper import HOST, free_port
 
 EXISTS, GET_DATA, SET_ACL = 3, 4, 7
 GET_CHILDREN, GET_CHILDREN_2, MULTI, CREATE_2 = 8, 12, 14, 15
+SET_AUTH = 100
 
 TO_SERVER, TO_CLIENT = "to_server", "to_client"
 BOTH = (TO_SERVER, TO_CLIENT)

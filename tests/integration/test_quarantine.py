@@ -14,14 +14,15 @@ from datetime import datetime
 from ctl import FAR, RegistryTest, answer_question, run
 from fake_clock import FakeClock
 from harness import ENVIRONMENT, HANG_GUARD_S, SANITIZED, SNOWFLAKECTL, secret_file, wait_for
-from proxy import CREATE_2, GET_DATA, MULTI
+from proxy import CREATE_2, GET_CHILDREN, GET_DATA, MULTI, SET_AUTH
 from znodes import Registry, tick_in, time_of
+from zookeeper import client
 from zookeeper_case import CALLS_WAIT, DATACENTER, ZooKeeperTest, tick_of
 
 SKEW_MS = 10000
 RESERVATION_MS = 600000
 SLACK_S = 10
-NO_NODE = -101
+NO_NODE, AUTH_FAILED = -101, -115
 SKEW_S, RESERVATION_S = SKEW_MS / 1000, RESERVATION_MS / 1000
 LENGTH_S = SLACK_S + SKEW_S + RESERVATION_S
 MOST = (3600, 86400)  # of what servers allow
@@ -221,6 +222,29 @@ class Quarantine(QuarantineTest):
                           1, f"{self.registry.floor_path(1)}: the operation was throttled",
                           "the registry is not safe yet; run the command again")
 
+    def test_data_that_cannot_be_written_as_they_are(self):
+        self.registry.make_datacenter(1)
+        path = f"{self.registry.root}/datacenters"
+        for data in (b"\0", b"a\0b"):
+            self.kazoo.set(path, data)
+            before = self.registry.everything()
+            self.assert_fails(self.quarantine(), 1, f"the data of {path}", "a NUL byte",
+                              f'set {path} ""')
+            self.assertEqual(self.registry.everything(), before)
+        self.kazoo.set(path, b"")
+        self.assert_ok(self.quarantine())
+
+    def test_a_password_that_zookeeper_refuses(self):
+        """At once: the timeout is longer than the test waits."""
+        self.registry.make_datacenter(1)
+        password = secret_file(self.directory / "password", "ids:secret\n")
+        proxy = self.proxy()
+        proxy.answer(AUTH_FAILED, SET_AUTH, b"digest")
+        self.assert_fails(run("--zookeeper", proxy.connect_string + self.registry.root,
+                              "--zookeeper-auth", password, "--timeout", 2000 * HANG_GUARD_S,
+                              "registry", "quarantine", "--yes"),
+                          1, "it refuses the user and password of --zookeeper-auth")
+
     def test_a_damaged_floor_is_left_and_said(self):
         self.registry.make_datacenter(0)
         self.registry.make_datacenter(1)
@@ -356,6 +380,57 @@ class Live(QuarantineTest):
                 self.assertEqual((process.returncode, complaints), (0, ""))
                 self.assertIn("1 floor raised", output)
                 self.assert_raised(self.registry.read_floor(1), floor.version + 1)
+
+    def test_a_connection_that_is_lost_while_it_waits(self):
+        path, _ = self.registry.claim(1, "a.example:1", session_timeout_ms=1000 * HANG_GUARD_S)
+        proxy = self.proxy()
+        process = self.begin(proxy.connect_string + self.registry.root, "--timeout",
+                             str(1000 * HANG_GUARD_S))
+        self.assertIn("1 claim is left", process.stderr.readline())
+        for lose in (proxy.reset, proxy.cut):
+            before = proxy.requests[GET_CHILDREN]
+            lose()
+            proxy.heal()
+            wait_for(lambda seen=before: proxy.requests[GET_CHILDREN] > seen, "another read")
+        self.kazoo.delete(path)
+        output, complaints = process.communicate(timeout=HANG_GUARD_S)
+        self.assertEqual((process.returncode, complaints), (0, ""))
+        self.assertIn("1 floor raised", output)
+        self.assert_raised(self.registry.read_floor(1), 1)
+
+    def test_a_session_that_ends_while_it_waits(self):
+        """It has ended when ZooKeeper has ended a longer one that was cut off at the same time."""
+        path, _ = self.registry.claim(1, "a.example:1", session_timeout_ms=1000 * HANG_GUARD_S)
+        proxy = self.proxy()
+        witness = client(proxy.connect_string)
+        self.addCleanup(witness.close)
+        self.addCleanup(witness.stop)
+        trace = witness.create(f"{self.registry.root}/witness", ephemeral=True)
+        process = self.begin(proxy.connect_string + self.registry.root, "--timeout",
+                             str(1000 * HANG_GUARD_S))
+        self.assertIn("1 claim is left", process.stderr.readline())
+        proxy.cut()
+        wait_for(lambda: not self.kazoo.exists(trace), "the end of the sessions")
+        proxy.heal()
+        self.kazoo.delete(path)
+        output, complaints = process.communicate(timeout=HANG_GUARD_S)
+        self.assertEqual((process.returncode, complaints), (0, ""))
+        self.assertIn("1 floor raised", output)
+
+    def test_a_connection_that_is_lost_during_a_write(self):
+        self.registry.make_datacenter(1)
+        proxy = self.proxy()
+        trap = proxy.hold_next_reply(MULTI)
+        process = self.begin(proxy.connect_string + self.registry.root, "--timeout",
+                             str(1000 * HANG_GUARD_S))
+        trap.wait()
+        proxy.reset()
+        proxy.heal()
+        output, complaints = process.communicate(timeout=HANG_GUARD_S)
+        self.assertEqual((process.returncode, len(output.splitlines())), (1, 1), complaints)
+        self.assertIn("the connection", complaints)
+        self.assertIn("the registry is not safe yet; run the command again", complaints)
+        self.assert_ok(self.quarantine())
 
     def test_a_datacenter_that_comes_while_it_waits(self):
         path, _ = self.registry.claim(1, "a.example:1", session_timeout_ms=20000)

@@ -120,6 +120,15 @@ class Znodes(ZooKeeperTest):
                 self.assertEqual(self.tree.client.get(self.layout_path())[0], text)
         self.assertEqual(list(self.tree.reservations()), [0])
 
+    def test_only_the_parent_of_the_claims_is_made_if_only_it_is_missing(self):
+        self.member().terminate()
+        self.tree.client.delete(self.tree.claims_path())
+        server = self.member()
+        made = [event.fields["path"] for event in server.events
+                if event.name == "zookeeper-operation" and event.fields["operation"] == "create"]
+        self.assertEqual(made[0], self.tree.claims_path())
+        self.assertEqual([path.startswith(f"{made[0]}/claim-") for path in made[1:]], [True])
+
     def test_strange_names_are_left_alone(self):
         strange = [f"{self.tree.claims_path()}/{name}" for name in ("claim", "claim--1", "x-1-2")]
         strange += [self.tree.reservation_path(name)

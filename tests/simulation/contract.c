@@ -86,7 +86,7 @@ static Client *open_client(const char *auth)
 
 static void make(Client *client, const char *path, const char *data)
 {
-	expect_outcome(client, ASK(client, create, path, data), ZOOKEEPER_OK);
+	expect_outcome(client, ASK(client, create, path, data, FALSE), ZOOKEEPER_OK);
 }
 
 static void set(Client *client, const char *path, const char *data)
@@ -152,7 +152,7 @@ CASE("/session/create", check_create)
 	g_autoptr(ContractClient) client = open_client(NULL);
 	g_autofree char *child = path_below(root, "child"), *lost = path_below(root, "no/child");
 	g_autoptr(ZookeeperMessage) reply = NULL;
-	guint64 request = ASK(client, create, root, "text");
+	guint64 request = ASK(client, create, root, "text", FALSE);
 
 	reply = expect_reply(client, request);
 	g_assert_cmpint(reply->outcome, ==, ZOOKEEPER_OK);
@@ -160,8 +160,8 @@ CASE("/session/create", check_create)
 	g_assert_cmpint(reply->stat.version, ==, 0);
 	g_assert_cmpint(reply->stat.owner_session, ==, 0);
 	make(client, child, "");
-	expect_outcome(client, ASK(client, create, child, ""), ZOOKEEPER_NODE_EXISTS);
-	expect_outcome(client, ASK(client, create, lost, ""), ZOOKEEPER_NO_NODE);
+	expect_outcome(client, ASK(client, create, child, "", FALSE), ZOOKEEPER_NODE_EXISTS);
+	expect_outcome(client, ASK(client, create, lost, "", FALSE), ZOOKEEPER_NO_NODE);
 	expect_data(client, child, "", 0);
 }
 
@@ -237,7 +237,7 @@ static guint64 expect_sequence(Client *client, const char *root, gint64 owner_se
 {
 	g_autofree char *prefix = path_below(root, "claim-");
 	g_autoptr(ZookeeperMessage) reply =
-		expect_reply(client, ASK(client, create_ephemeral, prefix, "data"));
+		expect_reply(client, ASK(client, create, prefix, "data", TRUE));
 
 	g_assert_cmpint(reply->outcome, ==, ZOOKEEPER_OK);
 	g_assert_true(g_str_has_prefix(reply->path, prefix));
@@ -291,7 +291,7 @@ CASE("/session/ephemeral", check_ephemeral)
 
 	make(owner, root, "");
 	expect_sequence(owner, root, session);
-	expect_outcome(owner, ASK(owner, create, child, ""), ZOOKEEPER_REFUSED);
+	expect_outcome(owner, ASK(owner, create, child, "", FALSE), ZOOKEEPER_REFUSED);
 	sync_client(other, root);
 	request = ASK(other, exists, claim, TRUE);
 	{
@@ -351,7 +351,8 @@ CASE("/session/times", check_times)
 	g_autoptr(ContractClient) client = open_client(NULL);
 	gint64 before_ms = contract_leader_ms();
 	gint64 before_ns = contract_client_boottime_ns(client);
-	g_autoptr(ZookeeperMessage) made = expect_reply(client, ASK(client, create, root, ""));
+	g_autoptr(ZookeeperMessage) made =
+		expect_reply(client, ASK(client, create, root, "", FALSE));
 	g_autoptr(ZookeeperMessage) changed = expect_reply(client, request_set(client, root, ""));
 
 	g_assert_cmpint(before_ns, <=, made->sent_ns);
@@ -695,7 +696,7 @@ CASE("/session/expiry", check_expiry)
 		g_clear_pointer(&client, contract_client_free);
 		client = contract_client_new(NULL, CONTRACT_SHORT_MS);
 		expect_connected(client);
-		request = ASK(client, create_ephemeral, prefix, "");
+		request = ASK(client, create, prefix, "", TRUE);
 		do {
 			g_clear_pointer(&message, zookeeper_message_free);
 			message = contract_client_next(client);

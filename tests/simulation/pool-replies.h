@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "core/cursor.h"
+#include "core/id-arithmetic.h"
 #include "tests/unit/client/fake-server.h"
 
 /* Replies of a server as frames of Thrift's binary protocol, in addition to fake-server.h. */

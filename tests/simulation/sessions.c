@@ -715,14 +715,13 @@ DEFINE_READ(get, ENSEMBLE_GET)
 DEFINE_READ(exists, ENSEMBLE_EXISTS)
 DEFINE_READ(children, ENSEMBLE_CHILDREN)
 
-#define DEFINE_CREATE(name, operation)                                                             \
-	guint64 zookeeper_session_##name(ZookeeperSession *self, const char *path,                 \
-					 const char *data)                                         \
-	{                                                                                          \
-		return make_path_request(self, operation, path, data, FALSE);                      \
-	}
-DEFINE_CREATE(create, ENSEMBLE_CREATE)
-DEFINE_CREATE(create_ephemeral, ENSEMBLE_CREATE_EPHEMERAL)
+guint64 zookeeper_session_create(ZookeeperSession *self, const char *path, const char *data,
+				 gboolean is_ephemeral)
+{
+	EnsembleOperation operation = is_ephemeral ? ENSEMBLE_CREATE_EPHEMERAL : ENSEMBLE_CREATE;
+
+	return make_path_request(self, operation, path, data, FALSE);
+}
 
 #define DEFINE_REQUEST(name, operation)                                                            \
 	guint64 zookeeper_session_##name(ZookeeperSession *self, const char *path)                 \

@@ -53,15 +53,15 @@ static void make_next_record(Registration *self)
 	registration_begin_wait(self, self->store->ops->commit(self->store, &write, 1));
 }
 
-/* Begins to make the records @keys, after those above the first. */
-static void make_records(Registration *self, const char *const keys[])
+/* Begins to make the records @keys. @with_above: after those above the first */
+static void make_records(Registration *self, const char *const keys[], gboolean with_above)
 {
 	GPtrArray *missing = g_ptr_array_new_with_free_func(g_free);
 
 	g_clear_pointer(&self->preparation.missing, g_ptr_array_unref);
 	self->preparation.missing = missing;
 	self->preparation.n_made = 0;
-	for (const char *slash = strchr(keys[0] + 1, '/'); slash != NULL;
+	for (const char *slash = strchr(keys[0] + 1, '/'); with_above && slash != NULL;
 	     slash = strchr(slash + 1, '/'))
 		g_ptr_array_add(missing, g_strndup(keys[0], (gsize)(slash - keys[0])));
 	self->preparation.n_above = missing->len;
@@ -79,6 +79,8 @@ static void take_made_record(Registration *self, const StoreMessage *answer)
 	if (is_there || is_above) {
 		self->preparation.n_made++;
 		make_next_record(self);
+	} else if (answer->outcome == STORE_ABSENT && self->preparation.n_above == 0) {
+		start_preparing(self); /* those above have gone since they were read */
 	} else if (answer->outcome == STORE_ABSENT) {
 		registration_complain(
 			self,
@@ -170,7 +172,7 @@ static void take_prepared(Registration *self, const StoreMessage *answer, const 
 	switch (self->preparation.step) {
 	case PREPARATION_LAYOUT:
 		if (record == NULL)
-			make_records(self, layout);
+			make_records(self, layout, TRUE);
 		else
 			check_layout(self, record);
 		break;
@@ -185,13 +187,14 @@ static void take_prepared(Registration *self, const StoreMessage *answer, const 
 		break;
 	case PREPARATION_RESERVATIONS: /* the last part of a datacenter */
 		if (record == NULL)
-			make_records(self, datacenter);
+			make_records(self, datacenter, TRUE);
 		else
 			read_record(self, PREPARATION_CLAIMS, self->keys.claims);
 		break;
-	case PREPARATION_CLAIMS: /* deleted by hand: there are reservations, so no floor is made */
+	case PREPARATION_CLAIMS: /* deleted by hand: the reservations beside it were read, so what
+				  * is above is there, and no floor is made */
 		if (record == NULL)
-			make_records(self, claims);
+			make_records(self, claims, FALSE);
 		else
 			read_record(self, PREPARATION_FLOOR, self->keys.floor);
 		break;

@@ -208,6 +208,31 @@ static void complain_of_record(Registration *self, const StoreMessage *answer)
 	registration_complain_of(self, key, answer->outcome, answer->reason);
 }
 
+/* Another server has written what the attempt relies on, or it is gone. */
+static void take_conflict(Registration *self, const StoreMessage *answer)
+{
+	const Attempt *attempt = &self->attempt;
+
+	if (failed_at_claim(self, answer)) {
+		registration_lose_claim(self);
+		return;
+	}
+	if (failed_at_floor(self, answer)) {
+		/* an operator has raised the floor, or somebody has deleted it: it is read again */
+		self->facts.prepared = FALSE;
+		/* nobody can claim the worker ID before its end, so it is left to that */
+		if (attempt->goal == REGISTRY_RELEASE && self->facts.goal == REGISTRY_RELEASE) {
+			registration_fail(self, REGISTRY_ERROR_FAILED,
+					  "the floor of datacenter %u has changed",
+					  self->config.datacenter_id);
+			return;
+		}
+	} else if (attempt->goal == REGISTRY_CLAIM) {
+		self->goal.lost_race = TRUE;
+	}
+	try_again(self);
+}
+
 void reservation_take_written(Registration *self, const StoreMessage *answer)
 {
 	const Attempt *attempt = &self->attempt;
@@ -234,26 +259,7 @@ void reservation_take_written(Registration *self, const StoreMessage *answer)
 		break;
 	case STORE_ABSENT:
 	case STORE_CONFLICT:
-		if (failed_at_claim(self, answer)) {
-			registration_lose_claim(self);
-			break;
-		}
-		if (failed_at_floor(self, answer)) {
-			/* an operator has raised the floor, or somebody has deleted it: it is read
-			 * again */
-			self->facts.prepared = FALSE;
-			/* nobody can claim the worker ID before its end, so it is left to that */
-			if (attempt->goal == REGISTRY_RELEASE &&
-			    self->facts.goal == REGISTRY_RELEASE) {
-				registration_fail(self, REGISTRY_ERROR_FAILED,
-						  "the floor of datacenter %u has changed",
-						  self->config.datacenter_id);
-				break;
-			}
-		} else if (attempt->goal == REGISTRY_CLAIM) {
-			self->goal.lost_race = TRUE;
-		}
-		try_again(self);
+		take_conflict(self, answer);
 		break;
 	case STORE_DENIED:
 	case STORE_REFUSED:

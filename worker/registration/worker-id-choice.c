@@ -148,11 +148,6 @@ WorkerIdChoice worker_id_choice_make(const DatacenterListing *listing, const Wor
 	return choice;
 }
 
-static char *describe_address(const ListedReservation *reservation)
-{
-	return text_escape(reservation->record.address, strlen(reservation->record.address));
-}
-
 static void describe_first(GString *text, const GPtrArray *found, const char *what)
 {
 	const ListedReservation *first;
@@ -192,7 +187,8 @@ static char *describe_all(const DatacenterListing *listing, const WorkerIdWish *
 		start = text->len;
 		for (i = 0; i < held->len && text->len - start < MAX_NAMED_BYTES; i++) {
 			const ListedReservation *reservation = held->pdata[i];
-			g_autofree char *address = describe_address(reservation);
+			const char *holder = reservation->record.address;
+			g_autofree char *address = text_escape(holder, strlen(holder));
 
 			g_string_append_printf(text, "%sworker %u by %s", i > 0 ? ", " : "",
 					       reservation->worker_id, address);
@@ -227,7 +223,7 @@ char *worker_id_choice_describe_obstacles(const DatacenterListing *listing,
 	if (obstacle == DAMAGED)
 		return g_strdup_printf("worker %u is damaged (%s)", wanted->worker_id,
 				       wanted->damage);
-	address = describe_address(wanted);
+	address = text_escape(wanted->record.address, strlen(wanted->record.address));
 	if (obstacle == HELD)
 		return g_strdup_printf("worker %u is held by %s", wanted->worker_id, address);
 	until = layout_tick_text(layout, wanted->record.end_tick);

@@ -561,24 +561,15 @@ guint64 zookeeper_session_children(ZookeeperSession *self, const char *path, gbo
 		    zoo_aget_children(self->handle, path, watch, on_children, request));
 }
 
-static guint64 create(ZookeeperSession *self, const char *path, const char *data, int mode)
+guint64 zookeeper_session_create(ZookeeperSession *self, const char *path, const char *data,
+				 gboolean is_ephemeral)
 {
+	int mode = is_ephemeral ? ZOO_EPHEMERAL | ZOO_SEQUENCE : ZOO_PERSISTENT;
 	Request *request = request_new(self, "create", path);
 
 	return sent(self, request,
 		    zoo_acreate2(self->handle, path, data, (int)strlen(data), self->acl, mode,
 				 on_created, request));
-}
-
-guint64 zookeeper_session_create(ZookeeperSession *self, const char *path, const char *data)
-{
-	return create(self, path, data, ZOO_PERSISTENT);
-}
-
-guint64 zookeeper_session_create_ephemeral(ZookeeperSession *self, const char *path,
-					   const char *data)
-{
-	return create(self, path, data, ZOO_EPHEMERAL | ZOO_SEQUENCE);
 }
 
 guint64 zookeeper_session_delete(ZookeeperSession *self, const char *path)

@@ -131,10 +131,10 @@ gint64 zookeeper_session_timeout_ms(ZookeeperSession *self);
 guint64 zookeeper_session_get(ZookeeperSession *self, const char *path, gboolean watch);
 guint64 zookeeper_session_exists(ZookeeperSession *self, const char *path, gboolean watch);
 guint64 zookeeper_session_children(ZookeeperSession *self, const char *path, gboolean watch);
-guint64 zookeeper_session_create(ZookeeperSession *self, const char *path, const char *data);
-/* The path is completed with a sequence number; the znode goes when the session ends. */
-guint64 zookeeper_session_create_ephemeral(ZookeeperSession *self, const char *path,
-					   const char *data);
+/* @is_ephemeral: the path is completed with a sequence number, and the znode goes when the session
+ * ends */
+guint64 zookeeper_session_create(ZookeeperSession *self, const char *path, const char *data,
+				 gboolean is_ephemeral);
 guint64 zookeeper_session_delete(ZookeeperSession *self, const char *path);
 /* Reads the ACL; NO_AUTH if this client may neither read nor administer the znode. */
 guint64 zookeeper_session_get_acl(ZookeeperSession *self, const char *path);

@@ -67,11 +67,6 @@ typedef struct {
 	GQueue paths;           /* that are still to be read */
 } AccessCheck;
 
-static void add_path(AccessCheck *self, const char *parent, const char *name)
-{
-	g_queue_push_tail(&self->paths, g_strconcat(parent, "/", name, NULL));
-}
-
 static void end_check(AccessCheck *self, ZookeeperOutcome outcome, const char *reason,
 		      const char *path)
 {
@@ -139,7 +134,8 @@ static gboolean access_check_take(AccessCheck *self, const ZookeeperMessage *mes
 		/* no server reads what others have put there */
 		for (char **name = message->children; *name != NULL; name++)
 			if (znode_parse_number(*name, G_MAXUINT, &worker_id))
-				add_path(self, self->reservations, *name);
+				g_queue_push_tail(&self->paths, g_strconcat(self->reservations, "/",
+									    *name, NULL));
 	} else {
 		self->children = 0;
 		if (message->outcome != ZOOKEEPER_NO_NODE)
@@ -164,10 +160,10 @@ static AccessCheck *access_check_new(ZookeeperSession *session, const char *root
 	g_queue_init(&self->paths);
 	g_queue_push_tail(&self->paths, g_strdup(root));
 	for (const char *const *name = ZNODES_OF_ROOT; *name != NULL; name++)
-		add_path(self, root, *name);
+		g_queue_push_tail(&self->paths, g_strconcat(root, "/", *name, NULL));
 	g_queue_push_tail(&self->paths, g_strdup(datacenter));
 	for (const char *const *name = ZNODES_OF_DATACENTER; *name != NULL; name++)
-		add_path(self, datacenter, *name);
+		g_queue_push_tail(&self->paths, g_strconcat(datacenter, "/", *name, NULL));
 	/* an operator may have closed the znodes a moment ago */
 	self->sync = zookeeper_session_sync(session, root);
 	self->children = zookeeper_session_children(session, self->reservations, FALSE);
@@ -359,10 +355,9 @@ static guint64 store_commit(Store *store, const StoreWrite *writes, guint n_writ
 			.version = MAX(writes[i].version, -1),
 		};
 	job = job_new(self);
-	if (n_writes == 1 && last->is_mortal)
-		request = zookeeper_session_create_ephemeral(self->session, last->key, last->data);
-	else if (n_writes == 1 && last->version == STORE_NONE)
-		request = zookeeper_session_create(self->session, last->key, last->data);
+	if (n_writes == 1 && last->version == STORE_NONE)
+		request = zookeeper_session_create(self->session, last->key, last->data,
+						   last->is_mortal);
 	else
 		request = zookeeper_session_commit(self->session, parts, n_writes);
 	expect_reply(self, job, request, FOR_COMMIT, last->key);

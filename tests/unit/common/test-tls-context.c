@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "common/tls/stream.h"
+#include "common/tls/context.h"
 #include "tests/unit/common/certificate.h"
 #include "tests/unit/unit-test.h"
 

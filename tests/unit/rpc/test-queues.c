@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "rpc/parking.h"
+#include "rpc/queues.h"
 #include "tests/unit/unit-test.h"
 
 static gint64 now_us;

@@ -76,8 +76,8 @@ void zookeeper_message_free(ZookeeperMessage *message)
 		g_assert_not_reached();                                                            \
 	}
 NOT_CALLED(exists, const char *path G_GNUC_UNUSED, gboolean watch G_GNUC_UNUSED)
-NOT_CALLED(create, const char *path G_GNUC_UNUSED, const char *data G_GNUC_UNUSED)
-NOT_CALLED(create_ephemeral, const char *path G_GNUC_UNUSED, const char *data G_GNUC_UNUSED)
+NOT_CALLED(create, const char *path G_GNUC_UNUSED, const char *data G_GNUC_UNUSED,
+	   gboolean is_ephemeral G_GNUC_UNUSED)
 NOT_CALLED(delete, const char *path G_GNUC_UNUSED)
 NOT_CALLED(get_acl, const char *path G_GNUC_UNUSED)
 NOT_CALLED(copy_acl, const char *path G_GNUC_UNUSED)

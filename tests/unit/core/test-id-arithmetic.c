@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Without GLib, and the header before all others: what proves things of it has no more. */
-#include "core/cursor.h"
+#include "core/id-arithmetic.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static void check(bool is_true, int line, const char *what)
 {
 	if (is_true)
 		return;
-	fprintf(stderr, "test-cursor.c:%d: not so: %s\n", line, what);
+	fprintf(stderr, "test-id-arithmetic.c:%d: not so: %s\n", line, what);
 	exit(EXIT_FAILURE);
 }
 

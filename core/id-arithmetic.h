@@ -7,12 +7,14 @@
 /*
  * The arithmetic of IDs: the tick of a time, the start of the next run of IDs, and the number of an
  * ID. The functions do not check their arguments. They use integers only, without GLib and atomics,
- * so that a verifier for C can read this file: frama-c core/cursor.h.
+ * so that a verifier for C can read this file: frama-c core/id-arithmetic.h.
  *
  * A tick is the unit of time of a layout, a whole number of milliseconds; tick 0 begins at the
- * epoch. A cursor is the position of an ID among those of one worker: tick << sequence_bits |
- * sequence.
+ * epoch. generator.c draws IDs: it moves the cursor of a lease atomically.
  */
+
+/* The position of an ID among those of one worker: tick << sequence_bits | sequence. */
+typedef uint64_t Cursor;
 
 /* The sign bit of an ID is 0, so that signed and unsigned IDs sort in the same order. */
 #define LAYOUT_MAX_BITS 63
@@ -108,26 +110,26 @@ static inline LayoutParts layout_decode(const Layout *self, int64_t id)
 #define CURSOR_CLOSED (UINT64_C(1) << 63)
 
 /* Returns the first cursor of @tick, 0 to layout_max_tick() + 1. */
-static inline uint64_t cursor_first(const Layout *layout, int64_t tick)
+static inline Cursor cursor_first(const Layout *layout, int64_t tick)
 {
-	return (uint64_t)tick << layout->sequence_bits;
+	return (Cursor)tick << layout->sequence_bits;
 }
 
-static inline int64_t cursor_tick(const Layout *layout, uint64_t cursor)
+static inline int64_t cursor_tick(const Layout *layout, Cursor cursor)
 {
 	return (int64_t)(cursor >> layout->sequence_bits);
 }
 
 /* Returns the first cursor that is unused and not in a past tick. All up to @cursor are used. */
-static inline uint64_t cursor_next(const Layout *layout, uint64_t cursor, int64_t now_tick)
+static inline Cursor cursor_next(const Layout *layout, Cursor cursor, int64_t now_tick)
 {
-	uint64_t first_now = cursor_first(layout, now_tick);
+	Cursor first_now = cursor_first(layout, now_tick);
 
 	return cursor + 1 > first_now ? cursor + 1 : first_now;
 }
 
 /* Returns the sequence after that of @cursor: 0 after the last one. */
-static inline uint64_t cursor_next_sequence(const Layout *layout, uint64_t cursor)
+static inline uint64_t cursor_next_sequence(const Layout *layout, Cursor cursor)
 {
 	return (cursor + 1) & ((UINT64_C(1) << layout->sequence_bits) - 1);
 }
@@ -148,10 +150,10 @@ static inline int64_t cursor_last_tick(int64_t now_tick, int64_t max_ahead_ticks
  *
  * Returns: false if the run would end after @last_tick
  */
-static inline bool cursor_find_run(const Layout *layout, uint64_t cursor, unsigned count,
-				   int64_t now_tick, int64_t last_tick, uint64_t *out_first)
+static inline bool cursor_find_run(const Layout *layout, Cursor cursor, unsigned count,
+				   int64_t now_tick, int64_t last_tick, Cursor *out_first)
 {
-	uint64_t first = cursor_next(layout, cursor, now_tick);
+	Cursor first = cursor_next(layout, cursor, now_tick);
 
 	if (first + count > cursor_first(layout, last_tick + 1))
 		return false;
@@ -161,14 +163,14 @@ static inline bool cursor_find_run(const Layout *layout, uint64_t cursor, unsign
 
 /* IDs that were drawn together: one run of the cursor. Plain data. */
 typedef struct {
-	uint64_t first_cursor;
+	Cursor first_cursor;
 	uint64_t fixed_bits;
 	unsigned count;
 	uint8_t sequence_bits;
 	uint8_t time_shift;
 } IdRun;
 
-static inline IdRun id_run_at(const Layout *layout, uint64_t fixed_bits, uint64_t first_cursor,
+static inline IdRun id_run_at(const Layout *layout, uint64_t fixed_bits, Cursor first_cursor,
 			      unsigned count)
 {
 	return (IdRun){
@@ -183,7 +185,7 @@ static inline IdRun id_run_at(const Layout *layout, uint64_t fixed_bits, uint64_
 /* Returns the ID at @index, 0 to count - 1. The IDs increase. */
 static inline int64_t id_run_get(const IdRun *self, unsigned index)
 {
-	uint64_t cursor = self->first_cursor + index;
+	Cursor cursor = self->first_cursor + index;
 	uint64_t tick_mask = UINT64_MAX << self->sequence_bits;
 	uint64_t tick = (cursor & tick_mask) << (self->time_shift - self->sequence_bits);
 
@@ -193,7 +195,7 @@ static inline int64_t id_run_get(const IdRun *self, unsigned index)
 /* Returns the number of ticks of the IDs. */
 static inline unsigned id_run_ticks(const IdRun *self)
 {
-	uint64_t last_cursor = self->first_cursor + self->count - 1;
+	Cursor last_cursor = self->first_cursor + self->count - 1;
 
 	return (unsigned)((last_cursor >> self->sequence_bits) -
 			  (self->first_cursor >> self->sequence_bits)) +
