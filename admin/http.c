@@ -36,8 +36,8 @@
 #define ANSWERS_US       5000
 #define CROWD_PAUSE_US   50000
 #define NICENESS         10
-/* Room for a request's head, its cookies a second time, and a reply's head. A browser sends all
- * cookies of localhost, whichever port has set them. */
+/* Room for a request's head and a reply's head. A browser sends all cookies of localhost, whichever
+ * port has set them. */
 #define CONNECTION_BYTES ((size_t)32768)
 
 G_STATIC_ASSERT(MAX_CONNECTIONS + MAX_LEAVING + 2 <= ADMIN_HTTP_DESCRIPTORS);

@@ -146,6 +146,7 @@ void admin_reply_refuse(AdminReply *self, const AdminRequest *request, guint sta
 static const char TOKEN[] = G_CSET_a_2_z G_CSET_A_2_Z G_CSET_DIGITS "!#$%&'*+-.^_`|~";
 
 static const char NO_LENGTH[] = "0";
+static const char NO_COOKIE[] = "";
 
 typedef struct {
 	const char *fault;
@@ -161,7 +162,9 @@ void admin_head_begin(AdminHead *self, struct MHD_Connection *connection, const 
 		if (!g_ascii_isgraph(*at))
 			self->fault = "the request target has a forbidden byte";
 	if (MHD_set_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH,
-				     NO_LENGTH) != MHD_YES)
+				     NO_LENGTH) != MHD_YES ||
+	    MHD_set_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_COOKIE,
+				     NO_COOKIE) != MHD_YES)
 		self->fault = "the head is too long";
 }
 
@@ -170,7 +173,7 @@ static enum MHD_Result add_field(void *data, enum MHD_ValueKind kind G_GNUC_UNUS
 {
 	Fields *self = data;
 
-	if (value == NO_LENGTH)
+	if (value == NO_LENGTH || value == NO_COOKIE)
 		return MHD_YES; /* admin_head_begin() has added it */
 	value = value != NULL ? value : "";
 	if (*name == '\0' || name[strspn(name, TOKEN)] != '\0')

@@ -75,9 +75,10 @@ void admin_reply_refuse(AdminReply *self, const AdminRequest *request, guint sta
  * 9112 forbids. Another reader of the same bytes, such as a proxy, can read such a head as a
  * different request.
  *
- * libmicrohttpd reads no body: admin_head_begin() puts a Content-Length of 0 before the client's,
- * and libmicrohttpd uses the first. It would refuse some lengths itself, and answer such a request
- * twice. After a request with a body the connection must be closed.
+ * libmicrohttpd reads neither bodies nor cookies: admin_head_begin() puts a Content-Length of 0 and
+ * an empty Cookie before the client's, and libmicrohttpd uses the first. It would refuse some
+ * lengths, and cookies that it has no room to copy, itself, and send the head of that reply twice.
+ * After a request with a body the connection must be closed.
  */
 typedef struct {
 	const char *fault; /* why the request is not valid, for people; NULL: it is valid */

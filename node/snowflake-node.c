@@ -265,11 +265,15 @@ static gboolean wait_for_ids(SnowflakeNode *self, const RefusedDraw *draw, GErro
 		return propagate_failure(error, SNOWFLAKE_NODE_ERROR_FAILED, failure);
 	g_clear_error(&failure);
 	if (now_us >= draw->until_us || now_us + wait_us > draw->until_us) {
+		gboolean is_reserved = draw->status == DRAW_WAIT;
+		g_autofree char *why = is_reserved ? NULL : keeper_waiting_why(self->issuer.keeper);
+
 		g_set_error(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_UNAVAILABLE,
-			    "%s, retry after %" G_GINT64_FORMAT " ms",
-			    draw->status == DRAW_WAIT ? "all IDs for the current time are issued"
-						      : "no reservation for the current time",
-			    wait_us / G_TIME_SPAN_MILLISECOND + 1);
+			    "%s, retry after %" G_GINT64_FORMAT " ms%s%s",
+			    is_reserved ? "all IDs for the current time are issued"
+					: "no reservation for the current time",
+			    wait_us / G_TIME_SPAN_MILLISECOND + 1, why != NULL ? ": " : "",
+			    why != NULL ? why : "");
 		return FALSE;
 	}
 	wait_for_event(self, draw->n_seen, wait_us > 0 ? now_us + wait_us : draw->until_us);

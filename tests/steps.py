@@ -148,7 +148,7 @@ def of_release(name, tiers, lane, counts, *command, shows=""):
 
 def client(language):
     """Of a package that people install: its own tests."""
-    return Step(f"clients/{language}", MORE, CHAOS, ("release: build",),
+    return Step(f"clients/{language}", MORE, WAITS, ("release: build",),
                 program(f"clients/{language}/test"), suite(f"client-{language}"),
                 {"SNOWFLAKE_BUILD": str(BUILDS / "release"), "GOCACHE": GO_CACHE})
 
@@ -206,6 +206,10 @@ def table(chaos_s):
         integration_tests("release", (FULL,), 2, SNOWFLAKE_LONG="1"),
         integration_tests("tsan", (USUAL,), 2, THREADED, under),
         integration_tests("tsan", (FULL,), 2, (), under, SNOWFLAKE_LONG="1"),
+        client("go"),
+        client("java"),
+        client("node"),
+        client("python"),
         *foreign("i386"),
         *foreign("s390x"),
         Step("package", (FULL,), WAITS, (), program("tests/package/run"), suite("package")),
@@ -229,10 +233,6 @@ def table(chaos_s):
                    BUILDS / "release", "--self-test"),
         of_release("clients", MORE, CHAOS, "clients", "tests/clients/run", "--build",
                    BUILDS / "release"),
-        client("go"),
-        client("java"),
-        client("node"),
-        client("python"),
     ]
 
 

@@ -115,8 +115,9 @@ void keeper_get_status(Keeper *self, KeeperStatus *out_status);
 /* (transfer full) (nullable): the error that ended the keeper's attempts, if one did. */
 GError *keeper_error(Keeper *self);
 
-/* (transfer full) (nullable): why there is no reservation: an error that the registry repeats; in
- * KEEPER_WAITING, why no worker ID is free, and the remedy; or the disk call that hangs. */
+/* (transfer full) (nullable): why there is no reservation: an error that the registry repeats; that
+ * there is no connection to the registry; in KEEPER_WAITING, why no worker ID is free, and the
+ * remedy; or the disk call that hangs. */
 char *keeper_waiting_why(Keeper *self);
 
 /* Returns the time since the thread's last round began, in ms; before keeper_start(), since the

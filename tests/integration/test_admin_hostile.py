@@ -58,13 +58,8 @@ class Hostile(ServerTest):
                     connection.sendall(head)
                 reply = read_all(connection)
                 self.assertRegex(reply, rb"\A(HTTP/1\.1 %s |\Z)" % status)
+                self.assertLessEqual(reply.count(b"HTTP/1.1 "), 1)
         self.assert_answers()
-
-    def test_many_cookies(self):
-        for count, length in ((60, 100), (200, 20), (20, 500)):
-            with self.subTest(count):
-                cookies = "; ".join(f"name-{i}={'x' * length}" for i in range(count))
-                self.assertEqual(self.admin.ask("/", cookie=cookies).status, 200)
 
     def answered(self, *pieces):
         """Sends the pieces. Returns the statuses of all replies until the server closes."""
@@ -73,6 +68,13 @@ class Hostile(ServerTest):
                 for piece in pieces:
                     connection.sendall(piece)
             return re.findall(rb"HTTP/1\.1 (\d+) ", read_all(connection))
+
+    def test_many_cookies(self):
+        for count, length in ((60, 100), (200, 20), (20, 500), (500, 20), (1000, 15), (250, 100)):
+            with self.subTest(count):
+                cookies = b"; ".join(b"name-%d=%s" % (i, b"x" * length) for i in range(count))
+                head = GET[:-2] % b"/ping" + b"Connection: close\r\nCookie: " + cookies
+                self.assertEqual(self.answered(head + b"\r\n\r\n"), [b"200"])
 
     def test_the_end_after_a_body(self):
         """Bodies are not read: the server closes, and reads nothing after a body as a request."""

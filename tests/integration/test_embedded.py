@@ -7,7 +7,7 @@ import unittest
 import embedded
 from ctl import run
 from embedded import Node
-from harness import EPOCH_MS, SANITIZED, Parts, ServerTest, wait_for
+from harness import EPOCH_MS, SANITIZED, Parts, ServerTest, dead_address, wait_for
 from zookeeper_case import DATACENTER, ZooKeeperTest, now_tick, worker_id_of
 
 NAME = f"{embedded.PROGRAM}@{embedded.HOST}"
@@ -93,8 +93,9 @@ class Embedded(ZooKeeperTest):
         node.wait_event("zookeeper-lost")
         draw.wait_ids(10)
         message = draw.wait_failure()
-        self.assertRegex(message, r"^no reservation for the current time, retry after "
-                                  r"\d+ ms$")
+        self.assertRegex(message, r"^no reservation for the current time, retry after \d+ ms: "
+                                  rf"no connection to ZooKeeper at {proxy.connect_string} for "
+                                  r"\d+ ms")
         proxy.heal()
         draw.wait_ids()
         self.assertEqual(len(draw.worker_ids()), 1)
@@ -147,3 +148,16 @@ class Directory(ServerTest):
         nodes = [self.node(), self.node()]
         numbers = [server.call("get_id", "good"), *(node.next() for node in nodes)]
         self.assertEqual([Parts.of(number).worker_id for number in numbers], [0, 1, 2])
+
+
+class NoZooKeeper(ServerTest):
+    def test_it_cannot_start(self):
+        address = dead_address(self)
+        node = Node("--zookeeper", f"{address}/ids", "--datacenter-id", 0, start_timeout_ms=300)
+        self.addCleanup(self._hold_to_account, node)
+        failed = node.wait_event("failed")
+        node.expect_end = True
+        self.assertEqual(failed.fields["code"], str(embedded.UNAVAILABLE))
+        self.assertRegex(failed.fields["error"], r"^no worker ID within 300 ms: no connection to "
+                                                 rf"ZooKeeper at {address} for \d+ ms")
+        self.assertEqual(node.wait_end(), 1)

@@ -93,7 +93,8 @@ class Session(Watched):
         _, admin = self.watch("--max-wait", 100, via=proxy, session_ms=30000)
         self.assert_told(admin, 200, "", "connected", "serving", extending_fails=False)
         proxy.cut()
-        self.assert_told(admin, 503, "no IDs: the server is unavailable\n", "lost", "unavailable",
+        self.assert_told(admin, 503, "no IDs: the server is unavailable: no connection to "
+                         f"ZooKeeper at {proxy.connect_string} for ", "lost", "unavailable",
                          extending_fails=True)
         self.assertEqual(admin.ask("/livez").status, 200)
         self.assertIn('snowflake_zookeeper_session{state="lost"} 1', admin.ask("/metrics").text)

@@ -25,6 +25,8 @@
 
 static void note_down(Registration *self)
 {
+	if (self->facts.connected)
+		self->silence.down_at_us = self->facts.now_us;
 	self->facts.connected = FALSE;
 	self->facts.chosen = FALSE;
 	self->lost_at_us = self->facts.now_us;
@@ -176,15 +178,18 @@ static void check_goal(Registration *self)
 	}
 }
 
-/* Finds out why the store is silent, and reports it, once for each REPORT_SILENCE_US. A claim that
- * is about to fail finds it out itself. */
+/* Finds out why the store is silent, and logs it, once for each REPORT_SILENCE_US. A claim that is
+ * about to fail finds it out itself. */
 static void explain_silence(Registration *self)
 {
 	gint64 heard_at_us = self->store->heard_at_us;
-	g_autofree char *why = NULL;
+	g_autofree char *error = NULL;
+	char *why;
 
 	if (self->silence.began_at_us == 0 || heard_at_us > self->silence.began_at_us) {
 		self->silence.began_at_us = heard_at_us > 0 ? heard_at_us : self->facts.now_us;
+		if (self->silence.down_at_us == 0)
+			self->silence.down_at_us = self->facts.now_us;
 		self->silence.report_at_us = self->silence.began_at_us + MIN_SILENCE_US;
 		g_clear_pointer(&self->silence.why, g_free);
 	}
@@ -196,9 +201,26 @@ static void explain_silence(Registration *self)
 		return;
 	self->silence.report_at_us = self->facts.now_us + REPORT_SILENCE_US;
 	g_free(self->silence.why);
-	self->silence.why = g_strdup_printf("no connection to %s at %s: %s", self->store->name,
-					    self->config.servers, why);
-	log_event(LOG_ZOOKEEPER_UNREACHABLE, log_text("error", self->silence.why));
+	self->silence.why = why;
+	error = g_strdup_printf("no connection to %s at %s: %s", self->store->name,
+				self->config.servers, why);
+	log_event(LOG_ZOOKEEPER_UNREACHABLE, log_text("error", error));
+}
+
+/* Returns (nullable): that there is no connection, for how long, and why if that is known. Valid
+ * until the next call. */
+static const char *describe_silence(Registration *self)
+{
+	const char *why = self->silence.why;
+	gint64 down_us = self->facts.now_us - self->silence.down_at_us;
+
+	g_clear_pointer(&self->silence.text, g_free);
+	if (!self->facts.connected && self->silence.down_at_us != 0)
+		self->silence.text = g_strdup_printf(
+			"no connection to %s at %s for %" G_GINT64_FORMAT " ms%s%s",
+			self->store->name, self->config.servers, down_us / G_TIME_SPAN_MILLISECOND,
+			why != NULL ? ": " : "", why != NULL ? why : "");
+	return self->silence.text;
 }
 
 /* The keeper's calls */
@@ -291,7 +313,7 @@ static gboolean registry_poll(Registry *registry, gint64 now_tick, gint64 stop_b
 	self->report.session = self->facts.connected   ? REGISTRY_SESSION_CONNECTED
 			       : self->lost_at_us != 0 ? REGISTRY_SESSION_LOST
 						       : REGISTRY_SESSION_CONNECTING;
-	self->report.hindrance = self->hindrance != NULL ? self->hindrance : self->silence.why;
+	self->report.hindrance = self->hindrance != NULL ? self->hindrance : describe_silence(self);
 	self->report.heard_at_us = self->store->heard_at_us;
 	*out_report = self->report;
 	self->report.list = NULL;
@@ -352,6 +374,7 @@ static void registry_free(Registry *registry)
 		g_clear_error(&self->goal.result.error);
 	g_free(self->hindrance);
 	g_free(self->silence.why);
+	g_free(self->silence.text);
 	g_free(self->lost_why);
 	g_free(self->keys.layout);
 	g_free(self->keys.limits);

@@ -59,12 +59,16 @@ class Server {
     this.isTls = text.startsWith('tls:');
     const [, path] = /^unix:([/@][^\0]+)$/.exec(text) ?? [];
     const [, ipv6, name, port = DEFAULT_PORT] = HOST.exec(text.replace(/^tls:/, '')) ?? [];
-    const host = ipv6?.split('%')[0] ?? name; // without the zone: net accepts few zones
+    const [host, zone] = ipv6?.split('%') ?? [name];
     const isValid = path !== undefined ? Buffer.byteLength(path) <= MAX_PATH_BYTES
       : host !== undefined && port >= 1 && port <= 65535 && (!ipv6 || net.isIPv6(host));
     if (!isValid) {
       throw new TypeError(`server ${JSON.stringify(text.slice(0, 200))}: must be HOST, HOST:PORT, `
         + `[IPV6]:PORT, one of these after tls:, or unix:/PATH of ${MAX_PATH_BYTES} bytes at most`);
+    }
+    if (ipv6 && !net.isIPv6(ipv6)) { // net.connect() would resolve it, and lose the zone
+      throw new TypeError(`server ${JSON.stringify(text)}: Node.js cannot use the network interface `
+        + `${zone}, because its name has an underscore; rename the interface`);
     }
     if (path !== undefined) {
       this.endpoints = [new Endpoint(this, { path: path.replace(/^@/, '\0') })];

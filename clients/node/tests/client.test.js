@@ -3,6 +3,7 @@
 // The client with real servers.
 const assert = require('node:assert');
 const { channel } = require('node:diagnostics_channel');
+const net = require('node:net');
 const { test } = require('node:test');
 const {
   ClosedError, InvalidAgentError, Snowflake, SnowflakeTimeoutError, decode,
@@ -94,9 +95,17 @@ test('close ends calls at once', async (t) => {
 });
 
 test('interfaces', async (t) => {
-  for (const zone of ['br-lan', 'eth0.100', 'a_b', '0123456789abcde']) {
+  for (const zone of ['br-lan', 'eth0.100', '0123456789abcde']) {
     client(t, `[fe80::7%${zone}]:1`);
   }
+});
+
+test('an interface that Node.js cannot use', {
+  skip: net.isIPv6('fe80::7%a_b') && 'this version can',
+}, () => {
+  assert.throws(() => new Snowflake('[fe80::7%a_b]:1', { agent: 'test' }), {
+    name: 'TypeError', message: /^server "\[fe80::7%a_b\]:1": .*interface a_b, .*; rename/,
+  });
 });
 
 test('arguments that cannot be', async (t) => {

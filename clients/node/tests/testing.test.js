@@ -3,10 +3,12 @@
 const assert = require('node:assert');
 const fs = require('node:fs');
 const { test } = require('node:test');
-const { ClosedError, UnavailableError, decode } = require('..');
+const {
+  ClosedError, UnavailableError, UnreachableError, decode,
+} = require('..');
 const { FIRST_ID, FakeSnowflake, startServer } = require('../lib/testing');
 const {
-  SNOWFLAKED, client, dead, failure,
+  SNOWFLAKED, client, dead, failure, failureInTime,
 } = require('./support');
 
 test('the IDs of a fake are the same in each run', async () => {
@@ -40,7 +42,7 @@ test('a real server starts, is used, and leaves nothing behind', async (t) => {
   const server = await startServer({ program: SNOWFLAKED, listen: await dead(t) });
   await client(t, server.address).nextId();
   await server.stop();
-  await failure(client(t, server.address).nextId());
+  await failureInTime(t, server.address, UnreachableError);
   assert.throws(() => process.kill(server.pid, 0), { code: 'ESRCH' });
   await server.stop();
   assert.strictEqual(fs.existsSync(made.mock.calls[0].result), false);
