@@ -8,6 +8,7 @@
 #include "client/client-tls.h"
 #include "client/connection.h"
 #include "common/address.h"
+#include "common/fork-guard.h"
 #include "common/useragent.h"
 
 struct _SnowflakeClient {
@@ -49,11 +50,26 @@ SnowflakeClient *snowflake_client_new(const char *const *servers, GError **error
 	return g_steal_pointer(&self);
 }
 
+static void disconnect(SnowflakeClient *self)
+{
+	ClientConnection *connection = g_steal_pointer(&self->connection);
+
+	self->limits = BATCH_LIMITS_INIT;
+	if (connection == NULL)
+		return;
+	if (connection->fd >= 0 && connection->tls != NULL)
+		tls_stream_close(connection->tls);
+	fork_guard_lock();
+	fork_guard_close_noted(&connection->fd);
+	fork_guard_unlock();
+	client_connection_free(connection);
+}
+
 void snowflake_client_free(SnowflakeClient *self)
 {
 	if (self == NULL)
 		return;
-	client_connection_free(self->connection);
+	disconnect(self);
 	tls_client_unref(self->tls);
 	g_ptr_array_unref(self->servers);
 	g_free(self);
@@ -115,12 +131,6 @@ gint64 snowflake_client_get_retry_after_ms(const SnowflakeClient *self)
 
 /* Failover */
 
-static void disconnect(SnowflakeClient *self)
-{
-	g_clear_pointer(&self->connection, client_connection_free);
-	self->limits = BATCH_LIMITS_INIT;
-}
-
 /* The next call begins with the server after this one in the list. */
 static void leave_server(SnowflakeClient *self)
 {
@@ -170,7 +180,9 @@ static gboolean call_server(SnowflakeClient *self, const ClientCall *call, Clien
 	const TlsNames nothing = {0};
 	g_autoptr(GError) failure = NULL;
 
-	if (self->connection != NULL && !client_connection_is_stale(self->connection)) {
+	/* in the child of a fork, the connection is the parent's */
+	if (self->connection != NULL && self->connection->fd >= 0 &&
+	    !client_connection_is_stale(self->connection)) {
 		if (exchange_call(self, call, limit, reply, &failure))
 			return TRUE;
 		if (!g_error_matches(failure, SNOWFLAKE_CLIENT_ERROR,
@@ -191,7 +203,13 @@ static gboolean call_server(SnowflakeClient *self, const ClientCall *call, Clien
 	}
 	self->connection =
 		client_connection_new(address, address->is_tls ? self->tls : NULL, limit, error);
-	return self->connection != NULL && exchange_call(self, call, limit, reply, error);
+	if (self->connection == NULL)
+		return FALSE;
+	fork_guard_install(NULL);
+	fork_guard_lock();
+	fork_guard_note(&self->connection->fd);
+	fork_guard_unlock();
+	return exchange_call(self, call, limit, reply, error);
 }
 
 /* After a failed call: leaves the server if another one may serve. Returns: whether one may */

@@ -27,6 +27,11 @@ G_BEGIN_DECLS
  *
  * Only one thread at a time can use a client, so create one for each thread. C++ programs can
  * include this header.
+ *
+ * fork(): the connection belongs to the parent, and stays open there. It is closed in the child,
+ * which connects again with its next call. If another thread was in a call during the fork(), the
+ * child must not use the client. A child that was not created by fork(), but for example by _Fork()
+ * or clone(), must not use it either.
  */
 typedef struct _SnowflakeClient SnowflakeClient;
 

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "client/snowflake-client.h"
@@ -124,6 +125,33 @@ TEST("/client/connects-to-each-kind-of-address", connects_to_each_kind_of_addres
 	}
 	g_unlink(path + strlen("unix:"));
 	g_rmdir(directory);
+}
+
+/* The server has one connection at a time, so the child waits until the parent has closed its own. */
+TEST("/client/reconnects-in-a-child", reconnects_in_a_child)
+{
+	Service service = {0};
+	g_autoptr(FakeServer) server = fake_server_new(serve, &service);
+	g_autoptr(SnowflakeClient) client = fake_server_client(server, NULL);
+	gint64 id;
+	pid_t child;
+	int status;
+
+	g_assert_true(snowflake_client_get_id(client, "agent", &id, NULL));
+	child = fork();
+	g_assert_cmpint(child, >=, 0);
+	if (child == 0) {
+		gboolean got = snowflake_client_get_id(client, "agent", &id, NULL);
+
+		snowflake_client_free(client);
+		_exit(got && id == 3 ? EXIT_SUCCESS : EXIT_FAILURE);
+	}
+	g_assert_true(snowflake_client_get_id(client, "agent", &id, NULL));
+	g_assert_cmpint(id, ==, 2);
+	g_clear_pointer(&client, snowflake_client_free);
+	g_assert_cmpint(waitpid(child, &status, 0), ==, child);
+	g_assert_cmpint(status, ==, 0);
+	g_assert_cmpuint(fake_server_connections(server), ==, 2);
 }
 
 TEST("/client/reports-connect-errors", reports_connect_errors)
