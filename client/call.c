@@ -257,6 +257,19 @@ static void read_uuids(ThriftReader *reader, guint count,
 	}
 }
 
+SnowflakeClientWorker *snowflake_client_worker_copy(const SnowflakeClientWorker *worker)
+{
+	SnowflakeClientWorker *copy = g_memdup2(worker, sizeof(*worker));
+
+	copy->address = g_strdup(worker->address);
+	copy->nonce = g_strdup(worker->nonce);
+	copy->state = g_strdup(worker->state);
+	copy->kind = g_strdup(worker->kind);
+	copy->program = g_strdup(worker->program);
+	copy->server = g_strdup(worker->server);
+	return copy;
+}
+
 void snowflake_client_worker_free(SnowflakeClientWorker *worker)
 {
 	if (worker == NULL)

@@ -68,7 +68,8 @@ typedef enum {
 	SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
 } SnowflakeClientError;
 
-/* The description that a server gives of itself. */
+/* The description that a server gives of itself. Only the library creates and copies it, because
+ * later versions can append fields. */
 typedef struct {
 	gint32 datacenter_id;
 	gint32 worker_id;         /* -1: none yet */
@@ -86,6 +87,9 @@ typedef struct {
 	char *server;    /* kind relay: the server from which it requests IDs; otherwise empty */
 } SnowflakeClientWorker;
 
+/* Returns: (transfer full): a copy */
+SNOWFLAKE_CLIENT_EXPORT SnowflakeClientWorker *
+snowflake_client_worker_copy(const SnowflakeClientWorker *worker);
 SNOWFLAKE_CLIENT_EXPORT void snowflake_client_worker_free(SnowflakeClientWorker *worker);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeClientWorker, snowflake_client_worker_free)
 
@@ -126,7 +130,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeClient, snowflake_client_free)
 SNOWFLAKE_CLIENT_EXPORT void snowflake_client_set_timeout_ms(SnowflakeClient *self,
 							     guint timeout_ms);
 
-/* TLS settings for servers that are given as "tls:host:port". Files are in the PEM format. */
+/* TLS settings for servers that are given as "tls:host:port". Files are in the PEM format. Later
+ * versions can add fields in the place of @reserved. Their %NULL is the default, so programs need
+ * not be built again. */
 typedef struct {
 	const char *ca;          /* CA certificates for verifying servers; %NULL: the system trust
 				  * store */
@@ -135,6 +141,7 @@ typedef struct {
 	const char *key;         /* the private key of the certificate; %NULL: none */
 	gboolean any_name;       /* accept any certificate that @ca verifies, even for another host
 				  * name */
+	gpointer reserved[4];    /* must be %NULL */
 } SnowflakeClientTls;
 
 /**
@@ -185,7 +192,7 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_client_get_ids(SnowflakeClient *self,
 							  guint count, gint64 *out_ids,
 							  GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* A run: IDs that are consecutive numbers, first, first + 1, ... */
+/* A run: IDs that are consecutive numbers, first, first + 1, ... It never has other fields. */
 typedef struct {
 	gint64 first; /* above 0 */
 	guint count;  /* 1 or more */
@@ -273,7 +280,8 @@ SNOWFLAKE_CLIENT_EXPORT SnowflakeClientWorker *snowflake_client_get_worker(Snowf
 SNOWFLAKE_CLIENT_EXPORT GPtrArray *snowflake_client_get_workers(SnowflakeClient *self,
 								GError **error);
 
-/* A counter of a server; snowflaked(8), COUNTERS, lists the names. */
+/* A counter of a server; snowflaked(8), COUNTERS, lists the names. Only the library creates it,
+ * because later versions can append fields. */
 typedef struct {
 	char *name;
 	gint64 value;

@@ -70,8 +70,12 @@ SnowflakeClient *ctl_options_client_new(const CtlOptions *self, const Address *c
 					guint count)
 {
 	g_autofree const char **texts = g_new0(const char *, count + 1);
-	const SnowflakeClientTls tls = {self->tls.ca, self->tls.certificate, self->tls.key,
-					self->tls.any_name};
+	const SnowflakeClientTls tls = {
+		.ca = self->tls.ca,
+		.certificate = self->tls.certificate,
+		.key = self->tls.key,
+		.any_name = self->tls.any_name,
+	};
 	g_autoptr(GError) error = NULL;
 	SnowflakeClient *client;
 

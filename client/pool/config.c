@@ -27,6 +27,12 @@ static gboolean check_config(const SnowflakePoolConfig *config, GError **error)
 {
 	gsize agent_bytes = config->agent != NULL ? strlen(config->agent) : 0;
 
+	for (guint i = 0; i < G_N_ELEMENTS(config->reserved); i++) {
+		if (config->reserved[i] != NULL) {
+			set_invalid(error, "reserved is not NULL; use SNOWFLAKE_POOL_CONFIG_INIT");
+			return FALSE;
+		}
+	}
 	if (config->agent == NULL) {
 		set_invalid(error, "no useragent");
 	} else if (agent_bytes > USERAGENT_MAX_BYTES) {

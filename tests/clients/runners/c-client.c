@@ -7,7 +7,7 @@ gpointer runner_open(const char *const *servers, const char *agent G_GNUC_UNUSED
 		     int prefetch_ms G_GNUC_UNUSED, int max_age_ms G_GNUC_UNUSED, const char *ca,
 		     const char *certificate, const char *key, GError **error)
 {
-	const SnowflakeClientTls tls = {ca, certificate, key, FALSE};
+	const SnowflakeClientTls tls = {.ca = ca, .certificate = certificate, .key = key};
 	g_autoptr(SnowflakeClient) client = snowflake_client_new(servers, error);
 
 	if (client == NULL || !snowflake_client_set_tls(client, &tls, error))

@@ -17,7 +17,7 @@ gpointer runner_open(const char *const *servers, const char *agent, int timeout_
 		config.prefetch_ms = (guint)prefetch_ms;
 	if (max_age_ms >= 0)
 		config.max_age_ms = (guint)max_age_ms;
-	config.tls = (SnowflakeClientTls){ca, certificate, key, FALSE};
+	config.tls = (SnowflakeClientTls){.ca = ca, .certificate = certificate, .key = key};
 	return snowflake_pool_new(&config, error);
 }
 
