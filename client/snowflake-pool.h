@@ -66,8 +66,9 @@ typedef struct _SnowflakePool SnowflakePool;
  * @reserved. Their %NULL is the default, so programs need not be built again. */
 typedef struct {
 	/* NULL-terminated: "host", "host:port", "[::1]:port" or "tls:host:port"; or on this machine
-	 * "unix:/path" or "unix:@name". The default port is 7609. If it is %NULL or empty, the
-	 * server is SNOWFLAKE_CLIENT_DEFAULT_SERVER. */
+	 * "unix:/path" or "unix:@name". The default port is 7609. One text can name several
+	 * servers: "a.example,b.example". If it is %NULL or empty, the server is
+	 * SNOWFLAKE_CLIENT_DEFAULT_SERVER. */
 	const char *const *servers;
 	const char *agent; /* name of the calling program, [a-zA-Z][a-zA-Z\-0-9]*, at most 256
 			    * bytes */

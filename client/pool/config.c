@@ -70,17 +70,14 @@ PoolConfig *pool_config_new(const SnowflakePoolConfig *config, GError **error)
 	const TlsNames tls = client_tls_names(&config->tls);
 	g_autoptr(GError) fault = NULL;
 
-	self->addresses = g_ptr_array_new_with_free_func((GDestroyNotify)address_free);
 	if (!check_config(config, error))
 		return NULL;
 	if (servers == NULL || servers[0] == NULL)
 		servers = default_servers;
-	for (gsize i = 0; servers[i] != NULL; i++) {
-		Address *address = address_parse_server(servers[i], &fault);
+	self->addresses = address_parse_servers(servers, &fault);
+	for (guint i = 0; fault == NULL && i < self->addresses->len; i++) {
+		const Address *address = self->addresses->pdata[i];
 
-		if (address == NULL)
-			break;
-		g_ptr_array_add(self->addresses, address);
 		self->has_names |=
 			address->path == NULL && !g_hostname_is_ip_address(address->host);
 	}
