@@ -10,6 +10,13 @@
 #define MAX_LONG_REPLY_BYTES 16777215 /* of what grows with the fleet, or with the agents */
 #define RUN_BYTES            19       /* of a run with its two fields and its end */
 
+#define PATIENCE_ROUND_TRIPS 8
+#define LEAST_PATIENCE_US    50000
+#define LONGEST_PATIENCE_US  250000
+#define LEAST_HALF_US        5000
+#define SHORTEST_PAUSE_US    10000
+#define LONGEST_PAUSE_US     250000
+
 #define DECLARED_BY(result) (1u << (result))
 #define BATCHES                                                                                    \
 	(DECLARED_BY(CLIENT_RESULT_IDS) | DECLARED_BY(CLIENT_RESULT_RUNS) |                        \
@@ -464,4 +471,21 @@ gboolean client_call_read(const ClientCall *call, gint32 seqid, const guint8 *by
 	default:
 		return malformed(error, "neither a reply nor an exception");
 	}
+}
+
+gint64 client_call_patience_us(gint64 wanted_us, gint64 round_trip_us, gint64 left_us)
+{
+	gint64 patience_us = LONGEST_PATIENCE_US;
+
+	if (wanted_us > 0)
+		patience_us = wanted_us;
+	else if (round_trip_us > 0)
+		patience_us = MIN(PATIENCE_ROUND_TRIPS * round_trip_us + LEAST_PATIENCE_US,
+				  LONGEST_PATIENCE_US);
+	return MIN(patience_us, MAX(left_us / 2, LEAST_HALF_US));
+}
+
+gint64 client_call_pause_us(gint64 last_us)
+{
+	return CLAMP(2 * last_us, SHORTEST_PAUSE_US, LONGEST_PAUSE_US);
 }

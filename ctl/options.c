@@ -83,6 +83,7 @@ SnowflakeClient *ctl_options_client_new(const CtlOptions *self, const Address *c
 		texts[i] = servers[i]->text;
 	client = snowflake_client_new(texts, NULL);
 	snowflake_client_set_timeout_ms(client, self->timeout_ms);
+	snowflake_client_set_retry(client, FALSE);
 	/* reads the files again; if they are no longer valid, no server is trusted */
 	if (has_tls(self) && !snowflake_client_set_tls(client, &tls, &error))
 		ctl_output_complain("%s", error->message);

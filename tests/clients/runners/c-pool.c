@@ -4,9 +4,9 @@
 #include "client/snowflake-pool.h"
 #include "tests/clients/runners/c.h"
 
-gpointer runner_open(const char *const *servers, const char *agent, int timeout_ms, int prefetch_ms,
-		     int max_age_ms, const char *ca, const char *certificate, const char *key,
-		     GError **error)
+gpointer runner_open(const char *const *servers, const char *agent, int timeout_ms,
+		     int attempt_timeout_ms G_GNUC_UNUSED, int prefetch_ms, int max_age_ms,
+		     const char *ca, const char *certificate, const char *key, GError **error)
 {
 	SnowflakePoolConfig config = SNOWFLAKE_POOL_CONFIG_INIT(agent);
 

@@ -63,6 +63,7 @@ static SnowflakeClient *client_of_name(const char *server)
 
 	g_assert_no_error(error);
 	snowflake_client_set_timeout_ms(client, HANG_GUARD_MS);
+	snowflake_client_set_retry(client, FALSE);
 	return client;
 }
 
