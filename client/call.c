@@ -43,6 +43,13 @@ enum { FIELD_INVALID_COUNT = 4 };
 
 G_DEFINE_QUARK(snowflake_client_error_quark, snowflake_client_error)
 
+gboolean client_call_refuse_argument(GError **error, const char *what)
+{
+	g_set_error_literal(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT,
+			    what);
+	return FALSE;
+}
+
 #define TLS_ALERT_MASK 0xffff0000u
 #define TLS_ALERT      0x15030000u /* the bytes that an alert of TLS begins with, as a length */
 

@@ -55,6 +55,9 @@ typedef struct {
 /* The same as runs: the default of a server's --max-batch. */
 #define CLIENT_CALL_MAX_RUN_IDS  10000
 
+/* Sets INVALID_ARGUMENT. Returns: %FALSE */
+gboolean client_call_refuse_argument(GError **error, const char *what);
+
 /* Checks that a frame of @length bytes can be a reply of @max_bytes at most. Returns: %FALSE with
  * PROTOCOL set */
 gboolean client_call_check_frame(guint32 length, guint max_bytes, GError **error);

@@ -49,15 +49,13 @@ typedef enum {
 struct _ServerList {
 	GPtrArray *servers; /* Server, one or more */
 	Server *current;
-	TlsClient *tls; /* NULL: not needed yet */
-	gboolean retries;
-	gint64 patience_us; /* 0: by the rule */
-	gint32 seqid;       /* of the next call; 0 or above */
-	gint64 pause_us;    /* between the last two passes; 0: a server has answered since */
+	TlsClient *tls;  /* NULL: not needed yet */
+	gint32 seqid;    /* of the next call; 0 or above */
+	gint64 pause_us; /* between the last two passes; 0: a server has answered since */
 	gint64 next_pass_at_us;
 	/* of the current call */
 	const ClientCall *call;
-	ClientLimit limit;
+	ServerListTerms terms;
 	ClientReply *reply;
 	CallState state;
 	guint n_passes;
@@ -104,19 +102,15 @@ static Attempt *attempt_new(Server *server, const SocketAddress *address)
 	return attempt;
 }
 
-static void end_resolution(Attempt *attempt)
-{
-	fork_guard_lock();
-	g_clear_pointer(&attempt->resolution, resolution_free);
-	fork_guard_unlock();
-	if (attempt->fd >= 0)
-		close(attempt->fd);
-	attempt->fd = -1;
-}
-
 static void attempt_free(Attempt *attempt)
 {
-	end_resolution(attempt);
+	if (attempt->resolution != NULL) {
+		fork_guard_lock();
+		resolution_free(attempt->resolution);
+		fork_guard_unlock();
+	}
+	if (attempt->fd >= 0)
+		close(attempt->fd);
 	close_connection(attempt->connection);
 	g_free(attempt);
 }
@@ -128,7 +122,6 @@ ServerList *server_list_new(GPtrArray *addresses)
 	fork_guard_install(NULL);
 	self->servers = g_ptr_array_new_with_free_func((GDestroyNotify)server_free);
 	self->attempts = g_ptr_array_new_with_free_func((GDestroyNotify)attempt_free);
-	self->retries = TRUE;
 	/* so that a reply to another client's call is not taken for one of this client's */
 	self->seqid = (gint32)(g_random_int() & G_MAXINT32);
 	for (guint i = 0; i < addresses->len; i++) {
@@ -159,16 +152,6 @@ void server_list_share_tls(ServerList *self, TlsClient *tls)
 
 	self->tls = tls_client_ref(tls);
 	tls_client_unref(before);
-}
-
-void server_list_set_retry(ServerList *self, gboolean is_on)
-{
-	self->retries = is_on;
-}
-
-void server_list_set_patience_us(ServerList *self, gint64 patience_us)
-{
-	self->patience_us = patience_us;
 }
 
 void server_list_shuffle(ServerList *self)
@@ -216,36 +199,21 @@ static void set_failure(Server *server, GError *failure, gint64 now_us)
 
 /* The time of the call has ended. An attempt that has just begun says less about its server than an
  * earlier failure. */
-static void fail_unfinished_attempts(ServerList *self)
+static void fail_unfinished_attempts(ServerList *self, gint64 now_us)
 {
-	gint64 now_us = g_get_monotonic_time();
-
 	for (guint i = 0; i < self->attempts->len; i++) {
 		const Attempt *attempt = self->attempts->pdata[i];
 		gboolean is_calling = attempt->called_at_us != 0;
 
 		if (attempt->is_slow || attempt->server->failure == NULL)
-			set_failure(
-				attempt->server,
-				g_error_new(SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_TIMEOUT,
-					    "no %s within %u ms",
-					    is_calling ? "answer" : "connection", self->limit.ms),
-				now_us);
+			set_failure(attempt->server,
+				    g_error_new(SNOWFLAKE_CLIENT_ERROR,
+						SNOWFLAKE_CLIENT_ERROR_TIMEOUT,
+						"no %s within %u ms",
+						is_calling ? "answer" : "connection",
+						self->terms.limit.ms),
+				    now_us);
 	}
-}
-
-static guint specificity_of(const GError *failure)
-{
-	static const SnowflakeClientError codes[] = {
-		SNOWFLAKE_CLIENT_ERROR_UNREACHABLE, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
-		SNOWFLAKE_CLIENT_ERROR_TIMEOUT,     SNOWFLAKE_CLIENT_ERROR_CLOCK,
-		SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE,
-	};
-	guint i = 0;
-
-	while (i < G_N_ELEMENTS(codes) && failure->code != (int)codes[i])
-		i++;
-	return i;
 }
 
 static gint compare_failures(gconstpointer one, gconstpointer other)
@@ -269,32 +237,38 @@ static GPtrArray *order_by_failure(const ServerList *self)
 
 static void set_error_of_servers(ServerList *self, GError **error)
 {
+	static const guint specificity[] = {
+		[SNOWFLAKE_CLIENT_ERROR_PROTOCOL] = 1,
+		[SNOWFLAKE_CLIENT_ERROR_TIMEOUT] = 2,
+		[SNOWFLAKE_CLIENT_ERROR_CLOCK] = 3,
+		[SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE] = 4,
+		[SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT] = 5,
+		[SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED] = 5,
+	};
 	g_autoptr(GPtrArray) ordered = order_by_failure(self);
 	g_autoptr(GString) messages = g_string_new(NULL);
-	const GError *most_specific = NULL;
+	int code = SNOWFLAKE_CLIENT_ERROR_UNREACHABLE;
+	gint64 retry_after_ms = 0;
 
-	self->reply->retry_after_ms = 0;
 	for (guint i = 0; i < ordered->len; i++) {
 		const Server *server = ordered->pdata[i];
-		gint64 *shortest_ms = &self->reply->retry_after_ms;
 
 		if (server->failure == NULL)
 			continue;
-		if (most_specific == NULL ||
-		    specificity_of(server->failure) > specificity_of(most_specific))
-			most_specific = server->failure;
+		if (specificity[server->failure->code] > specificity[code])
+			code = server->failure->code;
 		if (server->retry_after_ms > 0 &&
-		    (*shortest_ms == 0 || server->retry_after_ms < *shortest_ms))
-			*shortest_ms = server->retry_after_ms;
+		    (retry_after_ms == 0 || server->retry_after_ms < retry_after_ms))
+			retry_after_ms = server->retry_after_ms;
 		g_string_append_printf(messages, "%s%s: %s", messages->len > 0 ? "; " : "",
 				       server->address->text, server->failure->message);
 	}
-	if (most_specific != NULL)
-		g_set_error_literal(error, SNOWFLAKE_CLIENT_ERROR, most_specific->code,
-				    messages->str);
+	self->reply->retry_after_ms = retry_after_ms;
+	if (messages->len > 0)
+		g_set_error_literal(error, SNOWFLAKE_CLIENT_ERROR, code, messages->str);
 	else /* the process was stopped */
 		g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_TIMEOUT,
-			    "no server was tried within %u ms", self->limit.ms);
+			    "no server was tried within %u ms", self->terms.limit.ms);
 }
 
 /* Attempts */
@@ -311,25 +285,22 @@ static gboolean has_attempt(const ServerList *self, const Server *server,
 	return FALSE;
 }
 
-static gboolean is_tried_now(const ServerList *self, const SocketAddress *address)
-{
-	for (guint i = 0; i < self->attempts->len; i++) {
-		const SocketAddress *other = &((Attempt *)self->attempts->pdata[i])->address;
-
-		if (other->length == address->length &&
-		    memcmp(&other->bytes, &address->bytes, address->length) == 0)
-			return TRUE;
-	}
-	return FALSE;
-}
-
-/* The addresses of a server are tried before the other servers. */
+/* Queues the addresses of a server that are not tried now, before the other servers. */
 static void queue_addresses(ServerList *self, Server *server)
 {
 	for (guint i = server->found != NULL ? server->found->len : 0; i > 0; i--) {
 		const SocketAddress *address = &g_array_index(server->found, SocketAddress, i - 1);
+		gboolean is_tried = FALSE;
 
-		if (!is_tried_now(self, address))
+		for (guint j = 0; j < self->attempts->len; j++) {
+			const Attempt *attempt = self->attempts->pdata[j];
+
+			is_tried |= attempt->server == server &&
+				    attempt->address.length == address->length &&
+				    memcmp(&attempt->address.bytes, &address->bytes,
+					   address->length) == 0;
+		}
+		if (!is_tried)
 			g_queue_push_head(&self->queue, attempt_new(server, address));
 	}
 }
@@ -449,29 +420,22 @@ static void begin_resolution(ServerList *self, Attempt *attempt, gint64 now_us)
 	advance_resolution(self, attempt, now_us); /* an IP address needs no waiting */
 }
 
-/* Returns: (transfer full) (nullable): the idle connection, unless it has ended, or is the parent's
- * in the child of a fork */
-static ClientConnection *take_connection(Server *server)
-{
-	ClientConnection *connection = g_steal_pointer(&server->connection);
-
-	if (connection != NULL && (connection->fd < 0 || client_connection_is_stale(connection)))
-		g_clear_pointer(&connection, close_connection);
-	return connection;
-}
-
 /* @attempt: (transfer full) */
 static void begin_attempt(ServerList *self, Attempt *attempt, gint64 now_us)
 {
-	gint64 left_us = client_limit_end_us(self->limit) - now_us;
+	gint64 left_us = client_limit_end_us(self->terms.limit) - now_us;
 	Server *server = attempt->server;
 
 	server->is_tried = TRUE;
-	attempt->slow_at_us =
-		now_us + client_call_patience_us(self->patience_us, server->round_trip_us, left_us);
+	attempt->slow_at_us = now_us + client_call_patience_us(self->terms.patience_us,
+							       server->round_trip_us, left_us);
 	g_ptr_array_add(self->attempts, attempt);
 	if (attempt->address.length == 0)
-		attempt->connection = take_connection(server);
+		attempt->connection = g_steal_pointer(&server->connection);
+	/* in the child of a fork, the connection is the parent's */
+	if (attempt->connection != NULL &&
+	    (attempt->connection->fd < 0 || client_connection_is_stale(attempt->connection)))
+		g_clear_pointer(&attempt->connection, close_connection);
 	attempt->is_old = attempt->connection != NULL;
 	if (attempt->is_old)
 		send_call(self, attempt, now_us);
@@ -576,7 +540,8 @@ static void begin_pass(ServerList *self, gint64 now_us)
 		Server *server = ordered->pdata[i];
 		gboolean is_ended = server->is_tried && !has_attempt(self, server, FALSE);
 
-		if (!has_attempt(self, server, self->retries) && !(is_ended && self->n_passes == 1))
+		if (!has_attempt(self, server, self->terms.retries) &&
+		    !(is_ended && self->n_passes == 1))
 			g_queue_push_tail(&self->queue, attempt_new(server, NULL));
 	}
 }
@@ -605,30 +570,19 @@ static void begin_attempts(ServerList *self, gint64 now_us)
 		next = g_queue_pop_head(&self->queue);
 		if (next != NULL)
 			begin_attempt(self, next, now_us);
-		else if (self->retries ? now_us >= self->next_pass_at_us : self->n_passes == 0)
+		else if (self->terms.retries ? now_us >= self->next_pass_at_us
+					     : self->n_passes == 0)
 			begin_pass(self, now_us);
 		else
 			return;
 	}
 }
 
-/* Returns: whether something was done without waiting */
-static gboolean advance_attempts(ServerList *self, gint64 now_us)
-{
-	gboolean is_changed = FALSE;
-
-	/* backwards, because an attempt that ends is removed */
-	for (guint i = self->attempts->len; i > 0 && self->state == CALL_CONTINUES; i--)
-		if (i <= self->attempts->len)
-			is_changed |= advance_attempt(self, self->attempts->pdata[i - 1], now_us);
-	return is_changed;
-}
-
 /* Waits for an event of an attempt, or until the next one is due. */
 static void wait_for_attempts(const ServerList *self, gint64 now_us)
 {
 	g_autofree struct pollfd *fds = g_new(struct pollfd, self->attempts->len);
-	gint64 until_us = client_limit_end_us(self->limit);
+	gint64 until_us = client_limit_end_us(self->terms.limit);
 	gboolean is_waiting = FALSE;
 	guint count = 0;
 	gint64 left_us;
@@ -648,7 +602,7 @@ static void wait_for_attempts(const ServerList *self, gint64 now_us)
 		else
 			until_us = MIN(until_us, now_us + FULL_QUEUE_US);
 	}
-	if (!is_waiting && self->retries)
+	if (!is_waiting && self->terms.retries)
 		until_us = MIN(until_us, self->next_pass_at_us);
 	left_us = MAX(until_us - now_us, 0);
 	/* rounded up, so that it does not return before the time */
@@ -656,47 +610,45 @@ static void wait_for_attempts(const ServerList *self, gint64 now_us)
 	     (int)MIN((left_us + G_TIME_SPAN_MILLISECOND - 1) / G_TIME_SPAN_MILLISECOND, G_MAXINT));
 }
 
-/* A call begins on the existing connection, without waiting for the next pass. */
-static void begin_call(ServerList *self, gint64 now_us)
-{
-	for (guint i = 0; i < self->servers->len; i++) {
-		Server *server = self->servers->pdata[i];
-
-		server->is_tried = FALSE;
-		if (!self->retries || now_us >= self->next_pass_at_us)
-			g_clear_error(&server->failure);
-	}
-	if (self->current->connection != NULL)
-		g_queue_push_head(&self->queue, attempt_new(self->current, NULL));
-}
-
-gboolean server_list_call(ServerList *self, const ClientCall *call, ClientLimit limit,
+gboolean server_list_call(ServerList *self, const ClientCall *call, const ServerListTerms *terms,
 			  ClientReply *reply, GError **error)
 {
 	gint64 now_us = g_get_monotonic_time();
 
 	self->call = call;
-	self->limit = limit;
+	self->terms = *terms;
 	self->reply = reply;
 	self->state = CALL_CONTINUES;
 	self->n_passes = 0;
-	begin_call(self, now_us);
+	for (guint i = 0; i < self->servers->len; i++) {
+		Server *server = self->servers->pdata[i];
+
+		server->is_tried = FALSE;
+		if (!terms->retries || now_us >= self->next_pass_at_us)
+			g_clear_error(&server->failure);
+	}
+	/* on the existing connection, a call does not wait for the next pass */
+	if (self->current->connection != NULL)
+		g_queue_push_head(&self->queue, attempt_new(self->current, NULL));
 	for (;;) {
-		if (now_us < client_limit_end_us(limit))
+		gboolean is_overdue = now_us >= client_limit_end_us(terms->limit);
+		gboolean is_changed = FALSE;
+
+		if (!is_overdue)
 			begin_attempts(self, now_us);
-
-		gboolean is_changed = advance_attempts(self, now_us);
-		gboolean is_over = !self->retries && self->attempts->len == 0 &&
-				   g_queue_is_empty(&self->queue) && self->n_passes > 0;
-
-		if (self->state != CALL_CONTINUES || is_over)
+		/* backwards, because an attempt that ends is removed */
+		for (guint i = self->attempts->len; i > 0 && self->state == CALL_CONTINUES; i--)
+			is_changed |= advance_attempt(self, self->attempts->pdata[i - 1], now_us);
+		if (self->state != CALL_CONTINUES ||
+		    (!terms->retries && self->attempts->len == 0 &&
+		     g_queue_is_empty(&self->queue) && self->n_passes > 0))
 			break;
-		if (!is_changed)
-			wait_for_attempts(self, now_us);
-		if (now_us >= client_limit_end_us(limit)) {
-			fail_unfinished_attempts(self);
+		if (is_overdue) {
+			fail_unfinished_attempts(self, now_us);
 			break;
 		}
+		if (!is_changed)
+			wait_for_attempts(self, now_us);
 		now_us = g_get_monotonic_time();
 	}
 	g_ptr_array_set_size(self->attempts, 0);

@@ -35,12 +35,6 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(ServerList, server_list_free)
 /* @tls: (nullable): is referenced; %NULL: the system's settings, read when they are needed */
 void server_list_share_tls(ServerList *self, TlsClient *tls);
 
-/* @is_on: whether there is a second pass; by default there is */
-void server_list_set_retry(ServerList *self, gboolean is_on);
-
-/* @patience_us: the time after which an attempt is slow; 0, the default: by the rule */
-void server_list_set_patience_us(ServerList *self, gint64 patience_us);
-
 /* Orders the servers at random, and ends the connection. */
 void server_list_shuffle(ServerList *self);
 
@@ -54,6 +48,12 @@ BatchLimits *server_list_get_limits(ServerList *self);
 /* That server has violated the contract: ends the connection, and prefers the other servers. */
 void server_list_avoid_current(ServerList *self);
 
+typedef struct {
+	ClientLimit limit;
+	gint64 patience_us; /* time after which an attempt is slow; 0: by the rule */
+	gboolean retries;   /* whether there are more passes than one */
+} ServerListTerms;
+
 /**
  * server_list_call:
  * @reply: (inout): as for client_call_read(). After a failure, retry_after_ms is the shortest time
@@ -66,5 +66,5 @@ void server_list_avoid_current(ServerList *self);
  * error of each: in this order: INVALID_ARGUMENT or UNSUPPORTED, UNAVAILABLE, CLOCK, TIMEOUT,
  * PROTOCOL, UNREACHABLE
  */
-gboolean server_list_call(ServerList *self, const ClientCall *call, ClientLimit limit,
+gboolean server_list_call(ServerList *self, const ClientCall *call, const ServerListTerms *terms,
 			  ClientReply *reply, GError **error) G_GNUC_WARN_UNUSED_RESULT;

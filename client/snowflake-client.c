@@ -12,17 +12,9 @@
 
 struct _SnowflakeClient {
 	ServerList *servers;
-	guint timeout_ms;
-	ClientLimit limit; /* of the current call */
+	ServerListTerms terms; /* of the current call, and otherwise of the next one */
 	gint64 retry_after_ms;
 };
-
-static gboolean refuse_argument(GError **error, const char *what)
-{
-	g_set_error_literal(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT,
-			    what);
-	return FALSE;
-}
 
 SnowflakeClient *snowflake_client_new(const char *const *servers, GError **error)
 {
@@ -35,12 +27,13 @@ SnowflakeClient *snowflake_client_new(const char *const *servers, GError **error
 		servers = default_servers;
 	addresses = address_parse_servers(servers, &fault);
 	if (addresses == NULL) {
-		refuse_argument(error, fault->message);
+		client_call_refuse_argument(error, fault->message);
 		return NULL;
 	}
 	self = g_new0(SnowflakeClient, 1);
 	self->servers = server_list_new(addresses);
-	self->timeout_ms = SNOWFLAKE_CLIENT_DEFAULT_TIMEOUT_MS;
+	self->terms.limit.ms = SNOWFLAKE_CLIENT_DEFAULT_TIMEOUT_MS;
+	self->terms.retries = TRUE;
 	return self;
 }
 
@@ -68,7 +61,7 @@ gboolean snowflake_client_set_tls(SnowflakeClient *self, const SnowflakeClientTl
 	names = client_tls_names(tls);
 	next = tls_client_new(&names, &fault);
 	if (next == NULL)
-		return refuse_argument(error, fault->message);
+		return client_call_refuse_argument(error, fault->message);
 	client_tls_share(self, next);
 	return TRUE;
 }
@@ -76,19 +69,19 @@ gboolean snowflake_client_set_tls(SnowflakeClient *self, const SnowflakeClientTl
 void snowflake_client_set_timeout_ms(SnowflakeClient *self, guint timeout_ms)
 {
 	g_return_if_fail(self != NULL && timeout_ms > 0);
-	self->timeout_ms = timeout_ms;
+	self->terms.limit.ms = timeout_ms;
 }
 
 void snowflake_client_set_attempt_timeout_ms(SnowflakeClient *self, guint attempt_timeout_ms)
 {
 	g_return_if_fail(self != NULL);
-	server_list_set_patience_us(self->servers, attempt_timeout_ms * G_TIME_SPAN_MILLISECOND);
+	self->terms.patience_us = attempt_timeout_ms * G_TIME_SPAN_MILLISECOND;
 }
 
 void snowflake_client_set_retry(SnowflakeClient *self, gboolean retry)
 {
 	g_return_if_fail(self != NULL);
-	server_list_set_retry(self->servers, retry);
+	self->terms.retries = retry;
 }
 
 void snowflake_client_shuffle_servers(SnowflakeClient *self)
@@ -112,11 +105,13 @@ gint64 snowflake_client_get_retry_after_ms(const SnowflakeClient *self)
 /* Calls */
 
 /* Begins each call: its time runs from here. */
-static gboolean begin_call(SnowflakeClient *self, GError **error)
+static gboolean begin_call(SnowflakeClient *self, gboolean has_out, GError **error)
 {
 	if (self == NULL)
-		return refuse_argument(error, "no client");
-	self->limit = (ClientLimit){g_get_monotonic_time(), self->timeout_ms};
+		return client_call_refuse_argument(error, "no client");
+	if (!has_out)
+		return client_call_refuse_argument(error, "no pointer for the result");
+	self->terms.limit.start_us = g_get_monotonic_time();
 	self->retry_after_ms = 0;
 	return TRUE;
 }
@@ -125,15 +120,10 @@ static gboolean begin_call(SnowflakeClient *self, GError **error)
 static gboolean perform_call(SnowflakeClient *self, const ClientCall *call, ClientReply *reply,
 			     GError **error)
 {
-	gboolean done = server_list_call(self->servers, call, self->limit, reply, error);
+	gboolean done = server_list_call(self->servers, call, &self->terms, reply, error);
 
 	self->retry_after_ms = reply->retry_after_ms;
 	return done;
-}
-
-static gboolean check_out_pointer(const void *out, GError **error)
-{
-	return out != NULL || refuse_argument(error, "no pointer for the result");
 }
 
 static gboolean get_number(SnowflakeClient *self, const char *method, gint64 *out_number,
@@ -142,7 +132,7 @@ static gboolean get_number(SnowflakeClient *self, const char *method, gint64 *ou
 	const ClientCall call = {.method = method, .result = CLIENT_RESULT_NUMBER};
 	ClientReply reply = {0};
 
-	if (!begin_call(self, error) || !check_out_pointer(out_number, error) ||
+	if (!begin_call(self, out_number != NULL, error) ||
 	    !perform_call(self, &call, &reply, error))
 		return FALSE;
 	*out_number = reply.number;
@@ -172,7 +162,7 @@ SnowflakeClientWorker *snowflake_client_get_worker(SnowflakeClient *self, GError
 	const ClientCall call = {.method = "get_worker", .result = CLIENT_RESULT_WORKER};
 	ClientReply reply = {0};
 
-	if (begin_call(self, error) && perform_call(self, &call, &reply, error))
+	if (begin_call(self, TRUE, error) && perform_call(self, &call, &reply, error))
 		return reply.worker;
 	snowflake_client_worker_free(reply.worker);
 	return NULL;
@@ -183,7 +173,7 @@ GPtrArray *snowflake_client_get_workers(SnowflakeClient *self, GError **error)
 	const ClientCall call = {.method = "get_workers", .result = CLIENT_RESULT_WORKERS};
 	ClientReply reply = {0};
 
-	if (begin_call(self, error) && perform_call(self, &call, &reply, error))
+	if (begin_call(self, TRUE, error) && perform_call(self, &call, &reply, error))
 		return reply.workers;
 	g_clear_pointer(&reply.workers, g_ptr_array_unref);
 	return NULL;
@@ -202,7 +192,7 @@ GPtrArray *snowflake_client_get_counters(SnowflakeClient *self, GError **error)
 	const ClientCall call = {.method = "get_counters", .result = CLIENT_RESULT_COUNTERS};
 	ClientReply reply = {0};
 
-	if (begin_call(self, error) && perform_call(self, &call, &reply, error)) {
+	if (begin_call(self, TRUE, error) && perform_call(self, &call, &reply, error)) {
 		g_ptr_array_sort(reply.counters, compare_names);
 		return reply.counters;
 	}
@@ -215,7 +205,7 @@ GPtrArray *snowflake_client_get_counters(SnowflakeClient *self, GError **error)
 static gboolean check_agent(const char *agent, GError **error)
 {
 	if (agent == NULL)
-		return refuse_argument(error, "no useragent");
+		return client_call_refuse_argument(error, "no useragent");
 
 	gsize length = strlen(agent);
 
@@ -232,8 +222,8 @@ gboolean snowflake_client_get_id(SnowflakeClient *self, const char *agent, gint6
 	const ClientCall call = batch_call(CLIENT_RESULT_ID, agent, 1);
 	ClientReply reply = {0};
 
-	if (!begin_call(self, error) || !check_out_pointer(out_id, error) ||
-	    !check_agent(agent, error) || !perform_call(self, &call, &reply, error))
+	if (!begin_call(self, out_id != NULL, error) || !check_agent(agent, error) ||
+	    !perform_call(self, &call, &reply, error))
 		return FALSE;
 	*out_id = reply.number;
 	return TRUE;
@@ -244,10 +234,10 @@ gboolean snowflake_client_get_id(SnowflakeClient *self, const char *agent, gint6
 static gboolean begin_batches(SnowflakeClient *self, const char *agent, guint count,
 			      const void *out, GError **error)
 {
-	if (!begin_call(self, error) || !check_out_pointer(out, error) ||
-	    !check_agent(agent, error))
+	if (!begin_call(self, out != NULL, error) || !check_agent(agent, error))
 		return FALSE;
-	return count > 0 || refuse_argument(error, "the count is 0; it must be at least 1");
+	return count > 0 ||
+	       client_call_refuse_argument(error, "the count is 0; it must be at least 1");
 }
 
 static void prefix_progress(GError **error, guint done, guint count)
