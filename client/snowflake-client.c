@@ -55,11 +55,9 @@ gboolean snowflake_client_set_tls(SnowflakeClient *self, const SnowflakeClientTl
 {
 	g_autoptr(GError) fault = NULL;
 	g_autoptr(TlsClient) next = NULL;
-	TlsNames names;
 
 	g_return_val_if_fail(self != NULL && tls != NULL, FALSE);
-	names = client_tls_names(tls);
-	next = tls_client_new(&names, &fault);
+	next = client_tls_new(tls, &fault);
 	if (next == NULL)
 		return client_call_refuse_argument(error, fault->message);
 	client_tls_share(self, next);

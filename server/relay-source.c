@@ -279,8 +279,7 @@ static gboolean relay_get_workers(Source *source, gboolean may_wait, GPtrArray *
 	*out_workers = g_ptr_array_new_full(workers->len + 1,
 					    (GDestroyNotify)snowflake_client_worker_free);
 	for (guint i = 0; i < workers->len; i++)
-		g_ptr_array_add(*out_workers,
-				snowflake_client_worker_copy(workers->pdata[i]));
+		g_ptr_array_add(*out_workers, snowflake_client_worker_copy(workers->pdata[i]));
 	return TRUE;
 }
 

@@ -67,7 +67,6 @@ PoolConfig *pool_config_new(const SnowflakePoolConfig *config, GError **error)
 	static const char *const default_servers[] = {SNOWFLAKE_CLIENT_DEFAULT_SERVER, NULL};
 	g_autoptr(PoolConfig) self = g_new0(PoolConfig, 1);
 	const char *const *servers = config->servers;
-	const TlsNames tls = client_tls_names(&config->tls);
 	g_autoptr(GError) fault = NULL;
 
 	if (!check_config(config, error))
@@ -83,7 +82,7 @@ PoolConfig *pool_config_new(const SnowflakePoolConfig *config, GError **error)
 	}
 	/* with TLS for one of them, servers that are discovered later have it, too */
 	if (fault == NULL && address_any_is_tls(self->addresses))
-		self->tls = tls_client_new(&tls, &fault);
+		self->tls = client_tls_new(&config->tls, &fault);
 	if (fault != NULL) {
 		set_invalid(error, "%s", fault->message);
 		return NULL;

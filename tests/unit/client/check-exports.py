@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Checks that a shared library, a static library and the symbols file of a Debian package have the
-names in the library's headers, and no others: check-exports.py SHARED-LIBRARY STATIC-LIBRARY SYMBOLS
-HEADER...
+names in the library's headers, and no others:
+check-exports.py SHARED-LIBRARY STATIC-LIBRARY SYMBOLS HEADER...
 
 In the shared library, each name has the version that it has in the symbols file."""
 import re
@@ -32,10 +32,9 @@ def main(shared, static, symbols, *headers):
     wanted = set().union(*map(names_in_header, headers))
     exported = names_in_library(shared, "--dynamic")
     packaged = names_for_debian(symbols)
-    faults = [f"{name} is " + (f"not in {where}" if name in wanted else f"in {where}, not in a header")
-              for where, names in ((shared, exported), (symbols, packaged),
-                                   (static, names_in_library(static)))
-              for name in sorted(wanted ^ names.keys())]
+    places = ((shared, exported), (symbols, packaged), (static, names_in_library(static)))
+    faults = [f"{name} is " + (f"not in {place}" if name in wanted else f"only in {place}")
+              for place, names in places for name in sorted(wanted ^ names.keys())]
     faults += [f"{name} has version {exported[name]}, in {symbols} {packaged[name]}"
                for name in sorted(exported.keys() & packaged.keys())
                if exported[name] != packaged[name]]

@@ -128,7 +128,8 @@ TEST("/client/connects-to-each-kind-of-address", connects_to_each_kind_of_addres
 	g_rmdir(directory);
 }
 
-/* The server has one connection at a time, so the child waits until the parent has closed its own. */
+/* The server has one connection at a time, so the child waits until the parent has closed its own.
+ */
 TEST("/client/reconnects-in-a-child", reconnects_in_a_child)
 {
 	Service service = {0};
@@ -218,6 +219,9 @@ TEST("/client/refuses-wrong-arguments", refuses_wrong_arguments)
 		assert_invalid(snowflake_client_get_timestamp(one, NULL, &error), &error);
 		g_assert_false(snowflake_client_get_id(one, NULL, &id, NULL));
 	}
+	assert_invalid(snowflake_client_set_tls(
+			       client, &(const SnowflakeClientTls){.reserved = {&id}}, &error),
+		       &error);
 	assert_invalid(snowflake_client_get_worker(NULL, &error) != NULL, &error);
 	assert_invalid(snowflake_client_get_workers(NULL, &error) != NULL, &error);
 	g_assert_null(snowflake_client_get_worker(NULL, NULL));
@@ -457,9 +461,13 @@ TEST("/client/lists", lists)
 	g_autoptr(GPtrArray) workers = snowflake_client_get_workers(client, NULL);
 	g_autoptr(GPtrArray) counters = snowflake_client_get_counters(client, NULL);
 	const SnowflakeClientWorker *last = workers->pdata[count - 1];
+	g_autoptr(SnowflakeClientWorker) copy = snowflake_client_worker_copy(last);
 	const SnowflakeClientCounter *third = counters->pdata[2];
 
 	g_assert_cmpuint(workers->len, ==, count);
+	g_assert_cmpint(copy->worker_id, ==, (gint32)count - 1);
+	g_assert_cmpstr(copy->address, ==, last->address);
+	g_assert_true(copy->address != last->address);
 	g_assert_cmpint(last->worker_id, ==, (gint32)count - 1);
 	g_assert_cmpstr(last->address, ==, "host.example:7609");
 	g_assert_cmpstr(last->state, ==, "serving");

@@ -39,7 +39,8 @@ static gboolean take(PoolBuffer *hand, PoolSlot *slot, gint64 *out_id)
 	return TRUE;
 }
 
-static void check_count(const PoolBuffer *hand, guint64 prefetched, guint64 taken, guint64 discarded)
+static void check_count(const PoolBuffer *hand, guint64 prefetched, guint64 taken,
+			guint64 discarded)
 {
 	PoolBufferCount count = pool_buffer_count(hand);
 
