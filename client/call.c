@@ -10,6 +10,13 @@
 #define MAX_LONG_REPLY_BYTES 16777215 /* of what grows with the fleet, or with the agents */
 #define RUN_BYTES            19       /* of a run with its two fields and its end */
 
+#define PATIENCE_ROUND_TRIPS 8
+#define LEAST_PATIENCE_US    50000
+#define LONGEST_PATIENCE_US  250000
+#define LEAST_HALF_US        5000
+#define SHORTEST_PAUSE_US    10000
+#define LONGEST_PAUSE_US     250000
+
 #define DECLARED_BY(result) (1u << (result))
 #define BATCHES                                                                                    \
 	(DECLARED_BY(CLIENT_RESULT_IDS) | DECLARED_BY(CLIENT_RESULT_RUNS) |                        \
@@ -35,6 +42,13 @@ static const struct {
 enum { FIELD_INVALID_COUNT = 4 };
 
 G_DEFINE_QUARK(snowflake_client_error_quark, snowflake_client_error)
+
+gboolean client_call_refuse_argument(GError **error, const char *what)
+{
+	g_set_error_literal(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT,
+			    what);
+	return FALSE;
+}
 
 #define TLS_ALERT_MASK 0xffff0000u
 #define TLS_ALERT      0x15030000u /* the bytes that an alert of TLS begins with, as a length */
@@ -257,6 +271,19 @@ static void read_uuids(ThriftReader *reader, guint count,
 	}
 }
 
+SnowflakeClientWorker *snowflake_client_worker_copy(const SnowflakeClientWorker *worker)
+{
+	SnowflakeClientWorker *copy = g_memdup2(worker, sizeof(*worker));
+
+	copy->address = g_strdup(worker->address);
+	copy->nonce = g_strdup(worker->nonce);
+	copy->state = g_strdup(worker->state);
+	copy->kind = g_strdup(worker->kind);
+	copy->program = g_strdup(worker->program);
+	copy->server = g_strdup(worker->server);
+	return copy;
+}
+
 void snowflake_client_worker_free(SnowflakeClientWorker *worker)
 {
 	if (worker == NULL)
@@ -451,4 +478,21 @@ gboolean client_call_read(const ClientCall *call, gint32 seqid, const guint8 *by
 	default:
 		return malformed(error, "neither a reply nor an exception");
 	}
+}
+
+gint64 client_call_patience_us(gint64 wanted_us, gint64 round_trip_us, gint64 left_us)
+{
+	gint64 patience_us = LONGEST_PATIENCE_US;
+
+	if (wanted_us > 0)
+		patience_us = wanted_us;
+	else if (round_trip_us > 0)
+		patience_us = MIN(PATIENCE_ROUND_TRIPS * round_trip_us + LEAST_PATIENCE_US,
+				  LONGEST_PATIENCE_US);
+	return MIN(patience_us, MAX(left_us / 2, LEAST_HALF_US));
+}
+
+gint64 client_call_pause_us(gint64 last_us)
+{
+	return CLAMP(2 * last_us, SHORTEST_PAUSE_US, LONGEST_PAUSE_US);
 }

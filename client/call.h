@@ -55,6 +55,9 @@ typedef struct {
 /* The same as runs: the default of a server's --max-batch. */
 #define CLIENT_CALL_MAX_RUN_IDS  10000
 
+/* Sets INVALID_ARGUMENT. Returns: %FALSE */
+gboolean client_call_refuse_argument(GError **error, const char *what);
+
 /* Checks that a frame of @length bytes can be a reply of @max_bytes at most. Returns: %FALSE with
  * PROTOCOL set */
 gboolean client_call_check_frame(guint32 length, guint max_bytes, GError **error);
@@ -75,3 +78,22 @@ void client_call_write(const ClientCall *call, gint32 seqid, GByteArray *out);
  */
 gboolean client_call_read(const ClientCall *call, gint32 seqid, const guint8 *bytes, gsize length,
 			  ClientReply *reply, GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/*
+ * The rule for the times of a call that is attempted at several servers.
+ */
+
+/**
+ * client_call_patience_us:
+ * @wanted_us: what the program has set; 0: 8 round trips and 50 ms, at most 250 ms
+ * @round_trip_us: of earlier calls at this server; 0: unknown, so the default is 250 ms
+ * @left_us: the time that the call has left
+ *
+ * Returns: how long to wait for an attempt until the next one begins: at most half of the time that
+ * is left, but at least 5 ms
+ */
+gint64 client_call_patience_us(gint64 wanted_us, gint64 round_trip_us, gint64 left_us);
+
+/* Returns: the mean pause from the beginning of a pass over all servers to that of the next one: 10
+ * ms, then twice the @last_us, at most 250 ms. @last_us: 0: a server has answered since */
+gint64 client_call_pause_us(gint64 last_us);

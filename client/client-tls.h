@@ -6,10 +6,20 @@
 
 /* TLS settings of clients, for other parts of the project. */
 
-/* Returns: the same names, as the libraries below take them; borrowed */
-static inline TlsNames client_tls_names(const SnowflakeClientTls *tls)
+/* Reads the files of @tls. Returns: (transfer full): or %NULL with an error set, of any domain */
+static inline TlsClient *client_tls_new(const SnowflakeClientTls *tls, GError **error)
 {
-	return (TlsNames){tls->ca, tls->certificate, tls->key, tls->any_name};
+	const TlsNames names = {tls->ca, tls->certificate, tls->key, tls->any_name};
+
+	for (guint i = 0; i < G_N_ELEMENTS(tls->reserved); i++) {
+		if (tls->reserved[i] != NULL) {
+			g_set_error_literal(error, SNOWFLAKE_CLIENT_ERROR,
+					    SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT,
+					    "reserved of the TLS settings is not NULL");
+			return NULL;
+		}
+	}
+	return tls_client_new(&names, error);
 }
 
 /* Lets a client use TLS settings that others can use too. @tls: (nullable): is referenced; %NULL:

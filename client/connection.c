@@ -15,8 +15,6 @@
 #define HEADER_BYTES sizeof(guint32)
 #define READ_BYTES   16384
 #define KEPT_BYTES   (256 * 1024) /* largest reply whose buffer is kept for the next one */
-/* Between attempts at two addresses of a name, as RFC 8305 recommends. */
-#define STAGGER_US   250000
 
 static gboolean set_failure(GError **error, SnowflakeClientError code, const char *why)
 {
@@ -94,7 +92,11 @@ ClientConnection *client_connection_begin(const SocketAddress *address, TlsClien
 	}
 	if (is_begun)
 		return self;
-	set_unreachable_errno(error, errno);
+	if (errno == EAGAIN)
+		set_failure(error, SNOWFLAKE_CLIENT_ERROR_TIMEOUT,
+			    "cannot connect: the server's queue is full");
+	else
+		set_unreachable_errno(error, errno);
 	client_connection_free(self);
 	return NULL;
 }
@@ -262,24 +264,6 @@ ClientConnectionEvent client_connection_advance(ClientConnection *self, GError *
 
 /* Within a time limit */
 
-static gint64 deadline_us(ClientLimit limit)
-{
-	return limit.start_us + limit.ms * G_TIME_SPAN_MILLISECOND;
-}
-
-/* Returns: %FALSE if it is @until_us, monotonic, already */
-static gboolean wait_until(struct pollfd *fds, guint n, gint64 until_us)
-{
-	gint64 left_us = until_us - g_get_monotonic_time();
-
-	if (left_us <= 0)
-		return FALSE;
-	/* rounded up, so that it does not return before the time */
-	poll(fds, n,
-	     (int)MIN((left_us + G_TIME_SPAN_MILLISECOND - 1) / G_TIME_SPAN_MILLISECOND, G_MAXINT));
-	return TRUE;
-}
-
 static void set_timeout(GError **error, const char *what, ClientLimit limit)
 {
 	g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_TIMEOUT,
@@ -294,11 +278,14 @@ static ClientConnectionEvent wait_for_event(ClientConnection *self, const char *
 	struct pollfd pollfd = {.fd = self->fd};
 
 	while ((event = client_connection_advance(self, error)) == CLIENT_CONNECTION_NOTHING) {
-		pollfd.events = client_connection_events(self);
-		if (!wait_until(&pollfd, 1, deadline_us(limit))) {
+		gint64 left_us = client_limit_end_us(limit) - g_get_monotonic_time();
+
+		if (left_us <= 0) {
 			set_timeout(error, what, limit);
 			return CLIENT_CONNECTION_FAILED;
 		}
+		pollfd.events = client_connection_events(self);
+		poll(&pollfd, 1, (int)MIN(left_us / G_TIME_SPAN_MILLISECOND + 1, G_MAXINT));
 	}
 	return event;
 }
@@ -309,102 +296,57 @@ gboolean client_connection_wait_ready(ClientConnection *self, ClientLimit limit,
 	       wait_for_event(self, "connection", limit, error) == CLIENT_CONNECTION_READY;
 }
 
-/* Tries the addresses of a name: the next one when one fails, or has not connected for a while.
- * Returns: (nullable): the first connection; its TLS handshake may remain */
-static ClientConnection *connect_to_any(const GPtrArray *names, TlsClient *tls, ClientLimit limit,
-					GError **error)
+/* A socket that does not block would not wait for room in the server's queue. */
+static ClientConnection *connect_locally(const Address *address, ClientLimit limit, GError **error)
 {
-	g_autofree ClientConnection **attempts = g_new0(ClientConnection *, names->len);
-	g_autofree struct pollfd *fds = g_new(struct pollfd, names->len);
-	g_autoptr(GError) failure = NULL; /* when all have failed: of the last one */
-	ClientConnection *winner = NULL;
-	gint64 next_at_us = 0; /* when to begin the next one */
-	guint n_begun = 0;
+	gint64 left_us = client_limit_end_us(limit) - g_get_monotonic_time();
+	int fd = socket_unix_connect(address->path,
+				     (guint)MAX(left_us / G_TIME_SPAN_MILLISECOND, 1));
 
-	while (winner == NULL) {
-		gint64 now_us = g_get_monotonic_time();
-		gint64 until_us = deadline_us(limit);
-		guint n = 0;
+	if (fd >= 0) {
+		ClientConnection *self = connection_alloc(fd);
 
-		for (; n_begun < names->len && now_us >= next_at_us; n_begun++) {
-			const ResolvedName *name = names->pdata[n_begun];
-
-			g_clear_error(&failure);
-			attempts[n_begun] = client_connection_begin(&name->address, tls, &failure);
-			if (failure == NULL)
-				next_at_us = now_us + STAGGER_US;
-		}
-		for (guint i = 0; i < n_begun && winner == NULL; i++) {
-			ClientConnection *attempt = attempts[i];
-
-			if (attempt == NULL)
-				continue;
-			g_clear_error(&failure);
-			if (client_connection_advance(attempt, &failure) ==
-			    CLIENT_CONNECTION_FAILED) {
-				g_clear_pointer(&attempts[i], client_connection_free);
-				next_at_us = now_us;
-			} else if (attempt->state != CLIENT_CONNECTION_CONNECTING ||
-				   attempt->is_in_handshake) {
-				winner = g_steal_pointer(&attempts[i]);
-			} else {
-				fds[n++] = (struct pollfd){
-					.fd = attempt->fd,
-					.events = client_connection_events(attempt)};
-			}
-		}
-		if (winner == NULL && n == 0 && n_begun == names->len) {
-			g_propagate_error(error, g_steal_pointer(&failure));
-			break;
-		}
-		if (n_begun < names->len)
-			until_us = MIN(until_us, next_at_us);
-		if (winner == NULL && !wait_until(fds, n, until_us) &&
-		    until_us == deadline_us(limit)) {
-			set_timeout(error, "connection", limit);
-			break;
-		}
+		fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+		self->state = CLIENT_CONNECTION_IDLE;
+		return self;
 	}
-	for (guint i = 0; i < n_begun; i++)
-		client_connection_free(attempts[i]);
-	return winner;
+	if (errno == ETIMEDOUT)
+		set_timeout(error, "connection", limit);
+	else
+		set_unreachable_errno(error, errno);
+	return NULL;
 }
 
 ClientConnection *client_connection_new(const Address *address, TlsClient *tls, ClientLimit limit,
 					GError **error)
 {
-	gint64 left_us = deadline_us(limit) - g_get_monotonic_time();
-	g_autoptr(ClientConnection) self = NULL;
+	g_autofree char *why = NULL;
+	g_autoptr(GPtrArray) names = NULL;
+	g_autoptr(GError) failure = NULL;
 
-	if (address->path != NULL) {
-		/* a socket that does not block would not wait for room in the server's queue */
-		int fd = socket_unix_connect(address->path,
-					     (guint)MAX(left_us / G_TIME_SPAN_MILLISECOND, 1));
+	if (address->path != NULL)
+		return connect_locally(address, limit, error);
+	names = resolution_wait_for_names(address, client_limit_end_us(limit), &why);
+	for (guint left = names != NULL ? names->len : 0; left > 0; left--) {
+		const ResolvedName *name = names->pdata[names->len - left];
+		gint64 now_us = g_get_monotonic_time();
+		gint64 half_us = MAX(client_limit_end_us(limit) - now_us, 0) / 2;
+		ClientLimit half = {now_us, (guint)(half_us / G_TIME_SPAN_MILLISECOND) + 1};
+		g_autoptr(ClientConnection) self = NULL;
 
-		if (fd < 0 && errno == ETIMEDOUT) {
-			set_timeout(error, "connection", limit);
-		} else if (fd < 0) {
-			set_unreachable_errno(error, errno);
-		} else {
-			fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
-			self = connection_alloc(fd);
-			self->state = CLIENT_CONNECTION_IDLE;
-		}
-	} else {
-		g_autofree char *why = NULL;
-		g_autoptr(GPtrArray) names =
-			resolution_wait_for_names(address, deadline_us(limit), &why);
-
-		if (names != NULL)
-			self = connect_to_any(names, tls, limit, error);
-		else if (why != NULL)
-			set_unreachable(error, why);
-		else
-			set_timeout(error, "connection", limit);
+		g_clear_error(&failure);
+		self = client_connection_begin(&name->address, tls, &failure);
+		if (self != NULL &&
+		    client_connection_wait_ready(self, left > 1 ? half : limit, &failure))
+			return g_steal_pointer(&self);
 	}
-	if (self == NULL || !client_connection_wait_ready(self, limit, error))
-		return NULL;
-	return g_steal_pointer(&self);
+	if (failure != NULL)
+		g_propagate_error(error, g_steal_pointer(&failure));
+	else if (why != NULL)
+		set_unreachable(error, why);
+	else
+		set_timeout(error, "connection", limit);
+	return NULL;
 }
 
 gboolean client_connection_is_stale(ClientConnection *self)

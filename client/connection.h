@@ -54,7 +54,8 @@ const guint8 *client_connection_get_reply(const ClientConnection *self, gsize *o
  */
 
 /* Begins to connect. @tls: (nullable): borrowed; needed for an address with TLS. Returns: (transfer
- * full): %NULL with UNREACHABLE set */
+ * full): %NULL with UNREACHABLE set, or with TIMEOUT if the queue of a local socket is full for now
+ */
 ClientConnection *client_connection_begin(const SocketAddress *address, TlsClient *tls,
 					  GError **error);
 
@@ -77,13 +78,18 @@ typedef struct {
 	guint ms;
 } ClientLimit;
 
+static inline gint64 client_limit_end_us(ClientLimit limit)
+{
+	return limit.start_us + limit.ms * G_TIME_SPAN_MILLISECOND;
+}
+
 /**
  * client_connection_new:
  * @tls: (nullable): borrowed; %NULL: plain
  *
- * Tries every address of the name: the next one when one fails, or has not connected for a while.
- * If the limit ends while the name is resolved, the resolution goes on in its thread until the
- * resolver gives up.
+ * Tries the addresses of the name one after the other. Each can take half of the time that is left,
+ * and the last one all of it. If the limit ends while the name is resolved, the resolution goes on
+ * in its thread until the resolver gives up.
  *
  * Returns: (transfer full): a connection, or %NULL with UNREACHABLE or TIMEOUT set
  */

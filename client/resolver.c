@@ -32,9 +32,9 @@ static void resolved_name_free(ResolvedName *name)
 	g_free(name);
 }
 
-static void resolution_unref(Resolution *self)
+void resolution_free(Resolution *self)
 {
-	if (atomic_fetch_sub(&self->references, 1) > 1)
+	if (self == NULL || atomic_fetch_sub(&self->references, 1) > 1)
 		return;
 	g_ptr_array_unref(self->hosts);
 	g_clear_pointer(&self->names, g_ptr_array_unref);
@@ -99,7 +99,7 @@ static void *run_resolver_thread(void *user_data)
 	fork_guard_lock();
 	fork_guard_close_noted(&self->fd);
 	fork_guard_unlock();
-	resolution_unref(self);
+	resolution_free(self);
 	return NULL;
 }
 
@@ -197,12 +197,6 @@ GPtrArray *resolution_wait_for_names(const Address *address, gint64 deadline_us,
 		names = g_steal_pointer(&resolution->names); /* the thread has added the last one */
 	else if (is_done)
 		*out_why = g_strdup(g_strrstr(resolution->failures->str, ": ") + 2);
-	resolution_unref(resolution);
+	resolution_free(resolution);
 	return names;
-}
-
-void resolution_free(Resolution *self)
-{
-	if (self != NULL)
-		resolution_unref(self);
 }

@@ -6,72 +6,48 @@
 #include "client/batch.h"
 #include "client/call.h"
 #include "client/client-tls.h"
-#include "client/connection.h"
+#include "client/server-list.h"
 #include "common/address.h"
 #include "common/useragent.h"
 
 struct _SnowflakeClient {
-	GPtrArray *servers; /* Address, one at least */
-	guint current;      /* the server that the connection is to, or that is tried first */
-	ClientConnection *connection; /* NULL: not now */
-	BatchLimits limits;           /* of the server at the other end of the connection */
-	TlsClient *tls;               /* NULL: not needed yet */
-	gint32 seqid;                 /* of the next call; 0 or above */
-	guint timeout_ms;
-	gint64 deadline_us; /* of the current call, by g_get_monotonic_time() */
+	ServerList *servers;
+	ServerListTerms terms; /* of the current call, and otherwise of the next one */
 	gint64 retry_after_ms;
 };
 
 SnowflakeClient *snowflake_client_new(const char *const *servers, GError **error)
 {
 	static const char *const default_servers[] = {SNOWFLAKE_CLIENT_DEFAULT_SERVER, NULL};
-	g_autoptr(SnowflakeClient) self = g_new0(SnowflakeClient, 1);
+	g_autoptr(GError) fault = NULL;
+	SnowflakeClient *self;
+	GPtrArray *addresses;
 
-	self->servers = g_ptr_array_new_with_free_func((GDestroyNotify)address_free);
-	self->limits = BATCH_LIMITS_INIT;
-	/* so that an answer to another client's call is not taken for one of this client's */
-	self->seqid = (gint32)(g_random_int() & G_MAXINT32);
-	self->timeout_ms = SNOWFLAKE_CLIENT_DEFAULT_TIMEOUT_MS;
 	if (servers == NULL || servers[0] == NULL)
 		servers = default_servers;
-	for (gsize i = 0; servers[i] != NULL; i++) {
-		g_autoptr(GError) fault = NULL;
-		Address *address = address_parse_server(servers[i], &fault);
-
-		if (address == NULL) {
-			g_set_error_literal(error, SNOWFLAKE_CLIENT_ERROR,
-					    SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT,
-					    fault->message);
-			return NULL;
-		}
-		g_ptr_array_add(self->servers, address);
+	addresses = address_parse_servers(servers, &fault);
+	if (addresses == NULL) {
+		client_call_refuse_argument(error, fault->message);
+		return NULL;
 	}
-	return g_steal_pointer(&self);
+	self = g_new0(SnowflakeClient, 1);
+	self->servers = server_list_new(addresses);
+	self->terms.limit.ms = SNOWFLAKE_CLIENT_DEFAULT_TIMEOUT_MS;
+	self->terms.retries = TRUE;
+	return self;
 }
 
 void snowflake_client_free(SnowflakeClient *self)
 {
 	if (self == NULL)
 		return;
-	client_connection_free(self->connection);
-	tls_client_unref(self->tls);
-	g_ptr_array_unref(self->servers);
+	server_list_free(self->servers);
 	g_free(self);
-}
-
-static gboolean refuse_argument(GError **error, const char *what)
-{
-	g_set_error_literal(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT,
-			    what);
-	return FALSE;
 }
 
 void client_tls_share(SnowflakeClient *self, TlsClient *tls)
 {
-	TlsClient *before = self->tls;
-
-	self->tls = tls_client_ref(tls);
-	tls_client_unref(before);
+	server_list_share_tls(self->servers, tls);
 }
 
 gboolean snowflake_client_set_tls(SnowflakeClient *self, const SnowflakeClientTls *tls,
@@ -79,13 +55,11 @@ gboolean snowflake_client_set_tls(SnowflakeClient *self, const SnowflakeClientTl
 {
 	g_autoptr(GError) fault = NULL;
 	g_autoptr(TlsClient) next = NULL;
-	TlsNames names;
 
 	g_return_val_if_fail(self != NULL && tls != NULL, FALSE);
-	names = client_tls_names(tls);
-	next = tls_client_new(&names, &fault);
+	next = client_tls_new(tls, &fault);
 	if (next == NULL)
-		return refuse_argument(error, fault->message);
+		return client_call_refuse_argument(error, fault->message);
 	client_tls_share(self, next);
 	return TRUE;
 }
@@ -93,18 +67,31 @@ gboolean snowflake_client_set_tls(SnowflakeClient *self, const SnowflakeClientTl
 void snowflake_client_set_timeout_ms(SnowflakeClient *self, guint timeout_ms)
 {
 	g_return_if_fail(self != NULL && timeout_ms > 0);
-	self->timeout_ms = timeout_ms;
+	self->terms.limit.ms = timeout_ms;
 }
 
-static const Address *current_server(const SnowflakeClient *self)
+void snowflake_client_set_attempt_timeout_ms(SnowflakeClient *self, guint attempt_timeout_ms)
 {
-	return self->servers->pdata[self->current];
+	g_return_if_fail(self != NULL);
+	self->terms.patience_us = attempt_timeout_ms * G_TIME_SPAN_MILLISECOND;
+}
+
+void snowflake_client_set_retry(SnowflakeClient *self, gboolean retry)
+{
+	g_return_if_fail(self != NULL);
+	self->terms.retries = retry;
+}
+
+void snowflake_client_shuffle_servers(SnowflakeClient *self)
+{
+	g_return_if_fail(self != NULL);
+	server_list_shuffle(self->servers);
 }
 
 const char *snowflake_client_get_server(const SnowflakeClient *self)
 {
 	g_return_val_if_fail(self != NULL, NULL);
-	return current_server(self)->text;
+	return server_list_get_current(self->servers)->text;
 }
 
 gint64 snowflake_client_get_retry_after_ms(const SnowflakeClient *self)
@@ -113,166 +100,28 @@ gint64 snowflake_client_get_retry_after_ms(const SnowflakeClient *self)
 	return self->retry_after_ms;
 }
 
-/* Failover */
-
-static void disconnect(SnowflakeClient *self)
-{
-	g_clear_pointer(&self->connection, client_connection_free);
-	self->limits = BATCH_LIMITS_INIT;
-}
-
-/* The next call begins with the server after this one in the list. */
-static void leave_server(SnowflakeClient *self)
-{
-	disconnect(self);
-	self->current = (self->current + 1) % self->servers->len;
-}
-
-/* Uses a generator of its own, because forked processes share the state of g_random_...(). */
-void snowflake_client_shuffle_servers(SnowflakeClient *self)
-{
-	g_return_if_fail(self != NULL);
-
-	g_autoptr(GRand) random = g_rand_new();
-	gpointer *servers = self->servers->pdata;
-
-	disconnect(self);
-	self->current = 0;
-	for (guint left = self->servers->len; left > 1; left--) {
-		gint32 drawn = g_rand_int_range(random, 0, (gint32)left);
-		gpointer server = servers[drawn];
-
-		servers[drawn] = servers[left - 1];
-		servers[left - 1] = server;
-	}
-}
-
-static gboolean exchange_call(SnowflakeClient *self, const ClientCall *call, ClientLimit limit,
-			      ClientReply *reply, GError **error)
-{
-	g_autoptr(GByteArray) request = g_byte_array_new();
-	g_autoptr(GByteArray) bytes = g_byte_array_new();
-	gint32 seqid = self->seqid;
-
-	self->seqid = seqid == G_MAXINT32 ? 0 : seqid + 1;
-	client_call_write(call, seqid, request);
-	return client_connection_exchange(self->connection, request,
-					  client_call_max_reply_bytes(call), limit, bytes, error) &&
-	       client_call_read(call, seqid, bytes->data, bytes->len, reply, error);
-}
-
-/* Makes the call at the current server. An old connection that breaks can have done so at any time
- * since the last call. That says nothing about the server, so it is connected to again. */
-static gboolean call_server(SnowflakeClient *self, const ClientCall *call, ClientLimit limit,
-			    ClientReply *reply, GError **error)
-{
-	const Address *address = current_server(self);
-	const TlsNames nothing = {0};
-	g_autoptr(GError) failure = NULL;
-
-	if (self->connection != NULL && !client_connection_is_stale(self->connection)) {
-		if (exchange_call(self, call, limit, reply, &failure))
-			return TRUE;
-		if (!g_error_matches(failure, SNOWFLAKE_CLIENT_ERROR,
-				     SNOWFLAKE_CLIENT_ERROR_UNREACHABLE)) {
-			g_propagate_error(error, g_steal_pointer(&failure));
-			return FALSE;
-		}
-		g_clear_error(&failure);
-	}
-	disconnect(self);
-	/* the system trust store takes some milliseconds to read, so only if it is needed */
-	if (address->is_tls && self->tls == NULL)
-		self->tls = tls_client_new(&nothing, &failure);
-	if (failure != NULL) {
-		g_set_error_literal(error, SNOWFLAKE_CLIENT_ERROR,
-				    SNOWFLAKE_CLIENT_ERROR_UNREACHABLE, failure->message);
-		return FALSE;
-	}
-	self->connection =
-		client_connection_new(address, address->is_tls ? self->tls : NULL, limit, error);
-	return self->connection != NULL && exchange_call(self, call, limit, reply, error);
-}
-
-/* After a failed call: leaves the server if another one may serve. Returns: whether one may */
-static gboolean fail_over(SnowflakeClient *self, const GError *error)
-{
-	switch ((SnowflakeClientError)error->code) {
-	case SNOWFLAKE_CLIENT_ERROR_CLOCK:
-	case SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE:
-		if (self->servers->len > 1)
-			leave_server(self);
-		return TRUE;
-	case SNOWFLAKE_CLIENT_ERROR_UNREACHABLE:
-	case SNOWFLAKE_CLIENT_ERROR_TIMEOUT:
-	case SNOWFLAKE_CLIENT_ERROR_PROTOCOL:
-		leave_server(self);
-		return TRUE;
-	case SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT:
-	case SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED:
-	default:
-		return FALSE;
-	}
-}
-
-/* Makes the call at each server once, from the current one on, while there is time, until one
- * serves it, or refuses it as the others would. Each call can be repeated: it changes nothing but
- * the next ID. On failure the error is the last one's, and its message has what each of them said.
- * @reply: (inout): as for client_call_read() */
-static gboolean perform_call(SnowflakeClient *self, const ClientCall *call, ClientReply *reply,
-			     GError **error)
-{
-	g_autoptr(GString) messages = g_string_new(NULL);
-	g_autoptr(GError) failure = NULL;
-	guint left = self->servers->len;
-	gboolean done, moved;
-
-	do {
-		const char *server = current_server(self)->text;
-		gint64 now_us = g_get_monotonic_time();
-		gint64 half_us = MAX(self->deadline_us - now_us, 0) / 2;
-		/* half of the remaining time for each server, and all of it for the last one, whose
-		 * error then names the limit that was set */
-		ClientLimit limit = {
-			.start_us = self->deadline_us - self->timeout_ms * G_TIME_SPAN_MILLISECOND,
-			.ms = self->timeout_ms,
-		};
-
-		if (left > 1)
-			limit = (ClientLimit){now_us,
-					      (guint)((half_us + G_TIME_SPAN_MILLISECOND - 1) /
-						      G_TIME_SPAN_MILLISECOND)};
-		g_clear_error(&failure);
-		reply->retry_after_ms = 0;
-		reply->count_refused = FALSE;
-		done = call_server(self, call, limit, reply, &failure);
-		moved = !done && fail_over(self, failure);
-		if (!done)
-			g_string_append_printf(messages, "%s%s: %s", messages->len > 0 ? "; " : "",
-					       server, failure->message);
-	} while (moved && --left > 0 && g_get_monotonic_time() < self->deadline_us);
-	self->retry_after_ms = reply->retry_after_ms;
-	if (done)
-		return TRUE;
-	g_set_error_literal(error, failure->domain, failure->code, messages->str);
-	return FALSE;
-}
-
 /* Calls */
 
 /* Begins each call: its time runs from here. */
-static gboolean begin_call(SnowflakeClient *self, GError **error)
+static gboolean begin_call(SnowflakeClient *self, gboolean has_out, GError **error)
 {
 	if (self == NULL)
-		return refuse_argument(error, "no client");
-	self->deadline_us = g_get_monotonic_time() + self->timeout_ms * G_TIME_SPAN_MILLISECOND;
+		return client_call_refuse_argument(error, "no client");
+	if (!has_out)
+		return client_call_refuse_argument(error, "no pointer for the result");
+	self->terms.limit.start_us = g_get_monotonic_time();
 	self->retry_after_ms = 0;
 	return TRUE;
 }
 
-static gboolean check_out_pointer(const void *out, GError **error)
+/* @reply: (inout): as for client_call_read() */
+static gboolean perform_call(SnowflakeClient *self, const ClientCall *call, ClientReply *reply,
+			     GError **error)
 {
-	return out != NULL || refuse_argument(error, "no pointer for the result");
+	gboolean done = server_list_call(self->servers, call, &self->terms, reply, error);
+
+	self->retry_after_ms = reply->retry_after_ms;
+	return done;
 }
 
 static gboolean get_number(SnowflakeClient *self, const char *method, gint64 *out_number,
@@ -281,7 +130,7 @@ static gboolean get_number(SnowflakeClient *self, const char *method, gint64 *ou
 	const ClientCall call = {.method = method, .result = CLIENT_RESULT_NUMBER};
 	ClientReply reply = {0};
 
-	if (!begin_call(self, error) || !check_out_pointer(out_number, error) ||
+	if (!begin_call(self, out_number != NULL, error) ||
 	    !perform_call(self, &call, &reply, error))
 		return FALSE;
 	*out_number = reply.number;
@@ -311,7 +160,7 @@ SnowflakeClientWorker *snowflake_client_get_worker(SnowflakeClient *self, GError
 	const ClientCall call = {.method = "get_worker", .result = CLIENT_RESULT_WORKER};
 	ClientReply reply = {0};
 
-	if (begin_call(self, error) && perform_call(self, &call, &reply, error))
+	if (begin_call(self, TRUE, error) && perform_call(self, &call, &reply, error))
 		return reply.worker;
 	snowflake_client_worker_free(reply.worker);
 	return NULL;
@@ -322,7 +171,7 @@ GPtrArray *snowflake_client_get_workers(SnowflakeClient *self, GError **error)
 	const ClientCall call = {.method = "get_workers", .result = CLIENT_RESULT_WORKERS};
 	ClientReply reply = {0};
 
-	if (begin_call(self, error) && perform_call(self, &call, &reply, error))
+	if (begin_call(self, TRUE, error) && perform_call(self, &call, &reply, error))
 		return reply.workers;
 	g_clear_pointer(&reply.workers, g_ptr_array_unref);
 	return NULL;
@@ -341,7 +190,7 @@ GPtrArray *snowflake_client_get_counters(SnowflakeClient *self, GError **error)
 	const ClientCall call = {.method = "get_counters", .result = CLIENT_RESULT_COUNTERS};
 	ClientReply reply = {0};
 
-	if (begin_call(self, error) && perform_call(self, &call, &reply, error)) {
+	if (begin_call(self, TRUE, error) && perform_call(self, &call, &reply, error)) {
 		g_ptr_array_sort(reply.counters, compare_names);
 		return reply.counters;
 	}
@@ -354,7 +203,7 @@ GPtrArray *snowflake_client_get_counters(SnowflakeClient *self, GError **error)
 static gboolean check_agent(const char *agent, GError **error)
 {
 	if (agent == NULL)
-		return refuse_argument(error, "no useragent");
+		return client_call_refuse_argument(error, "no useragent");
 
 	gsize length = strlen(agent);
 
@@ -371,8 +220,8 @@ gboolean snowflake_client_get_id(SnowflakeClient *self, const char *agent, gint6
 	const ClientCall call = batch_call(CLIENT_RESULT_ID, agent, 1);
 	ClientReply reply = {0};
 
-	if (!begin_call(self, error) || !check_out_pointer(out_id, error) ||
-	    !check_agent(agent, error) || !perform_call(self, &call, &reply, error))
+	if (!begin_call(self, out_id != NULL, error) || !check_agent(agent, error) ||
+	    !perform_call(self, &call, &reply, error))
 		return FALSE;
 	*out_id = reply.number;
 	return TRUE;
@@ -383,10 +232,10 @@ gboolean snowflake_client_get_id(SnowflakeClient *self, const char *agent, gint6
 static gboolean begin_batches(SnowflakeClient *self, const char *agent, guint count,
 			      const void *out, GError **error)
 {
-	if (!begin_call(self, error) || !check_out_pointer(out, error) ||
-	    !check_agent(agent, error))
+	if (!begin_call(self, out != NULL, error) || !check_agent(agent, error))
 		return FALSE;
-	return count > 0 || refuse_argument(error, "the count is 0; it must be at least 1");
+	return count > 0 ||
+	       client_call_refuse_argument(error, "the count is 0; it must be at least 1");
 }
 
 static void prefix_progress(GError **error, guint done, guint count)
@@ -404,12 +253,14 @@ static gboolean request_batch(SnowflakeClient *self, ClientResult wanted, const 
 {
 	for (;;) {
 		g_autoptr(GError) failure = NULL;
-		BatchOffer offer = batch_limits_offer(&self->limits, wanted);
+		BatchOffer offer =
+			batch_limits_offer(server_list_get_limits(self->servers), wanted);
 
 		*out_call = batch_call(offer.result, agent, MIN(count, offer.max_count));
 		if (perform_call(self, out_call, reply, &failure))
 			return TRUE;
-		if (!batch_limits_step_down(&self->limits, out_call, reply, failure)) {
+		if (!batch_limits_step_down(server_list_get_limits(self->servers), out_call, reply,
+					    failure)) {
 			g_propagate_error(error, g_steal_pointer(&failure));
 			return FALSE;
 		}
@@ -425,8 +276,8 @@ static gboolean check_order(SnowflakeClient *self, gint64 last, gint64 id, GErro
 	g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
 		    "%s: not a reply of a Snowflake server: ID %" G_GINT64_FORMAT
 		    " after ID %" G_GINT64_FORMAT,
-		    current_server(self)->text, id, last);
-	leave_server(self);
+		    server_list_get_current(self->servers)->text, id, last);
+	server_list_avoid_current(self->servers);
 	return FALSE;
 }
 
@@ -439,7 +290,7 @@ gboolean snowflake_client_get_ids(SnowflakeClient *self, const char *agent, guin
 	g_autofree gint64 *ids = g_new(gint64, count);
 
 	for (guint done = 0, got; done < count; done += got) {
-		guint server = self->current;
+		const Address *server = server_list_get_current(self->servers);
 		ClientReply reply = {.ids = ids + done};
 		ClientCall call;
 
@@ -452,7 +303,7 @@ gboolean snowflake_client_get_ids(SnowflakeClient *self, const char *agent, guin
 		if (call.result != CLIENT_RESULT_ID)
 			continue;
 		ids[done] = reply.number;
-		if (done > 0 && self->current == server &&
+		if (done > 0 && server_list_get_current(self->servers) == server &&
 		    !check_order(self, ids[done - 1], ids[done], error))
 			return FALSE;
 	}
@@ -472,13 +323,14 @@ GArray *snowflake_client_get_id_runs(SnowflakeClient *self, const char *agent, g
 		return NULL;
 	for (guint done = 0, got; done < count; done += got) {
 		ClientReply reply = {.runs = batch, .ids = ids};
-		guint server = self->current;
+		const Address *server = server_list_get_current(self->servers);
 		const SnowflakeClientIdRun *last;
 		ClientCall call;
 
 		if (!request_batch(self, CLIENT_RESULT_RUNS, agent, count - done, &call, &reply,
 				   error) ||
-		    (call.result == CLIENT_RESULT_ID && self->current == server && done > 0 &&
+		    (call.result == CLIENT_RESULT_ID &&
+		     server_list_get_current(self->servers) == server && done > 0 &&
 		     !check_order(self, last_id, reply.number, error))) {
 			prefix_progress(error, done, count);
 			return NULL;
@@ -508,11 +360,14 @@ static gboolean get_uuids(SnowflakeClient *self, const char *method, const char 
 		ClientReply reply = {.uuids = uuids + done};
 		ClientCall call = {.method = method, .result = CLIENT_RESULT_UUIDS, .agent = agent};
 
-		call.count = MIN(count - done,
-				 batch_limits_offer(&self->limits, CLIENT_RESULT_UUIDS).max_count);
+		call.count =
+			MIN(count - done, batch_limits_offer(server_list_get_limits(self->servers),
+							     CLIENT_RESULT_UUIDS)
+						  .max_count);
 		if (perform_call(self, &call, &reply, &failure)) {
 			done += call.count;
-		} else if (!batch_limits_step_down(&self->limits, &call, &reply, failure)) {
+		} else if (!batch_limits_step_down(server_list_get_limits(self->servers), &call,
+						   &reply, failure)) {
 			g_propagate_error(error, g_steal_pointer(&failure));
 			prefix_progress(error, done, count);
 			return FALSE;

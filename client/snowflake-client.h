@@ -18,15 +18,19 @@ G_BEGIN_DECLS
  *
  * Calls block. Each call has a time limit (snowflake_client_set_timeout_ms()).
  *
- * A client has one connection, to the first server of its list that serves its calls. It keeps this
- * server as long as the server does so, and reconnects if the connection is lost. If the server
- * cannot serve a call or does not answer, the client repeats the call at the other servers of the
- * list, once at each. If an existing connection breaks during a call, the client first repeats the
- * call once at the same server, because the server can have closed the connection before the call.
- * A repeated call does no harm: an ID that is lost on the way leaves a gap.
+ * A client uses the first server of its list that serves its calls, and keeps one connection to it.
+ * If this server cannot serve a call, or does not answer soon, the client makes the call at the
+ * other servers too, and the first reply counts. If no server can serve it, the client tries all of
+ * them again, at most every 10 to 250 ms, until the time limit. A repeated call does no harm: an ID
+ * that is lost on the way leaves a gap.
  *
  * Only one thread at a time can use a client, so create one for each thread. C++ programs can
  * include this header.
+ *
+ * fork(): the connection belongs to the parent, and stays open there. It is closed in the child,
+ * which connects again with its next call. If another thread was in a call during the fork(), the
+ * child must not use the client. A child that was not created by fork(), but for example by _Fork()
+ * or clone(), must not use it either.
  */
 typedef struct _SnowflakeClient SnowflakeClient;
 
@@ -40,6 +44,9 @@ typedef struct _SnowflakeClient SnowflakeClient;
 #define SNOWFLAKE_CLIENT_ERROR (snowflake_client_error_quark())
 SNOWFLAKE_CLIENT_EXPORT GQuark snowflake_client_error_quark(void);
 
+/* If servers fail differently, the error is the first of these that one of them has:
+ * INVALID_ARGUMENT or UNSUPPORTED, UNAVAILABLE, CLOCK, TIMEOUT, PROTOCOL, UNREACHABLE. The message
+ * names each server that was tried, and its last error. */
 typedef enum {
 	/* An argument is invalid: a server's name, the useragent, a count of 0, or a %NULL that is
 	 * not allowed. */
@@ -53,8 +60,7 @@ typedef enum {
 	/* No process listens at the address, the name cannot be resolved, or the connection was
 	 * lost. */
 	SNOWFLAKE_CLIENT_ERROR_UNREACHABLE,
-	/* The last server that was tried was not connected, or did not answer, within its time
-	 * limit. */
+	/* A server was not connected, or did not answer, within the time limit of the call. */
 	SNOWFLAKE_CLIENT_ERROR_TIMEOUT,
 	/* The server does not support this call, such as get_worker() at an original Snowflake
 	 * server; or its layout does not, such as get_uuids(). */
@@ -63,7 +69,8 @@ typedef enum {
 	SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
 } SnowflakeClientError;
 
-/* The description that a server gives of itself. */
+/* The description that a server gives of itself. Only the library creates and copies it, because
+ * later versions can append fields. */
 typedef struct {
 	gint32 datacenter_id;
 	gint32 worker_id;         /* -1: none yet */
@@ -81,6 +88,9 @@ typedef struct {
 	char *server;    /* kind relay: the server from which it requests IDs; otherwise empty */
 } SnowflakeClientWorker;
 
+/* Returns: (transfer full): a copy */
+SNOWFLAKE_CLIENT_EXPORT SnowflakeClientWorker *
+snowflake_client_worker_copy(const SnowflakeClientWorker *worker);
 SNOWFLAKE_CLIENT_EXPORT void snowflake_client_worker_free(SnowflakeClientWorker *worker);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeClientWorker, snowflake_client_worker_free)
 
@@ -88,7 +98,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeClientWorker, snowflake_client_worker_fre
  * snowflake_client_new:
  * @servers: (nullable): the servers, in order of preference, NULL-terminated: "host", "host:port",
  *   "[::1]:port" or "tls:host:port"; or on this machine "unix:/path" or "unix:@name". The default
- *   port is 7609. If it is %NULL or empty, the server is SNOWFLAKE_CLIENT_DEFAULT_SERVER
+ *   port is 7609. One text can name several servers: "a.example,b.example". If it is %NULL or
+ *   empty, the server is SNOWFLAKE_CLIENT_DEFAULT_SERVER
  *
  * Creates a client. It does not connect before the first call.
  *
@@ -104,16 +115,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeClient, snowflake_client_free)
  * @timeout_ms: 1 or more; the default is SNOWFLAKE_CLIENT_DEFAULT_TIMEOUT_MS
  *
  * Sets the time limit for one call of each function below. It includes all steps: DNS lookups,
- * connecting, sending, waiting for replies and failover to other servers; in get_ids(), all
- * batches.
- *
- * Each server can take half of the time that is left, and the last one all of it. So if a server
- * hangs, there is time for another one. If the time ends before the end of the list, the next call
- * begins with the next server in the list.
- *
- * A server can let a call wait for its --max-wait, one second by default, before it refuses the
- * call. If all servers do so, their replies take longer than --max-wait for each server. The
- * default limit is enough for two servers.
+ * connecting, sending, waiting for replies, failover to other servers and retries; in get_ids(),
+ * all batches.
  *
  * A DNS lookup cannot be stopped. The call returns in time, but the lookup continues in a thread of
  * its own until the resolver gives up.
@@ -121,7 +124,23 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeClient, snowflake_client_free)
 SNOWFLAKE_CLIENT_EXPORT void snowflake_client_set_timeout_ms(SnowflakeClient *self,
 							     guint timeout_ms);
 
-/* TLS settings for servers that are given as "tls:host:port". Files are in the PEM format. */
+/**
+ * snowflake_client_set_attempt_timeout_ms:
+ * @attempt_timeout_ms: 0, the default: 50 ms and 8 round trips of earlier calls, at most 250 ms
+ *
+ * Sets how long a call waits for one server, with its connection and DNS lookup, until it tries the
+ * next one too: at most half of the time that the call has left.
+ */
+SNOWFLAKE_CLIENT_EXPORT void snowflake_client_set_attempt_timeout_ms(SnowflakeClient *self,
+								     guint attempt_timeout_ms);
+
+/* Sets whether a call is repeated until its time limit if no server can serve it. By default it is.
+ * Otherwise each server is tried once, and the call fails as soon as all of them have failed. */
+SNOWFLAKE_CLIENT_EXPORT void snowflake_client_set_retry(SnowflakeClient *self, gboolean retry);
+
+/* TLS settings for servers that are given as "tls:host:port". Files are in the PEM format. Later
+ * versions can add fields in the place of @reserved. Their %NULL is the default, so programs need
+ * not be built again. */
 typedef struct {
 	const char *ca;          /* CA certificates for verifying servers; %NULL: the system trust
 				  * store */
@@ -130,6 +149,7 @@ typedef struct {
 	const char *key;         /* the private key of the certificate; %NULL: none */
 	gboolean any_name;       /* accept any certificate that @ca verifies, even for another host
 				  * name */
+	gpointer reserved[4];    /* must be %NULL */
 } SnowflakeClientTls;
 
 /**
@@ -180,7 +200,7 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_client_get_ids(SnowflakeClient *self,
 							  guint count, gint64 *out_ids,
 							  GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* A run: IDs that are consecutive numbers, first, first + 1, ... */
+/* A run: IDs that are consecutive numbers, first, first + 1, ... It never has other fields. */
 typedef struct {
 	gint64 first; /* above 0 */
 	guint count;  /* 1 or more */
@@ -268,7 +288,8 @@ SNOWFLAKE_CLIENT_EXPORT SnowflakeClientWorker *snowflake_client_get_worker(Snowf
 SNOWFLAKE_CLIENT_EXPORT GPtrArray *snowflake_client_get_workers(SnowflakeClient *self,
 								GError **error);
 
-/* A counter of a server; snowflaked(8), COUNTERS, lists the names. */
+/* A counter of a server; snowflaked(8), COUNTERS, lists the names. Only the library creates it,
+ * because later versions can append fields. */
 typedef struct {
 	char *name;
 	gint64 value;
@@ -284,9 +305,9 @@ SNOWFLAKE_CLIENT_EXPORT GPtrArray *snowflake_client_get_counters(SnowflakeClient
  * that answered. */
 SNOWFLAKE_CLIENT_EXPORT const char *snowflake_client_get_server(const SnowflakeClient *self);
 
-/* Returns how long to wait, in the server's estimate, after a call for a batch or get_workers()
- * failed with UNAVAILABLE. 0: unknown, as after all other calls, whose replies do not contain it.
- */
+/* Returns how long to wait, in the shortest estimate of a server, after a call for a batch or
+ * get_workers() failed with UNAVAILABLE. 0: unknown, as after all other calls, whose replies do not
+ * contain it. */
 SNOWFLAKE_CLIENT_EXPORT gint64 snowflake_client_get_retry_after_ms(const SnowflakeClient *self);
 
 G_END_DECLS

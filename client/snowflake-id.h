@@ -44,7 +44,7 @@ typedef enum {
  */
 typedef struct _SnowflakeLayout SnowflakeLayout;
 
-/* The parts of an ID. A part without bits in the layout is 0. */
+/* The parts of an ID. A part without bits in the layout is 0. It never has other fields. */
 typedef struct {
 	gint64 time_ms; /* after decoding, the start of the tick */
 	guint datacenter_id;

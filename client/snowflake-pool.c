@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "client/call.h"
 #include "client/pool/buffer.h"
 #include "client/pool/config.h"
 #include "client/pool/refill.h"
@@ -47,20 +48,13 @@ static gboolean start_refill(SnowflakePool *self, GError **error)
 	return TRUE;
 }
 
-static gboolean refuse_argument(GError **error, const char *what)
-{
-	g_set_error_literal(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT,
-			    what);
-	return FALSE;
-}
-
 SnowflakePool *snowflake_pool_new(const SnowflakePoolConfig *config, GError **error)
 {
 	g_autoptr(SnowflakePool) self = NULL;
 	int code;
 
 	if (config == NULL) {
-		refuse_argument(error, "no config");
+		client_call_refuse_argument(error, "no config");
 		return NULL;
 	}
 	fork_guard_install(NULL);
@@ -184,9 +178,9 @@ static G_GNUC_NO_INLINE gboolean take_slowly(SnowflakePool *self, gint64 *out_id
 	PoolRun run;
 
 	if (self == NULL)
-		return refuse_argument(error, "no pool");
+		return client_call_refuse_argument(error, "no pool");
 	if (out_id == NULL)
-		return refuse_argument(error, "no pointer for the ID");
+		return client_call_refuse_argument(error, "no pointer for the ID");
 	if (!take_run(self, 1, &run, error))
 		return FALSE;
 	*out_id = run.first;
@@ -210,11 +204,11 @@ gboolean snowflake_pool_take_run(SnowflakePool *self, guint most, gint64 *out_fi
 	PoolRun run;
 
 	if (self == NULL)
-		return refuse_argument(error, "no pool");
+		return client_call_refuse_argument(error, "no pool");
 	if (out_first == NULL || out_count == NULL)
-		return refuse_argument(error, "no pointer for the IDs");
+		return client_call_refuse_argument(error, "no pointer for the IDs");
 	if (most == 0)
-		return refuse_argument(error, "the count is 0; it must be at least 1");
+		return client_call_refuse_argument(error, "the count is 0; it must be at least 1");
 	if (!take_run(self, most, &run, error))
 		return FALSE;
 	*out_first = run.first;

@@ -62,10 +62,13 @@ G_BEGIN_DECLS
  */
 typedef struct _SnowflakePool SnowflakePool;
 
+/* Initialize it with SNOWFLAKE_POOL_CONFIG_INIT. Later versions can add fields in the place of
+ * @reserved. Their %NULL is the default, so programs need not be built again. */
 typedef struct {
 	/* NULL-terminated: "host", "host:port", "[::1]:port" or "tls:host:port"; or on this machine
-	 * "unix:/path" or "unix:@name". The default port is 7609. If it is %NULL or empty, the
-	 * server is SNOWFLAKE_CLIENT_DEFAULT_SERVER. */
+	 * "unix:/path" or "unix:@name". The default port is 7609. One text can name several
+	 * servers: "a.example,b.example". If it is %NULL or empty, the server is
+	 * SNOWFLAKE_CLIENT_DEFAULT_SERVER. */
 	const char *const *servers;
 	const char *agent; /* name of the calling program, [a-zA-Z][a-zA-Z\-0-9]*, at most 256
 			    * bytes */
@@ -75,6 +78,7 @@ typedef struct {
 	guint max_age_ms;  /* twice prefetch_ms to 3600000: the age at which an ID is discarded */
 	guint timeout_ms;  /* how long a take waits if the buffer is empty; 0: it fails at once */
 	SnowflakeClientTls tls; /* for servers with TLS */
+	gpointer reserved[8];   /* must be %NULL */
 } SnowflakePoolConfig;
 
 #define SNOWFLAKE_POOL_DEFAULT_PREFETCH_MS 50
@@ -85,12 +89,15 @@ typedef struct {
 	{                                                                                          \
 		NULL, (who), FALSE, SNOWFLAKE_POOL_DEFAULT_PREFETCH_MS,                            \
 			SNOWFLAKE_POOL_DEFAULT_MAX_AGE_MS, SNOWFLAKE_CLIENT_DEFAULT_TIMEOUT_MS,    \
+			{NULL, NULL, NULL, FALSE, {NULL}},                                         \
 		{                                                                                  \
-			NULL, NULL, NULL, FALSE                                                    \
+			NULL                                                                       \
 		}                                                                                  \
 	}
 
-/* Counts since the start of the pool, in this process. */
+/* Counts since the start of the pool, in this process. Later versions can add counts in the place
+ * of
+ * @reserved, which is 0. */
 typedef struct {
 	guint64 prefetched;   /* IDs in the prefetch buffer now */
 	guint64 taken;        /* IDs */
@@ -99,6 +106,7 @@ typedef struct {
 	guint64 refills;      /* replies of servers with IDs */
 	guint64 failovers;    /* failovers to another server */
 	guint64 excluded;     /* servers whose IDs were not unique */
+	guint64 reserved[9];
 } SnowflakePoolStatistics;
 
 /**

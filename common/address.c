@@ -186,6 +186,28 @@ Address *address_parse_server(const char *text, GError **error)
 	return is_local(text) ? parse_local(text, error) : address_parse_peer(text, error);
 }
 
+GPtrArray *address_parse_servers(const char *const *texts, GError **error)
+{
+	g_autoptr(GPtrArray) addresses =
+		g_ptr_array_new_with_free_func((GDestroyNotify)address_free);
+
+	for (; *texts != NULL; texts++) {
+		gboolean is_one = **texts == '\0' || is_local(*texts);
+		char *const one[] = {(char *)*texts, NULL};
+		g_auto(GStrv) parts =
+			is_one ? g_strdupv((char **)one) : g_strsplit(*texts, ",", -1);
+
+		for (guint i = 0; parts[i] != NULL; i++) {
+			Address *address = address_parse_server(g_strstrip(parts[i]), error);
+
+			if (address == NULL)
+				return NULL;
+			g_ptr_array_add(addresses, address);
+		}
+	}
+	return g_steal_pointer(&addresses);
+}
+
 Address *address_copy(const Address *self)
 {
 	Address *copy = g_new(Address, 1);

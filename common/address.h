@@ -63,6 +63,15 @@ Address *address_parse_listen(const char *text, GError **error);
 /* Parses an address like address_parse_peer(), or a local socket, for clients on this machine. */
 Address *address_parse_server(const char *text, GError **error);
 
+/**
+ * address_parse_servers:
+ * @texts: NULL-terminated: each is for address_parse_server(), or several of them with commas in
+ *   between. A text that begins with a local socket is one address, as its path can have commas
+ *
+ * Returns: (transfer full) (element-type Address): all of them, or %NULL with an error set
+ */
+GPtrArray *address_parse_servers(const char *const *texts, GError **error);
+
 /* (transfer full) */
 Address *address_copy(const Address *self);
 void address_free(Address *self);

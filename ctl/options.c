@@ -70,8 +70,12 @@ SnowflakeClient *ctl_options_client_new(const CtlOptions *self, const Address *c
 					guint count)
 {
 	g_autofree const char **texts = g_new0(const char *, count + 1);
-	const SnowflakeClientTls tls = {self->tls.ca, self->tls.certificate, self->tls.key,
-					self->tls.any_name};
+	const SnowflakeClientTls tls = {
+		.ca = self->tls.ca,
+		.certificate = self->tls.certificate,
+		.key = self->tls.key,
+		.any_name = self->tls.any_name,
+	};
 	g_autoptr(GError) error = NULL;
 	SnowflakeClient *client;
 
@@ -79,6 +83,7 @@ SnowflakeClient *ctl_options_client_new(const CtlOptions *self, const Address *c
 		texts[i] = servers[i]->text;
 	client = snowflake_client_new(texts, NULL);
 	snowflake_client_set_timeout_ms(client, self->timeout_ms);
+	snowflake_client_set_retry(client, FALSE);
 	/* reads the files again; if they are no longer valid, no server is trusted */
 	if (has_tls(self) && !snowflake_client_set_tls(client, &tls, &error))
 		ctl_output_complain("%s", error->message);

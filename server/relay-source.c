@@ -256,19 +256,6 @@ static char *relay_find_server(Source *source)
 
 /* The servers */
 
-static SnowflakeClientWorker *copy_worker(const SnowflakeClientWorker *worker)
-{
-	SnowflakeClientWorker *copy = g_memdup2(worker, sizeof *worker);
-
-	copy->address = g_strdup(worker->address);
-	copy->nonce = g_strdup(worker->nonce);
-	copy->state = g_strdup(worker->state);
-	copy->kind = g_strdup(worker->kind);
-	copy->program = g_strdup(worker->program);
-	copy->server = g_strdup(worker->server);
-	return copy;
-}
-
 /* A list that is too old is requested again. The old one is used if the call may not wait, or if no
  * new one comes. */
 static gboolean relay_get_workers(Source *source, gboolean may_wait, GPtrArray **out_workers,
@@ -292,7 +279,7 @@ static gboolean relay_get_workers(Source *source, gboolean may_wait, GPtrArray *
 	*out_workers = g_ptr_array_new_full(workers->len + 1,
 					    (GDestroyNotify)snowflake_client_worker_free);
 	for (guint i = 0; i < workers->len; i++)
-		g_ptr_array_add(*out_workers, copy_worker(workers->pdata[i]));
+		g_ptr_array_add(*out_workers, snowflake_client_worker_copy(workers->pdata[i]));
 	return TRUE;
 }
 

@@ -235,14 +235,11 @@ static G_NO_INLINE ServiceOutcome list_workers(Service *self, RpcPass *pass, Ser
 	if (defer_if_costly(pass, self->n_workers > MOST_CHEAP_WORKERS))
 		return SERVICE_WAITS;
 	if (source->ops->get_workers(source, may_wait, &workers, &failure)) {
-		SnowflakeClientWorker *own = g_new(SnowflakeClientWorker, 1);
+		SnowflakeClientWorker described, *own;
 
-		service_describe_self(self, own);
-		own->address = g_strdup(own->address);
-		own->nonce = g_strdup(own->nonce);
-		own->state = g_strdup(own->state);
-		own->kind = g_strdup(own->kind);
-		own->program = g_strdup(own->program);
+		service_describe_self(self, &described);
+		own = snowflake_client_worker_copy(&described);
+		g_free(described.server);
 		for (guint i = workers->len; i > 0; i--) {
 			const SnowflakeClientWorker *worker = workers->pdata[i - 1];
 

@@ -324,17 +324,13 @@ static gint64 list_as_of_ms(const Keeper *self)
 static SnowflakeClientWorker *copy_worker(const Keeper *self, const SnowflakeClientWorker *worker,
 					  gint64 time_ms)
 {
-	SnowflakeClientWorker *copy = g_memdup2(worker, sizeof *worker);
+	SnowflakeClientWorker *copy = snowflake_client_worker_copy(worker);
 
 	copy->reserved_until_ms = end_unless_past_ms(self, worker->reserved_until_ms, time_ms);
 	copy->as_of_ms = time_ms;
+	g_free(copy->state);
 	copy->state = g_strdup(keeper_state_name(
 		keeper_state_guess(copy->worker_id, copy->reserved_until_ms != 0)));
-	copy->address = g_strdup(worker->address);
-	copy->nonce = g_strdup(worker->nonce);
-	copy->kind = g_strdup(worker->kind);
-	copy->program = g_strdup(worker->program);
-	copy->server = g_strdup(worker->server);
 	return copy;
 }
 

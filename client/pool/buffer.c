@@ -72,12 +72,6 @@ static guint64 slot_left(const PoolSlot *slot)
 	return (guint64)MAX(end - next, 0); /* below 0: it changes meanwhile */
 }
 
-/* By the only thread that changes it. */
-static void add_to_counter(_Atomic guint64 *value, guint64 n)
-{
-	atomic_store_explicit(value, load_relaxed(value) + n, memory_order_relaxed);
-}
-
 static guint take_from_slot(PoolSlot *slot, guint most, PoolRun *out_run)
 {
 	gint64 next = atomic_load_explicit(&slot->next, memory_order_relaxed);
@@ -113,7 +107,9 @@ gboolean pool_buffer_take(PoolBuffer *self, PoolSlot *slot, guint most, PoolRun 
 	}
 	left = slot_left(slot);
 	if (left > 0 && load_relaxed(&slot->batch) < load_relaxed(&self->oldest)) {
-		add_to_counter(&slot->discarded, left);
+		/* by the only thread that changes it */
+		atomic_store_explicit(&slot->discarded, load_relaxed(&slot->discarded) + left,
+				      memory_order_relaxed);
 		atomic_store_explicit(&slot->next,
 				      atomic_load_explicit(&slot->end, memory_order_relaxed),
 				      memory_order_relaxed);
@@ -128,7 +124,8 @@ gboolean pool_buffer_take(PoolBuffer *self, PoolSlot *slot, guint most, PoolRun 
 	atomic_store_explicit(&slot->next, out_run->first, memory_order_relaxed);
 	atomic_store_explicit(&slot->end, out_run->first + out_run->count, memory_order_relaxed);
 	atomic_store_explicit(&slot->batch, out_run->batch, memory_order_relaxed);
-	add_to_counter(&slot->drawn, out_run->count);
+	atomic_store_explicit(&slot->drawn, load_relaxed(&slot->drawn) + out_run->count,
+			      memory_order_relaxed);
 	take_from_slot(slot, most, out_run);
 	return TRUE;
 }

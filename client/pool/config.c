@@ -27,6 +27,12 @@ static gboolean check_config(const SnowflakePoolConfig *config, GError **error)
 {
 	gsize agent_bytes = config->agent != NULL ? strlen(config->agent) : 0;
 
+	for (guint i = 0; i < G_N_ELEMENTS(config->reserved); i++) {
+		if (config->reserved[i] != NULL) {
+			set_invalid(error, "reserved is not NULL; use SNOWFLAKE_POOL_CONFIG_INIT");
+			return FALSE;
+		}
+	}
 	if (config->agent == NULL) {
 		set_invalid(error, "no useragent");
 	} else if (agent_bytes > USERAGENT_MAX_BYTES) {
@@ -61,26 +67,22 @@ PoolConfig *pool_config_new(const SnowflakePoolConfig *config, GError **error)
 	static const char *const default_servers[] = {SNOWFLAKE_CLIENT_DEFAULT_SERVER, NULL};
 	g_autoptr(PoolConfig) self = g_new0(PoolConfig, 1);
 	const char *const *servers = config->servers;
-	const TlsNames tls = client_tls_names(&config->tls);
 	g_autoptr(GError) fault = NULL;
 
-	self->addresses = g_ptr_array_new_with_free_func((GDestroyNotify)address_free);
 	if (!check_config(config, error))
 		return NULL;
 	if (servers == NULL || servers[0] == NULL)
 		servers = default_servers;
-	for (gsize i = 0; servers[i] != NULL; i++) {
-		Address *address = address_parse_server(servers[i], &fault);
+	self->addresses = address_parse_servers(servers, &fault);
+	for (guint i = 0; fault == NULL && i < self->addresses->len; i++) {
+		const Address *address = self->addresses->pdata[i];
 
-		if (address == NULL)
-			break;
-		g_ptr_array_add(self->addresses, address);
 		self->has_names |=
 			address->path == NULL && !g_hostname_is_ip_address(address->host);
 	}
 	/* with TLS for one of them, servers that are discovered later have it, too */
 	if (fault == NULL && address_any_is_tls(self->addresses))
-		self->tls = tls_client_new(&tls, &fault);
+		self->tls = client_tls_new(&config->tls, &fault);
 	if (fault != NULL) {
 		set_invalid(error, "%s", fault->message);
 		return NULL;

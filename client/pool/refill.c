@@ -192,21 +192,6 @@ static gboolean handle_events(PoolRefill *self, gint64 now_us)
 
 /* The size of the next requests */
 
-/* Returns: whether takers have found nothing, although IDs had come since they last did */
-static gboolean found_empty_buffer(PoolRefill *self)
-{
-	guint64 empty_buffer =
-		atomic_load_explicit(&self->buffer->empty_buffer, memory_order_relaxed);
-	guint64 refills = atomic_load_explicit(&self->refills, memory_order_relaxed);
-
-	if ((empty_buffer == self->seen_empty_buffer && !self->is_waited_for) ||
-	    (refills == self->seen_refills && self->wanted > 0))
-		return FALSE;
-	self->seen_empty_buffer = empty_buffer;
-	self->seen_refills = refills;
-	return TRUE;
-}
-
 static void observe_takes(PoolRefill *self, gint64 now_us)
 {
 	guint64 put_ids = pool_ring_put_ids(&self->buffer->ring);
@@ -216,14 +201,23 @@ static void observe_takes(PoolRefill *self, gint64 now_us)
 	gint64 span_us = self->config->prefetch_ms * G_TIME_SPAN_MILLISECOND + 2 * round_trip_us;
 	gint64 placed_at_us =
 		self->watch != NULL ? pool_watch_oldest_request_us(self->watch) : POOL_NEVER_US;
+	guint64 empty_buffer =
+		atomic_load_explicit(&self->buffer->empty_buffer, memory_order_relaxed);
+	guint64 refills = atomic_load_explicit(&self->refills, memory_order_relaxed);
+	gboolean found_nothing; /* takers, although IDs had come since they last found nothing */
 	guint waiting = 0;
 
 	if (level == 0) /* how many of a relay's calls wait is unknown */
 		waiting = atomic_load(&self->buffer->wait.waiting) +
 			  (self->watch != NULL && atomic_load(&self->watch->is_empty));
 	self->is_waited_for = waiting > 0;
-	pool_rate_observe(&self->rate, now_us, put_ids - level - discarded,
-			  found_empty_buffer(self));
+	found_nothing = (empty_buffer != self->seen_empty_buffer || waiting > 0) &&
+			(refills != self->seen_refills || self->wanted == 0);
+	if (found_nothing) {
+		self->seen_empty_buffer = empty_buffer;
+		self->seen_refills = refills;
+	}
+	pool_rate_observe(&self->rate, now_us, put_ids - level - discarded, found_nothing);
 	self->wanted = MAX(pool_rate_target(&self->rate, span_us), waiting);
 	self->need = POOL_NEED_NONE;
 	if (self->wanted > 0 || placed_at_us != POOL_NEVER_US)

@@ -5,7 +5,7 @@
 
 #include "client/pool/buffer.h"
 #include "client/pool/config.h"
-#include "client/pool/failover.h"
+#include "client/pool/fleet.h"
 #include "client/pool/watch.h"
 
 /*

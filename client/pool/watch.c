@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/pool/watch.h"
+
 #include "core/clock.h"
 
 static void batch_request_free(PoolBatchRequest *request)

@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 
 #include "client/pool/buffer.h"
-#include "client/pool/failover.h"
+#include "client/pool/fleet.h"
 #include "client/pool/upstream.h"
 
 /*

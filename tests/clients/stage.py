@@ -361,8 +361,13 @@ class Stage:
         self._break_idle(told, Link.reset)
 
     def _break_idle(self, told, end):
+        """With prefetch, a client connects again when it needs more IDs."""
         for place in self._chosen(told):
-            broken = place.proxy.each_link(end)
+            for _ in range(TRIES):
+                broken = place.proxy.each_link(end)
+                if broken or not self._prefetch:
+                    break
+                self._take_next({"count": FEW})
             if not broken:
                 raise Wrong(f"no connection to {place.name} to be broken")
             wait_until(lambda: place.proxy.are_over(broken), "the connections end")

@@ -57,7 +57,7 @@ FILE_REGISTRY = "worker/file/registry.c"
 BATCH = "client/batch.c"
 SERVER = "client/pool/server.c"
 CALL = "client/call.c"
-FAILOVER = "client/pool/failover.c"
+FLEET = "client/pool/fleet.c"
 ENDPOINTS = "client/pool/endpoints.c"
 REFILL = "client/pool/refill.c"
 
@@ -270,8 +270,8 @@ MUTANTS = [
     mutant("the ring gives IDs twice", POOL,
            ("client/pool/ring.c", "rest = head + run.count;", "rest = head;")),
     mutant("a repeat on one connection is accepted", POOL,
-           (FAILOVER, "find_seen(&self->seen, runs, &id);", "NULL;"),
-           (FAILOVER, "!is_relay(*server) && first <= endpoint->last_id;", "first < 0;")),
+           (FLEET, "find_seen(&self->seen, runs, &id);", "NULL;"),
+           (FLEET, "!is_relay(*server) && first <= endpoint->last_id;", "first < 0;")),
     mutant("a reply to another call is accepted", POOL,
            (CALL, " || header.seqid != seqid)", " || (FALSE && header.seqid != seqid))")),
     mutant("a batch that was asked for is given out twice", POOL,
@@ -279,7 +279,7 @@ MUTANTS = [
                                      "\tif (state == POOL_BATCH_REQUEST_REFUSED",
                                      "\tif (state == POOL_BATCH_REQUEST_REFUSED")),
     mutant("a second answer fills a batch request again", POOL,
-           (FAILOVER, "\t\t\tserver->batch_request = NULL;", "\t\t\t(void)request;")),
+           (FLEET, "\t\t\tserver->batch_request = NULL;", "\t\t\t(void)request;")),
     mutant("IDs are kept beyond their age", POOL,
            (REFILL, ">= self->max_age_us)\n\t\t\tself->oldest",
                     ">= 2 * self->max_age_us)\n\t\t\tself->oldest")),
@@ -287,22 +287,22 @@ MUTANTS = [
            (ENDPOINTS, "MAX(now_us + backoff_us, endpoint->excluded_until_us);",
                        "MAX(now_us, endpoint->excluded_until_us);")),
     mutant("a lost server is replaced without jitter", POOL,
-           (FAILOVER, "self->replace_at_us = now_us + "
+           (FLEET, "self->replace_at_us = now_us + "
                    "pool_endpoints_random(self->endpoints, REPLACE_US);",
                    "self->replace_at_us = now_us;")),
     mutant("servers are tried in their order", POOL,
            (ENDPOINTS, "from + pool_endpoints_random(self, end - from);", "from;")),
     mutant("a need does not replace a lost server", POOL,
-           (FAILOVER, "if (self->needed_since_us == POOL_NEVER_US)\n"
+           (FLEET, "if (self->needed_since_us == POOL_NEVER_US)\n"
                    "\t\treturn self->replace_at_us;",
                    "if (TRUE)\n\t\treturn self->replace_at_us;")),
     mutant("a server with two names is tried again at once", POOL,
-           (FAILOVER, "has_twin) {\n\t\tbackoff_us = TWIN_BACKOFF_US;",
+           (FLEET, "has_twin) {\n\t\tbackoff_us = TWIN_BACKOFF_US;",
                       "has_twin) {\n\t\tbackoff_us = 1;")),
     mutant("the backoff stays long when a server is back", POOL,
            without(ENDPOINTS, "\tendpoint->failures = 0;\n")),
     mutant("a switch is not counted", POOL,
-           without(FAILOVER, "self->failovers += self->first != NULL || self->has_lost_first;")),
+           without(FLEET, "self->failovers += self->first != NULL || self->has_lost_first;")),
     mutant("takers are not woken", POOL,
            without(REFILL, "\tpool_wait_wake(&self->buffer->wait);\n")),
     mutant("the second call of the thread is lost", POOL,

@@ -286,6 +286,7 @@ static void ask_peer(const Job *job, const Peer *peer, PeerAnswer *out_answer)
 	client = snowflake_client_new(servers, &out_answer->error);
 	if (client == NULL) /* it is no address */
 		return;
+	snowflake_client_set_retry(client, FALSE);
 	if (address_text_is_tls(peer->address)) {
 		client_tls_share(client, job->tls);
 		if (job->tls == NULL) {

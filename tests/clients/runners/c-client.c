@@ -4,16 +4,19 @@
 #include "tests/clients/runners/c.h"
 
 gpointer runner_open(const char *const *servers, const char *agent G_GNUC_UNUSED, int timeout_ms,
-		     int prefetch_ms G_GNUC_UNUSED, int max_age_ms G_GNUC_UNUSED, const char *ca,
-		     const char *certificate, const char *key, GError **error)
+		     int attempt_timeout_ms, int prefetch_ms G_GNUC_UNUSED,
+		     int max_age_ms G_GNUC_UNUSED, const char *ca, const char *certificate,
+		     const char *key, GError **error)
 {
-	const SnowflakeClientTls tls = {ca, certificate, key, FALSE};
+	const SnowflakeClientTls tls = {.ca = ca, .certificate = certificate, .key = key};
 	g_autoptr(SnowflakeClient) client = snowflake_client_new(servers, error);
 
 	if (client == NULL || !snowflake_client_set_tls(client, &tls, error))
 		return NULL;
 	if (timeout_ms >= 0)
 		snowflake_client_set_timeout_ms(client, (guint)timeout_ms);
+	if (attempt_timeout_ms >= 0)
+		snowflake_client_set_attempt_timeout_ms(client, (guint)attempt_timeout_ms);
 	snowflake_client_shuffle_servers(client);
 	return g_steal_pointer(&client);
 }

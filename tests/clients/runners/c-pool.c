@@ -4,9 +4,9 @@
 #include "client/snowflake-pool.h"
 #include "tests/clients/runners/c.h"
 
-gpointer runner_open(const char *const *servers, const char *agent, int timeout_ms, int prefetch_ms,
-		     int max_age_ms, const char *ca, const char *certificate, const char *key,
-		     GError **error)
+gpointer runner_open(const char *const *servers, const char *agent, int timeout_ms,
+		     int attempt_timeout_ms G_GNUC_UNUSED, int prefetch_ms, int max_age_ms,
+		     const char *ca, const char *certificate, const char *key, GError **error)
 {
 	SnowflakePoolConfig config = SNOWFLAKE_POOL_CONFIG_INIT(agent);
 
@@ -17,7 +17,7 @@ gpointer runner_open(const char *const *servers, const char *agent, int timeout_
 		config.prefetch_ms = (guint)prefetch_ms;
 	if (max_age_ms >= 0)
 		config.max_age_ms = (guint)max_age_ms;
-	config.tls = (SnowflakeClientTls){ca, certificate, key, FALSE};
+	config.tls = (SnowflakeClientTls){.ca = ca, .certificate = certificate, .key = key};
 	return snowflake_pool_new(&config, error);
 }
 

@@ -9,9 +9,9 @@
  */
 
 /* Options that are below 0 or NULL are not set. Returns: (transfer full) */
-gpointer runner_open(const char *const *servers, const char *agent, int timeout_ms, int prefetch_ms,
-		     int max_age_ms, const char *ca, const char *certificate, const char *key,
-		     GError **error);
+gpointer runner_open(const char *const *servers, const char *agent, int timeout_ms,
+		     int attempt_timeout_ms, int prefetch_ms, int max_age_ms, const char *ca,
+		     const char *certificate, const char *key, GError **error);
 void runner_close(gpointer client);
 gboolean runner_next(gpointer client, const char *agent, gint64 *out_id, GError **error);
 gboolean runner_next_ids(gpointer client, const char *agent, guint count, gint64 *out_ids,

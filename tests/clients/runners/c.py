@@ -11,7 +11,7 @@ from ctypes import POINTER, byref, c_char_p, c_int, c_int64, c_uint, c_void_p
 
 from runner import Runner, Unsupported
 
-OPTIONS = ("timeout_ms", "prefetch_ms", "max_age_ms")
+OPTIONS = ("timeout_ms", "attempt_timeout_ms", "prefetch_ms", "max_age_ms")
 NOT_GIVEN = -1
 
 
@@ -113,11 +113,9 @@ class ClientRunner(CRunner):
     """A call is a round trip, and each thread has a client of its own."""
     lacks = {
         "agent-at-once": "the server checks the useragent of each call",
+        "at-once": "a call retries until its deadline",
         "close-in-a-call": "a client is for one thread at a time",
         "closed": "a client that was freed cannot be used",
-        "known-names": "each connection resolves the name again; the pool keeps the addresses",
-        "silent-connections": "one connection can take all the time of a call",
-        "most-telling": "the error is from the server tried last; the message lists all",
     }
 
     def make_client(self, **options):

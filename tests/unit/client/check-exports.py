@@ -1,21 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a library has the names that its headers tell of, and no others; and the file for its
-Debian package too: check-exports.py SHARED-LIBRARY STATIC-LIBRARY SYMBOLS HEADER...
+"""Checks that a shared library, a static library and the symbols file of a Debian package have the
+names in the library's headers, and no others:
+check-exports.py SHARED-LIBRARY STATIC-LIBRARY SYMBOLS HEADER...
 
-An archive hides nothing from the program that it becomes a part of. What is in the client library's
-beside the headers' names is told by what it begins with, so that it does not grow by accident."""
-
+In the shared library, each name has the version that it has in the symbols file."""
 import re
 import subprocess
 import sys
-
-FROM_WITHIN = ("LAYOUT_", "address_", "batch_", "client_", "clock_", "fork_guard_", "fork_mark_",
-               "id_error_", "id_text_", "layout_", "pool_", "random_", "resolution_",
-               "socket_", "system_clock_", "text_", "thrift_reader_", "tls_client_", "tls_context_",
-               "tls_error_", "tls_names_", "tls_stream_", "ulid_", "useragent_", "uuid7_",
-               "uuid_",
-               "__x86.")  # the compiler's, for position-independent code on i386
 
 
 def names_in_header(path):
@@ -25,29 +17,29 @@ def names_in_header(path):
 
 
 def names_in_library(path, *options):
+    """Returns {name: version}; without options, the versions are empty."""
     lines = subprocess.run(["nm", "--extern-only", "--defined-only", *options, path], check=True,
-                           stdout=subprocess.PIPE, text=True, timeout=10).stdout.splitlines()
-    return {line.split()[-1] for line in lines if re.match(r"[0-9a-f]+ [A-Z] ", line)}
+                           stdout=subprocess.PIPE, text=True, timeout=10).stdout
+    return dict(re.findall(r"^[0-9a-f]+ [B-Z] (\w+)@*(\S*)$", lines, re.MULTILINE))
 
 
 def names_for_debian(path):
     with open(path, encoding="utf-8") as symbols:
-        return set(re.findall(r"^ (\w+)@", symbols.read(), re.MULTILINE))
+        return dict(re.findall(r"^ (\w+)@(\S+)", symbols.read(), re.MULTILINE))
 
 
 def main(shared, static, symbols, *headers):
     wanted = set().union(*map(names_in_header, headers))
     exported = names_in_library(shared, "--dynamic")
-    linked = {name for name in names_in_library(static) if not name.startswith(FROM_WITHIN)}
     packaged = names_for_debian(symbols)
-    for name in sorted(wanted ^ packaged):
-        print(f"{name} is " + ("not" if name in wanted else "of no header, and") + f" in {symbols}")
-    for name in sorted(wanted ^ exported):
-        print(f"{name} is " + ("not exported" if name in wanted else "exported, in no header"))
-    for name in sorted(wanted ^ linked):
-        print(f"{name} is " + ("not" if name in wanted else "of no file that belongs") +
-              " in the static library")
-    return 0 if wanted and wanted == exported == linked == packaged else 1
+    places = ((shared, exported), (symbols, packaged), (static, names_in_library(static)))
+    faults = [f"{name} is " + (f"not in {place}" if name in wanted else f"only in {place}")
+              for place, names in places for name in sorted(wanted ^ names.keys())]
+    faults += [f"{name} has version {exported[name]}, in {symbols} {packaged[name]}"
+               for name in sorted(exported.keys() & packaged.keys())
+               if exported[name] != packaged[name]]
+    print(*faults, sep="\n")
+    return 0 if wanted and not faults else 1
 
 
 sys.exit(main(*sys.argv[1:]))

@@ -224,6 +224,8 @@ SnowflakeClient *fake_server_client(const FakeServer *first, const FakeServer *s
 
 	g_assert_no_error(error);
 	snowflake_client_set_timeout_ms(client, HANG_GUARD_MS);
+	snowflake_client_set_attempt_timeout_ms(client, HANG_GUARD_MS);
+	snowflake_client_set_retry(client, FALSE);
 	return client;
 }
 

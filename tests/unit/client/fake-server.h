@@ -46,7 +46,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(FakeServer, fake_server_free)
  * that listens lets clients connect and never says a word, the other refuses them. */
 int fake_silent_new(gboolean listens, char **out_address);
 
-/* Returns: (transfer full): a client for one or two servers, with HANG_GUARD_MS as its timeout. */
+/* Returns: (transfer full): a client for one or two servers, with HANG_GUARD_MS as its timeout,
+ * that tries each server once. */
 SnowflakeClient *fake_server_client(const FakeServer *first, const FakeServer *second);
 
 /* For answers: a message in a frame is begun, is filled by byte_writer_..., and is ended. */

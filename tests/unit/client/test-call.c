@@ -486,3 +486,33 @@ TEST("/client-call/allows-a-reply-of-as-many-runs-as-ids", allows_a_reply_of_as_
 		client_call_read(&call, SEQID, bytes->data + 4, bytes->len - 4, &reply, NULL));
 	g_assert_cmpuint(got->len, ==, call.count);
 }
+
+TEST("/call/patience", patience)
+{
+	static const struct {
+		gint64 wanted_ms, round_trip_us, left_ms, patience_ms;
+	} cases[] = {
+		{0, 0, 3000, 250},      {0, 1000, 3000, 58},
+		{0, 25000, 3000, 250},  {0, 24000, 3000, 242},
+		{0, 0, 300, 150},       {0, 0, 9, 5},
+		{0, 0, -1, 5},          {700, 0, 3000, 700},
+		{700, 1000, 1000, 500}, {G_MAXINT32, 0, 100, 50},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(cases); i++)
+		g_assert_cmpint(client_call_patience_us(cases[i].wanted_ms * 1000,
+							cases[i].round_trip_us,
+							cases[i].left_ms * 1000),
+				==, cases[i].patience_ms * 1000);
+}
+
+TEST("/call/pauses", pauses)
+{
+	static const gint64 pauses_ms[] = {10, 20, 40, 80, 160, 250, 250};
+	gint64 pause_us = 0;
+
+	for (gsize i = 0; i < G_N_ELEMENTS(pauses_ms); i++) {
+		pause_us = client_call_pause_us(pause_us);
+		g_assert_cmpint(pause_us, ==, pauses_ms[i] * 1000);
+	}
+}

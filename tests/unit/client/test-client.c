@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "client/snowflake-client.h"
@@ -62,6 +63,7 @@ static SnowflakeClient *client_of_name(const char *server)
 
 	g_assert_no_error(error);
 	snowflake_client_set_timeout_ms(client, HANG_GUARD_MS);
+	snowflake_client_set_retry(client, FALSE);
 	return client;
 }
 
@@ -124,6 +126,34 @@ TEST("/client/connects-to-each-kind-of-address", connects_to_each_kind_of_addres
 	}
 	g_unlink(path + strlen("unix:"));
 	g_rmdir(directory);
+}
+
+/* The server has one connection at a time, so the child waits until the parent has closed its own.
+ */
+TEST("/client/reconnects-in-a-child", reconnects_in_a_child)
+{
+	Service service = {0};
+	g_autoptr(FakeServer) server = fake_server_new(serve, &service);
+	g_autoptr(SnowflakeClient) client = fake_server_client(server, NULL);
+	gint64 id;
+	pid_t child;
+	int status;
+
+	g_assert_true(snowflake_client_get_id(client, "agent", &id, NULL));
+	child = fork();
+	g_assert_cmpint(child, >=, 0);
+	if (child == 0) {
+		gboolean got = snowflake_client_get_id(client, "agent", &id, NULL);
+
+		snowflake_client_free(client);
+		_exit(got && id == 3 ? EXIT_SUCCESS : EXIT_FAILURE);
+	}
+	g_assert_true(snowflake_client_get_id(client, "agent", &id, NULL));
+	g_assert_cmpint(id, ==, 2);
+	g_clear_pointer(&client, snowflake_client_free);
+	g_assert_cmpint(waitpid(child, &status, 0), ==, child);
+	g_assert_cmpint(status, ==, 0);
+	g_assert_cmpuint(fake_server_connections(server), ==, 2);
 }
 
 TEST("/client/reports-connect-errors", reports_connect_errors)
@@ -189,6 +219,9 @@ TEST("/client/refuses-wrong-arguments", refuses_wrong_arguments)
 		assert_invalid(snowflake_client_get_timestamp(one, NULL, &error), &error);
 		g_assert_false(snowflake_client_get_id(one, NULL, &id, NULL));
 	}
+	assert_invalid(snowflake_client_set_tls(
+			       client, &(const SnowflakeClientTls){.reserved = {&id}}, &error),
+		       &error);
 	assert_invalid(snowflake_client_get_worker(NULL, &error) != NULL, &error);
 	assert_invalid(snowflake_client_get_workers(NULL, &error) != NULL, &error);
 	g_assert_null(snowflake_client_get_worker(NULL, NULL));
@@ -428,9 +461,13 @@ TEST("/client/lists", lists)
 	g_autoptr(GPtrArray) workers = snowflake_client_get_workers(client, NULL);
 	g_autoptr(GPtrArray) counters = snowflake_client_get_counters(client, NULL);
 	const SnowflakeClientWorker *last = workers->pdata[count - 1];
+	g_autoptr(SnowflakeClientWorker) copy = snowflake_client_worker_copy(last);
 	const SnowflakeClientCounter *third = counters->pdata[2];
 
 	g_assert_cmpuint(workers->len, ==, count);
+	g_assert_cmpint(copy->worker_id, ==, (gint32)count - 1);
+	g_assert_cmpstr(copy->address, ==, last->address);
+	g_assert_true(copy->address != last->address);
 	g_assert_cmpint(last->worker_id, ==, (gint32)count - 1);
 	g_assert_cmpstr(last->address, ==, "host.example:7609");
 	g_assert_cmpstr(last->state, ==, "serving");

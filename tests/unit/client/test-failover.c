@@ -19,6 +19,7 @@
 #include "options/options-table.h"
 #include "tests/unit/client/fake-server.h"
 #include "tests/unit/client/meets-itself.h"
+#include "tests/unit/hang-guard.h"
 #include "tests/unit/open-fds.h"
 #include "tests/unit/unit-test.h"
 
@@ -29,6 +30,15 @@ static FakeNext serve(const FakeRequest *request, GByteArray *out, G_GNUC_UNUSED
 {
 	fake_reply_i64(out, request, 1);
 	return FAKE_KEEP;
+}
+
+/* @data: the FakeServer that must have been asked meanwhile */
+static FakeNext serve_when_another_was_asked(const FakeRequest *request, GByteArray *out,
+					     gpointer data)
+{
+	while (fake_server_requests(data) == 0)
+		poll(NULL, 0, 1);
+	return serve(request, out, NULL);
 }
 
 static FakeNext say_nothing(G_GNUC_UNUSED const FakeRequest *request, G_GNUC_UNUSED GByteArray *out,
@@ -108,6 +118,7 @@ static SnowflakeClient *client_of(const char *bad, guint n, const char *good)
 	SnowflakeClient *client = snowflake_client_new(servers, &error);
 
 	g_assert_no_error(error);
+	snowflake_client_set_retry(client, FALSE);
 	return client;
 }
 
@@ -263,21 +274,79 @@ TEST("/failover/does-not-take-itself-for-a-server", does_not_take_itself_for_a_s
 	close(dead_fd);
 }
 
+/* Without retries. */
 TEST("/failover/asks-each-server-once", asks_each_server_once)
 {
 	g_autoptr(FakeServer) bad = fake_server_new(lack_worker_id, NULL);
+	g_autoptr(FakeServer) worse = fake_server_new(lack_worker_id, NULL);
 	g_autoptr(FakeServer) good = fake_server_new(serve, NULL);
-	g_autoptr(SnowflakeClient) client =
-		client_of(fake_server_text(bad), 3, fake_server_text(good));
-	g_autoptr(SnowflakeClient) hopeless = client_of(fake_server_text(bad), 3, NULL);
+	g_autoptr(SnowflakeClient) hopeless = fake_server_client(bad, worse);
+	g_autofree char *all = g_strdup_printf("%s, %s,%s", fake_server_text(bad),
+					       fake_server_text(worse), fake_server_text(good));
+	g_autoptr(SnowflakeClient) client = client_of(all, 1, NULL);
 	g_autoptr(GError) error = NULL;
 
-	g_assert_true(get_id(client, NULL));
-	g_assert_cmpuint(fake_server_requests(bad), ==, 3);
-	g_assert_cmpuint(fake_server_requests(good), ==, 1);
+	snowflake_client_set_timeout_ms(client, HANG_GUARD_MS);
+	snowflake_client_set_attempt_timeout_ms(client, HANG_GUARD_MS);
 	g_assert_false(get_id(hopeless, &error));
 	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE);
-	g_assert_cmpuint(fake_server_requests(bad), ==, 6);
+	g_clear_pointer(&hopeless, snowflake_client_free);
+	g_assert_true(get_id(client, NULL));
+	g_assert_cmpuint(fake_server_requests(bad), ==, 2);
+	g_assert_cmpuint(fake_server_requests(worse), ==, 2);
+	g_assert_cmpuint(fake_server_requests(good), ==, 1);
+}
+
+static FakeNext lack_worker_id_at_first(const FakeRequest *request, GByteArray *out, gpointer data)
+{
+	atomic_uint *n_left = data;
+
+	if (atomic_load(n_left) == 0)
+		return serve(request, out, NULL);
+	atomic_fetch_sub(n_left, 1);
+	return lack_worker_id(request, out, NULL);
+}
+
+/* On the same connection. */
+TEST("/failover/retries", retries_until_a_server_serves)
+{
+	atomic_uint n_left = 5;
+	g_autoptr(FakeServer) server = fake_server_new(lack_worker_id_at_first, &n_left);
+	g_autoptr(SnowflakeClient) client = fake_server_client(server, NULL);
+
+	snowflake_client_set_retry(client, TRUE);
+	g_assert_true(get_id(client, NULL));
+	g_assert_cmpuint(fake_server_requests(server), ==, 6);
+	g_assert_cmpuint(fake_server_connections(server), ==, 1);
+}
+
+/* The reply of the first server comes after the second one was asked. */
+TEST("/failover/waits-for-a-slow-server", waits_for_a_slow_server)
+{
+	g_autoptr(FakeServer) mute = fake_server_new(say_nothing, NULL);
+	g_autoptr(FakeServer) slow = fake_server_new(serve_when_another_was_asked, mute);
+	g_autoptr(SnowflakeClient) client = fake_server_client(slow, mute);
+
+	snowflake_client_set_attempt_timeout_ms(client, 1);
+	g_assert_true(get_id(client, NULL));
+	g_assert_cmpstr(snowflake_client_get_server(client), ==, fake_server_text(slow));
+	g_assert_cmpuint(fake_server_connections(slow), ==, 1);
+}
+
+/* The deadline of the call is far away. */
+TEST("/failover/leaves-a-server-that-hangs", leaves_a_server_that_hangs)
+{
+	g_autoptr(FakeServer) mute = fake_server_new(say_nothing, NULL);
+	g_autoptr(FakeServer) other = fake_server_new(serve, NULL);
+	g_autoptr(SnowflakeClient) client = fake_server_client(mute, other);
+
+	snowflake_client_set_timeout_ms(client, G_MAXUINT);
+	snowflake_client_set_attempt_timeout_ms(client, 0);
+	for (guint i = 0; i < 2; i++) {
+		g_assert_true(get_id(client, NULL));
+		g_assert_cmpstr(snowflake_client_get_server(client), ==, fake_server_text(other));
+	}
+	g_assert_cmpuint(fake_server_requests(mute), <=, 1);
 }
 
 /* Answers the calls of a script, one letter each, and those behind its end like the last: (s)erve,
@@ -350,6 +419,7 @@ static SnowflakeClient *shuffled_client(char **servers)
 {
 	SnowflakeClient *client = snowflake_client_new((const char *const *)servers, NULL);
 
+	snowflake_client_set_retry(client, FALSE);
 	snowflake_client_shuffle_servers(client);
 	return client;
 }

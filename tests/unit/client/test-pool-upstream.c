@@ -473,6 +473,12 @@ static void test_config(void)
 
 	g_assert_null(pool_upstream_new(&config, NULL, never_called, NULL, &error));
 	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT);
+	g_clear_error(&error);
+	/* a program that was built for a later version of the library */
+	config.agent = "test";
+	config.reserved[G_N_ELEMENTS(config.reserved) - 1] = &config;
+	g_assert_null(pool_upstream_new(&config, NULL, never_called, NULL, &error));
+	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT);
 }
 
 static const struct {

@@ -333,3 +333,25 @@ TEST("/address/admin-port", test_admin_port)
 		g_assert_cmpstr(address->text, ==, CASES[i].expected);
 	}
 }
+
+TEST("/address/servers", servers)
+{
+	const char *const texts[] = {"a.example,b.example:1", "unix:/a,b",
+				     "tls:c.example , [::1]:2", NULL};
+	static const char *const wanted[] = {"a.example:7609", "b.example:1", "unix:/a,b",
+					     "tls:c.example:7609", "[::1]:2"};
+	static const char *const wrong[] = {"", "a.example,", ",", "a.example,,b.example",
+					    "a.example;b.example"};
+	g_autoptr(GError) error = NULL;
+	g_autoptr(GPtrArray) addresses = address_parse_servers(texts, &error);
+
+	g_assert_no_error(error);
+	g_assert_cmpuint(addresses->len, ==, G_N_ELEMENTS(wanted));
+	for (gsize i = 0; i < G_N_ELEMENTS(wanted); i++)
+		g_assert_cmpstr(((Address *)addresses->pdata[i])->text, ==, wanted[i]);
+	for (gsize i = 0; i < G_N_ELEMENTS(wrong); i++) {
+		g_assert_null(address_parse_servers((const char *[]){"a", wrong[i], NULL}, &error));
+		g_assert_nonnull(error);
+		g_clear_error(&error);
+	}
+}

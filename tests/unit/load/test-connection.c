@@ -252,7 +252,7 @@ static void a_local_crowd_is_waited_for(Fixture *self, G_GNUC_UNUSED gconstpoint
 		g_assert_cmpint(waiting[i], >=, 0);
 	}
 	g_assert_null(load_connection_begin(server, 0, self->wire, &error));
-	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNREACHABLE);
+	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_TIMEOUT);
 	g_assert_null(load_connection_open(server, self->wire, 50));
 	g_assert_error(server->error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_TIMEOUT);
 	g_assert_cmpint(g_get_monotonic_time() - began_us, >=, 50000);

@@ -80,7 +80,7 @@ PoolServerEvent pool_fleet_handle_event(PoolFleet *self, PoolServer **server, Po
 void pool_fleet_tend(PoolFleet *self, PoolNeed need, gint64 now_us);
 
 /* Returns: when to tend it again, even without an event */
-gint64 pool_fleet_next_us(const PoolFleet *self, gint64 now_us);
+gint64 pool_fleet_next_us(PoolFleet *self, gint64 now_us);
 
 /* Returns: the number of descriptors to poll, POOL_FLEET_MAX_SERVERS at most */
 guint pool_fleet_get_pollfds(const PoolFleet *self, struct pollfd *out_fds);

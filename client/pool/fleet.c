@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/pool/failover.h"
+#include "client/pool/fleet.h"
 
 #include "common/worker-kind.h"
 
@@ -107,11 +107,6 @@ static gint64 next_retry_us(PoolFleet *self, gint64 now_us)
 	return now_us + RETRY_US + pool_endpoints_random(self->endpoints, RETRY_SPREAD_US);
 }
 
-static gint64 next_rotation_us(PoolFleet *self, gint64 now_us)
-{
-	return now_us + ROTATE_US + pool_endpoints_random(self->endpoints, ROTATE_SPREAD_US);
-}
-
 void pool_fleet_init(PoolFleet *self, const PoolConfig *config, gboolean is_watched, int fd,
 		     gint64 now_us)
 {
@@ -125,7 +120,8 @@ void pool_fleet_init(PoolFleet *self, const PoolConfig *config, gboolean is_watc
 	};
 	pool_discovery_init(&self->discovery, config, self->endpoints, fd, now_us);
 	self->retry_at_us = next_retry_us(self, now_us);
-	self->rotate_at_us = next_rotation_us(self, now_us);
+	self->rotate_at_us =
+		now_us + ROTATE_US + pool_endpoints_random(self->endpoints, ROTATE_SPREAD_US);
 }
 
 void pool_fleet_clear(PoolFleet *self)
@@ -312,12 +308,6 @@ static void drop_server(PoolFleet *self, PoolServer **server, gint64 now_us,
 	forget_server(self, server);
 }
 
-static void exclude_server(PoolFleet *self, PoolServer **server, gint64 until_us, gint64 now_us)
-{
-	pool_endpoints_exclude(self->endpoints, (*server)->endpoint, until_us);
-	drop_server(self, server, now_us, 0);
-}
-
 /* @sender: (nullable): the server that sent the same ID before */
 static void exclude_for_proof(PoolFleet *self, PoolServer **server, const char *why,
 			      const char *sender, gint64 now_us)
@@ -334,7 +324,9 @@ static void exclude_for_proof(PoolFleet *self, PoolServer **server, const char *
 	self->first_sender = g_strdup(sender != NULL ? sender : "");
 	self->proof = g_strdup(self->failure->message);
 	self->n_excluded++;
-	exclude_server(self, server, now_us + EXCLUDED_MINUTES * G_TIME_SPAN_MINUTE, now_us);
+	pool_endpoints_exclude(self->endpoints, (*server)->endpoint,
+			       now_us + EXCLUDED_MINUTES * G_TIME_SPAN_MINUTE);
+	drop_server(self, server, now_us, 0);
 }
 
 static gboolean is_relay(const PoolServer *server)
@@ -399,7 +391,8 @@ static void handle_probe(PoolFleet *self, PoolServer **server, gint64 now_us)
 		set_server_failure(self, endpoint, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
 				   "excluded: another address of the same process sent IDs that "
 				   "are not unique");
-		exclude_server(self, server, excluded_until_us, now_us);
+		pool_endpoints_exclude(self->endpoints, endpoint, excluded_until_us);
+		drop_server(self, server, now_us, 0);
 		return;
 	}
 	FOR_EACH_SERVER (self, other)
@@ -460,37 +453,6 @@ PoolServerEvent pool_fleet_handle_event(PoolFleet *self, PoolServer **server, Po
 	return event;
 }
 
-/* Timers: timer_due_us() says when each is due, and run_timer() does what is due. */
-
-typedef enum {
-	SETTLE, /* at the start, draws the first again from all that were tried, because it was the
-		 * first to answer */
-	DISCOVER,
-	CLOSE_SURPLUS,
-	RETRY, /* while no server is fit, ends backoffs early, so that a fleet that was away for so
-		* long that all its backoffs are long is found soon after it is back */
-	CONNECT,
-	GIVE_WAY, /* while no server is fit, and an endpoint was not tried yet, servers that never
-		   * answer or refuse must not occupy all connections. The first keep all their
-		   * time. */
-	ROTATE,   /* now and then another server takes the place of the spare. Otherwise no pool
-		   * would use a server that comes back, and a server with many pools would keep
-		   * them. */
-	PROBE,
-	N_TIMERS, /* they run in this order */
-} Timer;
-
-gboolean pool_fleet_list(PoolFleet *self, gint64 now_us)
-{
-	PoolServer *server = find_idle(self, 0, self->first, now_us);
-
-	if (server == NULL)
-		server = find_idle(self, 0, NULL, now_us);
-	if (server != NULL)
-		pool_server_list(server, now_us);
-	return server != NULL;
-}
-
 static guint wanted_servers(const PoolFleet *self, gint64 now_us)
 {
 	gboolean is_settling = now_us < self->settle_at_us;
@@ -506,105 +468,11 @@ static gboolean is_spare(const PoolFleet *self, const PoolServer *server)
 	return server != self->first && pool_server_is_idle(server);
 }
 
-/* A server that was lost is replaced at once if none is fit, and soon if more is needed. */
-static gint64 replace_due_us(const PoolFleet *self)
-{
-	if (!self->is_served)
-		return 0;
-	if (self->needed_since_us == POOL_NEVER_US)
-		return self->replace_at_us;
-	return MIN(self->replace_at_us, self->needed_since_us + PATIENCE_US);
-}
-
-/* Returns: when to probe it. A server with a long round trip is probed less often, so that it has
- * time for draws. */
-static gint64 probe_due_us(const PoolFleet *self, const PoolServer *server)
-{
-	if (!pool_server_is_idle(server))
-		return POOL_NEVER_US;
-	if (server->probed_at_us == 0)
-		return 0;
-	if (self->need != POOL_NEED_NONE)
-		return server->answered_at_us + pool_server_patience_us(server, PROBE_US);
-	return self->is_watched ? server->answered_at_us + WATCH_US : POOL_NEVER_US;
-}
-
-/* Returns: POOL_NEVER_US: not until something else changes */
-static gint64 timer_due_us(const PoolFleet *self, Timer timer, gint64 now_us)
-{
-	guint count = count_servers(self);
-	gint64 endpoint_due_us = pool_endpoints_next_us(self->endpoints);
-	gint64 due_us = POOL_NEVER_US;
-
-	switch (timer) {
-	case SETTLE:
-		return self->is_settled ? POOL_NEVER_US : self->settle_at_us;
-	case DISCOVER:
-		/* not needed while nobody takes IDs; but a pool that is watched and lacks a server
-		 * needs endpoints: those that it knows can be gone for good */
-		return pool_discovery_next_us(
-			&self->discovery,
-			self->need != POOL_NEED_NONE ||
-				(self->is_watched && (!self->is_served || count < WANTED_SERVERS)),
-			best_rank(self, now_us) == 0);
-	case CLOSE_SURPLUS:
-		if (count > wanted_servers(self, now_us))
-			FOR_EACH_SERVER (self, server)
-				if (is_spare(self, server))
-					return self->last_needed_at_us + EASE_US;
-		return POOL_NEVER_US;
-	case RETRY:
-		return self->is_served || endpoint_due_us == POOL_NEVER_US ? POOL_NEVER_US
-									   : self->retry_at_us;
-	case CONNECT:
-		return count < wanted_servers(self, now_us)
-			       ? MAX(endpoint_due_us, replace_due_us(self))
-			       : POOL_NEVER_US;
-	case GIVE_WAY:
-		if (self->is_served || count < POOL_FLEET_MAX_SERVERS || endpoint_due_us != 0)
-			return POOL_NEVER_US;
-		for (guint i = KEPT_SERVERS; i < POOL_FLEET_MAX_SERVERS; i++)
-			due_us = MIN(due_us, pool_server_gives_way_us(self->servers[i]));
-		return due_us;
-	case ROTATE:
-		if (!self->is_settled || self->candidate != NULL || count != WANTED_SERVERS)
-			return POOL_NEVER_US;
-		return MAX(self->rotate_at_us, endpoint_due_us);
-	case PROBE:
-		FOR_EACH_SERVER (self, server)
-			due_us = MIN(due_us, probe_due_us(self, server));
-		return due_us;
-	case N_TIMERS:
-		break;
-	}
-	g_assert_not_reached();
-}
-
 static void close_server(PoolFleet *self, const PoolServer *server)
 {
 	for (guint i = 0; i < POOL_FLEET_MAX_SERVERS; i++)
 		if (self->servers[i] == server)
 			forget_server(self, &self->servers[i]);
-}
-
-/* Closes the farthest spare. If all are about as near, a random one: which of them answered first
- * did so for all the pools that began together. */
-static void close_surplus(PoolFleet *self, gint64 now_us)
-{
-	gint64 limit_us = near_us(self, best_rank(self, now_us), now_us);
-	PoolServer *farthest = NULL;
-	PoolServer *drawn = NULL;
-	guint seen = 0;
-
-	FOR_EACH_SERVER (self, server) {
-		if (!is_spare(self, server))
-			continue;
-		if (farthest == NULL || server->round_trip_us > farthest->round_trip_us)
-			farthest = server;
-		if (pool_endpoints_random(self->endpoints, ++seen) == 0)
-			drawn = server;
-	}
-	close_server(self, farthest->round_trip_us > limit_us ? farthest : drawn);
 }
 
 static void connect_to(PoolFleet *self, PoolServer **server, PoolEndpoint *endpoint, gint64 now_us)
@@ -621,81 +489,213 @@ static void connect_to(PoolFleet *self, PoolServer **server, PoolEndpoint *endpo
 	pool_endpoints_back_off(self->endpoints, endpoint, now_us, 0);
 }
 
-static void run_timer(PoolFleet *self, Timer timer, gint64 now_us)
+gboolean pool_fleet_list(PoolFleet *self, gint64 now_us)
 {
-	switch (timer) {
-	case SETTLE:
+	PoolServer *server = find_idle(self, 0, self->first, now_us);
+
+	if (server == NULL)
+		server = find_idle(self, 0, NULL, now_us);
+	if (server != NULL)
+		pool_server_list(server, now_us);
+	return server != NULL;
+}
+
+/* Timers. Each of the following functions returns when its timer is due, POOL_NEVER_US: not until
+ * something else changes. If it is due, and @runs, it does what is due first. */
+
+/* At the start, draws the first again from all that were tried, because it was the first to answer.
+ */
+static gint64 settle(PoolFleet *self, gint64 now_us, gboolean runs)
+{
+	gint64 due_us = self->is_settled ? POOL_NEVER_US : self->settle_at_us;
+
+	if (runs && now_us >= due_us) {
 		self->is_settled = TRUE;
 		redraw_first(self, now_us);
-		break;
-	case DISCOVER:
-		/* one server that is silent must not occupy the others too */
-		if (pool_fleet_is_listing(self))
-			pool_discovery_put_off(&self->discovery, FALSE, now_us);
-		else if (self->config->discover && pool_fleet_list(self, now_us))
-			pool_discovery_put_off(&self->discovery, TRUE, now_us);
-		else
-			pool_discovery_resolve(&self->discovery, now_us);
-		break;
-	case CLOSE_SURPLUS:
-		close_surplus(self, now_us);
-		break;
-	case RETRY:
-		for (guint i = 0; i < RETRY_ENDPOINTS; i++)
-			if (!pool_endpoints_end_a_backoff(self->endpoints, now_us))
-				break;
-		self->retry_at_us = next_retry_us(self, now_us);
-		break;
-	case CONNECT:
-		for (guint i = 0; i < POOL_FLEET_MAX_SERVERS; i++) {
-			PoolEndpoint *endpoint;
-
-			if (count_servers(self) >= wanted_servers(self, now_us))
-				return;
-			if (self->servers[i] != NULL)
-				continue;
-			endpoint = pool_endpoints_draw(self->endpoints, now_us);
-			if (endpoint == NULL)
-				return;
-			connect_to(self, &self->servers[i], endpoint, now_us);
-		}
-		break;
-	case GIVE_WAY:
-		for (guint i = KEPT_SERVERS; i < POOL_FLEET_MAX_SERVERS; i++) {
-			PoolServer **server = &self->servers[i];
-
-			if (now_us < timer_due_us(self, GIVE_WAY, now_us) ||
-			    now_us < pool_server_gives_way_us(*server))
-				continue;
-			if ((*server)->fitness == POOL_SERVER_UNKNOWN)
-				set_server_failure(self, (*server)->endpoint,
-						   SNOWFLAKE_CLIENT_ERROR_TIMEOUT,
-						   "no answer within " G_STRINGIFY(
-							   POOL_SERVER_GIVE_WAY_MS) " ms");
-			drop_server(self, server, now_us, 0);
-			connect_to(self, server, pool_endpoints_draw(self->endpoints, 0), now_us);
-		}
-		break;
-	case ROTATE:
-		for (guint i = 0; i < POOL_FLEET_MAX_SERVERS; i++) {
-			if (self->servers[i] != NULL)
-				continue;
-			connect_to(self, &self->servers[i],
-				   pool_endpoints_draw(self->endpoints, now_us), now_us);
-			self->candidate = self->servers[i];
-			break;
-		}
-		self->rotate_at_us = next_rotation_us(self, now_us);
-		break;
-	case PROBE:
-		FOR_EACH_SERVER (self, server)
-			if (now_us >= probe_due_us(self, server))
-				pool_server_probe(server, now_us);
-		break;
-	case N_TIMERS:
-		g_assert_not_reached();
 	}
+	return due_us;
 }
+
+/* Endpoints are not needed while nobody takes IDs. But a pool that is watched and lacks a server
+ * needs them: those that it knows can be gone for good. */
+static gint64 discover_endpoints(PoolFleet *self, gint64 now_us, gboolean runs)
+{
+	gboolean lacks_server = !self->is_served || count_servers(self) < WANTED_SERVERS;
+	gboolean is_needed = self->need != POOL_NEED_NONE || (self->is_watched && lacks_server);
+	gint64 due_us =
+		pool_discovery_next_us(&self->discovery, is_needed, best_rank(self, now_us) == 0);
+
+	if (!runs || now_us < due_us)
+		return due_us;
+	/* one server that is silent must not occupy the others too */
+	if (pool_fleet_is_listing(self))
+		pool_discovery_put_off(&self->discovery, FALSE, now_us);
+	else if (self->config->discover && pool_fleet_list(self, now_us))
+		pool_discovery_put_off(&self->discovery, TRUE, now_us);
+	else
+		pool_discovery_resolve(&self->discovery, now_us);
+	return due_us;
+}
+
+/* Closes the farthest spare. If all are about as near, a random one: which of them answered first
+ * did so for all the pools that began together. */
+static gint64 close_surplus(PoolFleet *self, gint64 now_us, gboolean runs)
+{
+	gint64 due_us = self->last_needed_at_us + EASE_US;
+	PoolServer *farthest = NULL;
+	PoolServer *drawn = NULL;
+	gint64 limit_us;
+	guint seen = 0;
+
+	if (count_servers(self) <= wanted_servers(self, now_us))
+		return POOL_NEVER_US;
+	FOR_EACH_SERVER (self, server) {
+		if (!is_spare(self, server))
+			continue;
+		if (farthest == NULL || server->round_trip_us > farthest->round_trip_us)
+			farthest = server;
+		if (runs && now_us >= due_us && pool_endpoints_random(self->endpoints, ++seen) == 0)
+			drawn = server;
+	}
+	if (farthest == NULL)
+		return POOL_NEVER_US;
+	if (drawn != NULL) {
+		limit_us = near_us(self, best_rank(self, now_us), now_us);
+		close_server(self, farthest->round_trip_us > limit_us ? farthest : drawn);
+	}
+	return due_us;
+}
+
+/* While no server is fit, ends backoffs early, so that a fleet that was away for so long that all
+ * its backoffs are long is found soon after it is back. */
+static gint64 end_backoffs(PoolFleet *self, gint64 now_us, gboolean runs)
+{
+	gint64 due_us = self->retry_at_us;
+
+	if (self->is_served || pool_endpoints_next_us(self->endpoints) == POOL_NEVER_US)
+		return POOL_NEVER_US;
+	if (!runs || now_us < due_us)
+		return due_us;
+	for (guint i = 0; i < RETRY_ENDPOINTS; i++)
+		if (!pool_endpoints_end_a_backoff(self->endpoints, now_us))
+			break;
+	self->retry_at_us = next_retry_us(self, now_us);
+	return due_us;
+}
+
+/* A server that was lost is replaced at once if none is fit, and soon if more is needed. */
+static gint64 replace_due_us(const PoolFleet *self)
+{
+	if (!self->is_served)
+		return 0;
+	if (self->needed_since_us == POOL_NEVER_US)
+		return self->replace_at_us;
+	return MIN(self->replace_at_us, self->needed_since_us + PATIENCE_US);
+}
+
+static gint64 connect_servers(PoolFleet *self, gint64 now_us, gboolean runs)
+{
+	gint64 due_us = MAX(pool_endpoints_next_us(self->endpoints), replace_due_us(self));
+
+	if (count_servers(self) >= wanted_servers(self, now_us))
+		return POOL_NEVER_US;
+	if (!runs || now_us < due_us)
+		return due_us;
+	for (guint i = 0; i < POOL_FLEET_MAX_SERVERS; i++) {
+		PoolEndpoint *endpoint;
+
+		if (count_servers(self) >= wanted_servers(self, now_us))
+			break;
+		if (self->servers[i] != NULL)
+			continue;
+		endpoint = pool_endpoints_draw(self->endpoints, now_us);
+		if (endpoint == NULL)
+			break;
+		connect_to(self, &self->servers[i], endpoint, now_us);
+	}
+	return due_us;
+}
+
+/* While no server is fit, and an endpoint was not tried yet, servers that never answer or refuse
+ * must not occupy all connections. The first keep all their time. */
+static gint64 replace_useless_servers(PoolFleet *self, gint64 now_us, gboolean runs)
+{
+	gint64 due_us = POOL_NEVER_US;
+
+	if (self->is_served || count_servers(self) < POOL_FLEET_MAX_SERVERS)
+		return POOL_NEVER_US;
+	for (guint i = KEPT_SERVERS; i < POOL_FLEET_MAX_SERVERS; i++) {
+		PoolServer **server = &self->servers[i];
+		gint64 gives_way_us = pool_server_gives_way_us(*server);
+
+		if (pool_endpoints_next_us(self->endpoints) != 0)
+			break;
+		due_us = MIN(due_us, gives_way_us);
+		if (!runs || now_us < gives_way_us)
+			continue;
+		if ((*server)->fitness == POOL_SERVER_UNKNOWN)
+			set_server_failure(
+				self, (*server)->endpoint, SNOWFLAKE_CLIENT_ERROR_TIMEOUT,
+				"no answer within " G_STRINGIFY(POOL_SERVER_GIVE_WAY_MS) " ms");
+		drop_server(self, server, now_us, 0);
+		connect_to(self, server, pool_endpoints_draw(self->endpoints, 0), now_us);
+		if (*server == NULL)
+			break;
+	}
+	return due_us;
+}
+
+/* Now and then another server takes the place of the spare. Otherwise no pool would use a server
+ * that comes back, and a server with many pools would keep them. */
+static gint64 begin_rotation(PoolFleet *self, gint64 now_us, gboolean runs)
+{
+	gint64 due_us = MAX(self->rotate_at_us, pool_endpoints_next_us(self->endpoints));
+	guint unused = 0;
+
+	if (!self->is_settled || self->candidate != NULL || count_servers(self) != WANTED_SERVERS)
+		return POOL_NEVER_US;
+	if (!runs || now_us < due_us)
+		return due_us;
+	while (self->servers[unused] != NULL)
+		unused++;
+	connect_to(self, &self->servers[unused], pool_endpoints_draw(self->endpoints, now_us),
+		   now_us);
+	self->candidate = self->servers[unused];
+	self->rotate_at_us =
+		now_us + ROTATE_US + pool_endpoints_random(self->endpoints, ROTATE_SPREAD_US);
+	return due_us;
+}
+
+/* A server with a long round trip is probed less often, so that it has time for draws. */
+static gint64 probe_servers(PoolFleet *self, gint64 now_us, gboolean runs)
+{
+	gint64 first_us = POOL_NEVER_US;
+
+	FOR_EACH_SERVER (self, server) {
+		gint64 due_us = POOL_NEVER_US;
+
+		if (!pool_server_is_idle(server))
+			continue;
+		if (server->probed_at_us == 0)
+			due_us = 0;
+		else if (self->need != POOL_NEED_NONE)
+			due_us = server->answered_at_us + pool_server_patience_us(server, PROBE_US);
+		else if (self->is_watched)
+			due_us = server->answered_at_us + WATCH_US;
+		if (runs && now_us >= due_us)
+			pool_server_probe(server, now_us);
+		first_us = MIN(first_us, due_us);
+	}
+	return first_us;
+}
+
+/* In the order in which they run. */
+static gint64 (*const TIMERS[])(PoolFleet *self, gint64 now_us, gboolean runs) = {
+	settle,          discover_endpoints,      close_surplus,  end_backoffs,
+	connect_servers, replace_useless_servers, begin_rotation, probe_servers,
+};
+
+/* Tending */
 
 /* Once the candidate has answered, the first is drawn again too, so that calls even out, and one
  * server is closed: not the first, and not the candidate unless it is worse. */
@@ -748,19 +748,18 @@ void pool_fleet_tend(PoolFleet *self, PoolNeed need, gint64 now_us)
 	if (failure != NULL)
 		set_failure(self, failure);
 	finish_rotation(self, now_us);
-	for (Timer timer = 0; timer < N_TIMERS; timer++)
-		if (now_us >= timer_due_us(self, timer, now_us))
-			run_timer(self, timer, now_us);
+	for (gsize i = 0; i < G_N_ELEMENTS(TIMERS); i++)
+		TIMERS[i](self, now_us, TRUE);
 }
 
-gint64 pool_fleet_next_us(const PoolFleet *self, gint64 now_us)
+gint64 pool_fleet_next_us(PoolFleet *self, gint64 now_us)
 {
 	gint64 next_us = POOL_NEVER_US;
 
 	FOR_EACH_SERVER (self, server)
 		next_us = MIN(next_us, pool_server_next_us(server, now_us));
-	for (Timer timer = 0; timer < N_TIMERS; timer++)
-		next_us = MIN(next_us, timer_due_us(self, timer, now_us));
+	for (gsize i = 0; i < G_N_ELEMENTS(TIMERS); i++)
+		next_us = MIN(next_us, TIMERS[i](self, now_us, FALSE));
 	return next_us;
 }
 

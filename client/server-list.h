@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <glib.h>
+
+#include "client/batch.h"
+#include "client/call.h"
+#include "client/connection.h"
+#include "common/address.h"
+#include "common/tls/client.h"
+
+/*
+ * The servers of a client, in order of preference, and how a call is made at them.
+ *
+ * An attempt is a call at one address of a server. If an attempt fails, or does not succeed soon,
+ * the next one begins: at the next address of the server, then at the other servers. A slow attempt
+ * continues meanwhile, and the first reply ends the call. After a pass over all servers there is a
+ * pause, and then the next pass, until the time of the call ends. client/call.h has the rule of
+ * these times.
+ *
+ * The connection of the last reply is kept, and the next call begins there. The other servers
+ * follow in the order in which they failed: first those that have not failed since they last
+ * answered.
+ *
+ * For one thread at a time. In the child of a fork, the connection is the parent's, and a call
+ * begins with a new one.
+ */
+typedef struct _ServerList ServerList;
+
+/* @addresses: (element-type Address) (transfer full): one or more */
+ServerList *server_list_new(GPtrArray *addresses);
+void server_list_free(ServerList *self);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(ServerList, server_list_free)
+
+/* @tls: (nullable): is referenced; %NULL: the system's settings, read when they are needed */
+void server_list_share_tls(ServerList *self, TlsClient *tls);
+
+/* Orders the servers at random, and ends the connection. */
+void server_list_shuffle(ServerList *self);
+
+/* Returns: the server that answered the last call; it is the one that the next call begins with,
+ * unless another one is known to be better */
+const Address *server_list_get_current(const ServerList *self);
+
+/* Returns: what is known of that server's batches */
+BatchLimits *server_list_get_limits(ServerList *self);
+
+/* That server has violated the contract: ends the connection, and prefers the other servers. */
+void server_list_avoid_current(ServerList *self);
+
+typedef struct {
+	ClientLimit limit;
+	gint64 patience_us; /* time after which an attempt is slow; 0: by the rule */
+	gboolean retries;   /* whether there are more passes than one */
+} ServerListTerms;
+
+/**
+ * server_list_call:
+ * @reply: (inout): as for client_call_read(). After a failure, retry_after_ms is the shortest time
+ *   that a server named, and the results of replies that were read in part remain
+ *
+ * Makes a call, which can be repeated: it changes nothing but the next ID. A server that refuses
+ * the call as all others would (INVALID_ARGUMENT, UNSUPPORTED) ends it.
+ *
+ * Returns: %TRUE, or %FALSE with the most specific error of the servers, whose message has the last
+ * error of each: in this order: INVALID_ARGUMENT or UNSUPPORTED, UNAVAILABLE, CLOCK, TIMEOUT,
+ * PROTOCOL, UNREACHABLE
+ */
+gboolean server_list_call(ServerList *self, const ClientCall *call, const ServerListTerms *terms,
+			  ClientReply *reply, GError **error) G_GNUC_WARN_UNUSED_RESULT;
