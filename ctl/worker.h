@@ -23,9 +23,9 @@ typedef struct {
 	 * time of the report is by our clock. */
 	SnowflakeClientWorker said;
 	gboolean is_indirect; /* others report it: its own answer replaces this */
-	gint64 age_ms;       /* of the report when it was received */
-	gboolean has_clock;  /* the clock of reserved_until_ms is known; then: */
-	gint64 ahead_ms;     /* that clock minus ours */
+	gint64 age_ms;        /* of the report when it was received */
+	gboolean has_clock;   /* the clock of reserved_until_ms is known; then: */
+	gint64 ahead_ms;      /* that clock minus ours */
 
 	gboolean has_answered; /* then: */
 	gint64 round_trip_us;
