@@ -4,16 +4,16 @@
 #include <json-glib/json-glib.h>
 
 /*
- * JSON that is written in one way, and records that are read to the letter. json-glib alone accepts
- * more than JSON: comments, "var x =", octal and overlong numbers, a member twice. So the result is
- * written again, and must be equal to the text.
+ * Writes JSON in exactly one way, and reads only JSON in this form. json-glib itself accepts more
+ * than JSON: comments, "var x =", octal and overlong numbers, a member twice. So the parsed object
+ * is written again, and the result must equal the text.
  */
 
 #define STRICT_JSON_ERROR (strict_json_error_quark())
 GQuark strict_json_error_quark(void);
 
 typedef enum {
-	STRICT_JSON_ERROR_INVALID, /* not JSON, or not the record that was asked for */
+	STRICT_JSON_ERROR_INVALID, /* not JSON, or not the expected record */
 } StrictJsonError;
 
 /**
@@ -26,18 +26,20 @@ typedef enum {
  */
 JsonObject *strict_json_parse_object(const char *text, gsize length, GError **error);
 
-/* The member @name, a whole number from @min to @max, written without a point or an exponent.
- * %FALSE with INVALID set, which names it, if it is missing or something else. */
+/* Gets the member @name, an integer from @min to @max, written without a point or an exponent.
+ * Returns %FALSE with INVALID set, which names the member, if it is missing or not such an integer.
+ */
 gboolean strict_json_get_int(JsonObject *object, const char *name, gint64 min, gint64 max,
 			     gint64 *out_number, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* (transfer none) (nullable): the member @name, a string. %NULL with INVALID set, which names it,
- * if it is missing or something else. */
+/* Returns: (transfer none) (nullable): the string that is the member @name; %NULL with INVALID set,
+ * which names the member, if it is missing or not a string. */
 const char *strict_json_get_string(JsonObject *object, const char *name, GError **error);
 
-/* %TRUE if the object has @members members, so no unknown ones; %FALSE with INVALID set if not. */
+/* Checks that the object has exactly @members members, so no unknown ones. Returns %FALSE with
+ * INVALID set if not. */
 gboolean strict_json_check_size(JsonObject *object, guint members,
 				GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* (transfer full): on one line. Takes @object. */
+/* Frees @object. Returns: (transfer full): its text, on one line. */
 char *strict_json_print(JsonObject *object);

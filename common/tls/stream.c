@@ -18,17 +18,18 @@
 
 #define MAX_FILE_BYTES (8 * 1024 * 1024)
 
-/* The CA names that are sent to clients; a handshake message has room for some more. */
+/* The most bytes of CA names that are sent to clients. A handshake message has room for a little
+ * more. */
 #define MAX_NAMES_BYTES (32 * 1024)
 
-/* A client's certificates, which are kept as long as its connection. */
+/* The most bytes of a client's certificates, which stay in memory as long as its connection. */
 #define MAX_CLIENT_CHAIN_BYTES (16 * 1024)
 
 struct _TlsContext {
 	atomic_int references;
 	SSL_CTX *ssl;
 	gint64 expires_ms;
-	gboolean wants_password; /* a file has a password */
+	gboolean wants_password; /* a file is encrypted */
 };
 
 GQuark tls_error_quark(void)
@@ -36,7 +37,7 @@ GQuark tls_error_quark(void)
 	return g_quark_from_static_string("snowflake-tls-error-quark");
 }
 
-/* Without this, OpenSSL prompts on the terminal. */
+/* Refuses to give a password. Without this callback, OpenSSL would prompt on the terminal. */
 static int give_no_password(char *password, int size, int is_to_encrypt, void *user_data)
 {
 	TlsContext *self = user_data;
@@ -48,7 +49,7 @@ static int give_no_password(char *password, int size, int is_to_encrypt, void *u
 	return -1;
 }
 
-/* Sets an error: @file, which has @which, cannot be used. Returns FALSE. */
+/* Sets an error: @file, which contains @which, cannot be used. Returns FALSE. */
 static gboolean refuse_file_for(TlsError which, const char *file, const char *why, GError **error)
 {
 	static const char *const WHAT[] = {
@@ -62,13 +63,13 @@ static gboolean refuse_file_for(TlsError which, const char *file, const char *wh
 	return FALSE;
 }
 
-/* Refuses FIFOs and devices, which can block or have no end. */
+/* Refuses FIFOs and devices, which can block or be endless. */
 static gboolean check_file(TlsError which, const char *file, GError **error)
 {
 	GStatBuf info;
 
 	if (g_stat(file, &info) != 0 || S_ISDIR(info.st_mode))
-		return TRUE; /* OpenSSL reports why it cannot be read */
+		return TRUE; /* OpenSSL will report why it cannot be read */
 	if (!S_ISREG(info.st_mode))
 		return refuse_file_for(which, file, "it is not a regular file", error);
 	return info.st_size <= MAX_FILE_BYTES ||
@@ -86,7 +87,7 @@ static gboolean refuse_file(TlsError which, const char *file, GError **error)
 		why = g_strerror(EISDIR);
 	else if (ERR_SYSTEM_ERROR(code))
 		why = g_strerror(reason);
-	/* the file contains no certificate, or no key, which OpenSSL calls unsupported */
+	/* the file contains no certificate or no key; OpenSSL's message is then unclear */
 	else if (why == NULL || (library == ERR_LIB_PEM && reason == PEM_R_NO_START_LINE) ||
 		 (library == ERR_LIB_X509 && reason == X509_R_NO_CERTIFICATE_OR_CRL_FOUND) ||
 		 (library == ERR_LIB_OSSL_DECODER && reason == ERR_R_UNSUPPORTED))
@@ -94,7 +95,7 @@ static gboolean refuse_file(TlsError which, const char *file, GError **error)
 	return refuse_file_for(which, file, why, error);
 }
 
-/* Does not use timegm(): a 32-bit time_t ends in 2038. */
+/* Does not use timegm(), because a 32-bit time_t ends in 2038. */
 static gboolean set_expiry(TlsContext *self)
 {
 	g_autoptr(GDateTime) utc = NULL;
@@ -130,7 +131,8 @@ static gboolean use_pair(TlsContext *self, const char *certificate, const char *
 	code = ERR_peek_error();
 	library = ERR_GET_LIB(code);
 	reason = ERR_GET_REASON(code);
-	/* OpenSSL has a place for each kind of keys: a key of another kind finds no certificate */
+	/* OpenSSL stores a certificate per kind of key: for a key of another kind it finds no
+	 * certificate */
 	if (!(library == ERR_LIB_X509 &&
 	      (reason == X509_R_KEY_VALUES_MISMATCH || reason == X509_R_KEY_TYPE_MISMATCH)) &&
 	    !(library == ERR_LIB_SSL && reason == SSL_R_NO_CERTIFICATE_ASSIGNED))
@@ -184,16 +186,17 @@ static TlsContext *context_new(const SSL_METHOD *method)
 	SSL_CTX_set_default_passwd_cb(self->ssl, give_no_password);
 	SSL_CTX_set_default_passwd_cb_userdata(self->ssl, self);
 	SSL_CTX_set_min_proto_version(self->ssl, TLS1_2_VERSION);
-	/* an end without a close alert is accepted: messages have lengths */
+	/* an end of file without a close alert is accepted, because messages have lengths */
 	SSL_CTX_set_options(self->ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_TICKET |
 					       SSL_OP_IGNORE_UNEXPECTED_EOF);
 	SSL_CTX_set_session_cache_mode(self->ssl, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_num_tickets(self->ssl, 0);
-	/* a send can be partial and continue from another buffer; an idle stream has no buffers */
+	/* a send can be partial, and can continue from another buffer; an idle stream has no
+	 * buffers */
 	SSL_CTX_set_mode(self->ssl, SSL_MODE_ENABLE_PARTIAL_WRITE |
 					    SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
 					    SSL_MODE_RELEASE_BUFFERS);
-	/* a record with one system call, not with one for its header and one for the rest */
+	/* read a record with one system call, instead of one for its header and one for its body */
 	SSL_CTX_set_read_ahead(self->ssl, 1);
 	return self;
 }
@@ -245,11 +248,11 @@ gint64 tls_context_expires_ms(const TlsContext *self)
 	return self->expires_ms;
 }
 
-/* The socket of a stream. OpenSSL's own BIO_new_socket() raises SIGPIPE if the other end has gone,
- * which ends a program that does not expect it from a library. */
+/* The socket of a stream. OpenSSL's own BIO_new_socket() raises SIGPIPE if the other end has closed
+ * the connection. This would end a program that does not expect the signal from a library. */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static BIO_METHOD *method; /* never freed; NULL: there was no memory */
+static BIO_METHOD *method; /* never freed; NULL: out of memory */
 
 static int fd_of(BIO *self)
 {
@@ -278,7 +281,7 @@ static int bio_read(BIO *self, char *bytes, int length)
 	return (int)n;
 }
 
-/* Nothing is buffered, so a flush is done at once. */
+/* Handles control commands. A flush succeeds at once, because nothing is buffered. */
 static long bio_control(BIO *self, int command, long number, void *pointer)
 {
 	(void)number;
@@ -300,28 +303,31 @@ static void make_method(void)
 
 #define MAX_FAILURE_BYTES 160
 #define NOT_TLS           "the peer does not use TLS"
-#define FIRST_ALERT       SSL_AD_REASON_OFFSET /* of the reasons that are the other end's alerts */
+/* the first of the reasons that stand for alerts of the other end */
+#define FIRST_ALERT       SSL_AD_REASON_OFFSET
 #define LAST_ALERT        (FIRST_ALERT + G_MAXUINT8)
 
-/* The records that a server receives at once. A record costs some microseconds, however short it
- * is, and a receive must not take longer than the turn of its connection. */
+/* The most records that a server receives at once. Even a short record costs some microseconds, and
+ * a receive must not take longer than the connection's turn. */
 #define MOST_RECORDS 16
 
-/* The limit of messages after the handshake (RFC 8446, 4.6). New keys cost a hundred times as much
- * as a call. Honest clients renew their keys after gigabytes. */
+/* The most messages after the handshake (RFC 8446, 4.6). A change of keys costs a hundred times as
+ * much as a call, and normal clients change keys only after gigabytes. */
 #define MOST_MESSAGES     16
-#define BYTES_PER_MESSAGE (1024 * 1024) /* of data, which allow another message */
+#define BYTES_PER_MESSAGE (1024 * 1024) /* bytes of data that allow another message */
 
 struct _TlsStream {
 	SSL *ssl;
 	int fd;
 	short events;
-	gboolean has_begun;  /* server: the client's first byte has been checked */
-	gboolean is_broken;  /* must not send any more */
-	gboolean is_shaken;  /* before the last call: OpenSSL forgets it if the connection breaks */
-	int receive_failure; /* errno of a receive, and of each later one; 0: none has failed */
+	gboolean has_begun; /* server: the client's first byte has been checked */
+	gboolean is_broken; /* nothing more may be sent */
+	/* saved after each call: OpenSSL forgets it if the connection breaks */
+	gboolean is_shaken;
+	/* errno of the first failed receive, and of all later ones; 0: none has failed */
+	int receive_failure;
 	gboolean has_more;
-	guint messages;   /* after the handshake */
+	guint messages;   /* messages after the handshake */
 	guint64 received; /* bytes of data */
 	char failure[MAX_FAILURE_BYTES];
 };
@@ -331,7 +337,7 @@ static gboolean has_messages_without_end(const TlsStream *self)
 	return self->messages > MOST_MESSAGES + self->received / BYTES_PER_MESSAGE;
 }
 
-/* OpenSSL calls this for each message. Bytes after too many messages are not read. */
+/* Counts messages; OpenSSL calls it for each one. After too many, no more bytes are read. */
 static void on_message(int is_sent, int version, int type, const void *bytes, size_t length,
 		       SSL *ssl, void *user_data)
 {
@@ -395,12 +401,13 @@ TlsStream *tls_stream_new_client(TlsContext *context, int fd, const char *name)
 		return self;
 	param = SSL_get0_param(self->ssl);
 	if (g_hostname_is_ip_address(name)) {
-		/* it is not sent (RFC 6066, 3), and its zone is in no certificate */
+		/* an IP address is not sent (RFC 6066, 3), and certificates do not contain its zone
+		 */
 		bare = g_strndup(name, strcspn(name, "%"));
 		if (X509_VERIFY_PARAM_set1_ip_asc(param, bare) == 1)
 			return self;
 	} else {
-		/* a dot at the end is for the resolver only */
+		/* a final dot is for the resolver only */
 		bare = g_strndup(name, strlen(name) - g_str_has_suffix(name, "."));
 		if (X509_VERIFY_PARAM_set1_host(param, bare, 0) == 1 &&
 		    SSL_set_tlsext_host_name(self->ssl, bare) == 1)
@@ -420,8 +427,8 @@ void tls_stream_free(TlsStream *self)
 	g_free(self);
 }
 
-/* Tells a client without TLS that this end speaks it: a fatal alert, protocol_version (RFC 8446,
- * 6.2), which OpenSSL does not send. */
+/* Tells a client without TLS that this end uses TLS: sends the fatal alert protocol_version (RFC
+ * 8446, 6.2), which OpenSSL does not do. */
 static void send_tls_alert(const TlsStream *self)
 {
 	static const guint8 ALERT[] = {21, 3, 1, 0, 2, 2, 70};
@@ -430,7 +437,7 @@ static void send_tls_alert(const TlsStream *self)
 		(void)!send(self->fd, ALERT, sizeof ALERT, MSG_NOSIGNAL);
 }
 
-/* Writes for an operator why the connection failed, unless an earlier failure is known. */
+/* Records why the connection failed, for an operator, unless an earlier failure is recorded. */
 static void explain_failure(TlsStream *self, unsigned long code)
 {
 	/* each library numbers its reasons */
@@ -456,7 +463,7 @@ static void explain_failure(TlsStream *self, unsigned long code)
 		why = X509_verify_cert_error_string(SSL_get_verify_result(self->ssl));
 	} else if (reason >= FIRST_ALERT && reason <= LAST_ALERT) {
 		before = "the peer reports: ";
-		/* OpenSSL has two lists of texts; the better one is incomplete */
+		/* OpenSSL has two lists of texts, of which the better one is incomplete */
 		why = SSL_alert_desc_string_long(reason - FIRST_ALERT);
 		if (strcmp(why, "unknown") == 0)
 			why = ERR_reason_error_string(code);
@@ -469,7 +476,7 @@ static void explain_failure(TlsStream *self, unsigned long code)
 		send_tls_alert(self);
 }
 
-/* Handles a call of OpenSSL's that did not succeed. Returns 0 at the end of the connection. */
+/* Handles a failed call of OpenSSL. Returns 0 at the end of the connection. */
 static int set_failure(TlsStream *self, int result)
 {
 	int failure = errno;
@@ -509,7 +516,8 @@ gboolean tls_stream_has_more(const TlsStream *self)
 
 gboolean tls_stream_has_part(const TlsStream *self)
 {
-	/* OpenSSL does not count a header without its body: then it reads the body ("RB") */
+	/* SSL_has_pending() ignores a header without its body; the state is then "RB", "read body"
+	 */
 	return SSL_has_pending(self->ssl) || strcmp(SSL_rstate_string(self->ssl), "RB") == 0;
 }
 
@@ -523,7 +531,7 @@ static void begin_operation(TlsStream *self)
 	errno = 0;
 }
 
-/* As set_failure(), but the end of the connection is an error. */
+/* Calls set_failure(), and treats the end of the connection as an error. */
 static int end_broken(TlsStream *self, int result)
 {
 	if (set_failure(self, result) == 0)
@@ -531,7 +539,7 @@ static int end_broken(TlsStream *self, int result)
 	return -1;
 }
 
-/* Ends the stream because of what the other end sent. Returns -1 with errno set. */
+/* Ends the stream because the other end sent something invalid. Returns -1 with errno set. */
 static gssize break_stream(TlsStream *self, const char *failure)
 {
 	self->is_broken = TRUE;
@@ -542,8 +550,9 @@ static gssize break_stream(TlsStream *self, const char *failure)
 
 /* Checks the first byte that a client sends, and leaves it in the socket. OpenSSL would take some
  * messages of Thrift's compact protocol for the start of a long SSL 2 hello, and wait for the rest.
- * OpenSSL must not read before this function has seen a byte: the next call would check a later
- * byte. Returns: %FALSE with errno set: EAGAIN if no byte is there yet, EPROTO if it is not TLS */
+ * Until this function has seen a byte, OpenSSL must not read, because then a later byte would be
+ * checked. Returns: %FALSE with errno set: EAGAIN if no byte is there yet, EPROTO if it is not TLS
+ */
 static gboolean check_beginning(TlsStream *self)
 {
 	guint8 first;
@@ -556,7 +565,7 @@ static gboolean check_beginning(TlsStream *self)
 		self->is_broken = errno != EAGAIN; /* the kernel reports an error only once */
 		return FALSE;
 	}
-	self->has_begun = TRUE; /* OpenSSL sees an end of file, too */
+	self->has_begun = TRUE; /* OpenSSL will also see the end of file */
 	if (n != 1 || first == SSL3_RT_HANDSHAKE)
 		return TRUE;
 	send_tls_alert(self);
@@ -575,8 +584,8 @@ int tls_stream_shake_hands(TlsStream *self)
 	return result == 1 ? 0 : end_broken(self, result);
 }
 
-/* Keeps a failure for the next receive: OpenSSL and the kernel report it only once, and bytes that
- * arrived before it come first. */
+/* Saves a failure for the next receive: OpenSSL and the kernel report it only once, and bytes that
+ * arrived before it are returned first. */
 static gssize end_receive(TlsStream *self, int result, gsize received)
 {
 	short events = self->events;
@@ -586,8 +595,8 @@ static gssize end_receive(TlsStream *self, int result, gsize received)
 		failed = break_stream(self, "the peer renegotiates keys too often");
 	else
 		failed = set_failure(self, result);
-	/* A receive waits to send if the other end has asked for new keys, but accepts no bytes.
-	 * The caller waits for bytes to read, and would not notice. */
+	/* If the other end has requested new keys but accepts no bytes, a receive must wait to
+	 * send. The caller waits for bytes to read, and would not notice. */
 	if (received == 0 && failed < 0 && errno == EAGAIN && self->events == POLLOUT &&
 	    self->is_shaken)
 		failed = break_stream(self, "the peer requests new keys, but reads nothing");
@@ -611,8 +620,8 @@ gssize tls_stream_receive(TlsStream *self, void *bytes, gsize length)
 		errno = self->receive_failure;
 		return -1;
 	}
-	/* OpenSSL returns one record at a time. When it has no more, the caller waits for the
-	 * socket; another read would be a useless system call */
+	/* OpenSSL returns one record at a time. When it has no more records, the caller waits for
+	 * the socket, because another read would be a useless system call */
 	do {
 		gsize n = 0;
 		int result;
@@ -664,7 +673,7 @@ const char *tls_stream_failure(const TlsStream *self)
 	return self->failure;
 }
 
-/* Escapes all bytes that are not printable ASCII, a NUL too. (transfer full) */
+/* Escapes all bytes that are not printable ASCII, including NUL. Returns: (transfer full) */
 static char *escape_all(const char *bytes, gsize length)
 {
 	GString *text = g_string_new(NULL);
@@ -678,7 +687,7 @@ static char *escape_all(const char *bytes, gsize length)
 	return g_string_free(text, FALSE);
 }
 
-/* (transfer full) (nullable): the first alternative name of type DNS. */
+/* Returns: (transfer full) (nullable): the first alternative name of type DNS. */
 static char *first_host_of(X509 *certificate)
 {
 	GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
@@ -718,7 +727,7 @@ gboolean tls_stream_peer_is(const TlsStream *self, const char *name)
 {
 	X509 *certificate = SSL_get0_peer_certificate(self->ssl);
 
-	/* for OpenSSL a name that begins with a dot is the end of a name */
+	/* OpenSSL treats a name that begins with a dot as a suffix */
 	return certificate != NULL && *name != '.' &&
 	       X509_check_host(certificate, name, 0,
 			       X509_CHECK_FLAG_ALWAYS_CHECK_SUBJECT | X509_CHECK_FLAG_NO_WILDCARDS,

@@ -5,27 +5,27 @@
 #include <sys/types.h>
 
 /*
- * The TLS settings of one end: its certificate, and the CAs that it trusts. TLS 1.2 and 1.3,
- * without renegotiation and session resumption, so that the certificates of each connection are
- * checked. Immutable, so any thread can use it. Streams (below) are made from it.
+ * The TLS settings of one end: its certificate, and the CAs that it trusts. It supports TLS 1.2 and
+ * 1.3, without renegotiation and session resumption, so that the certificates of each connection
+ * are checked. Immutable, so any thread can use it. Streams (below) are made from it.
  *
  * Files are in the PEM format. Their names are borrowed.
  */
 typedef struct _TlsContext TlsContext;
 
-/* Which of the files cannot be used; the message names it, and says why. */
+/* Tells which of the files is unusable. The message names it, and says why. */
 #define TLS_ERROR (tls_error_quark())
 GQuark tls_error_quark(void);
 
 typedef enum {
 	TLS_ERROR_CA,
 	TLS_ERROR_CERTIFICATE,
-	TLS_ERROR_KEY, /* also if it does not belong to the certificate */
+	TLS_ERROR_KEY, /* the key is unusable, or does not belong to the certificate */
 } TlsError;
 
 /**
  * tls_context_new_server:
- * @certificate: its own first, then the intermediate ones
+ * @certificate: the server's certificate first, then the intermediate ones
  * @key: must belong to the certificate
  * @client_ca: (nullable): CAs; each client needs a certificate that one of them signed
  *
@@ -44,23 +44,24 @@ TlsContext *tls_context_new_server(const char *certificate, const char *key, con
 TlsContext *tls_context_new_client(const char *ca, const char *certificate, const char *key,
 				   GError **error);
 
-/* (transfer full): @self again; %NULL is let through. */
+/* Returns: (transfer full): @self, which can be %NULL. */
 TlsContext *tls_context_ref(TlsContext *self);
 void tls_context_unref(TlsContext *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(TlsContext, tls_context_unref)
 
-/* When its own certificate expires, in milliseconds since the Unix epoch; G_MAXINT64: it has none.
- */
+/* Returns when its certificate expires, in milliseconds since the Unix epoch; G_MAXINT64: it has
+ * none. */
 gint64 tls_context_expires_ms(const TlsContext *self);
 
 /*
  * TLS on a connected non-blocking socket. No function blocks: if one fails with EAGAIN,
  * tls_stream_events() returns the events to wait for before the next call. The caller owns the
- * socket, and closes it after the stream is freed. One thread at a time.
+ * socket, and closes it after the stream is freed. Only one thread at a time can use a stream.
  */
 typedef struct _TlsStream TlsStream;
 
-/* The server's end, and the client's. (transfer full), or %NULL with errno set.
+/* Create the server's end or the client's end of a connection. Returns: (transfer full): or %NULL
+ * with errno set.
  * @context: kept as long as it is needed */
 TlsStream *tls_stream_new_server(TlsContext *context, int fd);
 
@@ -69,7 +70,7 @@ TlsStream *tls_stream_new_server(TlsContext *context, int fd);
  * for the resolver only, and is dropped */
 TlsStream *tls_stream_new_client(TlsContext *context, int fd, const char *name);
 
-/* Sends nothing to the other end; see tls_stream_close(). */
+/* Frees the stream. Sends nothing to the other end; see tls_stream_close(). */
 void tls_stream_free(TlsStream *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(TlsStream, tls_stream_free)
 
@@ -78,39 +79,42 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(TlsStream, tls_stream_free)
  * that the other end closed it. */
 int tls_stream_shake_hands(TlsStream *self);
 
-/* Whether the handshake was completed, even if the connection has failed since. */
+/* Returns whether the handshake was completed, even if the connection has failed since. */
 gboolean tls_stream_is_shaken(const TlsStream *self);
 
-/* Like recv(2) and send(2): bytes, 0 at the end, or -1 with errno set as above. Both continue the
- * handshake first. A server receives a few records at once. Either end closes a connection that
- * sends too many TLS messages, such as new keys (RFC 8446, 4.6.3). */
+/* Like recv(2) and send(2), return the number of bytes, 0 at the end, or -1 with errno set as
+ * above. Both complete the handshake first. A server receives a few records at once. Both ends
+ * close a connection on which too many TLS messages arrive, such as changes of keys (RFC 8446,
+ * 4.6.3). */
 gssize tls_stream_receive(TlsStream *self, void *bytes, gsize length);
 gssize tls_stream_send(TlsStream *self, const void *bytes, gsize length);
 
-/* After a receive: whether to receive again without waiting for the socket, because bytes, the end
- * or an error are already read from it. */
+/* After a receive: returns whether to receive again without waiting for the socket, because bytes,
+ * the end or an error were already read from it. */
 gboolean tls_stream_has_more(const TlsStream *self);
 
-/* After a receive without more: whether part of a record was read, and the rest is missing. */
+/* After a receive, if tls_stream_has_more() is FALSE: returns whether only part of a record was
+ * read. */
 gboolean tls_stream_has_part(const TlsStream *self);
 
-/* After EAGAIN: POLLIN, POLLOUT, for poll(2). */
+/* After EAGAIN: returns the events for poll(2), POLLIN or POLLOUT. */
 short tls_stream_events(const TlsStream *self);
 
 /* Sends the close alert, if the socket accepts it at once. */
 void tls_stream_close(TlsStream *self);
 
-/* After EPROTO: the reason, for an operator. Borrowed. */
+/* After EPROTO: returns the reason, for an operator. Borrowed. */
 const char *tls_stream_failure(const TlsStream *self);
 
-/* (transfer full) (nullable): the name in the other end's certificate, for people: its first
- * alternative name (DNS), or its subject if it has none; %NULL: no certificate. Bytes that are not
- * printable ASCII are \xNN. */
+/* Returns: (transfer full) (nullable): the name in the other end's certificate, for people: its
+ * first alternative name (DNS), or its subject if it has none; %NULL: no certificate. Bytes that
+ * are not printable ASCII are escaped as \xNN. */
 char *tls_stream_peer(const TlsStream *self);
 
-/* Whether @name is an alternative name, or the common name, of the other end's certificate. */
+/* Returns whether @name is an alternative name, or the common name, of the other end's certificate.
+ */
 gboolean tls_stream_peer_is(const TlsStream *self, const char *name);
 
-/* (transfer full) (nullable): a name for which tls_stream_peer_is() holds: the first of its
- * alternative names (DNS), or its common name. */
+/* Returns: (transfer full) (nullable): a name for which tls_stream_peer_is() holds: the first of
+ * its alternative names (DNS), or its common name. */
 char *tls_stream_peer_name(const TlsStream *self);
