@@ -6,8 +6,8 @@
 #include "worker/file/disk-call.h"
 
 /*
- * Whether a server is alive, for supervisors that restart it, and whether it is healthy and ready,
- * for load balancers. Any thread.
+ * Knows whether a server is alive, for supervisors that restart it, and whether it is healthy and
+ * ready, for load balancers. Any thread.
  */
 typedef struct {
 	const ServiceConfig *service;
@@ -20,44 +20,46 @@ typedef struct {
 /* @service: borrowed */
 void health_init(Health *self, const ServiceConfig *service);
 
-/* Every thread has made progress. @for_ms: the checks stop for this time, since their thread is
- * busy; 0: they go on */
+/* Records that every thread has made progress. @for_ms: the checks stop for this time, because
+ * their thread is busy; 0: they continue */
 void health_note(Health *self, gint64 for_ms);
 
-/* Each of these returns (transfer full) (nullable): a line that says why not; %NULL: it is so. */
+/* Each of these functions returns (transfer full) (nullable): a line that says why the statement in
+ * its comment is false; %NULL: it is true. */
 
-/* No thread hangs. If a thread does, only a restart helps. */
+/* The server is alive: no thread hangs. If a thread hangs, only a restart helps. */
 char *health_why_not_alive(const Health *self);
 
-/* It is alive, has a worker ID, and enough of its reservation is left: where it
- * cannot be extended, 10 s, or a quarter of its length if that is less. */
+/* The server is healthy: it is alive, has a worker ID, and enough of its reservation is left. If
+ * the reservation cannot be extended, 10 s must be left, or a quarter of its length if that is
+ * less. */
 char *health_why_not_healthy(const Health *self);
 
-/* It is healthy, and not about to stop: calls should come here. */
+/* The server is ready: it is healthy and does not drain, so calls should come here. */
 char *health_why_not_ready(const Health *self);
 
 /*
  * Watches for threads that hang. At each check at which every thread has made progress, systemd's
- * watchdog and the health are notified. Disk calls of the state directory that hang are logged: the
- * thread that makes such a call is blocked, so the main thread checks it once a second.
+ * watchdog and the health are notified. Hanging disk calls of the state directory are logged: the
+ * thread that makes such a call is blocked, so the main thread checks for them once a second.
  *
  * The main thread only.
  */
 typedef struct {
-	DiskCall call; /* a call that was reported and has not ended; its number is 0: none */
-	gint64 reported_at_us; /* monotonic: time of its last report */
+	DiskCall call;         /* a reported call that has not ended; number 0: there is none */
+	gint64 reported_at_us; /* monotonic time of its last report */
 } DiskWatch;
 
 typedef enum {
 	DISK_WATCH_NOTHING,
-	DISK_WATCH_HANGS,     /* the call hangs, for some seconds or for another minute */
-	DISK_WATCH_RECOVERED, /* a call that was reported has ended */
+	DISK_WATCH_HANGS,     /* the call has hung for some seconds, or for another minute */
+	DISK_WATCH_RECOVERED, /* a reported call has ended */
 } DiskWatchVerdict;
 
-/* Returns what to report now. @call: (nullable): the call that is under way at @now_us */
+/* Returns what to report now. @call: (nullable): the call in progress at @now_us */
 DiskWatchVerdict disk_watch_judge(const DiskWatch *self, const DiskCall *call, gint64 now_us);
 
-/* Logs whether the call that is under way hangs, or the last one that hung has ended. */
+/* Logs it if the call in progress hangs, or if a call that hung has ended. */
 void disk_watch_check(DiskWatch *self, gint64 now_us);
 
 typedef struct {
@@ -67,7 +69,8 @@ typedef struct {
 	DiskWatch disk_watch;
 } Watchdog;
 
-/* Begins to check. @rpc, @source, @health: borrowed. @watches_disk: there is a state directory */
+/* Starts the checks. @rpc, @source, @health: borrowed. @watches_disk: whether there is a state
+ * directory */
 void watchdog_start(Watchdog *self, RpcServer *rpc, Source *source, Health *health,
 		    gboolean watches_disk);
 void watchdog_clear(Watchdog *self);
