@@ -7,8 +7,8 @@
 
 /*
  * The rules by which the clock of IDs follows, ignores or waits for the system's clock, which
- * anybody can set. The keeper measures their difference again and again, and judges it here.
- * Slewing changes both alike, so only steps show.
+ * others can set. The keeper measures their difference regularly, and judges it here. Slewing
+ * changes both clocks equally, so only steps are detected.
  *
  * If the registry has a clock, a step in either direction is adopted if the system's clock then
  * differs from the registry's by no more than the allowed skew. Otherwise it is held until the
@@ -19,10 +19,10 @@
  * reservation, so it is held until it has lasted for a while.
  */
 
-/* Without a registry's clock: a jump that is shorter has no effect. */
+/* Without a registry's clock: a jump that is undone within this time has no effect. */
 #define CLOCK_DISCIPLINE_HOLD_US (10 * G_USEC_PER_SEC)
 
-/* The step that is held; all zero at first. */
+/* The step that is held. Initialise it with zeros. */
 typedef struct {
 	gint64 held_since_us; /* 0: nothing is held */
 	gint64 held_offset_ns;
@@ -32,16 +32,17 @@ typedef enum {
 	CLOCK_AGREES,          /* within the precision of the measurement */
 	CLOCK_STEPPED_BACK,    /* adopt the measured offset */
 	CLOCK_STEPPED_FORWARD, /* adopt the measured offset */
-	CLOCK_JUMPED,          /* not believed at once: it is held from now on */
-	CLOCK_HELD,            /* it is still held */
+	CLOCK_JUMPED,          /* a jump that is held from now on */
+	CLOCK_HELD,            /* the jump is still held */
 } ClockVerdict;
 
-/* Offsets are to CLOCK_BOOTTIME, times monotonic. */
+/* Offsets are relative to CLOCK_BOOTTIME. Times are monotonic. */
 typedef struct {
-	gint64 now_us;       /* more than 0 */
-	gint64 offset_ns;    /* in force */
-	gint64 measured_ns;  /* by the system's clock */
-	gint64 max_skew_ns;  /* from the registry's clock; the largest step without one */
+	gint64 now_us;      /* more than 0 */
+	gint64 offset_ns;   /* the offset in use */
+	gint64 measured_ns; /* the offset of the system's clock */
+	/* the largest difference from the registry's clock; without one, the largest step */
+	gint64 max_skew_ns;
 	RegistryClock clock; /* the last reading, however old */
 } ClockReading;
 
