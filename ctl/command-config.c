@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "config check": whether snowflaked would start with a config file, and which options it sets. */
+/* "config check": reports whether snowflaked would start with a config file, and which options the
+ * file sets. */
 
 #include <string.h>
 
@@ -9,7 +10,7 @@
 #include "ctl/output.h"
 #include "options/options-table.h"
 
-/* (nullable): parses as snowflaked does if it is started with that file alone */
+/* Returns: (nullable): parses as snowflaked does if it is started with that file alone */
 static Options *read_options(const char *file, GError **error)
 {
 	g_autofree char *config = g_strconcat("--config=", file, NULL);

@@ -21,8 +21,8 @@ static const GOptionEntry entries[] = {
 	G_OPTION_ENTRY_NULL,
 };
 
-/* A server and its last answer. Each has a client of its own, so that all values are from one
- * server. */
+/* A server and its last answer. Each has its own client, so that all values come from this server.
+ */
 typedef struct {
 	const Address *server;
 	SnowflakeClient *client; /* (nullable) */
@@ -38,12 +38,12 @@ static void target_free(Target *self)
 	g_free(self);
 }
 
-/* What has been seen, in all rounds. */
+/* The results of all rounds. */
 typedef struct {
 	GPtrArray *targets;
 	const CtlOptions *options;
-	gboolean keeps_connections; /* for the next round */
-	CtlArray *array;            /* NULL: lines */
+	gboolean keeps_connections; /* keep connections open for the next round */
+	CtlArray *array;            /* NULL: print lines */
 	guint64 asked;
 	guint64 answered;
 	guint64 serving;
@@ -64,13 +64,13 @@ static void ask_target(gpointer item, gpointer data)
 		g_clear_pointer(&target->client, snowflake_client_free);
 }
 
-/* (nullable): an original server reports none */
+/* Returns: (nullable): an original server reports none */
 static const char *state_of(const CtlProbe *probe)
 {
 	return probe->worker != NULL ? probe->worker->state : NULL;
 }
 
-/* @array: NULL: a line */
+/* @array: (nullable): %NULL: print a line */
 static void print_target(const Target *target, CtlArray *array)
 {
 	const CtlProbe *probe = &target->probe;
@@ -79,7 +79,7 @@ static void print_target(const Target *target, CtlArray *array)
 	JsonObject *object;
 
 	if (array == NULL && target->error != NULL) {
-		/* the message begins with the server */
+		/* the message begins with the server's address */
 		ctl_output_print("%s\n", target->error->message);
 		return;
 	}
@@ -108,7 +108,7 @@ static void print_target(const Target *target, CtlArray *array)
 	ctl_array_add_object(array, object);
 }
 
-/* Asks all targets at once, so that one that does not answer delays the next round only. */
+/* Asks all targets at once, so that a target that does not answer delays only the next round. */
 static void ping_all(Pinger *self)
 {
 	ctl_probe_in_parallel(self->targets, ask_target, self);
@@ -118,7 +118,7 @@ static void ping_all(Pinger *self)
 
 		self->asked++;
 		self->answered += target->error == NULL;
-		/* an original server reports no state, so its answer has to do */
+		/* an original server reports no state, so an answer suffices */
 		self->serving +=
 			target->error == NULL && (state == NULL || strcmp(state, "serving") == 0);
 		print_target(target, self->array);

@@ -18,8 +18,8 @@ void ctl_probe_clear(CtlProbe *self)
 	g_clear_pointer(&self->counters, g_ptr_array_unref);
 }
 
-/* Assumes that the server took its time in the middle of the round trip. The time is cut to whole
- * milliseconds, so the true time is half a millisecond later on average. */
+/* Measures the server's clock, on the assumption that the server read it in the middle of the round
+ * trip. The server truncates its time to milliseconds, so half a millisecond is added. */
 static gboolean measure_clock(SnowflakeClient *client, CtlProbe *probe, GError **error)
 {
 	gint64 sent_us = g_get_monotonic_time();
@@ -98,10 +98,11 @@ gboolean ctl_probe_known(SnowflakeClient *client, gboolean with_counters, CtlPro
 
 #define MAX_THREADS 256
 
-/* GLib aborts if it gets no descriptor for a main context. So a thread is started only if there are
- * enough: for a main context, and for sockets to several addresses of a name at once. */
+/* The descriptors of a thread: for a main context, and for sockets to several addresses of a name
+ * at once. GLib aborts if it gets no descriptor for a main context, so a thread is started only if
+ * there are enough. */
 #define FDS_OF_THREAD 8
-/* of the process, and of DNS lookups */
+/* descriptors for the process itself, and for DNS lookups */
 #define FDS_OF_ALL    16
 
 typedef struct {
@@ -115,19 +116,19 @@ void ctl_probe_raise_limit(void)
 {
 	struct rlimit limit;
 
-	/* on failure fewer servers are asked at a time */
+	/* if this fails, fewer servers are asked at a time */
 	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
 		limit.rlim_cur = limit.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &limit);
 	}
 }
 
-/* Half is for descriptors that stay open, and half for connections under way. */
+/* Half of the descriptors can stay open; the other half is for connection attempts. */
 guint ctl_probe_room(void)
 {
 	struct rlimit limit = {0};
 
-	getrlimit(RLIMIT_NOFILE, &limit); /* fails for wrong arguments only */
+	getrlimit(RLIMIT_NOFILE, &limit); /* fails only for invalid arguments */
 	return (guint)MIN(limit.rlim_cur / 2, G_MAXUINT);
 }
 
@@ -150,7 +151,7 @@ void ctl_probe_in_parallel(const GPtrArray *items, void (*work)(gpointer item, g
 	Parallel self = {.items = items, .work = work, .data = data};
 	pthread_t threads[MAX_THREADS];
 	guint room = ctl_probe_room();
-	/* besides the calling thread */
+	/* in addition to the calling thread */
 	guint max_threads = room < FDS_OF_ALL + FDS_OF_THREAD
 				    ? 0
 				    : MIN((room - FDS_OF_ALL) / FDS_OF_THREAD - 1, MAX_THREADS);
@@ -167,7 +168,7 @@ void ctl_probe_in_parallel(const GPtrArray *items, void (*work)(gpointer item, g
 /* Workers */
 
 #define UNREACHABLE "unreachable"
-#define OLD_MS      3000 /* servers tell of each other what was so a second or two ago */
+#define OLD_MS      3000 /* servers report other servers' states with a delay of a second or two */
 
 void ctl_worker_free(CtlWorker *self)
 {
@@ -250,7 +251,7 @@ static void replace_text(char **text, const char *other)
 	*text = other[0] != '\0' ? g_strdup(other) : NULL;
 }
 
-/* Sets all but the state. @clock_skew_us: of the reporting server */
+/* Sets all fields except the state. @clock_skew_us: the reporting server's */
 static void set_said(CtlWorker *self, const SnowflakeClientWorker *said, gint64 clock_skew_us)
 {
 	gint64 now_ms = g_get_real_time() / 1000;
@@ -265,7 +266,7 @@ static void set_said(CtlWorker *self, const SnowflakeClientWorker *said, gint64 
 	self->said.worker_id = ctl_worker_is_relay(self) ? -1 : MAX(said->worker_id, -1);
 	self->said.claimed_at_ms = said->claimed_at_ms;
 	self->said.reserved_until_ms = said->reserved_until_ms;
-	/* by our clock; now, if the server does not say or says that it is later */
+	/* by our clock; the current time if the server gives none, or a later one */
 	self->said.as_of_ms = now_ms;
 	if (said->as_of_ms > 0 && said->as_of_ms <= CTL_FORMAT_MAX_TIME_MS)
 		self->said.as_of_ms = MIN(said->as_of_ms - clock_skew_us / 1000, now_ms);
@@ -274,7 +275,7 @@ static void set_said(CtlWorker *self, const SnowflakeClientWorker *said, gint64 
 	self->ahead_ms = clock_skew_us / 1000;
 }
 
-/* Returns 0 if there is no such counter. */
+/* Returns the value of a counter; 0 if there is no such counter. */
 static gint64 find_counter(const GPtrArray *counters, const char *name)
 {
 	for (guint i = 0; i < counters->len; i++) {
@@ -286,7 +287,7 @@ static gint64 find_counter(const GPtrArray *counters, const char *name)
 	return 0;
 }
 
-/* Sets what the server itself says. */
+/* Sets the fields from the server's own answer. */
 static void set_probe(CtlWorker *self, const CtlProbe *probe)
 {
 	const GPtrArray *counters = probe->counters;
@@ -342,7 +343,7 @@ static gint compare_workers(gconstpointer a, gconstpointer b)
 {
 	const CtlWorker *left = *(CtlWorker *const *)a;
 	const CtlWorker *right = *(CtlWorker *const *)b;
-	/* -1 becomes the last */
+	/* as an unsigned number, -1 sorts last */
 	guint left_id = (guint)left->said.worker_id;
 	guint right_id = (guint)right->said.worker_id;
 	gboolean is_relay = ctl_worker_is_relay(left);
@@ -393,8 +394,8 @@ void ctl_worker_ask_all(GPtrArray *workers, const CtlOptions *options, gboolean 
 	gboolean is_known = FALSE;
 
 	ctl_probe_in_parallel(workers, ask_worker, &asking);
-	/* a worker without a clock of its own gets the known one that is furthest behind: the
-	 * clocks of one registry are close to each other, however far they are from ours */
+	/* for a worker whose clock is unknown, assume the known clock that is furthest behind: the
+	 * clocks of one registry are close to each other, even if they are far from ours */
 	for (guint i = 0; i < workers->len; i++) {
 		const CtlWorker *worker = workers->pdata[i];
 
@@ -423,7 +424,7 @@ static gboolean is_old(const CtlWorker *worker)
 	return !worker->has_answered && worker->age_ms > OLD_MS;
 }
 
-/* @text: (transfer full): what was measured */
+/* @text: (transfer full): the measured value */
 static char *or_dash(const CtlWorker *worker, char *text)
 {
 	if (worker->has_answered)
@@ -444,13 +445,13 @@ CtlTable *ctl_worker_make_table(const GPtrArray *workers, gint64 now_ms, gboolea
 
 	for (guint i = 0; i < workers->len; i++)
 		is_any_old |= is_old(workers->pdata[i]);
-	if (!is_any_old) /* the last column would say "now" of all */
+	if (!is_any_old) /* the last column would be "now" for all servers */
 		heads[g_strv_length((char **)heads) - 1] = NULL;
 	table = ctl_table_new(heads);
 	for (guint i = 0; i < workers->len; i++) {
 		const CtlWorker *worker = workers->pdata[i];
 		const SnowflakeClientWorker *said = &worker->said;
-		/* a reservation is by the server's clock, not by ours */
+		/* compare a reservation with the server's clock instead of ours */
 		gint64 server_now_ms = now_ms + worker->ahead_ms;
 		g_autofree char *age = ctl_format_span(worker->age_ms);
 
@@ -516,12 +517,12 @@ JsonObject *ctl_worker_to_json(const CtlWorker *self)
 
 /* Notes */
 
-#define MAX_STRANGE 32 /* znodes to name */
+#define MAX_STRANGE 32 /* most znodes named */
 
 typedef struct {
 	char *topic;
 	char *text;
-	GError *failure; /* (nullable): that it tells of */
+	GError *failure; /* (nullable): the error that the note reports */
 } Note;
 
 static void note_free(Note *self)
@@ -639,27 +640,27 @@ void ctl_notes_complain(const CtlNotes *self, const CtlNotes *before)
 
 /* All servers */
 
-#define MAX_WORKERS 4096 /* in the list of a server */
+#define MAX_WORKERS 4096 /* most workers in the list of one server */
 
 struct _CtlFleet {
 	const CtlOptions *options;
 	gboolean with_counts;
-	gboolean was_answered; /* by any server, at any time */
-	GPtrArray *servers;    /* of Address */
-	GPtrArray *members;    /* of Member, one for each server */
+	gboolean was_answered; /* a server has answered before */
+	GPtrArray *servers;    /* (element-type Address) */
+	GPtrArray *members;    /* (element-type Member): one for each server */
 };
 
-/* A server that was named, and its last answer. */
+/* A server that the user has named, and its last answer. */
 typedef struct {
 	const Address *server;
-	gint datacenter_id;  /* of its last answer, as the next two ... */
-	gint worker_id;      /* ... which is -1 before */
+	gint datacenter_id;  /* like the next two, from its last answer */
+	gint worker_id;      /* -1: no answer yet */
 	char *nonce;         /* (nullable) */
-	gboolean has_failed; /* it has not answered; if it has: */
-	CtlWorker *self;     /* until it is merged into the list */
-	GPtrArray *others;   /* of CtlWorker; NULL: it has no list */
-	gint64 list_age_ms;  /* of its latest report of another, when received */
-	GError *failure;     /* why there is no answer, or no list */
+	gboolean has_failed; /* it has not answered; otherwise: */
+	CtlWorker *self;     /* its own report, until it is merged into the list */
+	GPtrArray *others;   /* (element-type CtlWorker): NULL: it has no list */
+	gint64 list_age_ms;  /* age of its latest report about another server, when received */
+	GError *failure;     /* the reason for no answer, or for no list */
 } Member;
 
 static void member_forget(Member *self)
@@ -705,13 +706,14 @@ void ctl_fleet_free(CtlFleet *self)
 	g_free(self);
 }
 
-/* Each of the servers */
+/* The servers that the user has named */
 
 static void ask_member(gpointer item, gpointer data)
 {
 	const CtlFleet *fleet = data;
 	Member *self = item;
-	/* not kept, as each connection takes a descriptor, and there can be many more servers */
+	/* do not keep the client: a connection takes a descriptor, and there can be many more
+	 * servers */
 	g_autoptr(SnowflakeClient) client =
 		ctl_options_client_new(fleet->options, &self->server, 1);
 	g_auto(CtlProbe) probe = {0};
@@ -737,8 +739,8 @@ static void ask_member(gpointer item, gpointer data)
 	self->nonce = g_strdup(self->self->said.nonce);
 	if (answers == NULL)
 		return;
-	/* its own row is always recent, so a list of nobody else has no known age, and counts as
-	 * recent */
+	/* its own row is always recent, so the age of a list without other servers is unknown, and
+	 * counts as recent */
 	self->others = workers_new();
 	self->list_age_ms = G_MAXINT64;
 	for (guint i = 0; i < answers->len; i++) {
@@ -754,14 +756,14 @@ static void ask_member(gpointer item, gpointer data)
 		self->list_age_ms = 0;
 }
 
-/* Notes on what can be missing */
+/* Notes on missing servers */
 
 static gboolean has_list(const Member *self, gboolean old)
 {
 	return self->others != NULL && (self->list_age_ms > OLD_MS) == old;
 }
 
-/* Whether another server of the same registry has a recent list. */
+/* Returns whether another server of the same registry has a recent list. */
 static gboolean is_reported_by_other(const CtlFleet *self, const Member *lacking)
 {
 	for (guint i = 0; i < self->members->len; i++) {
@@ -779,7 +781,8 @@ static gboolean is_reported_by_other(const CtlFleet *self, const Member *lacking
 
 static void note_all(const CtlFleet *self, CtlNotes *notes)
 {
-	g_autoptr(GString) names = g_string_new(NULL); /* with an old list and no newer one */
+	/* servers with an old list, and without a newer one */
+	g_autoptr(GString) names = g_string_new(NULL);
 	g_autofree char *age = NULL;
 	gint64 age_ms = G_MAXINT64;
 
@@ -811,10 +814,10 @@ static void note_all(const CtlFleet *self, CtlNotes *notes)
 
 typedef struct {
 	GPtrArray *workers;
-	GHashTable *places; /* nonce -> index in @workers plus 1 */
+	GHashTable *places; /* maps a nonce to an index in @workers plus 1 */
 } Merge;
 
-/* Takes *@worker, or swaps it for the older report that it replaces. */
+/* Takes *@worker, or exchanges it with the older report that it replaces. */
 static void merge_worker(const Merge *self, CtlWorker **worker)
 {
 	const char *nonce = (*worker)->said.nonce;
@@ -834,7 +837,8 @@ static void merge_worker(const Merge *self, CtlWorker **worker)
 	}
 }
 
-/* (transfer full): begins with what servers report of themselves, so that it has priority. */
+/* Returns: (transfer full): all workers. Servers' reports about themselves come first, so they have
+ *   priority. */
 static GPtrArray *merge_all(const CtlFleet *self)
 {
 	g_autoptr(GHashTable) places = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
@@ -855,7 +859,7 @@ static GPtrArray *merge_all(const CtlFleet *self)
 	return all.workers;
 }
 
-/* Whether @workers contains the member, at the address by which it was named or at another one. */
+/* Returns whether @workers contains the member, at its given address or at another one. */
 static gboolean has_member(const GPtrArray *workers, const Member *member)
 {
 	for (guint i = 0; i < workers->len; i++) {
@@ -891,7 +895,7 @@ GPtrArray *ctl_fleet_ask(CtlFleet *self, CtlNotes *notes)
 	}
 	if (workers->len == 0)
 		return NULL;
-	/* a worker at the address of a server that has not answered is not asked again */
+	/* do not ask again at the address of a server that has not answered */
 	for (guint i = 0; i < self->members->len; i++) {
 		const Member *member = self->members->pdata[i];
 
