@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a library has the names that its headers tell of, and no others; and the file for its
-Debian package too: check-exports.py SHARED-LIBRARY STATIC-LIBRARY SYMBOLS HEADER...
+"""Checks that a library, and the symbols file of its Debian package, contain exactly the names in
+its headers: check-exports.py SHARED-LIBRARY STATIC-LIBRARY SYMBOLS HEADER...
 
-An archive hides nothing from the program that it becomes a part of. What is in the client library's
-beside the headers' names is told by what it begins with, so that it does not grow by accident."""
+An archive cannot hide names from its program. The prefixes of additional names in the client
+library's archive are listed, so that it does not grow by accident."""
 
 import re
 import subprocess
