@@ -15,7 +15,7 @@
 #define HEADER_BYTES sizeof(guint32)
 #define READ_BYTES   16384
 #define KEPT_BYTES   (256 * 1024) /* largest reply whose buffer is kept for the next one */
-/* Between attempts at two addresses of a name, as RFC 8305 recommends. */
+/* The time between attempts at two addresses of a name, as RFC 8305 recommends. */
 #define STAGGER_US   250000
 
 static gboolean set_failure(GError **error, SnowflakeClientError code, const char *why)
@@ -80,14 +80,14 @@ ClientConnection *client_connection_begin(const SocketAddress *address, TlsClien
 	gboolean is_begun = self->fd >= 0;
 
 	if (is_begun) {
-		/* if it fails, as it does on a local socket, calls are slower at worst */
+		/* if this fails, for example on a local socket, calls are slower at worst */
 		setsockopt(self->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 		is_begun = connect(self->fd, (const struct sockaddr *)&address->bytes,
 				   address->length) == 0 ||
 			   errno == EINPROGRESS;
 	}
 	if (is_begun && *address->tls_host != '\0') {
-		errno = EPROTONOSUPPORT; /* there is nothing to speak TLS with */
+		errno = EPROTONOSUPPORT; /* there are no TLS settings */
 		if (tls != NULL)
 			self->tls = tls_client_connect(tls, self->fd, address->tls_host);
 		is_begun = self->tls != NULL;
@@ -128,7 +128,7 @@ short client_connection_events(const ClientConnection *self)
 	return has_to_send ? POLLIN | POLLOUT : POLLIN;
 }
 
-/* After a send or receive that failed with errno. */
+/* Handles errno of a failed send or receive. Returns whether the connection can continue. */
 static gboolean can_go_on(const ClientConnection *self, GError **error)
 {
 	int code = errno;
@@ -159,7 +159,7 @@ static gboolean receive_bytes(ClientConnection *self, GError **error)
 		if (n < READ_BYTES)
 			return TRUE;
 		if (self->in->len > self->max_reply_bytes)
-			return TRUE; /* more than there may be: enough to see that */
+			return TRUE; /* more bytes than allowed: report it below */
 	}
 }
 
@@ -267,14 +267,14 @@ static gint64 deadline_us(ClientLimit limit)
 	return limit.start_us + limit.ms * G_TIME_SPAN_MILLISECOND;
 }
 
-/* Returns: %FALSE if it is @until_us, monotonic, already */
+/* Waits. Returns: %FALSE after @until_us, monotonic */
 static gboolean wait_until(struct pollfd *fds, guint n, gint64 until_us)
 {
 	gint64 left_us = until_us - g_get_monotonic_time();
 
 	if (left_us <= 0)
 		return FALSE;
-	/* rounded up, so that it does not return before the time */
+	/* rounded up, so that poll() does not return too early */
 	poll(fds, n,
 	     (int)MIN((left_us + G_TIME_SPAN_MILLISECOND - 1) / G_TIME_SPAN_MILLISECOND, G_MAXINT));
 	return TRUE;
@@ -309,16 +309,16 @@ gboolean client_connection_wait_ready(ClientConnection *self, ClientLimit limit,
 	       wait_for_event(self, "connection", limit, error) == CLIENT_CONNECTION_READY;
 }
 
-/* Tries the addresses of a name: the next one when one fails, or has not connected for a while.
+/* Tries the addresses of a name, the next one when one fails or does not connect soon.
  * Returns: (nullable): the first connection; its TLS handshake may remain */
 static ClientConnection *connect_to_any(const GPtrArray *names, TlsClient *tls, ClientLimit limit,
 					GError **error)
 {
 	g_autofree ClientConnection **attempts = g_new0(ClientConnection *, names->len);
 	g_autofree struct pollfd *fds = g_new(struct pollfd, names->len);
-	g_autoptr(GError) failure = NULL; /* when all have failed: of the last one */
+	g_autoptr(GError) failure = NULL; /* error of the last address */
 	ClientConnection *winner = NULL;
-	gint64 next_at_us = 0; /* when to begin the next one */
+	gint64 next_at_us = 0; /* when to try the next address */
 	guint n_begun = 0;
 
 	while (winner == NULL) {
@@ -377,7 +377,7 @@ ClientConnection *client_connection_new(const Address *address, TlsClient *tls, 
 	g_autoptr(ClientConnection) self = NULL;
 
 	if (address->path != NULL) {
-		/* a socket that does not block would not wait for room in the server's queue */
+		/* a non-blocking connect() would not wait for room in the server's queue */
 		int fd = socket_unix_connect(address->path,
 					     (guint)MAX(left_us / G_TIME_SPAN_MILLISECOND, 1));
 
@@ -411,7 +411,7 @@ gboolean client_connection_is_stale(ClientConnection *self)
 {
 	char byte;
 
-	/* with TLS, what came can be TLS's own, such as tickets */
+	/* with TLS, the bytes can belong to TLS itself, such as tickets */
 	return self->in->len > 0 ||
 	       tls_client_receive(self->tls, self->fd, &byte, sizeof(byte)) >= 0 || errno != EAGAIN;
 }

@@ -11,14 +11,14 @@
 #include "common/useragent.h"
 
 struct _SnowflakeClient {
-	GPtrArray *servers; /* Address, one at least */
-	guint current;      /* the server that the connection is to, or that is tried first */
+	GPtrArray *servers;           /* Address, one at least */
+	guint current;                /* the connected server, or the one that is tried first */
 	ClientConnection *connection; /* NULL: not now */
-	BatchLimits limits;           /* of the server at the other end of the connection */
+	BatchLimits limits;           /* limits of the connected server */
 	TlsClient *tls;               /* NULL: not needed yet */
-	gint32 seqid;                 /* of the next call; 0 or above */
+	gint32 seqid;                 /* sequence ID of the next call; 0 or above */
 	guint timeout_ms;
-	gint64 deadline_us; /* of the current call, by g_get_monotonic_time() */
+	gint64 deadline_us; /* deadline of the current call, by g_get_monotonic_time() */
 	gint64 retry_after_ms;
 };
 

@@ -3,23 +3,28 @@
 
 #include "common/worker-kind.h"
 
-#define WANTED_SERVERS   2       /* the first, and a spare */
-#define SETTLE_US        100000  /* for all that are tried at the start to show their distance */
-#define PATIENCE_US      5000    /* how long more is needed, until another server is used too */
-#define PROBE_US         500000  /* between two probes of a server */
-#define WATCH_US         2000000 /* the same, if the pool is watched while nobody takes IDs */
-#define EASE_US          2000000 /* since more was needed, until a surplus server is closed */
-#define REPLACE_US       1000000 /* at most, until a lost server is replaced */
+#define WANTED_SERVERS   2 /* the first server and a spare */
+/* time in which all servers that are tried at the start can answer */
+#define SETTLE_US        100000
+/* time for which more is needed until another server is also used */
+#define PATIENCE_US      5000
+#define PROBE_US         500000 /* time between two probes of a server */
+/* time between two probes if the pool is watched while no IDs are taken */
+#define WATCH_US         2000000
+#define EASE_US          2000000 /* time since more was needed until a surplus server is closed */
+#define REPLACE_US       1000000 /* most time until a lost server is replaced */
 #define UNFIT_BACKOFF_US 200000
-#define TWIN_BACKOFF_US  60000000 /* of a server that there is another connection to */
-#define RETRY_ENDPOINTS  8        /* whose backoffs end at a time while no server is fit */
-#define RETRY_US         250000   /* between two times */
+#define TWIN_BACKOFF_US  60000000 /* backoff of a server to which there is another connection */
+/* number of endpoints whose backoffs end at a time while no server is fit */
+#define RETRY_ENDPOINTS  8
+#define RETRY_US         250000 /* time between two such ends */
 #define RETRY_SPREAD_US  500000
-#define KEPT_SERVERS     2        /* that do not give way while no server is fit */
-#define ROTATE_US        60000000 /* between two rotations */
+/* number of servers that do not give way while no server is fit */
+#define KEPT_SERVERS     2
+#define ROTATE_US        60000000 /* time between two rotations */
 #define ROTATE_SPREAD_US 60000000
-#define EXCLUDED_MINUTES 10    /* for a server whose IDs are not unique */
-#define MAX_SEEN_RUNS    16384 /* that are remembered, unless the last reply alone has more */
+#define EXCLUDED_MINUTES 10    /* exclusion of a server whose IDs are not unique */
+#define MAX_SEEN_RUNS    16384 /* most runs that are remembered, unless the last reply has more */
 
 #define FOR_EACH_SERVER(fleet, server)                                                             \
 	for (guint i_ = 0; i_ < POOL_FLEET_MAX_SERVERS; i_++)                                      \
@@ -65,8 +70,8 @@ static gboolean find_common_id(const GArray *runs, const GArray *others, gint64 
 	return FALSE;
 }
 
-/* Returns: (nullable): the server that sent one of @runs, which increase, before. @out_id: (out):
- * the ID; untouched if there is none */
+/* Returns: (nullable): the server that has sent an ID of @runs, which increase, before. @out_id:
+ * (out): the ID; untouched if there is none */
 static const char *find_seen(const PoolSeen *self, const GArray *runs, gint64 *out_id)
 {
 	gint64 first = run_at(runs, 0)->first;
@@ -267,8 +272,8 @@ guint64 pool_fleet_drawing(const PoolFleet *self, gint64 now_us)
 
 /* The first server */
 
-/* Draws the first from the best servers that are about as near as the nearest, if any is fit. Does
- * not count as a switch, because the first did not fail. */
+/* Draws the first server from the best servers that are about as near as the nearest, if any is
+ * fit. This does not count as a failover, because the first did not fail. */
 static void redraw_first(PoolFleet *self, gint64 now_us)
 {
 	gint wanted = best_rank(self, now_us);
@@ -296,9 +301,9 @@ static void forget_server(PoolFleet *self, PoolServer **server)
 	g_clear_pointer(server, pool_server_free);
 }
 
-/* Closes the connection, and backs off. When a server dies, all its clients notice at once. They
- * must not come to the others all at once. A server that never answered is replaced without a
- * pause, because there was one before it. */
+/* Closes the connection, and backs off. When a server dies, all its clients notice at the same
+ * time, but must not connect to other servers at the same time. A server that never answered is
+ * replaced without a pause, because the attempt itself was one. */
 static void drop_server(PoolFleet *self, PoolServer **server, gint64 now_us,
 			gint64 least_backoff_us)
 {
@@ -342,16 +347,16 @@ static gboolean is_relay(const PoolServer *server)
 	return server->worker != NULL && g_str_equal(server->worker->kind, WORKER_KIND_RELAY);
 }
 
-/* If two servers send the same ID, either can be wrong. The later one is excluded, which is enough
- * for this pool to give out each ID once.
- * Returns: %FALSE if the IDs must not be given out; the connection is closed then */
+/* If two servers send the same ID, either can be wrong. The later one is excluded, which suffices
+ * for this pool to hand out each ID once.
+ * Returns: %FALSE if the IDs must not be handed out; then the connection is closed */
 static gboolean accept_ids(PoolFleet *self, PoolServer **server, const GArray *runs, gint64 now_us)
 {
 	PoolEndpoint *endpoint = (*server)->endpoint;
 	gint64 first = run_at(runs, 0)->first;
 	gint64 id;
 	const char *sender = find_seen(&self->seen, runs, &id);
-	/* IDs of a relay can go back: its prefetched IDs are older than those of a batch */
+	/* IDs of a relay can decrease: its prefetched IDs are older than those of a batch */
 	gboolean goes_back = !is_relay(*server) && first <= endpoint->last_id;
 	g_autofree char *why = NULL;
 
@@ -368,8 +373,8 @@ static gboolean accept_ids(PoolFleet *self, PoolServer **server, const GArray *r
 			first, endpoint->last_id, EXCLUDED_MINUTES);
 		exclude_for_proof(self, server, why, NULL, now_us);
 	} else if (goes_back) {
-		/* Once is no proof: the server may have got another worker ID. On the next
-		 * connection it reports its nonce and worker ID before it is drawn from. */
+		/* a single time proves nothing, because the server may have got another worker ID;
+		 * on the next connection, it reports its nonce and worker ID before draws */
 		endpoint->has_gone_back = TRUE;
 		why = g_strdup_printf("ID %" G_GINT64_FORMAT " after ID %" G_GINT64_FORMAT, first,
 				      endpoint->last_id);
@@ -405,7 +410,7 @@ static void handle_probe(PoolFleet *self, PoolServer **server, gint64 now_us)
 	FOR_EACH_SERVER (self, other)
 		has_twin |= other != *server && nonce != NULL && other->worker != NULL &&
 			    g_str_equal(other->worker->nonce, nonce);
-	/* a second connection to a server does not help when it dies */
+	/* a second connection to the same server does not help when it dies */
 	if (*server != self->first && has_twin) {
 		backoff_us = TWIN_BACKOFF_US;
 	} else if (nonce != NULL && g_strcmp0(nonce, self->config->own_nonce) == 0) {
@@ -421,7 +426,7 @@ static void handle_probe(PoolFleet *self, PoolServer **server, gint64 now_us)
 		drop_server(self, server, now_us, backoff_us);
 		return;
 	}
-	/* the server's refusal of a draw says more */
+	/* the server's refusal of a draw is more informative */
 	if ((*server)->fitness == POOL_SERVER_WAITING && self->failure == NULL)
 		set_server_failure(self, endpoint, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE,
 				   "it waits for its clock to catch up");
@@ -460,22 +465,24 @@ PoolServerEvent pool_fleet_handle_event(PoolFleet *self, PoolServer **server, Po
 	return event;
 }
 
-/* Timers: timer_due_us() says when each is due, and run_timer() does what is due. */
+/* Timers: timer_due_us() returns when each is due, and run_timer() runs it. */
 
 typedef enum {
-	SETTLE, /* at the start, draws the first again from all that were tried, because it was the
-		 * first to answer */
+	/* at the start, draws the first server again from all that were tried, because the first
+	 * was the one that answered first */
+	SETTLE,
 	DISCOVER,
 	CLOSE_SURPLUS,
-	RETRY, /* while no server is fit, ends backoffs early, so that a fleet that was away for so
-		* long that all its backoffs are long is found soon after it is back */
+	/* while no server is fit, ends backoffs early, so that a fleet is found soon after a long
+	 * outage, in which all backoffs became long */
+	RETRY,
 	CONNECT,
-	GIVE_WAY, /* while no server is fit, and an endpoint was not tried yet, servers that never
-		   * answer or refuse must not occupy all connections. The first keep all their
-		   * time. */
-	ROTATE,   /* now and then another server takes the place of the spare. Otherwise no pool
-		   * would use a server that comes back, and a server with many pools would keep
-		   * them. */
+	/* while no server is fit, and an endpoint was not tried yet, servers that never answer or
+	 * refuse must not occupy all connections. The first ones keep their full time */
+	GIVE_WAY,
+	/* sometimes replaces the spare with another server. Otherwise no pool would use a restarted
+	 * server, and a server with many pools would keep them */
+	ROTATE,
 	PROBE,
 	N_TIMERS, /* they run in this order */
 } Timer;
@@ -506,7 +513,7 @@ static gboolean is_spare(const PoolFleet *self, const PoolServer *server)
 	return server != self->first && pool_server_is_idle(server);
 }
 
-/* A server that was lost is replaced at once if none is fit, and soon if more is needed. */
+/* Returns when to replace a lost server: at once if none is fit, and soon if more is needed. */
 static gint64 replace_due_us(const PoolFleet *self)
 {
 	if (!self->is_served)
@@ -529,7 +536,7 @@ static gint64 probe_due_us(const PoolFleet *self, const PoolServer *server)
 	return self->is_watched ? server->answered_at_us + WATCH_US : POOL_NEVER_US;
 }
 
-/* Returns: POOL_NEVER_US: not until something else changes */
+/* Returns: when the timer is due; POOL_NEVER_US: not until another change */
 static gint64 timer_due_us(const PoolFleet *self, Timer timer, gint64 now_us)
 {
 	guint count = count_servers(self);
@@ -540,8 +547,8 @@ static gint64 timer_due_us(const PoolFleet *self, Timer timer, gint64 now_us)
 	case SETTLE:
 		return self->is_settled ? POOL_NEVER_US : self->settle_at_us;
 	case DISCOVER:
-		/* not needed while nobody takes IDs; but a pool that is watched and lacks a server
-		 * needs endpoints: those that it knows can be gone for good */
+		/* not needed while no IDs are taken; but a watched pool without a server needs
+		 * endpoints, because the known ones may never return */
 		return pool_discovery_next_us(
 			&self->discovery,
 			self->need != POOL_NEED_NONE ||
@@ -587,8 +594,8 @@ static void close_server(PoolFleet *self, const PoolServer *server)
 			forget_server(self, &self->servers[i]);
 }
 
-/* Closes the farthest spare. If all are about as near, a random one: which of them answered first
- * did so for all the pools that began together. */
+/* Closes the farthest spare. If all are about as near, closes a random one: otherwise all pools
+ * that started at the same time would keep the same one. */
 static void close_surplus(PoolFleet *self, gint64 now_us)
 {
 	gint64 limit_us = near_us(self, best_rank(self, now_us), now_us);
@@ -629,7 +636,7 @@ static void run_timer(PoolFleet *self, Timer timer, gint64 now_us)
 		redraw_first(self, now_us);
 		break;
 	case DISCOVER:
-		/* one server that is silent must not occupy the others too */
+		/* a single silent server must not occupy the others, too */
 		if (pool_fleet_is_listing(self))
 			pool_discovery_put_off(&self->discovery, FALSE, now_us);
 		else if (self->config->discover && pool_fleet_list(self, now_us))
@@ -697,8 +704,8 @@ static void run_timer(PoolFleet *self, Timer timer, gint64 now_us)
 	}
 }
 
-/* Once the candidate has answered, the first is drawn again too, so that calls even out, and one
- * server is closed: not the first, and not the candidate unless it is worse. */
+/* Ends a rotation when the candidate has answered. Draws the first server again, so that calls even
+ * out, and closes one server: not the first, and not the candidate unless it is worse. */
 static void finish_rotation(PoolFleet *self, gint64 now_us)
 {
 	PoolServer *candidate = self->candidate;
@@ -737,7 +744,7 @@ void pool_fleet_tend(PoolFleet *self, PoolNeed need, gint64 now_us)
 	self->is_served = best != POOL_SERVER_USELESS;
 	if (was_served && !self->is_served)
 		self->retry_at_us = next_retry_us(self, now_us);
-	/* leaves the first for a better server */
+	/* replace the first with a better server */
 	if (self->is_served &&
 	    (self->first == NULL || pool_server_rank(self->first, now_us) > best)) {
 		self->failovers += self->first != NULL || self->has_lost_first;
