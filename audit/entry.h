@@ -6,8 +6,9 @@
 #include "audit/ring.h"
 
 /*
- * The lines of the audit log, as the original service wrote them: base64 of an AuditLogEntry (1:
- * i64 id, 2: string useragent, 3: i64 tag) in Thrift's binary protocol, and a newline.
+ * The lines of the audit log, as the original service wrote them: base64 of an AuditLogEntry in
+ * Thrift's binary protocol, and a newline. Its fields are 1: i64 id, 2: string useragent, 3: i64
+ * tag.
  *
  * The tag identifies the entry: it is the same in every sink and every delivery, and an ID that was
  * issued twice has two tags. The tag of ID number n in a draw is tags + n, mixed. The producer's

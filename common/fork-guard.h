@@ -7,7 +7,7 @@
 /*
  * Protects a library from a fork() of the program that uses it. IDs stay unique because the kernel
  * wipes memory in the child (ForkMark and fork_guard_new_memory()), whether or not the handlers of
- * this file run. The handlers make the library usable in the child: they close descriptors that the
+ * this file run. The handlers make the library usable in the child. They close descriptors that the
  * child must not keep, and ensure that no lock is held by a thread that the child does not have.
  *
  * The handlers run for fork(). A child of _Fork() or clone() keeps the descriptors until it ends or
@@ -61,8 +61,8 @@ void fork_guard_resume(void);
 
 /*
  * Descriptors that a child closes before fork() returns. The child sends nothing on connections,
- * which still belong to the parent. A flock() lock lasts until its last descriptor is closed, in
- * any process, so a child that kept a descriptor would hold the worker ID even after the parent has
+ * which still belong to the parent. A flock() lock lasts until its last descriptor is closed in all
+ * processes. So a child that kept a descriptor would hold the worker ID even after the parent has
  * died. The child does not unlock, because that would release the parent's lock.
  */
 
@@ -84,9 +84,10 @@ void fork_guard_close(int fd);
 void fork_guard_begin_close(int fd);
 void fork_guard_end_close(int fd);
 
-/* Returns memory that the kernel fills with zeros in every child of this process, whether fork(),
- * _Fork() or clone() made it (MADV_WIPEONFORK, Linux 4.14), so only one process has its contents.
- * It is filled with zeros, and uses pages only once they are written. @bytes: rounded up to pages.
+/* Returns memory that the kernel fills with zeros in every child of this process (MADV_WIPEONFORK,
+ * Linux 4.14). So only one process has its contents, whether fork(), _Fork() or clone() made the
+ * child. It is filled with zeros, and uses pages only once they are written. @bytes: rounded up to
+ * pages.
  * Returns: (nullable): %NULL, with G_FILE_ERROR set, if the kernel cannot wipe memory, or if an
  * emulator such as qemu-user accepts every advice but ignores it */
 void *fork_guard_new_memory(gsize bytes, GError **error);

@@ -17,8 +17,8 @@ extern const Layout LAYOUT_TWITTER;
 /**
  * layout_check:
  *
- * Checks that every field is in its range, that the bits add up to 63 at most, and that the last
- * tick ends before the year 10000, the limit of RFC 3339.
+ * Checks that every field is in its range, and that the bits add up to 63 at most. The last tick
+ * must end before the year 10000, the limit of RFC 3339.
  *
  * Returns: %TRUE, or %FALSE with INVALID set, which names value and limit
  */

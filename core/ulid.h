@@ -77,9 +77,9 @@ void ulid_generator_clear(UlidGenerator *self);
  *
  * Any thread. A batch reads the clock once, which is most of the cost of a single ULID.
  *
- * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if the clock is before 1970, or with OVERFLOW if
- * the 80 bits have no room for @count more ULIDs in this millisecond (probability: @count / 2^80).
- * After an OVERFLOW nothing has changed, and the next millisecond has room.
+ * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if the clock is before 1970; or with OVERFLOW if
+ * this millisecond has no room for @count more ULIDs (probability: @count / 2^80). After an
+ * OVERFLOW nothing has changed, and the next millisecond has room.
  */
 gboolean ulid_generator_draw(UlidGenerator *self, gsize count, Ulid *out_ulids,
 			     GError **error) G_GNUC_WARN_UNUSED_RESULT;

@@ -54,7 +54,7 @@ gboolean uuid_parse(const char *text, Uuid *out_uuid, GError **error) G_GNUC_WAR
  *   reserved unix_ts_ms    7   ID, bits 21 to 10            10   ID, bits 9 to 0, then 52 random
  *
  * The plain kind is unique by chance. The reserved kind contains a Snowflake ID of the default
- * layout (LAYOUT_TWITTER), so it is as unique as the ID: its time, and its low 22 bits, which are
+ * layout (LAYOUT_TWITTER), so it is as unique as the ID. It has the ID's time and its low 22 bits:
  * datacenter ID, worker ID and sequence. It sorts like its ID, and converts back to it.
  *
  * The bits do not tell which kind a UUID is. A plain UUID whose time is in the layout converts to
@@ -87,8 +87,8 @@ Uuid uuid_from_id(gint64 id, guint64 random);
 gboolean uuid_to_id(Uuid uuid, gint64 *out_id, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /*
- * A source of increasing UUIDs of the plain kind for any number of threads: a UUID is greater than
- * every UUID that was returned before its draw began (RFC 9562, section 6.2, method 1). The counter
+ * A source of increasing UUIDs of the plain kind for any number of threads (RFC 9562, section 6.2,
+ * method 1). A UUID is greater than every UUID that was returned before its draw began. The counter
  * has 42 bits. It starts each millisecond at a random number whose highest bit is 0, and increases
  * by 1.
  * 32 random bits follow it, new ones in each UUID.

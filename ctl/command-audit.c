@@ -441,7 +441,7 @@ static void compare_issues(Audit *self, const char *line, const char *before, gb
 		return;
 	}
 	read_hex(line + ID_DIGITS + TAG_DIGITS, LENGTH_DIGITS, &length);
-	/* the same tag and agent: one issue that was delivered twice */
+	/* equal tags and agents: one issue that was delivered twice */
 	if (strncmp(line, before, AGENT_AT + 2 * length) == 0) {
 		self->n_again++;
 		return;

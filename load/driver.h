@@ -62,12 +62,11 @@ gint64 load_schedule_retry_ns(guint failures, guint n_servers, guint n_connectio
  * full.
  *
  * If a connection ends, or is silent for the timeout with calls in flight, the lane connects to the
- * next server. If the other side closed or reset the connection, and not within a reply, the calls
- * in flight are sent again on the next connection, as by clients that expect restarts. Their
- * latency still counts from when they were first made or due. Otherwise they are errors. Until the
- * lane is connected, a closed loop makes no other calls on it; in an open loop, calls become due,
- * and are sent on the next connection. A call that has no connection within the timeout is an
- * error.
+ * next server. If the other side closed or reset the connection, and not within a reply, the next
+ * connection sends the calls in flight again, like clients that expect restarts. Their latency
+ * still counts from when they were first made or due. Otherwise they are errors. Until the lane is
+ * connected, a closed loop makes no other calls on it; in an open loop, calls become due, and are
+ * sent on the next connection. A call that has no connection within the timeout is an error.
  *
  * After the measured time no more calls are made. Calls that are in flight, or due and not sent,
  * are errors unless they are answered within the timeout. The connections are closed at the end.

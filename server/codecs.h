@@ -9,9 +9,10 @@
  * (service_answer()), and the same codec writes the answer.
  *
  * The fast path knows the usual calls: get_id, get_ids, get_id_runs, get_worker and the three
- * legacy calls that return a number, in strict binary, framed or not, with every argument in its
- * usual place. It leaves all other bytes to the Thrift codec, which uses Thrift's generated code,
- * and supports every call in every protocol. Both write the same bytes; a test compares them.
+ * legacy calls that return a number. They must be in strict binary, framed or not, with every
+ * argument in its usual place. It leaves all other bytes to the Thrift codec, which uses Thrift's
+ * generated code, and supports every call in every protocol. Both write the same bytes; a test
+ * compares them.
  */
 
 /* One of the usual calls. */

@@ -67,7 +67,7 @@ typedef struct {
 	RpcServer *rpc;
 	/* since the Unix epoch; G_MAXINT64: no certificate */
 	_Atomic gint64 certificate_expires_ms;
-	/* the same as text; undefined without a certificate */
+	/* certificate_expires_ms as text; undefined without a certificate */
 	char *certificate_expires;
 	Health health;
 	Watchdog watchdog;

@@ -461,7 +461,7 @@ static void set_answer(ThriftStruct *result, const ServiceCall *call, const Serv
 		}
 		g_object_set(result, "success", values, NULL);
 		return;
-	case COUNTER_GET_UUIDS: /* of the reserved kind, which contains an ID (uuid.h) */
+	case COUNTER_GET_UUIDS: /* UUIDs of the reserved kind, which contain an ID (uuid.h) */
 		values = g_ptr_array_new_with_free_func((GDestroyNotify)g_byte_array_unref);
 		random = g_new(guint64, run->count);
 		random_fill(run->count, random);

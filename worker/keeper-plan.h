@@ -97,14 +97,14 @@ gint64 keeper_plan_backoff_us(guint failures, gdouble jitter);
  * @n_reads: number of reads for the last list; 0: there was no list
  * @jitter: in [0, 1), at random
  *
- * Returns: the pause before an unrequested list: a quarter of a second for each read, or a
- * millisecond for each read of each worker if this is longer, but at least 150 s. So a server makes
- * at most 4 reads per second, and a fleet 1,000. The jitter at most doubles the pause, so that
- * servers that start, or reach their registry, at the same time do not list at the same time
+ * Returns: the pause before an unrequested list: a quarter of a second per read, or a millisecond
+ * per read and worker if this is longer; at least 150 s. So a server makes at most 4 reads per
+ * second, and a fleet 1,000. The jitter at most doubles the pause, so that servers that start, or
+ * reach their registry, at the same time do not list at the same time
  */
 gint64 keeper_plan_list_pause_us(guint n_workers, guint n_reads, gdouble jitter);
 
-/* Returns the age at which the list for monitoring, which requests it from every server regularly,
- * is replaced: a millisecond for each read of each worker, but at least 10 s. So a fleet makes at
- * most 1,000 reads per second. */
+/* Returns the age at which a list is replaced that monitoring requests from every server regularly.
+ * It is a millisecond per read and worker, but at least 10 s. So a fleet makes at most 1,000 reads
+ * per second. */
 gint64 keeper_plan_list_age_us(guint n_workers, guint n_reads);

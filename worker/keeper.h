@@ -45,16 +45,16 @@ typedef struct {
 	 * If the registry has a clock, this also applies to any step to a time that differs from it
 	 * by more. */
 	gint64 max_clock_skew_ms;
-	/* If a step back puts the last ID further ahead of the clock than @max_ahead_ms, give up
-	 * the worker ID and claim another one, so that IDs have the correct time. IDs then increase
-	 * only within each lease. */
+	/* Whether to claim another worker ID if a step back puts the last ID further ahead of the
+	 * clock than @max_ahead_ms. Then IDs have the correct time, but increase only within each
+	 * lease. */
 	gboolean reclaim_on_step_back;
 	gint64 max_ahead_ms; /* as in GeneratorPolicy */
 	gint datacenter_id;  /* datacenter ID of this server */
 	/* Called in the keeper's thread when a lease was published or extended, the state has
-	 * changed, an attempt has failed, or a list of the workers has arrived or failed; also
-	 * after a fatal error, which keeper_error() then returns. It can call all functions below
-	 * except keeper_stop() and keeper_free(). */
+	 * changed, an attempt has failed, or a list of the workers has arrived or failed. Also
+	 * called after a fatal error, which keeper_error() then returns. It can call all functions
+	 * below except keeper_stop() and keeper_free(). */
 	void (*changed)(gpointer user_data);
 	gpointer user_data;
 } KeeperConfig;
@@ -161,10 +161,9 @@ gboolean keeper_get_workers(Keeper *self, gint64 max_age_ms, gboolean may_wait,
 /**
  * keeper_get_quarantined:
  * @out_records: (out) (transfer full) (element-type SnowflakeClientWorker): copies: the quarantined
- *   worker IDs, which a record reserves and no claim holds, each with the end of its quarantine,
- *   and the address and nonce of the server that reserved it. For a damaged record these are "",
- *   and the end is the layout's, because no server claims it before it is fixed. Untouched unless
- *   %TRUE
+ *   worker IDs, which a record reserves and no claim holds. Each has the end of its quarantine, and
+ *   the address and nonce of the server that reserved it. For a damaged record these are "", and
+ *   the end is the layout's, because no server claims it before it is fixed. Untouched unless %TRUE
  * @out_as_of_ms: (out): see keeper_get_workers()
  *
  * Does not wait: returns the quarantined worker IDs of all datacenters from the last list of the

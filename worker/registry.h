@@ -40,8 +40,8 @@ typedef enum {
 	 * only means that the release failed. */
 	REGISTRY_ERROR_LOST,
 	/* A failure that lasts until an operator acts: worker ID held by a live server, another
-	 * layout, another machine, a wrong owner, a wrong clock, a record that does not parse (if
-	 * another worker ID can be claimed, it is). */
+	 * layout, another machine, a wrong owner, a wrong clock. Also a record that does not parse,
+	 * unless another worker ID can be claimed. */
 	REGISTRY_ERROR_FATAL,
 } RegistryError;
 

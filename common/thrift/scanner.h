@@ -6,10 +6,10 @@
 #include "common/thrift/types.h"
 
 /*
- * Finds the end of a Thrift message and checks that the message is well formed, without decoding
- * it: every length is within the message, every type is known, and nothing nests deeper than the
- * limit. So code that reads the message afterwards needs no checks, of which Thrift's c_glib makes
- * too few.
+ * Finds the end of a Thrift message and checks that it is well formed, without decoding it. Every
+ * length must be within the message, every type known, and nothing may nest deeper than the limit.
+ * So code that reads the message afterwards needs no checks, of which Thrift's c_glib makes too
+ * few.
  *
  * It resumes where it stopped when more bytes arrive, so the work is linear in the bytes.
  */

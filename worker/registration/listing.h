@@ -81,7 +81,7 @@ typedef struct {
 	const ListedReservation *reservation; /* (nullable): its record; NULL: there is none */
 	const ListedClaim *holder;            /* set if HELD */
 	/* The last tick in which only a holder can use it: the later of the record's end and the
-	 * floor, or for DAMAGED the layout's last; -1: it was never reserved. */
+	 * floor. DAMAGED: the layout's last tick. -1: it was never reserved. */
 	gint64 until_tick;
 	gboolean is_by_floor; /* QUARANTINED: only by the floor */
 } WorkerIdJudgement;

@@ -15,9 +15,9 @@
  * the claims show which worker IDs are in use. See docs/registration.md for the states.
  *
  * A claim ends with WAIT while no worker ID is free. The first claim ends with FATAL if this server
- * must not join (another layout, a wrong clock, peers that contradict it, a missing floor) or
- * cannot (the store refuses it, or is not connected in time). Later claims do not fail for these
- * reasons. An extension ends with FAILED while there is no connection.
+ * must not join: another layout, a wrong clock, peers that contradict it, a missing floor. It also
+ * ends with FATAL if the store refuses the server, or is not connected in time. Later claims do not
+ * fail for these reasons. An extension ends with FAILED while there is no connection.
  */
 
 typedef struct {
