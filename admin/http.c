@@ -17,22 +17,23 @@
 #include "core/text.h"
 
 /*
- * libmicrohttpd reads requests and writes replies. A thread of this file drives it, and accepts the
- * connections: by itself libmicrohttpd accepts none while it is full, and does not limit the time
- * of a request.
+ * libmicrohttpd reads requests and writes replies. A thread in this file drives it, and accepts the
+ * connections itself: libmicrohttpd would accept none while it is full, and would not limit the
+ * time of a request.
  */
 
 #define MAX_CONNECTIONS  64
-/* Connections that were shut down remain for a moment; at this number none is accepted. */
+/* Connections that were shut down exist for a moment longer. At this number of them, no connection
+ * is accepted. */
 #define MAX_LEAVING      32
 #define MAX_SILENT_US    (10 * G_USEC_PER_SEC)
-#define ACCEPTS_AT_ONCE  16                    /* before requests are read */
-#define ACCEPT_PAUSE_US  (G_USEC_PER_SEC / 10) /* when there is no descriptor */
+#define ACCEPTS_AT_ONCE  16                    /* accepted at most before requests are read */
+#define ACCEPT_PAUSE_US  (G_USEC_PER_SEC / 10) /* after an accept without a free descriptor */
 #define LOOK_AROUND_MS   1000
 #define ASK_AGAIN_MS     5
-/* The time for answers in one round of the thread. Once it is spent, all requests except probes
- * wait for the next round. While connections wait to be accepted, any of which can be a probe, a
- * round answers other requests only after a pause. */
+/* The time for answers in one round of the thread. After it, all requests except probes wait for
+ * the next round. A connection that waits to be accepted can be a probe: while there are such
+ * connections, a round answers other requests only after a pause. */
 #define ANSWERS_US       5000
 #define CROWD_PAUSE_US   50000
 #define NICENESS         10
@@ -47,27 +48,28 @@ enum { POLLED_STOP, POLLED_MHD, POLLED_LISTENERS };
 
 typedef struct {
 	int fd;
-	gint64 active_at_us; /* monotonic: the accept, the last reply, or the beginning of a wait */
-	gint64 asked_at_us;  /* monotonic: when its request was complete */
-	AdminHead head;      /* of that request */
-	gboolean waits;      /* for the reply */
+	/* monotonic time of the accept, the last reply, or the start of a wait */
+	gint64 active_at_us;
+	gint64 asked_at_us; /* monotonic time when its request was complete */
+	AdminHead head;     /* head of that request */
+	gboolean waits;     /* its reply is not ready */
 	gboolean is_leaving;
-	GList link; /* unless it is leaving, in clients */
+	GList link; /* in clients, unless the connection was shut down */
 } Client;
 
 struct _AdminHttp {
 	AdminHttpConfig config;
 	struct MHD_Daemon *daemon;
-	GArray *polled;     /* of struct pollfd */
-	GQueue clients;     /* of Client, by active_at_us */
-	guint n_leaving;    /* clients that are in the list no more */
-	GPtrArray *waiting; /* of MHD_Connection: suspended, to be asked for again */
+	GArray *polled;     /* (element-type struct pollfd) */
+	GQueue clients;     /* (element-type Client): by active_at_us */
+	guint n_leaving;    /* clients that were shut down and are no longer in the list */
+	GPtrArray *waiting; /* (element-type MHD_Connection): suspended, to be resumed later */
 	gint64 ask_again_at_us;
-	gint64 answers_us;     /* time that the answers of this round have taken */
-	gint64 answered_at_us; /* monotonic: when the last of them was made */
+	gint64 answers_us;     /* time spent on answers in this round */
+	gint64 answered_at_us; /* monotonic time of the last answer */
 	gint64 tick_at_us;
-	gint64 accept_from_us; /* not before */
-	gboolean ends;         /* no request waits any more */
+	gint64 accept_from_us; /* monotonic time before which no connection is accepted */
+	gboolean ends;         /* the thread ends: requests get their last try */
 	pthread_t thread;
 	gboolean started;
 };
@@ -124,14 +126,14 @@ static void on_answered(void *data, struct MHD_Connection *connection, void **re
 	client->waits = FALSE;
 	if (client->is_leaving)
 		return;
-	/* libmicrohttpd overlooks an end of file that came with the request; this says it again */
+	/* libmicrohttpd misses an end of file that arrived with the request; this reports it again
+	 */
 	if (recv(client->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
 		shutdown(client->fd, SHUT_RD);
 	move_client_last(self, client);
 }
 
-/* Shuts the connection of the first client down; libmicrohttpd sees the end of it, and closes it.
- */
+/* Shuts the connection of the first client down; libmicrohttpd notices this, and closes it. */
 static void hang_up_first(AdminHttp *self)
 {
 	Client *client = self->clients.head->data;
@@ -178,7 +180,7 @@ static void answer_request(const AdminHttp *self, const AdminHead *head, AdminRe
 				   "the host %s is not allowed: use an IP address or localhost, or "
 				   "start the server with --admin-host and this name",
 				   shown);
-	} else if (path == NULL) { /* name the paths that exist */
+	} else if (path == NULL) { /* the reply lists the paths that exist */
 		g_autoptr(GString) known = g_string_new(NULL);
 
 		shown = text_escape(url, strlen(url));
@@ -206,7 +208,8 @@ static void add_header(struct MHD_Response *response, const char *name, const ch
 	MHD_add_response_header(response, name, value);
 }
 
-/* Whether to close the connection after the answer: the next bytes may not be a request. */
+/* Returns whether to close the connection after the answer: the bytes after it may not be a
+ * request. */
 static gboolean is_last(const AdminHead *head)
 {
 	return head->fault != NULL || head->has_body || head->is_unusual;
@@ -269,7 +272,7 @@ static enum MHD_Result send_reply(struct MHD_Connection *connection, const Admin
 	return queued;
 }
 
-/* Sets the request aside. The client is not disconnected for a wait that the server causes. */
+/* Sets the request aside. The time limit starts again, because the server causes this wait. */
 static void set_aside(AdminHttp *self, struct MHD_Connection *connection, Client *client)
 {
 	if (!client->waits && !client->is_leaving)
@@ -312,7 +315,7 @@ static enum MHD_Result answer_or_wait(AdminHttp *self, struct MHD_Connection *co
 	return MHD_YES;
 }
 
-/* Answers a probe at once, another request only while this round has time for answers. */
+/* Answers a probe at once. Answers another request only while this round has time left. */
 static enum MHD_Result answer_in_turn(AdminHttp *self, struct MHD_Connection *connection,
 				      const char *url, const char *method)
 {
@@ -340,7 +343,7 @@ static void *on_target(void *data G_GNUC_UNUSED, const char *target,
 		       struct MHD_Connection *connection)
 {
 	admin_head_begin(&client_of(connection)->head, connection, target);
-	return NULL; /* the context of on_request() at its first call */
+	return NULL; /* becomes the context of the first on_request() */
 }
 
 /* Called with the head, with each chunk of a body, and at the end. After an answer in the first
@@ -353,20 +356,20 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *connection,
 	Client *client = client_of(connection);
 
 	if (*context == NULL) {
-		*context = client; /* not the head any more */
+		*context = client; /* later calls are not for the head */
 		client->asked_at_us = g_get_monotonic_time();
 		admin_head_check(&client->head, connection, method, version);
 		return is_last(&client->head) ? answer_in_turn(data, connection, url, method)
 					      : MHD_YES;
 	}
 	if (*body_bytes > 0) {
-		*body_bytes = 0; /* of no interest */
+		*body_bytes = 0; /* discard the body */
 		return MHD_YES;
 	}
 	return answer_in_turn(data, connection, url, method);
 }
 
-/* An escaped NUL would end the text for every reader: such a text stays escaped. */
+/* Leaves a text with an escaped NUL as it is, because an unescaped NUL would end it. */
 static size_t unescape_argument(void *data G_GNUC_UNUSED,
 				struct MHD_Connection *connection G_GNUC_UNUSED, char *text)
 {
@@ -387,12 +390,12 @@ static gboolean accept_some(AdminHttp *self, int listener)
 		if (fd >= 0) {
 			if (self->clients.length >= MAX_CONNECTIONS)
 				hang_up_first(self);
-			/* closes the socket if it fails */
+			/* MHD_add_connection() closes the socket if it fails */
 			MHD_add_connection(self->daemon, fd, (struct sockaddr *)&peer, length);
 		} else if (errno == EAGAIN) {
 			return FALSE;
 		} else if (errno != ECONNABORTED && errno != EINTR) {
-			/* it stays readable, and the thread would spin */
+			/* the listener stays readable, so without a pause the thread would spin */
 			self->accept_from_us = g_get_monotonic_time() + ACCEPT_PAUSE_US;
 			return FALSE;
 		}
@@ -400,7 +403,7 @@ static gboolean accept_some(AdminHttp *self, int listener)
 	return TRUE;
 }
 
-/* Has every request that waits answered again. */
+/* Resumes every waiting request, so that it is answered again. */
 static void resume_all(AdminHttp *self)
 {
 	for (guint i = 0; i < self->waiting->len; i++)
@@ -408,8 +411,8 @@ static void resume_all(AdminHttp *self)
 	g_ptr_array_set_size(self->waiting, 0);
 }
 
-/* Has requests that wait answered again, at most once in ASK_AGAIN_MS. Connections that must be
- * closed are resumed at once: libmicrohttpd closes none that is suspended. */
+/* Resumes waiting requests, at most once in ASK_AGAIN_MS. Connections that must be closed are
+ * resumed at once: libmicrohttpd closes no suspended connection. */
 static void resume_in_time(AdminHttp *self)
 {
 	gint64 now_us = g_get_monotonic_time();
@@ -460,7 +463,7 @@ static void *serve_http(void *data)
 	AdminHttp *self = data;
 
 	pthread_setname_np(pthread_self(), "admin");
-	/* for this thread alone; the server also works if this fails */
+	/* for this thread only; the server also works if this fails */
 	setpriority(PRIO_PROCESS, (id_t)gettid(), NICENESS);
 	while (polled_at(self, POLLED_STOP)->revents == 0) {
 		gboolean is_crowded = FALSE; /* more connections may be waiting */
@@ -487,12 +490,12 @@ static void *serve_http(void *data)
 		self->config.tick(self->config.user_data);
 	}
 	self->ends = TRUE;
-	resume_all(self); /* libmicrohttpd must not end while one is suspended */
+	resume_all(self); /* libmicrohttpd must not stop while a connection is suspended */
 	MHD_run(self->daemon);
 	return NULL;
 }
 
-/* Life */
+/* Start and stop */
 
 static void add_polled(AdminHttp *self, int fd)
 {
@@ -509,9 +512,9 @@ AdminHttp *admin_http_new(const AdminHttpConfig *config, GError **error)
 	self->polled = g_array_new(FALSE, FALSE, sizeof(struct pollfd));
 	self->waiting = g_ptr_array_new();
 	add_polled(self, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	/* Without MHD_USE_ERROR_LOG it writes nothing to standard error.
-	 * MHD_OPTION_STRICT_FOR_CLIENT is off because it answers a request without Host twice;
-	 * request.c refuses such a request. */
+	/* Without MHD_USE_ERROR_LOG, libmicrohttpd writes nothing to standard error.
+	 * MHD_OPTION_STRICT_FOR_CLIENT is off because libmicrohttpd would then answer a request
+	 * without Host twice. request.c refuses such a request. */
 	if (polled_at(self, POLLED_STOP)->fd >= 0)
 		self->daemon = MHD_start_daemon(
 			MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_SUSPEND_RESUME, 0, NULL,

@@ -62,7 +62,7 @@ const char *admin_request_why_no_draw(const AdminRequest *self)
 	const char *site = admin_request_header(self, "Sec-Fetch-Site");
 	gboolean is_post = strcmp(self->method, MHD_HTTP_METHOD_POST) == 0;
 
-	/* "none": a person typed it */
+	/* "none": a person typed the address */
 	if (site != NULL && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0)
 		return "a page of another site cannot draw IDs";
 	if (site != NULL || admin_request_header(self, "X-Requested-With") != NULL)
@@ -206,7 +206,7 @@ void admin_head_check(AdminHead *self, struct MHD_Connection *connection, const 
 	gsize usual;
 
 	MHD_get_connection_values(connection, MHD_HEADER_KIND, add_field, &fields);
-	/* one blank precedes each value, and each line ends with CR LF */
+	/* the usual head has one blank before each value, and ends each line with CR LF */
 	usual = strlen(method) + strlen(" ") + self->target_bytes + strlen(" ") + strlen(version) +
 		strlen("\r\n") + fields.bytes + fields.n_fields + strlen("\r\n");
 	self->has_body = fields.has_body;

@@ -5,7 +5,7 @@
 #include <json-glib/json-glib.h>
 #include <microhttpd.h>
 
-/* The server ends: the request cannot be answered later. */
+/* The server stops: the request cannot be answered later. */
 #define ADMIN_REQUEST_LAST_TRY G_MAXINT64
 
 /* A request, for the functions that answer it. Valid until they return. */
@@ -13,16 +13,18 @@ typedef struct {
 	struct MHD_Connection *connection;
 	const char *method;
 	const char *path;    /* as in the table of paths */
-	gboolean wants_json; /* the client names application/json among what it accepts */
-	gint64 waited_ms;    /* since the first call for it; 0 at the first; or LAST_TRY */
-	const char *rest;    /* what follows the path of a family, not empty; otherwise NULL */
+	gboolean wants_json; /* the client accepts application/json */
+	/* time since the first call for this request; 0 in the first call; or LAST_TRY */
+	gint64 waited_ms;
+	/* for a family: the part after the prefix, not empty; otherwise NULL */
+	const char *rest;
 } AdminRequest;
 
-/* (nullable): the query's value for @name, unescaped; "" for a bare name. A value with a NUL stays
- * escaped. */
+/* Returns: (nullable): the query's value for @name, unescaped; "" for a bare name. A value with a
+ * NUL stays escaped. */
 const char *admin_request_argument(const AdminRequest *self, const char *name);
 
-/* (nullable): a header field. */
+/* Returns: (nullable): a header field. */
 const char *admin_request_header(const AdminRequest *self, const char *name);
 
 /* @parameters: (nullable): the arguments that the query may have, NULL-terminated
@@ -30,27 +32,27 @@ const char *admin_request_header(const AdminRequest *self, const char *name);
  * given twice */
 char *admin_request_find_fault(const AdminRequest *self, const char *const *parameters);
 
-/* A page of another site can make a browser send a GET, or a POST, which the browser marks with
- * Origin. The page cannot add X-Requested-With, nor forge Sec-Fetch-Site, which browsers omit over
- * plain HTTP except to localhost.
- * Returns: (nullable): why the request may not draw an ID, for people */
+/* Detects requests that a page of another site has caused. Such a page can make a browser send a
+ * GET or a POST, but the browser marks a POST with Origin. The page cannot add X-Requested-With,
+ * nor forge Sec-Fetch-Site, which browsers omit over plain HTTP except to localhost.
+ * Returns: (nullable): the reason why the request may not draw an ID, for people */
 const char *admin_request_why_no_draw(const AdminRequest *self);
 
-/* A page of evil.example can make its name resolve to this machine, and then read everything here:
- * to the browser it is the same site. The browser sends the name in Host. So Host must be an IP
- * address, localhost or one of @hosts; a dot at the end of a name is ignored.
+/* Prevents DNS rebinding: the owner of evil.example can let that name resolve to this machine, so
+ * that a page of evil.example can read everything here. The browser sends the name in Host. So Host
+ * must be an IP address, localhost or one of @hosts; a dot at the end of a name is ignored.
  * @hosts: (element-type utf8): names, without ports
- * Returns: whether it is one of these, or missing: every browser sends Host */
+ * Returns: whether Host is one of these, or missing: every browser sends it */
 gboolean admin_request_is_for(const AdminRequest *self, const GPtrArray *hosts);
 
 #define ADMIN_REPLY_TEXT "text/plain; charset=utf-8"
 #define ADMIN_REPLY_JSON "application/json"
 
-/* The reply to a request. All 0: there is none yet. */
+/* The reply to a request. All 0: there is no reply yet. */
 typedef struct {
 	guint status;
-	const char *type;      /* of the content; every text outlives the reply */
-	GBytes *body;          /* NULL: none yet */
+	const char *type;      /* Content-Type; all texts outlive the reply */
+	GBytes *body;          /* NULL: there is no reply yet */
 	gint64 retry_after_ms; /* Retry-After; 0: none */
 	const char *policy;    /* Content-Security-Policy; NULL: a browser may load nothing */
 	gboolean may_be_kept;  /* a browser may cache it, if it revalidates it each time */
@@ -60,13 +62,14 @@ typedef struct {
 void admin_reply_clear(AdminReply *self);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(AdminReply, admin_reply_clear)
 
-/* Each of these sets the reply; the status is 200 unless it is an argument. */
+/* Each of these functions sets the reply. The status is 200 unless it is an argument. */
 
 /* @text: (transfer full) */
 void admin_reply_take(AdminReply *self, const char *type, char *text);
-/* @object: (transfer full); becomes one line */
+/* @object: (transfer full): is written as one line */
 void admin_reply_take_json(AdminReply *self, JsonObject *object);
-/* A line that says what is wrong; {"error": "..."} for a client that wants JSON. */
+/* Replies with a line that says what is wrong, or with {"error": "..."} to a client that wants
+ * JSON. */
 void admin_reply_refuse(AdminReply *self, const AdminRequest *request, guint status,
 			const char *format, ...) G_GNUC_PRINTF(4, 5);
 
@@ -83,13 +86,13 @@ void admin_reply_refuse(AdminReply *self, const AdminRequest *request, guint sta
 typedef struct {
 	const char *fault; /* why the request is not valid, for people; NULL: it is valid */
 	gboolean has_body;
-	gboolean is_unusual; /* in its blanks or line ends: the connection must be closed, too */
+	gboolean is_unusual; /* has unusual blanks or line ends: the connection must be closed */
 	gsize target_bytes;
 } AdminHead;
 
-/* Prepares for a new head. For the callback MHD_OPTION_URI_LOG_CALLBACK, which gets @target. */
+/* Prepares for a new head. Call it from the MHD_OPTION_URI_LOG_CALLBACK, which receives @target. */
 void admin_head_begin(AdminHead *self, struct MHD_Connection *connection, const char *target);
 
-/* Checks the current head. For the first call of the handler of requests. */
+/* Checks the current head. Call it in the first call of the request handler. */
 void admin_head_check(AdminHead *self, struct MHD_Connection *connection, const char *method,
 		      const char *version);

@@ -11,33 +11,35 @@
 #include "common/log.h"
 #include "core/random.h"
 
-/* The nap after a write of all draws, and the longest nap, to which it doubles while there are no
- * draws. The rings hold what arrives meanwhile. */
+/* The thread's pause after it has written all draws. While there are no draws, the pause doubles up
+ * to the longest one. The rings hold the draws that arrive meanwhile. */
 #define BUSY_NAP_MS 10
 #define IDLE_NAP_MS 200
 
-/* The backoff after a failed write, doubled each time. */
+/* The backoff after a failed write. It doubles with each failure. */
 #define RETRY_FIRST_MS 50
 #define RETRY_MOST_MS  2000
 
-/* A sink has recovered after this time without a failure. Otherwise a sink that fails now and then
- * would fill the log. */
+/* A sink counts as recovered after this time without a failure, so that a sink that fails now and
+ * then does not fill the log. */
 #define RECOVERED_AFTER_MS 1000
 
-/* The least time between two events about missing IDs, which add them up. */
+/* The least time between two events about missing IDs. Each event counts the IDs since the last
+ * one. */
 #define GAPS_EVERY_MS 60000
 
 /* The time limit of a write, as in the original service. */
 #define WRITE_LIMIT_MS 5000
 
-/* The time that a write has to report its failure if its limit is the end. */
+/* If the time limit of audit_log_finish() also limits a write, the write ends this much earlier, to
+ * leave time for its error. */
 #define END_SPARE_MS 100
 
-/* A ring, and the draw that was taken from it last. */
+/* A ring, and the last draw that was taken from it. */
 typedef struct {
 	AuditRing *ring;
 	AuditDraw draw;
-	guint at; /* the draw's next ID to write */
+	guint at; /* index of the draw's next ID to write */
 } Source;
 
 typedef struct {
@@ -47,51 +49,54 @@ typedef struct {
 
 /*
  * The thread of one sink: takes draws from rings and writes their lines. Lines that the sink does
- * not accept are kept and written again; meanwhile the rings fill, and then drop. So the memory is
- * bounded, and producers do not wait.
+ * not accept are kept and written again. Meanwhile the rings fill, and then drop draws. So memory
+ * is bounded, and producers do not wait.
  *
  * Nobody wakes the thread for a draw: it polls 100 times a second while there are draws, and 5
  * times a second when there are none.
  */
 typedef struct {
 	AuditSink *sink;
-	char *name;         /* for the log */
-	GPtrArray *sources; /* of Source; does not change once the thread runs */
+	char *name;         /* name in the log */
+	GPtrArray *sources; /* (element-type Source): does not change once the thread runs */
 	pthread_t thread;
 	gboolean running;
-	gboolean hangs; /* past its end; the thread uses this object until the process ends */
+	/* did not end in time; the thread uses this object until the process ends */
+	gboolean hangs;
 	_Atomic guint64 written_ids;
-	_Atomic guint64 reported_ids; /* dropped IDs that the sink has a line about */
-	_Atomic gboolean failing;     /* the last event says so; set by the thread */
-	/* of the thread */
+	_Atomic guint64 reported_ids; /* dropped IDs that lines in the sink report */
+	/* the last log event says that the sink fails; set by the thread */
+	_Atomic gboolean failing;
+	/* used by the thread only */
 	guint next_source;
-	AuditLines lines;   /* to be written, also again */
-	guint failures;     /* in a row */
-	guint all_failures; /* since the event that says that the sink fails */
+	AuditLines lines;   /* lines to write or to retry */
+	guint failures;     /* consecutive failures */
+	guint all_failures; /* failures since the log event that the sink fails */
 	gint64 failed_first_at_us, failed_last_at_us;
-	guint64 unlogged_missing; /* IDs that the sink has a line about, and the log no event */
+	/* missing IDs that lines in the sink report, but no log event yet */
+	guint64 unlogged_missing;
 	gint64 next_gap_event_at_us;
-	/* under the mutex */
+	/* protected by the mutex */
 	pthread_mutex_t mutex;
-	pthread_cond_t changed; /* monotonic */
+	pthread_cond_t changed; /* uses the monotonic clock */
 	Orders orders;
-	gboolean has_orders; /* since the last nap */
+	gboolean has_orders; /* an order came since the last pause */
 	gboolean ended;
 } Writer;
 
 struct _AuditProducer {
-	guint64 next_tags; /* tags of the next draw, see entry.h */
+	guint64 next_tags; /* the first tag of the next draw, see entry.h */
 	guint n_rings;
 	AuditRing *rings[]; /* one for each sink */
 };
 
 struct _AuditLog {
-	GPtrArray *writers;   /* of Writer, one for each sink */
-	GPtrArray *producers; /* of AuditProducer */
+	GPtrArray *writers;   /* (element-type Writer): one for each sink */
+	GPtrArray *producers; /* (element-type AuditProducer) */
 	gsize queue_bytes;
 };
 
-/* Returns %FALSE at @at_us. The mutex is held. */
+/* Waits for a change. Returns %FALSE at @at_us. The caller holds the mutex. */
 static gboolean wait_for_change(Writer *self, gint64 at_us)
 {
 	const struct timespec at = {at_us / G_USEC_PER_SEC, at_us % G_USEC_PER_SEC * 1000};
@@ -101,7 +106,8 @@ static gboolean wait_for_change(Writer *self, gint64 at_us)
 
 /* The thread of a writer */
 
-/* Begins with another ring each time, so that one that is never empty does not block the others. */
+/* Starts with another ring each time, so that a ring that is never empty does not block the others.
+ */
 static void fill_lines(Writer *self)
 {
 	guint max_lines = self->sink->ops->max_lines;
@@ -127,7 +133,7 @@ static void fill_lines(Writer *self)
 	self->next_source = (self->next_source + 1) % n;
 }
 
-/* Only for the thread that changes @value. */
+/* Only one thread changes @value, and calls this. */
 static void add_count(_Atomic guint64 *value, guint64 n)
 {
 	atomic_store_explicit(value, atomic_load_explicit(value, memory_order_relaxed) + n,
@@ -207,7 +213,7 @@ static void log_changes(Writer *self, gboolean is_end)
 	}
 }
 
-/* @last_ms: the nap before */
+/* @last_ms: the last pause */
 static guint nap_ms(const Writer *self, Round round, guint last_ms)
 {
 	switch (round) {
@@ -234,7 +240,8 @@ static gpointer writer_thread(gpointer user_data)
 		Round round;
 		gint64 until_us;
 
-		/* orders first: the round then includes every draw before an order to finish */
+		/* orders first: then the round includes every draw made before an order to finish
+		 */
 		pthread_mutex_lock(&self->mutex);
 		orders = self->orders;
 		self->orders.reopen = FALSE;
@@ -421,7 +428,7 @@ void audit_log_join(AuditLog *self)
 		/* before the others are read: a thread that hangs can continue meanwhile */
 		reported = atomic_load_explicit(&writer->reported_ids, memory_order_acquire);
 		audit_log_get_sink(self, i, &status);
-		/* IDs without an entry and without a line that reports them missing */
+		/* IDs that have no entry, and that no line reports as missing */
 		lost = status.queued_ids + status.dropped_ids - reported;
 		if (lost > 0)
 			log_event(LOG_AUDIT_LOST, log_text("sink", writer->name),
@@ -444,7 +451,7 @@ gboolean audit_log_get_sink(const AuditLog *self, guint nth, AuditSinkStatus *ou
 	if (nth >= self->writers->len)
 		return FALSE;
 	writer = self->writers->pdata[nth];
-	/* first, so that it is not ahead of the IDs that were put */
+	/* read this first, so that it cannot exceed the number of IDs that were put */
 	written = atomic_load_explicit(&writer->written_ids, memory_order_acquire);
 	for (guint i = 0; i < writer->sources->len; i++) {
 		const Source *source = writer->sources->pdata[i];

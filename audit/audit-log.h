@@ -7,16 +7,16 @@
 #include "audit/sink.h"
 
 /*
- * The audit log: who received which ID. Each of its sinks (target.h) gets an entry for every ID
+ * The audit log: who received which ID. Each of its sinks (sink.h) gets an entry for every ID
  * (entry.h).
  *
- * A thread that draws puts each draw into one queue (ring.h) per sink, without a lock, memory or a
- * system call, and never waits. A thread per sink turns the draws into lines and writes them. Draws
- * that a sink does not accept stay in the queues. If a queue is full, its draws are dropped, and
- * the log reports at that place how many IDs are missing. Entries of different producers mix; those
- * of one producer are in the order of its draws.
+ * A thread that draws puts each draw into one queue (ring.h) per sink. It takes no lock, allocates
+ * no memory, makes no system call and never waits. A thread per sink turns the draws into lines and
+ * writes them. Draws that a sink does not accept stay in the queues. If a queue is full, its draws
+ * are dropped, and the log reports at that place how many IDs are missing. Entries of one producer
+ * are in the order of its draws, mixed with entries of other producers.
  *
- * For the main thread, unless a function says otherwise.
+ * Only the main thread calls these functions, unless their comment says otherwise.
  */
 typedef struct _AuditLog AuditLog;
 
@@ -28,7 +28,7 @@ typedef struct _AuditProducer AuditProducer;
  * @targets: of AuditTarget, 0 or more
  * @queue_bytes: of each queue, rounded down to a power of two; 1 KiB or more
  *
- * Opens the files. Servers are connected to later.
+ * Opens the files. Connections to servers are made later.
  *
  * Returns: (transfer full): a log, or %NULL with a GFileError set
  */
@@ -37,19 +37,20 @@ AuditLog *audit_log_new(const GPtrArray *targets, gsize queue_bytes, GError **er
 void audit_log_free(AuditLog *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(AuditLog, audit_log_free)
 
-/* Before the producers. @sink: (transfer full); audit_log_new() adds those of its targets. @name:
- * its name in the log */
+/* Adds a sink, before any producer. audit_log_new() adds the sinks of its targets. @sink: (transfer
+ * full). @name: its name in the log */
 void audit_log_add_sink(AuditLog *self, AuditSink *sink, const char *name);
 
-/* Before the start. (nullable): borrowed, lives as long as the log; %NULL if there are no sinks */
+/* Call it before the start. Returns: (nullable): borrowed, lives as long as the log; %NULL if there
+ * are no sinks */
 AuditProducer *audit_log_add_producer(AuditLog *self);
 
 gboolean audit_log_start(AuditLog *self, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Has the writers open their files again. */
+/* Lets the writers reopen their files. */
 void audit_log_reopen(AuditLog *self);
 
-/* After the last draw: the queues are written until @by_us, monotonic time. */
+/* Call it after the last draw. The writers empty the queues until @by_us, monotonic time. */
 void audit_log_finish(AuditLog *self, gint64 by_us);
 
 /* After audit_log_finish(): waits for the writers. Entries that are not written are lost, and
@@ -61,7 +62,7 @@ guint64 audit_log_queued_ids(const AuditLog *self);
 guint64 audit_log_dropped_ids(const AuditLog *self);
 
 typedef struct {
-	const char *sink; /* as the operator wrote it; lives as long as the log */
+	const char *sink; /* the target as the operator wrote it; lives as long as the log */
 	guint64 queued_ids, dropped_ids;
 	gboolean failing; /* the last log event of the sink says that it fails */
 } AuditSinkStatus;

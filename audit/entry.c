@@ -30,7 +30,7 @@ static gboolean read_struct(AuditEntry *entry, gsize length)
 	return thrift_reader_field(&reader, &id) == BINARY_STOP && !reader.bad && reader.left == 0;
 }
 
-/* (nullable): what is wrong. */
+/* Returns: (nullable): what is wrong with the line. */
 static const char *parse_line(const char *line, gsize length, AuditEntry *entry)
 {
 	char again[AUDIT_ENTRY_MAX_LINE_BYTES + 8];
@@ -74,14 +74,14 @@ gboolean audit_entry_parse(const char *line, gsize length, AuditEntry *out_entry
 	return reason == NULL;
 }
 
-/* The bytes of an entry: a field header and the ID, a header, the length and the agent, a header
- * and the tag, the end. */
+/* The bytes of an entry: a field header and the ID; a header, the length and the agent; a header
+ * and the tag; the end. */
 #define ID_AT                     3
 #define AGENT_AT                  (ID_AT + 8 + 3 + 4)
 #define TAG_AT(agent_length)      (AGENT_AT + (agent_length) + 3)
 #define ENTRY_BYTES(agent_length) (TAG_AT(agent_length) + 8 + 1)
 
-/* In base64, with the newline. */
+/* The length of a line: base64 and the newline. */
 #define LINE_BYTES(entry_bytes) (((entry_bytes) + 2) / 3 * 4 + 1)
 
 G_STATIC_ASSERT(ID_AT % 3 == 0);
@@ -110,8 +110,8 @@ void audit_lines_empty(AuditLines *self)
 	self->n_missing = 0;
 }
 
-/* Encodes @entry from @from to @to into its line. A group of three bytes begins at each, or @to is
- * the end. */
+/* Encodes @entry from @from to @to into its line. Both are at the start of a group of three bytes,
+ * or @to is the end. */
 static void encode_base64(const GByteArray *entry, guint from, guint to, GByteArray *line)
 {
 	int state = 0, save = 0;
@@ -121,7 +121,7 @@ static void encode_base64(const GByteArray *entry, guint from, guint to, GByteAr
 	g_base64_encode_close(FALSE, text, &state, &save);
 }
 
-/* Makes the entry and the line for @agent, with room for the numbers. */
+/* Makes the entry and the line for @agent, with room for the ID and the tag. */
 static void audit_lines_prepare(AuditLines *self, const char *agent, guint agent_length)
 {
 	GByteArray *entry = self->entry;

@@ -6,39 +6,41 @@
 #include "audit/ring.h"
 
 /*
- * The lines of the audit log, as the original service wrote them: base64 of an AuditLogEntry (1:
- * i64 id, 2: string useragent, 3: i64 tag) in Thrift's binary protocol, and a newline.
+ * The lines of the audit log, as the original service wrote them: base64 of an AuditLogEntry in
+ * Thrift's binary protocol, and a newline. Its fields are 1: i64 id, 2: string useragent, 3: i64
+ * tag.
  *
- * The tag belongs to the entry: it is the same in every sink and every delivery, and an ID that was
- * issued twice has two tags. The tag of ID number n of a draw is tags + n, mixed; the tags of the
- * producer's next draw follow. The first draw begins at a random number.
+ * The tag identifies the entry: it is the same in every sink and every delivery, and an ID that was
+ * issued twice has two tags. The tag of ID number n in a draw is tags + n, mixed. The producer's
+ * next draw continues with the next number; its first draw begins at a random one.
  *
  * Where entries are missing, the log contains an entry with ID 0 and an empty useragent, which no
- * call can have. Its tag is the number of missing IDs.
+ * call can produce. Its tag is the number of missing IDs.
  */
 
 /* Reading */
 
-#define AUDIT_ENTRY_MAX_LINE_BYTES 4096 /* the service's own are below 400 */
+#define AUDIT_ENTRY_MAX_LINE_BYTES 4096 /* lines of this service are shorter than 400 */
 
 /* Points into itself, so it must not be copied. */
 typedef struct {
 	gint64 id; /* 0 or more */
 	gint64 tag;
-	const char *agent; /* any bytes, not terminated */
+	const char *agent; /* any bytes, without a final NUL */
 	guint agent_length;
-	guint64 missing; /* 0: an entry; otherwise so many IDs are missing, and all else is 0 */
+	/* 0: an entry; otherwise the number of missing IDs, and all other fields are 0 */
+	guint64 missing;
 	guint8 bytes[AUDIT_ENTRY_MAX_LINE_BYTES / 4 * 3 + 3];
 } AuditEntry;
 
 /**
  * audit_entry_parse:
- * @line: without its end
+ * @line: the line without its newline
  * @out_entry: (out): undefined on failure
- * @out_reason: (out): on failure what is wrong with it
+ * @out_reason: (out): on failure, what is wrong with the line
  *
- * Accepts what a Thrift library writes, also the original service's, and nothing else: fields in
- * their order, no others, no bytes after them, base64 without blanks.
+ * Accepts exactly what Thrift libraries write, including that of the original service: the fields
+ * in their order, no other fields, no bytes after them, and base64 without blanks.
  */
 gboolean audit_entry_parse(const char *line, gsize length, AuditEntry *out_entry,
 			   const char **out_reason) G_GNUC_WARN_UNUSED_RESULT;
@@ -46,12 +48,13 @@ gboolean audit_entry_parse(const char *line, gsize length, AuditEntry *out_entry
 /* Writing */
 
 typedef struct {
-	GByteArray *entry; /* the last draw's agent, reused while the agent stays the same ... */
-	GByteArray *line;  /* ... and its line */
-	GByteArray *bytes; /* the lines; the user empties them */
+	/* entry for the last draw's agent, reused while the agent stays the same */
+	GByteArray *entry;
+	GByteArray *line;  /* the line for that entry */
+	GByteArray *bytes; /* the appended lines; the caller empties this */
 	guint n_lines;
-	guint n_ids;       /* lines that contain an ID */
-	guint64 n_missing; /* IDs that the other lines report missing */
+	guint n_ids;       /* number of lines that contain an ID */
+	guint64 n_missing; /* number of IDs that the other lines report as missing */
 } AuditLines;
 
 void audit_lines_init(AuditLines *self);
@@ -59,9 +62,9 @@ void audit_lines_clear(AuditLines *self);
 
 void audit_lines_empty(AuditLines *self);
 
-/* Appends lines for the IDs of @draw from number @from on, up to @most lines in all. Returns the
- * number of the first ID without a line. */
+/* Appends lines for the IDs of @draw from index @from on, at most @most lines. Returns the number
+ * of the first ID without a line. */
 guint audit_lines_append(AuditLines *self, const AuditDraw *draw, guint from, guint most);
 
-/* Appends a line that reports @missing IDs, 1 or more. */
+/* Appends a line that reports @missing IDs as missing, 1 or more. */
 void audit_lines_append_missing(AuditLines *self, guint64 missing);

@@ -9,7 +9,7 @@ typedef struct {
 	guint64 first_cursor;
 	guint64 fixed_bits;
 	guint64 tags;
-	guint64 dropped; /* the ring's count, when it was put */
+	guint64 dropped; /* the ring's dropped_ids when the draw was put */
 	guint32 count;
 	guint8 sequence_bits;
 	guint8 time_shift;
@@ -26,20 +26,20 @@ typedef struct {
 	char agent[AUDIT_AGENT_MAX_BYTES];
 } Record;
 
-#define LINE_BYTES 64 /* of the cache */
+#define LINE_BYTES 64 /* size of a cache line */
 
 /* Positions are in words since the start. */
 struct _AuditRing {
-	/* of the thread that puts */
+	/* written by the thread that puts */
 	_Alignas(LINE_BYTES) _Atomic guint64 end;
 	_Atomic guint64 put_ids;
 	_Atomic guint64 dropped_ids;
 	guint64 begin_seen;
-	/* of the thread that takes */
+	/* written by the thread that takes */
 	_Alignas(LINE_BYTES) _Atomic guint64 begin;
 	guint64 end_seen;
 	guint64 dropped_seen;
-	/* of both, and never changed */
+	/* used by both, and never changed */
 	_Alignas(LINE_BYTES) guint64 *words;
 	guint64 n_words; /* a power of two */
 };
@@ -64,7 +64,7 @@ static guint64 load_relaxed(const _Atomic guint64 *value)
 	return atomic_load_explicit(value, memory_order_relaxed);
 }
 
-/* By the only thread that changes it. */
+/* Adds to @value, for the only thread that changes it. */
 static void publish_add(_Atomic guint64 *value, guint64 n)
 {
 	atomic_store_explicit(value, load_relaxed(value) + n, memory_order_release);
@@ -75,7 +75,7 @@ static guint64 words_of(gsize agent_length)
 	return HEAD_WORDS + (agent_length + WORD - 1) / WORD;
 }
 
-/* The end of the memory may be within a record. */
+/* Copies part of a record, which can continue at the start of the memory. */
 static void copy_out(const AuditRing *self, guint64 position, void *to, guint64 words)
 {
 	guint64 at = position & (self->n_words - 1);
@@ -111,7 +111,7 @@ void audit_ring_put(AuditRing *self, const IdRun *run, guint64 tags, const char 
 		.time_shift = run->time_shift,
 		.agent_length = (guint16)length,
 	};
-	/* the bytes after it in its last word go into the ring too, and are never read */
+	/* the unused bytes of its last word also go into the ring, but are never read */
 	memcpy(record.agent, agent, length);
 	memcpy(self->words + at, &record, first * WORD);
 	memcpy(self->words, (const char *)&record + first * WORD, (words - first) * WORD);
@@ -133,7 +133,8 @@ gboolean audit_ring_take(AuditRing *self, AuditDraw *out_draw)
 	Head head;
 
 	if (begin == self->end_seen) {
-		/* drops that are seen before the end were before all that is put after that end */
+		/* read before the end: these drops were earlier than everything that is put after
+		 * that end */
 		guint64 dropped = atomic_load_explicit(&self->dropped_ids, memory_order_acquire);
 
 		self->end_seen = atomic_load_explicit(&self->end, memory_order_acquire);

@@ -16,27 +16,28 @@ typedef struct _AuditRing AuditRing;
 
 #define AUDIT_AGENT_MAX_BYTES 256
 
-/* A draw that was taken. */
+/* A draw that was taken from a ring. */
 typedef struct {
-	guint64 missing; /* IDs that were dropped between the draw before and this one */
+	guint64 missing; /* IDs that were dropped between the previous draw and this one */
 	IdRun run;       /* count 0: no IDs, only missing ones */
-	guint64 tags;    /* number from which the tags of its entries are made, see entry.h */
+	guint64 tags;    /* the number from which its entries' tags are made, see entry.h */
 	guint agent_length;
-	char agent[AUDIT_AGENT_MAX_BYTES]; /* not terminated */
+	char agent[AUDIT_AGENT_MAX_BYTES]; /* without a final NUL */
 } AuditDraw;
 
-/* @bytes: the queue's size, rounded down to a power of two; 1 KiB or more. They become
- * memory as they are used. */
+/* @bytes: the queue's size, rounded down to a power of two; 1 KiB or more. Memory is allocated as
+ * the queue fills. */
 AuditRing *audit_ring_new(gsize bytes);
 void audit_ring_free(AuditRing *self);
 
-/* The thread that puts. @length: of @agent, at most AUDIT_AGENT_MAX_BYTES. Never waits. */
+/* Only one thread puts, and it never waits. @length: length of @agent, at most
+ * AUDIT_AGENT_MAX_BYTES */
 void audit_ring_put(AuditRing *self, const IdRun *run, guint64 tags, const char *agent,
 		    gsize length);
 
-/* The thread that takes. %FALSE: there is nothing, and @out_draw is untouched. */
+/* Only one thread takes. Returns %FALSE, and leaves @out_draw untouched, if the ring is empty. */
 gboolean audit_ring_take(AuditRing *self, AuditDraw *out_draw);
 
-/* Any thread: how many IDs were put, and how many dropped, since the start. */
+/* Any thread: return how many IDs were put since the start, and how many were dropped. */
 guint64 audit_ring_put_ids(const AuditRing *self);
 guint64 audit_ring_dropped_ids(const AuditRing *self);

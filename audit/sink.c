@@ -37,7 +37,7 @@ static gboolean parse_scribe(AuditTarget *self, const char *place, GError **erro
 	g_autofree char *server = g_strndup(place, slash ? (gsize)(slash - place) : strlen(place));
 	const char *colon = strrchr(server, ':');
 	const char *bracket = strrchr(server, ']');
-	/* a colon within brackets is the address's */
+	/* a colon within brackets belongs to the address */
 	gboolean has_port = colon != NULL && (bracket == NULL || colon > bracket);
 	g_autofree char *address =
 		has_port ? g_strdup(server) : g_strdup_printf("%s:%d", server, SCRIBE_DEFAULT_PORT);
@@ -94,9 +94,9 @@ void audit_target_free(AuditTarget *self)
 
 /* Files */
 
-#define MODE 0640 /* log collectors are in the group */
+#define MODE 0640 /* so that log collectors in the group can read it */
 
-/* In a write(); large, so that few are needed. */
+/* The most lines in one write(): many, to need few system calls. */
 #define FILE_MAX_LINES 4096
 
 static gboolean set_file_error(const char *path, const char *verb, int code, GError **error)
@@ -132,8 +132,8 @@ typedef struct {
 	AuditSink sink;
 	char *path;
 	int fd;
-	gsize done;         /* bytes of the caller's lines that are written */
-	gboolean line_open; /* the file's last line has no end, and is not of this sink */
+	gsize done;         /* how many bytes of the caller's lines are written */
+	gboolean line_open; /* the file's last line is incomplete, and another program wrote it */
 } FileSink;
 
 /* Does not block on a FIFO: only regular files are accepted. */
@@ -185,7 +185,7 @@ static gboolean file_sink_reopen(AuditSink *sink, const GByteArray *lines, GErro
 
 	if (!file_sink_open(self, &fd, &line_open, error))
 		return FALSE;
-	/* a line that was begun in the old file is written to the new file as a whole */
+	/* a line that is incomplete in the old file is written to the new one as a whole */
 	while (self->done > 0 && lines->data[self->done - 1] != '\n')
 		self->done--;
 	close(self->fd);
@@ -236,7 +236,7 @@ AuditSink *audit_sink_new_file(const char *path, GError **error)
 
 /* Scribe servers */
 
-/* In a call, as in the original service. */
+/* The most messages in one call, as in the original service. */
 #define MAX_MESSAGES 100
 
 #define MAX_REPLY_BYTES 65536
@@ -290,7 +290,7 @@ static gboolean set_failure(GError **error, const char *what)
 }
 
 /* Scribe's own server replies with the legacy header, even to a strict request. A message that is
- * no reply to the call ends the connection: the bytes after it cannot be trusted. */
+ * not the reply to the call ends the connection, because the bytes after it cannot be trusted. */
 static gboolean scribe_sink_read_reply(ScribeSink *self, GError **error)
 {
 	ThriftReader reader = {self->reply->data, self->reply->len, FALSE};
@@ -338,7 +338,7 @@ static gboolean scribe_sink_write(AuditSink *sink, const GByteArray *lines, guin
 	if (!client_connection_exchange(self->connection, self->request, MAX_REPLY_BYTES, limit,
 					self->reply, &failure)) {
 		g_clear_pointer(&self->connection, client_connection_free);
-		/* that error's text names a Snowflake server */
+		/* the original message speaks of a Snowflake server */
 		if (g_error_matches(failure, SNOWFLAKE_CLIENT_ERROR,
 				    SNOWFLAKE_CLIENT_ERROR_PROTOCOL))
 			return set_failure(error, NOT_SCRIBE);

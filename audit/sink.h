@@ -12,14 +12,14 @@
  *   scribe://HOST[:PORT][/CATEGORY]    port 1463 and category "snowflake", if they are left out
  */
 typedef struct {
-	char *text;       /* as it was given */
-	char *path;       /* NULL: a server of Scribe */
+	char *text;       /* the target as the operator wrote it */
+	char *path;       /* NULL: a Scribe server */
 	Address *address; /* NULL: a file */
 	char *category;   /* NULL: a file */
 } AuditTarget;
 
-/* (transfer full) (nullable): or %NULL with a GOptionError set, which quotes @text and says what to
- * write. Nothing is opened or looked up. */
+/* Only parses @text: opens and resolves nothing. Returns: (transfer full): or %NULL with a
+ * GOptionError set, which quotes @text and says what to write. */
 AuditTarget *audit_target_parse(const char *text, GError **error);
 void audit_target_free(AuditTarget *self);
 
@@ -29,29 +29,31 @@ gboolean audit_target_check(const AuditTarget *self, GError **error);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(AuditTarget, audit_target_free)
 
 /*
- * The destination itself, a file or a Scribe server. Only one thread calls a sink, and a call can
- * block it.
+ * An open target: a file or a Scribe server. Only one thread calls a sink, and a call can block it.
  */
 typedef struct _AuditSink AuditSink;
 
 typedef struct {
-	guint max_lines; /* in a write */
+	guint max_lines; /* the most lines in one write() */
 
-	/* Writes @lines. After an error part of them can be written: the caller writes the same
-	 * lines again. @limit_ms: 1 or more; a sink that can time out fails after it. */
+	/* Writes @lines. After an error, part of them may be written, and the caller writes the
+	 * same lines again. @limit_ms: 1 or more; the write fails after this time, if the sink can
+	 * time out. */
 	gboolean (*write)(AuditSink *self, const GByteArray *lines, guint limit_ms, GError **error);
 
-	/* Opens again a file that was renamed. @lines: the next ones to write, of which part can be
-	 * written. After an error the sink continues unchanged. NULL: there is nothing to open. */
+	/* Reopens a file that was renamed. @lines: the next lines to write, of which part may be
+	 * written. After an error, the sink continues with the old file. NULL: the sink has no
+	 * file. */
 	gboolean (*reopen)(AuditSink *self, const GByteArray *lines, GError **error);
 
-	/* Makes all written lines durable, after the last write. NULL: there is nothing to do. */
+	/* Makes all written lines durable, after the last write. NULL: the sink needs no such step.
+	 */
 	gboolean (*sync)(AuditSink *self, GError **error);
 
 	void (*free)(AuditSink *self);
 } AuditSinkOps;
 
-/* Every sink begins with this. */
+/* The first member of every sink. */
 struct _AuditSink {
 	const AuditSinkOps *ops;
 };
@@ -73,14 +75,14 @@ AuditSink *audit_sink_new_file(const char *path, GError **error);
  * audit_sink_new_scribe:
  * @address: copied
  *
- * Sends lines as messages of a category to a Scribe server, by its call
+ * Sends lines to a Scribe server, as messages of one category, with the call
  *
  *   enum ResultCode { OK, TRY_LATER }
  *   struct LogEntry { 1: string category, 2: string message }
  *   ResultCode Log(1: list<LogEntry> messages)
  *
- * framed, in the binary protocol. Connects with the first write, and again after an error. If a
- * reply is lost, its messages are sent twice.
+ * framed, in the binary protocol. Connects in the first write, and again after an error. If a reply
+ * is lost, its messages are sent twice.
  *
  * Returns: (transfer full)
  */

@@ -7,7 +7,7 @@ from tools import Failure
 
 REPLY_LIMIT_S = 60
 
-NAME_TO_NUMBER = b"\x0b\x0a"  # how the values of a map are typed
+NAME_TO_NUMBER = b"\x0b\x0a"  # Thrift's types of the keys and values of a map
 
 
 def strict(method, arguments, seqid):
@@ -20,7 +20,7 @@ def framed(message):
 
 
 def reply_head(call, refused):
-    """What the reply to a message begins with: the same method and seqid."""
+    """Returns the beginning of the reply to a message: the same method and sequence ID."""
     if call[0] == 0x82:
         return b"\x82\x41" + call[2:4 + call[3]]
     kind = 0x80010003 if refused else 0x80010002
@@ -31,7 +31,7 @@ COUNTERS = strict(b"get_counters", b"\0", 0)
 
 
 def numbers_by_name(data):
-    """A map as it stands in a reply, from its types on."""
+    """Decodes a map in a reply, beginning with its types."""
     if data[:2] != NAME_TO_NUMBER:
         raise Failure(f"not a map of names to numbers: {data!r:.100}")
     found, at = {}, 6
@@ -43,10 +43,10 @@ def numbers_by_name(data):
 
 
 class Client:
-    """One connection; speaks to the server and waits for its answers."""
+    """One connection, which sends calls and waits for the replies."""
 
     def __init__(self, port, tls=None):
-        """tls: an ssl.SSLContext, for a server that has it."""
+        """tls: an ssl.SSLContext, for a server with TLS."""
         self.socket = socket.create_connection(("127.0.0.1", port), REPLY_LIMIT_S)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if tls:
@@ -59,7 +59,7 @@ class Client:
         self.socket.close()
 
     def take(self, count):
-        """The next bytes that come, so many of them."""
+        """Receives exactly this many bytes."""
         while len(self.received) < count:
             some = self.socket.recv(1 << 20)
             if not some:
@@ -70,7 +70,8 @@ class Client:
         return taken
 
     def exchange(self, messages, reply_bytes=0, refused=False):
-        """Sends them at once and returns the replies, which have that length; 0: framed."""
+        """Sends all messages at once, and returns the replies. reply_bytes: length of each reply;
+        0: the replies are framed."""
         data = b"".join(messages if reply_bytes else map(framed, messages))
         self.socket.sendall(data)
         self.bytes_sent += len(data)
@@ -83,6 +84,6 @@ class Client:
         return reply
 
     def counters(self):
-        """What the server has counted, by name. It has not counted the bytes of this reply yet."""
+        """Returns the server's counters by name, without the bytes of this reply."""
         reply, = self.exchange([COUNTERS])
         return numbers_by_name(reply[len(COUNTERS) + 2:])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The certificates that servers with TLS and their clients are measured with: ECDSA on P-256, each
-vouched for by itself alone, so that nobody spends time on a chain."""
+"""The certificates for measurements of servers with TLS and their clients: ECDSA on P-256,
+self-signed, so that no time is spent on a chain."""
 import ssl
 
 from tools import Failure, run_to_its_end
@@ -18,7 +18,7 @@ def key(directory, whose=SERVER):
 
 
 def make(directory, whose=SERVER):
-    """A pair in the directory, of 127.0.0.1."""
+    """Makes a certificate for 127.0.0.1 and its key in the directory."""
     command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
                "-nodes", "-days", str(_DAYS), "-subj", f"/CN={whose}",
                "-addext", "subjectAltName=IP:127.0.0.1",
@@ -29,10 +29,11 @@ def make(directory, whose=SERVER):
 
 
 def options(directory, whose):
-    """Of snowflaked or of snowflakectl, whose own certificate it is."""
+    """Returns the TLS options of snowflaked or snowflakectl. whose: the owner of the
+    certificate."""
     return ["--tls-certificate", certificate(directory, whose), "--tls-key", key(directory, whose)]
 
 
 def believing(directory):
-    """Of a client in Python: an ssl.SSLContext."""
+    """Returns the ssl.SSLContext of a client in Python."""
     return ssl.create_default_context(cafile=certificate(directory))

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The packages in clients/, each beside the client that Thrift generates for the same language, in
-one process: that with which tests/clients puts them to the test."""
+"""Measures each package in clients/ and the client that Thrift generates for the same language, in
+one process: the runner of tests/clients."""
 import functools
 import json
 
 from servers import SUBJECT, running
 from tools import ROOT, Failure, run_to_its_end
 
-LANGUAGES = ["Python", "Node", "Java", "Go"]  # no servers, but they take part like them
+LANGUAGES = ["Python", "Node", "Java", "Go"]  # not servers, but measured in the same way
 POINT = "next_id"
-PACE_PER_S = 10_000  # as tests/clients/speed has it
-LIMIT_S = 600        # to install and build what the package of a language needs
+PACE_PER_S = 10_000  # must match tests/clients/speed
+LIMIT_S = 600        # to install and build the packages that a language needs
 
 
 def _measure(name, seconds, build):
@@ -25,6 +25,7 @@ def _measure(name, seconds, build):
 
 
 def measures(seconds):
-    """(language, point, about how many seconds, what measures it) of one round."""
+    """Returns the steps of one round: (language, point, approximate seconds, function that
+    measures)."""
     for name in LANGUAGES:
         yield name, POINT, 3 * seconds + 3, functools.partial(_measure, name, seconds)

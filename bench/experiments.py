@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is measured: of each experiment the steps of one round, in the order in which they are done.
+"""The experiments, with the steps of one round in their order.
 
-A step starts a server afresh, alone, loads it at one point, and ends it. The servers take turns at
-each point, and the rounds begin again, so that whatever the machine does meanwhile meets all alike.
+A step starts one new server, loads it at one point, and stops it. At each point all servers are
+measured in turn, in several rounds, so that other activity of the machine affects all of them
+equally.
 """
 import base64
 import dataclasses
@@ -31,31 +32,32 @@ from servers import (BARE, BARE_LOCAL, CHOICES, SERVERS, SUBJECT, SUBJECT_AUDITE
                      VARIANTS, audit_file, free_port, running)
 from tools import ROOT, Failure, cores_apart, keep_to, run_to_its_end, spawn
 
-SUSTAINED = 5     # times the seconds of a point
-LATENCY = 2       # likewise: it takes many calls to see one in a thousand
-RATE = 100000     # calls a second, of the open loop
-IDLE = 10000      # connections
-BATCH = 1000      # IDs in a call of get_ids
-BESIDE_RATE = 1000           # calls a second, of the one client beside neighbours
-BESIDE_TIMEOUT_MS = 30000    # a stall is to be measured, not to be an error
+SUSTAINED = 5     # multiple of the seconds of a point
+LATENCY = 2       # likewise: p99.9 needs many calls
+RATE = 100000     # calls per second of the open loop
+IDLE = 10000      # idle connections
+BATCH = 1000      # IDs per call of get_ids
+# calls per second of the one client that shares the server with neighbours
+BESIDE_RATE = 1000
+BESIDE_TIMEOUT_MS = 30000    # long, so that a stall is measured instead of being an error
 BESIDE_WARMUP_S = 0.2
 ALONE = "alone"
 BURST_KINDS = [*BURSTS, "mixed"]
-# Of what the load reports.
+# Kept members of the load's report.
 KEEP = ["calls_per_s", "ids_per_s", "latency_us", "load_cpu"]
-NO_ID_LINE = b"CgABAAAAAAAAAAALAAIAAAAACg"  # how a line begins that is no ID's
+NO_ID_LINE = b"CgABAAAAAAAAAAALAAIAAAAACg"  # the start of a line that reports missing IDs
 SCRAPE_EVERY_S = 1
-GENERATOR = "generator"  # no server, but it takes part like one
+GENERATOR = "generator"  # not a server, but measured in the same way
 
-CONNECTIONS = [1, 10, 100, 1000, 10000]  # one call in flight on each
-IN_FLIGHT = [1, 10, 100, 1000]           # on each of
+CONNECTIONS = [1, 10, 100, 1000, 10000]  # with one call in flight on each
+IN_FLIGHT = [1, 10, 100, 1000]           # calls in flight, on each of these connections
 FEW_CONNECTIONS = [1, 16]
 
-LOAD_LIMIT_S = 60     # beyond the time that was asked for
-NEIGHBOUR_LIMIT_S = 300  # however long the load takes
-CLOSE_S = 0.1         # what a load does after the measured time, at most
+LOAD_LIMIT_S = 60     # in addition to the requested time
+NEIGHBOUR_LIMIT_S = 300  # longer than any load
+CLOSE_S = 0.1         # most time that a load takes after the measured time
 CLOSE_S_EACH = 0.00003
-TAIL = 0.8            # of the measured time, for the CPU
+TAIL = 0.8            # share of the measured time in which the CPU time is measured
 START_LIMIT_S = 10
 
 
@@ -64,15 +66,15 @@ class Step:
     experiment: str
     server: str
     point: str
-    seconds: float           # about, for the estimate
-    measure: typing.Callable  # of the build directory: figures
+    seconds: float           # approximate, for the estimate
+    measure: typing.Callable  # takes the build directory, returns figures
 
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
     title: str
-    steps: typing.Callable  # of the options: the steps of one round
-    once: bool = False      # has rounds of its own
+    steps: typing.Callable  # takes the options, returns the steps of one round
+    once: bool = False      # runs once, with its own rounds
 
 
 def point(connections, in_flight):
@@ -80,7 +82,8 @@ def point(connections, in_flight):
 
 
 def _run_load(build, name, port, load, cores=()):
-    """What the load generator reports, and when it ended. The port may be an address."""
+    """Runs the load generator. Returns its report, and when it ended. The port can be an
+    address."""
     server = port if isinstance(port, str) else f"127.0.0.1:{port}"
     settings = {"server": server, "call": SERVERS[name].call, "warmup": SERVERS[name].warmup_s,
                 **load}
@@ -100,7 +103,8 @@ def _run_load(build, name, port, load, cores=()):
 
 
 def _cpu(sampler, result, ended):
-    """CPU time over the end of the measured time, where no connection is opened or closed."""
+    """Returns the CPU time in the last part of the measured time, when no connection is opened or
+    closed."""
     connections = result["connections"] + result.get("idle_connections", 0)
     until = ended - CLOSE_S - CLOSE_S_EACH * connections
     figures = sampler.cpu(until - TAIL * result["duration_s"], until)
@@ -110,7 +114,8 @@ def _cpu(sampler, result, ended):
 
 
 def _with_tls(load, port, directory):
-    """The address and the load for a server with TLS that has its certificate there."""
+    """Returns the address and the load for a server with TLS whose certificate is in the
+    directory."""
     return f"tls:127.0.0.1:{port}", {**load, "tls_ca": certificates.certificate(directory)}
 
 
@@ -127,8 +132,8 @@ def _measure_load(name, load, with_memory, apart, build):
 
 
 def _measure_latency(name, load, build):
-    """Nobody looks at the server meanwhile: one call in a thousand would feel it. The load never
-    sleeps at this rate, and a server that the scheduler sets on its core gets half of it."""
+    """Does not sample the server meanwhile, because this would affect one call in a thousand. At
+    this rate the load never sleeps, so a server on the same core would get only half of it."""
     server_cores, load_cores = cores_apart()
     with running(name, build, server_cores) as (_, port, _):
         result, _ = _run_load(build, name, port, load, load_cores)
@@ -136,13 +141,13 @@ def _measure_latency(name, load, build):
 
 
 def _seconds(name, load):
-    """About how long it takes, with start and end of everything."""
+    """Returns approximately how long the step takes, including starts and stops."""
     connections = load["connections"] + load.get("idle_connections", 0)
     return load["duration"] + SERVERS[name].warmup_s + 0.3 + 0.0001 * connections
 
 
 def _load_step(experiment, name, at, load, with_memory=False, apart=False):
-    """apart: server and load have cores of their own."""
+    """apart: server and load run on different cores."""
     measure = functools.partial(_measure_load, name, load, with_memory, apart)
     return Step(experiment, name, at, _seconds(name, load), measure)
 
@@ -181,7 +186,8 @@ def _idle(options):
 
 
 def growth_points():
-    """(connections, calls in flight on each) of the experiment on cost, each once."""
+    """Returns the points of the experiment on cost, each once: (connections, calls in flight on
+    each)."""
     points = [(connections, 1) for connections in CONNECTIONS]
     points += [(connections, in_flight) for connections in FEW_CONNECTIONS
                for in_flight in IN_FLIGHT]
@@ -190,8 +196,8 @@ def growth_points():
 
 @contextlib.contextmanager
 def _beside(kind, port, cores):
-    """A neighbour that gives way to the load, which shares its cores: yields a dict that holds what
-    it did in the end."""
+    """Runs a neighbour with a lower priority than the load, on the same cores. Yields a dict, which
+    gets the neighbour's report at its end."""
     did = {}
     if kind == ALONE:
         yield did
@@ -231,8 +237,8 @@ def _neighbours(options):
 
 
 def _cost(options):
-    # With one call in flight both sleep most of the time, and wherever the scheduler wakes them
-    # makes a factor of three; so it has no choice.
+    # With one call in flight, both processes sleep most of the time, and the cores on which the
+    # scheduler wakes them change the result by a factor of three. So the cores are fixed.
     for connections, in_flight in growth_points():
         names = [SUBJECT, BARE, *([SUBJECT_WIDE] if in_flight > 1 else [])]
         for name in names:
@@ -241,7 +247,7 @@ def _cost(options):
 
 
 def _measure_start(build):
-    """Milliseconds from exec to the first ID: with no state yet, and with that state."""
+    """Returns the milliseconds from exec to the first ID, without and with existing state."""
     figures = {}
     with tempfile.TemporaryDirectory(prefix="snowflake-bench-") as directory:
         for key in ("first_start_ms", "next_start_ms"):
@@ -263,8 +269,8 @@ def _memory(options):
 
 
 def _share_written(path):
-    """Of the IDs that the audit log should have: where some are missing it says how many, in an
-    entry without a useragent (snowflaked(8), AUDIT LOG)."""
+    """Returns the share of IDs that the audit log contains. An entry without a useragent reports
+    missing IDs (snowflaked(8), AUDIT LOG)."""
     written = missing = 0
     with open(path, "rb") as file:
         for line in file:
@@ -283,7 +289,7 @@ def _measure_audit(load, build):
 
 
 def _audit(options):
-    """Beside each other in time, so that the machine is the same for both."""
+    """Measured directly after each other, so that conditions are the same."""
     for in_flight in (1, 32):
         load = _closed(16, in_flight, options.seconds)
         yield _load_step("audit", SUBJECT, point(16, in_flight), load)
@@ -293,8 +299,9 @@ def _audit(options):
 
 @contextlib.contextmanager
 def _scraping(directory):
-    """Asks for the metrics once a second, as Prometheus would; yields how often so far, in a list.
-    """
+    """Requests the metrics once a second, like Prometheus. Yields a list with the number of
+    requests so far.
+"""
     found = re.search(rb"event=admin-listening address=(\S+)", (directory / "log").read_bytes())
     connection = http.client.HTTPConnection(found[1].decode())
     end, scrapes = threading.Event(), []
@@ -324,7 +331,7 @@ def _measure_scraped(load, build):
 
 
 def _scraped(options):
-    """Beside each other in time too."""
+    """Also measured directly after each other."""
     for in_flight in (1, 32):
         load = _closed(16, in_flight, options.seconds)
         yield _load_step("scraped", SUBJECT, point(16, in_flight), load)
@@ -333,7 +340,7 @@ def _scraped(options):
 
 
 def _local_socket(options):
-    """Beside each other in time too."""
+    """Also measured directly after each other."""
     for in_flight in (1, 32):
         for name in (SUBJECT_LOCAL, BARE_LOCAL, SUBJECT, BARE):
             yield _load_step("local-socket", name, point(16, in_flight),
@@ -348,7 +355,7 @@ def _measure_relay(load, build):
 
 
 def _relay(options):
-    """Beside each other in time too."""
+    """Also measured directly after each other."""
     for in_flight in (1, 32):
         load = _closed(16, in_flight, options.seconds)
         yield _load_step("relay", SUBJECT, point(16, in_flight), load)
@@ -382,7 +389,7 @@ def _clients(options):
 
 
 def _tls(options):
-    """Beside each other in time too, each on cores of its own."""
+    """Also measured directly after each other, each on its own cores."""
     for in_flight in (1, 32):
         for name in (SUBJECT, SUBJECT_TLS):
             yield _load_step("tls", name, point(16, in_flight),
@@ -411,7 +418,7 @@ EXPERIMENTS = {
 
 
 def plan(options):
-    """(round, step) of everything that was asked for, in order."""
+    """Returns all requested (round, step) pairs, in order."""
     wanted = [*options.servers, GENERATOR, pools.CACHED,
               *([pools.POOL, *clients.LANGUAGES, *VARIANTS] if SUBJECT in options.servers else [])]
     for name in options.experiments:
@@ -423,7 +430,8 @@ def plan(options):
 
 
 def record_of(number, step, build):
-    """The step's figures, or why there are none: one server's failure is not the end."""
+    """Returns the step's figures, or its error, so that the run continues after the failure of a
+    server."""
     record = {"experiment": step.experiment, "server": step.server, "point": step.point,
               "round": number}
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the records of a run come to: figures by round, and their medians."""
+"""The figures in the records of a run, by round, and their medians."""
 import collections
 import statistics
 
@@ -9,7 +9,7 @@ def _point_of(record):
 
 
 class Figures:
-    """The records of a run. A record that has an error has no figures."""
+    """The records of a run. A record with an error has no figures."""
 
     def __init__(self, records):
         self.records = [record for record in records if "error" not in record]
@@ -19,7 +19,7 @@ class Figures:
             self._by_point[_point_of(record)].append(record)
 
     def by_round(self, experiment, server, point, *key):
-        """Round -> the figure; key is the way to it in a record."""
+        """Returns {round: figure}. key: the path to the figure in a record."""
         found = {}
         for record in self._by_point.get((experiment, server, point), ()):
             value = record
@@ -33,22 +33,22 @@ class Figures:
         return list(self.by_round(experiment, server, point, *key).values())
 
     def median(self, experiment, server, point, *key):
-        """Or None if there is nothing."""
+        """Returns the median, or None if there are no figures."""
         values = self.values(experiment, server, point, *key)
         return statistics.median(values) if values else None
 
     def ratios(self, experiment, subject, other, *key):
-        """One by the other, each a (server, point), within each round that has both."""
+        """Returns the ratios of two (server, point)s, within each round that has both."""
         ours = self.by_round(experiment, *subject, *key)
         theirs = self.by_round(experiment, *other, *key)
         return [ours[number] / theirs[number] for number in ours if theirs.get(number)]
 
     def ratio_of(self, experiment, subject, key, other_key):
-        """Of two figures of one (server, point), within each round."""
+        """Returns the ratios of two figures of one (server, point), within each round."""
         ours = self.by_round(experiment, *subject, key)
         theirs = self.by_round(experiment, *subject, other_key)
         return [ours[number] / theirs[number] for number in ours if theirs.get(number)]
 
     def generator(self, key):
-        """A list that bench/generator/run told: its cases, or its goals."""
+        """Returns a list from bench/generator/run: its cases, or its goals."""
         return [one for record in self.records for one in record.get(key, [])]

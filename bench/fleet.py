@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A fleet of servers on this machine, and those who have it give them IDs: pools, or relays."""
+"""A fleet of servers on this machine, and its clients: pools or relays."""
 import collections
 import contextlib
 import dataclasses
@@ -16,8 +16,8 @@ from probes import cpu_ns, memory_bytes
 from servers import LISTENING, START_LIMIT_S, SUBJECT, Place, free_port, snowflaked_at
 from tools import Failure, spawn, wait_for_log
 
-CONNECTIONS_EACH = 2      # that a pool keeps, if there are as many servers
-POOLS_A_PROCESS = 20      # few, as those of a process share a lock
+CONNECTIONS_EACH = 2      # connections of a pool, if there are this many servers
+POOLS_A_PROCESS = 20      # few, because the pools of a process share a lock
 READY_LIMIT_S = 60
 SETTLE_LIMIT_S = 10
 LOOK_EVERY_S = 0.05
@@ -25,8 +25,8 @@ RELAY_READY = rb" event=ready "
 
 
 class Fleet:
-    """Servers, each with a worker ID, a directory and a free port of its own. An ended one leaves a
-    gap in the lists until it is started again."""
+    """Servers, each with its own worker ID, directory and free port. The entry of a stopped server
+    in the lists is empty until it is started again."""
 
     def __init__(self, build, count):
         self._build = build
@@ -34,7 +34,7 @@ class Fleet:
         self._places = []
         self._processes = [None] * count
         self._clients = [None] * count
-        self._asked = [0] * count  # how often each process was asked for its counters
+        self._asked = [0] * count  # number of requests for counters to each process
 
     def __enter__(self):
         with contextlib.ExitStack() as until_started:
@@ -75,7 +75,8 @@ class Fleet:
         return [process.pid for process in self._processes if process]
 
     def counters(self):
-        """Of each server, without what asking for them has cost; None for one that is dead."""
+        """Returns the counters of each server, without the requests for them; None for a dead
+        server."""
         return [self._ask(number) if process else None
                 for number, process in enumerate(self._processes)]
 
@@ -89,13 +90,13 @@ class Fleet:
         return counters
 
     def connections(self):
-        """How many each server has."""
+        """Returns the number of connections of each server."""
         return [one and one["connections_accepted"] - one["connections_ended"]
                 for one in self.counters()]
 
 
 class Pools:
-    """Pools that take IDs at a pace, as if each were in a program of its own."""
+    """Pools that take IDs at a rate, as if each were in a separate program."""
 
     name = "pool"
 
@@ -140,7 +141,8 @@ class Pools:
         return [process.pid for process in self._processes]
 
     def report(self):
-        """What they have taken since the start, and the longest of what was since the last time."""
+        """Returns the number of takes since the start, and the longest times since the last
+        report."""
         total = collections.Counter()
         for process in self._processes:
             process.stdin.write("\n")
@@ -158,7 +160,7 @@ def _end(process):
 
 
 class Relays:
-    """Relays that nobody asks for anything."""
+    """Relays without clients."""
 
     name = "relay"
 
@@ -194,7 +196,7 @@ class Relays:
         return collections.Counter()
 
     def memory(self):
-        """Bytes of one, on average."""
+        """Returns the average bytes of a relay."""
         total = collections.Counter()
         for pid in self.pids:
             total.update(memory_bytes(pid))
@@ -202,7 +204,8 @@ class Relays:
 
 
 def settle(fleet, holders):
-    """Waits until each has as many connections as it keeps. Those that lack IDs keep more."""
+    """Waits until each holder has its usual number of connections. Holders that lack IDs keep
+    more."""
     wanted = holders.count * min(CONNECTIONS_EACH, len(fleet.pids))
     deadline = time.monotonic() + SETTLE_LIMIT_S
     while sum(filter(None, fleet.connections())) != wanted and time.monotonic() < deadline:
@@ -211,16 +214,16 @@ def settle(fleet, holders):
 
 @dataclasses.dataclass
 class Span:
-    """What was used and done in some seconds, a second."""
+    """Use of resources and work in some seconds, per second."""
     seconds: float
     servers_cpu: float  # cores
     holders_cpu: float
-    others_cpu: float   # neither these nor this program
-    busy_share: float   # of all cores, by anybody
+    others_cpu: float   # neither these processes nor this program
+    busy_share: float   # share of all cores used by all processes
     calls: float
     bytes_received: float
     bytes_sent: float
-    done: dict          # in all: what the holders report
+    done: dict          # the totals that the holders report
 
 
 def _cpu_s(pids):
@@ -239,7 +242,7 @@ def _look(fleet, holders):
 
 
 def measure(fleet, holders, seconds):
-    """A Span; holders: or None, if nobody has the fleet do anything."""
+    """Returns a Span. holders: None if the fleet has no clients."""
     done_before = holders.report() if holders else {}
     before = _look(fleet, holders)
     time.sleep(seconds)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the server is held to, and whether it is met.
+"""The server's performance goals, and whether they are met.
 
-A ratio is taken within each round, between two that were measured one after the other; what counts
-is the median over the rounds.
+Ratios are computed within each round, between subjects measured directly after each other. The
+median over the rounds counts.
 """
 import dataclasses
 import operator
@@ -16,10 +16,10 @@ from experiments import BURST_KINDS, CONNECTIONS, FEW_CONNECTIONS, IDLE, IN_FLIG
 from servers import (BARE, BARE_LOCAL, SUBJECT, SUBJECT_AUDITED, SUBJECT_LOCAL, SUBJECT_RELAY,
                      SUBJECT_SCRAPED, SUBJECT_TLS, SUBJECT_WIDE, THRIFT)
 
-WALL = 4096000          # IDs a second that the layout allows
-AT_THE_WALL = 0.95      # of it: there the clock is what is measured
+WALL = 4096000          # IDs per second that the layout allows
+AT_THE_WALL = 0.95      # share of it at which the layout limits the rate
 MAX_COST = 1.1
-MAX_HANDSHAKE_COST = 1.15  # nginx has one thread, where here each goes through three
+MAX_HANDSHAKE_COST = 1.15  # nginx handles a handshake in one thread, snowflaked in three
 LATENCIES = [("p50", "p50", 1.2), ("p99", "p99", 1.5), ("p99_9", "p99.9", 1.5)]
 
 _SIGNS = {">=": (operator.ge, "at least"), ">": (operator.gt, "above"),
@@ -40,7 +40,7 @@ class Goal:
 
 
 def judge(what, values, sign, limit, unit="x", note=""):
-    """The median of the values held against the limit."""
+    """Compares the median of the values with the limit."""
     compare, word = _SIGNS[sign]
     digits = _DIGITS[unit]
     wanted = f"{word} {limit:g} {unit}".rstrip()
@@ -97,7 +97,8 @@ def _idle(figures):
 
 
 def _beside(figures, what, kinds, limit_ms):
-    """The kind of neighbour with the highest median of p99; nothing if one of them is missing."""
+    """Yields the kind of neighbour with the highest median of p99; nothing if one of them is
+    missing."""
     def values_ms(kind, key):
         return _scaled(figures.values("neighbours", SUBJECT, kind, "latency_us", key), 1e-3)
 
@@ -120,7 +121,8 @@ def _neighbours(figures):
 
 
 def compared_with(figures, at):
-    """Which snowflaked is held against the bare server at a point, which knows no wall."""
+    """Returns the snowflaked to compare with the bare server, which no layout limits, at a
+    point."""
     rate = figures.median("cost", BARE, at, "calls_per_s")
     return SUBJECT_WIDE if rate and rate > AT_THE_WALL * WALL else SUBJECT
 
@@ -130,7 +132,7 @@ def cost_ratios(figures, at, name):
 
 
 def _worst_cost(figures, what, points):
-    """The point with the highest median; nothing if one of the points is missing."""
+    """Yields the point with the highest median; nothing if one of the points is missing."""
     ratios = {at: cost_ratios(figures, at, compared_with(figures, at)) for at in points}
     if not all(ratios.values()):
         return judge(what, [], "<=", MAX_COST)
@@ -147,7 +149,7 @@ def _cost(figures):
 
 
 def _generator(figures):
-    """Those of bench/generator/run, held against the limits that it gives."""
+    """Yields the goals of bench/generator/run, compared with its limits."""
     found = [goal for goal in figures.generator("goals") if "at_most" in goal or "at_least" in goal]
     for goal in found:
         sign, limit = ("<=", goal["at_most"]) if "at_most" in goal else (">=", goal["at_least"])
@@ -219,7 +221,8 @@ def _pool(figures):
     for threads in (1, 2):
         ours = figures.by_round("pool", pools.POOL, pools.burst_point(threads), "burst_ns")
         theirs = figures.by_round("pool", pools.CACHED, pools.CACHED_POINT, f"ns_{threads}")
-        # a burst tells what an ID costs its thread, the other what one costs of all
+        # a burst measures the cost of an ID for its thread; the other measures the cost over all
+        # threads
         ratios = [threads * theirs[number] / ours[number] for number in ours
                   if number in theirs and ours[number]]
         yield judge(f"IDs in bursts of {pools.BURST_IDS:,}, threads: {threads}, ratio to "

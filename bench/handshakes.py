@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TLS handshakes: the same client shakes hands with servers whatever they speak."""
+"""Measures TLS handshakes: the same client makes them with servers of any protocol."""
 import functools
 import json
 
@@ -9,7 +9,7 @@ from servers import (NGINX, NGINX_MUTUAL, NGINX_TWO, SERVERS, SUBJECT_MUTUAL, SU
 from tools import Failure, cores_apart, keep_to, run_to_its_end
 
 POINT = "handshakes"
-PAIRS = [(SUBJECT_TLS, NGINX), (SUBJECT_MUTUAL, NGINX_MUTUAL)]  # that are held beside each other
+PAIRS = [(SUBJECT_TLS, NGINX), (SUBJECT_MUTUAL, NGINX_MUTUAL)]  # compared with each other
 BESIDE = [*(name for pair in PAIRS for name in pair), NGINX_TWO]
 CONNECTIONS = 16
 LIMIT_S = 60
@@ -20,7 +20,8 @@ def _cpu_s(pid):
 
 
 def _command(build, directory, port, seconds, threads, with_certificate):
-    """What the client has, which counts those that the server has ended in order."""
+    """Returns the command of the client, which counts handshakes that the server has completed in
+    order."""
     settings = {"port": port, "seconds": seconds, "threads": threads,
                 "connections": CONNECTIONS // threads,
                 "ca": certificates.certificate(directory)}
@@ -32,8 +33,8 @@ def _command(build, directory, port, seconds, threads, with_certificate):
 
 
 def _measure(name, seconds, build):
-    """It takes the client more than the server, so the CPU time that the server spends says more
-    than how many there were, where they have one core each."""
+    """A handshake costs the client more than the server. So if each has one core, the server's CPU
+    time says more than the number of handshakes."""
     server_cores, load_cores = cores_apart()
     with_certificate = certificates.CLIENT in SERVERS[name].tls
     with running(name, build, server_cores) as (process, port, directory):
@@ -53,6 +54,7 @@ def _measure(name, seconds, build):
 
 
 def measures(seconds):
-    """(server, point, about how many seconds, what measures it) of one round."""
+    """Returns the steps of one round: (server, point, approximate seconds, function that
+    measures)."""
     for name in BESIDE:
         yield name, POINT, seconds + 0.5, functools.partial(_measure, name, seconds)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The machine on which it was measured, and how busy it was before."""
+"""Describes the machine, and how busy it was before the measurements."""
 import os
 import pathlib
 import platform
@@ -8,15 +8,15 @@ import resource
 import subprocess
 import time
 
-STEAL = 7  # of the fields of /proc/stat: what the host gave to others
+STEAL = 7  # index in /proc/stat: time that the host gave to other machines
 LOOK_S = 1
-BUSY_SHARE = 0.05  # of all cores
+BUSY_SHARE = 0.05  # share of all cores
 
 PACKAGES = ["libssl3", "libthrift-0.17.0", "libthrift-java", "nginx-light", "redis-server"]
 
 
 def _output(*command):
-    """The first line that a command prints, or nothing."""
+    """Returns the first line of a command's output, or ""."""
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, check=False)
@@ -26,41 +26,43 @@ def _output(*command):
 
 
 def ticks():
-    """Ticks that processes or another virtual machine used, and ticks that there were."""
+    """Returns the ticks used by processes or other virtual machines, and all ticks."""
     first = pathlib.Path("/proc/stat").read_text().splitlines()[0]
     fields = [int(field) for field in first.split()[1:9]]
     return sum(fields[:3]) + fields[STEAL], sum(fields)
 
 
 class Others:
-    """How much of the machine others use, from when this is made."""
+    """Measures how much of the machine other processes use, from its creation on."""
 
     def __init__(self):
         self.before = self._now()
 
     @staticmethod
     def _now():
-        """As ticks(), and ticks that were our own."""
+        """Returns ticks(), and the ticks of this program."""
         own = [resource.getrusage(who) for who in (resource.RUSAGE_SELF,
                                                    resource.RUSAGE_CHILDREN)]
         own_s = sum(usage.ru_utime + usage.ru_stime for usage in own)
         return *ticks(), own_s * os.sysconf("SC_CLK_TCK")
 
     def share(self):
-        """Of all cores together. A child counts as one of the others until it has ended."""
+        """Returns the share of all cores. A child process counts as another process until it has
+        ended."""
         used, total, own = (now - then for now, then in zip(self._now(), self.before))
         return max(0, used - own) / max(1, total)
 
 
 def busy_share():
-    """Of all cores, over a second."""
+    """Returns the used share of all cores over a second."""
     others = Others()
     time.sleep(LOOK_S)
     return others.share()
 
 
 def wait_until_quiet(limit_s):
-    """Or until it has taken too long. Returns how busy it was in the last second."""
+    """Waits until the machine is quiet, at most limit_s. Returns how busy it was in the last
+    second."""
     deadline = time.monotonic() + limit_s
     while (share := busy_share()) >= BUSY_SHARE and time.monotonic() < deadline:
         pass

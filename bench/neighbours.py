@@ -1,17 +1,17 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""A hostile neighbour: loads a server on this machine in one way, until it is ended.
+"""A hostile neighbour: loads a server on this machine in one way until it is stopped.
 
-It prints "ready" once its connections stand and its first traffic is out, and at the end, by
-SIGTERM or --seconds, a line of JSON with what it did. Every reply that it reads is checked for
-method and seqid against the oldest call awaited on its connection. What others feel of it is for
-others to measure.
+It prints "ready" when it has connected and sent its first traffic. At the end, by SIGTERM or
+--seconds, it prints a line of JSON with its work. It compares the method and the sequence ID of
+every reply with the oldest open call of the connection. Its effect on other clients is measured
+elsewhere.
 
 Exit status: 0; 1 if a reply was wrong, or the server could not be reached; 2 if used wrongly.
 """
-# Seqids are put into a pipeline, and looked for in the replies, a column at a time: the first bytes
-# of all of them, then the second ones. So a call costs this program a tenth of a microsecond, far
-# less than it costs a server.
+# Sequence IDs are written into a pipeline, and compared in the replies, column by column: first the
+# first bytes of all of them, then the second bytes. So a call costs this program a tenth of a
+# microsecond, far less than it costs a server.
 import argparse
 import array
 import collections
@@ -27,7 +27,7 @@ import sys
 import time
 import typing
 
-PIPELINE_BYTES = 64 * 1024   # what a server reads at once
+PIPELINE_BYTES = 64 * 1024   # the most that a server reads at once
 RECEIVE_BYTES = 256 * 1024
 FIRST_SEQIDS = (1 << 28, 3 << 27)  # a varint of five bytes; its last does not change for hours
 POLL_S = 0.1
@@ -35,21 +35,22 @@ CONNECT_LIMIT_S = 20
 SPARE_DESCRIPTORS = 32
 
 TICK_S = 0.01
-BYTE_EVERY_TICKS = 20        # 0.2 s a byte: some 7 s a message, and a server allows 10 s
+# 0.2 s per byte: about 7 s per message, of the 10 s that a server allows
+BYTE_EVERY_TICKS = 20
 BITE_BYTES = 7
 SMALL_BUFFER_BYTES = 4096
-BATCH = 10000                # the largest that is allowed by default
+BATCH = 10000                # the largest batch allowed by default
 SMALL_BATCH = 1000
 
 CALL, REPLY, EXCEPTION = 1, 2, 3
-WORKER_ID_UNAVAILABLE = 3    # its field in the result of get_ids
+WORKER_ID_UNAVAILABLE = 3    # its field ID in the result of get_ids
 
 
 class WrongReply(Exception):
     pass
 
 
-# Messages: what stands before the seqid, and what stands behind it
+# Messages: the part before the sequence ID, and the part after it
 
 
 def strict(kind, method):
@@ -82,8 +83,8 @@ def varint_columns(first, count):
 
 
 class Call:
-    """A call that is made again and again, framed, with another seqid each time; and what the
-    beginning of its reply looks like."""
+    """A call that is made repeatedly, framed, with a different sequence ID each time, and the
+    beginning of its reply."""
 
     def __init__(self, method, arguments=b"\0", form=strict):
         before, behind = form(CALL, method)
@@ -103,7 +104,8 @@ class Call:
         self.head_bytes = self._field_at + (3 if self._has_fields else 1)
 
     def pipeline(self, first, count):
-        """So many calls, with seqids from there on; good until the next one is made."""
+        """Returns this many calls, with sequence IDs from `first` on. Valid until the next call of
+        this function."""
         buffer = self._pipelines.get(count)
         if buffer is None:
             buffer = self._pipelines[count] = bytearray(self.frame * count)
@@ -112,8 +114,8 @@ class Call:
         return buffer
 
     def check(self, data, at, seqid):
-        """Of the reply that begins there: its bytes, and the field of the exception that it brings,
-        0 for none and -1 for an untyped one. WrongReply if it is none to this call."""
+        """Checks the reply at `at`. Returns its length, and the field ID of its exception: 0 for
+        none, -1 for an untyped one. Raises WrongReply if it is not the reply to this call."""
         size = 4 + int.from_bytes(data[at:at + 4], "big")
         number = b"".join(self.columns(seqid, 1))
         head = data[at + 4:at + self._field_at]
@@ -127,8 +129,8 @@ class Call:
         return size, int.from_bytes(field, "big") if self._has_fields else 0
 
     def count_alike(self, data, at, end, size, first):
-        """How many replies from there on have the head of the first, but for seqids that go on from
-        @first: all up to @end, or else 1."""
+        """Returns how many replies from `at` on have the same head as the first one, except for
+        consecutive sequence IDs from `first` on: all up to `end`, or else 1."""
         count = (end - at) // size
         end = at + count * size
         columns = self.columns(first, count)
@@ -145,25 +147,27 @@ class Call:
 class Counts:
     sent: int = 0
     replies: int = 0
-    errors: int = 0       # of the replies
-    unavailable: int = 0  # of the errors: WorkerIdUnavailable
+    errors: int = 0       # number of replies with an exception
+    unavailable: int = 0  # number of errors that are WorkerIdUnavailable
     wrong: int = 0
-    closed: int = 0       # connections, by the server
+    closed: int = 0       # number of connections that the server has closed
     longest_wait_s: float = 0
 
 
 class Connection:
-    """One call's connection: what is awaited on it, and where in the replies it stands."""
+    """A connection, its open calls, and its position in the replies."""
 
     def __init__(self, address, call, counts, receive_buffer=None):
         self.call = call
         self.counts = counts
-        self.next = self.oldest = random.randrange(*FIRST_SEQIDS)  # to be sent; awaited
+        # sequence ID of the next call, and of the oldest open call
+        self.next = self.oldest = random.randrange(*FIRST_SEQIDS)
         self.unsent = b""
         self.replies = 0
-        self.left_out = 0  # of a body whose head is checked
-        self.rest = b""    # of a head
-        self.waits = collections.deque()  # of each pipeline: its last seqid, when it was sent
+        self.left_out = 0  # bytes left of a body whose head was checked
+        self.rest = b""    # part of a head
+        # for each pipeline: its last sequence ID, and when it was sent
+        self.waits = collections.deque()
         self.socket = socket.socket()
         if receive_buffer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
@@ -197,8 +201,8 @@ class Connection:
         self.unsent = bytes(memoryview(data)[sent:])
 
     def receive(self, buffer, limit=RECEIVE_BYTES):
-        """Reads once; how many replies begin in it. Raises WrongReply, and ConnectionError if it is
-        over."""
+        """Reads once. Returns how many replies begin in the bytes. Raises WrongReply, or
+        ConnectionError at the end of the connection."""
         kept = len(self.rest)
         buffer[:kept] = self.rest
         try:
@@ -219,7 +223,7 @@ class Connection:
             if self.awaited == 0:
                 raise WrongReply("a reply to no call")
             size, field = self.call.check(data, at, self.oldest)
-            # a second try in the same bytes would be as slow as it would be vain
+            # a second try in the same bytes would be slow and fail again
             count = self.call.count_alike(data, at, min(length, at + size * self.awaited), size,
                                           self.oldest) if alike and length - at >= size else 1
             alike = count > 1
@@ -244,7 +248,7 @@ class Connection:
         self.counts.longest_wait_s = max(self.counts.longest_wait_s, time.monotonic() - since)
 
     def close(self):
-        if self.waits:  # still
+        if self.waits:  # some pipelines are still open
             self._note_wait(self.waits[0][1])
         self.socket.close()
 
@@ -257,7 +261,7 @@ class Connection:
 
 
 class Neighbour:
-    """Connections that say nothing; what the others have in common."""
+    """Silent connections; the base class of the other neighbours."""
     tick_s = None
     receive_buffer = None
     reads = True
@@ -269,18 +273,18 @@ class Neighbour:
         self.counts = Counts()
         self.epoll = select.epoll()
         self.buffer = bytearray(RECEIVE_BYTES)
-        self.connections = {}  # by descriptor
-        self.silent = 0        # of those that are closed
+        self.connections = {}  # maps a descriptor to a Connection
+        self.silent = 0        # longest silence of closed connections
         self.ended = False
 
     def begin(self, connection):
-        """The first traffic of a connection."""
+        """Sends the first traffic of a connection."""
 
     def go_on(self, connection, n_replies):
-        """So many replies have come."""
+        """Handles the arrival of replies."""
 
     def tick(self):
-        """Each tick_s seconds."""
+        """Called every tick_s seconds."""
 
     def connect(self, number):
         connection = Connection(self.address, self.calls[number % len(self.calls)], self.counts,
@@ -299,7 +303,7 @@ class Neighbour:
             self.attempt(fd, connection, self.begin)
 
     def attempt(self, fd, connection, step, *arguments):
-        """One step of a connection, which may be its last."""
+        """Makes one step of a connection, which may be its last."""
         had = connection.unsent
         try:
             step(connection, *arguments)
@@ -348,8 +352,8 @@ class Neighbour:
 
 
 class Refilling(Neighbour):
-    """Calls in flight on each connection: as soon as only so many are left, all are there again."""
-    high = None  # as many as fit a pipeline
+    """Keeps calls in flight on each connection: if only `low` are left, sends more up to `high`."""
+    high = None  # None: as many as fit in a pipeline
 
     def limits(self, connection):
         return 0, self.high or connection.call.fit
@@ -376,8 +380,8 @@ class OneByOne(Refilling):
 
 
 class Resets(Neighbour):
-    """A pipeline on each connection, reset unread: by turns the oldest one, and the newest, most
-    likely while its calls are being answered."""
+    """Sends a pipeline on each connection, and resets the connection without reading. Alternates
+    between the oldest connection and the newest, whose calls are probably being answered."""
     tick_s = 0.001
     reads = False
 
@@ -400,8 +404,8 @@ class Resets(Neighbour):
 
 
 class SlowReaders(Neighbour):
-    """As many calls as are taken; every other connection reads a few bytes now and then, the rest
-    nothing."""
+    """Sends as many calls as the server accepts. Every other connection reads a few bytes now and
+    then, the others read nothing."""
     tick_s = TICK_S
     receive_buffer = SMALL_BUFFER_BYTES
     reads = False
@@ -426,7 +430,7 @@ class SlowReaders(Neighbour):
 
 
 class SlowWriters(Neighbour):
-    """A call byte by byte, and the next once it is answered."""
+    """Sends a call byte by byte, and the next one after its reply."""
     tick_s = TICK_S
 
     def __init__(self, *arguments):
@@ -434,7 +438,7 @@ class SlowWriters(Neighbour):
         self.ticks = 0
 
     def begin(self, connection):
-        """Each is somewhere else in its first call."""
+        """Starts each connection at another position in its first call."""
         self.write(connection, random.randrange(1, len(connection.call.frame)))
 
     def events_for(self, connection):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run as pictures: SVG, all of one width, in colours that the colour-blind can tell apart."""
+"""Plots of a run: SVG, all of the same width, in colours that the colour-blind can distinguish."""
 import bisect
 import itertools
 import math
@@ -57,7 +57,8 @@ def _figure(title, height, rows=1, columns=1, **more):
 
 
 def _bars(axes, labels, values, colors, form):
-    """Horizontal, the first at the top, medians with whiskers from the least to the most."""
+    """Draws horizontal bars, the first at the top: medians with whiskers from the smallest to the
+    largest value."""
     medians = [statistics.median(some) for some in values]
     reach = [[middle - min(some) for middle, some in zip(medians, values)],
              [max(some) - middle for middle, some in zip(medians, values)]]
@@ -95,7 +96,7 @@ def _throughput(figures):
 
 
 def _quantiles(histogram, fractions):
-    """The upper end of the bucket that each fraction of the calls lies in."""
+    """Returns the upper end of the bucket that contains each quantile of the calls."""
     counts = list(itertools.accumulate(bucket["calls"] for bucket in histogram))
     return [histogram[bisect.bisect_left(counts, fraction * counts[-1])]["up_to_us"]
             for fraction in fractions]
@@ -131,7 +132,7 @@ def _latency(figures):
 
 
 def _line(axes, name, points, values_at):
-    """Medians; nothing where there are no figures."""
+    """Draws a line of medians. Points without figures are left out."""
     found = [(load, values_at(at)) for load, at in points]
     found = [(load, values) for load, values in found if values]
     if found:
@@ -195,14 +196,15 @@ PLOTS = {"throughput": _throughput, "latency": _latency, "cost": _cost, "generat
 
 
 def _save(figure, path):
-    """As text that a repository takes: without a date, and without blanks at the ends of lines."""
+    """Saves a figure as text for a repository: without a date, and without blanks at the ends of
+    lines."""
     figure.savefig(path, metadata={"Date": None})
     lines = path.read_text().splitlines()
     path.write_text("".join(f"{line.rstrip()}\n" for line in lines))
 
 
 def draw(run, directory):
-    """Writes what there are figures for; returns the names."""
+    """Writes the plots for which there are figures. Returns their names."""
     figures = Figures(run["records"])
     drawn = []
     with pyplot.rc_context(STYLE):

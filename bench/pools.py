@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""IDs in the caller's own process: the pool of the client library, beside CachedUidGenerator, which
-is as much to a program in Java."""
+"""Measures IDs in the caller's process: the pool of the client library, and CachedUidGenerator, its
+counterpart in Java."""
 import contextlib
 import functools
 import json
@@ -9,13 +9,13 @@ import subprocess
 from servers import SUBJECT, SUBJECT_SECOND, running
 from tools import ROOT, Failure, run_to_its_end
 
-POOL = "pool"  # no server, but it takes part like one
+POOL = "pool"  # not a server, but measured in the same way
 CACHED = "cached-uid-java"
 CACHED_POINT = "in process"
 CACHED_S = 12
 LIMIT_S = 60
 KILL_RATE = 1000000
-# Of a burst all threads take so many together, of what is in hand at this rate: 50,000.
+# At this rate, the prefetch buffer contains enough IDs for the bursts of all threads: 50,000.
 BURST_RATE = 1000000
 BURST_IDS = 20000
 
@@ -33,7 +33,7 @@ KILL_POINT = "kill -9"
 
 @contextlib.contextmanager
 def _servers(build, count):
-    """HOST:PORT -> process."""
+    """Starts servers. Yields {HOST:PORT: process}."""
     with contextlib.ExitStack() as stack:
         started = [stack.enter_context(running(name, build))
                    for name in (SUBJECT, SUBJECT_SECOND)[:count]]
@@ -68,7 +68,7 @@ def _issued(build, address):
 
 
 def _measure_kill(seconds, build):
-    """The server that is asked is killed half-way."""
+    """Kills the server in use half-way."""
     with _servers(build, 2) as servers:
         command = _command(build, servers, seconds, rate=KILL_RATE)
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -84,7 +84,7 @@ def _measure_kill(seconds, build):
 
 
 def _measure_cached(build):
-    """Nanoseconds an ID costs, by threads."""
+    """Returns the nanoseconds per ID, by number of threads."""
     command = [ROOT / "bench" / "generator" / "run", "--json", "--build-dir", build,
                "--rounds", "1"]
     printed, complaints = run_to_its_end(command)
@@ -96,7 +96,8 @@ def _measure_cached(build):
 
 
 def measures(seconds):
-    """(who, point, about how many seconds, what measures it) of one round."""
+    """Returns the steps of one round: (name, point, approximate seconds, function that
+    measures)."""
     yield CACHED, CACHED_POINT, CACHED_S, _measure_cached
     for threads in (1, 2):
         settings = {"threads": threads, "rate": BURST_RATE, "burst": BURST_IDS // threads}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a process costs, as the kernel counts it, and how soon a server answers."""
+"""The resources of a process, as the kernel counts them, and the time until a server answers."""
 import contextlib
 import pathlib
 import random
@@ -17,7 +17,8 @@ REPLY_BYTES = 34
 
 
 def cpu_ns(pid):
-    """CPU time of the threads that a process has now; the kernel's scheduler counts in ns."""
+    """Returns the CPU time of the current threads of a process, from the kernel's scheduler,
+    in ns."""
     total = 0
     for path in pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat"):
         with contextlib.suppress(OSError):  # a thread that just ended
@@ -26,7 +27,7 @@ def cpu_ns(pid):
 
 
 def children(pid):
-    """The processes that it has started and that are there."""
+    """Returns the running children of the process."""
     found = []
     for path in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(OSError):
@@ -35,7 +36,7 @@ def children(pid):
 
 
 def memory_bytes(pid):
-    """Resident, proportional and anonymous memory; nothing of a process that is gone."""
+    """Returns the resident, proportional and anonymous memory; {} if the process has ended."""
     try:
         text = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text()
     except OSError:
@@ -45,7 +46,7 @@ def memory_bytes(pid):
 
 
 def kernel_and_all_ticks(pid):
-    """CPU time of a process since its start: in the kernel, and all of it."""
+    """Returns the CPU time of a process since its start: in the kernel, and in all."""
     try:
         text = pathlib.Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -63,14 +64,14 @@ class Sample(typing.NamedTuple):
 
 
 class Sampler(threading.Thread):
-    """Reads the CPU time of a process, and if asked its memory, until it is told to stop."""
+    """Samples the CPU time of a process, and optionally its memory, until it is stopped."""
 
     def __init__(self, pid, with_memory=False):
         super().__init__(daemon=True)
         self.pid = pid
         self.with_memory = with_memory
         self.samples = []
-        self.memory = {}  # the most that was seen
+        self.memory = {}  # the largest values
         self.enough = threading.Event()
 
     def run(self):
@@ -90,8 +91,8 @@ class Sampler(threading.Thread):
         self.join()
 
     def cpu(self, since, until):
-        """CPU seconds a second between two times, and how much of that is the kernel's; nothing if
-        too little was seen of it."""
+        """Returns the CPU seconds per second between two times, and the kernel's part; nothing if
+        there are too few samples."""
         inside = [sample for sample in self.samples if since <= sample.time_s <= until]
         if len(inside) < 2:
             return {}
@@ -114,14 +115,14 @@ def _receive(connection, wanted):
 
 
 def _get_id(seqid):
-    """The call in its frame, and what its reply begins with behind the frame's length."""
+    """Returns the framed call, and the beginning of its reply after the frame's length."""
     method = struct.pack(">i6si", 6, b"get_id", seqid)
     call = b"\x80\x01\x00\x01" + method + b"\x0b\x00\x01\x00\x00\x00\x05bench\x00"
     return struct.pack(">i", len(call)) + call, b"\x80\x01\x00\x02" + method
 
 
 def first_id(address, limit_s):
-    """Connects as soon as there is somebody, and returns the first ID that comes."""
+    """Connects as soon as the server listens, and returns the first ID."""
     deadline = time.monotonic() + limit_s
     call, reply_head = _get_id(random.randrange(1 << 31))
     while True:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run as Markdown: the machine, the goals, a table of each experiment, what failed."""
+"""Reports a run as Markdown: the machine, the goals, a table for each experiment, and failures."""
 import statistics
 
 import handshakes
@@ -24,7 +24,7 @@ PLOTS = {
 
 
 def _table(head, rows):
-    """Every column but the first is a number, and stands to the right."""
+    """Makes a table. Every column except the first has numbers, and is aligned right."""
     lines = ["| " + " | ".join(head) + " |", "|---" + "|--:" * (len(head) - 1) + "|"]
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
 
@@ -113,7 +113,7 @@ def _neighbours(figures):
 
 
 def _whats():
-    """What the kinds of neighbours do; kinds that do the same, in one line."""
+    """Describes the kinds of neighbours. Kinds that do the same have one line."""
     names = {}
     for name, kind in KINDS.items():
         names.setdefault(kind.what, []).append(name)
@@ -209,7 +209,7 @@ def _audit(figures):
 
 
 def _with_and_without(figures, experiment, name):
-    """A table of what `name` does beside the server itself."""
+    """Returns a table that compares `name` with the plain server."""
     rows = []
     for at in ("16x1", "16x32"):
         having, without = (figures.values(experiment, each, at, "calls_per_s")
@@ -353,7 +353,7 @@ def _failures(figures):
 
 
 def markdown(run, plots=()):
-    """What a run, as bench/run --json has it, comes to. plots: names of those that were drawn."""
+    """Returns the report of a run in the form of bench/run --json. plots: names of the plots."""
     figures = Figures(run["records"])
     options = run["options"]
     parts = ["# What `bench/run` measured",
@@ -372,7 +372,8 @@ def markdown(run, plots=()):
 
 
 def is_good(run):
-    """Whether all was measured and, if the rounds are enough for a verdict, all goals are met."""
+    """Returns whether everything was measured and, if there were enough rounds for a verdict, all
+    goals are met."""
     figures = Figures(run["records"])
     options = run["options"]
     if figures.failures or not figures.records:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What bench/scale measures: each step yields a dict of figures."""
+"""The steps of bench/scale. Each step yields dicts of figures."""
 import contextlib
 import dataclasses
 import functools
@@ -20,27 +20,28 @@ from servers import SUBJECT
 from surge import Watch, growth, highest, slices
 from tools import ROOT, Failure, run_to_its_end, say, spawn, wait_for_log
 
-BUSY_SHARE = 0.9       # of all cores: beyond that a run says what the machine can do, no more
-CARRIED_SHARE = 0.6    # what pools and servers together are to take of them
+BUSY_SHARE = 0.9       # share of all cores; above it, a run only shows the machine's limit
+CARRIED_SHARE = 0.6    # share of the cores for pools and servers together
 TRIAL_POOLS = 40
 QUIET_LIMIT_S = 120
-OTHERS_CPU = 0.2       # cores, that others may use meanwhile
+OTHERS_CPU = 0.2       # cores that other processes may use meanwhile
 TRIES = 3
 STEADY_S = 1
-DEAD_S = 4             # a server is gone for so long: pools rest 2 to 4 s by then
-RUN_IDS = 100          # about what a pool asks for
+DEAD_S = 4             # how long a server is dead: the pools' backoff is then 2 to 4 s
+RUN_IDS = 100          # approximate number of IDs per request of a pool
 LOAD_LIMIT_S = 60
 CLAIM_LIMIT_S = 60
 RESERVATIONS_MS = (10000, 1000)
-WARMUP_S = 15          # for the just-in-time compiler, and for reservations to have grown
+# for the just-in-time compiler, and until reservations have their full length
+WARMUP_S = 15
 
 
 class NotThere(Failure):
-    """What is to be measured does not exist, which is nobody's fault."""
+    """The step does not apply to this build, which is not an error."""
 
 
 def _each(span, alone_cpu, count):
-    """What one of so many costs a fleet, a second."""
+    """Returns the cost of one of `count` holders for a fleet, per second."""
     return {"cpu_us": (span.servers_cpu - alone_cpu) * 1e6 / count, "calls": span.calls / count,
             "bytes_received": span.bytes_received / count, "bytes_sent": span.bytes_sent / count}
 
@@ -50,7 +51,7 @@ def _alone_cpu(fleet, options):
 
 
 def _undisturbed(options, take):
-    """What take() measures, when others have left the machine alone."""
+    """Returns the result of take(), repeated until other processes did not disturb it."""
     for _ in range(1 if options.impatient else TRIES):
         if not options.impatient:
             machine.wait_until_quiet(QUIET_LIMIT_S)
@@ -80,7 +81,7 @@ def _take_pools(options, build, servers, count, rate):
 
 
 def _carried(options, build, rate):
-    """How many pools are to take at that rate: all, or as many as this machine has cores for."""
+    """Returns how many pools take at this rate: all, or as many as this machine can run."""
     if rate == 0 or options.pools <= TRIAL_POOLS:
         return options.pools
     span = _measure_pools(options, build, options.servers, TRIAL_POOLS, rate)["span"]
@@ -89,7 +90,8 @@ def _carried(options, build, rate):
 
 
 def pools(options, build):
-    """Idle and taking, from all the servers; and taking from one of them alone."""
+    """Measures pools that are idle, that take from all servers, and that take from a single
+    server."""
     taking = _carried(options, build, options.rate)
     cases = ((options.servers, options.pools, 0), (options.servers, taking, options.rate),
              (1, taking, options.rate))
@@ -98,7 +100,7 @@ def pools(options, build):
 
 
 def _die_and_return(fleet, holders, watched_s):
-    """One server of the fleet is killed, and comes back: what the others were asked for."""
+    """Kills one server of the fleet and restarts it. Returns the load on the others."""
     watch = Watch(fleet)
     holders.report()
     watch.run(time.monotonic() + STEADY_S)
@@ -138,8 +140,8 @@ def _measure_death(options, build, servers, make):
 
 
 def death(options, build):
-    """Of all servers, with all the pools idle and with as many as take; and of two, where the
-    pools have to wait for the one that is gone."""
+    """Measures a death among all servers, with idle and with taking pools; and among two servers,
+    when the pools must wait for the dead one."""
     taking = _carried(options, build, options.rate)
     cases = ((options.servers, options.pools, 0), (2, options.pools, 0),
              (options.servers, taking, options.rate))
@@ -177,7 +179,7 @@ def relays(options, build):
 
 
 def server(options, build):
-    """One that is as busy as it can be with what pools ask for."""
+    """Measures one server under full load with the requests of pools."""
     with Fleet(build, 1) as fleet:
         command = [build / "ctl" / "snowflakectl", "--server", fleet.addresses[0], "bench",
                    "--json", "--call=get_id_runs", f"--count={RUN_IDS}", "--connections=100",
@@ -199,7 +201,8 @@ def _slab_bytes():
 
 
 def connections(options, build):
-    """Memory of those that are open and silent. Of the kernel's half is the other end's."""
+    """Measures the memory of silent connections. Half of the kernel's memory belongs to the other
+    end."""
     with Fleet(build, 1) as fleet, contextlib.ExitStack() as ending:
         host, _, port = fleet.addresses[0].rpartition(":")
         before = memory_bytes(fleet.pids[0])["rss"], _slab_bytes()
@@ -216,7 +219,7 @@ def connections(options, build):
 
 
 def _zookeeper():
-    """Of the tests, which have one of their own."""
+    """Returns the tests' ZooKeeper module."""
     sys.path.insert(0, str(ROOT / "tests" / "integration"))
     import zookeeper
     return zookeeper.Standalone()
@@ -246,7 +249,7 @@ def _registered(build, connect_string, count, reservation_ms):
 
 
 def zookeeper(options, build):
-    """Servers that do nothing but extend their reservations, seldom and often."""
+    """Measures servers that only extend their reservations, seldom and often."""
     points = []
     with _zookeeper().start() as owner:
         for reservation_ms in RESERVATIONS_MS:

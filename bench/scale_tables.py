@@ -1,30 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures of bench/scale as tables, and what they come to for fleets that are larger."""
+"""The figures of bench/scale as tables, and a model for larger fleets."""
 import math
 
 HOSTS = (10, 1000, 100000)
-LAYOUT_IDS_PER_S = 4096000  # of one worker ID
-LAYOUT_SHARE = 0.5          # of that, so that one server's clients find room at another
+LAYOUT_IDS_PER_S = 4096000  # limit of one worker ID
+LAYOUT_SHARE = 0.5          # share of it, so that another server can take over the clients of one
 MAX_CONNECTIONS = 10000     # snowflaked's default
-CONNECTION_SHARE = 0.5      # of that: pools draw at random, and those of a dead server come on top
+# share of it: pools choose at random, and those of a dead server are added
+CONNECTION_SHARE = 0.5
 CONNECTIONS_EACH = 2
 LEAST_SERVERS = 3           # one may die while another is restarted
-CORES = 1                   # of a server, that calls are to take
-WORKER_IDS = 32             # of a datacenter
-SPARE = 2                   # worker IDs for each server: all may be killed and replaced at once
+CORES = 1                   # cores of a server that calls may use
+WORKER_IDS = 32             # worker IDs of a datacenter
+SPARE = 2                   # worker IDs per server: all servers may be killed and replaced at once
 WRITE_EVERY_S = 150         # a quarter of --reservation
-READS_PER_S = (4, 1000)     # for lists: of one server, of all (docs/internals/registration.md)
-READ_US = 80                # of ZooKeeper's processor (likewise)
+# for lists: by one server, by all servers (docs/internals/registration.md)
+READS_PER_S = (4, 1000)
+READ_US = 80                # CPU time of ZooKeeper per read (likewise)
 
 
 def table(heads, rows):
-    """Markdown; the first column to the left."""
+    """Returns a Markdown table. The first column is aligned left."""
     lines = [heads, ["---", *["--:"] * (len(heads) - 1)], *rows]
     return "".join(f"| {' | '.join(map(str, line))} |\n" for line in lines)
 
 
 def rounded(value, digits=2):
-    """So many digits that say something, and no more."""
+    """Rounds to this many significant digits."""
     shown = float(f"{value:.{digits}g}")
     places = max(0, digits - 1 - math.floor(math.log10(abs(shown)))) if shown else 0
     return f"{shown:,.{places}f}"
@@ -44,7 +46,7 @@ def _at(rate):
 
 
 def costs(figures):
-    """What one more pool or relay costs."""
+    """Returns the table of the costs of one more pool or relay."""
     rows = [_cost_row(f"pool, {_at(point['rate'])}", point["servers"], point["pools"], point)
             for point in figures.get("pools", {}).get("points", [])]
     if "relays" in figures:
@@ -109,7 +111,7 @@ def memory(figures):
 
 
 def zookeeper_costs(figures):
-    """(us of its processor that a write costs, us a second that the sessions cost)."""
+    """Returns (us of CPU time per write, us per second for the sessions)."""
     seldom, often = figures["zookeeper"]["points"]
     write_us = (often["cpu_us"] - seldom["cpu_us"]) / (often["writes"] - seldom["writes"])
     return write_us, max(0, seldom["cpu_us"] - write_us * seldom["writes"])
@@ -128,15 +130,15 @@ def zookeeper(figures):
     return table(["ZooKeeper, a second", "writes", "requests", "us of CPU"], rows)
 
 
-# What is to come of no death
+# Limits for the death of a server
 
-AT_ONCE = 0.5     # of the connections that were lost; within 100 ms
-FEW = 50          # connections: so few may come together
-ANEW = 2          # connections for each that was lost
+AT_ONCE = 0.5     # share of the lost connections, within 100 ms
+FEW = 50          # connections: this many may come together
+ANEW = 2          # connections per lost connection
 
 
 def _storms_of(point):
-    """(whether, what it is) of all that would be wrong."""
+    """Returns (whether it occurred, description) for each fault."""
     at_once, back = (point[name]["100 ms"]["connections"] for name in ("surge", "return"))
     limit = max(FEW, AT_ONCE * point["lost"])
     return [
@@ -149,7 +151,7 @@ def _storms_of(point):
 
 
 def storms(figures):
-    """What went wrong when a server died or came back."""
+    """Returns the faults at the death or the return of a server."""
     points = list(figures.get("death", {}).get("points", []))
     if "relays" in figures:
         points.append(figures["relays"]["death"])
@@ -161,7 +163,7 @@ def storms(figures):
 
 
 def servers_for(hosts, rate, calls, us_per_call):
-    """(how many servers, what asks for that many)."""
+    """Returns (number of servers, reason for this number)."""
     wishes = {
         "one fails while another restarts": LEAST_SERVERS,
         "IDs": math.ceil(hosts * rate / (LAYOUT_IDS_PER_S * LAYOUT_SHARE)),
@@ -173,7 +175,7 @@ def servers_for(hosts, rate, calls, us_per_call):
 
 
 def _model_of(hosts, point, busy_us, write_us):
-    """What so many hosts need, by what it is."""
+    """Returns the needs of this many hosts, by name."""
     rate, each = point["rate"], point["each"]
     calls = hosts * each["calls"]
     servers, why = servers_for(hosts, rate, each["calls"], busy_us)
@@ -199,7 +201,8 @@ def _model_of(hosts, point, busy_us, write_us):
 
 
 def model(figures):
-    """Of hosts with a pool or a relay each, which all take at the rate that was measured."""
+    """Returns the model for hosts with a pool or a relay each, which all take at the measured
+    rate."""
     taking = [point for point in figures.get("pools", {}).get("points", [])
               if point["rate"] and not point["overloaded"]]
     if not taking or "zookeeper" not in figures or "server" not in figures:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The servers that are measured: how each is started, and how it says where it listens."""
+"""The measured servers: how each is started, and how it reports its address."""
 import contextlib
 import dataclasses
 import pathlib
@@ -12,23 +12,23 @@ from tools import LOOPS, keep_to, spawn, wait_for_log
 
 SUBJECT = "snowflaked"
 BARE = "epoll-fixed"
-# The same server with 2^22 IDs a millisecond, so that the layout is no wall.
+# The same server with 2^22 IDs per millisecond, so that the layout is no limit.
 SUBJECT_WIDE = "snowflaked-wide"
 WIDE_LAYOUT = ("epoch_ms=1288834974657,tick_ms=1,time_bits=41,datacenter_bits=0,worker_bits=0,"
                "sequence_bits=22")
 # The same server with every ID in an audit log.
 SUBJECT_AUDITED = "snowflaked-audited"
-# The same server, with a worker ID of its own beside another.
+# A second server, with another worker ID.
 SUBJECT_SECOND = "snowflaked-second"
-# The same server, which Prometheus asks for its metrics.
+# The same server, whose metrics are requested as by Prometheus.
 SUBJECT_SCRAPED = "snowflaked-scraped"
-# The same server on a local socket, and the bare one.
+# The same server on a local socket, and the bare server on one.
 SUBJECT_LOCAL = "snowflaked-local"
 BARE_LOCAL = "epoll-fixed-local"
-# The same program as a relay of another server.
+# The same program as a relay for another server.
 SUBJECT_RELAY = "snowflaked-relay"
-# The same server with TLS, also such that clients show certificates; and nginx, likewise, with so
-# many worker processes.
+# The same server with TLS, and with client certificates; and nginx likewise, with this many worker
+# processes.
 SUBJECT_TLS = "snowflaked-tls"
 SUBJECT_MUTUAL = "snowflaked-mutual-tls"
 NGINX = "nginx"
@@ -45,21 +45,23 @@ LISTENING = (rb"event=listening address=(?:(?:tls:)?127\.0\.0\.1:(?=\d)|(?=unix:
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """Where a server runs: the build it is of, a directory of its own, a port that is free."""
+    """The environment of a server: the build, its own directory, and a free port."""
     build: pathlib.Path
     directory: pathlib.Path
     port: int
-    upstream: str = ""  # HOST:PORT of the server whose IDs a relay hands on
+    upstream: str = ""  # HOST:PORT of the server whose IDs a relay hands out
 
 
 @dataclasses.dataclass(frozen=True)
 class Server:
-    command: typing.Callable  # of a Place: the command line
-    listens: bytes            # what its log says then; its port, if that is not the Place's
+    command: typing.Callable  # takes a Place, returns the command line
+    # log text when it listens; contains its port if that is not the Place's
+    listens: bytes
     what: str
     call: str = "get_id"
     warmup_s: float = 0.5
-    tls: tuple = ()  # whose certificates it needs in its directory (certificates.py), its own first
+    # owners of the certificates that it needs in its directory (certificates.py), itself first
+    tls: tuple = ()
 
 
 def _snowflaked(*more):
@@ -211,8 +213,8 @@ def free_port():
 
 @contextlib.contextmanager
 def running(name, build, cores=(), upstream=""):
-    """A server that serves, in a directory of its own, on those cores if there are any: yields its
-    process, its port (or unix:PATH) and the directory."""
+    """Runs a server in its own directory, on these cores if there are any. Yields its process, its
+    port (or unix:PATH) and the directory."""
     with tempfile.TemporaryDirectory(prefix="snowflake-bench-") as directory:
         place = Place(build, pathlib.Path(directory), free_port(), upstream)
         log = place.directory / "log"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the death of a server, and its return, bring to the others: counted each 10 ms."""
+"""Measures the load on other servers at the death and the return of a server, every 10 ms."""
 import bisect
 import time
 import typing
@@ -10,14 +10,14 @@ GROWTH_S = (0.1, 0.3, 1, 3, 10)
 
 
 class Sample(typing.NamedTuple):
-    """Of some servers together, since their start."""
+    """Totals of some servers since their start."""
     time_s: float
-    connections: int  # that were accepted
+    connections: int  # accepted connections
     calls: int
 
 
 class Watch:
-    """Asks each server of a fleet again and again, and does at set times what is to be done."""
+    """Samples each server of a fleet, and runs actions at given times."""
 
     def __init__(self, fleet):
         self._fleet = fleet
@@ -34,13 +34,13 @@ class Watch:
 
 
 def at(samples, time_s):
-    """(connections, calls) until then."""
+    """Returns (connections, calls) until this time."""
     index = bisect.bisect_right(samples, time_s, key=lambda sample: sample.time_s)
     return samples[index - 1][1:] if index else (0, 0)
 
 
 def slices(of_servers, since_s, until_s, slice_s):
-    """(connections, calls) of all these servers together, in each slice of the time."""
+    """Returns the (connections, calls) of all these servers together, in each slice of the time."""
     count = round((until_s - since_s) / slice_s)
     edges = [[sum(column) for column in
               zip(*(at(samples, since_s + number * slice_s) for samples in of_servers))]
@@ -50,7 +50,7 @@ def slices(of_servers, since_s, until_s, slice_s):
 
 
 def highest(of_servers, since_s, until_s):
-    """The most that came in one slice, for each length of them."""
+    """Returns the most that came in one slice, for each length of a slice."""
     found = {}
     for slice_s in SLICES_S:
         parts = slices(of_servers, since_s, until_s, slice_s)
@@ -60,6 +60,6 @@ def highest(of_servers, since_s, until_s):
 
 
 def growth(samples, since_s):
-    """How many connections a server has been asked for, by the seconds since its return."""
+    """Returns how many connections a server has accepted, by the seconds since its return."""
     return {f"{after_s:g}": at(samples, since_s + after_s)[0] for after_s in GROWTH_S
             if samples and samples[-1].time_s >= since_s + after_s}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the programs in bench/ stand on: messages, failures, packages, the build, processes."""
+"""Shared by the programs in bench/: messages, failures, packages, the build, processes."""
 import contextlib
 import os
 import pathlib
@@ -11,7 +11,7 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-LOOPS = max(1, (os.cpu_count() or 1) // 2)  # of the servers that have loops; snowflaked's default
+LOOPS = max(1, (os.cpu_count() or 1) // 2)  # loops of servers that have loops: snowflaked's default
 
 STOP_LIMIT_S = 10
 LOOK_EVERY_S = 0.005
@@ -19,13 +19,13 @@ LOOK_EVERY_S = 0.005
 _CORES = sorted(os.sched_getaffinity(0))
 _PROGRAM = os.path.relpath(os.path.realpath(sys.argv[0]), ROOT)
 
-# Programs that serve whatever package they came in, and Debian's package of each.
+# Programs that can come from any package, and the Debian package of each.
 PROGRAMS = {"go": "golang-go", "java": "default-jre-headless", "javac": "default-jdk-headless",
             "node": "nodejs", "npm": "npm"}
 
 
 class Failure(Exception):
-    """Something that the world did; its text is the whole message."""
+    """A failure outside this program. Its text is the whole message."""
 
 
 def say(text):
@@ -44,18 +44,18 @@ def _run_quietly(command, log):
 
 
 def cores_apart():
-    """Cores for a server and others for its load; none for either if there are too few."""
+    """Returns cores for a server and other cores for its load; none if there are too few."""
     return (_CORES[:LOOPS], _CORES[LOOPS:]) if len(_CORES) > LOOPS else ((), ())
 
 
 def keep_to(cores, command):
-    """The command, for those cores only if there are any."""
+    """Returns the command, bound to these cores if there are any."""
     return ["taskset", "--cpu-list", ",".join(map(str, cores)), *command] if cores else command
 
 
 def run_to_its_end(command, limit_s=None):
-    """What a program prints, and its complaints. It and all that it started is ended whatever
-    happens."""
+    """Runs a program. Returns its output and its error messages. The program and its children are
+    always ended."""
     try:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True, start_new_session=True)
@@ -82,8 +82,8 @@ def _stop(process, limit_s):
 
 @contextlib.contextmanager
 def spawn(command, log, stop_limit_s=STOP_LIMIT_S, **settings):
-    """A process that is ended, by its own pid, whatever happens. What it says goes to the log; the
-    settings are those of Popen."""
+    """Runs a process, which is always ended, by its own pid. Its output is written to the log.
+    settings: arguments of Popen."""
     try:
         with open(log, "wb") as out:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
@@ -97,7 +97,7 @@ def spawn(command, log, stop_limit_s=STOP_LIMIT_S, **settings):
 
 
 def wait_for_log(name, process, log, pattern, limit_s):
-    """Where its log says what it is waited for: a match of the pattern, of bytes."""
+    """Waits until the log matches the pattern (bytes), and returns the match."""
     deadline = time.monotonic() + limit_s
     while time.monotonic() < deadline and process.poll() is None:
         found = re.search(pattern, log.read_bytes(), re.MULTILINE)
@@ -108,7 +108,7 @@ def wait_for_log(name, process, log, pattern, limit_s):
 
 
 def install_packages(packages, programs=()):
-    """Those packages, and those of the programs that are not there."""
+    """Installs the packages, and those of missing programs."""
     wanted = [*packages, *(PROGRAMS[name] for name in programs if not shutil.which(name))]
     command = [ROOT / "deploy" / "install-packages", "--build", *wanted]
     if subprocess.run(command, check=False).returncode != 0:
@@ -116,7 +116,7 @@ def install_packages(packages, programs=()):
 
 
 def build(directory, targets, *options):
-    """Makes the targets in a release build with those options of meson."""
+    """Builds the targets in a release build with these options of meson."""
     directory.mkdir(exist_ok=True)
     log = directory / "build.log"
     log.unlink(missing_ok=True)

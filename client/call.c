@@ -7,8 +7,9 @@
 #include "common/thrift/reader.h"
 
 #define MAX_REPLY_BYTES      65536
-#define MAX_LONG_REPLY_BYTES 16777215 /* of what grows with the fleet, or with the agents */
-#define RUN_BYTES            19       /* of a run with its two fields and its end */
+/* limit for replies that grow with the fleet or the number of agents */
+#define MAX_LONG_REPLY_BYTES 16777215
+#define RUN_BYTES            19 /* bytes of a run with its two fields and its end */
 
 #define PATIENCE_ROUND_TRIPS 8
 #define LEAST_PATIENCE_US    50000
@@ -22,8 +23,8 @@
 	(DECLARED_BY(CLIENT_RESULT_IDS) | DECLARED_BY(CLIENT_RESULT_RUNS) |                        \
 	 DECLARED_BY(CLIENT_RESULT_UUIDS))
 
-/* The exceptions of the IDL. Legacy calls have them by name only, at the start of the message of a
- * TApplicationException; later calls as fields of the result. */
+/* The exceptions of the IDL. Legacy calls have them only by name, at the start of the message of a
+ * TApplicationException; other calls as fields of the result. */
 static const struct {
 	const char *name;
 	guint results; /* DECLARED_BY() of the calls that declare it ... */
@@ -51,7 +52,7 @@ gboolean client_call_refuse_argument(GError **error, const char *what)
 }
 
 #define TLS_ALERT_MASK 0xffff0000u
-#define TLS_ALERT      0x15030000u /* the bytes that an alert of TLS begins with, as a length */
+#define TLS_ALERT      0x15030000u /* the first bytes of a TLS alert, read as a length */
 
 gboolean client_call_check_frame(guint32 length, guint max_bytes, GError **error)
 {

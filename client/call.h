@@ -9,7 +9,7 @@
  * Writes the requests and reads the replies of the calls in snowflake.thrift. No sockets.
  *
  * The generated client is not used: it accepts a reply without a result, and a reply to another
- * call, and it spins on a reply that is cut off.
+ * call, and it spins on an incomplete reply.
  */
 
 typedef enum {
@@ -19,7 +19,7 @@ typedef enum {
 	CLIENT_RESULT_RUNS,     /* a list of runs, not empty, above 0, increasing: as many IDs as
 				 * requested */
 	CLIENT_RESULT_WORKER,   /* a struct Worker */
-	CLIENT_RESULT_WORKERS,  /* a list of them */
+	CLIENT_RESULT_WORKERS,  /* a list of structs Worker */
 	CLIENT_RESULT_UUIDS,    /* a list of 16 bytes each, as many as requested, increasing */
 	CLIENT_RESULT_COUNTERS, /* a map of names to i64 */
 } ClientResult;
@@ -28,21 +28,22 @@ typedef struct {
 	const char *method;
 	ClientResult result;
 	const char *agent; /* NULL: the call has no arguments */
-	guint count;       /* of a batch: how many; else 0, and there is no such argument */
+	guint count;       /* for a batch: number of IDs; otherwise 0, without such an argument */
 } ClientCall;
 
 typedef struct {
-	gint64 number;                 /* ID and NUMBER */
-	gint64 *ids;                   /* IDS: the caller's, room for count */
-	GArray *runs;                  /* RUNS: the caller's, of SnowflakeClientIdRun, made empty
-					* first; after a failure in any state */
-	SnowflakeClientWorker *worker; /* WORKER: (transfer full), after a failure too */
-	GPtrArray *workers;            /* WORKERS: (transfer full), after a failure too */
+	gint64 number; /* ID and NUMBER */
+	gint64 *ids;   /* IDS: the caller's, room for count */
+	/* RUNS: the caller's array (element-type SnowflakeClientIdRun), which is cleared first;
+	 * undefined after a failure */
+	GArray *runs;
+	SnowflakeClientWorker *worker; /* WORKER: (transfer full), even after a failure */
+	GPtrArray *workers;            /* WORKERS: (transfer full), even after a failure */
 	guint max_workers; /* set by the caller: the rest of a longer list is skipped; 0: none */
 	guint8 (*uuids)[SNOWFLAKE_CLIENT_UUID_BYTES]; /* UUIDS: the caller's, room for count */
-	GPtrArray *counters;    /* COUNTERS: (transfer full), after a failure too */
+	GPtrArray *counters;    /* COUNTERS: (transfer full), even after a failure */
 	gint64 retry_after_ms;  /* with UNAVAILABLE; 0: unknown */
-	gboolean count_refused; /* with INVALID_ARGUMENT: it was the count, not the agent */
+	gboolean count_refused; /* with INVALID_ARGUMENT: the count was refused, not the agent */
 	guint count_limit; /* with count_refused: the largest count that is allowed; 0: unknown */
 } ClientReply;
 
@@ -52,13 +53,13 @@ typedef struct {
 #define CLIENT_CALL_MAX_COUNTERS 65536
 /* Largest number of IDs in a call, so that the reply is well below its limit. */
 #define CLIENT_CALL_MAX_COUNT    1000
-/* The same as runs: the default of a server's --max-batch. */
+/* Largest number of IDs in a call for runs: the default of a server's --max-batch. */
 #define CLIENT_CALL_MAX_RUN_IDS  10000
 
 /* Sets INVALID_ARGUMENT. Returns: %FALSE */
 gboolean client_call_refuse_argument(GError **error, const char *what);
 
-/* Checks that a frame of @length bytes can be a reply of @max_bytes at most. Returns: %FALSE with
+/* Checks that a frame of @length bytes can be a reply of at most @max_bytes. Returns: %FALSE with
  * PROTOCOL set */
 gboolean client_call_check_frame(guint32 length, guint max_bytes, GError **error);
 

@@ -78,14 +78,14 @@ ClientConnection *client_connection_begin(const SocketAddress *address, TlsClien
 	gboolean is_begun = self->fd >= 0;
 
 	if (is_begun) {
-		/* if it fails, as it does on a local socket, calls are slower at worst */
+		/* if this fails, for example on a local socket, calls are slower at worst */
 		setsockopt(self->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 		is_begun = connect(self->fd, (const struct sockaddr *)&address->bytes,
 				   address->length) == 0 ||
 			   errno == EINPROGRESS;
 	}
 	if (is_begun && *address->tls_host != '\0') {
-		errno = EPROTONOSUPPORT; /* there is nothing to speak TLS with */
+		errno = EPROTONOSUPPORT; /* there are no TLS settings */
 		if (tls != NULL)
 			self->tls = tls_client_connect(tls, self->fd, address->tls_host);
 		is_begun = self->tls != NULL;
@@ -130,7 +130,7 @@ short client_connection_events(const ClientConnection *self)
 	return has_to_send ? POLLIN | POLLOUT : POLLIN;
 }
 
-/* After a send or receive that failed with errno. */
+/* Handles errno of a failed send or receive. Returns whether the connection can continue. */
 static gboolean can_go_on(const ClientConnection *self, GError **error)
 {
 	int code = errno;
@@ -161,7 +161,7 @@ static gboolean receive_bytes(ClientConnection *self, GError **error)
 		if (n < READ_BYTES)
 			return TRUE;
 		if (self->in->len > self->max_reply_bytes)
-			return TRUE; /* more than there may be: enough to see that */
+			return TRUE; /* more bytes than allowed: report it below */
 	}
 }
 
@@ -353,7 +353,7 @@ gboolean client_connection_is_stale(ClientConnection *self)
 {
 	char byte;
 
-	/* with TLS, what came can be TLS's own, such as tickets */
+	/* with TLS, the bytes can belong to TLS itself, such as tickets */
 	return self->in->len > 0 ||
 	       tls_client_receive(self->tls, self->fd, &byte, sizeof(byte)) >= 0 || errno != EAGAIN;
 }

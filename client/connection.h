@@ -22,16 +22,16 @@ typedef enum {
 } ClientConnectionState;
 
 typedef enum {
-	CLIENT_CONNECTION_NOTHING, /* it goes on */
+	CLIENT_CONNECTION_NOTHING, /* no event: the connection continues */
 	CLIENT_CONNECTION_READY,   /* it has just become connected */
 	CLIENT_CONNECTION_REPLIED,
 	CLIENT_CONNECTION_FAILED, /* the connection is unusable */
 } ClientConnectionEvent;
 
-/* Members are for reading, except fd. */
+/* Other files only read the members, except fd. */
 typedef struct {
 	int fd;         /* -1: closed by the owner, or in the child of a fork */
-	TlsStream *tls; /* NULL: plain */
+	TlsStream *tls; /* NULL: no TLS */
 	ClientConnectionState state;
 	gboolean is_in_handshake; /* CONNECTING: connected, and in the TLS handshake */
 	guint max_reply_bytes;
@@ -100,8 +100,8 @@ ClientConnection *client_connection_new(const Address *address, TlsClient *tls, 
  * set; then it is unusable */
 gboolean client_connection_wait_ready(ClientConnection *self, ClientLimit limit, GError **error);
 
-/* Whether an idle connection is unusable: the server has closed it, or has sent bytes without a
- * call. Never waits. */
+/* Returns whether an idle connection is unusable: the server has closed it, or has sent bytes
+ * without a call. Never waits. */
 gboolean client_connection_is_stale(ClientConnection *self);
 
 /**

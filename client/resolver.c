@@ -16,14 +16,14 @@
 #include "common/socket.h"
 
 struct _Resolution {
-	_Atomic guint references; /* the caller's and the thread's */
+	_Atomic guint references; /* references of the caller and the thread */
 	_Atomic gboolean is_done;
-	int fd;                /* the thread's */
-	GPtrArray *hosts;      /* Address: names for the thread to resolve */
-	GString *failures;     /* the thread's until it is done */
-	guint n_given;         /* names that resolution_get() has returned */
-	pthread_mutex_t mutex; /* protects what follows */
-	GPtrArray *names;      /* ResolvedName, which do not change */
+	int fd;                /* used by the thread only */
+	GPtrArray *hosts;      /* (element-type Address): names that the thread resolves */
+	GString *failures;     /* used by the thread only, until it is done */
+	guint n_given;         /* number of names that resolution_get() has returned */
+	pthread_mutex_t mutex; /* protects the fields below */
+	GPtrArray *names;      /* (element-type ResolvedName): the elements do not change */
 };
 
 static void resolved_name_free(ResolvedName *name)
@@ -142,7 +142,7 @@ Resolution *resolution_new(const GPtrArray *addresses, int fd)
 			fork_guard_close_noted(&self->fd);
 		}
 	}
-	/* without a thread, the names are as unknown as if the resolver had failed */
+	/* without a thread, treat the names as if the resolver had failed */
 	if (code != 0)
 		g_string_append_printf(self->failures, "cannot start a thread for DNS lookups: %s",
 				       g_strerror(code));

@@ -168,8 +168,8 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_client_set_tls(SnowflakeClient *self,
 							  GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Puts the servers of this client into a random order, and begins with the first one. By default,
- * the order is that of the list: many clients with one list all use the same server, and if it
- * fails, all of them change to the same other server. */
+ * the order is that of the list. Then many clients with one list all use the same server, and if
+ * it fails, all of them change to the same other server. */
 SNOWFLAKE_CLIENT_EXPORT void snowflake_client_shuffle_servers(SnowflakeClient *self);
 
 /**

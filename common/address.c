@@ -40,7 +40,7 @@ static const char *host_fault(const char *host, gboolean is_bracketed)
 }
 
 /* Splits HOST:PORT. Sets *out_port to NULL if there is no port. Returns what is wrong with the
- * text, or NULL. */
+ * text; NULL: nothing. */
 static const char *split_host_port(const char *text, char **out_host, const char **out_port)
 {
 	gboolean is_bracketed = *text == '[';
@@ -60,7 +60,7 @@ static const char *split_host_port(const char *text, char **out_host, const char
 	return host_fault(*out_host, is_bracketed);
 }
 
-/* Sets an error that quotes @text. @form: the form that it should have. Returns NULL. */
+/* Sets an error that quotes @text. @form: the expected form. Returns NULL. */
 static Address *refuse_address(const char *text, const char *form, const char *fault,
 			       GError **error)
 {
@@ -70,7 +70,8 @@ static Address *refuse_address(const char *text, const char *form, const char *f
 	return NULL;
 }
 
-/* Whether @text is a local socket. "unix:7609" is not: it is port 7609 of a host named unix. */
+/* Returns whether @text is the address of a local socket. "unix:7609" is not: it means port 7609 of
+ * a host named unix. */
 static gboolean is_local(const char *text)
 {
 	const char *rest = text + strlen(LOCAL_PREFIX);
@@ -98,7 +99,7 @@ static Address *parse_local(const char *text, GError **error)
 
 	if (*text == '/')
 		return refuse_address(text, "HOST:PORT", "a path must follow " LOCAL_PREFIX, error);
-	/* some write unix:///run/ids */
+	/* also accept unix:///run/ids */
 	while (g_str_has_prefix(path, "//"))
 		path++;
 	if (*path != '/' && *path != '@') {
@@ -241,7 +242,7 @@ gboolean address_is_everywhere(const Address *self)
 		return TRUE;
 	if (inet_pton(AF_INET, self->host, &v4) == 1)
 		return v4.s_addr == INADDR_ANY;
-	/* with or without an interface after % */
+	/* without the interface after %, if any */
 	bare = g_strndup(self->host, strcspn(self->host, "%"));
 	if (inet_pton(AF_INET6, bare, &v6) != 1)
 		return FALSE;

@@ -10,20 +10,20 @@
  */
 
 #define ADDRESS_DEFAULT_PORT 7609
-#define ADDRESS_ADMIN_PORT   9990 /* HTTP for operators */
+#define ADDRESS_ADMIN_PORT   9990 /* the admin port */
 
 #define ADDRESS_TLS_PREFIX "tls:"
 
-#define ADDRESS_MAX_HOST_BYTES 253 /* the limit of a DNS name */
+#define ADDRESS_MAX_HOST_BYTES 253 /* the longest DNS name */
 
-/* The limit of a local socket's path with its "@": the kernel's limit without the NUL. */
+/* The longest path of a local socket, including its "@": the kernel's limit without the NUL. */
 #define ADDRESS_MAX_PATH_BYTES 107
 
 typedef struct {
 	char *host;   /* a name, an IPv4 address, an IPv6 address without brackets, or "*"; NULL
 			 for a local socket */
 	guint16 port; /* 0: any free port, or a local socket */
-	char *path;   /* of a local socket: "/run/ids", or "@ids"; NULL if there is a host */
+	char *path;   /* path of a local socket: "/run/ids", or "@ids"; NULL if there is a host */
 	char *text;   /* HOST:PORT, with brackets if necessary, after tls: if is_tls; or
 			 unix:PATH */
 	gboolean is_tls;
@@ -39,15 +39,15 @@ typedef struct {
  */
 Address *address_parse(const char *text, GError **error);
 
-/* As address_parse(), with ADDRESS_ADMIN_PORT as the default port. */
+/* Parses an address like address_parse(), with ADDRESS_ADMIN_PORT as the default port. */
 Address *address_parse_admin(const char *text, GError **error);
 
-/* Whether @text begins with ADDRESS_TLS_PREFIX. tls:7609 does not: it is port 7609 of a host named
- * tls. */
+/* Returns whether @text begins with ADDRESS_TLS_PREFIX. "tls:7609" does not: it means port 7609 of
+ * a host named tls. */
 gboolean address_text_is_tls(const char *text);
 
-/* Parses an address to connect to, like address_parse(): tls: is allowed, "*" and port 0 are not.
- */
+/* Parses an address to connect to, like address_parse(). It can begin with tls:, but "*" and port 0
+ * are refused. */
 Address *address_parse_peer(const char *text, GError **error);
 
 /**
@@ -56,7 +56,7 @@ Address *address_parse_peer(const char *text, GError **error);
  * absolute path, unix:@NAME, or @NAME alone. Paths and names are printable UTF-8 of at most
  *   ADDRESS_MAX_PATH_BYTES
  *
- * Returns: as address_parse() does
+ * Returns: see address_parse()
  */
 Address *address_parse_listen(const char *text, GError **error);
 
@@ -72,16 +72,16 @@ Address *address_parse_server(const char *text, GError **error);
  */
 GPtrArray *address_parse_servers(const char *const *texts, GError **error);
 
-/* (transfer full) */
+/* Returns: (transfer full): a copy. */
 Address *address_copy(const Address *self);
 void address_free(Address *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Address, address_free)
 
-/* Whether one of the addresses has TLS. @addresses: (element-type Address) */
+/* Returns whether one of the addresses has TLS. @addresses: (element-type Address) */
 gboolean address_any_is_tls(const GPtrArray *addresses);
 
-/* Whether @self is every address of the machine: "*", or the unspecified address in any spelling.
- */
+/* Returns whether @self is every address of the machine: "*", or the unspecified address in any
+ * spelling. */
 gboolean address_is_everywhere(const Address *self);
 
 /* Whether only this machine can reach @self: a local socket, a loopback address, or localhost. */

@@ -7,7 +7,7 @@
 
 /*
  * The clients that may call, by their addresses and by the names in their certificates. A client
- * needs to match one entry. Local sockets are not checked, because their files have access rights.
+ * must match one entry. Local sockets are not checked, because their files have access rights.
  * Immutable, so any thread can use it.
  */
 typedef struct _AllowList AllowList;
@@ -25,7 +25,8 @@ typedef struct _AllowList AllowList;
  */
 AllowList *allow_list_parse(const char *text, GError **error);
 
-/* (transfer full): @self again. Here and below @self can be %NULL: all clients may call. */
+/* Returns: (transfer full): @self. In all these functions, @self can be %NULL: all clients may
+ *   call. */
 AllowList *allow_list_ref(AllowList *self);
 void allow_list_unref(AllowList *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(AllowList, allow_list_unref)
@@ -33,12 +34,14 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(AllowList, allow_list_unref)
 /* Returns the text that was parsed. */
 const char *allow_list_text(const AllowList *self);
 
-/* Whether the list contains names, so that a client can be admitted after its handshake. */
+/* Returns whether the list contains names, so that a client can be admitted only after its
+ * handshake. */
 gboolean allow_list_has_names(const AllowList *self);
 
-/* (transfer full) (nullable): an entry certificate:NAME that would admit the client. @tls:
+/* Returns: (transfer full) (nullable): an entry certificate:NAME that would admit the client. @tls:
  * (nullable): the connection after its handshake */
 char *allow_list_entry_for(const TlsStream *tls);
 
-/* Whether the client at the other end of @fd may call. @tls: (nullable): after its handshake */
+/* Returns whether the client at the other end of @fd may call. @tls: (nullable): after its
+ * handshake */
 gboolean allow_list_admits(const AllowList *self, int fd, const TlsStream *tls);

@@ -8,10 +8,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Limits the tries in a program that forks more often than its disk opens a file. */
+/* Limits the tries, in case the program forks more often than its disk opens a file. */
 #define MAX_TRIES 3
 
-/* Work: how many threads are at it, and how many wait to fork */
+/* Work: the number of working threads, and of threads that wait to fork */
 
 static pthread_mutex_t work_mutex = PTHREAD_MUTEX_INITIALIZER; /* protects the variables below */
 static pthread_cond_t work_changed = PTHREAD_COND_INITIALIZER;
@@ -72,15 +72,15 @@ void fork_guard_resume(void)
 
 typedef struct {
 	int fd;
-	int *holder;         /* (nullable): is set to -1 in a child */
-	gboolean is_closing; /* can be closed already, and its number in use for another file */
+	int *holder;         /* (nullable): set to -1 in a child */
+	gboolean is_closing; /* being closed: its number may already belong to another file */
 	dev_t device;        /* if it is closing: its file */
 	ino_t inode;         /* if it is closing: its file; 0: unknown */
 } Descriptor;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* protects the variables below */
-static GArray *descriptors;                               /* of Descriptor; never freed */
-static guint64 n_forks;                                   /* forks that began */
+static GArray *descriptors; /* (element-type Descriptor): never freed */
+static guint64 n_forks;     /* number of forks that have begun */
 
 void fork_guard_lock(void)
 {
@@ -101,7 +101,7 @@ static void note_descriptor(int fd, int *holder)
 	g_array_append_val(descriptors, descriptor);
 }
 
-/* Returns: the index of the newest such descriptor, or -1 */
+/* Returns: the index of the newest matching descriptor, or -1 */
 static gint find_descriptor(int fd, const int *holder, gboolean is_closing)
 {
 	for (guint i = descriptors != NULL ? descriptors->len : 0; i > 0; i--) {
@@ -133,7 +133,7 @@ void fork_guard_close_noted(int *fd)
 int fork_guard_open(int directory_fd, const char *path, int flags, mode_t mode)
 {
 	for (guint i = 0;; i++) {
-		gboolean is_last = i == MAX_TRIES; /* fork() waits for it */
+		gboolean is_last = i == MAX_TRIES; /* the last try: fork() waits for it */
 		guint64 n_forks_before;
 		gboolean is_noted;
 		int fd;
@@ -200,7 +200,7 @@ void fork_guard_close(int fd)
 
 static const ForkGuardLocks *more_locks; /* (nullable) */
 
-/* Both mutexes stay locked until one of the functions below. */
+/* Locks both mutexes. One of the next two functions unlocks them. */
 void fork_guard_hold(void)
 {
 	pthread_mutex_lock(&work_mutex);
@@ -223,7 +223,7 @@ void fork_guard_release(void)
 	pthread_mutex_unlock(&work_mutex);
 }
 
-/* Threads that wait, to work or to fork, are the parent's. */
+/* The threads that wait, to work or to fork, exist only in the parent. */
 void fork_guard_release_in_child(void)
 {
 	if (more_locks != NULL)
@@ -232,7 +232,7 @@ void fork_guard_release_in_child(void)
 		const Descriptor *descriptor = &g_array_index(descriptors, Descriptor, i);
 		struct stat info;
 
-		/* a descriptor that is being closed can be another file's by now */
+		/* a descriptor that is being closed may already belong to another file */
 		if (!descriptor->is_closing ||
 		    (fstat(descriptor->fd, &info) == 0 && info.st_dev == descriptor->device &&
 		     info.st_ino == descriptor->inode))
@@ -250,7 +250,7 @@ void fork_guard_release_in_child(void)
 
 static void install_handlers(void)
 {
-	/* without memory for it there are no handlers: see the header for what that means */
+	/* if it fails for lack of memory, there are no handlers: IDs stay unique, see the header */
 	pthread_atfork(fork_guard_hold, fork_guard_release, fork_guard_release_in_child);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Formats events, for log.h. A file of its own, so that tests can replace log.c. */
+/* Formats the events of log.h. It is separate from log.c, so that tests can replace log.c. */
 #include "common/log.h"
 
 #include <errno.h>
@@ -10,10 +10,10 @@
 
 #define UUID_BYTES 16
 
-/* Appends the line with its texts cut to @most_bytes each. */
+/* Appends the line, with each text cut to @most_bytes. */
 typedef void (*AppendFunc)(GString *out, const LogLine *line, gsize most_bytes);
 
-/* (transfer full): @text, or as much of it as @most_bytes has room for and "..." */
+/* Returns: (transfer full): @text, or as much of it as @most_bytes has room for and "..." */
 static char *cut_text(const char *text, gsize most_bytes)
 {
 	gsize length = strnlen(text, most_bytes + 1);
@@ -21,7 +21,7 @@ static char *cut_text(const char *text, gsize most_bytes)
 	if (length <= most_bytes)
 		return g_strdup(text);
 	length = most_bytes;
-	while (length > 0 && ((guchar)text[length] & 0xc0) == 0x80) /* inside a character */
+	while (length > 0 && ((guchar)text[length] & 0xc0) == 0x80) /* not inside a character */
 		length--;
 	return g_strdup_printf("%.*s...", (int)length, text);
 }
@@ -40,7 +40,7 @@ static void append_fitting(GString *out, const LogLine *line, gsize room, Append
 
 /* logfmt */
 
-/* The escapes of JSON, which readers of logfmt know. */
+/* Appends a character escaped as in JSON, which readers of logfmt understand. */
 static void append_escaped(GString *out, gunichar character)
 {
 	switch (character) {
@@ -61,7 +61,7 @@ static void append_escaped(GString *out, gunichar character)
 	default:
 		if (character <= 0xffff)
 			g_string_append_printf(out, "\\u%04x", character);
-		else /* a surrogate pair, as in UTF-16 */
+		else /* a surrogate pair, as JSON requires */
 			g_string_append_printf(out, "\\u%04x\\u%04x",
 					       0xd800 + ((character - 0x10000) >> 10),
 					       0xdc00 + (character & 0x3ff));
@@ -172,8 +172,8 @@ char *log_line_message_id(const char *event)
 	g_checksum_update(sha1, NAMESPACE, sizeof NAMESPACE);
 	g_checksum_update(sha1, (const guchar *)event, -1);
 	g_checksum_get_digest(sha1, digest, &length);
-	digest[6] = (digest[6] & 0x0f) | 0x50; /* the version */
-	digest[8] = (digest[8] & 0x3f) | 0x80; /* the variant */
+	digest[6] = (digest[6] & 0x0f) | 0x50; /* version 5 */
+	digest[8] = (digest[8] & 0x3f) | 0x80; /* the RFC's variant */
 	for (gsize i = 0; i < UUID_BYTES; i++)
 		g_string_append_printf(id, "%02x", digest[i]);
 	return g_string_free(id, FALSE);

@@ -13,8 +13,9 @@
 #include "common/fork-guard.h"
 #include "core/text.h"
 
-/* Whether standard error is the journal, which reads <4> before a line as its priority. Children
- * inherit JOURNAL_STREAM and can have another standard error, hence the comparison. */
+/* Returns whether standard error is the journal, which reads <4> before a line as its priority. A
+ * child process inherits JOURNAL_STREAM but may have another standard error, so the variable must
+ * match the file. */
 static gboolean is_journal_stderr(void)
 {
 	const char *stream = g_getenv("JOURNAL_STREAM");
@@ -29,19 +30,19 @@ static gboolean is_journal_stderr(void)
 }
 
 /*
- * A line is one write(2), so that lines of several threads and processes do not mix. If standard
+ * Each line is one write(2), so that lines of several threads and processes do not mix. If standard
  * error is full, closed or broken, lines are lost and counted, but the server does not wait.
  */
 
 #define REFUSED_INTERVAL_MS    60000
-#define CONNECTION_INTERVAL_MS 1000 /* anybody who reaches the port can cause these events */
-#define FLEET_INTERVAL_MS      1000 /* servers can change as fast as they are tried */
+#define CONNECTION_INTERVAL_MS 1000 /* everybody who can reach the port can cause these events */
+#define FLEET_INTERVAL_MS      1000 /* a relay can change servers as fast as it tries them */
 #define CLOCK_INTERVAL_MS      1000 /* the clock is checked ten times a second */
 
 typedef struct {
 	const char *name;
 	LogLevel level;
-	gint64 interval_ms; /* between two lines of the event; 0: no limit */
+	gint64 interval_ms; /* least time between two lines of the event; 0: no limit */
 } EventInfo;
 
 static const EventInfo EVENTS[LOG_N_EVENTS] = {
@@ -130,23 +131,24 @@ static _Atomic LogLevel level_shown = LOG_LEVEL_INFO;
 static _Atomic LogFormat format_used = LOG_FORMAT_AUTO;
 static _Atomic guint64 lost_lines;
 
-/* The repeats of one event with one reason. */
+/* The repeated lines of one event with the same reason. */
 typedef struct {
-	char *reason;          /* NULL: not used yet, or not for one reason */
-	gint64 quiet_until_us; /* monotonic time: when the event is logged again */
+	char *reason;          /* NULL: unused, or not for a single reason */
+	gint64 quiet_until_us; /* monotonic time until which the event is not logged */
 	gint64 last_us;        /* monotonic time of the last suppressed line */
-	guint64 suppressed;    /* lines that are not reported yet */
+	guint64 suppressed;    /* suppressed lines that no line has reported yet */
 } Repeats;
 
 #define REASON      "reason"
-#define MAX_REPEATS 8 /* for an event: none, six reasons, and all other reasons */
+/* for each event: one without a reason, six reasons, and one for all other reasons */
+#define MAX_REPEATS 8
 
-/* Under the lock. The first of an event is for lines without a reason, the last for reasons that
- * find all others in use. */
+/* Protected by the lock. An event's first element is for lines without a reason, the last one for
+ * reasons for which no other element is free. */
 static pthread_mutex_t repeats_lock = PTHREAD_MUTEX_INITIALIZER;
 static Repeats repeats[LOG_N_EVENTS][MAX_REPEATS];
 static guint64 told_lost_lines;
-static GQueue glib_lines = G_QUEUE_INIT; /* for g_log(): texts, each followed by its priority */
+static GQueue glib_lines = G_QUEUE_INIT; /* texts for g_log(), each followed by its priority */
 
 void log_set_level(LogLevel level)
 {
@@ -173,9 +175,9 @@ guint64 log_lost_lines(void)
 	return atomic_load(&lost_lines);
 }
 
-/* Unlocks, then passes to g_log() the lines that were queued under the lock. The program's handler
- * may fork, wait for a thread that forks, or use a node. So this thread holds no lock meanwhile,
- * and its work is paused. */
+/* Releases the lock, and then passes the queued lines to g_log(). The program's log handler may
+ * fork, wait for a thread that forks, or use a node. So meanwhile this thread holds no lock, and
+ * its work is paused. */
 static void unlock_repeats(void)
 {
 	static const GLogLevelFlags FLAGS[] = {
@@ -203,26 +205,26 @@ static void unlock_repeats(void)
 
 /* Sends the line to the journal's own socket. sd_journal_sendv() of libsystemd and
  * g_log_writer_journald() wait while that socket is full, so a stopped journald would stop the
- * server. This does not wait. Returns FALSE if the journal is not there, or its socket is full.
- * With the lock. */
+ * server. This function does not wait. Returns FALSE if the journal does not run, or its socket is
+ * full. The caller holds the lock. */
 static gboolean send_to_journal(const LogLine *line)
 {
 	static const struct sockaddr_un JOURNAL = {
 		.sun_family = AF_UNIX,
 		.sun_path = "/run/systemd/journal/socket",
 	};
-	static int fd = -1; /* lives as long as the process */
+	static int fd = -1; /* never closed */
 	g_autoptr(GString) datagram = log_line_datagram(line);
 
 	if (fd < 0)
 		fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	/* by name each time: a new journald makes a new socket */
+	/* send by name each time, because a restarted journald creates a new socket */
 	return sendto(fd, datagram->str, datagram->len, MSG_DONTWAIT | MSG_NOSIGNAL,
 		      (const struct sockaddr *)&JOURNAL, sizeof JOURNAL) == (ssize_t)datagram->len;
 }
 
-/* Returns FALSE if the line is lost: a reader that does not read must not stop the server. With the
- * lock. */
+/* Returns FALSE if the line is lost: the server must not stop because a reader does not read. The
+ * caller holds the lock. */
 static gboolean write_line(const LogLine *line)
 {
 	struct pollfd standard_error = {.fd = STDERR_FILENO, .events = POLLOUT};
@@ -255,7 +257,7 @@ static gboolean write_line(const LogLine *line)
 	       write(STDERR_FILENO, text->str, text->len) == (ssize_t)text->len;
 }
 
-/* With the lock. @fields: (nullable) */
+/* The caller holds the lock. @fields: (nullable) */
 static void show_event(LogEvent event, Repeats *of, const LogField *fields)
 {
 	const EventInfo *info = &EVENTS[event];
@@ -284,8 +286,9 @@ static void show_event(LogEvent event, Repeats *of, const LogField *fields)
 	}
 }
 
-/* Logs the suppressed events whose interval without a repeat is over at @now_us. Returns when the
- * next one is over, %G_MAXINT64 if there is none. With the lock. */
+/* Reports the suppressed lines of events whose interval has ended at @now_us without another
+ * repeat. Returns when the next interval ends; %G_MAXINT64: there is none. The caller holds the
+ * lock. */
 static gint64 show_suppressed(gint64 now_us)
 {
 	gint64 next_us = G_MAXINT64;
@@ -335,7 +338,7 @@ void log_tell_suppressed(void)
 	unlock_repeats();
 }
 
-/* With the lock. */
+/* The caller holds the lock. */
 static Repeats *find_repeats(LogEvent event, const LogField *fields)
 {
 	Repeats *all = repeats[event], *unused = NULL;
@@ -361,7 +364,7 @@ static Repeats *find_repeats(LogEvent event, const LogField *fields)
 void log_event_fields(LogEvent event, const LogField *fields)
 {
 	static GSourceFuncs functions = {.dispatch = on_timer};
-	static GSource *timer; /* as long as the process */
+	static GSource *timer; /* never freed */
 	gint64 interval_us = EVENTS[event].interval_ms * 1000;
 	gint64 now_us, ready_us;
 	Repeats *of;
@@ -370,7 +373,8 @@ void log_event_fields(LogEvent event, const LogField *fields)
 		return;
 	pthread_mutex_lock(&repeats_lock);
 	of = find_repeats(event, fields);
-	/* read under the lock: a reading from before the wait for it would look like a repeat */
+	/* read the clock under the lock: a time from before the wait for the lock would make this
+	 * event look like a repeat */
 	now_us = g_get_monotonic_time();
 	if (now_us >= of->quiet_until_us) {
 		of->quiet_until_us = now_us + interval_us;

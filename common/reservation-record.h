@@ -10,22 +10,22 @@
  */
 typedef struct {
 	gint64 end_tick; /* the last tick reserved: "reserved_until_tick" */
-	char *owner;     /* a nonce; "": it was released */
+	char *owner;     /* a nonce; "": the worker ID was released */
 	char *address;   /* host:port of the owner, for messages */
 } ReservationRecord;
 
-/* (transfer full): JSON. */
+/* Returns: (transfer full): the record as JSON. */
 char *reservation_record_to_json(const ReservationRecord *self);
 
 /**
  * reservation_record_from_json:
  * @text: (nullable): can be %NULL if @length is 0; need not end in a NUL
- * @out_record: (out): to be cleared by its owner; untouched on failure
+ * @out_record: (out): the caller clears it; untouched on failure
  *
  * A text that does not parse, or has another format (strict-json.h), is an error, never an end of
  * 0.
  *
- * Returns: %FALSE, with an error set, if it is not such a record
+ * Returns: %FALSE, with an error set, if @text is not a record
  */
 gboolean reservation_record_from_json(const char *text, gsize length, ReservationRecord *out_record,
 				      GError **error);

@@ -23,11 +23,11 @@ socklen_t socket_unix_address(const char *path, struct sockaddr_un *out_address)
 	g_strlcpy(out_address->sun_path, path, sizeof out_address->sun_path);
 	if (is_abstract)
 		out_address->sun_path[0] = '\0';
-	/* all bytes of an abstract name count, so it must not have a NUL at the end */
+	/* every byte of an abstract name counts, so it must not end with a NUL */
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path) + !is_abstract);
 }
 
-/* (transfer full): escaped unless it is an address that a client can use. */
+/* Returns: (transfer full): the name, escaped unless it is an address that a client can use. */
 static char *name_text(char prefix, const char *name, gsize length)
 {
 	g_autofree char *plain = g_strndup(name, length);
@@ -52,7 +52,7 @@ char *socket_unix_name(const struct sockaddr_un *address, socklen_t length)
 		return name_text('@', path + 1, bytes - 1);
 	if (*path == '/')
 		return name_text('/', path + 1, strnlen(path + 1, bytes - 1));
-	/* a relative path, from an unknown directory */
+	/* a relative path in an unknown directory */
 	return g_strdup("unix:?");
 }
 
@@ -61,7 +61,7 @@ gboolean socket_unix_peer(int fd, struct ucred *out_peer)
 	struct ucred peer;
 	socklen_t length = sizeof peer;
 
-	/* only local sockets have a peer's user; a process of another namespace has no pid */
+	/* only local sockets know the peer's user; a process of another PID namespace has pid 0 */
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 || peer.uid == (uid_t)-1)
 		return FALSE;
 	*out_peer = peer;
@@ -79,7 +79,8 @@ int socket_unix_connect(const char *path, guint timeout_ms)
 
 	if (fd < 0)
 		return fd;
-	/* blocking: a non-blocking connect() fails at once while the server's queue is full */
+	/* use a blocking connect(), because a non-blocking one fails at once while the server's
+	 * queue is full */
 	while (!is_connected && failure == EINTR) {
 		gint64 left_us = MAX(end_us - g_get_monotonic_time(), 1);
 		const struct timeval timeout = {.tv_sec = left_us / G_USEC_PER_SEC,

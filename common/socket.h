@@ -6,40 +6,43 @@
 #include <sys/un.h>
 
 /*
- * Stream sockets of this machine (AF_UNIX), by the paths of addresses (address.h), and the names of
- * sockets of any kind.
+ * Local stream sockets (AF_UNIX), whose paths are those of address.h, and the names of sockets of
+ * any kind.
  */
 
 /* Fills in the address, and returns its length.
- * @path: of an Address: "/run/ids", or "@ids" */
+ * @path: the path of an Address: "/run/ids", or "@ids" */
 socklen_t socket_unix_address(const char *path, struct sockaddr_un *out_address);
 
-/* (transfer full): "unix:/run/ids", "unix:@ids"; "unix:" for a socket without a name, "unix:?" for
- * a relative path. Bytes that no address has are escaped.
+/* Returns: (transfer full): "unix:/run/ids", "unix:@ids"; "unix:" for a socket without a name,
+ * "unix:?" for a relative path. Bytes that are invalid in addresses are escaped.
  * @length: as returned by the kernel */
 char *socket_unix_name(const struct sockaddr_un *address, socklen_t length);
 
-/* Finds the process that connected the socket @fd, or that listened where it is connected to.
- * Returns FALSE, with @out_peer untouched, if @fd is no connected local socket. */
+/* Finds the process at the other end of the local socket @fd: the one that connected it, or the one
+ * that listened. Returns FALSE, and leaves @out_peer untouched, if @fd is not a connected local
+ * socket. */
 gboolean socket_unix_peer(int fd, struct ucred *out_peer);
 
 /**
  * socket_unix_connect:
- * @path: of an Address
+ * @path: the path of an Address
  * @timeout_ms: the longest wait, above 0, while the server's queue is full
  *
- * Returns: a socket that blocks; or -1 with errno set, ETIMEDOUT among others
+ * Returns: a blocking socket; or -1 with errno set, for example to ETIMEDOUT
  */
 int socket_unix_connect(const char *path, guint timeout_ms);
 
-/* (transfer full): the other end of the connected socket @fd: "127.0.0.1:50123", "[::1]:50123"; for
- * a local socket the process, as "unix:uid=1000,pid=4711"; "unknown" if the kernel does not tell.
- */
+/* Returns: (transfer full): the other end of the connected socket @fd: "127.0.0.1:50123",
+ * "[::1]:50123"; for a local socket, the process: "unix:uid=1000,pid=4711"; "unknown" if the kernel
+ * does not tell it. */
 char *socket_name_peer(int fd);
 
-/* (transfer full): this end of @fd: likewise, but for a local socket socket_unix_name(). */
+/* Returns: (transfer full): the name of this end of @fd, as socket_name_peer() writes it; for a
+ *   local socket, socket_unix_name(). */
 char *socket_name_local(int fd);
 
-/* Whether the TCP socket @fd is connected to itself. If nobody listens on a port, the kernel can
- * choose that port for the client; then the connection request reaches the client itself. */
+/* Returns whether the TCP socket @fd is connected to itself. If no process listens on a port, the
+ * kernel can choose this port for the client, whose connection request then reaches the client
+ * itself. */
 gboolean socket_is_self_connected(int fd);

@@ -7,7 +7,7 @@
 
 #define KNOWN_FORMAT 1
 
-#define MAX_BYTES 4096 /* records have some 400; json-glib recurses without a limit */
+#define MAX_BYTES 4096 /* records have about 400 bytes; json-glib recurses without a limit */
 
 G_DEFINE_QUARK(strict_json_error_quark, strict_json_error)
 
@@ -16,7 +16,7 @@ static const char *skip_blanks(const char *text)
 	return text + strspn(text, " \t\r\n");
 }
 
-/* Skips blanks inside strings, too, in both texts. */
+/* Compares the texts without their blanks, even those inside strings. */
 static gboolean equal_but_for_blanks(const char *a, const char *b)
 {
 	a = skip_blanks(a);
@@ -29,8 +29,8 @@ static gboolean equal_but_for_blanks(const char *a, const char *b)
 }
 
 /* json-glib 1.6 leaks memory if an escaped surrogate lacks its other half. This function also finds
- * complete pairs, and Hangul from \ud000 on, which records do not contain: they escape ASCII only.
- */
+ * complete pairs, and Hangul from \ud000 on. Records contain neither, because they escape only
+ * ASCII. */
 static gboolean may_escape_surrogate(const char *text)
 {
 	for (const char *at = text; (at = strchr(at, '\\')) != NULL && at[1] != '\0'; at += 2)
@@ -39,8 +39,8 @@ static gboolean may_escape_surrogate(const char *text)
 	return FALSE;
 }
 
-/* json-glib leaks the value before a second one. Without the first value it keeps the second, which
- * differs from the text too. */
+/* Frees the first of two values, which json-glib would leak. The second value then differs from the
+ * text. */
 static void drop_value_before(JsonParser *parser)
 {
 	JsonNode *before = json_parser_steal_root(parser);
@@ -71,7 +71,7 @@ JsonObject *strict_json_parse_object(const char *text, gsize length, GError **er
 	return NULL;
 }
 
-/* The member @name if it is of @type. */
+/* Returns the member @name if it has the type @type. */
 static JsonNode *get_member(JsonObject *object, const char *name, GType type, const char *type_name,
 			    GError **error)
 {

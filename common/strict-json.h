@@ -16,7 +16,7 @@
 GQuark strict_json_error_quark(void);
 
 typedef enum {
-	STRICT_JSON_ERROR_INVALID, /* not JSON, or not the record that was asked for */
+	STRICT_JSON_ERROR_INVALID, /* not JSON, or not the expected record */
 } StrictJsonError;
 
 /**
@@ -37,8 +37,8 @@ JsonObject *strict_json_parse_record(const char *text, gsize length, GError **er
 gboolean strict_json_get_int(JsonObject *object, const char *name, gint64 min, gint64 max,
 			     gint64 *out_number, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* (transfer none) (nullable): the member @name, a string. %NULL with INVALID set, which names it,
- * if it is missing or something else. */
+/* Returns: (transfer none) (nullable): the string that is the member @name; %NULL with INVALID set,
+ * which names the member, if it is missing or not a string. */
 const char *strict_json_get_string(JsonObject *object, const char *name, GError **error);
 
 /* (transfer full): on one line. Takes @object. */

@@ -5,7 +5,7 @@
 
 #define USERAGENT_MAX_BYTES 256
 
-/* The original service's rule: the whole of @agent matches [a-zA-Z][a-zA-Z\-0-9]*, with at most
+/* Checks the original service's rule: @agent matches [a-zA-Z][a-zA-Z\-0-9]* and has at most
  * USERAGENT_MAX_BYTES. */
 static inline gboolean useragent_is_valid(const char *agent, gsize length)
 {

@@ -11,7 +11,8 @@
  */
 typedef struct _Clock Clock;
 struct _Clock {
-	/* The time now, in nanoseconds since the Unix epoch. It can step either way. */
+	/* Returns the current time, in nanoseconds since the Unix epoch. It can step forwards and
+	 * backwards. */
 	gint64 (*now_ns)(const Clock *self);
 };
 
@@ -29,19 +30,19 @@ static inline gint64 clock_now_ms(const Clock *self)
 gint64 clock_boottime_ns(void);
 
 /*
- * The clock of a running server: clock_boottime_ns() plus an offset. A jump of the system's clock
- * reaches its readers only when its owner, one thread, stores another offset.
+ * The clock of a running server: clock_boottime_ns() plus an offset. If the system's clock jumps,
+ * readers notice only after the owner, a single thread, has stored another offset.
  */
 typedef struct {
 	Clock clock;
 	_Atomic gint64 offset_ns; /* written by the owner, read by all */
 } SystemClock;
 
-/* Starts at the system's time (CLOCK_REALTIME). */
+/* Sets the clock to the system's time (CLOCK_REALTIME). */
 void system_clock_init(SystemClock *self);
 
-/* Returns the offset for CLOCK_REALTIME now. Its error is below the time between two readings of
- * the clock, the smallest of several tries. */
+/* Returns the current difference between CLOCK_REALTIME and CLOCK_BOOTTIME. Several tries are made;
+ * the error is less than the time between the two readings of the fastest one. */
 gint64 system_clock_measure_offset_ns(void);
 
 static inline gint64 system_clock_offset_ns(const SystemClock *self)

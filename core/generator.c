@@ -60,20 +60,21 @@ guint64 lease_last_cursor(const Lease *self)
  * the lease's end, and swaps the cursor. If the swap fails, or the view leaves no room, another
  * attempt follows.
  *
- * To issue, any view will do: the swap proves that the cursor was right, the end only grows, and an
- * old reading of the clock makes at worst an older ID. So the first attempt reads the clock before
- * it touches the cursor. This keeps the time short in which another thread can intervene. If one
- * does, the failed swap has returned the new cursor and fetched its cache line: the next attempt
- * uses that cursor and the same clock and end, before the line is lost. Reading the clock first
- * would take longer than a whole draw of the other thread, which would then win again.
+ * A draw that issues IDs can use an outdated view: the swap proves that the cursor was right, the
+ * end only grows, and an old reading of the clock at worst makes an older ID. So the first attempt
+ * reads the clock before it touches the cursor, to leave other threads little time to intervene. If
+ * another thread does, the failed swap has returned the new cursor and fetched its cache line. The
+ * next attempt then uses that cursor with the same clock and end, before another core takes the
+ * cache line. A new reading of the clock would take longer than a whole draw of the other thread,
+ * which would then win again.
  *
- * To refuse takes more. A clock that was read before the cursor is older than the IDs that others
- * drew since: to a thread that slept in between, the clock seems to have stepped back, or the
+ * A refusal needs an exact view. If a thread sleeps between reading the clock and reading the
+ * cursor, other threads draw newer IDs meanwhile. The clock then seems to have stepped back, or the
  * sequence to have run out. So generator_draw() itself never refuses. draw_or_refuse() reads the
- * clock after the cursor, and refuses only if lease and cursor are unchanged after the clock and
- * the end were read: then nothing else could have been answered at that instant. (Cursors only grow
- * and no lease is published twice, so equal means unchanged. The state without a lease can return,
- * and is a refusal whenever it is seen.)
+ * clock after the cursor, and refuses only if the lease and the cursor are still the same after the
+ * clock and the end were read. Then a refusal was the only correct answer at that instant. (Cursors
+ * only grow and no lease is published twice, so equal means unchanged. The state without a lease
+ * can return, and is a refusal whenever it is seen.)
  */
 
 struct _Generator {
@@ -84,9 +85,10 @@ struct _Generator {
 	guint64 sequence_start_range;
 	guint max_batch;
 	_Atomic(Lease *) lease;
-	/* Represents the state without a lease: it was retired before any draw. */
+	/* Stands for "no lease": a lease that was retired before any draw. */
 	Lease *none;
-	GPtrArray *leases; /* all so far, also none; only for the publishing thread */
+	/* all leases so far, including the one above; only the publishing thread uses the array */
+	GPtrArray *leases;
 };
 
 typedef struct {
@@ -98,8 +100,8 @@ typedef struct {
 
 typedef enum {
 	ATTEMPT_DREW,
-	ATTEMPT_LOST,    /* another thread moved the cursor; the view has the new one */
-	ATTEMPT_NO_ROOM, /* by the view, there is no run */
+	ATTEMPT_LOST,    /* another thread moved the cursor; the view contains the new cursor */
+	ATTEMPT_NO_ROOM, /* according to the view, there is no run */
 } Attempt;
 
 Generator *generator_new(const Layout *layout, const Clock *clock, const GeneratorPolicy *policy)
@@ -146,7 +148,7 @@ guint generator_max_batch(const Generator *self)
 	return self->max_batch;
 }
 
-/* Returns the sequence at which a tick begins, @room at most. @cursor: of the last ID */
+/* Returns the sequence at which a tick begins, @room at most. @cursor: cursor of the last ID */
 static guint64 sequence_start(const Generator *self, guint64 cursor, guint64 room)
 {
 	guint64 start = self->sequence_start_range == GENERATOR_SEQUENCE_CONTINUES
@@ -163,14 +165,15 @@ static inline gboolean find_run(const Generator *self, const View *view, guint c
 	const Layout *layout = &self->layout;
 	gint64 now_tick = layout_tick_at(layout, view->now_ns / CLOCK_NS_PER_MS);
 
-	if ((guint64)now_tick > (guint64)self->max_tick) /* or negative */
+	if ((guint64)now_tick > (guint64)self->max_tick) /* also true if now_tick is negative */
 		return FALSE;
 
 	gint64 last_tick = cursor_last_tick(now_tick, self->max_ahead_ticks, view->end_tick);
 
 	if (!cursor_find_run(layout, view->cursor, count, now_tick, last_tick, out_first))
 		return FALSE;
-	/* only in a tick that the clock begins: a tick that a carry begins starts at 0 */
+	/* only if the clock began the tick: if the sequence overflowed into it, the tick starts at
+	 * 0 */
 	if (G_UNLIKELY(self->sequence_start_range != 1) &&
 	    view->cursor < cursor_first(layout, now_tick))
 		*out_first +=
@@ -193,10 +196,11 @@ static gint64 wait_ns(const Generator *self, const View *view, gint64 tick)
  * Returns why find_run() found no run. Of several reasons, the first of these counts:
  *
  * 1. The clock is outside the layout: there is no ID for such a time, whatever the lease.
- * 2. There is no lease, so there is nothing to compare the clock with.
+ * 2. There is no lease to compare the clock with.
  * 3. The cursor is further ahead than allowed. If IDs were issued, the clock has stepped back;
- *    otherwise the lease begins later. This comes before the end, as no extension helps.
- * 4. The lease ends too early. This comes before the last reason, as no waiting helps.
+ *    otherwise the lease begins later. This comes before the end of the lease, because an extension
+ *    would not help.
+ * 4. The lease ends too early. This comes before the last reason, because waiting would not help.
  * 5. The sequence ran out.
  */
 static DrawStatus find_refusal(const Generator *self, const View *view, guint count,
@@ -216,7 +220,7 @@ static DrawStatus find_refusal(const Generator *self, const View *view, guint co
 	gint64 tick = cursor_tick(layout, view->cursor);
 	gint64 last_tick =
 		cursor_tick(layout, cursor_next(layout, view->cursor, now_tick) + count - 1);
-	/* the clock allows the run once its tick is this one */
+	/* the clock allows the run from this tick on */
 	gint64 wait_tick = last_tick - self->max_ahead_ticks;
 
 	if (tick < view->lease->first_tick) { /* nothing issued yet */
@@ -234,7 +238,7 @@ static DrawStatus find_refusal(const Generator *self, const View *view, guint co
 	return DRAW_WAIT;
 }
 
-/* Inline, like find_run(), for the first attempt: it is the cost of an ID. */
+/* Inline, like find_run(), because the first attempt is most of the cost of an ID. */
 static inline Attempt attempt_draw(const Generator *self, View *view, guint count, IdRun *out_run)
 {
 	guint64 cursor = view->cursor; /* a copy, so that the view can stay in registers */
@@ -243,7 +247,8 @@ static inline Attempt attempt_draw(const Generator *self, View *view, guint coun
 	if (G_UNLIKELY(!find_run(self, view, count, &first)))
 		return ATTEMPT_NO_ROOM;
 
-	/* made before the swap, because the swap keeps later work from starting early */
+	/* made before the swap, because the processor cannot start later work until the swap is
+	 * done */
 	IdRun run = id_run_at(&self->layout, view->lease->fixed_bits, first, count);
 
 	if (G_UNLIKELY(!atomic_compare_exchange_strong(&view->lease->cursor, &cursor,
@@ -310,7 +315,7 @@ gint64 generator_ahead_ns(const Generator *self)
 	gint64 now_ns = clock_now_ns(self->clock);
 	gint64 tick = cursor_tick(&self->layout, lease_last_cursor(lease));
 
-	/* no ID was issued, and the reservation can begin at any time */
+	/* no ID was issued yet, and a reservation can begin in the future */
 	if (tick < lease->first_tick)
 		return 0;
 	return MAX(layout_tick_start_ms(&self->layout, tick) * CLOCK_NS_PER_MS - now_ns, 0);

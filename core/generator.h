@@ -19,9 +19,10 @@ typedef struct {
 	gint64 first_tick;            /* the first tick reserved; 1 or more */
 	gint64 max_tick;              /* the layout's last tick */
 	_Atomic gint64 end_tick;      /* the last tick reserved, at most max_tick; only grows */
-	_Atomic guint64 final_cursor; /* of a retired lease: its cursor before it was closed */
-	/* of the last ID issued, or the last cursor before the first tick; or CURSOR_CLOSED. It has
-	 * its own cache line, as every draw writes it. */
+	_Atomic guint64 final_cursor; /* the cursor before lease_retire() closed the lease */
+	/* cursor of the last ID issued; if there is none, the last cursor before the first tick;
+	 * CURSOR_CLOSED after lease_retire(). It has its own cache line, because every draw writes
+	 * it. */
 	_Alignas(64) _Atomic guint64 cursor;
 } Lease;
 
@@ -29,10 +30,10 @@ typedef struct {
  * lease_new:
  * @datacenter_id: 0 to 2^datacenter_bits - 1 of the layout: layout_check_worker()
  * @worker_id: 0 to 2^worker_bits - 1
- * @first_tick: the first reserved tick. Tick 0 is never issued, so that no ID is 0, which clients
- *   take for a failure: less than 1 counts as 1
- * @end_tick: the last reserved tick. More than layout_max_tick() counts as that, below 0 as 0. A
- *   lease that ends before @first_tick cannot issue IDs yet
+ * @first_tick: the first reserved tick. Values below 1 count as 1: tick 0 is never issued, because
+ *   clients take an ID of 0 for a failure
+ * @end_tick: the last reserved tick. Values above layout_max_tick() count as layout_max_tick(),
+ *   values below 0 as 0. A lease that ends before @first_tick cannot issue IDs yet
  *
  * @layout is only read here.
  *
@@ -43,22 +44,22 @@ Lease *lease_new(const Layout *layout, guint datacenter_id, guint worker_id, gin
 void lease_free(Lease *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Lease, lease_free)
 
-/* Raises the end, to the layout's last tick at most; an @end_tick below the current end changes
- * nothing. Call it only after the write of the reservation is confirmed. */
+/* Raises the end to @end_tick, at most to the layout's last tick. If the end is not below
+ * @end_tick, nothing changes. Call it only after the write of the reservation is confirmed. */
 void lease_extend(Lease *self, gint64 end_tick);
 
 /**
  * lease_retire:
  *
- * Closes the lease: after the return, it never issues an ID again. A second call changes nothing
- * and returns the same.
+ * Closes the lease: after the return, it never issues an ID again. A second call changes nothing,
+ * and returns the same tick.
  *
  * Returns: the tick of the last ID issued, or first_tick - 1 if there was none
  */
 gint64 lease_retire(Lease *self, const Layout *layout);
 
 /* Any thread: the cursor of the last ID issued, below first_tick << sequence_bits if there was none
- * (and for the instant in which a lease is being retired). */
+ * (and briefly while a lease is being retired). */
 guint64 lease_last_cursor(const Lease *self);
 
 /*
@@ -82,10 +83,11 @@ typedef struct {
 	/* How far IDs may be ahead of the clock, 0 to 60000, rounded down to ticks. 0 is the
 	 * original service's behaviour. */
 	gint64 max_ahead_ms;
-	/* A tick that the clock begins starts at a random sequence in [0, n); 1: at 0. The limit is
-	 * 2^sequence_bits. GENERATOR_SEQUENCE_CONTINUES: at the sequence after that of the last ID,
-	 * 0 after the last sequence. If the rest of the tick is too small for a draw, the start is
-	 * nearer to 0, so no draw is refused for it. Sequences below the start are not used. */
+	/* The first sequence of a tick that begins because the clock reached it. With N, 1 to
+	 * 2^sequence_bits: a random number in [0, N). With GENERATOR_SEQUENCE_CONTINUES: the
+	 * sequence after that of the last ID, or 0 after the highest sequence. If too few sequences
+	 * would remain for a draw, the first one is lower, so no draw is refused for this reason.
+	 * Sequences below the first one are not used. */
 	guint sequence_start_range;
 	/* The largest batch, 1 or more. */
 	guint max_batch;
@@ -93,13 +95,15 @@ typedef struct {
 
 typedef enum {
 	DRAW_OK,
-	DRAW_WAIT,          /* the sequence ran out, the clock will allow it soon: wait_ns */
-	DRAW_UNRESERVED,    /* no lease, past its end, or it begins later than now + max-ahead */
-	DRAW_CLOCK_BACK,    /* the clock is behind the last ID by more than max-ahead: behind_ms */
+	DRAW_WAIT, /* no sequence is left until the clock advances: see wait_ns */
+	/* there is no lease, it has ended, or it begins after now + max-ahead */
+	DRAW_UNRESERVED,
+	/* the clock is behind the last ID by more than max-ahead: see behind_ms */
+	DRAW_CLOCK_BACK,
 	DRAW_CLOCK_OUTSIDE, /* the clock is before the epoch or past the end of the layout */
 } DrawStatus;
 
-/* More about a refused draw; 0 if the status is not mentioned. */
+/* Details of a refused draw. A field is 0 if its comment does not name the status. */
 typedef struct {
 	/* DRAW_WAIT, and DRAW_UNRESERVED if the lease begins later: the time until the clock allows
 	 * the draw, if no other thread draws. Otherwise 0: the draw needs another lease. */
@@ -131,9 +135,10 @@ guint generator_max_batch(const Generator *self);
  * @out_run: (out): the IDs; untouched unless DRAW_OK
  * @out_refusal: (out): untouched if DRAW_OK
  *
- * Never blocks and never sleeps. A refusal was right at one instant within the call, whatever other
- * threads did meanwhile. If there are several reasons, the status is the first of CLOCK_OUTSIDE,
- * UNRESERVED because no lease has begun, CLOCK_BACK, UNRESERVED because the lease ends, and WAIT.
+ * Never blocks and never sleeps. A refusal was correct at one instant during the call, even if
+ * other threads drew at the same time. If there are several reasons, the status is the first of
+ * CLOCK_OUTSIDE, UNRESERVED because no lease has begun, CLOCK_BACK, UNRESERVED because the lease
+ * ends, and WAIT.
  */
 DrawStatus generator_draw(Generator *self, guint count, IdRun *out_run, DrawRefusal *out_refusal);
 
@@ -141,11 +146,11 @@ DrawStatus generator_draw(Generator *self, guint count, IdRun *out_run, DrawRefu
  * generator_room_in_tick:
  * @most: 1 or more
  *
- * Any thread: the largest draw, @most at most, whose IDs have one tick, if it is made now and no
- * other thread draws. A caller must check the ticks of a draw of this size: another thread or the
- * clock can intervene, and a tick need not start at sequence 0.
+ * Any thread: estimates the largest draw whose IDs all have the same tick. The caller must check
+ * the ticks of a draw of this size: another thread may draw first, the clock may advance, and a
+ * tick need not start at sequence 0.
  *
- * Returns: 1 or more
+ * Returns: 1 to @most
  */
 guint generator_room_in_tick(const Generator *self, guint most);
 

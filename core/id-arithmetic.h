@@ -16,7 +16,8 @@
 /* The position of an ID among those of one worker: tick << sequence_bits | sequence. */
 typedef uint64_t Cursor;
 
-/* The sign bit of an ID is 0, so that signed and unsigned IDs sort in the same order. */
+/* The sign bit of an ID is 0, so IDs sort in the same order whether they are read as signed or as
+ * unsigned numbers. */
 #define LAYOUT_MAX_BITS 63
 
 /* How the bits of an ID divide, from high to low: tick, datacenter ID, worker ID, sequence. If they
@@ -25,7 +26,7 @@ typedef uint64_t Cursor;
 typedef struct {
 	int64_t epoch_ms;   /* the time that encodes as tick 0, since the Unix epoch; 0 or more */
 	int64_t tick_ms;    /* 1 to 1000 */
-	unsigned time_bits; /* 1 or more; the four fields make LAYOUT_MAX_BITS at most */
+	unsigned time_bits; /* 1 or more; the four fields have at most LAYOUT_MAX_BITS in all */
 	unsigned datacenter_bits; /* 0 to 31 */
 	unsigned worker_bits;     /* 0 to 31 */
 	unsigned sequence_bits;   /* 0 to 31 */
@@ -90,7 +91,7 @@ static inline uint64_t layout_fixed_bits(const Layout *self, unsigned datacenter
 	return ((uint64_t)datacenter_id << self->worker_bits | worker_id) << self->sequence_bits;
 }
 
-/* Returns the parts of @id, which has at most layout_total_bits(), so it is not negative. */
+/* Returns the parts of @id, which has no bit above layout_total_bits(), so it is not negative. */
 static inline LayoutParts layout_decode(const Layout *self, int64_t id)
 {
 	uint64_t worker = (uint64_t)id >> self->sequence_bits;
@@ -105,8 +106,8 @@ static inline LayoutParts layout_decode(const Layout *self, int64_t id)
 	};
 }
 
-/* The cursor of a retired lease. It is above every cursor of every layout, so each run after it is
- * beyond the end. */
+/* The cursor of a retired lease. It is above every cursor of every layout, so a run that follows it
+ * is always past the lease's end. */
 #define CURSOR_CLOSED (UINT64_C(1) << 63)
 
 /* Returns the first cursor of @tick, 0 to layout_max_tick() + 1. */
@@ -120,7 +121,8 @@ static inline int64_t cursor_tick(const Layout *layout, Cursor cursor)
 	return (int64_t)(cursor >> layout->sequence_bits);
 }
 
-/* Returns the first cursor that is unused and not in a past tick. All up to @cursor are used. */
+/* Returns the first cursor that is unused and not in a past tick. All cursors up to @cursor are
+ * used. */
 static inline Cursor cursor_next(const Layout *layout, Cursor cursor, int64_t now_tick)
 {
 	Cursor first_now = cursor_first(layout, now_tick);
@@ -161,7 +163,7 @@ static inline bool cursor_find_run(const Layout *layout, Cursor cursor, unsigned
 	return true;
 }
 
-/* IDs that were drawn together: one run of the cursor. Plain data. */
+/* The IDs of one draw. Plain data. */
 typedef struct {
 	Cursor first_cursor;
 	uint64_t fixed_bits;
@@ -192,7 +194,7 @@ static inline int64_t id_run_get(const IdRun *self, unsigned index)
 	return (int64_t)(tick | self->fixed_bits | (cursor & ~tick_mask));
 }
 
-/* Returns the number of ticks of the IDs. */
+/* Returns how many different ticks the IDs have. */
 static inline unsigned id_run_ticks(const IdRun *self)
 {
 	Cursor last_cursor = self->first_cursor + self->count - 1;

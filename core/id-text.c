@@ -7,9 +7,9 @@
 
 typedef struct {
 	const char *name;
-	const char *digits; /* from 0 up: as many as the base */
+	const char *digits; /* the digits from 0 up; their number is the base */
 	guint max_digits;
-	gboolean padded; /* to max_digits */
+	gboolean padded; /* has leading zeros, up to max_digits */
 } Form;
 
 static const Form forms[] = {
@@ -62,7 +62,7 @@ char *id_text_encode(IdTextForm form, gint64 id)
 	return g_string_free(text, FALSE);
 }
 
-/* Returns the digit that @c means. Forms whose digits have one case accept both. */
+/* Returns the digit for @c. Forms whose digits have one case accept both. */
 static char canonical_digit(IdTextForm form, char c)
 {
 	if (form == ID_TEXT_HEX)

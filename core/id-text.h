@@ -7,20 +7,21 @@
 
 typedef enum {
 	ID_TEXT_DECIMAL,
-	ID_TEXT_HEX,       /* up to 16 digits, of either case, after "0x" or not */
+	ID_TEXT_HEX,       /* up to 16 digits in either case, with or without "0x" */
 	ID_TEXT_CROCKFORD, /* base 32, up to 13 digits; case-insensitive, I L -> 1, O -> 0 */
-	ID_TEXT_BASE62,    /* up to 11 digits: figures, upper, lower */
-	ID_TEXT_BASE58,    /* up to 11 digits, the alphabet of Flickr */
+	ID_TEXT_BASE62,    /* up to 11 digits: 0-9, A-Z, a-z */
+	ID_TEXT_BASE58,    /* up to 11 digits, Flickr's alphabet */
 } IdTextForm;
 
-/* (nullable): the name, for example "decimal"; %NULL if there are not as many forms. */
+/* Returns: (nullable): the name, for example "decimal"; %NULL after the last form. */
 const char *id_text_form_name(IdTextForm form);
 
 /* Sets *@out_form to the form named "decimal", "hex", "crockford", "base62" or "base58". Returns
  * %FALSE if @name is none of them. */
 gboolean id_text_form_from_name(const char *name, IdTextForm *out_form) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Recognises "12" and "0x1f". Returns %FALSE if @text can be of any form. */
+/* Recognises "12" as decimal and "0x1f" as hex. Returns %FALSE if the form of @text is ambiguous.
+ */
 gboolean id_text_form_of(const char *text, IdTextForm *out_form) G_GNUC_WARN_UNUSED_RESULT;
 
 /**
@@ -30,7 +31,7 @@ gboolean id_text_form_of(const char *text, IdTextForm *out_form) G_GNUC_WARN_UNU
  * Hex, crockford and base62 have leading zeros, so that the texts of a form sort like the IDs.
  * Decimal and base58 do not.
  *
- * Returns: (transfer full): what id_text_decode() reads
+ * Returns: (transfer full): the text, which id_text_decode() can read
  */
 char *id_text_encode(IdTextForm form, gint64 id);
 

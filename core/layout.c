@@ -23,11 +23,13 @@ static const Layout uid_generator = {1474300800000, 1000, 29, 0, 21, 13};
  * ended on 2024-11-20. */
 static const Layout uid_generator_28 = {1463673600000, 1000, 28, 0, 22, 13};
 
-/* Discord's API reference, "Snowflakes": its worker and process are datacenter and worker here. */
+/* Discord's API reference, "Snowflakes": what it calls worker and process are datacenter and worker
+ * here. */
 static const Layout discord = {1420070400000, 1, 41, 5, 5, 12};
 
-/* "Sharding & IDs at Instagram", 2012: its shard is the worker here. It takes 41 bits of time from
- * the top of 64; without the sign bit, and until 2046, these are 40. */
+/* "Sharding & IDs at Instagram", 2012: what it calls a shard is a worker here. It uses the top 41
+ * of 64 bits for the time. The first of them is the sign bit, which is 0 until 2046, so 40 bits
+ * remain. */
 static const Layout instagram = {1314220021721, 1, 40, 0, 13, 10};
 
 /* This project's layout for JavaScript, whose numbers are exact up to 2^53 - 1: 69 years of
@@ -45,7 +47,7 @@ const LayoutPreset LAYOUT_PRESETS[] = {
 	{NULL, NULL},
 };
 
-/* Indexes of the fields, for code that treats all fields alike. */
+/* Indexes of the fields, for code that loops over them. */
 enum {
 	EPOCH_MS,
 	TICK_MS,
@@ -53,7 +55,7 @@ enum {
 	DATACENTER_BITS,
 	WORKER_BITS,
 	SEQUENCE_BITS,
-	TOTAL_BITS, /* follows from the others */
+	TOTAL_BITS, /* not stored in Layout: the sum of the others */
 	N_FIELDS
 };
 

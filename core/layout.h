@@ -17,15 +17,15 @@ extern const Layout LAYOUT_TWITTER;
 /**
  * layout_check:
  *
- * A layout can work if every field is in its range, the bits add up to 63 at most, and its last
- * tick ends before the year 10000, the limit of RFC 3339.
+ * Checks that every field is in its range, and that the bits add up to 63 at most. The last tick
+ * must end before the year 10000, the limit of RFC 3339.
  *
  * Returns: %TRUE, or %FALSE with INVALID set, which names value and limit
  */
 gboolean layout_check(const Layout *self, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* %TRUE if the bits add up to @total_bits, which is LAYOUT_MAX_BITS unless the layout's text says
- * otherwise; %FALSE with INVALID set if not. */
+/* Checks that the bits add up to @total_bits, which is LAYOUT_MAX_BITS unless the layout's text
+ * gives another total. Returns %FALSE with INVALID set if they do not. */
 gboolean layout_check_total(const Layout *self, gint64 total_bits,
 			    GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
@@ -34,7 +34,7 @@ typedef struct {
 	const Layout *layout;
 } LayoutPreset;
 
-/* The layouts that have a name; the end has none (%NULL). */
+/* The layouts that have a name. An entry with the name %NULL ends the array. */
 extern const LayoutPreset LAYOUT_PRESETS[];
 
 /**
@@ -49,13 +49,15 @@ extern const LayoutPreset LAYOUT_PRESETS[];
 gboolean layout_parse(const char *text, Layout *out_layout,
 		      GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* (transfer full): the six fields, and total_bits if it is needed, as layout_parse() reads them. */
+/* Returns: (transfer full): the six fields, and total_bits if it is needed, as layout_parse() reads
+ *   them. */
 char *layout_to_string(const Layout *self);
 
-/* (transfer full): the name in LAYOUT_PRESETS, or layout_to_string(). */
+/* Returns: (transfer full): the name in LAYOUT_PRESETS, or layout_to_string(). */
 char *layout_name(const Layout *self);
 
-/* (transfer full): the start of @tick, 0 to layout_max_tick(), as text_time_ms() writes it. */
+/* Returns: (transfer full): the start of @tick, 0 to layout_max_tick(), as text_time_ms() writes
+ *   it. */
 char *layout_tick_text(const Layout *self, gint64 tick);
 
 gboolean layout_equal(const Layout *a, const Layout *b);
@@ -71,8 +73,8 @@ gboolean layout_equal(const Layout *a, const Layout *b);
 gboolean layout_encode(const Layout *self, const LayoutParts *parts, gint64 *out_id,
 		       GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* %TRUE if @id can be of the layout, because no bit above layout_total_bits() is set: then
- * layout_decode() accepts it. %FALSE with OUT_OF_RANGE set if not. */
+/* Checks that @id has no bit above layout_total_bits(), as layout_decode() requires. Returns %FALSE
+ * with OUT_OF_RANGE set if it has. */
 gboolean layout_check_id(const Layout *self, gint64 id, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /**
@@ -82,7 +84,7 @@ gboolean layout_check_id(const Layout *self, gint64 id, GError **error) G_GNUC_W
  *
  * Finds the IDs of a span of time, for WHERE id BETWEEN first AND last: all IDs of its ticks, and
  * no others. The span can begin before the layout or end after it. A tick that is only partly in
- * the span counts as a whole, because with ticks of more than 1 ms an ID is not more precise.
+ * the span counts as a whole, because an ID tells no more than its tick.
  *
  * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if the span ends before it begins, or if all of
  * it is outside the layout
@@ -90,12 +92,12 @@ gboolean layout_check_id(const Layout *self, gint64 id, GError **error) G_GNUC_W
 gboolean layout_range(const Layout *self, gint64 from_ms, gint64 to_ms, gint64 *out_first,
 		      gint64 *out_last, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Returns the number of IDs that a worker ID has in a millisecond. */
+/* Returns how many IDs a worker can issue in a millisecond. */
 gdouble layout_ids_per_ms(const Layout *self);
 
 /* Returns the last millisecond of the layout, since the Unix epoch. */
 gint64 layout_last_ms(const Layout *self);
 
-/* %TRUE if both fit their fields; %FALSE with OUT_OF_RANGE set if not. */
+/* Checks that both IDs fit their fields. Returns %FALSE with OUT_OF_RANGE set if not. */
 gboolean layout_check_worker(const Layout *self, gint64 datacenter_id, gint64 worker_id,
 			     GError **error) G_GNUC_WARN_UNUSED_RESULT;

@@ -16,7 +16,7 @@ typedef struct {
 		Words words[BLOCK_NUMBERS * sizeof(guint64) / sizeof(Words)];
 		guint64 numbers[BLOCK_NUMBERS];
 	};
-	gsize n_left; /* of the numbers, the first ones */
+	gsize n_left; /* the first n_left numbers are unused */
 	guint fork_generation;
 } Block;
 
@@ -60,7 +60,7 @@ static G_GNUC_NO_INLINE void refill_block(Block *self)
 	self->n_left = BLOCK_NUMBERS;
 }
 
-/* The thread's block, with a number left at least. */
+/* Returns the thread's block, with at least one number left. */
 static inline Block *ready_block(void)
 {
 	Block *self = &thread_block;
@@ -97,7 +97,7 @@ void random_fill(gsize n_numbers, guint64 *out_numbers)
 
 #define ROUNDS 8
 
-/* One word of each block; the compiler has a vector register for it, or does without. */
+/* One word of each block. The compiler uses a vector register if the processor has one. */
 typedef guint32 Lanes __attribute__((vector_size(sizeof(guint32) * CHACHA8_LANES)));
 
 #define ROTATE_LEFT(lanes, bits) ((lanes) << (bits) | (lanes) >> (32 - (bits)))

@@ -6,26 +6,26 @@
 /*
  * Unpredictable random numbers. Any thread can draw them from its own block. ChaCha8 makes each
  * block of 4 KiB from 32 bytes of the kernel (getrandom(2)), because the kernel takes 26 ns for the
- * 10 random bytes of a ULID, more than all else. The key is wiped after use, and each number when
- * it is handed out, so that leaked memory reveals no earlier numbers.
+ * 10 random bytes of a ULID, more than everything else. The key is wiped after use, and each number
+ * when it is returned, so that leaked memory reveals no earlier numbers.
  *
- * A block is never used on both sides of a fork(): the child makes a new one. A child of a bare
- * clone(2) or of _Fork(3) draws its parent's numbers; only random_from_kernel() differs there too.
+ * A block is never used on both sides of a fork(), because the child makes a new one. A child of
+ * clone(2) or _Fork(3) draws the same numbers as its parent, except from random_from_kernel().
  *
- * Early in the boot of a machine, the first call waits until the kernel has randomness. Later calls
- * cannot fail; if getrandom is forbidden, the process ends with a message.
+ * Early in the boot of a machine, the first call waits until the kernel's generator is ready. Later
+ * calls cannot fail; if getrandom is forbidden, the process ends with a message.
  */
 
 guint64 random_u64(void);
 
-/* Many numbers, cheaper for each. */
+/* Draws many numbers, at a lower cost for each. */
 void random_fill(gsize n_numbers, guint64 *out_numbers);
 
-/* Takes the bytes from the kernel, not from a block. @n_bytes: 256 at most */
+/* Gets bytes from the kernel instead of a block. @n_bytes: at most 256 */
 void random_from_kernel(void *out_bytes, gsize n_bytes);
 
-/* A number that differs between a child of fork() and its parent, if the process has drawn before.
- * State that must not continue equally on both sides remembers it. */
+/* Returns a number that differs between a child of fork() and its parent, if the process has drawn
+ * before. A generator stores it to detect that it is used in a child. */
 guint random_fork_generation(void);
 
 /*
@@ -34,7 +34,7 @@ guint random_fork_generation(void);
  */
 #define CHACHA8_KEY_WORDS   8
 #define CHACHA8_BLOCK_WORDS 16
-#define CHACHA8_LANES       4 /* blocks that are made at once */
+#define CHACHA8_LANES       4 /* number of blocks that are made at once */
 
 /* Writes the blocks @counter to @counter + 3, their words interleaved: @out_words[w][i] is word w
  * of block @counter + i. Leaves no copy of the key or of the blocks. */

@@ -6,12 +6,13 @@
 #include "core/random.h"
 #include "core/text.h"
 
-#define RANDOM_HIGH_BITS 16 /* of the 80, those in the high half */
+#define RANDOM_HIGH_BITS 16 /* how many of the 80 random bits are in the high half */
 #define RANDOM_HIGH_MASK ((G_GUINT64_CONSTANT(1) << RANDOM_HIGH_BITS) - 1)
 #define TEXT_LENGTH      (ULID_TEXT_SIZE - 1)
 #define LARGEST_TEXT     "7ZZZZZZZZZZZZZZZZZZZZZZZZZ"
 
-/* The two digits of each number of 10 bits: half as many steps as with single digits. */
+/* The two digits of each 10-bit number. Encoding pairs takes half as many steps as single digits.
+ */
 #define PAIRS(a)                                                                                   \
 	a, '0', a, '1', a, '2', a, '3', a, '4', a, '5', a, '6', a, '7', a, '8', a, '9', a, 'A', a, \
 		'B', a, 'C', a, 'D', a, 'E', a, 'F', a, 'G', a, 'H', a, 'J', a, 'K', a, 'M', a,    \
@@ -33,7 +34,7 @@ static inline void put_pair(char *out, guint64 bits)
 
 void ulid_to_text(Ulid self, char out_text[static ULID_TEXT_SIZE])
 {
-	/* the pair with bits of both halves: 6 and 4 of them */
+	/* this pair has 6 bits of the high half and 4 of the low half */
 	guint64 middle = self.high << 4 | self.low >> 60;
 
 	for (int i = 0; i < 6; i++)
@@ -87,7 +88,7 @@ gboolean ulid_draw(gint64 time_ms, gsize count, Ulid *out_ulids, GError **error)
 {
 	if (!check_time(time_ms, error))
 		return FALSE;
-	/* 128 bits for each are cheaper than 80 that must be cut out of others */
+	/* 128 bits for each ULID are cheaper than cutting out 80 */
 	random_fill(count * (sizeof(Ulid) / sizeof(guint64)), (guint64 *)out_ulids);
 	for (gsize i = 0; i < count; i++)
 		out_ulids[i].high = (guint64)time_ms << RANDOM_HIGH_BITS |
@@ -124,7 +125,7 @@ static gboolean reserve_ulids(UlidGenerator *self, gint64 now_ms, gsize count, U
 	gint64 time_ms = MAX(now_ms, self->last_ms);
 	Ulid first = add_to_ulid(self->last, 1);
 
-	/* after a fork the other process continues from here, too */
+	/* after a fork, the other process also continues from here */
 	if (time_ms == self->last_ms && fork_generation != self->fork_generation)
 		time_ms++;
 	if (time_ms > self->last_ms && !ulid_draw(time_ms, 1, &first, error))

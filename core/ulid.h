@@ -15,7 +15,7 @@
  */
 typedef Uuid Ulid;
 
-#define ULID_TEXT_SIZE   27 /* with the NUL at the end */
+#define ULID_TEXT_SIZE   27 /* including the final NUL */
 #define ULID_MAX_TIME_MS ((G_GINT64_CONSTANT(1) << 48) - 1)
 
 /* Returns the time, 0 to ULID_MAX_TIME_MS. */
@@ -29,7 +29,7 @@ void ulid_to_text(Ulid self, char out_text[static ULID_TEXT_SIZE]);
 
 /**
  * ulid_parse:
- * @text: 26 digits, 7ZZZZZZZZZZZZZZZZZZZZZZZZZ at most; capital or small letters without I, L, O
+ * @text: 26 digits, at most 7ZZZZZZZZZZZZZZZZZZZZZZZZZ; capital or small letters without I, L, O
  *   and U
  * @out_ulid: (out): untouched on failure
  *
@@ -51,19 +51,19 @@ gboolean ulid_draw(gint64 time_ms, gsize count, Ulid *out_ulids,
 
 /*
  * A source of increasing ULIDs ("monotonic" in the specification) for any number of threads: a ULID
- * that is drawn after another one was returned is greater. The first ULID of a millisecond is
- * random, and each further one is the last plus 1. If the clock steps back, the time of the last
- * ULID is used until the clock is past it.
+ * is greater than every ULID that was returned before its draw began. The first ULID of a
+ * millisecond is random, and each further one is its predecessor plus 1. If the clock steps back,
+ * the time of the last ULID is used until the clock is past it.
  *
  * A child of fork() continues with new random bits in a later millisecond. If another thread was in
  * a call at the fork, the child must not use the generator.
  */
 typedef struct {
 	const Clock *clock;
-	pthread_mutex_t mutex; /* for what is below */
-	gint64 last_ms;        /* of the last ULID; -1: there is none */
+	pthread_mutex_t mutex; /* protects the fields below */
+	gint64 last_ms;        /* time of the last ULID; -1: there is none */
 	Ulid last;
-	guint fork_generation; /* in which it was drawn */
+	guint fork_generation; /* process of the last ULID, see fork_generation */
 } UlidGenerator;
 
 /* @clock is borrowed, and must outlive the generator. */
@@ -73,13 +73,13 @@ void ulid_generator_clear(UlidGenerator *self);
 /**
  * ulid_generator_draw:
  * @count: 1 or more
- * @out_ulids: (out): @count ULIDs in a row, of one millisecond; untouched on failure
+ * @out_ulids: (out): @count consecutive ULIDs of one millisecond; untouched on failure
  *
- * Any thread. A batch costs one reading of the clock, which is most of what a single ULID costs.
+ * Any thread. A batch reads the clock once, which is most of the cost of a single ULID.
  *
- * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if the clock is before 1970, or with OVERFLOW if
- * the 80 bits have no room for @count more ULIDs in this millisecond (probability: @count / 2^80).
- * After an OVERFLOW nothing has changed, and the next millisecond has room.
+ * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if the clock is before 1970; or with OVERFLOW if
+ * this millisecond has no room for @count more ULIDs (probability: @count / 2^80). After an
+ * OVERFLOW nothing has changed, and the next millisecond has room.
  */
 gboolean ulid_generator_draw(UlidGenerator *self, gsize count, Ulid *out_ulids,
 			     GError **error) G_GNUC_WARN_UNUSED_RESULT;

@@ -10,7 +10,7 @@
  * text. ulid.h uses the same type. */
 
 #define UUID_BYTES     16
-#define UUID_TEXT_SIZE 37 /* with the NUL at the end */
+#define UUID_TEXT_SIZE 37 /* including the final NUL */
 
 typedef struct {
 	guint64 high;
@@ -54,7 +54,7 @@ gboolean uuid_parse(const char *text, Uuid *out_uuid, GError **error) G_GNUC_WAR
  *   reserved unix_ts_ms    7   ID, bits 21 to 10            10   ID, bits 9 to 0, then 52 random
  *
  * The plain kind is unique by chance. The reserved kind contains a Snowflake ID of the default
- * layout (LAYOUT_TWITTER), so it is as unique as the ID: its time, and its low 22 bits, which are
+ * layout (LAYOUT_TWITTER), so it is as unique as the ID. It has the ID's time and its low 22 bits:
  * datacenter ID, worker ID and sequence. It sorts like its ID, and converts back to it.
  *
  * The bits do not tell which kind a UUID is. A plain UUID whose time is in the layout converts to
@@ -71,7 +71,7 @@ static inline gint64 uuid_time_ms(Uuid uuid)
 /**
  * uuid_from_id:
  * @id: of LAYOUT_TWITTER, not negative
- * @random: its low 52 bits are taken: random_u64()
+ * @random: a random_u64(), of which the low 52 bits are used
  *
  * Returns: the UUID of the reserved kind
  */
@@ -79,7 +79,7 @@ Uuid uuid_from_id(gint64 id, guint64 random);
 
 /**
  * uuid_to_id:
- * @out_id: (out): what uuid_from_id() was given; untouched on failure
+ * @out_id: (out): the ID that was passed to uuid_from_id(); untouched on failure
  *
  * Returns: %TRUE, or %FALSE with INVALID set if @uuid is of another version or variant, or with
  * OUT_OF_RANGE if its time is outside of LAYOUT_TWITTER
@@ -87,24 +87,25 @@ Uuid uuid_from_id(gint64 id, guint64 random);
 gboolean uuid_to_id(Uuid uuid, gint64 *out_id, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /*
- * A source of increasing UUIDs of the plain kind for any number of threads: a UUID that is drawn
- * after another one was returned is greater (RFC 9562, section 6.2, method 1). The counter has 42
- * bits. It starts each millisecond at a random number whose highest bit is 0, and increases by 1.
+ * A source of increasing UUIDs of the plain kind for any number of threads (RFC 9562, section 6.2,
+ * method 1). A UUID is greater than every UUID that was returned before its draw began. The counter
+ * has 42 bits. It starts each millisecond at a random number whose highest bit is 0, and increases
+ * by 1.
  * 32 random bits follow it, new ones in each UUID.
  *
  * If the clock steps back, the time of the last UUID is used until the clock is past it. If the
- * counter overflows, after at least 2^41 UUIDs in a millisecond, the time runs ahead of the clock
- * by a millisecond: no call waits, and none is refused.
+ * counter overflows, after at least 2^41 UUIDs in a millisecond, the time of the next UUID is a
+ * millisecond ahead of the clock. So no call waits, and none is refused.
  *
  * A child of fork() continues in a later millisecond. If another thread was in a call at the fork,
  * the child must not use the generator.
  */
 typedef struct {
 	const Clock *clock;
-	pthread_mutex_t mutex; /* for what is below */
-	gint64 last_ms;        /* of the last UUID; -1: there is none */
+	pthread_mutex_t mutex; /* protects the fields below */
+	gint64 last_ms;        /* time of the last UUID; -1: there is none */
 	guint64 last_counter;
-	guint fork_generation; /* in which it was drawn */
+	guint fork_generation; /* process of the last UUID, see fork_generation */
 } Uuid7Generator;
 
 /* @clock is borrowed, and must outlive the generator. */
@@ -114,7 +115,7 @@ void uuid7_generator_clear(Uuid7Generator *self);
 /**
  * uuid7_generator_draw:
  * @count: 1 to 2^41
- * @out_uuids: (out): @count UUIDs in a row, of one millisecond; untouched on failure
+ * @out_uuids: (out): @count consecutive UUIDs of one millisecond; untouched on failure
  *
  * Any thread. A batch costs one reading of the clock.
  *

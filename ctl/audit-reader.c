@@ -20,12 +20,12 @@ struct _CtlAuditReader {
 	guint next_file;
 	int fd; /* -1: none is open */
 	guint64 line;
-	gboolean skips; /* the rest of a line */
+	gboolean skips; /* skip the rest of the line */
 	gboolean has_ended;
 	gboolean any_bad;
 	AuditEntry entry;
 
-	/* what was read and is no entry yet */
+	/* bytes that were read and not yet taken: begin to end */
 	gsize begin;
 	gsize end;
 	char bytes[BUFFER_BYTES];
@@ -41,7 +41,7 @@ static const char *name_of(const char *file)
 	return is_standard_input(file) ? "standard input" : file;
 }
 
-/* Does not open the file, as the data in a pipe would be lost. */
+/* Checks the file without opening it, because data in a pipe would be lost. */
 static gboolean check_file(const char *file, guint64 *all_bytes, gboolean *known)
 {
 	gboolean is_input = is_standard_input(file);
@@ -69,7 +69,7 @@ CtlAuditReader *ctl_audit_reader_new(const char *const *files)
 	g_autoptr(CtlAuditReader) self = g_new(CtlAuditReader, 1);
 	gboolean known = TRUE;
 
-	/* not the buffer, which is large */
+	/* all fields except the buffer, which is large */
 	memset(self, 0, offsetof(CtlAuditReader, bytes));
 	self->files = files[0] != NULL ? files : STANDARD_INPUT;
 	self->fd = -1;
@@ -118,7 +118,7 @@ static void complain_of_line(CtlAuditReader *self, const char *line, gsize lengt
 			    self->line, reason, shown);
 }
 
-/* %FALSE: there is none left. */
+/* Opens the next file. Returns %FALSE if there is none. */
 static gboolean open_next(CtlAuditReader *self)
 {
 	while (self->files[self->next_file] != NULL) {
@@ -136,7 +136,7 @@ static gboolean open_next(CtlAuditReader *self)
 	return FALSE;
 }
 
-/* Reads more into the buffer. %FALSE: the file has ended. */
+/* Reads more bytes into the buffer. Returns %FALSE at the end of the file. */
 static gboolean read_more(CtlAuditReader *self)
 {
 	ssize_t n_read;
@@ -158,8 +158,8 @@ static gboolean read_more(CtlAuditReader *self)
 	return TRUE;
 }
 
-/* Sets the next line, or the beginning of a line that is longer than any entry; the rest of that is
- * skipped. %FALSE: the file has no more lines. */
+/* Takes the next line, or the beginning of a line that is longer than any entry, whose rest is
+ * skipped. Returns %FALSE if the file has no more lines. */
 static gboolean take_line(CtlAuditReader *self, const char **out_line, gsize *out_length)
 {
 	for (;;) {
@@ -172,7 +172,7 @@ static gboolean take_line(CtlAuditReader *self, const char **out_line, gsize *ou
 			continue;
 		if (newline == NULL && left == 0)
 			return FALSE;
-		/* not @begin: read_more() moves the bytes also at the end of the file */
+		/* not the old @begin: read_more() moves the bytes even at the end of the file */
 		*out_line = self->bytes + self->begin;
 		*out_length = newline != NULL ? (gsize)(newline - begin) : left;
 		self->begin += *out_length + (newline != NULL);

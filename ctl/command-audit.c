@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "audit": shows the entries of audit logs, and the IDs that were issued more than once. sort(1)
- * sorts the entries for that, in bounded memory and with temporary files of its own. */
+/* "audit": shows the entries of audit logs, and the IDs that were issued more than once. For the
+ * latter, sort(1) sorts the entries, in bounded memory and with its own temporary files. */
 
 #include <signal.h>
 #include <stdio.h>
@@ -18,10 +18,11 @@
 #include "ctl/output.h"
 #include "ctl/screen.h"
 
-#define LINE_COLUMNS       100 /* of a terminal that has room for tags, and agents of 31 bytes */
+/* width of a terminal that has room for tags, and for agents of 31 bytes */
+#define LINE_COLUMNS       100
 #define DEFAULT_MEMORY_MIB 64
 #define MAX_MEMORY_MIB     65536
-#define PROGRESS_ENTRIES   4096 /* between two looks at the clock */
+#define PROGRESS_ENTRIES   4096 /* number of entries between two readings of the clock */
 
 static struct {
 	char *layout;
@@ -49,7 +50,7 @@ static const GOptionEntry entries[] = {
 
 /* Rows on standard output */
 
-/* Each row is printed as soon as it is known, so the widths do not depend on what follows. */
+/* Each row is printed as soon as it is known, so the widths do not depend on later rows. */
 typedef struct {
 	const Layout *layout;
 	gboolean json;
@@ -64,7 +65,7 @@ typedef struct {
 	gint64 tag;
 	const char *agent;
 	gsize agent_length;
-	const char *file; /* with_place, as the next */
+	const char *file; /* with_place only, like the next field */
 	guint64 line;
 } Row;
 
@@ -93,7 +94,7 @@ static void print_row(Rows *self, const Row *row)
 	char id[32];
 	char tag[32];
 
-	/* JavaScript's numbers hold neither an ID nor a tag, so both are strings in JSON */
+	/* JavaScript's numbers cannot represent all IDs and tags, so both are strings in JSON */
 	g_snprintf(id, sizeof(id), "%" G_GINT64_FORMAT, row->id);
 	g_snprintf(tag, sizeof(tag), "%" G_GINT64_FORMAT, row->tag);
 	if (!self->json) {
@@ -128,8 +129,8 @@ static void end_rows(Rows *self, gboolean failed)
 
 /* Sorting */
 
-/* The lines that sort(1) gets are of hex digits, with each field as long as it can be, so that
- * their bytes sort as the numbers do: ID, tag, length of the agent, agent, file, line. */
+/* The lines for sort(1) consist of hex digits, in fields of fixed width, so that they sort in the
+ * order of the numbers: ID, tag, length of the agent, agent, file, line. */
 #define ID_DIGITS     16
 #define TAG_DIGITS    16
 #define LENGTH_DIGITS 4
@@ -140,14 +141,14 @@ static void end_rows(Rows *self, gboolean failed)
 #define MAX_LINE      (AGENT_AT + 2 * MAX_AGENT + FILE_DIGITS + LINE_DIGITS + 1)
 
 typedef struct {
-	GPid pid;     /* 0: it does not run */
-	FILE *input;  /* NULL: closed, as the others */
+	GPid pid;     /* sort's process; 0: it does not run */
+	FILE *input;  /* NULL: closed, like output */
 	FILE *output; /* the sorted lines */
 	FILE *errors;
 } Sorter;
 
-/* In the child. If this program is killed, sort must not take the end of its input for the end of
- * the entries and go on. It removes its files when it is terminated. */
+/* Runs in the child: lets the kernel terminate sort if this program is killed. Otherwise sort would
+ * take the end of its input for the end of the entries. When terminated, sort removes its files. */
 static void prepare_sort(G_GNUC_UNUSED gpointer data)
 {
 	signal(SIGPIPE, SIG_DFL);
@@ -189,8 +190,8 @@ static void sorter_clear(Sorter *self)
 	self->pid = 0;
 }
 
-/* Waits until sort has ended, after its input was closed and its output read, or after it closed
- * one of them itself. %FALSE with an error set if it has failed. */
+/* Waits for the end of sort, after its input was closed and its output read, or after sort closed
+ * one of them. Returns %FALSE with an error set if it has failed. */
 static gboolean wait_sort(Sorter *self, GError **error)
 {
 	char said[512];
@@ -229,7 +230,7 @@ static const char *read_hex(const char *at, guint digits, guint64 *out_number)
 	return at + digits;
 }
 
-/* Swaps the tag's sign bit, as negative tags sort first. */
+/* Inverts the tag's sign bit, so that negative tags sort first. */
 static guint64 swap_sign(guint64 tag)
 {
 	return tag ^ G_GUINT64_CONSTANT(1) << 63;
@@ -262,14 +263,14 @@ typedef struct {
 	CtlAuditReader *reader;
 	Rows rows;
 
-	/* for --duplicates */
+	/* for --duplicates only */
 	Sorter sorter;
 	guint64 n_gaps;
 	guint64 n_missing;
 	guint64 n_entries;
-	guint64 n_ids;        /* different ones */
-	guint64 n_again;      /* entries that are the same as another one */
-	guint64 n_duplicates; /* IDs that were issued more than once */
+	guint64 n_ids;        /* number of different IDs */
+	guint64 n_again;      /* number of entries that equal another one */
+	guint64 n_duplicates; /* number of IDs that were issued more than once */
 } Audit;
 
 static void audit_clear(Audit *self)
@@ -308,7 +309,8 @@ static gboolean parse_options(Audit *self)
 				  &self->memory_mib);
 }
 
-/* A gap is always wanted: nobody knows which IDs are missing there. */
+/* Returns whether the options select the entry. A gap is always selected, because it is unknown
+ * which IDs are missing. */
 static gboolean is_wanted(const Audit *self, const AuditEntry *entry)
 {
 	gint64 time_ms;
@@ -321,11 +323,11 @@ static gboolean is_wanted(const Audit *self, const AuditEntry *entry)
 	if (!layout_check_id(&self->layout, entry->id, NULL))
 		return given.from == NULL && given.to == NULL;
 	time_ms = layout_decode(&self->layout, entry->id).time_ms;
-	/* the tick can have begun before --from */
+	/* the tick may have begun before --from */
 	return time_ms > self->from_ms - self->layout.tick_ms && time_ms <= self->to_ms;
 }
 
-/* (nullable) */
+/* Returns: (nullable) */
 static const AuditEntry *next_entry(Audit *self)
 {
 	const AuditEntry *entry;
@@ -396,7 +398,7 @@ static gboolean sort_entries(Audit *self, GError **error)
 	return fclose(g_steal_pointer(&self->sorter.input)) == 0 || wait_sort(&self->sorter, error);
 }
 
-/* @line: of sort's output */
+/* Prints an issue. @line: a line of sort's output */
 static void print_issue(Audit *self, const char *line)
 {
 	guint64 id, tag, length, file, number;
@@ -427,8 +429,8 @@ static void print_issue(Audit *self, const char *line)
 		  });
 }
 
-/* @before: sort's line before @line; NULL: there is none. @is_known: whether the ID of @before is
- * known to have several issues */
+/* Compares a line of sort's output with the previous one. @before: (nullable): the previous line.
+ * @is_known: the ID of @before already has several issues */
 static void compare_issues(Audit *self, const char *line, const char *before, gboolean *is_known)
 {
 	guint64 length;
@@ -439,7 +441,7 @@ static void compare_issues(Audit *self, const char *line, const char *before, gb
 		return;
 	}
 	read_hex(line + ID_DIGITS + TAG_DIGITS, LENGTH_DIGITS, &length);
-	/* an issue of an ID that was delivered twice has the same tag and agent twice */
+	/* equal tags and agents: one issue that was delivered twice */
 	if (strncmp(line, before, AGENT_AT + 2 * length) == 0) {
 		self->n_again++;
 		return;
@@ -455,7 +457,7 @@ static void compare_issues(Audit *self, const char *line, const char *before, gb
 
 static gboolean compare_entries(Audit *self, GError **error)
 {
-	char *lines[2] = {NULL, NULL}; /* this one and the one before, in turn */
+	char *lines[2] = {NULL, NULL}; /* the current line and the previous one, in turn */
 	gsize sizes[2] = {0, 0};
 	gboolean is_known = FALSE;
 	guint64 n_seen = 0;
@@ -495,7 +497,7 @@ static CtlStatus find_duplicates(Audit *self, gboolean json)
 			       " of them delivered again; %" G_GUINT64_FORMAT
 			       " IDs, %" G_GUINT64_FORMAT " of them issued more than once",
 			       self->n_entries, self->n_again, self->n_ids, self->n_duplicates);
-	if (json) /* standard output has only that */
+	if (json) /* standard output contains only JSON */
 		ctl_output_complain("%s", line);
 	else
 		ctl_output_print("%s\n", line);

@@ -21,7 +21,7 @@ static gboolean set_option(const char *name, const char *value, G_GNUC_UNUSED gp
 		name, 0, 0, G_OPTION_ARG_CALLBACK, set_option, description, argument               \
 	}
 
-/* The ranges are those of load/options.c. */
+/* The ranges must match load/options.c. */
 static const GOptionEntry entries[] = {
 	OPTION("connections", "Number of connections, 1 to 100000 (default 16)", "N"),
 	OPTION("in-flight", "Calls in flight on each connection, 1 to 65536 (default 1)", "N"),
@@ -40,7 +40,7 @@ static const GOptionEntry entries[] = {
 	G_OPTION_ENTRY_NULL,
 };
 
-/* Writes a line over itself. */
+/* Overwrites the progress line. */
 static void show_progress(guint second, guint64 calls, guint64 errors)
 {
 	g_printerr("\r\033[K%u s  %" G_GUINT64_FORMAT " calls/s  %" G_GUINT64_FORMAT " errors",

@@ -2,9 +2,10 @@
 
 /*
  * "completion" prints a script that completes command lines in a shell. On each tab the script runs
- * "snowflakectl __complete SHELL PROGRAM LINE", where LINE ends at the cursor, and that prints what
- * can stand there, from the tables that --help is made of: a candidate a line, or ":files" or
- * ":directories", which the shell lists itself because it knows how to quote their names.
+ * "snowflakectl __complete SHELL PROGRAM LINE", where LINE ends at the cursor. That command prints
+ * the words that are possible there, one per line, from the tables from which --help is made. If it
+ * prints ":files" or ":directories", the shell lists them itself, because it knows how to quote
+ * their names.
  */
 
 #include <string.h>
@@ -18,10 +19,12 @@
 
 static const struct {
 	const char *name;
-	const char *script;   /* PROGRAM stands for the program's name */
-	char separator;       /* between a candidate and its description; '\0': it has none */
-	gboolean has_filter;  /* it leaves out what does not begin like the word at the cursor */
-	gboolean takes_words; /* a candidate is a whole word: "--name=value", not the value alone */
+	const char *script; /* PROGRAM stands for the program's name */
+	char separator;     /* between a candidate and its description; '\0': it has none */
+	/* the shell drops candidates that do not begin with the word at the cursor */
+	gboolean has_filter;
+	/* a candidate must be a whole word: "--name=value", not only the value */
+	gboolean takes_words;
 } SHELLS[] = {
 	{"bash",
 	 "# Completion of PROGRAM in bash, made by snowflakectl completion.\n"
@@ -35,7 +38,7 @@ static const struct {
 	 "}\n"
 	 "complete -F _PROGRAM PROGRAM\n",
 	 '\0', FALSE, FALSE},
-	/* loaded as a function by its first use, or read like any other script */
+	/* works both as an autoloaded function and as a sourced script */
 	{"zsh",
 	 "#compdef PROGRAM\n"
 	 "# Completion of PROGRAM in zsh, made by snowflakectl completion.\n\n"
@@ -70,26 +73,26 @@ static const struct {
 };
 
 typedef struct {
-	const char *name; /* without dashes, as the next */
+	const char *name; /* without dashes, like short_name */
 	char short_name;  /* '\0': none */
 	const char *help;
-	const char *argument;   /* in the form of --help; NULL: it takes no value */
-	const OptionSpec *spec; /* of an option of snowflaked; else NULL */
-	gboolean is_repeated;   /* it can be given again */
+	const char *argument;   /* name of the value in --help; NULL: it takes no value */
+	const OptionSpec *spec; /* an option of snowflaked; otherwise NULL */
+	gboolean is_repeated;   /* can be given several times */
 } Option;
 
 /* A command line up to the cursor. */
 typedef struct {
-	const CtlCommand *const *commands; /* NULL: snowflaked, which has none */
-	guint shell;                       /* of SHELLS */
-	GPtrArray *words; /* of char *, unquoted; the last one ends at the cursor */
-	GArray *options;  /* of Option: those that can be given at the cursor */
+	const CtlCommand *const *commands; /* NULL: for snowflaked, which has no commands */
+	guint shell;                       /* index in SHELLS */
+	GPtrArray *words; /* (element-type utf8): unquoted; the last one ends at the cursor */
+	GArray *options;  /* (element-type Option): options that can be given at the cursor */
 	const char *current;
-	const char *prefix; /* "--name=", before the value at the cursor; else "" */
+	const char *prefix; /* "--name=" before a value at the cursor; otherwise "" */
 } Line;
 
-/* (transfer full): the words of @line, without their quotes. The last one is what stands before the
- * cursor: "" after a blank. */
+/* Returns: (transfer full): the words of @line, without their quotes. The last one is the part
+ * before the cursor: "" after a blank. */
 static GPtrArray *split_line(const char *line)
 {
 	GPtrArray *words = g_ptr_array_new_with_free_func(g_free);
@@ -131,7 +134,7 @@ static void add_entries(GArray *options, const GOptionEntry *entries, gboolean w
 			.is_repeated = entry->arg == G_OPTION_ARG_STRING_ARRAY,
 		};
 
-		/* the entry of what remains has no name */
+		/* G_OPTION_REMAINING has an empty name */
 		if (option.name[0] != '\0' && (with_server || strcmp(option.name, "server") != 0))
 			g_array_append_val(options, option);
 	}
@@ -153,7 +156,7 @@ static void add_server_options(GArray *options)
 	}
 }
 
-/* (nullable): the option that @word names: "--name", with or without a value, or "-n". */
+/* Returns: (nullable): the option in @word: "--name", with or without a value, or "-n". */
 static const Option *find_option(const GArray *options, const char *word)
 {
 	gboolean is_long = g_str_has_prefix(word, "--");
@@ -199,7 +202,7 @@ static void print_commands(const Line *self)
 		print_candidate(self, self->commands[i]->name, self->commands[i]->summary);
 }
 
-/* Leaves out those that are there already. */
+/* Prints options that are not on the line yet. */
 static void print_options(const Line *self)
 {
 	for (guint i = 0; i < self->options->len; i++) {
@@ -218,7 +221,7 @@ static void print_options(const Line *self)
 	}
 }
 
-/* What the value can be follows from the name that --help has for it. */
+/* Prints possible values. Their kind follows from the name of the value in --help. */
 static void print_values(const Line *self, const Option *option)
 {
 	const struct {
@@ -257,8 +260,8 @@ static void print_values(const Line *self, const Option *option)
 	}
 }
 
-/* @usage: of the command, in the form of --help: "check FILE", "quarantine", "[COMMAND]", "[ID...]"
- * @place: of the argument, from 0 */
+/* @usage: the command's arguments in --help: "check FILE", "quarantine", "[COMMAND]", "[ID...]"
+ * @place: index of the argument */
 static void print_arguments(const Line *self, const char *usage, guint place)
 {
 	g_auto(GStrv) places = g_strsplit(usage, " ", -1);
@@ -283,16 +286,16 @@ static void print_arguments(const Line *self, const char *usage, guint place)
 	}
 }
 
-/* @common: the options of each command; NULL: of snowflaked */
+/* @common: the options of all commands; NULL: complete for snowflaked */
 static void print_candidates(Line *self, const GOptionEntry *common)
 {
 	g_autoptr(GArray) all = g_array_new(FALSE, FALSE, sizeof(Option));
-	const char *name = NULL; /* of the command */
+	const char *name = NULL; /* name of the command */
 	const CtlCommand *command = NULL;
 	guint n_arguments = 0;
-	const char *option = NULL; /* whose value is at the cursor */
+	const char *option = NULL; /* option whose value is at the cursor */
 
-	/* an option of any command counts, as it does where snowflakectl looks for its command */
+	/* recognise options of any command, as take_command() of snowflakectl.c does */
 	add_entries(all, common, TRUE);
 	for (gsize i = 0; self->commands != NULL && self->commands[i] != NULL; i++)
 		add_entries(all, self->commands[i]->entries, TRUE);

@@ -11,7 +11,7 @@
 #include "ctl/output.h"
 #include "options/options-table.h"
 
-/* (nullable): parses as snowflaked does if it is started with that file alone */
+/* Returns: (nullable): parses as snowflaked does if it is started with that file alone */
 static Options *read_options(const char *file, GError **error)
 {
 	g_autofree char *config = g_strconcat("--config=", file, NULL);

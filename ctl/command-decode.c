@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "decode" takes IDs, ULIDs and UUIDs apart. "convert" makes an ID of a UUID, and a UUID of an ID.
- */
+/* "decode" shows the parts of IDs, ULIDs and UUIDs. "convert" converts a UUID to an ID, and an ID
+ * to a UUID. */
 
 #include <json-glib/json-glib.h>
 #include <poll.h>
@@ -22,8 +22,9 @@
 
 #define LINE_COLUMNS        106
 #define MAX_UNFLUSHED_LINES 1000
-#define MAX_LINE_BYTES      1000 /* of standard input; no ID has a tenth of it */
-#define RANDOM_TEXT_SIZE    21   /* of the 80 bits of a ULID */
+/* longest line of standard input; IDs are shorter than a tenth of it */
+#define MAX_LINE_BYTES      1000
+#define RANDOM_TEXT_SIZE    21 /* text of a ULID's 80 random bits */
 
 static char *form_name;
 static char *layout_text;
@@ -45,11 +46,11 @@ typedef struct {
 	WideKind kind;
 	Uuid bits;
 	gint64 time_ms;  /* since the Unix epoch */
-	gboolean has_id; /* of a UUID: its time is in LAYOUT_TWITTER */
-	gint64 id;       /* that it is made of, if it is of the reserved kind (uuid.h) */
+	gboolean has_id; /* a UUID whose time is in LAYOUT_TWITTER */
+	gint64 id;       /* its ID, if the UUID is of the reserved kind (uuid.h) */
 } Wide;
 
-/* @out_wide: (out): untouched on failure, which includes a UUID of another version than 7 */
+/* @out_wide: (out): untouched on failure. Refuses UUIDs of versions other than 7 */
 static gboolean wide_parse(WideKind kind, const char *text, Wide *out_wide, GError **error)
 {
 	g_autoptr(GError) without_id = NULL;
@@ -74,7 +75,8 @@ static gboolean wide_parse(WideKind kind, const char *text, Wide *out_wide, GErr
 	return TRUE;
 }
 
-/* (transfer full) (nullable): RFC 3339 cannot express all times of 48 bits. */
+/* Returns: (transfer full) (nullable): the time as RFC 3339, which cannot express all times of 48
+ *   bits. */
 static char *wide_time(gint64 time_ms)
 {
 	return time_ms <= CTL_FORMAT_MAX_TIME_MS ? text_time_ms(time_ms) : NULL;
@@ -123,7 +125,7 @@ static void set_parts(JsonObject *object, const LayoutParts *parts)
 	json_object_set_int_member(object, "sequence", parts->sequence);
 }
 
-/* (transfer full) */
+/* Returns: (transfer full) */
 static JsonObject *wide_to_json(const Wide *self)
 {
 	JsonObject *object = json_object_new();
@@ -155,17 +157,17 @@ static JsonObject *wide_to_json(const Wide *self)
 
 /* decode */
 
-/* Above the lines of each kind. */
+/* The heading printed last. Each kind of line has its own. */
 typedef enum { HEAD_NONE, HEAD_ID, HEAD_ULID, HEAD_UUID } Head;
 
 typedef struct {
 	Layout layout;
 	gboolean has_form;
-	IdTextForm form; /* if has_form; otherwise each ID tells */
+	IdTextForm form; /* used if has_form; otherwise recognised for each ID */
 	gboolean json;
-	gboolean is_short; /* lines without the local time */
+	gboolean is_short; /* lines omit the local time */
 	CtlArray array;
-	Head head; /* of the last line */
+	Head head; /* heading of the last line */
 	gboolean any_bad;
 } Decoder;
 
@@ -259,16 +261,17 @@ static void decode_text(Decoder *self, const char *text)
 	}
 }
 
-/* %FALSE: the input has ended. A line longer than any ID is cut, and ends in ? so that it is no ID.
- */
+/* Reads a line. Returns %FALSE at the end of the input. A line longer than any ID is cut, and gets
+ * a final ? so that it is invalid. */
 static gboolean read_line(char line[MAX_LINE_BYTES + 1])
 {
-	static guint n_unflushed; /* lines */
+	static guint n_unflushed; /* number of unflushed lines */
 	struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
 	gsize length = 0;
 	int byte;
 
-	/* before a read that can block, so that the output is seen and Ctrl-C takes effect */
+	/* flush before a read that can block, so that the output is visible and Ctrl-C takes effect
+	 */
 	if (++n_unflushed >= MAX_UNFLUSHED_LINES || poll(&input, 1, 0) == 0) {
 		ctl_output_flush();
 		n_unflushed = 0;
@@ -276,7 +279,7 @@ static gboolean read_line(char line[MAX_LINE_BYTES + 1])
 	while ((byte = getc_unlocked(stdin)) != EOF && byte != '\n') {
 		if (length == 0 && g_ascii_isspace(byte))
 			continue;
-		/* a NUL would end the text */
+		/* replace a NUL, which would end the text */
 		if (length < MAX_LINE_BYTES)
 			line[length++] = byte != '\0' ? (char)byte : '?';
 		else if (!g_ascii_isspace(byte))
@@ -337,7 +340,7 @@ const CtlCommand ctl_decode_command = {
 
 /* convert */
 
-/* (transfer full) (nullable): the ID of a UUID, or a UUID of an ID. */
+/* Returns: (transfer full) (nullable): the ID of a UUID, or a UUID of an ID. */
 static char *convert_text(const char *text, GError **error)
 {
 	char uuid_text[UUID_TEXT_SIZE];

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The commands that print what servers give out: IDs, ULIDs or UUIDs. */
+/* The commands that request IDs, ULIDs or UUIDs from servers and print them. */
 
 #include "core/ulid.h"
 #include "ctl/command.h"
 #include "ctl/output.h"
 
-#define BATCH 1000 /* IDs that are fetched before the first of them is printed */
+#define BATCH 1000 /* most IDs in one request */
 
 static char *wanted_text;
 static guint64 wanted = 1;
@@ -55,7 +55,7 @@ static gboolean print_all(SnowflakeClient *client, Kind kind, CtlArray *array, G
 			g_snprintf(quoted, sizeof(quoted), "\"%s\"", text);
 			ctl_array_add(array, quoted);
 		}
-		/* the next batch can take long */
+		/* flush, because the next batch may take long */
 		ctl_output_flush();
 		left -= count;
 	}

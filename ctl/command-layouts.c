@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "layouts" lists the layouts. "range" shows the IDs of a span of time in one of them. */
+/* "layouts" lists the layouts. "range" shows the IDs of a span of time in a layout. */
 
 #include "core/layout.h"
 #include "core/text.h"
@@ -10,7 +10,7 @@
 
 /* layouts */
 
-/* Returns the rate of one worker ID. */
+/* Returns how many IDs a worker can issue per second. */
 static gint64 ids_per_second(const Layout *layout)
 {
 	return (G_GINT64_CONSTANT(1000) << layout->sequence_bits) / layout->tick_ms;
@@ -21,7 +21,7 @@ static gint64 count_of(guint bits)
 	return G_GINT64_CONSTANT(1) << bits;
 }
 
-/* Appends a blank and a letter for each bit; nothing if there is no bit. */
+/* Appends a blank, and a letter for each bit. Appends nothing if there are no bits. */
 static void draw_field(GString *drawing, char letter, guint bits)
 {
 	g_autofree char *letters = g_strnfill(bits, letter);

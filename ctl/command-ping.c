@@ -21,8 +21,8 @@ static const GOptionEntry entries[] = {
 	G_OPTION_ENTRY_NULL,
 };
 
-/* A server and its last answer. Each has a client of its own, so that all values are from one
- * server. */
+/* A server and its last answer. Each has its own client, so that all values come from this server.
+ */
 typedef struct {
 	const Address *server;
 	SnowflakeClient *client; /* (nullable) */
@@ -38,12 +38,12 @@ static void target_free(Target *self)
 	g_free(self);
 }
 
-/* What has been seen, in all rounds. */
+/* The results of all rounds. */
 typedef struct {
 	GPtrArray *targets;
 	const CtlOptions *options;
-	gboolean keeps_connections; /* for the next round */
-	CtlArray *array;            /* NULL: lines */
+	gboolean keeps_connections; /* keep connections open for the next round */
+	CtlArray *array;            /* NULL: print lines */
 	guint64 asked;
 	guint64 answered;
 	guint64 serving;
@@ -74,7 +74,7 @@ static void print_target(const Target *target, CtlArray *array)
 	JsonObject *object;
 
 	if (array == NULL && target->error != NULL) {
-		/* the message begins with the server */
+		/* the message begins with the server's address */
 		ctl_output_print("%s\n", target->error->message);
 		return;
 	}
@@ -103,7 +103,7 @@ static void print_target(const Target *target, CtlArray *array)
 	ctl_array_add_object(array, object);
 }
 
-/* Asks all targets at once, so that one that does not answer delays the next round only. */
+/* Asks all targets at once, so that a target that does not answer delays only the next round. */
 static void ping_all(Pinger *self)
 {
 	ctl_probe_in_parallel(self->targets, ask_target, self);

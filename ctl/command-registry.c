@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "registry quarantine": makes a registry safe whose ZooKeeper was restored from a backup, by
- * raising the floor of each datacenter. What the records of a backup say is old: servers may have
- * reserved more since. */
+/* "registry quarantine": makes a registry safe after ZooKeeper was restored from a backup, by
+ * raising the floor of each datacenter. The records in a backup are outdated: servers may have
+ * reserved more ticks since. */
 
 #include <stdio.h>
 #include <string.h>
@@ -13,30 +13,32 @@
 #include "ctl/output.h"
 #include "ctl/zookeeper.h"
 
-/* The floors that are raised are past all that can have been reserved until now: ZooKeeper's time,
+/* The new floors are later than every tick that can have been reserved so far: ZooKeeper's time,
  * plus the most that a server's clock can be ahead of it, plus the longest reservation. The records
- * stay as they are, and a server that finds its own record unchanged goes on. Floors only grow, and
- * each write is conditional on the version that was read, so to do it twice, or in part, is
- * harmless. */
+ * are not changed, and a server that finds its record unchanged continues. Floors only grow, and
+ * each write is conditional on the version that was read, so the command can safely be repeated, or
+ * end early. */
 
-/* The leader's clock can be as far from this machine's, and from an earlier leader's. */
+/* The most that the leader's clock can differ from this machine's, and from an earlier leader's. */
 #define SLACK_MS       10000
-/* More than servers allow, for a clock of ZooKeeper that was wrong. */
+/* The largest accepted limit. It exceeds the servers' limits, in case ZooKeeper's clock was wrong.
+ */
 #define MAX_GIVEN_MS   G_GINT64_CONSTANT(604800000) /* a week */
-#define MAX_ATTEMPTS   100 /* to write a znode that somebody else keeps writing */
+#define MAX_ATTEMPTS   100 /* attempts to write a znode that others keep changing */
 #define READ_AGAIN_US  (200 * G_TIME_SPAN_MILLISECOND)
-#define TELL_AGAIN_US  (5 * G_TIME_SPAN_SECOND) /* where lines stay */
+/* interval of progress lines if standard error is not a terminal */
+#define TELL_AGAIN_US  (5 * G_TIME_SPAN_SECOND)
 #define MARGIN_MS      1000
 #define MAX_COMPLAINED 20
 #define CLEAR_LINE     "\r\033[K"
 
-/* What was given on the command line. */
+/* The options on the command line. */
 static struct {
 	char *reservation;
 	char *max_clock_skew;
 	char **datacenter_ids;
 	gboolean even_if_servers_live;
-	gboolean yes; /* it does not ask */
+	gboolean yes; /* do not ask for confirmation */
 } given;
 
 static const GOptionEntry entries[] = {
@@ -52,28 +54,28 @@ static const GOptionEntry entries[] = {
 	G_OPTION_ENTRY_NULL,
 };
 
-/* One datacenter, and what became of its floor. */
+/* One datacenter, and the result for its floor. */
 typedef struct {
 	guint datacenter_id;
 	guint n_claims;
 	gint64 before_ms; /* since the Unix epoch; 0: it was never raised */
-	char *damage;     /* (nullable): why it does not parse; it was left as it is */
+	char *damage;     /* (nullable): why the floor does not parse, so that it was not changed */
 	gboolean is_missing;
-	gboolean done;   /* then: */
-	gboolean raised; /* else it was as high already, or higher */
-	gint64 floor_ms; /* now */
+	gboolean done;   /* the result is known; then: */
+	gboolean raised; /* otherwise it was already high enough */
+	gint64 floor_ms; /* the current floor */
 } DatacenterFloor;
 
 typedef struct {
 	const CtlOptions *options;
 	const ZookeeperHosts *hosts;
 	CtlZookeeper *zookeeper;
-	CtlRegistryTree *tree;    /* as it was read last before anything was done */
-	GPtrArray *floors;        /* of DatacenterFloor, by datacenter ID */
+	CtlRegistryTree *tree;    /* as last read before the first change */
+	GPtrArray *floors;        /* (element-type DatacenterFloor): sorted by datacenter ID */
 	ZnodeLimits given_limits; /* 0: not given */
 	ZnodeLimits limits;
-	char *limits_why; /* where the limits are from, in words */
-	ZnodeFloor floor; /* that all datacenters are to have at least */
+	char *limits_why; /* a description of the limits' origin */
+	ZnodeFloor floor; /* the least floor for all datacenters */
 } Quarantine;
 
 static void floor_free(DatacenterFloor *self)
@@ -102,8 +104,8 @@ static guint count_claims(const CtlRegistryTree *tree)
 	return n;
 }
 
-/* Returns the longest time that a claim outlives its server. ZooKeeper looks for ended sessions
- * once a tick, and a session is at least two ticks long. */
+/* Returns the longest time that a claim outlives its server. ZooKeeper checks for expired sessions
+ * once per tickTime, and a session lasts at least two of these. */
 static gint64 claim_lifetime_ms(const CtlRegistryTree *tree)
 {
 	gint64 timeout_ms = 0;
@@ -123,9 +125,9 @@ static gint64 claim_lifetime_ms(const CtlRegistryTree *tree)
 	return timeout_ms + timeout_ms / 2 + MARGIN_MS;
 }
 
-/* Waits until there is no claim, or those that are there have outlived any session of a server that
- * is gone: a restored ZooKeeper keeps a backup's claims until their sessions end. Tells of the wait
- * on standard error. Returns: (transfer full) (nullable): the tree then, or %NULL with an error set
+/* Waits until there is no claim, or until claims of stopped servers must have expired: a restored
+ * ZooKeeper keeps the backup's claims until their sessions expire. Reports the wait on standard
+ * error. Returns: (transfer full) (nullable): the tree after the wait, or %NULL with an error set
  */
 static CtlRegistryTree *wait_for_claims(CtlZookeeper *zookeeper, const char *root, GError **error)
 {
@@ -163,7 +165,7 @@ static CtlRegistryTree *wait_for_claims(CtlZookeeper *zookeeper, const char *roo
 	return g_steal_pointer(&tree);
 }
 
-/* A line on standard error for each server that has a claim, but not for too many. */
+/* Prints a line on standard error for each server with a claim, up to a limit. */
 static void complain_of_servers(const CtlRegistryTree *tree)
 {
 	guint n = 0;
@@ -193,8 +195,9 @@ static void complain_of_servers(const CtlRegistryTree *tree)
 
 /* Limits */
 
-/* Sets the larger of what the servers have noted and what is given. If they have noted nothing that
- * parses, it is what is given, if that is both, or else the most that servers allow. */
+/* Finds the limits: the larger of the limits in ZooKeeper and those on the command line. If the
+ * limits in ZooKeeper do not parse, uses those on the command line if both are given, and otherwise
+ * the largest that servers allow. */
 static gboolean read_limits(Quarantine *self, GError **error)
 {
 	const ZnodeLimits *wanted = &self->given_limits;
@@ -267,8 +270,8 @@ static void add_floor(GPtrArray *floors, guint datacenter_id, guint n_claims)
 	g_ptr_array_add(floors, floor);
 }
 
-/* Finds out what is to be done, from the tree that was read last: the limits, and the datacenters
- * of the tree and those of the options. */
+/* Plans the work from the last tree: the limits, and the datacenters in the tree and in the
+ * options. */
 static CtlStatus plan_quarantine(Quarantine *self)
 {
 	const CtlRegistryTree *tree = self->tree;
@@ -302,9 +305,9 @@ static CtlStatus plan_quarantine(Quarantine *self)
 	return CTL_FAILED;
 }
 
-/* Creates the missing parents of the floors; a server creates the rest. From then on, znodes are
- * created with the ACL of the layout: those who may use it need not be the user that we
- * authenticate as. */
+/* Creates the missing parents of the floors; a server creates the other znodes. From then on,
+ * znodes are created with the ACL of the layout, because servers may authenticate as another user.
+ */
 static gboolean create_parents(const Quarantine *self, gboolean of_datacenters, GError **error)
 {
 	const char *root = self->hosts->root;
@@ -342,9 +345,10 @@ static gboolean set_gone(const char *path, GError **error)
 	return FALSE;
 }
 
-/* ZooKeeper reports its time with a write only, so this writes the data of a znode again. A
- * leader's clock that is behind would raise floors too little; one ahead, too much. Only the
- * operator knows which of the two clocks is wrong. */
+/* Reads ZooKeeper's clock. ZooKeeper reports its time only in the reply to a write, so this
+ * rewrites the data of a znode. If the leader's clock is behind, floors would be too low; if it is
+ * ahead, too high. If it differs from this machine's clock, only the operator knows which of them
+ * is wrong. */
 static gboolean read_clock(const Quarantine *self, gint64 *out_now_ms, GError **error)
 {
 	g_autofree char *path = znode_datacenters(self->hosts->root);
@@ -395,8 +399,9 @@ static gboolean read_clock(const Quarantine *self, gint64 *out_now_ms, GError **
 	return set_too_many_attempts(path, error);
 }
 
-/* Sets the floor: the last tick that can be reserved by now, and the last that a server's clock can
- * have shown. An earlier leader's clock can have been ahead of this one's. */
+/* Computes the floor: the last tick that can be reserved so far, and the last tick that a server's
+ * clock can have reached. Allows for an earlier leader whose clock was ahead of the current one's.
+ */
 static gboolean find_floor(Quarantine *self, GError **error)
 {
 	const Layout *layout = &self->tree->layout;
@@ -422,8 +427,8 @@ static gboolean find_floor(Quarantine *self, GError **error)
 	return TRUE;
 }
 
-/* Sends the write of a floor. A floor that is high enough is written too, because its new version
- * notifies the servers. %FALSE: it is damaged. */
+/* Sends the write of a floor. A floor that is high enough is also written, because its new version
+ * notifies the servers. Returns %FALSE if it is damaged. */
 static gboolean send_write(const Quarantine *self, DatacenterFloor *floor, const CtlRequest *read,
 			   GPtrArray *writes)
 {
@@ -453,12 +458,12 @@ static gboolean send_write(const Quarantine *self, DatacenterFloor *floor, const
 	return TRUE;
 }
 
-/* Reads the floors and writes them; leaves in @floors those that somebody else wrote meanwhile. */
+/* Reads the floors and writes them. Keeps in @floors those that another client wrote meanwhile. */
 static gboolean raise_once(const Quarantine *self, GPtrArray *floors, GError **error)
 {
 	g_autoptr(GPtrArray) reads = ctl_zookeeper_requests_new();
 	g_autoptr(GPtrArray) writes = ctl_zookeeper_requests_new();
-	g_autoptr(GPtrArray) written = g_ptr_array_new(); /* a floor for each write */
+	g_autoptr(GPtrArray) written = g_ptr_array_new(); /* the floor of each write */
 	g_autofree char *orphan = NULL;
 
 	for (guint i = 0; i < floors->len; i++) {
@@ -536,8 +541,8 @@ static gboolean confirm_quarantine(const Quarantine *self)
 	return ctl_output_confirm();
 }
 
-/* Whether no server is hit that lives; else, and when nobody can tell, the message is out. Leaves
- * what was found. */
+/* Checks that no running server is affected. If one is, or if this is unknown, prints the message
+ * and returns %FALSE. */
 static gboolean check_live(Quarantine *self)
 {
 	const char *root = self->hosts->root;
@@ -562,7 +567,7 @@ static gboolean check_live(Quarantine *self)
 	return FALSE;
 }
 
-/* Prints the floors that are done. */
+/* Prints the floors whose results are known. */
 static void print_floors(const Quarantine *self, gboolean complete)
 {
 	static const char *const HEADS[] = {
@@ -599,7 +604,7 @@ static void print_floors(const Quarantine *self, gboolean complete)
 		ctl_array_end_failed(&array);
 }
 
-/* Prints a line; beside JSON on standard error. */
+/* Prints a summary line; with --json, on standard error. */
 static void print_summary(const Quarantine *self)
 {
 	g_autofree char *until =
@@ -626,8 +631,9 @@ static void print_summary(const Quarantine *self)
 		ctl_output_print("%s\n", line);
 }
 
-/* A server that came after the last look, and before the floors were raised, may have claimed by
- * what is old. Whether there is none; else the message is out. */
+/* Checks for servers that registered after the last check, and before the floors were raised: they
+ * may have claimed from outdated records. If there is one, prints the message and returns %FALSE.
+ */
 static gboolean check_nobody_came(const Quarantine *self)
 {
 	g_autoptr(GError) error = NULL;
@@ -709,7 +715,7 @@ static CtlStatus quarantine(Quarantine *self, const char *auth)
 		return status;
 	if ((!given.yes && !confirm_quarantine(self)) || !check_live(self))
 		return CTL_FAILED;
-	/* the answer and the wait took time, in which the registry can have changed */
+	/* the registry may have changed during the confirmation and the wait */
 	status = plan_quarantine(self);
 	return status == CTL_OK ? raise_floors(self) : status;
 }

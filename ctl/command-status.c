@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "status": all that one server reports. */
+/* "status": shows everything that a server reports. */
 
 #include <string.h>
 
@@ -29,7 +29,8 @@ static const char *const HEADS[N_GROUPS] = {
 	[GROUP_AUDIT] = "Audit log", [GROUP_OTHERS] = "Others",
 };
 
-/* The group and the unit of a counter: those of the first pattern that its name matches. */
+/* The group and the unit of each counter. The first pattern that matches the counter's name is
+ * used. */
 static const struct {
 	const char *pattern;
 	Group group;
@@ -127,7 +128,8 @@ static void add_counter(GPtrArray *rows, const CtlWorker *worker,
 {
 	guint i = 0;
 
-	/* get_worker reports these two, unless they are those of a relay's last ID */
+	/* get_worker also reports these two; only a relay's are different: they belong to its last
+	 * ID */
 	if (!ctl_worker_is_relay(worker) && (strcmp(counter->name, "datacenter_id") == 0 ||
 					     strcmp(counter->name, "worker_id") == 0))
 		return;
@@ -136,7 +138,7 @@ static void add_counter(GPtrArray *rows, const CtlWorker *worker,
 	add_row(rows, KINDS[i].group, counter->name, number(counter->value), KINDS[i].unit);
 }
 
-/* Appends the rows of a group, with its head, in columns of these widths. */
+/* Appends the heading and the rows of a group, in columns of these widths. */
 static void append_group(GString *text, const GPtrArray *rows, Group group, int name_width,
 			 int number_width)
 {
@@ -163,8 +165,8 @@ static void append_group(GString *text, const GPtrArray *rows, Group group, int 
 	}
 }
 
-/* (transfer full): lines, each a name, a value and a unit, in groups. An unknown counter is in the
- * last group. */
+/* Returns: (transfer full): lines in groups, each with a name, a value and a unit. Unknown counters
+ * are in the last group. */
 static char *status_to_text(const CtlProbe *probe, gint64 now_ms)
 {
 	g_autoptr(GPtrArray) rows = g_ptr_array_new_with_free_func((GDestroyNotify)row_free);
@@ -222,7 +224,7 @@ static CtlStatus run_status(const CtlOptions *options, G_GNUC_UNUSED const char 
 	for (guint i = 0; servers != NULL && i < servers->len; i++) {
 		const Address *server = servers->pdata[i];
 		g_auto(CtlProbe) probe = {0};
-		/* one for each server, so that all answers are from one server */
+		/* a client for each server, so that all answers come from this server */
 		g_autoptr(SnowflakeClient) client = ctl_options_client_new(options, &server, 1);
 		g_autoptr(GError) error = NULL;
 

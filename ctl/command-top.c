@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "top": shows what all servers do, again and again. It only reads. ZooKeeper's tree is read again
- * for each list, without watches. */
+/* "top": repeatedly shows the state and the rates of all servers. It only reads. For each list, it
+ * reads ZooKeeper's tree again, without watches. */
 
 #include <math.h>
 #include <stdatomic.h>
@@ -37,7 +37,8 @@ static const GOptionEntry entries[] = {
 
 typedef struct {
 	guint column;
-	gboolean reverse; /* not as the column begins: with what is most, or with a for text */
+	/* the opposite of the default order, which is descending, or ascending for text */
+	gboolean reverse;
 } Order;
 
 /* The columns */
@@ -73,14 +74,14 @@ static const struct {
 };
 
 typedef struct {
-	double below; /* INFINITY in the last of a table */
+	double below; /* INFINITY in the last element */
 	double unit;
 	int decimals;
-	const char *name; /* of the unit */
+	const char *name; /* name of the unit */
 } Form;
 
-/* Uses the first of @forms that @number is below: five characters at most, up to a billion or so.
- */
+/* Formats @number with the first of @forms whose limit it is below. Numbers up to about a billion
+ * take at most five characters. */
 static char *shorten(double number, const Form *forms)
 {
 	while (number >= forms->below)
@@ -88,7 +89,7 @@ static char *shorten(double number, const Form *forms)
 	return g_strdup_printf("%.*f%s", forms->decimals, number / forms->unit, forms->name);
 }
 
-/* Without its sign. */
+/* Formats a time without its sign. */
 static char *short_time(double us)
 {
 	static const Form FORMS[] = {{9950, 1e3, 1, "ms"},       {999500, 1e3, 0, "ms"},
@@ -110,7 +111,7 @@ static char *rate_to_text(double rate, gboolean brief)
 	return brief ? shorten(rate, FORMS) : g_strdup_printf(rate < 9.95 ? "%.1f" : "%.0f", rate);
 }
 
-/* Returns the number that a column is sorted by; NAN: not known, or the column is of text. */
+/* Returns the number that a column is sorted by; NAN: unknown, or a text column. */
 static double get_value(const CtlWorker *worker, Column column, gint64 now_ms)
 {
 	switch (column) {
@@ -125,7 +126,7 @@ static double get_value(const CtlWorker *worker, Column column, gint64 now_ms)
 	case COLUMN_ROUND_TRIP:
 		return worker->has_answered ? (double)worker->round_trip_us : NAN;
 	case COLUMN_CLOCK:
-		/* the clock that is furthest off, ahead or behind, is the largest */
+		/* sort by the size of the error, ahead or behind */
 		return worker->has_answered ? fabs((double)worker->clock_skew_us) : NAN;
 	case COLUMN_RESERVATION:
 		return worker->said.reserved_until_ms > 0
@@ -217,8 +218,8 @@ static gint compare_workers(gconstpointer a, gconstpointer b, gpointer data)
 	return sorting->is_descending ? -order : order;
 }
 
-/* Rows that are equal in the column keep their order, as do those without a value, which come last.
- */
+/* Sorts the rows. Rows with equal values keep their order. Rows without a value come last, and also
+ * keep their order. */
 static void sort_workers(GPtrArray *workers, const Order *order)
 {
 	Sorting sorting = {
@@ -230,7 +231,7 @@ static void sort_workers(GPtrArray *workers, const Order *order)
 	g_ptr_array_sort_with_data(workers, compare_workers, &sorting); /* stable */
 }
 
-/* What a list shows */
+/* Contents of a list */
 
 static CtlTable *make_table(const GPtrArray *workers, const Order *order, gint64 now_ms,
 			    gboolean brief)
@@ -256,7 +257,7 @@ static CtlTable *make_table(const GPtrArray *workers, const Order *order, gint64
 
 typedef struct {
 	guint serving;
-	gboolean has_rates; /* of one at least */
+	gboolean has_rates; /* at least one server has rates */
 	double ids_per_s;
 	double calls_per_s;
 	gint64 connections;
@@ -271,17 +272,17 @@ static Totals add_up(const GPtrArray *workers)
 
 		totals.serving += g_strcmp0(worker->said.state, "serving") == 0;
 		totals.has_rates |= worker->has_rates;
-		/* the servers of a relay have counted its IDs */
+		/* the IDs of a relay are counted by its servers */
 		totals.ids_per_s += ctl_worker_is_relay(worker) ? 0 : worker->ids_per_s;
 		totals.calls_per_s += worker->calls_per_s;
-		/* unsigned, because a server can report any number */
+		/* add as unsigned numbers, because a server can report any number */
 		totals.connections =
 			(gint64)((guint64)totals.connections + (guint64)worker->counts.connections);
 	}
 	return totals;
 }
 
-/* (transfer full): a line */
+/* Returns: (transfer full): a line */
 static char *totals_to_text(const GPtrArray *workers)
 {
 	Totals totals = add_up(workers);
@@ -301,8 +302,8 @@ static void set_number(JsonObject *object, const char *name, gboolean is_known, 
 		json_object_set_null_member(object, name);
 }
 
-/* A whole number, as json-glib writes others with 17 digits. A false rate can be too large for one.
- */
+/* Sets a rate as an integer, because json-glib writes fractions with 17 digits. A wrong rate can be
+ * too large for an integer. */
 static void set_rate(JsonObject *object, const char *name, gboolean is_known, double rate)
 {
 	set_number(object, name, is_known, (gint64)round(MIN(rate, 1e15)));
@@ -339,27 +340,28 @@ static JsonObject *list_to_json(const GPtrArray *workers, gint64 now_ms)
 
 /* The lists */
 
-/* What was seen at one time. */
+/* The state of all servers at one time. */
 typedef struct {
 	gint64 time_ms;     /* since the Unix epoch */
-	GPtrArray *workers; /* of CtlWorker; NULL: no server answers */
+	GPtrArray *workers; /* (element-type CtlWorker): NULL: no server answers */
 	CtlNotes *notes;
 } List;
 
 typedef struct {
 	const CtlOptions *options;
-	CtlOptions asking; /* the same with less time to answer */
+	CtlOptions asking; /* the options, with a shorter timeout */
 	const ZookeeperHosts *hosts;
 	const char *auth;
 	guint interval_ms;
-	CtlRegistryTree *tree; /* (nullable): what ZooKeeper has ... */
-	gint64 tree_as_of_ms;  /* ... and had at that time, since the Unix epoch */
-	GHashTable *counts;    /* nonce -> CtlCounts, of the last list in which it had them */
-	gint64 due_at_us;      /* the next list, by g_get_monotonic_time() */
-	List *last;            /* (nullable): written while printing, as another thread draws it */
-	gboolean redraws;      /* on a screen */
+	CtlRegistryTree *tree; /* (nullable): the last tree that was read from ZooKeeper */
+	gint64 tree_as_of_ms;  /* time of the tree, since the Unix epoch */
+	GHashTable *counts;    /* maps a nonce to the CtlCounts of the last list that had them */
+	gint64 due_at_us;      /* monotonic time of the next list */
+	/* (nullable): changed only while printing, because another thread draws it */
+	List *last;
+	gboolean redraws; /* standard output is a screen */
 	gboolean draws_notes;
-	atomic_uint order_column; /* set by keys, in another thread, as the next */
+	atomic_uint order_column; /* like the next field, set by keys in another thread */
 	atomic_bool order_reversed;
 } Top;
 
@@ -391,8 +393,8 @@ static GHashTable *counts_new(void)
 	return g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
 }
 
-/* Returns the counts of each nonce that has any, and sets the rates since @counts. A server that
- * was restarted has another nonce, so it has none yet. */
+/* Sets the rates since @last_counts, and returns the current counts by nonce. A restarted server
+ * has another nonce, so it has no rates yet. */
 static GHashTable *set_rates(GHashTable *last_counts, const GPtrArray *workers)
 {
 	GHashTable *counts = counts_new();
@@ -439,7 +441,7 @@ static void list_set_workers(List *self, Top *top, GPtrArray *workers)
 	sort_workers(workers, &order);
 }
 
-/* Draws the last list, in any thread. The caller has begun to print. */
+/* Draws the last list. Any thread; the caller has begun to print. */
 static void draw_last(gpointer data)
 {
 	const Top *self = data;
@@ -521,7 +523,7 @@ static void wait_until_due(Top *self)
 	g_usleep((gulong)(self->due_at_us - now_us));
 }
 
-/* (transfer full): the servers in the tree.
+/* Returns: (transfer full): the servers in the tree.
  * @lost: why the tree can be out of date; NULL: it is up to date */
 static List *list_tree(Top *self, const GError *lost)
 {
@@ -538,7 +540,7 @@ static List *list_tree(Top *self, const GError *lost)
 			      g_strdup_printf("%s; trying again; the list is %s old", lost->message,
 					      age));
 	}
-	/* then a server itself knows better than the tree */
+	/* then a server's own report is newer than the tree */
 	for (guint i = 0; i < workers->len; i++)
 		((CtlWorker *)workers->pdata[i])->is_indirect = lost != NULL;
 	ctl_worker_ask_all(workers, &self->asking, TRUE);
@@ -548,11 +550,11 @@ static List *list_tree(Top *self, const GError *lost)
 	return list;
 }
 
-/* Connects if @zookeeper is not set, and reads the tree. %FALSE with an error set and no session.
- */
+/* Connects if @zookeeper is not set, and reads the tree. On failure, returns %FALSE with an error
+ * set, and without a session. */
 static gboolean read_tree(Top *self, CtlZookeeper **zookeeper, GError **error)
 {
-	/* once there is a list, ZooKeeper delays the next no longer than a server can */
+	/* after the first list, ZooKeeper may delay a list no longer than a server may */
 	guint timeout_ms = (self->tree == NULL ? self->options : &self->asking)->timeout_ms;
 	gint64 now_ms = g_get_real_time() / 1000;
 	CtlRegistryTree *tree = NULL;
@@ -572,7 +574,8 @@ static gboolean read_tree(Top *self, CtlZookeeper **zookeeper, GError **error)
 	return TRUE;
 }
 
-/* Returns only on an error. While ZooKeeper is away, the servers that it had are asked. */
+/* Shows the servers in ZooKeeper. Returns only on an error. If ZooKeeper does not answer, asks the
+ * servers of the last tree. */
 static CtlStatus show_by_zookeeper(Top *self)
 {
 	g_autoptr(CtlZookeeper) zookeeper = NULL;
@@ -587,7 +590,8 @@ static CtlStatus show_by_zookeeper(Top *self)
 	}
 }
 
-/* Returns only if none of the servers answers to begin with. */
+/* Shows the servers that the given servers know. Returns only if none of them answers at the start.
+ */
 static CtlStatus show_by_servers(Top *self)
 {
 	g_autoptr(CtlFleet) fleet = ctl_fleet_new(&self->asking, TRUE);
@@ -646,7 +650,7 @@ static CtlStatus run_top(const CtlOptions *options, G_GNUC_UNUSED const char *co
 		.order_reversed = reverse,
 	};
 
-	/* a server that does not answer delays the others until the next list is due at most */
+	/* a server that does not answer may delay the others only until the next list is due */
 	self.asking.timeout_ms = MIN(options->timeout_ms, self.interval_ms / 2);
 	ctl_watch_begin(redraws ? draw_last : NULL, redraws ? on_key : NULL, &self);
 

@@ -21,12 +21,13 @@ static const GOptionEntry entries[] = {
 
 #define N_STATES (WORKER_ID_DAMAGED + 1)
 
-/* A worker ID that has a record, as servers judge it. */
+/* A worker ID with a record, and its state from the servers' point of view. */
 typedef struct {
 	guint worker_id;
 	WorkerIdState state;
-	gint64 end_ms; /* since the Unix epoch: when the last tick in which it is not free begins;
-			  0: it was never reserved, or the record is damaged */
+	/* start of the last tick in which it is not free, since the Unix epoch; 0: it was never
+	 * reserved, or the record is damaged */
+	gint64 end_ms;
 	const ReservationRecord *record;
 } Judged;
 
@@ -45,7 +46,7 @@ static Judged judge(const DatacenterListing *datacenter, guint i, gint64 now_ms)
 			&reservation->record};
 }
 
-/* Counts the worker IDs in each state. Those without a record are all in the same. */
+/* Counts the worker IDs in each state. All worker IDs without a record have the same state. */
 static void count_states(const DatacenterListing *datacenter, gint64 now_ms,
 			 gint64 out_counts[static N_STATES])
 {
@@ -89,7 +90,7 @@ static CtlTable *make_reservation_table(const CtlRegistryTree *tree, gint64 now_
 	return table;
 }
 
-/* (transfer full): a line */
+/* Returns: (transfer full): a line */
 static char *summarize_datacenter(const DatacenterListing *datacenter, gint64 now_ms)
 {
 	GString *text = g_string_new(NULL);

@@ -4,16 +4,16 @@
 #include "ctl/options.h"
 #include "ctl/output.h"
 
-/* The commands of snowflakectl. Each has a line in the table of snowflakectl.c. */
+/* The commands of snowflakectl. snowflakectl.c has a table of them. */
 
 typedef struct {
 	const char *name;
-	const char *arguments;       /* for --help: "[ID...]"; NULL: the command takes none */
-	const char *summary;         /* a line, for --help */
-	const char *details;         /* more, for the command's --help; or NULL */
-	gboolean takes_zookeeper;    /* --zookeeper is for it, too */
-	gboolean takes_no_server;    /* --server is not shown in its --help */
-	const GOptionEntry *entries; /* its own options, NULL-terminated */
+	const char *arguments;       /* arguments in --help: "[ID...]"; NULL: none */
+	const char *summary;         /* one line for --help */
+	const char *details;         /* further text for the command's --help; or NULL */
+	gboolean takes_zookeeper;    /* supports --zookeeper */
+	gboolean takes_no_server;    /* does not support --server */
+	const GOptionEntry *entries; /* the command's own options, NULL-terminated */
 	CtlStatus (*run)(const CtlOptions *options, const char *const *arguments);
 } CtlCommand;
 
@@ -34,12 +34,13 @@ extern const CtlCommand ctl_config_command;
 extern const CtlCommand ctl_bench_command;
 extern const CtlCommand ctl_completion_command;
 
-/* Prints what can stand at the end of the command line @line, for the script of a shell.
+/* Prints the words that are possible at the end of the command line @line, for a shell's completion
+ * script.
  * @commands: NULL-terminated
- * @common: the options of each command
+ * @common: options that all commands have
  * @program: "snowflakectl" or "snowflaked" */
 void ctl_command_complete(const CtlCommand *const *commands, const GOptionEntry *common,
 			  const char *shell, const char *program, const char *line);
 
-/* The names of the columns of "top", NULL-terminated. */
+/* Returns the names of the columns of "top", NULL-terminated. */
 const char *const *ctl_command_top_columns(void);

@@ -3,27 +3,27 @@
 
 #include "ctl/format.h"
 
-#define MAX_WORKERS 4096 /* in the list of a server */
+#define MAX_WORKERS 4096 /* most workers in the list of one server */
 
 struct _CtlFleet {
 	const CtlOptions *options;
 	gboolean with_counts;
-	gboolean was_answered; /* by any server, at any time */
-	GPtrArray *servers;    /* of Address */
-	GPtrArray *members;    /* of Member, one for each server */
+	gboolean was_answered; /* a server has answered before */
+	GPtrArray *servers;    /* (element-type Address) */
+	GPtrArray *members;    /* (element-type Member): one for each server */
 };
 
-/* A server that was named, and its last answer. */
+/* A server that the user has named, and its last answer. */
 typedef struct {
 	const Address *server;
-	gint datacenter_id;  /* of its last answer, as the next two ... */
-	gint worker_id;      /* ... which is -1 before */
+	gint datacenter_id;  /* like the next two, from its last answer */
+	gint worker_id;      /* -1: no answer yet */
 	char *nonce;         /* (nullable) */
-	gboolean has_failed; /* it has not answered; if it has: */
-	CtlWorker *self;     /* until it is merged into the list */
-	GPtrArray *others;   /* of CtlWorker; NULL: it has no list */
-	gint64 list_age_ms;  /* of its latest report of another, when received */
-	GError *failure;     /* why there is no answer, or no list */
+	gboolean has_failed; /* it has not answered; otherwise: */
+	CtlWorker *self;     /* its own report, until it is merged into the list */
+	GPtrArray *others;   /* (element-type CtlWorker): NULL: it has no list */
+	gint64 list_age_ms;  /* age of its latest report about another server, when received */
+	GError *failure;     /* the reason for no answer, or for no list */
 } Member;
 
 static void member_forget(Member *self)
@@ -69,13 +69,14 @@ void ctl_fleet_free(CtlFleet *self)
 	g_free(self);
 }
 
-/* Each of the servers */
+/* The servers that the user has named */
 
 static void ask_member(gpointer item, gpointer data)
 {
 	const CtlFleet *fleet = data;
 	Member *self = item;
-	/* not kept, as each connection takes a descriptor, and there can be many more servers */
+	/* do not keep the client: a connection takes a descriptor, and there can be many more
+	 * servers */
 	g_autoptr(SnowflakeClient) client =
 		ctl_options_client_new(fleet->options, &self->server, 1);
 	g_auto(CtlProbe) probe = {0};
@@ -116,7 +117,7 @@ static void ask_member(gpointer item, gpointer data)
 		self->list_age_ms = 0;
 }
 
-/* Notes on what can be missing */
+/* Notes on missing servers */
 
 /* Whether another server of the same registry has a recent list. */
 static gboolean is_reported_by_other(const CtlFleet *self, const Member *lacking)
@@ -138,7 +139,8 @@ static gboolean is_reported_by_other(const CtlFleet *self, const Member *lacking
 
 static void note_all(const CtlFleet *self, CtlNotes *notes)
 {
-	g_autoptr(GString) names = g_string_new(NULL); /* with an old list and no newer one */
+	/* servers with an old list, and without a newer one */
+	g_autoptr(GString) names = g_string_new(NULL);
 	g_autofree char *age = NULL;
 	gint64 age_ms = G_MAXINT64;
 
@@ -171,10 +173,10 @@ static void note_all(const CtlFleet *self, CtlNotes *notes)
 
 typedef struct {
 	GPtrArray *workers;
-	GHashTable *places; /* nonce -> index in @workers plus 1 */
+	GHashTable *places; /* maps a nonce to an index in @workers plus 1 */
 } Merge;
 
-/* Takes *@worker, or swaps it for the older report that it replaces. */
+/* Takes *@worker, or exchanges it with the older report that it replaces. */
 static void merge_worker(const Merge *self, CtlWorker **worker)
 {
 	const char *nonce = (*worker)->said.nonce;
@@ -194,7 +196,8 @@ static void merge_worker(const Merge *self, CtlWorker **worker)
 	}
 }
 
-/* (transfer full): begins with what servers report of themselves, so that it has priority. */
+/* Returns: (transfer full): all workers. Servers' reports about themselves come first, so they have
+ *   priority. */
 static GPtrArray *merge_all(const CtlFleet *self)
 {
 	g_autoptr(GHashTable) places = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
@@ -215,7 +218,7 @@ static GPtrArray *merge_all(const CtlFleet *self)
 	return all.workers;
 }
 
-/* Whether @workers contains the member, at the address by which it was named or at another one. */
+/* Returns whether @workers contains the member, at its given address or at another one. */
 static gboolean has_member(const GPtrArray *workers, const Member *member)
 {
 	for (guint i = 0; i < workers->len; i++) {
@@ -251,7 +254,7 @@ GPtrArray *ctl_fleet_ask(CtlFleet *self, CtlNotes *notes)
 	}
 	if (workers->len == 0)
 		return NULL;
-	/* a worker at the address of a server that has not answered is not asked again */
+	/* do not ask again at the address of a server that has not answered */
 	for (guint i = 0; i < self->members->len; i++) {
 		const Member *member = self->members->pdata[i];
 

@@ -7,10 +7,10 @@
 #include "common/strict-json.h"
 #include "core/text.h"
 
-#define MAX_ADDRESS_BYTES 259 /* a name of 253, a colon and a port */
+#define MAX_ADDRESS_BYTES 259 /* a name of 253 bytes, a colon and a port */
 #define MAX_PATH_BYTES    512
-#define MAX_AGENT_BYTES   256 /* what a server takes */
-#define MAX_ESCAPE_BYTES  64  /* what text_escape() does not cut */
+#define MAX_AGENT_BYTES   256 /* the longest agent that a server accepts */
+#define MAX_ESCAPE_BYTES  64  /* the longest text that text_escape() does not cut */
 
 static gboolean is_time(gint64 time_ms)
 {
@@ -114,7 +114,7 @@ char *ctl_format_json(JsonObject *object)
 	g_autofree char *json = strict_json_print(object);
 	GString *escaped = g_string_sized_new(strlen(json));
 
-	/* outside of strings JSON is ASCII */
+	/* outside strings, JSON is ASCII */
 	for (const char *next = json; *next != '\0'; next = g_utf8_next_char(next)) {
 		gunichar character = g_utf8_get_char(next);
 
@@ -122,7 +122,7 @@ char *ctl_format_json(JsonObject *object)
 			g_string_append_c(escaped, (char)character);
 			continue;
 		}
-		/* an escape is of 16 bits; larger characters take two */
+		/* an escape has 16 bits, so larger characters need two */
 		if (character >= 0x10000) {
 			character -= 0x10000;
 			g_string_append_printf(escaped, "\\u%04x",
@@ -164,7 +164,7 @@ gboolean ctl_format_parse_time(const char *text, gint64 *out_time_ms)
 	return TRUE;
 }
 
-/* Takes the offset from the C library. GLib confuses standard and daylight saving time if the
+/* Uses the C library's offset, because GLib confuses standard and daylight saving time where the
  * latter is behind, as in Dublin. */
 GDateTime *ctl_format_local_time(gint64 time_ms)
 {

@@ -5,32 +5,34 @@
 
 #define CTL_FORMAT_MAX_TIME_MS G_GINT64_CONSTANT(253402300799999) /* the end of the year 9999 */
 
-/* Values that can be missing, for tables ("-") and for JSON (null); and times as operators write
- * them. */
+/* Formats values that can be missing, for tables ("-") and for JSON (null), and parses times that
+ * operators write. */
 
-/* (transfer full): RFC 3339; missing if @time_ms is 0 or outside of what RFC 3339 can express. */
+/* Returns: (transfer full): RFC 3339; "-" if @time_ms is 0, or if RFC 3339 cannot express it. */
 char *ctl_format_time(gint64 time_ms);
 void ctl_format_json_time(JsonObject *object, const char *name, gint64 time_ms);
 
-/* (transfer full): the end of a reservation, with "(ended)" if it is past; missing as above. */
+/* Returns: (transfer full): the end of a reservation, with "(ended)" if it is past; "-" as above.
+ */
 char *ctl_format_until(gint64 until_ms, gint64 now_ms);
-/* The same in a short form: "for 8 s", "ended 3 min ago". */
+/* Returns: (transfer full): a short form: "for 8 s", "ended 3 min ago". */
 char *ctl_format_until_short(gint64 until_ms, gint64 now_ms);
-/* (transfer full): whole seconds; or minutes, hours or days, if there are two or more. */
+/* Returns: (transfer full): whole days, hours or minutes, if there are two or more; otherwise
+ *   seconds. */
 char *ctl_format_span(gint64 span_ms);
 
-/* (transfer full): @text, (nullable), safe to print; cut at 64 bytes. */
+/* Returns: (transfer full): @text (nullable), safe to print, and cut at 64 bytes. */
 char *ctl_format_text(const char *text);
-/* The same for HOST:PORT, cut at the longest possible address. */
+/* Like ctl_format_text(), for HOST:PORT: cuts at the length of the longest address. */
 char *ctl_format_address(const char *address);
-/* The same for a path in ZooKeeper or a file, cut at 512 bytes. */
+/* Like ctl_format_text(), for a path in ZooKeeper or a file: cuts at 512 bytes. */
 char *ctl_format_path(const char *path);
-/* The same for a useragent, which can contain NULs, cut at 256 bytes. */
+/* Like ctl_format_text(), for a useragent, which can contain NULs: cuts at 256 bytes. */
 char *ctl_format_agent(const char *agent, gsize length);
-/* @text: (nullable): any bytes; what is not UTF-8 becomes U+FFFD. */
+/* Sets a member. @text: (nullable): any bytes; invalid UTF-8 becomes U+FFFD. */
 void ctl_format_json_text(JsonObject *object, const char *name, const char *text);
 
-/* (transfer full): one line of ASCII, with escapes for all other characters.
+/* Returns: (transfer full): one line of ASCII, with escapes for other characters.
  * @object: (transfer full): its texts are UTF-8 */
 char *ctl_format_json(JsonObject *object);
 
@@ -39,5 +41,6 @@ char *ctl_format_json(JsonObject *object);
  * a time. Returns: %FALSE if @text is not such a time */
 gboolean ctl_format_parse_time(const char *text, gint64 *out_time_ms);
 
-/* (transfer full): local time. @time_ms: 0 to CTL_FORMAT_MAX_TIME_MS, or the time of an ID */
+/* Returns: (transfer full): local time. @time_ms: 0 to CTL_FORMAT_MAX_TIME_MS, or the time of an ID
+ */
 GDateTime *ctl_format_local_time(gint64 time_ms);

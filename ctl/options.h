@@ -24,36 +24,38 @@ typedef struct {
 #define CTL_SERVERS_VARIABLE   "SNOWFLAKE_SERVERS"
 #define CTL_ZOOKEEPER_VARIABLE "SNOWFLAKE_ZOOKEEPER"
 
-/* (transfer full) (nullable) (element-type Address): the servers of the option, else of the
- * variable, else the default one. %NULL, with the message printed, if one does not parse:
- * CTL_USAGE. */
+/* Returns: (transfer full) (nullable) (element-type Address): the servers from the option, or else
+ * from the variable, or else the default one. %NULL, with the message printed, if an address does
+ * not parse: CTL_USAGE. */
 GPtrArray *ctl_options_addresses(const CtlOptions *self);
 
-/* (transfer full): the TLS settings for servers; %NULL, with the message printed, if a file cannot
- * be used: CTL_USAGE. */
+/* Returns: (transfer full): the TLS settings for servers; %NULL, with the message printed, if a
+ * file cannot be used: CTL_USAGE. */
 TlsClient *ctl_options_tls_new(const CtlOptions *self);
 
-/* Whether the --tls- options can be used; if not, the message is printed: CTL_USAGE. */
+/* Checks the --tls- options. Returns %FALSE, with the message printed, if they are unusable:
+ * CTL_USAGE. */
 gboolean ctl_options_check_tls(const CtlOptions *self);
 
-/* (transfer full): a client of @count servers */
+/* Returns: (transfer full): a client for @count servers. */
 SnowflakeClient *ctl_options_client_new(const CtlOptions *self, const Address *const *servers,
 					guint count);
 
-/* Sets *out_hosts to the ZooKeeper of the option; else of the variable, if there is no --server;
- * else to NULL. Sets *out_auth to "user:password", or to NULL. %FALSE, with the message printed, if
- * one of them is not valid: CTL_USAGE. */
+/* Sets *out_hosts to the ZooKeeper from the option, or else, without --server, from the variable,
+ * or else to NULL. Sets *out_auth to "user:password", or to NULL. Returns %FALSE, with the message
+ * printed, if one of them is invalid: CTL_USAGE. */
 gboolean ctl_options_zookeeper(const CtlOptions *self, ZookeeperHosts **out_hosts, char **out_auth);
 
-/* Sets *out_number to the decimal number @text, the value of an option; leaves it if @text is NULL.
- * %FALSE, with the message printed, if it is not a number from @min to @max: CTL_USAGE.
- * @option: as --help writes it: "-n N" */
+/* Sets *out_number to the decimal number @text, the value of an option. If @text is NULL, does not
+ * change it. Returns %FALSE, with the message printed, if @text is not a number from @min to @max:
+ * CTL_USAGE.
+ * @option: the option as in --help: "-n N" */
 gboolean ctl_options_number(const char *option, const char *text, guint64 min, guint64 max,
 			    guint64 *out_number);
 
-/* The same for a time in milliseconds since the Unix epoch. @text is that number, or RFC 3339 as in
- * ctl_format_parse_time(). */
+/* Like ctl_options_number(), for a time in milliseconds since the Unix epoch. @text: this number,
+ * or RFC 3339 as in ctl_format_parse_time() */
 gboolean ctl_options_time(const char *option, const char *text, gint64 *out_time_ms);
 
-/* The same for the layout of --layout. */
+/* Like ctl_options_number(), for the layout of --layout. */
 gboolean ctl_options_layout(const char *text, Layout *out_layout);

@@ -22,16 +22,16 @@ static gboolean is_json;
 static atomic_bool has_printed;
 static CtlStatus status_without_reader = CTL_OK;
 
-/* The first complaint. */
+/* The first error message. */
 static struct {
 	char *message;    /* NULL: none */
-	const char *kind; /* NULL: the exit status tells */
+	const char *kind; /* NULL: derived from the exit status */
 	gint64 retry_after_ms;
 } failure;
 
 /* Interruption */
 
-/* A positive value is the number of the signal that waits for the release. */
+/* States of interrupt_state. A positive value is the number of a signal that waits for FREE. */
 enum { FREE = 0, HELD = -1, ENDING = -2 };
 
 static atomic_int interrupt_state = FREE;
@@ -41,7 +41,7 @@ static struct {
 	char *text;
 } last_words;
 
-/* A signal handler calls these, so they use async-signal-safe functions only. */
+/* A signal handler calls these, so they use only async-signal-safe functions. */
 
 void ctl_output_end_by_signal(int number, gboolean is_whole)
 {
@@ -59,7 +59,7 @@ void ctl_output_end_by_signal(int number, gboolean is_whole)
 	sigaddset(&set, number);
 	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 	raise(number);
-	/* a signal that ends no program */
+	/* a signal whose default action does not end the program */
 	_exit(CTL_FAILED);
 }
 
@@ -76,7 +76,7 @@ static void on_signal(int number)
 			return;
 		}
 	}
-	/* the release that the first signal waits for does not come */
+	/* a second signal: the first one still waits */
 	ctl_output_end_by_signal(number, FALSE);
 }
 
@@ -118,7 +118,7 @@ void ctl_output_clear_progress(void)
 
 /* Output */
 
-/* (transfer full): a line. @kind: NULL, and there is none */
+/* Returns: (transfer full): a line. @kind: (nullable): %NULL: no kind */
 static char *failure_to_json(const char *message, const char *kind, gint64 retry_after_ms)
 {
 	JsonObject *object = json_object_new();
@@ -136,7 +136,7 @@ static char *failure_to_json(const char *message, const char *kind, gint64 retry
 void ctl_output_begin(gboolean json)
 {
 	static const int NUMBERS[] = {SIGINT, SIGTERM};
-	/* a second signal has its default action, even while the handler runs */
+	/* a second signal has its default action, even during the handler */
 	struct sigaction action = {
 		.sa_handler = on_signal,
 		.sa_flags = SA_RESTART | SA_RESETHAND | SA_NODEFER,
@@ -176,7 +176,7 @@ void ctl_output_print(const char *format, ...)
 	int seen = FREE;
 	va_list arguments;
 
-	/* another thread can be ending the program */
+	/* another thread may be ending the program */
 	if (!atomic_compare_exchange_strong(&interrupt_state, &seen, HELD))
 		while (seen == ENDING)
 			pause();
@@ -220,7 +220,7 @@ void ctl_output_end(CtlStatus status)
 	ctl_output_flush();
 }
 
-/* With \xNN for each byte of a character that is not printable. */
+/* Writes each byte of an unprintable character as \xNN. */
 char *ctl_output_complaint(const char *message)
 {
 	GString *out = g_string_new(PROGRAM);
@@ -361,15 +361,15 @@ void ctl_array_end_failed(CtlArray *self)
 
 #define BETWEEN         2 /* blanks */
 #define CUT             "..."
-#define MIN_CUT_COLUMNS 21 /* 255.255.255.255:65535 */
+#define MIN_CUT_COLUMNS 21 /* length of 255.255.255.255:65535 */
 
 struct _CtlTable {
 	guint columns;
 	guint between; /* blanks */
 	gboolean *to_the_right;
 	guint *widths;
-	GPtrArray *cells; /* of char *, line by line */
-	GArray *colours;  /* of CtlColour, theirs */
+	GPtrArray *cells; /* (element-type utf8): the cells, line by line */
+	GArray *colours;  /* (element-type CtlColour): their colours */
 };
 
 CtlTable *ctl_table_new(const char *const *heads)

@@ -8,14 +8,14 @@
 /* The exit status of snowflakectl. */
 typedef enum {
 	CTL_OK = 0,
-	CTL_FAILED = 1,        /* refused, not reachable, or input that makes no sense */
+	CTL_FAILED = 1,        /* refused, unreachable, or invalid input */
 	CTL_USAGE = 2,         /* wrong options or arguments */
-	CTL_INTERRUPTED = 130, /* by Ctrl-C */
+	CTL_INTERRUPTED = 130, /* interrupted by Ctrl-C */
 } CtlStatus;
 
 /*
- * Output of snowflakectl. If standard output cannot be written, the program ends here: with an
- * error, or quietly if it is a pipe whose reader has ended.
+ * Output of snowflakectl. If standard output cannot be written, the program ends: with an error, or
+ * quietly if the reader of a pipe has ended.
  *
  * With --json, standard output is always JSON. A command that fails, or is interrupted, before it
  * has printed anything, prints an object:
@@ -25,22 +25,23 @@ typedef enum {
  * A command that has begun an array closes it.
  */
 
-/* Call these before and after everything else. @json: --json is given */
+/* Call these first and last. @json: --json is given */
 void ctl_output_begin(gboolean json);
 void ctl_output_end(CtlStatus status);
 
-/* From now on the status is CTL_FAILED, not CTL_OK, if the reader of a pipe ends first: the status
- * is a verdict, and there is none yet. */
+/* From now on, the exit status is CTL_FAILED instead of CTL_OK if the reader of a pipe ends early.
+ * For commands whose exit status is a verdict. */
 void ctl_output_needs_reader(void);
 
-/* Signals wait from a print to the next flush, so flush before anything that can block. */
+/* Prints text. Signals wait from a print to the next flush, so flush before anything that can
+ * block. */
 void ctl_output_print(const char *format, ...) G_GNUC_PRINTF(1, 2);
 void ctl_output_flush(void);
-/* Whether anything was printed. Any thread can call it. */
+/* Returns whether anything was printed. Any thread can call it. */
 gboolean ctl_output_has_printed(void);
 
-/* Progress of a long command: a line on standard error that is written over itself. It is due a few
- * times a second if standard error is a terminal, else never. A complaint clears it. */
+/* Progress of a long command: a line on standard error that overwrites itself. It is due a few
+ * times a second if standard error is a terminal, otherwise never. An error message clears it. */
 gboolean ctl_output_is_progress_due(void);
 void ctl_output_show_progress(const char *format, ...) G_GNUC_PRINTF(1, 2);
 void ctl_output_clear_progress(void);
@@ -49,80 +50,80 @@ void ctl_output_clear_progress(void);
  * with the "kind" "usage" or "failed". */
 void ctl_output_complain(const char *format, ...) G_GNUC_PRINTF(1, 2);
 
-/* Asks on standard error, after a question there, and returns whether the answer is yes. %FALSE:
- * the message is printed. */
+/* Reads the answer to a question on standard error. Returns whether it is yes; if not, prints a
+ * message. */
 gboolean ctl_output_confirm(void);
 
-/* As ctl_output_complain(), with the kind of @error.
- * @retry_after_ms: when to try again; 0: not known */
+/* Like ctl_output_complain(), with the kind of @error.
+ * @retry_after_ms: when to try again; 0: unknown */
 void ctl_output_complain_of(const GError *error, gint64 retry_after_ms);
-/* The same for an error that ends the command. Returns CTL_FAILED. */
+/* Prints an error that ends the command. Returns CTL_FAILED. */
 CtlStatus ctl_output_fail(const GError *error);
-/* The same for a command that can ask servers in the place of ZooKeeper. The message says so if
- * ZooKeeper does not answer. */
+/* Like ctl_output_fail(), for a command that can ask servers instead of ZooKeeper. The message says
+ * so if ZooKeeper does not answer. */
 CtlStatus ctl_output_fail_zookeeper(const GError *error);
 
-/* (transfer full): the line that ctl_output_complain() prints, without its newline. */
+/* Returns: (transfer full): the line that ctl_output_complain() prints, without its newline. */
 char *ctl_output_complaint(const char *message);
 
 /* Sets the members "error" and "kind". */
 void ctl_output_set_error(JsonObject *object, const GError *error);
 
-/* A JSON array on standard output, written element by element, as it can be long. */
+/* A JSON array on standard output, written element by element because it can be long. */
 typedef struct {
 	gsize count;
 } CtlArray;
 
-/* @element: JSON */
+/* Writes an element. @element: JSON */
 void ctl_array_add(CtlArray *self, const char *element);
-/* @object: (transfer full) */
+/* Writes an element. @object: (transfer full) */
 void ctl_array_add_object(CtlArray *self, JsonObject *object);
 void ctl_array_end(CtlArray *self);
-/* For a command that has failed. If the array has no element, it is left out, and the error is
- * printed in its place. */
+/* Ends the array of a failed command. If the array has no element, prints the error instead of it.
+ */
 void ctl_array_end_failed(CtlArray *self);
 
 /*
- * SIGINT and SIGTERM end the program as they always do, by the signal, but not in the middle of
- * what is printed. Before it ends, the last words are written, which complete the output. A second
- * signal ends the program at once: the reader may have stopped. An ignored signal stays ignored.
+ * SIGINT and SIGTERM end the program with the signal's status, but not between a print and a flush.
+ * Before the end, the last words are written, which complete the output. A second signal ends the
+ * program at once, because the reader may have stopped. An ignored signal stays ignored.
  */
 
 /* Ends the program by the signal @number, after the last words if @is_whole. */
 G_NORETURN void ctl_output_end_by_signal(int number, gboolean is_whole);
 
-/* @text: (transfer full) (nullable): the last words, for @descriptor. Call it between a
- * print and the next flush only, when signals wait. */
+/* Sets the last words. @text: (transfer full) (nullable): for @descriptor. Call it only between a
+ * print and the next flush, while signals wait. */
 void ctl_output_set_last_words(int descriptor, char *text);
 
-/* A table of text. A column is as wide as its widest cell, with two blanks between columns. */
+/* A table of text. A column is as wide as its widest cell. Two blanks separate columns. */
 typedef struct _CtlTable CtlTable;
 
-/* @heads: the first line, NULL-terminated. A column whose head begins with ">" has its text on the
- * right; the ">" is not printed. */
+/* @heads: the first line, NULL-terminated. A column whose head begins with ">" is aligned right;
+ * the ">" is not printed. */
 CtlTable *ctl_table_new(const char *const *heads);
-/* The same with one blank between. */
+/* Makes a table whose columns are separated by one blank. */
 CtlTable *ctl_table_new_close(const char *const *heads);
 void ctl_table_free(CtlTable *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlTable, ctl_table_free)
 
-/* Adds the next cell, and begins a line where one is full.
- * @text: (transfer full): printable ASCII, or what text_escape() makes it */
+/* Adds the next cell, and begins a new line if necessary.
+ * @text: (transfer full): printable ASCII; text_escape() makes it so */
 void ctl_table_add(CtlTable *self, char *text);
 void ctl_table_add_painted(CtlTable *self, char *text, CtlColour colour);
 
 /* Sets the colour of a head. @column: from 0 */
 void ctl_table_paint_head(CtlTable *self, guint column, CtlColour colour);
 
-/* To standard output. */
+/* Prints the table on standard output. */
 void ctl_table_print(const CtlTable *self);
 /* (transfer full): prints @full; on a terminal that is too narrow for it, @brief. */
 void ctl_table_print_fitting(CtlTable *full, CtlTable *brief);
 
-/* (transfer full): its lines, of char *. Where a line would be longer than @columns, the widest
- * column is cut, to 21 at the least, which an IPv4 address with its port needs; a line may still be
- * longer. */
+/* Returns: (transfer full) (element-type utf8): the lines. If a line would be longer than @columns,
+ * the widest column is cut, but not below 21 characters, which an IPv4 address with a port needs.
+ * So a line can still be longer. */
 GPtrArray *ctl_table_lines(const CtlTable *self, guint columns);
 
-/* Whether the lines are no longer than @columns. */
+/* Returns whether the lines are no longer than @columns. */
 gboolean ctl_table_fits(const CtlTable *self, guint columns);

@@ -11,7 +11,7 @@
 
 #define COLOUR_BEGIN "\033["
 
-/* What stands between COLOUR_BEGIN and an m. */
+/* The part of the escape sequence between COLOUR_BEGIN and "m". */
 static const char *const CODES[] = {
 	[CTL_COLOUR_GOOD] = "32",    /* green */
 	[CTL_COLOUR_PASSING] = "35", /* magenta */
@@ -63,7 +63,7 @@ gsize ctl_colour_length(const char *text)
 
 /* The screen */
 
-#define MIN_TABLE_LINES 2 /* its head, and how many more there are */
+#define MIN_TABLE_LINES 2 /* the heading, and the number of lines left out */
 
 static guint width_of_character(gunichar character)
 {
@@ -81,7 +81,7 @@ static const char *skip_colours(const char *text)
 	return text;
 }
 
-/* Returns the end of as much of @text as fits, one character at least. */
+/* Returns the end of the part of @text that fits, at least one character. */
 static const char *find_end(const char *text, guint columns)
 {
 	const char *first = skip_colours(text);
@@ -97,7 +97,7 @@ static const char *find_end(const char *text, guint columns)
 	return end;
 }
 
-/* (transfer full): @text, cut to the columns */
+/* Returns: (transfer full): @text, cut to the columns */
 static char *cut_text(const char *text, guint columns)
 {
 	guint width = 0;
@@ -115,7 +115,7 @@ static char *cut_text(const char *text, guint columns)
 	return g_strdup_printf("%.*s%s>", (int)length, text, has_colour ? CTL_COLOUR_END : "");
 }
 
-/* Adds @most lines of @from. @n_heads: lines of it that are not counted as left out */
+/* Adds @most lines of @from. @n_heads: number of its lines that do not count as left out */
 static void add_lines(GPtrArray *lines, const GPtrArray *from, guint n_heads, guint most,
 		      guint columns)
 {
@@ -136,7 +136,7 @@ char *ctl_screen_draw(const CtlScreenText *self, guint columns, guint lines)
 	g_autoptr(GPtrArray) drawn = g_ptr_array_new_with_free_func(g_free);
 	g_autoptr(GPtrArray) below = g_ptr_array_new_with_free_func(g_free);
 	GString *text = g_string_new(NULL);
-	guint left = MAX(lines, 2) - 2; /* beside the top and the cursor */
+	guint left = MAX(lines, 2) - 2; /* without the top line and the cursor's line */
 	guint for_table = MIN(MIN(self->table->len, MAX(left / 2, MIN_TABLE_LINES)), left);
 	guint for_below;
 
@@ -172,11 +172,11 @@ void ctl_screen_size(guint *out_columns, guint *out_lines)
 	guint64 columns = G_MAXUINT;
 
 	if (is_terminal)
-		ioctl(STDOUT_FILENO, TIOCGWINSZ, &size); /* 0 and 0 if it fails */
+		ioctl(STDOUT_FILENO, TIOCGWINSZ, &size); /* the size stays 0 if this fails */
 	if (size.ws_col > 0)
 		columns = size.ws_col;
 	else if (is_terminal && text != NULL)
-		/* leaves @columns if it is no number */
+		/* does not change @columns if it is not a number */
 		(void)!text_parse_number(text, 10, 1, G_MAXUSHORT, &columns);
 	*out_columns = (guint)columns;
 	*out_lines = size.ws_row > 0 ? size.ws_row : G_MAXUINT;

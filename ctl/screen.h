@@ -5,13 +5,13 @@
 
 /*
  * Colours are used if standard output is a terminal with colours (TERM is set, and not to dumb) and
- * NO_COLOR is not set (see no-color.org). They repeat what the text says. Only colours that every
- * terminal has, and that are readable on white and on black, are used.
+ * NO_COLOR is not set (see no-color.org). Colours never carry information that is not in the text.
+ * They exist on every terminal, and are readable on white and on black.
  */
 typedef enum {
 	CTL_COLOUR_NONE,
 	CTL_COLOUR_GOOD,
-	CTL_COLOUR_PASSING, /* a state that will become good or bad */
+	CTL_COLOUR_PASSING, /* a temporary state */
 	CTL_COLOUR_BAD,
 	CTL_COLOUR_HEAD, /* bold: the head of a group, or of the column that a table is sorted by */
 } CtlColour;
@@ -19,7 +19,7 @@ typedef enum {
 /* Returns the colour for a state of a server or a worker ID (nullable). */
 CtlColour ctl_colour_of_state(const char *state);
 
-/* (transfer full): @text in that colour, if colours are used. */
+/* Returns: (transfer full): @text in this colour, if colours are used. */
 char *ctl_colour_paint(const char *text, CtlColour colour);
 
 /* Returns the length of the escape sequence that @text begins with, in bytes; 0 if there is none.
@@ -30,7 +30,7 @@ gsize ctl_colour_length(const char *text);
 #define CTL_COLOUR_END "\033[0m"
 
 /*
- * A screen that is drawn again and again, in lines that fit its width and height, so that nothing
+ * A screen that is redrawn repeatedly, in lines that fit its width and height, so that nothing
  * scrolls. Text is printable UTF-8: a wide character takes two columns; a combining character and a
  * colour take none.
  */
@@ -40,19 +40,21 @@ gsize ctl_colour_length(const char *text);
 typedef struct {
 	const char *top;
 	const GPtrArray
-		*table; /* the first line is a head; cut to the screen, in both directions */
-	const GPtrArray *below; /* wrapped; takes half of the screen at most, if the table needs the
-				 * rest; lines without room are left out */
+		/* its first line is a heading; it is cut to the screen's width and height */
+		*table;
+	/* wrapped; if the table needs the space, takes at most half of the screen, and other lines
+	 * are left out */
+	const GPtrArray *below;
 } CtlScreenText;
 
-/* (transfer full): @self in @lines lines, one of which is the cursor's. A line says how many lines
- * are left out. */
+/* Returns: (transfer full): the text in @lines lines, including the cursor's line. A line tells how
+ * many lines are left out. */
 char *ctl_screen_draw(const CtlScreenText *self, guint columns, guint lines);
 
-/* Whether standard output is a terminal that can be drawn over: TERM is not dumb. */
+/* Returns whether standard output is a terminal that can be redrawn: TERM is not dumb. */
 gboolean ctl_screen_is_there(void);
 
-/* Returns the size of the terminal on standard output. G_MAXUINT: not known, or not a terminal, so
- * that output for programs does not depend on a width. */
+/* Gets the size of the terminal on standard output. G_MAXUINT: unknown, or not a terminal, so that
+ * output for programs does not depend on a width. */
 void ctl_screen_size(guint *out_columns, guint *out_lines);
 guint ctl_screen_columns(void);

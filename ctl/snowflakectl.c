@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The command line tool: options first, then one command. */
+/* The command line tool: parses options, and runs one command. */
 
 #include <fcntl.h>
 #include <locale.h>
@@ -16,7 +16,7 @@
 
 #define MAX_TIMEOUT_MS 3600000
 
-/* The parser of options runs it: run_help() */
+/* run by the parser of options, see run_help() */
 static const CtlCommand help_command = {
 	.name = "help",
 	.arguments = "[COMMAND]",
@@ -81,7 +81,7 @@ static const CtlCommand *find_command(const char *name)
 static gboolean is_option_with_value(const GOptionEntry *entries, const char *argument)
 {
 	for (const GOptionEntry *entry = entries; entry->long_name != NULL; entry++) {
-		/* the entry of what remains has no name; "--" is not it */
+		/* G_OPTION_REMAINING has an empty name, which "--" must not match */
 		gboolean is_long = entry->long_name[0] != '\0' &&
 				   g_str_has_prefix(argument, "--") &&
 				   strcmp(argument + 2, entry->long_name) == 0;
@@ -167,7 +167,7 @@ static gboolean check_unknown_options(char **argv, const CtlCommand *command)
 	for (guint i = 0; i < tables->len; i++) {
 		for (const GOptionEntry *entry = tables->pdata[i]; entry->long_name != NULL;
 		     entry++) {
-			/* the entry of what remains has no name */
+			/* G_OPTION_REMAINING has an empty name */
 			if (entry->long_name[0] != '\0')
 				g_ptr_array_add(names, (gpointer)entry->long_name);
 		}
@@ -207,7 +207,7 @@ static void print_help(const CtlCommand *command)
 	if (command == NULL)
 		g_string_append(summary,
 				"\n\nsnowflakectl COMMAND --help shows a command's options.");
-	/* GLib's own does not see whether it could be written */
+	/* GLib's own help ignores write errors */
 	g_option_context_set_help_enabled(context, FALSE);
 	g_option_context_set_summary(context, summary->str);
 	g_option_context_set_description(context,
@@ -220,11 +220,11 @@ static void print_help(const CtlCommand *command)
 	g_autofree char *help = g_option_context_get_help(context, TRUE, NULL);
 	g_auto(GStrv) lines = g_strsplit(help, "\n", -1);
 
-	/* it ends in a newline; GLib does not wrap it */
+	/* the text ends with a newline; GLib does not wrap it */
 	for (gsize i = 0; lines[i + 1] != NULL; i++) {
 		const char *line = lines[i];
 		const char *end = g_str_has_prefix(line, "  -") ? strstr(line + 3, "  ") : NULL;
-		/* where the description of an option begins; 0 in any other line */
+		/* column of an option's description; 0 in other lines */
 		gsize column = end != NULL ? (gsize)(end - line) + strspn(end, " ") : 0;
 		g_autofree char *indent = g_strnfill(column, ' ');
 
@@ -257,7 +257,7 @@ static CtlStatus run_help(const CtlCommand *command, char *const *arguments)
 	return CTL_OK;
 }
 
-/* Running */
+/* Run */
 
 static CtlStatus run_command(const CtlCommand *command, const CtlOptions *options, char **arguments)
 {
@@ -350,17 +350,17 @@ int main(int argc, char **argv)
 	CtlStatus status;
 	int fd;
 
-	/* keeps descriptors 0 to 2 from becoming sockets if they are closed; writing to one of them
+	/* if descriptors 0 to 2 are closed, keep them from becoming sockets; writing to one of them
 	 * still fails */
 	do
 		fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	while (fd >= 0 && fd <= STDERR_FILENO);
 	close(fd);
-	/* here, because the rest of the line can be wrong */
+	/* before parsing, because the rest of the line may be invalid */
 	for (int i = 1; argv[i] != NULL && strcmp(argv[i], "--") != 0; i++)
 		wants_json |= strcmp(argv[i], "--json") == 0;
 	setlocale(LC_ALL, "");
-	/* a write to a reader that is gone returns EPIPE */
+	/* without a reader, write() then returns EPIPE */
 	signal(SIGPIPE, SIG_IGN);
 	g_set_prgname("snowflakectl");
 	ctl_probe_raise_limit();

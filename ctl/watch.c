@@ -22,17 +22,17 @@
 
 static const int SIGNALS[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGWINCH};
 
-static char buffer[BUFFER_BYTES]; /* of standard output */
+static char buffer[BUFFER_BYTES]; /* buffer of standard output */
 static pthread_mutex_t printing = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool is_ending;
 static atomic_int ending_signal; /* 0: the reader of the output has ended */
 
-/* Guarded by its lock. */
+/* The terminal, protected by its lock. */
 static struct {
 	pthread_mutex_t lock;
 	gboolean has_keys;
-	gboolean is_set;       /* to report keys */
-	struct termios before; /* with is_set */
+	gboolean is_set;       /* the terminal is set to report keys */
+	struct termios before; /* valid if is_set: the previous settings */
 } terminal = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static struct {
@@ -42,7 +42,7 @@ static struct {
 	gpointer data;
 } redraw;
 
-/* The terminal. It is not touched while another job has it. */
+/* The terminal. It is not changed while another job uses it. */
 
 static gboolean has_terminal(void)
 {
@@ -59,7 +59,8 @@ static gboolean is_terminal_set(void)
 	return set;
 }
 
-/* Called with the lock. After a stop without a warning the settings are those of another job. */
+/* The caller holds the lock. Reads the settings again, because another job may have changed them
+ * while this program was stopped. */
 static void set_for_keys(void)
 {
 	struct termios with_keys;
@@ -91,7 +92,7 @@ static gboolean set_terminal(void)
 	return set;
 }
 
-/* @for_good: the terminal is not set again */
+/* @for_good: do not set the terminal again */
 static void restore_terminal(gboolean for_good)
 {
 	pthread_mutex_lock(&terminal.lock);
@@ -109,7 +110,7 @@ static void restore_terminal_for_good(void)
 
 /* The end of the program */
 
-/* @is_whole: the output ends with a whole list */
+/* @is_whole: the output ends with a complete list */
 static G_NORETURN void end_now(gboolean is_whole)
 {
 	int number = atomic_load(&ending_signal);
@@ -130,7 +131,7 @@ static void end_soon(int number)
 		end_now(TRUE);
 }
 
-/* A thread handles signals and keys, so that nothing else delays them. */
+/* A separate thread handles signals and keys, so that nothing delays them. */
 
 static void on_signal(int number)
 {
@@ -138,8 +139,8 @@ static void on_signal(int number)
 
 	switch (number) {
 	case SIGTSTP:
-		/* by the default action, which is none in a process group that no shell looks
-		 * after: nobody would have it go on; raise() returns when it goes on */
+		/* stop by the default action, which has no effect in an orphaned process group;
+		 * raise() returns when the program continues */
 		restore_terminal(FALSE);
 		sigemptyset(&set);
 		sigaddset(&set, SIGTSTP);
@@ -160,7 +161,7 @@ static void on_signal(int number)
 	}
 }
 
-/* %FALSE: standard input has ended. */
+/* Reads keys. Returns %FALSE at the end of standard input. */
 static gboolean read_keys(void)
 {
 	char keys[64];
@@ -177,7 +178,8 @@ static gboolean read_keys(void)
 	return length > 0;
 }
 
-/* A shell sends no signal when it gives the terminal back to a running job, so this is polled. */
+/* Returns whether another job has the terminal. This is polled, because a shell sends no signal
+ * when it returns the terminal to a running job. */
 static gboolean waits_for_terminal(void)
 {
 	pthread_mutex_lock(&terminal.lock);
@@ -218,7 +220,7 @@ static void *listen_for_keys(void *data)
 	return NULL;
 }
 
-/* Draws in a thread of its own, so that a terminal that blocks does not delay signals. */
+/* Redraws in its own thread, so that a blocking terminal does not delay signals. */
 static void *redraw_again(G_GNUC_UNUSED void *data)
 {
 	for (;;) {
@@ -251,11 +253,11 @@ void ctl_watch_begin(void (*call)(gpointer data), void (*on_key)(char key, gpoin
 	for (gsize i = 0; i < G_N_ELEMENTS(SIGNALS); i++) {
 		struct sigaction action = {0};
 
-		/* signals that are ignored stay ignored, as SIGHUP after nohup */
+		/* ignored signals stay ignored, for example SIGHUP after nohup */
 		if (sigaction(SIGNALS[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
 			sigaddset(&set, SIGNALS[i]);
 	}
-	/* it would stop a background job that restores the terminal */
+	/* SIGTTOU would stop a background job that restores the terminal */
 	sigaddset(&set, SIGTTOU);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	sigdelset(&set, SIGTTOU);
@@ -292,7 +294,7 @@ void ctl_watch_end_print(void)
 {
 	ctl_output_flush();
 	pthread_mutex_unlock(&printing);
-	/* another thread that prints by now does the same */
+	/* another thread that prints now does the same */
 	if (atomic_load(&is_ending) && pthread_mutex_trylock(&printing) == 0)
 		end_now(TRUE);
 }

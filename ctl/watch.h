@@ -4,19 +4,19 @@
 #include <glib.h>
 
 /*
- * A live view: a command that prints again and again until Ctrl-C, or q if standard input and
- * output are a terminal. That ends the program with status 0, at once, but not in the middle of
- * what is printed; a second one ends it there too, as the reader may have stopped. Before anything
- * was printed it is an interruption as usual. SIGTERM, SIGHUP and SIGQUIT end the program in the
- * same way, with their own status.
+ * A live view: a command that prints repeatedly until Ctrl-C, or q if standard input and output are
+ * a terminal. Either ends the program with status 0, after the current list is printed. A second
+ * one ends it at once, because the reader may have stopped. Before the first list, Ctrl-C
+ * interrupts the program as usual. SIGTERM, SIGHUP and SIGQUIT end the program in the same way,
+ * with their own status.
  *
- * The terminal is set to report keys, and restored on every way out and while the program is
- * stopped. While another job has the terminal, it is not touched.
+ * The terminal is set to report keys. It is restored at every end of the program, and while the
+ * program is stopped. While another job uses the terminal, it is not changed.
  */
 
 /* Call it before there are other threads.
- * @redraw: (nullable): called in a thread of its own, with printing begun, after the terminal was
- *   resized or another job had it, and after a key
+ * @redraw: (nullable): called in its own thread, with printing begun, after a key, and after the
+ *   terminal was resized or used by another job
  * @on_key: (nullable): called in another thread with each key except q; must not block */
 void ctl_watch_begin(void (*redraw)(gpointer data), void (*on_key)(char key, gpointer data),
 		     gpointer data);
@@ -24,12 +24,12 @@ void ctl_watch_begin(void (*redraw)(gpointer data), void (*on_key)(char key, gpo
 /* Stops printing and calls of @redraw. The caller sets the status. */
 void ctl_watch_end(void);
 
-/* Output between these two is not cut by the end of the program. */
+/* The program does not end between these two calls, so output is complete. */
 void ctl_watch_begin_print(void);
 void ctl_watch_end_print(void);
 
-/* Replaces the contents of the terminal by @text, if this job has the terminal. */
+/* Replaces the contents of the terminal with @text, if this job has the terminal. */
 void ctl_watch_draw(const char *text);
 
-/* (transfer full): a line with the local time, and with @keys if keys are read. */
+/* Returns: (transfer full): a line with the local time, and with @keys if keys are read. */
 char *ctl_watch_title(gint64 time_ms, const char *keys);

@@ -11,12 +11,12 @@
 #include "common/zookeeper/handle.h"
 #include "worker/zookeeper/store.h"
 
-#define SESSION_MS 4000 /* what is asked for; ZooKeeper may grant another */
+#define SESSION_MS 4000 /* requested timeout; ZooKeeper may grant another */
 #define CLOSE_MS   1000
 
 struct _CtlZookeeper {
-	Store *store; /* NULL: given up */
-	int wake_fd;  /* of eventfd(2): the store has a message */
+	Store *store; /* NULL: closed */
+	int wake_fd;  /* an eventfd(2): the store has a message */
 	char *servers;
 	char *certificates; /* (nullable): of ZookeeperHosts */
 	gboolean has_auth;  /* it was made with a user and password */
@@ -33,13 +33,14 @@ gboolean ctl_zookeeper_is_lost(const GError *error)
 	       g_error_matches(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_UNSURE);
 }
 
-/* Called in any thread. */
+/* Wakes the calling command. Any thread. */
 static void wake_owner(gpointer user_data)
 {
 	eventfd_write(((CtlZookeeper *)user_data)->wake_fd, 1);
 }
 
-/* (transfer full) (nullable): the next message of the store; %NULL: none came until @until_us. */
+/* Returns: (transfer full) (nullable): the next message of the store; %NULL: none arrived until
+ *   @until_us. */
 static StoreMessage *take_message(CtlZookeeper *self, gint64 until_us)
 {
 	struct pollfd ready = {.fd = self->wake_fd, .events = POLLIN};
@@ -85,7 +86,7 @@ CtlZookeeper *ctl_zookeeper_connect(const ZookeeperHosts *hosts, const char *aut
 	gint64 until_us = g_get_monotonic_time() + timeout_ms * G_TIME_SPAN_MILLISECOND;
 	gboolean is_up = FALSE;
 
-	/* of the store, whose events are errors of the command here */
+	/* do not log the store's events, which become errors of the command */
 	log_set_level(LOG_LEVEL_ERROR);
 	self->servers = g_strdup(hosts->servers);
 	self->certificates = g_strdup(hosts->certificates);
@@ -117,7 +118,7 @@ CtlZookeeper *ctl_zookeeper_connect(const ZookeeperHosts *hosts, const char *aut
 	if (is_up)
 		return g_steal_pointer(&self);
 
-	/* a name that cannot be resolved can take as long again */
+	/* the lookup of an unresolvable name can take this long again */
 	g_autofree char *why = zookeeper_handle_describe_trouble(self->servers, self->certificates);
 	g_autofree char *what = g_strdup_printf("no connection within %u ms%s%s", self->timeout_ms,
 						why != NULL ? ": " : "", why != NULL ? why : "");
@@ -273,7 +274,7 @@ static gboolean take_answer(const CtlZookeeper *self, const GPtrArray *requests,
 	return FALSE;
 }
 
-/* Takes the answers to @requests. %FALSE: the session is lost. */
+/* Takes the answers to @requests. Returns %FALSE if the session is lost. */
 static gboolean take_answers(CtlZookeeper *self, const GPtrArray *requests, GError **error)
 {
 	gint64 began_us = g_get_monotonic_time();
@@ -360,7 +361,7 @@ static gint compare_datacenters(gconstpointer a, gconstpointer b)
 	return (left > right) - (left < right);
 }
 
-/* Sets the layout, and which datacenters there are. */
+/* Reads the layout and the list of datacenters. */
 static gboolean read_top(CtlRegistryTree *self, CtlZookeeper *zookeeper, GError **error)
 {
 	g_autoptr(GPtrArray) requests = ctl_zookeeper_requests_new();
@@ -397,8 +398,8 @@ static gboolean read_top(CtlRegistryTree *self, CtlZookeeper *zookeeper, GError 
 	return TRUE;
 }
 
-/* Requests the reservations that the claims of a datacenter name. That one may not be read is no
- * failure of all. */
+/* Requests the reservations that the claims of a datacenter name. A single reservation may be
+ * unreadable. */
 static void request_named(const CtlRegistryTree *self, CtlZookeeper *zookeeper,
 			  const DatacenterListing *datacenter, GPtrArray *requests)
 {
@@ -417,7 +418,7 @@ static void request_named(const CtlRegistryTree *self, CtlZookeeper *zookeeper,
 	}
 }
 
-/* Adds what a request has read to the datacenter. */
+/* Adds the records that a request has read to the datacenter. */
 static void add_records(CtlRegistryTree *self, DatacenterListing *datacenter,
 			const CtlRequest *request,
 			gboolean (*add)(DatacenterListing *datacenter, const StoreRecord *record))
@@ -434,7 +435,7 @@ static void add_records(CtlRegistryTree *self, DatacenterListing *datacenter,
 		add(datacenter, &(StoreRecord){.key = request->key});
 }
 
-/* Claims first, so that the reservations that they name are known. */
+/* Reads the datacenters: claims first, so that the reservations that they name are known. */
 static gboolean read_datacenters(CtlRegistryTree *self, CtlZookeeper *zookeeper, gboolean with_all,
 				 GError **error)
 {
@@ -471,7 +472,7 @@ static gboolean read_datacenters(CtlRegistryTree *self, CtlZookeeper *zookeeper,
 			add_records(self, datacenters->pdata[i], reservations->pdata[j],
 				    datacenter_listing_add_reservation);
 	}
-	/* the floors last: what is made after them is not there without them */
+	/* read the floors last: they exist if any record exists that is created after them */
 	for (guint i = 0; i < datacenters->len && with_all; i++) {
 		const DatacenterListing *datacenter = datacenters->pdata[i];
 

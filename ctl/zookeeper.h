@@ -15,16 +15,15 @@ typedef struct _CtlZookeeper CtlZookeeper;
 GQuark ctl_zookeeper_error_quark(void);
 
 typedef enum {
-	/* No connection or no reply in time, or the session has ended. A new session can succeed.
-	 */
+	/* No connection, no reply in time, or the session has ended. A new session can succeed. */
 	CTL_ZOOKEEPER_ERROR_LOST,
-	/* Not allowed, or not a path. A new session would fail too. */
+	/* Not permitted, or an invalid path. A new session would also fail. */
 	CTL_ZOOKEEPER_ERROR_REFUSED,
-	/* ZooKeeper's error does not say whether a write took place. A repetition can succeed. */
+	/* It is unknown whether a write took place. A repetition can succeed. */
 	CTL_ZOOKEEPER_ERROR_UNSURE,
 } CtlZookeeperError;
 
-/* Whether the command can go on with what it knows, and try again: LOST or UNSURE. */
+/* Returns whether the command can continue with earlier data, and try again: LOST or UNSURE. */
 gboolean ctl_zookeeper_is_lost(const GError *error);
 
 /**
@@ -44,58 +43,59 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlZookeeper, ctl_zookeeper_free)
 /* A request, and its answer after ctl_zookeeper_wait(). */
 typedef struct {
 	char *key;
-	gboolean may_be_denied; /* DENIED is an answer, and no error */
+	gboolean may_be_denied; /* DENIED is a valid answer instead of an error */
 	guint64 number;
 	/* Sends it, and again over another connection; NULL: a write, which is not repeated. */
 	guint64 (*send)(Store *store, const char *key);
 	StoreMessage *answer; /* OK, ABSENT, CONFLICT or DENIED */
 } CtlRequest;
 
-/* (transfer full) (element-type CtlRequest) */
+/* Returns: (transfer full) (element-type CtlRequest) */
 GPtrArray *ctl_zookeeper_requests_new(void);
 
-/* These send a request, and add it to @requests. @key: (transfer full). See StoreOps. */
+/* Send a request, and add it to @requests. @key: (transfer full). See StoreOps. */
 CtlRequest *ctl_zookeeper_read(CtlZookeeper *self, GPtrArray *requests, char *key);
 CtlRequest *ctl_zookeeper_list(CtlZookeeper *self, GPtrArray *requests, char *key);
-/* @version: that it must have; STORE_NONE: it must not be there */
+/* @version: version that the record must have; STORE_NONE: it must not exist */
 CtlRequest *ctl_zookeeper_write(CtlZookeeper *self, GPtrArray *requests, char *key, gint32 version,
 				const char *data);
 /* Reads the ACL of @key. Records that are written after the answer get this ACL. */
 CtlRequest *ctl_zookeeper_copy_acl(CtlZookeeper *self, GPtrArray *requests, char *key);
 
-/* Waits for all answers. %FALSE with an error set if one of @requests has another outcome than
- * those above; the others may have been done all the same. */
+/* Waits for all answers. Returns %FALSE with an error set if one of @requests has an outcome other
+ * than those above; other requests may have succeeded. */
 gboolean ctl_zookeeper_wait(CtlZookeeper *self, const GPtrArray *requests, GError **error);
 
-/* (transfer none) (nullable): the record that the request has read; %NULL: it is missing. */
+/* Returns: (transfer none) (nullable): the record that the request has read; %NULL: it is missing.
+ */
 const StoreRecord *ctl_request_record(const CtlRequest *self);
 
 typedef struct {
 	char *root;
 	Layout layout;
-	GPtrArray *datacenters; /* of DatacenterListing, by datacenter ID */
-	GPtrArray *strange;     /* of char *: paths of znodes that are none of a server's */
+	GPtrArray *datacenters; /* (element-type DatacenterListing): sorted by datacenter ID */
+	GPtrArray *strange; /* (element-type utf8): paths of znodes that servers do not create */
 } CtlRegistryTree;
 
 /**
  * ctl_registry_tree_read:
  * @root: "/snowflake"
- * @with_all: reads every reservation and the floors; else only the reservations of worker IDs that
- *   a claim names
+ * @with_all: read every reservation and the floors; otherwise only the reservations of worker IDs
+ *   that a claim contains
  *
- * Reads in a few steps of many requests each, so the tree is no snapshot: a server that comes or
- * goes meanwhile can be there in part. A datacenter whose first server has not made its
- * reservations yet has no floor, and no damage for that.
+ * Reads in a few steps of many requests each, so the tree is not a snapshot: it can contain part of
+ * a server that starts or stops meanwhile. A datacenter whose first server has not created its
+ * reservations yet has no floor, which does not count as damage.
  *
- * Returns: (transfer full) (nullable): or %NULL with an error set: of CTL_ZOOKEEPER_ERROR, or that
- * there is nothing at @root, or no layout that makes sense
+ * Returns: (transfer full) (nullable): or %NULL with an error set: of CTL_ZOOKEEPER_ERROR, or
+ * because there is no znode at @root, or no valid layout
  */
 CtlRegistryTree *ctl_registry_tree_read(CtlZookeeper *zookeeper, const char *root,
 					gboolean with_all, GError **error);
 void ctl_registry_tree_free(CtlRegistryTree *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlRegistryTree, ctl_registry_tree_free)
 
-/* (transfer full): the claims of a datacenter, of ListedClaim, in the order they were made in. */
+/* Returns: (transfer full): the claims of a datacenter, in the order of their creation. */
 GPtrArray *ctl_registry_tree_order_claims(const DatacenterListing *datacenter);
 
 /* Returns when the last reserved tick begins, since the Unix epoch, as servers report it. Returns 0

@@ -48,7 +48,7 @@ gboolean issuer_init(Issuer *self, const Options *options, GError **error)
 	gint64 now_ms;
 
 	/* not from GLib's random numbers, which are the same on both sides of a fork(): two
-	 * processes with one nonce could have one worker ID */
+	 * processes with the same nonce could get the same worker ID */
 	uuid_to_text(uuid_random(), nonce);
 	*self = (Issuer){.options = options, .nonce = g_strdup(nonce)};
 	if (!find_worker_id(self, error))
@@ -71,7 +71,8 @@ gboolean issuer_init(Issuer *self, const Options *options, GError **error)
 	return TRUE;
 }
 
-/* (transfer full): as UTF-8: the kernel accepts any bytes, records and replies do not. */
+/* Returns: (transfer full): the host name as UTF-8: the kernel accepts any bytes, but records and
+ *   replies must be UTF-8. */
 static char *machine_name(void)
 {
 	return g_utf8_make_valid(g_get_host_name(), -1);
@@ -81,7 +82,7 @@ static Registry *make_file_registry(const Issuer *self, const IssuerMember *memb
 {
 	const Options *options = self->options;
 	g_autofree char *host = machine_name();
-	/* for messages, and for lists of worker IDs */
+	/* the name in messages and in lists of worker IDs */
 	g_autofree char *name = member->address != NULL
 					? g_strdup(member->address)
 					: g_strconcat(member->program, "@", host, NULL);
@@ -97,7 +98,7 @@ static Registry *make_file_registry(const Issuer *self, const IssuerMember *memb
 		.address = name,
 	};
 
-	/* a program with an embedded node on a directory has chosen that */
+	/* a program that embeds a node with a state directory has chosen this default */
 	if (member->address != NULL && options->datacenter_id < 0 && self->worker_id < 0)
 		log_event(LOG_UNIQUE_IN_DIRECTORY, log_text("state_directory", directory),
 			  log_text("meaning", "without --datacenter-id and --worker-id, IDs are "
@@ -105,8 +106,8 @@ static Registry *make_file_registry(const Issuer *self, const IssuerMember *memb
 	return file_registry_new(&config);
 }
 
-/* Parses the address for the other servers. An --advertise is valid; a host name can be anything,
- * such as a container's name that is all digits. */
+/* Parses the address under which other servers reach this one. An --advertise is valid, but a host
+ * name may not be, for example a container's name of digits only. */
 static Address *advertised_address(const IssuerMember *member, GError **error)
 {
 	g_autoptr(GError) local = NULL;

@@ -13,9 +13,10 @@
  */
 typedef struct {
 	const Options *options;
-	char *nonce;                /* a UUID, of this issuer alone */
-	gint64 worker_id;           /* requested; -1: none */
-	gboolean worker_id_derived; /* from the machine: with ZooKeeper it is a preference */
+	char *nonce;      /* a UUID that no other issuer has */
+	gint64 worker_id; /* the requested worker ID; -1: none */
+	/* derived from the machine: with ZooKeeper it is only a preference */
+	gboolean worker_id_derived;
 	SystemClock clock;
 	Generator *generator;
 	Keeper *keeper; /* NULL before issuer_join() */
@@ -23,9 +24,9 @@ typedef struct {
 
 /**
  * issuer_init:
- * @options: borrowed; only those of the worker ID, ZooKeeper and IDs are read
+ * @options: borrowed; only the options for the worker ID, ZooKeeper and IDs are read
  *
- * Finds the worker ID to request, and makes the clock and the generator. Asks only this machine.
+ * Finds the worker ID to request, and makes the clock and the generator. Contacts no other machine.
  * Call issuer_clear() also after %FALSE.
  *
  * Returns: %TRUE; %FALSE with an error of one line if the machine has no such worker ID, or the
@@ -34,20 +35,20 @@ typedef struct {
 gboolean issuer_init(Issuer *self, const Options *options,
 		     GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* The issuer's description for others. */
+/* How the issuer describes itself to others. */
 typedef struct {
-	const char *address; /* host:port, where it accepts calls; NULL: nowhere, ... */
-	const char *program; /* ... it is embedded in this program, and known as PROGRAM@HOST */
-	const char *version; /* of this software */
+	const char *address; /* host:port where it accepts calls; NULL: an embedded node */
+	const char *program; /* for an embedded node: its program; it is listed as PROGRAM@HOST */
+	const char *version; /* version of this software */
 } IssuerMember;
 
 /**
  * issuer_join:
  * @member: copied
- * @changed: as KeeperConfig has it, with @user_data
+ * @changed: called with @user_data, see KeeperConfig
  *
- * Makes the keeper, for keeper_start(). In a state directory a server whose worker ID is not given
- * claims 0, one that is embedded the lowest that is free.
+ * Creates the keeper, for keeper_start(). If no worker ID is given and a state directory is used, a
+ * server claims worker ID 0, and an embedded node the lowest free one.
  *
  * Returns: %TRUE; %FALSE with an error of one line if the address is not reachable for others, or
  * the file of --zookeeper-auth is not readable
@@ -55,5 +56,5 @@ typedef struct {
 gboolean issuer_join(Issuer *self, const IssuerMember *member, void (*changed)(gpointer user_data),
 		     gpointer user_data, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* The keeper's thread must have ended, or never have been started. @self can be all 0. */
+/* The keeper's thread must have ended, or must never have been started. @self can be all 0. */
 void issuer_clear(Issuer *self);

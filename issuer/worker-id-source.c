@@ -81,7 +81,7 @@ const struct ifaddrs *worker_id_source_find_interface(const struct ifaddrs *inte
 	return found;
 }
 
-/* Addresses that only the default route leads to: RFC 5737 and RFC 3849 reserve them for
+/* Addresses that only the default route reaches: RFC 5737 and RFC 3849 reserve them for
  * documentation. */
 #define FAR_AWAY_V4 "203.0.113.1"
 #define FAR_AWAY_V6 "2001:db8::1"
@@ -114,7 +114,7 @@ static gboolean derive_from_mac(guint bits, guint *out_worker_id, char **out_fro
 	return found != NULL;
 }
 
-/* (transfer full) (nullable): the first address of @host. */
+/* Returns: (transfer full) (nullable): the first address of @host. */
 static GInetAddress *resolve_host(const char *host, GError **error)
 {
 	const struct addrinfo hints = {.ai_socktype = SOCK_DGRAM};
@@ -133,7 +133,8 @@ static GInetAddress *resolve_host(const char *host, GError **error)
 	return g_object_ref(g_inet_socket_address_get_address(G_INET_SOCKET_ADDRESS(first)));
 }
 
-/* (transfer full) (nullable): the local address of a datagram to @far_away. */
+/* Returns: (transfer full) (nullable): the local address from which a datagram to @far_away would
+ *   be sent. */
 static GInetAddress *find_source_address(const char *far_away)
 {
 	g_autoptr(GSocketAddress) remote =
@@ -143,7 +144,7 @@ static GInetAddress *find_source_address(const char *far_away)
 			     G_SOCKET_PROTOCOL_UDP, NULL);
 	g_autoptr(GSocketAddress) local = NULL;
 
-	/* for a datagram socket, this finds a route and sends nothing */
+	/* with a datagram socket, connect() finds a route and sends nothing */
 	if (socket == NULL || !g_socket_connect(socket, remote, NULL, NULL))
 		return NULL;
 	local = g_socket_get_local_address(socket, NULL);

@@ -7,7 +7,7 @@
 
 #include "client/snowflake-client.h"
 
-/* The least room for a read. */
+/* The least room in the buffer for a read. */
 #define READ_BYTES 65536
 
 LoadServer *load_server_new(const Address *address, TlsClient *tls)
@@ -50,7 +50,7 @@ void load_connection_buffer_clear(LoadConnectionBuffer *self)
 	g_clear_pointer(&self->requests, g_free);
 }
 
-/* @link: (transfer full) (nullable): %NULL with @error set, which gets the server's name */
+/* @link: (transfer full) (nullable): %NULL with @error set, to which the server's name is added */
 static LoadConnection *connection_new(ClientConnection *link, const LoadServer *server,
 				      const LoadWire *wire, GError **error)
 {
@@ -99,7 +99,7 @@ LoadConnection *load_connection_open(LoadServer *server, const LoadWire *wire, g
 		g_autoptr(ClientConnection) link = NULL;
 
 		g_clear_error(&server->error);
-		/* while the server's queue is full, a local socket that does not block is refused
+		/* while the server's queue is full, connect() fails for a non-blocking local socket
 		 */
 		if (server->address->path != NULL)
 			link = client_connection_new(server->address, NULL, limit, &server->error);
@@ -174,7 +174,7 @@ gboolean load_connection_flush(LoadConnection *self, LoadConnectionBuffer *buffe
 
 gboolean load_connection_wants_write(const LoadConnection *self)
 {
-	/* in a handshake, it may be the other end's turn */
+	/* in a handshake, this side may have to wait for the other one */
 	return self->unsent_bytes > 0 &&
 	       (self->link->tls == NULL || tls_stream_is_shaken(self->link->tls) ||
 		tls_stream_events(self->link->tls) != POLLIN);
@@ -218,7 +218,7 @@ LoadWireStatus load_connection_next_reply(LoadConnection *self, LoadConnectionBu
 	const guint8 *next = buffer->bytes + buffer->taken;
 	gsize left = buffer->filled - buffer->taken;
 
-	/* no call in flight was sent to its end */
+	/* no call in flight was sent completely */
 	if (left > 0 && self->in_flight * request_bytes < self->unsent_bytes + request_bytes)
 		return LOAD_WIRE_BROKEN;
 	if (left > 0)

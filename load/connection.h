@@ -10,55 +10,57 @@
 
 /*
  * A server that is loaded, and its resolved addresses. Its name is resolved once, before the load,
- * because threads of the load do not block. Immutable while they run; all threads share it.
+ * because threads of the load do not block. Immutable while the threads run; all of them share it.
  */
 typedef struct {
-	const Address *address; /* borrowed */
-	TlsClient *tls;         /* borrowed; NULL: plain */
-	GPtrArray *names;       /* ResolvedName; NULL: the name has no address */
+	const Address *address; /* borrowed: the server's address */
+	TlsClient *tls;         /* borrowed; NULL: no TLS */
+	GPtrArray *names;       /* (element-type ResolvedName); NULL: the name has no address */
 	GError *error;          /* (nullable): why it cannot be connected to */
 } LoadServer;
 
-/* (transfer full): resolves the name, which blocks; a failure becomes the server's error.
+/* Resolves the name, which blocks. A failure becomes the server's error. Returns: (transfer full)
  * @address: borrowed
- * @tls: (nullable): borrowed, for one with TLS */
+ * @tls: (nullable): borrowed; for a server with TLS */
 LoadServer *load_server_new(const Address *address, TlsClient *tls);
 void load_server_free(LoadServer *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(LoadServer, load_server_free)
 
 /*
  * One connection and its calls in flight. Calls are answered in the order in which they were sent,
- * so their slots form a ring: the oldest is the one whose reply comes next. A reply to any other
- * is not taken. Never waits once it is open.
+ * so their slots form a ring, and the next reply must be for the oldest call. Functions never wait
+ * once the connection is open.
  *
- * Members are for reading.
+ * Other files only read the members.
  */
 typedef struct {
-	ClientConnection *link; /* used until it is connected, and then for its socket and TLS */
+	ClientConnection *link; /* connects, and then contains the socket and TLS */
 	const LoadServer *server;
 	const LoadWire *wire;
 	/* The calls in flight: a ring of wire->slots. */
 	gint64 *since_ns;
 	guint oldest;
 	guint in_flight;
-	guint32 oldest_call; /* number of the oldest call, among all of the connection */
-	gsize unsent_bytes;  /* at the end of the calls in flight */
-	gboolean has_more; /* after its replies were taken: receive again at once, since the socket
-			    * does not show what TLS has read */
-	guint8 *rest;      /* the beginning of a reply; NULL until there was one */
-	gsize rest_bytes;  /* 0: no part of a reply has come */
-	gint64 last_id;    /* the driver's: of the last reply */
+	/* number of the oldest call in flight, counted from the connection's first call */
+	guint32 oldest_call;
+	gsize unsent_bytes; /* unsent part of the calls in flight */
+	/* after the replies were taken, receive again at once: TLS has read bytes that the socket
+	 * no longer shows */
+	gboolean has_more;
+	guint8 *rest;     /* the part of a reply that was received; NULL until needed */
+	gsize rest_bytes; /* 0: no part of a reply was received */
+	gint64 last_id;   /* ID of the last reply, for the driver */
 } LoadConnection;
 
 /*
  * The buffers of a thread, which all of its connections share. So they stay in the processor's
- * cache, and a connection needs memory of its own only for a part of a reply.
+ * cache, and a connection needs memory only for an incomplete reply.
  */
 typedef struct {
-	guint8 *requests; /* as many as there are slots */
+	guint8 *requests; /* room for a request per slot */
 	guint8 *bytes;
 	gsize size;
-	/* What was received and not yet taken: bytes[taken] to bytes[filled - 1]. */
+	/* Received and not yet taken: bytes[taken] to bytes[filled - 1]. */
 	gsize taken;
 	gsize filled;
 } LoadConnectionBuffer;
@@ -68,8 +70,8 @@ void load_connection_buffer_clear(LoadConnectionBuffer *self);
 
 /**
  * load_connection_open:
- * @server: borrowed; gets its error if there is no connection; otherwise keeps only the address of
- *   the connection
+ * @server: borrowed; on failure, its error is set; on success, it keeps only the address that was
+ *   used
  * @wire: borrowed
  * @timeout_ms: the limit for each address
  *
@@ -82,44 +84,44 @@ LoadConnection *load_connection_open(LoadServer *server, const LoadWire *wire, g
 /**
  * load_connection_begin:
  * @server: borrowed
- * @attempt: its number: attempts use the server's addresses in turn
+ * @attempt: number of the attempt: attempts use the server's addresses in turn
  *
- * Begins to connect. When the socket can be written to, load_connection_finish() completes it.
+ * Begins to connect. When the socket is writable, call load_connection_finish().
  *
  * Returns: (transfer full): or %NULL with an error of the client, which names the server
  */
 LoadConnection *load_connection_begin(const LoadServer *server, guint attempt, const LoadWire *wire,
 				      GError **error);
 
-/* Returns: %FALSE with an error of the client, which names the server, if it is not connected. The
- * first call makes the TLS handshake. */
+/* Completes the connection, including the TLS handshake. Returns: %FALSE with an error of the
+ * client, which names the server, if this fails */
 gboolean load_connection_finish(LoadConnection *self, GError **error);
 
 void load_connection_free(LoadConnection *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(LoadConnection, load_connection_free)
 
-/* Adds a call to what load_connection_flush() sends. There must be a free slot.
- * @since_ns: what load_connection_next_reply() returns */
+/* Adds a call, which load_connection_flush() sends. There must be a free slot.
+ * @since_ns: load_connection_next_reply() returns it with the reply */
 void load_connection_add_call(LoadConnection *self, gint64 since_ns);
 
 /**
  * load_connection_flush:
- * @buffer: its requests are used; what was received stays
+ * @buffer: provides the requests; its received bytes are unchanged
  *
- * Writes once, if there are unsent bytes. Bytes that the socket does not take remain unsent.
+ * Writes once, if there are unsent bytes. Bytes that the socket does not accept remain unsent.
  *
- * Returns: %FALSE with an error of GIO if the connection is lost. If the other side has ended it,
+ * Returns: %FALSE with an error of GIO if the connection is lost. If the other side has closed it,
  *   load_connection_receive() fails instead, after the replies that arrived before
  */
 gboolean load_connection_flush(LoadConnection *self, LoadConnectionBuffer *buffer, GError **error);
 
-/* Whether there are unsent bytes, and it is this side's turn to send. */
+/* Returns whether there are unsent bytes, and the TLS handshake, if any, lets this side send. */
 gboolean load_connection_wants_write(const LoadConnection *self);
 
 /**
  * load_connection_receive:
- * @buffer: is filled; its replies are to be taken with load_connection_next_reply() before it is
- *   used for another connection
+ * @buffer: receives the bytes; take its replies with load_connection_next_reply() before you use it
+ *   for another connection
  *
  * Reads once.
  *
@@ -132,11 +134,11 @@ gboolean load_connection_receive(LoadConnection *self, LoadConnectionBuffer *buf
 /**
  * load_connection_next_reply:
  * @out_reply: (out): VALUES and ERROR only; valid until the buffer is used again
- * @out_since_ns: (out): VALUES and ERROR only: of the call
+ * @out_since_ns: (out): VALUES and ERROR only: the call's @since_ns
  *
  * Takes the next reply that was received. If it is INCOMPLETE, its bytes are kept for the next
- * read. A reply is BROKEN, too, if no call waits for it that was sent completely. After FOREIGN and
- * BROKEN, the connection is unusable.
+ * read. A reply is also BROKEN if no completely sent call waits for it. After FOREIGN and BROKEN,
+ * the connection is unusable.
  */
 LoadWireStatus load_connection_next_reply(LoadConnection *self, LoadConnectionBuffer *buffer,
 					  LoadWireReply *out_reply, gint64 *out_since_ns);

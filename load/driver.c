@@ -15,46 +15,47 @@
 
 #define NS_PER_S G_GINT64_CONSTANT(1000000000)
 
-/* The longest delay of a change of phase while nothing arrives. */
+/* While nothing arrives, a change of phase is at most this late. */
 #define MAX_WAIT_NS (20 * LOAD_NS_PER_MS)
 
-/* A thread that sleeps wakes up late, usually by less than this. So it polls for the last part of
- * the time before a call is due. */
+/* A sleeping thread wakes up late, usually by less than this. So for this time before a call is
+ * due, it polls without sleeping. */
 #define SPIN_NS G_GINT64_CONSTANT(40000)
 
 typedef enum {
-	LOAD_LANE_LOST, /* there is no connection */
+	LOAD_LANE_LOST, /* not connected */
 	LOAD_LANE_CONNECTING,
 	LOAD_LANE_UP,
 } LoadLaneState;
 
-/* A connection, which is made again when it is lost, and its share of an open loop: every
- * n_lanes-th call of the schedule. */
+/* A connection, which is replaced when it is lost. In an open loop, it also has every n_lanes-th
+ * call of the schedule. */
 typedef struct {
-	LoadConnection *connection; /* NULL: LOST */
+	LoadConnection *connection; /* NULL if LOST */
 	LoadLaneState state;
 	gboolean watches_write;
 	guint64 next_call; /* number of the next call that this lane sends */
-	guint64 waiting;   /* calls that are due and were not sent */
-	GArray *again;     /* not UP: the times of the calls that were in flight when the connection
-			    * ended, the oldest first */
+	guint64 waiting;   /* number of calls that are due and not sent */
+	/* if not UP: times of the calls that were in flight when the connection ended, the oldest
+	 * first */
+	GArray *again;
 	gint64 active_at_ns; /* time of the last read, of the first call in flight, or of the start
 			      * of the attempt to connect */
 	gint64 retry_at_ns;  /* LOST: when to connect */
 	guint server;        /* index of the server in the driver's servers */
-	guint failures;      /* attempts or connections that failed, in a row */
+	guint failures;      /* consecutive failures of attempts or connections */
 } LoadLane;
 
 typedef enum {
 	LOAD_PHASE_WARM_UP,
 	LOAD_PHASE_MEASURE,
-	LOAD_PHASE_DRAIN, /* no more calls are made */
+	LOAD_PHASE_DRAIN, /* no more calls are made; replies are awaited */
 	LOAD_PHASE_OVER,
 } LoadPhase;
 
 struct _LoadDriver {
 	LoadDriverConfig config;
-	GPtrArray *servers; /* borrowed; of LoadServer */
+	GPtrArray *servers; /* (element-type LoadServer): borrowed */
 	LoadLane *lanes;
 	guint n_lanes;
 	LoadConnectionBuffer buffer;
@@ -63,22 +64,22 @@ struct _LoadDriver {
 	int epoll_fd;
 	LoadPhase phase;
 	gint64 now_ns;           /* the last reading of the clock */
-	gint64 polled_at_ns;     /* all that had arrived by then is served */
-	gint64 checked_at_ns;    /* the last check of the lanes */
-	gint64 next_check_at_ns; /* of the lanes */
+	gint64 polled_at_ns;     /* everything that had arrived by then was handled */
+	gint64 checked_at_ns;    /* time of the last check_lanes() */
+	gint64 next_check_at_ns; /* time of the next check_lanes() */
 	gint64 received_at_ns;
-	guint64 calls_left; /* closed loop: to be made */
+	guint64 calls_left; /* closed loop: number of calls still to be made */
 	guint64 next_due;   /* open loop: the next call of the schedule */
 	gint64 next_due_ns;
-	guint64 in_flight; /* on all connections, or to be sent again */
-	guint64 waiting;   /* of all lanes */
+	guint64 in_flight; /* calls in flight on all connections, or to be sent again */
+	guint64 waiting;   /* sum of the lanes' waiting */
 	LoadTally *tally;
 	/* Copies of the tally's counts, for other threads. */
 	_Atomic guint64 answered;
 	_Atomic guint64 errors;
 };
 
-/* When calls are due, and connections are made again */
+/* Schedules and backoff */
 
 LoadSchedule load_schedule_make(gint64 start_ns, double rate, guint64 connections, guint64 first,
 				guint64 count)
@@ -91,7 +92,7 @@ LoadSchedule load_schedule_make(gint64 start_ns, double rate, guint64 connection
 	};
 }
 
-/* The number of the first call that is due at @time_ns or later. */
+/* Returns the number of the first call that is due at @time_ns or later. */
 static guint64 first_call_at(const LoadSchedule *self, gint64 time_ns)
 {
 	guint64 call;
@@ -113,7 +114,8 @@ guint64 load_schedule_count(const LoadSchedule *self, gint64 from_ns, gint64 unt
 #define FIRST_BACKOFF_NS   (10 * LOAD_NS_PER_MS)
 #define LONGEST_BACKOFF_NS (100 * LOAD_NS_PER_MS)
 #define NS_PER_ATTEMPT     (LOAD_NS_PER_MS / 10)
-#define MAX_DOUBLINGS      8 /* of the first backoff, which is then above any limit */
+/* the most doublings of the first backoff, which is then above any limit */
+#define MAX_DOUBLINGS      8
 
 gint64 load_schedule_retry_ns(guint failures, guint n_servers, guint n_connections, double draw)
 {
@@ -128,17 +130,17 @@ gint64 load_schedule_retry_ns(guint failures, guint n_servers, guint n_connectio
 	return (gint64)((double)pause_ns * (1 + draw) / 2);
 }
 
-/* Lanes: connections are lost, and made again */
+/* Lanes: loss of connections, and new connections */
 
 /* The shortest and longest time between two checks of the lanes. */
 #define LEAST_PAUSE_NS   LOAD_NS_PER_MS
 #define LONGEST_PAUSE_NS (100 * LOAD_NS_PER_MS)
-#define TIMEOUT_PARTS    16 /* of the timeout: how late it is noticed */
+#define TIMEOUT_PARTS    16 /* a timeout is noticed late by at most this fraction of it */
 
 /* Attempts in one check, so that a check does not delay open connections. */
 #define MAX_ATTEMPTS 64
 
-/* Returns: %FALSE with an error of GIO. @events: of epoll */
+/* @events: epoll's. Returns: %FALSE with an error of GIO */
 static gboolean watch_lane(LoadDriver *self, LoadLane *lane, int operation, guint32 events,
 			   GError **error)
 {
@@ -157,8 +159,9 @@ static const LoadServer *server_of(const LoadDriver *self, const LoadLane *lane)
 }
 
 /* Ends the connection, and schedules a new one. If @why is G_IO_ERROR_CONNECTION_CLOSED, which
- * includes a reset, and no reply was cut off, the calls in flight are sent again. Otherwise they
- * are errors, whose kind follows from @why. The end of a connection without calls is no error. */
+ * includes a reset, and no reply was incomplete, the calls in flight are sent again. Otherwise they
+ * count as errors of the kind that @why implies. The end of a connection without calls in flight is
+ * not an error. */
 static void lose_lane(LoadDriver *self, LoadLane *lane, const GError *why)
 {
 	LoadConnection *connection = lane->connection;
@@ -202,7 +205,7 @@ static void lose_lane(LoadDriver *self, LoadLane *lane, const GError *why)
 				     MAX(lane->retry_at_ns, self->checked_at_ns + LEAST_PAUSE_NS));
 }
 
-/* Counts the oldest @count calls that wait to be sent again as errors. */
+/* Counts as errors the oldest @count of the calls that wait to be sent again. */
 static void give_up_again(LoadDriver *self, LoadLane *lane, guint count)
 {
 	if (count == 0)
@@ -214,7 +217,7 @@ static void give_up_again(LoadDriver *self, LoadLane *lane, guint count)
 					      server_of(self, lane)->address->text));
 }
 
-/* Counts calls as errors that have waited for the connection for longer than the timeout. */
+/* Counts as errors the calls that have waited for the connection longer than the timeout. */
 static void expire_lane(LoadDriver *self, LoadLane *lane)
 {
 	gint64 before_ns = self->now_ns - self->config.timeout_ns;
@@ -240,7 +243,7 @@ static void expire_lane(LoadDriver *self, LoadLane *lane)
 					server_of(self, lane)->address->text));
 }
 
-/* Makes lost connections again, and ends silent ones. */
+/* Reconnects lost lanes, and ends silent connections. */
 static void check_lanes(LoadDriver *self)
 {
 	gint64 pause_ns = self->config.timeout_ns / TIMEOUT_PARTS;
@@ -251,8 +254,8 @@ static void check_lanes(LoadDriver *self)
 	for (guint i = 0; i < self->n_lanes; i++) {
 		LoadLane *lane = &self->lanes[i];
 		const char *server = server_of(self, lane)->address->text;
-		/* by the last poll: if this thread was stopped for a while, replies that arrived
-		 * meanwhile are not late */
+		/* compare with the last poll: if this thread was stopped for a while, replies that
+		 * arrived meanwhile are not late */
 		gboolean is_silent =
 			self->polled_at_ns - lane->active_at_ns > self->config.timeout_ns;
 		g_autoptr(GError) error = NULL;
@@ -355,7 +358,8 @@ void load_driver_free(LoadDriver *self)
 
 /* The clock and the phases */
 
-/* CPU time is that of the phase MEASURE: it is subtracted at its start, and added at its end. */
+/* The tally's CPU time covers the phase MEASURE: it is subtracted at the phase's start, and added
+ * at its end. */
 static void set_phase(LoadDriver *self, LoadPhase phase)
 {
 	gint64 sign = (self->phase == LOAD_PHASE_MEASURE) - (phase == LOAD_PHASE_MEASURE);
@@ -460,7 +464,8 @@ static void fill_slots(LoadDriver *self, LoadLane *lane)
 }
 
 /* Open loop: sends the calls that wait, while there are free slots.
- * @lag_ns: (nullable): records their delay; %NULL if they waited for a slot or a connection */
+ * @lag_ns: (nullable): records how late this thread sends them; %NULL if they waited for a slot or
+ *   a connection */
 static void send_waiting(LoadDriver *self, LoadLane *lane, LoadHistogram *lag_ns)
 {
 	guint64 n = MIN(lane->connection->wire->slots - lane->connection->in_flight, lane->waiting);
@@ -481,7 +486,7 @@ static void send_waiting(LoadDriver *self, LoadLane *lane, LoadHistogram *lag_ns
 	self->waiting -= n;
 }
 
-/* Writes once. If bytes are left, epoll reports when the socket takes more. */
+/* Writes once. If bytes are left, epoll reports when the socket accepts more. */
 static gboolean flush_lane(LoadDriver *self, LoadLane *lane, GError **error)
 {
 	gboolean wants_write;
@@ -540,7 +545,7 @@ static void make_due_calls(LoadDriver *self)
 	}
 }
 
-/* Takes the replies that were received. Returns: %FALSE with an error of GIO: the connection is
+/* Takes the replies that were received. Returns: %FALSE with an error of GIO if the connection is
  * unusable */
 static gboolean take_replies(LoadDriver *self, LoadConnection *connection, GError **error)
 {
@@ -564,7 +569,7 @@ static gboolean take_replies(LoadDriver *self, LoadConnection *connection, GErro
 	return FALSE;
 }
 
-/* Reads once, and sends calls in the slots that the replies made free. */
+/* Reads once, and sends calls for the slots that became free. */
 static gboolean serve_lane(LoadDriver *self, LoadLane *lane, GError **error)
 {
 	LoadTally *tally = self->tally;
@@ -588,8 +593,8 @@ static gboolean serve_lane(LoadDriver *self, LoadLane *lane, GError **error)
 	return send_more(self, lane, error);
 }
 
-/* Completes a connection whose socket is writable, and sends the calls that were in flight on the
- * last one, and more. */
+/* Completes a connection whose socket is writable. Sends the calls that were in flight on the last
+ * one, and more. */
 static gboolean complete_lane(LoadDriver *self, LoadLane *lane, GError **error)
 {
 	if (!load_connection_finish(lane->connection, error) ||
@@ -617,8 +622,8 @@ static int wait_for_events(LoadDriver *self, struct epoll_event *events)
 	struct timespec limit = {.tv_nsec = MAX(wait_ns, 0)};
 	int n_events = epoll_pwait2(self->epoll_fd, events, MAX_EVENTS, &limit, NULL);
 
-	/* before Linux 5.11, or in a sandbox that does not know it: what is left of the last
-	 * millisecond is spent looking */
+	/* epoll_pwait2() is missing before Linux 5.11 and in some sandboxes: then the rest of the
+	 * last millisecond is spent polling */
 	if (n_events < 0 && errno != EINTR)
 		n_events = epoll_wait(self->epoll_fd, events, MAX_EVENTS,
 				      (int)(limit.tv_nsec / LOAD_NS_PER_MS));
@@ -627,7 +632,7 @@ static int wait_for_events(LoadDriver *self, struct epoll_event *events)
 
 static void begin_load(LoadDriver *self)
 {
-	/* by default, the kernel joins timers that are 50 us apart */
+	/* by default, the kernel can fire timers up to 50 us late, to join them */
 	prctl(PR_SET_TIMERSLACK, 1);
 	load_connection_buffer_init(&self->buffer, self->config.wire);
 	self->calls_left = self->config.calls;
@@ -642,14 +647,14 @@ static void begin_load(LoadDriver *self)
 	follow_clock(self);
 }
 
-/* Closes the connections, and counts the calls that were not answered. */
+/* Closes the connections, and counts unanswered calls as errors. */
 static void end_load(LoadDriver *self)
 {
 	const LoadDriverConfig *config = &self->config;
 	const LoadSchedule *schedule = &config->schedule;
 	gboolean was_stopped = self->tally->stopped_ns > 0;
-	/* closed loop: there was only silence; open loop: this thread could not run until all was
-	 * over */
+	/* in a closed loop, the servers were silent; in an open loop, this thread could not run
+	 * until the end */
 	guint64 never_made = config->calls < G_MAXUINT64 ? self->calls_left : 0;
 
 	for (guint i = 0; i < self->n_lanes; i++) {
@@ -700,7 +705,7 @@ static void *run_driver(void *data)
 		for (int i = 0; i < n_events; i++) {
 			LoadLane *lane = events[i].data.ptr;
 			g_autoptr(GError) error = NULL;
-			gboolean good = TRUE; /* LOST: in the same poll */
+			gboolean good = TRUE; /* it may be LOST since an event of the same poll */
 
 			if (lane->state == LOAD_LANE_CONNECTING) {
 				follow_clock(self);

@@ -9,12 +9,12 @@
 #include "load/tally.h"
 
 /*
- * When the calls of an open loop are due: at fixed instants, independent of earlier calls. Call n
- * is due n intervals after the start, so rounding errors do not accumulate.
+ * The due times of the calls of an open loop, which do not depend on earlier calls. Call n is due n
+ * intervals after the start, so rounding errors do not accumulate.
  */
 typedef struct {
 	gint64 start_ns;
-	double interval_ns; /* between two calls */
+	double interval_ns; /* time between two calls */
 } LoadSchedule;
 
 /**
@@ -22,7 +22,7 @@ typedef struct {
  * @rate: calls a second, of all threads together
  * @connections: of all threads together
  * @first: the number of this schedule's first connection
- * @count: of this schedule's connections
+ * @count: the number of this schedule's connections
  *
  * Returns: a schedule with the share of the rate for these connections, shifted so that the calls
  * of several threads alternate
@@ -35,41 +35,41 @@ static inline gint64 load_schedule_due_ns(const LoadSchedule *self, guint64 call
 	return self->start_ns + (gint64)((double)call * self->interval_ns);
 }
 
-/* How many calls are due in [@from_ns, @until_ns). */
+/* Returns how many calls are due in [@from_ns, @until_ns). */
 guint64 load_schedule_count(const LoadSchedule *self, gint64 from_ns, gint64 until_ns);
 
 /**
  * load_schedule_retry_ns:
- * @failures: of the connection, in a row, 1 or more: it failed, or could not be made
+ * @failures: consecutive failures of the connection or of attempts to make it, 1 or more
  * @n_servers: the servers that it tries in turn
  * @n_connections: the connections of the thread
  * @draw: random, 0 to 1
  *
- * Returns the backoff before the next attempt: 0 while a server was not tried. After all servers
- * failed, up to 10 ms, doubled each round up to 100 ms, or to the time with which a thread makes
- * 10,000 attempts a second; at least half of that.
+ * Returns the backoff before the next attempt. It is 0 until every server was tried. Then its limit
+ * is 10 ms, which doubles each round up to 100 ms, or more if a thread would otherwise make over
+ * 10,000 attempts a second. The backoff is random, between half of the limit and the limit.
  */
 gint64 load_schedule_retry_ns(guint failures, guint n_servers, guint n_connections, double draw);
 
 /*
  * One thread of load: an epoll loop over connections of its own.
  *
- * Closed loop: every connection has all its slots in flight, and a call is sent for every reply
- * that comes.
+ * Closed loop: every connection keeps all its slots in flight, so each reply is followed by the
+ * next call.
  *
- * Open loop: calls are due by a schedule, on the connections in turn. A call without a free slot is
- * sent when there is one, but its latency counts from when it was due. So the calls that a slow
- * server delays count in full.
+ * Open loop: calls are due by a schedule, on the connections in turn. If there is no free slot, the
+ * call waits for one, but its latency counts from its due time. So delays by a slow server count in
+ * full.
  *
- * A connection that ends, or is silent for the timeout with calls in flight, is made again, to the
- * next server. If the other side ended or reset it, and not within a reply, the calls in flight are
- * sent again on the next connection, as clients do that expect restarts; their latency still counts
- * from when they were first made or due. Otherwise they are errors. Meanwhile a closed loop makes
- * no other calls on this connection; in an open loop they become due, and are sent on the next one.
- * A call that has no connection within the timeout is an error.
+ * If a connection ends, or is silent for the timeout with calls in flight, the lane connects to the
+ * next server. If the other side closed or reset the connection, and not within a reply, the next
+ * connection sends the calls in flight again, like clients that expect restarts. Their latency
+ * still counts from when they were first made or due. Otherwise they are errors. Until the lane is
+ * connected, a closed loop makes no other calls on it; in an open loop, calls become due, and are
+ * sent on the next connection. A call that has no connection within the timeout is an error.
  *
- * After the measured time no more calls are made. Calls in flight, or due and not sent, are errors
- * unless they are answered within the timeout. The connections are closed at the end.
+ * After the measured time no more calls are made. Calls that are in flight, or due and not sent,
+ * are errors unless they are answered within the timeout. The connections are closed at the end.
  */
 typedef struct _LoadDriver LoadDriver;
 
@@ -77,26 +77,28 @@ typedef struct _LoadDriver LoadDriver;
 
 typedef struct {
 	const LoadWire *wire; /* borrowed */
-	/* CLOCK_MONOTONIC; see LoadTally for what is measured in this time. */
+	/* CLOCK_MONOTONIC; LoadTally describes what is measured in this time. */
 	gint64 measure_from_ns;
 	gint64 measure_until_ns;
 	/* Closed loop: the number of calls to make; then measure_until_ns is G_MAXINT64. The load
-	 * ends when all are answered or errors, or after @silence_ns without a reply, when the
-	 * calls that were not made are errors. G_MAXUINT64: no limit. */
+	 * ends when each call was answered or is an error, or after @silence_ns without a reply.
+	 * The calls that were not made are then errors. G_MAXUINT64: no limit. */
 	guint64 calls;
 	gint64 silence_ns;
 	LoadSchedule schedule; /* interval_ns is 0 for a closed loop */
 	gint64 timeout_ns;
-	/* (nullable), borrowed: if it is set, the load ends at once; calls in flight or due then
-	 * count neither as calls nor as errors. */
+	/* (nullable): borrowed; if it becomes true, the load ends at once. Calls in flight or due
+	 * then count neither as calls nor as errors. */
 	const atomic_bool *stop;
 	LoadIdLog *
-		id_log; /* (nullable), borrowed: also checks that IDs increase on each connection */
+		/* (nullable): borrowed; if set, the driver also checks that IDs increase on each
+		 * connection */
+		id_log;
 } LoadDriverConfig;
 
 /**
  * load_driver_new:
- * @servers: borrowed (element-type LoadServer): which a connection takes in turn
+ * @servers: (element-type LoadServer): borrowed; a connection uses them in turn
  * @connections: (transfer full) (element-type LoadConnection): to some of these, with
  *   load_connection_free() as free function
  *
@@ -117,11 +119,11 @@ void load_driver_start(LoadDriver *self, const LoadDriverConfig *config);
  */
 gboolean load_driver_wait(LoadDriver *self, const struct timespec *deadline_realtime);
 
-/* The results, after load_driver_wait() has returned %TRUE. */
+/* Returns the results, after load_driver_wait() has returned %TRUE. */
 const LoadTally *load_driver_tally(const LoadDriver *self);
 
-/* Any thread, while it runs: adds its calls answered and its errors so far. */
+/* Any thread, while the driver runs: adds its answered calls and its errors so far. */
 void load_driver_count(const LoadDriver *self, guint64 *answered, guint64 *errors);
 
-/* CLOCK_MONOTONIC. */
+/* Returns the time of CLOCK_MONOTONIC. */
 gint64 load_driver_now_ns(void);

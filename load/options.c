@@ -12,7 +12,7 @@ typedef enum { KIND_WHOLE, KIND_REAL, KIND_CALL } Kind;
 static const struct {
 	const char *name;
 	Kind kind;
-	gsize offset; /* of a guint64, a double or a guint */
+	gsize offset; /* offset of a guint64, a double or a guint in LoadOptions */
 	double min;
 	double max;
 } rows[] = {

@@ -5,25 +5,25 @@
 #include "common/tls/client.h"
 #include "load/wire.h"
 
-/* What a load is to be: the options of `snowflakectl bench`. */
+/* The options of `snowflakectl bench`. */
 typedef struct {
-	GPtrArray *servers; /* of Address; one at least. Connections are dealt out over them */
-	TlsClient *tls;     /* for servers with TLS; borrowed; NULL: there is none */
-	guint64 timeout_ms; /* for a connection, and for what is in flight at the end */
+	GPtrArray *servers; /* (element-type Address): at least one; connections use them in turn */
+	TlsClient *tls;     /* borrowed; for servers with TLS; NULL: there is none */
+	guint64 timeout_ms; /* time limit for connecting, and for calls in flight at the end */
 	LoadWireForm form;
-	guint64 connections; /* of all threads together */
-	guint64 in_flight;   /* calls, on each connection */
+	guint64 connections; /* number of connections of all threads together */
+	guint64 in_flight;   /* calls in flight on each connection */
 	guint64 threads;
-	guint64 idle_connections; /* that are open beside, and silent */
-	double duration_s;        /* of what is measured */
-	double warmup_s;          /* load before that */
+	guint64 idle_connections; /* additional open connections without calls */
+	double duration_s;        /* length of the measured time */
+	double warmup_s;          /* time of load before the measured time */
 	double rate;   /* calls a second, of all connections together; 0: a closed loop */
-	guint64 calls; /* exactly so many, all measured; 0: as long as duration_s */
+	guint64 calls; /* exactly this many calls, all measured; 0: calls for duration_s */
 	gboolean check;
-	guint64 given; /* of load_options_set() */
+	guint64 given; /* bit set of options that load_options_set() has set */
 } LoadOptions;
 
-/* As long as nothing is set; without servers and timeout. */
+/* The defaults, without servers and timeout. */
 #define LOAD_OPTIONS_DEFAULTS                                                                      \
 	{                                                                                          \
 		.form = {.agent = "snowflakectl", .count = 100}, .connections = 16,                \
@@ -32,10 +32,10 @@ typedef struct {
 
 /**
  * load_options_set:
- * @name: of an option, without dashes; one that load_options_set() knows
+ * @name: name of an option, without dashes
  *
- * Returns: %TRUE, or %FALSE with a GOptionError that names the option, the value, and what it may
- *   be; @self is untouched then
+ * Returns: %TRUE, or %FALSE with a GOptionError that names the option, the value and the valid
+ *   values; @self is then untouched
  */
 gboolean load_options_set(LoadOptions *self, const char *name, const char *text,
 			  GError **error) G_GNUC_WARN_UNUSED_RESULT;
@@ -43,9 +43,9 @@ gboolean load_options_set(LoadOptions *self, const char *name, const char *text,
 /**
  * load_options_check:
  *
- * Once all is set.
+ * Call it after all options are set.
  *
  * Returns: %TRUE, or %FALSE with a GOptionError if options contradict each other, or one has no
- *   effect beside the others
+ *   effect together with the others
  */
 gboolean load_options_check(const LoadOptions *self, GError **error) G_GNUC_WARN_UNUSED_RESULT;

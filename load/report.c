@@ -49,7 +49,7 @@ static guint64 ids_per_call(const LoadOptions *options)
 	return load_wire_is_batch(options->form.call) ? options->form.count : 1;
 }
 
-/* (transfer full): separated by commas. */
+/* Returns: (transfer full): separated by commas. */
 static char *server_names(const LoadOptions *options)
 {
 	GString *names = g_string_new(NULL);
@@ -67,7 +67,7 @@ gboolean load_report_is_interrupted(const LoadReport *self)
 	return self->tally->stopped_ns > 0;
 }
 
-/* Returns: the time that each outage exceeds: 100 ms, and three times the fastest call */
+/* Returns the time that an outage must exceed to count: 100 ms, and three times the fastest call */
 static gint64 least_outage_ns(const LoadReport *self)
 {
 	guint64 fastest_ns = load_histogram_quantile(&self->tally->latency_ns, 0);
@@ -80,7 +80,7 @@ static gboolean kept_up(const LoadReport *self)
 {
 	const LoadTally *tally = self->tally;
 
-	/* one call can be in flight at the end */
+	/* one call may be in flight at the end */
 	return tally->in_time + tally->due / 100 + 1 >= tally->due;
 }
 
@@ -100,7 +100,7 @@ char *load_report_complaint(const LoadReport *self)
 	return NULL;
 }
 
-/* For people */
+/* Text */
 
 static void append_load(GString *out, const LoadReport *self)
 {
@@ -240,7 +240,7 @@ char *load_report_text(const LoadReport *self)
 	return g_string_free(out, FALSE);
 }
 
-/* For programs */
+/* JSON */
 
 static void add_number(JsonBuilder *builder, const char *name, double value)
 {

@@ -7,23 +7,23 @@
 /* The result of a run. */
 typedef struct {
 	const LoadOptions *options; /* borrowed */
-	LoadTally *tally;           /* of all threads */
+	LoadTally *tally;           /* merged from all threads */
 	double measured_s;          /* the measured time, for rates */
-	LoadIdLogVerdict verdict;   /* with options->check */
+	LoadIdLogVerdict verdict;   /* set with options->check */
 } LoadReport;
 
 void load_report_clear(LoadReport *self);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(LoadReport, load_report_clear)
 
-/* Whether the run was stopped before its end. */
+/* Returns whether the run was stopped before its end. */
 gboolean load_report_is_interrupted(const LoadReport *self);
 
-/* (transfer full): a few lines for people. */
+/* Returns: (transfer full): a few lines for people. */
 char *load_report_text(const LoadReport *self);
 
-/* (transfer full): an object, and a newline. */
+/* Returns: (transfer full): an object and a newline. */
 char *load_report_json(const LoadReport *self);
 
-/* (transfer full) (nullable): the failure, in one line; %NULL if calls were answered without errors
- * and all checks passed. A run that was interrupted needs no answered calls. */
+/* Returns: (transfer full) (nullable): the failure, in one line; %NULL if calls were answered, none
+ * was an error, and all checks passed. An interrupted run needs no answered calls. */
 char *load_report_complaint(const LoadReport *self);

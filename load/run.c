@@ -8,21 +8,21 @@
 /* Added to the timeout, so that a server can come back, or another one can be found. */
 #define SILENCE_NS (10000 * LOAD_NS_PER_MS)
 
-#define CHECK_LIMIT (32 * 1024 * 1024) /* IDs that are searched for duplicates */
+#define CHECK_LIMIT (32 * 1024 * 1024) /* the most IDs that are searched for duplicates */
 
 struct _LoadRun {
 	const LoadOptions *options;
 	LoadWire *wire;
-	GPtrArray *servers; /* of LoadServer */
-	GPtrArray *idle;    /* of LoadConnection */
-	GPtrArray *drivers; /* of LoadDriver */
-	LoadIdLog *id_logs; /* (nullable): as many as drivers */
+	GPtrArray *servers; /* (element-type LoadServer) */
+	GPtrArray *idle;    /* (element-type LoadConnection) */
+	GPtrArray *drivers; /* (element-type LoadDriver) */
+	LoadIdLog *id_logs; /* (nullable): one for each driver */
 	LoadTally *tally;
 };
 
-/* (transfer full) (element-type LoadConnection): the connections from @first to before @end, of all
- * that there are. The servers have them in turn; one that is down is skipped. %NULL with the first
- * server's error if all are. */
+/* Opens the connections with the numbers from @first to @end - 1, to the servers in turn. Skips
+ * servers that are down. Returns: (transfer full) (element-type LoadConnection): or %NULL with the
+ * first server's error if all are down. */
 static GPtrArray *open_connections(LoadRun *self, guint64 first, guint64 end, GError **error)
 {
 	guint n_servers = self->servers->len;
@@ -53,8 +53,7 @@ static GPtrArray *open_connections(LoadRun *self, guint64 first, guint64 end, GE
 	return g_steal_pointer(&connections);
 }
 
-/* Returns: how many of @total things, which all threads share evenly, are those of the threads
- * before
+/* Returns how many of @total things, which all threads share evenly, belong to the threads before .
  * @thread */
 static guint64 share_before(const LoadOptions *options, guint64 total, guint64 thread)
 {
@@ -89,7 +88,7 @@ static LoadDriverConfig make_config(const LoadOptions *options, const LoadWire *
 	return config;
 }
 
-/* Returns: the measured time */
+/* Returns the measured time, in seconds. */
 static double measured_s(const LoadRun *self, gint64 start_ns)
 {
 	const LoadOptions *options = self->options;

@@ -8,7 +8,8 @@
 #include "load/options.h"
 #include "load/report.h"
 
-/* Called once a second by the thread that runs the load. @calls: answered in the last second */
+/* Called once a second by the thread that runs the load. @calls: calls answered in the last second
+ */
 typedef void (*LoadRunProgress)(guint second, guint64 calls, guint64 errors);
 
 /* The connections of a load, and the threads that share them. */
@@ -16,13 +17,13 @@ typedef struct _LoadRun LoadRun;
 
 /**
  * load_run_new:
- * @options: that passed load_options_check(); borrowed
+ * @options: borrowed; load_options_check() has accepted them
  *
- * Opens the connections. If a server refuses one, this connection and all later ones go to the
+ * Opens the connections. If a server refuses a connection, this one and all later ones go to the
  * other servers.
  *
- * Returns: (transfer full): or %NULL with an error of the client or GIO if no server takes
- * connections, or there is no memory for the IDs to be checked
+ * Returns: (transfer full): or %NULL with an error of the client or GIO if no server accepts
+ * connections, or there is no memory for the check of the IDs
  */
 LoadRun *load_run_new(const LoadOptions *options, GError **error);
 void load_run_free(LoadRun *self);
@@ -31,9 +32,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(LoadRun, load_run_free)
 /**
  * load_run_go:
  * @progress: (nullable)
- * @stop: as soon as it is set, the load ends
+ * @stop: the load ends when this becomes true
  *
- * Loads the servers, and waits for the end. Call it once.
+ * Runs the load, and waits for its end. Call it once.
  *
  * Returns: the report, also if calls failed; it borrows the options
  */

@@ -15,7 +15,8 @@ const char *const load_wire_call_names[] = {"get_id", "get_ids", "get_id_runs", 
 #define RUN_BYTES   19
 #define SEQID_BYTES 4
 
-/* Limits for replies: none nests deeper, and a list can have as many items as its bytes allow. */
+/* Limits for replies. No reply nests deeper, and a list can have as many items as its bytes allow.
+ */
 #define MAX_DEPTH  2
 #define MAX_VALUES G_MAXUINT
 
@@ -37,7 +38,7 @@ static guint32 read_u32(const guint8 *bytes)
 }
 
 /* Makes the request, and the bytes before the values of a good reply; for runs, the bytes before
- * their number. */
+ * the number of runs. */
 static void make_thrift_templates(LoadWire *wire)
 {
 	gboolean gives_runs = wire->form.call == LOAD_WIRE_GET_ID_RUNS;
@@ -45,7 +46,7 @@ static void make_thrift_templates(LoadWire *wire)
 	GByteArray *start = g_byte_array_new();
 	guint32 length;
 
-	byte_writer_be32(request, 0); /* the length of the frame */
+	byte_writer_be32(request, 0); /* room for the length of the frame */
 	byte_writer_be32(request, STRICT_VERSION | MESSAGE_CALL);
 	byte_writer_text(request, wire->call_name);
 	wire->request_seqid_offset = request->len;
@@ -82,7 +83,7 @@ static void make_thrift_templates(LoadWire *wire)
 			    : wire->values_per_call * sizeof(gint64));
 }
 
-/* Returns FALSE if the next bytes are no run. */
+/* Reads a run. Returns %FALSE if the next bytes are not a run. */
 static gboolean read_run(ThriftReader *reader, gint64 *out_first, gint32 *out_count)
 {
 	gint16 id = 0;
@@ -96,7 +97,7 @@ static gboolean read_run(ThriftReader *reader, gint64 *out_first, gint32 *out_co
 	return thrift_reader_field(reader, &id) == BINARY_STOP && !reader->bad;
 }
 
-/* Whether @message is a good reply to the call. */
+/* Returns whether @message is a good reply to the call. */
 static gboolean is_good(const LoadWire *wire, const guint8 *message, gsize length, guint32 call)
 {
 	gsize seqid_end = wire->start_seqid_offset + SEQID_BYTES;
@@ -123,7 +124,7 @@ static gboolean is_good(const LoadWire *wire, const guint8 *message, gsize lengt
 	return left == 0 && reader.left == 0 && !reader.bad;
 }
 
-/* Classifies a message that is no good reply: ERROR if it is a reply to the call. */
+/* Classifies a message that is not a good reply. Returns ERROR if it is a reply to the call. */
 static LoadWireStatus classify_reply(const LoadWire *wire, const guint8 *message, gsize length,
 				     guint32 call)
 {
@@ -171,11 +172,11 @@ static LoadWireStatus parse_thrift(const LoadWire *wire, const guint8 *data, gsi
 	return status;
 }
 
-/* Redis's protocol, as much of it as INCR takes: ":NUMBER" or "-MESSAGE" on a line. */
+/* The part of Redis's protocol that INCR needs: a line with ":NUMBER" or "-MESSAGE". */
 
 static const char REDIS_REQUEST[] = "*2\r\n$4\r\nINCR\r\n$18\r\nsnowflakectl-bench\r\n";
 
-#define MAX_DIGITS 18 /* every number with so many digits fits in 64 bits */
+#define MAX_DIGITS 18 /* every number with this many digits fits in 64 bits */
 
 static LoadWireStatus parse_redis(const LoadWire *wire, const guint8 *data, gsize length,
 				  LoadWireReply *out_reply)
@@ -263,7 +264,8 @@ gint64 load_wire_next_value(const LoadWire *self, LoadWireReply *reply)
 
 	if (self->form.call == LOAD_WIRE_GET_ID_RUNS) {
 		if (reply->left_in_run == 0) {
-			gsize skipped = reply->in_runs ? 0 : sizeof(guint32); /* their number */
+			/* the number of values */
+			gsize skipped = reply->in_runs ? 0 : sizeof(guint32);
 			ThriftReader reader = {reply->next_value + skipped, G_MAXSIZE, FALSE};
 
 			read_run(&reader, &reply->next_in_run, &reply->left_in_run);
@@ -271,7 +273,8 @@ gint64 load_wire_next_value(const LoadWire *self, LoadWireReply *reply)
 			reply->next_value = reader.at;
 		}
 		value = (guint64)reply->next_in_run;
-		if (--reply->left_in_run > 0) /* the last value may be the largest */
+		/* not after the last value, which can be the largest possible one */
+		if (--reply->left_in_run > 0)
 			reply->next_in_run++;
 		return (gint64)value;
 	}

@@ -5,31 +5,32 @@
 
 /*
  * The bytes of calls and replies: Thrift's strict binary protocol, framed, as the official clients
- * speak it, and Redis's INCR for a comparison. The bytes of a request are made before the run, all
- * but its sequence number; a good reply is recognised by comparing it with a template.
+ * speak it, and Redis's INCR for a comparison. All bytes of a request except its sequence number
+ * are made before the run. A good reply is recognised by comparing it with a template.
  *
  * Calls on a connection have consecutive sequence numbers, from a random one on, and a reply must
- * have the number of its call. Redis has no such numbers, so replies to two calls look alike.
+ * have the number of its call. Redis has no such numbers, so it does not show to which call a reply
+ * belongs.
  *
- * Immutable once made; all threads share one.
+ * Immutable; all threads share one.
  */
 typedef enum {
 	LOAD_WIRE_GET_ID,
 	LOAD_WIRE_GET_IDS,
 	LOAD_WIRE_GET_ID_RUNS,
-	LOAD_WIRE_REDIS_INCR, /* of the key "snowflakectl-bench" */
+	LOAD_WIRE_REDIS_INCR, /* INCR of the key "snowflakectl-bench" */
 } LoadWireCall;
 
 /* Names by LoadWireCall, NULL-terminated. */
 extern const char *const load_wire_call_names[];
 
-/* Whether a call returns as many IDs as its count says. */
+/* Returns whether the call has a count, and returns that many IDs. */
 gboolean load_wire_is_batch(LoadWireCall call);
 
 typedef struct {
 	guint call;        /* LoadWireCall */
 	const char *agent; /* the useragent of Thrift calls */
-	guint64 count;     /* of IDs in a batch */
+	guint64 count;     /* number of IDs in a batch */
 } LoadWireForm;
 
 typedef struct _LoadWire LoadWire;
@@ -38,43 +39,43 @@ typedef enum {
 	LOAD_WIRE_INCOMPLETE, /* more bytes must be read */
 	LOAD_WIRE_VALUES,
 	LOAD_WIRE_ERROR,   /* an exception, or another reply to the call that is not a good one */
-	LOAD_WIRE_FOREIGN, /* the reply to another call; the bytes after it cannot be trusted */
-	LOAD_WIRE_BROKEN,  /* no reply; what follows cannot be told apart */
-	LOAD_WIRE_TLS,     /* an alert of TLS, not a reply */
+	LOAD_WIRE_FOREIGN, /* the reply to another call: the bytes after it cannot be trusted */
+	LOAD_WIRE_BROKEN,  /* not a reply: the start of the next one is unknown */
+	LOAD_WIRE_TLS,     /* a TLS alert, not a reply */
 } LoadWireStatus;
 
 typedef struct {
 	const guint8 *bytes; /* the whole reply; borrowed from the caller's buffer */
 	gsize length;
-	const guint8 *next_value; /* VALUES: for load_wire_next_value(), as is what follows */
-	gint64 next_in_run;       /* if values come as runs: in the run before next_value */
+	const guint8 *next_value; /* VALUES: like the next fields, for load_wire_next_value() */
+	gint64 next_in_run;       /* if the values are runs: next value of the current run */
 	gint32 left_in_run;
 	gboolean in_runs;
 } LoadWireReply;
 
 struct _LoadWire {
 	LoadWireForm form;
-	const char *call_name; /* of the form's call */
-	guint slots;           /* calls that a connection may have in flight */
-	guint values_per_call; /* that a good reply holds */
-	guint8 *request;       /* load_wire_number_requests() completes a copy of it */
+	const char *call_name; /* name of the form's call */
+	guint slots;           /* most calls in flight on a connection */
+	guint values_per_call; /* number of values in a good reply */
+	guint8 *request;       /* a template, whose copies load_wire_number_requests() completes */
 	gsize request_bytes;
-	gsize largest_reply; /* in bytes; a reply that is longer is BROKEN */
+	gsize largest_reply; /* in bytes; a longer reply is BROKEN */
 
-	/* private: the sequence number's place in a request; the bytes before the values of a good
-	 * reply, and its place there */
+	/* private: the sequence number's offset in a request; the bytes of a good reply before its
+	 * values, and the sequence number's offset in them */
 	gsize request_seqid_offset;
 	guint8 *start;
 	gsize start_bytes;
 	gsize start_seqid_offset;
 };
 
-/* The largest reply, unless a good one is larger: room for any exception. */
+/* The least limit for a reply: room for any exception. */
 #define LOAD_WIRE_MAX_ERROR_BYTES 4096
 
 /**
  * load_wire_new:
- * @form: copied, but for the agent
+ * @form: copied, except the agent, which is borrowed
  * @slots: 1 or more
  */
 LoadWire *load_wire_new(const LoadWireForm *form, guint slots);
@@ -84,8 +85,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(LoadWire, load_wire_free)
 /**
  * load_wire_number_requests:
  * @requests: @count copies of the request, one after the other
- * @call: the first call's number on its connection; the others follow, and begin again after the
- *   largest
+ * @call: number of the first call on its connection; the others have the next numbers, which wrap
+ *   around
  *
  * Sets the sequence numbers.
  */
@@ -93,16 +94,16 @@ void load_wire_number_requests(const LoadWire *self, guint8 *requests, guint cou
 
 /**
  * load_wire_parse:
- * @call: the number of the call that this must be the reply to
- * @out_reply: (out): VALUES and ERROR only; else untouched
+ * @call: number of the call whose reply is expected
+ * @out_reply: (out): set for VALUES and ERROR only
  *
  * Reads the reply at the start of @data.
  */
 LoadWireStatus load_wire_parse(const LoadWire *self, const guint8 *data, gsize length, guint32 call,
 			       LoadWireReply *out_reply);
 
-/* The next of the values_per_call numbers of a reply that is VALUES. */
+/* Returns the next value of a reply that is VALUES, which has values_per_call of them. */
 gint64 load_wire_next_value(const LoadWire *self, LoadWireReply *reply);
 
-/* (transfer full): describes a reply that was ERROR, in printable ASCII. */
+/* Returns: (transfer full): the description of a reply that was ERROR, in printable ASCII. */
 char *load_wire_describe_error(const LoadWire *self, const LoadWireReply *reply);

@@ -17,19 +17,20 @@
 #define PROGRAM_MAX_BYTES 64
 
 struct _SnowflakeNode {
-	ForkMark *mark; /* NULL: not made yet */
+	ForkMark *mark; /* NULL: not created yet */
 	Options *options;
 	Issuer issuer;
-	/* Events of the keeper. A thread that reads n_events, finds no lease and waits until
-	 * n_events is another number misses none. */
+	/* The keeper's events. A thread reads n_events, finds no lease, and waits until n_events
+	 * has changed: so it misses no event. */
 	_Atomic guint64 n_events;
 	pthread_mutex_t mutex;
-	pthread_cond_t changed; /* n_events */
+	pthread_cond_t changed; /* signals a change of n_events */
 };
 
 G_DEFINE_QUARK(snowflake_node_error_quark, snowflake_node_error)
 
-/* Sets the message of @from with a code that callers know, and frees @from. Returns: %FALSE */
+/* Sets @error to the message of @from, with a code that callers know. Frees @from, and returns
+ * %FALSE. */
 static gboolean propagate_failure(GError **error, SnowflakeNodeError code, GError *from)
 {
 	g_set_error_literal(error, SNOWFLAKE_NODE_ERROR, (gint)code, from->message);
@@ -37,7 +38,7 @@ static gboolean propagate_failure(GError **error, SnowflakeNodeError code, GErro
 	return FALSE;
 }
 
-/* Events of the keeper */
+/* The keeper's events */
 
 static void note_event(gpointer user_data)
 {
@@ -49,7 +50,7 @@ static void note_event(gpointer user_data)
 	pthread_mutex_unlock(&self->mutex);
 }
 
-/* Waits until there were more than @n_seen events, or until @until_us, monotonic. */
+/* Waits until the keeper has reported more than @n_seen events, or until @until_us, monotonic. */
 static void wait_for_event(SnowflakeNode *self, guint64 n_seen, gint64 until_us)
 {
 	const struct timespec until = {
@@ -63,7 +64,7 @@ static void wait_for_event(SnowflakeNode *self, guint64 n_seen, gint64 until_us)
 	pthread_mutex_unlock(&self->mutex);
 }
 
-/* In a child of fork(), a new node must find no lock locked by a thread that the child does not
+/* Releases locks in a child of fork(), so that no lock is held by a thread that the child does not
  * have. */
 
 static void hold_locks(void)
@@ -86,10 +87,10 @@ static void release_locks_in_child(void)
 
 static const ForkGuardLocks locks = {hold_locks, release_locks, release_locks_in_child};
 
-/* Starting */
+/* Start */
 
-/* A thread that is cancelled while it waits would leave a lock locked, and all other threads would
- * wait for it. Returns: the state to restore with pthread_setcancelstate() */
+/* Disables cancellation: a thread that is cancelled while it waits would never unlock its lock.
+ * Returns: the state to restore with pthread_setcancelstate() */
 static int begin_uncancelled(void)
 {
 	int state;
@@ -124,9 +125,8 @@ static gboolean await_lease(SnowflakeNode *self, guint timeout_ms, GError **erro
 	}
 }
 
-/* Returns: (transfer full) (nullable): the program's name for others: the given one if it is valid,
- * or the name of the program's file, with a hyphen for each character that a record must not
- * contain */
+/* Returns: (transfer full) (nullable): the program's name in records: @given if it is valid, or
+ * else the name of the program's file, with a hyphen for each invalid character */
 static char *program_name(const char *given, GError **error)
 {
 	const char *file = program_invocation_short_name;
@@ -190,8 +190,8 @@ static SnowflakeNode *make_node(const SnowflakeNodeConfig *config, GError **erro
 		propagate_failure(error, SNOWFLAKE_NODE_ERROR_FAILED, local);
 		return NULL;
 	}
-	/* the program handles the signals, not the keeper's thread and the threads that it starts
-	 */
+	/* block all signals in the keeper's thread and the threads that it starts: the program
+	 * handles signals */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	keeper_start(self->issuer.keeper);
@@ -220,7 +220,7 @@ void snowflake_node_free(SnowflakeNode *self)
 	if (self == NULL || (self->mark != NULL && !fork_mark_is_mine(self->mark)))
 		return;
 	state = begin_uncancelled();
-	/* a thread that hangs can still use all of it */
+	/* a hanging keeper thread still uses these objects */
 	if (self->issuer.keeper == NULL ||
 	    keeper_stop(self->issuer.keeper, self->options->stop_timeout_ms)) {
 		issuer_clear(&self->issuer);
@@ -233,7 +233,7 @@ void snowflake_node_free(SnowflakeNode *self)
 	pthread_setcancelstate(state, NULL);
 }
 
-/* Drawing */
+/* Draws */
 
 static gboolean refuse_forked(GError **error)
 {
@@ -244,18 +244,18 @@ static gboolean refuse_forked(GError **error)
 
 /* A draw that was refused. */
 typedef struct {
-	gint64 until_us; /* monotonic: the end of max-wait */
-	guint64 n_seen;  /* events before the draw */
+	gint64 until_us; /* monotonic time of the end of max-wait */
+	guint64 n_seen;  /* n_events before the draw */
 	DrawStatus status;
 	DrawRefusal refusal;
 } RefusedDraw;
 
-/* Waits until another try makes sense. Returns: %FALSE if that is never, or not before the end of
- * max-wait */
+/* Waits until another try makes sense. Returns: %FALSE if no other try makes sense before the end
+ * of max-wait */
 static gboolean wait_for_ids(SnowflakeNode *self, const RefusedDraw *draw, GError **error)
 {
 	gint64 now_us = g_get_monotonic_time();
-	/* until another try makes sense; 0: until the next event */
+	/* time until another try makes sense; 0: until the next event */
 	gint64 wait_us = draw->refusal.wait_ns > 0
 				 ? draw->refusal.wait_ns / 1000 + 1
 				 : keeper_demand(self->issuer.keeper) * G_TIME_SPAN_MILLISECOND;
@@ -363,7 +363,8 @@ gboolean snowflake_node_next_run(SnowflakeNode *self, guint most, gint64 *out_fi
 	if (!await_run(self, most, &run, error))
 		return FALSE;
 	*out_first = id_run_get(&run, 0);
-	/* IDs in the next tick are dropped: another thread, or the clock, came between, rarely */
+	/* drop IDs of the next tick, which are rare: another thread has drawn or the clock has
+	 * advanced since */
 	next_tick_cursor = cursor_first(layout, cursor_tick(layout, run.first_cursor) + 1);
 	*out_count = (guint)MIN(run.count, next_tick_cursor - run.first_cursor);
 	return TRUE;

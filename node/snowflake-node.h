@@ -107,7 +107,7 @@ SNOWFLAKE_NODE_EXPORT SnowflakeNode *snowflake_node_new(const SnowflakeNodeConfi
  * release has not succeeded by then, the worker ID stays reserved until its reservation ends, and
  * the memory stays allocated until the process ends.
  *
- * If a process ends without this call, the effect is that of a kill: its worker ID stays reserved,
+ * If a process ends without this call, the effect is that of a kill. Its worker ID stays reserved:
  * with a state directory for one second, with ZooKeeper for at most the option reservation.
  *
  * In a child of fork(), it does nothing.

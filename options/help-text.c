@@ -4,7 +4,7 @@
 #include <string.h>
 
 #define MAX_TYPED_BYTES  64 /* longer than any name */
-#define BYTES_FOR_A_STEP 3  /* a word with one edit for so many bytes is still the same word */
+#define BYTES_FOR_A_STEP 3  /* a name with at most one edit for this many bytes is suggested */
 
 /* Returns the number of edits that turn @a into @b. */
 static guint distance_of(const char *a, const char *b)

@@ -9,17 +9,18 @@
  * help_text_suggest:
  * @names: NULL-terminated
  *
- * Finds the name that was probably meant: the one with the fewest edits to @typed. An edit adds,
- * removes or replaces a byte, or swaps two neighbours.
+ * Finds the name that the user probably meant: the name with the fewest edits to @typed. An edit
+ * adds, removes or replaces a byte, or swaps two neighbours.
  *
  * Returns: (transfer none) (nullable): the first of the nearest names; %NULL if none is within one
  *   edit for three bytes
  */
 const char *help_text_suggest(const char *typed, const char *const *names);
 
-/* The width of --help. */
+/* The width of the text of --help. */
 #define HELP_TEXT_COLUMNS 80
 
-/* Appends the words of @text in lines of up to HELP_TEXT_COLUMNS, and a newline. All lines but the
- * first begin with @indent; the first has as much text before it already. */
+/* Appends the words of @text in lines of up to HELP_TEXT_COLUMNS, and a newline. All lines except
+ * the first begin with @indent. The caller has already written the start of the first line, which
+ * is as wide. */
 void help_text_wrap(GString *out, const char *text, const char *indent);

@@ -20,7 +20,7 @@
 #define EMBEDDED                           .embedded = TRUE
 #define ONLY_ARGS(key, kind, field, takes) OPTION(key, kind, field, takes), .only_args = TRUE
 
-/* As in LogLevel, LogFormat and OptionsClockStep. */
+/* The names of the values of LogLevel, LogFormat and OptionsClockStep, in their order. */
 static const char *const LEVELS[] = {"error", "warning", "info", "debug", NULL};
 static const char *const FORMATS[] = {"auto", "logfmt", "json", "journal", NULL};
 static const char *const STEPS[] = {"refuse", "reclaim", NULL};
@@ -262,7 +262,7 @@ const guint OPTIONS_TABLE_LENGTH = G_N_ELEMENTS(OPTIONS_TABLE);
 
 #define HELP_INDENT "                          "
 
-/* After the dashes; a longer usage has a line of its own. */
+/* Columns for the usage after the dashes. A longer usage gets its own line. */
 #define USAGE_COLUMNS ((int)strlen(HELP_INDENT) - 4)
 
 gboolean options_table_is_list(const OptionSpec *spec)
@@ -290,8 +290,8 @@ char *options_table_range(const OptionSpec *spec)
 	return g_string_free(range, FALSE);
 }
 
-/* Appends the help with range, default and what SIGHUP does, as "(0 to 60000 ms, default 10, reread
- * on SIGHUP)". */
+/* Appends the help text with the range, the default and whether SIGHUP rereads it: "(0 to 60000 ms,
+ * default 10, reread on SIGHUP)". */
 static void append_description(GString *out, const OptionSpec *spec, const char *indent)
 {
 	const char *otherwise = spec->default_text ? spec->default_text : spec->default_note;

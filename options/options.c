@@ -12,13 +12,13 @@
 
 /*
  * Each source of values (the table's defaults, the file, the command line) is first read into a
- * "given": a GHashTable of option name -> GPtrArray of the texts given for it. Then it is set over
- * the values of the sources before it, so the same checks apply to every source.
+ * "given": a GHashTable of option name -> GPtrArray of the texts given for it. Its values then
+ * replace those of earlier sources. So the same checks apply to every source.
  */
 
 #define FILE_GROUP "snowflaked"
 
-/* Much more than a file with every option and its comment. */
+/* Much larger than a file with every option and its comment. */
 #define FILE_MAX_BYTES (1024 * 1024)
 
 static GHashTable *given_new(void)
@@ -38,7 +38,7 @@ static void given_add(GHashTable *given, const char *name, const char *text)
 	g_ptr_array_add(texts, g_strdup(text));
 }
 
-/* Fields of the types that are no pointers */
+/* Fields of types that are not pointers */
 
 static gboolean set_number(const OptionSpec *spec, const char *text, gpointer field, GError **error)
 {
@@ -67,7 +67,7 @@ static char *number_text(const OptionSpec *spec, gconstpointer field)
 	for (const OptionWord *one = spec->words; one != NULL && one->word != NULL; one++)
 		if (one->value == value)
 			return g_strdup(one->word);
-	/* a number that was not given is below the range */
+	/* a number below the range was not given */
 	return value >= spec->min ? g_strdup_printf("%" G_GINT64_FORMAT, value) : NULL;
 }
 
@@ -132,9 +132,9 @@ static char *layout_text(const OptionSpec *spec G_GNUC_UNUSED, gconstpointer fie
 	return layout_to_string(field);
 }
 
-/* Pointers, and what lists of them contain */
+/* Fields that are pointers, and the elements of lists */
 
-/* (transfer full). @what: "path" or "name" */
+/* Returns: (transfer full). @what: "path" or "name" */
 static char *parse_text(const char *text, const char *what, GError **error)
 {
 	if (*text == '\0')
@@ -202,8 +202,8 @@ typedef const char *(*TextFunc)(gconstpointer value);
 #define POINTER(parse_, text_, free_)                                                              \
 	.parse = (ParseFunc)(parse_), .text_of = (TextFunc)(text_), .free = (GDestroyNotify)(free_)
 
-/* How the fields of a type are set, written and freed: set() and text() are for the field itself.
- * Other fields are pointers, or arrays of pointers with @between in their text. */
+/* How the fields of each type are set, written and freed. If set() and text() are NULL, the field
+ * is a pointer, or an array of pointers, whose text has @between between the elements. */
 static const struct {
 	gboolean (*set)(const OptionSpec *spec, const char *text, gpointer field, GError **error);
 	char *(*text)(const OptionSpec *spec, gconstpointer field);
@@ -231,8 +231,8 @@ static const struct {
 	[OPTION_HOSTS] = {POINTER(parse_host, own_text, g_free), .between = ";"},
 };
 
-/* (nullable): the value of a field that is a pointer. Fields have types of their own, so they are
- * copied. */
+/* Returns: (nullable): the value of a pointer field. memcpy() reads it, because the field has
+ * another pointer type. */
 static gpointer load_pointer(const Options *self, const OptionSpec *spec)
 {
 	gpointer value;
@@ -241,7 +241,7 @@ static gpointer load_pointer(const Options *self, const OptionSpec *spec)
 	return value;
 }
 
-/* Sets a field that is a pointer to @value (nullable), and frees what it was. */
+/* Sets a pointer field to @value (nullable), and frees its previous value. */
 static void store_pointer(Options *self, const OptionSpec *spec, gpointer value)
 {
 	gpointer old = load_pointer(self, spec);
@@ -279,7 +279,7 @@ static gboolean set_list(Options *self, const OptionSpec *spec, char *const *tex
 static gboolean set_field(Options *self, const OptionSpec *spec, const GPtrArray *texts,
 			  GError **error)
 {
-	const char *text = texts->pdata[texts->len - 1]; /* the one that was given last */
+	const char *text = texts->pdata[texts->len - 1]; /* the last one given */
 	gpointer value;
 
 	if (TYPES[spec->type].set != NULL)
@@ -317,7 +317,7 @@ char *options_text_of(const Options *self, const OptionSpec *spec)
 	return g_string_free(text, items->len == 0);
 }
 
-/* @prefix: before the name in messages */
+/* @prefix: text before the name in messages */
 static gboolean set_given(Options *self, GHashTable *given, gboolean only_args, const char *prefix,
 			  GError **error)
 {
@@ -340,7 +340,7 @@ static gboolean set_given(Options *self, GHashTable *given, gboolean only_args, 
 	return TRUE;
 }
 
-/* The sources. */
+/* Sources of values */
 
 static Options *new_with_defaults(void)
 {
@@ -369,7 +369,7 @@ static gboolean take_arg(const char *option, const char *value, gpointer given,
 	return TRUE;
 }
 
-/* (nullable) */
+/* Returns: (nullable) */
 static const OptionSpec *find_spec(const char *name)
 {
 	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++)
@@ -380,7 +380,7 @@ static const OptionSpec *find_spec(const char *name)
 
 typedef enum { OPTION_USER_ARGS, OPTION_USER_FILE, OPTION_USER_EMBEDDED } OptionUser;
 
-/* (nullable): the user's option that was probably meant. */
+/* Returns: (nullable): the option that the user probably meant. */
 static const char *suggest_name(const char *typed, OptionUser user)
 {
 	g_autofree const char **names = g_new0(const char *, OPTIONS_TABLE_LENGTH + 1);
@@ -410,7 +410,7 @@ static gboolean read_args(char **argv, GHashTable *given, GError **error)
 			.long_name = OPTIONS_TABLE[i].name,
 			.arg = G_OPTION_ARG_CALLBACK,
 			.arg_data = (gpointer)take_arg,
-			/* a "file name" is not converted from the locale */
+			/* GLib does not convert a "file name" from the locale */
 			.flags = G_OPTION_FLAG_FILENAME |
 				 (OPTIONS_TABLE[i].type == OPTION_FLAG ? G_OPTION_FLAG_OPTIONAL_ARG
 								       : 0),
@@ -418,7 +418,7 @@ static gboolean read_args(char **argv, GHashTable *given, GError **error)
 	g_option_group_add_entries(group, entries);
 	g_option_context_set_main_group(context, group);
 	g_option_context_set_help_enabled(context, FALSE);
-	/* so that they are refused below, with a suggestion */
+	/* unknown options are refused below, with a suggestion */
 	g_option_context_set_ignore_unknown_options(context, TRUE);
 	if (!g_option_context_parse_strv(context, &args, &missing))
 		return text_set_bad_value(error, "%s; see --help", missing->message);
@@ -456,11 +456,11 @@ static gboolean read_key(GKeyFile *file, const char *key, GHashTable *given, GEr
 	}
 	if (g_hash_table_contains(given, key))
 		return text_set_bad_value(error, "%s is given twice; remove one", key);
-	/* without escapes, like the command line */
+	/* the file knows no escapes, like the command line */
 	text = g_key_file_get_value(file, FILE_GROUP, key, error);
 	if (text == NULL)
 		return FALSE;
-	/* the file does not tell which directory a relative path is in */
+	/* a relative path would depend on the current directory */
 	if (spec->type == OPTION_PATH && *text != '\0' && !g_path_is_absolute(g_strstrip(text))) {
 		text_refuse_value(error, text, "is not an absolute path");
 		g_prefix_error(error, "%s: ", key);
@@ -470,7 +470,8 @@ static gboolean read_key(GKeyFile *file, const char *key, GHashTable *given, GEr
 		given_add(given, key, g_strstrip(text));
 		return TRUE;
 	}
-	/* no text counts as one empty text, which is an error, not an empty list */
+	/* an empty value counts as one empty text, which is an error, instead of as an empty list
+	 */
 	texts = g_strsplit(*text != '\0' ? text : " ", ";", -1);
 	for (char **one = texts; *one != NULL; one++)
 		given_add(given, key, g_strstrip(*one));
@@ -486,7 +487,7 @@ static gboolean read_text(const char *text, gsize length, GHashTable *given, GEr
 
 	if (memchr(text, '\0', length) != NULL)
 		return text_set_bad_value(error, "not a text file");
-	/* with translations, because otherwise a key such as threads[de] would be ignored */
+	/* keep translations, because otherwise a key such as threads[de] would be ignored */
 	if (!g_key_file_load_from_data(file, text, length, G_KEY_FILE_KEEP_TRANSLATIONS, &fault)) {
 		/* the message quotes the file's bytes */
 		g_autofree char *message = g_utf8_make_valid(fault->message, -1);
@@ -505,7 +506,7 @@ static gboolean read_text(const char *text, gsize length, GHashTable *given, GEr
 				error, "unknown group [%s]; the only group is [" FILE_GROUP "]",
 				escaped);
 	}
-	/* a key that is given twice is listed twice; NULL if there is no group */
+	/* lists a key twice if it is given twice; NULL if the group is missing */
 	keys = g_key_file_get_keys(file, FILE_GROUP, NULL, NULL);
 	for (char **key = keys; key != NULL && *key != NULL; key++)
 		if (!read_key(file, *key, given, error))
@@ -523,8 +524,7 @@ static gboolean set_from_file(Options *self, const char *path, GError **error)
 	gboolean is_there = stat(path, &st) == 0;
 	gboolean is_read = FALSE;
 
-	/* a FIFO would block a server that reads the file again; other faults of stat() are those
-	 * of reading, too */
+	/* a FIFO would block a server that rereads the file; if stat() fails, reading fails, too */
 	if (is_there && !S_ISREG(st.st_mode))
 		g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_INVAL, "%s is not a regular file",
 			    escaped);
@@ -545,11 +545,11 @@ static gboolean set_from_file(Options *self, const char *path, GError **error)
 	return TRUE;
 }
 
-/* Options that do not go together */
+/* Options that contradict each other */
 
 #define DEFAULT_SOCKET_MODE 0666
 
-/* Refuses options that would do nothing. */
+/* Refuses options that would have no effect. */
 static gboolean check_useful(const Options *self, GError **error)
 {
 	const char *passed = g_getenv("LISTEN_FDNAMES");
@@ -578,7 +578,7 @@ static gboolean check_useful(const Options *self, GError **error)
 						  "%s: has no effect without zookeeper; remove it",
 						  spec->name);
 	}
-	/* a socket of this name can be passed in the place of admin-listen, see sd_listen_fds(3) */
+	/* a passed socket with this name can replace admin-listen, see sd_listen_fds(3) */
 	if (passed != NULL)
 		names = g_strsplit(passed, ":", -1);
 	if (self->admin_hosts->len > 0 && self->admin_listen == NULL &&
@@ -588,7 +588,7 @@ static gboolean check_useful(const Options *self, GError **error)
 	return TRUE;
 }
 
-/* Refuses options for the files of local sockets if there is no such file. */
+/* Refuses options for the files of local sockets if there is no local socket. */
 static gboolean check_sockets(const Options *self, GError **error)
 {
 	gboolean is_given = self->socket_group != NULL || self->socket_mode != DEFAULT_SOCKET_MODE;
@@ -655,7 +655,7 @@ static gboolean check_options(const Options *self, GError **error)
 						 "NAME requires tls-client-ca, because without it "
 						 "clients present no certificate");
 
-	/* the files themselves are checked when they are read */
+	/* the files are checked when they are read */
 	if (self->zookeeper != NULL && self->zookeeper->is_tls &&
 	    !(has_ca && self->tls_certificate != NULL && self->tls_key != NULL))
 		return text_set_bad_value(error, "zookeeper: " ZOOKEEPER_HOSTS_TLS_NEEDS);

@@ -11,16 +11,16 @@
 #include "common/zookeeper/hosts.h"
 #include "core/layout.h"
 
-/* The action after the clock stepped back by more than max-ahead behind the last ID. */
+/* What the server does if the clock steps back to more than max-ahead before the last ID. */
 typedef enum {
-	OPTIONS_CLOCK_STEP_REFUSE,  /* refuse calls until it has caught up */
+	OPTIONS_CLOCK_STEP_REFUSE,  /* refuse calls until the clock has caught up */
 	OPTIONS_CLOCK_STEP_RECLAIM, /* take another worker ID */
 } OptionsClockStep;
 
 /* The values of worker_id that are not numbers. */
 typedef enum {
 	OPTIONS_WORKER_ID_NONE = -1,
-	OPTIONS_WORKER_ID_MAC = -2, /* from here on: taken from the machine */
+	OPTIONS_WORKER_ID_MAC = -2, /* this and the next ones: derive it from the machine */
 	OPTIONS_WORKER_ID_IP = -3,
 	OPTIONS_WORKER_ID_ORDINAL = -4,
 } OptionsWorkerId;
@@ -30,30 +30,33 @@ typedef enum {
  * row in options-table.c and a field here.
  */
 typedef struct {
-	/* command line only */
-	gboolean help, version, print_config; /* with one of these, the rest is as by default */
-	char *config;                         /* a path, or NULL */
-	GStrv args;                           /* all of it, to read it again */
+	/* command line only; if help, version or print_config is set, other options have their
+	 * defaults */
+	gboolean help, version, print_config;
+	char *config; /* a path, or NULL */
+	GStrv args;   /* the whole command line, to reread it */
 
 	/* addresses */
-	GPtrArray *listen;      /* of Address, one or more */
-	guint socket_mode;      /* of the file of a local socket, bits of 0777 */
-	char *socket_group;     /* its group, a name or a number; NULL: as the directory has it */
-	Address *advertise;     /* the address for others; NULL: the first of listen */
-	Address *admin_listen;  /* HTTP for operators; NULL: none */
-	GPtrArray *admin_hosts; /* of char *: names that its requests may have as Host */
+	GPtrArray *listen; /* (element-type Address): one or more */
+	guint socket_mode; /* mode of a local socket's file, bits of 0777 */
+	/* group of the file, a name or a number; NULL: the directory decides */
+	char *socket_group;
+	/* the address under which others reach this server; NULL: the first of listen */
+	Address *advertise;
+	Address *admin_listen;  /* address of the admin port; NULL: none */
+	GPtrArray *admin_hosts; /* (element-type utf8): names that its requests may have as Host */
 
-	/* TLS, and who may call; files in the PEM format */
-	char *tls_certificate; /* its own; NULL: none */
-	char *tls_key;         /* of that; NULL: there is none */
-	char *tls_client_ca;   /* CAs that sign clients' certificates; NULL: they need none */
+	/* TLS and access; the files are in PEM format */
+	char *tls_certificate; /* the server's certificate; NULL: none */
+	char *tls_key;         /* key of this certificate; NULL: no certificate */
+	char *tls_client_ca;   /* CAs that sign clients' certificates; NULL: clients need none */
 	char *tls_ca;     /* CAs that sign the certificates of other servers; NULL: not given */
-	AllowList *allow; /* NULL: all clients */
+	AllowList *allow; /* clients that may call; NULL: all clients */
 
-	/* a relay */
-	GPtrArray *relay; /* of Address: the servers whose IDs it hands out; NULL: no relay */
+	/* (element-type Address): servers whose IDs a relay hands out; NULL: not a relay */
+	GPtrArray *relay;
 	gboolean relay_discover; /* request the list of other servers */
-	char *relay_agent;       /* the useragent that they see */
+	char *relay_agent;       /* the useragent in its calls to these servers */
 	gint64 relay_prefetch_ms;
 	gint64 relay_max_age_ms;
 
@@ -62,12 +65,12 @@ typedef struct {
 	gint64 worker_id;      /* fits the layout; below 0: an OptionsWorkerId */
 	char *state_directory; /* NULL: not given; always so with zookeeper */
 
-	/* ZooKeeper */
+	/* registration in ZooKeeper */
 	ZookeeperHosts *zookeeper; /* NULL: not given, reservations are in the state directory */
 	char *zookeeper_auth;      /* a path, or NULL: no digest */
 	gint64 session_timeout_ms;
-	gint64 connect_timeout_ms; /* of the first connection */
-	gint64 reservation_ms;     /* the longest one */
+	gint64 connect_timeout_ms; /* time limit for the first connection */
+	gint64 reservation_ms;     /* the longest reservation */
 	gboolean skip_sanity_checks;
 
 	/* IDs */
@@ -75,7 +78,7 @@ typedef struct {
 	gint64 max_ahead_ms;
 	gint64 max_clock_skew_ms;
 	OptionsClockStep on_clock_step;
-	gint64 sequence_start; /* a tick starts at a random sequence below this, or as it says */
+	gint64 sequence_start; /* see GeneratorPolicy.sequence_start_range */
 	gint64 max_batch;
 	gint64 max_wait_ms;
 
@@ -86,13 +89,13 @@ typedef struct {
 	gint64 max_frame_bytes;
 	gint64 max_depth;
 	gint64 frame_timeout_ms;
-	gint64 idle_timeout_ms; /* 0: none */
+	gint64 idle_timeout_ms; /* 0: no time limit */
 	gint64 max_pending_bytes;
 	gint64 write_timeout_ms;
 	gboolean no_fast_path;
 
 	/* the audit log */
-	GPtrArray *audit_log; /* of AuditTarget, 0 or more, all different */
+	GPtrArray *audit_log; /* (element-type AuditTarget): 0 or more, all different */
 	gint64 audit_queue_bytes;
 
 	/* operation */
@@ -101,16 +104,17 @@ typedef struct {
 	LogLevel log_level;
 	LogFormat log_format;
 
-	/* By name (borrowed), the texts that were given last, with semicolons between; or the
-	 * default. */
+	/* Maps an option's name (borrowed) to the texts given last, joined with semicolons, or to
+	 * the default. */
 	GHashTable *given;
 } Options;
 
 /**
  * options_new_from_args:
- * @argv: with the name of the program first; only read
+ * @argv: begins with the name of the program; not changed
  *
- * Of an option that the command line repeats, the last counts; --listen and --audit-log add up.
+ * If the command line repeats an option, the last value counts, except that --listen and
+ * --audit-log add to a list.
  *
  * Returns: (transfer full) (nullable): the options, checked against each other, or %NULL with an
  * error of one line: the source of the value, its key, the value, the limit, a remedy
@@ -120,7 +124,8 @@ Options *options_new_from_args(int argc, char **argv, GError **error);
 /* A row of options-table.h. */
 typedef struct _OptionSpec OptionSpec;
 
-/* (transfer full) (nullable): the value of an option, as it is written in the file; %NULL: none. */
+/* Returns: (transfer full) (nullable): the value of an option, as the file would contain it; %NULL:
+ *   there is none. */
 char *options_text_of(const Options *self, const OptionSpec *spec);
 
 /**
@@ -134,20 +139,22 @@ char *options_text_of(const Options *self, const OptionSpec *spec);
  */
 gboolean options_check_reachable(const Options *self, const char *address, GError **error);
 
-/* The files for TLS connections to other servers; the names are borrowed. */
+/* Returns the files for TLS connections to other servers. The names are borrowed. */
 TlsNames options_tls_names(const Options *self);
 
-/* Reads the same command line and the current files again; as options_new_from_args(). */
+/* Reads the same command line again, and the files as they are now. See options_new_from_args(). */
 Options *options_new_again(const Options *self, GError **error);
 void options_free(Options *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Options, options_free)
 
 /**
  * options_embedded_new:
- * @settings: (nullable): "name=value" each, NULL-terminated; of a flag the name alone is true
+ * @settings: (nullable): strings of the form "name=value", NULL-terminated; a flag's name without a
+ *   value means true
  *
- * Makes the options of a node that is embedded in a program: those that the table marks for it,
- * read and checked like snowflaked's command line. All others have their defaults and no effect.
+ * Makes the options of an embedded node. Only options that the table marks as embedded are
+ * accepted. They are read and checked like snowflaked's command line. All others have their
+ * defaults and no effect.
  *
  * Returns: (transfer full) (nullable): the options, or %NULL with a GOptionError of one line
  */

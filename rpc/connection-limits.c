@@ -2,12 +2,12 @@
 
 /*
  * Peers with the same number of connections are in one queue, and the queues are in an array by
- * that number. A number changes by one at a time, so the peer with the most connections is always
+ * that number. Numbers change by one at a time, so the peer with the most connections is always
  * known.
  *
  * A search examines each connection once. Examined connections go to the tail, so the next search
- * begins with those that were examined longest ago. The lock is held for a few connections at a
- * time, since the loops need it to close theirs.
+ * begins with those that were examined longest ago. The lock is released after every few
+ * connections, because the loops need it to close theirs.
  */
 #include "rpc/connection-limits.h"
 
@@ -25,8 +25,8 @@
 
 /* Origins */
 
-/* IPv4 is mapped, as on a socket for both families. Of IPv6 the first half counts, since a client
- * with one address usually has all addresses that begin with it (RFC 6177). */
+/* Maps IPv4 addresses to IPv6, as on a socket for both families. Only the first half of an IPv6
+ * address counts, because a client usually has a whole /64 network (RFC 6177). */
 Origin origin_of_address(const struct sockaddr *address)
 {
 	struct in6_addr result = IN6ADDR_ANY_INIT;
@@ -84,41 +84,41 @@ char *origin_text(const Origin *self)
 
 /* The table */
 
-/* Number of connections that are examined without giving up the lock; and number of such chunks for
- * one new connection, which takes some 20 ms. */
+/* Number of connections that are examined before the lock is released; and number of such chunks
+ * for one new connection, which take about 20 ms. */
 #define CHUNK       64
 #define MOST_CHUNKS 256
 
 typedef struct {
 	Origin origin;
 	GQueue entries;
-	GList link;     /* in the queue of its number of entries */
-	guint64 search; /* the last search that has examined all of them */
+	GList link;     /* link in the queue for its number of connections */
+	guint64 search; /* the last search that has examined all its connections */
 } Peer;
 
 struct _ConnectionEntry {
 	ConnectionLimits *limits;
 	int fd;
 	gboolean is_local;
-	_Atomic gboolean waits;      /* for the server */
-	_Atomic gint64 active_at_us; /* of a local socket: time of the last pass */
+	_Atomic gboolean waits;      /* calls wait for the server */
+	_Atomic gint64 active_at_us; /* local socket: time of the last pass */
 	Peer *peer;                  /* NULL: it was shut down */
-	GList link;                  /* in the peer's */
-	guint64 search;              /* the last search that has examined it */
+	GList link;                  /* link in the peer's queue */
+	guint64 search;              /* the last search that has examined this connection */
 };
 
 struct _ConnectionLimits {
 	ConnectionLimitsConfig config;
 	pthread_mutex_t lock;
-	/* under the lock */
-	GHashTable *peers; /* of Origin to Peer */
-	GArray *by_number; /* of GQueue, of Peers */
-	guint most;        /* connections of one peer */
+	/* protected by the lock */
+	GHashTable *peers; /* maps Origin to Peer */
+	GArray *by_number; /* (element-type GQueue): queues of Peers */
+	guint most;        /* the most connections of one peer */
 	guint n_connections;
 	guint n_closing;
-	/* of the admitting thread */
+	/* used by the admitting thread only */
 	guint64 search;
-	gboolean is_searching; /* the search has not examined all of them yet */
+	gboolean is_searching; /* the search has not examined all connections yet */
 	gint64 backoff_until_us;
 };
 
@@ -154,10 +154,10 @@ gboolean connection_limits_is_idle(int fd, guint idle_ms)
 		    info.tcpi_unacked != 0 || info.tcpi_notsent_bytes != 0)
 			return FALSE;
 	} else if (errno != EOPNOTSUPP || ioctl(fd, SIOCOUTQ, &unsent) != 0 || unsent != 0) {
-		/* for a local socket the kernel knows only the unread bytes */
+		/* for a local socket, the kernel only tells the number of unread bytes */
 		return FALSE;
 	}
-	/* the server may have been stopped and not have read yet */
+	/* the server may have been stopped, so that it has not read yet */
 	return ioctl(fd, FIONREAD, &unread) == 0 && unread == 0;
 }
 
@@ -168,7 +168,8 @@ static GQueue *peers_with(ConnectionLimits *self, guint number)
 	return &g_array_index(self->by_number, GQueue, number);
 }
 
-/* Removes the entry from its peer, and a peer without connections from the table. */
+/* Removes the entry from its peer. If the peer has no other connection, removes it from the table.
+ */
 static void remove_from_peer(ConnectionLimits *self, ConnectionEntry *entry)
 {
 	Peer *peer = g_steal_pointer(&entry->peer);
@@ -187,7 +188,8 @@ static void remove_from_peer(ConnectionLimits *self, ConnectionEntry *entry)
 	}
 }
 
-/* Returns the peer with the most connections; of several, the one examined longest ago. */
+/* Returns the peer with the most connections. If there are several, returns the one examined
+ * longest ago. */
 static Peer *biggest_peer(ConnectionLimits *self)
 {
 	GList *head = self->most == 0 ? NULL : peers_with(self, self->most)->head;
@@ -195,7 +197,7 @@ static Peer *biggest_peer(ConnectionLimits *self)
 	return head == NULL ? NULL : head->data;
 }
 
-/* Examines CHUNK connections under the lock. %FALSE: the search is over. */
+/* Examines CHUNK connections under the lock. Returns %FALSE at the end of the search. */
 static gboolean search_chunk(ConnectionLimits *self, gint64 now_us, char **out_closed)
 {
 	gint64 idle_us = (gint64)self->config.idle_ms * 1000;
@@ -227,13 +229,14 @@ static gboolean search_chunk(ConnectionLimits *self, gint64 now_us, char **out_c
 		*out_closed = socket_name_peer(entry->fd);
 		remove_from_peer(self, entry);
 		self->n_closing++;
-		shutdown(entry->fd, SHUT_RDWR); /* fails if the client was faster */
+		shutdown(entry->fd, SHUT_RDWR); /* fails if the client has closed it already */
 		return FALSE;
 	}
 	return TRUE;
 }
 
-/* Returns (transfer full) (nullable): the peer whose connection was shut down; NULL: none was. */
+/* Returns (transfer full) (nullable): the peer whose connection was shut down; NULL if no
+ * connection was shut down. */
 static char *make_room(ConnectionLimits *self, gint64 now_us)
 {
 	char *closed = NULL;
@@ -247,7 +250,7 @@ static char *make_room(ConnectionLimits *self, gint64 now_us)
 		pthread_mutex_lock(&self->lock);
 		self->is_searching = search_chunk(self, now_us, &closed);
 		pthread_mutex_unlock(&self->lock);
-		if (self->is_searching) /* let threads in that wait for the lock */
+		if (self->is_searching) /* let other threads take the lock */
 			g_usleep(1);
 	}
 	if (closed == NULL && !self->is_searching)
@@ -289,7 +292,7 @@ ConnectionLimitsVerdict connection_limits_admit(ConnectionLimits *self, int fd,
 		return CONNECTION_LIMITS_ADDRESS_FULL;
 	if (connection_limits_n_connections(self) >= max_connections) {
 		closed = make_room(self, now_us);
-		/* a connection can have been closed meanwhile */
+		/* a connection may have been closed meanwhile */
 		if (closed == NULL && connection_limits_n_connections(self) >= max_connections)
 			return CONNECTION_LIMITS_FULL;
 	}

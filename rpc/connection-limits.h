@@ -5,99 +5,102 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-/* What the limit for each address counts by: the client's address, of which IPv6 counts the first
- * 64 bits; on a local socket the user whose process has connected. */
+/* The key of the limit for each address: the client's address, or the first 64 bits of an IPv6
+ * address; on a local socket, the user whose process has connected. */
 typedef struct {
-	struct in6_addr address; /* IPv4 is mapped; all 0 on a local socket */
-	gint64 uid;              /* as this process sees users; -1: the socket is not local */
+	struct in6_addr address; /* IPv4 mapped to IPv6; all 0 on a local socket */
+	gint64 uid;              /* in this process's user namespace; -1: the socket is not local */
 } Origin;
 
-/* @address: not local. All addresses of a family without addresses count as one. */
+/* @address: not of a local socket. All connections of a family without addresses have the same
+ *   origin. */
 Origin origin_of_address(const struct sockaddr *address);
 
-/* The origin of the other end of @fd, which is connected to @address. */
+/* Returns the origin of the other end of @fd, which is connected to @address. */
 Origin origin_of_peer(int fd, const struct sockaddr *address);
 
-/* (transfer full): "127.0.0.1", "2001:db8::/64", "unix:uid=1000"; "::/64" for a family without
- * addresses. */
+/* Returns: (transfer full): "127.0.0.1", "2001:db8::/64", "unix:uid=1000"; "::/64" for a family
+ * without addresses. */
 char *origin_text(const Origin *self);
 
 /*
- * All connections by origin, with the limits per origin and in all. If the server is full, a
- * connection is shut down that has been idle for long enough, of the origin that has most. If all
- * of that origin's connections are in use, the new connection is refused, so no client loses its
- * connection to the flood of another.
+ * All connections by origin, with the limits per origin and in all. If the server is full, it shuts
+ * down a connection of the origin with the most connections, if one has been idle for long enough.
+ * If all connections of that origin are in use, it refuses the new connection. So no client loses
+ * its connection because another one floods the server.
  *
- * The kernel is asked whether a connection is idle when room is needed, so calls cost nothing here.
- * One thread admits, any thread removes.
+ * Only when room is needed is the kernel asked whether a connection is idle, so calls have no cost
+ * here. One thread admits connections, any thread removes them.
  */
 typedef struct _ConnectionLimits ConnectionLimits;
 typedef struct _ConnectionEntry ConnectionEntry;
 
-/* Connections that were shut down to make room and are not closed yet. They exceed
- * ConnectionLimitsConfig.max_connections. */
+/* The most connections that were shut down to make room and are not closed yet. They do not count
+ * towards ConnectionLimitsConfig.max_connections. */
 #define CONNECTION_LIMITS_MOST_CLOSING 32
 
 /* Time between a search that found no idle connection and the next one. A search through all
  * connections takes milliseconds. */
 #define CONNECTION_LIMITS_BACKOFF_US G_GINT64_CONSTANT(1000000)
 
-/* Whether nothing was sent or received on @fd for @idle_ms, and no bytes wait to be. */
+/* Returns whether nothing was sent or received on @fd for @idle_ms, and no bytes wait to be sent or
+ * read. */
 typedef gboolean (*ConnectionIsIdle)(int fd, guint idle_ms);
 
 typedef struct {
 	guint max_connections;
-	guint max_per_address;    /* connections of one origin; 0: no limit */
+	guint max_per_address;    /* most connections of one origin; 0: no limit */
 	guint idle_ms;            /* idle time after which a connection may be shut down */
 	ConnectionIsIdle is_idle; /* connection_limits_is_idle(), or a test's */
 } ConnectionLimitsConfig;
 
 typedef enum {
 	CONNECTION_LIMITS_ADMITTED,
-	CONNECTION_LIMITS_FULL,         /* and no connection can be shut down */
-	CONNECTION_LIMITS_ADDRESS_FULL, /* the origin has as many connections as it may */
+	CONNECTION_LIMITS_FULL,         /* the server is full, and no connection can be shut down */
+	CONNECTION_LIMITS_ADDRESS_FULL, /* the origin has reached its limit */
 } ConnectionLimitsVerdict;
 
 ConnectionLimits *connection_limits_new(const ConnectionLimitsConfig *config);
-/* No other thread uses the table or an entry any more. */
+/* Frees the table. No other thread may still use it or an entry. */
 void connection_limits_free(ConnectionLimits *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ConnectionLimits, connection_limits_free)
 
-/* A ConnectionIsIdle. For a local socket the kernel does not know the time of the last bytes, so
- * only waiting bytes count; see connection_entry_note_active(). */
+/* A ConnectionIsIdle. For a local socket, the kernel does not know the time of the last bytes. So
+ * only waiting bytes count there; see connection_entry_note_active(). */
 gboolean connection_limits_is_idle(int fd, guint idle_ms);
 
 /* Takes effect with the next new connection. The admitting thread only. */
 void connection_limits_set_max_per_address(ConnectionLimits *self, guint max_per_address);
 
-/* %FALSE: CONNECTION_LIMITS_MOST_CLOSING connections are closing. connection_limits_admit() must
- * not be called before one is closed, which takes moments. */
+/* Returns %FALSE if CONNECTION_LIMITS_MOST_CLOSING connections are closing. Then
+ * connection_limits_admit() must not be called until one is closed, which takes moments. */
 gboolean connection_limits_can_admit(ConnectionLimits *self);
 
 /* @fd: the new connection; borrowed until connection_limits_remove()
  * @now_us: monotonic
  * @out_entry: (out): set if ADMITTED, for connection_limits_remove()
  * @out_closed: (out) (transfer full): set if ADMITTED: the name of the peer whose connection was
- *   shut down to make room; NULL if none was. Its thread sees an end of file. */
+ *   shut down to make room; NULL if none was. The connection's thread reads an end of file. */
 ConnectionLimitsVerdict connection_limits_admit(ConnectionLimits *self, int fd,
 						const Origin *origin, gint64 now_us,
 						ConnectionEntry **out_entry, char **out_closed);
 
-/* Any thread: whether calls of the connection wait for the server. Then it is not idle.
+/* Any thread: sets whether calls of the connection wait for the server. Such a connection is not
+ * idle.
  * @entry: (nullable) */
 void connection_entry_set_waits(ConnectionEntry *entry, gboolean waits);
 
-/* Any thread: whether the connection is on a local socket. If so, its thread calls
- * connection_entry_note_active() at each pass, with the clock of connection_limits_admit().
+/* Any thread: returns whether the connection is on a local socket. Its thread must then call
+ * connection_entry_note_active() in each pass, with the clock of connection_limits_admit().
  * @entry: (nullable) */
 gboolean connection_entry_is_local(const ConnectionEntry *entry);
 void connection_entry_note_active(ConnectionEntry *entry, gint64 now_us);
 
-/* Any thread, before it closes the socket: afterwards the descriptor can belong to another
- * connection, which must not be shut down. @entry: (nullable) */
+/* Any thread: removes a connection. Call it before you close the socket, because later the
+ * descriptor can belong to another connection, which must not be shut down. @entry: (nullable) */
 void connection_limits_remove(ConnectionEntry *entry);
 
-/* Number of connections without those that are closing. */
+/* Returns the number of connections, without those that are closing. */
 guint connection_limits_n_connections(ConnectionLimits *self);
 
 /* Returns: (transfer full): the origin with the most connections, as origin_text() writes it;

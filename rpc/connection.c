@@ -10,7 +10,7 @@
 
 #include "rpc/poller.h"
 
-/* An array of replies that is larger than this is not kept for the next pass. */
+/* The array of replies is freed after a pass if it is larger than this. */
 #define KEPT_OUT_BYTES (256 * 1024)
 
 void connection_init(Connection *self, int fd, TlsStream *tls)
@@ -35,7 +35,7 @@ void connection_clear(Connection *self)
 	close(self->fd);
 }
 
-/* Number of bytes of replies that wait for the client. */
+/* Returns how many bytes of replies wait for the client. */
 static gsize pending_bytes(const Connection *self)
 {
 	return self->out == NULL ? 0 : self->out->len - self->out_sent;
@@ -78,7 +78,7 @@ gboolean connection_send(Connection *self, ConnectionShared *shared)
 		g_clear_pointer(&self->out, g_byte_array_unref);
 		self->out_sent = 0;
 	} else if (self->out_sent >= self->out->len / 2) {
-		/* new replies are appended while others are sent: the sent ones must not add up */
+		/* drop the sent bytes, because new replies are appended while others are sent */
 		g_byte_array_remove_range(self->out, 0, self->out_sent);
 		self->out_sent = 0;
 	}
@@ -120,7 +120,7 @@ void connection_half_close(Connection *self)
 	drop_buffers(self);
 	if (self->is_tls)
 		tls_stream_close(self->tls);
-	shutdown(self->fd, SHUT_WR); /* fails if the client was faster */
+	shutdown(self->fd, SHUT_WR); /* fails if the client has closed it already */
 }
 
 gboolean connection_discard(Connection *self, ConnectionShared *shared)
@@ -167,7 +167,7 @@ ConnectionState connection_flush(Connection *self, ConnectionShared *shared)
 	return connection_send(self, shared) ? waiting_state(self) : CONNECTION_ENDED;
 }
 
-/* Makes a pass, and leaves in @shared->out the bytes of replies that were sent or kept. */
+/* Makes a pass. Afterwards @shared->out contains the bytes of replies that were sent or kept. */
 static ConnectionState make_pass(Connection *self, ConnectionShared *shared, RpcPass *pass,
 				 gboolean read)
 {
@@ -195,7 +195,7 @@ static ConnectionState make_pass(Connection *self, ConnectionShared *shared, Rpc
 		pass->bytes = self->in->data;
 		pass->length = self->in->len;
 	} else {
-		self->consumed = fresh > 0; /* bytes left over are a message that begins now */
+		self->consumed = fresh > 0; /* if bytes are left over, a message has begun */
 	}
 	status = stream_answer(&self->stream, &shared->stream, pass);
 	self->bad = pass->bad;
@@ -227,12 +227,14 @@ static ConnectionState make_pass(Connection *self, ConnectionShared *shared, Rpc
 
 	self->full = status == STREAM_FULL;
 	if (status == STREAM_FULL || status == STREAM_PARKED)
-		self->more = TRUE; /* more can arrive, as it is not read meanwhile */
+		/* more bytes can arrive, because the socket is not read meanwhile */
+		self->more = TRUE;
 	if (status == STREAM_CLOSE || (self->eof && status == STREAM_MORE))
 		self->ending = TRUE;
-	/* Acknowledge part of a message at once, since no reply carries the acknowledgement. A
-	 * client that writes a message in two parts waits for it, unless it has switched off
-	 * Nagle's algorithm, and the kernel would delay it by 40 ms. A failure only costs time. */
+	/* Acknowledge part of a message at once, because no reply carries the acknowledgement, and
+	 * the kernel would delay it by 40 ms. A client that writes a message in two parts waits for
+	 * it, unless it has switched off Nagle's algorithm. If the call fails, only time is lost.
+	 */
 	if (fresh > 0 && status == STREAM_MORE && self->in != NULL && !self->sent && !self->more)
 		(void)setsockopt(self->fd, IPPROTO_TCP, TCP_QUICKACK, &(int){1}, sizeof(int));
 	return status == STREAM_PARKED ? CONNECTION_PARKED : waiting_state(self);
@@ -243,7 +245,8 @@ ConnectionState connection_run(Connection *self, ConnectionShared *shared, RpcPa
 {
 	ConnectionState state = make_pass(self, shared, pass, read);
 
-	/* the replies of a pass are its own: sent, kept by the connection, or lost with it */
+	/* the array is not needed after the pass: the replies were sent, copied to the connection,
+	 * or lost with it */
 	if (G_UNLIKELY(shared->out->len > KEPT_OUT_BYTES)) {
 		g_byte_array_unref(shared->out);
 		shared->out = g_byte_array_new();

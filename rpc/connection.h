@@ -7,18 +7,19 @@
 #include "rpc/stream.h"
 
 /*
- * One client's socket. A pass reads what is there, has as many complete calls answered as a turn
- * has time for, and writes the replies at once. Between two calls a connection has no buffers:
- * those of a pass belong to the loop.
+ * One client's socket. A pass reads the bytes that have arrived, answers complete calls within the
+ * time of a turn, and writes the replies at once. Between two calls, a connection has no buffers: a
+ * pass uses those of the loop.
  *
  * The loop's thread only.
  */
 typedef enum {
-	CONNECTION_READING, /* waits for the client */
-	CONNECTION_WRITING, /* replies wait for the client to take them */
-	CONNECTION_CUT_OFF, /* its turn is over, and calls are left: run it again after others */
-	CONNECTION_PARKED,  /* a call waits: RpcPass.wait tells for what */
-	CONNECTION_ENDED,   /* free it */
+	CONNECTION_READING, /* waits for calls */
+	CONNECTION_WRITING, /* the client does not read its replies */
+	/* its turn is over, and calls are left: run it again after other connections */
+	CONNECTION_CUT_OFF,
+	CONNECTION_PARKED, /* a call waits for the event in RpcPass.wait */
+	CONNECTION_ENDED,  /* free it */
 } ConnectionState;
 
 /* What the connections of one loop share. */
@@ -27,59 +28,62 @@ typedef struct {
 	Counters *counters;
 	guint8 *in; /* the bytes of the last read */
 	gsize in_bytes;
-	GByteArray *out;         /* replies of the pass; empty between passes */
-	gsize max_pending_bytes; /* of replies that a client does not take: then it is not read */
+	GByteArray *out; /* replies of the current pass; empty between passes */
+	/* if more bytes of replies are unsent, the client's calls are not read */
+	gsize max_pending_bytes;
 } ConnectionShared;
 
-/* The fields that every pass needs are last, before further ones in LoopConnection. */
+/* The fields that every pass needs are last, so that they are next to those in LoopConnection. */
 typedef struct {
-	TlsStream *tls;  /* NULL: plain */
-	const char *bad; /* why its bytes were rejected; NULL: they were not */
-	guint out_sent;  /* of @out */
+	TlsStream *tls;  /* NULL: no TLS */
+	const char *bad; /* why its bytes were rejected; NULL if they were not */
+	guint out_sent;  /* sent bytes of @out */
 	int fd;
-	guint more : 1;   /* there can be more to read, which epoll does not report with TLS */
-	guint full : 1;   /* complete calls can be left in @in: they are answered before more is
-			     read */
-	guint eof : 1;    /* the client sends no more */
-	guint ending : 1; /* close when the replies are sent */
+	guint more : 1; /* more bytes may be readable, which epoll does not report with TLS */
+	/* @in may contain complete calls, which are answered before more is read */
+	guint full : 1;
+	guint eof : 1;    /* the client has closed its side */
+	guint ending : 1; /* close the connection after the replies are sent */
 	guint is_tls : 1;
-	guint in_record : 1; /* a record of TLS has begun and is incomplete */
+	guint in_record : 1; /* an incomplete TLS record was received */
 	/* in the last pass: */
-	guint sent : 1;     /* the client took bytes of replies */
-	guint consumed : 1; /* a message was finished, or another one has begun */
-	GByteArray *in;     /* bytes that are not consumed yet; NULL: none */
-	GByteArray *out;    /* replies that are not sent yet; NULL: none */
+	guint sent : 1;     /* the client accepted bytes of replies */
+	guint consumed : 1; /* a message was completed, or a new one has begun */
+	GByteArray *in;     /* received bytes that are not consumed; NULL: none */
+	GByteArray *out;    /* unsent bytes of replies; NULL: none */
 	Stream stream;
 } Connection;
 
-/* Takes @fd, a connected non-blocking socket, and its @tls, whose handshake is done; %NULL: plain.
- */
+/* Takes over @fd, a connected non-blocking socket, and @tls, whose handshake is complete; %NULL: no
+ * TLS. */
 void connection_init(Connection *self, int fd, TlsStream *tls);
 
 /* Closes the socket. */
 void connection_clear(Connection *self);
 
-/* Sends replies that wait, without a pass. %FALSE: the connection is broken. */
+/* Sends unsent replies, without a pass. Returns %FALSE if the connection is broken. */
 gboolean connection_send(Connection *self, ConnectionShared *shared) G_GNUC_WARN_UNUSED_RESULT;
 
-/* The same for a connection that is WRITING. CUT_OFF: all is sent, and calls are left. */
+/* Sends unsent replies of a connection that is WRITING. Returns CUT_OFF if all are sent, and calls
+ * are left. */
 ConnectionState connection_flush(Connection *self, ConnectionShared *shared);
 
 /* Returns the events for epoll after a pass. A connection that is parked or cut off is not read
- * from before its next pass. */
+ * before its next pass. */
 guint32 connection_events(const Connection *self, const ConnectionShared *shared,
 			  ConnectionState state);
 
-/* Makes a pass: sends the replies that wait, and answers the calls that one turn has time for. No
- * bytes of the pass stay in @shared, so they cannot reach another connection.
+/* Makes a pass: sends unsent replies, and answers calls within the time of a turn. No bytes of the
+ * pass stay in @shared, so they cannot reach another connection.
  * @pass: (inout): with the loop's rules; the results are for the loop
  * @read: whether to read from the socket first */
 ConnectionState connection_run(Connection *self, ConnectionShared *shared, RpcPass *pass,
 			       gboolean read);
 
-/* Half closes the socket, and drops all bytes of calls and replies. The client can still send, and
- * the kernel resets a connection that is closed with unread bytes: see connection_discard(). */
+/* Half closes the socket, and drops all bytes of calls and replies. The client can still send. If
+ * the socket is closed with unread bytes, the kernel resets the connection: see
+ * connection_discard(). */
 void connection_half_close(Connection *self);
 
-/* Reads and drops bytes that have arrived. %FALSE: no more will. */
+/* Reads and drops bytes that have arrived. Returns %FALSE if no more can arrive. */
 gboolean connection_discard(Connection *self, ConnectionShared *shared) G_GNUC_WARN_UNUSED_RESULT;

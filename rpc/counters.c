@@ -6,7 +6,7 @@
 
 struct _CounterSet {
 	pthread_mutex_t lock;
-	GPtrArray *blocks; /* of Counters; under the lock */
+	GPtrArray *blocks; /* (element-type Counters): protected by the lock */
 };
 
 static const char *const METHODS[N_COUNTER_METHODS] = {

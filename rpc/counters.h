@@ -5,11 +5,11 @@
 #include <stdatomic.h>
 
 /*
- * The server's counters. Each thread counts into its own block, so that counting needs no shared
- * cache line; readers add the blocks up.
+ * The server's counters. Each thread counts into its own block, so that threads share no cache
+ * line. Readers add up the blocks.
  */
 
-/* The calls, by name. */
+/* The methods that are counted separately. */
 typedef enum {
 	COUNTER_GET_WORKER_ID,
 	COUNTER_GET_TIMESTAMP,
@@ -22,24 +22,25 @@ typedef enum {
 	COUNTER_GET_ULIDS,
 	COUNTER_GET_UUIDS,
 	COUNTER_GET_ID_RUNS,
-	COUNTER_OTHER_METHOD, /* no method of that name exists */
+	COUNTER_OTHER_METHOD, /* a method that does not exist */
 	N_COUNTER_METHODS
 } CounterMethod;
 
-/* The durations of calls: bucket @i counts those of up to 2^(i + COUNTER_FIRST_DURATION_LOG2)
- * microseconds that no bucket before it counts, 4 us to 8.4 s; the last one counts the rest. */
+/* The buckets for durations of calls. Bucket @i counts durations up to 2^(i +
+ * COUNTER_FIRST_DURATION_LOG2) microseconds, 4 us to 8.4 s, without those of lower buckets. The
+ * last bucket counts all longer ones. */
 #define COUNTER_FIRST_DURATION_LOG2 2
 #define N_COUNTER_DURATIONS         23
 
 typedef enum {
 	COUNTER_IDS_GENERATED,
 	COUNTER_ULIDS_GENERATED,
-	COUNTER_CALLS,      /* answered, with a result or an exception */
+	COUNTER_CALLS,      /* calls answered with a result or an exception */
 	COUNTER_EXCEPTIONS, /* calls answered with an exception */
 	COUNTER_CLOCK_SKEW, /* exceptions because the clock was behind the last ID */
 	COUNTER_WAITS,      /* calls that waited for the clock or for a reservation */
 	COUNTER_CONNECTIONS_ACCEPTED,
-	COUNTER_CONNECTIONS_REFUSED, /* beyond a limit */
+	COUNTER_CONNECTIONS_REFUSED, /* connections refused because of a limit */
 	COUNTER_CONNECTIONS_ENDED,
 	/* connections closed by the server, by reason */
 	COUNTER_CLOSED_BAD_BYTES,
@@ -48,8 +49,8 @@ typedef enum {
 	COUNTER_CLOSED_IDLE_TIMEOUT,
 	COUNTER_CLOSED_FOR_ROOM,
 	COUNTER_CLOSED_HANDSHAKE,   /* a TLS handshake failed */
-	COUNTER_CLOSED_NOT_ALLOWED, /* by the allow list */
-	COUNTER_HANDSHAKES,         /* TLS handshakes that are complete */
+	COUNTER_CLOSED_NOT_ALLOWED, /* the allow list does not contain the client */
+	COUNTER_HANDSHAKES,         /* completed TLS handshakes */
 	COUNTER_BYTES_RECEIVED,
 	COUNTER_BYTES_SENT,
 	/* exceptions, by reason */
@@ -61,21 +62,22 @@ typedef enum {
 	COUNTER_REFUSED_LAYOUT,
 	COUNTER_REFUSED_METHOD,
 	COUNTER_REFUSED_MESSAGE,
-	/* closed for bad bytes, by what they are */
+	/* connections closed for bad bytes, by protocol */
 	COUNTER_BAD_HTTP,
 	COUNTER_BAD_TLS,
 	COUNTER_BAD_PROXY,
 	COUNTER_BAD_THEADER,
 	COUNTER_BAD_JSON,
 	COUNTER_BAD_ZLIB,
-	COUNTER_BAD_THRIFT, /* or unknown bytes */
-	N_NAMED_COUNTERS,   /* those above have a name in get_counters (server/metrics.h) */
-	/* each as many as there are CounterMethods: a result, an exception */
+	COUNTER_BAD_THRIFT, /* invalid Thrift, or unknown bytes */
+	N_NAMED_COUNTERS,   /* the counters above have a name in get_counters (server/metrics.h) */
+	/* by CounterMethod: calls answered with a result, and with an exception */
 	COUNTER_ANSWERED = N_NAMED_COUNTERS,
 	COUNTER_REFUSED = COUNTER_ANSWERED + N_COUNTER_METHODS,
-	/* of the calls that were answered */
-	COUNTER_DURATIONS = COUNTER_REFUSED + N_COUNTER_METHODS,       /* N_COUNTER_DURATIONS */
-	COUNTER_DURATION_US = COUNTER_DURATIONS + N_COUNTER_DURATIONS, /* the sum */
+	/* durations of answered calls */
+	COUNTER_DURATIONS = COUNTER_REFUSED + N_COUNTER_METHODS, /* N_COUNTER_DURATIONS */
+	/* the sum of the durations */
+	COUNTER_DURATION_US = COUNTER_DURATIONS + N_COUNTER_DURATIONS,
 	N_COUNTERS
 } Counter;
 
@@ -87,22 +89,22 @@ typedef struct {
 typedef struct _CounterSet CounterSet;
 
 CounterSet *counter_set_new(void);
-/* Frees the blocks too; their threads have ended. */
+/* Also frees the blocks. Their threads must have ended. */
 void counter_set_free(CounterSet *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(CounterSet, counter_set_free)
 
-/* Any thread: a block for one thread to count into; borrowed, lives as long as the set. */
+/* Any thread: returns a new block for one thread. It is borrowed, and lives as long as the set. */
 Counters *counter_set_add(CounterSet *self);
 
-/* Any thread: the sum over all blocks. */
+/* Any thread: returns the sum over all blocks. */
 guint64 counter_set_sum(CounterSet *self, Counter counter);
 
-/* "get_id", ...; "other" */
+/* Returns "get_id" and so on, or "other". */
 const char *counter_method_name(CounterMethod method);
 /* Returns COUNTER_OTHER_METHOD for unknown names. */
 CounterMethod counter_method_of(const char *name);
 
-/* By the block's own thread only: a plain load and store, no locked instruction. */
+/* The block's thread only. Uses a plain load and store, without a locked instruction. */
 static inline void counters_add(Counters *self, Counter counter, guint64 n)
 {
 	guint64 value = atomic_load_explicit(&self->values[counter], memory_order_relaxed);
@@ -110,13 +112,13 @@ static inline void counters_add(Counters *self, Counter counter, guint64 n)
 	atomic_store_explicit(&self->values[counter], value + n, memory_order_relaxed);
 }
 
-/* By the block's own thread, or for counter_set_sum(). */
+/* For the block's thread and counter_set_sum(). */
 static inline guint64 counters_get(const Counters *self, Counter counter)
 {
 	return atomic_load_explicit(&self->values[counter], memory_order_relaxed);
 }
 
-/* By the block's own thread only: @calls took @duration_us each, 0 or more. */
+/* The block's thread only: adds @calls calls that took @duration_us each, 0 or more. */
 static inline void counters_add_durations(Counters *self, gint64 duration_us, guint calls)
 {
 	const guint64 first_us = G_GUINT64_CONSTANT(1) << COUNTER_FIRST_DURATION_LOG2;

@@ -14,16 +14,16 @@
 
 #define MAX_EVENTS 64
 
-/* Time in which bytes of a failed connection are discarded, so that the kernel does not reset it
- * and lose the alert that was sent. */
+/* Time in which bytes of a failed connection are read and discarded. Otherwise the kernel would
+ * reset the connection, and the client would lose the alert. */
 #define LINGER_MS 250
 
 typedef struct {
 	InboxConnection connection;
-	GQueue *queue; /* that it is in */
+	GQueue *queue; /* the queue that contains it */
 	GList link;
 	gint64 entered_at_us; /* when it entered the queue; monotonic */
-	guint32 events;       /* that epoll watches for */
+	guint32 events;       /* events that epoll watches for */
 } Handshake;
 
 struct _Handshakes {
@@ -33,7 +33,7 @@ struct _Handshakes {
 	gboolean is_running;
 	Inbox *inbox;
 	int poller;
-	/* of the thread; the head of each queue entered it first */
+	/* used by the thread only; each queue is in order of arrival */
 	GQueue waiting;
 	GQueue under_way;
 	GQueue lingering;
@@ -68,10 +68,10 @@ static void watch_events(Handshakes *self, Handshake *one, guint32 events)
 	one->events = events;
 }
 
-/* Closes a connection after its alert, if any, was sent. */
+/* Half closes a connection after its alert, if any, was sent. */
 static void start_lingering(Handshakes *self, Handshake *one)
 {
-	shutdown(one->connection.fd, SHUT_WR); /* fails if the client was faster */
+	shutdown(one->connection.fd, SHUT_WR); /* fails if the client has closed it already */
 	watch_events(self, one, EPOLLIN);
 	enter_queue(one, &self->lingering);
 }
@@ -91,7 +91,8 @@ static void continue_handshake(Handshakes *self, Handshake *one)
 	int result = tls_stream_shake_hands(tls);
 
 	if (result != 0 && errno == EAGAIN) {
-		watch_events(self, one, (guint32)tls_stream_events(tls)); /* poll's are epoll's */
+		/* the flags of poll and epoll are equal */
+		watch_events(self, one, (guint32)tls_stream_events(tls));
 		return;
 	}
 	if (result != 0) {
@@ -117,7 +118,7 @@ static void continue_handshake(Handshakes *self, Handshake *one)
 		close_handshake(one);
 }
 
-/* Returns when the time of the first in the queue is over. */
+/* Returns the instant when the time limit of the first in the queue ends. */
 static gint64 first_end_us(const GQueue *queue, gint64 limit_ms)
 {
 	const Handshake *first = head_of(queue);
@@ -125,7 +126,7 @@ static gint64 first_end_us(const GQueue *queue, gint64 limit_ms)
 	return first != NULL ? first->entered_at_us + limit_ms * 1000 : G_MAXINT64;
 }
 
-/* Returns the time limit of a handshake, which is shorter while others wait. */
+/* Returns the time limit of a handshake, which is shorter while other connections wait. */
 static gint64 find_limit_ms(const Handshakes *self)
 {
 	guint waiting = self->waiting.length;
@@ -190,7 +191,7 @@ static void *handshakes_main(void *user_data)
 		now_us = g_get_monotonic_time();
 		while (first_end_us(&self->under_way, find_limit_ms(self)) <= now_us) {
 			one = head_of(&self->under_way);
-			/* if this thread is late, the client's bytes can have arrived in time */
+			/* the client's bytes may have arrived in time if this thread is late */
 			continue_handshake(self, one);
 			if (head_of(&self->under_way) == one)
 				fail_handshake(self, one, "it took too long");

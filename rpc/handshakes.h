@@ -7,36 +7,36 @@
 #include "rpc/poller.h"
 
 /*
- * The thread that does the handshakes of TLS, so that event loops do not: a handshake takes as long
- * as a thousand calls. If many clients connect at once, some handshakes are under way, and the
- * others wait for their turn.
+ * The thread that makes TLS handshakes, so that they do not delay the event loops: a handshake
+ * takes as long as a thousand calls. If many clients connect at once, only some handshakes are in
+ * progress, and the other clients wait.
  */
 typedef struct _Handshakes Handshakes;
 
-/* Handshakes under way at once. Each takes some 60 KiB of memory. */
+/* The most handshakes in progress at once. Each takes about 60 KiB of memory. */
 #define HANDSHAKES_MOST 1024
 
-/* Time limit of a handshake while others wait, so that a silent client delays no other for longer.
- * If more wait than HANDSHAKES_MOST, it is proportionally shorter, but not below the least, which a
- * distant client needs. */
+/* The time limit of a handshake while other clients wait, so that a silent client does not delay
+ * them for longer. If more than HANDSHAKES_MOST wait, the limit is proportionally shorter, but not
+ * below the least time, which a distant client needs. */
 #define HANDSHAKES_CROWDED_MS       2000
 #define HANDSHAKES_CROWDED_LEAST_MS 200
 
 typedef struct {
-	gint64 timeout_ms; /* for each handshake, from the beginning of its turn */
-	/* In the thread, after a handshake: takes the connection. %FALSE: it does not, and has
-	 * logged why; then the connection is closed in order. */
+	gint64 timeout_ms; /* time limit of each handshake, from its start */
+	/* Called in the thread after a handshake, to take over the connection. Returns %FALSE if it
+	 * does not, and has logged why; then the connection is closed in order. */
 	gboolean (*done)(gpointer user_data, const InboxConnection *connection);
 	gpointer user_data;
 } HandshakesConfig;
 
-/* @counters: borrowed, of this thread alone
- * Returns: (transfer full): a thread that runs, or %NULL with a GIOError set */
+/* @counters: borrowed, for this thread only
+ * Returns: (transfer full): a running thread, or %NULL with a GIOError set */
 Handshakes *handshakes_new(const HandshakesConfig *config, Counters *counters, GError **error);
 
-/* Any thread: takes a connection with a stream of TLS. */
+/* Any thread: takes over a connection with a TLS stream. */
 void handshakes_add(Handshakes *self, const InboxConnection *connection);
 
-/* Ends the thread, and closes the connections whose handshakes are not done. */
+/* Ends the thread, and closes the connections whose handshakes are incomplete. */
 void handshakes_free(Handshakes *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Handshakes, handshakes_free)

@@ -15,7 +15,7 @@
 #include "common/address.h"
 #include "common/socket.h"
 
-/* Silence after which a client is probed; and the time for its answer. */
+/* The time of silence after which a client is probed, and the time for its answer. */
 #define KEEPALIVE_S 60
 
 /* Files of local sockets */
@@ -23,7 +23,7 @@
 #define LOCK_WAIT_MS  5000
 #define LOCK_RETRY_MS 10
 
-/* Returns %FALSE. @number: the errno */
+/* Sets an error for @number, an errno. Returns %FALSE. */
 static G_GNUC_PRINTF(4, 5) gboolean
 	set_local_error(const char *path, int number, GError **error, const char *format, ...)
 {
@@ -38,7 +38,7 @@ static G_GNUC_PRINTF(4, 5) gboolean
 	return FALSE;
 }
 
-/* Returns the lock of the directory, or -1. */
+/* Returns the descriptor that holds the lock of the directory, or -1 with an error set. */
 static int lock_directory(const char *path, const char *directory, GError **error)
 {
 	int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -90,7 +90,7 @@ static gboolean remove_stale(const char *path, GError **error)
 		number = errno;
 	if (fd >= 0)
 		close(fd);
-	/* EAGAIN: a process listens, and the queue of its clients is full */
+	/* EAGAIN: a process listens, but its queue of clients is full */
 	if (number == 0 || number == EAGAIN)
 		return set_local_error(
 			path, EADDRINUSE, error,
@@ -105,7 +105,7 @@ static gboolean remove_stale(const char *path, GError **error)
 	return TRUE;
 }
 
-/* The file has the mode from its first moment. */
+/* Binds @fd to a file that has its mode from the start. */
 static gboolean bind_with_mode(int fd, const char *path, mode_t mode)
 {
 	struct sockaddr_un address;
@@ -120,7 +120,7 @@ static gboolean bind_with_mode(int fd, const char *path, mode_t mode)
 	return bound;
 }
 
-/* Binds @fd to a file and listens there. The directory must be locked. */
+/* Binds @fd to a file, and listens there. The directory must be locked. */
 static gboolean open_file(int fd, const char *path, const char *directory,
 			  const SocketFileAccess *access, struct stat *out_made, GError **error)
 {
@@ -160,11 +160,12 @@ static gboolean set_option(int fd, int level, int option, int value)
 	return setsockopt(fd, level, option, &value, sizeof value) == 0;
 }
 
-/* A connection, or a socket that listens, and then those that are made from now on. */
+/* Sets the options of a connection, or of a listening socket, whose later connections inherit them.
+ */
 static void set_tcp_options(int fd)
 {
 	set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-	/* a client that has vanished is noticed in the end */
+	/* detect clients that have vanished */
 	set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
 	set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_S);
 	set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_S / 4);
@@ -195,7 +196,7 @@ void listener_free(Listener *self)
 {
 	if (self == NULL)
 		return;
-	/* while the socket listens, so that no process takes the file for a stale one */
+	/* remove the file while the socket listens, so that no process takes it for a stale one */
 	listener_withdraw(self);
 	if (self->source != 0)
 		g_source_remove(self->source);
@@ -203,14 +204,15 @@ void listener_free(Listener *self)
 	g_free(self);
 }
 
-/* An address of a family that this machine has not: no harm if the name has another. */
+/* Returns whether the machine lacks the address's family. This is no error if the name has another
+ * address. */
 static gboolean is_absent(int failure)
 {
 	return failure == EAFNOSUPPORT || failure == EADDRNOTAVAIL;
 }
 
-/* %FALSE with errno set if an address cannot be opened, or none can. @any: "*", which is one socket
- * for both families; an IPv6 address excludes IPv4 */
+/* Returns %FALSE with errno set if an address cannot be opened, or if there is none. @any: "*": one
+ * socket for both families; otherwise an IPv6 socket excludes IPv4 */
 static gboolean open_all(const struct addrinfo *addresses, gboolean any, GPtrArray *listeners)
 {
 	guint first = listeners->len;
@@ -243,7 +245,7 @@ static gboolean open_all(const struct addrinfo *addresses, gboolean any, GPtrArr
 gboolean listener_open(const char *host, guint16 port, GPtrArray *listeners, GError **error)
 {
 	gboolean any = g_str_equal(host, "*");
-	/* "*": IPv6 takes IPv4 in; a machine without IPv6 has IPv4 alone */
+	/* for "*", an IPv6 socket includes IPv4; without IPv6, an IPv4 socket is used */
 	const int families[] = {any ? AF_INET6 : AF_UNSPEC, AF_INET};
 	g_autofree char *service = g_strdup_printf("%u", port);
 
@@ -293,7 +295,7 @@ gboolean listener_open_local(const char *path, const SocketFileAccess *access, G
 		return FALSE;
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (is_abstract && fd >= 0) {
-		/* an abstract name ends with its last socket, so it is never stale */
+		/* the kernel drops an abstract name with its last socket, so it is never stale */
 		socklen_t length = socket_unix_address(path, &address);
 
 		is_open = bind(fd, (const struct sockaddr *)&address, length) == 0 &&
@@ -345,7 +347,7 @@ char *listener_address(const Listener *self)
 	if (address.sin6_family == AF_INET6)
 		getsockopt(self->fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6_only,
 			   &(socklen_t){sizeof v6_only});
-	/* for every address of IPv4 and IPv6; [::] is IPv6 only */
+	/* "*" is every address of IPv4 and IPv6; [::] is IPv6 only */
 	if (v6_only == 0 && IN6_IS_ADDR_UNSPECIFIED(&address.sin6_addr))
 		return g_strconcat(self->is_tls ? ADDRESS_TLS_PREFIX : "", "*", strrchr(name, ':'),
 				   NULL);
@@ -382,7 +384,8 @@ void listener_watch(Listener *self, ListenerReady ready, gpointer user_data)
 	source = g_unix_fd_source_new(self->fd, G_IO_IN);
 	g_source_set_callback(source, G_SOURCE_FUNC(on_acceptable), self, NULL);
 	/* otherwise GLib removes the socket from its poll while the callback runs, and wakes itself
-	 * each time, which is four system calls for each client; the callback runs no main loop */
+	 * each time, which costs four system calls for each client. The callback runs no main loop,
+	 * so it cannot recurse */
 	g_source_set_can_recurse(source, TRUE);
 	self->source = g_source_attach(source, NULL);
 }
@@ -397,7 +400,8 @@ int listener_accept(const Listener *self, Origin *out_origin)
 	if (connection < 0)
 		return -1;
 	if (self->is_adopted &&
-	    !self->is_local) /* it may have been made before the socket was ours */
+	    /* the connection may be older than set_tcp_options() on an adopted socket */
+	    !self->is_local)
 		set_tcp_options(connection);
 	*out_origin = origin_of_peer(connection, (const struct sockaddr *)&peer);
 	return connection;

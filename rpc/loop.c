@@ -3,15 +3,15 @@
 /*
  * An event loop, which gives its connections turns.
  *
- * A turn is short. A connection with more calls than fit into its turn is cut off and waits for
+ * A turn is short. A connection with more calls than fit into its turn is cut off, and waits for
  * another turn. In each round, connections that have just become readable have their turns first,
- * then one that was cut off. So a client with few calls has a short wait, and every connection gets
- * turns. parking.h describes calls that wait for IDs.
+ * and then one cut-off connection has a turn. So clients with few calls wait briefly, and every
+ * connection gets turns. parking.h describes calls that wait for IDs.
  *
  * A costly call, such as a batch of 128-bit IDs, takes many times as long as a turn. It is
- * deferred: its connection enters a queue, and the costly calls of that queue have a short slice of
- * time in each round. So a cheap call waits for at most one costly call of this queue and one of
- * each queue of parked calls, however many connections make costly calls.
+ * deferred: its connection enters a queue, and the queue gets a short slice of time in each round.
+ * So a cheap call waits for at most one costly call of this queue and of each queue of parked
+ * calls, however many connections make costly calls.
  */
 #include "rpc/loop.h"
 
@@ -33,36 +33,36 @@
 #define MAX_EVENTS 256
 #define READ_BYTES (64 * 1024)
 
-/* A turn after its first answer: time for some ten of the dearer calls, or many hundreds of the
- * cheap ones. */
+/* The length of a turn after its first answer: enough for about ten of the slower calls, or many
+ * hundreds of the fast ones. */
 #define TURN_US 50
 
-/* Time that is shared out if many connections have become readable at once, and the shortest share.
- * The last connection waits for all the others. */
+/* The total time of the turns if many connections have become readable at once, and the shortest
+ * turn. The last connection waits for all others. */
 #define ROUND_US    1000
 #define MIN_TURN_US 10
 
-/* Time for costly calls between two polls of the sockets. The last call can exceed it. While costly
- * calls wait, cut-off connections get the same time instead of one turn. */
+/* The time for costly calls between two polls of the sockets, which the last call can exceed. While
+ * costly calls wait, cut-off connections get the same time instead of one turn. */
 #define SLICE_US 500
 
-/* Time for the last answers after the time limit of a drain. */
+/* The time for the last answers after the time limit of a drain. */
 #define LAST_ANSWERS_US 1000000
 
 #define FRAME_TOO_LONG "incomplete message for too long"
 
 /*
- * A connection and its loop's state of it. The fields of every pass are together in 64 bytes: with
- * thousands of connections, a pass begins with loading memory that is not in the caches.
+ * A connection, and the loop's state for it. The fields that every pass needs are together in 64
+ * bytes: with thousands of connections, they are not in the caches when a pass begins.
  */
 typedef struct {
 	Connection connection;
-	guint32 events;     /* that epoll watches for */
-	guint waits : 1;    /* for the server; connection-limits.c knows */
+	guint32 events;     /* events that epoll watches for */
+	guint waits : 1;    /* waits for the server, as connection-limits.c knows */
 	guint is_local : 1; /* connection-limits.c needs the time of each pass */
 	QueuePlace place;
-	ConnectionEntry *entry; /* NULL: none */
-	GList all_link;         /* in the loop's queue of all */
+	ConnectionEntry *entry; /* NULL: not counted by connection-limits.c */
+	GList all_link;         /* link in the loop's queue of all connections */
 	gint64 frame_until_us;  /* deadline of a message that took several turns; 0: none */
 } LoopConnection;
 
@@ -70,14 +70,15 @@ G_STATIC_ASSERT(offsetof(LoopConnection, place.queue) + sizeof(Queue) -
 			offsetof(LoopConnection, connection.fd) <=
 		64);
 
-/* (nullable): the connection at @place. */
+/* Returns: (nullable): the connection at @place. */
 static LoopConnection *loop_connection_at(QueuePlace *place)
 {
 	return place == NULL ? NULL
 			     : G_STRUCT_MEMBER_P(place, -(glong)offsetof(LoopConnection, place));
 }
 
-/* Whether a call waits, or the last reply was sent. */
+/* Returns whether the connection takes no calls, because a call waits or the last reply was sent.
+ */
 static gboolean loop_connection_takes_no_calls(const LoopConnection *self)
 {
 	return parking_holds(&self->place) || self->place.queue == QUEUE_LINGER;
@@ -91,7 +92,7 @@ static void loop_connection_watch(LoopConnection *self, int poller, guint32 even
 	poller_change(poller, self->connection.fd, self, events);
 }
 
-/* A connection that waits for the server is silent, but not idle. */
+/* Records whether the connection waits for the server: it is then silent, but not idle. */
 static void loop_connection_set_waits(LoopConnection *self, gboolean waits)
 {
 	if (self->waits == (guint)waits)
@@ -108,11 +109,11 @@ struct _Loop {
 	Inbox *inbox;
 	_Atomic guint n_connections;
 	_Atomic guint64 rounds;
-	_Atomic int failure; /* an errno: the thread could not go on */
+	_Atomic int failure; /* errno with which the thread failed; 0: it has not */
 	_Atomic guint n_parked;
 	LoopFailed failed;
 	gpointer user_data;
-	/* of the thread */
+	/* used by the thread only */
 	Counters *counters;
 	ConnectionShared shared;
 	Queues queues;
@@ -122,15 +123,16 @@ struct _Loop {
 	gboolean draining;
 	gint64 drain_deadline_at_us;
 	gint64 round_at_us; /* time of the last poll; monotonic */
-	gint64 turn_us;     /* turn of the connections that are served now */
+	gint64 turn_us;     /* length of the turns in this round */
 };
 
-/* g_get_monotonic_time() takes twice the instructions, and each pass reads the clock twice. */
+/* Reads the clock. g_get_monotonic_time() takes twice the instructions, and each pass reads the
+ * clock twice. */
 static inline gint64 now_us(void)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_MONOTONIC, &now); /* fails for a wrong argument only */
+	clock_gettime(CLOCK_MONOTONIC, &now); /* fails only for invalid arguments */
 	return now.tv_sec * G_TIME_SPAN_SECOND + now.tv_nsec / 1000;
 }
 
@@ -187,7 +189,7 @@ void loop_free(Loop *self)
 	g_free(self);
 }
 
-/* Other threads */
+/* For other threads */
 
 void loop_add(Loop *self, const InboxConnection *connection)
 {
@@ -242,7 +244,7 @@ static void end_connection(Loop *self, LoopConnection *client)
 	queues_leave(&self->queues, &client->place);
 	g_queue_unlink(&self->all, &client->all_link);
 	connection_limits_remove(client->entry);
-	connection_clear(&client->connection); /* closing takes it out of epoll */
+	connection_clear(&client->connection); /* closing also removes it from epoll */
 	g_free(client);
 	atomic_fetch_sub(&self->n_connections, 1);
 }
@@ -256,7 +258,7 @@ static void start_lingering(Loop *self, LoopConnection *client)
 	connection_half_close(&client->connection);
 	loop_connection_set_waits(client, FALSE);
 	loop_connection_watch(client, self->poller, EPOLLIN);
-	queues_set_time(&self->queues, 0); /* the time begins now */
+	queues_set_time(&self->queues, 0); /* the time limit begins now */
 	queues_enter(&self->queues, &client->place, QUEUE_LINGER);
 }
 
@@ -269,8 +271,8 @@ static void note_closed(Loop *self, LoopConnection *client, Counter counter, con
 	log_event(LOG_CONNECTION_CLOSED, log_text("reason", reason), log_text("peer", peer));
 }
 
-/* Queues a connection after a pass by what it waits for, or ends it. @pass: (nullable): NULL if
- * only replies were sent, so no call was parked */
+/* Puts a connection into the queue for the event that it waits for, or ends it. @pass: (nullable):
+ * NULL if only replies were sent, so no call was parked */
 static void queue_connection(Loop *self, LoopConnection *client, ConnectionState state,
 			     const RpcPass *pass)
 {
@@ -283,7 +285,7 @@ static void queue_connection(Loop *self, LoopConnection *client, ConnectionState
 			start_lingering(self, client);
 			return;
 		}
-		state = CONNECTION_CUT_OFF; /* calls that have arrived are answered, turn by turn */
+		state = CONNECTION_CUT_OFF; /* answer the calls that have arrived, turn by turn */
 	}
 	if (state == CONNECTION_ENDED && connection->bad != NULL) {
 		counters_add(self->counters, stream_bad_counter(connection->bad), 1);
@@ -314,7 +316,7 @@ static void queue_connection(Loop *self, LoopConnection *client, ConnectionState
 		queue = QUEUE_CUT_OFF;
 	else
 		queue = connection->in != NULL || connection->in_record ? QUEUE_FRAME : QUEUE_IDLE;
-	/* with TLS a turn can be cut off within a message: the message keeps its deadline then */
+	/* with TLS, a connection can be cut off within a message, which then keeps its deadline */
 	if (connection->is_tls) {
 		if (connection->consumed || queue == QUEUE_IDLE)
 			client->frame_until_us = 0;
@@ -334,8 +336,8 @@ static void queue_connection(Loop *self, LoopConnection *client, ConnectionState
 		queues_enter(&self->queues, &client->place, queue);
 }
 
-/* Makes a pass. Its calls took the time from @since_us, at which they were polled, cut off or
- * parked, until their replies were sent, or kept for a client that does not read. */
+/* Makes a pass, and counts the durations of its calls: from @since_us, when they were polled, cut
+ * off or parked, until their replies were sent, or kept for a client that does not read. */
 static ConnectionState run_pass(Loop *self, LoopConnection *client, RpcPass *pass, gboolean read,
 				gint64 since_us)
 {
@@ -408,8 +410,8 @@ static G_NO_INLINE void empty_inbox(Loop *self)
 			continue;
 		}
 		queues_enter(&self->queues, &client->place, QUEUE_IDLE);
-		/* calls can have been read with the end of the handshake: epoll does not report
-		 * them */
+		/* calls may have been read together with the end of the handshake, and epoll does
+		 * not report them */
 		if (self->draining || added->tls != NULL)
 			serve_connection(self, client, TRUE, self->round_at_us);
 	}
@@ -422,7 +424,7 @@ static G_NO_INLINE void empty_inbox(Loop *self)
 	for (GList *link = self->all.head, *next; link != NULL; link = next) {
 		LoopConnection *client = link->data;
 
-		next = link->next; /* the pass can end the connection */
+		next = link->next; /* the pass can free the connection */
 		if (!loop_connection_takes_no_calls(client))
 			serve_connection(self, client, TRUE, self->round_at_us);
 	}
@@ -464,9 +466,9 @@ static void handle_event(Loop *self, const struct epoll_event *event)
 	} else if (client->place.queue == QUEUE_LINGER) {
 		if (!connection_discard(&client->connection, &self->shared))
 			end_connection(self, client);
-		/* Its calls wait, parked or for a turn. It is not read, but takes replies to
-		 * earlier calls, or was reset. If the client has closed it in order, its call keeps
-		 * its place. */
+		/* A call of the connection is parked or waits for a turn, so it is not read. It
+		 * accepts replies to earlier calls, or was reset. If the client has closed its
+		 * side, the call stays in its queue. */
 	} else if ((event->events & (EPOLLERR | EPOLLHUP)) != 0) {
 		end_connection(self, client);
 	} else if (client->place.queue == QUEUE_WRITE) {
@@ -481,7 +483,8 @@ static void handle_event(Loop *self, const struct epoll_event *event)
 	}
 }
 
-/* Answers the calls that wait, with the IDs that there are, and has all connections leave. */
+/* Answers the waiting calls with the IDs that are available, and calls @leave for all connections.
+ */
 static void leave_all(Loop *self, LeaveFunc leave)
 {
 	gint64 until_us = g_get_monotonic_time() + LAST_ANSWERS_US;
@@ -513,8 +516,9 @@ static G_NO_INLINE void serve_queues(Loop *self)
 
 	parking_retry(&self->parking, serve_parked, self);
 
-	/* Connections that wait only for their turn: one that was cut off, or, while costly calls
-	 * wait, as many as SLICE_US allows; and as many costly calls, one for each connection. */
+	/* Serve connections that wait only for their turn: one cut-off connection, or, while costly
+	 * calls wait, cut-off connections for SLICE_US; then costly calls for SLICE_US, one for
+	 * each connection. */
 	is_costly = head_of(self, QUEUE_COSTLY) != NULL;
 	until_us = is_costly ? now_us() + SLICE_US : 0;
 	while ((head = head_of(self, QUEUE_CUT_OFF)) != NULL) {
@@ -538,17 +542,17 @@ static G_NO_INLINE void serve_queues(Loop *self)
 		    start_lingering);
 	end_expired(self, QUEUE_FRAME, COUNTER_CLOSED_FRAME_TIMEOUT, FRAME_TOO_LONG,
 		    start_lingering);
-	/* a client that reads nothing would not see the end either */
+	/* no half close: a client that reads nothing would not notice it */
 	end_expired(self, QUEUE_WRITE, COUNTER_CLOSED_WRITE_TIMEOUT, "takes no replies",
 		    end_connection);
 	while ((head = loop_connection_at(queues_expired(&self->queues, QUEUE_LINGER))) != NULL)
 		end_connection(self, head);
-	if (!parking_is_behind(&self->parking)) /* else they are tried again at once */
+	if (!parking_is_behind(&self->parking)) /* otherwise they are tried again at once */
 		retry_timer_set(&self->retry_timer, parking_retry_at_us(&self->parking));
 	atomic_store_explicit(&self->n_parked, parking_n(&self->parking), memory_order_relaxed);
 }
 
-/* Waits for events, and handles them. %FALSE: it cannot wait, see LoopStatus. */
+/* Waits for events, and handles them. Returns %FALSE if waiting failed, see LoopStatus. */
 static gboolean make_round(Loop *self)
 {
 	struct epoll_event events[MAX_EVENTS];
@@ -569,7 +573,7 @@ static gboolean make_round(Loop *self)
 	self->turn_us = TURN_US;
 	if (self->has_mail)
 		empty_inbox(self);
-	/* n_parked is set once more after the last parked call */
+	/* also set n_parked after the last parked call */
 	if (!queues_are_empty(&self->queues) || self->retry_timer.at_us != 0 ||
 	    parking_is_behind(&self->parking) || self->n_parked > 0)
 		serve_queues(self);

@@ -16,39 +16,40 @@ typedef struct _Loop Loop;
 typedef void (*LoopFailed)(gpointer user_data);
 
 /* @service: copied
- * @counters: borrowed, of this loop alone
- * @failed: called if the loop cannot go on
+ * @counters: borrowed, for this loop only
+ * @failed: called if the loop cannot continue
  * Returns: (transfer full): a loop whose thread has not started, or %NULL with a GIOError set */
 Loop *loop_new(const RpcService *service, const RpcLimits *limits, Counters *counters,
 	       LoopFailed failed, gpointer user_data, GError **error);
 
-/* The thread must have ended, or never have started. */
+/* The thread must have ended, or must never have been started. */
 void loop_free(Loop *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Loop, loop_free)
 
-/* %TRUE, or %FALSE with a GIOError set. */
+/* Starts the thread. Returns %FALSE with a GIOError set on failure. */
 gboolean loop_start(Loop *self, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Waits for the end of the thread after loop_drain(). */
 void loop_join(Loop *self);
 
-/* Any thread: takes a connected non-blocking socket with its state. With TLS, the handshake must be
- * done. */
+/* Any thread: takes over a connected non-blocking socket with its state. With TLS, the handshake
+ * must be complete. */
 void loop_add(Loop *self, const InboxConnection *connection);
 
 typedef struct {
-	guint n_connections; /* with those in its inbox */
+	guint n_connections; /* including those in its inbox */
 	guint n_parked;      /* connections with a parked call */
-	guint64 rounds;      /* it makes one when it is woken */
-	int failure;         /* the errno with which the thread has failed; 0: it has not */
+	guint64 rounds;      /* rounds so far; it makes one when it is woken */
+	int failure;         /* the errno with which the thread failed; 0: it has not */
 } LoopStatus;
 
-/* Any thread. */
+/* Any thread: returns the current status. */
 LoopStatus loop_status(const Loop *self);
 
-/* Any thread: has parked calls tried again. */
+/* Any thread: lets the loop retry parked calls. */
 void loop_wake(Loop *self);
 
-/* Any thread: has the loop answer the calls that have arrived, half close each connection when its
- * replies are sent, and all of them after @timeout_ms; and end, at most QUEUES_LINGER_MS later. */
+/* Any thread: begins a drain. The loop answers the calls that have arrived, and half closes each
+ * connection when its replies are sent, and all connections after @timeout_ms. It ends at most
+ * QUEUES_LINGER_MS later. */
 void loop_drain(Loop *self, gint64 timeout_ms);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rpc/parking.h"
 
-/* Parked connections that are tried before the others are served. */
+/* The most parked connections that are tried before other connections are served. */
 #define MAX_RETRIES 16
 
 void parking_init(Parking *self, Queues *queues, guint turn_ids, gboolean batches_apart)
@@ -28,8 +28,8 @@ gboolean parking_park(Parking *self, QueuePlace *place, const RpcPass *pass)
 		return FALSE;
 	}
 
-	/* the wait begins now, not at the last reading of the clock: the process can have been
-	 * stopped in between */
+	/* the wait begins now, not at the last reading of the clock: the process may have been
+	 * stopped since */
 	queues_set_time(self->queues, 0);
 	place->retry_at_us = pass->wait.wait_ns == 0
 				     ? G_MAXINT64
@@ -56,7 +56,7 @@ static gint64 due_us(const QueuePlace *place)
 	return MIN(place->retry_at_us, place->deadline_at_us);
 }
 
-/* Returns the call for IDs that is tried next; NULL: none waits. */
+/* Returns the call for IDs that is tried next; NULL: no call waits. */
 static QueuePlace *next_for_ids(const Parking *self)
 {
 	QueuePlace *single = queues_head(self->queues, QUEUE_SINGLE);
@@ -69,7 +69,7 @@ static QueuePlace *next_for_ids(const Parking *self)
 		queues_has_run_out(self->queues, single) || queues_has_run_out(self->queues, batch);
 	if (!self->batches_apart && !has_run_out)
 		return self->single_ids > 0 ? single : batch;
-	/* many batches whose time limit is over must not delay single IDs */
+	/* many expired batches must not delay single IDs */
 	if (self->single_ids > 0 && single->retry_at_us <= queues_now_us(self->queues))
 		return single;
 	if (self->batches_apart)
@@ -77,7 +77,8 @@ static QueuePlace *next_for_ids(const Parking *self)
 	return single->deadline_at_us <= batch->deadline_at_us ? single : batch;
 }
 
-/* Returns the same call if there can be IDs for it by now, or if its time limit is over. */
+/* Returns the call for IDs that is tried next, if IDs may be available for it or its time limit is
+ * over. */
 static QueuePlace *next_due(const Parking *self)
 {
 	QueuePlace *next = next_for_ids(self);
@@ -87,7 +88,7 @@ static QueuePlace *next_due(const Parking *self)
 	return next;
 }
 
-/* Tries again the call that waits at @place. */
+/* Retries the call that waits at @place. */
 static RpcPass retry_call(Parking *self, QueuePlace *place, ParkingRun run, gpointer user_data)
 {
 	Queue queue = place->queue;
@@ -106,7 +107,8 @@ static RpcPass retry_call(Parking *self, QueuePlace *place, ParkingRun run, gpoi
 
 	drawn = (guint)MIN(pass.n_drawn, pass.allowance.quota);
 	if (queue == QUEUE_BATCH && pass.n_answered > 0)
-		drawn = MAX(drawn, 1); /* so that a single ID follows a refused batch, too */
+		/* at least 1, so that a single ID also follows a refused batch */
+		drawn = MAX(drawn, 1);
 	if (queue == QUEUE_BATCH)
 		self->single_ids = MIN(self->single_ids + drawn, self->turn_ids);
 	else
@@ -114,7 +116,7 @@ static RpcPass retry_call(Parking *self, QueuePlace *place, ParkingRun run, gpoi
 	return pass;
 }
 
-/* Returns the first call aside if it can be answered by now, or if its time limit is over. */
+/* Returns the first call aside if it may be answered now, or if its time limit is over. */
 static QueuePlace *next_aside(const Parking *self)
 {
 	QueuePlace *head = queues_head(self->queues, QUEUE_ASIDE);
@@ -131,7 +133,7 @@ void parking_retry(Parking *self, ParkingRun run, gpointer user_data)
 
 	for (guint tries = 0; next != NULL && !pass.was_costly && tries < MAX_RETRIES; tries++) {
 		pass = retry_call(self, next, run, user_data);
-		/* if the first call must go on waiting, so must the others */
+		/* if the first call must wait longer, so must the others */
 		if (pass.wait.what_for != RPC_WAIT_NONE && pass.n_answered == 0)
 			self->woken_aside = FALSE;
 		next = next_aside(self);

@@ -79,7 +79,7 @@ void retry_timer_silence(RetryTimer *self)
 struct _Inbox {
 	int fd;
 	pthread_mutex_t lock;
-	InboxMail mail; /* under the lock */
+	InboxMail mail; /* protected by the lock */
 };
 
 void inbox_connection_close(InboxConnection *self)
@@ -162,7 +162,7 @@ void inbox_take(Inbox *self, InboxMail *out_mail)
 	};
 	guint64 count;
 
-	/* first: mail that comes later makes the descriptor readable again */
+	/* read first: later mail makes the descriptor readable again */
 	if (read(self->fd, &count, sizeof count) < 0 && errno != EAGAIN)
 		g_critical("cannot read a loop's eventfd: %s", g_strerror(errno));
 	pthread_mutex_lock(&self->lock);

@@ -15,33 +15,34 @@
 /* Returns the descriptor of an epoll instance, or -1 with a GIOError set. */
 int poller_new(GError **error);
 
-/* Watches @fd until it is closed, for EPOLLIN at first; its events carry @tag. %FALSE with a
- * GIOError set. */
+/* Watches @fd until it is closed, at first for EPOLLIN. Its events carry @tag. Returns %FALSE with
+ * a GIOError set on failure. */
 gboolean poller_add(int self, int fd, void *tag, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Watches for other events. @fd was added with this @tag. */
+/* Changes the events to watch for. @tag: as in poller_add() */
 void poller_change(int self, int fd, void *tag, guint32 events);
 
-/* A timer that an epoll can wait for, finer than epoll's own limit of whole milliseconds: for the
- * time at which the clock can allow what the first parked call waits for. */
+/* A timer for epoll that is more precise than epoll_wait()'s milliseconds. It fires when the clock
+ * can allow the IDs for the first parked call. */
 typedef struct {
-	int fd;       /* readable when it is time */
+	int fd;       /* readable when the timer has fired */
 	gint64 at_us; /* monotonic; 0: off */
 } RetryTimer;
 
-/* @poller: watches it; its events carry @self. %FALSE with a GIOError set. */
+/* @poller: watches the timer; its events carry @self. Returns %FALSE with a GIOError set on
+ *   failure. */
 gboolean retry_timer_init(RetryTimer *self, int poller, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* @at_us: 0: never. Makes no system call if the timer is set to it already. */
+/* Sets the timer to @at_us; 0: off. Makes no system call if nothing changes. */
 void retry_timer_set(RetryTimer *self, gint64 at_us);
 
 /* Resets the timer after its descriptor was readable. */
 void retry_timer_silence(RetryTimer *self);
 
 /*
- * The three system calls that each pass makes; they set errno. The C library's wrappers are
- * cancellation points, which cost 45 instructions a call in a process with threads. No thread is
- * cancelled here.
+ * The three system calls of each pass, which set errno. The C library's wrappers are cancellation
+ * points, which cost 45 instructions each in a process with threads. These are not, because no
+ * thread is cancelled here.
  */
 
 static inline gssize poller_recv(int fd, void *bytes, gsize length, int flags)
@@ -59,12 +60,13 @@ static inline int poller_wait(int self, struct epoll_event *events, int most, in
 	return (int)syscall(SYS_epoll_pwait, self, events, most, timeout_ms, NULL, 0);
 }
 
-/* Messages from other threads to a loop or to the thread of the handshakes. They wake it. */
+/* Messages from other threads to a loop or to the handshake thread. They wake the receiving thread.
+ */
 typedef struct _Inbox Inbox;
 
 typedef struct {
 	int fd;
-	TlsStream *tls;         /* NULL: plain */
+	TlsStream *tls;         /* NULL: no TLS */
 	ConnectionEntry *entry; /* NULL: not counted by connection-limits.c */
 } InboxConnection;
 
@@ -72,8 +74,8 @@ typedef struct {
 void inbox_connection_close(InboxConnection *self);
 
 typedef struct {
-	GArray *connections; /* of InboxConnection */
-	gboolean wake;       /* parked calls can be answered */
+	GArray *connections; /* (element-type InboxConnection) */
+	gboolean wake;       /* parked calls may be answerable */
 	gboolean drain;
 	gint64 drain_timeout_ms;
 } InboxMail;
@@ -81,18 +83,18 @@ typedef struct {
 void inbox_mail_clear(InboxMail *self);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(InboxMail, inbox_mail_clear)
 
-/* @poller: watches it while there is mail; its events carry the inbox. (transfer full), or %NULL
- * with a GIOError set. */
+/* @poller: reports an event with the inbox as its tag while there is mail. Returns: (transfer
+ * full): or %NULL with a GIOError set. */
 Inbox *inbox_new(int poller, GError **error);
 
-/* Closes the sockets that were not taken, and removes them from their connection limits. */
+/* Closes the sockets that are still in it, and removes them from their connection limits. */
 void inbox_free(Inbox *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Inbox, inbox_free)
 
-/* Any thread: takes the connection. */
+/* Any thread: takes over the connection. */
 void inbox_add_connection(Inbox *self, const InboxConnection *connection);
 void inbox_wake(Inbox *self);
 void inbox_drain(Inbox *self, gint64 timeout_ms);
 
-/* The receiving thread. @out_mail: (out): inbox_mail_clear() frees it */
+/* The receiving thread only: takes all mail. @out_mail: (out): free it with inbox_mail_clear() */
 void inbox_take(Inbox *self, InboxMail *out_mail);

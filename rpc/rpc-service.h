@@ -7,23 +7,25 @@
 #include "rpc/counters.h"
 
 /*
- * The boundary between the event loops and the service: the limits, what a pass carries, and how
- * calls are answered. A pass is an argument from the loop to the service and back; no function
- * keeps a pointer to one.
+ * The boundary between the event loops and the service: the limits, the data of a pass, and the
+ * functions that answer calls. A pass is an argument from the loop to the service and back; no
+ * function keeps a pointer to one.
  */
 
 /* Time limits are 1 or more unless their comment allows 0. */
 typedef struct {
-	gsize max_frame_bytes;   /* of a message, framed or not */
-	guint max_depth;         /* of nested structs and containers */
-	gsize max_pending_bytes; /* of replies that a client does not take: then it is not read */
-	gint64 max_wait_ms;      /* how long a call may wait for IDs; 0: it does not wait */
-	guint turn_ids;          /* that a connection may draw before those that wait after it */
-	gboolean batches_apart;  /* batches and single IDs come from different places: neither
-				    waits for the other */
-	gint64 frame_timeout_ms; /* from the first byte of a message to its last */
-	gint64 write_timeout_ms; /* while the client takes none of its replies */
-	gint64 idle_timeout_ms;  /* between messages; 0: no limit */
+	gsize max_frame_bytes; /* most bytes of a message, framed or not */
+	guint max_depth;       /* deepest nesting of structs and containers */
+	/* if more bytes of replies are unsent, the client's calls are not read */
+	gsize max_pending_bytes;
+	gint64 max_wait_ms; /* longest wait of a call for IDs; 0: no wait */
+	guint turn_ids;     /* IDs that a connection may draw while others wait */
+	/* batches and single IDs come from different buffers, so neither waits for the other */
+	gboolean batches_apart;
+	gint64 frame_timeout_ms; /* longest time from the first byte of a message to its last */
+	/* longest time in which the client accepts no bytes of its replies */
+	gint64 write_timeout_ms;
+	gint64 idle_timeout_ms; /* longest time between messages; 0: no limit */
 } RpcLimits;
 
 /* How many costly calls a pass can answer. The next one is deferred. */
@@ -31,7 +33,7 @@ typedef enum { RPC_COSTLY_ALL, RPC_COSTLY_ONE, RPC_COSTLY_NONE } RpcCostly;
 
 /* The loop's rules for the calls of one pass. */
 typedef struct {
-	gboolean others_wait;     /* for IDs: a call for IDs waits after them ... */
+	gboolean others_wait;     /* others wait for IDs, so a call for IDs waits after them ... */
 	guint quota;              /* ... but may draw this number of IDs first */
 	gboolean single_may_pass; /* ... and a call for one ID need not wait for them */
 	gboolean batch_may_pass;  /* ... and a call for a batch need not wait for them */
@@ -41,59 +43,61 @@ typedef struct {
 } RpcAllowance;
 
 typedef enum {
-	RPC_WAIT_NONE,   /* no call waits */
+	RPC_WAIT_NONE,   /* the next call does not wait */
 	RPC_WAIT_SINGLE, /* for one ID */
 	RPC_WAIT_BATCH,  /* for several IDs */
 	RPC_WAIT_ASIDE,  /* for something other than IDs: no call waits after this one */
-	RPC_WAIT_TURN,   /* for the turn of a costly call: it is deferred */
+	RPC_WAIT_TURN,   /* a costly call that waits for its turn: it is deferred */
 } RpcWaitFor;
 
 typedef struct {
 	RpcWaitFor what_for;
-	gint64 wait_ns; /* until another try makes sense; 0: until something changes. Not of TURN */
+	gint64 wait_ns; /* time until another try makes sense; 0: until an event. Unused for TURN */
 } RpcWait;
 
 /*
- * One pass of a connection: one activation by its loop, which answers the calls that are there.
- * Everything is 0 at first.
+ * One pass of a connection: one activation by its loop, which answers the calls that have arrived.
+ * Initialise it with zeros.
  */
 typedef struct {
 	/* from the loop */
 	RpcAllowance allowance;
-	gint64 turn_us; /* time for calls from the first answer on, before it is others' turn */
+	gint64 turn_us; /* length of the turn, from the first answer on */
 	/* from the connection */
 	const guint8 *bytes; /* received and not consumed before this pass */
 	gsize length;
-	gsize room;      /* no call is answered after this number of bytes in @out; 1 or more */
+	gsize room;      /* calls are answered until @out has this many bytes; 1 or more */
 	GByteArray *out; /* replies are appended */
 	gboolean framed;
 	gsize max_message_bytes;
 	/* results */
-	gsize consumed;      /* bytes of finished messages; the others are handed in again */
-	guint n_answered;    /* calls, with a result or an exception */
-	guint64 n_drawn;     /* IDs */
+	/* bytes of completed messages; the caller passes the other bytes again */
+	gsize consumed;
+	guint n_answered;    /* number of calls answered with a result or an exception */
+	guint64 n_drawn;     /* number of IDs drawn */
 	gboolean was_costly; /* a costly call was answered */
-	RpcWait wait;        /* of the next call */
-	const char *bad;     /* why the connection ends; NULL: it goes on */
+	RpcWait wait;        /* the next call waits for this */
+	const char *bad;     /* why the connection must be closed; NULL: it continues */
 	/* private to stream.c */
-	gint64 turn_ends_us; /* 0: the clock was not read yet */
-	guint n_quick;       /* usual calls answered since it was read */
+	gint64 turn_ends_us; /* end of the turn; 0: the clock was not read yet */
+	guint n_quick;       /* usual calls answered since the clock was read */
 } RpcPass;
 
-/* Whether the next call may wait. Calls after the first have not waited for long. */
+/* Returns whether the next call may wait. The last chance applies only to the first call: later
+ * ones have not waited long. */
 static inline gboolean rpc_pass_may_wait(const RpcPass *self)
 {
 	return !self->allowance.closing && (!self->allowance.last_chance || self->n_answered > 0);
 }
 
-/* Whether the next call is deferred if it is costly. */
+/* Returns whether the next call is deferred if it is costly. */
 static inline gboolean rpc_pass_defers(const RpcPass *self)
 {
 	return self->allowance.costly == RPC_COSTLY_NONE ||
 	       (self->allowance.costly == RPC_COSTLY_ONE && self->was_costly);
 }
 
-/* How many more IDs may be drawn while others wait for them. */
+/* Returns how many more IDs may be drawn while others wait for IDs. */
 static inline guint rpc_pass_ids_left(const RpcPass *self)
 {
 	return self->allowance.quota - (guint)MIN(self->allowance.quota, self->n_drawn);
@@ -101,33 +105,38 @@ static inline guint rpc_pass_ids_left(const RpcPass *self)
 
 /* A complete message that was scanned. */
 typedef struct {
-	const guint8 *bytes; /* without the length of its frame */
+	const guint8 *bytes; /* the message, without the frame's length */
 	MessageHeader header;
-	gsize taken;     /* of the connection's bytes, with its frame; 0: only a frame would tell */
-	const char *bad; /* what is wrong with its arguments; NULL: nothing */
+	/* bytes to consume, including the frame's length; 0: unknown, because the message is not
+	 * framed */
+	gsize taken;
+	const char *bad; /* what is wrong with the message; NULL: it is valid */
 } Message;
 
-/* A call that waits, decoded, in one block of memory that g_free() frees. */
+/* A decoded call that waits. It is one block of memory, to be freed with g_free(). */
 typedef struct _ParkedCall ParkedCall;
 
 typedef enum {
-	RPC_ANSWERED, /* one call or more; RpcPass.consumed and n_answered have moved */
-	RPC_WAITS,    /* RpcPass.wait tells for what; calls before it can have been answered */
-	RPC_UNUSUAL,  /* nothing was done: answer_message() answers this call */
+	/* one or more calls were answered; RpcPass.consumed and n_answered are updated */
+	RPC_ANSWERED,
+	RPC_WAITS,   /* a call waits for RpcPass.wait; calls before it may have been answered */
+	RPC_UNUSUAL, /* nothing was done: use answer_message() for this call */
 } RpcOutcome;
 
-/* What is served. Each loop has a handler of its own. */
+/* The functions that answer calls. Each loop has its own handler. */
 typedef struct {
 	/* (transfer full). @counters: the loop's, outlive the handler */
 	gpointer (*new_handler)(gpointer user_data, Counters *counters);
 	void (*free_handler)(gpointer handler);
-	/* Answers the calls at the front, if their bytes are those that most clients send.
-	 * @out_parked: (out) (transfer full): set if the outcome is RPC_WAITS, in all three. */
+	/* Answers the first calls in the bytes of @pass, if they have the form that most clients
+	 * send.
+	 * @out_parked: (out) (transfer full): set if the outcome is RPC_WAITS; likewise in the next
+	 *   two functions. */
 	RpcOutcome (*answer_usual)(gpointer handler, RpcPass *pass, ParkedCall **out_parked);
-	/* Answers the message at the front. */
+	/* Answers @message, the first one. */
 	RpcOutcome (*answer_message)(gpointer handler, const Message *message, RpcPass *pass,
 				     ParkedCall **out_parked);
-	/* Tries again the call at the front, which has waited. @parked: consumed */
+	/* Retries the first call, which was parked. @parked: consumed */
 	RpcOutcome (*answer_parked)(gpointer handler, ParkedCall *parked, RpcPass *pass,
 				    ParkedCall **out_parked);
 	gpointer user_data;

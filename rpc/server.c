@@ -13,48 +13,50 @@
 #include "common/socket.h"
 #include "rpc/handshakes.h"
 
-/* Connections accepted before the main loop goes on. */
+/* The most connections accepted before the main loop continues. */
 #define ACCEPT_BATCH 256
 
-/* Pause after an accept failed because the system was out of something. */
+/* The pause after an accept that failed because the system lacked a resource. */
 #define PAUSE_MS 100
 
-/* Pause while loops close connections that were shut down to make room, and the most of these
+/* The pause while loops close connections that were shut down to make room, and the most such
  * pauses when the server stops. */
 #define ROOM_PAUSE_MS   1
 #define MOST_LAST_TRIES 100
 
-/* Time between the last accept on a socket that another process keeps and the closing of all silent
- * connections: a client that has just connected makes its first call. */
+/* The time for a first call on a socket that another process keeps open: silent connections are
+ * closed this long after the last accept. */
 #define FIRST_CALL_MS 250
 
-/* From this number of connections on, their memory is given back when most of them have gone. The
- * number is checked at this interval. */
+/* After this many connections, their memory is returned to the system when most of them are closed.
+ * The number of connections is checked at this interval. */
 #define FLOOD_CONNECTIONS 64
 #define FLOOD_CHECK_S     5
 
-/* The file of the descriptor in reserve. */
+/* The file that the reserve descriptor opens. */
 #define RESERVE "/dev/null"
 
 struct _RpcServer {
-	GPtrArray *loops;    /* of Loop; does not change, since other threads read it */
-	guint n_running;     /* the first loops run */
-	GArray *loop_rounds; /* of guint64: the rounds of the last rpc_server_responds() */
+	/* (element-type Loop): does not change, because other threads read it */
+	GPtrArray *loops;
+	guint n_running; /* how many loops run, beginning with the first */
+	/* (element-type guint64): each loop's rounds at the last rpc_server_responds() */
+	GArray *loop_rounds;
 	ConnectionLimits *connections;
 	ConnectionLimitsConfig limits;
 	gint64 handshake_timeout_ms;
 	TlsContext *tls;        /* NULL: no address uses TLS */
 	Handshakes *handshakes; /* NULL: no address uses TLS, or not started */
 	Counters *handshake_counters;
-	pthread_mutex_t allow_lock; /* the thread of the handshakes reads it too */
-	AllowList *allow;           /* under the lock; NULL: every client may connect */
-	guint peak;                 /* of connections, since memory was given back */
-	guint flood_source;         /* 0: there was no flood */
+	pthread_mutex_t allow_lock; /* the handshake thread also reads the list */
+	AllowList *allow;           /* protected by the lock; NULL: every client may connect */
+	guint peak;                 /* most connections since memory was last returned */
+	guint flood_source;         /* timer that checks the number of connections; 0: not needed */
 	Counters *counters;
-	GPtrArray *listeners; /* of Listener */
+	GPtrArray *listeners; /* (element-type Listener) */
 	gboolean started;
-	/* Closed for a moment when no descriptors are left, so that the client that waits can be
-	 * accepted and refused; -1: another thread took it meanwhile. */
+	/* Closed for a moment when no descriptors are left, so that a waiting client can be
+	 * accepted and refused; -1: another thread took the descriptor meanwhile. */
 	int reserve_fd;
 };
 
@@ -134,8 +136,7 @@ char *rpc_server_address(const RpcServer *self)
 	return listener_address(self->listeners->pdata[first < self->listeners->len ? first : 0]);
 }
 
-/* Returns the loop with the fewest connections; a loop that has failed only if there is no other.
- */
+/* Returns the loop with the fewest connections. Returns a failed loop only if there is no other. */
 static Loop *choose_loop(RpcServer *self)
 {
 	Loop *chosen = NULL;
@@ -154,7 +155,7 @@ static Loop *choose_loop(RpcServer *self)
 	return chosen;
 }
 
-/* @origin: (transfer full): the origin that can be at fault, which has @n connections */
+/* @origin: (transfer full): the origin that is probably the cause, which has @n connections */
 static void refuse_connection(RpcServer *self, int connection, LogEvent event, char *origin,
 			      guint n, const char *reason, const char *remedy)
 {
@@ -166,7 +167,8 @@ static void refuse_connection(RpcServer *self, int connection, LogEvent event, c
 		  log_number("connections", n), log_text("remedy", remedy));
 }
 
-/* The allocator keeps freed memory between blocks in use, and all freed memory of other threads. */
+/* Returns memory to the system after a flood: the allocator keeps freed memory between used blocks,
+ * and all freed memory of other threads. */
 static gboolean on_flood_check(gpointer user_data)
 {
 	RpcServer *self = user_data;
@@ -182,7 +184,7 @@ static gboolean on_flood_check(gpointer user_data)
 	return G_SOURCE_REMOVE;
 }
 
-/* Any thread, with counters of its own. */
+/* Any thread, with the thread's own counters. */
 static void note_not_allowed(Counters *counters, int fd, const TlsStream *tls)
 {
 	g_autofree char *peer = socket_name_peer(fd);
@@ -198,7 +200,7 @@ static void note_not_allowed(Counters *counters, int fd, const TlsStream *tls)
 		  log_text("remedy", remedy));
 }
 
-/* The thread of the handshakes: one has succeeded. */
+/* Called in the handshake thread after a successful handshake. */
 static gboolean on_handshake_done(gpointer user_data, const InboxConnection *connection)
 {
 	RpcServer *self = user_data;
@@ -215,7 +217,7 @@ static gboolean on_handshake_done(gpointer user_data, const InboxConnection *con
 	return FALSE;
 }
 
-/* Gives an admitted connection to a loop, after its handshake if it uses TLS. */
+/* Passes an admitted connection to a loop, or first to the handshake thread if it uses TLS. */
 static void start_serving(RpcServer *self, const Listener *listener, int fd, ConnectionEntry *entry)
 {
 	guint n = connection_limits_n_connections(self->connections);
@@ -253,7 +255,7 @@ static void receive_connection(RpcServer *self, const Listener *listener, int co
 	char *biggest;
 	guint most = self->limits.max_per_address;
 
-	/* a client of TLS can still show a name that --allow has */
+	/* a TLS client can still present a name that --allow contains */
 	if (self->allow != NULL && !listener->is_local &&
 	    !(listener->is_tls && allow_list_has_names(self->allow)) &&
 	    !allow_list_admits(self->allow, connection, NULL)) {
@@ -264,7 +266,7 @@ static void receive_connection(RpcServer *self, const Listener *listener, int co
 	switch (connection_limits_admit(self->connections, connection, origin,
 					g_get_monotonic_time(), &entry, &closed)) {
 	case CONNECTION_LIMITS_ADMITTED:
-		if (closed != NULL) { /* counted before the new client can call */
+		if (closed != NULL) { /* count it before the new client can call */
 			counters_add(self->counters, COUNTER_CLOSED_FOR_ROOM, 1);
 			log_event(LOG_CONNECTION_CLOSED,
 				  log_text("reason", "idle, and replaced by a new connection"),
@@ -290,8 +292,7 @@ static void receive_connection(RpcServer *self, const Listener *listener, int co
 	}
 }
 
-/* Accepts up to @most clients. Returns for how long trying again makes no sense, in milliseconds.
- */
+/* Accepts up to @most clients. Returns the pause before the next try, in milliseconds. */
 static guint accept_clients(RpcServer *self, const Listener *listener, guint most)
 {
 	if (self->reserve_fd < 0)
@@ -307,8 +308,8 @@ static guint accept_clients(RpcServer *self, const Listener *listener, guint mos
 		if (connection >= 0) {
 			receive_connection(self, listener, connection, &origin);
 		} else if ((errno == EMFILE || errno == ENFILE) && self->reserve_fd >= 0) {
-			/* Refuse the client that waits, as no descriptor is left for it. accept()
-			 * reports this even if there is no client. */
+			/* Refuse the waiting client, because no descriptor is left for it. accept()
+			 * reports this even if no client waits. */
 			close(self->reserve_fd);
 			connection = listener_accept(listener, &origin);
 			if (connection >= 0) {
@@ -452,7 +453,7 @@ void rpc_server_stop(RpcServer *self, gint64 timeout_ms)
 
 		listener_withdraw(listener);
 		if (listener->is_adopted) {
-			/* clients that are not accepted yet belong to the next server */
+			/* the next server will accept the clients that wait now */
 			pause_ms = MIN(FIRST_CALL_MS, timeout_ms);
 			continue;
 		}
@@ -463,8 +464,9 @@ void rpc_server_stop(RpcServer *self, gint64 timeout_ms)
 			g_usleep(1000 * ROOM_PAUSE_MS);
 	}
 	g_ptr_array_set_size(self->listeners, 0);
-	g_usleep(1000 * (gulong)pause_ms);                   /* the loops still serve */
-	g_clear_pointer(&self->handshakes, handshakes_free); /* it adds to the loops */
+	g_usleep(1000 * (gulong)pause_ms); /* meanwhile the loops still serve */
+	/* first, because the handshake thread adds connections to the loops */
+	g_clear_pointer(&self->handshakes, handshakes_free);
 	for (guint i = 0; i < self->n_running; i++)
 		loop_drain(self->loops->pdata[i], timeout_ms - pause_ms);
 	for (guint i = 0; i < self->n_running; i++)

@@ -10,17 +10,17 @@
 
 typedef struct {
 	Counter counter;
-	const char *reason; /* for the log */
-	const char *reply;  /* sent before the connection is closed; NULL: nothing */
+	const char *reason; /* name in the log */
+	const char *reply;  /* reply sent before the connection is closed; NULL: none */
 } OtherProtocol;
 
 typedef enum {
-	OTHER_UNKNOWN, /* no protocol that is known */
-	OTHER_MAYBE,   /* further bytes will tell */
+	OTHER_UNKNOWN, /* not a known protocol */
+	OTHER_MAYBE,   /* undecided until more bytes arrive */
 	OTHER_YES,
 } OtherMatch;
 
-/* The most bytes after a length that find_other_protocol() needs. */
+/* The most bytes after a frame's length that find_other_protocol() needs. */
 #define OTHER_FRAMED_BYTES 8
 
 #define BODY   "this port accepts Apache Thrift, framed or unframed, binary or compact; no HTTP\n"
@@ -80,7 +80,7 @@ static const Signature SIGNATURES[] = {
 	{BYTES("x\xda"), &ZLIB, TRUE, TRUE},
 };
 
-/* @framed: a length stands before the bytes. @out_protocol: (out): set if YES */
+/* @framed: a frame's length precedes the bytes. @out_protocol: (out): set if YES */
 static OtherMatch find_other_protocol(const guint8 *bytes, gsize length, gboolean framed,
 				      const OtherProtocol **out_protocol)
 {
@@ -109,9 +109,9 @@ Counter stream_bad_counter(const char *reason)
 	return COUNTER_BAD_THRIFT;
 }
 
-/* Where messages begin and end */
+/* Boundaries of messages */
 
-/* Reads the length of a frame. %FALSE: no frame has this length. */
+/* Reads the length of a frame. Returns %FALSE if the length is invalid. */
 static gboolean read_length(const StreamShared *shared, const guint8 *bytes, guint32 *out_length,
 			    const char **out_bad)
 {
@@ -125,7 +125,8 @@ static gboolean read_length(const StreamShared *shared, const guint8 *bytes, gui
 	return FALSE;
 }
 
-/* Rejects bytes at @at that are not Thrift. %TRUE: there are too few bytes to know the protocol. */
+/* Rejects bytes at @at that are not Thrift. Returns %TRUE if there are too few bytes to recognise
+ * the protocol. */
 static gboolean reject_other_protocol(const guint8 *bytes, gsize length, gsize at, GByteArray *out,
 				      const char **out_bad)
 {
@@ -141,7 +142,8 @@ static gboolean reject_other_protocol(const guint8 *bytes, gsize length, gsize a
 	return FALSE;
 }
 
-/* Whether a message with a version begins so. Others begin with the length of a name. */
+/* Returns whether a message that begins with this byte has a version. Others begin with the length
+ * of a name. */
 static gboolean begins_versioned(guint8 byte)
 {
 	return byte == STRICT_VERSION >> 24 || byte == COMPACT_PROTOCOL;
@@ -168,8 +170,8 @@ gboolean stream_detect_framing(Stream *self, const StreamShared *shared, const g
 		return FALSE;
 	if (length == STREAM_FRAME_HEADER_BYTES)
 		return TRUE;
-	/* A frame of another protocol can begin with letters too, but not with a name of its own
-	 * length. */
+	/* A frame of another protocol can also begin with letters, but not with a name whose length
+	 * the frame gives. */
 	if (begins_versioned(*after) || *after == 0)
 		self->framing = FRAMING_FRAMED;
 	else if ((g_ascii_isalpha(*after) || *after == '_') &&
@@ -183,7 +185,7 @@ gboolean stream_detect_framing(Stream *self, const StreamShared *shared, const g
 	return TRUE;
 }
 
-/* @limit: the most bytes that the message may have; @available of them are there */
+/* @limit: the most bytes that the message may have. @available: how many have arrived */
 static StreamNext scan_message(Stream *self, StreamShared *shared, const guint8 *bytes,
 			       gsize available, gsize limit, Message *out_message)
 {
@@ -196,13 +198,13 @@ static StreamNext scan_message(Stream *self, StreamShared *shared, const guint8 
 					? g_steal_pointer(&shared->spare)
 					: scanner_new(shared->max_depth, SCANNER_MAX_VALUES);
 	status = scanner_scan(self->scanner, bytes, available, limit);
-	if (status == SCAN_MORE) /* it goes on where it stopped */
+	if (status == SCAN_MORE) /* the next scan continues where this one stopped */
 		return STREAM_NEXT_MORE;
 	header = scanner_header(self->scanner);
 	*out_message = (Message){
 		.bytes = bytes,
 		.header = *header,
-		/* with bytes that follow it in its frame */
+		/* including any bytes after it in its frame */
 		.taken = framed ? STREAM_FRAME_HEADER_BYTES + limit : header->length,
 		.bad = scanner_reason(self->scanner),
 	};
@@ -232,7 +234,7 @@ StreamNext stream_next(Stream *self, StreamShared *shared, const guint8 *bytes, 
 	bytes += STREAM_FRAME_HEADER_BYTES;
 	if (available >= frame_length)
 		return scan_message(self, shared, bytes, frame_length, frame_length, out_message);
-	/* bytes that make no sense may have no end */
+	/* invalid bytes may never end */
 	if (available > 0 && !scanner_may_begin(bytes, available, frame_length, &out_message->bad))
 		return STREAM_NEXT_BAD;
 	return STREAM_NEXT_MORE;

@@ -6,8 +6,8 @@
 #include "rpc/rpc-service.h"
 
 /*
- * The bytes of one connection, without its socket: where its messages begin and end, and their
- * answers, call by call, while there is time and room for them.
+ * The bytes of one connection, without its socket: finds its messages, and answers them one by one
+ * while there is time and room.
  *
  * The first bytes tell which of six wire forms the client speaks. Let b0 be the first byte, L the
  * first four as a number, b4 the fifth:
@@ -19,15 +19,16 @@
  *                     protocol's frame begins so       else: close
  *
  * The first message fixes the framing; each message has its own protocol. The connection is closed
- * at the first byte that cannot be Thrift. If the client speaks another protocol that is known, the
- * reason names it, so that the log tells a wrong port from an attack; HTTP gets an answer in HTTP.
+ * at the first byte that cannot be Thrift. If the client speaks another known protocol, the reason
+ * names it, so that the log distinguishes a wrong port from an attack. HTTP requests get an HTTP
+ * reply.
  */
 typedef enum { FRAMING_UNKNOWN, FRAMING_FRAMED, FRAMING_UNFRAMED } Framing;
 
 typedef struct {
 	Framing framing;
-	Scanner *scanner;   /* of an unframed message that has begun; NULL: none */
-	ParkedCall *parked; /* decoded form of the first call, which waits; NULL: none waits */
+	Scanner *scanner;   /* scanner of an incomplete unframed message; NULL: none */
+	ParkedCall *parked; /* the first call, decoded, if it waits; NULL: no call waits */
 } Stream;
 
 /* What the connections of one loop share. */
@@ -36,33 +37,33 @@ typedef struct {
 	gpointer handler;
 	gsize max_message_bytes;
 	guint max_depth;
-	Scanner *spare; /* for the next message, freed by the loop; NULL: none was needed yet */
-	/* Monotonic clock for turns. It is not read if a pass has one answer only. */
+	Scanner *spare; /* unused scanner for the next message, freed by the loop; NULL: none */
+	/* Monotonic clock for turns. A pass with only one answer does not read it. */
 	gint64 (*now_us)(void);
 } StreamShared;
 
-/* The length before a frame. */
+/* The size of the length before a frame. */
 #define STREAM_FRAME_HEADER_BYTES 4
 
 typedef enum {
 	STREAM_MORE,   /* every complete message is answered */
-	STREAM_FULL,   /* the turn's time or room is over; complete messages can be left */
-	STREAM_PARKED, /* the next call waits, RpcPass.wait tells for what */
-	STREAM_CLOSE,  /* send the replies, then close; RpcPass.bad tells why */
+	STREAM_FULL,   /* the turn or its room is used up; complete messages may be left */
+	STREAM_PARKED, /* the next call waits for RpcPass.wait */
+	STREAM_CLOSE,  /* send the replies, then close the connection; RpcPass.bad is the reason */
 } StreamStatus;
 
 /* Answers the calls in the bytes of @pass, whose framing fields it sets. */
 StreamStatus stream_answer(Stream *self, StreamShared *shared, RpcPass *pass);
 
-/* Frees the state of a message that has begun and of a call that waits. */
+/* Frees the state of an incomplete message and of a waiting call. */
 void stream_clear(Stream *self);
 
-/* The counter of connections that were closed for @reason, an RpcPass.bad. */
+/* Returns the counter for connections that were closed for @reason, an RpcPass.bad. */
 Counter stream_bad_counter(const char *reason);
 
 /* Sets the framing if there are enough bytes.
- * @bytes: the first of the connection
- * @out: a client of another protocol can get an answer
+ * @bytes: the first bytes of the connection
+ * @out: gets the reply to a client of another protocol, if any
  * Returns: %FALSE with @out_bad set if the bytes are not Thrift */
 gboolean stream_detect_framing(Stream *self, const StreamShared *shared, const guint8 *bytes,
 			       gsize length, GByteArray *out, const char **out_bad);
@@ -70,10 +71,9 @@ gboolean stream_detect_framing(Stream *self, const StreamShared *shared, const g
 typedef enum {
 	STREAM_NEXT_MORE, /* no message is complete */
 	STREAM_NEXT_CALL,
-	STREAM_NEXT_BAD, /* Message.bad tells why; the other fields are undefined */
+	STREAM_NEXT_BAD, /* not valid: Message.bad is the reason; the other fields are undefined */
 } StreamNext;
 
-/* Finds the call at @bytes. After MORE the same bytes must be passed again, with more after them.
- */
+/* Finds the call at @bytes. After MORE, pass the same bytes again, followed by more. */
 StreamNext stream_next(Stream *self, StreamShared *shared, const guint8 *bytes, gsize length,
 		       Message *out_message);

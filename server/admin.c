@@ -12,10 +12,10 @@
 #include "server/metrics.h"
 #include "server/status-json.h"
 
-/* Operators give up sooner than clients. */
+/* The longest wait for IDs: operators give up sooner than clients. */
 #define MAX_WAIT_MS 5000
 
-/* Not even a style in an attribute: what a server says is shown, and can do nothing else. */
+/* Forbids even styles in attributes, so that texts from servers can only be shown. */
 #define PAGE_POLICY                                                                                \
 	"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "            \
 	"img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -25,17 +25,17 @@ GResource *page_files_get_resource(void);
 
 struct _Admin {
 	AdminConfig config;
-	GPtrArray *listeners; /* of Listener */
+	GPtrArray *listeners; /* (element-type Listener) */
 	AdminHttp *http;
-	/* of its thread */
+	/* used by its thread only */
 	Service *service;
 	MetricsSource metrics;
 	StatusSource status;
 };
 
-/* The status page for people, in a browser: its files are compiled in. It shows what it reads at
- * /status.json, /workers.json and /decode/ID of this server, and may load nothing from anywhere
- * else. */
+/* Replies with the status page for browsers, whose files are compiled in. The page shows the
+ * contents of /status.json, /workers.json and /decode/ID of this server, and may load nothing else.
+ */
 static void answer_page(const AdminRequest *request, gpointer user_data G_GNUC_UNUSED,
 			AdminReply *reply)
 {
@@ -124,9 +124,9 @@ static const char *const ID_PARAMETERS[] = {"agent", NULL};
 static const char *const IDS_PARAMETERS[] = {"agent", "n", NULL};
 static const char *const DECODE_PARAMETERS[] = {"from", NULL};
 
-/* Draws IDs as a call of a client would. A call that waits is not parked: it is tried again, so no
- * client waits after it. Returns FALSE with a refusal in @reply, or without a reply: then the
- * request waits. */
+/* Draws IDs as a client's call would. A call that must wait is not parked but retried, so no client
+ * waits after it. Returns FALSE with a refusal in @reply; or without a reply if the request must
+ * wait. */
 static gboolean draw_run(const Admin *self, CounterMethod method, const AdminRequest *request,
 			 guint count, IdRun *out_run, AdminReply *reply)
 {
@@ -210,8 +210,8 @@ static void answer_ids(const AdminRequest *request, gpointer user_data, AdminRep
 	}
 	if (!draw_run(self, COUNTER_GET_IDS, request, (guint)count, &run, reply))
 		return;
-	/* digits need no escapes, and json-glib's tree takes a hundred bytes per ID; printf() would
-	 * take most of the time for 10,000 IDs */
+	/* built by hand, because json-glib's tree takes a hundred bytes per ID, and printf() would
+	 * take most of the time for 10,000 IDs; digits need no escapes */
 	text = g_string_new(is_json ? "{\"ids\":[" : NULL);
 	for (guint i = 0; i < run.count; i++) {
 		char digits[20];

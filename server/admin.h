@@ -8,7 +8,7 @@
 #include "server/health.h"
 
 /* The admin port: the table of its paths, and their answers. Its thread also draws IDs, for
- * programs that cannot call. */
+ * programs without a Thrift client. */
 typedef struct _Admin Admin;
 
 typedef struct {
@@ -16,22 +16,23 @@ typedef struct {
 	ServiceConfig *service;
 	const Health *health;
 	const RpcServer *rpc;
-	const _Atomic gint64 *certificate_expires_ms; /* as Server has it */
-	gint64 started_us;                            /* monotonic */
-	const GArray *sockets; /* of int, descriptors: that listen already; none: --admin-listen */
+	const _Atomic gint64 *certificate_expires_ms; /* see Server */
+	gint64 started_us;                            /* monotonic time of the server's start */
+	/* (element-type int): descriptors that already listen; if empty, --admin-listen is used */
+	const GArray *sockets;
 } AdminConfig;
 
-/* Listens, before the audit log is started. What of the service comes later may be missing yet.
- * @config: copied; what it points to is borrowed
- * Returns: (transfer full): it, or %NULL with a GIOError set */
+/* Opens the sockets. The audit log and other parts of the service may start later.
+ * @config: copied; its pointers are borrowed
+ * Returns: (transfer full): the admin port, or %NULL with a GIOError set */
 Admin *admin_new(const AdminConfig *config, GError **error);
-/* Stops it, too. */
+/* Stops it first. */
 void admin_free(Admin *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Admin, admin_free)
 
-/* Answers from now on; all of the service is there, and the audit log has started. Each address is
- * logged. */
+/* Starts to answer requests. All parts of the service and the audit log must have started. Logs
+ * each address. */
 gboolean admin_start(Admin *self, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* After this it draws no more, and answers nobody. */
+/* Stops: afterwards it draws no IDs, and answers no requests. */
 void admin_stop(Admin *self);

@@ -3,14 +3,14 @@
 
 #include <pthread.h>
 
-#define OTHERS AGENT_COUNTERS_SLOTS /* the slot of the rest */
+#define OTHERS AGENT_COUNTERS_SLOTS /* the slot for all other agents */
 
 struct _AgentCounters {
-	/* Open addressing. A name is put in once, and stays. */
+	/* A hash table with open addressing. Names are never removed. */
 	_Atomic(AgentName *) names[AGENT_COUNTERS_SLOTS];
-	_Atomic guint n_names; /* changed under the lock, as the names are */
+	_Atomic guint n_names; /* like the names, changed under the lock only */
 	pthread_mutex_t lock;
-	GPtrArray *blocks; /* of AgentBlock; under the lock */
+	GPtrArray *blocks; /* (element-type AgentBlock): protected by the lock */
 };
 
 AgentCounters *agent_counters_new(void)
@@ -49,7 +49,7 @@ static AgentName *name_in(const AgentCounters *self, guint slot)
 	return atomic_load_explicit(&self->names[slot], memory_order_acquire);
 }
 
-/* Returns the slot where the agent is, or where it would be: an empty one. */
+/* Returns the agent's slot, or the empty slot in which it would be put. */
 static guint find_slot(const AgentCounters *self, const char *agent, gsize length)
 {
 	guint32 hash = 2166136261; /* FNV-1a: http://www.isthe.com/chongo/tech/comp/fnv/ */
@@ -93,7 +93,7 @@ void agent_block_look_up(AgentBlock *self, const char *agent, gsize length)
 	self->last_slot = self->last != NULL ? slot : OTHERS;
 }
 
-/* The lock is held. */
+/* The caller holds the lock. */
 static guint64 sum_slot(const AgentCounters *self, guint slot)
 {
 	guint64 ids = 0;

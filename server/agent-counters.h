@@ -9,15 +9,15 @@
  * The number of IDs by agent. The first AGENT_COUNTERS_MOST agents are counted separately, all
  * others together, because clients choose their agent and memory is bounded.
  *
- * Each thread counts into its own block. A block remembers the agent that it counted last; another
- * agent is looked up without a lock, and only a new one needs the lock.
+ * Each thread counts into its own block. A block remembers the agent that it counted last. Another
+ * agent is found without a lock; only a new one needs the lock.
  */
 typedef struct _AgentCounters AgentCounters;
 
 #define AGENT_COUNTERS_MOST  256
 #define AGENT_COUNTERS_SLOTS (2 * AGENT_COUNTERS_MOST) /* a hash table that is half full */
 
-/* All other agents. No agent has an underscore. */
+/* The name for all other agents. A valid agent contains no underscore. */
 #define AGENT_COUNTERS_OTHERS "other_agents"
 
 typedef struct {
@@ -27,18 +27,18 @@ typedef struct {
 
 /* The counts of one thread. */
 typedef struct {
-	_Alignas(64) const AgentName *last; /* NULL: none yet, or one of the others */
+	_Alignas(64) const AgentName *last; /* NULL: none yet, or one without its own slot */
 	guint last_slot;
 	AgentCounters *counters;
 	_Atomic guint64 ids[AGENT_COUNTERS_SLOTS + 1];
 } AgentBlock;
 
 AgentCounters *agent_counters_new(void);
-/* Frees the blocks too; their threads have ended. */
+/* Also frees the blocks. Their threads must have ended. */
 void agent_counters_free(AgentCounters *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(AgentCounters, agent_counters_free)
 
-/* A block for one thread to count into; borrowed, lives as long as @self. Any thread. */
+/* Any thread: returns a new block for one thread. It is borrowed, and lives as long as @self. */
 AgentBlock *agent_counters_add_block(AgentCounters *self);
 
 /* Any thread: calls @each with every agent that was counted, then with AGENT_COUNTERS_OTHERS. */
@@ -46,10 +46,10 @@ void agent_counters_each(AgentCounters *self,
 			 void (*each)(const char *agent, guint64 ids, gpointer user_data),
 			 gpointer user_data);
 
-/* Has the block know the agent as the last one. */
+/* Makes the agent the last one of the block. */
 void agent_block_look_up(AgentBlock *self, const char *agent, gsize length);
 
-/* By the block's own thread only. @agent: @length bytes, 1 or more, without a NUL. */
+/* The block's thread only: counts @n IDs. @agent: @length bytes, 1 or more, without a NUL. */
 static inline void agent_block_add(AgentBlock *self, const char *agent, gsize length, guint64 ids)
 {
 	const AgentName *last = self->last;

@@ -10,7 +10,7 @@ typedef struct {
 
 struct _ParkedCall {
 	WireCall wire;
-	char agent[]; /* the call's */
+	char agent[]; /* the call's agent */
 };
 
 static gpointer handler_new(gpointer config, Counters *counters)
@@ -31,7 +31,7 @@ static void handler_free(gpointer handler)
 	g_free(self);
 }
 
-/* Keeps the first of the calls; the others are read again after it. */
+/* Saves the first of the calls. The others are read again after it. */
 static G_NO_INLINE ParkedCall *park_call(const WireCall *wire)
 {
 	gsize length = wire->call.agent_length;
@@ -45,7 +45,7 @@ static G_NO_INLINE ParkedCall *park_call(const WireCall *wire)
 	return parked;
 }
 
-/* Answers the calls of @wire up to the first that waits or is refused. */
+/* Answers the calls in @wire up to the first that waits or is refused. */
 static inline RpcOutcome answer_calls(Handler *self, WireCall *wire, RpcPass *pass,
 				      ParkedCall **out_parked)
 {

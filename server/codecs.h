@@ -8,50 +8,50 @@
  * The handler of an event loop, and its two codecs: a codec reads each call, a Service answers it
  * (service_answer()), and the same codec writes the answer.
  *
- * The fast path knows the usual calls: get_id, get_ids, get_id_runs, get_worker and the three that
- * request a number, in strict binary, framed or not, with every argument in its usual place. It
- * leaves all other bytes to the Thrift codec, which knows every call in every protocol and consists
- * of Thrift's generated code. Both write the same bytes; a test compares them.
+ * The fast path knows the usual calls: get_id, get_ids, get_id_runs, get_worker and the three
+ * legacy calls that return a number. They must be in strict binary, framed or not, with every
+ * argument in its usual place. It leaves all other bytes to the Thrift codec, which uses Thrift's
+ * generated code, and supports every call in every protocol. Both write the same bytes; a test
+ * compares them.
  */
 
 /* One of the usual calls. */
 typedef struct _UsualCall UsualCall;
 
-/* A call as it was read. */
+/* A call that a codec has read. */
 typedef struct {
 	ServiceCall call;
 	const UsualCall *usual; /* NULL: the Thrift codec has read it, not the fast path */
 	gboolean framed;
-	gsize call_bytes;      /* of each call, with its frame */
-	guint seqid_at;        /* fast path: from the beginning of the call */
+	gsize call_bytes;      /* bytes of each call, including its frame's length */
+	guint seqid_at;        /* fast path: offset of the sequence ID in the call */
 	WireProtocol protocol; /* Thrift codec */
 	gint32 seqid;          /* Thrift codec */
 } WireCall;
 
-/* Reads the calls at the front. If a call is parked, the bytes stay there until it is answered.
- * %FALSE: they are not usual, or not complete. */
+/* Reads the first calls in the bytes of @pass. If a call is parked, its bytes stay there until it
+ * is answered. Returns %FALSE if the calls are not usual, or not complete. */
 gboolean usual_call_read(const RpcPass *pass, WireCall *out_call);
 
-/* Appends the reply to the call at the front, or to the first calls of get_id there, of which
- * there are as many as IDs in the run. */
+/* Appends the reply to the first call; for get_id, the replies to as many calls as the run has IDs.
+ */
 void usual_call_write(const WireCall *call, ServiceOutcome outcome, const ServiceAnswer *answer,
 		      RpcPass *pass);
 
-/* Each thread has one. */
+/* The codec of one thread. */
 typedef struct _ThriftCodec ThriftCodec;
 
-/* @counters: of the thread */
+/* @counters: the thread's counters */
 ThriftCodec *thrift_codec_new(Counters *counters);
 void thrift_codec_free(ThriftCodec *self);
 
-/* Reads a message. If no call can be made of it, appends an exception: a TApplicationException of
- * type 1 for an unknown method, of type 7 (protocol error) for bad arguments. The exception is
- * counted.
+/* Reads a message. If it is not a valid call, appends an exception: a TApplicationException of type
+ * 1 for an unknown method, of type 7 (protocol error) for bad arguments. The exception is counted.
  *
- * "Snowflake:get_id" is get_id too, as TMultiplexedProtocol calls it: after "Snowflake:" only the
- * legacy calls follow, after "SnowflakeExtended:" all. The reply has the bare name.
+ * TMultiplexedProtocol calls get_id by the name "Snowflake:get_id". "Snowflake:" is followed by a
+ * legacy call, "SnowflakeExtended:" by any call. The reply has the name without the prefix.
  * @out_agent: (out) (transfer full) (nullable): the text of the agent in @out_call
- * Returns: %FALSE if an exception was the answer */
+ * Returns: %FALSE if an exception was appended */
 gboolean thrift_codec_read(ThriftCodec *self, const Message *message, RpcPass *pass,
 			   WireCall *out_call, char **out_agent);
 
@@ -59,6 +59,6 @@ gboolean thrift_codec_read(ThriftCodec *self, const Message *message, RpcPass *p
 void thrift_codec_write(ThriftCodec *self, const WireCall *call, ServiceOutcome outcome,
 			const ServiceAnswer *answer, RpcPass *pass);
 
-/* The handler. @config: borrowed, outlives the loops. @fast_path: %FALSE: the Thrift codec reads
- * every call */
+/* Returns the service for the event loops. @config: borrowed, outlives the loops. @fast_path:
+ * %FALSE: the Thrift codec reads every call */
 RpcService codecs_service(ServiceConfig *config, gboolean fast_path);

@@ -1,27 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Thrift's generated code costs microseconds a call, most of them for objects that live for one
- * call. Comparing bytes and filling in others costs nanoseconds. The rest of a call is its share
- * of its pass: the system calls, a reading of the clock, a swap of the cursor. Therefore
+ * Thrift's generated code takes microseconds per call, mostly for objects that live for one call.
+ * To compare bytes and to fill in others takes nanoseconds. The remaining cost of a call is its
+ * share of the pass: the system calls, a reading of the clock, and a swap of the cursor. Therefore
  *
- * - a call is known by its bytes, which have one value and one place, except for the arguments;
- * - calls of get_id that equal the call before them, except for the seqid, are a row: clients with
- *   many calls in flight send rows, and the checks of the first call hold for all of them;
- * - the IDs of a row are drawn together. They are those that single draws would get from a clock
- *   that stands still meanwhile, except for a random start of the sequence, which leaves room for
- *   all of them.
+ * - a call is recognised by its bytes: all of them are fixed, except the arguments;
+ * - calls of get_id that differ only in their sequence IDs are a row: clients with many calls in
+ *   flight send rows, and the checks of the first call hold for all of them;
+ * - the IDs of a row are drawn together. Single draws would get the same IDs if the clock stood
+ *   still, except that a random start of the sequence leaves room for the whole row.
  */
 #include <string.h>
 
 #include "common/thrift/byte-writer.h"
 #include "server/codecs.h"
 
-/* The longest row. A draw is cheap compared with this number of replies, and a row for which
- * nothing is drawn is counted again with each of its calls. */
+/* The longest row. A draw is cheap compared with this number of replies, and if nothing is drawn
+ * for a row, the row is counted again for each of its calls. */
 #define MAX_ROW 128
 
-/* The bytes before the seqid: version and type, the length of the name, the name. */
+/* The bytes before the sequence ID: version and type, the length of the name, the name. */
 typedef struct {
 	const char *bytes;
 	gsize length;
@@ -31,11 +30,11 @@ typedef struct {
 	{                                                                                          \
 		text, sizeof(text) - 1                                                             \
 	}
-/* STRICT_VERSION with MESSAGE_CALL or MESSAGE_REPLY in it. @length: of the name, its last byte */
+/* STRICT_VERSION with MESSAGE_CALL or MESSAGE_REPLY. @length: last byte of the name's length */
 #define CALL(length, name)  HEAD("\x80\1\0\1\0\0\0" length name)
 #define REPLY(length, name) HEAD("\x80\1\0\2\0\0\0" length name)
 
-#define NAME_LENGTH_AT 7 /* in a head: the last byte of the length */
+#define NAME_LENGTH_AT 7 /* offset in a head: last byte of the name's length */
 
 typedef enum { NO_ARGUMENTS, AGENT, AGENT_AND_COUNT } Arguments;
 
@@ -67,7 +66,7 @@ static const guint8 COUNT_FIELD[] = {BINARY_I32, 0, 2};
 
 #define SEQID_BYTES 4
 
-/* A struct IdRun. */
+/* The bytes of a struct IdRun of the Thrift file. */
 typedef struct {
 	guint8 first_field[3];
 	guint8 first[8];
@@ -84,8 +83,8 @@ static const RunStruct RUN_STRUCT = {
 
 G_STATIC_ASSERT(sizeof(RunStruct) == 19); /* no padding */
 
-/* The reply to get_id: frame, head, seqid, the head of the field success, the ID, stop. A call has
- * the seqid in the same place. */
+/* The reply to get_id: the frame's length, head, sequence ID, the header of the field success, the
+ * ID, stop. In a call, the sequence ID is at the same offset. */
 typedef struct {
 	guint8 frame[4];
 	guint8 head[14];
@@ -115,7 +114,7 @@ static inline gboolean is_equal_word(const guint8 *one, const guint8 *other)
 	return a == b;
 }
 
-/* Both have @length bytes, 8 or more. Inline, unlike memcmp(): calls are short. */
+/* Compares @length bytes, 8 or more. Unlike memcmp(), it is inline, because calls are short. */
 static inline gboolean is_equal(const guint8 *one, const guint8 *other, gsize length)
 {
 	gsize last = length - sizeof(guint64);
@@ -140,7 +139,7 @@ static inline gboolean skip_bytes(Bytes *self, gsize length)
 	return TRUE;
 }
 
-/* If they are not the next bytes, nothing is skipped. */
+/* Skips @expected, unless other bytes come next. */
 static inline gboolean skip_expected(Bytes *self, const void *expected, gsize length)
 {
 	if ((gsize)(self->end - self->at) < length || memcmp(self->at, expected, length) != 0)
@@ -160,8 +159,8 @@ static inline gboolean read_number(Bytes *self, guint32 *out_number)
 	return TRUE;
 }
 
-/* Returns how many calls in a row, up to @most, equal the first but for the seqid. Inline for each
- * framing, which gives the seqid's place. */
+/* Returns how many calls in a row, up to @most, differ from the first only in the sequence ID.
+ * Inline for each framing, which determines the sequence ID's offset. */
 static inline guint count_row(const guint8 *first, gsize call_bytes, gsize seqid_at, gsize most)
 {
 	gsize behind_at = seqid_at + SEQID_BYTES;
@@ -181,7 +180,8 @@ static inline gsize id_reply_bytes(gboolean framed)
 	return sizeof ID_REPLY - (framed ? 0 : sizeof ID_REPLY.frame);
 }
 
-/* Reads the seqid, the agent and the count, and the end. A frame ends where its message does. */
+/* Reads the sequence ID, the agent, the count, and the end. A frame must end where its message
+ * ends. */
 static inline gboolean read_call(const RpcPass *pass, const UsualCall *usual, Bytes message,
 				 WireCall *out_call)
 {
@@ -222,7 +222,7 @@ static inline gboolean read_call(const RpcPass *pass, const UsualCall *usual, By
 	if (usual->arguments == NO_ARGUMENTS)
 		return TRUE;
 	call->agent_is_valid = useragent_is_valid(call->agent, call->agent_length);
-	/* the Thrift codec reads a NUL as another character */
+	/* the Thrift codec reads a NUL as other bytes */
 	return call->agent_is_valid || memchr(call->agent, 0, call->agent_length) == NULL;
 }
 
@@ -250,7 +250,7 @@ gboolean usual_call_read(const RpcPass *pass, WireCall *out_call)
 			return FALSE;
 		if (!out_call->call.agent_is_valid)
 			return TRUE;
-		/* as many calls are answered together as there are, and as there is room for */
+		/* answer all calls of the row for which there is room */
 		most = (pass->room - pass->out->len + reply_bytes - 1) / reply_bytes;
 		most = MIN(most, available / out_call->call_bytes);
 		most = MIN(most, MAX_ROW);
@@ -289,7 +289,7 @@ static inline void put_number(guint8 *to, gint64 number)
 	memcpy(to, &value, sizeof value);
 }
 
-/* Inline for each framing: @skipped bytes of the template's front are not in a reply. @run is a
+/* Inline for each framing: the first @skipped bytes of the template are left out. @run is passed by
  * value, so that the compiler knows that no store through @to changes it. */
 static inline void put_ids(guint8 *to, gsize skipped, IdRun run, const guint8 *seqid,
 			   gsize call_bytes)
@@ -306,7 +306,7 @@ static inline void put_ids(guint8 *to, gsize skipped, IdRun run, const guint8 *s
 	}
 }
 
-/* Appends a reply but for its value, and returns where the @value_bytes go. */
+/* Appends a reply without its value, and returns the address for the @value_bytes. */
 static inline guint8 *begin_reply(const WireCall *call, const guint8 *seqid, gsize value_bytes,
 				  GByteArray *out)
 {
@@ -325,7 +325,7 @@ static inline guint8 *begin_reply(const WireCall *call, const guint8 *seqid, gsi
 	return to + head->length + SEQID_BYTES;
 }
 
-/* Appends a reply that is a list of @size, and returns where its @bytes go. */
+/* Appends a reply with a list of @size elements, and returns the address for their @bytes. */
 static inline guint8 *begin_list(const WireCall *call, const guint8 *seqid, BinaryType type,
 				 guint size, gsize bytes, GByteArray *out)
 {
@@ -338,7 +338,7 @@ static inline guint8 *begin_list(const WireCall *call, const guint8 *seqid, Bina
 	return to + sizeof field + sizeof count;
 }
 
-/* The less usual replies are written field by field. */
+/* Other replies are written field by field. */
 
 static void append_i32(GByteArray *out, guint8 field, gint32 value)
 {
@@ -368,14 +368,14 @@ static void append_text(GByteArray *out, guint8 field, const char *text)
 	g_byte_array_append(out, (const guint8 *)text, length);
 }
 
-/* Returns where the message begins, after the length of its frame. */
+/* Returns the offset of the message, after the length of its frame. */
 static guint begin_message(const WireCall *call, const guint8 *seqid, MessageType type,
 			   GByteArray *out)
 {
 	guint start;
 
 	if (call->framed)
-		byte_writer_be32(out, 0); /* known at the end */
+		byte_writer_be32(out, 0); /* end_message() sets the length */
 	start = out->len;
 	byte_writer_be32(out, STRICT_VERSION | type);
 	byte_writer_text(out, call->usual->name);
@@ -452,7 +452,7 @@ static G_NO_INLINE void write_other(const WireCall *call, ServiceOutcome outcome
 	if (outcome == SERVICE_REFUSED) {
 		append_refusal(call, seqid, &answer->refusal, pass->out);
 	} else if (call->call.method == COUNTER_GET_IDS) {
-		IdRun run = answer->run; /* a value, as in put_ids() */
+		IdRun run = answer->run; /* a copy, as in put_ids() */
 
 		to = begin_list(call, seqid, BINARY_I64, run.count, run.count * sizeof(gint64),
 				pass->out);
@@ -497,7 +497,7 @@ static G_NO_INLINE void write_ids(const WireCall *call, const IdRun *run, RpcPas
 		put_ids(to, sizeof ID_REPLY.frame, *run, seqid, call->call_bytes);
 }
 
-/* Without a frame of its own: each of the two has the registers to save that it needs. */
+/* Only calls two functions, so that each of them saves only the registers that it uses. */
 void usual_call_write(const WireCall *call, ServiceOutcome outcome, const ServiceAnswer *answer,
 		      RpcPass *pass)
 {

@@ -7,10 +7,10 @@
 typedef struct {
 	Source source;
 	Generator *generator;
-	Keeper *keeper; /* borrowed; set by the owner before any call that needs it */
+	Keeper *keeper; /* borrowed; the owner sets it before any call that needs it */
 } IssuerSource;
 
-/* (nullable): the issuer that @source is; NULL: it is no issuer. */
+/* Returns: (nullable): @source as an issuer; NULL if it is not one. */
 IssuerSource *issuer_source_of(Source *source);
 
 /* @generator: borrowed */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* snowflaked: its command line, and a server while it runs. */
+/* snowflaked: handles the command line and signals, and runs a server. */
 #include <errno.h>
 #include <fcntl.h>
 #include <glib-unix.h>
@@ -20,9 +20,9 @@
 
 #define EXIT_WRONG_USE 2
 
-/* A buffer of this size or more goes back to the system when it is freed. glibc's own limit begins
- * there, and rises to the largest buffer so far. Smaller buffers come and go with every connection
- * that is cut off. */
+/* Buffers of this size or more are returned to the system when they are freed. This is glibc's
+ * initial limit, which would otherwise rise to the size of the largest buffer so far. Smaller
+ * buffers are needed for each connection that is cut off. */
 #define MAPPED_BYTES (128 * 1024)
 
 /* Events */
@@ -34,7 +34,7 @@ static gboolean on_event(gint fd, GIOCondition condition G_GNUC_UNUSED, gpointer
 	KeeperStatus status;
 	guint64 count;
 
-	/* first: a later event makes the descriptor readable again */
+	/* read first: a later event makes the descriptor readable again */
 	if (read(fd, &count, sizeof count) < 0)
 		return G_SOURCE_CONTINUE;
 	error = source_error(self->source);
@@ -59,10 +59,10 @@ static gboolean on_event(gint fd, GIOCondition condition G_GNUC_UNUSED, gpointer
 }
 
 /*
- * Signals are events of the main loop, so no signal ends the process before it has released its
- * worker ID. Two groups are handled: those that request the stop, and those that would end the
- * process by default, which are logged. Signals of a fault in the process, signals of job control
- * and harmless ones keep their default actions.
+ * The main loop handles signals, so no signal ends the process before it has released its worker
+ * ID. Two groups are handled: signals that request a stop, and other signals that would end the
+ * process by default, which are logged. Signals for faults of the process, job control signals and
+ * harmless ones keep their default actions.
  */
 static const int STOPS[] = {SIGTERM, SIGINT, SIGQUIT};
 
@@ -106,14 +106,14 @@ static gboolean on_signal(gint fd, GIOCondition condition G_GNUC_UNUSED, gpointe
 	log_event(LOG_STOPPING, log_text("signal", strsignal((int)stop.ssi_signo)),
 		  log_number("drain_ms", delay_ms));
 	server_drain(self, delay_ms + self->options->stop_timeout_ms);
-	/* the next such signal ends the process at once */
+	/* unblock these signals: the next one ends the process at once */
 	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 	g_timeout_add_once((guint)delay_ms, (GSourceOnceFunc)g_main_loop_quit, self->loop);
 	return G_SOURCE_CONTINUE;
 }
 
-/* Handles signals in the default main context. They are blocked for this thread and those that it
- * starts, so there must be no others yet. */
+/* Handles signals in the default main context. They are blocked in this thread and in those that it
+ * starts, so no other threads may exist yet. */
 static gboolean watch_signals(Server *self, GError **error)
 {
 	sigset_t set = signal_set(OTHERS, G_N_ELEMENTS(OTHERS));
@@ -123,7 +123,7 @@ static gboolean watch_signals(Server *self, GError **error)
 		sigaddset(&set, STOPS[i]);
 	for (int number = SIGRTMIN; number <= SIGRTMAX; number++)
 		sigaddset(&set, number);
-	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK); /* as long as the process */
+	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK); /* never closed */
 	if (fd < 0) {
 		g_set_error(error, G_FILE_ERROR, g_file_error_from_errno(errno),
 			    "cannot watch for signals: %s", g_strerror(errno));
@@ -134,7 +134,7 @@ static gboolean watch_signals(Server *self, GError **error)
 	return TRUE;
 }
 
-/* The run */
+/* The run of the process */
 
 static void log_start(const Server *self)
 {
@@ -186,8 +186,8 @@ static int run_with_options(Options *options)
 	log_set_level(options->log_level);
 	log_set_format(options->log_format);
 	signal(SIGPIPE, SIG_IGN);
-	/* A SIGHUP waits for watch_signals(), as it opens files again. There are no other threads
-	 * yet. */
+	/* SIGHUP stays blocked until watch_signals(), because it reopens files. No other threads
+	 * exist yet. */
 	pthread_sigmask(SIG_BLOCK, &reload, NULL);
 	generated_types_init();
 	ok = server_init(&server, options, &error) && watch_signals(&server, &error);

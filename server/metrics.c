@@ -12,7 +12,7 @@
 #include "core/clock.h"
 #include "server/issuer-source.h"
 
-/* Any list is new enough: keeper_get_quarantined() requests a new one when it is due. */
+/* A list of any age is used: keeper_get_quarantined() requests a new one when it is due. */
 #define WORKERS_MAX_AGE_MS G_MAXINT32
 
 #define NS_PER_S (1000 * (gint64)CLOCK_NS_PER_MS)
@@ -114,7 +114,7 @@ typedef enum {
 
 typedef struct _Metric Metric;
 
-/* Appends the samples of a family that has labels to be found out. */
+/* Appends the samples of a family with labels. */
 typedef void (*WriteFamily)(GString *text, const Metric *metric, const MetricsReading *reading);
 
 /* One value. In /metrics, consecutive rows with one name are one family. */
@@ -124,8 +124,8 @@ struct _Metric {
 	gint value; /* a Counter or a MetricsGauge */
 	Unit unit;
 	const char *counter;          /* the name in get_counters and /stats.json, or NULL */
-	const char *section, *member; /* the place in /status.json, or NULL */
-	WriteFamily write;            /* or NULL: one sample, of the value */
+	const char *section, *member; /* section and member in /status.json, or NULL */
+	WriteFamily write;            /* NULL: the family has one sample, the value */
 };
 
 static guint64 sum_of(const MetricsReading *reading, gint counter)
@@ -207,9 +207,10 @@ static void append_metric(GString *text, const char *name, MetricsType type, con
 	metrics_family_add(text, &family, NULL, value);
 }
 
-/* Returns the start of the process, @ticks after that of the system, since the Unix epoch. Does not
- * use /proc/stat, which a unit with ProcSubset=pid cannot read. While the result stays the same to
- * a second, the last one is returned, because a change looks like a restart. */
+/* Returns the start time of the process, @ticks after the start of the system, in seconds since the
+ * Unix epoch. Does not use /proc/stat, which a unit with ProcSubset=pid cannot read. If the result
+ * differs from the last one by at most a second, returns the last one, because a change would look
+ * like a restart. */
 static gint64 start_time_s(guint64 ticks)
 {
 	static _Atomic gint64 reported_s;
@@ -223,7 +224,7 @@ static gint64 start_time_s(guint64 ticks)
 	return start_s;
 }
 
-/* Appends what Prometheus' clients report of every process, by the same names
+/* Appends the metrics that Prometheus' clients report for every process, with the same names
  * (prometheus.io/docs/instrumenting/writing_clientlibs, "Process metrics"), as far as the system
  * reports it. */
 static void append_process(GString *text)
@@ -235,7 +236,7 @@ static void append_process(GString *text)
 	struct rlimit limit;
 	guint64 start_ticks, virtual_bytes;
 	gint64 pages;
-	gint n_descriptors = -1; /* the directory is open too */
+	gint n_descriptors = -1; /* -1, because the directory itself is open */
 
 	if (getrusage(RUSAGE_SELF, &usage) == 0)
 		append_metric(text, "process_cpu_seconds_total", METRICS_COUNTER,
@@ -271,7 +272,7 @@ static void append_process(GString *text)
 
 /* Families with labels */
 
-/* Appends a sample for each of @n states: 1 for @now, 0 for the others. */
+/* Appends a sample for each of @n states: 1 for the current state @now, 0 for the others. */
 static void write_states(GString *text, const MetricsFamily *family, const char *const *states,
 			 guint n, const char *now)
 {
@@ -320,7 +321,7 @@ static void write_worker(GString *text, const Metric *metric, const MetricsReadi
 			   1);
 }
 
-/* A registry without sessions has no metric. */
+/* Appends nothing for a registry without sessions. */
 static void write_session(GString *text, const Metric *metric, const MetricsReading *reading)
 {
 	const char *sessions[REGISTRY_N_SESSIONS];
@@ -350,7 +351,7 @@ static Datacenter *find_datacenter(GHashTable *datacenters, gint id)
 	return datacenter;
 }
 
-/* (transfer full) (nullable): Datacenter by ID; %NULL: not known. */
+/* Returns: (transfer full) (nullable): maps a datacenter ID to a Datacenter; %NULL: unknown. */
 static GHashTable *count_worker_ids(const MetricsReading *reading)
 {
 	const IssuerSource *issuer = issuer_source_of(reading->source->service->source);
@@ -420,7 +421,7 @@ static void write_relay_server(GString *text, const Metric *metric, const Metric
 			   (const MetricsLabel[]){{"server", reading->relay.server}, {0}}, 1);
 }
 
-/* A number with a fraction. */
+/* Writes a number with a fraction. */
 static void write_layout_rate(GString *text, const Metric *metric, const MetricsReading *reading)
 {
 	metrics_family_begin(text, &metric->family);
@@ -482,7 +483,7 @@ static void write_durations(GString *text, const Metric *metric, const MetricsRe
 				     (gdouble)sum_of(reading, COUNTER_DURATION_US) * S_PER_US);
 }
 
-/* Only for a server with a certificate. */
+/* Appends samples only if the server has a certificate. */
 static void write_handshakes(GString *text, const Metric *metric, const MetricsReading *reading)
 {
 	if (reading->gauges[GAUGE_CERTIFICATE_EXPIRY - N_COUNTERS] == METRICS_NOT_KNOWN)
@@ -491,8 +492,8 @@ static void write_handshakes(GString *text, const Metric *metric, const MetricsR
 	metrics_family_add_count(text, &metric->family, NULL, sum_of(reading, COUNTER_HANDSHAKES));
 }
 
-/* Appends a sample for each sink. A path can contain any bytes, and one label that is not UTF-8
- * makes Prometheus drop all metrics: such a path is escaped, so that two of them stay apart. */
+/* Appends a sample for each sink. A path can contain any bytes, and a label that is not UTF-8 makes
+ * Prometheus drop all metrics. So such a path is escaped, and different paths stay different. */
 static void write_sinks(GString *text, const Metric *metric, const MetricsReading *reading)
 {
 	AuditSinkStatus status;
@@ -538,7 +539,7 @@ static void write_sinks(GString *text, const Metric *metric, const MetricsReadin
 		.family = {name_, METRICS_GAUGE, help_}, .value = value_, .unit = unit_,           \
 		.section = section_, .member = member_                                             \
 	}
-/* A count that the pool of a relay keeps. */
+/* A total that a relay's pool counts. */
 #define POOL_TOTAL(name_, help_, member_, value_)                                                  \
 	{                                                                                          \
 		.family = {name_, METRICS_COUNTER, help_}, .value = value_, .section = "relay",    \

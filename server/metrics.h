@@ -9,9 +9,9 @@
 #include "server/relay-source.h"
 
 /*
- * Prometheus' text format, version 0.0.4 (prometheus.io/docs/instrumenting/exposition_formats). A
- * family is begun, and then has samples. The caller chooses names and labels by Prometheus'
- * conventions.
+ * Prometheus' text format, version 0.0.4 (prometheus.io/docs/instrumenting/exposition_formats).
+ * Begin a family, and then add its samples. The caller chooses names and labels that follow
+ * Prometheus' conventions.
  */
 #define METRICS_TEXT_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
@@ -20,7 +20,7 @@ typedef enum { METRICS_COUNTER, METRICS_GAUGE, METRICS_HISTOGRAM } MetricsType;
 typedef struct {
 	const char *name;
 	MetricsType type;
-	const char *help; /* a line */
+	const char *help; /* one line */
 } MetricsFamily;
 
 /* One of the labels of a sample; the last of several has no name. */
@@ -35,12 +35,12 @@ void metrics_family_begin(GString *text, const MetricsFamily *family);
 void metrics_family_add(GString *text, const MetricsFamily *family, const MetricsLabel *labels,
 			gdouble value);
 
-/* The same for a counter, which is written to the last digit. */
+/* Adds a sample of a counter, which is written with all digits. */
 void metrics_family_add_count(GString *text, const MetricsFamily *family,
 			      const MetricsLabel *labels, guint64 count);
 
-/* @bounds: the upper bound of each bucket but the last, which has none
- * @counts: what is in each bucket and not in those before it; @n of them */
+/* @bounds: upper bounds of all buckets except the last, which has none
+ * @counts: @n counts, each without those of lower buckets */
 void metrics_family_add_histogram(GString *text, const MetricsFamily *family, const gdouble *bounds,
 				  const guint64 *counts, guint n, gdouble sum);
 
@@ -55,10 +55,10 @@ typedef struct {
 	const ServiceConfig *service;
 	const Health *health;
 	const RpcServer *rpc;
-	const _Atomic gint64 *certificate_expires_ms; /* as in Server */
+	const _Atomic gint64 *certificate_expires_ms; /* see Server */
 } MetricsSource;
 
-/* The values that are measured when they are read; all others are counted (Counter). */
+/* Values that are measured when they are read. All others are counters, see Counter. */
 typedef enum {
 	GAUGE_READY = N_COUNTERS,
 	GAUGE_RESERVATION_LEFT,
@@ -88,7 +88,7 @@ typedef enum {
 /* The value of a gauge that the server does not know, or that does not apply to it. */
 #define METRICS_NOT_KNOWN G_MININT64
 
-/* All gauges at one time, and what they are taken from. */
+/* All gauges at one time, and their source. */
 typedef struct {
 	const MetricsSource *source;
 	KeeperStatus status;
@@ -97,24 +97,25 @@ typedef struct {
 	gint64 gauges[METRICS_GAUGES_END - N_COUNTERS];
 } MetricsReading;
 
-/* Any thread, from the start of the source to its end. @out: to be cleared */
+/* Any thread, from the start to the end of the source: reads all gauges. @out: the caller clears it
+ */
 void metrics_read(const MetricsSource *source, MetricsReading *out);
 void metrics_reading_clear(MetricsReading *self);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(MetricsReading, metrics_reading_clear)
 
-/* (transfer full): the text of /metrics. Any thread. */
+/* Returns: (transfer full): the text of /metrics. Any thread. */
 char *metrics_text(const MetricsSource *source);
 
-/* Sets the members that /status.json has in @section; a value that is not known is null. */
+/* Sets the members of @section in /status.json. Unknown values are null. */
 void metrics_set_members(const MetricsReading *reading, const char *section, JsonObject *object);
 
-/* The name in get_counters; @counter is below N_NAMED_COUNTERS. */
+/* Returns the name in get_counters. @counter: below N_NAMED_COUNTERS. */
 const char *metrics_counter_name(Counter counter);
 
-/* Puts a value of get_counters: @values maps names to gint64, both allocated. */
+/* Adds a value of get_counters. @values maps names to gint64, both allocated. */
 void metrics_put_counter(GHashTable *values, const char *name, gint64 value);
 
-/* Puts all counters by their names in snowflaked(8), and the original service's gauges of the audit
- * log. Any thread. */
+/* Any thread: adds all counters, with their names in snowflaked(8), and the original service's
+ * gauges of the audit log. */
 void metrics_put_counters(GHashTable *values, CounterSet *counters, AgentCounters *agents,
 			  const AuditLog *audit);

@@ -10,10 +10,10 @@
 #include "core/clock.h"
 #include "core/layout.h"
 
-/* How old the list of the servers may be, before a new one is requested. */
+/* The age of the list of servers at which a new one is requested. */
 #define WORKERS_MAX_AGE_MS 1000
 
-/* While no server can be reached: when to ask again. */
+/* The retry_after_ms of refusals while no server can be reached. */
 #define RETRY_AFTER_MS 500
 
 /* Rate limit for relay-no-server: the number of different reasons, and the time after which the
@@ -32,17 +32,17 @@ struct _RelaySource {
 	gint64 max_age_us;
 	gint64 max_wait_us;
 	gint64 max_skew_ms;
-	guint max_batch; /* of the options */
+	guint max_batch; /* largest batch, from the options */
 	GPtrArray *slots;
-	_Atomic gint64 last_id; /* the last one that was issued; 0: none yet */
+	_Atomic gint64 last_id; /* the last ID issued; 0: none yet */
 	_Atomic gboolean is_started;
 	_Atomic gboolean layout_differs;
 	RelayListener listener;
 	pthread_mutex_t seen_mutex;
-	/* under it */
-	PoolView seen;       /* the last view */
+	/* protected by seen_mutex */
+	PoolView seen;       /* the pool's last view */
 	GHashTable *reasons; /* set of char *: reasons that relay-no-server has logged */
-	gint64 reason_us;    /* time of the last one */
+	gint64 reason_us;    /* time of the last reason */
 };
 
 struct _BatchSlot {
@@ -52,8 +52,8 @@ struct _BatchSlot {
 
 /* Runs */
 
-/* Returns the run of @count consecutive numbers. All bits belong to the sequence, so there is one
- * tick, a cursor is an ID, and the numbers do not depend on a layout. */
+/* Returns a run of @count consecutive numbers, without a layout: all bits belong to the sequence,
+ * so cursors are IDs. */
 static IdRun run_of_numbers(gint64 first, guint count)
 {
 	return (IdRun){
@@ -77,8 +77,8 @@ gboolean relay_source_join_runs(const Layout *layout, const GArray *runs, IdRun 
 		*out_run = run_of_numbers(parts[0].first, parts[0].count);
 		return TRUE;
 	}
-	/* IDs of a run increase. So if the first and the last ID of a part are in the run, as far
-	 * apart as in the part, so are all between them. */
+	/* IDs of a run increase. So if the run contains the first and the last ID of a part, at the
+	 * same distance as in the part, it also contains all IDs between them. */
 	for (guint i = 0; i < runs->len; i++) {
 		guint count = parts[i].count;
 
@@ -114,8 +114,9 @@ static void report_layout_differs(RelaySource *self, gint64 id)
 					     "correct the clocks"));
 }
 
-/* A batch is handed out once, to the first call for as many IDs soon after it came. The call that
- * requested it is tried first. Runs that are no batch are lost. */
+/* A batch is given to the first call that requests the same number of IDs soon after it arrived.
+ * The call that caused the batch request is tried first. Runs that do not form a batch are
+ * discarded. */
 static gboolean draw_batch(RelaySource *self, BatchSlot *slot, guint count, IdRun *out_run)
 {
 	PoolBatchRequestState state = pool_batch_request_state(slot->order);
@@ -167,8 +168,8 @@ static DrawStatus relay_draw(Source *source, BatchSlot *slot, guint least, guint
 	return DRAW_UNRESERVED;
 }
 
-/* Waiting makes sense, since the pool can fail over in a moment, unless it has had no server for as
- * long as a call may wait. */
+/* Waiting makes sense, because the pool may fail over soon, unless it has had no server for as long
+ * as a call may wait. */
 static gint64 relay_demand(Source *source)
 {
 	RelaySource *self = relay_of(source);
@@ -256,8 +257,8 @@ static char *relay_find_server(Source *source)
 
 /* The servers */
 
-/* A list that is too old is requested again. The old one is used if the call may not wait, or if no
- * new one comes. */
+/* Requests a new list if the last one is too old. Uses the old one if the call may not wait, or if
+ * no new one arrives. */
 static gboolean relay_get_workers(Source *source, gboolean may_wait, GPtrArray **out_workers,
 				  GError **error)
 {
@@ -283,11 +284,11 @@ static gboolean relay_get_workers(Source *source, gboolean may_wait, GPtrArray *
 	return TRUE;
 }
 
-/* Events of the pool, such as a failover after a server's death */
+/* Events of the pool, such as a failover */
 
 /* Logs each new reason why there is no server, up to MAX_REASONS, and the current reason once a
- * minute. A reason is new again if the relay is served a minute or more after the last one, so that
- * a server that comes and goes does not fill the log. */
+ * minute. After a minute without a reason, the next time that the relay has a server, all reasons
+ * count as new again. So a server that fails repeatedly does not fill the log. */
 static void log_reason(RelaySource *self, const PoolView *view)
 {
 	gint64 now_us = g_get_monotonic_time();
@@ -303,14 +304,14 @@ static void log_reason(RelaySource *self, const PoolView *view)
 	if (!is_new && now_us - self->reason_us < REASON_AGAIN_US)
 		return;
 	self->reason_us = now_us;
-	/* relay-disconnected has the first reason */
+	/* relay-disconnected has already reported the first reason */
 	if (!self->seen.is_served)
 		log_event(LOG_RELAY_NO_SERVER, log_text("error", view->failure));
 }
 
-/* Takes the pool's new view, and logs what has changed: the server has died or drains, there is a
- * server again, or a server was excluded. Another server can allow other batches. Returns whether
- * there is another server, or none any more. */
+/* Reads the pool's new view, and logs changes: the server has failed or drains, there is a server
+ * again, or a server was excluded. Returns whether the server has changed: another one can have
+ * another largest batch. */
 static gboolean update_view(RelaySource *self)
 {
 	PoolView view = {0};
@@ -320,9 +321,9 @@ static gboolean update_view(RelaySource *self)
 
 	pthread_mutex_lock(&self->seen_mutex);
 	pool_upstream_get_view(self->pool, &view);
-	/* Correct the clock by as little as it takes to agree with the server. Of the server's time
-	 * only the millisecond is known, and the answer can have taken the whole round trip. If it
-	 * is far from this machine's time, one of the clocks is wrong, and nothing is corrected. */
+	/* Correct the clock as little as necessary to agree with the server. The server's time is
+	 * known only to the millisecond, and is up to a round trip old. If it differs too much from
+	 * this machine's time, one of the clocks is wrong, and nothing is corrected. */
 	offset_ns = system_clock_measure_offset_ns();
 	if (view.as_of_ms >= own_ms - self->max_skew_ms &&
 	    view.as_of_ms <= own_ms + self->max_skew_ms) {
@@ -369,15 +370,15 @@ static void handle_event(RelaySource *self)
 
 	if (update_view(self))
 		self->listener.changed(self->listener.user_data);
-	/* If the time in an ID is far off, the servers have another layout. The IDs are unique
-	 * nevertheless, but their times and worker IDs are read wrong. */
+	/* If the time in an ID is far from the clock, the servers have another layout. The IDs are
+	 * still unique, but decoding gives wrong times and worker IDs. */
 	differs_ms = ABS(time_ms - clock_now_ms(&self->clock.clock));
 	if (last_id != 0 && differs_ms > self->max_age_us / 1000 + LAYOUT_DIFFERS_MS)
 		report_layout_differs(self, last_id);
 	self->listener.came(self->listener.user_data);
 }
 
-/* The pool's thread, which can run before self->pool is set. */
+/* Called in the pool's thread, maybe before self->pool is set. */
 static void on_changed(gpointer user_data)
 {
 	RelaySource *self = user_data;
@@ -396,7 +397,7 @@ static void relay_start(Source *source)
 	handle_event(self);
 }
 
-/* There is nothing to release. The pool's thread goes on until it is freed. */
+/* Does nothing: a relay has nothing to release. The pool's thread runs until the pool is freed. */
 static gboolean relay_stop(Source *source, gint64 timeout_ms G_GNUC_UNUSED)
 {
 	atomic_store(&relay_of(source)->is_started, FALSE);

@@ -19,11 +19,11 @@
 #include "options/options-table.h"
 #include "server/codecs.h"
 
-/* Descriptors that are not for connections: listeners, loops, state files, the log; and those of
- * connections that are closing to make room. */
+/* Number of descriptors that connections cannot use: for listeners, loops, state files, the log,
+ * and connections that are closing to make room. */
 #define SPARE_DESCRIPTORS (64 + CONNECTION_LIMITS_MOST_CLOSING)
 
-/* If the server is full, a connection that was silent for this time may be closed. */
+/* If the server is full, it can close a connection that was silent for this time. */
 #define IDLE_MS 10000
 
 /* Sockets */
@@ -37,9 +37,10 @@ static void passed_sockets_clear(PassedSockets *self)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(PassedSockets, passed_sockets_clear)
 
-/* Takes the sockets once, before there are other threads. The environment keeps their names, which
- * the options are checked against again at a reload; LISTEN_PID is no child's. %FALSE with a
- * GFileError set: a descriptor is no such socket. */
+/* Takes over the passed sockets. Call it once, before other threads exist. The environment keeps
+ * their names, because a reload checks the options against them. Child processes ignore them,
+ * because LISTEN_PID differs. Returns %FALSE with a GFileError set if a descriptor is not such a
+ * socket. */
 static gboolean take_passed_sockets(PassedSockets *out_sockets, GError **error)
 {
 	g_auto(PassedSockets) sockets = {
@@ -78,7 +79,8 @@ static gboolean take_passed_sockets(PassedSockets *out_sockets, GError **error)
 	return TRUE;
 }
 
-/* Whether there is an admin port: an option names it, or a socket for it was passed. */
+/* Returns whether there is an admin port: an option gives its address, or a socket for it was
+ * passed. */
 static gboolean has_admin(const Server *self)
 {
 	return self->options->admin_listen != NULL || self->sockets.admin->len > 0;
@@ -91,9 +93,9 @@ static guint own_descriptors(const Server *self)
 	       (has_admin(self) ? ADMIN_HTTP_DESCRIPTORS : 0);
 }
 
-/* Returns for how many connections there are descriptors, after raising the limit if possible; 0:
- * for none. The server keeps the others for itself: if it could not write its record, it could not
- * serve the connections. */
+/* Raises the limit of descriptors if possible, and returns the number of connections that it
+ * allows. The other descriptors are reserved: a server that cannot write its record cannot serve
+ * connections. */
 static guint allowed_connections(const Server *self)
 {
 	rlim_t most = (rlim_t)self->options->max_connections;
@@ -101,8 +103,8 @@ static guint allowed_connections(const Server *self)
 	struct rlimit limit = {0};
 	rlim_t connections;
 
-	getrlimit(RLIMIT_NOFILE, &limit); /* fails for wrong arguments only */
-	/* root may raise the hard limit too */
+	getrlimit(RLIMIT_NOFILE, &limit); /* fails only for invalid arguments */
+	/* root can also raise the hard limit */
 	if (limit.rlim_cur < most + own &&
 	    setrlimit(RLIMIT_NOFILE,
 		      &(struct rlimit){most + own, MAX(limit.rlim_max, most + own)}) != 0)
@@ -119,7 +121,7 @@ static guint allowed_connections(const Server *self)
 	return (guint)connections;
 }
 
-/* Any thread: has the main thread check the source and the loops. */
+/* Any thread: lets the main thread check the source and the loops. */
 static void wake_main(gpointer user_data)
 {
 	Server *self = user_data;
@@ -129,26 +131,26 @@ static void wake_main(gpointer user_data)
 		g_critical("cannot wake the main thread: %s", g_strerror(errno));
 }
 
-/* Any thread: parked calls are tried again. */
+/* Any thread: lets the loops retry parked calls. */
 static void wake_loops(gpointer user_data)
 {
 	rpc_server_wake(((Server *)user_data)->rpc);
 }
 
-/* The keeper's thread. */
+/* Called in the keeper's thread. */
 static void on_keeper_changed(gpointer user_data)
 {
 	wake_loops(user_data);
 	wake_main(user_data);
 }
 
-/* Uses the passed sockets, or opens its own. */
+/* Uses the passed sockets, or opens sockets. */
 static gboolean find_sockets(Server *self, GError **error)
 {
 	const Options *options = self->options;
 	const GArray *passed = self->sockets.thrift;
 	SocketFileAccess access = {.mode = options->socket_mode, .gid = (gid_t)-1};
-	const char *name = options->socket_group; /* or a number */
+	const char *name = options->socket_group; /* a name or a number */
 	gboolean is_open = TRUE;
 	guint64 number;
 
@@ -224,9 +226,9 @@ static gboolean on_certificate_day(gpointer user_data)
 }
 
 /* Reads the certificate and its key as a pair, for handshakes that begin from then on; open
- * connections stay. Files for calls of other servers are read too, to check them:
- * common/tls/client.h tells when they take effect. Does nothing without TLS. %FALSE with an error
- * set: the files with the error change nothing. */
+ * connections stay. Also reads the files for calls to other servers, to check them:
+ * common/tls/client.h tells when they take effect. Does nothing without TLS. Returns %FALSE with an
+ * error set if a file is invalid: the files of its group then stay as they were. */
 static gboolean read_certificates(Server *self, GError **error)
 {
 	const Options *options = self->options;
@@ -318,7 +320,7 @@ static gboolean make_rpc_server(Server *self, GError **error)
 			{
 				.max_connections = allowed_connections(self),
 				.max_per_address = (guint)options->max_connections_per_address,
-				/* a client that waits for an answer is silent too */
+				/* longer than a client is silent while it waits for an answer */
 				.idle_ms = (guint)MAX(IDLE_MS, options->max_wait_ms + 1000),
 				.is_idle = connection_limits_is_idle,
 			},
@@ -440,9 +442,9 @@ gboolean server_start(Server *self, GError **error)
 	return TRUE;
 }
 
-/* The reload */
+/* Reload */
 
-/* Takes the options that are reread, and logs the others that differ. */
+/* Applies the options that are reread, and logs other options that differ. */
 static void take_options(Server *self, const Options *next, guint sender)
 {
 	Options *options = self->options;
@@ -487,8 +489,8 @@ void server_reload(Server *self, guint sender)
 	g_autoptr(Options) next = options_new_again(self->options, &error);
 
 	audit_log_reopen(self->audit);
-	/* A name in --allow is shown by a certificate, which a server requests only if it was
-	 * started with --tls-client-ca. Without it such a list would admit nobody. */
+	/* Names in --allow are compared with clients' certificates, which a server requests only if
+	 * it was started with --tls-client-ca. Without it, such a list would admit no client. */
 	if (next != NULL && allow_list_has_names(next->allow) &&
 	    self->options->tls_client_ca == NULL)
 		g_set_error_literal(&error, G_IO_ERROR, G_IO_ERROR_INVALID_ARGUMENT,
@@ -504,13 +506,13 @@ void server_reload(Server *self, guint sender)
 			  log_text("error", error->message));
 }
 
-/* The stop */
+/* Stop */
 
-/* Least time for the release and the audit log, if --stop-timeout is short or was used up. */
+/* The least time for the release and the audit log, even if --stop-timeout is short or used up. */
 #define LAST_STEPS_LEAST_MS 1000
 
-/* Time that a stop may take beyond its options: the last answers and replies, LAST_STEPS_LEAST_MS,
- * the end of the keeper and of its session, and a margin. */
+/* The time that a stop can take beyond its options: the last answers and replies,
+ * LAST_STEPS_LEAST_MS, the end of the keeper and of its session, and a margin. */
 #define STOP_SPARE_MS 5000
 
 void server_drain(Server *self, gint64 within_ms)
@@ -528,13 +530,14 @@ void server_stop(Server *self)
 	gint64 left_ms;
 	gboolean source_ended;
 
-	/* again: after a failure it does not drain yet, and --stop-timeout can have been reread */
+	/* needed again, because after a failure the drain has not begun, and --stop-timeout may
+	 * have been reread */
 	server_drain(self, timeout_ms);
 	health_note(&self->health, timeout_ms + STOP_SPARE_MS);
 	rpc_server_stop(self->rpc, timeout_ms);
 	if (self->admin != NULL)
 		admin_stop(self->admin);
-	/* from here on no IDs are drawn */
+	/* from here on, no IDs are drawn */
 	left_ms = MAX(timeout_ms - (g_get_monotonic_time() - began_us) / 1000, LAST_STEPS_LEAST_MS);
 	audit_log_finish(self->audit, g_get_monotonic_time() + left_ms * 1000);
 	source_ended = self->source->ops->stop(self->source, left_ms);
@@ -549,13 +552,13 @@ void server_stop(Server *self)
 	if (source_ended)
 		return;
 	log_event(LOG_FAILED, log_text("error", "the worker ID was not released in time"));
-	_exit(EXIT_FAILURE); /* its thread may still use all that would be freed */
+	_exit(EXIT_FAILURE); /* its thread may still use the objects that would be freed */
 }
 
 void server_clear(Server *self)
 {
 	g_clear_pointer(&self->admin, admin_free);
-	/* the threads of both call the RPC server */
+	/* free these first, because their threads call the RPC server */
 	g_clear_pointer(&self->issuer.keeper, keeper_free);
 	g_clear_pointer(&self->relay, relay_source_free);
 	g_clear_pointer(&self->rpc, rpc_server_free);

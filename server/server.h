@@ -14,59 +14,61 @@
 #include "server/watchdog.h"
 
 /*
- * Sockets that listen already when the process starts: systemd, or another program that started it,
- * has opened them and keeps them. While no server runs, the kernel lets clients connect there, and
- * they wait for the next server. See sd_listen_fds(3).
+ * Sockets that already listen when the process starts. systemd, or another program that started the
+ * process, has opened them and keeps them open. While no server runs, clients can connect there,
+ * and wait for the next server. See sd_listen_fds(3).
  */
 typedef struct {
-	GArray *thrift; /* of int, descriptors: for calls; TCP or local */
-	GArray *admin;  /* likewise: those named "admin"; TCP */
+	GArray *thrift; /* (element-type int): descriptors for calls; TCP or local */
+	GArray *admin;  /* (element-type int): descriptors named "admin"; TCP */
 } PassedSockets;
 
 /*
- * A server, made of its parts. main.c runs it.
+ * A server, which consists of the parts below. main.c runs it.
  *
- * A stop takes the server apart in this order:
+ * The stop of a server has these steps:
  *
- * 1. A signal: the server reports that it is draining, and serves as before for --drain-delay. Then
- *    the main loop ends. A second signal ends the process at once.
- * 2. The RPC server accepts the clients that have connected already and no others, answers all
- *    calls that have arrived, and closes every connection, within --stop-timeout and a moment for
- *    the last replies. From then on no IDs are drawn.
+ * 1. After a signal, the server reports that it is draining, and serves as before for
+ *    --drain-delay. Then the main loop ends. A second signal ends the process at once.
+ * 2. The RPC server accepts only the clients that have already connected, answers all calls that
+ *    have arrived, and closes every connection, within --stop-timeout and a moment for the last
+ *    replies. From then on, no IDs are drawn.
  * 3. The keeper releases the worker ID, in the rest of --stop-timeout or one second. Meanwhile the
- *    audit log is written to its end.
+ *    rest of the audit log is written.
  * 4. server_clear() frees the rest.
  *
- * An event loop or a keeper that has failed ends the main loop too. Then there is no delay, and the
- * server is draining from step 2 on.
+ * The failure of an event loop or of the keeper also ends the main loop. Then there is no delay,
+ * and the drain begins with step 2.
  *
- * A reload opens the files of the audit log again, and reads the config file again, with the
- * command line of the start above it. Options that the options' table marks as reread take effect:
- * numbers, choices and --allow. Other options that differ are named in the log at each reload. A
- * file with an error changes nothing. The certificate and its key are read again as a pair; a pair
- * with an error changes nothing.
+ * A reload reopens the files of the audit log, and rereads the config file; the command line still
+ * takes precedence. Options that options-table.c marks as reread take effect: numbers, choices and
+ * --allow. Other options that differ are logged at each reload. A config file with an error changes
+ * nothing. The certificate and its key are reread as a pair; a pair with an error changes nothing.
  *
- * The main thread only.
+ * Only the main thread uses it.
  */
 typedef struct {
-	Options *options;  /* the main thread's, once the others run; see server_reload() */
+	/* used only by the main thread once other threads run; see server_reload() */
+	Options *options;
 	gint64 started_us; /* monotonic */
-	char *address;     /* where clients reach this server */
-	/* the source of its IDs: one of these two */
+	char *address;     /* the address at which clients reach this server */
+	/* the source of IDs is one of these two */
 	Issuer issuer;
 	IssuerSource issuer_source;
-	RelaySource *relay; /* NULL: it issues them */
-	Source *source;     /* of either; NULL: not yet */
+	RelaySource *relay; /* NULL: the server issues IDs */
+	Source *source;     /* the source of one of them; NULL: not created yet */
 	char nonce[UUID_TEXT_SIZE];
-	UlidGenerator ulids; /* there is one as soon as there is a source */
+	UlidGenerator ulids; /* created with the source */
 	CounterSet *counters;
 	AgentCounters *agents;
 	AuditLog *audit;
 	ServiceConfig service;
 	PassedSockets sockets;
 	RpcServer *rpc;
-	_Atomic gint64 certificate_expires_ms; /* since the Unix epoch; G_MAXINT64: it has none */
-	char *certificate_expires;             /* the same as a text; undefined without one */
+	/* since the Unix epoch; G_MAXINT64: no certificate */
+	_Atomic gint64 certificate_expires_ms;
+	/* certificate_expires_ms as text; undefined without a certificate */
+	char *certificate_expires;
 	Health health;
 	Watchdog watchdog;
 	Admin *admin; /* NULL: there is no admin port */
@@ -75,23 +77,23 @@ typedef struct {
 	gboolean ready;
 } Server;
 
-/* @options: borrowed. After %FALSE too, server_clear() frees what there is. */
+/* Initialises a server. @options: borrowed. Call server_clear() also after %FALSE. */
 gboolean server_init(Server *self, Options *options, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Starts all threads. Signals must be blocked, as the threads inherit that. After %FALSE
- * server_clear() ends those that run. */
+/* Starts all threads. Signals must be blocked, because the threads inherit the mask. After %FALSE,
+ * server_clear() ends the threads that run. */
 gboolean server_start(Server *self, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* The reload. @sender: process ID for the log */
+/* Reloads the configuration, see above. @sender: process ID for the log */
 void server_reload(Server *self, guint sender);
 
-/* Step 1 of the stop: the server reports that it drains. The stop ends in @within_ms and some
+/* Step 1 of the stop: the server reports that it drains. The stop takes at most @within_ms and some
  * seconds. */
 void server_drain(Server *self, gint64 within_ms);
 
 /* Steps 2 and 3, after the main loop has ended. If the keeper hangs, the process ends here. */
 void server_stop(Server *self);
 
-/* Step 4. The keeper's thread must have ended, or never have been started; others are ended here.
- */
+/* Step 4: frees everything, and ends the other threads. The keeper's thread must have ended, or
+ * must never have been started. */
 void server_clear(Server *self);

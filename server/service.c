@@ -8,11 +8,11 @@
 /* Time after which a client repeats a get_workers that had no answer. */
 #define WORKERS_RETRY_AFTER_MS 1000
 
-/* A call that waits only for the calls before it. */
+/* The wait_ns of a call that only waits for the calls before it. */
 #define AS_SOON_AS_FIRST_NS 1
 
-/* Calls with more values in their answers are costly, since generated code makes an object for each
- * value. */
+/* Calls with more values in their answers are costly, because generated code makes an object for
+ * each value. */
 #define MOST_CHEAP_IDS      32
 #define MOST_CHEAP_WORKERS  32
 #define MOST_CHEAP_COUNTERS 128
@@ -26,7 +26,7 @@ struct _Service {
 	AgentBlock *agents;
 	AuditProducer *audit; /* NULL: there is no audit log */
 	BatchSlot *batch_slot;
-	/* numbers of values in the last answers */
+	/* number of values in the last answers */
 	guint n_workers;
 	guint n_counters;
 };
@@ -61,7 +61,8 @@ static ServiceOutcome set_wait(RpcPass *pass, RpcWaitFor what_for, gint64 wait_n
 	return SERVICE_WAITS;
 }
 
-/* Whether a call is deferred because of its large answer. If so, RpcPass.wait is set. */
+/* Defers a call with a large answer if the pass requires it. Returns whether the call is deferred;
+ * RpcPass.wait is then set. */
 static gboolean defer_if_costly(RpcPass *pass, gboolean is_costly)
 {
 	if (!is_costly || !rpc_pass_defers(pass))
@@ -70,7 +71,7 @@ static gboolean defer_if_costly(RpcPass *pass, gboolean is_costly)
 	return TRUE;
 }
 
-/* IDs. The unlucky ways are out of line, so that they do not make the others dearer. */
+/* IDs. The rare paths are not inline, so that they do not slow down the usual ones. */
 
 static G_NO_INLINE ServiceOutcome refuse_agent(const ServiceCall *call, ServiceAnswer *answer)
 {
@@ -82,7 +83,7 @@ static G_NO_INLINE ServiceOutcome refuse_count(guint count, guint most, ServiceA
 	return refuse_call(answer, refusal_of_count((gint)count, most));
 }
 
-/* The largest batch of @method. */
+/* Returns the largest batch of @method. */
 static guint max_count(const Service *self, CounterMethod method)
 {
 	guint most = source_max_batch(self->config->source);
@@ -103,8 +104,8 @@ static inline ServiceOutcome note_drawn(Service *self, const ServiceCall *call, 
 	return SERVICE_ANSWERED;
 }
 
-/* Goes on after a draw that failed. The IDs left in a tick are found by halves. It takes few draws,
- * and the layout is at its limit then. */
+/* Continues after a failed draw. Tries half as many IDs each time, to use the IDs left in a tick.
+ * This takes few draws, and happens only when the tick's IDs run out. */
 static G_NO_INLINE ServiceOutcome draw_fewer_or_wait(Service *self, const ServiceCall *call,
 						     RpcPass *pass, guint least, guint count,
 						     DrawStatus status, DrawRefusal *no_draw,
@@ -119,7 +120,7 @@ static G_NO_INLINE ServiceOutcome draw_fewer_or_wait(Service *self, const Servic
 	}
 	if (status == DRAW_OK)
 		return note_drawn(self, call, pass, &answer->run);
-	/* the draw can have shown that a relay's servers do not allow this count any more */
+	/* the draw may have shown that a relay's servers no longer allow this count */
 	if (least > source_max_batch(source))
 		return refuse_count(least, max_count(self, call->method), answer);
 	if (status == DRAW_CLOCK_BACK)
@@ -131,8 +132,8 @@ static G_NO_INLINE ServiceOutcome draw_fewer_or_wait(Service *self, const Servic
 		       : SERVICE_REFUSED;
 }
 
-/* Draws @count IDs, or @least if there are fewer: 1, or @count itself. @least 1 is for get_id,
- * whose calls need not have IDs of one draw. */
+/* Draws @count IDs, or fewer, but at least @least. @least: 1 or @count. For get_id it is 1, because
+ * its calls need not have IDs of one draw. */
 static inline ServiceOutcome draw_ids(Service *self, const ServiceCall *call, RpcPass *pass,
 				      guint least, guint count, ServiceAnswer *answer)
 {
@@ -156,7 +157,7 @@ static inline ServiceOutcome draw_ids(Service *self, const ServiceCall *call, Rp
 	return draw_fewer_or_wait(self, call, pass, least, count, status, &no_draw, answer);
 }
 
-/* ULIDs need no lease, so a call for them waits for its turn only. */
+/* Draws ULIDs. They need no lease, so the call only waits for its turn. */
 static G_NO_INLINE ServiceOutcome draw_ulids(Service *self, guint count, ServiceAnswer *answer)
 {
 	g_autofree Ulid *ulids = g_new(Ulid, count);
@@ -223,7 +224,7 @@ void service_describe_self(const Service *self, SnowflakeClientWorker *out_self)
 	};
 }
 
-/* Lists this server as it is now, whatever a list says of it, and the others. */
+/* Lists this server in its current state, whatever the source's list contains, and the others. */
 static G_NO_INLINE ServiceOutcome list_workers(Service *self, RpcPass *pass, ServiceAnswer *answer)
 {
 	Source *source = self->config->source;
@@ -231,7 +232,8 @@ static G_NO_INLINE ServiceOutcome list_workers(Service *self, RpcPass *pass, Ser
 	GPtrArray *workers;
 	g_autoptr(GError) failure = NULL;
 
-	/* their number is known only after they are listed, so the last list decides */
+	/* the number of servers is known only after they are listed, so use that of the last list
+	 */
 	if (defer_if_costly(pass, self->n_workers > MOST_CHEAP_WORKERS))
 		return SERVICE_WAITS;
 	if (source->ops->get_workers(source, may_wait, &workers, &failure)) {
@@ -269,7 +271,7 @@ GHashTable *service_list_counters(Service *self)
 
 	metrics_put_counters(counters, self->config->counters, self->config->agents,
 			     self->config->audit);
-	/* legacy names, which are absent without a worker ID */
+	/* legacy names, which are omitted without a worker ID */
 	if (source->ops->find_worker(source, &worker)) {
 		metrics_put_counter(counters, "datacenter_id", worker.datacenter_id);
 		metrics_put_counter(counters, "worker_id", worker.worker_id);

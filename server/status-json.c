@@ -89,7 +89,7 @@ void status_source_sample(StatusSource *self)
 	duration_window_add(&self->durations, counters);
 }
 
-/* The server itself */
+/* This server */
 
 static gint64 now_ms(const StatusSource *source)
 {
@@ -129,7 +129,7 @@ static JsonObject *describe_rate(const RateHistory *rates)
 	return object;
 }
 
-/* Returns NULL if there were no calls in the window. */
+/* Describes the durations of recent calls. Returns NULL if there were no calls in the window. */
 static JsonObject *describe_durations(const StatusSource *source)
 {
 	static const struct {
@@ -331,7 +331,7 @@ JsonObject *status_json_new_workers(const StatusSource *source, Refusal *out_ref
 		const SnowflakeClientWorker *worker = answer.workers->pdata[i];
 
 		as_of_ms = MIN(as_of_ms, worker->as_of_ms);
-		/* it lists itself first */
+		/* the server lists itself first */
 		json_array_add_object_element(workers, describe_worker(worker, i == 0));
 	}
 	g_ptr_array_unref(answer.workers);

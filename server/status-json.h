@@ -7,25 +7,25 @@
 #include "server/metrics.h"
 #include "server/service.h"
 
-/* The bodies of /status.json and similar paths. Unknown values are null. They contain no IDs, which
- * exceed the numbers of JavaScript. One thread only. */
+/* The bodies of /status.json and similar paths. Unknown values are null. The bodies contain no IDs,
+ * which exceed JavaScript's numbers. One thread only. */
 
-/* Rates of a counter in each of the last intervals. */
+/* The rate of a counter in each of the last intervals. */
 
 #define RATE_HISTORY_INTERVALS 300
 
 typedef struct {
-	gint64 last_us; /* monotonic: of the last reading; 0: there is none */
+	gint64 last_us; /* monotonic time of the last reading; 0: there is none */
 	guint64 last_count;
-	guint next; /* the oldest, if there are as many */
+	guint next; /* index of the next rate; the oldest one, if the array is full */
 	guint n;
-	double rates[RATE_HISTORY_INTERVALS]; /* a second */
+	double rates[RATE_HISTORY_INTERVALS]; /* per second */
 } RateHistory;
 
-/* A reading, at @now_us, monotonic time: an interval ends and another begins. */
+/* Adds a reading at @now_us, monotonic time, which ends an interval. */
 void rate_history_add(RateHistory *self, gint64 now_us, guint64 count);
 
-/* @i: 0 to self->n - 1, the oldest first. */
+/* Returns a rate. @i: 0 to self->n - 1, the oldest first. */
 double rate_history_get(const RateHistory *self, guint i);
 
 /* Durations of recent calls, from earlier readings of the counters. */
@@ -34,26 +34,26 @@ double rate_history_get(const RateHistory *self, guint i);
 
 typedef struct {
 	guint64 counts[DURATION_WINDOW_READINGS][N_COUNTER_DURATIONS];
-	guint next; /* index of the oldest reading if all are there */
+	guint next; /* index of the next reading; the oldest one, if the array is full */
 	guint n;
 } DurationWindow;
 
 /* Adds a reading of the counters. */
 void duration_window_add(DurationWindow *self, CounterSet *counters);
 
-/* @quantile: above 0, at most 1
+/* @quantile: above 0 and at most 1
  * @out_us: (out): the quantile of the durations since the oldest reading; interpolated as if the
- *   calls of a bucket were evenly distributed
- * Returns: %FALSE if there were none */
+ *   calls in a bucket were evenly distributed
+ * Returns: %FALSE if there were no calls */
 gboolean duration_window_quantile(const DurationWindow *self, CounterSet *counters,
 				  gdouble quantile, gdouble *out_us);
 
 typedef struct {
 	const Options *options;
 	const MetricsSource *metrics;
-	Service *service;  /* of the thread */
-	gint64 started_us; /* monotonic */
-	RateHistory rates; /* of IDs */
+	Service *service;  /* the thread's service */
+	gint64 started_us; /* monotonic time of the server's start */
+	RateHistory rates; /* rates of IDs */
 	DurationWindow durations;
 } StatusSource;
 
@@ -63,19 +63,20 @@ typedef struct {
 /* Adds a sample of the rate and of the durations. */
 void status_source_sample(StatusSource *self);
 
-/* Each of the following is (transfer full). */
+/* The results of all these functions are (transfer full). */
 
-/* The state of this server. */
+/* Returns the state of this server. */
 JsonObject *status_json_new(const StatusSource *source);
 
-/* Name, version and start, as in the original service. */
+/* Returns name, version and start, as in the original service. */
 JsonObject *status_json_new_server_info(const StatusSource *source);
 
-/* Counters and gauges, as in the original service. */
+/* Returns counters and gauges, as in the original service. */
 JsonObject *status_json_new_stats(const StatusSource *source);
 
-/* The same, sorted, as lines of "name: value". */
+/* Returns counters and gauges, sorted, as lines of "name: value". */
 char *status_json_stats_text(const StatusSource *source);
 
-/* All servers that this server knows; or %NULL: refused. */
+/* Returns all servers that this server knows; %NULL, with @out_refusal set, if the call is refused.
+ */
 JsonObject *status_json_new_workers(const StatusSource *source, Refusal *out_refusal);

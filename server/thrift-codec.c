@@ -26,8 +26,8 @@
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ThriftStruct, g_object_unref)
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ThriftTransport, g_object_unref)
 
-/* A transport that reads from borrowed bytes and appends what is written to a borrowed array. A
- * read past the end is an error. */
+/* A transport that reads from borrowed bytes and writes to a borrowed array. A read past the end is
+ * an error. */
 typedef struct {
 	ThriftTransport parent;
 	ThriftReader in;
@@ -45,8 +45,8 @@ static gboolean span_transport_done(ThriftTransport *transport G_GNUC_UNUSED,
 	return TRUE;
 }
 
-/* Thrift counts bytes against limits of its own; here the span is the limit, and the scanner has
- * seen that it contains all that the message announces. */
+/* Thrift would compare sizes with its own limits. Here the span is the limit, and the scanner has
+ * checked that it contains all bytes that the message announces. */
 static gboolean span_transport_size_done(ThriftTransport *transport G_GNUC_UNUSED,
 					 glong size G_GNUC_UNUSED, GError **error G_GNUC_UNUSED)
 {
@@ -110,7 +110,7 @@ static struct {
  * take long. */
 #define MAX_TEXT_BYTES 512
 
-/* Reads a string. Only bytes beyond MAX_TEXT_BYTES are cut off, none after a NUL. */
+/* Reads a string. Drops bytes beyond MAX_TEXT_BYTES, but keeps bytes after a NUL. */
 static gint32 span_protocol_read_string(ThriftProtocol *protocol, gchar **out_text, GError **error)
 {
 	ThriftReader *reader = &((SpanTransport *)protocol->transport)->in;
@@ -167,11 +167,11 @@ static void span_types_register(void)
 /* Longer names are unknown. */
 #define MAX_NAME_BYTES 64
 
-/* A method as it was called, without the service's name that TMultiplexedProtocol puts in front. */
+/* The name of the called method, without the service's name that TMultiplexedProtocol adds. */
 typedef struct {
 	const char *bytes;
 	gsize length;
-	gboolean only_legacy; /* only the calls of the base service are served */
+	gboolean only_legacy; /* only legacy calls are served */
 } MethodName;
 
 typedef struct {
@@ -227,7 +227,7 @@ void thrift_codec_free(ThriftCodec *self)
 	g_free(self);
 }
 
-/* Returns the protocol of @wire, ready to read @bytes and to append to @out. The answer to an
+/* Returns the protocol of @wire, ready to read @bytes and to append to @out. The reply to an
  * unversioned call is versioned. */
 static ThriftProtocol *lend_protocol(ThriftCodec *self, WireProtocol wire, const guint8 *bytes,
 				     gsize length, GByteArray *out)
@@ -238,8 +238,8 @@ static ThriftProtocol *lend_protocol(ThriftCodec *self, WireProtocol wire, const
 	self->transport->out = out;
 	if (wire != WIRE_COMPACT)
 		return self->binary;
-	/* forget the state within the message before, such as a boolean that came with the head of
-	 * its field */
+	/* drop state from the previous message, such as a boolean that was read with its field's
+	 * header */
 	g_queue_clear(&compact->_last_field);
 	compact->_last_field_id = 0;
 	compact->_has_bool_value = FALSE;
@@ -247,7 +247,7 @@ static ThriftProtocol *lend_protocol(ThriftCodec *self, WireProtocol wire, const
 	return self->compact;
 }
 
-/* Returns where the reply begins, without the length of its frame, which end_reply() sets. */
+/* Returns the offset of the reply, after the length of its frame, which end_reply() sets. */
 static guint begin_reply(gboolean framed, GByteArray *out)
 {
 	if (framed)
@@ -263,7 +263,8 @@ static void end_reply(gboolean framed, guint start, GByteArray *out)
 		memcpy(out->data + start - FRAME_HEADER_BYTES, &length, sizeof length);
 }
 
-/* Appends a TApplicationException, without the object: it would cost more than all else. */
+/* Appends a TApplicationException without making the object, which would cost more than everything
+ * else. */
 static void write_exception(ThriftProtocol *protocol, const char *name, gint32 seqid, gint32 type,
 			    const char *text)
 {
@@ -304,12 +305,13 @@ static MethodName method_name(const Message *message)
 	return name;
 }
 
-/* Refuses a message of which no call can be made. */
+/* Refuses a message that is not a valid call. */
 static void refuse_message(ThriftCodec *self, const Message *message, CounterMethod method,
 			   gint32 type, const char *reason, RpcPass *pass)
 {
 	MethodName called = method_name(message);
-	/* as the client sent it, unless c_glib cannot write it, or a client cannot read it */
+	/* reply with the name that the client sent, unless c_glib cannot write it or a client
+	 * cannot read it */
 	gboolean is_plain = called.length <= MAX_NAME_BYTES &&
 			    g_utf8_validate(called.bytes, (gssize)called.length, NULL);
 	g_autofree char *name = is_plain ? g_strndup(called.bytes, called.length)
@@ -410,7 +412,7 @@ static void append_bytes(GPtrArray *list, Uuid uuid)
 	g_ptr_array_add(list, bytes);
 }
 
-/* (transfer full) */
+/* Returns: (transfer full) */
 static SfWorker *make_worker(const SnowflakeClientWorker *worker)
 {
 	SfWorker *made =
@@ -455,7 +457,7 @@ static void set_answer(ThriftStruct *result, const ServiceCall *call, const Serv
 			g_array_index(ids, gint64, i) = id_run_get(run, i);
 		g_object_set(result, "success", ids, NULL);
 		return;
-	case COUNTER_GET_ID_RUNS: /* one for each tick */
+	case COUNTER_GET_ID_RUNS: /* one run for each tick */
 		values = g_ptr_array_new_with_free_func(g_object_unref);
 		for (guint at = 0, count; at < run->count; at += count) {
 			count = id_run_in_tick(run, at);
@@ -465,7 +467,7 @@ static void set_answer(ThriftStruct *result, const ServiceCall *call, const Serv
 		}
 		g_object_set(result, "success", values, NULL);
 		return;
-	case COUNTER_GET_UUIDS: /* of the kind that is reserved for IDs (uuid.h) */
+	case COUNTER_GET_UUIDS: /* UUIDs of the reserved kind, which contain an ID (uuid.h) */
 		values = g_ptr_array_new_with_free_func((GDestroyNotify)g_byte_array_unref);
 		random = g_new(guint64, run->count);
 		random_fill(run->count, random);

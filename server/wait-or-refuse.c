@@ -106,10 +106,13 @@ gboolean wait_or_refuse(Source *source, gint64 max_wait_ms, RpcWaitFor what_for,
 			"the clock is outside the layout's range, %s to %s", first, last);
 		return FALSE;
 	}
-	if (wait_ns != 0) { /* the clock will bring IDs */
+	if (wait_ns != 0) { /* IDs are available when the clock advances */
 		may_wait = wait_ns <= max_wait_ms * 1000000;
 		retry_after_ms = wait_ns / 1000000 + 1;
-	} else { /* only the source can: it is notified, and knows whether waiting makes sense */
+		/* only the source can provide IDs: notify it, and let it decide whether waiting
+		 * makes sense
+		 */
+	} else {
 		retry_after_ms = source->ops->demand(source);
 		may_wait = retry_after_ms == 0;
 		retry_after_ms = MAX(retry_after_ms, source->retry_after_ms);

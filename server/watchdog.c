@@ -5,7 +5,7 @@
 
 #include "common/log.h"
 
-/* If a write takes longer than this, the keeper does not recover; a new process can. */
+/* If a write takes longer than this, only a new process can recover. */
 #define KEEPER_HANGS_MS 60000
 
 #define DISK_CHECK_MS 1000

@@ -8,26 +8,26 @@
 
 /*
  * Watches for threads that hang. At each check at which every thread has made progress, systemd's
- * watchdog and the health are notified. Disk calls of the state directory that hang are logged: the
- * thread that makes such a call is blocked, so the main thread checks it once a second.
+ * watchdog and the health are notified. Hanging disk calls of the state directory are logged: the
+ * thread that makes such a call is blocked, so the main thread checks for them once a second.
  *
  * The main thread only.
  */
 typedef struct {
-	DiskCall call; /* a call that was reported and has not ended; its number is 0: none */
-	gint64 reported_at_us; /* monotonic: time of its last report */
+	DiskCall call;         /* a reported call that has not ended; number 0: there is none */
+	gint64 reported_at_us; /* monotonic time of its last report */
 } DiskWatch;
 
 typedef enum {
 	DISK_WATCH_NOTHING,
-	DISK_WATCH_HANGS,     /* the call hangs, for some seconds or for another minute */
-	DISK_WATCH_RECOVERED, /* a call that was reported has ended */
+	DISK_WATCH_HANGS,     /* the call has hung for some seconds, or for another minute */
+	DISK_WATCH_RECOVERED, /* a reported call has ended */
 } DiskWatchVerdict;
 
-/* Returns what to report now. @call: (nullable): the call that is under way at @now_us */
+/* Returns what to report now. @call: (nullable): the call in progress at @now_us */
 DiskWatchVerdict disk_watch_judge(const DiskWatch *self, const DiskCall *call, gint64 now_us);
 
-/* Logs whether the call that is under way hangs, or the last one that hung has ended. */
+/* Logs it if the call in progress hangs, or if a call that hung has ended. */
 void disk_watch_check(DiskWatch *self, gint64 now_us);
 
 typedef struct {
@@ -37,7 +37,8 @@ typedef struct {
 	DiskWatch disk_watch;
 } Watchdog;
 
-/* Begins to check. @rpc, @source, @health: borrowed. @watches_disk: there is a state directory */
+/* Starts the checks. @rpc, @source, @health: borrowed. @watches_disk: whether there is a state
+ * directory */
 void watchdog_start(Watchdog *self, RpcServer *rpc, Source *source, Health *health,
 		    gboolean watches_disk);
 void watchdog_clear(Watchdog *self);

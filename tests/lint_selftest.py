@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What breaks a rule of tests/lint, and what only looks like it, in a tree of its own."""
+"""Files that break a rule of tests/lint, and files that only look so, in a temporary tree."""
 import os
 import shutil
 import subprocess
@@ -19,7 +19,7 @@ def calling(caller, callee, static=''):
     return f'{static}int {caller}(void)\n{{\n\treturn {callee}();\n}}\n'
 
 
-# Header: files that may not include it.
+# {header: files that may not include it}
 MAY_NOT_INCLUDE = {
     'common/log.h': ('core/include.c',),
     'sf_snowflake.h': ('core/include-generated.c', 'worker/include-generated.c',
@@ -34,7 +34,7 @@ MAY_NOT_INCLUDE = {
     'near.h': ('tests/include.c',),
     'core/layout.h': ('elsewhere/include.c',),
 }
-# (rule, path, text): the rules that are named, and no others, are broken there.
+# (rules, path, text): the file breaks exactly these rules.
 CASES = [
     ('circle', 'ctl/ring.c', C + calling('ring', 'ring_second')),
     ('circle', 'ctl/ring-second.c', C + calling('ring_second', 'ring_third')),
@@ -43,7 +43,7 @@ CASES = [
     ('circle', 'load/inline.h', C + calling('inline_a', 'inline_called', 'static inline ')),
     ('', 'load/inline.c', C + calling('inline_b', 'inline_b')),
     ('circle', 'load/inline-called.c', C + calling('inline_called', 'inline_b')),
-    # by a function of a header alone
+    # only by a function in a header
     ('circle', 'load/header-first.c', C + calling('header_first', 'header_second_a')),
     ('circle', 'load/header-second.h',
      C + calling('header_second_a', 'header_first', 'static inline ')),
@@ -148,7 +148,7 @@ CASES = [
     ('tidy', 'core/tidy-compile.c', C + 'int f = undeclared;\n'),
 ]
 HEADERS = {
-    # what the includes above need to compile, so that clang-tidy has nothing to say
+    # files that the includes above need, so that clang-tidy accepts them
     **{path: C for path in ('client/call.h', 'common/log.h', 'common/zookeeper/znodes.h',
                             'rpc/loop.h', 'server/service.h', 'tests/near.h',
                             'worker/keeper.h')},
@@ -163,7 +163,7 @@ def plant(root, path, content):
 
 
 def run(own_root, lint, rules):
-    """An exit status. `lint` is the function, `rules` the names of what it knows."""
+    """Returns an exit status. lint: the function; rules: the names of its rules."""
     with tempfile.TemporaryDirectory() as root:
         subprocess.run(['git', 'init', '--quiet', root], check=True)
         for name in ('.clang-format', '.clang-tidy', 'snowflake.thrift'):

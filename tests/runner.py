@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the steps of tests/run, several at a time, and adds up what came of them.
+"""Runs the steps of tests/run, several at a time, and adds up their results.
 
-A step is a command, or what is made of one here. It succeeds if its exit status is 0, if it has
-tests, if none of them failed, and if it ends within its limit. The lanes run side by side, so that
-steps that mostly wait do not hold up steps that compute. The steps of a lane run one after the
-other.
+A step is a command. It succeeds if its exit status is 0, if it has tests, if none of them failed,
+and if it ends within its limit. Lanes run in parallel, so that steps that mostly wait do not delay
+steps that compute. The steps of a lane run one after the other.
 """
 import concurrent.futures
 import json
@@ -18,19 +17,19 @@ import time
 from typing import NamedTuple
 
 LANES = COMPUTES, WAITS, CHAOS = "computes", "waits", "chaos"
-# A step that hangs is to be a failure with its log, and continuous integration is to have an end:
-# several times what the slowest takes. It is told to end, and killed some time later.
+# A hanging step fails with its log, so that continuous integration ends: after several times the
+# duration of the slowest step, it is terminated, and killed some time later.
 LIMIT_S, GRACE_S = 2400, 30
 LOG_LINES_SHOWN = 100
 LOG_LINES_HIDDEN = re.compile(r"ok|skip|\[\d+/\d+\]|.* OK  ")
-NO_TAP = "Unknown TAP output"  # meson passes over it, and says so
+NO_TAP = "Unknown TAP output"  # meson ignores such output with this message
 
 
 class Numbers(NamedTuple):
     passed: int
     failed: int
     skipped: int
-    why: str = ""  # what is wrong beside the tests that failed
+    why: str = ""  # other problems than failed tests
 
     @property
     def well(self):
@@ -39,18 +38,18 @@ class Numbers(NamedTuple):
 
 class Step(NamedTuple):
     name: str
-    tiers: tuple       # those that it is in
+    tiers: tuple       # the tiers that contain it
     lane: str
-    needs: tuple       # the names of steps that must have passed; only those that run too
+    needs: tuple       # names of steps that must have passed; ignored if they do not run
     command: tuple
     count: object      # a function of the exit status and the log: Numbers
     environment: dict = {}
-    shows: str = ""    # the lines of its log that are told if it succeeds begin with this
+    shows: str = ""    # after success, lines of its log that begin with this are printed
     limit_s: int = LIMIT_S  # 0: none
 
 
 def judge(status, passed, failed, skipped):
-    """That a step ended badly counts, whatever it has said before."""
+    """Judges a step. A bad exit status counts, whatever the step has printed before."""
     if passed + failed + skipped == 0:
         return Numbers(0, 1, 0, "it has found nothing to test")
     if status != 0 and failed == 0:
@@ -59,12 +58,13 @@ def judge(status, passed, failed, skipped):
 
 
 def check(status, _):
-    """Of a step that is one test."""
+    """Returns the Numbers of a step that is a single test."""
     return judge(status, int(status == 0), int(status != 0), 0)
 
 
 def suite(name):
-    """Of a step that says "NAME: N passed, N failed", perhaps with ", N skipped" behind."""
+    """Returns the Numbers of a step that prints "NAME: N passed, N failed", optionally followed by
+    ", N skipped"."""
     summary = re.compile(rf"^{name}: (\d+) passed, (\d+) failed(?:, (\d+) skipped)?", re.MULTILINE)
 
     def count(status, log):
@@ -76,9 +76,9 @@ def suite(name):
 
 
 def meson(build):
-    """Of `meson test` there. A program that speaks TAP counts for the tests in it, another for one;
-    one that failed in whatever way counts as a failure even if each of its tests passed. So does
-    what a program printed and meson could not read: a test might be lost with it."""
+    """Returns the Numbers of `meson test`. A TAP program counts with its tests, another program as
+    one test. A program that failed counts as a failure even if each of its tests passed. So does
+    output that meson could not read, because a test may be lost with it."""
     def count(status, log):
         try:
             lines = (build / "meson-logs" / "testlog.json").read_text().splitlines()
@@ -106,19 +106,19 @@ def _totals(test):
 
 
 class Runner:
-    """`say` prints a line; `logs` is the directory of what the steps print."""
+    """Runs steps. say: prints a line; logs: directory for the output of the steps."""
 
     def __init__(self, steps, logs, say=print):
         self.steps = steps
         self.logs = logs
         self.say = say
-        self.numbers = {}  # by name, of the steps that are over
+        self.numbers = {}  # {name: Numbers} of finished steps
         self.pids = set()  # of processes that were not reaped
         self._stopped = False
         self._changed = threading.Condition(threading.RLock())
 
     def run(self):
-        """Numbers of all."""
+        """Runs all steps. Returns their Numbers."""
         with concurrent.futures.ThreadPoolExecutor(len(LANES)) as threads:
             lanes = [threads.submit(self._run_lane, lane) for lane in LANES]
             try:
@@ -135,7 +135,7 @@ class Runner:
                        f"never came to an end: {', '.join(missing)}" if missing else "")
 
     def stop(self):
-        """Ends what runs."""
+        """Ends all running steps."""
         with self._changed:
             self._stopped = True
             for pid in self.pids:
@@ -143,8 +143,8 @@ class Runner:
             self._changed.notify_all()
 
     def _signal(self, pid, number):
-        """To a process and all that it has started. One that was reaped is left alone: its pid may
-        be another's by now."""
+        """Signals a process and its children. Not if it was reaped, because its pid may be
+        reused."""
         with self._changed:
             if pid in self.pids:
                 os.killpg(pid, number)
@@ -155,7 +155,7 @@ class Runner:
             for step in self.steps:
                 if step.lane == lane and not self._stopped:
                     self._run_step(step)
-        except BaseException:  # others may wait for what it was to run
+        except BaseException:  # other steps may wait for this one
             self.stop()
             raise
 
@@ -180,7 +180,7 @@ class Runner:
                 self._show(step, numbers, log, time.monotonic() - began, cpu_s)
 
     def _wait_needed(self, step):
-        """The names of those that did not go well."""
+        """Waits for the needed steps. Returns the names of those that failed."""
         names = [other.name for other in self.steps if other.name in step.needs]
         with self._changed:
             self._changed.wait_for(
@@ -189,7 +189,7 @@ class Runner:
                     if name not in self.numbers or not self.numbers[name].well]
 
     def _execute(self, step, log):
-        """Exit status and seconds of CPU."""
+        """Returns the exit status and CPU seconds."""
         with open(log, "wb") as out, self._changed:
             if self._stopped:
                 return -signal.SIGTERM, 0
@@ -227,11 +227,11 @@ class Runner:
 
 
 def run_to_the_end(steps, logs):
-    """Exit status of a program that does nothing else."""
+    """Runs all steps. Returns the exit status of the program."""
     ends = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
     def interrupted(number, _):
-        for each in ends:  # a second signal does not hurry it: that would leave something behind
+        for each in ends:  # a second signal is ignored, because it would leave processes behind
             signal.signal(each, signal.SIG_IGN)
         print("interrupted: not all tests ran", flush=True)
         raise SystemExit(128 + number)

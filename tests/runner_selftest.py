@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sees that a step that ends badly, or has nothing to test, is a failure: by stand-ins for steps,
-and for the integration tests."""
+"""Tests that a step fails if it ends badly or has no tests, with fake steps and fake integration
+tests."""
 import json
 import os
 import pathlib
@@ -43,7 +43,8 @@ class SelfTest(unittest.TestCase):
 
     @staticmethod
     def runs(pid):
-        """Whether it does anything yet: init need not be quick to reap it."""
+        """Whether the process still runs. A zombie does not count, because init may reap it
+        late."""
         try:
             status = pathlib.Path(f"/proc/{pid}/stat").read_text()
         except FileNotFoundError:
@@ -79,7 +80,7 @@ class TimerByEvents(threading.Thread):
 
 class Steps(SelfTest):
     def test_suites(self):
-        """Script; passed, failed, skipped."""
+        """Table: script; passed, failed, skipped."""
         for script, expected in (
                 ("echo s: 2 passed, 0 failed", (2, 0, 0)),
                 ("echo s: 2 passed, 0 failed, 3 skipped", (2, 0, 3)),
@@ -105,8 +106,8 @@ class Steps(SelfTest):
                 self.assertEqual(self.run_steps(self.step("it", script))[:3], expected)
 
     def test_a_step_that_hangs(self):
-        """It is told to end, with all that it has started, and killed if it does not; what it says
-        then does not help it. The step behind it runs."""
+        """A hanging step is terminated with its children, and killed if it does not end; its later
+        output does not count. The next step runs."""
         log = self.directory / "hangs.log"
         for trap, script in (("", FOR_EVER), ("", f"{FOR_EVER} | cat"), ("trap '' TERM;", FOR_EVER),
                              ("trap 'exit 0' TERM;", "tail -f /dev/null & wait")):
@@ -120,7 +121,7 @@ class Steps(SelfTest):
                 self.wait_ended(log.read_text().split()[0])
 
     def test_tests_of_meson(self):
-        """Exit status, what each program came to and printed; passed, failed, skipped."""
+        """Table: exit status, result and output of each program; passed, failed, skipped."""
         for status, programs, expected in (
                 (0, [("OK", "1..2\nok 1 a\nok 2 b")], (2, 0, 0)),
                 (0, [("OK", "")], (1, 0, 0)),
@@ -144,7 +145,7 @@ class Steps(SelfTest):
                 self.assertEqual(numbers[:3], expected, self.said)
 
     def test_what_meson_cannot_read(self):
-        """A program printed bytes that are no text; meson calls it OK."""
+        """A program printed bytes that are not text, which meson accepts."""
         log = self.directory / "meson-logs" / "testlog.json"
         log.parent.mkdir()
         log.write_text(json.dumps({"result": "OK", "stdout": "1..1\nok 1 a"}))
@@ -173,7 +174,8 @@ class Steps(SelfTest):
                            self.step("waits", "true", lane=WAITS, needs=("it",)))
 
     def test_what_is_stopped_leaves_nothing_behind(self):
-        """Nor is it a success. A process that was reaped has no part in it."""
+        """A stopped run is not a success, and leaves no processes. Reaped processes are not
+        signalled."""
         pids = self.directory / "pids"
         os.mkfifo(pids)
         runner = Runner([self.step("over", "true"),
@@ -290,7 +292,7 @@ SNOWFLAKED = pathlib.Path(__file__)
 class Integration(SelfTest):
     def setUp(self):
         super().setUp()
-        import run  # whose path was not known before
+        import run  # import it when its path is known
         self.longest = run.LONGEST
         for name in ("run.py", "worker.py", "thread_errors.py"):
             shutil.copy(INTEGRATION / name, self.directory)
@@ -307,7 +309,7 @@ class Integration(SelfTest):
                               timeout=HANG_GUARD_S, cwd=self.directory)
 
     def test_what_comes_of_tests(self):
-        """Patterns; exit status, and the last line."""
+        """Table: patterns; exit status and last line."""
         for patterns, status, summary in (
                 (["one.Good"], 0, "1 passed, 0 failed, 1 skipped"),
                 (["test_skipped"], 0, "0 passed, 0 failed, 1 skipped"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests/run runs: the table of its steps, and which of them are in which tier."""
+"""The steps of tests/run, and their tiers."""
 import argparse
 import contextlib
 import os
@@ -17,8 +17,8 @@ BUILDS = pathlib.Path(os.environ.get("SNOWFLAKE_TEST_BUILDS", ROOT / "build-test
 GO_CACHE = os.environ.get("GOCACHE", f"{BUILDS}/go-cache")
 PROCESSORS = len(os.sched_getaffinity(0))
 CHAOS_S, LONG_CHAOS_S = 60, 3600
-SIMULATION_S, LONG_SIMULATION_S = 60, 3600  # processor time
-FUZZ_S = 300  # each target
+SIMULATION_S, LONG_SIMULATION_S = 60, 3600  # CPU time
+FUZZ_S = 300  # for each target
 TMPFS, TMPFS_LEAST = "/dev/shm", 2 << 30  # bytes that must be free
 
 QUICK, USUAL, FULL = "quick", "usual", "full"
@@ -29,7 +29,7 @@ TIERS = {
 }
 ALL, MORE = (QUICK, USUAL, FULL), (USUAL, FULL)
 
-# Tests of each area, for the build that people install.
+# Tests of each area, for the build that users install.
 SMOKE = (
     "test_admin.Ids", "test_audit.Full", "test_batches.Batches.test_runs",
     "test_batches.OtherServers", "test_bench.Report", "test_calls.Calls.", "test_contract",
@@ -49,7 +49,7 @@ UNSANITIZED = (
     "Quarantine.test_zookeepers_clock", "Running.test_the_disk_hangs", "test_quickstart",
     "test_state.Steps", "test_using_ids.Databases", "test_zookeeper_start.Clock",
     "test_zookeeper_status.Clocks", "test_zookeeper_troubles.Lies")
-# Under ThreadSanitizer: threads, loops, handshakes and their order.
+# Tests under ThreadSanitizer: threads, loops, handshakes and their order.
 THREADED = (
     "test_admin.Ids", "test_audit.File.test_every_id", "test_audit.File.test_rotated",
     "test_audit.Load.test_many", "test_audit.ToScribe.test_it_dies", "test_crowd.Spread",
@@ -83,7 +83,7 @@ SANITIZED = {
 }
 
 
-# These builds are run: they must not be slow, and backtraces need lines.
+# Options of builds whose programs run: not too slow, and with line numbers in backtraces.
 WATCHED = ("-Doptimization=1", "-Dc_args=-g1", "-Dbench=disabled", "-Dc_link_args=-fuse-ld=gold")
 
 
@@ -92,7 +92,7 @@ def program(path, *arguments):
 
 
 def build(name, tiers, *options, **environment):
-    """Builds what is built by default. Without names, ninja would build the unit tests too."""
+    """Builds the default targets. Without names, ninja would also build the unit tests."""
     script = (
         '{ [ -e "$0/build.ninja" ] || meson setup "$0" "$@"; } && '
         'meson introspect --targets "$0" | jq -r --arg in "$(realpath "$0")/" '
@@ -112,12 +112,12 @@ def unit_tests(name, tiers, under=(), options=()):
         "meson", "test", "-C", str(directory), "--print-errorlogs", *options),
         meson(directory), {"GOCACHE": GO_CACHE} if name == "release" else {
             **SANITIZED,
-            # what GLib keeps for itself ThreadSanitizer does not see change hands
+            # ThreadSanitizer does not see how GLib's own allocator passes memory between threads
             **({"G_SLICE": "always-malloc"} if name == "tsan" else {})})
 
 
 def integration_tests(name, tiers, jobs, patterns=(), under=(), **environment):
-    """`jobs` a processor."""
+    """jobs: per processor."""
     return Step(f"{name}: integration tests", tiers, WAITS, (f"{name}: build",), (
         *under, *program("tests/integration/run.py", "--build", BUILDS / name, "--jobs",
                          jobs * PROCESSORS, *patterns)), suite("integration"),
@@ -147,7 +147,7 @@ def of_release(name, tiers, lane, counts, *command, shows=""):
 
 
 def client(language):
-    """Of a package that people install: its own tests."""
+    """Returns the step with the tests of a client package."""
     return Step(f"clients/{language}", MORE, WAITS, ("release: build",),
                 program(f"clients/{language}/test"), suite(f"client-{language}"),
                 {"SNOWFLAKE_BUILD": str(BUILDS / "release"), "GOCACHE": GO_CACHE})
@@ -160,7 +160,7 @@ def chaos(tiers, seconds):
 
 
 def without_randomization():
-    """Where addresses are very random, ThreadSanitizer does not find its way."""
+    """Disables address randomization, with which ThreadSanitizer can fail."""
     under = ("setarch", "--addr-no-randomize")
     with contextlib.suppress(FileNotFoundError):
         if subprocess.run([*under, "true"], stderr=subprocess.DEVNULL).returncode == 0:
@@ -218,7 +218,7 @@ def table(chaos_s):
         of_release("compatibility", (FULL,), WAITS, "compatibility", "tests/compatibility/run",
                    "--build", BUILDS / "release", "--directory", BUILDS / "compatibility"),
 
-        # which wait most of their time, too
+        # these also wait most of their time
         of_release("chaos: self-test", MORE, CHAOS, "chaos", "tests/chaos/run", "--build",
                    BUILDS / "release", "--self-test"),
         chaos((USUAL,), chaos_s or CHAOS_S),
@@ -269,7 +269,7 @@ def show(steps):
 
 
 def main():
-    parser = argparse.ArgumentParser(add_help=False)  # tests/run helps
+    parser = argparse.ArgumentParser(add_help=False)  # tests/run prints the help
     parser.add_argument("--quick", action="store_const", dest="tier", const=QUICK, default=USUAL)
     parser.add_argument("--full", action="store_const", dest="tier", const=FULL)
     parser.add_argument("--chaos-seconds", type=int)
@@ -279,7 +279,7 @@ def main():
     given = parser.parse_args()
     if given.self_test:
         return runner_selftest.main()
-    # what only the longest tier has may take hours
+    # steps only in the longest tier may take hours
     steps = [step._replace(limit_s=0) if step.tiers == (FULL,) else step
              for step in table(given.chaos_seconds)]
     if given.list:

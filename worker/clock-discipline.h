@@ -20,10 +20,10 @@
  * reservation, so it is held until it has lasted for a while.
  */
 
-/* Without a registry's clock: a jump that is shorter has no effect. */
+/* Without a registry's clock: a jump that is undone within this time has no effect. */
 #define CLOCK_DISCIPLINE_HOLD_US (10 * G_USEC_PER_SEC)
 
-/* The step that is held; all zero at first. */
+/* The step that is held. Initialise it with zeros. */
 typedef struct {
 	gint64 held_since_us; /* 0: nothing is held */
 	gint64 held_offset_ns;
@@ -33,16 +33,17 @@ typedef enum {
 	CLOCK_AGREES,          /* within the precision of the measurement */
 	CLOCK_STEPPED_BACK,    /* adopt the measured offset */
 	CLOCK_STEPPED_FORWARD, /* adopt the measured offset */
-	CLOCK_JUMPED,          /* not believed at once: it is held from now on */
-	CLOCK_HELD,            /* it is still held */
+	CLOCK_JUMPED,          /* a jump that is held from now on */
+	CLOCK_HELD,            /* the jump is still held */
 } ClockVerdict;
 
-/* Offsets are to CLOCK_BOOTTIME, times monotonic. */
+/* Offsets are relative to CLOCK_BOOTTIME. Times are monotonic. */
 typedef struct {
-	gint64 now_us;       /* more than 0 */
-	gint64 offset_ns;    /* in force */
-	gint64 measured_ns;  /* by the system's clock */
-	gint64 max_skew_ns;  /* from the registry's clock; the largest step without one */
+	gint64 now_us;      /* more than 0 */
+	gint64 offset_ns;   /* the offset in use */
+	gint64 measured_ns; /* the offset of the system's clock */
+	/* the largest difference from the registry's clock; without one, the largest step */
+	gint64 max_skew_ns;
 	RegistryClock clock; /* the last reading, however old */
 } ClockReading;
 

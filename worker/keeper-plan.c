@@ -6,7 +6,7 @@
 
 #define MIN_LIST_PAUSE_US (150 * G_USEC_PER_SEC)
 #define MIN_LIST_AGE_US   (10 * G_USEC_PER_SEC)
-/* The most reads a second for lists that nobody waits for: by a server, and by all of them. */
+/* The most reads per second for lists that no call waits for: by one server, and by all servers. */
 #define READS_OF_ONE      4
 #define READS_OF_ALL      1000
 
@@ -17,7 +17,7 @@ static KeeperPlan begin(RegistryOperation operation)
 	return (KeeperPlan){.action = KEEPER_PLAN_BEGIN, .operation = operation};
 }
 
-/* The instant at which the clock will show @tick, if nobody sets it. */
+/* Returns the instant at which the clock will show @tick, if it is not set. */
 static gint64 tick_at_us(const KeeperPlanFacts *facts, gint64 tick)
 {
 	if (tick == G_MAXINT64)
@@ -25,11 +25,11 @@ static gint64 tick_at_us(const KeeperPlanFacts *facts, gint64 tick)
 	return facts->now_us + (tick - facts->now_tick) * facts->tick_us;
 }
 
-/* Returns the time to extend: when a quarter of the reservation has passed, so that three quarters
- * remain. A reservation that has run out is due now. */
+/* Returns when to extend: after a quarter of the reservation, so that three quarters remain. A
+ * reservation that has ended is due now. */
 static gint64 extension_due_us(const KeeperPlanFacts *facts)
 {
-	/* Less than its length if the clock is ahead of the registry's, or was set forward. */
+	/* less than its length if the clock is ahead of the registry's, or was set forward */
 	gint64 lasts_us = tick_at_us(facts, facts->end_tick) - facts->written_at_us;
 
 	if (facts->retry_now)
@@ -41,7 +41,7 @@ static gint64 extension_due_us(const KeeperPlanFacts *facts)
 	return facts->written_at_us + MIN(facts->length_us, lasts_us) / 4;
 }
 
-/* Whether the lease begins later, or the clock was set back to before the last ID. */
+/* Returns whether the lease begins later, or the clock was set back to before the last ID. */
 static gboolean is_before_ids(const KeeperPlanFacts *facts)
 {
 	return facts->now_tick < facts->ids_from_tick;
@@ -55,14 +55,14 @@ static KeeperPlan begin_when_due(RegistryOperation operation, gint64 due_us, gin
 
 static KeeperPlan plan_next(const KeeperPlanFacts *facts)
 {
-	/* a failed extension is tried again even if no more IDs are drawn */
+	/* retry a failed extension even if no more IDs are drawn */
 	gboolean wanted = facts->wanted || facts->failures > 0;
 	KeeperPlan plan = WAIT_FOR_EVENT;
 
 	if (facts->stopped)
 		return plan;
 	if (facts->under_way != REGISTRY_NONE) {
-		/* a release is what a stop would begin anyway */
+		/* do not cancel a release, which a stop would begin anyway */
 		if (facts->stopping && !facts->cancelled && facts->under_way != REGISTRY_RELEASE)
 			return (KeeperPlan){.action = KEEPER_PLAN_CANCEL};
 		return plan;
@@ -71,8 +71,8 @@ static KeeperPlan plan_next(const KeeperPlanFacts *facts)
 		return (KeeperPlan){.action = KEEPER_PLAN_STOP};
 	if (facts->stopping)
 		return begin(REGISTRY_RELEASE);
-	/* outside the layout there is nothing to reserve; an end that was cut to the layout's last
-	 * tick would keep the worker ID for ever */
+	/* outside the layout, no tick can be reserved; a reservation up to the layout's last tick
+	 * would block the worker ID for ever */
 	if (facts->ended || facts->outside)
 		return plan;
 	if (!facts->has_lease) {
@@ -86,7 +86,8 @@ static KeeperPlan plan_next(const KeeperPlanFacts *facts)
 	}
 	if (facts->ahead)
 		return begin(REGISTRY_RELEASE);
-	/* if the end would not be later, the clock was set back, and the reservation will do */
+	/* if the end would not be later, the clock was set back, and the current reservation
+	 * suffices */
 	if (wanted && !facts->out_of_reach && facts->next_end_tick > facts->end_tick)
 		plan = begin_when_due(REGISTRY_EXTEND, extension_due_us(facts), facts->now_us);
 	if (plan.action == KEEPER_PLAN_NOTHING && is_before_ids(facts))
@@ -99,7 +100,7 @@ KeeperPlan keeper_plan_next(const KeeperPlanFacts *facts)
 	gboolean fails = facts->failures > 0 || facts->out_of_reach;
 	KeeperPlan plan = plan_next(facts);
 
-	/* the state becomes UNAVAILABLE when the lease ends, if it is not extended before */
+	/* the state becomes UNAVAILABLE at the end of the lease, if it is not extended before */
 	if (plan.action == KEEPER_PLAN_NOTHING && facts->has_lease && !facts->outside && fails &&
 	    facts->now_tick <= facts->end_tick)
 		plan.until_us = MIN(plan.until_us, tick_at_us(facts, facts->end_tick + 1));
@@ -130,7 +131,7 @@ KeeperState keeper_plan_state(const KeeperPlanFacts *facts)
 
 gboolean keeper_plan_may_follow(KeeperState state, KeeperState next)
 {
-	/* a claim that had to wait is retried */
+	/* a waiting claim is retried */
 	if (next == KEEPER_STARTING)
 		return state == KEEPER_WAITING;
 	return state != KEEPER_STOPPED;

@@ -8,7 +8,7 @@
 /*
  * The keeper's next action, its state and its pauses, as pure functions of the facts that it knows.
  *
- * Times in us are monotonic, ticks are by the disciplined clock.
+ * Times in us are monotonic. Ticks are those of the disciplined clock.
  */
 typedef struct {
 	gint64 now_us;
@@ -17,88 +17,94 @@ typedef struct {
 	gboolean outside; /* now_tick is outside the layout */
 
 	gboolean stopping; /* keeper_stop() was called */
-	gboolean stopped;  /* and the keeper has stopped */
-	gboolean ended;    /* by a fatal error: nothing more is tried */
+	gboolean stopped;  /* the keeper has stopped */
+	gboolean ended;    /* a fatal error has ended all attempts */
 
 	RegistryOperation under_way;
-	gint64 busy_since_us; /* with the operation under way */
-	gboolean cancelled;   /* it was asked to end */
+	gint64 busy_since_us; /* start of the operation in progress */
+	gboolean cancelled;   /* the operation was asked to end */
 
 	/* The last attempt. */
-	guint failures;         /* FAILED in a row */
-	gint64 retry_at_us;     /* no other attempt before this */
-	gboolean waiting;       /* a claim was answered with WAIT ... */
-	gint64 wait_until_tick; /* ... until this tick; G_MAXINT64: unknown */
+	guint failures;         /* consecutive FAILED results */
+	gint64 retry_at_us;     /* no attempt begins before this */
+	gboolean waiting;       /* a claim has ended with WAIT ... */
+	gint64 wait_until_tick; /* ... and waits until this tick; G_MAXINT64: unknown */
 	gboolean retry_now;     /* the registry reports that the next attempt is due now */
 
 	/* The lease. */
 	gboolean has_lease;
-	gboolean had_lease;   /* one was lost or given up */
-	gboolean ahead;       /* the clock stepped back, so the lease must be given up */
-	gboolean wanted;      /* extend it: IDs were drawn since the last write, or it is extended
-				 when idle too */
-	gint64 ids_from_tick; /* the first tick at which the clock allows an ID: max-ahead before
-				 the later of the lease's first tick and the last ID's tick */
+	gboolean had_lease; /* an earlier lease was lost or given up */
+	gboolean ahead;     /* the clock stepped back, so the lease must be given up */
+	/* extend it, because IDs were drawn since the last write, or the registry requires it even
+	 * when idle */
+	gboolean wanted;
+	/* the first tick at which the clock allows an ID: the later of the lease's first tick and
+	 * the last ID's tick, minus max-ahead */
+	gint64 ids_from_tick;
 	gint64 end_tick;
-	gboolean out_of_reach; /* the clock is too far ahead of the registry's to extend */
-	gint64 next_end_tick;  /* the end that an extension would have now */
-	gint64 written_at_us;  /* the last write of the reservation */
-	gint64 length_us;      /* of the reservation at that write */
+	/* no extension, because the clock is too far ahead of the registry's */
+	gboolean out_of_reach;
+	gint64 next_end_tick; /* the end that an extension would get now */
+	gint64 written_at_us; /* the last write of the reservation */
+	gint64 length_us;     /* length of the reservation at that write */
 } KeeperPlanFacts;
 
-#define KEEPER_PLAN_HANGS_US G_USEC_PER_SEC /* an operation that lasts as long hangs */
+/* an operation that takes this long counts as hanging */
+#define KEEPER_PLAN_HANGS_US G_USEC_PER_SEC
 
 typedef enum {
 	KEEPER_PLAN_NOTHING,
-	KEEPER_PLAN_BEGIN,  /* an operation of the registry */
-	KEEPER_PLAN_CANCEL, /* ask the one under way to end */
-	KEEPER_PLAN_STOP,   /* no operation is under way, and nothing is held: end */
+	KEEPER_PLAN_BEGIN,  /* begin an operation of the registry */
+	KEEPER_PLAN_CANCEL, /* ask the operation in progress to end */
+	KEEPER_PLAN_STOP,   /* stop: no operation is in progress, and nothing is held */
 } KeeperPlanAction;
 
 typedef struct {
 	KeeperPlanAction action;
-	RegistryOperation operation; /* BEGIN: which */
-	gint64 until_us; /* NOTHING: if no event comes, plan again then; or G_MAXINT64 */
+	RegistryOperation operation; /* BEGIN: the operation */
+	/* NOTHING: when to plan again if there is no event before; or G_MAXINT64 */
+	gint64 until_us;
 } KeeperPlan;
 
 KeeperPlan keeper_plan_next(const KeeperPlanFacts *facts);
 
-/* The state that these facts amount to. */
+/* Returns the state that results from the facts. */
 KeeperState keeper_plan_state(const KeeperPlanFacts *facts);
 
-#define KEEPER_PLAN_SOON  0          /* an attempt is under way, or about to begin */
-#define KEEPER_PLAN_NEVER G_MAXINT64 /* not from this keeper, or the time is unknown */
+#define KEEPER_PLAN_SOON  0          /* an attempt is in progress, or about to begin */
+#define KEEPER_PLAN_NEVER G_MAXINT64 /* this keeper gets no IDs, or the time is unknown */
 
-/* Whether the keeper may go from @state to @next. */
+/* Returns whether the keeper may change from @state to @next. */
 gboolean keeper_plan_may_follow(KeeperState state, KeeperState next);
 
-/* Returns when IDs that are refused now can be drawn: monotonic time, or one of the above. */
+/* Returns when IDs can be drawn, if they are refused now: monotonic time, or one of the values
+ * above. */
 gint64 keeper_plan_ids_at_us(const KeeperPlanFacts *facts);
 
 /**
  * keeper_plan_backoff_us:
- * @failures: in a row, 1 or more
+ * @failures: consecutive failures, 1 or more
  * @jitter: in [0, 1), at random
  *
- * Returns: the pause before the next attempt: 50 ms after one failure, then up to twice as long
- * each time, 1 s at most
+ * Returns: the pause before the next attempt: 50 ms after one failure, then up to twice the
+ * previous pause, at most 1 s
  */
 gint64 keeper_plan_backoff_us(guint failures, gdouble jitter);
 
 /**
  * keeper_plan_list_pause_us:
- * @n_workers: in the last list; each of them requests lists, too; 0: there was no list
- * @n_reads: that the last list took; 0: there was no list
+ * @n_workers: number of workers in the last list, all of which request lists; 0: there was no list
+ * @n_reads: number of reads for the last list; 0: there was no list
  * @jitter: in [0, 1), at random
  *
- * Returns: the pause before a list that nobody has requested: a quarter of a second for each read,
- * or a millisecond for each read of each worker if that is longer, but 150 s at least. So a server
- * reads four times a second at most, and a fleet 1,000 times. The jitter adds up to as much again,
- * so that servers which start, or reach their registry, together do not list together
+ * Returns: the pause before an unrequested list: a quarter of a second per read, or a millisecond
+ * per read and worker if this is longer; at least 150 s. So a server makes at most 4 reads per
+ * second, and a fleet 1,000. The jitter at most doubles the pause, so that servers that start, or
+ * reach their registry, at the same time do not list at the same time
  */
 gint64 keeper_plan_list_pause_us(guint n_workers, guint n_reads, gdouble jitter);
 
-/* Returns the age at which a list is replaced that monitoring requests from every server again and
- * again: a millisecond for each read of each worker, but 10 s at least. So a fleet reads 1,000
- * times a second at most. */
+/* Returns the age at which a list is replaced that monitoring requests from every server regularly.
+ * It is a millisecond per read and worker, but at least 10 s. So a fleet makes at most 1,000 reads
+ * per second. */
 gint64 keeper_plan_list_age_us(guint n_workers, guint n_reads);

@@ -14,27 +14,30 @@
 
 /*
  * In each round the thread disciplines the clock, continues the registry's operation, updates the
- * facts, shows the state that they amount to, and begins what the plan says, or sleeps. The outcome
- * of an operation is a fact for the next round. Other threads leave requests (is_demanded,
- * stop_by_us, list_wanted), poke the thread, and read what it shows.
+ * facts, publishes the resulting state, and then begins the planned action, or sleeps. The outcome
+ * of an operation is a fact for the next round. Other threads set requests (is_demanded,
+ * stop_by_us, list_wanted), wake the thread, and read the published values.
  */
 
 #define DISCIPLINE_INTERVAL_US (100 * G_TIME_SPAN_MILLISECOND)
 #define ASK_INTERVAL_US        G_USEC_PER_SEC
-/* Another layout is not set up in a day: the users of the IDs must know of it too. */
+/* Warn a year before the layout ends, because all users of the IDs must prepare for another layout.
+ */
 #define END_IS_SOON_MS         G_GINT64_CONSTANT(31536000000)
 #define DAY_MS                 G_GINT64_CONSTANT(86400000)
 #define MIN_REACH_MS           1000 /* a shorter reservation is not worth a write */
-#define CLAIM_RETRY_MS         1000 /* while the clock is too far ahead to claim */
+#define CLAIM_RETRY_MS         1000 /* pause while the clock is too far ahead to claim */
 #define LATE_US                (2 * G_USEC_PER_SEC)
-/* If there is an old list, a new one is late when the registry has been silent for this long. */
+/* If there is an old list, a new one counts as late after the registry was silent for this long. */
 #define SILENT_US              (300 * G_TIME_SPAN_MILLISECOND)
-/* After a list was late, all who wait for it are notified before another is requested. */
+/* After a late list, no other is requested for this long, so that all waiting callers are notified
+ * first. */
 #define LATE_FOR_US            G_USEC_PER_SEC
-/* With less, a list could be too old already when the caller is notified of it. */
+/* The least accepted age of a list: with less, a list could already be too old when the caller is
+ * notified. */
 #define MIN_AGE_MS             200
-#define RETRY_MS               1000 /* for callers, if the time is unknown */
-/* The time in which the thread must end once it does not wait for the registry any more. */
+#define RETRY_MS               1000 /* retry time for callers, if the time is unknown */
+/* The time in which the thread must end after it has stopped waiting for the registry. */
 #define END_TIMEOUT_US         G_USEC_PER_SEC
 
 struct _Keeper {
@@ -48,55 +51,59 @@ struct _Keeper {
 
 	/* Only the thread uses the members from here on. */
 	KeeperPlanFacts facts;
-	RegistryReport report;      /* of the last poll; its result and list are taken */
+	RegistryReport report;      /* report of the last poll, without its result and list */
 	gint64 registry_stop_by_us; /* copy of @stop_by_us, for poll() */
-	gboolean changed_is_due;    /* changed() has not been called for a change yet */
+	gboolean changed_is_due;    /* changed() must be called */
 
 	/* The clock. */
 	ClockDiscipline discipline;
 	gint64 discipline_at_us;
-	RegistryClock judged_by;      /* the last reading of the registry's clock */
-	gint64 clock_requested_at_us; /* the last request */
-	gboolean clock_differs;       /* from the registry's, and the log says so */
+	RegistryClock judged_by;      /* the last reading of the registry's clock that was judged */
+	gint64 clock_requested_at_us; /* time of the last request for the registry's clock */
+	gboolean clock_differs;       /* the clock differs from the registry's, which was logged */
 	gint64 inside_tick;           /* the last reading of the clock that was inside the layout */
-	gint64 end_logged_ms;         /* when the log last said that the layout ends soon */
+	gint64 end_logged_ms;         /* time of the last log event that the layout ends soon */
 
 	/* The lease. */
-	Lease *lease;            /* the generator's; NULL: there was none yet */
-	gboolean lease_began;    /* the clock has reached its first tick, or it issued IDs */
-	gint64 length_ms;        /* of the reservation, when it was written last */
-	guint64 cursor_at_write; /* the lease's, then */
-	gint64 next_length_ms;   /* of the extension under way */
-	guint64 next_cursor;     /* the lease's when that began */
-	gint64 last_tick;        /* of the lease before: a new one begins later */
+	Lease *lease; /* the generator's lease; NULL: there was none yet */
+	/* the clock has reached the lease's first tick, or IDs were issued */
+	gboolean lease_began;
+	gint64 length_ms;        /* length of the reservation at its last write */
+	guint64 cursor_at_write; /* the lease's cursor at that write */
+	gint64 next_length_ms;   /* length of the extension in progress */
+	guint64 next_cursor;     /* the lease's cursor at the start of the extension */
+	gint64 last_tick;        /* last tick of the previous lease: a new one begins later */
 	gint64 failing_since_us;
 
 	/* Lists of the workers. */
-	gint64 list_due_at_us; /* a list is requested then, unless one is before */
+	gint64 list_due_at_us; /* when to request a list, unless one is requested before */
 
 	/* Any thread uses the members from here on. */
-	_Atomic gboolean is_demanded; /* keeper_demand(), since the last extension began */
-	_Atomic gint64 ids_at_us;     /* keeper_plan_ids_at_us() of the last round */
+	/* keeper_demand() was called since the last extension began */
+	_Atomic gboolean is_demanded;
+	_Atomic gint64 ids_at_us; /* keeper_plan_ids_at_us() of the last round */
 	_Atomic gint64 round_began_at_us;
-	_Atomic gint64 busy_since_us; /* with an operation of the registry; 0: none is under way */
-	pthread_mutex_t mutex;        /* for the members below; only the thread writes the status */
-	pthread_cond_t wake;          /* poked was set */
-	pthread_cond_t end;           /* finished was set */
+	/* start of the registry's operation; 0: none is in progress */
+	_Atomic gint64 busy_since_us;
+	/* protects the members below; only the thread writes the status */
+	pthread_mutex_t mutex;
+	pthread_cond_t wake; /* poked was set */
+	pthread_cond_t end;  /* finished was set */
 	gboolean poked;
-	gint64 stop_by_us; /* monotonic: it stops, and waits for the registry until then; 0: not */
-	gboolean finished; /* the thread uses nothing any more */
+	gint64 stop_by_us; /* monotonic: until when a stop waits for the registry; 0: no stop */
+	gboolean finished; /* the thread no longer uses this object */
 	KeeperStatus status;
-	RegistryClock registry_clock; /* as it was read last */
-	char *waiting_why;            /* (nullable): why no worker ID was free, last */
+	RegistryClock registry_clock; /* last reading of the registry's clock */
+	char *waiting_why;            /* (nullable): why no worker ID was free at the last claim */
 	char *hindrance;              /* (nullable): copy of RegistryReport.hindrance */
 	GError *error;
-	WorkerList *list;            /* (nullable): the registry's last list ... */
-	gint64 listed_at_us;         /* ... and when it came */
-	gint64 list_requested_at_us; /* when one was requested that has not come; 0: none */
-	gint64 heard_at_us;          /* RegistryReport.heard_at_us of the last poll ... */
-	gboolean reachable;          /* ... and its is_reachable */
-	gboolean list_wanted;        /* the thread has not requested it from the registry yet */
-	gboolean list_is_late;       /* and changed() was called for it */
+	WorkerList *list;            /* (nullable): the registry's last list */
+	gint64 listed_at_us;         /* time of that list */
+	gint64 list_requested_at_us; /* time of the open request for a list; 0: there is none */
+	gint64 heard_at_us;          /* RegistryReport.heard_at_us of the last poll */
+	gboolean reachable;          /* RegistryReport.is_reachable of the last poll */
+	gboolean list_wanted;        /* the thread must request a list from the registry */
+	gboolean list_is_late;       /* the list is late, and changed() was called */
 
 	/* Only the owner uses the members from here on. */
 	gboolean running;
@@ -116,7 +123,7 @@ static void request_clock(Keeper *self)
 	if (self->registry->ops->ask_clock == NULL)
 		return;
 	self->registry->ops->ask_clock(self->registry);
-	self->registry->wake(self->registry->wake_data); /* it takes a poll */
+	self->registry->wake(self->registry->wake_data); /* the clock is read in a poll */
 }
 
 static void log_judged(const ClockReading *reading, ClockVerdict verdict)
@@ -141,7 +148,8 @@ static void log_judged(const ClockReading *reading, ClockVerdict verdict)
 				     (reading->clock.most_ns - reading->offset_ns) / 1000));
 }
 
-/* @is_new_reading: the registry's clock was read again */
+/* Judges the system's clock, and adopts its steps. @is_new_reading: the registry's clock was read
+ * again */
 static void judge_clock(Keeper *self, gboolean is_new_reading)
 {
 	const ClockReading reading = {
@@ -178,13 +186,14 @@ static void judge_clock(Keeper *self, gboolean is_new_reading)
 	}
 }
 
-/* Logs if the registry's clock has moved away from ours: there is no step to adopt. */
+/* Logs if the registry's clock differs too much from ours without a step that could be adopted. */
 static void check_difference(Keeper *self)
 {
 	gint64 offset_ns = system_clock_offset_ns(self->clock);
 	gint64 ahead_ns = registry_clock_ahead_ns(&self->report.clock, offset_ns);
 
-	/* nothing else may read it: without a lease nothing is extended */
+	/* request a reading, because without a lease nothing is written that would read the clock
+	 */
 	if (self->clock_differs &&
 	    self->facts.now_us - self->clock_requested_at_us >= ASK_INTERVAL_US)
 		request_clock(self);
@@ -225,8 +234,7 @@ static void read_clock(Keeper *self)
 	facts->outside = facts->now_tick < 0 || facts->now_tick > layout_max_tick(self->layout);
 	if (!facts->outside) {
 		self->inside_tick = facts->now_tick;
-		/* Warns once a day by this clock. If the clock is set back, more time is left than
-		 * was logged. */
+		/* warn once a day by this clock, and if the clock was set back */
 		if (left_ms < END_IS_SOON_MS && ABS(now_ms - self->end_logged_ms) >= DAY_MS) {
 			g_autofree char *last = text_time_ms(layout_last_ms(self->layout));
 
@@ -271,7 +279,7 @@ static void request_list(Keeper *self, gint64 now_us)
 	pthread_cond_signal(&self->wake);
 }
 
-/* Returns when the list that was requested is late. */
+/* Returns when the requested list counts as late. */
 static gint64 list_late_at_us(const Keeper *self)
 {
 	gint64 late_us = self->list_requested_at_us + LATE_US;
@@ -281,7 +289,7 @@ static gint64 list_late_at_us(const Keeper *self)
 	return MIN(late_us, MAX(self->list_requested_at_us, self->heard_at_us) + SILENT_US);
 }
 
-/* Takes the mutex itself. */
+/* Stores the list from the report. Locks the mutex itself. */
 static void take_list(Keeper *self)
 {
 	WorkerList *list = g_steal_pointer(&self->report.list);
@@ -299,7 +307,7 @@ static void take_list(Keeper *self)
 		self->changed_is_due = TRUE;
 		postpone_list(self);
 	}
-	/* otherwise all of a fleet would request a list when its registry is back */
+	/* otherwise a whole fleet would request lists when its registry is reachable again */
 	if (!self->reachable)
 		postpone_list(self);
 	is_late = self->list_requested_at_us != 0 && now_us >= list_late_at_us(self);
@@ -314,13 +322,13 @@ static void take_list(Keeper *self)
 
 static gint64 list_as_of_ms(const Keeper *self)
 {
-	/* with the present offset, so that a step of the clock does not change the list's age */
+	/* use the current offset, so that a step of the clock does not change the list's age */
 	gint64 read_at_ns = self->list != NULL ? self->list->read_at_ns : 0;
 
 	return (read_at_ns + system_clock_offset_ns(self->clock)) / CLOCK_NS_PER_MS;
 }
 
-/* Copies @worker, with its reservation unless that has ended at @time_ms. */
+/* Copies @worker, without its reservation if this has ended at @time_ms. */
 static SnowflakeClientWorker *copy_worker(const Keeper *self, const SnowflakeClientWorker *worker,
 					  gint64 time_ms)
 {
@@ -345,7 +353,7 @@ gboolean keeper_get_workers(Keeper *self, gint64 max_age_ms, gboolean may_wait,
 {
 	gint64 max_age_us = MAX(max_age_ms, MIN_AGE_MS) * G_TIME_SPAN_MILLISECOND;
 	gint64 now_us = g_get_monotonic_time();
-	const char *why_not = NULL; /* no list is expected in a moment */
+	const char *why_not = NULL; /* why no list is expected soon */
 	gboolean is_known;
 
 	pthread_mutex_lock(&self->mutex);
@@ -358,7 +366,7 @@ gboolean keeper_get_workers(Keeper *self, gint64 max_age_ms, gboolean may_wait,
 		if (now_us >= list_late_at_us(self))
 			why_not = "no list of the servers arrived within 2 s";
 	}
-	/* an older one will do */
+	/* use an older list */
 	is_known = is_known || (self->list != NULL && (why_not != NULL || !may_wait));
 	if (is_known) {
 		*out_workers = g_ptr_array_new_with_free_func(
@@ -388,8 +396,8 @@ gboolean keeper_get_quarantined(Keeper *self, GPtrArray **out_records, gint64 *o
 	list = self->list;
 	is_old = list == NULL || now_us - self->listed_at_us >=
 					 keeper_plan_list_age_us(list->workers->len, list->n_reads);
-	/* a request while the registry is away is sent as soon as it is back: by all servers that
-	 * are watched, at once */
+	/* no request while the registry is unreachable: all monitored servers would send it at the
+	 * same time */
 	if (is_old && self->reachable && self->stop_by_us == 0)
 		request_list_unless_requested(self, now_us);
 	if (list != NULL) {
@@ -399,7 +407,7 @@ gboolean keeper_get_quarantined(Keeper *self, GPtrArray **out_records, gint64 *o
 			g_autoptr(SnowflakeClientWorker) copy =
 				copy_worker(self, list->quarantined->pdata[i], now_ms);
 
-			if (copy->reserved_until_ms != 0) /* it has not ended since */
+			if (copy->reserved_until_ms != 0) /* the quarantine has not ended since */
 				g_ptr_array_add(*out_records, g_steal_pointer(&copy));
 		}
 		*out_as_of_ms = list_as_of_ms(self);
@@ -416,8 +424,8 @@ static gint64 ticks_of(const Keeper *self, gint64 length_ms)
 }
 
 /* Returns the number of ticks from now that a reservation of @length_ms can cover, or 0 if it must
- * not be made. Its end must not be further ahead of the registry's clock than @length_ms plus the
- * allowed skew: other servers rely on this bound. */
+ * not be made. The end must not be further ahead of the registry's clock than @length_ms plus the
+ * allowed skew, because other servers rely on this bound. */
 static gint64 reach_ticks(const Keeper *self, gint64 length_ms)
 {
 	gint64 offset_ns = system_clock_offset_ns(self->clock);
@@ -431,7 +439,7 @@ static gint64 reach_ticks(const Keeper *self, gint64 length_ms)
 	return reach >= ticks_of(self, MIN(MIN_REACH_MS, length_ms / 4)) ? reach : 0;
 }
 
-/* Returns the length that an extension would have now. */
+/* Returns the length that an extension would get now. */
 static gint64 next_length_ms(const Keeper *self)
 {
 	return MIN(2 * self->length_ms, self->registry->max_length_ms);
@@ -478,7 +486,7 @@ static gint64 retire_lease(Keeper *self)
 	return self->last_tick;
 }
 
-/* The generator has no lease any more. */
+/* Takes the lease from the generator. */
 static void unpublish_lease(Keeper *self)
 {
 	generator_publish(self->generator, NULL);
@@ -516,7 +524,7 @@ static void publish_lease(Keeper *self, const Reservation *reservation)
 		first_tick = MAX(first_tick, self->last_tick + 1);
 	self->lease = lease_new(self->layout, reservation->datacenter_id, reservation->worker_id,
 				first_tick, reservation->end_tick);
-	/* its end tells when it was written */
+	/* its end shows when it was written */
 	note_reservation(self, length_ms, lease_last_cursor(self->lease),
 			 facts->now_us - MAX(length_us - left_us, 0));
 	generator_publish(self->generator, self->lease);
@@ -540,7 +548,8 @@ static void update_lease_facts(Keeper *self)
 	gint64 cursor_tick = (gint64)(cursor >> self->layout->sequence_bits);
 	gint64 first_tick, reach;
 
-	/* The clock is read after the cursor, or IDs drawn in between would seem to be ahead. */
+	/* read the clock after the cursor, because otherwise IDs drawn in between would seem to be
+	 * ahead */
 	read_clock(self);
 	if (!facts->has_lease)
 		return;
@@ -599,7 +608,7 @@ static void end_claim(Keeper *self, RegistryResult *result)
 	if (error == NULL) {
 		publish_lease(self, &result->reservation);
 	} else if (!is_fatal && facts->stopping) {
-		return; /* it may have been cancelled */
+		return; /* no failure: the operation may have been cancelled */
 	} else if (is_waiting) {
 		if (!facts->waiting || g_strcmp0(self->waiting_why, error->message) != 0)
 			log_waiting(self, result->wait_until_tick, error);
@@ -614,9 +623,9 @@ static void end_claim(Keeper *self, RegistryResult *result)
 	} else if (!is_fatal && facts->had_lease) {
 		if (facts->failures == 0)
 			log_waiting(self, G_MAXINT64, error);
-		facts->wait_until_tick = 0; /* of an earlier claim, which waited */
+		facts->wait_until_tick = 0; /* set by an earlier claim, which waited */
 		note_failed_attempt(self);
-	} else { /* a server that cannot start ends; one that has served goes on trying */
+	} else { /* a server that cannot start ends; a server that has served keeps trying */
 		end_attempts(self, g_steal_pointer(&result->error));
 	}
 }
@@ -627,7 +636,7 @@ static void note_extended(Keeper *self, gint64 end_tick)
 	gint64 end_us = facts->now_us + (facts->end_tick + 1 - facts->now_tick) * facts->tick_us;
 	gint64 now_us = g_get_monotonic_time();
 	gint64 since_us = facts->failures > 0 ? self->failing_since_us : facts->busy_since_us;
-	/* it took longer than the reservation lasted */
+	/* the extension took longer than the reservation lasted */
 	gboolean was_late = facts->busy_since_us < end_us && now_us >= end_us;
 
 	if (facts->failures > 0 || was_late)
@@ -676,7 +685,7 @@ static void end_release(const Keeper *self, const GError *error)
 		return;
 	}
 	end = layout_tick_text(self->layout, facts->end_tick);
-	/* another server has it already, and can have begun before its end */
+	/* another server already has the worker ID, maybe since before the reservation's end */
 	if (g_error_matches(error, REGISTRY_ERROR, REGISTRY_ERROR_LOST))
 		log_event(LOG_WORKER_LOST, log_text("error", error->message));
 	else if (facts->stopping && facts->now_tick <= facts->end_tick)
@@ -695,8 +704,8 @@ static void end_operation(Keeper *self, RegistryResult *result)
 
 	self->facts.under_way = REGISTRY_NONE;
 	atomic_store(&self->busy_since_us, 0);
-	/* The record is another server's, which can have begun before its end. So nothing more is
-	 * issued from it, whatever operation is under way, if any. */
+	/* The record belongs to another server, which may have begun before the reservation's end.
+	 * So no more IDs may be issued, whatever operation is in progress. */
 	if (self->facts.has_lease &&
 	    g_error_matches(result->error, REGISTRY_ERROR, REGISTRY_ERROR_LOST)) {
 		retire_lease(self);
@@ -726,7 +735,7 @@ static void poll_registry(Keeper *self)
 	pthread_mutex_unlock(&self->mutex);
 	if (list_wanted)
 		self->registry->ops->list(self->registry);
-	/* only a release does not depend on the time */
+	/* only a release does not depend on the clock */
 	if (self->facts.outside && !self->facts.stopping)
 		return;
 	has_ended = self->registry->ops->poll(self->registry, self->inside_tick,
@@ -776,7 +785,7 @@ static void begin_operation(Keeper *self, RegistryOperation operation)
 		}
 		break;
 	case REGISTRY_EXTEND:
-		/* a demand from here on can need the extension after this one */
+		/* a later demand may need the next extension */
 		atomic_store(&self->is_demanded, FALSE);
 		self->next_cursor = lease_last_cursor(self->lease);
 		self->next_length_ms = next_length_ms(self);
@@ -799,7 +808,7 @@ static void show_state(Keeper *self)
 	KeeperState state = keeper_plan_state(&self->facts);
 
 	atomic_store(&self->ids_at_us, keeper_plan_ids_at_us(&self->facts));
-	/* during a stop only its end is shown: the states of a lease mean nothing any more */
+	/* during a stop, only its end is published: the states of a lease are then irrelevant */
 	if (state != old && (!self->facts.stopping || self->facts.stopped)) {
 		if (!keeper_plan_may_follow(old, state))
 			g_critical("the worker cannot go from %s to %s", keeper_state_name(old),
@@ -836,7 +845,7 @@ gint64 keeper_run_round(Keeper *self)
 	gint64 until_us;
 
 	facts->now_us = g_get_monotonic_time();
-	/* callers that were notified in a round that took this long have found the thread stuck */
+	/* notify callers again: during a round that took this long, the thread seemed to hang */
 	if (facts->now_us - atomic_load(&self->round_began_at_us) >= KEEPER_PLAN_HANGS_US)
 		self->changed_is_due = TRUE;
 	atomic_store(&self->round_began_at_us, facts->now_us);
@@ -849,7 +858,7 @@ gint64 keeper_run_round(Keeper *self)
 	read_clock(self);
 	poll_registry(self);
 	take_list(self);
-	/* the poll can have taken some time, or read the registry's clock */
+	/* the poll may have taken some time, or read the registry's clock */
 	discipline_clock(self);
 	update_lease_facts(self);
 	show_state(self);
@@ -1000,8 +1009,8 @@ gboolean keeper_stop(Keeper *self, gint64 timeout_ms)
 	if (self->running) {
 		keeper_ask_to_stop(self, by_us);
 		pthread_mutex_lock(&self->mutex);
-		/* the clock decides, not the result of the wait: a fake clock of a test ends the
-		 * wait early */
+		/* check the clock instead of the result of the wait, which a test's fake clock ends
+		 * early */
 		while (!self->finished && g_get_monotonic_time() < until_us)
 			pthread_cond_timedwait(&self->end, &self->mutex, &until);
 		finished = self->finished;
@@ -1013,7 +1022,7 @@ gboolean keeper_stop(Keeper *self, gint64 timeout_ms)
 		pthread_join(self->thread, NULL);
 		self->running = FALSE;
 	}
-	if (!self->facts.stopped) { /* it never ran */
+	if (!self->facts.stopped) { /* the keeper never ran */
 		self->facts.stopped = TRUE;
 		show_state(self);
 	}
@@ -1037,7 +1046,7 @@ void keeper_free(Keeper *self)
 	g_free(self);
 }
 
-/* Whether an operation of the registry hangs, maybe in a call. */
+/* Returns whether an operation of the registry hangs, for example in a system call. */
 static gboolean operation_hangs(Keeper *self)
 {
 	gint64 since_us = atomic_load(&self->busy_since_us);
@@ -1058,9 +1067,9 @@ void keeper_get_status(Keeper *self, KeeperStatus *out_status)
 	stopping = self->stop_by_us != 0;
 	pthread_mutex_unlock(&self->mutex);
 	hangs = operation_hangs(self);
-	/* the thread cannot show what became of the lease */
+	/* the thread cannot publish the state of the lease */
 	is_stuck = hangs || now_us - atomic_load(&self->round_began_at_us) >= KEEPER_PLAN_HANGS_US;
-	/* an operation while there is a worker ID, and the server does not stop, is an extension */
+	/* with a worker ID, and without a stop, the operation is an extension */
 	if (out_status->worker_id >= 0 && !stopping && hangs)
 		out_status->extending_fails = TRUE;
 	out_status->registry_clock_known = clock.known;
@@ -1106,10 +1115,10 @@ gint64 keeper_demand(Keeper *self)
 	gint64 ids_at_us = atomic_load(&self->ids_at_us);
 	gint64 now_us = g_get_monotonic_time();
 
-	/* a long round does not count: after a pause of the process it is about to end */
+	/* ignore a long round: after a pause of the process, it will end soon */
 	if (ids_at_us == KEEPER_PLAN_NEVER || operation_hangs(self))
 		return RETRY_MS;
-	/* the thread wakes by itself then */
+	/* the thread will wake up at that time */
 	if (ids_at_us > now_us)
 		return (ids_at_us - now_us - 1) / G_TIME_SPAN_MILLISECOND + 1;
 	if (!atomic_exchange(&self->is_demanded, TRUE))

@@ -6,126 +6,135 @@
 #include "client/snowflake-client.h"
 
 /*
- * The registry, in which reservations are written: which worker ID a server has, and up to which
- * tick.
+ * The registry, which stores reservations: the worker ID of each server, and the last tick
+ * reserved.
  *
  * It is an interface. file/registry.c implements it in a directory of this machine,
  * registration/registration.c in a store that many machines share. Only the keeper's thread calls
- * it. The keeper begins an operation, and poll() continues it until its end; one is under way at a
- * time. Each implementation keeps these rules:
+ * it. The keeper begins an operation, and poll() continues it until its end; only one is in
+ * progress at a time. Each implementation follows these rules:
  *
  * 1. A record holds the last reserved tick and the owner's nonce, which is new for each process.
  * 2. Every write is conditional on the version that was read, and the new end is computed from that
  *    reading. The end only grows; only the release of a retired lease lowers it.
- * 3. A write counts when it is confirmed. If its outcome is unknown, the record is read again.
- * 4. Records are never deleted. A record that does not parse is an error, not zero.
+ * 3. A write takes effect for the server when it is confirmed. If its outcome is unknown, the
+ * record is read again.
+ * 4. Records are never deleted. A record that does not parse is an error, and never means an end of
+ * 0.
  */
 
 #define REGISTRY_ERROR (registry_error_quark())
 GQuark registry_error_quark(void);
 
 typedef enum {
-	/* It failed and can succeed later: not reachable, disk full. The keeper tries again, but
-	 * not before its first lease: then the server ends, so that its starter sees why. */
+	/* A failure that can end by itself: registry unreachable, disk full. The keeper tries
+	 * again. Before its first lease, the server ends instead, so that the user sees the reason.
+	 */
 	REGISTRY_ERROR_FAILED,
-	/* claim only: no worker ID is free; the message says why, and the remedy. */
+	/* Claim only: no worker ID is free. The message contains the reason and the remedy. */
 	REGISTRY_ERROR_WAIT,
-	/* The record is not as this server has written it last: another server's, set back, or
-	 * gone. So no more IDs may be issued from it: others may issue the same. The reservation is
-	 * held no more, and must not be released. poll() returns this as soon as it is known, as
-	 * the end of the operation under way, or without one. For a release it only means that it
-	 * failed. */
+	/* The record is not as this server last wrote it: it belongs to another server, was set
+	 * back, or is gone. So no more IDs may be issued, because another server may issue the
+	 * same. The reservation is no longer held, and must not be released. poll() returns this at
+	 * once, as the end of the operation in progress, or without an operation. For a release, it
+	 * only means that the release failed. */
 	REGISTRY_ERROR_LOST,
-	/* It lasts until an operator acts: held by a live server, another layout, another machine,
-	 * a wrong owner, a clock that is off, a record that does not parse (if there are others to
-	 * claim, they are claimed). */
+	/* A failure that lasts until an operator acts: worker ID held by a live server, another
+	 * layout, another machine, a wrong owner, a wrong clock. Also a record that does not parse,
+	 * unless another worker ID can be claimed. */
 	REGISTRY_ERROR_FATAL,
 } RegistryError;
 
 typedef enum {
 	REGISTRY_NONE,
-	REGISTRY_CLAIM,   /* the worker ID that is configured, or one that is free */
-	REGISTRY_EXTEND,  /* the reservation that is held */
-	REGISTRY_RELEASE, /* the same; its lease is retired, and stays so whatever the outcome */
+	REGISTRY_CLAIM,  /* claim the configured worker ID, or a free one */
+	REGISTRY_EXTEND, /* extend the held reservation */
+	/* release the held reservation, whose lease stays retired whatever the outcome */
+	REGISTRY_RELEASE,
 } RegistryOperation;
 
 /* The outcome of a claim. */
 typedef struct {
 	guint datacenter_id;
 	guint worker_id;
-	gint64 first_tick; /* the tick after the end that stood in the record before */
+	gint64 first_tick; /* the tick after the end in the previous record */
 	gint64 end_tick;   /* the last tick reserved */
 } Reservation;
 
 /* How an operation ended. */
 typedef struct {
 	GError *error;           /* (transfer full); NULL: it succeeded */
-	Reservation reservation; /* of a claim */
-	gint64 end_tick;         /* of an extension: the confirmed end, which can be a later one
-				    than was asked for */
-	gint64 wait_until_tick;  /* of a claim with WAIT: when to try again; G_MAXINT64: unknown */
+	Reservation reservation; /* after a claim */
+	/* after an extension: the confirmed end, which can be later than requested */
+	gint64 end_tick;
+	/* after a claim with WAIT: when to try again; G_MAXINT64: unknown */
+	gint64 wait_until_tick;
 } RegistryResult;
 
-/* A list of all workers: servers, and nodes that are embedded in other programs. Without state and
- * as_of_ms: see keeper_get_workers(). */
+/* A list of all workers: servers and embedded nodes. state and as_of_ms are not set: see
+ * keeper_get_workers(). */
 typedef struct {
-	GPtrArray *workers; /* of SnowflakeClientWorker */
-	/* of SnowflakeClientWorker: the worker IDs that a record reserves and no claim holds;
-	 * address and nonce are of the server that reserved it */
+	GPtrArray *workers; /* (element-type SnowflakeClientWorker) */
+	/* (element-type SnowflakeClientWorker): worker IDs that a record reserves and no claim
+	 * holds, with the address and nonce of the server that reserved each */
 	GPtrArray *quarantined;
-	gint64 read_at_ns; /* CLOCK_BOOTTIME: when the reading began */
-	guint n_reads;     /* that it took */
+	gint64 read_at_ns; /* CLOCK_BOOTTIME at the start of the reading */
+	guint n_reads;     /* number of reads for this list */
 } WorkerList;
 
 WorkerList *worker_list_new(void);
 void worker_list_free(WorkerList *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WorkerList, worker_list_free)
 
-/* The clock of a registry, as its offset to CLOCK_BOOTTIME: between @least_ns and @most_ns. */
+/* The clock of a registry, as its offset from CLOCK_BOOTTIME: between @least_ns and @most_ns. */
 typedef struct {
 	gboolean known;
 	gint64 least_ns;
 	gint64 most_ns;
 } RegistryClock;
 
-/* Returns how far a clock at @offset_ns is ahead of the registry's, at least; negative: behind it.
- * 0 if it can be right, or the registry's clock is unknown. */
+/* Returns by how much, at least, a clock at @offset_ns is ahead of the registry's; negative: behind
+ * it.
+ * 0: the clock may be right, or the registry's clock is unknown. */
 gint64 registry_clock_ahead_ns(const RegistryClock *clock, gint64 offset_ns);
 
-/* How the registry is reached. */
+/* The state of the connection to the registry. */
 typedef enum {
-	REGISTRY_SESSION_NONE,       /* it needs no session: files */
-	REGISTRY_SESSION_CONNECTING, /* there was none yet */
+	REGISTRY_SESSION_NONE,       /* the registry needs no session: a state directory */
+	REGISTRY_SESSION_CONNECTING, /* there has been no session yet */
 	REGISTRY_SESSION_CONNECTED,
-	REGISTRY_SESSION_LOST, /* the connection is lost; or the session, and there is no new one */
+	/* the connection was lost; or the session, and there is no new one */
+	REGISTRY_SESSION_LOST,
 	REGISTRY_N_SESSIONS,
 } RegistrySession;
 
-/* "none", "connecting", "connected", "lost" */
+/* Returns "none", "connecting", "connected" or "lost". */
 const char *registry_session_name(RegistrySession session);
 
-/* The clocks of the peers, as they were when some were asked last. */
+/* The clocks of the peers that were asked last. */
 typedef struct {
 	gboolean known;
-	gint64 ahead_ns; /* how far our clock is ahead of the one that is furthest from it */
+	gint64 ahead_ns; /* how far our clock is ahead of the clock that differs most */
 } RegistryPeers;
 
-/* What a poll returns. */
+/* The output of a poll. */
 typedef struct {
 	RegistryResult result; /* if poll() returned %TRUE: how the operation ended */
-	gint64 poll_at_us;     /* monotonic: poll again then, unless wake() is called earlier; or
-				  G_MAXINT64 */
+	/* monotonic time of the next poll, unless wake() is called earlier; or G_MAXINT64 */
+	gint64 poll_at_us;
 	gboolean retry_now;    /* an extension, a claim that waits or a failed attempt is due now */
 	gboolean is_reachable; /* a release now would reach the registry */
 	RegistryClock clock;
 	RegistrySession session;
-	gint64 claimed_at_ms; /* since the Unix epoch: when the claim that shows this server to
-				 others was made; 0: not yet */
-	gint64 heard_at_us;   /* monotonic: time of the registry's last answer */
+	/* when the claim that shows this server to others was made, since the Unix epoch; 0: not
+	 * yet */
+	gint64 claimed_at_ms;
+	gint64 heard_at_us; /* monotonic time of the registry's last answer */
 	const char
-		*hindrance; /* (nullable): why the keeper's request cannot be completed, and the
-			       remedy; NULL: unknown, or no obstacle. Valid until the next poll */
-	WorkerList *list;   /* (transfer full) (nullable): that list() requested */
+		/* (nullable): why the operation cannot be completed, and the remedy; NULL: unknown,
+		 * or no obstacle. Valid until the next poll */
+		*hindrance;
+	WorkerList *list; /* (transfer full) (nullable): the list that list() requested */
 	RegistryPeers peers;
 } RegistryReport;
 
@@ -134,56 +143,54 @@ typedef struct _Registry Registry;
 typedef struct {
 	/**
 	 * begin:
-	 * @ticks: of a claim: the length of the reservation, from the tick of the write; of an
-	 *   extension: its end; of a release: the tick of the last ID issued, or the one before
-	 *   the first reserved
+	 * @ticks: claim: the length of the reservation, from the tick of the write; extension: its
+	 *   end; release: the tick of the last ID issued, or the tick before the first reserved one
 	 *
-	 * Begins an operation. While the registry is out of reach, a release ends with FAILED at
-	 * once; if the server stops, at poll()'s stop_by_us. If it fails, the worker ID is
-	 * quarantined until the reservation's end.
+	 * Begins an operation. While the registry is unreachable, a release ends with FAILED at
+	 * once, or, if the server stops, at poll()'s stop_by_us. After a failed release, the worker
+	 * ID is quarantined until the reservation's end.
 	 */
 	void (*begin)(Registry *self, RegistryOperation operation, gint64 ticks);
 	/**
 	 * poll:
-	 * @now_tick: the tick now, within the layout: 0 to layout_max_tick()
-	 * @stop_by_us: monotonic: the server stops, and waits for nothing after that; 0: it does
-	 *   not stop
-	 * @out_report: (out): all of it is set
+	 * @now_tick: the current tick, within the layout: 0 to layout_max_tick()
+	 * @stop_by_us: monotonic time until which a stopping server waits; 0: it does not stop
+	 * @out_report: (out): all members are set
 	 *
-	 * Continues the operation under way and the registry's own upkeep. Blocks no longer than a
-	 * write to a disk of this machine.
+	 * Continues the operation in progress and the registry's own maintenance. Blocks no longer
+	 * than a write to a local disk.
 	 *
-	 * Returns: whether the operation under way has ended; or, if there is none, whether the
+	 * Returns: whether the operation in progress has ended; without an operation, whether the
 	 *   held reservation is LOST
 	 */
 	gboolean (*poll)(Registry *self, gint64 now_tick, gint64 stop_by_us,
 			 RegistryReport *out_report);
-	/* Asks the operation under way, if there is one, to end without waiting. poll() returns
-	 * its outcome: FAILED if nothing was written, or if it is unknown at stop_by_us. NULL: no
-	 * operation ever waits. */
+	/* Asks the operation in progress, if any, to end without waiting. poll() returns its
+	 * outcome: FAILED if nothing was written, or if the outcome is unknown at stop_by_us. NULL:
+	 * no operation ever waits. */
 	void (*cancel)(Registry *self);
-	/* Requests another reading of the registry's clock; poll() reads it when it can. NULL: it
-	 * has no clock. */
+	/* Requests another reading of the registry's clock, which poll() makes when it can. NULL:
+	 * the registry has no clock. */
 	void (*ask_clock)(Registry *self);
-	/* Requests a list of all workers; poll() returns it. NULL: the registry knows only this
-	 * one. */
+	/* Requests a list of all workers, which poll() returns. NULL: the registry is not shared.
+	 */
 	void (*list)(Registry *self);
-	/* Called after the keeper's thread has ended, by the thread that frees the keeper. Tells
-	 * other servers that this one is gone, and waits for that for 2 s at most. */
+	/* Called after the keeper's thread has ended, by the thread that frees the keeper. Shows
+	 * other servers that this one has ended, and waits for this for at most 2 s. */
 	void (*free)(Registry *self);
 } RegistryOps;
 
-/* The implementation sets the first members when it makes the registry, the keeper the last two
- * before the first call. None changes later. */
+/* The implementation sets the first members when it creates the registry. The keeper sets the last
+ * two before the first call. None of them changes later. */
 struct _Registry {
 	const RegistryOps *ops;
-	/* How long reservations are, in ms: the first one, and the longest; each extension may
-	 * double it. */
+	/* Lengths of reservations, in ms: of the first one, and of the longest. Each extension can
+	 * double the length. */
 	gint64 first_length_ms;
 	gint64 max_length_ms;
 	gboolean extend_when_idle;   /* extend although no IDs are drawn */
-	RegistryReport first_report; /* what is known before the first poll */
-	/* A poll is due. Any thread may call it. */
+	RegistryReport first_report; /* the report before the first poll */
+	/* Tells the keeper that a poll is due. Any thread can call it. */
 	void (*wake)(gpointer user_data);
 	gpointer wake_data;
 };

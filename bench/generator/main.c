@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What an ID costs, without the network. Every round measures each case once, in turn, so that
- * whatever the machine does meanwhile meets all of them alike.
+ * Measures the cost of an ID without the network. Every round measures each case once, in turn, so
+ * that other activity of the machine affects all cases equally.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #define DEFAULT_ROUNDS 9
 #define MAX_ROUNDS     10000
 
-/* A few tens of milliseconds each. */
+/* Each case takes a few tens of milliseconds. */
 static const MeasureCase cases[] = {
 	{"clock", SUBJECT_CLOCK, 1, 1, 1000},
 	{"generator", SUBJECT_GENERATOR, 1, 1, 1000},
@@ -62,7 +62,7 @@ static int compare(const void *a, const void *b)
 	return (left > right) - (left < right);
 }
 
-/* Sorts the values. */
+/* Sorts the values, and returns their spread. */
 static Spread spread(double *values, guint n_values)
 {
 	qsort(values, n_values, sizeof(*values), compare);

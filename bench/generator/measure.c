@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* What is looked at of a thread; a multiple of every batch. */
+/* The number of IDs of each thread that are checked; a multiple of every batch. */
 #define SAMPLE 64000
 
 typedef struct {
@@ -35,8 +35,8 @@ static void fail(const MeasureCase *measured, const char *what)
 	exit(1);
 }
 
-/* Left to itself the scheduler may keep two short-lived threads on one CPU, where they never
- * meet. If it cannot be had, it is no reason to stop. */
+/* Binds the thread to a CPU: otherwise the scheduler may run two short threads on one CPU, where
+ * they do not compete. A failure is ignored. */
 static void stay_on_cpu(guint number)
 {
 	cpu_set_t allowed;
@@ -119,7 +119,8 @@ double measure_ns_per_id(const MeasureCase *self)
 		if (pthread_create(&threads[i], NULL, run, &tasks[i]) != 0)
 			fail(self, "no thread could be made");
 	}
-	/* before the barrier: its last thread to arrive may be the last to be scheduled again */
+	/* read the clock before the barrier: the last thread to arrive may be the last to be
+	 * scheduled again */
 	gint64 start_ns = monotonic_ns();
 
 	pthread_barrier_wait(&start);

@@ -5,21 +5,21 @@
 
 #define MEASURE_MAX_THREADS 2
 
-/* One thing to measure. */
+/* One case to measure. */
 typedef struct {
 	const char *name;
 	SubjectKind subject;
-	guint n_threads; /* 1 to MEASURE_MAX_THREADS, each on a CPU of its own as far as they go */
-	guint batch;     /* 1 to SUBJECT_MAX_BATCH */
-	guint n_thousands; /* of IDs that each thread takes, a multiple of batch / 1000 */
+	guint n_threads;   /* 1 to MEASURE_MAX_THREADS; each has its own CPU if there are enough */
+	guint batch;       /* 1 to SUBJECT_MAX_BATCH */
+	guint n_thousands; /* thousands of IDs that each thread takes; a multiple of batch / 1000 */
 } MeasureCase;
 
 /**
  * measure_ns_per_id:
  *
- * Takes IDs with all the threads at once, from a new subject. Then, untimed, the same threads
- * take some more, and it is seen that those of a thread increase if they should, and that no two
- * are alike. If they are not, the program ends with a message.
+ * Takes IDs from a new subject with all threads at once. Then the same threads take some more
+ * without timing, to check that the IDs of a thread increase if they should, and that all are
+ * different. If a check fails, the program ends with a message.
  *
  * Returns: the time from the start to the end of the last thread, in ns, divided by all IDs
  */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What is as it was: the order of the steps, all of them under the lock, the clock of milliseconds
- * that the system's administrator can set, and spinning with the lock held. What is left out costs
- * next to nothing or would only slow it down: the check of the useragent, counters, the log.
+ * Like the original, this code makes all steps in the same order under the lock, uses a millisecond
+ * clock that an administrator can set, and spins while it holds the lock. The check of the
+ * useragent, counters and the log are left out, because they cost almost nothing, or would only
+ * slow it down.
  *
- * The number of sequence bits is a parameter. With 12, as it had, it spends its time waiting for
- * the next millisecond, which says nothing about the algorithm.
+ * The number of sequence bits is a parameter. With the original 12 bits, it spends its time waiting
+ * for the next millisecond, which says nothing about the algorithm.
  */
 #include "bench/generator/original.h"
 

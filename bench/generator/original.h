@@ -5,8 +5,8 @@
 #include <pthread.h>
 
 /*
- * The algorithm of 2010 as it was, to compare with: one mutex around reading the clock, comparing
- * with the last time and counting up. Any thread may ask it for IDs.
+ * The original algorithm, for comparison: one mutex protects reading the clock, comparing it with
+ * the last time, and counting up. Any thread can draw IDs.
  */
 
 /* Members are private. */
@@ -17,10 +17,10 @@ typedef struct {
 	guint64 sequence;
 } Original;
 
-/* @sequence_bits: 1 to 22; the 41 bits of the time stand directly above. */
+/* @sequence_bits: 1 to 22; the 41 bits of the time are directly above. */
 void original_init(Original *self, guint sequence_bits);
 void original_clear(Original *self);
 
-/* An ID, or -1 if the clock stepped back. Spins until the next millisecond if the sequence of this
- * one is used up. */
+/* Returns an ID, or -1 if the clock stepped back. If the sequence of this millisecond is used up,
+ * spins until the next one. */
 gint64 original_next_id(Original *self);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Each subject has a loop of its own, so that what is measured is called directly. The loop is
- * written once and made twice, with and without room for the IDs.
+ * Each subject has its own loop, so that the measured function is called directly. A macro makes
+ * two versions of the loop: with and without an array for the IDs.
  */
 #include "bench/generator/subjects.h"
 
@@ -15,8 +15,8 @@
 
 #define EPOCH_MS G_GINT64_CONSTANT(1288834974657)
 
-/* So many IDs a tick that the layout is no wall, or nearly so: two threads with batches of 1,000
- * can reach the 4,194 million a second of the first. */
+/* Layouts with so many IDs per tick that they limit the rate hardly ever: two threads with batches
+ * of 1,000 can reach the limit of the first, 4,194 million a second. */
 static const Layout milliseconds = {EPOCH_MS, 1, 41, 0, 0, 22};
 static const Layout seconds = {EPOCH_MS, 1000, 32, 0, 0, 31};
 
@@ -70,7 +70,7 @@ static void refused(const char *what)
 	exit(1);
 }
 
-/* Spins at the wall of the layout, as the original does. */
+/* Spins at the layout's limit, like the original. */
 static G_GNUC_NO_INLINE void draw_again(Generator *generator, guint batch, IdRun *out_run)
 {
 	DrawRefusal refusal;

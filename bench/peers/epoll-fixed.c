@@ -2,10 +2,10 @@
 
 /*
  * The bare limit of a server on this machine: epoll, one read, a fixed answer to every complete
- * get_id frame in it, one write. The ID is a plain counter, nothing is parsed but the frame's
- * length and what says that it is get_id in strict binary. Connections are dealt out to the threads
- * in turn. A connection has no buffer of its own, only what is left over of a read or a write: half
- * a frame, or replies that the socket did not take. Runs until it is killed.
+ * get_id frame in it, one write. The ID is a plain counter, only the frame's length and the head of
+ * get_id in strict binary are parsed. Connections are assigned to the threads in turn. A connection
+ * stores only the rest of a read or a write: half a frame, or replies that the socket did not
+ * accept. Runs until it is killed.
  */
 #include <errno.h>
 #include <glib.h>
@@ -30,17 +30,17 @@ static const guint8 call_head[] = "\x80\x01\x00\x01\x00\x00\x00\x06get_id";
 #define SEQID_OFFSET    (4 + CALL_HEAD_BYTES)
 #define CALL_MIN_BYTES  (SEQID_OFFSET + 4 + 1)
 
-/* The reply, with its sequence number and ID still to be filled in. */
+/* The reply, without its sequence number and ID. */
 static const guint8 reply_template[] = "\0\0\0\x1e\x80\x01\0\x02\0\0\0\x06get_id"
 				       "\0\0\0\0"
 				       "\x0a\0\0"
 				       "\0\0\0\0\0\0\0\0";
-#define REPLY_BYTES sizeof(reply_template) /* the zero at its end is part of it */
+#define REPLY_BYTES sizeof(reply_template) /* including the zero at its end */
 #define ID_OFFSET   (SEQID_OFFSET + 4 + 3)
 
 G_STATIC_ASSERT(REPLY_BYTES == 34);
 
-/* Bytes on the heap; none: data is NULL. */
+/* Bytes on the heap. data is NULL if there are none. */
 typedef struct {
 	guint8 *data;
 	gsize length;
@@ -48,8 +48,8 @@ typedef struct {
 
 typedef struct {
 	int fd;
-	Rest call;    /* a frame that is not complete yet */
-	Rest replies; /* not sent yet; while there are any, nothing is read */
+	Rest call;    /* an incomplete frame */
+	Rest replies; /* unsent replies; while there are any, nothing is read */
 } Connection;
 
 typedef struct {
@@ -73,8 +73,8 @@ static void keep(Rest *rest, const guint8 *data, gsize length)
 	*rest = (Rest){kept, length};
 }
 
-/* Answers the complete ones of the first @filled bytes of calls. Returns how many bytes that were,
- * and in @out_replies the bytes of the replies; or -1 if there is anything else. */
+/* Answers the complete calls in the first @filled bytes. Returns how many bytes they have, and in
+ * @out_replies the bytes of the replies; or -1 if there are other bytes. */
 static gssize answer(Loop *loop, gsize filled, gsize *out_replies)
 {
 	gsize taken = 0;
@@ -96,7 +96,8 @@ static gssize answer(Loop *loop, gsize filled, gsize *out_replies)
 		memcpy(reply, reply_template, REPLY_BYTES);
 		memcpy(reply + SEQID_OFFSET, call + SEQID_OFFSET, 4);
 		loop->last_id++;
-		id = GUINT64_TO_BE(loop->last_id); /* a macro: it may look more than once */
+		/* a macro, which may evaluate its argument more than once */
+		id = GUINT64_TO_BE(loop->last_id);
 		memcpy(reply + ID_OFFSET, &id, sizeof(id));
 		reply += REPLY_BYTES;
 		taken += 4 + length;
@@ -112,7 +113,7 @@ static gboolean wait_for(Loop *loop, Connection *connection, guint32 events)
 	return epoll_ctl(loop->epoll_fd, EPOLL_CTL_MOD, connection->fd, &event) == 0;
 }
 
-/* Sends, and keeps what the socket does not take. */
+/* Sends replies, and keeps the bytes that the socket does not accept. */
 static gboolean send_replies(Loop *loop, Connection *connection, const guint8 *data, gsize length)
 {
 	gboolean had_rest = connection->replies.data != NULL;
@@ -127,7 +128,7 @@ static gboolean send_replies(Loop *loop, Connection *connection, const guint8 *d
 	return wait_for(loop, connection, connection->replies.data ? EPOLLOUT : EPOLLIN);
 }
 
-/* One read, one write. */
+/* Makes one read and one write. */
 static gboolean read_calls(Loop *loop, Connection *connection)
 {
 	Rest *rest = &connection->call;
@@ -233,7 +234,8 @@ static void accept_one(int listener, Loop *loop)
 
 	if (fd < 0)
 		return;
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)); /* a local one has no such */
+	/* fails for local sockets, which have no such option */
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	connection = g_new0(Connection, 1);
 	connection->fd = fd;
 	event.data.ptr = connection;

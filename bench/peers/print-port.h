@@ -9,7 +9,7 @@
 
 #include <thrift/server/TServer.h>
 
-/* Once the server listens on its Socket: one line, the port, on standard output. */
+/* Prints the port, in one line on standard output, when the server listens on its Socket. */
 template <typename Socket> class PrintPort : public apache::thrift::server::TServerEventHandler
 {
       public:

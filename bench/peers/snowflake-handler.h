@@ -9,9 +9,9 @@
 #include "SnowflakeExtended.h"
 
 /*
- * The algorithm of 2010 behind the generated C++ interface: one lock, a sequence of 12 bits within
- * the millisecond, and a spin to the next millisecond when that has run out. Datacenter and worker
- * are 0. What is not here answers with the generated default.
+ * The original algorithm behind the generated C++ interface: one lock, a sequence of 12 bits per
+ * millisecond, and spinning until the next millisecond when the sequence is used up. Datacenter and
+ * worker are 0. Other calls get the generated default answer.
  */
 class SnowflakeHandler : public SnowflakeExtendedNull
 {
@@ -21,7 +21,7 @@ class SnowflakeHandler : public SnowflakeExtendedNull
 		     const int32_t count) override;
 
       private:
-	int64_t next_id(); /* call with the lock held */
+	int64_t next_id(); /* the caller holds the lock */
 
 	std::mutex lock;
 	int64_t last_ms = -1;

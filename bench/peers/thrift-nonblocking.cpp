@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Thrift's TNonblockingServer: libevent, one loop, calls answered in it. Framed binary. */
+/* Thrift's TNonblockingServer: libevent, one loop, which answers the calls. Framed binary. */
 #include <cstdlib>
 
 #include <thrift/protocol/TBinaryProtocol.h>

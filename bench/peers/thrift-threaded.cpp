@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Thrift's TThreadedServer: a thread a connection, blocking reads. Framed binary. */
+/* Thrift's TThreadedServer: a thread per connection, blocking reads. Framed binary. */
 #include <cstdlib>
 
 #include <thrift/protocol/TBinaryProtocol.h>
@@ -22,7 +22,7 @@ int main(int argc, char **argv)
 		socket, std::make_shared<transport::TFramedTransportFactory>(),
 		std::make_shared<protocol::TBinaryProtocolFactory>());
 
-	/* Spares a poll() before each read: this peer at its best. */
+	/* Avoids a poll() before each read, for the best result of this peer. */
 	socket->setInterruptableChildren(false);
 	server.setServerEventHandler(std::make_shared<PrintPort<transport::TServerSocket>>(socket));
 	server.serve();

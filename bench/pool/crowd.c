@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Many pools in one process, as if each were in a program of its own: each has its own thread and
- * connections. One thread takes from all of them in turn, so that taking costs little beside what
- * the pools cost.
+ * Many pools in one process, as if each were in a separate program: each has its own thread and
+ * connections. One thread takes from all of them in turn, so that the takes cost little compared
+ * with the pools.
  *
- * It takes one ID from each, and prints a line. Then it takes at an even pace, and for each line
- * that it reads prints a line of JSON: what has been since the start, and the longest take and the
- * longest delay of the takers since the last such line. It ends with its standard input.
+ * It takes one ID from each pool, and prints a line. Then it takes at a constant rate. For each
+ * line that it reads, it prints a line of JSON: the totals since the start, and the longest take
+ * and the longest delay of the takers since the last such line. It ends at the end of its standard
+ * input.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -17,8 +18,8 @@
 #include "bench/pool/pace.h"
 #include "client/snowflake-pool.h"
 
-#define TICK_NS   5000000 /* the takers of a thousand pools are to cost little */
-#define MAX_POOLS 1000    /* each needs a key of threads, of which a process has 1,024 */
+#define TICK_NS   5000000 /* long, so that the takers of a thousand pools cost little */
+#define MAX_POOLS 1000    /* each pool needs a pthread key, of which a process has 1,024 */
 
 typedef struct {
 	char **servers;
@@ -32,7 +33,7 @@ typedef struct {
 	_Atomic gboolean stops;
 	_Atomic guint64 ids;
 	_Atomic guint64 failed;
-	/* at most, since they were last read */
+	/* the longest times since the last line */
 	_Atomic gint64 longest_ns;
 	_Atomic gint64 late_ns;
 } Crowd;
@@ -74,7 +75,7 @@ static void raise_to(_Atomic gint64 *highest, gint64 value)
 		;
 }
 
-/* Returns when it was over. */
+/* Takes an ID. Returns when the take ended. */
 static gint64 take(Crowd *self, SnowflakePool *pool, gint64 begun_ns)
 {
 	g_autoptr(GError) error = NULL;
@@ -89,7 +90,8 @@ static gint64 take(Crowd *self, SnowflakePool *pool, gint64 begun_ns)
 	return now_ns;
 }
 
-/* What is due of pool @i by the end of @tick: the pools are apart by as much as they can be. */
+/* Returns how many takes of pool @i are due by the end of @tick. The takes of the pools are spread
+ * evenly. */
 static guint64 due(const Crowd *self, guint i, guint64 tick)
 {
 	return (guint64)(self->ids_per_tick * (double)tick + (double)i / self->pools->len);

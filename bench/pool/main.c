@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Takes IDs from a pool, in this process, from servers that run, and prints as JSON what came of
- * it: how many, how fast, how long the longest take was, and whether any ID came twice.
+ * Takes IDs from running servers with a pool in this process. Prints as JSON how many and how fast,
+ * the longest take, and whether an ID was a duplicate.
  */
 #include <stdio.h>
 #include <stdlib.h>

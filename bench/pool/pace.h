@@ -4,7 +4,7 @@
 #include <glib.h>
 #include <time.h>
 
-/* When takers are to take: a clock, and a sleep until it shows a time. */
+/* The pace of takers: a clock, and a sleep until a time. */
 
 #define PACE_NS_PER_S G_GINT64_CONSTANT(1000000000)
 

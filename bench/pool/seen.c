@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 
 #define EPOCH_MS  G_GINT64_CONSTANT(1288834974657)
-#define LOW_BITS  22 /* of an ID, below the time */
+#define LOW_BITS  22 /* bits of an ID below the time */
 #define BYTE_BITS 8
 
 struct _Seen {
@@ -17,7 +17,7 @@ struct _Seen {
 Seen *seen_new(gint64 first_ms, guint n_ms)
 {
 	const guint64 n_ids = (guint64)n_ms << LOW_BITS;
-	/* memory only where there are IDs */
+	/* pages are allocated only for IDs that occur */
 	void *bits = mmap(NULL, n_ids / BYTE_BITS, PROT_READ | PROT_WRITE,
 			  MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	Seen *self;

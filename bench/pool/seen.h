@@ -3,13 +3,14 @@
 
 #include <glib.h>
 
-/* Which IDs of the default layout there were, a bit for each; the processes that are forked share
- * it. Any thread. */
+/* A set of IDs of the default layout, with a bit for each. Forked processes share it. Any thread
+ * can use it. */
 typedef struct _Seen Seen;
 
-/* @first_ms: since the Unix epoch: no ID is older. Returns: %NULL if there is no memory for it */
+/* @first_ms: time of the oldest possible ID, since the Unix epoch.. Returns: %NULL if there is no
+ *   memory for it */
 Seen *seen_new(gint64 first_ms, guint n_ms);
 void seen_free(Seen *self);
 
-/* Returns: %FALSE if it was there already, or is not of that time */
+/* Returns: %FALSE if the ID is already in the set, or outside its time */
 gboolean seen_add(Seen *self, gint64 id);

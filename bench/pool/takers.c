@@ -9,7 +9,7 @@
 
 #include "bench/pool/pace.h"
 
-#define GROUP         64 /* takes between two looks at the clock */
+#define GROUP         64 /* takes between two readings of the clock */
 #define TICK_NS       1000000
 #define TICKS_A_BURST 100
 #define CHILD_THREADS 2
@@ -74,7 +74,7 @@ static void take_burst(Taker *self)
 	g_array_append_val(self->burst_ns, ns);
 }
 
-/* A little each millisecond; one at a time, so that each is measured. */
+/* Takes some IDs each millisecond, one at a time, so that each take is measured. */
 static void take_at_pace(Taker *self)
 {
 	double ids_per_tick =
@@ -116,7 +116,8 @@ static void *run_in_child(void *user_data)
 	return NULL;
 }
 
-/* Its first thread has a slot from before the fork, the others may get one before it. */
+/* Runs in a child. Its first thread has a slot from before the fork; other threads may get one
+ * before it. */
 static int be_child(const Taker *parent, gboolean frees)
 {
 	Taker takers[CHILD_THREADS];
@@ -163,7 +164,7 @@ static void on_interrupt(int number G_GNUC_UNUSED)
 	is_interrupted = TRUE;
 }
 
-/* Runs the main thread until the time is over or SIGINT arrives. */
+/* Waits in the main thread until the time is over or SIGINT arrives. */
 static void preside(Taker *self, TakersReport *report)
 {
 	gint64 end_ns = pace_now_ns() + (gint64)(self->plan->seconds * (double)PACE_NS_PER_S);

@@ -6,32 +6,32 @@
 #include "bench/pool/seen.h"
 #include "client/snowflake-pool.h"
 
-/* Threads that take IDs from a pool, and what they find. */
+/* Threads that take IDs from a pool, and their results. */
 
 #define TAKERS_MAX_THREADS 64
 
 typedef struct {
 	guint threads; /* 1 to TAKERS_MAX_THREADS */
 	double seconds;
-	guint64 max_ids;   /* of all threads, about; 0: as many as there are in the time */
-	double ids_per_s;  /* of all threads; 0: as fast as it goes */
-	guint burst;       /* IDs of each thread at once, ten times a second beside the pace */
-	guint forks_per_s; /* children that take IDs too */
+	guint64 max_ids;   /* approximate limit for all threads; 0: no limit */
+	double ids_per_s;  /* rate of all threads; 0: as fast as possible */
+	guint burst;       /* additional IDs that each thread takes at once, ten times a second */
+	guint forks_per_s; /* children per second that also take IDs */
 } TakersPlan;
 
 typedef struct {
 	guint64 ids;
-	guint64 failed; /* takes */
+	guint64 failed; /* failed takes */
 	char *first_error;
-	guint64 twice;     /* IDs that came a second time, if somebody looks */
-	guint64 went_back; /* IDs that were not above the last of their thread */
+	guint64 twice;     /* duplicate IDs, if they are checked */
+	guint64 went_back; /* IDs that were not above the previous ID of their thread */
 	double seconds;
-	double longest_us; /* of a take; of 64 of them where they come as fast as it goes */
-	GArray *burst_ns;  /* double: of an ID, one for each burst and thread */
+	double longest_us; /* the longest take; without a rate, the longest 64 takes */
+	GArray *burst_ns;  /* (element-type double): time per ID, for each burst and thread */
 	guint children;
-	guint bad_children; /* that failed to take, or got an ID that was somebody's */
+	guint bad_children; /* children that failed to take, or got a duplicate ID */
 } TakersReport;
 
-/* @seen: (nullable): where to look whether an ID has come before */
+/* @seen: (nullable): the set of earlier IDs, to find duplicates */
 void takers_run(const TakersPlan *plan, SnowflakePool *pool, Seen *seen, TakersReport *out_report);
 void takers_report_clear(TakersReport *self);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * How many handshakes a second a server with TLS is good for, whatever it speaks over it: prints as
- * JSON how many there were, in how long. No session is resumed.
+ * Measures how many handshakes per second a server with TLS can make, whatever its protocol. Prints
+ * their number and the time as JSON. No session is resumed.
  */
 #include <arpa/inet.h>
 #include <stdio.h>

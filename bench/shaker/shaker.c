@@ -15,7 +15,7 @@
 typedef struct {
 	int fd;
 	TlsStream *tls;
-	gboolean said_all; /* shaken, and the server is told that nothing more comes */
+	gboolean said_all; /* the handshake is complete, and this side is closed */
 	guint32 events;
 } Visit;
 
@@ -46,7 +46,7 @@ static gboolean watch(Shaker *self, Visit *visit, guint32 events, GError **error
 	       fail("cannot watch a socket", NULL, errno, error);
 }
 
-/* Resets what is left of the connection, so that no port stays taken. */
+/* Resets the connection, so that its port is free at once. */
 static void leave(Visit *visit)
 {
 	const struct linger at_once = {.l_onoff = 1};
@@ -87,7 +87,7 @@ static gboolean shake(Visit *visit)
 	return TRUE;
 }
 
-/* -1 with errno set, or what is left of the visit: 0 is nothing. */
+/* Continues a visit. Returns -1 with errno set; 0 if the visit is complete; or 1. */
 static gssize go_on(Visit *visit)
 {
 	char byte;

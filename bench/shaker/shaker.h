@@ -6,19 +6,19 @@
 #include "common/tls/client.h"
 
 /*
- * One thread that connects, shakes hands and leaves, over and over, on a number of connections at
- * once. It asks for nothing, so that it does the same to a server of any protocol. One counts when
- * the server, told that nothing more comes, has ended the connection in order: so it has looked at
- * all that it got, the client's certificate too, which TLS 1.3 does after the client is done.
+ * One thread that repeatedly connects, makes a handshake and disconnects, on several connections at
+ * once. It sends no request, so it works with servers of any protocol. A handshake counts when the
+ * server has closed the connection in order after this side did. Then the server has checked
+ * everything, including the client's certificate, which TLS 1.3 checks after the client is done.
  */
 typedef struct {
 	TlsClient *tls;
-	const char *host; /* an address */
+	const char *host; /* an IP address */
 	struct sockaddr_in place;
 	guint connections;
-	gint64 until_us; /* monotonic */
+	gint64 until_us; /* monotonic time of the end */
 } ShakerConfig;
 
-/* Until the time is over. Returns how many, or -1 with an error of GIO after the first that fails.
- */
+/* Runs until the time is over. Returns the number of handshakes, or -1 with an error of GIO after
+ * the first failure. */
 gint64 shaker_run(const ShakerConfig *config, GError **error);

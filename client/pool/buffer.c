@@ -34,7 +34,7 @@ PoolSlot *pool_buffer_claim_slot(PoolBuffer *self)
 		PoolSlot *slot = &self->slots[i];
 		guintptr none = 0;
 
-		/* acquire: what the last owner has left */
+		/* acquire: see the IDs that the last owner has left */
 		if (atomic_load_explicit(&slot->owner, memory_order_relaxed) == none &&
 		    atomic_compare_exchange_strong_explicit(
 			    &slot->owner, &none, (guintptr)pthread_self(), memory_order_acquire,
@@ -69,7 +69,7 @@ static guint64 slot_left(const PoolSlot *slot)
 	gint64 next = atomic_load_explicit(&slot->next, memory_order_relaxed);
 	gint64 end = atomic_load_explicit(&slot->end, memory_order_relaxed);
 
-	return (guint64)MAX(end - next, 0); /* below 0: it changes meanwhile */
+	return (guint64)MAX(end - next, 0); /* below 0 if it changes meanwhile */
 }
 
 static guint take_from_slot(PoolSlot *slot, guint most, PoolRun *out_run)
@@ -113,7 +113,7 @@ gboolean pool_buffer_take(PoolBuffer *self, PoolSlot *slot, guint most, PoolRun 
 		atomic_store_explicit(&slot->next,
 				      atomic_load_explicit(&slot->end, memory_order_relaxed),
 				      memory_order_relaxed);
-		slot->chunk = 0; /* a thread that could not use it in time begins small again */
+		slot->chunk = 0; /* the chunk became too old, so begin with small ones again */
 	}
 	if (take_from_slot(slot, most, out_run))
 		return TRUE;

@@ -8,37 +8,37 @@
 #include "client/pool/ring.h"
 
 /*
- * The prefetch buffer of a pool: a ring of runs, and for each thread that takes a slot with a chunk
- * of one, which only that thread uses. So most takes touch nothing that another thread writes.
- * Threads that find nothing wait here for the thread that refills.
+ * The prefetch buffer of a pool: a ring of runs, and a slot for each thread that takes. A slot
+ * contains a chunk of a run, which only its thread uses. So most takes access no memory that
+ * another thread writes. Threads that find nothing wait here for the thread that refills.
  *
- * The buffer is in memory that a fork wipes, and zeros are a buffer with no IDs, no slot taken, no
- * lock held and no thread that waits. So the IDs belong to the process that fetched them: a child
- * finds the slot of its only thread empty and unowned.
+ * The buffer is in memory that a fork wipes. Zeros mean a buffer without IDs, owned slots, held
+ * locks and waiting threads. So the IDs belong to the process that requested them: in a child, the
+ * slot of its only thread is empty and unowned.
  *
- * Ageing: the thread that refills numbers what it puts by batches, and sets which batch is the
- * oldest that may be handed out. The order is relaxed, because uniqueness does not depend on it: a
- * take can see the number as late as the processor does.
+ * Ageing: the thread that refills gives each run the number of its batch, and sets the oldest batch
+ * that may be handed out. The memory order is relaxed, because uniqueness does not depend on it: a
+ * take may see the new number a little later.
  */
 
-#define POOL_BUFFER_MAX_SLOTS 4096 /* threads beyond these take each ID from the ring */
-#define POOL_BUFFER_MAX_CHUNK 256  /* IDs; the ring's cost is then lost in that of the takes */
+#define POOL_BUFFER_MAX_SLOTS 4096 /* further threads take each ID from the ring */
+#define POOL_BUFFER_MAX_CHUNK 256  /* IDs; the cost of the ring is then negligible */
 
 #define POOL_WAIT_TEXT_BYTES 512
 #define POOL_WAIT_NO_ANSWER  "no server has replied yet" /* if no other reason is known */
 
 /*
- * No wake-up is lost. A thread that waits counts itself, and then looks for IDs again; the thread
- * that refills puts IDs, and then looks at the count. Both change the count, so one of them is
- * first: either the count is seen, or the IDs are.
+ * No wake-up is lost. A waiting thread increments the count, and then tries to take again. The
+ * thread that refills puts IDs, and then reads the count. Both change the count atomically, so one
+ * of them is first: either the count is seen, or the IDs are.
  */
 typedef struct {
 	pthread_mutex_t mutex;
 	pthread_cond_t changed;
-	_Atomic guint waiting; /* threads */
-	/* under the mutex */
+	_Atomic guint waiting; /* number of waiting threads */
+	/* protected by the mutex */
 	guint64 round; /* counts wake-ups */
-	int failure;   /* SnowflakeClientError, if there is a text: why no IDs come */
+	int failure;   /* a SnowflakeClientError, if there is a text: why no IDs arrive */
 	char failure_text[POOL_WAIT_TEXT_BYTES];
 } PoolWait;
 
@@ -49,22 +49,22 @@ typedef struct {
 	_Atomic guint64 batch;
 	_Atomic guintptr owner;    /* pthread_self() of the thread; 0: none */
 	_Atomic guint64 drawn;     /* IDs from the ring, since the start */
-	_Atomic guint64 discarded; /* of them, IDs discarded for their age */
-	guint chunk;               /* size that the next chunk can have; 0: as 1 */
+	_Atomic guint64 discarded; /* IDs from the ring that were discarded for their age */
+	guint chunk;               /* largest size of the next chunk; 0 means 1 */
 } PoolSlot;
 
 typedef struct {
-	/* written by the thread that refills, now and then */
-	_Alignas(POOL_LINE_BYTES) _Atomic guint64 oldest; /* batch that may be handed out */
-	_Atomic guint share;                              /* IDs for one chunk at most; 0: as 1 */
+	/* written by the thread that refills, not often */
+	_Alignas(POOL_LINE_BYTES) _Atomic guint64 oldest; /* oldest batch that may be handed out */
+	_Atomic guint share;                              /* most IDs of a chunk; 0 means 1 */
 	_Atomic gboolean is_started; /* a thread refills this buffer, in this process */
 	/* written by threads that find nothing, or have no slot */
 	_Alignas(POOL_LINE_BYTES) PoolWait wait;
-	_Atomic guint64 taken;        /* IDs from the ring, not by way of a slot */
-	_Atomic guint64 discarded;    /* IDs discarded on the way to younger ones */
+	_Atomic guint64 taken;        /* IDs taken from the ring without a slot */
+	_Atomic guint64 discarded;    /* IDs that these takes discarded */
 	_Atomic guint64 empty_buffer; /* takes that found nothing */
 	_Atomic guint n_owned;        /* slots with an owner */
-	_Atomic guint top;            /* slots that ever had an owner are below this one */
+	_Atomic guint top;            /* all slots that ever had an owner are below this index */
 	PoolRing ring;
 	PoolSlot slots[POOL_BUFFER_MAX_SLOTS];
 } PoolBuffer;
@@ -79,11 +79,11 @@ typedef struct {
 PoolBuffer *pool_buffer_new(GError **error);
 void pool_buffer_free(PoolBuffer *self);
 
-/* Returns: (nullable): a slot that is the thread's own from now on, with what its last owner left
- * in it; %NULL if there are no more */
+/* Returns: (nullable): a slot that belongs to the thread from now on, with the IDs that its last
+ * owner has left; %NULL if no slot is free */
 PoolSlot *pool_buffer_claim_slot(PoolBuffer *self);
 
-/* At the end of a thread. Does nothing if the slot is not the thread's. */
+/* Call it at the end of a thread. Does nothing if the slot does not belong to the thread. */
 void pool_buffer_release_slot(PoolBuffer *self, PoolSlot *slot);
 
 static inline gboolean pool_slot_is_mine(const PoolSlot *self)
@@ -91,8 +91,8 @@ static inline gboolean pool_slot_is_mine(const PoolSlot *self)
 	return atomic_load_explicit(&self->owner, memory_order_relaxed) == (guintptr)pthread_self();
 }
 
-/* Takes the next ID of the thread's slot. Returns: %FALSE if there is none, or the slot is not the
- * thread's */
+/* Takes the next ID of the thread's slot. Returns: %FALSE if there is none, or the slot does not
+ * belong to the thread */
 static inline gboolean pool_slot_take(PoolSlot *self, const PoolBuffer *buffer, gint64 *out_id)
 {
 	gint64 next = atomic_load_explicit(&self->next, memory_order_relaxed);
@@ -109,9 +109,9 @@ static inline gboolean pool_slot_take(PoolSlot *self, const PoolBuffer *buffer, 
 
 /**
  * pool_buffer_take:
- * @slot: (nullable): the thread's own
+ * @slot: (nullable): the thread's slot
  * @most: 1 or more
- * @out_run: (out): consecutive IDs, @most at most
+ * @out_run: (out): at most @most consecutive IDs
  *
  * Takes from the slot, or else from the ring. If @most is small, the slot gets a whole chunk.
  *
@@ -119,14 +119,14 @@ static inline gboolean pool_slot_take(PoolSlot *self, const PoolBuffer *buffer, 
  */
 gboolean pool_buffer_take(PoolBuffer *self, PoolSlot *slot, guint most, PoolRun *out_run);
 
-/* For the thread that refills. Sets the oldest batch that may be handed out, and drops older runs.
+/* The thread that refills only: sets the oldest batch that may be handed out, and drops older runs.
  */
 void pool_buffer_set_oldest(PoolBuffer *self, guint64 oldest);
 
-/* For the thread that refills. Sets, by the level of the ring, how large a chunk can be. */
+/* The thread that refills only: sets the largest chunk, according to the level of the ring. */
 void pool_buffer_update_share(PoolBuffer *self);
 
-/* Any thread. What others take meanwhile can count twice, or not. */
+/* Any thread. IDs that are taken meanwhile can count twice, or not at all. */
 PoolBufferCount pool_buffer_count(const PoolBuffer *self);
 
 /* Waiting */
@@ -139,11 +139,11 @@ guint64 pool_wait_begin(PoolWait *self);
 gboolean pool_wait_for(PoolWait *self, guint64 *round, gint64 deadline_us);
 void pool_wait_end(PoolWait *self);
 
-/* For the thread that refills, after it has put IDs. */
+/* The thread that refills only: wakes waiting threads, after it has put IDs. */
 void pool_wait_wake(PoolWait *self);
 
-/* For the thread that refills: why no IDs come. @text: (nullable): %NULL: they do */
+/* The thread that refills only: sets why no IDs arrive. @text: (nullable): %NULL: they arrive */
 void pool_wait_set_failure(PoolWait *self, int failure, const char *text);
 
-/* Sets that failure as the error of a thread that has waited for @waited_ms, or TIMEOUT. */
+/* Sets this failure, or else TIMEOUT, as the error of a thread that has waited for @waited_ms. */
 void pool_wait_set_error(PoolWait *self, guint waited_ms, GError **error);

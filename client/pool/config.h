@@ -8,8 +8,8 @@
 
 /* The checked configuration of a pool. It does not change, so any thread can read it. */
 typedef struct {
-	GPtrArray *addresses; /* Address, one at least */
-	gboolean has_names;   /* some are names, which are resolved again and again */
+	GPtrArray *addresses; /* (element-type Address): at least one */
+	gboolean has_names;   /* some addresses have names, which are resolved repeatedly */
 	gboolean discover;
 	char *agent;
 	guint prefetch_ms;

@@ -8,16 +8,17 @@
 #define FIRST_BACKOFF_US   20000
 #define LONGEST_BACKOFF_US 2000000
 #define MAX_DOUBLINGS      8
-#define RENEW_US           10000000 /* between two requests for endpoints */
+#define RENEW_US           10000000 /* time between two requests for endpoints */
 #define RENEW_SPREAD_US    2000000
-#define RETRY_US           500000  /* after a request that failed */
-#define UNSERVED_US        1000000 /* between two resolutions while no server serves */
+#define RETRY_US           500000  /* pause after a failed request */
+#define UNSERVED_US        1000000 /* time between two DNS lookups while no server serves */
 
-/* A draw looks at the drawn endpoint only, however many there are. */
+/* A draw only accesses the drawn endpoint, however many there are. */
 struct _PoolEndpoints {
-	GHashTable *all;     /* PoolEndpoint; by its address */
-	GSequence *unlinked; /* PoolEndpoint: known and not linked; by backoff_until_us */
-	GRand *random;       /* not g_random_...(): forked processes share its state */
+	GHashTable *all; /* maps an address to a PoolEndpoint */
+	/* (element-type PoolEndpoint): known and not linked; sorted by backoff_until_us */
+	GSequence *unlinked;
+	GRand *random; /* not g_random_...(): forked processes share its state */
 };
 
 static void endpoint_free(PoolEndpoint *endpoint)
@@ -257,7 +258,7 @@ guint pool_endpoints_count(const PoolEndpoints *self)
 	return g_hash_table_size(self->all);
 }
 
-/* How endpoints are found */
+/* Discovery of endpoints */
 
 static Resolution *resolve_all(PoolDiscovery *self)
 {
@@ -334,7 +335,7 @@ void pool_discovery_take_list(PoolDiscovery *self, const GPtrArray *workers)
 		const SnowflakeClientWorker *worker = workers->pdata[i];
 		g_autoptr(Address) address = address_parse_peer(worker->address, NULL);
 
-		/* a relay is a client of the fleet; and a list must not turn TLS off */
+		/* skip relays, which are clients of the fleet; and a list must not disable TLS */
 		if (address != NULL && address->is_tls == (self->config->tls != NULL) &&
 		    g_str_equal(worker->state, "serving") &&
 		    !g_str_equal(worker->kind, WORKER_KIND_RELAY))

@@ -3,23 +3,28 @@
 
 #include "common/worker-kind.h"
 
-#define WANTED_SERVERS   2       /* the first, and a spare */
-#define SETTLE_US        100000  /* for all that are tried at the start to show their distance */
-#define PATIENCE_US      5000    /* how long more is needed, until another server is used too */
-#define PROBE_US         500000  /* between two probes of a server */
-#define WATCH_US         2000000 /* the same, if the pool is watched while nobody takes IDs */
-#define EASE_US          2000000 /* since more was needed, until a surplus server is closed */
-#define REPLACE_US       1000000 /* at most, until a lost server is replaced */
+#define WANTED_SERVERS   2 /* the first server and a spare */
+/* time in which all servers that are tried at the start can answer */
+#define SETTLE_US        100000
+/* time for which more is needed until another server is also used */
+#define PATIENCE_US      5000
+#define PROBE_US         500000 /* time between two probes of a server */
+/* time between two probes if the pool is watched while no IDs are taken */
+#define WATCH_US         2000000
+#define EASE_US          2000000 /* time since more was needed until a surplus server is closed */
+#define REPLACE_US       1000000 /* most time until a lost server is replaced */
 #define UNFIT_BACKOFF_US 200000
-#define TWIN_BACKOFF_US  60000000 /* of a server that there is another connection to */
-#define RETRY_ENDPOINTS  8        /* whose backoffs end at a time while no server is fit */
-#define RETRY_US         250000   /* between two times */
+#define TWIN_BACKOFF_US  60000000 /* backoff of a server to which there is another connection */
+/* number of endpoints whose backoffs end at a time while no server is fit */
+#define RETRY_ENDPOINTS  8
+#define RETRY_US         250000 /* time between two such ends */
 #define RETRY_SPREAD_US  500000
-#define KEPT_SERVERS     2        /* that do not give way while no server is fit */
-#define ROTATE_US        60000000 /* between two rotations */
+/* number of servers that do not give way while no server is fit */
+#define KEPT_SERVERS     2
+#define ROTATE_US        60000000 /* time between two rotations */
 #define ROTATE_SPREAD_US 60000000
-#define EXCLUDED_MINUTES 10    /* for a server whose IDs are not unique */
-#define MAX_SEEN_RUNS    16384 /* that are remembered, unless the last reply alone has more */
+#define EXCLUDED_MINUTES 10    /* exclusion of a server whose IDs are not unique */
+#define MAX_SEEN_RUNS    16384 /* most runs that are remembered, unless the last reply has more */
 
 #define FOR_EACH_SERVER(fleet, server)                                                             \
 	for (guint i_ = 0; i_ < POOL_FLEET_MAX_SERVERS; i_++)                                      \
@@ -65,8 +70,8 @@ static gboolean find_common_id(const GArray *runs, const GArray *others, gint64 
 	return FALSE;
 }
 
-/* Returns: (nullable): the server that sent one of @runs, which increase, before. @out_id: (out):
- * the ID; untouched if there is none */
+/* Returns: (nullable): the server that has sent an ID of @runs, which increase, before. @out_id:
+ * (out): the ID; untouched if there is none */
 static const char *find_seen(const PoolSeen *self, const GArray *runs, gint64 *out_id)
 {
 	gint64 first = run_at(runs, 0)->first;
@@ -263,8 +268,8 @@ guint64 pool_fleet_drawing(const PoolFleet *self, gint64 now_us)
 
 /* The first server */
 
-/* Draws the first from the best servers that are about as near as the nearest, if any is fit. Does
- * not count as a switch, because the first did not fail. */
+/* Draws the first server from the best servers that are about as near as the nearest, if any is
+ * fit. This does not count as a failover, because the first did not fail. */
 static void redraw_first(PoolFleet *self, gint64 now_us)
 {
 	gint wanted = best_rank(self, now_us);
@@ -292,9 +297,9 @@ static void forget_server(PoolFleet *self, PoolServer **server)
 	g_clear_pointer(server, pool_server_free);
 }
 
-/* Closes the connection, and backs off. When a server dies, all its clients notice at once. They
- * must not come to the others all at once. A server that never answered is replaced without a
- * pause, because there was one before it. */
+/* Closes the connection, and backs off. When a server dies, all its clients notice at the same
+ * time, but must not connect to other servers at the same time. A server that never answered is
+ * replaced without a pause, because the attempt itself was one. */
 static void drop_server(PoolFleet *self, PoolServer **server, gint64 now_us,
 			gint64 least_backoff_us)
 {
@@ -334,16 +339,16 @@ static gboolean is_relay(const PoolServer *server)
 	return server->worker != NULL && g_str_equal(server->worker->kind, WORKER_KIND_RELAY);
 }
 
-/* If two servers send the same ID, either can be wrong. The later one is excluded, which is enough
- * for this pool to give out each ID once.
- * Returns: %FALSE if the IDs must not be given out; the connection is closed then */
+/* If two servers send the same ID, either can be wrong. The later one is excluded, which suffices
+ * for this pool to hand out each ID once.
+ * Returns: %FALSE if the IDs must not be handed out; then the connection is closed */
 static gboolean accept_ids(PoolFleet *self, PoolServer **server, const GArray *runs, gint64 now_us)
 {
 	PoolEndpoint *endpoint = (*server)->endpoint;
 	gint64 first = run_at(runs, 0)->first;
 	gint64 id;
 	const char *sender = find_seen(&self->seen, runs, &id);
-	/* IDs of a relay can go back: its prefetched IDs are older than those of a batch */
+	/* IDs of a relay can decrease: its prefetched IDs are older than those of a batch */
 	gboolean goes_back = !is_relay(*server) && first <= endpoint->last_id;
 	g_autofree char *why = NULL;
 
@@ -360,8 +365,8 @@ static gboolean accept_ids(PoolFleet *self, PoolServer **server, const GArray *r
 			first, endpoint->last_id, EXCLUDED_MINUTES);
 		exclude_for_proof(self, server, why, NULL, now_us);
 	} else if (goes_back) {
-		/* Once is no proof: the server may have got another worker ID. On the next
-		 * connection it reports its nonce and worker ID before it is drawn from. */
+		/* a single time proves nothing, because the server may have got another worker ID;
+		 * on the next connection, it reports its nonce and worker ID before draws */
 		endpoint->has_gone_back = TRUE;
 		why = g_strdup_printf("ID %" G_GINT64_FORMAT " after ID %" G_GINT64_FORMAT, first,
 				      endpoint->last_id);
@@ -398,7 +403,7 @@ static void handle_probe(PoolFleet *self, PoolServer **server, gint64 now_us)
 	FOR_EACH_SERVER (self, other)
 		has_twin |= other != *server && nonce != NULL && other->worker != NULL &&
 			    g_str_equal(other->worker->nonce, nonce);
-	/* a second connection to a server does not help when it dies */
+	/* a second connection to the same server does not help when it dies */
 	if (*server != self->first && has_twin) {
 		backoff_us = TWIN_BACKOFF_US;
 	} else if (nonce != NULL && g_strcmp0(nonce, self->config->own_nonce) == 0) {
@@ -414,7 +419,7 @@ static void handle_probe(PoolFleet *self, PoolServer **server, gint64 now_us)
 		drop_server(self, server, now_us, backoff_us);
 		return;
 	}
-	/* the server's refusal of a draw says more */
+	/* the server's refusal of a draw is more informative */
 	if ((*server)->fitness == POOL_SERVER_WAITING && self->failure == NULL)
 		set_server_failure(self, endpoint, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE,
 				   "it waits for its clock to catch up");
@@ -737,7 +742,7 @@ void pool_fleet_tend(PoolFleet *self, PoolNeed need, gint64 now_us)
 	self->is_served = best != POOL_SERVER_USELESS;
 	if (was_served && !self->is_served)
 		self->retry_at_us = next_retry_us(self, now_us);
-	/* leaves the first for a better server */
+	/* replace the first with a better server */
 	if (self->is_served &&
 	    (self->first == NULL || pool_server_rank(self->first, now_us) > best)) {
 		self->failovers += self->first != NULL || self->has_lost_first;

@@ -9,18 +9,17 @@
 #include "client/pool/server.h"
 
 /*
- * The policy of a pool, and of a relay: which servers it is connected to, which of them it draws
- * from first, what happens when one of them dies, and which it excludes. For the thread that
- * refills, under fork_guard_lock().
+ * The policy of a pool or a relay: the choice of servers, the order of draws, failover and
+ * exclusion. For the thread that refills, under fork_guard_lock().
  */
 
 #define POOL_FLEET_MAX_SERVERS 4
 
 /* How much the pool needs, from less to more. */
 typedef enum {
-	POOL_NEED_NONE, /* nobody takes IDs */
+	POOL_NEED_NONE, /* no IDs are taken */
 	POOL_NEED_MET,  /* the first server is enough */
-	POOL_NEED_MORE, /* the buffer runs out, or somebody waits */
+	POOL_NEED_MORE, /* the buffer runs out, or a taker waits */
 } PoolNeed;
 
 /* The IDs in the last replies from all servers. An ID that is received again proves that the
@@ -31,39 +30,41 @@ typedef struct {
 	struct {
 		gint64 first;
 		gint64 last;
-		GArray *runs; /* SnowflakeClientIdRun */
+		GArray *runs; /* (element-type SnowflakeClientIdRun) */
 		char *server;
-	} replies[POOL_SEEN_REPLIES]; /* a ring */
+	} replies[POOL_SEEN_REPLIES]; /* a ring buffer */
 	guint oldest, count;
 	guint n_runs;
 } PoolSeen;
 
-/* Members are for reading. */
+/* Other files only read the members. */
 typedef struct {
 	const PoolConfig *config;
-	gboolean is_watched; /* its state must be known, also while nobody takes IDs */
+	gboolean is_watched; /* its state must be known even while no IDs are taken */
 	PoolEndpoints *endpoints;
 	PoolDiscovery discovery;
 	PoolServer *servers[POOL_FLEET_MAX_SERVERS]; /* NULL: no connection */
 	PoolSeen seen;
-	PoolServer *first;     /* of servers: is used first; NULL: none is fit */
-	PoolServer *candidate; /* of servers: is tried in a rotation; NULL: none */
-	gboolean is_served;    /* a server is fit to be drawn from */
+	PoolServer *first;     /* the server that is used first; NULL: none is fit */
+	PoolServer *candidate; /* the server that is tried in a rotation; NULL: none */
+	gboolean is_served;    /* a server is fit for draws */
 	PoolNeed need;
 	guint64 failovers;
-	guint64 n_excluded; /* servers whose IDs were not unique */
-	/* the last of them, as in PoolView; NULL: none yet */
+	guint64 n_excluded; /* number of servers whose IDs were not unique */
+	/* the last excluded server, see PoolView; NULL: none yet */
 	char *excluded_server, *excluded_nonce, *first_sender, *proof;
-	gboolean has_lost_first; /* it failed, and there was no other since */
-	gboolean is_settled;     /* the first was drawn from all that were tried at the start */
-	gint64 settle_at_us;     /* when to draw it; POOL_NEVER_US: no server has answered yet */
-	gint64 needed_since_us;  /* more is needed; POOL_NEVER_US: it is not */
+	gboolean has_lost_first; /* the first server has failed, and has no successor yet */
+	/* the first server was drawn from all that were tried at the start */
+	gboolean is_settled;
+	/* when to draw the first server; POOL_NEVER_US: no server has answered yet */
+	gint64 settle_at_us;
+	gint64 needed_since_us; /* since when more is needed; POOL_NEVER_US: not needed */
 	gint64 last_needed_at_us;
 	gint64 retry_at_us;   /* while not served: when to end backoffs */
-	gint64 replace_at_us; /* while served: when to replace a server that was lost */
+	gint64 replace_at_us; /* while served: when to replace a lost server */
 	gint64 rotate_at_us;  /* when to begin the next rotation */
 	guint64 n_failures;
-	GError *failure; /* the last one; NULL: IDs have come since */
+	GError *failure; /* the last failure; NULL: IDs have arrived since */
 } PoolFleet;
 
 /* @fd: eventfd of the thread */
@@ -76,30 +77,30 @@ void pool_fleet_clear(PoolFleet *self);
 PoolServerEvent pool_fleet_handle_event(PoolFleet *self, PoolServer **server, PoolEventData *data,
 					gint64 now_us);
 
-/* Chooses the first server, and does everything that is due. */
+/* Chooses the first server, and runs all due timers. */
 void pool_fleet_tend(PoolFleet *self, PoolNeed need, gint64 now_us);
 
-/* Returns: when to tend it again, even without an event */
+/* Returns: when to call pool_fleet_tend() again, even without an event */
 gint64 pool_fleet_next_us(PoolFleet *self, gint64 now_us);
 
-/* Returns: the number of descriptors to poll, POOL_FLEET_MAX_SERVERS at most */
+/* Returns: the number of descriptors to poll, at most POOL_FLEET_MAX_SERVERS */
 guint pool_fleet_get_pollfds(const PoolFleet *self, struct pollfd *out_fds);
 
-/* Returns: (nullable): an idle server to draw from now: the first, or others too if more has been
- * needed for a while */
+/* Returns: (nullable): an idle server for a draw: the first one, or also others if more was needed
+ * for a while */
 PoolServer *pool_fleet_choose(PoolFleet *self, gint64 now_us);
 
 /* Returns: (nullable): an idle server to draw @count IDs from at once, preferably the first */
 PoolServer *pool_fleet_choose_for_batch(PoolFleet *self, guint count, gint64 now_us);
 
-/* Returns: the smallest count that no fit server gives at once; 0: no server is fit */
+/* Returns: the smallest count that all fit servers refuse; 0: no server is fit */
 guint pool_fleet_refused_count(const PoolFleet *self, gint64 now_us);
 
-/* Whether a server draws for @request, and does not seem to hang. */
+/* Returns: whether a server draws for @request, and does not seem to hang */
 gboolean pool_fleet_is_drawing_for(const PoolFleet *self, const PoolBatchRequest *request,
 				   gint64 now_us);
 
-/* Lets draws for @request go to the buffer. */
+/* Lets draws in progress for @request fill the buffer instead. */
 void pool_fleet_forget_request(PoolFleet *self, const PoolBatchRequest *request);
 
 /* Returns: the number of IDs that servers draw for the buffer, unless they seem to hang */
@@ -110,5 +111,5 @@ guint64 pool_fleet_drawing(const PoolFleet *self, gint64 now_us);
 gboolean pool_fleet_list(PoolFleet *self, gint64 now_us);
 gboolean pool_fleet_is_listing(const PoolFleet *self);
 
-/* Whether a server serves, also if it has refused a moment ago. */
+/* Returns: whether a server serves, even if it has just refused a draw */
 gboolean pool_fleet_has_serving(const PoolFleet *self);

@@ -8,12 +8,13 @@
 #include "common/fork-guard.h"
 #include "core/clock.h"
 
-#define OBSERVATIONS        16    /* of the takes in prefetch_ms, while IDs are taken */
-#define LEAST_OBSERVE_US    1000  /* between two of them */
-#define NEEDED_OBSERVE_US   1000  /* the same while more is needed */
+/* number of observations of the takes in prefetch_ms, while IDs are taken */
+#define OBSERVATIONS        16
+#define LEAST_OBSERVE_US    1000  /* least time between two observations */
+#define NEEDED_OBSERVE_US   1000  /* time between two observations while more is needed */
 #define REQUEST_PATIENCE_US 20000 /* age of a batch request, until more servers are needed */
 
-/* of the rate */
+/* time constant of a rising rate */
 #define RISE_US      10000.0
 #define FALL_US      250000.0
 #define PUSH_FALL_US 50000.0
@@ -25,7 +26,7 @@
 struct _PoolRefill {
 	const PoolConfig *config;
 	PoolBuffer *buffer;
-	PoolWatch *watch; /* NULL: not a relay's */
+	PoolWatch *watch; /* NULL: not a relay's pool */
 	pthread_t thread;
 	int fd; /* eventfd: pool_refill_wake() */
 	_Atomic gboolean is_woken;
@@ -33,18 +34,18 @@ struct _PoolRefill {
 	_Atomic guint64 refills;
 	_Atomic guint64 failovers;
 	_Atomic guint64 excluded;
-	/* the thread's, under fork_guard_lock() */
+	/* used by the thread only, under fork_guard_lock() */
 	PoolFleet fleet;
 	PoolEventData data;
 	PoolAges ages;
 	PoolRate rate;
 	PoolNeed need;
-	guint64 wanted; /* IDs to have prefetched */
+	guint64 wanted; /* number of IDs to prefetch */
 	gboolean is_waited_for;
 	gboolean batch_was_last; /* if takers wait, the buffer is refilled before the next batch */
 	guint64 seen_empty_buffer;
 	guint64 n_excluded_shown; /* fleet.n_excluded in the view */
-	guint64 seen_refills;     /* when takers last found nothing */
+	guint64 seen_refills;     /* number of refills when takers last found nothing */
 	gboolean has_set_failure;
 };
 
@@ -55,7 +56,7 @@ void pool_rate_init(PoolRate *self, gint64 idle_us, gint64 now_us)
 	*self = (PoolRate){.idle_us = idle_us, .active_at_us = now_us, .seen_at_us = now_us};
 }
 
-/* Returns: a value between @value and @sample, nearer to @sample the longer the last one is ago */
+/* Returns: a value between @value and @sample, nearer to @sample if the last sample is older */
 static double approach(double value, double sample, double past_us, double time_us)
 {
 	return value + (sample - value) * past_us / (past_us + time_us);
@@ -151,7 +152,7 @@ static void put_runs(PoolRefill *self, gint64 now_us)
 		const SnowflakeClientIdRun *run =
 			&g_array_index(self->data.runs, SnowflakeClientIdRun, i);
 
-		/* IDs without room in the ring are lost, which is a gap and nothing else */
+		/* IDs without room in the ring are dropped, which only leaves a gap */
 		if (!pool_ring_put(&self->buffer->ring, &(PoolRun){run->first, run->count, batch}))
 			break;
 	}
@@ -168,7 +169,7 @@ static gboolean handle_events(PoolRefill *self, gint64 now_us)
 	gboolean is_changed = FALSE;
 
 	for (guint i = 0; i < POOL_FLEET_MAX_SERVERS; i++) {
-		/* one exclusion in a pass, so that the view of the next pass shows each */
+		/* only one exclusion per pass, so that the view shows each of them */
 		if (self->fleet.n_excluded != self->n_excluded_shown)
 			return TRUE;
 		PoolServer **server = &self->fleet.servers[i];
@@ -207,7 +208,7 @@ static void observe_takes(PoolRefill *self, gint64 now_us)
 	gboolean found_nothing; /* takers, although IDs had come since they last found nothing */
 	guint waiting = 0;
 
-	if (level == 0) /* how many of a relay's calls wait is unknown */
+	if (level == 0) /* the number of a relay's waiting calls is unknown */
 		waiting = atomic_load(&self->buffer->wait.waiting) +
 			  (self->watch != NULL && atomic_load(&self->watch->is_empty));
 	self->is_waited_for = waiting > 0;
@@ -228,7 +229,8 @@ static void observe_takes(PoolRefill *self, gint64 now_us)
 		self->need = POOL_NEED_MORE;
 }
 
-/* Draws when less than three quarters are there or coming, so that a reply brings a good part. */
+/* Draws if less than three quarters of the target are prefetched or requested, so that requests are
+ * not too small. */
 static void refill_buffer(PoolRefill *self, gint64 now_us)
 {
 	guint64 level = pool_ring_level(&self->buffer->ring);
@@ -296,8 +298,8 @@ gint64 pool_refill_run_pass(PoolRefill *self, struct pollfd *out_fds, guint *out
 	eventfd_t wakes;
 	gint64 until_us;
 
-	/* In this order: what was set before a wake that precedes the exchange is seen below, and a
-	 * wake after it writes again. */
+	/* in this order: data that were set before an earlier wake are visible below, and a later
+	 * wake writes again */
 	eventfd_read(self->fd, &wakes);
 	atomic_exchange(&self->is_woken, FALSE);
 	fork_guard_lock();
@@ -325,7 +327,7 @@ static void *run_refill_thread(void *user_data)
 			.tv_nsec = left_us % G_USEC_PER_SEC * 1000,
 		};
 
-		if (atomic_load(&self->stops)) /* after the pass, which takes the wake-up */
+		if (atomic_load(&self->stops)) /* after the pass, which clears the wake-up */
 			return NULL;
 		fds[0] = (struct pollfd){.fd = self->fd, .events = POLLIN};
 		ppoll(fds, 1 + count, until_us != POOL_NEVER_US ? &left : NULL, NULL);
@@ -381,7 +383,7 @@ void pool_refill_free(PoolRefill *self)
 {
 	if (self == NULL)
 		return;
-	if (self->fd >= 0) { /* in the child of a fork it is -1, and the thread is not here */
+	if (self->fd >= 0) { /* in a child of fork() it is -1, and the thread does not exist */
 		atomic_store(&self->stops, TRUE);
 		pool_refill_wake(self);
 		client_thread_join(self->thread);

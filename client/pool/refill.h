@@ -9,15 +9,15 @@
 #include "client/pool/watch.h"
 
 /*
- * The thread that refills the prefetch buffer: it draws IDs as fast as they are taken, throws away
- * those that are too old, and tends the fleet. The fleet chooses servers; this decides when to
- * draw, and how many.
+ * The thread that refills the prefetch buffer. It draws IDs as fast as they are taken, discards IDs
+ * that are too old, and manages the fleet. The fleet chooses servers; this thread decides when to
+ * draw, and how many IDs.
  */
 typedef struct _PoolRefill PoolRefill;
 
 /**
  * pool_refill_new:
- * @watch: (nullable): what a relay is told; %NULL: the pool is not a relay's
+ * @watch: (nullable): shared with a relay; %NULL: not a relay's pool
  *
  * The arguments outlive it.
  *
@@ -26,18 +26,19 @@ typedef struct _PoolRefill PoolRefill;
 PoolRefill *pool_refill_new(const PoolConfig *config, PoolBuffer *buffer, PoolWatch *watch,
 			    GError **error);
 
-/* Ends the thread, if it is one of this process. */
+/* Ends the thread, if it belongs to this process. */
 void pool_refill_free(PoolRefill *self);
 
-/* In a child: %TRUE if it was not made by fork(), so that no handler closed the descriptors. Locks
- * can be locked for ever there, and the thread cannot be joined. */
+/* Call it in a child process. Returns: %TRUE if the child was not created by fork(), so that no
+ * handler has closed the descriptors. In such a child, locks may stay locked for ever, and the
+ * thread cannot be joined. */
 gboolean pool_refill_has_descriptors(const PoolRefill *self);
 
 /* Any thread: takers have found nothing, or @watch has something to do. Wakes the thread, by a
  * system call unless it was woken already. */
 void pool_refill_wake(PoolRefill *self);
 
-/* Any thread. */
+/* Any thread: adds the statistics. */
 void pool_refill_get_statistics(const PoolRefill *self, SnowflakePoolStatistics *out_statistics);
 
 /**
@@ -55,11 +56,12 @@ void pool_refill_get_statistics(const PoolRefill *self, SnowflakePoolStatistics 
 gint64 pool_refill_run_pass(PoolRefill *self, struct pollfd *out_fds, guint *out_count);
 
 /*
- * How many IDs to prefetch, by the rate of the takes. Pure; times are in microseconds of one clock.
+ * Computes how many IDs to prefetch from the rate of the takes. The functions are pure; times are
+ * in microseconds of one clock.
  *
- * The rate is a moving average, quick to rise and slower to fall. It cannot show more than there
- * was to take; so when takers find nothing, the target doubles until they find IDs. When nobody has
- * taken IDs for a while, it is 0.
+ * The rate is a moving average, quick to rise and slower to fall. The rate cannot exceed the number
+ * of available IDs. So when takers find nothing, the target doubles until they find IDs. After some
+ * time without takes, the target is 0.
  */
 
 #define POOL_RATE_FIRST      16        /* IDs: the target when takers first find nothing */
@@ -72,7 +74,7 @@ typedef struct {
 	gint64 seen_at_us;
 	guint64 seen_gone;
 	double per_us;
-	double pushed; /* IDs: by takers that found nothing */
+	double pushed; /* IDs added by takers that found nothing */
 } PoolRate;
 
 /* @idle_us: the time without takes after which none are expected */
@@ -81,16 +83,16 @@ void pool_rate_init(PoolRate *self, gint64 idle_us, gint64 now_us);
 /* @gone: IDs taken since the start. @is_empty: takers have found nothing since the last call */
 void pool_rate_observe(PoolRate *self, gint64 now_us, guint64 gone, gboolean is_empty);
 
-/* Returns: the number of IDs to prefetch for the next @span_us; 0: nobody takes IDs */
+/* Returns: the number of IDs to prefetch for the next @span_us; 0: no IDs are taken */
 guint pool_rate_target(const PoolRate *self, gint64 span_us);
 
 /*
- * How old prefetched IDs are. IDs that were requested within a 64th of the largest age are one
- * batch, which is as old as its first ID; so an ID is discarded a little early, and never late.
- * Batches are numbered from 1. Pure.
+ * The ages of prefetched IDs. IDs that were requested within a 64th of the largest age form one
+ * batch, which is as old as its first ID. So an ID is discarded a little early, but never late.
+ * Batches are numbered from 1. The functions are pure.
  *
- * A reply that took long can be older than the batch before its own. When it is too old, that batch
- * is discarded too.
+ * A slow reply can be older than the previous batch. When it is too old, that batch is also
+ * discarded.
  */
 
 #define POOL_AGES_BATCHES 128
@@ -98,9 +100,10 @@ guint pool_rate_target(const PoolRate *self, gint64 span_us);
 /* Members are private. */
 typedef struct {
 	gint64 max_age_us;
-	guint64 oldest;                        /* that may be handed out */
-	guint64 newest;                        /* oldest - 1: there is none */
-	gint64 asked_at_us[POOL_AGES_BATCHES]; /* of batch number % POOL_AGES_BATCHES */
+	guint64 oldest; /* oldest batch that may be handed out */
+	guint64 newest; /* oldest - 1: there is none */
+	/* request time of the batch with this number % POOL_AGES_BATCHES */
+	gint64 asked_at_us[POOL_AGES_BATCHES];
 } PoolAges;
 
 void pool_ages_init(PoolAges *self, gint64 max_age_us);

@@ -69,7 +69,7 @@ gboolean pool_ring_take(PoolRing *self, guint most, guint64 oldest, PoolRun *out
 		rest = head + run.count;
 		if (run.count == left)
 			rest = (number_of(head) + 1) << OFFSET_BITS;
-		/* on failure, head becomes where others have moved it */
+		/* on failure, head becomes the current value */
 		if (!atomic_compare_exchange_weak_explicit(
 			    &self->head, &head, rest, memory_order_acq_rel, memory_order_acquire))
 			continue;
@@ -96,7 +96,7 @@ guint64 pool_ring_level(const PoolRing *self)
 		guint64 before = atomic_load_explicit(
 			&self->entries[number % POOL_RING_RUNS].before, memory_order_acquire);
 
-		/* else the entry may be another run's by now */
+		/* otherwise the entry may already contain another run */
 		if (load_relaxed(&self->head) == head)
 			return put - before - offset_of(head);
 	}

@@ -6,9 +6,9 @@
 #include "common/fork-guard.h"
 
 #define CONNECT_LIMIT_MS 1000
-#define REPLY_LIMIT_MS   3000  /* servers let calls wait for a second, unless set otherwise */
-#define HANG_US          20000 /* without an answer, until another server is the first */
-#define ROUND_TRIPS      4     /* or as many round trips, if that is longer */
+#define REPLY_LIMIT_MS   3000  /* by default, servers let calls wait for a second */
+#define HANG_US          20000 /* time without an answer until another server becomes the first */
+#define ROUND_TRIPS      4     /* or this many round trips, if this is longer */
 #define LEAST_REFUSAL_MS 20
 #define MOST_REFUSAL_MS  2000
 
@@ -35,7 +35,7 @@ void pool_server_free(PoolServer *self)
 {
 	if (self == NULL)
 		return;
-	/* without a word to the server: in the child of a fork, the connection is the parent's */
+	/* send nothing to the server: in a child of fork(), the connection belongs to the parent */
 	fork_guard_close_noted(&self->connection->fd);
 	client_connection_free(self->connection);
 	g_byte_array_unref(self->request);
@@ -173,8 +173,8 @@ static PoolServerFitness fitness_of(const SnowflakeClientWorker *worker)
 
 	if (g_str_equal(state, "draining"))
 		return POOL_SERVER_DRAINING;
-	/* It is used nevertheless: its refusal is the error that takers must see, and it serves
-	 * when its clock has caught up. */
+	/* It is used, because takers must see its refusal as their error, and it serves when its
+	 * clock has caught up. */
 	if (g_str_equal(state, "waiting") && worker->worker_id >= 0)
 		return POOL_SERVER_WAITING;
 	/* a server that claims again serves the rest of its lease */
@@ -193,7 +193,7 @@ static PoolServerEvent handle_probe(PoolServer *self, gint64 now_us, SnowflakeCl
 	self->answered_at_us = now_us;
 	if (self->fitness == POOL_SERVER_UNKNOWN)
 		self->useless_since_us = POOL_NEVER_US;
-	/* the shortest shows the distance, the others show load */
+	/* the shortest round trip shows the distance; longer ones show load */
 	if (self->round_trip_us == 0 || round_trip_us < self->round_trip_us)
 		self->round_trip_us = round_trip_us;
 	self->fitness = worker != NULL ? fitness_of(worker) : POOL_SERVER_SERVES;

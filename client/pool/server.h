@@ -8,60 +8,63 @@
 #include "client/pool/endpoints.h"
 
 /*
- * A server that a pool is connected to: whether it is fit, its round trip, and which calls it has.
- * It answers one call at a time. For one thread, under fork_guard_lock().
+ * A server to which a pool is connected: its fitness, its round trip, and its supported calls. It
+ * answers one call at a time. For one thread, under fork_guard_lock().
  */
 
 typedef struct _PoolBatchRequest PoolBatchRequest; /* opaque here */
 
 typedef enum {
 	POOL_SERVER_UNKNOWN,  /* it has not reported its state yet */
-	POOL_SERVER_SERVES,   /* or it lacks get_worker(), and is assumed to */
+	POOL_SERVER_SERVES,   /* it serves; or it lacks get_worker(), and is assumed to serve */
 	POOL_SERVER_DRAINING, /* it is about to stop; used only if no other server serves */
 	POOL_SERVER_WAITING,  /* it refuses until its clock catches up; used as DRAINING is */
 	POOL_SERVER_UNFIT,    /* it has no worker ID */
 } PoolServerFitness;
 
 typedef enum {
-	POOL_SERVER_NOTHING, /* new: it goes on, or steps down to another call */
+	POOL_SERVER_NOTHING, /* no event: it continues, or steps down to another call */
 	POOL_SERVER_PROBED,
 	POOL_SERVER_DRAWN,
 	POOL_SERVER_LISTED,
-	POOL_SERVER_REFUSED, /* a draw; it can be used again after refused_until_us */
-	POOL_SERVER_FAILED,  /* the connection is unusable */
+	/* it has refused a draw; it can be used again after refused_until_us */
+	POOL_SERVER_REFUSED,
+	POOL_SERVER_FAILED, /* the connection is unusable */
 } PoolServerEvent;
 
-/* Members are for reading. */
+/* Other files only read the members. */
 typedef struct {
 	PoolEndpoint *endpoint; /* borrowed */
 	ClientConnection *connection;
 	gint64 since_us; /* time of the last change of the connection's state */
-	ClientCall call; /* CALLING: the call */
+	ClientCall call; /* if CALLING: the call */
 	gint32 seqid;
 	GByteArray *request;
 	PoolServerFitness fitness;
-	gint64 probed_at_us;     /* the last probe */
-	gint64 answered_at_us;   /* its answer */
-	gint64 useless_since_us; /* it has reported no state yet, or refuses draws; POOL_NEVER_US:
-				  * neither */
+	gint64 probed_at_us;   /* time of the last probe */
+	gint64 answered_at_us; /* time of its answer */
+	/* since when it reports no state, or refuses draws; POOL_NEVER_US: neither */
+	gint64 useless_since_us;
 	gint64 round_trip_us;
 	SnowflakeClientWorker *worker; /* its last report; NULL: none, or it lacks get_worker() */
-	gint64 worker_asked_at_us;     /* the probe for that report */
-	gint64 worker_round_trip_us;   /* of that probe */
+	gint64 worker_asked_at_us;     /* time of the probe for this report */
+	gint64 worker_round_trip_us;   /* round trip of this probe */
 	gint64 refused_until_us;
 	BatchLimits limits;
-	PoolBatchRequest *batch_request; /* of the current draw; NULL: it is for the buffer */
+	/* batch request of the current draw; NULL: the draw is for the buffer */
+	PoolBatchRequest *batch_request;
 } PoolServer;
 
-/* The data of an event. The buffers are used again. */
+/* The data of an event. The buffers are reused. */
 typedef struct {
-	gint64 asked_at_us; /* when the call began */
-	GArray *runs;       /* SnowflakeClientIdRun: DRAWN */
-	GPtrArray *workers; /* SnowflakeClientWorker: LISTED; NULL: it cannot list them */
-	gint64 *ids;        /* for the server, with room for CLIENT_CALL_MAX_COUNT */
+	gint64 asked_at_us; /* start of the call */
+	GArray *runs;       /* (element-type SnowflakeClientIdRun): DRAWN */
+	/* (element-type SnowflakeClientWorker): LISTED; NULL: it cannot list them */
+	GPtrArray *workers;
+	gint64 *ids; /* for the server, with room for CLIENT_CALL_MAX_COUNT */
 } PoolEventData;
 
-/* Begins to connect. @tls: (nullable): as for client_connection_begin(). Returns: (transfer full):
+/* Begins to connect. @tls: (nullable): see client_connection_begin(). Returns: (transfer full):
  * %NULL with an error set */
 PoolServer *pool_server_new(PoolEndpoint *endpoint, TlsClient *tls, gint64 now_us, GError **error);
 void pool_server_free(PoolServer *self);
@@ -73,26 +76,27 @@ guint pool_server_drawing(const PoolServer *self);
 
 gboolean pool_server_is_listing(const PoolServer *self);
 
-/* Begin a call; the server is idle. They probe it; draw @count IDs, less than the refused count of
- * its offer, for @batch_request or, if %NULL, for the buffer; request its list of servers. */
+/* Begin a call to an idle server: a probe, a draw, or a request for its list of servers. A draw has
+ * @count IDs, less than the refused count of its offer. They are for @batch_request or, if %NULL,
+ * for the buffer. */
 void pool_server_probe(PoolServer *self, gint64 now_us);
 void pool_server_draw(PoolServer *self, const char *agent, guint count,
 		      PoolBatchRequest *batch_request, gint64 now_us);
 void pool_server_list(PoolServer *self, gint64 now_us);
 
-/* Returns: the best draw */
+/* Returns: the best request for draws */
 BatchOffer pool_server_offer(const PoolServer *self);
 
 /* Largest number of servers that are read from a list, so that a list cannot use up the pool's
  * memory. It equals the number of worker IDs in the layout twitter. */
 #define POOL_SERVER_MAX_LISTED 1024
 
-/* Returns: how good it is to draw from it; less is better; POOL_SERVER_USELESS: not at all */
+/* Returns: the rank of the server for draws; lower is better; POOL_SERVER_USELESS: no draws */
 #define POOL_SERVER_USELESS G_MAXINT
 gint pool_server_rank(const PoolServer *self, gint64 now_us);
 
-/* Returns: when it has made no progress for POOL_SERVER_GIVE_WAY_MS: it has reported no state since
- * its last step, or it refuses draws and is idle; POOL_NEVER_US: neither */
+/* Returns: when it will have made no progress for POOL_SERVER_GIVE_WAY_MS, because it reports no
+ * state, or refuses draws and is idle; POOL_NEVER_US: neither */
 #define POOL_SERVER_GIVE_WAY_MS 500
 gint64 pool_server_gives_way_us(const PoolServer *self);
 
@@ -101,10 +105,10 @@ gint64 pool_server_gives_way_us(const PoolServer *self);
 gint64 pool_server_patience_us(const PoolServer *self, gint64 least_us);
 gboolean pool_server_seems_to_hang(const PoolServer *self, gint64 now_us);
 
-/* Returns: when its rank next changes by itself, or it times out */
+/* Returns: when its rank changes without an event, or it times out */
 gint64 pool_server_next_us(const PoolServer *self, gint64 now_us);
 
-/* Sends and receives what it can. @data: (inout): what came. Returns: the event; with REFUSED and
- * FAILED an error is set. It fails when it times out. */
+/* Sends and receives as much as possible. @data: (inout): the received data. Returns: the event;
+ * with REFUSED and FAILED, an error is set. A timeout is a failure. */
 PoolServerEvent pool_server_advance(PoolServer *self, gint64 now_us, PoolEventData *data,
 				    GError **error);

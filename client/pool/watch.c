@@ -55,7 +55,7 @@ void pool_watch_notify(PoolWatch *self)
 		self->changed(self->user_data);
 }
 
-/* Takes that found nothing */
+/* Takes without IDs */
 
 gboolean pool_watch_take(PoolWatch *self, PoolBuffer *buffer, guint most, PoolRun *out_run)
 {
@@ -86,7 +86,7 @@ gint64 pool_watch_oldest_request_us(PoolWatch *self)
 	return placed_at_us;
 }
 
-/* Under the mutex. Hands the request back to the thread that placed it. */
+/* Under the mutex: returns the request to the thread that placed it. */
 static void end_request(PoolWatch *self, PoolBatchRequest *request, PoolBatchRequestState state)
 {
 	g_queue_unlink(&self->placed, &request->link);
@@ -129,7 +129,7 @@ gboolean pool_watch_fill_request(PoolWatch *self, PoolFleet *fleet, const PoolSe
 
 	if (request == NULL)
 		return FALSE;
-	/* other servers can draw for it too, as the first seemed to hang */
+	/* other servers may also draw for it, because the first seemed to hang */
 	pool_fleet_forget_request(fleet, request);
 	g_array_set_size(request->runs, 0);
 	g_array_append_vals(request->runs, data->runs->data, data->runs->len);
@@ -142,7 +142,7 @@ gboolean pool_watch_fill_request(PoolWatch *self, PoolFleet *fleet, const PoolSe
 
 /* The state of the fleet */
 
-/* Returns: whether it is another text */
+/* Returns: whether the text has changed */
 static gboolean replace_text(char **text, const char *by)
 {
 	if (g_strcmp0(*text, by) == 0)
@@ -152,7 +152,7 @@ static gboolean replace_text(char **text, const char *by)
 	return TRUE;
 }
 
-/* Under the mutex. */
+/* Under the mutex: updates the view. */
 static void update_view(PoolWatch *self, const PoolFleet *fleet)
 {
 	PoolView *view = &self->view;

@@ -36,7 +36,7 @@ type Options struct {
 	// AttemptTimeout is the time for which the client waits for one server before it tries the next one,
 	// too. Default: 8 round trips and 50 ms, at most 250 ms, and 250 ms before the first answer.
 	AttemptTimeout time.Duration
-	// Prefetch is the time for which the prefetched IDs last, at the present rate. Default: 50 ms.
+	// Prefetch is the time for which the prefetched IDs last, at the current rate. Default: 50 ms.
 	// NoPrefetch: no IDs are prefetched.
 	Prefetch time.Duration
 	// MaxAge is the age at which prefetched IDs are discarded, from the request for them; at least

@@ -25,7 +25,7 @@ static inline void byte_writer_be64(GByteArray *out, guint64 value)
 	g_byte_array_append(out, (const guint8 *)&value, sizeof value);
 }
 
-/* A string of the binary protocol. */
+/* Appends a string of the binary protocol. */
 static inline void byte_writer_text(GByteArray *out, const char *text)
 {
 	guint length = (guint)strlen(text);
@@ -34,7 +34,7 @@ static inline void byte_writer_text(GByteArray *out, const char *text)
 	g_byte_array_append(out, (const guint8 *)text, length);
 }
 
-/* The header of a field of the binary protocol. */
+/* Appends the header of a field of the binary protocol. */
 static inline void byte_writer_field(GByteArray *out, BinaryType type, gint16 id)
 {
 	const guint8 bytes[] = {(guint8)type, (guint8)((guint16)id >> 8), (guint8)id};

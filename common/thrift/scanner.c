@@ -2,21 +2,21 @@
 #include "common/thrift/scanner.h"
 
 /*
- * The bytes of one step. Once the status is not READ_OK, reads return 0, and the step must change
- * nothing: it is repeated when more bytes are there, or the message is refused.
+ * The input of one step. If the status is not READ_OK, reads return 0, and the step must change
+ * nothing: it is repeated when more bytes have arrived, or the message is refused.
  */
 typedef struct {
 	const guint8 *bytes;
 	gsize available;
 	gsize position;
-	gsize limit; /* no message is longer: bytes beyond will never come */
+	gsize limit; /* the longest message: bytes beyond it never arrive */
 	gboolean is_compact;
 	enum {
 		READ_OK,
 		READ_SHORT, /* more bytes are needed */
-		READ_BAD,   /* no further bytes can make it right */
+		READ_BAD,   /* invalid, whatever bytes follow */
 	} status;
-	const char *reason; /* after READ_BAD: what is wrong */
+	const char *reason; /* after READ_BAD: why the bytes are invalid */
 } Input;
 
 static void refuse_bytes(Input *in, const char *reason)
@@ -27,7 +27,7 @@ static void refuse_bytes(Input *in, const char *reason)
 	in->reason = reason;
 }
 
-/* The next @length bytes, or NULL. */
+/* Returns the next @length bytes, or NULL. */
 static inline const guint8 *take_bytes(Input *in, gsize length)
 {
 	const guint8 *bytes = in->bytes + in->position;
@@ -57,7 +57,7 @@ static inline guint32 read_big_endian(Input *in, gsize length)
 	return value;
 }
 
-/* An unsigned LEB128 number of at most @bits bits. */
+/* Reads an unsigned LEB128 number of at most @bits bits. */
 static guint64 read_varint(Input *in, guint bits)
 {
 	guint64 value = 0;
@@ -75,7 +75,7 @@ static guint64 read_varint(Input *in, guint bits)
 	return 0;
 }
 
-/* A length or a count: an i32 that must not be negative. */
+/* Reads a length or a count: an i32 that must not be negative. */
 static guint32 read_size(Input *in)
 {
 	guint32 size = in->is_compact ? (guint32)read_varint(in, 32) : read_big_endian(in, 4);
@@ -85,16 +85,16 @@ static guint32 read_size(Input *in)
 	return size;
 }
 
-/* How a value is encoded */
+/* Encodings of values */
 
 typedef enum {
 	SHAPE_NONE,
 	SHAPE_STOP,   /* the end of a struct */
 	SHAPE_FIXED,  /* size bytes */
 	SHAPE_VARINT, /* size bits at most */
-	SHAPE_STRING, /* a length and as many bytes */
+	SHAPE_STRING, /* a length, and this many bytes */
 	SHAPE_STRUCT,
-	SHAPE_LIST, /* also a set */
+	SHAPE_LIST, /* a list or a set */
 	SHAPE_MAP,
 } ShapeKind;
 
@@ -103,7 +103,8 @@ typedef struct {
 	guint8 size;
 } Shape;
 
-/* By the types of both protocols, which fit four bits. Types without an entry do not exist. */
+/* The shape of each type, for both protocols, whose types fit in four bits. Types without an entry
+ * do not exist. */
 static const Shape SHAPES[2][16] = {
 	[FALSE] =
 		{
@@ -163,23 +164,25 @@ static Shape find_item_shape(Input *in, guint type)
  * value in full, or changes nothing and waits for more bytes.
  */
 
-/* A struct or container that is open. */
+/* An open struct or container. */
 typedef struct {
 	gboolean is_struct;
-	gint16 last_id; /* struct: the ID of the field before */
-	Shape items[2]; /* container: of a map key and value, of a list the same twice */
-	guint64 left;   /* container: items to come; a map's keys and values count singly */
+	gint16 last_id; /* struct: the ID of the previous field */
+	/* container: shapes of a map's keys and values; for a list, the same shape twice */
+	Shape items[2];
+	/* container: number of items left; keys and values of a map count separately */
+	guint64 left;
 } Level;
 
 struct _Scanner {
 	MessageHeader header;
 	const char *reason;
 	gsize position;
-	Shape next;   /* the next value; SHAPE_NONE: the innermost level tells */
-	guint values; /* that were read */
+	Shape next;   /* the next value; SHAPE_NONE: the innermost level determines it */
+	guint values; /* number of values read */
 	guint max_depth;
 	guint max_values;
-	guint depth;    /* of levels that are open; the arguments are the first */
+	guint depth;    /* number of open levels; the arguments are the first one */
 	Level levels[]; /* max_depth + 1 */
 };
 
@@ -227,7 +230,7 @@ static void scan_container(Scanner *self, Input *in, gboolean is_map)
 		n_items = read_size(in);
 	} else if (is_map) {
 		n_items = read_size(in);
-		if (n_items > 0) { /* an empty map names no types */
+		if (n_items > 0) { /* an empty map has no types */
 			guint types = read_big_endian(in, 1);
 
 			items[0] = find_item_shape(in, types >> 4);
@@ -241,8 +244,8 @@ static void scan_container(Scanner *self, Input *in, gboolean is_map)
 	}
 	if (is_map)
 		n_items *= 2;
-	/* every item has at least one byte, so a count that cannot fit is refused before they come
-	 */
+	/* every item has at least one byte, so a count that cannot fit is refused before the items
+	 * arrive */
 	if (n_items > in->limit - in->position)
 		refuse_bytes(in, "more items than the limit for a message");
 	push_level(self, in, (Level){.items = {items[0], items[1]}, .left = n_items});
@@ -306,7 +309,7 @@ static void scan_field(Scanner *self, Level *level, Input *in)
 	shape = find_shape(in, type);
 	if (!in->is_compact) {
 		id = (gint16)read_big_endian(in, 2);
-	} else if (head >> 4 != 0) { /* the distance from the ID before */
+	} else if (head >> 4 != 0) { /* the difference from the previous ID */
 		id = level->last_id + (gint)(head >> 4);
 	} else {
 		guint zigzag = (guint)read_varint(in, 16);
@@ -321,8 +324,8 @@ static void scan_field(Scanner *self, Level *level, Input *in)
 	}
 }
 
-/* The name is the only mark of an unversioned message. Bytes of it that have arrived are checked at
- * once, because other bytes cannot become a name. */
+/* The name is the only mark of an unversioned message. Its bytes are checked as they arrive,
+ * because other bytes cannot become a name. */
 static void check_unversioned_name(Input *in, gsize length)
 {
 	const guint8 *name = in->bytes + in->position;
@@ -376,7 +379,7 @@ static MessageHeader read_header(Input *in)
 	return header;
 }
 
-/* One step: the header, a value, or what the innermost level has next. */
+/* Makes one step: scans the header, a value, or the next item of the innermost level. */
 static void scan_step(Scanner *self, Input *in)
 {
 	Level *level;

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Thrift's numbers on the wire, after doc/specs/ in Thrift's sources: thrift-binary-protocol.md,
+ * Thrift's numbers on the wire, from doc/specs/ in Thrift's sources: thrift-binary-protocol.md,
  * thrift-compact-protocol.md and thrift-rpc.md. The names differ from those in c_glib's headers,
- * such as T_I64, which not every file includes.
+ * such as T_I64, because some files include both.
  */
 
 typedef enum {
@@ -18,9 +18,8 @@ typedef enum {
 #define STRICT_VERSION_MASK 0xffff0000u
 #define STRICT_TYPE_MASK    0x000000ffu
 
-/* Compact begins with the byte of the protocol, and a byte with the version and, above it, the
- * type.
- */
+/* Compact begins with the protocol's byte. The next byte contains the type in its high bits and the
+ * version in its low bits. */
 #define COMPACT_PROTOCOL     0x82
 #define COMPACT_VERSION      1
 #define COMPACT_VERSION_MASK 0x1f
@@ -56,7 +55,8 @@ typedef enum {
 	BINARY_LIST = 15,
 } BinaryType;
 
-/* In the compact protocol. The type of a bool field is its value, and no bytes follow. */
+/* The types of values in the compact protocol. The type of a bool field is its value, and no bytes
+ * follow. */
 typedef enum {
 	COMPACT_STOP = 0,
 	COMPACT_TRUE = 1,

@@ -11,7 +11,8 @@
 
 #define NS_PER_S G_GINT64_CONSTANT(1000000000)
 
-/* The state of a file; all 0 if the file or its name is missing. Without padding, for memcmp(). */
+/* The state of a file; all 0 if the file or its name is missing. It has no padding, so memcmp() can
+ * compare it. */
 typedef struct {
 	gint64 inode;
 	gint64 size_bytes;
@@ -27,10 +28,10 @@ typedef struct {
 
 struct _TlsClient {
 	atomic_int references;
-	TlsNames names;        /* copies; only read */
-	pthread_mutex_t mutex; /* for what follows */
+	TlsNames names;        /* a copy, which does not change */
+	pthread_mutex_t mutex; /* protects the fields below */
 	TlsContext *context;
-	Stamps stamps; /* of the files when they were last read, even if they were unusable */
+	Stamps stamps; /* state of the files when they were last read, even if they were unusable */
 };
 
 TlsNames tls_names_copy(const TlsNames *self)
@@ -128,7 +129,7 @@ TlsStream *tls_client_connect(TlsClient *self, int fd, const char *host)
 	Stamps stamps;
 
 	pthread_mutex_lock(&self->mutex);
-	/* before the files are read, so that a later change is noticed the next time */
+	/* taken before the files are read, so that the next call notices a later change */
 	stamps = stamps_of(names);
 	if (memcmp(&stamps, &self->stamps, sizeof(stamps)) != 0) {
 		self->stamps = stamps;

@@ -5,47 +5,49 @@
 
 #include "common/tls/stream.h"
 
-/* The TLS files of a client, in the PEM format, by name; and whether it checks names. */
+/* The names of a client's TLS files, in PEM format, and whether it checks host names. */
 typedef struct {
 	const char *ca; /* CAs that sign servers' certificates; NULL: the system trust store */
-	const char *certificate; /* its own; NULL: none */
-	const char *key;         /* of the certificate; NULL: none */
+	const char *certificate; /* the client's certificate; NULL: none */
+	const char *key;         /* key of the certificate; NULL: none */
 	gboolean any_name;       /* a server's certificate need not have its host name */
 } TlsNames;
 
-/* Copies and frees the names. */
+/* Copy and free the names. */
 TlsNames tls_names_copy(const TlsNames *self);
 void tls_names_clear(TlsNames *self);
 
 /*
  * The TLS settings of a client, for all its connections. Any thread can use it.
  *
- * Files that have changed are read again for the next connection, because certificates are renewed
- * while programs run. If they are unusable, such as a certificate without its key, the earlier ones
- * stay until the files change again.
+ * Changed files are reread before the next connection, because certificates are renewed while
+ * programs run. If they are unusable, for example because the key does not match, the earlier ones
+ * stay in use until the files change again.
  */
 typedef struct _TlsClient TlsClient;
 
 /* Reads the files. Returns: (transfer full): or %NULL with a TlsError set */
 TlsClient *tls_client_new(const TlsNames *names, GError **error);
 
-/* (transfer full): @self again; %NULL is let through. */
+/* Returns: (transfer full): @self, which can be %NULL. */
 TlsClient *tls_client_ref(TlsClient *self);
 void tls_client_unref(TlsClient *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(TlsClient, tls_client_unref)
 
-/* As tls_context_expires_ms(), for the files that were read last. */
+/* Returns tls_context_expires_ms() for the files that were read last. */
 gint64 tls_client_expires_ms(TlsClient *self);
 
-/* Begins TLS on @fd, a connected non-blocking socket. Reads the files again if they have changed.
+/* Begins TLS on @fd, a connected non-blocking socket. Rereads the files if they have changed.
  * Returns: (transfer full): or %NULL with errno set
  * @host: the name of the server */
 TlsStream *tls_client_connect(TlsClient *self, int fd, const char *host);
 
-/* Like send(2) and recv(2), on @stream, or on @fd if it is %NULL; without SIGPIPE. See stream.h. */
+/* Call send(2) and recv(2) for @stream, or for @fd if @stream is %NULL; without SIGPIPE. See
+ * stream.h. */
 gssize tls_client_send(TlsStream *stream, int fd, const void *bytes, gsize length);
 gssize tls_client_receive(TlsStream *stream, int fd, void *bytes, gsize length);
 
-/* (transfer full): a message for the errno @number of one of these, or of a stream's function.
+/* Returns: (transfer full): a message for @number, an errno from one of these functions or a
+ *   stream's function.
  * @stream: (nullable) */
 char *tls_client_describe(const TlsStream *stream, int number);

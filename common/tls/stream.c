@@ -15,7 +15,7 @@
  * which ends a program that does not expect it from a library. */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static BIO_METHOD *method; /* never freed; NULL: there was no memory */
+static BIO_METHOD *method; /* never freed; NULL: out of memory */
 
 static int bio_write(BIO *self, const char *bytes, int length)
 {
@@ -41,7 +41,7 @@ static int bio_read(BIO *self, char *bytes, int length)
 	return (int)n;
 }
 
-/* Nothing is buffered, so a flush is done at once. */
+/* Handles control commands. A flush succeeds at once, because nothing is buffered. */
 static long bio_control(BIO *self, int command, long number, void *pointer)
 {
 	(void)number;
@@ -63,28 +63,31 @@ static void make_method(void)
 
 #define MAX_FAILURE_BYTES 160
 #define NOT_TLS           "the peer does not use TLS"
-#define FIRST_ALERT       SSL_AD_REASON_OFFSET /* of the reasons that are the other end's alerts */
+/* the first of the reasons that stand for alerts of the other end */
+#define FIRST_ALERT       SSL_AD_REASON_OFFSET
 #define LAST_ALERT        (FIRST_ALERT + G_MAXUINT8)
 
-/* The records that a server receives at once. A record costs some microseconds, however short it
- * is, and a receive must not take longer than the turn of its connection. */
+/* The most records that a server receives at once. Even a short record costs some microseconds, and
+ * a receive must not take longer than the connection's turn. */
 #define MOST_RECORDS 16
 
-/* The limit of messages after the handshake (RFC 8446, 4.6). New keys cost a hundred times as much
- * as a call. Honest clients renew their keys after gigabytes. */
+/* The most messages after the handshake (RFC 8446, 4.6). A change of keys costs a hundred times as
+ * much as a call, and normal clients change keys only after gigabytes. */
 #define MOST_MESSAGES     16
-#define BYTES_PER_MESSAGE (1024 * 1024) /* of data, which allow another message */
+#define BYTES_PER_MESSAGE (1024 * 1024) /* bytes of data that allow another message */
 
 struct _TlsStream {
 	SSL *ssl;
 	int fd;
 	short events;
-	gboolean has_begun;  /* server: the client's first byte has been checked */
-	gboolean is_broken;  /* must not send any more */
-	gboolean is_shaken;  /* before the last call: OpenSSL forgets it if the connection breaks */
-	int receive_failure; /* errno of a receive, and of each later one; 0: none has failed */
+	gboolean has_begun; /* server: the client's first byte has been checked */
+	gboolean is_broken; /* nothing more may be sent */
+	/* saved after each call: OpenSSL forgets it if the connection breaks */
+	gboolean is_shaken;
+	/* errno of the first failed receive, and of all later ones; 0: none has failed */
+	int receive_failure;
 	gboolean has_more;
-	guint messages;   /* after the handshake */
+	guint messages;   /* messages after the handshake */
 	guint64 received; /* bytes of data */
 	char failure[MAX_FAILURE_BYTES];
 };
@@ -94,7 +97,7 @@ static gboolean has_messages_without_end(const TlsStream *self)
 	return self->messages > MOST_MESSAGES + self->received / BYTES_PER_MESSAGE;
 }
 
-/* OpenSSL calls this for each message. Bytes after too many messages are not read. */
+/* Counts messages; OpenSSL calls it for each one. After too many, no more bytes are read. */
 static void on_message(int is_sent, int version, int type, const void *bytes, size_t length,
 		       SSL *ssl, void *user_data)
 {
@@ -158,12 +161,13 @@ TlsStream *tls_stream_new_client(TlsContext *context, int fd, const char *name)
 		return self;
 	param = SSL_get0_param(self->ssl);
 	if (g_hostname_is_ip_address(name)) {
-		/* it is not sent (RFC 6066, 3), and its zone is in no certificate */
+		/* an IP address is not sent (RFC 6066, 3), and certificates do not contain its zone
+		 */
 		bare = g_strndup(name, strcspn(name, "%"));
 		if (X509_VERIFY_PARAM_set1_ip_asc(param, bare) == 1)
 			return self;
 	} else {
-		/* a dot at the end is for the resolver only */
+		/* a final dot is for the resolver only */
 		bare = g_strndup(name, strlen(name) - g_str_has_suffix(name, "."));
 		if (X509_VERIFY_PARAM_set1_host(param, bare, 0) == 1 &&
 		    SSL_set_tlsext_host_name(self->ssl, bare) == 1)
@@ -183,8 +187,8 @@ void tls_stream_free(TlsStream *self)
 	g_free(self);
 }
 
-/* Tells a client without TLS that this end speaks it: a fatal alert, protocol_version (RFC 8446,
- * 6.2), which OpenSSL does not send. */
+/* Tells a client without TLS that this end uses TLS: sends the fatal alert protocol_version (RFC
+ * 8446, 6.2), which OpenSSL does not do. */
 static void send_tls_alert(const TlsStream *self)
 {
 	static const guint8 ALERT[] = {21, 3, 1, 0, 2, 2, 70};
@@ -193,7 +197,7 @@ static void send_tls_alert(const TlsStream *self)
 		(void)!send(self->fd, ALERT, sizeof ALERT, MSG_NOSIGNAL);
 }
 
-/* Writes for an operator why the connection failed, unless an earlier failure is known. */
+/* Records why the connection failed, for an operator, unless an earlier failure is recorded. */
 static void explain_failure(TlsStream *self, unsigned long code)
 {
 	/* each library numbers its reasons */
@@ -219,7 +223,7 @@ static void explain_failure(TlsStream *self, unsigned long code)
 		why = X509_verify_cert_error_string(SSL_get_verify_result(self->ssl));
 	} else if (reason >= FIRST_ALERT && reason <= LAST_ALERT) {
 		before = "the peer reports: ";
-		/* OpenSSL has two lists of texts; the better one is incomplete */
+		/* OpenSSL has two lists of texts, of which the better one is incomplete */
 		why = SSL_alert_desc_string_long(reason - FIRST_ALERT);
 		if (strcmp(why, "unknown") == 0)
 			why = ERR_reason_error_string(code);
@@ -232,7 +236,7 @@ static void explain_failure(TlsStream *self, unsigned long code)
 		send_tls_alert(self);
 }
 
-/* Handles a call of OpenSSL's that did not succeed. Returns 0 at the end of the connection. */
+/* Handles a failed call of OpenSSL. Returns 0 at the end of the connection. */
 static int set_failure(TlsStream *self, int result)
 {
 	int failure = errno;
@@ -272,7 +276,8 @@ gboolean tls_stream_has_more(const TlsStream *self)
 
 gboolean tls_stream_has_part(const TlsStream *self)
 {
-	/* OpenSSL does not count a header without its body: then it reads the body ("RB") */
+	/* SSL_has_pending() ignores a header without its body; the state is then "RB", "read body"
+	 */
 	return SSL_has_pending(self->ssl) || strcmp(SSL_rstate_string(self->ssl), "RB") == 0;
 }
 
@@ -286,7 +291,7 @@ static void begin_operation(TlsStream *self)
 	errno = 0;
 }
 
-/* As set_failure(), but the end of the connection is an error. */
+/* Calls set_failure(), and treats the end of the connection as an error. */
 static int end_broken(TlsStream *self, int result)
 {
 	if (set_failure(self, result) == 0)
@@ -294,7 +299,7 @@ static int end_broken(TlsStream *self, int result)
 	return -1;
 }
 
-/* Ends the stream because of what the other end sent. Returns -1 with errno set. */
+/* Ends the stream because the other end sent something invalid. Returns -1 with errno set. */
 static gssize break_stream(TlsStream *self, const char *failure)
 {
 	self->is_broken = TRUE;
@@ -305,8 +310,9 @@ static gssize break_stream(TlsStream *self, const char *failure)
 
 /* Checks the first byte that a client sends, and leaves it in the socket. OpenSSL would take some
  * messages of Thrift's compact protocol for the start of a long SSL 2 hello, and wait for the rest.
- * OpenSSL must not read before this function has seen a byte: the next call would check a later
- * byte. Returns: %FALSE with errno set: EAGAIN if no byte is there yet, EPROTO if it is not TLS */
+ * Until this function has seen a byte, OpenSSL must not read, because then a later byte would be
+ * checked. Returns: %FALSE with errno set: EAGAIN if no byte is there yet, EPROTO if it is not TLS
+ */
 static gboolean check_beginning(TlsStream *self)
 {
 	guint8 first;
@@ -319,7 +325,7 @@ static gboolean check_beginning(TlsStream *self)
 		self->is_broken = errno != EAGAIN; /* the kernel reports an error only once */
 		return FALSE;
 	}
-	self->has_begun = TRUE; /* OpenSSL sees an end of file, too */
+	self->has_begun = TRUE; /* OpenSSL will also see the end of file */
 	if (n != 1 || first == SSL3_RT_HANDSHAKE)
 		return TRUE;
 	send_tls_alert(self);
@@ -338,8 +344,8 @@ int tls_stream_shake_hands(TlsStream *self)
 	return result == 1 ? 0 : end_broken(self, result);
 }
 
-/* Keeps a failure for the next receive: OpenSSL and the kernel report it only once, and bytes that
- * arrived before it come first. */
+/* Saves a failure for the next receive: OpenSSL and the kernel report it only once, and bytes that
+ * arrived before it are returned first. */
 static gssize end_receive(TlsStream *self, int result, gsize received)
 {
 	short events = self->events;
@@ -349,8 +355,8 @@ static gssize end_receive(TlsStream *self, int result, gsize received)
 		failed = break_stream(self, "the peer renegotiates keys too often");
 	else
 		failed = set_failure(self, result);
-	/* A receive waits to send if the other end has asked for new keys, but accepts no bytes.
-	 * The caller waits for bytes to read, and would not notice. */
+	/* If the other end has requested new keys but accepts no bytes, a receive must wait to
+	 * send. The caller waits for bytes to read, and would not notice. */
 	if (received == 0 && failed < 0 && errno == EAGAIN && self->events == POLLOUT &&
 	    self->is_shaken)
 		failed = break_stream(self, "the peer requests new keys, but reads nothing");
@@ -374,8 +380,8 @@ gssize tls_stream_receive(TlsStream *self, void *bytes, gsize length)
 		errno = self->receive_failure;
 		return -1;
 	}
-	/* OpenSSL returns one record at a time. When it has no more, the caller waits for the
-	 * socket; another read would be a useless system call */
+	/* OpenSSL returns one record at a time. When it has no more records, the caller waits for
+	 * the socket, because another read would be a useless system call */
 	do {
 		gsize n = 0;
 		int result;
@@ -427,7 +433,7 @@ const char *tls_stream_failure(const TlsStream *self)
 	return self->failure;
 }
 
-/* Escapes all bytes that are not printable ASCII, a NUL too. (transfer full) */
+/* Escapes all bytes that are not printable ASCII, including NUL. Returns: (transfer full) */
 static char *escape_all(const char *bytes, gsize length)
 {
 	GString *text = g_string_new(NULL);
@@ -441,7 +447,7 @@ static char *escape_all(const char *bytes, gsize length)
 	return g_string_free(text, FALSE);
 }
 
-/* (transfer full) (nullable): the first alternative name of type DNS. */
+/* Returns: (transfer full) (nullable): the first alternative name of type DNS. */
 static char *first_host_of(X509 *certificate)
 {
 	GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
@@ -481,7 +487,7 @@ gboolean tls_stream_peer_is(const TlsStream *self, const char *name)
 {
 	X509 *certificate = SSL_get0_peer_certificate(self->ssl);
 
-	/* for OpenSSL a name that begins with a dot is the end of a name */
+	/* OpenSSL treats a name that begins with a dot as a suffix */
 	return certificate != NULL && *name != '.' &&
 	       X509_check_host(certificate, name, 0,
 			       X509_CHECK_FLAG_ALWAYS_CHECK_SUBJECT | X509_CHECK_FLAG_NO_WILDCARDS,

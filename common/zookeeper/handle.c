@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #if ZOOKEEPER_SPEAKS_TLS
-#define HAVE_OPENSSL_H /* or zookeeper.h does not declare zookeeper_init_ssl() */
+#define HAVE_OPENSSL_H /* otherwise zookeeper.h does not declare zookeeper_init_ssl() */
 #endif
 #include "common/zookeeper/handle.h"
 
@@ -18,7 +18,7 @@
 static zhandle_t *open_with_tls(const char *servers, const char *certificates, watcher_fn watcher,
 				int timeout_ms, void *context)
 {
-	static GMutex mutex; /* it takes the files apart by strtok() */
+	static GMutex mutex; /* zookeeper_init_ssl() uses strtok(), which is not thread-safe */
 	zhandle_t *handle;
 
 	g_mutex_lock(&mutex);
@@ -31,7 +31,7 @@ static zhandle_t *open_with_tls(const char *servers, const char *certificates, w
 				int timeout_ms, void *context)
 {
 	(void)servers, (void)certificates, (void)watcher, (void)timeout_ms, (void)context;
-	g_assert_not_reached(); /* zookeeper_hosts_parse() refuses it */
+	g_assert_not_reached(); /* zookeeper_hosts_parse() refuses tls: without TLS support */
 }
 #endif
 
@@ -55,11 +55,11 @@ gboolean zookeeper_handle_add_digest(zhandle_t *handle, const char *auth, const 
 	return code == ZOK;
 }
 
-#define LIMIT_US       G_USEC_PER_SEC /* for one server */
+#define LIMIT_US       G_USEC_PER_SEC /* time limit for one server */
 #define TOTAL_LIMIT_US (3 * G_USEC_PER_SEC)
 
-/* An admin command that every ZooKeeper answers, even with a refusal; and one more byte, so that a
- * server that expects TLS recognises that this is none. */
+/* An admin command that every ZooKeeper answers, even if it refuses it. The additional byte lets a
+ * server that expects TLS recognise that this is not TLS. */
 static const char QUESTION[] = "ruok\n";
 
 /* A reason for ZooKeeper to close a new connection, with the option and its default. */
@@ -67,8 +67,8 @@ static const char QUESTION[] = "ruok\n";
 
 typedef enum {
 	REACH_ANSWERS,
-	REACH_NOT_THERE, /* it accepts no connection */
-	REACH_MUTE,      /* it accepts one, and does not answer */
+	REACH_NOT_THERE, /* the server accepts no connection */
+	REACH_MUTE,      /* the server accepts a connection, but does not answer */
 } Reach;
 
 typedef struct {
@@ -79,7 +79,7 @@ typedef struct {
 	gint64 deadline_us; /* monotonic */
 } Attempt;
 
-/* Returns FALSE at the deadline. */
+/* Waits for @events. Returns FALSE at the deadline. */
 static gboolean wait_ready(const Attempt *self, short events)
 {
 	struct pollfd ready = {.fd = self->fd, .events = events};
@@ -88,7 +88,7 @@ static gboolean wait_ready(const Attempt *self, short events)
 	return left_us > 0 && (poll(&ready, 1, (int)(left_us / 1000) + 1) > 0 || errno == EINTR);
 }
 
-/* Returns 0, or why it is not connected to @self->server. */
+/* Connects to @self->server at the address @host. Returns 0, or the errno of the failure. */
 static int connect_to(Attempt *self, const char *host)
 {
 	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
@@ -109,12 +109,12 @@ static int connect_to(Attempt *self, const char *host)
 		return ETIMEDOUT;
 	if (getsockopt(self->fd, SOL_SOCKET, SO_ERROR, &number, &length) != 0)
 		return errno;
-	/* it was connected, and the server has closed the connection already */
+	/* the connection was made, and the server has already closed it */
 	return number == EPIPE || number == ECONNRESET ? 0 : number;
 }
 
-/* Sends the question, or receives a byte of the answer. Waits, and returns like send(2) or recv(2).
- */
+/* Sends the question, or receives a byte of the answer. Waits for the socket. Returns as send(2) or
+ * recv(2) do. */
 static gssize exchange_byte(const Attempt *self, gboolean sends)
 {
 	char byte;
@@ -135,7 +135,7 @@ static gssize exchange_byte(const Attempt *self, gboolean sends)
 	}
 }
 
-/* (transfer full): why there is no answer, after send or receive returned @n. */
+/* Returns: (transfer full): why there is no answer, after exchange_byte() returned @n. */
 static char *describe_mute(const Attempt *self, gssize n)
 {
 	int number = errno;

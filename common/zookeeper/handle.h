@@ -3,7 +3,7 @@
 
 #include <glib.h>
 
-/* the client library has two interfaces: this is the one with threads */
+/* selects the multi-threaded one of the client library's two interfaces */
 #define THREADED
 #include <zookeeper/zookeeper.h>
 
@@ -12,11 +12,11 @@
 /**
  * zookeeper_handle_open:
  * @servers: "host:port,..."
- * @certificates: (nullable): of ZookeeperHosts; %NULL: without TLS
+ * @certificates: (nullable): see ZookeeperHosts; %NULL: no TLS
  *
- * Calls zookeeper_init(), or its variant for TLS. That variant never ends a handshake in which the
- * server sends nothing: zookeeper_close() waits for it. It reads the files for each connection; if
- * they are unreadable, it retries without a pause.
+ * Calls zookeeper_init(), or its variant for TLS. With TLS, the client library waits without a
+ * limit for a server that sends nothing in the handshake, and zookeeper_close() waits for it. It
+ * reads the files before each connection; if they are unreadable, it retries without a pause.
  *
  * Returns: (nullable): a handle that connects; %NULL with errno set
  */
@@ -26,9 +26,9 @@ zhandle_t *zookeeper_handle_open(const char *servers, const char *certificates, 
 /**
  * zookeeper_handle_add_digest:
  * @auth: "user:password"
- * @option: the option that @auth comes from, for the message
- * @out_failure: (out) (transfer full) (nullable): why not; %NULL: there is no connection, because
- *   the client refuses to take @auth between two attempts to connect
+ * @option: the option that contains @auth, for the message
+ * @out_failure: (out) (transfer full) (nullable): the reason; %NULL: there is no connection, and
+ *   the client library does not accept @auth between two attempts to connect
  *
  * Returns: %FALSE if the session does not authenticate with @auth
  */
@@ -38,14 +38,14 @@ gboolean zookeeper_handle_add_digest(zhandle_t *handle, const char *auth, const 
 /**
  * zookeeper_handle_describe_trouble:
  * @servers: "host:port,..."
- * @certificates: (nullable): of ZookeeperHosts; %NULL: without TLS
+ * @certificates: (nullable): see ZookeeperHosts; %NULL: no TLS
  *
  * Finds out why there is no session, which ZooKeeper's client does not report. Connects to each
- * server, sends a question and waits for the answer. Blocks one second at most for each server and
- * four in all, and additionally as long as the DNS lookups take.
+ * server, sends a question and waits for the answer. Blocks for at most one second per server and
+ * four seconds in all, not counting DNS lookups.
  *
- * Returns: (transfer full) (nullable): what the first server does that accepts connections and does
- * not answer; otherwise why the first server accepts none; what is wrong with @certificates; %NULL:
- * a server answers
+ * Returns: (transfer full) (nullable): if a server accepts connections but does not answer, how it
+ * behaves; otherwise why the first server accepts no connection, or what is wrong with
+ * @certificates; %NULL: a server answers
  */
 char *zookeeper_handle_describe_trouble(const char *servers, const char *certificates);

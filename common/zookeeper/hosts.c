@@ -12,12 +12,12 @@
 
 #define DEFAULT_PORT 2181
 
-/* (transfer full) (nullable): one server, as ZooKeeper's client takes it. */
+/* Returns: (transfer full) (nullable): one server, in the form that ZooKeeper's client accepts. */
 static char *parse_server(const char *text, gboolean *out_is_tls, GError **error)
 {
 	gsize prefix = address_text_is_tls(text) ? strlen(ADDRESS_TLS_PREFIX) : 0;
 	const char *colon = strrchr(text + prefix, ':');
-	/* in brackets, a colon is the address's */
+	/* a colon within brackets belongs to the address */
 	gboolean has_port = colon != NULL && strchr(colon, ']') == NULL;
 	g_autofree char *with_port =
 		has_port ? g_strdup(text) : g_strdup_printf("%s:%d", text, DEFAULT_PORT);
@@ -31,12 +31,12 @@ static char *parse_server(const char *text, gboolean *out_is_tls, GError **error
 		return NULL;
 	}
 	*out_is_tls = address != NULL && address->is_tls;
-	/* it cuts the port off at the last colon, and knows no brackets */
+	/* ZooKeeper's client splits at the last colon, and does not understand brackets */
 	return address != NULL ? g_strdup_printf("%s:%u", address->host, (guint)address->port)
 			       : NULL;
 }
 
-/* Checks "/a/b": what ZooKeeper takes for a path, of printable ASCII. */
+/* Checks that "/a/b" is a valid path for ZooKeeper, in printable ASCII. */
 static gboolean check_root(const char *root, GError **error)
 {
 	g_auto(GStrv) names = g_strsplit(root + 1, "/", -1);
@@ -153,10 +153,10 @@ void zookeeper_hosts_free(ZookeeperHosts *self)
 }
 
 #define MAX_AUTH_BYTES  1024
-#define BYTE_ORDER_MARK "\xef\xbb\xbf" /* of UTF-8, as some editors write it */
+#define BYTE_ORDER_MARK "\xef\xbb\xbf" /* UTF-8's byte order mark, which some editors write */
 
-/* (transfer full) (nullable): the first @max_bytes of the file, terminated. Refuses a file that
- * others can read, and a FIFO, which would block. */
+/* Returns: (transfer full) (nullable): the first @max_bytes of the file, with a final NUL. Refuses
+ * a file that others can read, and a FIFO, which would block. */
 static char *read_start(const char *path, int fd, gsize max_bytes, gsize *out_length,
 			GError **error)
 {
@@ -212,7 +212,7 @@ char *zookeeper_hosts_read_auth(const char *path, GError **error)
 				   path);
 		return NULL;
 	}
-	/* messages do not quote the text: it can be a password */
+	/* messages do not quote the text, because it can be a password */
 	char *end = memchr(text, '\n', length);
 	gsize line_length = end != NULL ? (gsize)(end - text) : length;
 

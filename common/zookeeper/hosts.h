@@ -11,33 +11,34 @@
 	"of "                                                                                      \
 	"them"
 
-/* Where ZooKeeper is: "a:2181,b:2181/root". Without a path the root is the default one. */
+/* The address of a ZooKeeper ensemble: "a:2181,b:2181/root". Without a path, the default root is
+ * used. */
 typedef struct {
-	char *servers; /* "a:2181,b:2181", as ZooKeeper's client takes it */
+	char *servers; /* "a:2181,b:2181", the form that ZooKeeper's client accepts */
 	char *root;    /* "/snowflake": begins with a slash, and does not end with one */
-	char *text;    /* as it was given */
+	char *text;    /* the text that was parsed */
 	gboolean is_tls;
-	/* (nullable): of zookeeper_hosts_set_tls(): what ZooKeeper's client speaks TLS with, the
-	 * files of "authorities,certificate,key" */
+	/* (nullable): set by zookeeper_hosts_set_tls(): the TLS files for ZooKeeper's client,
+	 * "authorities,certificate,key" */
 	char *certificates;
 } ZookeeperHosts;
 
 /**
  * zookeeper_hosts_parse:
  *
- * The port of each server is 2181 unless given. They are all "tls:host:port", or none: and none, if
- * ZooKeeper's client was built without TLS.
+ * Each server's port is 2181 unless given. Either all servers are "tls:host:port" or none is. If
+ * ZooKeeper's client was built without TLS, none can be.
  *
  * Returns: (transfer full) (nullable): or %NULL with an error that names what is wrong
  */
 ZookeeperHosts *zookeeper_hosts_parse(const char *text, GError **error);
 
-/* Reads the files, for servers with TLS, so that what is wrong with them is said; for others it
- * does nothing. %FALSE with an error set. */
+/* For servers with TLS, reads the files to report errors in them, and sets certificates. For other
+ * servers, does nothing. Returns %FALSE with an error set on failure. */
 gboolean zookeeper_hosts_set_tls(ZookeeperHosts *self, const TlsNames *names, GError **error);
 
-/* (transfer full) (nullable): who speaks to them as ZooKeeper's client does, whatever their names
- * are; %NULL with a TlsError set: the files of @certificates cannot be read any more. */
+/* Returns: (transfer full) (nullable): a TLS client that, like ZooKeeper's client, does not check
+ * host names; %NULL with a TlsError set if the files of @certificates cannot be read. */
 TlsClient *zookeeper_hosts_client(const char *certificates, GError **error);
 
 void zookeeper_hosts_free(ZookeeperHosts *self);
@@ -46,8 +47,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(ZookeeperHosts, zookeeper_hosts_free)
 /**
  * zookeeper_hosts_read_auth:
  *
- * Reads "user:password" for ZooKeeper's digest scheme from the first line of a file, which must be
- * a regular one, and nobody's but its owner's and group's.
+ * Reads "user:password" for ZooKeeper's digest scheme from the first line of a file. It must be a
+ * regular file that only its owner and group can access.
  *
  * Returns: (transfer full) (nullable): or %NULL with an error that names the file
  */

@@ -13,9 +13,9 @@
 #define FLOOR          "floor"
 #define CLAIM_PREFIX   "claim-"
 #define TOTAL_BITS     "total_bits"
-#define NONCE_LENGTH   36      /* a uuid */
-#define MAX_NAMES      1000000 /* an answer with more does not fit ZooKeeper's limit of 1 MB ... */
-#define MAX_DATA_BYTES (8 << 20) /* ... unless that was raised */
+#define NONCE_LENGTH   36      /* length of a UUID */
+#define MAX_NAMES      1000000 /* an answer with more names exceeds ZooKeeper's limit of 1 MB ... */
+#define MAX_DATA_BYTES (8 << 20) /* ... unless an operator has raised it */
 
 const char *const ZNODES_OF_ROOT[] = {LAYOUT, LIMITS, ZNODES_DATACENTERS, NULL};
 const char *const ZNODES_OF_DATACENTER[] = {FLOOR, ZNODES_CLAIMS, ZNODES_RESERVATIONS, NULL};
@@ -91,8 +91,7 @@ gboolean znode_claim_parse_name(const char *name, char **out_nonce, gint64 *out_
 		return FALSE;
 
 	g_autofree char *nonce = g_strndup(start, NONCE_LENGTH);
-	/* what ZooKeeper writes for its 32-bit counter, ten places at least; it wraps to negative
-	 */
+	/* ZooKeeper's 32-bit counter, with at least ten digits; it wraps to negative numbers */
 	const char *text = start + NONCE_LENGTH + 1;
 	const char *digits = text + (*text == '-');
 
@@ -238,7 +237,7 @@ char *znode_acl_identity(const char *auth)
 	return g_strjoin(":", user, text, NULL);
 }
 
-#define TRANSPORT_TLS "tls" /* the only one; without a word it is plain */
+#define TRANSPORT_TLS "tls" /* the only value; without the member, the connection has no TLS */
 
 char *claim_record_to_json(const ClaimRecord *self)
 {
@@ -264,7 +263,7 @@ char *claim_record_to_json(const ClaimRecord *self)
 	return strict_json_print(object);
 }
 
-/* A time as text_time_ms() writes it, and no other form. */
+/* Gets a time in exactly the form that text_time_ms() writes. */
 static gboolean get_time(JsonObject *object, const char *name, gint64 *out_time_ms, GError **error)
 {
 	const char *text = strict_json_get_string(object, name, error);
@@ -289,8 +288,8 @@ static gboolean get_time(JsonObject *object, const char *name, gint64 *out_time_
 	return FALSE;
 }
 
-/* Who it is, to which both kinds have another part. @out_program: NULL for a server; @out_port: 0
- * for one that is embedded */
+/* Gets the members that depend on the kind. @out_program: NULL for a server. @out_port: 0 for an
+ * embedded node */
 static gboolean get_kind(JsonObject *object, const char **out_program, gint64 *out_port,
 			 GError **error)
 {

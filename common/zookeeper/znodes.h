@@ -7,7 +7,7 @@
 #include "core/layout.h"
 
 /*
- * The znodes, for the server that writes them and the tool that reads them:
+ * The paths and the data of znodes, for the server that writes them and the tool that reads them:
  *
  *   ROOT/layout                                    the layout, JSON; by the first server
  *   ROOT/limits                                    how far ahead servers can have reserved, JSON
@@ -29,11 +29,11 @@
 #define ZNODES_DATACENTERS  "datacenters"
 #define ZNODES_RESERVATIONS "reservations"
 
-/* The names of all znodes that servers make in the root and in a datacenter, NULL-terminated. */
+/* The names of all znodes that servers create in the root and in a datacenter, NULL-terminated. */
 extern const char *const ZNODES_OF_ROOT[];
 extern const char *const ZNODES_OF_DATACENTER[];
 
-/* (transfer full): paths. */
+/* Return: (transfer full): the path of a znode. */
 char *znode_layout(const char *root);
 char *znode_limits(const char *root);
 char *znode_datacenters(const char *root);
@@ -42,7 +42,7 @@ char *znode_claims(const char *root, guint datacenter_id);
 char *znode_reservations(const char *root, guint datacenter_id);
 char *znode_reservation(const char *root, guint datacenter_id, guint worker_id);
 
-/* (transfer full): the name that ZooKeeper completes with a sequence number: "claim-NONCE-". */
+/* Returns: (transfer full): "claim-NONCE-", to which ZooKeeper appends a sequence number. */
 char *znode_claim_prefix(const char *nonce);
 
 /**
@@ -55,26 +55,28 @@ char *znode_claim_prefix(const char *nonce);
  */
 gboolean znode_claim_parse_name(const char *name, char **out_nonce, gint64 *out_sequence);
 
-/* Whether @name is the name of a claim. */
+/* Returns whether @name is the name of a claim. */
 gboolean znode_is_claim(const char *name);
 
 /* Parses @name, a datacenter ID or worker ID of 0 to @max, in decimal without sign and leading
- * zeros, as servers write it. %FALSE if it is none. */
+ * zeros, as servers write it. Returns %FALSE if it is not such a number. */
 gboolean znode_parse_number(const char *name, guint max, guint *out_number);
 
-/* Whether an answer makes sense. ZooKeeper's client passes on nonsense that no ZooKeeper sends: a
- * count or a length below 0 or far beyond the limits of znodes, or without the data. */
+/* Return whether an answer is plausible. ZooKeeper's client also passes on answers that no
+ * ZooKeeper sends: with a count or a length below 0 or far above the limits of znodes, or without
+ * the data. */
 gboolean znode_names_make_sense(gint count, char *const *names);
 /* @length: -1: no data */
 gboolean znode_data_make_sense(gint length, const char *data);
 
-/* {"epoch_ms","tick_ms","time_bits","datacenter_bits","worker_bits","sequence_bits"}, and
- * "total_bits" if they are not 63. */
+/* Write and read
+ * {"epoch_ms","tick_ms","time_bits","datacenter_bits","worker_bits","sequence_bits"}, with
+ * "total_bits" if the bits are not 63. */
 char *znode_layout_to_json(const Layout *layout);
 gboolean znode_layout_from_json(const char *text, gsize length, Layout *out_layout, GError **error);
 
 /* The largest values that any server of this root ever had for these options. They limit how far
- * ahead of ZooKeeper's time the end of a reservation can be. */
+ * the end of a reservation can be ahead of ZooKeeper's time. */
 typedef struct {
 	gint64 max_clock_skew_ms;
 	gint64 reservation_ms;
@@ -84,12 +86,12 @@ char *znode_limits_to_json(const ZnodeLimits *limits);
 gboolean znode_limits_from_json(const char *text, gsize length, ZnodeLimits *out_limits,
 				GError **error);
 
-/* A datacenter's floor, {"floor_tick","clock_tick"}. The server that makes the datacenter writes 0
- * for both; only operators raise them. The floor is made before the reservations: a datacenter with
- * reservations and no floor is damaged. */
+/* A datacenter's floor, {"floor_tick","clock_tick"}. The server that creates the datacenter's
+ * znodes writes 0 for both; only operators raise them. The floor is created before the
+ * reservations, so a datacenter with reservations but without a floor is damaged. */
 typedef struct {
-	gint64 tick;       /* no lease begins at or before it */
-	gint64 clock_tick; /* no server's clock was past it when the floor was raised */
+	gint64 tick;       /* no lease begins at or before this tick */
+	gint64 clock_tick; /* no server's clock was past this tick when the floor was raised */
 } ZnodeFloor;
 
 char *znode_floor_to_json(const ZnodeFloor *floor);
@@ -98,7 +100,7 @@ gboolean znode_floor_from_json(const char *text, gsize length, const Layout *lay
 			       ZnodeFloor *out_floor, GError **error);
 
 /*
- * ACLs. The ACL of a znode is a list of entries, each with a scheme, an ID and permissions; a
+ * ACLs. The ACL of a znode is a list of entries, each with a scheme, an ID and permissions. A
  * client that matches an entry has its permissions. ACLs are not inherited, and the parent's ACL
  * decides who can make and delete a znode.
  *
@@ -107,37 +109,39 @@ gboolean znode_floor_from_json(const char *text, gsize length, const Layout *lay
  * stay.
  */
 
-/* Whether one entry makes the znode open. @permissions: ZooKeeper's bits */
+/* Returns whether an entry makes the znode open. @permissions: ZooKeeper's bits */
 gboolean znode_acl_is_open(const char *scheme, gint permissions);
 
-/* (transfer full): the ID of @auth, "user:password", in ACLs of the scheme "digest". */
+/* Returns: (transfer full): the ID for @auth, "user:password", in ACLs of the scheme "digest". */
 char *znode_acl_identity(const char *auth);
 
 /* The data of a claim, of a server or of an embedded node. */
 typedef struct {
-	char *program;   /* of an embedded node; NULL: a server */
-	char *host;      /* of a server, for its clients; of an embedded node, the machine's name */
-	guint16 port;    /* of a server; of an embedded node 0, and not in the JSON */
-	gboolean is_tls; /* of a server: clients speak TLS; then "transport" in the JSON */
+	char *program;   /* embedded node: its program; server: NULL */
+	char *host;      /* server: its host for clients; embedded node: the machine's name */
+	guint16 port;    /* server: its port; embedded node: 0, and not in the JSON */
+	gboolean is_tls; /* server: clients use TLS; then "transport" is in the JSON */
 	gint64 pid;
 	char *version;
 	gint64 started_ms;         /* since the Unix epoch; RFC 3339 in the JSON, as "started" */
-	gint worker_id;            /* -1: none yet; then it is not in the JSON */
-	gint64 session_timeout_ms; /* granted by ZooKeeper; 0: not known, and not in the JSON */
+	gint worker_id;            /* -1: there is none yet, and it is not in the JSON */
+	gint64 session_timeout_ms; /* as granted by ZooKeeper; 0: unknown, and not in the JSON */
 } ClaimRecord;
 
-/* (transfer full): JSON. */
+/* Returns: (transfer full): the claim as JSON. */
 char *claim_record_to_json(const ClaimRecord *self);
-/* Fills @out_record, which the caller clears. %FALSE with an error set if the text is no claim. */
+/* Fills @out_record, which the caller clears. Returns %FALSE with an error set if the text is not a
+ * claim. */
 gboolean claim_record_from_json(const char *text, gsize length, ClaimRecord *out_record,
 				GError **error);
-/* Whether the claim's server holds the reservation of @worker_id: it is the owner, and its claim
- * names this worker ID, or none yet. If the claim names another, the server has left this one.
+/* Returns whether the claim's server holds the reservation of @worker_id: it is the owner, and its
+ * claim contains this worker ID, or none yet. If the claim contains another worker ID, the server
+ * has given this one up.
  * @nonce: from the claim's name */
 gboolean claim_record_holds(const ClaimRecord *self, const char *nonce,
 			    const ReservationRecord *reservation, guint worker_id);
-/* (transfer full): HOST:PORT, with brackets if necessary, after tls: if is_tls; PROGRAM@HOST for an
- * embedded node, which accepts no calls. */
+/* Returns: (transfer full): HOST:PORT, with brackets if necessary, after tls: if is_tls;
+ * PROGRAM@HOST for an embedded node, which accepts no calls. */
 char *claim_record_address(const ClaimRecord *self);
 void claim_record_clear(ClaimRecord *self);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(ClaimRecord, claim_record_clear)

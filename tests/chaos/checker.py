@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Knows every ID that was seen, by whom and when, and finds the second sight of one.
+"""Stores every ID with its server and time, and detects duplicates.
 
-IDs of one worker that follow each other without a hole, from the same life of a server, are one
-range. A range is 24 bytes in sorted arrays, so that an hour of a busy server fits into memory: a
-batch, and what was drawn within one tick, are mostly one range. Nothing is sampled or forgotten.
+Consecutive IDs of one worker, from the same run of a server, form a range. A range takes 24 bytes
+in sorted arrays, so that an hour of a busy server fits into memory: a batch, and the IDs of one
+tick, are usually one range. No ID is dropped.
 """
 import array
 import bisect
@@ -22,8 +22,8 @@ EXAMPLES = 20
 
 class Duplicate(NamedTuple):
     number: int
-    first_life: int   # as given to record()
-    first_at: float   # when seen, seconds since the Unix epoch
+    first_life: int   # the life passed to record()
+    first_at: float   # time of record(), in seconds since the Unix epoch
     second_life: int
     second_at: float
 
@@ -42,8 +42,8 @@ def clock_text(seconds):
 
 
 class _Ranges:
-    """What was seen of one worker: disjoint ranges of cursors (tick and sequence without the
-    worker between them), in order."""
+    """The IDs of one worker: disjoint ranges of cursors (tick and sequence without the worker
+    between them), in order."""
 
     def __init__(self):
         self.firsts = array.array("Q")
@@ -52,12 +52,12 @@ class _Ranges:
         self.times = array.array("I")  # ms since the checker began
 
     def overlapping(self, first, last):
-        """The index of a range that shares a cursor with these, or None."""
+        """Returns the index of a range that overlaps these cursors, or None."""
         index = bisect.bisect_right(self.firsts, last) - 1
         return index if index >= 0 and self.lasts[index] >= first else None
 
     def add(self, first, last, life, time_ms):
-        """Cursors that overlap with none that is there."""
+        """Adds cursors that overlap with no stored range."""
         index = bisect.bisect_right(self.firsts, first)
         after_own = (index > 0 and self.lasts[index - 1] == first - 1
                      and self.lives[index - 1] == life)
@@ -85,13 +85,13 @@ class Checker:
         self.began = time.time()
         self.checked = 0
         self.duplicates = 0
-        self.examples = []  # of Duplicate, the first EXAMPLES
-        self._workers = {}  # datacenter and worker as one number: _Ranges
+        self.examples = []  # the first EXAMPLES Duplicates
+        self._workers = {}  # {datacenter and worker as one number: _Ranges}
         self._lock = threading.Lock()
 
     def record(self, life, numbers):
-        """IDs of one reply, in its order, from that life of a server. Returns how many of them were
-        seen before."""
+        """Records the IDs of one reply, in its order, from a run of a server. Returns how many of
+        them are duplicates."""
         now = time.time()
         before = self.duplicates
         with self._lock:
@@ -107,7 +107,7 @@ class Checker:
             ranges.add(low, high, life, int((now - self.began) * 1000))
         elif first == last:
             self._note(ranges, low, first, life, now)
-        else:  # one by one: some are new
+        else:  # record them one by one, because some are new
             for number in range(first, last + 1):
                 self._record_run(life, number, number, now)
 
@@ -119,7 +119,7 @@ class Checker:
                                            self.began + ranges.times[index] / 1000, life, now))
 
     def workers(self):
-        """How many worker IDs were seen."""
+        """Returns the number of worker IDs."""
         return len(self._workers)
 
 
@@ -132,7 +132,7 @@ def _cursor(number):
 
 
 def _runs(numbers):
-    """(first, last) of IDs that follow each other: same worker, same tick, no hole."""
+    """Yields (first, last) of consecutive IDs with the same worker and the same tick."""
     length = len(numbers)
     if length and numbers[-1] - numbers[0] == length - 1 and is_increasing(numbers) \
             and numbers[0] >> SEQUENCE_BITS == numbers[-1] >> SEQUENCE_BITS:

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The clients: threads that draw IDs from one server all the time, whichever process it is at the
-moment, and hand all of them to the checker.
+"""The clients: threads that continuously draw IDs from the current process of one slot, and pass
+all of them to the checker.
 
-Single IDs in bursts and batches of 1 to 1000, half of these as runs, on connections of which some
-stay and some are made anew again and again, some of them reset in the middle of a burst. No other
-call that is under way is given up while the process lives: what a server that was stopped says when
-it goes on is seen too. Beside them others ask for other things. Each reply is held against its
-call.
+They draw single IDs in bursts, and batches of 1 to 1000, half of these as runs. Some connections
+stay open, others are replaced often, some of them by a reset during a burst. Other calls in flight
+are never abandoned while the process runs, so the replies of a stopped server after it continues
+are checked, too. Further clients make other calls. Each reply is compared with its call.
 """
 import collections
 import random
@@ -27,14 +26,14 @@ from wire import EXCEPTION, STRICT
 
 AGENT = "chaos"
 ONE = STRICT.call("get_id", AGENT)
-BURST = 20             # single calls sent at once, at most
+BURST = 20             # most single calls sent at once
 LARGEST_BATCH = 1000
-PAUSE_S = 0.012        # between two draws, on the mean
+PAUSE_S = 0.012        # mean pause between two draws
 PAUSE_REFUSED_S = 0.05
-MAX_AHEAD_MS = 1000    # from the shared clock to the time in an ID; --max-ahead is 10
-RESETS = 0.5           # of the connections that do not stay; the others end in an orderly way
-I64, STRUCT, LIST = 10, 12, 15  # types on the wire
-RUN = struct.Struct(">bhqbhib")  # its first ID and how many they are, with their fields' heads
+MAX_AHEAD_MS = 1000    # most that the time in an ID is ahead of the shared clock; --max-ahead is 10
+RESETS = 0.5           # share of resets among the ends of short connections
+I64, STRUCT, LIST = 10, 12, 15  # Thrift types
+RUN = struct.Struct(">bhqbhib")  # first ID and count of a run, with their field headers
 DATACENTER_SHIFT = SEQUENCE_BITS + WORKER_BITS
 DATACENTER_MASK = WORKER_MASK >> WORKER_BITS
 
@@ -44,8 +43,8 @@ class Refused(Exception):
 
 
 def numbers_of(frame):
-    """The IDs in one reply, or Refused. By hand, because there are very many."""
-    at = 12 + struct.unpack_from(">i", frame, 4)[0]  # behind version, length, name and seqid
+    """Returns the IDs in a reply, or raises Refused. Decodes by hand for speed."""
+    at = 12 + struct.unpack_from(">i", frame, 4)[0]  # after version, length, name and sequence ID
     if frame[3] != EXCEPTION:
         kind, field = frame[at], struct.unpack_from(">h", frame, at + 1)[0]
         if kind == I64:
@@ -64,7 +63,7 @@ def numbers_of_runs(runs):
 
 
 def refusal(frame):
-    """The text of an exception, declared or not, with its type in front."""
+    """Returns the text of an exception, declared or not, after its type."""
     protocol = TBinaryProtocol(TMemoryBuffer(frame))
     _, kind, _ = protocol.readMessageBegin()
     if kind == EXCEPTION:
@@ -78,7 +77,7 @@ def refusal(frame):
 
 
 class Client(threading.Thread):
-    """Speaks to one slot of the cluster until stop() is called."""
+    """Calls one slot of the cluster until stop() is called."""
 
     def __init__(self, slot, judge, seed):
         super().__init__(daemon=True, name=f"{type(self).__name__} of {slot.name}")
@@ -97,7 +96,8 @@ class Client(threading.Thread):
                 self.speak_to(life)
 
     def _end(self, connection, calls):
-        """Some connections with a reset that leaves replies unread; the others say all there is."""
+        """Ends a connection: sometimes with a reset that leaves replies unread, otherwise after
+        reading all replies."""
         if self.chance.random() < RESETS:
             connection.send(calls)
             for _ in range(self.chance.randrange(len(calls)) if self.chance.random() < 0.5 else 0):
@@ -115,7 +115,7 @@ class Drawer(Client):
         self.stays = stays  # keeps its connection as long as it can
 
     def speak_to(self, life):
-        """On one connection, until it ends."""
+        """Draws on one connection until it ends."""
         try:
             with wire.Connection(life.address, HANG_GUARD_S) as connection:
                 draws = 1_000_000 if self.stays else self.chance.randrange(1, 40)
@@ -155,7 +155,7 @@ class Drawer(Client):
 
 
 class NodeDrawer(Client):
-    """Draws from an embedded node: one ID or many at a time, in the order in which it had them."""
+    """Draws from an embedded node: one ID or many at a time, recorded in the node's order."""
 
     def speak_to(self, life):
         last = 0
@@ -179,7 +179,7 @@ def refuses(reply, *reasons):
     return reply.kind == EXCEPTION and reply.value.message.startswith(reasons)
 
 
-# (call, whether a reply is an answer to it)
+# (call, check of its reply)
 QUESTIONS = [
     (STRICT.call("get_timestamp"), lambda reply: reply.success > 0),
     (STRICT.call("get_worker_id"), lambda reply: refuses(reply, "WorkerIdUnavailable: ")
@@ -192,7 +192,7 @@ QUESTIONS = [
 
 
 class Asker(Client):
-    """Asks for what is not an ID. Whether it is served does not count, only what it is told."""
+    """Makes calls that are not for IDs. They may fail, but every reply must be correct."""
 
     def speak_to(self, life):
         try:
@@ -218,15 +218,15 @@ class Asker(Client):
 
 
 class Judge:
-    """Gives every ID that a client gets to the checker. Its lists hold the violations."""
+    """Passes every ID that a client receives to the checker. Its lists contain the violations."""
 
     def __init__(self, checker):
         self.checker = checker
         self.disordered = []
-        self.strangers = []  # of another datacenter
+        self.strangers = []  # IDs of another datacenter
         self.futures = []
-        self.foreign = []    # replies that do not answer the call that was next
-        self.refusals = collections.Counter()  # failed calls, by the reason
+        self.foreign = []    # replies that do not belong to the oldest call
+        self.refusals = collections.Counter()  # failed calls by reason
 
     def drawn(self, slot, life, began, numbers, last):
         """`last`: the last earlier ID of the connection, or 0. Returns the last of `numbers`."""

@@ -10,15 +10,16 @@ from embedded import Node
 from harness import EPOCH_MS, HANG_GUARD_S, Server
 from proxy import Proxy
 
-# Few worker IDs, so that a server often begins where another has just ended, or only seems to have.
+# Few worker IDs, so that a server often takes over one whose owner has just ended, or seems to have
+# ended.
 WORKER_BITS = 4
 SEQUENCE_BITS = 12
 LAYOUT = (f"epoch_ms={EPOCH_MS},tick_ms=1,time_bits=41,datacenter_bits={10 - WORKER_BITS},"
           f"worker_bits={WORKER_BITS},sequence_bits={SEQUENCE_BITS}")
 DATACENTER_ID = 7
 GAVE_UP_PAUSE_S = 0.2
-STOP_S = 10  # for an orderly end; then it is killed, which is no failure
-ENDED_BY_US = (-signal.SIGKILL, -signal.SIGTERM)  # a second SIGTERM ends a stop that takes long
+STOP_S = 10  # time for an orderly end; then the process is killed, which is not a failure
+ENDED_BY_US = (-signal.SIGKILL, -signal.SIGTERM)  # a second SIGTERM ends a long stop
 
 
 class Life:
@@ -28,10 +29,11 @@ class Life:
         self.index = index
         self.slot = slot
         self.server = server
-        self.over = None            # when it ended, seconds since the Unix epoch
+        self.over = None            # end in seconds since the Unix epoch
         self.ended = threading.Event()
-        self.ending = None          # why we ended it: "kill", "restart", ...; None: we did not
-        self.wrong = None           # what no end of a process may look like
+        # why the test ended it: "kill", "restart", ...; None: it did not
+        self.ending = None
+        self.wrong = None           # why its end is a failure
         self.gave_up = None         # why it ended by itself before it was ready
         self.log_path = None
 
@@ -63,18 +65,18 @@ class Slot:
         self.name = name
         self.embedded = embedded
         self.options = options
-        self.asked_at = 0.0         # when the last call that was served began, monotonic seconds
-        self.domain = f"{name.replace('.', '-')}.chaos"  # ZooKeeper's, as this server is told
+        self.asked_at = 0.0         # start of the last answered call, monotonic seconds
+        self.domain = f"{name.replace('.', '-')}.chaos"  # ZooKeeper's domain for this server
         self.proxy = cluster.new_way() if cluster.zookeeper else None
         self.life = None            # the process, ready or not
-        self._ready = None          # the same once it is ready
+        self._ready = None          # the process, once it is ready
         self._changed = threading.Condition()
         self._wanted = True
         self._thread = threading.Thread(target=self._keep_running, daemon=True, name=name)
         self._thread.start()
 
     def wait_life(self, limit_s):
-        """The life that serves, or None if there is none within the limit."""
+        """Waits for a process that serves. Returns it, or None at the limit."""
         with self._changed:
             self._changed.wait_for(lambda: self._ready is not None, limit_s)
             return self._ready
@@ -123,7 +125,7 @@ class Slot:
                     self._changed.wait_for(lambda: not self._wanted, GAVE_UP_PAUSE_S)
 
     def end_life(self, why, number, wait=True):
-        """Ends the process of the moment by a signal."""
+        """Ends the current process by a signal."""
         with self._changed:
             life = self.life
         if life and life.over is None:
@@ -140,7 +142,7 @@ class Slot:
         self.end_life("restart", signal.SIGTERM)
 
     def close(self):
-        """Ends the process for good, in an orderly way if it can. May be called twice."""
+        """Ends the process finally, in an orderly way if possible. Can be called twice."""
         with self._changed:
             self._wanted = False
             self._changed.notify_all()
@@ -154,7 +156,7 @@ class Slot:
 
 
 class Cluster:
-    """All slots of a part of the run, also those that faults add. `zookeeper` is the connect
+    """All slots of a part of the run, including those that faults add. `zookeeper` is the connect
     string; None: each slot has its own state directory. Every server gets `options`. `names`
     resolves ZooKeeper's names; None: servers get addresses."""
 
@@ -163,16 +165,16 @@ class Cluster:
         self.zookeeper = zookeeper
         self.options = tuple(options)
         self.names = names
-        self.lives = lives          # of the whole run; IDs name them by their index
+        self.lives = lives          # of the whole run; the checker refers to them by index
         self.slots = []             # those that are always there
         self.guests = []            # those that faults added
         self._lock = threading.Lock()
-        self._ways = []             # of every slot, to ZooKeeper
+        self._ways = []             # every slot's proxy to ZooKeeper
         self._barred = False
         self._ways_lock = threading.Lock()
 
     def wrapper(self):
-        """What a server's command line begins with."""
+        """Returns the beginning of a server's command line."""
         return self.names.wrapper() if self.names else ()
 
     def new_way(self):
@@ -190,11 +192,12 @@ class Cluster:
         way.close()
 
     def bar_ways(self):
-        """No server reaches ZooKeeper, one that starts now neither, whatever other faults end."""
+        """Blocks ZooKeeper for all servers, including those that start later, even if other faults
+        end."""
         self._set_ways(True, lambda way: way.bar())
 
     def unbar_ways(self, but=None):
-        """All again, but one."""
+        """Unblocks all servers except one."""
         self._set_ways(False, lambda way: None if way is but else way.unbar())
 
     def _set_ways(self, barred, set_way):
@@ -215,7 +218,8 @@ class Cluster:
             return life
 
     def life_ended(self, life):
-        """Its log goes to a file: a long run has many lives."""
+        """Handles the end of a process. Its log is moved to a file, because a long run has many
+        processes."""
         server = life.server
         status = server.wait_end()
         life.log_path = self.directory / f"{life.slot.name}-life-{life.index}.log"
@@ -231,8 +235,9 @@ class Cluster:
 
     @staticmethod
     def _what_was_wrong(life, status):
-        """A server may end by itself only before it was ready, with a reason; and in an orderly
-        stop may fail to release. It may never crash."""
+        """Returns why the end of a process is a failure, or None. A server may end by itself only
+        before it was ready, with a reason. An orderly stop may fail to release. It must never
+        crash."""
         server = life.server
         if server.strange:
             return "wrote lines that are not of its log: " + " | ".join(server.strange[:5])

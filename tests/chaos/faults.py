@@ -7,14 +7,15 @@ from typing import NamedTuple
 from name_server import TROUBLES
 
 N_SERVERS = 5
-SETTLE_S = 1.0     # between two faults of one server
+SETTLE_S = 1.0     # least time between two faults of one server
 RESTORED_S = 14.0  # after a restore, until worker IDs can be claimed again
-LAST_S = 6         # of a part, without new faults
+LAST_S = 6         # last seconds of a part, without new faults
 PAUSE_S = (0.4, 1.6)  # from one fault to the next
 
 ENSEMBLE = -1      # as a target
 DIRECTIONS = ("both", "to_server", "to_client")
-ABSENCES = ("cut", "freeze", "stop", "kill", "restart")  # before its worker ID is taken over
+# faults that precede a takeover of the worker ID
+ABSENCES = ("cut", "freeze", "stop", "kill", "restart")
 BACKUPS = ("of a node that runs", "of a node that was stopped", "the oldest")
 NAMES = tuple(f"{how}, {what}" for how in TROUBLES for what in ("cut", "kill", "restart"))
 
@@ -64,7 +65,7 @@ class Regime(NamedTuple):
 
 
 SHORT = Regime("short", 3000, 1500, 10000)
-# A server that is away serves for longer than a restore takes; and all refuse for no more than the
+# A cut-off server serves for longer than a restore takes. All servers refuse for at most the
 # reservation and the skew after it.
 RESTORED = Regime("restored", 8000, 1000, 1000)
 
@@ -74,7 +75,7 @@ class Fault(NamedTuple):
     kind: str
     target: int          # a slot, or ENSEMBLE
     duration_s: float
-    variant: str         # of the kind, or ""
+    variant: str         # a variant of the kind, or ""
 
     def __str__(self):
         where = "ensemble" if self.target == ENSEMBLE else f"server-{self.target}"
@@ -82,8 +83,8 @@ class Fault(NamedTuple):
 
 
 def schedule(seed, seconds, regime, kinds):
-    """The faults of one part, in order of their begin. The kinds come from a deck that is shuffled
-    again whenever it is used up, so that all of them come in a short run too."""
+    """Returns the faults of one part, in order of their start. The kinds are drawn from a deck that
+    is shuffled again when it is used up, so that even a short run has all of them."""
     chance = random.Random(f"{seed} {regime.name}")
     free_at_s = dict.fromkeys((*range(N_SERVERS), ENSEMBLE), 0.0)
     faults, deck = [], []
@@ -92,7 +93,7 @@ def schedule(seed, seconds, regime, kinds):
         if not deck:
             deck = [kind for kind in kinds for _ in range(getattr(KINDS[kind], regime.name))]
             chance.shuffle(deck)
-            deck.sort(key=lambda kind: not KINDS[kind].singles_out)  # these last longest
+            deck.sort(key=lambda kind: not KINDS[kind].singles_out)  # these take longest
         for kind in deck:
             what = KINDS[kind]
             if not (targets := _free_targets(what, at_s, free_at_s)):

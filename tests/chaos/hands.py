@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Carries the faults of a schedule out, each in a thread of its own, and remembers what it did."""
+"""Executes the faults of a schedule, each in its own thread, and records its actions."""
 import collections
 import contextlib
 import shutil
@@ -14,19 +14,20 @@ from faults import ENSEMBLE, KINDS
 from harness import ENVIRONMENT, HANG_GUARD_S, SNOWFLAKECTL, wait_for
 from proxy import BOTH
 
-TOGETHER_S = 0.5   # that one who was taken over and who took it are seen side by side
+TOGETHER_S = 0.5   # time in which the old and the new owner of a worker ID serve at the same time
 BACKED_UP_S = 4    # time from a backup to the restore
 NAME_DELAY_S = 1.5
 ENDS = {"kill": signal.SIGKILL, "restart": signal.SIGTERM}
 QUARANTINE_TRIES = 3
-# Errors after which the command is repeated: the ensemble, which was restored a moment ago, is lost
-# again, or has not yet ended the sessions of servers that cannot reach it.
+# Errors after which the command is repeated: the ensemble, which was just restored, is lost again,
+# or has not yet ended the sessions of servers that cannot reach it.
 AGAIN = ("the connection is lost", "servers are running")
 
 
 class Hands:
     """`attach` and `detach` are called with the slots that a fault adds and takes away again.
-    `quarantines`: what is restored from a backup is put under quarantine, as it must be."""
+    `quarantines`: whether a registry that was restored from a backup is quarantined, as it must be.
+    """
 
     def __init__(self, cluster, ensemble, attach, detach, quarantines=True):
         self.cluster = cluster
@@ -36,8 +37,8 @@ class Hands:
         self.quarantines = quarantines
         self.done = collections.Counter()       # by kind
         self.history = []                       # (seconds since the Unix epoch, text)
-        self.taken = collections.Counter()      # of those that were taken over, by their absence
-        self.errors = []                        # of the hands themselves
+        self.taken = collections.Counter()      # takeovers by kind of absence
+        self.errors = []                        # errors of the faults themselves
         self._backups = []                      # directories, the oldest first
         self._ensemble_lock = threading.Lock()
         self._stopped = threading.Event()
@@ -45,7 +46,7 @@ class Hands:
         self._threads = []
 
     def start(self, faults, began):
-        """Carries each fault out at its time, `began` being monotonic seconds."""
+        """Executes each fault at its time. `began`: monotonic seconds."""
         self._starter = threading.Thread(target=self._start_each, args=(faults, began))
         self._starter.start()
 
@@ -58,7 +59,7 @@ class Hands:
             self._threads.append(thread)
 
     def close(self):
-        """No more faults; those under way are taken back."""
+        """Stops: no more faults, and the current ones are undone."""
         self._stopped.set()
         if self._starter:
             self._starter.join()
@@ -85,7 +86,7 @@ class Hands:
             with self._ensemble_lock if of_ensemble else contextlib.nullcontext():
                 act(fault, *target)
             self.done[fault.kind] += 1
-        except Exception as error:  # whatever it was: the run has failed, and says so
+        except Exception as error:  # any error fails the run, and is reported
             self.errors.append(f"{fault}: {type(error).__name__}: {error}")
         finally:
             self.note(f"end   {fault}")
@@ -93,7 +94,7 @@ class Hands:
     def _wait(self, fault):
         self._stopped.wait(fault.duration_s)
 
-    # faults of a process
+    # faults of processes
 
     def _kill(self, _, slot):
         slot.kill()
@@ -123,7 +124,7 @@ class Hands:
 
     @contextlib.contextmanager
     def _guest(self, name, worker_id):
-        """Runs one more server with that worker ID for some time, and stops it in order."""
+        """Runs an additional server with this worker ID for some time, and stops it in order."""
         guest = self.cluster.add(name, ("--worker-id", worker_id), guest=True)
         self.attach(guest)
         try:
@@ -153,7 +154,7 @@ class Hands:
         else:
             slot.end_life("taken-over", ENDS[absence])
 
-    # faults of the way to ZooKeeper
+    # faults of the connection to ZooKeeper
 
     def _cut(self, fault, slot):
         slot.proxy.cut()
@@ -194,7 +195,7 @@ class Hands:
         leader.restart()
 
     def _quorum_lost(self, fault):
-        """The leader and another, killed, or stopped."""
+        """Kills or stops the leader and another server."""
         leader = self.ensemble.wait_leader()
         lost = [leader, next(node for node in self.ensemble.nodes if node is not leader)]
         for node in lost:
@@ -230,7 +231,7 @@ class Hands:
             self.cluster.unbar_ways()
 
     def back_up(self, variant):
-        """The directory of one that was made now, or of the first."""
+        """Returns the directory of a new backup, or of the first one."""
         if variant == "the oldest" and self._backups:
             return self._backups[0]
         leader = self.ensemble.wait_leader()

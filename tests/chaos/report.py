@@ -22,11 +22,11 @@ from harness import wait_for
 from name_server import NameService, possible
 from zookeeper import Ensemble
 
-DRAWERS = (True, True, False)  # of one server: whether it keeps its connection
+DRAWERS = (True, True, False)  # the clients of one server: whether each keeps its connection
 N_NODES, NODE_DRAWERS = 2, 2   # the last servers are embedded nodes
 PROGRESS_S = 5
-RESTORED_SHARE = 0.5  # of the run, for the part with restores
-SHORTEST_PART_S = 30  # for a part with restores
+RESTORED_SHARE = 0.5  # share of the run for the part with restores
+SHORTEST_PART_S = 30  # least length of a part with restores
 SHOWN = 10
 ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -42,9 +42,9 @@ class Run:
         self.lives = []
         self.done = collections.Counter()
         self.taken = collections.Counter()
-        self.problems = []   # of the run itself
+        self.problems = []   # problems of the run itself
         self.history = ""
-        self.interrupted = False  # by a signal, which its servers may have received, too
+        self.interrupted = False  # ended by a signal, which its servers may also have received
         self.ensemble = None
         self.names = None
         self.began = time.monotonic()
@@ -140,7 +140,7 @@ class Run:
                       f"{sum((self.done + hands.done).values())} faults", flush=True)
                 shown, checked = now, self.checker.checked
             if self.has_failed() or hands.errors:
-                settled.wait(1)  # what else there is to see of it
+                settled.wait(1)  # poll other conditions meanwhile
                 return
             settled.wait(0.2)
         ended = time.monotonic()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sees that what a run must catch is caught: by made-up replies, and by real servers that are set
-up to issue the same IDs."""
+"""Tests that a run detects violations: with made-up replies, and with real servers that are
+configured to issue the same IDs."""
 import argparse
 import contextlib
 import pathlib
@@ -128,8 +128,8 @@ class WhatTheJudgeFinds(unittest.TestCase):
 
 
 class Impostor:
-    """Answers each call as get_timestamp or get_id would be answered, but for what `alter` makes
-    of method and sequence ID."""
+    """Answers each call like get_timestamp or get_id, except that `alter` changes the method and
+    the sequence ID."""
 
     index = 0
 
@@ -142,7 +142,7 @@ class Impostor:
 
     def serve(self):
         connection, _ = self.listening.accept()
-        # the client may be gone
+        # the client may have disconnected
         with contextlib.suppress(ConnectionError), connection, \
                 connection.makefile("rwb") as stream:
             while length := stream.read(4):
@@ -161,7 +161,7 @@ class Impostor:
 
 class ForeignReplies(unittest.TestCase):
     def told_by(self, client, alter):
-        """What a client that speaks to such a server has to say of it."""
+        """Returns the violations that a client of such a server reports."""
         judge = Judge(Checker())
         impostor = Impostor(alter)
         self.addCleanup(impostor.close)
@@ -178,7 +178,7 @@ class ForeignReplies(unittest.TestCase):
                     self.assertRegex(told[0], "^a reply to .*, not to ")
 
     def test_a_wrong_answer_is_found(self):
-        """An ID is no worker ID, and no refusal."""
+        """An ID is neither a worker ID nor a refusal."""
         told = self.told_by(Asker, lambda method, seqid: (method, seqid))
         self.assertGreater(len(told), 0)
 
@@ -247,7 +247,7 @@ class Names(unittest.TestCase):
 
 class Sabotage(unittest.TestCase):
     def test_two_servers_on_one_worker_id_are_found(self):
-        """Each with a state directory of its own, which is what must not be done."""
+        """Each server has its own state directory, which users must not do."""
         directory = tempfile.TemporaryDirectory(prefix="snowflake-chaos-")
         self.addCleanup(directory.cleanup)
         judge = Judge(Checker())
@@ -265,8 +265,9 @@ class Sabotage(unittest.TestCase):
         self.assertNotEqual(lives[found.first_life].slot, lives[found.second_life].slot)
 
     def test_a_restore_without_quarantine_is_found(self):
-        """The fault must be able to show duplicates. The server that does not notice the restore
-        must have a longer reservation than a restore takes, made after the backup."""
+        """The fault must be able to cause duplicates. The server that does not notice the restore
+        must have a reservation that is longer than a restore takes, and was made after the backup.
+        """
         directory = tempfile.TemporaryDirectory(prefix="snowflake-chaos-")
         self.addCleanup(directory.cleanup)
         ensemble = Ensemble()

@@ -8,7 +8,7 @@ import time
 from harness import Parts
 from runner_process import Wrong
 
-AHEAD_MS = 500    # of a clock that is the server's too
+AHEAD_MS = 500    # limit if client and server share a clock
 SHOWN = 5
 PIECE = 20000
 
@@ -18,8 +18,8 @@ def increases(numbers):
 
 
 class Lacks:
-    """What a package does not have by its design: reasons by capability. `used` are those that a
-    scenario would have failed for, or might have."""
+    """Capabilities that a package lacks by design, with reasons. `used`: those without which a
+    scenario would have failed, or might have."""
 
     def __init__(self, reasons):
         self._reasons = reasons
@@ -36,13 +36,13 @@ class Lacks:
 
 
 class Ids:
-    """All that a client has handed out, of servers by their worker IDs."""
+    """All IDs that a client has returned, by the worker IDs of the servers."""
 
     def __init__(self, worker_ids):
         self.seen = set()
         self._known = worker_ids
-        self._many = []  # those of storms, which are too many for a set: an array each
-        self._last = {}  # by worker: of the calls for one ID, in one thread, since the last open
+        self._many = []  # IDs of storms, which are too many for a set: an array for each storm
+        self._last = {}  # last ID by worker, of calls for one ID in one thread since the last open
 
     def read(self, answer, key="ids"):
         told = answer.get(key)
@@ -52,7 +52,7 @@ class Ids:
         return [int(number) for number in told]
 
     def add(self, numbers):
-        """Their worker IDs, in order."""
+        """Adds IDs. Returns their worker IDs, in order."""
         fresh = set(numbers)
         if len(fresh) < len(numbers):
             raise Wrong(f"an ID twice in one answer: {_twice(numbers)}")
@@ -71,7 +71,7 @@ class Ids:
         return workers
 
     def add_many(self, numbers):
-        """How many there are. Whether they came before check_distinct() says."""
+        """Adds many IDs. Returns their number. check_distinct() finds duplicates."""
         count = 0
         for piece in _pieces(numbers):
             if strange := {number >> 12 & 1023 for number in piece} - self._known:
@@ -92,7 +92,7 @@ class Ids:
                 raise Wrong(f"IDs twice: {sorted(again)[:SHOWN] or _twice(piece)}")
 
     def follow(self, numbers, workers):
-        """That those of each server increase."""
+        """Checks that the IDs of each server increase."""
         for number, worker in zip(numbers, workers):
             if number <= self._last.get(worker, 0):
                 raise Wrong(f"not increasing: {number} after {self._last[worker]}, both of "
@@ -103,7 +103,7 @@ class Ids:
         self._last = {}
 
     def check_spoilt(self, ranges):
-        """What was in replies that are nobody's."""
+        """Checks that no ID comes from a distorted reply."""
         handed_out = sorted(self.seen)
         for spoilt in ranges:
             at = bisect.bisect_left(handed_out, spoilt.start)
@@ -112,8 +112,8 @@ class Ids:
 
 
 def _pieces(numbers):
-    """Many are looked at piece by piece: what takes long in one of Python's own functions keeps all
-    other threads waiting, and with them the proxies of other scenarios."""
+    """Yields the IDs in pieces: a long call of a built-in function would block all other threads,
+    including the proxies of other scenarios."""
     numbers = iter(numbers)
     while piece := list(itertools.islice(numbers, PIECE)):
         yield piece

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a proxy does to calls and replies, by name. A function gets the connection, the call and,
-if the server was asked, its reply (else None), and does what is to be done instead of answering.
+"""The faults of a proxy, by name. A function gets the connection, the call and, if the server was
+asked, its reply (otherwise None), and acts instead of answering.
 
-What a reply that was meddled with had in it no client may hand out: see Proxy.spoilt.
+A client must not return IDs from a distorted reply: see Proxy.spoilt.
 """
 import os
 import struct
@@ -13,7 +13,8 @@ from messages import count_of, of_numbers, of_runs
 HUGE_FRAME = 0x7FFFFFF0
 LARGEST = (1 << 63) - 1
 NO_METHOD = "get_nothing"
-ENDLESS = 60_000  # bytes that no test waits for, one by one; a frame of C has 65,536 at most
+# more bytes than a test waits for, one by one; the C client accepts frames up to 65,536 bytes
+ENDLESS = 60_000
 
 
 # Instead of asking the server
@@ -24,18 +25,18 @@ def hang(link, _call, _reply, _fault):
 
 
 def http(link, _call, _reply, _fault):
-    """As a web server would."""
+    """Replies like a web server."""
     link.send(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
     link.end()
 
 
 def noise(link, _call, _reply, _fault):
-    """A frame of bytes that are nothing."""
+    """Replies with a frame of random bytes."""
     link.send_frame(b"\xff" + os.urandom(60))
 
 
 def huge(link, _call, _reply, _fault):
-    """The length of a frame that nobody should wait for."""
+    """Replies with the length of a frame that is too large to wait for."""
     link.send(struct.pack(">I", HUGE_FRAME))
     link.wait_for_end()
 
@@ -54,7 +55,7 @@ def bad_agent(link, call, _reply, _fault):
 
 
 def lacks(link, call, _reply, fault):
-    """An older server: these calls it does not know."""
+    """Acts like an older server, which does not support these calls."""
     if call.method in fault.settings["calls"]:
         link.answer(messages.unknown(call))
     else:
@@ -68,7 +69,7 @@ def swallow(link, _call, _reply, _fault):
 
 
 def cut_off(link, _call, reply, _fault):
-    """A frame that ends within the message."""
+    """Replies with a frame that ends within the message."""
     link.send_frame(reply.encode()[:-6])
 
 
@@ -78,17 +79,17 @@ def late(link, _call, reply, fault):
 
 
 def slow(link, call, reply, fault):
-    """IDs come late, but in time: they are good."""
+    """Delays IDs, but not beyond the deadline: they are valid."""
     late(link, call, reply, fault)
 
 
 def far(link, call, reply, fault):
-    """Likewise, for all calls and not only for those for IDs."""
+    """Delays the replies to all calls, including those that are not for IDs."""
     late(link, call, reply, fault)
 
 
 def drip(link, call, _reply, fault):
-    """Answers byte by byte, so that each read ends, without an end."""
+    """Replies byte by byte without an end, so that each read succeeds."""
     reply = messages.application_exception(call, messages.INTERNAL_ERROR, "x" * ENDLESS)
     for byte in link.framed(reply.encode()):
         link.send(bytes([byte]))
@@ -105,7 +106,7 @@ def wrong_name(link, _call, reply, _fault):
 
 
 def of_another_call(link, _call, _reply, _fault):
-    """The reply before this one on the connection."""
+    """Replies with the previous reply of the connection."""
     link.answer(link.before)
 
 
@@ -115,7 +116,7 @@ def too_few(link, call, reply, _fault):
 
 
 def too_many(link, call, reply, _fault):
-    """Of a call for one ID, which has no place for two: none."""
+    """Adds an ID; a call for one ID, whose reply cannot contain two, gets none."""
     numbers = _numbers(reply)
     link.answer(of_numbers(call, numbers + [numbers[-1] + 1] if call.method in messages.BATCHES
                            else []))
@@ -130,12 +131,12 @@ def negative(link, call, reply, _fault):
 
 
 def empty_run(link, call, reply, _fault):
-    """As many IDs in all, but a run among them has none."""
+    """Replies with the right number of IDs, but one run is empty."""
     link.answer(of_runs(call, [(run.start, len(run)) for run in messages.ids_of(reply)] + [(0, 0)]))
 
 
 def run_beyond_the_range(link, call, _reply, _fault):
-    """Its last ID is beyond what 64 bits hold."""
+    """Replies with a run whose last ID exceeds 64 bits."""
     count = count_of(call)
     link.answer(of_runs(call, [(LARGEST - count // 2, count)] if count > 1 else
                         [(LARGEST, 2), (-1, -1)]))
@@ -148,7 +149,7 @@ def _numbers(reply):
 OF_CALLS = (hang, http, noise, huge, clock, unavailable, bad_agent, lacks)
 OF_REPLIES = (swallow, cut_off, late, slow, far, drip, wrong_sequence_id, wrong_name,
               of_another_call, too_few, too_many, zero, negative, empty_run, run_beyond_the_range)
-# Calls for other things than IDs pass.
+# Faults that let calls pass that are not for IDs.
 OF_IDS = {slow, clock, unavailable, bad_agent, too_few, too_many, zero, negative, empty_run,
           run_beyond_the_range}
 BY_NAME = {fault.__name__.replace("_", "-"): fault for fault in OF_CALLS + OF_REPLIES}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The languages under test, one a line. `directory` is that of the package, relative to the tree; a
-language without its directory is left out. `build` gets a directory and makes the program to run
-there; {out} in `command` is that directory. It runs again when one of the `sources` is newer."""
+"""The languages under test, one per line. `directory`: the package's directory, relative to the
+tree; a language without its directory is left out. `build`: builds the program in a directory,
+which is {out} in `command`. It runs again when one of the `sources` is newer."""
 import fcntl
 import functools
 import os
@@ -24,16 +24,16 @@ class Language(NamedTuple):
     directory: str
     command: tuple
     build: str = ""
-    sources: tuple = ()   # files, and directories with all below them; none: it is always built
-    packages: tuple = ()  # of Debian, whose versions the table has
-    lacks: tuple = ()     # (capability, why) beyond what its runner says: not there yet
+    sources: tuple = ()   # files, and directories with their contents; empty: it is always built
+    packages: tuple = ()  # Debian packages whose versions are in the table
+    lacks: tuple = ()     # (capability, reason) in addition to the runner's: not implemented yet
 
     @property
     def is_there(self):
         return (ROOT / self.directory).is_dir()
 
     def runs(self):
-        """Returns the command to start, once it is built."""
+        """Builds the program if necessary. Returns its command."""
         with _lock:
             out = _built(self) if self.build else ""
         return [str(word).replace("{out}", str(out)) for word in self.command]
@@ -94,7 +94,7 @@ LANGUAGES = [
 
 
 def version_of(package):
-    """Returns Debian's version, without the suffix of an architecture that was built again."""
+    """Returns Debian's version, without the suffix of a rebuild for one architecture."""
     done = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", package],
                           capture_output=True, text=True, check=False)
     return re.sub(r"\+b\d+$", "", done.stdout) if done.returncode == 0 else "not installed"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls and replies in strict binary, taken apart and put together by Thrift's own library."""
+"""Decodes and encodes calls and replies in strict binary, with Thrift's own library."""
 import struct
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ class Message(NamedTuple):
     method: str
     kind: int
     seqid: int
-    body: bytes  # what follows the header
+    body: bytes  # the message after the header
 
     @classmethod
     def of(cls, data):
@@ -60,14 +60,14 @@ def _value(message, suffix):
 
 
 def count_of(call):
-    """How many IDs it asks for; 0 if it is about other things."""
+    """Returns how many IDs a call requests; 0 if it is not for IDs."""
     if call.method in BATCHES:
         return _value(call, "_args").count
     return int(call.method == SINGLE)
 
 
 def ids_of(reply):
-    """Those in it, as ranges."""
+    """Returns the IDs in a reply, as ranges."""
     if reply.kind != TMessageType.REPLY or reply.method not in (SINGLE, *BATCHES):
         return []
     success = _value(reply, "_result").success
@@ -81,14 +81,14 @@ def ids_of(reply):
 
 
 def answer(call, success=None, **exceptions):
-    """A reply; without any of both it has no result."""
+    """Makes a reply. Without success and exceptions, it has no result."""
     value = _struct(call.method, "_result")(success=success, **exceptions) if exceptions or \
         success is not None else _struct(call.method, "_result")()
     return Message(call.method, TMessageType.REPLY, call.seqid, _body(value))
 
 
 def refusal(call, name, text, **fields):
-    """One of the exceptions of the contract, as this call can have it."""
+    """Makes a reply with an exception of the contract that this call can have."""
     fault = {"InvalidSystemClock": "clock", "InvalidUserAgentError": "agent",
              "WorkerIdUnavailable": "worker"}[name]
     if call.method in BATCHES:
@@ -106,8 +106,8 @@ def application_exception(call, kind, text):
 
 
 def of_numbers(call, numbers):
-    """A reply with these IDs, in whichever form the call has them; none at all: no result, or an
-    empty one."""
+    """Makes a reply with these IDs, in the form of the call. Without IDs: no result, or an empty
+    one."""
     if call.method == SINGLE:
         return answer(call, numbers[0]) if numbers else answer(call)
     if call.method == LIST:
@@ -116,7 +116,8 @@ def of_numbers(call, numbers):
 
 
 def of_runs(call, runs):
-    """A reply with runs, FIRST and COUNT; where the call has none, with the FIRST of the last."""
+    """Makes a reply with runs of (FIRST, COUNT); if the call has no runs, with FIRST of the last
+    one."""
     if call.method != RUNS:
         return of_numbers(call, [runs[-1][0]] * max(count_of(call), 1))
     return answer(call, [current.types.IdRun(*run) for run in runs])

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A proxy between clients and one server, on a port of its own. It knows calls and replies, framed
-and in strict binary, and meddles with them as faults.py has it:
+"""A proxy between clients and one server, on its own port. It understands calls and replies, framed
+and in strict binary, and applies the faults of faults.py:
 
     proxy = Proxy(server.address)
     proxy.meddle("late", times=1, ms=3000)  # the next one; without `times`, all until heal()
     proxy.each_link(Link.end)               # ends all current connections; or Link.reset
 
-`hits` counts what it meddled with since the last meddle(). `spoilt` has the IDs in those replies,
-as ranges.
+`hits` counts the faults since the last meddle(). `spoilt` contains the IDs in distorted replies, as
+ranges.
 """
 import contextlib
 import select
@@ -22,11 +22,11 @@ from messages import Message
 
 HOST = "127.0.0.1"
 LONGEST_FRAME = 1 << 24
-NOW = struct.pack("ii", 1, 0)  # of SO_LINGER: close() is a reset
+NOW = struct.pack("ii", 1, 0)  # value of SO_LINGER: close() resets the connection
 
 
 class Fault(NamedTuple):
-    what: object  # of faults.py
+    what: object  # a function of faults.py
     settings: dict
 
 
@@ -34,14 +34,14 @@ class Proxy:
     def __init__(self, target):
         self.target = target
         self.hits = 0
-        self.held = 0       # calls that a fault is busy with
-        self.hit_last = ""  # the method
-        self.connections = 0  # ever
+        self.held = 0       # number of calls that a fault holds
+        self.hit_last = ""  # method of the last hit
+        self.connections = 0  # number of all connections
         self.spoilt = []
         self.problems = []
         self._fault = None
-        self._left = None  # how often it is to happen; None: always
-        self._skip = 0     # how many are let off before
+        self._left = None  # how often the fault still happens; None: always
+        self._skip = 0     # how many calls still pass before
         self._spoils = True
         self._links = set()
         self._lock = threading.Lock()
@@ -50,7 +50,8 @@ class Proxy:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def meddle(self, name, times=None, skip=0, spoils=True, **settings):
-        """After `skip` calls that pass. Unless it spoils replies, what is in them is good."""
+        """Applies a fault after `skip` calls. spoils: whether the IDs in its replies are
+        invalid."""
         with self._lock:
             self._skip = skip
             self._spoils = spoils
@@ -59,7 +60,7 @@ class Proxy:
             self.hits = 0
 
     def heal(self):
-        """New calls pass; those that are held are given up with their connections."""
+        """Ends the fault: new calls pass; the connections of held calls are closed."""
         with self._lock:
             self._fault = None
             links = list(self._links)
@@ -67,8 +68,8 @@ class Proxy:
             link.healed.set()
 
     def take_fault(self, call, is_first):
-        """What to do with this call, or None. What needs an earlier reply spares the first call of
-        a connection."""
+        """Returns the fault for this call, or None. A fault that needs an earlier reply does not
+        apply to the first call of a connection."""
         with self._lock:
             if self._fault is None or self._left == 0:
                 return None
@@ -148,12 +149,12 @@ class Proxy:
 
 
 class Link:
-    """One client's connection and the one to the server that was made for it. Calls go one after
-    the other."""
+    """A client's connection, and its connection to the server. Calls are handled one after the
+    other."""
 
     def __init__(self, proxy, client, server):
         self.healed = threading.Event()
-        self.before = None  # the reply to the call before
+        self.before = None  # the reply to the previous call
         self._is_reset = False
         self._proxy = proxy
         self._client = client
@@ -164,7 +165,7 @@ class Link:
     def run(self):
         while True:
             ready, _, _ = select.select([self._client, self._server], [], [])
-            if self._server in ready:  # between calls it has nothing to say but its end
+            if self._server in ready:  # between calls, the server can only close the connection
                 if not self._is_reset:
                     self.end()
                 return
@@ -186,7 +187,7 @@ class Link:
         self.before = reply
 
     def ask(self, call):
-        """What the server replies."""
+        """Returns the server's reply."""
         self._server.sendall(self.framed(call.encode()))
         return Message.of(_read_frame(self._server))
 
@@ -204,19 +205,19 @@ class Link:
         self._client.sendall(data)
 
     def wait(self, seconds):
-        """Whether the client has gone meanwhile. It is waited on whatever is healed."""
+        """Waits, even after heal(). Returns whether the client has disconnected meanwhile."""
         poll = select.poll()
         poll.register(self._client, select.POLLRDHUP)
         return bool(poll.poll(seconds * 1000))
 
     def wait_for_end(self):
-        """Until the client has gone, or is no longer to be troubled."""
+        """Waits until the client has disconnected, or the fault has ended."""
         while not self.wait(0.05):
             if self.healed.is_set():
                 raise EOFError
 
     def end(self):
-        """In an orderly way."""
+        """Closes the connection in order."""
         for end in (self._client, self._server):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)

@@ -39,10 +39,10 @@ from runner_process import wait_until
 from wire import EXCEPTION, STRICT
 
 MEMORY = "/dev/shm"
-FIRST_PORT, FIRST_EPHEMERAL_PORT = 20000, 32768  # the kernel's default, ip(7)
+FIRST_PORT, FIRST_EPHEMERAL_PORT = 20000, 32768  # the kernel's default range of ports, ip(7)
 NAME, NAMELESS, SILENT_NAME = "ids.test", "nobody.test", "silent.test"
 ASKED_NAME = "asked.test"
-LOOKUP_S = 30  # for each query that nobody answers: the most that a resolver takes
+LOOKUP_S = 30  # the most that a resolver takes for an unanswered query
 MOVED_TO_HOST = "127.0.0.6"
 ADDRESSES = ("127.0.0.2", "127.0.0.4", "127.0.0.3", "127.0.0.5")
 SERVED = ADDRESSES[2]
@@ -60,8 +60,8 @@ _ports = itertools.count(FIRST_PORT)
 
 
 def free_port():
-    """Returns a port for a server, also after its restarts: it is below the ports that the kernel
-    assigns to connections."""
+    """Returns a port that a server can use again after a restart, because it is below the ports
+    that the kernel assigns to connections."""
     while (port := next(_ports)) < FIRST_EPHEMERAL_PORT:
         with contextlib.suppress(OSError), socket.socket() as tried:
             tried.bind((HOST, port))
@@ -92,7 +92,7 @@ class Certificates:
         return cls(temporary_directory())
 
     def told(self, who):
-        """What open gets."""
+        """Returns the TLS settings for "open"."""
         if who == "known":
             return {"ca": str(self.ca), "certificate": str(self.client.certificate),
                     "key": str(self.client.key)}
@@ -103,7 +103,7 @@ _made = []
 
 
 def temporary_directory():
-    """In memory where that is possible: a server refuses calls while its disk hangs."""
+    """Returns a directory, in memory if possible: a server refuses calls while its disk hangs."""
     where = MEMORY if os.access(MEMORY, os.W_OK) else None
     _made.append(pathlib.Path(tempfile.mkdtemp(prefix="snowflake-conformance-", dir=where)))
     return _made[-1]
@@ -115,7 +115,7 @@ def remove_directories():
 
 
 class Place:
-    """`text` is how a client is told of it."""
+    """A server of a scenario. `text`: its address for clients."""
 
     def __init__(self, name, kind, worker_id, directory, others=()):
         self.name = name
@@ -125,9 +125,9 @@ class Place:
         self.server = None
         self._directory = directory
         self.clock = FakeClock(directory) if kind == "clocked" else None
-        self._servers = []   # all there ever were
+        self._servers = []   # all servers so far
         self._moves = next((one for one in others if one.kind == LOOKED_UP), None)
-        self._socket = None  # of what has no server
+        self._socket = None  # the socket of a place without a server
         if kind in REAL:
             self.start()
             self._address = self.server.addresses[0]
@@ -162,7 +162,7 @@ class Place:
         return self.server is not None and self.server.process.poll() is None
 
     def start(self):
-        """Also again, at its address; returns when it serves."""
+        """Starts the server, or restarts it at its address. Returns when it serves."""
         listen = {"local": f"unix:{self._directory}/{self.name}.socket", NAMED: f"{SERVED}:0",
                   LOOKED_UP: f"{name_server.HOST}:0", MOVED_TO: self._listen_moved(),
                   **dict.fromkeys(TLS_KINDS, f"tls:{HOST}:{free_port()}")}.get(
@@ -186,7 +186,7 @@ class Place:
             return ("--relay", f"{HOST}:1", "--max-wait", 100)
         options = ("--state-directory", self._directory / self.name, "--worker-id",
                    self.worker_id)
-        if self.kind != "clocked":  # a busy machine's disk takes longer than calls wait for it
+        if self.kind != "clocked":  # the disk of a busy machine can take longer than calls wait
             options += ("--max-wait", 60_000)
         if self.kind not in TLS_KINDS:
             return options
@@ -196,7 +196,7 @@ class Place:
         return (*options, "--tls-certificate", pair.certificate, "--tls-key", pair.key, *asks)
 
     def refuses(self):
-        """Whether it has no ID for us."""
+        """Whether the server refuses a call for an ID."""
         with self.server.connect() as connection:
             return connection.call(STRICT, "get_id", "suite").kind == EXCEPTION
 
@@ -219,7 +219,7 @@ class Place:
         wait_until(lambda: self.server.state() != "T", "the server goes on")
 
     def close(self):
-        """What is wrong with its servers and its proxy."""
+        """Returns the problems of its servers and its proxy."""
         problems = []
         if self.proxy:
             self.proxy.close()
@@ -231,7 +231,7 @@ class Place:
 
 
 def of_scenario(servers, directory):
-    """By name. One that cannot be made takes those before it along."""
+    """Makes the places of a scenario, by name. If one fails, the others are closed."""
     made = {}
     try:
         for worker_id, (name, kind) in enumerate(servers.items(), 1):
@@ -244,14 +244,15 @@ def of_scenario(servers, directory):
 
 
 class Names:
-    """The names above, and no others, for processes that are started by its wrapper()."""
+    """A name server with the names above, and no others, for processes started with its
+    wrapper()."""
 
     def __init__(self, directory):
         directory.mkdir()
         self._service = name_server.NameService(directory, patience=(LOOKUP_S, 1))
         self._service.trouble(SILENT_NAME, name_server.SILENT)
         self.say(None)
-        self._service.trouble("", name_server.MISSING)  # all others: the first that fits counts
+        self._service.trouble("", name_server.MISSING)  # all other names: the first match counts
         (directory / "nsswitch.conf").write_text("hosts: files dns\n")
         (directory / "hosts").write_text("".join(
             f"{address} {name}\n" for address, name in
@@ -271,7 +272,7 @@ class Names:
         self._service.trouble(SILENT_NAME, name_server.SILENT)
 
     def move(self):
-        """ASKED_NAME, to where there is a server that it is moved to."""
+        """Moves ASKED_NAME to the server of kind moved-to."""
         self._service.move(ASKED_NAME, MOVED_TO_HOST)
 
     def wrapper(self):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process of a runner: commands go in and answers come out, a JSON object a line each. It fails
-if it prints anything else, or ends with another status than 0."""
+"""A process of a runner, which reads commands and prints answers, one JSON object per line. It
+fails if it prints anything else, or if its exit status is not 0."""
 import json
 import os
 import queue
@@ -10,11 +10,11 @@ import time
 
 from harness import ENVIRONMENT
 
-HANG_S = 120  # an event that has not come by then never comes; nothing is judged by it
+HANG_S = 120  # ends a wait for an event that never comes; does not judge speed
 
 
 class Wrong(Exception):
-    """A client or its runner does not do what it should."""
+    """A client or its runner has failed a check."""
 
 
 def wait_until(condition, what, look_every_s=0.005):
@@ -23,7 +23,7 @@ def wait_until(condition, what, look_every_s=0.005):
     while not condition():
         if time.monotonic() > ends_at:
             raise Wrong(f"not within {HANG_S} s: {what}")
-        time.sleep(look_every_s)  # lint: allow sleep: between two looks
+        time.sleep(look_every_s)  # lint: allow sleep: between two polls
 
 
 class RunnerProcess:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scenarios of scenarios.yml, and what they can consist of.
+"""The scenarios of scenarios.yml, and their keywords.
 
 A scenario has a name, what it `says`, its `servers` by name and kind (places.py), and `steps`;
 perhaps `prefetch` (on or off; without it, both are run), `needs` (of CAPABILITIES), and `each`, a
@@ -81,7 +81,7 @@ CAPABILITIES = {
 }
 KINDS = ("clock", "unavailable", "invalid-agent", "unreachable", "timeout", "closed",
          "invalid-argument")
-REFUSALS = {"clock", "unavailable", "unreachable"}  # a call can fail so at once
+REFUSALS = {"clock", "unavailable", "unreachable"}  # errors that can occur before the deadline
 CALL = {"by", "ends_by", "error", "may_pass", "tried", "retry_after_ms", "fresh_ms", "meanwhile",
         "loop", "rounds"}
 CLIENT_STEPS = {
@@ -96,7 +96,8 @@ CLIENT_STEPS = {
 }
 SERVER_STEPS = ("kill", "terminate", "start", "suspend", "resume", "heal", "end_idle",
                 "reset_idle", "unasked", "outlast")
-HARMS = {"kill", "terminate", "suspend", "step_clock"}  # after these, servers are not used again
+# steps after which servers are not used again
+HARMS = {"kill", "terminate", "suspend", "step_clock"}
 OTHER_STEPS = {
     "meddle": {"server", "with", "times", "skip", "may_miss", "ms", "calls", "retry_after_ms"},
     "step_clock": {"server", "by_ms"},
@@ -123,7 +124,7 @@ class Scenario(NamedTuple):
 
     @property
     def batches(self):
-        """Lists of (prefetch, steps): the variants of a list share their servers."""
+        """Returns lists of (prefetch, steps). The variants in a list share their servers."""
         prefetches = (False, True) if self.prefetch is None else (self.prefetch,)
         steps = [self.steps]
         for name, values in self.each.items():
@@ -137,7 +138,7 @@ class Scenario(NamedTuple):
 
     @property
     def is_refused(self):
-        """Whether a call must fail without its deadline."""
+        """Whether a call must fail before its deadline."""
         return any(isinstance(told, dict) and told.get("error") in REFUSALS
                    for step in self.steps for told in step.values())
 

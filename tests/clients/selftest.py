@@ -13,7 +13,7 @@ from suite import Suite
 STUB = (sys.executable, RUNNERS / "stub.py")
 # (defect, scenario that finds it, what is reported); see runners/stub.py.
 TABLE = [
-    # what it hands out
+    # wrong IDs
     ("twice", "serves", "twice in one answer|came before"),
     ("backwards", "serves", "not increasing"),
     ("unordered", "serves", "a batch that does not increase"),
@@ -25,7 +25,7 @@ TABLE = [
     ("storm-loses", "storm", "IDs in the file"),
     ("storm-fails", "storm", "calls failed"),
     ("half-batch", "many at once from one that hangs", "IDs of a batch that failed"),
-    # what it takes for an answer
+    # wrong replies that it accepts
     ("takes-late", "late", "out of a reply that was late"),
     ("any-sequence-id", "wrong header", "no call failed"),
     ("same-sequence-id", "another's reply", "came before"),
@@ -33,7 +33,7 @@ TABLE = [
     ("any-count", "wrong IDs", "IDs, not|no call failed|IndexError|ended, with"),
     ("any-id", "wrong IDs", "of no server here|decimal strings"),
     ("any-certificate", "TLS, wrong certificate", "no call failed"),
-    # where it goes
+    # wrong choice of servers
     ("no-failover", "killed between calls", "it failed"),
     ("no-failover", "all dead", "servers tried, not 3"),
     ("no-retry", "lost reply", "it failed"),
@@ -51,7 +51,7 @@ TABLE = [
     ("hoards", "lost reply", "never happened"),
     ("early", "stopped alone", "it gave up"),
     ("old", "ages", "ms old, "),
-    # what it says
+    # wrong errors
     ("kind", "stopped alone", "the error is 'unreachable', not 'timeout'"),
     ("clock-first", "different failures", "the error is 'clock', not 'unavailable'"),
     ("closed-otherwise", "closed in a call", "the error is 'unreachable', not 'closed'"),
@@ -60,7 +60,7 @@ TABLE = [
     ("no-attempts", "all dead", "servers tried, not 3"),
     ("nameless", "all dead", "does not name"),
     ("no-retry-after", "unavailable", "to ask again after"),
-    # how its runner behaves
+    # a misbehaving runner
     ("noisy", "serves", "standard error must be empty"),
     ("status", "serves", "ended with status 3"),
     ("dies", "serves", "it ended, with status 7|takes no command"),
@@ -68,7 +68,7 @@ TABLE = [
     ("chatty", "serves", "not a line of JSON"),
     ("numbers", "serves", "decimal strings"),
 ]
-# Defects by which a call does not end. A runner that hangs is found sooner than in a real run.
+# Defects with which a call does not end. The limit is shorter than in a real run.
 HANG_S = 8
 HANGS = [(defect, scenario, f"no answer within {HANG_S} s") for defect, scenario in (
     ("no-deadline", "stopped alone"),

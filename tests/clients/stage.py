@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The servers of a scenario, and what is done with them and with one runner. Each step is checked
-against what scenarios.py promises for it.
+"""The servers of a scenario, and the steps with them and one runner. scenarios.py documents the
+checks of each step.
 
-No check depends on the speed of the machine. A client whose deadline is not tested has PATIENT_MS,
-more than a runner may take to answer, so that only a defect ends a call by time. If a client must
-leave a server that hangs, the deadline is long enough for both halves. If a call must end by its
-deadline, the deadline is short and the server stays silent; other calls of this client can time out
-too, and are made again.
+No check depends on the speed of the machine. If a deadline is not tested, it is PATIENT_MS, more
+than a runner may take to answer, so that only a defect lets a call time out. If a client must fail
+over from a hanging server, the deadline is long enough for both halves. If a call must time out,
+the deadline is short and the server stays silent; other calls of this client can also time out, and
+are repeated.
 """
 import itertools
 import time
@@ -20,10 +20,10 @@ from scenarios import MOVED
 
 AGENT = "conformance"
 PATIENT_MS = 1000 * 5 * HANG_S
-SHORT_MS = 5000    # below: calls may time out where the machine is slow
-REFUSED_MS = 1500  # for a client that does not fail before its deadline
-TRIES = 100  # of a command that is repeated while something else goes on
-LOOKS = 20   # for a time in which nothing happens
+SHORT_MS = 5000    # with less, calls may time out on a slow machine
+REFUSED_MS = 1500  # deadline for a client that does not fail before it
+TRIES = 100  # most repetitions of a command during other steps
+LOOKS = 20   # most polls for a quiet time
 FEW = 1000
 PREFETCHED = 1_000_000  # more IDs than a client prefetches
 OPTIONS = ("attempt_timeout_ms", "prefetch_ms", "max_age_ms")
@@ -33,7 +33,7 @@ CALLS = ("get_id", "get_ids", "get_id_runs", "get_worker", "get_workers", "get_t
 
 
 class Unsupported(Exception):
-    """By the package, and it says why."""
+    """The package does not support this, for the reason in the message."""
 
 
 class Stage:
@@ -47,12 +47,13 @@ class Stage:
         self._places = places.of_scenario(scenario.servers, directory)
         self._ids = Ids({place.worker_id for place in self._places.values()})
         self._current = None
-        self._known = []      # the servers that the client was given
+        self._known = []      # servers in the client's options
         self._timeout_ms = PATIENT_MS
-        self._killed = {}     # by name of a server: when, and its connections until then
-        self._awaited = {}    # by name of a server: the fault that must have happened to it
-        self._is_disturbed = False    # the last command began before the steps meanwhile ended
-        self._has_steps_left = False  # and it ended before them
+        self._killed = {}     # {name of a server: (time of its end, connections until then)}
+        self._awaited = {}    # {name of a server: the fault that must have happened}
+        # the last command began before the end of the "meanwhile" steps
+        self._is_disturbed = False
+        self._has_steps_left = False  # the last command ended before the "meanwhile" steps
         self._files = itertools.count()
 
     def play(self, prefetch, steps):
@@ -81,7 +82,7 @@ class Stage:
                 place.proxy.heal()
 
     def close(self):
-        """What was wrong with the servers."""
+        """Returns the problems of the servers."""
         return [problem for place in self._places.values() for problem in place.close()]
 
     def _do(self, what, told):
@@ -125,8 +126,8 @@ class Stage:
         return answer
 
     def _during(self, told, what, settings):
-        """The answers to a command, which is given until all was done that is to be done
-        meanwhile. `settings` makes those of each time."""
+        """Yields the answers to a command, which is repeated until the "meanwhile" steps are done.
+        `settings` makes the settings of each repetition."""
         steps = told.get("meanwhile", ())
         wanted = len(steps) * told.get("rounds", 1)
         todo = itertools.cycle(steps) if told.get("loop") or "rounds" in told else iter(steps)
@@ -153,8 +154,8 @@ class Stage:
             self._take_next(told)
 
     def _take_next(self, told):
-        """Takes what was prefetched first, however much it is, if a call must fail or an ID must
-        come from another server."""
+        """First takes all prefetched IDs, if a call must fail or an ID must come from another
+        server."""
         whose, ends_by = (self._workers_of(told.get(key)) for key in ("by", "ends_by"))
         wanted = 1 if "error" in told and not self._prefetch else told["count"]
         may_pass = told.get("may_pass") and not self._lacks.has("retries")
@@ -180,7 +181,7 @@ class Stage:
                     f"the last of {taken} IDs is of worker {workers[-1]}, not of {ends_by}")
 
     def _takes(self, told, count):
-        """Yields (answer, worker IDs) of one command after the other."""
+        """Yields (answer, worker IDs) of each command."""
         for answer, began_ms in self._repeated(told, "next", lambda: {
                 "count": count(), "pause_ms": told.get("pause_ms", 0)}):
             numbers = self._ids.read(answer)
@@ -190,7 +191,7 @@ class Stage:
             yield answer, workers
 
     def _repeated(self, told, what, settings):
-        """Yields (answer, time of the command) until HANG_S have passed. The steps meanwhile run
+        """Yields (answer, time of the command) until HANG_S have passed. The "meanwhile" steps run
         once."""
         ends_at = time.monotonic() + HANG_S
         while time.monotonic() < ends_at:
@@ -236,14 +237,14 @@ class Stage:
 
     def _has_failed(self, answer, told):
         """Whether the call failed as it must. A short deadline can end a call before its server was
-        asked; then the call is made again."""
+        asked; then the call is repeated."""
         if "error" not in answer:
             return False
         if told["error"] != answer["error"] and self._may_time_out(answer):
             return False
         if told["error"] == "timeout" and self._timeout_ms < SHORT_MS and self._unhit():
             return False
-        # get_id cannot say when to ask again
+        # get_id cannot report retry_after_ms
         if "retry_after_ms" in told and any(
                 place.proxy.hit_last == "get_id" for place in self._proxied()):
             told = {**told, "retry_after_ms": 0}
@@ -257,7 +258,8 @@ class Stage:
 
     @staticmethod
     def _check_fresh(numbers, told, began_ms):
-        """Slowness makes no ID older than this: it was asked for after `began_ms`."""
+        """Checks the age of IDs. It does not depend on speed, because they were requested after
+        `began_ms`."""
         age_ms = began_ms - min((Parts.of(number).time_ms for number in numbers), default=began_ms)
         if age_ms > told.get("fresh_ms", age_ms):
             raise Wrong(f"an ID is {age_ms:.0f} ms old, {told['fresh_ms']} ms at most")
@@ -293,7 +295,8 @@ class Stage:
             raise Wrong(f"it does not close: {answer}")
 
     def _do_next_then_close(self, _):
-        """The runner closes the client at the next line, which comes once a server has the call."""
+        """The runner closes the client at the next line, which is sent when a server has received
+        the call."""
         self._runner.send(do="next_then_close")
         wait_until(lambda: self._runner.has_answered() or
                    all(self._places[name].proxy.hits for name in self._awaited), "the call comes")
@@ -379,13 +382,13 @@ class Stage:
             self._names.say(None if told == "known" else told)
 
     def _do_step_clock(self, told):
-        """The server has noticed then."""
+        """Steps the clock, and waits until the server has noticed."""
         for place in self._chosen(told["server"]):
             place.clock.step_ms(told["by_ms"])
             wait_until(lambda: place.refuses() == (told["by_ms"] < 0), "the server notices")
 
     def _do_pause(self, told):
-        time.sleep(told["ms"] / 1000)  # lint: allow sleep: the pause is what is looked at
+        time.sleep(told["ms"] / 1000)  # lint: allow sleep: the pause is the subject of the test
 
     def _do_unasked(self, told):
         for place in self._chosen(told):
@@ -398,8 +401,8 @@ class Stage:
                 self._killed[place.name] = time.monotonic(), place.proxy.connections
 
     def _do_paced(self, told):
-        """A slow machine makes the time longer, and so the limit higher. Two more: a connection can
-        have been under way, and one comes at once."""
+        """A slow machine makes the time longer, and so the limit higher. Two more are allowed: one
+        connection may have been in progress, and one is made at once."""
         for name, (since, before) in self._killed.items():
             connections = self._places[name].proxy.connections - before
             most = (time.monotonic() - since) * 1000 / told["ms"] + 2
@@ -409,13 +412,13 @@ class Stage:
     def _do_hit_in_all(self, told):
         hits = sum(place.proxy.hits for place in self._proxied())
         if "exactly" in told and not self._lacks.has("attempt-timeouts"):
-            told = {"least": told["exactly"]}  # an attempt can time out where the machine is slow
+            told = {"least": told["exactly"]}  # an attempt can time out on a slow machine
         if hits < told.get("least", 0) or hits != told.get("exactly", hits):
             raise Wrong(f"it happened {hits} times, not {told}")
 
     def _do_served(self, told):
-        """Waits until servers have answered so many calls, or the command is over: then no call is
-        left that began before this step."""
+        """Waits until servers have answered this many calls, or the command has ended: then no call
+        from before this step is left."""
         def answered():
             return sum(sum(counters.values()) for counters in self._asked_for().values())
         wanted = answered() + told["calls"]
@@ -428,13 +431,13 @@ class Stage:
             raise Wrong(f"{len(self._ids.seen)} IDs were handed out, {issued} issued")
 
     def _asked_for(self):
-        """How many calls each server has answered: {server: {call: number}}."""
+        """Returns how many calls each server has answered: {server: {call: number}}."""
         told = {place.name: place.server.counters() for place in self._chosen("living")}
         return {name: {call: counters.get(f"answered_{call}", 0) for call in CALLS}
                 for name, counters in told.items()}
 
     def _do_idle(self, told):
-        """A refill can be under way, so there are more looks than one."""
+        """Waits for a quiet time. Polls repeatedly, because a refill may be in progress."""
         after = self._asked_for()
         for _ in range(LOOKS):
             before = after

@@ -24,17 +24,18 @@ FIRST = ("name whose addresses hang", "storm", "drains", "all hang")
 class Outcome(NamedTuple):
     scenario: str
     language: str
-    passed: tuple = ()       # of the variants: with prefetch, as True or False
-    unsupported: tuple = ()  # (prefetch, why) of the others
+    passed: tuple = ()       # passed variants: with prefetch, as True or False
+    unsupported: tuple = ()  # (prefetch, reason) of unsupported variants
     problem: str = ""
     package: str = ""
-    library: str = ""        # of Thrift, as the runner names it
-    excused: dict = {}       # capability: why the package lacks it, where it was not asked for
+    library: str = ""        # name of the Thrift library, from the runner
+    excused: dict = {}       # {capability: why the package lacks it}, if it was not needed
     seconds: float = 0
 
 
 class Suite:
-    """`report` is called with each outcome. A runner must answer each command within `limit_s`."""
+    """Runs scenarios. `report` is called with each outcome. A runner must answer each command
+    within `limit_s`."""
 
     def __init__(self, report, limit_s=HANG_S):
         self._report = report
@@ -42,7 +43,7 @@ class Suite:
         self._directory = places.temporary_directory()
         self._numbers = itertools.count()
         self._lock = threading.Lock()
-        self._idle = collections.defaultdict(list)  # runners, by language and names
+        self._idle = collections.defaultdict(list)  # idle runners, by language and names
 
     def run(self, scenarios, languages, jobs):
         """Returns the outcomes. Scenarios of a language share its runners, one after the other."""
@@ -73,7 +74,7 @@ class Suite:
         return outcome
 
     def _finish(self, named):
-        """A problem at the end of a runner is an outcome too."""
+        """Ends a runner. A problem at its end is also an outcome."""
         name, runner = named
         try:
             runner.finish()
@@ -82,7 +83,7 @@ class Suite:
 
     @contextlib.contextmanager
     def _runner(self, language, needs_names):
-        """An idle runner, or a new one. If its scenario fails, it is not used again."""
+        """Returns an idle runner, or a new one. If its scenario fails, it is not used again."""
         with self._lock:
             idle = self._idle[language.name, needs_names]
             runner = idle.pop() if idle else None
@@ -103,7 +104,7 @@ class Suite:
         return RunnerProcess(language.runs(), names, self._limit_s)
 
     def perform(self, scenario, language):
-        """Runs a scenario with a runner of its own, which ends with it."""
+        """Runs a scenario with its own runner, which ends with it."""
         runner = self._start(language, scenario.needs_names)
         try:
             outcome = self._play_all(runner, scenario, language)

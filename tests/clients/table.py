@@ -47,7 +47,7 @@ The versions are those of the Debian machine that wrote this page.
 
 
 class _Notes:
-    """A number for each text."""
+    """Footnotes: a number for each text."""
 
     def __init__(self):
         self.texts = {}
@@ -60,7 +60,7 @@ class _Notes:
 
 
 def _said(outcome):
-    """The texts of its notes."""
+    """Returns the texts of an outcome's notes."""
     return [_note(prefetch, why) for prefetch, why in outcome.unsupported] + [
         f"omitted: \"{CAPABILITIES[name]}\"; {why}"
         for name, why in sorted(outcome.excused.items())]
@@ -73,7 +73,7 @@ def _note(prefetch, why):
 
 
 def _shared(outcomes):
-    """What is said wherever a scenario was done in part: it stands at the language's name."""
+    """Returns the notes that all partial outcomes share. They are put at the language's name."""
     said = [set(_said(outcome)) for outcome in outcomes
             if outcome.passed and len(outcome.unsupported) > 0]
     return set.intersection(*said) if said else set()
@@ -126,8 +126,8 @@ def write(scenarios, languages, outcomes):
 
 
 def differs(scenarios, languages, outcomes):
-    """What the page says otherwise than was seen, but for versions; or "". A run that
-    failed, or could not try all on this machine, tells nothing."""
+    """Returns how the page differs from the results, except for versions; or "". Returns "" for a
+    run that has failed, or was incomplete on this machine."""
     if any(outcome.problem or any(why == NO_NAMES for _, why in outcome.unsupported)
            for outcome in outcomes):
         return ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The objects of deploy/kubernetes, as kubectl makes them."""
+"""The objects in deploy/kubernetes, as kubectl builds them."""
 import json
 import pathlib
 import re
@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 
 BASES = pathlib.Path(__file__).resolve().parents[2] / "deploy" / "kubernetes"
-# before this minor version of 1 kubectl knows directories and patches by other keys
+# before this minor version of 1, kubectl has other keys for directories and patches
 KNOWS_KEYS = 21
 OLD_KEYS = ((re.compile(r"^resources:\n  - \.\./base$", re.M), "bases:\n  - ../base"),
             (re.compile(r"^patches:\n  - path: ", re.M), "patchesStrategicMerge:\n  - "))
@@ -21,7 +21,7 @@ def kubectl_minor():
 
 
 def kustomize(name):
-    """The objects of a base, as YAML."""
+    """Returns the objects of a base, as YAML."""
     with tempfile.TemporaryDirectory() as directory:
         copy = pathlib.Path(directory) / "kubernetes"
         shutil.copytree(BASES, copy)

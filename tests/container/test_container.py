@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""deploy/Dockerfile: built as it stands, on a base that mmdebstrap makes, as no registry is asked;
-and run as Kubernetes runs it."""
+"""Builds deploy/Dockerfile without changes, on a base made by mmdebstrap, because tests use no
+registry; and runs the image as Kubernetes does."""
 import contextlib
 import json
 import os
@@ -29,7 +29,7 @@ STORE = pathlib.Path(os.environ.get("SNOWFLAKE_TEST_BUILDS", ROOT / "build-tests
 
 
 def run(*command, stderr=subprocess.PIPE, **settings):
-    """Its standard output; what it said is in the error if it fails."""
+    """Runs a command. Returns its standard output. If it fails, the error contains its messages."""
     done = subprocess.run([*map(str, command)], stdout=subprocess.PIPE, stderr=stderr, text=True,
                           check=False, **settings)
     if done.returncode != 0:
@@ -57,7 +57,7 @@ def podman(command, *arguments, **settings):
 
 
 def make_base():
-    """Debian's image as far as the Dockerfile is concerned."""
+    """Makes an image that replaces Debian's for the Dockerfile."""
     archive = STORE / "base.tar"
     run("mmdebstrap", "--variant=minbase", "--include=ca-certificates", "bookworm", archive)
     container = buildah("from", "scratch")
@@ -67,7 +67,7 @@ def make_base():
 
 def make_image():
     with tempfile.TemporaryDirectory() as directory:
-        # as committed, or changed since: nothing that only lies there
+        # only tracked files
         files = run("git", "-C", ROOT, "ls-files", "-z").split("\0")
         for file in filter(None, files):
             target = pathlib.Path(directory, file)
@@ -103,8 +103,8 @@ class Image(unittest.TestCase):
 
 
 class Lives(unittest.TestCase):
-    """A container as a pod of ordinal/ has it: read-only, without rights, on a volume whose
-    directory is root's, with the server's group."""
+    """A container like that of a pod of ordinal/: read-only, without privileges, on a volume whose
+    directory belongs to root and the server's group."""
 
     def setUp(self):
         volume = tempfile.TemporaryDirectory()
@@ -160,7 +160,7 @@ class Lives(unittest.TestCase):
             podman("stop", f"--time={HANG_GUARD_S}", name)
             [container] = json.loads(podman("inspect", name))
             self.assertEqual(container["State"]["ExitCode"], 0)
-            # podman keeps the server's standard error apart
+            # podman returns the server's standard error separately
             self.assertIn("event=worker-released",
                           podman("logs", name, stderr=subprocess.STDOUT))
 
@@ -174,8 +174,8 @@ class Lives(unittest.TestCase):
 
 
 class Pod(unittest.TestCase):
-    """The container of the StatefulSet in ordinal/, with its arguments, environment and files, and
-    what its probes would see. It has a network of its own, with nobody else in it."""
+    """The container of the StatefulSet in ordinal/, with its arguments, environment, files and
+    probes. It has its own network without other hosts."""
 
     def setUp(self):
         objects = {one["kind"]: one for one in yaml.safe_load_all(kustomize("ordinal"))}
@@ -205,13 +205,13 @@ class Pod(unittest.TestCase):
         self.pid = podman("inspect", "--format={{.State.Pid}}", self.name)
 
     def probe(self, kind):
-        """Its status, as the kubelet of its node asks."""
+        """Returns the status of a probe, requested as by the kubelet."""
         ports = {port["name"]: port["containerPort"] for port in self.spec["ports"]}
         get = self.spec[kind]["httpGet"]
         script = ("import sys, http.client; c = http.client.HTTPConnection('127.0.0.1',"
                   f" int(sys.argv[1]), timeout={HANG_GUARD_S}); c.request('GET', sys.argv[2]);"
                   " print(c.getresponse().status)")
-        with contextlib.suppress(AssertionError):  # nobody listens yet, or any more
+        with contextlib.suppress(AssertionError):  # no process listens yet, or any longer
             return int(run("nsenter", "--target", self.pid, "--net", "/usr/bin/python3", "-c",
                            script, ports[get["port"]], get["path"]))
         return None
@@ -229,5 +229,6 @@ class Pod(unittest.TestCase):
         podman("kill", "--signal=TERM", self.name)
         self.wait_probe("readinessProbe", 503)
         self.assertEqual(self.probe("livenessProbe"), 200)
-        self.assertGreater(int(podman(*draw)), number)  # it serves on while others hear of it
+        # it still serves while the endpoint is removed
+        self.assertGreater(int(podman(*draw)), number)
         self.assertEqual(podman("wait", self.name), "0")

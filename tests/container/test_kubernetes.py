@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""deploy/kubernetes: each base is made as kubectl makes it, and held against the API and against
-the server that it starts."""
+"""Builds each base of deploy/kubernetes as kubectl does, and compares it with the API and with the
+server that it starts."""
 import configparser
 import pathlib
 import re
@@ -15,9 +15,9 @@ from kubernetes_bases import kustomize
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-STOP_SPARE_S = 5  # what a stop may take beyond its options
+STOP_SPARE_S = 5  # most time of a stop in addition to its options
 PROBES = {"startupProbe", "livenessProbe", "readinessProbe"}
-# what is about pods, beside services, by where it says which
+# kinds other than services that select pods, with the key of the selector
 SELECTORS = {"PodDisruptionBudget": "selector", "NetworkPolicy": "podSelector"}
 
 
@@ -27,9 +27,8 @@ def validate(text):
 
 
 class Checks:
-    """What holds for each base. `name`: its directory; `kind` and `app`: what runs there;
-    `config_file`: the map and the file of its options; `wrong`: what the API does not know, in the
-    place of what it does."""
+    """Checks of each base. `name`: its directory; `kind` and `app`: its workload; `config_file`:
+    the map and the file of its options; `wrong`: a change that the API must refuse."""
     name = kind = app = config_file = wrong = None
 
     @classmethod
@@ -159,7 +158,8 @@ class Relay(Checks, unittest.TestCase):
     def test_it_asks_the_servers_and_they_let_it(self):
         name, _, port = self.config["relay"].partition(":")
         service = self.of_fleet("Service", name)
-        self.assertEqual(service["clusterIP"], "None")  # so the name has all of their addresses
+        # so the name resolves to all of their addresses
+        self.assertEqual(service["clusterIP"], "None")
         self.assertIn(int(port), [one["port"] for one in service["ports"]])
         allowed, = [source["podSelector"]["matchLabels"]
                     for rule in self.of_fleet("NetworkPolicy", "snowflake")["ingress"]
@@ -186,7 +186,7 @@ class Relay(Checks, unittest.TestCase):
         self.assertNotIn("hostPort", str(self.container["ports"]))
 
     def test_what_clients_leave_half_done_fits(self):
-        """As snowflaked(8), MEMORY, adds it up, with 64 MiB for all else."""
+        """The sum from snowflaked(8), MEMORY, with 64 MiB for everything else."""
         pending = int(self.config["max-pending"]) + 65536 + 65536 + 8 * 10000
         limit = re.fullmatch(r"(\d+)Mi", self.container["resources"]["limits"]["memory"])[1]
         self.assertGreater((int(limit) - 64) << 20, int(self.config["max-connections"]) * pending)

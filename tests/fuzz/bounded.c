@@ -23,7 +23,7 @@ static int compare_names(gconstpointer a, gconstpointer b)
 	return g_strcmp0(*(char *const *)a, *(char *const *)b);
 }
 
-/* (transfer full): of GBytes, by name. */
+/* Returns: (transfer full): of GBytes, by name. */
 static GPtrArray *read_corpus(const char *directory)
 {
 	g_autoptr(GPtrArray) names = g_ptr_array_new_with_free_func(g_free);

@@ -130,7 +130,7 @@ static void feed_waiting(const Server *server, const ClientCall *call, const GBy
 	close(fd);
 }
 
-/* (transfer full) */
+/* Returns: (transfer full) */
 static GByteArray *answer_new(const ClientCall *call, guint type, const guint8 *data, gsize size)
 {
 	GByteArray *bytes = g_byte_array_new();

@@ -5,7 +5,7 @@
 
 /* What several targets make of their input. */
 
-/* (transfer full): @data up to its first NUL. */
+/* Returns: (transfer full): @data up to its first NUL. */
 char *input_text(const guint8 *data, gsize size);
 
 /* The path of a file without a name that holds @data. There is one such file: it is another's with

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a server answers operators over HTTP, by clients of the standard library and by bytes."""
+"""Requests to the admin port, by clients of the standard library or as bytes."""
 import http.client
 import json
 import socket
@@ -10,8 +10,8 @@ from harness import HANG_GUARD_S
 LISTEN = ("--admin-listen", "127.0.0.1:0")
 GET = b"GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n"
 POST = b"POST" + GET.removeprefix(b"GET")
-SILENCE_S = 10        # then it hangs up
-# by no rate of IDs: those of an idle server
+SILENCE_S = 10        # silence after which the server closes the connection
+# Replies of an idle server.
 TEXT = {"/livez": "ok", "/healthz": "ok", "/readyz": "ok", "/ping": "pong"}
 JSON = ("/server_info", "/stats.json", "/status.json", "/workers.json")
 DRAWING = ("/id?agent=good", "/ids?agent=good&n=3")
@@ -29,14 +29,14 @@ class Reply(NamedTuple):
 
     @property
     def line(self):
-        """Its only line."""
+        """Returns the only line of the body."""
         lines = self.text.split("\n")
         assert len(lines) == 2 and lines[1] == "", self.text
         return lines[0]
 
 
 class Admin:
-    """Of one server; each request on a connection of its own, unless one is given."""
+    """The admin port of one server. Each request has its own connection, unless one is given."""
 
     def __init__(self, server):
         self.address = server.admin_address
@@ -45,7 +45,8 @@ class Admin:
         return http.client.HTTPConnection(*self.address, timeout=HANG_GUARD_S)
 
     def ask(self, path, method=None, connection=None, **headers):
-        """By GET, or POST for IDs. Headers as accept="application/json", sec_fetch_site="none"."""
+        """Makes a request with GET, or POST for IDs. headers: for example
+        accept="application/json", sec_fetch_site="none"."""
         if method is None:
             method = "POST" if path.partition("?")[0] in ("/id", "/ids") else "GET"
         own = connection or self.connect()
@@ -67,7 +68,7 @@ class Admin:
         return socket.create_connection(self.address, timeout=HANG_GUARD_S)
 
     def raw(self, *pieces):
-        """All that comes for these bytes, until the server hangs up."""
+        """Sends these bytes. Returns everything until the server closes the connection."""
         with self.socket() as connection:
             for piece in pieces:
                 connection.sendall(piece)
@@ -75,7 +76,7 @@ class Admin:
 
 
 def read_all(connection):
-    """Until the other end is done, or will not go on."""
+    """Reads until the other end closes or resets the connection."""
     got = b""
     try:
         while piece := connection.recv(65536):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Audit logs: what stands in their lines, and a server of Scribe that takes them."""
+"""Audit logs: decodes their lines, and runs a Scribe server that accepts them."""
 import base64
 import importlib
 import socket
@@ -19,7 +19,7 @@ SERVICE = importlib.import_module("scribe.scribe")
 RESULT = importlib.import_module("scribe.ttypes").ResultCode
 
 
-# How a line begins that is no ID's: ID 0, and no useragent.
+# The start of a line that reports missing IDs: ID 0, and no useragent.
 MISSING_LINE = b"CgABAAAAAAAAAAALAAIAAAAACg"
 
 
@@ -30,7 +30,7 @@ class Entry(NamedTuple):
 
 
 def decode(line):
-    """A line, by Thrift's code for the struct of 2010."""
+    """Decodes a line with Thrift's code for the original struct."""
     entry = current.types.AuditLogEntry()
     transport = TMemoryBuffer(base64.b64decode(line, validate=True))
     entry.read(TBinaryProtocol(transport))
@@ -40,7 +40,7 @@ def decode(line):
 
 
 def read(*paths):
-    """The entries of files, each of which ends with a line."""
+    """Returns the entries of files that end with a complete line."""
     text = b"".join(path.read_bytes() for path in paths)
     if text and not text.endswith(b"\n"):
         raise AssertionError(f"{paths} end within a line: {text[-100:]}")
@@ -48,18 +48,18 @@ def read(*paths):
 
 
 def missing(entry):
-    """How many IDs are missing where it stands; None if it is one."""
+    """Returns how many IDs an entry reports as missing; None if it contains an ID."""
     return entry.tag if (entry.id, entry.agent) == (0, "") else None
 
 
 class Scribe:
-    """Listens at a port of its own. `answer` is called for each batch, and says what becomes of it:
-    a ResultCode, or None to close the connection without an answer."""
+    """A Scribe server on its own port. `answer` is called for each batch, and returns a ResultCode,
+    or None to close the connection without a reply."""
 
     def __init__(self, test, answer=lambda: RESULT.OK, strict=False):
         self.answer = answer
         self.strict = strict
-        self.batches = []  # of those that were answered with OK
+        self.batches = []  # the batches answered with OK
         self.categories = set()
         self.tries = 0
         self.changed = threading.Condition()
@@ -75,8 +75,8 @@ class Scribe:
         threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
 
     def stop(self):
-        """As if it were killed; listen() is its next start."""
-        # a thread that waits for a connection does not notice a mere close
+        """Stops as if killed. listen() starts it again."""
+        # close() does not wake a thread that waits for a connection
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         with self.changed:
@@ -117,7 +117,7 @@ class Scribe:
         connection.close()
 
     def Log(self, messages):
-        """The call of the IDL, in the thread of its connection."""
+        """Implements the call of the IDL, in the thread of its connection."""
         with self.changed:
             self.tries += 1
             self.changed.notify_all()

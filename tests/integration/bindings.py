@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Thrift bindings, generated for the time of a run: `current` is Python's for the IDL of this
-tree, `contract_2010` Python's for the original's, which has nothing but the four calls."""
+"""Thrift bindings for Python, generated for one run of the tests: `current` for the IDL of this
+tree, `contract_2010` for the original IDL, which has only the four calls."""
 import atexit
 import importlib
 import pathlib
@@ -20,8 +20,8 @@ atexit.register(shutil.rmtree, scratch, ignore_errors=True)
 
 
 def generate(generator, idl):
-    """Runs `thrift --gen GENERATOR` once and returns the directory of what it made, also of the
-    IDLs that are included."""
+    """Runs `thrift --gen GENERATOR` once. Returns the directory of the generated code, which
+    includes that of included IDLs."""
     directory = scratch / f"{generator.replace(':', '-').replace(',', '-')}-{idl.stem}"
     if not directory.exists():
         directory.mkdir()

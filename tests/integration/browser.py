@@ -31,16 +31,16 @@ class Page:
         return self._browser.do(command, page=self._name, **settings)
 
     def run(self, script):
-        """The value of an expression of JavaScript, awaited if it is a promise."""
+        """Returns the value of a JavaScript expression, awaited if it is a promise."""
         return self._do("run", script=script)
 
     def text(self, selector):
-        """What is to be read there, or None if there is no such element, or nobody sees it."""
+        """Returns the text of an element, or None if there is none, or it is invisible."""
         return self.run(f"(() => {{ const found = document.querySelector({json.dumps(selector)});"
                         " return found?.checkVisibility() ? found.innerText : null; })()")
 
     def wait_text(self, selector, holds):
-        """Until `holds` of that text, which is returned."""
+        """Waits until `holds` is true for the text. Returns the text."""
         last = [None]
 
         def look():
@@ -58,7 +58,7 @@ class Page:
             self._do("press", key=key)
 
     def paste(self, text):
-        """Into what has the focus."""
+        """Pastes text into the element with the focus."""
         self._do("paste", text=text)
 
     def hover(self, selector):
@@ -74,24 +74,24 @@ class Page:
         self._do("scheme", scheme=scheme)
 
     def poison(self, html):
-        """From now on `html` is at the end of every text in the JSON that the page loads."""
+        """Appends `html` to every text in the JSON that the page loads from now on."""
         self._do("poison", html=html)
 
     def screenshot(self, path):
         self._do("screenshot", path=str(path))
 
     def problems(self):
-        """What the console was told since it was asked last, and requests for other origins."""
+        """Returns the console's messages since the last call, and requests to other origins."""
         found = self._do("problems")
         return found["problems"] + [f"asked for {url}" for url in found["strangers"]]
 
     def assert_clean(self, *but):
-        """Nothing of that, but what begins with one of these."""
+        """Fails if there are problems, except those that begin with one of these texts."""
         if problems := [each for each in self.problems() if not each.startswith(but)]:
             raise AssertionError("\n".join(problems))
 
     def axe(self):
-        """What axe-core finds: (rule, what it is about, where)."""
+        """Returns the findings of axe-core: (rule, description, element)."""
         self.run((INTEGRATION / "node_modules" / "axe-core" / "axe.min.js").read_text() + "; 0")
         found = self.run("axe.run()")["violations"]
         return [(rule["id"], rule["help"], [node["target"] for node in rule["nodes"]])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Authorities and the certificates that they vouch for, made by openssl."""
+"""Certificate authorities and the certificates that they sign, made by openssl."""
 import ssl
 import subprocess
 from typing import NamedTuple
@@ -29,7 +29,8 @@ class Authority:
                  f"/CN={name}", "-days", 3650)
 
     def vouch(self, name, *alternatives, days=90, at=None):
-        """A certificate of `name`, good for as many days from `at` on, as "2020-01-01", or now."""
+        """Signs a certificate for `name`, valid for `days` from `at` on ("2020-01-01"), or from now
+        on."""
         pair = Pair(self.directory / f"{name}.pem", self.directory / f"{name}.key")
         request = self.directory / f"{name}.csr"
         extension = self.directory / f"{name}.extensions"
@@ -40,8 +41,8 @@ class Authority:
         return pair
 
     def context(self, pair=None, most=None):
-        """What a client has that believes this authority, with a certificate of its own or none,
-        and speaks a version of TLS at most."""
+        """Returns the context of a client that trusts this authority. pair: its certificate, or
+        None. most: its highest TLS version."""
         context = ssl.create_default_context(cafile=self.certificate)
         if pair:
             context.load_cert_chain(*pair)

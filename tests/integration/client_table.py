@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Calls a server by every official client, and prints docs/reference/libraries.md.
+"""Calls a server with every official client, and prints docs/reference/libraries.md.
 
     client_table.py          prints it
     client_table.py --write  writes it there
@@ -18,7 +18,7 @@ from bindings import IDL_2010, IDL_LATER, ROOT, generate
 from harness import Server, wait_for
 from wire import STRICT
 
-CLOSE_WAIT = "08"  # of /proc/net/tcp
+CLOSE_WAIT = "08"  # a state in /proc/net/tcp
 DOCUMENT = ROOT / "docs" / "reference" / "libraries.md"
 CONTRACTS = {IDL_2010: "2010", IDL_LATER: "now"}
 BAD_AGENT, BAD_COUNT, UNKNOWN = ("get_id", "1bad", 1), ("get_ids", "good", 0), ("get_later",)
@@ -35,12 +35,12 @@ REMARKS = {
     "C": "local socket: a connected descriptor. A typed exception is in its argument; the `GError` "
          "contains only its name",
 }
-# What Thrift's compiler knows, and Debian has no library for.
+# Languages of Thrift's compiler for which Debian has no library.
 WITHOUT_LIBRARY = {"D": "d", "Erlang": "erl", "Lua": "lua", "Rust": "rs"}
 WITHOUT_TLS = ("PHP",)
 NOT_SPOKEN = {"THeader": ("header", "header"), "JSON": ("unframed", "json"),
               "HTTP": ("http", "strict"), "zlib": ("zlib", "strict")}
-OTHERS = (official.PYTHON, official.GO, official.JAVA)  # which have those
+OTHERS = (official.PYTHON, official.GO, official.JAVA)  # clients that have them
 LACKS = {("THeader", "Java"): "not in the library"}
 
 TEXT = """# Official Thrift libraries
@@ -123,7 +123,7 @@ def server(listen="127.0.0.1:0", state=None):
 
 
 def said_by(session, *call):
-    """What a call came to, in the client's words."""
+    """Returns the result of a call, in the client's words."""
     try:
         session.call(*call)
     except official.ClientError as error:
@@ -134,7 +134,8 @@ def said_by(session, *call):
 
 
 def name_of(said):
-    """Without the text, which depends on when a client hears of the end."""
+    """Returns the name of an error without its text, which depends on when a client detects the
+    end."""
     return re.sub(r"^`([^:`]*):.*", r"`\1`", said)
 
 
@@ -175,7 +176,7 @@ def missing():
 
 
 def errors(address, words):
-    """`words`: of the server, by call."""
+    """Returns the errors of the clients. `words`: the server's texts, by call."""
     rows = [["Language", "Contract", "`get_id` with a bad agent", "`get_ids` of 0 IDs",
              "a call that the server does not have"]]
     for language in official.LANGUAGES:
@@ -190,7 +191,7 @@ def errors(address, words):
 
 
 def words_of(started):
-    """What the server says to each of those calls, where it is long."""
+    """Returns the server's long texts for these calls."""
     with started.connect() as connection:
         agent = connection.call(STRICT, *BAD_AGENT[:2]).value.message
         return {BAD_AGENT: agent.partition(": ")[2],
@@ -198,8 +199,8 @@ def words_of(started):
 
 
 def knows_of_the_end(process_id, port):
-    """Whether the kernel has told the process all there is to tell: none of its connections to the
-    port is half closed."""
+    """Whether the process has handled all closed connections: none of its connections to the port
+    is half closed."""
     inodes = set()
     for descriptor in pathlib.Path(f"/proc/{process_id}/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs snowflakectl for tests: to its end, until a signal, at a terminal, or as its bench."""
+"""Runs snowflakectl for tests: to its end, until a signal, on a terminal, or its bench."""
 import json
 import os
 import pathlib
@@ -27,8 +27,8 @@ def run(*arguments, **settings):
 
 
 def answer_question(fail, arguments, text, meanwhile=lambda: None):
-    """The exit status of a command that asks at a terminal, and all that it said on standard error.
-    @meanwhile: what is done while the question stands"""
+    """Runs a command that asks a question on a terminal, and answers it. Returns the exit status
+    and standard error. meanwhile: called while the question is open."""
     leader, follower = os.openpty()
     process = subprocess.Popen([SNOWFLAKECTL, *map(str, arguments)], env=ENVIRONMENT, text=True,
                                stdin=follower, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
@@ -44,18 +44,18 @@ def answer_question(fail, arguments, text, meanwhile=lambda: None):
 
 
 def servers(*named):
-    """Options that name them all."""
+    """Returns the options for these servers."""
     return [word for each in named
             for word in ("--server", each if isinstance(each, str) else each.address)]
 
 
 def cells(output):
-    """The lines of a table, each as a list."""
+    """Returns the lines of a table, each as a list of cells."""
     return [re.split(r" {2,}", line.strip()) for line in output.splitlines()]
 
 
 def groups_of(text):
-    """{head: {name: what stands after it}}"""
+    """Returns {heading: {name: value and unit}}."""
     groups = {}
     for block in text.strip("\n").split("\n\n"):
         head, *lines = block.split("\n")
@@ -70,7 +70,7 @@ class CtlTest(unittest.TestCase):
         return done.stdout
 
     def assert_fails(self, done, status, *words):
-        """That status, and one line that holds the words."""
+        """Fails unless the command ended with this status, and one line that contains the words."""
         self.assertEqual(done.returncode, status, done)
         lines = done.stderr.splitlines()
         self.assertEqual(len(lines), 1, done.stderr)
@@ -79,7 +79,7 @@ class CtlTest(unittest.TestCase):
 
 
 class RegistryTest(ZooKeeperClients, CtlTest, ServerTest):
-    """A test with a root of its own in the ZooKeeper that all tests share."""
+    """A test with its own root in the ZooKeeper that all tests share."""
     has_layout = False  # at the beginning
 
     def setUp(self):
@@ -98,14 +98,14 @@ class RegistryTest(ZooKeeperClients, CtlTest, ServerTest):
         return json.loads(self.assert_ok(self.ctl("--json", *arguments)))
 
     def start_server(self, *options):
-        """A real server on the file registry, which knows nothing of ZooKeeper."""
+        """Starts a real server with a state directory, without ZooKeeper."""
         server = self.launch("--state-directory", self.directory / str(uuid.uuid4()),
                              *options).wait_ready()
         return server, server.name, server.call("get_worker").nonce
 
 
 def has_signal(process, which, number):
-    """Whether it is in that set of /proc/PID/status."""
+    """Whether a signal is in this set of /proc/PID/status."""
     status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
     signals = int(re.search(rf"^{which}:\s*([0-9a-f]+)$", status, re.MULTILINE)[1], 16)
     return signals >> number - 1 & 1
@@ -119,7 +119,7 @@ class InterruptTest(CtlTest):
                "stderr": subprocess.PIPE, **settings})
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
-        guard = threading.Timer(HANG_GUARD_S, process.kill)  # ends a read that gets nothing
+        guard = threading.Timer(HANG_GUARD_S, process.kill)  # ends a read without output
         guard.start()
         self.addCleanup(guard.cancel)
         for pipe in (process.stdin, process.stdout, process.stderr):
@@ -128,14 +128,14 @@ class InterruptTest(CtlTest):
         return process
 
     def read_to(self, process, end):
-        """What it prints up to that, which it has to print soon: the last line may have no end."""
+        """Reads output up to `end`. The last line may be incomplete."""
         begun = ""
         while not begun.endswith(end):
             begun += process.stdout.read(1) or self.fail(begun)
         return begun
 
     def interrupt(self, process, number=signal.SIGINT):
-        """What it still says then, on standard output and on standard error."""
+        """Sends a signal. Returns the remaining standard output and standard error."""
         process.send_signal(number)
         output, errors = process.stdout.read(), process.stderr.read()
         self.assertEqual(process.wait(), -number, errors)
@@ -143,7 +143,7 @@ class InterruptTest(CtlTest):
 
 
 class Lines:
-    """top where its output is read by a program, line by line."""
+    """The command top whose output a program reads line by line."""
 
     def __init__(self, test, *arguments):
         self.process = subprocess.Popen(
@@ -182,7 +182,7 @@ def execute(*arguments, **settings):
 @unittest.skipIf(ELSEWHERE, "not about the server")
 class BenchTest(ServerTest):
     def bench(self, server, *arguments):
-        """What a run without errors reports."""
+        """Runs bench without errors. Returns its report."""
         done = execute(*bench_command(server, "--json", *arguments))
         self.assertEqual((done.returncode, done.stderr), (0, ""), done)
         report = json.loads(done.stdout)
@@ -191,7 +191,7 @@ class BenchTest(ServerTest):
         return report
 
     def launch_bench(self, server, *arguments):
-        """One that runs; it is ended with the test."""
+        """Starts a bench, which ends with the test."""
         running = subprocess.Popen(bench_command(server, *arguments), env=CTL_ENVIRONMENT,
                                    text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Debian's database servers, each a private instance: its data in a directory of the test, reached
-by a local socket there and by nothing else. They trust whoever may open it. As root they run as
-another user, since PostgreSQL refuses root."""
+"""Debian's database servers, each a private instance. Its data are in a directory of the test, and
+clients connect only to a local socket there, without authentication. Root runs them as another
+user, because PostgreSQL refuses root."""
 import os
 import pathlib
 import pwd
@@ -14,13 +14,13 @@ USER = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
 
 
 def cells(text):
-    """What a client printed, one blank between two cells."""
+    """Returns a client's output with one blank between cells."""
     return [" ".join(line.split()) for line in text.splitlines()]
 
 
 class Database:
-    """One server. `environment`: what its clients need to find it, PATH included."""
-    ENDS_BY = signal.SIGKILL  # nobody needs the data any more
+    """One server. `environment`: variables with which its clients find it, including PATH."""
+    ENDS_BY = signal.SIGKILL  # the data are no longer needed
 
     def __init__(self, test_class, directory):
         self.directory = directory
@@ -32,7 +32,7 @@ class Database:
         self._test_class = test_class
 
     def as_user(self, command, **settings):
-        """Its own programs, which write to its directory."""
+        """Runs one of its programs, which write to its directory."""
         log = self.log.open("a")
         settings = {"cwd": self.directory, "env": self.environment, "stdin": subprocess.DEVNULL,
                     "stdout": log, "stderr": log, **settings}
@@ -66,7 +66,7 @@ class Database:
                                  f"{self.log.read_text()}")
 
     def run(self, script, database, check=True):
-        """What the client prints, or with `check` false how it ended."""
+        """Returns the client's output; with `check` false, the finished process."""
         done = subprocess.run([*self.CLIENT, database], input=script, env=self.environment,
                               text=True, capture_output=True, check=False,
                               timeout=HANG_GUARD_S)
@@ -83,7 +83,7 @@ class Database:
 class PostgreSql(Database):
     CLIENT = ("psql", "--no-psqlrc", "--quiet", "--tuples-only", "--no-align",
               "--field-separator= ", "--set=ON_ERROR_STOP=1", "--set=VERBOSITY=verbose")
-    ENDS_BY = signal.SIGQUIT  # at once, and its processes with it
+    ENDS_BY = signal.SIGQUIT  # ends at once, with its child processes
     FUNCTIONS = "snowflake-postgresql.sql"
 
     def __init__(self, test_class, directory):
@@ -128,7 +128,7 @@ class MariaDb(Database):
 
 
 class Sqlite:
-    """A file, and its client; no server."""
+    """A file and its client, without a server."""
 
     def __init__(self, directory):
         self.directory = directory
@@ -148,7 +148,7 @@ class Sqlite:
 
 
 def shell(script, directory, environment):
-    """What a script prints on both of its outputs."""
+    """Returns the standard output and standard error of a script."""
     done = subprocess.run(["sh", "-e", "-c", script], cwd=directory, env=environment, text=True,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, check=False, timeout=HANG_GUARD_S)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The port that a server takes which is told none."""
+"""The default port of servers."""
 import fcntl
 import os
 import pathlib
@@ -9,8 +9,8 @@ PORT = 7609
 
 
 def borrow(test):
-    """Waits for the test's turn, which lasts until its end: of all that are run by this user, one
-    at a time may have servers there."""
+    """Waits until the test may use the default port until its end. Of all tests of this user, only
+    one at a time may."""
     path = pathlib.Path(tempfile.gettempdir()) / f"snowflake-test-{os.geteuid()}-{PORT}.lock"
     lock = open(path, "w", encoding="utf-8")
     test.addCleanup(lock.close)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program with an embedded node (tests/embedded/drawer.c), as the tests have servers."""
+"""A program with an embedded node (tests/embedded/drawer.c), with the interface of Server."""
 import os
 import threading
 from typing import NamedTuple
@@ -23,14 +23,14 @@ class Refused(NamedTuple):
 
 
 class Answer(NamedTuple):
-    numbers: list  # of the IDs, in the order in which they were drawn
+    numbers: list  # the IDs in the order in which they were drawn
     refused: Refused
     child: Refused
     status: int
 
 
 class Node(Server):
-    """One process of it. `options` are as snowflaked has them: "--name", value, ..."""
+    """A process of the program. `options`: as for snowflaked: "--name", value, ..."""
 
     def __init__(self, *options, name=PROGRAM, start_timeout_ms=20000, **settings):
         names, values = options[::2], options[1::2]
@@ -46,14 +46,14 @@ class Node(Server):
         return self._tell(f"fork {count}")
 
     def next(self):
-        """The next ID, or an error that says why there is none."""
+        """Returns the next ID, or raises an error with the reason."""
         answer = self.draw(1)
         if answer.refused:
             raise AssertionError(answer.refused.message)
         return answer.numbers[0]
 
     def _tell(self, command):
-        """Raises OSError if the process ends meanwhile."""
+        """Sends a command. Raises OSError if the process ends meanwhile."""
         numbers, refused = [], {"refused": None, "child": None}
         with self._lock:
             try:

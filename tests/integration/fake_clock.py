@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A system clock that a test can step, by libfaketime. It leaves the monotonic clocks unchanged, as
-a real step does, and does not work with a sanitizer."""
+"""A system clock that a test can step, with libfaketime. Like a real step, it does not change the
+monotonic clocks. It does not work with sanitizers."""
 import time
 
 from harness import libfaketime
 
 
 class FakeClock:
-    """The offset from the true time at which a server sees its system clock. Without the last
-    setting of the environment its waits end at once, and it spins."""
+    """The offset of a server's system clock from the true time. Without the last variable of the
+    environment, its waits would end at once."""
 
     def __init__(self, directory):
         self.path = directory / "faketime"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servers that answer as a test tells them, by Thrift's own code."""
+"""Servers with scripted replies, which use Thrift's own code."""
 import socket
 import threading
 import time
@@ -22,7 +22,7 @@ def now_ms():
 
 
 class Of2010:
-    """The four calls, and nothing else."""
+    """A server with only the four original calls."""
 
     def __init__(self, first=1):
         self.next = first
@@ -42,7 +42,7 @@ class Of2010:
 
 
 class Extended:
-    """Serves as datacenter 3, worker 7, with a clock that is off by as much."""
+    """A server with datacenter ID 3 and worker ID 7, whose clock is wrong by ahead_ms."""
 
     def __init__(self, state="serving", clock_skew_ms=0, first=1):
         self.state = state
@@ -63,14 +63,15 @@ class Extended:
 
 
 class Told:
-    """`said` is what get_worker answers, but for as_of_ms; `others` what get_workers has besides:
-    of Worker, an exception to be raised, or a function that returns these."""
+    """A server with scripted answers. `said`: the reply to get_worker, except as_of_ms. `others`:
+    the other Workers in get_workers, an exception to raise, or a function that returns one of
+    these."""
 
     def __init__(self, datacenter_id=0, worker_id=0, others=(), ahead_ms=0, lacks=()):
-        self.ahead_ms = ahead_ms  # of its clock
+        self.ahead_ms = ahead_ms  # error of its clock
         self.others = others
         self.asked = 0
-        self.age_ms = 0  # of what it says of itself
+        self.age_ms = 0  # age of its report about itself
         self.address = serve(self, lacks=lacks)
         self.said = Worker(datacenter_id=datacenter_id, worker_id=worker_id, address=self.address,
                            nonce=str(uuid.uuid4()), claimed_at_ms=now_ms(),
@@ -97,8 +98,8 @@ class Told:
         return [self.get_worker(), *others]
 
     def of_another(self, age_ms, **fields):
-        """A row of its list, of one that is not there: of that age by its clock whenever it is
-        asked, unless as_of_ms is given."""
+        """Returns a row for another server that does not exist. It has this age by the server's
+        clock in each reply, unless as_of_ms is given."""
         row = Worker(datacenter_id=0, worker_id=9, address=NOBODY, nonce=str(uuid.uuid4()),
                      claimed_at_ms=now_ms() - 60_000, reserved_until_ms=now_ms() + 300_000,
                      state="serving", kind="server")
@@ -109,11 +110,11 @@ class Told:
 
 
 def serve(handler, service=current.SnowflakeExtended, lacks=()):
-    """The address. It cannot be stopped: it ends with this process."""
+    """Starts a server, and returns its address. It cannot be stopped: it ends with this process."""
     listener = TServerSocket("127.0.0.1", 0)
     listener.listen()
     port = listener.handle.getsockname()[1]
-    listener.listen = lambda: None  # serve() would do it again
+    listener.listen = lambda: None  # serve() would call listen() again
     processor = service.Processor(handler)
     for call in lacks:
         del processor._processMap[call]
@@ -128,7 +129,7 @@ def serve_2010(handler):
 
 
 def hanging(test):
-    """A socket that takes connections and never answers, and its address."""
+    """Returns a socket that accepts connections but never answers, and its address."""
     listener = socket.create_server(("127.0.0.1", 0))
     listener.settimeout(60)
     test.addCleanup(listener.close)
@@ -136,7 +137,7 @@ def hanging(test):
 
 
 class Counting(Told):
-    """Counts as many IDs a second, by its own clock, in calls of ten."""
+    """A server whose counters grow by this many IDs per second of its clock, ten per call."""
 
     def __init__(self, ids_per_s=0, connections=1, **fields):
         self.ids_per_s = ids_per_s

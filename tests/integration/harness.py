@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A snowflaked of the test's own: its process, port, state directory and log.
+"""A snowflaked for a test: its process, port, state directory and log.
 
 A test fails when its server ends by itself, reports anything to a sanitizer, or writes a line to
 standard error that is not a log line. A test waits for events. `HANG_GUARD_S` ends a wait for an
@@ -39,11 +39,11 @@ ELSEWHERE = os.environ.get("SNOWFLAKE_SERVER")
 EPOCH_MS = 1288834974657
 LOOK_EVERY_S = 0.005
 HANG_GUARD_S = 300
-LOG_PIPE_BYTES = 1 << 19  # a server drops log lines that a busy reader leaves no room for
+LOG_PIPE_BYTES = 1 << 19  # large, because a server drops log lines for which there is no room
 LONG_WAIT_MS = 60000
 CLONE_NEWNS = 0x00020000
 PIDFD_GETFD = 438  # sys/syscall.h
-# Few IDs, 16 in 100 ms, so that calls wait for as long as a test likes.
+# A layout with few IDs, 16 per 100 ms, so that calls wait as long as a test needs.
 SLOW_LAYOUT = ("epoch_ms=1288834974657,tick_ms=100,time_bits=40,datacenter_bits=10,worker_bits=9,"
                "sequence_bits=4")
 PER_TICK = 16
@@ -75,7 +75,7 @@ ENVIRONMENT = {
     "TSAN_OPTIONS": "exitcode=99:halt_on_error=1:second_deadlock_stack=1:"
                     f"suppressions={ROOT}/tests/tsan.suppressions",
 }
-# of snowflakectl: ended while it asks servers, it does not wait for the threads that do
+# if snowflakectl ends while it asks servers, it does not wait for its threads
 CTL_ENVIRONMENT = {
     **ENVIRONMENT, "TZ": "UTC",
     "TSAN_OPTIONS": f"{ENVIRONMENT['TSAN_OPTIONS']}:report_thread_leaks=0:"
@@ -84,7 +84,7 @@ CTL_ENVIRONMENT = {
 
 @functools.cache
 def libfaketime():
-    """What the loader is to preload; $LIB is for it, as it alone knows where libraries are here."""
+    """Returns the value of LD_PRELOAD. The loader replaces $LIB with the directory of libraries."""
     name = "faketime/libfaketime.so.1"
     if not any(pathlib.Path("/usr").glob(f"lib*/{name}")) and \
             not any(pathlib.Path("/usr/lib").glob(f"*/{name}")):
@@ -93,7 +93,8 @@ def libfaketime():
 
 
 def forget_faketime(process_id):
-    """What libfaketime leaves of a process that was killed. Who gets its number does not start."""
+    """Removes libfaketime's files of a killed process. A new process with the same ID would not
+    start."""
     for name in ("faketime_shm_", "sem.faketime_sem_"):
         pathlib.Path(f"/dev/shm/{name}{process_id}").unlink(missing_ok=True)
 
@@ -113,7 +114,7 @@ def wait_for(condition, what="the condition"):
 
 
 def run_together(*functions):
-    """Calls each in a thread of its own, and waits for all of them."""
+    """Calls each function in its own thread, and waits for all of them."""
     threads = [threading.Thread(target=function) for function in functions]
     for thread in threads:
         thread.start()
@@ -126,7 +127,7 @@ def is_increasing(numbers):
 
 
 class Parts(NamedTuple):
-    """An ID of the default layout, taken apart."""
+    """The parts of an ID of the default layout."""
     time_ms: int
     datacenter_id: int
     worker_id: int
@@ -149,7 +150,7 @@ LOG_FIELD = re.compile(r" ([a-z_]+)=(?:\"((?:[^\"\\]|\\.)*)\"|([^\s\"]*))")
 
 
 def parse_log_line(line):
-    """The event, or None if the line is not of the log."""
+    """Parses an event. Returns None if the line is not a log line."""
     match = LOG_LINE.fullmatch(line)
     if not match:
         return None
@@ -169,7 +170,7 @@ class Server:
         self.started = time.monotonic()
         self.lines = []
         self.events = []
-        self.strange = []  # lines that are not of the log
+        self.strange = []  # lines that are not log lines
         self.addresses = []
         self.expect_end = False
         self._changed = threading.Condition()
@@ -210,12 +211,12 @@ class Server:
 
     @property
     def name(self):
-        """HOST:PORT, or unix:PATH."""
+        """Returns HOST:PORT, or unix:PATH."""
         return self.address if isinstance(self.address, str) else "%s:%d" % self.address
 
     @property
     def admin_address(self):
-        """Where it answers over HTTP."""
+        """Returns the address of the admin port."""
         return split_address(self.wait_event("admin-listening").fields["address"])
 
     @property
@@ -223,7 +224,7 @@ class Server:
         return "\n".join(self.lines)
 
     def find(self, name, **fields):
-        """The first event of that name with those fields, or None."""
+        """Returns the first event with this name and these fields, or None."""
         return next((event for event in list(self.events) if event.name == name
                      and fields.items() <= event.fields.items()), None)
 
@@ -245,7 +246,7 @@ class Server:
         return self
 
     def wait_end(self):
-        """The exit status, once the process has ended and its log was read to the end."""
+        """Waits for the end of the process and of its log. Returns the exit status."""
         self.expect_end = True
         try:
             wait_for(lambda: self.process.poll() is not None)
@@ -259,13 +260,13 @@ class Server:
         self.process.send_signal(number)
 
     def terminate(self):
-        """The orderly end; returns the exit status."""
+        """Stops the server in order. Returns the exit status."""
         self.expect_end = True
         self.process.terminate()
         return self.wait_end()
 
     def begin_stop(self):
-        """Sends SIGTERM, and returns the event once the server has logged that it stops."""
+        """Sends SIGTERM, and waits for the server's log event, which it returns."""
         self.expect_end = True
         self.process.terminate()
         return self.wait_event("stopping")
@@ -284,7 +285,7 @@ class Server:
         self.send_signal(signal.SIGCONT)
 
     def check(self):
-        """Ends the process if it still runs and says what was wrong with it, or None."""
+        """Ends the process if it still runs. Returns its problems, or None."""
         status = self.process.poll()
         if status is None:
             self.process.send_signal(signal.SIGCONT)
@@ -306,7 +307,7 @@ class Server:
         return wire.Connection(self.address, HANG_GUARD_S, source)
 
     def call(self, method, *arguments):
-        """One call on a connection of its own, and what it returned."""
+        """Makes a call on a new connection. Returns the result."""
         with self.connect() as connection:
             return connection.call(wire.STRICT, method, *arguments).success
 
@@ -314,12 +315,12 @@ class Server:
         return self.call("get_counters")
 
     def open_connections(self):
-        """As the server counts them: the one that asks is among them."""
+        """Returns the server's number of connections, including the one that asks."""
         counters = self.counters()
         return counters["connections_accepted"] - counters["connections_ended"]
 
     def stat(self):
-        """The fields of /proc/PID/stat from the state on."""
+        """Returns the fields of /proc/PID/stat from the state on."""
         return pathlib.Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
 
     def state(self):
@@ -335,7 +336,7 @@ class Server:
 
 
 class OtherServer:
-    """The server that SNOWFLAKE_SERVER names: there is nothing of it but its address."""
+    """The server in SNOWFLAKE_SERVER, of which only the address is known."""
 
     def __init__(self, address):
         self.address = split_address(address)
@@ -346,8 +347,8 @@ class OtherServer:
 
 
 def split_address(text):
-    """("::1", 7609) from "[::1]:7609"; unix:PATH and tls:HOST:PORT stay as they are. Every address,
-    "*", is that of loopback."""
+    """Returns ("::1", 7609) for "[::1]:7609". unix:PATH and tls:HOST:PORT do not change. "*"
+    becomes the loopback address."""
     if text.startswith(("unix:", "tls:")):
         return text
     host, _, port = text.rpartition(":")
@@ -355,7 +356,7 @@ def split_address(text):
 
 
 class ServerTest(unittest.TestCase):
-    """A test that starts servers. Each server is ended, and held to account, with the test."""
+    """A test that starts servers. Each server is stopped and checked at the end of the test."""
 
     def setUp(self):
         if ELSEWHERE:
@@ -364,18 +365,19 @@ class ServerTest(unittest.TestCase):
         self.state = self.directory / "state"
 
     def allow_descriptors(self, count=8192):
-        """As many for this process until the end of the test, where the usual 1,024 are too few."""
+        """Raises this process's limit of descriptors until the end of the test."""
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(count, hard), hard))
         self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
 
     def start(self, *options, ready=True, **settings):
-        """A server with `self.state` for its state directory, ready unless told otherwise."""
+        """Starts a server with the state directory `self.state`, and waits until it is ready,
+        unless ready=False."""
         server = self.launch("--state-directory", self.state, *options, **settings)
         return server.wait_ready() if ready else server
 
     def launch(self, *options, **settings):
-        """A server with those options only."""
+        """Starts a server with only these options."""
         server = Server(*options, **settings)
         self.addCleanup(self._hold_to_account, server)
         return server
@@ -392,8 +394,8 @@ class ServerTest(unittest.TestCase):
                                  if each.name == event][said:], what=event)[-1].fields
 
     def occupy(self, server):
-        """Gives a server that is SLOW calls for the next 30 seconds, on a connection that lasts as
-        long as the test. One of them is answered."""
+        """Gives a SLOW server calls for the next 30 seconds, on a connection that stays open until
+        the end of the test. One of them is answered."""
         connection = server.connect()
         self.addCleanup(connection.close)
         connection.send(wire.STRICT.call("get_id", "good") * 16 * 300)
@@ -401,12 +403,13 @@ class ServerTest(unittest.TestCase):
         return server
 
     def assert_refused(self, server, status, *words):
-        """The server ends by itself, with that status and one line that holds the words."""
+        """Fails unless the server ends by itself with this status, and one line that contains the
+        words."""
         self.assertEqual(server.wait_end(), status, server.log)
         lines = [line for line in server.lines if all(str(word) in line for word in words)]
         self.assertEqual(len(lines), 1, f"one line with {words} expected in:\n{server.log}")
         self.assertIsNone(server.find("ready"))
-        if status == 2:  # told before there is a log
+        if status == 2:  # reported before there is a log
             server.strange.clear()
 
 
@@ -424,7 +427,7 @@ class SharedServerTest(unittest.TestCase):
             return
         state = tempfile.mkdtemp(prefix="snowflake-state-")
         cls.addClassCleanup(shutil.rmtree, state, ignore_errors=True)
-        # a busy machine's disk may take longer than the second that calls wait for it
+        # the disk of a busy machine can take longer than the second for which calls wait
         cls.server = Server("--state-directory", state, "--max-wait", LONG_WAIT_MS, *cls.options)
         cls.addClassCleanup(cls._hold_to_account)
         cls.server.wait_ready()
@@ -441,9 +444,10 @@ class SharedServerTest(unittest.TestCase):
 
 
 def reserve_ahead(state, seconds, datacenter_id=0, worker_id=0):
-    """Writes the record of an earlier life whose clock was ahead by that much. Returns its end, in
+    """Writes the record of an earlier run whose clock was ahead by this much. Returns its end, in
     milliseconds since the Unix epoch."""
-    Server("--state-directory", state).wait_ready().terminate()  # what the directory is bound to
+    # creates the identity of the directory
+    Server("--state-directory", state).wait_ready().terminate()
     tick = int((time.time() + seconds) * 1000) - EPOCH_MS
     (state / f"worker-{datacenter_id}-{worker_id}.json").write_text(json.dumps(
         {"reserved_until_tick": tick, "owner": str(uuid.uuid4()), "address": "127.0.0.1:1"}))
@@ -451,7 +455,7 @@ def reserve_ahead(state, seconds, datacenter_id=0, worker_id=0):
 
 
 def dead_address(test):
-    """HOST:PORT where nobody listens, nor will while the test lasts: the port is taken."""
+    """Returns HOST:PORT at which no process listens during the test, because the port is taken."""
     taken = socket.socket()
     test.addCleanup(taken.close)
     taken.bind(("127.0.0.1", 0))
@@ -459,7 +463,7 @@ def dead_address(test):
 
 
 def secret_file(path, text, mode=0o600):
-    """A file for --zookeeper-auth."""
+    """Writes a file for --zookeeper-auth."""
     path.write_text(text)
     path.chmod(mode)
     return path
@@ -472,7 +476,7 @@ def temporary_directory(test):
 
 
 def may_mount():
-    """Moves this process, once, to a mount namespace of its own, whose mounts end with it."""
+    """Moves this process, once, to its own mount namespace, whose mounts end with it."""
     if os.geteuid() != 0 or ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNS) != 0:
         return False
     return subprocess.run(["mount", "--make-rprivate", "/"], check=False).returncode == 0
@@ -484,7 +488,7 @@ def mount(directory, options):
 
 
 def their_end(server, connection):
-    """The server's socket of that connection."""
+    """Returns the server's socket of this connection."""
     libc = ctypes.CDLL(None, use_errno=True)
     process = os.pidfd_open(server.pid)
     try:
@@ -495,7 +499,7 @@ def their_end(server, connection):
             if fd < 0:
                 raise OSError(ctypes.get_errno(), "pidfd_getfd")
             end = socket.socket(fileno=fd)
-            with contextlib.suppress(OSError):  # one that listens has no peer
+            with contextlib.suppress(OSError):  # a listening socket has no peer
                 if end.getpeername() == connection.socket.getsockname():
                     return end
             end.close()

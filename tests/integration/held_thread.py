@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One thread of a server stands still, while the others go on."""
+"""Stops one thread of a server, while the others continue."""
 import contextlib
 import ctypes
 import os
@@ -29,7 +29,7 @@ def _thread_id(process_id, name, index):
 
 @contextlib.contextmanager
 def held_thread(process_id, name, index=0):
-    """`index` is among those of that name, the oldest first."""
+    """Stops a thread. index: among the threads of this name, the oldest first."""
     thread_id = _thread_id(process_id, name, index)
     _ptrace(SEIZE, thread_id)
     _ptrace(INTERRUPT, thread_id)
@@ -40,4 +40,4 @@ def held_thread(process_id, name, index=0):
         try:
             _ptrace(DETACH, thread_id)
         except ProcessLookupError:
-            os.waitpid(thread_id, ALL_THREADS)  # it has ended, and so can the process
+            os.waitpid(thread_id, ALL_THREADS)  # the thread has ended, and the process can end

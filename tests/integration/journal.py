@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A systemd-journald of a test's own, in a mount namespace with a /run of its own.
+"""A systemd-journald for a test, in a mount namespace with its own /run.
 
     journal = Journal()
     server = self.launch(..., wrapper=journal.wrapper())
@@ -23,8 +23,8 @@ MOUNT_AND_RUN = f"""
 mount -t tmpfs tmpfs /run && mkdir -p /run/log/journal /run/systemd/journal && exec {JOURNALD}
 """
 
-# What systemd does for a unit: standard error is a stream to the journal, of this identifier, unit,
-# level, with levels in front of lines, and not for syslog, kernel or console.
+# Like systemd for a unit, makes standard error a stream to the journal, with this identifier, unit
+# and level, with levels before lines, and not for syslog, kernel or console.
 ON_STREAM = r"""
 import os, socket, sys
 stream = socket.socket(socket.AF_UNIX)
@@ -38,7 +38,7 @@ os.execvp(sys.argv[1], sys.argv[1:])
 
 
 def skip_unless_possible():
-    """In a container even root may be without."""
+    """Skips the test without the necessary rights, which even root may lack in a container."""
     unshare = ["unshare", "--mount", "mount", "-t", "tmpfs", "tmpfs", "/run"]
     if os.geteuid() != 0 or subprocess.run(unshare, capture_output=True, check=False).returncode:
         raise unittest.SkipTest("needs root and a mount namespace, for a journal of its own")
@@ -49,7 +49,7 @@ def skip_unless_possible():
 
 
 def as_text(value):
-    """journalctl shows what is not printable byte by byte."""
+    """Converts a value: journalctl shows unprintable ones as lists of bytes."""
     return bytes(value).decode() if isinstance(value, list) else value
 
 
@@ -67,20 +67,20 @@ class Journal:
         self.process.wait()
 
     def stop(self):
-        """It lives, and takes nothing."""
+        """Stops the process (SIGSTOP), so that it accepts nothing."""
         self.process.send_signal(signal.SIGSTOP)
 
     def go_on(self):
         self.process.send_signal(signal.SIGCONT)
 
     def wrapper(self, stream=False):
-        """What a process that is to have this journal is started by. `stream`: its standard error
-        is the journal too."""
+        """Returns the command that starts a process with this journal. stream: also for its
+        standard error."""
         enter = ["nsenter", f"--mount=/proc/{self.process.pid}/ns/mnt", "--"]
         return [*enter, sys.executable, "-c", ON_STREAM] if stream else enter
 
     def entries(self, **fields):
-        """Those with these fields, oldest first."""
+        """Returns the entries with these fields, oldest first."""
         output = subprocess.run(
             ["journalctl", f"--directory={self._run}/log/journal", "--output=json", "--all",
              "--no-pager", "--quiet", *(f"{key}={value}" for key, value in fields.items())],

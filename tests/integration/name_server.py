@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A name server of the test's own, and processes that ask no other.
+"""A name server for a test, and processes that only use this one.
 
     names = NameServer(self, "zk1.test", "zk2.test")  # each is zookeeper.HOST
     server = self.launch(..., wrapper=names.wrapper())
     names.silence(); names.answer(); names.answer(after_s=1.5)
 
-`queries` counts the questions for an IPv4 address: one for each look-up, and for each repetition.
-A process sees it by a mount namespace with files of its own over those in /etc; for that, and for
-port 53, a test must be root, as skip_unless_possible() says.
+`queries` counts the queries for an IPv4 address: one for each lookup, and for each repetition. A
+process uses it in a mount namespace with other files over those in /etc. For this, and for port 53,
+a test must run as root: see skip_unless_possible().
 
-NameService is the same without a test. It knows every name, which it can move() to another address,
-and can have trouble with some only:
+NameService is the same without a test. It knows every name, can move() a name to another address,
+and can have a fault for some names only:
 
     SILENT    no answer: a look-up fails after the resolver's patience
     SLOW      the answer comes later
@@ -37,7 +37,7 @@ A, OK, CANNOT_SAY, NO_SUCH_NAME = 1, 0, 2, 3
 LIFETIME_S = 0
 LONGEST_QUERY = 4096
 ATTEMPTS = 20
-# $1 is a directory with the files, and the command follows it
+# $1 is a directory with the files, followed by the command
 MOUNT_AND_RUN = """
 for file in resolv.conf nsswitch.conf hosts; do
     mount --bind "$1/$file" "/etc/$file" || exit 125
@@ -48,7 +48,7 @@ exec "$@"
 
 
 def skip_unless_possible():
-    """In a container even root may be without."""
+    """Skips the test without the necessary rights, which even root may lack in a container."""
     unshare = ["unshare", "--mount", "true"]
     if os.geteuid() != 0 or subprocess.run(unshare, capture_output=True, check=False).returncode:
         raise unittest.SkipTest("needs root and a mount namespace, for a name server of its own")
@@ -64,14 +64,14 @@ def possible():
 
 
 class NameService:
-    """Its files go to `directory`. `patience` is what the resolver gives it: seconds to wait for an
-    answer, and how often."""
+    """A name server. `directory`: for its files. `patience`: the resolver's timeout in seconds, and
+    number of tries."""
 
     def __init__(self, directory, patience=(1, 2)):
         self.queries = 0
-        self._troubles = {}  # by name: (what, after_s)
-        self._addresses = {}  # by name: of those that are not at HOST
-        self._withheld = []  # (name, query, client): what SILENT did not answer
+        self._troubles = {}  # {name: (fault, after_s)}
+        self._addresses = {}  # {name: address} of names that are not at HOST
+        self._withheld = []  # (name, query, client) of queries that SILENT did not answer
         self._lock = threading.Lock()
         self._directory = pathlib.Path(directory)
         self._socket = self._bind()
@@ -80,7 +80,7 @@ class NameService:
         self._thread.start()
 
     def close(self):
-        """May be called twice."""
+        """Can be called twice."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._thread.join()
@@ -105,12 +105,13 @@ class NameService:
             (self._directory / name).write_text(text)
 
     def wrapper(self):
-        """What a process that is to ask this one is started by."""
+        """Returns the command that starts a process with this name server."""
         return ["unshare", "--mount", "--propagation", "private", "sh", "-c", MOUNT_AND_RUN, "sh",
                 str(self._directory)]
 
     def trouble(self, name, what, after_s=0):
-        """With that name and all below it, or with all for "", until heal() of the same."""
+        """Begins a fault for a name and all names below it, or for all names if it is "". It lasts
+        until heal() of the same name."""
         with self._lock:
             self._troubles[name] = (what, after_s)
 
@@ -119,7 +120,7 @@ class NameService:
             self._troubles.pop(name, None)
 
     def answer_late(self, name):
-        """What was not answered, to whoever waits still."""
+        """Answers pending queries of clients that still wait."""
         with self._lock:
             late = [one for one in self._withheld if one[0] == name]
             self._withheld = [one for one in self._withheld if one[0] != name]
@@ -177,7 +178,7 @@ class NameService:
 
 
 class NameServer(NameService):
-    """Of one test. Other names than `names` do not exist."""
+    """The name server of one test. Names other than `names` do not exist."""
 
     def __init__(self, test, *names, patience=(2, 2)):
         self.names = names
@@ -195,7 +196,7 @@ class NameServer(NameService):
 
 
 def _parse(query):
-    """(name, type, where the question ends)"""
+    """Returns (name, type, end of the question)."""
     labels, end = [], 12
     while length := query[end]:
         labels.append(query[end + 1:end + 1 + length].decode("ascii", "replace").lower())

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Official Thrift clients as programs, as Debian has their libraries (Node's: npm). Each is there
-twice: from the contract of 2010, and from one that is newer than the server, which is the contract
-of this tree and one more call (clients/later.thrift).
+"""Official Thrift clients as programs, with Debian's libraries (Node's: npm). Each exists twice:
+for the original contract, and for one that is newer than the server: the contract of this tree with
+one more call (clients/later.thrift).
 
 A client reads a command a line,
 
@@ -16,14 +16,14 @@ with a line for a number, for each element of a list and for each entry of a map
 the hex digits of bytes, and with NAME=VALUE for the fields of a struct that are set, in any order.
 The last line is ".", or "error NAME: MESSAGE" for an exception.
 
-Python, Java and Go also take for framing or protocol what a server of ours does not speak: zlib,
-header and http; json and header.
+Python, Java and Go also accept framings and protocols that our servers do not support: zlib, header
+and http; json and header.
 
-Each makes sure that a reply is the one to its call. Thrift's code does so in Go (name and sequence
-ID) and Java (sequence ID, of what is not an exception); in Node a reply whose sequence ID is not
-awaited answers nothing, and the client waits on until it is given up. Those three count from 1 on
-each connection. The others do it themselves, with sequence IDs at random, but for PHP's extension,
-which keeps messages to itself.
+Each client checks that a reply belongs to its call. Thrift's code does this in Go (name and
+sequence ID) and in Java (sequence ID, except for exceptions). In Node, a reply with an unexpected
+sequence ID is ignored, and the client waits until its timeout. These three count from 1 on each
+connection. The other clients check it themselves, with random sequence IDs, except with PHP's
+extension, which does not expose messages.
 
   SNOWFLAKE_CLIENTS  where the compiled clients stay, for other processes and runs
 """
@@ -46,7 +46,7 @@ from wire import Form
 
 CLIENTS = INTEGRATION / "clients"
 COMPILED = pathlib.Path(os.environ.get("SNOWFLAKE_CLIENTS", scratch / "clients"))
-# Thrift's name of the service, by contract
+# {contract: Thrift's name of the service}
 SERVICES = {IDL_2010: "Snowflake", IDL_LATER: "SnowflakeLater"}
 
 
@@ -55,11 +55,11 @@ class ClientError(Exception):
 
     def __init__(self, text, lines):
         super().__init__(text)
-        self.lines = lines  # printed before it
+        self.lines = lines  # lines printed before the error
 
 
 class Ended(AssertionError):
-    """The client's process ended, which none is to do."""
+    """The client's process has ended, which is an error."""
 
     def __init__(self, text, status):
         super().__init__(text)
@@ -67,7 +67,7 @@ class Ended(AssertionError):
 
 
 class Session:
-    """A process of a client, for as many connections as one likes, one after the other."""
+    """A process of a client, for any number of connections, one after the other."""
 
     def __init__(self, client):
         self.ended = False
@@ -85,7 +85,7 @@ class Session:
         print(*command, file=self._process.stdin, flush=True)
 
     def answer(self):
-        """The lines of an answer; ClientError for an exception."""
+        """Returns the lines of an answer. Raises ClientError for an exception."""
         lines = []
         timer = threading.Timer(HANG_GUARD_S, self._process.kill)
         timer.start()
@@ -130,18 +130,18 @@ class Session:
         self._process.stdout.close()
         said = self._said()
         self._errors.close()
-        if status != 0 and not self.ended:  # which was told already
+        if status != 0 and not self.ended:  # it was already reported
             raise AssertionError(f"{self._process.args} ended with {status}:\n{said}")
 
 
 class Client(NamedTuple):
     language: str
-    package: str  # of Debian, or of npm
+    package: str  # package of Debian or npm
     contract: pathlib.Path
     protocols: tuple
-    command: Callable  # what to run, and before that to build
+    command: Callable  # builds the client, returns its command
     environment: dict = {}
-    has_local: bool = True  # sockets of the machine
+    has_local: bool = True  # supports local sockets
 
     @property
     def name(self):
@@ -152,7 +152,7 @@ class Client(NamedTuple):
         return [Form(framed, protocol) for framed in (True, False) for protocol in self.protocols]
 
     def trusting(self, authority, pair):
-        """With what `authority` vouches for; `pair` is its own certificate."""
+        """Returns the client with TLS: it trusts `authority`; `pair` is its own certificate."""
         files = (_java_stores(authority, pair) if self.language == "Java" else
                  [authority.certificate, *pair])
         return self._replace(environment={**self.environment,
@@ -170,7 +170,7 @@ class Client(NamedTuple):
 
 
 def _java_stores(authority, pair):
-    """The same files as Java has them."""
+    """Returns the same files as Java's key stores."""
     trust, own = pair.key.with_suffix(".trust"), pair.key.with_suffix(".p12")
     if not own.exists():
         _run(["keytool", "-importcert", "-noprompt", "-alias", "ca", "-file", authority.certificate,
@@ -188,9 +188,8 @@ def _run(command, **settings):
 
 
 def _compiled(name, sources, versions, build):
-    """What build(PATH) made at a path. To make it costs more than the tests of it, so that one
-    process does it for all. With other sources, or other versions of what it is made with, the path
-    is another."""
+    """Returns the path of the result of build(PATH). The build costs more than its tests, so one
+    process does it for all. The path depends on the sources and the versions of the tools."""
     said = hashlib.sha256(b"".join(source.read_bytes() for source in sources))
     said.update(versions.encode())
     path = COMPILED / f"{name}-{said.hexdigest()[:16]}"
@@ -205,7 +204,7 @@ def _compiled(name, sources, versions, build):
 
 
 def version_of(package):
-    """Debian's, without what an architecture adds that was built once more."""
+    """Returns Debian's version, without the suffix of a rebuild for one architecture."""
     done = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", package],
                           capture_output=True, text=True)
     if done.returncode != 0:
@@ -214,7 +213,7 @@ def version_of(package):
 
 
 def node_version():
-    """Of the library from npm."""
+    """Returns the version of the library from npm."""
     manifest = INTEGRATION / "node_modules" / "thrift" / "package.json"
     return json.loads(manifest.read_text())["version"]
 
@@ -240,14 +239,14 @@ def _perl(contract):
 
 
 def _php(contract):
-    # of its extension the package has the configuration for another PHP only
+    # the package configures its extension only for another version of PHP
     return _interpreted(["php", "-d", "extension=thrift_protocol.so"], "client.php", "php",
                         contract)
 
 
 @functools.cache
 def _java(contract):
-    # its annotation is of a package that later Java releases left out
+    # the annotation's package is missing in later Java releases
     generated = sorted(generate("java:generated_annotations=suppress", contract).rglob("*.java"))
     jars = ":".join(f"/usr/share/java/{jar}.jar" for jar in ("thrift", "slf4j-api"))
     sources = [CLIENTS / "Client.java", *generated]
@@ -302,7 +301,7 @@ def _of_both(language, package, protocols, command, *more):
             for contract in SERVICES}
 
 
-# By contract each.
+# Each is {contract: client}.
 PYTHON = _of_both("Python", "python3-thrift",
                   BINARY + COMPACT + ("strict-accelerated", "compact-accelerated"), _python)
 JAVA = _of_both("Java", "libthrift-java", BINARY + COMPACT, _java, {}, False)
@@ -316,11 +315,11 @@ PHP = _of_both("PHP", "php-thrift", BINARY + COMPACT + ("strict-accelerated",), 
 PERL = _of_both("Perl", "libthrift-perl", BINARY[:1], _perl)
 CPP = _of_both("C++", "libthrift-dev", BINARY + COMPACT, _cpp)
 C = _of_both("C", "libthrift-c-glib-dev", BINARY[:1] + COMPACT, _c,
-             {"ASAN_OPTIONS": "detect_leaks=0"})  # Thrift's own
+             {"ASAN_OPTIONS": "detect_leaks=0"})  # the leaks are Thrift's
 
 LANGUAGES = [PYTHON, JAVA, NODE, GO, RUBY, PHP, PERL, CPP, C]
 LATER = [language[IDL_LATER] for language in LANGUAGES]
 OF_2010 = [language[IDL_2010] for language in LANGUAGES]
 LOCAL = [client for client in LATER if client.has_local]
-# Those whose sockets with TLS are tried.
+# Clients that are tested with TLS.
 TLS = [language[IDL_LATER] for language in (PYTHON, JAVA, NODE, GO, CPP)]

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the pictures of docs/status-page/: real servers, under load for some minutes, in a browser.
+"""Makes the screenshots in docs/status-page/: real servers, under load for some minutes, in a
+browser.
 
     SNOWFLAKE_BUILD=build tests/integration/page_pictures.py docs/status-page
     pngquant --force --ext .png docs/status-page/*.png      # a third of the bytes
@@ -25,7 +26,7 @@ AGENTS = ("timeline", "timeline", "timeline", "search", "direct-messages")
 
 
 def load(server, ended):
-    """Batches, larger and smaller ones as the minutes go by, with a lull."""
+    """Requests batches whose size changes over the minutes, with a pause."""
     with server.connect() as connection:
         turn = 0
         while not ended.wait(BATCH_EVERY_S):

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Listening sockets that outlive the servers they are passed to, as systemd keeps them."""
+"""Listening sockets that outlive the servers to which they are passed, like those of systemd."""
 import fcntl
 import socket
 
 from harness import ServerTest
 
 FIRST = 3  # SD_LISTEN_FDS_START
-ABOVE = 100  # so that no descriptor is overwritten before it was moved
+ABOVE = 100  # above all others, so that no descriptor is overwritten before it was moved
 
 
 class PassedTest(ServerTest):
@@ -17,7 +17,7 @@ class PassedTest(ServerTest):
         return kept
 
     def passing(self, *sockets, names=None, count=None, pid="$$"):
-        """What Server() needs to be passed these."""
+        """Returns the arguments of Server() that pass these sockets."""
         copies = [fcntl.fcntl(each.fileno(), fcntl.F_DUPFD_CLOEXEC, ABOVE) for each in sockets]
         for copy in copies:
             self.addCleanup(socket.close, copy)

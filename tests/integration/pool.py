@@ -31,7 +31,7 @@ class Count(NamedTuple):
 
 
 class Refused(Exception):
-    """What a take said."""
+    """A take has failed."""
 
 
 def text_of(address):
@@ -48,11 +48,12 @@ def end(process):
 
 
 class StepByStep:
-    """Ended with the test, which fails if it does not end well."""
+    """A pool that is controlled step by step. It ends with the test, which fails if its exit status
+    is not 0."""
 
     def __init__(self, test, addresses, prefetch_ms=50, max_age_ms=1000, timeout_ms=None,
                  discover=False, tls=()):
-        """`tls`: its authority, and the files of its own certificate."""
+        """tls: the authority, and the files of the pool's certificate."""
         timeout_ms = 1000 * HANG_GUARD_S if timeout_ms is None else timeout_ms
         command = [STEP_BY_STEP, prefetch_ms, max_age_ms, timeout_ms, int(discover),
                    *map(text_of, addresses)]
@@ -68,7 +69,7 @@ class StepByStep:
         self._test.assertEqual(self.process.returncode, 0)
 
     def _do(self, what):
-        # a server that never answers is not to keep the test for ever
+        # limits the wait for a server that never answers
         timer = threading.Timer(HANG_GUARD_S, self.process.kill)
         timer.start()
         try:
@@ -100,7 +101,7 @@ class StepByStep:
         return int(self._do("inherit"))
 
     def sockets(self):
-        """How many it has: one for each connection."""
+        """Returns the number of its sockets: one for each connection."""
         found = 0
         for entry in pathlib.Path(f"/proc/{self.process.pid}/fd").iterdir():
             with contextlib.suppress(FileNotFoundError):
@@ -112,7 +113,7 @@ class StepByStep:
 
 
 class Load:
-    """bench-pool, for some seconds."""
+    """Runs bench-pool for some seconds."""
 
     def __init__(self, test, addresses, *options, seconds):
         command = [LOAD, "--seconds", seconds, *options, *map(text_of, addresses)]
@@ -124,7 +125,7 @@ class Load:
         test.addCleanup(self.process.kill)
 
     def finish(self):
-        """What it reports."""
+        """Waits for its end. Returns its report."""
         printed, complaints = end(self.process)
         self._test.assertEqual((self.process.returncode, complaints), (0, ""))
         return json.loads(printed)

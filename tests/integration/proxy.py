@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A TCP proxy that knows ZooKeeper's framing, to stand between a server and ZooKeeper.
+"""A TCP proxy between a server and ZooKeeper that understands ZooKeeper's framing.
 
     proxy = Proxy(zookeeper.connect_string)     # one port for each address
     self.addCleanup(proxy.close)
@@ -7,7 +7,7 @@
     proxy.cut()                                 # connections are reset, new ones refused
     proxy.heal()
 
-What it can do, each for the connections of the moment and those to come, until heal():
+Faults for the current and all later connections, until heal():
 
     cut()                         reset what is connected, refuse what connects
     freeze(*directions)           accept and forward nothing; heal() delivers what was held back
@@ -16,26 +16,26 @@ What it can do, each for the connections of the moment and those to come, until 
                                   cut, and reset the others, which `turned_away` counts
     lie(opcode, body)             put `body` into the replies to requests of that kind
 
-thaw() takes back freeze alone, and delivers what was held back. bar() is a cut that heal() does not
-take back: unbar() does.
+thaw() ends only freeze, and delivers the held bytes. bar() is a cut that only unbar() ends, not
+heal().
 
-What it can do once, for whoever is connected at that time. Connections made later pass:
+Single faults for the current connections. Later connections are not affected:
 
     reset()                       reset the connections
     hold_next_reply(opcodes)      let the next request of that kind through, and freeze TO_CLIENT
                                   before its reply, until thaw() or heal()
 
-What it can do to requests of some kind until heal():
+Faults for some kinds of requests, until heal():
 
     answer(error, opcodes, about) answer those that have `about` in them with that error code;
                                   ZooKeeper never sees them. Transactions are not supported
 
-hold_next_reply() returns a Trap. Its wait() returns once the replies are frozen and the request is
-on its way to ZooKeeper. Directions are TO_SERVER and TO_CLIENT; the default is both. `requests`
-counts what was forwarded, by opcode; `held_back` what has come from ZooKeeper and is not.
+hold_next_reply() returns a Trap. Its wait() returns when the replies are frozen and the request was
+sent to ZooKeeper. Directions are TO_SERVER and TO_CLIENT; the default is both. `requests` counts
+the forwarded requests by opcode; `held_back` counts the replies of ZooKeeper that are held.
 
-The proxy is a thread of its own; every method may be called from any thread and returns when what
-it says is in force.
+The proxy runs in its own thread. Every method can be called from any thread, and returns when it
+has taken effect.
 """
 import asyncio
 import collections
@@ -53,12 +53,12 @@ SET_AUTH = 100
 
 TO_SERVER, TO_CLIENT = "to_server", "to_client"
 BOTH = (TO_SERVER, TO_CLIENT)
-CUT, BAR = "cut", "bar"  # why it refuses
+CUT, BAR = "cut", "bar"  # reasons to refuse connections
 LONGEST_FRAME = 1 << 24  # four letters of an admin word make a larger number than this
 
 
 class Trap:
-    """Waits for one request of certain opcodes."""
+    """Waits for one request with certain opcodes."""
 
     def __init__(self, opcodes):
         self.opcodes = frozenset([opcodes] if isinstance(opcodes, int) else opcodes)
@@ -78,14 +78,14 @@ class Proxy:
     def __init__(self, targets):
         self.requests = collections.Counter()
         self.delays_ms = dict.fromkeys(BOTH, 0)
-        self._errors = []  # of answer(): (error, opcodes, about)
-        self._problems = []  # what went wrong with a link, other than that its ends were lost
+        self._errors = []  # (error, opcodes, about) of answer()
+        self._problems = []  # problems of links, other than closed connections
         self._traps = []
         self._links = set()
         self._refuses = set()
-        self._admitted = None  # how many more; None: all
+        self._admitted = None  # number of connections still admitted; None: all
         self.turned_away = 0
-        self.lies = {}         # opcode: body
+        self.lies = {}         # {opcode: body}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
@@ -104,11 +104,11 @@ class Proxy:
 
     @property
     def connections(self):
-        """How many clients are connected at the moment."""
+        """Returns how many clients are connected."""
         return len(self._links)
 
     def _do(self, function, *arguments):
-        """Calls it in the proxy's thread and returns what it returns."""
+        """Calls a function in the proxy's thread. Returns its result."""
         async def call():
             result = function(*arguments)
             return await result if asyncio.iscoroutine(result) else result
@@ -122,8 +122,8 @@ class Proxy:
             await door.open()
 
     def close(self):
-        """Resets what is connected and ends the thread. Raises what went wrong in the proxy itself.
-        May be called twice."""
+        """Resets all connections and ends the thread. Raises the problems of the proxy itself. Can
+        be called twice."""
         if self._loop.is_closed():
             return
         self._do(self._shut)
@@ -137,7 +137,7 @@ class Proxy:
         for door in self._doors:
             door.close()
         self._reset_links()
-        await asyncio.sleep(0)  # lint: allow sleep: one round of the loop, to close what was reset
+        await asyncio.sleep(0)  # lint: allow sleep: one round of the loop, to close the connections
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()
@@ -202,8 +202,8 @@ class Proxy:
         self._do(self.lies.__setitem__, opcode, body)
 
     def heal(self):
-        """Takes back cut, freeze, delay, admit and lie, and disarms the traps that caught nothing
-        yet."""
+        """Ends cut, freeze, delay, admit and lie, and the traps that have not caught a
+        request yet."""
         self._do(self._heal)
 
     async def _heal(self):
@@ -225,7 +225,7 @@ class Proxy:
         self._do(self._errors.append, (error, opcodes, about))
 
     def error_for(self, opcode, frame):
-        """What this request is to be answered with, or None. In the proxy's thread."""
+        """Returns the error with which to answer this request, or None. In the proxy's thread."""
         return next((error for error, opcodes, about in self._errors
                      if opcode in opcodes and about in frame), None)
 
@@ -238,7 +238,7 @@ class Proxy:
             trap.spring()
 
     async def serve(self, target, reader, writer):
-        """One client, from its connect to its end."""
+        """Serves one client, from its connection to its end."""
         if self._admitted == 0:
             self.turned_away += 1
             _reset(writer)
@@ -250,7 +250,7 @@ class Proxy:
         except OSError:
             _reset(writer)
             return
-        if self._refuses:  # since it was let in
+        if self._refuses:  # a cut may have begun since the accept
             link.reset()
             return
         self._links.add(link)
@@ -263,8 +263,8 @@ class Proxy:
 
 
 class _Door:
-    """A listening port for one address behind the proxy. The port stays its own while it refuses:
-    the socket remains bound and does not listen."""
+    """A listening port for one address behind the proxy. While it refuses connections, the socket
+    stays bound without listening, so that no other process gets the port."""
 
     def __init__(self, proxy, target):
         self._proxy = proxy
@@ -286,7 +286,7 @@ class _Door:
 
     def refuse(self):
         self._server.close()
-        # closing is not enough: a process that is being started holds a copy for a moment
+        # close() does not suffice, because a process that is being started has a copy for a moment
         self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self):
@@ -295,18 +295,19 @@ class _Door:
 
 
 class _Link:
-    """One client's connection and the one to ZooKeeper that was made for it."""
+    """A client's connection, and its connection to ZooKeeper."""
 
     def __init__(self, proxy, reader, writer, target_reader, target_writer):
         self._proxy = proxy
         self._ends = {TO_SERVER: (reader, target_writer), TO_CLIENT: (target_reader, writer)}
-        self._replies = {}  # xid of a request that was replaced: what follows its reply's header
+        self._replies = {}  # {xid of a replaced request: body of its reply}
         self._greeted = dict.fromkeys(BOTH, False)
-        self._lies = {}     # xid of a request that is answered with a lie: its body
-        self.held_back = 0  # what has come from ZooKeeper and was not given out yet
+        self._lies = {}     # {xid of a request that is answered with a lie: body}
+        self.held_back = 0  # number of held replies
 
     async def run(self):
-        """Until one end closes: then the other is closed too, or reset as the one was."""
+        """Runs until one end closes or resets its connection, and then closes or resets the other
+        one."""
         pumps = [asyncio.ensure_future(self._pump(direction)) for direction in BOTH]
         try:
             done, _ = await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
@@ -328,7 +329,7 @@ class _Link:
             _reset(writer)
 
     async def _pump(self, direction):
-        """Takes frames in as they come (an admin word is none: then bytes) and gives them out when
+        """Reads frames (or the bytes of an admin word, which has no frame), and writes them when
         they are due."""
         queue = asyncio.Queue()
         taker = asyncio.ensure_future(self._take(direction, queue))
@@ -385,8 +386,8 @@ class _Link:
         return frame
 
     def _inspect(self, direction, frame):
-        """Looks for what a trap waits for. The first frame each way is the session's greeting,
-        which has no header."""
+        """Checks traps. The first frame in each direction is the session's handshake, which has no
+        header."""
         if not self._greeted[direction] or len(frame) < 12:
             self._greeted[direction] = True
             return
@@ -396,8 +397,8 @@ class _Link:
             self._proxy.requests[opcode] += 1
 
     def _exchange(self, direction, frame):
-        """A request that is to be answered with an error gives way to a harmless one, whose reply
-        gives way to that answer: so replies come in the order of requests."""
+        """A request that is answered with an error is replaced by a harmless one, whose reply is
+        replaced by the error. So replies keep the order of requests."""
         if len(frame) < 12:
             return frame
         xid, opcode = struct.unpack(">ii", frame[4:12])
@@ -417,7 +418,7 @@ def _framed(body):
 
 
 def _reset(writer):
-    """Ends a connection with a reset rather than an orderly end."""
+    """Ends a connection with a reset."""
     connection = writer.get_extra_info("socket")
     with contextlib.suppress(OSError):
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client that draws IDs all the while over Thrift's Python library, and reports what failed."""
+"""A client that continuously draws IDs with Thrift's Python library, and reports failures."""
 import logging
 import threading
 
@@ -10,12 +10,12 @@ from thrift.transport.TTransport import TFramedTransport, TTransportException
 import bindings
 from harness import HANG_GUARD_S
 
-logging.getLogger("thrift").setLevel(logging.CRITICAL)  # servers go down all the time
+logging.getLogger("thrift").setLevel(logging.CRITICAL)  # servers stop often
 
 
 class PythonClient:
-    """As one writes it by hand with Thrift: where the connection ends, the next server is asked,
-    and each of them once more. `keeps`: it keeps its connection, or else has one for each call."""
+    """A client as users write it with Thrift: if the connection ends, it tries the next server, and
+    each of them once more. `keeps`: it keeps its connection; otherwise each call has a new one."""
 
     def __init__(self, addresses, keeps=True):
         self.addresses = addresses
@@ -50,7 +50,7 @@ class PythonClient:
             except (TTransportException, OSError) as error:
                 if len(self.addresses) == 1 and isinstance(error, TTransportException) and \
                         error.type == TTransportException.NOT_OPEN:
-                    raise  # refused, though the socket was kept
+                    raise  # refused, although the connection was kept
                 failures.append(error)
                 self._disconnect()
                 self.at = (self.at + 1) % len(self.addresses)
@@ -60,7 +60,7 @@ class PythonClient:
         while not self.ends and not self.failures:
             try:
                 self.numbers.append(self._call())
-            except Exception as error:  # whatever it is, it is a call that failed
+            except Exception as error:  # any exception is a failed call
                 self.failures.append(repr(error))
             if not self.keeps:
                 self._disconnect()

@@ -24,17 +24,16 @@ import threading
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
-# The classes that take longest, which is why they come first: what comes last alone has nobody to
-# share the machine with.
+# The classes that take longest. They run first, because a long class at the end would run alone.
 LONGEST = ("test_clients.Clients", "test_monitoring.Fires", "test_page.Shown",
            "test_names.Outage", "test_quickstart.Cluster",
            "test_top.OnATerminal", "test_fleet.Fleet")
-SHOWN = 20  # of those that cost most, or took longest
-END_LIMIT_S = 60  # of a process that has nothing left to run
+SHOWN = 20  # number of tests listed as most expensive, or longest
+END_LIMIT_S = 60  # limit for the end of a process without tests
 
 
 class Report:
-    """What came of the tests. Threads of ours tell it."""
+    """The results of the tests. Any thread can add one."""
 
     def __init__(self):
         self.seconds = {}
@@ -50,7 +49,7 @@ class Report:
             print(f"FAILED {name}\n{text.rstrip()}\n", flush=True)
 
     def class_over(self, tests, cpu_s):
-        """What its tests shared has ended."""
+        """Records the end of a class."""
         with self._lock:
             self.cpu_s[f"{tests[0].rpartition('.')[0]}, its end"] += cpu_s
 
@@ -76,7 +75,7 @@ class Report:
 
 
 class Worker:
-    """One process of worker.py, in a process group of its own with all that its tests start."""
+    """A process of worker.py, in its own process group with the processes of its tests."""
 
     def __init__(self, report):
         self.report = report
@@ -86,7 +85,7 @@ class Worker:
             stdout=subprocess.PIPE, text=True, process_group=0)
 
     def run(self, tests):
-        """Whether the process lives on when they have run."""
+        """Runs tests. Returns whether the process continues afterwards."""
         with contextlib.suppress(BrokenPipeError):
             print(json.dumps(tests), file=self.process.stdin, flush=True)
         over = set()
@@ -110,7 +109,7 @@ class Worker:
                              told["cpu"])
 
     def end(self):
-        """In an orderly way. What its threads say at last counts too."""
+        """Ends the process in order. Errors of its threads at the end count, too."""
         name = f"the end of process {self.process.pid}"
         timer = threading.Timer(END_LIMIT_S, self.stop)
         timer.start()
@@ -124,15 +123,16 @@ class Worker:
             self.report.problem(name, f"status {status}")
 
     def _reap(self):
-        """Its exit status. What its tests have left ends too."""
+        """Returns the exit status. Also ends processes that its tests have left."""
         os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT)
         with self._reaping:
             os.killpg(self.process.pid, signal.SIGKILL)
             return self.process.wait()
 
     def stop(self):
-        """With all that its tests have started; unless it was reaped, and its pid may be another's.
-        """
+        """Kills it with all processes of its tests, unless it was reaped, because its pid may then
+        be reused.
+"""
         with self._reaping:
             if self.process.returncode is None:
                 os.killpg(self.process.pid, signal.SIGTERM)
@@ -189,8 +189,7 @@ def tests_in(suite):
 
 
 def choose(patterns):
-    """The tests by class, those that are to come first in front. Or the reason why there is nothing
-    to choose from."""
+    """Returns the tests by class, the longest first; or the reason why there are none."""
     loader = unittest.TestLoader()
     every = [test.id() for test in tests_in(loader.discover(str(HERE)))]
     if loader.errors:
@@ -211,7 +210,7 @@ def choose(patterns):
 
 
 def end_on_signals():
-    """In an orderly way, which a second signal does not hurry: that would leave servers behind."""
+    """Ends in order. A second signal is ignored, because it would leave servers behind."""
     ends = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
     def end(*_):
@@ -235,7 +234,7 @@ def main():
     if arguments.build:
         os.environ["SNOWFLAKE_BUILD"] = arguments.build
 
-    import harness  # not before the build directory is known
+    import harness  # import it when the build directory is known
     if not harness.ELSEWHERE and not harness.SNOWFLAKED.exists():
         parser.error(f"{harness.SNOWFLAKED} is missing: build it, or name the --build directory")
     try:

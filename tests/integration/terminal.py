@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program on a terminal of its own, of a given size, which a test reads and types at; and what
-any has that runs beside a test."""
+"""A program on its own terminal of a given size, which a test reads and on which it types; and a
+base class for programs that run during a test."""
 import fcntl
 import os
 import select
@@ -18,14 +18,14 @@ CLEAR = "\x1b[H\x1b[J"
 
 
 def width(text):
-    """The columns that a terminal has for it."""
+    """Returns the columns that a text takes on a terminal."""
     return sum(0 if unicodedata.combining(character) else
                2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
 
 
 def as_at_a_terminal():
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-    for number in (signal.SIGINT, signal.SIGQUIT):  # a shell has what it runs behind ignore them
+    for number in (signal.SIGINT, signal.SIGQUIT):  # a shell lets background jobs ignore them
         signal.signal(number, signal.SIG_DFL)
 
 
@@ -54,9 +54,9 @@ class Terminal(Program):
             list(map(str, command)), env={**CTL_ENVIRONMENT, **(environment or {})},
             stdin=follower, stdout=follower, stderr=follower, start_new_session=True,
             preexec_fn=as_at_a_terminal)
-        self._follower = follower  # so that what is printed last can be read
+        self._follower = follower  # kept open, so that the last output can be read
         self._ended = False
-        self._over = False  # the process has ended, and what it printed is read
+        self._over = False  # the process has ended, and its output was read
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -72,7 +72,7 @@ class Terminal(Program):
                 self._text.notify_all()
 
     def wait_output(self, condition):
-        """Until condition(output) is true; returns the output."""
+        """Waits until condition(output) is true. Returns the output."""
         with self._text:
             self._text.wait_for(lambda: condition(self.output) or self._over, HANG_GUARD_S)
             if not condition(self.output):
@@ -81,27 +81,28 @@ class Terminal(Program):
             return self.output
 
     def screens(self):
-        """What was drawn, each in the place of the one before; the last one may be half drawn."""
+        """Returns the drawn screens, each of which replaces the previous one. The last one may be
+        incomplete."""
         return self.output.split(CLEAR)[1:]
 
     def resize(self, columns, rows):
-        """What is in front is sent SIGWINCH."""
+        """Resizes the terminal, which sends SIGWINCH to the foreground process."""
         self.columns, self.rows = columns, rows
         fcntl.ioctl(self.leader, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def lines_of(self, text):
-        """How many lines of the screen it takes."""
+        """Returns how many lines of the screen a text takes."""
         return sum(max(1, -(-width(line) // self.columns)) for line in text.splitlines())
 
     def fits(self, screen):
-        """Whether it leaves a line for the cursor, and none of its lines is longer than one."""
+        """Whether the screen leaves a line for the cursor, and no line is too long."""
         return self.lines_of(screen) == len(screen.splitlines()) < self.rows
 
     def modes(self):
         return termios.tcgetattr(self.leader)[LOCAL_MODES]
 
     def takes_keys(self):
-        """Whether a key is read without Enter, and not shown."""
+        """Whether keys are read without Enter, and not echoed."""
         return not self.modes() & (termios.ICANON | termios.ECHO)
 
     def is_as_before(self):
@@ -111,13 +112,13 @@ class Terminal(Program):
         os.write(self.leader, text.encode())
 
     def wait_end(self):
-        """The exit status, once all that was printed has been read."""
+        """Waits for the end and reads all output. Returns the exit status."""
         status = self.process.wait(HANG_GUARD_S)
         wait_for(lambda: not select.select([self.leader], [], [], 0.1)[0], "the end of it")
         return status
 
     def foreground(self):
-        """The process group that has the terminal."""
+        """Returns the foreground process group."""
         return os.tcgetpgrp(self.leader)
 
     def __exit__(self, *_):
@@ -129,7 +130,7 @@ class Terminal(Program):
 
 
 def run_on_terminal(command, columns, environment=None):
-    """The exit status and all that was printed."""
+    """Returns the exit status and the output."""
     with Terminal(command, columns, environment=environment) as terminal:
         status = terminal.wait_end()
         return status, terminal.output

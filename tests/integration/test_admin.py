@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What operators ask over HTTP: every path, as text and as JSON, and what is refused."""
+"""Requests of operators over HTTP: every path, as text and as JSON, and refusals."""
 import http.client
 import os
 import socket
@@ -23,7 +23,7 @@ class AdminTest(ServerTest):
         return self.admin
 
     def assert_line(self, path, status, *words, **headers):
-        """One line as text, and the same as JSON."""
+        """Checks a reply with one line of text, and the same as JSON."""
         reply = self.admin.ask(path, **headers)
         self.assertEqual(reply.status, status, reply)
         for word in words:
@@ -73,7 +73,7 @@ class Paths(AdminTest):
                     self.assertEqual((reply.status, reply.headers["Allow"]), (405, allow))
                     self.assertIn(allow, reply.line)
         self.assertEqual(self.admin.ask("/ping", "POST").status, 405)
-        for path in DRAWING:  # of what HEAD draws, nobody would see anything
+        for path in DRAWING:  # the client of a HEAD would not see the IDs
             reply = self.admin.ask(path, "HEAD", x_requested_with="test")
             self.assertEqual((reply.status, reply.headers["Allow"]), (405, "GET, POST"))
         self.assertEqual(self.server.counters()["ids_generated"], 0)

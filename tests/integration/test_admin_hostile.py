@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whoever reaches the admin port is answered or hung up on, and the Thrift port does not notice."""
+"""Hostile clients of the admin port get an answer or are disconnected, without an effect on the
+Thrift port."""
 import contextlib
 import os
 import random
@@ -15,8 +16,8 @@ from harness import LONG_WAIT_MS, SANITIZED, ServerTest, wait_for
 from wire import STRICT
 
 CONNECTIONS = 1000
-MAX_CONNECTIONS = 64  # at a time
-DESCRIPTORS = 100     # that are set aside for it
+MAX_CONNECTIONS = 64  # most connections at a time
+DESCRIPTORS = 100     # descriptors reserved for the admin port
 
 JUNK = (b"\0" * 100, b"\r\n" * 10 + b"x\r\n\r\n", random.Random(7).randbytes(5000),
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200) + b"\r\n\r\n",
@@ -44,7 +45,7 @@ class Hostile(ServerTest):
         return len(os.listdir(f"/proc/{self.server.pid}/fd"))
 
     def assert_answers(self):
-        # whether it is ready is a matter of its disk, too
+        # not /readyz, which also depends on the disk
         self.assertEqual(self.admin.ask("/ping").status, 200)
         seen = self.caller.calls
         wait_for(lambda: self.caller.calls > seen + 1 or self.caller.problem, "calls over Thrift")
@@ -140,7 +141,7 @@ class Hostile(ServerTest):
         admin = Admin(server)
         paths = [b"/ping" if i % 20 == 10 else b"/metrics" for i in range(MAX_CONNECTIONS - 3)]
         guests = [self.crowd.enter_context(admin.socket()) for _ in paths]
-        for guest in guests:  # the server has accepted them
+        for guest in guests:  # wait until the server has accepted them
             guest.sendall(GET % b"/livez")
             guest.recv(4096)
         server.send_signal(signal.SIGSTOP)
@@ -195,7 +196,7 @@ class Hostile(ServerTest):
             with self.subTest(junk[:40]):
                 self.assertRegex(read_all(talker), rb"\A(HTTP/1\.[01] [45]\d\d |\Z)")
         wait_for(lambda: self.descriptors() <= before, "the end of who is greedy")
-        # what had been sent before is there to read
+        # the replies sent before are readable
         self.assertLess(len(read_all(greedy)), 100 * 10000 * 20)
         self.assert_answers()
 
@@ -214,7 +215,7 @@ class Hostile(ServerTest):
         raise AssertionError("nobody minds")
 
     def limited(self, name, *options):
-        """A server with few descriptors, and how many clients of Thrift it says it has room for."""
+        """Starts a server with few descriptors. Returns how many Thrift clients it allows."""
         server = self.launch("--state-directory", self.directory / name, *options,
                              wrapper=("prlimit", "--nofile=400:400")).wait_ready()
         return server, int(server.wait_event("limits").fields["max_connections"])
@@ -244,6 +245,6 @@ class Hostile(ServerTest):
                  "an answer for each")
         # a reply has 200 KB
         self.assertLess(self.server.resident_kib() - before, 3 * MAX_CONNECTIONS * 200)
-        # while they are there, whoever comes is behind them, and the thread is a nice one
+        # new clients would wait after these, and the thread has a low priority
         self.crowd.close()
         self.assertEqual(self.admin.ask("/ping").status, 200)

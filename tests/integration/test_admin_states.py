@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a server says of itself over HTTP while it starts, ends, hangs or loses its registry."""
+"""A server's reports about itself over HTTP while it starts, stops, hangs or loses its registry."""
 import select
 import time
 
@@ -13,11 +13,11 @@ from zookeeper_case import DATACENTER, ZooKeeperTest
 
 FAILING_EPOLL = BUILD / "tests" / "integration" / "libfailing-epoll.so"
 
-# 16 IDs a second
+# a layout with 16 IDs per second
 SECONDS_LAYOUT = ("epoch_ms=1288834974657,tick_ms=1000,time_bits=37,datacenter_bits=13,"
                   "worker_bits=9,sequence_bits=4")
 
-# what is answered whatever state the server is in
+# Paths that are answered in every state of the server.
 ALWAYS = {"/livez", "/ping", *JSON, *OTHERS}
 
 
@@ -108,7 +108,7 @@ class States(ServerTest):
                             environment={"LD_PRELOAD": str(FAILING_EPOLL),
                                          "EPOLL_FAILS_IF": str(fails)})
         admin = Admin(server)
-        for _ in range(2):  # one of the loops fails, the other one drains
+        for _ in range(2):  # one loop fails, the other one drains
             self.occupy(server)
         server.expect_end = True
         fails.touch()
@@ -136,7 +136,8 @@ class States(ServerTest):
 
 
 class Waiting(ServerTest):
-    """For the IDs of a whole minute: a server reserves a second at a time, so it is in vain."""
+    """Requests for the IDs of a whole minute, which wait in vain, because a server reserves a
+    second at a time."""
     MUCH = b"/ids?agent=good&n=9600"
 
     def setUp(self):
@@ -168,7 +169,7 @@ class Waiting(ServerTest):
         guests = [self.guest() for _ in range(20)]
         for guest in guests:
             guest.sendall(POST % self.MUCH)
-        self.assertEqual(self.admin.ask("/ping").status, 200)  # they have been read
+        self.assertEqual(self.admin.ask("/ping").status, 200)  # wait until the server has read them
         for guest in guests:
             guest.setblocking(False)
             with self.assertRaises(BlockingIOError):
@@ -216,7 +217,7 @@ class Registry(ZooKeeperTest):
 
     @staticmethod
     def known(admin, count):
-        """What is known of the fleet, once it is so many servers."""
+        """Waits until the server knows this many servers. Returns its list."""
         reply = admin.ask("/workers.json")
         if reply.status == 503:
             return None

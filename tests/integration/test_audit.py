@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The audit log: what clients got is what it has, whatever happens to where it goes."""
+"""The audit log contains the IDs that clients received, whatever happens to its sinks."""
 import collections
 import contextlib
 import signal
@@ -18,12 +18,12 @@ from name_server import NameServer
 from wire import STRICT, Form
 
 QUEUE_BYTES = 65536
-DRAW_BYTES = 48  # with an agent of up to 8 bytes
+DRAW_BYTES = 48  # size of a draw with an agent of up to 8 bytes
 QUEUE_DRAWS = QUEUE_BYTES // DRAW_BYTES
 
 
 def draw(connection, agent, draws):
-    """IDs by calls that are not answered together, so that each is a draw."""
+    """Draws IDs with calls that are not answered together, so that each is a separate draw."""
     return [connection.call(STRICT, "get_id", agent).success for _ in range(draws)]
 
 
@@ -36,14 +36,14 @@ class AuditTest(ServerTest):
         return self.start(*(word for sink in sinks for word in ("--audit-log", sink)), *options)
 
     def assert_all_there(self, entries, issued):
-        """@issued: agent -> IDs. Each is there once, with a tag of its own."""
+        """Checks that each ID in `issued` ({agent: IDs}) has one entry, with a unique tag."""
         self.assertEqual(sorted((entry.agent, entry.id) for entry in entries),
                          sorted((agent, number) for agent in issued for number in issued[agent]))
         self.assertEqual(len({entry.tag for entry in entries}), len(entries))
 
     def assert_all_accounted_for(self, entries, numbers):
-        """@numbers: as they were issued, by one connection. Those that are not there are missing
-        where the log says so. Returns how many."""
+        """Checks that each of the IDs of one connection, in order, has an entry or is reported as
+        missing at its place. Returns how many are missing."""
         place = 0
         for entry in entries:
             if (gap := audit.missing(entry)) is not None:
@@ -122,7 +122,8 @@ class File(AuditTest):
         self.assert_all_there(audit.read(*old, self.path), {"agent": numbers})
 
     def test_rotated_while_the_server_starts(self):
-        """A name is looked up; then the files are opened, and the signal has not been lost."""
+        """The server waits for a DNS lookup. Afterwards it opens the files, and the signal is not
+        lost."""
         name_server.skip_unless_possible()
         names = NameServer(self, "own.test")
         names.answer(after_s=0.5)
@@ -165,10 +166,10 @@ class File(AuditTest):
 
 
 class Load(AuditTest):
-    """Whatever comes: a line for each ID, or a line that says how many are missing."""
+    """Under load, each ID has a line, or a line reports how many are missing."""
 
     def log_under_load(self, in_flight, calls):
-        """(IDs in the log, IDs that are missing in it)"""
+        """Returns (number of IDs in the log, number of IDs reported as missing)."""
         server = self.log_to(f"file:{self.path}", options=("--stop-timeout", 60000))
         host, port = server.address
         subprocess.run([SNOWFLAKECTL, "bench", "--server", f"{host}:{port}", "--connections", "16",
@@ -255,7 +256,7 @@ class ToScribe(AuditTest):
         return self.log_to(f"scribe://127.0.0.1:{scribe.port}{category}", options=options)
 
     def test_every_id(self):
-        for strict in (False, True):  # Scribe's own is not
+        for strict in (False, True):  # Scribe's own server is not strict
             with self.subTest(strict=strict):
                 scribe = Scribe(self, strict=strict)
                 server = self.log_to_scribe(scribe, category="/ids" if strict else "")
@@ -267,7 +268,7 @@ class ToScribe(AuditTest):
                 self.assertLess(len(scribe.batches), 20)
 
     def test_it_is_slow(self):
-        """The server's log has few lines for many gaps; in sum they say what is missing."""
+        """The server's log has few lines for many gaps; their sum is the number of missing IDs."""
 
         def answer():
             time.sleep(0.05)  # lint: allow sleep: a slow Scribe is the purpose
@@ -280,7 +281,7 @@ class ToScribe(AuditTest):
         def gaps():
             return sum(audit.missing(entry) is not None for entry in scribe.entries())
 
-        with server.connect() as connection:  # how fast it draws is the machine's business
+        with server.connect() as connection:  # the rate depends on the machine
             while gaps() <= 2 and len(numbers) < 40 * QUEUE_DRAWS:
                 numbers += draw(connection, "agent", QUEUE_DRAWS)
         self.assertEqual(server.terminate(), 0)
@@ -290,7 +291,8 @@ class ToScribe(AuditTest):
         self.assertEqual(sum(told), self.assert_all_accounted_for(scribe.entries(), numbers))
 
     def test_it_fails_now_and_then(self):
-        """For more than a second: that is one failure, and its end is told when it is sure."""
+        """Frequent failures for more than a second count as one, whose end is logged when it is
+        certain."""
         answers = [RESULT.OK, RESULT.TRY_LATER] * 25
         scribe = Scribe(self, lambda: answers.pop() if answers else RESULT.OK)
         server = self.log_to_scribe(scribe)
@@ -349,7 +351,7 @@ class ToScribe(AuditTest):
         self.assert_all_there(scribe.entries(), {"agent": numbers})
 
     def assert_once_or_more(self, entries, numbers):
-        """What was delivered twice is one entry."""
+        """Checks that each ID has an entry; entries that were delivered twice count once."""
         self.assert_all_there(set(entries), {"agent": numbers})
 
     def test_it_is_not_there_yet(self):
@@ -364,8 +366,8 @@ class ToScribe(AuditTest):
         self.assert_all_there(scribe.entries(), {"agent": numbers})
 
     def test_it_hangs(self):
-        """Calls are answered. The stop is bounded, and reports the lost IDs. An attempt that is
-        under way does not delay it."""
+        """Calls are answered. The stop is bounded, and reports the lost IDs. An attempt in progress
+        does not delay it."""
         goes_on = threading.Event()
         self.addCleanup(goes_on.set)
 
@@ -381,11 +383,13 @@ class ToScribe(AuditTest):
             draw(connection, "agent", draws)
             self.assertGreater(server.counters()["scribe_enqueue_failures"], 0)
         self.assertEqual(server.terminate(), 0)
-        self.assertIsNone(server.find("audit-failed"))  # which would say that the try had its time
+        # it would mean that the attempt has timed out
+        self.assertIsNone(server.find("audit-failed"))
         self.assertEqual(server.find("audit-lost").fields["ids"], str(10 + draws))
 
     def test_it_hangs_for_a_while(self):
-        """Longer than a try may take: it is tried on another connection."""
+        """If it hangs longer than an attempt may take, the server tries again on another
+        connection."""
         goes_on = threading.Event()
         self.addCleanup(goes_on.set)
         first = [True]

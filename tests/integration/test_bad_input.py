@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every input of tests/vectors/bad_calls.py, sent to the running server.
+"""Sends every input of tests/vectors/bad_calls.py to a running server.
 
-Whatever it gets, the server answers the next client, and has spent no memory and no processor
-time on it. What the offender itself gets stands in the tables below where it is one thing only.
+After each input, the server answers the next client, and has used neither much memory nor much CPU
+time. The tables below contain the replies to inputs that have a definite one.
 """
 import importlib.util
 import socket
@@ -17,9 +17,9 @@ _spec = importlib.util.spec_from_file_location("bad_calls", ROOT / "tests/vector
 bad_calls = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(bad_calls)
 
-# What comes back on a framed connection. A number: a TApplicationException of that type; "id":
-# an ID; "refused": a typed exception. CLOSED: nothing, and the end. In order, if it is several.
-# All calls bear the sequence ID 1, and most are to get_id.
+# Replies on a framed connection, in order. A number: a TApplicationException of that type; "id": an
+# ID; "refused": a typed exception; CLOSED: the end without a reply. All calls have the sequence ID
+# 1, and most are get_id.
 CLOSED = "closed"
 FRAMED_OUTCOMES = {
     **dict.fromkeys(("frame_of_1_byte", "frame_of_version_only", "bad_version",
@@ -54,7 +54,7 @@ OTHER_METHODS = {
 
 
 def without_frames(data):
-    """The payloads of a row of frames."""
+    """Returns the payloads of consecutive frames."""
     payload = b""
     while data:
         length, = struct.unpack(">I", data[:4])
@@ -63,7 +63,7 @@ def without_frames(data):
 
 
 def every_input():
-    """(name and form, bytes)"""
+    """Yields (name and form, bytes)."""
     for name, data in bad_calls.CASES.items():
         yield f"{name} framed", data
         yield f"{name} unframed", without_frames(data)
@@ -74,7 +74,7 @@ def every_input():
 
 
 def sequence_ids(said):
-    """Of the replies in frames; without frames, of the first."""
+    """Returns the sequence IDs of framed replies; without frames, of the first reply."""
     while said:
         framed = said[0] == 0
         reply = said[4:] if framed else said
@@ -84,7 +84,7 @@ def sequence_ids(said):
 
 
 def send_all(connection, data, then_shut_down, awaits=()):
-    """Sends what the server takes of it."""
+    """Sends as much as the server accepts."""
     try:
         connection.send(data, awaits)
         if then_shut_down:
@@ -97,11 +97,12 @@ class BadInput(SharedServerTest):
     options = ("--frame-timeout", 500)
 
     def offend(self, data):
-        """Sends it, ends the sending side, and waits for the server to end the other."""
+        """Sends an input, closes the sending side, and waits until the server closes the
+        connection."""
         with self.server.connect() as connection:
             send_all(connection, data, then_shut_down=True)
             said = connection.rest()
-        if data.startswith(b"GET "):  # the one that is told in its own tongue
+        if data.startswith(b"GET "):  # the only protocol that gets a reply of its own
             self.assertTrue(said.startswith(b"HTTP/1.1 400 "))
             return b""
         self.assertLessEqual(set(sequence_ids(said)), {1}, "the reply to somebody else")
@@ -147,7 +148,7 @@ class BadInput(SharedServerTest):
             send_all(connection, data, then_shut_down=False, awaits=awaits)
             got = [self.outcome(connection, form) for _ in outcomes]
             self.assertEqual(got, outcomes)
-            if CLOSED not in outcomes:  # the connection lives
+            if CLOSED not in outcomes:  # the connection stays open
                 self.assertGreater(connection.call(form, "get_id", "a").success, 0)
 
     def outcome(self, connection, form):
@@ -166,7 +167,7 @@ class BadInput(SharedServerTest):
 
 
 class Costs(ServerTest):
-    """Memory and processor time. A sanitizer has its own view of both (and finds leaks itself)."""
+    """Checks memory and CPU time. Sanitizers change both (and find leaks themselves)."""
 
     def setUp(self):
         super().setUp()
@@ -200,7 +201,8 @@ class Costs(ServerTest):
         server = self.start(*options)
         calls = 1000
         pipeline = STRICT.call("get_id", "good") * calls
-        reply = struct.Struct(">IIi6si12x")  # frame, version, name, seqid; all the rest is an ID
+        # frame, version, name, sequence ID; the rest contains an ID
+        reply = struct.Struct(">IIi6si12x")
         with server.connect() as connection:
             connection.call(STRICT, "get_id", "good")
 

@@ -18,7 +18,7 @@ def time_ms_of(wide):
 
 
 def id_of(uuid):
-    """The ID that a UUID of the reserved kind is made of, by the table in core/uuid.h."""
+    """Returns the ID in a UUID of the reserved kind, by the table in core/uuid.h."""
     number = int.from_bytes(uuid, "big")
     low = (number >> 64 & 0xfff) << 10 | number >> 52 & 0x3ff
     return (time_ms_of(uuid) - EPOCH_MS) << 22 | low

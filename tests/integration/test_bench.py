@@ -65,7 +65,7 @@ class Counts(BenchTest):
     def test_idle_connections_are_there(self):
         server = self.start()
         self.launch_bench(server, "--idle-connections", 50, "--connections", 2, "--duration", 60)
-        # and the one that asks
+        # plus the connection that asks
         wait_for(lambda: server.open_connections() >= 53, what="52 connections")
 
     def test_more_connections_than_the_soft_limit_of_open_files(self):
@@ -92,7 +92,7 @@ class OpenLoop(BenchTest):
                             1000 * HANG_GUARD_S)
         self.assertEqual((report["loop"], report["rate"]), ("open", RATE))
         self.assertAlmostEqual(report["due"], RATE * 2, delta=1)
-        # all that were due, if not all in time, on a busy machine
+        # all due calls were made, although not all in time on a busy machine
         self.assertEqual(report["calls"], report["due"])
 
     def test_a_rate_that_is_out_of_reach_is_told(self):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""snowflakectl bench while servers die, hang, refuse and come back; and what Ctrl-C leaves."""
+"""snowflakectl bench while servers die, hang, refuse and restart; and its report after Ctrl-C."""
 import json
 import os
 import pathlib
@@ -14,10 +14,10 @@ from harness import (CTL_ENVIRONMENT, HANG_GUARD_S, SNOWFLAKECTL, dead_address, 
 from wire import STRICT
 
 CONNECTIONS = 16
-# A closed loop keeps the whole machine busy: it is to last until what is looked at was there.
+# A closed loop keeps the whole machine busy, so it runs until the tested event has occurred.
 UNTIL_INTERRUPTED = ("--warmup", 0, "--duration", 3600)
-PATIENT = ("--timeout", 1000 * HANG_GUARD_S)  # where no call may time out
-GOES_ON_IDS = 2000  # so many rounds that every connection has had its turn
+PATIENT = ("--timeout", 1000 * HANG_GUARD_S)  # for tests in which no call may time out
+GOES_ON_IDS = 2000  # enough IDs that every connection has served some
 DOWN_S = 0.5
 RESTARTS = scaled(10, 2)
 INTERRUPT = b"\x03"
@@ -42,7 +42,7 @@ class RefusesAtFirst(Extended):
 
 class OutageTest(BenchTest):
     def begin(self, server, *arguments):
-        """One that prints JSON, and has made calls."""
+        """Starts a bench that prints JSON. Returns when it has made calls."""
         running = self.launch_bench(server, "--json", *arguments)
         wait_for(lambda: server.counters()["ids_generated"] > 100, what="calls")
         return running
@@ -57,7 +57,8 @@ class OutageTest(BenchTest):
             self.fail(f"ended with status {running.returncode}: {running.communicate()}")
 
     def end(self, running, server, connections=CONNECTIONS):
-        """Once the server has so many of the load, and answers them. What it reports then."""
+        """Waits until the server answers this many connections of the load. Stops the load, and
+        returns its report."""
         with server.connect() as asking:
             def counters():
                 return asking.call(STRICT, "get_counters").success
@@ -78,8 +79,8 @@ class OutageTest(BenchTest):
         timer.join()
 
     def assert_outage(self, report, lasted_ms):
-        """One outage of about that length, which is over. A busy machine can add others, and the
-        load can read the last replies some time after they were sent."""
+        """Checks that there was an outage of about this length. A busy machine can add others, and
+        the load can read the last replies some time after they were sent."""
         outages = report["outages"]
         self.assertIs(outages["over"], True, outages)
         self.assertGreaterEqual(outages["count"], 1)
@@ -87,14 +88,15 @@ class OutageTest(BenchTest):
         self.assertGreaterEqual(outages["total_ms"], outages["longest_ms"])
 
     def assert_none_failed(self, report, least_sent_again=CONNECTIONS):
-        """What was in flight when connections ended was sent again. More often than connections
-        were lost: a server that is killed may end these first, and then the listener."""
+        """Checks that calls in flight were sent again when connections ended. This can happen more
+        often than connections were lost, because a killed server may close these before the
+        listener."""
         self.assertEqual((report["errors"], report.get("first_error")), (0, None))
         self.assertGreaterEqual(report["sent_again"], least_sent_again)
         self.assertRegex(report["first_end"], r"^127\.0\.0\.1:\d+: .*, with \d+ calls in flight$")
 
     def errors_of(self, report, *kinds):
-        """How many there are of these; there are no others."""
+        """Returns the numbers of errors of these kinds. Fails if there are others."""
         counts = {kind: count for kind, count in report["errors_by_kind"].items() if count}
         self.assertLessEqual(set(counts), set(kinds), report.get("first_error"))
         self.assertEqual(sum(counts.values()), report["errors"])
@@ -103,10 +105,10 @@ class OutageTest(BenchTest):
 
 class OneServer(OutageTest):
     def kill_and_start_again(self, server):
-        """Returns the new one, and how long it was away at least."""
+        """Returns the new server, and the least time without a server."""
         server.kill()
         down = time.monotonic()
-        time.sleep(DOWN_S)  # lint: allow sleep: how long it is away is what is looked at
+        time.sleep(DOWN_S)  # lint: allow sleep: the test needs an outage of this length
         away_ms = (time.monotonic() - down) * 1000
         return self.start(listen=server.name), away_ms
 
@@ -138,11 +140,11 @@ class OneServer(OutageTest):
         server, _ = self.kill_and_start_again(server)
         report = self.end(running, server)
         self.errors_of(report, "broken", "timed_out", "not_sent")
-        # of those due in the first 0.3 s
+        # calls due in the first 0.3 s
         self.assertGreater(report["errors_by_kind"]["not_sent"], 500 * (DOWN_S - 0.2) / 2)
 
     def test_it_hangs_for_a_while(self):
-        """The kernel still makes connections, and calls on them time out, too."""
+        """The kernel still accepts connections, so calls on them also time out."""
         server = self.start()
         running = self.begin(server, *UNTIL_INTERRUPTED, "--timeout", 300)
         server.pause()
@@ -163,14 +165,14 @@ class OneServer(OutageTest):
         self.assertEqual((report["errors"], report["connections_made_again"]), (0, 0))
 
     def test_the_load_itself_is_stopped_for_longer_than_the_timeout(self):
-        """What came meanwhile is not late."""
+        """Replies that arrived meanwhile do not count as late."""
         server = self.start()
         running = self.begin(server, *UNTIL_INTERRUPTED, "--timeout", 10_000)
         running.send_signal(signal.SIGSTOP)
         self.after(11, lambda: running.send_signal(signal.SIGCONT))
         report = self.end(running, server)
         self.assertEqual((report["errors"], report["connections_made_again"]), (0, 0))
-        # it cannot tell this from a server that hangs
+        # it cannot distinguish this from a hanging server
         self.assert_outage(report, 11_000)
 
     def test_it_refuses_at_first(self):
@@ -246,7 +248,8 @@ class TwoServers(OutageTest):
 
 class RestartsInOrder(OutageTest):
     def test_two_servers_in_turn(self):
-        """A closed loop always has calls in flight, so some cross the end of each connection."""
+        """A closed loop always has calls in flight, so some are open at the end of each
+        connection."""
         servers = [self.start("--worker-id", i) for i in range(2)]
         running = self.begin(servers[0], "--server", servers[1].name, *UNTIL_INTERRUPTED,
                              *PATIENT, "--in-flight", 32, "--check")
@@ -285,7 +288,8 @@ class DownAtTheStart(OutageTest):
 
 class Interrupted(OutageTest):
     def launch_on_terminal(self, server, *arguments, **settings):
-        """One on a terminal, whose other end is self.leader; it has made calls."""
+        """Starts a bench on a terminal, whose other end is self.leader. Returns when it has made
+        calls."""
         self.leader, follower = os.openpty()
         self.addCleanup(os.close, self.leader)
         before = server.counters()["ids_generated"]
@@ -298,7 +302,7 @@ class Interrupted(OutageTest):
         return running
 
     def read_terminal(self):
-        """What it shows until nobody has it open any more."""
+        """Returns the terminal's output until no process has it open."""
         shown = b""
         while True:
             try:
@@ -361,7 +365,7 @@ class Interrupted(OutageTest):
         self.assertEqual(report["errors"], 0)
 
     def test_a_second_one_kills(self):
-        """The first one's report goes into a pipe that is full."""
+        """After the first Ctrl-C, the report blocks on a full pipe."""
         ours, theirs = os.pipe()
         self.addCleanup(os.close, ours)
         os.set_blocking(theirs, False)

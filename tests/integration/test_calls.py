@@ -9,14 +9,14 @@ from wire import COMPACT, EXCEPTION, REPLY, STRICT
 
 MAX_BATCH = 10000
 VALID_AGENTS = ("a", "Z", "infra-dm", "a-", "a--", "a1", "A0-Z", "foo-bar", "a" * 256)
-# The bytes stand in the message where PLACEHOLDER did: not all of them are text.
+# The bytes replace PLACEHOLDER in the message, because not all of them are text.
 INVALID_AGENTS = (b"", b"1", b"1asdf", b"-a", b"a_b", b"a b", b" a", b"a ", b"a.b", b"a\n", b"\na",
                   b"a\n\n", b"a/b", b"a:b", b"a\0", b"\0", b"foo\0", b"foo\0bar", b"\xff",
                   b"foo\xff", b"\xc3\xa4", b"a\xc3\xa4", b"\xe2\x82", b"a" * 257, b"a" * 5000)
 
 
 def with_agent(form, method, agent, *arguments):
-    """A call whose useragent is any bytes."""
+    """Makes a call whose useragent consists of any bytes."""
     placeholder = "Q" * len(agent)
     message = form.message(method, placeholder, *arguments)
     return form.call_of(message.replace(placeholder.encode(), agent) if agent else message)
@@ -32,7 +32,7 @@ class Calls(SharedServerTest):
         return self.connection.call(STRICT, method, *arguments)
 
     def assert_error(self, reply, name):
-        """The way the calls of 2010 refuse."""
+        """Checks a refusal of a legacy call."""
         self.assertEqual(reply.kind, EXCEPTION, reply)
         self.assertEqual(reply.value.type, 6, reply.value)
         self.assertRegex(reply.value.message, f"^{name}: [ -~]+$")
@@ -167,7 +167,7 @@ class Calls(SharedServerTest):
         self.assertEqual(after["ids_generated"] - before["ids_generated"], 101)
         self.assertEqual(after["exceptions"] - before["exceptions"], 2)
         self.assertTrue(all(re.fullmatch("[a-z0-9_]+", name) for name in before), before)
-        # as of 2010: what is no count, and what only an audit log has
+        # the original service's values that are not counts, and those of an audit log
         self.assertEqual({name: after.get(name) for name in (
             "datacenter_id", "worker_id", "scribe_enqueue_failures", "reporter_flush_queue")},
             {"datacenter_id": self.call("get_datacenter_id").success,
@@ -175,7 +175,7 @@ class Calls(SharedServerTest):
              "scribe_enqueue_failures": 0, "reporter_flush_queue": 0})
 
     def test_counters_of_agents(self):
-        """The first 256 are told apart, whatever calls they make; the others are one."""
+        """The first 256 agents are counted separately, for all calls; all others together."""
         if ELSEWHERE:
             self.skipTest("others may be counted too")
         def count(agent):
@@ -196,5 +196,5 @@ class Calls(SharedServerTest):
 
 
 class CallsOnTheGeneralPath(Calls):
-    """The same without the hand-written path for the hot calls."""
+    """The same tests without the fast path."""
     options = (*Calls.options, "--no-fast-path")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Official clients, of either contract and over every form that each speaks: IDs arrive as IDs, all
-else as the server said it, and errors as errors."""
+"""Official clients, with both contracts and every form that each supports: IDs, other results and
+errors arrive as the server sent them."""
 import contextlib
 
 import client_table
@@ -11,14 +11,14 @@ from harness import (ELSEWHERE, Parts, ServerTest, SharedServerTest, dead_addres
 DATACENTER_ID, WORKER_ID = 7, 19
 BATCH = 10000
 FOR_EVER_MS = 3600000
-# of another time, so that no clock is within its range
+# a layout of another time, so that no clock is within its range
 FAR_LAYOUT = ("epoch_ms=4102444800000,tick_ms=1,time_bits=41,datacenter_bits=5,worker_bits=5,"
               "sequence_bits=12")
 EVERY = official.LATER + official.OF_2010
 
 
 def runs_of(lines):
-    """The IDs of what get_id_runs printed."""
+    """Returns the IDs in the output of get_id_runs."""
     for run in map(fields_of, lines):
         yield from range(int(run["first"]), int(run["first"]) + int(run["count"]))
 
@@ -33,7 +33,8 @@ def counters_of(lines):
 
 class ClientTest:
     def over_every_form(self, clients, address, check):
-        """check(client, session) with a connection of each form; one process has all of them."""
+        """Calls check(client, session) with a connection in each form. One process makes all of
+        them."""
         for client in clients:
             with client.session() as session:
                 for form in client.forms:
@@ -48,7 +49,7 @@ class ClientTest:
         self.assertRegex(str(caught.exception), words)
 
     def assert_typed(self, session, name, *call):
-        """The contract's own exception: C's class has a prefix, and the text is behind it."""
+        """Checks for an exception of the contract. C's class has a prefix before its name."""
         self.assert_error(session, f"^(Sf)?{name}(Type 0)?: .*\\w", *call)
 
 
@@ -139,7 +140,8 @@ class Clients(ClientTest, SharedServerTest):
 
 class ClientsOfServersThatRefuse(ClientTest, ServerTest):
     def test_without_a_worker_id(self):
-        """The worker ID is reserved for the next hour: no reservation, no ID; above all not 0."""
+        """The worker ID is reserved by another owner for the next hour. Without a reservation,
+        clients get no ID, and above all not 0."""
         reserve_ahead(self.state, seconds=3600)
         server = self.start(ready=False)
         server.wait_event("worker-waiting")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What bash, zsh and fish offer where a tab is pressed: what --help lists, and nothing else. The
-shells are the real ones, bash and zsh on a terminal; each tells what its completion came to."""
+"""Completions in bash, zsh and fish: exactly the words that --help lists. The shells are real, bash
+and zsh on a terminal, and each reports its completions."""
 import json
 import pathlib
 import re
@@ -14,8 +14,8 @@ from terminal import Terminal
 PROGRAMS = {"snowflakectl": SNOWFLAKECTL, "snowflaked": SNOWFLAKED}
 LAYOUTS = {each["name"] for each in json.loads(run("--json", "layouts").stdout)}
 
-# readline and zsh's editor do the rest as ever; what they are told is written down, too, and with
-# Ctrl-T what stands on the line then
+# readline and zsh's editor work as usual; their candidates are also written to a file, and with
+# Ctrl-T the current line
 BASH = """
 bind 'set bell-style none'
 for program in snowflakectl snowflaked; do
@@ -65,7 +65,7 @@ def help_of(program, *command):
 
 
 def options_in(text):
-    """The long ones, the short ones."""
+    """Returns the long options and the short options."""
     heads = [re.split(r" {2,}|[ =](?!-)", line[2:])[0] for line in text.splitlines()
              if line.startswith("  -")]
     names = {name for head in heads for name in re.findall(r"(?<![\w-])--?[a-z][a-z0-9-]*", head)}
@@ -78,7 +78,7 @@ def commands():
 
 
 class Interactive:
-    """A shell that is told a line, and then a tab."""
+    """A shell in which a test types a line, and then a tab."""
 
     def __init__(self, test, command, environment):
         self.offered = pathlib.Path(environment["OFFERED"])
@@ -90,7 +90,7 @@ class Interactive:
         self.shell.wait_output(lambda output: "READY" in output)
 
     def type(self, keys):
-        """The lines that are written down then."""
+        """Types keys. Returns the lines that are written then."""
         self.shell.type(keys)
         wait_for(lambda: self.offered.read_text()[self.seen:].endswith("END\n"), keys)
         text = self.offered.read_text()
@@ -104,7 +104,7 @@ class Interactive:
         return {each.rstrip("/") for each in lines if each}
 
     def complete(self, line):
-        """What becomes of it."""
+        """Returns the completed line."""
         if "bash" in self.offered.name:
             self.type(line + "\t")
             line = ""
@@ -126,7 +126,7 @@ class Fish:
         assert done.stderr == "", done.stderr
         offered = {each.partition("\t")[0] for each in done.stdout.splitlines()}
         word = line.rpartition(" ")[2]
-        # after an = it offers the whole of the word
+        # after an =, it offers the whole word
         return {each.partition("=")[2] if "=" in word else each.rstrip("/") for each in offered}
 
 
@@ -164,7 +164,7 @@ class Completion(CtlTest):
             shell = self.shells[name]
             with self.subTest(shell=name, line=line):
                 offered = shell.offer(line)
-                # where no argument may be, zsh goes on with the options
+                # where no argument is possible, zsh offers the options
                 if not line.rpartition(" ")[2].startswith("-"):
                     offered = {each for each in offered if not each.startswith("-")}
                 self.assertEqual(offered, set(expected))

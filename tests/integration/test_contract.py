@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract itself: every generator takes it, and the part of 2010 is as it was."""
+"""The contract: every generator accepts it, and the original part is unchanged."""
 import re
 import subprocess
 import tempfile
@@ -11,7 +11,7 @@ GENERATORS = ("c_glib", "cpp", "go", "java", "js", "js:node", "perl", "php", "py
 
 
 def definitions(idl):
-    """{name: text} of what the file defines, without comments and spaces."""
+    """Returns {name: text} for the definitions in the file, without comments and spaces."""
     text = re.sub(r"/\*.*?\*/", "", idl.read_text(), flags=re.DOTALL)
     found = re.findall(r"(?:exception|struct|service) (\w+)([^{}]*\{[^{}]*\})", text)
     return {name: re.sub(r"\s+", " ", body) for name, body in found}
@@ -35,13 +35,13 @@ class Contract(unittest.TestCase):
                 self.assertEqual(ours[name], text)
 
     def test_the_calls_of_2010_declare_no_exceptions(self):
-        """A client in Go or C would take a declared one for a success, and return ID 0."""
+        """Clients in Go and C would take a declared exception for a success, and return ID 0."""
         for call in ("get_worker_id", "get_timestamp", "get_id", "get_datacenter_id"):
             result = getattr(current.Snowflake, f"{call}_result")
             self.assertEqual([field[2] for field in result.thrift_spec if field], ["success"])
 
     def test_the_calls_since_then(self):
-        """What each takes and returns, by number: none of it may change."""
+        """Arguments and results by field ID, which must never change."""
         calls = {"get_ids": ((1, 2), (0, 1, 2, 3, 4)), "get_worker": ((), (0,)),
                  "get_id_runs": ((1, 2), (0, 1, 2, 3, 4)),
                  "get_workers": ((), (0, 1)), "get_counters": ((), (0,)),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server with many connections: where they go, and, when it is full, who makes room, who is
-refused, and what is left of a flood."""
+"""A server with many connections: their distribution to loops; for a full server, which are closed
+or refused; and the memory after a flood."""
 import contextlib
 import selectors
 import socket
@@ -16,7 +16,7 @@ CALL = STRICT.call("get_id", "good")
 
 
 def is_closed(connection):
-    """Whether the server has ended it; what it sent before is not read."""
+    """Whether the server has closed the connection; earlier bytes are discarded."""
     connection.socket.setblocking(False)
     try:
         return connection.socket.recv(1, socket.MSG_PEEK) == b""
@@ -29,8 +29,8 @@ def is_closed(connection):
 
 
 class Crowd:
-    """A full server: a few clients that call once a second, the others silent, all of one
-    address. `first` is one of the former."""
+    """The connections of a full server: a few clients that call once a second, the others silent,
+    all from one address. `first` is one of the former."""
 
     def __init__(self, test, server, size, active=5):
         self.server = server
@@ -38,7 +38,7 @@ class Crowd:
         for connection in self.connections:
             test.addCleanup(connection.close)
         self.active, self.idle = self.connections[:active], self.connections[active:]
-        for connection in self.connections[::2]:  # the others never say anything
+        for connection in self.connections[::2]:  # the others never send anything
             connection.call(STRICT, "get_id", "crowd")
         wait_for(lambda: self.counters()["connections_accepted"] == size)
 
@@ -54,7 +54,7 @@ class Crowd:
 
 
 def is_served(server, source):
-    """Whether somebody new from there gets an answer."""
+    """Whether a new client from this address gets an answer."""
     with server.connect(source=source) as connection:
         try:
             return connection.call(STRICT, "get_id", "newcomer").success > 0
@@ -64,15 +64,15 @@ def is_served(server, source):
 
 class Spread(ServerTest):
     def connect(self, server):
-        """The server has it by now."""
+        """Connects, and waits until the server has accepted."""
         connection = server.connect()
         self.addCleanup(connection.close)
         connection.call(STRICT, "get_id", "good")
         return connection
 
     def served_beside(self, server, index, connections, count):
-        """The first `count` that get an answer while a loop stands still. Then the others get
-        theirs."""
+        """Returns the first `count` connections that get an answer while a loop is stopped. Then
+        the others get theirs."""
         served = []
         with held_thread(server.pid, "loop", index), selectors.DefaultSelector() as selector:
             for connection in connections:
@@ -152,7 +152,7 @@ class Full(ServerTest):
         self.assertEqual(sum(event.name == "connection-refused" for event in server.events), 1)
 
     def assert_room_is_made(self, crowd):
-        """The last client disconnects, now or soon, and frees its connection."""
+        """Checks that a new client is served after the last one disconnects."""
         before = crowd.counters()
         with contextlib.ExitStack() as stack:
             newcomers = [stack.enter_context(crowd.server.connect(source=ELSEWHERE))
@@ -208,7 +208,8 @@ class Memory(ServerTest):
         self.allow_descriptors()
 
     def assert_given_back(self, clients, length, took_kib, may_stay_kib):
-        """So many clients begin a message, as much of it, and go away."""
+        """Lets this many clients send `length` bytes of a message and disconnect. Checks that the
+        memory is returned."""
         beginning = bytes(STRICT.call("get_id", "a" * (length + 1)))[:length]
         server = self.start("--threads", 2, "--max-frame", 1 << 20)
         server.call("get_id", "a")
@@ -224,7 +225,7 @@ class Memory(ServerTest):
         self.assert_given_back(20, 300_000, 5000, 1024)
 
     def test_large_replies(self):
-        """What a loop needs for one it gives back, though its client stays."""
+        """A loop frees the memory for a large reply although its client stays connected."""
         server = self.start("--threads", 1, "--max-batch", 1000000, "--max-ahead", 60000)
         with server.connect() as connection:
             connection.call(STRICT, "get_ids", "good", 1)

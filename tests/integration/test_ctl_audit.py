@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""snowflakectl audit: what the lines of an audit log are read as, and which IDs came twice."""
+"""snowflakectl audit: reading the lines of an audit log, and finding duplicate IDs."""
 import base64
 import json
 import os
@@ -141,12 +141,12 @@ class Listing(AuditTest):
         self.assertEqual(json.loads(begun + output)[0]["id"], "5")
 
     def test_typed_at_a_terminal(self):
-        """The end is an end, though more could be read after it."""
+        """Ctrl-D ends the input, although a terminal could be read again."""
         leader, follower = os.openpty()
         self.addCleanup(os.close, leader)
         process = self.start("audit", "--json", stdin=follower)
         os.close(follower)
-        # the first one ends the line, and what is read then is nothing
+        # the first Ctrl-D ends the line; the second one ends the input
         os.write(leader, line(5).strip().encode() + b"\x04\x04")
         self.assertEqual(json.loads(process.stdout.read())[0]["id"], "5")
         self.assertEqual(process.wait(), 0)
@@ -174,7 +174,7 @@ class Listing(AuditTest):
                 self.assertEqual(found[-1], {"missing": 1})
 
     def test_a_tick_that_is_longer(self):
-        """An ID of a second may be of the end of it."""
+        """If a tick is a second, its IDs may be from its end."""
         text = "".join(line(tick << 34) for tick in (1, 2, 3))
         layout = ("epoch_ms=0,tick_ms=1000,time_bits=29,datacenter_bits=0,worker_bits=21,"
                   "sequence_bits=13")
@@ -265,7 +265,8 @@ class Duplicates(AuditTest):
                                       "they can be duplicates too\n")
 
     def test_a_reader_that_has_had_enough(self):
-        """No duplicate was told: that is no word that there is none."""
+        """If the reader ends before a duplicate was printed, the status must not mean that there is
+        none."""
         path = self.file("log", line(1), line(1, "web", 2))
         for options, status in (((), 0), (("--duplicates",), 1)):
             with self.subTest(options):
@@ -301,7 +302,7 @@ class Duplicates(AuditTest):
 
 
 class MuchData(AuditTest):
-    """More than fits the memory, of several files."""
+    """Several files with more entries than fit in memory."""
     ENTRIES = scaled(400_000, 60_000)
 
     def setUp(self):
@@ -310,7 +311,8 @@ class MuchData(AuditTest):
         self.temporary.mkdir()
 
     def make_files(self):
-        """With one duplicate from first to last, one side by side, and an entry that came again."""
+        """Makes files with a duplicate at both ends, one in adjacent lines, and an entry that was
+        delivered twice."""
         numbers = list(range(1, self.ENTRIES + 1))
         random.Random(1).shuffle(numbers)
         lines = [line(number, "agent") for number in numbers]
@@ -393,7 +395,7 @@ class MuchData(AuditTest):
 
 class OfAServer(ServerTest, CtlTest):
     def test_what_it_has_written(self):
-        """The same as Thrift's own code finds there."""
+        """The command reads the same entries as Thrift's own code."""
         path = self.directory / "audit"
         server = self.start("--audit-log", f"file:{path}")
         host, port = server.address

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""snowflakectl config check: it says of a config file what snowflaked says."""
+"""snowflakectl config check: the same errors as snowflaked's."""
 import json
 import os
 import pathlib
@@ -10,7 +10,7 @@ from bindings import ROOT
 from ctl import CtlTest, run
 from harness import ENVIRONMENT, HANG_GUARD_S, SNOWFLAKED
 
-# what is wrong, however it is wrong: the group, a key, a value, what does not go together
+# Wrong config files: the group, a key, a value, or options that contradict each other.
 WRONG = ("listen = here\n", "[snowflaked]\nlistn=127.0.0.1\n", "[snowflaked]\nthreads=0\n",
          "[snowflaked]\nthreads=1\nthreads=2\n", "[other]\n", "[snowflaked]\nlayout=none\n",
          "[snowflaked]\nreservation=1000\n", "[snowflaked]\nzookeeper=a:1\n",
@@ -26,7 +26,7 @@ class ConfigCheck(CtlTest):
         return directory / "a.conf"
 
     def server_says(self, path):
-        """Of one that it does not start with."""
+        """Returns snowflaked's error for a wrong config file."""
         done = subprocess.run([SNOWFLAKED, "--config", path], env=ENVIRONMENT, text=True,
                               stderr=subprocess.PIPE, timeout=HANG_GUARD_S, check=False)
         self.assertEqual(done.returncode, 2)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""snowflakectl workers --server: what several servers tell, each of itself and of others."""
+"""snowflakectl workers --server: reports of several servers about themselves and others."""
 import json
 import re
 import socket
@@ -18,7 +18,7 @@ AWAY = RegistryUnavailable(message="the registry has not replied yet", retry_aft
 
 
 def list_all(*named, options=()):
-    """The exit status, the rows by nonce, and the lines on standard error."""
+    """Returns the exit status, the rows by nonce, and the lines on standard error."""
     done = run(*servers(*named), "--json", *options, "workers")
     rows = json.loads(done.stdout)
     if done.returncode != 0:
@@ -28,7 +28,7 @@ def list_all(*named, options=()):
 
 
 def iso_ms(text):
-    """The milliseconds since 1970 of a time in JSON."""
+    """Returns a time in JSON as milliseconds since 1970."""
     seconds, milliseconds = re.fullmatch(r"(.*)\.(\d{3})Z", text).groups()
     parsed = time.strptime(seconds + " UTC", "%Y-%m-%dT%H:%M:%S %Z")
     return int(time.mktime(parsed) - time.timezone) * 1000 + int(milliseconds)
@@ -40,7 +40,7 @@ class Merged(CtlTest):
         two.said.state = "draining"
         one.others = [one.of_another(0, address=two.address, nonce=two.said.nonce, worker_id=7,
                                      reserved_until_ms=now_ms() + 1, kind="other")]
-        # whether it was named, or is asked for what the other said of it
+        # whether the user has named it, or only the other server has reported it
         for named in ((one,), (one, two), (two, one)):
             before_ms = now_ms()
             status, rows, said = list_all(*named)
@@ -54,7 +54,8 @@ class Merged(CtlTest):
     def test_what_another_says_later_does_not_count(self):
         one, two = Told(worker_id=1), Told(worker_id=2)
         two.age_ms = 5000
-        one.others = [one.of_another(0, nonce=two.said.nonce, worker_id=7)]  # where nobody is
+        # at an address without a server
+        one.others = [one.of_another(0, nonce=two.said.nonce, worker_id=7)]
         for named in ((one, two), (two, one)):
             status, rows, said = list_all(*named)
             self.assertEqual((status, said, len(rows)), (0, [], 2))
@@ -63,7 +64,7 @@ class Merged(CtlTest):
                              (2, "serving", two.address))
 
     def test_the_freshest_indirect_report_counts(self):
-        # by its clock, the one with the fresher list is hours behind
+        # the clock of the server with the newer list is hours behind
         old = Told(worker_id=1)
         fresh = Told(worker_id=2, ahead_ms=-7_200_000)
         gone = old.of_another(20_000, worker_id=3)
@@ -93,7 +94,7 @@ class Merged(CtlTest):
         self.assertRegex(table[3][-1], r"^(6\d|7\d) s ago$")
         self.assertRegex(done.stderr, r"^snowflakectl: the list is (6\d|7\d) s old, because "
                          rf"ZooKeeper does not answer {one.address}; newer servers are missing\n$")
-        # as fresh as it can be: nothing to mark
+        # a recent report, which is not marked
         one.others = [one.of_another(1000, worker_id=3)]
         output = self.assert_ok(run(*servers(one), "workers"))
         self.assertNotIn("seen", output)
@@ -111,7 +112,7 @@ class Merged(CtlTest):
         done = run(*servers(one), "workers")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertRegex(cells(done.stdout)[2][-1], r"^(6\d|7\d) s ago$")
-        # what it says of itself is new whatever the list is
+        # its report about itself is always recent
         one.others = one.others[:1]
         self.assertRegex(run(*servers(one), "workers").stderr, "the list is (6|7)")
 
@@ -132,7 +133,7 @@ class Merged(CtlTest):
             one.others = others
             status, rows, said = list_all(one, two)
             self.assertEqual((status, len(rows), said), (0, 2, []))
-            # its list is of another registry
+            # its list belongs to another registry
             status, rows, said = list_all(one, Told(worker_id=3))
             self.assertEqual((status, len(said)), (0, 1))
             self.assertIn(one.address, said[0])
@@ -156,7 +157,7 @@ class Merged(CtlTest):
         self.assertEqual(said, [
             f"snowflakectl: {one.address}: its list of 4097 servers is too long; only 4096 are "
             "asked; use --zookeeper for all; other servers may be missing"])
-        # with the server itself it is as long as it may be
+        # with the server itself, the list has the greatest length
         one.others = one.others[:4095]
         status, rows, said = list_all(one)
         self.assertEqual((status, len(rows), said), (0, 2, []))
@@ -197,7 +198,7 @@ class Missing(CtlTest, ServerTest):
         hung = self.start()
         address = "%s:%d" % hung.address
         one = Told(worker_id=1)
-        # asked by name, it is not asked again for what another says of it
+        # a named server is not asked again because another one reports it
         one.others = [one.of_another(0, address=address, nonce=hung.call("get_worker").nonce)]
         hung.pause()
         with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -240,9 +241,11 @@ class Real(RegistryTest):
             self.assert_fails(done, 1, own.connect_string, "to ask servers without ZooKeeper")
 
             def told():
-                """Whether it is said that ZooKeeper does not answer: by an old list, or none."""
+                """Whether the servers show that ZooKeeper does not answer: by an old list, or
+                none."""
                 status, rows, said = list_all(*named, options=("--timeout", 30000))
-                # on a busy machine what is reserved may have ended: they tell that themselves
+                # on a busy machine, reservations may have ended, which the servers report
+                # themselves
                 self.assertEqual((status, [row["indirect"] for row in rows.values()]),
                                  (0, [False, False]))
                 return said
@@ -251,7 +254,7 @@ class Real(RegistryTest):
                 self.assertRegex(line, "the list is .* old, because ZooKeeper|"
                                  "other servers may be missing")
             for server in (first, second):
-                server.kill()  # what they hold cannot be released
+                server.kill()  # their worker IDs cannot be released
 
 
 def told_relay(maker=Told, **fields):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ctrl-C in snowflakectl: it ends by the signal, and what it has printed is complete."""
+"""Ctrl-C in snowflakectl: it ends by the signal, and its output is complete."""
 import json
 import os
 import select
@@ -10,7 +10,7 @@ from ctl import InterruptTest, RegistryTest, has_signal
 from fake_servers import Extended, hanging, serve
 from harness import dead_address, wait_for
 
-ENOUGH = 1 << 40  # not done before the test is
+ENOUGH = 1 << 40  # more than a test waits for
 
 
 class Interrupt(InterruptTest):
@@ -63,13 +63,14 @@ class Interrupt(InterruptTest):
         process = self.start("decode", "--json", stdin=subprocess.PIPE)
         process.stdin.write("5\n6\n")
         process.stdin.flush()
-        # they are not kept back while it waits for more
+        # the elements are written before it waits for more
         begun = self.read_to(process, '"sequence":6}')
         output, _ = self.interrupt(process)
         self.assertEqual([entry["id"] for entry in json.loads(begun + output)], ["5", "6"])
 
     def start_that_blocks(self, *arguments):
-        """Nobody reads what it prints, and it has heard a first Ctrl-C. What it prints to, too."""
+        """Starts a command whose output is not read, and which has received a first Ctrl-C. Also
+        returns the pipe of its output."""
         reader, writer = os.pipe()
         stream = open(reader, encoding="ascii")
         self.addCleanup(stream.close)
@@ -121,7 +122,7 @@ class Interrupt(InterruptTest):
         self.assertEqual(process.wait(), -signal.SIGINT)
         last = b"^C\r\nsnowflakectl: interrupted; 1 of 1 pings were answered\r\n"
         while not seen.endswith(last):
-            # an error when all of it was read
+            # an error after all output was read
             seen += os.read(leader, 4096)
         self.assertEqual(seen.count(b"\n"), 3, seen)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""snowflakectl ping: what it shows of servers that answer, and of those that do not."""
+"""snowflakectl ping: its output for servers that answer, and for those that do not."""
 import json
 import re
 import resource

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""snowflakectl status: all that one server tells; and where there are colours."""
+"""snowflakectl status: all reports of one server; and the use of colours."""
 import json
 import re
 
@@ -10,7 +10,7 @@ from terminal import CLEAR, Terminal, run_on_terminal
 
 
 class Counts(Told):
-    """Answers get_counters with these."""
+    """A server that answers get_counters with these values."""
 
     def __init__(self, counters, **fields):
         self.counters = counters
@@ -41,7 +41,7 @@ class Status(CtlTest, ServerTest):
         self.assertEqual((found["datacenter_id"], found["worker_id"]), (3, 7))
         self.assertEqual(groups["IDs"]["ids_generated"], "5 IDs")
         self.assertEqual(groups["IDs by agent"]["ids_generated_somebody"], "5 IDs")
-        # each stands with its kin: what is left over is new, and wants a place
+        # every counter has a group: a counter in "Others" is new, and needs one
         self.assertNotIn("Others", groups)
         for name, value in shown.items():
             if name in counters and name not in ("datacenter_id", "worker_id"):

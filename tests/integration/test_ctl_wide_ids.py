@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""snowflakectl with ULIDs and UUIDs: prints new ones, takes them apart, and converts."""
+"""snowflakectl with ULIDs and UUIDs: printing, decoding and converting."""
 import json
 import random
 import re
@@ -85,13 +85,13 @@ class Converting(CtlTest):
         self.assertEqual(list(map(int, self.convert(*uuids))), numbers)
         self.assertEqual(list(map(int, self.convert(*map(str.upper, uuids)))), numbers)
         for number, text in zip(numbers, uuids):
-            parsed = uuid.UUID(text)  # Python's word for it
+            parsed = uuid.UUID(text)  # compare with Python's parser
             self.assertEqual((parsed.version, parsed.variant), (7, uuid.RFC_4122))
             self.assertEqual(parsed.int >> 80, (number >> 22) + EPOCH_MS)
         self.assertEqual([text for _, text in sorted(zip(numbers, uuids))], sorted(uuids))
 
     def test_another_uuid_each_time(self):
-        """With one range, by which it is found."""
+        """Each UUID has the same range, with which databases find it."""
         uuids = self.convert(*[OF_ID] * 1000)
         self.assertEqual(len(set(uuids)), 1000)
         self.assertEqual({text.replace("-", "")[:19] for text in uuids},

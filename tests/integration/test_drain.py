@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stop as clients see it: it is said first, calls are served on, and then each connection ends
-with an end of file. A reset is a failure."""
+"""The stop from the clients' view: it is reported first, calls are still served, and then each
+connection ends with an end of file. A reset is a failure."""
 import contextlib
 import math
 import random
@@ -46,7 +46,7 @@ class Delay(ServerTest):
                     self.assertGreater(connection.call(STRICT, "get_id", "good").success, 0)
                 self.assertTrue(is_increasing(numbers))
                 self.assertEqual(server.count_events("stopping"), 1)
-                # the first signal may still be under way: repeat the second until it has an effect
+                # the first signal may not be handled yet: repeat the second until it has an effect
                 wait_for(lambda server=server: server.process.poll() is not None
                          or server.process.terminate())
                 self.assertEqual(server.wait_end(), -signal.SIGTERM)
@@ -64,9 +64,9 @@ class Delay(ServerTest):
 
 
 class Client:
-    """Calls for IDs, no more than `ahead` of which wait for a reply, until the server ends the
-    connection. It does next to nothing with the replies meanwhile, so that it is not slower than
-    the server, and there are calls on their way at any time. Their sequence IDs count up from 0."""
+    """A client that makes calls for IDs, with at most `ahead` in flight, until the server closes
+    the connection. It does almost nothing with the replies, so that it is faster than the server,
+    and calls are always in transit. Sequence IDs count from 0."""
     CALLS = b"".join(bytes(CALL)[:SEQID_AT] + struct.pack(">i", seqid) + bytes(CALL)[SEQID_AT + 4:]
                      for seqid in range(100000))
 
@@ -79,18 +79,20 @@ class Client:
         self.ended = False
 
     def step(self):
-        """Raises ConnectionResetError if the server has closed the connection in that way."""
+        """Sends and receives once. Raises ConnectionResetError if the server has reset the
+        connection."""
         with contextlib.suppress(BlockingIOError):
             data = self.socket.recv(1 << 20)
             self.received += data
             self.ended = not data
         until = len(self.received) // REPLY_BYTES * CALL_BYTES + self.ahead_bytes
         if not self.ended and until > self.sent:
-            with contextlib.suppress(BlockingIOError, BrokenPipeError):  # the end can be read
+            # the end of file is readable
+            with contextlib.suppress(BlockingIOError, BrokenPipeError):
                 self.sent += self.socket.send(self.CALLS[self.sent:until])
 
     def numbers(self):
-        """The IDs that came, held against the calls."""
+        """Returns the received IDs, after comparing the replies with the calls."""
         if len(self.received) % REPLY_BYTES != 0:
             raise AssertionError("the end of file stands in the middle of a reply")
         replies = list(struct.iter_unpack(">18xi3xqx", self.received))
@@ -119,7 +121,7 @@ class Crossing(ServerTest):
         self.assertEqual(server.wait_end(), 0)
         numbers = [number for client in clients for number in client.numbers()]
         self.assertEqual(len(set(numbers)), len(numbers))
-        # whatever was answered has arrived
+        # every reply has arrived
         self.assertEqual(server.wait_event("stopped").fields["calls"], str(len(numbers)))
 
     def test_every_call_is_answered_or_sees_the_end(self):
@@ -146,15 +148,15 @@ class Crossing(ServerTest):
 
 
 class HalfClosed(ServerTest):
-    """The server is held in the moment between its last reply and the closing of the socket."""
+    """The server is stopped between its last reply and the closing of the socket."""
 
     def talk_on(self, server, connection):
-        """Waits for the end of file. What is sent behind it is read away: none of it is answered by
-        a reset. Raises BrokenPipeError if the socket was closed before the server was held."""
+        """Waits for the end of file. The server discards bytes that are sent after it, without a
+        reset. Raises BrokenPipeError if the socket was closed before the server was stopped."""
         while connection.socket.recv(1 << 16):
             pass
         if not server.find("stopping"):
-            server.call("get_timestamp")  # its loop has done what was to do behind the last reply
+            server.call("get_timestamp")  # its loop has finished the pass of the last reply
         server.send_signal(signal.SIGSTOP)
         wait_for(lambda: server.process.poll() is not None or server.state() in "TZ")
         for _ in range(5):
@@ -168,7 +170,7 @@ class HalfClosed(ServerTest):
         self.assertEqual(connection.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR), 0)
 
     def attempt(self, *options, begin):
-        """By `begin` a server hangs up on a connection."""
+        """Starts a server, which closes a connection because of `begin`."""
         server = self.start(*options)
         server.expect_end = True
         with server.connect() as connection:
@@ -180,7 +182,8 @@ class HalfClosed(ServerTest):
                 raise
 
     def attempt_until_held(self, *options, begin):
-        """With another server whenever this test was too slow to hold one in that moment."""
+        """Repeats attempt() with another server if this test was too slow to stop the server at the
+        right moment."""
         def is_held():
             try:
                 self.attempt(*options, begin=begin)
@@ -225,7 +228,7 @@ class Limits(ServerTest):
         server = self.start("--threads", 2, "--stop-timeout", 60000)
         server.expect_end = True
         with server.connect() as one, server.connect() as other:
-            for connection in (one, other):  # each is on a loop by now
+            for connection in (one, other):  # each is assigned to a loop now
                 connection.call(STRICT, "get_id", "good")
             with held_thread(server.pid, "loop", 0):
                 server.process.terminate()

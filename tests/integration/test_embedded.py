@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes that are embedded in programs, beside servers: one ZooKeeper, or one directory. How they
-draw, and what fork() does with a directory, is in tests/unit/node."""
+"""Embedded nodes together with servers: one ZooKeeper, or one state directory. tests/unit/node
+tests draws, and fork() with a state directory."""
 import json
 import unittest
 
@@ -71,7 +71,7 @@ class Embedded(ZooKeeperTest):
     def test_it_asks_servers_who_they_are(self):
         claim = {"kind": "server", "host": "127.0.0.1", "port": 1, "pid": 1, "version": "0",
                  "started": "2026-01-01T00:00:00.000Z"}
-        self.member().terminate()  # makes what stands there
+        self.member().terminate()  # creates the directory
         self.tree.make_claim("00000000-0000-4000-8000-000000000001", claim)
         node = self.node()
         self.assertEqual(node.wait_event("peers-unreachable").fields["addresses"], "127.0.0.1:1")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is there, as a server tells it: with ZooKeeper, and without it."""
+"""The list of servers that a server reports, with and without ZooKeeper."""
 import time
 
 from harness import ServerTest, wait_for
@@ -8,9 +8,9 @@ from wire import STRICT
 from znodes import Registry, tick_in
 from zookeeper_case import DATACENTER, ZooKeeperTest
 
-LONG_SESSION_MS = 60000     # a silent ZooKeeper is noticed after two thirds of it
+LONG_SESSION_MS = 60000     # long: a silent ZooKeeper is detected after two thirds of it
 LONG_RESERVATION_MS = 60000
-FRESH_MS = 1000             # how old a list may be while ZooKeeper answers
+FRESH_MS = 1000             # greatest age of a list while ZooKeeper answers
 LONG_WAIT = ("--max-wait", 20000)
 
 
@@ -48,7 +48,8 @@ class Fleet(ZooKeeperTest):
         return workers.pop(server.call("get_worker").nonce), list(workers.values())
 
     def fresh_list_of(self, server):
-        """One with all others in it, each serving, that was not taken before it was asked for."""
+        """Waits for a list that contains all other servers as serving, and was read after the
+        request."""
         count = len(self.servers) - 1
         while True:
             asked = now_ms()
@@ -148,7 +149,7 @@ class Fleet(ZooKeeperTest):
         self.assertEqual((waiting.worker_id, waiting.state), (-1, "starting"))
 
     def claimed_at(self, server):
-        """As ZooKeeper has it."""
+        """Returns the time of the claim in ZooKeeper."""
         return self.tree.client.get(self.wait_claim(server).path)[1].ctime
 
     def assert_claimed_at(self, server, claimed_at):

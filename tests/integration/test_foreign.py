@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients that speak something else: closed as soon as it shows, named in the log, and HTTP told so
-in HTTP."""
+"""Clients with other protocols: disconnected as soon as possible, named in the log, and for HTTP
+with a reply in HTTP."""
 import http.client
 import socket
 import ssl
@@ -20,7 +20,7 @@ UNVERSIONED = Form(True, "unversioned")
 
 
 def written(wrap, protocol=None):
-    """What a client writes that calls get_id through those layers."""
+    """Returns the bytes of a get_id through these layers."""
     buffer = TMemoryBuffer()
     transport = wrap(buffer)
     if protocol is None:
@@ -92,6 +92,6 @@ class Foreign(ServerTest):
     @staticmethod
     def call_unknown(connection, form, name):
         data = form.wrap(form.message(name, seqid=7))
-        # what is sent back is cut at 64 bytes
+        # the reply cuts the name at 64 bytes
         connection.send(data, awaits=[(name if len(name) <= 64 else name[:64] + "...", 7)])
         return connection.reply(form)

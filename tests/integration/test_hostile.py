@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients that are slow, silent, deaf, rude or too many; and the others, served meanwhile."""
+"""Clients that are slow, silent, do not read, send garbage, or are too many, while other clients
+are served."""
 import contextlib
 import os
 import re
@@ -19,7 +20,7 @@ def assert_closed(connection):
     assert connection.rest() == b"", "a reply without a call"
 
 
-STOPPED_MS = 3000  # a server that is stopped for longer has seen its timeouts pass
+STOPPED_MS = 3000  # longer than the server's timeouts
 
 
 class Hostile(ServerTest):
@@ -27,7 +28,8 @@ class Hostile(ServerTest):
         return super().start("--threads", 1, "--max-wait", LONG_WAIT_MS, *options, **settings)
 
     def test_one_byte_at_a_time(self):
-        """A frame has frame-timeout from its first byte, however steadily the bytes come."""
+        """A frame must be complete within frame-timeout of its first byte, even if bytes arrive
+        steadily."""
         server = self.start("--frame-timeout", 600)
         for form in (STRICT, UNFRAMED):
             call = bytes(form.call("get_id", "a" * 200))
@@ -44,7 +46,7 @@ class Hostile(ServerTest):
 
     @staticmethod
     def ended(connected, pause):
-        """Whether the server has closed it, looked at for that long."""
+        """Whether the server closes the connection during the pause."""
         connected.settimeout(pause)
         try:
             return connected.recv(1) == b""
@@ -84,8 +86,8 @@ class Hostile(ServerTest):
             self.assertGreater(never.call(STRICT, "get_id", "a").success, 0)
 
     def test_a_client_that_vanishes_without_a_word(self):
-        """It is asked after a minute whether it is there, and has gone in two. And to one that is
-        there no reply is kept back until it has acknowledged the one before."""
+        """A silent client is probed after a minute, and disconnected after two. Replies are not
+        delayed until the previous one was acknowledged (TCP_NODELAY)."""
         server = self.start()
         with server.connect() as connection:
             connection.call(STRICT, "get_id", "good")
@@ -109,7 +111,8 @@ class Hostile(ServerTest):
         wait_for(lambda: server.counters()["closed_idle_timeout"] >= 2, "the count of both")
 
     def test_one_that_never_reads(self):
-        """Beyond max-pending nothing more is read; after write-timeout it is closed."""
+        """Beyond max-pending, no more calls are read; after write-timeout, the connection is
+        closed."""
         server = self.start("--max-pending", 65536, "--write-timeout", 800)
         before = server.resident_kib()
         pipeline = bytes(STRICT.call("get_timestamp") + STRICT.call("get_ids", "good", 1000) * 100)
@@ -155,7 +158,7 @@ class Hostile(ServerTest):
         wait_for(lambda: server.open_connections() <= 1, what="the resets to be noticed")
 
     def test_a_server_that_was_stopped_for_longer_than_its_limits(self):
-        """What arrived in time is answered, also if it was not read in time."""
+        """Calls that arrived in time are answered, even if they were not read in time."""
         server = self.start("--frame-timeout", STOPPED_MS, "--idle-timeout", STOPPED_MS)
         with contextlib.ExitStack() as stack:
             halves = [stack.enter_context(server.connect()) for _ in range(50)]
@@ -165,7 +168,7 @@ class Hostile(ServerTest):
                 data = connection.encode(CALL)
                 connection.send(data[:15])
                 rests.append(data[15:])
-            server.call("get_timestamp")  # by now they have been read
+            server.call("get_timestamp")  # they have been read now
             server.pause()
             for connection, rest in zip(halves, rests):
                 connection.send(rest)
@@ -221,7 +224,7 @@ class Hostile(ServerTest):
 
     @staticmethod
     def answer(server, method, *arguments):
-        """What the call returned, or None if there is no room for the connection."""
+        """Returns the result of a call, or None if there is no room for the connection."""
         try:
             return server.call(method, *arguments)
         except (wire.Closed, OSError):
@@ -233,7 +236,7 @@ class Hostile(ServerTest):
     def test_out_of_file_descriptors(self):
         """The limit is below what --max-connections needs: the server reports that at its start. It
         keeps serving its clients, and has descriptors for its own needs."""
-        for threads, descriptors in ((1, 110), (30, 200)):  # a loop has three of its own
+        for threads, descriptors in ((1, 110), (30, 200)):  # each loop needs three descriptors
             with self.subTest(threads):
                 self.check_descriptors(threads, descriptors)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The log in the journal, of a real journald; and as JSON."""
+"""The log in the journal of a real journald, and as JSON."""
 
 import json
 import signal
@@ -12,7 +12,7 @@ from journal import Journal, skip_unless_possible
 
 NAMESPACE = uuid.UUID("411c39f6-c277-48bd-9fa5-a82c1512df5a")
 
-# More than its sockets have room for while it is stopped: ten datagrams or so, and a stream's.
+# More than the stopped journald's sockets can buffer: about ten datagrams, and a stream's buffer.
 MANY = 3000
 
 HOSTILE = ('"}\n{"level":"error"', "two\nlines \t\x01\x7f", "\u2028 \u009b[31m \u202e", "=a b\\")
@@ -73,13 +73,13 @@ class InTheJournal(ServerTest):
         server = self.start_logging("--log-level", "debug", "--max-wait", LONG_WAIT_MS)
         self.journal.stop()
         for _ in range(MANY):
-            self.assertGreater(server.call("get_id", "good"), 0)  # two events and more
+            self.assertGreater(server.call("get_id", "good"), 0)  # more than two events
         self.journal.go_on()
         lost = wait_for(lambda: server.call("get_id", "good") and [
             entry for entry in self.journal.entries(_PID=server.pid)
             if "SNOWFLAKE_LOST_LINES" in entry])
         self.assertGreater(int(lost[0]["SNOWFLAKE_LOST_LINES"]), MANY)
-        # what the datagrams' socket had no room for, as lines of the stream
+        # entries for which the datagram socket had no room arrive as lines of the stream
         lines = [entry for entry in self.journal.entries(_PID=server.pid)
                  if entry["_TRANSPORT"] == "stdout"]
         self.assertTrue(lines)
@@ -89,7 +89,7 @@ class InTheJournal(ServerTest):
         self.assertEqual(server.terminate(), 0)
 
     def test_it_is_away(self):
-        """--log-format journal where there is none: standard error has the log."""
+        """--log-format journal without a journal: the log goes to standard error."""
         self.journal.close()
         server = self.start("--log-format", "journal")
         self.assertEqual(server.terminate(), 0)
@@ -106,7 +106,7 @@ class Debugging(ServerTest):
             peer = "{}:{}".format(*connection.socket.getsockname())
         server.wait_event("connection-accepted", peer=peer, connections="1")
         ended = server.wait_event("connection-ended", peer=peer)
-        # the kernel may count the end of file too
+        # the kernel may also count the end of file
         self.assertIn(int(ended.fields["received_bytes"]) - len(sent), (0, 1))
         self.assertGreater(int(ended.fields["sent_bytes"]), 0)
 
@@ -138,7 +138,8 @@ class Debugging(ServerTest):
         self.assertIsNone(quiet.find("admin-request"))
 
     def test_a_request_that_has_to_wait(self):
-        """A request logs one event with its waiting time. Each request takes a tick of 100 ms."""
+        """A waiting request logs one event with its waiting time. Each request takes a tick of 100
+        ms."""
         server = self.start("--log-level", "debug", *LISTEN, *SLOW)
         admin, asked = Admin(server), []
 
@@ -153,7 +154,7 @@ class Debugging(ServerTest):
 
 class AsJson(ServerTest):
     def test_hostile_values(self):
-        """Each line is an object by strict rules, with the value as it was."""
+        """Each line is a strictly valid object with the original value."""
         for number, text in enumerate(HOSTILE):
             with self.subTest(text=text):
                 directory = self.directory / f"{number} {text}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layouts: what snowflakectl tells of them, and servers that issue by others than Twitter's."""
+"""Layouts: snowflakectl's output, and servers with layouts other than Twitter's."""
 import datetime
 import json
 import time
@@ -78,7 +78,8 @@ class Range(CtlTest):
                               for text in same}), 1)
 
     def test_every_millisecond_is_read_as_it_is_written(self):
-        """A fraction that no binary number has must not become the millisecond before."""
+        """A fraction that a binary number cannot represent must not become the previous
+        millisecond."""
         for ms in range(0, 1000, 7):
             first, last = self.range("--from", f"2026-11-21T12:00:59.{ms:03}Z",
                                      "--to", 1795262459000 + ms)
@@ -109,7 +110,7 @@ class Range(CtlTest):
             (("--from", 1), "range requires --from TIME and --to TIME"),
             (("--from", 1795262400000, "--to", 1795262399999),
              "the span ends at 1795262399999 ms, before it begins, at 1795262400000 ms"),
-            # seconds, where milliseconds were wanted
+            # seconds instead of milliseconds
             (("--from", 1795262400, "--to", 1795262401), "time 1795262401 ms is outside"),
             (("--from", "2090-01-01T00:00:00Z", "--to", "2091-01-01T00:00:00Z"),
              "is outside the layout, 1288834974657 to 3487858230208"),

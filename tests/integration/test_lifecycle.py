@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Start, readiness, stop, and what happens in between to the process as a whole."""
+"""Start, readiness, stop, and events that affect the whole process."""
 import itertools
 import os
 import shutil
@@ -22,9 +22,9 @@ NOBODY = 65534
 
 class Start(ServerTest):
     def without_options(self, **environment):
-        """A server without a single option, as a user who has no business in /var/lib."""
+        """Starts a server without options, as a user without access to /var/lib."""
         user = NOBODY if os.geteuid() == 0 else None
-        program = self.directory / "snowflaked"  # where that user may read it
+        program = self.directory / "snowflaked"  # in a directory that this user may read
         shutil.copy(SNOWFLAKED, program)
         if user is not None:
             os.chown(self.directory, user, user)
@@ -148,7 +148,7 @@ class Readiness(ServerTest):
         self.assertEqual(server.wait_end(), 0)
 
     def reload_while_it_drains(self, drain_ms):
-        """The reload's event, or None if the drain ended before the reload."""
+        """Returns the reload's event, or None if the drain ended before the reload."""
         config = self.directory / "snowflaked.conf"
         config.write_text("[snowflaked]\nstop-timeout=2000\n")
         server = self.start("--config", config, "--drain-delay", drain_ms,
@@ -167,7 +167,7 @@ class Readiness(ServerTest):
         self.wait_notification("STOPPING=1", "EXTEND_TIMEOUT_USEC=65000000")
 
     def test_not_ready_before_an_id_can_be_drawn(self):
-        """What an earlier life reserved ends 1.5 s from now; no ID can come sooner."""
+        """The reservation of an earlier run ends 1.5 s from now; no ID can be issued before."""
         reserved_until_ms = reserve_ahead(self.state, seconds=1.5)
         server = self.start(ready=False, environment=self.environment)
         self.wait_notification("READY=1")
@@ -176,7 +176,7 @@ class Readiness(ServerTest):
         self.assertGreater(Parts.of(number).time_ms, reserved_until_ms)
 
     def test_the_watchdog_hears_that_all_loops_go_round(self):
-        """Idle loops notify, too. While one loop is stuck, there is no notification."""
+        """Idle loops also count. While one loop hangs, there is no notification."""
         server = self.start("--threads", 2,
                             environment={**self.environment, "WATCHDOG_USEC": "200000"})
         for index in range(2):
@@ -197,10 +197,10 @@ class Readiness(ServerTest):
 
 
 class Surroundings(ServerTest):
-    """What whoever starts a server gives it."""
+    """The environment that a server inherits."""
 
     def test_without_standard_descriptors(self):
-        """What is written to standard error is not written into a socket or a record."""
+        """Output to a closed standard error does not end up in a socket or a record."""
         address = (HOST, free_port())
         server = self.start(wrapper=("sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh"), ready=False,
                             listen=f"{address[0]}:{address[1]}")
@@ -258,7 +258,7 @@ class Stop(ServerTest):
     def test_signals_that_mean_nothing(self):
         numbers = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF,
                    signal.SIGIO, signal.SIGPWR, signal.SIGXCPU, signal.SIGXFSZ, signal.SIGRTMIN,
-                   signal.SIGRTMAX, 16)  # SIGSTKFLT, which Python has no name for
+                   signal.SIGRTMAX, 16)  # SIGSTKFLT, for which Python has no name
         server = self.start()
         with server.connect() as connection:
             for number in numbers:
@@ -281,7 +281,7 @@ class Stop(ServerTest):
             self.assertGreater(connection.call(STRICT, "get_id", "good").success, 0)
             fails.touch()
             server.expect_end = True
-            connection.send(CALL)  # wakes it up
+            connection.send(CALL)  # wakes the server
             self.assertEqual(server.wait_end(), 1)
         failed = server.wait_event("failed")
         self.assertIn("an event loop cannot wait for events", failed.fields["error"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servers on local sockets: who takes the file, who is refused, and who may connect."""
+"""Servers on local sockets: replacing the file, refusals, and access."""
 import grp
 import os
 import pwd
@@ -38,7 +38,7 @@ class LocalTest(ServerTest):
         return self.start_local(*options, **settings).wait_ready()
 
     def refused(self, *words, status=1, state="other", **settings):
-        """A server that starts beside whatever there is does not, for that reason."""
+        """Checks that a server fails to start, with these words."""
         server = self.start_local(state=self.directory / state, **settings)
         self.assert_refused(server, status, "cannot listen on unix:" if status == 1 else "", *words)
 
@@ -48,7 +48,7 @@ class LocalTest(ServerTest):
         return connection
 
     def leave_stale(self):
-        """As a process that was killed leaves it."""
+        """Leaves a stale file, like a killed process."""
         with socket.socket(socket.AF_UNIX) as left:
             left.bind(str(self.path))
 
@@ -277,7 +277,8 @@ class WhoConnects(LocalTest):
 
     def test_who_is_idle_makes_room(self):
         server = self.serve("--max-connections", 3)
-        busy, *silent = (self.connect() for _ in range(3))  # who came first is looked at first
+        # the oldest connection is examined first
+        busy, *silent = (self.connect() for _ in range(3))
         for connection in (busy, *silent):
             connection.call(STRICT, "get_id", "good")
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""/metrics, as Prometheus reads it: its format in every state, and that each number is the right
-one."""
+"""/metrics, as Prometheus reads it: the format in every state, and the correctness of each number.
+"""
 import os
 import re
 import subprocess
@@ -24,7 +24,7 @@ TYPE = re.compile(r"# TYPE (\S+) (\S+)")
 
 
 def name_of(family, **labels):
-    """As its sample is written: the labels in the order in which they are given."""
+    """Returns the name of a sample with its labels, in the given order."""
     inner = ",".join(f'{name}="{value}"' for name, value in labels.items())
     return f"{family}{{{inner}}}" if labels else family
 
@@ -46,7 +46,7 @@ def errors(kind):
 
 
 class Metrics:
-    """One scrape: samples by how they are written, and families' types by name."""
+    """One scrape: samples by name and labels, and types of families by name."""
 
     def __init__(self, text):
         self.text = text
@@ -64,18 +64,18 @@ class Metrics:
         return self.samples[name]
 
     def family(self, name):
-        """The sum of all its samples."""
+        """Returns the sum of all samples of a family."""
         return sum(value for sample, value in self.samples.items()
                    if sample.partition("{")[0] == name)
 
     def counts(self):
-        """What may only grow."""
+        """Returns the samples that may only grow."""
         return {sample: value for sample, value in self.samples.items()
                 if (self.types.get(sample.partition("{")[0]) == "counter" or
                     sample.startswith(DURATION)) and not sample.startswith("process_")}
 
     def since(self, before):
-        """By how much counts have grown, those that have; times aside."""
+        """Returns the growth of counts that have grown, except times."""
         return Counter({sample: value - before.samples.get(sample, 0)
                         for sample, value in self.counts().items()
                         if value != before.samples.get(sample, 0) and
@@ -92,7 +92,7 @@ class MetricsTest(ServerTest):
         return Metrics((admin or self.admin).ask("/metrics").text)
 
     def checked(self, admin=None):
-        """A scrape that promtool finds nothing wrong with."""
+        """Returns a scrape, after promtool has accepted it."""
         metrics = self.scrape(admin)
         run = subprocess.run(["promtool", "check", "metrics"], input=metrics.text, text=True,
                              capture_output=True, timeout=HANG_GUARD_S)
@@ -103,8 +103,8 @@ class MetricsTest(ServerTest):
         wait_for(lambda: self.scrape()[sample] == value, what=f"{sample} {value}")
 
     def assert_counted(self, before, expected, but=()):
-        """That those counts have grown by so much, and no other. Bytes and times are counted once
-        the reply is sent, when the client may have read it."""
+        """Checks that these counts have grown by these amounts, and no others. Bytes and times are
+        counted after the reply was sent, when the client may already have read it."""
         def grown():
             return {sample: n for sample, n in self.scrape().since(before).items()
                     if sample.partition("{")[0] not in but}
@@ -137,7 +137,7 @@ FOREIGN = {
 
 class Calls(MetricsTest):
     def one(self, server, form, method, arguments, expected):
-        """A call that counts that, its connection and its bytes, and nothing else."""
+        """Makes a call. Checks that only these counts, its connection and its bytes are counted."""
         before = self.scrape()
         message = form.call(method, *arguments)
         with server.connect() as connection:
@@ -148,12 +148,12 @@ class Calls(MetricsTest):
                     "snowflake_received_bytes_total": len(data),
                     "snowflake_sent_bytes_total": received, **expected}
         with self.subTest(method=method, arguments=arguments, form=str(form)):
-            # that it waits is the disk's matter: the reservation of an idle server is over soon
+            # waits depend on the disk: the reservation of an idle server ends soon
             self.assert_counted(before, expected, but=("snowflake_call_waits_total",))
 
     @staticmethod
     def received(connection, form):
-        """The bytes of the only reply, which is read as one, too."""
+        """Returns the bytes of the only reply, after decoding it."""
         got = []
         read = connection.socket.recv
         connection._transport.socket = type("Tap", (), {
@@ -220,7 +220,7 @@ class Calls(MetricsTest):
 
 class OverHttp(MetricsTest):
     def test_counted_as_calls(self):
-        """By method and result; they have no connection here, no bytes and no duration."""
+        """Requests are counted by method and result, without connections, bytes and durations."""
         self.start()
         agent = name_of("snowflake_agent_ids_total", agent="good")
         for path, expected in {
@@ -255,11 +255,11 @@ class Waiting(MetricsTest):
                 connection.reply(STRICT)
         self.await_value("snowflake_waiting_calls", 0)
         self.await_value(f"{DURATION}_count", sent)
-        took = time.monotonic() - began  # the server's clock may be read after a reply is here
+        took = time.monotonic() - began  # the server may read the clock after the reply has arrived
         after = self.scrape()
         self.assertGreaterEqual(after["snowflake_call_waits_total"], 4)
         spent = after[f"{DURATION}_sum"] - before[f"{DURATION}_sum"]
-        self.assertGreater(spent, 3 * 0.1)  # a tick for each time but the first that it waited
+        self.assertGreater(spent, 3 * 0.1)  # a tick for each wait except the first
         self.assertLessEqual(spent, took * 16)
 
     def test_reset_while_it_waits(self):
@@ -384,7 +384,7 @@ class Scrapes(MetricsTest):
                 self.assertEqual(metrics[sample], 0)
 
     def test_the_process_in_its_unit(self):
-        """Of /proc, deploy/ lets it see processes only."""
+        """The unit in deploy/ only exposes processes in /proc."""
         unit = ("unshare", "--mount", "--propagation", "private", "sh", "-c",
                 'mount -t proc -o subset=pid proc /proc && exec "$0" "$@"')
         if subprocess.run([*unit, "true"], capture_output=True, check=False).returncode:
@@ -432,7 +432,7 @@ class States(MetricsTest):
 
 
 def documented(manual):
-    """Of the section METRICS: (type, labels) by name."""
+    """Returns {name: (type, labels)} from the section METRICS."""
     section = manual.split("\n.SH METRICS\n")[1].split("\n.SH ")[0]
     found = {}
     for name, about in re.findall(r"\n\.TP\n\.B ([a-z_]+)\n\(([^)]*)\)", section):
@@ -445,7 +445,7 @@ class Manual(ZooKeeperTest, MetricsTest):
     maxDiff = None
 
     def test_manual(self):
-        """It has each family with its type and labels, and none that is not there."""
+        """The manual lists each family with its type and labels, and no others."""
         server = self.member(*LISTEN, "--audit-log", f"file:{self.directory}/log")
         self.admin = Admin(server)
         server.call("get_id", "good")

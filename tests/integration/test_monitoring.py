@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Alerts, dashboard and runbook: alerts fire for the faults that they are for, in a real Prometheus
-that scrapes real servers, and each query of the dashboard has an answer there."""
+"""Alerts, dashboard and runbook: each alert fires for its fault in a real Prometheus that scrapes
+real servers, and each query of the dashboard has a result."""
 import contextlib
 import itertools
 import json
@@ -74,7 +74,7 @@ def promtool_tests():
 
     files = {}
     for case in cases():
-        # rules are evaluated as often as there are samples, and every 10 s at most
+        # rules are evaluated once per sample, but at most every 10 s
         interval = "10s" if case["interval"] == "5s" else case["interval"]
         file = files.setdefault(interval, {
             "rule_files": [str(ALERTS)], "evaluation_interval": interval, "tests": []})
@@ -166,14 +166,14 @@ class Files(unittest.TestCase):
                          {receiver["name"] for receiver in config["receivers"]})
 
     def test_a_spike_that_has_ended_does_not_fire(self):
-        """It is in a rate for as long as its window is; so `for` is longer."""
+        """A rate contains the spike for the length of its window, so `for` is longer."""
         for rule in rules():
             for window in re.findall(r"rate\(.*?\[(\w+)\]", rule["expr"]):
                 with self.subTest(rule["alert"]):
                     self.assertGreater(seconds(rule["for"]), seconds(window))
 
     def test_there_are_such_metrics(self):
-        """What is asked for stands in the manual, which is held against real servers."""
+        """All metrics in queries are in the manual, which is compared with real servers."""
         names = set(re.findall(r"\n\.TP\n\.B ((?:snowflake|process)_[a-z_]+)", MANUAL.read_text()))
         self.assertGreater(len(names), 30)
         for file in (ALERTS, CASES, MONITORING / "dashboard.json", RUNBOOK):
@@ -193,7 +193,7 @@ def free_port():
 
 
 def hurried(text):
-    """The rules with a second for each minute."""
+    """Returns the rules with a second instead of each minute."""
     def shorter(match):
         number, unit = int(match[1]), match[2]
         return f"{ {'s': number * 1000 // 60, 'm': number * 1000, 'h': number * 60000}[unit]}ms"
@@ -213,7 +213,7 @@ class Prometheus:
             "rule_files": ["alerts.yaml"],
             "scrape_configs": [{"job_name": "snowflake",
                                 "static_configs": [{"targets": targets}]}]}))
-        self.fired = {}  # instances, by alert
+        self.fired = {}  # {alert: instances}
         self.port = free_port()
         self.log = (directory / "log").open("w")
         self.process = subprocess.Popen(
@@ -240,8 +240,8 @@ class Prometheus:
         return None
 
     def look(self):
-        """What fires now. An alert goes for a moment when a scrape comes late, so what has fired
-        is remembered, by its instance if it has one."""
+        """Records the firing alerts, by instance if they have one. An alert can disappear for a
+        moment if a scrape is late, so earlier ones are kept."""
         alerts = [alert["labels"] for alert in self.ask("alerts")["alerts"]
                   if alert["state"] == "firing"]
         for labels in alerts:
@@ -256,7 +256,8 @@ class Prometheus:
             raise AssertionError(f"{error}\nfired: {self.fired}") from None
 
     def wait_firing_of(self, name, servers):
-        """Of each of them. Returns of which others it has fired."""
+        """Waits until the alert fires for each of these servers. Returns the other servers for
+        which it has fired."""
         wanted = {admin_address(server) for server in servers}
         wait_for(lambda: self.look() and wanted <= self.fired.get(name, set()),
                  f"{name} to fire of {wanted}")
@@ -268,14 +269,14 @@ def admin_address(server):
 
 
 class Fires(ZooKeeperTest):
-    """A fleet with a fault of every kind, and a Prometheus that looks five times a second."""
+    """A fleet with a fault of every kind, and a Prometheus that scrapes five times a second."""
     own_zookeeper = True
 
     def with_admin(self, start, *options, **settings):
         return start(*options, "--admin-listen", "127.0.0.1:0", **settings)
 
     def alone(self, name, *options):
-        """A server with a directory of its own."""
+        """Starts a server with its own state directory."""
         return self.with_admin(self.launch, "--state-directory", self.directory / name,
                                *options).wait_ready()
 
@@ -283,7 +284,7 @@ class Fires(ZooKeeperTest):
         return self.with_admin(self.launch, "--relay", "%s:%d" % server.address).wait_ready()
 
     def with_tls(self, start, *options, days, **settings):
-        """A server that has an address with TLS beside its own."""
+        """Starts a server with an additional TLS address."""
         self.authority = Authority(self.directory)
         pair = self.authority.vouch("server", "IP:127.0.0.1", days=days)
         return self.with_admin(start, "--listen", "tls:127.0.0.1:0", "--tls-certificate",
@@ -332,8 +333,8 @@ class Fires(ZooKeeperTest):
         self.assertEqual(prometheus.wait_firing_of("SnowflakeReservationSpent", members), set())
 
     def misuse(self, server, full, narrow):
-        """What clients can do wrong; to a server that is full, and where this address may have no
-        more."""
+        """Makes all mistakes of clients, also with a full server, and with one where this address
+        has reached its limit."""
         connection, kept = server.connect(), full.connect()
         self.addCleanup(connection.close)
         self.addCleanup(kept.close)
@@ -341,7 +342,7 @@ class Fires(ZooKeeperTest):
         def once():
             connection.call(STRICT, "get_id", "good")
             connection.call(STRICT, "get_id", "not valid")
-            kept.call(STRICT, "get_timestamp")  # idle, it would make room
+            kept.call(STRICT, "get_timestamp")  # an idle connection would be closed to make room
             with socket.create_connection(server.address) as one:
                 one.sendall(b"GET / HTTP/1.1\r\n\r\n")
             for other in (full, narrow):
@@ -349,7 +350,7 @@ class Fires(ZooKeeperTest):
         self.again_and_again(once)
 
     def knock(self, server):
-        """Who does not speak TLS where it is spoken, and who may not call at all."""
+        """Connects without TLS to a TLS port, and from an address that is not allowed."""
         def once():
             with contextlib.suppress(ConnectionError):
                 with socket.create_connection(split_address(
@@ -360,7 +361,7 @@ class Fires(ZooKeeperTest):
         self.again_and_again(once)
 
     def again_and_again(self, once):
-        """While the test lasts."""
+        """Repeats a function in a thread until the end of the test."""
         end = threading.Event()
 
         def go_on():
@@ -372,7 +373,7 @@ class Fires(ZooKeeperTest):
         self.addCleanup(end.set)
 
     def test_the_dashboard_has_something_to_show(self):
-        """Each of its queries is answered, and with more than nothing."""
+        """Each query of the dashboard has a non-empty result."""
         server = self.with_admin(self.member, "--audit-log", f"file:{self.directory}/audit",
                                  reservation_ms=10000)
         other = self.with_tls(self.member, days=90)

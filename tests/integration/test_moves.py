@@ -17,9 +17,9 @@ from ctl import run
 from harness import LONG_WAIT_MS, ServerTest, wait_for
 from wire import STRICT
 
-AHEAD_MS = 5000  # all old clocks were: that it is "now" says nothing
-EACH_MS = 4  # a power of two, so that no counter begins again within a millisecond
-DRAWN = 5000  # more than a millisecond has, so that all of one is among them
+AHEAD_MS = 5000  # all ports run ahead by this much, so that a time of "now" proves nothing
+EACH_MS = 4  # a power of two, so that no counter wraps within a millisecond
+DRAWN = 5000  # more than the IDs of a millisecond, so that all IDs of one are included
 DOCUMENT = (ROOT / "docs/how-to/migrate.md").read_text()
 
 
@@ -28,7 +28,7 @@ def now_ms():
 
 
 def commands():
-    """Heading -> the options of the snowflaked that stands below it."""
+    """Returns {heading: options of the snowflaked command below it}."""
     parts = re.split(r"^#+ (.*)\n", DOCUMENT, flags=re.MULTILINE)
     found = {heading: re.search(r"^snowflaked (.*)$", text, re.MULTILINE)
              for heading, text in zip(parts[1::2], parts[2::2])}
@@ -43,8 +43,8 @@ def option(options, name, default=None):
 
 
 def mac():
-    """The low ten bits of that of the first interface which has one, as a port takes them. None if
-    there is no such interface."""
+    """Returns the low ten bits of the MAC address of the first interface that has one, like a port.
+    None if there is no such interface."""
     found = [(int((path / "ifindex").read_text()), (path / "address").read_text().strip())
              for path in pathlib.Path("/sys/class/net").iterdir()]
     found = [address for _, address in sorted(found)
@@ -53,10 +53,10 @@ def mac():
 
 
 class Twitter:
-    """The rule of most: a tick begins at 0; when the sequence is used up, the next tick is waited
-    for. Here that one is taken, as it is the test's clock that would have to go on."""
+    """The rule of most ports: a tick begins at 0; when the sequence is used up, they wait for the
+    next tick. Here the next tick is used at once, because the test controls the clock."""
     epoch_ms, tick_ms, max_sequence = 1288834974657, 1, 4095
-    batch = DRAWN  # for a server of such a layout
+    batch = DRAWN  # batch for a server with this layout
 
     def __init__(self, datacenter_id, worker_id):
         self.datacenter_id, self.worker_id = datacenter_id, worker_id
@@ -79,12 +79,12 @@ class Twitter:
         return self.tick << 22 | self.datacenter_id << 17 | self.worker_id << 12 | self.sequence
 
     def parts(self):
-        """Of the last ID: what decode is to say of it."""
+        """Returns the expected output of decode for the last ID."""
         return (self.epoch_ms + self.tick * self.tick_ms, self.datacenter_id, self.worker_id,
                 self.sequence)
 
     def run_until(self, end_ms):
-        """The IDs of some time up to then, and the parts of each."""
+        """Returns the IDs of some time before end_ms, and the parts of each."""
         begin_ms = now_ms() - 100
         for time_ms in range(begin_ms, end_ms):
             for _ in range(EACH_MS):
@@ -113,12 +113,12 @@ class UidDefault(Twitter):
 
 
 class UidCached(UidDefault):
-    """A ring that is filled with whole seconds, from the one after the start on, whenever half of
-    it is used; what of a second finds no room is lost."""
+    """A ring that is filled with whole seconds, beginning with the second after the start, whenever
+    half of it is used. IDs of a second for which there is no room are lost."""
     ring = 8192 << 1
 
     def run_until(self, end_ms):
-        """Not by the clock: until it is so far ahead."""
+        """Ignores the clock: runs until the IDs are this far ahead."""
         second = now_ms() // 1000 - 2
         ring = []
         while not ring or self.parts()[0] < end_ms:
@@ -132,8 +132,8 @@ class UidCached(UidDefault):
 
 
 class Sonyflake(Twitter):
-    """The sequence is above the machine, so the machine that a worker ID meets is another number:
-    its upper byte is the worker ID's lower one."""
+    """The sequence is above the machine, so a worker ID collides with a machine of another number,
+    whose upper byte is the worker ID's lower byte."""
     epoch_ms, tick_ms, max_sequence = 1409529600000, 10, 255
     batch = 250
 
@@ -166,7 +166,7 @@ class Instagram(Discord):
 
 
 class Ulid:
-    """Random, and one more than the last within a millisecond."""
+    """Random, and within a millisecond one more than the last."""
     method = "get_ulids"
 
     def __init__(self):
@@ -179,7 +179,7 @@ class Ulid:
 
 
 class Uuid7:
-    """Random, but for 12 bits that count within a millisecond (RFC 9562, 6.2, method 1)."""
+    """Random, except for 12 bits that count within a millisecond (RFC 9562, 6.2, method 1)."""
     method = "get_uuids"
 
     def __init__(self):
@@ -206,7 +206,7 @@ PORTS = {
 
 
 class Move:
-    """From one system, by what the document says of it."""
+    """The migration from one system, as documented."""
 
     def __init__(self, name, options):
         worker_id = option(options, "--worker-id")
@@ -217,18 +217,18 @@ class Move:
         self.old, self.parts = zip(*self.port.run_until(now_ms() + AHEAD_MS))
 
     def decode(self, *numbers):
-        """(time, datacenter ID, worker ID, sequence) of each."""
+        """Returns (time, datacenter ID, worker ID, sequence) of each ID."""
         done = run("decode", "--json", "--layout", self.layout, *numbers)
         return [(parts["timestamp_ms"], parts["datacenter_id"], parts["worker_id"],
                  parts["sequence"]) for parts in json.loads(done.stdout)]
 
     def over_ms(self):
-        """When the time of the highest ID is past by a tick."""
+        """Returns when the time of the highest ID has passed by a tick."""
         return self.decode(max(self.old))[0][0] + self.port.tick_ms
 
 
 def disorder(ids):
-    """The first of those pairs that are the same, or not in order."""
+    """Returns the first pair of IDs that are equal, or not in order."""
     return [pair for pair in itertools.pairwise(ids) if pair[0] >= pair[1]][:3]
 
 
@@ -244,8 +244,8 @@ class Moves(ServerTest):
                            LONG_WAIT_MS)
 
     def test_by_time(self):
-        """All ports run ahead of the clock. A server that does not wait meets each of them: that is
-        what the wait is for. One that starts after the wait does not."""
+        """All ports run ahead of the clock. A server that does not wait issues duplicates of each
+        port's IDs, so the wait is necessary. A server that starts after the wait does not."""
         hasty = {name: self.serve(f"hasty {name}", options) for name, options in COMMANDS.items()
                  if name in PORTS and ("mac" not in options or mac() is not None)}
         moves = []
@@ -270,13 +270,13 @@ class Moves(ServerTest):
                          {(int(option(move.options, "--datacenter-id", 0)), move.worker_id)})
 
     def test_by_worker_id(self):
-        """Who else could have made these numbers, if not the server? Nobody that there was."""
+        """No existing machine of the old system can have made the server's IDs."""
         makers = {
             "By worker ID": (lambda number: number >> 12 & 1023, range(224, 256)),
-            # in every other second it would be worker 2097152 more, whom there need not have been
+            # in every other second, the worker would be 2097152 higher, which need not have existed
             "UidGenerator of 28 bits": (lambda number: number >> 13 & (1 << 21) - 1,
                                         range(1500000, 1 << 21)),
-            # any machine of a.b.7.d, and no other
+            # every machine of a.b.7.d, and no other
             "Sonyflake": (lambda number: number & 65535, range(7 << 8, 8 << 8)),
         }
         for name, (maker, expected) in makers.items():
@@ -287,7 +287,8 @@ class Moves(ServerTest):
                                  [])
 
     def test_128_bits(self):
-        """They never meet, but sort after the old ones only when the time of these is past."""
+        """They never collide, but sort after the old ones only when the time of these has
+        passed."""
         server = self.serve("128", ()).wait_ready()
         ports = (Ulid(), Uuid7())
         begin_ms = now_ms()
@@ -304,7 +305,8 @@ class Moves(ServerTest):
                 self.assertEqual(disorder([*old[i], *new]), [])
 
     def test_what_28_bits_made_of_the_numbers_of_now(self):
-        """Why the worker IDs have to differ there: the rest was used up, half as long ago."""
+        """The worker IDs must differ, because the old system used the other bits half as long
+        ago."""
         options = COMMANDS["UidGenerator of 28 bits"]
         started_ms = now_ms()
         seconds = (started_ms - UidDefault.epoch_ms) // 2000
@@ -315,7 +317,7 @@ class Moves(ServerTest):
         self.assertEqual(parts["worker_id"] & (1 << 21) - 1, int(option(options, "--worker-id")))
 
     def test_to_another_layout(self):
-        """The comparison that the document tells to make says yes only where it is so."""
+        """The documented comparison succeeds only if the condition holds."""
         for port, layout, greater in ((Twitter, "uid-generator", True),
                                       (UidDefault, "twitter", False), (Machine, "discord", False)):
             with self.subTest(port=port.__name__, layout=layout):

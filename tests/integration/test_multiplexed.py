@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Official clients that put the service's name in front of the method's, as they do to servers that
-have several services on one port. The unit test thrift-codec tests every name in every form."""
+"""Official clients that put the service's name before the method's, as for servers with several
+services on one port. The unit test thrift-codec tests every name in every form."""
 import contextlib
 
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
@@ -26,7 +26,7 @@ class Multiplexed(SharedServerTest):
 
     @contextlib.contextmanager
     def open(self, framing, protocol, service):
-        """A protocol whose calls are of that service."""
+        """Opens a protocol for calls of this service."""
         socket = TSocket(*self.server.address)
         socket.setTimeout(20_000)
         transport = framing(socket)
@@ -75,5 +75,5 @@ class Multiplexed(SharedServerTest):
 
 
 class MultiplexedOnTheGeneralPath(Multiplexed):
-    """The same without the hand-written path for the hot calls."""
+    """The same tests without the fast path."""
     options = (*Multiplexed.options, "--no-fast-path")

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ZooKeeper's servers are given by names, and the name server is slow, silent or gone."""
+"""ZooKeeper's servers are given by names, and the name server is slow, silent or stopped."""
 import name_server
 from harness import wait_for
 from name_server import NameServer
 from zookeeper_case import ZooKeeperTest
 
 NAMES = ("zk1.test", "zk2.test")
-PATIENCE_OF_RESOLVER = (2, 2)  # for a DNS lookup without an answer: seconds, tries
+PATIENCE_OF_RESOLVER = (2, 2)  # the resolver's timeout in seconds, and number of tries
 
 
 class Names(ZooKeeperTest):
@@ -17,7 +17,7 @@ class Names(ZooKeeperTest):
         _, _, self.port = self.way.connect_string.rpartition(":")
 
     def named_member(self, names, *options, ready=True, **settings):
-        """A server that knows ZooKeeper by name only."""
+        """Starts a server that knows ZooKeeper only by name."""
         hosts = ",".join(f"{name}:{self.port}" for name in names.names)
         server = self.launch("--zookeeper", hosts + self.root, "--datacenter-id", 3,
                              *options, wrapper=names.wrapper(), **settings)
@@ -29,8 +29,8 @@ class Names(ZooKeeperTest):
 
 class FirstStart(Names):
     def test_a_name_server_that_is_silent(self):
-        """The limit for the first connection holds, and so does that of a stop."""
-        names = self.names(patience=(30, 5))  # the product gives up, not the resolver
+        """The time limits for the first connection and for a stop apply."""
+        names = self.names(patience=(30, 5))  # the server gives up before the resolver
         names.silence()
         hasty = self.named_member(names, "--connect-timeout", 1500, ready=False)
         stopped = self.named_member(names, ready=False)
@@ -65,7 +65,7 @@ class FirstStart(Names):
         self.assertIn("nobody.test", server.wait_event("zookeeper-resolve-failed").fields["error"])
 
     def test_names_that_take_longer_than_the_patience_with_a_handle(self):
-        """Three session timeouts are for connecting, not for looking names up."""
+        """Three session timeouts limit connecting, but not DNS lookups."""
         names = self.names("zk1.test", "zk2.test", "zk3.test", patience=(30, 2))
         names.answer(after_s=1.5)
         self.named_member(names, "--session-timeout", 1000)
@@ -87,8 +87,8 @@ class Outage(Names):
         wait_for(lambda: server.count_events("zookeeper-connected") == 2, "a connection")
 
     def test_an_expired_session_is_replaced_without_a_name_server(self):
-        """ZooKeeper has said so itself, at the address where it is."""
-        names = self.names(patience=(30, 5))  # the product gives up, not the resolver
+        """ZooKeeper itself has reported the expiry, so its address is known."""
+        names = self.names(patience=(30, 5))  # the server gives up before the resolver
         server = self.named_member(names, "--session-timeout", 1000)
         names.silence()
         self.way.freeze()
@@ -126,7 +126,7 @@ class Outage(Names):
 
     def member_that_looks_up(self):
         """It has lost ZooKeeper, and no name server answers it."""
-        names = self.names(patience=(30, 5))  # the product gives up, not the resolver
+        names = self.names(patience=(30, 5))  # the server gives up before the resolver
         server = self.named_member(names, "--session-timeout", 1000)
         queries = names.queries
         names.silence()
@@ -140,7 +140,8 @@ class Outage(Names):
         self.assertIsNotNone(server.find("release-failed"))
 
     def test_an_orderly_stop_while_a_look_up_hangs(self):
-        """It is connected again, and what was begun in its place is of no use: the claim goes."""
+        """The server is connected again, so the new session is not needed. The stop deletes the
+        claim."""
         server = self.member_that_looks_up()
         self.way.heal()
         wait_for(lambda: server.count_events("zookeeper-connected") == 2, "a connection")

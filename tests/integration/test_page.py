@@ -15,10 +15,10 @@ ID = 1724551110456385539
 POLICY = ("default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
           "img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 LAYOUT_BITS = (1, 41, 5, 5, 12)
-# what Chromium's console says
+# a message on Chromium's console
 NO_ANSWER = "Failed to load resource: net::ERR_"
 BAD_REQUEST = "Failed to load resource: the server responded with a status of 400"
-# of the servers there is no list before ZooKeeper was asked for one
+# there is no list of servers before the server has requested one from ZooKeeper
 NOT_YET = "Failed to load resource: the server responded with a status of 503"
 
 
@@ -49,7 +49,7 @@ class Prefix(http.server.BaseHTTPRequestHandler):
 
 
 class PageTest(ZooKeeperTest):
-    """A class has one browser, and a page of it for each test."""
+    """A test with a page of the browser that its class shares."""
 
     @classmethod
     def setUpClass(cls):
@@ -61,7 +61,7 @@ class PageTest(ZooKeeperTest):
         return self.member("--admin-listen", admin, *options, **settings)
 
     def open(self, server, **settings):
-        """Its page, once it shows what the server says."""
+        """Opens the server's page. Returns it when it shows the server's state."""
         page = self.browser.open("http://%s:%d/" % server.admin_address, **settings)
         self.addCleanup(page.close)
         page.wait_text("#state", lambda text: "serving" in text)
@@ -69,13 +69,13 @@ class PageTest(ZooKeeperTest):
         return page
 
     def stand_in(self, datacenter_id, worker_id, address):
-        """A claim and a reservation, as of another server."""
+        """Makes a claim and a reservation of another server."""
         registry = Registry(self.tree.client, self.root)
         _, nonce = registry.claim(datacenter_id, address, worker_id)
         registry.reserve(datacenter_id, worker_id, tick_in(600), nonce, address)
 
     def signs(self, page, worker_id):
-        """What the page says of a worker ID of the datacenter; None if it is free."""
+        """Returns the page's text for a worker ID of the datacenter; None if it is free."""
         return page.run(f"document.querySelector(\"{cell(worker_id)}\")"
                         "?.getAttribute('aria-label') ?? null")
 
@@ -113,7 +113,8 @@ class Shown(PageTest):
         page.assert_clean(NOT_YET)
 
     def test_what_no_reservation_means(self):
-        """With files a server that is idle needs none; one that cannot have one is in trouble."""
+        """With a state directory, an idle server needs no reservation; a server that cannot get one
+        has a fault."""
         idle = self.launch(*LISTEN, "--datacenter-id", DATACENTER, "--state-directory",
                            self.directory / "idle").wait_ready()
         page = self.open(idle)

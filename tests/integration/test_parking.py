@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that must wait for the clock wait without holding up anybody else on their loop."""
+"""Calls that must wait for the clock do not delay other clients of their loop."""
 import contextlib
 import json
 import time
@@ -10,7 +10,7 @@ from held_thread import held_thread
 from wire import EXCEPTION, FORMS, GET_ID, STRICT
 
 TICK_S = 0.1
-QUEUE = 500  # ticks: 50 seconds of IDs
+QUEUE = 500  # ticks: IDs for 50 seconds
 
 
 class Parking(ServerTest):
@@ -25,7 +25,7 @@ class Parking(ServerTest):
         return connection
 
     def settle(self):
-        """Once this is answered, the loop has read all that was sent before."""
+        """Makes a call, after whose reply the loop has read all earlier bytes."""
         return self.other.call(STRICT, "get_timestamp").success
 
     def test_other_calls_go_on(self):
@@ -45,7 +45,7 @@ class Parking(ServerTest):
         asked = [(self.connect(), PER_TICK if number % 3 else 1) for number in range(12)]
         for connection, _ in asked:
             connection.call(STRICT, "get_timestamp")
-        self.settle()  # epoll has the connection with the last reply at the front for a moment
+        self.settle()  # epoll may report the connection with the last reply first for a moment
         self.server.pause()  # so that all calls arrive within one tick
         for connection, count in asked:
             connection.send(STRICT.call("get_ids", "good", count))
@@ -56,7 +56,7 @@ class Parking(ServerTest):
         batches = [answer for answer in answers if len(answer) > 1]
         self.assertTrue(is_increasing(singles))
         self.assertTrue(is_increasing([number for batch in batches for number in batch]))
-        # 16 IDs for them follow the batch that was the next, if not the one that ended meanwhile
+        # single calls get 16 IDs after the next batch, unless the current batch has just ended
         self.assertLess(singles[-1], batches[3][0])
 
     def test_a_small_call_does_not_overtake_a_batch(self):
@@ -80,7 +80,8 @@ class Parking(ServerTest):
                 self.assertTrue(is_increasing([reply.success for reply in replies[::2]]))
 
     def test_many_that_wait_longer_than_max_wait(self):
-        """Forty connections want 64 ticks' worth; what is not there in 300 ms is refused."""
+        """Forty connections want the IDs of 64 ticks; calls without an ID after 300 ms are
+        refused."""
         self.start("--max-wait", 300)
         connections = [self.connect() for _ in range(40)]
         self.settle()
@@ -121,7 +122,7 @@ class Parking(ServerTest):
             else:
                 connection.close()
             self.settle()
-        # behind them it would be refused
+        # after these calls it would be refused
         self.assertGreater(self.other.call(STRICT, "get_id", "good").success, 0)
         wait_for(lambda: server.open_connections() <= 2, what="the closes to be noticed")
 
@@ -132,7 +133,7 @@ class Parking(ServerTest):
             connection.send(STRICT.call("get_ids", "good", PER_TICK))
         self.settle()
         connections[-1].reset()
-        # the others, one to look and one to ask
+        # plus the connections of this test
         wait_for(lambda: server.open_connections() == QUEUE - 1 + 2, what="the reset to be noticed")
         self.assertLess(server.counters()["ids_generated"], PER_TICK * (QUEUE - 1))
         for connection in connections[:-1]:  # so that the stop does not wait for them
@@ -180,14 +181,14 @@ class CostlyCalls(ServerTest):
     MOST_BEFORE = 5
 
     def test_cheap_calls_go_before_them(self):
-        """Both kinds of replies carry the server's time, which shows the order of the answers."""
+        """Replies to both kinds of calls contain the server's time, which shows their order."""
         server = self.start("--threads", 1)
         with contextlib.ExitStack() as stack:
             clients = [stack.enter_context(server.connect()) for _ in range(self.CLIENTS)]
             late = stack.enter_context(server.connect())
             for client in (late, *clients):
                 client.call(STRICT, "get_timestamp")
-            server.pause()  # so that all calls are there when it goes on
+            server.pause()  # so that all calls have arrived when it continues
             for client in clients:
                 client.send(STRICT.call("get_ulids", "good", 1000))
             late.send(STRICT.call("get_timestamp"))
@@ -200,8 +201,8 @@ class CostlyCalls(ServerTest):
 
 class AwayLoop(ServerTest):
     def test_it_looks_again_before_it_refuses(self):
-        """A reservation comes, and is over, while a call waits and its loop is held. The call then
-        has --max-wait again. If the keeper or the test takes longer, the test tries again."""
+        """A reservation begins and ends while a call waits and its loop is stopped. The call then
+        gets --max-wait again. If the keeper or the test is too slow, the test tries again."""
         server = self.start("--threads", 1, "--max-wait", 500)
         record = self.state / "worker-0-0.json"
 
@@ -212,7 +213,7 @@ class AwayLoop(ServerTest):
             return EPOCH_MS + json.loads(record.read_text())["reserved_until_tick"]
 
         def is_over():
-            return time.time() * 1000 > reserved_until_ms() + 100  # the last tick is over, too
+            return time.time() * 1000 > reserved_until_ms() + 100  # the last tick is also over
 
         def reply_after_absence(connection):
             wait_for(is_over, "the end of the reservation")

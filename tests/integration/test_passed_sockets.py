@@ -67,7 +67,7 @@ class PassedSockets(PassedTest):
                 self.assertEqual(server.terminate(), 0)
 
     def room_for_clients(self, name, *options, wrapper=(), **passing):
-        """Of Thrift, as a server with few descriptors says."""
+        """Returns for how many Thrift clients a server with few descriptors has room."""
         server = self.launch("--state-directory", self.directory / name, *options,
                              wrapper=(*wrapper, "prlimit", "--nofile=400:400"),
                              **passing).wait_ready()
@@ -134,4 +134,4 @@ class PassedSockets(PassedTest):
         server.wait_ready()
         self.assertEqual(server.find("sockets-passed").fields["count"], "1")
         self.assertEqual(server.terminate(), 0)
-        server.strange.clear()  # what the tool says
+        server.strange.clear()  # output of the tool

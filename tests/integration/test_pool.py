@@ -61,7 +61,7 @@ class Forks(PoolTest):
             numbers += pool.take_in_child(20)
             numbers += pool.take(3)
         self.assertEqual(len(numbers), len(set(numbers)))
-        # they have nothing of the parent's connection, which stands
+        # the children have no copy of the parent's connection, which stays open
         self.assertEqual((pool.sockets(), pool.sockets_of_child()), (1, 0))
         self.assertEqual(pool.count().failovers, 0)
 

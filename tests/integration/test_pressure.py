@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients that send more than they take, and stops in the middle of what was sent."""
+"""Clients that do not read their replies, and stops while calls are in transit."""
 import contextlib
 import re
 import select
@@ -12,14 +12,14 @@ from bindings import ROOT
 from harness import LONG_WAIT_MS, PARKING, PER_TICK, SANITIZED, ServerTest, wait_for
 from wire import EXCEPTION, GET_ID, STRICT, Closed, Connection
 
-# So many IDs in each tick that no call waits for the clock.
+# A layout with so many IDs in each tick that no call waits for the clock.
 WIDE = ("--layout", "epoch_ms=1288834974657,tick_ms=1,time_bits=41,datacenter_bits=0,"
         "worker_bits=0,sequence_bits=22")
-AT_LEISURE = ("--stop-timeout", 300000)  # where the limit of a stop is not what is looked at
+AT_LEISURE = ("--stop-timeout", 300000)  # for tests that do not test the limit of a stop
 GET_TIMESTAMP = STRICT.call("get_timestamp")
 GET_COUNTERS = STRICT.call("get_counters")
-REPLIES = 300  # of get_counters: more than the sockets hold, less than --max-pending
-# As the kernel has it by itself, two sockets hold 4 MB and more.
+REPLIES = 300  # replies to get_counters: more than the sockets hold, less than --max-pending
+# Small buffers: by default, two sockets hold 4 MB and more.
 HOLDS_LITTLE = ((socket.SOL_SOCKET, socket.SO_RCVBUF, 4096),
                 (socket.IPPROTO_TCP, socket.TCP_MAXSEG, 536))
 LITTLE = 130_000  # bytes
@@ -33,7 +33,7 @@ def read_to_the_end(connection):
 
 class Pending(ServerTest):
     def test_calls_do_not_renew_the_write_timeout(self):
-        """It is about replies that are not taken, whatever the client goes on to say."""
+        """The write timeout is about unread replies, even if the client sends more calls."""
         server = self.start(*WIDE, "--write-timeout", 500, "--max-pending", 1 << 30)
         with server.connect() as greedy:
             greedy.send(STRICT.call("get_ids", "a", 10000) * 200)  # more than the sockets hold
@@ -83,20 +83,20 @@ class Pending(ServerTest):
         with contextlib.ExitStack() as stack:
             late = stack.enter_context(Connection(server.address, options=HOLDS_LITTLE))
             answered = server.counters()["calls"]
-            for _ in range(REPLIES):  # one by one: a pass that is cut off would not go on
+            for _ in range(REPLIES):  # one by one, because a cut-off pass would not continue
                 late.send(GET_COUNTERS)
                 answered = wait_for(lambda least=answered + 2: self.calls_from(server, least))
             for _ in range(300):  # each of them takes a tick
                 early = stack.enter_context(server.connect())
                 early.send(STRICT.call("get_ids", "a", PER_TICK))
-            parked = server.counters()["waits"]  # the early calls wait by now
+            parked = server.counters()["waits"]  # the early calls wait now
             late.send(STRICT.call("get_ids", "a", PER_TICK))
             wait_for(lambda: server.counters()["waits"] > parked, what="the last to be parked")
             self.assertGreater(sum(len(late.frame()) for _ in range(REPLIES)), 2 * LITTLE)
             self.assertFalse(select.select([late.socket], [], [], 0)[0], "the call did not wait")
 
     def calls_from(self, server, least):
-        """How many there were, once these are as many as that."""
+        """Waits until the server has counted at least this many calls. Returns their number."""
         calls = server.counters()["calls"]
         return calls if calls >= least else None
 
@@ -106,7 +106,7 @@ class StopUnderPressure(ServerTest):
         server = self.start(*PARKING, "--max-wait", 60000, *AT_LEISURE)
         with server.connect() as connection, server.connect() as other:
             connection.send(GET_ID * PER_TICK * 2)
-            other.call(STRICT, "get_timestamp")  # by now the first is parked
+            other.call(STRICT, "get_timestamp")  # now the first call is parked
             connection.send(GET_TIMESTAMP)
             server.send_signal(signal.SIGTERM)
             for _ in range(PER_TICK * 2 + 1):
@@ -119,7 +119,8 @@ class StopUnderPressure(ServerTest):
         with contextlib.ExitStack() as stack:
             clients = [stack.enter_context(server.connect()) for _ in range(30)]
             for client in clients:
-                client.send(GET_COUNTERS * 1500)  # read at once, and more than ten milliseconds
+                # read at once, and more than ten milliseconds of work
+                client.send(GET_COUNTERS * 1500)
             clients[0].frame()
             for client in clients:
                 client.send(GET_TIMESTAMP * 100)
@@ -148,7 +149,7 @@ class StopUnderPressure(ServerTest):
 
     def test_connections_that_were_not_accepted_yet(self):
         self.allow_descriptors()
-        # after the pause the calls wait for a reservation
+        # after the pause, the calls wait for a reservation
         server = self.start(*AT_LEISURE, "--max-wait", LONG_WAIT_MS)
         server.pause()
         with contextlib.ExitStack() as stack:

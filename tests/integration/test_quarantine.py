@@ -25,11 +25,11 @@ SLACK_S = 10
 NO_NODE, AUTH_FAILED = -101, -115
 SKEW_S, RESERVATION_S = SKEW_MS / 1000, RESERVATION_MS / 1000
 LENGTH_S = SLACK_S + SKEW_S + RESERVATION_S
-MOST = (3600, 86400)  # of what servers allow
+MOST = (3600, 86400)  # the largest values that servers allow
 
 
 class QuarantineTest(RegistryTest):
-    """Of a tree that servers with default options have left."""
+    """A test with a tree that servers with default options have left."""
     has_layout = True
 
     def setUp(self):
@@ -42,14 +42,16 @@ class QuarantineTest(RegistryTest):
         return self.ctl("registry", "quarantine", "--yes", *arguments, **settings)
 
     def assert_raised(self, floor, version, skew_s=SKEW_S, reservation_s=RESERVATION_S, tick_ms=1):
-        """By ZooKeeper's clock, which is ours, between its start and now."""
+        """Checks a floor that was raised between the start of the command and now. ZooKeeper's
+        clock is ours."""
         from_tick = floor.clock_tick * tick_ms - (SLACK_S + skew_s) * 1000
         self.assertTrue(self.asked - tick_ms <= from_tick <= tick_in(0) + 1, floor)
         self.assertEqual((floor.tick - floor.clock_tick) * tick_ms, reservation_s * 1000, floor)
         self.assertEqual(floor.version, version)
 
     def assert_only_changed(self, before, *paths):
-        """But for the parent of the datacenters, whose data are written as they were."""
+        """Checks that only these paths have changed, and the version of the datacenters' parent,
+        whose data were rewritten."""
         parent = f"{self.registry.root}/datacenters"
         after = self.registry.everything()
         self.assertEqual(after[parent][0], before[parent][0])
@@ -80,7 +82,8 @@ class Quarantine(QuarantineTest):
             f"600000 ms of --reservation (as {self.registry.root}/limits has them), and 10000 ms"])
 
     def test_a_floor_is_never_lowered(self):
-        """But written as it is, so that its version tells servers that something has happened."""
+        """A floor is never lowered, but it is rewritten, so that its new version notifies
+        servers."""
         path = self.registry.floor_path(0)
         self.registry.make_datacenter(0)
         for far in (tick_in(86400), (1 << 41) - 1):
@@ -160,7 +163,7 @@ class Quarantine(QuarantineTest):
         made = self.registry.read_floor(9)
         self.assert_raised(made, 0)
         self.assertEqual(self.registry.read_floor(3), made._replace(version=1))
-        # the rest of it is its first server's to make
+        # its first server creates the other znodes
         path = f"{self.registry.root}/datacenters"
         self.assertEqual(self.kazoo.get_children(f"{path}/9"), ["floor"])
         self.assertEqual(sorted(self.kazoo.get_children(path)), ["3", "9"])
@@ -198,14 +201,15 @@ class Quarantine(QuarantineTest):
         self.assert_raised(self.registry.read_floor(0), 0)
 
     def test_what_is_deleted_meanwhile_is_named(self):
-        """The parent of the datacenters, by whose data it asks the time, and a datacenter."""
+        """Deletes the parent of the datacenters, whose data the command rewrites to read the clock,
+        and a datacenter."""
         self.registry.make_datacenter(1)
         proxy = self.proxy()
         parent = f"{self.registry.root}/datacenters"
         for opcodes, path, gone in ((GET_DATA, parent, parent),
                                     (CREATE_2, f"{parent}/1/floor", f"{parent}/1")):
             self.kazoo.delete(self.registry.floor_path(1))
-            for end in (b"\0", b"\xff"):  # behind a path: a flag, or the length of the data
+            for end in (b"\0", b"\xff"):  # after a path: a flag, or the length of the data
                 proxy.answer(NO_NODE, opcodes, path.encode() + end)
             self.assert_fails(run("--zookeeper", proxy.connect_string + self.registry.root,
                                   "registry", "quarantine", "--yes"),
@@ -296,7 +300,7 @@ class Quarantine(QuarantineTest):
         self.assert_ok(self.quarantine())
         stop.set()
         thread.join()
-        # each write of theirs made it one more, and ours is the last
+        # each of their writes added one to the version, and ours is the last write
         self.assert_raised(self.registry.read_floor(0), confirmed + 1)
 
     def test_what_was_made_is_protected_as_the_rest(self):
@@ -323,12 +327,12 @@ class Quarantine(QuarantineTest):
         acl = self.kazoo.get_acls(f"{self.registry.root}/layout")[0]
         for datacenter in (0, 7):
             self.assertEqual(self.kazoo.get_acls(self.registry.floor_path(datacenter))[0], acl)
-        # as who has no password
+        # as a client without the password
         self.assert_ok(self.quarantine())
 
 
 class Live(QuarantineTest):
-    """Claims: of servers that live, and of those that are gone."""
+    """Claims of running and of stopped servers."""
 
     def begin(self, hosts, *arguments):
         return subprocess.Popen(
@@ -447,7 +451,7 @@ class Live(QuarantineTest):
         self.registry.make_datacenter(1)
         proxy = self.proxy()
         for options in ((), ("--even-if-servers-live",)):
-            clock = proxy.hold_next_reply(MULTI)  # behind it the floors
+            clock = proxy.hold_next_reply(MULTI)  # followed by the floors
             process = self.begin(proxy.connect_string + self.registry.root, *options)
             clock.wait()
             path, _ = self.registry.claim(1, "a.example:7609", 4)
@@ -473,7 +477,7 @@ class Live(QuarantineTest):
 
 
 class Asking(RegistryTest):
-    """It asks first, at a terminal; and without one it does nothing."""
+    """On a terminal, the command asks for confirmation; without one, it does nothing."""
 
     def setUp(self):
         super().setUp()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""deploy/quickstart --cluster and --relay, to the end of everything that it starts."""
+"""deploy/quickstart --cluster and --relay, until the end of all processes that it starts."""
 import contextlib
 import fcntl
 import os
@@ -24,7 +24,7 @@ HAS_ZOOKEEPER = shutil.which("java") and all(path.exists() for path in CLASS_PAT
 
 
 class Quickstart(unittest.TestCase):
-    """A run on a terminal of its own. What it starts is known by the environment it has."""
+    """A run on its own terminal. Its processes are recognised by their environment."""
     option = None
 
     def setUp(self):
@@ -40,10 +40,11 @@ class Quickstart(unittest.TestCase):
         self.addCleanup(self.kill_all)
 
     def launch(self, *options, shown=False, **environment):
-        """What it says goes to the terminal if `shown`, else to files."""
+        """Starts it. Its output goes to the terminal if `shown`, otherwise to files."""
         with open(self.scratch / "out", "wb") as out, open(self.scratch / "err", "wb") as err:
             self.process = subprocess.Popen(
-                # whoever runs the tests may ignore them, and a shell cannot undo that
+                # the tests may have been started with these signals ignored, which a shell cannot
+                # undo
                 ["env", "--default-signal=INT,HUP,TERM", QUICKSTART, self.option, *options],
                 stdin=self.inside,
                 stdout=self.inside if shown else out, stderr=self.inside if shown else err,
@@ -61,7 +62,7 @@ class Quickstart(unittest.TestCase):
         return (self.scratch / "err").read_text()
 
     def processes(self, name=""):
-        """The pids of what this run started, whose command line contains the name."""
+        """Returns the pids of processes of this run whose command line contains the name."""
         mark = f"TMPDIR={self.temporary}".encode()
         found = []
         for directory in pathlib.Path("/proc").glob("[0-9]*"):
@@ -70,7 +71,7 @@ class Quickstart(unittest.TestCase):
                         and name.encode() in (directory / "cmdline").read_bytes()):
                     found.append(int(directory.name))
             except OSError:
-                continue  # it has ended
+                continue  # the process has ended
         return found
 
     def kill_all(self):
@@ -121,7 +122,7 @@ class Cluster(Quickstart):
         self.wait_told(SERVES)
         self.terminal.write(b"\x03")
         self.wait_told("server 1 stopped")
-        self.terminal.write(b"\x03")  # impatience
+        self.terminal.write(b"\x03")  # a second Ctrl-C
         self.assert_ends(0)
         self.assert_released(3)
 
@@ -151,7 +152,7 @@ class Cluster(Quickstart):
         self.assert_ends(143)
 
     def run_tutorial(self, commands, replaced, **environment):
-        """Starts a shell that runs the commands in a directory which has the build."""
+        """Starts a shell that runs the commands in a directory with the build."""
         for old, new in replaced.items():
             self.assertIn(old, commands)
             commands = commands.replace(old, new)
@@ -163,7 +164,7 @@ class Cluster(Quickstart):
             env={"PATH": os.environ["PATH"], "TMPDIR": str(self.temporary), **environment})
 
     def test_the_commands_of_the_tutorial(self):
-        """docs/tutorial/first-cluster.md, with the addresses of this run."""
+        """Runs docs/tutorial/first-cluster.md with the addresses of this run."""
         start, watch, kill, replace = re.findall(r"^```sh\n(.*?)^```", TUTORIAL.read_text(),
                                                  re.MULTILINE | re.DOTALL)
         self.assertEqual(start, "deploy/quickstart --cluster\n")

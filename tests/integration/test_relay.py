@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A relay, which hands on IDs of servers that come, go, hang and lie."""
+"""A relay, whose servers start, stop, hang and send wrong replies."""
 import concurrent.futures
 import datetime
 import functools
@@ -35,7 +35,7 @@ def worker_of(number):
 
 class RelayTest(ServerTest):
     def start_server(self, worker_id, *options, **settings):
-        """One of a fleet. What is under way when it is told to stop is to be answered."""
+        """Starts a server of the fleet, which must answer its pending calls when it stops."""
         return self.launch("--state-directory", self.directory / f"state-{worker_id}",
                            "--datacenter-id", DATACENTER, "--worker-id", worker_id,
                            "--max-wait", LONG_WAIT_MS, *options, **settings)
@@ -115,7 +115,7 @@ class Promises(RelayTest):
             self.assertGreaterEqual(Parts.of(number).time_ms, began_ms - 1000 - 1)
 
     def test_the_clock_is_the_servers(self):
-        """Also when that is set while nobody asks for anything."""
+        """The relay's clock follows its server's, even if that is set while no call is made."""
         server = Told()
         relay = self.start_relay([server.address])
 
@@ -162,7 +162,7 @@ class Promises(RelayTest):
         relay = self.start_relay(servers)
         listed = relay.call("get_workers")
         self.assertEqual(listed[0].kind, "relay")
-        # each of them knows of itself only
+        # each of them only knows itself
         self.assertEqual(len(listed), 2)
         asked = next(server for server in servers
                      if server.name == listed[1].address)
@@ -177,7 +177,8 @@ class Promises(RelayTest):
             numbers += [outer.call("get_id", "a") for _ in range(5)]
         self.assertEqual(len(set(numbers)), len(numbers))
         self.assertEqual({worker_of(number) for number in numbers}, {1})
-        # what the inner one has in hand is older than its batches: no reason to leave it
+        # prefetched IDs of the inner relay are older than its batches, which must not cause a
+        # failover
         self.assertEqual(Admin(outer).json("/status.json")["relay"]["failovers"], 0)
 
     def test_many_clients_get_no_id_twice(self):
@@ -210,7 +211,7 @@ class Fleets(RelayTest):
             self.assertGreater(connection.call(STRICT, "get_id", "a").success, 0)
 
     def test_many_lists_at_once(self):
-        """Loops do not share the lists that they send."""
+        """Each loop has its own copy of the list."""
         relay = self.start_relay(self.start_fleet(1), "--threads", 2)
 
         def ask():
@@ -227,7 +228,7 @@ class Fleets(RelayTest):
 
         def get_ids(useragent, count):
             calls.append(count)
-            time.sleep(3 * SLOW_MS / 1000)  # lint: allow sleep: to be slow is the purpose
+            time.sleep(3 * SLOW_MS / 1000)  # lint: allow sleep: the server must be slow
             return Extended.get_ids(handler, useragent, count)
         handler.get_ids = get_ids
         relay = self.start_relay([serve(handler, lacks=("get_id_runs",))], "--relay-max-age",
@@ -268,7 +269,7 @@ class Fleets(RelayTest):
             with relay.connect() as connection:
                 reply = connection.call(STRICT, "get_id", "a")
             return reply.kind == REPLY and reply.value.success
-        # its disk may be slower than a call waits here
+        # its disk may take longer than a call waits here
         self.assertEqual(worker_of(wait_for(draw, what="an ID")), 1)
 
         again.kill()
@@ -278,7 +279,8 @@ class Fleets(RelayTest):
         times = [datetime.datetime.fromisoformat(line[:23]) for line in relay.log.splitlines()
                  if "event=relay-no-server" in line and why in line]
         for earlier, later in zip(times, times[1:]):
-            self.assertGreater((later - earlier).total_seconds(), 59)  # limit: once a minute
+            # logged at most once a minute
+            self.assertGreater((later - earlier).total_seconds(), 59)
 
     def test_why_it_has_no_server(self):
         _, silent = hanging(self)
@@ -292,7 +294,7 @@ class Fleets(RelayTest):
                 ([gone], f"{gone.name}: this address is the relay itself; remove it from --relay")):
             with self.subTest(why):
                 relay = self.start_relay(servers, ready=False, listen=gone.name)
-                # a relay that connects to itself before it listens is refused first
+                # before it listens, a relay that connects to itself is refused
                 wait_for(lambda: any(event.name == "relay-no-server"
                                      and event.fields["error"].startswith(why)
                                      for event in list(relay.events)), what=why)
@@ -322,7 +324,7 @@ class Fleets(RelayTest):
                       metrics)
         for name in ("snowflake_reservation_left_seconds", "snowflake_worker_info"):
             self.assertNotIn(name, metrics)
-        # nobody waits for a list there
+        # a request over HTTP does not wait for a list
         wait_for(lambda: Admin(relay).ask("/workers.json").status == 200, what="a list")
         workers = Admin(relay).json("/workers.json")
         self.assertEqual([worker["kind"] for worker in workers["workers"]], ["relay", "server"])
@@ -416,7 +418,7 @@ class Failures(RelayTest):
                       Admin(relay).ask("/metrics").text)
 
     def test_servers_that_repeat_each_other(self):
-        """Each server that is excluded is named, also if several are within a second."""
+        """Each excluded server is logged, even if several are excluded within a second."""
         servers = [Told(worker_id=number, lacks=("get_id_runs",)) for number in range(3)]
         for server in servers:
             server.get_ids = lambda _agent, count: list(range(1000, 1000 + count))
@@ -442,7 +444,7 @@ class Failures(RelayTest):
         with relay.connect() as single, relay.connect() as batch, relay.connect() as other:
             single.send(STRICT.call("get_id", "a"))
             batch.send(STRICT.call("get_ids", "a", 7))
-            # other calls go on meanwhile
+            # meanwhile, other calls are answered
             other.call(STRICT, "get_timestamp")
             self.start_again(server)
             self.assertGreater(single.reply(STRICT).success, 0)
@@ -461,7 +463,7 @@ class Failures(RelayTest):
         server.send_signal(signal.SIGSTOP)
         with relay.connect() as batch, relay.connect() as single:
             batch.send(STRICT.call("get_ids", "a", 7))
-            # the loop has it: what comes on another connection afterwards is answered later
+            # the loop has received it, so later calls on another connection are answered later
             wait_for(lambda: relay.counters()["waits"] > 0, what="a batch that waits")
             numbers = [single.call(STRICT, "get_id", "a").success for _ in range(50)]
             self.assertEqual(sorted(set(numbers)), numbers)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SIGHUP: what the config file says anew is taken, or the log says that it needs a restart."""
+"""SIGHUP: changes of the config file take effect, or the log says that they need a restart."""
 import os
 import re
 import signal
@@ -10,7 +10,7 @@ from wire import STRICT
 
 
 def reread_options():
-    """Those of which --help says so."""
+    """Returns the options that --help marks as reread on SIGHUP."""
     printed = subprocess.run([SNOWFLAKED, "--help"], stdout=subprocess.PIPE, text=True, check=True)
     entries = re.split(r"\n  --", printed.stdout)[1:]
     return {re.match(r"[a-z-]+", entry)[0] for entry in entries
@@ -98,7 +98,7 @@ class Reload(ServerTest):
             f"audit-log=file:{self.directory}/b",
             "listen=127.0.0.1:1;127.0.0.1:2", "advertise=a:1", "layout=discord",
             "no-fast-path=true", "state-directory=/b", "on-clock-step=refuse")
-        # --listen and --state-directory are those of the command line all the same
+        # --listen and --state-directory still have the command line's values
         restart = "advertise,datacenter-id,layout,max-wait,no-fast-path,audit-log"
         self.assertEqual(self.reload(server, *changes), ("drain-delay", restart))
         self.assertEqual(self.reload(server, *changes), ("none", restart))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each reply goes to the client that made the call, whatever others do: their connections share
-the memory of a loop. wire.Connection holds every reply against its call."""
+"""Each reply goes to the client that made the call, whatever other clients do: their connections
+share the memory of a loop. wire.Connection compares every reply with its call."""
 import contextlib
 import random
 import socket
@@ -25,7 +25,7 @@ def some_calls(form, chance):
 
 
 class Rude(threading.Thread):
-    """Sends calls, takes some of the replies or none, and resets; again and again."""
+    """Repeatedly sends calls, reads some or none of the replies, and resets the connection."""
 
     def __init__(self, server, seed, over):
         super().__init__()
@@ -53,7 +53,7 @@ class Rude(threading.Thread):
 
 
 class Polite(threading.Thread):
-    """Counts the replies to its calls and those of its connections that got a wrong one."""
+    """Counts the replies to its calls, and its connections that received a wrong one."""
 
     def __init__(self, server, form, seed, over):
         super().__init__()
@@ -69,7 +69,8 @@ class Polite(threading.Thread):
         while not self.over.is_set():
             try:
                 self.speak()
-            except Exception as error:  # in another form a reply is no reply; a lost one: a timeout
+            # a reply in another form is not parsed as one; a lost reply is a timeout
+            except Exception as error:
                 self.wrong.append(repr(error))
 
     def speak(self):
@@ -89,7 +90,7 @@ class Replies(ServerTest):
     path = ()  # an option that chooses how calls are answered
 
     def test_what_could_not_be_sent_goes_to_nobody_else(self):
-        """One who resets is found by the loop just before one who waits for an answer."""
+        """The loop handles a reset just before a call of another client."""
         server = self.start("--threads", 1, *self.path)
         for form in FORMS:
             with (self.subTest(str(form)), server.connect() as gone,
@@ -117,7 +118,7 @@ class Replies(ServerTest):
         until = time.monotonic() + LASTS_S
         rude = [Rude(server, seed, over) for seed in range(RUDE)]
         polite = [Polite(server, form, str(form), over) for form in FORMS[:POLITE]]
-        with contextlib.suppress(AssertionError):  # what there was of it is looked at below
+        with contextlib.suppress(AssertionError):  # the received part is checked below
             wait_for(lambda: time.monotonic() > until and sum(one.resets for one in rude) > 20
                      and sum(one.answered for one in polite) > 100)
         over.set()
@@ -133,5 +134,5 @@ class Replies(ServerTest):
 
 
 class RepliesOnTheGeneralPath(Replies):
-    """The same without the hand-written path for the hot calls."""
+    """The same tests without the fast path."""
     path = ("--no-fast-path",)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servers are restarted again and again, in order, under load: no call fails."""
+"""Servers are restarted repeatedly, in order and under load, and no call fails."""
 import logging
 import subprocess
 import threading
@@ -13,9 +13,9 @@ from wire import STRICT
 
 RESTARTS = scaled(10, 2)
 LOAD = BUILD / "tests" / "integration" / "client-load"
-IDS_BETWEEN = 20  # of each client, before the next restart
+IDS_BETWEEN = 20  # IDs of each client before the next restart
 
-logging.getLogger("thrift").setLevel(logging.CRITICAL)  # that a server is down is no news
+logging.getLogger("thrift").setLevel(logging.CRITICAL)  # servers stop often
 
 
 class LibraryClient:
@@ -37,7 +37,7 @@ class LibraryClient:
         return self.process.poll() is not None
 
     def finish(self):
-        """What went wrong, or ""."""
+        """Returns the failure, or ""."""
         self.process.stdin.close()
         complaints = self.process.stderr.read()
         self.reader.join(HANG_GUARD_S)
@@ -48,7 +48,7 @@ class LibraryClient:
 
 
 class LateClient:
-    """Its first call comes a while after it has connected, and is not tried again."""
+    """A client whose first call comes some time after it has connected, and is not retried."""
     WHILE_S = 0.02
 
     def __init__(self, address):
@@ -63,9 +63,9 @@ class LateClient:
         while not self.ends and not self.failures:
             try:
                 with wire.Connection(self.address, HANG_GUARD_S) as connection:
-                    time.sleep(self.WHILE_S)  # lint: allow sleep: to be late is the purpose
+                    time.sleep(self.WHILE_S)  # lint: allow sleep: the call must be late
                     self.numbers.append(connection.call(STRICT, "get_id", "late").success)
-            except Exception as error:  # whatever it is, it is a call that failed
+            except Exception as error:  # any exception is a failed call
                 self.failures.append(repr(error))
 
     def has_failed(self):

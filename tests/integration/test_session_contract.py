@@ -10,7 +10,7 @@ from harness import BUILD, ENVIRONMENT
 from zookeeper import Standalone
 
 PROGRAMS = BUILD / "tests" / "simulation"
-HANG_S = 600  # the program ends itself earlier, if a case waits for what does not come
+HANG_S = 600  # the program ends itself earlier if a case waits in vain
 
 
 class Contract(unittest.TestCase):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line tool, as a shell sees it: output, messages, exit status."""
+"""The command line tool from a shell's view: output, messages, exit status."""
 import json
 import os
 import subprocess
@@ -48,7 +48,8 @@ class Asking(SharedServerTest, CtlTest):
         self.assertEqual(done.stdout, "")
 
     def test_failover(self):
-        """The next server is asked. The scenario hangs of tests/clients tests other hangs."""
+        """The client fails over to the next server. The scenario "hangs" in tests/clients tests
+        other hangs."""
         _, silent = hanging(self)
         gone = dead_address(self)
         output = self.assert_ok(run("--server", gone, *self.server_option, "id"))
@@ -64,7 +65,7 @@ class Asking(SharedServerTest, CtlTest):
                 self.assert_fails(self.ask(*command, stdout=full), 1)
 
     def test_a_reader_that_has_had_enough(self):
-        """As in `snowflakectl id -n 100000 | head -1`: no message."""
+        """`snowflakectl id -n 100000 | head -1` prints no message."""
         with subprocess.Popen([SNOWFLAKECTL, *self.server_option, "id", "-n", "100000"],
                               env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               text=True) as process:
@@ -91,7 +92,7 @@ class Ids(CtlTest):
         cases = (
             (("id",), "1\n"), (("id", "-n", 3), "2\n3\n4\n"), (("-n", 2, "id"), "5\n6\n"),
             (("id", "--json", "-n", 2), '[\n "7",\n "8"\n]\n'),
-            (("-n", "010", "id"), "".join(f"{i}\n" for i in range(9, 19))),  # it is decimal
+            (("-n", "010", "id"), "".join(f"{i}\n" for i in range(9, 19))),  # 010 is decimal
             (("--", "id"), "19\n"),
         )
         address = serve(Extended())
@@ -196,7 +197,7 @@ class Decode(CtlTest):
             self.assertTrue(done.stderr.startswith(b"snowflakectl: " + shown), done.stderr)
 
     def test_a_line_that_does_not_end(self):
-        """It costs its length in time, and nothing in memory."""
+        """Time grows with the length of the line, memory does not."""
         text = bytes(1_000_000 if SANITIZED else 100_000_000) + b"\n7\n"
         limited = [] if SANITIZED else ["prlimit", f"--as={256 << 20}"]
         done = subprocess.run([*limited, SNOWFLAKECTL, "decode"], env=ENVIRONMENT, input=text,
@@ -224,7 +225,7 @@ class Decode(CtlTest):
         self.assert_fails(done, 1, "cannot write to standard output: ")
 
     def test_descriptors_that_are_closed_are_nobody_elses(self):
-        """With none of them open the first sockets would get their numbers."""
+        """If descriptors 0 to 2 were closed, the first sockets would get their numbers."""
         done = run("ping", "--server", dead_address(self), "--count", 1,
                    preexec_fn=lambda: os.closerange(0, 2))
         self.assert_fails(done, 1, "cannot write to standard output: Bad file descriptor")
@@ -256,7 +257,7 @@ class WrongUse(CtlTest):
             (("ping", "-i", 3600001), number.format("-i MS:", 3600001, 0, 3600000)),
             (("decode", "--from", "base64", "1"), '--from "base64" is not decimal, hex, '),
             (("decode", "--layout", "nonsense", "1"), "--layout: "),
-            # not all of it is said again
+            # messages cut long arguments
             *((arguments, 'aaa..."') for arguments in (
                 ("--server", f"{LONG}:x", "id"), ("--zookeeper", f"{LONG}:x", "workers"),
                 ("id", LONG), ("help", "id", LONG), (LONG,), (f"--{LONG}",), ("id", "-n", LONG),
@@ -292,7 +293,7 @@ class WrongUse(CtlTest):
             (("id", "--jsn"), "did you mean --json?"),
             (("id", "--numbr", "3"), "did you mean --number?"),
             (("--numbr", "3"), "did you mean --number?"),
-            # of another command
+            # an option of another command
             (("decode", "--numbr"), 'unknown option "--numbr"; see snowflakectl decode --help'),
             (("id", "--from", "hex"), 'unknown option "--from"; see snowflakectl id --help'),
             (("decode", "-n", "1"), 'unknown option "-n"; see snowflakectl decode --help'),

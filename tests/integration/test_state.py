@@ -93,7 +93,7 @@ class Disks(ServerTest):
 
 class Running(ServerTest):
     def test_the_disk_hangs(self):
-        """The log and /readyz name the call that hangs, while it does."""
+        """The log and /readyz name the hanging call as long as it hangs."""
         if SANITIZED:
             self.skipTest("a sanitizer wants to be the first library")
         library = BUILD / "tests" / "integration" / "libhanging-disk.so"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How snowflakectl shows things: what fits a terminal, times that are none, and names that would
-play with who reads them."""
+"""Tables of snowflakectl: widths of terminals, missing times, and names with deceptive characters.
+"""
 import json
 import unicodedata
 import uuid
@@ -15,7 +15,8 @@ FULL = ["datacenter", "worker", "address", "state", "claimed at", "reserved unti
         "clock"]
 BRIEF = ["dc", "worker", "address", "state", "reserved", "clock"]
 ID = 2123869607440678912
-# a writing direction, ends of lines and what cannot be seen, of what ZooKeeper takes in a name
+# Characters that ZooKeeper accepts in a name: writing directions, ends of lines, and invisible
+# ones.
 NASTY = "\u202e\u2028\u2029\u2066\u200b\u200f\u061c\u00ad\ufeff\u180e"
 
 
@@ -25,7 +26,7 @@ class Widths(CtlTest):
         self.server.others = [self.server.of_another(0, worker_id=2)]
 
     def on_terminal(self, columns, *arguments, environment=None, server=True):
-        """The lines at that width."""
+        """Returns the output lines for a terminal of this width."""
         options = ("--server", self.server.address) if server else ()
         status, output = run_on_terminal([SNOWFLAKECTL, *options, *arguments], columns,
                                          environment)
@@ -70,7 +71,7 @@ class Widths(CtlTest):
         self.assertEqual(cells(self.assert_ok(piped))[0], FULL)
 
     def reserved_for(self, seconds):
-        """How that is shown, a moment later."""
+        """Returns the output for a reservation of this length, a moment later."""
         self.server.said.reserved_until_ms = now_ms() + int(seconds * 1000)
         return cells(self.on_terminal(80, "workers")[1])[0][4]
 
@@ -78,7 +79,7 @@ class Widths(CtlTest):
         for seconds, shown in ((8.9, "for 8 s"), (119.9, "for 119 s"), (129, "for 2 min"),
                                (3 * 86400 + 9, "for 3 d"), (5 * 3600 + 9, "for 5 h"),
                                (-8, "ended 8 s ago"), (-7201, "ended 2 h ago")):
-            # on a busy machine the moment may be longer than a second
+            # on a busy machine, the moment may be longer than a second
             wait_for(lambda: self.reserved_for(seconds) == shown, shown)
 
     def test_decode(self):
@@ -125,7 +126,7 @@ class Times(RegistryTest):
         for ahead in (-7200, 7200):
             registry = Registry(self.kazoo, f"{self.registry.root}/{ahead}")
             registry.make_layout()
-            # the clock that is furthest back counts, wherever it is in the list
+            # the clock that is furthest behind counts, wherever it is in the list
             for worker_id, ahead_s in ((3, ahead + 1200), (0, ahead), (4, ahead + 1200)):
                 server = Told(ahead_ms=ahead_s * 1000)
                 registry.claim(0, server.address, worker_id, server.said.nonce)
@@ -147,7 +148,7 @@ class Times(RegistryTest):
 
 
 class Names(RegistryTest):
-    """What anybody may call a znode."""
+    """Names of znodes that other clients may choose."""
     has_layout = True
 
     def assert_plain(self, text):

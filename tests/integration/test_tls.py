@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TLS: calls over it, who is refused and with what words, handshakes that are many, slow or
-foreign, and who may call."""
+"""TLS: calls, refusals and their messages, handshakes that are many, slow or not TLS, and access.
+"""
 import functools
 import json
 import os
@@ -48,8 +48,8 @@ class Calls(TlsTest):
             self.assertGreater(connection.reply(STRICT).success, 0)
 
     def test_replies_that_wait(self):
-        """More than the socket takes, for a client that does not read; and more calls than are read
-        at once, of which the socket tells nothing any more."""
+        """More replies than the socket accepts, for a client that does not read; and more calls
+        than are read at once, so that TLS has read bytes that the socket no longer shows."""
         server = self.serve("--max-ahead", 1000)
         connection = self.connect(server)
         writer = threading.Thread(
@@ -71,8 +71,8 @@ class Calls(TlsTest):
             self.assertIn(b"get_worker_id", reply)
 
     def tls_in_memory(self, server):
-        """(socket, TLS, what came, what is to be sent): what is sent when is the test's to say. The
-        end of the handshake is to be sent yet."""
+        """Returns (socket, TLS, received bytes, bytes to send), so that the test decides when bytes
+        are sent. The end of the handshake is not sent yet."""
         incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         tls = self.authority.context().wrap_bio(incoming, outgoing, server_hostname="localhost")
         raw = socket.create_connection(server.tls, HANG_GUARD_S)
@@ -107,7 +107,8 @@ class Calls(TlsTest):
             tls.read()
 
     def test_part_of_a_record(self):
-        """It is part of a message, and has the time of one, however slowly its bytes come."""
+        """A partial record is part of a message, and has its time limit, however slowly its bytes
+        arrive."""
         server = self.serve("--frame-timeout", scaled(300, 1500))
         raw, tls, _, outgoing = self.tls_in_memory(server)
         raw.sendall(outgoing.read())
@@ -118,7 +119,8 @@ class Calls(TlsTest):
         self.assertEqual(server.counters()["closed_frame_timeout"], 1)
 
     def test_a_message_in_tiny_records(self):
-        """More of them than are received at once, again and again: it has no new time for that."""
+        """Repeatedly more records than are received at once. The message gets no new time limit for
+        them."""
         server = self.serve("--frame-timeout", scaled(300, 1500))
         raw, tls, _, outgoing = self.tls_in_memory(server)
         message = iter(STRICT.call("get_id", "a" * 20_000).encode()[0])
@@ -175,13 +177,14 @@ class Refused(TlsTest):
         return context
 
     def assert_refused(self, server, context, words):
-        """In the handshake, or where TLS 1.3 is through with that, at the first call."""
+        """Checks that the client is refused: in the handshake, or, with TLS 1.3, at the first
+        call."""
         with self.assertRaisesRegex((OSError, wire.Closed), words):
             with self.connect(server, context) as connection:
                 connection.call(STRICT, "get_id", "good")
 
     def test_a_client_without_the_required_certificate(self):
-        """The unit test tls-refusals tests every reason, in the words of both ends."""
+        """The unit test tls-refusals tests every reason, with the messages of both ends."""
         server = self.serve(mutual=True)
         self.assert_refused(server, self.context_of_any(self.stranger), "unknown ca")
         self.assert_told(server, "the peer's certificate is refused: unable to get local issuer "
@@ -215,7 +218,7 @@ class Refused(TlsTest):
                 raw.sendall(data)
                 alert = raw.makefile("rb").read()
                 self.assertEqual(alert[:1], b"\x15", "an alert")
-                if data[:1] != b"\x16":  # what looks like TLS has one of that before
+                if data[:1] != b"\x16":  # the first byte makes the data look like TLS
                     self.assertEqual(len(alert), 7)
         self.assert_told(server, "the peer does not use TLS")
         ctl = self.id_of("%s:%d" % server.tls)
@@ -352,15 +355,15 @@ class Allowed(TlsTest):
         other = self.authority.vouch("shipping")
         self.assert_closed(server.tls, tls=self.authority.context(other))
         self.assertEqual(server.wait_event("not-allowed").fields["certificate"], "shipping")
-        self.assert_closed(server.address)  # who is plain shows none
+        self.assert_closed(server.address)  # a client without TLS presents no certificate
         for address, tls in ((server.address, None),
                              (server.tls, self.authority.context(other))):
             with wire.Connection(address, HANG_GUARD_S, tls=tls, source="127.0.0.9") as allowed:
                 self.assertGreater(allowed.call(STRICT, "get_id", "good").success, 0)
 
     def test_names_without_certificates(self):
-        """A list that is reread names whom a server does not know that asks for no certificates:
-        taken, it would admit nobody."""
+        """A server that requests no client certificates must refuse a reread list with names: it
+        would admit no client."""
         config = self.directory / "snowflaked.conf"
         config.write_text("[snowflaked]\n")
         server = self.serve("--config", config)
@@ -380,7 +383,7 @@ class Allowed(TlsTest):
 
 
 class Fleet(TlsTest, ZooKeeperTest):
-    """Servers that speak TLS alone, and want certificates of whoever calls them."""
+    """Servers that only accept TLS, and require client certificates."""
 
     def secured(self, *options, pair=None, **settings):
         pair = pair or self.pair
@@ -401,14 +404,14 @@ class Fleet(TlsTest, ZooKeeperTest):
         self.assertEqual(listed.returncode, 0, listed.stderr)
         self.assertEqual({(one["address"], one["state"]) for one in json.loads(listed.stdout)},
                          {(server.addresses[0], "serving") for server in (first, second)})
-        stranger = self.secured(pair=self.stranger)  # is not answered, and does not believe
+        stranger = self.secured(pair=self.stranger)  # gets no answers, and trusts no other server
         unreachable = stranger.wait_event("peers-unreachable").fields
         self.assertEqual(unreachable["count"], "2")
         self.assertIn("TLS: the peer reports: unknown CA", unreachable["error"])
 
     def test_a_relay(self):
-        """It finds the other by the first, goes on without that, and finds its replacement, while
-        nobody takes any IDs."""
+        """The relay finds the second server through the first, continues without the first, and
+        finds its replacement, even without takes."""
         first, second = self.secured(), self.secured()
         relay = self.launch("--relay", first.addresses[0], "--relay-discover",
                             *self.own()).wait_ready()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Certificates that are replaced while servers and clients run: of who is called, and of who
-calls."""
+"""Certificates that are replaced while servers and clients run: certificates of servers, and of
+clients."""
 import re
 import shutil
 import ssl
@@ -15,7 +15,7 @@ from zookeeper_case import ZooKeeperTest
 
 
 class RenewedTest(TlsTest):
-    """With files of its own, that are replaced."""
+    """A test with its own files, which it replaces."""
 
     def setUp(self):
         super().setUp()
@@ -82,8 +82,8 @@ class Replaced(RenewedTest):
 
 
 class OfCallers(RenewedTest):
-    """A relay and a pool go from the server that they began with to another, which believes nobody
-    but the authority of their new certificate: so do servers after a change of authorities."""
+    """A relay and a pool switch from their first server to another one, which trusts only the
+    authority of their new certificate, as after a change of authorities."""
 
     def server_of(self, worker_id, trusted=None, **settings):
         return self.launch("--state-directory", self.directory / f"state-{worker_id}",
@@ -165,7 +165,7 @@ class OfCallers(RenewedTest):
                           tls=(self.authority.certificate, *self.own))
         self.take_until_of(1, lambda: pool.take(1)[0])
         self.assert_refused_by(new)
-        self.own.key.unlink()  # the new one is not there yet: no reason to fail
+        self.own.key.unlink()  # the new key does not exist yet, which must not be a failure
         self.take_until_of(1, lambda: pool.take(1)[0])
         self.replace(self.stranger)
         self.wait_handshake_with(new)
@@ -175,9 +175,8 @@ class OfCallers(RenewedTest):
 
 class OfPeers(RenewedTest, ZooKeeperTest):
     def test_servers_that_ask_each_other(self):
-        """One that has asked the other before its claim asks it again, with its list of them, what
-        time it is; by then that one believes only another authority, and has a certificate of
-        it."""
+        """A server has asked its peer before its claim, and asks for its clock again with the list
+        of peers. By then, the peer trusts only another authority, and has a certificate of it."""
         trusted = self.directory / "trusted.pem"
         shutil.copy(self.authority.certificate, trusted)
         first, second = [self.member(

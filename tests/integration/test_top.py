@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""snowflakectl top: what all servers do, on a terminal and elsewhere."""
+"""snowflakectl top: the state of all servers, on a terminal and elsewhere."""
 import json
 import re
 import signal
@@ -22,7 +22,7 @@ TOTALS = re.compile(r"3 of 3 serving, (\d+) IDs/s, (\d+) calls/s, 7 connections"
 
 
 def number_of(shown):
-    """Of a rate as the table has it."""
+    """Returns the number of a rate in the table."""
     return 0 if shown == "-" else float(shown.replace("k", "")) * (1000 if "k" in shown else 1)
 
 
@@ -32,7 +32,7 @@ def top_on_terminal(*named, options=(), columns=80, rows=24, environment=None):
 
 
 def rows_of(screen):
-    """The cells of a screen, by line; the lines below."""
+    """Returns the cells of a screen by line, and the lines below the table."""
     lines = COLOUR.sub("", screen).splitlines()
     end = next(i for i, line in enumerate(lines) if " serving, " in line)
     return [line.split() for line in lines[1:end]], lines[end:]
@@ -40,7 +40,7 @@ def rows_of(screen):
 
 class OnATerminal(CtlTest):
     def next_screen(self, terminal, condition=lambda screen: True):
-        """A whole one that is drawn from now on, for which it is so."""
+        """Waits for a complete screen, drawn from now on, for which the condition is true."""
         seen = terminal.output.count(CLEAR)
 
         def found(output):
@@ -90,7 +90,7 @@ class OnATerminal(CtlTest):
                 with self.subTest(keys):
                     terminal.type(keys)
                     screen = self.next_screen(terminal, lambda text: order(text) == expected)
-                    # there are no colours
+                    # without colours
                     self.assertIn(f"(by {column}; < > column", screen.splitlines()[0])
                     self.assertTrue(terminal.fits(screen), screen)
                     self.assertIn("q quit)", screen)
@@ -108,7 +108,7 @@ class OnATerminal(CtlTest):
             terminal.wait_output(lambda output: output.count(" of 2 serving") == 2)
             rows, _ = rows_of(terminal.screens()[-1])
             self.assertEqual([row[0] for row in rows[1:]], ["0/2", "0/1"])
-            # it is what was seen then
+            # the screen shows the earlier state
             self.assertEqual(terminal.screens()[-1].splitlines()[0], title)
 
     def test_it_fits_80_columns(self):
@@ -167,7 +167,7 @@ class OnATerminal(CtlTest):
             screen = self.next_screen(terminal, lambda text: "1 of 4 serving" in text)
             rows = rows_of(screen)[0]
             states = {row[0] + row[1]: row[2] for row in rows[1:]}
-            # who it was is still known
+            # its worker ID is still known
             self.assertEqual(states["0/1" + one.address], "serving")
             self.assertEqual(states["0/2" + hung.address], "unreachable")
             self.assertEqual(states["-" + silent], "unreachable")
@@ -192,12 +192,12 @@ class OnATerminal(CtlTest):
                 act(terminal)
                 self.assertEqual(terminal.wait_end(), status)
                 self.assertTrue(terminal.is_as_before())
-                # no colour is left on
+                # all colours are reset
                 self.assertEqual(len(re.findall(r"\x1b\[[1-9]", terminal.output)),
                                  terminal.output.count("\x1b[0m"))
 
     def test_a_terminal_that_has_text_alone(self):
-        """As the shell in an editor: nothing is drawn over, and there are no other keys than q."""
+        """A terminal such as the shell in an editor: no redrawing, and no key except q."""
         server = Counting()
         with Terminal([SNOWFLAKECTL, *servers(server), "top", "-i", 100],
                       environment={"TERM": "dumb"}) as terminal:
@@ -257,7 +257,7 @@ class Elsewhere(CtlTest):
         self.assertEqual(lines.process.returncode, 0)
         for line in rest.splitlines():
             json.loads(line)
-        # once, as long as it lasts
+        # reported once as long as it lasts
         self.assertEqual(said, f"snowflakectl: {nobody}: cannot connect: Connection refused\n")
 
     def test_tables_one_after_the_other(self):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/how-to/databases.md, whose snippets are run in real databases, and its functions in SQL."""
+"""Runs the snippets of docs/how-to/databases.md in real databases, and tests its SQL functions."""
 import json
 import pathlib
 import random
@@ -32,11 +32,12 @@ class Snippet(NamedTuple):
     line: int
     runners: tuple
     text: str
-    output: str  # of each of them
+    output: str  # output of each snippet
 
 
 def snippets():
-    """Those of the guide, in their order. All of its blocks are in one of them."""
+    """Returns the snippets of the guide, in their order. Every block of the guide is in one of
+    them."""
     text = GUIDE.read_text(encoding="utf-8")
     found = [Snippet(text.count("\n", 0, match.start()) + 1, tuple(match[1].split(", ")), match[2],
                      match[3] or "")
@@ -50,7 +51,7 @@ def snippets():
 
 
 def selects(runner):
-    """The queries of the guide that are for a span of IDs, or a page of them."""
+    """Returns the guide's queries for a span of IDs or a page of them."""
     return [query for snippet in snippets() if runner in snippet.runners
             for query in re.findall(r"^SELECT[^;]*\bid (?:BETWEEN|<|>)[^;]*", snippet.text,
                                     re.MULTILINE)]
@@ -61,7 +62,7 @@ def utc(time_ms):
 
 
 def literal(time_ms, form, more=""):
-    """A time in SQL; `more` digits of it."""
+    """Returns a time in SQL, with `more` digits."""
     text = utc(time_ms).strftime("%Y-%m-%d %H:%M:%S.") + f"{time_ms % 1000:03}{more}"
     return form.format(text)
 
@@ -74,7 +75,7 @@ def ctl_range(from_ms, to_ms):
 
 
 def some_ids():
-    """The vectors, and others, the edges of each field among them."""
+    """Returns the IDs of the vectors, and others, including the limits of each field."""
     chance = random.Random(1)
     numbers = {int(vector["id"]) for vector in VECTORS} | {LOW_BITS + 1, LAST_ID - 1}
     numbers |= {2**bit - less for bit in range(63) for less in (0, 1)}
@@ -84,13 +85,13 @@ def some_ids():
 
 class Dialect(NamedTuple):
     server: object
-    literal: str  # of a time in UTC
+    literal: str  # format of a time in UTC
     time_type: str
-    show_ms: str  # an expression for the milliseconds of one
-    session: str  # whose time zone is far off
+    show_ms: str  # an expression for a time's milliseconds
+    session: str  # settings with a distant time zone
 
     def ask(self, expressions, values=("0",), value_type="bigint"):
-        """What the expressions are for each value of x, in literals."""
+        """Returns the values of the expressions for each value of x, which is a literal."""
         rows = self.server.rows(
             f"{self.session}; CREATE TEMPORARY TABLE asked "
             f"(number int PRIMARY KEY, x {value_type}); INSERT INTO asked VALUES " +
@@ -104,7 +105,7 @@ class Dialect(NamedTuple):
 
 @unittest.skipIf(ELSEWHERE, "not about the server")
 class Guide(unittest.TestCase):
-    """What it says beside its snippets."""
+    """Tests statements of the guide other than its snippets."""
 
     def test_text_forms_are_those_of_the_ids(self):
         forms = re.findall(r"\((\d{19}), '(\w{11})', '(\w{13})'\)", GUIDE.read_text())
@@ -140,7 +141,7 @@ class Databases(unittest.TestCase):
     def setUpClass(cls):
         directory = pathlib.Path(tempfile.mkdtemp(prefix="snowflake-databases-"))
         cls.addClassCleanup(shutil.rmtree, directory, ignore_errors=True)
-        directory.chmod(0o755)  # for the user that the servers run as
+        directory.chmod(0o755)  # for the servers' user
         cls.postgresql = PostgreSql(cls, directory / "postgresql")
         cls.mariadb = MariaDb(cls, directory / "mariadb")
         cls.sqlite = Sqlite(directory / "sqlite")
@@ -159,7 +160,7 @@ class Databases(unittest.TestCase):
 
     def define(self):
         for server in (self.postgresql, self.mariadb):
-            for _ in range(2):  # again is as well as once
+            for _ in range(2):  # running it twice is harmless
                 server.run((EXAMPLES / server.FUNCTIONS).read_text(), DATABASE, check=False)
         return self.dialects
 
@@ -187,7 +188,7 @@ class Databases(unittest.TestCase):
         self.look_at_what_they_made()
 
     def look_at_what_they_made(self):
-        """Columns and indexes that the guide has made of IDs are used, and right."""
+        """Checks that the guide's columns and indexes on IDs are used, and correct."""
         wrong = "SELECT count(*) FROM message WHERE at <> snowflake_time(id) OR at IS NULL"
         for server in (self.postgresql, self.mariadb):
             self.assertEqual(server.rows(wrong, DATABASE), ["0"])
@@ -257,7 +258,7 @@ class Databases(unittest.TestCase):
                     self.assert_refused(dialect, ", ".join(bounds(begin, end)), "no ID is of ")
 
     def assert_each(self, values, found, wanted):
-        """Only those that differ are shown: a diff of thousands takes minutes."""
+        """Shows only the differences, because a diff of thousands of lines takes minutes."""
         self.assertEqual(len(found), len(wanted))
         self.assertEqual([case for case in zip(values, found, wanted) if case[1] != case[2]][:3],
                          [])
@@ -290,7 +291,7 @@ class Databases(unittest.TestCase):
         self.assert_refused(dialect, "snowflake_first_id('infinity')", "no ID is of infinity")
 
     def test_a_dump_is_restored(self):
-        """With indexes and columns that the functions made, where no search_path finds anything."""
+        """A dump with indexes and columns of the functions is restored without a search_path."""
         self.define()
         self.postgresql.run(
             "CREATE TABLE message (id bigint PRIMARY KEY, at timestamptz GENERATED ALWAYS AS "
@@ -305,12 +306,12 @@ class Databases(unittest.TestCase):
         self.assertEqual(self.postgresql.rows("SELECT at FROM message", "restored"),
                          ["2023-11-14 22:13:20+00"])
 
-    # How they are looked for
+    # Searches
 
     ROWS = 20000
 
     def fill(self):
-        """A row a minute, with the guide's span among them."""
+        """Inserts a row per minute, including the guide's span."""
         self.define()
         begin = (utc(1795262400000) - timedelta(minutes=self.ROWS // 2)).strftime("%Y-%m-%d %H:%M")
         table = "CREATE TABLE message (id {} PRIMARY KEY, body varchar(1000) NOT NULL);"

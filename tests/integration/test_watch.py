@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""snowflakectl top, in a pipe and on a terminal: how it follows ZooKeeper and servers, how it
-draws, and every way to end it."""
+"""snowflakectl top, in a pipe and on a terminal: updates from ZooKeeper and servers, drawing, and
+every way to end it."""
 import datetime
 import fcntl
 import json
@@ -27,7 +27,7 @@ TOP = ("top", "--interval", "300")
 
 
 class Watch(Program):
-    """A top that prints objects, and what it prints."""
+    """A top that prints objects, and its output."""
 
     def __init__(self, *arguments, environment=None):
         self.process = subprocess.Popen(
@@ -56,7 +56,7 @@ class Watch(Program):
         return json.loads(self.next_line())["workers"]
 
     def wait_list(self, condition):
-        """The first list from here on that is as wanted."""
+        """Returns the first list from now on for which the condition is true."""
         while not condition(found := self.next_list()):
             pass
         return found
@@ -103,7 +103,7 @@ class Watching(RegistryTest):
             self.assertEqual(self.workers(watch.wait_list(len)), [(5, 9)])
 
     def registry_in(self, own):
-        """One in a ZooKeeper of the test's own."""
+        """Starts a registry in the test's own ZooKeeper."""
         registry = Registry(self.client(zookeeper=own), self.registry.root)
         registry.make_layout()
         return registry
@@ -134,14 +134,14 @@ class Watching(RegistryTest):
                        2000) as watch:
                 watch.next_list()
                 own.pause()
-                # ZooKeeper's client takes it for connected for seconds more
+                # ZooKeeper's client still considers it connected for some seconds
                 complaint = watch.next_line(watch.complaints)
                 complained_at = time.time()
                 row, = watch.wait_list(lambda found: found[0]["indirect"])
                 own.resume()
         told = int(re.search(r"the list is (\d+) s old", complaint)[1])
         as_of = datetime.datetime.fromisoformat(row["as_of"].replace("Z", "+00:00")).timestamp()
-        # an answer can have been on its way when ZooKeeper was paused, but none is sent then
+        # an answer may have been in transit when ZooKeeper was paused, but none is sent afterwards
         self.assertLess(as_of, complained_at - 1)
         self.assertGreaterEqual(told, 1)
 
@@ -158,7 +158,7 @@ class Watching(RegistryTest):
         self.addCleanup(process.kill)
         wait_for(lambda: not select.select([], [writer], [], 0)[1], "the pipe to be full")
         process.send_signal(signal.SIGINT)
-        # until it has heard this one, a second one is the same
+        # wait until it has received this one, because a second one could merge with it
         wait_for(lambda: not has_signal(process, "ShdPnd", signal.SIGINT), "it to be heard")
         with self.assertRaises(subprocess.TimeoutExpired):
             process.wait(0.2)
@@ -188,7 +188,7 @@ class Watching(RegistryTest):
 
 
 class WatchingServers(CtlTest):
-    """--server: there is no ZooKeeper."""
+    """Tests of --server, without ZooKeeper."""
 
     def test_what_changes_is_a_list(self):
         one, two = Counting(worker_id=1), Counting(worker_id=2)
@@ -208,7 +208,7 @@ class WatchingServers(CtlTest):
     def test_what_is_amiss_is_said_once(self):
         one = Counting(worker_id=1)
         nobody = dead_address(self)
-        old = one.of_another(0, as_of_ms=now_ms() - 60_000, worker_id=2)  # and ever older
+        old = one.of_another(0, as_of_ms=now_ms() - 60_000, worker_id=2)  # and getting older
         one.others = lambda: [old]
         with Watch("--server", one.address, "--server", nobody) as watch:
             self.assertEqual(len(watch.next_list()), 3)
@@ -234,7 +234,7 @@ class WatchingServers(CtlTest):
             os.close(writer)
             self.assertTrue(os.read(reader, 10))
             os.close(reader)
-            # nothing more would be printed
+            # no further list would be printed
             self.assertEqual(process.wait(HANG_GUARD_S), 0)
             self.assertEqual(process.stderr.read(), b"")
 
@@ -278,7 +278,7 @@ class OnATerminal(CtlTest):
             terminal.wait_output(self.drawn(1))
             self.server.said.state = "draining"
             terminal.wait_output(lambda output: "draining" in output)
-            terminal.wait_output(self.drawn(6))  # more than a second's
+            terminal.wait_output(self.drawn(6))  # lists of more than a second
             self.assertTrue(terminal.output.startswith(CLEAR))
             times = set()
             for screen in terminal.screens()[:-1]:
@@ -369,7 +369,7 @@ class OnATerminal(CtlTest):
                 screen = terminal.screens()[0]
                 self.assertTrue(terminal.fits(screen), screen)
                 self.assertIn(address, screen.splitlines()[3])
-                # an error is printed in full, on as many lines as needed
+                # an error is printed completely, on as many lines as needed
                 self.assertIn(f"snowflakectl: {nobody}: cannot connect: Connection refused",
                               screen.replace("\n", ""))
 
@@ -410,7 +410,7 @@ class OnATerminal(CtlTest):
             self.assertEqual(terminal.wait_end(), 0)
 
     def test_an_orphaned_process_group_does_not_stop(self):
-        """Without a shell, its process group is orphaned, and no job control could continue it."""
+        """Without a shell, its process group is orphaned, so no job control could continue it."""
         with self.watching() as terminal:
             terminal.wait_output(self.drawn(0))
             terminal.type("\x1a")

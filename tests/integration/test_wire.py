@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bytes: six forms on one port, told apart by at most five bytes."""
+"""The bytes: six forms on one port, which the first five bytes distinguish."""
 import json
 import select
 import socket
@@ -24,14 +24,14 @@ class Forms(SharedServerTest):
         self.other = self.connect()
 
     def exchange(self, data):
-        """Everything the server has to say to those bytes."""
+        """Sends bytes. Returns everything that the server replies."""
         connection = self.connect()
         connection.send(data)
         connection.socket.shutdown(socket.SHUT_WR)
         return connection.rest()
 
     def assert_closes(self, data):
-        """The server closes on these bytes by itself, without a word."""
+        """Checks that the server closes the connection after these bytes without a reply."""
         connection = self.connect()
         connection.send(data)
         self.assertEqual(connection.rest(), b"", data[:40])
@@ -51,14 +51,14 @@ class Forms(SharedServerTest):
                 self.assertGreater(struct.unpack(">q", reply[-9:-1])[0], 1)
 
     def test_vectors_of_the_other_calls(self):
-        expected = VECTORS["reply_get_id_1_seq0"][4:]  # without its frame
+        expected = VECTORS["reply_get_id_1_seq0"][4:]  # without the frame's length
         for method, seqid, vector in (("get_worker_id", 0, "call_get_worker_id_seq0"),
                                       ("get_datacenter_id", 7, "call_get_datacenter_id_seq7"),
                                       ("get_timestamp", 1, "call_get_timestamp_seq1")):
             with self.subTest(method):
                 value = self.other.call(STRICT, method).success
                 reply = self.exchange(VECTORS[vector])
-                if method == "get_timestamp":  # between two readings of ours
+                if method == "get_timestamp":  # between two readings of our clock
                     at, = struct.unpack(">q", reply[-9:-1])
                     self.assertTrue(value <= at <= self.other.call(STRICT, method).success)
                     value = at
@@ -120,7 +120,8 @@ class Forms(SharedServerTest):
         self.assert_closes(STRICT.wrap(self.padded(FRAME_LIMIT + 1)))
 
     def padded(self, length):
-        """A good get_id in strict binary, made as long as that by a field that is skipped."""
+        """Returns a valid get_id in strict binary that has this length because of an unknown
+        field."""
         message = UNFRAMED.message("get_id", "a")[:-1]
         padding = length - len(message) - 8
         return message + b"\x0b\0\x09" + struct.pack(">I", padding) + b"x" * padding + b"\0"
@@ -133,13 +134,13 @@ class Forms(SharedServerTest):
         self.assertEqual(connection.rest(), b"")
 
     def test_the_fifth_byte(self):
-        """Behind a frame's length, or the name's: 80, 82, 00, a letter or _; nothing else."""
+        """After the length of a frame or a name, only 80, 82, 00, a letter or _ is valid."""
         letters = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
         for fifth in range(256):
             if fifth in (0x00, 0x80, 0x82) or fifth in letters:
                 continue
             with self.subTest(hex(fifth)):
-                # some would be another protocol's, and show with the next one
+                # some belong to another protocol, which the next byte shows
                 self.assert_closes(struct.pack(">I", 6) + bytes([fifth, 0]))
 
     def test_any_letter_begins_an_unversioned_name(self):
@@ -152,12 +153,13 @@ class Forms(SharedServerTest):
     def test_framing_is_fixed_for_the_connection(self):
         connection = self.connect()
         connection.call(STRICT, "get_id", "a")
-        connection.send(UNFRAMED.call("get_id", "a"))  # as a frame: 2 GiB long
+        connection.send(UNFRAMED.call("get_id", "a"))  # read as a frame, it has 2 GiB
         self.assertEqual(connection.rest(), b"")
 
         connection = self.connect()
         connection.call(UNFRAMED, "get_id", "a")
-        connection.send(STRICT.call("get_id", "a"))  # unframed: a name of 29 bytes, and too little
+        # read as unframed, the name has 29 bytes, and the message is too short
+        connection.send(STRICT.call("get_id", "a"))
         connection.socket.shutdown(socket.SHUT_WR)
         self.assertEqual(connection.rest(), b"")
 

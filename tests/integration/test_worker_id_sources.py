@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Worker IDs that a machine has anyway: --worker-id mac, ip and ordinal.
+"""Worker IDs derived from the machine: --worker-id mac, ip and ordinal.
 
-Each server is on a machine of its own as far as its host name and its network go: in namespaces,
-for which a test must be root.
+Each server has its own host name and network, in namespaces, for which the test must run as root.
 """
 import json
 import os
@@ -28,10 +27,10 @@ NO_ZOOKEEPER = ("--zookeeper", "127.0.0.1:1", "--datacenter-id", 1)
 EVERYWHERE = ("*:0", "0.0.0.0:0", "[::0]:0", "0x0:0")
 ON_MACHINE = ("unshare", "--uts", "sh", "-ec")
 RUN = '; exec "$@"'
-# the loopback is there, and has no part in any of it
+# the loopback interface exists, but is not used
 OFF_NETWORK = ("unshare", "--uts", "--net", "sh", "-ec")
 LOOPBACK = "ip link set lo up"
-# the lowest index is not made first, nor is its name the first
+# the interface with the lowest index is neither the first one made nor the first by name
 INTERFACES = (f"{LOOPBACK}; ip link add index 31 address 02:00:00:00:00:02 name a type veth"
               " peer index 32 name b address 02:00:00:00:00:03;"
               "ip link add index 21 address 02:00:00:00:01:2a name z type veth"
@@ -43,7 +42,7 @@ DEFAULT_V4, DEFAULT_V6 = "ip route add default via 10.1.2.1", "ip -6 route add d
 
 
 def machine(script, network=True):
-    """What a server is started by."""
+    """Returns the command that starts a server on this machine."""
     return (*(OFF_NETWORK if network else ON_MACHINE), script + RUN, "sh")
 
 
@@ -51,7 +50,7 @@ def named(host_name):
     return machine(f"hostname '{host_name}'; {LOOPBACK}")
 
 
-# machine, source, options, worker ID, what it was made of
+# machine, source, options, worker ID, its origin
 FOUND = (
     (machine(INTERFACES), "mac", (), 0x2a & 31, "z 02:00:00:00:01:2a"),
     (machine(INTERFACES), "mac", ("--layout", "uid-generator"), 0x12a, "z 02:00:00:00:01:2a"),
@@ -67,7 +66,7 @@ FOUND = (
     (named("ids-17.ids.example"), "ordinal", ("--datacenter-id", 2), 17, "ids-17.ids.example"),
 )
 
-# machine, source, options, what the line says
+# machine, source, options, words of the message
 MISSING = (
     (machine(LOOPBACK), "mac", (), ("no network interface", "MAC address")),
     (machine(LOOPBACK), "ip", (), ("no default route", "--advertise")),
@@ -112,7 +111,7 @@ class Files(ServerTest):
 
 @unittest.skipUnless(os.geteuid() == 0, "needs root, for machines of its own")
 class ZooKeeper(ZooKeeperTest):
-    """There it is looked at first, and ZooKeeper says who has what."""
+    """With ZooKeeper, the derived worker ID is only preferred, and ZooKeeper decides."""
 
     def pod(self, **settings):
         return self.member("--worker-id", "ordinal",
@@ -126,7 +125,7 @@ class ZooKeeper(ZooKeeperTest):
         second = self.pod()
         self.assertEqual(worker_id_of(second), 0)
         first.kill()
-        third = self.pod()  # which does not wait for what is quarantined
+        third = self.pod()  # which does not wait for the quarantine
         self.assertEqual(worker_id_of(third), 1)
         self.assertEqual(second.terminate(), 0)
         self.assertEqual(third.terminate(), 0)
@@ -144,7 +143,7 @@ class ZooKeeper(ZooKeeperTest):
 
 
 def may_name_machine():
-    """Whether the host name can be set: in a container, even root may be denied it."""
+    """Whether the host name can be set, which even root may not be allowed in a container."""
     unshare = ["unshare", "--uts", "true"]
     return os.geteuid() == 0 and not subprocess.run(unshare, capture_output=True,
                                                     check=False).returncode

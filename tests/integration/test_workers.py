@@ -48,7 +48,8 @@ class Workers(RegistryTest):
         self.assertEqual(measured[0], (None, None))
         for round_trip, skew in measured[1:]:
             self.assertGreater(round_trip, 0)
-            self.assertLessEqual(abs(skew), round_trip + 2000)  # of clocks in milliseconds
+            # resolution of the clocks in milliseconds
+            self.assertLessEqual(abs(skew), round_trip + 2000)
 
         table = cells(self.assert_ok(self.ctl("workers")))
         self.assertEqual(table[0], ["datacenter", "worker", "address", "state", "claimed at",
@@ -80,7 +81,7 @@ class Workers(RegistryTest):
         self.registry.claim(0, "h.invalid:1", 31)
         listed = self.listed("workers")
         self.assertEqual([each["worker_id"] for each in listed], [31, -1])
-        self.assertEqual(listed[1]["state"], "serving")  # as it says itself
+        self.assertEqual(listed[1]["state"], "serving")  # as the server reports itself
         self.assertIsNone(listed[1]["reserved_until"])
         self.assertEqual(cells(self.ctl("workers").stdout)[2][1], "-")
 
@@ -122,7 +123,7 @@ class Workers(RegistryTest):
         done = self.assert_ok(self.ctl("workers"))
         self.assertIn("h\\x1b[2J:1", done)
         self.assertNotIn("\x1b", done)
-        # in JSON as an escape, whatever it is
+        # escaped in JSON, whatever it is
         host = "h\x7f\x9b2J\u200e\u200f\u202a\u202e\u2066\u2069\U0001f600"
         data = self.registry.claim_data("h:1", 3).decode().replace('"h"', f'"{host}"')
         self.kazoo.set(path, data.replace("\x7f", "\\u007f").encode())
@@ -213,7 +214,7 @@ class ReadOnly(RegistryTest):
 
 
 class FromServers(RegistryTest):
-    """Without ZooKeeper: a server is asked who there is."""
+    """Without ZooKeeper, a server is asked for all servers."""
 
     def test_a_server_on_the_file_registry_knows_itself(self):
         server, address, nonce = self.start_server("--datacenter-id", 3, "--worker-id", 9)
@@ -253,7 +254,7 @@ class Options(RegistryTest):
                          "[]\n")
         done = run("--json", "workers", environment={"SNOWFLAKE_ZOOKEEPER": "h:x"})
         self.assert_fails(done, 2, "SNOWFLAKE_ZOOKEEPER", "the port is not a number")
-        # an option comes before the environment
+        # an option takes precedence over the environment
         _, address, _ = self.start_server()
         listed = json.loads(self.assert_ok(
             run("--server", address, "--json", "workers", environment=environment)))
@@ -306,10 +307,11 @@ class Reservations(RegistryTest):
         self.registry.make_layout()
         _, nonce = self.registry.claim(1, "h.invalid:1", 3)
         later, past = tick_in(FAR), tick_in(-5)
-        self.registry.reserve(1, 3, past, nonce, "h.invalid:1")  # late, but its owner has a claim
+        self.registry.reserve(1, 3, past, nonce, "h.invalid:1")  # ended, but its owner has a claim
         self.registry.reserve(1, 30, later, str(uuid.uuid4()), "b.example:1")
         self.registry.reserve(1, 4, later + 1, "", "c.example:1")
-        self.registry.reserve(1, 8, later + 2, nonce, "h.invalid:1")  # its owner has another one
+        # its owner has another worker ID
+        self.registry.reserve(1, 8, later + 2, nonce, "h.invalid:1")
         self.registry.reserve(1, 9, past, self.registry.claim(1, "u.invalid:1")[1], "u.invalid:1")
         self.registry.reserve(1, 5, past, str(uuid.uuid4()), "d.example:1")
         self.registry.create("datacenters/1/reservations/7", b"{\"reserved_until_tick\":1e3}")
@@ -383,7 +385,8 @@ class Reservations(RegistryTest):
     def test_a_floor_that_is_missing_or_damaged_is_named(self):
         self.registry.make_layout()
         self.registry.make_datacenter(1)
-        self.registry.create("datacenters/2")  # its first server has not made the other znodes yet
+        # its first server has not created the other znodes yet
+        self.registry.create("datacenters/2")
         self.assert_ok(self.ctl("workers", "--reservations"))
         self.kazoo.set(self.registry.floor_path(1), b"{}")
         self.assert_fails(self.ctl("workers", "--reservations"), 1, "datacenters/1/floor",
@@ -397,7 +400,7 @@ class Reservations(RegistryTest):
         self.registry.make_layout()
         later, past = tick_in(FAR), tick_in(-5)
         _, nonce = self.registry.claim(1, "h.invalid:1", 3)
-        _, lost = self.registry.claim(1, "h.invalid:1", 32)  # no worker ID of this layout
+        _, lost = self.registry.claim(1, "h.invalid:1", 32)  # not a worker ID of this layout
         records = {2: (past, ""), 3: (past, nonce), 4: (later, ""), 5: (later, nonce),
                    6: (later, lost), 7: (1 << 41, ""), 8: ((1 << 41) - 1, "")}
         for worker_id, (tick, owner) in records.items():
@@ -429,7 +432,7 @@ class Reservations(RegistryTest):
             tick = tick_in(0) // 1000
             self.registry.set_reservation(0, 3, tick)
             listed, = self.listed("workers", "--reservations")
-            if tick_in(0) // 1000 == tick:  # else it ended meanwhile
+            if tick_in(0) // 1000 == tick:  # otherwise it ended meanwhile
                 break
         self.assertEqual([each["state"] for each in listed["reservations"]], ["quarantined"])
         self.registry.set_reservation(0, 3, tick - 1)

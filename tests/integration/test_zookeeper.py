@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real servers that share a ZooKeeper: what they write, refuse and leave there.
-tests/simulation tests which server gets which worker ID, and when."""
+"""Real servers that share a ZooKeeper: what they write, refuse and leave behind. tests/simulation
+tests which server gets which worker ID, and when."""
 import collections
 import json
 import signal
@@ -8,7 +8,7 @@ import signal
 from harness import HANG_GUARD_S, Parts, wait_for
 from zookeeper_case import DATACENTER, ZooKeeperTest, now_tick, tick_of, worker_id_of
 
-TICK_SHIFT = 21 + 13  # of uid-generator, whose ticks are seconds
+TICK_SHIFT = 21 + 13  # layout uid-generator, whose ticks are seconds
 SILENT_STARTS = 20
 STARTS = 30
 DISCORD = ("--layout", "discord")

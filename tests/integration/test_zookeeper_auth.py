@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A registry that was made without --zookeeper-auth, and how a cluster gets a password."""
+"""A registry that was created without --zookeeper-auth, and the introduction of a password."""
 import contextlib
 import json
 import uuid
@@ -24,14 +24,14 @@ class AuthTest(ZooKeeperTest):
         return secret_file(self.directory / f"auth-{uuid.uuid4()}", text + "\n")
 
     def guarded(self, *options, **settings):
-        """A server with the password."""
+        """Starts a server with the password."""
         return self.member("--zookeeper-auth", self.secret, *options, **settings)
 
     def make_open_tree(self):
         self.member().terminate()
 
     def below(self, path):
-        """That path and all below it, as far as it is there."""
+        """Returns this path and all existing paths below it."""
         found = [path]
         for name in self.insider.get_children(path):
             found += self.below(f"{path}/{name}")
@@ -52,7 +52,7 @@ class AuthTest(ZooKeeperTest):
 
 class OpenTree(AuthTest):
     def close(self, path):
-        """What the commands in the server's error do to one znode."""
+        """Does to a znode what the commands in the server's error do."""
         self.stranger.set_acls(path, [acl_of(SECRET)])
 
     def assert_refuses(self, path):
@@ -61,7 +61,7 @@ class OpenTree(AuthTest):
                             f"setAcl -R {path} auth::cdrwa")
 
     def test_a_server_with_the_password_does_not_start(self):
-        """It names the highest znode that is open, and changes none."""
+        """The server names the highest open znode, and changes nothing."""
         self.make_open_tree()
         datacenter = f"{self.root}/datacenters/{DATACENTER}"
         for path in (self.root, f"{self.root}/layout", f"{self.root}/limits",
@@ -101,8 +101,8 @@ class OpenTree(AuthTest):
         self.guarded(*options, datacenter_id=0)
 
     def test_each_connection_looks_again(self):
-        """A server that has served goes on with its reservation, and extends it when the znode is
-        closed again."""
+        """A server that has served keeps its reservation, and extends it when the znode is closed
+        again."""
         from kazoo.security import OPEN_ACL_UNSAFE
         proxy = self.proxy()
         server = self.guarded(*CALLS_WAIT, via=proxy, reservation_ms=6000)
@@ -125,9 +125,9 @@ class Rotation(AuthTest):
     """The steps of docs/how-to/zookeeper-password.md."""
 
     def set_all(self, acl):
-        """As setAcl -R by an administrator who knows each password."""
+        """Acts like setAcl -R by an administrator who knows each password."""
         for path in self.below(self.root):
-            with contextlib.suppress(NoNodeError):  # a claim that has gone
+            with contextlib.suppress(NoNodeError):  # a claim that was deleted
                 self.admin.set_acls(path, acl)
 
     def below(self, path):
@@ -177,10 +177,11 @@ class Rotation(AuthTest):
 
 
 class SomeoneElses(AuthTest):
-    """What another user has in an ACL."""
+    """ACLs with another user."""
 
     def test_who_may_not_write_its_reservation_any_more_takes_another(self):
-        """When it has ended; whether it may still be read or not."""
+        """If a server may no longer write its reservation, it takes another worker ID after the
+        reservation's end, whether or not it may read the record."""
         self.make_open_tree()
         for acl in ([anyone(read=True)], [acl_of(ADMIN)]):
             proxy = self.proxy()
@@ -189,7 +190,7 @@ class SomeoneElses(AuthTest):
             draw.wait_ids()
             worker_id = server.call("get_worker").worker_id
             self.insider.set_acls(self.tree.reservation_path(worker_id), acl)
-            proxy.reset()  # so that it reads it
+            proxy.reset()  # so that the server reads it
             lost = server.wait_event("worker-lost")
             self.assertIn("has ended, and ZooKeeper refuses it", lost.fields["error"])
             draw.wait_ids()

@@ -15,8 +15,8 @@ class Outages(ZooKeeperTest):
     own_zookeeper = True
 
     def come_back(self):
-        """After a kill(): on the same data, or what is there instead. An old client may have been
-        expired, or wait before it tries again."""
+        """Restarts ZooKeeper after a kill(), on the same data or a replacement. An old client's
+        session may have expired, or it may wait before it tries again."""
         self.zookeeper.restart()
         self.tree.client = self.client()
 
@@ -32,7 +32,7 @@ class Outages(ZooKeeperTest):
         self.assert_registered(server)
         wait_for(lambda: len(self.tree.claims()) == 1, what="one claim")
 
-        # All data is lost, and the old session is refused. One server makes all znodes again.
+        # All data are lost, and the old session is refused. One server creates all znodes again.
         self.zookeeper.kill()
         shutil.rmtree(self.zookeeper.data / "version-2")
         self.come_back()
@@ -67,7 +67,7 @@ class Outages(ZooKeeperTest):
 
 
 class Words(ZooKeeperTest):
-    """Nobody waits for long without being told what for."""
+    """Log events tell why a server or a call waits."""
 
     def setUp(self):
         super().setUp()
@@ -78,7 +78,7 @@ class Words(ZooKeeperTest):
         self.way.cut()
         server.wait_event("zookeeper-lost")
         wait_for(lambda: self.tree.claims() == [], what="the session to expire")
-        self.way.admit(1)  # which hears that it has expired
+        self.way.admit(1)  # which learns that its session has expired
         server.wait_event("session-expired")
         wait_for(lambda: self.names_of_events(server) ==
                  ["zookeeper-connected", "zookeeper-lost", "session-expired", "zookeeper-lost"],
@@ -227,7 +227,7 @@ class Releases(ZooKeeperTest):
         self.way.freeze()
         servers[0].wait_event("zookeeper-lost")
         for server, stop_s, error in zip(servers, (2.5, 1), ("no connection to", "no answer from")):
-            # closing the session takes two seconds at most
+            # closing the session takes at most two seconds
             self.assert_stops(server, stop_s)
             self.assert_not_released(server, error)
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a server makes sure of before it takes a worker ID: that ZooKeeper is there and lets it in,
-that its clock is right, and that its peers are who they should be."""
+"""Checks of a server before it takes a worker ID: that ZooKeeper is reachable and accepts it, that
+its clock is right, and that its peers have the right IDs."""
 import contextlib
 import re
 import socket
@@ -82,7 +82,7 @@ class Clock(ZooKeeperTest):
                 self.assertIsNotNone(server.find("claim-made"))
 
     def test_no_end_is_past_the_layout(self):
-        """Other servers treat an end past the layout as damage. The server's clock stands still,
+        """Other servers treat an end past the layout as damage. The server's clock is stopped,
         nearer to the end of the layout than a first reservation is long."""
         max_tick = (1 << 40) - 1
         clock = self.fake_clock()
@@ -94,8 +94,8 @@ class Clock(ZooKeeperTest):
         self.assertEqual(self.tree.reservation(worker_id_of(server)).end_tick, max_tick)
 
     def test_what_takes_long_is_not_off(self):
-        """ZooKeeper's time is of some instant between the request and its answer. Either may be on
-        its way for longer than clocks may be apart."""
+        """ZooKeeper read its clock at some instant between the request and the answer. Both may be
+        in transit for longer than the allowed skew."""
         for direction in (TO_SERVER, TO_CLIENT):
             with self.subTest(direction):
                 way = self.proxy()
@@ -110,7 +110,7 @@ class Auth(ZooKeeperTest):
         return secret_file(self.directory / f"auth-{uuid.uuid4()}", text, mode)
 
     def everything(self, client, path):
-        """That path and all below it."""
+        """Returns this path and all paths below it."""
         yield path
         for name in client.get_children(path):
             yield from self.everything(client, f"{path}/{name}")
@@ -123,7 +123,8 @@ class Auth(ZooKeeperTest):
         self.draw(server).wait_ids()
         insider, stranger, wrong = self.client(SECRET), self.client(), self.client("cluster:wrong")
         paths = list(self.everything(insider, self.root))
-        self.assertEqual(len(paths), 11, paths)  # 2 of the root, 7 below, a claim, a reservation
+        # 2 for the root, 7 below it, a claim, a reservation
+        self.assertEqual(len(paths), 11, paths)
         for outsider in (stranger, wrong):
             for path in paths:
                 with self.subTest(path):
@@ -164,13 +165,13 @@ class Auth(ZooKeeperTest):
 
 
 class Peers(ZooKeeperTest):
-    """A peer is a real server on the file registry; the test makes its claims."""
+    """A peer is a real server with a state directory; the test makes its claims."""
 
     def peer(self, *options):
         return self.start("--datacenter-id", 9, *options)
 
     def claim_for(self, peer, nonce=None, address=None, **changes):
-        """What that peer would have claimed, with the changes. Returns the path."""
+        """Makes the claim that this peer would make, with changes. Returns the path."""
         host, port = address or peer.address
         record = {"kind": "server", "host": host, "port": port, "pid": 1, "version": "0.1.0",
                   "started": "2026-01-01T00:00:00.000Z", **changes}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a server's watchers are told over HTTP of its registry, of its peers' clocks and of the
-worker IDs that nobody has; and that asking it costs neither the registry nor the lease anything."""
+"""A server's reports over HTTP about its registry, its peers' clocks and quarantined worker IDs;
+frequent requests affect neither the registry nor the lease."""
 import json
 import os
 import re
@@ -22,13 +22,13 @@ HOUR_MS = 3600 * 1000
 
 class Watched(ZooKeeperTest):
     def watch(self, *options, **settings):
-        """A server, and what it answers."""
+        """Starts a server. Returns it and its admin port."""
         server = self.member(*LISTEN, *options, **settings)
         return server, Admin(server)
 
     @staticmethod
     def quarantined(admin):
-        """{worker ID: reserved until}, or None if that is not known yet."""
+        """Returns {worker ID: reserved until}, or None if it is unknown yet."""
         reply = admin.ask("/workers.json")
         if reply.status == 503 or not reply.json["quarantined_known"]:
             return None
@@ -39,7 +39,7 @@ class Watched(ZooKeeperTest):
         return admin.json("/status.json")["clock"]
 
     def crowd(self, count, address=NOBODY):
-        """As many claims of others that have no worker ID yet."""
+        """Makes claims of other servers that have no worker ID yet."""
         made = [self.tree.client.create_async(
             f"{self.tree.claims_path()}/claim-{uuid.uuid4()}-", Registry.claim_data(address),
             ephemeral=True, sequence=True) for _ in range(count)]
@@ -139,8 +139,9 @@ class Clocks(Watched):
         return Standalone(environment=self.their_clock.environment).start()
 
     def test_zookeepers_clock_and_those_of_others(self):
-        """Of the others the one that is furthest off, among others that agree and that say nothing.
-        """
+        """Reports the peer's clock that differs most, among peers that agree and peers that do not
+        answer.
+"""
         self.their_clock.step_ms(5000)
         _, admin = self.watch()
         self.wait_skew(admin, "registry", -5000)
@@ -177,7 +178,7 @@ class Lists(Watched):
         self.assertIsNotNone(server.find("worker-released"))
 
     def test_an_extension_goes_first(self):
-        """A list whose replies do not come waits for it, and is made after that."""
+        """A list without replies waits for the extension, and is read again afterwards."""
         proxy = self.proxy()
         server, admin = self.watch(via=proxy, session_ms=20000, reservation_ms=60000)
         self.wait_claim(server)
@@ -191,7 +192,8 @@ class Lists(Watched):
         self.assertIsNone(server.find("extend-failed"))
 
     def test_many_who_ask(self):
-        """Of 300 claims, by 8 at a time: a list a second at most, and no draw fails."""
+        """8 clients request lists of 300 claims: at most one list per second is read, and no draw
+        fails."""
         proxy = self.proxy()
         server, admin = self.watch("--skip-sanity-checks", *CALLS_WAIT, via=proxy,
                                    session_ms=20000, reservation_ms=60000)
@@ -215,7 +217,8 @@ class Lists(Watched):
 
     @staticmethod
     def listings(server):
-        """How many were begun, and how many of them anew behind the extension that went first."""
+        """Returns how many lists were begun, and how many of them were begun again after an
+        extension."""
         begun = [event.fields["from"] for event in server.events
                  if event.name == "registration" and event.fields["to"] == "listing"]
         return begun.count("resting"), len(begun) - begun.count("resting")

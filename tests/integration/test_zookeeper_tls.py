@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A ZooKeeper that speaks TLS alone: reached through the stunnel of deploy/stunnel-zookeeper.conf,
-and by ZooKeeper's own client where that was built with TLS."""
+"""A ZooKeeper that only accepts TLS: reached through the stunnel of deploy/stunnel-zookeeper.conf,
+and by ZooKeeper's own client if it was built with TLS."""
 import ctypes
 import pathlib
 import re
@@ -24,7 +24,7 @@ LONG_RESERVATION_MS = 300000
 CONNECT_MS = 1500
 
 def client_speaks_tls():
-    """Whether ZooKeeper's client library that the server is linked with does."""
+    """Whether the server is linked with a ZooKeeper client library that supports TLS."""
     linked = subprocess.run(["ldd", SNOWFLAKED], capture_output=True, text=True, check=False).stdout
     found = re.search(r"libzookeeper_mt\S* => (\S+)", linked)  # None: a program that qemu runs
     return found is not None and hasattr(ctypes.CDLL(found[1]), "zookeeper_init_ssl")
@@ -34,8 +34,8 @@ NATIVE = client_speaks_tls()
 
 
 class Stunnel:
-    """The recipe, with the test's own files, names and ports in it. Each of its services leads to
-    the same ZooKeeper, but for `dead` ones, which lead nowhere."""
+    """The config file in deploy/, with the test's own files, names and ports. Each of its services
+    connects to the same ZooKeeper, except `dead` ones."""
 
     def __init__(self, directory, zookeeper, ca, pair, dead=()):
         self.config_path = directory / "stunnel.conf"
@@ -51,7 +51,8 @@ class Stunnel:
         return ",".join(f"{HOST}:{port}" for port in self._ports.values())
 
     def configure(self, ca, pair, wanted=None):
-        """`pair`: its own certificate, or None. `wanted`: whom ZooKeeper's is to be of, instead."""
+        """pair: its own certificate, or None. wanted: another name that ZooKeeper's certificate
+        must have."""
         text = RECIPE.read_text()
         text = self._put(text, "CAfile", str(ca))
         for key, file in zip(("cert", "key"), pair or (None, None)):
@@ -67,7 +68,7 @@ class Stunnel:
 
     @staticmethod
     def _put(text, key, value):
-        """Without a value the line goes."""
+        """Sets a value. Without a value, removes the line."""
         text, count = re.subn(rf"^{key} = .*\n", f"{key} = {value}\n" if value else "", text,
                               flags=re.M)
         assert count == 1, key
@@ -128,8 +129,8 @@ class TlsTest(ZooKeeperTest):
         self.assert_registered(server)
 
     def assert_closed_to_others(self, server):
-        """Digest ACLs are what they are without TLS: for who has the password, and not for who has
-        the certificate, as ZooKeeper would have it of what a client creates for itself."""
+        """Checks that ACLs with TLS are the same as without: for clients with the password only.
+        ZooKeeper's ACL for creators would also admit every client with the certificate."""
         from kazoo.exceptions import NoAuthError
         self.draw(server).wait_ids()
         self.assertRaises(NoAuthError, self.tree.client.get, self.tree.reservation_path(0))
@@ -140,7 +141,7 @@ class TlsTest(ZooKeeperTest):
 
     def assert_serves_to_the_end(self, server, hosts, *options):
         def is_listed():
-            """On a busy machine its session of one second can expire; then it claims again."""
+            """On a busy machine, its session of one second can expire, and then it claims again."""
             listed = self.list_workers(hosts, *options)
             self.assertEqual(listed.returncode, 0, listed.stderr)
             return "serving" in listed.stdout
@@ -184,7 +185,8 @@ class ThroughStunnel(TlsTest):
         self.assert_serves(self.member(via=self.stunnel(dead=SERVERS[:2]).start()))
 
     def test_what_is_wrong(self):
-        """The server says where to look, stunnel what it is; mended, the same server claims."""
+        """The server's log names stunnel, whose log has the reason. After the fix, the same server
+        claims."""
         authority = self.authority.certificate
         cases = (("another authority", (self.others.certificate, self.own),
                   "unable to get local issuer certificate"),
@@ -203,7 +205,7 @@ class ThroughStunnel(TlsTest):
                 self.assert_gives_up(hasty,
                                      "accepts connections, but closes them without an answer",
                                      "if it is a stunnel, see its log")
-                # the first one that stunnel refuses in time
+                # the first connection that stunnel refuses in time
                 self.assertTrue(any(f"{address} accepts connections" in hasty.log
                                     for address in stunnel.connect_string.split(",")), hasty.log)
                 self.assertIn(word, stunnel.log)
@@ -225,7 +227,8 @@ class ThroughStunnel(TlsTest):
                                      stunnel.kill, stunnel.start)
 
     def test_it_is_away_for_longer_than_the_session(self):
-        """Then another claim is made; the worker ID stays, and no call fails."""
+        """After the session's end, another claim is made; the worker ID stays, and no call
+        fails."""
         stunnel = self.stunnel().start()
         server = self.member(via=stunnel, reservation_ms=LONG_RESERVATION_MS)
         self.wait_lease(server, 2)
@@ -263,7 +266,7 @@ def files_of(ca, pair):
 
 
 class WithTls(NamedTuple):
-    """Where ZooKeeper is, for member()."""
+    """The address of ZooKeeper, for member()."""
     connect_string: str
 
 
@@ -310,7 +313,8 @@ class ByItself(TlsTest):
         self.assert_serves(self.of_tls())
 
     def test_a_name_is_not_looked_at(self):
-        """Nor is --tls-ca alone believed: docs/how-to/tls.md says so of the client of 3.8."""
+        """Client 3.8 does not check names, and does not trust only --tls-ca: see
+        docs/how-to/tls.md."""
         pair = self.authority.vouch("elsewhere")
         with Secure(self.authority, pair, self.test_pair).start() as elsewhere:
             of_machine = {"SSL_CERT_FILE": str(self.authority.certificate)}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ZooKeeper forbids, refuses or grants less than a server asks for: what the server logs, and its
-exit status. tests/simulation has the faults that only concern the registration's states."""
+"""ZooKeeper forbids, refuses or grants less than a server requests: the server's log and exit
+status. tests/simulation has the faults that only concern the registration's states."""
 import json
 import struct
 import subprocess
@@ -14,19 +14,19 @@ from zookeeper import Standalone
 from zookeeper_case import CALLS_WAIT, DATACENTER, ZooKeeperTest, now_tick
 
 STAT = bytes(68)
-LONG_SESSION_MS = 20000      # nothing but what a test is about comes to pass meanwhile
+LONG_SESSION_MS = 20000      # long, so that only the tested event occurs meanwhile
 LONG_RESERVATION_MS = 600000
 FIRST_EXTENSION_S = 2.5      # a quarter of the first length, which is 10 s
 SECRET = "cluster:s3cret"
 
 
 def extensions_due(server):
-    """The most that a server with long reservations may have made by now."""
+    """Returns the most extensions that a server with long reservations may have made by now."""
     return (time.monotonic() - server.started) // FIRST_EXTENSION_S
 
 
 class Forbidden(ZooKeeperTest):
-    """An operator gives a znode to those who know a password; the servers do not."""
+    """An operator restricts a znode to a password that the servers do not have."""
 
     def setUp(self):
         super().setUp()
@@ -41,8 +41,8 @@ class Forbidden(ZooKeeperTest):
         self.tree.client.set_acls(path, OPEN_ACL_UNSAFE)
 
     def test_a_reservation_that_may_not_be_read(self):
-        """It is not free. Who wants that worker ID waits, is told why, and gets it when it may be
-        read."""
+        """The worker ID counts as not free. A server that wants it waits, logs the reason, and gets
+        it when the record is readable."""
         self.tree.write_reservation(9, now_tick() - 1000, "")
         self.close(self.tree.reservation_path(9))
         server = self.member("--worker-id", 9, ready=False)
@@ -66,9 +66,9 @@ class Refused(ZooKeeperTest):
                                     "--zookeeper-auth")
 
     def test_another_layout_while_serving(self):
-        """The root is replaced by one with another layout, where worker IDs mean something else:
-        nothing is written there. What was reserved is gone with it, and dropped at once; the log
-        says what is wrong, and a stop is as quick as ever."""
+        """The root is replaced by one with another layout, where worker IDs have another meaning:
+        the server writes nothing there. Its reservation is lost, and dropped at once. The log has
+        the reason, and a stop does not take longer than usual."""
         server = self.member()
         draw = self.draw(server)
         draw.wait_ids()
@@ -84,7 +84,7 @@ class Refused(ZooKeeperTest):
         self.assertEqual(self.tree.client.get_children(self.root), ["layout"])
 
     def replace_root(self, layout):
-        """At one stroke, so that no server makes its own in between."""
+        """Replaces the root in one transaction, so that no server creates its own in between."""
         while True:
             change = self.tree.client.transaction()
             for path in [*self.below(self.root), self.root]:
@@ -92,10 +92,10 @@ class Refused(ZooKeeperTest):
             change.create(self.root, b"")
             change.create(f"{self.root}/layout", json.dumps(layout).encode())
             if not any(isinstance(result, Exception) for result in change.commit()):
-                return  # else a server was quicker
+                return  # otherwise a server was faster
 
     def below(self, parent):
-        """All below that path, children first."""
+        """Returns all paths below this one, children first."""
         for path in self.tree.children(parent):
             yield from self.below(path)
             yield path
@@ -133,7 +133,7 @@ class Crowded(ZooKeeperTest):
         return Standalone(config={"maxClientCnxns": "1"}).start()
 
     def test_too_many_connections(self):
-        """The test has the only connection that ZooKeeper takes from its address."""
+        """The test has the only connection that ZooKeeper accepts from its address."""
         server = self.member("--connect-timeout", 600, ready=False)
         self.assert_refused(server, 1, "event=failed", "closes them without an answer",
                             "too many connections from this address (maxClientCnxns")
@@ -142,8 +142,8 @@ class Crowded(ZooKeeperTest):
 class Waiting(ZooKeeperTest):
 
     def test_the_reason_is_told_again_when_it_is_another(self):
-        """Who waits behind a server that is killed is told that it is held, and then until when
-        it is quarantined; each time with what was asked for."""
+        """A waiting server logs that the worker ID of a killed server is held, and then until when
+        it is quarantined; each time with the requested worker ID."""
         holder = self.member("--worker-id", 9, reservation_ms=LONG_RESERVATION_MS)
         heir = self.member("--worker-id", 9, ready=False)
         heir.wait_event("worker-waiting")
@@ -163,11 +163,12 @@ class Waiting(ZooKeeperTest):
         servers = [self.member(reservation_ms=LONG_RESERVATION_MS) for _ in range(2)]
         self.member()
         for worker_id, server in enumerate(servers):
-            self.assertEqual(len(server.call("get_workers")), 3)  # it has heard of it by now
+            self.assertEqual(len(server.call("get_workers")), 3)  # it knows the third server now
             self.assertLessEqual(self.tree.reservation(worker_id).version, extensions_due(server))
 
     def test_a_datacenter_where_nobody_has_been_yet_has_no_workers(self):
-        """Its first server is about to make it; those of the others are listed all the while."""
+        """While the first server of a datacenter creates its znodes, the workers of other
+        datacenters are still listed."""
         server = self.member()
         self.tree.client.ensure_path(f"{self.root}/datacenters/8/claims")
         self.tree.client.ensure_path(f"{self.root}/datacenters/9")
@@ -177,21 +178,21 @@ class Waiting(ZooKeeperTest):
 
 
 class Flaws(ZooKeeperTest):
-    """Of the connection."""
+    """Faults of the connection."""
 
     def setUp(self):
         super().setUp()
         self.way = self.proxy()
 
     def test_connections_that_do_not_last(self):
-        """They are not worth a line each, and none of them costs a write."""
+        """Short interruptions are not logged one by one, and cause no writes."""
         server = self.member(via=self.way, session_ms=LONG_SESSION_MS,
                              reservation_ms=LONG_RESERVATION_MS)
         had = resets = 0
 
         def flap():
             nonlocal had, resets
-            if self.way.requests.total() > had:  # it is connected, and has asked for something
+            if self.way.requests.total() > had:  # it is connected, and has made a request
                 had = self.way.requests.total()
                 self.way.reset()
                 resets += 1
@@ -201,7 +202,7 @@ class Flaws(ZooKeeperTest):
         for name in ("zookeeper-lost", "zookeeper-connected"):
             lines = [event for event in server.events if event.name == name]
             self.assertLessEqual(len(lines), 2)
-        # one that is cut off in the middle is made again
+        # an interrupted extension is repeated
         self.assertLessEqual(self.tree.reservation(0).version, 2 * extensions_due(server))
 
 
@@ -228,7 +229,7 @@ LIES = {
 
 
 class Lies(ZooKeeperTest):
-    """Servers refuse replies that no ZooKeeper sends, and do not crash."""
+    """Servers refuse replies that no real ZooKeeper sends, and do not crash."""
 
     def setUp(self):
         super().setUp()

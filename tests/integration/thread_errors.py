@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exceptions that end a thread, or a task of asyncio that nobody waits for. Python prints them and
-goes on; here somebody is told, because a check that is made in a thread counts like any other."""
+"""Exceptions that end a thread, or an asyncio task that is never awaited. Python only prints them.
+Here they are reported, because checks in threads must also fail the test."""
 import logging
 import threading
 
 
 def watch(tell):
-    """From now on tell(thread, error) is called for each, in whatever thread: `thread` is the one
-    that was ended, or in which the task was found; `error` as in sys.exc_info()."""
+    """Calls tell(thread, error) for each exception from now on, in any thread. `thread`: the ended
+    thread, or the one in which the task was found; `error`: as in sys.exc_info()."""
     def thread_ended(how):
         tell(how.thread, (how.exc_type, how.exc_value, how.exc_traceback))
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of TLS: authorities, certificates of theirs, and servers that have them."""
+"""Base class for tests of TLS: authorities, certificates that they sign, and servers with these
+certificates."""
 import pathlib
 import shutil
 import subprocess
@@ -25,7 +26,7 @@ class TlsTest(ServerTest):
         cls.stranger = cls.others.vouch("stranger", *SERVER_NAMES)
 
     def serve(self, *options, pair=None, mutual=False, listen="tls:127.0.0.1:0", **settings):
-        """A server that is plain on its first address, and with TLS on its second."""
+        """Starts a server without TLS on its first address, and with TLS on its second."""
         pair = pair or self.pair
         if mutual:
             options = ("--tls-client-ca", self.authority.certificate, *options)
@@ -41,7 +42,7 @@ class TlsTest(ServerTest):
         return connection
 
     def assert_serves(self, server, *context):
-        """Returns the serial number of what it has shown."""
+        """Checks that the server answers. Returns the serial number of its certificate."""
         with self.connect(server, *context) as connection:
             self.assertGreater(connection.call(STRICT, "get_id", "good").success, 0)
             return connection.socket.getpeercert()["serialNumber"]

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls as bytes, replies from bytes, in the six forms that one port speaks.
+"""Calls as bytes, and replies from bytes, in the six forms that one port supports.
 
-Thrift's own Python library writes and reads the messages, over buffers and sockets of ours, so
-that a test can send half a call, a thousand at once, or one that no client would send.
+Thrift's own Python library writes and reads the messages, over our own buffers and sockets, so that
+a test can send half a call, a thousand at once, or one that no client would send.
 
-Every call bears a sequence ID that no other call of the process has, and every reply is held
-against the oldest call of its connection that waits for one: what a server says to the wrong
-client, or in the wrong order, is a failure of whatever test meets it.
+Every call has a sequence ID that is unique in the process, and every reply is compared with the
+oldest open call of its connection. So every test fails if a reply goes to the wrong client, or
+arrives in the wrong order.
 """
 import collections
 import itertools
@@ -27,7 +27,7 @@ CALL, REPLY, EXCEPTION, ONEWAY = (TMessageType.CALL, TMessageType.REPLY, TMessag
 EXTENDED = current.SnowflakeExtended
 SERVICES = ("Snowflake", "SnowflakeExtended")
 
-SEQIDS = range(1 << 28, 1 << 31)  # fresh ones: all of them have five bytes as a varint
+SEQIDS = range(1 << 28, 1 << 31)  # new sequence IDs: all of them have five bytes as a varint
 _counter = itertools.count(random.randrange(len(SEQIDS)))
 
 
@@ -36,22 +36,22 @@ def fresh_seqid():
 
 
 def _varint(number):
-    """Of five bytes, in which each of SEQIDS is written."""
+    """Returns the varint of five bytes for one of SEQIDS."""
     return struct.pack("<5B", *(number >> shift & 0x7F | 0x80 for shift in (0, 7, 14, 21)),
                        number >> 28)
 
 
 class Call(NamedTuple):
-    """A call without its sequence ID, which stands between the two parts of its bytes."""
-    method: str  # as its reply bears it
-    seqid: int   # that it has always; None: a fresh one each time, and then `pack` writes it
+    """A call without its sequence ID, which is between the two parts of its bytes."""
+    method: str  # the name in its reply
+    seqid: int   # a fixed sequence ID; None: a new one each time, which `pack` writes
     before: bytes
     after: bytes = b""
     pack: object = struct.Struct(">i").pack
 
 
 class Calls(tuple):
-    """Calls to be sent in a row, as often as one likes: `a + b`, `a * 1000`."""
+    """Calls to send one after the other: `a + b`, `a * 1000`."""
 
     def __add__(self, other):
         return Calls(super().__add__(other))
@@ -60,7 +60,7 @@ class Calls(tuple):
         return Calls(super().__mul__(times))
 
     def encode(self):
-        """Their bytes, and (method, sequence ID) of each."""
+        """Returns their bytes, and (method, sequence ID) of each."""
         awaited = [(call.method, fresh_seqid() if call.seqid is None else call.seqid)
                    for call in self]
         return b"".join([call.before if call.seqid is not None else
@@ -80,27 +80,27 @@ class Form(NamedTuple):
         return f"{'framed' if self.framed else 'unframed'} {self.protocol}"
 
     def call(self, method, *arguments, seqid=None, kind=CALL):
-        """One call. An argument that is None is left out."""
+        """Makes a call. Arguments that are None are left out."""
         message = self.message(method, *arguments, seqid=seqid, kind=kind)
         if seqid is None:
             return self.call_of(message)
         return Calls([Call(_answered_as(method), seqid, self.wrap(message))])
 
     def call_of(self, message):
-        """The call that a message is, whatever stands behind its beginning."""
+        """Makes a Call from a message, whose arguments can be any bytes."""
         buffer = TMemoryBuffer(message)
         method, _, _ = self._protocol(buffer).readMessageBegin()
-        if isinstance(method, bytes):  # of an unversioned one
+        if isinstance(method, bytes):  # the name of an unversioned message
             method = method.decode()
         data = self.wrap(message)
         at = len(data) - len(message) + buffer.cstringio_buf.tell() - 4
         if self.protocol != "compact":
             return Calls([Call(_answered_as(method), None, data[:at], data[at + 4:])])
-        at = len(data) - len(message) + 2  # of a fresh one: five bytes
+        at = len(data) - len(message) + 2  # a new sequence ID has five bytes
         return Calls([Call(_answered_as(method), None, data[:at], data[at + 5:], _varint)])
 
     def message(self, method, *arguments, seqid=None, kind=CALL):
-        """The bytes of a call without its frame; made into a call again by call_of()."""
+        """Returns the bytes of a call without its frame. call_of() converts them to a Call."""
         buffer = TMemoryBuffer()
         protocol = self._protocol(buffer)
         protocol.writeMessageBegin(method, kind, fresh_seqid() if seqid is None else seqid)
@@ -132,7 +132,7 @@ class Reply(NamedTuple):
 
     @property
     def success(self):
-        """What the call returned; fails on anything but a success."""
+        """Returns the result of the call. Fails if there is none."""
         if self.kind != REPLY or getattr(self.value, "success", None) is None:
             raise AssertionError(f"not a success: {self}")
         return self.value.success
@@ -143,20 +143,20 @@ class Closed(Exception):
 
 
 class WrongReply(AssertionError):
-    """What came does not answer the call that is next."""
+    """A reply does not belong to the oldest open call."""
 
 
 def local_name(text):
-    """What the kernel calls unix:PATH."""
+    """Returns the kernel's name for unix:PATH."""
     return text.removeprefix("unix:").replace("@", "\0", 1)
 
 
 class Connection:
-    """A socket that is spoken to by hand. Each wait has a limit, `timeout` seconds. `address` is
-    (host, port), or unix:PATH; `source` is the address it comes from, or None; `options` are set
-    before it connects; with `tls`, an ssl.SSLContext, hands are shaken.
+    """A connection under the control of a test. Each wait has a limit of `timeout` seconds.
+    `address`: (host, port), or unix:PATH; `source`: the local address, or None; `options`: set
+    before it connects; `tls`: an ssl.SSLContext for a TLS handshake, or None.
 
-    One thread may send while another reads."""
+    One thread can send while another one reads."""
 
     def __init__(self, address, timeout=20, source=None, options=(), tls=None):
         is_local = isinstance(address, str)
@@ -174,7 +174,7 @@ class Connection:
         if tls:
             self.socket = tls.wrap_socket(self.socket, server_hostname=address[0])
         self._transport = _Incoming(self.socket)
-        self._awaited = collections.deque()  # (method, seqid) of each call that has no reply yet
+        self._awaited = collections.deque()  # (method, seqid) of each open call
 
     def __enter__(self):
         return self
@@ -193,14 +193,15 @@ class Connection:
         self.socket.close()
 
     def send(self, data, awaits=()):
-        """Sends calls; or any bytes, with (method, seqid) of each reply that is to come."""
+        """Sends calls; or any bytes, with the (method, seqid) of each expected reply."""
         if isinstance(data, Calls):
             data = self.encode(data)
         self._awaited += awaits
         self.socket.sendall(data)
 
     def encode(self, calls):
-        """The bytes of calls, for a test to send in pieces: their replies are awaited from now."""
+        """Returns the bytes of calls that a test sends in pieces. Their replies are expected from
+        now on."""
         data, awaited = calls.encode()
         self._awaited += awaited
         return data
@@ -218,7 +219,7 @@ class Connection:
                                                                              *awaited))
 
     def reply(self, form):
-        """Reads one reply; Closed if the connection ends before its first byte."""
+        """Reads one reply. Raises Closed if the connection ends before its first byte."""
         if form.framed:
             self._transport.expect_frame()
         protocol = (TCompactProtocol(self._transport) if form.protocol == "compact"
@@ -233,7 +234,7 @@ class Connection:
         return Reply(name, kind, seqid, value)
 
     def frame(self):
-        """Reads one frame that holds a reply in strict binary, whatever it says."""
+        """Reads one frame with a reply in strict binary, whatever its content."""
         self._transport.expect_frame()
         data = self._transport.readAll(self._transport.left)
         self._transport.end_frame()
@@ -242,7 +243,7 @@ class Connection:
         return data
 
     def rest(self):
-        """Whatever still comes until the server ends the connection, in whichever way."""
+        """Returns all bytes until the server closes or resets the connection."""
         received = bytearray(self._transport.buffer)
         self._transport.buffer = b""
         try:
@@ -254,12 +255,12 @@ class Connection:
 
 
 class _Incoming(TTransportBase):
-    """What is received, with frames held against what the protocol reads of them."""
+    """Received bytes. Compares the length of each frame with the bytes that the protocol reads."""
 
     def __init__(self, incoming_socket):
         self.socket = incoming_socket
         self.buffer = b""
-        self.left = None  # of the frame; None: not framed
+        self.left = None  # bytes left in the frame; None: not framed
 
     def expect_frame(self):
         self.left = None
@@ -287,14 +288,14 @@ class _Incoming(TTransportBase):
 
 
 def _answered_as(method):
-    """The name that the reply bears: without that of the service."""
+    """Returns the name in the reply, without the service's name."""
     service, _, name = method.rpartition(":")
     return (name if service in SERVICES else method).replace("\0", r"\x00")
 
 
 def _module(method, suffix):
-    """The generated struct of a method's arguments or result; get_id's for a method that is not
-    in the contract."""
+    """Returns the generated struct of a method's arguments or result; get_id's for an unknown
+    method."""
     for module in (EXTENDED, current.Snowflake):
         if hasattr(module, _answered_as(method) + suffix):
             return getattr(module, _answered_as(method) + suffix)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process of run.py: runs the tests that it is told, and tells what came of them.
+"""A process of run.py, which runs tests and reports their results.
 
-A line of standard input is a JSON list of names of tests, all of one class. Standard output has a
-JSON object a line: {"problem", "text"} for what went wrong, with the name of the test, or of
-setUpClass() and its kin; {"test", "verdict", "seconds", "cpu"} for a test that is over; {"end",
-"cpu"} when all that were told are. What the tests themselves print goes to standard error.
+A line of standard input is a JSON list of names of tests, all of one class. Each line of standard
+output is a JSON object: {"problem", "text"} for a failure, with the name of the test, or of
+setUpClass() or a similar function; {"test", "verdict", "seconds", "cpu"} for a finished test;
+{"end", "cpu"} at the end of the list. Output of the tests goes to standard error.
 
-"cpu" is in seconds of the processor, since the test before. Of the processes that a test starts
-those count that have ended; what a class shares counts at its end.
+"cpu" is CPU time in seconds since the previous test. It includes ended processes of the test;
+processes that a class shares are included at its end.
 """
 import gc
 import json
@@ -29,15 +29,15 @@ class Cpu:
         self.take()
 
     def take(self):
-        """The seconds of CPU since it was asked the last time."""
+        """Returns the CPU seconds since the last call."""
         used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
         before, self._had = self._had, sum(one.ru_utime + one.ru_stime for one in used)
         return self._had - before
 
 
 class Result(unittest.TestResult):
-    """Tells how each test went. A thread that ends badly is a problem of the test that runs, or of
-    the one that it has outlived."""
+    """Reports the result of each test. An exception in a thread is a problem of the running test,
+    or of the earlier one in which the thread was started."""
 
     def __init__(self, tell, cpu):
         super().__init__()
@@ -46,7 +46,7 @@ class Result(unittest.TestResult):
         self._failed = set()
         self._skip = None
         self._running = "no test yet"
-        self._outlived = {}  # by thread: the first test that was over before it
+        self._outlived = {}  # {thread: the first test that ended before it}
         self._thread_errors = []
         thread_errors.watch(lambda *error: self._thread_errors.append(error))
 
@@ -108,12 +108,12 @@ def main():
     result = Result(tell, cpu)
     for line in sys.stdin:
         unittest.defaultTestLoader.loadTestsFromNames(json.loads(line)).run(result)
-        gc.collect()  # a task of asyncio that failed says so when it is collected
+        gc.collect()  # a failed asyncio task reports its exception when it is collected
         result.tell_thread_errors()
         tell(end=True, cpu=cpu.take())
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
-            thread.join()  # run.py has the patience
+            thread.join()  # run.py limits this wait
     result.tell_thread_errors()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What servers write into ZooKeeper, written by a test."""
+"""Writes znodes like those of servers."""
 import json
 import time
 import uuid
@@ -13,12 +13,12 @@ STARTED = "2026-11-20T20:02:28.660Z"
 
 
 def tick_in(seconds):
-    """The tick that begins so many seconds from now."""
+    """Returns the tick that begins this many seconds from now."""
     return int((time.time() + seconds) * 1000) - EPOCH_MS
 
 
 def time_of(tick):
-    """As snowflakectl writes it."""
+    """Returns the time of a tick as snowflakectl writes it."""
     milliseconds = tick + EPOCH_MS
     seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(milliseconds // 1000))
     return f"{seconds}.{milliseconds % 1000:03}Z"
@@ -31,7 +31,7 @@ class Floor(NamedTuple):
 
 
 class Registry:
-    """A root of the test's own, over a kazoo client."""
+    """The test's own root, with a kazoo client."""
 
     def __init__(self, kazoo, root, acl=None):
         self.kazoo = kazoo
@@ -51,7 +51,8 @@ class Registry:
                                           "reservation_ms": reservation_ms}).encode())
 
     def make_datacenter(self, datacenter, floor_tick=0):
-        """With the floor before the reservations, as servers do it; what is there stays."""
+        """Creates the missing znodes of a datacenter: the floor before the reservations, like
+        servers."""
         base = f"{self.root}/datacenters/{datacenter}"
         if not self.kazoo.exists(f"{base}/floor"):
             self.create(f"datacenters/{datacenter}/floor", self.floor_data(floor_tick))
@@ -75,7 +76,7 @@ class Registry:
         return Floor(floor["floor_tick"], floor["clock_tick"], stat.version)
 
     def claim(self, datacenter, address, worker_id=None, nonce=None, session_timeout_ms=None):
-        """The path of a claim, and its nonce."""
+        """Makes a claim. Returns its path and nonce."""
         nonce = nonce or str(uuid.uuid4())
         self.make_datacenter(datacenter)
         path = self.create(f"datacenters/{datacenter}/claims/claim-{nonce}-",
@@ -112,7 +113,7 @@ class Registry:
                        self.reservation_data(tick, owner), version)
 
     def everything(self, path=None):
-        """Returns each znode below the root with all that writing to it would change."""
+        """Returns each znode below the root with all data that a write would change."""
         path = path or self.root
         if path == self.root and not self.kazoo.exists(path):
             return {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real ZooKeeper of the test's own: one node, or an ensemble of three.
+"""A real ZooKeeper for a test: one node, or an ensemble of three.
 
     zookeeper = Standalone().start()            # about half a second
     self.addCleanup(zookeeper.close)            # or: with Standalone().start() as zookeeper:
@@ -14,9 +14,9 @@
 
 A node can be stopped (SIGTERM), killed (SIGKILL), paused (SIGSTOP), resumed and restarted. Its data
 and its log are files in a temporary directory, which close() removes together with the processes;
-what was not closed is closed when the interpreter ends. When a start fails, the log is in the
-exception. back_up() copies what a node remembers and restore() puts such a copy in the place of it.
-ZooKeeper's tick is 200 ms here, so that it grants session timeouts from 400 ms on.
+the end of the interpreter also closes it. If a start fails, the exception contains the log.
+back_up() copies a node's data, and restore() replaces them with a copy. ZooKeeper's tick is 200 ms
+here, so that it grants session timeouts from 400 ms on.
 
 Debian packages: zookeeper, default-jre-headless, libslf4j-java; python3-kazoo for client().
 """
@@ -39,27 +39,26 @@ JAVA = ["java", "-Xmx48m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-
         "-Dorg.slf4j.simpleLogger.showThreadName=false",
         "-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.server.NIOServerCnxn=warn",
         "-Dorg.slf4j.simpleLogger.showShortLogName=true"]
-# Of netty, for TLS, zookeeper.jar names some of what it needs itself.
+# netty's jars for TLS, some of which zookeeper.jar itself names.
 CLASS_PATH = [pathlib.Path("/usr/share/java") / name
               for name in ("zookeeper.jar", "slf4j-simple.jar", "netty-codec.jar",
                            "netty-resolver.jar")]
 MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-# An address of the loopback that is this process's alone: of those that run beside it, none takes
-# a port that a server of ours has left for a moment.
+# A loopback address that only this process uses: no other test can take a port that a server has
+# left for a moment.
 HOST = f"127.{64 | os.getpid() >> 16}.{os.getpid() >> 8 & 255}.{os.getpid() & 255}"
 TICK_MS = 200
 START_ATTEMPTS = 5
 LOG_SHOWN_CHARACTERS = 4000
-MEMORY = "version-2"  # within a node's data, beside the number of the node
+MEMORY = "version-2"  # directory in a node's data, next to the node's number
 START_MARK = "---- started\n"
 
 _chance = random.SystemRandom()
 
 
 def free_port():
-    """A port of HOST that nobody has, not even without listening on it. It is below those that the
-    kernel gives to outgoing connections, so that whoever leaves it for a moment (a restart) gets it
-    back."""
+    """Returns a port of HOST that no process has bound. It is below the ports that the kernel
+    assigns to outgoing connections, so that a process gets it again after a restart."""
     while True:
         port = _chance.randrange(12000, 32000)
         with socket.socket() as probe:
@@ -71,11 +70,11 @@ def free_port():
 
 
 def client(connect_string, timeout=10, **settings):
-    """A kazoo client that is connected. Whoever asks for it ends it: stop(), then close()."""
-    from kazoo.client import KazooClient  # only some of the tests need it
+    """Returns a connected kazoo client. The caller ends it: stop(), then close()."""
+    from kazoo.client import KazooClient  # only some tests need it
 
     logging.getLogger("kazoo").addHandler(logging.NullHandler())
-    # by itself it waits for up to a minute before it tries to connect again
+    # by default, it waits for up to a minute before it tries to connect again
     made = KazooClient(hosts=connect_string, timeout=timeout,
                        connection_retry={"max_tries": -1, "delay": 0.1, "max_delay": 1},
                        **settings)
@@ -84,9 +83,8 @@ def client(connect_string, timeout=10, **settings):
 
 
 class Node:
-    """One process of ZooKeeper, over as many lives as the test gives it. `client_port` is free for
-    use; `data` is the directory of its snapshots and logs, `log_path` what it says. `context` is
-    what to come with, if it speaks TLS there."""
+    """A ZooKeeper node, which a test can restart. `client_port`: its port; `data`: the directory of
+    its snapshots and logs; `log_path`: its log. `context`: for clients, if it uses TLS."""
 
     def __init__(self, directory, client_port, config, environment=None, context=None):
         self.data = directory / "data"
@@ -113,14 +111,14 @@ class Node:
 
     @property
     def log(self):
-        """What the process has said since its last start, or the end of it if that is long."""
+        """Returns the log since the last start, or its end if it is long."""
         return self._log()[-LOG_SHOWN_CHARACTERS:]
 
     def _log(self):
         return self.log_path.read_text(errors="replace").rpartition(START_MARK)[2]
 
     def launch(self):
-        """Starts the process and does not wait for it."""
+        """Starts the process without waiting for it."""
         if self.running:
             raise AssertionError(f"the node on port {self.client_port} is running already")
         self.paused = False
@@ -133,7 +131,7 @@ class Node:
                 cwd=self.data)
 
     def lost_its_port(self):
-        """The process could not have its port, because someone else had taken it."""
+        """Whether the process failed because another one had taken its port."""
         return "Address already in use" in self._log()
 
     def _connect(self, timeout):
@@ -141,7 +139,7 @@ class Node:
         return self.context.wrap_socket(connection) if self.context else connection
 
     def four_letter_word(self, word, timeout=1):
-        """The answer to an admin word such as "srvr", or "" if there is none."""
+        """Returns the answer to an admin word such as "srvr", or "" if there is none."""
         try:
             with self._connect(timeout) as connection:
                 connection.sendall(word.encode())
@@ -153,7 +151,8 @@ class Node:
             return ""
 
     def status(self):
-        """What "srvr" tells, by name ("Mode", "Zxid", ...); empty while the node does not serve."""
+        """Returns the fields of "srvr" by name ("Mode", "Zxid", ...); {} while the node does not
+        serve."""
         if not self.running or self.paused:
             return {}
         pairs = (line.split(": ", 1) for line in self.four_letter_word("srvr").splitlines())
@@ -161,7 +160,7 @@ class Node:
         return status if "Mode" in status else {}
 
     def mode(self):
-        """"standalone", "leader" or "follower"; None while the node does not serve."""
+        """Returns "standalone", "leader" or "follower"; None while the node does not serve."""
         return self.status().get("Mode")
 
     def wait_serving(self):
@@ -176,14 +175,13 @@ class Node:
             raise AssertionError(f"{error}\n{self.log}") from None
 
     def restart(self):
-        """Starts a node that was stopped or killed, on its data and port, and waits until it
-        serves."""
+        """Restarts a stopped or killed node with its data and port, and waits until it serves."""
         self.launch()
         self.wait_serving()
         return self
 
     def stop(self):
-        """The orderly end."""
+        """Stops the node in order."""
         self._end(signal.SIGTERM)
 
     def kill(self):
@@ -199,7 +197,7 @@ class Node:
         forget_faketime(self.process.pid)
 
     def pause(self):
-        """Holds the process (SIGSTOP): its connections stay open and nothing answers."""
+        """Stops the process (SIGSTOP): its connections stay open, but it does not answer."""
         self.process.send_signal(signal.SIGSTOP)
         self.paused = True
 
@@ -208,18 +206,18 @@ class Node:
         self.paused = False
 
     def back_up(self, directory):
-        """Copies the snapshots and logs of the moment, of a node that runs or does not."""
+        """Copies the current snapshots and logs of a running or stopped node."""
         shutil.copytree(self.data / MEMORY, directory)
 
     def restore(self, directory):
-        """Puts the copy in the place of what is there, while the node does not run."""
+        """Replaces the data with the copy, while the node does not run."""
         shutil.rmtree(self.data / MEMORY, ignore_errors=True)
         shutil.copytree(directory, self.data / MEMORY)
 
 
 class _Owner:
-    """A directory with nodes in it, which ends with its owner. `config` adds to zoo.cfg or replaces
-    lines of it; `environment` is the JVM's."""
+    """A directory with nodes, which ends with its owner. `config` adds lines to zoo.cfg or replaces
+    them; `environment`: the JVM's environment."""
 
     def __init__(self, config=None, environment=None):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="snowflake-zookeeper-"))
@@ -235,7 +233,7 @@ class _Owner:
         self.close()
 
     def close(self):
-        """Kills what runs and removes the directory. May be called twice."""
+        """Kills all processes and removes the directory. Can be called twice."""
         atexit.unregister(self.close)
         for node in self.nodes:
             node.kill()
@@ -246,7 +244,7 @@ class _Owner:
 
     @property
     def connect_string(self):
-        """What --zookeeper takes, without a chroot."""
+        """Returns the value of --zookeeper, without a chroot."""
         return ",".join(node.address for node in self.nodes)
 
     def _config(self, node_directory, **more):
@@ -256,8 +254,8 @@ class _Owner:
                 **more, **self._extra}
 
     def start(self):
-        """Starts on free ports and waits until it serves. Another program can take a port between
-        the choice and its use: then with other ports."""
+        """Starts on free ports and waits until it serves. If another program takes a port before it
+        is used, tries other ports."""
         for _ in range(START_ATTEMPTS):
             self._make_nodes()
             for node in self.nodes:
@@ -311,20 +309,20 @@ class Standalone(_Owner):
         self.node.resume()
 
     def restart(self):
-        """On the same data and port, after a stop() or kill()."""
+        """Restarts with the same data and port, after a stop() or kill()."""
         self.node.restart()
         return self
 
 
 class Secure(Standalone):
-    """One node that speaks TLS alone: with `pair`, and to those whom `authority` vouches for, as
-    `own_pair` is, which the test itself comes with."""
+    """One node that only accepts TLS, with the certificate `pair`, from clients with a certificate
+    that `authority` signed, such as the test's `own_pair`."""
 
     def __init__(self, authority, pair, own_pair, **settings):
         super().__init__(**settings)
         self.authority = authority
         self.own_pair = own_pair
-        store = self.directory / "store.pem"  # ZooKeeper wants both in one file
+        store = self.directory / "store.pem"  # ZooKeeper requires both in one file
         store.write_text(pair.key.read_text() + pair.certificate.read_text())
         self._extra = {
             "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
@@ -338,7 +336,7 @@ class Secure(Standalone):
         port = free_port()
         config = self._config(directory, secureClientPort=port, secureClientPortAddress=HOST)
         context = self.authority.context(self.own_pair)
-        context.check_hostname = False  # it is reached by its address
+        context.check_hostname = False  # clients connect to its IP address
         self.nodes = [Node(directory, port, config, self._environment, context)]
 
     def client(self, timeout=10):
@@ -348,7 +346,7 @@ class Secure(Standalone):
 
 
 class Ensemble(_Owner):
-    """Three nodes, `nodes`; it serves while two of them do."""
+    """Three nodes, `nodes`. It serves while two of them do."""
     SIZE = 3
 
     def _make_nodes(self):
@@ -366,7 +364,8 @@ class Ensemble(_Owner):
             self.nodes.append(node)
 
     def wait_serving(self, all_nodes=True):
-        """Until every node that runs is in the quorum, or one of them leads if not `all_nodes`."""
+        """Waits until every running node is in the quorum, or, if not `all_nodes`, until one of
+        them leads."""
         if all_nodes:
             for node in self.nodes:
                 if node.running and not node.paused:
@@ -375,14 +374,14 @@ class Ensemble(_Owner):
         return self
 
     def leader(self):
-        """The node that leads, or None while there is none. A leader that was paused believes in
-        itself for some time after it: the one of the latest epoch counts."""
+        """Returns the leader, or None while there is none. After a pause, an old leader considers
+        itself leader for some time, so the latest epoch counts."""
         leaders = [(int(status["Zxid"], 16), node) for node in self.nodes
                    if (status := node.status()).get("Mode") == "leader"]
         return max(leaders, key=lambda pair: pair[0])[1] if leaders else None
 
     def restore(self, directory):
-        """Kills all nodes and starts them with the copy of one of them, on the same ports."""
+        """Kills all nodes, and starts them with the copy of one of them, on the same ports."""
         for node in self.nodes:
             node.kill()
         for node in self.nodes:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests of servers that register in ZooKeeper share: a ZooKeeper, a root of the test's own in
-it, what stands there, and threads that draw IDs all the while.
+"""Shared by tests of servers that register in ZooKeeper: a ZooKeeper with the test's own root,
+access to its znodes, and threads that continuously draw IDs.
 
-However a test goes about it: at its end it fails if an ID came twice, or if two processes issued
-IDs in the same tick of the same worker ID, which no two leases may share.
+Every test fails at its end if an ID was issued twice, or if two processes issued IDs of the same
+worker ID in the same tick, which two leases must never share.
 """
 import contextlib
 import itertools
@@ -30,7 +30,7 @@ BATCH = 20
 # Calls wait for an ID longer than an extension takes on a slow machine.
 CALLS_WAIT = ("--max-wait", LONG_WAIT_MS)
 SECRET = "cluster:s3cret:with:colons"
-PACE_S = 0.002       # between two draws of a thread: two cores are all there is
+PACE_S = 0.002       # pause between two draws of a thread, because there may be only two cores
 REFUSED_PACE_S = 0.01
 
 _roots = itertools.count(1)
@@ -38,14 +38,14 @@ _shared = []
 
 
 def shared_zookeeper():
-    """One for all tests that leave it as it is, each under a root of its own."""
+    """Returns a ZooKeeper for all tests that do not disturb it. Each test has its own root."""
     if not _shared:
         _shared.append(Standalone().start())
     return _shared[0]
 
 
 def new_root():
-    """The path of a root that no other test uses."""
+    """Returns the path of a root that no other test uses."""
     return f"/test-{os.getpid()}-{next(_roots)}"
 
 
@@ -65,7 +65,7 @@ class Reservation(NamedTuple):
 
 
 class Tree:
-    """What stands below a root, read by a client of its own."""
+    """The znodes below a root, read with a separate client."""
 
     def __init__(self, client, root):
         self.client = client
@@ -86,7 +86,7 @@ class Tree:
         return f"{self.root}/datacenters/{datacenter_id}/reservations/{worker_id}"
 
     def children(self, path):
-        """Their paths; none if the parent is not there."""
+        """Returns their paths; [] if the parent does not exist."""
         found = self.unless_gone(self.client.get_children, path)
         return [f"{path}/{name}" for name in found or []]
 
@@ -102,7 +102,7 @@ class Tree:
         return sorted(found, key=lambda claim: claim.sequence)
 
     def claim_of(self, server):
-        """The only claim of that process, or None."""
+        """Returns the only claim of this process, or None."""
         found = [claim for claim in self.claims() if claim.record["pid"] == server.pid]
         if len(found) > 1:
             raise AssertionError(f"several claims: {found}\n{server.log}")
@@ -128,8 +128,8 @@ class Tree:
         return json.loads(self.client.get(self.floor_path(datacenter_id))[0])["floor_tick"]
 
     def set_floor(self, tick, datacenter_id=DATACENTER):
-        """As an operator would have raised it; as a server would have made it, if it is not there.
-        """
+        """Raises the floor like an operator; if it does not exist, creates it like a server.
+"""
         data = Registry.floor_data(tick)
         if self.client.exists(self.floor_path(datacenter_id)):
             self.client.set(self.floor_path(datacenter_id), data)
@@ -137,7 +137,7 @@ class Tree:
             self.client.create(self.floor_path(datacenter_id), data, makepath=True)
 
     def write_reservation(self, worker_id, end_tick, owner, address="10.9.8.7:7609"):
-        """As another server would have written it."""
+        """Writes a reservation like another server."""
         path = self.reservation_path(worker_id)
         data = json.dumps({"reserved_until_tick": end_tick, "owner": owner, "address": address})
         if self.client.exists(path):
@@ -148,14 +148,15 @@ class Tree:
         self.client.create(path, data.encode(), makepath=True)
 
     def make_claim(self, nonce, record, datacenter_id=DATACENTER):
-        """As another server would have made it; it lives as long as our client does."""
+        """Makes a claim like another server. It exists as long as our client."""
         return self.client.create(f"{self.claims_path(datacenter_id)}/claim-{nonce}-",
                                   json.dumps(record).encode(), ephemeral=True, sequence=True,
                                   makepath=True)
 
 
 class Seen:
-    """Every ID that the test saw, and who issued IDs in which tick of which worker ID."""
+    """Every ID that the test has received, and the process that issued IDs in each tick of each
+    worker ID."""
 
     def __init__(self):
         self.sequence_bits = 12
@@ -232,24 +233,24 @@ class Drawer(threading.Thread):
                                      f"{self.server.log}\nfailures: {self.failures[-3:]}")
 
     def wait_ids(self, more=200):
-        """That many IDs from now on. Returns the first of them."""
+        """Waits for this many IDs from now on. Returns the first of them."""
         had = len(self.numbers)
         self._wait(lambda: len(self.numbers) >= had + more, f"no {more} IDs")
         return self.numbers[had]
 
     def wait_failure(self):
-        """The message of the next call that fails."""
+        """Waits for the next failed call. Returns its message."""
         had = len(self.failures)
         self._wait(lambda: len(self.failures) > had, "no failed call")
         return self.failures[had][1]
 
     def worker_ids(self):
-        """Those in the IDs, in order of appearance."""
+        """Returns the worker IDs in the IDs, in order of appearance."""
         return list(dict.fromkeys(Parts.of(number).worker_id for number in self.numbers))
 
 
 class NodeDrawer(Drawer):
-    """The same from a process with an embedded node."""
+    """Draws from a process with an embedded node."""
 
     def run(self):
         try:
@@ -266,7 +267,7 @@ class NodeDrawer(Drawer):
 
 
 def refusal(reply):
-    """What an exception says, declared or not."""
+    """Returns the message of an exception, declared or not."""
     if reply.kind == EXCEPTION:
         return reply.value.message
     error = reply.value.clock or reply.value.agent or reply.value.worker or reply.value.count_error
@@ -274,7 +275,7 @@ def refusal(reply):
 
 
 class ZooKeeperClients:
-    """Connections of a test case to its `zookeeper`, which end with the test."""
+    """Kazoo clients of a test for its `zookeeper`, which end with the test."""
 
     def client(self, auth=None, zookeeper=None):
         client = (zookeeper or self.zookeeper).client()
@@ -291,7 +292,8 @@ class ZooKeeperClients:
 
 
 class ZooKeeperTest(ZooKeeperClients, ServerTest):
-    """`tree` is what stands below the test's root of `zookeeper`; `seen` what was drawn."""
+    """A test with servers in ZooKeeper. `tree`: the znodes below the test's root; `seen`: the IDs
+    drawn."""
     own_zookeeper = False  # for tests that stop or damage it
 
     def setUp(self):
@@ -314,7 +316,7 @@ class ZooKeeperTest(ZooKeeperClients, ServerTest):
 
     def member(self, *options, via=None, root=None, datacenter_id=DATACENTER, ready=True,
                session_ms=SESSION_MS, reservation_ms=RESERVATION_MS, **settings):
-        """A server of the datacenter; `via` is a proxy."""
+        """Starts a server of the datacenter. via: a proxy to ZooKeeper."""
         hosts = (via or self.zookeeper).connect_string + (root or self.root)
         server = self.launch("--zookeeper", hosts, "--datacenter-id", datacenter_id,
                              "--session-timeout", session_ms, "--reservation", reservation_ms,
@@ -323,7 +325,7 @@ class ZooKeeperTest(ZooKeeperClients, ServerTest):
 
     def node(self, *options, via=None, ready=True, session_ms=SESSION_MS,
              reservation_ms=RESERVATION_MS, **settings):
-        """A program of the datacenter with an embedded node; `via` is a proxy."""
+        """Starts a program with an embedded node of the datacenter. via: a proxy to ZooKeeper."""
         hosts = (via or self.zookeeper).connect_string + self.root
         node = Node("--zookeeper", hosts, "--datacenter-id", DATACENTER, "--session-timeout",
                     session_ms, "--reservation", reservation_ms, "--log-level", "debug", *options,
@@ -336,7 +338,8 @@ class ZooKeeperTest(ZooKeeperClients, ServerTest):
         return server.call("get_worker").reserved_until_ms / 1000 - time.time()
 
     def wait_lease(self, server, seconds):
-        """One of so many seconds at least. Each extension doubles it, up to --reservation."""
+        """Waits for a lease of at least this many seconds. Each extension doubles it, up to
+        --reservation."""
         wait_for(lambda: self.lease_left_s(server) > seconds, "a lease")
 
     def draw(self, server):
@@ -345,7 +348,7 @@ class ZooKeeperTest(ZooKeeperClients, ServerTest):
         return drawer
 
     def fake_clock(self, name="own", of_server=True):
-        """Whose environment is for member(), or for the ZooKeeper."""
+        """Returns a clock, whose environment is for member() or for ZooKeeper."""
         if SANITIZED and of_server:
             self.skipTest("libfaketime does not go with a sanitizer")
         directory = self.directory / name
@@ -362,7 +365,8 @@ class ZooKeeperTest(ZooKeeperClients, ServerTest):
         self.assertTrue(is_increasing(numbers), "not increasing")
 
     def assert_registered(self, server):
-        """One claim, with the worker ID that it serves by, whose record names it."""
+        """Checks that the server has one claim, with its worker ID, and that the record names this
+        server."""
         worker = server.call("get_worker")
         claim = self.wait_claim(server)
         self.assertEqual(claim.nonce, worker.nonce)
@@ -402,7 +406,7 @@ def assert_shut_out(test, client, path, is_root):
 
 @contextlib.contextmanager
 def kept_open(client, path):
-    """Opens the znode's ACL to everybody, again and again, until the client is shut out."""
+    """Repeatedly opens the znode's ACL to all clients, until the client is shut out."""
     from kazoo.exceptions import NoAuthError
     from kazoo.security import OPEN_ACL_UNSAFE
     over = threading.Event()

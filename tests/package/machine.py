@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Debian that systemd has booted in a container: its own processes, network and changes to the
-root that it was booted from, all of which end with it.
+"""A Debian that systemd has booted in a container. Its processes, its network and its changes to
+the root end with it.
 """
 import os
 import pathlib
@@ -15,14 +15,14 @@ PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 class Machine:
     def __init__(self, root, *shared):
-        """`shared` directories are there under the same path, to be read."""
+        """shared: directories that the container can read under the same path."""
         self._directory = tempfile.TemporaryDirectory(prefix="snowflake-machine-")
         console = pathlib.Path(self._directory.name, "console")
         address = f"{self._directory.name}/notify"
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify, console.open("wb") as log:
             notify.bind(address)
             notify.settimeout(HANG_GUARD_S)
-            # whoever runs this test may be killed; the container is not to outlive it
+            # if this test is killed, the container must end, too
             self._nspawn = subprocess.Popen((
                 "setpriv", "--pdeathsig", "TERM", "systemd-nspawn", "--quiet", "--boot",
                 "--kill-signal=SIGKILL", f"--directory={root}", "--volatile=overlay",
@@ -39,7 +39,7 @@ class Machine:
 
     @staticmethod
     def _hear(notify):
-        """Waits until all is started; returns the process ID of the container's init."""
+        """Waits until the container has booted. Returns the process ID of its init."""
         leader = None
         while True:
             for line in notify.recv(4096).decode().splitlines():
@@ -50,13 +50,13 @@ class Machine:
                     return leader
 
     def close(self):
-        """Nothing in it is asked."""
+        """Ends the container without a shutdown."""
         self._nspawn.terminate()
         self._nspawn.wait(HANG_GUARD_S)
         self._directory.cleanup()
 
     def start(self, *command, stderr=subprocess.STDOUT):
-        """A process in there, whose output is read."""
+        """Starts a process in the container, whose output can be read."""
         return subprocess.Popen(
             ("nsenter", "--target", str(self._leader), "--all", "env", "--ignore-environment",
              "--default-signal=INT", f"PATH={PATH}", "DEBIAN_FRONTEND=noninteractive",
@@ -64,7 +64,7 @@ class Machine:
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, text=True)
 
     def run(self, *command, status=0):
-        """Runs it to its end; returns what it printed, and fails on another exit status."""
+        """Runs a command. Returns its output. Fails on another exit status."""
         process = self.start(*command)
         try:
             output, _ = process.communicate(timeout=HANG_GUARD_S)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The packages that are tested, and the bare Debian that they are installed in."""
+"""The packages under test, and the minimal Debian in which they are installed."""
 import pathlib
 import re
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-# What a machine has that runs systemd; what the tests ask it with; and a compiler, for programs
-# that use the library.
+# Packages of a machine with systemd, tools for the tests, and a compiler for programs that use the
+# library.
 MACHINE = ("systemd-sysv", "dbus", "curl", "gcc", "libc6-dev", "pkg-config")
 
 
@@ -24,7 +24,7 @@ def build(directory):
 
 
 def paths(directory):
-    """Of the packages there, without those of debugging symbols, by name."""
+    """Returns the paths of the packages in the directory by name, without debugging symbols."""
     found = (path for path in directory.glob("*.deb") if "-dbgsym_" not in path.name)
     return {field(path, "Package"): path for path in found}
 
@@ -45,7 +45,7 @@ def newer(directory, target):
 
 
 def dependencies(directory):
-    """What the packages need beside each other."""
+    """Returns the dependencies of the packages other than each other."""
     ours = paths(directory)
     for path in ours.values():
         for dependency in field(path, "Depends").split(","):
@@ -55,7 +55,7 @@ def dependencies(directory):
 
 
 def make_root(directory, root):
-    """Debian as small as it gets, with what the packages depend on but not with them."""
+    """Makes a minimal Debian with the packages' dependencies, but without the packages."""
     codename = re.search(r"^VERSION_CODENAME=(\w+)", pathlib.Path("/etc/os-release").read_text(),
                          re.MULTILINE)[1]
     include = ",".join(sorted({*MACHINE, *dependencies(directory)}))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the packages do to a machine. Each test has a machine of its own."""
+"""Effects of the packages on a machine. Each test has its own machine."""
 import contextlib
 import json
 import pathlib
@@ -10,7 +10,7 @@ import packages
 from harness import wait_for
 from machine import Machine
 
-WORK = pathlib.Path()  # run says where packages and root are
+WORK = pathlib.Path()  # set by run: the directory of packages and root
 
 SERVICE, SOCKET, RELAY = "snowflaked.service", "snowflaked.socket", "snowflaked-relay.service"
 RELAY_CONFIG, RELAY_SOCKET = "/etc/snowflaked/relay.conf", "unix:/run/snowflaked-relay/ids"
@@ -56,7 +56,7 @@ class PackageTest(unittest.TestCase):
 
     @contextlib.contextmanager
     def load(self):
-        """Calls all the while; none of them fails, and none finds the port closed."""
+        """Makes calls continuously. No call may fail, and no connection may be refused."""
         with self.machine.start(*LOAD, stderr=subprocess.PIPE) as bench:
             try:
                 yield
@@ -65,7 +65,7 @@ class PackageTest(unittest.TestCase):
             finally:
                 bench.kill()
         report = json.loads(text)
-        del report["histogram"]  # which is long
+        del report["histogram"]  # it is long
         self.assertEqual((bench.returncode, report["errors"]), (INTERRUPTED, 0),
                          f"{messages}{report}")
         self.assertGreaterEqual(report["connections_made_again"], CONNECTIONS, report)
@@ -161,7 +161,7 @@ class Upgrade(PackageTest):
 
 
 class Relay(PackageTest):
-    """Beside the server that the package has started, whose IDs it hands on."""
+    """A relay of the server that the package has started on the same machine."""
 
     def configure(self):
         self.machine.run("sed", "--in-place", "-e", "s/^#relay=.*/relay=127.0.0.1:7609/",
@@ -176,7 +176,7 @@ class Relay(PackageTest):
         return self.machine.property("ActiveState", RELAY)
 
     def draw_as(self, *who, status=0):
-        """As somebody, at the local socket: what it prints."""
+        """Draws as another user on the local socket. Returns the output."""
         return self.machine.run("setpriv", "--clear-groups", *who, "snowflakectl", "--server",
                                 RELAY_SOCKET, "id", "-n", 3, status=status)
 
@@ -239,7 +239,7 @@ class Relay(PackageTest):
 
 
 class Removal(PackageTest):
-    """The reservations stay whatever is done, because without them IDs may repeat."""
+    """The reservations always stay, because without them IDs may repeat."""
 
     def state(self):
         return self.machine.run("sh", "-c", f"cd {STATE} && ls -ln && cat *.json")

@@ -20,7 +20,7 @@
 #define MAX_SERVERS        16
 #define CONNECT_TIMEOUT_MS 20000
 #define MAX_AHEAD_MS       10
-#define MIN_ANSWER_US      500 /* of a peer */
+#define MIN_ANSWER_US      500 /* least time until a peer answers */
 #define N_FAULTS           23  /* kinds of do_fault() */
 
 static struct {
@@ -169,7 +169,7 @@ gboolean __wrap_peer_check_take_report(PeerCheck *self, PeerReport *out_report);
 
 struct _PeerCheck {
 	PeerCheckConfig config;
-	GPtrArray *peers; /* of Peer; NULL: the check was freed by its owner */
+	GPtrArray *peers; /* (element-type Peer): NULL: the check was freed by its owner */
 	gboolean is_done;
 	gboolean is_taken;
 };
@@ -299,7 +299,7 @@ void reach_probe_free(ReachProbe *self)
 		g_free(self); /* else on_probe_done() frees it */
 }
 
-/* Draws */
+/* Taking IDs */
 
 static void check_floor(Server *self)
 {
@@ -327,7 +327,7 @@ static void on_draw(gpointer data, guint64 tag)
 	if (!self->is_up || self->keeper == NULL)
 		return;
 	check_floor(self);
-	/* and once more at the end of the reservation */
+	/* and again at the end of the reservation */
 	lease = generator_lease(self->generator);
 	if (tag == 0 && lease != NULL && world_odds(0.3)) {
 		gint64 end_ms =
@@ -669,7 +669,7 @@ static void on_fault(gpointer data G_GNUC_UNUSED, guint64 tag G_GNUC_UNUSED)
 	do_fault((guint)world_between(0, N_FAULTS - 1));
 }
 
-/* Sometimes pauses or kills a server in the middle of an operation. */
+/* Sometimes pauses or kills a server during an operation. */
 static void on_checkpoint(WorldMachine *machine, WorldCheckpoint step)
 {
 	Server *self = (Server *)machine;
@@ -733,7 +733,7 @@ static guint n_that_can_serve(void)
 	return MIN(cluster.config.n_servers, n_ids);
 }
 
-/* (nullable) (transfer full): why the cluster has not recovered; NULL: it has */
+/* Returns: (nullable) (transfer full): why the cluster has not recovered; NULL: it has */
 static char *why_not_recovered(void)
 {
 	for (guint i = 0; i < cluster.config.n_servers; i++) {

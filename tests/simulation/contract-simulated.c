@@ -150,7 +150,8 @@ gint64 contract_leader_ms(void)
 	return ensemble_now_ms();
 }
 
-/* LeakSanitizer asks: what is under way when a world ends belongs to its events, and stays. */
+/* LeakSanitizer calls this: it must not report memory that the pending events of an ended world
+ * refer to. */
 int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void)
 {

@@ -20,7 +20,7 @@ typedef ContractClient Client;
 #define ASK(client, operation, ...)                                                                \
 	contract_client_store(client)->ops->operation(contract_client_store(client), __VA_ARGS__)
 
-/* (transfer full): the next message but STORE_AWAY. */
+/* Returns: (transfer full): the next message but STORE_AWAY. */
 static StoreMessage *next_message(Client *client)
 {
 	StoreMessage *message = contract_client_next_of_store(client);
@@ -80,7 +80,7 @@ static void expect_record(Client *client, const char *key, gint32 version, const
 	g_assert_cmpint(answer->sent_ns, <=, answer->received_ns);
 }
 
-/* (transfer full): the record as it was made. */
+/* Returns: (transfer full): the record as it was made. */
 static StoreRecord *make_mortal(Client *client, const char *root)
 {
 	g_autofree char *prefix = g_strconcat(root, "/claim-", NULL);
@@ -225,7 +225,7 @@ CASE("/store/mortal", check_mortal)
 	ASK(other, erase, first->key);
 	expect_event(owner, STORE_GONE, first->key);
 	contract_client_close(owner);
-	/* its session has ended, or ends in a moment */
+	/* its session has ended, or will end shortly */
 	for (StoreOutcome outcome = STORE_OK; outcome != STORE_ABSENT;) {
 		guint64 request = ASK(other, read, third->key, TRUE);
 		g_autoptr(StoreMessage) answer = next_message(other);

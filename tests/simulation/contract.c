@@ -29,7 +29,7 @@ static guint64 request_set(Client *client, const char *path, const char *data)
 	return ASK(client, commit, &write, 1);
 }
 
-/* (transfer full): the next message. It must be of @type. */
+/* Returns: (transfer full): the next message. It must be of @type. */
 static ZookeeperMessage *expect(Client *client, ZookeeperMessageType type)
 {
 	ZookeeperMessage *message = contract_client_next(client);

@@ -26,7 +26,7 @@ typedef struct _ContractClient ContractClient;
 
 /* Opens a session. @auth: (nullable) */
 ContractClient *contract_client_new(const char *auth, gint64 timeout_ms);
-/* The same with a store in place of the session, whose functions below it takes. */
+/* Opens a session inside a store. The functions below work for both. */
 ContractClient *contract_client_new_store(const char *auth, gint64 timeout_ms);
 /* Closes the session if it is open. */
 void contract_client_free(ContractClient *self);
@@ -37,7 +37,7 @@ Store *contract_client_store(ContractClient *self);
 /* Closes the session. */
 void contract_client_close(ContractClient *self);
 
-/* (transfer full): waits for the next message. */
+/* Returns: (transfer full): waits for the next message. */
 ZookeeperMessage *contract_client_next(ContractClient *self);
 StoreMessage *contract_client_next_of_store(ContractClient *self);
 
@@ -52,5 +52,5 @@ void contract_client_allow_connections(ContractClient *self);
 gint64 contract_client_boottime_ns(ContractClient *self);
 gint64 contract_leader_ms(void);
 
-/* Runs a case, as often as it pays: each time it must find its root absent. */
+/* Runs a case, in as many worlds as are useful. Its root is absent at each start. */
 void contract_run(void (*run)(const char *root));

@@ -20,8 +20,8 @@ typedef struct {
 static struct {
 	gboolean is_ordered;
 	Inode *root;
-	GPtrArray *numbers; /* of Inode, by number; NULL: free */
-	GPtrArray *journal; /* of Change, the oldest first */
+	GPtrArray *numbers; /* (element-type Inode): by number; NULL: free */
+	GPtrArray *journal; /* (element-type Change): the oldest first */
 	guint64 n_groups;
 } disk;
 
@@ -179,7 +179,7 @@ Inode *disk_make(Inode *directory, const char *name, mode_t mode)
 	Inode *inode = inode_new(mode);
 
 	change_name(directory, name, inode, ++disk.n_groups);
-	inode_unref(inode); /* the name holds it */
+	inode_unref(inode); /* the name has its own reference */
 	return inode;
 }
 

@@ -28,7 +28,7 @@ struct Inode {
 	guint n_open;              /* number of descriptors */
 	GByteArray *data;          /* content of a file */
 	GByteArray *synced_data;   /* content on the disk */
-	GPtrArray *entries;        /* of DiskEntry, in a directory */
+	GPtrArray *entries;        /* (element-type DiskEntry): in a directory */
 	GPtrArray *synced_entries; /* entries on the disk */
 	Inode *parent;             /* (nullable): parent of a directory */
 	gconstpointer locked_by;   /* the open file that holds the flock() */
@@ -44,7 +44,8 @@ void disk_clear(void);
 
 Inode *disk_root(void);
 
-/* (nullable): the inode, or %NULL with errno set. @path: absolute, or relative to @directory. */
+/* Returns: (nullable): the inode, or %NULL with errno set. @path: absolute, or relative to
+ *   @directory. */
 Inode *disk_find(Inode *directory, const char *path);
 
 /* Changes of names. @directory: not removed. @mode: with its S_IFMT. */

@@ -18,7 +18,7 @@
 typedef struct {
 	const char *name;
 	/* Runs one world that is drawn from its seed. The driver runs it with new seeds until the
-	 * time is over. */
+	 * time limit. */
 	void (*draw)(void);
 	/* Or runs one case, by its number from 0 on. Returns: %FALSE if there is no such step */
 	gboolean (*step)(guint step);

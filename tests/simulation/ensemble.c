@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* The lag of a follower: mostly short, now and then long. */
+/* The lag of a follower: usually short, sometimes long. */
 #define LAG_MIN_US      100
 #define LAG_MAX_US      MS(5)
 #define LONG_LAG_MAX_US SECONDS(3)
@@ -47,7 +47,7 @@ typedef struct {
 } Denial;
 
 static struct {
-	GHashTable *tree;      /* the leader's */
+	GHashTable *tree;      /* the leader's tree */
 	GHashTable *sequences; /* path to the next sequence number below it */
 	GHashTable *sessions;
 	GPtrArray *changes;
@@ -140,7 +140,7 @@ static gint compare_texts(gconstpointer a, gconstpointer b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* (transfer full): the paths of a tree at @prefix and below, in order. */
+/* Returns: (transfer full): the paths of a tree at @prefix and below, in order. */
 static GPtrArray *find_paths(GHashTable *tree, const char *prefix)
 {
 	GPtrArray *paths = g_ptr_array_new_with_free_func(g_free);
@@ -380,7 +380,7 @@ static ZookeeperOutcome find_denial(const char *path, gboolean is_write)
 	return ZOOKEEPER_OK;
 }
 
-/* Whether a session may read and write @path, or there is no such znode. */
+/* Returns whether a session may read and write @path, or there is no such znode. */
 static gboolean may_access(const Session *session, const char *path)
 {
 	const Znode *znode = g_hash_table_lookup(ensemble.tree, path);
@@ -390,7 +390,7 @@ static gboolean may_access(const Session *session, const char *path)
 	return g_strcmp0(znode->auth, session->auth) == 0;
 }
 
-/* Whether there is a znode after the first @n_before of @writes, and its version then. */
+/* Returns whether there is a znode after the first @n_before of @writes, and its version then. */
 static gboolean find_version(const char *path, const ZookeeperWrite *writes, guint n_before,
 			     gint32 *out_version)
 {

@@ -78,14 +78,14 @@ gboolean ensemble_find(guint server, const char *path, guint64 *out_changed,
 
 /* Faults, and actions of operators. Each takes effect at the leader at once. */
 
-/* (nullable): borrowed until the next change. */
+/* Returns: (nullable): borrowed until the next change. */
 const char *ensemble_read(const char *path);
 /* Makes or sets a znode, and makes its parents. */
 void ensemble_write(const char *path, const char *data);
 void ensemble_delete(const char *path);
 /* Deletes each ephemeral znode with this probability. */
 void ensemble_delete_claims(gdouble probability);
-/* (element-type char) (transfer full): @prefix and the paths below it, in order. */
+/* Returns: (element-type char) (transfer full): @prefix and the paths below it, in order. */
 GPtrArray *ensemble_paths(const char *prefix);
 
 /* Until @until_us, requests for @prefix and below fail with @outcome: NO_AUTH for all, or REFUSED

@@ -16,7 +16,7 @@
 #define FIRST_PID  1000
 #define MAX_NESTED 6
 
-/* How many bytes fit on a disk that is nearly full. */
+/* The number of bytes that still fit on an almost full disk. */
 #define LAST_BYTES 10
 
 /* An open file description: the owner of a flock(). */
@@ -38,7 +38,7 @@ typedef struct {
 static struct {
 	FilesHook hook;
 	FilesDisk disk;
-	GPtrArray *open; /* of OpenFile */
+	GPtrArray *open; /* (element-type OpenFile) */
 	FilesProcess *process;
 	int next_fd;
 	int next_pid;
@@ -221,7 +221,7 @@ static Inode *directory_at(int fd)
 	return fd == AT_FDCWD ? disk_root() : find_open(fd)->inode;
 }
 
-/* Whether a name can be made or removed in @directory. */
+/* Returns whether a name can be made or removed in @directory. */
 static gboolean can_change_names(const Inode *directory)
 {
 	/* a directory that was removed */

@@ -51,7 +51,7 @@ typedef struct {
 } FilesDisk;
 FilesDisk *files_disk(void);
 
-/* (transfer full) */
+/* Returns: (transfer full) */
 FilesProcess *files_process_new(WorldMachine *machine, guint machine_id);
 void files_process_free(FilesProcess *process);
 

@@ -14,7 +14,7 @@ typedef struct {
 	guint machine_id;
 	FilesProcess *process; /* its current process */
 	gint64 draws_us;       /* the longest interval between two draws; 0: no draws */
-	gint64 quiet_until_us; /* no draws before */
+	gint64 quiet_until_us; /* no draws before this time */
 } HostServer;
 
 #define HOST_SERVERS   3

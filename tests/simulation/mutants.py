@@ -260,7 +260,7 @@ MUTANTS = [
                            "\tself->end_tick = end_tick;\n\tout_result->end_tick")),
     mutant("leftovers of crashes are not removed", DIRECTORY,
            (STATE_DIRECTORY, "\t\tremove_file(self, leftover);", "\t\t;")),
-    # a server says that it serves exactly when its draws succeed
+    # a server reports that it serves exactly when its draws succeed
     mutant("a clock that was set back is not shown", ZOOKEEPER,
            (STATE, "return is_before_ids(facts) ? KEEPER_WAITING : KEEPER_SERVING",
             "return KEEPER_SERVING")),

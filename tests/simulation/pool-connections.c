@@ -76,7 +76,8 @@ static guint64 count_failovers(const SimPool *pool)
 	return statistics.failovers;
 }
 
-/* A pool without takers tries dead servers at a steady rate, and one that comes back is enough. */
+/* A pool without takers tries dead servers at a steady rate, and uses the first one that recovers.
+ */
 static void check_comes_back(guint n_servers)
 {
 	SimPool *pool;
@@ -94,8 +95,8 @@ static void check_comes_back(guint n_servers)
 	check_range("connections", count_all(), 1, 1);
 }
 
-/* The backoff from a dead server grows while another one serves, and begins again once it is back.
- */
+/* The backoff from a dead server grows while another one serves, and is short again after the
+ * server has recovered. */
 static void check_one_stays_away(guint argument G_GNUC_UNUSED)
 {
 	guint before;
@@ -114,7 +115,7 @@ static void check_one_stays_away(guint argument G_GNUC_UNUSED)
 	check_range("new tries", sim_server_get(1)->n_connects - before, 4, 40);
 }
 
-/* How often a server is asked for its state, in a minute. A relay watches its servers. */
+/* A relay probes its servers. Counts the probes in a minute. */
 static void check_probes(guint number)
 {
 	static const struct {
@@ -157,7 +158,7 @@ static void check_relay_wakes(guint fault)
 		world_run_for(10 * SECOND_US);
 		since_us = world_now_us();
 		pool_set_idle(pool, FALSE);
-		world_run_for(SECOND_US / 3); /* a taker looks each quarter of a second */
+		world_run_for(SECOND_US / 3); /* a taker checks every quarter of a second */
 		pool_check_has_taken(pool, since_us);
 	}
 }
@@ -278,7 +279,8 @@ static void check_replaces_later(guint argument G_GNUC_UNUSED)
 		    SECOND_US + SECOND_US / 5);
 }
 
-/* But at once if the server that serves is lost too, and soon if it hangs and IDs are needed. */
+/* A lost spare is replaced at once if the server that serves is also lost, and soon if that server
+ * hangs and IDs are needed. */
 static void check_replaces_at_once(guint fault)
 {
 	gint64 limit_us = fault == SERVER_DIES ? SECOND_US / 20 : SECOND_US * 4 / 10;
@@ -307,7 +309,7 @@ static void check_replaces_at_once(guint fault)
 	check_range("replacements", n_measured, 5, 20);
 }
 
-/* Pools keep any two of three servers that are about as near. */
+/* Pools keep any two of three servers that have about the same latency. */
 static void check_closes_any(guint argument G_GNUC_UNUSED)
 {
 	for (guint i = 0; i < 3; i++)
@@ -347,7 +349,7 @@ static void check_rotates(guint fault)
 		    3600 / 60);
 }
 
-/* There is no third server to try. */
+/* Without a third server, the pool does not rotate. */
 static void check_has_none_to_rotate(guint argument G_GNUC_UNUSED)
 {
 	SimPool *pool;

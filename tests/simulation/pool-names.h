@@ -21,5 +21,5 @@ void pool_names_set(const NamesAnswer *answer);
 /* Returns: since when DNS lookups succeed within a second; WORLD_NEVER_US: they do not */
 gint64 pool_names_good_since_us(void);
 
-/* (transfer full): the address of a server as text: 10.0.0.1:7609. */
+/* Returns: (transfer full): the address of a server as text: 10.0.0.1:7609. */
 char *pool_names_text(guint server);

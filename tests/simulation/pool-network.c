@@ -17,9 +17,9 @@
 #define MAX_TRIES_S   60 /* most connections of a pool to a server within a second */
 
 static struct {
-	GPtrArray *hosts;       /* of NetworkHost */
-	GPtrArray *connections; /* of NetworkConnection */
-	GPtrArray *listeners;   /* of NetworkListener; NULL: no server */
+	GPtrArray *hosts;       /* (element-type NetworkHost) */
+	GPtrArray *connections; /* (element-type NetworkConnection) */
+	GPtrArray *listeners;   /* (element-type NetworkListener): NULL: no server */
 	NetworkHost *host;
 	gint64 connects_us[8192]; /* ring buffer of the last connects */
 	guint64 n_connects, first_connect;

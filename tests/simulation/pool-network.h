@@ -75,7 +75,7 @@ struct sockaddr_in pool_network_address(guint server);
 
 NetworkHost *pool_network_host_new(const char *name, gint64 distance_us);
 
-/* Sets the host whose code runs from here on. Pools that start belong to it. */
+/* Sets the host whose code runs from now on. Pools that start belong to it. */
 void pool_network_enter(NetworkHost *host);
 
 /* Sends bytes from the server to the pool, @after_us from now. */

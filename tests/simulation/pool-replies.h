@@ -15,7 +15,7 @@ void pool_reply_write_runs(GByteArray *out, const FakeRequest *request, const GA
 typedef struct {
 	gint datacenter_id, worker_id;
 	guint address; /* number of a server in pool-network.h */
-	guint process; /* a number that is different for each process */
+	guint process; /* a number that identifies the process */
 	const char *state, *kind;
 } ReplyWorker;
 

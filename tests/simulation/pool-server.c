@@ -23,7 +23,7 @@
 #define LONG_AGO       (G_GINT64_CONSTANT(1) << 50) /* IDs of a time before the world */
 
 static struct {
-	GPtrArray *all; /* of SimServer */
+	GPtrArray *all; /* (element-type SimServer) */
 	IdSet poisoned;
 	IdSet repeated;
 	gint64 end_ticks[MAX_WORKERS];
@@ -245,8 +245,8 @@ static void replace_runs(const Call *call, GArray *runs, gint64 first)
 	call->server->excluded_until_us = world_now_us() + EXCLUDED_US;
 }
 
-/* Turns a right reply into a wrong one, if the fault says so. Its new IDs are poisoned: no right
- * reply has them. */
+/* Turns a correct reply into a wrong one if the fault requires it. Its new IDs are poisoned: no
+ * right reply has them. */
 static void distort(const Call *call, GArray *runs, FakeRequest *request)
 {
 	SnowflakeClientIdRun *last = &g_array_index(runs, SnowflakeClientIdRun, runs->len - 1);
@@ -407,7 +407,8 @@ static void call_draw(Call *call)
 	} else if (count > sim_server_max_count(server)) {
 		NetworkConnection *connection = call->connection;
 
-		/* otherwise the pool would ask as fast as the server refuses, for ever */
+		/* otherwise the pool would repeat the request for ever, as fast as the server
+		 * refuses it */
 		if (connection->refused_count > 0 && count >= connection->refused_count)
 			world_fail("%s: was asked for %u IDs after it has refused %u",
 				   server->machine.name, count, connection->refused_count);
@@ -641,7 +642,7 @@ gint64 sim_server_servable_since_us(const SimServer *self)
 	return MAX(since_us, trusted_since_us(self));
 }
 
-/* Whether a pool that adapts its calls gets IDs from a server with this fault. */
+/* Returns whether a pool that adapts its calls gets IDs from a server with this fault. */
 static gboolean can_serve(ServerFault fault)
 {
 	return fault == SERVER_IS_HEALTHY || fault == SERVER_DRAINS ||

@@ -65,7 +65,7 @@ typedef struct {
 	RelaySource *relay;
 	guint n_upstream; /* its upstream servers are 0 to n_upstream - 1 */
 	BatchSlot *batch_slot;
-	GPtrArray *waiting; /* of Call */
+	GPtrArray *waiting; /* (element-type Call) */
 	gint64 max_wait_us;
 } SimServer;
 
@@ -88,12 +88,13 @@ void sim_server_set_fault(SimServer *self, ServerFault fault);
  * WORLD_NEVER_US: it cannot */
 gint64 sim_server_servable_since_us(const SimServer *self);
 
-/* Whether a server has listed thousands of addresses without a server. A pool that discovers
- * servers tries four of them at a time, and can need minutes to find a healthy server. */
+/* Returns whether a server has listed thousands of addresses without a server. A pool that
+ * discovers servers tries four of them at a time, and can need minutes to find a healthy server. */
 gboolean sim_server_has_misled(void);
 
-/* Whether a wrong reply had this ID, which must never reach a taker. */
+/* Returns whether a wrong reply had this ID, which must never reach a taker. */
 gboolean sim_server_has_poisoned(gint64 id);
 
-/* Whether a server has sent the ID in more than one reply. The first of them may be lost. */
+/* Returns whether a server has sent the ID in more than one reply. The first of them may be lost.
+ */
 gboolean sim_server_has_repeated(gint64 id);

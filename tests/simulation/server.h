@@ -98,5 +98,6 @@ gboolean server_is_paused(const Server *self);
 /* Draws IDs and checks them. Returns: DRAW_UNRESERVED if the server is down or paused */
 DrawStatus server_draw(Server *self, guint count);
 
-/* (nullable) (transfer full): why the server does not report itself as ready; NULL: it does */
+/* Returns: (nullable) (transfer full): why the server does not report itself as ready; NULL: it
+ *   does */
 char *server_why_not_serving(Server *self);

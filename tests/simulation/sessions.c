@@ -69,8 +69,8 @@ struct _ZookeeperSession {
 				 */
 	gint64 cut_until_us;
 	gint64 last_arrival_us, last_reply_us; /* requests and replies keep their order */
-	GQueue outstanding;                    /* of Request */
-	GQueue queued;                         /* of Request, for the next connection */
+	GQueue outstanding;                    /* (element-type Request) */
+	GQueue queued;                         /* (element-type Request): for the next connection */
 	GPtrArray *watches;
 };
 
@@ -396,7 +396,7 @@ static gboolean draw_open_error(const Request *request)
 	return sessions.open_error_odds > 0 && world_odds(sessions.open_error_odds);
 }
 
-/* (nullable): as ensemble_execute() */
+/* Returns: (nullable): as ensemble_execute() */
 static ZookeeperMessage *execute_with_open_error(const Request *request)
 {
 	ZookeeperMessage *reply = message_new(ZOOKEEPER_REPLY);
@@ -413,7 +413,7 @@ static ZookeeperMessage *execute_with_open_error(const Request *request)
 	return reply;
 }
 
-/* (nullable): as ensemble_execute() */
+/* Returns: (nullable): as ensemble_execute() */
 static ZookeeperMessage *execute_request(const Request *request)
 {
 	if (request->session != NULL && world_odds(sessions.moved_odds))

@@ -49,7 +49,7 @@ static gint64 now_tick(void)
 	return layout_tick_at(&LAYOUT_TWITTER, world_true_ms());
 }
 
-/* (transfer full) */
+/* Returns: (transfer full) */
 static char *record_text(gint64 end_tick, const char *owner)
 {
 	const ReservationRecord record = {end_tick, (char *)owner, (char *)"other:1"};

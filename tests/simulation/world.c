@@ -35,7 +35,7 @@ static struct {
 	guint64 chance;
 	guint64 n_events;
 	guint64 order;
-	GArray *heap; /* of Event: the next event first */
+	GArray *heap; /* (element-type Event): the next event first */
 	WorldMachine *machine;
 	WorldLogged logged;
 	WorldCheckpointHook stepped;

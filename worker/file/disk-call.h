@@ -4,11 +4,12 @@
 #include <glib.h>
 
 /*
- * System calls that can wait for a disk, for as long as the disk takes. While a thread is in one,
- * fork() does not wait for that thread (common/fork-guard.h), and other threads can see the call.
+ * System calls that can wait for a disk without a limit. During such a call, fork() does not wait
+ * for the thread (common/fork-guard.h), and other threads can see the call.
  *
- * Process-wide: the call that began last is shown. In a server only the keeper's thread makes such
- * calls. With several nodes in a process, a call that hangs is not shown after another has ended.
+ * The state belongs to the process: only the call that began last is visible. In a server, only the
+ * keeper's thread makes such calls. With several nodes in a process, a hanging call is no longer
+ * visible after another call has ended.
  */
 
 /**
@@ -19,10 +20,10 @@
  */
 void disk_call_begin(const char *operation, const char *directory, const char *name);
 
-/* Leaves errno as it is. */
+/* Ends the call. Keeps errno. */
 void disk_call_end(void);
 
-/* The value of the expression @call, which makes a system call. */
+/* Evaluates the expression @call, which makes a system call, and has its value. */
 #define DISK_CALL(operation, directory, name, call)                                                \
 	({                                                                                         \
 		__typeof__(call) result_;                                                          \
@@ -32,26 +33,27 @@ void disk_call_end(void);
 		result_;                                                                           \
 	})
 
-/* A call that is under way. */
+/* A call in progress. */
 typedef struct {
-	guint64 number;        /* of the call, from 1 */
+	guint64 number;        /* number of the call, from 1 */
 	const char *operation; /* static */
-	char *path;            /* "": not known */
-	gint64 began_us;       /* monotonic */
+	char *path;            /* "": unknown */
+	gint64 began_us;       /* monotonic time of its start */
 } DiskCall;
 
 void disk_call_clear(DiskCall *self);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(DiskCall, disk_call_clear)
 
-/* Any thread. @out_call: untouched unless %TRUE. Returns: %FALSE if no call is under way */
+/* Any thread. Finds the call in progress. @out_call: untouched unless %TRUE. Returns: %FALSE if
+ * there is none */
 gboolean disk_call_find(DiskCall *out_call);
 
-/* Any thread: (transfer full) (nullable): describes the call if it has taken @least_us or longer.
- */
+/* Any thread: returns: (transfer full) (nullable): describes the call if it has taken @least_us or
+ * longer. */
 char *disk_call_describe_hanging(gint64 least_us);
 
-/* For handlers of pthread_atfork(): before, and in the parent and in the child after it. In the
- * child no call is under way. */
+/* Handlers for pthread_atfork(): before the fork, and after it in the parent and in the child. In
+ * the child, no call is in progress. */
 void disk_call_hold(void);
 void disk_call_go_on(void);
 void disk_call_go_on_in_child(void);

@@ -9,7 +9,7 @@
 
 #define LENGTH_MS 1000
 
-/* How often the directory is checked: it can have been replaced. */
+/* The interval at which the server checks whether its directory was replaced. */
 #define CHECK_INTERVAL_US (100 * G_TIME_SPAN_MILLISECOND)
 
 typedef struct {
@@ -17,26 +17,27 @@ typedef struct {
 	char *directory;
 	Layout layout;
 	guint datacenter_id;
-	gboolean any_worker; /* any worker ID that is free will do */
+	gboolean any_worker; /* claim any free worker ID */
 	char *nonce;
 	char *address;
-	char *machine_id; /* NULL: this machine's */
-	guint worker_id;  /* of the members below; choose_worker_id() changes it */
+	char *machine_id; /* NULL: use this machine's ID */
+	guint worker_id;  /* worker ID of the members below; choose_worker_id() changes it */
 	char *record_name;
 	char *record_path;
 	char *lock_name;
-	StateFd lock_fd;    /* that holds the lock; -1: it is not held */
-	StateFd record_fd;  /* the record as this server wrote it last, kept open so that no other
-			       file has its inode; -1: nothing is held */
-	gboolean has_begun; /* it has claimed once */
-	gint64 first_tick;  /* of the lease that was claimed last */
-	gint64 end_tick;    /* of that lease, as confirmed */
+	StateFd lock_fd; /* descriptor that holds the lock; -1: not held */
+	/* the record that this server wrote last, kept open so that no other file gets its inode;
+	 * -1: no reservation is held */
+	StateFd record_fd;
+	gboolean has_begun; /* a claim has succeeded before */
+	gint64 first_tick;  /* first tick of the last claimed lease */
+	gint64 end_tick;    /* confirmed end of that lease */
 	gint64 claimed_at_ms;
-	RegistryOperation operation; /* for the next poll() */
+	RegistryOperation operation; /* operation for the next poll() */
 	gint64 ticks;                /* argument of RegistryOps.begin() */
 } FileRegistry;
 
-/* A record that was read. */
+/* A record as it was read. */
 typedef struct {
 	char *text; /* its version; NULL: there is no record, and nothing was ever reserved */
 	ReservationRecord record;
@@ -49,7 +50,7 @@ static void reading_clear(Reading *self)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Reading, reading_clear)
 
-/* @out_reading must be empty. */
+/* Reads the record. @out_reading: must be empty */
 static gboolean read_record(const FileRegistry *self, const StateDirectory *directory,
 			    Reading *out_reading, GError **error)
 {
@@ -79,7 +80,7 @@ static void forget_record(FileRegistry *self)
 	state_directory_close_fd(g_steal_fd(&self->record_fd));
 }
 
-/* Reserves up to @end_tick, if the record is still as it was @read. */
+/* Reserves up to @end_tick, if the record still has the text in @read. */
 static gboolean write_record(FileRegistry *self, const StateDirectory *directory,
 			     const Reading *read, gint64 end_tick, GError **error)
 {
@@ -124,7 +125,7 @@ static gboolean fail_lost(const FileRegistry *self, const char *what, GError **e
 	return FALSE;
 }
 
-/* Reads the record, which must be this server's. */
+/* Reads the record, which must be owned by this server. */
 static gboolean read_own_record(const FileRegistry *self, const StateDirectory *directory,
 				Reading *out_reading, GError **error)
 {
@@ -143,7 +144,7 @@ static gboolean read_own_record(const FileRegistry *self, const StateDirectory *
 	return TRUE;
 }
 
-/* Opens the directory of a server that runs. */
+/* Opens the directory again while the server runs. */
 static StateDirectory *reopen_directory(const FileRegistry *self, GError **error)
 {
 	StateDirectory *directory = state_directory_open(self->directory, error);
@@ -153,8 +154,8 @@ static StateDirectory *reopen_directory(const FileRegistry *self, GError **error
 	return directory;
 }
 
-/* Checks that the record is still the file that this server wrote. Another file can be the record
- * of another server, which knows nothing of this one. */
+/* Checks that the record is still the file that this server wrote. A different file may belong to
+ * another server, which does not know about this one. */
 static gboolean check_record(const FileRegistry *self, GError **error)
 {
 	g_autoptr(StateDirectory) directory = NULL;
@@ -174,7 +175,7 @@ static gboolean check_record(const FileRegistry *self, GError **error)
 	return fail_lost(self, "was replaced", error);
 }
 
-/* The record reserves as far as a claim could reserve now, or further. */
+/* Refuses a claim because the record already reserves as far as a claim could, or further. */
 static gboolean refuse_claim(const FileRegistry *self, const ReservationRecord *record,
 			     gint64 length_ticks, gint64 *out_wait_until_tick, GError **error)
 {
@@ -198,18 +199,18 @@ static gboolean refuse_claim(const FileRegistry *self, const ReservationRecord *
 	return FALSE;
 }
 
-/* A claim that is under way: if any worker ID will do, it tries one after the other. */
+/* A claim in progress. If it can take any worker ID, it tries one after the other. */
 typedef struct {
 	const StateDirectory *directory;
 	gint64 now_tick;
 	gint64 length_ticks;
-	gint64 latest_tick; /* records that end later are passed over */
-	guint n_held;       /* by live processes */
-	guint n_reserved;   /* passed over for their end */
+	gint64 latest_tick; /* skip records that end later */
+	guint n_held;       /* number of worker IDs held by live processes */
+	guint n_reserved;   /* number of worker IDs skipped because of their end */
 	guint n_damaged;
 } Claim;
 
-/* Makes @worker_id the present one. Releases the lock of the one before. */
+/* Makes @worker_id the current one. Releases the lock of the previous one. */
 static void choose_worker_id(FileRegistry *self, guint worker_id)
 {
 	g_autofree char *stem = g_strdup_printf("worker-%u-%u", self->datacenter_id, worker_id);
@@ -253,7 +254,7 @@ static gboolean claim_chosen(FileRegistry *self, const Claim *claim, RegistryRes
 	return TRUE;
 }
 
-/* Claims the lowest worker ID that is free. Returns: %FALSE without an error: there is none */
+/* Claims the lowest free worker ID. Returns: %FALSE without an error if there is none */
 static gboolean claim_lowest(FileRegistry *self, Claim *claim, RegistryResult *out_result,
 			     GError **error)
 {
@@ -272,7 +273,7 @@ static gboolean claim_lowest(FileRegistry *self, Claim *claim, RegistryResult *o
 			claim->n_reserved++;
 		} else if (g_error_matches(local, REGISTRY_ERROR, REGISTRY_ERROR_FATAL)) {
 			claim->n_damaged++;
-		} else { /* no other worker ID would do better */
+		} else { /* all other worker IDs would fail in the same way */
 			g_propagate_error(error, g_steal_pointer(&local));
 			return FALSE;
 		}
@@ -281,7 +282,7 @@ static gboolean claim_lowest(FileRegistry *self, Claim *claim, RegistryResult *o
 	return FALSE;
 }
 
-/* Tries the reservations first that have ended: their IDs can be drawn at once. */
+/* First tries reservations that have ended, because their IDs can be drawn at once. */
 static gboolean claim_any(FileRegistry *self, Claim *claim, RegistryResult *out_result,
 			  GError **error)
 {
@@ -297,7 +298,7 @@ static gboolean claim_any(FileRegistry *self, Claim *claim, RegistryResult *out_
 		g_propagate_error(error, g_steal_pointer(&local));
 		return FALSE;
 	}
-	/* there is no event when a lock is released */
+	/* retry later, because the release of a lock causes no event */
 	out_result->wait_until_tick = claim->now_tick + claim->length_ticks;
 	g_set_error(
 		error, REGISTRY_ERROR, REGISTRY_ERROR_WAIT,
@@ -322,7 +323,8 @@ static gboolean run_claim(FileRegistry *self, gint64 now_tick, gint64 length_tic
 
 	if (directory == NULL)
 		return FALSE;
-	/* not at a start: it finds out whether the directory shares its files with another */
+	/* not at the first claim, which checks whether the directory shares files with another one
+	 */
 	if (self->has_begun)
 		state_directory_allow_links(directory);
 	if (!state_directory_check_identity(directory, &self->layout, self->machine_id, error))
@@ -352,7 +354,7 @@ static gboolean run_extension(FileRegistry *self, gint64 end_tick, RegistryResul
 		return FALSE;
 	if (reading.record.end_tick < self->end_tick)
 		return fail_lost(self, "was set back", error);
-	/* the record can be ahead of the confirmed end: the last step of an extension failed */
+	/* the record can be ahead of the confirmed end if the last step of an extension failed */
 	end_tick = CLAMP(end_tick, reading.record.end_tick, layout_max_tick(&self->layout));
 	if (!write_record(self, directory, &reading, end_tick, error))
 		return FALSE;
@@ -368,8 +370,8 @@ static gboolean run_release(FileRegistry *self, gint64 last_tick, GError **error
 
 	if (directory == NULL)
 		return FALSE;
-	/* a lease that begins after its end, to keep the order of IDs, has issued nothing; if it
-	 * has, a record that was set back does not lower its end */
+	/* a lease that begins after its end, to keep IDs increasing, has issued none; otherwise, a
+	 * record that was set back must not lower the end */
 	last_tick = MIN(MAX(self->first_tick - 1, last_tick),
 			MAX(reading.record.end_tick, self->end_tick));
 	return write_record(self, directory, &reading, last_tick, error);
@@ -394,7 +396,7 @@ static gboolean file_registry_poll(Registry *registry, gint64 now_tick,
 	self->operation = REGISTRY_NONE;
 	if (!is_lost && operation == REGISTRY_CLAIM) {
 		run_claim(self, now_tick, self->ticks, &result, &result.error);
-		/* to a live server */
+		/* the worker ID was lost to a live server */
 		if (g_error_matches(result.error, REGISTRY_ERROR, REGISTRY_ERROR_LOST))
 			result.error->code = REGISTRY_ERROR_FATAL;
 	} else if (!is_lost && operation == REGISTRY_EXTEND) {
@@ -466,7 +468,7 @@ char *file_registry_default_directory(void)
 	g_autofree char *first = NULL;
 	g_autofree char *of_user = NULL;
 
-	/* systemd separates several directories by colons */
+	/* systemd separates several directories with colons */
 	if (named != NULL)
 		named += strspn(named, ":");
 	if (named != NULL && *named != '\0') {

@@ -24,8 +24,9 @@
 #define TEMPORARY_SUFFIX ".new"
 #define NOT_REGULAR      "it is not a regular file"
 
-/* The lock of the directory is held for an instant. Its holder can hang, but others that wait for
- * it must not. All tries take half of the shortest reservation: there is time for another round. */
+/* The lock of the directory is held only briefly. Its holder can hang, but processes that wait for
+ * the lock must not. All tries together take half of the shortest reservation, so there is time for
+ * another round. */
 #define LOCK_TRIES    100
 #define LOCK_PAUSE_US 5000
 
@@ -33,7 +34,7 @@
 #define IDENTITY_FORMAT 1
 #define NO_MACHINE_ID   "none"
 
-/* The machine's ID is confidential: this makes another one from it. */
+/* The machine's ID is confidential. An ID that is derived with this one is not. */
 #define APPLICATION_ID SD_ID128_MAKE(3c, 7b, e0, a0, 7c, fa, 4b, ab, ae, 5f, 90, 53, 86, 6b, 05, c1)
 
 struct _StateDirectory {
@@ -75,7 +76,7 @@ static gboolean test_path(const char *path, GFileTest test)
 	return DISK_CALL("look at", path, NULL, g_file_test(path, test));
 }
 
-/* Sets @error by errno. Returns: %FALSE */
+/* Sets @error from errno. Returns: %FALSE */
 static gboolean fail_call(const char *what, const char *path, GError **error)
 {
 	int code = errno;
@@ -106,7 +107,7 @@ void state_directory_free(StateDirectory *self)
 	g_free(self);
 }
 
-/* (nullable): with errno set. */
+/* Returns: (nullable): the directory, or %NULL with errno set. */
 static StateDirectory *open_directory(const char *path)
 {
 	StateFd fd = open_at(AT_FDCWD, path, NULL, O_RDONLY | O_DIRECTORY);
@@ -133,25 +134,25 @@ StateDirectory *state_directory_open(const char *path, GError **error)
 	return self;
 }
 
-/* Syncs the name of the directory in its parent: a directory is only as durable as that. Called
+/* Syncs the name of the directory in its parent, so that the directory survives a crash. Called
  * before the first file is written. */
 static gboolean sync_name(const StateDirectory *self, GError **error)
 {
 	g_auto(StateFd) parent = open_at(self->fd, self->path, "..", O_RDONLY | O_DIRECTORY);
 	struct stat own, above;
 
-	/* if the parent is closed to us, another user made the directory, for good */
+	/* if we may not open the parent, another user has made the directory durably */
 	if (parent < 0 && errno == EACCES)
 		return TRUE;
 	if (parent < 0 || get_info(self->fd, self->path, NULL, &own) != 0 ||
 	    get_info(parent, self->path, "..", &above) != 0)
 		return fail_call("look at the parent of", self->path, error);
-	/* a mount point does not depend on its name; EINVAL: a file system that is never written */
+	/* the name of a mount point needs no sync; EINVAL: the file system is never written */
 	return own.st_dev != above.st_dev || sync_fd(parent, self->path, "..") == 0 ||
 	       errno == EINVAL || fail_call("sync the parent of", self->path, error);
 }
 
-/* Sets @error by errno. */
+/* Sets @error from errno. */
 static void refuse_directory(const char *path, GError **error)
 {
 	int code = errno;
@@ -167,7 +168,7 @@ static void refuse_directory(const char *path, GError **error)
 	fail_call(code == ENOENT && is_link ? "follow the link" : "open", path, error);
 }
 
-/* Makes the directory, and its parents if they are missing. */
+/* Creates the directory, and its missing parents. */
 static gboolean make_directory(const char *path, GError **error)
 {
 	g_autofree char *parent = g_path_get_dirname(path);
@@ -182,11 +183,11 @@ static gboolean make_directory(const char *path, GError **error)
 			refuse_directory(parent, error);
 			return FALSE;
 		}
-		/* before anything is made in it */
+		/* sync the name before anything is created in the directory */
 		if (!sync_name(made, error))
 			return FALSE;
 	}
-	/* EEXIST: another server was faster */
+	/* EEXIST: another server has just created it */
 	return DISK_CALL("make", path, NULL, g_mkdir(path, DIRECTORY_MODE)) == 0 ||
 	       errno == EEXIST || fail_call("make the directory", path, error);
 }
@@ -232,7 +233,7 @@ StateDirectory *state_directory_prepare(const char *path, GError **error)
 
 /* Reading a file */
 
-/* (transfer full) (nullable): why the file is not as expected. */
+/* Returns: (transfer full) (nullable): why the file is not as expected. */
 static char *file_fault(const struct stat *info, nlink_t most_links)
 {
 	if (!S_ISREG(info->st_mode))
@@ -240,7 +241,7 @@ static char *file_fault(const struct stat *info, nlink_t most_links)
 	if (info->st_uid != geteuid())
 		return g_strdup_printf("it belongs to user %u, but this server runs as user %u",
 				       (guint)info->st_uid, (guint)geteuid());
-	/* 0: it was replaced meanwhile */
+	/* 0 links: the file was replaced meanwhile */
 	if (info->st_nlink > most_links)
 		return g_strdup_printf(
 			"it has %u links; the limit is 1 (if the other links are a snapshot, stop "
@@ -252,13 +253,13 @@ static char *file_fault(const struct stat *info, nlink_t most_links)
 	return NULL;
 }
 
-/* Returns a descriptor; -1 with FATAL if the file is not as expected, with FAILED, or with nothing
- * set if there is no such file. */
+/* Returns a descriptor; or -1 with FATAL if the file is not as expected, with FAILED, or without an
+ * error if the file does not exist. */
 static StateFd open_file(const StateDirectory *self, const char *name, int flags, GError **error)
 {
-	/* O_NONBLOCK: nobody may be at the other end of a FIFO */
+	/* O_NONBLOCK, because a FIFO may have no process at its other end */
 	g_auto(StateFd) fd = open_at(self->fd, self->path, name, flags | O_NOFOLLOW | O_NONBLOCK);
-	/* a file that is written in place may have one name only */
+	/* a file that is written in place must have only one name */
 	gboolean may_have_links = self->links_allowed && (flags & O_ACCMODE) == O_RDONLY;
 	g_autofree char *fault = NULL;
 	struct stat info;
@@ -351,8 +352,8 @@ static void remove_file(const StateDirectory *self, const char *name)
 	disk_call_end();
 }
 
-/* Takes the lock of an open file, or of the directory itself (@name %NULL). Returns: %FALSE with
- * errno set, to EWOULDBLOCK if another process holds it */
+/* Locks an open file, or the directory itself (@name %NULL). Returns: %FALSE with errno set;
+ * EWOULDBLOCK: another process holds the lock */
 static gboolean lock_fd(const StateDirectory *self, const char *name, int fd)
 {
 	return DISK_CALL("lock", self->path, name, flock(fd, LOCK_EX | LOCK_NB)) == 0;
@@ -384,8 +385,8 @@ static void unlock_directory(const StateDirectory *self)
 	disk_call_end();
 }
 
-/* Renames @temporary to @name, if the text of @name is @expected. The directory is locked for no
- * longer than the comparison and the renaming. */
+/* Renames @temporary to @name, if the text of @name is @expected. The directory is locked only for
+ * the comparison and the renaming. */
 static gboolean swap_file(const StateDirectory *self, const char *temporary, const char *name,
 			  const char *expected, GError **error)
 {
@@ -406,12 +407,12 @@ static gboolean swap_file(const StateDirectory *self, const char *temporary, con
 	return swapped;
 }
 
-/* Returns a descriptor of the file, which is in place but may be lost in a crash, or -1. */
+/* Returns a descriptor of the file, which is in place but not yet durable, or -1. */
 static StateFd put_file(const StateDirectory *self, const char *name, const char *expected,
 			const char *text, GError **error)
 {
-	/* a new name, which no other writer has: processes in containers can have one number, and a
-	 * forked process can have its parent's random numbers */
+	/* a name that no other writer uses: processes in different containers can have the same
+	 * process ID, and a forked process can have its parent's random numbers */
 	g_autofree char *temporary =
 		g_strdup_printf("%s.%d-%08x" TEMPORARY_SUFFIX, name, (int)getpid(), g_random_int());
 	g_auto(StateFd) fd =
@@ -453,7 +454,7 @@ static void close_listing(DIR *listing)
 }
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(DIR, close_listing)
 
-/* (nullable): with errno set. */
+/* Returns: (nullable): the directory's entries, or %NULL with errno set. */
 static DIR *open_listing(const StateDirectory *self)
 {
 	g_auto(StateFd) fd = open_at(self->fd, self->path, ".", O_RDONLY | O_DIRECTORY);
@@ -468,8 +469,8 @@ static DIR *open_listing(const StateDirectory *self)
 	return listing;
 }
 
-/* (nullable): the next name that begins and ends so; NULL with errno set to 0: there is no other.
- */
+/* Returns: (nullable): the next name with this prefix and suffix; NULL with errno set to 0: there
+ *   is none. */
 static const char *next_name(const StateDirectory *self, DIR *listing, const char *prefix,
 			     const char *suffix)
 {
@@ -491,7 +492,7 @@ void state_directory_clean(const StateDirectory *self, const char *name)
 	g_autoptr(DIR) listing = open_listing(self);
 	const char *leftover;
 
-	/* no file is removed between its comparison and its renaming */
+	/* take the lock, so that no file is removed between its comparison and its renaming */
 	if (listing == NULL || !lock_directory(self, NULL))
 		return;
 	while ((leftover = next_name(self, listing, prefix, TEMPORARY_SUFFIX)) != NULL)
@@ -501,7 +502,7 @@ void state_directory_clean(const StateDirectory *self, const char *name)
 
 /* Whether a file is still there */
 
-/* -1: unknown. */
+/* Returns whether @name is still the file @fd; -1: unknown. */
 static int is_same_file(int directory_fd, const char *directory, const char *name, int fd)
 {
 	struct stat opened, named;
@@ -522,7 +523,7 @@ gboolean state_directory_is_at(const char *path, int fd)
 
 /* The identity */
 
-/* (transfer full) */
+/* Returns: (transfer full) */
 static char *identity_to_json(const Layout *layout, const char *machine_id)
 {
 	JsonObject *identity = json_object_new();
@@ -534,7 +535,7 @@ static char *identity_to_json(const Layout *layout, const char *machine_id)
 	return strict_json_print(identity);
 }
 
-/* @out_text: %NULL: there is no identity, and no record either. */
+/* Reads the identity. @out_text: %NULL if there is neither an identity nor a record */
 static gboolean read_identity(const StateDirectory *self, const Layout *layout,
 			      const char *machine_id, char **out_text, GError **error)
 {
@@ -550,7 +551,7 @@ static gboolean read_identity(const StateDirectory *self, const Layout *layout,
 		record = g_strdup(next_name(self, listing, "worker-", ".json"));
 	if (record == NULL && (listing == NULL || errno != 0))
 		return fail_call("list", self->path, error);
-	/* a server that has made a record since has made the identity before it */
+	/* if a server has just created the record, it has created the identity before */
 	if (record != NULL && !state_directory_read(self, IDENTITY_NAME, out_text, error))
 		return FALSE;
 	if (record != NULL && *out_text == NULL) {
@@ -567,7 +568,8 @@ static gboolean read_identity(const StateDirectory *self, const Layout *layout,
 	return TRUE;
 }
 
-/* The first of several servers that start at the same time makes it; the others find it. */
+/* Creates the identity. If several servers start at the same time, the first one creates it, and
+ * the others find it. */
 static gboolean make_identity(const StateDirectory *self, const Layout *layout,
 			      const char *machine_id, GError **error)
 {
@@ -575,10 +577,10 @@ static gboolean make_identity(const StateDirectory *self, const Layout *layout,
 	g_autoptr(GError) local = NULL;
 	g_auto(StateFd) made = -1;
 
-	/* before it, so that a directory with an identity has a name that lasts */
+	/* sync the name first, so that a directory with an identity has a durable name */
 	if (!sync_name(self, error))
 		return FALSE;
-	/* the next replacement in the directory puts it on the disk, too */
+	/* the next replacement in the directory also writes it to the disk */
 	made = put_file(self, IDENTITY_NAME, NULL, text, &local);
 	if (made >= 0 || g_error_matches(local, REGISTRY_ERROR, REGISTRY_ERROR_LOST))
 		return TRUE;
@@ -664,7 +666,8 @@ gboolean state_directory_check_identity(const StateDirectory *self, const Layout
 
 /* The lock of a worker ID */
 
-/* (transfer full): the process that holds the lock, if it has written its name already. */
+/* Returns: (transfer full): a description of the process that holds the lock, if it has already
+ *   written one. */
 static char *describe_holder(const StateDirectory *self, const char *name)
 {
 	g_autofree char *text = NULL;
@@ -681,7 +684,8 @@ static char *describe_holder(const StateDirectory *self, const char *name)
 	return g_strdup_printf("pid %" G_GINT64_FORMAT " (%s, started %s)", pid, address, started);
 }
 
-/* Writes this process into the file. If it fails, the lock is held without a description. */
+/* Writes a description of this process into the file. If this fails, the lock is held without a
+ * description. */
 static void write_holder(const StateDirectory *self, const char *name, const char *address, int fd)
 {
 	g_autofree char *started = text_time_ms(g_get_real_time() / 1000);
@@ -727,7 +731,7 @@ static StateFd open_and_lock(const StateDirectory *self, const char *name, const
 gboolean state_directory_take_lock(const StateDirectory *self, const char *name,
 				   const char *address, StateFd *fd, GError **error)
 {
-	/* checked again after locking: the file can have been removed before */
+	/* check again after locking, because the file may have been removed before */
 	while (*fd < 0 || is_same_file(self->fd, self->path, name, *fd) != 1) {
 		state_directory_close_fd(g_steal_fd(fd));
 		*fd = open_and_lock(self, name, address, error);

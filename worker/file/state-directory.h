@@ -7,64 +7,65 @@
  * Small files that survive a crash, in a directory on this machine, with the locks of worker IDs
  * and the identity of the directory.
  *
- * A file is replaced as a whole, and only while it holds what was read from it: its text is its
- * version. No other process can come between the comparison and the replacement (a lock on the
- * directory, held for an instant), no reader sees half a file, and when a replacement is reported
- * it is on the disk.
+ * A file is replaced as a whole, and only if it still has the text that was read: the text serves
+ * as its version. A lock on the directory, which is held only briefly, keeps other processes from
+ * intervening between the comparison and the replacement. No reader sees half a file. A replacement
+ * is reported when it is on the disk.
  *
- * Only this user may write to the directory, so its files are expected to be ours: regular files of
- * this user, with one name each and of at most 4096 bytes. Anything else is refused; it is not
- * followed and not waited for.
+ * Only this user may write to the directory. So its files must be regular files of this user, each
+ * with one name and at most 4096 bytes. Other files are refused; symbolic links are not followed,
+ * and FIFOs do not block.
  *
  * The directories above are not checked: many are open to a group, and a container's volume to all.
  * A user who can write there can replace this directory, but cannot put a file into it. A running
- * server notices that (see file/registry.h).
+ * server detects a replacement (see file/registry.h).
  *
- * No fork() waits for a call to the disk, and other threads can see the call (disk-call.h).
+ * fork() does not wait for calls to the disk, and other threads can see these calls (disk-call.h).
  *
  * Errors are REGISTRY_ERROR.
  */
 typedef struct _StateDirectory StateDirectory;
 
-/* A descriptor that is closed at the end of its scope; -1: none. A child of fork() has none of them
- * (common/fork-guard.h). */
+/* A descriptor that is closed at the end of its scope; -1: none. A child of fork() does not inherit
+ * it (common/fork-guard.h). */
 typedef int StateFd;
-/* Does nothing for -1. */
+/* Closes @fd, unless it is -1. */
 void state_directory_close_fd(StateFd fd);
 G_DEFINE_AUTO_CLEANUP_FREE_FUNC(StateFd, state_directory_close_fd, -1)
 
 /**
  * state_directory_prepare:
  *
- * Opens the directory. It and its parents are made if they are missing, with mode 0700. The name of
- * the directory itself is synced by state_directory_check_identity().
+ * Opens the directory. If it or its parents are missing, creates them with mode 0700.
+ * state_directory_check_identity() syncs the name of the directory itself.
  *
- * Returns: (transfer full) (nullable): the directory; %NULL with FAILED, or with FATAL if it is
- * another user's, not a directory, or writable by others
+ * Returns: (transfer full) (nullable): the directory; %NULL with FAILED, or with FATAL if it
+ * belongs to another user, is not a directory, or is writable by others
  */
 StateDirectory *state_directory_prepare(const char *path, GError **error);
 
-/* (transfer full) (nullable): the directory that is at @path now, as prepared before. %NULL with
- * FAILED. */
+/* Opens a prepared directory again. Returns: (transfer full) (nullable): the directory that is now
+ * at @path; %NULL with FAILED. */
 StateDirectory *state_directory_open(const char *path, GError **error);
 void state_directory_free(StateDirectory *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(StateDirectory, state_directory_free)
 
-/* From now on files that are read may have other names, as in a snapshot of hard links. For a
- * server that runs: it replaces the files that it reads, so that no link leads it astray. A file
- * that is written in place may never have another name. */
+/* Allows files that are read to have more names from now on, as in a snapshot of hard links. This
+ * is safe in a running server, because it replaces the files that it reads. A file that is written
+ * in place must never have another name. */
 void state_directory_allow_links(StateDirectory *self);
 
 /**
  * state_directory_check_identity:
  * @machine_id: (nullable): %NULL is this machine's
  *
- * The file directory.json says what the directory was made for: the format of the records, the
- * layout of their ticks, and the machine. In another layout a tick is another time, and a copied
- * directory would be used twice. The first server writes the file, and it is on the disk with the
- * first record. If there is a record without it, its content is unknown, and it is not made again.
+ * Checks the file directory.json, which contains the format of the records, the layout of their
+ * ticks, and the machine. In another layout, a tick means another time, and a copied directory
+ * could be used on two machines. The first server writes the file, and it is on the disk before the
+ * first record. If a record exists without the file, the file's content is unknown, and it is not
+ * created again.
  *
- * Returns: %TRUE; or %FALSE with FATAL, which says what differs and what to do, or with FAILED
+ * Returns: %TRUE; or %FALSE with FATAL, which gives the difference and the remedy, or with FAILED
  */
 gboolean state_directory_check_identity(const StateDirectory *self, const Layout *layout,
 					const char *machine_id,
@@ -74,8 +75,8 @@ gboolean state_directory_check_identity(const StateDirectory *self, const Layout
  * state_directory_read:
  * @out_text: (out) (transfer full) (nullable): the text of the file, %NULL if there is none
  *
- * Returns: %TRUE, or %FALSE with FAILED, or with FATAL if it is not what is expected here, or holds
- * a NUL
+ * Returns: %TRUE, or %FALSE with FAILED, or with FATAL if the file is not as expected here, or
+ * contains a NUL
  */
 gboolean state_directory_read(const StateDirectory *self, const char *name, char **out_text,
 			      GError **error) G_GNUC_WARN_UNUSED_RESULT;
@@ -84,10 +85,10 @@ gboolean state_directory_read(const StateDirectory *self, const char *name, char
  * state_directory_replace:
  * @expected: (nullable): the text from state_directory_read()
  * @text: the new text of the file
- * @out_file: (out) (optional): a descriptor of the file that was written, if it may have been put
- * in place; also with FAILED
+ * @out_file: (out) (optional): a descriptor of the new file, if it may be in place; also with
+ * FAILED
  *
- * With FAILED the file can have been replaced: read it again.
+ * After FAILED, the file may have been replaced: read it again.
  *
  * Returns: %TRUE, or %FALSE with LOST if the text of the file is not @expected, or with FAILED
  */
@@ -95,27 +96,27 @@ gboolean state_directory_replace(const StateDirectory *self, const char *name, c
 				 const char *text, StateFd *out_file,
 				 GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Removes what crashes left of replacements of the file. Call it when no replacement of another
- * process can succeed any more: with the lock of a record, or, for the identity, when it exists. */
+/* Removes temporary files that crashes have left. Call it when no other process can still replace
+ * the file: for a record, with its lock; for the identity, when it exists. */
 void state_directory_clean(const StateDirectory *self, const char *name);
 
-/* Whether the open file is still the one at @path: %FALSE if that is gone or another; %TRUE also if
- * it is unknown. */
+/* Returns whether the open file is still the one at @path. %FALSE: @path is gone or is another
+ * file. %TRUE is also returned if this is unknown. */
 gboolean state_directory_is_at(const char *path, int fd);
 
 /**
  * state_directory_take_lock:
- * @name: of the lock file
- * @address: of this server, for those that are refused, host:port
- * @fd: (inout): -1: not held; else it is held by this descriptor, in this directory or an earlier
- * one
+ * @name: name of the lock file
+ * @address: host:port of this server, for messages of servers that are refused
+ * @fd: (inout): -1: not held; otherwise the descriptor that holds it, in this directory or an
+ * earlier one
  *
- * Takes the lock that says which live process holds a worker ID. If the file was removed or
- * replaced since, it is made and locked again. The lock goes with the process, however it ends; the
- * file stays. Its text names the process, for those that are refused.
+ * Takes the lock that shows which live process holds a worker ID. If the file was removed or
+ * replaced since, creates and locks it again. The lock ends with the process, however it ends; the
+ * file remains. Its text describes the process, for messages of servers that are refused.
  *
- * The lock keeps two servers from disturbing each other. Uniqueness does not depend on it: files
- * can be removed by hand.
+ * The lock keeps two servers from disturbing each other. Uniqueness does not depend on it, because
+ * an operator can remove files.
  *
  * Returns: %TRUE; or %FALSE with LOST and the holder in the message if another process holds it, or
  * with FAILED, or with FATAL if the file is not as expected

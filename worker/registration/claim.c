@@ -9,19 +9,19 @@
 #define PEERS_TIMEOUT_MS   1000
 #define MAX_CLOCK_PEERS    16
 #define CLOCKS_INTERVAL_US (30 * G_USEC_PER_SEC)
-/* Whatever a peer says, it fits in nanoseconds. */
+/* The largest accepted difference of a peer's clock, which fits in nanoseconds. */
 #define MAX_SKEW_MS        (G_MAXINT64 / CLOCK_NS_PER_MS)
 
 /*
- * PREPARING: the store must contain, before a server claims anything, the same layout, limits that
- * are no lower than this server's, and the datacenter. Missing records are made, one after the
- * other: a datacenter's floor before its reservations, so that a datacenter with reservations had a
- * floor.
+ * PREPARING: before a server claims anything, the store must contain the same layout, limits that
+ * are not lower than this server's, and the datacenter. Missing records are created one after the
+ * other: a datacenter's floor before its reservations, so that every datacenter with reservations
+ * has a floor.
  */
 
 static void read_record(Registration *self, PreparationStep step, const char *key)
 {
-	/* a raised floor says that history may have been lost: an older one will not do */
+	/* the read must be fresh: a raised floor means that history may have been lost */
 	guint64 request = self->store->ops->read(self->store, key, step == PREPARATION_FLOOR);
 
 	self->preparation.step = step;
@@ -33,15 +33,15 @@ static void start_preparing(Registration *self)
 	read_record(self, PREPARATION_LAYOUT, self->keys.layout);
 }
 
-/* Each record is requested when the one before has been answered: if the connection were lost and
- * found between two requests, one of them could be left out. */
+/* Requests the next missing record, after the answer for the previous one. If several requests were
+ * open, a reconnect could drop one of them. */
 static void make_next_record(Registration *self)
 {
 	StoreWrite write = {.version = STORE_NONE, .data = ""};
 	g_autofree char *json = NULL;
 
 	if (self->preparation.n_made == self->preparation.missing->len) {
-		start_preparing(self); /* made by this server or another: it is read again */
+		start_preparing(self); /* created by this server or another: read it again */
 		return;
 	}
 	write.key = self->preparation.missing->pdata[self->preparation.n_made];
@@ -53,7 +53,7 @@ static void make_next_record(Registration *self)
 	registration_begin_wait(self, self->store->ops->commit(self->store, &write, 1));
 }
 
-/* Begins to make the records @keys. @with_above: after those above the first */
+/* Begins to create the records @keys. @with_above: after the parents of the first */
 static void make_records(Registration *self, const char *const keys[], gboolean with_above)
 {
 	GPtrArray *missing = g_ptr_array_new_with_free_func(g_free);
@@ -75,7 +75,7 @@ static void take_made_record(Registration *self, const StoreMessage *answer)
 	gboolean is_there = answer->outcome == STORE_OK || answer->outcome == STORE_CONFLICT;
 	gboolean is_above = self->preparation.n_made < self->preparation.n_above;
 
-	/* a record above can exist although this server is not allowed to make it */
+	/* a parent can exist although this server may not create it */
 	if (is_there || is_above) {
 		self->preparation.n_made++;
 		make_next_record(self);
@@ -114,7 +114,8 @@ static void check_layout(Registration *self, const StoreRecord *record)
 			      theirs != NULL ? theirs : error->message, ours);
 }
 
-/* Only claims need the limits: a held reservation is extended without them. */
+/* Continues without valid limits. Only claims need them; a held reservation is extended without
+ * them. */
 static void pass_over_limits(Registration *self, const char *fault)
 {
 	g_autofree char *text = g_strdup_printf(
@@ -160,7 +161,8 @@ static void check_limits(Registration *self, const StoreRecord *record)
 	registration_begin_wait(self, self->store->ops->commit(self->store, &write, 1));
 }
 
-/* @record: (nullable): what was read; %NULL: it is missing, or the step reads nothing */
+/* Takes the answer to a step of PREPARING. @record: (nullable): the record; %NULL: it is missing,
+ * or the step reads none */
 static void take_prepared(Registration *self, const StoreMessage *answer, const StoreRecord *record)
 {
 	const char *const layout[] = {self->keys.layout, NULL};
@@ -179,7 +181,8 @@ static void take_prepared(Registration *self, const StoreMessage *answer, const 
 	case PREPARATION_LIMITS:
 		check_limits(self, record);
 		break;
-	case PREPARATION_RAISING: /* by this server or by another, whose limits can be lower */
+	/* raised by this server or by another, whose limits can be lower */
+	case PREPARATION_RAISING:
 		if (answer->outcome == STORE_ABSENT)
 			start_preparing(self);
 		else
@@ -191,17 +194,19 @@ static void take_prepared(Registration *self, const StoreMessage *answer, const 
 		else
 			read_record(self, PREPARATION_CLAIMS, self->keys.claims);
 		break;
-	case PREPARATION_CLAIMS: /* deleted by hand: the reservations beside it were read, so what
-				  * is above is there, and no floor is made */
+	/* the reservations beside it were read, so what
+	 * is above is there, and an operator has deleted the floor: do not create one */
+	case PREPARATION_CLAIMS:
 		if (record == NULL)
 			make_records(self, claims, FALSE);
 		else
 			read_record(self, PREPARATION_FLOOR, self->keys.floor);
 		break;
-	case PREPARATION_FLOOR: /* a missing or damaged floor prevents claims only */
+	case PREPARATION_FLOOR: /* a missing or damaged floor only prevents claims */
 		floor_read(&floor, record, &self->config.layout);
 		self->facts.prepared = TRUE;
-		self->facts.secured = FALSE; /* others can have made records since, and open ones */
+		/* others may have created records since, even open ones */
+		self->facts.secured = FALSE;
 		reservation_check_floor(self, floor.damage == NULL ? &floor : NULL);
 		break;
 	case PREPARATION_MAKING:
@@ -223,7 +228,7 @@ static void take_preparation_answer(Registration *self, const StoreMessage *answ
 	case STORE_CONFLICT:
 		take_prepared(self, answer, NULL);
 		break;
-	case STORE_UNSURE: /* it begins again */
+	case STORE_UNSURE: /* the step begins again */
 		registration_pause(self, REGISTRATION_UNSURE_PAUSE);
 		break;
 	case STORE_DENIED:
@@ -239,7 +244,8 @@ static void take_preparation_answer(Registration *self, const StoreMessage *answ
 	}
 }
 
-/* SECURING: with a password, nobody else may write to the records that servers share. */
+/* SECURING: with a password, checks that clients without it cannot write to the records that
+ * servers share. */
 
 static void start_securing(Registration *self)
 {
@@ -272,8 +278,8 @@ static void take_access(Registration *self, const StoreMessage *answer)
 
 /* ANNOUNCING: creates the claim, the mortal record that shows that this server lives. */
 
-/* Before the first reservation, nothing was written that others depend on. So a server with a wrong
- * clock does not start, and makes no IDs and reservations by this clock. */
+/* Compares the clock with the store's, before the first reservation. A server with a wrong clock
+ * does not start, so it issues no IDs and makes no reservations with this clock. */
 static void check_clock(Registration *self)
 {
 	const RegistryClock *theirs = &self->report.clock;
@@ -291,7 +297,7 @@ static void check_clock(Registration *self)
 			  self->store->name, (gdouble)self->config.max_clock_skew_ms / 1e3);
 }
 
-/* From now on the record @key is the claim of this server. */
+/* Records that @key is the claim of this server. */
 static void note_claim(Registration *self, const char *key, gint64 order, gint64 created_ms,
 		       gint64 received_ns)
 {
@@ -305,7 +311,7 @@ static void note_claim(Registration *self, const char *key, gint64 order, gint64
 	self->report.claimed_at_ms = created_ms;
 	registration_note_time(self, created_ms, self->claim.announced_ns, received_ns);
 	check_clock(self);
-	if (self->holding.held) /* its reservation must show that it still lives */
+	if (self->holding.held) /* the claim of a held reservation must contain its worker ID */
 		self->report.retry_now = TRUE;
 }
 
@@ -377,7 +383,7 @@ static void take_time(Registration *self, const StoreMessage *answer)
 		self->facts.claim = CLAIM_UNKNOWN;
 	} else if (answer->outcome == STORE_UNSURE) {
 		registration_pause(self, REGISTRATION_UNSURE_PAUSE);
-	} else { /* nothing waits for it: it is requested again */
+	} else { /* no state waits for it: the keeper requests it again */
 		self->facts.wants_time = FALSE;
 		registration_complain_of(self, self->claim.key, answer->outcome, answer->reason);
 	}
@@ -410,20 +416,20 @@ static void begin_listing(Registration *self, guint datacenter_id, gboolean fres
 	self->listing.requests[LISTING_CLAIMS] = ops->list(self->store, claims, fresh, watch);
 	self->listing.requests[LISTING_RESERVATIONS] =
 		ops->list(self->store, reservations, FALSE, FALSE);
-	/* after the reservations: if they are there, the floor was there before */
+	/* read the floor after the reservations: if they exist, the floor existed before */
 	self->listing.requests[LISTING_FLOOR] = ops->read(self->store, floor, FALSE);
 	registration_begin_wait(self, 0);
 }
 
 static void start_looking(Registration *self)
 {
-	/* a claim whose creation was not answered must be in the listing; a server that has to wait
-	 * is notified when a claim goes */
+	/* the listing must be fresh, so that it contains a claim whose creation was not answered;
+	 * the watch notifies a waiting server when a claim is deleted */
 	begin_listing(self, self->config.datacenter_id, self->facts.claim == CLAIM_UNKNOWN,
 		      self->facts.goal == REGISTRY_CLAIM);
 }
 
-/* Returns the claim that is known to be this server's, else any of its claims of this session. */
+/* Returns the known claim of this server, or else any of its claims in this session. */
 static const ListedClaim *find_own_claim(const Registration *self)
 {
 	const char *name = self->claim.key != NULL ? strrchr(self->claim.key, '/') + 1 : NULL;
@@ -463,7 +469,7 @@ static void log_chosen(const Registration *self, const WorkerIdWish *wish)
 
 	if (!log_shows(LOG_WORKER_ID_CHOSEN))
 		return;
-	/* if only one is wanted and was chosen, there was no obstacle */
+	/* if a single worker ID was wanted and chosen, there was no obstacle */
 	refused = wish->worker_id < 0
 			  ? worker_id_choice_describe_obstacles(listing, wish, &self->config.layout)
 			  : NULL;
@@ -482,7 +488,7 @@ static void choose_worker_id(Registration *self)
 		.nonce = self->config.nonce,
 		.order = self->claim.order,
 		.worker_id = self->config.worker_id,
-		/* a record that was passed over must not be chosen again */
+		/* a record that was skipped must not be chosen again */
 		.preferred = self->goal.n_passed_over > 0 ? -1 : self->config.preferred_worker_id,
 		.lost_race = self->goal.lost_race,
 		.n_passed_over = self->goal.n_passed_over,
@@ -491,8 +497,8 @@ static void choose_worker_id(Registration *self)
 	};
 	g_autofree char *obstacles = NULL;
 
-	/* nobody knows how far the datacenter's reservations went: a holder goes on, but no lease
-	 * begins */
+	/* it is unknown how far the datacenter's reservations extend: a holder continues, but no
+	 * lease begins */
 	if (listing->floor.damage != NULL) {
 		registration_complain(self, "%s in %s %s; so no worker ID can be claimed; %s",
 				      self->keys.floor, self->store->name, listing->floor.damage,
@@ -523,8 +529,8 @@ static void take_looked(Registration *self)
 	const GPtrArray *claims = self->listing.found->claims;
 	const ListedClaim *own = find_own_claim(self);
 
-	/* claims of an earlier session, or of a creation that took place twice, would show this
-	 * server twice */
+	/* remove claims of an earlier session, or of a repeated creation, because they would show
+	 * this server twice */
 	for (guint i = 0; i < claims->len; i++) {
 		const ListedClaim *claim = claims->pdata[i];
 		g_autofree char *key = g_strjoin("/", self->keys.claims, claim->name, NULL);
@@ -554,7 +560,7 @@ static void take_looked(Registration *self)
 		choose_worker_id(self);
 }
 
-/* CHECKING: asks the peers who they are and what time it is, before the first claim. */
+/* CHECKING: asks the peers for their worker IDs and clocks, before the first claim. */
 
 /* @peers: (transfer full): of Peer */
 static PeerCheck *ask_peers(Registration *self, GPtrArray *peers, gboolean quiet)
@@ -656,7 +662,7 @@ void claim_note_clocks(Registration *self, const PeerReport *report)
 	};
 }
 
-/* LISTING: lists the workers of all datacenters, one after the other, for a client that asked. */
+/* LISTING: lists the workers of all datacenters, one after the other, for a client's request. */
 
 static void drop_list(Registration *self)
 {
@@ -664,7 +670,7 @@ static void drop_list(Registration *self)
 	g_clear_pointer(&self->list.found, worker_list_free);
 }
 
-/* The list has come, or fails: the client that asked does not wait for ever. */
+/* Ends the list, successfully or not, so that the client does not wait for ever. */
 static void end_list(Registration *self)
 {
 	self->facts.wants_list = FALSE;
@@ -691,7 +697,7 @@ static void start_list(Registration *self)
 	g_autofree char *datacenters = NULL;
 
 	drop_listing(self);
-	/* a list that was postponed goes on with the datacenter that was being read */
+	/* a postponed list continues with the current datacenter */
 	if (self->list.datacenters != NULL) {
 		list_next_datacenter(self);
 		return;
@@ -742,10 +748,11 @@ static void take_listed_datacenter(Registration *self)
 		drop_listing(self);
 		return;
 	}
-	/* a datacenter that this server may not read, or whose first server is just starting, is
-	 * passed over */
+	/* a datacenter that this server may not read, or whose first server is just starting, adds
+	 * nothing */
 	datacenter_listing_add_workers(found, list->workers);
-	if (self->listing.outcome == STORE_OK) /* else nobody knows what is held */
+	/* otherwise it is unknown which worker IDs are held */
+	if (self->listing.outcome == STORE_OK)
 		datacenter_listing_add_quarantined(found, self->now_tick, list->quarantined);
 	list->n_reads += N_LISTING_REQUESTS + found->claims->len + found->reservations->len;
 	g_array_set_size(self->list.datacenters, self->list.datacenters->len - 1);
@@ -753,7 +760,7 @@ static void take_listed_datacenter(Registration *self)
 	list_next_datacenter(self);
 }
 
-/* All requests of a listing are answered. */
+/* Evaluates a listing after all of its requests were answered. */
 static void take_listing(Registration *self)
 {
 	registration_end_wait(self);
@@ -796,7 +803,7 @@ static gboolean take_listing_answer(Registration *self, const StoreMessage *answ
 		return FALSE;
 	registration_note_error(self, answer);
 	self->listing.requests[which] = 0;
-	/* a floor that is missing or may not be read matters to a claim only */
+	/* a missing or unreadable floor matters only to a claim */
 	if (which == LISTING_FLOOR && answer->outcome == STORE_ABSENT) {
 		datacenter_listing_set_floor(found, NULL);
 	} else if (which == LISTING_FLOOR && answer->outcome == STORE_DENIED) {
@@ -827,7 +834,7 @@ static gboolean take_listing_answer(Registration *self, const StoreMessage *answ
 
 /* All steps */
 
-/* The step of each state, and what takes the answer to it. The other states have no step. */
+/* The functions that begin the step of a state and take its answer. Other states have no step. */
 static const struct {
 	void (*start)(Registration *self);
 	void (*take)(Registration *self, const StoreMessage *answer);
@@ -878,7 +885,7 @@ void claim_abandon_step(Registration *self)
 	drop_list(self);
 	if (self->step.request != 0)
 		claim_take_answer(self, &unsure);
-	else if (self->peers.check == NULL) /* a check of the peers needs no session */
+	else if (self->peers.check == NULL) /* the check of the peers needs no session */
 		registration_end_wait(self);
 }
 

@@ -2,7 +2,7 @@
 #include "common/log.h"
 #include "worker/registration/internal.h"
 
-/* How the keeper's goals end, and what happens after errors. */
+/* The end of the keeper's goals, and the handling of errors. */
 
 #define MIN_PAUSE_US  (10 * G_TIME_SPAN_MILLISECOND)
 #define MAX_PAUSE_US  (60 * G_TIME_SPAN_MILLISECOND)
@@ -172,7 +172,7 @@ void registration_note_time(Registration *self, gint64 time_ms, gint64 sent_ns, 
 	self->report.clock = (RegistryClock){
 		.known = TRUE,
 		.least_ns = time_ms * CLOCK_NS_PER_MS - received_ns,
-		/* the store cuts its time to whole milliseconds */
+		/* the store truncates its time to whole milliseconds */
 		.most_ns = (time_ms + 1) * CLOCK_NS_PER_MS - sent_ns,
 	};
 	self->facts.wants_time = FALSE;

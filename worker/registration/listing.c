@@ -68,7 +68,8 @@ gboolean datacenter_listing_add_claim(DatacenterListing *self, const StoreRecord
 	claim->order = record->order;
 	claim->is_own = record->is_own;
 	claim->claimed_at_ms = record->created_ms;
-	/* its name tells all that matters; another program's data must not prevent a start */
+	/* its name contains everything important; another program's data must not prevent a start
+	 */
 	if (record->data == NULL ||
 	    !claim_record_from_json(record->data, record->length, &claim->record, &error))
 		claim->record = (ClaimRecord){.worker_id = -1};
@@ -174,13 +175,13 @@ static gboolean holds(const ListedClaim *claim, const ListedReservation *reserva
 				  reservation->worker_id);
 }
 
-/* (nullable): the claim of the server that holds the reservation. */
+/* Returns: (nullable): the claim of the server that holds the reservation. */
 static const ListedClaim *find_holder(const DatacenterListing *self,
 				      const ListedReservation *reservation)
 {
 	const ListedClaim key = {.nonce = reservation->record.owner};
 
-	/* one nonce can have several claims: an older one can be left */
+	/* one nonce can have several claims, because an older one may remain */
 	for (guint i = lower_bound(self->claims, &key, by_nonce); i < self->claims->len; i++) {
 		const ListedClaim *claim = self->claims->pdata[i];
 
@@ -208,7 +209,7 @@ WorkerIdJudgement datacenter_listing_judge(const DatacenterListing *self, guint 
 					   gint64 now_tick, const char *own_nonce)
 {
 	const ListedReservation *reservation = datacenter_listing_find_reservation(self, worker_id);
-	/* a floor at tick 0 excludes nothing: no ID has this tick */
+	/* a floor at tick 0 excludes nothing, because no ID has this tick */
 	gint64 floor_tick = self->floor.tick > 0 ? self->floor.tick : -1;
 	gint64 end_tick;
 	WorkerIdJudgement judgement = {.reservation = reservation, .until_tick = floor_tick};
@@ -231,7 +232,7 @@ WorkerIdJudgement datacenter_listing_judge(const DatacenterListing *self, guint 
 	return judgement;
 }
 
-/* (nullable): the reservation that the server of @claim holds. */
+/* Returns: (nullable): the reservation that the server of @claim holds. */
 const ListedReservation *datacenter_listing_held_by(const DatacenterListing *self,
 						    const ListedClaim *claim)
 {

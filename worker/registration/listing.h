@@ -9,21 +9,21 @@
 
 /*
  * The records of one datacenter, as they were read: its floor, the claims of its servers and the
- * reservations of its worker IDs. They tell whether a worker ID is free, held, quarantined or
- * damaged. All functions are pure: servers and tools read the records, and add them here.
+ * reservations of its worker IDs. They show whether a worker ID is free, held, quarantined or
+ * damaged. All functions are pure: servers and tools read the records and add them.
  *
- * A listing is no snapshot. A decision that is based on it holds only if the write that follows
- * finds the versions that are listed here.
+ * A listing is not a snapshot. A decision that is based on it is valid only if the following write
+ * finds the listed versions.
  */
 
 typedef struct {
-	char *name; /* of the record */
+	char *name; /* name of the record */
 	char *nonce;
-	gint64 order;    /* of its creation, among all records */
+	gint64 order;    /* order of its creation, among all records */
 	gboolean is_own; /* made in the session that has read it */
 	gint64 claimed_at_ms;
 	ClaimRecord record; /* the host is NULL if it is unknown */
-	char *damage;       /* (nullable): why the record is unknown, or makes no sense here */
+	char *damage;       /* (nullable): why the record is unknown, or invalid here */
 } ListedClaim;
 
 typedef struct {
@@ -36,8 +36,8 @@ typedef struct {
 typedef struct {
 	guint datacenter_id;
 	Layout layout;
-	GPtrArray *claims;       /* of ListedClaim, by nonce */
-	GPtrArray *reservations; /* of ListedReservation, by worker ID */
+	GPtrArray *claims;       /* (element-type ListedClaim): sorted by nonce */
+	GPtrArray *reservations; /* (element-type ListedReservation): sorted by worker ID */
 	Floor floor;
 } DatacenterListing;
 
@@ -46,66 +46,67 @@ void datacenter_listing_free(DatacenterListing *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(DatacenterListing, datacenter_listing_free)
 
 /* Add the records in any order, and then call datacenter_listing_sort(). If a record has no data,
- * the caller may not read it. Returns: %FALSE if the record is ignored, because its key does not
- * end with a name that servers give */
+ * the caller may not read it. Returns: %FALSE if the record is ignored, because servers never
+ * create such a key */
 gboolean datacenter_listing_add_claim(DatacenterListing *self, const StoreRecord *record);
 gboolean datacenter_listing_add_reservation(DatacenterListing *self, const StoreRecord *record);
 /* @record: (nullable): %NULL: it is missing */
 void datacenter_listing_set_floor(DatacenterListing *self, const StoreRecord *record);
 void datacenter_listing_sort(DatacenterListing *self);
 
-/* The functions below need a sorted listing. */
+/* The functions below require a sorted listing. */
 
-/* (nullable): a claim with this nonce; @own: made in this session. */
+/* Returns: (nullable): a claim with this nonce; @own: made in this session. */
 const ListedClaim *datacenter_listing_find_claim(const DatacenterListing *self, const char *nonce,
 						 gboolean own);
-/* (nullable) */
+/* Returns: (nullable) */
 const ListedReservation *datacenter_listing_find_reservation(const DatacenterListing *self,
 							     guint worker_id);
 
 typedef enum {
-	WORKER_ID_FREE,        /* a server may claim it */
-	WORKER_ID_HELD,        /* a live server has it: @holder */
-	WORKER_ID_QUARANTINED, /* reserved up to and including @until_tick, and no live server holds
-				  it; or the floor is not past */
-	WORKER_ID_DAMAGED,     /* its record is unknown (@reservation->damage): no server claims it
-				  before an operator fixes it */
+	WORKER_ID_FREE, /* a server may claim it */
+	WORKER_ID_HELD, /* a live server has it: @holder */
+	/* reserved up to and including @until_tick, and no live server holds it; or the clock is
+	 * not past the floor */
+	WORKER_ID_QUARANTINED,
+	WORKER_ID_DAMAGED, /* its record is unknown (@reservation->damage): no server claims it
+			      before an operator fixes it */
 } WorkerIdState;
 
-/* "free", "held", "quarantined", "damaged" */
+/* Returns "free", "held", "quarantined" or "damaged". */
 const char *worker_id_state_name(WorkerIdState state);
 
 typedef struct {
 	WorkerIdState state;
 	const ListedReservation *reservation; /* (nullable): its record; NULL: there is none */
-	const ListedClaim *holder;            /* HELD */
+	const ListedClaim *holder;            /* set if HELD */
 	/* The last tick in which only a holder can use it: the later of the record's end and the
-	 * floor, or for DAMAGED the layout's last; -1: it was never reserved. */
+	 * floor. DAMAGED: the layout's last tick. -1: it was never reserved. */
 	gint64 until_tick;
-	gboolean is_by_floor; /* QUARANTINED: by the floor only */
+	gboolean is_by_floor; /* QUARANTINED: only by the floor */
 } WorkerIdJudgement;
 
 /**
  * datacenter_listing_judge:
- * @now_tick: from layout_tick_at(): a worker ID is quarantined to the end of its last tick
- * @own_nonce: (nullable): of the server that asks for itself: its own claims do not count
+ * @now_tick: from layout_tick_at(). A worker ID is quarantined until the end of its last tick
+ * @own_nonce: (nullable): nonce of the calling server, whose own claims do not count
  *
- * A worker ID is held if the owner of its reservation has a claim that names this worker ID, or
- * none yet, or does not parse. If the claim names another worker ID, the owner has left this one.
- * A damaged floor counts as none: see Floor.damage.
+ * A worker ID is held if the owner of its reservation has a claim with this worker ID, with none
+ * yet, or that does not parse. If the claim contains another worker ID, the owner has given this
+ * one up. A damaged floor counts as no floor: see Floor.damage.
  */
 WorkerIdJudgement datacenter_listing_judge(const DatacenterListing *self, guint worker_id,
 					   gint64 now_tick, const char *own_nonce);
 
-/* The reservation that the server of a claim holds. (nullable) */
+/* Returns: (nullable): the reservation that the server of @claim holds. */
 const ListedReservation *datacenter_listing_held_by(const DatacenterListing *self,
 						    const ListedClaim *claim);
 
-/* Adds the servers to @workers, of SnowflakeClientWorker. */
+/* Adds the servers to @workers (element-type SnowflakeClientWorker). */
 void datacenter_listing_add_workers(const DatacenterListing *self, GPtrArray *workers);
 
 /* Adds the worker IDs that have a record and are quarantined or damaged at @now_tick to
- * @quarantined, of SnowflakeClientWorker: reserved to until_tick, by the server in the record; of
- * one that is damaged by "". */
+ * @quarantined (element-type SnowflakeClientWorker): reserved up to until_tick by the server in the
+ * record; for a damaged record by "". */
 void datacenter_listing_add_quarantined(const DatacenterListing *self, gint64 now_tick,
 					GPtrArray *quarantined);

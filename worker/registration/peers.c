@@ -13,7 +13,7 @@
 #include "worker/detached-thread.h"
 
 #define MAX_ASKERS 32
-#define MAX_NAMED  8 /* addresses in one line of the log */
+#define MAX_NAMED  8 /* most addresses in a line of the log */
 
 Peer *peer_new(const char *address, const char *nonce, gint worker_id)
 {
@@ -32,7 +32,7 @@ void peer_free(Peer *self)
 	g_free(self);
 }
 
-/* What the answers mean */
+/* Evaluation of the answers */
 
 static void contradiction_free(gpointer contradiction)
 {
@@ -98,8 +98,8 @@ static void judge_clock(PeerReport *self, GArray *offsets_ms, gint64 offset_ms, 
 	if (n == 0)
 		return;
 	g_array_sort(offsets_ms, compare_offsets);
-	/* Either of two in the middle can be right: a single wrong clock must not refuse a right
-	 * one while another agrees with it. */
+	/* if two values are in the middle, either can be right: a single wrong clock must not
+	 * refuse a server whose clock agrees with another one */
 	low_ms = offset_ms - g_array_index(offsets_ms, gint64, (n - 1) / 2);
 	high_ms = offset_ms - g_array_index(offsets_ms, gint64, n / 2);
 	ahead_ms = llabs(low_ms) < llabs(high_ms) ? low_ms : high_ms;
@@ -160,19 +160,20 @@ const char *peer_report_confirmed(const PeerReport *self, const PeerReport *earl
 
 /* Asking */
 
-/* What the threads of a check share: a timer, and askers, each of which takes the next peer until
- * there is none or the time is up. The last of them frees it; the check's owner does not wait. */
+/* What the threads of a check share: a timer thread, and threads that each take the next peer until
+ * there is none or the time is up. The last thread frees the job; the check's owner does not wait.
+ */
 typedef struct {
 	atomic_uint references;
-	GPtrArray *peers;       /* of Peer; only read */
-	TlsClient *tls;         /* NULL: peers that speak TLS are not reached */
-	gint64 deadline_us;     /* monotonic */
-	pthread_mutex_t mutex;  /* for the members below */
+	GPtrArray *peers;       /* (element-type Peer): only read */
+	TlsClient *tls;         /* NULL: peers that use TLS are not reached */
+	gint64 deadline_us;     /* monotonic time of the end */
+	pthread_mutex_t mutex;  /* protects the members below */
 	pthread_cond_t changed; /* the last peer has answered, or the check was freed */
-	PeerAnswer *answers;    /* one for each peer; at first none is reached */
+	PeerAnswer *answers;    /* one for each peer, initially "not reached" */
 	guint n_asked;
-	guint n_settled;             /* have answered, or will not */
-	gboolean over;               /* the answers do not change any more */
+	guint n_settled;             /* number of peers that have answered, or will not answer */
+	gboolean over;               /* the answers no longer change */
 	void (*done)(gpointer data); /* NULL: the check was freed, or its report was taken */
 	gpointer user_data;
 } Job;
@@ -202,7 +203,7 @@ static void job_unref(Job *self)
 	g_free(self);
 }
 
-/* @run drops its reference to the job when it ends. */
+/* Starts a thread. @run: drops its reference to the job at its end */
 static gboolean job_start_thread(Job *self, void *(*run)(void *))
 {
 	atomic_fetch_add(&self->references, 1);
@@ -223,7 +224,8 @@ static SnowflakeClient *in_time(SnowflakeClient *client, const Job *job)
 	return client;
 }
 
-/* Requests an ID from a server without get_worker(): -1 if it has none yet. */
+/* Requests the worker ID and datacenter ID from a server without get_worker(); -1: it has none yet.
+ */
 static gboolean ask_id(SnowflakeClient *client, const Job *job,
 		       gboolean (*get)(SnowflakeClient *client, gint64 *out_id, GError **error),
 		       gint64 *out_id, GError **error)
@@ -258,8 +260,8 @@ static gboolean ask_who(SnowflakeClient *client, const Job *job, PeerAnswer *ans
 		      &answer->error);
 }
 
-/* Compares the peer's clock with ours in the middle of the call. The connection is open already, so
- * that only the call is measured. */
+/* Compares the peer's clock with ours in the middle of the call. The connection is already open, so
+ * only the call is measured. */
 static gboolean ask_time(SnowflakeClient *client, const Job *job, PeerAnswer *answer)
 {
 	gint64 before_us, after_us, time_ms;
@@ -271,7 +273,7 @@ static gboolean ask_time(SnowflakeClient *client, const Job *job, PeerAnswer *an
 	if (!snowflake_client_get_timestamp(client, &time_ms, &answer->error))
 		return FALSE;
 	after_us = g_get_monotonic_time();
-	/* whatever the peer answers, differences of offsets must fit */
+	/* limit the peer's answer, so that differences of offsets cannot overflow */
 	time_ms = CLAMP(time_ms, 0, G_MAXINT64 / 4);
 	answer->offset_ms = time_ms - (before_us + (after_us - before_us) / 2) / 1000;
 	return TRUE;
@@ -284,7 +286,7 @@ static void ask_peer(const Job *job, const Peer *peer, PeerAnswer *out_answer)
 
 	*out_answer = (PeerAnswer){0};
 	client = snowflake_client_new(servers, &out_answer->error);
-	if (client == NULL) /* it is no address */
+	if (client == NULL) /* the text is not an address */
 		return;
 	snowflake_client_set_retry(client, FALSE);
 	if (address_text_is_tls(peer->address)) {
@@ -325,7 +327,8 @@ static void *run_asker(void *data)
 	return NULL;
 }
 
-/* Starts the askers, and ends the check when all have answered or the time is up. */
+/* Starts the threads that ask, and ends the check when all peers have answered or the time is up.
+ */
 static void *run_timer(void *data)
 {
 	Job *job = data;
@@ -334,8 +337,8 @@ static void *run_timer(void *data)
 		.tv_nsec = job->deadline_us % G_USEC_PER_SEC * 1000,
 	};
 
-	/* if a thread cannot be started, the others ask more; a peer that nobody asks is
-	 * unreachable */
+	/* if a thread cannot be started, the others ask more peers; a peer that is not asked counts
+	 * as unreachable */
 	for (guint i = 0; i < MIN(job->peers->len, MAX_ASKERS); i++)
 		if (!job_start_thread(job, run_asker))
 			break;
@@ -344,7 +347,7 @@ static void *run_timer(void *data)
 	       g_get_monotonic_time() < job->deadline_us)
 		pthread_cond_clockwait(&job->changed, &job->mutex, CLOCK_MONOTONIC, &until);
 	job->over = TRUE;
-	/* under the mutex, so that it is not called after free() */
+	/* under the mutex, so that done() is not called after free() */
 	if (job->done != NULL)
 		job->done(job->user_data);
 	pthread_mutex_unlock(&job->mutex);
@@ -357,7 +360,7 @@ PeerCheck *peer_check_new(GPtrArray *peers, const PeerCheckConfig *config)
 	PeerCheck *self = g_new(PeerCheck, 1);
 	Job *job = g_new0(Job, 1);
 
-	snowflake_client_error_quark(); /* the first use is not thread-safe */
+	snowflake_client_error_quark(); /* the first call is not thread-safe */
 	atomic_init(&job->references, 1);
 	job->peers = peers;
 	job->deadline_us = g_get_monotonic_time() + config->timeout_ms * 1000;
@@ -433,7 +436,7 @@ gboolean peer_check_take_report(PeerCheck *self, PeerReport *out_report)
 	pthread_mutex_unlock(&job->mutex);
 	if (!over)
 		return FALSE;
-	/* no thread writes an answer any more */
+	/* the answers no longer change */
 	peer_report_judge(job->peers, job->answers, self->config.datacenter_id,
 			  clock_now_ms(self->config.clock) - g_get_monotonic_time() / 1000,
 			  self->config.max_skew_ms, out_report);

@@ -23,10 +23,10 @@ RegistrationState registration_plan_next(const RegistrationFacts *facts)
 		return REGISTRATION_CONNECTING;
 	if (facts->now_us < facts->pause_till_us)
 		return REGISTRATION_PAUSING;
-	/* the last write comes first, whatever the goal is now */
+	/* first find the outcome of the last write, whatever the goal is now */
 	if (facts->unsettled)
 		return REGISTRATION_SETTLING;
-	/* this needs no claim: the version tells whether the record is ours */
+	/* a release needs no claim: the version shows whether the record is ours */
 	if (facts->goal == REGISTRY_RELEASE)
 		return REGISTRATION_RETURNING;
 	if (!facts->prepared)
@@ -46,8 +46,8 @@ RegistrationState registration_plan_next(const RegistrationFacts *facts)
 			return REGISTRATION_DOUBTING;
 		if (facts->chosen)
 			return REGISTRATION_RESERVING;
-		/* The listing tells which peers to ask. Asking takes time, so the datacenter is
-		 * listed again before a worker ID is chosen. */
+		/* The listing contains the peers to ask. Their answers take time, so the datacenter
+		 * is listed again before a worker ID is chosen. */
 		return facts->listed && !facts->peers_checked ? REGISTRATION_CHECKING
 							      : REGISTRATION_LOOKING;
 	}

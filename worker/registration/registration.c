@@ -8,20 +8,22 @@
 #include "worker/registration/reservation.h"
 
 /*
- * Each poll takes the messages of the store, and lets the registration go from state to state until
- * it waits for something. The goal is what the keeper wants.
+ * Each poll takes the messages of the store, and lets the registration change states until it must
+ * wait. The goal is the operation that the keeper has begun.
  */
 
-/* For a session to be closed before the process ends, so that its claim goes. */
+/* The time to close a session before the process ends, so that its claim is deleted. */
 #define CLOSE_TIMEOUT_MS 2000
 
 #define FIRST_LENGTH_MS 10000
 
-#define MIN_SILENCE_US    (3 * G_TIME_SPAN_SECOND) /* before its reason is looked for */
-#define REPORT_SILENCE_US G_TIME_SPAN_MINUTE       /* between two reports */
+/* silence after which its reason is determined */
+#define MIN_SILENCE_US    (3 * G_TIME_SPAN_SECOND)
+#define REPORT_SILENCE_US G_TIME_SPAN_MINUTE /* time between two reports of silence */
 #define UNKNOWN_REASON    "is it running, and is the address right?"
 
-/* Events of the store. What becomes unknown with a connection is found out again on the next. */
+/* Events of the store. Facts that become unknown with the loss of a connection are determined again
+ * on the next. */
 
 static void note_down(Registration *self)
 {
@@ -38,7 +40,7 @@ static void note_session_end(Registration *self)
 		note_down(self);
 	self->facts.chosen = FALSE;
 	if (self->claim.announced_ns != 0)
-		self->facts.claim = CLAIM_UNKNOWN; /* it may be left */
+		self->facts.claim = CLAIM_UNKNOWN; /* the old claim may still exist */
 	claim_abandon_step(self);
 }
 
@@ -48,13 +50,14 @@ static void take_message(Registration *self, const StoreMessage *message)
 	case STORE_UP:
 		claim_abandon_step(self);
 		self->facts.connected = TRUE;
-		/* servers of another layout can have deleted everything and made it again */
+		/* an operator may have deleted everything, and servers with another layout may have
+		 * created it again */
 		self->facts.prepared = FALSE;
 		self->facts.secured = FALSE;
 		self->facts.pause_till_us = 0;
 		registration_read_again(self);
-		/* an extension failed for want of a connection, or a claim waits: a new session has
-		 * no watches */
+		/* an extension has failed without a connection, or a claim waits, for which a new
+		 * session has no watches */
 		if (self->goal.extension_failed || self->goal.retry_claim_at_us != 0)
 			self->report.retry_now = TRUE;
 		break;
@@ -101,17 +104,17 @@ static gboolean is_for_stop(const Registration *self)
 
 static gint64 give_up_at_us(const Registration *self)
 {
-	/* a reservation that has ended need not be released any more */
+	/* a reservation that has ended need not be released */
 	gboolean has_ended = self->holding.held && !self->facts.unsettled &&
 			     self->now_tick > self->holding.end_tick;
 
-	/* the store can be connected, and silent */
+	/* the store may be connected but silent */
 	if (is_for_stop(self) && !has_ended)
 		return self->stop_by_us;
 	if (self->facts.connected)
 		return G_MAXINT64;
 	switch (self->facts.goal) {
-	case REGISTRY_CLAIM: /* only a server that has not served gives up */
+	case REGISTRY_CLAIM: /* only a server that has never served gives up */
 		if (self->goal.served)
 			return G_MAXINT64;
 		return MAX(self->goal.since_us, self->lost_at_us) +
@@ -125,7 +128,8 @@ static gint64 give_up_at_us(const Registration *self)
 	return G_MAXINT64;
 }
 
-/* (transfer full) (nullable): why there is no connection; NULL: the store is still finding out. */
+/* Returns: (transfer full) (nullable): why there is no connection; NULL: the store does not know it
+ *   yet. */
 static char *find_why_down(Registration *self)
 {
 	char *why = NULL;
@@ -148,7 +152,7 @@ static void give_up(Registration *self)
 				  is_for_stop(self) ? "; the claim ends with the session" : "");
 		return;
 	}
-	/* the server has not served, and ends as soon as the reason is known */
+	/* the server has never served, and ends as soon as the reason is known */
 	why = find_why_down(self);
 	if (why != NULL)
 		registration_fail(self, REGISTRY_ERROR_FATAL,
@@ -169,7 +173,7 @@ static void check_goal(Registration *self)
 	}
 	if (self->facts.goal == REGISTRY_NONE)
 		return;
-	/* a cancelled goal ends when no outcome of a write is open, or nobody can tell it */
+	/* a cancelled goal ends when the outcome of its write is known, or cannot be determined */
 	if (self->goal.cancelled && (!self->facts.connected || is_late || !is_writing)) {
 		registration_fail(self, REGISTRY_ERROR_FAILED, "the server stops");
 		self->facts.chosen = FALSE;
@@ -178,8 +182,8 @@ static void check_goal(Registration *self)
 	}
 }
 
-/* Finds out why the store is silent, and logs it, once for each REPORT_SILENCE_US. A claim that is
- * about to fail finds it out itself. */
+/* Determines why the store is silent, and logs it once per REPORT_SILENCE_US. A claim that is
+ * about to fail does so itself. */
 static void explain_silence(Registration *self)
 {
 	gint64 heard_at_us = self->store->heard_at_us;
@@ -229,7 +233,7 @@ static gint64 next_poll_at_us(const Registration *self)
 {
 	gint64 at_us = give_up_at_us(self);
 
-	/* the store wakes the keeper when it is known why there is no connection */
+	/* the store wakes the keeper when it knows why there is no connection */
 	if (self->finding_why_down && at_us <= self->facts.now_us)
 		at_us = G_MAXINT64;
 	if (!self->finding_why_down && !self->facts.connected)
@@ -258,7 +262,7 @@ static void take_events(Registration *self)
 	}
 	claim_take_peers(self);
 	claim_take_clocks(self);
-	/* a loss is reported at once, whatever the keeper wants */
+	/* report a loss at once, whatever the goal is */
 	if (self->lost_why != NULL && !self->goal.finished) {
 		g_autofree char *why = g_steal_pointer(&self->lost_why);
 
@@ -294,7 +298,7 @@ static gboolean registry_poll(Registry *registry, gint64 now_tick, gint64 stop_b
 	self->stop_by_us = stop_by_us;
 	self->facts.now_us = g_get_monotonic_time();
 	self->report.poll_at_us = G_MAXINT64;
-	if (self->goal.since_us != 0) { /* else the keeper has wanted nothing yet */
+	if (self->goal.since_us != 0) { /* otherwise the keeper has not begun an operation yet */
 		take_events(self);
 		if (self->facts.goal != REGISTRY_NONE)
 			claim_postpone_list(self);
@@ -440,7 +444,8 @@ Registry *registration_new(Store *store, const RegistrationConfig *config)
 	self->keys.claims = znode_claims(root, config->datacenter_id);
 	self->keys.reservations = znode_reservations(root, config->datacenter_id);
 	self->step.state = REGISTRATION_CONNECTING;
-	self->facts.claim = CLAIM_NONE; /* no other server has this nonce */
+	/* there can be no claim yet: no other server has this nonce */
+	self->facts.claim = CLAIM_NONE;
 	self->facts.peers_checked = config->skip_sanity_checks;
 	return &self->registry;
 }

@@ -8,7 +8,7 @@ static char *reservation_key(const Registration *self, guint worker_id)
 	return znode_reservation(self->config.root, self->config.datacenter_id, worker_id);
 }
 
-/* Returns the owner that the attempt writes: none for a release. */
+/* Returns the owner that the attempt writes; "" for a release. */
 static const char *owner_of_attempt(const Registration *self)
 {
 	return self->attempt.goal == REGISTRY_RELEASE ? "" : self->config.nonce;
@@ -16,8 +16,8 @@ static const char *owner_of_attempt(const Registration *self)
 
 /* Writing */
 
-/* Commits the attempt, after @claim if there is such a write. It fails if the floor has another
- * version than the attempt relies on. */
+/* Commits the attempt, together with @claim (nullable). The commit fails if the floor's version has
+ * changed since the attempt read it. */
 static void commit_attempt(Registration *self, const StoreWrite *claim)
 {
 	const HeldReservation *wanted = &self->attempt.wanted;
@@ -59,7 +59,7 @@ void reservation_reserve(Registration *self)
 	const WorkerIdChoice *choice = &self->choice;
 	g_autofree char *claim = NULL;
 
-	if (self->now_tick < choice->first_tick) { /* the clock was set back since it was chosen */
+	if (self->now_tick < choice->first_tick) { /* the clock was set back since the choice */
 		registration_forget_listing(self);
 		return;
 	}
@@ -79,7 +79,7 @@ void reservation_reserve(Registration *self)
 						layout_max_tick(&self->config.layout)),
 			},
 	};
-	/* sets the claim's worker ID, which fails if the claim is gone */
+	/* also set the claim's worker ID, so that the commit fails if the claim is gone */
 	commit_attempt(self, &(StoreWrite){
 				     .key = self->claim.key,
 				     .version = STORE_ANY,
@@ -111,7 +111,7 @@ void reservation_release(Registration *self)
 
 	self->attempt = attempt_on(held, REGISTRY_RELEASE);
 	self->attempt.wanted.held = FALSE;
-	/* a lease that begins after its end, to keep the order of IDs, has issued nothing */
+	/* a lease that begins after its end, to keep IDs increasing, has issued none */
 	self->attempt.wanted.end_tick =
 		MIN(MAX(held->first_tick - 1, self->goal.ticks), held->end_tick);
 	commit_attempt(self, NULL);
@@ -119,8 +119,8 @@ void reservation_release(Registration *self)
 
 /* Outcomes */
 
-/* Whether the attempt is about the reservation that is held, or will be. If that was released or
- * lost since the attempt, its outcome does not matter any more. */
+/* Returns whether the attempt is about the held reservation, or one that will be held. If the
+ * reservation was released or lost since, the outcome is irrelevant. */
 static gboolean is_to_hold(const Registration *self)
 {
 	return self->attempt.goal == REGISTRY_CLAIM ||
@@ -134,15 +134,17 @@ static void hold_attempt(Registration *self)
 	self->facts.chosen = FALSE;
 }
 
-/* The attempt took place. */
+/* Records that the attempt took place. */
 static void note_written(Registration *self)
 {
 	hold_attempt(self);
-	if (self->facts.goal == self->attempt.goal) /* else the goal was given up; it is held */
+	/* otherwise the goal was given up, but the reservation is held */
+	if (self->facts.goal == self->attempt.goal)
 		registration_succeed(self);
 }
 
-/* The held reservation is lost; a claim is tried again with a new listing. @why: (transfer full) */
+/* Handles the loss of the held reservation; a claim is retried with a new listing. @why: (transfer
+ * full) */
 static void note_lost(Registration *self, char *why)
 {
 	registration_forget_listing(self);
@@ -151,24 +153,24 @@ static void note_lost(Registration *self, char *why)
 		return;
 	}
 	self->holding.held = FALSE;
-	self->facts.prepared = FALSE; /* some of it matters for a claim only */
+	self->facts.prepared = FALSE; /* needed for a claim only, in part */
 	g_free(self->lost_why);
 	self->lost_why = why;
 }
 
-/* A record or version that the attempt relies on has changed. */
+/* Tries again after a record or version on which the attempt is based has changed. */
 static void try_again(Registration *self)
 {
 	if (self->attempt.goal == REGISTRY_CLAIM) {
 		registration_forget_listing(self);
 		registration_pause(self, REGISTRATION_SHORT_PAUSE);
-	} else { /* the record is read, and that decides */
+	} else { /* the record is read, which decides */
 		self->attempt.refused = TRUE;
 		self->facts.unsettled = TRUE;
 	}
 }
 
-/* The store refuses to read or write a record. */
+/* Handles a store that refuses to read or write a record. */
 static void complain_of_record(Registration *self, const StoreMessage *answer)
 {
 	const Attempt *attempt = &self->attempt;
@@ -176,8 +178,8 @@ static void complain_of_record(Registration *self, const StoreMessage *answer)
 	gint64 end_tick = is_read ? attempt->wanted.end_tick : attempt->read_end_tick;
 	g_autofree char *key = NULL;
 
-	/* its loss was reported, and nobody waits for it: a record that cannot be read is left to
-	 * its end */
+	/* its loss was reported, and no goal waits for it: leave the unreadable record until its
+	 * reservation ends */
 	if (!is_to_hold(self)) {
 		self->facts.unsettled = FALSE;
 		return;
@@ -189,14 +191,14 @@ static void complain_of_record(Registration *self, const StoreMessage *answer)
 	else
 		key = reservation_key(self, attempt->wanted.worker_id);
 
-	/* a reservation that has ended, and can be neither read nor extended: another will do */
+	/* the reservation has ended, and can be neither read nor extended: claim another one */
 	if (self->now_tick > end_tick && (is_read || attempt->goal == REGISTRY_EXTEND)) {
 		self->facts.unsettled = FALSE;
 		note_lost(self, g_strdup_printf("%s has ended, and %s refuses it: %s", key,
 						self->store->name, answer->reason));
 		return;
 	}
-	/* one record that this server may not write does not stand for all of them */
+	/* this server may be allowed to write other records */
 	if (!is_read && attempt->goal == REGISTRY_CLAIM && self->config.worker_id < 0 &&
 	    ++self->goal.n_passed_over < 1u << self->config.layout.worker_bits) {
 		g_autofree char *text = g_strdup_printf("%s is ignored: %s", key, answer->reason);
@@ -274,7 +276,7 @@ void reservation_check_is_read(Registration *self)
 {
 	if (!self->holding.held || self->here.was_read || self->facts.unsettled)
 		return;
-	/* the attempt writes nothing, so it counts as refused */
+	/* this attempt writes nothing, so it counts as refused */
 	self->attempt = attempt_on(&self->holding, REGISTRY_NONE);
 	self->attempt.refused = TRUE;
 	self->facts.unsettled = TRUE;
@@ -307,7 +309,8 @@ static char *describe_loss(const Registration *self, const ReservationRecord *re
 			       record->owner);
 }
 
-/* @record: (nullable): as it is now; %NULL: it is gone, or does not parse */
+/* Decides the outcome of the attempt. @record: (nullable): the current record; %NULL: it is gone,
+ * or does not parse */
 static void settle_attempt(Registration *self, const ReservationRecord *record, gint32 version)
 {
 	const Attempt *attempt = &self->attempt;
@@ -326,8 +329,8 @@ static void settle_attempt(Registration *self, const ReservationRecord *record, 
 	self->here.was_read = TRUE;
 	switch (registration_plan_settle(&write, record, version)) {
 	case SETTLED_WRITTEN:
-		/* the write was computed some time ago: an extension goes on from it, and a claim
-		 * needs an extension */
+		/* the write is some time old: an extension must continue from it, and a claim needs
+		 * an extension */
 		self->report.retry_now = TRUE;
 		if (attempt->goal == REGISTRY_EXTEND)
 			hold_attempt(self);
@@ -335,7 +338,7 @@ static void settle_attempt(Registration *self, const ReservationRecord *record, 
 			note_written(self);
 		break;
 	case SETTLED_NOT:
-		/* if the goal was not given up, it goes on from here */
+		/* the goal continues from here, unless it was given up */
 		registration_forget_listing(self);
 		break;
 	case SETTLED_LOST:
@@ -360,7 +363,7 @@ void reservation_take_settled(Registration *self, const StoreMessage *answer)
 	case STORE_ABSENT:
 		settle_attempt(self, NULL, -1);
 		break;
-	case STORE_UNSURE: /* it stays unsettled, and is read again */
+	case STORE_UNSURE: /* the attempt stays unsettled, and the record is read again */
 		registration_pause(self, REGISTRATION_UNSURE_PAUSE);
 		break;
 	case STORE_CONFLICT:
@@ -377,7 +380,7 @@ void reservation_check_floor(Registration *self, const Floor *floor)
 
 	if (!self->holding.held)
 		return;
-	/* the record's version alone does not tell: in another history it can have been the same */
+	/* the record's version does not suffice: it may be the same in another history */
 	if (floor == NULL ||
 	    floor_allows_keeping(floor, self->holding.end_tick, self->here.written)) {
 		self->holding.floor_version = floor != NULL ? floor->version : -1;

@@ -6,9 +6,9 @@
 /*
  * The steps RESERVING, EXTENDING, RETURNING and SETTLING: the writes that make IDs unique.
  *
- * A reservation is made, extended and released. If the outcome of a write is unknown, as after a
- * lost reply, the record is read. Each write is conditional on the version that was read last and
- * on the version of the floor, and its end is computed from that reading.
+ * These steps make, extend and release a reservation. If the outcome of a write is unknown, for
+ * example after a lost reply, the record is read. Each write is conditional on the version that was
+ * read last and on the version of the floor, and its end is computed from that reading.
  */
 
 void reservation_reserve(Registration *self);
@@ -18,11 +18,11 @@ void reservation_take_written(Registration *self, const StoreMessage *answer);
 void reservation_settle(Registration *self);
 void reservation_take_settled(Registration *self, const StoreMessage *answer);
 
-/* Before the next step: if the held record was not read on this connection, it must be settled,
- * unless an attempt is open. */
+/* Call it before the next step. If the held record was not read on this connection, it must be
+ * settled, unless an attempt is open. */
 void reservation_check_is_read(Registration *self);
 
-/* The datacenter's floor was read on this connection: the held reservation is lost if another
- * server can have had its worker ID in a history that was lost. @floor: (nullable): %NULL if it is
- * missing or damaged, as by hand: this changes nothing for the held reservation. */
+/* Call it when the datacenter's floor was read on this connection. The held reservation is lost if
+ * another server may have had its worker ID in a lost history. @floor: (nullable): %NULL: it is
+ * missing or damaged, which changes nothing for the held reservation. */
 void reservation_check_floor(Registration *self, const Floor *floor);

@@ -5,10 +5,10 @@
 
 #include "core/text.h"
 
-#define MAX_NAMED_BYTES 60 /* of holders in one message; the last goes beyond */
+#define MAX_NAMED_BYTES 60 /* most bytes for holders in a message; the last one can exceed it */
 
-/* Whether a worker ID can be claimed; from HELD on it cannot. LEFT is free, but this server had it
- * before: its record was set back, or comes from a write that nobody waited for. */
+/* Whether a worker ID can be claimed: not from HELD on. LEFT: it is free, but this server had it
+ * before. Its record was set back, or comes from an abandoned write. */
 typedef enum { FREE, LEFT, HELD, QUARANTINED, DAMAGED } Obstacle;
 
 static Obstacle obstacle_of(const ListedReservation *reservation, const DatacenterListing *listing,
@@ -45,7 +45,7 @@ static WorkerIdChoice choice_of(const DatacenterListing *listing, guint worker_i
 	};
 }
 
-/* (element-type ListedReservation) (transfer container): the records with this obstacle */
+/* Returns: (element-type ListedReservation) (transfer container): the records with this obstacle */
 static GPtrArray *find_obstacles(const DatacenterListing *listing, const WorkerIdWish *wish,
 				 Obstacle obstacle)
 {
@@ -60,9 +60,9 @@ static GPtrArray *find_obstacles(const DatacenterListing *listing, const WorkerI
 	return found;
 }
 
-/* Counts the servers that have an earlier claim, and hold nothing yet. A claim and the reservation
- * that it gained can be read at different times. If the reservation is not seen, the server counts,
- * and its worker ID is left to it. */
+/* Counts the servers that have an earlier claim, and hold no reservation yet. A claim and its
+ * reservation can be read at different times. If the reservation is not visible yet, the server
+ * counts, and a worker ID is left for it. */
 static guint count_earlier(const DatacenterListing *listing, const WorkerIdWish *wish)
 {
 	g_autoptr(GHashTable) holders = g_hash_table_new(g_str_hash, g_str_equal);
@@ -107,7 +107,7 @@ static gboolean choose_any(const DatacenterListing *listing, const WorkerIdWish 
 		*out_choice = choice_of(listing, reservation->worker_id, reservation);
 		return TRUE;
 	}
-	/* counts over the worker IDs that have a record, which are sorted */
+	/* skip the worker IDs that have a record; the records are sorted */
 	worker_id = (guint)place - records->len;
 	for (guint i = 0; i < listing->reservations->len; i++) {
 		const ListedReservation *reservation = listing->reservations->pdata[i];
@@ -136,7 +136,7 @@ WorkerIdChoice worker_id_choice_make(const DatacenterListing *listing, const Wor
 	}
 	if (wish->worker_id < 0 && choose_any(listing, wish, &choice))
 		return choice;
-	/* waits for the end of the first quarantine */
+	/* wait for the end of the first quarantine */
 	for (guint i = 0; i < listing->reservations->len; i++) {
 		const ListedReservation *reservation = listing->reservations->pdata[i];
 
@@ -195,7 +195,8 @@ static char *describe_all(const DatacenterListing *listing, const WorkerIdWish *
 		}
 		g_string_append(text, i < held->len ? ", ...)" : ")");
 	}
-	g_ptr_array_sort(quarantined, by_end); /* of equal ones the lowest stays first */
+	/* the order of equal elements is kept, so the lowest comes first */
+	g_ptr_array_sort(quarantined, by_end);
 	describe_first(text, quarantined, "quarantined");
 	describe_first(text, damaged, "damaged");
 	return g_string_free(text, FALSE);
@@ -217,7 +218,7 @@ char *worker_id_choice_describe_obstacles(const DatacenterListing *listing,
 	}
 	if (wish->worker_id < 0)
 		return describe_all(listing, wish);
-	/* it has a record, or it would be free */
+	/* without a record, it would be free */
 	wanted = datacenter_listing_find_reservation(listing, (guint)wish->worker_id);
 	obstacle = obstacle_of(wanted, listing, wish);
 	if (obstacle == DAMAGED)

@@ -7,8 +7,8 @@
 
 #define MAX_ADDRESS_BYTES 128
 
-/* (transfer full) (nullable): "address:port,...", without brackets, which ZooKeeper's client does
- * not know. @server: is cut into host and port */
+/* Returns: (transfer full) (nullable): "address:port,...", without brackets, which ZooKeeper's
+ * client does not understand. @server: is split into host and port in place */
 static char *look_up(char *server, const char **out_why)
 {
 	struct addrinfo hints = {
@@ -25,7 +25,8 @@ static char *look_up(char *server, const char **out_why)
 	}
 	*colon = '\0';
 	code = getaddrinfo(server, port, &hints, &first);
-	/* an address of a family that this machine has on its loopback only */
+	/* retry without AI_ADDRCONFIG: the machine may have addresses of this family only on its
+	 * loopback interface */
 	if (code == EAI_ADDRFAMILY || code == EAI_BADFLAGS) {
 		hints.ai_flags = 0;
 		code = getaddrinfo(server, port, &hints, &first);

@@ -4,23 +4,23 @@
 #include <glib.h>
 
 /*
- * Where the servers of ZooKeeper are. Its client would look their names up again and again, in
- * whatever thread it is in; so it is given addresses only.
+ * Resolves the names of ZooKeeper's servers. ZooKeeper's client would resolve them repeatedly, in
+ * any of its threads, so it gets only addresses.
  */
 
 /**
  * name_resolution_look_up:
- * @servers: "host:port,..."; each is cut at its last colon, as ZooKeeper's client does
- * @known: (nullable): what this returned for @servers the last time
- * @out_unknown: (out) (transfer full) (nullable): the names that cannot be looked up, and why
+ * @servers: "host:port,..."; each is split at its last colon, as by ZooKeeper's client
+ * @known: (nullable): the last result for @servers
+ * @out_unknown: (out) (transfer full) (nullable): the names that cannot be resolved, and why
  *
- * Looks all of them up, one after the other. Blocks: where no name server answers, for tens of
- * seconds. A name that cannot be looked up has the addresses of @known.
+ * Resolves all names, one after the other. Blocks, for tens of seconds if no name server answers. A
+ * name that cannot be resolved gets its addresses in @known.
  *
- * Returns: (transfer full) (nullable): of each server its addresses, "address:port,...", or "";
- * %NULL if there is not one
+ * Returns: (transfer full) (nullable): the addresses of each server, "address:port,...", or "";
+ * %NULL if there are none at all
  */
 GStrv name_resolution_look_up(const char *servers, const GStrv known, char **out_unknown);
 
-/* (transfer full): all @addresses, for ZooKeeper's client: "address:port,...". */
+/* Returns: (transfer full): all @addresses, for ZooKeeper's client: "address:port,...". */
 char *name_resolution_join(const GStrv addresses);

@@ -4,8 +4,8 @@
 #include <glib.h>
 
 /*
- * Finds out why there is no session with ZooKeeper. Calls zookeeper_handle_describe_trouble() in a
- * thread of its own, because that function waits for the network.
+ * Determines why there is no session with ZooKeeper. Calls zookeeper_handle_describe_trouble() in a
+ * separate thread, because that function waits for the network.
  */
 typedef struct _ReachProbe ReachProbe;
 
@@ -21,9 +21,9 @@ typedef struct _ReachProbe ReachProbe;
 ReachProbe *reach_probe_new(const char *servers, const char *certificates,
 			    void (*done)(gpointer user_data), gpointer user_data);
 
-/* @out_text: (transfer full) (nullable): the result of zookeeper_handle_describe_trouble(). To be
- * called until it returns %TRUE, once. Returns: %FALSE while the result is not known */
+/* @out_text: (transfer full) (nullable): the result of zookeeper_handle_describe_trouble(). Takes
+ * the result. Do not call it again after %TRUE. Returns: %FALSE while the result is unknown */
 gboolean reach_probe_take(ReachProbe *self, char **out_text);
 
-/* Does not wait for the probe's thread. */
+/* Frees the probe without waiting for its thread. */
 void reach_probe_free(ReachProbe *self);

@@ -14,11 +14,11 @@
 
 #define MAX_PATH_BYTES 512
 
-/* Servers of 3.7 and later say so, the client of 3.8 has no name for it. */
+/* An error of servers since version 3.7, for which the client of 3.8 has no name. */
 #define QUOTA_EXCEEDED (-125)
 
-/* Errors that are not about the connection, and leave the outcome of the request open. Older
- * clients have no names for them. */
+/* Errors that are not about the connection, and after which the outcome of the request is unknown.
+ * Older clients have no names for them. */
 static const struct {
 	gint code;
 	const char *reason;
@@ -36,35 +36,37 @@ static const struct {
 static pthread_once_t log_once = PTHREAD_ONCE_INIT;
 
 struct _ZookeeperSession {
-	ZookeeperSessionConfig config; /* with texts of its own */
+	ZookeeperSessionConfig config; /* a copy with its own texts */
 	guint64 last_request;
-	const struct ACL_vector *acl; /* of what is created */
-	struct ACL own_entry;         /* of that, with auth: everything, for them alone */
+	const struct ACL_vector *acl; /* ACL of new znodes */
+	/* with auth, the entry of that ACL: all permissions for this user only */
+	struct ACL own_entry;
 	struct ACL_vector own_acl;
 	struct ACL_vector copied_acl; /* set by the client's threads before they reply */
 
-	pthread_mutex_t mutex; /* for what follows */
+	pthread_mutex_t mutex; /* protects the fields below */
 	pthread_cond_t changed;
 	zhandle_t *handle; /* (nullable): set with OPENED */
-	GQueue messages;   /* of ZookeeperMessage */
+	GQueue messages;   /* (element-type ZookeeperMessage) */
 	gint64 timeout_ms;
-	gboolean opened; /* or it cannot be: the message that says so is, or was, the first */
-	gboolean ending; /* the owner wants no more of it */
-	gboolean ended;  /* the thread has closed it, or there is none */
-	gboolean left;   /* the owner does not wait for that: the thread frees it */
+	gboolean opened; /* the first message, about success or failure, was posted */
+	gboolean ending; /* the owner has closed the session */
+	gboolean ended;  /* the thread has closed the handle, or there is none */
+	gboolean left;   /* the owner does not wait for the end: the thread frees the session */
 };
 
-/* What the client's threads need for a reply. Theirs once the request was taken. */
+/* The data that the client's threads need for a reply. They own it after the client has accepted
+ * the request. */
 typedef struct {
 	ZookeeperSession *session;
 	guint64 number;
 	gint64 sent_ns;
 	const char *operation; /* static */
-	char *path;            /* of a transaction, all of them */
+	char *path;            /* path; for a transaction, all paths */
 	gboolean copies_acl;
-	/* of a transaction */
+	/* for a transaction */
 	guint n_writes;
-	const struct Stat *stat; /* of the last set; NULL: there is none */
+	const struct Stat *stat; /* result of the last set; NULL: there is none */
 	zoo_op_result_t results[ZOOKEEPER_MAX_WRITES];
 	struct Stat stats[ZOOKEEPER_MAX_WRITES];
 	char created[ZOOKEEPER_MAX_WRITES][MAX_PATH_BYTES];
@@ -83,7 +85,7 @@ void zookeeper_message_free(ZookeeperMessage *message)
 	g_free(message);
 }
 
-/* Any thread; (transfer full) */
+/* Any thread: posts @message (transfer full) to the owner. */
 static void post(ZookeeperSession *self, ZookeeperMessage *message)
 {
 	pthread_mutex_lock(&self->mutex);
@@ -91,7 +93,7 @@ static void post(ZookeeperSession *self, ZookeeperMessage *message)
 		zookeeper_message_free(message);
 	} else {
 		g_queue_push_tail(&self->messages, message);
-		/* under the lock, so that none comes later than the end */
+		/* under the lock, so that wake() is not called after the end */
 		self->config.wake(self->config.user_data);
 	}
 	pthread_mutex_unlock(&self->mutex);
@@ -118,7 +120,7 @@ static void on_client_event(zhandle_t *handle, int type, int state, const char *
 		message->type = ZOOKEEPER_EXPIRED;
 	} else if (state == ZOO_AUTH_FAILED_STATE) {
 		message->type = ZOOKEEPER_DENIED;
-	} else { /* there are undocumented states between attempts */
+	} else { /* undocumented states between attempts */
 		message->type = ZOOKEEPER_DISCONNECTED;
 	}
 	post(self, message);
@@ -150,7 +152,8 @@ static ZookeeperOutcome outcome_of(int code)
 	}
 }
 
-/* Returns whether @code leaves the outcome open and can recur on another connection or session. */
+/* Returns whether the outcome after @code is unknown, and the error can recur on another connection
+ * or session. */
 static gboolean is_open_error(int code)
 {
 	switch (code) {
@@ -200,7 +203,7 @@ static void set_nonsense(ZookeeperMessage *message)
 	message->reason = "invalid answer";
 }
 
-/* The request ends here. */
+/* Posts the reply, and frees the request. */
 static void post_reply(Request *request, ZookeeperMessage *message)
 {
 	static const char *const OUTCOMES[] = {
@@ -244,9 +247,9 @@ static void on_data(int code, const char *value, int length, const struct Stat *
 	if (code == ZOK && !znode_data_make_sense(length, value)) {
 		set_nonsense(message);
 	} else if (code == ZOK) {
-		message->length = (gsize)MAX(length, 0); /* -1: it holds nothing */
+		message->length = (gsize)MAX(length, 0); /* -1: the znode has no data */
 		message->data = g_strndup(value != NULL ? value : "", message->length);
-		if (message->length > 0) /* with its NULs, if there are any */
+		if (message->length > 0) /* copy NULs, too */
 			memcpy(message->data, value, message->length);
 	}
 	post_reply(request, message);
@@ -281,7 +284,7 @@ static void on_acl(int code, struct ACL_vector *acl, struct Stat *stat, const vo
 		deallocate_ACL_vector(copy);
 		allocate_ACL_vector(copy, acl->count);
 		for (int i = 0; i < acl->count; i++)
-			/* the client frees them by free() */
+			/* the client will call free() */
 			copy->data[i] = (struct ACL){
 				acl->data[i].perms,
 				{strdup(acl->data[i].id.scheme), strdup(acl->data[i].id.id)}};
@@ -311,7 +314,7 @@ static void on_committed(int code, const void *data)
 	Request *request = (Request *)data;
 	ZookeeperMessage *message = reply_new(request, code, request->stat);
 
-	/* which of the writes is to blame: the others are "rolled back" or "not tried" */
+	/* find the write that failed; the others are "rolled back" or "not tried" */
 	for (guint i = 0; i < request->n_writes && message->outcome != ZOOKEEPER_OK &&
 			  message->outcome != ZOOKEEPER_UNSURE;
 	     i++)
@@ -339,8 +342,8 @@ static void session_destroy(ZookeeperSession *self)
 
 /* The session's own thread */
 
-/* (nullable): a handle, which connects in the background. @out_failure: (transfer full) (nullable):
- * why there is none; NULL: the first connection was refused before authentication. */
+/* Returns: (nullable): a handle, which connects in the background. @out_failure: (transfer full)
+ * (nullable): why there is none; NULL: the first connection was refused before authentication. */
 static zhandle_t *open_handle(ZookeeperSession *self, const GStrv addresses, char **out_failure)
 {
 	const ZookeeperSessionConfig *config = &self->config;
@@ -354,16 +357,17 @@ static zhandle_t *open_handle(ZookeeperSession *self, const GStrv addresses, cha
 					       g_strerror(errno));
 		return NULL;
 	}
-	/* while it is connected there is no need to */
+	/* do not resolve names again while connected */
 	zoo_set_servers_resolution_delay(handle, -1);
 	if (config->auth == NULL ||
 	    zookeeper_handle_add_digest(handle, config->auth, "--zookeeper-auth", out_failure))
 		return handle;
-	zookeeper_close(handle); /* a znode that is created without it would be open */
+	zookeeper_close(handle); /* without authentication, new znodes would be open */
 	return NULL;
 }
 
-/* What the client's threads have said already comes after it. (transfer full) */
+/* Posts the first message (transfer full). It precedes messages that the client's threads have
+ * already posted. */
 static void post_first(ZookeeperSession *self, ZookeeperMessage *message, zhandle_t *handle)
 {
 	pthread_mutex_lock(&self->mutex);
@@ -401,7 +405,7 @@ static void *session_thread(void *user_data)
 		pthread_cond_wait(&self->changed, &self->mutex);
 	pthread_mutex_unlock(&self->mutex);
 	if (self->handle != NULL)
-		zookeeper_close(self->handle); /* joins its threads */
+		zookeeper_close(self->handle); /* joins the client's threads */
 	pthread_mutex_lock(&self->mutex);
 	self->ended = TRUE;
 	left = self->left;
@@ -414,8 +418,8 @@ static void *session_thread(void *user_data)
 
 /* The owner's thread */
 
-/* It would go to standard error, from a buffer that the handles of a process share without a lock.
- * The events say what matters of it. */
+/* Disables the client's log: it would be written to standard error, from a buffer that the handles
+ * of a process share without a lock. Log events report the important parts. */
 static void quiet_log(void)
 {
 	zoo_set_debug_level((ZooLogLevel)0);
@@ -473,7 +477,8 @@ void zookeeper_session_close(ZookeeperSession *self, gint64 timeout_ms)
 	pthread_mutex_lock(&self->mutex);
 	self->ending = TRUE;
 	pthread_cond_signal(&self->changed);
-	/* by the clock, not by what the wait says: one that is faked for a test ends it early */
+	/* check the clock instead of the result of the wait, which a test's fake clock ends early
+	 */
 	while (!self->ended && g_get_monotonic_time() < until_us)
 		pthread_cond_timedwait(&self->changed, &self->mutex, &until);
 	ended = self->ended;
@@ -530,8 +535,8 @@ static Request *request_new(ZookeeperSession *self, const char *operation, const
 	return request;
 }
 
-/* @code: what the client said to the request; it has taken it, or there will be no reply but
- * this. */
+/* Handles the client's return value @code for a request. If the client did not accept the request,
+ * posts a reply with the error. */
 static guint64 sent(ZookeeperSession *self, Request *request, int code)
 {
 	if (code != ZOK)
@@ -591,7 +596,8 @@ guint64 zookeeper_session_copy_acl(ZookeeperSession *self, const char *path)
 	Request *request = request_new(self, "get-acl", path);
 
 	request->copies_acl = TRUE;
-	self->acl = &self->copied_acl; /* empty until the answer: ZooKeeper refuses it */
+	/* until the answer, the ACL is empty, which ZooKeeper refuses */
+	self->acl = &self->copied_acl;
 	return sent(self, request, zoo_aget_acl(self->handle, path, on_acl, request));
 }
 

@@ -10,32 +10,32 @@
 #include "worker/zookeeper/session.h"
 
 /*
- * A request of the owner is a job, which takes one or several requests of the session: their
- * replies complete it. Jobs end unanswered with the connection that they were made on.
+ * A request of the owner becomes a job, which makes one or several requests of the session. Their
+ * replies complete it. When a connection is lost, its jobs end without an answer.
  */
 
-/* Reads of lists under way at once: what is sent after them waits for as many. */
+/* The most reads of lists in progress at once: later requests wait for them. */
 #define MAX_READS 256
 
-/* A session is replaced after as many of its timeouts without a connection: servers that were
- * restored from a backup refuse it for ever, and names may mean other addresses by then. */
+/* A session is replaced after this many of its timeouts without a connection: servers that were
+ * restored from a backup refuse it for ever, and names may resolve to other addresses by then. */
 #define TIMEOUTS_TO_REPLACE 3
-/* From one attempt to open a session to the next, at least. */
+/* The least time between two attempts to open a session. */
 #define OPEN_INTERVAL_US    G_USEC_PER_SEC
 
-/* A connection that is back before this is not worth a line in the log. */
+/* The loss of a connection is logged only if it lasts this long. */
 #define LOSS_LOGGED_US G_USEC_PER_SEC
 
-/* What a request of the session is for. */
+/* The purpose of a request of the session. */
 typedef enum { FOR_SYNC, FOR_ACL, FOR_READ, FOR_CHILDREN, FOR_CHILD, FOR_COMMIT } Purpose;
 
 typedef struct {
-	StoreMessage *answer; /* so far */
-	guint n_open;         /* requests that are not answered, or not sent */
+	StoreMessage *answer; /* the answer so far */
+	guint n_open;         /* number of requests that are not answered, or not sent */
 } Job;
 
 typedef struct {
-	guint64 job; /* it may have been dropped */
+	guint64 job; /* number of the job, which may have been dropped */
 	Purpose purpose;
 	char *key;
 } Request;
@@ -43,28 +43,28 @@ typedef struct {
 /* Access checks */
 
 /*
- * Finds out whether anyone may write what the servers of a datacenter share: the root, the znodes
- * right below it, and the datacenter down to the last reservation. For a server with
- * --zookeeper-auth, on znodes that were made without it: a client that may write a parent may
- * delete a reservation below it, and another server then takes a worker ID that is in use.
+ * Checks whether any client can write the znodes that the servers of a datacenter share: the root,
+ * the znodes directly below it, and the datacenter including all reservations. This is for a server
+ * with --zookeeper-auth, in case znodes were created without it: a client that can write a parent
+ * can delete a reservation below it, and another server would then take a worker ID that is in use.
  *
- * A znode is open as common/zookeeper/znodes.h defines it. Parents are read before their
- * children, so the znode that is named is the highest one that is open. Nothing is changed. Claims
- * are not read: they belong to their servers, and end with them. A reservation whose ACL this
- * server may not read is skipped, because no server with its password takes that worker ID.
+ * common/zookeeper/znodes.h defines which znodes are open. Parents are read before their children,
+ * so the reported znode is the highest open one. Nothing is changed. Claims are not read: they
+ * belong to their servers, and end with them. A reservation whose ACL this server may not read is
+ * skipped, because no server with its password takes this worker ID.
  */
 typedef struct {
 	gboolean is_finished;
-	ZookeeperOutcome outcome; /* once it is finished: OK, or why the answer is not known */
-	const char *reason;       /* in words; static */
+	ZookeeperOutcome outcome; /* the result at the end: OK, or why it is unknown */
+	const char *reason;       /* description of the outcome; static */
 	char *path;               /* (nullable): the znode that is open, or that cannot be read */
-	gboolean is_open;         /* anyone may write @path */
-	/* its own */
+	gboolean is_open;         /* any client can write @path */
+	/* used during the check */
 	ZookeeperSession *session;
 	char *reservations;
-	guint64 sync, children; /* the requests; 0: not under way */
-	GHashTable *requests;   /* number of a request to its path */
-	GQueue paths;           /* that are still to be read */
+	guint64 sync, children; /* numbers of the requests; 0: none in progress */
+	GHashTable *requests;   /* maps the number of a request to its path */
+	GQueue paths;           /* paths still to be read */
 } AccessCheck;
 
 static void end_check(AccessCheck *self, ZookeeperOutcome outcome, const char *reason,
@@ -131,7 +131,7 @@ static gboolean access_check_take(AccessCheck *self, const ZookeeperMessage *mes
 		guint worker_id;
 
 		self->children = 0;
-		/* no server reads what others have put there */
+		/* skip names that servers do not create */
 		for (char **name = message->children; *name != NULL; name++)
 			if (znode_parse_number(*name, G_MAXUINT, &worker_id))
 				g_queue_push_tail(&self->paths, g_strconcat(self->reservations, "/",
@@ -164,7 +164,7 @@ static AccessCheck *access_check_new(ZookeeperSession *session, const char *root
 	g_queue_push_tail(&self->paths, g_strdup(datacenter));
 	for (const char *const *name = ZNODES_OF_DATACENTER; *name != NULL; name++)
 		g_queue_push_tail(&self->paths, g_strconcat(datacenter, "/", *name, NULL));
-	/* an operator may have closed the znodes a moment ago */
+	/* sync first, because an operator may have just closed the znodes */
 	self->sync = zookeeper_session_sync(session, root);
 	self->children = zookeeper_session_children(session, self->reservations, FALSE);
 	request_acls(self);
@@ -189,33 +189,34 @@ typedef struct {
 	char *servers, *root, *auth, *certificates; /* the last two: (nullable) */
 	gint64 session_timeout_ms;
 
-	ZookeeperSession *session; /* (nullable): it is opened */
-	gint64 session_id;         /* 0: it has not been connected yet */
+	ZookeeperSession *session; /* (nullable): the open session */
+	gint64 session_id;         /* 0: not connected yet */
 	gboolean is_connected;
-	gint64 lost_at_us;       /* the connection, or the session; 0: there was none */
-	gboolean logged_up;      /* the log said last that it is connected ... */
-	gboolean logged_expired; /* ... or that the session has expired, and not what follows */
+	/* when the connection or the session was lost; 0: there was none */
+	gint64 lost_at_us;
+	gboolean logged_up;      /* the last log event was "connected" */
+	gboolean logged_expired; /* the last log event was "session expired" */
 
-	GQueue messages;      /* of StoreMessage, for the owner */
-	guint64 last_job;     /* its number */
-	GHashTable *jobs;     /* number to Job */
-	GHashTable *requests; /* number of a request of the session to Request */
-	GQueue to_read;       /* of Request: reads of lists that are not sent yet */
-	guint n_reads;        /* that are */
-	char *watched;        /* (nullable): of watch() */
+	GQueue messages;      /* (element-type StoreMessage): messages for the owner */
+	guint64 last_job;     /* number of the last job */
+	GHashTable *jobs;     /* maps a number to a Job */
+	GHashTable *requests; /* maps the number of a session's request to a Request */
+	GQueue to_read;       /* (element-type Request): reads of lists that are not sent yet */
+	guint n_reads;        /* number of reads of lists that are sent */
+	char *watched;        /* (nullable): key of watch() */
 	guint64 watch_request;
 	AccessCheck *access; /* (nullable) */
 	guint64 access_job;
 
 	struct {
-		ZookeeperSession *session; /* (nullable): takes the place of the one before */
-		gint64 next_at_us;         /* no other is opened before */
-		gint64 opened_at_us;       /* when the one before was */
-		GStrv addresses;           /* (nullable): ZooKeeper's, as they were known last */
-		gboolean addresses_good;   /* ZooKeeper has just been there */
+		ZookeeperSession *session; /* (nullable): will replace the current session */
+		gint64 next_at_us;         /* no session is opened before this */
+		gint64 opened_at_us;       /* when the previous one was opened */
+		GStrv addresses;           /* (nullable): ZooKeeper's last known addresses */
+		gboolean addresses_good;   /* the last connection has confirmed the addresses */
 		char *unknown;     /* (nullable): the names that cannot be resolved, and why */
-		guint failures;    /* DNS lookups in a row that did not find all names */
-		ReachProbe *probe; /* (nullable): finds out why there is no connection */
+		guint failures;    /* consecutive DNS lookups that did not find all names */
+		ReachProbe *probe; /* (nullable): determines why there is no connection */
 	} opening;
 } ZookeeperStore;
 
@@ -282,7 +283,7 @@ static Request *request_new(guint64 job, Purpose purpose, const char *key)
 	return request;
 }
 
-/* @number: of a request that was made for the job */
+/* @number: number of a request for the job */
 static void expect_reply(ZookeeperStore *self, guint64 job, guint64 number, Purpose purpose,
 			 const char *key)
 {
@@ -293,7 +294,7 @@ static void expect_reply(ZookeeperStore *self, guint64 job, guint64 number, Purp
 	g_hash_table_insert(self->requests, copy, request_new(job, purpose, key));
 }
 
-/* Without a session there is no answer but this. */
+/* Answers UNSURE, because there is no session. */
 static guint64 answer_unsure(ZookeeperStore *self)
 {
 	guint64 job = job_new(self);
@@ -312,7 +313,7 @@ static guint64 store_read(Store *store, const char *key, gboolean fresh)
 	if (self->session == NULL)
 		return answer_unsure(self);
 	job = job_new(self);
-	/* another server of the ensemble may be behind the one that took the write */
+	/* sync first: this server of the ensemble may be behind the one that accepted the write */
 	if (fresh)
 		expect_reply(self, job, zookeeper_session_sync(self->session, key), FOR_SYNC, key);
 	expect_reply(self, job, zookeeper_session_get(self->session, key, FALSE), FOR_READ, key);
@@ -451,7 +452,7 @@ static StoreOutcome outcome_of(ZookeeperOutcome outcome)
 	return STORE_UNSURE;
 }
 
-/* @message: its data are taken */
+/* Adds a record. @message: its data are moved to the record */
 static void add_record(const ZookeeperStore *self, StoreMessage *answer, const char *key,
 		       ZookeeperMessage *message)
 {
@@ -477,7 +478,7 @@ static void send_reads(ZookeeperStore *self)
 		Request *request = g_queue_pop_head(&self->to_read);
 		guint64 *number;
 
-		if (find_job(self, request->job) == NULL) { /* it was dropped */
+		if (find_job(self, request->job) == NULL) { /* the job was dropped */
 			request_free(request);
 			continue;
 		}
@@ -503,7 +504,7 @@ static void take_job_reply(ZookeeperStore *self, const Request *request, Zookeep
 	if (is_child && message->outcome == ZOOKEEPER_NO_AUTH) {
 		add_record(self, answer, request->key, message);
 	} else if (message->outcome != ZOOKEEPER_OK) {
-		/* a child can be gone; of several failures the first counts */
+		/* a child may be gone since; if several requests fail, the first one counts */
 		if ((!is_child || message->outcome != ZOOKEEPER_NO_NODE) &&
 		    answer->outcome == STORE_OK) {
 			answer->outcome = outcome_of(message->outcome);
@@ -563,7 +564,7 @@ static void take_reply(ZookeeperStore *self, ZookeeperMessage *message)
 
 /* Connections */
 
-/* What was asked for is not answered any more. */
+/* Drops all jobs, which will not be answered. */
 static void drop_jobs(ZookeeperStore *self)
 {
 	g_hash_table_remove_all(self->jobs);
@@ -597,10 +598,10 @@ static void on_connected(ZookeeperStore *self, gint64 session_id)
 	self->logged_expired = FALSE;
 	self->session_id = session_id;
 	self->is_connected = TRUE;
-	/* requests since the connection before was lost are sent over this one, and rest on what
-	 * was read over that */
+	/* requests made since the loss of the previous connection are sent over this one, but are
+	 * based on earlier readings */
 	drop_jobs(self);
-	/* the request that set it may have been lost; twice does no harm */
+	/* the request for the watch may have been lost; setting it twice is harmless */
 	if (self->watched != NULL)
 		set_watch(self);
 	post_event(self, STORE_UP, NULL);
@@ -632,7 +633,7 @@ static void take_session_message(ZookeeperStore *self, ZookeeperMessage *message
 		log_event(LOG_SESSION_EXPIRED, log_text("session", session));
 		end_session(self, STORE_LAPSED);
 		self->lost_at_us = g_get_monotonic_time();
-		/* ZooKeeper has just said so: its servers are where they were */
+		/* ZooKeeper itself has expired the session, so the addresses are still right */
 		self->opening.addresses_good = TRUE;
 		g_clear_pointer(&self->opening.session, zookeeper_session_free);
 		break;
@@ -666,10 +667,11 @@ static gboolean take_from_session(ZookeeperStore *self)
 	return TRUE;
 }
 
-/* Opening a session, and another in its place. The one before goes on trying meanwhile: names may
- * take a minute to resolve. */
+/* Opens a session, and replaces it later. Meanwhile the previous session keeps trying, because DNS
+ * lookups may take a minute. */
 
-/* Monotonic; G_MAXINT64: no session is needed, or one is being opened. */
+/* Returns the monotonic time at which to open a session; G_MAXINT64: none is needed, or one is
+ * being opened. */
 static gint64 open_at_us(const ZookeeperStore *self)
 {
 	gint64 patience_ms, n_addresses = 0;
@@ -678,8 +680,8 @@ static gint64 open_at_us(const ZookeeperStore *self)
 		return G_MAXINT64;
 	if (self->session == NULL)
 		return self->opening.next_at_us;
-	/* ZooKeeper's client gives each address two thirds of a session timeout at most; a name has
-	 * several, separated by commas */
+	/* ZooKeeper's client tries each address for at most two thirds of a session timeout; a name
+	 * can have several addresses, separated by commas */
 	for (char **each = self->opening.addresses; each != NULL && *each != NULL; each++) {
 		n_addresses += **each != '\0';
 		for (const char *c = *each; (c = strchr(c, ',')) != NULL; c++)
@@ -691,21 +693,21 @@ static gint64 open_at_us(const ZookeeperStore *self)
 						     patience_ms * G_TIME_SPAN_MILLISECOND);
 }
 
-/* If a session is opened, it takes the place of the one before. */
+/* If the new session is open, replaces the previous one. */
 static void take_opened_session(ZookeeperStore *self)
 {
 	g_autoptr(ZookeeperMessage) message = NULL;
 
-	if (self->is_connected) /* so no other is needed */
+	if (self->is_connected) /* connected, so no other session is needed */
 		g_clear_pointer(&self->opening.session, zookeeper_session_free);
 	if (self->opening.session != NULL)
 		message = zookeeper_session_take(self->opening.session);
 	if (message == NULL)
 		return;
-	/* neither is set if no thread could be started to resolve the names */
+	/* neither is set if no thread for the DNS lookups could be started */
 	if (!self->opening.addresses_good &&
 	    (message->unknown != NULL || message->addresses != NULL)) {
-		/* once, until all of them are known again */
+		/* log it once, until all names are resolved again */
 		if (message->unknown != NULL && self->opening.unknown == NULL)
 			log_event(LOG_ZOOKEEPER_RESOLVE_FAILED,
 				  log_text("error", message->unknown));
@@ -793,7 +795,7 @@ static gint64 store_lapse_ms(const Store *store)
 				     : self->session_timeout_ms;
 }
 
-/* Why there is no connection */
+/* The reason for a missing connection */
 
 static gboolean store_find_why_down(Store *store, char **out_why)
 {
@@ -807,7 +809,7 @@ static gboolean store_find_why_down(Store *store, char **out_why)
 	}
 	if (self->opening.probe != NULL)
 		return reach_probe_take(self->opening.probe, out_why);
-	*out_why = NULL; /* no thread could be started */
+	*out_why = NULL; /* no thread could be started for the probe */
 	if (self->opening.addresses == NULL && self->opening.unknown != NULL)
 		*out_why =
 			g_strdup_printf("its name cannot be resolved (%s)", self->opening.unknown);
@@ -873,7 +875,7 @@ Store *zookeeper_store_new(const ZookeeperStoreConfig *config)
 	self->store = (Store){.ops = &OPS, .name = "ZooKeeper"};
 	self->servers = g_strdup(config->hosts->servers);
 	self->root = g_strdup(config->hosts->root);
-	/* or it would speak without TLS */
+	/* otherwise the connection would not use TLS */
 	g_assert(!config->hosts->is_tls || config->hosts->certificates != NULL);
 	self->certificates = g_strdup(config->hosts->certificates);
 	self->auth = g_strdup(config->auth);

@@ -5,23 +5,24 @@
 #include "worker/store.h"
 
 /*
- * A store in ZooKeeper: keys are paths of znodes, mortal records are ephemeral sequential znodes.
- * It keeps a session up, and opens another in place of one that has expired or finds no server;
- * names are resolved again then. The log gets each change of the connection.
+ * A store in ZooKeeper: keys are paths of znodes, and mortal records are ephemeral sequential
+ * znodes. It keeps a session open, and replaces a session that has expired or finds no server.
+ * Names are then resolved again. Each change of the connection is logged.
  */
 
 typedef struct {
 	const ZookeeperHosts *hosts;
-	const char *auth; /* (nullable): "user:password": what is created is for them only */
+	/* (nullable): "user:password": new znodes are accessible to this user only */
+	const char *auth;
 	gint64 session_timeout_ms;
 } ZookeeperStoreConfig;
 
-/* @config: copied. (transfer full) */
+/* @config: copied. Returns: (transfer full): a store. */
 Store *zookeeper_store_new(const ZookeeperStoreConfig *config);
 
-/* A request. From its answer OK until the session ends, what @store creates gets the ACL of @key,
- * for a tool that has other credentials than the servers. */
+/* A request. After the answer OK, and until the session ends, znodes that @store creates get the
+ * ACL of @key. For a tool with other credentials than the servers. */
 guint64 zookeeper_store_copy_acl(Store *store, const char *key);
 
-/* Whether the DNS lookups have found no address of any server yet, and why is known. */
+/* Returns whether the DNS lookups have failed for all servers so far, and the reason is known. */
 gboolean zookeeper_store_has_no_names(const Store *store);

@@ -19,7 +19,7 @@ static void assert_damaged(const char *line, gsize length, const char *expected)
 	g_assert_nonnull(reason);
 }
 
-/* (transfer full): as a Thrift library writes it. */
+/* Returns: (transfer full): as a Thrift library writes it. */
 static char *make_line(gint64 id, const char *agent, gsize agent_length, gint64 tag)
 {
 	g_autoptr(GByteArray) bytes = g_byte_array_new();
@@ -189,7 +189,7 @@ static guint64 number_at(const guchar *at)
 	return GUINT64_FROM_BE(number);
 }
 
-/* (transfer full): of the @index-th line */
+/* Returns: (transfer full): of the @index-th line */
 static guchar *decode(const AuditLines *lines, guint index, gsize *out_length)
 {
 	g_autofree char *text = g_strndup((const char *)lines->bytes->data, lines->bytes->len);

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Whether bench/neighbours.py counts good replies, however they are cut, and sees a wrong one."""
+"""Tests that bench/neighbours.py counts good replies, however they are cut, and detects a wrong
+one."""
 import pathlib
 import socket
 import struct
@@ -31,7 +32,7 @@ def replies(first, count=N_CALLS, **other):
 
 
 def with_another(first, another):
-    """Good replies, but for one in the middle."""
+    """Returns good replies with another one in the middle."""
     found = replies(first)
     found[MIDDLE] = another
     return b"".join(found)
@@ -76,7 +77,7 @@ class Replies(unittest.TestCase):
 
     def deliver(self, connection, peer, *parts):
         for part in filter(None, parts):
-            peer.sendall(part)  # so little arrives at once
+            peer.sendall(part)  # so that little arrives at once
             connection.receive(self.buffer, len(part))
 
     def test_pipelines_are_what_thrift_writes(self):

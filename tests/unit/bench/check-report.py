@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Whether bench/run plans what its goals need, and whether each verdict falls where it should.
+"""Tests that bench/run plans the steps that its goals need, and that each verdict is right.
 
-Measures nothing: the figures are made up so that every goal is just met; then one of them is moved
-past its limit, and that goal alone must say so.
+Measures nothing: with made-up figures every goal is just met; then one figure is moved past its
+limit, and exactly this goal must fail.
 """
 import argparse
 import copy
@@ -108,7 +108,7 @@ JUST_MET = {
 COST = {BARE: {"calls_per_s": 1000000, "cpu_us_per_call": 1.0},
         SUBJECT: {"cpu_us_per_call": 1.1}, SUBJECT_WIDE: {"cpu_us_per_call": 1.1}}
 
-# What is moved, how far, and the beginning of the goal that is then not met.
+# The figure to move, its new value, and the beginning of the goal that then fails.
 BROKEN = [
     (("throughput", BARE, "16x1"), {"calls_per_s": 200001}, f"get_id, 16 connections, 1 in flight, "
      f"ratio to {BARE}"),
@@ -204,7 +204,7 @@ def options():
 
 
 def just_met():
-    """A run in which every goal is just met, with a record for every step that is planned."""
+    """Returns a run in which every goal is just met, with a record for every planned step."""
     records = []
     for number, step in experiments.plan(options()):
         key = (step.experiment, step.server, step.point)
@@ -218,7 +218,7 @@ def just_met():
 
 
 def move(run, key, figures, rounds=ROUNDS):
-    """Moves the figures of as many rounds."""
+    """Moves the figures of this many rounds."""
     for record in run["records"]:
         if (record["experiment"], record["server"], record["point"]) == key and \
                 record["round"] <= rounds:

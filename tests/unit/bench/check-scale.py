@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Whether bench/scale counts slices of time right, sees a storm, and models what it should.
+"""Tests that bench/scale counts slices of time correctly, detects a storm, and computes the model.
 
 Measures nothing: the figures are made up.
 """

@@ -28,7 +28,7 @@ struct _FakeNode {
 	guint worker_id;
 	pthread_mutex_t mutex;
 	pthread_cond_t changed;
-	/* under the mutex */
+	/* protected by the mutex */
 	FakeNodeManner manner;
 	FakeNodeLacks lacks;
 	guint max_batch;

@@ -61,7 +61,7 @@ static gboolean read_request(int fd, FakeRequest *out_request)
 	return TRUE;
 }
 
-/* %FALSE if the client has gone, which it may. */
+/* Returns %FALSE if the client has gone, which it may. */
 static gboolean send_all(int fd, const GByteArray *bytes, gsize step)
 {
 	for (gsize sent = 0; sent < bytes->len; sent += step) {

@@ -160,7 +160,7 @@ TEST("/log-line/message-id", test_message_id)
 	}
 }
 
-/* (transfer full): the value of @key, read as the journal reads it. */
+/* Returns: (transfer full): the value of @key, read as the journal reads it. */
 static char *datagram_value(const GString *datagram, const char *key)
 {
 	for (gsize at = 0; at < datagram->len;) {

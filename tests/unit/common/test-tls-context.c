@@ -111,7 +111,7 @@ TEST("/tls-context/pairs", test_pairs)
 	}
 }
 
-/* (transfer none): the path of a key that needs one. */
+/* Returns: (transfer none): the path of a key that needs one. */
 static const char *key_with_password(void)
 {
 	EVP_PKEY *key = EVP_EC_gen("P-256");

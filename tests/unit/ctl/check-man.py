@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Whether --help and the man page name the same options, and a terminal of 80 columns has room for
-what each command prints: check-man.py SNOWFLAKECTL MAN-PAGE"""
+"""Checks that --help and the man page have the same options, and that the help of each command fits
+80 columns: check-man.py SNOWFLAKECTL MAN-PAGE"""
 
 import re
 import subprocess
@@ -19,7 +19,7 @@ def help_of(program, *command):
 
 
 def options_in_help(texts):
-    """An option begins its line."""
+    """Returns the options in the help, which begin lines."""
     found = set()
     for text in texts:
         for line in text.splitlines():
@@ -33,7 +33,7 @@ def commands_in_help(text):
 
 
 def options_in_man(path):
-    """The options that have a paragraph of their own: the line after .TP."""
+    """Returns the options that have a paragraph: the line after .TP."""
     with open(path, encoding="utf-8") as page:
         lines = page.read().replace("\\-", "-").splitlines()
     found = set()

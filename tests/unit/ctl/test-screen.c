@@ -9,7 +9,7 @@
 #define RED    "\033[1;31m"
 #define END    "\033[0m"
 
-/* (transfer full): as the only line. */
+/* Returns: (transfer full): as the only line. */
 static char *draw_top(const char *text, guint columns)
 {
 	g_autoptr(GPtrArray) none = g_ptr_array_new();

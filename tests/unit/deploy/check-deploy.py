@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """check-deploy.py SNOWFLAKECTL VERSION SERVICE...
 
-Whether deploy/ agrees with the tree and with itself: what the packages are built with and which
-version they are, where the socket unit and the relay listen, that a relay starts once its servers
-are named and not before, and how little each SERVICE, a systemd unit, may do. Without
-systemd-analyze, where there is no systemd, that last one is left out.
+Checks that deploy/ agrees with the tree and with itself: the packages' build dependencies and
+version, the addresses of the socket unit and the relay, that a relay starts only if its servers are
+configured, and the privileges of each SERVICE, a systemd unit. Without systemd-analyze, the last
+check is skipped.
 """
 import pathlib
 import re
@@ -15,9 +15,9 @@ import sys
 import tempfile
 
 DEPLOY = pathlib.Path(__file__).resolve().parent.parent.parent.parent / "deploy"
-# Debian takes these for granted, or meson brings them.
+# Packages that Debian assumes, or that meson depends on.
 NOT_NAMED = {"gcc", "libc6-dev", "ninja-build"}
-EXPOSURE = 15  # in tenths, of 100
+EXPOSURE = 15  # in tenths, at most 100
 
 
 def find(pattern, path):

@@ -17,9 +17,9 @@ DATABASES = ROOT / "docs" / "how-to" / "databases.md"
 SOURCE_TREE = ROOT / "docs" / "internals" / "source-tree.md"
 OTHER_PAGES = [ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")]
 
-# a command at the beginning of a line, with its continuation lines, or between backticks
+# a command at the start of a line, with its continuation lines, or between backticks
 COMMAND = r"(?m)(?:^|`)({})((?: (?:\\\n|[^`\n])*)?)"
-LINK = r"\[[^]]*\]\(([^)#:\s]*)(?:#([^)\s]*))?\)"  # to the tree, not to the web
+LINK = r"\[[^]]*\]\(([^)#:\s]*)(?:#([^)\s]*))?\)"  # a link to a file in the tree
 MIN_LINKS = 100
 
 
@@ -31,7 +31,7 @@ def check_examples():
     shown = examples()
     linked = re.findall(r"\(\.\./examples/([^)]+)\)", DATABASES.read_text(encoding="utf-8"))
     for path in sorted(EXAMPLES.iterdir()):
-        # a file of its own needs a license, and a script its interpreter
+        # unlike the page, a file has a license line, and a script an interpreter line
         text = re.sub(r"\A(?:#!.*\n)?.*SPDX-License-Identifier.*\n", "", path.read_text())
         if path.name in linked:
             continue  # the test of that page runs it
@@ -48,7 +48,7 @@ def help_of(*command):
 
 
 def options_in_help(program):
-    """--name ARGUMENT -> default, or "" if there is none."""
+    """Returns {"--name ARGUMENT": default, or "" if there is none}."""
     entries = re.findall(r"^  (--[a-z-]+(?: [A-Z:]+)?)(?:  +|\n +)(.*\n(?: {10,}.*\n)*)",
                          help_of(program, "--help"), re.MULTILINE)
     found = {}
@@ -81,7 +81,7 @@ def check_commands(snowflaked):
 
 
 def check_tool_commands(snowflakectl):
-    """Whether the help of each command lists the options that command lines give it."""
+    """Checks that the help of each command lists the options in command lines."""
     commands = re.findall(r"(?m)^  ([a-z]+) +[A-Z]", help_of(snowflakectl, "--help"))
     known = {command: re.findall(r"(--[a-z-]+)", help_of(snowflakectl, "help", command))
              for command in commands}
@@ -91,7 +91,7 @@ def check_tool_commands(snowflakectl):
             words = re.sub(r"\s#.*|[|;&>].*", "", arguments).split()
             command = next((word for word in words if word in known), None)
             if command is None:
-                continue  # the program alone, such as `snowflakectl --zookeeper`
+                continue  # no command, as in `snowflakectl --zookeeper`
             for option in [word.split("=")[0] for word in words if word.startswith("--")]:
                 if option not in known[command]:
                     yield f"{name_of(page)}: snowflakectl help {command} does not list {option}"
@@ -121,7 +121,7 @@ def check_source_tree():
 
 
 def check_index():
-    """docs/README.md links to each page below docs/."""
+    """Checks that docs/README.md links to each page below docs/."""
     index = ROOT / "docs" / "README.md"
     linked = {(index.parent / path).resolve()
               for path, _ in re.findall(LINK, index.read_text(encoding="utf-8"))}

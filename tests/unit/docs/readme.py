@@ -15,7 +15,7 @@ _EXAMPLE = rf"<!-- docs/examples/(\S+) -->\n{_BLOCK}"
 
 
 def sections(text):
-    """Heading of any level -> the text below it."""
+    """Returns {heading of any level: text below it}."""
     parts = re.split(r"^#+ (.*)\n", text, flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2]))
 
@@ -25,13 +25,13 @@ def without_code(text):
 
 
 def anchors(text):
-    """The anchors of all headings, as GitHub makes them."""
+    """Returns the anchors of all headings, like GitHub's."""
     return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-")
             for heading in sections(without_code(text))}
 
 
 def examples():
-    """File name -> its text on a page and, if its section has any, the commands that run it."""
+    """Returns {file name: (its text on a page, the commands in its section that run it)}."""
     found = {}
     for page in PAGES:
         for text in sections(page.read_text(encoding="utf-8")).values():
@@ -43,7 +43,7 @@ def examples():
 
 
 def table(page, heading):
-    """The rows of the table below a heading, as lists of cells, without the head."""
+    """Returns the rows of the table below a heading, as lists of cells, without the header row."""
     rows = [line.strip("| ").split("|")
             for line in sections(page.read_text(encoding="utf-8"))[heading].splitlines()
             if line.startswith("|")]

@@ -31,7 +31,7 @@ README_PORT = "7609"
 WORKER_ID = 7
 OTHER_WORKER_ID = 8
 AT_A_TIME = 4
-HANG_GUARD_S = 600  # what is not over by then has hung; nothing is judged by it
+HANG_GUARD_S = 600  # ends an example that hangs; does not judge speed
 
 NEEDS = {
     "first-id.sh": ["sh"],
@@ -48,10 +48,10 @@ NEEDS = {
     "own-ids.c": ["cc", "pkg-config"],
 }
 
-# they install what they need where they run, which is done once
+# these install their dependencies in their directory, which is done once
 PACKAGES = ("first-id.py", "first-id.mjs", "FirstId.java", "first-id.go")
 
-# what those say that ask no server
+# output of examples that need no server
 ALONE = {"read-id.c": r"worker 2, 1700000000000 ms\n", "own-ids.c": r"\d{18,19}\n"}
 
 
@@ -60,8 +60,7 @@ def is_there(tool):
 
 
 class Server:
-    """One whose log, and whose state if it has one, are below `scratch`. `options`: beside where to
-    listen."""
+    """A server whose log and state are in `scratch`. `options`: in addition to --listen."""
 
     def __init__(self, snowflaked, scratch, name, *options):
         self.command = [snowflaked, *options]
@@ -81,7 +80,7 @@ class Server:
                    ",".join(f"127.0.0.1:{server.port}" for server in servers))
 
     def start(self):
-        """Until it is ready; at the port that it had, if it had one."""
+        """Starts the server, on its previous port if any, and waits until it is ready."""
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
                 [*self.command, "--listen", f"127.0.0.1:{self.port}"], stderr=log)
@@ -89,18 +88,18 @@ class Server:
         while " event=ready " not in (text := self.log.read_text()):
             if self.process.poll() is not None or time.monotonic() > limit:
                 sys.exit(f"the server does not start:\n{text}")
-            time.sleep(0.02)  # lint: allow sleep: between two looks
+            time.sleep(0.02)  # lint: allow sleep: between two polls
         self.port = re.search(r"event=listening address=127\.0\.0\.1:(\d+)", text)[1]
 
     def stop(self):
-        """Whether it ends well."""
+        """Stops the server. Returns whether its exit status is 0."""
         self.process.send_signal(signal.SIGCONT)
         self.process.terminate()
         return self.process.wait(HANG_GUARD_S) == 0
 
 
 class Restarts(threading.Thread):
-    """Restarts servers one after the other, again and again, until end()."""
+    """Restarts servers one after the other, repeatedly, until end()."""
 
     def __init__(self, servers):
         super().__init__()
@@ -118,14 +117,15 @@ class Restarts(threading.Thread):
             self.count += 1
 
     def end(self):
-        """Whether all of them went well."""
+        """Ends the restarts. Returns whether all of them succeeded."""
         self._ends.set()
         self.join()
         return self._good
 
 
 def environment(build, port, scratch):
-    """As if the tools and the library were installed, and the server where they look for it."""
+    """Returns an environment as if the tools and the library were installed, and the server had the
+    default address."""
     return {
         **os.environ,
         "LD_LIBRARY_PATH": f"{build / 'client'}:{build / 'node'}",
@@ -160,13 +160,13 @@ def call(commands, directory, settings, stderr=subprocess.STDOUT):
 
 
 def last_of(commands):
-    """And what that is told by the environment."""
+    """Returns the last of the commands, with its settings of the environment."""
     *before, last = commands.strip().splitlines()
     return "\n".join([line for line in before if line.startswith("export ")] + [last])
 
 
 def problem_of_first_run(port, name, commands, directory, settings):
-    """What is wrong with the example, or None."""
+    """Returns the problem of the example, or None."""
     if name in PACKAGES and directory.is_dir():
         commands = last_of(commands)
     else:
@@ -188,7 +188,7 @@ def problem_of_first_run(port, name, commands, directory, settings):
 
 
 def problem_alone(name, commands, directory, settings):
-    """What is wrong with the example that asks no server, or None."""
+    """Returns the problem of an example that needs no server, or None."""
     directory.mkdir()
     shutil.copy(EXAMPLES / name, directory)
     done = call(commands, directory, settings)
@@ -198,8 +198,8 @@ def problem_alone(name, commands, directory, settings):
 
 
 def problem_in_trouble(name, commands, directory, settings):
-    """What is wrong with how the example ends without an ID, or None. It is there already, so only
-    the last of its commands, and what that is told by the environment, are run again."""
+    """Returns the problem of an example without a working server, or None. It is already built, so
+    only the last of its commands is run again, with its settings of the environment."""
     try:
         done = call(last_of(commands), directory, settings, subprocess.PIPE)
     except subprocess.TimeoutExpired:
@@ -239,7 +239,7 @@ def one_that_closes(port):
 
 @contextlib.contextmanager
 def one_that_is_deaf(port):
-    """One connection fills its backlog, so that no other is made."""
+    """A server that does not accept: one connection fills its backlog, so that no other is made."""
     with listening(port, 0), socket.create_connection(("127.0.0.1", port)):
         yield
 
@@ -255,8 +255,8 @@ class Report:
         self._count = 0
 
     def run(self, case, port, problem_of):
-        """problem_of(NAME, COMMANDS, DIRECTORY, ENVIRONMENT): what is wrong, or None. Most examples
-        are mostly idle, so several run at a time."""
+        """problem_of(NAME, COMMANDS, DIRECTORY, ENVIRONMENT): returns the problem, or None. Most
+        examples are mostly idle, so several run at a time."""
         settings = environment(self._build, port, self._scratch)
 
         def outcome(name):

@@ -119,7 +119,7 @@ static gboolean send_reply(const Server *self, int fd, guint32 seqid)
 	return send(fd, reply, length, MSG_NOSIGNAL) >= 0;
 }
 
-/* %FALSE if the connection is to be closed. */
+/* Returns %FALSE if the connection is to be closed. */
 static gboolean answer(const Server *self, int fd, guint32 seqid)
 {
 	static const struct linger at_once = {.l_onoff = 1};
@@ -239,7 +239,7 @@ static void *serve(void *data)
 	return NULL;
 }
 
-/* (transfer full): where it listens */
+/* Returns: (transfer full): where it listens */
 static Address *server_start(Server *self)
 {
 	g_autofree char *text = NULL;

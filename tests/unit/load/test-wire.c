@@ -39,7 +39,7 @@ static JsonParser *load_vectors(void)
 	return parser;
 }
 
-/* (transfer full): the requests of @count calls, the first of which is @call */
+/* Returns: (transfer full): the requests of @count calls, the first of which is @call */
 static guint8 *requests_of(const LoadWire *wire, guint32 call, guint count)
 {
 	guint8 *requests = g_malloc(count * wire->request_bytes);
@@ -133,7 +133,7 @@ static const Good goods[] = {
 	{{.agent = "a"}, 0xffffffff, STRICT_HEAD "7fffffff 0a 0000 0000000000000001 00", {1, -1}},
 };
 
-/* (transfer full): as it comes over the wire */
+/* Returns: (transfer full): as it comes over the wire */
 static GByteArray *reply_of(const char *hex)
 {
 	g_autoptr(GByteArray) message = hex_bytes(hex);

@@ -138,7 +138,7 @@ TEST("/node-fork/child-outlives", test_child_outlives)
 	close(ready[1]);
 }
 
-/* (transfer full): the owner in the record of a node that a child has made. */
+/* Returns: (transfer full): the owner in the record of a node that a child has made. */
 static char *owner_in_child(const char *directory, const char *worker, const char *record)
 {
 	g_autofree char *text = NULL;
@@ -173,7 +173,7 @@ TEST("/node-fork/owners-differ", test_owners_differ)
 typedef struct {
 	sem_t has_begun;
 	SnowflakeNode *node;
-	GArray *ids; /* of gint64, with room for MOST_DRAWN */
+	GArray *ids; /* (element-type gint64): with room for MOST_DRAWN */
 	gint stop;   /* atomic */
 } Drawer;
 

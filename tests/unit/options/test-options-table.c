@@ -26,8 +26,8 @@ static void assert_fits_columns(const char *text)
 	}
 }
 
-/* (transfer full): what --help has in brackets after the help of an option, which it must have;
- * "" if there is nothing. */
+/* Returns: (transfer full): what --help has in brackets after the help of an option, which it must
+ * have; "" if there is nothing. */
 static char *limits_in_help(const OptionSpec *spec)
 {
 	g_autofree char *help = options_table_help();

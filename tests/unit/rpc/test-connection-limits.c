@@ -137,7 +137,7 @@ static void set_idle(Crowd *self, guint i)
 	kernel.idle[self->servers[i]] = TRUE;
 }
 
-/* Whether the client sees the end of its connection. */
+/* Returns whether the client sees the end of its connection. */
 static gboolean is_shut_down(Crowd *self, guint i)
 {
 	char byte;

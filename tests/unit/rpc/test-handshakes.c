@@ -29,7 +29,7 @@ static TlsContext *server_context, *client_context;
 static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t news;
-	GQueue done;         /* of InboxConnection * */
+	GQueue done;         /* (element-type InboxConnection) * */
 	gboolean is_refused; /* what is handed over */
 	gint64 n_refused;
 } heard = {.lock = PTHREAD_MUTEX_INITIALIZER, .news = PTHREAD_COND_INITIALIZER};
@@ -62,7 +62,7 @@ static void wait_for_news(gint64 until_us)
 	pthread_cond_timedwait(&heard.news, &heard.lock, &until);
 }
 
-/* (transfer full) */
+/* Returns: (transfer full) */
 static InboxConnection *next_done(void)
 {
 	gint64 until_us = g_get_monotonic_time() + HANG_GUARD_US;

@@ -37,7 +37,7 @@ typedef struct {
 	GString *answers; /* the names of those who were answered, with a ! if refused */
 } World;
 
-/* %FALSE: it waits, as the service would decide. */
+/* Returns %FALSE: it waits, as the service would decide. */
 static gboolean answer(World *world, const Caller *caller, RpcPass *pass)
 {
 	const RpcAllowance *allowance = &pass->allowance;

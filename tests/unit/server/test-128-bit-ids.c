@@ -14,7 +14,7 @@
 static const ClientCall GET_ULIDS = {"get_ulids", CLIENT_RESULT_UUIDS, "agent", COUNT};
 static const ClientCall GET_UUIDS = {"get_uuids", CLIENT_RESULT_UUIDS, "agent", COUNT};
 
-/* (transfer full): what the server has answered; nothing, if the call is parked. */
+/* Returns: (transfer full): what the server has answered; nothing, if the call is parked. */
 static GByteArray *feed(Stack *stack, const ClientCall *call)
 {
 	g_autoptr(GByteArray) message = g_byte_array_new();

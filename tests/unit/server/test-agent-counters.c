@@ -10,7 +10,7 @@ static void keep(const char *agent, guint64 ids, gpointer sums)
 	g_hash_table_insert(sums, g_strdup(agent), g_memdup2(&ids, sizeof ids));
 }
 
-/* (transfer full): agent -> IDs */
+/* Returns: (transfer full): agent -> IDs */
 static GHashTable *sums_of(AgentCounters *counters)
 {
 	GHashTable *sums = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);

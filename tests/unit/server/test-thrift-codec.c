@@ -35,7 +35,7 @@ static void append_exception(WireForm form, const char *method, gint32 type, con
 	wire_append(reply_form(form), message, out);
 }
 
-/* (transfer full): what a new server says. */
+/* Returns: (transfer full): what a new server says. */
 static GByteArray *answer_to(WireForm form, const char *method, const GByteArray *body)
 {
 	g_autoptr(Stack) stack = stack_new(TRUE, 10);

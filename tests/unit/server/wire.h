@@ -14,8 +14,8 @@ typedef enum {
 	N_FORMS
 } WireForm;
 
-/* (transfer full): a message of @type in the protocol of @form, without its frame. @body: the
- * arguments, to their stop byte. */
+/* Returns: (transfer full): a message of @type in the protocol of @form, without its frame. @body:
+ * the arguments, to their stop byte. */
 GByteArray *wire_message(WireForm form, const char *method, guint8 type, gint32 seqid,
 			 const GByteArray *body);
 
@@ -35,10 +35,10 @@ void wire_body_i32(WireBody *self, gint16 id, gint32 value);
 #define WIRE_BODY_OTHERS 9
 void wire_body_other(WireBody *self, gint16 id, guint kind);
 
-/* (transfer full): all of it, to the stop byte. */
+/* Returns: (transfer full): all of it, to the stop byte. */
 GByteArray *wire_body_end(WireBody *self);
 
-/* (transfer full): the arguments of get_id: @agent in its field, if it is not NULL. */
+/* Returns: (transfer full): the arguments of get_id: @agent in its field, if it is not NULL. */
 GByteArray *wire_agent(WireForm form, const char *agent);
 
 /* Appends @message to @out, in a frame if @form has one. */

@@ -117,7 +117,7 @@ static void add_workers(const FakeRegistry *self, guint n, GPtrArray *workers)
 	}
 }
 
-/* (transfer full) (nullable) */
+/* Returns: (transfer full) (nullable) */
 static WorkerList *list_workers(FakeRegistry *self)
 {
 	WorkerList *list;

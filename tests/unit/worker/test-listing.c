@@ -165,7 +165,7 @@ TEST("/listing/judge", test_judge)
 	}
 }
 
-/* Whether a claim says who its server is. */
+/* Returns whether a claim says who its server is. */
 TEST("/listing/claims", test_claims)
 {
 	static const Znode NONE[] = {{NULL, NULL}};

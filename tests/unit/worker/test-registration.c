@@ -74,7 +74,7 @@ static void wake(gpointer queue)
 	g_async_queue_push(queue, queue);
 }
 
-/* (transfer full) */
+/* Returns: (transfer full) */
 static Registry *registry_new(const SystemClock *clock, GAsyncQueue *wakes)
 {
 	const ZookeeperHosts hosts = {.servers = (char *)"zookeeper:1", .root = (char *)"/s"};

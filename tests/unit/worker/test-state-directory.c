@@ -171,7 +171,7 @@ TEST("/state-directory/replace", test_replace)
 	g_assert_cmpuint(state_fixture_count(fixture, ""), ==, 1);
 }
 
-/* Whether the file that was written is still the one at its path. */
+/* Returns whether the file that was written is still the one at its path. */
 TEST("/state-directory/is-at", test_is_at)
 {
 	g_autoptr(StateFixture) fixture = state_fixture_new();

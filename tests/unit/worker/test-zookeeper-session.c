@@ -22,7 +22,7 @@ static void wake(gpointer messages)
 	g_async_queue_push(messages, messages);
 }
 
-/* (transfer full): the first message of a session whose server is not there. */
+/* Returns: (transfer full): the first message of a session whose server is not there. */
 static ZookeeperMessage *first_message(int code)
 {
 	g_autoptr(GAsyncQueue) messages = g_async_queue_new();

@@ -9,8 +9,8 @@
  * what it promises, and simulation-zookeeper.c its connections.
  */
 
-static GQueue requests; /* of guint64: not answered yet, in order */
-static GQueue messages; /* of ZookeeperMessage */
+static GQueue requests; /* (element-type guint64): not answered yet, in order */
+static GQueue messages; /* (element-type ZookeeperMessage) */
 static guint64 last_request;
 
 static guint64 make_request(void)
@@ -87,7 +87,7 @@ static void wake(gpointer user_data G_GNUC_UNUSED)
 {
 }
 
-/* (nullable): what the store reports after the session has @message: (transfer full). */
+/* Returns: (nullable): what the store reports after the session has @message: (transfer full). */
 static StoreMessage *after(Store *store, ZookeeperMessage *message)
 {
 	g_queue_push_tail(&messages, message);
@@ -103,7 +103,7 @@ static ZookeeperMessage *message_new(ZookeeperMessageType type)
 	return message;
 }
 
-/* (nullable): after the oldest request has the reply @outcome, with @n_children. */
+/* Returns: (nullable): after the oldest request has the reply @outcome, with @n_children. */
 static StoreMessage *answer(Store *store, ZookeeperOutcome outcome, guint n_children)
 {
 	g_autofree guint64 *request = g_queue_pop_head(&requests);
