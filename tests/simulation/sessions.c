@@ -199,7 +199,8 @@ static void on_watch_event(gpointer data, guint64 generation)
 	     place--) {
 		const Watch *watch = self->watches->pdata[place - 1];
 
-		if (!watch->is_fired ||
+		/* a watch that is not active yet belongs to a later event */
+		if (!watch->is_active || !watch->is_fired ||
 		    !does_watch_match(watch, event->path, event->is_of_children, event->gone))
 			continue;
 		is_watched = TRUE;
