@@ -91,10 +91,10 @@ function showReservation(reservation, state) {
 }
 
 // A relay reserves nothing: what it has ahead is in hand.
-function showRelay({ server, served, prefetched_ids: inHand }) {
+function showRelay({ server, connected, prefetched_ids: prefetched }) {
   put("reservation-head", "In hand");
-  put("reservation", plural(inHand, "ID"));
-  if (served) noteAhead("good", `from ${server}`);
+  put("reservation", plural(prefetched, "ID"));
+  if (connected) noteAhead("good", `from ${server}`);
   else noteAhead("bad", "no server can be asked for more");
   byId("reservation-bar").hidden = true;
 }
