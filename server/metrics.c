@@ -180,7 +180,7 @@ void metrics_read(const MetricsSource *source, MetricsReading *out)
 	*gauge_of(out, GAUGE_READY) = out->why_not_ready == NULL;
 	*gauge_of(out, GAUGE_LAYOUT_LEFT) = layout_last_ms(service->source->layout) - now_ms;
 	rpc = rpc_server_status(source->rpc);
-	*gauge_of(out, GAUGE_PARKED_CALLS) = rpc.n_parked;
+	*gauge_of(out, GAUGE_WAITING_CALLS) = rpc.n_parked;
 	*gauge_of(out, GAUGE_CONNECTIONS) = rpc.n_connections;
 	*gauge_of(out, GAUGE_MAX_CONNECTIONS) = rpc.max_connections;
 	if (expires_ms != G_MAXINT64)
@@ -636,7 +636,7 @@ static const Metric METRICS[] = {
 	      "Calls that waited for the clock, a reservation or the registry.", "waits",
 	      COUNTER_WAITS),
 	GAUGE("snowflake_waiting_calls", "Calls that wait now, at most one for each connection.",
-	      UNIT_ONE, "calls", "parked_calls", GAUGE_PARKED_CALLS),
+	      UNIT_ONE, "calls", "waiting_calls", GAUGE_WAITING_CALLS),
 
 	/* connections */
 	GAUGE("snowflake_connections", "Open connections.", UNIT_ONE, "connections", "connections",

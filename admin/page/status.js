@@ -90,9 +90,9 @@ function showReservation(reservation, state) {
   bar.firstElementChild.style.width = `${100 * Math.min(1, left / length)}%`;
 }
 
-// A relay reserves nothing: what it has ahead is in hand.
+// A relay has no reservation, so it shows its prefetch buffer.
 function showRelay({ server, connected, prefetched_ids: prefetched }) {
-  put("reservation-head", "In hand");
+  put("reservation-head", "Prefetched");
   put("reservation", plural(prefetched, "ID"));
   if (connected) noteAhead("good", `from ${server}`);
   else noteAhead("bad", "no server can be asked for more");
@@ -107,7 +107,7 @@ function showLatency(latency) {
 function showLoad(status) {
   const { audit } = status;
   put("connections", `${whole(status.connections)} of ${whole(status.max_connections)}`);
-  put("parked", orDash(status.parked_calls, whole));
+  put("waiting-calls", orDash(status.waiting_calls, whole));
   put("audit", !audit ? "no audit log" : plural(audit.queued_ids, "ID") +
     (audit.dropped_ids ? `, ▲ ${whole(audit.dropped_ids)} dropped` : ""));
   byId("audit").className = audit?.dropped_ids ? "warn" : "";

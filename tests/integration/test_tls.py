@@ -437,7 +437,7 @@ class Fleet(TlsTest, ZooKeeperTest):
         relay.wait_event("relay-disconnected")
         with relay.connect() as connection:
             wait_for(lambda: connection.call(STRICT, "get_ids", "good", 1).value.worker,
-                     what="the end of what is in hand")
+                     what="the end of the prefetched IDs")
         self.assertEqual(len([event for event in relay.events if event.name == "relay-server"]), 1)
 
     def test_a_relay_that_shows_no_certificate(self):
