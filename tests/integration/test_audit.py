@@ -128,6 +128,7 @@ class File(AuditTest):
         names = NameServer(self, "own.test")
         names.answer(after_s=0.5)
         server = self.start("--audit-log", f"file:{self.path}", "--listen", "own.test:0",
+                            "--worker-id", 0,
                             ready=False, wrapper=names.wrapper())
         wait_for(lambda: names.queries > 0)
         server.send_signal(signal.SIGHUP)
