@@ -42,6 +42,11 @@ typedef struct {
 	_Atomic guint32 count;
 } PoolRingEntry;
 
+static inline guint64 pool_load_relaxed(const _Atomic guint64 *value)
+{
+	return atomic_load_explicit(value, memory_order_relaxed);
+}
+
 /* Members are private. */
 typedef struct {
 	_Alignas(POOL_LINE_BYTES) _Atomic guint64 head; /* number of the run << 16 | taken of it */
