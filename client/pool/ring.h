@@ -42,7 +42,7 @@ typedef struct {
 	_Atomic guint32 count;
 } PoolRingEntry;
 
-static inline guint64 pool_load_relaxed(const _Atomic guint64 *value)
+static inline guint64 pool_ring_load_relaxed(const _Atomic guint64 *value)
 {
 	return atomic_load_explicit(value, memory_order_relaxed);
 }
