@@ -324,14 +324,6 @@ static void fail_attempt(ServerList *self, Attempt *attempt, GError *failure, gi
 	g_ptr_array_remove(self->attempts, attempt);
 }
 
-static void fail_attempt_for(ServerList *self, Attempt *attempt, const char *why, gint64 now_us)
-{
-	fail_attempt(self, attempt,
-		     g_error_new(SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNREACHABLE,
-				 "cannot connect: %s", why),
-		     now_us);
-}
-
 static void send_call(ServerList *self, Attempt *attempt, gint64 now_us)
 {
 	g_autoptr(GByteArray) request = g_byte_array_new();
@@ -392,7 +384,10 @@ static gboolean advance_resolution(ServerList *self, Attempt *attempt, gint64 no
 	if (names->len == 0) {
 		const char *why = g_strrstr(failures, ": ");
 
-		fail_attempt_for(self, attempt, why != NULL ? why + 2 : failures, now_us);
+		fail_attempt(self, attempt,
+			     g_error_new(SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNREACHABLE,
+					 "cannot connect: %s", why != NULL ? why + 2 : failures),
+			     now_us);
 		return TRUE;
 	}
 	g_clear_pointer(&server->found, g_array_unref);
@@ -410,7 +405,10 @@ static void begin_resolution(ServerList *self, Attempt *attempt, gint64 now_us)
 
 	attempt->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (attempt->fd < 0) {
-		fail_attempt_for(self, attempt, g_strerror(errno), now_us);
+		fail_attempt(self, attempt,
+			     g_error_new(SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNREACHABLE,
+					 "cannot connect: %s", g_strerror(errno)),
+			     now_us);
 		return;
 	}
 	g_ptr_array_add(addresses, attempt->server->address);

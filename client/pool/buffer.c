@@ -59,11 +59,6 @@ void pool_buffer_release_slot(PoolBuffer *self, PoolSlot *slot)
 	atomic_store_explicit(&slot->owner, 0, memory_order_release);
 }
 
-static guint64 load_relaxed(const _Atomic guint64 *value)
-{
-	return atomic_load_explicit(value, memory_order_relaxed);
-}
-
 static guint64 slot_left(const PoolSlot *slot)
 {
 	gint64 next = atomic_load_explicit(&slot->next, memory_order_relaxed);
@@ -78,7 +73,7 @@ static guint take_from_slot(PoolSlot *slot, guint most, PoolRun *out_run)
 	guint count = (guint)MIN(slot_left(slot), most);
 
 	if (count > 0)
-		*out_run = (PoolRun){next, count, load_relaxed(&slot->batch)};
+		*out_run = (PoolRun){next, count, pool_ring_load_relaxed(&slot->batch)};
 	atomic_store_explicit(&slot->next, next + count, memory_order_relaxed);
 	return count;
 }
@@ -86,7 +81,7 @@ static guint take_from_slot(PoolSlot *slot, guint most, PoolRun *out_run)
 static gboolean take_from_ring(PoolBuffer *self, guint most, PoolRun *out_run)
 {
 	guint64 dropped = 0;
-	guint64 oldest = load_relaxed(&self->oldest);
+	guint64 oldest = pool_ring_load_relaxed(&self->oldest);
 	gboolean taken = pool_ring_take(&self->ring, most, oldest, out_run, &dropped);
 
 	if (dropped > 0)
@@ -106,9 +101,11 @@ gboolean pool_buffer_take(PoolBuffer *self, PoolSlot *slot, guint most, PoolRun 
 		return TRUE;
 	}
 	left = slot_left(slot);
-	if (left > 0 && load_relaxed(&slot->batch) < load_relaxed(&self->oldest)) {
+	if (left > 0 &&
+	    pool_ring_load_relaxed(&slot->batch) < pool_ring_load_relaxed(&self->oldest)) {
 		/* by the only thread that changes it */
-		atomic_store_explicit(&slot->discarded, load_relaxed(&slot->discarded) + left,
+		atomic_store_explicit(&slot->discarded,
+				      pool_ring_load_relaxed(&slot->discarded) + left,
 				      memory_order_relaxed);
 		atomic_store_explicit(&slot->next,
 				      atomic_load_explicit(&slot->end, memory_order_relaxed),
@@ -124,7 +121,7 @@ gboolean pool_buffer_take(PoolBuffer *self, PoolSlot *slot, guint most, PoolRun 
 	atomic_store_explicit(&slot->next, out_run->first, memory_order_relaxed);
 	atomic_store_explicit(&slot->end, out_run->first + out_run->count, memory_order_relaxed);
 	atomic_store_explicit(&slot->batch, out_run->batch, memory_order_relaxed);
-	atomic_store_explicit(&slot->drawn, load_relaxed(&slot->drawn) + out_run->count,
+	atomic_store_explicit(&slot->drawn, pool_ring_load_relaxed(&slot->drawn) + out_run->count,
 			      memory_order_relaxed);
 	take_from_slot(slot, most, out_run);
 	return TRUE;
@@ -152,20 +149,21 @@ PoolBufferCount pool_buffer_count(const PoolBuffer *self)
 {
 	PoolBufferCount count = {
 		.prefetched = pool_ring_level(&self->ring),
-		.taken = load_relaxed(&self->taken),
-		.discarded = load_relaxed(&self->discarded),
+		.taken = pool_ring_load_relaxed(&self->taken),
+		.discarded = pool_ring_load_relaxed(&self->discarded),
 	};
-	guint64 oldest = load_relaxed(&self->oldest);
+	guint64 oldest = pool_ring_load_relaxed(&self->oldest);
 	guint top = atomic_load_explicit(&self->top, memory_order_relaxed);
 
 	for (guint i = 0; i < top; i++) {
 		const PoolSlot *slot = &self->slots[i];
 		guint64 left = slot_left(slot);
-		gboolean is_old = load_relaxed(&slot->batch) < oldest;
+		gboolean is_old = pool_ring_load_relaxed(&slot->batch) < oldest;
 
-		count.taken += load_relaxed(&slot->drawn) - load_relaxed(&slot->discarded) - left;
+		count.taken += pool_ring_load_relaxed(&slot->drawn) -
+			       pool_ring_load_relaxed(&slot->discarded) - left;
 		count.prefetched += is_old ? 0 : left;
-		count.discarded += load_relaxed(&slot->discarded) + (is_old ? left : 0);
+		count.discarded += pool_ring_load_relaxed(&slot->discarded) + (is_old ? left : 0);
 	}
 	return count;
 }

@@ -17,16 +17,11 @@ static guint offset_of(guint64 head)
 	return head & ((1u << OFFSET_BITS) - 1);
 }
 
-static guint64 load_relaxed(const _Atomic guint64 *value)
-{
-	return atomic_load_explicit(value, memory_order_relaxed);
-}
-
 gboolean pool_ring_put(PoolRing *self, const PoolRun *run)
 {
 	guint64 head = atomic_load_explicit(&self->head, memory_order_acquire);
-	guint64 tail = load_relaxed(&self->tail);
-	guint64 put = load_relaxed(&self->put);
+	guint64 tail = pool_ring_load_relaxed(&self->tail);
+	guint64 put = pool_ring_load_relaxed(&self->put);
 	guint entries = (run->count + POOL_RING_MAX_COUNT - 1) / POOL_RING_MAX_COUNT;
 
 	if (tail + entries - number_of(head) > POOL_RING_RUNS)
@@ -56,7 +51,7 @@ gboolean pool_ring_take(PoolRing *self, guint most, guint64 oldest, PoolRun *out
 		PoolRun run = {
 			.first = atomic_load_explicit(&entry->first, memory_order_relaxed) +
 				 offset_of(head),
-			.batch = load_relaxed(&entry->batch),
+			.batch = pool_ring_load_relaxed(&entry->batch),
 		};
 		guint left =
 			atomic_load_explicit(&entry->count, memory_order_relaxed) - offset_of(head);
@@ -97,12 +92,12 @@ guint64 pool_ring_level(const PoolRing *self)
 			&self->entries[number % POOL_RING_RUNS].before, memory_order_acquire);
 
 		/* otherwise the entry may already contain another run */
-		if (load_relaxed(&self->head) == head)
+		if (pool_ring_load_relaxed(&self->head) == head)
 			return put - before - offset_of(head);
 	}
 }
 
 guint64 pool_ring_put_ids(const PoolRing *self)
 {
-	return load_relaxed(&self->put);
+	return pool_ring_load_relaxed(&self->put);
 }

@@ -44,6 +44,11 @@ typedef struct {
 	_Atomic guint32 count;
 } PoolRingEntry;
 
+static inline guint64 pool_ring_load_relaxed(const _Atomic guint64 *value)
+{
+	return atomic_load_explicit(value, memory_order_relaxed);
+}
+
 /* Members are private. */
 typedef struct {
 	/* number of the run << 16 | number of IDs taken from it */

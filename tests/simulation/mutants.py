@@ -282,7 +282,10 @@ MUTANTS = [
            (FLEET, "\t\t\tserver->batch_request = NULL;", "\t\t\t(void)request;")),
     mutant("IDs are kept beyond their age", POOL,
            (REFILL, ">= self->max_age_us)\n\t\t\tself->oldest",
-                    ">= 2 * self->max_age_us)\n\t\t\tself->oldest")),
+                    ">= 2 * self->max_age_us)\n\t\t\tself->oldest"),
+           # or the passes repeat without an end
+           (REFILL, "POOL_NEVER_US : first_us + self->max_age_us;",
+                    "POOL_NEVER_US : first_us + 2 * self->max_age_us;")),
     mutant("a failed server is retried without backoff", POOL,
            (ENDPOINTS, "MAX(now_us + backoff_us, endpoint->excluded_until_us);",
                        "MAX(now_us, endpoint->excluded_until_us);")),
