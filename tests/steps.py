@@ -188,7 +188,8 @@ def table(chaos_s):
         unit_tests("release", (USUAL,), options=("--suite", "release")),
         # runs the inputs that fuzzing found, too; the other builds do not
         unit_tests("asan", MORE),
-        unit_tests("tsan", MORE, under, ("--no-suite", "fuzz")),
+        unit_tests("tsan", (USUAL,), under, ("--no-suite", "fuzz", "--no-suite", "one-thread")),
+        unit_tests("tsan", (FULL,), under, ("--no-suite", "fuzz")),
         of_release("instructions: self-test", MORE, COMPUTES, "instructions", *instructions,
                    "--self-test"),
         of_release("instructions", MORE, COMPUTES, "instructions", *instructions,
