@@ -4,17 +4,20 @@
 import functools
 import json
 import os
+import pathlib
 import re
 import signal
 import socket
 import ssl
 import threading
+import unittest
 
 import official
 import wire
 from admin import LISTEN, Admin
 from bystander import Bystander
-from harness import HANG_GUARD_S, LONG_WAIT_MS, run_together, scaled, wait_for
+from harness import (HANG_GUARD_S, LONG_WAIT_MS, ROOT, SANITIZED, run_together, scaled,
+                     wait_for)
 from tls_case import TlsTest
 from wire import FORMS, STRICT
 from zookeeper_case import ZooKeeperTest
@@ -70,11 +73,12 @@ class Calls(TlsTest):
             reply = self.step(raw, incoming, outgoing, tls.read)
             self.assertIn(b"get_worker_id", reply)
 
-    def tls_in_memory(self, server):
+    def tls_in_memory(self, server, pair=None):
         """Returns (socket, TLS, received bytes, bytes to send), so that the test decides when bytes
         are sent. The end of the handshake is not sent yet."""
         incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        tls = self.authority.context().wrap_bio(incoming, outgoing, server_hostname="localhost")
+        tls = self.authority.context(pair).wrap_bio(incoming, outgoing,
+                                                    server_hostname="localhost")
         raw = socket.create_connection(server.tls, HANG_GUARD_S)
         self.addCleanup(raw.close)
         self.step(raw, incoming, outgoing, tls.do_handshake)
@@ -117,6 +121,31 @@ class Calls(TlsTest):
         raw.settimeout(0.05)
         wait_for(lambda: self.is_over(raw, bytes((next(rest),))), what="an end")
         self.assertEqual(server.counters()["closed_frame_timeout"], 1)
+
+    @unittest.skipIf(SANITIZED, "memory of a sanitizer build is its own")
+    def test_memory_is_what_the_manual_says(self):
+        """Of connections with large certificates, each of which has sent part of a record."""
+        manual = (ROOT / "docs" / "man" / "snowflaked.8").read_text()
+        idle, more, times = map(int, re.search(
+            r"A connection with TLS: (\d+) KiB while it is idle, and another (\d+) KiB.*"
+            r"They take \d+ to (\d+) times their size", manual, re.DOTALL).groups())
+        pair = self.authority.vouch("large", *(f"DNS:{n}.{'x' * 50}.example" for n in range(50)))
+        size = len(ssl.PEM_cert_to_DER_cert(pathlib.Path(pair.certificate).read_text()))
+        server = self.serve("--threads", 1, mutual=True)
+
+        def connect(count):
+            for _ in range(count):
+                raw, tls, _, outgoing = self.tls_in_memory(server, pair)
+                tls.write(bytes(16384))
+                raw.sendall(outgoing.read()[:-5000])
+            wait_for(lambda: server.counters()["handshakes"] >= count, what="handshakes")
+
+        connect(20)  # for the memory that all share
+        before = server.resident_kib()
+        connect(100)
+        grown = server.resident_kib() - before
+        self.assertLess(grown, 100 * (idle + more + 2 + times * size / 1024))
+        self.assertGreater(grown, 100 * (idle + size / 1024))
 
     def test_a_message_in_tiny_records(self):
         """Repeatedly more records than are received at once. The message gets no new time limit for

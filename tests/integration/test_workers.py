@@ -263,6 +263,7 @@ class Options(RegistryTest):
     def test_wrong_ones_are_named(self):
         missing = str(self.directory / "missing")
         bad = secret_file(self.directory / "bad", "secret\n")
+        good = secret_file(self.directory / "good", "user:secret\n")
         for status, words, arguments in (
                 (2, ["--server and --zookeeper"],
                  ["--server", "h", "--zookeeper", "h", "workers"]),
@@ -279,7 +280,11 @@ class Options(RegistryTest):
                  ["--zookeeper", "h", "--zookeeper-auth", bad, "workers"]),
                 (1, ["can be resolved"], ["--zookeeper", "h.invalid", "workers"]),
                 (1, ["no connection within 100 ms", "to ask servers without ZooKeeper"],
-                 ["--timeout", 100, "--zookeeper", dead_address(self), "workers"])):
+                 ["--timeout", 100, "--zookeeper", dead_address(self), "workers"]),
+                # the user and password are not at fault
+                (1, ["no connection within 100 ms: ", ": Connection refused: "],
+                 ["--timeout", 100, "--zookeeper", dead_address(self), "--zookeeper-auth", good,
+                  "workers"])):
             with self.subTest(arguments):
                 done = run(*arguments)
                 self.assert_fails(done, status, *words)

@@ -50,9 +50,14 @@ class Installed(Case):
         run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps",
             "--no-index", "--wheel-dir", cls.place, cls.place / "source", cwd=cls.place)
         cls.wheel, = cls.place.glob("*.whl")
-        run(sys.executable, "-m", "venv", cls.place / "venv")
+        run(sys.executable, "-m", "venv", "--without-pip", cls.place / "venv")
         cls.python = cls.place / "venv" / "bin" / "python"
-        run(cls.python, "-m", "pip", "install", "--quiet", "--no-index", cls.wheel)
+        cls.pip("install", "--quiet", "--no-index", cls.wheel)
+
+    @classmethod
+    def pip(cls, *arguments):
+        """Runs Debian's pip, which takes less time than to install another one there."""
+        return run(sys.executable, "-m", "pip", "--python", cls.python, *arguments)
 
     def run_python(self, *arguments):
         (self.place / "empty").mkdir(exist_ok=True)
@@ -91,7 +96,7 @@ class Installed(Case):
                       self.run_python("-c", blocks[2]))
 
     def test_it_has_no_dependency(self):
-        shown = run(self.python, "-m", "pip", "show", "snowflaked-client")
+        shown = self.pip("show", "snowflaked-client")
         self.assertRegex(shown, r"(?m)^Requires: *$")
 
 

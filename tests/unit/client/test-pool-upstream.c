@@ -16,7 +16,10 @@
 
 /* Takes */
 
-#define ROUNDS 50000
+/* As many rounds as an idle machine has in some seconds. A busy machine runs the threads one after
+ * the other, and takes a millisecond or more for a round, in which they do not meet. */
+#define ROUNDS   50000
+#define LIMIT_US (5 * G_USEC_PER_SEC)
 
 /* A taker and who puts, that begin each round together. */
 typedef struct {
@@ -25,6 +28,7 @@ typedef struct {
 	UpstreamNews news;
 	_Atomic guint taker;
 	_Atomic guint putter;
+	gboolean is_over; /* set before the last meeting */
 } Meeting;
 
 /* With a processor for each they go on within nanoseconds of each other. */
@@ -49,14 +53,15 @@ static void *take_one_each_round(void *user_data)
 {
 	Meeting *self = user_data;
 
-	for (gint64 i = 1; i <= ROUNDS; i++) {
+	for (gint64 i = 1;; i++) {
 		PoolRun run = {0};
 
 		meet(&self->taker, &self->putter);
+		if (self->is_over)
+			return NULL;
 		UPSTREAM_WAIT(self, pool_watch_take(&self->watch, self->hand, 1, &run));
 		g_assert_cmpint(run.first, ==, i);
 	}
-	return NULL;
 }
 
 /* However the two meet. In so many rounds they do so between the two looks of a take in a build
@@ -64,17 +69,20 @@ static void *take_one_each_round(void *user_data)
 static void test_no_wake_up_is_lost(void)
 {
 	Meeting self = {.news = UPSTREAM_NEWS_INIT, .hand = pool_buffer_new(NULL)};
+	gint64 until_us = g_get_monotonic_time() + LIMIT_US;
 	pthread_t thread;
 
 	pool_watch_init(&self.watch, upstream_news_note, &self.news);
 	g_assert_cmpint(pthread_create(&thread, NULL, take_one_each_round, &self), ==, 0);
-	for (gint64 i = 1; i <= ROUNDS; i++) {
+	for (gint64 i = 1; i <= ROUNDS && g_get_monotonic_time() < until_us; i++) {
 		meet(&self.putter, &self.taker);
 		wait_a_bit(i % 300);
 		g_assert_true(pool_ring_put(&self.hand->ring, &(PoolRun){i, 1, 1}));
 		pool_watch_note_refill(&self.watch);
 		pool_watch_notify(&self.watch);
 	}
+	self.is_over = TRUE;
+	meet(&self.putter, &self.taker);
 	pthread_join(thread, NULL);
 	pool_watch_clear(&self.watch);
 	pool_buffer_free(self.hand);
