@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+package com.example.snowflake;
+
+import java.time.Duration;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Map;
+import java.util.OptionalLong;
+
+/** Why an endpoint did not answer a request with IDs. */
+final class Failure extends Exception {
+	private static final long serialVersionUID = 1;
+	private static final int MAX_REASON = 200;
+
+	final Attempt.Kind kind;
+	final long retryAfterMs; // 0: the server named no time
+	final boolean isAnswer; // the connection is still good
+	final boolean isStale; // an idle connection had ended
+
+	Failure(Attempt.Kind kind, String reason, Throwable cause) {
+		this(kind, reason, cause, 0, false, false);
+	}
+
+	/** Makes one line of the reason, because servers can send anything. */
+	Failure(Attempt.Kind kind, String reason, Throwable cause, long retryAfterMs, boolean isAnswer,
+			boolean isStale) {
+		super(reason.substring(0, Math.min(reason.length(), MAX_REASON)).replaceAll("\\p{C}", " "),
+			cause, false, false);
+		this.kind = kind;
+		this.retryAfterMs = retryAfterMs;
+		this.isAnswer = isAnswer;
+		this.isStale = isStale;
+	}
+
+	Attempt at(Endpoint endpoint) {
+		return new Attempt(endpoint.server.text, endpoint.isName() || !endpoint.server.isName() ? null
+			: endpoint.toString(), kind, getMessage(), getCause());
+	}
+
+	/** Returns the exception of a call that these failures ended: the one that says most. */
+	static SnowflakeException exception(Map<Endpoint, Failure> failures, String timeout) {
+		List<Attempt> attempts = attempts(failures);
+		Attempt.Kind kind = attempts.stream().map(Attempt::kind).max(Comparator.naturalOrder())
+			.orElse(Attempt.Kind.TIMEOUT);
+		OptionalLong retryAfterMs = failures.values().stream().mapToLong(one -> one.retryAfterMs)
+			.filter(ms -> ms > 0).min();
+
+		return switch (kind) {
+		case UNAVAILABLE -> new UnavailableException("no server has IDs now", attempts,
+			retryAfterMs.isPresent() ? Duration.ofMillis(retryAfterMs.getAsLong()) : null);
+		case CLOCK -> new ClockException("no server has a usable clock", attempts);
+		case INVALID_AGENT -> new InvalidAgentException("invalid agent", attempts);
+		case TIMEOUT -> new SnowflakeTimeoutException("no answer within " + timeout, attempts);
+		case UNREACHABLE -> new UnreachableException("no server can be reached", attempts);
+		};
+	}
+
+	static List<Attempt> attempts(Map<Endpoint, Failure> failures) {
+		return failures.entrySet().stream().map(one -> one.getValue().at(one.getKey())).toList();
+	}
+}
