@@ -12,25 +12,13 @@ final class Buffer {
 
 	/** IDs that are consecutive numbers. */
 	static final class Run {
-		private long next;
-		private int count;
+		long next;
+		int count;
 		private long expiresNs; // in a buffer
 
 		Run(long first, int count) {
 			this.next = first;
 			this.count = count;
-		}
-
-		int count() {
-			return count;
-		}
-
-		long last() {
-			return next + count - 1;
-		}
-
-		void extend(int more) {
-			count += more;
 		}
 
 		long pop() {

@@ -3,6 +3,7 @@ package com.example.snowflake;
 
 import com.example.snowflake.Attempt.Kind;
 import com.example.snowflake.Buffer.Run;
+import com.example.snowflake.Failure.Type;
 import java.net.ProtocolException;
 import java.nio.BufferUnderflowException;
 import java.nio.ByteBuffer;
@@ -52,25 +53,6 @@ final class Codec {
 		}
 	}
 
-	/** The exception with which a server answered a call. */
-	static final class Refusal extends Exception {
-		private static final long serialVersionUID = 1;
-
-		final Kind kind;
-		final long retryAfterMs; // 0: none is named
-		final boolean isUnknownMethod;
-		final boolean isInvalidCount;
-
-		Refusal(Kind kind, String message, long retryAfterMs, boolean isUnknownMethod,
-				boolean isInvalidCount) {
-			super(message, null, false, false);
-			this.kind = kind;
-			this.retryAfterMs = Math.max(0, retryAfterMs);
-			this.isUnknownMethod = isUnknownMethod;
-			this.isInvalidCount = isInvalidCount;
-		}
-	}
-
 	/** Reads a field of a struct, or returns false, so that it is skipped. */
 	private interface Field {
 		boolean read(short id, byte type) throws ProtocolException;
@@ -106,53 +88,56 @@ final class Codec {
 
 	/** Reads a message, which must be the reply to that call. */
 	static List<Run> readReply(ByteBuffer message, Method method, int sequence)
-			throws ProtocolException, Refusal {
+			throws ProtocolException, Failure {
 		try {
-			return new Codec(message).reply(method, method.name, sequence);
+			return new Codec(message).reply(method, sequence);
 		} catch (BufferUnderflowException e) {
 			throw new ProtocolException("the message ends too soon");
 		}
 	}
 
-	private List<Run> reply(Method method, String expected, int sequence)
-			throws ProtocolException, Refusal {
+	private List<Run> reply(Method method, int sequence) throws ProtocolException, Failure {
 		int header = in.getInt();
 		String name = text();
 		int answered = in.getInt();
-		Refusal refusal = null;
 
-		check(name.equals(expected) && answered == sequence, "the reply to %.40s with sequence ID %d, "
-			+ "not to %s with %d", name, answered, expected, sequence);
+		check(name.equals(method.name) && answered == sequence, "the reply to %.40s with sequence ID %d, "
+			+ "not to %s with %d", name, answered, method.name, sequence);
 		check(header == REPLY || header == EXCEPTION, "header %#08x", header);
-		if (header == EXCEPTION) {
-			exception(I32);
-			String[] parts = text.split(": ", 2);
-			Kind legacy = number == INTERNAL_ERROR ? LEGACY.get(parts[0]) : null;
-			refusal = new Refusal(legacy == null ? Kind.UNREACHABLE : legacy, legacy == null ? text
-				: parts[parts.length - 1], 0, number == UNKNOWN_METHOD, false);
-		} else {
-			refusal = result(method);
-		}
+		Failure refusal = header == EXCEPTION ? legacy() : result(method);
 		check(!in.hasRemaining(), "%d bytes after the message", in.remaining());
 		if (refusal != null)
 			throw refusal;
 		return runs;
 	}
 
+	private Failure legacy() throws ProtocolException {
+		exception(I32);
+		String[] parts = text.split(": ", 2);
+		Kind kind = number == INTERNAL_ERROR ? LEGACY.get(parts[0]) : null;
+		return refusal(kind == null ? Kind.UNREACHABLE : kind, kind == null ? text
+			: parts[parts.length - 1], 0, number == UNKNOWN_METHOD ? Type.UNKNOWN_METHOD : Type.ANSWER);
+	}
+
+	private static Failure refusal(Kind kind, String text, long retryAfterMs, Type type) {
+		return new Failure(kind, "the server refused: " + text, null, retryAfterMs, type);
+	}
+
 	/** Reads the fields of a reply: 0 is the result, the others are exceptions. */
-	private Refusal result(Method method) throws ProtocolException {
-		Refusal[] refusal = {null};
+	private Failure result(Method method) throws ProtocolException {
+		Failure[] refusal = {null};
 
 		fields(0, (id, type) -> {
 			if (id == 0 && type == (method.isBatch() ? LIST : I64)) {
 				check(runs == null, "two results");
 				runs = ids(method);
-				return true;
-			}
-			if (id < 1 || id >= TYPED.length || type != STRUCT || !method.isBatch())
+			} else if (id >= 1 && id < TYPED.length && type == STRUCT && method.isBatch()) {
+				exception(I64);
+				refusal[0] = refusal(TYPED[id], text, number,
+					id == TYPED.length - 1 ? Type.INVALID_COUNT : Type.ANSWER);
+			} else {
 				return false;
-			exception(I64);
-			refusal[0] = new Refusal(TYPED[id], text, number, false, id == TYPED.length - 1);
+			}
 			return true;
 		});
 		check(runs != null || refusal[0] != null, "no result");
@@ -171,25 +156,21 @@ final class Codec {
 			check(size >= 0, "a list of %d elements", size);
 		}
 		for (; size > 0; size--) { // each has one byte or more
-			first = 0;
+			first = method.element == I64 ? in.getLong() : 0;
 			count = 1;
-			if (method.element == I64)
-				first = in.getLong();
-			else
-				fields(1, this::runField);
+			if (method.element == STRUCT)
+				fields(1, (id, type) -> {
+					if (id == 1 && type == I64)
+						first = in.getLong();
+					else if (id == 2 && type == I32)
+						count = in.getInt();
+					else
+						return false;
+					return true;
+				});
 			extend(found, first, count);
 		}
 		return found;
-	}
-
-	private boolean runField(short id, byte type) {
-		if (id == 1 && type == I64)
-			first = in.getLong();
-		else if (id == 2 && type == I32)
-			count = in.getInt();
-		else
-			return false;
-		return true;
 	}
 
 	/** Appends IDs, which must be valid and greater than those before. */
@@ -198,9 +179,9 @@ final class Codec {
 
 		check(first > 0 && count >= 1 && count <= MAX_BATCH && first <= Long.MAX_VALUE - count + 1,
 			"%d IDs from %d on", count, first);
-		check(before == null || first > before.last(), "ID %d, which is not greater", first);
-		if (before != null && first == before.last() + 1)
-			before.extend((int) count);
+		check(before == null || first >= before.next + before.count, "ID %d, which is not greater", first);
+		if (before != null && first == before.next + before.count)
+			before.count += count;
 		else
 			runs.add(new Run(first, (int) count));
 	}

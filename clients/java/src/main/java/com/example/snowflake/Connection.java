@@ -4,7 +4,7 @@ package com.example.snowflake;
 import com.example.snowflake.Attempt.Kind;
 import com.example.snowflake.Buffer.Run;
 import com.example.snowflake.Codec.Method;
-import com.example.snowflake.Codec.Refusal;
+import com.example.snowflake.Failure.Type;
 import java.io.Closeable;
 import java.io.EOFException;
 import java.io.IOException;
@@ -85,7 +85,6 @@ final class Connection implements Closeable {
 				openSocket((Socket) plain, context, isAnyName);
 			}
 		} catch (IOException e) {
-			close();
 			throw broken(e);
 		}
 	}
@@ -113,8 +112,8 @@ final class Connection implements Closeable {
 		out = used.getOutputStream();
 	}
 
-	/** Returns `count` IDs, or fewer if the server grants no more at once. A failure closes the
-	 * connection, unless it is an answer. */
+	/** Returns `count` IDs, or fewer if the server grants no more at once. After a failure that is not
+	 * an answer, the connection must not be used. */
 	List<Run> request(String agent, int count) throws Failure {
 		for (;;) {
 			int asked = Math.min(count, limit);
@@ -123,19 +122,16 @@ final class Connection implements Closeable {
 				List<Run> runs = requestOnce(agent, asked);
 				hasAnswered = true;
 				return runs;
-			} catch (Refusal e) {
-				if (e.isUnknownMethod && method.next() != null)
+			} catch (Failure e) {
+				if (e.type == Type.UNKNOWN_METHOD && method.next() != null)
 					method = method.next();
-				else if (e.isInvalidCount && asked > 1)
+				else if (e.type == Type.INVALID_COUNT && asked > 1)
 					limit = asked / 2;
 				else
-					throw new Failure(e.kind, "the server refused: " + e.getMessage(), null,
-						e.retryAfterMs, true, false);
+					throw e;
 			} catch (ProtocolException e) {
-				close();
 				throw new Failure(Kind.UNREACHABLE, "not the reply to the call: " + e.getMessage(), e);
 			} catch (IOException e) {
-				close();
 				throw broken(e);
 			}
 		}
@@ -143,7 +139,7 @@ final class Connection implements Closeable {
 
 	/** A request of several IDs is several calls of get_id, in a limited time, if the server has no
 	 * other. */
-	private List<Run> requestOnce(String agent, int count) throws IOException, Refusal {
+	private List<Run> requestOnce(String agent, int count) throws IOException, Failure {
 		if (method.isBatch()) {
 			List<Run> runs = call(agent, count);
 			if (sum(runs) != count)
@@ -153,7 +149,7 @@ final class Connection implements Closeable {
 		List<Run> runs = new ArrayList<>();
 		long beganNs = System.nanoTime();
 		do {
-			Codec.extend(runs, call(agent, 1).get(0).last(), 1);
+			Codec.extend(runs, call(agent, 1).get(0).next, 1);
 		} while (sum(runs) < count && System.nanoTime() - beganNs < SINGLES_NS);
 		return runs;
 	}
@@ -181,9 +177,14 @@ final class Connection implements Closeable {
 			hasAnswered = true;
 			isSent = false;
 			return runs;
-		} catch (IOException | Refusal | RuntimeException e) {
+		} catch (IOException | Failure | RuntimeException e) {
 			return null; // request() finds it again
 		}
+	}
+
+	/** Returns whether no reply can come. */
+	boolean isIdle() {
+		return !isSent;
 	}
 
 	private void setTimeout(int ms) throws IOException {
@@ -191,7 +192,7 @@ final class Connection implements Closeable {
 			socket.setSoTimeout(ms);
 	}
 
-	private List<Run> call(String agent, int count) throws IOException, Refusal {
+	private List<Run> call(String agent, int count) throws IOException, Failure {
 		if (!isSent) {
 			isSilent = true;
 			send(agent, count);
@@ -236,7 +237,7 @@ final class Connection implements Closeable {
 		return ByteBuffer.wrap(received).getInt();
 	}
 
-	private List<Run> read() throws ProtocolException, Refusal {
+	private List<Run> read() throws ProtocolException, Failure {
 		return Codec.readReply(ByteBuffer.wrap(received, Integer.BYTES, frameLength()), method, sequence);
 	}
 
@@ -252,7 +253,7 @@ final class Connection implements Closeable {
 		int sum = 0;
 
 		for (Run run : runs)
-			sum += run.count();
+			sum += run.count;
 		return sum;
 	}
 
@@ -265,7 +266,7 @@ final class Connection implements Closeable {
 		if (message == null || message.isEmpty())
 			message = root.getClass().getSimpleName();
 		return new Failure(Kind.UNREACHABLE, error instanceof SSLException ? "TLS: " + message
-			: message.substring(0, 1).toLowerCase(Locale.ROOT) + message.substring(1), error, 0, false,
-			hasAnswered && isSilent);
+			: message.substring(0, 1).toLowerCase(Locale.ROOT) + message.substring(1), error, 0,
+			hasAnswered && isSilent ? Type.STALE : Type.BROKEN);
 	}
 }

@@ -12,24 +12,29 @@ final class Failure extends Exception {
 	private static final long serialVersionUID = 1;
 	private static final int MAX_REASON = 200;
 
+	/** What a failure says about the connection: it is broken, it had ended while it was idle, or it is
+	 * still good. The last two are answers that can make the client change its request. */
+	enum Type { BROKEN, STALE, ANSWER, UNKNOWN_METHOD, INVALID_COUNT }
+
 	final Attempt.Kind kind;
 	final long retryAfterMs; // 0: the server named no time
-	final boolean isAnswer; // the connection is still good
-	final boolean isStale; // an idle connection had ended
+	final Type type;
 
 	Failure(Attempt.Kind kind, String reason, Throwable cause) {
-		this(kind, reason, cause, 0, false, false);
+		this(kind, reason, cause, 0, Type.BROKEN);
 	}
 
 	/** Makes one line of the reason, because servers can send anything. */
-	Failure(Attempt.Kind kind, String reason, Throwable cause, long retryAfterMs, boolean isAnswer,
-			boolean isStale) {
+	Failure(Attempt.Kind kind, String reason, Throwable cause, long retryAfterMs, Type type) {
 		super(reason.substring(0, Math.min(reason.length(), MAX_REASON)).replaceAll("\\p{C}", " "),
 			cause, false, false);
 		this.kind = kind;
-		this.retryAfterMs = retryAfterMs;
-		this.isAnswer = isAnswer;
-		this.isStale = isStale;
+		this.retryAfterMs = Math.max(0, retryAfterMs);
+		this.type = type;
+	}
+
+	boolean isAnswer() {
+		return type.compareTo(Type.ANSWER) >= 0;
 	}
 
 	Attempt at(Endpoint endpoint) {

@@ -3,6 +3,7 @@ package com.example.snowflake;
 
 import com.example.snowflake.Attempt.Kind;
 import com.example.snowflake.Buffer.Run;
+import com.example.snowflake.Failure.Type;
 import java.net.InetAddress;
 import java.net.UnknownHostException;
 import java.util.ArrayDeque;
@@ -211,18 +212,16 @@ final class Refill {
 	}
 
 	private void endWithoutThread(Request first) {
-		Endpoint endpoint = first != null ? first.endpoint : newPass().get(0);
-		Failure failure = new Failure(Kind.UNREACHABLE, "cannot start a thread", null, 0, true, false);
-
-		if (first != null)
-			finish(first, null, null, failure);
-		else
-			client.failures.put(endpoint, failure);
+		if (first != null) {
+			boolean isKept = !isOver() && first.connection.isIdle();
+			finish(first, null, null, new Failure(Kind.UNREACHABLE, "cannot start a thread", null, 0,
+				isKept ? Type.ANSWER : Type.BROKEN));
+		}
 		if (isOver())
 			return;
 		client.buffer.pauseRefills();
 		end();
-		client.failAll(null);
+		client.failAll(() -> new UnreachableException("cannot start a thread", List.of()));
 	}
 
 	/** Makes requests, one after the other. The first one has begun, if there is one. */
@@ -317,18 +316,22 @@ final class Refill {
 				request.connection.close();
 	}
 
-	/** Ends a request. It failed if it has no result. */
-	private void finish(Request request, List<Run> runs, InetAddress[] addresses, Failure failure) {
+	/** Ends a request. It failed if it has no result. The server can answer after the connection was
+	 * half closed at the time limit: then it failed, too. */
+	private void finish(Request request, List<Run> runs, InetAddress[] addresses, Failure found) {
 		Endpoint endpoint = request.endpoint;
+		Failure failure = !request.isExpired || addresses != null ? found : new Failure(Kind.TIMEOUT,
+			"no answer within " + client.options.timeoutNs() / MS + " ms", found);
 
 		if (request.timer != null)
 			request.timer.cancel(false);
 		if (!request.isOnOldConnection)
 			endpoint.isPending = false;
 		requests.remove(request);
+		if (isOver() || failure != null)
+			release(request, failure);
 		if (isOver()) {
-			if (request.connection != null)
-				request.connection.close();
+			return;
 		} else if (failure != null) {
 			fail(request, failure);
 		} else if (addresses != null) {
@@ -340,17 +343,23 @@ final class Refill {
 		}
 	}
 
-	private void fail(Request request, Failure found) {
+	/** Closes the connection of a request without a result, unless it is still good. */
+	private void release(Request request, Failure failure) {
 		Endpoint endpoint = request.endpoint;
-		Failure failure = !request.isExpired ? found : new Failure(Kind.TIMEOUT, "no answer within "
-			+ client.options.timeoutNs() / MS + " ms", found);
 
-		if (failure.isStale) { // it says nothing about the server
+		if (!isOver() && failure.isAnswer() && endpoint.connection == null)
+			endpoint.connection = request.connection;
+		else if (request.connection != null)
+			request.connection.close();
+	}
+
+	private void fail(Request request, Failure failure) {
+		Endpoint endpoint = request.endpoint;
+
+		if (failure.type == Type.STALE) { // it says nothing about the server
 			queue.addFirst(endpoint);
 			return;
 		}
-		if (failure.isAnswer && endpoint.connection == null)
-			endpoint.connection = request.connection;
 		endpoint.failedNs = Snowflake.now();
 		client.failures.remove(endpoint); // so that it becomes the last one
 		client.failures.put(endpoint, failure);

@@ -83,6 +83,11 @@ final class Server {
 		return name != null;
 	}
 
+	/** Returns the name, or the only endpoint. */
+	Endpoint first() {
+		return name != null ? name : endpoints.get(0);
+	}
+
 	/** Keeps endpoints that are known already. */
 	void setAddresses(InetAddress[] found) {
 		List<Endpoint> made = new ArrayList<>();

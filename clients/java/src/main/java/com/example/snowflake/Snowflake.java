@@ -245,6 +245,9 @@ public final class Snowflake implements IdSource {
 
 		if (refill != null)
 			refill.addLate(found);
+		for (Server server : servers)
+			if (found.keySet().stream().noneMatch(endpoint -> endpoint.server == server))
+				found.put(server.first(), new Failure(Attempt.Kind.TIMEOUT, "not tried yet", null));
 		return () -> isInterrupted ? new SnowflakeInterruptedException("the thread was interrupted",
 			Failure.attempts(found)) : Failure.exception(found, w.timeout());
 	}
@@ -305,7 +308,7 @@ public final class Snowflake implements IdSource {
 				buffer.countTaken();
 			while (w.missing() > 0 && !left.isEmpty()) {
 				w.ids[w.found++] = left.peek().pop();
-				if (left.peek().count() == 0)
+				if (left.peek().count == 0)
 					left.remove();
 			}
 			if (w.missing() == 0) {

@@ -4,11 +4,10 @@ package com.example.snowflake;
 import static org.junit.Assert.assertArrayEquals;
 import static org.junit.Assert.assertEquals;
 import static org.junit.Assert.assertThrows;
-import static org.junit.Assert.assertTrue;
 
 import com.example.snowflake.Buffer.Run;
 import com.example.snowflake.Codec.Method;
-import com.example.snowflake.Codec.Refusal;
+import com.example.snowflake.Failure.Type;
 import java.io.IOException;
 import java.net.ProtocolException;
 import java.nio.ByteBuffer;
@@ -31,11 +30,11 @@ public class CodecTest {
 		return HexFormat.of().formatHex(text.getBytes(StandardCharsets.US_ASCII));
 	}
 
-	private static List<Run> read(byte[] message) throws ProtocolException, Refusal {
+	private static List<Run> read(byte[] message) throws ProtocolException, Failure {
 		return Codec.readReply(ByteBuffer.wrap(message), Method.GET_ID_RUNS, SEQUENCE);
 	}
 
-	private static List<Run> read(String message) throws ProtocolException, Refusal {
+	private static List<Run> read(String message) throws ProtocolException, Failure {
 		return read(HexFormat.of().parseHex(message));
 	}
 
@@ -50,16 +49,16 @@ public class CodecTest {
 		assertEquals(reply.remaining() - 4, reply.getInt());
 		List<Run> runs = Codec.readReply(reply, Method.GET_ID, 0);
 		assertEquals(1, runs.size());
-		assertEquals(1, runs.get(0).count());
-		assertEquals(1, runs.get(0).last());
-		// the reply to another method is not one of these, whatever it says
+		assertEquals(1, runs.get(0).count);
+		assertEquals(1, runs.get(0).next);
+		// that vector is the reply to another method
 		byte[] unknown = vector("reply_unknown_method_nope_seq1");
 		assertThrows(ProtocolException.class, () -> Codec.readReply(
 			ByteBuffer.wrap(unknown, 4, unknown.length - 4), Method.GET_ID, 1));
 		byte[] named = HexFormat.of().parseHex(HexFormat.of().formatHex(unknown).replace(
 			"00000004" + hex("nope"), "00000006" + hex("get_id")));
-		assertTrue(assertThrows(Refusal.class, () -> Codec.readReply(
-			ByteBuffer.wrap(named, 4, named.length - 4), Method.GET_ID, 1)).isUnknownMethod);
+		assertEquals(Type.UNKNOWN_METHOD, assertThrows(Failure.class, () -> Codec.readReply(
+			ByteBuffer.wrap(named, 4, named.length - 4), Method.GET_ID, 1)).type);
 	}
 
 	@Test
@@ -69,8 +68,8 @@ public class CodecTest {
 		String run = "0c0007" + "040003" + "0000000000000000" + "00" + RUN;
 
 		List<Run> runs = read(HEAD + fields + LIST + run + "00" + "0b0006" + "00000001" + hex("b") + "00");
-		assertEquals(5, runs.get(0).last());
-		assertEquals(1, runs.get(0).count());
+		assertEquals(5, runs.get(0).next);
+		assertEquals(1, runs.get(0).count);
 	}
 
 	@Test
@@ -107,7 +106,7 @@ public class CodecTest {
 		byte[] message = HexFormat.of().parseHex(HEAD + "0d0009" + "0b0f" + "00000001" + "00000000" + "03"
 			+ "00000001" + "02" + RESULT);
 
-		assertEquals(5, read(message).get(0).last());
+		assertEquals(5, read(message).get(0).next);
 		for (int i = 0; i < message.length; i++) {
 			byte[] prefix = Arrays.copyOf(message, i);
 			assertThrows(ProtocolException.class, () -> read(prefix));
@@ -117,7 +116,7 @@ public class CodecTest {
 				for (Method method : Method.values())
 					try {
 						Codec.readReply(ByteBuffer.wrap(changed), method, SEQUENCE);
-					} catch (ProtocolException | Refusal e) {
+					} catch (ProtocolException | Failure e) {
 						// as it should be
 					}
 			}

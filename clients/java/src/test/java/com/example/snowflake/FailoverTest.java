@@ -22,6 +22,7 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.stream.Collectors;
 import org.junit.Test;
 
 /** Servers that die, hang and come back. */
@@ -165,8 +166,53 @@ public class FailoverTest extends Support {
 		}
 	}
 
+	/** Java half closes a connection before it stops to read. */
+	@Test
+	public void aReplyAtTheTimeLimitIsDiscarded() throws IOException {
+		AtomicReference<Peer> peer = new AtomicReference<>();
+		List<Long> late = new CopyOnWriteArrayList<>();
+		peer.set(peer(call -> {
+			if (peer.get().calls.size() > 20)
+				return call.ids();
+			peer.get().waitForEnd();
+			late.add(peer.get().take(call.count));
+			return call.ids(late.get(late.size() - 1), call.count);
+		}));
+		Snowflake client = open(to(peer.get().address()).timeout(Duration.ofMillis(50)).maxAge(LONG));
+		long[] id = {0};
+
+		waitUntil(() -> {
+			try {
+				id[0] = client.nextId();
+			} catch (SnowflakeTimeoutException e) {
+				// until a call has an ID
+			}
+			return id[0] > 0;
+		});
+		assertTrue(id[0] + " of " + late, late.size() >= 20 && !late.contains(id[0]));
+	}
+
 	private static SnowflakeTimeoutException failing(Snowflake client, Duration time) {
 		return assertThrows(SnowflakeTimeoutException.class, () -> client.nextIds(3, time));
+	}
+
+	@Test
+	public void anErrorNamesEachServer() throws Exception {
+		AtomicBoolean isHeld = new AtomicBoolean(true);
+		Peer one = holdable(isHeld);
+		Peer other = holdable(isHeld);
+		Snowflake client = open(to(one.address(), other.address()));
+		AtomicReference<SnowflakeInterruptedException> error = new AtomicReference<>();
+		Thread thread = daemon(() ->
+			error.set(assertThrows(SnowflakeInterruptedException.class, client::nextId)));
+
+		waitUntil(() -> one.calls.size() + other.calls.size() > 0);
+		thread.interrupt();
+		thread.join(LONG_MS);
+		assertEquals(Set.of(one.address(), other.address()), error.get().getAttempts().stream()
+			.map(Attempt::server).collect(Collectors.toSet()));
+		assertEquals(List.of("not tried yet"), error.get().getAttempts().stream().map(Attempt::reason)
+			.filter(reason -> !reason.startsWith("no answer for ")).toList());
 	}
 
 	@Test

@@ -58,6 +58,11 @@ final class Peer implements AutoCloseable {
 		return null;
 	}
 
+	/** Waits until the client ends the connection, at least its half. */
+	void waitForEnd() throws IOException {
+		sockets.get(sockets.size() - 1).getInputStream().read();
+	}
+
 	/** Sends a part of an answer, and then no more. */
 	byte[] half(byte[] frame) throws IOException {
 		byte[] part = Arrays.copyOf(frame, frame.length / 2);
