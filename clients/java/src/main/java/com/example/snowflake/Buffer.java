@@ -30,11 +30,11 @@ final class Buffer {
 	private final long prefetchNs;
 	private final long maxAgeNs;
 	private final ArrayDeque<Run> runs = new ArrayDeque<>(); // oldest first, none empty
-	private int left; // IDs in all runs
-	private int target; // IDs that the buffer should contain
+	int left; // IDs in all runs
+	int target; // IDs that the buffer should contain
 	private long measuredNs; // 0: never
 	private long taken; // IDs since then, from the buffer or by nextId()
-	private long discarded;
+	long discarded;
 
 	Buffer(long prefetchNs, long maxAgeNs) {
 		this.prefetchNs = prefetchNs;
@@ -99,17 +99,5 @@ final class Buffer {
 		taken = 0;
 		target = rate * maxAgeNs / NS_PER_S < 1 ? 0 : (int) Math.min(Math.ceil(rate * spanS), most);
 		return Math.max(target - left, 1);
-	}
-
-	int left() {
-		return left;
-	}
-
-	int target() {
-		return target;
-	}
-
-	long discarded() {
-		return discarded;
 	}
 }

@@ -84,7 +84,7 @@ final class Refill {
 
 		private Request startTimer() {
 			long atNs = Math.min(slowNs, endNs());
-			timer = Background.after(atNs - Snowflake.now(), this::beSlow);
+			timer = Background.after(atNs - Snowflake.now(), this::giveWay);
 			return this;
 		}
 
@@ -93,7 +93,7 @@ final class Refill {
 		}
 
 		/** Tries the next endpoint while this request is under way. */
-		private void beSlow() {
+		private void giveWay() {
 			client.lock.lock();
 			try {
 				if (isOver() || !requests.contains(this) || isSlow)
@@ -102,7 +102,7 @@ final class Refill {
 				endpoint.failedNs = Snowflake.now();
 				if (endpoint.isName())
 					queueFirst(endpoint.server.inOrder()); // those that were known before
-				client.report(late(), endpoint);
+				client.report(failureSoFar(), endpoint);
 				timer = Background.after(endNs() - Snowflake.now(), this::expire);
 			} finally {
 				client.unlock();
@@ -120,7 +120,7 @@ final class Refill {
 		}
 
 		/** Returns the failure that the request has so far. */
-		Failure late() {
+		Failure failureSoFar() {
 			String what = endpoint.isName() ? "name not resolved" : connection == null || askedNs == 0
 				? "no connection" : "no answer";
 			return new Failure(Kind.TIMEOUT, what + " for " + (Snowflake.now() - beganNs) / MS + " ms", null);
@@ -291,7 +291,7 @@ final class Refill {
 	}
 
 	/** Takes the deadline of a further call into account. */
-	void add(Waiter w) {
+	void leaveHalf(Waiter w) {
 		requests.forEach(request -> request.leaveHalf(w));
 	}
 
@@ -300,7 +300,7 @@ final class Refill {
 	void addLate(Map<Endpoint, Failure> failures) {
 		for (Request request : requests)
 			if (request.isSlow || !failures.containsKey(request.endpoint))
-				failures.put(request.endpoint, request.late());
+				failures.put(request.endpoint, request.failureSoFar());
 	}
 
 	boolean isOver() {
@@ -328,12 +328,14 @@ final class Refill {
 		if (!request.isOnOldConnection)
 			endpoint.isPending = false;
 		requests.remove(request);
-		if (isOver() || failure != null)
-			release(request, failure);
+		if (!isOver() && failure != null && failure.isAnswer() && endpoint.connection == null)
+			endpoint.connection = request.connection;
+		else if ((isOver() || failure != null) && request.connection != null)
+			request.connection.close();
 		if (isOver()) {
 			return;
 		} else if (failure != null) {
-			fail(request, failure);
+			failRequest(request, failure);
 		} else if (addresses != null) {
 			endpoint.server.setAddresses(addresses);
 			endpoint.failedNs = 0;
@@ -343,17 +345,7 @@ final class Refill {
 		}
 	}
 
-	/** Closes the connection of a request without a result, unless it is still good. */
-	private void release(Request request, Failure failure) {
-		Endpoint endpoint = request.endpoint;
-
-		if (!isOver() && failure.isAnswer() && endpoint.connection == null)
-			endpoint.connection = request.connection;
-		else if (request.connection != null)
-			request.connection.close();
-	}
-
-	private void fail(Request request, Failure failure) {
+	private void failRequest(Request request, Failure failure) {
 		Endpoint endpoint = request.endpoint;
 
 		if (failure.type == Type.STALE) { // it says nothing about the server
@@ -378,17 +370,12 @@ final class Refill {
 		long nowNs = Snowflake.now();
 		long sampleNs = nowNs - request.askedNs;
 
-		end(request);
+		end();
+		client.disconnect(); // other endpoints
 		endpoint.connection = request.connection;
 		endpoint.failedNs = 0;
 		endpoint.roundTripNs = endpoint.roundTripNs == 0 ? sampleNs
 			: (3 * endpoint.roundTripNs + sampleNs) / 4;
 		client.succeed(endpoint, runs, request.askedNs, nowNs);
-	}
-
-	/** Ends, and closes all connections but that of the request. */
-	private void end(Request request) {
-		end();
-		client.disconnect();
 	}
 }

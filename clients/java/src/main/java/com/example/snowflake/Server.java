@@ -84,7 +84,7 @@ final class Server {
 	}
 
 	/** Returns the name, or the only endpoint. */
-	Endpoint first() {
+	Endpoint mainEndpoint() {
 		return name != null ? name : endpoints.get(0);
 	}
 

@@ -122,7 +122,7 @@ public final class Snowflake implements IdSource {
 				return id;
 			}
 			w = new Waiter(1, true, nowNs, timeoutNs, null);
-			add(w);
+			join(w);
 		} finally {
 			unlock();
 		}
@@ -136,7 +136,7 @@ public final class Snowflake implements IdSource {
 		try {
 			if (fill(w))
 				return w.ids;
-			add(w);
+			join(w);
 		} finally {
 			unlock();
 		}
@@ -151,14 +151,17 @@ public final class Snowflake implements IdSource {
 		try {
 			if (fill(w))
 				return CompletableFuture.completedFuture(w.ids);
-			add(w);
+			join(w);
 		} catch (ClosedException e) {
 			return CompletableFuture.failedFuture(e);
 		} finally {
 			unlock();
 		}
 		CompletableFuture<Void> timer = Background.after(options.timeoutNs(), () -> giveUp(w, false));
-		future.whenComplete((ids, error) -> timer.cancel(false));
+		future.whenComplete((ids, error) -> { // also if the program cancels it
+			timer.cancel(false);
+			giveUp(w, false);
+		});
 		return future;
 	}
 
@@ -188,16 +191,16 @@ public final class Snowflake implements IdSource {
 	}
 
 	/** Makes a call wait for a refill. */
-	private void add(Waiter w) {
+	private void join(Waiter w) {
 		if (isClosed)
 			throw new ClosedException("the client is closed", List.of());
 		waiters.add(w);
 		if (w.future == null && Thread.currentThread().isInterrupted())
-			end(w, overdue(w, true));
+			finish(w, overdue(w, true));
 		else if (refill == null)
 			startRefill(w.beganNs, w);
 		else
-			refill.add(w);
+			refill.leaveHalf(w);
 	}
 
 	private long[] await(Waiter w) {
@@ -217,14 +220,14 @@ public final class Snowflake implements IdSource {
 		lock.lock();
 		try {
 			if (waiters.contains(w))
-				end(w, overdue(w, isInterrupted));
+				finish(w, overdue(w, isInterrupted));
 		} finally {
 			unlock();
 		}
 	}
 
 	/** Ends the wait of a call. No error: it has its IDs. */
-	private void end(Waiter w, Supplier<SnowflakeException> error) {
+	private void finish(Waiter w, Supplier<SnowflakeException> error) {
 		waiters.remove(w);
 		w.error = error;
 		w.isDone.countDown();
@@ -237,7 +240,7 @@ public final class Snowflake implements IdSource {
 		Map<Endpoint, Failure> found = new LinkedHashMap<>(failures);
 
 		for (Waiter w : List.copyOf(waiters))
-			end(w, given != null ? given : () -> Failure.exception(found, w.timeout()));
+			finish(w, given != null ? given : () -> Failure.exception(found, w.timeout()));
 	}
 
 	private Supplier<SnowflakeException> overdue(Waiter w, boolean isInterrupted) {
@@ -247,7 +250,7 @@ public final class Snowflake implements IdSource {
 			refill.addLate(found);
 		for (Server server : servers)
 			if (found.keySet().stream().noneMatch(endpoint -> endpoint.server == server))
-				found.put(server.first(), new Failure(Attempt.Kind.TIMEOUT, "not tried yet", null));
+				found.put(server.mainEndpoint(), new Failure(Attempt.Kind.TIMEOUT, "not tried yet", null));
 		return () -> isInterrupted ? new SnowflakeInterruptedException("the thread was interrupted",
 			Failure.attempts(found)) : Failure.exception(found, w.timeout());
 	}
@@ -313,7 +316,7 @@ public final class Snowflake implements IdSource {
 			}
 			if (w.missing() == 0) {
 				taken += w.ids.length;
-				end(w, null);
+				finish(w, null);
 			}
 		}
 		if (nowNs < expiresNs)
@@ -329,12 +332,13 @@ public final class Snowflake implements IdSource {
 	/** Unlocks the client, and then runs code of the program in a thread that no call waits for. */
 	void unlock() {
 		List<Runnable> tasks = afterUnlock;
+		boolean isUsed = !tasks.isEmpty();
 
-		if (!tasks.isEmpty())
+		if (isUsed)
 			afterUnlock = new ArrayList<>();
-		lock.unlock();
-		if (!tasks.isEmpty() && (Background.isCurrent() || !Background.run(() -> tasks.forEach(
-				Snowflake::runSafely))))
+		lock.unlock(); // from here on, another thread can use a list that is still afterUnlock
+		if (isUsed && (Background.isCurrent()
+				|| !Background.run(() -> tasks.forEach(Snowflake::runSafely))))
 			tasks.forEach(Snowflake::runSafely);
 	}
 
@@ -354,8 +358,8 @@ public final class Snowflake implements IdSource {
 	public Stats stats() {
 		lock.lock();
 		try {
-			return new Stats(current == null ? null : current.server.text, buffer.left(), waiters.size(),
-				taken, buffer.discarded(), refills, failed, failovers);
+			return new Stats(current == null ? null : current.server.text, buffer.left, waiters.size(),
+				taken, buffer.discarded, refills, failed, failovers);
 		} finally {
 			unlock();
 		}

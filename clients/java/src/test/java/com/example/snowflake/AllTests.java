@@ -3,8 +3,8 @@ package com.example.snowflake;
 
 import java.util.ArrayList;
 import java.util.List;
-import java.util.TreeSet;
 import java.util.Set;
+import java.util.concurrent.ConcurrentSkipListSet;
 import org.junit.runner.Description;
 import org.junit.runner.JUnitCore;
 import org.junit.runner.Result;
@@ -22,7 +22,7 @@ final class AllTests {
 
 	public static void main(String[] names) {
 		List<Class<?>> chosen = new ArrayList<>(ALL);
-		Set<String> failed = new TreeSet<>(); // a test with failed parts has failed once
+		Set<String> failed = new ConcurrentSkipListSet<>(); // a test with failed parts has failed once
 		JUnitCore core = new JUnitCore();
 
 		if (names.length > 0)
@@ -39,6 +39,10 @@ final class AllTests {
 				System.out.println("FAILED " + failure.getTestHeader() + "\n"
 					+ failure.getTrimmedTrace());
 			}
+		});
+		Thread.setDefaultUncaughtExceptionHandler((thread, error) -> {
+			failed.add("thread " + thread.getName());
+			error.printStackTrace();
 		});
 		Result result = core.run(chosen.toArray(new Class<?>[0]));
 		System.out.printf("client-java: %d passed, %d failed%n",

@@ -82,7 +82,7 @@ public class BufferTest extends Support {
 				}
 				String name = script.get("name") + ": " + step;
 				assertEquals(name, step.get("requests"), scripted.requests);
-				assertEquals(name, number(step, "buffered"), scripted.client.buffer.left());
+				assertEquals(name, number(step, "buffered"), scripted.client.buffer.left);
 			}
 		}
 	}
@@ -100,7 +100,7 @@ public class BufferTest extends Support {
 				scripted.nowNs = BEGIN + S * i / perSecond;
 				scripted.take(true, 1);
 			}
-			long target = scripted.client.buffer.target();
+			long target = scripted.client.buffer.target;
 			assertTrue(rate + ": " + target, target >= number(rate, "least")
 				&& target <= number(rate, "most"));
 		}
@@ -114,10 +114,10 @@ public class BufferTest extends Support {
 		buffer.put(List.of(new Run(30, 2)), BEGIN + 2 * S);
 		assertEquals(11, buffer.pop(BEGIN + S - 1));
 		assertEquals(30, buffer.pop(BEGIN + S));
-		assertEquals(1, buffer.left());
+		assertEquals(1, buffer.left);
 		assertEquals(Buffer.NONE, buffer.pop(BEGIN + 2 * S));
-		assertEquals(0, buffer.left());
-		assertEquals(2, buffer.discarded());
+		assertEquals(0, buffer.left);
+		assertEquals(2, buffer.discarded);
 	}
 
 	@Test

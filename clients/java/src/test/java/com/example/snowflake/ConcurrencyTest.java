@@ -107,11 +107,33 @@ public class ConcurrencyTest extends Support {
 	}
 
 	@Test
+	public void futuresOfManyThreads() throws Exception {
+		Snowflake client = open(plain(peer(Call::ids).address()));
+		Set<Long> ids = ConcurrentHashMap.newKeySet();
+		List<Thread> threads = new ArrayList<>();
+
+		for (int i = 0; i < 16; i++) {
+			boolean isAsync = i % 2 == 0;
+			threads.add(daemon(() -> {
+				for (int j = 0; j < 500; j++)
+					ids.add(isAsync ? client.nextIdAsync().join() : client.nextId());
+			}));
+		}
+		for (Thread thread : threads)
+			thread.join(LONG_MS);
+		assertEquals(16 * 500, ids.size());
+	}
+
+	@Test
 	public void futuresThatFail() throws Exception {
 		Snowflake client = open(plain(hanging().address()));
 		Snowflake hasty = open(plain(hanging().address()).timeout(Duration.ofMillis(50)));
 		CompletableFuture<Long> future = client.nextIdAsync();
+		CompletableFuture<long[]> cancelled = client.nextIdsAsync(3);
 
+		assertEquals(2, client.stats().waiting());
+		cancelled.cancel(false);
+		assertEquals(1, client.stats().waiting());
 		assertThrows(SnowflakeTimeoutException.class, () -> unwrapped(hasty.nextIdAsync()));
 		client.close();
 		assertThrows(ClosedException.class, () -> unwrapped(future));
