@@ -14,6 +14,7 @@ import java.lang.ref.Cleaner;
 import java.net.ConnectException;
 import java.net.ProtocolException;
 import java.net.Socket;
+import java.net.SocketTimeoutException;
 import java.net.StandardProtocolFamily;
 import java.nio.ByteBuffer;
 import java.nio.channels.Channels;
@@ -46,7 +47,7 @@ final class Connection implements Closeable {
 	private int sequence = ThreadLocalRandom.current().nextInt(1 << 30);
 	private Method method = Method.GET_ID_RUNS; // the first one that the server may know
 	private int limit = Codec.MAX_BATCH; // IDs of one call that the server may grant
-	private boolean isSent; // by requestNow(), which got no answer
+	private boolean isSent; // a call, whose reply was not read
 	private boolean hasAnswered;
 	private boolean isSilent; // no byte came since the last call
 
@@ -112,14 +113,16 @@ final class Connection implements Closeable {
 		out = used.getOutputStream();
 	}
 
-	/** Returns `count` IDs, or fewer if the server grants no more at once. After a failure that is not
-	 * an answer, the connection must not be used. */
-	List<Run> request(String agent, int count) throws Failure {
+	/** Returns `count` IDs, or fewer if the server grants no more at once. Returns null if there is no
+	 * answer before a deadline: then the next request waits for it. After a failure that is not an
+	 * answer, the connection must not be used.
+	 *
+	 * @param deadlineNs 0: none; else the connection must be one that can time out */
+	List<Run> request(String agent, int count, long deadlineNs) throws Failure {
 		for (;;) {
 			int asked = Math.min(count, limit);
 			try {
-				setTimeout(0);
-				List<Run> runs = requestOnce(agent, asked);
+				List<Run> runs = requestOnce(agent, asked, deadlineNs);
 				hasAnswered = true;
 				return runs;
 			} catch (Failure e) {
@@ -129,6 +132,8 @@ final class Connection implements Closeable {
 					limit = asked / 2;
 				else
 					throw e;
+			} catch (SocketTimeoutException e) {
+				return null;
 			} catch (ProtocolException e) {
 				throw new Failure(Kind.UNREACHABLE, "not the reply to the call: " + e.getMessage(), e);
 			} catch (IOException e) {
@@ -139,9 +144,10 @@ final class Connection implements Closeable {
 
 	/** A request of several IDs is several calls of get_id, in a limited time, if the server has no
 	 * other. */
-	private List<Run> requestOnce(String agent, int count) throws IOException, Failure {
+	private List<Run> requestOnce(String agent, int count, long deadlineNs)
+			throws IOException, Failure {
 		if (method.isBatch()) {
-			List<Run> runs = call(agent, count);
+			List<Run> runs = call(agent, count, deadlineNs);
 			if (sum(runs) != count)
 				throw new ProtocolException(sum(runs) + " IDs instead of " + count);
 			return runs;
@@ -149,37 +155,13 @@ final class Connection implements Closeable {
 		List<Run> runs = new ArrayList<>();
 		long beganNs = System.nanoTime();
 		do {
-			Codec.extend(runs, call(agent, 1).get(0).next, 1);
+			Codec.extend(runs, call(agent, 1, deadlineNs).get(0).next, 1);
 		} while (sum(runs) < count && System.nanoTime() - beganNs < SINGLES_NS);
 		return runs;
 	}
 
-	/** Is request() for the usual case: one call, which is answered before a deadline. In any other
-	 * case it returns null, and request() continues the call. */
-	List<Run> requestNow(String agent, int count, long deadlineNs) {
-		if (!(plain instanceof Socket) || to.server.isTls || !method.isBatch() || count > limit)
-			return null;
-		try {
-			isSent = true;
-			isSilent = true;
-			send(agent, count);
-			while (!isComplete()) {
-				long leftNs = deadlineNs - Snowflake.now();
-				if (leftNs <= 0)
-					return null;
-				setTimeout((int) TimeUnit.NANOSECONDS.toMillis(leftNs) + 1);
-				receive();
-			}
-			List<Run> runs = read();
-			if (sum(runs) != count)
-				return null;
-			drop();
-			hasAnswered = true;
-			isSent = false;
-			return runs;
-		} catch (IOException | Failure | RuntimeException e) {
-			return null; // request() finds it again
-		}
+	boolean canTimeOut() {
+		return plain instanceof Socket && !to.server.isTls;
 	}
 
 	/** Returns whether no reply can come. */
@@ -187,32 +169,32 @@ final class Connection implements Closeable {
 		return !isSent;
 	}
 
-	private void setTimeout(int ms) throws IOException {
-		if (plain instanceof Socket socket)
-			socket.setSoTimeout(ms);
-	}
-
-	private List<Run> call(String agent, int count) throws IOException, Failure {
+	private List<Run> call(String agent, int count, long deadlineNs) throws IOException, Failure {
 		if (!isSent) {
 			isSilent = true;
-			send(agent, count);
+			isSent = true;
+			sequence = sequence + 1 & Integer.MAX_VALUE;
+			out.write(Codec.call(method, sequence, agent, count));
 		}
-		isSent = false;
 		while (!isComplete())
-			receive();
+			receive(deadlineNs);
 		try {
-			return read();
+			return Codec.readReply(ByteBuffer.wrap(received, Integer.BYTES, frameLength()), method, sequence);
 		} finally {
-			drop();
+			isSent = false;
+			int used = frameLength() + Integer.BYTES;
+			length -= used;
+			System.arraycopy(received, used, received, 0, length);
 		}
 	}
 
-	private void send(String agent, int count) throws IOException {
-		sequence = sequence + 1 & Integer.MAX_VALUE;
-		out.write(Codec.call(method, sequence, agent, count));
-	}
+	private void receive(long deadlineNs) throws IOException {
+		long leftNs = deadlineNs - Snowflake.now();
 
-	private void receive() throws IOException {
+		if (deadlineNs != 0 && leftNs <= 0)
+			throw new SocketTimeoutException();
+		if (plain instanceof Socket socket)
+			socket.setSoTimeout(deadlineNs == 0 ? 0 : (int) TimeUnit.NANOSECONDS.toMillis(leftNs) + 1);
 		int n = in.read(received, length, received.length - length);
 
 		if (n < 0)
@@ -235,18 +217,6 @@ final class Connection implements Closeable {
 
 	private int frameLength() {
 		return ByteBuffer.wrap(received).getInt();
-	}
-
-	private List<Run> read() throws ProtocolException, Failure {
-		return Codec.readReply(ByteBuffer.wrap(received, Integer.BYTES, frameLength()), method, sequence);
-	}
-
-	/** Removes the frame that was read. */
-	private void drop() {
-		int used = frameLength() + Integer.BYTES;
-
-		length -= used;
-		System.arraycopy(received, used, received, 0, length);
 	}
 
 	private static int sum(List<Run> runs) {

@@ -126,8 +126,9 @@ final class Refill {
 			return new Failure(Kind.TIMEOUT, what + " for " + (Snowflake.now() - beganNs) / MS + " ms", null);
 		}
 
-		/** Makes the request, while the client is not locked. */
-		private void perform() {
+		/** Makes the request, while the client is not locked. Returns false if it has no result before a
+		 * deadline: then it must be performed again. 0: no deadline. */
+		private boolean perform(long deadlineNs) {
 			List<Run> runs = null;
 			InetAddress[] addresses = null;
 			Failure failure = null;
@@ -138,7 +139,9 @@ final class Refill {
 				} else {
 					if (!isOnOldConnection)
 						connect();
-					runs = connection.request(client.options.agent(), count);
+					runs = connection.request(client.options.agent(), count, deadlineNs);
+					if (runs == null)
+						return false;
 				}
 			} catch (Failure e) {
 				failure = e;
@@ -153,6 +156,7 @@ final class Refill {
 			} finally {
 				client.unlock();
 			}
+			return true;
 		}
 
 		private void connect() throws Failure {
@@ -189,36 +193,30 @@ final class Refill {
 	void start(Waiter w) {
 		Endpoint current = client.current;
 		Request first = current == null || current.connection == null ? null : new Request(current);
+		boolean isDone = false;
 
-		if (first != null && w != null && w.future == null) {
-			long deadlineNs = Math.min(Math.min(first.beganNs + LONGEST_INLINE_NS, first.slowNs),
-				w.deadlineNs);
-			List<Run> runs = null;
+		if (first != null && w != null && w.future == null && first.connection.canTimeOut()) {
 			client.lock.unlock();
 			try {
-				runs = first.connection.requestNow(client.options.agent(), count, deadlineNs);
+				isDone = first.perform(Math.min(Math.min(first.beganNs + LONGEST_INLINE_NS, first.slowNs),
+					w.deadlineNs));
 			} finally {
 				client.lock.lock();
 			}
-			if (runs != null) {
-				finish(first, runs, null, null);
-				return;
-			}
-		}
-		if (first != null)
-			first.startTimer();
-		if (!Background.run(() -> work(first)))
-			endWithoutThread(first);
-	}
-
-	private void endWithoutThread(Request first) {
-		if (first != null) {
-			boolean isKept = !isOver() && first.connection.isIdle();
-			finish(first, null, null, new Failure(Kind.UNREACHABLE, "cannot start a thread", null, 0,
-				isKept ? Type.ANSWER : Type.BROKEN));
 		}
 		if (isOver())
 			return;
+		Request rest = isDone ? null : first;
+		if (rest != null)
+			rest.startTimer();
+		if (!Background.run(() -> work(rest)))
+			endWithoutThread(rest);
+	}
+
+	private void endWithoutThread(Request first) {
+		if (first != null)
+			finish(first, null, null, new Failure(Kind.UNREACHABLE, "cannot start a thread", null, 0,
+				first.connection.isIdle() ? Type.ANSWER : Type.BROKEN));
 		client.buffer.pauseRefills();
 		end();
 		client.failAll(() -> new UnreachableException("cannot start a thread", List.of()));
@@ -230,7 +228,7 @@ final class Refill {
 
 		do {
 			if (request != null)
-				request.perform();
+				request.perform(0);
 			client.lock.lock();
 			try {
 				request = next();
