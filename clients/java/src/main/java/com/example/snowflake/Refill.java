@@ -188,29 +188,40 @@ final class Refill {
 		ended = client.lock.newCondition();
 	}
 
-	/** Begins. If a thread waits and there is a connection, the first request begins here, in the
-	 * thread of the caller, while the client is not locked. */
+	/** Begins. If a thread waits and there is a connection, the first request begins in this thread. */
 	void start(Waiter w) {
 		Endpoint current = client.current;
 		Request first = current == null || current.connection == null ? null : new Request(current);
-		boolean isDone = false;
+		boolean canWait = first != null && w != null && w.future == null
+			&& first.connection.canTimeOut();
+		boolean isDone = canWait && performHere(first,
+			Math.min(Math.min(first.beganNs + LONGEST_INLINE_NS, first.slowNs), w.deadlineNs));
 
-		if (first != null && w != null && w.future == null && first.connection.canTimeOut()) {
-			client.lock.unlock();
-			try {
-				isDone = first.perform(Math.min(Math.min(first.beganNs + LONGEST_INLINE_NS, first.slowNs),
-					w.deadlineNs));
-			} finally {
-				client.lock.lock();
-			}
-		}
-		if (isOver())
+		if (startThread(isDone ? null : first))
 			return;
-		Request rest = isDone ? null : first;
-		if (rest != null)
-			rest.startTimer();
-		if (!Background.run(() -> work(rest)))
-			endWithoutThread(rest);
+		if (canWait && !isDone)
+			isDone = performHere(first, w.deadlineNs);
+		if (!isOver())
+			endWithoutThread(isDone ? null : first);
+	}
+
+	/** Performs a request in the thread of a caller, while the client is not locked. */
+	private boolean performHere(Request request, long deadlineNs) {
+		client.lock.unlock();
+		try {
+			return request.perform(deadlineNs);
+		} finally {
+			client.lock.lock();
+		}
+	}
+
+	/** Returns false if the system has no thread. */
+	private boolean startThread(Request first) {
+		if (isOver())
+			return true;
+		if (first != null)
+			first.startTimer();
+		return Background.run(() -> work(first));
 	}
 
 	private void endWithoutThread(Request first) {
