@@ -27,7 +27,7 @@ final class Background {
 		try {
 			THREADS.execute(task);
 			return true;
-		} catch (OutOfMemoryError e) { // this is how Java says that there is no thread
+		} catch (OutOfMemoryError e) { // Java has no more specific error
 			return false;
 		}
 	}

@@ -181,7 +181,7 @@ final class Codec {
 			"%d IDs from %d on", count, first);
 		check(before == null || first >= before.next + before.count, "ID %d, which is not greater", first);
 		if (before != null && first == before.next + before.count)
-			before.count += count;
+			before.count += (int) count;
 		else
 			runs.add(new Run(first, (int) count));
 	}

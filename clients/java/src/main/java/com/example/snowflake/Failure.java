@@ -12,8 +12,8 @@ final class Failure extends Exception {
 	private static final long serialVersionUID = 1;
 	private static final int MAX_REASON = 200;
 
-	/** What a failure says about the connection: it is broken, it had ended while it was idle, or it is
-	 * still good. The last two are answers that can make the client change its request. */
+	/** The state of the connection after a failure: broken, ended while it was idle, or still good. After
+	 * the last two types, the client changes its request. */
 	enum Type { BROKEN, STALE, ANSWER, UNKNOWN_METHOD, INVALID_COUNT }
 
 	final Attempt.Kind kind;
@@ -42,7 +42,7 @@ final class Failure extends Exception {
 			: endpoint.toString(), kind, getMessage(), getCause());
 	}
 
-	/** Returns the exception of a call that these failures ended: the one that says most. */
+	/** Returns the exception of a call that these failures ended, by the greatest of their kinds. */
 	static SnowflakeException exception(Map<Endpoint, Failure> failures, String timeout) {
 		List<Attempt> attempts = attempts(failures);
 		Attempt.Kind kind = attempts.stream().map(Attempt::kind).max(Comparator.naturalOrder())

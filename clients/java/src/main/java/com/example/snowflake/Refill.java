@@ -357,7 +357,7 @@ final class Refill {
 	private void failRequest(Request request, Failure failure) {
 		Endpoint endpoint = request.endpoint;
 
-		if (failure.type == Type.STALE) { // it says nothing about the server
+		if (failure.type == Type.STALE) { // the server can be well
 			queue.addFirst(endpoint);
 			return;
 		}

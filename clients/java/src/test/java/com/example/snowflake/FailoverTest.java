@@ -283,7 +283,7 @@ public class FailoverTest extends Support {
 			.map(endpoint -> endpoint.server.text).toList());
 	}
 
-	/** A connection that ended since the last call says nothing about the server. */
+	/** A connection that ended since the last call is replaced. */
 	@Test
 	public void aConnectionThatEndedIsNotAFailure() throws Exception {
 		Peer peer = peer(Call::ids);
