@@ -20,15 +20,15 @@ public interface IdSource extends AutoCloseable {
 	 * @throws IllegalArgumentException if count is below 1 */
 	long[] nextIds(int count);
 
-	/** Is nextId() without waiting.
+	/** Returns an ID in a future, without waiting for it.
 	 *
-	 * @return a future, which a SnowflakeException can end */
+	 * @return the future; a {@link SnowflakeException} ends it if there are not enough IDs in time */
 	CompletableFuture<Long> nextIdAsync();
 
-	/** Is nextIds() without waiting.
+	/** Returns several IDs in a future, without waiting for them.
 	 *
 	 * @param count how many, at least 1
-	 * @return a future, which a SnowflakeException can end
+	 * @return the future; a {@link SnowflakeException} ends it if there are not enough IDs in time
 	 * @throws IllegalArgumentException if count is below 1 */
 	CompletableFuture<long[]> nextIdsAsync(int count);
 

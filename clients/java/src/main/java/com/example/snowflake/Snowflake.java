@@ -75,7 +75,7 @@ public final class Snowflake implements IdSource {
 		return takeOne(options.timeoutNs());
 	}
 
-	/** Is nextId() with a time limit of its own.
+	/** Returns an ID, as nextId() does, within a time limit.
 	 *
 	 * @param timeout 1 ms to 1 hour
 	 * @return the ID
@@ -89,7 +89,7 @@ public final class Snowflake implements IdSource {
 		return takeMany(count, options.timeoutNs());
 	}
 
-	/** Is nextIds() with a time limit of its own.
+	/** Returns several IDs, as nextIds() does, within a time limit.
 	 *
 	 * @param count how many, at least 1
 	 * @param timeout 1 ms to 1 hour
