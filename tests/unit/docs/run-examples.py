@@ -37,7 +37,7 @@ NEEDS = {
     "first-id.sh": ["sh"],
     "first-id.py": [f"{PYTHON_MODULES}/{name}" for name in ("pip", "setuptools", "wheel")],
     "first-id.mjs": ["node", "npm"],
-    "FirstId.java": ["javac", "java", "/usr/share/java/thrift.jar"],
+    "FirstId.java": ["javac", "java"],
     "first-id.go": ["go"],
     "thrift-id.py": ["thrift", *(f"{PYTHON_MODULES}/{name}" for name in ("thrift", "six.py"))],
     "thrift-id.js": ["thrift", "node", NODE_MODULES],

@@ -1,4 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+import com.example.snowflake.ClockException;
+import com.example.snowflake.ClosedException;
+import com.example.snowflake.InvalidAgentException;
+import com.example.snowflake.Json;
+import com.example.snowflake.Snowflake;
+import com.example.snowflake.SnowflakeBuilder;
+import com.example.snowflake.SnowflakeException;
+import com.example.snowflake.SnowflakeTimeoutException;
+import com.example.snowflake.Tls;
+import com.example.snowflake.UnavailableException;
+import com.example.snowflake.UnreachableException;
 import com.twitter.service.snowflake.gen.SnowflakeExtended;
 import java.io.BufferedReader;
 import java.io.IOException;
@@ -17,24 +28,14 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.function.LongSupplier;
 import java.util.function.Supplier;
 import java.util.stream.LongStream;
+import javax.net.ssl.SSLContext;
 import org.apache.thrift.TException;
 import org.apache.thrift.protocol.TBinaryProtocol;
 import org.apache.thrift.transport.TSocket;
 import org.apache.thrift.transport.layered.TFramedTransport;
-import snowflake.client.ClockException;
-import snowflake.client.ClosedException;
-import snowflake.client.InvalidAgentException;
-import snowflake.client.Json;
-import snowflake.client.Options;
-import snowflake.client.Snowflake;
-import snowflake.client.SnowflakeException;
-import snowflake.client.SnowflakeTimeoutException;
-import snowflake.client.Tls;
-import snowflake.client.UnavailableException;
-import snowflake.client.UnreachableException;
 
-/** What the conformance suite asks of a client, asked of clients/java: a command a line, an answer a
- * line, both JSON. */
+/** Runs the commands of the conformance suite with clients/java: a command a line, an answer a line, both
+ * JSON. */
 final class Runner {
 	private static final double NS_PER_US = 1e3;
 	private static final double NS_PER_MS = 1e6;
@@ -47,7 +48,7 @@ final class Runner {
 	private Snowflake client;
 
 	public static void main(String[] args) throws Exception {
-		// or else Java asks for a name once in half a minute, and what is not found, in ten seconds
+		// by default, Java keeps a name for half a minute, and an unknown name for ten seconds
 		Security.setProperty("networkaddress.cache.ttl", "0");
 		Security.setProperty("networkaddress.cache.negative.ttl", "0");
 		Runner runner = new Runner();
@@ -62,7 +63,7 @@ final class Runner {
 		}
 	}
 
-	/** What is asked for, with the values of what it does not name. */
+	/** A command, with defaults for what it does not name. */
 	private record Command(Map<String, Object> given) {
 		String text(String name) {
 			return (String) given.get(name);
@@ -80,7 +81,8 @@ final class Runner {
 	private Map<String, Object> answer(Command command, BufferedReader commands) throws Exception {
 		return switch (command.text("do")) {
 		case "hello" -> Map.of("language", "Java", "package", "snowflake-client "
-			+ Snowflake.class.getPackage().getImplementationVersion());
+			+ Snowflake.class.getPackage().getImplementationVersion(), "lacks",
+			Map.of("at-once", "a call retries until its deadline"));
 		case "open" -> open(command);
 		case "next" -> outcome(() -> new long[] {client.nextId()}, command.count(),
 			command.number("pause_ms", 0));
@@ -106,36 +108,37 @@ final class Runner {
 	private Map<String, Object> open(Command command) {
 		close();
 		Map<String, Object> outcome = outcome(() -> {
-			client = new Snowflake(Json.list(command.given.get("servers")).stream()
-				.map(Object::toString).toList(), options(command));
+			client = builder(command).build();
 			return new long[0];
 		}, 1, 0);
 		return outcome.containsKey("error") ? outcome : Map.of("ok", true);
 	}
 
-	private static Options options(Command command) {
-		Options options = Options.agent(command.text("agent"));
+	private static SnowflakeBuilder builder(Command command) {
+		SnowflakeBuilder builder = Snowflake.builder(Json.list(command.given.get("servers")).stream()
+			.map(Object::toString).toArray(String[]::new)).agent(command.text("agent"));
 
 		for (Map.Entry<String, Object> one : command.given.entrySet())
-			options = switch (one.getKey()) {
-			case "timeout_ms" -> options.timeout(duration(one.getValue()));
-			case "prefetch_ms" -> options.prefetch(duration(one.getValue()));
-			case "max_age_ms" -> options.maxAge(duration(one.getValue()));
-			case "tls" -> one.getValue() == null ? options : tls(options, Json.object(one.getValue()));
-			default -> options;
-			};
-		return options;
+			if (one.getValue() != null)
+				switch (one.getKey()) {
+				case "timeout_ms" -> builder.timeout(duration(one.getValue()));
+				case "attempt_timeout_ms" -> builder.attemptTimeout(duration(one.getValue()));
+				case "prefetch_ms" -> builder.prefetch(duration(one.getValue()));
+				case "max_age_ms" -> builder.maxAge(duration(one.getValue()));
+				case "tls" -> builder.tls(tls(Json.object(one.getValue())));
+				default -> { }
+				}
+		return builder;
 	}
 
 	private static Duration duration(Object ms) {
 		return Duration.ofNanos((long) (((Number) ms).doubleValue() * NS_PER_MS));
 	}
 
-	private static Options tls(Options options, Map<String, Object> files) {
+	private static SSLContext tls(Map<String, Object> files) {
 		try {
-			return options.tls(files.get("certificate") == null
-				? Tls.context(path(files, "ca"))
-				: Tls.context(path(files, "ca"), path(files, "certificate"), path(files, "key")));
+			return files.get("certificate") == null ? Tls.context(path(files, "ca"))
+				: Tls.context(path(files, "ca"), path(files, "certificate"), path(files, "key"));
 		} catch (IOException e) {
 			throw new IllegalArgumentException(e.getMessage(), e);
 		}
@@ -145,7 +148,7 @@ final class Runner {
 		return Path.of((String) files.get(name));
 	}
 
-	/** `count` calls, one after the other, until one fails: the IDs of all. */
+	/** Makes calls, one after the other, until one fails, and returns the IDs of all. */
 	private static Map<String, Object> outcome(Supplier<long[]> call, int count, double pauseMs) {
 		LongStream.Builder ids = LongStream.builder();
 		Map<String, Object> answer = new LinkedHashMap<>();
@@ -174,7 +177,7 @@ final class Runner {
 			answer.put("attempts", known.getAttempts().stream()
 				.map(attempt -> List.of(attempt.server(), attempt.reason())).toList());
 		if (error instanceof UnavailableException known)
-			known.getRetryAfterMs().ifPresent(ms -> answer.put("retry_after_ms", ms));
+			known.getRetryAfter().ifPresent(time -> answer.put("retry_after_ms", time.toMillis()));
 		return answer;
 	}
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+import com.example.snowflake.Snowflake;
+import com.example.snowflake.SnowflakeException;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.Files;
@@ -8,10 +10,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.LongStream;
-import snowflake.client.Snowflake;
-import snowflake.client.SnowflakeException;
 
-/** Threads that take as many IDs altogether; who fails takes again. */
+/** Threads that take a number of IDs together. A call that fails is made again. */
 final class Storm {
 	private final Snowflake client;
 	private final AtomicLong left;

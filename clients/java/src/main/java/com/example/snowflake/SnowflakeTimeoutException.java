@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+package com.example.snowflake;
+
+import java.util.List;
+
+/** The time of the call passed while a server did not answer. */
+public class SnowflakeTimeoutException extends SnowflakeException {
+	private static final long serialVersionUID = 1;
+
+	/** Makes an exception.
+	 *
+	 * @param message one line
+	 * @param attempts the attempts that failed, which are added to the message */
+	public SnowflakeTimeoutException(String message, List<Attempt> attempts) {
+		super(message, attempts);
+	}
+}
