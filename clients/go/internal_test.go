@@ -286,3 +286,35 @@ func TestOrderOfAPass(t *testing.T) {
 		t.Error(order)
 	}
 }
+
+// An attempt of a refill that has ended does not keep the next refill from the endpoint.
+func TestRefillAfterAnother(t *testing.T) {
+	c, err := New([]string{"unix:/a"}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	start := func() *refill {
+		c.retryAt = time.Time{}
+		c.refill = &refill{client: c, attempts: map[*attempt]bool{}, done: make(chan struct{}),
+			until: time.Now().Add(time.Hour)}
+		return c.refill
+	}
+	first := start()
+	old := first.begin(first.next())
+	if first.next() != nil {
+		t.Error("two attempts at one endpoint")
+	}
+	first.end()
+	second := start()
+	e := second.next()
+	if e == nil {
+		t.Fatal("no attempt")
+	}
+	second.begin(e)
+	first.finish(old, nil, newFailure(ErrTimeout, "no answer", nil))
+	if !e.isPending {
+		t.Error("the end of the old attempt is taken for that of the new one")
+	}
+}

@@ -110,7 +110,8 @@ func (c *Client) demand(now time.Time) int {
 	return min(many+singles, maxBatch)
 }
 
-// end cancels what is under way.
+// end cancels what is under way. Its attempts end some time later, and a new refill must not wait for
+// them.
 func (r *refill) end() {
 	r.client.refill = nil
 	close(r.done)
@@ -120,6 +121,7 @@ func (r *refill) end() {
 		}
 		if a.cancel != nil {
 			a.cancel()
+			a.isPending = false
 		}
 	}
 }
@@ -304,7 +306,7 @@ func (r *refill) finish(a *attempt, runs []run, failed *failure) {
 	if a.timer != nil {
 		a.timer.Stop()
 	}
-	if a.cancel != nil {
+	if a.cancel != nil && !r.isOver() {
 		a.cancel()
 		a.isPending = false
 	}
