@@ -60,7 +60,7 @@ def _throughput(figures):
     def ratios(name):
         return figures.ratios("throughput", (SUBJECT, "16x1"), (name, "16x1"), "calls_per_s")
 
-    what = "get_id, 16 connections, 1 in flight, beside"
+    what = "get_id, 16 connections, 1 in flight, ratio to"
     yield judge(f"{what} {BARE}", ratios(BARE), ">=", 0.95)
     yield judge(f"{what} redis", ratios("redis"), ">", 1)
     for name in THRIFT:
@@ -81,7 +81,7 @@ def _batches(figures):
 def _latency(figures):
     for key, label, limit in LATENCIES:
         ratios = figures.ratios("latency", (SUBJECT, "open"), (BARE, "open"), "latency_us", key)
-        yield judge(f"{label} at 100,000 calls a second, beside {BARE}", ratios, "<=", limit)
+        yield judge(f"{label} at 100,000 calls a second, ratio to {BARE}", ratios, "<=", limit)
 
 
 def _idle(figures):
@@ -91,7 +91,7 @@ def _idle(figures):
     without = figures.by_round("idle", *alone, "rss_bytes")
     each = [(with_idle[number] - without[number]) / IDLE / 1024
             for number in with_idle if number in without]
-    yield judge(f"throughput lost beside {IDLE:,} idle connections",
+    yield judge(f"throughput lost with {IDLE:,} idle connections",
                 [100 * (1 - ratio) for ratio in kept], "<", 5, "%")
     yield judge("resident memory of each of them", each, "<", 1, "KiB")
 
@@ -106,18 +106,18 @@ def _beside(figures, what, kinds, limit_ms):
     if not all(tails.values()):
         return judge(what, [], "<", limit_ms, "ms")
     worst = max(kinds, key=lambda kind: statistics.median(tails[kind]))
-    return judge(what, tails[worst], "<", limit_ms, "ms", note=f", beside {worst}; max "
+    return judge(what, tails[worst], "<", limit_ms, "ms", note=f", with {worst}; max "
                  f"{statistics.median(values_ms(worst, 'max')):.2f} ms")
 
 
 def _neighbours(figures):
-    yield _beside(figures, "p99 of a paced client beside bursts on 100 connections, the worst kind",
+    yield _beside(figures, "p99 of a paced client during bursts on 100 connections, the worst kind",
                   BURST_KINDS, 5)
-    yield _beside(figures, "p99 of a paced client beside get_ids(10000) on 1,000 connections",
+    yield _beside(figures, "p99 of a paced client during get_ids(10000) on 1,000 connections",
                   ["greedy"], 20)
-    yield _beside(figures, "p99 of a paced client beside costly calls on 1,000 connections, the "
+    yield _beside(figures, "p99 of a paced client during costly calls on 1,000 connections, the "
                   "worst kind", list(COSTLY), 20)
-    yield _beside(figures, "p99 of a paced client beside pipelines that are reset", ["resets"], 20)
+    yield _beside(figures, "p99 of a paced client during pipelines that are reset", ["resets"], 20)
 
 
 def compared_with(figures, at):
@@ -164,7 +164,7 @@ def _memory(figures):
         yield judge(f"anonymous memory, 16 connections, {label}", _scaled(anonymous, 1e-6), "<", 2,
                     "MB")
     for key, label in (("first_start_ms", "start to first answer, fresh"),
-                       ("next_start_ms", "start to first answer, on the state of a run before")):
+                       ("next_start_ms", "start to first answer, with an existing state")):
         yield judge(label, figures.values("memory", SUBJECT, "start", key), "<", 10, "ms")
 
 
@@ -173,7 +173,7 @@ def _audit(figures):
                                      ("16x32", "32 in flight", 0.7, 0.9)):
         ratios = figures.ratios("audit", (SUBJECT_AUDITED, at), (SUBJECT, at), "calls_per_s")
         shares = figures.values("audit", SUBJECT_AUDITED, at, "share_written")
-        yield judge(f"get_id, 16 connections, {label}, with an audit log, beside without", ratios,
+        yield judge(f"get_id, 16 connections, {label}, with an audit log, ratio to none", ratios,
                     ">=", kept)
         yield judge(f"IDs that it has, 16 connections, {label}", _scaled(shares, 100), ">=",
                     100 * written, "%")
@@ -182,7 +182,7 @@ def _audit(figures):
 def _scraped(figures):
     for at, label in (("16x1", "1 in flight"), ("16x32", "32 in flight")):
         ratios = figures.ratios("scraped", (SUBJECT_SCRAPED, at), (SUBJECT, at), "calls_per_s")
-        yield judge(f"get_id, 16 connections, {label}, with a scrape a second, beside without",
+        yield judge(f"get_id, 16 connections, {label}, with a scrape a second, ratio to none",
                     ratios, ">=", 0.99)
 
 
@@ -191,27 +191,27 @@ def _local_socket(figures):
                                (SUBJECT, "itself by TCP", 1.9)):
         ratios = figures.ratios("local-socket", (SUBJECT_LOCAL, "16x1"), (name, "16x1"),
                                 "calls_per_s")
-        yield judge(f"get_id on a local socket, 16 connections, 1 in flight, beside {label}",
+        yield judge(f"get_id on a local socket, 16 connections, 1 in flight, ratio to {label}",
                     ratios, ">=", limit)
 
 
 def _relay(figures):
     ratios = figures.ratios("relay", (SUBJECT_RELAY, "16x1"), (SUBJECT, "16x1"), "calls_per_s")
-    yield judge("get_id through a relay, 16 connections, 1 in flight, beside the server itself",
+    yield judge("get_id through a relay, 16 connections, 1 in flight, ratio to the server itself",
                 ratios, ">=", 0.95)
 
 
 def _tls(figures):
     for at, label, kept in (("16x1", "1 in flight", 0.65), ("16x32", "32 in flight", 0.9)):
         ratios = figures.ratios("tls", (SUBJECT_TLS, at), (SUBJECT, at), "calls_per_s")
-        yield judge(f"get_id with TLS, 16 connections, {label}, beside without", ratios, ">=", kept)
+        yield judge(f"get_id with TLS, 16 connections, {label}, ratio to plain", ratios, ">=", kept)
     for ours, theirs in handshakes.PAIRS:
         for key, what, sign, limit in (("handshakes_per_s", "handshakes a second", ">=", 0.95),
                                        ("cpu_us_each", "CPU time of a handshake", "<=",
                                         MAX_HANDSHAKE_COST)):
             ratios = figures.ratios("tls", (ours, handshakes.POINT), (theirs, handshakes.POINT),
                                     key)
-            yield judge(f"{what}, {ours} beside {theirs}", ratios, sign, limit)
+            yield judge(f"{what}, {ours}, ratio to {theirs}", ratios, sign, limit)
 
 
 def _pool(figures):
@@ -225,7 +225,7 @@ def _pool(figures):
         # threads
         ratios = [threads * theirs[number] / ours[number] for number in ours
                   if number in theirs and ours[number]]
-        yield judge(f"IDs in bursts of {pools.BURST_IDS:,}, threads: {threads}, beside "
+        yield judge(f"IDs in bursts of {pools.BURST_IDS:,}, threads: {threads}, ratio to "
                     f"{pools.CACHED}", ratios, ">=", 5)
     for servers, wanted in ((1, 4.0), (2, 7.5)):
         at = pools.sustained_point(servers)
@@ -245,7 +245,7 @@ def _clients(figures):
             return figures.values("clients", at, clients.POINT, key)
 
         ratios = figures.ratio_of("clients", (name, clients.POINT), "ids_per_s", "plain_per_s")
-        yield judge(f"{name}: IDs a second with prefetch, beside the generated client", ratios,
+        yield judge(f"{name}: IDs a second with prefetch, ratio to the generated client", ratios,
                     ">=", 20)
         yield judge(f"{name}: p99 of next_id at {clients.PACE_PER_S:,} a second",
                     values("p99_us"), "<", 100, "us")

@@ -106,8 +106,8 @@ def _idle(figures):
 
 def _neighbours(figures):
     rows = [_neighbours_row(figures, kind) for kind in (ALONE, *KINDS)]
-    head = ["beside", "p50 ms", "p99 ms", "min to max", "max ms", "its connections", "its calls/s",
-            "its replies/s", "of them errors, %", "its CPU, cores"]
+    head = ["neighbour", "p50 ms", "p99 ms", "min to max", "max ms", "its connections",
+            "its calls/s", "its replies/s", "of them errors, %", "its CPU, cores"]
     return (f"get_id, one client at {BESIDE_RATE:,} calls a second, open loop; the latency of a "
             f"call counts from when it was due:\n\n{_table(head, rows)}\n\n{_whats()}")
 
@@ -160,7 +160,7 @@ def _cost(figures):
 "wide" is {SUBJECT} with a layout of 22 sequence bits. Where the bare server goes past
 {WALL:,} calls a second, which it can since it hands out no IDs, {SUBJECT} with
 the default layout waits for the clock: there is less to answer at each wake-up, and what a
-wake-up costs is shared by fewer calls. There the two are compared without that wall; everywhere
+wake-up costs is shared by fewer calls. There the table compares epoll-fixed with "wide"; everywhere
 else as they are. The ratio that counts is in bold."""
 
 
@@ -187,7 +187,7 @@ def _memory(figures):
             rows.append([f"{name} memory, {label}, KiB", _median(values, ",.0f"),
                          _spread(values, ",.0f")])
     for key, label in (("first_start_ms", "start to first answer, fresh, ms"),
-                       ("next_start_ms", "the same on the state of a run before, ms")):
+                       ("next_start_ms", "the same with an existing state, ms")):
         values = figures.values("memory", SUBJECT, "start", key)
         rows.append([label, _median(values, ".2f"), _spread(values, ".2f")])
     return _table(["what", "median", "min to max"], rows)
@@ -241,7 +241,7 @@ def _local_socket(figures):
                          _median(ratios, ".2f"), _spread(ratios, ".2f")])
     head = ["connections x in flight", "server", "calls/s", "min to max", "p50, us", "by TCP",
             "ratio", "min to max"]
-    return f"get_id on a local socket, beside TCP:\n\n{_table(head, rows)}"
+    return f"get_id on a local socket, compared with TCP:\n\n{_table(head, rows)}"
 
 
 def _relay(figures):
@@ -315,8 +315,8 @@ def _clients(figures):
                      _median(values("late_ms"), ".1f")])
     table = _table(["language", "generated client, IDs/s", "package, IDs/s", "ratio",
                     "min to max", "p50 us", "p99 us", "longest us", "deadline + ms"], rows)
-    return ("next_id of one thread with IDs in hand, beside get_id of the client that Thrift "
-            f"generates; latencies at {clients.PACE_PER_S:,} a second:\n\n{table}")
+    return ("next_id of one thread with prefetched IDs, compared with get_id of the client that "
+            f"Thrift generates; latencies at {clients.PACE_PER_S:,} a second:\n\n{table}")
 
 
 TABLES = {"throughput": _throughput, "batches": _batches, "latency": _latency, "idle": _idle,

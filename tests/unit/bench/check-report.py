@@ -111,11 +111,11 @@ COST = {BARE: {"calls_per_s": 1000000, "cpu_us_per_call": 1.0},
 # The figure to move, its new value, and the beginning of the goal that then fails.
 BROKEN = [
     (("throughput", BARE, "16x1"), {"calls_per_s": 200001}, f"get_id, 16 connections, 1 in flight, "
-     f"beside {BARE}"),
+     f"ratio to {BARE}"),
     (("throughput", "redis", "16x1"), {"calls_per_s": 190000},
-     "get_id, 16 connections, 1 in flight, beside redis"),
+     "get_id, 16 connections, 1 in flight, ratio to redis"),
     *((("throughput", name, "16x1"), {"calls_per_s": 95001},
-       f"get_id, 16 connections, 1 in flight, beside {name}") for name in THRIFT),
+       f"get_id, 16 connections, 1 in flight, ratio to {name}") for name in THRIFT),
     (("throughput", SUBJECT, "sustained"), {"calls_per_s": 3891199},
      "get_id, 16 connections, 32 in flight, sustained"),
     (("batches", SUBJECT, "4x1"), {"ids_per_s": 4055039}, "get_ids"),
@@ -127,12 +127,12 @@ BROKEN = [
      "p99.9 "),
     (("idle", SUBJECT, "10000"), {"calls_per_s": 95000}, "throughput lost"),
     (("idle", SUBJECT, "10000"), {"rss_bytes": 8000000 + 10240000}, "resident memory"),
-    *((("neighbours", SUBJECT, kind), beside(5), "p99 of a paced client beside bursts")
+    *((("neighbours", SUBJECT, kind), beside(5), "p99 of a paced client during bursts")
       for kind in experiments.BURST_KINDS),
-    (("neighbours", SUBJECT, "greedy"), beside(20), "p99 of a paced client beside get_ids"),
-    *((("neighbours", SUBJECT, kind), beside(20), "p99 of a paced client beside costly calls")
+    (("neighbours", SUBJECT, "greedy"), beside(20), "p99 of a paced client during get_ids"),
+    *((("neighbours", SUBJECT, kind), beside(20), "p99 of a paced client during costly calls")
       for kind in COSTLY),
-    (("neighbours", SUBJECT, "resets"), beside(20), "p99 of a paced client beside pipelines"),
+    (("neighbours", SUBJECT, "resets"), beside(20), "p99 of a paced client during pipelines"),
     (("cost", SUBJECT, "10000x1"), {"cpu_us_per_call": 1.11},
      "CPU time per call, 1 to 10,000 connections"),
     (("cost", SUBJECT, "16x10"), {"cpu_us_per_call": 1.11},
@@ -146,15 +146,16 @@ BROKEN = [
     (("memory", SUBJECT, "16x32"), {"anonymous_bytes": 2000000},
      "anonymous memory, 16 connections, 32"),
     (("memory", SUBJECT, "start"), {"first_start_ms": 10}, "start to first answer, fresh"),
-    (("memory", SUBJECT, "start"), {"next_start_ms": 10}, "start to first answer, on the state"),
+    (("memory", SUBJECT, "start"), {"next_start_ms": 10},
+     "start to first answer, with an existing state"),
     (("scraped", SUBJECT_SCRAPED, "16x1"), {"calls_per_s": 98999},
      "get_id, 16 connections, 1 in flight, with a scrape"),
     (("scraped", SUBJECT_SCRAPED, "16x32"), {"calls_per_s": 98999},
      "get_id, 16 connections, 32 in flight, with a scrape"),
     (("local-socket", BARE_LOCAL, "16x1"), {"calls_per_s": 200001},
-     f"get_id on a local socket, 16 connections, 1 in flight, beside {BARE} there"),
+     f"get_id on a local socket, 16 connections, 1 in flight, ratio to {BARE} there"),
     (("local-socket", SUBJECT, "16x1"), {"calls_per_s": 100001},
-     "get_id on a local socket, 16 connections, 1 in flight, beside itself"),
+     "get_id on a local socket, 16 connections, 1 in flight, ratio to itself"),
     (("audit", SUBJECT_AUDITED, "16x1"), {"calls_per_s": 94999},
      "get_id, 16 connections, 1 in flight, with an audit log"),
     (("audit", SUBJECT_AUDITED, "16x1"), {"share_written": 0.9999},
@@ -184,7 +185,7 @@ BROKEN = [
      "get_id with TLS, 16 connections, 1 in flight"),
     (("tls", SUBJECT_TLS, "16x32"), {"calls_per_s": 89999},
      "get_id with TLS, 16 connections, 32 in flight"),
-    *((("tls", ours, handshakes.POINT), figures, f"{what}, {ours} beside {theirs}")
+    *((("tls", ours, handshakes.POINT), figures, f"{what}, {ours}, ratio to {theirs}")
       for ours, theirs in handshakes.PAIRS
       for figures, what in (({"handshakes_per_s": 949}, "handshakes a second"),
                             ({"cpu_us_each": 116}, "CPU time of a handshake"))),
@@ -256,7 +257,7 @@ class Verdicts(unittest.TestCase):
         for rounds, met in ((ROUNDS // 2, True), (ROUNDS // 2 + 1, False)):
             run = just_met()
             move(run, ("throughput", "redis", "16x1"), {"calls_per_s": 190000}, rounds)
-            self.assertIs(verdicts(run)["get_id, 16 connections, 1 in flight, beside redis"], met)
+            self.assertIs(verdicts(run)["get_id, 16 connections, 1 in flight, ratio to redis"], met)
 
     def test_what_was_not_measured_is_not_met(self):
         run = just_met()
@@ -278,7 +279,7 @@ class Reports(unittest.TestCase):
         move(run, ("throughput", "redis", "16x1"), {"error": "gone fishing"}, rounds=1)
         text = report.markdown(run)
         self.assertIn("throughput, redis, 16x1, round 1: gone fishing", text)
-        self.assertIs(verdicts(run)["get_id, 16 connections, 1 in flight, beside redis"], True)
+        self.assertIs(verdicts(run)["get_id, 16 connections, 1 in flight, ratio to redis"], True)
         self.assertFalse(report.is_good(run))
 
     def test_a_row_for_each_kind_of_neighbour_with_what_it_drew(self):
@@ -298,7 +299,7 @@ class Reports(unittest.TestCase):
     def test_the_worst_kind_of_neighbour_is_named(self):
         run = just_met()
         move(run, ("neighbours", SUBJECT, "bad-count"), beside(7))
-        self.assertIn("7.00 ms (7.00 to 7.00), beside bad-count; max 14.00 ms",
+        self.assertIn("7.00 ms (7.00 to 7.00), with bad-count; max 14.00 ms",
                       report.markdown(run))
 
     def test_no_figures_at_all_are_no_reason_to_fall_over(self):

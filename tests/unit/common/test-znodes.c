@@ -51,7 +51,8 @@ TEST("/znodes/paths", test_paths)
 	}
 }
 
-/* What has a path is in a list, and nothing else: what is not is left open to anyone. */
+/* The lists contain exactly the znodes with a path: a znode missing here would stay writable for
+ * anyone. */
 TEST("/znodes/lists", test_lists)
 {
 	const struct {
@@ -370,7 +371,7 @@ TEST("/znodes/claim/good", test_good_claims)
 	}
 }
 
-/* It has no port, and nobody can call it. */
+/* An embedded node has no port and cannot be called. */
 TEST("/znodes/claim/embedded", test_embedded)
 {
 	static const char TEXT[] =
@@ -413,7 +414,7 @@ TEST("/znodes/claim/holds", test_holds)
 	}
 }
 
-/* A server of a later version says more, perhaps of kinds that are not known here. */
+/* A later version may add members, perhaps of types unknown here. */
 TEST("/znodes/claim/more-members", test_more_members)
 {
 	static const char TEXT[] = CLAIM ",\"zone\":{\"a\":[1.5,null]},\"worker_id\":3}";
@@ -550,7 +551,7 @@ TEST("/znodes/acl/open", test_open)
 	}
 }
 
-/* As ZooKeeper's own DigestAuthenticationProvider makes them. */
+/* The identities equal those of ZooKeeper's DigestAuthenticationProvider. */
 TEST("/znodes/acl/identity", test_identity)
 {
 	static const struct {
