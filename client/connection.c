@@ -309,8 +309,8 @@ gboolean client_connection_wait_ready(ClientConnection *self, ClientLimit limit,
 	       wait_for_event(self, "connection", limit, error) == CLIENT_CONNECTION_READY;
 }
 
-/* Tries the addresses of a name, the next one when one fails or does not connect soon.
- * Returns: (nullable): the first connection; its TLS handshake may remain */
+/* Tries the addresses of a name: the next one if one fails or does not connect soon.
+ * Returns: (nullable): the first connection, possibly before its TLS handshake */
 static ClientConnection *connect_to_any(const GPtrArray *names, TlsClient *tls, ClientLimit limit,
 					GError **error)
 {

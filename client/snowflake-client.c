@@ -128,7 +128,7 @@ static void leave_server(SnowflakeClient *self)
 	self->current = (self->current + 1) % self->servers->len;
 }
 
-/* Uses a generator of its own, because forked processes share the state of g_random_...(). */
+/* Uses a separate random generator, because forked processes share the state of g_random_...(). */
 void snowflake_client_shuffle_servers(SnowflakeClient *self)
 {
 	g_return_if_fail(self != NULL);
@@ -494,7 +494,7 @@ GArray *snowflake_client_get_id_runs(SnowflakeClient *self, const char *agent, g
 	return g_steal_pointer(&runs);
 }
 
-/* For calls with 16 bytes for each ID, which a server has or not. */
+/* Makes a call that returns 16 bytes for each ID, and that some servers do not support. */
 static gboolean get_uuids(SnowflakeClient *self, const char *method, const char *agent, guint count,
 			  guint8 (*out_uuids)[SNOWFLAKE_CLIENT_UUID_BYTES], GError **error)
 {

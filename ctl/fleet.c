@@ -517,7 +517,7 @@ JsonObject *ctl_worker_to_json(const CtlWorker *self)
 
 /* Notes */
 
-#define MAX_STRANGE 32 /* most znodes named */
+#define MAX_STRANGE 32 /* maximum number of znodes named */
 
 typedef struct {
 	char *topic;
@@ -640,7 +640,7 @@ void ctl_notes_complain(const CtlNotes *self, const CtlNotes *before)
 
 /* All servers */
 
-#define MAX_WORKERS 4096 /* most workers in the list of one server */
+#define MAX_WORKERS 4096 /* maximum number of workers in the list of one server */
 
 struct _CtlFleet {
 	const CtlOptions *options;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Asks the server again and again, and shows what it says; or that it says nothing, and since when.
+// Polls the server and shows its status, or since when it has not answered.
 
 import { useLayout } from "./decode.js";
 import { showFleet, showFleetFailure } from "./fleet.js";
@@ -90,9 +90,9 @@ function showReservation(reservation, state) {
   bar.firstElementChild.style.width = `${100 * Math.min(1, left / length)}%`;
 }
 
-// A relay reserves nothing: what it has ahead is in hand.
+// A relay reserves nothing: its IDs ahead are prefetched.
 function showRelay({ server, served, prefetched_ids: inHand }) {
-  put("reservation-head", "In hand");
+  put("reservation-head", "Prefetched");
   put("reservation", plural(inHand, "ID"));
   if (served) noteAhead("good", `from ${server}`);
   else noteAhead("bad", "no server can be asked for more");

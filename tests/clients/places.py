@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The servers of a scenario: real ones, each with a worker ID and a state directory of its own, or
-what stands in the place of one. `kind` is what scenarios.yml calls it:
+replacements of one. `kind` is the name in scenarios.yml:
 
     real                 a server on a port of the loopback
     clocked              with a clock that can be stepped
@@ -76,9 +76,9 @@ class Certificates:
     def __init__(self, directory):
         self._authority = Authority(directory)
         self._stranger = Authority(directory, "stranger")
-        self.localhost = self._authority.vouch("localhost", "DNS:localhost", f"IP:{HOST}")
-        self.elsewhere = self._authority.vouch("elsewhere.test")
-        self.client = self._authority.vouch("client.test")
+        self.localhost = self._authority.issue("localhost", "DNS:localhost", f"IP:{HOST}")
+        self.elsewhere = self._authority.issue("elsewhere.test")
+        self.client = self._authority.issue("client.test")
         self.ca = self._authority.certificate
 
     @classmethod

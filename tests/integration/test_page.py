@@ -135,7 +135,7 @@ class Shown(PageTest):
         self.addCleanup(page.close)
         page.wait_text("#state", lambda text: "serving" in text)
         page.wait_text(cell(7), bool)
-        self.assertEqual(page.text("#reservation-head"), "In hand")
+        self.assertEqual(page.text("#reservation-head"), "Prefetched")
         self.assertEqual(page.text("#reservation-note"), f"from {address}")
         self.assertEqual(self.signs(page, 7), f"Worker 7: serving, {address}")
         self.assertIn("1 held, 31 free", page.text(".datacenter h3"))

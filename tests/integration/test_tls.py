@@ -198,7 +198,7 @@ class Refused(TlsTest):
         self.assertRegex(ctl.stderr.lower(), "tls: the peer reports: .*unknown ca")
 
     def test_a_server_that_clients_do_not_trust(self):
-        server = self.serve(pair=self.authority.vouch("elsewhere"))
+        server = self.serve(pair=self.authority.issue("elsewhere"))
         address = server.addresses[1].replace("127.0.0.1", "localhost")
         ctl = self.id_of(address, "--tls-ca", self.authority.certificate)
         self.assertEqual((ctl.returncode, ctl.stdout), (1, ""))
@@ -352,7 +352,7 @@ class Allowed(TlsTest):
     def test_by_the_name_of_a_certificate(self):
         server = self.serve("--allow", "127.0.0.9,certificate:billing.example", mutual=True)
         self.assert_serves(server, self.authority.context(self.billing))
-        other = self.authority.vouch("shipping")
+        other = self.authority.issue("shipping")
         self.assert_closed(server.tls, tls=self.authority.context(other))
         self.assertEqual(server.wait_event("not-allowed").fields["certificate"], "shipping")
         self.assert_closed(server.address)  # a client without TLS presents no certificate
@@ -437,7 +437,7 @@ class Fleet(TlsTest, ZooKeeperTest):
         relay.wait_event("relay-disconnected")
         with relay.connect() as connection:
             wait_for(lambda: connection.call(STRICT, "get_ids", "good", 1).value.worker,
-                     what="the end of what is in hand")
+                     what="the end of the prefetched IDs")
         self.assertEqual(len([event for event in relay.events if event.name == "relay-server"]), 1)
 
     def test_a_relay_that_shows_no_certificate(self):
