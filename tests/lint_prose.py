@@ -153,7 +153,7 @@ def check_sentence(source):
     if is_exempt(source, 'sentence'):
         return
     for line, text in blocks(source):
-        text = re.sub(r'`[^`]*`|"[^"]*"', 'code', text)
+        text = re.sub(r'`[^`]*`|"[^"]*"', 'code', text.strip())
         text = re.sub(r'\[([^]]*)\]\([^)]*\)', r'\1', text)
         text = re.sub(r'\((?:transfer|nullable|(?:in)?out|in|optional|element-type|array)\b[^)]*\)',
                       '', text)
