@@ -78,9 +78,10 @@ const CtlCommand ctl_config_command = {
 	.name = "config",
 	.arguments = "check FILE",
 	.summary = "Checks a config file for snowflaked.",
-	.details = "Reads FILE as snowflaked --config does. Prints ok and the options that are not "
-		   "at their defaults, or the error, with exit status 1, or 2 if the file cannot "
-		   "be read. Does not access the hosts, ports and directories in the file.",
+	.details = "Reads it as snowflaked --config does, and says what that would say: what is "
+		   "wrong, with exit status 1, and 2 if the file cannot be read; or ok, and what "
+		   "is not at its default. Looks at no machine, port or directory that is named "
+		   "in it.",
 	.takes_no_server = TRUE,
 	.run = run_config,
 };

@@ -388,7 +388,7 @@ class Failures(RelayTest):
                 reply = connection.call(STRICT, method, *arguments)
             return reply if reply.kind != REPLY or reply.value.success is None else None
 
-        reply = wait_for(lambda: refused("get_id", "a"), what="no prefetched IDs")
+        reply = wait_for(lambda: refused("get_id", "a"), what="an empty prefetch buffer")
         self.assert_refused(reply, "WorkerIdUnavailable: no prefetched IDs: ")
         reply = wait_for(lambda: refused("get_ids", "a", 2), what="no batch")
         self.assertGreater(reply.value.worker.retry_after_ms, 0)
