@@ -55,7 +55,7 @@ FEW_CONNECTIONS = [1, 16]
 
 LOAD_LIMIT_S = 60     # in addition to the requested time
 NEIGHBOUR_LIMIT_S = 300  # longer than any load
-CLOSE_S = 0.1         # most time that a load takes after the measured time
+CLOSE_S = 0.1         # maximum time of a load after the measured time
 CLOSE_S_EACH = 0.00003
 TAIL = 0.8            # share of the measured time in which the CPU time is measured
 START_LIMIT_S = 10
