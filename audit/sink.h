@@ -34,7 +34,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(AuditTarget, audit_target_free)
 typedef struct _AuditSink AuditSink;
 
 typedef struct {
-	guint max_lines; /* the most lines in one write() */
+	guint max_lines; /* maximum number of lines in one write() */
 
 	/* Writes @lines. After an error, part of them may be written, and the caller writes the
 	 * same lines again. @limit_ms: 1 or more; the write fails after this time, if the sink can

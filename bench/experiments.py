@@ -55,7 +55,7 @@ FEW_CONNECTIONS = [1, 16]
 
 LOAD_LIMIT_S = 60     # in addition to the requested time
 NEIGHBOUR_LIMIT_S = 300  # longer than any load
-CLOSE_S = 0.1         # most time that a load takes after the measured time
+CLOSE_S = 0.1         # maximum time of a load after the measured time
 CLOSE_S_EACH = 0.00003
 TAIL = 0.8            # share of the measured time in which the CPU time is measured
 START_LIMIT_S = 10
@@ -402,8 +402,8 @@ EXPERIMENTS = {
     "throughput": Experiment("How many calls", _throughput),
     "batches": Experiment("Many IDs in a call", _batches),
     "latency": Experiment("How soon", _latency),
-    "idle": Experiment("Beside idle connections", _idle),
-    "neighbours": Experiment("Beside hostile neighbours", _neighbours),
+    "idle": Experiment("With idle connections", _idle),
+    "neighbours": Experiment("With hostile neighbours", _neighbours),
     "cost": Experiment("What a call costs as work grows", _cost),
     "generator": Experiment("The generator alone", _generator, once=True),
     "memory": Experiment("Memory and start", _memory),

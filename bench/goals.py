@@ -85,9 +85,9 @@ def _latency(figures):
 
 
 def _idle(figures):
-    beside, alone = (SUBJECT, str(IDLE)), (SUBJECT, "0")
-    kept = figures.ratios("idle", beside, alone, "calls_per_s")
-    with_idle = figures.by_round("idle", *beside, "rss_bytes")
+    loaded, alone = (SUBJECT, str(IDLE)), (SUBJECT, "0")
+    kept = figures.ratios("idle", loaded, alone, "calls_per_s")
+    with_idle = figures.by_round("idle", *loaded, "rss_bytes")
     without = figures.by_round("idle", *alone, "rss_bytes")
     each = [(with_idle[number] - without[number]) / IDLE / 1024
             for number in with_idle if number in without]

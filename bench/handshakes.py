@@ -10,7 +10,7 @@ from tools import Failure, cores_apart, keep_to, run_to_its_end
 
 POINT = "handshakes"
 PAIRS = [(SUBJECT_TLS, NGINX), (SUBJECT_MUTUAL, NGINX_MUTUAL)]  # compared with each other
-BESIDE = [*(name for pair in PAIRS for name in pair), NGINX_TWO]
+COMPARED = [*(name for pair in PAIRS for name in pair), NGINX_TWO]
 CONNECTIONS = 16
 LIMIT_S = 60
 
@@ -56,5 +56,5 @@ def _measure(name, seconds, build):
 def measures(seconds):
     """Returns the steps of one round: (server, point, approximate seconds, function that
     measures)."""
-    for name in BESIDE:
+    for name in COMPARED:
         yield name, POINT, seconds + 0.5, functools.partial(_measure, name, seconds)

@@ -27,7 +27,7 @@ import sys
 import time
 import typing
 
-PIPELINE_BYTES = 64 * 1024   # the most that a server reads at once
+PIPELINE_BYTES = 64 * 1024   # maximum that a server reads at once
 RECEIVE_BYTES = 256 * 1024
 FIRST_SEQIDS = (1 << 28, 3 << 27)  # a varint of five bytes; its last does not change for hours
 POLL_S = 0.1

@@ -173,9 +173,9 @@ def _generator(figures):
                      f"{1e9 / cost['median']:,.0f}"])
     head = ["in process, without the network", "threads", "IDs at a time", "ns/ID", "min to max",
             "IDs/s"]
-    beside = [[goal["what"], f"{goal['value']:.2f} x"] for goal in figures.generator("goals")
+    compared = [[goal["what"], f"{goal['value']:.2f} x"] for goal in figures.generator("goals")
               if "at_least" not in goal and "at_most" not in goal]
-    return f"{_table(head, rows)}\n\n{_table(['of the medians', 'measured'], beside)}"
+    return f"{_table(head, rows)}\n\n{_table(['of the medians', 'measured'], compared)}"
 
 
 def _memory(figures):
@@ -270,7 +270,7 @@ def _tls(figures):
     costs = [[at, *(_number(figures.median("tls", name, at, "cpu_us_per_call"), ".2f")
                     for name in (SUBJECT, SUBJECT_TLS))] for at in ("16x1", "16x32")]
     cost = _table(["connections x in flight", "CPU us/call without", "with"], costs)
-    rows = [_handshakes_row(figures, name) for name in handshakes.BESIDE]
+    rows = [_handshakes_row(figures, name) for name in handshakes.COMPARED]
     shaken = _table(["handshakes", "a second", "min to max", "to nginx", "CPU us each",
                      "min to max", "to nginx", "CPU, cores"], rows)
     return (f"get_id over TLS 1.3, each on cores of its own:\n\n{table}\n\n{cost}\n\n"
@@ -294,8 +294,8 @@ def _pool(figures):
     table = _table(["who", "million IDs/s", "min to max"], rows)
     longest = [value / 1e3 for value in
                figures.values("pool", pools.POOL, pools.KILL_POINT, "longest_us")]
-    return (f"IDs in the process of whoever takes them, in bursts of {pools.BURST_IDS:,} that are "
-            f"in hand, and as fast as servers give them:\n\n{table}\n\nOne of two servers is "
+    return (f"IDs in the process that takes them: prefetched bursts of {pools.BURST_IDS:,}, and "
+            f"as fast as servers deliver them:\n\n{table}\n\nOne of two servers is "
             f"killed under {pools.KILL_RATE:,} IDs a second: the longest take "
             f"{_median(longest, '.2f')} ms ({_spread(longest, '.2f')}).")
 

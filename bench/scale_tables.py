@@ -134,7 +134,7 @@ def zookeeper(figures):
 
 AT_ONCE = 0.5     # share of the lost connections, within 100 ms
 FEW = 50          # connections: this many may come together
-ANEW = 2          # connections per lost connection
+RECONNECTS = 2          # connections per lost connection
 
 
 def _storms_of(point):
@@ -143,7 +143,7 @@ def _storms_of(point):
     limit = max(FEW, AT_ONCE * point["lost"])
     return [
         (point["failed"] > 0, f"{point['failed']} takes failed"),
-        (point["settled"] > max(FEW, ANEW * point["lost"]),
+        (point["settled"] > max(FEW, RECONNECTS * point["lost"]),
          f"{point['settled']} connections made for {point['lost']} that were lost"),
         (at_once > limit, f"{at_once} connections to the other servers within 100 ms"),
         (back > limit, f"{back} connections to the server that came back within 100 ms"),

@@ -33,7 +33,7 @@ typedef struct {
 
 typedef struct {
 	gint64 number; /* ID and NUMBER */
-	gint64 *ids;   /* IDS: the caller's, room for count */
+	gint64 *ids;   /* IDS: an array of the caller with room for count */
 	/* RUNS: the caller's array (element-type SnowflakeClientIdRun), which is cleared first;
 	 * undefined after a failure */
 	GArray *runs;

@@ -346,7 +346,7 @@ GArray *snowflake_client_get_id_runs(SnowflakeClient *self, const char *agent, g
 	return g_steal_pointer(&runs);
 }
 
-/* For calls with 16 bytes for each ID, which a server has or not. */
+/* Makes a call that returns 16 bytes for each ID, and that some servers do not support. */
 static gboolean get_uuids(SnowflakeClient *self, const char *method, const char *agent, guint count,
 			  guint8 (*out_uuids)[SNOWFLAKE_CLIENT_UUID_BYTES], GError **error)
 {

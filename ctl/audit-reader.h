@@ -29,7 +29,7 @@ guint64 ctl_audit_reader_get_line(const CtlAuditReader *self);
 /* Returns the file's name for messages. */
 const char *ctl_audit_reader_file_name(const CtlAuditReader *self, guint file);
 
-/* Return the number of bytes read, and of all files; 0 if it is unknown. */
+/* Return the number of bytes read so far, and the size of all files; 0 if it is unknown. */
 guint64 ctl_audit_reader_read_bytes(const CtlAuditReader *self);
 guint64 ctl_audit_reader_all_bytes(const CtlAuditReader *self);
 

@@ -6,7 +6,7 @@
 #include "ctl/command.h"
 #include "ctl/output.h"
 
-#define BATCH 1000 /* most IDs in one request */
+#define BATCH 1000 /* maximum number of IDs in one request */
 
 static char *wanted_text;
 static guint64 wanted = 1;

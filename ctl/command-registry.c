@@ -147,7 +147,7 @@ static CtlRegistryTree *wait_for_claims(CtlZookeeper *zookeeper, const char *roo
 		    (n != n_told && (on_terminal || now_us - told_at_us >= TELL_AGAIN_US))) {
 			fprintf(stderr,
 				"%s%u claim%s left; within %" G_GINT64_FORMAT
-				" s those of servers that are gone go too: waiting%s",
+				" s those of dead servers expire: waiting%s",
 				on_terminal ? CLEAR_LINE : "", n, n == 1 ? " is" : "s are",
 				(MAX(until_us - now_us, 0) + G_TIME_SPAN_SECOND - 1) /
 					G_TIME_SPAN_SECOND,
@@ -235,8 +235,8 @@ static gboolean read_limits(Quarantine *self, GError **error)
 		self->limits =
 			(ZnodeLimits){MAX(wanted->max_clock_skew_ms, ZNODES_MAX_CLOCK_SKEW_MS),
 				      MAX(wanted->reservation_ms, ZNODES_MAX_RESERVATION_MS)};
-		self->limits_why = g_strdup_printf("the most that servers allow, since %s; if you "
-						   "know what they had, give both",
+		self->limits_why = g_strdup_printf("the maximum that servers allow, because %s; "
+						   "if you know the earlier values, give both",
 						   fault);
 	}
 	return TRUE;
@@ -530,11 +530,12 @@ static gboolean confirm_quarantine(const Quarantine *self)
 		"for the next %" G_GINT64_FORMAT " s: --max-clock-skew %" G_GINT64_FORMAT
 		" and --reservation %" G_GINT64_FORMAT " of servers,\n"
 		"%s.\n"
-		"A backup does not know, so think of:\n"
-		"- servers that came after it with more of these two: give these options;\n"
-		"- datacenters that were first used after it: give --datacenter-id;\n"
-		"- a clock of ZooKeeper's that was more than 10 s ahead of what it is now: add as\n"
-		"  much to --max-clock-skew.\n",
+		"The backup does not include later changes. Give\n"
+		"- these two options, if servers had larger values after the backup;\n"
+		"- --datacenter-id, if a datacenter was first used after the backup;\n"
+		"- a larger --max-clock-skew, if ZooKeeper's clock was more than 10 s ahead of "
+		"the\n"
+		"  current one: add the difference.\n",
 		self->hosts->servers, self->hosts->root, names->str,
 		(SLACK_MS + limits->max_clock_skew_ms + limits->reservation_ms) / 1000,
 		limits->max_clock_skew_ms, limits->reservation_ms, self->limits_why);

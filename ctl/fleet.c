@@ -102,8 +102,8 @@ static void ask_member(gpointer item, gpointer data)
 	self->nonce = g_strdup(self->self->said.nonce);
 	if (answers == NULL)
 		return;
-	/* its own row is always recent, so a list of nobody else has no known age, and counts as
-	 * recent */
+	/* its own row is always recent, so the age of a list without other servers is unknown, and
+	 * counts as recent */
 	self->others = ctl_worker_list_new();
 	self->list_age_ms = G_MAXINT64;
 	for (guint i = 0; i < answers->len; i++) {
@@ -119,7 +119,7 @@ static void ask_member(gpointer item, gpointer data)
 
 /* Notes on missing servers */
 
-/* Whether another server of the same registry has a recent list. */
+/* Returns whether another server of the same registry has a recent list. */
 static gboolean is_reported_by_other(const CtlFleet *self, const Member *lacking)
 {
 	for (guint i = 0; i < self->members->len; i++) {

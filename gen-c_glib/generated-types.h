@@ -7,7 +7,7 @@
  * made; it may be called again, from any thread.
  *
  * It makes every generated type known to GObject, because the generated get_type functions are not
- * thread-safe the first time. And it mends the finalizers: those that the Thrift compiler writes
+ * thread-safe the first time. It also fixes the finalizers: those that the Thrift compiler writes
  * for structs, and that of ThriftApplicationException, do not chain up to GObject's, which loses
  * memory with every object, so with every call.
  */

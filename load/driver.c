@@ -114,7 +114,7 @@ guint64 load_schedule_count(const LoadSchedule *self, gint64 from_ns, gint64 unt
 #define FIRST_BACKOFF_NS   (10 * LOAD_NS_PER_MS)
 #define LONGEST_BACKOFF_NS (100 * LOAD_NS_PER_MS)
 #define NS_PER_ATTEMPT     (LOAD_NS_PER_MS / 10)
-/* the most doublings of the first backoff, which is then above any limit */
+/* after this many doublings, the backoff is above any limit */
 #define MAX_DOUBLINGS      8
 
 gint64 load_schedule_retry_ns(guint failures, guint n_servers, guint n_connections, double draw)
@@ -135,7 +135,7 @@ gint64 load_schedule_retry_ns(guint failures, guint n_servers, guint n_connectio
 /* The shortest and longest time between two checks of the lanes. */
 #define LEAST_PAUSE_NS   LOAD_NS_PER_MS
 #define LONGEST_PAUSE_NS (100 * LOAD_NS_PER_MS)
-#define TIMEOUT_PARTS    16 /* a timeout is noticed late by at most this fraction of it */
+#define TIMEOUT_PARTS    16 /* a timeout is detected at most this fraction of it too late */
 
 /* Attempts in one check, so that a check does not delay open connections. */
 #define MAX_ATTEMPTS 64

@@ -102,7 +102,7 @@ typedef struct {
  * @connections: (transfer full) (element-type LoadConnection): to some of these, with
  *   load_connection_free() as free function
  *
- * Returns: (transfer full): or %NULL with an error of GIO
+ * Returns: (transfer full) (nullable): a driver; %NULL with an error of GIO
  */
 LoadDriver *load_driver_new(GPtrArray *servers, GPtrArray *connections, GError **error);
 void load_driver_free(LoadDriver *self);

@@ -8,7 +8,7 @@
 /* Added to the timeout, so that a server can come back, or another one can be found. */
 #define SILENCE_NS (10000 * LOAD_NS_PER_MS)
 
-#define CHECK_LIMIT (32 * 1024 * 1024) /* the most IDs that are searched for duplicates */
+#define CHECK_LIMIT (32 * 1024 * 1024) /* maximum number of IDs that are checked for duplicates */
 
 struct _LoadRun {
 	const LoadOptions *options;

@@ -56,7 +56,7 @@ typedef struct {
 struct _LoadWire {
 	LoadWireForm form;
 	const char *call_name; /* name of the form's call */
-	guint slots;           /* most calls in flight on a connection */
+	guint slots;           /* maximum number of calls in flight on a connection */
 	guint values_per_call; /* number of values in a good reply */
 	guint8 *request;       /* a template, whose copies load_wire_number_requests() completes */
 	gsize request_bytes;

@@ -113,7 +113,7 @@ struct _ConnectionLimits {
 	/* protected by the lock */
 	GHashTable *peers; /* maps Origin to Peer */
 	GArray *by_number; /* (element-type GQueue): queues of Peers */
-	guint most;        /* the most connections of one peer */
+	guint most;        /* largest number of connections of one peer */
 	guint n_connections;
 	guint n_closing;
 	/* used by the admitting thread only */

@@ -49,7 +49,7 @@ typedef gboolean (*ConnectionIsIdle)(int fd, guint idle_ms);
 
 typedef struct {
 	guint max_connections;
-	guint max_per_address;    /* most connections of one origin; 0: no limit */
+	guint max_per_address;    /* maximum number of connections of one origin; 0: no limit */
 	guint idle_ms;            /* idle time after which a connection may be shut down */
 	ConnectionIsIdle is_idle; /* connection_limits_is_idle(), or a test's */
 } ConnectionLimitsConfig;

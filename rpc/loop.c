@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * An event loop, which gives its connections turns.
+ * An event loop, whose connections take turns.
  *
  * A turn is short. A connection with more calls than fit into its turn is cut off, and waits for
  * another turn. In each round, connections that have just become readable have their turns first,

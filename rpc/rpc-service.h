@@ -14,7 +14,7 @@
 
 /* Time limits are 1 or more unless their comment allows 0. */
 typedef struct {
-	gsize max_frame_bytes; /* most bytes of a message, framed or not */
+	gsize max_frame_bytes; /* maximum size of a message, framed or not */
 	guint max_depth;       /* deepest nesting of structs and containers */
 	/* if more bytes of replies are unsent, the client's calls are not read */
 	gsize max_pending_bytes;

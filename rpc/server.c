@@ -50,8 +50,9 @@ struct _RpcServer {
 	Counters *handshake_counters;
 	pthread_mutex_t allow_lock; /* the handshake thread also reads the list */
 	AllowList *allow;           /* protected by the lock; NULL: every client may connect */
-	guint peak;                 /* most connections since memory was last returned */
-	guint flood_source;         /* timer that checks the number of connections; 0: not needed */
+	/* largest number of connections since memory was last returned */
+	guint peak;
+	guint flood_source; /* timer that checks the number of connections; 0: not needed */
 	Counters *counters;
 	GPtrArray *listeners; /* (element-type Listener) */
 	gboolean started;

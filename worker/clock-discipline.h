@@ -23,9 +23,9 @@
 /* Without a registry's clock: a jump that is undone within this time has no effect. */
 #define CLOCK_DISCIPLINE_HOLD_US (10 * G_USEC_PER_SEC)
 
-/* The step that is held. Initialise it with zeros. */
+/* A step that is not decided yet. Initialise it with zeros. */
 typedef struct {
-	gint64 held_since_us; /* 0: nothing is held */
+	gint64 held_since_us; /* 0: no step */
 	gint64 held_offset_ns;
 } ClockDiscipline;
 
@@ -33,8 +33,8 @@ typedef enum {
 	CLOCK_AGREES,          /* within the precision of the measurement */
 	CLOCK_STEPPED_BACK,    /* adopt the measured offset */
 	CLOCK_STEPPED_FORWARD, /* adopt the measured offset */
-	CLOCK_JUMPED,          /* a jump that is held from now on */
-	CLOCK_HELD,            /* the jump is still held */
+	CLOCK_JUMPED,          /* a new jump, not decided yet */
+	CLOCK_HELD,            /* the jump is still undecided */
 } ClockVerdict;
 
 /* Offsets are relative to CLOCK_BOOTTIME. Times are monotonic. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Asks the server again and again, and shows what it says; or that it says nothing, and since when.
+// Polls the server and shows its status, or since when it has not answered.
 
 import { useLayout } from "./decode.js";
 import { showFleet, showFleetFailure } from "./fleet.js";

@@ -12,8 +12,9 @@ import java.util.regex.Pattern;
 import org.apache.thrift.TException;
 
 /**
- * The algorithm of 2010: one lock, a sequence of 12 bits within the millisecond, and a spin to the
- * next one when that has run out. Datacenter and worker are 0. Neither counters nor an audit log.
+ * The original algorithm: one lock, a sequence of 12 bits within the millisecond, and a spin to the
+ * next one when that is exhausted. Datacenter and worker are 0. There are no counters and no audit
+ * log.
  */
 public final class SnowflakeHandler implements SnowflakeExtended.Iface {
 	private static final long EPOCH_MS = 1288834974657L;

@@ -10,8 +10,8 @@ import org.apache.thrift.transport.TNonblockingServerSocket;
 import org.apache.thrift.transport.TTransport;
 
 /**
- * Thrift's THsHaServer, set up as the Snowflake of 2010 had it: one selector thread, two that
- * answer, framed binary that need not be strict. Prints its port once it serves.
+ * Thrift's THsHaServer, configured as in the original Snowflake: one selector thread, two threads
+ * that answer, framed binary, not strict. Prints its port once it serves.
  */
 public final class ThriftHsha {
 	private static final int WORKERS = 2;

@@ -56,7 +56,8 @@ typedef struct {
 typedef struct {
 	/* written by the thread that refills, not often */
 	_Alignas(POOL_LINE_BYTES) _Atomic guint64 oldest; /* oldest batch that may be handed out */
-	_Atomic guint share;                              /* most IDs of a chunk; 0 means 1 */
+	/* maximum number of IDs in a chunk; 0 means 1 */
+	_Atomic guint share;
 	_Atomic gboolean is_started; /* a thread refills this buffer, in this process */
 	/* written by threads that find nothing, or have no slot */
 	_Alignas(POOL_LINE_BYTES) PoolWait wait;

@@ -12,19 +12,19 @@
 /* time between two probes if the pool is watched while no IDs are taken */
 #define WATCH_US         2000000
 #define EASE_US          2000000 /* time since more was needed until a surplus server is closed */
-#define REPLACE_US       1000000 /* most time until a lost server is replaced */
+#define REPLACE_US       1000000 /* maximum time until a lost server is replaced */
 #define UNFIT_BACKOFF_US 200000
 #define TWIN_BACKOFF_US  60000000 /* backoff of a server to which there is another connection */
-/* number of endpoints whose backoffs end at a time while no server is fit */
+/* number of backoffs that are ended early at a time while no server is fit */
 #define RETRY_ENDPOINTS  8
-#define RETRY_US         250000 /* time between two such ends */
+#define RETRY_US         250000 /* pause after these were ended */
 #define RETRY_SPREAD_US  500000
 /* number of servers that do not give way while no server is fit */
 #define KEPT_SERVERS     2
 #define ROTATE_US        60000000 /* time between two rotations */
 #define ROTATE_SPREAD_US 60000000
 #define EXCLUDED_MINUTES 10    /* exclusion of a server whose IDs are not unique */
-#define MAX_SEEN_RUNS    16384 /* most runs that are remembered, unless the last reply has more */
+#define MAX_SEEN_RUNS    16384 /* number of remembered runs, unless the last reply has more */
 
 #define FOR_EACH_SERVER(fleet, server)                                                             \
 	for (guint i_ = 0; i_ < POOL_FLEET_MAX_SERVERS; i_++)                                      \

@@ -58,7 +58,8 @@ typedef struct {
 	gboolean is_settled;
 	/* when to draw the first server; POOL_NEVER_US: no server has answered yet */
 	gint64 settle_at_us;
-	gint64 needed_since_us; /* since when more is needed; POOL_NEVER_US: not needed */
+	/* since this time, more IDs are needed; POOL_NEVER_US: not needed */
+	gint64 needed_since_us;
 	gint64 last_needed_at_us;
 	gint64 retry_at_us;   /* while not served: when to end backoffs */
 	gint64 replace_at_us; /* while served: when to replace a lost server */

@@ -91,8 +91,8 @@ guint pool_rate_target(const PoolRate *self, gint64 span_us);
  * batch, which is as old as its first ID. So an ID is discarded a little early, but never late.
  * Batches are numbered from 1. The functions are pure.
  *
- * A slow reply can be older than the previous batch. When it is too old, that batch is also
- * discarded.
+ * A slow reply can be older than the previous batch. When its IDs are too old, the previous batch
+ * is also discarded.
  */
 
 #define POOL_AGES_BATCHES 128

@@ -34,7 +34,7 @@
 
 #define POOL_LINE_BYTES     128 /* two cache lines, which some processors fetch together */
 #define POOL_RING_RUNS      4096
-/* most IDs of an entry; a longer run needs several entries */
+/* maximum number of IDs in an entry; a longer run needs several entries */
 #define POOL_RING_MAX_COUNT G_MAXUINT16
 
 typedef struct {

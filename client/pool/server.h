@@ -23,7 +23,8 @@ typedef enum {
 } PoolServerFitness;
 
 typedef enum {
-	POOL_SERVER_NOTHING, /* no event: it continues, or steps down to another call */
+	/* no event: the call continues, or is replaced by an older call that the server supports */
+	POOL_SERVER_NOTHING,
 	POOL_SERVER_PROBED,
 	POOL_SERVER_DRAWN,
 	POOL_SERVER_LISTED,

@@ -101,7 +101,7 @@ typedef struct {
 	gboolean is_served; /* a server serves, although it can refuse for a moment */
 	gint64 since_us;    /* time of the last change of is_served, or of the start, by
 			     * g_get_monotonic_time() */
-	/* host:port of the first server, or of the last first one; empty: there was none */
+	/* host:port of the current or last first server; empty: there was none */
 	char *server;
 	gint datacenter_id; /* reported by the server; -1: unknown, or it lacks get_worker() */
 	gint worker_id;     /* reported by the server; -1: unknown */

@@ -26,11 +26,11 @@ from wire import EXCEPTION, STRICT
 
 AGENT = "chaos"
 ONE = STRICT.call("get_id", AGENT)
-BURST = 20             # most single calls sent at once
+BURST = 20             # single calls sent at once, at most
 LARGEST_BATCH = 1000
 PAUSE_S = 0.012        # mean pause between two draws
 PAUSE_REFUSED_S = 0.05
-MAX_AHEAD_MS = 1000    # most that the time in an ID is ahead of the shared clock; --max-ahead is 10
+MAX_AHEAD_MS = 1000    # limit for the time in an ID, ahead of the shared clock; --max-ahead is 10
 RESETS = 0.5           # share of resets among the ends of short connections
 I64, STRUCT, LIST = 10, 12, 15  # Thrift types
 RUN = struct.Struct(">bhqbhib")  # first ID and count of a run, with their field headers

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The servers of a scenario: real ones, each with a worker ID and a state directory of its own, or
-what stands in the place of one. `kind` is what scenarios.yml calls it:
+replacements of one. `kind` is the name in scenarios.yml:
 
     real                 a server on a port of the loopback
     clocked              with a clock that can be stepped
@@ -42,7 +42,7 @@ MEMORY = "/dev/shm"
 FIRST_PORT, FIRST_EPHEMERAL_PORT = 20000, 32768  # the kernel's default range of ports, ip(7)
 NAME, NAMELESS, SILENT_NAME = "ids.test", "nobody.test", "silent.test"
 ASKED_NAME = "asked.test"
-LOOKUP_S = 30  # the most that a resolver takes for an unanswered query
+LOOKUP_S = 30  # maximum time of a resolver for an unanswered query
 MOVED_TO_HOST = "127.0.0.6"
 ADDRESSES = ("127.0.0.2", "127.0.0.4", "127.0.0.3", "127.0.0.5")
 SERVED = ADDRESSES[2]
@@ -76,9 +76,9 @@ class Certificates:
     def __init__(self, directory):
         self._authority = Authority(directory)
         self._stranger = Authority(directory, "stranger")
-        self.localhost = self._authority.vouch("localhost", "DNS:localhost", f"IP:{HOST}")
-        self.elsewhere = self._authority.vouch("elsewhere.test")
-        self.client = self._authority.vouch("client.test")
+        self.localhost = self._authority.issue("localhost", "DNS:localhost", f"IP:{HOST}")
+        self.elsewhere = self._authority.issue("elsewhere.test")
+        self.client = self._authority.issue("client.test")
         self.ca = self._authority.certificate
 
     @classmethod

@@ -24,8 +24,8 @@ Steps and their settings. Steps of the client come first:
       tried         how many servers: all that the client knows unless given, or any
       retry_after_ms
     fresh_ms        how old the time in an ID is at most
-    meanwhile       steps that are done while the client is at it, once; with `loop`, again and
-                    again, and the client does it again until there were `rounds` (1)
+    meanwhile       steps that run during the step of the client, once; with `loop`, repeatedly,
+                    and the client repeats its step until there were `rounds` (1)
 
 Steps that act on servers, each by its name, or current, others, stopped:
 

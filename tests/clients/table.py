@@ -138,5 +138,5 @@ def differs(scenarios, languages, outcomes):
     wrong = [f"- {line}" for line in told if line not in seen]
     if not missing and not wrong:
         return ""
-    return "\n".join(["it says otherwise; tests/clients/run --write writes it anew:", *wrong,
+    return "\n".join(["it says otherwise; tests/clients/run --write writes it again:", *wrong,
                       *missing])

@@ -15,7 +15,7 @@ from kubernetes_bases import kustomize
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-STOP_SPARE_S = 5  # most time of a stop in addition to its options
+STOP_SPARE_S = 5  # maximum time of a stop beyond its options
 PROBES = {"startupProbe", "livenessProbe", "readinessProbe"}
 # kinds other than services that select pods, with the key of the selector
 SELECTORS = {"PodDisruptionBudget": "selector", "NetworkPolicy": "podSelector"}

@@ -77,7 +77,7 @@ static void check_allow_list(const char *text)
 	if (list == NULL)
 		return;
 	g_assert_cmpstr(allow_list_text(list), ==, text);
-	/* whoever has no address is let in for none */
+	/* a peer without an address is refused */
 	g_assert_false(allow_list_admits(list, -1, NULL));
 }
 

@@ -8,7 +8,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/inputs.h"
 
-#define N_FORMS 5 /* of SnowflakeIdForm */
+#define N_FORMS 5 /* number of values of SnowflakeIdForm */
 
 static void check_uuid_as_id(const SnowflakeUuid *uuid)
 {

@@ -17,7 +17,7 @@
 
 enum { CALL, COUNT, CUT, TYPE, N_BYTES };
 
-#define SEQID     1 /* of the first call of either */
+#define SEQID     1 /* sequence ID of the first call of each client */
 #define MOST_WAYS 3 /* steps to see the last piece, and the end after it */
 
 /* Where the server is. */

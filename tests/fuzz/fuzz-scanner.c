@@ -23,7 +23,7 @@ static void check_header(const Scanner *whole, const Scanner *piecewise, gsize s
 	g_assert_cmpuint(a->text_offset + a->text_length, <=, size);
 }
 
-/* Whoever waits for the rest of a message has seen that it may become one. */
+/* While the scanner waits for the rest of a message, the beginning is valid. */
 static void check_beginnings(const guint8 *message, gsize length)
 {
 	const char *reason;

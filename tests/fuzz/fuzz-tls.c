@@ -17,7 +17,7 @@
 enum { KIND, CUT, N_BYTES };
 enum { TO_SERVER, TO_CLIENT, AFTER_HANDSHAKE, WITHIN, N_KINDS };
 
-#define MOST_ROUNDS 16 /* of a handshake, each way */
+#define MOST_ROUNDS 16 /* rounds of a handshake, in each direction */
 
 typedef struct {
 	TlsContext *server;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What stands in ZooKeeper and in state directories: names, and records. The first byte says which.
- * What was read, written and read again is the same, so nobody reads less than there is. */
+/* Names and records of ZooKeeper and of state directories. The first byte selects the format. Data
+ * that is parsed, formatted and parsed again is the same, so no parser ignores a part of it. */
 #include <string.h>
 
 #include "common/zookeeper/znodes.h"

@@ -12,6 +12,6 @@ char *input_text(const guint8 *data, gsize size);
  * the next call. Borrowed. */
 const char *input_file(const void *data, gsize size);
 
-/* That there is an error if, and only if, something has failed, and that it has a message of one
- * printable line. Clears it. */
+/* Checks that there is an error if, and only if, @failed, and that its message is one printable
+ * line. Clears it. */
 void input_check_error(gboolean failed, GError **error);

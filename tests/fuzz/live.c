@@ -26,7 +26,7 @@
 
 #define HTTP_ANSWERS_MS 5
 
-static char *directory; /* of its state; NULL: it has not started */
+static char *directory; /* state directory of the server; NULL: it has not started */
 static Server server;
 static guint16 ports[LIVE_N_PORTS];
 
@@ -80,7 +80,7 @@ static void add_admin(GError **error)
 {
 	g_autoptr(GArray) sockets = g_array_new(FALSE, FALSE, sizeof(int));
 	int fd = listen_somewhere(&ports[LIVE_HTTP]);
-	static _Atomic gint64 expires_ms = G_MAXINT64; /* of no certificate */
+	static _Atomic gint64 expires_ms = G_MAXINT64; /* no certificate expires */
 	const AdminConfig config = {
 		.options = server.options,
 		.service = &server.service,
@@ -222,7 +222,7 @@ static void say(int fd, const guint8 *bytes, gsize length)
 }
 
 /* libmicrohttpd overlooks an end of file that comes with bytes which are no whole request, and
- * hangs up after ten seconds. So whoever has asked for nothing leaves. */
+ * hangs up after ten seconds. So a client without a request hangs up. */
 static gboolean is_silent(int fd)
 {
 	struct pollfd answered = {.fd = fd, .events = POLLIN};

@@ -22,5 +22,5 @@ void replies_clear(ClientReply *reply);
 guint8 *replies_message(const ClientCall *call, gint32 seqid, guint type, const guint8 *bytes,
 			gsize size, gsize *out_length);
 
-/* That what client_call_read() has taken for an answer is what its header promises of one. */
+/* Checks that a reply accepted by client_call_read() is as its header says. */
 void replies_check(const ClientCall *call, const ClientReply *reply);

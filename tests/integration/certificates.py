@@ -28,7 +28,7 @@ class Authority:
         _openssl("req", "-x509", *KEY, "-keyout", self._key, "-out", self.certificate, "-subj",
                  f"/CN={name}", "-days", 3650)
 
-    def vouch(self, name, *alternatives, days=90, at=None):
+    def issue(self, name, *alternatives, days=90, at=None):
         """Signs a certificate for `name`, valid for `days` from `at` on ("2020-01-01"), or from now
         on."""
         pair = Pair(self.directory / f"{name}.pem", self.directory / f"{name}.key")

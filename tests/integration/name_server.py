@@ -12,7 +12,7 @@ a test must run as root: see skip_unless_possible().
 NameService is the same without a test. It knows every name, can move() a name to another address,
 and can have a fault for some names only:
 
-    SILENT    no answer: a look-up fails after the resolver's patience
+    SILENT    no answer: a lookup fails after the time limit of the resolver
     SLOW      the answer comes later
     MISSING   there is no such name
     FAILING   the name server cannot say

@@ -16,7 +16,7 @@ from harness import LONG_WAIT_MS, SANITIZED, ServerTest, wait_for
 from wire import STRICT
 
 CONNECTIONS = 1000
-MAX_CONNECTIONS = 64  # most connections at a time
+MAX_CONNECTIONS = 64  # maximum number of connections
 DESCRIPTORS = 100     # descriptors reserved for the admin port
 
 JUNK = (b"\0" * 100, b"\r\n" * 10 + b"x\r\n\r\n", random.Random(7).randbytes(5000),

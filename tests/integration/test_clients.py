@@ -177,4 +177,4 @@ class Table(ServerTest):
     def test_the_document_says_what_is_seen(self):
         self.maxDiff = None
         self.assertEqual(client_table.document(), client_table.DOCUMENT.read_text(),
-                         "client_table.py --write makes it anew")
+                         "client_table.py --write writes it again")

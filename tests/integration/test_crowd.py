@@ -57,7 +57,7 @@ def is_served(server, source):
     """Whether a new client from this address gets an answer."""
     with server.connect(source=source) as connection:
         try:
-            return connection.call(STRICT, "get_id", "newcomer").success > 0
+            return connection.call(STRICT, "get_id", "new").success > 0
         except (wire.Closed, OSError):
             return False
 
@@ -97,8 +97,8 @@ class Spread(ServerTest):
         for connection in first:
             connection.close()
         wait_for(lambda: server.open_connections() == 1 + 3, what="the closes to be noticed")
-        newcomers = [self.connect(server) for _ in range(3)]
-        self.served_beside(server, 1, newcomers, 3)
+        new_clients = [self.connect(server) for _ in range(3)]
+        self.served_beside(server, 1, new_clients, 3)
 
     def test_each_loop_hears_of_a_reservation(self):
         server = self.start("--threads", 2, "--max-wait", LONG_WAIT_MS)
@@ -155,10 +155,10 @@ class Full(ServerTest):
         """Checks that a new client is served after the last one disconnects."""
         before = crowd.counters()
         with contextlib.ExitStack() as stack:
-            newcomers = [stack.enter_context(crowd.server.connect(source=ELSEWHERE))
+            new_clients = [stack.enter_context(crowd.server.connect(source=ELSEWHERE))
                          for _ in range(4)]
-            for newcomer in newcomers:
-                self.assertGreater(newcomer.call(STRICT, "get_id", "newcomer").success, 0)
+            for new_client in new_clients:
+                self.assertGreater(new_client.call(STRICT, "get_id", "new").success, 0)
         counters = crowd.counters()
         self.assertEqual(counters["connections_refused"], before["connections_refused"])
         self.assertIn(counters["closed_for_room"] - before["closed_for_room"], (3, 4))
@@ -170,12 +170,12 @@ class Full(ServerTest):
     def assert_room_for_many(self, crowd, count):
         before = crowd.counters()["closed_for_room"]
         with contextlib.ExitStack() as stack:
-            newcomers = [stack.enter_context(crowd.server.connect(source=THERE))
+            new_clients = [stack.enter_context(crowd.server.connect(source=THERE))
                          for _ in range(count)]
-            for newcomer in newcomers:
-                newcomer.send(CALL)
-            for newcomer in newcomers:
-                self.assertGreater(newcomer.reply(STRICT).success, 0)
+            for new_client in new_clients:
+                new_client.send(CALL)
+            for new_client in new_clients:
+                self.assertGreater(new_client.reply(STRICT).success, 0)
             closed = crowd.counters()["closed_for_room"]
             self.assertIn(closed - before, (count - 1, count))
             wait_for(lambda: crowd.closed() == closed)

@@ -94,7 +94,7 @@ class Client:
     def numbers(self):
         """Returns the received IDs, after comparing the replies with the calls."""
         if len(self.received) % REPLY_BYTES != 0:
-            raise AssertionError("the end of file stands in the middle of a reply")
+            raise AssertionError("end of file in the middle of a reply")
         replies = list(struct.iter_unpack(">18xi3xqx", self.received))
         if [seqid for seqid, _ in replies] != list(range(len(replies))):
             raise AssertionError("replies that do not answer the calls")

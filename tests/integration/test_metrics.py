@@ -451,7 +451,7 @@ class Manual(ZooKeeperTest, MetricsTest):
         server.call("get_id", "good")
         wait_for(lambda: {"snowflake_worker_ids", "snowflake_registry_clock_skew_seconds"} <=
                  self.scrape().types.keys(), what="what ZooKeeper tells")
-        pair = Authority(self.directory).vouch("other")
+        pair = Authority(self.directory).issue("other")
         other = self.member(*LISTEN, "--listen", "tls:127.0.0.1:0", "--tls-certificate",
                             pair.certificate, "--tls-key", pair.key)
         wait_for(lambda: "snowflake_peers_clock_skew_seconds" in

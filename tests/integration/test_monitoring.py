@@ -192,7 +192,7 @@ def free_port():
         return listener.getsockname()[1]
 
 
-def hurried(text):
+def with_short_durations(text):
     """Returns the rules with a second instead of each minute."""
     def shorter(match):
         number, unit = int(match[1]), match[2]
@@ -286,7 +286,7 @@ class Fires(ZooKeeperTest):
     def with_tls(self, start, *options, days, **settings):
         """Starts a server with an additional TLS address."""
         self.authority = Authority(self.directory)
-        pair = self.authority.vouch("server", "IP:127.0.0.1", days=days)
+        pair = self.authority.issue("server", "IP:127.0.0.1", days=days)
         return self.with_admin(start, "--listen", "tls:127.0.0.1:0", "--tls-certificate",
                                pair.certificate, "--tls-key", pair.key, *options, **settings)
 
@@ -300,7 +300,7 @@ class Fires(ZooKeeperTest):
         cut_off, relay = self.relay_of(members[0]), self.relay_of(misused)
         servers = [*members, misused, full, slow, secured, cut_off, relay]
         prometheus = Prometheus(self, [admin_address(server) for server in servers],
-                                hurried(ALERTS.read_text()))
+                                with_short_durations(ALERTS.read_text()))
         self.occupy(slow)
         self.misuse(misused, full, slow)
         self.knock(secured)

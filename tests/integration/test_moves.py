@@ -166,7 +166,7 @@ class Instagram(Discord):
 
 
 class Ulid:
-    """Random, and within a millisecond one more than the last."""
+    """ULIDs are random, and increase by one within a millisecond."""
     method = "get_ulids"
 
     def __init__(self):

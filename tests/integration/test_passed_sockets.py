@@ -32,7 +32,7 @@ class PassedSockets(PassedTest):
                 self.assertEqual(server.terminate(), 0)
 
     def test_not_without_tls_where_that_was_asked_for(self):
-        pair = Authority(self.directory).vouch("server")
+        pair = Authority(self.directory).issue("server")
         server = self.launch("--state-directory", self.state, "--tls-certificate",
                              pair.certificate, "--tls-key", pair.key, listen="tls:127.0.0.1:0",
                              **self.passing(self.listen()))

@@ -119,7 +119,7 @@ class StopUnderPressure(ServerTest):
         with contextlib.ExitStack() as stack:
             clients = [stack.enter_context(server.connect()) for _ in range(30)]
             for client in clients:
-                # read at once, and more than ten milliseconds of work
+                # all calls are read at once, and need more than ten milliseconds of work
                 client.send(GET_COUNTERS * 1500)
             clients[0].frame()
             for client in clients:

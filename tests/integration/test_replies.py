@@ -127,8 +127,8 @@ class Replies(ServerTest):
         wrong = [one for thread in polite for one in thread.wrong]
         answered = sum(thread.answered for thread in polite)
         resets = sum(thread.resets for thread in rude)
-        self.assertEqual(len(wrong), 0, f"beside {answered} right ones and {resets} resets, of "
-                         f"which the first was {wrong[:1]}")
+        self.assertEqual(len(wrong), 0, f"{answered} right replies, {resets} resets, first "
+                         f"wrong reply: {wrong[:1]}")
         self.assertGreater(resets, 20)
         self.assertGreater(answered, 100)
 

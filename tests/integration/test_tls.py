@@ -227,7 +227,7 @@ class Refused(TlsTest):
         self.assertRegex(ctl.stderr.lower(), "tls: the peer reports: .*unknown ca")
 
     def test_a_server_that_clients_do_not_trust(self):
-        server = self.serve(pair=self.authority.vouch("elsewhere"))
+        server = self.serve(pair=self.authority.issue("elsewhere"))
         address = server.addresses[1].replace("127.0.0.1", "localhost")
         ctl = self.id_of(address, "--tls-ca", self.authority.certificate)
         self.assertEqual((ctl.returncode, ctl.stdout), (1, ""))
@@ -381,7 +381,7 @@ class Allowed(TlsTest):
     def test_by_the_name_of_a_certificate(self):
         server = self.serve("--allow", "127.0.0.9,certificate:billing.example", mutual=True)
         self.assert_serves(server, self.authority.context(self.billing))
-        other = self.authority.vouch("shipping")
+        other = self.authority.issue("shipping")
         self.assert_closed(server.tls, tls=self.authority.context(other))
         self.assertEqual(server.wait_event("not-allowed").fields["certificate"], "shipping")
         self.assert_closed(server.address)  # a client without TLS presents no certificate

@@ -19,7 +19,7 @@ class RenewedTest(TlsTest):
 
     def setUp(self):
         super().setUp()
-        own = self.authority.vouch("replaced", *SERVER_NAMES)
+        own = self.authority.issue("replaced", *SERVER_NAMES)
         self.own = own._replace(certificate=self.directory / "c.pem", key=self.directory / "k.pem")
         self.replace(own)
 
@@ -44,7 +44,7 @@ class Replaced(RenewedTest):
              str(self.authority.certificate), "--duration", "4", "--check"],
             env=CTL_ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for number in range(rounds):
-            self.replace(self.authority.vouch(f"next-{number}", *SERVER_NAMES))
+            self.replace(self.authority.issue(f"next-{number}", *SERVER_NAMES))
             self.hang_up(server, "certificate")
             shown.add(self.assert_serves(server))
             self.assertGreater(stayed.call(STRICT, "get_id", "good").success, 0)
@@ -55,7 +55,7 @@ class Replaced(RenewedTest):
     def test_a_broken_pair(self):
         server = self.serve(pair=self.own)
         shown = self.assert_serves(server)
-        next_pair = self.authority.vouch("new", *SERVER_NAMES)
+        next_pair = self.authority.issue("new", *SERVER_NAMES)
         shutil.copy(next_pair.certificate, self.own.certificate)
         said = self.hang_up(server, "reload-failed")
         self.assertIn(f"the key {self.own.key} does not belong to the certificate", said["error"])
@@ -69,7 +69,7 @@ class Replaced(RenewedTest):
         self.assertNotEqual(self.assert_serves(server), shown)
 
     def test_the_end_comes_near(self):
-        self.replace(self.authority.vouch("short", *SERVER_NAMES, days=10))
+        self.replace(self.authority.issue("short", *SERVER_NAMES, days=10))
         server = self.serve(*LISTEN, pair=self.own)
         self.assertEqual(server.wait_event("certificate-ends-soon").fields["days_left"], "9")
         expires = server.wait_event("certificate").fields["expires"]
@@ -152,7 +152,7 @@ class OfCallers(RenewedTest):
         self.assertIsNone(second.find("handshake-failed"))
 
     def test_the_end_of_a_relays_own_comes_near(self):
-        self.replace(self.authority.vouch("short", days=10))
+        self.replace(self.authority.issue("short", days=10))
         relay = self.relay_of(self.server_of(1).wait_ready().addresses[0])
         self.assertEqual(relay.wait_event("certificate-ends-soon").fields["days_left"], "9")
         self.assertIn("\nsnowflake_tls_certificate_expiry_timestamp_seconds ",

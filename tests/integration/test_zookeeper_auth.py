@@ -137,19 +137,19 @@ class Rotation(AuthTest):
                 found += self.below(f"{path}/{name}")
         return found
 
-    def rotate(self, servers, beside, options):
+    def rotate(self, servers, other_acl, options):
         """Restarts @servers one by one with @options, while IDs are drawn from all of them."""
         draws = [self.draw(server) for server in servers]
         for draw in draws:
             draw.wait_ids()
-        self.set_all([beside, acl_of(SECRET)])
+        self.set_all([other_acl, acl_of(SECRET)])
         for i, server in enumerate(servers):
             self.assertEqual(server.terminate(), 0)
             self.assertIsNotNone(server.find("worker-released"), server.log)
             servers[i] = self.member(*options)
             draws[i] = self.draw(servers[i])
             draws[i].wait_ids()
-        self.set_all([beside, acl_of(SECRET)])
+        self.set_all([other_acl, acl_of(SECRET)])
         self.set_all([acl_of(SECRET)])
         for server, draw in zip(servers, draws):
             for path in self.below(self.root):

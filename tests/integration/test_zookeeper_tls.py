@@ -103,10 +103,10 @@ class TlsTest(ZooKeeperTest):
         cls.addClassCleanup(shutil.rmtree, cls.files, ignore_errors=True)
         cls.authority = Authority(cls.files)
         cls.others = Authority(cls.files, "others")
-        cls.pair = cls.authority.vouch("zookeeper", *(f"DNS:{name}" for name in SERVERS))
-        cls.test_pair = cls.authority.vouch("test")
-        cls.own = cls.authority.vouch("snowflaked")
-        cls.stranger = cls.others.vouch("stranger")
+        cls.pair = cls.authority.issue("zookeeper", *(f"DNS:{name}" for name in SERVERS))
+        cls.test_pair = cls.authority.issue("test")
+        cls.own = cls.authority.issue("snowflaked")
+        cls.stranger = cls.others.issue("stranger")
 
     def make_zookeeper(self):
         return Secure(self.authority, self.pair, self.test_pair).start()
@@ -315,7 +315,7 @@ class ByItself(TlsTest):
     def test_a_name_is_not_looked_at(self):
         """Client 3.8 does not check names, and does not trust only --tls-ca: see
         docs/how-to/tls.md."""
-        pair = self.authority.vouch("elsewhere")
+        pair = self.authority.issue("elsewhere")
         with Secure(self.authority, pair, self.test_pair).start() as elsewhere:
             of_machine = {"SSL_CERT_FILE": str(self.authority.certificate)}
             server = self.of_tls(self.others.certificate, self.own, environment=of_machine,

@@ -21,9 +21,9 @@ class TlsTest(ServerTest):
         cls.addClassCleanup(shutil.rmtree, cls.files, ignore_errors=True)
         cls.authority = Authority(cls.files)
         cls.others = Authority(cls.files, "others")
-        cls.pair = cls.authority.vouch("server", *SERVER_NAMES)
-        cls.billing = cls.authority.vouch("billing", "DNS:billing.example")
-        cls.stranger = cls.others.vouch("stranger", *SERVER_NAMES)
+        cls.pair = cls.authority.issue("server", *SERVER_NAMES)
+        cls.billing = cls.authority.issue("billing", "DNS:billing.example")
+        cls.stranger = cls.others.issue("stranger", *SERVER_NAMES)
 
     def serve(self, *options, pair=None, mutual=False, listen="tls:127.0.0.1:0", **settings):
         """Starts a server without TLS on its first address, and with TLS on its second."""

@@ -2,7 +2,7 @@
 
 /*
  * The reservation protocol, for spin: servers that claim worker IDs in a registry, draw IDs from
- * what they have reserved, extend it, lose it, hand it back, crash and start again.
+ * what they have reserved, extend it, lose it, release it, crash and start again.
  *
  * The properties are assertions:
  *
@@ -11,21 +11,21 @@
  *           it, one that changes its lease may go back to true time
  *
  * tests/model/run checks them in several configurations, and that each rule is needed: for each it
- * has a mutant (MUTANT_..., beside the rule below), in which spin must find a counterexample.
+ * has a mutant (MUTANT_..., defined at the rule below), in which spin must find a counterexample.
  * README.md has the bounds and the figures.
  *
  * What is left out, and why nothing is lost by that:
  *
- * Clock. Every reading is any tick, for each thread and each keeper anew. So it does not matter
+ * Clock. Every reading is any tick, for each thread and each keeper independently. So it does not matter
  * when it is read, and no variable holds it: it is chosen where it is used. That the sequence has
  * run out, or that the clock stepped back further than max-ahead, only refuses draws, and a draw
  * that is not made is a behaviour of the model anyway.
  *
  * Claims and sessions. A claim in ZooKeeper says that its owner lives. Sessions may expire at any
- * moment, with or without the process, and may be renewed at once. So to whoever looks, a claim may
+ * moment, with or without the process, and may be renewed at once. So to every reader, a claim may
  * be there or not, and a transaction that needs one may fail: every look and every transaction here
- * does either, which is all that sessions could do and more. With SESSIONS defined they are there
- * all the same, step by step, so that this need not be believed.
+ * does either, which is all that sessions could do and more. With SESSIONS defined, the model has
+ * sessions, step by step, so that this claim is checked too.
  *
  * Pauses. Every option of every loop is one step. Between two steps of a process, all others may
  * do anything. Where several things are one step, a comment says why no order of events is lost.
@@ -34,7 +34,7 @@
  * matters. So each server counts how many writes there were since its reading: 0, 1, or more. The
  * number of writes is not bounded.
  *
- * Nonces. A crash makes a nonce nobody's, so it is replaced by 0, which is also what a release
+ * Nonces. After a crash a nonce has no owner, so it is replaced by 0, which is also what a release
  * writes: a claimant may find the claim of a dead owner there or gone, and the same goes for a live
  * one. The number of restarts is not bounded.
  *
@@ -48,7 +48,7 @@
  * A restore breaks every connection, but not every session: an ensemble begins a new epoch, and
  * by that takes the sessions of the backup for its own. So what a server knows is of a connection,
  * not of a session: what was read over one is not used over another. With SPAN the model does
- * without that rule: whoever has not noticed goes on, and requests arrive after the restore.
+ * without that rule: a server that has not noticed goes on, and requests arrive after the restore.
  * Then the floor's version alone is what refuses them, and that is enough for one restore; but
  * not for two of the same backup, where both floors have one version.
  */
@@ -102,7 +102,7 @@
 
 #define MAX(a, b) ((a) > (b) -> (a) : (b))
 
-/* Nonces. 0 is nobody's: released, never claimed, or of a process that is dead. */
+/* Nonces. 0 has no owner: released, never claimed, or of a process that is dead. */
 #define NOBODY 0
 #ifdef MUTANT_NONCE_REUSED
 /* The nonce outlives a restart, and so does, paused, the process before it: both are called 1. */
@@ -273,7 +273,7 @@ byte last;
  */
 #define CLAIM_OVER_THE_DEAD 1    /* a server that holds a worker ID crashes, another claims it */
 #define CLAIM_OVER_THE_LIVING 2  /* ... is overtaken, and still draws from what it had */
-#define CLAIM_AFTER_RELEASE 3  /* ... hands it back, another claims it */
+#define CLAIM_AFTER_RELEASE 3  /* ... releases it, another claims it */
 #define DRAW_FROM_FOUND_CLAIM 4  /* the reply is lost, the claim is found written, and used */
 #define DRAW_FROM_FOUND_END 5    /* the same of an extension */
 #define DRAW_FROM_EXTENSION 6    /* an extension is confirmed, and its last tick used */
@@ -428,8 +428,8 @@ inline write(which, end_, owner_)
 #define VERSION_IS_RIGHT (ME.age == 0)
 #endif
 
-/* Claims and extensions are transactions which check, too, that the claim is there. And whoever
- * claims takes no worker ID whose owner has one. */
+/* Claims and extensions are transactions which check, too, that the claim is there. A server
+ * claims no worker ID whose owner has a claim. */
 #ifdef SESSIONS
 #define CLAIM_IS_THERE (ME.session || ME.op == RELEASE)
 #define LOOKS_FREE \

@@ -22,7 +22,7 @@ enum { LISTENER, TO_CLIENT, TO_SERVER, END, N_SOCKETS };
 
 struct _ContractClient {
 	ZookeeperSession *session; /* NULL: closed, or it has a store */
-	Store *store;              /* likewise */
+	Store *store;              /* NULL: closed, or it has a session */
 	char *address;             /* address of the listener */
 	GThread *thread;
 	int end; /* writing to it ends the thread */

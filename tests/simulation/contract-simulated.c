@@ -12,7 +12,7 @@
 struct _ContractClient {
 	WorldMachine machine;
 	ZookeeperSession *session; /* NULL: closed, or it has a store */
-	Store *store;              /* likewise */
+	Store *store;              /* NULL: closed, or it has a session */
 };
 
 static gint64 last_run_us(const WorldMachine *machine G_GNUC_UNUSED)

@@ -801,7 +801,7 @@ void ensemble_init(void)
 	ensemble.changes = g_ptr_array_new_with_free_func(change_free);
 	make_znode("/", "", NULL, 0);
 	g_ptr_array_set_size(ensemble.changes, 0);
-	renew_followers(ensemble.sequences); /* of the root: 1, the number of its write */
+	renew_followers(ensemble.sequences); /* sequence of the root: 1, the number of its write */
 }
 
 void ensemble_clear(void)

@@ -48,7 +48,8 @@ static gboolean poll_as_process(Registry *registry, gint64 now_tick, gint64 stop
 	gint64 began_us = world_now_us();
 	gboolean has_ended;
 
-	*out_report = (RegistryReport){.poll_at_us = G_MAXINT64}; /* of a killed process */
+	*out_report =
+		(RegistryReport){.poll_at_us = G_MAXINT64}; /* a killed process does not poll */
 	has_ended = files_run(self->process, run_poll, &poll) && poll.has_ended;
 
 	/* while time passed within the poll, the status of the server was not checked */

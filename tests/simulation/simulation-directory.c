@@ -34,10 +34,10 @@ typedef struct {
 	gint64 ahead_ticks;   /* the record of another owner ends then; 0: it stays */
 
 	const char *refusal; /* error that the server ends with; NULL: it serves again */
-	/* of a change between two starts: */
+	/* for a change between two starts: */
 	gboolean takes_any; /* the next start takes any worker ID ... */
 	gint worker_id;     /* ... and gets this one */
-	/* of a change while the server runs: */
+	/* for a change while the server runs: */
 	gboolean is_lost;        /* the server detects that its record was replaced ... */
 	gint64 within_us;        /* ... within this time; 0: at its next check */
 	gboolean is_new_history; /* the next lease ignores the IDs issued so far */

@@ -37,7 +37,7 @@ typedef struct {
 	gint64 ticks;                /* argument of RegistryOps.begin() */
 } FileRegistry;
 
-/* A record as it was read. */
+/* The contents of a record file. */
 typedef struct {
 	char *text; /* its version; NULL: there is no record, and nothing was ever reserved */
 	ReservationRecord record;

@@ -13,7 +13,7 @@
 #include "worker/detached-thread.h"
 
 #define MAX_ASKERS 32
-#define MAX_NAMED  8 /* most addresses in a line of the log */
+#define MAX_NAMED  8 /* maximum number of addresses in a log line */
 
 Peer *peer_new(const char *address, const char *nonce, gint worker_id)
 {

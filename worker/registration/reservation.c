@@ -153,7 +153,7 @@ static void note_lost(Registration *self, char *why)
 		return;
 	}
 	self->holding.held = FALSE;
-	self->facts.prepared = FALSE; /* needed for a claim only, in part */
+	self->facts.prepared = FALSE; /* some preparations are needed only before a claim */
 	g_free(self->lost_why);
 	self->lost_why = why;
 }

@@ -5,7 +5,8 @@
 
 #include "core/text.h"
 
-#define MAX_NAMED_BYTES 60 /* most bytes for holders in a message; the last one can exceed it */
+/* maximum number of bytes for holders in a message; the last holder can exceed it */
+#define MAX_NAMED_BYTES 60
 
 /* Whether a worker ID can be claimed: not from HELD on. LEFT: it is free, but this server had it
  * before. Its record was set back, or comes from an abandoned write. */

@@ -9,9 +9,9 @@ import java.util.concurrent.atomic.AtomicLong;
 
 /**
  * The algorithm of Baidu's CachedUidGenerator with its defaults: 28 bits of seconds, 22 of worker,
- * 13 of sequence. IDs are made ahead, a whole second's 8,192 at a time, out of seconds that are
- * still to come, and wait in a ring of 65,536 slots. Whoever takes one and finds less than half of
- * the ring left hands the refill to a pool of threads.
+ * 13 of sequence. IDs are made ahead, the 8,192 of a whole second at a time, from future
+ * seconds, and wait in a ring of 65,536 slots. A thread that takes one and finds less than half of
+ * the ring left starts the refill in a pool of threads.
  *
  * <p>It is treated kindly: there is no logging, and where the original throws an exception when
  * the ring is empty, this one lets others run and tries again. The original finds the ring empty

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /**
- * The algorithm of 2010 on the platform that it had: every ID under the object's lock. With 22
- * sequence bits instead of 12, so that it is not the layout that is measured.
+ * The original algorithm on its original platform: each ID under the lock of the object. It has 22
+ * sequence bits instead of 12, so that the layout is not the limit.
  */
 final class Original implements Subject {
     private static final long EPOCH_MS = 1288834974657L;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 'use strict';
 // Fetches IDs from one of several servers. An attempt that has no answer in time is late: the next
-// one begins beside it, and the first answer wins. While all fail, attempts are paced by backoffs.
+// one begins at the same time, and the first answer wins. While all fail, attempts are paced by backoffs.
 const { channel } = require('node:diagnostics_channel');
 const { Alarm } = require('./alarm');
 const { Connection } = require('./connection');

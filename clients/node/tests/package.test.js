@@ -128,7 +128,7 @@ test('the recipe for TypeORM', {
   const sqlite = recipe.replace("type: 'postgres', url: process.env.DATABASE_URL",
     "type: 'sqljs', synchronize: true").replace("'bigint'", "'text'");
   assert.strictEqual([...sqlite.matchAll(/sqljs|id: \{ type: 'text'/g)].length, 2);
-  // beside the program, so that it finds snowflake-client and these
+  // next to the program, so that it finds snowflake-client and these
   const modules = path.join(place, 'node_modules');
   for (const name of fs.readdirSync(path.join(PACKAGE, 'node_modules'))) {
     if (!fs.existsSync(path.join(modules, name))) {
@@ -140,7 +140,7 @@ test('the recipe for TypeORM', {
   assert.match(await node(sqlite, 'module'), /^\{ item: 'tea', id: '\d{19}' \}\n$/);
 });
 
-test('a program that does not close its client ends all the same', async (t) => {
+test('a program that does not close its client still ends', async (t) => {
   const hanging = await peer(t, (call) => (call.count > 1 ? undefined : call.ids()));
   for (const servers of [await server(t), hanging.address]) {
     assert.match(await node(`

@@ -227,7 +227,7 @@ class Fork(Programs):
 
     def test_a_child_at_each_line_of_a_call(self):
         """Made by a signal handler, say, and both go on with the call. One that C code forks may
-        take the reply off its parent's connection, so there it is only tried with IDs in hand."""
+        take the reply off its parent's connection, so it is only tried with prefetched IDs."""
         for fork, is_empty, call, step in (("os.fork", False, "[client.next_id()]", 1),
                                            ("os.fork", False, "client.next_ids(3)", 1),
                                            ("os.fork", True, "[client.next_id()]", 3),

@@ -26,12 +26,12 @@ class Tls(Case):
         cls.files = pathlib.Path(made.name)
         openssl("req", "-x509", *KEY, "-days", 2, "-keyout", cls.files / "ca.key", "-out",
                 cls.files / "ca.pem", "-subj", "/CN=ca")
-        cls.vouch("server", "DNS:localhost,IP:127.0.0.1")
-        cls.vouch("other", "DNS:other.example")
-        cls.vouch("client", "DNS:client.example")
+        cls.issue("server", "DNS:localhost,IP:127.0.0.1")
+        cls.issue("other", "DNS:other.example")
+        cls.issue("client", "DNS:client.example")
 
     @classmethod
-    def vouch(cls, name, alternatives):
+    def issue(cls, name, alternatives):
         base = cls.files / name
         base.with_suffix(".extensions").write_text(f"subjectAltName={alternatives}")
         openssl("req", *KEY, "-keyout", base.with_suffix(".key"), "-out", base.with_suffix(".csr"),

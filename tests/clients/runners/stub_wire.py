@@ -48,7 +48,7 @@ _known = {}  # by text: what its name was looked up as last
 
 
 def _addresses(text, deadline, wrong):
-    """Where a look-up fails, or takes half of the time, those of the one before."""
+    """Returns the addresses of the previous lookup if a lookup fails or takes half of the time."""
     known = None if wrong == "forgets" else _known.get(text)
     if known and wrong == "looks-up-once":
         return list(known)
@@ -62,7 +62,7 @@ def _addresses(text, deadline, wrong):
 
 
 def _looked_up(text, deadline, wrong):
-    """A look-up cannot be stopped, but need not be waited for."""
+    """Looks up in a thread, because a lookup cannot be stopped."""
     if text.startswith("unix:"):
         return [(socket.AF_UNIX, text.removeprefix("unix:"))]
     host, _, port = text.removeprefix("tls:").rpartition(":")

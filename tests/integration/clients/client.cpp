@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// client, see ../official.py. Of the contract of 2010, if there is no later one to include.
+// client, see ../official.py. Uses the original contract if there is no later one to include.
 #include <cstdlib>
 #include <cxxabi.h>
 #include <exception>

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """client.py BINDINGS MODULE
 
-The commands, and what each of the clients in this directory prints, stand in ../official.py.
+../official.py documents the commands and the output of the clients in this directory.
 """
 import importlib
 import itertools

@@ -22,7 +22,7 @@ GObject *new_client(ThriftProtocol *protocol)
 			    "output_protocol", protocol, NULL);
 }
 
-/* The generated code's error names the exception and no more: what it says stands in itself. */
+/* The error of the generated code only names the exception, which has the message itself. */
 static void tell(gpointer exception, GError **error)
 {
 	g_autofree char *message = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The contract of 2010 and nothing else: what a client of that time was built from. */
+/* The original contract and nothing else: what a client of that time was built from. */
 
 namespace java com.twitter.service.snowflake.gen
 

@@ -28,7 +28,7 @@ static AuditSinkStatus status_of(const AuditLog *log, guint nth)
 	return status;
 }
 
-/* Each sink by itself: the first has taken all, nobody listens where the second is. */
+/* The status of each sink: the first has written all lines, the second has no listener. */
 TEST("/audit-log/status", test_status)
 {
 	g_autofree char *directory = g_dir_make_tmp("audit-XXXXXX", NULL);
@@ -68,7 +68,7 @@ TEST("/audit-log/status", test_status)
 	g_assert_cmpint(g_rmdir(directory), ==, 0);
 }
 
-/* A sink that takes nothing until it is told to, by which thread does not matter. */
+/* A sink that accepts nothing until a test allows it, from any thread. */
 typedef struct {
 	AuditSink sink;
 	pthread_mutex_t mutex;
@@ -211,7 +211,7 @@ static void issue_many(AuditProducer *producer, guint draws)
 	}
 }
 
-/* It keeps what it can, drops the rest, and in the end has an account of all. */
+/* The log buffers what fits, drops the rest, and accounts for each ID at the end. */
 TEST("/audit-log/sink-that-fails", test_sink_that_fails)
 {
 	Sink sink;

@@ -19,7 +19,7 @@ static void assert_damaged(const char *line, gsize length, const char *expected)
 	g_assert_nonnull(reason);
 }
 
-/* Returns: (transfer full): as a Thrift library writes it. */
+/* Returns: (transfer full): an entry as a Thrift library writes it. */
 static char *make_line(gint64 id, const char *agent, gsize agent_length, gint64 tag)
 {
 	g_autoptr(GByteArray) bytes = g_byte_array_new();
@@ -124,7 +124,8 @@ TEST("/audit-entry/base64", test_base64)
 	}
 }
 
-/* Whatever is cut off or put after it, and whatever bit is turned in what is no value. */
+/* Truncated entries, entries with more bytes, and each flipped bit outside the values are refused.
+ */
 TEST("/audit-entry/struct", test_struct)
 {
 	gsize length;
@@ -165,7 +166,7 @@ TEST("/audit-entry/long", test_long)
 	assert_damaged(longer, strlen(longer), "longer than 4096 bytes");
 }
 
-/* IDs that are their cursors. */
+/* The IDs are equal to their cursors. */
 static AuditDraw draw_of(guint64 first, guint count, const char *agent)
 {
 	AuditDraw draw = {
@@ -189,7 +190,7 @@ static guint64 number_at(const guchar *at)
 	return GUINT64_FROM_BE(number);
 }
 
-/* Returns: (transfer full): of the @index-th line */
+/* Returns: (transfer full): the bytes of the @index-th line */
 static guchar *decode(const AuditLines *lines, guint index, gsize *out_length)
 {
 	g_autofree char *text = g_strndup((const char *)lines->bytes->data, lines->bytes->len);
@@ -231,8 +232,8 @@ TEST("/lines/missing", test_missing)
 	audit_lines_clear(&lines);
 }
 
-/* Agents of every length, of which several begin alike. Each bit of a tag is there, wherever the
- * tag stands among the groups of base64. */
+/* Agents of each length, some with a common prefix. No bit of a tag is lost at any offset in the
+ * base64 groups. */
 TEST("/lines/agents", test_agents)
 {
 	guint64 ones[3] = {0}, zeros[3] = {0};

@@ -36,7 +36,7 @@ TEST("/ring/as-it-was-put", test_as_it_was_put)
 	AuditDraw draw;
 
 	g_assert_false(audit_ring_take(ring, &draw));
-	/* agents of every length, often around the ring's end */
+	/* agents of each length, which often wrap around the end of the ring */
 	for (guint i = 0; i < 10 * BYTES; i++) {
 		g_autofree char *agent = g_strnfill(1 + i % AUDIT_AGENT_MAX_BYTES, 'a' + i % 26);
 
@@ -59,7 +59,7 @@ TEST("/ring/bounded", test_bounded)
 	static const struct {
 		gsize bytes;
 		guint agent_bytes;
-		guint draws; /* 40 bytes and the agent's words each */
+		guint draws; /* 40 bytes each, plus the words of the agent */
 	} cases[] = {
 		{1024, 1, 21},  {1024, 8, 21}, {1024, 9, 18},
 		{1024, 256, 3}, {2047, 1, 21}, {2048, 1, 42},
@@ -133,7 +133,7 @@ static gpointer put_all(gpointer user_data)
 	return NULL;
 }
 
-/* Whatever is dropped, each draw begins where those before it and the gap end. */
+/* With any drops, each draw begins where the previous draws and the gap end. */
 TEST("/ring/two-threads", test_two_threads)
 {
 	guint scale = (guint)g_ascii_strtoull(g_getenv("SNOWFLAKE_TEST_SCALE") ?: "1", NULL, 10);

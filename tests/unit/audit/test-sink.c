@@ -71,7 +71,7 @@ static void assert_text(const char *path, const char *expected)
 	g_assert_cmpstr(text, ==, expected);
 }
 
-/* A disk with so much room, as far as one file is concerned. */
+/* Limits the size of a file, as a full disk does. */
 static void limit_file(rlim_t bytes)
 {
 	struct rlimit limit;
@@ -81,7 +81,7 @@ static void limit_file(rlim_t bytes)
 	g_assert_cmpint(setrlimit(RLIMIT_FSIZE, &limit), ==, 0);
 }
 
-/* What somebody who was killed left. */
+/* A killed process left half a line. */
 TEST("/file-sink/half-a-line", test_half_a_line)
 {
 	g_auto(Files) files = files_new();
@@ -115,7 +115,7 @@ TEST("/file-sink/renamed", test_renamed)
 	g_assert_cmpint(status.st_mode & 0777, ==, 0640);
 }
 
-/* The rest goes on where the disk was full. */
+/* The rest of a line follows where the disk was full. */
 TEST("/file-sink/full", test_full)
 {
 	g_auto(Files) files = files_new();
@@ -132,7 +132,7 @@ TEST("/file-sink/full", test_full)
 	assert_text(files.path, "one\ntwo\nthree\nfour\n");
 }
 
-/* A line that is begun in the old file is in the new one as a whole. */
+/* A line begun in the old file is complete in the new one. */
 TEST("/file-sink/full-and-renamed", test_full_and_renamed)
 {
 	g_auto(Files) files = files_new();

@@ -61,7 +61,7 @@ static void note_draw(FakeNode *self, const FakeRequest *request)
 	g_array_append_val(self->counts, count);
 }
 
-/* Of more than one ID two runs, with one between them that nobody gets. */
+/* Replies with two runs if there is more than one ID, and skips one ID between them. */
 static void reply_runs(FakeNode *self, const FakeRequest *request, GByteArray *out)
 {
 	guint count = (guint)request->count;

@@ -3,7 +3,7 @@
 
 #include <glib.h>
 
-/* A fake server that issues IDs, and behaves as the test tells it meanwhile. Any thread. */
+/* A fake server that issues IDs and behaves as the test sets. Any thread. */
 typedef struct _FakeNode FakeNode;
 
 typedef enum {
@@ -12,7 +12,7 @@ typedef enum {
 	FAKE_NODE_AWAY,  /* each call closes its connection */
 } FakeNodeManner;
 
-/* Calls that it does not know; of 2010: all of these. */
+/* Calls that it does not know; a legacy server knows none of these. */
 typedef enum {
 	FAKE_NODE_LACKS_RUNS = 1 << 0,
 	FAKE_NODE_LACKS_IDS = 1 << 1,
@@ -42,14 +42,14 @@ void fake_node_set_nonce(FakeNode *self, const char *nonce); /* static; its addr
 void fake_node_set_kind(FakeNode *self, const char *kind);   /* static; none unless set */
 void fake_node_set_worker_id(FakeNode *self, guint worker_id);
 void fake_node_set_next_id(FakeNode *self, gint64 next_id);
-void fake_node_set_n_workers(FakeNode *self, guint n_workers); /* of its list; 3 unless set */
-void fake_node_set_state(FakeNode *self, const char *state);   /* static; "serving" unless set */
-void fake_node_set_as_of_ms(FakeNode *self, gint64 as_of_ms);  /* 0, not told, unless set */
+/* length of its list; 3 unless set */
+void fake_node_set_n_workers(FakeNode *self, guint n_workers);
+void fake_node_set_state(FakeNode *self, const char *state);  /* static; "serving" unless set */
+void fake_node_set_as_of_ms(FakeNode *self, gint64 as_of_ms); /* 0, not told, unless set */
 
-/* How often it was asked this. */
+/* Returns the number of calls of @method. */
 guint fake_node_calls(FakeNode *self, const char *method);
 void fake_node_wait_for_calls(FakeNode *self, const char *method, guint calls);
 
-/* Returns: (transfer full) (element-type guint): for how many IDs it was asked, call for call; 1 of
- * get_id */
+/* Returns: (transfer full) (element-type guint): number of IDs per call; 1 for get_id */
 GArray *fake_node_counts(FakeNode *self);

@@ -94,8 +94,8 @@ static gboolean serve_one(FakeServer *self, int fd)
 	       next != FAKE_STOP;
 }
 
-/* The next connection; -1 once the listener is shut down, and for nothing else: a client that has
- * gone already, and descriptors of which there are none, pass. */
+/* Returns the next connection; -1 only after the listener is shut down. It retries if the client
+ * has gone already or if there are no descriptors. */
 static int take_connection(FakeServer *self)
 {
 	int fd;

@@ -6,8 +6,8 @@
 #include "client/snowflake-client.h"
 #include "common/thrift/byte-writer.h"
 
-/* A server in a thread of the test, which answers as the test tells it, rightly or wrongly. It
- * serves one connection after the other, each to its end. */
+/* A server in a thread of the test, with replies that the test sets, correct or not. It serves one
+ * connection at a time, until it ends. */
 typedef struct _FakeServer FakeServer;
 
 typedef struct {
@@ -18,7 +18,7 @@ typedef struct {
 } FakeRequest;
 
 typedef enum {
-	FAKE_KEEP,  /* send what was appended, go on */
+	FAKE_KEEP,  /* send what was appended, continue */
 	FAKE_CLOSE, /* send it, then close the connection */
 	FAKE_DRIP,  /* send it a byte every 20 ms */
 	FAKE_STOP,  /* send it, then close the connection, and take no other */
@@ -42,27 +42,27 @@ guint fake_server_connections(const FakeServer *self);
 void fake_server_free(FakeServer *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(FakeServer, fake_server_free)
 
-/* A socket that is bound, to be closed by the caller; its port is nobody else's until then. One
- * that listens lets clients connect and never says a word, the other refuses them. */
+/* Returns a bound socket, to be closed by the caller, which reserves the port until then. If it
+ * listens, clients can connect and get no answer; otherwise they are refused. */
 int fake_silent_new(gboolean listens, char **out_address);
 
 /* Returns: (transfer full): a client for one or two servers, with HANG_GUARD_MS as its timeout,
  * that tries each server once. */
 SnowflakeClient *fake_server_client(const FakeServer *first, const FakeServer *second);
 
-/* For answers: a message in a frame is begun, is filled by byte_writer_..., and is ended. */
+/* For replies: begin a message in a frame, fill it with byte_writer_..., and end it. */
 void fake_begin(GByteArray *out, guint8 type, const char *method, gint32 seqid);
 /* Begins a reply with a list; the caller appends the elements. */
 void fake_begin_list(GByteArray *out, const FakeRequest *request, BinaryType type, guint32 count);
 /* Ends the struct and fills in the length of the frame; @out has one frame. */
 void fake_end(GByteArray *out);
 
-/* Whole frames. */
+/* Functions that append whole frames. */
 void fake_reply_i64(GByteArray *out, const FakeRequest *request, gint64 value);
 void fake_reply_ids(GByteArray *out, const FakeRequest *request, gint64 first, guint count);
 void fake_reply_runs(GByteArray *out, const FakeRequest *request, const SnowflakeClientIdRun *runs,
 		     guint count);
-/* Binaries of these lengths, each of which begins with its number. */
+/* Appends binaries of these lengths, each of which begins with its index. */
 void fake_reply_uuids(GByteArray *out, const FakeRequest *request, const guint *lengths,
 		      guint count);
 void fake_reply_declared(GByteArray *out, const FakeRequest *request, gint16 field,
@@ -70,7 +70,7 @@ void fake_reply_declared(GByteArray *out, const FakeRequest *request, gint16 fie
 void fake_reply_exception(GByteArray *out, const FakeRequest *request, gint32 type,
 			  const char *message);
 
-/* An exception from a server, and what a client must make of it. */
+/* An exception from a server, and the error that a client must report for it. */
 typedef struct {
 	const char *message; /* message of a TApplicationException; NULL: a declared exception */
 	gint32 type;         /* type of the TApplicationException */
@@ -84,10 +84,10 @@ typedef struct {
 FakeNext fake_refuse(const FakeRequest *request, GByteArray *out, gpointer refusal);
 
 void fake_reply_worker(GByteArray *out, const FakeRequest *request, const char *state);
-/* With these of its fields: worker_id, nonce, state, kind unless it is NULL, and as_of_ms unless it
- * is 0. */
+/* Appends a Worker with these fields: worker_id, nonce, state, kind unless it is NULL, and as_of_ms
+ * unless it is 0. */
 void fake_reply_this_worker(GByteArray *out, const FakeRequest *request,
 			    const SnowflakeClientWorker *worker);
 void fake_reply_workers(GByteArray *out, const FakeRequest *request, guint count);
-/* "c0" = 0, "c1" = 1 and so on, the last one first. */
+/* Appends the counters "c0" = 0, "c1" = 1 and so on, in descending order. */
 void fake_reply_counters(GByteArray *out, const FakeRequest *request, guint count);

@@ -8,7 +8,7 @@
 
 static atomic_bool is_on;
 
-/* In front of the C library's. */
+/* Replaces the function of the C library. */
 int connect(int fd, const struct sockaddr *address, socklen_t length)
 {
 	int (*go)(int, const struct sockaddr *, socklen_t);

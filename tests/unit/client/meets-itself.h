@@ -3,7 +3,6 @@
 
 #include <glib.h>
 
-/* Whether connect(), in a program that is linked with this, connects a socket to itself, wherever
- * it was to go: as the kernel does where it draws the port that nobody listens on for the client.
- */
+/* Sets whether connect(), in a program linked with this, connects each socket to itself. The kernel
+ * does so if it chooses the port of the destination, without a listener, as the local port. */
 void meets_itself_set(gboolean on);

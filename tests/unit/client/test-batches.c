@@ -12,14 +12,14 @@
 #define TICK_IDS  4096
 #define TICK_SIZE (G_GINT64_CONSTANT(1) << 22)
 
-/* What a server has: less and less. */
+/* What a server supports: ever less. */
 typedef enum { HAS_RUNS, HAS_BATCHES, HAS_SINGLES } Has;
 
 typedef struct {
 	Has has;
 	gint32 largest_batch;
-	gint64 base;           /* of all its IDs */
-	atomic_llong position; /* how many it has given */
+	gint64 base;           /* first ID of the server */
+	atomic_llong position; /* number of issued IDs */
 	atomic_uint n_runs_calls, n_batch_calls, n_single_calls;
 } Service;
 
@@ -81,7 +81,7 @@ static const SnowflakeClientIdRun *run_at(const GArray *runs, guint i)
 	return &g_array_index(runs, SnowflakeClientIdRun, i);
 }
 
-/* They are the service's first @count IDs, each run of one tick. */
+/* Asserts that they are the first @count IDs of the service, and that each run is of one tick. */
 static void assert_first_ids(const GArray *runs, guint count, const Service *service)
 {
 	gint64 position = 0;
@@ -109,7 +109,7 @@ TEST("/client-id-runs/gets-runs-from-whatever-server", gets_runs_from_whatever_s
 		{HAS_RUNS, 10000, 1, 1, 1, 0, 0},
 		{HAS_RUNS, 10000, 10000, 3, 1, 0, 0},
 		{HAS_RUNS, 10000, 25000, 9, 3, 0,
-		 0}, /* one of a tick's runs is two at each joint */
+		 0}, /* a run of one tick is split in two at each batch boundary */
 		{HAS_RUNS, 2816, 5632, 3, 1 + 2, 0, 0}, /* 5632 is refused */
 		{HAS_BATCHES, 10000, 5000, 2, 1, 5, 0},
 		{HAS_BATCHES, 300, 2500, 1, 1, 2 + 10, 0}, /* 1000, 500 are refused */
@@ -139,7 +139,7 @@ TEST("/client-id-runs/gets-runs-from-whatever-server", gets_runs_from_whatever_s
 	}
 }
 
-/* What a server lacks is not asked for again, and is of the next one. */
+/* The client does not repeat a call that a server lacks, but uses it with the next server. */
 TEST("/client-id-runs/remembers-what-a-server-lacks", remembers_what_a_server_lacks)
 {
 	Service old = {.has = HAS_BATCHES, .largest_batch = 10000, .base = TICK_SIZE};
@@ -156,7 +156,7 @@ TEST("/client-id-runs/remembers-what-a-server-lacks", remembers_what_a_server_la
 	g_assert_cmpuint(old.n_batch_calls, ==, 3);
 }
 
-/* Its IDs are gone after the first of them. */
+/* Serves one ID, then has no more. */
 static FakeNext serve_once(const FakeRequest *request, GByteArray *out, gpointer data)
 {
 	Service *service = data;
@@ -223,7 +223,7 @@ TEST("/client-id-runs/refuses-wrong-arguments", refuses_wrong_arguments)
 	g_assert_cmpuint(fake_server_requests(server), ==, 0);
 }
 
-/* Of a server without batches: 9, 7. */
+/* A server without batches, which returns 9, then 7. */
 static FakeNext serve_backwards(const FakeRequest *request, GByteArray *out, gpointer data)
 {
 	atomic_int *next = data;
@@ -235,7 +235,7 @@ static FakeNext serve_backwards(const FakeRequest *request, GByteArray *out, gpo
 	return FAKE_KEEP;
 }
 
-/* A run too short by one. */
+/* Returns a run that is too short by one. */
 static FakeNext serve_too_few(const FakeRequest *request, GByteArray *out,
 			      gpointer data G_GNUC_UNUSED)
 {

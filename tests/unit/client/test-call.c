@@ -29,7 +29,7 @@ static FakeRequest request_of(gsize call)
 static const SnowflakeClientIdRun RUNS[] = {{100, N_IDS - 1}, {4200, 1}};
 static const guint UUID_LENGTHS[N_IDS] = {16, 16, 16};
 
-/* A good reply to calls[i]. */
+/* Returns a correct reply to calls[i]. */
 static GByteArray *good_reply(gsize i)
 {
 	const FakeRequest request = request_of(i);
@@ -254,7 +254,7 @@ TEST("/client-call/refuses-lists-of-wrong-ids", refuses_lists_of_wrong_ids)
 	assert_refused(2, backwards);
 }
 
-/* What a reply says beside its error counts only if the whole of it is right. */
+/* The details of an error are ignored if any part of the reply is wrong. */
 TEST("/client-call/ignores-details-of-damaged-refusals", ignores_details_of_damaged_refusals)
 {
 	static const struct {
@@ -287,7 +287,8 @@ TEST("/client-call/ignores-details-of-damaged-refusals", ignores_details_of_dama
 	}
 }
 
-/* A good reply to get_id with an unknown field before the result: structs in structs. */
+/* Returns a correct reply to get_id with an unknown field before the result: @depth nested structs.
+ */
 static GByteArray *nested_reply(guint depth)
 {
 	GByteArray *bytes = g_byte_array_new();
@@ -312,7 +313,7 @@ TEST("/client-call/skips-unknown-fields-to-a-depth", skips_unknown_fields_to_a_d
 	assert_refused(0, too_deep);
 }
 
-/* A list of workers without a single field: a byte each. */
+/* Returns a list of workers without any field: a byte each. */
 static GByteArray *empty_workers(guint count)
 {
 	GByteArray *bytes = g_byte_array_new();
@@ -342,7 +343,7 @@ TEST("/client-call/refuses-lists-that-are-too-long", refuses_lists_that_are_too_
 
 TEST("/client-call/refuses-maps-of-something-else", refuses_maps_of_something_else)
 {
-	/* the types of keys and values stand after the header of the field */
+	/* the types of keys and values follow the header of the field */
 	const gsize types = FRAME_HEADER + 4 + 4 + strlen(calls[6].method) + 4 + 3;
 
 	for (gsize i = 0; i < 2; i++) {
@@ -358,7 +359,7 @@ TEST("/client-call/refuses-uuids-that-are-none", refuses_uuids_that_are_none)
 	static const struct {
 		guint lengths[N_IDS + 1];
 		guint count;
-		gboolean equal; /* the second is the first */
+		gboolean equal; /* the second counter has the name of the first */
 	} cases[] = {
 		{{16, 16, 15}, N_IDS, FALSE},         {{16, 17, 16}, N_IDS, FALSE},
 		{{0, 16, 16}, N_IDS, FALSE},          {{16, 16, 36}, N_IDS, FALSE},
@@ -427,11 +428,12 @@ TEST("/client-call/refuses-runs-that-are-none", refuses_runs_that_are_none)
 	}
 }
 
-/* A field that a later contract adds, none of those of this one, or one of another type. */
+/* A run with a field of a later contract, without any known field, or with a field of another type.
+ */
 TEST("/client-call/reads-the-fields-of-a-run", reads_the_fields_of_a_run)
 {
 	static const struct {
-		guint8 type; /* of field 2; BINARY_STOP: there is none */
+		guint8 type; /* type of field 2; BINARY_STOP: no field 2 */
 		gboolean with_unknown;
 		gboolean is_good;
 	} cases[] = {
@@ -467,7 +469,7 @@ TEST("/client-call/reads-the-fields-of-a-run", reads_the_fields_of_a_run)
 	}
 }
 
-/* Where each ID is a run, as with a layout without a sequence. */
+/* With a layout without a sequence, each ID is a run. */
 TEST("/client-call/allows-a-reply-of-as-many-runs-as-ids", allows_a_reply_of_as_many_runs_as_ids)
 {
 	const ClientCall call = {"get_id_runs", CLIENT_RESULT_RUNS, "agent",

@@ -14,7 +14,7 @@
 #include "tests/unit/hang-guard.h"
 #include "tests/unit/unit-test.h"
 
-/* A server that works, and counts. */
+/* A server that works, and counts the calls. */
 typedef struct {
 	atomic_llong next_id;
 	atomic_uint n_get_ids;
@@ -331,7 +331,7 @@ TEST("/client/retries-once", retries_once)
 
 	g_assert_false(get_one(client, &refusals[0], &error));
 	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE);
-	/* both have their say */
+	/* the error has the message of both */
 	g_assert_nonnull(strstr(error->message, "InvalidSystemClock"));
 	g_assert_nonnull(strstr(error->message, "WorkerIdUnavailable"));
 	g_assert_cmpuint(fake_server_requests(first), ==, 1);
@@ -345,7 +345,7 @@ static FakeNext note_seqid(const FakeRequest *request, GByteArray *out, gpointer
 	return FAKE_KEEP;
 }
 
-/* Each client from a number of its own, on whatever connections. */
+/* Each client starts at its own sequence ID and counts across connections. */
 TEST("/client/numbers-its-calls", numbers_its_calls)
 {
 	gint32 firsts[2];
@@ -400,7 +400,7 @@ TEST("/client/gets-many-ids", gets_many_ids)
 	}
 }
 
-/* Serves 1000 IDs, then has no clock. */
+/* Serves 1000 IDs, then reports InvalidSystemClock. */
 static FakeNext serve_1000(const FakeRequest *request, GByteArray *out, gpointer data)
 {
 	Service *service = data;
@@ -425,7 +425,7 @@ TEST("/client/asks-another-server-for-as-many", asks_another_server_for_as_many_
 	assert_done(snowflake_client_get_ids(client, "agent", COUNT, ids, &error), &error);
 	g_assert_cmpint(ids[999], ==, 1000);
 	g_assert_cmpint(ids[1000], ==, 5001);
-	/* the 250 that the first did not serve any more, 1000, 1000, 250 */
+	/* 250 after the failure of the first server, 1000, 1000, 250 */
 	g_assert_cmpuint(atomic_load(&large.n_get_ids), ==, 4);
 }
 

@@ -84,11 +84,11 @@ static char *deaf_local_server(int out_fds[2])
 	return name;
 }
 
-/* One name has no answer, for as long as a test holds the lock. */
+/* The lookup of one name hangs while a test holds this lock. */
 static pthread_mutex_t looking_up = PTHREAD_MUTEX_INITIALIZER;
 static atomic_uint n_lookups;
 
-/* In front of the resolver's. */
+/* Replaces the function of the C library. */
 int getaddrinfo(const char *restrict name, const char *restrict service,
 		const struct addrinfo *restrict hints, struct addrinfo **restrict out)
 {
@@ -104,7 +104,7 @@ int getaddrinfo(const char *restrict name, const char *restrict service,
 	return EAI_AGAIN;
 }
 
-/* A client of @n times @bad, and of @good behind it if there is one. */
+/* Returns a client for @n times @bad, then @good unless it is %NULL. */
 static SnowflakeClient *client_of(const char *bad, guint n, const char *good)
 {
 	const char *servers[MAX_SERVERS + 2] = {NULL};
@@ -129,7 +129,7 @@ static gboolean get_id(SnowflakeClient *client, GError **error)
 	return snowflake_client_get_id(client, "agent", &id, error);
 }
 
-/* What hangs, and where. */
+/* Servers that hang, and their addresses. */
 typedef struct {
 	FakeServer *mute;
 	char *deaf, *deaf_local;
@@ -149,7 +149,7 @@ static void hanging_init(Hanging *self)
 	pthread_mutex_lock(&looking_up);
 }
 
-/* The clients are gone. */
+/* Call this after the clients are freed. */
 static void hanging_clear(Hanging *self)
 {
 	pthread_mutex_unlock(&looking_up);
@@ -161,7 +161,7 @@ static void hanging_clear(Hanging *self)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Hanging, hanging_clear)
 
-/* The timeout holds with any number of servers. */
+/* The timeout applies with any number of servers. */
 TEST("/failover/times-out", times_out)
 {
 	static const guint n_servers[] = {1, MAX_SERVERS};
@@ -347,8 +347,8 @@ TEST("/failover/leaves-a-server-that-hangs", leaves_a_server_that_hangs)
 	g_assert_cmpuint(fake_server_requests(mute), <=, 1);
 }
 
-/* Answers the calls of a script, one letter each, and those behind its end like the last: (s)erve,
- * serve and (e)nd the connection, (c)lose, close behind a (h)alf answer, s(t)op. */
+/* Answers calls as a script says, with one letter per call; the last letter repeats: (s)erve, serve
+ * and (e)nd the connection, (c)lose, close after (h)alf an answer, s(t)op. */
 typedef struct {
 	const char *letters;
 	guint at;
@@ -368,18 +368,17 @@ static FakeNext follow(const FakeRequest *request, GByteArray *out, gpointer dat
 	return letter == 's' ? FAKE_KEEP : letter == 't' ? FAKE_STOP : FAKE_CLOSE;
 }
 
-/* With one server in the list, and the connection of the call before gone when the call is under
- * way. */
+/* One server in the list, and the connection of the previous call breaks during the call. */
 TEST("/failover/repeats-a-call", repeats_a_call_whose_connection_breaks)
 {
 	static const struct {
 		const char *letters;
-		const char *calls; /* whether each goes (w)ell or (b)adly */
+		const char *calls; /* expected result of each call: (w)ell or (b)ad */
 		guint n_requests;
 	} cases[] = {
 		{"scs", "www", 4},   {"shs", "www", 4},
-		{"scshs", "www", 5}, {"sc", "wb", 3}, /* once only */
-		{"cs", "bw", 2}, /* on a connection that was made for the call: not at all */
+		{"scshs", "www", 5}, {"sc", "wb", 3}, /* the client repeats a call once only */
+		{"cs", "bw", 2}, /* no repetition on a connection made for the call */
 		{"st", "wb", 2}, /* there is no other */
 		{"e", "wwww", 4},
 	};
@@ -402,8 +401,8 @@ TEST("/failover/repeats-a-call", repeats_a_call_whose_connection_breaks)
 	}
 }
 
-/* Eight places which differ in their last digit, and where nothing listens: the kernel never hands
- * out port 1. */
+/* Eight addresses that differ in their last digit and have no listener: the kernel never assigns
+ * port 1. */
 static char **dead_servers(void)
 {
 	char **servers = g_new0(char *, 9);
@@ -427,7 +426,7 @@ static char last_digit(const char *server)
 	return server[strlen("127.0.0.")];
 }
 
-/* The digits of the servers, as a call that fails tries them. */
+/* Returns the digits of the servers in the order in which a failing call tries them. */
 static char *order_of(SnowflakeClient *client)
 {
 	g_autoptr(GError) error = NULL;
@@ -442,7 +441,7 @@ static char *order_of(SnowflakeClient *client)
 	return g_string_free(order, FALSE);
 }
 
-/* Without a shuffle, servers are tried in their order. Drawing only the first server would give 8
+/* Without a shuffle, servers are tried in their order. A random first server alone would give 8
  * orders; a shuffle gives more. */
 TEST("/failover/shuffles-servers", shuffles_servers)
 {

@@ -67,7 +67,7 @@ TEST("/pool-buffer/in-order", test_in_order)
 	pool_buffer_free(hand);
 }
 
-/* Chunks grow to the share, and begin small again once one was too old. */
+/* Chunks grow to the share of the thread, and start small again after one was too old. */
 TEST("/pool-buffer/chunks", test_chunks)
 {
 	PoolBuffer *hand = hand_new();
@@ -110,7 +110,7 @@ TEST("/pool-buffer/runs", test_runs)
 	put(hand, 1, 100, 1);
 	put(hand, 1001, 1000, 1);
 	g_assert_true(take(hand, slot, &id));
-	g_assert_true(take(hand, slot, &id)); /* of two */
+	g_assert_true(take(hand, slot, &id)); /* the first of two */
 	g_assert_true(pool_buffer_take(hand, slot, 500, &run));
 	g_assert_cmpint(run.first, ==, 3);
 	g_assert_cmpuint(run.count, ==, 1);
@@ -159,7 +159,7 @@ TEST("/pool-buffer/threads-come-and-go", test_threads_come_and_go)
 		g_assert_true(slot == NULL || slot == self.slot);
 		slot = self.slot;
 	}
-	/* it is nobody's: not to be taken from, and not to be released */
+	/* the slot has no owner: it cannot be taken from or released */
 	g_assert_false(pool_slot_take(slot, self.hand, &self.id));
 	check_count(self.hand, 3000, 1000, 0);
 	pool_buffer_free(self.hand);
@@ -182,7 +182,7 @@ TEST("/pool-buffer/more-threads-than-slots", test_more_threads_than_slots)
 	pool_buffer_free(hand);
 }
 
-/* What the child of a fork finds: the exit status, 0 if all is well. */
+/* Checks the buffer in the child of a fork. Returns the exit status, 0 on success. */
 static int look_as_child(PoolBuffer *hand, PoolSlot *slot)
 {
 	gint64 id = -1;
@@ -223,7 +223,7 @@ TEST("/pool-buffer/fork", test_fork)
 	if (pid == 0)
 		_exit(look_as_child(hand, slot));
 	check_child(pid);
-	/* no handler of the C library hears of this one */
+	/* no fork handler of the C library runs for this one */
 	pid = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, 0);
 	if (pid == 0)
 		_exit(look_as_child(hand, slot));
@@ -256,7 +256,7 @@ static void *wait_for_an_id(void *user_data)
 	return NULL;
 }
 
-/* Whoever finds nothing is woken by what comes, however the two meet. */
+/* A thread that finds nothing is woken by the next IDs, in any interleaving. */
 TEST("/pool-buffer/wait", test_wait)
 {
 	PoolBuffer *hand = hand_new();

@@ -42,7 +42,7 @@ static guint number_of(const PoolEndpoint *server)
 	return ntohs(((const struct sockaddr_in *)&server->address.bytes)->sin_port) - 1u;
 }
 
-/* Links each server that can be drawn. Returns their number. */
+/* Links each server that can be chosen. Returns their number. */
 static guint link_all(PoolEndpoints *servers, gint64 now_us)
 {
 	PoolEndpoint *server;
@@ -110,7 +110,7 @@ TEST("/pool-endpoints/backs-off", backs_off)
 	pool_endpoints_free(servers);
 }
 
-/* An excluded server that is no longer listed is remembered, but not drawn. */
+/* An excluded server that is no longer listed is remembered, but not chosen. */
 TEST("/pool-endpoints/excluded", excluded)
 {
 	PoolEndpoints *servers = make_servers(2);

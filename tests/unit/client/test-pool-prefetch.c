@@ -5,7 +5,7 @@
 #include "tests/unit/core/vectors.h"
 #include "tests/unit/unit-test.h"
 
-#define PREFETCH_US (50 * G_TIME_SPAN_MILLISECOND) /* as in the vectors */
+#define PREFETCH_US (50 * G_TIME_SPAN_MILLISECOND) /* the value of the vectors */
 #define IDLE_US     (500 * G_TIME_SPAN_MILLISECOND)
 #define OBSERVE_US  (PREFETCH_US / 16)
 

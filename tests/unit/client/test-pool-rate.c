@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* How much to have in hand, and how old it may be: the arithmetic, by a clock of the test's. */
+/* The arithmetic of the prefetched amount and its age, with a clock of the test. */
 #include "client/pool/refill.h"
 #include "tests/unit/unit-test.h"
 
@@ -8,9 +8,9 @@
 #define SPAN_US  (50 * MS)
 #define IDLE_US  (500 * MS)
 #define MAX_AGE  (640 * MS)
-#define BATCH_US (10 * MS) /* a 64th of it */
+#define BATCH_US (10 * MS) /* a 64th of the maximum age */
 
-/* @ids_per_ms taken for @n_ms, looked at each @step_ms. */
+/* Takes @ids_per_ms for @n_ms, and updates the rate each @step_ms. */
 static void take(PoolRate *rate, gint64 *now_us, guint64 *gone, guint ids_per_ms, guint n_ms,
 		 guint step_ms)
 {
@@ -36,7 +36,7 @@ TEST("/pool-rate/steady", test_steady)
 		g_assert_cmpuint(pool_rate_target(&rate, SPAN_US), >=, 49000);
 		g_assert_cmpuint(pool_rate_target(&rate, SPAN_US), <=, 50000);
 		g_assert_cmpuint(pool_rate_target(&rate, 2 * SPAN_US), >=, 98000);
-		/* up by most of it in 50 ms */
+		/* the rate rises most of the way in 50 ms */
 		take(&rate, &now_us, &gone, 4000, 50, MIN(steps_ms[i], 10));
 		g_assert_cmpuint(pool_rate_target(&rate, SPAN_US), >=, 150000);
 	}
@@ -50,18 +50,18 @@ TEST("/pool-rate/idle", test_idle)
 
 	pool_rate_init(&rate, IDLE_US, now_us);
 	take(&rate, &now_us, &gone, 4000, 300, 3);
-	/* a short pause leaves the better part */
+	/* a short pause keeps more than half of the rate */
 	take(&rate, &now_us, &gone, 0, 50, 3);
 	g_assert_cmpuint(pool_rate_target(&rate, SPAN_US), >=, 150000);
 	take(&rate, &now_us, &gone, 0, 440, 3);
 	g_assert_cmpuint(pool_rate_target(&rate, SPAN_US), >, 1000);
 	take(&rate, &now_us, &gone, 0, 12, 3);
 	g_assert_cmpuint(pool_rate_target(&rate, SPAN_US), ==, 0);
-	/* one in hand for whoever takes a few a second */
+	/* one prefetched ID for a client that takes a few per second */
 	now_us += 200 * MS;
 	pool_rate_observe(&rate, now_us, ++gone, FALSE);
 	g_assert_cmpuint(pool_rate_target(&rate, SPAN_US), ==, 1);
-	/* what is counted as gone may seem to come back, between two counters */
+	/* the total of two counters may seem to decrease */
 	now_us += 200 * MS;
 	pool_rate_observe(&rate, now_us, gone - 1, FALSE);
 	g_assert_cmpuint(pool_rate_target(&rate, SPAN_US), <=, 1);
@@ -103,11 +103,11 @@ TEST("/pool-ages/in-order", test_ages)
 	g_assert_cmpint(pool_ages_next_us(&ages), ==, 1000 + BATCH_US + MAX_AGE);
 	g_assert_cmpuint(pool_ages_oldest(&ages, 1000 + BATCH_US + MAX_AGE), ==, 3);
 	g_assert_cmpint(pool_ages_next_us(&ages), ==, POOL_NEVER_US);
-	/* one that is over gets no more */
+	/* a batch that has ended gets no more */
 	g_assert_cmpuint(pool_ages_batch(&ages, 1000 + BATCH_US), ==, 3);
 }
 
-/* An answer that was long under way takes with it what came before it. */
+/* A late answer also makes the IDs received before it too old. */
 TEST("/pool-ages/late-answer", test_late_answer)
 {
 	PoolAges ages;

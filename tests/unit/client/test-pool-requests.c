@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Batches that a relay asks a fleet for as they are. */
+/* Batches that a relay requests from a fleet without splitting them. */
 #include <poll.h>
 
 #include "core/clock.h"
@@ -45,7 +45,7 @@ static const struct {
 	FakeNodeLacks lacks;
 	guint max_batch;
 	guint count;
-	guint most; /* of the refusal; 0: it is filled */
+	guint most; /* max_batch of the refusal; 0: the request is filled */
 	guint calls;
 	gboolean tells_limit;
 } orders[] = {
@@ -66,7 +66,7 @@ static const struct {
 	{FAKE_NODE_OF_2010, 10000, 2, 1, 2, FALSE},
 };
 
-/* One answer of one server, and nothing else is asked for. */
+/* One server answers once, and nothing else is requested. */
 static void check_order(guint at)
 {
 	UpstreamFixture fixture = {0};
@@ -101,7 +101,7 @@ static void test_orders(void)
 		check_order(i);
 }
 
-/* One refusal says nothing of smaller batches. */
+/* A refusal does not affect smaller batches. */
 static void test_refused_once(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
 {
 	PoolBatchRequest *order;
@@ -115,7 +115,7 @@ static void test_refused_once(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer
 	check_filled(order, 7000);
 }
 
-/* What one server does not give, another may; also if that one is busy. */
+/* A batch that one server refuses is requested from another one, even from a busy one. */
 static void test_one_that_gives_more(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
 {
 	PoolBatchRequest *large, *other, *small;
@@ -123,7 +123,7 @@ static void test_one_that_gives_more(UpstreamFixture *self, G_GNUC_UNUSED gconst
 	fake_node_set_max_batch(self->nodes[0], 10);
 	upstream_fixture_connect(self);
 	large = place(self, 100);
-	/* as long as only the one of them is known it is refused */
+	/* refused while only one of them is known */
 	while (wait_for_end(self, large) == POOL_BATCH_REQUEST_REFUSED)
 		pool_batch_request_place(large, 100);
 	g_assert_cmpint(check_filled(large, 100) >> 40, ==, 2);
@@ -143,8 +143,7 @@ static void test_one_that_gives_more(UpstreamFixture *self, G_GNUC_UNUSED gconst
 	g_assert_cmpint(wait_for_end(self, large), ==, POOL_BATCH_REQUEST_FILLED);
 }
 
-/* While the first of them is under way the others are placed, and somebody finds nothing in hand.
- */
+/* While the first request is pending, the others are added, and a taker finds no prefetched IDs. */
 static void test_in_their_order(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
 {
 	static const guint sizes[] = {1001, 1002, 1003, 1004};
@@ -169,7 +168,7 @@ static void test_in_their_order(UpstreamFixture *self, G_GNUC_UNUSED gconstpoint
 		last = first;
 	}
 
-	/* the hand had the second turn, or the third if its pass came late */
+	/* the buffer had the second turn, or the third if its pass was late */
 	g_autoptr(GArray) counts = fake_node_counts(self->nodes[0]);
 
 	g_assert_cmpuint(g_array_index(counts, guint, 0), ==, sizes[0]);
@@ -187,7 +186,7 @@ static void test_at_once(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data
 	upstream_fixture_connect(self);
 	for (guint i = 0; i < 2; i++)
 		fake_node_wait_for_calls(self->nodes[i], "get_worker", 1);
-	upstream_fixture_take(self); /* both have answered */
+	upstream_fixture_take(self); /* both servers have answered */
 	for (guint i = 0; i < 2; i++)
 		fake_node_set_manner(self->nodes[i], FAKE_NODE_HANGS);
 	for (guint i = 0; i < 2; i++)
@@ -210,7 +209,7 @@ static guint64 prefetched(UpstreamFixture *self)
 	return statistics.prefetched;
 }
 
-/* The other is asked long before the first one is given up: so what comes late is not lost. */
+/* The other server is asked long before the first request expires, so a late answer is not lost. */
 static void test_late_answer(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
 {
 	gint64 limit_us = g_get_monotonic_time() + HANG_GUARD_US;

@@ -156,7 +156,7 @@ static void put_all(Shared *shared)
 	}
 }
 
-/* None twice, none missing, and to each thread they come in order. */
+/* No ID is taken twice or lost, and each thread takes its IDs in order. */
 TEST("/pool-ring/threads", test_threads)
 {
 	const char *scale = g_getenv("SNOWFLAKE_TEST_SCALE");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The pool as a relay sees it: takes, how the fleet is, and who is in it. */
+/* The pool as a relay uses it: takes, status of the fleet, and its servers. */
 #include <sched.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -21,7 +21,7 @@
 #define ROUNDS   50000
 #define LIMIT_US (5 * G_USEC_PER_SEC)
 
-/* A taker and who puts, that begin each round together. */
+/* A taker and a producer that begin each round together. */
 typedef struct {
 	PoolWatch watch;
 	PoolBuffer *hand;
@@ -31,7 +31,7 @@ typedef struct {
 	gboolean is_over; /* set before the last meeting */
 } Meeting;
 
-/* With a processor for each they go on within nanoseconds of each other. */
+/* If each has a processor, they continue within nanoseconds of each other. */
 static void meet(_Atomic guint *own, _Atomic guint *other)
 {
 	guint round = atomic_fetch_add(own, 1) + 1;
@@ -42,7 +42,7 @@ static void meet(_Atomic guint *own, _Atomic guint *other)
 	}
 }
 
-/* Some nanoseconds each. */
+/* Waits some nanoseconds per turn. */
 static void wait_a_bit(guint turns)
 {
 	for (volatile guint left = turns; left > 0; left--)
@@ -64,8 +64,8 @@ static void *take_one_each_round(void *user_data)
 	}
 }
 
-/* However the two meet. In so many rounds they do so between the two looks of a take in a build
- * that ThreadSanitizer makes slow. */
+/* No wake-up is lost in any interleaving. In this many rounds, a slow build with ThreadSanitizer
+ * hits the gap between the two checks of a take. */
 static void test_no_wake_up_is_lost(void)
 {
 	Meeting self = {.news = UPSTREAM_NEWS_INIT, .hand = pool_buffer_new(NULL)};
@@ -213,7 +213,7 @@ static void test_view_of_itself(UpstreamFixture *self, G_GNUC_UNUSED gconstpoint
 
 /* IDs that are not unique */
 
-/* Takes what there is, which is above @first. */
+/* Takes all available IDs, which must be above @first. Returns %TRUE. */
 static gboolean takes_nothing_below(UpstreamFixture *self, gint64 first)
 {
 	gint64 id;
@@ -270,7 +270,7 @@ static guint64 count_excluded(UpstreamFixture *self)
 	return view.n_excluded;
 }
 
-/* Lets the next @n_low replies go back, and takes IDs until a later reply has come. */
+/* Makes the IDs of the next @n_low replies lower, and takes IDs until a later reply has arrived. */
 static void go_back(UpstreamFixture *self, guint n_low)
 {
 	gint64 first = upstream_fixture_take(self);
@@ -385,14 +385,14 @@ static void test_workers(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data
 	g_assert_cmpint(asked_us, <=, clock_boottime_ns() / 1000);
 	g_clear_pointer(&workers, g_ptr_array_unref);
 
-	/* the same one once more */
+	/* the same list once more */
 	g_assert_true(pool_upstream_get_workers(self->upstream, LONG_AGE_MS, &workers, &again_us,
 						&failed));
 	g_assert_cmpint(again_us, ==, asked_us);
 	g_clear_pointer(&workers, g_ptr_array_unref);
 	g_assert_cmpuint(fake_node_calls(self->nodes[0], "get_workers"), ==, 1);
 
-	/* it has become too old */
+	/* the list has become too old */
 	UPSTREAM_WAIT(self,
 		      pool_upstream_get_workers(self->upstream,
 						(clock_boottime_ns() / 1000 - asked_us) / 1000 - 1,

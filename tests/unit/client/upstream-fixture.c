@@ -5,7 +5,7 @@
 
 #include "tests/unit/hang-guard.h"
 
-#define LONG_AGE_MS 600000 /* with which nothing is discarded during a test */
+#define LONG_AGE_MS 600000 /* no IDs become too old during a test */
 
 void upstream_news_note(gpointer news)
 {

@@ -7,7 +7,7 @@
 #include "client/pool/upstream.h"
 #include "tests/unit/client/fake-node.h"
 
-/* The pool as a relay sees it, on fake servers. */
+/* The pool as a relay uses it, with fake servers. */
 
 #define UPSTREAM_MAX_NODES 4
 #define UPSTREAM_OWN_NONCE "the-relay-itself"
@@ -23,7 +23,7 @@ typedef struct {
 		PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0                             \
 	}
 
-/* As changed(). */
+/* To be called by changed(). */
 void upstream_news_note(gpointer news);
 
 typedef struct {
@@ -32,26 +32,27 @@ typedef struct {
 	PoolUpstream *upstream;                  /* NULL: not connected yet */
 } UpstreamFixture;
 
-/* Nodes that serve, and no pool yet: what they are to be like, they are before it asks them. */
+/* Starts the nodes, but no pool, so that a test can configure the nodes before the pool asks them.
+ */
 void upstream_fixture_set_up(UpstreamFixture *self, gconstpointer n_nodes);
 void upstream_fixture_tear_down(UpstreamFixture *self, gconstpointer n_nodes);
 void upstream_fixture_connect(UpstreamFixture *self);
 
 gboolean upstream_fixture_is_served(UpstreamFixture *self);
 
-/* Of two nodes: the number of the one that is asked first. Waits until there is one. */
+/* Returns the index of the node, of two, that is asked first. Waits until one was asked. */
 guint upstream_fixture_first(UpstreamFixture *self);
 
-/* One ID. Any thread; waits for it. */
+/* Takes one ID; waits for it. Any thread. */
 gint64 upstream_fixture_take(UpstreamFixture *self);
 
 guint64 upstream_news_round(UpstreamNews *self);
 
-/* Until changed() is called after that round. */
+/* Waits until changed() is called after this round. */
 void upstream_news_wait(UpstreamNews *self, guint64 round);
 
-/* Until @condition is so. It is looked at again after each call of changed(), and not otherwise: so
- * what is waited for has to be told. */
+/* Waits until @condition is true. It is checked again only after each call of changed(), so
+ * changed() must be called for the change that the test waits for. */
 #define UPSTREAM_WAIT(fixture, condition)                                                          \
 	for (guint64 round_ = upstream_news_round(&(fixture)->news); !(condition);                 \
 	     round_ = upstream_news_round(&(fixture)->news))                                       \

@@ -45,7 +45,7 @@ static void extend(X509 *certificate, int nid, const char *value)
 	X509_EXTENSION_free(extension);
 }
 
-/* Verifiers tell those apart that have one name by their serial numbers. */
+/* Verifiers distinguish certificates with the same name by their serial numbers. */
 static long next_serial(void)
 {
 	static long serial;
@@ -53,7 +53,7 @@ static long next_serial(void)
 	return ++serial;
 }
 
-/* Not signed yet. */
+/* Returns a certificate that is not signed yet, and its key. */
 static Pair pair_new(const CertificateWords *words)
 {
 	EVP_PKEY *key = words->is_rsa ? EVP_RSA_gen(RSA_BITS) : EVP_EC_gen("P-256");
@@ -81,7 +81,7 @@ static void sign(const Pair *self, const Pair *issuer)
 	g_assert_cmpint(X509_sign(self->certificate, issuer->key, EVP_sha256()), >, 0);
 }
 
-/* Of a file without a name, which lives with its descriptor. */
+/* Returns the path of a file without a name, which exists while its descriptor is open. */
 static const char *path_of(int fd)
 {
 	static GPtrArray *paths;

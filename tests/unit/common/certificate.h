@@ -4,25 +4,26 @@
 #include <glib.h>
 
 /*
- * Certificates of tests, each in a file with its key, for as long as the process lives. The files
- * have no names in a directory, so nothing is left of them.
+ * Certificates for tests, each in a file with its key. The files have no names in a directory, so
+ * they disappear with the process.
  */
 
 typedef struct {
-	const char *name;         /* its common name */
-	const char *alternatives; /* as "DNS:ids.example,IP:127.0.0.1"; NULL: it has none */
-	const char *issuer;       /* the path of who vouches for it; NULL: it does itself */
-	gboolean may_vouch;       /* for others */
+	const char *name;         /* common name */
+	const char *alternatives; /* for example "DNS:ids.example,IP:127.0.0.1"; NULL: none */
+	const char *issuer;       /* path of the issuer's certificate; NULL: self-signed */
+	gboolean may_vouch;       /* it may sign others */
 	gboolean has_expired;
-	const char *ends; /* for example "20800710173030Z"; NULL: in a year */
-	gboolean is_rsa;  /* an RSA key, not one on an elliptic curve */
+	const char *ends; /* for example "20800710173030Z"; NULL: one year from now */
+	gboolean is_rsa;  /* it has an RSA key instead of an elliptic-curve key */
 } CertificateWords;
 
-/* Returns: its path. Borrowed. */
+/* Returns: (transfer none): its path */
 const char *certificate_new(const CertificateWords *words);
 
-/* One of localhost that vouches for itself, the same each time. Borrowed. */
+/* Returns: (transfer none): the path of a self-signed certificate for localhost, always the same
+ *   one */
 const char *certificate_file(void);
 
-/* A file of any text. Borrowed, likewise. */
+/* Returns: (transfer none): the path of a new file with @text */
 const char *certificate_text_file(const char *text);

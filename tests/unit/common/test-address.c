@@ -132,7 +132,7 @@ TEST("/address/bad-local", test_bad_local)
 	}
 }
 
-/* The last that fits, and the first that does not. */
+/* The longest path that fits, and one that is a byte longer. */
 TEST("/address/long-local", test_long_local)
 {
 	static const char *const PREFIXES[] = {"unix:/", "unix:@"};
@@ -151,7 +151,7 @@ TEST("/address/long-local", test_long_local)
 	}
 }
 
-/* Where HOST:PORT is asked for; and a host of that name is one. */
+/* Local addresses are refused where HOST:PORT is required. A host named "unix" is valid. */
 TEST("/address/not-local", test_not_local)
 {
 	static const char *const TEXTS[] = {"unix:/run/ids", "unix:@ids", "@ids", "/run/ids",
@@ -199,7 +199,7 @@ TEST("/address/bad", test_bad)
 	}
 }
 
-/* What can be listened on cannot always be connected to. */
+/* Some addresses are valid for a listener but not for a peer. */
 TEST("/address/peer", test_peer)
 {
 	static const struct {

@@ -47,7 +47,7 @@ TEST("/allow-list/text", test_text)
 
 TEST("/allow-list/refused", test_refused)
 {
-	/* a list, and the entry of it that is told of */
+	/* a list, and its entry that the error names */
 	static const char *const CASES[][2] = {
 		{"", ""},
 		{",", ""},
@@ -74,7 +74,8 @@ TEST("/allow-list/refused", test_refused)
 		{"10.0.0.0/4294967304", "10.0.0.0/4294967304"},
 		{"fe80::1%lo", "fe80::1%lo"},
 		{"certificate:", "certificate:"},
-		{"certificate:.example", "certificate:.example"}, /* no end of a name is one */
+		/* a suffix of a name does not match */
+		{"certificate:.example", "certificate:.example"},
 		{"::1,certificate: ", "certificate:"},
 		{"Certificate:billing", "Certificate:billing"},
 		{"unix:/run/ids", "unix:/run/ids"},
@@ -94,8 +95,8 @@ TEST("/allow-list/refused", test_refused)
 	}
 }
 
-/* A connection of this machine's loopback: @from is whom the server sees, at a socket of its
- * family, or of IPv6 that takes IPv4 in. -1: there is no IPv6. */
+/* Returns an accepted loopback connection from the address @from, on a socket of its family or,
+ * with @takes_both, on an IPv6 socket that also accepts IPv4. -1: there is no IPv6. */
 static int accepted_from(const char *from, gboolean takes_both)
 {
 	g_autoptr(GInetAddress) address = g_inet_address_new_from_string(from);
@@ -153,7 +154,7 @@ TEST("/allow-list/addresses", test_addresses)
 		{"::/0", "127.0.0.1", FALSE},
 		{"::1", "127.0.0.1", FALSE},
 		{"certificate:localhost", "127.0.0.1", FALSE},
-		/* in the clothes of IPv6 it is what it is */
+		/* an IPv4-mapped address matches as IPv4 */
 		{"::ffff:127.0.0.1", "127.0.0.1", TRUE},
 		{"::ffff:127.0.0.1", "127.0.0.2", FALSE},
 		{"::ffff:127.0.0.0/126", "127.0.0.3", TRUE},
@@ -181,10 +182,10 @@ TEST("/allow-list/addresses", test_addresses)
 			tried++;
 			close(fd);
 		}
-	g_assert_cmpuint(tried, >=, 16); /* of IPv4 at least */
+	g_assert_cmpuint(tried, >=, 16); /* the IPv4 cases at least */
 }
 
-/* An address of which nothing is known is on no list. */
+/* An unknown address is on no list. */
 TEST("/allow-list/unknown-addresses", test_unknown_addresses)
 {
 	g_autoptr(AllowList) all = list_new("0.0.0.0/0,::/0");
@@ -269,7 +270,7 @@ TEST("/allow-list/entry-for", test_entry_for)
 	}
 }
 
-/* Of two that hold it, the other may go on. */
+/* If one of two holders releases the list, the other can still use it. */
 TEST("/allow-list/references", test_references)
 {
 	AllowList *list = list_new("127.0.0.1");

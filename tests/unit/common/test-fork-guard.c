@@ -18,7 +18,7 @@
 #define N_FORKS 300
 #define WORK    20000 /* rounds of a loop, enough for most forks to happen during it */
 
-/* Stands for a lock of GLib, which no thread must hold during a fork. */
+/* Represents a lock of GLib, which no thread may hold during a fork. */
 static pthread_mutex_t foreign = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic gboolean stops;
 static _Atomic guint rounds;
@@ -300,7 +300,7 @@ TEST("/fork-guard/no-memory", test_no_memory)
 {
 	g_autoptr(GError) error = NULL;
 
-	/* whole pages; half of it is there for programs of 32 bits */
+	/* whole pages; 32-bit programs have half of the address space */
 	g_assert_null(fork_guard_new_memory(G_MAXSIZE - G_MAXUINT16, &error));
 	g_assert_error(error, G_FILE_ERROR, G_FILE_ERROR_NOMEM);
 }

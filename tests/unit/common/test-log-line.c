@@ -109,7 +109,7 @@ TEST("/log-line/json", test_json)
 	}
 }
 
-/* However long the texts, and however much each of their bytes takes, a line fits and is whole. */
+/* A line fits and is complete, for texts of any length and any expansion of their bytes. */
 TEST("/log-line/room", test_room)
 {
 	static const char *const UNITS[] = {"x", "\x01", "\"", "\xc3\xb6", "\xff", "\x80"};
@@ -142,7 +142,8 @@ TEST("/log-line/room", test_room)
 		}
 }
 
-/* As other programs make them: uuid.uuid5(uuid.UUID(LOG_LINE_NAMESPACE), "starting") in Python. */
+/* Expects the same as other programs: uuid.uuid5(uuid.UUID(LOG_LINE_NAMESPACE), "starting") in
+ * Python. */
 TEST("/log-line/message-id", test_message_id)
 {
 	static const struct {

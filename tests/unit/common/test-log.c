@@ -20,7 +20,7 @@
 
 static int saved_stderr;
 
-/* Standard error goes to @fd, which is closed, until restore_stderr(). */
+/* Redirects standard error to @fd, which it closes, until restore_stderr(). */
 static void replace_stderr(int fd)
 {
 	g_assert_cmpint(fd, >=, 0);
@@ -35,7 +35,7 @@ static void restore_stderr(void)
 	close(saved_stderr);
 }
 
-/* Standard error goes to a file until capture_end(), which returns the lines. */
+/* Path of the file that receives standard error until capture_end(), which returns the lines. */
 static char *capture_path;
 
 static void capture_begin(void)
@@ -75,7 +75,7 @@ TEST("/log/level", test_level)
 {
 	static const struct {
 		LogLevel level;
-		guint n_lines; /* of an error, a warning and an info */
+		guint n_lines; /* lines after an error, a warning and an info */
 	} CASES[] = {
 		{LOG_LEVEL_ERROR, 1},
 		{LOG_LEVEL_WARNING, 2},
@@ -97,8 +97,8 @@ TEST("/log/level", test_level)
 	log_set_level(LOG_LEVEL_INFO);
 }
 
-/* A line of each event, logged before the tests by a process of its own: what one process has
- * logged of an event that has a limit, it does not log again soon. */
+/* One line of each event, logged before the tests by a separate process, because a process does not
+ * log an event with a rate limit again soon. */
 static char **event_lines;
 
 static void log_each_event(void)
@@ -118,8 +118,8 @@ static void log_each_event(void)
 	g_assert_cmpuint(g_strv_length(event_lines), ==, LOG_N_EVENTS);
 }
 
-/* Logs @event again and again until its second line is out; returns that line, and how often it was
- * logged before. */
+/* Logs @event repeatedly until its second line is written. Returns this line, and the number of
+ * calls before it. */
 static char *second_line(LogEvent event, guint *out_before)
 {
 	gint64 limit_us = g_get_monotonic_time() + HANG_GUARD_US;
@@ -160,8 +160,8 @@ TEST("/log/repeats", test_repeats)
 	}
 }
 
-/* The last repeats are told of when their time is over, though nothing more is logged; and nothing
- * is told twice. */
+/* The last repeats are reported when their interval ends, even if nothing more is logged, and only
+ * once. */
 TEST("/log/repeats-end", test_repeats_end)
 {
 	gint64 begin_us = g_get_monotonic_time();
@@ -188,7 +188,7 @@ TEST("/log/repeats-end", test_repeats_end)
 	assert_matches(lines[1], TIME "warning event=signal-ignored suppressed=4");
 }
 
-/* The end of the server does not lose them. The limit of this one is a minute. */
+/* Repeats are also reported when the server ends. The interval of this event is a minute. */
 TEST("/log/report-suppressed", test_report_suppressed)
 {
 	g_auto(GStrv) lines = NULL;
@@ -223,8 +223,8 @@ TEST("/log/reasons", test_reasons)
 	assert_matches(lines[3], TIME "error event=connection-refused reason=other suppressed=3");
 }
 
-/* The limit of a reason that has been quiet for its time is used for another reason. Otherwise "b"
- * would share a limit with "a", which is always logged before it. */
+/* The slot of a reason that was not logged for its interval is used for another reason. Otherwise
+ * "b" would share a limit with "a", which is always logged before it. */
 TEST("/log/many-reasons", test_many_reasons)
 {
 	static const char *const REASONS[] = {"1", "2", "3", "4", "5", "6"};
@@ -264,7 +264,7 @@ TEST("/log/journal", test_journal)
 	g_assert_cmpint(fstat(STDERR_FILENO, &st), ==, 0);
 	own = g_strdup_printf("%lu:%lu", (gulong)st.st_dev, (gulong)st.st_ino);
 	g_setenv("JOURNAL_STREAM", own, TRUE);
-	log_set_format(LOG_FORMAT_LOGFMT); /* a journal that does run here is not to have them */
+	log_set_format(LOG_FORMAT_LOGFMT); /* keeps the lines out of a journal on this machine */
 	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++)
 		log_event(CASES[i].event, log_number("a", 1));
 	lines = capture_end();
@@ -309,7 +309,7 @@ TEST("/log/write-fails", test_write_fails)
 	g_assert_cmpuint(log_lost_lines() - lost_before, ==, 2);
 }
 
-/* Nobody reads: the test would hang if logging blocked. */
+/* The pipe has no reader: the test would hang if logging blocked. */
 TEST("/log/full-pipe", test_full_pipe)
 {
 	g_autofree char *text = g_strnfill(PIPE_BYTES / 2, 'x');

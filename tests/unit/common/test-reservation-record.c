@@ -105,13 +105,13 @@ TEST("/reservation-record/bad", test_bad)
 		g_assert_cmpint(record.end_tick, ==, 77);
 		g_assert_null(record.owner);
 	}
-	/* as is one with a NUL after it */
+	/* a record with a NUL after it is refused too */
 	g_assert_false(reservation_record_from_json(
 		"{\"reserved_until_tick\":5,\"owner\":\"\",\"address\":\"\"}", 50,
 		&(ReservationRecord){0}, NULL));
 }
 
-/* json-glib recurses once for each: a record has no room for as many as it takes. */
+/* json-glib recurses once per level, but the maximum size of a record limits the levels. */
 TEST("/reservation-record/nested", test_nested)
 {
 	static const gsize DEPTHS[] = {4000, 4097, 100000};

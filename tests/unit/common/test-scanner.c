@@ -7,7 +7,7 @@
 #define MAX_DEPTH  4
 #define MAX_LENGTH 200
 
-/* A literal with its length, which may hold NULs. */
+/* A literal, which may contain NULs, and its length. */
 #define BYTES(literal) (literal), sizeof(literal) - 1
 
 #define STRICT      "\x80\x01\x00\x01\x00\x00\x00\x02hi\x00\x00\x00\x07"
@@ -19,7 +19,7 @@ typedef struct {
 	const char *bytes;
 	gsize length;
 	ScanStatus status;
-	const char *reason; /* part of it; NULL: none */
+	const char *reason; /* part of the reason; NULL: no failure */
 } Case;
 
 static const Case CASES[] = {
@@ -155,7 +155,7 @@ TEST("/scanner/cases", test_cases)
 		      scanner_scan(scanner, bytes, CASES[i].length, MAX_LENGTH));
 		scanner_reset(scanner);
 		for (gsize n = 1; n <= CASES[i].length && status == SCAN_MORE; n++) {
-			/* a copy of its own, so that a read past the end shows */
+			/* an exact copy, so that a sanitizer detects reads past the end */
 			g_autofree guint8 *copy = g_memdup2(bytes, n);
 
 			status = scanner_scan(scanner, copy, n, MAX_LENGTH);
@@ -164,7 +164,7 @@ TEST("/scanner/cases", test_cases)
 	}
 }
 
-/* What lies behind the message is not looked at. */
+/* The scanner does not read past the message. */
 TEST("/scanner/length", test_length)
 {
 	g_autoptr(Scanner) scanner = scanner_new(MAX_DEPTH, SCANNER_MAX_VALUES);
@@ -209,7 +209,7 @@ TEST("/scanner/header", test_header)
 	}
 }
 
-/* The first string in a field 1, wherever it is. */
+/* Returns the first string in a field 1, at any position. */
 TEST("/scanner/text", test_text)
 {
 	static const struct {
@@ -242,7 +242,7 @@ TEST("/scanner/text", test_text)
 	}
 }
 
-/* A message that announces just what the limit allows, and one that announces a byte more. */
+/* A message of exactly the maximum size, and one of a byte more. */
 TEST("/scanner/limit", test_limit)
 {
 	g_autoptr(Scanner) scanner = scanner_new(MAX_DEPTH, SCANNER_MAX_VALUES);
@@ -261,7 +261,7 @@ TEST("/scanner/limit", test_limit)
 			SCAN_BAD_ARGUMENTS);
 }
 
-/* A list of @items bools; the list is a value itself. @values: of small fields behind it. */
+/* Returns a list of @items bools, which is a value itself, and @values small fields after it. */
 static GByteArray *message_of(guint items, guint values)
 {
 	GByteArray *message = g_byte_array_new();
@@ -276,7 +276,7 @@ static GByteArray *message_of(guint items, guint values)
 	return message;
 }
 
-/* As many values as a message may hold, however they nest, and one more. */
+/* A message with the maximum number of values, nested in any way, and one with one more. */
 TEST("/scanner/values", test_values)
 {
 	static const struct {

@@ -21,7 +21,7 @@ static char *in_directory(const char *name)
 	return g_build_filename(directory, name, NULL);
 }
 
-/* A name that no other process has; of as many bytes as fit, if it is to be long. */
+/* Returns a name that no other process has, of the maximum length if @is_long. */
 static char *abstract_name(gboolean is_long)
 {
 	g_autofree char *name = g_strdup_printf("@test-socket-%d-", getpid());
@@ -48,7 +48,7 @@ static void assert_name(int fd, const char *expected)
 	g_assert_cmpstr(name, ==, expected);
 }
 
-/* What the kernel says of a socket that was bound to it is the address again. */
+/* The kernel reports the address to which a socket was bound. */
 TEST("/socket/local/names", test_names)
 {
 	g_autofree char *long_path =
@@ -67,7 +67,7 @@ TEST("/socket/local/names", test_names)
 	}
 }
 
-/* Of sockets that others have bound. */
+/* Names of sockets that other programs have bound. */
 TEST("/socket/local/strange-names", test_strange_names)
 {
 	static const struct {
@@ -143,7 +143,7 @@ TEST("/socket/local/no-listener", test_no_listener)
 	assert_fails(abstract, ECONNREFUSED);
 }
 
-/* Whoever comes when as many wait as may waits for room, no longer than told. */
+/* If the backlog is full, connecting waits for room, up to its time limit. */
 TEST("/socket/local/crowd", test_crowd)
 {
 	g_autofree char *path = in_directory("crowd");

@@ -5,7 +5,8 @@
 #include "common/strict-json.h"
 #include "tests/unit/unit-test.h"
 
-/* Not JSON, or not as it is written here. Most of these json-glib by itself takes. */
+/* Texts that are not JSON, or not the JSON of this project. json-glib alone accepts most of them.
+ */
 static const char *const BAD[] = {
 	"",
 	" \n",
@@ -80,7 +81,7 @@ static const char *const GOOD[] = {
 	"{\"a\":\"\\\\ud83d\"}",
 };
 
-/* The text in memory of its own size, so that a sanitizer sees what is read after it. */
+/* Parses an exact copy of the text, so that a sanitizer detects reads past its end. */
 static JsonObject *parse(const char *text, gsize length, GError **error)
 {
 	g_autofree char *copy = g_memdup2(text, length);
@@ -101,7 +102,7 @@ TEST("/strict-json/bad", test_bad)
 	}
 }
 
-/* A damaged record may be read each second, for months. */
+/* Refused texts leak no memory: a damaged record may be read each second for months. */
 TEST("/strict-json/bad-ones-leave-nothing", test_bad_ones_leave_nothing)
 {
 	size_t before = mallinfo2().uordblks;
@@ -124,14 +125,14 @@ TEST("/strict-json/good", test_good)
 	}
 }
 
-/* Whatever a good text is cut to is none, and neither is one with a byte after it. */
+/* Each truncation of a valid text is refused, and so is the text with another byte. */
 TEST("/strict-json/cut-and-lengthened", test_cut_and_lengthened)
 {
 	static const char TEXT[] = "{\"a\":[1,2.5,null,\"x\"],\"b\":{\"c\":-1}}";
 
 	for (gsize length = 0; length < strlen(TEXT); length++)
 		g_assert_null(parse(TEXT, length, NULL));
-	g_assert_null(parse(TEXT, sizeof(TEXT), NULL)); /* the NUL */
+	g_assert_null(parse(TEXT, sizeof(TEXT), NULL)); /* with the NUL */
 	for (guint byte = 0; byte < 256; byte++) {
 		g_autofree char *longer = g_strdup_printf("%s%c", TEXT, (char)byte);
 		g_autoptr(JsonObject) object = parse(longer, strlen(TEXT) + 1, NULL);
@@ -145,7 +146,7 @@ TEST("/strict-json/int", test_int)
 {
 	static const struct {
 		const char *text;
-		const char *fault; /* NULL: it is 5 */
+		const char *fault; /* NULL: the value is 5 */
 	} CASES[] = {
 		{"{\"a\":5}", NULL},
 		{"{\"b\":5}", "\"a\" is missing"},
@@ -189,7 +190,7 @@ TEST("/strict-json/string", test_string)
 	g_assert_cmpstr(error->message, ==, "\"d\" is missing");
 }
 
-/* What is printed is read again, whatever is in its strings. */
+/* A printed text can be parsed again, with any characters in its strings. */
 TEST("/strict-json/print", test_print)
 {
 	static const char *const STRINGS[] = {"", "a", "\"\\/\n\t\x01\x7f",

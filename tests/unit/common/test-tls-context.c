@@ -11,11 +11,11 @@
 
 #define DAY_MS (24 * 60 * 60 * G_GINT64_CONSTANT(1000))
 
-/* A directory, and a file that nobody has made. */
+/* A directory, and a file that does not exist. */
 #define FOLDER  "/proc"
 #define MISSING "/nonexistent/ca.pem"
 
-/* The code is that of the file which the message is of. */
+/* Returns the error code of the file that @message names. */
 static TlsError file_of(const char *message)
 {
 	if (g_str_has_prefix(message, "cannot use the certificates "))
@@ -111,7 +111,7 @@ TEST("/tls-context/pairs", test_pairs)
 	}
 }
 
-/* Returns: (transfer none): the path of a key that needs one. */
+/* Returns: (transfer none): the path of a key with a password */
 static const char *key_with_password(void)
 {
 	EVP_PKEY *key = EVP_EC_gen("P-256");
@@ -130,7 +130,7 @@ static const char *key_with_password(void)
 	return certificate_text_file(text);
 }
 
-/* Nobody is asked for one, on a terminal either. */
+/* The password is not requested, not even on a terminal. */
 TEST("/tls-context/password", test_password)
 {
 	const char *key = key_with_password();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Whom an end of TLS does not go on with, and in which words either end says so. */
+/* The peers that a TLS endpoint refuses, and the error messages of both ends. */
 #include <errno.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -13,16 +13,16 @@
 #include "tests/unit/common/tls-line.h"
 #include "tests/unit/unit-test.h"
 
-#define MOST_ROUNDS   16 /* of a handshake, each way */
-#define MOST_NEW_KEYS 16 /* that a server takes */
-#define MOST_RECORDS  16 /* that it receives at once */
+#define MOST_ROUNDS   16 /* rounds of a handshake, in each direction */
+#define MOST_NEW_KEYS 16 /* key updates that a server accepts */
+#define MOST_RECORDS  16 /* records that it receives at once */
 
 #define BYTES(text)                                                                                \
 	{                                                                                          \
 		text, sizeof text - 1                                                              \
 	}
 
-/* What the other end says on, once hands were shaken, and one byte of it. */
+/* Receives a byte from the other end after the handshake. */
 static void hear(Line *line, LineEnd end, int *failure)
 {
 	char byte;
@@ -66,7 +66,7 @@ static void assert_refused(Line *line, LineEnd by, const char *words, const char
 	g_assert_cmpint(state.failures[by], ==, EPROTO);
 	g_assert_cmpstr(tls_stream_failure(line->streams[by]), ==, words);
 	g_assert_false(tls_stream_is_shaken(line->streams[by]));
-	if (state.failures[other] == 0) /* in TLS 1.3 a client is done first */
+	if (state.failures[other] == 0) /* in TLS 1.3, the client completes the handshake first */
 		hear(line, other, &state.failures[other]);
 	g_assert_cmpstr(failure_of(line, other, state.failures[other]), ==, heard);
 }
@@ -85,13 +85,13 @@ TEST("/tls-refusals/servers-certificate", test_servers_certificate)
 		&(CertificateWords){.name = "ids.example", .issuer = ca, .has_expired = TRUE});
 	const char *strangers =
 		certificate_new(&(CertificateWords){.name = "ids.example", .issuer = new_ca("b")});
-	/* whose issuer was not to vouch */
+	/* its issuer is no CA */
 	const char *misused =
 		certificate_new(&(CertificateWords){.name = "misused", .issuer = common});
 	const struct {
 		const char *certificate;
 		const char *name;
-		const char *words; /* NULL: it is believed */
+		const char *words; /* NULL: it is accepted */
 		const char *heard;
 	} CASES[] = {
 		{both, "ids.example", NULL, NULL},
@@ -105,7 +105,7 @@ TEST("/tls-refusals/servers-certificate", test_servers_certificate)
 		{both, NULL, NULL, NULL},
 		{common, "ids.example", NULL, NULL},
 		{common, NULL, NULL, NULL},
-		/* the common name is not looked at beside others */
+		/* the common name is ignored if there are alternative names */
 		{both, "other.example", "hostname mismatch", "bad certificate"},
 		{both, "a.b.wild.example", "hostname mismatch", "bad certificate"},
 		{both, "ids.example.org", "hostname mismatch", "bad certificate"},
@@ -171,7 +171,7 @@ TEST("/tls-refusals/clients-names", test_clients_names)
 		 "/CN=The Billing Service",
 		 {"The Billing Service", "the billing service"},
 		 {"The Billing"}},
-		/* a pattern in a certificate is a name like any other, of nobody else */
+		/* a wildcard in a certificate is a plain name, and matches no other name */
 		{"w", "DNS:*.example", "*.example", {"w"}, {"a.example", "b.example", "example"}},
 		{"ip", "IP:192.0.2.7", "/CN=ip", {"ip"}, {"192.0.2.7"}},
 		/* DNS:good.example, then a NUL and .evil */
@@ -206,7 +206,7 @@ TEST("/tls-refusals/clients-names", test_clients_names)
 	}
 }
 
-/* An end that is OpenSSL's alone, and may be old. */
+/* An endpoint that uses only OpenSSL, possibly with an old version of TLS. */
 typedef struct {
 	SSL_CTX *context;
 	SSL *ssl;
@@ -217,7 +217,7 @@ static Raw raw_new(const Line *line, LineEnd end, int version)
 	Raw self = {.context = SSL_CTX_new(TLS_method())};
 	const char *file = certificate_file();
 
-	SSL_CTX_set_security_level(self.context, 0); /* which the old versions need */
+	SSL_CTX_set_security_level(self.context, 0); /* the old versions need this */
 	g_assert_cmpint(SSL_CTX_set_min_proto_version(self.context, version), ==, 1);
 	g_assert_cmpint(SSL_CTX_set_max_proto_version(self.context, version), ==, 1);
 	g_assert_cmpint(SSL_CTX_use_certificate_file(self.context, file, SSL_FILETYPE_PEM), ==, 1);
@@ -244,7 +244,7 @@ static void raw_go_on(Raw *self)
 	SSL_do_handshake(self->ssl);
 }
 
-/* Returns errno of the end that is not raw; 0: both are done. */
+/* Returns errno of the endpoint that is not raw; 0: the handshake is complete. */
 static int shake_with(Raw *raw, Line *line, LineEnd end)
 {
 	int failure = EAGAIN;
@@ -295,7 +295,7 @@ TEST("/tls-refusals/versions", test_versions)
 	}
 }
 
-/* Nothing is kept by which a later connection could do without certificates. */
+/* No session can be resumed, so each connection needs certificates. */
 TEST("/tls-refusals/no-session-is-resumed", test_no_session_is_resumed)
 {
 	static const int VERSIONS[] = {TLS1_2_VERSION, TLS1_3_VERSION};
@@ -310,7 +310,8 @@ TEST("/tls-refusals/no-session-is-resumed", test_no_session_is_resumed)
 		char byte;
 
 		g_assert_cmpint(shake_with(&before, &first, LINE_SERVER), ==, 0);
-		g_assert_cmpint(SSL_read(before.ssl, &byte, 1), <, 1); /* tickets would come now */
+		/* session tickets would arrive now */
+		g_assert_cmpint(SSL_read(before.ssl, &byte, 1), <, 1);
 		session = SSL_get1_session(before.ssl);
 		g_assert_false(SSL_SESSION_is_resumable(session) &&
 			       SSL_SESSION_has_ticket(session));
@@ -348,7 +349,7 @@ static void session_clear(Session *self)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Session, session_clear)
 
-/* Another handshake within a connection is refused, and takes nothing from what comes meanwhile. */
+/* Renegotiation is refused, and loses no bytes that arrive meanwhile. */
 TEST("/tls-refusals/no-renegotiation", test_no_renegotiation)
 {
 	g_auto(Session) session = session_new(TLS1_2_VERSION);
@@ -389,7 +390,7 @@ static void assert_given(Session *self)
 	g_assert_cmpint(SSL_read(self->raw.ssl, bytes, sizeof bytes), ==, 5);
 }
 
-/* Until it has no room. Returns how many bytes those were. */
+/* Fills the socket buffer. Returns the number of bytes. */
 static gsize fill(int fd)
 {
 	char bytes[4096] = "";
@@ -401,7 +402,7 @@ static gsize fill(int fd)
 	return filled;
 }
 
-/* They come with what is sent next, when the socket takes it. */
+/* The new keys are sent with the next bytes, when the socket has room. */
 TEST("/tls-refusals/new-keys", test_new_keys)
 {
 	g_auto(Session) session = session_new(TLS1_3_VERSION);
@@ -420,8 +421,8 @@ TEST("/tls-refusals/new-keys", test_new_keys)
 	assert_given(&session);
 }
 
-/* Who asks for them, says more, and takes nothing, would have the server wait to read until it has
- * written, while the socket is readable: it would look again and again. */
+/* A client requests new keys, sends more, and reads nothing. If the server had to write before it
+ * reads, it would poll a readable socket in a busy loop. */
 TEST("/tls-refusals/new-keys-for-the-deaf", test_new_keys_for_the_deaf)
 {
 	g_auto(Session) session = session_new(TLS1_3_VERSION);
@@ -440,8 +441,8 @@ TEST("/tls-refusals/new-keys-for-the-deaf", test_new_keys_for_the_deaf)
 			"the peer requests new keys, but reads nothing");
 }
 
-/* Each costs the server what many calls do. A few are taken, and what comes with the last of them;
- * behind the next one nothing is looked at any more. */
+/* A key update costs as much as many calls. The server accepts a few, and the bytes with the last
+ * one. After the next one, it reads nothing more. */
 TEST("/tls-refusals/new-keys-without-end", test_new_keys_without_end)
 {
 	g_auto(Session) session = session_new(TLS1_3_VERSION);
@@ -465,7 +466,7 @@ TEST("/tls-refusals/new-keys-without-end", test_new_keys_without_end)
 	}
 }
 
-/* A server takes a few records at once, however little they hold, and says that there are more. */
+/* A server receives a few records at once, even tiny ones, and reports that there are more. */
 TEST("/tls-refusals/tiny-records", test_tiny_records)
 {
 	g_auto(Session) session = session_new(TLS1_3_VERSION);
@@ -487,8 +488,7 @@ TEST("/tls-refusals/tiny-records", test_tiny_records)
 	g_assert_cmpint(errno, ==, EAGAIN);
 }
 
-/* Part of one is known as such, at whichever byte it ends: before and after its header of 5, too.
- */
+/* A partial record is detected at each length, within its header of 5 bytes and after it. */
 TEST("/tls-refusals/part-of-a-record", test_part_of_a_record)
 {
 	g_auto(Session) session = session_new(TLS1_3_VERSION);
@@ -509,8 +509,8 @@ TEST("/tls-refusals/part-of-a-record", test_part_of_a_record)
 	g_assert_false(tls_stream_has_part(stream));
 }
 
-/* Who speaks something else is told that this is TLS, by an alert that needs no keys; a client
- * that has called something else says nothing to it. */
+/* A server answers a peer without TLS with a plaintext alert. A client sends nothing to a server
+ * without TLS. */
 TEST("/tls-refusals/not-tls", test_not_tls)
 {
 	static const guint8 ALERT[] = {21, 3, 1, 0, 2, 2, 70};
@@ -523,7 +523,7 @@ TEST("/tls-refusals/not-tls", test_not_tls)
 		BYTES("\x80\x01\0\1\0\0\0\6get_id\0\0\0\1"),           /* strict Thrift */
 		BYTES("\0\0\0\x20\x80\x01\0\1\0\0\0\6get_id\0\0\0\1"), /* framed */
 		BYTES("\x82\x21\2\6get_id\0"),                         /* compact */
-		BYTES("\x82\x21\1\6get_id\0"), /* compact, as a greeting of SSL 2 begins */
+		BYTES("\x82\x21\1\6get_id\0"), /* compact, which begins like a hello of SSL 2 */
 	};
 	g_autoptr(TlsContext) server = server_new(certificate_file(), NULL);
 	g_autoptr(TlsContext) client = client_new(certificate_file(), NULL);
@@ -549,14 +549,15 @@ TEST("/tls-refusals/not-tls", test_not_tls)
 		}
 }
 
-/* A name that cannot be asked for; and an address with a zone, which is of this machine alone. */
+/* A name that cannot be requested, and an address with a zone, which is valid only on this machine.
+ */
 TEST("/tls-refusals/impossible-name", test_impossible_name)
 {
 	g_autoptr(TlsContext) with_zone = client_new(certificate_file(), NULL);
 	g_autoptr(TlsStream) zoned = tls_stream_new_client(with_zone, -1, "fe80::1%eth0");
 
 	g_autoptr(TlsContext) client = client_new(certificate_file(), NULL);
-	g_autofree char *name = g_strnfill(256, 'a'); /* of 255 at most */
+	g_autofree char *name = g_strnfill(256, 'a'); /* the maximum is 255 */
 
 	g_assert_nonnull(zoned);
 	g_assert_null(tls_stream_new_client(client, -1, name));

@@ -13,7 +13,7 @@
 #define UNIT_TEST_TEAR_DOWN tear_down_all
 #include "tests/unit/unit-test.h"
 
-#define SOME_BYTES (20 * 1000) /* more than a record of TLS has, 16 KiB */
+#define SOME_BYTES (20 * 1000) /* more than a TLS record, 16 KiB */
 #define MANY_BYTES (1024 * 1024)
 #define MAX_SENDS  1000
 
@@ -60,8 +60,8 @@ static void assert_same(const GByteArray *received, const GByteArray *sent)
 	g_assert_cmpint(memcmp(received->data, sent->data, sent->len), ==, 0);
 }
 
-/* Sends on from where it was, of a copy, as the rest is kept elsewhere by then. Returns whether
- * the socket took all that was asked for. */
+/* Sends the rest from a copy, because the caller may have moved it meanwhile. Returns whether the
+ * socket accepted all bytes. */
 static gboolean send_on(TlsStream *stream, const GByteArray *bytes, gsize *sent)
 {
 	gsize rest = bytes->len - *sent;
@@ -78,7 +78,7 @@ static gboolean send_on(TlsStream *stream, const GByteArray *bytes, gsize *sent)
 	return *sent == bytes->len;
 }
 
-/* What is there, @most at once. */
+/* Receives all available bytes, @most at once. */
 static void receive_on(TlsStream *stream, gsize most, GByteArray *received)
 {
 	g_autofree guint8 *bytes = g_malloc(most);
@@ -153,7 +153,7 @@ TEST("/tls-stream/full", test_full)
 	assert_same(received, bytes);
 }
 
-/* Of a certificate that is larger than what a socket has room for. */
+/* Returns the path of a certificate larger than a socket buffer. */
 static const char *long_winded_certificate(void)
 {
 	g_autoptr(GString) names = g_string_new("DNS:localhost");
@@ -163,7 +163,7 @@ static const char *long_winded_certificate(void)
 	return certificate_new(&(CertificateWords){.name = "?", .alternatives = names->str});
 }
 
-/* The handshake too goes on where the socket was full. */
+/* The handshake also continues after the socket was full. */
 TEST("/tls-stream/full-handshake", test_full_handshake)
 {
 	const char *file = long_winded_certificate();
@@ -216,7 +216,8 @@ static void assert_ended(Line *line, LineEnd end)
 	g_assert_cmpint(tls_stream_receive(line->streams[end], &byte, 1), ==, 0);
 }
 
-/* The end comes behind all bytes, and is of one direction: the other goes on to its own. */
+/* The end follows all bytes, and ends one direction only: the other one continues until its own
+ * end. */
 TEST("/tls-stream/end", test_end)
 {
 	for (LineEnd end = 0; end < N_LINE_ENDS; end++) {
@@ -238,7 +239,7 @@ TEST("/tls-stream/end", test_end)
 	}
 }
 
-/* What one that was never open says is nothing. */
+/* A stream closed before its handshake sends nothing. */
 TEST("/tls-stream/close-before-the-handshake", test_close_before_the_handshake)
 {
 	g_auto(Line) line = line_new(server, client, "localhost");
@@ -250,8 +251,8 @@ TEST("/tls-stream/close-before-the-handshake", test_close_before_the_handshake)
 	g_assert_false(tls_stream_is_shaken(line.streams[LINE_SERVER]));
 }
 
-/* An end of file without a word: the same as a word, since messages have lengths; and what is left
- * of a record is nothing that was received. */
+/* An end of file without close_notify counts as the end, because messages have lengths. A partial
+ * record is discarded. */
 TEST("/tls-stream/cut", test_cut)
 {
 	g_auto(Line) line = line_new(server, client, "localhost");
@@ -313,8 +314,8 @@ TEST("/tls-stream/failure-before-the-hello", test_failure_before_the_hello)
 	peek_failure = 0;
 }
 
-/* A reset is told as what it is; bytes to a socket that is closed raise no signal, which would end
- * this test. */
+/* A reset is reported as a reset. Sending to a closed socket raises no signal, which would end this
+ * test. */
 TEST("/tls-stream/reset", test_reset)
 {
 	g_auto(Line) line = line_new(server, client, "localhost");
@@ -332,7 +333,7 @@ TEST("/tls-stream/reset", test_reset)
 	line.far[LINE_SERVER] = dup(line.fds[LINE_SERVER]);
 }
 
-/* A client's record on its way, of which the last byte is another. */
+/* Changes the last byte of a record in transit from the client. */
 static void give_spoilt(Line *line, const char *text)
 {
 	g_autoptr(GByteArray) record = NULL;
@@ -357,8 +358,8 @@ static void assert_spoilt(Line *line)
 	g_assert_true(tls_stream_is_shaken(stream));
 }
 
-/* Good bytes before a spoilt record, read at the same time, are received. The socket has no more
- * events, so the stream reports that more bytes are pending. */
+/* Good bytes that are read together with a damaged record after them are received. The socket has
+ * no more events, so the stream reports that more bytes are pending. */
 TEST("/tls-stream/spoilt", test_spoilt)
 {
 	for (gboolean after_good = FALSE; after_good <= TRUE; after_good++) {
@@ -403,7 +404,7 @@ TEST("/tls-stream/server-name", test_server_name)
 {
 	static const struct {
 		const char *name;
-		const char *sent; /* with its type and its length; NULL: none */
+		const char *sent; /* record with its type and length; NULL: none */
 	} CASES[] = {
 		{"ids.example", "\0\0\013ids.example"},
 		{"ids.example.", "\0\0\013ids.example"},

@@ -51,7 +51,8 @@ TEST("/znodes/paths", test_paths)
 	}
 }
 
-/* What has a path is in a list, and nothing else: what is not is left open to anyone. */
+/* The lists contain exactly the znodes with a path: a znode missing here would stay writable for
+ * anyone. */
 TEST("/znodes/lists", test_lists)
 {
 	const struct {
@@ -370,7 +371,7 @@ TEST("/znodes/claim/good", test_good_claims)
 	}
 }
 
-/* It has no port, and nobody can call it. */
+/* An embedded node has no port and cannot be called. */
 TEST("/znodes/claim/embedded", test_embedded)
 {
 	static const char TEXT[] =
@@ -566,7 +567,7 @@ TEST("/znodes/acl/open", test_open)
 	}
 }
 
-/* As ZooKeeper's own DigestAuthenticationProvider makes them. */
+/* The identities equal those of ZooKeeper's DigestAuthenticationProvider. */
 TEST("/znodes/acl/identity", test_identity)
 {
 	static const struct {

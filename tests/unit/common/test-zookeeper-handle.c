@@ -3,7 +3,7 @@
 
 #include "tests/unit/unit-test.h"
 
-static int auth_code; /* what zoo_add_auth() returns */
+static int auth_code; /* result of zoo_add_auth() */
 
 int __wrap_zoo_add_auth(zhandle_t *handle, const char *scheme, const char *cert, int length,
 			void_completion_t done, const void *data);

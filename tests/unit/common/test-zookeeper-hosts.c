@@ -19,7 +19,7 @@ TEST("/zookeeper-hosts/good", test_good)
 		{"a:1/ids", "a:1", "/ids"},
 		{"a,b:7,10.0.0.1/ids/of-us", "a:2181,b:7,10.0.0.1:2181", "/ids/of-us"},
 		{" a:1 , b:2", "a:1,b:2", "/snowflake"},
-		/* the client cuts the port off at the last colon, and knows no brackets */
+		/* the ZooKeeper client splits at the last colon, and does not support brackets */
 		{"[::1]", "::1:2181", "/snowflake"},
 		{"[::1]:7,a", "::1:7,a:2181", "/snowflake"},
 		{"a/x.y/..z", "a:2181", "/x.y/..z"},
@@ -154,7 +154,7 @@ TEST("/zookeeper-hosts/auth/read", test_read)
 	};
 	static const struct {
 		int mode;
-		const char *word; /* NULL: it is taken */
+		const char *word; /* NULL: accepted */
 	} MODES[] = {
 		{0600, NULL},          {0400, NULL},        {0660, NULL},
 		{0604, "mode 0604"},   {0602, "mode 0602"}, {0601, "mode 0601"},

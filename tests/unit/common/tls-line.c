@@ -39,7 +39,7 @@ void line_clear(Line *self)
 	}
 }
 
-/* What the other end has no room for stays. */
+/* Leaves the bytes for which the other end has no room. */
 static gsize carry(int from, int to, gsize most)
 {
 	static guint8 bytes[CHUNK_BYTES];

@@ -6,8 +6,8 @@
 #include "tests/unit/core/scripted-clock.h"
 
 /*
- * A generator with a scripted clock, and draws that are held against what is expected. Times and
- * ticks are in Twitter's layout unless a test says otherwise; T0 is any time in it.
+ * A generator with a scripted clock, and draws that are compared with the expected results. Times
+ * and ticks are in Twitter's layout unless a test says otherwise; T0 is any time in it.
  */
 #define T0_MS   G_GINT64_CONSTANT(1700000000000)
 #define T0_TICK (T0_MS - G_GINT64_CONSTANT(1288834974657))
@@ -26,7 +26,7 @@ static inline void draws_publish(Draws *self, guint worker_id, gint64 first_tick
 	generator_publish(self->generator, self->lease);
 }
 
-/* Without a lease, at T0. */
+/* Initializes without a lease, at T0. */
 static inline void draws_init(Draws *self, const Layout *layout, const GeneratorPolicy *policy)
 {
 	scripted_clock_init(&self->clock, T0_MS);
@@ -61,7 +61,7 @@ static inline void draws_set_ms(Draws *self, gint64 after_t0_ms)
 	scripted_clock_set_ms(&self->clock, T0_MS + after_t0_ms);
 }
 
-/* Draws @count IDs, which has to succeed. */
+/* Draws @count IDs, which must succeed. */
 static inline IdRun draws_run(Draws *self, guint count)
 {
 	IdRun run;
@@ -81,7 +81,7 @@ static inline gint64 draws_id(Draws *self)
 	return id_run_get(&run, 0);
 }
 
-/* Draws an ID, which has to be of that tick and sequence. */
+/* Draws an ID, which must have this tick and sequence. */
 static inline void draws_expect(Draws *self, gint64 tick, guint sequence)
 {
 	const Layout *layout = generator_layout(self->generator);
@@ -94,7 +94,7 @@ static inline void draws_expect(Draws *self, gint64 tick, guint sequence)
 	g_assert_cmpuint(parts.worker_id, ==, self->lease->worker_id);
 }
 
-/* A draw that has to be refused in that way, and to change nothing at all. */
+/* Draws, which must be refused with this status and change nothing. */
 static inline void draws_expect_refusal(Draws *self, guint count, DrawStatus status, gint64 wait_ns,
 					gint64 behind_ms)
 {

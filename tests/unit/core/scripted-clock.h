@@ -4,9 +4,8 @@
 #include "core/clock.h"
 
 /*
- * A clock that stands where the test puts it. What other threads could do while one reads the clock
- * can be scripted too: on_reading is called once, by the reading of that number, after the time
- * was taken.
+ * A clock that the test sets. It can also script what other threads do while one reads the clock:
+ * the reading with the given number calls on_reading once, after it has taken the time.
  */
 typedef struct {
 	Clock clock;

@@ -20,7 +20,7 @@ TEST("/clock/follows-the-system", test_follows_the_system)
 
 	system_clock_init(&clock);
 
-	/* a millisecond either way for what the system's clock may be corrected by meanwhile */
+	/* the system clock may be corrected meanwhile, so allow a millisecond in each direction */
 	gint64 before_ns = read_ns(CLOCK_REALTIME) - CLOCK_NS_PER_MS;
 	gint64 now_ns = clock_now_ns(&clock.clock);
 	gint64 after_ns = read_ns(CLOCK_REALTIME) + CLOCK_NS_PER_MS;

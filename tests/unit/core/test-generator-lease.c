@@ -17,7 +17,7 @@ TEST("/generator-lease/new", test_new)
 	g_assert_cmpint(atomic_load(&lease->end_tick), ==, 2000);
 	g_assert_cmpuint(atomic_load(&lease->cursor), ==, (1000 << 12) - 1);
 	g_assert_cmpuint(lease_last_cursor(lease), ==, (1000 << 12) - 1);
-	/* what is written for every ID shares no cache line with what is read for it */
+	/* the member written for each ID shares no cache line with those read for it */
 	g_assert_cmpuint((guintptr)&lease->cursor % 64, ==, 0);
 	g_assert_cmpuint(offsetof(Lease, cursor), >=, 64);
 }

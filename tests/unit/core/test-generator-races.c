@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What other threads may do in the middle of a draw, one case at a time: it happens while the draw
- * reads the clock. The first look reads the clock before lease and cursor, every later one after
- * them; a first look that finds nothing leads to a second.
+ * Actions of other threads in the middle of a draw, one case at a time, while the draw reads the
+ * clock. The first attempt reads the clock before lease and cursor, later ones after them. If the
+ * first attempt finds nothing, there is a second one.
  */
 #include "core/generator.h"
 
@@ -28,7 +28,7 @@ static void race_clear(Race *self)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Race, race_clear)
 
-/* @action happens during the reading of that number from now on. */
+/* Calls @action during the @number-th reading from now on. */
 static void race_during_reading(Race *self, guint number, void (*action)(gpointer))
 {
 	self->draws.clock.readings = 0;
@@ -98,7 +98,7 @@ TEST("/generator-races/drawn-meanwhile", test_drawn_meanwhile)
 	g_assert_cmpint(race.nested_id & 4095, ==, 0);
 }
 
-/* The swap of the second look fails. */
+/* The swap of the second attempt fails. */
 TEST("/generator-races/swap-lost", test_swap_lost)
 {
 	g_auto(Race) race;
@@ -107,11 +107,12 @@ TEST("/generator-races/swap-lost", test_swap_lost)
 	race_during_reading(&race, 2, extend_and_draw_one);
 	draws_expect(&race.draws, T0_TICK, 1);
 	g_assert_cmpint(race.nested_id & 4095, ==, 0);
-	/* two of the draw itself, one of the nested one, one for the third look */
+	/* two by the draw itself, one by the nested draw, one for the third attempt */
 	g_assert_cmpuint(race.draws.clock.readings, ==, 4);
 }
 
-/* A thread sleeps with its reading of the clock, and finds the IDs of others far ahead of it. */
+/* A thread sleeps after it has read the clock. Then the IDs of other threads are far ahead of its
+ * reading. */
 TEST("/generator-races/old-reading-is-no-step-back", test_old_reading_is_no_step_back)
 {
 	g_auto(Race) race;
@@ -121,7 +122,7 @@ TEST("/generator-races/old-reading-is-no-step-back", test_old_reading_is_no_step
 	draws_expect(&race.draws, T0_TICK + 50, 1);
 }
 
-/* The same in the second look: lease and cursor, too, are old by the time of the answer. */
+/* The thread sleeps in the second attempt, so lease and cursor are old too. */
 TEST("/generator-races/old-view-is-no-reason-to-wait", test_old_view_is_no_reason_to_wait)
 {
 	g_auto(Race) race;
@@ -152,7 +153,7 @@ TEST("/generator-races/retired-meanwhile", test_retired_meanwhile)
 	} cases[] = {
 		{T0_TICK + 100, 1, retire},
 		{T0_TICK - 1, 2, retire},
-		/* the second look finds a run by then, and must not get it */
+		/* the second attempt would find a run, which the draw must not get */
 		{T0_TICK - 1, 2, extend_and_retire},
 	};
 
@@ -171,7 +172,7 @@ TEST("/generator-races/retired-meanwhile", test_retired_meanwhile)
 	}
 }
 
-/* The old lease is past its end, but no longer the lease: that is no reason to refuse. */
+/* The old lease is past its end, but it was replaced, so the draw must not refuse. */
 TEST("/generator-races/changed-meanwhile", test_changed_meanwhile)
 {
 	for (guint reading = 1; reading <= 2; reading++) {
@@ -185,7 +186,7 @@ TEST("/generator-races/changed-meanwhile", test_changed_meanwhile)
 	}
 }
 
-/* Retired, then the look at the closed lease, and only then the next lease is published. */
+/* The lease is retired, the draw finds it closed, and only then is the next lease published. */
 TEST("/generator-races/published-meanwhile", test_published_meanwhile)
 {
 	g_auto(Race) race;

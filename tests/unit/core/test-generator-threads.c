@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Eight threads draw from one generator in true time, while leases are extended, retired and
- * changed under them.
+ * Eight threads draw from one generator in real time, while leases are extended, retired and
+ * replaced.
  */
 #include "core/generator.h"
 #include "tests/unit/core/scaled.h"
@@ -15,7 +15,8 @@
 #define MAX_BATCH     100
 #define TIME_LIMIT_US (100 * G_USEC_PER_SEC)
 
-/* So many IDs a millisecond that nobody waits for the clock: the cursor is always being moved. */
+/* A layout with so many IDs per millisecond that no thread waits for the clock, and all contend for
+ * the cursor. */
 static const Layout roomy = {1288834974657, 1, 41, 0, 2, 20};
 
 typedef struct _Crowd Crowd;
@@ -24,12 +25,12 @@ typedef struct {
 	Crowd *crowd;
 	pthread_t thread;
 	GRand *rand;
-	guint max_batch; /* draws batches of 1 to this */
-	gint64 *ids;     /* that it drew, in this order */
+	guint max_batch; /* it draws batches of 1 to @max_batch IDs */
+	gint64 *ids;     /* its IDs, in the order of its draws */
 	guint n_ids;
 } Drawer;
 
-/* A lease that was retired. */
+/* A retired lease. */
 typedef struct {
 	guint worker_id;
 	gint64 first_tick;
@@ -41,15 +42,15 @@ struct _Crowd {
 	SystemClock clock;
 	Generator *generator;
 	Drawer drawers[N_THREADS];
-	guint ids_each; /* a drawer ends when it has so many */
+	guint ids_each; /* a drawer ends after this many */
 	GArray *spans;
 	gint64 deadline_us;
 	_Atomic guint n_drawn;
-	_Atomic guint n_allowed; /* all pause when about so many were drawn */
+	_Atomic guint n_allowed; /* all pause after about this many draws */
 	_Atomic guint n_finished;
 };
 
-/* Draws once, if that may be and works. */
+/* Draws once if allowed. Returns whether it got IDs. */
 static gboolean drawer_draw(Drawer *self, guint count)
 {
 	Crowd *crowd = self->crowd;
@@ -61,7 +62,7 @@ static gboolean drawer_draw(Drawer *self, guint count)
 		return FALSE;
 	status = generator_draw(crowd->generator, count, &run, &refusal);
 	if (status != DRAW_OK) {
-		/* the clock never steps back here: a thread that slept must not believe it did */
+		/* the clock never steps back here, so a thread that slept must not detect a step */
 		g_assert_true(status == DRAW_WAIT || status == DRAW_UNRESERVED);
 		return FALSE;
 	}
@@ -149,8 +150,8 @@ static void crowd_clear(Crowd *self)
 }
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Crowd, crowd_clear)
 
-/* The next lease, of which nothing is reserved yet: another worker ID, from the next tick on. About
- * @n_ids can be drawn from it, so that a slow machine does not spend all of them on one lease. */
+/* Publishes the next lease: another worker ID, from the next tick on, with nothing reserved yet. It
+ * has about @n_ids, so that a slow machine does not draw all IDs from one lease. */
 static Lease *crowd_publish(Crowd *self, guint n_ids)
 {
 	const Layout *layout = generator_layout(self->generator);
@@ -174,7 +175,7 @@ static void crowd_retire(Crowd *self, Lease *lease)
 	g_array_append_val(self->spans, span);
 }
 
-/* The drawer whose next ID is the lowest, or NULL if all IDs were taken. */
+/* Returns the drawer with the lowest next ID, or NULL if all IDs were taken. */
 static const Drawer *lowest_drawer(const Crowd *self, const guint taken[static N_THREADS])
 {
 	const Drawer *lowest = NULL;
@@ -191,9 +192,9 @@ static const Drawer *lowest_drawer(const Crowd *self, const guint taken[static N
 }
 
 /*
- * Goes through the IDs of all threads in order, lease by lease. None is there twice, each thread
- * drew its own in order, each lies in its lease, and the last of each lease is the one that
- * retiring it told.
+ * Checks the IDs of all threads in order, lease by lease. No ID occurs twice, each thread drew its
+ * IDs in order, each ID is within its lease, and the last ID of each lease is the one reported when
+ * it was retired.
  */
 static void crowd_check(const Crowd *self)
 {
@@ -249,7 +250,7 @@ TEST("/generator-threads/ten-million", test_ten_million)
 	crowd_run_with_one_lease(&crowd);
 }
 
-/* Leases of which every tick is reserved, each retired as soon as it was drawn from. */
+/* Each lease has all its ticks reserved, and is retired as soon as IDs were drawn from it. */
 TEST("/generator-threads/retire", test_retire)
 {
 	const guint ids_per_lease = 10000;
@@ -297,7 +298,7 @@ TEST("/generator-threads/change-leases", test_change_leases)
 	g_assert_cmpuint(crowd.spans->len, >=, n_ids / (ids_per_lease + N_THREADS * MAX_BATCH));
 }
 
-/* Whichever thread begins a tick, it goes on where the one before ended. */
+/* Any thread that begins a tick continues where the previous tick ended. */
 TEST("/generator-threads/continues", test_continues)
 {
 	const guint n_ids = scaled(2000000);

@@ -120,7 +120,7 @@ static const struct {
 	  {WAIT(300000, TICK_SIZE + 1, 2 * MS - 300000)},
 	  {WAIT(MS - 1, 1, 1)},
 	  {ID(MS, 11, 0)}}},
-	/* IDs have the clock's time again as soon as it is past the last ID */
+	/* IDs have the time of the clock again as soon as it is past the last ID */
 	{"clock back, within max-ahead",
 	 &READY,
 	 {{ID(0, 0, 0)},
@@ -193,7 +193,7 @@ static const struct {
 	  {EXTEND_TO(FOREVER)},
 	  {UNRESERVED(-100 * MS, 1, 0)},
 	  {RETIRE_AT(0)}}},
-	/* 2 IDs to the end of a tick, a carry, a clock that catches up, and one that steps back */
+	/* 2 IDs left in a tick, a carry, a clock that catches up, and one that steps back */
 	{"sequence continues",
 	 &CONTINUES,
 	 {{ID(0, 0, 0)},
@@ -279,7 +279,7 @@ TEST("/generator/scripts", test_scripts)
 	}
 }
 
-/* The largest batch can be had whatever was drawn before, after the wait that the refusal names. */
+/* After any draws, the largest batch is granted after the wait that the refusal names. */
 TEST("/generator/wait-is-enough", test_wait_is_enough)
 {
 	static const guint drawn_before[] = {1, 2, TICK_SIZE, TICK_SIZE + 1, 11 * TICK_SIZE};
@@ -342,7 +342,7 @@ TEST("/generator/clock-outside", test_clock_outside)
 	const gint64 end_ns = (LAYOUT_TWITTER.epoch_ms + layout_max_tick(&LAYOUT_TWITTER) + 1) * MS;
 	const struct {
 		gint64 now_ns;
-		DrawStatus without_lease; /* with one: the same, or issued */
+		DrawStatus without_lease; /* with a lease: the same, or issued */
 		gboolean issued;
 	} cases[] = {
 		{G_MININT64, DRAW_CLOCK_OUTSIDE, FALSE}, {-1, DRAW_CLOCK_OUTSIDE, FALSE},
@@ -365,7 +365,7 @@ TEST("/generator/clock-outside", test_clock_outside)
 	}
 }
 
-/* Tick 0 is left out, so that the first ID of all is not 0. */
+/* Tick 0 is skipped, so that the first ID is not 0. */
 TEST("/generator/first-id-of-the-layout", test_first_id_of_the_layout)
 {
 	g_auto(Draws) draws;
@@ -379,7 +379,7 @@ TEST("/generator/first-id-of-the-layout", test_first_id_of_the_layout)
 	g_assert_cmpint(draws_id(&draws), ==, 4194304);
 }
 
-/* Where several reasons hold, the one that the caller can act on is given. */
+/* If there are several reasons, the refusal has the one that the caller can act on. */
 TEST("/generator/order-of-reasons", test_order_of_reasons)
 {
 	const gint64 before_the_epoch_ms = LAYOUT_TWITTER.epoch_ms - 1 - T0_MS;
@@ -412,7 +412,7 @@ TEST("/generator/order-of-reasons", test_order_of_reasons)
 	}
 }
 
-/* A wait that no 64 bits of nanoseconds hold is the longest that they hold. */
+/* A wait that exceeds 64 bits of nanoseconds is capped to the maximum. */
 TEST("/generator/far-future", test_far_future)
 {
 	const Layout layout = {0, 1000, 37, 0, 0, 26};
@@ -560,7 +560,7 @@ TEST("/generator/start/range", test_range)
 			draws_expect(&draws, T0_TICK + ms + (first.sequence + 1) / TICK_SIZE,
 				     (first.sequence + 1) % TICK_SIZE);
 		}
-		/* of 1000 ticks, almost certainly some begin in the lowest eighth and some in the
+		/* some of 1000 ticks almost certainly begin in the lowest eighth, and some in the
 		 * highest */
 		g_assert_cmpuint(lowest, <=, limit / 8);
 		g_assert_cmpuint(highest, >=, limit - 1 - limit / 8);
@@ -576,7 +576,7 @@ TEST("/generator/start/not-after-a-carry", test_not_after_a_carry)
 
 		LayoutParts first = layout_decode(&LAYOUT_TWITTER, draws_id(&draws));
 
-		/* draw to the end of the tick, and beyond */
+		/* draw to the end of the tick, and past it */
 		if (first.sequence < TICK_SIZE - 1)
 			draws_run(&draws, TICK_SIZE - 1 - first.sequence);
 		draws_expect(&draws, T0_TICK + 1, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Without GLib, and the header before all others: what proves things of it has no more. */
+/* The header comes first and without GLib, because the verification tools use it alone. */
 #include "core/id-arithmetic.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 #define UNTOUCHED UINT64_C(42)
 
-/* Two bits of sequence; the ends of what the fields may have. */
+/* Two bits of sequence; the other fields have extreme widths. */
 static const Layout SMALL = {0, 1, 41, 10, 10, 2};
 static const Layout LAYOUTS[] = {
 	{1288834974657, 1, 41, 5, 5, 12},   {0, 1000, 32, 0, 0, 31},
@@ -37,12 +37,12 @@ static void check_runs(void)
 		uint64_t first; /* UNTOUCHED: none */
 	} cases[] = {
 		{39, 1, 10, 10, 40},        /* a tick begins */
-		{7, 4, 10, 10, 40},         /* it is skipped to */
-		{7, 5, 10, 10, UNTOUCHED},  /* more than a tick has */
+		{7, 4, 10, 10, 40},         /* it skips to the next tick */
+		{7, 5, 10, 10, UNTOUCHED},  /* more IDs than a tick has */
 		{7, 8, 10, 11, 40},         /* two of them */
-		{40, 3, 10, 10, 41},        /* the rest of it */
+		{40, 3, 10, 10, 41},        /* the rest of the tick */
 		{40, 4, 10, 10, UNTOUCHED}, /* one more */
-		{43, 1, 10, 10, UNTOUCHED}, /* it is used up */
+		{43, 1, 10, 10, UNTOUCHED}, /* the tick is used up */
 		{43, 1, 10, 11, 44},        /* into the next */
 		{51, 1, 10, 11, UNTOUCHED}, /* further ahead than allowed */
 		{7, 1, 10, 9, UNTOUCHED},   /* the lease has ended */
@@ -70,7 +70,7 @@ static void check_next_sequences(void)
 	CHECK(cursor_next_sequence(&LAYOUTS[2], 43) == 0);
 }
 
-/* A cursor, its ID, and what is read from that. */
+/* Checks a cursor, its ID, and the fields parsed from the ID. */
 static void check_id(const Layout *layout, unsigned datacenter_id, unsigned worker_id,
 		     uint64_t cursor)
 {
@@ -114,7 +114,7 @@ static void check_ids(void)
 	}
 }
 
-/* What the runs of single ticks hold is what the run holds, and a tick has one of them. */
+/* The runs of single ticks have the same IDs as the whole run, and each tick has one run. */
 static void check_ticks(const Layout *layout, uint64_t first_cursor, unsigned count)
 {
 	IdRun run = id_run_at(layout, layout_fixed_bits(layout, 0, 0), first_cursor, count);

@@ -11,7 +11,7 @@
 
 static const struct {
 	IdTextForm form;
-	const char *member; /* in the vectors */
+	const char *member; /* name of the member in the vectors */
 	const char *digits;
 } forms[] = {
 	{ID_TEXT_DECIMAL, "id", "0123456789"},

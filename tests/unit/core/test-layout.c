@@ -54,7 +54,7 @@ static LayoutParts parts_of(JsonObject *vector)
 	};
 }
 
-/* The preset of that name has to be what the vectors say it is. */
+/* Checks that the preset of this name equals that of the vectors. */
 static void check_preset(const char *name, JsonObject *vector, Layout *out_layout)
 {
 	JsonObject *bits = json_object_get_object_member(vector, "bits");
@@ -131,7 +131,7 @@ TEST("/layout/check", test_check)
 {
 	static const struct {
 		Layout layout;
-		const char *message; /* NULL: it can work */
+		const char *message; /* NULL: valid */
 	} cases[] = {
 		{{0, 1, 41, 5, 5, 12}, NULL},
 		{{0, 1000, 32, 0, 0, 31}, NULL},
@@ -258,7 +258,7 @@ TEST("/layout/parse-refuses", test_parse_refuses)
 	}
 }
 
-/* The ends are those that the makers name, or arithmetic on paper. */
+/* The ends are those that the authors document, or computed by hand. */
 TEST("/layout/presets", test_presets)
 {
 	static const struct {
@@ -385,7 +385,7 @@ TEST("/layout/check-id", test_check_id)
 	static const struct {
 		const Layout *layout;
 		gint64 id;
-		const char *message; /* NULL: it fits */
+		const char *message; /* NULL: valid */
 	} cases[] = {
 		{&LAYOUT_TWITTER, 0, NULL},
 		{&LAYOUT_TWITTER, G_MAXINT64, NULL},

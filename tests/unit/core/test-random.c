@@ -8,8 +8,8 @@
 
 #include "tests/unit/unit-test.h"
 
-#define MANY      5000 /* numbers, of several blocks */
-#define FEW       700  /* more than what is left of a block */
+#define MANY      5000 /* numbers from several blocks */
+#define FEW       700  /* more than the rest of a block */
 #define N_THREADS 4
 
 static int compare_numbers(const void *a, const void *b)
@@ -20,7 +20,7 @@ static int compare_numbers(const void *a, const void *b)
 	return (left > right) - (left < right);
 }
 
-/* Sorts them. That two of so few come by chance has a chance of 2^-40. */
+/* Sorts the numbers, and asserts that all differ. Two are equal by chance once in 2^40 runs. */
 static void assert_all_differ(guint64 *numbers, gsize n_numbers)
 {
 	qsort(numbers, n_numbers, sizeof(*numbers), compare_numbers);
@@ -50,7 +50,7 @@ TEST("/random/chacha8", test_chacha8)
 		const guint32 key[CHACHA8_KEY_WORDS] = {cases[i].first_key_word};
 
 		for (guint32 block = 0; block < 2 && cases[i].blocks[block] != NULL; block++) {
-			/* each block as each of those that are made at once */
+			/* each block at each position of a group that is made at once */
 			for (guint32 lane = 0; lane < CHACHA8_LANES; lane++) {
 				guint32 words[CHACHA8_BLOCK_WORDS][CHACHA8_LANES];
 				g_autoptr(GString) text = g_string_new(NULL);
@@ -66,7 +66,7 @@ TEST("/random/chacha8", test_chacha8)
 	}
 }
 
-/* In pieces of every length, across the ends of blocks. */
+/* Numbers are drawn in pieces of each length, across the ends of blocks. */
 TEST("/random/all-differ", test_all_differ)
 {
 	guint64 numbers[MANY];
@@ -78,8 +78,8 @@ TEST("/random/all-differ", test_all_differ)
 	assert_all_differ(numbers, MANY);
 }
 
-/* Nor do halves of numbers come again, as they would if a block overlapped itself. Of so many, two
- * are alike by chance once in 80 runs. */
+/* Halves of numbers do not repeat either, as they would if a block overlapped itself. Two are equal
+ * by chance once in 80 runs. */
 TEST("/random/halves-differ", test_halves_differ)
 {
 	guint64 halves[2 * MANY];
@@ -114,7 +114,7 @@ TEST("/random/even", test_even)
 
 static _Thread_local volatile guint64 kept;
 
-/* How often a number, given with its bits turned round, stands in what the thread calls its own. */
+/* Returns how often a number, given with inverted bits, occurs in the thread-local storage. */
 __attribute__((no_sanitize_address)) static guint count_in_thread_storage(guint64 inverted)
 {
 	g_autofree char *maps = NULL;
@@ -162,7 +162,7 @@ static void read_all(int fd, void *out_bytes, gsize n_bytes)
 	}
 }
 
-/* Draws @FEW numbers in a child of a fork, and hands them to the parent. */
+/* Draws @FEW numbers in a child of a fork, and sends them to the parent. */
 static void draw_in_child(guint64 out_numbers[static FEW])
 {
 	int fds[2];
@@ -188,7 +188,7 @@ static void draw_in_child(guint64 out_numbers[static FEW])
 	g_assert_cmpint(status, ==, 0);
 }
 
-/* Two children and their parent, all from within one block as the parent left it. */
+/* Two children and their parent draw from the same block of the parent. */
 static void *fork_twice(G_GNUC_UNUSED void *user_data)
 {
 	guint64 numbers[3][FEW];

@@ -19,7 +19,7 @@ TEST("/text/escape", test_escape)
 		{"\\\"'", 3, "\\x5c\\x22\\x27"},
 		{"\x1f\x7f\x80\xff", 4, "\\x1f\\x7f\\x80\\xff"},
 		{"a\r\nb", 4, "a\\x0d\\x0ab"},
-		/* what turns the writing round, ends a line or cannot be seen, in UTF-8 */
+		/* characters that reverse the text, end a line or are invisible, in UTF-8 */
 		{"\u202e\u2066", 6, "\\xe2\\x80\\xae\\xe2\\x81\\xa6"},
 		{"\u2028\xc2\x85", 5, "\\xe2\\x80\\xa8\\xc2\\x85"},
 		{"\u200b\ufeff", 6, "\\xe2\\x80\\x8b\\xef\\xbb\\xbf"},
@@ -39,7 +39,7 @@ TEST("/text/number", test_number)
 	static const struct {
 		const char *text;
 		guint base;
-		guint64 number; /* from 5 to 300; 0: it is none */
+		guint64 number; /* result for the range 5 to 300; 0: refused */
 	} cases[] = {
 		{"5", 10, 5},     {"300", 10, 300}, {"007", 10, 7},
 		{"0404", 8, 260}, {"ff", 16, 255},  {"4", 10, 0},
@@ -64,7 +64,7 @@ TEST("/text/time", test_time)
 		gint64 time_ms;
 		const char *text;
 	} cases[] = {
-		{-1, "1969-12-31T23:59:59.999Z"}, /* a clock that is not set */
+		{-1, "1969-12-31T23:59:59.999Z"}, /* a clock that was not set */
 		{0, "1970-01-01T00:00:00.000Z"},
 		{1288834974657, "2010-11-04T01:42:54.657Z"},
 		{1709251199009, "2024-02-29T23:59:59.009Z"},

@@ -3,7 +3,7 @@
 
 #include <json-glib/json-glib.h>
 
-/* The parsed file of that name in tests/vectors; G_TEST_SRCDIR says where tests is. */
+/* Returns the parsed file of this name in tests/vectors, relative to G_TEST_SRCDIR. */
 static inline JsonNode *vectors_load(const char *name)
 {
 	g_autoptr(JsonParser) parser = json_parser_new_immutable();

@@ -93,7 +93,7 @@ TEST("/ctl-format/json-is-ascii", test_json_is_ascii)
 		{"\033\n\177", "{\"a\":\"\\u001b\\n\\u007f\"}"},
 		{"\u202e\u2028", "{\"a\":\"\\u202e\\u2028\"}"},
 		{"\U0001f600", "{\"a\":\"\\ud83d\\ude00\"}"},
-		/* what seems to begin a character, at the end too */
+		/* bytes that begin no valid character, also at the end */
 		{"a\377b\375", "{\"a\":\"a\\ufffdb\\ufffd\"}"},
 	};
 
@@ -125,7 +125,7 @@ TEST("/ctl-format/parse-time", test_parse_time)
 		{"2026-01-31T12:00:00+23:59", NOON_MS - 24 * HOUR + 60000},
 		{"2026-01-31T12:00:00-05:30", NOON_MS + 5 * HOUR + HOUR / 2},
 		{"2026-01-31T12:00:00+24:00", -1},
-		{"2026-01-31T12:00:00.\u0663Z", -1}, /* a digit, but not of ASCII */
+		{"2026-01-31T12:00:00.\u0663Z", -1}, /* a digit, but not ASCII */
 		{"2026-01-31T12:00:00-24:00", -1},
 		{"2026-01-31T12:00:00+01:60", -1},
 		{"2026-01-31T12:00:60Z", -1},
@@ -146,7 +146,7 @@ TEST("/ctl-format/parse-time", test_parse_time)
 	}
 }
 
-/* In Dublin summer time is the standard, and daylight saving time, in winter, is an hour behind. */
+/* In Dublin, summer time is the standard time, and the time in winter is an hour behind it. */
 TEST("/ctl-format/local-time", test_local_time)
 {
 	static const struct {

@@ -5,11 +5,11 @@
 #include <string.h>
 
 #define WIDE   "\u6771" /* two columns */
-#define ACCENT "\u0301" /* none */
+#define ACCENT "\u0301" /* no column */
 #define RED    "\033[1;31m"
 #define END    "\033[0m"
 
-/* Returns: (transfer full): as the only line. */
+/* Returns: (transfer full): the drawing of @text as the only line */
 static char *draw_top(const char *text, guint columns)
 {
 	g_autoptr(GPtrArray) none = g_ptr_array_new();
@@ -89,7 +89,7 @@ TEST("/ctl-screen/wrap", test_wrap)
 		{"abcd", 3, "abc|d|"},
 		{"abcdef", 3, "abc|def|"},
 		{WIDE WIDE, 3, WIDE "|" WIDE "|"},
-		{WIDE WIDE, 1, ">|>|"}, /* there is no way to show it */
+		{WIDE WIDE, 1, ">|>|"}, /* it cannot be shown */
 		{"ab" ACCENT "c", 2, "ab" ACCENT "|c|"},
 	};
 

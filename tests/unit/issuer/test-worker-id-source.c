@@ -113,7 +113,7 @@ typedef struct {
 		2, 0, 0, 0, 0, 0x2a                                                                \
 	}
 
-/* Up to six, in the order in which the system lists them; the first without a name ends them. */
+/* Up to six interfaces, in the order of the system; the first without a name ends the list. */
 static const struct {
 	Interface interfaces[6];
 	const char *found; /* NULL: none */
@@ -122,16 +122,16 @@ static const struct {
 	{{{"lo", 1, IFF_LOOPBACK, AF_PACKET, 6, {0}}}, NULL},
 	{{{"lo", 1, IFF_LOOPBACK, MAC_2A}}, NULL},
 	{{{"lo", 1, IFF_LOOPBACK, AF_PACKET, 6, {0}}, {"eth0", 2, 0, MAC_2A}}, "eth0"},
-	/* the lowest index, wherever it stands, and whether it is up or not */
+	/* the lowest index, at any position, up or down */
 	{{{"eth1", 3, IFF_UP, MAC_2A}, {"eth0", 2, 0, MAC_2A}, {"a", 4, IFF_UP, MAC_2A}}, "eth0"},
-	/* without one, as a tunnel is; all zeros; not an Ethernet one; a bit is enough */
+	/* no MAC address, as with a tunnel; all zeros; not Ethernet; one bit set is enough */
 	{{{"tun0", 2, 0, AF_PACKET, 0, {0}},
 	  {"gretap0", 3, 0, AF_PACKET, 6, {0}},
 	  {"gre0", 4, 0, AF_PACKET, 4, {192, 0, 2, 7}},
 	  {"ib0", 5, 0, AF_PACKET, 8, {1, 2, 3, 4, 5, 6, 7, 8}},
 	  {"eth0", 6, 0, AF_PACKET, 6, {0, 0, 0, 0, 0, 1}}},
 	 "eth0"},
-	/* its addresses are entries too, and one may be without */
+	/* the IP addresses of an interface are entries too, and may be missing */
 	{{{"eth0", 0, 0, AF_INET, 6, {1, 2, 3, 4, 5, 6}},
 	  {"ppp0", 0, 0, AF_UNSPEC, 0, {0}},
 	  {"eth0", 2, 0, MAC_2A}},

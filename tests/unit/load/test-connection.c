@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Connections that share a buffer, the test at their other ends. */
+/* Connections that share a buffer. The test has their other ends. */
 
 #include <errno.h>
 #include <gio/gio.h>
@@ -19,7 +19,7 @@
 #define REPLY_BYTES   34
 #define SEQID_OFFSET  18
 #define N_CONNECTIONS 2
-#define LOCAL         "local" /* the sockets are */
+#define LOCAL         "local" /* the sockets are local */
 
 typedef struct {
 	LoadWire *wire;
@@ -27,7 +27,7 @@ typedef struct {
 	LoadServer *server;
 	LoadConnectionBuffer buffer;
 	LoadConnection *connections[N_CONNECTIONS];
-	int ends[N_CONNECTIONS]; /* of the server */
+	int ends[N_CONNECTIONS]; /* sockets of the server */
 } Fixture;
 
 static int listen_somewhere(Address **out_address)
@@ -131,8 +131,8 @@ static void assert_next(Fixture *self, gsize i, LoadWireStatus status, gint64 si
 		g_assert_cmpint(load_wire_next_value(self->wire, &reply), ==, id);
 }
 
-/* Replies to both connections are cut anywhere, and their parts come in turn. A read that finds
- * nothing, in between, changes nothing. */
+/* Replies to both connections are cut at any byte, and their parts arrive alternately. A read
+ * without data in between changes nothing. */
 static void parts_stay_with_their_connection(Fixture *self, G_GNUC_UNUSED gconstpointer data)
 {
 	for (gsize cut = 1; cut < REPLY_BYTES; cut++) {

@@ -27,17 +27,17 @@
 #define SLOW_MS        2000 /* longer than a busy machine needs for one call */
 #define BEFORE_LONGEST 5    /* growing pauses reach their maximum after so many connections */
 
-/* What is wrong with the replies. */
+/* The fault of the replies. */
 typedef enum {
 	RIGHT,
 	AS_IT_IS,     /* not even the sequence number is set */
-	OTHER_CALL,   /* that of the next call */
-	OTHER_CLIENT, /* one that no call of this connection has */
-	FIRST_AGAIN,  /* from the second on: that of the first call once more */
-	TWICE,        /* each comes twice */
-	SWAPPED,      /* those to two calls */
-	TOO_EARLY,    /* before the call has come to its end */
-	CUT,          /* and the connection closed */
+	OTHER_CALL,   /* the sequence number of the next call */
+	OTHER_CLIENT, /* a sequence number of no call of this connection */
+	FIRST_AGAIN,  /* the sequence number of the first call again, from the second reply on */
+	TWICE,        /* each reply twice */
+	SWAPPED,      /* the replies to two calls */
+	TOO_EARLY,    /* before the end of the call */
+	CUT,          /* a truncated reply, and the connection is closed */
 	CUT_BY_RESET,
 } Trick;
 
@@ -168,7 +168,7 @@ static void answer_all(Server *self, int fd)
 			g_usleep(self->stall_ms * 1000); /* lint: allow sleep: a stall */
 		if (!answer(self, fd, seqid))
 			break;
-		/* nor is it read on, or all of it might go in one piece after all */
+		/* do not read on either, or all of it might be sent in one piece */
 		if (self->trick == TOO_EARLY) {
 			sem_wait(&self->over);
 			break;
@@ -239,7 +239,7 @@ static void *serve(void *data)
 	return NULL;
 }
 
-/* Returns: (transfer full): where it listens */
+/* Returns: (transfer full): the address of the listener */
 static Address *server_start(Server *self)
 {
 	g_autofree char *text = NULL;
@@ -404,7 +404,7 @@ TEST("/load-driver/errors", errors_are_reported)
 	}
 }
 
-/* Larger than both sockets' buffers, so that replies come before it was sent. */
+/* A call larger than the buffers of both sockets, so that replies arrive before it was sent. */
 TEST("/load-driver/early-reply", a_reply_before_the_call_is_none)
 {
 	g_autofree char *agent = g_strnfill(32 * 1024 * 1024, 'a');
@@ -417,8 +417,8 @@ TEST("/load-driver/early-reply", a_reply_before_the_call_is_none)
 	g_assert_true(g_str_has_suffix(tally->first_error, "not a reply, with 1 calls in flight"));
 }
 
-/* Replies that would be good if they came in another place: none of them is counted, and the
- * connection ends with the first. */
+/* Replies that are correct for another call: none is counted, and the first one ends the
+ * connection. */
 TEST("/load-driver/other-calls", replies_to_other_calls_end_the_connection)
 {
 	static const struct {
@@ -427,7 +427,7 @@ TEST("/load-driver/other-calls", replies_to_other_calls_end_the_connection)
 		guint answered;
 		guint errors;
 	} cases[] = {
-		{FIRST_AGAIN, 1, 1, 1}, /* the second call is answered with it */
+		{FIRST_AGAIN, 1, 1, 1}, /* the second reply is the wrong one */
 		{FIRST_AGAIN, 4, 1, 4}, {SWAPPED, 2, 0, 2}, {SWAPPED, 8, 0, 8},
 		{TWICE, 8, 1, 8},       {TWICE, 2, 1, 2},   {TWICE, 1000, 1, 1000},
 	};
@@ -445,8 +445,7 @@ TEST("/load-driver/other-calls", replies_to_other_calls_end_the_connection)
 		g_assert_nonnull(tally->first_error);
 		g_assert_nonnull(strstr(tally->first_error, ": the reply to another call, with "));
 		g_assert_cmpuint(tally->answered, ==, cases[i].answered);
-		/* the calls that replaced those answered before are lost as well, or were not made
-		 */
+		/* the calls that followed the answered ones are also lost, or were not made */
 		g_assert_cmpuint(wrong, <=, cases[i].errors);
 		g_assert_cmpuint(wrong, >=, cases[i].errors - cases[i].answered);
 		g_assert_cmpuint(tally->answered + tally->errors, ==, load.calls);
@@ -469,8 +468,8 @@ TEST("/load-driver/sequence-numbers", connections_begin_at_numbers_of_their_own)
 	g_assert_cmphex(firsts[0], !=, firsts[1]);
 }
 
-/* More than the sockets' buffers take, so that writes end within a call: the server looks at every
- * one's head. */
+/* More than the buffers of the sockets, so that writes end within a call. The server checks the
+ * header of each call. */
 TEST("/load-driver/sent-on", calls_that_do_not_fit_are_sent_on)
 {
 	g_autofree char *agent = g_strnfill(10007, 'a');
@@ -482,7 +481,7 @@ TEST("/load-driver/sent-on", calls_that_do_not_fit_are_sent_on)
 	g_assert_cmpuint(load.servers[0].calls, ==, 6000);
 }
 
-/* The same ID for every call: each but the first is a duplicate, and not above the one before. */
+/* The same ID for every call: each but the first is a duplicate, and out of order. */
 TEST("/load-driver/duplicates", duplicates_are_seen)
 {
 	LoadIdLog *logs = load_id_log_new_all(1, 1000000);
@@ -517,7 +516,7 @@ TEST("/load-driver/calls", calls_are_as_many_as_asked_for)
 	}
 }
 
-/* Nothing comes: it is over after a while, though no time was set for the whole. */
+/* Without any reply, the load ends after the silence limit, although it has no duration. */
 TEST("/load-driver/silence", silence_ends_a_number_of_calls)
 {
 	Load load = {.servers = {{.silent = TRUE}}, .calls = 10, .silence_ms = 50};
@@ -529,8 +528,8 @@ TEST("/load-driver/silence", silence_ends_a_number_of_calls)
 	g_assert_cmpuint(tally->errors_of[LOAD_ERROR_UNSENT], ==, 9);
 }
 
-/* A closed loop would lose one call to the stall; here it meets all that are due meanwhile. With
- * one slot they wait for it here, with many in the socket. */
+/* In a closed loop, a stall would delay one call; here it delays all calls that are due meanwhile.
+ * With one slot, they wait in the program, with many slots, in the socket. */
 TEST("/load-driver/stall", a_stall_shows)
 {
 	Load load = {.servers = {{.stall_ms = 200}}, .duration_ms = 500, .rate = 400};
@@ -541,16 +540,16 @@ TEST("/load-driver/stall", a_stall_shows)
 	g_assert_cmpuint(tally->due, ==, 200);
 	g_assert_cmpuint(tally->calls, ==, 200);
 	g_assert_cmpuint(tally->latency_ns.total, ==, 200);
-	/* those due in the 200 ms, but for the first, which had a slot */
+	/* those due in the 200 ms, except the first, which had a slot */
 	g_assert_cmpuint(tally->queued, >=, 79);
 	g_assert_cmpuint(load_histogram_quantile(&tally->latency_ns, 0.99), >=, 190 * MS);
-	/* a fifth waited half of it or longer */
+	/* a fifth of the calls waited for half of the stall or longer */
 	g_assert_cmpuint(load_histogram_quantile(&tally->latency_ns, 0.81), >=, 100 * MS);
 }
 
-/* Latency is that of the calls that are due in the measured time. The rate is that of the replies
- * that come in it, here also to calls from before: the stall lasts longer than the warm-up. On a
- * machine that stalls for as long they come later: then all of it is made longer. */
+/* Latencies count for calls due in the measured time, and the rate for replies in it. Here that
+ * includes replies to earlier calls, because the stall is longer than the warm-up. If the machine
+ * stalls as long, the replies are later; then the test repeats with longer times. */
 TEST("/load-driver/warm-up", the_warm_up_is_not_measured)
 {
 	guint in_time = 0, due = 1;
@@ -574,8 +573,7 @@ TEST("/load-driver/warm-up", the_warm_up_is_not_measured)
 	}
 }
 
-/* What is due and could not be sent in time is an error, and does not disappear; not either when
- * the only connection is lost. */
+/* A call that is due but not sent in time is an error, even if the only connection is lost. */
 TEST("/load-driver/never-sent", calls_that_were_never_sent_are_errors)
 {
 	static const Server servers[] = {

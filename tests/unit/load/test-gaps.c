@@ -6,8 +6,9 @@
 
 #define MS G_GINT64_CONSTANT(1000000)
 
-/* What happens in a thread, in order: "w5" a call is wanted from 5 ms on, "g7" a good reply at 7 ms
- * and no call is wanted any more, "G7" and others are, "e9" the end; a start at 0. */
+/* Plays the events of a thread, which starts at 0, in order: "w5" a call is due from 5 ms on, "g7"
+ * a good reply at 7 ms and no other call is due, "G7" a good reply and others are due, "e9" the
+ * end. */
 static LoadGaps play(const char *script)
 {
 	g_auto(GStrv) steps = g_strsplit(script, " ", -1);
@@ -45,35 +46,35 @@ typedef struct {
 } Case;
 
 static const Case cases[] = {
-	/* replies often enough; the edge */
+	/* replies just within the limit */
 	{{"w0 G50 G150 g200 e200"}, 100, 0, 0, 0, FALSE},
 	{{"w0 G100 G200 g300 e300"}, 100, 0, 0, 0, FALSE},
 	{{"w0 G100 G201 g300 e300"}, 100, 1, 101, 101, FALSE},
-	/* before the first, in the middle, and at the end */
+	/* before the first reply, in the middle, and at the end */
 	{{"w0 G500 g510 e510"}, 100, 1, 500, 500, FALSE},
 	{{"w0 G1 G301 G302 G802 g803 e803"}, 100, 2, 800, 500, FALSE},
 	{{"w0 G1 e501"}, 100, 1, 500, 500, TRUE},
 	{{"w0 e500"}, 100, 1, 500, 500, TRUE},
 	{{"w0 G300 G301 e302"}, 100, 1, 300, 300, FALSE},
-	/* nobody wanted anything meanwhile, or not from the beginning */
+	/* no call is due meanwhile, or not from the beginning */
 	{{"w0 g1 e501"}, 100, 0, 0, 0, FALSE},
 	{{"w0 g1 w500 g501 e501"}, 100, 0, 0, 0, FALSE},
 	{{"w0 g1 w300 g501 e501"}, 100, 1, 201, 201, FALSE},
 	{{"w0 g1 w300 w400 g501 e501"}, 100, 1, 201, 201, FALSE},
-	/* a limit that is longer */
+	/* a longer limit */
 	{{"w0 G300 G700 g701 e701"}, 300, 1, 400, 400, FALSE},
-	/* of two threads, one is served */
+	/* one of two threads is served */
 	{{"w0 G1 g501 e501", "w0 G100 G200 G300 G400 g500 e501"}, 100, 0, 0, 0, FALSE},
-	/* both are not, in part of the time */
+	/* neither is served, in part of the time */
 	{{"w0 G1 G501 g550 e550", "w0 G99 G198 G297 G550 g551 e551"}, 100, 1, 204, 204, FALSE},
 	{{"w0 G1 G501 g550 e550", "w0 G99 G198 G297 G390 G480 g551 e551"}, 100, 0, 0, 0, FALSE},
-	/* two gaps of one in one of the other */
+	/* two gaps of one thread within one gap of the other */
 	{{"w0 G300 G600 g601 e601", "w0 G600 g601 e601"}, 100, 2, 600, 300, FALSE},
-	/* one has nothing more to do */
+	/* one thread has no more calls */
 	{{"w0 g1 e1", "w0 G1 G501 g502 e502"}, 100, 1, 500, 500, FALSE},
 	{{"w0 G1 G501 g502 e502", "w0 g1 e1"}, 100, 1, 500, 500, FALSE},
 	{{"w0 g1 e1", "w0 G1 e501"}, 100, 1, 500, 500, TRUE},
-	/* three */
+	/* three threads */
 	{{"w0 e500", "w0 G200 e500", "w0 G350 e500"}, 100, 3, 500, 200, TRUE},
 };
 

@@ -4,7 +4,8 @@
 #include "load/tally.h"
 #include "tests/unit/unit-test.h"
 
-/* Around every power of two: never below the value, never more than the promised error above. */
+/* Around each power of two, a quantile is at least the value, and at most the documented error
+ * above it. */
 TEST("/load-histogram/error-bound", test_error_bound)
 {
 	static const gint64 offsets[] = {-1, 0, 1};
@@ -19,7 +20,7 @@ TEST("/load-histogram/error-bound", test_error_bound)
 			g_assert_cmpuint(histogram->max, ==, value);
 			g_assert_cmpuint(load_histogram_quantile(histogram, 0.5), ==, value);
 
-			/* without the exact maximum to help */
+			/* do not use the exact maximum */
 			histogram->max = G_MAXUINT64;
 			quantile = load_histogram_quantile(histogram, 0.5);
 			g_assert_cmpuint(quantile, >=, value);
@@ -85,13 +86,13 @@ TEST("/load-histogram/mean", test_mean)
 	load_histogram_record(histogram, 1000001);
 	g_assert_cmpfloat(load_histogram_mean(histogram), ==, 1000000.5);
 
-	/* whose sum is more than 64 bits hold */
+	/* the sum exceeds 64 bits */
 	load_histogram_record(histogram, G_MAXUINT64);
 	load_histogram_record(histogram, G_MAXUINT64);
 	g_assert_cmpfloat(load_histogram_mean(histogram), >, 9e18);
 }
 
-/* The buckets follow each other without a gap: a value one above the end of one is in the next. */
+/* There is no gap between buckets: the value after the end of one is in the next. */
 TEST("/load-histogram/bucket-ends", test_bucket_ends)
 {
 	for (guint i = 0; i + 1 < LOAD_HISTOGRAM_BUCKETS; i++) {

@@ -7,7 +7,7 @@
 TEST("/load-id-log/check", test_check)
 {
 	static const struct {
-		gint64 first[4], second[4]; /* what two logs are given, up to a 0 */
+		gint64 first[4], second[4]; /* IDs given to two logs, up to a 0 */
 		LoadIdLogVerdict verdict;
 	} cases[] = {
 		{{0}, {0}, {.checked = 0}},

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Sets "name=value ..." and checks it all; --check is a name without a value. */
+/* Sets the options of "name=value ..." and checks them; "check" has no value. */
 static gboolean parse(const char *text, LoadOptions *options, GError **error)
 {
 	g_auto(GStrv) parts = g_strsplit(text, " ", -1);

@@ -20,14 +20,14 @@ TEST("/load-retry/pauses", pauses_grow_to_a_bound)
 		{6, 1, 1000, 100},
 		{64, 1, 1, 100},
 		{G_MAXUINT, 1, 1, 100},
-		/* the others are tried first, at once */
+		/* the other servers are tried first, immediately */
 		{1, 2, 1, 0},
 		{2, 2, 1, 10},
 		{3, 2, 1, 0},
 		{4, 2, 1, 20},
 		{2, 3, 1, 0},
 		{3, 3, 1, 10},
-		/* each of many less often */
+		/* with many servers, each one is tried less often */
 		{8, 1, 10000, 1000},
 		{G_MAXUINT, 1, 100000, 10000},
 	};

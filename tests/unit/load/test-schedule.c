@@ -18,7 +18,7 @@ TEST("/load-schedule/due", calls_are_due_at_fixed_instants)
 		{100000, 100000, 1000000000},
 		{3, 3, 1000000000},
 		{3, 1, 333333333},
-		/* no error adds up in a day */
+		/* no error accumulates in a day */
 		{100000, G_GUINT64_CONSTANT(8640000000), DAY},
 		{3, 259200, DAY},
 	};
@@ -31,7 +31,8 @@ TEST("/load-schedule/due", calls_are_due_at_fixed_instants)
 	}
 }
 
-/* Threads with 10 and 6 of 16 connections have as much of the rate, and do not call at once. */
+/* Threads with 10 and 6 of 16 connections have these shares of the rate, and do not call at the
+ * same time. */
 TEST("/load-schedule/threads", threads_share_the_rate)
 {
 	LoadSchedule first = load_schedule_make(START, 1600, 16, 0, 10);

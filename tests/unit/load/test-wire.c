@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* VECTORS names the folder of test vectors. */
+/* VECTORS is the directory of the test vectors. */
 
 #include <json-glib/json-glib.h>
 #include <string.h>
@@ -50,7 +50,7 @@ static guint8 *requests_of(const LoadWire *wire, guint32 call, guint count)
 	return requests;
 }
 
-/* The vector has a sequence number of its own; all else is compared. */
+/* The vector has another sequence number; everything else is compared. */
 TEST("/load-wire/request", request_is_that_of_the_vectors)
 {
 	const gsize offset = 18, seqid_bytes = 4;
@@ -69,7 +69,7 @@ TEST("/load-wire/request", request_is_that_of_the_vectors)
 			vector->data + offset + seqid_bytes, vector->len - offset - seqid_bytes);
 }
 
-/* From any number on; after the largest of an i32 they begin again. */
+/* Sequence numbers begin anywhere, and wrap after the largest i32. */
 TEST("/load-wire/sequence-numbers", sequence_numbers_follow)
 {
 	static const struct {
@@ -106,11 +106,11 @@ TEST("/load-wire/sequence-numbers", sequence_numbers_follow)
 #define NO_RUN    "0a 0001 0000000000000009 08 0002 00000000 00"
 #define OF_MINUS1 "0a 0001 0000000000000009 08 0002 ffffffff 00"
 
-/* What a reply says; a list of values, ended by -1. */
+/* The contents of a reply: a list of values, ended by -1. */
 typedef struct {
 	LoadWireForm form;
 	guint32 call;
-	const char *hex; /* without its frame */
+	const char *hex; /* without the frame header */
 	gint64 values[16];
 } Good;
 
@@ -133,7 +133,7 @@ static const Good goods[] = {
 	{{.agent = "a"}, 0xffffffff, STRICT_HEAD "7fffffff 0a 0000 0000000000000001 00", {1, -1}},
 };
 
-/* Returns: (transfer full): as it comes over the wire */
+/* Returns: (transfer full): the bytes on the wire */
 static GByteArray *reply_of(const char *hex)
 {
 	g_autoptr(GByteArray) message = hex_bytes(hex);
@@ -163,7 +163,7 @@ static void assert_incomplete_if_cut(const LoadWire *wire, const GByteArray *rep
  * change in the sequence number makes it the reply to another call. */
 static void assert_compared_whole(const LoadWire *wire, GByteArray *reply, guint32 call)
 {
-	const gsize before = 4; /* the frame's length */
+	const gsize before = 4; /* length of the frame */
 	gsize seqid = before + wire->start_seqid_offset;
 	LoadWireReply parsed;
 
@@ -247,7 +247,7 @@ TEST("/load-wire/bad-framed", bad_framed_replies_are_reported)
 		 NULL},
 		{"0000001e" STRICT_HEAD "c0000007 0a 0000 0000000000000001 00", LOAD_WIRE_FOREIGN,
 		 NULL},
-		/* another call; one whose name begins alike, and one that begins like it */
+		/* other calls: a name with the same beginning, and a prefix of the name */
 		{"0000001e 80010002 00000006 6765745f6965 40000007 0a 0000 0000000000000001 00",
 		 LOAD_WIRE_FOREIGN, NULL},
 		{"0000001f 80010002 00000007 6765745f696473 40000007 0a 0000 0000000000000001 00",
@@ -279,14 +279,13 @@ TEST("/load-wire/bad-framed", bad_framed_replies_are_reported)
 		{"0000002c" STRICT_HEAD "40000007 0c 0001"
 		 "0a 0002 0000000000000001 0b 0001 00000003 6f6f70 00 00",
 		 LOAD_WIRE_ERROR, "an exception: oop"},
-		/* a message that takes the last byte of the frame with it, and one that is longer
-		 */
+		/* a message that also covers the last byte of the frame, and one that is longer */
 		{"0000001d 80010003 00000006 6765745f6964 40000007 0b 0001 00000004 6f6f70 00",
 		 LOAD_WIRE_ERROR, "*33 bytes*"},
 		{"0000001d 80010003 00000006 6765745f6964 40000007 0b 0001 ffffffff 6f6f70 00",
 		 LOAD_WIRE_ERROR, "*33 bytes*"},
-		/* no header: nothing at all, a name that is longer than the frame, a sequence
-		 * number that is cut off; neither a reply nor an exception; no version */
+		/* no header: empty, a name longer than the frame, a truncated sequence number,
+		 * neither a reply nor an exception, no version */
 		{"00000000", LOAD_WIRE_BROKEN, NULL},
 		{"0000001e 80010003 000000ff 6765745f6964 40000007 0a 0000 0000000000000001 00",
 		 LOAD_WIRE_BROKEN, NULL},
@@ -295,7 +294,7 @@ TEST("/load-wire/bad-framed", bad_framed_replies_are_reported)
 		 LOAD_WIRE_BROKEN, NULL},
 		{"0000001b 00000006 6765745f6964 02 40000007 0a 0000 0000000000000001 00",
 		 LOAD_WIRE_BROKEN, NULL},
-		/* lengths: the largest that an exception may have, and one more */
+		/* lengths: the maximum for an exception, and one more */
 		{"00000ffc", LOAD_WIRE_INCOMPLETE, NULL},
 		{"00000ffd", LOAD_WIRE_BROKEN, NULL},
 		{"ffffffff", LOAD_WIRE_BROKEN, NULL},

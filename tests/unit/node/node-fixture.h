@@ -3,15 +3,15 @@
 
 #include "node/snowflake-node.h"
 
-/* Nodes in a state directory, as tests want them. */
+/* Creates nodes in a state directory. */
 
-/* @option: (nullable): one more, "NAME=VALUE". It is the program test-node, and waits for a worker
- * ID for @start_timeout_ms. */
+/* @option: (nullable): another option, "NAME=VALUE". The node has the program name test-node, and
+ * waits up to @start_timeout_ms for a worker ID. */
 SnowflakeNode *node_new(const char *directory, const char *option, guint start_timeout_ms,
 			GError **error);
 
-/* Likewise, within 10 s; the test fails if there is none. */
+/* Like node_new(), within 10 s; the test fails without a node. */
 SnowflakeNode *node_new_well(const char *directory, const char *option);
 
-/* An ID; the test fails if there is none. */
+/* Returns an ID; the test fails without one. */
 gint64 next_well(SnowflakeNode *node);

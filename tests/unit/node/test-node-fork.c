@@ -13,12 +13,12 @@
 #include "tests/unit/worker/state-fixture.h"
 
 #define N_CHILDREN   8
-#define N_IDS        2000 /* of each child */
+#define N_IDS        2000 /* IDs of each child */
 #define WORKER_SHIFT 12
 #define WORKER_MASK  31
 #define START_MS     10000
 
-/* In a child, where asserting would print into the parent's TAP. */
+/* Checks in a child, where an assertion would print into the TAP output of the parent. */
 #define CHILD_CHECK(condition)                                                                     \
 	do {                                                                                       \
 		if (!(condition))                                                                  \
@@ -47,7 +47,7 @@ static void check_refused(SnowflakeNode *node)
 	CHILD_CHECK(id == 0 && count == 0);
 }
 
-/* Descriptors of files in @directory. */
+/* Returns the number of descriptors of files in @directory. */
 static guint count_descriptors(const char *directory)
 {
 	g_autofree char *real = g_canonicalize_filename(directory, NULL);
@@ -82,10 +82,11 @@ TEST("/node-fork/child-refuses", test_child_refuses)
 	assert_child_ends_well(child);
 	g_assert_cmpint(next_well(node), >, before);
 	g_assert_cmpuint(count_descriptors(directory), ==, 2);
-	g_assert_null(node_new(directory, "worker-id=0", START_MS, NULL)); /* it is locked still */
+	/* the worker ID is still locked */
+	g_assert_null(node_new(directory, "worker-id=0", START_MS, NULL));
 }
 
-/* One that is made without the handlers, as by another thread library. */
+/* A child is made without the fork handlers, as another thread library may do. */
 TEST("/node-fork/bare-child-refuses", test_bare_child_refuses)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();
@@ -153,7 +154,7 @@ static char *owner_in_child(const char *directory, const char *worker, const cha
 	return g_strdup(strstr(text, "\"owner\""));
 }
 
-/* Random numbers that go on alike on both sides of a fork() would make one owner of two. */
+/* If random numbers continued equally on both sides of a fork(), two nodes would have one owner. */
 TEST("/node-fork/owners-differ", test_owners_differ)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();
@@ -173,7 +174,7 @@ TEST("/node-fork/owners-differ", test_owners_differ)
 typedef struct {
 	sem_t has_begun;
 	SnowflakeNode *node;
-	GArray *ids; /* (element-type gint64): with room for MOST_DRAWN */
+	GArray *ids; /* (element-type gint64): capacity MOST_DRAWN */
 	gint stop;   /* atomic */
 } Drawer;
 
@@ -230,7 +231,7 @@ static void collect(int from, GHashTable *seen)
 	g_assert_cmpuint(n, ==, N_IDS);
 }
 
-/* While a thread draws: prefork, where each child makes a node of its own. */
+/* Prefork while a thread draws: each child makes its own node. */
 TEST("/node-fork/under-load", test_under_load)
 {
 #ifdef __SANITIZE_THREAD__

@@ -14,7 +14,7 @@
 #define WORKER_MASK  31
 #define START_MS     2000
 
-/* Of one worker ID, and of a tick of 100 ms with 16 IDs. */
+/* A layout with one worker ID, and one with 16 IDs per tick of 100 ms. */
 static const char ONE_WORKER[] = "layout=epoch_ms=0,tick_ms=1,time_bits=41,datacenter_bits=10,"
 				 "worker_bits=0,sequence_bits=12";
 static const char SLOW[] = "layout=epoch_ms=0,tick_ms=100,time_bits=40,datacenter_bits=10,"
@@ -100,7 +100,7 @@ TEST("/node/runs", test_runs)
 	g_assert_cmpuint(count, ==, 2);
 }
 
-/* Comes back in a later tick of the default layout. */
+/* Returns in a later tick of the default layout. */
 static void end_tick_of_now(void)
 {
 	gint64 now_ms = g_get_real_time() / 1000;
@@ -109,8 +109,8 @@ static void end_tick_of_now(void)
 		g_thread_yield();
 }
 
-/* Nodes of a directory have worker IDs of their own, and one that is freed is free at once; but who
- * comes in the very tick of its last ID takes another one rather than wait. */
+/* The nodes of a directory have different worker IDs. A freed worker ID is available at once, but a
+ * node that starts in the tick of its last ID takes another one instead of waiting. */
 TEST("/node/share", test_share)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();
@@ -155,7 +155,7 @@ TEST("/node/held", test_held)
 	g_assert_nonnull(strstr(error->message, holder));
 }
 
-/* The slow layout has 16 IDs in 100 ms, and no more. */
+/* The slow layout has 16 IDs per 100 ms. */
 TEST("/node/sequence-runs-out", test_sequence_runs_out)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();
@@ -192,7 +192,7 @@ static void *draw_for_ever(void *node)
 	return NULL;
 }
 
-/* A thread that waits is cancelled: the others go on. */
+/* One waiting thread is cancelled; the others continue. */
 TEST("/node/cancelled", test_cancelled)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();
@@ -211,7 +211,7 @@ TEST("/node/cancelled", test_cancelled)
 		next_well(node);
 }
 
-/* It reserves more as it goes on. */
+/* The node extends its reservation. */
 TEST("/node/extends", test_extends)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();
@@ -219,7 +219,7 @@ TEST("/node/extends", test_extends)
 	gint64 end_tick = state_fixture_record_end(directory, "worker-0-0.json");
 	gint64 last = next_well(node);
 
-	/* what was reserved at the start is over: IDs of later ticks need another reservation */
+	/* the first reservation has ended, so IDs of later ticks need another one */
 	while (last >> 22 <= end_tick) {
 		gint64 id = next_well(node);
 

@@ -19,7 +19,7 @@ static const struct {
 	{"ping", "ignp", 3},
 	{"ping", "gnip", 3},
 	{"ab", "ba", 1},
-	{"abc", "ca", 3}, /* two that were swapped stay neighbours */
+	{"abc", "ca", 3}, /* two swapped characters stay adjacent */
 	{"abcd", "badc", 2},
 	{"a", "b", 1},
 	{"decode", "dcoede", 2},
@@ -27,11 +27,12 @@ static const struct {
 	{"sitting", "kitten", 3},
 };
 
-/* So long that all of the distances are near; the same before both, so they stay what they are. */
+/* A common prefix, long enough that all distances count as near. It does not change the distances.
+ */
 #define BEFORE "0123456789ABCDEF"
 
-/* Whether @b and a name that is known to be at the distance are equally near to @a: the first one
- * is found. */
+/* Checks the distance: @b and a name with this known distance are equally near to @a, so the first
+ * one is found. */
 static void check_distance(const char *a, const char *b, guint distance)
 {
 	g_autofree char *typed = g_strconcat(BEFORE, a, NULL);
@@ -70,7 +71,7 @@ static const struct {
 	{"wokrs", "workers"},
 	{"wkrs-", NULL},
 	{"worxxx", NULL},
-	/* of two as near, the first */
+	/* the first of two equally near ones */
 	{"pig", "ping"},
 	{"nonsense", NULL},
 	{"x", NULL},

@@ -4,7 +4,7 @@
 #include "options/options-table.h"
 #include "tests/unit/unit-test.h"
 
-/* @text with single blanks between its words, so that line breaks do not matter. */
+/* Returns @text with single blanks between its words, so that line breaks do not matter. */
 static char *one_line(const char *text)
 {
 	g_auto(GStrv) words = g_strsplit_set(text, " \n", -1);
@@ -26,8 +26,8 @@ static void assert_fits_columns(const char *text)
 	}
 }
 
-/* Returns: (transfer full): what --help has in brackets after the help of an option, which it must
- * have; "" if there is nothing. */
+/* Returns: (transfer full): the text in brackets after the help of an option; "" if there is none.
+ * The option must be in --help. */
 static char *limits_in_help(const OptionSpec *spec)
 {
 	g_autofree char *help = options_table_help();
@@ -59,7 +59,7 @@ TEST("/options-table/help", test_help)
 	}
 }
 
-/* Parses one argument. Returns: (transfer full): what is wrong with it, "" if nothing */
+/* Parses one argument. Returns: (transfer full): the error, "" if none */
 static char *parse_argument(const char *argument)
 {
 	char *argv[] = {(char *)"snowflaked", (char *)argument, NULL};
@@ -143,7 +143,7 @@ TEST("/options-table/sample-config", test_sample_config)
 	assert_fits_columns(sample);
 }
 
-/* @text without the marks of roff. */
+/* Returns @text without roff escapes. */
 static char *plain(const char *text)
 {
 	g_autoptr(GString) stripped = g_string_new(text);
@@ -154,7 +154,7 @@ static char *plain(const char *text)
 	return one_line(stripped->str);
 }
 
-/* The paragraph of the manual that begins with the option, or NULL. */
+/* Returns the paragraph of the manual that begins with the option, or NULL. */
 static const char *manual_entry(char **paragraphs, const OptionSpec *spec)
 {
 	g_autofree char *begin =

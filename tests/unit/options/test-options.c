@@ -21,7 +21,7 @@ static Options *parse_words(char **words, GError **error)
 	return options_new_from_args((int)argv->len - 1, (char **)argv->pdata, error);
 }
 
-/* What is not text is escaped: it would be no line of TAP. */
+/* Logs a message. Bytes that are not text are escaped, because TAP needs text. */
 static void say(const char *before, const char *bytes)
 {
 	g_autofree char *shown = g_strescape(bytes, NULL);
@@ -29,7 +29,7 @@ static void say(const char *before, const char *bytes)
 	g_test_message("%s %s", before, shown);
 }
 
-/* @args with single blanks between; "" is none at all. */
+/* Parses @args, which are separated by single blanks; "" means no arguments. */
 static Options *parse(const char *args, GError **error)
 {
 	g_auto(GStrv) words = g_strsplit(args, " ", -1);
@@ -37,7 +37,7 @@ static Options *parse(const char *args, GError **error)
 	return parse_words(words, error);
 }
 
-/* Behind @args goes a config file with @length bytes of @text; @out_path is its name. */
+/* Parses @args and a config file with @length bytes of @text; @out_path is its name. */
 static Options *parse_file(const char *args, const char *text, gssize length, char **out_path,
 			   GError **error)
 {
@@ -52,7 +52,7 @@ static Options *parse_file(const char *args, const char *text, gssize length, ch
 	return options;
 }
 
-/* @text_at: where each of @list has its text */
+/* @text_at: offset of the text in each element of @list */
 static char *list_to_string(const GPtrArray *list, gsize text_at)
 {
 	GString *text = g_string_new(NULL);
@@ -119,7 +119,8 @@ static char *field_to_string(const Options *options, const OptionSpec *spec)
 	g_assert_not_reached();
 }
 
-/* What is not at its default, as "name=value" in the order of the table; --config is left out. */
+/* Returns the options that are not at their defaults, as "name=value" in the order of the table,
+ * without --config. */
 static char *changes(const Options *options)
 {
 	g_autoptr(Options) defaults = parse("", NULL);
@@ -265,7 +266,7 @@ TEST("/options/good-args", test_good_args)
 	}
 }
 
-/* The message is one line, and says @expected. */
+/* Asserts that the message is one line and contains @expected. */
 static void assert_refused(const Options *options, const GError *error, const char *expected)
 {
 	g_assert_null(options);
@@ -412,7 +413,7 @@ static const struct {
 	{RELAY "--relay-prefetch 501", "relay-max-age: 1000 ms is below 1002, twice"},
 };
 
-/* What is typed is said again, but not all of it where it is long. */
+/* Errors repeat the argument, but shorten a long one. */
 TEST("/options/long-args", test_long_args)
 {
 	static const char *const NAMES[] = {"listen", "zookeeper", "layout",
@@ -472,7 +473,7 @@ static const struct {
 	{"", G "no-fast-path=false\n", ""},
 	{"", G "state-directory=/a b\\s;c\n", "state-directory=/a b\\s;c"},
 	{"", G "state-directory=/\xff\n", "state-directory=/\xff"},
-	/* the command line comes first */
+	/* the command line has priority */
 	{"--threads 199", G "threads=200\nmax-depth=5\n", "threads=199 max-depth=5"},
 	{"--listen b:2", G "listen=a:1;c:3\nworker-id=0\n", "listen=b:2 worker-id=0"},
 	{"--no-fast-path=false", G "no-fast-path=true\n", ""},
@@ -505,7 +506,7 @@ TEST("/options/good-files", test_good_files)
 static const struct {
 	const char *args;
 	const char *text;
-	const char *message; /* behind the name of the file */
+	const char *message; /* message after the name of the file */
 } BAD_FILES[] = {
 	{"", "threads=1\n", "Key file does not start with a group"},
 	{"", G "threads\n", "threads"},
@@ -544,7 +545,7 @@ static const struct {
 	{"", G "audit-log=file:a\n", "audit-log: \"file:a\" is not an absolute path"},
 	{"", G "log-level=loud\n", "log-level: \"loud\" is not one of"},
 	{"", G "layout=x\n", "layout: unknown layout \"x\""},
-	/* also where the command line says otherwise */
+	/* even if the command line overrides it */
 	{"--threads 1", G "threads=0\n", "threads: \"0\" is not a whole number"},
 };
 
@@ -589,7 +590,8 @@ TEST("/options/argv", test_argv)
 	g_assert_cmpmem(argv, sizeof argv, before, sizeof before);
 }
 
-/* With every default that the sample shows made an option, nothing changes but what it sets. */
+/* If each default in the comments of the sample becomes an option, only the options set by the
+ * sample differ from the defaults. */
 TEST("/options/sample-config-is-defaults", test_sample_config_is_defaults)
 {
 	g_autofree char *sample = options_table_sample_config();
@@ -621,7 +623,7 @@ TEST("/options/sample-config-is-defaults", test_sample_config_is_defaults)
 	g_assert_cmpuint(n_set, ==, 0);
 }
 
-/* Values that are valid and not the default. */
+/* Valid values that are not the defaults. */
 static const struct {
 	const char *name;
 	const char *value;

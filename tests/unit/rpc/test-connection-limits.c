@@ -17,7 +17,7 @@
 #define IDLE_MS   10000
 #define NOBODY    1000
 
-/* Connections of the loopback, from both ends; which are idle says the test. */
+/* Both ends of loopback connections. The test decides which are idle. */
 typedef struct {
 	ConnectionLimits *table;
 	gint64 now_us;
@@ -28,7 +28,7 @@ typedef struct {
 } Crowd;
 
 static struct {
-	gboolean idle[1024]; /* by descriptor */
+	gboolean idle[1024]; /* indexed by descriptor */
 	guint asked;
 } kernel;
 
@@ -85,7 +85,7 @@ static void connect_pair(int *out_server, int *out_client)
 	close(listener);
 }
 
-/* An address; or "uid " and a user, of a local socket. */
+/* Parses an address, or "uid " and a user ID, for a local socket. */
 static Origin parse(const char *text)
 {
 	struct sockaddr_storage address = {.ss_family = AF_UNSPEC};
@@ -101,7 +101,7 @@ static Origin parse(const char *text)
 	return origin_of_address((const struct sockaddr *)&address);
 }
 
-/* One more, as if from @address; its place in the crowd is n - 1 if it is admitted. */
+/* Adds a connection as if from @address. If it is admitted, its index is n - 1. */
 static ConnectionLimitsVerdict arrive(Crowd *self, const char *address)
 {
 	const Origin from = parse(address);
@@ -120,7 +120,7 @@ static ConnectionLimitsVerdict arrive(Crowd *self, const char *address)
 		return verdict;
 	}
 	g_assert_null(left);
-	g_assert_null(self->entries[i]); /* untouched */
+	g_assert_null(self->entries[i]); /* not used */
 	close(self->servers[i]);
 	close(self->clients[i]);
 	return verdict;
@@ -166,12 +166,13 @@ static void assert_biggest(Crowd *self, const char *address, guint connections)
 	g_assert_cmpuint(n, ==, connections);
 }
 
-/* Both ways to write an IPv4 address are one, and those of IPv6 that begin alike. */
+/* Both forms of an IPv4 address count as one address, and so do IPv6 addresses with the same
+ * prefix. */
 TEST("/connection-limits/addresses", test_addresses)
 {
 	static const struct {
 		const char *address;
-		const char *biggest; /* after it has come */
+		const char *biggest; /* the largest after its arrival */
 		guint connections;
 	} CASES[] = {
 		{"10.0.0.1", "10.0.0.1", 1},
@@ -183,7 +184,7 @@ TEST("/connection-limits/addresses", test_addresses)
 		{"2001:db8::3:4:5:6", "2001:db8::/64", 3},
 		{"2001:db8:0:1::1", "2001:db8::/64", 3},
 		{"", "2001:db8::/64", 3},
-		{"uid 0", NULL, 3}, /* is not the address of nothing but zeros */
+		{"uid 0", NULL, 3}, /* differs from the address of zeros only */
 		{"uid 1000", NULL, 3},
 		{"uid 1000", NULL, 3},
 		{"uid 1000", NULL, 3},
@@ -206,7 +207,8 @@ TEST("/connection-limits/addresses", test_addresses)
 	crowd_free(crowd);
 }
 
-/* Who has most, as they come and go, against counting them. */
+/* Compares the address with the most connections with a plain count, while connections come and go.
+ */
 TEST("/connection-limits/most", test_most)
 {
 	static const char *const ADDRESSES[] = {"10.0.0.1", "10.0.0.2", "::1", "2001:db8::1"};
@@ -239,12 +241,12 @@ TEST("/connection-limits/most", test_most)
 	crowd_free(crowd);
 }
 
-/* Each address and each user may have 2 connections, however idle they are. */
+/* Each address and each user may have 2 connections, idle or not. */
 TEST("/connection-limits/per-address", test_per_address)
 {
 	static const struct {
 		const char *address;
-		const char *alias; /* same address in another form */
+		const char *alias; /* the same address in another form */
 	} CASES[] = {
 		{"10.0.0.1", "::ffff:10.0.0.1"},
 		{"10.0.0.2", "10.0.0.2"},
@@ -271,7 +273,7 @@ TEST("/connection-limits/per-address", test_per_address)
 	crowd_free(crowd);
 }
 
-/* Of local sockets the kernel does not know how long they are silent: their loops tell. */
+/* The kernel does not know how long a local socket is silent, so its loop reports it. */
 TEST("/connection-limits/local-room", test_local_room)
 {
 	Crowd *crowd = crowd_new(3, 0);
@@ -298,14 +300,14 @@ TEST("/connection-limits/local-room", test_local_room)
 	crowd_free(crowd);
 }
 
-/* Room is made by the address that has most only, and by an idle one of it. */
+/* Only an idle connection of the address with the most connections is closed to make room. */
 TEST("/connection-limits/room", test_room)
 {
 	static const struct {
 		const char *name;
-		guint big, small; /* how many each of two addresses has */
+		guint big, small; /* connections of each of two addresses */
 		guint idle;       /* NOBODY: none */
-		guint closed;     /* NOBODY: the newcomer is refused */
+		guint closed;     /* NOBODY: the new connection is refused */
 	} CASES[] = {
 		{"nobody is idle", 3, 2, NOBODY, NOBODY},
 		{"the first", 3, 2, 0, 0},
@@ -339,7 +341,7 @@ TEST("/connection-limits/room", test_room)
 	}
 }
 
-/* One whose calls wait for the server is silent, but not idle. */
+/* A connection with calls that wait for the server is silent, but not idle. */
 TEST("/connection-limits/waits", test_waits)
 {
 	Crowd *crowd = crowd_new(2, 0);
@@ -358,7 +360,7 @@ TEST("/connection-limits/waits", test_waits)
 	crowd_free(crowd);
 }
 
-/* What was looked at and found busy is looked at last. */
+/* A connection that was found busy is checked last the next time. */
 TEST("/connection-limits/rotation", test_rotation)
 {
 	Crowd *crowd = crowd_new(100, 0);
@@ -378,7 +380,7 @@ TEST("/connection-limits/rotation", test_rotation)
 	crowd_free(crowd);
 }
 
-/* After nobody was found, nobody is looked for until a second has passed. */
+/* If no idle connection was found, there is no other search for a second. */
 TEST("/connection-limits/barren", test_barren)
 {
 	Crowd *crowd = crowd_new(70, 0);
@@ -394,14 +396,14 @@ TEST("/connection-limits/barren", test_barren)
 	crowd->now_us++;
 	arrive_many(crowd, "10.0.0.2", 1);
 	g_assert_true(is_shut_down(crowd, 5));
-	/* one who leaves by himself makes room at once */
+	/* a client that disconnects makes room at once */
 	g_assert_cmpint(arrive(crowd, "10.0.0.2"), ==, CONNECTION_LIMITS_FULL);
 	leave(crowd, 6);
 	arrive_many(crowd, "10.0.0.2", 1);
 	crowd_free(crowd);
 }
 
-/* Those who are told to leave count no more, but there may be so many of them only. */
+/* Evicted connections no longer count, but their number is limited. */
 TEST("/connection-limits/leaving", test_leaving)
 {
 	Crowd *crowd = crowd_new(64, 0);
@@ -422,28 +424,29 @@ TEST("/connection-limits/leaving", test_leaving)
 	crowd_free(crowd);
 }
 
-/* The kernel's own word. No wait: idle for 0 ms is everybody who owes and is owed nothing. */
+/* Idle time as the kernel reports it. With 0 ms, each connection without unread or unsent bytes is
+ * idle. */
 TEST("/connection-limits/idle", test_idle)
 {
 	char bytes[65536] = {0};
 	int server, client;
 
 	connect_pair(&server, &client);
-	g_assert_true(connection_limits_is_idle(server, 0)); /* never said anything */
+	g_assert_true(connection_limits_is_idle(server, 0)); /* the client never sent anything */
 	g_assert_false(connection_limits_is_idle(server, IDLE_MS));
 	g_assert_cmpint(send(client, bytes, 1, 0), ==, 1);
 	g_assert_cmpint(poll(&(struct pollfd){server, POLLIN, 0}, 1, HANG_GUARD_MS), ==, 1);
-	g_assert_false(connection_limits_is_idle(server, 0)); /* is to be read */
+	g_assert_false(connection_limits_is_idle(server, 0)); /* there are unread bytes */
 	g_assert_cmpint(recv(server, bytes, 1, 0), ==, 1);
 	g_assert_true(connection_limits_is_idle(server, 0));
 	while (send(server, bytes, sizeof bytes, MSG_DONTWAIT) > 0)
 		;
-	g_assert_false(connection_limits_is_idle(server, 0)); /* takes nothing */
+	g_assert_false(connection_limits_is_idle(server, 0)); /* the client reads nothing */
 	close(server);
 	close(client);
 }
 
-/* Its word on a local socket, whatever the time. */
+/* For a local socket, the kernel reports unread and unsent bytes, but no time. */
 TEST("/connection-limits/idle-local", test_idle_local)
 {
 	char byte = 0;
@@ -456,7 +459,8 @@ TEST("/connection-limits/idle-local", test_idle_local)
 	g_assert_cmpint(recv(fds[0], &byte, 1, 0), ==, 1);
 	g_assert_true(connection_limits_is_idle(fds[0], IDLE_MS));
 	g_assert_cmpint(send(fds[0], &byte, 1, 0), ==, 1);
-	g_assert_false(connection_limits_is_idle(fds[0], IDLE_MS)); /* was not read */
+	/* the client has unread bytes */
+	g_assert_false(connection_limits_is_idle(fds[0], IDLE_MS));
 	g_assert_cmpint(recv(fds[1], &byte, 1, 0), ==, 1);
 	g_assert_true(connection_limits_is_idle(fds[0], IDLE_MS));
 	close(fds[1]);
@@ -468,7 +472,7 @@ static void *come_and_go(void *data)
 {
 	Crowd *crowd = data;
 
-	/* closes what was shut down, as a loop does, until the last one has gone */
+	/* close evicted connections, as a loop does, until the last one is closed */
 	for (guint i = 0; i < MOST / 2; i++) {
 		char byte;
 
@@ -479,7 +483,7 @@ static void *come_and_go(void *data)
 	return NULL;
 }
 
-/* Room is made and taken while another thread closes. */
+/* Connections are evicted and admitted while another thread closes some. */
 TEST("/connection-limits/threads", test_threads)
 {
 	Crowd *crowd = crowd_new(MOST / 2, 0);

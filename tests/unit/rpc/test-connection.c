@@ -33,7 +33,7 @@ static ConnectionState run_pass(Connection *connection, ConnectionShared *shared
 	return connection_run(connection, shared, &pass, TRUE);
 }
 
-/* A client's end of a socket, on which it has made a call; the server's is @out_connection. */
+/* Returns the client's end of a socket, with a call sent; @out_connection is the server's end. */
 static int client_that_calls(guint8 seqid, Connection *out_connection)
 {
 	g_autoptr(GByteArray) call = g_byte_array_new();
@@ -47,7 +47,7 @@ static int client_that_calls(guint8 seqid, Connection *out_connection)
 	return fds[0];
 }
 
-/* The replies to a client that is gone by then are nobody else's. */
+/* Replies to a client that has disconnected go to no other client. */
 TEST("/connection/gone-before-its-replies", test_gone_before_its_replies)
 {
 	g_autoptr(Stack) stack = stack_new(TRUE, 10);
@@ -63,7 +63,7 @@ TEST("/connection/gone-before-its-replies", test_gone_before_its_replies)
 	g_assert_cmpint(run_pass(&here, &shared), ==, CONNECTION_READING);
 	g_assert_cmpint(read(fd, replies, sizeof replies), ==, REPLY_BYTES);
 	g_assert_cmpint(replies[SEQID_AT + 3], ==, 2);
-	/* what was sent to nobody was not sent */
+	/* bytes that no client received do not count as sent */
 	g_assert_cmpuint(counter_set_sum(stack->counters, COUNTER_BYTES_SENT), ==, REPLY_BYTES);
 
 	close(fd);
@@ -72,8 +72,8 @@ TEST("/connection/gone-before-its-replies", test_gone_before_its_replies)
 	stack->shared = shared.stream;
 }
 
-/* One that takes its replies as fast as they come, but always has some to take: what it has taken
- * does not add up. */
+/* A client reads its replies as fast as they arrive, but some are always pending. The replies that
+ * it has read do not accumulate. */
 TEST("/connection/pending-does-not-grow", test_pending_does_not_grow)
 {
 	enum { BACKLOG = 400, ROUNDS = 3000, MAX_PENDING = 1 << 20 };

@@ -24,7 +24,7 @@ TEST("/counters/methods", test_methods)
 	g_assert_cmpint(counter_method_of(""), ==, COUNTER_OTHER_METHOD);
 }
 
-/* Each duration is counted where the first bound is that is not below it. */
+/* Each duration counts in the bucket of the first bound that is not below it. */
 TEST("/counters/durations", test_durations)
 {
 	static const struct {

@@ -25,25 +25,25 @@
 
 static TlsContext *server_context, *client_context;
 
-/* Whom the thread has handed over. */
+/* Connections that the thread has delivered. */
 static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t news;
 	GQueue done;         /* (element-type InboxConnection) * */
-	gboolean is_refused; /* what is handed over */
+	gboolean is_refused; /* refuse delivered connections */
 	gint64 n_refused;
 } heard = {.lock = PTHREAD_MUTEX_INITIALIZER, .news = PTHREAD_COND_INITIALIZER};
 
-static gboolean on_done(gpointer user_data, const InboxConnection *newcomer)
+static gboolean on_done(gpointer user_data, const InboxConnection *connection)
 {
 	gboolean taken;
 
 	g_assert_true(user_data == &heard);
-	g_assert_true(tls_stream_is_shaken(newcomer->tls));
+	g_assert_true(tls_stream_is_shaken(connection->tls));
 	pthread_mutex_lock(&heard.lock);
 	taken = !heard.is_refused;
 	if (taken)
-		g_queue_push_tail(&heard.done, g_memdup2(newcomer, sizeof *newcomer));
+		g_queue_push_tail(&heard.done, g_memdup2(connection, sizeof *connection));
 	else
 		heard.n_refused++;
 	pthread_cond_broadcast(&heard.news);
@@ -76,7 +76,7 @@ static InboxConnection *next_done(void)
 	return next;
 }
 
-/* The thread, its counters, and the descriptors that there were before. */
+/* The thread, its counters, and the number of earlier descriptors. */
 typedef struct {
 	CounterSet *counters;
 	Handshakes *handshakes;
@@ -101,7 +101,7 @@ static guint64 counted(const Fixture *self, Counter counter)
 	return counter_set_sum(self->counters, counter);
 }
 
-/* Whatever the thread had is closed by then. */
+/* Ends the thread, which then has closed all its descriptors. */
 static void fixture_end(Fixture *self, guint64 done, guint64 failed)
 {
 	handshakes_free(self->handshakes);
@@ -112,7 +112,7 @@ static void fixture_end(Fixture *self, guint64 done, guint64 failed)
 	counter_set_free(self->counters);
 }
 
-/* So many have failed, since the beginning. */
+/* Waits until this many have failed since the start. */
 static void await_failed(const Fixture *self, guint64 failed)
 {
 	gint64 until_us = g_get_monotonic_time() + HANG_GUARD_US;
@@ -124,25 +124,25 @@ static void await_failed(const Fixture *self, guint64 failed)
 }
 
 /* Adds a connection whose client has already sent @sent (nullable). Returns the client's end. */
-static int add_newcomer_with(Fixture *self, TlsContext *context, const GByteArray *sent)
+static int add_client_with(Fixture *self, TlsContext *context, const GByteArray *sent)
 {
-	InboxConnection newcomer = {0};
+	InboxConnection connection = {0};
 	int fds[2];
 
 	g_assert_cmpint(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), ==,
 			0);
 	if (sent != NULL)
 		g_assert_cmpint(send(fds[1], sent->data, sent->len, 0), ==, sent->len);
-	newcomer.fd = fds[0];
-	newcomer.tls = tls_stream_new_server(context, fds[0]);
-	g_assert_nonnull(newcomer.tls);
-	handshakes_add(self->handshakes, &newcomer);
+	connection.fd = fds[0];
+	connection.tls = tls_stream_new_server(context, fds[0]);
+	g_assert_nonnull(connection.tls);
+	handshakes_add(self->handshakes, &connection);
 	return fds[1];
 }
 
-static int add_newcomer(Fixture *self)
+static int add_client(Fixture *self)
 {
-	return add_newcomer_with(self, server_context, NULL);
+	return add_client_with(self, server_context, NULL);
 }
 
 static void await(int fd, short events)
@@ -152,7 +152,7 @@ static void await(int fd, short events)
 	g_assert_cmpint(poll(&one, 1, HANG_GUARD_MS), ==, 1);
 }
 
-/* errno; 0: it is done */
+/* Returns errno; 0: the handshake is complete. */
 static int shake_hands(TlsStream *client, int fd)
 {
 	while (tls_stream_shake_hands(client) != 0) {
@@ -163,7 +163,7 @@ static int shake_hands(TlsStream *client, int fd)
 	return 0;
 }
 
-/* What is received in the end; -1: errno is set. */
+/* Waits for bytes and returns their number; -1: errno is set. */
 static gssize receive(TlsStream *client, int fd, void *bytes, gsize length)
 {
 	gssize n;
@@ -179,7 +179,8 @@ static void close_done(InboxConnection *done)
 	g_free(done);
 }
 
-/* One is done, and the connection is theirs who are told: with what the client said meanwhile. */
+/* Asserts that a handshake succeeds, and that the connection is delivered with the bytes that the
+ * client sent meanwhile. */
 static void assert_served_by(int fd, TlsContext *context)
 {
 	g_autoptr(TlsStream) client = tls_stream_new_client(context, fd, NULL);
@@ -196,7 +197,7 @@ static void assert_served_by(int fd, TlsContext *context)
 	close_done(done);
 }
 
-/* The end of what the server says, and its close. */
+/* Asserts that the server ends its stream and closes. */
 static void assert_hung_up(int fd)
 {
 	char bytes[4096];
@@ -209,18 +210,18 @@ static void assert_hung_up(int fd)
 	g_assert_true(n == 0 || errno == ECONNRESET);
 }
 
-/* Those who do not want one, whom they may have told. */
+/* The receiver refuses a connection. */
 TEST("/handshakes/not-wanted", test_not_wanted)
 {
 	Fixture self = fixture_new(LONG_MS);
-	int fd = add_newcomer(&self);
+	int fd = add_client(&self);
 	g_autoptr(TlsStream) client = tls_stream_new_client(client_context, fd, NULL);
 	char byte;
 
 	heard.is_refused = TRUE;
 	g_assert_cmpint(shake_hands(client, fd), ==, 0);
 	await(fd, POLLIN);
-	g_assert_cmpint(recv(fd, &byte, 1, MSG_PEEK), ==, 1); /* in order: it is told */
+	g_assert_cmpint(recv(fd, &byte, 1, MSG_PEEK), ==, 1); /* the server sends close_notify */
 	g_assert_cmpint(receive(client, fd, &byte, 1), ==, 0);
 	assert_hung_up(fd);
 	close(fd);
@@ -228,7 +229,7 @@ TEST("/handshakes/not-wanted", test_not_wanted)
 	fixture_end(&self, 1, 0);
 }
 
-/* Each is closed by itself, and is told why if it can understand that. */
+/* Each failed connection is closed independently, with an alert if the client understands it. */
 TEST("/handshakes/failures", test_failures)
 {
 	static const guint8 ALERT[] = {21, 3, 1, 0, 2, 2, 70};
@@ -236,7 +237,7 @@ TEST("/handshakes/failures", test_failures)
 	g_autoptr(TlsContext) distrustful = tls_context_new_client(stranger, NULL, NULL, NULL);
 	Fixture self = fixture_new(LONG_MS);
 	guint8 bytes[sizeof ALERT];
-	int fd = add_newcomer(&self);
+	int fd = add_client(&self);
 	TlsStream *client;
 
 	g_assert_cmpint(send(fd, "GET / HTTP/1.1\r\n\r\n", 18, 0), ==, 18);
@@ -246,14 +247,14 @@ TEST("/handshakes/failures", test_failures)
 	assert_hung_up(fd);
 	close(fd);
 
-	fd = add_newcomer(&self);
+	fd = add_client(&self);
 	client = tls_stream_new_client(distrustful, fd, NULL);
 	g_assert_cmpint(shake_hands(client, fd), ==, EPROTO);
 	assert_hung_up(fd);
 	tls_stream_free(client);
 	close(fd);
 
-	fd = add_newcomer(&self);
+	fd = add_client(&self);
 	close(fd);
 	await_failed(&self, 3);
 	fixture_end(&self, 0, 3);
@@ -275,37 +276,37 @@ static void send_half(int fd)
 	g_assert_cmpint(send(fd, hello->data, hello->len, 0), ==, hello->len);
 }
 
-/* Who has begun, and goes. */
+/* A client that disconnects in the middle of the handshake. */
 TEST("/handshakes/half", test_half)
 {
 	Fixture self = fixture_new(LONG_MS);
-	int fd = add_newcomer(&self);
+	int fd = add_client(&self);
 	char byte;
 
 	send_half(fd);
-	await(fd, POLLIN); /* the server's part */
+	await(fd, POLLIN); /* the part of the server */
 	g_assert_cmpint(shutdown(fd, SHUT_WR), ==, 0);
 	await_failed(&self, 1);
 	g_assert_cmpint(recv(fd, &byte, 1, 0), ==, 1);
 	assert_hung_up(fd);
 	close(fd);
 
-	fd = add_newcomer(&self);
+	fd = add_client(&self);
 	send_half(fd);
 	await(fd, POLLIN);
-	close(fd); /* over what is unread, which resets it */
+	close(fd); /* with unread bytes, which resets the connection */
 	await_failed(&self, 2);
 	fixture_end(&self, 0, 2);
 }
 
-/* The silent, and those who stop half-way, have so long and no longer. */
+/* Clients that send nothing, or only half of the handshake, have a time limit. */
 TEST("/handshakes/time", test_time)
 {
 	Fixture self = fixture_new(SHORT_MS);
 	g_autoptr(GByteArray) hello = half_new();
 	gint64 began_us = g_get_monotonic_time();
-	int silent = add_newcomer(&self);
-	int half = add_newcomer_with(&self, server_context, hello);
+	int silent = add_client(&self);
+	int half = add_client_with(&self, server_context, hello);
 
 	assert_hung_up(silent);
 	g_assert_cmpint(g_get_monotonic_time() - began_us, >=, SHORT_MS * 1000);
@@ -362,18 +363,18 @@ static void test_departure(gconstpointer data)
 	Fixture self = fixture_new(LONG_MS);
 
 	log_set_level(LOG_LEVEL_INFO);
-	DEPARTURES[GPOINTER_TO_SIZE(data)].act(add_newcomer(&self));
+	DEPARTURES[GPOINTER_TO_SIZE(data)].act(add_client(&self));
 	await_failed(&self, 1);
-	handshakes_free(self.handshakes); /* by now the line is written */
+	handshakes_free(self.handshakes); /* the log line is written by now */
 	_exit(0);
 }
 
-/* What one that has failed still sends is read away, so that no reset takes from it what it was
- * told; but not for long. */
+/* After a failure, the server reads and drops bytes for a short time, so that no reset discards its
+ * alert. */
 TEST("/handshakes/linger", test_linger)
 {
 	Fixture self = fixture_new(LONG_MS);
-	int fd = add_newcomer(&self);
+	int fd = add_client(&self);
 	gint64 until_us = g_get_monotonic_time() + HANG_GUARD_US;
 	guint sent = 0;
 
@@ -383,9 +384,10 @@ TEST("/handshakes/linger", test_linger)
 		g_assert_cmpint(g_get_monotonic_time(), <, until_us);
 		sent++;
 	}
-	g_assert_true(errno == EPIPE || errno == ECONNRESET); /* the latter if bytes were unread */
+	/* ECONNRESET if there were unread bytes */
+	g_assert_true(errno == EPIPE || errno == ECONNRESET);
 	g_assert_cmpuint(sent, >, 1);
-	assert_hung_up(fd); /* with what it was told before */
+	assert_hung_up(fd); /* after the alert */
 	close(fd);
 	fixture_end(&self, 0, 1);
 }
@@ -402,11 +404,11 @@ TEST("/handshakes/number", test_number)
 	guint64 failed = 1;
 
 	for (guint i = 0; i < HANDSHAKES_MOST; i++)
-		silent[i] = add_newcomer(&self);
-	last.fd = add_newcomer(&self);
+		silent[i] = add_client(&self);
+	last.fd = add_client(&self);
 	client = tls_stream_new_client(client_context, last.fd, NULL);
 	g_assert_cmpint(tls_stream_shake_hands(client), ==, -1);
-	/* an answer would come at once, if it were its turn */
+	/* an answer would arrive at once, if it had its turn */
 	if (poll(&last, 1, HANDSHAKES_CROWDED_MS / 8) != 0)
 		g_assert_cmpint(g_get_monotonic_time(), >=, crowded_us);
 	close(silent[0]);
@@ -423,18 +425,18 @@ TEST("/handshakes/number", test_number)
 	fixture_end(&self, 1, failed);
 }
 
-/* An end in the midst of it: of some that wait for the thread, are half-way, or linger. */
+/* The thread stops while connections wait for it, are in a handshake, or linger. */
 TEST("/handshakes/stop", test_stop)
 {
 	for (guint round = 0; round < SEVERAL; round++) {
 		Fixture self = fixture_new(LONG_MS);
 		int fds[SEVERAL];
-		int lingers = add_newcomer(&self);
+		int lingers = add_client(&self);
 
 		g_assert_cmpint(send(lingers, "no TLS at all", 13, 0), ==, 13);
 		await_failed(&self, 1);
 		for (guint i = 0; i < SEVERAL; i++) {
-			fds[i] = add_newcomer(&self);
+			fds[i] = add_client(&self);
 			if (i % 2 == 0)
 				send_half(fds[i]);
 		}
@@ -450,12 +452,13 @@ TEST("/handshakes/stop", test_stop)
 	handshakes_free(NULL);
 }
 
-/* The server's end of @line is the thread's. */
+/* Adds the server's end of @line to the thread. */
 static void add_line(Fixture *self, Line *line)
 {
-	const InboxConnection newcomer = {line->fds[LINE_SERVER], line->streams[LINE_SERVER], NULL};
+	const InboxConnection connection = {line->fds[LINE_SERVER], line->streams[LINE_SERVER],
+					    NULL};
 
-	handshakes_add(self->handshakes, &newcomer);
+	handshakes_add(self->handshakes, &connection);
 	line->fds[LINE_SERVER] = -1;
 	line->streams[LINE_SERVER] = NULL;
 }
@@ -470,10 +473,10 @@ TEST("/handshakes/context-is-replaced", test_context_is_replaced)
 	g_autoptr(TlsContext) of_first = tls_context_new_client(first, NULL, NULL, NULL);
 	g_autoptr(TlsContext) of_second = tls_context_new_client(second, NULL, NULL, NULL);
 	Fixture self = fixture_new(LONG_MS);
-	int silent = add_newcomer_with(&self, context, NULL);
+	int silent = add_client_with(&self, context, NULL);
 	Line half = line_new(context, of_first, NULL);
 	g_autoptr(GByteArray) hello = NULL;
-	int newcomer;
+	int connection;
 
 	add_line(&self, &half);
 	g_assert_cmpint(tls_stream_shake_hands(half.streams[LINE_CLIENT]), ==, -1);
@@ -482,16 +485,16 @@ TEST("/handshakes/context-is-replaced", test_context_is_replaced)
 	await(half.far[LINE_SERVER], POLLIN); /* the server's part */
 	tls_context_unref(context);
 	context = tls_context_new_server(second, second, NULL, NULL);
-	newcomer = add_newcomer_with(&self, context, NULL);
+	connection = add_client_with(&self, context, NULL);
 	tls_context_unref(context);
-	assert_served_by(newcomer, of_second);
+	assert_served_by(connection, of_second);
 	line_carry(&half, LINE_ALL);
 	g_assert_cmpint(tls_stream_shake_hands(half.streams[LINE_CLIENT]), ==, 0);
 	line_carry(&half, LINE_ALL);
 	close_done(next_done());
 	assert_served_by(silent, of_first);
 	close(silent);
-	close(newcomer);
+	close(connection);
 	line_clear(&half);
 	fixture_end(&self, 3, 0);
 }

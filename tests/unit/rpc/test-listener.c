@@ -52,7 +52,7 @@ static guint16 port_of(const Listener *listener)
 	return (guint16)g_ascii_strtoull(strrchr(address, ':') + 1, NULL, 10);
 }
 
-/* Who connects from here, accepted; to be closed. */
+/* Connects from this process, and returns the accepted socket, which the caller closes. */
 static int accept_one(const Listener *listener, Origin *out_origin)
 {
 	struct pollfd one = {.fd = listener->fd, .events = POLLIN};
@@ -80,7 +80,7 @@ static int connect_to(guint16 port)
 	return fd;
 }
 
-/* By address, by name, and all there are: a client of IPv4 gets in. */
+/* With an address, a name or all addresses, an IPv4 client can connect. */
 TEST("/listener/hosts", test_hosts)
 {
 	static const char *const HOSTS[] = {"127.0.0.1", "localhost", "*"};
@@ -95,7 +95,7 @@ TEST("/listener/hosts", test_hosts)
 
 		g_assert_true(listener_open(HOSTS[i], 0, listeners, &error));
 		g_assert_no_error(error);
-		listener = listeners->pdata[listeners->len - 1]; /* IPv6 is before */
+		listener = listeners->pdata[listeners->len - 1]; /* IPv6 comes first */
 		g_assert_false(listener->is_local || listener->is_tls || listener->is_adopted);
 		client = connect_to(port_of(listener));
 		accepted = accept_one(listener, &origin);
@@ -136,7 +136,7 @@ TEST("/listener/addresses", test_addresses)
 	}
 }
 
-/* What cannot be opened is told of, and leaves what was there before. */
+/* Asserts that opening fails with this error, and leaves the existing listeners. */
 static void assert_refused(const char *host, guint16 port, const char *message)
 {
 	g_autoptr(GPtrArray) listeners = listeners_new();
@@ -198,7 +198,7 @@ TEST("/listener/no-descriptors", test_no_descriptors)
 		{open_address, 0, "cannot listen on 127.0.0.1 port 0: Too many open files"},
 		{open_abstract, 0, "cannot listen on unix:@test-listener: Too many open files"},
 		{open_file, 0, "cannot open and lock the directory "},
-		{open_file, 1, "/ids: Too many open files"}, /* the lock has that one */
+		{open_file, 1, "/ids: Too many open files"}, /* the lock uses this descriptor */
 	};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
@@ -240,7 +240,7 @@ static void assert_local_refused(const char *path, const SocketFileAccess *acces
 	g_assert_cmpuint(count_open_fds(), ==, before);
 }
 
-/* A socket of @type that is bound to the file, and does not listen yet. */
+/* Returns a socket of @type that is bound to the file, but does not listen yet. */
 static int new_bound(const char *path, int type)
 {
 	struct sockaddr_un address;
@@ -276,7 +276,7 @@ TEST("/listener/local-in-use", test_local_in_use)
 	g_assert_cmpint(g_unlink(crowded), ==, 0);
 }
 
-/* The socket of a server that was killed is taken over; a file that is no socket is not. */
+/* The socket file of a killed server is replaced; a file that is no socket is not. */
 TEST("/listener/local-left-behind", test_local_left_behind)
 {
 	g_autofree char *file = in_directory("ids"), *elsewhere = in_directory("elsewhere");
@@ -313,7 +313,7 @@ TEST("/listener/local-left-behind", test_local_left_behind)
 	g_assert_cmpint(g_unlink(file), ==, 0);
 }
 
-/* The file of another, which has come in its place, stays. */
+/* If another server has replaced the socket file, it is not removed. */
 TEST("/listener/local-replaced", test_local_replaced)
 {
 	g_autofree char *file = in_directory("ids");
@@ -349,7 +349,7 @@ TEST("/listener/local-directories", test_local_directories)
 	g_unlink(file);
 	assert_local_refused(self, &ANYBODY, NO_SOCKET);
 
-	/* on a file system that has no sockets */
+	/* a file system without sockets */
 	g_assert_false(listener_open_local("/proc/ids", &ANYBODY, listeners, &error));
 	g_assert_nonnull(error);
 	g_assert_true(g_str_has_prefix(error->message, "cannot listen on unix:/proc/ids: "));
@@ -411,7 +411,7 @@ TEST("/listener/local-permissions", test_local_permissions)
 	g_unlink(path);
 }
 
-/* Sockets that others keep: what they are is asked of the kernel. */
+/* Sockets passed by another process: the kernel reports their addresses. */
 TEST("/listener/adopted", test_adopted)
 {
 	g_autoptr(GPtrArray) listeners = listeners_new();
@@ -430,11 +430,12 @@ TEST("/listener/adopted", test_adopted)
 		g_assert_cmpint(fcntl(listener_at(listeners, i)->fd, F_GETFL) & O_NONBLOCK, !=, 0);
 	}
 	g_ptr_array_set_size(listeners, 0);
-	g_assert_true(g_file_test(path, G_FILE_TEST_EXISTS)); /* theirs */
+	/* the file belongs to the other process */
+	g_assert_true(g_file_test(path, G_FILE_TEST_EXISTS));
 	g_unlink(path);
 }
 
-/* A pause is kept, and then whoever waits is told of again. */
+/* After a pause, waiting clients are reported again. */
 typedef struct {
 	guint n_calls;
 	guint pause_ms;
@@ -461,7 +462,7 @@ TEST("/listener/watch", test_watch)
 	while (ready.n_calls < 2)
 		g_main_context_iteration(NULL, TRUE);
 	g_assert_cmpint(ready.called_us[1] - ready.called_us[0], >=, 49 * 1000);
-	/* it ends in the midst of a pause */
+	/* the listener ends during a pause */
 	g_ptr_array_set_size(listeners, 0);
 	g_assert_false(g_main_context_iteration(NULL, FALSE));
 	close(client);

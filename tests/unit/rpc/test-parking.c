@@ -15,29 +15,29 @@ static gint64 scripted_clock_us(void)
 	return now_us;
 }
 
-/* A connection that makes calls for news, which wait aside, and then for IDs. */
+/* A connection that first makes calls that wait aside, and then calls for IDs. */
 typedef struct {
-	QueuePlace place; /* stands first: see run_pass() */
+	QueuePlace place; /* the first member, see run_pass() */
 	char name;
-	guint n_calls; /* that are not answered yet */
-	guint n_aside; /* of them, the first */
-	guint ids;     /* for each of the others */
+	guint n_calls; /* calls that are not answered yet */
+	guint n_aside; /* this many of them, the first ones, wait aside */
+	guint ids;     /* IDs for each of the other calls */
 	gboolean costly;
 } Caller;
 
-/* What they call. */
+/* The service that the callers use. */
 typedef struct {
 	Queues queues;
 	Parking parking;
-	guint ids;      /* that are there */
-	gint64 wait_ns; /* until there are more; 0: nobody knows */
+	guint ids;      /* available IDs */
+	gint64 wait_ns; /* time until there are more; 0: unknown */
 	gboolean news;
 	guint n_passes;
 	guint n_waits;
-	GString *answers; /* the names of those who were answered, with a ! if refused */
+	GString *answers; /* names of the answered callers, with a ! if refused */
 } World;
 
-/* Returns %FALSE: it waits, as the service would decide. */
+/* Answers a call as the service would. Returns %FALSE if it must wait. */
 static gboolean answer(World *world, const Caller *caller, RpcPass *pass)
 {
 	const RpcAllowance *allowance = &pass->allowance;
@@ -112,7 +112,7 @@ static void world_free(World *self)
 }
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(World, world_free)
 
-/* It has something to say, and the loop sees to it. */
+/* Bytes of the connection arrive, and the loop handles them. */
 static void arrive(World *world, Caller *caller)
 {
 	RpcPass pass = {.allowance = parking_allowance(&world->parking, QUEUE_NONE)};
@@ -126,7 +126,7 @@ static void arrive_all(World *world, Caller *callers, gsize n)
 		arrive(world, &callers[i]);
 }
 
-/* A round of the loop, so much later. */
+/* Runs a round of the loop after @us. */
 static void go_round_after(World *world, gint64 us)
 {
 	now_us += us;
@@ -161,11 +161,12 @@ static void assert_rounds(World *world, const char *const *answers)
 	}
 }
 
-/* Of a fleet a batch is under way, and single IDs are in hand; or the other way round. */
+/* With a fleet as source, a batch is pending while there are prefetched single IDs, or the reverse.
+ */
 TEST("/parking/batches-apart", test_batches_apart)
 {
 	static const struct {
-		guint waits, passes; /* how many IDs each call is for */
+		guint waits, passes; /* number of IDs of each call */
 	} CASES[] = {{5, 1}, {1, 5}};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
@@ -179,19 +180,19 @@ TEST("/parking/batches-apart", test_batches_apart)
 		world->ids = CASES[i].passes;
 		arrive(world, &passes);
 		assert_answers(world, "b");
-		/* those of one kind keep their order */
+		/* calls of one kind keep their order */
 		world->ids = CASES[i].waits;
 		arrive(world, &next);
 		assert_answers(world, "");
 		wake(world);
 		assert_answers(world, "a");
-		/* both wait: whichever is there */
+		/* both are refused wait for IDs */
 		passes.n_calls = 1;
 		arrive(world, &passes);
 		world->ids = CASES[i].passes < CASES[i].waits ? 1 : 0;
 		wake(world);
 		assert_answers(world, world->ids == 0 && CASES[i].passes == 1 ? "b" : "");
-		/* and each is told in time that there are none */
+		/* each is refused in time */
 		world->ids = 0;
 		go_round_after(world, MAX_WAIT_US);
 		g_assert_cmpuint(waiting_for_ids(world), ==, 0);
@@ -211,7 +212,7 @@ TEST("/parking/order-of-arrival", test_order_of_arrival)
 	arrive_all(world, callers, G_N_ELEMENTS(callers));
 	g_assert_cmpuint(waiting_for_ids(world), ==, 3);
 	world->ids = 1;
-	arrive(world, &late); /* which does not get what others wait for */
+	arrive(world, &late); /* it does not get the IDs that others wait for */
 	assert_answers(world, "");
 	wake(world);
 	assert_answers(world, "a");
@@ -224,7 +225,8 @@ TEST("/parking/order-of-arrival", test_order_of_arrival)
 	g_assert_cmpuint(waiting_for_ids(world), ==, 0);
 }
 
-/* Who has more to ask goes behind the others, and begins to wait anew; who got nothing does not. */
+/* A caller with another call goes behind the others, and its waiting time starts again. A caller
+ * that got nothing keeps its place. */
 TEST("/parking/its-next-call", test_its_next_call)
 {
 	g_autoptr(World) world = world_new();
@@ -246,7 +248,7 @@ TEST("/parking/its-next-call", test_its_next_call)
 	g_assert_cmpuint(world->n_waits, ==, 3);
 }
 
-/* While both wait, each gets half. */
+/* While batches and single IDs wait, each kind gets half. */
 TEST("/parking/half-each", test_half_each)
 {
 	g_autoptr(World) world = world_new();
@@ -272,7 +274,7 @@ TEST("/parking/half-each", test_half_each)
 	g_assert_cmpuint(ids[0], <=, ids[1]);
 }
 
-/* A batch is followed by as many single IDs as it had, of whoever waits. */
+/* A batch is followed by as many single IDs as it had, for any waiting callers. */
 TEST("/parking/turns", test_turns)
 {
 	g_autoptr(World) world = world_new();
@@ -297,7 +299,7 @@ TEST("/parking/turns", test_turns)
 	assert_answers(world, "aaaaaaaaaa");
 }
 
-/* Whoever is alone has no turn to keep to. */
+/* A kind that waits alone does not wait for a turn. */
 TEST("/parking/by-itself", test_by_itself)
 {
 	g_autoptr(World) world = world_new();
@@ -311,7 +313,8 @@ TEST("/parking/by-itself", test_by_itself)
 	g_assert_cmpuint(world->n_passes, ==, 1);
 }
 
-/* Those of one kind have all there is, and do not save it up: the other's turn comes soon. */
+/* One kind gets all IDs while it waits alone, but saves up no turns: the other kind gets its turn
+ * soon. */
 TEST("/parking/one-kind", test_one_kind)
 {
 	static const guint KINDS[] = {1, 2};
@@ -344,7 +347,8 @@ TEST("/parking/one-kind", test_one_kind)
 	}
 }
 
-/* Refused when the time is over and not before; what is behind the call has not waited. */
+/* A call is refused at its time limit, not earlier. The next call on the connection has not waited
+ * yet. */
 TEST("/parking/max-wait", test_max_wait)
 {
 	g_autoptr(World) world = world_new();
@@ -353,7 +357,7 @@ TEST("/parking/max-wait", test_max_wait)
 		{.name = 'z', .n_calls = 1, .n_aside = 1},
 	};
 
-	now_us += 5; /* nobody has looked since */
+	now_us += 5; /* the loop has not run since */
 	arrive_all(world, callers, G_N_ELEMENTS(callers));
 	world->n_passes = 0;
 	go_round_after(world, MAX_WAIT_US - 1);
@@ -388,7 +392,7 @@ TEST("/parking/late-loop", test_late_loop)
 	assert_answers(world, "z!a!b!");
 }
 
-/* Whose time is over is told so, whoever's turn it is; whoever has waited for longer first. */
+/* Calls at their time limit are refused out of turn, in the order of their waiting times. */
 TEST("/parking/max-wait-out-of-turn", test_max_wait_out_of_turn)
 {
 	g_autoptr(World) world = world_new();
@@ -398,7 +402,7 @@ TEST("/parking/max-wait-out-of-turn", test_max_wait_out_of_turn)
 
 	arrive(world, &single);
 	go_round_after(world, MAX_WAIT_US / 2);
-	arrive(world, &batch); /* its turn: nothing is saved up for single ones */
+	arrive(world, &batch); /* its turn: single IDs save up no turns */
 	go_round_after(world, MAX_WAIT_US / 2);
 	assert_answers(world, "s!");
 	go_round_after(world, MAX_WAIT_US / 2);
@@ -455,7 +459,7 @@ TEST("/parking/batches-that-have-run-out", test_batches_that_have_run_out)
 	}
 }
 
-/* A wake-up is for all who wait: one who then waits for the clock does not use it up. */
+/* A wake-up applies to all that wait: one that then waits for the clock does not use it up. */
 TEST("/parking/wake", test_wake)
 {
 	g_autoptr(World) world = world_new();
@@ -465,7 +469,7 @@ TEST("/parking/wake", test_wake)
 	arrive(world, &batch);
 	arrive(world, &single);
 	world->n_passes = 0;
-	single.place.retry_at_us = G_MAXINT64; /* not behind the batch, but by itself */
+	single.place.retry_at_us = G_MAXINT64; /* it waits for the clock, not behind the batch */
 	go_round_after(world, MAX_WAIT_US / 2);
 	g_assert_cmpuint(world->n_passes, ==, 0);
 	g_assert_cmpint(parking_retry_at_us(&world->parking), ==, 0);
@@ -479,10 +483,10 @@ TEST("/parking/wake", test_wake)
 	assert_answers(world, "");
 	go_round_after(world, 1);
 	assert_answers(world, "b");
-	g_assert_cmpuint(world->n_passes, ==, 3); /* the single one has tried, without another */
+	g_assert_cmpuint(world->n_passes, ==, 3); /* only the single one has tried */
 }
 
-/* It waits from its pass on, whatever the loop believes the time to be. */
+/* A call waits from its pass on, even if the loop has an older time. */
 TEST("/parking/time-of-parking", test_time_of_parking)
 {
 	g_autoptr(World) world = world_new();
@@ -490,15 +494,15 @@ TEST("/parking/time-of-parking", test_time_of_parking)
 
 	go_round_after(world, 0);
 	queues_now_us(&world->queues);
-	now_us += 3000; /* the process was stopped, say */
+	now_us += 3000; /* for example, the process was stopped */
 	world->wait_ns = 2000000;
 	arrive(world, &caller);
 	g_assert_cmpint(parking_retry_at_us(&world->parking), ==, now_us + 2001);
 	g_assert_cmpint(caller.place.deadline_at_us, ==, now_us + MAX_WAIT_US);
 }
 
-/* Nobody waits behind them, and they wait for one thing: if it is not there for the first, it is
- * not for the others. */
+/* Other calls do not wait behind these. All of these wait for the same news: if there is none for
+ * the first, there is none for the others. */
 TEST("/parking/aside", test_aside)
 {
 	g_autoptr(World) world = world_new();
@@ -529,7 +533,7 @@ TEST("/parking/aside", test_aside)
 	g_assert_false(parking_holds(&callers[0].place) || parking_holds(&callers[1].place));
 }
 
-/* A client that is gone, from the front and from the middle. */
+/* A client disconnects, at the front and in the middle of the queue. */
 TEST("/parking/ends-while-it-waits", test_ends_while_it_waits)
 {
 	g_autoptr(World) world = world_new();
@@ -552,7 +556,7 @@ TEST("/parking/ends-while-it-waits", test_ends_while_it_waits)
 	g_assert_cmpint(parking_retry_at_us(&world->parking), ==, 0);
 }
 
-/* Some at a time, before others are looked at; the rest is not forgotten. */
+/* A round answers some calls, then handles other events. The rest follows later. */
 TEST("/parking/some-at-a-time", test_some_at_a_time)
 {
 	static const guint N_ASIDE[] = {0, 1};

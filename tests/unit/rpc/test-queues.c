@@ -31,7 +31,7 @@ static void pass_time(Queues *queues, gint64 us)
 	queues_set_time(queues, 0);
 }
 
-/* Each queue has its limit; without one there is nothing to wait for, but for a turn. */
+/* Each queue has its own limit. Without a limit, a call waits for nothing but its turn. */
 TEST("/queues/limits", test_limits)
 {
 	static const struct {
@@ -73,7 +73,8 @@ TEST("/queues/limits", test_limits)
 	}
 }
 
-/* In order of entering; entering again is behind the others, and leaving twice does no harm. */
+/* The order is that of entering. A place that enters again is last, and leaving twice is allowed.
+ */
 TEST("/queues/order", test_order)
 {
 	Queues queues;
@@ -166,7 +167,7 @@ TEST("/queues/late-order", test_late_order)
 	g_assert_false(queues_has_run_out(&queues, &places[2]));
 }
 
-/* Time limits are held against what was there at the last look that told of all. */
+/* Time limits are checked only against the calls of the last complete poll. */
 TEST("/queues/expired", test_expired)
 {
 	Queues queues;
@@ -175,7 +176,7 @@ TEST("/queues/expired", test_expired)
 	set_up(&queues);
 	queues_enter(&queues, &one, QUEUE_FRAME);
 	queues_begin_poll(&queues, 3);
-	pass_time(&queues, 20000); /* the process was stopped, say */
+	pass_time(&queues, 20000); /* for example, the process was stopped */
 	queues_end_poll(&queues, TRUE);
 	g_assert_null(queues_expired(&queues, QUEUE_FRAME));
 	queues_begin_poll(&queues, 3);
@@ -185,7 +186,7 @@ TEST("/queues/expired", test_expired)
 		g_assert_null(queues_expired(&queues, QUEUE_FRAME));
 		queues_begin_poll(&queues, 3);
 	}
-	queues_end_poll(&queues, FALSE); /* by now all have been told of that were ready at first */
+	queues_end_poll(&queues, FALSE); /* all that were ready at first were reported by now */
 	g_assert_true(queues_expired(&queues, QUEUE_FRAME) == &one);
 	g_assert_null(queues_expired(&queues, QUEUE_WRITE));
 	queues_leave(&queues, &one);

@@ -20,7 +20,7 @@
 #define UNIT_TEST_SET_UP set_up_all
 #include "tests/unit/unit-test.h"
 
-#define REPLY_BYTES 34 /* of get_id, framed */
+#define REPLY_BYTES 34 /* a reply to get_id, framed */
 
 typedef struct {
 	guint fds; /* number of open descriptors before the test */
@@ -113,7 +113,7 @@ static int new_client(const Fixture *self)
 	return fd;
 }
 
-/* The server accepts in this thread meanwhile. */
+/* Waits for input while the server accepts in this thread. */
 static void await(int fd)
 {
 	struct pollfd one = {.fd = fd, .events = POLLIN};
@@ -204,10 +204,10 @@ TEST("/server/no-descriptors-to-start", test_no_descriptors_to_start)
 		fixture_end(&self);
 	}
 	g_assert_cmpuint(failures, >, failed_starts);
-	g_assert_cmpuint(failed_starts, >=, 2); /* of the handshakes, for want of either */
+	g_assert_cmpuint(failed_starts, >=, 2); /* the starts of the handshake thread failed */
 }
 
-/* Each loop has gone round since it was asked last. */
+/* Each loop has run a round since the last check. */
 TEST("/server/responds", test_responds)
 {
 	Fixture self = fixture_started();
@@ -223,5 +223,5 @@ TEST("/server/responds", test_responds)
 
 static void set_up_all(void)
 {
-	g_main_context_default(); /* has a descriptor from here on */
+	g_main_context_default(); /* keep its descriptor out of the count */
 }

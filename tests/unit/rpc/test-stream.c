@@ -376,7 +376,7 @@ TEST("/stream/parking", test_parking)
 	g_assert_cmpuint(stack->in->len, ==, length);
 	g_assert_cmpint(stack->pass.wait.wait_ns, ==, 1000000);
 
-	/* its time has come, but others were there before */
+	/* its time has come, but others are before it */
 	stack_set_ms(stack, 1001);
 	stack->allowance.others_wait = TRUE;
 	g_assert_cmpint(client_send(&client), ==, STREAM_PARKED);
@@ -400,7 +400,7 @@ TEST("/stream/last-chance", test_last_chance)
 	static const struct {
 		RpcAllowance allowance;
 		StreamStatus status;
-		guint refused; /* of 2 */
+		guint refused; /* refused calls, of 2 */
 	} CASES[] = {{{0}, STREAM_PARKED, 0},
 		     {{.last_chance = TRUE}, STREAM_PARKED, 1},
 		     {{.closing = TRUE}, STREAM_MORE, 2}};
@@ -467,7 +467,7 @@ TEST("/stream/costly", test_costly)
 		{FORM_FRAMED_STRICT, "get_uuids", 10, FALSE},
 		{FORM_FRAMED_STRICT, "get_counters", 0, FALSE},
 		{FORM_FRAMED_STRICT, "get_worker", 0, FALSE},
-		{FORM_FRAMED_STRICT, "get_ids", 1000, FALSE}, /* by the short cut */
+		{FORM_FRAMED_STRICT, "get_ids", 1000, FALSE}, /* by the fast path */
 		{FORM_FRAMED_COMPACT, "get_ids", 1000, TRUE},
 		{FORM_FRAMED_COMPACT, "get_id_runs", 1000, TRUE},
 		{FORM_FRAMED_COMPACT, "get_id", 0, FALSE},
@@ -517,7 +517,7 @@ TEST("/stream/turn", test_turn)
 {
 	static const struct {
 		gint64 us_per_look;
-		guint replies; /* of 5, in the first turn */
+		guint replies; /* replies in the first turn, of 5 */
 	} CASES[] = {{0, 5}, {1, 5}, {4, 4}, {5, 3}, {10, 2}, {1000, 2}};
 
 	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {

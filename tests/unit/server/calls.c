@@ -8,8 +8,8 @@
 typedef enum {
 	FIELD_AGENT,
 	FIELD_COUNT,
-	FIELD_OTHER,       /* of no method */
-	FIELD_WRONG_AGENT, /* the ID of useragent, another type */
+	FIELD_OTHER,       /* a field of no method */
+	FIELD_WRONG_AGENT, /* the field ID of useragent with another type */
 	FIELD_WRONG_COUNT,
 	N_FIELDS
 } Field;
@@ -34,13 +34,13 @@ static void fields_remove(Fields *self, guint at)
 	memmove(self->items + at, self->items + at + 1, (self->n - at) * sizeof *self->items);
 }
 
-/* Turns what a method takes into what it should not be given. */
+/* Makes the arguments of a method invalid. */
 static void fields_spoil(Fields *self, GRand *random)
 {
 	guint last = MAX(self->n, 1) - 1;
 
 	switch (calls_pick(random, 4)) {
-	case 0: /* out of order */
+	case 0: /* fields out of order */
 		if (self->n > 1) {
 			Field first = self->items[0];
 
@@ -48,11 +48,11 @@ static void fields_spoil(Fields *self, GRand *random)
 			self->items[last] = first;
 		}
 		break;
-	case 1: /* left out */
+	case 1: /* a missing field */
 		if (self->n > 0)
 			fields_remove(self, calls_pick(random, self->n));
 		break;
-	case 2: /* given twice */
+	case 2: /* a repeated field */
 		if (self->n > 0)
 			fields_insert(self, calls_pick(random, self->n + 1),
 				      self->items[calls_pick(random, self->n)]);
@@ -81,7 +81,7 @@ static void append_agent(GRand *random, WireBody *body, gint16 id)
 
 		wire_body_text(body, id, text, LONG[calls_pick(random, G_N_ELEMENTS(LONG))]);
 	} else {
-		/* the good ones stand in front */
+		/* the valid ones come first */
 		guint n = calls_pick(random, 2) ? 5 : G_N_ELEMENTS(AGENTS);
 		guint i = calls_pick(random, n);
 
@@ -95,7 +95,7 @@ static void append_count(GRand *random, WireBody *body, gint16 id)
 					1000,  999,   0,       -1,         255,       256, 4095,
 					4096,  4097,  10000,   10001,      -7,        300, 8192,
 					65536, 65537, 1 << 24, G_MAXINT32, G_MININT32};
-	/* the small ones stand in front: large answers take time */
+	/* the small ones come first: large answers take time */
 	guint n = calls_pick(random, 4) ? 7 : G_N_ELEMENTS(COUNTS);
 
 	wire_body_i32(body, id, COUNTS[calls_pick(random, n)]);
@@ -152,7 +152,7 @@ static gint32 pick_seqid(GRand *random)
 	return i < G_N_ELEMENTS(SEQIDS) ? SEQIDS[i] : (gint32)g_rand_int(random);
 }
 
-/* get_workers waits for a keeper that runs, so it is not among them. */
+/* It never picks get_workers, which waits for a running keeper. */
 static const char *pick_method(GRand *random)
 {
 	static const char *const KNOWN[] = {
@@ -188,7 +188,7 @@ static const char *pick_method(GRand *random)
 	return KNOWN[calls_pick(random, G_N_ELEMENTS(KNOWN))];
 }
 
-/* Not always a call, and something behind it now and then. */
+/* The message is not always a call, and sometimes more bytes follow. */
 void calls_append(GRand *random, WireForm framing, GByteArray *out)
 {
 	static const char BEHIND[] = "\0\0\0\0\x80\1\0\1";
@@ -221,16 +221,16 @@ void calls_damage(GRand *random, GByteArray *bytes)
 		guint some = MIN(wanted, bytes->len - at);
 
 		switch (calls_pick(random, 6)) {
-		case 0: /* lost */
+		case 0: /* some lost bytes */
 			g_byte_array_remove_range(bytes, at, some);
 			break;
-		case 1: { /* twice, at the end */
+		case 1: { /* a part repeated at the end */
 			g_autofree guint8 *copy = g_memdup2(bytes->data + at, some);
 
 			g_byte_array_append(bytes, copy, some);
 			break;
 		}
-		case 2: /* one more, or one less */
+		case 2: /* a byte one larger or smaller */
 			bytes->data[at] += calls_pick(random, 2) ? 1 : 0xff;
 			break;
 		case 3:

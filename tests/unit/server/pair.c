@@ -23,7 +23,7 @@ void pair_free(Pair *self)
 	g_free(self);
 }
 
-/* What the two must have in common. */
+/* Properties that the two must have in common */
 
 static void check_turns(const Pair *self)
 {
@@ -67,7 +67,7 @@ static void check(Pair *self)
 
 /* Bytes */
 
-/* What a pass has used up of its allowance is not there for the next piece of the same bytes. */
+/* Runs a pass over @bytes. The allowance is shared by all pieces of the same bytes. */
 static void side_run(PairSide *self, const void *bytes, gsize length)
 {
 	RpcAllowance *allowance = &self->stack->allowance;
@@ -144,7 +144,7 @@ void pair_take_replies(Pair *self, gsize room)
 	self->fast.stack->room = self->general.stack->room = room;
 }
 
-/* What else there is */
+/* Other properties */
 
 void pair_set_frame_limit(Pair *self, gsize bytes)
 {

@@ -4,21 +4,19 @@
 #include "tests/unit/server/stack.h"
 
 /*
- * Two servers that differ in nothing but that one has the fast path. All that
- * is done to them is done to both, and after each step they must be equal: the
- * bytes that they answered, where they stopped and why, what the loop is told,
- * their counters, and the last ID that they issued.
+ * Two servers that differ only in that one has the fast path. Each step is applied to both, and
+ * after it they must be equal: their replies, where and why they stopped, their results for the
+ * loop, their counters, and the last ID that they issued.
  *
- * They may be given the same bytes in different pieces. So time stands still
- * while they read: it moves between two steps, when both have seen the same
- * bytes. Whoever takes one reading of the clock for many calls must then say
- * what is said with one for each.
+ * They may get the same bytes in different pieces. So the time does not change while they read, but
+ * only between two steps, when both have read the same bytes. Then one reading of the clock for
+ * many calls must give the same replies as one for each call.
  */
 typedef struct {
 	Stack *stack;
 	GByteArray *out;
 	StreamStatus status;
-	gboolean answered; /* a call was, since pair_retry() */
+	gboolean answered; /* a call was answered since pair_retry() */
 } PairSide;
 
 typedef struct {
@@ -26,25 +24,25 @@ typedef struct {
 	PairSide general;
 	gint64 max_ahead_ms;
 	gint64 now_ns;                /* since the epoch of the layout */
-	guint seen[STREAM_CLOSE + 1]; /* how often a step ended with which status */
+	guint seen[STREAM_CLOSE + 1]; /* number of steps by final status */
 } Pair;
 
 Pair *pair_new(gint64 max_ahead_ms);
 void pair_free(Pair *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Pair, pair_free)
 
-/* Bytes arrive. @random cuts them, for each side in its own way; NULL: they come in one piece. What
- * comes after calls that wait, or that there is no room to answer, is not read before
- * pair_retry(). */
+/* Feeds bytes to both sides. @random cuts them differently for each side; NULL: in one piece. Bytes
+ * after a call that waits, or that has no room for its answer, are not read before pair_retry(). */
 void pair_feed(Pair *self, const void *bytes, gsize length, GRand *random);
 
-/* As pair_feed(), but the side with the fast path gets them in two pieces, and the other in one. */
+/* Like pair_feed(), but the side with the fast path gets the bytes in two pieces, and the other one
+ * in one piece. */
 void pair_feed_cut(Pair *self, const void *bytes, gsize length, gsize cut);
 
-/* Both sides try again what they have not answered. */
+/* Lets both sides retry the calls that they have not answered. */
 void pair_retry(Pair *self);
 
-/* As if the replies had been sent: there is as much room again. */
+/* Removes the replies, as if they had been sent, so that there is room for @room bytes again. */
 void pair_take_replies(Pair *self, gsize room);
 
 void pair_set_frame_limit(Pair *self, gsize bytes);
@@ -53,6 +51,6 @@ void pair_set_ns(Pair *self, gint64 since_epoch_ns);
 void pair_publish(Pair *self, gint64 first_tick, gint64 end_tick);
 void pair_extend(Pair *self, gint64 end_tick);
 
-/* Draws behind their backs, as other loops do, until no more than @left can be drawn at the present
- * time. Nothing is drawn if there is no lease, or no tick. */
+/* Draws from both generators, as other loops do, until at most @left IDs are left at the current
+ * time. Draws nothing without a lease or a tick. */
 void pair_leave(Pair *self, guint left);

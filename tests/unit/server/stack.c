@@ -113,7 +113,7 @@ StreamStatus stack_feed(Stack *self, const void *bytes, gsize length, GByteArray
 	StreamStatus status;
 
 	stack_hold(self, bytes, length);
-	/* no byte more than there are, for AddressSanitizer to see */
+	/* an exact copy, so that AddressSanitizer detects reads past the end */
 	exact = g_malloc(MAX(self->in->len, 1));
 	if (self->in->len > 0)
 		memcpy(exact, self->in->data, self->in->len);

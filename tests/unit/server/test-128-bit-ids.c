@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* get_ulids and get_uuids where the clock, the lease or the turn is not as it should be. */
+/* get_ulids and get_uuids with a full millisecond, without a lease, and while others wait. */
 
 #include "client/call.h"
 #include "core/random.h"
@@ -14,7 +14,7 @@
 static const ClientCall GET_ULIDS = {"get_ulids", CLIENT_RESULT_UUIDS, "agent", COUNT};
 static const ClientCall GET_UUIDS = {"get_uuids", CLIENT_RESULT_UUIDS, "agent", COUNT};
 
-/* Returns: (transfer full): what the server has answered; nothing, if the call is parked. */
+/* Returns: (transfer full): the answer of the server; empty if the call is parked. */
 static GByteArray *feed(Stack *stack, const ClientCall *call)
 {
 	g_autoptr(GByteArray) message = g_byte_array_new();
@@ -78,7 +78,7 @@ TEST("/128-bit-ids/before-1970", before_1970)
 	assert_counted(stack, COUNT, 0, 1);
 }
 
-/* So many have been given out that there is room for fewer than are asked for. */
+/* The millisecond has room for fewer than the call requests. */
 TEST("/128-bit-ids/no-room-in-the-millisecond", no_room_in_the_millisecond)
 {
 	g_autoptr(Stack) stack = stack_new(FALSE, 0);
@@ -100,7 +100,7 @@ TEST("/128-bit-ids/no-room-in-the-millisecond", no_room_in_the_millisecond)
 	assert_counted(stack, COUNT, 0, 1);
 }
 
-/* A call for IDs is parked for it, and is refused at last. */
+/* A call for IDs is parked until there is a lease, and refused at its time limit. */
 TEST("/128-bit-ids/without-a-lease", without_a_lease)
 {
 	g_autoptr(Stack) stack = stack_new(FALSE, 0);
@@ -119,7 +119,7 @@ TEST("/128-bit-ids/without-a-lease", without_a_lease)
 	assert_counted(stack, (guint64)2 * COUNT, 0, 1);
 }
 
-/* Who asks for IDs goes behind those that wait for IDs, and who asks for ULIDs does not. */
+/* A call for IDs waits behind other calls for IDs, but a call for ULIDs does not. */
 TEST("/128-bit-ids/while-others-wait", while_others_wait)
 {
 	g_autoptr(Stack) stack = stack_new(FALSE, 0);

@@ -58,7 +58,7 @@ TEST("/agent-counters/sum", test_sum)
 	add(one, "b", 100);
 	add(one, "a", 1000);
 	add(other, "b", 10000);
-	agent_block_add(other, "abc", 2, 100000); /* no NUL ends it */
+	agent_block_add(other, "abc", 2, 100000); /* not NUL-terminated */
 	sums = sums_of(counters);
 	g_assert_cmpuint(g_hash_table_size(sums), ==, 4);
 	assert_ids(sums, "a", 1003);
@@ -67,7 +67,8 @@ TEST("/agent-counters/sum", test_sum)
 	assert_ids(sums, AGENT_COUNTERS_OTHERS, 0);
 }
 
-/* Two rounds: those of the first are known in the second, those beyond are not. */
+/* Two rounds: the agents of the first round are known in the second one, those over the limit are
+ * not. */
 TEST("/agent-counters/limit", test_limit)
 {
 	g_autoptr(AgentCounters) counters = agent_counters_new();
@@ -87,7 +88,7 @@ TEST("/agent-counters/limit", test_limit)
 #define THREADS 4
 #define ROUNDS  100
 
-/* All of them come with the same new agents at the same time. */
+/* All threads add the same new agents at the same time. */
 static gpointer add_all(gpointer block)
 {
 	for (guint round = 0; round < ROUNDS; round++)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The fast path answers, to the byte, what the Thrift codec answers: two
- * servers that differ in nothing else are given the same bytes, cut into
- * different pieces, at the same times, and must say the same. See pair.h.
+ * The replies of the fast path equal those of the Thrift codec byte for byte. Two servers that
+ * otherwise do not differ get the same bytes, in different pieces, at the same times, and must
+ * answer the same. See pair.h.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +21,8 @@ typedef struct {
 	gint32 count;
 } Call;
 
-/* The calls that the fast path answers, as clients send them: good ones, then bad ones. The
- * shortest is the third. */
+/* The calls that the fast path answers: N_GOOD valid ones, then invalid ones. The third is the
+ * shortest. */
 #define N_GOOD 7
 static const Call CALLS[] = {
 	{"get_id", "agent-1", FALSE, 0},
@@ -70,7 +70,7 @@ static int scaled(int rounds)
 	return rounds / (scale == NULL ? 1 : MAX(atoi(scale), 1));
 }
 
-/* Anything in any order */
+/* Random calls */
 
 static void step_feed(Pair *pair, GRand *random, WireForm form, gboolean damage)
 {
@@ -83,7 +83,7 @@ static void step_feed(Pair *pair, GRand *random, WireForm form, gboolean damage)
 			calls_append(random, form, bytes);
 	if (damage && calls_pick(random, 3) == 0)
 		calls_damage(random, bytes);
-	if (damage && calls_pick(random, 6) == 0) /* what comes next is taken for its end */
+	if (damage && calls_pick(random, 6) == 0) /* the next bytes count as its end */
 		g_byte_array_set_size(bytes, calls_pick(random, bytes->len + 1));
 	pair_feed(pair, bytes->data, bytes->len, random);
 }
@@ -157,13 +157,13 @@ static void step(Pair *pair, GRand *random, WireForm form, gboolean damage)
 	pair_retry(pair);
 }
 
-/* What came up in all rounds, to see that nothing is left out. */
+/* Counts over all rounds, to check that each case occurred. */
 typedef struct {
 	guint64 counters[N_COUNTERS];
 	guint seen[STREAM_CLOSE + 1];
 } Tally;
 
-/* One connection from beginning to end. */
+/* Runs one connection from start to end. */
 static void run_round(GRand *random, Tally *tally)
 {
 	static const gint64 AHEAD_MS[] = {0, 0, 1, 10};
@@ -188,7 +188,7 @@ TEST("/fast-path/equal", test_equal)
 	guint rounds = (guint)scaled(ROUNDS);
 	Tally tally = {0};
 
-	g_test_set_nonfatal_assertions(); /* to tell the round */
+	g_test_set_nonfatal_assertions(); /* to log the round */
 	for (guint i = 0; i < rounds && !g_test_failed(); i++) {
 		g_autoptr(GRand) random = g_rand_new_with_seed(i);
 
@@ -209,9 +209,9 @@ TEST("/fast-path/equal", test_equal)
 		g_assert_cmpuint(tally.seen[i], >, rounds / 8);
 }
 
-/* Nothing left to chance */
+/* Cases without chance */
 
-/* @byte as it is in the @n-th of CHANGES. */
+/* Returns @byte with the @n-th of CHANGES. */
 static guint8 changed(guint8 byte, guint n)
 {
 	static const guint8 VALUES[] = {0x00, 0x01, 0x02, 0x0a, 0x0b, 0x0c, 0x2d, 0x7f, 0x80, 0xff};
@@ -223,7 +223,7 @@ static guint8 changed(guint8 byte, guint n)
 
 #define CHANGES 12
 
-/* Every byte of a good call, changed; good calls before and behind. */
+/* Changes each byte of a valid call between valid calls. */
 static void change_bytes(WireForm form, gsize call)
 {
 	g_autoptr(GByteArray) around = g_byte_array_new();
@@ -251,7 +251,7 @@ TEST("/fast-path/every-byte", test_every_byte)
 			change_bytes(FORMS[i], call);
 }
 
-/* A pipeline of them, cut at every place. */
+/* A pipeline of these calls, cut at each byte. */
 TEST("/fast-path/every-cut", test_every_cut)
 {
 	for (WireForm form = 0; form < N_FORMS; form++) {
@@ -269,14 +269,15 @@ TEST("/fast-path/every-cut", test_every_cut)
 	}
 }
 
-/* A message about as long as it may be, with @behind more bytes in its frame, and another. */
+/* Feeds a message near the maximum size, with @behind more bytes in its frame, and another message.
+ */
 static void feed_at_limit(WireForm form, gsize call, gsize limit, guint behind)
 {
 	g_autoptr(Pair) pair = pair_new(10);
 	g_autoptr(GByteArray) bytes = g_byte_array_new();
 	guint start;
 
-	append_good(form, 2, 0, bytes); /* the shortest, to fix the framing */
+	append_good(form, 2, 0, bytes); /* the shortest call, to determine the framing */
 	start = bytes->len;
 	append_good(form, call, 1, bytes);
 	if (form == FORM_FRAMED_STRICT) {
@@ -298,8 +299,8 @@ TEST("/fast-path/every-limit", test_every_limit)
 			}
 }
 
-/* Fewer IDs than a pipeline asks for: of the tick, of the lease, by the turn, of room. The rest
- * comes when there is more. */
+/* The tick, the lease, the turn or the buffer has room for fewer IDs than a pipeline requests. The
+ * rest follows later. */
 TEST("/fast-path/fewer", test_fewer)
 {
 	enum { OF_TICK, OF_LEASE, OF_TURN, OF_ROOM, N_LIMITS };
@@ -318,7 +319,7 @@ TEST("/fast-path/fewer", test_fewer)
 			pair_set_turn(pair, TRUE, left, FALSE);
 		if (limit == OF_ROOM)
 			pair_take_replies(pair, 1 + (gsize)left * 30);
-		for (gint32 n = 0; n < 40; n++) /* a batch is in the middle */
+		for (gint32 n = 0; n < 40; n++) /* with a batch in the middle */
 			append_good(form, n == 20, n, bytes);
 		pair_feed(pair, bytes->data, bytes->len, NULL);
 		pair_set_ns(pair, 1001 * CLOCK_NS_PER_MS);
@@ -341,7 +342,7 @@ TEST("/fast-path/refusals", test_refusals)
 	static const struct {
 		const char *name;
 		gint64 now_ms;
-		guint left; /* at 1000 */
+		guint left; /* IDs left at 1000 ms */
 		gboolean last_chance;
 		StreamStatus status;
 		const char *reply; /* part of it; NULL: none */
@@ -379,7 +380,7 @@ TEST("/fast-path/refusals", test_refusals)
 	}
 }
 
-/* Checks the check: the Thrift codec is not used, and without the fast path it is. */
+/* Checks the test itself: the Thrift codec is used only without the fast path */
 
 static RpcOutcome (*thrift_answer)(gpointer, const Message *, RpcPass *, ParkedCall **);
 static guint processed;
@@ -406,7 +407,7 @@ static void cause(Stack *stack, Trouble trouble)
 	case CLOCK_OUTSIDE:
 		stack_set_ms(stack, -1);
 		break;
-	case LEASE_LATER: /* than a call may wait */
+	case LEASE_LATER: /* later than a call may wait */
 		stack_publish(stack, 9000, 10000);
 		break;
 	case NO_LEASE:
@@ -418,7 +419,7 @@ static void cause(Stack *stack, Trouble trouble)
 	}
 }
 
-/* Returns how many of 3 such calls the Thrift codec read. @reply: in the last answer */
+/* Returns how many of 3 such calls the Thrift codec read. @reply: part of the last answer */
 static guint count_processed(gboolean fast, WireForm form, const Call *call, Trouble trouble,
 			     guint exceptions, const char *reply)
 {

@@ -37,7 +37,7 @@ static void make_and_free(GType type)
 	g_assert_true(ended);
 }
 
-/* Those that are generated, and one that is derived from them after the finalizers were mended. */
+/* The generated types, and a type derived from one after the finalizers were fixed. */
 TEST("/generated-types/finalize", test_finalize)
 {
 	generated_types_init();

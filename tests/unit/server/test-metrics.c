@@ -101,7 +101,7 @@ TEST("/metrics/numbers", test_numbers)
 	}
 }
 
-/* To the last digit, where a double has lost it. */
+/* Large counts are exact, although a double would round them. */
 TEST("/metrics/counts", test_counts)
 {
 	static const struct {
@@ -122,7 +122,7 @@ TEST("/metrics/counts", test_counts)
 	}
 }
 
-/* Each bucket holds those before it; the last, whose bound is not asked for, all of them. */
+/* Each bucket includes those before it; the last one, without a bound, includes all. */
 TEST("/metrics/histogram", test_histogram)
 {
 	static const MetricsFamily FAMILY = {"a_seconds", METRICS_HISTOGRAM, "What it is."};

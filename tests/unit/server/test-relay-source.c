@@ -8,7 +8,7 @@
 #define TICK     G_GINT64_CONSTANT(500000000000)
 #define SEQUENCE 4096
 
-/* Datacenter 3, worker 7. */
+/* Returns an ID of datacenter 3, worker 7. */
 static gint64 id_at(gint64 tick, guint sequence)
 {
 	return tick << 22 | 3 << 17 | 7 << 12 | (gint64)sequence;
@@ -38,7 +38,7 @@ TEST("/relay-source/numbers", test_numbers)
 		{1, 10000},
 		{G_MAXINT64, 1},
 		{G_MAXINT64 - 9999, 10000},
-		/* whatever a layout would make of it */
+		/* the layout does not matter */
 		{G_GINT64_CONSTANT(0x7fffffffffff0fff), 4096},
 	};
 
@@ -109,7 +109,7 @@ TEST("/relay-source/strangers", test_strangers)
 	g_assert_false(relay_source_join_runs(&LAYOUT_TWITTER, two_workers, &run));
 	g_assert_true(layout_parse("js-safe", &layout, NULL));
 	g_assert_false(relay_source_join_runs(&layout, one_worker, &run));
-	/* one run is what it is */
+	/* a single run is a batch */
 	g_array_set_size(one_worker, 1);
 	g_assert_true(relay_source_join_runs(&layout, one_worker, &run));
 	assert_same(&run, of_one, 1);

@@ -36,7 +36,7 @@ static void assert_none(const Fixture *self)
 	g_assert_cmpfloat(us, ==, 17);
 }
 
-/* What was counted before the first reading is not of late. */
+/* Durations counted before the first reading do not count as recent. */
 TEST("/duration-window/none", test_none)
 {
 	g_auto(Fixture) fixture;
@@ -52,7 +52,7 @@ TEST("/duration-window/none", test_none)
 	assert_quantile(&fixture, 1, 16);
 }
 
-/* 100 calls of up to 4 us, 100 of up to 16, 200 of more than 8.4 s; nothing between them. */
+/* 100 calls of up to 4 us, 100 of up to 16 us, 200 of more than 8.4 s, and none in between. */
 TEST("/duration-window/quantiles", test_quantiles)
 {
 	g_auto(Fixture) fixture;
@@ -73,7 +73,7 @@ TEST("/duration-window/quantiles", test_quantiles)
 		assert_quantile(&fixture, CASES[i].quantile, CASES[i].us);
 }
 
-/* Slow calls are told of until the reading before them makes room. */
+/* Slow calls are reported until the reading before them is overwritten. */
 TEST("/duration-window/wrap", test_wrap)
 {
 	g_auto(Fixture) fixture;
@@ -96,7 +96,7 @@ TEST("/rate-history/rates", test_rates)
 	static const struct {
 		gint64 at_us;
 		guint64 count;
-		double rate; /* of the interval that ends; -1: none does */
+		double rate; /* rate of the interval that ends; -1: none ends */
 	} CASES[] = {
 		{1000000, 5, -1},           {3000000, 205, 100},
 		{3000000, 305, -1}, /* no time has passed */
@@ -116,7 +116,7 @@ TEST("/rate-history/rates", test_rates)
 	g_assert_cmpfloat(rate_history_get(&history, 0), ==, 100);
 }
 
-/* The oldest make room, and come first. */
+/* The oldest are overwritten, and the order is from old to new. */
 TEST("/rate-history/full", test_full)
 {
 	RateHistory history = {0};

@@ -6,7 +6,7 @@
 #include "tests/unit/server/wire.h"
 #include "tests/unit/unit-test.h"
 
-/* What @form is answered in. */
+/* Returns the form of the reply to @form. */
 static WireForm reply_form(WireForm form)
 {
 	if (form == FORM_FRAMED_UNVERSIONED)
@@ -35,7 +35,7 @@ static void append_exception(WireForm form, const char *method, gint32 type, con
 	wire_append(reply_form(form), message, out);
 }
 
-/* Returns: (transfer full): what a new server says. */
+/* Returns: (transfer full): the answer of a new server */
 static GByteArray *answer_to(WireForm form, const char *method, const GByteArray *body)
 {
 	g_autoptr(Stack) stack = stack_new(TRUE, 10);
@@ -47,7 +47,8 @@ static GByteArray *answer_to(WireForm form, const char *method, const GByteArray
 	return out;
 }
 
-/* As TMultiplexedProtocol calls: the service's name in front, and not in the reply. */
+/* Calls of TMultiplexedProtocol: the name of the service is a prefix in the call, but not name in
+ * the reply. */
 TEST("/thrift-codec/multiplexed", test_multiplexed)
 {
 	static const struct {
@@ -111,17 +112,17 @@ TEST("/thrift-codec/multiplexed-refusals", test_multiplexed_refusals)
 		g_autoptr(GByteArray) expected = g_byte_array_new();
 
 		g_assert_cmpmem(refused->data, refused->len, bare->data, bare->len);
-		g_byte_array_append(bad, (const guint8 *)"\x7f\0\1", 3); /* no type of a value */
+		g_byte_array_append(bad, (const guint8 *)"\x7f\0\1", 3); /* an unknown type */
 		unreadable = answer_to(form, "SnowflakeExtended:get_ids", bad);
 		append_exception(form, "get_ids", 7, "unknown type", expected);
 		g_assert_cmpmem(unreadable->data, unreadable->len, expected->data, expected->len);
 	}
 }
 
-/* The connections of a loop share one codec. Whatever calls came before, and whatever became of
- * them, the next connection is answered as by a new server. */
+/* The connections of a loop share one codec. Earlier calls and their results do not affect the
+ * answers to the next connection. */
 
-/* Calls whose arguments are structs, booleans and others that no method has. */
+/* Appends calls with structs, booleans and other arguments that no method has. */
 static void append_odd(GRand *random, WireForm form, GByteArray *out)
 {
 	static const char *const METHODS[] = {"get_id",      "get_ids",     "get_worker",
@@ -139,7 +140,7 @@ static void append_odd(GRand *random, WireForm form, GByteArray *out)
 	append_named(form, METHODS[calls_pick(random, G_N_ELEMENTS(METHODS))], arguments, out);
 }
 
-/* Some are refused, some parked, some end the connection. */
+/* Feeds random calls: some are refused, some parked, some end the connection. */
 static void trouble(Stack *stack, GRand *random, guint seen[STREAM_CLOSE + 1])
 {
 	g_autoptr(GByteArray) input = g_byte_array_new();
@@ -166,7 +167,8 @@ static void answer_good(Stack *stack, WireForm form, GByteArray *out)
 
 	wire_body_text(&ids, 1, "agent", 5);
 	wire_body_i32(&ids, 2, 3);
-	wire_body_other(&ids, 9, WIRE_BODY_OTHERS - 1); /* a boolean left over would be one of it */
+	/* a boolean left in the codec would be read as part of it */
+	wire_body_other(&ids, 9, WIRE_BODY_OTHERS - 1);
 	three = wire_body_end(&ids);
 	wire_body_text(&bad, 1, "-", 1);
 	nobody = wire_body_end(&bad);

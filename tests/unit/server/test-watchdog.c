@@ -7,7 +7,8 @@
 TEST("/watchdog/verdicts", test_verdicts)
 {
 	static const struct {
-		guint64 number;   /* of the call that began at second 100; 0: none is under way */
+		/* number of the call that began at second 100; 0: none is pending */
+		guint64 number;
 		guint64 reported; /* number of the call that was reported; 0: none was */
 		gint64 reported_s;
 		gint64 now_s;

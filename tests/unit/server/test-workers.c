@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * get_workers: what it says of each server, and that a registry that is slow
- * holds up nobody else. A real loop, keeper and service; only the registry is
- * not one.
+ * get_workers: its fields for each server, and that a slow registry delays no other call. Loop,
+ * keeper and service are real; the registry is a fake.
  */
 #include <poll.h>
 #include <string.h>
@@ -25,7 +24,7 @@
 
 typedef struct {
 	FakeRegistry fake;
-	RegistryOps ops; /* the fake's, with another list() */
+	RegistryOps ops; /* those of the fake, with another list() */
 	SystemClock clock;
 	Generator *generator;
 	Keeper *keeper;
@@ -42,7 +41,8 @@ static WorkerList *next_list;
 static gboolean (*fake_poll)(Registry *self, gint64 now_tick, gint64 stop_by_us,
 			     RegistryReport *out_report);
 
-/* In the keeper's thread: one server of each kind, and this one with what was so before. */
+/* Runs in the thread of the keeper. Lists one server of each kind, and this server with outdated
+ * values. */
 static void list_one_of_each(Registry *registry)
 {
 	static const struct {
@@ -112,7 +112,7 @@ static void bench_start_loop(Bench *self, gint64 max_wait_ms)
 	g_assert_true(loop_start(self->loop, NULL));
 }
 
-/* @lists: the registry tells of one server of each kind; else of none for as long as it likes. */
+/* @lists: the registry lists one server of each kind; otherwise it does not answer. */
 static void bench_init(Bench *self, gboolean lists, gint64 max_wait_ms)
 {
 	const GeneratorPolicy policy = {10, 1, 1000};
@@ -182,7 +182,8 @@ static int bench_connect(Bench *self)
 	return fds[0];
 }
 
-/* The sequence ID is that of the connection: what is said to another is no reply. */
+/* The sequence ID is the descriptor of the connection, so a reply to another connection is
+ * detected. */
 static void send_call(int fd, const ClientCall *call)
 {
 	g_autoptr(GByteArray) message = g_byte_array_new();
@@ -233,7 +234,7 @@ TEST("/workers/members-of-each", test_members_of_each)
 		gboolean is_reserved;
 		const char *kind, *program;
 	} EXPECTED[] = {
-		{3, "a:1", "own", "serving", TRUE, "server", ""}, /* as it is, once, whatever was */
+		{3, "a:1", "own", "serving", TRUE, "server", ""}, /* the current values, once */
 		{4, "b:1", "b", "serving", TRUE, "server", ""},
 		{5, "c:1", "c", "unavailable", FALSE, "server", ""},
 		{-1, "d:1", "d", "starting", FALSE, "server", ""},
@@ -285,7 +286,7 @@ TEST("/workers/ids-do-not-wait-for-the-registry", test_ids_do_not_wait_for_the_r
 	lister = bench_connect(&bench);
 	drawer = bench_connect(&bench);
 	send_call(lister, &GET_WORKERS);
-	send_call(lister, &GET_ID); /* behind it on its own connection */
+	send_call(lister, &GET_ID); /* it waits behind the first call on its connection */
 	for (guint i = 0; i < 100; i++) {
 		send_call(drawer, &GET_ID);
 		g_assert_true(read_reply(drawer, &GET_ID, &reply, &error));
@@ -295,7 +296,7 @@ TEST("/workers/ids-do-not-wait-for-the-registry", test_ids_do_not_wait_for_the_r
 	FAKE_SET(&bench.fake, n_workers, 7);
 	read_reply(lister, &GET_WORKERS, &reply, &error);
 	g_assert_no_error(error);
-	g_assert_cmpuint(reply.workers->len, ==, 8); /* and itself */
+	g_assert_cmpuint(reply.workers->len, ==, 8); /* including this server */
 	g_ptr_array_unref(reply.workers);
 	g_assert_true(read_reply(lister, &GET_ID, &reply, &error));
 	close(lister);
@@ -331,7 +332,8 @@ TEST("/workers/a-registry-that-does-not-answer", test_a_registry_that_does_not_a
 	}
 }
 
-/* Reads the reply to a get_workers: the others' as_of_ms, which all of them have. */
+/* Reads a reply to get_workers. Returns as_of_ms of the other servers, which must be the same for
+ * all. */
 static gint64 read_old_list(int fd, guint n_others, gint64 *out_own_as_of_ms)
 {
 	g_autoptr(GPtrArray) workers = NULL;
@@ -415,8 +417,8 @@ TEST("/workers/costly", test_costly)
 	}
 }
 
-/* It answered once: that is told, and when it was, in a moment or as soon as a call must not wait
- * any more. */
+/* The registry answered once. Calls get that list with its time, after the time limit of the list
+ * or of the call. */
 TEST("/workers/a-registry-that-went-away", test_a_registry_that_went_away)
 {
 	static const gint64 MAX_WAITS_MS[] = {0, 50, HANG_GUARD_MS};
@@ -442,7 +444,7 @@ TEST("/workers/a-registry-that-went-away", test_a_registry_that_went_away)
 	}
 }
 
-/* The end does not wait for the registry: what still waits is refused. */
+/* The drain does not wait for the registry: calls that still wait are refused. */
 TEST("/workers/a-drain-answers-waiting-calls", test_a_drain_answers_waiting_calls)
 {
 	g_auto(Bench) bench;

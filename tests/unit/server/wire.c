@@ -5,7 +5,7 @@
 
 #include "common/thrift/byte-writer.h"
 
-/* An unsigned LEB128 number. */
+/* Appends an unsigned LEB128 number. */
 static inline void write_varint(GByteArray *out, guint32 value)
 {
 	for (; value >= 0x80; value >>= 7)
@@ -108,10 +108,10 @@ void wire_body_other(WireBody *self, gint16 id, guint kind)
 		{BINARY_I16, "\0\1", 2},
 		{BINARY_I64, "\0\0\0\0\0\0\0\1", 8},
 		{BINARY_DOUBLE, "\x3f\xf0\0\0\0\0\0\0", 8},
-		{BINARY_LIST, "\x8\0\0\0\1\0\0\0\2", 9},             /* of one i32 */
-		{BINARY_STRUCT, "\xb\0\1\0\0\0\1x\0", 9},            /* of a string */
-		{BINARY_MAP, "\xb\x8\0\0\0\1\0\0\0\1k\0\0\0\5", 15}, /* from string to i32 */
-		{BINARY_LIST, "\2\0\0\0\2\1\0", 7},                  /* of two bools */
+		{BINARY_LIST, "\x8\0\0\0\1\0\0\0\2", 9},             /* one i32 */
+		{BINARY_STRUCT, "\xb\0\1\0\0\0\1x\0", 9},            /* one string */
+		{BINARY_MAP, "\xb\x8\0\0\0\1\0\0\0\1k\0\0\0\5", 15}, /* one string and i32 */
+		{BINARY_LIST, "\2\0\0\0\2\1\0", 7},                  /* two bools */
 	};
 	static const struct {
 		guint8 type;

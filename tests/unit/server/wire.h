@@ -3,7 +3,7 @@
 
 #include <glib.h>
 
-/* Builds calls in the six wire forms, good ones and, piece by piece, bad ones. */
+/* Builds calls in the six wire forms: valid ones as a whole, invalid ones field by field. */
 typedef enum {
 	FORM_FRAMED_STRICT,
 	FORM_FRAMED_COMPACT,
@@ -26,16 +26,16 @@ typedef struct {
 	GByteArray *bytes;
 } WireBody;
 
-/* wire_body_end() frees what it holds. */
+/* wire_body_end() frees its members. */
 WireBody wire_body(WireForm form);
 void wire_body_text(WireBody *self, gint16 id, const char *text, gsize length);
 void wire_body_i32(WireBody *self, gint16 id, gint32 value);
 
-/* A field of another type, small and well formed: the @kind-th of WIRE_BODY_OTHERS. */
+/* Appends a small, well-formed field of another type: the @kind-th of WIRE_BODY_OTHERS. */
 #define WIRE_BODY_OTHERS 9
 void wire_body_other(WireBody *self, gint16 id, guint kind);
 
-/* Returns: (transfer full): all of it, to the stop byte. */
+/* Returns: (transfer full): the whole body, including the stop byte. */
 GByteArray *wire_body_end(WireBody *self);
 
 /* Returns: (transfer full): the arguments of get_id: @agent in its field, if it is not NULL. */
@@ -44,5 +44,5 @@ GByteArray *wire_agent(WireForm form, const char *agent);
 /* Appends @message to @out, in a frame if @form has one. */
 void wire_append(WireForm form, const GByteArray *message, GByteArray *out);
 
-/* Appends a whole good get_id. */
+/* Appends a complete, valid call of get_id. */
 void wire_get_id(WireForm form, gint32 seqid, const char *agent, GByteArray *out);

@@ -6,7 +6,7 @@
 
 #include "common/log.h"
 
-/* The log, in place of the server's: how often each event was logged, and the last line. */
+/* Replaces the log of the server: number of lines of each event, and the last line. */
 static pthread_mutex_t log_mutex = PTHREAD_MUTEX_INITIALIZER;
 static guint logged[LOG_N_EVENTS];
 static char last_line[LOG_N_EVENTS][512];

@@ -7,13 +7,13 @@
 #include "tests/unit/worker/scripted-time.h"
 #include "worker/keeper.h"
 
-/* A keeper with all that it needs, and a log to look into. Its time is scripted: whenever the test
- * looks, the keeper has done all that there was to do by then. */
+/* A keeper with all that it needs, and a log that tests can read. Time is scripted: at each check
+ * of the test, the keeper has done all that was due. */
 
 #define MAX_SKEW_MS  10000
 #define MAX_AHEAD_MS 10
 
-/* Lets time pass until what must come has come. */
+/* Lets time pass until @condition is true. */
 #define WAIT_FOR(condition)                                                                        \
 	do {                                                                                       \
 		gint64 give_up_us_ = g_get_monotonic_time() + HANG_GUARD_US;                       \
@@ -32,15 +32,15 @@ typedef struct {
 	gboolean reclaim; /* reclaims after a step back */
 	Keeper *keeper;
 	_Atomic guint changes;    /* calls of changed() */
-	_Atomic KeeperState told; /* the state that the last of them found */
+	_Atomic KeeperState told; /* state at the last of them */
 } Server;
 
-/* Everything but the keeper, and the log is empty. */
+/* Creates everything but the keeper, and empties the log. */
 void server_init(Server *self);
 void server_init_layout(Server *self, const Layout *layout);
-/* Makes and starts the keeper. */
+/* Creates and starts the keeper. */
 void server_start(Server *self);
-/* Makes and starts the keeper, and waits until it serves. */
+/* Creates and starts the keeper, and waits until it serves. */
 void server_start_serving(Server *self);
 /* Calls server_init() and server_start_serving(). */
 void server_init_serving(Server *self);
@@ -54,19 +54,20 @@ KeeperStatus server_status(Server *self);
 void server_go_round(Server *self);
 gint64 server_tick(Server *self);
 DrawStatus server_draw(Server *self, gint64 *out_id);
-/* As a client does: asks again when it is refused for want of a reservation. */
+/* Draws an ID. Retries if it is refused for lack of a reservation, as a client does. */
 gint64 server_draw_in_time(Server *self);
-/* An ID each millisecond, until the fake has come to the end of so many extensions more. */
+/* Draws an ID each millisecond, until the fake has completed @times more extensions. */
 void server_draw_until_extended(Server *self, guint times);
 
 gint64 tick_of_id(gint64 id);
 
-/* A registry's clock, read to 2 ms, at this offset to CLOCK_BOOTTIME. */
+/* Returns the clock of a registry, read with an uncertainty of 2 ms, at this offset to
+ * CLOCK_BOOTTIME. */
 RegistryClock registry_clock(gint64 offset_ns);
 
-/* How often an event was logged since server_init(). */
+/* Returns the number of times that an event was logged since server_init(). */
 guint times_logged(LogEvent event);
-/* It was so often, and the last line has @part in it. */
+/* Asserts this number, and that the last line contains @part. */
 void assert_logged(LogEvent event, guint times, const char *part);
-/* What stands after the name in the last line. */
+/* Returns the number after the name in the last line. */
 gint64 logged_number(LogEvent event, const char *name);

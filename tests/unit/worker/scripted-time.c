@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
-/* The linker's names for what is called here and for what is meant by that. */
+/* The linker's names for the replaced functions and for the real ones. */
 gint64 __wrap_g_get_monotonic_time(void);
 int __wrap_clock_gettime(clockid_t id, struct timespec *out_time);
 int __wrap_pthread_cond_signal(pthread_cond_t *cond);
@@ -28,15 +28,15 @@ static _Atomic gint64 passed_us; /* since scripted_time_begin() */
 static struct timespec begun_at[CLOCK_BOOTTIME + 1];
 static pthread_t driver;
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* for what follows */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* protects the variables below */
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static gboolean asleep; /* the worker, by sleeper until wakes_at_us */
+static gboolean asleep; /* the worker sleeps, on sleeper, until wakes_at_us */
 static struct {
 	pthread_cond_t *cond;
 	pthread_mutex_t *mutex;
 } sleeper;
 static gint64 wakes_at_us;
-static pthread_cond_t *awaited; /* by the driver; NULL: it was signalled */
+static pthread_cond_t *awaited; /* the driver waits for this; NULL: it was signalled */
 
 static gint64 to_us(const struct timespec *time)
 {
@@ -61,7 +61,7 @@ int __wrap_clock_gettime(clockid_t id, struct timespec *out_time)
 	return 0;
 }
 
-/* Like the real one, with the mutex of the condition held. */
+/* The mutex of the condition must be held, as for the real function. */
 int __wrap_pthread_cond_signal(pthread_cond_t *cond)
 {
 	pthread_mutex_lock(&mutex);
@@ -85,11 +85,11 @@ static gboolean is_asleep(void)
 	return is;
 }
 
-/* The worker's. */
+/* Sleeps in the worker. */
 static int sleep_until(pthread_cond_t *cond, pthread_mutex_t *held, gint64 until_us)
 {
 	if (__wrap_g_get_monotonic_time() >= until_us) {
-		/* or one who looks again too early looks for ever */
+		/* a loop that checks too early would otherwise never end */
 		atomic_fetch_add(&passed_us, 1);
 		return ETIMEDOUT;
 	}
@@ -114,7 +114,7 @@ static void wake(void)
 	pthread_mutex_unlock(held);
 }
 
-/* With the worker asleep: time moves on to when it wakes, or to @until_us. */
+/* While the worker sleeps, advances the time to its wake-up, or to @until_us. */
 static void move_on(gint64 until_us)
 {
 	gint64 next_us = MIN(wakes_at_us, until_us);
@@ -124,7 +124,7 @@ static void move_on(gint64 until_us)
 		wake();
 }
 
-/* The driver's: as the worker may have something to do meanwhile, it returns early. */
+/* Waits in the driver. It returns early if the worker may have something to do. */
 static int drive_until(pthread_cond_t *cond, pthread_mutex_t *held, gint64 until_us)
 {
 	gboolean signalled;

@@ -4,22 +4,23 @@
 #include <glib.h>
 
 /*
- * Time that passes only when the test says so, for code of two threads: the test's, which drives,
- * and one that works and sleeps by pthread_cond_timedwait() in between. The linker puts it in the
- * place of the machine's time (scripted_time_args in meson.build), so what is tested is what ships.
+ * Time that passes only when the test says so, for two threads: the driver, which is the thread of
+ * the test, and the worker, which sleeps in pthread_cond_timedwait() between its work. The linker
+ * replaces the clock functions (scripted_time_args in meson.build), so the tested code is
+ * unchanged.
  *
- * Time stands while the worker works, however long the machine lets it wait for a processor. It
- * moves on when both are done with what there is to do now. All clocks go together; they begin at
- * the machine's time.
+ * The time does not pass while the worker works, even if it waits long for a processor. It advances
+ * when both threads have nothing to do at the current time. All clocks advance together, and begin
+ * at the time of the machine.
  */
 
-/* From here on time is scripted, and the calling thread drives. Not while the worker runs. */
+/* Starts scripted time. The calling thread becomes the driver. The worker must not run yet. */
 void scripted_time_begin(void);
 
-/* From here on it is the machine's again: the worker has ended. */
+/* Returns to the time of the machine. The worker must have ended. */
 void scripted_time_end(void);
 
-/* Waits until the worker sleeps, or waits for a condition; then nothing changes any more by itself.
+/* Waits until the worker sleeps or waits for a condition, so that nothing changes without the test.
  * The worker must have been started. */
 void scripted_time_settle(void);
 

@@ -10,17 +10,17 @@
 #define MAX_STEP (10 * SECOND)
 #define START_US 1000
 
-/* One reading: when, and what it gives. */
+/* One reading: its time and the expected result. */
 typedef struct {
 	gint64 at_ms;
-	gint64 measured_ns; /* against an offset in force of 0 at the beginning */
+	gint64 measured_ns; /* relative to the initial offset of 0 */
 	ClockVerdict verdict;
-	gint64 clock_ns; /* registry's clock, if any, known to within a second */
+	gint64 clock_ns; /* clock of the registry, if any, with an uncertainty of a second */
 } Reading;
 
 typedef struct {
 	const char *name;
-	Reading readings[8]; /* up to the first of all zeros after the first */
+	Reading readings[8]; /* ends before the first that is all zeros, but has at least one */
 } Case;
 
 static const Case CASES[] = {
@@ -146,7 +146,8 @@ TEST("/clock-discipline/cases", test_cases)
 		check_case(&REFERRED[c], TRUE);
 }
 
-/* What was held for want of a registry's clock is judged by it as soon as there is one. */
+/* A step that was undecided without a clock of the registry is decided as soon as that clock is
+ * known. */
 TEST("/clock-discipline/clock-becomes-known", test_clock_becomes_known)
 {
 	ClockDiscipline discipline = {0};
@@ -176,7 +177,8 @@ TEST("/clock-discipline/ahead", test_ahead)
 				AHEAD[i].ahead_ns);
 }
 
-/* Not even a step that is larger than noise is believed, but noise still is no jump. */
+/* No step is accepted, not even one larger than noise, but noise is still not reported as a jump.
+ */
 TEST("/clock-discipline/no-step-allowed", test_no_step_allowed)
 {
 	ClockDiscipline discipline = {0};

@@ -21,12 +21,12 @@
 
 static struct {
 	gboolean is_watched; /* the registry is called */
-	GHashTable *names;   /* of the system calls that it has made */
+	GHashTable *names;   /* names of its system calls */
 	guint64 opening;     /* number of the last disk call */
-	guint n_openings;    /* openat() in it, but the first */
+	guint n_openings;    /* openat() calls in it, except the first */
 } calls;
 
-/* A system call of the registry. */
+/* Checks a system call of the registry. */
 static void check_call(const char *name)
 {
 	g_auto(DiskCall) call = {0};
@@ -105,7 +105,7 @@ static void poll_well(Registry *registry)
 	g_assert_no_error(report.result.error);
 }
 
-/* Each call to the disk is shown, and no fork() waits for it. */
+/* Each disk call is visible to the watchdog, and no fork() waits for it. */
 TEST("/disk-call/no-fork-waits", test_no_fork_waits)
 {
 	static const char *const NAMES[] = {

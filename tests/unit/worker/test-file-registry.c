@@ -196,7 +196,7 @@ TEST("/file-registry/next-run", test_next_run)
 	}
 }
 
-/* An extension that failed after it was written has moved the record on. */
+/* An extension that failed after its write has still changed the record. */
 TEST("/file-registry/extend-after-doubt", test_extend_after_doubt)
 {
 	g_autoptr(StateFixture) directory = state_fixture_new();
@@ -340,12 +340,12 @@ TEST("/file-registry/first-starts-at-once", test_first_starts_at_once)
 	g_assert_cmpuint(start_at_once(16, TRUE), ==, 1);
 }
 
-/* The environment is read once per process by GLib, hence one test for all of it. */
+/* GLib reads the environment once per process, so there is one test for all of it. */
 TEST("/file-registry/default-directory", test_default_directory)
 {
 	g_autofree char *relative = g_canonicalize_filename("some", NULL);
 	const struct {
-		const char *named, *directory; /* NULL: unset, and what the user has without it */
+		const char *named, *directory; /* NULL: unset; the default of the user applies */
 	} CASES[] = {
 		{"/var/lib/some", "/var/lib/some"},
 		{"/var/lib/some:/var/lib/other", "/var/lib/some"},
@@ -374,8 +374,8 @@ TEST("/file-registry/default-directory", test_default_directory)
 	}
 }
 
-/* The end in the record after a release depends on the last tick used, and on the end that was
- * put into the record meanwhile. The reservation is from NOW + 1 to NOW + LENGTH. */
+/* The end in the record after a release depends on the last used tick, and on the end that was
+ * written to the record meanwhile. The reservation is from NOW + 1 to NOW + LENGTH. */
 TEST("/file-registry/release", test_release)
 {
 	enum { NOTHING = -1 };

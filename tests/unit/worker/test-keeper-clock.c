@@ -6,8 +6,8 @@
 #include "tests/unit/unit-test.h"
 #include "tests/unit/worker/keeper-fixture.h"
 
-/* The keeper and the clock: the system's, which steps, and the registry's, which may know better.
- * The system's cannot be set here, so what steps is the offset that is in force. */
+/* The keeper with a system clock that steps, and a clock of the registry. The test cannot set the
+ * system clock, so it changes the offset in use instead. */
 
 #define HOUR_NS   G_GINT64_CONSTANT(3600000000000)
 #define MS_NS     G_GINT64_CONSTANT(1000000)
@@ -15,13 +15,13 @@
 #define YEAR_NS   (365 * 24 * HOUR_NS)
 #define DAY_MS    G_GINT64_CONSTANT(86400000)
 
-/* Before the epoch, and past the end of a layout that ended in 2004: nothing is reserved. */
+/* Before the epoch, and after the end of a layout that ended in 2004, nothing is reserved. */
 TEST("/keeper-clock/outside", test_clock_outside)
 {
 	static const Layout ENDED = {0, 1, 40, 5, 5, 13};
 	static const struct {
 		const Layout *layout;
-		gint64 wrong_ns, right_ns; /* from the time of the machine */
+		gint64 wrong_ns, right_ns; /* difference from the time of the machine */
 		const char *range;
 	} CASES[] = {
 		{&LAYOUT_TWITTER, -20 * YEAR_NS, 0,
@@ -80,7 +80,7 @@ TEST("/keeper-clock/outside-while-serving", test_clock_outside_while_serving)
 	g_assert_cmpint(server.fake.last_tick, ==, tick_of_id(last));
 }
 
-/* A claim under way then gains nothing before the clock is right. */
+/* A claim that is pending then has no effect before the clock is correct. */
 TEST("/keeper-clock/outside-while-claiming", test_clock_outside_while_claiming)
 {
 	g_auto(Server) server;
@@ -99,8 +99,8 @@ TEST("/keeper-clock/outside-while-claiming", test_clock_outside_while_claiming)
 	g_assert_cmpuint(FAKE_GET(&server.fake, begun), ==, 1);
 }
 
-/* In force is an offset that is @ahead_ns ahead of the system's clock, and the registry agrees with
- * it. */
+/* Starts with an offset in use that is @ahead_ns ahead of the system clock, and that the registry
+ * agrees with. */
 static gint64 start_ahead(Server *server, gint64 ahead_ns)
 {
 	gint64 true_ns;
@@ -129,7 +129,8 @@ TEST("/keeper-clock/registry-confirms", test_registry_confirms)
 		gint64 true_ns = start_ahead(&server, AHEAD_NS[i]);
 		LogEvent adopted = AHEAD_NS[i] > 0 ? LOG_CLOCK_BACK : LOG_CLOCK_FORWARD;
 
-		/* the registry is asked while it is held, and agrees with what is in force */
+		/* while the step is undecided, the registry is asked, and agrees with the offset in
+		 * use */
 		WAIT_FOR(FAKE_GET(&server.fake, clocks) >= 2);
 		g_assert_cmpint(g_get_monotonic_time() - started_us, >=, G_USEC_PER_SEC);
 		assert_logged(LOG_CLOCK_HELD, 1, AHEAD_NS[i] > 0 ? "by_ms=-3" : "by_ms=3");
@@ -146,7 +147,7 @@ TEST("/keeper-clock/registry-confirms", test_registry_confirms)
 	}
 }
 
-/* The registry's clock has moved, ours has not. */
+/* The clock of the registry has moved, ours has not. */
 TEST("/keeper-clock/differs", test_clock_differs)
 {
 	g_auto(Server) server;
@@ -161,7 +162,7 @@ TEST("/keeper-clock/differs", test_clock_differs)
 	g_assert_true(is_true_time(&server, true_ns));
 	g_assert_cmpuint(times_logged(LOG_CLOCK_HELD), ==, 0);
 
-	/* another episode, once this one is over */
+	/* another difference, after this one has ended */
 	FAKE_SET(&server.fake, clock, registry_clock(true_ns));
 	server_draw_until_extended(&server, 2);
 	FAKE_SET(&server.fake, clock, registry_clock(true_ns - HOUR_NS));
@@ -169,7 +170,7 @@ TEST("/keeper-clock/differs", test_clock_differs)
 	assert_logged(LOG_CLOCK_DIFFERS, 2, "by_ms=3599");
 }
 
-/* A step back that is adopted, with the last ID an hour ahead. */
+/* Makes a step back that is adopted, with the last ID an hour ahead. */
 static void step_back(Server *server, gint64 true_ns)
 {
 	FAKE_SET(&server->fake, fresh_clock, registry_clock(true_ns));
@@ -208,13 +209,13 @@ TEST("/keeper-clock/reclaims", test_reclaims)
 	assert_logged(LOG_WORKER_RELEASED, 1, "worker_id=3 last=20");
 	assert_logged(LOG_WORKER_CLAIMED, 2, "worker_id=4");
 	assert_logged(LOG_STATE, 3, "from=reclaiming to=serving");
-	/* and that is that */
+	/* nothing more happens */
 	server_go_round(&server);
 	g_assert_cmpuint(FAKE_GET(&server.fake, claims), ==, 2);
 }
 
-/* Without the registry there is no other worker ID to be had: the one that is held is kept, for
- * when the clock has come to where it was. */
+/* Without the registry, no other worker ID is available, so the keeper keeps its worker ID until
+ * the clock has caught up. */
 TEST("/keeper-clock/reclaims-when-reachable", test_reclaims_when_reachable)
 {
 	g_auto(Server) server;
@@ -243,7 +244,7 @@ TEST("/keeper-clock/reclaims-when-reachable", test_reclaims_when_reachable)
 	g_assert_cmpuint(FAKE_GET(&server.fake, releases), ==, 1);
 }
 
-/* Another worker ID may not be free, or the registry not to be reached. */
+/* No other worker ID may be free, or the registry may be unreachable. */
 TEST("/keeper-clock/reclaims-later", test_reclaims_later)
 {
 	g_auto(Server) server;
@@ -263,7 +264,7 @@ TEST("/keeper-clock/reclaims-later", test_reclaims_later)
 	FAKE_SET(&server.fake, claim_code, REGISTRY_ERROR_WAIT);
 	WAIT_FOR(server_state(&server) == KEEPER_WAITING);
 	assert_logged(LOG_STATE, 3, "from=reclaiming to=waiting");
-	/* told to go on, it fails: that is tried again by itself */
+	/* the pending claim fails, and the keeper retries it */
 	claims = FAKE_GET(&server.fake, claims);
 	FAKE_SET(&server.fake, claim_code, REGISTRY_ERROR_FAILED);
 	FAKE_SET(&server.fake, retry_now, TRUE);
@@ -272,7 +273,7 @@ TEST("/keeper-clock/reclaims-later", test_reclaims_later)
 	g_assert_cmpint(tick_of_id(server_draw_in_time(&server)), <, tick_of_id(before) - 3000000);
 }
 
-/* A layout of which so many days are left. */
+/* Returns a layout that ends in @days days. */
 static Layout ending_in(gint64 days)
 {
 	gint64 now_ms = g_get_real_time() / G_TIME_SPAN_MILLISECOND;
@@ -290,7 +291,7 @@ TEST("/keeper-clock/layout-ends-soon", test_layout_ends_soon)
 {
 	static const struct {
 		gint64 days;
-		const char *told; /* NULL: not yet */
+		const char *told; /* NULL: not logged yet */
 	} CASES[] = {{366, NULL}, {365, "days_left=364 "}, {1, "days_left=0 "}};
 
 	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
@@ -307,7 +308,7 @@ TEST("/keeper-clock/layout-ends-soon", test_layout_ends_soon)
 	}
 }
 
-/* The clock goes on by almost a day and by a day, in one step, which is believed in the end. */
+/* The clock steps by almost a day, and by a day; each step is adopted in the end. */
 TEST("/keeper-clock/layout-end-is-logged-daily", test_layout_end_is_logged_daily)
 {
 	static const struct {

@@ -69,7 +69,7 @@ TEST("/keeper-plan/without-lease", test_without_lease)
 		 {.action = KEEPER_PLAN_STOP}, KEEPER_WAITING, NEVER},
 		{"stopped", {.stopping = TRUE, .stopped = TRUE},
 		 WAIT(NEVER), KEEPER_STOPPED, NEVER},
-		/* an operation is under way, or the registry has reported an event */
+		/* an operation is pending, or the registry has reported an event */
 		{"must wait, and nobody knows until when",
 		 {.waiting = TRUE, .wait_until_tick = NEVER, .retry_at_us = NOW + 50000},
 		 WAIT(NEVER), KEEPER_WAITING, NEVER},
@@ -204,7 +204,7 @@ TEST("/keeper-plan/with-lease", test_with_lease)
 	}
 }
 
-/* What there is beside the times; the reservation is as above, and an extension is not due yet. */
+/* Events with the reservation as above, and no extension due yet. */
 TEST("/keeper-plan/with-lease-and-events", test_with_lease_and_events)
 {
 	static const Case CASES[] = {
@@ -267,7 +267,7 @@ TEST("/keeper-plan/with-lease-and-events", test_with_lease_and_events)
 	}
 }
 
-/* A clock that leaves the layout and comes back may do so in every state but the last. */
+/* The clock may leave the layout and return in each state except the last. */
 TEST("/keeper-plan/moves", test_moves)
 {
 	for (KeeperState state = KEEPER_STARTING; state < KEEPER_STOPPED; state++) {
@@ -298,7 +298,7 @@ TEST("/keeper-plan/backoff", test_backoff)
 				==, BACKOFFS[i].backoff_us);
 }
 
-/* By the size of the fleet. */
+/* The pause depends on the size of the fleet. */
 TEST("/keeper-plan/list-pause", test_list_pause)
 {
 	static const struct {
@@ -333,14 +333,14 @@ TEST("/keeper-plan/list-age", test_list_age)
 				CASES[i].age_ms * G_TIME_SPAN_MILLISECOND);
 }
 
-/* To list a fleet of 32 in each datacenter, the last one perhaps with fewer: two reads for each
- * server, four for each datacenter, and one. An integration test counts them. */
+/* Returns the reads for a list of a fleet with up to 32 servers per datacenter: two per server,
+ * four per datacenter, and one more. An integration test counts them. */
 static guint reads_of_fleet(guint n_workers)
 {
 	return 1 + 4 * ((n_workers + 31) / 32) + 2 * n_workers;
 }
 
-/* What a fleet reads by itself in a second does not grow with it for ever. */
+/* The rate at which a fleet reads lists is bounded. */
 TEST("/keeper-plan/reads-of-a-fleet", test_reads_of_a_fleet)
 {
 	for (guint n_workers = 1; n_workers <= 1 << 20; n_workers *= 2) {

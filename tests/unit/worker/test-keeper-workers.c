@@ -6,7 +6,7 @@
 #define SECOND_NS  (1000 * (gint64)CLOCK_NS_PER_MS)
 #define HOUR_NS    (3600 * SECOND_NS)
 
-static gint64 as_of_ms; /* of the list that get() and get_in_time() had last */
+static gint64 as_of_ms; /* time of the last list of get() and get_in_time() */
 
 static GPtrArray *get(Server *server, gint64 max_age_ms, gboolean may_wait, GError **error)
 {
@@ -36,7 +36,7 @@ static GPtrArray *get_quarantined(Server *server)
 	return records;
 }
 
-/* One with so many workers, and then none comes any more. */
+/* Gets a list with @n_workers workers; after it, the registry returns no more lists. */
 static void take_only_list(Server *server, guint n_workers)
 {
 	g_autoptr(GPtrArray) workers = NULL;
@@ -104,13 +104,13 @@ TEST("/keeper-workers/late-without-an-old-one", test_late_without_an_old_one)
 	g_assert_cmpstr(error->message, ==, "no list of the servers arrived within 2 s");
 	g_assert_cmpuint(FAKE_GET(&server.fake, lists), ==, 1);
 
-	/* it comes after all */
+	/* the list arrives after all */
 	FAKE_SET(&server.fake, n_workers, 1);
 	WAIT_FOR((workers = get(&server, ANY_AGE_MS, TRUE, NULL)) != NULL);
 	g_assert_cmpuint(workers->len, ==, 1);
 }
 
-/* The registry is away: the last list will do, with its time. */
+/* If the registry is unreachable, the last list is used, with its time. */
 TEST("/keeper-workers/late-with-an-old-one", test_late_with_an_old_one)
 {
 	g_autoptr(GPtrArray) at_once = NULL;
@@ -124,7 +124,7 @@ TEST("/keeper-workers/late-with-an-old-one", test_late_with_an_old_one)
 	server_init_serving(&server);
 	take_only_list(&server, 3);
 	taken_ms = as_of_ms;
-	WAIT_FOR(clock_ms(&server) > taken_ms + 400); /* too old, whatever is asked for */
+	WAIT_FOR(clock_ms(&server) > taken_ms + 400); /* too old for any request */
 	began_us = g_get_monotonic_time();
 	changes = atomic_load(&server.changes);
 	g_assert_null(get(&server, 0, TRUE, NULL));
@@ -137,9 +137,9 @@ TEST("/keeper-workers/late-with-an-old-one", test_late_with_an_old_one)
 	g_assert_cmpint(as_of_ms, ==, taken_ms);
 	g_assert_cmpint(g_get_monotonic_time() - began_us, >=, 300000);
 	g_assert_cmpint(g_get_monotonic_time() - began_us, <, 1500000);
-	WAIT_FOR(atomic_load(&server.changes) > changes); /* who waits is told */
+	WAIT_FOR(atomic_load(&server.changes) > changes); /* waiting callers are notified */
 
-	/* nobody waits for what is late */
+	/* callers do not wait for a late list */
 	again = get(&server, 0, TRUE, NULL);
 	g_assert_nonnull(again);
 	g_assert_cmpuint(FAKE_GET(&server.fake, lists), ==, 2);
@@ -152,7 +152,7 @@ TEST("/keeper-workers/late-with-an-old-one", test_late_with_an_old_one)
 	g_assert_cmpint(as_of_ms, >, taken_ms);
 }
 
-/* While the registry answers, it is waited for, but not for ever. */
+/* While the registry answers, callers wait for the list, but not indefinitely. */
 TEST("/keeper-workers/late-though-it-answers", test_late_though_it_answers)
 {
 	g_autoptr(GPtrArray) workers = NULL;
@@ -169,7 +169,7 @@ TEST("/keeper-workers/late-though-it-answers", test_late_though_it_answers)
 	g_assert_cmpint(g_get_monotonic_time() - began_us, >=, 2 * G_USEC_PER_SEC);
 }
 
-/* It is asked again and again, or nobody would ever hear of what is new. */
+/* The keeper requests lists repeatedly, so that changes are noticed. */
 TEST("/keeper-workers/asks-again", test_asks_again)
 {
 	g_auto(Server) server;
@@ -182,7 +182,7 @@ TEST("/keeper-workers/asks-again", test_asks_again)
 		  FAKE_GET(&server.fake, lists) >= lists + 2));
 }
 
-/* Of when it was read, however long it took to come. */
+/* The time of a list is that of its reading, even if it arrives late. */
 TEST("/keeper-workers/is-as-old-as-its-reading", test_is_as_old_as_its_reading)
 {
 	g_auto(Server) server;
@@ -196,7 +196,7 @@ TEST("/keeper-workers/is-as-old-as-its-reading", test_is_as_old_as_its_reading)
 	g_assert_cmpint(as_of_ms, >, now_ms - HOUR_NS / CLOCK_NS_PER_MS - 10000);
 }
 
-/* Its age is what it is, by whatever clock. */
+/* Clock steps do not change the age of a list. */
 TEST("/keeper-workers/clock-steps", test_clock_steps)
 {
 	static const gint64 STEPS_NS[] = {-HOUR_NS, -50 * SECOND_NS};
@@ -215,11 +215,13 @@ TEST("/keeper-workers/clock-steps", test_clock_steps)
 	}
 }
 
-/* Nothing is reserved that was over when the list was taken; what is over since was reserved. */
+/* A reservation that had ended when the list was read is not shown; one that has ended since is
+ * shown. */
 TEST("/keeper-workers/reservations-that-are-over", test_reservations_that_are_over)
 {
 	static const struct {
-		gint64 end_ms; /* from when the list was read; G_MININT64: never used, tick 0 */
+		/* relative to the time of the list; G_MININT64: never used, tick 0 */
+		gint64 end_ms;
 		gboolean is_reserved;
 	} CASES[] = {{30000, TRUE}, {1000, TRUE}, {-1000, FALSE}, {G_MININT64, FALSE}};
 
@@ -291,7 +293,8 @@ TEST("/keeper-workers/one-is-due", test_one_is_due)
 	g_assert_cmpint(seconds_to_list(&server, 400), ==, -1);
 }
 
-/* The next list is postponed by the size of the last, and while the registry is out of reach. */
+/* The next list is postponed in proportion to the size of the last one, and while the registry is
+ * unreachable. */
 TEST("/keeper-workers/next-is-put-off", test_next_is_put_off)
 {
 	g_auto(Server) server;
@@ -330,14 +333,14 @@ TEST("/keeper-workers/quarantined", test_quarantined)
 	g_assert_cmpint(as_of_ms, <=, clock_ms(&server) + 1);
 	first_ms = as_of_ms;
 
-	/* it may be asked for again and again, and the registry is not */
+	/* repeated requests do not reach the registry */
 	FAKE_SET(&server.fake, n_quarantined, 1);
 	WAIT_FOR(
 		(g_ptr_array_unref(get_quarantined(&server)), clock_ms(&server) > first_ms + 9900));
 	g_assert_cmpuint(FAKE_GET(&server.fake, lists), ==, 1);
 	g_assert_cmpint(as_of_ms, ==, first_ms);
 
-	/* then it is, and nobody waits for it */
+	/* later the registry is asked, but the callers do not wait for it */
 	scripted_time_pass(200 * G_TIME_SPAN_MILLISECOND);
 	old = get_quarantined(&server);
 	g_assert_cmpuint(old->len, ==, 2);
@@ -349,7 +352,7 @@ TEST("/keeper-workers/quarantined", test_quarantined)
 	g_assert_cmpint(as_of_ms, >, first_ms);
 }
 
-/* A quarantine ends, whether or not somebody looks. */
+/* A quarantine ends, with or without requests. */
 TEST("/keeper-workers/quarantined-no-more", test_quarantined_no_more)
 {
 	g_autoptr(GPtrArray) records = NULL;
@@ -372,7 +375,7 @@ TEST("/keeper-workers/quarantined-no-more", test_quarantined_no_more)
 	g_assert_cmpuint(FAKE_GET(&server.fake, lists), ==, 1);
 }
 
-/* In a large fleet all of them ask: so each does less often. */
+/* In a large fleet, all servers request lists, so each does it less often. */
 TEST("/keeper-workers/quarantined-in-a-large-fleet", test_quarantined_in_a_large_fleet)
 {
 	g_auto(Server) server;
@@ -395,7 +398,8 @@ TEST("/keeper-workers/quarantined-in-a-large-fleet", test_quarantined_in_a_large
 	g_assert_cmpint(clock_ms(&server) - first_ms, <, 36000);
 }
 
-/* Or all that are watched would list at once when they find their registry again. */
+/* Otherwise all monitored servers would request lists at once when their registry is reachable
+ * again. */
 TEST("/keeper-workers/quarantined-out-of-reach", test_quarantined_out_of_reach)
 {
 	g_auto(Server) server;

@@ -37,14 +37,14 @@ TEST("/keeper/lapses-when-idle", test_lapses_when_idle)
 	g_assert_cmpint(server_draw(&server, &id), ==, DRAW_UNRESERVED);
 	g_assert_cmpint(server_state(&server), ==, KEEPER_SERVING);
 	g_assert_cmpint(keeper_demand(server.keeper), ==, 0);
-	/* woken by that, not at its next look at the clock */
+	/* the extension wakes the keeper before its next check of the clock */
 	scripted_time_settle();
 	g_assert_cmpint(server_draw(&server, &id), ==, DRAW_OK);
 	g_assert_cmpuint(FAKE_GET(&server.fake, extensions), ==, 1);
 	g_assert_cmpuint(times_logged(LOG_EXTEND_RECOVERED), ==, 0);
 }
 
-/* Lengths double from the first to the longest. */
+/* The length of reservations doubles up to the maximum. */
 TEST("/keeper/lengths-grow", test_lengths_grow)
 {
 	static const gint64 LENGTHS[] = {400, 800, 1000, 1000};
@@ -75,7 +75,7 @@ TEST("/keeper/extension-fails", test_extension_fails)
 	g_assert_true(server_status(&server).extending_fails);
 	g_assert_cmpint(server_state(&server), ==, KEEPER_SERVING);
 	WAIT_FOR(FAKE_GET(&server.fake, extensions) == 2);
-	/* what was reserved still serves */
+	/* the reservation still serves */
 	g_assert_true(server_draw(&server, &id) == DRAW_OK ||
 		      server_tick(&server) > FAKE_GET(&server.fake, end_tick));
 	WAIT_FOR(server_state(&server) == KEEPER_UNAVAILABLE);
@@ -148,8 +148,7 @@ TEST("/keeper/stops-while-waiting", test_stops_while_waiting)
 	server_start(&server);
 	WAIT_FOR(server_state(&server) == KEEPER_WAITING);
 	g_assert_cmpint(keeper_demand(server.keeper), >, 3000000);
-	/* those who ask meanwhile do not wake it: it is left alone between its looks at the clock
-	 */
+	/* calls do not wake the keeper: it sleeps between its checks of the clock */
 	WAIT_FOR(keeper_demand(server.keeper) > 0 && keeper_round_age_ms(server.keeper) >= 50);
 	WAIT_FOR(keeper_round_age_ms(server.keeper) < 50);
 	server_stop(&server);
@@ -349,7 +348,7 @@ static void check_stops_while_claiming(int cancel_code)
 	g_assert_cmpuint(server.fake.claims, ==, 1);
 	assert_logged(LOG_STATE, 1, "from=starting to=stopped");
 	error = keeper_error(server.keeper);
-	g_assert_no_error(error); /* a request to stop is no error */
+	g_assert_no_error(error); /* a requested stop is no error */
 	g_assert_cmpuint(server.fake.releases, ==, cancel_code == WORKS);
 	if (cancel_code == WORKS) {
 		g_assert_cmpint(server.fake.last_tick, ==,
@@ -409,7 +408,7 @@ TEST("/keeper/stop-waits", test_stop_waits)
 	g_assert_cmpuint(server.fake.cancels, ==, 0);
 }
 
-/* The keeper polls as often as the registry requires. */
+/* The keeper polls as often as the registry requests. */
 TEST("/keeper/polls-in-time", test_polls_in_time)
 {
 	enum { POLLS = 100 };

@@ -4,13 +4,13 @@
 
 #include <string.h>
 
-/* What stands there. */
+/* The contents of a znode. */
 typedef struct {
-	const char *name; /* of the znode, below claims or reservations */
+	const char *name; /* name of the znode below claims or reservations */
 	const char *data;
 } Znode;
 
-/* @floor: (nullable): NULL: it is missing */
+/* @floor: (nullable): %NULL: no floor */
 static DatacenterListing *make_listing(const Znode *claims, const Znode *reservations,
 				       const char *floor)
 {
@@ -45,9 +45,9 @@ static DatacenterListing *make_listing(const Znode *claims, const Znode *reserva
 #define NO_FLOOR "{\"floor_tick\":0,\"clock_tick\":0}"
 
 static const Znode CLAIMS[] = {
-	{CLAIM("1"), CLAIM_DATA(",\"worker_id\":1")},  /* holds 1, and has left 2 */
-	{CLAIM("2"), CLAIM_DATA("")},                  /* is about to get one */
-	{CLAIM("4"), CLAIM_DATA(",\"worker_id\":32")}, /* names none of this layout */
+	{CLAIM("1"), CLAIM_DATA(",\"worker_id\":1")},  /* holds 1, and held 2 before */
+	{CLAIM("2"), CLAIM_DATA("")},                  /* has no worker ID yet */
+	{CLAIM("4"), CLAIM_DATA(",\"worker_id\":32")}, /* its worker ID is not in this layout */
 	{CLAIM("5"), "no claim"},
 	{NULL, NULL},
 };
@@ -65,7 +65,7 @@ static const Znode RESERVATIONS[] = {
 
 #define LAST ((G_GINT64_CONSTANT(1) << 41) - 1)
 
-/* At tick 1000. */
+/* The time is tick 1000. */
 TEST("/listing/quarantined", test_quarantined)
 {
 	static const struct {
@@ -111,7 +111,7 @@ TEST("/listing/quarantined", test_quarantined)
 
 #define PAST_LAYOUT RESERVATION("2199023255552", "")
 
-/* Each state and its reason; at tick 1000. */
+/* Each state and its reason, at tick 1000. */
 TEST("/listing/judge", test_judge)
 {
 	static const Znode RECORDS[] = {
@@ -165,7 +165,7 @@ TEST("/listing/judge", test_judge)
 	}
 }
 
-/* Returns whether a claim says who its server is. */
+/* Claims with and without the identity of their server. */
 TEST("/listing/claims", test_claims)
 {
 	static const Znode NONE[] = {{NULL, NULL}};

@@ -43,7 +43,7 @@ static const struct {
 	const char *name;
 	gint claimed; /* worker ID */
 	PeerAnswer answer;
-	char counted; /* as agreed, unreachable, stale; or as none of them */
+	char counted; /* counted as agreed, unreachable, stale, or none of these */
 	const char *contradictions[3];
 } ONE_PEER[] = {
 	/* clang-format off */
@@ -100,17 +100,17 @@ TEST("/peer-report/one-peer", test_one_peer)
 	}
 }
 
-/* Clocks of so many peers, in s ahead of ours; how far off the middle ours is, in s. */
+/* Clocks of @n peers, in s ahead of ours, and the difference between ours and the median, in s. */
 static const struct {
 	guint n;
 	gint64 ahead_s[MAX_PEERS];
 	gint64 behind_s;   /* 0: no contradiction */
-	gint64 furthest_s; /* how far ours is ahead of the one that is furthest from it */
+	gint64 furthest_s; /* how far our clock is ahead of the one that differs most */
 } CLOCKS[] = {
 	{1, {10}, 0, -10},
 	{1, {11}, 11, -11},
 	{1, {-11}, -11, 11},
-	/* one wrong clock of two refuses nobody; two do, the nearer is what counts */
+	/* one wrong clock of two is no contradiction; two are, and the nearer one counts */
 	{2, {0, 3600}, 0, -3600},
 	{2, {-3600, 0}, 0, 3600},
 	{2, {11, 3600}, 11, -3600},
@@ -161,8 +161,8 @@ TEST("/peer-report/the-median-of-the-clocks-decides", test_the_median_of_the_clo
 	}
 }
 
-/* Two peers, each with what it answers: agrees, another worker ID, another datacenter, another
- * clock, nothing. The clock is that of both. */
+/* Judges two peers by their answers: agrees, another worker ID, another datacenter, another clock,
+ * nothing. Both have the same clock. */
 static void judge(const char *answers, PeerReport *out_report)
 {
 	static const gint WORKER_IDS[] = {1, 2};
@@ -250,7 +250,7 @@ static void signal_take(Signal *self)
 
 /* Our side: the clock, the peers, and whether the check is done. */
 typedef struct {
-	Clock clock; /* first */
+	Clock clock; /* the first member */
 	gint64 ahead_ms;
 	guint datacenter_id;
 	gint64 timeout_ms;
@@ -292,7 +292,7 @@ static PeerCheck *asker_begin(Asker *self)
 	return peer_check_new(g_steal_pointer(&self->peers), &config);
 }
 
-/* Asks them, and waits for the report. */
+/* Asks the peers, and waits for the report. */
 static void asker_run(Asker *self, PeerReport *out_report)
 {
 	g_autoptr(PeerCheck) check = asker_begin(self);
@@ -355,7 +355,7 @@ TEST("/peer-check/servers-that-agree", test_servers_that_agree)
 	g_assert_cmpuint(report.contradictions->len, ==, 0);
 }
 
-/* As a server of 2010; its IDs are 3 and 7, or it has none yet. */
+/* Answers as a legacy server with datacenter 3 and worker 7, or without them. */
 static FakeNext answer_as_of_2010(const FakeRequest *request, GByteArray *out, gpointer has_ids)
 {
 	if (strcmp(request->method, "get_timestamp") == 0)
@@ -465,7 +465,7 @@ TEST("/peer-check/the-unreachable-do-not-hold-up-the-report",
 	close(refusing_fd);
 }
 
-/* Whoever is refused at once is not waited for. */
+/* The check does not wait for a peer that refuses the connection. */
 TEST("/peer-check/a-report-comes-as-soon-as-it-can", test_a_report_comes_as_soon_as_it_can)
 {
 	g_autofree char *refusing = NULL;
@@ -480,7 +480,7 @@ TEST("/peer-check/a-report-comes-as-soon-as-it-can", test_a_report_comes_as_soon
 	close(refusing_fd);
 }
 
-/* A server that answers when it is told to. */
+/* A server that answers when the test allows it. */
 typedef struct {
 	pthread_mutex_t mutex;
 	pthread_cond_t changed;
@@ -526,7 +526,7 @@ TEST("/peer-check/free-neither-waits-nor-reports", test_free_neither_waits_nor_r
 	check = asker_begin(&asker);
 	gate_await(&gate, &gate.asked);
 	g_assert_false(peer_check_take_report(check, &report));
-	peer_check_free(check); /* would wait for ever if it waited for the answer */
+	peer_check_free(check); /* hangs if it waits for the answer */
 	gate_set(&gate, &gate.may_answer);
 	/* returns when the asker has closed its connection */
 	g_clear_pointer(&server, fake_server_free);

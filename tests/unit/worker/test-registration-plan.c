@@ -6,7 +6,7 @@
 
 #define NOW 5000000 /* us */
 
-/* Connected and prepared, with a claim, wanting nothing; each case changes some of it. */
+/* Connected and prepared, with a claim and no request. Each case changes some members. */
 #define SETTLED                                                                                    \
 	.now_us = NOW, .connected = TRUE, .prepared = TRUE, .secured = TRUE, .claim = CLAIM_MADE
 
@@ -49,7 +49,7 @@ TEST("/registration-plan/next", test_next)
 	}
 }
 
-/* A write on version 4, with end 100, of the end 200. */
+/* A write of the end 200 over version 4, which has the end 100. */
 TEST("/registration-plan/settle", test_settle)
 {
 	static const struct {

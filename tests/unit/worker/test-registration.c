@@ -27,9 +27,9 @@ gint64 __real_g_get_monotonic_time(void);
 
 static _Atomic gboolean was_in_own_thread;
 static pthread_t keeper_thread;
-static _Atomic gint64 skipped_us;  /* how far the test has set the time forward */
+static _Atomic gint64 skipped_us;  /* how far the test has advanced the time */
 static gboolean can_start_threads; /* the replacement lets threads start */
-static guint n_lookups;            /* whose results were taken */
+static guint n_lookups;            /* lookups with a used result */
 /* (nullable): results of each lookup. The thread of a session that is freed can still read them. */
 static const char *_Atomic address_found;
 static const char *_Atomic names_not_found;
@@ -137,7 +137,7 @@ static void check_hindrances(Registry *registry, GAsyncQueue *wakes, const char 
 }
 
 /* The reason is reported while the claim waits, and when it fails. The polling thread does not wait
- * for the probe that finds out. */
+ * for the probe that finds the reason. */
 TEST("/registration/no-connection", test_no_connection)
 {
 	static const struct {
@@ -178,7 +178,7 @@ TEST("/registration/no-connection", test_no_connection)
 	g_assert_true(was_in_own_thread);
 }
 
-/* If no thread can be started, what was known about the names stays. */
+/* If no thread can be started, the known lookup results stay. */
 TEST("/registration/no-thread", test_no_thread)
 {
 	g_autoptr(GAsyncQueue) wakes = g_async_queue_new();
@@ -196,7 +196,7 @@ TEST("/registration/no-thread", test_no_thread)
 	can_start_threads = FALSE;
 	skipped_us += 2 * G_USEC_PER_SEC;
 	before = n_lookups;
-	g_assert_false(registry->ops->poll(registry, 1, 0, &report)); /* begins another */
+	g_assert_false(registry->ops->poll(registry, 1, 0, &report)); /* begins another lookup */
 	g_assert_false(registry->ops->poll(registry, 1, 0, &report));
 	g_assert_cmpuint(n_lookups, ==, before + 1);
 	skipped_us += CONNECT_TIMEOUT_MS * G_TIME_SPAN_MILLISECOND;

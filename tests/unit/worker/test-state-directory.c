@@ -60,7 +60,7 @@ TEST("/state-directory/mode", test_mode)
 {
 	static const struct {
 		mode_t mode;
-		const char *message; /* NULL: it is taken */
+		const char *message; /* NULL: accepted */
 	} CASES[] = {
 		{0700, NULL},
 		{0755, NULL},
@@ -105,7 +105,7 @@ static void make_huge(const char *path)
 	g_assert_no_errno(truncate(path, G_GINT64_CONSTANT(4) << 30));
 }
 
-/* A special file, link or huge file in the directory is neither followed nor waited for. */
+/* A special file, link or huge file in the directory is refused without waiting. */
 TEST("/state-directory/planted", test_planted)
 {
 	static const struct {
@@ -158,7 +158,7 @@ TEST("/state-directory/replace", test_replace)
 	g_assert_cmpstr(present, ==, "two");
 	assert_mode(fixture, NAME, S_IFREG | 0600);
 
-	/* what was read is not what is there */
+	/* the expected text differs from the file */
 	static const char *const OLD[] = {NULL, "", "one", "two "};
 	for (guint i = 0; i < G_N_ELEMENTS(OLD); i++) {
 		g_assert_false(
@@ -171,7 +171,7 @@ TEST("/state-directory/replace", test_replace)
 	g_assert_cmpuint(state_fixture_count(fixture, ""), ==, 1);
 }
 
-/* Returns whether the file that was written is still the one at its path. */
+/* Checks whether the written file is still the one at its path. */
 TEST("/state-directory/is-at", test_is_at)
 {
 	g_autoptr(StateFixture) fixture = state_fixture_new();
@@ -196,7 +196,7 @@ TEST("/state-directory/is-at", test_is_at)
 	g_assert_false(state_directory_is_at(file, fd));
 }
 
-/* Each of many processes counts up one number: none of their replacements may be lost. */
+/* Increments a number in a file. Many processes do so, and no increment may be lost. */
 static void count_up(const char *path, guint times)
 {
 	g_autoptr(StateDirectory) directory = open_directory(path);
@@ -234,7 +234,7 @@ TEST("/state-directory/concurrent-replace", test_concurrent_replace)
 	g_assert_cmpuint(state_fixture_count(directory, ""), ==, 1);
 }
 
-/* The lock's holder hangs: that must not hang whoever wants it next. */
+/* If the holder of the lock hangs, the next process must not hang. */
 TEST("/state-directory/locked", test_locked)
 {
 	g_autoptr(StateFixture) fixture = state_fixture_new();

@@ -58,7 +58,7 @@ static DatacenterListing make_listing(const Row *rows, guint n_rows, const LiveR
 	return listing;
 }
 
-/* "moved" has left an older claim behind. */
+/* "moved" also has an older claim. */
 static const LiveRow LIVE[] = {
 	{"alive", -1, 1}, {"moved", 0, 2}, {"moved", 1, 3},
 	{MINE, -1, 0},    {"two", 2, 4},   {NULL, -1, 0},
@@ -220,7 +220,7 @@ static const struct {
 	{"nor may three", {HOLDER}, -1, FALSE, 3, 2},
 	{"one is preferred", {HOLDER}, 6, FALSE, 0, 6},
 	{"and has no record", {HOLDER}, 5, FALSE, 0, 5},
-	{"whoever is before", {HOLDER, BEFORE(0)}, 1, FALSE, 0, 1},
+	{"whichever is before", {HOLDER, BEFORE(0)}, 1, FALSE, 0, 1},
 	{"and after a race", {HOLDER}, 6, TRUE, 0, 6},
 	{"it is held", {HOLDER}, 3, FALSE, 0, 1},
 	{"it is quarantined", {HOLDER}, 4, FALSE, 0, 1},
@@ -255,7 +255,8 @@ TEST("/worker-id-choice/order", test_order)
 	}
 }
 
-/* Those that look together take different ones, and no new one too many. */
+/* Servers that choose at the same time take different worker IDs, and as few new ones as possible.
+ */
 TEST("/worker-id-choice/together", test_together)
 {
 	enum { N_STARTERS = 24, N_RECORDS = 10 };
@@ -290,7 +291,7 @@ TEST("/worker-id-choice/together", test_together)
 	}
 }
 
-/* Each with the reservation that it holds, not with one that it has left behind. */
+/* Each server has its current reservation, not an earlier one. */
 TEST("/listing/workers", test_workers)
 {
 	static const Row ROWS[] = {{0, 1200, "left", NULL},
@@ -334,7 +335,7 @@ TEST("/worker-id-choice/describe", test_describe)
 	g_assert_cmpstr(one, ==, "worker 2 is quarantined until 2010-11-04T01:42:56.157Z");
 }
 
-/* However many are in the way: few by name, in order. */
+/* With many blocking servers, the text names only a few, in order. */
 TEST("/worker-id-choice/describe/many", test_describe_many)
 {
 	static const LiveRow ALIVE[] = {{"alive", -1, 1}, {NULL, -1, 0}};

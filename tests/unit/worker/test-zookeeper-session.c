@@ -5,7 +5,7 @@
 
 #include "tests/unit/unit-test.h"
 
-static int auth_code; /* what zoo_add_auth() returns */
+static int auth_code; /* result of zoo_add_auth() */
 
 int __wrap_zoo_add_auth(zhandle_t *handle, const char *scheme, const char *cert, int length,
 			void_completion_t done, const void *data);
@@ -22,7 +22,7 @@ static void wake(gpointer messages)
 	g_async_queue_push(messages, messages);
 }
 
-/* Returns: (transfer full): the first message of a session whose server is not there. */
+/* Returns: (transfer full): the first message of a session without a reachable server */
 static ZookeeperMessage *first_message(int code)
 {
 	g_autoptr(GAsyncQueue) messages = g_async_queue_new();

@@ -5,8 +5,8 @@
 #include "worker/zookeeper/session.h"
 
 /*
- * How a store uses its session, which is replaced here. tests/simulation/contract-store.c tests
- * what it promises, and simulation-zookeeper.c its connections.
+ * Tests how a store uses its session, which is replaced here. tests/simulation/contract-store.c
+ * tests its contract, and simulation-zookeeper.c its connections.
  */
 
 static GQueue requests; /* (element-type guint64): not answered yet, in order */
@@ -69,7 +69,7 @@ void zookeeper_message_free(ZookeeperMessage *message)
 	g_free(message);
 }
 
-/* None of these is called. */
+/* These functions are linked, but not called. */
 #define NOT_CALLED(name, ...)                                                                      \
 	guint64 zookeeper_session_##name(ZookeeperSession *self G_GNUC_UNUSED, __VA_ARGS__)        \
 	{                                                                                          \
@@ -179,7 +179,9 @@ TEST("/zookeeper-store/outcomes", test_outcomes)
 	static const struct {
 		gboolean fresh;
 		ZookeeperOutcome
-			replies[4]; /* of the sync, if it is fresh, the list, its children */
+			/* replies to the sync, if the list must be fresh, to the list, and to its
+			 * children */
+			replies[4];
 		StoreOutcome outcome;
 		guint n_records;
 	} CASES[] = {
