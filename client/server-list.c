@@ -11,14 +11,16 @@
 #include "common/fork-guard.h"
 #include "core/random.h"
 
-#define FULL_QUEUE_US 10000 /* until another try to enter the queue of a local socket */
+/* pause before the next attempt to enter the queue of a local socket */
+#define FULL_QUEUE_US 10000
 
 /* One server of the list. */
 typedef struct {
 	Address *address;
-	GArray *found; /* SocketAddress: of its name, as last resolved; NULL: never */
+	/* (element-type SocketAddress): last resolved addresses; NULL: never resolved */
+	GArray *found;
 	ClientConnection *connection; /* idle; NULL: none */
-	BatchLimits limits;           /* of the server at the other end of the connection */
+	BatchLimits limits;           /* limits of the connected server */
 	gint64 round_trip_us;         /* moving average; 0: unknown */
 	gint64 failed_at_us;          /* 0: not since it last answered */
 	GError *failure;              /* the last one; NULL: none since it last answered */
@@ -28,42 +30,42 @@ typedef struct {
 
 typedef struct {
 	Server *server;
-	SocketAddress address;     /* with length 0: resolves the name of the server */
-	Resolution *resolution;    /* while it resolves; otherwise NULL */
+	SocketAddress address;     /* length 0: the name of the server must be resolved */
+	Resolution *resolution;    /* NULL: not resolving */
 	int fd;                    /* its eventfd; -1: none */
-	gboolean has_queued_found; /* the addresses of the last resolution are tried instead */
+	gboolean has_queued_found; /* the last resolved addresses are queued instead */
 	ClientConnection *connection;
 	gboolean is_old; /* the connection existed before the call */
 	gint32 seqid;
 	gint64 called_at_us; /* 0: not yet */
 	gint64 slow_at_us;
-	gboolean is_slow; /* and the next attempt has begun */
+	gboolean is_slow; /* it is slow, so the next attempt has begun */
 } Attempt;
 
 typedef enum {
 	CALL_CONTINUES,
 	CALL_ANSWERED,
-	CALL_REFUSED, /* as all servers would */
+	CALL_REFUSED, /* every server would refuse the call */
 } CallState;
 
 struct _ServerList {
-	GPtrArray *servers; /* Server, one or more */
+	GPtrArray *servers; /* (element-type Server): one or more */
 	Server *current;
 	TlsClient *tls;  /* NULL: not needed yet */
-	gint32 seqid;    /* of the next call; 0 or above */
-	gint64 pause_us; /* between the last two passes; 0: a server has answered since */
+	gint32 seqid;    /* sequence ID of the next call; 0 or above */
+	gint64 pause_us; /* pause between the last two passes; 0: a server has answered since */
 	gint64 next_pass_at_us;
-	/* of the current call */
+	/* the current call, its terms and its reply */
 	const ClientCall *call;
 	ServerListTerms terms;
 	ClientReply *reply;
 	CallState state;
 	guint n_passes;
-	GQueue queue;        /* Attempt: those of this pass that have not begun */
-	GPtrArray *attempts; /* Attempt: those that have begun */
+	GQueue queue;        /* (element-type Attempt): attempts of this pass that have not begun */
+	GPtrArray *attempts; /* (element-type Attempt): attempts that have begun */
 };
 
-/* In the child of a fork, the descriptor is -1, and nothing is sent. */
+/* Closes the connection. In the child of a fork, its descriptor is -1, so nothing is sent. */
 static void close_connection(ClientConnection *connection)
 {
 	if (connection == NULL)
@@ -90,7 +92,7 @@ static void server_free(Server *server)
 	g_free(server);
 }
 
-/* @address: (nullable): %NULL: begins with the name of the server */
+/* @address: (nullable): %NULL: resolve the name of the server first */
 static Attempt *attempt_new(Server *server, const SocketAddress *address)
 {
 	Attempt *attempt = g_new0(Attempt, 1);
@@ -122,7 +124,7 @@ ServerList *server_list_new(GPtrArray *addresses)
 	fork_guard_install(NULL);
 	self->servers = g_ptr_array_new_with_free_func((GDestroyNotify)server_free);
 	self->attempts = g_ptr_array_new_with_free_func((GDestroyNotify)attempt_free);
-	/* so that a reply to another client's call is not taken for one of this client's */
+	/* random, so that a reply to a call of another client is not accepted */
 	self->seqid = (gint32)(g_random_int() & G_MAXINT32);
 	for (guint i = 0; i < addresses->len; i++) {
 		Server *server = g_new0(Server, 1);
@@ -197,8 +199,8 @@ static void set_failure(Server *server, GError *failure, gint64 now_us)
 	server->retry_after_ms = 0;
 }
 
-/* The time of the call has ended. An attempt that has just begun says less about its server than an
- * earlier failure. */
+/* The time of the call has ended. If a server has an earlier failure, it is kept, because it is
+ * more informative than an attempt that has just begun. */
 static void fail_unfinished_attempts(ServerList *self, gint64 now_us)
 {
 	for (guint i = 0; i < self->attempts->len; i++) {
@@ -305,8 +307,8 @@ static void queue_addresses(ServerList *self, Server *server)
 	}
 }
 
-/* An old connection that breaks can have done so at any time since the last call. That says nothing
- * about the server, so it is connected to again.
+/* An old connection can have broken at any time since the last call. This is no failure of the
+ * server, so the client reconnects.
  * @failure: (transfer full) */
 static void fail_attempt(ServerList *self, Attempt *attempt, GError *failure, gint64 now_us)
 {
@@ -343,7 +345,7 @@ static gboolean connect_attempt(ServerList *self, Attempt *attempt, gint64 now_u
 	const TlsNames nothing = {0};
 	GError *failure = NULL;
 
-	/* the system trust store takes some milliseconds to read, so only if it is needed */
+	/* reading the system trust store takes some milliseconds, so do it only when needed */
 	if (*attempt->address.tls_host != '\0' && self->tls == NULL)
 		self->tls = tls_client_new(&nothing, &failure);
 	if (failure == NULL) {
@@ -367,7 +369,7 @@ static gboolean connect_attempt(ServerList *self, Attempt *attempt, gint64 now_u
 	return TRUE;
 }
 
-/* Returns: whether the name is resolved, or not to be resolved: the attempt has ended */
+/* Returns: whether the resolution has ended; if it failed, the attempt has ended too */
 static gboolean advance_resolution(ServerList *self, Attempt *attempt, gint64 now_us)
 {
 	Server *server = attempt->server;
@@ -415,7 +417,7 @@ static void begin_resolution(ServerList *self, Attempt *attempt, gint64 now_us)
 	fork_guard_lock();
 	attempt->resolution = resolution_new(addresses, attempt->fd);
 	fork_guard_unlock();
-	advance_resolution(self, attempt, now_us); /* an IP address needs no waiting */
+	advance_resolution(self, attempt, now_us); /* an IP address is resolved at once */
 }
 
 /* @attempt: (transfer full) */
@@ -520,8 +522,9 @@ static gboolean advance_attempt(ServerList *self, Attempt *attempt, gint64 now_u
 
 /* Calls */
 
-/* Without retries, a server is tried once. With them, a slow attempt on an old connection is
- * repeated on a new one: the old one can have ended without a sign. */
+/* Queues the attempts of a pass. Without retries, each server is tried once. With retries, a slow
+ * attempt on an old connection is repeated on a new one, because the old one can have ended
+ * unnoticed. */
 static void begin_pass(ServerList *self, gint64 now_us)
 {
 	g_autoptr(GPtrArray) ordered = order_by_failure(self);
@@ -603,7 +606,7 @@ static void wait_for_attempts(const ServerList *self, gint64 now_us)
 	if (!is_waiting && self->terms.retries)
 		until_us = MIN(until_us, self->next_pass_at_us);
 	left_us = MAX(until_us - now_us, 0);
-	/* rounded up, so that it does not return before the time */
+	/* rounded up, so that poll() does not return too early */
 	poll(fds, count,
 	     (int)MIN((left_us + G_TIME_SPAN_MILLISECOND - 1) / G_TIME_SPAN_MILLISECOND, G_MAXINT));
 }

@@ -10,12 +10,12 @@
 #include "common/tls/client.h"
 
 /*
- * The servers of a client, in order of preference, and how a call is made at them.
+ * The servers of a client, in order of preference, and the calls to them.
  *
  * An attempt is a call at one address of a server. If an attempt fails, or does not succeed soon,
  * the next one begins: at the next address of the server, then at the other servers. A slow attempt
  * continues meanwhile, and the first reply ends the call. After a pass over all servers there is a
- * pause, and then the next pass, until the time of the call ends. client/call.h has the rule of
+ * pause, and then the next pass, until the time of the call ends. client/call.h defines
  * these times.
  *
  * The connection of the last reply is kept, and the next call begins there. The other servers
@@ -38,33 +38,35 @@ void server_list_share_tls(ServerList *self, TlsClient *tls);
 /* Orders the servers at random, and ends the connection. */
 void server_list_shuffle(ServerList *self);
 
-/* Returns: the server that answered the last call; it is the one that the next call begins with,
- * unless another one is known to be better */
+/* Returns: the server that answered the last call. The next call begins with it, unless another one
+ * is known to be better */
 const Address *server_list_get_current(const ServerList *self);
 
-/* Returns: what is known of that server's batches */
+/* Returns: the known batch limits of the current server */
 BatchLimits *server_list_get_limits(ServerList *self);
 
-/* That server has violated the contract: ends the connection, and prefers the other servers. */
+/* Ends the connection to the current server, which has violated the contract, and prefers the other
+ * servers. */
 void server_list_avoid_current(ServerList *self);
 
 typedef struct {
 	ClientLimit limit;
-	gint64 patience_us; /* time after which an attempt is slow; 0: by the rule */
-	gboolean retries;   /* whether there are more passes than one */
+	/* time after which an attempt is slow; 0: by the rule in client/call.h */
+	gint64 patience_us;
+	gboolean retries; /* allows more than one pass */
 } ServerListTerms;
 
 /**
  * server_list_call:
  * @reply: (inout): as for client_call_read(). After a failure, retry_after_ms is the shortest time
- *   that a server named, and the results of replies that were read in part remain
+ *   that a server named; the results of partly read replies remain
  *
- * Makes a call, which can be repeated: it changes nothing but the next ID. A server that refuses
- * the call as all others would (INVALID_ARGUMENT, UNSUPPORTED) ends it.
+ * Makes a call. It can be repeated, because it changes nothing but the next ID. A server that
+ * refuses the call as all others would (INVALID_ARGUMENT, UNSUPPORTED) ends it.
  *
- * Returns: %TRUE, or %FALSE with the most specific error of the servers, whose message has the last
- * error of each: in this order: INVALID_ARGUMENT or UNSUPPORTED, UNAVAILABLE, CLOCK, TIMEOUT,
- * PROTOCOL, UNREACHABLE
+ * The error of a failed call is the most specific one of the servers: INVALID_ARGUMENT or
+ * UNSUPPORTED, then UNAVAILABLE, CLOCK, TIMEOUT, PROTOCOL, UNREACHABLE. Its message has the last
+ * error of each server.
  */
 gboolean server_list_call(ServerList *self, const ClientCall *call, const ServerListTerms *terms,
 			  ClientReply *reply, GError **error) G_GNUC_WARN_UNUSED_RESULT;

@@ -12,7 +12,7 @@
 
 struct _SnowflakeClient {
 	ServerList *servers;
-	ServerListTerms terms; /* of the current call, and otherwise of the next one */
+	ServerListTerms terms; /* terms of the current or next call */
 	gint64 retry_after_ms;
 };
 

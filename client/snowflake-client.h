@@ -128,8 +128,8 @@ SNOWFLAKE_CLIENT_EXPORT void snowflake_client_set_timeout_ms(SnowflakeClient *se
  * snowflake_client_set_attempt_timeout_ms:
  * @attempt_timeout_ms: 0, the default: 50 ms and 8 round trips of earlier calls, at most 250 ms
  *
- * Sets how long a call waits for one server, with its connection and DNS lookup, until it tries the
- * next one too: at most half of the time that the call has left.
+ * Sets how long a call waits for one server, including its connection and DNS lookup. Then the call
+ * tries the next one too. It waits for at most half of the time that the call has left.
  */
 SNOWFLAKE_CLIENT_EXPORT void snowflake_client_set_attempt_timeout_ms(SnowflakeClient *self,
 								     guint attempt_timeout_ms);

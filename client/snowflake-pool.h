@@ -105,7 +105,7 @@ typedef struct {
 	guint64 empty_buffer; /* takes that found the prefetch buffer empty */
 	guint64 refills;      /* replies of servers with IDs */
 	guint64 failovers;    /* failovers to another server */
-	guint64 excluded;     /* servers whose IDs were not unique */
+	guint64 excluded;     /* number of servers whose IDs were not unique */
 	guint64 reserved[9];
 } SnowflakePoolStatistics;
 

@@ -29,11 +29,13 @@ typedef enum {
  */
 JsonObject *strict_json_parse_object(const char *text, gsize length, GError **error);
 
-/* As strict_json_parse_object(), for a record of format 1. INVALID is set for any other format. */
+/* Like strict_json_parse_object(), for a record of format 1. INVALID is set for any other format.
+ */
 JsonObject *strict_json_parse_record(const char *text, gsize length, GError **error);
 
-/* The member @name, a whole number from @min to @max, written without a point or an exponent.
- * %FALSE with INVALID set, which names it, if it is missing or something else. */
+/* Gets the member @name, an integer from @min to @max, written without a point or an exponent.
+ * Returns %FALSE with INVALID set, which names the member, if it is missing or not such an integer.
+ */
 gboolean strict_json_get_int(JsonObject *object, const char *name, gint64 min, gint64 max,
 			     gint64 *out_number, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
@@ -41,5 +43,5 @@ gboolean strict_json_get_int(JsonObject *object, const char *name, gint64 min, g
  * which names the member, if it is missing or not a string. */
 const char *strict_json_get_string(JsonObject *object, const char *name, GError **error);
 
-/* (transfer full): on one line. Takes @object. */
+/* Frees @object. Returns: (transfer full): its text, on one line. */
 char *strict_json_print(JsonObject *object);

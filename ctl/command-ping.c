@@ -64,7 +64,7 @@ static void ask_target(gpointer item, gpointer data)
 		g_clear_pointer(&target->client, snowflake_client_free);
 }
 
-/* @array: NULL: a line */
+/* @array: (nullable): %NULL: print a line */
 static void print_target(const Target *target, CtlArray *array)
 {
 	const CtlProbe *probe = &target->probe;
@@ -113,7 +113,7 @@ static void ping_all(Pinger *self)
 
 		self->asked++;
 		self->answered += target->error == NULL;
-		/* an original server reports no state, so its answer has to do */
+		/* an original server reports no state, so an answer suffices */
 		self->serving += target->error == NULL &&
 				 (worker == NULL || strcmp(worker->state, "serving") == 0);
 		print_target(target, self->array);

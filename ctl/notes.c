@@ -4,12 +4,12 @@
 #include "ctl/format.h"
 #include "ctl/output.h"
 
-#define MAX_STRANGE 32 /* znodes to name */
+#define MAX_STRANGE 32 /* maximum number of znodes named */
 
 typedef struct {
 	char *topic;
 	char *text;
-	GError *failure; /* (nullable): that it tells of */
+	GError *failure; /* (nullable): the error that the note reports */
 } Note;
 
 static void note_free(Note *self)

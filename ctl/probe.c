@@ -13,8 +13,8 @@ void ctl_probe_clear(CtlProbe *self)
 	g_clear_pointer(&self->counters, g_ptr_array_unref);
 }
 
-/* Assumes that the server took its time in the middle of the round trip. The time is cut to whole
- * milliseconds, so the true time is half a millisecond later on average. */
+/* Measures the server's clock, on the assumption that the server read it in the middle of the round
+ * trip. The server truncates its time to milliseconds, so half a millisecond is added. */
 static gboolean measure_clock(SnowflakeClient *client, CtlProbe *probe, GError **error)
 {
 	gint64 sent_us = g_get_monotonic_time();
@@ -93,10 +93,11 @@ gboolean ctl_probe_known(SnowflakeClient *client, gboolean with_counters, CtlPro
 
 #define MAX_THREADS 256
 
-/* GLib aborts if it gets no descriptor for a main context. So a thread is started only if there are
- * enough: for a main context, and for sockets to several addresses of a name at once. */
+/* The descriptors of a thread: for a main context, and for sockets to several addresses of a name
+ * at once. GLib aborts if it gets no descriptor for a main context, so a thread is started only if
+ * there are enough. */
 #define FDS_OF_THREAD 8
-/* of the process, and of DNS lookups */
+/* descriptors for the process itself, and for DNS lookups */
 #define FDS_OF_ALL    16
 
 typedef struct {
@@ -110,19 +111,19 @@ void ctl_probe_raise_limit(void)
 {
 	struct rlimit limit;
 
-	/* on failure fewer servers are asked at a time */
+	/* if this fails, fewer servers are asked at a time */
 	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
 		limit.rlim_cur = limit.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &limit);
 	}
 }
 
-/* Half is for descriptors that stay open, and half for connections under way. */
+/* Half of the descriptors can stay open; the other half is for connection attempts. */
 guint ctl_probe_room(void)
 {
 	struct rlimit limit = {0};
 
-	getrlimit(RLIMIT_NOFILE, &limit); /* fails for wrong arguments only */
+	getrlimit(RLIMIT_NOFILE, &limit); /* fails only for invalid arguments */
 	return (guint)MIN(limit.rlim_cur / 2, G_MAXUINT);
 }
 
@@ -145,7 +146,7 @@ void ctl_probe_in_parallel(const GPtrArray *items, void (*work)(gpointer item, g
 	Parallel self = {.items = items, .work = work, .data = data};
 	pthread_t threads[MAX_THREADS];
 	guint room = ctl_probe_room();
-	/* besides the calling thread */
+	/* in addition to the calling thread */
 	guint max_threads = room < FDS_OF_ALL + FDS_OF_THREAD
 				    ? 0
 				    : MIN((room - FDS_OF_ALL) / FDS_OF_THREAD - 1, MAX_THREADS);

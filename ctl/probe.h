@@ -5,26 +5,27 @@
 
 #include "client/snowflake-client.h"
 
-/* One server's answers, and how far away it and its clock are. */
+/* The answers of one server, with the round trip and the difference of its clock. */
 typedef struct {
 	gint64 datacenter_id;
 	gint64 worker_id;
 	gint64 clock_skew_us; /* the server's clock minus ours */
 	gint64 round_trip_us;
-	SnowflakeClientWorker *worker; /* all that it says; NULL: an original server */
+	SnowflakeClientWorker *worker; /* its reply to get_worker; NULL: an original server */
 	GPtrArray
-		*counters; /* of SnowflakeClientCounter; NULL: not requested, or an older server */
-	gint64 counted_at_us; /* by g_get_monotonic_time(), when they came */
+		/* (element-type SnowflakeClientCounter); NULL: not requested, or an older server */
+		*counters;
+	gint64 counted_at_us; /* g_get_monotonic_time() when the counters arrived */
 } CtlProbe;
 
-/* Asks the server of @client, also for its counters if @with_counters. %FALSE, with @out_probe
- * untouched and an error set, if it does not answer all calls. */
+/* Asks the server of @client, also for its counters if @with_counters. Returns %FALSE, with
+ * @out_probe untouched and an error set, if it does not answer all calls. */
 gboolean ctl_probe(SnowflakeClient *client, gboolean with_counters, CtlProbe *out_probe,
 		   GError **error);
 void ctl_probe_clear(CtlProbe *self);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(CtlProbe, ctl_probe_clear)
 
-/* The same. An original server, which does not say who it is, is an error. */
+/* Like ctl_probe(), but an original server, which does not identify itself, is an error. */
 gboolean ctl_probe_known(SnowflakeClient *client, gboolean with_counters, CtlProbe *out_probe,
 			 GError **error);
 
@@ -35,7 +36,7 @@ void ctl_probe_raise_limit(void);
 guint ctl_probe_room(void);
 
 /* Calls @work, which can connect to one server at a time, for each of @items, and returns when all
- * calls have returned. As many threads call it as there are descriptors for, so that a server that
- * does not answer delays no other. */
+ * calls have returned. Uses as many threads as the descriptors allow, so that a server that does
+ * not answer does not delay others. */
 void ctl_probe_in_parallel(const GPtrArray *items, void (*work)(gpointer item, gpointer data),
 			   gpointer data);

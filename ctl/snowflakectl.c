@@ -94,8 +94,8 @@ static gboolean is_option_with_value(const GOptionEntry *entries, const char *ar
 	return FALSE;
 }
 
-/* (transfer full) (element-type GOptionEntry): the options that every command has, and those of
- * @command; without a command, those of all, as any can be meant. */
+/* Returns: (transfer full) (element-type GOptionEntry): the options of every command and those of
+ *   @command; without a command, those of all commands */
 static GPtrArray *list_tables(const CtlCommand *command)
 {
 	GPtrArray *tables = g_ptr_array_new();
@@ -108,8 +108,8 @@ static GPtrArray *list_tables(const CtlCommand *command)
 	return tables;
 }
 
-/* (nullable): removes the command from @argv, which ends in NULL. It is the first argument that is
- * neither an option nor an option's value. */
+/* Removes the command from @argv, which is NULL-terminated. The command is the first argument that
+ * is neither an option nor an option's value. Returns: (nullable): the command. */
 static char *take_command(int *argc, char **argv)
 {
 	g_autoptr(GPtrArray) tables = list_tables(NULL);
@@ -148,7 +148,7 @@ static void complain_of_command(const char *name)
 		ctl_output_complain("unknown command \"%s\"; see snowflakectl --help", shown);
 }
 
-/* Complains of the first option that the parser has left in @argv. %FALSE: there is one. */
+/* Reports the first option that the parser has left in @argv. Returns %FALSE if there is one. */
 static gboolean check_unknown_options(char **argv, const CtlCommand *command)
 {
 	while (*argv != NULL &&
@@ -235,9 +235,9 @@ static void print_help(const CtlCommand *command)
 }
 
 /* "help COMMAND", or COMMAND --help.
- * @command: (nullable): what it is about; %NULL: the program
- * @arguments: (nullable): what follows COMMAND in the first, which can be what the command itself
- * takes, as its usage names it: "quarantine" */
+ * @command: (nullable): the command to explain; %NULL: the program
+ * @arguments: (nullable): further arguments after "help COMMAND", which can be an argument of the
+ * command: "quarantine" */
 static CtlStatus run_help(const CtlCommand *command, char *const *arguments)
 {
 	const char *usage = command != NULL && command->arguments != NULL ? command->arguments : "";
@@ -288,7 +288,7 @@ static gboolean parse_options(int argc, char **argv, const CtlCommand *command)
 	g_autoptr(GError) error = NULL;
 
 	g_option_context_set_help_enabled(context, FALSE);
-	/* they are left in argv, for a message of our own */
+	/* unknown options stay in argv, so that we can print our own message */
 	g_option_context_set_ignore_unknown_options(context, TRUE);
 	for (guint i = 0; i < tables->len; i++)
 		g_option_context_add_main_entries(context, tables->pdata[i], NULL);

@@ -90,7 +90,7 @@ static void replace_text(char **text, const char *other)
 	*text = other[0] != '\0' ? g_strdup(other) : NULL;
 }
 
-/* Sets all but the state. @clock_skew_us: of the reporting server */
+/* Sets all fields except the state. @clock_skew_us: the reporting server's */
 static void set_said(CtlWorker *self, const SnowflakeClientWorker *said, gint64 clock_skew_us)
 {
 	gint64 now_ms = g_get_real_time() / 1000;
@@ -105,7 +105,7 @@ static void set_said(CtlWorker *self, const SnowflakeClientWorker *said, gint64 
 	self->said.worker_id = ctl_worker_is_relay(self) ? -1 : MAX(said->worker_id, -1);
 	self->said.claimed_at_ms = said->claimed_at_ms;
 	self->said.reserved_until_ms = said->reserved_until_ms;
-	/* by our clock; now, if the server does not say or says that it is later */
+	/* by our clock; the current time if the server gives none, or a later one */
 	self->said.as_of_ms = now_ms;
 	if (said->as_of_ms > 0 && said->as_of_ms <= CTL_FORMAT_MAX_TIME_MS)
 		self->said.as_of_ms = MIN(said->as_of_ms - clock_skew_us / 1000, now_ms);
@@ -114,7 +114,7 @@ static void set_said(CtlWorker *self, const SnowflakeClientWorker *said, gint64 
 	self->ahead_ms = clock_skew_us / 1000;
 }
 
-/* Returns 0 if there is no such counter. */
+/* Returns the value of a counter; 0 if there is no such counter. */
 static gint64 find_counter(const GPtrArray *counters, const char *name)
 {
 	for (guint i = 0; i < counters->len; i++) {
@@ -126,7 +126,7 @@ static gint64 find_counter(const GPtrArray *counters, const char *name)
 	return 0;
 }
 
-/* Sets what the server itself says. */
+/* Sets the fields from the server's own answer. */
 static void set_probe(CtlWorker *self, const CtlProbe *probe)
 {
 	const GPtrArray *counters = probe->counters;
@@ -191,7 +191,7 @@ static gint compare_workers(gconstpointer a, gconstpointer b)
 {
 	const CtlWorker *left = *(CtlWorker *const *)a;
 	const CtlWorker *right = *(CtlWorker *const *)b;
-	/* -1 becomes the last */
+	/* as an unsigned number, -1 sorts last */
 	guint left_id = (guint)left->said.worker_id;
 	guint right_id = (guint)right->said.worker_id;
 	gboolean is_relay = ctl_worker_is_relay(left);
@@ -242,8 +242,8 @@ void ctl_worker_ask_all(GPtrArray *workers, const CtlOptions *options, gboolean 
 	gboolean is_known = FALSE;
 
 	ctl_probe_in_parallel(workers, ask_worker, &asking);
-	/* a worker without a clock of its own gets the known one that is furthest behind: the
-	 * clocks of one registry are close to each other, however far they are from ours */
+	/* for a worker whose clock is unknown, assume the known clock that is furthest behind: the
+	 * clocks of one registry are close to each other, even if they are far from ours */
 	for (guint i = 0; i < workers->len; i++) {
 		const CtlWorker *worker = workers->pdata[i];
 
@@ -272,7 +272,7 @@ static gboolean is_old(const CtlWorker *worker)
 	return !worker->has_answered && worker->age_ms > CTL_WORKER_OLD_MS;
 }
 
-/* @text: (transfer full): what was measured */
+/* @text: (transfer full): the measured value */
 static char *or_dash(const CtlWorker *worker, char *text)
 {
 	if (worker->has_answered)
@@ -293,13 +293,13 @@ CtlTable *ctl_worker_make_table(const GPtrArray *workers, gint64 now_ms, gboolea
 
 	for (guint i = 0; i < workers->len; i++)
 		is_any_old |= is_old(workers->pdata[i]);
-	if (!is_any_old) /* the last column would say "now" of all */
+	if (!is_any_old) /* the last column would be "now" for all servers */
 		heads[g_strv_length((char **)heads) - 1] = NULL;
 	table = ctl_table_new(heads);
 	for (guint i = 0; i < workers->len; i++) {
 		const CtlWorker *worker = workers->pdata[i];
 		const SnowflakeClientWorker *said = &worker->said;
-		/* a reservation is by the server's clock, not by ours */
+		/* compare a reservation with the server's clock instead of ours */
 		gint64 server_now_ms = now_ms + worker->ahead_ms;
 		g_autofree char *age = ctl_format_span(worker->age_ms);
 

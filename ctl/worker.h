@@ -6,34 +6,35 @@
 #include "ctl/probe.h"
 #include "ctl/zookeeper.h"
 
-#define CTL_WORKER_OLD_MS 3000 /* servers tell of each other what was so a second or two ago */
+/* servers report other servers' states with a delay of a second or two */
+#define CTL_WORKER_OLD_MS 3000
 
 /* The counters of a server that "top" shows. */
 typedef struct {
 	gint64 ids;
 	gint64 calls;
 	gint64 connections; /* now */
-	gint64 at_us;       /* of the reply, by g_get_monotonic_time() */
+	gint64 at_us;       /* g_get_monotonic_time() of the reply */
 } CtlCounts;
 
-/* A row of "workers" and "top": what is said of a server, and what was measured. */
+/* A row of "workers" and "top": the report about a server, and measured values. */
 typedef struct {
-	/* By itself, by another server or by its claim. Texts are NULL where they are not known, or
-	 * empty: the state of a server that was not asked, too. A relay has no worker ID here. The
-	 * time of the report is by our clock. */
+	/* A report by the server itself, by another server or from its claim. Unknown texts are
+	 * NULL or empty, including the state of a server that was not asked. A relay has no worker
+	 * ID here. The time of the report is by our clock. */
 	SnowflakeClientWorker said;
-	gboolean is_indirect; /* others report it: its own answer replaces this */
-	gint64 age_ms;        /* of the report when it was received */
-	gboolean has_clock;   /* the clock of reserved_until_ms is known; then: */
-	gint64 ahead_ms;      /* that clock minus ours */
+	gboolean is_indirect; /* another server's report, which the server's own answer replaces */
+	gint64 age_ms;        /* age of the report when it was received */
+	gboolean has_clock;   /* the clock of reserved_until_ms is known; if so: */
+	gint64 ahead_ms;      /* this clock minus ours */
 
 	gboolean has_answered; /* then: */
 	gint64 round_trip_us;
 	gint64 clock_skew_us; /* the server's clock minus ours */
 
-	gboolean has_counts; /* it has reported counters; then: */
+	gboolean has_counts; /* it has reported counters; if so: */
 	CtlCounts counts;
-	gboolean has_rates; /* set by "top"; then, in a second: */
+	gboolean has_rates; /* set by "top"; if so, per second: */
 	double ids_per_s;
 	double calls_per_s;
 } CtlWorker;
@@ -44,7 +45,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlWorker, ctl_worker_free)
 /* (transfer full) (element-type CtlWorker): an empty list. */
 GPtrArray *ctl_worker_list_new(void);
 
-/* (transfer full): a server that has answered. @probe: with its worker */
+/* Returns: (transfer full): a server that has answered. @probe: with a worker */
 CtlWorker *ctl_worker_of_probe(const CtlProbe *probe);
 
 /* (transfer full): what another server says of it. @clock_skew_us: of the other server */
@@ -53,34 +54,35 @@ CtlWorker *ctl_worker_of_hearsay(const SnowflakeClientWorker *said, gint64 clock
 /* From now on it counts as asked. */
 void ctl_worker_set_unreachable(CtlWorker *self);
 
-/* (transfer full) (element-type CtlWorker): the workers of a tree, not asked yet.
+/* Returns: (transfer full) (element-type CtlWorker): the workers in a tree, not asked yet.
  * @as_of_ms: the time of the tree, since the Unix epoch */
 GPtrArray *ctl_worker_of_tree(const CtlRegistryTree *tree, gint64 as_of_ms);
 
-/* Returns how much of the reservation is left when our clock shows @now_ms, by the reservation's
- * own clock; 0: no reservation, or it has ended. */
+/* Returns how much of the reservation is left at @now_ms of our clock, which is converted to the
+ * reservation's clock; 0: no reservation, or it has ended. */
 gint64 ctl_worker_left_ms(const CtlWorker *self, gint64 now_ms);
 
 /**
  * ctl_worker_ask_all:
  *
  * Asks all workers that were not asked for their state and clock, and for their counters if
- * @with_counts, many at a time. A worker that does not answer in time is "unreachable", and so is
- * one at whose address another server answers. An embedded node cannot be asked: it is serving
- * until its reservation ends. Its clock is not known, so the known clock that is furthest behind is
- * assumed. Then sorts all by datacenter ID and worker ID; those without a worker ID come last, and
- * relays after all others.
+ * @with_counts, many at a time. A worker is "unreachable" if it does not answer in time, or if
+ * another server answers at its address. An embedded node cannot be asked: it counts as serving
+ * until its reservation ends. Its clock is unknown, so the known clock that is furthest behind is
+ * assumed. Then sorts all workers by datacenter ID and worker ID. Workers without a worker ID come
+ * last, and relays after all others.
  */
 void ctl_worker_ask_all(GPtrArray *workers, const CtlOptions *options, gboolean with_counts);
 
-/* Whether it hands out the IDs of other servers. */
+/* Returns whether the worker is a relay. */
 gboolean ctl_worker_is_relay(const CtlWorker *self);
 
-/* (transfer full): the address as tables show it, with "(relay)" after a relay's; or the program of
- * an embedded node. */
+/* Returns: (transfer full): the address for tables, followed by "(relay)" for a relay; for an
+ * embedded node, its program. */
 char *ctl_worker_address(const CtlWorker *self);
 
-/* (transfer full): the table of "workers". @is_brief: with the columns that fit a terminal of 80 */
+/* Returns: (transfer full): the table of "workers". @is_brief: only columns that fit a terminal of
+ *   80 columns */
 CtlTable *ctl_worker_make_table(const GPtrArray *workers, gint64 now_ms, gboolean is_brief);
 
 /* (transfer full) */

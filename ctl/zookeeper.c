@@ -19,7 +19,7 @@ struct _CtlZookeeper {
 	int wake_fd;  /* an eventfd(2): the store has a message */
 	char *servers;
 	char *certificates; /* (nullable): of ZookeeperHosts */
-	gboolean has_auth;  /* it was made with a user and password */
+	gboolean has_auth;  /* the session has a user and password */
 	gboolean reconnects;
 	gboolean copies_acl; /* the session has copied an ACL, or is about to */
 	guint timeout_ms;

@@ -47,7 +47,7 @@ typedef struct {
 	guint64 number;
 	/* Sends it, and again over another connection; NULL: a write, which is not repeated. */
 	guint64 (*send)(Store *store, const char *key);
-	StoreMessage *answer; /* OK, ABSENT, CONFLICT or DENIED */
+	StoreMessage *answer; /* with OK, ABSENT, CONFLICT or DENIED */
 } CtlRequest;
 
 /* Returns: (transfer full) (element-type CtlRequest) */

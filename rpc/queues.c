@@ -8,7 +8,7 @@ static gint64 limit_us(gint64 limit_ms)
 
 void queues_init(Queues *self, const RpcLimits *limits, gint64 (*clock_us)(void))
 {
-	gint64 max_wait_us = limits->max_wait_ms * 1000; /* here 0 is no wait at all */
+	gint64 max_wait_us = limits->max_wait_ms * 1000; /* here, 0 means no wait */
 
 	*self = (Queues){
 		.limits_us =

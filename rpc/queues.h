@@ -5,22 +5,22 @@
 
 #include "rpc/rpc-service.h"
 
-/* Time in which bytes after the last reply are discarded, unless the client closes first: calls
- * that were under way arrive meanwhile. */
+/* The time in which bytes after the last reply are read and discarded, unless the client closes
+ * first. Calls that are still in transit arrive meanwhile. */
 #define QUEUES_LINGER_MS 250
 
-/* A loop is late if it finds a deadline that passed this long ago. Then the process was stopped,
- * had no CPU, or is overloaded. */
+/* A loop is late if it finds a deadline that passed this long ago: the process was stopped, had no
+ * CPU, or is overloaded. */
 #define QUEUES_LATE_US G_GINT64_CONSTANT(100000)
 
-/* What the connections in a queue wait for. */
+/* The event that the connections in a queue wait for. */
 typedef enum {
 	QUEUE_NONE,
 	QUEUE_IDLE,    /* between two messages */
 	QUEUE_FRAME,   /* a message has begun */
 	QUEUE_WRITE,   /* replies wait for the client */
-	QUEUE_CUT_OFF, /* calls wait for its next turn; without a time limit */
-	QUEUE_COSTLY,  /* a costly call waits for a turn; without a time limit */
+	QUEUE_CUT_OFF, /* calls wait for the connection's next turn; no time limit */
+	QUEUE_COSTLY,  /* a costly call waits for a turn; no time limit */
 	QUEUE_SINGLE,  /* a call waits for one ID */
 	QUEUE_BATCH,   /* a call waits for several IDs */
 	QUEUE_ASIDE,   /* a call waits for something else */
@@ -28,20 +28,20 @@ typedef enum {
 	N_QUEUES
 } Queue;
 
-/* A connection's place in a queue. */
+/* A connection's position in a queue. */
 typedef struct {
 	Queue queue; /* QUEUE_NONE at first: the other fields are undefined */
 	GList link;
 	gint64 entered_at_us; /* monotonic, like the next two */
 	gint64 deadline_at_us;
-	gint64 retry_at_us;   /* parked: when to try again; G_MAXINT64: after parking_wake() */
+	gint64 retry_at_us;   /* parked: when to retry; G_MAXINT64: after parking_wake() */
 	gboolean is_extended; /* see queues_extend_if_late() */
 } QueuePlace;
 
 /*
  * Queues in which the connections of a loop wait. All places in one queue have the same time limit,
- * so the first place has the first deadline. An extension keeps this order, as it is not longer
- * than the limit: see queues_extend_if_late().
+ * so the first place has the first deadline. An extension keeps this order, because it is not
+ * longer than the limit: see queues_extend_if_late().
  *
  * The loop's thread only.
  */
@@ -50,25 +50,25 @@ typedef struct {
 	gint64 limits_us[N_QUEUES]; /* G_MAXINT64: none */
 	gint64 (*clock_us)(void);
 	GQueue queues[N_QUEUES];
-	guint length; /* of all of them */
+	guint length; /* number of places in all queues */
 	gint64 poll_began_at_us;
 	guint polls_left;
 	gint64 polled_at_us;
-	gint64 now_us; /* 0: it was forgotten */
+	gint64 now_us; /* 0: not read yet */
 } Queues;
 
 /* @clock_us: monotonic */
 void queues_init(Queues *self, const RpcLimits *limits, gint64 (*clock_us)(void));
 
-/* Returns the time, which is read once until it is forgotten. */
+/* Returns the time. The clock is read once, until queues_set_time() resets it. */
 gint64 queues_now_us(Queues *self);
-/* @now_us: read just now; 0: forgets the time */
+/* Sets the time, if the caller has just read it; 0: the next queues_now_us() reads it. */
 static inline void queues_set_time(Queues *self, gint64 now_us)
 {
 	self->now_us = now_us;
 }
 
-/* Whether places can be in @queue: it has a time limit, or is one of those without. */
+/* Returns whether @queue is used: it has a time limit, or never has one. */
 static inline gboolean queues_has(const Queues *self, Queue queue)
 {
 	return self->limits_us[queue] != G_MAXINT64 || queue == QUEUE_CUT_OFF ||
@@ -77,46 +77,47 @@ static inline gboolean queues_has(const Queues *self, Queue queue)
 
 void queues_leave(Queues *self, QueuePlace *place);
 
-/* Appends @place to @queue with the whole time limit. If the queue has no limit, the place is in no
- * queue, unless it is cut off or deferred. */
+/* Appends @place to @queue with the full time limit. If the queue is not used, see queues_has(),
+ * the place is then in no queue. */
 void queues_enter(Queues *self, QueuePlace *place, Queue queue);
 
-/* The sockets are about to be polled. @all of queues_end_poll(): this poll reported all of them.
- * @most_polls: number of polls that report every socket that is readable now
+/* Call these before and after each poll of the sockets. @all of queues_end_poll(): this poll
+ * reported all readable sockets.
+ * @most_polls: number of polls after which every socket that is readable now was reported
  * Returns: the time */
 gint64 queues_begin_poll(Queues *self, guint most_polls);
 void queues_end_poll(Queues *self, gboolean all);
 
-/* Extends deadlines in @queue if the loop is late for the first one: IDs can have come and gone
- * meanwhile. Each place then has its time limit from now on, but one second at most. A deadline is
- * extended once only, so a place waits for no more than its limit, the absence and the extension.
- */
+/* Extends deadlines in @queue if the loop is late for the first one: meanwhile IDs may have been
+ * available. Each place then gets its time limit again from now on, but at most one second. A
+ * deadline is extended only once, so a place waits at most for its limit, the lost time and the
+ * extension. */
 void queues_extend_if_late(Queues *self, Queue queue);
 
-/* Returns the first place whose time limit was over before polls began that have reported every
- * readable socket. So bytes that came in time were read, even if the process was stopped
- * meanwhile. NULL: none. */
+/* Returns the first place whose time limit ended before polls began that have reported every
+ * readable socket. So all bytes that arrived in time were read, even if the process was stopped
+ * meanwhile. NULL: there is none. */
 QueuePlace *queues_expired(const Queues *self, Queue queue);
 
-/* Returns the queue, of QueuePlace. */
+/* Returns: (element-type QueuePlace): the queue. */
 static inline const GQueue *queues_in(const Queues *self, Queue queue)
 {
 	return &self->queues[queue];
 }
 
-/* (nullable): the first place. */
+/* Returns: (nullable): the first place. */
 static inline QueuePlace *queues_head(const Queues *self, Queue queue)
 {
 	return self->queues[queue].head == NULL ? NULL : self->queues[queue].head->data;
 }
 
-/* Whether no place is in any queue, which is the usual case. */
+/* Returns whether no place is in any queue, which is the usual case. */
 static inline gboolean queues_are_empty(const Queues *self)
 {
 	return self->length == 0;
 }
 
-/* Whether the time limit of @place is over. */
+/* Returns whether the time limit of @place is over. */
 gboolean queues_has_run_out(Queues *self, const QueuePlace *place);
 
 /* Returns the first deadline of all queues; G_MAXINT64: there is none. */

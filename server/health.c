@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/health.h"
 
-/* Number of checks without success after which a thread hangs. */
+/* Number of checks without progress after which a thread counts as hanging. */
 #define MISSED_CHECKS 4
 
-/* If a reservation cannot be extended, the server is unhealthy this long before its end, or in the
- * last quarter if that is shorter: calls should go to other servers. */
+/* If a reservation cannot be extended, the server is unhealthy for this long before the end, or for
+ * the last quarter if that is shorter, so that calls go to other servers. */
 #define LAST_MS   10000
 #define LAST_PART 4
 
@@ -32,7 +32,7 @@ char *health_why_not_alive(const Health *self)
 			       ago_ms / 1000);
 }
 
-/* Returns (transfer full): @what, with the reason if it is known. @what: (transfer full) */
+/* Returns: (transfer full): @what, followed by the reason if it is known. @what: (transfer full) */
 static char *add_reason(const Health *self, char *what)
 {
 	Source *source = self->service->source;

@@ -4,8 +4,8 @@
 #include "server/service.h"
 
 /*
- * Whether a server is alive, for supervisors that restart it, and whether it is healthy and ready,
- * for load balancers. Any thread.
+ * Knows whether a server is alive, for supervisors that restart it, and whether it is healthy and
+ * ready, for load balancers. Any thread.
  */
 typedef struct {
 	const ServiceConfig *service;
@@ -18,18 +18,20 @@ typedef struct {
 /* @service: borrowed */
 void health_init(Health *self, const ServiceConfig *service);
 
-/* Every thread has made progress. @for_ms: the checks stop for this time, since their thread is
- * busy; 0: they go on */
+/* Records that every thread has made progress. @for_ms: the checks stop for this time, because
+ * their thread is busy; 0: they continue */
 void health_note(Health *self, gint64 for_ms);
 
-/* Each of these returns (transfer full) (nullable): a line that says why not; %NULL: it is so. */
+/* Each of these functions returns (transfer full) (nullable): a line that says why the statement in
+ * its comment is false; %NULL: it is true. */
 
-/* No thread hangs. If a thread does, only a restart helps. */
+/* The server is alive: no thread hangs. If a thread hangs, only a restart helps. */
 char *health_why_not_alive(const Health *self);
 
-/* It is alive, has a worker ID, and enough of its reservation is left: where it
- * cannot be extended, 10 s, or a quarter of its length if that is less. */
+/* The server is healthy: it is alive, has a worker ID, and enough of its reservation is left. If
+ * the reservation cannot be extended, 10 s must be left, or a quarter of its length if that is
+ * less. */
 char *health_why_not_healthy(const Health *self);
 
-/* It is healthy, and not about to stop: calls should come here. */
+/* The server is ready: it is healthy and does not drain, so calls should come here. */
 char *health_why_not_ready(const Health *self);

@@ -289,9 +289,9 @@ static void set_address(Server *self)
 	bound = address_parse_listen(text, NULL);
 	if (bound == NULL || !address_is_everywhere(bound))
 		return;
-	/* the kernel allows any bytes in a name, records and replies do not */
+	/* the kernel allows any bytes in a name, but records and replies do not */
 	name = g_utf8_make_valid(g_get_host_name(), -1);
-	/* the port is the bound one, as the option can be 0 */
+	/* use the actual port, because the option can be 0 */
 	self->address = g_strconcat(bound->is_tls ? ADDRESS_TLS_PREFIX : "", name,
 				    strrchr(text, ':'), NULL);
 	g_free(text);

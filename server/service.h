@@ -35,8 +35,9 @@ typedef struct {
 	AgentCounters *agents;
 	AuditLog *audit;
 	const char *address; /* host:port at which clients reach this server */
-	const char *nonce;   /* a UUID, new for each start of the process */
-	gint64 max_wait_ms;  /* longest time for which a call may be parked */
+	const char *nonce;   /* a new UUID for each start of the process */
+	/* address of this server, for messages of servers that are refused */
+	gint64 max_wait_ms; /* longest time for which a call may be parked */
 	/* The server drains. Any thread can set it. */
 	_Atomic gboolean draining;
 } ServiceConfig;

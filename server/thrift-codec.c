@@ -336,7 +336,7 @@ static CounterMethod find_method(const MethodName *called)
 	char name[MAX_NAME_BYTES + 1] = "";
 	CounterMethod method;
 
-	/* a name with a NUL in it is not the name before the NUL */
+	/* a name that contains a NUL is not the name before the NUL */
 	if (called->length > MAX_NAME_BYTES || memchr(called->bytes, 0, called->length) != NULL)
 		return COUNTER_OTHER_METHOD;
 	memcpy(name, called->bytes, called->length);

@@ -6,10 +6,9 @@
 #include "worker/registry.h"
 
 /*
- * Disciplines SystemClock, the clock that IDs and reservations are made by: the rules by which it
- * follows, ignores or waits for the system's clock, which anybody can set. The keeper measures
- * their difference again and again, and judges it here. Slewing changes both alike, so only steps
- * show.
+ * The rules by which the clock of IDs follows, ignores or waits for the system's clock, which
+ * others can set. The keeper measures their difference regularly, and judges it here. Slewing
+ * changes both clocks equally, so only steps are detected.
  *
  * If the registry has a clock, a step in either direction is adopted if the system's clock then
  * differs from the registry's by no more than the allowed skew. Otherwise it is held until the
@@ -44,7 +43,7 @@ typedef struct {
 	gint64 measured_ns; /* the offset of the system's clock */
 	/* the largest difference from the registry's clock; without one, the largest step */
 	gint64 max_skew_ns;
-	RegistryClock clock; /* the last reading, however old */
+	RegistryClock clock; /* the last reading, of any age */
 } ClockReading;
 
 ClockVerdict clock_discipline_judge(ClockDiscipline *self, const ClockReading *reading);

@@ -46,8 +46,8 @@ struct _Keeper {
 	SystemClock *clock;
 	KeeperConfig config;
 	const Layout *layout;
-	gint64 max_skew_ns;     /* of the config */
-	gint64 max_ahead_ticks; /* of the config */
+	gint64 max_skew_ns;     /* from the configuration */
+	gint64 max_ahead_ticks; /* from the configuration */
 
 	/* Only the thread uses the members from here on. */
 	KeeperPlanFacts facts;
@@ -201,8 +201,7 @@ static void check_difference(Keeper *self)
 		self->clock_differs = TRUE;
 		log_event(LOG_CLOCK_DIFFERS, log_number("by_ms", ahead_ns / CLOCK_NS_PER_MS));
 	} else if (ABS(ahead_ns) <= self->max_skew_ns / 2) {
-		/* well below it, or a difference about as large as the skew would be logged again
-		 * and again */
+		/* well below the skew, so that a difference close to it is not logged repeatedly */
 		self->clock_differs = FALSE;
 	}
 }
@@ -465,7 +464,7 @@ static void show_extending_fails(Keeper *self, gboolean fails)
 	pthread_mutex_unlock(&self->mutex);
 }
 
-/* A reservation of @length_ms was confirmed. */
+/* Records that a reservation of @length_ms was confirmed. */
 static void note_reservation(Keeper *self, gint64 length_ms, guint64 cursor, gint64 written_at_us)
 {
 	self->length_ms = length_ms;
@@ -476,7 +475,7 @@ static void note_reservation(Keeper *self, gint64 length_ms, guint64 cursor, gin
 	self->facts.retry_at_us = 0;
 }
 
-/* Returns the tick of the last ID, or the one before the first. */
+/* Retires the lease. Returns the tick of the last ID, or the tick before the first. */
 static gint64 retire_lease(Keeper *self)
 {
 	self->last_tick = lease_retire(self->lease, self->layout);
@@ -518,7 +517,7 @@ static void publish_lease(Keeper *self, const Reservation *reservation)
 	gint64 first_tick = reservation->first_tick;
 	g_autofree char *first = NULL, *end = NULL;
 
-	/* with reclaim, the true time is more important than the order of IDs */
+	/* with reclaim, correct times are more important than increasing IDs */
 	if (!self->config.reclaim_on_step_back ||
 	    self->last_tick <= facts->now_tick + self->max_ahead_ticks)
 		first_tick = MAX(first_tick, self->last_tick + 1);

@@ -116,10 +116,9 @@ void keeper_get_status(Keeper *self, KeeperStatus *out_status);
 /* Returns: (transfer full) (nullable): the error that has ended the keeper's attempts, if any. */
 GError *keeper_error(Keeper *self);
 
-/* Returns: (transfer full) (nullable): why there is no reservation: an error that the registry
- * repeats; that there is no connection to the registry; in KEEPER_WAITING, why no worker ID is
- * free, and the remedy; or the hanging disk call.
- */
+/* Returns: (transfer full) (nullable): why there is no reservation: a repeated error of the
+ * registry; the missing connection; in KEEPER_WAITING, why no worker ID is free, and the remedy; or
+ * the hanging disk call. */
 char *keeper_waiting_why(Keeper *self);
 
 /* Returns the time since the thread's last round began, in ms; before keeper_start(), since

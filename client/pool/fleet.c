@@ -532,7 +532,7 @@ static gint64 discover_endpoints(PoolFleet *self, gint64 now_us, gboolean runs)
 
 	if (!runs || now_us < due_us)
 		return due_us;
-	/* one server that is silent must not occupy the others too */
+	/* a single silent server must not occupy the others, too */
 	if (pool_fleet_is_listing(self))
 		pool_discovery_put_off(&self->discovery, FALSE, now_us);
 	else if (self->config->discover && pool_fleet_list(self, now_us))
@@ -542,8 +542,8 @@ static gint64 discover_endpoints(PoolFleet *self, gint64 now_us, gboolean runs)
 	return due_us;
 }
 
-/* Closes the farthest spare. If all are about as near, a random one: which of them answered first
- * did so for all the pools that began together. */
+/* Closes the farthest spare. If all are about as near, closes a random one: otherwise all pools
+ * that started at the same time would keep the same one. */
 static gint64 close_surplus(PoolFleet *self, gint64 now_us, gboolean runs)
 {
 	gint64 due_us = self->last_needed_at_us + EASE_US;
@@ -588,7 +588,7 @@ static gint64 end_backoffs(PoolFleet *self, gint64 now_us, gboolean runs)
 	return due_us;
 }
 
-/* A server that was lost is replaced at once if none is fit, and soon if more is needed. */
+/* Returns when to replace a lost server: at once if none is fit, and soon if more is needed. */
 static gint64 replace_due_us(const PoolFleet *self)
 {
 	if (!self->is_served)
@@ -702,8 +702,8 @@ static gint64 (*const TIMERS[])(PoolFleet *self, gint64 now_us, gboolean runs) =
 
 /* Tending */
 
-/* Once the candidate has answered, the first is drawn again too, so that calls even out, and one
- * server is closed: not the first, and not the candidate unless it is worse. */
+/* Ends a rotation when the candidate has answered. Draws the first server again, so that calls even
+ * out, and closes one server: not the first, and not the candidate unless it is worse. */
 static void finish_rotation(PoolFleet *self, gint64 now_us)
 {
 	PoolServer *candidate = self->candidate;

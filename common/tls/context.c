@@ -13,17 +13,18 @@
 
 #define MAX_FILE_BYTES (8 * 1024 * 1024)
 
-/* The CA names that are sent to clients; a handshake message has room for some more. */
+/* Maximum size of the CA names that are sent to clients. A handshake message has room for a little
+ * more. */
 #define MAX_NAMES_BYTES (32 * 1024)
 
-/* A client's certificates, which are kept as long as its connection. */
+/* Maximum size of a client's certificates, which stay in memory as long as its connection. */
 #define MAX_CLIENT_CHAIN_BYTES (16 * 1024)
 
 struct _TlsContext {
 	atomic_int references;
 	SSL_CTX *ssl;
 	gint64 expires_ms;
-	gboolean wants_password; /* a file has a password */
+	gboolean wants_password; /* a file is encrypted */
 };
 
 GQuark tls_error_quark(void)
@@ -31,7 +32,7 @@ GQuark tls_error_quark(void)
 	return g_quark_from_static_string("snowflake-tls-error-quark");
 }
 
-/* Without this, OpenSSL prompts on the terminal. */
+/* Refuses to give a password. Without this callback, OpenSSL would prompt on the terminal. */
 static int give_no_password(char *password, int size, int is_to_encrypt, void *user_data)
 {
 	TlsContext *self = user_data;
@@ -43,7 +44,7 @@ static int give_no_password(char *password, int size, int is_to_encrypt, void *u
 	return -1;
 }
 
-/* Sets an error: @file, which has @which, cannot be used. Returns FALSE. */
+/* Sets an error: @file, which contains @which, cannot be used. Returns FALSE. */
 static gboolean refuse_file_for(TlsError which, const char *file, const char *why, GError **error)
 {
 	static const char *const WHAT[] = {
@@ -57,13 +58,13 @@ static gboolean refuse_file_for(TlsError which, const char *file, const char *wh
 	return FALSE;
 }
 
-/* Refuses FIFOs and devices, which can block or have no end. */
+/* Refuses FIFOs and devices, which can block or be endless. */
 static gboolean check_file(TlsError which, const char *file, GError **error)
 {
 	GStatBuf info;
 
 	if (g_stat(file, &info) != 0 || S_ISDIR(info.st_mode))
-		return TRUE; /* OpenSSL reports why it cannot be read */
+		return TRUE; /* OpenSSL will report why it cannot be read */
 	if (!S_ISREG(info.st_mode))
 		return refuse_file_for(which, file, "it is not a regular file", error);
 	return info.st_size <= MAX_FILE_BYTES ||
@@ -81,7 +82,7 @@ static gboolean refuse_file(TlsError which, const char *file, GError **error)
 		why = g_strerror(EISDIR);
 	else if (ERR_SYSTEM_ERROR(code))
 		why = g_strerror(reason);
-	/* the file contains no certificate, or no key, which OpenSSL calls unsupported */
+	/* the file contains no certificate or no key; OpenSSL's message is then unclear */
 	else if (why == NULL || (library == ERR_LIB_PEM && reason == PEM_R_NO_START_LINE) ||
 		 (library == ERR_LIB_X509 && reason == X509_R_NO_CERTIFICATE_OR_CRL_FOUND) ||
 		 (library == ERR_LIB_OSSL_DECODER && reason == ERR_R_UNSUPPORTED))
@@ -89,7 +90,7 @@ static gboolean refuse_file(TlsError which, const char *file, GError **error)
 	return refuse_file_for(which, file, why, error);
 }
 
-/* Does not use timegm(): a 32-bit time_t ends in 2038. */
+/* Does not use timegm(), because a 32-bit time_t ends in 2038. */
 static gboolean set_expiry(TlsContext *self)
 {
 	g_autoptr(GDateTime) utc = NULL;
@@ -125,7 +126,8 @@ static gboolean use_pair(TlsContext *self, const char *certificate, const char *
 	code = ERR_peek_error();
 	library = ERR_GET_LIB(code);
 	reason = ERR_GET_REASON(code);
-	/* OpenSSL has a place for each kind of keys: a key of another kind finds no certificate */
+	/* OpenSSL stores a certificate per kind of key: for a key of another kind it finds no
+	 * certificate */
 	if (!(library == ERR_LIB_X509 &&
 	      (reason == X509_R_KEY_VALUES_MISMATCH || reason == X509_R_KEY_TYPE_MISMATCH)) &&
 	    !(library == ERR_LIB_SSL && reason == SSL_R_NO_CERTIFICATE_ASSIGNED))
@@ -179,16 +181,17 @@ static TlsContext *context_new(const SSL_METHOD *method)
 	SSL_CTX_set_default_passwd_cb(self->ssl, give_no_password);
 	SSL_CTX_set_default_passwd_cb_userdata(self->ssl, self);
 	SSL_CTX_set_min_proto_version(self->ssl, TLS1_2_VERSION);
-	/* an end without a close alert is accepted: messages have lengths */
+	/* an end of file without a close alert is accepted, because messages have lengths */
 	SSL_CTX_set_options(self->ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_TICKET |
 					       SSL_OP_IGNORE_UNEXPECTED_EOF);
 	SSL_CTX_set_session_cache_mode(self->ssl, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_num_tickets(self->ssl, 0);
-	/* a send can be partial and continue from another buffer; an idle stream has no buffers */
+	/* a send can be partial, and can continue from another buffer; an idle stream has no
+	 * buffers */
 	SSL_CTX_set_mode(self->ssl, SSL_MODE_ENABLE_PARTIAL_WRITE |
 					    SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
 					    SSL_MODE_RELEASE_BUFFERS);
-	/* a record with one system call, not with one for its header and one for the rest */
+	/* read a record with one system call, instead of one for its header and one for its body */
 	SSL_CTX_set_read_ahead(self->ssl, 1);
 	return self;
 }

@@ -12,19 +12,19 @@
  */
 typedef struct _TlsContext TlsContext;
 
-/* Which of the files cannot be used; the message names it, and says why. */
+/* Tells which of the files is unusable. The message names it, and says why. */
 #define TLS_ERROR (tls_error_quark())
 GQuark tls_error_quark(void);
 
 typedef enum {
 	TLS_ERROR_CA,
 	TLS_ERROR_CERTIFICATE,
-	TLS_ERROR_KEY, /* also if it does not belong to the certificate */
+	TLS_ERROR_KEY, /* the key is unusable, or does not belong to the certificate */
 } TlsError;
 
 /**
  * tls_context_new_server:
- * @certificate: its own first, then the intermediate ones
+ * @certificate: the server's certificate first, then the intermediate ones
  * @key: must belong to the certificate
  * @client_ca: (nullable): CAs; each client needs a certificate that one of them signed
  *
@@ -43,13 +43,13 @@ TlsContext *tls_context_new_server(const char *certificate, const char *key, con
 TlsContext *tls_context_new_client(const char *ca, const char *certificate, const char *key,
 				   GError **error);
 
-/* (transfer full): @self again; %NULL is let through. */
+/* Returns: (transfer full): @self, which can be %NULL. */
 TlsContext *tls_context_ref(TlsContext *self);
 void tls_context_unref(TlsContext *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(TlsContext, tls_context_unref)
 
-/* When its own certificate expires, in milliseconds since the Unix epoch; G_MAXINT64: it has none.
- */
+/* Returns when its certificate expires, in milliseconds since the Unix epoch; G_MAXINT64: it has
+ * none. */
 gint64 tls_context_expires_ms(const TlsContext *self);
 
 /* OpenSSL's settings, for streams. Borrowed. */

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* The socket of a stream. OpenSSL's own BIO_new_socket() raises SIGPIPE if the other end has gone,
- * which ends a program that does not expect it from a library. */
+/* The socket of a stream. OpenSSL's own BIO_new_socket() raises SIGPIPE if the other end has closed
+ * the connection. This would end a program that does not expect the signal from a library. */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static BIO_METHOD *method; /* never freed; NULL: out of memory */

@@ -57,7 +57,7 @@ guint8 *replies_message(const ClientCall *call, gint32 seqid, guint type, const 
 	}
 	g_byte_array_append(message, bytes, (guint)size);
 	*out_length = message->len;
-	/* no byte more than there are, for AddressSanitizer to see */
+	/* an exact copy, so that AddressSanitizer detects reads past the end */
 	return g_memdup2(message->data, message->len);
 }
 

@@ -258,7 +258,7 @@ class ReplaceTheCa(TlsTest):
         self.install(self.pair)
         shutil.copy(self.authority.certificate, self.directory / "ca.pem")
         shutil.copy(self.others.certificate, self.directory / "new-ca.pem")
-        self.new_client = self.others.vouch("new-billing", "DNS:billing.example")
+        self.new_client = self.others.issue("new-billing", "DNS:billing.example")
 
     def install(self, pair):
         shutil.copy(pair.certificate, self.pair_in_use.certificate)
@@ -277,7 +277,7 @@ class ReplaceTheCa(TlsTest):
         subprocess.run(["sh", "-e", "-c", append], cwd=self.directory, check=True)
         self.hang_up(server, "certificate")
         self.assert_serves(server, self.context(self.billing))
-        self.install(self.others.vouch("new-server", *SERVER_NAMES))
+        self.install(self.others.issue("new-server", *SERVER_NAMES))
         self.hang_up(server, "certificate")
         for client in (self.billing, self.new_client):
             self.assert_serves(server, self.context(client))

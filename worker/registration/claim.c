@@ -194,8 +194,8 @@ static void take_prepared(Registration *self, const StoreMessage *answer, const 
 		else
 			read_record(self, PREPARATION_CLAIMS, self->keys.claims);
 		break;
-	/* the reservations beside it were read, so what
-	 * is above is there, and an operator has deleted the floor: do not create one */
+	/* the reservations of the datacenter were read, so it exists, and an operator has deleted
+	 * its floor: do not create one */
 	case PREPARATION_CLAIMS:
 		if (record == NULL)
 			make_records(self, claims, FALSE);

@@ -79,12 +79,12 @@ typedef struct {
 
 	RegistrationFacts facts; /* facts from which plan.h derives the next state */
 	gint64 now_tick;
-	gboolean finding_why_down; /* the store finds out why there is no connection */
+	gboolean finding_why_down; /* the store is finding out why there is no connection */
 	struct {
-		gint64 began_at_us; /* the last answer, or the first poll */
+		gint64 began_at_us; /* time of the last answer, or of the first poll */
 		gint64 down_at_us;  /* the last loss of a connection, or the first poll */
 		gint64 report_at_us;
-		char *why;  /* (nullable): not known, or it is not silent */
+		char *why;  /* (nullable): NULL: unknown, or the store is not silent */
 		char *text; /* (nullable): for RegistryReport.hindrance */
 	} silence;
 	/* time of the last loss of the connection or the session; 0: there was none */

@@ -220,9 +220,10 @@ static void take_conflict(Registration *self, const StoreMessage *answer)
 		return;
 	}
 	if (failed_at_floor(self, answer)) {
-		/* an operator has raised the floor, or somebody has deleted it: it is read again */
+		/* read the floor again, because it was raised or deleted */
 		self->facts.prepared = FALSE;
-		/* nobody can claim the worker ID before its end, so it is left to that */
+		/* no server can claim the worker ID before the reservation ends, so no
+		 * release is needed */
 		if (attempt->goal == REGISTRY_RELEASE && self->facts.goal == REGISTRY_RELEASE) {
 			registration_fail(self, REGISTRY_ERROR_FAILED,
 					  "the floor of datacenter %u has changed",

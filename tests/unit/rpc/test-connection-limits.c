@@ -455,7 +455,7 @@ TEST("/connection-limits/idle-local", test_idle_local)
 	g_assert_cmpint(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), ==, 0);
 	g_assert_true(connection_limits_is_idle(fds[0], IDLE_MS));
 	g_assert_cmpint(send(fds[1], &byte, 1, 0), ==, 1);
-	g_assert_false(connection_limits_is_idle(fds[0], IDLE_MS)); /* is to be read */
+	g_assert_false(connection_limits_is_idle(fds[0], IDLE_MS)); /* there are unread bytes */
 	g_assert_cmpint(recv(fds[0], &byte, 1, 0), ==, 1);
 	g_assert_true(connection_limits_is_idle(fds[0], IDLE_MS));
 	g_assert_cmpint(send(fds[0], &byte, 1, 0), ==, 1);

@@ -261,7 +261,7 @@ TEST("/keeper-workers/stopping", test_stopping)
 
 	server_init_serving(&old);
 	take_only_list(&old, 2);
-	scripted_time_pass(400 * G_TIME_SPAN_MILLISECOND); /* too old, whatever is asked for */
+	scripted_time_pass(400 * G_TIME_SPAN_MILLISECOND); /* too old for any request */
 	server_stop(&old);
 	workers = get(&old, 0, TRUE, NULL);
 	g_assert_nonnull(workers);
