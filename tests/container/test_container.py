@@ -93,7 +93,10 @@ class Image(unittest.TestCase):
         [image] = json.loads(podman("image", "inspect", IMAGE))
         self.assertLess(image["Size"], MOST_IMAGE_BYTES)
         self.assertEqual(image["Config"]["User"], str(USER))
-        self.assertEqual(image["Healthcheck"]["Test"], ["CMD", "snowflakectl", "ping"])
+        # an option here would replace the same option of a config file
+        self.assertEqual((image["Config"]["Entrypoint"], image["Config"].get("Cmd")),
+                         (["snowflaked"], None))
+        self.assertEqual(image["Healthcheck"]["Test"], ["CMD", "snowflakectl", "health"])
         for path in ("bin/sh", "usr/bin/apt", "src"):
             with self.assertRaises(AssertionError, msg=path):
                 podman("run", "--rm", *LIMITS, f"--entrypoint=/{path}", IMAGE)
@@ -112,7 +115,7 @@ class Lives(unittest.TestCase):
         self.volume = pathlib.Path(volume.name)
         os.chown(self.volume, 0, USER)
         self.volume.chmod(0o2775)
-        self.port = free_port()
+        self.port, self.admin_port = free_port(), free_port()
 
     @contextlib.contextmanager
     def server(self, *options):
@@ -120,9 +123,11 @@ class Lives(unittest.TestCase):
         podman("run", "--detach", f"--name={name}", f"--hostname={name}", "--network=host",
                "--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges", *LIMITS,
                f"--env=SNOWFLAKE_SERVERS=127.0.0.1:{self.port}",
+               f"--env=SNOWFLAKE_ADMIN=127.0.0.1:{self.admin_port}",
                f"--volume={self.volume}:/var/lib/snowflaked", IMAGE,
-               f"--listen=127.0.0.1:{self.port}", "--state-directory=/var/lib/snowflaked/state",
-               *options)
+               f"--listen=127.0.0.1:{self.port}",
+               f"--admin-listen=127.0.0.1:{self.admin_port}",
+               "--state-directory=/var/lib/snowflaked/state", *options)
         try:
             self.wait_healthy(name)
             yield name

@@ -4,9 +4,10 @@
 
 Whether deploy/ agrees with the tree and with itself: what the packages are built with and which
 version they are, where the socket unit and the relay listen, that a relay starts once its servers
-are named and not before, and how little each SERVICE, a systemd unit, may do. Without
-systemd-analyze, where there is no systemd, that last one is left out.
+are named and not before, that the image sets no option, and how little each SERVICE, a systemd
+unit, may do. Without systemd-analyze, where there is no systemd, that last one is left out.
 """
+import json
 import pathlib
 import re
 import shutil
@@ -63,6 +64,16 @@ def check_relay(snowflakectl):
             yield f"snowflaked-relay.conf: {done.returncode}, not {status}: {done.stderr}"
 
 
+def check_image():
+    """An option of the image would replace the same option of a config file, silently."""
+    entry, health = (json.loads(find(rf"^{key}(\[.*?\])$", "Dockerfile"))
+                     for key in ("ENTRYPOINT ", "HEALTHCHECK [^\n]*CMD "))
+    if entry != ["snowflaked"] or re.search(r"^CMD", (DEPLOY / "Dockerfile").read_text(), re.M):
+        yield f"the image has options of its own: {entry}"
+    if health != ["snowflakectl", "health"]:
+        yield f"the health check does not use the admin port, which has no TLS: {health}"
+
+
 def check_exposure(service):
     if shutil.which("systemd-analyze") is None:
         return
@@ -76,7 +87,7 @@ def check_exposure(service):
 def main():
     snowflakectl, version, *services = sys.argv[1:]
     problems = [*check_build_depends(), *check_version(version), *check_socket(),
-                *check_relay(snowflakectl),
+                *check_relay(snowflakectl), *check_image(),
                 *(problem for service in services for problem in check_exposure(service))]
     for problem in problems:
         print(problem)
