@@ -74,3 +74,7 @@ gboolean address_any_is_tls(const GPtrArray *addresses);
 /* Whether @self is every address of the machine: "*", or the unspecified address in any spelling.
  */
 gboolean address_is_everywhere(const Address *self);
+
+/* Whether @host, a name or an address without brackets, is reached on the same machine only:
+ * localhost and names below it, 127.0.0.0/8 and ::1. Other names are not resolved. */
+gboolean address_host_is_loopback(const char *host);

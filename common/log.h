@@ -47,7 +47,9 @@ typedef enum {
 				      stop meaning */
 	LOG_WORKER_LOST,         /* the record is another owner's: error */
 	LOG_PEERS_UNREACHABLE,   /* servers that were to be asked before a claim: count, addresses,
-				  * error */
+				  * error, remedy */
+	LOG_ADDRESS_LOCAL,       /* others cannot reach the registered address: address, zookeeper,
+				    remedy */
 	LOG_PEERS_CONTRADICT,    /* asked again before it counts: error */
 	LOG_UNIQUE_IN_DIRECTORY, /* neither ID was given: unique per state directory only */
 	LOG_WORKER_ID_DERIVED,   /* unique as what it was made of is: worker_id, from, meaning */

@@ -406,6 +406,22 @@ class Fleet(TlsTest, ZooKeeperTest):
         self.assertEqual(unreachable["count"], "2")
         self.assertIn("TLS: the peer reports: unknown CA", unreachable["error"])
 
+    def test_servers_that_others_do_not_admit(self):
+        """--allow applies to servers, too: both sides say what to add."""
+        clients = "certificate:billing.example"
+        first = self.secured("--allow", clients)
+        second = self.secured("--allow", clients)
+        self.assertIn("admit each other's servers with --allow",
+                      second.find("peers-unreachable").fields["remedy"])
+        remedy = first.wait_event("not-allowed").fields["remedy"]
+        servers = re.search(r"certificate:\S+", remedy)[0]
+        self.assertEqual(self.secured("--allow", f"{clients},{servers}").count_events(
+            "peers-unreachable"), 1)  # the two
+        for server in (first, second):
+            self.assertEqual(server.terminate(), 0)
+        self.assertIsNone(self.secured("--allow", f"{clients},{servers}").find(
+            "peers-unreachable"))
+
     def test_a_relay(self):
         """It finds the other by the first, goes on without that, and finds its replacement, while
         nobody takes any IDs."""
