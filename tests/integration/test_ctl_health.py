@@ -42,9 +42,8 @@ class Health(TlsTest):
         server.wait_event("state", to="waiting")
         admin = admin_of(server)
         self.assert_answers(run("health", admin), 0, f"{admin}: ok\n")
-        self.assert_answers(run("health", "--ready", admin), 1, "",
-                            f"{admin}: /readyz: no IDs: the server is waiting: worker 0 of datacenter 0 "
-                            "is reserved until ")
+        why = f"{admin}: /readyz: no IDs: the server is waiting: worker 0 of datacenter 0 is "
+        self.assert_answers(run("health", "--ready", admin), 1, "", f"{why}reserved until ")
 
     def test_no_answer(self):
         dead = dead_address(self)

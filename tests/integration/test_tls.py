@@ -272,11 +272,11 @@ class Refused(TlsTest):
                   "tls-client-ca: has no effect without tls:HOST:PORT in listen"),
                  (("--allow", "certificate:a"), 2, "requires tls-client-ca"),
                  (("--allow", "10.0.0.1/8"), 2, '--allow: "10.0.0.1/8" is not an address'),
-                 ((*tls, *certificate, "--tls-key", self.billing.key), 1,
+                 ((*tls, *certificate, "--tls-key", self.billing.key), 2,
                   f"the key {self.billing.key} does not belong to the certificate"),
-                 ((*tls, "--tls-certificate", broken, *key), 1,
+                 ((*tls, "--tls-certificate", broken, *key), 2,
                   f"cannot use the certificate {broken}"),
-                 ((*tls, *certificate, *key, "--tls-client-ca", "/nowhere"), 1,
+                 ((*tls, *certificate, *key, "--tls-client-ca", "/nowhere"), 2,
                   "cannot use the certificates /nowhere: No such file or directory"))
         for number, (options, status, words) in enumerate(cases):
             with self.subTest(words):

@@ -4,8 +4,9 @@
 
 Whether deploy/ agrees with the tree and with itself: what the packages are built with and which
 version they are, where the socket unit and the relay listen, that a relay starts once its servers
-are named and not before, that the image sets no option, and how little each SERVICE, a systemd
-unit, may do. Without systemd-analyze, where there is no systemd, that last one is left out.
+are named and not before, that the image sets no option, that dpkg does not wait for a
+server, that a failed reload fails, and how little each SERVICE, a systemd unit, may do. Without
+systemd-analyze, where there is no systemd, that last one is left out.
 """
 import json
 import pathlib
@@ -74,6 +75,28 @@ def check_image():
         yield f"the health check does not use the admin port, which has no TLS: {health}"
 
 
+def check_service(service):
+    """SIGHUP alone has no exit status, so the last command of a reload has one."""
+    text = pathlib.Path(service).read_text()
+    config = re.search(r"^ExecStart=\S+ --config=(\S+)$", text, re.MULTILINE)[1]
+    last = re.findall(r"^ExecReload=(.*)$", text, re.MULTILINE)[-1]
+    if not last.endswith(f"/snowflakectl config check {config}"):
+        yield f"{service}: systemctl reload succeeds if the server cannot use {config}"
+    if "\nRestartPreventExitStatus=2\n" not in text:
+        yield f"{service}: systemd starts a server without its certificate again and again"
+
+
+def check_scripts():
+    """debhelper's commands wait until the services are ready, and dpkg with them."""
+    rules = find(r"^override_dh_installsystemd:\n(.*)", "debian/rules")
+    for line in rules.splitlines():
+        if not {"--no-start", "--no-restart-after-upgrade"} <= set(line.split()):
+            yield f"debian/rules: dpkg waits until a server issues IDs: {line.strip()}"
+    for line in (DEPLOY / "debian/snowflaked.postinst").read_text().splitlines():
+        if re.search(r"systemctl .*(start|\$1)", line) and "--no-block" not in line:
+            yield f"debian/snowflaked.postinst: dpkg waits: {line.strip()}"
+
+
 def check_exposure(service):
     if shutil.which("systemd-analyze") is None:
         return
@@ -87,8 +110,9 @@ def check_exposure(service):
 def main():
     snowflakectl, version, *services = sys.argv[1:]
     problems = [*check_build_depends(), *check_version(version), *check_socket(),
-                *check_relay(snowflakectl), *check_image(),
-                *(problem for service in services for problem in check_exposure(service))]
+                *check_relay(snowflakectl), *check_image(), *check_scripts(),
+                *(problem for service in services
+                  for problem in (*check_service(service), *check_exposure(service)))]
     for problem in problems:
         print(problem)
     return 1 if problems else 0
