@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/version.h"
 #include "core/text.h"
 #include "ctl/command.h"
 #include "ctl/fleet.h"
@@ -343,7 +344,7 @@ static CtlStatus parse_and_run(int argc, char **argv)
 	if (help || is_help)
 		return run_help(command, common, is_help ? arguments : NULL);
 	if (version) {
-		ctl_output_print("snowflakectl %s\n", VERSION);
+		ctl_output_print("snowflakectl %s\n", SNOWFLAKE_VERSION);
 		return CTL_OK;
 	}
 	if (command == NULL) {

@@ -15,6 +15,7 @@
 
 #include "common/log.h"
 #include "common/tls/stream.h"
+#include "common/version.h"
 #include "gen-c_glib/generated-types.h"
 #include "options/options-table.h"
 #include "server/server.h"
@@ -229,7 +230,7 @@ int main(int argc, char **argv)
 	if (options->help)
 		text = options_table_help();
 	else if (options->version)
-		text = g_strdup("snowflaked " SNOWFLAKE_VERSION "\n");
+		text = g_strdup_printf("snowflaked %s\n", SNOWFLAKE_VERSION);
 	else if (options->print_config)
 		text = options_table_sample_config();
 	if (text == NULL)

@@ -14,6 +14,7 @@
 #include "common/address.h"
 #include "common/log.h"
 #include "common/tls/client.h"
+#include "common/version.h"
 #include "core/text.h"
 #include "options/options-table.h"
 #include "server/codecs.h"

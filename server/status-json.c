@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/status-json.h"
 
+#include "common/version.h"
 #include "core/text.h"
 #include "server/issuer-source.h"
 #include "server/relay-source.h"

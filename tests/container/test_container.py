@@ -23,6 +23,7 @@ BASE = "docker.io/library/debian:12-slim"
 IMAGE = "localhost/snowflaked"
 MOST_IMAGE_BYTES = 40_000_000
 USER = 7609
+VERSION = "0.1.0+of.a.test"
 # what runc can set in a container of a test
 LIMITS = ("--ulimit=nofile=1024:1024", "--ulimit=nproc=1024:1024")
 STORE = pathlib.Path(os.environ.get("SNOWFLAKE_TEST_BUILDS", ROOT / "build-tests")) / "containers"
@@ -73,8 +74,8 @@ def make_image():
             target = pathlib.Path(directory, file)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / file, target)
-        buildah("build", "--format=docker", "--pull-never", "-t", IMAGE, "-f",
-                f"{directory}/deploy/Dockerfile", directory)
+        buildah("build", "--format=docker", "--pull-never", "-t", IMAGE,
+                f"--build-arg=VERSION={VERSION}", "-f", f"{directory}/deploy/Dockerfile", directory)
 
 
 def setUpModule():
@@ -102,7 +103,7 @@ class Image(unittest.TestCase):
                 podman("run", "--rm", *LIMITS, f"--entrypoint=/{path}", IMAGE)
         for program in ("snowflaked", "snowflakectl"):
             self.assertRegex(podman("run", "--rm", *LIMITS, f"--entrypoint={program}", IMAGE,
-                                    "--version"), rf"^{program} \d")
+                                    "--version"), f"^{program} {re.escape(VERSION)}$")
 
 
 class Lives(unittest.TestCase):

@@ -9,6 +9,7 @@ server, that a failed reload fails, and how little each SERVICE, a systemd unit,
 systemd-analyze, where there is no systemd, that last one is left out.
 """
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -38,6 +39,60 @@ def check_version(version):
     newest = find(r"\A\w+ \((.*?)\)", "debian/changelog")
     if newest != version:
         yield f"debian/changelog is of {newest}, meson.build of {version}"
+
+
+def git(directory, *arguments):
+    """With a time and a name of its own, whatever the configuration of this machine is."""
+    who = {f"GIT_{role}_{what}": value for role in ("AUTHOR", "COMMITTER") for what, value in
+           (("NAME", "a"), ("EMAIL", "a@b.example"), ("DATE", "2026-01-31T12:00:00 +0200"))}
+    subprocess.run(("git", "-C", directory, "-c", "commit.gpgsign=false", "-c",
+                    "tag.gpgsign=false", *arguments), check=True, timeout=60, capture_output=True,
+                   env={**os.environ, **who, "GIT_CONFIG_GLOBAL": "/dev/null"})
+
+
+def version_of(tree, **environment):
+    return subprocess.run((tree / "deploy/version",), capture_output=True, text=True, timeout=60,
+                          check=True, env={**os.environ, **environment}).stdout.rstrip("\n")
+
+
+def archived_version(tree, directory):
+    git(tree, "archive", f"--output={directory}.tar", "HEAD")
+    directory.mkdir(exist_ok=True)
+    subprocess.run(("tar", "-x", "-C", directory, "-f", f"{directory}.tar"), check=True)
+    return version_of(directory)
+
+
+def check_versions(version):
+    """What deploy/version prints: for commits, releases and archives of them, and without git."""
+    with tempfile.TemporaryDirectory() as directory:
+        tree, archive = (pathlib.Path(directory, name) for name in ("tree", "archive"))
+        (tree / "deploy").mkdir(parents=True)
+        for name in ("meson.build", "deploy/version", ".gitattributes"):
+            shutil.copy(DEPLOY.parent / name, tree / name)
+        bare = version_of(tree)
+        given = version_of(tree, SNOWFLAKE_VERSION="7.8.9")
+        git(tree, "init", "--quiet")
+        git(tree, "add", ".")
+        git(tree, "commit", "--message=a")
+        git(tree, "tag", "elsewhere")
+        snapshot = version_of(tree)
+        found = {"without git": (bare, re.escape(version)), "given": (given, "7.8.9"),
+                 "a commit": (snapshot, re.escape(version) + r"\+git20260131100000\.[0-9a-f]{12}")}
+        found["an archive of it"] = (archived_version(tree, archive), re.escape(snapshot))
+        git(tree, "tag", f"v{version}")
+        found["a release"] = (version_of(tree), re.escape(version))
+        found["an archive of a release"] = (archived_version(tree, archive), re.escape(version))
+    for what, (printed, expected) in found.items():
+        if not re.fullmatch(expected, printed):
+            yield f"deploy/version, {what}: {printed}, not {expected}"
+
+
+def check_binary_version(snowflakectl, version):
+    printed = subprocess.run((snowflakectl, "--version"), capture_output=True, text=True,
+                             timeout=60).stdout
+    snapshot = r"(\+git\d{14}\.[0-9a-f]{12})?"
+    if not re.fullmatch(rf"snowflakectl {re.escape(version)}{snapshot}\n", printed):
+        yield f"snowflakectl --version prints {printed}"
 
 
 def check_socket():
@@ -109,7 +164,8 @@ def check_exposure(service):
 
 def main():
     snowflakectl, version, *services = sys.argv[1:]
-    problems = [*check_build_depends(), *check_version(version), *check_socket(),
+    problems = [*check_build_depends(), *check_version(version), *check_versions(version),
+                *check_binary_version(snowflakectl, version), *check_socket(),
                 *check_relay(snowflakectl), *check_image(), *check_scripts(),
                 *(problem for service in services
                   for problem in (*check_service(service), *check_exposure(service)))]
