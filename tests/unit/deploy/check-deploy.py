@@ -134,6 +134,8 @@ def check_service(service):
     """SIGHUP alone has no exit status, so the last command of a reload has one."""
     text = pathlib.Path(service).read_text()
     config = re.search(r"^ExecStart=\S+ --config=(\S+)$", text, re.MULTILINE)[1]
+    if "ExecReload=/bin/kill" in text:
+        yield f"{service}: a Debian without procps has no /bin/kill"
     last = re.findall(r"^ExecReload=(.*)$", text, re.MULTILINE)[-1]
     if not last.endswith(f"/snowflakectl config check {config}"):
         yield f"{service}: systemctl reload succeeds if the server cannot use {config}"
