@@ -285,7 +285,7 @@ class Removal(PackageTest):
         self.machine.run("test", "!", "-e", "/usr/sbin/snowflaked")
         self.machine.run("test", "-e", CONFIG)
         self.assertEqual(self.state(), state)
-        self.assertIn(f"{STATE} stays", self.machine.run("dpkg", "--purge", "snowflaked"))
+        self.assertIn(f"{STATE} is not removed", self.machine.run("dpkg", "--purge", "snowflaked"))
         self.machine.run("test", "!", "-e", "/etc/snowflaked")
         self.assertEqual(self.state(), state)
         self.install("newer")
