@@ -127,7 +127,8 @@ class Faults(PackageTest):
     def test_dpkg_does_not_wait_for_a_server_that_waits(self):
         self.configure("datacenter-id=1", "zookeeper=127.0.0.1:1", "connect-timeout=3600000")
         self.systemctl("--no-block", "restart", SERVICE)
-        wait_for(lambda: self.machine.property("ActiveState") == "activating", "a server that waits")
+        wait_for(lambda: self.machine.property("ActiveState") == "activating",
+                 "a server that waits")
         before = self.machine.property("InvocationID")
         self.install("newer")
         wait_for(lambda: self.machine.property("InvocationID") not in ("", before), "a restart")
