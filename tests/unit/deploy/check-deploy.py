@@ -41,6 +41,19 @@ def check_version(version):
         yield f"debian/changelog is of {newest}, meson.build of {version}"
 
 
+def check_kubernetes(version):
+    """Images have the version as their tag, and the alerts are those of other installations."""
+    for path in sorted((DEPLOY / "kubernetes").rglob("*.yaml")):
+        for tag in re.findall(r"^ *image: snowflaked:(\S+)$", path.read_text(), re.MULTILINE):
+            if tag != version:
+                yield f"{path} has the image of {tag}, meson.build is of {version}"
+    printed = subprocess.run((DEPLOY / "monitoring/customize-alerts", "--kubernetes"), check=True,
+                             capture_output=True, text=True, timeout=60).stdout
+    if printed != (DEPLOY / "kubernetes/monitoring/prometheus-rule.yaml").read_text():
+        yield ("run deploy/monitoring/customize-alerts --kubernetes >"
+               "deploy/kubernetes/monitoring/prometheus-rule.yaml")
+
+
 def git(directory, *arguments):
     """With a time and a name of its own, whatever the configuration of this machine is."""
     who = {f"GIT_{role}_{what}": value for role in ("AUTHOR", "COMMITTER") for what, value in
@@ -167,7 +180,8 @@ def check_exposure(service):
 def main():
     snowflakectl, version, *services = sys.argv[1:]
     problems = [*check_build_depends(), *check_version(version), *check_versions(version),
-                *check_binary_version(snowflakectl, version), *check_socket(),
+                *check_binary_version(snowflakectl, version), *check_kubernetes(version),
+                *check_socket(),
                 *check_relay(snowflakectl), *check_image(), *check_scripts(),
                 *(problem for service in services
                   for problem in (*check_service(service), *check_exposure(service)))]
