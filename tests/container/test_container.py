@@ -14,6 +14,7 @@ import unittest
 
 import yaml
 
+from certificates import Authority
 from harness import HANG_GUARD_S, wait_for
 from kubernetes_bases import kustomize
 
@@ -104,6 +105,8 @@ class Image(unittest.TestCase):
         for program in ("snowflaked", "snowflakectl"):
             self.assertRegex(podman("run", "--rm", *LIMITS, f"--entrypoint={program}", IMAGE,
                                     "--version"), f"^{program} {re.escape(VERSION)}$")
+        for program in ("find", "chmod"):  # for the init container of ordinal/
+            podman("run", "--rm", *LIMITS, f"--entrypoint={program}", IMAGE, "--version")
 
 
 class Lives(unittest.TestCase):
@@ -119,16 +122,18 @@ class Lives(unittest.TestCase):
         self.port, self.admin_port = free_port(), free_port()
 
     @contextlib.contextmanager
-    def server(self, *options):
+    def server(self, *options, own=True):
+        """`own`: with addresses and a state directory on the command line."""
+        if own:
+            options = (f"--listen=127.0.0.1:{self.port}",
+                       f"--admin-listen=127.0.0.1:{self.admin_port}",
+                       "--state-directory=/var/lib/snowflaked/state", *options)
         name = f"snowflake-{os.getpid() % 1000}-3"
         podman("run", "--detach", f"--name={name}", f"--hostname={name}", "--network=host",
                "--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges", *LIMITS,
                f"--env=SNOWFLAKE_SERVERS=127.0.0.1:{self.port}",
                f"--env=SNOWFLAKE_ADMIN=127.0.0.1:{self.admin_port}",
-               f"--volume={self.volume}:/var/lib/snowflaked", IMAGE,
-               f"--listen=127.0.0.1:{self.port}",
-               f"--admin-listen=127.0.0.1:{self.admin_port}",
-               "--state-directory=/var/lib/snowflaked/state", *options)
+               f"--volume={self.volume}:/var/lib/snowflaked", IMAGE, *options)
         try:
             self.wait_healthy(name)
             yield name
@@ -168,6 +173,21 @@ class Lives(unittest.TestCase):
             self.assertEqual(container["State"]["ExitCode"], 0)
             # podman keeps the server's standard error apart
             self.assertIn("event=worker-released",
+                          podman("logs", name, stderr=subprocess.STDOUT))
+
+    def test_tls_of_a_config_file(self):
+        """The image has no --listen that would replace the file's, and the health check works."""
+        pair = Authority(self.volume).vouch("server", "IP:127.0.0.1")
+        os.chown(pair.key, 0, USER)
+        pathlib.Path(pair.key).chmod(0o640)
+        (self.volume / "snowflaked.conf").write_text(
+            f"[snowflaked]\nlisten=tls:127.0.0.1:{self.port}\n"
+            f"admin-listen=127.0.0.1:{self.admin_port}\n"
+            "tls-certificate=/var/lib/snowflaked/server.pem\n"
+            "tls-key=/var/lib/snowflaked/server.key\n"
+            "state-directory=/var/lib/snowflaked/state\n")
+        with self.server("--config=/var/lib/snowflaked/snowflaked.conf", own=False) as name:
+            self.assertIn(f"event=listening address=tls:127.0.0.1:{self.port}",
                           podman("logs", name, stderr=subprocess.STDOUT))
 
     def test_health_is_that_of_the_server(self):

@@ -300,7 +300,8 @@ class Monitoring(unittest.TestCase):
         text = kustomize("monitoring")
         found = validate(text)
         self.assertEqual((found.stdout, found.returncode), ("3 objects are valid\n", 0))
-        for right, wrong in (("podMetricsEndpoints", "podMetricEndpoints"), ("expr:", "expression:")):
+        for right, wrong in (("podMetricsEndpoints", "podMetricEndpoints"),
+                             ("expr:", "expression:")):
             self.assertEqual(validate(text.replace(right, wrong)).returncode, 1, wrong)
 
     def test_the_alerts_are_those_of_the_other_installations(self):
