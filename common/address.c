@@ -251,16 +251,22 @@ gboolean address_is_everywhere(const Address *self)
 	return IN6_IS_ADDR_UNSPECIFIED(&v6);
 }
 
-gboolean address_is_local(const Address *self)
+gboolean address_host_is_loopback(const char *host)
 {
 	struct in_addr v4;
 	struct in6_addr v6;
 
-	if (self->path != NULL || g_ascii_strcasecmp(self->host, "localhost") == 0)
-		return TRUE;
-	if (inet_pton(AF_INET, self->host, &v4) == 1)
+	if (inet_pton(AF_INET, host, &v4) == 1)
 		return ntohl(v4.s_addr) >> 24 == IN_LOOPBACKNET;
-	return inet_pton(AF_INET6, self->host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
+	if (inet_pton(AF_INET6, host, &v6) == 1)
+		return IN6_IS_ADDR_LOOPBACK(&v6) ||
+		       (IN6_IS_ADDR_V4MAPPED(&v6) && v6.s6_addr[12] == IN_LOOPBACKNET);
+	return g_ascii_strcasecmp(host, "localhost") == 0 || g_str_has_suffix(host, ".localhost");
+}
+
+gboolean address_is_local(const Address *self)
+{
+	return self->path != NULL || address_host_is_loopback(self->host);
 }
 
 gboolean address_any_is_tls(const GPtrArray *addresses)

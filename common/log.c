@@ -68,6 +68,7 @@ static const EventInfo EVENTS[LOG_N_EVENTS] = {
 	[LOG_RELEASE_FAILED] = {"release-failed", LOG_LEVEL_WARNING, 0},
 	[LOG_WORKER_LOST] = {"worker-lost", LOG_LEVEL_ERROR, 0},
 	[LOG_PEERS_UNREACHABLE] = {"peers-unreachable", LOG_LEVEL_WARNING, 0},
+	[LOG_ADDRESS_LOCAL] = {"address-local", LOG_LEVEL_WARNING, 0},
 	[LOG_PEERS_CONTRADICT] = {"peers-contradict", LOG_LEVEL_WARNING, 0},
 	[LOG_UNIQUE_IN_DIRECTORY] = {"unique-in-directory", LOG_LEVEL_WARNING, 0},
 	[LOG_WORKER_ID_DERIVED] = {"worker-id-derived", LOG_LEVEL_WARNING, 0},

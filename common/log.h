@@ -48,8 +48,10 @@ typedef enum {
 	 */
 	LOG_RELEASE_FAILED,
 	LOG_WORKER_LOST, /* error: the record belongs to another owner */
-	/* count, addresses, error: servers that could not be asked before a claim */
+	/* count, addresses, error, remedy: servers that could not be asked before a claim */
 	LOG_PEERS_UNREACHABLE,
+	/* address, zookeeper, remedy: others cannot reach the registered address */
+	LOG_ADDRESS_LOCAL,
 	LOG_PEERS_CONTRADICT, /* error: the peers are asked again before it counts */
 	/* neither ID was given: IDs are unique only in the state directory */
 	LOG_UNIQUE_IN_DIRECTORY,

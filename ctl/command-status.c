@@ -93,7 +93,21 @@ static char *milliseconds(gint64 us, const char *sign)
 	return g_strdup_printf("%s%.3f", us < 0 ? "" : sign, (double)us / 1000);
 }
 
-static void add_worker(GPtrArray *rows, const CtlWorker *worker, gint64 now_ms)
+/* (transfer full) (nullable): why the server issues no IDs, as it tells a client */
+static char *find_reason(SnowflakeClient *client, const CtlProbe *probe)
+{
+	g_autoptr(GError) error = NULL;
+	gint64 worker_id;
+
+	if (probe->worker == NULL || g_strcmp0(probe->worker->state, "serving") == 0 ||
+	    snowflake_client_get_worker_id(client, &worker_id, &error) ||
+	    !g_error_matches(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE))
+		return NULL;
+	return g_strdup(error->message);
+}
+
+/* @why: (nullable): as find_reason() returns it */
+static void add_worker(GPtrArray *rows, const CtlWorker *worker, const char *why, gint64 now_ms)
 {
 	Row *state =
 		add_row(rows, GROUP_SERVER, "state", ctl_format_text(worker->said.state), NULL);
@@ -101,6 +115,8 @@ static void add_worker(GPtrArray *rows, const CtlWorker *worker, gint64 now_ms)
 	gboolean is_reserved = worker->said.reserved_until_ms > 0;
 
 	state->colour = ctl_colour_of_state(worker->said.state);
+	if (why != NULL)
+		add_row(rows, GROUP_SERVER, "why", ctl_format_path(why), NULL);
 	add_row(rows, GROUP_SERVER, "address", ctl_format_address(worker->said.address), NULL);
 	add_row(rows, GROUP_SERVER, "kind", ctl_format_text(worker->said.kind), NULL);
 	if (is_relay)
@@ -167,14 +183,14 @@ static void append_group(GString *text, const GPtrArray *rows, Group group, int 
 
 /* Returns: (transfer full): lines in groups, each with a name, a value and a unit. Unknown counters
  * are in the last group. */
-static char *status_to_text(const CtlProbe *probe, gint64 now_ms)
+static char *status_to_text(const CtlProbe *probe, const char *why, gint64 now_ms)
 {
 	g_autoptr(GPtrArray) rows = g_ptr_array_new_with_free_func((GDestroyNotify)row_free);
 	CtlWorker *worker = ctl_worker_of_probe(probe);
 	GString *text = g_string_new(NULL);
 	int name_width = 0, number_width = 0;
 
-	add_worker(rows, worker, now_ms);
+	add_worker(rows, worker, why, now_ms);
 	for (guint i = 0; probe->counters != NULL && i < probe->counters->len; i++)
 		add_counter(rows, worker, probe->counters->pdata[i]);
 	for (guint i = 0; i < rows->len; i++) {
@@ -190,13 +206,15 @@ static char *status_to_text(const CtlProbe *probe, gint64 now_ms)
 	return g_string_free(text, FALSE);
 }
 
-static JsonObject *status_to_json(const char *server, const CtlProbe *probe, gint64 now_ms)
+static JsonObject *status_to_json(const char *server, const CtlProbe *probe, const char *why,
+				  gint64 now_ms)
 {
 	CtlWorker *worker = ctl_worker_of_probe(probe);
 	JsonObject *object = ctl_worker_to_json(worker);
 	JsonObject *counters;
 
 	json_object_set_string_member(object, "server", server);
+	ctl_format_json_text(object, "why", why);
 	if (worker->said.reserved_until_ms > 0)
 		json_object_set_int_member(object, "reservation_left_ms",
 					   ctl_worker_left_ms(worker, now_ms));
@@ -230,10 +248,11 @@ static CtlStatus run_status(const CtlOptions *options, G_GNUC_UNUSED const char 
 
 		if (ctl_probe_known(client, TRUE, &probe, &error)) {
 			gint64 now_ms = g_get_real_time() / 1000;
+			g_autofree char *why = find_reason(client, &probe);
 			g_autofree char *text =
 				options->json ? ctl_format_json(status_to_json(server->text, &probe,
-									       now_ms))
-					      : status_to_text(&probe, now_ms);
+									       why, now_ms))
+					      : status_to_text(&probe, why, now_ms);
 
 			ctl_output_print("%s%s", text, options->json ? "\n" : "");
 			ctl_output_flush();

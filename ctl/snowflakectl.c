@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/version.h"
 #include "core/text.h"
 #include "ctl/command.h"
 #include "ctl/output.h"
@@ -24,12 +25,25 @@ static const CtlCommand help_command = {
 };
 
 static const CtlCommand *const COMMANDS[] = {
-	&ctl_id_command,         &ctl_ulid_command,    &ctl_uuid_command,
-	&ctl_decode_command,     &ctl_convert_command, &ctl_layouts_command,
-	&ctl_range_command,      &ctl_ping_command,    &ctl_status_command,
-	&ctl_workers_command,    &ctl_top_command,     &ctl_registry_command,
-	&ctl_audit_command,      &ctl_config_command,  &ctl_bench_command,
-	&ctl_completion_command, &help_command,        NULL,
+	&ctl_id_command,
+	&ctl_ulid_command,
+	&ctl_uuid_command,
+	&ctl_decode_command,
+	&ctl_convert_command,
+	&ctl_layouts_command,
+	&ctl_range_command,
+	&ctl_ping_command,
+	&ctl_health_command,
+	&ctl_status_command,
+	&ctl_workers_command,
+	&ctl_top_command,
+	&ctl_registry_command,
+	&ctl_audit_command,
+	&ctl_config_command,
+	&ctl_bench_command,
+	&ctl_completion_command,
+	&help_command,
+	NULL,
 };
 
 /* What was given on the command line. */
@@ -329,7 +343,7 @@ static CtlStatus parse_and_run(int argc, char **argv)
 	if (given.help || is_help)
 		return run_help(command, is_help ? given.arguments : NULL);
 	if (given.version) {
-		ctl_output_print("snowflakectl %s\n", VERSION);
+		ctl_output_print("snowflakectl %s\n", SNOWFLAKE_VERSION);
 		return CTL_OK;
 	}
 	if (command == NULL) {

@@ -129,6 +129,32 @@ static Address *advertised_address(const IssuerMember *member, GError **error)
 	return address;
 }
 
+/* Whether all servers in @servers, as ZooKeeper's client takes them, are on this machine. */
+static gboolean is_local_ensemble(const char *servers)
+{
+	g_auto(GStrv) each = g_strsplit(servers, ",", -1);
+	gboolean is_local = TRUE;
+
+	for (char **one = each; *one != NULL; one++) {
+		g_autofree char *host = g_strndup(*one, (gsize)(strrchr(*one, ':') - *one));
+
+		is_local = is_local && address_host_is_loopback(host);
+	}
+	return is_local;
+}
+
+/* Warns if servers on other machines, with the same ZooKeeper, cannot reach @address. */
+static void check_address(const Address *address, const ZookeeperHosts *hosts)
+{
+	if (address_host_is_loopback(address->host) && !is_local_ensemble(hosts->servers))
+		log_event(LOG_ADDRESS_LOCAL, log_text("address", address->text),
+			  log_text("zookeeper", hosts->servers),
+			  log_text("remedy",
+				   "servers and clients on other machines cannot reach this "
+				   "address; listen on another one (--listen *:7609), or "
+				   "give it with --advertise HOST:PORT"));
+}
+
 static Registry *make_zookeeper_registry(const Issuer *self, const IssuerMember *member,
 					 GError **error)
 {
@@ -141,6 +167,8 @@ static Registry *make_zookeeper_registry(const Issuer *self, const IssuerMember 
 
 	if (is_server && address == NULL)
 		return NULL;
+	if (is_server)
+		check_address(address, options->zookeeper);
 	if (!zookeeper_hosts_set_tls(options->zookeeper, &tls, error)) {
 		g_prefix_error(error, "--zookeeper: ");
 		return NULL;

@@ -9,6 +9,7 @@
 
 #include "common/fork-guard.h"
 #include "common/log.h"
+#include "common/version.h"
 #include "core/text.h"
 #include "issuer/issuer.h"
 #include "options/options.h"

@@ -689,9 +689,22 @@ static gboolean check_options(const Options *self, GError **error)
 	return TRUE;
 }
 
+/* Refuses a certificate that no connection uses, because clients would call without TLS. */
+static gboolean check_certificate_use(const Options *self, GError **error)
+{
+	gboolean is_used = address_any_is_tls(self->listen) ||
+			   (self->relay != NULL && address_any_is_tls(self->relay)) ||
+			   (self->zookeeper != NULL && self->zookeeper->is_tls);
+
+	return is_used || self->tls_certificate == NULL ||
+	       text_set_bad_value(error, "tls-certificate: has no effect without tls:HOST:PORT in "
+					 "listen; add tls: there, or remove tls-certificate and "
+					 "tls-key");
+}
+
 /* The options */
 
-Options *options_new_from_args(int argc, char **argv, GError **error)
+static Options *new_from_args(int argc, char **argv, GError **error)
 {
 	g_autoptr(Options) self = new_with_defaults();
 	g_autoptr(GHashTable) given = given_new();
@@ -708,6 +721,13 @@ Options *options_new_from_args(int argc, char **argv, GError **error)
 	if (!set_given(self, given, FALSE, "--", error) || !check_options(self, error))
 		return NULL;
 	return g_steal_pointer(&self);
+}
+
+Options *options_new_from_args(int argc, char **argv, GError **error)
+{
+	g_autoptr(Options) self = new_from_args(argc, argv, error);
+
+	return self != NULL && check_certificate_use(self, error) ? g_steal_pointer(&self) : NULL;
 }
 
 Options *options_new_again(const Options *self, GError **error)
@@ -767,5 +787,6 @@ Options *options_embedded_new(const char *const *settings, GError **error)
 		return NULL;
 	}
 	args = g_strv_builder_end(builder);
-	return options_new_from_args((int)g_strv_length(args), args, error);
+	/* without a listener, a node presents its certificate only to servers that it calls */
+	return new_from_args((int)g_strv_length(args), args, error);
 }

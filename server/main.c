@@ -14,6 +14,8 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "common/tls/stream.h"
+#include "common/version.h"
 #include "gen-c_glib/generated-types.h"
 #include "options/options-table.h"
 #include "server/server.h"
@@ -173,6 +175,7 @@ static int run_with_options(Options *options)
 {
 	g_autoptr(GError) error = NULL;
 	sigset_t reload = signal_set((const int[]){SIGHUP}, 1);
+	int failure = EXIT_FAILURE;
 	Server server;
 	gboolean ok;
 	int fd;
@@ -191,6 +194,9 @@ static int run_with_options(Options *options)
 	pthread_sigmask(SIG_BLOCK, &reload, NULL);
 	generated_types_init();
 	ok = server_init(&server, options, &error) && watch_signals(&server, &error);
+	/* a restart does not help until somebody replaces the certificate or the key */
+	if (!ok && error->domain == TLS_ERROR)
+		failure = EXIT_WRONG_USE;
 	if (ok) {
 		g_unix_fd_add(server.event_fd, G_IO_IN, on_event, &server);
 		log_start(&server);
@@ -205,7 +211,7 @@ static int run_with_options(Options *options)
 	if (error != NULL)
 		log_event(LOG_FAILED, log_text("error", error->message));
 	server_clear(&server);
-	return ok ? EXIT_SUCCESS : EXIT_FAILURE;
+	return ok ? EXIT_SUCCESS : failure;
 }
 
 int main(int argc, char **argv)
@@ -224,7 +230,7 @@ int main(int argc, char **argv)
 	if (options->help)
 		text = options_table_help();
 	else if (options->version)
-		text = g_strdup("snowflaked " SNOWFLAKE_VERSION "\n");
+		text = g_strdup_printf("snowflaked %s\n", SNOWFLAKE_VERSION);
 	else if (options->print_config)
 		text = options_table_sample_config();
 	if (text == NULL)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "common/version.h"
 #include "core/clock.h"
 #include "server/issuer-source.h"
 

@@ -15,6 +15,7 @@
 #include "common/log.h"
 #include "common/socket.h"
 #include "common/tls/client.h"
+#include "common/version.h"
 #include "core/text.h"
 #include "options/options-table.h"
 #include "server/codecs.h"

@@ -281,6 +281,15 @@ GHashTable *service_list_counters(Service *self)
 
 /* All calls */
 
+/* (transfer full): the message for a client, with the reason if it is known */
+static char *why_no_worker(Source *source)
+{
+	g_autofree char *why =
+		source->ops->waiting_why != NULL ? source->ops->waiting_why(source) : NULL;
+
+	return g_strconcat("no worker ID is claimed yet", why != NULL ? ": " : NULL, why, NULL);
+}
+
 /* Answers the calls that are not for IDs. */
 static inline ServiceOutcome answer_other(Service *self, const ServiceCall *call, RpcPass *pass,
 					  ServiceAnswer *answer)
@@ -316,8 +325,7 @@ static inline ServiceOutcome answer_other(Service *self, const ServiceCall *call
 	default:
 		if (!source->ops->find_worker(source, &worker))
 			return refuse_call(answer,
-					   (Refusal){REFUSAL_WORKER,
-						     g_strdup("no worker ID is claimed yet"), 0});
+					   (Refusal){REFUSAL_WORKER, why_no_worker(source), 0});
 		answer->number = call->method == COUNTER_GET_WORKER_ID ? worker.worker_id
 								       : worker.datacenter_id;
 		return SERVICE_ANSWERED;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/status-json.h"
 
+#include "common/version.h"
 #include "core/text.h"
 #include "server/issuer-source.h"
 #include "server/relay-source.h"
@@ -182,6 +183,7 @@ JsonObject *status_json_new(const StatusSource *source)
 	gint64 uptime_us = g_get_monotonic_time() - source->started_us;
 	JsonObject *object = json_object_new(), *clock = json_object_new();
 	JsonObject *reservation = NULL, *relay = NULL, *audit = NULL;
+	gint64 expires_ms = atomic_load(source->metrics->certificate_expires_ms);
 
 	service_describe_self(source->service, &self);
 	g_free(self.server);
@@ -199,6 +201,10 @@ JsonObject *status_json_new(const StatusSource *source)
 		json_object_set_int_member(object, "worker_id", self.worker_id);
 	else
 		json_object_set_null_member(object, "worker_id");
+	if (expires_ms != G_MAXINT64)
+		json_object_set_int_member(object, "certificate_expires_ms", expires_ms);
+	else
+		json_object_set_null_member(object, "certificate_expires_ms");
 	set_object(object, "layout", describe_layout(source));
 	json_object_set_int_member(object, "now_ms", now_ms(source));
 	set_object(object, "counters", describe_counters(counters, FALSE));

@@ -111,8 +111,10 @@ function countsOf(keys, size) {
   const of = (...signs) => keys.filter((key) => taken.get(key).worker >= 0 &&
     signs.includes(taken.get(key).sign)).length;
   const held = of("self", "serving", "held"), quarantined = of("quarantined");
+  const waiting = keys.filter((key) => taken.get(key).worker < 0).length;
   return `${whole(held)} held` + (quarantined ? `, ${whole(quarantined)} quarantined` : "") +
     `, ${whole(size - held - quarantined)} free` +
+    (waiting ? `, ▲ ${plural(waiting, "server")} without a worker ID` : "") +
     (keys.length > MOST_TAKEN ? `; the first ${whole(MOST_TAKEN)} of them are shown` : "");
 }
 

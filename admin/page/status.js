@@ -15,6 +15,7 @@ const ANSWER_WITHIN_MS = 3000;
 const AGENTS_SHOWN = 6;
 const AGENT_PREFIX = "ids_generated_";
 const CRITICAL_LEFT_MS = 10000;
+const CERTIFICATE_SOON_MS = 30 * 86400000;
 
 // What is not here is bad.
 const STATE_LEVELS = { serving: "good", starting: "warn", waiting: "warn", reclaiming: "warn",
@@ -35,6 +36,14 @@ function badge(id, level, text) {
   put(id, `${MARKS[level]} ${text}`);
 }
 
+// The end of the server's certificate, with a mark in its last month, as the log has it.
+function showCertificate(expiresMs, nowMs) {
+  const endsSoon = expiresMs !== null && expiresMs - nowMs < CERTIFICATE_SOON_MS;
+  put("certificate", expiresMs === null ? "not used" : `${endsSoon ? `${MARKS.warn} ` : ""}until ` +
+    time(expiresMs).slice(0, 10));
+  byId("certificate").className = endsSoon ? "warn" : "";
+}
+
 function showIdentity(status) {
   const worker = status.worker_id ?? "none";
   put("address", status.address);
@@ -46,6 +55,7 @@ function showIdentity(status) {
   put("version", status.version);
   put("session", status.session ?? "not used");
   put("nonce", status.nonce);
+  showCertificate(status.certificate_expires_ms, status.now_ms);
   document.title = `${status.state}, ${status.datacenter_id}/${worker}: ${status.address}`;
 }
 

@@ -10,8 +10,9 @@ import tempfile
 BASES = pathlib.Path(__file__).resolve().parents[2] / "deploy" / "kubernetes"
 # before this minor version of 1, kubectl has other keys for directories and patches
 KNOWS_KEYS = 21
-OLD_KEYS = ((re.compile(r"^resources:\n  - \.\./base$", re.M), "bases:\n  - ../base"),
-            (re.compile(r"^patches:\n  - path: ", re.M), "patchesStrategicMerge:\n  - "))
+OLD_KEYS = ((re.compile(r"^resources:(?=\n  - \.\./)", re.M), "bases:"),
+            (re.compile(r"^patches:$", re.M), "patchesStrategicMerge:"),
+            (re.compile(r"^  - path: ", re.M), "  - "))
 
 
 def kubectl_minor():
@@ -26,10 +27,10 @@ def kustomize(name):
         copy = pathlib.Path(directory) / "kubernetes"
         shutil.copytree(BASES, copy)
         if kubectl_minor() < KNOWS_KEYS:
-            file = copy / name / "kustomization.yaml"
-            text = file.read_text()
-            for pattern, old in OLD_KEYS:
-                text = pattern.sub(old, text)
-            file.write_text(text)
+            for file in copy.glob("*/kustomization.yaml"):
+                text = file.read_text()
+                for pattern, old in OLD_KEYS:
+                    text = pattern.sub(old, text)
+                file.write_text(text)
         return subprocess.run(["kubectl", "kustomize", str(copy / name)], check=True,
                               stdout=subprocess.PIPE, text=True).stdout

@@ -14,6 +14,7 @@ import unittest
 
 import yaml
 
+from certificates import Authority
 from harness import HANG_GUARD_S, wait_for
 from kubernetes_bases import kustomize
 
@@ -23,6 +24,7 @@ BASE = "docker.io/library/debian:12-slim"
 IMAGE = "localhost/snowflaked"
 MOST_IMAGE_BYTES = 40_000_000
 USER = 7609
+VERSION = "0.1.0+of.a.test"
 # what runc can set in a container of a test
 LIMITS = ("--ulimit=nofile=1024:1024", "--ulimit=nproc=1024:1024")
 STORE = pathlib.Path(os.environ.get("SNOWFLAKE_TEST_BUILDS", ROOT / "build-tests")) / "containers"
@@ -73,8 +75,8 @@ def make_image():
             target = pathlib.Path(directory, file)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / file, target)
-        buildah("build", "--format=docker", "--pull-never", "-t", IMAGE, "-f",
-                f"{directory}/deploy/Dockerfile", directory)
+        buildah("build", "--format=docker", "--pull-never", "-t", IMAGE,
+                f"--build-arg=VERSION={VERSION}", "-f", f"{directory}/deploy/Dockerfile", directory)
 
 
 def setUpModule():
@@ -93,13 +95,18 @@ class Image(unittest.TestCase):
         [image] = json.loads(podman("image", "inspect", IMAGE))
         self.assertLess(image["Size"], MOST_IMAGE_BYTES)
         self.assertEqual(image["Config"]["User"], str(USER))
-        self.assertEqual(image["Healthcheck"]["Test"], ["CMD", "snowflakectl", "ping"])
+        # an option here would replace the same option of a config file
+        self.assertEqual((image["Config"]["Entrypoint"], image["Config"].get("Cmd")),
+                         (["snowflaked"], None))
+        self.assertEqual(image["Healthcheck"]["Test"], ["CMD", "snowflakectl", "health"])
         for path in ("bin/sh", "usr/bin/apt", "src"):
             with self.assertRaises(AssertionError, msg=path):
                 podman("run", "--rm", *LIMITS, f"--entrypoint=/{path}", IMAGE)
         for program in ("snowflaked", "snowflakectl"):
             self.assertRegex(podman("run", "--rm", *LIMITS, f"--entrypoint={program}", IMAGE,
-                                    "--version"), rf"^{program} \d")
+                                    "--version"), f"^{program} {re.escape(VERSION)}$")
+        for program in ("find", "chmod"):  # for the init container of ordinal/
+            podman("run", "--rm", *LIMITS, f"--entrypoint={program}", IMAGE, "--version")
 
 
 class Lives(unittest.TestCase):
@@ -112,17 +119,21 @@ class Lives(unittest.TestCase):
         self.volume = pathlib.Path(volume.name)
         os.chown(self.volume, 0, USER)
         self.volume.chmod(0o2775)
-        self.port = free_port()
+        self.port, self.admin_port = free_port(), free_port()
 
     @contextlib.contextmanager
-    def server(self, *options):
+    def server(self, *options, own=True):
+        """`own`: with addresses and a state directory on the command line."""
+        if own:
+            options = (f"--listen=127.0.0.1:{self.port}",
+                       f"--admin-listen=127.0.0.1:{self.admin_port}",
+                       "--state-directory=/var/lib/snowflaked/state", *options)
         name = f"snowflake-{os.getpid() % 1000}-3"
         podman("run", "--detach", f"--name={name}", f"--hostname={name}", "--network=host",
                "--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges", *LIMITS,
                f"--env=SNOWFLAKE_SERVERS=127.0.0.1:{self.port}",
-               f"--volume={self.volume}:/var/lib/snowflaked", IMAGE,
-               f"--listen=127.0.0.1:{self.port}", "--state-directory=/var/lib/snowflaked/state",
-               *options)
+               f"--env=SNOWFLAKE_ADMIN=127.0.0.1:{self.admin_port}",
+               f"--volume={self.volume}:/var/lib/snowflaked", IMAGE, *options)
         try:
             self.wait_healthy(name)
             yield name
@@ -162,6 +173,21 @@ class Lives(unittest.TestCase):
             self.assertEqual(container["State"]["ExitCode"], 0)
             # podman returns the server's standard error separately
             self.assertIn("event=worker-released",
+                          podman("logs", name, stderr=subprocess.STDOUT))
+
+    def test_tls_of_a_config_file(self):
+        """The image has no --listen that would replace the file's, and the health check works."""
+        pair = Authority(self.volume).vouch("server", "IP:127.0.0.1")
+        os.chown(pair.key, 0, USER)
+        pathlib.Path(pair.key).chmod(0o640)
+        (self.volume / "snowflaked.conf").write_text(
+            f"[snowflaked]\nlisten=tls:127.0.0.1:{self.port}\n"
+            f"admin-listen=127.0.0.1:{self.admin_port}\n"
+            "tls-certificate=/var/lib/snowflaked/server.pem\n"
+            "tls-key=/var/lib/snowflaked/server.key\n"
+            "state-directory=/var/lib/snowflaked/state\n")
+        with self.server("--config=/var/lib/snowflaked/snowflaked.conf", own=False) as name:
+            self.assertIn(f"event=listening address=tls:127.0.0.1:{self.port}",
                           podman("logs", name, stderr=subprocess.STDOUT))
 
     def test_health_is_that_of_the_server(self):

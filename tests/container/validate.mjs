@@ -13,8 +13,12 @@ import { parseAllDocuments } from "yaml";
 const require = createRequire(import.meta.url);
 const here = path.dirname(new URL(import.meta.url).pathname);
 
-// The core group has no name: its module is v1, that of apps is apps/v1.
-const moduleOf = (object) => `kubernetes-models/${object.apiVersion}`;
+// The core group has no name: its module is v1, that of apps is apps/v1. The Prometheus operator has a
+// package of its own.
+const moduleOf = (object) =>
+  object.apiVersion.startsWith("monitoring.coreos.com/")
+    ? `@kubernetes-models/prometheus-operator/${object.apiVersion}`
+    : `kubernetes-models/${object.apiVersion}`;
 
 function bySchema(object) {
   const model = require(moduleOf(object))[object.kind];

@@ -3,12 +3,13 @@
 import http.client
 import os
 import socket
+import subprocess
 import time
 
 import audit
 from admin import DRAWING, JSON, LISTEN, OTHERS, TEXT, Admin
-from harness import (HANG_GUARD_S, Parts, ServerTest, dead_address, run_together, scaled,
-                     wait_for)
+from harness import (ENVIRONMENT, HANG_GUARD_S, SNOWFLAKED, Parts, ServerTest, dead_address,
+                     run_together, scaled, wait_for)
 from wire import STRICT
 
 NAMES_OF_2010 = {"ids_generated", "ids_generated_good", "exceptions", "scribe_enqueue_failures"}
@@ -148,7 +149,9 @@ class Paths(AdminTest):
                          stats["counters"].keys() | stats["gauges"].keys())
         self.assertIn("ids_generated_good: 1", lines)
         info = self.admin.json("/server_info")
-        self.assertEqual((info["name"], info["version"]), ("snowflaked", "0.1.0"))
+        version = subprocess.run([SNOWFLAKED, "--version"], capture_output=True, text=True,
+                                 env=ENVIRONMENT, check=True).stdout.split()[1]
+        self.assertEqual((info["name"], info["version"]), ("snowflaked", version))
         self.assertGreaterEqual(info["uptime"], 0)
 
     def test_status(self):

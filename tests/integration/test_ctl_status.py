@@ -5,7 +5,7 @@ import re
 
 from ctl import CtlTest, groups_of, run, servers
 from fake_servers import Extended, Of2010, Told, serve, serve_2010
-from harness import SNOWFLAKECTL, ServerTest, dead_address
+from harness import SNOWFLAKECTL, ServerTest, dead_address, reserve_ahead
 from terminal import CLEAR, Terminal, run_on_terminal
 
 
@@ -46,6 +46,22 @@ class Status(CtlTest, ServerTest):
         for name, value in shown.items():
             if name in counters and name not in ("datacenter_id", "worker_id"):
                 self.assertRegex(value, r"^\d+ [A-Za-z]+$", name)
+
+    def test_why_a_server_waits(self):
+        """As its log says it, with the remedy."""
+        reserve_ahead(self.state, seconds=3600)
+        server = self.start(ready=False)
+        why = server.wait_event("worker-waiting").fields["why"]
+        shown = groups_of(self.assert_ok(run("--server", server.name, "status")))["Server"]
+        found = json.loads(self.assert_ok(run("--server", server.name, "--json", "status")))
+        self.assertEqual((shown["state"], found["state"]), ("waiting", "waiting"))
+        self.assertIn(why, shown["why"])
+        self.assertIn(why, found["why"])
+        serving = self.start("--worker-id", 1).name
+        self.assertNotIn("why", groups_of(self.assert_ok(run("--server", serving,
+                                                             "status")))["Server"])
+        self.assertIsNone(json.loads(self.assert_ok(run("--server", serving, "--json",
+                                                        "status")))["why"])
 
     def test_counters_that_it_does_not_know(self):
         one = Counts({"answered_get_idea": 7, "bytes_burnt": 123456789, "refused_moon": 1,

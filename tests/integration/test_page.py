@@ -74,6 +74,10 @@ class PageTest(ZooKeeperTest):
         _, nonce = registry.claim(datacenter_id, address, worker_id)
         registry.reserve(datacenter_id, worker_id, tick_in(600), nonce, address)
 
+    def stand_in_waiting(self, datacenter_id, address):
+        """A claim without a worker ID, as of a server that waits for one."""
+        Registry(self.tree.client, self.root).claim(datacenter_id, address)
+
     def signs(self, page, worker_id):
         """Returns the page's text for a worker ID of the datacenter; None if it is free."""
         return page.run(f"document.querySelector(\"{cell(worker_id)}\")"
@@ -91,6 +95,9 @@ class Shown(PageTest):
         self.assertEqual(self.signs(page, 30), "Worker 30: serving, %s:%d" % second.address)
         self.assertIn("2 held, 30 free", page.text(".datacenter h3"))
         self.assertEqual(page.run("document.querySelectorAll('.datacenter .free').length"), 30)
+
+        self.stand_in_waiting(DATACENTER, "there.example:1")
+        page.wait_text(".datacenter h3", lambda text: "1 server without a worker ID" in text)
 
         second.kill()
         page.wait_text(".datacenter h3", lambda text: "1 held" in text)

@@ -3,6 +3,8 @@
 import concurrent.futures
 import datetime
 import functools
+import pathlib
+import re
 import signal
 import subprocess
 import threading
@@ -318,6 +320,9 @@ class Fleets(RelayTest):
         self.assertEqual((status["relay"]["server"], status["relay"]["connected"]),
                          (server.name, True))
         self.assertGreater(status["relay"]["refills"], 0)
+        page = (pathlib.Path(__file__).parents[2] / "admin" / "page" / "status.js").read_text()
+        for name in re.findall(r"(\w+)(?:: \w+)?", re.search(r"showRelay\(\{(.*?)\}", page)[1]):
+            self.assertIn(name, status["relay"])
         metrics = Admin(relay).ask("/metrics").text
         self.assertIn("\nsnowflake_relay_connected 1\n", metrics)
         self.assertIn(f'snowflake_relay_server_info{{server="{server.name}"}} 1\n',

@@ -304,11 +304,11 @@ class Refused(TlsTest):
                   "tls-client-ca: has no effect without tls:HOST:PORT in listen"),
                  (("--allow", "certificate:a"), 2, "requires tls-client-ca"),
                  (("--allow", "10.0.0.1/8"), 2, '--allow: "10.0.0.1/8" is not an address'),
-                 ((*tls, *certificate, "--tls-key", self.billing.key), 1,
+                 ((*tls, *certificate, "--tls-key", self.billing.key), 2,
                   f"the key {self.billing.key} does not belong to the certificate"),
-                 ((*tls, "--tls-certificate", broken, *key), 1,
+                 ((*tls, "--tls-certificate", broken, *key), 2,
                   f"cannot use the certificate {broken}"),
-                 ((*tls, *certificate, *key, "--tls-client-ca", "/nowhere"), 1,
+                 ((*tls, *certificate, *key, "--tls-client-ca", "/nowhere"), 2,
                   "cannot use the certificates /nowhere: No such file or directory"))
         for number, (options, status, words) in enumerate(cases):
             with self.subTest(words):
@@ -437,6 +437,22 @@ class Fleet(TlsTest, ZooKeeperTest):
         unreachable = stranger.wait_event("peers-unreachable").fields
         self.assertEqual(unreachable["count"], "2")
         self.assertIn("TLS: the peer reports: unknown CA", unreachable["error"])
+
+    def test_servers_that_others_do_not_admit(self):
+        """--allow applies to servers, too: both sides say what to add."""
+        clients = "certificate:billing.example"
+        first = self.secured("--allow", clients)
+        second = self.secured("--allow", clients)
+        self.assertIn("admit each other's servers with --allow",
+                      second.find("peers-unreachable").fields["remedy"])
+        remedy = first.wait_event("not-allowed").fields["remedy"]
+        servers = re.search(r"certificate:\S+", remedy)[0]
+        self.assertEqual(self.secured("--allow", f"{clients},{servers}").count_events(
+            "peers-unreachable"), 1)  # the two
+        for server in (first, second):
+            self.assertEqual(server.terminate(), 0)
+        self.assertIsNone(self.secured("--allow", f"{clients},{servers}").find(
+            "peers-unreachable"))
 
     def test_a_relay(self):
         """The relay finds the second server through the first, continues without the first, and

@@ -79,6 +79,7 @@ class Replaced(RenewedTest):
                                metrics)[1])
         self.assertEqual(told, ssl.cert_time_to_seconds(
             ssl._ssl._test_decode_cert(str(self.own.certificate))["notAfter"]))
+        self.assertEqual(Admin(server).json("/status.json")["certificate_expires_ms"], told * 1000)
 
 
 class OfCallers(RenewedTest):

@@ -199,6 +199,24 @@ class Peers(ZooKeeperTest):
             self.tree.client.delete(path)
             server.wait_ready()
 
+    def test_an_address_that_others_cannot_reach(self):
+        """Other servers can use a ZooKeeper that is not on this machine alone."""
+        far = f"{dead_address(self)},zookeeper.invalid:2181"
+        for options in ((), ("--advertise", "localhost:7609")):
+            with self.subTest(options):
+                server = self.launch("--zookeeper", far, "--datacenter-id", DATACENTER, *options)
+                local = server.wait_event("address-local")
+                self.assertEqual(local.level, "warning")
+                self.assertRegex(local.fields["address"],
+                                 r"^localhost:7609$" if options else r"^127\.0\.0\.1:\d+$")
+                self.assertIn("--advertise HOST:PORT", local.fields["remedy"])
+        for hosts, options in ((far, ("--advertise", "ids.example:7609")),
+                               (dead_address(self), ())):
+            with self.subTest(hosts):
+                server = self.launch("--zookeeper", hosts, "--datacenter-id", DATACENTER, *options)
+                server.wait_event("zookeeper-unreachable")
+                self.assertIsNone(server.find("address-local"))
+
     def test_claims_that_say_nothing(self):
         peer = self.peer()
         self.claim_for(peer, nonce=str(uuid.uuid4()), worker_id=4)

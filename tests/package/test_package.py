@@ -31,9 +31,17 @@ class PackageTest(unittest.TestCase):
         self.machine = Machine(WORK / "root", WORK, EXAMPLES)
         self.addCleanup(self.machine.close)
         self.install("first")
+        self.machine.wait_until_active()
 
     def install(self, version):
         return self.machine.run("dpkg", "--install", *packages.paths(WORK / version).values())
+
+    def upgrade(self, unit=SERVICE):
+        """Installs the newer packages, and waits until they run: dpkg does not."""
+        before = self.machine.property("InvocationID", unit)
+        self.install("newer")
+        wait_for(lambda: self.machine.property("InvocationID", unit) != before, f"a new {unit}")
+        self.machine.wait_until_active(unit)
 
     def systemctl(self, *arguments):
         return self.machine.run("systemctl", *arguments)
@@ -109,6 +117,39 @@ class Service(PackageTest):
         self.assertLess(int(self.machine.run("/root/first-id")), self.draw(1)[0])
 
 
+class Faults(PackageTest):
+    """A server that cannot serve, or cannot use its config file."""
+
+    def configure(self, *lines):
+        text = "\\n".join(lines)
+        self.machine.run("sh", "-c", f"printf '{text}\\n' >> {CONFIG}")
+
+    def test_dpkg_does_not_wait_for_a_server_that_waits(self):
+        self.configure("datacenter-id=1", "zookeeper=127.0.0.1:1", "connect-timeout=3600000")
+        self.systemctl("--no-block", "restart", SERVICE)
+        wait_for(lambda: self.machine.property("ActiveState") == "activating",
+                 "a server that waits")
+        before = self.machine.property("InvocationID")
+        self.install("newer")
+        wait_for(lambda: self.machine.property("InvocationID") not in ("", before), "a restart")
+        self.assertEqual(self.machine.property("ActiveState"), "activating")
+
+    def test_a_reload_that_fails(self):
+        self.systemctl("reload", SERVICE)
+        self.configure("no-such-option=1")
+        self.machine.run("systemctl", "reload", SERVICE, status=1)
+        self.assertIn("no-such-option", self.machine.run("journalctl", "--unit", SERVICE))
+        self.assert_states(service="active")
+        self.draw()
+
+    def test_a_certificate_that_is_missing(self):
+        self.configure("listen=tls:127.0.0.1:7609", "tls-certificate=/etc/snowflaked/c.pem",
+                       "tls-key=/etc/snowflaked/k.pem")
+        self.machine.run("systemctl", "restart", SERVICE, status=1)
+        self.assertEqual((self.machine.property("ActiveState"), self.restarts(),
+                          self.machine.property("ExecMainStatus")), ("failed", 0, "2"))
+
+
 class Socket(PackageTest):
     """systemd listens."""
 
@@ -128,10 +169,8 @@ class Socket(PackageTest):
                 self.systemctl("restart", SERVICE)
 
     def test_an_upgrade_under_load(self):
-        before = self.machine.property("InvocationID")
         with self.load():
-            self.install("newer")
-        self.assertNotEqual(self.machine.property("InvocationID"), before)
+            self.upgrade()
         self.assert_states(service="active", socket="active")
 
     def test_that_nothing_listens_after_a_removal(self):
@@ -144,10 +183,8 @@ class Socket(PackageTest):
 class Upgrade(PackageTest):
     def test_what_is_set_stays_and_what_runs_is_new(self):
         self.machine.run("sed", "--in-place", "s/^#worker-id=.*/worker-id=9/", CONFIG)
-        before = self.machine.property("InvocationID")
         ids = self.draw()
-        self.install("newer")
-        self.assertNotEqual(self.machine.property("InvocationID"), before)
+        self.upgrade()
         self.assertIn("worker 9,", self.machine.property("StatusText"))
         ids += self.draw()
         self.assertEqual(ids, sorted(set(ids)))
@@ -218,10 +255,7 @@ class Relay(PackageTest):
 
     def test_an_upgrade(self):
         self.begin()
-        before = self.machine.property("InvocationID", RELAY)
-        self.install("newer")
-        self.machine.wait_until_active(RELAY)
-        self.assertNotEqual(self.machine.property("InvocationID", RELAY), before)
+        self.upgrade(RELAY)
         self.draw_as("--reuid=root", "--regid=root")
 
     def test_an_upgrade_does_not_start_it(self):
@@ -252,9 +286,10 @@ class Removal(PackageTest):
         self.machine.run("test", "!", "-e", "/usr/sbin/snowflaked")
         self.machine.run("test", "-e", CONFIG)
         self.assertEqual(self.state(), state)
-        self.assertIn(f"{STATE} stays", self.machine.run("dpkg", "--purge", "snowflaked"))
+        self.assertIn(f"{STATE} is not removed", self.machine.run("dpkg", "--purge", "snowflaked"))
         self.machine.run("test", "!", "-e", "/etc/snowflaked")
         self.assertEqual(self.state(), state)
         self.install("newer")
+        self.machine.wait_until_active()
         ids += self.draw()
         self.assertEqual(ids, sorted(set(ids)))

@@ -208,7 +208,7 @@ static gboolean check_directory(const StateDirectory *self, GError **error)
 	if ((info.st_mode & OTHERS_MAY_WRITE) != 0) {
 		g_set_error(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
 			    "the state directory %s has mode %04o, so other users can change the "
-			    "reservations; run chmod go-w on it, or use a new directory inside it",
+			    "reservations; run chmod go-w on it",
 			    self->path, (guint)info.st_mode & 07777);
 		return FALSE;
 	}

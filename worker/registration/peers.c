@@ -420,7 +420,9 @@ static void log_unreachable(const Job *job, guint n_unreachable)
 		g_string_append(addresses, ",...");
 	log_event(LOG_PEERS_UNREACHABLE, log_number("count", n_unreachable),
 		  log_text("addresses", addresses->str),
-		  log_text("error", why != NULL ? why : "no answer in time"));
+		  log_text("error", why != NULL ? why : "no answer in time"),
+		  log_text("remedy", "if they run, correct their --advertise or the network, and "
+				     "admit each other's servers with --allow"));
 }
 
 gboolean peer_check_take_report(PeerCheck *self, PeerReport *out_report)

@@ -226,6 +226,38 @@ TEST("/address/peer", test_peer)
 	}
 }
 
+TEST("/address/loopback", test_loopback)
+{
+	static const struct {
+		const char *host;
+		gboolean is_loopback;
+	} CASES[] = {
+		{"localhost", TRUE},
+		{"LocalHost", TRUE},
+		{"zk.localhost", TRUE},
+		{"127.0.0.1", TRUE},
+		{"127.255.255.254", TRUE},
+		{"::1", TRUE},
+		{"::ffff:127.0.0.1", TRUE},
+		{"0:0:0:0:0:0:0:1", TRUE},
+		{"128.0.0.1", FALSE},
+		{"126.255.255.255", FALSE},
+		{"10.0.0.1", FALSE},
+		{"::2", FALSE},
+		{"::", FALSE},
+		{"::ffff:10.0.0.1", FALSE},
+		{"localhost.example", FALSE},
+		{"notlocalhost", FALSE},
+		{"127.0.0.1.example", FALSE},
+		{"*", FALSE},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_test_message("%s", CASES[i].host);
+		g_assert_cmpint(address_host_is_loopback(CASES[i].host), ==, CASES[i].is_loopback);
+	}
+}
+
 TEST("/address/everywhere", test_everywhere)
 {
 	static const struct {

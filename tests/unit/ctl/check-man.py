@@ -7,8 +7,9 @@ import re
 import subprocess
 import sys
 
-COMMANDS = ["id", "ulid", "uuid", "decode", "convert", "layouts", "range", "ping", "status",
-            "workers", "top", "registry", "audit", "config", "bench", "completion", "help"]
+COMMANDS = ["id", "ulid", "uuid", "decode", "convert", "layouts", "range", "ping", "health",
+            "status", "workers", "top", "registry", "audit", "config", "bench", "completion",
+            "help"]
 COLUMNS = 80
 OPTION = re.compile(r"(?<![\w-])--?[a-z][a-z0-9-]*")
 

@@ -23,6 +23,18 @@ TEST("/options-embedded/good", test_good)
 	g_assert_true(options->skip_sanity_checks);
 }
 
+/* A node without listeners can present a certificate to the servers that it calls. */
+TEST("/options-embedded/certificate", test_certificate)
+{
+	const char *const settings[] = {"zookeeper=a.example:2181", "datacenter-id=3",
+					"tls-certificate=/c", "tls-key=/k", NULL};
+	g_autoptr(GError) error = NULL;
+	g_autoptr(Options) options = options_embedded_new(settings, &error);
+
+	g_assert_no_error(error);
+	g_assert_cmpstr(options->tls_certificate, ==, "/c");
+}
+
 TEST("/options-embedded/none", test_none)
 {
 	g_autoptr(GError) error = NULL;
