@@ -177,7 +177,7 @@ class Lives(unittest.TestCase):
 
     def test_tls_of_a_config_file(self):
         """The image has no --listen that would replace the file's, and the health check works."""
-        pair = Authority(self.volume).vouch("server", "IP:127.0.0.1")
+        pair = Authority(self.volume).issue("server", "IP:127.0.0.1")
         os.chown(pair.key, 0, USER)
         pathlib.Path(pair.key).chmod(0o640)
         (self.volume / "snowflaked.conf").write_text(

@@ -205,7 +205,7 @@ class WithFiles:
 
     def with_files(self, directory):
         authority = Authority(directory)
-        pair = authority.vouch("server", "DNS:snowflake-servers")
+        pair = authority.issue("server", "DNS:snowflake-servers")
         (directory / "auth").write_text("user:password")
         (directory / "auth").chmod(0o440)
         text = self.config_text

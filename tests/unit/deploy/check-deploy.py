@@ -153,7 +153,7 @@ def check_service(service):
     if not last.endswith(f"/snowflakectl config check {config}"):
         yield f"{service}: systemctl reload succeeds if the server cannot use {config}"
     if "\nRestartPreventExitStatus=2\n" not in text:
-        yield f"{service}: systemd starts a server without its certificate again and again"
+        yield f"{service}: systemd repeatedly starts a server without its certificate"
 
 
 def check_scripts():
