@@ -37,6 +37,8 @@ SNOWFLAKECTL = BUILD / "ctl" / "snowflakectl"
 ELSEWHERE = os.environ.get("SNOWFLAKE_SERVER")
 
 EPOCH_MS = 1288834974657
+# a pattern: the version of a release, or of another commit (deploy/version)
+VERSION = r"\d+\.\d+\.\d+(\+git\d{14}\.[0-9a-f]{12})?"
 LOOK_EVERY_S = 0.005
 HANG_GUARD_S = 300
 LOG_PIPE_BYTES = 1 << 19  # large, because a server drops log lines for which there is no room

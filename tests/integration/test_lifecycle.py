@@ -10,7 +10,7 @@ import time
 
 import default_port
 import wire
-from harness import (BUILD, ENVIRONMENT, HANG_GUARD_S, SANITIZED, SLOW, SNOWFLAKED, Parts,
+from harness import (BUILD, ENVIRONMENT, HANG_GUARD_S, SANITIZED, SLOW, SNOWFLAKED, VERSION, Parts,
                      ServerTest, reserve_ahead, wait_for)
 from held_thread import held_thread
 from wire import STRICT
@@ -100,7 +100,7 @@ class Start(ServerTest):
         return done.stdout
 
     def test_help_and_version(self):
-        self.assertRegex(self.output("--version"), r"^snowflaked \d+\.\d+\.\d+\n$")
+        self.assertRegex(self.output("--version"), rf"^snowflaked {VERSION}\n$")
         for option in ("--listen", "--datacenter-id", "--state-directory", "--max-ahead"):
             self.assertIn(option, self.output("--help"))
         with open("/dev/full", "w", encoding="ascii") as full:

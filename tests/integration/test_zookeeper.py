@@ -5,7 +5,7 @@ import collections
 import json
 import signal
 
-from harness import HANG_GUARD_S, Parts, wait_for
+from harness import HANG_GUARD_S, VERSION, Parts, wait_for
 from zookeeper_case import DATACENTER, ZooKeeperTest, now_tick, tick_of, worker_id_of
 
 TICK_SHIFT = 21 + 13  # layout uid-generator, whose ticks are seconds
@@ -34,7 +34,7 @@ class Claims(ZooKeeperTest):
         record = self.wait_claim(server).record
         self.assertEqual({key: record[key] for key in ("host", "port", "pid", "worker_id")},
                          {"host": "ids.example", "port": 4711, "pid": server.pid, "worker_id": 7})
-        self.assertRegex(record["version"], r"^\d+\.\d+\.\d+$")
+        self.assertRegex(record["version"], rf"^{VERSION}$")
         self.assertRegex(record["started"], r"^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
         reservation = self.tree.reservation(7)
         self.assertEqual(reservation.owner, worker.nonce)
