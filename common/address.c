@@ -72,7 +72,7 @@ static Address *refuse_address(const char *text, const char *form, const char *f
 
 /* Returns whether @text is the address of a local socket. "unix:7609" is not: it means port 7609 of
  * a host named unix. */
-static gboolean is_local(const char *text)
+static gboolean is_local_socket(const char *text)
 {
 	const char *rest = text + strlen(LOCAL_PREFIX);
 
@@ -131,8 +131,8 @@ static Address *parse_address(const char *text, gboolean is_tls, guint16 default
 	g_autofree char *host = NULL;
 	const char *port_text = NULL;
 	guint64 port = default_port;
-	const char *fault = is_local(bare) ? "a local socket is not possible here"
-					   : split_host_port(bare, &host, &port_text);
+	const char *fault = is_local_socket(bare) ? "a local socket is not possible here"
+						  : split_host_port(bare, &host, &port_text);
 	gboolean bracketed;
 	Address *self;
 
@@ -164,9 +164,9 @@ Address *address_parse_admin(const char *text, GError **error)
 
 Address *address_parse_listen(const char *text, GError **error)
 {
-	return is_local(text) ? parse_local(text, error)
-			      : parse_address(text, address_text_is_tls(text), ADDRESS_DEFAULT_PORT,
-					      error);
+	return is_local_socket(text) ? parse_local(text, error)
+				     : parse_address(text, address_text_is_tls(text),
+						     ADDRESS_DEFAULT_PORT, error);
 }
 
 Address *address_parse_peer(const char *text, GError **error)
@@ -184,7 +184,7 @@ Address *address_parse_peer(const char *text, GError **error)
 
 Address *address_parse_server(const char *text, GError **error)
 {
-	return is_local(text) ? parse_local(text, error) : address_parse_peer(text, error);
+	return is_local_socket(text) ? parse_local(text, error) : address_parse_peer(text, error);
 }
 
 GPtrArray *address_parse_servers(const char *const *texts, GError **error)
@@ -193,7 +193,7 @@ GPtrArray *address_parse_servers(const char *const *texts, GError **error)
 		g_ptr_array_new_with_free_func((GDestroyNotify)address_free);
 
 	for (; *texts != NULL; texts++) {
-		gboolean is_one = **texts == '\0' || is_local(*texts);
+		gboolean is_one = **texts == '\0' || is_local_socket(*texts);
 		char *const one[] = {(char *)*texts, NULL};
 		g_auto(GStrv) parts =
 			is_one ? g_strdupv((char **)one) : g_strsplit(*texts, ",", -1);
@@ -261,7 +261,7 @@ gboolean address_host_is_loopback(const char *host)
 	if (inet_pton(AF_INET6, host, &v6) == 1)
 		return IN6_IS_ADDR_LOOPBACK(&v6) ||
 		       (IN6_IS_ADDR_V4MAPPED(&v6) && v6.s6_addr[12] == IN_LOOPBACKNET);
-	return g_ascii_strcasecmp(host, "localhost") == 0 || g_str_has_suffix(host, ".localhost");
+	return g_ascii_strcasecmp(host, "localhost") == 0;
 }
 
 gboolean address_is_local(const Address *self)

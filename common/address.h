@@ -85,7 +85,7 @@ gboolean address_any_is_tls(const GPtrArray *addresses);
 gboolean address_is_everywhere(const Address *self);
 
 /* Returns whether @host, a name or an address without brackets, can be reached from this machine
- * only: localhost and names below it, 127.0.0.0/8 and ::1. Other names are not resolved. */
+ * only: localhost, 127.0.0.0/8 and ::1. Other names are not resolved. */
 gboolean address_host_is_loopback(const char *host);
 
 /* Returns whether only this machine can reach @self: a local socket, or a loopback address. */

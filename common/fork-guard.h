@@ -24,7 +24,7 @@ typedef struct {
 	void (*release_in_child)(void);
 } ForkGuardLocks;
 
-/* Installs the handlers of fork() until the process ends. Only the first call has an effect.
+/* Installs the handlers of fork() until the process ends. The first call with @locks sets them.
  * @locks: (nullable): must stay valid */
 void fork_guard_install(const ForkGuardLocks *locks);
 

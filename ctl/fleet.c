@@ -107,7 +107,7 @@ static void ask_member(gpointer item, gpointer data)
 	self->others = ctl_worker_list_new();
 	self->list_age_ms = G_MAXINT64;
 	for (guint i = 0; i < answers->len; i++) {
-		CtlWorker *other = ctl_worker_of_hearsay(answers->pdata[i], probe.clock_skew_us);
+		CtlWorker *other = ctl_worker_of_report(answers->pdata[i], probe.clock_skew_us);
 
 		if (other->said.nonce == NULL || g_strcmp0(other->said.nonce, self->nonce) != 0)
 			self->list_age_ms = MIN(self->list_age_ms, other->age_ms);

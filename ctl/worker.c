@@ -163,7 +163,7 @@ CtlWorker *ctl_worker_of_probe(const CtlProbe *probe)
 	return self;
 }
 
-CtlWorker *ctl_worker_of_hearsay(const SnowflakeClientWorker *said, gint64 clock_skew_us)
+CtlWorker *ctl_worker_of_report(const SnowflakeClientWorker *said, gint64 clock_skew_us)
 {
 	CtlWorker *self = g_new0(CtlWorker, 1);
 

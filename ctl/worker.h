@@ -49,7 +49,7 @@ GPtrArray *ctl_worker_list_new(void);
 CtlWorker *ctl_worker_of_probe(const CtlProbe *probe);
 
 /* (transfer full): what another server says of it. @clock_skew_us: of the other server */
-CtlWorker *ctl_worker_of_hearsay(const SnowflakeClientWorker *said, gint64 clock_skew_us);
+CtlWorker *ctl_worker_of_report(const SnowflakeClientWorker *said, gint64 clock_skew_us);
 
 /* From now on it counts as asked. */
 void ctl_worker_set_unreachable(CtlWorker *self);

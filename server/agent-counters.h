@@ -49,7 +49,7 @@ void agent_counters_each(AgentCounters *self,
 /* Makes the agent the last one of the block. */
 void agent_block_look_up(AgentBlock *self, const char *agent, gsize length);
 
-/* The block's thread only: counts @n IDs. @agent: @length bytes, 1 or more, without a NUL. */
+/* The block's thread only: counts @ids IDs. @agent: @length bytes, 1 or more, without a NUL. */
 static inline void agent_block_add(AgentBlock *self, const char *agent, gsize length, guint64 ids)
 {
 	const AgentName *last = self->last;

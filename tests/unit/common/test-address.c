@@ -234,7 +234,7 @@ TEST("/address/loopback", test_loopback)
 	} CASES[] = {
 		{"localhost", TRUE},
 		{"LocalHost", TRUE},
-		{"zk.localhost", TRUE},
+		{"zk.localhost", FALSE},
 		{"127.0.0.1", TRUE},
 		{"127.255.255.254", TRUE},
 		{"::1", TRUE},

@@ -169,7 +169,7 @@ public class PackageTest extends Support {
 	public void rename() throws Exception {
 		Path copy = FOLDER.newFolder().toPath();
 
-		run(ROOT, "sh", "-ec", "git ls-files -z --cached --others --exclude-standard clients/java docs NEWS.md "
+		run(ROOT, "sh", "-ec", "git ls-files -z --cached --others --exclude-standard clients/java docs CHANGELOG.md "
 			+ "tests/clients | xargs -0 cp --parents -t \"$0\" 2>\"$0/missing\" || [ -s \"$0/missing\" ]",
 			copy.toString());
 		run(copy, "clients/java/rename", "org.test.ids");
