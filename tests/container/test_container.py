@@ -98,7 +98,8 @@ class Image(unittest.TestCase):
         # an option here would replace the same option of a config file
         self.assertEqual((image["Config"]["Entrypoint"], image["Config"].get("Cmd")),
                          (["snowflaked"], None))
-        self.assertEqual(image["Healthcheck"]["Test"], ["CMD", "snowflakectl", "health", "--timeout=2000"])
+        self.assertEqual(image["Healthcheck"]["Test"],
+                         ["CMD", "snowflakectl", "health", "--timeout=2000"])
         for path in ("bin/sh", "usr/bin/apt", "src"):
             with self.assertRaises(AssertionError, msg=path):
                 podman("run", "--rm", *LIMITS, f"--entrypoint=/{path}", IMAGE)
