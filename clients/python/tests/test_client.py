@@ -25,9 +25,13 @@ CLONE_NEWPID = 0x20000000
 NAMESPACE = ("unshare", "--pid", "--fork", "--kill-child")
 END_OF_REFILL = ("while client._engine._waiters: pass",)
 
+# Threads change only where one waits, so that no thread requests the interpreter's lock while the
+# program forks in C: the child would wait forever for that thread to take the lock.
 FORKS_AT_EACH_LINE = """
-import ctypes, os, sys
+import ctypes, os, sys, time
 from snowflake_client import Snowflake, SnowflakeError, client as package
+
+sys.setswitchinterval({long_s} * 1000)
 
 def forks_at(line):
     child = None
@@ -49,7 +53,7 @@ def forks_at(line):
     while client.stats().buffered < 20:
         client.next_id()
     while client._engine._waiters:
-        pass  # a refill is under way
+        time.sleep(0)  # a refill is under way
     if {is_empty}:
         client._engine.buffer.take_many(1000)
     sys.settrace(trace)
@@ -262,7 +266,10 @@ class Fork(Programs):
 
 class Closing(Case):
     def test_in_a_child_that_c_code_forks(self):
-        """The connection is its parent's too."""
+        """The connection is its parent's too. No thread may request the interpreter's lock during
+        the fork: see FORKS_AT_EACH_LINE."""
+        self.addCleanup(sys.setswitchinterval, sys.getswitchinterval())
+        sys.setswitchinterval(LONG_S * 1000)
         peer = self.peer(Call.ids)
         client = self.client(peer.address, prefetch=0)
         client.next_id()
