@@ -28,7 +28,8 @@ typedef struct {
 	UpstreamNews news;
 	_Atomic guint taker;
 	_Atomic guint putter;
-	gboolean is_over; /* set before the last meeting */
+	/* number of the last meeting, after which no round follows; 0: unknown */
+	_Atomic gint64 end;
 } Meeting;
 
 /* If each has a processor, they continue within nanoseconds of each other. */
@@ -57,7 +58,7 @@ static void *take_one_each_round(void *user_data)
 		PoolRun run = {0};
 
 		meet(&self->taker, &self->putter);
-		if (self->is_over)
+		if (atomic_load(&self->end) == i)
 			return NULL;
 		UPSTREAM_WAIT(self, pool_watch_take(&self->watch, self->hand, 1, &run));
 		g_assert_cmpint(run.first, ==, i);
@@ -71,17 +72,18 @@ static void test_no_wake_up_is_lost(void)
 	Meeting self = {.news = UPSTREAM_NEWS_INIT, .hand = pool_buffer_new(NULL)};
 	gint64 until_us = g_get_monotonic_time() + LIMIT_US;
 	pthread_t thread;
+	gint64 i;
 
 	pool_watch_init(&self.watch, upstream_news_note, &self.news);
 	g_assert_cmpint(pthread_create(&thread, NULL, take_one_each_round, &self), ==, 0);
-	for (gint64 i = 1; i <= ROUNDS && g_get_monotonic_time() < until_us; i++) {
+	for (i = 1; i <= ROUNDS && g_get_monotonic_time() < until_us; i++) {
 		meet(&self.putter, &self.taker);
 		wait_a_bit(i % 300);
 		g_assert_true(pool_ring_put(&self.hand->ring, &(PoolRun){i, 1, 1}));
 		pool_watch_note_refill(&self.watch);
 		pool_watch_notify(&self.watch);
 	}
-	self.is_over = TRUE;
+	atomic_store(&self.end, i);
 	meet(&self.putter, &self.taker);
 	pthread_join(thread, NULL);
 	pool_watch_clear(&self.watch);
