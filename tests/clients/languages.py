@@ -26,7 +26,6 @@ class Language(NamedTuple):
     build: str = ""
     sources: tuple = ()   # files, and directories with their contents; empty: it is always built
     packages: tuple = ()  # Debian packages whose versions are in the table
-    lacks: tuple = ()     # (capability, reason) in addition to the runner's: not implemented yet
 
     @property
     def is_there(self):

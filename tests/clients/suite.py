@@ -43,7 +43,7 @@ class Suite:
         self._directory = places.temporary_directory()
         self._numbers = itertools.count()
         self._lock = threading.Lock()
-        self._idle = collections.defaultdict(list)  # idle runners, by language and names
+        self._idle = collections.defaultdict(list)  # idle runners, by language
 
     def run(self, scenarios, languages, jobs):
         """Returns the outcomes. Scenarios of a language share its runners, one after the other."""
@@ -53,7 +53,7 @@ class Suite:
         with concurrent.futures.ThreadPoolExecutor(jobs) as threads:
             try:
                 outcomes = list(threads.map(lambda pair: self._run_one(*pair), pairs))
-                list(threads.map(self._finish, [(name, runner) for (name, _), idle in
+                list(threads.map(self._finish, [(name, runner) for name, idle in
                                                 self._idle.items() for runner in idle]))
             except BaseException:
                 threads.shutdown(cancel_futures=True)
@@ -83,10 +83,12 @@ class Suite:
 
     @contextlib.contextmanager
     def _runner(self, language, needs_names):
-        """Returns an idle runner, or a new one. If its scenario fails, it is not used again."""
+        """Returns an idle runner, or a new one. It is not used again if its scenario fails, or if
+        it resolves names: DNS lookups that hang can occupy all threads of a language that has
+        few."""
         with self._lock:
-            idle = self._idle[language.name, needs_names]
-            runner = idle.pop() if idle else None
+            idle = self._idle[language.name]
+            runner = idle.pop() if idle and not needs_names else None
         runner = runner or self._start(language, needs_names)
         try:
             yield runner
@@ -94,6 +96,9 @@ class Suite:
         except BaseException:
             runner.kill()
             raise
+        if needs_names:
+            runner.kill()
+            return
         with self._lock:
             idle.append(runner)
 
@@ -125,7 +130,6 @@ class Suite:
         if not isinstance(package, str) or not isinstance(lacks, dict) or \
                 set(lacks) - set(CAPABILITIES):
             raise Wrong(f"not an answer to hello: {hello}")
-        lacks = {**dict(language.lacks), **lacks}
         outcome = Outcome(scenario.name, language.name, package=package,
                           library=hello.get("library", ""))
         if scenario.needs_names and not runner.names:
