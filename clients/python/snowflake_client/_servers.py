@@ -139,7 +139,7 @@ class ServerPool:
         self._has_answered = False  # the connection
         self._sequence = random.getrandbits(30)
         self._failures: Dict[Tuple[str, str], Failure] = {}  # the last of each, until an answer
-        self._noted: Set[Tuple[str, str]] = set()  # those of this fetch()
+        self._noted: Set[Tuple[str, str]] = set()  # those of this call
         self._deadline = self._patience = 0.0
         self.is_closed = False
         self.is_failing = False  # since the last fetch()
@@ -156,8 +156,9 @@ class ServerPool:
         """Asks each server that can be asked, once. Returns IDs, at least 1 and at most `count`, or
         None: then retry_at says when to try again. Each attempt has a timeout of its own, which
         doubles while attempts time out."""
+        if deadline != self._deadline:  # another call
+            self._noted.clear()
         self._deadline = deadline
-        self._noted.clear()
         base = max(min(_ROUND_TRIPS * self.round_trip or _LONGEST_ATTEMPT, _LONGEST_ATTEMPT),
                    _SHORTEST_ATTEMPT, 2 * self.round_trip)
         self._patience = base * 2 ** min(self.n_silent, _DOUBLINGS)

@@ -12,6 +12,7 @@ from unittest import mock
 from support import LONG_S, SHORT_S, Call, Case, IdRun, Peer, framed, ttypes
 from thrift.Thrift import TApplicationException
 
+from snowflake_client import _options, _servers
 from snowflake_client import (ClockError, InvalidAgentError, SnowflakeError, SnowflakeTimeoutError,
                               UnavailableError, UnreachableError)
 from snowflake_client._codec import Failure
@@ -372,6 +373,29 @@ class Retries(Case):
         for _ in range(12):
             with contextlib.suppress(SnowflakeError):
                 client.next_id()
+
+    def test_an_attempt_at_the_deadline_does_not_hide_an_earlier_failure(self):
+        """The first attempt fails, and the call ends within the second one."""
+        failures = iter([Failure("unreachable", "refused"),
+                         Failure("timeout", "no answer")])
+        clock = mock.Mock(return_value=0.0)
+        connection = mock.Mock(is_open=False)
+
+        async def fail(*_):
+            failure = next(failures)
+            if failure.kind == "timeout":
+                clock.return_value = 1.0
+            raise failure
+
+        connection.open = fail
+        options = _options.check_options("127.0.0.1", "test", 1.0, 0, 1.0, None)
+        pool = _servers.ServerPool(options, mock.Mock(connection=lambda *_: connection))
+        with mock.patch.object(_servers, "monotonic", clock):
+            for clock.return_value in (0.0, 0.9):
+                with self.assertRaises(StopIteration):
+                    pool.fetch(1, 1.0).send(None)
+        self.assertIsNone(next(failures, None))
+        self.assertIsInstance(pool.error(1.0), UnreachableError)
 
     def test_the_error_at_the_deadline_is_that_of_the_servers(self):
         error = self.failure(self.client(self.dead(), timeout=SHORT_S).next_id)
