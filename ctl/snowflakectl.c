@@ -46,7 +46,7 @@ static const CtlCommand *const COMMANDS[] = {
 	NULL,
 };
 
-/* What was given on the command line. */
+/* Values from the command line. */
 static struct {
 	CtlOptions options; /* texts that stay */
 	char **arguments;   /* without the command */

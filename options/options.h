@@ -11,7 +11,7 @@
 #include "common/zookeeper/hosts.h"
 #include "core/layout.h"
 
-/* What the server does if the clock steps back to more than max-ahead before the last ID. */
+/* Reactions of the server to a clock that steps back to more than max-ahead before the last ID. */
 typedef enum {
 	OPTIONS_CLOCK_STEP_REFUSE,  /* refuse calls until the clock has caught up */
 	OPTIONS_CLOCK_STEP_RECLAIM, /* take another worker ID */

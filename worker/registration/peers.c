@@ -160,9 +160,9 @@ const char *peer_report_confirmed(const PeerReport *self, const PeerReport *earl
 
 /* Asking */
 
-/* What the threads of a check share: a timer thread, and threads that each take the next peer until
- * there is none or the time is up. The last thread frees the job; the check's owner does not wait.
- */
+/* State that the threads of a check share: a timer thread, and threads that each take the next peer
+ * until there is none or the time is up. The last thread frees the job. The owner of the check does
+ * not wait. */
 typedef struct {
 	atomic_uint references;
 	GPtrArray *peers;       /* (element-type Peer): only read */

@@ -12,7 +12,7 @@
 #define TICK_IDS  4096
 #define TICK_SIZE (G_GINT64_CONSTANT(1) << 22)
 
-/* What a server supports: ever less. */
+/* Capabilities of a server, each with fewer calls than the one before. */
 typedef enum { HAS_RUNS, HAS_BATCHES, HAS_SINGLES } Has;
 
 typedef struct {

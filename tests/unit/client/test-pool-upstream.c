@@ -16,8 +16,8 @@
 
 /* Takes */
 
-/* As many rounds as an idle machine has in some seconds. A busy machine runs the threads one after
- * the other, and takes a millisecond or more for a round, in which they do not meet. */
+/* An idle machine runs this many rounds in a few seconds. A busy machine runs the threads one after
+ * the other: a round takes a millisecond or more, and the threads do not meet. */
 #define ROUNDS   50000
 #define LIMIT_US (5 * G_USEC_PER_SEC)
 
