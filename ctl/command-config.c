@@ -39,6 +39,11 @@ static gboolean check_files(Options *options, GError **error)
 		if (client == NULL)
 			return FALSE;
 	}
+	if (options->zookeeper != NULL &&
+	    !zookeeper_hosts_set_tls(options->zookeeper, &names, error)) {
+		g_prefix_error(error, "--zookeeper: ");
+		return FALSE;
+	}
 	if (options->zookeeper_auth != NULL) {
 		auth = zookeeper_hosts_read_auth(options->zookeeper_auth, error);
 		if (auth == NULL) {

@@ -21,11 +21,12 @@ static gboolean ready;
 
 static const GOptionEntry entries[] = {
 	{"ready", 0, 0, G_OPTION_ARG_NONE, &ready,
-	 "Whether it issues IDs (/readyz), not only whether it runs (/livez)", NULL},
+	 "Check whether it issues IDs (/readyz), not only whether it runs (/livez)", NULL},
 	G_OPTION_ENTRY_NULL,
 };
 
-/* (transfer full) (nullable): the reply to a GET of @path */
+/* Returns: (transfer full) (nullable): the reply to a GET of @path, or as much of it as arrived in
+ * time; %NULL with an error set if nothing arrived. */
 static char *get_reply(const Address *address, const char *path, guint timeout_ms, GError **error)
 {
 	g_autofree char *request = g_strdup_printf(
@@ -33,8 +34,9 @@ static char *get_reply(const Address *address, const char *path, guint timeout_m
 	g_autoptr(GSocketClient) client = g_socket_client_new();
 	g_autoptr(GSocketConnection) connection = NULL;
 	g_autofree char *reply = g_malloc0(MAX_REPLY_BYTES + 1);
-	gsize length;
+	gint64 end_us = g_get_monotonic_time() + (gint64)timeout_ms * 1000;
 	GIOStream *stream;
+	gssize n = 1;
 
 	g_socket_client_set_enable_proxy(client, FALSE);
 	g_socket_client_set_timeout(client, (timeout_ms + 999) / 1000);
@@ -44,14 +46,15 @@ static char *get_reply(const Address *address, const char *path, guint timeout_m
 		return NULL;
 	stream = G_IO_STREAM(connection);
 	if (!g_output_stream_write_all(g_io_stream_get_output_stream(stream), request,
-				       strlen(request), NULL, NULL, error) ||
-	    !g_input_stream_read_all(g_io_stream_get_input_stream(stream), reply, MAX_REPLY_BYTES,
-				     &length, NULL, error))
+				       strlen(request), NULL, NULL, error))
 		return NULL;
-	return g_steal_pointer(&reply);
+	for (gsize length = 0; n > 0 && g_get_monotonic_time() < end_us; length += (gsize)MAX(n, 0))
+		n = g_input_stream_read(g_io_stream_get_input_stream(stream), reply + length,
+					MAX_REPLY_BYTES - length, NULL, length == 0 ? error : NULL);
+	return *reply != '\0' ? g_steal_pointer(&reply) : NULL;
 }
 
-/* The status in an HTTP reply; 0: it is no such reply. */
+/* Returns the status of an HTTP reply; 0: it is not one. */
 static guint parse_status(const char *reply)
 {
 	const char *space = g_str_has_prefix(reply, "HTTP/1.") ? strchr(reply, ' ') : NULL;
@@ -59,7 +62,7 @@ static guint parse_status(const char *reply)
 	return space != NULL ? (guint)g_ascii_strtoull(space + 1, NULL, 10) : 0;
 }
 
-/* (transfer full): the first line of the body, safe to print */
+/* Returns: (transfer full): the first line of the body, safe to print. */
 static char *parse_reason(const char *reply)
 {
 	const char *head_end = strstr(reply, "\r\n\r\n");
@@ -88,20 +91,26 @@ static CtlStatus run_health(const CtlOptions *options, const char *const *argume
 		return CTL_USAGE;
 	}
 	if (arguments[0] != NULL && arguments[1] != NULL) {
-		ctl_output_complain("health takes one address of an admin port");
+		ctl_output_complain("health takes one argument: the address of an admin port");
+		return CTL_USAGE;
+	}
+	if (address_is_everywhere(address) || address->port == 0) {
+		ctl_output_complain("cannot connect to %s; use the address of one interface, such "
+				    "as " DEFAULT_ADDRESS,
+				    address->text);
 		return CTL_USAGE;
 	}
 	reply = get_reply(address, path, options->timeout_ms, &error);
 	status = reply != NULL ? parse_status(reply) : 0;
 	if (status == 0) {
-		ctl_output_complain("%s: the admin port does not answer: %s; is --admin-listen of "
-				    "the server %s?",
+		ctl_output_complain("%s: the admin port does not answer: %s; is the server's "
+				    "--admin-listen set to %s?",
 				    address->text, error != NULL ? error->message : "not HTTP",
 				    address->text);
 		return CTL_FAILED;
 	}
-	reason = parse_reason(reply);
 	if (status != STATUS_OK) {
+		reason = parse_reason(reply);
 		ctl_output_complain("%s: %s: %s", address->text, path, reason);
 		return CTL_FAILED;
 	}
@@ -114,7 +123,7 @@ static CtlStatus run_health(const CtlOptions *options, const char *const *argume
 		json = ctl_format_json(object);
 		ctl_output_print("%s\n", json);
 	} else {
-		ctl_output_print("%s: %s\n", address->text, reason);
+		ctl_output_print("%s: ok\n", address->text);
 	}
 	return CTL_OK;
 }

@@ -193,10 +193,11 @@ static gboolean find_sockets(Server *self, GError **error)
 	for (guint i = 0; i < passed->len; i++) {
 		int fd = g_array_index(passed, int, i);
 		g_autofree char *end = socket_name_local(fd);
+		g_autofree char *text = g_strconcat("the passed socket ", end, NULL);
 		g_autoptr(Address) address = address_parse_listen(end, NULL);
 
 		if (address != NULL && !address_is_local(address) &&
-		    !options_check_reachable(options, end, error))
+		    !options_check_reachable(options, text, error))
 			return FALSE;
 		rpc_server_adopt(self->rpc, fd);
 	}

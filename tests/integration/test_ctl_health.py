@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """snowflakectl health: the health check of a container, whatever the port for calls requires."""
 import json
+import socket
+import struct
 import subprocess
 
 from admin import LISTEN
@@ -48,9 +50,30 @@ class Health(TlsTest):
     def test_no_answer(self):
         dead = dead_address(self)
         self.assert_answers(run("health", dead), 1, "",
-                            f"Connection refused; is --admin-listen of the server {dead}?")
+                            f"Connection refused; is the server's --admin-listen set to {dead}?")
         thrift = self.start().name
         self.assert_answers(run("health", thrift), 1, "",
                             f"{thrift}: /livez: this port accepts Apache Thrift")
         self.assert_answers(run("health", "a:b"), 2, "", '"a:b"')
-        self.assert_answers(run("health", dead, dead), 2, "", "health takes one address")
+        self.assert_answers(run("health", dead, dead), 2, "", "health takes one argument")
+        for text in ("*:9990", "0.0.0.0:9990", "127.0.0.1:0"):
+            self.assert_answers(run("health", text), 2, "", f"cannot connect to {text}; use")
+
+    def test_a_reply_without_its_end(self):
+        """The status line is enough, whether the rest is reset or does not come."""
+        for is_reset, timeout_ms in ((True, 1000 * HANG_GUARD_S), (False, 5000)):
+            with self.subTest(is_reset=is_reset), socket.create_server(("127.0.0.1", 0)) as server:
+                address = "%s:%d" % server.getsockname()
+                process = subprocess.Popen(
+                    [SNOWFLAKECTL, "health", "--timeout", str(timeout_ms), address],
+                    env=CTL_ENVIRONMENT, stdout=subprocess.PIPE, text=True)
+                connection, _ = server.accept()
+                with connection:
+                    connection.recv(4096)
+                    connection.sendall(b"HTTP/1.1 200 OK\r\n")
+                    if is_reset:
+                        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER,
+                                              struct.pack("ii", 1, 0))
+                        connection.close()
+                    self.assertEqual(process.communicate(timeout=HANG_GUARD_S)[0],
+                                     f"{address}: ok\n")

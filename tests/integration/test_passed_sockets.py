@@ -41,7 +41,8 @@ class PassedSockets(PassedTest):
     def test_a_worker_id_where_other_machines_reach_it(self):
         kept = self.listen("::")
         server = self.launch("--state-directory", self.state, **self.passing(kept))
-        self.assert_refused(server, 1, f"other machines can reach [::]:{kept.getsockname()[1]}",
+        address = "[::]:%d" % kept.getsockname()[1]
+        self.assert_refused(server, 1, f"other machines can reach the passed socket {address}",
                             "set worker-id")
 
     def test_where_it_is_reached(self):
