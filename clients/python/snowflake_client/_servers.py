@@ -141,6 +141,7 @@ class ServerPool:
         self._failures: Dict[Tuple[str, str], Failure] = {}  # the last of each, until an answer
         self._noted: Set[Tuple[str, str]] = set()  # those of this call
         self._deadline = self._patience = 0.0
+        self._attempt_at = 0.0  # when the last attempt began
         self.is_closed = False
         self.is_failing = False  # since the last fetch()
         self.n_silent = 0  # calls of fetch() with timeouts since the last answer
@@ -240,7 +241,8 @@ class ServerPool:
 
     async def _resolve(self, server: _Server) -> None:
         """Keeps the known endpoints if it fails."""
-        if server.backoff.retry_at > monotonic():
+        self._attempt_at = monotonic()
+        if server.backoff.retry_at > self._attempt_at:
             return
         if server.lookup is None or server.lookup.result is not None:
             server.lookup = _Lookup(server.address, self._io)
@@ -258,6 +260,7 @@ class ServerPool:
 
     async def _ask(self, server: _Server, endpoint: _Endpoint,
                    count: int) -> Union[List[int], Failure]:
+        self._attempt_at = monotonic()
         try:
             connection = await self._connect(server, endpoint)
             ids = await self._request(connection, endpoint, count)
@@ -333,14 +336,17 @@ class ServerPool:
             raise Failure("unreachable", f"it did not return the reply: {error}", error) from error
 
     def _note_failure(self, server: _Server, address: str, failure: Failure) -> None:
+        """Keeps an earlier failure if the end of the call left this one too little time."""
         self._check_open()
         self.n_failures += 1
-        key = server.text, address
-        is_cut_short = failure.kind == "timeout" and monotonic() >= self._deadline
-        if not is_cut_short or key not in self._noted:
-            self._failures.pop(key, None)
-            self._failures[key] = failure
-            self._noted.add(key)
+        key, now = (server.text, address), monotonic()
+        is_last = failure.kind == "timeout" and now >= self._deadline
+        is_short = now - self._attempt_at < self._patience
+        if is_last and key in self._failures and (is_short or key in self._noted):
+            return
+        self._failures.pop(key, None)
+        self._failures[key] = failure
+        self._noted.add(key)
 
     def _check_open(self) -> None:
         if self.is_closed:

@@ -375,7 +375,19 @@ class Retries(Case):
                 client.next_id()
 
     def test_an_attempt_at_the_deadline_does_not_hide_an_earlier_failure(self):
-        """The first attempt fails, and the call ends within the second one."""
+        """The first attempt fails, and the call ends within the second one: it had little time, or
+        the first one was of the same call."""
+        for times, deadlines in (((0.0, 0.9), (1.0, 1.0)), ((0.0, 0.2), (1.0, 1.0)),
+                                 ((0.0, 0.9), (0.5, 1.0))):
+            with self.subTest(times=times, deadlines=deadlines):
+                self.assertIsInstance(self.error_of_two_attempts(times, deadlines),
+                                      UnreachableError)
+        self.assertIsInstance(self.error_of_two_attempts((0.0, 0.6), (0.5, 1.0)),
+                              SnowflakeTimeoutError)
+
+    @staticmethod
+    def error_of_two_attempts(times, deadlines):
+        """The first attempt is refused, the second lasts until its call ends."""
         failures = iter([Failure("unreachable", "refused"),
                          Failure("timeout", "no answer")])
         clock = mock.Mock(return_value=0.0)
@@ -391,11 +403,11 @@ class Retries(Case):
         options = _options.check_options("127.0.0.1", "test", 1.0, 0, 1.0, None)
         pool = _servers.ServerPool(options, mock.Mock(connection=lambda *_: connection))
         with mock.patch.object(_servers, "monotonic", clock):
-            for clock.return_value in (0.0, 0.9):
-                with self.assertRaises(StopIteration):
-                    pool.fetch(1, 1.0).send(None)
-        self.assertIsNone(next(failures, None))
-        self.assertIsInstance(pool.error(1.0), UnreachableError)
+            for clock.return_value, deadline in zip(times, deadlines):
+                with contextlib.suppress(StopIteration):
+                    pool.fetch(1, deadline).send(None)
+        assert next(failures, None) is None
+        return pool.error(1.0)
 
     def test_the_error_at_the_deadline_is_that_of_the_servers(self):
         error = self.failure(self.client(self.dead(), timeout=SHORT_S).next_id)
