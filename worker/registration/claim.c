@@ -206,7 +206,7 @@ static void take_prepared(Registration *self, const StoreMessage *answer, const 
 		floor_read(&floor, record, &self->config.layout);
 		self->facts.prepared = TRUE;
 		/* others may have created records since, even open ones */
-		self->facts.secured = FALSE;
+		self->facts.acls_checked = FALSE;
 		reservation_check_floor(self, floor.damage == NULL ? &floor : NULL);
 		break;
 	case PREPARATION_MAKING:
@@ -244,7 +244,7 @@ static void take_preparation_answer(Registration *self, const StoreMessage *answ
 	}
 }
 
-/* SECURING: with a password, checks that clients without it cannot write to the records that
+/* CHECKING_ACLS: with a password, checks that clients without it cannot write to the records that
  * servers share. */
 
 static void start_securing(Registration *self)
@@ -254,7 +254,7 @@ static void start_securing(Registration *self)
 	if (request != 0)
 		registration_begin_wait(self, request);
 	else
-		self->facts.secured = TRUE;
+		self->facts.acls_checked = TRUE;
 }
 
 static void take_access(Registration *self, const StoreMessage *answer)
@@ -268,7 +268,7 @@ static void take_access(Registration *self, const StoreMessage *answer)
 			"anyone can write %s in %s, so --zookeeper-auth does not protect it; %s",
 			answer->key, self->store->name, remedy);
 	} else if (answer->outcome == STORE_OK) {
-		self->facts.secured = TRUE;
+		self->facts.acls_checked = TRUE;
 	} else if (answer->outcome == STORE_UNSURE) {
 		registration_pause(self, REGISTRATION_UNSURE_PAUSE);
 	} else {
@@ -276,7 +276,7 @@ static void take_access(Registration *self, const StoreMessage *answer)
 	}
 }
 
-/* ANNOUNCING: creates the claim, the mortal record that shows that this server lives. */
+/* CREATING_CLAIM: creates the claim, the mortal record that shows that this server lives. */
 
 /* Compares the clock with the store's, before the first reservation. A server with a wrong clock
  * does not start, so it issues no IDs and makes no reservations with this clock. */
@@ -309,7 +309,7 @@ static void note_claim(Registration *self, const char *key, gint64 order, gint64
 	self->store->ops->watch(self->store, key);
 	log_event(LOG_CLAIM_MADE, log_text("path", key));
 	self->report.claimed_at_ms = created_ms;
-	registration_note_time(self, created_ms, self->claim.announced_ns, received_ns);
+	registration_note_time(self, created_ms, self->claim.creation_sent_ns, received_ns);
 	check_clock(self);
 	if (self->holding.held) /* the claim of a held reservation must contain its worker ID */
 		self->report.retry_now = TRUE;
@@ -327,7 +327,7 @@ static void start_announcing(Registration *self)
 		.is_mortal = TRUE,
 	};
 
-	self->claim.announced_ns = clock_boottime_ns();
+	self->claim.creation_sent_ns = clock_boottime_ns();
 	registration_begin_wait(self, self->store->ops->commit(self->store, &write, 1));
 }
 
@@ -362,7 +362,7 @@ static void take_announced(Registration *self, const StoreMessage *answer)
 	}
 }
 
-/* TIMING: the store's clock stamps a write to the claim. */
+/* READING_TIME: the store's clock stamps a write to the claim. */
 
 static void start_timing(Registration *self)
 {
@@ -389,8 +389,8 @@ static void take_time(Registration *self, const StoreMessage *answer)
 	}
 }
 
-/* LOOKING: lists the floor, the claims and the reservations of the datacenter. Finds the claim of
- * this server, and then a worker ID to reserve. */
+/* READING_DATACENTER: lists the floor, the claims and the reservations of the datacenter. Finds the
+ * claim of this server, and then a worker ID to reserve. */
 
 static void drop_listing(Registration *self)
 {
@@ -560,7 +560,7 @@ static void take_looked(Registration *self)
 		choose_worker_id(self);
 }
 
-/* CHECKING: asks the peers for their worker IDs and clocks, before the first claim. */
+/* CHECKING_PEERS: asks the peers for their worker IDs and clocks, before the first claim. */
 
 /* @peers: (transfer full): of Peer */
 static PeerCheck *ask_peers(Registration *self, GPtrArray *peers, gboolean quiet)
@@ -599,7 +599,7 @@ void claim_take_peers(Registration *self)
 	claim_note_clocks(self, &report);
 	drop_listing(self);
 	registration_end_wait(self);
-	confirmed = self->facts.doubtful_till_us != 0
+	confirmed = self->facts.recheck_peers_at_us != 0
 			    ? peer_report_confirmed(&report, &self->peers.earlier)
 			    : NULL;
 	if (confirmed != NULL && self->facts.goal == REGISTRY_CLAIM && !self->goal.served) {
@@ -607,7 +607,7 @@ void claim_take_peers(Registration *self)
 		return;
 	}
 	self->facts.peers_checked = report.contradictions->len == 0 || confirmed != NULL;
-	self->facts.doubtful_till_us =
+	self->facts.recheck_peers_at_us =
 		self->facts.peers_checked
 			? 0
 			: g_get_monotonic_time() +
@@ -662,7 +662,8 @@ void claim_note_clocks(Registration *self, const PeerReport *report)
 	};
 }
 
-/* LISTING: lists the workers of all datacenters, one after the other, for a client's request. */
+/* LISTING_WORKERS: lists the workers of all datacenters, one after the other, for a client's
+ * request. */
 
 static void drop_list(Registration *self)
 {
@@ -712,7 +713,7 @@ static void start_list(Registration *self)
 
 void claim_postpone_list(Registration *self)
 {
-	if (self->step.state != REGISTRATION_LISTING)
+	if (self->step.state != REGISTRATION_LISTING_WORKERS)
 		return;
 	drop_listing(self);
 	registration_end_wait(self);
@@ -765,7 +766,7 @@ static void take_listing(Registration *self)
 {
 	registration_end_wait(self);
 	datacenter_listing_sort(self->listing.found);
-	if (self->step.state == REGISTRATION_LISTING) {
+	if (self->step.state == REGISTRATION_LISTING_WORKERS) {
 		take_listed_datacenter(self);
 		return;
 	}
@@ -840,16 +841,16 @@ static const struct {
 	void (*take)(Registration *self, const StoreMessage *answer);
 } STEPS[N_REGISTRATION_STATES] = {
 	[REGISTRATION_PREPARING] = {start_preparing, take_preparation_answer},
-	[REGISTRATION_SECURING] = {start_securing, take_access},
-	[REGISTRATION_LOOKING] = {start_looking, NULL},
-	[REGISTRATION_ANNOUNCING] = {start_announcing, take_announced},
-	[REGISTRATION_CHECKING] = {start_checking, NULL},
+	[REGISTRATION_CHECKING_ACLS] = {start_securing, take_access},
+	[REGISTRATION_READING_DATACENTER] = {start_looking, NULL},
+	[REGISTRATION_CREATING_CLAIM] = {start_announcing, take_announced},
+	[REGISTRATION_CHECKING_PEERS] = {start_checking, NULL},
 	[REGISTRATION_RESERVING] = {reservation_reserve, reservation_take_written},
 	[REGISTRATION_SETTLING] = {reservation_settle, reservation_take_settled},
 	[REGISTRATION_EXTENDING] = {reservation_extend, reservation_take_written},
-	[REGISTRATION_RETURNING] = {reservation_release, reservation_take_written},
-	[REGISTRATION_TIMING] = {start_timing, take_time},
-	[REGISTRATION_LISTING] = {start_list, take_datacenters},
+	[REGISTRATION_RELEASING] = {reservation_release, reservation_take_written},
+	[REGISTRATION_READING_TIME] = {start_timing, take_time},
+	[REGISTRATION_LISTING_WORKERS] = {start_list, take_datacenters},
 };
 
 gboolean claim_start_step(Registration *self)

@@ -118,7 +118,7 @@ void registration_pause(Registration *self, RegistrationPause pause)
 	if (pause == REGISTRATION_SHORT_PAUSE)
 		length_us =
 			MIN_PAUSE_US + (gint64)(g_random_double() * (MAX_PAUSE_US - MIN_PAUSE_US));
-	self->facts.pause_till_us = g_get_monotonic_time() + length_us;
+	self->facts.pause_ends_at_us = g_get_monotonic_time() + length_us;
 }
 
 void registration_begin_wait(Registration *self, guint64 request)

@@ -122,9 +122,10 @@ typedef struct {
 	} open_error;
 
 	struct {
-		char *key;           /* (nullable) */
-		gint64 order;        /* order of its creation */
-		gint64 announced_ns; /* CLOCK_BOOTTIME before the request was sent; 0: not yet */
+		char *key;               /* (nullable) */
+		gint64 order;            /* order of its creation */
+		gint64 creation_sent_ns; /* CLOCK_BOOTTIME before the request was sent; 0: not yet
+					  */
 	} claim;
 
 	struct {
@@ -137,7 +138,8 @@ typedef struct {
 	} preparation;
 
 	struct {
-		DatacenterListing *found;             /* (nullable): LOOKING, CHECKING, LISTING */
+		DatacenterListing *
+			found; /* (nullable): READING_DATACENTER, CHECKING_PEERS, LISTING_WORKERS */
 		guint64 requests[N_LISTING_REQUESTS]; /* 0: answered */
 		/* outcome of the first failed request; OK: none */
 		StoreOutcome outcome;

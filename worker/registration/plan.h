@@ -17,20 +17,20 @@ typedef enum {
 	REGISTRATION_CONNECTING, /* no session: waits for one */
 	REGISTRATION_PREPARING,  /* compares layout and limits; creates missing records */
 	/* checks that clients without the password cannot write to shared records */
-	REGISTRATION_SECURING,
-	REGISTRATION_LOOKING,    /* lists the floor, claims and reservations of the datacenter */
-	REGISTRATION_ANNOUNCING, /* creates its claim */
-	REGISTRATION_CHECKING,   /* asks its peers for their worker IDs and clocks */
+	REGISTRATION_CHECKING_ACLS,
+	REGISTRATION_READING_DATACENTER, /* reads the floor, claims and reservations of its own */
+	REGISTRATION_CREATING_CLAIM,     /* creates its claim record */
+	REGISTRATION_CHECKING_PEERS,     /* asks its peers for their worker IDs and clocks */
 	/* after a contradiction: waits a session timeout, and then asks again */
-	REGISTRATION_DOUBTING,
-	REGISTRATION_RESERVING, /* writes a reservation: a worker ID is claimed */
-	REGISTRATION_PAUSING,   /* waits after a lost race or an unexpected answer */
-	REGISTRATION_SETTLING,  /* reads a record because the outcome of a write is unknown */
-	REGISTRATION_EXTENDING, /* writes a later end to the held reservation */
-	REGISTRATION_RETURNING, /* writes an earlier end: the lease is retired */
-	REGISTRATION_TIMING,    /* writes to its claim to get the store's time */
-	REGISTRATION_LISTING,   /* lists the workers of all datacenters */
-	REGISTRATION_RESTING,   /* nothing to do */
+	REGISTRATION_WAITING_TO_RECHECK_PEERS,
+	REGISTRATION_RESERVING,       /* writes a reservation: a worker ID is claimed */
+	REGISTRATION_PAUSING,         /* waits after a lost race or an unexpected answer */
+	REGISTRATION_SETTLING,        /* reads a record because the outcome of a write is unknown */
+	REGISTRATION_EXTENDING,       /* writes a later end to the held reservation */
+	REGISTRATION_RELEASING,       /* writes an earlier end: the lease is retired */
+	REGISTRATION_READING_TIME,    /* writes to its claim to get the store's time */
+	REGISTRATION_LISTING_WORKERS, /* lists the workers of all datacenters */
+	REGISTRATION_IDLE,            /* nothing to do */
 	N_REGISTRATION_STATES,
 } RegistrationState;
 
@@ -42,18 +42,18 @@ typedef struct {
 	RegistryOperation goal; /* the keeper's goal */
 
 	gboolean connected;
-	gboolean prepared; /* layout, limits and parents exist */
-	gboolean secured;  /* checked on this connection; or there is no password */
+	gboolean prepared;     /* layout, limits and parents exist */
+	gboolean acls_checked; /* checked on this connection; or there is no password */
 	/* This server's claim. UNKNOWN in a new session, or if the outcome of a write is unknown.
 	 */
 	enum { CLAIM_UNKNOWN, CLAIM_NONE, CLAIM_MADE } claim;
 	/* listed since the claim was made, and not used for a decision yet */
 	gboolean listed;
-	gboolean peers_checked;  /* checked, or there is no peer, or no check is wanted */
-	gint64 doubtful_till_us; /* when to check a contradiction again; 0: there is none */
-	gboolean chosen;         /* a worker ID to claim is chosen */
-	gboolean unsettled;      /* the outcome of the last write of a reservation is unknown */
-	gint64 pause_till_us;
+	gboolean peers_checked;     /* checked, or there is no peer, or no check is wanted */
+	gint64 recheck_peers_at_us; /* when to check a contradiction again; 0: there is none */
+	gboolean chosen;            /* a worker ID to claim is chosen */
+	gboolean unsettled;         /* the outcome of the last write of a reservation is unknown */
+	gint64 pause_ends_at_us;
 	gboolean wants_time;
 	gboolean wants_list;
 } RegistrationFacts;

@@ -39,7 +39,7 @@ static void note_session_end(Registration *self)
 	if (self->facts.connected)
 		note_down(self);
 	self->facts.chosen = FALSE;
-	if (self->claim.announced_ns != 0)
+	if (self->claim.creation_sent_ns != 0)
 		self->facts.claim = CLAIM_UNKNOWN; /* the old claim may still exist */
 	claim_abandon_step(self);
 }
@@ -53,8 +53,8 @@ static void take_message(Registration *self, const StoreMessage *message)
 		/* an operator may have deleted everything, and servers with another layout may have
 		 * created it again */
 		self->facts.prepared = FALSE;
-		self->facts.secured = FALSE;
-		self->facts.pause_till_us = 0;
+		self->facts.acls_checked = FALSE;
+		self->facts.pause_ends_at_us = 0;
 		registration_read_again(self);
 		/* an extension has failed without a connection, or a claim waits, for which a new
 		 * session has no watches */
@@ -245,9 +245,9 @@ static gint64 next_poll_at_us(const Registration *self)
 	if (self->goal.retry_claim_at_us != 0)
 		at_us = MIN(at_us, self->goal.retry_claim_at_us);
 	if (self->step.state == REGISTRATION_PAUSING)
-		at_us = MIN(at_us, self->facts.pause_till_us);
-	if (self->step.state == REGISTRATION_DOUBTING)
-		at_us = MIN(at_us, self->facts.doubtful_till_us);
+		at_us = MIN(at_us, self->facts.pause_ends_at_us);
+	if (self->step.state == REGISTRATION_WAITING_TO_RECHECK_PEERS)
+		at_us = MIN(at_us, self->facts.recheck_peers_at_us);
 	return at_us;
 }
 
