@@ -20,7 +20,7 @@ void claim_take_answer(Registration *self, const StoreMessage *answer);
 void claim_abandon_step(Registration *self);
 
 /* Interrupts a list of the workers, so that the keeper's goal comes first. */
-void claim_postpone_list(Registration *self);
+void claim_postpone_workers(Registration *self);
 
 /* Takes the answers of the peers, if they have arrived, and decides whether they contradict this
  * server. */

@@ -60,9 +60,9 @@ void registration_retry_claim_at(Registration *self, gint64 tick)
 		self->store->ops->lapse_ms(self->store) * G_TIME_SPAN_MILLISECOND;
 }
 
-void registration_forget_listing(Registration *self)
+void registration_forget_datacenter(Registration *self)
 {
-	self->facts.listed = FALSE;
+	self->facts.datacenter_was_read = FALSE;
 	self->facts.chosen = FALSE;
 }
 

@@ -47,8 +47,8 @@ typedef enum {
 	PREPARATION_MAKING, /* creating missing records of the layout or the datacenter */
 } PreparationStep;
 
-/* The requests of a listing. */
-enum { LISTING_CLAIMS, LISTING_RESERVATIONS, LISTING_FLOOR, N_LISTING_REQUESTS };
+/* The requests that read a datacenter. */
+enum { DATACENTER_CLAIMS, DATACENTER_RESERVATIONS, DATACENTER_FLOOR, N_DATACENTER_REQUESTS };
 
 typedef struct {
 	Registry registry;     /* must be first: the interface */
@@ -101,7 +101,7 @@ typedef struct {
 		gint64 since_us;
 		gint64 ticks; /* argument of RegistryOps.begin() */
 		/* claim: number of skipped records, which this server may not write */
-		guint n_passed_over;
+		guint n_skipped_records;
 		gboolean lost_race; /* claim: another server has written the chosen record */
 		/* when to retry a waiting claim, because records can change without a notification;
 		 * or 0 */
@@ -132,19 +132,20 @@ typedef struct {
 		PreparationStep step;
 		/* (nullable) (element-type utf8): keys of records to create, in order */
 		GPtrArray *missing;
-		/* number of the first keys, which are only parents of the others */
-		guint n_above;
+		/* the first keys in @missing are only parents of the others: their number */
+		guint n_parents;
 		guint n_made; /* number of records created so far */
 	} preparation;
 
+	/* One datacenter as it is read: this server's own, or, in LISTING_WORKERS, any. */
 	struct {
-		DatacenterListing *
-			found; /* (nullable): READING_DATACENTER, CHECKING_PEERS, LISTING_WORKERS */
-		guint64 requests[N_LISTING_REQUESTS]; /* 0: answered */
+		/* (nullable): in READING_DATACENTER, CHECKING_PEERS and LISTING_WORKERS */
+		DatacenterListing *listing;
+		guint64 requests[N_DATACENTER_REQUESTS]; /* 0: answered */
 		/* outcome of the first failed request; OK: none */
 		StoreOutcome outcome;
 		const char *reason; /* description of the outcome; static */
-	} listing;
+	} datacenter;
 	WorkerIdChoice choice;
 	struct {
 		PeerCheck *check;        /* (nullable) */
@@ -153,12 +154,14 @@ typedef struct {
 		gint64 clocks_due_at_us; /* no peer is asked for its clock before */
 		TlsClient *tls;          /* (nullable): not needed yet */
 	} peers;
+	/* The list of the workers of all datacenters, in LISTING_WORKERS or while it is postponed.
+	 */
 	struct {
 		/* (nullable) (element-type guint): datacenters still to be read, the last one first
 		 */
 		GArray *datacenters;
-		WorkerList *found; /* (nullable): the list so far */
-	} list;
+		WorkerList *list; /* (nullable): the list so far */
+	} workers;
 
 	HeldReservation holding;
 	struct {
@@ -182,8 +185,9 @@ void registration_fail(Registration *self, RegistryError code, const char *forma
  * records can change without a notification. */
 void registration_retry_claim_at(Registration *self, gint64 tick);
 
-/* Discards the listing and the choice. */
-void registration_forget_listing(Registration *self);
+/* Discards the reading of the datacenter and the choice that is based on it, so that the next claim
+ * reads the datacenter again. */
+void registration_forget_datacenter(Registration *self);
 
 /* Returns: (transfer full): the data of the claim. @worker_id: -1: the held worker ID, if any */
 char *registration_claim_json(const Registration *self, gint worker_id);

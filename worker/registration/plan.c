@@ -55,8 +55,9 @@ RegistrationState registration_plan_next(const RegistrationFacts *facts)
 			return REGISTRATION_RESERVING;
 		/* The listing contains the peers to ask. Their answers take time, so the datacenter
 		 * is listed again before a worker ID is chosen. */
-		return facts->listed && !facts->peers_checked ? REGISTRATION_CHECKING_PEERS
-							      : REGISTRATION_READING_DATACENTER;
+		return facts->datacenter_was_read && !facts->peers_checked
+			       ? REGISTRATION_CHECKING_PEERS
+			       : REGISTRATION_READING_DATACENTER;
 	}
 	if (facts->wants_list)
 		return REGISTRATION_LISTING_WORKERS;

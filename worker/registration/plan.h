@@ -47,8 +47,9 @@ typedef struct {
 	/* This server's claim. UNKNOWN in a new session, or if the outcome of a write is unknown.
 	 */
 	enum { CLAIM_UNKNOWN, CLAIM_NONE, CLAIM_MADE } claim;
-	/* listed since the claim was made, and not used for a decision yet */
-	gboolean listed;
+	/* the datacenter was read after the claim was created. It contains the peers to ask; each
+	 * choice of a worker ID reads it again */
+	gboolean datacenter_was_read;
 	gboolean peers_checked;     /* checked, or there is no peer, or no check is wanted */
 	gint64 recheck_peers_at_us; /* when to check a contradiction again; 0: there is none */
 	gboolean chosen;            /* a worker ID to claim is chosen */

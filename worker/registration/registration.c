@@ -301,7 +301,7 @@ static gboolean registry_poll(Registry *registry, gint64 now_tick, gint64 stop_b
 	if (self->goal.since_us != 0) { /* otherwise the keeper has not begun an operation yet */
 		take_events(self);
 		if (self->facts.goal != REGISTRY_NONE)
-			claim_postpone_list(self);
+			claim_postpone_workers(self);
 		check_goal(self);
 		run_steps(self);
 		check_goal(self);
@@ -345,9 +345,9 @@ static void registry_begin(Registry *registry, RegistryOperation operation, gint
 		return;
 	self->store->wake = registry->wake;
 	self->store->wake_data = registry->wake_data;
-	self->goal.n_passed_over = 0;
+	self->goal.n_skipped_records = 0;
 	self->goal.lost_race = FALSE;
-	registration_forget_listing(self);
+	registration_forget_datacenter(self);
 }
 
 static void registry_cancel(Registry *registry)

@@ -60,7 +60,7 @@ void reservation_reserve(Registration *self)
 	g_autofree char *claim = NULL;
 
 	if (self->now_tick < choice->first_tick) { /* the clock was set back since the choice */
-		registration_forget_listing(self);
+		registration_forget_datacenter(self);
 		return;
 	}
 	claim = registration_claim_json(self, (gint)choice->worker_id);
@@ -147,7 +147,7 @@ static void note_written(Registration *self)
  * full) */
 static void note_lost(Registration *self, char *why)
 {
-	registration_forget_listing(self);
+	registration_forget_datacenter(self);
 	if (!self->holding.held) {
 		g_free(why);
 		return;
@@ -162,7 +162,7 @@ static void note_lost(Registration *self, char *why)
 static void try_again(Registration *self)
 {
 	if (self->attempt.goal == REGISTRY_CLAIM) {
-		registration_forget_listing(self);
+		registration_forget_datacenter(self);
 		registration_pause(self, REGISTRATION_SHORT_PAUSE);
 	} else { /* the record is read, which decides */
 		self->attempt.refused = TRUE;
@@ -200,7 +200,7 @@ static void complain_of_record(Registration *self, const StoreMessage *answer)
 	}
 	/* this server may be allowed to write other records */
 	if (!is_read && attempt->goal == REGISTRY_CLAIM && self->config.worker_id < 0 &&
-	    ++self->goal.n_passed_over < 1u << self->config.layout.worker_bits) {
+	    ++self->goal.n_skipped_records < 1u << self->config.layout.worker_bits) {
 		g_autofree char *text = g_strdup_printf("%s is ignored: %s", key, answer->reason);
 
 		log_event(LOG_ZOOKEEPER_REFUSED, log_text("error", text));
@@ -340,7 +340,7 @@ static void settle_attempt(Registration *self, const ReservationRecord *record, 
 		break;
 	case SETTLED_NOT:
 		/* the goal continues from here, unless it was given up */
-		registration_forget_listing(self);
+		registration_forget_datacenter(self);
 		break;
 	case SETTLED_LOST:
 		note_lost(self, describe_loss(self, record, version));

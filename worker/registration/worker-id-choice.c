@@ -90,7 +90,7 @@ static gboolean choose_any(const DatacenterListing *listing, const WorkerIdWish 
 {
 	g_autoptr(GPtrArray) records = find_obstacles(listing, wish, FREE);
 	guint n_new = wish->n_workers - listing->reservations->len;
-	guint64 place = (guint64)count_earlier(listing, wish) + wish->n_passed_over;
+	guint64 place = (guint64)count_earlier(listing, wish) + wish->n_skipped_records;
 	guint worker_id;
 
 	if (records->len + n_new == 0) {

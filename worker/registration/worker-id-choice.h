@@ -15,8 +15,8 @@ typedef struct {
 	gint64 preferred; /* if any is acceptable: the one to try first; -1: none */
 	/* another server has written the record that this server chose before */
 	gboolean lost_race;
-	guint n_passed_over; /* number of skipped records, which it may not write */
-	guint n_workers;     /* number of worker IDs in the layout */
+	guint n_skipped_records; /* number of skipped records, which it may not write */
+	guint n_workers;         /* number of worker IDs in the layout */
 	gint64 now_tick;
 } WorkerIdWish;
 

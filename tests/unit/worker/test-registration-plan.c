@@ -34,7 +34,7 @@ TEST("/registration-plan/next", test_next)
 		{"lists the peers again after the wait",
 		 {SETTLED, .goal = REGISTRY_CLAIM, .recheck_peers_at_us = NOW}, REGISTRATION_READING_DATACENTER},
 		{"lists the worker IDs again after the check",
-		 {SETTLED, .goal = REGISTRY_CLAIM, .listed = TRUE, .peers_checked = TRUE},
+		 {SETTLED, .goal = REGISTRY_CLAIM, .datacenter_was_read = TRUE, .peers_checked = TRUE},
 		 REGISTRATION_READING_DATACENTER},
 		{"a list if nothing else is wanted", {SETTLED, .wants_list = TRUE},
 		 REGISTRATION_LISTING_WORKERS},
