@@ -45,9 +45,9 @@ CHOICE = "worker/registration/worker-id-choice.c"
 LISTING = "worker/registration/listing.c"
 REGISTRATION = "worker/registration/registration.c"
 FLOOR = "worker/registration/floor.c"
-GOALS = "worker/registration/goals.c"
+INTERNAL = "worker/registration/internal.c"
 PLAN = "worker/registration/plan.c"
-CLAIM = "worker/registration/claim.c"
+STEP = "worker/registration/step.c"
 STORE = "worker/zookeeper/store.c"
 KEEPER = "worker/keeper.c"
 STATE = "worker/keeper-plan.c"
@@ -115,9 +115,9 @@ MUTANTS = [
     mutant("a write is settled without a sync", ZOOKEEPER,
            (RESERVATION, "read(self->store, key, TRUE)", "read(self->store, key, FALSE)")),
     mutant("a new connection does not read the reservation again", ZOOKEEPER,
-           without(GOALS, "\tself->here.was_read = FALSE;\n")),
+           without(INTERNAL, "\tself->here.was_read = FALSE;\n")),
     mutant("a new connection trusts the writes of the one before", ZOOKEEPER,
-           without(GOALS, "\tself->here.written = FALSE;\n")),
+           without(INTERNAL, "\tself->here.written = FALSE;\n")),
     mutant("a lost record is not reported", ZOOKEEPER,
            never(REGISTRATION, "self->lost_why != NULL && !self->goal.finished")),
     mutant("a lost lease is drawn from", ZOOKEEPER,
@@ -158,16 +158,16 @@ MUTANTS = [
     # claims
     masked("a server takes the claim of an earlier session for its own", ZOOKEEPER,
            "the watch on the claim, which goes with that session",
-           [(CLAIM, "if (claim->is_own && ", "if (")],
+           [(STEP, "if (claim->is_own && ", "if (")],
            never(REGISTRATION, "g_strcmp0(message->key, self->claim.key) == 0")),
     mutant("an extension needs no claim", ZOOKEEPER,
            (RESERVATION, "\tcommit_attempt(self, &(StoreWrite){.key = self->claim.key, "
                          ".version = STORE_ANY});",
                          "\tcommit_attempt(self, NULL);")),
     mutant("a server with another layout joins", ZOOKEEPER,
-           (CLAIM, "if (layout_equal(&layout, &self->config.layout)) {", "if (TRUE) {")),
+           (STEP, "if (layout_equal(&layout, &self->config.layout)) {", "if (TRUE) {")),
     mutant("the clock is not compared before the first claim", ZOOKEEPER,
-           (CLAIM, "(theirs->known && ABS(ahead_ns) <= skew_ns))", "TRUE)")),
+           (STEP, "(theirs->known && ABS(ahead_ns) <= skew_ns))", "TRUE)")),
     mutant("a lost connection is not noticed", ZOOKEEPER,
            (REGISTRATION, "\tself->facts.connected = FALSE;\n\tself->facts.chosen = FALSE;\n"
                           "\tself->lost_at_us = self->facts.now_us;\n}",

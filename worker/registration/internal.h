@@ -150,7 +150,7 @@ typedef struct {
 	struct {
 		PeerCheck *check;        /* (nullable) */
 		PeerReport earlier;      /* report of the previous check */
-		PeerCheck *clocks;       /* (nullable): check of claim_request_clocks() */
+		PeerCheck *clocks;       /* (nullable): check of step_request_clocks() */
 		gint64 clocks_due_at_us; /* no peer is asked for its clock before */
 		TlsClient *tls;          /* (nullable): not needed yet */
 	} peers;

@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include "common/log.h"
-#include "worker/registration/claim.h"
 #include "worker/registration/reservation.h"
+#include "worker/registration/step.h"
 
 /*
  * Each poll takes the messages of the store, and lets the registration change states until it must
@@ -21,6 +21,69 @@
 #define MIN_SILENCE_US    (3 * G_TIME_SPAN_SECOND)
 #define REPORT_SILENCE_US G_TIME_SPAN_MINUTE /* time between two reports of silence */
 #define UNKNOWN_REASON    "is it running, and is the address right?"
+
+/* Steps */
+
+/* The functions that begin the step of a state and take its answer. The other states have no step:
+ * they wait for a connection, for an instant or for the keeper. step_take_datacenter_answer() takes
+ * the answers of READING_DATACENTER and the datacenters of LISTING_WORKERS, step_take_peers() those
+ * of CHECKING_PEERS. */
+static const struct {
+	void (*start)(Registration *self);
+	void (*take)(Registration *self, const StoreMessage *answer);
+} STEPS[N_REGISTRATION_STATES] = {
+	[REGISTRATION_PREPARING] = {step_start_preparing, step_take_preparation_answer},
+	[REGISTRATION_CHECKING_ACLS] = {step_start_checking_acls, step_take_acls},
+	[REGISTRATION_READING_DATACENTER] = {step_start_reading_datacenter, NULL},
+	[REGISTRATION_CREATING_CLAIM] = {step_start_creating_claim, step_take_created_claim},
+	[REGISTRATION_CHECKING_PEERS] = {step_start_checking_peers, NULL},
+	[REGISTRATION_RESERVING] = {reservation_reserve, reservation_take_written},
+	[REGISTRATION_SETTLING] = {reservation_settle, reservation_take_settled},
+	[REGISTRATION_EXTENDING] = {reservation_extend, reservation_take_written},
+	[REGISTRATION_RELEASING] = {reservation_release, reservation_take_written},
+	[REGISTRATION_READING_TIME] = {step_start_reading_time, step_take_time},
+	[REGISTRATION_LISTING_WORKERS] = {step_start_listing_workers, step_take_datacenter_ids},
+};
+
+/* Begins the step of the current state. Returns: %FALSE if the state has none */
+static gboolean start_step(Registration *self)
+{
+	if (STEPS[self->step.state].start == NULL)
+		return FALSE;
+	STEPS[self->step.state].start(self);
+	return TRUE;
+}
+
+/* Takes an answer of the store, if the current step waits for it. */
+static void take_answer(Registration *self, const StoreMessage *answer)
+{
+	if (step_take_datacenter_answer(self, answer) || answer->request != self->step.request)
+		return;
+	registration_note_error(self, answer);
+	registration_end_wait(self);
+	if (STEPS[self->step.state].take != NULL)
+		STEPS[self->step.state].take(self, answer);
+	else
+		g_critical("an answer while %s", registration_state_name(self->step.state));
+}
+
+/* Ends the current step, which will not be answered, with an UNSURE answer. So a state that was
+ * writing a reservation sets facts.unsettled, and its record is read next. */
+static void abandon_step(Registration *self)
+{
+	const StoreMessage unsure = {
+		.event = STORE_ANSWER,
+		.request = self->step.request,
+		.outcome = STORE_UNSURE,
+		.reason = "the session is gone",
+	};
+
+	step_drop_readings(self);
+	if (self->step.request != 0)
+		take_answer(self, &unsure);
+	else if (self->peers.check == NULL) /* the check of the peers needs no session */
+		registration_end_wait(self);
+}
 
 /* Events of the store. Facts that become unknown with the loss of a connection are determined again
  * on the next. */
@@ -41,14 +104,14 @@ static void note_session_end(Registration *self)
 	self->facts.chosen = FALSE;
 	if (self->claim.creation_sent_ns != 0)
 		self->facts.claim = CLAIM_UNKNOWN; /* the old claim may still exist */
-	claim_abandon_step(self);
+	abandon_step(self);
 }
 
 static void take_message(Registration *self, const StoreMessage *message)
 {
 	switch (message->event) {
 	case STORE_UP:
-		claim_abandon_step(self);
+		abandon_step(self);
 		self->facts.connected = TRUE;
 		/* an operator may have deleted everything, and servers with another layout may have
 		 * created it again */
@@ -89,7 +152,7 @@ static void take_message(Registration *self, const StoreMessage *message)
 			registration_lose_claim(self);
 		break;
 	case STORE_ANSWER:
-		claim_take_answer(self, message);
+		take_answer(self, message);
 		break;
 	}
 }
@@ -260,8 +323,8 @@ static void take_events(Registration *self)
 
 		take_message(self, message);
 	}
-	claim_take_peers(self);
-	claim_take_clocks(self);
+	step_take_peers(self);
+	step_take_clocks(self);
 	/* report a loss at once, whatever the goal is */
 	if (self->lost_why != NULL && !self->goal.finished) {
 		g_autofree char *why = g_steal_pointer(&self->lost_why);
@@ -284,7 +347,7 @@ static void run_steps(Registration *self)
 				  log_text("from", registration_state_name(self->step.state)),
 				  log_text("to", registration_state_name(next)));
 		self->step.state = next;
-		started = claim_start_step(self);
+		started = start_step(self);
 	}
 }
 
@@ -301,7 +364,7 @@ static gboolean registry_poll(Registry *registry, gint64 now_tick, gint64 stop_b
 	if (self->goal.since_us != 0) { /* otherwise the keeper has not begun an operation yet */
 		take_events(self);
 		if (self->facts.goal != REGISTRY_NONE)
-			claim_postpone_workers(self);
+			step_postpone_workers(self);
 		check_goal(self);
 		run_steps(self);
 		check_goal(self);
@@ -371,7 +434,7 @@ static void registry_free(Registry *registry)
 {
 	Registration *self = (Registration *)registry;
 
-	claim_clear(self);
+	step_clear(self);
 	self->store->ops->close(self->store, CLOSE_TIMEOUT_MS);
 	worker_list_free(self->report.list);
 	if (self->goal.finished)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker/registration/claim.h"
+#include "worker/registration/step.h"
 
 #include <string.h>
 
@@ -28,7 +28,7 @@ static void read_record(Registration *self, PreparationStep step, const char *ke
 	registration_begin_wait(self, request);
 }
 
-static void start_preparing(Registration *self)
+void step_start_preparing(Registration *self)
 {
 	read_record(self, PREPARATION_LAYOUT, self->keys.layout);
 }
@@ -41,7 +41,7 @@ static void make_next_record(Registration *self)
 	g_autofree char *json = NULL;
 
 	if (self->preparation.n_made == self->preparation.missing->len) {
-		start_preparing(self); /* created by this server or another: read it again */
+		step_start_preparing(self); /* created by this server or another: read it again */
 		return;
 	}
 	write.key = self->preparation.missing->pdata[self->preparation.n_made];
@@ -80,7 +80,7 @@ static void take_made_record(Registration *self, const StoreMessage *answer)
 		self->preparation.n_made++;
 		make_next_record(self);
 	} else if (answer->outcome == STORE_ABSENT && self->preparation.n_parents == 0) {
-		start_preparing(self); /* the parents were deleted since they were read */
+		step_start_preparing(self); /* the parents were deleted since they were read */
 	} else if (answer->outcome == STORE_ABSENT) {
 		registration_complain(
 			self,
@@ -184,7 +184,7 @@ static void take_prepared(Registration *self, const StoreMessage *answer, const 
 	/* raised by this server or by another, whose limits can be lower */
 	case PREPARATION_RAISING:
 		if (answer->outcome == STORE_ABSENT)
-			start_preparing(self);
+			step_start_preparing(self);
 		else
 			read_record(self, PREPARATION_LIMITS, self->keys.limits);
 		break;
@@ -215,7 +215,7 @@ static void take_prepared(Registration *self, const StoreMessage *answer, const 
 	}
 }
 
-static void take_preparation_answer(Registration *self, const StoreMessage *answer)
+void step_take_preparation_answer(Registration *self, const StoreMessage *answer)
 {
 	PreparationStep step = self->preparation.step;
 
@@ -247,7 +247,7 @@ static void take_preparation_answer(Registration *self, const StoreMessage *answ
 /* CHECKING_ACLS: with a password, checks that clients without it cannot write to the records that
  * servers share. */
 
-static void start_checking_acls(Registration *self)
+void step_start_checking_acls(Registration *self)
 {
 	guint64 request = self->store->ops->check_access(self->store, self->config.datacenter_id);
 
@@ -257,7 +257,7 @@ static void start_checking_acls(Registration *self)
 		self->facts.acls_checked = TRUE;
 }
 
-static void take_acls(Registration *self, const StoreMessage *answer)
+void step_take_acls(Registration *self, const StoreMessage *answer)
 {
 	g_autofree char *remedy = NULL;
 
@@ -315,7 +315,7 @@ static void note_claim(Registration *self, const char *key, gint64 order, gint64
 		self->report.retry_now = TRUE;
 }
 
-static void start_creating_claim(Registration *self)
+void step_start_creating_claim(Registration *self)
 {
 	g_autofree char *prefix = znode_claim_prefix(self->config.nonce);
 	g_autofree char *key = g_strjoin("/", self->keys.claims, prefix, NULL);
@@ -331,7 +331,7 @@ static void start_creating_claim(Registration *self)
 	registration_begin_wait(self, self->store->ops->commit(self->store, &write, 1));
 }
 
-static void take_created_claim(Registration *self, const StoreMessage *answer)
+void step_take_created_claim(Registration *self, const StoreMessage *answer)
 {
 	const StoreRecord *made;
 	const char *name;
@@ -364,7 +364,7 @@ static void take_created_claim(Registration *self, const StoreMessage *answer)
 
 /* READING_TIME: the store's clock stamps a write to the claim. */
 
-static void start_reading_time(Registration *self)
+void step_start_reading_time(Registration *self)
 {
 	g_autofree char *json = registration_claim_json(self, -1);
 	const StoreWrite write = {.key = self->claim.key, .version = STORE_ANY, .data = json};
@@ -372,7 +372,7 @@ static void start_reading_time(Registration *self)
 	registration_begin_wait(self, self->store->ops->commit(self->store, &write, 1));
 }
 
-static void take_time(Registration *self, const StoreMessage *answer)
+void step_take_time(Registration *self, const StoreMessage *answer)
 {
 	if (answer->outcome == STORE_OK) {
 		const StoreRecord *written = answer->records->pdata[0];
@@ -422,7 +422,7 @@ static void request_datacenter(Registration *self, guint datacenter_id, gboolean
 	registration_begin_wait(self, 0);
 }
 
-static void start_reading_datacenter(Registration *self)
+void step_start_reading_datacenter(Registration *self)
 {
 	/* the listing must be fresh, so that it contains a claim whose creation was not answered;
 	 * the watch notifies a waiting server when a claim is deleted */
@@ -584,13 +584,13 @@ static PeerCheck *ask_peers(Registration *self, GPtrArray *peers, gboolean quiet
 	return peer_check_new(peers, &config);
 }
 
-static void start_checking_peers(Registration *self)
+void step_start_checking_peers(Registration *self)
 {
 	self->peers.check = ask_peers(self, find_peers(self), FALSE);
 	registration_begin_wait(self, 0);
 }
 
-void claim_take_peers(Registration *self)
+void step_take_peers(Registration *self)
 {
 	g_auto(PeerReport) report = {0};
 	const char *confirmed;
@@ -598,7 +598,7 @@ void claim_take_peers(Registration *self)
 	if (self->peers.check == NULL || !peer_check_take_report(self->peers.check, &report))
 		return;
 	g_clear_pointer(&self->peers.check, peer_check_free);
-	claim_note_clocks(self, &report);
+	step_note_clocks(self, &report);
 	drop_datacenter(self);
 	registration_end_wait(self);
 	confirmed = self->facts.recheck_peers_at_us != 0
@@ -619,7 +619,7 @@ void claim_take_peers(Registration *self)
 	report = (PeerReport){0};
 }
 
-void claim_request_clocks(Registration *self)
+void step_request_clocks(Registration *self)
 {
 	GPtrArray *peers;
 
@@ -646,17 +646,17 @@ void claim_request_clocks(Registration *self)
 	}
 }
 
-void claim_take_clocks(Registration *self)
+void step_take_clocks(Registration *self)
 {
 	g_auto(PeerReport) report = {0};
 
 	if (self->peers.clocks == NULL || !peer_check_take_report(self->peers.clocks, &report))
 		return;
 	g_clear_pointer(&self->peers.clocks, peer_check_free);
-	claim_note_clocks(self, &report);
+	step_note_clocks(self, &report);
 }
 
-void claim_note_clocks(Registration *self, const PeerReport *report)
+void step_note_clocks(Registration *self, const PeerReport *report)
 {
 	self->report.peers = (RegistryPeers){
 		.known = report->clocks_known,
@@ -692,10 +692,10 @@ static void request_next_datacenter(Registration *self)
 	worker_list_free(self->report.list);
 	self->report.list = g_steal_pointer(&self->workers.list);
 	end_workers(self);
-	claim_request_clocks(self);
+	step_request_clocks(self);
 }
 
-static void start_listing_workers(Registration *self)
+void step_start_listing_workers(Registration *self)
 {
 	g_autofree char *datacenters = NULL;
 
@@ -713,7 +713,7 @@ static void start_listing_workers(Registration *self)
 				self->store->ops->list(self->store, datacenters, FALSE, FALSE));
 }
 
-void claim_postpone_workers(Registration *self)
+void step_postpone_workers(Registration *self)
 {
 	if (self->step.state != REGISTRATION_LISTING_WORKERS)
 		return;
@@ -721,7 +721,7 @@ void claim_postpone_workers(Registration *self)
 	registration_end_wait(self);
 }
 
-static void take_datacenter_ids(Registration *self, const StoreMessage *answer)
+void step_take_datacenter_ids(Registration *self, const StoreMessage *answer)
 {
 	if (answer->outcome != STORE_OK) {
 		end_workers(self);
@@ -793,7 +793,7 @@ static void take_datacenter(Registration *self)
 }
 
 /* Returns: %FALSE if the answer is not to a request that reads a datacenter */
-static gboolean take_datacenter_answer(Registration *self, const StoreMessage *answer)
+gboolean step_take_datacenter_answer(Registration *self, const StoreMessage *answer)
 {
 	static const StoreRecord UNREADABLE = {.key = (char *)"floor"};
 	DatacenterListing *listing = self->datacenter.listing;
@@ -835,71 +835,19 @@ static gboolean take_datacenter_answer(Registration *self, const StoreMessage *a
 	return TRUE;
 }
 
-/* All steps */
-
-/* The functions that begin the step of a state and take its answer. Other states have no step. */
-static const struct {
-	void (*start)(Registration *self);
-	void (*take)(Registration *self, const StoreMessage *answer);
-} STEPS[N_REGISTRATION_STATES] = {
-	[REGISTRATION_PREPARING] = {start_preparing, take_preparation_answer},
-	[REGISTRATION_CHECKING_ACLS] = {start_checking_acls, take_acls},
-	[REGISTRATION_READING_DATACENTER] = {start_reading_datacenter, NULL},
-	[REGISTRATION_CREATING_CLAIM] = {start_creating_claim, take_created_claim},
-	[REGISTRATION_CHECKING_PEERS] = {start_checking_peers, NULL},
-	[REGISTRATION_RESERVING] = {reservation_reserve, reservation_take_written},
-	[REGISTRATION_SETTLING] = {reservation_settle, reservation_take_settled},
-	[REGISTRATION_EXTENDING] = {reservation_extend, reservation_take_written},
-	[REGISTRATION_RELEASING] = {reservation_release, reservation_take_written},
-	[REGISTRATION_READING_TIME] = {start_reading_time, take_time},
-	[REGISTRATION_LISTING_WORKERS] = {start_listing_workers, take_datacenter_ids},
-};
-
-gboolean claim_start_step(Registration *self)
+void step_drop_readings(Registration *self)
 {
-	if (STEPS[self->step.state].start == NULL)
-		return FALSE;
-	STEPS[self->step.state].start(self);
-	return TRUE;
-}
-
-void claim_take_answer(Registration *self, const StoreMessage *answer)
-{
-	if (take_datacenter_answer(self, answer) || answer->request != self->step.request)
-		return;
-	registration_note_error(self, answer);
-	registration_end_wait(self);
-	if (STEPS[self->step.state].take != NULL)
-		STEPS[self->step.state].take(self, answer);
-	else
-		g_critical("an answer while %s", registration_state_name(self->step.state));
-}
-
-void claim_abandon_step(Registration *self)
-{
-	const StoreMessage unsure = {
-		.event = STORE_ANSWER,
-		.request = self->step.request,
-		.outcome = STORE_UNSURE,
-		.reason = "the session is gone",
-	};
-
 	drop_datacenter(self);
 	drop_workers(self);
-	if (self->step.request != 0)
-		claim_take_answer(self, &unsure);
-	else if (self->peers.check == NULL) /* the check of the peers needs no session */
-		registration_end_wait(self);
 }
 
-void claim_clear(Registration *self)
+void step_clear(Registration *self)
 {
 	g_clear_pointer(&self->peers.check, peer_check_free);
 	g_clear_pointer(&self->peers.clocks, peer_check_free);
 	peer_report_clear(&self->peers.earlier);
 	tls_client_unref(self->peers.tls);
-	drop_datacenter(self);
-	drop_workers(self);
+	step_drop_readings(self);
 	g_clear_pointer(&self->preparation.missing, g_ptr_array_unref);
 	g_free(self->claim.key);
 }

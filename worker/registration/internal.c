@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "common/log.h"
 #include "worker/registration/internal.h"
 
-/* The end of the keeper's goals, and the handling of errors. */
+#include "common/log.h"
+
+/* The functions that registration.c, step.c and reservation.c share: they complete the keeper's
+ * operation, pause after errors, log them, and read the store's clock. */
 
 #define MIN_PAUSE_US  (10 * G_TIME_SPAN_MILLISECOND)
 #define MAX_PAUSE_US  (60 * G_TIME_SPAN_MILLISECOND)
