@@ -89,15 +89,16 @@ MUTANTS = [
     mutant("a reservation is kept although the floor was raised", ZOOKEEPER,
            (FLOOR, "is_written || end_tick >= self->clock_tick", "TRUE")),
     mutant("a reservation is kept if it ends after the floor was raised, by no margin", ZOOKEEPER,
-           (RESERVATION, "floor_allows_keeping(floor, self->holding.end_tick, "
-                         "self->here.written)",
-                         "self->here.written || self->holding.end_tick >= self->now_tick")),
+           (RESERVATION, "floor_allows_keeping(floor, self->reservation.end_tick,"
+                         "\n\t\t\t\t\t\t  self->connection.record_was_written)",
+                         "self->connection.record_was_written || "
+                         "self->reservation.end_tick >= self->now_tick")),
     # rule 3: a write counts when it is confirmed
     mutant("an unsettled write counts as written", ZOOKEEPER,
            (PLAN, "\treturn SETTLED_LOST;\n}", "\treturn SETTLED_WRITTEN;\n}")),
     mutant("a lost reply counts as written", ZOOKEEPER,
            (RESERVATION, "\tcase STORE_UNSURE:\n\t\tself->facts.unsettled = TRUE;\n",
-                         "\tcase STORE_UNSURE:\n\t\tif (is_to_hold(self))\n"
+                         "\tcase STORE_UNSURE:\n\t\tif (attempt_is_current(self))\n"
                          "\t\t\tnote_written(self);\n\t\tbreak;\n")),
     mutant("a lost reply counts as not written", ZOOKEEPER,
            (RESERVATION, "\tcase STORE_UNSURE:\n\t\tself->facts.unsettled = TRUE;\n",
@@ -115,11 +116,11 @@ MUTANTS = [
     mutant("a write is settled without a sync", ZOOKEEPER,
            (RESERVATION, "read(self->store, key, TRUE)", "read(self->store, key, FALSE)")),
     mutant("a new connection does not read the reservation again", ZOOKEEPER,
-           without(INTERNAL, "\tself->here.was_read = FALSE;\n")),
+           without(INTERNAL, "\tself->connection.record_was_read = FALSE;\n")),
     mutant("a new connection trusts the writes of the one before", ZOOKEEPER,
-           without(INTERNAL, "\tself->here.written = FALSE;\n")),
+           without(INTERNAL, "\tself->connection.record_was_written = FALSE;\n")),
     mutant("a lost record is not reported", ZOOKEEPER,
-           never(REGISTRATION, "self->lost_why != NULL && !self->goal.finished")),
+           never(REGISTRATION, "self->lost_why != NULL && !self->operation.result_is_ready")),
     mutant("a lost lease is drawn from", ZOOKEEPER,
            (KEEPER, "\t\tretire_lease(self);\n\t\tunpublish_lease(self);\n"
                     "\t\tself->facts.waiting = FALSE;",
@@ -127,7 +128,7 @@ MUTANTS = [
                     "\t\tself->facts.waiting = FALSE;")),
     # releases
     mutant("a release lowers the end below what was issued", ZOOKEEPER,
-           (RESERVATION, "MIN(MAX(held->first_tick - 1, self->goal.ticks), held->end_tick)",
+           (RESERVATION, "MIN(MAX(held->first_tick - 1, self->operation.ticks), held->end_tick)",
                          "held->first_tick - 1")),
     mutant("a lease is released and drawn from", ZOOKEEPER,
            (KEEPER, "\t\tticks = retire_lease(self);\n\t\tif (!facts->stopping)\n"

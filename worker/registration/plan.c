@@ -30,11 +30,11 @@ RegistrationState registration_plan_next(const RegistrationFacts *facts)
 		return REGISTRATION_CONNECTING;
 	if (facts->now_us < facts->pause_ends_at_us)
 		return REGISTRATION_PAUSING;
-	/* first find the outcome of the last write, whatever the goal is now */
+	/* first find the outcome of the last write, whatever the keeper wants now */
 	if (facts->unsettled)
 		return REGISTRATION_SETTLING;
 	/* a release needs no claim: the version shows whether the record is ours */
-	if (facts->goal == REGISTRY_RELEASE)
+	if (facts->operation == REGISTRY_RELEASE)
 		return REGISTRATION_RELEASING;
 	if (!facts->prepared)
 		return REGISTRATION_PREPARING;
@@ -44,11 +44,11 @@ RegistrationState registration_plan_next(const RegistrationFacts *facts)
 		return REGISTRATION_READING_DATACENTER;
 	if (facts->claim == CLAIM_NONE)
 		return REGISTRATION_CREATING_CLAIM;
-	if (facts->goal == REGISTRY_EXTEND)
+	if (facts->operation == REGISTRY_EXTEND)
 		return REGISTRATION_EXTENDING;
 	if (facts->wants_time)
 		return REGISTRATION_READING_TIME;
-	if (facts->goal == REGISTRY_CLAIM) {
+	if (facts->operation == REGISTRY_CLAIM) {
 		if (facts->now_us < facts->recheck_peers_at_us)
 			return REGISTRATION_WAITING_TO_RECHECK_PEERS;
 		if (facts->chosen)

@@ -39,7 +39,7 @@ const char *registration_state_name(RegistrationState state);
 
 typedef struct {
 	gint64 now_us;
-	RegistryOperation goal; /* the keeper's goal */
+	RegistryOperation operation; /* the keeper's operation */
 
 	gboolean connected;
 	gboolean prepared;     /* layout, limits and parents exist */

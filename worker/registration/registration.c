@@ -9,7 +9,7 @@
 
 /*
  * Each poll takes the messages of the store, and lets the registration change states until it must
- * wait. The goal is the operation that the keeper has begun.
+ * wait.
  */
 
 /* The time to close a session before the process ends, so that its claim is deleted. */
@@ -85,6 +85,12 @@ static void abandon_step(Registration *self)
 		registration_end_wait(self);
 }
 
+/* Returns whether a claim has ended with WAIT, and its retry has not begun. */
+static gboolean claim_waits(const Registration *self)
+{
+	return self->operation.retry_claim_at_us != 0;
+}
+
 /* Events of the store. Facts that become unknown with the loss of a connection are determined again
  * on the next. */
 
@@ -119,9 +125,9 @@ static void take_message(Registration *self, const StoreMessage *message)
 		self->facts.acls_checked = FALSE;
 		self->facts.pause_ends_at_us = 0;
 		registration_read_again(self);
-		/* an extension has failed without a connection, or a claim waits, for which a new
-		 * session has no watches */
-		if (self->goal.extension_failed || self->goal.retry_claim_at_us != 0)
+		/* retry now: an extension failed because there was no connection, or a claim waits
+		 * and a new session does not have its watch */
+		if (self->extension_failed || claim_waits(self))
 			self->report.retry_now = TRUE;
 		break;
 	case STORE_DOWN:
@@ -144,8 +150,7 @@ static void take_message(Registration *self, const StoreMessage *message)
 				      self->store->name, self->config.servers);
 		break;
 	case STORE_CHANGED:
-		self->report.retry_now =
-			self->report.retry_now || self->goal.retry_claim_at_us != 0;
+		self->report.retry_now = self->report.retry_now || claim_waits(self);
 		break;
 	case STORE_GONE:
 		if (g_strcmp0(message->key, self->claim.key) == 0)
@@ -157,34 +162,34 @@ static void take_message(Registration *self, const StoreMessage *message)
 	}
 }
 
-/* Goals that cannot wait for a connection, or for an answer */
+/* Operations that cannot wait for a connection, or for an answer */
 
 static gboolean is_for_stop(const Registration *self)
 {
 	return self->stop_by_us != 0 &&
-	       (self->goal.cancelled || self->facts.goal == REGISTRY_RELEASE);
+	       (self->operation.cancelled || self->facts.operation == REGISTRY_RELEASE);
 }
 
 static gint64 give_up_at_us(const Registration *self)
 {
 	/* a reservation that has ended need not be released */
-	gboolean has_ended = self->holding.held && !self->facts.unsettled &&
-			     self->now_tick > self->holding.end_tick;
+	gboolean has_ended = self->reservation.is_held && !self->facts.unsettled &&
+			     self->now_tick > self->reservation.end_tick;
 
 	/* the store may be connected but silent */
 	if (is_for_stop(self) && !has_ended)
 		return self->stop_by_us;
 	if (self->facts.connected)
 		return G_MAXINT64;
-	switch (self->facts.goal) {
+	switch (self->facts.operation) {
 	case REGISTRY_CLAIM: /* only a server that has never served gives up */
-		if (self->goal.served)
+		if (self->has_served)
 			return G_MAXINT64;
-		return MAX(self->goal.since_us, self->lost_at_us) +
+		return MAX(self->operation.began_at_us, self->lost_at_us) +
 		       self->config.connect_timeout_ms * G_TIME_SPAN_MILLISECOND;
 	case REGISTRY_EXTEND:
 	case REGISTRY_RELEASE:
-		return self->goal.since_us;
+		return self->operation.began_at_us;
 	case REGISTRY_NONE:
 		break;
 	}
@@ -208,7 +213,7 @@ static void give_up(Registration *self)
 {
 	g_autofree char *why = NULL;
 
-	if (self->facts.goal != REGISTRY_CLAIM) {
+	if (self->facts.operation != REGISTRY_CLAIM) {
 		registration_fail(self, REGISTRY_ERROR_FAILED, "no %s %s at %s%s",
 				  self->facts.connected ? "answer from" : "connection to",
 				  self->store->name, self->config.servers,
@@ -224,7 +229,7 @@ static void give_up(Registration *self)
 				  self->config.connect_timeout_ms, why);
 }
 
-static void check_goal(Registration *self)
+static void check_operation(Registration *self)
 {
 	gboolean is_late = self->facts.now_us >= give_up_at_us(self);
 	gboolean is_writing = self->facts.unsettled || self->step.state == REGISTRATION_RESERVING ||
@@ -234,10 +239,11 @@ static void check_goal(Registration *self)
 		self->store->ops->forget_why_down(self->store);
 		self->finding_why_down = FALSE;
 	}
-	if (self->facts.goal == REGISTRY_NONE)
+	if (self->facts.operation == REGISTRY_NONE)
 		return;
-	/* a cancelled goal ends when the outcome of its write is known, or cannot be determined */
-	if (self->goal.cancelled && (!self->facts.connected || is_late || !is_writing)) {
+	/* a cancelled operation ends when the outcome of its write is known, or cannot be
+	 * determined */
+	if (self->operation.cancelled && (!self->facts.connected || is_late || !is_writing)) {
 		registration_fail(self, REGISTRY_ERROR_FAILED, "the server stops");
 		self->facts.chosen = FALSE;
 	} else if (is_late) {
@@ -261,7 +267,7 @@ static void explain_silence(Registration *self)
 		g_clear_pointer(&self->silence.why, g_free);
 	}
 	if (self->facts.connected || self->facts.now_us < self->silence.report_at_us ||
-	    (self->facts.goal == REGISTRY_CLAIM && self->facts.now_us >= give_up_at_us(self)))
+	    (self->facts.operation == REGISTRY_CLAIM && self->facts.now_us >= give_up_at_us(self)))
 		return;
 	why = find_why_down(self);
 	if (why == NULL)
@@ -305,8 +311,8 @@ static gint64 next_poll_at_us(const Registration *self)
 	if (self->lost_why != NULL)
 		return self->facts.now_us;
 	at_us = MIN(at_us, self->store->ops->due_at_us(self->store));
-	if (self->goal.retry_claim_at_us != 0)
-		at_us = MIN(at_us, self->goal.retry_claim_at_us);
+	if (claim_waits(self))
+		at_us = MIN(at_us, self->operation.retry_claim_at_us);
 	if (self->step.state == REGISTRATION_PAUSING)
 		at_us = MIN(at_us, self->facts.pause_ends_at_us);
 	if (self->step.state == REGISTRATION_WAITING_TO_RECHECK_PEERS)
@@ -325,8 +331,8 @@ static void take_events(Registration *self)
 	}
 	step_take_peers(self);
 	step_take_clocks(self);
-	/* report a loss at once, whatever the goal is */
-	if (self->lost_why != NULL && !self->goal.finished) {
+	/* report a loss at once, whatever the operation is */
+	if (self->lost_why != NULL && !self->operation.result_is_ready) {
 		g_autofree char *why = g_steal_pointer(&self->lost_why);
 
 		registration_fail(self, REGISTRY_ERROR_LOST, "%s", why);
@@ -361,17 +367,16 @@ static gboolean registry_poll(Registry *registry, gint64 now_tick, gint64 stop_b
 	self->stop_by_us = stop_by_us;
 	self->facts.now_us = g_get_monotonic_time();
 	self->report.poll_at_us = G_MAXINT64;
-	if (self->goal.since_us != 0) { /* otherwise the keeper has not begun an operation yet */
+	if (self->has_begun) {
 		take_events(self);
-		if (self->facts.goal != REGISTRY_NONE)
+		if (self->facts.operation != REGISTRY_NONE)
 			step_postpone_workers(self);
-		check_goal(self);
+		check_operation(self);
 		run_steps(self);
-		check_goal(self);
+		check_operation(self);
 		explain_silence(self);
-		if (self->goal.retry_claim_at_us != 0 &&
-		    self->facts.now_us >= self->goal.retry_claim_at_us) {
-			self->goal.retry_claim_at_us = 0;
+		if (claim_waits(self) && self->facts.now_us >= self->operation.retry_claim_at_us) {
+			self->operation.retry_claim_at_us = 0;
 			self->report.retry_now = TRUE;
 		}
 		self->report.poll_at_us = next_poll_at_us(self);
@@ -385,11 +390,11 @@ static gboolean registry_poll(Registry *registry, gint64 now_tick, gint64 stop_b
 	*out_report = self->report;
 	self->report.list = NULL;
 	self->report.retry_now = FALSE;
-	has_ended = self->goal.finished;
+	has_ended = self->operation.result_is_ready;
 	if (has_ended) {
-		out_report->result = self->goal.result;
-		self->goal.finished = FALSE;
-		self->goal.result = (RegistryResult){0};
+		out_report->result = self->operation.result;
+		self->operation.result_is_ready = FALSE;
+		self->operation.result = (RegistryResult){0};
 	}
 	return has_ended;
 }
@@ -398,18 +403,19 @@ static void registry_begin(Registry *registry, RegistryOperation operation, gint
 {
 	Registration *self = (Registration *)registry;
 
-	g_assert(self->facts.goal == REGISTRY_NONE && !self->goal.finished);
-	self->facts.goal = operation;
-	self->goal.ticks = ticks;
-	self->goal.retry_claim_at_us = 0;
-	self->goal.since_us = g_get_monotonic_time();
-	self->goal.result = (RegistryResult){0};
+	g_assert(self->facts.operation == REGISTRY_NONE && !self->operation.result_is_ready);
+	self->facts.operation = operation;
+	self->has_begun = TRUE;
+	self->operation.ticks = ticks;
+	self->operation.retry_claim_at_us = 0;
+	self->operation.began_at_us = g_get_monotonic_time();
+	self->operation.result = (RegistryResult){0};
 	if (operation != REGISTRY_CLAIM)
 		return;
 	self->store->wake = registry->wake;
 	self->store->wake_data = registry->wake_data;
-	self->goal.n_skipped_records = 0;
-	self->goal.lost_race = FALSE;
+	self->operation.n_skipped_records = 0;
+	self->operation.lost_race = FALSE;
 	registration_forget_datacenter(self);
 }
 
@@ -417,7 +423,7 @@ static void registry_cancel(Registry *registry)
 {
 	Registration *self = (Registration *)registry;
 
-	self->goal.cancelled = self->facts.goal != REGISTRY_NONE;
+	self->operation.cancelled = self->facts.operation != REGISTRY_NONE;
 }
 
 static void registry_ask_clock(Registry *registry)
@@ -437,8 +443,8 @@ static void registry_free(Registry *registry)
 	step_clear(self);
 	self->store->ops->close(self->store, CLOSE_TIMEOUT_MS);
 	worker_list_free(self->report.list);
-	if (self->goal.finished)
-		g_clear_error(&self->goal.result.error);
+	if (self->operation.result_is_ready)
+		g_clear_error(&self->operation.result.error);
 	g_free(self->hindrance);
 	g_free(self->silence.why);
 	g_free(self->silence.text);

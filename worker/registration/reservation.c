@@ -11,7 +11,7 @@ static char *reservation_key(const Registration *self, guint worker_id)
 /* Returns the owner that the attempt writes; "" for a release. */
 static const char *owner_of_attempt(const Registration *self)
 {
-	return self->attempt.goal == REGISTRY_RELEASE ? "" : self->config.nonce;
+	return self->attempt.operation == REGISTRY_RELEASE ? "" : self->config.nonce;
 }
 
 /* Writing */
@@ -20,7 +20,7 @@ static const char *owner_of_attempt(const Registration *self)
  * changed since the attempt read it. */
 static void commit_attempt(Registration *self, const StoreWrite *claim)
 {
-	const HeldReservation *wanted = &self->attempt.wanted;
+	const OwnReservation *wanted = &self->attempt.wanted;
 	const ReservationRecord record = {
 		.end_tick = wanted->end_tick,
 		.owner = (char *)owner_of_attempt(self),
@@ -46,12 +46,12 @@ static void commit_attempt(Registration *self, const StoreWrite *claim)
 
 static gboolean failed_at_claim(const Registration *self, const StoreMessage *answer)
 {
-	return self->attempt.goal != REGISTRY_RELEASE && answer->failed == 0;
+	return self->attempt.operation != REGISTRY_RELEASE && answer->failed == 0;
 }
 
 static gboolean failed_at_floor(const Registration *self, const StoreMessage *answer)
 {
-	return answer->failed == (self->attempt.goal == REGISTRY_RELEASE ? 1 : 2);
+	return answer->failed == (self->attempt.operation == REGISTRY_RELEASE ? 1 : 2);
 }
 
 void reservation_reserve(Registration *self)
@@ -65,17 +65,17 @@ void reservation_reserve(Registration *self)
 	}
 	claim = registration_claim_json(self, (gint)choice->worker_id);
 	self->attempt = (Attempt){
-		.goal = REGISTRY_CLAIM,
+		.operation = REGISTRY_CLAIM,
 		.read_version = choice->version,
 		.read_end_tick = choice->end_tick,
 		.wanted =
 			{
-				.held = TRUE,
-				.serial = ++self->n_claims,
+				.is_held = TRUE,
+				.claim_number = ++self->last_claim_number,
 				.worker_id = choice->worker_id,
 				.first_tick = choice->first_tick,
 				.floor_version = choice->floor_version,
-				.end_tick = MIN(self->now_tick + self->goal.ticks,
+				.end_tick = MIN(self->now_tick + self->operation.ticks,
 						layout_max_tick(&self->config.layout)),
 			},
 	};
@@ -87,10 +87,10 @@ void reservation_reserve(Registration *self)
 			     });
 }
 
-static Attempt attempt_on(const HeldReservation *reservation, RegistryOperation goal)
+static Attempt attempt_on(const OwnReservation *reservation, RegistryOperation operation)
 {
 	return (Attempt){
-		.goal = goal,
+		.operation = operation,
 		.read_version = reservation->version,
 		.read_end_tick = reservation->end_tick,
 		.wanted = *reservation,
@@ -99,21 +99,21 @@ static Attempt attempt_on(const HeldReservation *reservation, RegistryOperation 
 
 void reservation_extend(Registration *self)
 {
-	self->attempt = attempt_on(&self->holding, REGISTRY_EXTEND);
-	self->attempt.wanted.end_tick = CLAMP(self->goal.ticks, self->holding.end_tick,
+	self->attempt = attempt_on(&self->reservation, REGISTRY_EXTEND);
+	self->attempt.wanted.end_tick = CLAMP(self->operation.ticks, self->reservation.end_tick,
 					      layout_max_tick(&self->config.layout));
 	commit_attempt(self, &(StoreWrite){.key = self->claim.key, .version = STORE_ANY});
 }
 
 void reservation_release(Registration *self)
 {
-	const HeldReservation *held = &self->holding;
+	const OwnReservation *held = &self->reservation;
 
 	self->attempt = attempt_on(held, REGISTRY_RELEASE);
-	self->attempt.wanted.held = FALSE;
+	self->attempt.wanted.is_held = FALSE;
 	/* a lease that begins after its end, to keep IDs increasing, has issued none */
 	self->attempt.wanted.end_tick =
-		MIN(MAX(held->first_tick - 1, self->goal.ticks), held->end_tick);
+		MIN(MAX(held->first_tick - 1, self->operation.ticks), held->end_tick);
 	commit_attempt(self, NULL);
 }
 
@@ -121,16 +121,17 @@ void reservation_release(Registration *self)
 
 /* Returns whether the attempt is about the held reservation, or one that will be held. If the
  * reservation was released or lost since, the outcome is irrelevant. */
-static gboolean is_to_hold(const Registration *self)
+static gboolean attempt_is_current(const Registration *self)
 {
-	return self->attempt.goal == REGISTRY_CLAIM ||
-	       (self->holding.held && self->holding.serial == self->attempt.wanted.serial);
+	return self->attempt.operation == REGISTRY_CLAIM ||
+	       (self->reservation.is_held &&
+		self->reservation.claim_number == self->attempt.wanted.claim_number);
 }
 
 static void hold_attempt(Registration *self)
 {
-	self->holding = self->attempt.wanted;
-	self->holding.version = registration_plan_next_version(self->attempt.read_version);
+	self->reservation = self->attempt.wanted;
+	self->reservation.version = registration_plan_next_version(self->attempt.read_version);
 	self->facts.chosen = FALSE;
 }
 
@@ -138,8 +139,8 @@ static void hold_attempt(Registration *self)
 static void note_written(Registration *self)
 {
 	hold_attempt(self);
-	/* otherwise the goal was given up, but the reservation is held */
-	if (self->facts.goal == self->attempt.goal)
+	/* otherwise the keeper's operation was given up, but the reservation is held */
+	if (self->facts.operation == self->attempt.operation)
 		registration_succeed(self);
 }
 
@@ -148,12 +149,12 @@ static void note_written(Registration *self)
 static void note_lost(Registration *self, char *why)
 {
 	registration_forget_datacenter(self);
-	if (!self->holding.held) {
+	if (!self->reservation.is_held) {
 		g_free(why);
 		return;
 	}
-	self->holding.held = FALSE;
-	self->facts.prepared = FALSE; /* some preparations are needed only before a claim */
+	self->reservation.is_held = FALSE;
+	self->facts.prepared = FALSE; /* needed for a claim only, in part */
 	g_free(self->lost_why);
 	self->lost_why = why;
 }
@@ -161,7 +162,7 @@ static void note_lost(Registration *self, char *why)
 /* Tries again after a record or version on which the attempt is based has changed. */
 static void try_again(Registration *self)
 {
-	if (self->attempt.goal == REGISTRY_CLAIM) {
+	if (self->attempt.operation == REGISTRY_CLAIM) {
 		registration_forget_datacenter(self);
 		registration_pause(self, REGISTRATION_SHORT_PAUSE);
 	} else { /* the record is read, which decides */
@@ -178,9 +179,9 @@ static void complain_of_record(Registration *self, const StoreMessage *answer)
 	gint64 end_tick = is_read ? attempt->wanted.end_tick : attempt->read_end_tick;
 	g_autofree char *key = NULL;
 
-	/* its loss was reported, and no goal waits for it: leave the unreadable record until its
-	 * reservation ends */
-	if (!is_to_hold(self)) {
+	/* the loss of the reservation was reported, and no operation waits for it: leave the
+	 * unreadable record until its reservation ends */
+	if (!attempt_is_current(self)) {
 		self->facts.unsettled = FALSE;
 		return;
 	}
@@ -192,15 +193,15 @@ static void complain_of_record(Registration *self, const StoreMessage *answer)
 		key = reservation_key(self, attempt->wanted.worker_id);
 
 	/* the reservation has ended, and can be neither read nor extended: claim another one */
-	if (self->now_tick > end_tick && (is_read || attempt->goal == REGISTRY_EXTEND)) {
+	if (self->now_tick > end_tick && (is_read || attempt->operation == REGISTRY_EXTEND)) {
 		self->facts.unsettled = FALSE;
 		note_lost(self, g_strdup_printf("%s has ended, and %s refuses it: %s", key,
 						self->store->name, answer->reason));
 		return;
 	}
 	/* this server may be allowed to write other records */
-	if (!is_read && attempt->goal == REGISTRY_CLAIM && self->config.worker_id < 0 &&
-	    ++self->goal.n_skipped_records < 1u << self->config.layout.worker_bits) {
+	if (!is_read && attempt->operation == REGISTRY_CLAIM && self->config.worker_id < 0 &&
+	    ++self->operation.n_skipped_records < 1u << self->config.layout.worker_bits) {
 		g_autofree char *text = g_strdup_printf("%s is ignored: %s", key, answer->reason);
 
 		log_event(LOG_ZOOKEEPER_REFUSED, log_text("error", text));
@@ -222,16 +223,16 @@ static void take_conflict(Registration *self, const StoreMessage *answer)
 	if (failed_at_floor(self, answer)) {
 		/* read the floor again, because it was raised or deleted */
 		self->facts.prepared = FALSE;
-		/* no server can claim the worker ID before the reservation ends, so no
-		 * release is needed */
-		if (attempt->goal == REGISTRY_RELEASE && self->facts.goal == REGISTRY_RELEASE) {
+		/* nobody can claim the worker ID before its end, so it is left to that */
+		if (attempt->operation == REGISTRY_RELEASE &&
+		    self->facts.operation == REGISTRY_RELEASE) {
 			registration_fail(self, REGISTRY_ERROR_FAILED,
 					  "the floor of datacenter %u has changed",
 					  self->config.datacenter_id);
 			return;
 		}
-	} else if (attempt->goal == REGISTRY_CLAIM) {
-		self->goal.lost_race = TRUE;
+	} else if (attempt->operation == REGISTRY_CLAIM) {
+		self->operation.lost_race = TRUE;
 	}
 	try_again(self);
 }
@@ -248,16 +249,18 @@ void reservation_take_written(Registration *self, const StoreMessage *answer)
 			registration_note_time(self, written->modified_ms, answer->sent_ns,
 					       answer->received_ns);
 		}
-		if (!is_to_hold(self))
+		if (!attempt_is_current(self))
 			break;
-		self->here.was_read = self->here.was_read || attempt->goal == REGISTRY_CLAIM;
-		self->here.written = self->here.was_read;
+		self->connection.record_was_read =
+			self->connection.record_was_read || attempt->operation == REGISTRY_CLAIM;
+		self->connection.record_was_written = self->connection.record_was_read;
 		note_written(self);
 		break;
 	case STORE_UNSURE:
 		self->facts.unsettled = TRUE;
 		registration_pause(self, REGISTRATION_UNSURE_PAUSE);
-		if (attempt->goal == REGISTRY_EXTEND && self->facts.goal == REGISTRY_EXTEND)
+		if (attempt->operation == REGISTRY_EXTEND &&
+		    self->facts.operation == REGISTRY_EXTEND)
 			registration_fail(self, REGISTRY_ERROR_FAILED, "%s", answer->reason);
 		break;
 	case STORE_ABSENT:
@@ -275,10 +278,10 @@ void reservation_take_written(Registration *self, const StoreMessage *answer)
 
 void reservation_check_is_read(Registration *self)
 {
-	if (!self->holding.held || self->here.was_read || self->facts.unsettled)
+	if (!self->reservation.is_held || self->connection.record_was_read || self->facts.unsettled)
 		return;
 	/* this attempt writes nothing, so it counts as refused */
-	self->attempt = attempt_on(&self->holding, REGISTRY_NONE);
+	self->attempt = attempt_on(&self->reservation, REGISTRY_NONE);
 	self->attempt.refused = TRUE;
 	self->facts.unsettled = TRUE;
 }
@@ -303,7 +306,7 @@ static char *describe_loss(const Registration *self, const ReservationRecord *re
 		return g_strdup_printf("%s is of version %d, which this server did not write (its "
 				       "own was %d): was %s restored from a backup, or this "
 				       "process copied? See snowflakectl registry quarantine",
-				       path, version, self->holding.version, self->store->name);
+				       path, version, self->reservation.version, self->store->name);
 	if (*record->owner == '\0')
 		return g_strdup_printf("%s has no owner now; was it edited by hand?", path);
 	return g_strdup_printf("%s now belongs to %s (owner %s)", path, record->address,
@@ -318,28 +321,28 @@ static void settle_attempt(Registration *self, const ReservationRecord *record, 
 	const RegistrationWrite write = {
 		.read_version = attempt->read_version,
 		.read_end_tick = attempt->read_end_tick,
-		.read_owner = attempt->goal == REGISTRY_CLAIM ? NULL : self->config.nonce,
+		.read_owner = attempt->operation == REGISTRY_CLAIM ? NULL : self->config.nonce,
 		.owner = owner_of_attempt(self),
 		.end_tick = attempt->wanted.end_tick,
 		.refused = attempt->refused,
 	};
 
 	self->facts.unsettled = FALSE;
-	if (!is_to_hold(self))
+	if (!attempt_is_current(self))
 		return;
-	self->here.was_read = TRUE;
+	self->connection.record_was_read = TRUE;
 	switch (registration_plan_settle(&write, record, version)) {
 	case SETTLED_WRITTEN:
 		/* the write is some time old: an extension must continue from it, and a claim needs
 		 * an extension */
 		self->report.retry_now = TRUE;
-		if (attempt->goal == REGISTRY_EXTEND)
+		if (attempt->operation == REGISTRY_EXTEND)
 			hold_attempt(self);
 		else
 			note_written(self);
 		break;
 	case SETTLED_NOT:
-		/* the goal continues from here, unless it was given up */
+		/* the keeper's operation continues from here, unless it was given up */
 		registration_forget_datacenter(self);
 		break;
 	case SETTLED_LOST:
@@ -379,12 +382,12 @@ void reservation_check_floor(Registration *self, const Floor *floor)
 {
 	g_autofree char *until = NULL;
 
-	if (!self->holding.held)
+	if (!self->reservation.is_held)
 		return;
 	/* the record's version does not suffice: it may be the same in another history */
-	if (floor == NULL ||
-	    floor_allows_keeping(floor, self->holding.end_tick, self->here.written)) {
-		self->holding.floor_version = floor != NULL ? floor->version : -1;
+	if (floor == NULL || floor_allows_keeping(floor, self->reservation.end_tick,
+						  self->connection.record_was_written)) {
+		self->reservation.floor_version = floor != NULL ? floor->version : -1;
 		return;
 	}
 	until = layout_tick_text(&self->config.layout, floor->tick);
@@ -392,5 +395,5 @@ void reservation_check_floor(Registration *self, const Floor *floor)
 				"datacenter %u was quarantined until %s by an operator "
 				"(snowflakectl registry quarantine), and the reservation ended too "
 				"early: another server can have had worker ID %u in the lost data",
-				self->config.datacenter_id, until, self->holding.worker_id));
+				self->config.datacenter_id, until, self->reservation.worker_id));
 }

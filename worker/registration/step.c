@@ -123,7 +123,7 @@ static void continue_without_limits(Registration *self, const char *fault)
 		"read and write it, or delete it: each server adds its own limits when it connects",
 		self->keys.limits, self->store->name, fault);
 
-	if (!self->holding.held) {
+	if (!self->reservation.is_held) {
 		registration_complain(self, "%s", text);
 		return;
 	}
@@ -287,7 +287,7 @@ static void check_clock(Registration *self)
 	gint64 ahead_ns =
 		registry_clock_ahead_ns(theirs, system_clock_offset_ns(self->config.clock));
 
-	if (self->goal.served || self->facts.goal != REGISTRY_CLAIM ||
+	if (self->has_served || self->facts.operation != REGISTRY_CLAIM ||
 	    (theirs->known && ABS(ahead_ns) <= skew_ns))
 		return;
 	registration_fail(self, REGISTRY_ERROR_FATAL,
@@ -311,7 +311,8 @@ static void note_claim(Registration *self, const char *key, gint64 order, gint64
 	self->report.claimed_at_ms = created_ms;
 	registration_note_time(self, created_ms, self->claim.creation_sent_ns, received_ns);
 	check_clock(self);
-	if (self->holding.held) /* the claim of a held reservation must contain its worker ID */
+	if (self->reservation
+		    .is_held) /* the claim of a held reservation must contain its worker ID */
 		self->report.retry_now = TRUE;
 }
 
@@ -427,7 +428,7 @@ void step_start_reading_datacenter(Registration *self)
 	/* the listing must be fresh, so that it contains a claim whose creation was not answered;
 	 * the watch notifies a waiting server when a claim is deleted */
 	request_datacenter(self, self->config.datacenter_id, self->facts.claim == CLAIM_UNKNOWN,
-			   self->facts.goal == REGISTRY_CLAIM);
+			   self->facts.operation == REGISTRY_CLAIM);
 }
 
 /* Returns the known claim of this server, or else any of its claims in this session. */
@@ -490,10 +491,11 @@ static void choose_worker_id(Registration *self)
 		.order = self->claim.order,
 		.worker_id = self->config.worker_id,
 		/* a record that was skipped must not be chosen again */
-		.preferred =
-			self->goal.n_skipped_records > 0 ? -1 : self->config.preferred_worker_id,
-		.lost_race = self->goal.lost_race,
-		.n_skipped_records = self->goal.n_skipped_records,
+		.preferred = self->operation.n_skipped_records > 0
+				     ? -1
+				     : self->config.preferred_worker_id,
+		.lost_race = self->operation.lost_race,
+		.n_skipped_records = self->operation.n_skipped_records,
 		.n_workers = 1u << self->config.layout.worker_bits,
 		.now_tick = self->now_tick,
 	};
@@ -550,7 +552,7 @@ static void use_own_datacenter(Registration *self)
 		note_claim(self, key, own->order, own->claimed_at_ms, clock_boottime_ns());
 		return;
 	}
-	if (self->facts.goal != REGISTRY_CLAIM)
+	if (self->facts.operation != REGISTRY_CLAIM)
 		return;
 	self->facts.datacenter_was_read = TRUE;
 	if (!self->facts.peers_checked) {
@@ -604,7 +606,7 @@ void step_take_peers(Registration *self)
 	confirmed = self->facts.recheck_peers_at_us != 0
 			    ? peer_report_confirmed(&report, &self->peers.earlier)
 			    : NULL;
-	if (confirmed != NULL && self->facts.goal == REGISTRY_CLAIM && !self->goal.served) {
+	if (confirmed != NULL && self->facts.operation == REGISTRY_CLAIM && !self->has_served) {
 		registration_fail(self, REGISTRY_ERROR_FATAL, "%s", confirmed);
 		return;
 	}
