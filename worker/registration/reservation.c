@@ -16,8 +16,12 @@ static const char *owner_of_attempt(const Registration *self)
 
 /* Writing */
 
-/* Commits the attempt, together with @claim (nullable). The commit fails if the floor's version has
- * changed since the attempt read it. */
+/* The parts of a commit, in their order. A release has no claim. */
+typedef enum { PART_CLAIM, PART_RESERVATION, PART_FLOOR } CommitPart;
+
+/* Commits the attempt, together with a write to the claim record (@claim; NULL: a release). The
+ * commit fails if the floor's version has changed since the attempt read it. The order of the parts
+ * is that of CommitPart. */
 static void commit_attempt(Registration *self, const StoreWrite *claim)
 {
 	const OwnReservation *wanted = &self->attempt.wanted;
@@ -44,14 +48,13 @@ static void commit_attempt(Registration *self, const StoreWrite *claim)
 	registration_begin_wait(self, self->store->ops->commit(self->store, writes, n));
 }
 
-static gboolean failed_at_claim(const Registration *self, const StoreMessage *answer)
+/* Returns the part of the commit that has failed. */
+static CommitPart failed_part(const Registration *self, const StoreMessage *answer)
 {
-	return self->attempt.operation != REGISTRY_RELEASE && answer->failed == 0;
-}
+	CommitPart first =
+		self->attempt.operation == REGISTRY_RELEASE ? PART_RESERVATION : PART_CLAIM;
 
-static gboolean failed_at_floor(const Registration *self, const StoreMessage *answer)
-{
-	return answer->failed == (self->attempt.operation == REGISTRY_RELEASE ? 1 : 2);
+	return (CommitPart)(first + answer->failed);
 }
 
 void reservation_reserve(Registration *self)
@@ -79,7 +82,8 @@ void reservation_reserve(Registration *self)
 						layout_max_tick(&self->config.layout)),
 			},
 	};
-	/* also set the claim's worker ID, so that the commit fails if the claim is gone */
+	/* also write the worker ID to the claim record, so that the commit fails if the record is
+	 * gone */
 	commit_attempt(self, &(StoreWrite){
 				     .key = self->claim.key,
 				     .version = STORE_ANY,
@@ -111,16 +115,18 @@ void reservation_release(Registration *self)
 
 	self->attempt = attempt_on(held, REGISTRY_RELEASE);
 	self->attempt.wanted.is_held = FALSE;
-	/* a lease that begins after its end, to keep IDs increasing, has issued none */
+	/* publish_lease() in keeper.c can move the lease's first tick beyond its end, to keep IDs
+	 * increasing. Such a lease issued no IDs, so the new end is the tick before the first
+	 * reserved one. */
 	self->attempt.wanted.end_tick =
 		MIN(MAX(held->first_tick - 1, self->operation.ticks), held->end_tick);
 	commit_attempt(self, NULL);
 }
 
-/* Outcomes */
+/* Outcomes of a write */
 
-/* Returns whether the attempt is about the held reservation, or one that will be held. If the
- * reservation was released or lost since, the outcome is irrelevant. */
+/* Returns whether the outcome of the attempt still counts. Returns FALSE if the reservation was
+ * released or lost after the write was sent: then its outcome is ignored. */
 static gboolean attempt_is_current(const Registration *self)
 {
 	return self->attempt.operation == REGISTRY_CLAIM ||
@@ -135,7 +141,7 @@ static void hold_attempt(Registration *self)
 	self->facts.chosen = FALSE;
 }
 
-/* Records that the attempt took place. */
+/* Records that the attempt took place, and ends the keeper's operation if it waits for this. */
 static void note_written(Registration *self)
 {
 	hold_attempt(self);
@@ -144,8 +150,8 @@ static void note_written(Registration *self)
 		registration_succeed(self);
 }
 
-/* Handles the loss of the held reservation; a claim is retried with a new listing. @why: (transfer
- * full) */
+/* Handles the loss of the held reservation, or of the record that a claim has attempted to write. A
+ * claim reads the datacenter again, and chooses again. @why: (transfer full) */
 static void note_lost(Registration *self, char *why)
 {
 	registration_forget_datacenter(self);
@@ -154,7 +160,9 @@ static void note_lost(Registration *self, char *why)
 		return;
 	}
 	self->reservation.is_held = FALSE;
-	self->facts.prepared = FALSE; /* needed for a claim only, in part */
+	/* prepare again: the next claim needs valid limits and a floor, which a held reservation
+	 * does not need */
+	self->facts.prepared = FALSE;
 	g_free(self->lost_why);
 	self->lost_why = why;
 }
@@ -165,7 +173,7 @@ static void try_again(Registration *self)
 	if (self->attempt.operation == REGISTRY_CLAIM) {
 		registration_forget_datacenter(self);
 		registration_pause(self, REGISTRATION_SHORT_PAUSE);
-	} else { /* the record is read, which decides */
+	} else { /* read the record, whose content decides */
 		self->attempt.refused = TRUE;
 		self->facts.unsettled = TRUE;
 	}
@@ -185,9 +193,9 @@ static void complain_of_record(Registration *self, const StoreMessage *answer)
 		self->facts.unsettled = FALSE;
 		return;
 	}
-	if (!is_read && failed_at_claim(self, answer))
+	if (!is_read && failed_part(self, answer) == PART_CLAIM)
 		key = g_strdup(self->claim.key);
-	else if (!is_read && failed_at_floor(self, answer))
+	else if (!is_read && failed_part(self, answer) == PART_FLOOR)
 		key = g_strdup(self->keys.floor);
 	else
 		key = reservation_key(self, attempt->wanted.worker_id);
@@ -211,19 +219,21 @@ static void complain_of_record(Registration *self, const StoreMessage *answer)
 	registration_complain_of(self, key, answer->outcome, answer->reason);
 }
 
-/* Another server has written what the attempt relies on, or it is gone. */
+/* Handles a commit that failed because a record was written or deleted by another client since it
+ * was read. */
 static void take_conflict(Registration *self, const StoreMessage *answer)
 {
 	const Attempt *attempt = &self->attempt;
 
-	if (failed_at_claim(self, answer)) {
+	if (failed_part(self, answer) == PART_CLAIM) {
 		registration_lose_claim(self);
 		return;
 	}
-	if (failed_at_floor(self, answer)) {
-		/* read the floor again, because it was raised or deleted */
+	if (failed_part(self, answer) == PART_FLOOR) {
+		/* an operator has raised the floor, or somebody has deleted it: it is read again */
 		self->facts.prepared = FALSE;
-		/* nobody can claim the worker ID before its end, so it is left to that */
+		/* do not retry the release: the worker ID stays quarantined until the reservation
+		 * ends */
 		if (attempt->operation == REGISTRY_RELEASE &&
 		    self->facts.operation == REGISTRY_RELEASE) {
 			registration_fail(self, REGISTRY_ERROR_FAILED,
@@ -251,6 +261,9 @@ void reservation_take_written(Registration *self, const StoreMessage *answer)
 		}
 		if (!attempt_is_current(self))
 			break;
+		/* A successful claim also proves the record's content. A write counts only if the
+		 * record was read before on this connection: otherwise the store may have been
+		 * restored, and the version may match by chance. */
 		self->connection.record_was_read =
 			self->connection.record_was_read || attempt->operation == REGISTRY_CLAIM;
 		self->connection.record_was_written = self->connection.record_was_read;
@@ -333,8 +346,9 @@ static void settle_attempt(Registration *self, const ReservationRecord *record, 
 	self->connection.record_was_read = TRUE;
 	switch (registration_plan_settle(&write, record, version)) {
 	case SETTLED_WRITTEN:
-		/* the write is some time old: an extension must continue from it, and a claim needs
-		 * an extension */
+		/* Part of the reservation has already passed, so ask the keeper to extend now. If
+		 * the reply to an extension was lost, the extension has already failed for the
+		 * keeper: the next one continues from this version and end. */
 		self->report.retry_now = TRUE;
 		if (attempt->operation == REGISTRY_EXTEND)
 			hold_attempt(self);
@@ -342,6 +356,15 @@ static void settle_attempt(Registration *self, const ReservationRecord *record, 
 			note_written(self);
 		break;
 	case SETTLED_NOT:
+		/*
+		 * The write can still take place after this read (S4 in store.h). That is safe. The
+		 * next write on the version that was read then fails, and the record is read again:
+		 * its version is unknown, so the lease is dropped. After a claim, the worker ID is
+		 * not chosen again before that end. With ZooKeeper, this is rare: the read is made
+		 * after a sync on the new connection, and ZooKeeper refuses a late request of a
+		 * session that has moved to another server. If the session has ended, its claim
+		 * record is gone, and the commit of a claim or an extension fails.
+		 */
 		/* the keeper's operation continues from here, unless it was given up */
 		registration_forget_datacenter(self);
 		break;
@@ -384,7 +407,7 @@ void reservation_check_floor(Registration *self, const Floor *floor)
 
 	if (!self->reservation.is_held)
 		return;
-	/* the record's version does not suffice: it may be the same in another history */
+	/* do not rely on the record's version: after a restore, it can match by chance */
 	if (floor == NULL || floor_allows_keeping(floor, self->reservation.end_tick,
 						  self->connection.record_was_written)) {
 		self->reservation.floor_version = floor != NULL ? floor->version : -1;
