@@ -13,6 +13,9 @@
  *
  * registration.c changes the states. step.c and reservation.c do the work of the states. internal.c
  * defines the functions below, which these files share.
+ *
+ * In comments, a claim is the operation REGISTRY_CLAIM: to create a claim record and to reserve a
+ * worker ID. The claim record is the ephemeral record itself.
  */
 
 /* The reservation of this server. */
@@ -67,7 +70,7 @@ typedef struct {
 	/* Set at the start; it does not change. */
 	struct {
 		char *servers, *root, *nonce;
-		ClaimRecord claim; /* the claim, without worker ID and session timeout */
+		ClaimRecord claim; /* the claim record, without worker ID and session timeout */
 		char *name;        /* name in messages: HOST:PORT, or PROGRAM@HOST */
 		TlsNames tls;      /* for calls to peers; the names are copies */
 		Layout layout;
@@ -130,6 +133,7 @@ typedef struct {
 		guint n_steps;      /* steps that ended with such an error since the last success */
 	} open_error;
 
+	/* The claim record of this server. */
 	struct {
 		char *key;               /* (nullable) */
 		gint64 order;            /* order of its creation */
@@ -202,10 +206,13 @@ void registration_retry_claim_at(Registration *self, gint64 tick);
  * reads the datacenter again. */
 void registration_forget_datacenter(Registration *self);
 
-/* Returns: (transfer full): the data of the claim. @worker_id: -1: the held worker ID, if any */
+/* Returns: (transfer full): the data of the claim record. @worker_id: -1: the held worker ID, if
+ * any
+ */
 char *registration_claim_json(const Registration *self, gint worker_id);
 
-/* Handles a claim that is gone although the session is alive. Everything else may also be gone. */
+/* Handles a claim record that is gone although the session is alive. Everything else may also be
+ * gone. */
 void registration_lose_claim(Registration *self);
 
 typedef enum {

@@ -44,11 +44,12 @@ typedef struct {
 	gboolean connected;
 	gboolean prepared;     /* layout, limits and parents exist */
 	gboolean acls_checked; /* checked on this connection; or there is no password */
-	/* This server's claim. UNKNOWN in a new session, or if the outcome of a write is unknown.
+	/* This server's claim record. UNKNOWN in a new session, or if the outcome of a write is
+	 * unknown.
 	 */
 	enum { CLAIM_UNKNOWN, CLAIM_NONE, CLAIM_MADE } claim;
-	/* the datacenter was read after the claim was created. It contains the peers to ask; each
-	 * choice of a worker ID reads it again */
+	/* the datacenter was read after the claim record was created. It contains the peers to ask;
+	 * each choice of a worker ID reads it again */
 	gboolean datacenter_was_read;
 	gboolean peers_checked;     /* checked, or there is no peer, or no check is wanted */
 	gint64 recheck_peers_at_us; /* when to check a contradiction again; 0: there is none */

@@ -12,7 +12,7 @@
  * wait.
  */
 
-/* The time to close a session before the process ends, so that its claim is deleted. */
+/* The time to close a session before the process ends, so that its claim record is deleted. */
 #define CLOSE_TIMEOUT_MS 2000
 
 #define FIRST_LENGTH_MS 10000
@@ -91,8 +91,15 @@ static gboolean claim_waits(const Registration *self)
 	return self->operation.retry_claim_at_us != 0;
 }
 
-/* Events of the store. Facts that become unknown with the loss of a connection are determined again
- * on the next. */
+/*
+ * Events of the store. Facts that become unknown with the loss of a connection are determined again
+ * on the next one. For the reservation, facts.unsettled says that its record must be read:
+ *
+ * - After a write that was not answered, its UNSURE answer or abandon_step() sets it, and the
+ *   content of the record decides whether the write took place.
+ * - After a reconnect without an open write, reservation_check_is_read() sets it, and the record
+ *   must be as this server wrote it.
+ */
 
 static void note_down(Registration *self)
 {
@@ -107,9 +114,10 @@ static void note_session_end(Registration *self)
 {
 	if (self->facts.connected)
 		note_down(self);
+	/* also if the connection was lost before: the choice belongs to the old session */
 	self->facts.chosen = FALSE;
 	if (self->claim.creation_sent_ns != 0)
-		self->facts.claim = CLAIM_UNKNOWN; /* the old claim may still exist */
+		self->facts.claim = CLAIM_UNKNOWN; /* the old record may still exist */
 	abandon_step(self);
 }
 
@@ -138,6 +146,7 @@ static void take_message(Registration *self, const StoreMessage *message)
 		break;
 	case STORE_LAPSED:
 		note_session_end(self);
+		/* the session was lost now, even if its connection was lost before */
 		self->lost_at_us = self->facts.now_us;
 		break;
 	case STORE_RENEWED:
@@ -513,7 +522,7 @@ Registry *registration_new(Store *store, const RegistrationConfig *config)
 	self->keys.claims = znode_claims(root, config->datacenter_id);
 	self->keys.reservations = znode_reservations(root, config->datacenter_id);
 	self->step.state = REGISTRATION_CONNECTING;
-	/* there can be no claim yet: no other server has this nonce */
+	/* there can be no claim record yet: no other server has this nonce */
 	self->facts.claim = CLAIM_NONE;
 	self->facts.peers_checked = config->skip_sanity_checks;
 	return &self->registry;

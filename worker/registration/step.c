@@ -21,7 +21,8 @@
 
 static void read_record(Registration *self, PreparationStep step, const char *key)
 {
-	/* the read must be fresh: a raised floor means that history may have been lost */
+	/* the read of the floor must be fresh: a raised floor means that history may have been
+	 * lost */
 	guint64 request = self->store->ops->read(self->store, key, step == PREPARATION_FLOOR);
 
 	self->preparation.step = step;
@@ -53,7 +54,7 @@ static void make_next_record(Registration *self)
 	registration_begin_wait(self, self->store->ops->commit(self->store, &write, 1));
 }
 
-/* Begins to create the records @keys. @with_parents: after the parents of the first */
+/* Begins to create the records @keys. @with_parents: first creates the parents of the first key */
 static void make_records(Registration *self, const char *const keys[], gboolean with_parents)
 {
 	GPtrArray *missing = g_ptr_array_new_with_free_func(g_free);
@@ -75,7 +76,7 @@ static void take_made_record(Registration *self, const StoreMessage *answer)
 	gboolean exists = answer->outcome == STORE_OK || answer->outcome == STORE_CONFLICT;
 	gboolean is_parent = self->preparation.n_made < self->preparation.n_parents;
 
-	/* a parent can exist although this server may not create it */
+	/* a parent can exist although this server is not permitted to create it */
 	if (exists || is_parent) {
 		self->preparation.n_made++;
 		make_next_record(self);
@@ -194,15 +195,15 @@ static void take_prepared(Registration *self, const StoreMessage *answer, const 
 		else
 			read_record(self, PREPARATION_CLAIMS, self->keys.claims);
 		break;
-	/* the reservations of the datacenter were read, so it exists, and an operator has deleted
-	 * its floor: do not create one */
+	/* Reservations exist, so the parents exist. Create only the claims record. Never create a
+	 * floor here: if it is missing, an operator deleted it. */
 	case PREPARATION_CLAIMS:
 		if (record == NULL)
 			make_records(self, claims, FALSE);
 		else
 			read_record(self, PREPARATION_FLOOR, self->keys.floor);
 		break;
-	case PREPARATION_FLOOR: /* a missing or damaged floor only prevents claims */
+	case PREPARATION_FLOOR: /* if it is missing or damaged, only claims are impossible */
 		floor_read(&floor, record, &self->config.layout);
 		self->facts.prepared = TRUE;
 		/* others may have created records since, even open ones */
@@ -276,7 +277,8 @@ void step_take_acls(Registration *self, const StoreMessage *answer)
 	}
 }
 
-/* CREATING_CLAIM: creates the claim, the mortal record that shows that this server lives. */
+/* CREATING_CLAIM: creates the claim record, which is ephemeral and shows that this server is alive.
+ */
 
 /* Compares the clock with the store's, before the first reservation. A server with a wrong clock
  * does not start, so it issues no IDs and makes no reservations with this clock. */
@@ -297,7 +299,7 @@ static void check_clock(Registration *self)
 			  self->store->name, (gdouble)self->config.max_clock_skew_ms / 1e3);
 }
 
-/* Records that @key is the claim of this server. */
+/* Notes that @key is the claim record of this server. */
 static void note_claim(Registration *self, const char *key, gint64 order, gint64 created_ms,
 		       gint64 received_ns)
 {
@@ -305,14 +307,16 @@ static void note_claim(Registration *self, const char *key, gint64 order, gint64
 	self->claim.key = g_strdup(key);
 	self->claim.order = order;
 	self->facts.claim = CLAIM_MADE;
+	/* read the datacenter again: only a reading that contains this record counts, and the
+	 * choice depends on the order of the record */
 	registration_forget_datacenter(self);
 	self->store->ops->watch(self->store, key);
 	log_event(LOG_CLAIM_MADE, log_text("path", key));
 	self->report.claimed_at_ms = created_ms;
 	registration_note_time(self, created_ms, self->claim.creation_sent_ns, received_ns);
 	check_clock(self);
-	if (self->reservation
-		    .is_held) /* the claim of a held reservation must contain its worker ID */
+	/* extend now: the commit confirms that the reservation and this record exist together */
+	if (self->reservation.is_held)
 		self->report.retry_now = TRUE;
 }
 
@@ -363,7 +367,7 @@ void step_take_created_claim(Registration *self, const StoreMessage *answer)
 	}
 }
 
-/* READING_TIME: the store's clock stamps a write to the claim. */
+/* READING_TIME: reads the store's clock from the time of a write to the claim record. */
 
 void step_start_reading_time(Registration *self)
 {
@@ -384,14 +388,14 @@ void step_take_time(Registration *self, const StoreMessage *answer)
 		self->facts.claim = CLAIM_UNKNOWN;
 	} else if (answer->outcome == STORE_UNSURE) {
 		registration_pause(self, REGISTRATION_UNSURE_PAUSE);
-	} else { /* no state waits for it: the keeper requests it again */
+	} else { /* no state waits for the time, so do not repeat: the keeper requests it again */
 		self->facts.wants_time = FALSE;
 		registration_complain_of(self, self->claim.key, answer->outcome, answer->reason);
 	}
 }
 
-/* READING_DATACENTER: lists the floor, the claims and the reservations of the datacenter. Finds the
- * claim of this server, and then a worker ID to reserve. */
+/* READING_DATACENTER: reads the floor, the claim records and the reservations of the datacenter.
+ * Finds the claim record of this server, and then a worker ID to reserve. */
 
 static void drop_datacenter(Registration *self)
 {
@@ -425,13 +429,15 @@ static void request_datacenter(Registration *self, guint datacenter_id, gboolean
 
 void step_start_reading_datacenter(Registration *self)
 {
-	/* the listing must be fresh, so that it contains a claim whose creation was not answered;
-	 * the watch notifies a waiting server when a claim is deleted */
+	/* if it is unknown whether the claim record was created, the reading must be fresh, so that
+	 * it contains the record; the watch notifies a waiting server when a claim record is
+	 * created or deleted */
 	request_datacenter(self, self->config.datacenter_id, self->facts.claim == CLAIM_UNKNOWN,
 			   self->facts.operation == REGISTRY_CLAIM);
 }
 
-/* Returns the known claim of this server, or else any of its claims in this session. */
+/* Returns the known claim record of this server, or else any of its claim records in this session.
+ */
 static const ListedClaim *find_own_claim(const Registration *self)
 {
 	const char *name = self->claim.key != NULL ? strrchr(self->claim.key, '/') + 1 : NULL;
@@ -501,8 +507,8 @@ static void choose_worker_id(Registration *self)
 	};
 	g_autofree char *obstacles = NULL;
 
-	/* it is unknown how far the datacenter's reservations extend: a holder continues, but no
-	 * lease begins */
+	/* Without the floor, this server does not know which ticks may already be used, so it
+	 * claims nothing. Servers with a lease continue. */
 	if (listing->floor.damage != NULL) {
 		registration_complain(self, "%s in %s %s; so no worker ID can be claimed; %s",
 				      self->keys.floor, self->store->name, listing->floor.damage,
@@ -533,8 +539,8 @@ static void use_own_datacenter(Registration *self)
 	const GPtrArray *claims = self->datacenter.listing->claims;
 	const ListedClaim *own = find_own_claim(self);
 
-	/* remove claims of an earlier session, or of a repeated creation, because they would show
-	 * this server twice */
+	/* delete claim records of an earlier session, or of a repeated creation, because they would
+	 * show this server twice */
 	for (guint i = 0; i < claims->len; i++) {
 		const ListedClaim *claim = claims->pdata[i];
 		g_autofree char *key = g_strjoin("/", self->keys.claims, claim->name, NULL);
@@ -610,6 +616,7 @@ void step_take_peers(Registration *self)
 		registration_fail(self, REGISTRY_ERROR_FATAL, "%s", confirmed);
 		return;
 	}
+	/* a server that has served before does not stop for a confirmed contradiction */
 	self->facts.peers_checked = report.contradictions->len == 0 || confirmed != NULL;
 	self->facts.recheck_peers_at_us =
 		self->facts.peers_checked
