@@ -59,7 +59,7 @@ void registration_retry_claim_at(Registration *self, gint64 tick)
 	self->operation.result.wait_until_tick = tick;
 	self->operation.retry_claim_at_us =
 		g_get_monotonic_time() +
-		self->store->ops->lapse_ms(self->store) * G_TIME_SPAN_MILLISECOND;
+		self->store->ops->session_timeout_ms(self->store) * G_TIME_SPAN_MILLISECOND;
 }
 
 void registration_forget_datacenter(Registration *self)
@@ -75,7 +75,7 @@ char *registration_claim_json(const Registration *self, gint worker_id)
 	record.worker_id = worker_id < 0 && self->reservation.is_held
 				   ? (gint)self->reservation.worker_id
 				   : worker_id;
-	record.session_timeout_ms = self->store->ops->lapse_ms(self->store);
+	record.session_timeout_ms = self->store->ops->session_timeout_ms(self->store);
 	return claim_record_to_json(&record);
 }
 

@@ -3,6 +3,7 @@
 
 #include "common/reservation-record.h"
 #include "worker/registry.h"
+#include "worker/store.h"
 
 /*
  * The next state of a server that registers, and the outcome of a write, as pure functions of what
@@ -62,13 +63,14 @@ typedef struct {
 
 RegistrationState registration_plan_next(const RegistrationFacts *facts);
 
-/* Returns the version of a record after a write that required @version. It wraps around; after -1,
- * "no record", it is 0. */
+/* Returns the version of a record after a write that required @version. It wraps around; after
+ * STORE_NONE, it is 0. */
 gint32 registration_plan_next_version(gint32 version);
 
 /* A write, and the reading on which it is based. */
 typedef struct {
-	gint32 read_version;    /* version that the write requires; -1: the record must not exist */
+	/* version that the write requires; STORE_NONE: the record must not exist */
+	gint32 read_version;
 	gint64 read_end_tick;   /* the end that was read */
 	const char *read_owner; /* (nullable): the owner that was read; NULL: any */
 	const char *owner;      /* new owner */

@@ -141,18 +141,18 @@ static void take_message(Registration *self, const StoreMessage *message)
 	case STORE_DOWN:
 		note_down(self);
 		break;
-	case STORE_AWAY:
+	case STORE_STILL_DOWN:
 		registration_forget_open_errors(self);
 		break;
-	case STORE_LAPSED:
+	case STORE_SESSION_EXPIRED:
 		note_session_end(self);
 		/* the session was lost now, even if its connection was lost before */
 		self->lost_at_us = self->facts.now_us;
 		break;
-	case STORE_RENEWED:
+	case STORE_SESSION_REPLACED:
 		note_session_end(self);
 		break;
-	case STORE_REJECTED:
+	case STORE_AUTH_FAILED:
 		note_session_end(self);
 		registration_complain(self,
 				      "%s at %s refuses the user and password of --zookeeper-auth",

@@ -385,10 +385,10 @@ void reservation_take_settled(Registration *self, const StoreMessage *answer)
 		if (reservation_record_from_json(read->data, read->length, &record, NULL))
 			settle_attempt(self, &record, read->version);
 		else
-			settle_attempt(self, NULL, -1);
+			settle_attempt(self, NULL, STORE_NONE);
 		break;
 	case STORE_ABSENT:
-		settle_attempt(self, NULL, -1);
+		settle_attempt(self, NULL, STORE_NONE);
 		break;
 	case STORE_UNSURE: /* the attempt stays unsettled, and the record is read again */
 		registration_pause(self, REGISTRATION_UNSURE_PAUSE);

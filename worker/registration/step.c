@@ -329,7 +329,7 @@ void step_start_creating_claim(Registration *self)
 		.key = key,
 		.version = STORE_NONE,
 		.data = json,
-		.is_mortal = TRUE,
+		.is_ephemeral = TRUE,
 	};
 
 	self->claim.creation_sent_ns = clock_boottime_ns();
@@ -622,7 +622,8 @@ void step_take_peers(Registration *self)
 		self->facts.peers_checked
 			? 0
 			: g_get_monotonic_time() +
-				  self->store->ops->lapse_ms(self->store) * G_TIME_SPAN_MILLISECOND;
+				  self->store->ops->session_timeout_ms(self->store) *
+					  G_TIME_SPAN_MILLISECOND;
 	peer_report_clear(&self->peers.earlier);
 	self->peers.earlier = report;
 	report = (PeerReport){0};

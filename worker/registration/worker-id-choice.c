@@ -39,7 +39,7 @@ static WorkerIdChoice choice_of(const DatacenterListing *listing, guint worker_i
 	return (WorkerIdChoice){
 		.found = TRUE,
 		.worker_id = worker_id,
-		.version = reservation != NULL ? reservation->version : -1,
+		.version = reservation != NULL ? reservation->version : STORE_NONE,
 		.end_tick = end_tick,
 		.first_tick = floor_first_tick(&listing->floor, end_tick),
 		.floor_version = listing->floor.version,

@@ -25,7 +25,7 @@ typedef struct {
 	gboolean found;
 	/* if found */
 	guint worker_id;
-	gint32 version;  /* version of the record that was read; -1: there is none */
+	gint32 version;  /* version of the record that was read; STORE_NONE: there is none */
 	gint64 end_tick; /* end in that record; -1: there is none */
 	/* first tick of the lease: after that end, and after the datacenter's floor */
 	gint64 first_tick;
