@@ -131,7 +131,7 @@ MUTANTS = [
            (RESERVATION, "MIN(MAX(held->first_tick - 1, self->operation.ticks), held->end_tick)",
                          "held->first_tick - 1")),
     mutant("a lease is released and drawn from", ZOOKEEPER,
-           (KEEPER, "\t\tticks = retire_lease(self);\n\t\tif (!facts->stopping)\n"
+           (KEEPER, "\t\tticks = retire_lease(self);\n\t\tif (!facts->is_stopping)\n"
                     "\t\t\tunpublish_lease(self);\n",
                     "\t\tticks = (gint64)(lease_last_cursor(self->lease) >> "
                     "self->layout->sequence_bits);\n\t\tfacts->has_lease = FALSE;\n")),
@@ -266,7 +266,7 @@ MUTANTS = [
            (STATE, "return is_before_ids(facts) ? KEEPER_WAITING : KEEPER_SERVING",
             "return KEEPER_SERVING")),
     mutant("a clock that is too far ahead to extend is not shown", ZOOKEEPER,
-           without(STATE, "facts->out_of_reach || ")),
+           without(STATE, "facts->clock_too_far_ahead || ")),
     # pools and relays
     mutant("the ring gives IDs twice", POOL,
            ("client/pool/ring.c", "rest = head + run.count;", "rest = head;")),

@@ -174,9 +174,9 @@ void registration_note_time(Registration *self, gint64 time_ms, gint64 sent_ns, 
 		return;
 	self->report.clock = (RegistryClock){
 		.known = TRUE,
-		.least_ns = time_ms * CLOCK_NS_PER_MS - received_ns,
+		.min_offset_ns = time_ms * CLOCK_NS_PER_MS - received_ns,
 		/* the store truncates its time to whole milliseconds */
-		.most_ns = (time_ms + 1) * CLOCK_NS_PER_MS - sent_ns,
+		.max_offset_ns = (time_ms + 1) * CLOCK_NS_PER_MS - sent_ns,
 	};
 	self->facts.wants_time = FALSE;
 }
