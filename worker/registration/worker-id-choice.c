@@ -67,9 +67,9 @@ static GPtrArray *find_reservations(const DatacenterListing *listing, const Work
 	return found;
 }
 
-/* Counts the servers that have an earlier claim, and hold no reservation yet. A claim and its
- * reservation can be read at different times. If the reservation is not visible yet, the server
- * counts, and a worker ID is left for it. */
+/* Counts the servers that have an earlier claim record, and hold no reservation yet. A claim record
+ * and its reservation can be read at different times. If the reservation is not visible yet, the
+ * server counts, and a worker ID is left for it. */
 static guint count_earlier(const DatacenterListing *listing, const WorkerIdWish *wish)
 {
 	g_autoptr(GHashTable) holders = g_hash_table_new(g_str_hash, g_str_equal);

@@ -40,10 +40,10 @@ typedef struct {
  * Chooses the preferred worker ID, if it is free. Otherwise, free worker IDs with a record come
  * first, then those without one, each in ascending order. Reusing records keeps their number small,
  * so listings stay short. A server that lost a race begins with worker IDs without a record.
- * It skips one for each other server that has an earlier claim and holds no reservation yet, so
- * servers that start together choose different ones. At the end, the order wraps around. A worker
- * ID that this server had before, and whose record was set back, is chosen only if no other is
- * free.
+ * It skips one for each other server that has an earlier claim record and holds no reservation yet,
+ * so servers that start together choose different ones. At the end, the order wraps around. A
+ * worker ID that this server had before, and whose record was set back, is chosen only if no other
+ * is free.
  *
  * datacenter_listing_judge() determines which are free. Until the clock is past the datacenter's
  * floor, all are quarantined.
