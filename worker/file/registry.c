@@ -370,9 +370,9 @@ static gboolean run_release(FileRegistry *self, gint64 last_tick, GError **error
 
 	if (directory == NULL)
 		return FALSE;
-	/* publish_lease() in keeper.c can move the lease's first tick beyond its end, to keep IDs
-	 * increasing. Such a lease issued no IDs, so the new end is the tick before the first
-	 * reserved one. Otherwise, a record that was set back must not lower the end. */
+	/* publish_lease() in keeper.c can move the lease's first tick beyond the end, to keep IDs
+	 * increasing. Such a lease issues no IDs, but it is retired with a tick after the end: do
+	 * not raise the end. A record that was set back must not lower this limit. */
 	last_tick = MIN(MAX(self->first_tick - 1, last_tick),
 			MAX(reading.record.end_tick, self->end_tick));
 	return write_record(self, directory, &reading, last_tick, error);

@@ -20,8 +20,8 @@
 
 /* The reservation of this server. */
 typedef struct {
-	/* FALSE: it is released or lost, or there was none. Then the other members have no meaning,
-	 * except in Attempt.wanted */
+	/* FALSE: it is released or lost, and the other members describe the last one; or there was
+	 * none */
 	gboolean is_held;
 	guint claim_number; /* number of the claim operation that made it, from 1 in each process */
 	guint worker_id;
@@ -50,10 +50,10 @@ typedef struct {
 typedef enum {
 	PREPARATION_LAYOUT,
 	PREPARATION_LIMITS,
-	PREPARATION_RAISING, /* raising the limits */
+	PREPARATION_RAISING, /* raising the limits to this server's */
 	PREPARATION_RESERVATIONS,
 	PREPARATION_CLAIMS,
-	PREPARATION_FLOOR,  /* the floor, for the held reservation */
+	PREPARATION_FLOOR,  /* the floor, with which the held reservation is compared */
 	PREPARATION_MAKING, /* creating missing records of the layout or the datacenter */
 } PreparationStep;
 
@@ -102,7 +102,7 @@ typedef struct {
 
 	struct {
 		RegistrationState state;
-		gboolean busy;   /* the state waits for an answer, a listing or peers */
+		gboolean busy;   /* the state waits for an answer of the store or the peers */
 		guint64 request; /* request whose answer ends the wait; 0: another event does */
 	} step;
 
@@ -135,17 +135,17 @@ typedef struct {
 
 	/* The claim record of this server. */
 	struct {
-		char *key;               /* (nullable) */
-		gint64 order;            /* order of its creation */
-		gint64 creation_sent_ns; /* CLOCK_BOOTTIME before the request was sent; 0: not yet
-					  */
+		char *key;    /* (nullable) */
+		gint64 order; /* order of its creation */
+		/* CLOCK_BOOTTIME before the request to create it was sent; 0: not yet */
+		gint64 creation_sent_ns;
 	} claim;
 
 	struct {
 		PreparationStep step;
 		/* (nullable) (element-type utf8): keys of records to create, in order */
 		GPtrArray *missing;
-		/* the first keys in @missing are only parents of the others: their number */
+		/* number of the first keys in @missing, which are only parents of the others */
 		guint n_parents;
 		guint n_made; /* number of records created so far */
 	} preparation;
@@ -161,7 +161,7 @@ typedef struct {
 	} datacenter;
 	WorkerIdChoice choice;
 	struct {
-		PeerCheck *check;        /* (nullable) */
+		PeerCheck *check;        /* (nullable): of CHECKING_PEERS */
 		PeerReport earlier;      /* report of the previous check */
 		PeerCheck *clocks;       /* (nullable): check of step_request_clocks() */
 		gint64 clocks_due_at_us; /* no peer is asked for its clock before */

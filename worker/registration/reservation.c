@@ -115,9 +115,9 @@ void reservation_release(Registration *self)
 
 	self->attempt = attempt_on(held, REGISTRY_RELEASE);
 	self->attempt.wanted.is_held = FALSE;
-	/* publish_lease() in keeper.c can move the lease's first tick beyond its end, to keep IDs
-	 * increasing. Such a lease issued no IDs, so the new end is the tick before the first
-	 * reserved one. */
+	/* publish_lease() in keeper.c can move the lease's first tick beyond the end, to keep IDs
+	 * increasing. Such a lease issues no IDs, but it is retired with a tick after the end: do
+	 * not raise the end. */
 	self->attempt.wanted.end_tick =
 		MIN(MAX(held->first_tick - 1, self->operation.ticks), held->end_tick);
 	commit_attempt(self, NULL);
@@ -125,8 +125,8 @@ void reservation_release(Registration *self)
 
 /* Outcomes of a write */
 
-/* Returns whether the outcome of the attempt still counts. Returns FALSE if the reservation was
- * released or lost after the write was sent: then its outcome is ignored. */
+/* Returns FALSE if the reservation was released or lost after the write was sent: then the outcome
+ * of the write is ignored. */
 static gboolean attempt_is_current(const Registration *self)
 {
 	return self->attempt.operation == REGISTRY_CLAIM ||
@@ -173,7 +173,7 @@ static void try_again(Registration *self)
 	if (self->attempt.operation == REGISTRY_CLAIM) {
 		registration_forget_datacenter(self);
 		registration_pause(self, REGISTRATION_SHORT_PAUSE);
-	} else { /* read the record, whose content decides */
+	} else { /* the content of the record decides: read it */
 		self->attempt.refused = TRUE;
 		self->facts.unsettled = TRUE;
 	}
@@ -207,7 +207,7 @@ static void complain_of_record(Registration *self, const StoreMessage *answer)
 						self->store->name, answer->reason));
 		return;
 	}
-	/* this server may be allowed to write other records */
+	/* skip this record, because this server may be permitted to write others */
 	if (!is_read && attempt->operation == REGISTRY_CLAIM && self->config.worker_id < 0 &&
 	    ++self->operation.n_skipped_records < 1u << self->config.layout.worker_bits) {
 		g_autofree char *text = g_strdup_printf("%s is ignored: %s", key, answer->reason);
@@ -230,7 +230,7 @@ static void take_conflict(Registration *self, const StoreMessage *answer)
 		return;
 	}
 	if (failed_part(self, answer) == PART_FLOOR) {
-		/* an operator has raised the floor, or somebody has deleted it: it is read again */
+		/* read the floor again, because it was raised or deleted */
 		self->facts.prepared = FALSE;
 		/* do not retry the release: the worker ID stays quarantined until the reservation
 		 * ends */
