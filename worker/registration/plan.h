@@ -46,16 +46,18 @@ typedef struct {
 	gboolean prepared;     /* layout, limits and parents exist */
 	gboolean acls_checked; /* checked on this connection; or there is no password */
 	/* This server's claim record. UNKNOWN in a new session, or if the outcome of a write is
-	 * unknown.
-	 */
+	 * unknown. */
 	enum { CLAIM_UNKNOWN, CLAIM_NONE, CLAIM_MADE } claim;
 	/* the datacenter was read after the claim record was created. It contains the peers to ask;
 	 * each choice of a worker ID reads it again */
 	gboolean datacenter_was_read;
-	gboolean peers_checked;     /* checked, or there is no peer, or no check is wanted */
+	/* the peers were asked, or there is none, or no check is wanted */
+	gboolean peers_checked;
 	gint64 recheck_peers_at_us; /* when to check a contradiction again; 0: there is none */
 	gboolean chosen;            /* a worker ID to claim is chosen */
-	gboolean unsettled;         /* the outcome of the last write of a reservation is unknown */
+	/* the record must be read: the outcome of the last write of a reservation is unknown, or
+	 * the held record was not read on this connection */
+	gboolean unsettled;
 	gint64 pause_ends_at_us;
 	gboolean wants_time;
 	gboolean wants_list;
@@ -81,7 +83,7 @@ typedef struct {
 /* The outcome of a write. */
 typedef enum {
 	SETTLED_WRITTEN, /* the write took place, and the reservation is held */
-	SETTLED_NOT,     /* the write did not take place: the record is as it was read */
+	SETTLED_NOT,     /* the write did not take place so far: the record is as it was read */
 	/* neither: another server has written, or the store's history has changed */
 	SETTLED_LOST,
 } RegistrationSettlement;
@@ -91,7 +93,7 @@ typedef enum {
  * @record: (nullable): the current record; %NULL: it is gone, or does not parse
  * @version: version of @record
  *
- * The version alone does not suffice: after a restore from a backup, another server's write may
+ * The version alone does not suffice: after a restore from a backup, another server's write can
  * have given the record the version that this write would have given it.
  */
 RegistrationSettlement registration_plan_settle(const RegistrationWrite *write,

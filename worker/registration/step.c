@@ -182,7 +182,7 @@ static void take_prepared(Registration *self, const StoreMessage *answer, const 
 	case PREPARATION_LIMITS:
 		check_limits(self, record);
 		break;
-	/* raised by this server or by another, whose limits can be lower */
+	/* raised by this server, or by another one, whose limits can be lower: read them again */
 	case PREPARATION_RAISING:
 		if (answer->outcome == STORE_ABSENT)
 			step_start_preparing(self);
@@ -195,8 +195,8 @@ static void take_prepared(Registration *self, const StoreMessage *answer, const 
 		else
 			read_record(self, PREPARATION_CLAIMS, self->keys.claims);
 		break;
-	/* Reservations exist, so the parents exist. Create only the claims record. Never create a
-	 * floor here: if it is missing, an operator deleted it. */
+	/* Reservations exist, so the parents exist. Create only the parent of the claim records.
+	 * Never create a floor here: if it is missing, an operator deleted it. */
 	case PREPARATION_CLAIMS:
 		if (record == NULL)
 			make_records(self, claims, FALSE);
@@ -206,7 +206,8 @@ static void take_prepared(Registration *self, const StoreMessage *answer, const 
 	case PREPARATION_FLOOR: /* if it is missing or damaged, only claims are impossible */
 		floor_read(&floor, record, &self->config.layout);
 		self->facts.prepared = TRUE;
-		/* others may have created records since, even open ones */
+		/* check the ACLs again: others can have created records since, even without an ACL
+		 */
 		self->facts.acls_checked = FALSE;
 		reservation_check_floor(self, floor.damage == NULL ? &floor : NULL);
 		break;
