@@ -21,7 +21,7 @@ static gboolean ready;
 
 static const GOptionEntry entries[] = {
 	{"ready", 0, 0, G_OPTION_ARG_NONE, &ready,
-	 "Whether it issues IDs (/readyz), not only whether it runs (/livez)", NULL},
+	 "Check whether it issues IDs (/readyz), not only whether it runs (/livez)", NULL},
 	G_OPTION_ENTRY_NULL,
 };
 
@@ -94,8 +94,8 @@ static CtlStatus run_health(const CtlOptions *options, const char *const *argume
 	reply = get_reply(address, path, options->timeout_ms, &error);
 	status = reply != NULL ? parse_status(reply) : 0;
 	if (status == 0) {
-		ctl_output_complain("%s: the admin port does not answer: %s; is --admin-listen of "
-				    "the server %s?",
+		ctl_output_complain("%s: the admin port does not answer: %s; is the server's "
+				    "--admin-listen set to %s?",
 				    address->text, error != NULL ? error->message : "not HTTP",
 				    address->text);
 		return CTL_FAILED;
@@ -122,12 +122,12 @@ static CtlStatus run_health(const CtlOptions *options, const char *const *argume
 const CtlCommand ctl_health_command = {
 	.name = "health",
 	.arguments = "[HOST:PORT]",
-	.summary = "Asks the admin port for the health of a server.",
+	.summary = "Checks the health of a server at its admin port.",
 	.details = "HOST:PORT is the address of --admin-listen; the default is $" ADMIN_VARIABLE
 		   ", or " DEFAULT_ADDRESS ". "
-		   "Exits with status 1 if the server does not run, or, with --ready, if it "
-		   "does not issue IDs. For health checks, because it works with and without "
-		   "TLS on the port for calls.",
+		   "Exits with status 1 if the server does not run, or, with --ready, if it does "
+		   "not issue IDs. Use it for health checks, because it works with and without TLS "
+		   "on the port for calls.",
 	.takes_no_server = TRUE,
 	.entries = entries,
 	.run = run_health,

@@ -48,7 +48,7 @@ class Health(TlsTest):
     def test_no_answer(self):
         dead = dead_address(self)
         self.assert_answers(run("health", dead), 1, "",
-                            f"Connection refused; is --admin-listen of the server {dead}?")
+                            f"Connection refused; is the server's --admin-listen set to {dead}?")
         thrift = self.start().name
         self.assert_answers(run("health", thrift), 1, "",
                             f"{thrift}: /livez: this port accepts Apache Thrift")
