@@ -89,7 +89,7 @@ class Quarantine(QuarantineTest):
         for far in (tick_in(86400), (1 << 41) - 1):
             self.registry.set_floor(0, far)
             before = self.registry.everything()
-            self.assertIn("0 floors raised, 1 left where they were",
+            self.assertIn("0 floors raised, 1 already higher",
                           self.assert_ok(self.quarantine()))
             version = before[path][3] + 1
             self.assertEqual(self.registry.read_floor(0), (far, far, version))
@@ -101,7 +101,7 @@ class Quarantine(QuarantineTest):
         self.registry.set_floor(0, far, tick_in(-5))
         self.registry.make_datacenter(1)
         self.registry.set_floor(1, soon, soon)
-        self.assertIn("1 floor raised, 1 left", self.assert_ok(self.quarantine()))
+        self.assertIn("1 floor raised, 1 already higher", self.assert_ok(self.quarantine()))
         first, second = map(self.registry.read_floor, (0, 1))
         self.assert_raised(first._replace(tick=second.tick), 2)
         self.assertEqual((first.tick, second), (far, (second.tick, soon, 2)))
@@ -110,7 +110,7 @@ class Quarantine(QuarantineTest):
         self.registry.make_datacenter(0)
         self.assert_ok(self.quarantine())
         self.assert_raised(self.registry.read_floor(0), 1)
-        self.assertIn("1 floor raised, 0 left", self.assert_ok(self.quarantine()))
+        self.assertIn("1 floor raised, 0 already higher", self.assert_ok(self.quarantine()))
         self.assert_raised(self.registry.read_floor(0), 2)
 
     def test_as_json(self):
@@ -135,9 +135,10 @@ class Quarantine(QuarantineTest):
             (noted, (reservation, 3600000), (10, 3600), "as given and in /"),
             (noted, (skew, 604800000, reservation, 604800000), (604800, 604800),
              "as given and in /"),
-            (None, (), MOST, "the most that servers allow, since there is no /"),
-            (None, (skew, 20000), MOST, "the most that servers allow, since there is no /"),
-            (None, (reservation, 7000), MOST, "the most that servers allow, since there is no /"),
+            (None, (), MOST, "the maximum that servers allow, because there is no /"),
+            (None, (skew, 20000), MOST, "the maximum that servers allow, because there is no /"),
+            (None, (reservation, 7000), MOST,
+             "the maximum that servers allow, because there is no /"),
             (None, (skew, 20000, reservation, 7000), (20, 7), "as given; there is no /"),
             ("{}", (), MOST, "does not parse"),
             ("{}", (skew, 20000, reservation, 7000), (20, 7), "does not parse"),
