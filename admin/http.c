@@ -18,27 +18,27 @@
 
 /*
  * libmicrohttpd reads requests and writes replies. A thread in this file drives it, and accepts the
- * connections itself: libmicrohttpd would accept none while it is full, and would not limit the
- * time of a request.
+ * connections itself: libmicrohttpd would accept no connections while it is full, and would not
+ * limit how long a request takes.
  */
 
 #define MAX_CONNECTIONS  64
-/* Connections that were shut down exist for a moment longer. At this number of them, no connection
- * is accepted. */
+/* Connections that were shut down exist for a moment longer. If there are this many, no further
+ * connection is accepted. */
 #define MAX_LEAVING      32
 #define MAX_SILENT_US    (10 * G_USEC_PER_SEC)
 #define ACCEPTS_AT_ONCE  16                    /* accepted at most before requests are read */
 #define ACCEPT_PAUSE_US  (G_USEC_PER_SEC / 10) /* after an accept without a free descriptor */
 #define LOOK_AROUND_MS   1000
 #define ASK_AGAIN_MS     5
-/* The time for answers in one round of the thread. After it, all requests except probes wait for
- * the next round. A connection that waits to be accepted can be a probe: while there are such
- * connections, a round answers other requests only after a pause. */
+/* How long the thread answers requests in one round. After this time, all requests except probes
+ * wait for the next round. A connection that waits to be accepted can be a probe: while such
+ * connections exist, a round answers other requests only after a pause. */
 #define ANSWERS_US       5000
 #define CROWD_PAUSE_US   50000
 #define NICENESS         10
-/* Room for a request's head and a reply's head. A browser sends all cookies of localhost, whichever
- * port has set them. */
+/* Space for a request's head and a reply's head. A browser sends all cookies of localhost,
+ * regardless of the port that has set them. */
 #define CONNECTION_BYTES ((size_t)32768)
 
 G_STATIC_ASSERT(MAX_CONNECTIONS + MAX_LEAVING + 2 <= ADMIN_HTTP_DESCRIPTORS);
@@ -315,7 +315,7 @@ static enum MHD_Result answer_or_wait(AdminHttp *self, struct MHD_Connection *co
 	return MHD_YES;
 }
 
-/* Answers a probe at once. Answers another request only while this round has time left. */
+/* Answers a probe immediately. Answers other requests only while this round has time left. */
 static enum MHD_Result answer_in_turn(AdminHttp *self, struct MHD_Connection *connection,
 				      const char *url, const char *method)
 {

@@ -10,14 +10,14 @@
  * and HEAD; those that draw IDs support GET and POST.
  *
  * One thread serves all connections, at a lower priority than other threads, with a memory limit
- * for each connection. At the limit of connections, the one without an answer for the longest time
- * is closed. Every connection is closed after 10 s without an answer, unless the server delays the
- * answer. So clients that hold connections open, or send or read slowly, do not block others.
- * Probes are answered before all other requests.
+ * for each connection. If the limit of connections is reached, the connection that has gone longest
+ * without an answer is closed. Every connection is closed after 10 s without an answer, unless the
+ * server delays the answer. So clients that hold connections open, or send or read slowly, do not
+ * block others. Probes are answered before all other requests.
  */
 typedef struct _AdminHttp AdminHttp;
 
-/* The most file descriptors that it uses, not counting the listening sockets. */
+/* The maximum number of file descriptors that it uses, not counting the listening sockets. */
 #define ADMIN_HTTP_DESCRIPTORS 100
 
 typedef struct {

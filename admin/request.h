@@ -14,7 +14,7 @@ typedef struct {
 	const char *method;
 	const char *path;    /* as in the table of paths */
 	gboolean wants_json; /* the client accepts application/json */
-	/* time since the first call for this request; 0 in the first call; or LAST_TRY */
+	/* how long ago the first call for this request was; 0 in the first call; or LAST_TRY */
 	gint64 waited_ms;
 	/* for a family: the part after the prefix, not empty; otherwise NULL */
 	const char *rest;
@@ -27,19 +27,20 @@ const char *admin_request_argument(const AdminRequest *self, const char *name);
 /* Returns: (nullable): a header field. */
 const char *admin_request_header(const AdminRequest *self, const char *name);
 
-/* @parameters: (nullable): the arguments that the query may have, NULL-terminated
- * Returns: (transfer full) (nullable): what is wrong with the query: an argument that is unknown or
- * given twice */
+/* @parameters: (nullable): the parameters that the query may contain, NULL-terminated Returns:
+ * (transfer full) (nullable): what is wrong with the query: a parameter is unknown or given
+ * twice */
 char *admin_request_find_fault(const AdminRequest *self, const char *const *parameters);
 
-/* Detects requests that a page of another site has caused. Such a page can make a browser send a
- * GET or a POST, but the browser marks a POST with Origin. The page cannot add X-Requested-With,
- * nor forge Sec-Fetch-Site, which browsers omit over plain HTTP except to localhost.
- * Returns: (nullable): the reason why the request may not draw an ID, for people */
+/* Detects requests that a page of another site can have sent. Such a page can make a browser send a
+ * GET or a POST, but the browser adds the header Origin to a POST. The page cannot add
+ * X-Requested-With, nor forge Sec-Fetch-Site, which browsers omit over plain HTTP except to
+ * localhost.
+ * Returns: (nullable): the reason why the request may not draw an ID, as text */
 const char *admin_request_why_no_draw(const AdminRequest *self);
 
-/* Prevents DNS rebinding: the owner of evil.example can let that name resolve to this machine, so
- * that a page of evil.example can read everything here. The browser sends the name in Host. So Host
+/* Prevents DNS rebinding: the owner of evil.example can make that name resolve to this machine, so
+ * that a page of evil.example can read all replies. The browser sends the name in Host. So Host
  * must be an IP address, localhost or one of @hosts; a dot at the end of a name is ignored.
  * @hosts: (element-type utf8): names, without ports
  * Returns: whether Host is one of these, or missing: every browser sends it */
@@ -68,8 +69,7 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(AdminReply, admin_reply_clear)
 void admin_reply_take(AdminReply *self, const char *type, char *text);
 /* @object: (transfer full): is written as one line */
 void admin_reply_take_json(AdminReply *self, JsonObject *object);
-/* Replies with a line that says what is wrong, or with {"error": "..."} to a client that wants
- * JSON. */
+/* Replies with an error on one line, or with {"error": "..."} if the client accepts JSON. */
 void admin_reply_refuse(AdminReply *self, const AdminRequest *request, guint status,
 			const char *format, ...) G_GNUC_PRINTF(4, 5);
 
@@ -84,9 +84,10 @@ void admin_reply_refuse(AdminReply *self, const AdminRequest *request, guint sta
  * After a request with a body the connection must be closed.
  */
 typedef struct {
-	const char *fault; /* why the request is not valid, for people; NULL: it is valid */
+	const char *fault; /* why the request is not valid, as text; NULL: it is valid */
 	gboolean has_body;
-	gboolean is_unusual; /* has unusual blanks or line ends: the connection must be closed */
+	gboolean is_unusual; /* has unusual whitespace or line endings: the connection must be
+				closed */
 	gsize target_bytes;
 } AdminHead;
 

@@ -11,8 +11,8 @@
 #include "common/log.h"
 #include "core/random.h"
 
-/* The thread's pause after it has written all draws. While there are no draws, the pause doubles up
- * to the longest one. The rings hold the draws that arrive meanwhile. */
+/* How long the thread pauses after it has written all draws. While there are no draws, the pause
+ * doubles up to a maximum. The rings hold the draws that arrive meanwhile. */
 #define BUSY_NAP_MS 10
 #define IDLE_NAP_MS 200
 
@@ -20,8 +20,8 @@
 #define RETRY_FIRST_MS 50
 #define RETRY_MOST_MS  2000
 
-/* A sink counts as recovered after this time without a failure, so that a sink that fails now and
- * then does not fill the log. */
+/* A sink counts as recovered after this time without a failure, so that a sink that fails
+ * intermittently does not fill the log. */
 #define RECOVERED_AFTER_MS 1000
 
 /* The least time between two events about missing IDs. Each event counts the IDs since the last
@@ -31,8 +31,8 @@
 /* The time limit of a write, as in the original service. */
 #define WRITE_LIMIT_MS 5000
 
-/* If the time limit of audit_log_finish() also limits a write, the write ends this much earlier, to
- * leave time for its error. */
+/* If the time limit of audit_log_finish() also limits a write, the write times out this much
+ * earlier, so that its error can still be reported. */
 #define END_SPARE_MS 100
 
 /* A ring, and the last draw that was taken from it. */
@@ -240,7 +240,8 @@ static gpointer writer_thread(gpointer user_data)
 		Round round;
 		gint64 until_us;
 
-		/* orders first: then the round includes every draw made before an order to finish
+		/* read the orders first, so that the round includes every draw made before an order
+		 * to finish
 		 */
 		pthread_mutex_lock(&self->mutex);
 		orders = self->orders;

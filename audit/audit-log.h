@@ -7,7 +7,7 @@
 #include "audit/sink.h"
 
 /*
- * The audit log: who received which ID. Each of its sinks (sink.h) gets an entry for every ID
+ * The audit log: which agent received which ID. Each sink (sink.h) gets an entry for every ID
  * (entry.h).
  *
  * A thread that draws puts each draw into one queue (ring.h) per sink. It takes no lock, allocates
@@ -33,7 +33,7 @@ typedef struct _AuditProducer AuditProducer;
  * Returns: (transfer full): a log, or %NULL with a GFileError set
  */
 AuditLog *audit_log_new(const GPtrArray *targets, gsize queue_bytes, GError **error);
-/* Frees the producers too. Ends its threads, even if lines are left to write. */
+/* Also frees the producers. Ends the log's threads, even if some lines have not been written. */
 void audit_log_free(AuditLog *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(AuditLog, audit_log_free)
 
@@ -57,7 +57,8 @@ void audit_log_finish(AuditLog *self, gint64 by_us);
  * logged as lost. */
 void audit_log_join(AuditLog *self);
 
-/* Any thread: the IDs of all sinks that are not written yet, and those dropped since the start. */
+/* Can be called from any thread. Returns the number of IDs that wait to be written, and of IDs
+ * dropped since the start, summed over all sinks. */
 guint64 audit_log_queued_ids(const AuditLog *self);
 guint64 audit_log_dropped_ids(const AuditLog *self);
 
@@ -67,9 +68,9 @@ typedef struct {
 	gboolean failing; /* the last log event of the sink says that it fails */
 } AuditSinkStatus;
 
-/* Any thread. Returns %FALSE if there are no more than @nth sinks. */
+/* Can be called from any thread. Returns %FALSE if there are no more than @nth sinks. */
 gboolean audit_log_get_sink(const AuditLog *self, guint nth, AuditSinkStatus *out_status);
 
-/* The producer's thread: @agent, of @length bytes, 1 to AUDIT_AGENT_MAX_BYTES, received the IDs of
- * @run. */
+/* Records that @agent received the IDs in @run. Call it only in the producer's thread. @length:
+ * length of @agent, 1 to AUDIT_AGENT_MAX_BYTES */
 void audit_producer_issued(AuditProducer *self, const IdRun *run, const char *agent, gsize length);

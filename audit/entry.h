@@ -14,8 +14,8 @@
  * issued twice has two tags. The tag of ID number n in a draw is tags + n, mixed. The producer's
  * next draw continues with the next number; its first draw begins at a random one.
  *
- * Where entries are missing, the log contains an entry with ID 0 and an empty useragent, which no
- * call can produce. Its tag is the number of missing IDs.
+ * In the place of missing entries, the log contains an entry with ID 0 and an empty useragent,
+ * which no call can produce. Its tag is the number of missing IDs.
  */
 
 /* Reading */
@@ -39,8 +39,8 @@ typedef struct {
  * @out_entry: (out): undefined on failure
  * @out_reason: (out): on failure, what is wrong with the line
  *
- * Accepts exactly what Thrift libraries write, including that of the original service: the fields
- * in their order, no other fields, no bytes after them, and base64 without blanks.
+ * Accepts exactly what Thrift libraries write, including the original service's library: the fields
+ * in order, no other fields, no bytes after them, and base64 without whitespace.
  */
 gboolean audit_entry_parse(const char *line, gsize length, AuditEntry *out_entry,
 			   const char **out_reason) G_GNUC_WARN_UNUSED_RESULT;

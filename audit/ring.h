@@ -38,6 +38,6 @@ void audit_ring_put(AuditRing *self, const IdRun *run, guint64 tags, const char 
 /* Only one thread takes. Returns %FALSE, and leaves @out_draw untouched, if the ring is empty. */
 gboolean audit_ring_take(AuditRing *self, AuditDraw *out_draw);
 
-/* Any thread: return how many IDs were put since the start, and how many were dropped. */
+/* Thread-safe. Return how many IDs were put since the start, and how many were dropped. */
 guint64 audit_ring_put_ids(const AuditRing *self);
 guint64 audit_ring_dropped_ids(const AuditRing *self);

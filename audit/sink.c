@@ -96,7 +96,7 @@ void audit_target_free(AuditTarget *self)
 
 #define MODE 0640 /* so that log collectors in the group can read it */
 
-/* The most lines in one write(): many, to need few system calls. */
+/* The maximum number of lines in one write(). It is large, to save system calls. */
 #define FILE_MAX_LINES 4096
 
 static gboolean set_file_error(const char *path, const char *verb, int code, GError **error)
@@ -236,7 +236,7 @@ AuditSink *audit_sink_new_file(const char *path, GError **error)
 
 /* Scribe servers */
 
-/* The most messages in one call, as in the original service. */
+/* The maximum number of messages in one call, as in the original service. */
 #define MAX_MESSAGES 100
 
 #define MAX_REPLY_BYTES 65536

@@ -6,7 +6,7 @@
 #include "common/address.h"
 
 /*
- * Where an audit log goes, as an operator writes it:
+ * The target of an audit log, as an operator writes it:
  *
  *   file:PATH                          an absolute path
  *   scribe://HOST[:PORT][/CATEGORY]    port 1463 and category "snowflake", if they are left out
@@ -19,7 +19,7 @@ typedef struct {
 } AuditTarget;
 
 /* Only parses @text: opens and resolves nothing. Returns: (transfer full): or %NULL with a
- * GOptionError set, which quotes @text and says what to write. */
+ * GOptionError set, which quotes @text and gives the expected form. */
 AuditTarget *audit_target_parse(const char *text, GError **error);
 void audit_target_free(AuditTarget *self);
 

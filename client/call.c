@@ -23,8 +23,8 @@
 	(DECLARED_BY(CLIENT_RESULT_IDS) | DECLARED_BY(CLIENT_RESULT_RUNS) |                        \
 	 DECLARED_BY(CLIENT_RESULT_UUIDS))
 
-/* The exceptions of the IDL. Legacy calls have them only by name, at the start of the message of a
- * TApplicationException; other calls as fields of the result. */
+/* The exceptions in the IDL. Legacy calls return only the exception's name, at the start of the
+ * message of a TApplicationException; other calls return it in a field of the result. */
 static const struct {
 	const char *name;
 	guint results; /* DECLARED_BY() of the calls that declare it ... */

@@ -47,9 +47,9 @@ typedef struct {
 	guint count_limit; /* with count_refused: the largest count that is allowed; 0: unknown */
 } ClientReply;
 
-/* Largest number of workers in a list: more than any layout in use has. */
+/* Largest number of workers in a list, more than the number of worker IDs in any layout in use. */
 #define CLIENT_CALL_MAX_WORKERS  65536
-/* Largest number of counters: more than any server has agents. */
+/* Largest number of counters, more than any server has. */
 #define CLIENT_CALL_MAX_COUNTERS 65536
 /* Largest number of IDs in a call, so that the reply is well below its limit. */
 #define CLIENT_CALL_MAX_COUNT    1000
@@ -81,20 +81,20 @@ gboolean client_call_read(const ClientCall *call, gint32 seqid, const guint8 *by
 			  ClientReply *reply, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /*
- * The rule for the times of a call that is attempted at several servers.
+ * Computes the timing of the attempts of a call at several servers.
  */
 
 /**
  * client_call_patience_us:
- * @wanted_us: what the program has set; 0: 8 round trips and 50 ms, at most 250 ms
- * @round_trip_us: of earlier calls at this server; 0: unknown, so the default is 250 ms
- * @left_us: the time that the call has left
+ * @wanted_us: the value that the program has set; 0: 8 round trips plus 50 ms, at most 250 ms
+ * @round_trip_us: of earlier calls to this server; 0: unknown, so the default is 250 ms @left_us:
+ * the call's remaining time
  *
- * Returns: how long to wait for an attempt until the next one begins: at most half of the time that
- * is left, but at least 5 ms
+ * Returns: how long to wait for one attempt before the next one begins: at most half of the
+ * remaining time, but at least 5 ms
  */
 gint64 client_call_patience_us(gint64 wanted_us, gint64 round_trip_us, gint64 left_us);
 
-/* Returns: the mean pause from the beginning of a pass over all servers to that of the next one: 10
- * ms, then twice the @last_us, at most 250 ms. @last_us: 0: a server has answered since */
+/* Returns: the mean time between the starts of two passes over all servers: at first 10 ms, then
+ * twice @last_us, at most 250 ms. @last_us: the previous pause; 0: a server has answered since */
 gint64 client_call_pause_us(gint64 last_us);

@@ -28,7 +28,7 @@ typedef enum {
 	CLIENT_CONNECTION_FAILED, /* the connection is unusable */
 } ClientConnectionEvent;
 
-/* Other files only read the members, except fd. */
+/* Code outside this module may only read the members, except fd. */
 typedef struct {
 	int fd;         /* -1: closed by the owner, or in the child of a fork */
 	TlsStream *tls; /* NULL: no TLS */
@@ -41,7 +41,7 @@ typedef struct {
 	GByteArray *reply; /* last frame received */
 } ClientConnection;
 
-/* Says nothing to the server if fd is -1. */
+/* Sends nothing to the server if fd is -1. */
 void client_connection_free(ClientConnection *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ClientConnection, client_connection_free)
 
@@ -72,7 +72,7 @@ ClientConnectionEvent client_connection_advance(ClientConnection *self, GError *
 
 /* Functions that wait within a time limit. */
 
-/* How long something may take, and since when: later steps get the rest. */
+/* A time limit and its start; later steps get the remaining time. */
 typedef struct {
 	gint64 start_us; /* g_get_monotonic_time() */
 	guint ms;
@@ -87,17 +87,17 @@ static inline gint64 client_limit_end_us(ClientLimit limit)
  * client_connection_new:
  * @tls: (nullable): borrowed; %NULL: plain
  *
- * Tries the addresses of the name one after the other. Each can take half of the time that is left,
- * and the last one all of it. If the limit ends while the name is resolved, the resolution goes on
- * in its thread until the resolver gives up.
+ * Tries the addresses of the name one after the other. Each attempt can take half of the remaining
+ * time, and the last one all of it. If the time limit ends during the DNS lookup, the lookup
+ * continues in its thread until the resolver gives up.
  *
  * Returns: (transfer full): a connection, or %NULL with UNREACHABLE or TIMEOUT set
  */
 ClientConnection *client_connection_new(const Address *address, TlsClient *tls, ClientLimit limit,
 					GError **error);
 
-/* Waits until a connection that was begun is connected. Returns: %FALSE with UNREACHABLE or TIMEOUT
- * set; then it is unusable */
+/* Waits until a connection that client_connection_begin() has started is connected. Returns: %FALSE
+ * with UNREACHABLE or TIMEOUT set; then it is unusable */
 gboolean client_connection_wait_ready(ClientConnection *self, ClientLimit limit, GError **error);
 
 /* Returns whether an idle connection is unusable: the server has closed it, or has sent bytes

@@ -54,14 +54,15 @@ GPtrArray *resolution_get(Resolution *self, char **out_failures);
  * @deadline_us: by g_get_monotonic_time()
  * @out_why: (out) (transfer full): on failure, why @address has no addresses; %NULL at the deadline
  *
- * Resolves one name, and waits for the result. Not under fork_guard_lock().
+ * Resolves one name, and waits for the result. Do not call it under fork_guard_lock().
  *
  * Returns: (transfer full) (element-type ResolvedName): one or more, in the resolver's order; %NULL
  *   on failure
  */
 GPtrArray *resolution_wait_for_names(const Address *address, gint64 deadline_us, char **out_why);
 
-/* Frees it, whether or not it is done. Works in a child of fork(), which does not have the thread.
+/* Frees a resolution, whether or not it has ended. Also works in a child that fork() created, in
+ * which the thread does not exist.
  */
 void resolution_free(Resolution *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Resolution, resolution_free)

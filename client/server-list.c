@@ -199,8 +199,8 @@ static void set_failure(Server *server, GError *failure, gint64 now_us)
 	server->retry_after_ms = 0;
 }
 
-/* The time of the call has ended. If a server has an earlier failure, it is kept, because it is
- * more informative than an attempt that has just begun. */
+/* Handles the end of the call's time. If a server has failed before, the earlier error is kept,
+ * because it is more informative than an attempt that has just begun. */
 static void fail_unfinished_attempts(ServerList *self, gint64 now_us)
 {
 	for (guint i = 0; i < self->attempts->len; i++) {
@@ -226,8 +226,9 @@ static gint compare_failures(gconstpointer one, gconstpointer other)
 	return (a > b) - (a < b);
 }
 
-/* Returns: (transfer container): the servers, first those that have not failed since they last
- * answered, then those that failed longest ago; among equals, in the order of the list */
+/* Returns: (transfer container): the servers: first the servers that have not failed since they
+ * last answered, then the servers that failed longest ago; equal servers stay in the order of the
+ * list */
 static GPtrArray *order_by_failure(const ServerList *self)
 {
 	GPtrArray *ordered = g_ptr_array_sized_new(self->servers->len);
@@ -270,7 +271,7 @@ static void set_error_of_servers(ServerList *self, GError **error)
 		g_set_error_literal(error, SNOWFLAKE_CLIENT_ERROR, code, messages->str);
 	else /* the process was stopped */
 		g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_TIMEOUT,
-			    "no server was tried within %u ms", self->terms.limit.ms);
+			    "no server could be tried within %u ms", self->terms.limit.ms);
 }
 
 /* Attempts */
@@ -307,9 +308,8 @@ static void queue_addresses(ServerList *self, Server *server)
 	}
 }
 
-/* An old connection can have broken at any time since the last call. This is no failure of the
- * server, so the client reconnects.
- * @failure: (transfer full) */
+/* Reconnects, because an old connection can have been closed at any time since the last call, which
+ * is not a failure of the server. @failure: (transfer full) */
 static void fail_attempt(ServerList *self, Attempt *attempt, GError *failure, gint64 now_us)
 {
 	Server *server = attempt->server;

@@ -35,11 +35,11 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(ServerList, server_list_free)
 /* @tls: (nullable): is referenced; %NULL: the system's settings, read when they are needed */
 void server_list_share_tls(ServerList *self, TlsClient *tls);
 
-/* Orders the servers at random, and ends the connection. */
+/* Puts the servers into a random order, and ends the connection. */
 void server_list_shuffle(ServerList *self);
 
-/* Returns: the server that answered the last call. The next call begins with it, unless another one
- * is known to be better */
+/* Returns: the server that answered the last call. The next call begins with this server, unless
+ * another server is known to be better */
 const Address *server_list_get_current(const ServerList *self);
 
 /* Returns: the known batch limits of the current server */
@@ -61,12 +61,13 @@ typedef struct {
  * @reply: (inout): as for client_call_read(). After a failure, retry_after_ms is the shortest time
  *   that a server named; the results of partly read replies remain
  *
- * Makes a call. It can be repeated, because it changes nothing but the next ID. A server that
- * refuses the call as all others would (INVALID_ARGUMENT, UNSUPPORTED) ends it.
+ * Makes a call. The call can be repeated, because it changes nothing but the next ID. If a server
+ * refuses the call in the same way as all servers would (INVALID_ARGUMENT, UNSUPPORTED), the call
+ * fails.
  *
- * The error of a failed call is the most specific one of the servers: INVALID_ARGUMENT or
- * UNSUPPORTED, then UNAVAILABLE, CLOCK, TIMEOUT, PROTOCOL, UNREACHABLE. Its message has the last
- * error of each server.
+ * A failed call sets the most specific of the servers' errors: INVALID_ARGUMENT or UNSUPPORTED,
+ * then UNAVAILABLE, CLOCK, TIMEOUT, PROTOCOL, UNREACHABLE. The message contains the last error of
+ * each server.
  */
 gboolean server_list_call(ServerList *self, const ClientCall *call, const ServerListTerms *terms,
 			  ClientReply *reply, GError **error) G_GNUC_WARN_UNUSED_RESULT;

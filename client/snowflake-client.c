@@ -102,7 +102,7 @@ gint64 snowflake_client_get_retry_after_ms(const SnowflakeClient *self)
 
 /* Calls */
 
-/* Begins each call: its time runs from here. */
+/* Begins each call, and starts its time limit. */
 static gboolean begin_call(SnowflakeClient *self, gboolean has_out, GError **error)
 {
 	if (self == NULL)
@@ -198,8 +198,8 @@ GPtrArray *snowflake_client_get_counters(SnowflakeClient *self, GError **error)
 	return NULL;
 }
 
-/* The server checks what is in the agent. This only keeps the request from being too long for the
- * server to read, and so to answer. */
+/* Checks only the length, because the server checks the characters: the server could not read, and
+ * so not answer, a request that is too long. */
 static gboolean check_agent(const char *agent, GError **error)
 {
 	if (agent == NULL)
@@ -210,7 +210,7 @@ static gboolean check_agent(const char *agent, GError **error)
 	if (length <= USERAGENT_MAX_BYTES)
 		return TRUE;
 	g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT,
-		    "a useragent of %zu bytes, the limit is %d", length, USERAGENT_MAX_BYTES);
+		    "the useragent has %zu bytes; the limit is %d", length, USERAGENT_MAX_BYTES);
 	return FALSE;
 }
 
@@ -244,7 +244,7 @@ static void prefix_progress(GError **error, guint done, guint count)
 		g_prefix_error(error, "after %u of %u IDs: ", done, count);
 }
 
-/* Requests up to @count IDs by the best call that the server has.
+/* Requests up to @count IDs with the best call that the server supports.
  * @wanted: RUNS or IDS
  * @out_call: (out): the call that was answered
  * @reply: (inout): with room for the IDs of any of these calls */
@@ -267,8 +267,8 @@ static gboolean request_batch(SnowflakeClient *self, ClientResult wanted, const 
 	}
 }
 
-/* Checks that an ID of a server without batches is above the @last that it gave, as it would be in
- * a batch. If it is not, leaves the server. */
+/* Checks that an ID from a server without batches is above its previous ID @last, as in a batch. If
+ * it is not, the client leaves the server. */
 static gboolean check_order(SnowflakeClient *self, gint64 last, gint64 id, GError **error)
 {
 	if (id > last)

@@ -18,19 +18,19 @@ G_BEGIN_DECLS
  *
  * Calls block. Each call has a time limit (snowflake_client_set_timeout_ms()).
  *
- * A client uses the first server of its list that serves its calls, and keeps one connection to it.
- * If this server cannot serve a call, or does not answer soon, the client makes the call at the
- * other servers too, and the first reply counts. If no server can serve it, the client tries all of
- * them again, at most every 10 to 250 ms, until the time limit. A repeated call does no harm: an ID
- * that is lost on the way leaves a gap.
+ * A client uses the first server in its list that serves its calls, and keeps one connection to it.
+ * If this server cannot serve a call, or does not answer soon, the client also sends the call to
+ * the other servers, and uses the first reply. If no server can serve the call, the client tries
+ * all of them again, at most once every 10 to 250 ms, until the time limit. It is safe to repeat a
+ * call: an ID that is lost on the way only leaves a gap.
  *
  * Only one thread at a time can use a client, so create one for each thread. C++ programs can
  * include this header.
  *
- * fork(): the connection belongs to the parent, and stays open there. It is closed in the child,
- * which connects again with its next call. If another thread was in a call during the fork(), the
- * child must not use the client. A child that was not created by fork(), but for example by _Fork()
- * or clone(), must not use it either.
+ * After fork(), the connection stays open in the parent. It is closed in the child, which connects
+ * again at its next call. If another thread was in a call during the fork(), the child must not use
+ * the client. A child that was created without fork(), for example by _Fork() or clone(), must not
+ * use it either.
  */
 typedef struct _SnowflakeClient SnowflakeClient;
 
@@ -44,9 +44,9 @@ typedef struct _SnowflakeClient SnowflakeClient;
 #define SNOWFLAKE_CLIENT_ERROR (snowflake_client_error_quark())
 SNOWFLAKE_CLIENT_EXPORT GQuark snowflake_client_error_quark(void);
 
-/* If servers fail differently, the error is the first of these that one of them has:
+/* If servers fail with different errors, the call fails with the first of them in this order:
  * INVALID_ARGUMENT or UNSUPPORTED, UNAVAILABLE, CLOCK, TIMEOUT, PROTOCOL, UNREACHABLE. The message
- * names each server that was tried, and its last error. */
+ * contains each server that was tried, and its last error. */
 typedef enum {
 	/* An argument is invalid: a server's name, the useragent, a count of 0, or a %NULL that is
 	 * not allowed. */
@@ -54,38 +54,39 @@ typedef enum {
 	/* The server's clock is behind the IDs that it has issued. Either the clock catches up, or
 	 * an operator must correct it. */
 	SNOWFLAKE_CLIENT_ERROR_CLOCK,
-	/* The server has no worker ID now, or its registry does not answer. Try again after
+	/* The server currently holds no worker ID, or its registry does not answer. Try again after
 	 * snowflake_client_get_retry_after_ms(). */
 	SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE,
 	/* No process listens at the address, the name cannot be resolved, or the connection was
 	 * lost. */
 	SNOWFLAKE_CLIENT_ERROR_UNREACHABLE,
-	/* A server was not connected, or did not answer, within the time limit of the call. */
+	/* The client could not connect to a server, or the server did not answer, within the call's
+	 * time limit. */
 	SNOWFLAKE_CLIENT_ERROR_TIMEOUT,
-	/* The server does not support this call, such as get_worker() at an original Snowflake
-	 * server; or its layout does not, such as get_uuids(). */
+	/* The server does not support this call (for example, get_worker() on an original Snowflake
+	 * server), or its layout does not support it (for example, get_uuids()). */
 	SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED,
-	/* The reply violates the contract: this is not a Snowflake server, or a defective one. */
+	/* The reply is invalid: the server is not a Snowflake server, or is defective. */
 	SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
 } SnowflakeClientError;
 
-/* The description that a server gives of itself. Only the library creates and copies it, because
- * later versions can append fields. */
+/* A server's description of itself. Only the library creates and copies it, because later versions
+ * can append fields. */
 typedef struct {
 	gint32 datacenter_id;
-	gint32 worker_id;         /* -1: none yet */
-	char *address;            /* address for clients: host:port, tls:host:port or unix:/path;
-				   * empty: none */
-	char *nonce;              /* a UUID, new for each start of the server */
-	gint64 claimed_at_ms;     /* since the Unix epoch; 0: not yet */
+	gint32 worker_id; /* -1: no worker ID yet */
+	char *address;    /* address for clients: host:port, tls:host:port or unix:/path; empty if
+			     there is none */
+	char *nonce;      /* a UUID, new for each start of the server */
+	gint64 claimed_at_ms;     /* since the Unix epoch; 0: no worker ID claimed yet */
 	gint64 reserved_until_ms; /* since the Unix epoch; 0: nothing is reserved */
 	char *state;     /* starting, waiting, serving, reclaiming, unavailable, draining */
 	gint64 as_of_ms; /* time of this description, since the Unix epoch, by the clock of the
 			  * answering server; 0: unknown */
-	char *kind;      /* server; embedded: a node in another program, which takes no calls;
-			  * relay: it hands out IDs of other servers; empty: unknown */
-	char *program;   /* kind embedded: PROGRAM@HOST; otherwise empty */
-	char *server;    /* kind relay: the server from which it requests IDs; otherwise empty */
+	char *kind;      /* "server"; "embedded": a node in another program, which accepts no calls;
+			    "relay": hands out the IDs of other servers; empty: unknown */
+	char *program;   /* for an embedded node, PROGRAM@HOST; otherwise empty */
+	char *server;    /* for a relay, the server from which it requests IDs; otherwise empty */
 } SnowflakeClientWorker;
 
 /* Returns: (transfer full): a copy */
@@ -126,21 +127,23 @@ SNOWFLAKE_CLIENT_EXPORT void snowflake_client_set_timeout_ms(SnowflakeClient *se
 
 /**
  * snowflake_client_set_attempt_timeout_ms:
- * @attempt_timeout_ms: 0, the default: 50 ms and 8 round trips of earlier calls, at most 250 ms
+ * @attempt_timeout_ms: 0, the default, means 50 ms plus 8 times the round-trip time of earlier
+ * calls, at most 250 ms
  *
- * Sets how long a call waits for one server, including its connection and DNS lookup. Then the call
- * tries the next one too. It waits for at most half of the time that the call has left.
+ * Sets how long a call waits for one server, including the DNS lookup and connecting, before it
+ * also tries the next server. It waits for at most half of the call's remaining time.
  */
 SNOWFLAKE_CLIENT_EXPORT void snowflake_client_set_attempt_timeout_ms(SnowflakeClient *self,
 								     guint attempt_timeout_ms);
 
-/* Sets whether a call is repeated until its time limit if no server can serve it. By default it is.
- * Otherwise each server is tried once, and the call fails as soon as all of them have failed. */
+/* Sets whether a call is retried until its time limit if no server can serve it. The default is
+ * %TRUE. With %FALSE, each server is tried once, and the call fails as soon as all servers have
+ * failed. */
 SNOWFLAKE_CLIENT_EXPORT void snowflake_client_set_retry(SnowflakeClient *self, gboolean retry);
 
 /* TLS settings for servers that are given as "tls:host:port". Files are in the PEM format. Later
- * versions can add fields in the place of @reserved. Their %NULL is the default, so programs need
- * not be built again. */
+ * versions can replace @reserved by new fields, for which %NULL means the default. So programs need
+ * not be rebuilt. */
 typedef struct {
 	const char *ca;          /* CA certificates for verifying servers; %NULL: the system trust
 				  * store */
@@ -157,9 +160,9 @@ typedef struct {
  * @tls: copied
  *
  * Sets the TLS settings. Without this call, all of them are %NULL and %FALSE. The function reads
- * the files. Before each connection, the client reads them again if they have changed, so they can
- * be renewed while the client exists. If the new files are invalid, the client uses the previous
- * ones. An existing connection is not affected.
+ * the files. Before each connection, the client reads files again that have changed, so
+ * certificates can be renewed while the client exists. If the new files are invalid, the client
+ * uses the previous ones. Open connections are not affected.
  *
  * Returns: %TRUE, or %FALSE with INVALID_ARGUMENT set; in this case, the settings are unchanged
  */
@@ -167,9 +170,9 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_client_set_tls(SnowflakeClient *self,
 							  const SnowflakeClientTls *tls,
 							  GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Puts the servers of this client into a random order, and begins with the first one. By default,
- * the order is that of the list. Then many clients with one list all use the same server, and if
- * it fails, all of them change to the same other server. */
+/* Puts the client's servers into a random order, and starts with the first one. By default, the
+ * client uses the order of the list. So many clients with the same list would all use the same
+ * server, and if it fails, all would fail over to the same next server. */
 SNOWFLAKE_CLIENT_EXPORT void snowflake_client_shuffle_servers(SnowflakeClient *self);
 
 /**
@@ -190,9 +193,10 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_client_get_id(SnowflakeClient *self, 
  * @count: the number of IDs, 1 or more
  * @out_ids: (out) (array length=count): room for @count IDs; unchanged on failure
  *
- * Gets IDs in batches. A server without get_ids is called once for each ID. The IDs increase,
- * unless the client changes to another server meanwhile. The time limit applies to all batches
- * together: if you need millions of IDs, raise it, or get them in parts.
+ * Gets IDs in batches. If the server does not support get_ids, the client calls it once for each
+ * ID. The IDs increase, unless the client fails over to another server meanwhile. The time limit
+ * applies to all batches together: if you need millions of IDs, raise it, or call the function
+ * several times.
  *
  * Returns: %TRUE, or %FALSE with an error set
  */
@@ -200,7 +204,8 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_client_get_ids(SnowflakeClient *self,
 							  guint count, gint64 *out_ids,
 							  GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* A run: IDs that are consecutive numbers, first, first + 1, ... It never has other fields. */
+/* A run: IDs that are consecutive numbers, first, first + 1, ... No fields will be added to this
+ * struct. */
 typedef struct {
 	gint64 first; /* above 0 */
 	guint count;  /* 1 or more */
@@ -214,8 +219,8 @@ typedef struct {
  * gets up to 10,000 IDs. The counts of the runs add up to @count.
  *
  * All IDs of a run have the same tick of the layout, which is a millisecond by default. This is not
- * guaranteed at a server without get_id_runs, from which the client gets IDs with get_ids or
- * get_id.
+ * guaranteed if the server does not support get_id_runs, and the client uses get_ids or get_id
+ * instead.
  *
  * Returns: (transfer full) (element-type SnowflakeClientIdRun): at least one run, or %NULL with an
  * error set
@@ -224,7 +229,7 @@ SNOWFLAKE_CLIENT_EXPORT GArray *
 snowflake_client_get_id_runs(SnowflakeClient *self, const char *agent, guint count,
 			     GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* The size of a ULID or a UUID. The highest byte is first, so memcmp() compares them. */
+/* The size of a ULID or a UUID. The most significant byte is first, so memcmp() compares them. */
 #define SNOWFLAKE_CLIENT_UUID_BYTES 16
 
 /**
@@ -234,8 +239,8 @@ snowflake_client_get_id_runs(SnowflakeClient *self, const char *agent, guint cou
  *
  * Gets ULIDs (github.com/ulid/spec), with times from the server's clock, in batches as get_ids()
  * does. Each ULID is greater than all ULIDs that this server has issued before, to any client. So
- * they increase, unless the client changes to another server meanwhile, or the server restarts.
- * They are unique by their random bits, so a server without a worker ID issues them too.
+ * ULIDs increase, unless the client fails over to another server meanwhile, or the server restarts.
+ * Random bits make them unique, so even a server without a worker ID issues them.
  *
  * Returns: %TRUE, or %FALSE with an error set: UNSUPPORTED if the server does not support the call
  */
@@ -249,8 +254,8 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_client_get_ulids(
  * @count: the number of UUIDs, 1 or more
  * @out_uuids: (out) (array length=count): room for @count UUIDs; unchanged on failure
  *
- * Gets UUIDs of version 7 (RFC 9562), in batches as get_ids() does. Each is made from a new ID, so
- * it is as unique as the ID and sorts as the ID does.
+ * Gets UUIDs of version 7 (RFC 9562), in batches as get_ids() does. The server makes each UUID from
+ * a new ID. So a UUID is as unique as the ID, and sorts like the ID.
  *
  * Returns: %TRUE, or %FALSE with an error set: UNSUPPORTED if the server does not support the call,
  * or its layout is not the default one
@@ -277,18 +282,19 @@ SNOWFLAKE_CLIENT_EXPORT SnowflakeClientWorker *snowflake_client_get_worker(Snowf
  * snowflake_client_get_workers:
  *
  * Gets the list of all servers in the registry of the answering server. The answering server
- * describes itself with its present state. It describes the others by the registry: the state of
- * another server is "serving" if its reservation had not ended at as_of_ms. This is about a second
- * ago at most. If the registry does not answer, the list is the last one that the server has read.
+ * reports its own current state, and reports other servers according to the registry. The state of
+ * another server is "serving" if its reservation had not ended at as_of_ms. This time is about a
+ * second ago at most. If the registry does not answer, the list is the one that the server read
+ * last.
  *
  * Returns: (transfer full) (element-type SnowflakeClientWorker): the servers, freed with the array;
- * or %NULL with an error set: UNAVAILABLE if the server has no list yet, UNSUPPORTED if it does not
- * support the call
+ * or %NULL with an error set: UNAVAILABLE if the server has not read the list yet, UNSUPPORTED if
+ * it does not support the call
  */
 SNOWFLAKE_CLIENT_EXPORT GPtrArray *snowflake_client_get_workers(SnowflakeClient *self,
 								GError **error);
 
-/* A counter of a server; snowflaked(8), COUNTERS, lists the names. Only the library creates it,
+/* A server's counter; see COUNTERS in snowflaked(8) for the names. Only the library creates it,
  * because later versions can append fields. */
 typedef struct {
 	char *name;
@@ -305,9 +311,9 @@ SNOWFLAKE_CLIENT_EXPORT GPtrArray *snowflake_client_get_counters(SnowflakeClient
  * that answered. */
 SNOWFLAKE_CLIENT_EXPORT const char *snowflake_client_get_server(const SnowflakeClient *self);
 
-/* Returns how long to wait, in the shortest estimate of a server, after a call for a batch or
- * get_workers() failed with UNAVAILABLE. 0: unknown, as after all other calls, whose replies do not
- * contain it. */
+/* Returns how long to wait before a retry, after a call for a batch or get_workers() failed with
+ * UNAVAILABLE: the shortest time that a server has returned. Returns 0 if the time is unknown, and
+ * after all other calls, whose replies do not contain it. */
 SNOWFLAKE_CLIENT_EXPORT gint64 snowflake_client_get_retry_after_ms(const SnowflakeClient *self);
 
 G_END_DECLS

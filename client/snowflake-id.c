@@ -196,8 +196,8 @@ gboolean snowflake_ulid_random(gint64 time_ms, SnowflakeUlid *out_ulid, GError *
 	return TRUE;
 }
 
-/* CLOCK_REALTIME, as programs expect. A server's clock, which no step reaches, needs a thread that
- * disciplines it. */
+/* CLOCK_REALTIME, as programs expect. A server's clock is immune to clock steps, but needs a thread
+ * that disciplines it. */
 static gint64 realtime_ns(G_GNUC_UNUSED const Clock *clock)
 {
 	return g_get_real_time() * 1000;

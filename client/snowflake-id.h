@@ -31,7 +31,7 @@ SNOWFLAKE_CLIENT_EXPORT GQuark snowflake_id_error_quark(void);
 typedef enum {
 	/* A text or a layout is invalid, or a UUID has another version. */
 	SNOWFLAKE_ID_ERROR_INVALID,
-	/* An ID, a part or a time is outside the layout, or outside the range of a ULID or UUID. */
+	/* An ID, a part or a time does not fit the layout, or the range of a ULID or UUID. */
 	SNOWFLAKE_ID_ERROR_OUT_OF_RANGE,
 	/* No ULIDs are left in this millisecond. Try again in the next one. */
 	SNOWFLAKE_ID_ERROR_OVERFLOW,
@@ -44,7 +44,8 @@ typedef enum {
  */
 typedef struct _SnowflakeLayout SnowflakeLayout;
 
-/* The parts of an ID. A part without bits in the layout is 0. It never has other fields. */
+/* The parts of an ID. A part that has no bits in the layout is 0. No fields will be added to this
+ * struct. */
 typedef struct {
 	gint64 time_ms; /* after decoding, the start of the tick */
 	guint datacenter_id;
@@ -56,10 +57,11 @@ typedef struct {
  * snowflake_layout_new:
  * @text: one of snowflake_layout_names(), or all six fields as
  *   "epoch_ms=N,tick_ms=N,time_bits=N,datacenter_bits=N,worker_bits=N,sequence_bits=N", in any
- *   order. If the bits are not 63 in all, "total_bits=N" must confirm their sum
+ *   order. If the sum of the bits is not 63, "total_bits=N" must confirm it
  *
- * Creates a layout. A tick has 1 to 1000 ms, the time at least 1 bit, the other parts 0 to 31 bits
- * each, and all parts together at most 63 bits. The last tick must end before the year 10000.
+ * Creates a layout. A tick is 1 to 1000 ms long. The time has at least 1 bit, the other parts have
+ * 0 to 31 bits each, and all parts together have at most 63 bits. The last tick must end before the
+ * year 10000.
  *
  * Returns: (transfer full): a layout, or %NULL with INVALID set
  */
@@ -67,8 +69,9 @@ SNOWFLAKE_CLIENT_EXPORT SnowflakeLayout *snowflake_layout_new(const char *text, 
 SNOWFLAKE_CLIENT_EXPORT void snowflake_layout_free(SnowflakeLayout *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeLayout, snowflake_layout_free)
 
-/* Returns: (transfer full): the names of the layouts that have a name, for g_strfreev(). The first
- * is twitter, the default of servers. The command "snowflakectl layouts" shows the layouts. */
+/* Returns: (transfer full): the names of all named layouts, to be freed with g_strfreev(). The
+ * first one is twitter, the servers' default. The command "snowflakectl layouts" shows the
+ * layouts. */
 SNOWFLAKE_CLIENT_EXPORT char **snowflake_layout_names(void);
 
 /* Returns: (transfer full): all fields, in the form that snowflake_layout_new() reads */
@@ -81,7 +84,7 @@ SNOWFLAKE_CLIENT_EXPORT char *snowflake_layout_to_text(const SnowflakeLayout *se
  *
  * Makes an ID from its parts.
  *
- * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set. The message has the part, its value and the
+ * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set. The message contains the part, its value and the
  * limit
  */
 SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_layout_encode(const SnowflakeLayout *self,
@@ -95,8 +98,8 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_layout_encode(const SnowflakeLayout *
  *
  * Divides an ID into its parts, the inverse of snowflake_layout_encode().
  *
- * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if @id is negative or has bits above those of the
- * layout
+ * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if @id is negative or has bits above the layout's
+ * bits
  */
 SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_layout_decode(const SnowflakeLayout *self, gint64 id,
 							 SnowflakeParts *out_parts,
@@ -108,8 +111,9 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_layout_decode(const SnowflakeLayout *
  * @out_first, @out_last: (out): the lowest and the highest ID that is possible in the span;
  *   unchanged on failure
  *
- * Computes the range of the IDs of a time span, for WHERE id BETWEEN first AND last. The span can
- * begin before the layout or end after it. A tick that is only partly in the span is included.
+ * Computes the range of IDs for a time span, for WHERE id BETWEEN first AND last. The span can
+ * begin before the layout or end after it. The range includes ticks that are only partly in the
+ * span.
  *
  * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if the span ends before it begins, or if all of
  * it is outside the layout
@@ -122,8 +126,9 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_layout_range(const SnowflakeLayout *s
 /* The text forms of an ID. They do not depend on the layout. */
 typedef enum {
 	SNOWFLAKE_ID_DECIMAL,
-	SNOWFLAKE_ID_HEX,       /* 16 digits; read in either case, with or without "0x" */
-	SNOWFLAKE_ID_CROCKFORD, /* 13 digits, base 32; read in either case, I and L as 1, O as 0 */
+	SNOWFLAKE_ID_HEX,       /* 16 digits; parsed case-insensitively, with or without "0x" */
+	SNOWFLAKE_ID_CROCKFORD, /* 13 digits, base 32; parsed case-insensitively, with I and L as 1,
+				   O as 0 */
 	SNOWFLAKE_ID_BASE62,    /* 11 digits, in the order 0 to 9, A to Z, a to z */
 	SNOWFLAKE_ID_BASE58,    /* at most 11 digits of Flickr's alphabet, without leading zeros */
 } SnowflakeIdForm;
@@ -133,7 +138,7 @@ typedef enum {
  * @id: not negative
  *
  * Converts an ID to text. In the forms hex, crockford and base62, texts have leading zeros, so they
- * sort as their IDs do.
+ * sort like their IDs.
  *
  * Returns: (transfer full): the text
  */
@@ -141,11 +146,11 @@ SNOWFLAKE_CLIENT_EXPORT char *snowflake_id_to_text(SnowflakeIdForm form, gint64 
 
 /**
  * snowflake_id_parse:
- * @text: digits of @form, with or without leading zeros, at most as many as the form has, without a
- *   sign and white space
+ * @text: digits of @form, at most as many as the form has, with or without leading zeros, and
+ * without a sign or whitespace
  * @out_id: (out): the ID, 0 to 2^63 - 1; unchanged on failure
  *
- * Reads an ID from text.
+ * Parses an ID.
  *
  * Returns: %TRUE, or %FALSE with INVALID set. The message quotes the text
  */
@@ -153,32 +158,32 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_id_parse(SnowflakeIdForm form, const 
 						    gint64 *out_id,
 						    GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* A UUID (RFC 9562), with the highest byte first, as in databases and on the wire. */
+/* A UUID (RFC 9562), with the most significant byte first, as in databases and on the wire. */
 typedef struct _SnowflakeUuid {
 	guint8 bytes[16];
 } SnowflakeUuid;
 
-/* A ULID (github.com/ulid/spec): 48 bits of time and 80 random bits, by which it is unique. Its
- * bytes are also a UUID, so the functions for a SnowflakeUuid accept it too. */
+/* A ULID (github.com/ulid/spec): 48 bits of time and 80 random bits, which make it unique. It has
+ * the same type as a UUID, so all functions for a SnowflakeUuid accept it. */
 typedef struct _SnowflakeUuid SnowflakeUlid;
 
-/* Returns a number below, equal to or above 0. The order is that of the bytes and of the texts; for
- * two ULIDs, or two UUIDs of version 7, it is also that of the times. */
+/* Returns a number below, equal to or above 0. Bytes and texts sort in the same order; two ULIDs,
+ * or two UUIDs of version 7, also sort by their times. */
 SNOWFLAKE_CLIENT_EXPORT int snowflake_uuid_compare(const SnowflakeUuid *a, const SnowflakeUuid *b);
 
 /* Returns the time of a ULID or of a UUID of version 7, 0 to 2^48 - 1. For other UUIDs, the result
  * has no meaning. */
 SNOWFLAKE_CLIENT_EXPORT gint64 snowflake_uuid_get_time_ms(const SnowflakeUuid *self);
 
-/* Returns: (transfer full): hexadecimal digits in the form 8-4-4-4-12, with small letters */
+/* Returns: (transfer full): hexadecimal digits in the form 8-4-4-4-12, in lowercase */
 SNOWFLAKE_CLIENT_EXPORT char *snowflake_uuid_to_text(const SnowflakeUuid *self);
 
 /**
  * snowflake_uuid_parse:
- * @text: hexadecimal digits in the form 8-4-4-4-12, in either case
+ * @text: hexadecimal digits in the form 8-4-4-4-12, case-insensitive
  * @out_uuid: (out): the UUID, of any version; unchanged on failure
  *
- * Reads a UUID from text.
+ * Parses a UUID.
  *
  * Returns: %TRUE, or %FALSE with INVALID set
  */
@@ -191,10 +196,10 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_uuid_parse(const char *text, Snowflak
  * @out_uuid: (out): the UUID; unchanged on failure
  *
  * Makes a UUID of version 7 from an ID. The UUID is as unique as the ID, and can be converted back
- * to it. Such UUIDs sort as their IDs do.
+ * to it. Such UUIDs sort like their IDs.
  *
- * The UUID contains the ID's time, its 22 low bits (12 in rand_a, 10 at the top of rand_b), and 52
- * random bits. So each call makes a different UUID.
+ * The UUID contains the ID's time, the 22 least significant bits of the ID (12 in rand_a, 10 at the
+ * top of rand_b), and 52 random bits. So each call makes a different UUID.
  *
  * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set
  */
@@ -205,24 +210,24 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_uuid_from_id(gint64 id, SnowflakeUuid
  * snowflake_uuid_to_id:
  * @out_id: (out): the ID; unchanged on failure
  *
- * Converts a UUID of snowflake_uuid_from_id() back to its ID. A UUID of version 7 does not show
- * whether it was made from an ID. If it was not, the result has no meaning.
+ * Converts a UUID that snowflake_uuid_from_id() has made back to its ID. A UUID of version 7 does
+ * not show whether it was made from an ID. If it was not, the result has no meaning.
  *
- * Returns: %TRUE, or %FALSE with INVALID set if @self has another version, or with OUT_OF_RANGE if
- * its time is outside the layout
+ * Returns: %TRUE, or %FALSE with INVALID set if @self has a different version, or with OUT_OF_RANGE
+ * if its time is outside the layout
  */
 SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_uuid_to_id(const SnowflakeUuid *self, gint64 *out_id,
 						      GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Returns: (transfer full): 26 digits of Crockford's base 32, with capital letters */
+/* Returns: (transfer full): 26 digits of Crockford's base 32, in uppercase */
 SNOWFLAKE_CLIENT_EXPORT char *snowflake_ulid_to_text(const SnowflakeUlid *self);
 
 /**
  * snowflake_ulid_parse:
- * @text: 26 digits in either case, at most 7ZZZZZZZZZZZZZZZZZZZZZZZZZ, without I, L, O and U
+ * @text: 26 case-insensitive digits without I, L, O and U, at most 7ZZZZZZZZZZZZZZZZZZZZZZZZZ
  * @out_ulid: (out): the ULID; unchanged on failure
  *
- * Reads a ULID from text.
+ * Parses a ULID.
  *
  * Returns: %TRUE, or %FALSE with INVALID set
  */
@@ -234,7 +239,7 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_ulid_parse(const char *text, Snowflak
  * @time_ms: 0 to 2^48 - 1
  * @out_ulid: (out): a ULID with this time; unchanged on failure
  *
- * Makes a random ULID. ULIDs with the same time have no order.
+ * Makes a random ULID. ULIDs with the same time are in random order.
  *
  * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set
  */
@@ -242,16 +247,17 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_ulid_random(gint64 time_ms, Snowflake
 						       GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /*
- * Generators of increasing ULIDs and UUIDs. If a draw begins after another one has returned, in any
- * thread, its result is greater. The time is that of the system clock (CLOCK_REALTIME). If the
- * clock steps back, the generator keeps its last millisecond until the clock is past it.
+ * Generators of increasing ULIDs and UUIDs. If a draw begins after another draw has returned, in
+ * any thread, its result is greater. The time comes from the system clock (CLOCK_REALTIME). If the
+ * clock steps back, the generator keeps its last millisecond until the clock has passed it.
  *
- * In a child of fork(), a generator continues in a later millisecond. If another thread was in a
- * call during the fork(), the child must not use the generator.
+ * In a child that fork() created, a generator continues in a later millisecond. If another thread
+ * was in a call during the fork(), the child must not use the generator.
  *
- * ULIDs ("monotonic" in the specification): the first one of a millisecond is random, and each
- * further one is the last plus 1. UUIDs of version 7 (RFC 9562, section 6.2, method 1): a counter
- * of 42 bits, which begins each millisecond at a random number, is followed by 32 random bits.
+ * ULIDs are "monotonic" as in the specification: the first one in a millisecond is random, and each
+ * further one is the previous one plus 1. UUIDs of version 7 follow RFC 9562, section 6.2, method
+ * 1: a counter of 42 bits, which starts at a random number in each millisecond, is followed by 32
+ * random bits.
  */
 typedef struct _SnowflakeUlidGenerator SnowflakeUlidGenerator;
 typedef struct _SnowflakeUuidGenerator SnowflakeUuidGenerator;
@@ -265,7 +271,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeUlidGenerator, snowflake_ulid_generator_f
  * @out_ulid: (out): the ULID; unchanged on failure
  *
  * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if the clock is before 1970, or with OVERFLOW
- * set. OVERFLOW has a chance of 1 in 2^80 for each ULID, and does not change the generator
+ * set. OVERFLOW has a probability of 1 in 2^80 for each ULID, and does not change the generator
  */
 SNOWFLAKE_CLIENT_EXPORT gboolean
 snowflake_ulid_generator_draw(SnowflakeUlidGenerator *self, SnowflakeUlid *out_ulid,
@@ -277,8 +283,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeUuidGenerator, snowflake_uuid_generator_f
 
 /**
  * snowflake_uuid_generator_draw:
- * @out_uuid: (out): a UUID that is unique by its random bits, and not made from an ID; unchanged on
- *   failure
+ * @out_uuid: (out): a UUID that its random bits make unique, and that is not made from an ID;
+ * unchanged on failure
  *
  * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if the clock is before 1970
  */

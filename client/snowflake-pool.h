@@ -8,8 +8,8 @@
 G_BEGIN_DECLS
 
 /*
- * A pool of IDs of the Snowflake service, for programs that take many IDs, or that cannot wait for
- * a call. A thread of the pool prefetches IDs, and changes to another server if one fails.
+ * A pool of IDs, for programs that need many IDs, or that cannot wait for a call to a server. The
+ * pool's thread prefetches IDs, and fails over to another server if one fails.
  *
  *   SnowflakePoolConfig config = SNOWFLAKE_POOL_CONFIG_INIT("my-program");
  *   g_autoptr(GError) error = NULL;
@@ -21,49 +21,50 @@ G_BEGIN_DECLS
  *   if (pool == NULL || !snowflake_pool_take(pool, &id, &error))
  *           g_printerr("%s\n", error->message);
  *
- * Any number of threads can take from one pool at a time, so create one pool for the process. A
- * take from the prefetch buffer does not wait, makes no system call and reads no clock; it costs a
- * few nanoseconds. No ID is handed out twice. As long as one server answers, the IDs that one
- * thread takes increase. There is no order between the IDs of different threads.
+ * Any number of threads can take from a pool at the same time, so create one pool for the process.
+ * A take from the prefetch buffer does not wait, makes no system call and reads no clock; it takes
+ * a few nanoseconds. No ID is handed out twice. As long as the pool uses the same server, the IDs
+ * that one thread takes increase. There is no order between the IDs that different threads take.
  *
- * Prefetch buffer: its size follows the rate of the takes. It lasts for prefetch_ms, and is empty
- * while there are no takes, so the first take after a pause waits for a round trip to a server. IDs
- * that are older than max_age_ms are discarded, so the time in an ID is late by at most this. The
- * pool's thread discards them. If the process was stopped or had no CPU, a few takes can return
- * older IDs before this thread has run.
+ * Prefetch buffer: its size follows the rate of the takes, so that it lasts for prefetch_ms. It is
+ * empty while there are no takes, so the first take after a pause waits for a round trip to a
+ * server. The pool's thread discards IDs that are older than max_age_ms, so the time in an ID is at
+ * most this much earlier than the take. If the process was suspended or got no CPU time, a few
+ * takes can return older IDs before this thread has run.
  *
  * Servers: the pool uses the servers of the list, each at all addresses of its name. With discover,
- * it also uses the servers that they report (get_workers). It resolves names and requests the
- * reports again every 10 seconds, or every second while no server answers. A server that is given
- * by its IP address is used at once, even if the DNS lookup for another server hangs. The pool uses
- * the first 1,024 servers in a list. If a server's IDs are not unique, the pool excludes it for 10
- * minutes.
+ * it also uses the servers that these servers report (get_workers). It resolves names and requests
+ * the lists of servers again every 10 seconds, or every second while no server answers. A server
+ * that is given by its IP address is used immediately, even if the DNS lookup for another server
+ * hangs. The pool uses the first 1,024 servers in a list. If a server's IDs are not unique, the
+ * pool excludes it for 10 minutes.
  *
- * Connections: at first, the pool connects to four servers. It draws one at random from those
- * within 1.5 times of the best round trip, and requests IDs from it. It then keeps this connection
- * and one to another server.
+ * Connections: at first, the pool connects to four servers. It selects one at random among the
+ * servers whose round-trip time is at most 1.5 times the shortest one, and requests IDs from it.
+ * The pool then keeps this connection and one connection to a second server.
  *
- * Failover: if a server drains or is gone, the pool uses the other one at once. If a server hangs
- * and prefetch_ms is 50 or more, the pool uses the other one before the prefetch buffer is empty.
- * If one server does not issue enough IDs, the pool requests IDs from up to four at once.
+ * Failover: if the server drains or its connection is lost, the pool uses the second server
+ * immediately. If the server hangs and prefetch_ms is 50 or more, the pool uses the second server
+ * before the prefetch buffer is empty. If one server does not issue enough IDs, the pool requests
+ * IDs from up to four at once.
  *
  * TLS: before each connection, the pool reads files again that have changed, as
  * snowflake_client_set_tls() describes. So a certificate can be renewed while the program runs.
  *
- * fork(): the prefetched IDs belong to the parent. In the child, the pool is empty, and connects
- * with its first take. The parent's connections are closed in the child, and stay open in the
- * parent. The child can free the pool, but need not. Do not call fork() in a signal handler that
- * can interrupt a take.
+ * After fork(), the prefetched IDs stay in the parent. In the child, the pool is empty, and
+ * connects at its first take. The parent's connections are closed in the child, and stay open in
+ * the parent. The child can free the pool, but need not. Do not call fork() in a signal handler
+ * that can interrupt a take.
  *
  * In a child that was not created by fork(), but for example by _Fork() or clone(), every take
- * fails with UNSUPPORTED. It can only take and call exec().
+ * fails with UNSUPPORTED. Such a child can only take and call exec().
  *
  * Requires Linux 4.14 or later. C++ programs can include this header.
  */
 typedef struct _SnowflakePool SnowflakePool;
 
-/* Initialize it with SNOWFLAKE_POOL_CONFIG_INIT. Later versions can add fields in the place of
- * @reserved. Their %NULL is the default, so programs need not be built again. */
+/* A pool's configuration; initialize it with SNOWFLAKE_POOL_CONFIG_INIT. Later versions can replace
+ * @reserved by new fields, for which %NULL means the default. So programs need not be rebuilt. */
 typedef struct {
 	/* NULL-terminated: "host", "host:port", "[::1]:port" or "tls:host:port"; or on this machine
 	 * "unix:/path" or "unix:@name". The default port is 7609. One text can name several
@@ -72,10 +73,11 @@ typedef struct {
 	const char *const *servers;
 	const char *agent; /* name of the calling program, [a-zA-Z][a-zA-Z\-0-9]*, at most 256
 			    * bytes */
-	gboolean discover; /* also use servers that these servers report: only those with TLS if
-			    * one of these has TLS, otherwise only those without */
-	guint prefetch_ms; /* 1 to 10000: the time for which the prefetch buffer lasts */
-	guint max_age_ms;  /* twice prefetch_ms to 3600000: the age at which an ID is discarded */
+	gboolean discover; /* also use servers that these servers report: only those with tls:
+			      addresses if one of these has such an address, otherwise only those
+			      without */
+	guint prefetch_ms; /* 1 to 10000: how long the prefetch buffer should last */
+	guint max_age_ms;  /* twice prefetch_ms to 3600000: the age at which IDs are discarded */
 	guint timeout_ms;  /* how long a take waits if the buffer is empty; 0: it fails at once */
 	SnowflakeClientTls tls; /* for servers with TLS */
 	gpointer reserved[8];   /* must be %NULL */
@@ -84,7 +86,7 @@ typedef struct {
 #define SNOWFLAKE_POOL_DEFAULT_PREFETCH_MS 50
 #define SNOWFLAKE_POOL_DEFAULT_MAX_AGE_MS  1000
 
-/* The defaults: the server on this machine. */
+/* The default configuration, for the server on this machine. */
 #define SNOWFLAKE_POOL_CONFIG_INIT(who)                                                            \
 	{                                                                                          \
 		NULL, (who), FALSE, SNOWFLAKE_POOL_DEFAULT_PREFETCH_MS,                            \
@@ -95,9 +97,8 @@ typedef struct {
 		}                                                                                  \
 	}
 
-/* Counts since the start of the pool, in this process. Later versions can add counts in the place
- * of
- * @reserved, which is 0. */
+/* Counts since the start of the pool, in this process. Later versions can replace @reserved, which
+ * is 0, by new counts. */
 typedef struct {
 	guint64 prefetched;   /* IDs in the prefetch buffer now */
 	guint64 taken;        /* IDs */
@@ -113,8 +114,8 @@ typedef struct {
  * snowflake_pool_new:
  * @config: copied
  *
- * Creates a pool, which begins to connect. The function does not wait. If no server can be reached,
- * the takes fail.
+ * Creates a pool, which starts to connect. The function does not wait. If no server can be reached,
+ * takes fail.
  *
  * Returns: (transfer full): a pool, or %NULL with INVALID_ARGUMENT set, or with UNSUPPORTED if this
  * system is too old or has no memory or thread left
@@ -122,7 +123,8 @@ typedef struct {
 SNOWFLAKE_CLIENT_EXPORT SnowflakePool *snowflake_pool_new(const SnowflakePoolConfig *config,
 							  GError **error);
 
-/* Frees the pool. No thread can take from it any more. Threads that have taken IDs can end later.
+/* Frees the pool. No thread may use the pool during or after this call. Threads that have taken IDs
+ * need not have ended.
  */
 SNOWFLAKE_CLIENT_EXPORT void snowflake_pool_free(SnowflakePool *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakePool, snowflake_pool_free)
@@ -131,7 +133,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakePool, snowflake_pool_free)
  * snowflake_pool_take:
  * @out_id: (out): the ID, above 0; unchanged on failure
  *
- * Takes one ID, in any thread. If the prefetch buffer is empty, it waits for at most timeout_ms.
+ * Takes one ID. Can be called from any thread. If the prefetch buffer is empty, the function waits
+ * for at most timeout_ms.
  *
  * Returns: %TRUE, or %FALSE with an error set: the last error of a server, or TIMEOUT
  */
@@ -144,8 +147,8 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_pool_take(SnowflakePool *self, gint64
  * @out_first: (out): the first ID; unchanged on failure
  * @out_count: (out): the number of IDs, 1 to @most; unchanged on failure
  *
- * Takes several IDs as snowflake_pool_take() takes one. The IDs are consecutive numbers. It can
- * return fewer than the prefetch buffer contains.
+ * Takes several IDs, which are consecutive numbers, like snowflake_pool_take(). The function can
+ * return fewer IDs than the prefetch buffer contains.
  *
  * Returns: %TRUE, or %FALSE with an error set
  */
@@ -153,7 +156,8 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_pool_take_run(SnowflakePool *self, gu
 							 gint64 *out_first, guint *out_count,
 							 GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Gets the statistics, in any thread. Concurrent takes can be included or not. */
+/* Gets the statistics. Can be called from any thread. Concurrent takes may or may not be
+ * included. */
 SNOWFLAKE_CLIENT_EXPORT void snowflake_pool_get_statistics(SnowflakePool *self,
 							   SnowflakePoolStatistics *out_statistics);
 

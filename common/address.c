@@ -108,7 +108,7 @@ static Address *parse_local(const char *text, GError **error)
 	} else if (g_str_has_suffix(path, "/") || path[1] == '\0') {
 		fault = "the name is missing";
 	} else if (strlen(path) > ADDRESS_MAX_PATH_BYTES) {
-		too_long = g_strdup_printf("the path has %zu bytes, the limit is %d", strlen(path),
+		too_long = g_strdup_printf("the path has %zu bytes; the limit is %d", strlen(path),
 					   ADDRESS_MAX_PATH_BYTES);
 		fault = too_long;
 	}

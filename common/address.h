@@ -16,7 +16,8 @@
 
 #define ADDRESS_MAX_HOST_BYTES 253 /* the longest DNS name */
 
-/* The longest path of a local socket, including its "@": the kernel's limit without the NUL. */
+/* The maximum length of a local socket's path, including its "@": the kernel's limit without the
+ * NUL. */
 #define ADDRESS_MAX_PATH_BYTES 107
 
 typedef struct {
@@ -68,7 +69,7 @@ Address *address_parse_server(const char *text, GError **error);
  * @texts: NULL-terminated: each is for address_parse_server(), or several of them with commas in
  *   between. A text that begins with a local socket is one address, as its path can have commas
  *
- * Returns: (transfer full) (element-type Address): all of them, or %NULL with an error set
+ * Returns: (transfer full) (element-type Address): all addresses, or %NULL with an error set
  */
 GPtrArray *address_parse_servers(const char *const *texts, GError **error);
 

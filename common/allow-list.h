@@ -6,9 +6,9 @@
 #include "common/tls/stream.h"
 
 /*
- * The clients that may call, by their addresses and by the names in their certificates. A client
- * must match one entry. Local sockets are not checked, because their files have access rights.
- * Immutable, so any thread can use it.
+ * The clients that may call, identified by their addresses and by the names in their certificates.
+ * A client must match one entry. Local sockets are not checked, because file permissions protect
+ * them. Immutable, so any thread can use it.
  */
 typedef struct _AllowList AllowList;
 
@@ -34,8 +34,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(AllowList, allow_list_unref)
 /* Returns the text that was parsed. */
 const char *allow_list_text(const AllowList *self);
 
-/* Returns whether the list contains names, so that a client can be admitted only after its
- * handshake. */
+/* Returns whether the list contains certificate names. If it does, a client can be admitted only
+ * after its handshake. */
 gboolean allow_list_has_names(const AllowList *self);
 
 /* Returns: (transfer full) (nullable): an entry certificate:NAME that would admit the client. @tls:

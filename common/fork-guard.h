@@ -16,8 +16,8 @@
  * Any thread can call these functions. The state belongs to the process.
  */
 
-/* Functions that lock more locks before a fork(), after those of this file, and unlock them after
- * it. */
+/* Functions that take further locks before a fork(), after this file's locks, and release them
+ * after it. */
 typedef struct {
 	void (*hold)(void);
 	void (*release)(void);
@@ -44,9 +44,9 @@ void fork_guard_unlock(void);
  * works. A thread pauses its work while it waits, even for a disk.
  *
  * The keeper's thread works in this sense. The threads that resolve names, open sessions and probe
- * other servers do not, because their waits have no limit. Such threads exist at the start and,
- * with ZooKeeper, after the loss of a session. If the program forks then, a new node in the child
- * may fail to start.
+ * other servers do not, because their waits have no time limit. Such threads exist at the start
+ * and, with ZooKeeper, after a session was lost. If the program forks while they exist, a new node
+ * in the child may fail to start.
  */
 
 /* The calling thread works from enter to leave. Meanwhile it may call fork() only between pause and
@@ -96,9 +96,9 @@ void *fork_guard_new_memory(gsize bytes, GError **error);
 void fork_guard_free_memory(void *memory, gsize bytes);
 
 /*
- * Tells whether this process made the mark, at the cost of a load. The mark has its own page, which
- * the kernel wipes in every child, however the child was made. A process ID would not suffice,
- * because the kernel reuses it.
+ * Returns whether this process made the mark, at the cost of one load. The mark has its own page,
+ * which the kernel wipes in every child, however the child was made. A process ID would not
+ * suffice, because the kernel reuses it.
  *
  * Read the mark after a draw from memory that fork() copies. Then a draw from a copy is detected
  * even if a signal handler has called fork() in between.

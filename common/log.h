@@ -42,7 +42,7 @@ typedef enum {
 	/* the worker ID */
 	LOG_STATE,           /* from, to: state of the registration */
 	LOG_WORKER_CLAIMED,  /* datacenter_id, worker_id, first, reserved_until */
-	LOG_WORKER_WAITING,  /* why; until: if waiting helps */
+	LOG_WORKER_WAITING,  /* why; until, only if waiting helps */
 	LOG_WORKER_RELEASED, /* datacenter_id, worker_id, last */
 	/* error, reserved_until, at a stop meaning: the next owner waits for the reservation's end
 	 */
@@ -164,12 +164,12 @@ static inline LogField log_number(const char *key, gint64 number)
  * @event: a LogEvent
  * @...: one LogField or more
  *
- * Some events have a limit: one line per interval for each value of the field "reason". Six reasons
- * are counted separately at a time. Further reasons share a count until one of the six had no event
- * for the interval. The next line of the event with the same reason reports the suppressed lines as
- * suppressed=N. If there is none within the interval, the main loop (GLib's default context)
- * reports them in a line with only the reason. Lost lines are reported as lost_lines=N in the next
- * line. No line is longer than 4096 bytes: longer texts are cut.
+ * Some events have a limit: one line per interval for each value of the field "reason". Up to six
+ * reasons are limited separately at a time. Further reasons share a limit until one of the six has
+ * had no event for the interval. The next line of the event with the same reason reports the
+ * suppressed lines as suppressed=N. If there is none within the interval, the main loop (GLib's
+ * default context) reports them in a line with only the reason. Lost lines are reported as
+ * lost_lines=N in the next line. No line is longer than 4096 bytes: longer texts are truncated.
  */
 #define log_event(event, ...) log_event_fields((event), (const LogField[]){__VA_ARGS__, {0}})
 
@@ -186,13 +186,13 @@ const char *log_event_name(LogEvent event);
 /* Reports all suppressed lines. Call it at the end, when no main loop runs. */
 void log_tell_suppressed(void);
 
-/* Handlers for pthread_atfork(). Between the calls no thread writes a line, so the child can log,
- * too. */
+/* Handlers for pthread_atfork(). No thread writes a line between the two calls, so the child can
+ * also log. */
 void log_hold_for_fork(void);
 void log_go_on_after_fork(void);
 
-/* Returns the number of lines lost since the start, because neither standard error nor the journal
- * accepted them. */
+/* Returns the number of lines that have been lost since the start, because neither standard error
+ * nor the journal accepted them. */
 guint64 log_lost_lines(void);
 
 /* Formats one event (log-line.c), for log.c and tests. The functions below only format. */

@@ -22,8 +22,8 @@ char *reservation_record_to_json(const ReservationRecord *self);
  * @text: (nullable): can be %NULL if @length is 0; need not end in a NUL
  * @out_record: (out): the caller clears it; untouched on failure
  *
- * A text that does not parse, or has another format (strict-json.h), is an error, never an end of
- * 0.
+ * A text that does not parse, or has an unknown format (strict-json.h), is an error, never an end
+ * of 0.
  *
  * Returns: %FALSE, with an error set, if @text is not a record
  */

@@ -4,8 +4,9 @@
 #include <json-glib/json-glib.h>
 
 /*
- * Records in JSON. json-glib alone accepts more than JSON: comments, "var x =", octal and overlong
- * numbers, a member twice. So the result is written again, and must be equal to the text.
+ * Records in JSON. json-glib accepts more than JSON: comments, "var x =", octal and overlong
+ * numbers, and duplicate members. So the parsed object is printed again, and the result must equal
+ * the text.
  *
  * A record has a format number, "format"; without that member it is 1. A reader ignores members
  * that it does not know, and refuses a format that it does not know. So a change that older
@@ -23,7 +24,8 @@ typedef enum {
  * strict_json_parse_object:
  * @text: (nullable): can be %NULL if @length is 0; need not end in a NUL
  *
- * Accepts one object of at most 4096 bytes, as strict_json_print() writes it, except for blanks.
+ * Accepts one object of at most 4096 bytes, in the form that strict_json_print() writes, except for
+ * whitespace.
  *
  * Returns: (transfer full) (nullable): the object, or %NULL with INVALID set
  */

@@ -7,7 +7,8 @@
 #define CLOCK_NS_PER_MS 1000000
 
 /*
- * The source of the time: an ops struct, so that tests can script it. Any thread can read a clock.
+ * The source of the time. It is a struct of functions, so that tests can script it. Any thread can
+ * read a clock.
  */
 typedef struct _Clock Clock;
 struct _Clock {

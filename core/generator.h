@@ -58,8 +58,8 @@ void lease_extend(Lease *self, gint64 end_tick);
  */
 gint64 lease_retire(Lease *self, const Layout *layout);
 
-/* Any thread: the cursor of the last ID issued, below first_tick << sequence_bits if there was none
- * (and briefly while a lease is being retired). */
+/* Returns the cursor of the last ID issued, in any thread. The cursor is below first_tick <<
+ * sequence_bits if there was none (and briefly while a lease is being retired). */
 guint64 lease_last_cursor(const Lease *self);
 
 /*
@@ -73,15 +73,15 @@ guint64 lease_last_cursor(const Lease *self);
  * the lease alone; the clock decides how close to real time an ID is. A refused draw changes
  * nothing.
  *
- * Any thread can draw. Only one thread, the keeper, publishes.
+ * Any thread can draw. Only the keeper's thread publishes.
  */
 typedef struct _Generator Generator;
 
 #define GENERATOR_SEQUENCE_CONTINUES 0
 
 typedef struct {
-	/* How far IDs may be ahead of the clock, 0 to 60000, rounded down to ticks. 0 is the
-	 * original service's behaviour. */
+	/* How far IDs may be ahead of the clock, 0 to 60000, rounded down to ticks. With 0, the
+	 * generator behaves like the original service. */
 	gint64 max_ahead_ms;
 	/* The first sequence of a tick that begins because the clock reached it. With N, 1 to
 	 * 2^sequence_bits: a random number in [0, N). With GENERATOR_SEQUENCE_CONTINUES: the
@@ -146,19 +146,19 @@ DrawStatus generator_draw(Generator *self, guint count, IdRun *out_run, DrawRefu
  * generator_room_in_tick:
  * @most: 1 or more
  *
- * Any thread: estimates the largest draw whose IDs all have the same tick. The caller must check
- * the ticks of a draw of this size: another thread may draw first, the clock may advance, and a
- * tick need not start at sequence 0.
+ * Estimates the largest draw whose IDs all have the same tick. Can be called from any thread. The
+ * caller must check the ticks of a draw of this size: another thread may draw first, the clock may
+ * advance, and a tick need not start at sequence 0.
  *
  * Returns: 1 to @most
  */
 guint generator_room_in_tick(const Generator *self, guint most);
 
-/* Any thread: the time from now to the start of the last ID's tick in the published lease; 0 if the
- * tick has begun, or if there is no ID. */
+/* Returns how long it takes until the tick of the last ID in the published lease begins; 0 if the
+ * tick has begun, or if there is no ID. Can be called from any thread. */
 gint64 generator_ahead_ns(const Generator *self);
 
-/* The published lease, or NULL; it lives as long as the generator. */
+/* Returns the published lease, or NULL. The lease lives as long as the generator. */
 const Lease *generator_lease(const Generator *self);
 
 /**

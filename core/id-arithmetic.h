@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /*
- * The arithmetic of IDs: the tick of a time, the start of the next run of IDs, and the number of an
+ * The arithmetic of IDs: the tick for a time, the start of the next run of IDs, and the value of an
  * ID. The functions do not check their arguments. They use integers only, without GLib and atomics,
  * so that a verifier for C can read this file: frama-c core/id-arithmetic.h.
  *
@@ -20,8 +20,8 @@ typedef uint64_t Cursor;
  * unsigned numbers. */
 #define LAYOUT_MAX_BITS 63
 
-/* How the bits of an ID divide, from high to low: tick, datacenter ID, worker ID, sequence. If they
- * are fewer than 63 in all, the bits above them are 0. Plain data; layout_check() tells whether it
+/* How the bits of an ID divide, from high to low: tick, datacenter ID, worker ID, sequence. If
+ * their sum is less than 63, the bits above them are 0. Plain data; layout_check() tells whether it
  * is valid. */
 typedef struct {
 	int64_t epoch_ms;   /* the time that encodes as tick 0, since the Unix epoch; 0 or more */
@@ -130,7 +130,7 @@ static inline Cursor cursor_next(const Layout *layout, Cursor cursor, int64_t no
 	return cursor + 1 > first_now ? cursor + 1 : first_now;
 }
 
-/* Returns the sequence after that of @cursor: 0 after the last one. */
+/* Returns the sequence that follows the sequence in @cursor; 0 after the highest one. */
 static inline uint64_t cursor_next_sequence(const Layout *layout, Cursor cursor)
 {
 	return (cursor + 1) & ((UINT64_C(1) << layout->sequence_bits) - 1);

@@ -39,7 +39,7 @@ char *id_text_encode(IdTextForm form, gint64 id);
  * id_text_decode:
  * @out_id: (out): 0 to 2^63 - 1; untouched on failure
  *
- * Accepts no sign and no white space. Leading zeros are optional, but more digits than the form has
+ * Accepts no sign and no whitespace. Leading zeros are optional, but more digits than the form has
  * are refused.
  *
  * Returns: %TRUE, or %FALSE with INVALID set, which quotes the text

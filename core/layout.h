@@ -34,7 +34,7 @@ typedef struct {
 	const Layout *layout;
 } LayoutPreset;
 
-/* The layouts that have a name. An entry with the name %NULL ends the array. */
+/* The named layouts. An entry with the name %NULL ends the array. */
 extern const LayoutPreset LAYOUT_PRESETS[];
 
 /**
@@ -82,9 +82,9 @@ gboolean layout_check_id(const Layout *self, gint64 id, GError **error) G_GNUC_W
  * @from_ms, @to_ms: since the Unix epoch; both are in the span
  * @out_first, @out_last: (out): the lowest and the highest possible ID; untouched on failure
  *
- * Finds the IDs of a span of time, for WHERE id BETWEEN first AND last: all IDs of its ticks, and
- * no others. The span can begin before the layout or end after it. A tick that is only partly in
- * the span counts as a whole, because an ID tells no more than its tick.
+ * Finds the range of IDs for a time span, for WHERE id BETWEEN first AND last: all IDs of its
+ * ticks, and no others. The span can begin before the layout or end after it. A tick that is only
+ * partly in the span is included completely, because an ID contains no time within its tick.
  *
  * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if the span ends before it begins, or if all of
  * it is outside the layout
@@ -98,6 +98,6 @@ gdouble layout_ids_per_ms(const Layout *self);
 /* Returns the last millisecond of the layout, since the Unix epoch. */
 gint64 layout_last_ms(const Layout *self);
 
-/* Checks that both IDs fit their fields. Returns %FALSE with OUT_OF_RANGE set if not. */
+/* Checks that both IDs fit their fields. If they do not, returns %FALSE with OUT_OF_RANGE set. */
 gboolean layout_check_worker(const Layout *self, gint64 datacenter_id, gint64 worker_id,
 			     GError **error) G_GNUC_WARN_UNUSED_RESULT;

@@ -60,7 +60,7 @@ static G_GNUC_NO_INLINE void refill_block(Block *self)
 	self->n_left = BLOCK_NUMBERS;
 }
 
-/* Returns the thread's block, with at least one number left. */
+/* Returns the thread's block, which contains at least one unused number. */
 static inline Block *ready_block(void)
 {
 	Block *self = &thread_block;

@@ -16,9 +16,9 @@
  */
 char *text_escape(const char *bytes, gsize length);
 
-/* Parses @text, which must be a number from @min to @max in digits of @base without any other
- * characters. Returns %FALSE, with *@out_number untouched, if it is not. Unlike
- * g_ascii_string_to_unsigned(), refuses a leading vertical tab. */
+/* Parses @text, which must be a number from @min to @max, written only with digits of @base.
+ * Returns %FALSE, with *@out_number untouched, if it is not. Unlike g_ascii_string_to_unsigned(),
+ * refuses a leading vertical tab. */
 gboolean text_parse_number(const char *text, guint base, guint64 min, guint64 max,
 			   guint64 *out_number) G_GNUC_WARN_UNUSED_RESULT;
 

@@ -24,13 +24,12 @@ static inline gint64 ulid_time_ms(Ulid self)
 	return (gint64)(self.high >> 16);
 }
 
-/* Writes 26 digits of Crockford's base 32, with capital letters. Texts sort like their ULIDs. */
+/* Writes 26 digits of Crockford's base 32, in uppercase. Texts sort like their ULIDs. */
 void ulid_to_text(Ulid self, char out_text[static ULID_TEXT_SIZE]);
 
 /**
  * ulid_parse:
- * @text: 26 digits, at most 7ZZZZZZZZZZZZZZZZZZZZZZZZZ; capital or small letters without I, L, O
- *   and U
+ * @text: 26 case-insensitive digits without I, L, O and U, at most 7ZZZZZZZZZZZZZZZZZZZZZZZZZ
  * @out_ulid: (out): untouched on failure
  *
  * Returns: %TRUE, or %FALSE with INVALID set
@@ -40,9 +39,9 @@ gboolean ulid_parse(const char *text, Ulid *out_ulid, GError **error) G_GNUC_WAR
 /**
  * ulid_draw:
  * @time_ms: since the Unix epoch, 0 to ULID_MAX_TIME_MS
- * @out_ulids: (out): @count ULIDs in no order, 80 random bits each; untouched on failure
+ * @out_ulids: (out): @count ULIDs in random order, with 80 random bits each; untouched on failure
  *
- * Any thread. No state is kept between calls.
+ * Thread-safe. No state is kept between calls.
  *
  * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set
  */
@@ -75,7 +74,7 @@ void ulid_generator_clear(UlidGenerator *self);
  * @count: 1 or more
  * @out_ulids: (out): @count consecutive ULIDs of one millisecond; untouched on failure
  *
- * Any thread. A batch reads the clock once, which is most of the cost of a single ULID.
+ * Thread-safe. A batch reads the clock once, which is most of the cost of a single ULID.
  *
  * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if the clock is before 1970; or with OVERFLOW if
  * this millisecond has no room for @count more ULIDs (probability: @count / 2^80). After an

@@ -6,8 +6,8 @@
 
 #include "core/clock.h"
 
-/* UUIDs (RFC 9562): 128 bits as a number in two halves, as 16 bytes with the highest first, and as
- * text. ulid.h uses the same type. */
+/* UUIDs (RFC 9562): 128 bits as a number in two halves, as 16 bytes with the most significant byte
+ * first, and as text. ulid.h uses the same type. */
 
 #define UUID_BYTES     16
 #define UUID_TEXT_SIZE 37 /* including the final NUL */
@@ -33,12 +33,13 @@ Uuid uuid_random(void);
 void uuid_to_bytes(Uuid self, guint8 out_bytes[static UUID_BYTES]);
 Uuid uuid_from_bytes(const guint8 bytes[static UUID_BYTES]);
 
-/* Writes 8-4-4-4-12 digits with small letters. */
+/* Writes hexadecimal digits in the form 8-4-4-4-12, in lowercase. */
 void uuid_to_text(Uuid self, char out_text[static UUID_TEXT_SIZE]);
 
 /**
  * uuid_parse:
- * @text: 8-4-4-4-12 digits with small or capital letters, and nothing else; any version and variant
+ * @text: hexadecimal digits in the form 8-4-4-4-12, case-insensitive, and nothing else; any version
+ * and variant
  * @out_uuid: (out): untouched on failure
  *
  * Returns: %TRUE, or %FALSE with INVALID set
@@ -57,8 +58,8 @@ gboolean uuid_parse(const char *text, Uuid *out_uuid, GError **error) G_GNUC_WAR
  * layout (LAYOUT_TWITTER), so it is as unique as the ID. It has the ID's time and its low 22 bits:
  * datacenter ID, worker ID and sequence. It sorts like its ID, and converts back to it.
  *
- * The bits do not tell which kind a UUID is. A plain UUID whose time is in the layout converts to
- * an ID, too, but that ID has no meaning.
+ * The bits do not show which kind a UUID is. A plain UUID whose time is in the layout also converts
+ * to an ID, but that ID has no meaning.
  */
 #define UUID_COUNTER_BITS 42
 
@@ -117,7 +118,7 @@ void uuid7_generator_clear(Uuid7Generator *self);
  * @count: 1 to 2^41
  * @out_uuids: (out): @count consecutive UUIDs of one millisecond; untouched on failure
  *
- * Any thread. A batch costs one reading of the clock.
+ * Thread-safe. A batch reads the clock once.
  *
  * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set because the clock is before 1970
  */

@@ -4,7 +4,7 @@
 #include "audit/entry.h"
 
 /*
- * Reads the entries of audit log files, one file after the other. A damaged line is skipped, and
+ * Reads the entries in audit log files, one file after the other. A damaged line is skipped, and
  * reported on standard error with its file and number. Memory does not depend on the length of a
  * file or a line.
  */

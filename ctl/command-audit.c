@@ -44,7 +44,7 @@ static const GOptionEntry entries[] = {
 	{"duplicates", 0, 0, G_OPTION_ARG_NONE, &given.duplicates,
 	 "Print only IDs that were issued twice; exit status 1 if there are any", NULL},
 	{"memory", 0, 0, G_OPTION_ARG_STRING, &given.memory,
-	 "Memory for --duplicates; the rest is stored in $TMPDIR (default 64)", "MIB"},
+	 "Memory for --duplicates; further entries are stored in $TMPDIR (default 64)", "MIB"},
 	G_OPTION_ENTRY_NULL,
 };
 
@@ -147,8 +147,9 @@ typedef struct {
 	FILE *errors;
 } Sorter;
 
-/* Runs in the child: lets the kernel terminate sort if this program is killed. Otherwise sort would
- * take the end of its input for the end of the entries. When terminated, sort removes its files. */
+/* Runs in the child: lets the kernel terminate sort if this program is killed. Otherwise sort
+ * would mistake the end of its input for the end of the entries. When terminated, sort removes
+ * its files. */
 static void prepare_sort(G_GNUC_UNUSED gpointer data)
 {
 	signal(SIGPIPE, SIG_DFL);
@@ -190,8 +191,8 @@ static void sorter_clear(Sorter *self)
 	self->pid = 0;
 }
 
-/* Waits for the end of sort, after its input was closed and its output read, or after sort closed
- * one of them. Returns %FALSE with an error set if it has failed. */
+/* Waits until sort has ended, after its input was closed and its output read, or after sort closed
+ * one of them. Returns %FALSE with an error set if sort has failed. */
 static gboolean wait_sort(Sorter *self, GError **error)
 {
 	char said[512];

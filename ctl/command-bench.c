@@ -26,8 +26,8 @@ static const GOptionEntry entries[] = {
 	OPTION("connections", "Number of connections, 1 to 100000 (default 16)", "N"),
 	OPTION("in-flight", "Calls in flight on each connection, 1 to 65536 (default 1)", "N"),
 	OPTION("threads", "Threads that share the connections, 1 to 1024 (default 1)", "N"),
-	OPTION("duration", "Time of the measurement, 0.01 to 86400 (default 5)", "SECONDS"),
-	OPTION("warmup", "Time of the load before the measurement, 0 to 3600 (default 1)",
+	OPTION("duration", "Length of the measurement, 0.01 to 86400 (default 5)", "SECONDS"),
+	OPTION("warmup", "Length of the warm-up, before the measurement, 0 to 3600 (default 1)",
 	       "SECONDS"),
 	OPTION("rate", "Open loop: total rate of calls, 1 to 100000000 a second", "CALLS"),
 	OPTION("calls", "Number of calls, all of them measured, 1 to 10^15", "N"),
@@ -36,7 +36,7 @@ static const GOptionEntry entries[] = {
 	OPTION("idle-connections", "Number of additional idle connections, 0 to 100000 (default 0)",
 	       "N"),
 	{"check", 0, 0, G_OPTION_ARG_NONE, &bench.check,
-	 "Check that no ID comes twice, and that IDs increase on each connection", NULL},
+	 "Check that no ID is received twice, and that IDs increase on each connection", NULL},
 	G_OPTION_ENTRY_NULL,
 };
 
@@ -110,12 +110,12 @@ static CtlStatus run_bench(const CtlOptions *options, G_GNUC_UNUSED const char *
 const CtlCommand ctl_bench_command = {
 	.name = "bench",
 	.summary = "Loads servers with calls, and measures rate and latency.",
-	.details =
-		"By default, each reply triggers the next call. With --rate, calls are sent on "
-		"schedule, whether or not replies arrive, and latency counts from the scheduled "
-		"time. The calls are get_id, get_ids and get_id_runs for batches, and redis-incr "
-		"for comparison. A closed connection is opened again. Ctrl-C ends the load and "
-		"prints the report. Exit status 1 if any call failed, 130 after Ctrl-C.",
+	.details = "By default, each reply triggers the next call. With --rate, calls are sent on "
+		   "schedule, whether or not replies arrive, and latency is measured from the "
+		   "scheduled time. The calls are get_id, get_ids and get_id_runs for batches, and "
+		   "redis-incr "
+		   "for comparison. A closed connection is opened again. Ctrl-C ends the load and "
+		   "prints the report. Exit status 1 if any call failed, 130 after Ctrl-C.",
 	.entries = entries,
 	.run = run_bench,
 };

@@ -392,7 +392,7 @@ const CtlCommand ctl_completion_command = {
 	.arguments = "bash|zsh|fish [snowflaked]",
 	.summary = "Prints a script that completes command lines in a shell.",
 	.details =
-		"Packages install these scripts. To load one by hand, in bash or zsh: source "
+		"Packages install these scripts. To load one manually, in bash or zsh: source "
 		"<(snowflakectl completion bash); in fish: snowflakectl completion fish | source.",
 	.takes_no_server = TRUE,
 	.run = run_completion,

@@ -123,9 +123,10 @@ const CtlCommand ctl_config_command = {
 	.arguments = "check FILE",
 	.summary = "Checks a config file for snowflaked.",
 	.details = "Reads FILE as snowflaked --config does, and the certificates, keys and "
-		   "passwords that it names. Prints the error of snowflaked with exit status 1, "
-		   "and 2 if FILE cannot be read; or ok, and the options that are not at their "
-		   "defaults. Makes no connection. Run it as the user of snowflaked.",
+		   "passwords that it names. If they are valid, prints ok and the options that "
+		   "differ from their defaults. Otherwise, prints the error that snowflaked would "
+		   "print, and exits with status 1, or 2 if FILE cannot be read. Opens no "
+		   "connections. Run it as the user of snowflaked.",
 	.takes_no_server = TRUE,
 	.run = run_config,
 };

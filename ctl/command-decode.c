@@ -331,7 +331,7 @@ const CtlCommand ctl_decode_command = {
 	.name = "decode",
 	.arguments = "[ID...]",
 	.summary = "Shows the parts of IDs.",
-	.details = "Without arguments, reads IDs from standard input, one on each line. Recognizes "
+	.details = "Without arguments, reads IDs from standard input, one per line. Recognizes "
 		   "decimal numbers, 0x with hex digits, ULIDs and UUIDs of version 7. Other forms "
 		   "require --from.",
 	.entries = decode_entries,
@@ -404,8 +404,9 @@ const CtlCommand ctl_convert_command = {
 	.name = "convert",
 	.arguments = "UUID|ID...",
 	.summary = "Converts a UUID to the ID that it was made from, or an ID to a UUID.",
-	.details = "A UUID has 52 random bits, so each conversion of an ID gives another UUID. A "
-		   "UUID of version 7 does not show whether it was made from an ID.",
+	.details =
+		"A UUID has 52 random bits, so each conversion of an ID gives a different UUID. A "
+		"UUID of version 7 does not show whether it was made from an ID.",
 	.takes_no_server = TRUE,
 	.run = run_convert,
 };

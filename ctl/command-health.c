@@ -131,12 +131,12 @@ static CtlStatus run_health(const CtlOptions *options, const char *const *argume
 const CtlCommand ctl_health_command = {
 	.name = "health",
 	.arguments = "[HOST:PORT]",
-	.summary = "Asks the admin port for the health of a server.",
+	.summary = "Checks the health of a server at its admin port.",
 	.details = "HOST:PORT is the address of --admin-listen; the default is $" ADMIN_VARIABLE
 		   ", or " DEFAULT_ADDRESS ". "
-		   "Exits with status 1 if the server does not run, or, with --ready, if it "
-		   "does not issue IDs. For health checks, because it works with and without "
-		   "TLS on the port for calls.",
+		   "Exits with status 1 if the server does not run, or, with --ready, if it does "
+		   "not issue IDs. Use it for health checks, because it works with and without TLS "
+		   "on the port for calls.",
 	.takes_no_server = TRUE,
 	.entries = entries,
 	.run = run_health,

@@ -106,24 +106,24 @@ static CtlStatus run_uuid(const CtlOptions *options, G_GNUC_UNUSED const char *c
 
 const CtlCommand ctl_id_command = {
 	.name = "id",
-	.summary = "Prints new IDs, one on each line.",
+	.summary = "Prints new IDs, one per line.",
 	.entries = entries,
 	.run = run_id,
 };
 
 const CtlCommand ctl_ulid_command = {
 	.name = "ulid",
-	.summary = "Prints new ULIDs, one on each line.",
-	.details = "They increase, and are unique by chance, with 80 random bits.",
+	.summary = "Prints new ULIDs, one per line.",
+	.details = "They increase, and 80 random bits make them unique.",
 	.entries = entries,
 	.run = run_ulid,
 };
 
 const CtlCommand ctl_uuid_command = {
 	.name = "uuid",
-	.summary = "Prints new UUIDs of version 7, one on each line.",
-	.details = "Each is made from a new ID, and is as unique and in the same order. The "
-		   "command convert shows the ID.",
+	.summary = "Prints new UUIDs of version 7, one per line.",
+	.details = "The server makes each UUID from a new ID, so UUIDs are as unique as IDs, and "
+		   "sort like them. The command convert shows the ID.",
 	.entries = entries,
 	.run = run_uuid,
 };

@@ -169,9 +169,10 @@ static CtlStatus run_ping(const CtlOptions *options, G_GNUC_UNUSED const char *c
 
 const CtlCommand ctl_ping_command = {
 	.name = "ping",
-	.summary = "Shows state, clock and round trip of each server.",
+	.summary = "Shows the state, the clock and the round-trip time of each server.",
 	.details = "For each --server, prints datacenter ID, worker ID, state, clock difference "
-		   "and round trip, or why there is no reply. Asks all servers at the same time. "
+		   "and round-trip time, or the reason why there is no reply. Asks all servers at "
+		   "the same time. "
 		   "Exits with status 1 if a server did not reply or is not serving.",
 	.entries = entries,
 	.run = run_ping,

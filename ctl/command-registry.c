@@ -49,7 +49,7 @@ static const GOptionEntry entries[] = {
 	{"datacenter-id", 0, 0, G_OPTION_ARG_STRING_ARRAY, &given.datacenter_ids,
 	 "Datacenter that the backup does not contain; can be given several times", "N"},
 	{"even-if-servers-live", 0, 0, G_OPTION_ARG_NONE, &given.even_if_servers_live,
-	 "Go on although servers are running or claims exist", NULL},
+	 "Continue even if servers are running or claims exist", NULL},
 	{"yes", 0, 0, G_OPTION_ARG_NONE, &given.yes, "Do not ask for confirmation", NULL},
 	G_OPTION_ENTRY_NULL,
 };
@@ -146,8 +146,8 @@ static CtlRegistryTree *wait_for_claims(CtlZookeeper *zookeeper, const char *roo
 		if (told_at_us == 0 ||
 		    (n != n_told && (on_terminal || now_us - told_at_us >= TELL_AGAIN_US))) {
 			fprintf(stderr,
-				"%s%u claim%s left; within %" G_GINT64_FORMAT
-				" s those of dead servers expire: waiting%s",
+				"%s%u claim%s left; claims of dead servers expire within "
+				"%" G_GINT64_FORMAT " s; waiting%s",
 				on_terminal ? CLEAR_LINE : "", n, n == 1 ? " is" : "s are",
 				(MAX(until_us - now_us, 0) + G_TIME_SPAN_SECOND - 1) /
 					G_TIME_SPAN_SECOND,
@@ -390,17 +390,18 @@ static gboolean read_clock(const Quarantine *self, gint64 *out_now_ms, GError **
 		g_autofree char *ours = ctl_format_time(after_ms);
 
 		g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
-			    "the clock of ZooKeeper's leader is at %s, that of this machine at %s, "
-			    "more than %d s apart: no floor was raised; set the clock that is "
-			    "wrong right",
+			    "the clock of ZooKeeper's leader is at %s, and the clock of this "
+			    "machine is at %s, more than %d s apart: no floor was raised; correct "
+			    "the wrong clock",
 			    theirs, ours, SLACK_MS / 1000);
 		return FALSE;
 	}
 	return set_too_many_attempts(path, error);
 }
 
-/* Computes the floor: the last tick that can be reserved so far, and the last tick that a server's
- * clock can have reached. Allows for an earlier leader whose clock was ahead of the current one's.
+/* Computes the two ticks of the floor: the last tick that can already be reserved, and the last
+ * tick that any server's clock can have reached. Allows for an earlier leader whose clock was ahead
+ * of the current leader's clock.
  */
 static gboolean find_floor(Quarantine *self, GError **error)
 {
@@ -458,7 +459,8 @@ static gboolean send_write(const Quarantine *self, DatacenterFloor *floor, const
 	return TRUE;
 }
 
-/* Reads the floors and writes them. Keeps in @floors those that another client wrote meanwhile. */
+/* Reads the floors and writes them. Keeps in @floors the floors that another client has written
+ * meanwhile. */
 static gboolean raise_once(const Quarantine *self, GPtrArray *floors, GError **error)
 {
 	g_autoptr(GPtrArray) reads = ctl_zookeeper_requests_new();
@@ -620,8 +622,8 @@ static void print_summary(const Quarantine *self)
 		left += floor->done && !floor->raised;
 	}
 	line = g_strdup_printf(
-		"%u floor%s raised, %u left where they were, further ahead; nobody "
-		"claims a worker ID before %s: ZooKeeper's time, and %" G_GINT64_FORMAT
+		"%u floor%s raised, %u already higher and unchanged; no server claims a worker ID "
+		"before %s: ZooKeeper's time, and %" G_GINT64_FORMAT
 		" ms of --max-clock-skew, and %" G_GINT64_FORMAT " ms of --reservation (%s), "
 		"and %d ms",
 		raised, raised == 1 ? "" : "s", left, until, self->limits.max_clock_skew_ms,
@@ -632,8 +634,9 @@ static void print_summary(const Quarantine *self)
 		ctl_output_print("%s\n", line);
 }
 
-/* Checks for servers that registered after the last check, and before the floors were raised: they
- * may have claimed from outdated records. If there is one, prints the message and returns %FALSE.
+/* Checks for servers that registered after the last check but before the floors were raised,
+ * because they may have claimed worker IDs according to outdated records. If there is such a
+ * server, prints the message and returns %FALSE.
  */
 static gboolean check_nobody_came(const Quarantine *self)
 {

@@ -80,8 +80,8 @@ typedef struct {
 	const char *name; /* name of the unit */
 } Form;
 
-/* Formats @number with the first of @forms whose limit it is below. Numbers up to about a billion
- * take at most five characters. */
+/* Formats @number with the first of @forms whose limit is above it. Numbers up to about a billion
+ * need at most five characters. */
 static char *shorten(double number, const Form *forms)
 {
 	while (number >= forms->below)
@@ -663,10 +663,10 @@ static CtlStatus run_top(const CtlOptions *options, G_GNUC_UNUSED const char *co
 const CtlCommand ctl_top_command = {
 	.name = "top",
 	.summary = "Shows the activity of all servers, live.",
-	.details =
-		"Finds the servers as the command workers does. On a terminal, < and > select the "
-		"sort column, r reverses the order, and q quits. Otherwise, prints one list after "
-		"another; with --json, one object on each line.",
+	.details = "Finds the servers in the same way as snowflakectl workers. On a terminal, < "
+		   "and > select the "
+		   "sort column, r reverses the order, and q quits. Otherwise, prints one list "
+		   "after another; with --json, one object per line.",
 	.takes_zookeeper = TRUE,
 	.entries = entries,
 	.run = run_top,

@@ -35,8 +35,7 @@ extern const CtlCommand ctl_config_command;
 extern const CtlCommand ctl_bench_command;
 extern const CtlCommand ctl_completion_command;
 
-/* Prints the words that are possible at the end of the command line @line, for a shell's completion
- * script.
+/* Prints the possible completions of the command line @line, for a shell's completion script.
  * @commands: NULL-terminated
  * @common: options that all commands have
  * @program: "snowflakectl" or "snowflaked" */

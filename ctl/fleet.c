@@ -119,7 +119,7 @@ static void ask_member(gpointer item, gpointer data)
 
 /* Notes on missing servers */
 
-/* Returns whether another server of the same registry has a recent list. */
+/* Returns whether another server that uses the same registry has reported a recent list. */
 static gboolean is_reported_by_other(const CtlFleet *self, const Member *lacking)
 {
 	for (guint i = 0; i < self->members->len; i++) {
@@ -218,7 +218,7 @@ static GPtrArray *merge_all(const CtlFleet *self)
 	return all.workers;
 }
 
-/* Returns whether @workers contains the member, at its given address or at another one. */
+/* Returns whether @workers contains the member, at the given address or at a different one. */
 static gboolean has_member(const GPtrArray *workers, const Member *member)
 {
 	for (guint i = 0; i < workers->len; i++) {

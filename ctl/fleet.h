@@ -5,11 +5,11 @@
 #include "ctl/worker.h"
 
 /*
- * Asks the servers that the user has named about themselves and about all other servers.
+ * Asks the servers in the user's options for their own state and for the list of all servers.
  *
- * A server's report about itself has priority over reports by others. Of two reports by others, the
- * later one counts. A server that cannot report others, because its registry does not answer or its
- * version lacks the call, still reports itself.
+ * A server's report about itself has priority over reports by other servers. Of two reports by
+ * other servers, the later one counts. A server that cannot report other servers, because its
+ * registry does not answer or its version lacks the call, still reports itself.
  */
 typedef struct _CtlFleet CtlFleet;
 

@@ -17,11 +17,11 @@ void ctl_format_json_time(JsonObject *object, const char *name, gint64 time_ms);
 char *ctl_format_until(gint64 until_ms, gint64 now_ms);
 /* Returns: (transfer full): a short form: "for 8 s", "ended 3 min ago". */
 char *ctl_format_until_short(gint64 until_ms, gint64 now_ms);
-/* Returns: (transfer full): whole days, hours or minutes, if there are two or more; otherwise
- *   seconds. */
+/* Returns: (transfer full): a duration in whole days, hours or minutes, if there are two or more;
+ * otherwise in seconds. */
 char *ctl_format_span(gint64 span_ms);
 
-/* Returns: (transfer full): @text (nullable), safe to print, and cut at 64 bytes. */
+/* Returns: (transfer full): @text (nullable), made safe to print, and truncated to 64 bytes. */
 char *ctl_format_text(const char *text);
 /* Like ctl_format_text(), for HOST:PORT: cuts at the length of the longest address. */
 char *ctl_format_address(const char *address);

@@ -9,7 +9,7 @@
 #include "common/zookeeper/hosts.h"
 #include "core/layout.h"
 
-/* The options that every command has, and the values of options that several commands have. */
+/* The options that all commands accept, and the parsing of options that several commands accept. */
 
 typedef struct {
 	char **servers;             /* NULL: see ctl_options_addresses() */
@@ -24,9 +24,9 @@ typedef struct {
 #define CTL_SERVERS_VARIABLE   "SNOWFLAKE_SERVERS"
 #define CTL_ZOOKEEPER_VARIABLE "SNOWFLAKE_ZOOKEEPER"
 
-/* Returns: (transfer full) (nullable) (element-type Address): the servers from the option, or else
- * from the variable, or else the default one. %NULL, with the message printed, if an address does
- * not parse: CTL_USAGE. */
+/* Returns: (transfer full) (nullable) (element-type Address): the servers from the option; if it is
+ * not given, from the variable; otherwise the default server. %NULL, with the message printed, if
+ * an address does not parse: CTL_USAGE. */
 GPtrArray *ctl_options_addresses(const CtlOptions *self);
 
 /* Returns: (transfer full): the TLS settings for servers; %NULL, with the message printed, if a
@@ -41,9 +41,9 @@ gboolean ctl_options_check_tls(const CtlOptions *self);
 SnowflakeClient *ctl_options_client_new(const CtlOptions *self, const Address *const *servers,
 					guint count);
 
-/* Sets *out_hosts to the ZooKeeper from the option, or else, without --server, from the variable,
- * or else to NULL. Sets *out_auth to "user:password", or to NULL. Returns %FALSE, with the message
- * printed, if one of them is invalid: CTL_USAGE. */
+/* Sets *out_hosts to the value of the option; if neither it nor --server is given, to the value of
+ * the variable; otherwise to NULL. Sets *out_auth to "user:password", or to NULL. Returns %FALSE,
+ * with the message printed, if one of them is invalid: CTL_USAGE. */
 gboolean ctl_options_zookeeper(const CtlOptions *self, ZookeeperHosts **out_hosts, char **out_auth);
 
 /* Sets *out_number to the decimal number @text, the value of an option. If @text is NULL, does not

@@ -14,15 +14,15 @@ typedef enum {
 } CtlStatus;
 
 /*
- * Output of snowflakectl. If standard output cannot be written, the program ends: with an error, or
- * quietly if the reader of a pipe has ended.
+ * Output of snowflakectl. If standard output cannot be written, the program exits with an error, or
+ * without a message if the reader of a pipe has ended.
  *
  * With --json, standard output is always JSON. A command that fails, or is interrupted, before it
  * has printed anything, prints an object:
  *
  *   {"error":"127.0.0.1:7609: cannot connect: Connection refused","kind":"unreachable"}
  *
- * A command that has begun an array closes it.
+ * A command that has started an array closes it.
  */
 
 /* Call these first and last. @json: --json is given */
@@ -79,20 +79,21 @@ void ctl_array_add(CtlArray *self, const char *element);
 /* Writes an element. @object: (transfer full) */
 void ctl_array_add_object(CtlArray *self, JsonObject *object);
 void ctl_array_end(CtlArray *self);
-/* Ends the array of a failed command. If the array has no element, prints the error instead of it.
+/* Ends the array of a failed command. If the array is empty, prints the error instead.
  */
 void ctl_array_end_failed(CtlArray *self);
 
 /*
  * SIGINT and SIGTERM end the program with the signal's status, but not between a print and a flush.
- * Before the end, the last words are written, which complete the output. A second signal ends the
- * program at once, because the reader may have stopped. An ignored signal stays ignored.
+ * Before it ends, the program writes the closing text, which completes the output. A second signal
+ * ends the program immediately, because the reader may have stopped. An ignored signal stays
+ * ignored.
  */
 
-/* Ends the program by the signal @number, after the last words if @is_whole. */
+/* Ends the program with the signal @number, after the closing text if @is_whole. */
 G_NORETURN void ctl_output_end_by_signal(int number, gboolean is_whole);
 
-/* Sets the last words. @text: (transfer full) (nullable): for @descriptor. Call it only between a
+/* Sets the closing text. @text: (transfer full) (nullable): for @descriptor. Call it only between a
  * print and the next flush, while signals wait. */
 void ctl_output_set_last_words(int descriptor, char *text);
 

@@ -93,9 +93,9 @@ gboolean ctl_probe_known(SnowflakeClient *client, gboolean with_counters, CtlPro
 
 #define MAX_THREADS 256
 
-/* The descriptors of a thread: for a main context, and for sockets to several addresses of a name
- * at once. GLib aborts if it gets no descriptor for a main context, so a thread is started only if
- * there are enough. */
+/* The number of descriptors that a thread needs, for a main context and for sockets to several
+ * addresses of a name at the same time. GLib aborts if it gets no descriptor for a main context, so
+ * a thread is started only if enough descriptors are available. */
 #define FDS_OF_THREAD 8
 /* descriptors for the process itself, and for DNS lookups */
 #define FDS_OF_ALL    16

@@ -5,7 +5,7 @@
 
 #include "client/snowflake-client.h"
 
-/* The answers of one server, with the round trip and the difference of its clock. */
+/* One server's answers, with the round-trip time and the clock difference. */
 typedef struct {
 	gint64 datacenter_id;
 	gint64 worker_id;
@@ -32,7 +32,7 @@ gboolean ctl_probe_known(SnowflakeClient *client, gboolean with_counters, CtlPro
 /* Raises the limit of open files as far as this process is allowed to. */
 void ctl_probe_raise_limit(void);
 
-/* Returns how many descriptors can be left open between two calls of ctl_probe_in_parallel(). */
+/* Returns how many descriptors can stay open between two calls of ctl_probe_in_parallel(). */
 guint ctl_probe_room(void);
 
 /* Calls @work, which can connect to one server at a time, for each of @items, and returns when all

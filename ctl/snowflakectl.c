@@ -225,8 +225,8 @@ static void print_help(const CtlCommand *command)
 	g_option_context_set_help_enabled(context, FALSE);
 	g_option_context_set_summary(context, summary->str);
 	g_option_context_set_description(context,
-					 "Exit status: 0, 1 if a server refused or could not be "
-					 "reached, 2 after wrong use, 130 after Ctrl-C.");
+					 "Exit status: 0; 1 if a server refused or could not be "
+					 "reached; 2 for incorrect usage; 130 after Ctrl-C.");
 	if (command != NULL && command->entries != NULL)
 		g_option_context_add_main_entries(context, command->entries, NULL);
 	g_option_context_add_main_entries(context, common_entries, NULL);
@@ -294,7 +294,7 @@ static CtlStatus run_command(const CtlCommand *command, const CtlOptions *option
 }
 
 /* Sets what @argv has of the options of @command, or of all commands. %FALSE, with the message
- * printed: it is wrong use. */
+ * printed, because this is incorrect usage. */
 static gboolean parse_options(int argc, char **argv, const CtlCommand *command)
 {
 	g_autoptr(GOptionContext) context = g_option_context_new(NULL);

@@ -5,13 +5,13 @@
 
 /*
  * A live view: a command that prints repeatedly until Ctrl-C, or q if standard input and output are
- * a terminal. Either ends the program with status 0, after the current list is printed. A second
- * one ends it at once, because the reader may have stopped. Before the first list, Ctrl-C
- * interrupts the program as usual. SIGTERM, SIGHUP and SIGQUIT end the program in the same way,
- * with their own status.
+ * a terminal. Both end the program with status 0, after the current list has been printed. A second
+ * Ctrl-C or q ends it immediately, because the reader may have stopped. Before the first list,
+ * Ctrl-C interrupts the program as usual. SIGTERM, SIGHUP and SIGQUIT end the program in the same
+ * way, with their own status.
  *
- * The terminal is set to report keys. It is restored at every end of the program, and while the
- * program is stopped. While another job uses the terminal, it is not changed.
+ * The terminal is set to report keys. It is restored whenever the program ends or is suspended.
+ * While another job uses the terminal, it is not changed.
  */
 
 /* Call it before there are other threads.

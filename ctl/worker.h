@@ -19,9 +19,9 @@ typedef struct {
 
 /* A row of "workers" and "top": the report about a server, and measured values. */
 typedef struct {
-	/* A report by the server itself, by another server or from its claim. Unknown texts are
-	 * NULL or empty, including the state of a server that was not asked. A relay has no worker
-	 * ID here. The time of the report is by our clock. */
+	/* A report by the server itself, by another server or from its claim. Unknown strings are
+	 * NULL or empty, including the state of a server that was not queried. A relay has no
+	 * worker ID here. The time of the report is on our clock. */
 	SnowflakeClientWorker said;
 	gboolean is_indirect; /* another server's report, which the server's own answer replaces */
 	gint64 age_ms;        /* age of the report when it was received */
@@ -48,13 +48,15 @@ GPtrArray *ctl_worker_list_new(void);
 /* Returns: (transfer full): a server that has answered. @probe: with a worker */
 CtlWorker *ctl_worker_of_probe(const CtlProbe *probe);
 
-/* (transfer full): what another server says of it. @clock_skew_us: of the other server */
+/* (transfer full): a server that another server has reported. @clock_skew_us: of the reporting
+ * server */
 CtlWorker *ctl_worker_of_report(const SnowflakeClientWorker *said, gint64 clock_skew_us);
 
-/* From now on it counts as asked. */
+/* From now on, the server counts as queried. */
 void ctl_worker_set_unreachable(CtlWorker *self);
 
-/* Returns: (transfer full) (element-type CtlWorker): the workers in a tree, not asked yet.
+/* Returns: (transfer full) (element-type CtlWorker): the workers in a tree, none of which has been
+ * queried yet.
  * @as_of_ms: the time of the tree, since the Unix epoch */
 GPtrArray *ctl_worker_of_tree(const CtlRegistryTree *tree, gint64 as_of_ms);
 
@@ -65,7 +67,7 @@ gint64 ctl_worker_left_ms(const CtlWorker *self, gint64 now_ms);
 /**
  * ctl_worker_ask_all:
  *
- * Asks all workers that were not asked for their state and clock, and for their counters if
+ * Asks all workers that have not been queried for their state and clock, and for their counters if
  * @with_counts, many at a time. A worker is "unreachable" if it does not answer in time, or if
  * another server answers at its address. An embedded node cannot be asked: it counts as serving
  * until its reservation ends. Its clock is unknown, so the known clock that is furthest behind is

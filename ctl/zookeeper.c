@@ -33,7 +33,7 @@ gboolean ctl_zookeeper_is_lost(const GError *error)
 	       g_error_matches(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_UNSURE);
 }
 
-/* Wakes the calling command. Any thread. */
+/* Wakes the calling command. Thread-safe. */
 static void wake_owner(gpointer user_data)
 {
 	eventfd_write(((CtlZookeeper *)user_data)->wake_fd, 1);
@@ -96,7 +96,7 @@ CtlZookeeper *ctl_zookeeper_connect(const ZookeeperHosts *hosts, const char *aut
 	self->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (self->wake_fd < 0) {
 		g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
-			    "cannot make an eventfd: %s", g_strerror(errno));
+			    "cannot create an eventfd: %s", g_strerror(errno));
 		return NULL;
 	}
 	self->store = zookeeper_store_new(&config);
@@ -212,8 +212,8 @@ CtlRequest *ctl_zookeeper_write(CtlZookeeper *self, GPtrArray *requests, char *k
 	return request;
 }
 
-/* Sends the requests again that a new connection leaves unanswered. %FALSE: there is a write among
- * them, and nobody knows whether it took place. */
+/* Sends unanswered requests again on a new connection. Returns %FALSE if one of them is a write,
+ * because it is unknown whether the write took place. */
 static gboolean send_again(CtlZookeeper *self, const GPtrArray *requests)
 {
 	for (guint i = 0; i < requests->len; i++) {
@@ -228,7 +228,7 @@ static gboolean send_again(CtlZookeeper *self, const GPtrArray *requests)
 	return TRUE;
 }
 
-/* Takes an event that is not an answer. %FALSE: the session is of no more use. */
+/* Handles an event that is not an answer. Returns %FALSE if the session can no longer be used. */
 static gboolean take_event(CtlZookeeper *self, const GPtrArray *requests, StoreEvent event,
 			   GError **error)
 {

@@ -19,7 +19,7 @@ typedef enum {
 	CTL_ZOOKEEPER_ERROR_LOST,
 	/* Not permitted, or an invalid path. A new session would also fail. */
 	CTL_ZOOKEEPER_ERROR_REFUSED,
-	/* It is unknown whether a write took place. A repetition can succeed. */
+	/* It is unknown whether a write took place. A retry can succeed. */
 	CTL_ZOOKEEPER_ERROR_UNSURE,
 } CtlZookeeperError;
 
@@ -29,9 +29,9 @@ gboolean ctl_zookeeper_is_lost(const GError *error);
 /**
  * ctl_zookeeper_connect:
  * @auth: (nullable): "user:password"
- * @timeout_ms: how long to connect may take, and then how long ZooKeeper may be without an answer
- * @reconnects: a wait survives the loss of the connection if there is another in time; reads are
- *   sent again, writes are not. Otherwise the loss ends the wait at once
+ * @timeout_ms: how long connecting may take, and then how long ZooKeeper may take to answer
+ * @reconnects: if the connection is lost, a wait continues on a new connection if it is opened in
+ * time; reads are sent again, writes are not. With %FALSE, the loss ends the wait immediately
  *
  * Returns: (transfer full) (nullable): a session, or %NULL with an error set
  */

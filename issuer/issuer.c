@@ -55,8 +55,9 @@ gboolean issuer_init(Issuer *self, const Options *options, GError **error)
 		return FALSE;
 	system_clock_init(&self->clock);
 	now_ms = clock_now_ms(&self->clock.clock);
-	/* A clock before the epoch will be corrected, so the keeper waits for it. A clock past the
-	 * layout's end is probably right, so waiting would never end. */
+	/* Refuses to start if the layout has ended. A clock before the epoch will be corrected, so
+	 * the keeper waits for it. But a clock past the layout's end is probably right, so a wait
+	 * would never end. */
 	if (now_ms > last_ms) {
 		g_autofree char *last = text_time_ms(last_ms);
 		g_autofree char *now = text_time_ms(now_ms);
@@ -98,7 +99,7 @@ static Registry *make_file_registry(const Issuer *self, const IssuerMember *memb
 		.address = name,
 	};
 
-	/* a program that embeds a node with a state directory has chosen this default */
+	/* no warning for embedded nodes: a program that sets a state directory has chosen this */
 	if (member->address != NULL && options->datacenter_id < 0 && self->worker_id < 0)
 		log_event(LOG_UNIQUE_IN_DIRECTORY, log_text("state_directory", directory),
 			  log_text("meaning", "without --datacenter-id and --worker-id, IDs are "
@@ -106,8 +107,9 @@ static Registry *make_file_registry(const Issuer *self, const IssuerMember *memb
 	return file_registry_new(&config);
 }
 
-/* Parses the address under which other servers reach this one. An --advertise is valid, but a host
- * name may not be, for example a container's name of digits only. */
+/* Parses the address at which other servers reach this server. The value of --advertise has already
+ * been checked, but the machine's host name may be invalid, for example a container's name that
+ * consists of digits. */
 static Address *advertised_address(const IssuerMember *member, GError **error)
 {
 	g_autoptr(GError) local = NULL;

@@ -8,8 +8,8 @@
 
 /*
  * The parts that issue IDs in a process: a clock, a generator, and the keeper that claims a worker
- * ID and keeps a lease. Servers and embedded nodes use the same parts, so they claim, reserve and
- * keep time alike.
+ * ID and keeps a lease. Servers and embedded nodes use the same parts, so the same rules apply to
+ * their claims, reservations and clocks.
  */
 typedef struct {
 	const Options *options;

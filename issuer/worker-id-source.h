@@ -14,10 +14,10 @@
  * settings.
  */
 
-/* Returns the lowest @bits, 0 to 31, of @address: for 192.0.2.7 and 8 bits, 7. */
+/* Returns the @bits least significant bits, 0 to 31, of @address: for 192.0.2.7 and 8 bits, 7. */
 guint worker_id_source_from_ip(GInetAddress *address, guint bits);
 
-/* Returns the lowest @bits, 0 to 31, of the 6 bytes of a MAC address: for 02:00:00:00:01:2a and 10
+/* Returns the @bits least significant bits, 0 to 31, of a MAC address: for 02:00:00:00:01:2a and 10
  * bits, 298. */
 guint worker_id_source_from_mac(const guint8 *mac, guint bits);
 

@@ -7,7 +7,7 @@
 
 #include "client/snowflake-client.h"
 
-/* The least room in the buffer for a read. */
+/* The least free space in the buffer for a read. */
 #define READ_BYTES 65536
 
 LoadServer *load_server_new(const Address *address, TlsClient *tls)
@@ -225,7 +225,7 @@ LoadWireStatus load_connection_next_reply(LoadConnection *self, LoadConnectionBu
 		status = load_wire_parse(self->wire, next, left, self->oldest_call, out_reply);
 	if (status == LOAD_WIRE_INCOMPLETE) {
 		self->rest_bytes = left;
-		/* an incomplete reply is no longer than the largest */
+		/* an incomplete reply fits in largest_reply bytes */
 		if (left > 0 && self->rest == NULL)
 			self->rest = g_malloc(self->wire->largest_reply);
 		if (left > 0)

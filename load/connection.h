@@ -9,8 +9,8 @@
 #include "load/wire.h"
 
 /*
- * A server that is loaded, and its resolved addresses. Its name is resolved once, before the load,
- * because threads of the load do not block. Immutable while the threads run; all of them share it.
+ * A server under load, and its resolved addresses. Its name is resolved once, before the load,
+ * because the load's threads must not block. Immutable while the threads run; all of them share it.
  */
 typedef struct {
 	const Address *address; /* borrowed: the server's address */
@@ -31,7 +31,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(LoadServer, load_server_free)
  * so their slots form a ring, and the next reply must be for the oldest call. Functions never wait
  * once the connection is open.
  *
- * Other files only read the members.
+ * Code outside this module may only read the members.
  */
 typedef struct {
 	ClientConnection *link; /* connects, and then contains the socket and TLS */
@@ -44,8 +44,8 @@ typedef struct {
 	/* number of the oldest call in flight, counted from the connection's first call */
 	guint32 oldest_call;
 	gsize unsent_bytes; /* unsent part of the calls in flight */
-	/* after the replies were taken, receive again at once: TLS has read bytes that the socket
-	 * no longer shows */
+	/* after the replies are taken, receive again immediately: TLS has read bytes that the
+	 * socket no longer reports */
 	gboolean has_more;
 	guint8 *rest;     /* the part of a reply that was received; NULL until needed */
 	gsize rest_bytes; /* 0: no part of a reply was received */

@@ -18,7 +18,7 @@
 /* While nothing arrives, a change of phase is at most this late. */
 #define MAX_WAIT_NS (20 * LOAD_NS_PER_MS)
 
-/* A sleeping thread wakes up late, usually by less than this. So for this time before a call is
+/* A sleeping thread wakes up late, usually by less than this. So during this time before a call is
  * due, it polls without sleeping. */
 #define SPIN_NS G_GINT64_CONSTANT(40000)
 
@@ -149,7 +149,7 @@ static gboolean watch_lane(LoadDriver *self, LoadLane *lane, int operation, guin
 	if (epoll_ctl(self->epoll_fd, operation, lane->connection->link->fd, &event) == 0)
 		return TRUE;
 	g_set_error(error, G_IO_ERROR, (gint)g_io_error_from_errno(errno),
-		    "could not watch a connection: %s", g_strerror(errno));
+		    "cannot watch a connection: %s", g_strerror(errno));
 	return FALSE;
 }
 
@@ -319,7 +319,7 @@ LoadDriver *load_driver_new(GPtrArray *servers, GPtrArray *connections, GError *
 	self->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (self->epoll_fd < 0) {
 		g_set_error(error, G_IO_ERROR, (gint)g_io_error_from_errno(errno),
-			    "could not make an epoll: %s", g_strerror(errno));
+			    "cannot create an epoll instance: %s", g_strerror(errno));
 		return NULL;
 	}
 	while (given->len > 0) {
@@ -519,7 +519,7 @@ static gboolean send_more(LoadDriver *self, LoadLane *lane, GError **error)
 	return flush_lane(self, lane, error);
 }
 
-/* Sends all calls that are due by now, those of one connection in one write. */
+/* Sends all calls that are due, with one write for each connection. */
 static void make_due_calls(LoadDriver *self)
 {
 	guint64 first = self->next_due;
@@ -746,7 +746,7 @@ void load_driver_start(LoadDriver *self, const LoadDriverConfig *config)
 	if (failed != 0)
 		load_tally_add_errors(
 			self->tally, LOAD_ERROR_UNSENT, 1,
-			g_strdup_printf("could not start a thread: %s", g_strerror(failed)));
+			g_strdup_printf("cannot start a thread: %s", g_strerror(failed)));
 }
 
 gboolean load_driver_wait(LoadDriver *self, const struct timespec *deadline_realtime)

@@ -52,24 +52,26 @@ guint64 load_schedule_count(const LoadSchedule *self, gint64 from_ns, gint64 unt
 gint64 load_schedule_retry_ns(guint failures, guint n_servers, guint n_connections, double draw);
 
 /*
- * One thread of load: an epoll loop over connections of its own.
+ * One thread that generates load: an epoll loop with its own connections.
  *
  * Closed loop: every connection keeps all its slots in flight, so each reply is followed by the
  * next call.
  *
  * Open loop: calls are due by a schedule, on the connections in turn. If there is no free slot, the
- * call waits for one, but its latency counts from its due time. So delays by a slow server count in
- * full.
+ * call waits for one, but its latency is measured from its due time. So it includes all delays that
+ * a slow server causes.
  *
  * If a connection ends, or is silent for the timeout with calls in flight, the lane connects to the
  * next server. If the other side closed or reset the connection, and not within a reply, the next
- * connection sends the calls in flight again, like clients that expect restarts. Their latency
- * still counts from when they were first made or due. Otherwise they are errors. Until the lane is
- * connected, a closed loop makes no other calls on it; in an open loop, calls become due, and are
- * sent on the next connection. A call that has no connection within the timeout is an error.
+ * connection sends the calls in flight again, like clients that expect restarts. Their latency is
+ * still measured from the time at which they were first made or due. If the connection ended in
+ * another way, the calls count as errors. Until the lane is connected, a closed loop makes no other
+ * calls on it; in an open loop, calls become due, and are sent on the next connection. A call that
+ * has no connection within the timeout is an error.
  *
- * After the measured time no more calls are made. Calls that are in flight, or due and not sent,
- * are errors unless they are answered within the timeout. The connections are closed at the end.
+ * After the measurement, no more calls are made. Calls that are in flight, or due but not sent,
+ * count as errors unless they are answered within the timeout. The connections are closed at the
+ * end.
  */
 typedef struct _LoadDriver LoadDriver;
 
@@ -81,8 +83,8 @@ typedef struct {
 	gint64 measure_from_ns;
 	gint64 measure_until_ns;
 	/* Closed loop: the number of calls to make; then measure_until_ns is G_MAXINT64. The load
-	 * ends when each call was answered or is an error, or after @silence_ns without a reply.
-	 * The calls that were not made are then errors. G_MAXUINT64: no limit. */
+	 * ends when each call has been answered or counts as an error, or after @silence_ns without
+	 * a reply. Calls that were not made then count as errors. G_MAXUINT64: no limit. */
 	guint64 calls;
 	gint64 silence_ns;
 	LoadSchedule schedule; /* interval_ns is 0 for a closed loop */
@@ -122,7 +124,7 @@ gboolean load_driver_wait(LoadDriver *self, const struct timespec *deadline_real
 /* Returns the results, after load_driver_wait() has returned %TRUE. */
 const LoadTally *load_driver_tally(const LoadDriver *self);
 
-/* Any thread, while the driver runs: adds its answered calls and its errors so far. */
+/* Thread-safe while the driver runs. Adds its answered calls and its errors so far. */
 void load_driver_count(const LoadDriver *self, guint64 *answered, guint64 *errors);
 
 /* Returns the time of CLOCK_MONOTONIC. */

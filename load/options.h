@@ -15,8 +15,8 @@ typedef struct {
 	guint64 in_flight;   /* calls in flight on each connection */
 	guint64 threads;
 	guint64 idle_connections; /* additional open connections without calls */
-	double duration_s;        /* length of the measured time */
-	double warmup_s;          /* time of load before the measured time */
+	double duration_s;        /* length of the measurement */
+	double warmup_s;          /* length of the warm-up before the measurement */
 	double rate;   /* calls a second, of all connections together; 0: a closed loop */
 	guint64 calls; /* exactly this many calls, all measured; 0: calls for duration_s */
 	gboolean check;

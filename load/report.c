@@ -67,7 +67,8 @@ gboolean load_report_is_interrupted(const LoadReport *self)
 	return self->tally->stopped_ns > 0;
 }
 
-/* Returns the time that an outage must exceed to count: 100 ms, and three times the fastest call */
+/* Returns how long an outage must be to be counted: longer than 100 ms, and than three times the
+ * fastest call */
 static gint64 least_outage_ns(const LoadReport *self)
 {
 	guint64 fastest_ns = load_histogram_quantile(&self->tally->latency_ns, 0);
@@ -75,7 +76,7 @@ static gint64 least_outage_ns(const LoadReport *self)
 	return MAX(LOAD_GAPS_SHORTEST_NS, 3 * (gint64)fastest_ns);
 }
 
-/* Open loop: whether at least 99 % of the due calls were answered in the measured time. */
+/* Open loop: whether at least 99 % of the due calls were answered during the measurement. */
 static gboolean kept_up(const LoadReport *self)
 {
 	const LoadTally *tally = self->tally;
@@ -92,7 +93,7 @@ char *load_report_complaint(const LoadReport *self)
 		return g_strdup_printf("%" G_GUINT64_FORMAT " %s, the first: %s", tally->errors,
 				       tally->errors == 1 ? "error" : "errors", tally->first_error);
 	if (tally->calls == 0 && !load_report_is_interrupted(self))
-		return g_strdup("no call was answered in the measured time");
+		return g_strdup("no call was answered during the measurement");
 	if (self->verdict.duplicates > 0)
 		return g_strdup_printf("%" G_GINT64_FORMAT " came twice", self->verdict.duplicate);
 	if (self->options->check && tally->out_of_order > 0)
@@ -145,10 +146,10 @@ static void append_outages(GString *out, const LoadReport *self)
 				       to_ms(longer_than_ns));
 	else
 		g_string_append_printf(
-			out, "outages   %" G_GUINT64_FORMAT ", the longest %.1f ms, in all %.1f ms",
+			out, "outages   %" G_GUINT64_FORMAT ", longest %.1f ms, total %.1f ms",
 			outages.count, to_ms(outages.longest_ns), to_ms(outages.total_ns));
 	if (outages.goes_on)
-		g_string_append(out, ", NOT OVER AT THE END");
+		g_string_append(out, ", the last one still in progress at the end");
 	g_string_append_c(out, '\n');
 }
 
@@ -182,7 +183,7 @@ static void append_check(GString *out, const LoadReport *self)
 			tally->out_of_order);
 	if (verdict->left_out > 0)
 		g_string_append_printf(
-			out, "; %" G_GUINT64_FORMAT " more were not looked at for duplicates",
+			out, "; %" G_GUINT64_FORMAT " more were not checked for duplicates",
 			verdict->left_out);
 	g_string_append_c(out, '\n');
 }

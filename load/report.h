@@ -8,7 +8,7 @@
 typedef struct {
 	const LoadOptions *options; /* borrowed */
 	LoadTally *tally;           /* merged from all threads */
-	double measured_s;          /* the measured time, for rates */
+	double measured_s;          /* length of the measurement, for rates */
 	LoadIdLogVerdict verdict;   /* set with options->check */
 } LoadReport;
 
@@ -18,7 +18,7 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(LoadReport, load_report_clear)
 /* Returns whether the run was stopped before its end. */
 gboolean load_report_is_interrupted(const LoadReport *self);
 
-/* Returns: (transfer full): a few lines for people. */
+/* Returns: (transfer full): a few lines of text. */
 char *load_report_text(const LoadReport *self);
 
 /* Returns: (transfer full): an object and a newline. */

@@ -88,7 +88,7 @@ static LoadDriverConfig make_config(const LoadOptions *options, const LoadWire *
 	return config;
 }
 
-/* Returns the measured time, in seconds. */
+/* Returns the length of the measurement, in seconds. */
 static double measured_s(const LoadRun *self, gint64 start_ns)
 {
 	const LoadOptions *options = self->options;

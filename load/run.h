@@ -19,8 +19,8 @@ typedef struct _LoadRun LoadRun;
  * load_run_new:
  * @options: borrowed; load_options_check() has accepted them
  *
- * Opens the connections. If a server refuses a connection, this one and all later ones go to the
- * other servers.
+ * Opens the connections. If a server refuses a connection, this connection and all later ones are
+ * opened to the other servers.
  *
  * Returns: (transfer full): or %NULL with an error of the client or GIO if no server accepts
  * connections, or there is no memory for the check of the IDs

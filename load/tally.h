@@ -40,12 +40,12 @@ double load_histogram_mean(const LoadHistogram *self);
 guint64 load_histogram_bucket_end(guint index);
 
 /*
- * The times without a good reply. A thread records the long ones of its own connections. Merging
- * leaves the times in which no thread had a good reply.
+ * The times without a good reply. Each thread records the long times of its own connections. After
+ * merging, only the times in which no thread had a good reply are left.
  *
- * A gap lasts from a good reply to the next, from the start to the first, or from the last without
- * an end. The outage begins at the first instant of the gap at which a call was wanted: to be made,
- * due, or in flight.
+ * A gap is the time between two good replies, from the start to the first one, or after the last
+ * one. An outage begins at the first instant in a gap at which a call was wanted: to be made, due,
+ * or in flight.
  */
 #define LOAD_GAPS_SHORTEST_NS G_GINT64_CONSTANT(100000000)
 
@@ -145,13 +145,13 @@ typedef enum {
 
 /*
  * The results of a run. Each thread has its own; they are merged at the end. A call is measured if
- * its reply arrives in the measured time; in an open loop, if it is due in the measured time.
- * Errors, connections and gaps count for the whole run.
+ * its reply arrives during the measurement; in an open loop, if it is due during the measurement.
+ * Errors, connections and gaps are counted during the whole run.
  */
 typedef struct {
 	guint64 calls;    /* measured calls with good replies */
-	guint64 in_time;  /* good replies in the measured time */
-	guint64 due;      /* open loop: all calls that were due in the measured time */
+	guint64 in_time;  /* good replies during the measurement */
+	guint64 due;      /* open loop: all calls that were due during the measurement */
 	guint64 queued;   /* open loop: measured calls that waited for a slot or a connection */
 	guint64 answered; /* good replies, measured or not */
 	guint64 errors;   /* errors of all kinds; the kinds are below */
@@ -168,7 +168,7 @@ typedef struct {
 	gint64 received_at_ns; /* CLOCK_MONOTONIC time of the last bytes from a server */
 	/* CLOCK_MONOTONIC time of an early stop; 0: the load ran to its end */
 	gint64 stopped_ns;
-	gint64 cpu_user_us; /* CPU time of the threads in the measured time */
+	gint64 cpu_user_us; /* CPU time of the threads during the measurement */
 	gint64 cpu_system_us;
 	LoadHistogram latency_ns; /* latency of the measured calls */
 	LoadHistogram lag_ns;     /* open loop: how late calls with a free slot were sent */

@@ -8,9 +8,9 @@
  * speak it, and Redis's INCR for a comparison. All bytes of a request except its sequence number
  * are made before the run. A good reply is recognised by comparing it with a template.
  *
- * Calls on a connection have consecutive sequence numbers, from a random one on, and a reply must
- * have the number of its call. Redis has no such numbers, so it does not show to which call a reply
- * belongs.
+ * Calls on a connection have consecutive sequence numbers, starting at a random one, and a reply
+ * must contain the number of its call. Redis has no such numbers, so it does not show to which call
+ * a reply belongs.
  *
  * Immutable; all threads share one.
  */
@@ -70,7 +70,7 @@ struct _LoadWire {
 	gsize start_seqid_offset;
 };
 
-/* The least limit for a reply: room for any exception. */
+/* The lowest limit on the length of a reply, with room for any exception. */
 #define LOAD_WIRE_MAX_ERROR_BYTES 4096
 
 /**

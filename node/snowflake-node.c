@@ -22,7 +22,7 @@ struct _SnowflakeNode {
 	Options *options;
 	Issuer issuer;
 	/* The keeper's events. A thread reads n_events, finds no lease, and waits until n_events
-	 * has changed: so it misses no event. */
+	 * has changed, so it misses no event. */
 	_Atomic guint64 n_events;
 	pthread_mutex_t mutex;
 	pthread_cond_t changed; /* signals a change of n_events */
@@ -251,12 +251,11 @@ typedef struct {
 	DrawRefusal refusal;
 } RefusedDraw;
 
-/* Waits until another try makes sense. Returns: %FALSE if no other try makes sense before the end
- * of max-wait */
+/* Waits until a retry can succeed. Returns: %FALSE if no retry can succeed within max-wait */
 static gboolean wait_for_ids(SnowflakeNode *self, const RefusedDraw *draw, GError **error)
 {
 	gint64 now_us = g_get_monotonic_time();
-	/* time until another try makes sense; 0: until the next event */
+	/* how long until a retry can succeed; 0: until the next event */
 	gint64 wait_us = draw->refusal.wait_ns > 0
 				 ? draw->refusal.wait_ns / 1000 + 1
 				 : keeper_demand(self->issuer.keeper) * G_TIME_SPAN_MILLISECOND;
@@ -271,7 +270,7 @@ static gboolean wait_for_ids(SnowflakeNode *self, const RefusedDraw *draw, GErro
 
 		g_set_error(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_UNAVAILABLE,
 			    "%s, retry after %" G_GINT64_FORMAT " ms%s%s",
-			    is_reserved ? "all IDs for the current time are issued"
+			    is_reserved ? "all IDs for the current time have been issued"
 					: "no reservation for the current time",
 			    wait_us / G_TIME_SPAN_MILLISECOND + 1, why != NULL ? ": " : "",
 			    why != NULL ? why : "");

@@ -6,11 +6,11 @@
 G_BEGIN_DECLS
 
 /*
- * Embedded nodes issue unique, roughly time-ordered 64-bit IDs in this process. A node does what
- * snowflaked does, without the server. It claims a worker ID by the same rules, in ZooKeeper or in
- * a state directory of this machine, together with the servers and nodes there. It keeps the worker
- * ID reserved, and applies the same clock discipline. So no ID is issued twice, even if clocks are
- * wrong and processes pause or crash.
+ * Embedded nodes issue unique, roughly time-ordered 64-bit IDs in this process. A node issues IDs
+ * like snowflaked, but without a server. It claims a worker ID by the same rules, in the same
+ * ZooKeeper ensemble or in the same state directory as the servers and other nodes. It keeps the
+ * worker ID reserved, and applies the same clock discipline. So no ID is issued twice, even if
+ * clocks are wrong and processes pause or crash.
  *
  *   const SnowflakeNodeConfig config = {
  *           .options = (const char *[]){"zookeeper=zk.example:2181", "datacenter-id=1", NULL},
@@ -22,21 +22,22 @@ G_BEGIN_DECLS
  *   if (node == NULL || !snowflake_node_next(node, &id, &error))
  *           g_printerr("%s\n", error->message);
  *
- * One node is enough for a process: any number of threads can draw from it. A node has one thread,
- * or several with ZooKeeper. All signals are blocked in these threads. pthread_cancel() ends a
- * thread after its call of a function below, not during the call.
+ * One node is enough for a process: any number of threads can draw from it. A node runs one thread,
+ * or several with ZooKeeper. All signals are blocked in these threads. If pthread_cancel() cancels
+ * a thread in a call of a function below, the thread ends after the call.
  *
  * The node logs with g_log(), domain "Snowflake", in the format of snowflaked. Errors and warnings
- * are messages, which GLib prints to standard error by default. The rest is "info" and "debug",
- * which GLib does not print by default. All nodes of a process share one log. A log handler may
- * block, call fork() and use the node. In a child that it creates, it must not return.
+ * are messages, which GLib prints to standard error by default. All other events have the levels
+ * "info" and "debug", which GLib does not print by default. All nodes of a process share one log. A
+ * log handler may block, call fork() and use the node. If it creates a child, it must not return in
+ * the child.
  *
- * fork(): the node belongs to the parent. In the child, every draw fails with FORKED, and the
+ * After fork(), the node stays in the parent. In the child, every draw fails with FORKED, and the
  * descriptors of the node's locks are closed. The child cannot affect the parent's worker ID. If
  * the child needs IDs, create a new node in it.
  *
- * _Fork() and clone(): in the child, every draw fails with FORKED, too. The child can only draw and
- * call exec(). It keeps the descriptors. A new node in it can wait without end for a lock that
+ * After _Fork() and clone(), every draw in the child also fails with FORKED. The child keeps the
+ * descriptors, and can only draw and call exec(). A new node in it can wait forever for a lock that
  * another thread of the parent held.
  *
  * Requires Linux 4.14 or later. C++ programs can include this header.
@@ -55,12 +56,12 @@ SNOWFLAKE_NODE_EXPORT GQuark snowflake_node_error_quark(void);
 typedef enum {
 	/* The configuration is invalid: an option, the program's name, or a %NULL. */
 	SNOWFLAKE_NODE_ERROR_INVALID_ARGUMENT,
-	/* The node cannot have a worker ID. The message gives the reason and the remedy. */
+	/* The node cannot claim a worker ID. The message contains the reason and the remedy. */
 	SNOWFLAKE_NODE_ERROR_FAILED,
-	/* Nothing is reserved now, or all IDs of the present time are issued. Try again later, or
-	 * use another server. */
+	/* Nothing is currently reserved, or all IDs for the current time have been issued. Try
+	 * again later, or use another server. */
 	SNOWFLAKE_NODE_ERROR_UNAVAILABLE,
-	/* The clock is behind the issued IDs, or outside the layout. */
+	/* The clock is behind the IDs that have been issued, or outside the layout. */
 	SNOWFLAKE_NODE_ERROR_CLOCK,
 	/* This process is a child of the process that created the node. */
 	SNOWFLAKE_NODE_ERROR_FORKED,
@@ -74,8 +75,9 @@ typedef struct {
 	 * skip-sanity-checks; layout, max-ahead, max-clock-skew, on-clock-step, sequence-start,
 	 * max-wait; stop-timeout, log-level.
 	 *
-	 * Without zookeeper, reservations are stored in the state directory. In this case, without
-	 * worker-id, the node takes the lowest worker ID that no other server or node holds. */
+	 * Without zookeeper, reservations are stored in the state directory. In this case, if
+	 * worker-id is not given, the node claims the lowest worker ID that no other server or node
+	 * holds. */
 	const char *const *options;
 	/* (nullable): the name of the program, which "snowflakectl workers" shows: 1 to 64 letters,
 	 * digits, dots, underscores and hyphens. %NULL: the name of the program's file. */
@@ -100,17 +102,17 @@ SNOWFLAKE_NODE_EXPORT SnowflakeNode *snowflake_node_new(const SnowflakeNodeConfi
 
 /**
  * snowflake_node_free:
- * @self: (nullable): a node from which no thread draws any more
+ * @self: (nullable): a node that no other thread uses during or after this call
  *
- * Releases the worker ID, so that another server or node can claim it at once, and frees the node.
- * It waits for ZooKeeper or the disk, for at most the option stop-timeout and some seconds. If the
- * release has not succeeded by then, the worker ID stays reserved until its reservation ends, and
- * the memory stays allocated until the process ends.
+ * Releases the worker ID, so that another server or node can claim it immediately, and frees the
+ * node. The function waits for ZooKeeper or the disk for at most the time in the option
+ * stop-timeout plus a few seconds. If it could not release the worker ID by then, the worker ID
+ * stays reserved until its reservation ends, and the memory stays allocated until the process ends.
  *
- * If a process ends without this call, the effect is that of a kill. Its worker ID stays reserved:
- * with a state directory for one second, with ZooKeeper for at most the option reservation.
+ * If a process ends without this call, its worker ID stays reserved, as after a kill. With a state
+ * directory, this lasts one second, and with ZooKeeper at most as long as the option reservation.
  *
- * In a child of fork(), it does nothing.
+ * In a child that fork() created, the function does nothing.
  */
 SNOWFLAKE_NODE_EXPORT void snowflake_node_free(SnowflakeNode *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeNode, snowflake_node_free)
@@ -119,12 +121,13 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeNode, snowflake_node_free)
  * snowflake_node_next:
  * @out_id: (out): the ID, above 0; unchanged on failure
  *
- * Draws one ID, in any thread. It takes no lock and makes no system call, unless there is no ID at
- * once. In this case, it waits for at most the option max-wait.
+ * Draws one ID. Can be called from any thread. The function takes no lock and makes no system call,
+ * unless no ID is available immediately. In this case, it waits for at most the time in the option
+ * max-wait.
  *
  * The IDs that one thread draws increase as long as the node keeps its worker ID. With
- * on-clock-step=reclaim, the node can change its worker ID, and only the IDs of one worker ID
- * increase.
+ * on-clock-step=reclaim, the node can claim a different worker ID, and IDs only increase among
+ * those with the same worker ID.
  *
  * Returns: %TRUE, or %FALSE with UNAVAILABLE, FAILED, CLOCK or FORKED set
  */
@@ -137,9 +140,9 @@ SNOWFLAKE_NODE_EXPORT gboolean snowflake_node_next(SnowflakeNode *self, gint64 *
  * @out_first: (out): the first ID; unchanged on failure
  * @out_count: (out): the number of IDs, 1 to @most; unchanged on failure
  *
- * Draws a run as snowflake_node_next() draws one ID, for little more than the cost of one. The IDs
- * are @out_first and the next numbers. All have the same tick, so there are at most as many as are
- * left in the present tick.
+ * Draws a run of IDs, like snowflake_node_next(), at little more than the cost of one ID. The IDs
+ * are @out_first and the numbers that follow it. All have the same tick, so the run contains at
+ * most as many IDs as are left in the current tick.
  *
  * Returns: %TRUE, or %FALSE with UNAVAILABLE, FAILED, CLOCK or FORKED set
  */

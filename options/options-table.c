@@ -44,15 +44,16 @@ const OptionSpec OPTIONS_TABLE[] = {
 	 .help = "file mode of unix:/PATH in --listen, in octal digits: users who can write "
 		 "the file can connect; 0660 admits the user and the group"},
 	{OPTION("socket-group", NAME, socket_group, "GROUP"),
-	 .default_note = "the server's group, or that of a directory with the set-group-ID bit",
+	 .default_note =
+		 "the server's group, or the directory's group if its set-group-ID bit is set",
 	 .help = "group of unix:/PATH in --listen, a name or a number"},
 	{OPTION("advertise", ADDRESS, advertise, "HOST:PORT"),
-	 .default_note = "the first TCP address of listen, or its first address",
+	 .default_note = "the first TCP address of listen or, if there is none, its first address",
 	 .help = "address at which other servers and clients reach this server, if it is not "
 		 "the address of --listen; for a server that listens on all addresses, the "
 		 "machine's name"},
 	{OPTION("admin-listen", ADMIN, admin_listen, "HOST:PORT"),
-	 .default_note = "none; the sample config has 127.0.0.1:9990",
+	 .default_note = "none; the sample config sets 127.0.0.1:9990",
 	 .sample_text = "127.0.0.1:9990",
 	 .help = "address of the admin port, which answers operators over HTTP: state, "
 		 "servers, IDs. It asks for no password, so only operators must be able to "
@@ -96,15 +97,17 @@ const OptionSpec OPTIONS_TABLE[] = {
 		 "commas, instead of issuing IDs. A relay needs no worker ID, and takes no "
 		 "option of the next three groups"},
 	{OPTION("relay-discover", FLAG, relay_discover, NULL), OF_RELAY, .default_text = "false",
-	 .help = "ask these servers every 10 s for other servers, and use those too"},
+	 .help = "request the list of servers from these servers every 10 s, and also use the "
+		 "servers in it"},
 	{OPTION("relay-agent", NAME, relay_agent, "AGENT"), OF_RELAY,
 	 .default_text = "snowflake-relay",
 	 .help = "useragent in the relay's calls to these servers. The relay itself checks "
 		 "and logs the useragents of its clients"},
 	{NUMBER("relay-prefetch", relay_prefetch_ms, "MS", 1, 10000, "50"), OF_RELAY,
-	 .help = "time for which the prefetched IDs last at the current rate"},
+	 .help = "how long the prefetched IDs should last at the current rate"},
 	{NUMBER("relay-max-age", relay_max_age_ms, "MS", 2, 3600000, "1000"), OF_RELAY,
-	 .help = "age at which a prefetched ID is discarded; at least twice --relay-prefetch"},
+	 .help = "age at which the relay discards a prefetched ID; at least twice "
+		 "--relay-prefetch"},
 
 	{.heading = "Worker ID",
 	 NUMBER("datacenter-id", datacenter_id, "N", 0, G_MAXINT64, NULL),
@@ -113,7 +116,8 @@ const OptionSpec OPTIONS_TABLE[] = {
 	 OF_ISSUER,
 	 .help = "datacenter ID in every ID; 0 to 31 in the layout twitter"},
 	{NUMBER("worker-id", worker_id, "N", 0, G_MAXINT64, NULL), .words = WORKER_IDS,
-	 .default_note = "none, which means 0, or any free one with zookeeper", EMBEDDED, OF_ISSUER,
+	 .default_note = "none, which means 0, or any free worker ID with zookeeper", EMBEDDED,
+	 OF_ISSUER,
 	 .help = "worker ID in every ID; 0 to 31 in the layout twitter. Required without "
 		 "--zookeeper if other machines can reach --listen. Or derived from the "
 		 "machine: the low bits of its MAC or IP address, or the ordinal at the end "
@@ -141,21 +145,20 @@ const OptionSpec OPTIONS_TABLE[] = {
 	{NUMBER("session-timeout", session_timeout_ms, "MS", 1000, ZNODES_MAX_SESSION_TIMEOUT_MS,
 		"10000"),
 	 OF_ZOOKEEPER, EMBEDDED,
-	 .help = "time after which ZooKeeper ends the session of a silent server; ZooKeeper "
-		 "can change it to fit its own limits"},
+	 .help = "how long a server can be silent before ZooKeeper ends its session; ZooKeeper can "
+		 "change the value to fit its own limits"},
 	{NUMBER("connect-timeout", connect_timeout_ms, "MS", 100, 3600000, "30000"), OF_ZOOKEEPER,
 	 EMBEDDED,
-	 .help = "time after which a starting server gives up if it has no connection to "
-		 "ZooKeeper"},
+	 .help = "how long a starting server tries to connect to ZooKeeper before it exits"},
 	{NUMBER("reservation", reservation_ms, "MS", 1000, ZNODES_MAX_RESERVATION_MS, "600000"),
 	 OF_ZOOKEEPER, EMBEDDED,
-	 .help = "longest reservation of a worker ID. Without ZooKeeper, a server goes on for "
-		 "at least three quarters of it. After a server was killed, its worker ID "
-		 "stays reserved for at most all of it"},
+	 .help = "longest reservation of a worker ID. If ZooKeeper is unreachable, a server "
+		 "continues for at least three quarters of it. If a server is killed, its worker "
+		 "ID stays reserved for at most this long"},
 	{OPTION("skip-sanity-checks", FLAG, skip_sanity_checks, NULL), OF_ZOOKEEPER,
 	 .default_text = "false", EMBEDDED,
-	 .help = "claim a worker ID without asking the other servers of the datacenter for "
-		 "their IDs and times"},
+	 .help = "claim a worker ID without first comparing IDs and clocks with the other servers "
+		 "of the datacenter"},
 
 	{.heading = "IDs",
 	 OPTION("layout", LAYOUT, layout, "L"),
@@ -166,14 +169,13 @@ const OptionSpec OPTIONS_TABLE[] = {
 		 "sequence_bits=N, and total_bits=N if the bits are not 63 in all, separated "
 		 "by commas without spaces"},
 	{NUMBER("max-ahead", max_ahead_ms, "MS", 0, 60000, "10"), EMBEDDED, OF_ISSUER,
-	 .help = "how far the time in IDs can be ahead of the clock, in a burst or after the "
-		 "clock has stepped back; 0 is the behaviour of the original service"},
+	 .help = "how far the time in IDs can be ahead of the clock, during a burst or after the "
+		 "clock has stepped back; 0 means as in the original service"},
 	{NUMBER("max-clock-skew", max_clock_skew_ms, "MS", 1, ZNODES_MAX_CLOCK_SKEW_MS, "10000"),
 	 EMBEDDED,
-	 .help = "largest credible error of a clock. A server does not follow a larger jump "
-		 "forward at once. A server whose clock differs from ZooKeeper's by more does "
-		 "not start. A relay drops IDs of a server whose clock differs from its own "
-		 "by more"},
+	 .help = "largest clock error that the server accepts. It ignores a larger jump forward at "
+		 "first. It does not start if its clock differs by more from ZooKeeper's clock. A "
+		 "relay ignores the clock of a server that differs by more from its own"},
 	{OPTION("on-clock-step", CHOICE, on_clock_step, "WHAT"), .choices = STEPS,
 	 .default_text = "refuse", EMBEDDED, OF_ISSUER,
 	 .help = "after the clock has stepped back by more than --max-ahead: refuse calls "
@@ -182,44 +184,43 @@ const OptionSpec OPTIONS_TABLE[] = {
 	{NUMBER("sequence-start", sequence_start, "N", 1, G_MAXINT64, "1"),
 	 .words = SEQUENCE_STARTS, EMBEDDED, OF_ISSUER,
 	 .help = "each tick begins at a random sequence below this number, at most "
-		 "2^sequence_bits; 1 means always 0; continue means after the last sequence "
-		 "of the tick before. With 2^sequence_bits or continue, a few IDs spread "
-		 "evenly modulo any number"},
+		 "2^sequence_bits; 1 means always 0; continue means after the last sequence of the "
+		 "previous tick. With 2^sequence_bits or continue, IDs are spread evenly modulo "
+		 "any number, even at a low rate"},
 	{NUMBER("max-batch", max_batch, "N", 1, 1000000, "10000"),
-	 .help = "number of IDs in one call of get_ids or get_id_runs, or fewer if --max-ahead "
-		 "does "
-		 "not allow as many; get_uuids and get_ulids allow at most 10000"},
+	 .help = "maximum number of IDs in one call of get_ids or get_id_runs, or fewer if "
+		 "--max-ahead does not allow as many; get_uuids and get_ulids allow at most 10000"},
 	{NUMBER("max-wait", max_wait_ms, "MS", 0, 60000, "1000"), EMBEDDED,
-	 .help = "time for which a call can wait for the clock or for a reservation, before "
-		 "it is refused"},
+	 .help = "how long a call can wait for the clock or for a reservation before it is "
+		 "refused"},
 
 	{.heading = "Connections",
 	 NUMBER("threads", threads, "N", 1, 256, NULL),
 	 .default_note = "half of the cores, at least 1",
 	 .help = "number of event loops; each has its own connections"},
 	{NUMBER("max-connections", max_connections, "N", 1, 1000000, "10000"),
-	 .help = "number of connections. A new connection beyond it replaces one that has "
-		 "been silent for 10 s, from the client address with the most connections; if "
-		 "there is none, the new connection is closed"},
+	 .help = "maximum number of connections. A further connection replaces a connection that "
+		 "has been idle for 10 s, from the client address with the most connections; if "
+		 "there is none, the further connection is closed"},
 	{NUMBER("max-connections-per-address", max_connections_per_address, "N", 0, 1000000, "0"),
 	 REREAD,
-	 .help = "number of connections from one client address, or from one user on local "
+	 .help = "maximum number of connections from one client address, or from one user on local "
 		 "sockets; further connections are closed; 0 means no limit"},
 	{NUMBER("max-frame", max_frame_bytes, "BYTES", 256, 16777215, "65536"),
-	 .help = "size of one call"},
+	 .help = "maximum size of one call"},
 	{NUMBER("max-depth", max_depth, "N", 1, 1000, "64"),
-	 .help = "nesting depth of structs, lists, sets and maps in one call"},
+	 .help = "maximum nesting depth of structs, lists, sets and maps in one call"},
 	{NUMBER("frame-timeout", frame_timeout_ms, "MS", 1, 3600000, "10000"),
-	 .help = "time for a call to arrive, from its first byte"},
+	 .help = "how long a call can take to arrive, from its first byte to its last"},
 	{NUMBER("idle-timeout", idle_timeout_ms, "MS", 0, 86400000, "0"),
-	 .help = "time for which a connection can be silent; 0 means no limit"},
+	 .help = "how long a connection can be idle; 0 means no limit"},
 	{NUMBER("max-pending", max_pending_bytes, "BYTES", 4096, 1073741824, "1048576"),
-	 .help = "size of the replies that a client has not read; beyond it, the server reads "
-		 "no more calls of this client"},
+	 .help = "maximum size of the replies that a client has not read; if it is exceeded, the "
+		 "server reads no more calls from this client"},
 	{NUMBER("write-timeout", write_timeout_ms, "MS", 1, 3600000, "30000"),
-	 .help = "time for which a client can leave pending replies unread"},
+	 .help = "how long a client can leave replies unread"},
 	{OPTION("no-fast-path", FLAG, no_fast_path, NULL), .default_text = "false",
-	 .help = "answer every call by the general path: the same replies, but slower"},
+	 .help = "answer every call with the general code path: the same replies, but slower"},
 
 	{.heading = "Audit log",
 	 OPTION("audit-log", TARGETS, audit_log, "SINK"),
@@ -230,26 +231,25 @@ const OptionSpec OPTIONS_TABLE[] = {
 		 "by semicolons"},
 	{NUMBER("audit-queue", audit_queue_bytes, "BYTES", 65536, 1073741824, "16777216"),
 	 .help = "size of the queue for a slow or unreachable sink, for each sink and each "
-		 "thread, rounded down to a power of two. Entries beyond it are lost; the log "
-		 "reports the gap"},
+		 "thread, rounded down to a power of two. If it is full, further entries are lost, "
+		 "and the log reports the gap"},
 
 	{.heading = "Operation",
 	 NUMBER("drain-delay", drain_delay_ms, "MS", 0, 3600000, "0"),
 	 REREAD,
-	 .help = "time for which a stopping server goes on serving and reports that it is "
-		 "draining, so that clients change to other servers first"},
+	 .help = "how long a stopping server continues to serve and reports that it is draining, "
+		 "so that clients can fail over to other servers"},
 	{NUMBER("stop-timeout", stop_timeout_ms, "MS", 0, 3600000, "5000"), REREAD, EMBEDDED,
-	 .help = "time for which a stop waits for calls in progress. After that, the release "
-		 "of the worker ID and the end of the audit log have the rest of it, at least "
-		 "1 s"},
+	 .help = "how long a stop waits for calls in progress. In the remaining time, but for at "
+		 "least 1 s each, it waits for the release of the worker ID and for the audit log"},
 	{OPTION("log-level", CHOICE, log_level, "LEVEL"), .choices = LEVELS, .default_text = "info",
 	 REREAD, EMBEDDED,
-	 .help = "least important messages that are logged: error, warning, info or debug"},
+	 .help = "least severe level that is logged: error, warning, info or debug"},
 	{OPTION("log-format", CHOICE, log_format, "FORMAT"), .choices = FORMATS,
 	 .default_text = "auto",
 	 .help = "format of the log: logfmt or json on standard error; journal for systemd's "
-		 "journal, with its fields; auto is journal if standard error is the journal, "
-		 "otherwise logfmt"},
+		 "journal, with its fields; auto is journal if standard error is connected to the "
+		 "journal, otherwise logfmt"},
 	{ONLY_ARGS("config", PATH, config, "FILE"),
 	 .help = "read options from this file; options on the command line override it"},
 	{ONLY_ARGS("print-config", FLAG, print_config, NULL),
@@ -331,7 +331,7 @@ char *options_table_sample_config(void)
 {
 	GString *out = g_string_new(
 		"# snowflaked reads this file with --config FILE. Lines that begin with # are\n"
-		"# comments; those without a blank after it are options at their defaults.\n\n"
+		"# comments; the lines without a space after it are options at their defaults.\n\n"
 		"[snowflaked]\n");
 
 	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++) {

@@ -12,8 +12,8 @@
 
 /*
  * Each source of values (the table's defaults, the file, the command line) is first read into a
- * "given": a GHashTable of option name -> GPtrArray of the texts given for it. Its values then
- * replace those of earlier sources. So the same checks apply to every source.
+ * "given", a GHashTable that maps an option's name to a GPtrArray of the texts given for it. Its
+ * values then replace those of earlier sources. So the same checks apply to every source.
  */
 
 #define FILE_GROUP "snowflaked"
@@ -140,8 +140,8 @@ static char *parse_text(const char *text, const char *what, GError **error)
 	if (*text == '\0')
 		text_set_bad_value(error, "the %s is empty", what);
 	else if (strlen(text) >= PATH_MAX)
-		text_set_bad_value(error, "a %s of %zu bytes, the limit is %d", what, strlen(text),
-				   PATH_MAX - 1);
+		text_set_bad_value(error, "the %s has %zu bytes; the limit is %d", what,
+				   strlen(text), PATH_MAX - 1);
 	else
 		return g_strdup(text);
 	return NULL;

@@ -113,7 +113,7 @@ typedef struct {
  * options_new_from_args:
  * @argv: begins with the name of the program; not changed
  *
- * If the command line repeats an option, the last value counts, except that --listen and
+ * If the command line repeats an option, the last value is used, except that --listen and
  * --audit-log add to a list.
  *
  * Returns: (transfer full) (nullable): the options, checked against each other, or %NULL with an
@@ -132,8 +132,8 @@ char *options_text_of(const Options *self, const OptionSpec *spec);
  * options_check_reachable:
  * @address: where the server listens, for the message; clients on other machines can connect to it
  *
- * Checks that a server there does not issue the same IDs as one on another machine with the same
- * options. Without ZooKeeper, no one but the operator can give them different worker IDs.
+ * Checks that a server at this address cannot issue the same IDs as a server on another machine
+ * with the same options. Without ZooKeeper, only the operator can give them different worker IDs.
  *
  * Returns: %FALSE with a GOptionError set if worker-id is missing
  */
@@ -142,7 +142,7 @@ gboolean options_check_reachable(const Options *self, const char *address, GErro
 /* Returns the files for TLS connections to other servers. The names are borrowed. */
 TlsNames options_tls_names(const Options *self);
 
-/* Reads the same command line again, and the files as they are now. See options_new_from_args(). */
+/* Parses the same command line again, and reads the current files. See options_new_from_args(). */
 Options *options_new_again(const Options *self, GError **error);
 void options_free(Options *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Options, options_free)

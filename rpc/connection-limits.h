@@ -12,8 +12,8 @@ typedef struct {
 	gint64 uid;              /* in this process's user namespace; -1: the socket is not local */
 } Origin;
 
-/* @address: not of a local socket. All connections of a family without addresses have the same
- *   origin. */
+/* @address: not the address of a local socket. All connections of a family without addresses have
+ * the same origin. */
 Origin origin_of_address(const struct sockaddr *address);
 
 /* Returns the origin of the other end of @fd, which is connected to @address. */
@@ -29,14 +29,14 @@ char *origin_text(const Origin *self);
  * If all connections of that origin are in use, it refuses the new connection. So no client loses
  * its connection because another one floods the server.
  *
- * Only when room is needed is the kernel asked whether a connection is idle, so calls have no cost
+ * The kernel is only asked whether a connection is idle if room is needed, so calls cost nothing
  * here. One thread admits connections, any thread removes them.
  */
 typedef struct _ConnectionLimits ConnectionLimits;
 typedef struct _ConnectionEntry ConnectionEntry;
 
-/* The most connections that were shut down to make room and are not closed yet. They do not count
- * towards ConnectionLimitsConfig.max_connections. */
+/* The maximum number of connections that have been shut down to make room but are not closed yet.
+ * They do not count towards ConnectionLimitsConfig.max_connections. */
 #define CONNECTION_LIMITS_MOST_CLOSING 32
 
 /* Time between a search that found no idle connection and the next one. A search through all
@@ -69,7 +69,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(ConnectionLimits, connection_limits_free)
  * only waiting bytes count there; see connection_entry_note_active(). */
 gboolean connection_limits_is_idle(int fd, guint idle_ms);
 
-/* Takes effect with the next new connection. The admitting thread only. */
+/* Takes effect with the next new connection. Only for the admitting thread. */
 void connection_limits_set_max_per_address(ConnectionLimits *self, guint max_per_address);
 
 /* Returns %FALSE if CONNECTION_LIMITS_MOST_CLOSING connections are closing. Then
@@ -85,18 +85,18 @@ ConnectionLimitsVerdict connection_limits_admit(ConnectionLimits *self, int fd,
 						const Origin *origin, gint64 now_us,
 						ConnectionEntry **out_entry, char **out_closed);
 
-/* Any thread: sets whether calls of the connection wait for the server. Such a connection is not
+/* Thread-safe. Sets whether calls of the connection wait for the server. Such a connection is not
  * idle.
  * @entry: (nullable) */
 void connection_entry_set_waits(ConnectionEntry *entry, gboolean waits);
 
-/* Any thread: returns whether the connection is on a local socket. Its thread must then call
+/* Thread-safe. Returns whether the connection is on a local socket. Its thread must then call
  * connection_entry_note_active() in each pass, with the clock of connection_limits_admit().
  * @entry: (nullable) */
 gboolean connection_entry_is_local(const ConnectionEntry *entry);
 void connection_entry_note_active(ConnectionEntry *entry, gint64 now_us);
 
-/* Any thread: removes a connection. Call it before you close the socket, because later the
+/* Thread-safe. Removes a connection. Call it before you close the socket, because later the
  * descriptor can belong to another connection, which must not be shut down. @entry: (nullable) */
 void connection_limits_remove(ConnectionEntry *entry);
 

@@ -8,10 +8,10 @@
 
 /*
  * One client's socket. A pass reads the bytes that have arrived, answers complete calls within the
- * time of a turn, and writes the replies at once. Between two calls, a connection has no buffers: a
- * pass uses those of the loop.
+ * length of a turn, and writes the replies immediately. Between two calls, a connection has no
+ * buffers: a pass uses the loop's buffers.
  *
- * The loop's thread only.
+ * Only for the loop's thread.
  */
 typedef enum {
 	CONNECTION_READING, /* waits for calls */
@@ -73,8 +73,8 @@ ConnectionState connection_flush(Connection *self, ConnectionShared *shared);
 guint32 connection_events(const Connection *self, const ConnectionShared *shared,
 			  ConnectionState state);
 
-/* Makes a pass: sends unsent replies, and answers calls within the time of a turn. No bytes of the
- * pass stay in @shared, so they cannot reach another connection.
+/* Makes a pass: sends unsent replies, and answers calls within the length of a turn. No bytes of
+ * the pass stay in @shared, so they cannot reach another connection.
  * @pass: (inout): with the loop's rules; the results are for the loop
  * @read: whether to read from the socket first */
 ConnectionState connection_run(Connection *self, ConnectionShared *shared, RpcPass *pass,

@@ -93,10 +93,10 @@ CounterSet *counter_set_new(void);
 void counter_set_free(CounterSet *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(CounterSet, counter_set_free)
 
-/* Any thread: returns a new block for one thread. It is borrowed, and lives as long as the set. */
+/* Thread-safe. Returns a new block for one thread. It is borrowed, and lives as long as the set. */
 Counters *counter_set_add(CounterSet *self);
 
-/* Any thread: returns the sum over all blocks. */
+/* Thread-safe. Returns the sum over all blocks. */
 guint64 counter_set_sum(CounterSet *self, Counter counter);
 
 /* Returns "get_id" and so on, or "other". */
@@ -104,7 +104,8 @@ const char *counter_method_name(CounterMethod method);
 /* Returns COUNTER_OTHER_METHOD for unknown names. */
 CounterMethod counter_method_of(const char *name);
 
-/* The block's thread only. Uses a plain load and store, without a locked instruction. */
+/* Only the thread that owns the block may call it, because it uses a plain load and store, without
+ * a locked instruction. */
 static inline void counters_add(Counters *self, Counter counter, guint64 n)
 {
 	guint64 value = atomic_load_explicit(&self->values[counter], memory_order_relaxed);
@@ -118,7 +119,7 @@ static inline guint64 counters_get(const Counters *self, Counter counter)
 	return atomic_load_explicit(&self->values[counter], memory_order_relaxed);
 }
 
-/* The block's thread only: adds @calls calls that took @duration_us each, 0 or more. */
+/* Only for the block's thread. Adds @calls calls that took @duration_us each, 0 or more. */
 static inline void counters_add_durations(Counters *self, gint64 duration_us, guint calls)
 {
 	const guint64 first_us = G_GUINT64_CONSTANT(1) << COUNTER_FIRST_DURATION_LOG2;

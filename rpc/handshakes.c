@@ -14,8 +14,8 @@
 
 #define MAX_EVENTS 64
 
-/* Time in which bytes of a failed connection are read and discarded. Otherwise the kernel would
- * reset the connection, and the client would lose the alert. */
+/* How long bytes on a failed connection are read and discarded. Otherwise the kernel would reset
+ * the connection, and the client would lose the alert. */
 #define LINGER_MS 250
 
 typedef struct {

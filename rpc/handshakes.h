@@ -13,7 +13,7 @@
  */
 typedef struct _Handshakes Handshakes;
 
-/* The most handshakes in progress at once. Each takes about 60 KiB of memory. */
+/* The maximum number of handshakes in progress. Each needs about 60 KiB of memory. */
 #define HANDSHAKES_MOST 1024
 
 /* The time limit of a handshake while other clients wait, so that a silent client does not delay
@@ -25,7 +25,8 @@ typedef struct _Handshakes Handshakes;
 typedef struct {
 	gint64 timeout_ms; /* time limit of each handshake, from its start */
 	/* Called in the thread after a handshake, to take over the connection. Returns %FALSE if it
-	 * does not, and has logged why; then the connection is closed in order. */
+	 * refuses the connection, and has logged the reason; the connection is then closed
+	 * normally. */
 	gboolean (*done)(gpointer user_data, const InboxConnection *connection);
 	gpointer user_data;
 } HandshakesConfig;
@@ -34,7 +35,7 @@ typedef struct {
  * Returns: (transfer full): a running thread, or %NULL with a GIOError set */
 Handshakes *handshakes_new(const HandshakesConfig *config, Counters *counters, GError **error);
 
-/* Any thread: takes over a connection with a TLS stream. */
+/* Thread-safe. Takes over a connection with a TLS stream. */
 void handshakes_add(Handshakes *self, const InboxConnection *connection);
 
 /* Ends the thread, and closes the connections whose handshakes are incomplete. */

@@ -15,7 +15,7 @@
 #include "common/address.h"
 #include "common/socket.h"
 
-/* The time of silence after which a client is probed, and the time for its answer. */
+/* How long a client can be silent before it is probed, and how long it has to answer. */
 #define KEEPALIVE_S 60
 
 /* Files of local sockets */
@@ -83,8 +83,8 @@ static gboolean remove_stale(const char *path, GError **error)
 		       set_local_error(path, errno, error, "%s", g_strerror(errno));
 	if (!S_ISSOCK(found.st_mode))
 		return set_local_error(path, EEXIST, error,
-				       "a file that is not a socket is in the way; remove it, or "
-				       "use another path");
+				       "a file that is not a socket exists there; remove it, or "
+				       "use a different path");
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0 || connect(fd, (const struct sockaddr *)&address, length) != 0)
 		number = errno;
@@ -92,9 +92,9 @@ static gboolean remove_stale(const char *path, GError **error)
 		close(fd);
 	/* EAGAIN: a process listens, but its queue of clients is full */
 	if (number == 0 || number == EAGAIN)
-		return set_local_error(
-			path, EADDRINUSE, error,
-			"another process listens there; stop it, or use another path");
+		return set_local_error(path, EADDRINUSE, error,
+				       "another process is already listening there; stop it, or "
+				       "use a different path");
 	if (number != ECONNREFUSED && number != ENOENT)
 		return set_local_error(path, number, error,
 				       "cannot check whether another process listens there: %s",
@@ -304,11 +304,11 @@ gboolean listener_open_local(const char *path, const SocketFileAccess *access, G
 		is_open = open_file(fd, path, directory, access, &made, error);
 	}
 	if (!is_open && (is_abstract || fd < 0))
-		set_local_error(
-			path, errno, error, "%s",
-			is_abstract && errno == EADDRINUSE
-				? "another process listens there; stop it, or use another name"
-				: g_strerror(errno));
+		set_local_error(path, errno, error, "%s",
+				is_abstract && errno == EADDRINUSE
+					? "another process is already listening there; stop it, or "
+					  "use a different name"
+					: g_strerror(errno));
 	if (lock >= 0)
 		close(lock);
 	if (!is_open && fd >= 0)

@@ -51,7 +51,7 @@ gboolean listener_open(const char *host, guint16 port, GPtrArray *listeners,
 		       GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Adds a listener for a local socket. It can wait some seconds for other processes that start in
- * the same directory. The error says what to do.
+ * the same directory. The error contains a remedy.
  * @path: an absolute path, or "@ids" for an abstract socket, which has no file
  * @access: access to the file */
 gboolean listener_open_local(const char *path, const SocketFileAccess *access, GPtrArray *listeners,
@@ -74,7 +74,7 @@ void listener_free(Listener *self);
  * for every address of IPv4 and IPv6, and [::] for every address of IPv6. */
 char *listener_address(const Listener *self);
 
-/* Calls @ready from now on whenever clients wait. */
+/* From now on, calls @ready whenever clients wait. */
 void listener_watch(Listener *self, ListenerReady ready, gpointer user_data);
 
 /* @out_origin: (out): the client's origin

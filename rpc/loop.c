@@ -37,8 +37,8 @@
  * hundreds of the fast ones. */
 #define TURN_US 50
 
-/* The total time of the turns if many connections have become readable at once, and the shortest
- * turn. The last connection waits for all others. */
+/* The total length of the turns if many connections have become readable at the same time, and the
+ * shortest turn. The last connection waits for all others. */
 #define ROUND_US    1000
 #define MIN_TURN_US 10
 

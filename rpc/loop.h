@@ -7,7 +7,8 @@
 #include "rpc/poller.h"
 #include "rpc/rpc-service.h"
 
-/* A thread that serves its own connections over epoll. Loops share only the source of the service.
+/* A thread that serves its own connections with epoll. Loops share nothing but the service's source
+ * of IDs.
  */
 typedef struct _Loop Loop;
 
@@ -32,7 +33,7 @@ gboolean loop_start(Loop *self, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 /* Waits for the end of the thread after loop_drain(). */
 void loop_join(Loop *self);
 
-/* Any thread: takes over a connected non-blocking socket with its state. With TLS, the handshake
+/* Thread-safe. Takes over a connected non-blocking socket with its state. With TLS, the handshake
  * must be complete. */
 void loop_add(Loop *self, const InboxConnection *connection);
 
@@ -43,13 +44,13 @@ typedef struct {
 	int failure;         /* the errno with which the thread failed; 0: it has not */
 } LoopStatus;
 
-/* Any thread: returns the current status. */
+/* Thread-safe. Returns the current status. */
 LoopStatus loop_status(const Loop *self);
 
-/* Any thread: lets the loop retry parked calls. */
+/* Thread-safe. Lets the loop retry parked calls. */
 void loop_wake(Loop *self);
 
-/* Any thread: begins a drain. The loop answers the calls that have arrived, and half closes each
+/* Thread-safe. Begins a drain. The loop answers the calls that have arrived, and half closes each
  * connection when its replies are sent, and all connections after @timeout_ms. It ends at most
  * QUEUES_LINGER_MS later. */
 void loop_drain(Loop *self, gint64 timeout_ms);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rpc/parking.h"
 
-/* The most parked connections that are tried before other connections are served. */
+/* The maximum number of parked connections that are tried before other connections are served. */
 #define MAX_RETRIES 16
 
 void parking_init(Parking *self, Queues *queues, guint turn_ids, gboolean batches_apart)
@@ -77,8 +77,8 @@ static QueuePlace *next_for_ids(const Parking *self)
 	return single->deadline_at_us <= batch->deadline_at_us ? single : batch;
 }
 
-/* Returns the call for IDs that is tried next, if IDs may be available for it or its time limit is
- * over. */
+/* Returns the call for IDs that is tried next, if IDs may be available for it or its time limit has
+ * expired. */
 static QueuePlace *next_due(const Parking *self)
 {
 	QueuePlace *next = next_for_ids(self);

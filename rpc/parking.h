@@ -8,18 +8,18 @@
  *
  * Calls for IDs wait in two queues, one for single IDs and one for batches. Each queue is served in
  * the order of arrival: only its first call is tried, and while calls wait, new calls for IDs join
- * the queue. While both queues contain calls, each batch is followed by single IDs, as many as the
- * batch has, so each queue gets half of the IDs. With RpcLimits.batches_apart the two queues are
+ * the queue. While both queues contain calls, each batch is followed by as many single IDs as it
+ * contained, so each queue gets half of the IDs. With RpcLimits.batches_apart the two queues are
  * independent.
  *
- * A call whose time limit is over is tried a last time, even if the other queue is next. After each
- * such batch, a single ID is drawn, if possible.
+ * A call whose time limit has expired is tried one last time, even if the other queue is next.
+ * After each such batch, a single ID is drawn, if possible.
  *
- * Calls that do not wait for IDs are set aside: all of them wait for the same event, and no other
- * call waits for them. Costly calls are deferred: the loop gives them turns, so that they do not
- * delay other calls.
+ * Calls that wait for something other than IDs are set aside: they all wait for the same event, and
+ * no other call waits for them. Costly calls are deferred: the loop answers them in turns, so that
+ * they do not delay other calls.
  *
- * The loop's thread only.
+ * Only for the loop's thread.
  */
 
 /* Runs a pass of the connection at @place with the allowance in @pass, and queues the connection
@@ -33,7 +33,8 @@ typedef struct {
 	gboolean batches_apart;
 	guint single_ids;     /* single IDs that may be drawn before the next batch */
 	gboolean behind;      /* more calls for IDs may be answerable at once */
-	gboolean woken_aside; /* parking_wake() was called, and not all calls aside were tried */
+	gboolean woken_aside; /* parking_wake() was called, and not all calls that are set aside
+				 have been tried */
 } Parking;
 
 /* @queues: borrowed. @turn_ids, @batches_apart: see RpcLimits */
@@ -72,11 +73,11 @@ static inline guint parking_n(const Parking *self)
 	       queues_in(self->queues, QUEUE_ASIDE)->length;
 }
 
-/* Makes all parked calls due, because IDs may be available, or the event that calls aside wait for
+/* Makes all parked calls due, because IDs may be available, or the event for which other calls wait
  * has occurred. */
 void parking_wake(Parking *self);
 
-/* Retries some parked calls, both aside and for IDs, and returns so that the loop can serve other
+/* Retries some parked calls of both kinds, and returns so that the loop can serve other
  * connections. After a costly call, no further call of its kind is tried. */
 void parking_retry(Parking *self, ParkingRun run, gpointer user_data);
 

@@ -9,8 +9,8 @@
 
 static gboolean set_epoll_error(GError **error)
 {
-	g_set_error(error, G_IO_ERROR, g_io_error_from_errno(errno), "cannot set up an epoll: %s",
-		    g_strerror(errno));
+	g_set_error(error, G_IO_ERROR, g_io_error_from_errno(errno),
+		    "cannot create an epoll instance: %s", g_strerror(errno));
 	return FALSE;
 }
 
@@ -101,7 +101,7 @@ Inbox *inbox_new(int poller, GError **error)
 
 	if (fd < 0) {
 		g_set_error(error, G_IO_ERROR, g_io_error_from_errno(errno),
-			    "cannot make an eventfd: %s", g_strerror(errno));
+			    "cannot create an eventfd: %s", g_strerror(errno));
 		return NULL;
 	}
 	self = g_new0(Inbox, 1);

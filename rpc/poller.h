@@ -91,10 +91,11 @@ Inbox *inbox_new(int poller, GError **error);
 void inbox_free(Inbox *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Inbox, inbox_free)
 
-/* Any thread: takes over the connection. */
+/* Thread-safe. Takes over the connection. */
 void inbox_add_connection(Inbox *self, const InboxConnection *connection);
 void inbox_wake(Inbox *self);
 void inbox_drain(Inbox *self, gint64 timeout_ms);
 
-/* The receiving thread only: takes all mail. @out_mail: (out): free it with inbox_mail_clear() */
+/* Only for the receiving thread. Takes all mail. @out_mail: (out): free it with inbox_mail_clear()
+ */
 void inbox_take(Inbox *self, InboxMail *out_mail);

@@ -5,12 +5,12 @@
 
 #include "rpc/rpc-service.h"
 
-/* The time in which bytes after the last reply are read and discarded, unless the client closes
- * first. Calls that are still in transit arrive meanwhile. */
+/* How long bytes after the last reply are read and discarded, unless the client closes the
+ * connection first. Calls that are still in transit arrive during this time. */
 #define QUEUES_LINGER_MS 250
 
-/* A loop is late if it finds a deadline that passed this long ago: the process was stopped, had no
- * CPU, or is overloaded. */
+/* A loop is late if it finds a deadline that passed this long ago: the process was suspended, got
+ * no CPU time, or is overloaded. */
 #define QUEUES_LATE_US G_GINT64_CONSTANT(100000)
 
 /* The event that the connections in a queue wait for. */
@@ -43,7 +43,7 @@ typedef struct {
  * so the first place has the first deadline. An extension keeps this order, because it is not
  * longer than the limit: see queues_extend_if_late().
  *
- * The loop's thread only.
+ * Only for the loop's thread.
  */
 typedef struct {
 	/* private */
@@ -94,9 +94,9 @@ void queues_end_poll(Queues *self, gboolean all);
  * extension. */
 void queues_extend_if_late(Queues *self, Queue queue);
 
-/* Returns the first place whose time limit ended before polls began that have reported every
- * readable socket. So all bytes that arrived in time were read, even if the process was stopped
- * meanwhile. NULL: there is none. */
+/* Returns the first place whose time limit expired before the polls began that reported every
+ * readable socket. So all bytes that arrived in time have been read, even if the process was
+ * suspended meanwhile. NULL: there is none. */
 QueuePlace *queues_expired(const Queues *self, Queue queue);
 
 /* Returns: (element-type QueuePlace): the queue. */
@@ -117,7 +117,7 @@ static inline gboolean queues_are_empty(const Queues *self)
 	return self->length == 0;
 }
 
-/* Returns whether the time limit of @place is over. */
+/* Returns whether the time limit of @place has expired. */
 gboolean queues_has_run_out(Queues *self, const QueuePlace *place);
 
 /* Returns the first deadline of all queues; G_MAXINT64: there is none. */

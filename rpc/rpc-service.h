@@ -28,7 +28,7 @@ typedef struct {
 	gint64 idle_timeout_ms; /* longest time between messages; 0: no limit */
 } RpcLimits;
 
-/* How many costly calls a pass can answer. The next one is deferred. */
+/* The number of costly calls that a pass can answer. Further costly calls are deferred. */
 typedef enum { RPC_COSTLY_ALL, RPC_COSTLY_ONE, RPC_COSTLY_NONE } RpcCostly;
 
 /* The loop's rules for the calls of one pass. */
@@ -52,7 +52,7 @@ typedef enum {
 
 typedef struct {
 	RpcWaitFor what_for;
-	gint64 wait_ns; /* time until another try makes sense; 0: until an event. Unused for TURN */
+	gint64 wait_ns; /* how long until a retry can succeed; 0: until an event. Unused for TURN */
 } RpcWait;
 
 /*
@@ -83,8 +83,8 @@ typedef struct {
 	guint n_quick;       /* usual calls answered since the clock was read */
 } RpcPass;
 
-/* Returns whether the next call may wait. The last chance applies only to the first call: later
- * ones have not waited long. */
+/* Returns whether the next call may wait. The last chance applies only to the first call, because
+ * later calls have not waited long. */
 static inline gboolean rpc_pass_may_wait(const RpcPass *self)
 {
 	return !self->allowance.closing && (!self->allowance.last_chance || self->n_answered > 0);

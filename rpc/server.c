@@ -276,15 +276,15 @@ static void receive_connection(RpcServer *self, const Listener *listener, int co
 		start_serving(self, listener, connection, entry);
 		break;
 	case CONNECTION_LIMITS_FULL:
-		reason = g_strdup_printf("more than %u connections, and none of the address with "
-					 "the most is idle for %g s",
+		reason = g_strdup_printf("more than %u connections, and the address with the most "
+					 "has none that has been idle for %g s",
 					 self->limits.max_connections, self->limits.idle_ms / 1e3);
 		biggest = connection_limits_biggest(self->connections, &most);
 		refuse_connection(self, connection, LOG_CONNECTION_REFUSED, biggest, most, reason,
 				  "reuse connections in clients, or raise --max-connections");
 		break;
 	case CONNECTION_LIMITS_ADDRESS_FULL:
-		reason = g_strdup_printf("more than %u connections of one %s", most,
+		reason = g_strdup_printf("more than %u connections from one %s", most,
 					 origin->uid >= 0 ? "user" : "address");
 		refuse_connection(
 			self, connection, LOG_ADDRESS_REFUSED, origin_text(origin), most, reason,

@@ -24,7 +24,7 @@ typedef struct {
 	guint n_loops;
 	ConnectionLimitsConfig
 		connections; /* limits beyond which clients are accepted and then closed */
-	/* Any thread: an event loop has failed, see rpc_server_check(). */
+	/* Called from any thread when an event loop has failed; see rpc_server_check(). */
 	LoopFailed failed;
 	gpointer user_data;
 } RpcServerConfig;
@@ -64,7 +64,7 @@ void rpc_server_set_max_per_address(RpcServer *self, guint max_per_address);
  * be started again. */
 gboolean rpc_server_start(RpcServer *self, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* Any thread: lets the loops retry parked calls. */
+/* Thread-safe. Lets the loops retry parked calls. */
 void rpc_server_wake(RpcServer *self);
 
 typedef struct {
@@ -72,7 +72,7 @@ typedef struct {
 	guint n_parked; /* connections with a parked call */
 } RpcServerStatus;
 
-/* Any thread: returns the current status. */
+/* Thread-safe. Returns the current status. */
 RpcServerStatus rpc_server_status(const RpcServer *self);
 
 /* Returns whether every loop has made a round since the last call of this function, or since the

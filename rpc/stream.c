@@ -185,7 +185,7 @@ gboolean stream_detect_framing(Stream *self, const StreamShared *shared, const g
 	return TRUE;
 }
 
-/* @limit: the most bytes that the message may have. @available: how many have arrived */
+/* @limit: the maximum length of the message. @available: how many bytes have arrived */
 static StreamNext scan_message(Stream *self, StreamShared *shared, const guint8 *bytes,
 			       gsize available, gsize limit, Message *out_message)
 {

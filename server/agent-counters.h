@@ -38,10 +38,10 @@ AgentCounters *agent_counters_new(void);
 void agent_counters_free(AgentCounters *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(AgentCounters, agent_counters_free)
 
-/* Any thread: returns a new block for one thread. It is borrowed, and lives as long as @self. */
+/* Thread-safe. Returns a new block for one thread. It is borrowed, and lives as long as @self. */
 AgentBlock *agent_counters_add_block(AgentCounters *self);
 
-/* Any thread: calls @each with every agent that was counted, then with AGENT_COUNTERS_OTHERS. */
+/* Thread-safe. Calls @each with every agent that was counted, then with AGENT_COUNTERS_OTHERS. */
 void agent_counters_each(AgentCounters *self,
 			 void (*each)(const char *agent, guint64 ids, gpointer user_data),
 			 gpointer user_data);
@@ -49,7 +49,7 @@ void agent_counters_each(AgentCounters *self,
 /* Makes the agent the last one of the block. */
 void agent_block_look_up(AgentBlock *self, const char *agent, gsize length);
 
-/* The block's thread only: counts @ids IDs. @agent: @length bytes, 1 or more, without a NUL. */
+/* Only for the block's thread. Counts @ids IDs. @agent: @length bytes, 1 or more, without a NUL. */
 static inline void agent_block_add(AgentBlock *self, const char *agent, gsize length, guint64 ids)
 {
 	const AgentName *last = self->last;

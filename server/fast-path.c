@@ -414,8 +414,8 @@ static void append_self(const WireCall *call, const guint8 *seqid,
 	end_message(call, start, out);
 }
 
-/* Legacy calls are refused with a TApplicationException of type 6 (internal error), the others with
- * the exceptions that get_ids and get_id_runs declare. */
+/* Legacy calls are refused with a TApplicationException of type 6 (internal error), other calls
+ * with the exceptions that get_ids and get_id_runs declare. */
 static void append_refusal(const WireCall *call, const guint8 *seqid, const Refusal *refusal,
 			   GByteArray *out)
 {

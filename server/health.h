@@ -5,7 +5,7 @@
 
 /*
  * Knows whether a server is alive, for supervisors that restart it, and whether it is healthy and
- * ready, for load balancers. Any thread.
+ * ready, for load balancers. Thread-safe.
  */
 typedef struct {
 	const ServiceConfig *service;

@@ -194,7 +194,7 @@ static int run_with_options(Options *options)
 	pthread_sigmask(SIG_BLOCK, &reload, NULL);
 	generated_types_init();
 	ok = server_init(&server, options, &error) && watch_signals(&server, &error);
-	/* a restart does not help until somebody replaces the certificate or the key */
+	/* a restart does not help until the certificate or the key has been replaced */
 	if (!ok && error->domain == TLS_ERROR)
 		failure = EXIT_WRONG_USE;
 	if (ok) {

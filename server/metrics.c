@@ -533,8 +533,8 @@ static void write_sinks(GString *text, const Metric *metric, const MetricsReadin
 		 value_)
 #define BAD(kind_, counter_, value_)                                                               \
 	LABELLED("snowflake_protocol_errors_total",                                                \
-		 "Connections closed because of invalid bytes, by their kind.", "kind", kind_,     \
-		 counter_, value_)
+		 "Connections closed because of invalid bytes, by kind.", "kind", kind_, counter_, \
+		 value_)
 #define GAUGE(name_, help_, unit_, section_, member_, value_)                                      \
 	{                                                                                          \
 		.family = {name_, METRICS_GAUGE, help_}, .value = value_, .unit = unit_,           \
@@ -572,22 +572,24 @@ static const Metric METRICS[] = {
 	FAMILY("snowflake_zookeeper_session", METRICS_GAUGE, "State of the session with ZooKeeper.",
 	       write_session),
 	GAUGE("snowflake_registry_clock_skew_seconds",
-	      "Difference of the clock to ZooKeeper's; positive if ahead.", UNIT_NS, "clock",
+	      "How far the clock is ahead of ZooKeeper's; negative if behind.", UNIT_NS, "clock",
 	      "registry_skew_ms", GAUGE_REGISTRY_SKEW),
 	GAUGE("snowflake_peers_clock_skew_seconds",
-	      "Difference of the clock to that of the other server that differs most; positive if "
-	      "ahead.",
+	      "How far the clock is ahead of the peer's clock that differs most; negative if "
+	      "behind.",
 	      UNIT_NS, "clock", "peers_skew_ms", GAUGE_PEERS_SKEW),
-	GAUGE("snowflake_cursor_ahead_seconds", "Time by which the last ID is ahead of the clock.",
-	      UNIT_NS, "clock", "ahead_ms", GAUGE_AHEAD),
+	GAUGE("snowflake_cursor_ahead_seconds",
+	      "How far the time in the last ID is ahead of the clock.", UNIT_NS, "clock",
+	      "ahead_ms", GAUGE_AHEAD),
 	FAMILY("snowflake_worker_ids", METRICS_GAUGE,
 	       "Worker IDs in ZooKeeper, by datacenter and state.", write_worker_ids),
 
 	/* a relay */
-	GAUGE("snowflake_relay_connected", "Whether the relay has a server to get IDs from.",
-	      UNIT_FLAG, "relay", "connected", GAUGE_RELAY_CONNECTED),
+	GAUGE("snowflake_relay_connected",
+	      "Whether the relay has a server from which it can request IDs.", UNIT_FLAG, "relay",
+	      "connected", GAUGE_RELAY_CONNECTED),
 	FAMILY("snowflake_relay_server_info", METRICS_GAUGE,
-	       "Server that the relay gets IDs from; absent without one.", write_relay_server),
+	       "Server from which the relay requests IDs; absent without one.", write_relay_server),
 	GAUGE("snowflake_relay_prefetched_ids", "IDs in the prefetch buffer.", UNIT_ONE, "relay",
 	      "prefetched_ids", GAUGE_RELAY_PREFETCHED),
 	POOL_TOTAL("snowflake_relay_discarded_ids_total", "Prefetched IDs that became too old.",
@@ -596,7 +598,7 @@ static const Metric METRICS[] = {
 		   "Calls that found the prefetch buffer empty.", "empty_buffer",
 		   GAUGE_RELAY_EMPTY_BUFFER),
 	POOL_TOTAL("snowflake_relay_refills_total",
-		   "Replies of servers with IDs for the prefetch buffer.", "refills",
+		   "Replies from servers with IDs for the prefetch buffer.", "refills",
 		   GAUGE_RELAY_REFILLS),
 	POOL_TOTAL("snowflake_relay_failovers_total", "Failovers to another server.", "failovers",
 		   GAUGE_RELAY_FAILOVERS),
@@ -614,7 +616,7 @@ static const Metric METRICS[] = {
 	      COUNTER_IDS_GENERATED),
 	TOTAL("snowflake_ulids_total", "ULIDs issued.", "ulids_generated", COUNTER_ULIDS_GENERATED),
 	FAMILY("snowflake_agent_ids_total", METRICS_COUNTER,
-	       "IDs issued, by useragent; other_agents contains all beyond the first 256.",
+	       "IDs issued, by useragent; other_agents counts all agents after the first 256.",
 	       write_agents),
 	FAMILY("snowflake_calls_total", METRICS_COUNTER,
 	       "Calls answered with a result or an exception.", write_calls),
@@ -630,14 +632,15 @@ static const Metric METRICS[] = {
 	REFUSALS("method", "refused_method", COUNTER_REFUSED_METHOD),
 	REFUSALS("message", "refused_message", COUNTER_REFUSED_MESSAGE),
 	FAMILY("snowflake_call_duration_seconds", METRICS_HISTOGRAM,
-	       "Time of calls in the server, from the event of the socket until the system has "
+	       "Duration of calls in the server, from the socket's event until the kernel has "
 	       "accepted the reply, including waits.",
 	       write_durations),
 	TOTAL("snowflake_call_waits_total",
 	      "Calls that waited for the clock, a reservation or the registry.", "waits",
 	      COUNTER_WAITS),
-	GAUGE("snowflake_waiting_calls", "Calls that wait now, at most one for each connection.",
-	      UNIT_ONE, "calls", "waiting_calls", GAUGE_WAITING_CALLS),
+	GAUGE("snowflake_waiting_calls",
+	      "Calls that currently wait, at most one for each connection.", UNIT_ONE, "calls",
+	      "waiting_calls", GAUGE_WAITING_CALLS),
 
 	/* connections */
 	GAUGE("snowflake_connections", "Open connections.", UNIT_ONE, "connections", "connections",
@@ -687,8 +690,8 @@ static const Metric METRICS[] = {
 	 .section = "audit",
 	 .member = "dropped_ids",
 	 .write = write_sinks},
-	FAMILY("snowflake_audit_failing", METRICS_GAUGE, "Whether writing to the sink fails now.",
-	       write_sinks),
+	FAMILY("snowflake_audit_failing", METRICS_GAUGE,
+	       "Whether writes to the sink currently fail.", write_sinks),
 	{.family = {"snowflake_log_lines_lost_total", METRICS_COUNTER,
 		    "Log lines lost because they could not be written."},
 	 .value = GAUGE_LOST_LOG_LINES},

@@ -45,8 +45,8 @@ void metrics_family_add_histogram(GString *text, const MetricsFamily *family, co
 				  const guint64 *counts, guint n, gdouble sum);
 
 /*
- * The values that a server reports about itself. One table holds them all, with their names in
- * /metrics, in /status.json and in get_counters.
+ * The values that a server reports about itself. One table contains all of them, with their names
+ * in /metrics, in /status.json and in get_counters.
  *
  * In /metrics they follow the conventions of Prometheus: base units, names that end with the unit,
  * _total if a number only grows. snowflaked(8) lists them under METRICS and COUNTERS.
@@ -97,13 +97,13 @@ typedef struct {
 	gint64 gauges[METRICS_GAUGES_END - N_COUNTERS];
 } MetricsReading;
 
-/* Any thread, from the start to the end of the source: reads all gauges. @out: the caller clears it
+/* Reads all gauges. Thread-safe while the source runs. @out: the caller clears it
  */
 void metrics_read(const MetricsSource *source, MetricsReading *out);
 void metrics_reading_clear(MetricsReading *self);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(MetricsReading, metrics_reading_clear)
 
-/* Returns: (transfer full): the text of /metrics. Any thread. */
+/* Returns: (transfer full): the text of /metrics. Thread-safe. */
 char *metrics_text(const MetricsSource *source);
 
 /* Sets the members of @section in /status.json. Unknown values are null. */
@@ -115,7 +115,7 @@ const char *metrics_counter_name(Counter counter);
 /* Adds a value of get_counters. @values maps names to gint64, both allocated. */
 void metrics_put_counter(GHashTable *values, const char *name, gint64 value);
 
-/* Any thread: adds all counters, with their names in snowflaked(8), and the original service's
+/* Thread-safe. Adds all counters, with their names in snowflaked(8), and the original service's
  * gauges of the audit log. */
 void metrics_put_counters(GHashTable *values, CounterSet *counters, AgentCounters *agents,
 			  const AuditLog *audit);

@@ -21,8 +21,8 @@
 #define MAX_REASONS     16
 #define REASON_AGAIN_US (60 * G_TIME_SPAN_SECOND)
 
-/* The most that the time in an ID can differ from the clock, by its age and its server's clock. If
- * it differs by more, the server has another layout. */
+/* The maximum difference between the time in an ID and the clock, which the ID's age and its
+ * server's clock can cause. If the difference is larger, the server uses a different layout. */
 #define LAYOUT_DIFFERS_MS (2 * 60 * 60 * G_GINT64_CONSTANT(1000))
 
 struct _RelaySource {
@@ -114,8 +114,8 @@ static void report_layout_differs(RelaySource *self, gint64 id)
 					     "correct the clocks"));
 }
 
-/* A batch is given to the first call that requests the same number of IDs soon after it arrived.
- * The call that caused the batch request is tried first. Runs that do not form a batch are
+/* A batch that has arrived goes to the first call in the next moments that requests the same number
+ * of IDs. The call that caused the batch request is tried first. Runs that do not form a batch are
  * discarded. */
 static gboolean draw_batch(RelaySource *self, BatchSlot *slot, guint count, IdRun *out_run)
 {
@@ -287,8 +287,8 @@ static gboolean relay_get_workers(Source *source, gboolean may_wait, GPtrArray *
 /* Events of the pool, such as a failover */
 
 /* Logs each new reason why there is no server, up to MAX_REASONS, and the current reason once a
- * minute. After a minute without a reason, the next time that the relay has a server, all reasons
- * count as new again. So a server that fails repeatedly does not fill the log. */
+ * minute. All reasons count as new again only after a minute without a reason, so a server that
+ * fails repeatedly does not fill the log. */
 static void log_reason(RelaySource *self, const PoolView *view)
 {
 	gint64 now_us = g_get_monotonic_time();

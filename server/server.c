@@ -24,7 +24,7 @@
  * and connections that are closing to make room. */
 #define SPARE_DESCRIPTORS (64 + CONNECTION_LIMITS_MOST_CLOSING)
 
-/* If the server is full, it can close a connection that was silent for this time. */
+/* If the server is full, it can close a connection that has been idle for this time. */
 #define IDLE_MS 10000
 
 /* Sockets */
@@ -122,7 +122,7 @@ static guint allowed_connections(const Server *self)
 	return (guint)connections;
 }
 
-/* Any thread: lets the main thread check the source and the loops. */
+/* Thread-safe. Lets the main thread check the source and the loops. */
 static void wake_main(gpointer user_data)
 {
 	Server *self = user_data;
@@ -132,7 +132,7 @@ static void wake_main(gpointer user_data)
 		g_critical("cannot wake the main thread: %s", g_strerror(errno));
 }
 
-/* Any thread: lets the loops retry parked calls. */
+/* Thread-safe. Lets the loops retry parked calls. */
 static void wake_loops(gpointer user_data)
 {
 	rpc_server_wake(((Server *)user_data)->rpc);
@@ -227,10 +227,10 @@ static gboolean on_certificate_day(gpointer user_data)
 	return G_SOURCE_CONTINUE;
 }
 
-/* Reads the certificate and its key as a pair, for handshakes that begin from then on; open
- * connections stay. Also reads the files for calls to other servers, to check them:
- * common/tls/client.h tells when they take effect. Does nothing without TLS. Returns %FALSE with an
- * error set if a file is invalid: the files of its group then stay as they were. */
+/* Reads the certificate and its key as a pair, for handshakes that begin afterwards; open
+ * connections stay. Also reads and checks the files for calls to other servers: common/tls/client.h
+ * describes when they take effect. Does nothing without TLS. Returns %FALSE with an error set if a
+ * file is invalid: the files of its group then stay as they were. */
 static gboolean read_certificates(Server *self, GError **error)
 {
 	const Options *options = self->options;
@@ -381,7 +381,7 @@ gboolean server_init(Server *self, Options *options, GError **error)
 	};
 	if (self->event_fd < 0) {
 		g_set_error(error, G_FILE_ERROR, g_file_error_from_errno(errno),
-			    "cannot make an eventfd: %s", g_strerror(errno));
+			    "cannot create an eventfd: %s", g_strerror(errno));
 		return FALSE;
 	}
 	if (!take_passed_sockets(&self->sockets, error) || !make_source(self, error))

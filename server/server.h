@@ -37,7 +37,7 @@ typedef struct {
  *    rest of the audit log is written.
  * 4. server_clear() frees the rest.
  *
- * The failure of an event loop or of the keeper also ends the main loop. Then there is no delay,
+ * If an event loop or the keeper fails, the main loop also ends. In this case, there is no delay,
  * and the drain begins with step 2.
  *
  * A reload reopens the files of the audit log, and rereads the config file; the command line still
@@ -91,7 +91,8 @@ void server_reload(Server *self, guint sender);
  * seconds. */
 void server_drain(Server *self, gint64 within_ms);
 
-/* Steps 2 and 3, after the main loop has ended. If the keeper hangs, the process ends here. */
+/* Runs steps 2 and 3, after the main loop has ended. If the keeper hangs, the process ends in this
+ * call. */
 void server_stop(Server *self);
 
 /* Step 4: frees everything, and ends the other threads. The keeper's thread must have ended, or

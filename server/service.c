@@ -5,7 +5,7 @@
 #include "core/text.h"
 #include "server/metrics.h"
 
-/* Time after which a client repeats a get_workers that had no answer. */
+/* How long a client waits until it repeats a call of get_workers that could not be answered. */
 #define WORKERS_RETRY_AFTER_MS 1000
 
 /* The wait_ns of a call that only waits for the calls before it. */
@@ -167,9 +167,10 @@ static G_NO_INLINE ServiceOutcome draw_ulids(Service *self, guint count, Service
 		return refuse_call(
 			answer,
 			g_error_matches(error, ID_ERROR, ID_ERROR_OVERFLOW)
-				? refusal_for_now(REFUSAL_WORKER,
-						  "all ULIDs of the current millisecond are issued",
-						  1)
+				? refusal_for_now(
+					  REFUSAL_WORKER,
+					  "all ULIDs for the current millisecond have been issued",
+					  1)
 				: (Refusal){REFUSAL_CLOCK, g_strdup(error->message), 0});
 	counters_add(self->counters, COUNTER_ULIDS_GENERATED, count);
 	answer->ulids = g_steal_pointer(&ulids);

@@ -13,8 +13,8 @@
 #include "server/wait-or-refuse.h"
 
 /*
- * Decides how a call is answered, whether it waits, or why it is refused: service_answer(). The
- * codecs read the call and write its answer (codecs.h).
+ * Decides whether a call is answered, waits or is refused: see service_answer(). The codecs read
+ * the call and write its answer (codecs.h).
  *
  * Each thread that answers calls has its own Service.
  */
@@ -24,7 +24,7 @@ typedef struct _Service Service;
  * object for each value, and meanwhile a loop answers no other call. */
 #define SERVICE_MAX_128_BIT_IDS 10000
 
-/* The state that a draining server reports, whatever the state of its keeper. */
+/* The state that a draining server reports, regardless of its keeper's state. */
 #define SERVICE_DRAINING "draining"
 
 /* Shared by all services of a process. All pointers are borrowed. */

@@ -121,7 +121,7 @@ gboolean wait_or_refuse(Source *source, gint64 max_wait_ms, RpcWaitFor what_for,
 		pass->wait = (RpcWait){what_for, wait_ns};
 		return TRUE;
 	}
-	why = status == DRAW_WAIT ? g_strdup("all IDs for the current time are issued")
+	why = status == DRAW_WAIT ? g_strdup("all IDs for the current time have been issued")
 				  : source->ops->why_none(source);
 	*out_refusal = refusal_for_now(REFUSAL_WORKER, why, retry_after_ms);
 	return FALSE;

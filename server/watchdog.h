@@ -11,7 +11,7 @@
  * watchdog and the health are notified. Hanging disk calls of the state directory are logged: the
  * thread that makes such a call is blocked, so the main thread checks for them once a second.
  *
- * The main thread only.
+ * Only for the main thread.
  */
 typedef struct {
 	DiskCall call;         /* a reported call that has not ended; number 0: there is none */

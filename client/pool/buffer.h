@@ -10,7 +10,7 @@
 /*
  * The prefetch buffer of a pool: a ring of runs, and a slot for each thread that takes. A slot
  * contains a chunk of a run, which only its thread uses. So most takes access no memory that
- * another thread writes. Threads that find nothing wait here for the thread that refills.
+ * another thread writes. Threads that find no IDs wait here for the thread that refills.
  *
  * The buffer is in memory that a fork wipes. Zeros mean a buffer without IDs, owned slots, held
  * locks and waiting threads. So the IDs belong to the process that requested them: in a child, the
@@ -22,7 +22,7 @@
  */
 
 #define POOL_BUFFER_MAX_SLOTS 4096 /* further threads take each ID from the ring */
-#define POOL_BUFFER_MAX_CHUNK 256  /* IDs; the cost of the ring is then negligible */
+#define POOL_BUFFER_MAX_CHUNK 256  /* IDs: enough to make the cost of the ring negligible */
 
 #define POOL_WAIT_TEXT_BYTES 512
 #define POOL_WAIT_NO_ANSWER  "no server has replied yet" /* if no other reason is known */
@@ -92,7 +92,7 @@ static inline gboolean pool_slot_is_mine(const PoolSlot *self)
 	return atomic_load_explicit(&self->owner, memory_order_relaxed) == (guintptr)pthread_self();
 }
 
-/* Takes the next ID of the thread's slot. Returns: %FALSE if there is none, or the slot does not
+/* Takes the next ID of the thread's slot. Returns: %FALSE if the slot contains no ID, or does not
  * belong to the thread */
 static inline gboolean pool_slot_take(PoolSlot *self, const PoolBuffer *buffer, gint64 *out_id)
 {
@@ -120,14 +120,16 @@ static inline gboolean pool_slot_take(PoolSlot *self, const PoolBuffer *buffer, 
  */
 gboolean pool_buffer_take(PoolBuffer *self, PoolSlot *slot, guint most, PoolRun *out_run);
 
-/* The thread that refills only: sets the oldest batch that may be handed out, and drops older runs.
+/* Sets the oldest batch that may be handed out, and drops older runs. Only for the thread that
+ * refills.
  */
 void pool_buffer_set_oldest(PoolBuffer *self, guint64 oldest);
 
-/* The thread that refills only: sets the largest chunk, according to the level of the ring. */
+/* Sets the largest chunk, according to the level of the ring. Only for the thread that refills. */
 void pool_buffer_update_share(PoolBuffer *self);
 
-/* Any thread. IDs that are taken meanwhile can count twice, or not at all. */
+/* Can be called from any thread. IDs that are taken meanwhile may be counted twice, or not at
+ * all. */
 PoolBufferCount pool_buffer_count(const PoolBuffer *self);
 
 /* Waiting */
@@ -140,10 +142,11 @@ guint64 pool_wait_begin(PoolWait *self);
 gboolean pool_wait_for(PoolWait *self, guint64 *round, gint64 deadline_us);
 void pool_wait_end(PoolWait *self);
 
-/* The thread that refills only: wakes waiting threads, after it has put IDs. */
+/* Wakes waiting threads after IDs were put. Only for the thread that refills. */
 void pool_wait_wake(PoolWait *self);
 
-/* The thread that refills only: sets why no IDs arrive. @text: (nullable): %NULL: they arrive */
+/* Sets the reason why no IDs arrive. Only for the thread that refills. @text: (nullable): %NULL:
+ * IDs arrive */
 void pool_wait_set_failure(PoolWait *self, int failure, const char *text);
 
 /* Sets this failure, or else TIMEOUT, as the error of a thread that has waited for @waited_ms. */

@@ -36,7 +36,7 @@ static gboolean check_config(const SnowflakePoolConfig *config, GError **error)
 	if (config->agent == NULL) {
 		set_invalid(error, "no useragent");
 	} else if (agent_bytes > USERAGENT_MAX_BYTES) {
-		set_invalid(error, "a useragent of %zu bytes, the limit is %d", agent_bytes,
+		set_invalid(error, "the useragent has %zu bytes; the limit is %d", agent_bytes,
 			    USERAGENT_MAX_BYTES);
 	} else if (!useragent_is_valid(config->agent, agent_bytes)) {
 		/* checked here, because a server would refuse each call, and takes would time out

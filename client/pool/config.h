@@ -6,7 +6,7 @@
 #include "client/snowflake-pool.h"
 #include "common/tls/client.h"
 
-/* The checked configuration of a pool. It does not change, so any thread can read it. */
+/* A pool's validated configuration. It does not change, so any thread can read it. */
 typedef struct {
 	GPtrArray *addresses; /* (element-type Address): at least one */
 	gboolean has_names;   /* some addresses have names, which are resolved repeatedly */

@@ -13,11 +13,12 @@
  * A change of one endpoint, or a draw, takes logarithmic time in the number of endpoints.
  */
 
-#define POOL_NEVER_US                                                                              \
-	G_MAXINT64 /* an instant; those of a pool are by CLOCK_BOOTTIME, which goes                \
-		    * on while the machine sleeps, so that IDs age then too */
+/* An instant that is never reached. Pools use CLOCK_BOOTTIME, so that IDs also age during a
+ * suspend.
+ */
+#define POOL_NEVER_US G_MAXINT64
 
-/* Other files only read the members. */
+/* Code outside this module may only read the members. */
 typedef struct {
 	char *text; /* the text as configured, followed by its address if this is different */
 	SocketAddress address;
@@ -57,7 +58,7 @@ PoolEndpoint *pool_endpoints_draw(PoolEndpoints *self, gint64 time_us);
  * POOL_NEVER_US: never */
 gint64 pool_endpoints_next_us(const PoolEndpoints *self);
 
-/* Marks an endpoint that has a connection; draws skip it. */
+/* Marks an endpoint as connected; draws skip it. */
 void pool_endpoints_set_linked(PoolEndpoints *self, PoolEndpoint *endpoint, gboolean is_linked);
 
 /* Ends the backoff of an endpoint whose server has answered. */
@@ -88,7 +89,7 @@ gint64 pool_endpoints_excluded_until_us(const PoolEndpoints *self, const char *n
 void pool_endpoint_identify(PoolEndpoint *self, const SnowflakeClientWorker *worker,
 			    gboolean is_first);
 
-/* Records that IDs up to @last_id, all above the last one, were accepted. */
+/* Records that IDs up to @last_id were accepted, all of which are above the previous last_id. */
 void pool_endpoint_note_ids(PoolEndpoint *self, gint64 last_id);
 
 /* Returns: a random number from 0 to @below - 1 */
@@ -123,7 +124,8 @@ void pool_discovery_clear(PoolDiscovery *self);
  * their addresses may have changed */
 gint64 pool_discovery_next_us(const PoolDiscovery *self, gboolean is_needed, gboolean is_served);
 
-/* Makes a list due because a server can be asked now, unless one has arrived before. */
+/* Makes a request for a list due, because a server can now be asked, unless a list has already
+ * arrived. */
 void pool_discovery_retry_now(PoolDiscovery *self, gint64 now_us);
 
 /* Call it when discovery is due. Resolves names. @expects_list: a list was requested from a server
@@ -131,10 +133,10 @@ void pool_discovery_retry_now(PoolDiscovery *self, gint64 now_us);
 void pool_discovery_put_off(PoolDiscovery *self, gboolean expects_list, gint64 now_us);
 void pool_discovery_resolve(PoolDiscovery *self, gint64 now_us);
 
-/* Takes a server's list, which can be wrong. Ignores an unexpected list.
- * @workers: (nullable): %NULL: it cannot list them */
+/* Takes the list that a server has sent. The list is untrusted, and is ignored unless one was
+ * requested. @workers: (nullable): %NULL: the server cannot list servers */
 void pool_discovery_take_list(PoolDiscovery *self, const GPtrArray *workers);
 
-/* Takes the addresses that were resolved since the last call. @out_failure: untouched unless names
- * are unknown */
+/* Takes the addresses that have been resolved since the last call. @out_failure: untouched unless
+ * names could not be resolved */
 void pool_discovery_take_names(PoolDiscovery *self, gint64 now_us, GError **out_failure);

@@ -4,9 +4,9 @@
 #include "common/worker-kind.h"
 
 #define WANTED_SERVERS   2 /* the first server and a spare */
-/* time in which all servers that are tried at the start can answer */
+/* how long to wait at the start for answers from all tried servers */
 #define SETTLE_US        100000
-/* time for which more is needed until another server is also used */
+/* how long more IDs must be needed before another server is also used */
 #define PATIENCE_US      5000
 #define PROBE_US         500000 /* time between two probes of a server */
 /* time between two probes if the pool is watched while no IDs are taken */
@@ -70,8 +70,8 @@ static gboolean find_common_id(const GArray *runs, const GArray *others, gint64 
 	return FALSE;
 }
 
-/* Returns: (nullable): the server that has sent an ID of @runs, which increase, before. @out_id:
- * (out): the ID; untouched if there is none */
+/* Returns: (nullable): the server that has already sent one of the IDs in @runs, which increase.
+ * @out_id: (out): this ID; untouched if there is none */
 static const char *find_seen(const PoolSeen *self, const GArray *runs, gint64 *out_id)
 {
 	gint64 first = run_at(runs, 0)->first;
@@ -297,9 +297,9 @@ static void forget_server(PoolFleet *self, PoolServer **server)
 	g_clear_pointer(server, pool_server_free);
 }
 
-/* Closes the connection, and backs off. When a server dies, all its clients notice at the same
- * time, but must not connect to other servers at the same time. A server that never answered is
- * replaced without a pause, because the attempt itself was one. */
+/* Closes the connection, and starts the backoff. When a server dies, all its clients notice at the
+ * same time, but must not connect to other servers at the same time. A server that never answered
+ * is replaced without a pause, because the failed attempt has already taken time. */
 static void drop_server(PoolFleet *self, PoolServer **server, gint64 now_us,
 			gint64 least_backoff_us)
 {
@@ -505,8 +505,8 @@ gboolean pool_fleet_list(PoolFleet *self, gint64 now_us)
 	return server != NULL;
 }
 
-/* Timers. Each of the following functions returns when its timer is due, POOL_NEVER_US: not until
- * something else changes. If it is due, and @runs, it does what is due first. */
+/* Timers. Each of the following functions returns when its timer is due; POOL_NEVER_US: not until
+ * something else changes. If @runs, it first does what is due. */
 
 /* At the start, draws the first again from all that were tried, because it was the first to answer.
  */
@@ -571,8 +571,8 @@ static gint64 close_surplus(PoolFleet *self, gint64 now_us, gboolean runs)
 	return due_us;
 }
 
-/* While no server is fit, ends backoffs early, so that a fleet that was away for so long that all
- * its backoffs are long is found soon after it is back. */
+/* While no server is fit, ends backoffs early. So a fleet that was unreachable for a long time,
+ * which made all its backoffs long, is found soon after it returns. */
 static gint64 end_backoffs(PoolFleet *self, gint64 now_us, gboolean runs)
 {
 	gint64 due_us = self->retry_at_us;
@@ -588,7 +588,8 @@ static gint64 end_backoffs(PoolFleet *self, gint64 now_us, gboolean runs)
 	return due_us;
 }
 
-/* Returns when to replace a lost server: at once if none is fit, and soon if more is needed. */
+/* Returns when to replace a lost server: immediately if no server is fit, and soon if more IDs are
+ * needed. */
 static gint64 replace_due_us(const PoolFleet *self)
 {
 	if (!self->is_served)
@@ -621,8 +622,8 @@ static gint64 connect_servers(PoolFleet *self, gint64 now_us, gboolean runs)
 	return due_us;
 }
 
-/* While no server is fit, and an endpoint was not tried yet, servers that never answer or refuse
- * must not occupy all connections. The first keep all their time. */
+/* While no server is fit, and an endpoint has not been tried yet, servers that never answer or that
+ * refuse must not occupy all connections. The first ones may use their full time limit. */
 static gint64 replace_useless_servers(PoolFleet *self, gint64 now_us, gboolean runs)
 {
 	gint64 due_us = POOL_NEVER_US;
@@ -650,8 +651,8 @@ static gint64 replace_useless_servers(PoolFleet *self, gint64 now_us, gboolean r
 	return due_us;
 }
 
-/* Now and then another server takes the place of the spare. Otherwise no pool would use a server
- * that comes back, and a server with many pools would keep them. */
+/* From time to time, another server replaces the spare one. Otherwise no pool would use a server
+ * that returns, and a server with many pools would keep them. */
 static gint64 begin_rotation(PoolFleet *self, gint64 now_us, gboolean runs)
 {
 	gint64 due_us = MAX(self->rotate_at_us, pool_endpoints_next_us(self->endpoints));
@@ -702,8 +703,8 @@ static gint64 (*const TIMERS[])(PoolFleet *self, gint64 now_us, gboolean runs) =
 
 /* Tending */
 
-/* Ends a rotation when the candidate has answered. Draws the first server again, so that calls even
- * out, and closes one server: not the first, and not the candidate unless it is worse. */
+/* Ends a rotation when the candidate has answered. Draws the first server again, so that the load
+ * is balanced, and closes one server: not the first, and not the candidate unless it is worse. */
 static void finish_rotation(PoolFleet *self, gint64 now_us)
 {
 	PoolServer *candidate = self->candidate;

@@ -22,8 +22,8 @@ typedef enum {
 	POOL_NEED_MORE, /* the buffer runs out, or a taker waits */
 } PoolNeed;
 
-/* The IDs in the last replies from all servers. An ID that is received again proves that the
- * servers' IDs are not unique. IDs in older replies are forgotten. */
+/* The IDs in the most recent replies from all servers. An ID that is received twice proves that the
+ * servers' IDs are not unique. IDs in older replies are dropped. */
 #define POOL_SEEN_REPLIES 256 /* largest number of replies */
 
 typedef struct {
@@ -37,7 +37,7 @@ typedef struct {
 	guint n_runs;
 } PoolSeen;
 
-/* Other files only read the members. */
+/* Code outside this module may only read the members. */
 typedef struct {
 	const PoolConfig *config;
 	gboolean is_watched; /* its state must be known even while no IDs are taken */
@@ -87,11 +87,12 @@ gint64 pool_fleet_next_us(PoolFleet *self, gint64 now_us);
 /* Returns: the number of descriptors to poll, at most POOL_FLEET_MAX_SERVERS */
 guint pool_fleet_get_pollfds(const PoolFleet *self, struct pollfd *out_fds);
 
-/* Returns: (nullable): an idle server for a draw: the first one, or also others if more was needed
- * for a while */
+/* Returns: (nullable): an idle server for a draw: the first one, or another one if more IDs have
+ * been needed for a while */
 PoolServer *pool_fleet_choose(PoolFleet *self, gint64 now_us);
 
-/* Returns: (nullable): an idle server to draw @count IDs from at once, preferably the first */
+/* Returns: (nullable): an idle server from which to draw @count IDs immediately, preferably the
+ * first server */
 PoolServer *pool_fleet_choose_for_batch(PoolFleet *self, guint count, gint64 now_us);
 
 /* Returns: the smallest count that all fit servers refuse; 0: no server is fit */
@@ -101,7 +102,7 @@ guint pool_fleet_refused_count(const PoolFleet *self, gint64 now_us);
 gboolean pool_fleet_is_drawing_for(const PoolFleet *self, const PoolBatchRequest *request,
 				   gint64 now_us);
 
-/* Lets draws in progress for @request fill the buffer instead. */
+/* Redirects draws in progress for @request to the buffer. */
 void pool_fleet_forget_request(PoolFleet *self, const PoolBatchRequest *request);
 
 /* Returns: the number of IDs that servers draw for the buffer, unless they seem to hang */

@@ -56,7 +56,8 @@ void pool_rate_init(PoolRate *self, gint64 idle_us, gint64 now_us)
 	*self = (PoolRate){.idle_us = idle_us, .active_at_us = now_us, .seen_at_us = now_us};
 }
 
-/* Returns: a value between @value and @sample, nearer to @sample if the last sample is older */
+/* Returns: a value between @value and @sample, which is closer to @sample the older the last sample
+ * is */
 static double approach(double value, double sample, double past_us, double time_us)
 {
 	return value + (sample - value) * past_us / (past_us + time_us);
@@ -229,8 +230,8 @@ static void observe_takes(PoolRefill *self, gint64 now_us)
 		self->need = POOL_NEED_MORE;
 }
 
-/* Draws if less than three quarters of the target are prefetched or requested, so that requests are
- * not too small. */
+/* Draws only if less than three quarters of the target are prefetched or requested, so that
+ * requests are not too small. */
 static void refill_buffer(PoolRefill *self, gint64 now_us)
 {
 	guint64 level = pool_ring_level(&self->buffer->ring);

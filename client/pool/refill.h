@@ -34,11 +34,11 @@ void pool_refill_free(PoolRefill *self);
  * thread cannot be joined. */
 gboolean pool_refill_has_descriptors(const PoolRefill *self);
 
-/* Any thread: takers have found nothing, or @watch has something to do. Wakes the thread, by a
- * system call unless it was woken already. */
+/* Wakes the thread, because takers have found no IDs, or @watch has pending work. Can be called
+ * from any thread. Makes a system call unless the thread has already been woken. */
 void pool_refill_wake(PoolRefill *self);
 
-/* Any thread: adds the statistics. */
+/* Adds the statistics. Can be called from any thread. */
 void pool_refill_get_statistics(const PoolRefill *self, SnowflakePoolStatistics *out_statistics);
 
 /**
@@ -59,9 +59,9 @@ gint64 pool_refill_run_pass(PoolRefill *self, struct pollfd *out_fds, guint *out
  * Computes how many IDs to prefetch from the rate of the takes. The functions are pure; times are
  * in microseconds of one clock.
  *
- * The rate is a moving average, quick to rise and slower to fall. The rate cannot exceed the number
- * of available IDs. So when takers find nothing, the target doubles until they find IDs. After some
- * time without takes, the target is 0.
+ * The rate is a moving average that rises quickly and falls more slowly. The measured rate cannot
+ * exceed the rate at which IDs become available. So when takers find no IDs, the target doubles
+ * until they find IDs. After some time without takes, the target is 0.
  */
 
 #define POOL_RATE_FIRST      16        /* IDs: the target when takers first find nothing */
@@ -77,7 +77,7 @@ typedef struct {
 	double pushed; /* IDs added by takers that found nothing */
 } PoolRate;
 
-/* @idle_us: the time without takes after which none are expected */
+/* @idle_us: how long there must be no takes until no further takes are expected */
 void pool_rate_init(PoolRate *self, gint64 idle_us, gint64 now_us);
 
 /* @gone: IDs taken since the start. @is_empty: takers have found nothing since the last call */
@@ -87,7 +87,7 @@ void pool_rate_observe(PoolRate *self, gint64 now_us, guint64 gone, gboolean is_
 guint pool_rate_target(const PoolRate *self, gint64 span_us);
 
 /*
- * The ages of prefetched IDs. IDs that were requested within a 64th of the largest age form one
+ * The ages of prefetched IDs. IDs that were requested within 1/64 of the maximum age form one
  * batch, which is as old as its first ID. So an ID is discarded a little early, but never late.
  * Batches are numbered from 1. The functions are pure.
  *
@@ -102,7 +102,7 @@ typedef struct {
 	gint64 max_age_us;
 	guint64 oldest; /* oldest batch that may be handed out */
 	guint64 newest; /* oldest - 1: there is none */
-	/* request time of the batch with this number % POOL_AGES_BATCHES */
+	/* request times, indexed by batch number % POOL_AGES_BATCHES */
 	gint64 asked_at_us[POOL_AGES_BATCHES];
 } PoolAges;
 

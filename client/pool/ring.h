@@ -76,21 +76,21 @@ gboolean pool_ring_put(PoolRing *self, const PoolRun *run);
 
 /**
  * pool_ring_take:
- * @most: most IDs to take; 0: only drop
+ * @most: maximum number of IDs to take; 0: only drop
  * @oldest: runs of older batches are dropped on the way
  * @out_run: (out): untouched if nothing is taken
  * @dropped: (inout): the number of dropped IDs is added
  *
- * Any thread. Takes from one run.
+ * Takes IDs from one run. Can be called from any thread.
  *
  * Returns: whether IDs were taken
  */
 gboolean pool_ring_take(PoolRing *self, guint most, guint64 oldest, PoolRun *out_run,
 			guint64 *dropped);
 
-/* Any thread. Returns: the number of IDs in the ring; concurrent puts and takes may or may not
- * count */
+/* Can be called from any thread. Returns: the number of IDs in the ring; concurrent puts and takes
+ * may or may not be included */
 guint64 pool_ring_level(const PoolRing *self);
 
-/* Any thread. Returns: the number of IDs that were put since the start */
+/* Can be called from any thread. Returns: the number of IDs put since the start */
 guint64 pool_ring_put_ids(const PoolRing *self);

@@ -8,8 +8,8 @@
 #include "client/pool/endpoints.h"
 
 /*
- * A server to which a pool is connected: its fitness, its round trip, and its supported calls. It
- * answers one call at a time. For one thread, under fork_guard_lock().
+ * A server to which a pool is connected: whether it is fit, its round-trip time, and its supported
+ * calls. There is at most one call at a time. For one thread, under fork_guard_lock().
  */
 
 typedef struct _PoolBatchRequest PoolBatchRequest; /* opaque here */
@@ -33,7 +33,7 @@ typedef enum {
 	POOL_SERVER_FAILED, /* the connection is unusable */
 } PoolServerEvent;
 
-/* Other files only read the members. */
+/* Code outside this module may only read the members. */
 typedef struct {
 	PoolEndpoint *endpoint; /* borrowed */
 	ClientConnection *connection;
@@ -72,7 +72,8 @@ void pool_server_free(PoolServer *self);
 
 gboolean pool_server_is_idle(const PoolServer *self);
 
-/* Returns: the number of IDs that it is drawing now, for a batch request or not */
+/* Returns: the number of IDs that the server is currently drawing, for a batch request or for the
+ * buffer */
 guint pool_server_drawing(const PoolServer *self);
 
 gboolean pool_server_is_listing(const PoolServer *self);
@@ -88,7 +89,7 @@ void pool_server_list(PoolServer *self, gint64 now_us);
 /* Returns: the best request for draws */
 BatchOffer pool_server_offer(const PoolServer *self);
 
-/* Largest number of servers that are read from a list, so that a list cannot use up the pool's
+/* Maximum number of servers that are read from a list, so that a list cannot exhaust the pool's
  * memory. It equals the number of worker IDs in the layout twitter. */
 #define POOL_SERVER_MAX_LISTED 1024
 
@@ -96,17 +97,17 @@ BatchOffer pool_server_offer(const PoolServer *self);
 #define POOL_SERVER_USELESS G_MAXINT
 gint pool_server_rank(const PoolServer *self, gint64 now_us);
 
-/* Returns: when it will have made no progress for POOL_SERVER_GIVE_WAY_MS, because it reports no
- * state, or refuses draws and is idle; POOL_NEVER_US: neither */
+/* Returns: when the server will have made no progress for POOL_SERVER_GIVE_WAY_MS, because it
+ * reports no state, or because it refuses draws and is idle; POOL_NEVER_US: it makes progress */
 #define POOL_SERVER_GIVE_WAY_MS 500
 gint64 pool_server_gives_way_us(const PoolServer *self);
 
-/* Returns: how long to wait for it before another server is used: @least_us, or more if its round
- * trip is long */
+/* Returns: how long to wait for the server before another server is used: @least_us, or more if its
+ * round-trip time is long */
 gint64 pool_server_patience_us(const PoolServer *self, gint64 least_us);
 gboolean pool_server_seems_to_hang(const PoolServer *self, gint64 now_us);
 
-/* Returns: when its rank changes without an event, or it times out */
+/* Returns: when the server's rank changes without an event, or the server times out */
 gint64 pool_server_next_us(const PoolServer *self, gint64 now_us);
 
 /* Sends and receives as much as possible. @data: (inout): the received data. Returns: the event;

@@ -47,7 +47,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(PoolUpstream, pool_upstream_free)
  * @out_count: (out): number of IDs, 1 to @most, which can be fewer than are prefetched; untouched
  *   on failure
  *
- * Any thread.
+ * Thread-safe.
  *
  * Returns: %FALSE if no ID is prefetched. Then the pool is woken, and changed() is called when
  * there are IDs. No wake-up is lost
@@ -57,10 +57,10 @@ gboolean pool_upstream_take(PoolUpstream *self, guint most, gint64 *out_first, g
 /*
  * A request for a batch: exactly this many IDs, from one reply of one server.
  *
- * Only one thread at a time uses it. It stays placed until it is filled or refused, even while
- * there is no server; it cannot be cancelled. The requests of several threads are served in order,
- * as many at once as there are idle servers. They have priority over refills of the buffer; but
- * while takes find nothing, requests and refills alternate.
+ * Only one thread at a time may use a request. A request stays placed until it is filled or
+ * refused, even while there is no server, and cannot be cancelled. The requests of several threads
+ * are served in order, as many at once as there are idle servers. They have priority over refills
+ * of the buffer; but while takes find nothing, requests and refills alternate.
  */
 typedef struct _PoolBatchRequest PoolBatchRequest;
 
@@ -71,7 +71,7 @@ typedef enum {
 	POOL_BATCH_REQUEST_REFUSED, /* all fit servers refuse this count */
 } PoolBatchRequestState;
 
-/* Other files only read the members, and not while it is PLACED. */
+/* Code outside this module may only read the members, and not while the request is PLACED. */
 struct _PoolBatchRequest {
 	/* (element-type SnowflakeClientIdRun): if FILLED, increasing runs whose counts add up to
 	 * the count */
@@ -88,7 +88,8 @@ struct _PoolBatchRequest {
 	guint count;
 };
 
-/* Any thread. Returns: (transfer none): a request, which is freed with @upstream */
+/* Can be called from any thread. Returns: (transfer none): a request, which is freed with
+ * @upstream */
 PoolBatchRequest *pool_batch_request_new(PoolUpstream *upstream);
 
 /* Places a request, which must not be PLACED. @count: 1 or more */
@@ -119,7 +120,7 @@ typedef struct {
 	char *proof;           /* the IDs that prove it */
 } PoolView;
 
-/* Any thread. @out_view: (out caller-allocates): must be cleared */
+/* Can be called from any thread. @out_view: (out caller-allocates): the caller must clear it */
 void pool_upstream_get_view(PoolUpstream *self, PoolView *out_view);
 void pool_view_clear(PoolView *self);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(PoolView, pool_view_clear)
@@ -135,10 +136,12 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(PoolView, pool_view_clear)
  *   otherwise a request is in progress. It fails if no server is fit, or the server lacks the call
  *   or has no list
  *
- * Any thread. Never waits: changed() is called when a list has arrived or a request has failed.
+ * Can be called from any thread. Never waits: changed() is called when a list has arrived or a
+ * request has failed.
  */
 gboolean pool_upstream_get_workers(PoolUpstream *self, gint64 max_age_ms, GPtrArray **out_workers,
 				   gint64 *out_asked_at_us, gboolean *out_failed);
 
-/* Any thread. See snowflake_pool_get_statistics(); does not include the IDs of batch requests. */
+/* Can be called from any thread. See snowflake_pool_get_statistics(). Does not count the IDs of
+ * batch requests. */
 void pool_upstream_get_statistics(PoolUpstream *self, SnowflakePoolStatistics *out_statistics);

@@ -13,15 +13,15 @@
  * The state that the thread that refills shares with a relay: takes that found nothing, batch
  * requests, the state of the fleet, and its list of servers. See upstream.h.
  *
- * No wake-up is lost. A take without IDs sets a mark, and then takes again. The thread that refills
- * puts IDs, and then clears the mark. Both exchange the mark atomically, so one of them is first:
- * either the thread sees the mark, or the take finds the IDs.
+ * No wake-up is lost. A take that finds no IDs sets a mark, and then tries to take again. The
+ * thread that refills puts IDs, and then clears the mark. Both exchange the mark atomically, so one
+ * of them is first: either the thread sees the mark, or the second try finds the IDs.
  *
  * While a batch request is PLACED, its members belong to the thread that refills; otherwise to the
  * thread that places it. Its state is stored with release and loaded with acquire.
  */
 
-/* Other files only read the members, except upstream.c. */
+/* Code outside this module, except upstream.c, may only read the members. */
 typedef struct {
 	void (*changed)(gpointer user_data);
 	gpointer user_data;
@@ -42,8 +42,8 @@ typedef struct {
 void pool_watch_init(PoolWatch *self, void (*changed)(gpointer user_data), gpointer user_data);
 void pool_watch_clear(PoolWatch *self);
 
-/* Any thread. Takes like pool_buffer_take() without a slot. If it finds nothing, changed() is
- * called when there are IDs, provided that the caller wakes the thread that refills. */
+/* Takes IDs like pool_buffer_take() without a slot. Can be called from any thread. If there are no
+ * IDs and the caller wakes the thread that refills, changed() is called when there are IDs. */
 gboolean pool_watch_take(PoolWatch *self, PoolBuffer *buffer, guint most, PoolRun *out_run);
 
 /* For the thread that refills, under fork_guard_lock(). */
@@ -54,8 +54,8 @@ void pool_watch_note_refill(PoolWatch *self);
 /* Returns: when the oldest of the placed requests was placed; POOL_NEVER_US: there is none */
 gint64 pool_watch_oldest_request_us(PoolWatch *self);
 
-/* Draws for each placed request for which no server draws, or only servers that seem to hang, and
- * refuses requests that all servers refuse. Returns: whether it has begun a draw */
+/* Starts a draw for each placed request, unless a server that does not seem to hang already draws
+ * for it. Refuses requests that all servers refuse. Returns: whether a draw was started */
 gboolean pool_watch_serve_requests(PoolWatch *self, PoolFleet *fleet, const char *agent,
 				   gint64 now_us);
 

@@ -15,8 +15,8 @@
  */
 typedef struct _Scanner Scanner;
 
-/* The most values in a call. Calls of the service have at most three. A call at this limit does not
- * keep its readers busy for long. */
+/* The maximum number of values in a call. The service's own calls contain at most three. A call at
+ * this limit can still be read quickly. */
 #define SCANNER_MAX_VALUES 256
 
 /* The longest name in an unversioned header. Only its name, with which it begins, identifies such a

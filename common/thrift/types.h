@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Thrift's numbers on the wire, from doc/specs/ in Thrift's sources: thrift-binary-protocol.md,
- * thrift-compact-protocol.md and thrift-rpc.md. The names differ from those in c_glib's headers,
- * such as T_I64, because some files include both.
+ * The constants of Thrift's wire formats, from doc/specs/ in Thrift's sources:
+ * thrift-binary-protocol.md, thrift-compact-protocol.md and thrift-rpc.md. The names differ from
+ * the names in c_glib's headers, such as T_I64, because some files include both.
  */
 
 typedef enum {

@@ -126,8 +126,8 @@ static gboolean use_pair(TlsContext *self, const char *certificate, const char *
 	code = ERR_peek_error();
 	library = ERR_GET_LIB(code);
 	reason = ERR_GET_REASON(code);
-	/* OpenSSL stores a certificate per kind of key: for a key of another kind it finds no
-	 * certificate */
+	/* OpenSSL stores one certificate for each type of key: for a key of a different type, it
+	 * finds no certificate */
 	if (!(library == ERR_LIB_X509 &&
 	      (reason == X509_R_KEY_VALUES_MISMATCH || reason == X509_R_KEY_TYPE_MISMATCH)) &&
 	    !(library == ERR_LIB_SSL && reason == SSL_R_NO_CERTIFICATE_ASSIGNED))

@@ -67,8 +67,8 @@ static void make_method(void)
 #define FIRST_ALERT       SSL_AD_REASON_OFFSET
 #define LAST_ALERT        (FIRST_ALERT + G_MAXUINT8)
 
-/* The most records that a server receives at once. Even a short record costs some microseconds, and
- * a receive must not take longer than the connection's turn. */
+/* The maximum number of records that a server receives in one call. Even a short record costs some
+ * microseconds, and a receive must not take longer than the connection's turn. */
 #define MOST_RECORDS 16
 
 /* The most messages after the handshake (RFC 8446, 4.6). A change of keys costs a hundred times as
@@ -97,7 +97,8 @@ static gboolean has_messages_without_end(const TlsStream *self)
 	return self->messages > MOST_MESSAGES + self->received / BYTES_PER_MESSAGE;
 }
 
-/* Counts messages; OpenSSL calls it for each one. After too many, no more bytes are read. */
+/* Counts messages; OpenSSL calls the function for each message. After too many messages, no more
+ * bytes are read. */
 static void on_message(int is_sent, int version, int type, const void *bytes, size_t length,
 		       SSL *ssl, void *user_data)
 {

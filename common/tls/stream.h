@@ -36,7 +36,7 @@ gboolean tls_stream_is_shaken(const TlsStream *self);
 
 /* Like recv(2) and send(2), return the number of bytes, 0 at the end, or -1 with errno set as
  * above. Both complete the handshake first. A server receives a few records at once. Both ends
- * close a connection on which too many TLS messages arrive, such as changes of keys (RFC 8446,
+ * close a connection on which too many TLS messages arrive, such as key updates (RFC 8446,
  * 4.6.3). */
 gssize tls_stream_receive(TlsStream *self, void *bytes, gsize length);
 gssize tls_stream_send(TlsStream *self, const void *bytes, gsize length);

@@ -7,7 +7,7 @@
 #define THREADED
 #include <zookeeper/zookeeper.h>
 
-/* Additions to ZooKeeper's C client: TLS, a password, and why there is no connection. */
+/* Additions to ZooKeeper's C client: TLS, a password, and the reason why there is no connection. */
 
 /**
  * zookeeper_handle_open:
@@ -27,8 +27,8 @@ zhandle_t *zookeeper_handle_open(const char *servers, const char *certificates, 
  * zookeeper_handle_add_digest:
  * @auth: "user:password"
  * @option: the option that contains @auth, for the message
- * @out_failure: (out) (transfer full) (nullable): the reason; %NULL: there is no connection, and
- *   the client library does not accept @auth between two attempts to connect
+ * @out_failure: (out) (transfer full) (nullable): the reason; %NULL if the handle is not connected:
+ * the client library does not accept @auth between two attempts to connect
  *
  * Returns: %FALSE if the session does not authenticate with @auth
  */

@@ -119,8 +119,8 @@ gboolean zookeeper_hosts_set_tls(ZookeeperHosts *self, const TlsNames *names, GE
 		}
 		if (strchr(files[i], ',') != NULL) {
 			g_set_error(error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
-				    "\"%s\" contains a comma, which ends a name for ZooKeeper's "
-				    "client library; rename the file",
+				    "\"%s\" contains a comma, which ZooKeeper's client library "
+				    "treats as a separator; rename the file",
 				    files[i]);
 			return FALSE;
 		}

@@ -75,8 +75,8 @@ gboolean znode_data_make_sense(gint length, const char *data);
 char *znode_layout_to_json(const Layout *layout);
 gboolean znode_layout_from_json(const char *text, gsize length, Layout *out_layout, GError **error);
 
-/* The largest values that any server of this root ever had for these options. They limit how far
- * the end of a reservation can be ahead of ZooKeeper's time. */
+/* The largest values that any server with this root has ever used for these options. They limit how
+ * far the end of a reservation can be ahead of ZooKeeper's time. */
 typedef struct {
 	gint64 max_clock_skew_ms;
 	gint64 reservation_ms;
@@ -135,8 +135,8 @@ char *claim_record_to_json(const ClaimRecord *self);
 gboolean claim_record_from_json(const char *text, gsize length, ClaimRecord *out_record,
 				GError **error);
 /* Returns whether the claim's server holds the reservation of @worker_id: it is the owner, and its
- * claim contains this worker ID, or none yet. If the claim contains another worker ID, the server
- * has given this one up.
+ * claim contains this worker ID, or none yet. If the claim contains a different worker ID, the
+ * server no longer uses this one.
  * @nonce: from the claim's name */
 gboolean claim_record_holds(const ClaimRecord *self, const char *nonce,
 			    const ReservationRecord *reservation, guint worker_id);

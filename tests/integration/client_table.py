@@ -91,8 +91,8 @@ client object. The table shows its exceptions. In all languages, a new connectio
 {restarts}
 
 No library reconnects by itself. After each error that the server did not send, open a new
-connection. In C, ignore SIGPIPE. In Node, a pending call does not fail and waits forever: listen to
-the connection's event `close`, as the test client does.
+connection. In C, ignore SIGPIPE. In Node, a pending call never fails but waits forever:
+listen for the connection's event `close`, as the test client does.
 
 ## Unsupported transports and protocols
 

@@ -192,7 +192,7 @@ class Full(ServerTest):
                 self.assertTrue(is_served(server, THERE))
                 event = server.wait_event("address-refused")
                 self.assertEqual(event.level, "error")
-                self.assertIn("3 connections of one address", event.fields["reason"])
+                self.assertIn("3 connections from one address", event.fields["reason"])
                 self.assertEqual(event.fields["address"], HERE)
                 self.assertEqual(event.fields["connections"], "3")
                 self.assertEqual(held[0].call(STRICT, "get_counters").success[

@@ -143,7 +143,7 @@ class TheFile(LocalTest):
 
     def test_where_somebody_listens_it_is_refused(self):
         first = self.serve()
-        said = ("another process listens there", str(self.path))
+        said = ("another process is already listening there", str(self.path))
         self.refused(*said)
         with self.subTest("one that is stopped"):
             first.send_signal(signal.SIGSTOP)
@@ -164,7 +164,7 @@ class TheFile(LocalTest):
                 self.assertEqual(len(won), 1, [each.log for each in servers])
                 for each in servers:
                     if each is not won[0]:
-                        self.assert_refused(each, 1, "another process listens there")
+                        self.assert_refused(each, 1, "another process is already listening there")
                 self.assert_serves()
                 won[0].terminate()
                 self.assertFalse(self.path.exists())
@@ -263,7 +263,7 @@ class WhoConnects(LocalTest):
                 third.call(STRICT, "get_id", "good")
         refused = server.wait_event("address-refused").fields
         self.assertEqual(refused["address"], f"unix:uid={os.geteuid()}")
-        self.assertEqual(refused["reason"], "more than 2 connections of one user")
+        self.assertEqual(refused["reason"], "more than 2 connections from one user")
         self.assertEqual(self.ask_as_another().returncode, 0)
         mine.pop().close()
         wait_for(self._is_served)

@@ -77,8 +77,8 @@ class Quarantine(QuarantineTest):
         self.assertEqual([line.split() for line in lines[1:3]],
                          [["1", "-", until, "0"], ["2", time_of(past), until, "0"]])
         self.assertEqual(lines[3:], [
-            "2 floors raised, 0 left where they were, further ahead; nobody claims a worker ID "
-            f"before {until}: ZooKeeper's time, and 10000 ms of --max-clock-skew, and "
+            "2 floors raised, 0 already higher and unchanged; no server claims a worker ID before "
+            f"{until}: ZooKeeper's time, and 10000 ms of --max-clock-skew, and "
             f"600000 ms of --reservation (as {self.registry.root}/limits has them), and 10000 ms"])
 
     def test_a_floor_is_never_lowered(self):
@@ -89,7 +89,7 @@ class Quarantine(QuarantineTest):
         for far in (tick_in(86400), (1 << 41) - 1):
             self.registry.set_floor(0, far)
             before = self.registry.everything()
-            self.assertIn("0 floors raised, 1 left where they were",
+            self.assertIn("0 floors raised, 1 already higher",
                           self.assert_ok(self.quarantine()))
             version = before[path][3] + 1
             self.assertEqual(self.registry.read_floor(0), (far, far, version))
@@ -101,7 +101,7 @@ class Quarantine(QuarantineTest):
         self.registry.set_floor(0, far, tick_in(-5))
         self.registry.make_datacenter(1)
         self.registry.set_floor(1, soon, soon)
-        self.assertIn("1 floor raised, 1 left", self.assert_ok(self.quarantine()))
+        self.assertIn("1 floor raised, 1 already higher", self.assert_ok(self.quarantine()))
         first, second = map(self.registry.read_floor, (0, 1))
         self.assert_raised(first._replace(tick=second.tick), 2)
         self.assertEqual((first.tick, second), (far, (second.tick, soon, 2)))
@@ -110,7 +110,7 @@ class Quarantine(QuarantineTest):
         self.registry.make_datacenter(0)
         self.assert_ok(self.quarantine())
         self.assert_raised(self.registry.read_floor(0), 1)
-        self.assertIn("1 floor raised, 0 left", self.assert_ok(self.quarantine()))
+        self.assertIn("1 floor raised, 0 already higher", self.assert_ok(self.quarantine()))
         self.assert_raised(self.registry.read_floor(0), 2)
 
     def test_as_json(self):
@@ -179,7 +179,7 @@ class Quarantine(QuarantineTest):
             before = self.registry.everything()
             clock.step_ms(seconds * 1000 - clock.offset_ms)
             done = self.quarantine(environment=clock.environment)
-            self.assert_fails(done, 1, "more than 10 s apart", "set the clock that is wrong right")
+            self.assert_fails(done, 1, "more than 10 s apart", "correct the wrong clock")
             theirs, ours = map(datetime.fromisoformat, re.findall(r" at (\S+Z)", done.stderr))
             self.assertEqual(ours > theirs, seconds > 0)
             self.assertGreater(abs((ours - theirs).total_seconds()), 10)
@@ -351,7 +351,8 @@ class Live(QuarantineTest):
         self.assertGreater(time.monotonic() - began, 1.6)
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         waiting, *refused = done.stderr.splitlines()
-        self.assertRegex(waiting, "^2 claims are left; within 2 s .*: waiting$")
+        self.assertRegex(waiting, "^2 claims are left; claims of dead servers expire within 2 s; "
+                                  "waiting$")
         self.assertEqual(refused, [
             "snowflakectl: nothing was changed: 2 servers are running",
             "  datacenter 1  worker 4  a.example:7609",
@@ -378,7 +379,8 @@ class Live(QuarantineTest):
                          for i, timeout in enumerate(timeouts)]
                 process = self.begin(self.hosts)
                 said = process.stderr.readline()
-                self.assertIn(f"2 claims are left; within {seconds} s", said)
+                self.assertIn("2 claims are left; claims of dead servers expire within "
+                              f"{seconds} s", said)
                 floor = self.registry.read_floor(1)
                 for path in paths:
                     self.kazoo.delete(path)

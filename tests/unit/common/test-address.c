@@ -147,7 +147,7 @@ TEST("/address/long-local", test_long_local)
 		g_assert_cmpuint(strlen(address->path), ==, 107);
 		g_assert_null(address_parse_listen(too_long, &error));
 		g_assert_nonnull(
-			strstr(error->message, ": the path has 108 bytes, the limit is 107"));
+			strstr(error->message, ": the path has 108 bytes; the limit is 107"));
 	}
 }
 

@@ -170,8 +170,8 @@ TEST("/node/sequence-runs-out", test_sequence_runs_out)
 	while (snowflake_node_next(node, &id, &error))
 		g_assert_no_error(error);
 	g_assert_error(error, SNOWFLAKE_NODE_ERROR, SNOWFLAKE_NODE_ERROR_UNAVAILABLE);
-	g_assert_nonnull(
-		strstr(error->message, "all IDs for the current time are issued, retry after "));
+	g_assert_nonnull(strstr(error->message,
+				"all IDs for the current time have been issued, retry after "));
 }
 
 TEST("/node/waits", test_waits)

@@ -23,8 +23,8 @@
 #include "tests/unit/unit-test.h"
 
 #define NOBODY    65534
-#define IN_USE    "another process listens there; stop it, or use another path"
-#define NO_SOCKET "a file that is not a socket is in the way; remove it, or use another path"
+#define IN_USE    "another process is already listening there; stop it, or use a different path"
+#define NO_SOCKET "a file that is not a socket exists there; remove it, or use a different path"
 
 static const SocketFileAccess ANYBODY = {.mode = 0666, .gid = (gid_t)-1};
 
@@ -263,8 +263,9 @@ TEST("/listener/local-in-use", test_local_in_use)
 	assert_open_local(file, listeners);
 	assert_open_local(abstract, listeners);
 	assert_local_refused(file, &ANYBODY, IN_USE);
-	assert_local_refused(abstract, &ANYBODY,
-			     "another process listens there; stop it, or use another name");
+	assert_local_refused(
+		abstract, &ANYBODY,
+		"another process is already listening there; stop it, or use a different name");
 	g_assert_true(g_file_test(file, G_FILE_TEST_EXISTS));
 
 	g_assert_cmpint(listen(listener, 0), ==, 0);

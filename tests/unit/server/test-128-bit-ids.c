@@ -91,9 +91,10 @@ TEST("/128-bit-ids/no-room-in-the-millisecond", no_room_in_the_millisecond)
 	stack->ulids.fork_generation = random_fork_generation();
 	g_assert_false(ask(stack, &GET_ULIDS, &reply, &error));
 	g_assert_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE);
-	g_assert_cmpstr(error->message, ==,
-			"WorkerIdUnavailable: all ULIDs of the current millisecond are issued, "
-			"retry after 1 ms");
+	g_assert_cmpstr(
+		error->message, ==,
+		"WorkerIdUnavailable: all ULIDs for the current millisecond have been issued, "
+		"retry after 1 ms");
 	g_assert_cmpint(reply.retry_after_ms, ==, 1);
 	stack_set_ms(stack, 1001);
 	assert_served(stack, &GET_ULIDS);

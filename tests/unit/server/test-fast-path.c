@@ -349,7 +349,7 @@ TEST("/fast-path/refusals", test_refusals)
 	} CASES[] = {
 		{"the sequence is used up", 1000, 0, FALSE, STREAM_PARKED, NULL},
 		{"... and it has waited", 1000, 0, TRUE, STREAM_MORE,
-		 "all IDs for the current time are issued, retry after 2 ms"},
+		 "all IDs for the current time have been issued, retry after 2 ms"},
 		{"one is left", 1000, 1, FALSE, STREAM_MORE, "get_id"},
 		{"a new tick", 1001, 0, FALSE, STREAM_MORE, "get_id"},
 		{"the clock stepped back", 999, 4095, FALSE, STREAM_MORE,
