@@ -88,6 +88,10 @@ def _stub(*wrong):
 def run(scenarios, report, jobs):
     by_name = {scenario.name: scenario for scenario in scenarios}
     Suite(report.add_outcome).run(scenarios, [_stub(), _stub("retries")], jobs)
+    of_current = [scenario for scenario in scenarios
+                  if any(step.get("meddle", {}).get("server") == "current"
+                         for step in scenario.steps)]
+    Suite(report.add_outcome).run(of_current, [_stub("wanders")], jobs)
     usual, short = Suite(None), Suite(None, HANG_S)
 
     def judge(suite, row):

@@ -5,6 +5,8 @@
 For the suite's own test: it must pass every scenario, and with each WRONG of ../selftest.py fail
 the one that is there to find it. `wrong(NAME)` stands where that is done. BINDINGS is the directory
 of Python's code for snowflake.thrift. RETRIES are clients that retry until their deadline.
+"wanders" is not a defect: with prefetch, every second request goes to the next server, as if the
+one before had timed out.
 """
 import collections
 import contextlib
@@ -22,7 +24,7 @@ from stub_wire import Broken, Connection, Refused
 
 AGENT = re.compile(r"[a-zA-Z][a-zA-Z0-9-]{0,255}")
 WRONG = sys.argv[2] if len(sys.argv) > 2 else ""
-RETRIES = ("retries", "gives-up", "hammers", "half-of-the-time")
+RETRIES = ("retries", "wanders", "gives-up", "hammers", "half-of-the-time")
 KEPT = ("unavailable", "clock", "unreachable", "timeout")  # the deadline cuts a last attempt short
 PAUSE_S = 0.1
 ATTEMPT_S = 0.25
@@ -114,6 +116,7 @@ class Client:
         self._hand = collections.deque()  # (ID, since when)
         self._lock = threading.Lock()
         self._dead = set()
+        self._requests = 0
         self._served = []
         self.half_batch = []
         self._ended = threading.Event()
@@ -219,7 +222,9 @@ class Client:
                 if server in self._dead:
                     raise OSError("it was dead before")
                 numbers = server.fetch(count, limit)
-                self.at = self.servers.index(server)
+                self._requests += 1
+                leaves = wrong("wanders") and self.options["prefetch_ms"] and self._requests % 2
+                self.at = self.servers.index(server) + bool(leaves)
                 return numbers
             except (OSError, Broken) as error:
                 server.drop()
