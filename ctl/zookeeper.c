@@ -106,7 +106,7 @@ CtlZookeeper *ctl_zookeeper_connect(const ZookeeperHosts *hosts, const char *aut
 		g_autoptr(StoreMessage) message = take_message(self, until_us);
 
 		is_up = message != NULL && message->event == STORE_UP;
-		if (message != NULL && message->event == STORE_REJECTED) {
+		if (message != NULL && message->event == STORE_AUTH_FAILED) {
 			reject_session(self, error);
 			return NULL;
 		}
@@ -237,14 +237,14 @@ static gboolean take_event(CtlZookeeper *self, const GPtrArray *requests, StoreE
 		return send_again(self, requests) ||
 		       lose_session(self, "the connection was lost during a write", error);
 	case STORE_DOWN:
-	case STORE_AWAY:
+	case STORE_STILL_DOWN:
 		return self->reconnects || lose_session(self, "the connection is lost", error);
-	case STORE_LAPSED:
-	case STORE_RENEWED:
+	case STORE_SESSION_EXPIRED:
+	case STORE_SESSION_REPLACED:
 		/* the next session would create znodes with another ACL */
 		return (self->reconnects && !self->copies_acl) ||
 		       lose_session(self, "the session has ended", error);
-	case STORE_REJECTED:
+	case STORE_AUTH_FAILED:
 		return reject_session(self, error);
 	case STORE_CHANGED:
 	case STORE_GONE:

@@ -56,24 +56,24 @@ static KeeperPlan begin_when_due(RegistryOperation operation, gint64 due_us, gin
 static KeeperPlan plan_next(const KeeperPlanFacts *facts)
 {
 	/* retry a failed extension even if no more IDs are drawn */
-	gboolean wanted = facts->wanted || facts->failures > 0;
+	gboolean wanted = facts->extension_wanted || facts->failures > 0;
 	KeeperPlan plan = WAIT_FOR_EVENT;
 
-	if (facts->stopped)
+	if (facts->has_stopped)
 		return plan;
 	if (facts->under_way != REGISTRY_NONE) {
 		/* do not cancel a release, which a stop would begin anyway */
-		if (facts->stopping && !facts->cancelled && facts->under_way != REGISTRY_RELEASE)
+		if (facts->is_stopping && !facts->cancelled && facts->under_way != REGISTRY_RELEASE)
 			return (KeeperPlan){.action = KEEPER_PLAN_CANCEL};
 		return plan;
 	}
-	if (facts->stopping && !facts->has_lease)
+	if (facts->is_stopping && !facts->has_lease)
 		return (KeeperPlan){.action = KEEPER_PLAN_STOP};
-	if (facts->stopping)
+	if (facts->is_stopping)
 		return begin(REGISTRY_RELEASE);
 	/* outside the layout, no tick can be reserved; a reservation up to the layout's last tick
 	 * would block the worker ID for ever */
-	if (facts->ended || facts->outside)
+	if (facts->gave_up || facts->clock_outside_layout)
 		return plan;
 	if (!facts->has_lease) {
 		if (facts->retry_now)
@@ -84,11 +84,11 @@ static KeeperPlan plan_next(const KeeperPlanFacts *facts)
 		}
 		return begin_when_due(REGISTRY_CLAIM, facts->retry_at_us, facts->now_us);
 	}
-	if (facts->ahead)
+	if (facts->last_id_ahead_of_clock)
 		return begin(REGISTRY_RELEASE);
 	/* if the end would not be later, the clock was set back, and the current reservation
 	 * suffices */
-	if (wanted && !facts->out_of_reach && facts->next_end_tick > facts->end_tick)
+	if (wanted && !facts->clock_too_far_ahead && facts->next_end_tick > facts->end_tick)
 		plan = begin_when_due(REGISTRY_EXTEND, extension_due_us(facts), facts->now_us);
 	if (plan.action == KEEPER_PLAN_NOTHING && is_before_ids(facts))
 		plan.until_us = MIN(plan.until_us, tick_at_us(facts, facts->ids_from_tick));
@@ -97,12 +97,12 @@ static KeeperPlan plan_next(const KeeperPlanFacts *facts)
 
 KeeperPlan keeper_plan_next(const KeeperPlanFacts *facts)
 {
-	gboolean fails = facts->failures > 0 || facts->out_of_reach;
+	gboolean fails = facts->failures > 0 || facts->clock_too_far_ahead;
 	KeeperPlan plan = plan_next(facts);
 
 	/* the state becomes UNAVAILABLE at the end of the lease, if it is not extended before */
-	if (plan.action == KEEPER_PLAN_NOTHING && facts->has_lease && !facts->outside && fails &&
-	    facts->now_tick <= facts->end_tick)
+	if (plan.action == KEEPER_PLAN_NOTHING && facts->has_lease &&
+	    !facts->clock_outside_layout && fails && facts->now_tick <= facts->end_tick)
 		plan.until_us = MIN(plan.until_us, tick_at_us(facts, facts->end_tick + 1));
 	return plan;
 }
@@ -113,18 +113,18 @@ KeeperState keeper_plan_state(const KeeperPlanFacts *facts)
 	gboolean is_hanging = facts->under_way != REGISTRY_NONE &&
 			      facts->now_us - facts->busy_since_us >= KEEPER_PLAN_HANGS_US;
 
-	if (facts->stopped)
+	if (facts->has_stopped)
 		return KEEPER_STOPPED;
-	if (facts->outside)
+	if (facts->clock_outside_layout)
 		return KEEPER_WAITING;
 	if (!facts->has_lease) {
 		if (facts->waiting)
 			return KEEPER_WAITING;
 		return facts->had_lease ? KEEPER_RECLAIMING : KEEPER_STARTING;
 	}
-	if (facts->ahead)
+	if (facts->last_id_ahead_of_clock)
 		return KEEPER_RECLAIMING;
-	if (is_spent && (facts->failures > 0 || facts->out_of_reach || is_hanging))
+	if (is_spent && (facts->failures > 0 || facts->clock_too_far_ahead || is_hanging))
 		return KEEPER_UNAVAILABLE;
 	return is_before_ids(facts) ? KEEPER_WAITING : KEEPER_SERVING;
 }
@@ -139,9 +139,10 @@ gboolean keeper_plan_may_follow(KeeperState state, KeeperState next)
 
 gint64 keeper_plan_ids_at_us(const KeeperPlanFacts *facts)
 {
-	if (facts->stopped || facts->stopping || facts->ended || facts->outside)
+	if (facts->has_stopped || facts->is_stopping || facts->gave_up ||
+	    facts->clock_outside_layout)
 		return KEEPER_PLAN_NEVER;
-	if (facts->has_lease && facts->now_tick > facts->end_tick && facts->out_of_reach)
+	if (facts->has_lease && facts->now_tick > facts->end_tick && facts->clock_too_far_ahead)
 		return KEEPER_PLAN_NEVER;
 	if (facts->under_way == REGISTRY_NONE && !facts->retry_now) {
 		if (!facts->has_lease && facts->waiting)

@@ -13,12 +13,12 @@
 typedef struct {
 	gint64 now_us;
 	gint64 now_tick;
-	gint64 tick_us;   /* length of a tick */
-	gboolean outside; /* now_tick is outside the layout */
+	gint64 tick_us;                /* length of a tick */
+	gboolean clock_outside_layout; /* now_tick is outside the layout */
 
-	gboolean stopping; /* keeper_stop() was called */
-	gboolean stopped;  /* the keeper has stopped */
-	gboolean ended;    /* a fatal error has ended all attempts */
+	gboolean is_stopping; /* keeper_stop() was called */
+	gboolean has_stopped; /* the keeper has stopped */
+	gboolean gave_up;     /* a fatal error has ended all attempts */
 
 	RegistryOperation under_way;
 	gint64 busy_since_us; /* start of the operation in progress */
@@ -33,17 +33,17 @@ typedef struct {
 
 	/* The lease. */
 	gboolean has_lease;
-	gboolean had_lease; /* an earlier lease was lost or given up */
-	gboolean ahead;     /* the clock stepped back, so the lease must be given up */
+	gboolean had_lease;              /* an earlier lease was lost or given up */
+	gboolean last_id_ahead_of_clock; /* the clock stepped back, so the lease must be given up */
 	/* extend it, because IDs were drawn since the last write, or the registry requires it even
 	 * when idle */
-	gboolean wanted;
+	gboolean extension_wanted;
 	/* the first tick at which the clock allows an ID: the later of the lease's first tick and
 	 * the last ID's tick, minus max-ahead */
 	gint64 ids_from_tick;
 	gint64 end_tick;
 	/* no extension, because the clock is too far ahead of the registry's */
-	gboolean out_of_reach;
+	gboolean clock_too_far_ahead;
 	gint64 next_end_tick; /* the end that an extension would get now */
 	gint64 written_at_us; /* the last write of the reservation */
 	gint64 length_us;     /* length of the reservation at that write */

@@ -143,9 +143,9 @@ static void log_judged(const ClockReading *reading, ClockVerdict verdict)
 	else
 		log_event(LOG_CLOCK_JUDGED, what, by,
 			  log_number("registry_least_us",
-				     (reading->clock.least_ns - reading->offset_ns) / 1000),
+				     (reading->clock.min_offset_ns - reading->offset_ns) / 1000),
 			  log_number("registry_most_us",
-				     (reading->clock.most_ns - reading->offset_ns) / 1000));
+				     (reading->clock.max_offset_ns - reading->offset_ns) / 1000));
 }
 
 /* Judges the system's clock, and adopts its steps. @is_new_reading: the registry's clock was read
@@ -210,8 +210,8 @@ static void discipline_clock(Keeper *self)
 {
 	const RegistryClock *clock = &self->report.clock;
 	gboolean is_new_reading = clock->known != self->judged_by.known ||
-				  clock->least_ns != self->judged_by.least_ns ||
-				  clock->most_ns != self->judged_by.most_ns;
+				  clock->min_offset_ns != self->judged_by.min_offset_ns ||
+				  clock->max_offset_ns != self->judged_by.max_offset_ns;
 
 	if (self->facts.now_us < self->discipline_at_us && !is_new_reading)
 		return;
@@ -226,12 +226,13 @@ static void read_clock(Keeper *self)
 	KeeperPlanFacts *facts = &self->facts;
 	gint64 now_ms = clock_now_ms(&self->clock->clock);
 	gint64 left_ms = layout_last_ms(self->layout) - now_ms;
-	gboolean was_outside = facts->outside;
+	gboolean was_outside = facts->clock_outside_layout;
 
 	facts->now_us = g_get_monotonic_time();
 	facts->now_tick = layout_tick_at(self->layout, now_ms);
-	facts->outside = facts->now_tick < 0 || facts->now_tick > layout_max_tick(self->layout);
-	if (!facts->outside) {
+	facts->clock_outside_layout =
+		facts->now_tick < 0 || facts->now_tick > layout_max_tick(self->layout);
+	if (!facts->clock_outside_layout) {
 		self->inside_tick = facts->now_tick;
 		/* warn once a day by this clock, and if the clock was set back */
 		if (left_ms < END_IS_SOON_MS && ABS(now_ms - self->end_logged_ms) >= DAY_MS) {
@@ -446,7 +447,7 @@ static gint64 next_length_ms(const Keeper *self)
 
 /* The lease */
 
-static void show_reservation(Keeper *self, gint64 end_tick)
+static void publish_reservation(Keeper *self, gint64 end_tick)
 {
 	self->facts.end_tick = end_tick;
 	pthread_mutex_lock(&self->mutex);
@@ -457,7 +458,7 @@ static void show_reservation(Keeper *self, gint64 end_tick)
 	self->changed_is_due = TRUE;
 }
 
-static void show_extending_fails(Keeper *self, gboolean fails)
+static void publish_extending_fails(Keeper *self, gboolean fails)
 {
 	pthread_mutex_lock(&self->mutex);
 	self->status.extending_fails = fails;
@@ -481,7 +482,7 @@ static gint64 retire_lease(Keeper *self)
 	self->last_tick = lease_retire(self->lease, self->layout);
 	self->facts.has_lease = FALSE;
 	self->facts.had_lease = TRUE;
-	show_extending_fails(self, FALSE);
+	publish_extending_fails(self, FALSE);
 	return self->last_tick;
 }
 
@@ -523,14 +524,14 @@ static void publish_lease(Keeper *self, const Reservation *reservation)
 		first_tick = MAX(first_tick, self->last_tick + 1);
 	self->lease = lease_new(self->layout, reservation->datacenter_id, reservation->worker_id,
 				first_tick, reservation->end_tick);
-	/* its end shows when it was written */
+	/* the reservation was written its length minus its remaining time ago */
 	note_reservation(self, length_ms, lease_last_cursor(self->lease),
 			 facts->now_us - MAX(length_us - left_us, 0));
 	generator_publish(self->generator, self->lease);
 	facts->has_lease = TRUE;
 	facts->waiting = FALSE;
 	self->lease_began = FALSE;
-	show_reservation(self, reservation->end_tick);
+	publish_reservation(self, reservation->end_tick);
 
 	first = layout_tick_text(self->layout, MAX(first_tick, facts->now_tick));
 	end = layout_tick_text(self->layout, reservation->end_tick);
@@ -556,13 +557,16 @@ static void update_lease_facts(Keeper *self)
 	facts->ids_from_tick = MAX(cursor_tick, first_tick) - self->max_ahead_ticks;
 	self->lease_began =
 		self->lease_began || facts->now_tick >= first_tick || cursor_tick >= first_tick;
-	/* if no worker ID can be claimed, it is better to wait for the clock */
-	facts->ahead = self->config.reclaim_on_step_back && self->report.is_reachable &&
-		       cursor_tick > facts->now_tick + self->max_ahead_ticks && self->lease_began;
-	facts->wanted = self->registry->extend_when_idle || atomic_load(&self->is_demanded) ||
-			cursor != self->cursor_at_write;
+	/* give the lease up only if the registry is reachable: otherwise no other worker ID can be
+	 * claimed, and waiting for the clock is better */
+	facts->last_id_ahead_of_clock =
+		self->config.reclaim_on_step_back && self->report.is_reachable &&
+		cursor_tick > facts->now_tick + self->max_ahead_ticks && self->lease_began;
+	facts->extension_wanted = self->registry->extend_when_idle ||
+				  atomic_load(&self->is_demanded) ||
+				  cursor != self->cursor_at_write;
 	reach = reach_ticks(self, next_length_ms(self));
-	facts->out_of_reach = reach == 0;
+	facts->clock_too_far_ahead = reach == 0;
 	facts->next_end_tick = MIN(facts->now_tick + reach, layout_max_tick(self->layout));
 }
 
@@ -576,12 +580,12 @@ static void note_failed_attempt(Keeper *self)
 	self->changed_is_due = TRUE;
 }
 
-static void end_attempts(Keeper *self, GError *error)
+static void stop_retrying(Keeper *self, GError *error)
 {
 	pthread_mutex_lock(&self->mutex);
 	self->error = error;
 	pthread_mutex_unlock(&self->mutex);
-	self->facts.ended = TRUE;
+	self->facts.gave_up = TRUE;
 	note_failed_attempt(self);
 }
 
@@ -597,7 +601,7 @@ static void log_waiting(const Keeper *self, gint64 until_tick, const GError *err
 	log_event(LOG_WORKER_WAITING, log_text("why", error->message), log_text("until", until));
 }
 
-static void end_claim(Keeper *self, RegistryResult *result)
+static void handle_claim_result(Keeper *self, RegistryResult *result)
 {
 	KeeperPlanFacts *facts = &self->facts;
 	const GError *error = result->error;
@@ -606,7 +610,7 @@ static void end_claim(Keeper *self, RegistryResult *result)
 
 	if (error == NULL) {
 		publish_lease(self, &result->reservation);
-	} else if (!is_fatal && facts->stopping) {
+	} else if (!is_fatal && facts->is_stopping) {
 		return; /* no failure: the operation may have been cancelled */
 	} else if (is_waiting) {
 		if (!facts->waiting || g_strcmp0(self->waiting_why, error->message) != 0)
@@ -625,7 +629,7 @@ static void end_claim(Keeper *self, RegistryResult *result)
 		facts->wait_until_tick = 0; /* set by an earlier claim, which waited */
 		note_failed_attempt(self);
 	} else { /* a server that cannot start ends; a server that has served keeps trying */
-		end_attempts(self, g_steal_pointer(&result->error));
+		stop_retrying(self, g_steal_pointer(&result->error));
 	}
 }
 
@@ -644,20 +648,20 @@ static void note_extended(Keeper *self, gint64 end_tick)
 	lease_extend(self->lease, end_tick);
 	log_written(self, end_tick);
 	note_reservation(self, self->next_length_ms, self->next_cursor, facts->busy_since_us);
-	show_reservation(self, end_tick);
+	publish_reservation(self, end_tick);
 }
 
-static void end_extension(Keeper *self, RegistryResult *result)
+static void handle_extension_result(Keeper *self, RegistryResult *result)
 {
 	KeeperPlanFacts *facts = &self->facts;
 	const GError *error = result->error;
 
-	show_extending_fails(self, error != NULL);
+	publish_extending_fails(self, error != NULL);
 	if (error == NULL) {
 		note_extended(self, result->end_tick);
 	} else if (g_error_matches(error, REGISTRY_ERROR, REGISTRY_ERROR_FATAL)) {
-		end_attempts(self, g_steal_pointer(&result->error));
-	} else if (!facts->stopping) {
+		stop_retrying(self, g_steal_pointer(&result->error));
+	} else if (!facts->is_stopping) {
 		if (facts->failures == 0) {
 			g_autofree char *end = layout_tick_text(self->layout, facts->end_tick);
 
@@ -669,7 +673,7 @@ static void end_extension(Keeper *self, RegistryResult *result)
 	}
 }
 
-static void end_release(const Keeper *self, const GError *error)
+static void handle_release_result(const Keeper *self, const GError *error)
 {
 	const KeeperPlanFacts *facts = &self->facts;
 	const Lease *lease = self->lease;
@@ -687,7 +691,7 @@ static void end_release(const Keeper *self, const GError *error)
 	/* another server already has the worker ID, maybe since before the reservation's end */
 	if (g_error_matches(error, REGISTRY_ERROR, REGISTRY_ERROR_LOST))
 		log_event(LOG_WORKER_LOST, log_text("error", error->message));
-	else if (facts->stopping && facts->now_tick <= facts->end_tick)
+	else if (facts->is_stopping && facts->now_tick <= facts->end_tick)
 		log_event(LOG_RELEASE_FAILED, log_text("error", error->message),
 			  log_text("reserved_until", end),
 			  log_text("meaning", "until then, no server can use the worker ID, so "
@@ -697,7 +701,7 @@ static void end_release(const Keeper *self, const GError *error)
 			  log_text("reserved_until", end));
 }
 
-static void end_operation(Keeper *self, RegistryResult *result)
+static void handle_result(Keeper *self, RegistryResult *result)
 {
 	RegistryOperation operation = self->facts.under_way;
 
@@ -714,11 +718,11 @@ static void end_operation(Keeper *self, RegistryResult *result)
 		self->facts.retry_at_us = 0;
 		log_event(LOG_WORKER_LOST, log_text("error", result->error->message));
 	} else if (operation == REGISTRY_CLAIM) {
-		end_claim(self, result);
+		handle_claim_result(self, result);
 	} else if (operation == REGISTRY_EXTEND) {
-		end_extension(self, result);
+		handle_extension_result(self, result);
 	} else if (operation == REGISTRY_RELEASE) {
-		end_release(self, result->error);
+		handle_release_result(self, result->error);
 	}
 	g_clear_error(&result->error);
 }
@@ -735,7 +739,7 @@ static void poll_registry(Keeper *self)
 	if (list_wanted)
 		self->registry->ops->list(self->registry);
 	/* only a release does not depend on the clock */
-	if (self->facts.outside && !self->facts.stopping)
+	if (self->facts.clock_outside_layout && !self->facts.is_stopping)
 		return;
 	has_ended = self->registry->ops->poll(self->registry, self->inside_tick,
 					      self->registry_stop_by_us, &self->report);
@@ -751,7 +755,7 @@ static void poll_registry(Keeper *self)
 	}
 	pthread_mutex_unlock(&self->mutex);
 	if (has_ended)
-		end_operation(self, &self->report.result);
+		handle_result(self, &self->report.result);
 	self->facts.retry_now = self->facts.retry_now || report->retry_now;
 }
 
@@ -779,7 +783,7 @@ static void begin_operation(Keeper *self, RegistryOperation operation)
 				.wait_until_tick = facts->now_tick + ticks_of(self, CLAIM_RETRY_MS),
 			};
 
-			end_operation(self, &result);
+			handle_result(self, &result);
 			return;
 		}
 		break;
@@ -792,7 +796,7 @@ static void begin_operation(Keeper *self, RegistryOperation operation)
 		break;
 	case REGISTRY_RELEASE:
 		ticks = retire_lease(self);
-		if (!facts->stopping)
+		if (!facts->is_stopping)
 			unpublish_lease(self);
 		break;
 	}
@@ -801,14 +805,14 @@ static void begin_operation(Keeper *self, RegistryOperation operation)
 
 /* The thread */
 
-static void show_state(Keeper *self)
+static void publish_state(Keeper *self)
 {
 	KeeperState old = self->status.state;
 	KeeperState state = keeper_plan_state(&self->facts);
 
 	atomic_store(&self->ids_at_us, keeper_plan_ids_at_us(&self->facts));
 	/* during a stop, only its end is published: the states of a lease are then irrelevant */
-	if (state != old && (!self->facts.stopping || self->facts.stopped)) {
+	if (state != old && (!self->facts.is_stopping || self->facts.has_stopped)) {
 		if (!keeper_plan_may_follow(old, state))
 			g_critical("the worker cannot go from %s to %s", keeper_state_name(old),
 				   keeper_state_name(state));
@@ -849,7 +853,7 @@ gint64 keeper_run_round(Keeper *self)
 		self->changed_is_due = TRUE;
 	atomic_store(&self->round_began_at_us, facts->now_us);
 	pthread_mutex_lock(&self->mutex);
-	facts->stopping = self->stop_by_us != 0;
+	facts->is_stopping = self->stop_by_us != 0;
 	self->registry_stop_by_us = self->stop_by_us;
 	pthread_mutex_unlock(&self->mutex);
 
@@ -860,13 +864,14 @@ gint64 keeper_run_round(Keeper *self)
 	/* the poll may have taken some time, or read the registry's clock */
 	discipline_clock(self);
 	update_lease_facts(self);
-	show_state(self);
+	publish_state(self);
 
 	plan = keeper_plan_next(facts);
 	switch (plan.action) {
 	case KEEPER_PLAN_NOTHING:
 		until_us = MIN(plan.until_us, self->discipline_at_us);
-		return facts->outside ? until_us : MIN(until_us, self->report.poll_at_us);
+		return facts->clock_outside_layout ? until_us
+						   : MIN(until_us, self->report.poll_at_us);
 	case KEEPER_PLAN_BEGIN:
 		begin_operation(self, plan.operation);
 		break;
@@ -876,8 +881,8 @@ gint64 keeper_run_round(Keeper *self)
 			self->registry->ops->cancel(self->registry);
 		break;
 	case KEEPER_PLAN_STOP:
-		facts->stopped = TRUE;
-		show_state(self);
+		facts->has_stopped = TRUE;
+		publish_state(self);
 		break;
 	}
 	return 0;
@@ -885,7 +890,7 @@ gint64 keeper_run_round(Keeper *self)
 
 gboolean keeper_has_stopped(const Keeper *self)
 {
-	return self->facts.stopped;
+	return self->facts.has_stopped;
 }
 
 static void *keeper_thread(void *user_data)
@@ -969,9 +974,9 @@ void keeper_start(Keeper *self)
 		pthread_setname_np(self->thread, "keeper");
 		return;
 	}
-	end_attempts(self, g_error_new(REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
-				       "cannot start a thread: %s", g_strerror(code)));
-	show_state(self);
+	stop_retrying(self, g_error_new(REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
+					"cannot start a thread: %s", g_strerror(code)));
+	publish_state(self);
 }
 
 void keeper_ask_to_stop(Keeper *self, gint64 by_us)
@@ -1021,9 +1026,9 @@ gboolean keeper_stop(Keeper *self, gint64 timeout_ms)
 		pthread_join(self->thread, NULL);
 		self->running = FALSE;
 	}
-	if (!self->facts.stopped) { /* the keeper never ran */
-		self->facts.stopped = TRUE;
-		show_state(self);
+	if (!self->facts.has_stopped) { /* the keeper never ran */
+		self->facts.has_stopped = TRUE;
+		publish_state(self);
 	}
 	return TRUE;
 }
@@ -1075,7 +1080,7 @@ void keeper_get_status(Keeper *self, KeeperStatus *out_status)
 	if (clock.known)
 		out_status->registry_skew_ns =
 			system_clock_offset_ns(self->clock) -
-			(clock.least_ns + (clock.most_ns - clock.least_ns) / 2);
+			(clock.min_offset_ns + (clock.max_offset_ns - clock.min_offset_ns) / 2);
 	out_status->reserved_until_ms =
 		end_unless_past_ms(self, out_status->reserved_until_ms, now_ms);
 	if (out_status->reserved_until_ms == 0)

@@ -7,9 +7,9 @@ gint64 registry_clock_ahead_ns(const RegistryClock *clock, gint64 offset_ns)
 {
 	if (!clock->known)
 		return 0;
-	if (offset_ns > clock->most_ns)
-		return offset_ns - clock->most_ns;
-	return MIN(offset_ns - clock->least_ns, 0);
+	if (offset_ns > clock->max_offset_ns)
+		return offset_ns - clock->max_offset_ns;
+	return MIN(offset_ns - clock->min_offset_ns, 0);
 }
 
 const char *registry_session_name(RegistrySession session)

@@ -12,15 +12,16 @@
  * It is an interface. file/registry.c implements it in a directory of this machine,
  * registration/registration.c in a store that many machines share. Only the keeper's thread calls
  * it. The keeper begins an operation, and poll() continues it until its end; only one is in
- * progress at a time. Each implementation follows these rules:
+ * progress at a time. A record is the stored reservation of one worker ID. Each implementation
+ * follows these rules:
  *
  * 1. A record holds the last reserved tick and the owner's nonce, which is new for each process.
- * 2. Every write is conditional on the version that was read, and the new end is computed from that
- *    reading. The end only grows; only the release of a retired lease lowers it.
+ * 2. Every write is conditional on the version that was read. A lease begins after the end in that
+ *    reading, and only the release of a retired lease lowers the end.
  * 3. A write takes effect for the server when it is confirmed. If its outcome is unknown, the
  * record is read again.
  * 4. Records are never deleted. A record that does not parse is an error, and never means an end of
- * 0.
+ *    0.
  */
 
 #define REGISTRY_ERROR (registry_error_quark())
@@ -37,7 +38,8 @@ typedef enum {
 	 * back, or is gone. So no more IDs may be issued, because another server may issue the
 	 * same. The reservation is no longer held, and must not be released. poll() returns this at
 	 * once, as the end of the operation in progress, or without an operation. For a release, it
-	 * only means that the release failed. */
+	 * only means that the release failed. The functions of file/ also return it if another
+	 * process holds the lock of the worker ID; a claim then returns FATAL or WAIT instead. */
 	REGISTRY_ERROR_LOST,
 	/* A failure that lasts until an operator acts: worker ID held by a live server, another
 	 * layout, another machine, a wrong owner, a wrong clock. Also a record that does not parse,
@@ -57,7 +59,7 @@ typedef enum {
 typedef struct {
 	guint datacenter_id;
 	guint worker_id;
-	gint64 first_tick; /* the tick after the end in the previous record */
+	gint64 first_tick; /* first tick of the lease, after the previous end and the floor */
 	gint64 end_tick;   /* the last tick reserved */
 } Reservation;
 
@@ -86,11 +88,12 @@ WorkerList *worker_list_new(void);
 void worker_list_free(WorkerList *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(WorkerList, worker_list_free)
 
-/* The clock of a registry, as its offset from CLOCK_BOOTTIME: between @least_ns and @most_ns. */
+/* The clock of a registry, as its offset from CLOCK_BOOTTIME: between @min_offset_ns and
+ * @max_offset_ns. */
 typedef struct {
 	gboolean known;
-	gint64 least_ns;
-	gint64 most_ns;
+	gint64 min_offset_ns;
+	gint64 max_offset_ns;
 } RegistryClock;
 
 /* Returns by how much, at least, a clock at @offset_ns is ahead of the registry's; negative: behind
@@ -130,10 +133,9 @@ typedef struct {
 	 * yet */
 	gint64 claimed_at_ms;
 	gint64 heard_at_us; /* monotonic time of the registry's last answer */
-	const char
-		/* (nullable): why the operation cannot be completed, and the remedy; NULL: unknown,
-		 * or no obstacle. Valid until the next poll */
-		*hindrance;
+	/* (nullable): why the operation cannot finish, and the remedy; NULL: unknown, or it can.
+	 * Valid until the next poll */
+	const char *hindrance;
 	WorkerList *list; /* (transfer full) (nullable): the list that list() requested */
 	RegistryPeers peers;
 } RegistryReport;

@@ -7,20 +7,21 @@
  * The store of a registration: a few hundred small records, each with a version, that servers
  * share. registration/ contains the protocol that uses it, zookeeper/store.h an implementation.
  *
- * A record has a key such as "/snowflake/datacenters/3/floor". It can be created only below an
- * existing record. A mortal record is deleted when the session that created it ends.
+ * Here, a record is any entry of the store: the layout, the limits, a floor, a claim record, a
+ * reservation, or their parents. It has a key such as "/snowflake/datacenters/3/floor", and can be
+ * created only below an existing record. An ephemeral record is deleted when the session that
+ * created it ends.
  *
  * Only the keeper's thread calls a store, and only close() waits. A request returns its number, 1
  * or more, and take() returns its answer later. The protocol relies on these promises:
  *
- *   S1 commit() is atomic and linearizable, and a commit that was answered OK is never lost.
- *   S2 A fresh read or list is no older than any commit that was answered before it was requested.
- * S3 A version is 0 when a record is created, and increases by 1 with each write. So the server
- * that wrote
- *      on version v knows that its write is v + 1.
- *   S4 After UNSURE a commit can take place at any time, or never.
+ * - S1 commit() is atomic and linearizable, and a commit that was answered OK is never lost.
+ * - S2 A fresh read or list is no older than any commit that was answered before it was requested.
+ * - S3 A new record has version 0. Each write adds 1. So a write that required version v produces
+ *   version v + 1.
+ * - S4 After UNSURE a commit can take place at any time, or never.
  *
- * Uniqueness does not rely on mortal records, watches, the store's clock, or on list() as a
+ * Uniqueness does not rely on ephemeral records, watches, the store's clock, or on list() as a
  * snapshot.
  */
 typedef struct _Store Store;
@@ -45,7 +46,7 @@ typedef struct {
 	/* Since the Unix epoch, by the store's clock; 0: unknown. */
 	gint64 created_ms;
 	gint64 modified_ms;
-	gboolean is_own; /* mortal, and created in the current session */
+	gboolean is_own; /* ephemeral, and created in the current session */
 } StoreRecord;
 
 void store_record_free(StoreRecord *self);
@@ -59,9 +60,9 @@ typedef struct {
 	const char *key;
 	gint32 version;   /* version that the record must have, or one of the above */
 	const char *data; /* NULL: the record is only checked */
-	/* The record is mortal, and the store completes its key so that it is unique. Only with
+	/* The record is ephemeral, and the store completes its key so that it is unique. Only with
 	 * NONE, and as the only write. */
-	gboolean is_mortal;
+	gboolean is_ephemeral;
 } StoreWrite;
 #define STORE_MAX_WRITES 3
 
@@ -70,14 +71,16 @@ typedef enum {
 	 * earlier readings are no longer valid */
 	STORE_UP,
 	STORE_DOWN, /* not connected: requests end with UNSURE, at once or later */
-	STORE_AWAY, /* down for a second, which was logged */
-	/* the store has ended the session: its mortal records are deleted. The next UP is for
+	/* not connected for a second; the store has logged it */
+	STORE_STILL_DOWN,
+	/* the store has ended the session: its ephemeral records are deleted. The next UP is for
 	 * another session. Open requests are not answered */
-	STORE_LAPSED,
-	/* like LAPSED, but because the session was not connected for too long: its mortal records
-	 * may exist for a while */
-	STORE_RENEWED,
-	STORE_REJECTED, /* like RENEWED, but because the store does not accept the credentials */
+	STORE_SESSION_EXPIRED,
+	/* like SESSION_EXPIRED, but this program has given the session up, because it was not
+	 * connected for too long: its ephemeral records can exist until the store ends it */
+	STORE_SESSION_REPLACED,
+	/* like SESSION_REPLACED, but because the store does not accept the credentials */
+	STORE_AUTH_FAILED,
 	/* records were created or deleted below @key, which list() watches. The message may be lost
 	 * with a connection, or be spurious */
 	STORE_CHANGED,
@@ -119,7 +122,7 @@ typedef struct {
 	guint64 (*commit)(Store *self, const StoreWrite *writes, guint n_writes);
 	/* Drops the answer to @request. */
 	void (*drop)(Store *self, guint64 request);
-	/* Deletes a mortal record of an earlier session of this server. There is no answer. */
+	/* Deletes an ephemeral record of an earlier session of this server. There is no answer. */
 	void (*erase)(Store *self, const char *key);
 	/* Reports GONE from now on if @key, an own record, is deleted; until the session ends. */
 	void (*watch)(Store *self, const char *key);
@@ -135,14 +138,14 @@ typedef struct {
 	/* Returns the monotonic time of the next take(), unless wake() is called earlier; or
 	 * G_MAXINT64. */
 	gint64 (*due_at_us)(const Store *self);
-	/* Returns how long a session can be silent before it ends. */
-	gint64 (*lapse_ms)(const Store *self);
+	/* Returns the session timeout: how long a session outlives its connection. */
+	gint64 (*session_timeout_ms)(const Store *self);
 	/* Determines why there is no connection. @out_why: (transfer full) (nullable): NULL:
 	 * unknown. Returns: %FALSE while this takes time: call again after wake() */
 	gboolean (*find_why_down)(Store *self, char **out_why);
 	/* Drops the result of find_why_down(). */
 	void (*forget_why_down)(Store *self);
-	/* Ends the session, with its mortal records, and frees the store. Waits for at most
+	/* Ends the session, with its ephemeral records, and frees the store. Waits for at most
 	 * @timeout_ms. */
 	void (*close)(Store *self, gint64 timeout_ms);
 } StoreOps;

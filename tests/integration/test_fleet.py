@@ -106,7 +106,7 @@ class Fleet(ZooKeeperTest):
             return sum(way.requests[opcode] for opcode in (GET_DATA, GET_CHILDREN, GET_CHILDREN_2))
         before = reads()
         self.assertEqual(len(server.call("get_workers")), 4)
-        server.wait_event("registration", **{"from": "listing"})
+        server.wait_event("registration", **{"from": "listing-workers"})
         self.assertEqual(reads() - before, 2 * 4 + 4 * 2 + 1)
 
     def test_there_never_was_a_list(self):

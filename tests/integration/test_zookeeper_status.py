@@ -185,7 +185,7 @@ class Lists(Watched):
         trap = proxy.hold_next_reply({GET_CHILDREN})
         admin.ask("/workers.json")
         trap.wait()
-        server.wait_event("registration", **{"from": "listing", "to": "extending"})
+        server.wait_event("registration", **{"from": "listing-workers", "to": "extending"})
         self.assertIsNone(self.quarantined(admin))
         proxy.thaw()
         wait_for(lambda: self.quarantined(admin) is not None, what="the list")
@@ -220,8 +220,8 @@ class Lists(Watched):
         """Returns how many lists were begun, and how many of them were begun again after an
         extension."""
         begun = [event.fields["from"] for event in server.events
-                 if event.name == "registration" and event.fields["to"] == "listing"]
-        return begun.count("resting"), len(begun) - begun.count("resting")
+                 if event.name == "registration" and event.fields["to"] == "listing-workers"]
+        return begun.count("idle"), len(begun) - begun.count("idle")
 
     @staticmethod
     def ask(admin, count):

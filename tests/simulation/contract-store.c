@@ -20,12 +20,12 @@ typedef ContractClient Client;
 #define ASK(client, operation, ...)                                                                \
 	contract_client_store(client)->ops->operation(contract_client_store(client), __VA_ARGS__)
 
-/* Returns: (transfer full): the next message but STORE_AWAY. */
+/* Returns: (transfer full): the next message but STORE_STILL_DOWN. */
 static StoreMessage *next_message(Client *client)
 {
 	StoreMessage *message = contract_client_next_of_store(client);
 
-	while (message->event == STORE_AWAY) {
+	while (message->event == STORE_STILL_DOWN) {
 		store_message_free(message);
 		message = contract_client_next_of_store(client);
 	}
@@ -81,11 +81,11 @@ static void expect_record(Client *client, const char *key, gint32 version, const
 }
 
 /* Returns: (transfer full): the record as it was made. */
-static StoreRecord *make_mortal(Client *client, const char *root)
+static StoreRecord *make_ephemeral(Client *client, const char *root)
 {
 	g_autofree char *prefix = g_strconcat(root, "/claim-", NULL);
 	const StoreWrite write = {
-		.key = prefix, .version = STORE_NONE, .data = "claim", .is_mortal = TRUE};
+		.key = prefix, .version = STORE_NONE, .data = "claim", .is_ephemeral = TRUE};
 	g_autoptr(StoreMessage) answer =
 		expect_answer(client, ASK(client, commit, &write, 1), STORE_OK);
 	StoreRecord *record = g_ptr_array_steal_index(answer->records, 0);
@@ -194,20 +194,20 @@ CASE("/store/list", check_list)
 			g_assert_false(record->is_own);
 		}
 	}
-	store_record_free(make_mortal(other, root));
+	store_record_free(make_ephemeral(other, root));
 	expect_event(client, STORE_CHANGED, root);
 }
 
-CASE("/store/mortal", check_mortal)
+CASE("/store/ephemeral", check_ephemeral)
 {
 	g_autoptr(ContractClient) owner = open_store(NULL, CONTRACT_LONG_MS);
 	g_autoptr(ContractClient) other = open_store(NULL, CONTRACT_LONG_MS);
 	g_autoptr(StoreRecord) first = NULL, second = NULL, third = NULL;
 
 	commit(owner, root, STORE_NONE, "", STORE_OK);
-	first = make_mortal(owner, root);
-	second = make_mortal(other, root);
-	third = make_mortal(owner, root);
+	first = make_ephemeral(owner, root);
+	second = make_ephemeral(other, root);
+	third = make_ephemeral(owner, root);
 	g_assert_cmpint(first->order, <, second->order);
 	g_assert_cmpint(second->order, <, third->order);
 	g_assert_cmpstr(first->key, !=, third->key);
@@ -276,17 +276,17 @@ CASE("/store/unsure", check_unsure)
 	}
 }
 
-/* Mortal records go with a session that has lapsed, and the store is up again by itself. */
-CASE("/store/lapse", check_lapse)
+/* Ephemeral records are deleted with an expired session, and the store connects again. */
+CASE("/store/session-expiry", check_session_expiry)
 {
 	g_autoptr(ContractClient) other = open_store(NULL, CONTRACT_LONG_MS);
 	g_autoptr(ContractClient) client = NULL;
 	g_autoptr(StoreRecord) claim = NULL;
-	gboolean has_lapsed = FALSE, is_up = FALSE;
+	gboolean has_expired = FALSE, is_up = FALSE;
 
 	commit(other, root, STORE_NONE, "", STORE_OK);
 	client = open_store(NULL, CONTRACT_SHORT_MS);
-	claim = make_mortal(client, root);
+	claim = make_ephemeral(client, root);
 	contract_client_cut(client);
 	for (StoreOutcome outcome = STORE_OK; outcome != STORE_ABSENT;) {
 		ASK(other, read, claim->key, TRUE);
@@ -300,10 +300,11 @@ CASE("/store/lapse", check_lapse)
 	while (!is_up) {
 		g_autoptr(StoreMessage) message = next_message(client);
 
-		has_lapsed |= message->event == STORE_LAPSED || message->event == STORE_RENEWED;
-		is_up = message->event == STORE_UP && has_lapsed;
+		has_expired |= message->event == STORE_SESSION_EXPIRED ||
+			       message->event == STORE_SESSION_REPLACED;
+		is_up = message->event == STORE_UP && has_expired;
 	}
 	store_message_free(
 		expect_answer(client, ASK(client, read, claim->key, TRUE), STORE_ABSENT));
-	store_record_free(make_mortal(client, root));
+	store_record_free(make_ephemeral(client, root));
 }

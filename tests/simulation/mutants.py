@@ -45,9 +45,9 @@ CHOICE = "worker/registration/worker-id-choice.c"
 LISTING = "worker/registration/listing.c"
 REGISTRATION = "worker/registration/registration.c"
 FLOOR = "worker/registration/floor.c"
-GOALS = "worker/registration/goals.c"
+INTERNAL = "worker/registration/internal.c"
 PLAN = "worker/registration/plan.c"
-CLAIM = "worker/registration/claim.c"
+STEP = "worker/registration/step.c"
 STORE = "worker/zookeeper/store.c"
 KEEPER = "worker/keeper.c"
 STATE = "worker/keeper-plan.c"
@@ -89,15 +89,16 @@ MUTANTS = [
     mutant("a reservation is kept although the floor was raised", ZOOKEEPER,
            (FLOOR, "is_written || end_tick >= self->clock_tick", "TRUE")),
     mutant("a reservation is kept if it ends after the floor was raised, by no margin", ZOOKEEPER,
-           (RESERVATION, "floor_allows_keeping(floor, self->holding.end_tick, "
-                         "self->here.written)",
-                         "self->here.written || self->holding.end_tick >= self->now_tick")),
+           (RESERVATION, "floor_allows_keeping(floor, self->reservation.end_tick,"
+                         "\n\t\t\t\t\t\t  self->connection.record_was_written)",
+                         "self->connection.record_was_written || "
+                         "self->reservation.end_tick >= self->now_tick")),
     # rule 3: a write counts when it is confirmed
     mutant("an unsettled write counts as written", ZOOKEEPER,
            (PLAN, "\treturn SETTLED_LOST;\n}", "\treturn SETTLED_WRITTEN;\n}")),
     mutant("a lost reply counts as written", ZOOKEEPER,
            (RESERVATION, "\tcase STORE_UNSURE:\n\t\tself->facts.unsettled = TRUE;\n",
-                         "\tcase STORE_UNSURE:\n\t\tif (is_to_hold(self))\n"
+                         "\tcase STORE_UNSURE:\n\t\tif (attempt_is_current(self))\n"
                          "\t\t\tnote_written(self);\n\t\tbreak;\n")),
     mutant("a lost reply counts as not written", ZOOKEEPER,
            (RESERVATION, "\tcase STORE_UNSURE:\n\t\tself->facts.unsettled = TRUE;\n",
@@ -115,11 +116,11 @@ MUTANTS = [
     mutant("a write is settled without a sync", ZOOKEEPER,
            (RESERVATION, "read(self->store, key, TRUE)", "read(self->store, key, FALSE)")),
     mutant("a new connection does not read the reservation again", ZOOKEEPER,
-           without(GOALS, "\tself->here.was_read = FALSE;\n")),
+           without(INTERNAL, "\tself->connection.record_was_read = FALSE;\n")),
     mutant("a new connection trusts the writes of the one before", ZOOKEEPER,
-           without(GOALS, "\tself->here.written = FALSE;\n")),
+           without(INTERNAL, "\tself->connection.record_was_written = FALSE;\n")),
     mutant("a lost record is not reported", ZOOKEEPER,
-           never(REGISTRATION, "self->lost_why != NULL && !self->goal.finished")),
+           never(REGISTRATION, "self->lost_why != NULL && !self->operation.result_is_ready")),
     mutant("a lost lease is drawn from", ZOOKEEPER,
            (KEEPER, "\t\tretire_lease(self);\n\t\tunpublish_lease(self);\n"
                     "\t\tself->facts.waiting = FALSE;",
@@ -127,10 +128,10 @@ MUTANTS = [
                     "\t\tself->facts.waiting = FALSE;")),
     # releases
     mutant("a release lowers the end below what was issued", ZOOKEEPER,
-           (RESERVATION, "MIN(MAX(held->first_tick - 1, self->goal.ticks), held->end_tick)",
+           (RESERVATION, "MIN(MAX(held->first_tick - 1, self->operation.ticks), held->end_tick)",
                          "held->first_tick - 1")),
     mutant("a lease is released and drawn from", ZOOKEEPER,
-           (KEEPER, "\t\tticks = retire_lease(self);\n\t\tif (!facts->stopping)\n"
+           (KEEPER, "\t\tticks = retire_lease(self);\n\t\tif (!facts->is_stopping)\n"
                     "\t\t\tunpublish_lease(self);\n",
                     "\t\tticks = (gint64)(lease_last_cursor(self->lease) >> "
                     "self->layout->sequence_bits);\n\t\tfacts->has_lease = FALSE;\n")),
@@ -158,16 +159,16 @@ MUTANTS = [
     # claims
     masked("a server takes the claim of an earlier session for its own", ZOOKEEPER,
            "the watch on the claim, which goes with that session",
-           [(CLAIM, "if (claim->is_own && ", "if (")],
+           [(STEP, "if (claim->is_own && ", "if (")],
            never(REGISTRATION, "g_strcmp0(message->key, self->claim.key) == 0")),
     mutant("an extension needs no claim", ZOOKEEPER,
            (RESERVATION, "\tcommit_attempt(self, &(StoreWrite){.key = self->claim.key, "
                          ".version = STORE_ANY});",
                          "\tcommit_attempt(self, NULL);")),
     mutant("a server with another layout joins", ZOOKEEPER,
-           (CLAIM, "if (layout_equal(&layout, &self->config.layout)) {", "if (TRUE) {")),
+           (STEP, "if (layout_equal(&layout, &self->config.layout)) {", "if (TRUE) {")),
     mutant("the clock is not compared before the first claim", ZOOKEEPER,
-           (CLAIM, "(theirs->known && ABS(ahead_ns) <= skew_ns))", "TRUE)")),
+           (STEP, "(theirs->known && ABS(ahead_ns) <= skew_ns))", "TRUE)")),
     mutant("a lost connection is not noticed", ZOOKEEPER,
            (REGISTRATION, "\tself->facts.connected = FALSE;\n\tself->facts.chosen = FALSE;\n"
                           "\tself->lost_at_us = self->facts.now_us;\n}",
@@ -265,7 +266,7 @@ MUTANTS = [
            (STATE, "return is_before_ids(facts) ? KEEPER_WAITING : KEEPER_SERVING",
             "return KEEPER_SERVING")),
     mutant("a clock that is too far ahead to extend is not shown", ZOOKEEPER,
-           without(STATE, "facts->out_of_reach || ")),
+           without(STATE, "facts->clock_too_far_ahead || ")),
     # pools and relays
     mutant("the ring gives IDs twice", POOL,
            ("client/pool/ring.c", "rest = head + run.count;", "rest = head;")),

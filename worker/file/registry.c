@@ -370,8 +370,9 @@ static gboolean run_release(FileRegistry *self, gint64 last_tick, GError **error
 
 	if (directory == NULL)
 		return FALSE;
-	/* a lease that begins after its end, to keep IDs increasing, has issued none; otherwise, a
-	 * record that was set back must not lower the end */
+	/* publish_lease() in keeper.c can move the lease's first tick beyond the end, to keep IDs
+	 * increasing. Such a lease issues no IDs, but it is retired with a tick after the end: do
+	 * not raise the end. A record that was set back must not lower this limit. */
 	last_tick = MIN(MAX(self->first_tick - 1, last_tick),
 			MAX(reading.record.end_tick, self->end_tick));
 	return write_record(self, directory, &reading, last_tick, error);
@@ -396,7 +397,7 @@ static gboolean file_registry_poll(Registry *registry, gint64 now_tick,
 	self->operation = REGISTRY_NONE;
 	if (!is_lost && operation == REGISTRY_CLAIM) {
 		run_claim(self, now_tick, self->ticks, &result, &result.error);
-		/* the worker ID was lost to a live server */
+		/* for a claim, LOST means that a live server holds the worker ID */
 		if (g_error_matches(result.error, REGISTRY_ERROR, REGISTRY_ERROR_LOST))
 			result.error->code = REGISTRY_ERROR_FATAL;
 	} else if (!is_lost && operation == REGISTRY_EXTEND) {

@@ -38,7 +38,7 @@ typedef struct {
  *
  * Does not access the directory before the first claim, which takes the lock. free() releases it.
  *
- * Returns: (transfer full): reservations in a directory of this machine
+ * Returns: (transfer full): a registry that stores reservations in a directory of this machine
  */
 Registry *file_registry_new(const FileRegistryConfig *config);
 

@@ -33,8 +33,8 @@ gboolean floor_is_past(const Floor *self, gint64 now_tick);
 gint64 floor_first_tick(const Floor *self, gint64 end_tick);
 
 /* Returns whether a server may keep a reservation that it holds up to @end_tick. A raised floor
- * means that history may have been lost, and the record does not show whether another server had
- * the worker ID in that history. No server can have claimed it until its clock was past the end of
- * the reservation. If the store has accepted a write on this connection (@is_written), no history
- * was lost since that write. */
+ * means that the store may have been restored from a backup. Another server may have claimed this
+ * worker ID in the lost data, but only when its clock was past @end_tick. If @end_tick is
+ * @clock_tick or later, no clock was past it when the floor was raised. A write that was accepted
+ * on this connection (@is_written) also proves that nothing was lost since. */
 gboolean floor_allows_keeping(const Floor *self, gint64 end_tick, gboolean is_written);

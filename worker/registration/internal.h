@@ -9,46 +9,56 @@
 #include "worker/registration/worker-id-choice.h"
 
 /*
- * The state of a server's registration. Only the keeper's thread uses it.
+ * The data of a server's registration. Only the keeper's thread uses it.
  *
- * registration.c changes the states. claim.c and reservation.c do the work of the states. goals.c
+ * registration.c changes the states. step.c and reservation.c do the work of the states. internal.c
  * defines the functions below, which these files share.
+ *
+ * In comments, a claim is the operation REGISTRY_CLAIM: to create a claim record and to reserve a
+ * worker ID. The claim record is the ephemeral record itself.
  */
 
-/* A held reservation. */
+/* The reservation of this server. */
 typedef struct {
-	gboolean held;
-	guint serial; /* number of its claim among all claims of this process */
+	/* FALSE: it is released or lost, and the other members describe the last one; or there was
+	 * none */
+	gboolean is_held;
+	guint claim_number; /* number of the claim operation that made it, from 1 in each process */
 	guint worker_id;
-	gint32 version; /* version of the record, as written by this server */
+	gint32 version; /* version of the record that this server wrote */
 	gint64 first_tick;
 	gint64 end_tick;
-	/* version of the floor that it was compared with; -1: there was none */
+	/* version of the floor that it was compared with; -1: the floor was missing or damaged, so
+	 * that writes do not check it */
 	gint32 floor_version;
-} HeldReservation;
+} OwnReservation;
 
 /* A write whose outcome is not known yet: its reply is awaited, or lost. */
 typedef struct {
-	RegistryOperation goal; /* NONE: nothing was written, and the held record is only read */
-	gint32 read_version;    /* version that the write requires; -1: the record must not exist */
-	gint64 read_end_tick;   /* the record's end at that version */
-	gboolean refused;       /* the write did not take place */
-	HeldReservation wanted; /* the reservation that is held if the write took place */
+	/* NONE: no write is open; SETTLING only verifies the held record after a reconnect */
+	RegistryOperation operation;
+	/* version that the write requires; STORE_NONE: the record must not exist */
+	gint32 read_version;
+	gint64 read_end_tick; /* the record's end at that version */
+	gboolean refused;     /* the write did not take place */
+	/* replaces Registration.reservation if the write took place. After a release, is_held is
+	 * FALSE, and end_tick is the end in the record */
+	OwnReservation wanted;
 } Attempt;
 
 /* The answer that PREPARING waits for. */
 typedef enum {
 	PREPARATION_LAYOUT,
 	PREPARATION_LIMITS,
-	PREPARATION_RAISING, /* raising the limits */
+	PREPARATION_RAISING, /* raising the limits to this server's */
 	PREPARATION_RESERVATIONS,
 	PREPARATION_CLAIMS,
-	PREPARATION_FLOOR,  /* the floor, for the held reservation */
+	PREPARATION_FLOOR,  /* the floor, with which the held reservation is compared */
 	PREPARATION_MAKING, /* creating missing records of the layout or the datacenter */
 } PreparationStep;
 
-/* The requests of a listing. */
-enum { LISTING_CLAIMS, LISTING_RESERVATIONS, LISTING_FLOOR, N_LISTING_REQUESTS };
+/* The requests that read a datacenter. */
+enum { DATACENTER_CLAIMS, DATACENTER_RESERVATIONS, DATACENTER_FLOOR, N_DATACENTER_REQUESTS };
 
 typedef struct {
 	Registry registry;     /* must be first: the interface */
@@ -60,7 +70,7 @@ typedef struct {
 	/* Set at the start; it does not change. */
 	struct {
 		char *servers, *root, *nonce;
-		ClaimRecord claim; /* the claim, without worker ID and session timeout */
+		ClaimRecord claim; /* the claim record, without worker ID and session timeout */
 		char *name;        /* name in messages: HOST:PORT, or PROGRAM@HOST */
 		TlsNames tls;      /* for calls to peers; the names are copies */
 		Layout layout;
@@ -92,26 +102,28 @@ typedef struct {
 
 	struct {
 		RegistrationState state;
-		gboolean busy;   /* the state waits for an answer, a listing or peers */
+		gboolean busy;   /* the state waits for an answer of the store or the peers */
 		guint64 request; /* request whose answer ends the wait; 0: another event does */
 	} step;
 
-	/* The keeper's goal, in addition to facts.goal. */
+	gboolean has_begun;        /* the keeper has begun its first operation */
+	gboolean has_served;       /* a claim has succeeded before */
+	gboolean extension_failed; /* the last extension has failed */
+
+	/* The keeper's operation, facts.operation: when it began, its arguments and its result. */
 	struct {
-		gint64 since_us;
+		gint64 began_at_us;
 		gint64 ticks; /* argument of RegistryOps.begin() */
 		/* claim: number of skipped records, which this server may not write */
-		guint n_passed_over;
+		guint n_skipped_records;
 		gboolean lost_race; /* claim: another server has written the chosen record */
-		/* when to retry a waiting claim, because records can change without a notification;
-		 * or 0 */
+		/* a claim has ended with WAIT: when to retry it, because records can change without
+		 * a notification; 0: no claim waits */
 		gint64 retry_claim_at_us;
-		gboolean extension_failed; /* the last extension has failed */
 		gboolean cancelled;
-		gboolean finished; /* the keeper has not fetched the result yet */
-		gboolean served;   /* a claim has succeeded before */
+		gboolean result_is_ready; /* the next poll returns it */
 		RegistryResult result;
-	} goal;
+	} operation;
 
 	/* Errors after which the outcome of a step is unknown. */
 	struct {
@@ -121,58 +133,68 @@ typedef struct {
 		guint n_steps;      /* steps that ended with such an error since the last success */
 	} open_error;
 
+	/* The claim record of this server. */
 	struct {
-		char *key;           /* (nullable) */
-		gint64 order;        /* order of its creation */
-		gint64 announced_ns; /* CLOCK_BOOTTIME before the request was sent; 0: not yet */
+		char *key;    /* (nullable) */
+		gint64 order; /* order of its creation */
+		/* CLOCK_BOOTTIME before the request to create it was sent; 0: not yet */
+		gint64 creation_sent_ns;
 	} claim;
 
 	struct {
 		PreparationStep step;
 		/* (nullable) (element-type utf8): keys of records to create, in order */
 		GPtrArray *missing;
-		/* number of the first keys, which are only parents of the others */
-		guint n_above;
+		/* number of the first keys in @missing, which are only parents of the others */
+		guint n_parents;
 		guint n_made; /* number of records created so far */
 	} preparation;
 
+	/* One datacenter as it is read: this server's own, or, in LISTING_WORKERS, any. */
 	struct {
-		DatacenterListing *found;             /* (nullable): LOOKING, CHECKING, LISTING */
-		guint64 requests[N_LISTING_REQUESTS]; /* 0: answered */
+		/* (nullable): in READING_DATACENTER, CHECKING_PEERS and LISTING_WORKERS */
+		DatacenterListing *listing;
+		guint64 requests[N_DATACENTER_REQUESTS]; /* 0: answered */
 		/* outcome of the first failed request; OK: none */
 		StoreOutcome outcome;
 		const char *reason; /* description of the outcome; static */
-	} listing;
+	} datacenter;
 	WorkerIdChoice choice;
 	struct {
-		PeerCheck *check;        /* (nullable) */
+		PeerCheck *check;        /* (nullable): of CHECKING_PEERS */
 		PeerReport earlier;      /* report of the previous check */
-		PeerCheck *clocks;       /* (nullable): check of claim_request_clocks() */
+		PeerCheck *clocks;       /* (nullable): check of step_request_clocks() */
 		gint64 clocks_due_at_us; /* no peer is asked for its clock before */
 		TlsClient *tls;          /* (nullable): not needed yet */
 	} peers;
+	/* The list of the workers of all datacenters, in LISTING_WORKERS or while it is postponed.
+	 */
 	struct {
 		/* (nullable) (element-type guint): datacenters still to be read, the last one first
 		 */
 		GArray *datacenters;
-		WorkerList *found; /* (nullable): the list so far */
-	} list;
+		WorkerList *list; /* (nullable): the list so far */
+	} workers;
 
-	HeldReservation holding;
+	OwnReservation reservation;
+	/* What happened on the current connection. The store may have been restored from a backup
+	 * before it, so nothing from an earlier connection counts. */
 	struct {
-		gboolean was_read; /* the held record was read, and is as this server wrote it */
-		gboolean written;  /* the store has accepted a write to the held record */
-	} here;                    /* facts about this connection */
-	char *lost_why;            /* (nullable): why the reservation was lost, for the keeper */
+		/* the held record was read, and is as this server wrote it */
+		gboolean record_was_read;
+		/* the held record was read, and then the store has accepted a write to it */
+		gboolean record_was_written;
+	} connection;
+	char *lost_why; /* (nullable): why the reservation was lost, for the keeper */
 	Attempt attempt;
-	guint n_claims; /* number of attempted claims, which is the serial of the last */
+	guint last_claim_number; /* OwnReservation.claim_number of the last attempted claim */
 } Registration;
 
-/* Ends the goal successfully: the store has confirmed its write. */
+/* Ends the keeper's operation successfully: the store has confirmed its write. */
 void registration_succeed(Registration *self);
 
-/* Ends the goal with an error; without a goal, reports LOST. A reservation that could not be
- * released is no longer held: its worker ID is quarantined until its end. */
+/* Ends the keeper's operation with an error; without an operation, reports LOST. A reservation that
+ * could not be released is no longer held: its worker ID is quarantined until its end. */
 void registration_fail(Registration *self, RegistryError code, const char *format, ...)
 	G_GNUC_PRINTF(3, 4);
 
@@ -180,13 +202,17 @@ void registration_fail(Registration *self, RegistryError code, const char *forma
  * records can change without a notification. */
 void registration_retry_claim_at(Registration *self, gint64 tick);
 
-/* Discards the listing and the choice. */
-void registration_forget_listing(Registration *self);
+/* Discards the reading of the datacenter and the choice that is based on it, so that the next claim
+ * reads the datacenter again. */
+void registration_forget_datacenter(Registration *self);
 
-/* Returns: (transfer full): the data of the claim. @worker_id: -1: the held worker ID, if any */
+/* Returns: (transfer full): the data of the claim record. @worker_id: -1: the held worker ID, if
+ * any
+ */
 char *registration_claim_json(const Registration *self, gint worker_id);
 
-/* Handles a claim that is gone although the session is alive. Everything else may also be gone. */
+/* Handles a claim record that is gone although the session is alive. Everything else may also be
+ * gone. */
 void registration_lose_claim(Registration *self);
 
 typedef enum {
@@ -199,7 +225,8 @@ typedef enum {
 } RegistrationPause;
 
 /* Delays the next step. Logs a warning if three steps since the last success ended UNSURE with an
- * error that is not about the connection. The goal does not fail, because the next try can succeed.
+ * error that is not about the connection. The operation does not fail, because the next try can
+ * succeed.
  */
 void registration_pause(Registration *self, RegistrationPause pause);
 
@@ -214,8 +241,8 @@ void registration_forget_open_errors(Registration *self);
 void registration_begin_wait(Registration *self, guint64 request);
 void registration_end_wait(Registration *self);
 
-/* Handles an error that waiting does not fix: logs it, pauses, and fails the goal if it must not
- * wait. Before the first reservation, the error is fatal. */
+/* Handles an error that waiting does not fix: logs it, pauses, and fails the operation if it must
+ * not wait. Before the first reservation, the error is fatal. */
 void registration_complain(Registration *self, const char *format, ...) G_GNUC_PRINTF(2, 3);
 
 /* Calls registration_complain() about a request for @key that was answered with @outcome. */
@@ -225,6 +252,6 @@ void registration_complain_of(Registration *self, const char *key, StoreOutcome 
 /* Reads the store's clock from the time of a write; @time_ms 0: the store gave no time. */
 void registration_note_time(Registration *self, gint64 time_ms, gint64 sent_ns, gint64 received_ns);
 
-/* Prepares for a new connection. The store may have been restored from a backup before, so the held
- * record is read before anything is written. */
+/* Prepares for a new connection: forgets what was read and written on the last one, so that the
+ * held record is read before anything is written. */
 void registration_read_again(Registration *self);

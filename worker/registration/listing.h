@@ -8,8 +8,8 @@
 #include "worker/store.h"
 
 /*
- * The records of one datacenter, as they were read: its floor, the claims of its servers and the
- * reservations of its worker IDs. They show whether a worker ID is free, held, quarantined or
+ * The records of one datacenter, as they were read: its floor, the claim records of its servers and
+ * the reservations of its worker IDs. They show whether a worker ID is free, held, quarantined or
  * damaged. All functions are pure: servers and tools read the records and add them.
  *
  * A listing is not a snapshot. A decision that is based on it is valid only if the following write
@@ -56,7 +56,7 @@ void datacenter_listing_sort(DatacenterListing *self);
 
 /* The functions below require a sorted listing. */
 
-/* Returns: (nullable): a claim with this nonce; @own: made in this session. */
+/* Returns: (nullable): a claim record with this nonce; @own: created in this session. */
 const ListedClaim *datacenter_listing_find_claim(const DatacenterListing *self, const char *nonce,
 						 gboolean own);
 /* Returns: (nullable) */
@@ -91,8 +91,8 @@ typedef struct {
  * @now_tick: from layout_tick_at(). A worker ID is quarantined until the end of its last tick
  * @own_nonce: (nullable): nonce of the calling server, whose own claims do not count
  *
- * A worker ID is held if the owner of its reservation has a claim with this worker ID, with none
- * yet, or that does not parse. If the claim contains another worker ID, the owner has given this
+ * A worker ID is held if the owner of its reservation has a claim record with this worker ID, with
+ * none yet, or that does not parse. If it contains another worker ID, the owner has given this
  * one up. A damaged floor counts as no floor: see Floor.damage.
  */
 WorkerIdJudgement datacenter_listing_judge(const DatacenterListing *self, guint worker_id,

@@ -11,12 +11,12 @@
  * its own threads ask, as clients. A DNS lookup can delay such a thread beyond the end of the
  * check. The thread then ends later, and accesses only its own memory.
  *
- * A PeerReport is the result of a pure function that judges the answers. A claim can be older than
- * its server's current state, and a clock can be set during the check. So a contradiction counts
- * only if a second check confirms it.
+ * A PeerReport is the result of a pure function that judges the answers. A claim record can be
+ * older than its server's current state, and a clock can be set during the check. So a
+ * contradiction counts only if a second check confirms it.
  */
 
-/* A server, as its claim describes it. */
+/* A server, as its claim record describes it. */
 typedef struct {
 	char *address; /* host:port */
 	char *nonce;
@@ -39,7 +39,7 @@ typedef struct {
 } PeerAnswer;
 
 typedef enum {
-	PEER_WORKER_ID,     /* its worker ID is not its claim's */
+	PEER_WORKER_ID,     /* its worker ID is not the one in its claim record */
 	PEER_DATACENTER_ID, /* its datacenter ID is not ours */
 	PEER_CLOCK,         /* our clock differs too much from those of all peers that answered */
 } PeerContradictionKind;
@@ -54,7 +54,8 @@ typedef struct {
 	GPtrArray *contradictions; /* (element-type PeerContradiction) */
 	guint agreed;
 	guint unreachable;
-	guint stale; /* number of ignored claims: another process than the claim's has answered */
+	/* number of ignored peers: another process than that of the claim record has answered */
+	guint stale;
 	gboolean clocks_known; /* the clock of at least one peer is known */
 	gint64 furthest_ms;    /* how far our clock is ahead of the clock that differs most */
 } PeerReport;

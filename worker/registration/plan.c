@@ -4,14 +4,21 @@
 const char *registration_state_name(RegistrationState state)
 {
 	static const char *const NAMES[N_REGISTRATION_STATES] = {
-		[REGISTRATION_CONNECTING] = "connecting", [REGISTRATION_PREPARING] = "preparing",
-		[REGISTRATION_LOOKING] = "looking",       [REGISTRATION_ANNOUNCING] = "announcing",
-		[REGISTRATION_CHECKING] = "checking",     [REGISTRATION_DOUBTING] = "doubting",
-		[REGISTRATION_RESERVING] = "reserving",   [REGISTRATION_PAUSING] = "pausing",
-		[REGISTRATION_SETTLING] = "settling",     [REGISTRATION_EXTENDING] = "extending",
-		[REGISTRATION_RETURNING] = "returning",   [REGISTRATION_TIMING] = "timing",
-		[REGISTRATION_LISTING] = "listing",       [REGISTRATION_RESTING] = "resting",
-		[REGISTRATION_SECURING] = "securing",
+		[REGISTRATION_CONNECTING] = "connecting",
+		[REGISTRATION_PREPARING] = "preparing",
+		[REGISTRATION_CHECKING_ACLS] = "checking-acls",
+		[REGISTRATION_READING_DATACENTER] = "reading-datacenter",
+		[REGISTRATION_CREATING_CLAIM] = "creating-claim",
+		[REGISTRATION_CHECKING_PEERS] = "checking-peers",
+		[REGISTRATION_WAITING_TO_RECHECK_PEERS] = "waiting-to-recheck-peers",
+		[REGISTRATION_RESERVING] = "reserving",
+		[REGISTRATION_PAUSING] = "pausing",
+		[REGISTRATION_SETTLING] = "settling",
+		[REGISTRATION_EXTENDING] = "extending",
+		[REGISTRATION_RELEASING] = "releasing",
+		[REGISTRATION_READING_TIME] = "reading-time",
+		[REGISTRATION_LISTING_WORKERS] = "listing-workers",
+		[REGISTRATION_IDLE] = "idle",
 	};
 
 	return NAMES[state];
@@ -21,39 +28,40 @@ RegistrationState registration_plan_next(const RegistrationFacts *facts)
 {
 	if (!facts->connected)
 		return REGISTRATION_CONNECTING;
-	if (facts->now_us < facts->pause_till_us)
+	if (facts->now_us < facts->pause_ends_at_us)
 		return REGISTRATION_PAUSING;
-	/* first find the outcome of the last write, whatever the goal is now */
+	/* first find the outcome of the last write, whatever the keeper wants now */
 	if (facts->unsettled)
 		return REGISTRATION_SETTLING;
 	/* a release needs no claim: the version shows whether the record is ours */
-	if (facts->goal == REGISTRY_RELEASE)
-		return REGISTRATION_RETURNING;
+	if (facts->operation == REGISTRY_RELEASE)
+		return REGISTRATION_RELEASING;
 	if (!facts->prepared)
 		return REGISTRATION_PREPARING;
-	if (!facts->secured)
-		return REGISTRATION_SECURING;
+	if (!facts->acls_checked)
+		return REGISTRATION_CHECKING_ACLS;
 	if (facts->claim == CLAIM_UNKNOWN)
-		return REGISTRATION_LOOKING;
+		return REGISTRATION_READING_DATACENTER;
 	if (facts->claim == CLAIM_NONE)
-		return REGISTRATION_ANNOUNCING;
-	if (facts->goal == REGISTRY_EXTEND)
+		return REGISTRATION_CREATING_CLAIM;
+	if (facts->operation == REGISTRY_EXTEND)
 		return REGISTRATION_EXTENDING;
 	if (facts->wants_time)
-		return REGISTRATION_TIMING;
-	if (facts->goal == REGISTRY_CLAIM) {
-		if (facts->now_us < facts->doubtful_till_us)
-			return REGISTRATION_DOUBTING;
+		return REGISTRATION_READING_TIME;
+	if (facts->operation == REGISTRY_CLAIM) {
+		if (facts->now_us < facts->recheck_peers_at_us)
+			return REGISTRATION_WAITING_TO_RECHECK_PEERS;
 		if (facts->chosen)
 			return REGISTRATION_RESERVING;
 		/* The listing contains the peers to ask. Their answers take time, so the datacenter
 		 * is listed again before a worker ID is chosen. */
-		return facts->listed && !facts->peers_checked ? REGISTRATION_CHECKING
-							      : REGISTRATION_LOOKING;
+		return facts->datacenter_was_read && !facts->peers_checked
+			       ? REGISTRATION_CHECKING_PEERS
+			       : REGISTRATION_READING_DATACENTER;
 	}
 	if (facts->wants_list)
-		return REGISTRATION_LISTING;
-	return REGISTRATION_RESTING;
+		return REGISTRATION_LISTING_WORKERS;
+	return REGISTRATION_IDLE;
 }
 
 gint32 registration_plan_next_version(gint32 version)

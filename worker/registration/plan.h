@@ -3,6 +3,7 @@
 
 #include "common/reservation-record.h"
 #include "worker/registry.h"
+#include "worker/store.h"
 
 /*
  * The next state of a server that registers, and the outcome of a write, as pure functions of what
@@ -17,20 +18,20 @@ typedef enum {
 	REGISTRATION_CONNECTING, /* no session: waits for one */
 	REGISTRATION_PREPARING,  /* compares layout and limits; creates missing records */
 	/* checks that clients without the password cannot write to shared records */
-	REGISTRATION_SECURING,
-	REGISTRATION_LOOKING,    /* lists the floor, claims and reservations of the datacenter */
-	REGISTRATION_ANNOUNCING, /* creates its claim */
-	REGISTRATION_CHECKING,   /* asks its peers for their worker IDs and clocks */
+	REGISTRATION_CHECKING_ACLS,
+	REGISTRATION_READING_DATACENTER, /* reads the floor, claims and reservations of its own */
+	REGISTRATION_CREATING_CLAIM,     /* creates its claim record */
+	REGISTRATION_CHECKING_PEERS,     /* asks its peers for their worker IDs and clocks */
 	/* after a contradiction: waits a session timeout, and then asks again */
-	REGISTRATION_DOUBTING,
-	REGISTRATION_RESERVING, /* writes a reservation: a worker ID is claimed */
-	REGISTRATION_PAUSING,   /* waits after a lost race or an unexpected answer */
-	REGISTRATION_SETTLING,  /* reads a record because the outcome of a write is unknown */
-	REGISTRATION_EXTENDING, /* writes a later end to the held reservation */
-	REGISTRATION_RETURNING, /* writes an earlier end: the lease is retired */
-	REGISTRATION_TIMING,    /* writes to its claim to get the store's time */
-	REGISTRATION_LISTING,   /* lists the workers of all datacenters */
-	REGISTRATION_RESTING,   /* nothing to do */
+	REGISTRATION_WAITING_TO_RECHECK_PEERS,
+	REGISTRATION_RESERVING,       /* writes a reservation: a worker ID is claimed */
+	REGISTRATION_PAUSING,         /* waits after a lost race or an unexpected answer */
+	REGISTRATION_SETTLING,        /* reads a record because the outcome of a write is unknown */
+	REGISTRATION_EXTENDING,       /* writes a later end to the held reservation */
+	REGISTRATION_RELEASING,       /* writes an earlier end: the lease is retired */
+	REGISTRATION_READING_TIME,    /* writes to its claim to get the store's time */
+	REGISTRATION_LISTING_WORKERS, /* lists the workers of all datacenters */
+	REGISTRATION_IDLE,            /* nothing to do */
 	N_REGISTRATION_STATES,
 } RegistrationState;
 
@@ -39,34 +40,39 @@ const char *registration_state_name(RegistrationState state);
 
 typedef struct {
 	gint64 now_us;
-	RegistryOperation goal; /* the keeper's goal */
+	RegistryOperation operation; /* the keeper's operation */
 
 	gboolean connected;
-	gboolean prepared; /* layout, limits and parents exist */
-	gboolean secured;  /* checked on this connection; or there is no password */
-	/* This server's claim. UNKNOWN in a new session, or if the outcome of a write is unknown.
-	 */
+	gboolean prepared;     /* layout, limits and parents exist */
+	gboolean acls_checked; /* checked on this connection; or there is no password */
+	/* This server's claim record. UNKNOWN in a new session, or if the outcome of a write is
+	 * unknown. */
 	enum { CLAIM_UNKNOWN, CLAIM_NONE, CLAIM_MADE } claim;
-	/* listed since the claim was made, and not used for a decision yet */
-	gboolean listed;
-	gboolean peers_checked;  /* checked, or there is no peer, or no check is wanted */
-	gint64 doubtful_till_us; /* when to check a contradiction again; 0: there is none */
-	gboolean chosen;         /* a worker ID to claim is chosen */
-	gboolean unsettled;      /* the outcome of the last write of a reservation is unknown */
-	gint64 pause_till_us;
+	/* the datacenter was read after the claim record was created. It contains the peers to ask;
+	 * each choice of a worker ID reads it again */
+	gboolean datacenter_was_read;
+	/* the peers were asked, or there is none, or no check is wanted */
+	gboolean peers_checked;
+	gint64 recheck_peers_at_us; /* when to check a contradiction again; 0: there is none */
+	gboolean chosen;            /* a worker ID to claim is chosen */
+	/* the record must be read: the outcome of the last write of a reservation is unknown, or
+	 * the held record was not read on this connection */
+	gboolean unsettled;
+	gint64 pause_ends_at_us;
 	gboolean wants_time;
 	gboolean wants_list;
 } RegistrationFacts;
 
 RegistrationState registration_plan_next(const RegistrationFacts *facts);
 
-/* Returns the version of a record after a write that required @version. It wraps around; after -1,
- * "no record", it is 0. */
+/* Returns the version of a record after a write that required @version. It wraps around; after
+ * STORE_NONE, it is 0. */
 gint32 registration_plan_next_version(gint32 version);
 
 /* A write, and the reading on which it is based. */
 typedef struct {
-	gint32 read_version;    /* version that the write requires; -1: the record must not exist */
+	/* version that the write requires; STORE_NONE: the record must not exist */
+	gint32 read_version;
 	gint64 read_end_tick;   /* the end that was read */
 	const char *read_owner; /* (nullable): the owner that was read; NULL: any */
 	const char *owner;      /* new owner */
@@ -77,7 +83,7 @@ typedef struct {
 /* The outcome of a write. */
 typedef enum {
 	SETTLED_WRITTEN, /* the write took place, and the reservation is held */
-	SETTLED_NOT,     /* the write did not take place: the record is as it was read */
+	SETTLED_NOT,     /* the write did not take place so far: the record is as it was read */
 	/* neither: another server has written, or the store's history has changed */
 	SETTLED_LOST,
 } RegistrationSettlement;
@@ -87,7 +93,7 @@ typedef enum {
  * @record: (nullable): the current record; %NULL: it is gone, or does not parse
  * @version: version of @record
  *
- * The version alone does not suffice: after a restore from a backup, another server's write may
+ * The version alone does not suffice: after a restore from a backup, another server's write can
  * have given the record the version that this write would have given it.
  */
 RegistrationSettlement registration_plan_settle(const RegistrationWrite *write,

@@ -4,15 +4,15 @@
 #include <unistd.h>
 
 #include "common/log.h"
-#include "worker/registration/claim.h"
 #include "worker/registration/reservation.h"
+#include "worker/registration/step.h"
 
 /*
  * Each poll takes the messages of the store, and lets the registration change states until it must
- * wait. The goal is the operation that the keeper has begun.
+ * wait.
  */
 
-/* The time to close a session before the process ends, so that its claim is deleted. */
+/* The time to close a session before the process ends, so that its claim record is deleted. */
 #define CLOSE_TIMEOUT_MS 2000
 
 #define FIRST_LENGTH_MS 10000
@@ -22,8 +22,84 @@
 #define REPORT_SILENCE_US G_TIME_SPAN_MINUTE /* time between two reports of silence */
 #define UNKNOWN_REASON    "is it running, and is the address right?"
 
-/* Events of the store. Facts that become unknown with the loss of a connection are determined again
- * on the next. */
+/* Steps */
+
+/* The functions that begin the step of a state and take its answer. The other states have no step:
+ * they wait for a connection, for an instant or for the keeper. step_take_datacenter_answer() takes
+ * the answers of READING_DATACENTER and the datacenters of LISTING_WORKERS, step_take_peers() those
+ * of CHECKING_PEERS. */
+static const struct {
+	void (*start)(Registration *self);
+	void (*take)(Registration *self, const StoreMessage *answer);
+} STEPS[N_REGISTRATION_STATES] = {
+	[REGISTRATION_PREPARING] = {step_start_preparing, step_take_preparation_answer},
+	[REGISTRATION_CHECKING_ACLS] = {step_start_checking_acls, step_take_acls},
+	[REGISTRATION_READING_DATACENTER] = {step_start_reading_datacenter, NULL},
+	[REGISTRATION_CREATING_CLAIM] = {step_start_creating_claim, step_take_created_claim},
+	[REGISTRATION_CHECKING_PEERS] = {step_start_checking_peers, NULL},
+	[REGISTRATION_RESERVING] = {reservation_reserve, reservation_take_written},
+	[REGISTRATION_SETTLING] = {reservation_settle, reservation_take_settled},
+	[REGISTRATION_EXTENDING] = {reservation_extend, reservation_take_written},
+	[REGISTRATION_RELEASING] = {reservation_release, reservation_take_written},
+	[REGISTRATION_READING_TIME] = {step_start_reading_time, step_take_time},
+	[REGISTRATION_LISTING_WORKERS] = {step_start_listing_workers, step_take_datacenter_ids},
+};
+
+/* Begins the step of the current state. Returns: %FALSE if the state has none */
+static gboolean start_step(Registration *self)
+{
+	if (STEPS[self->step.state].start == NULL)
+		return FALSE;
+	STEPS[self->step.state].start(self);
+	return TRUE;
+}
+
+/* Takes an answer of the store, if the current step waits for it. */
+static void take_answer(Registration *self, const StoreMessage *answer)
+{
+	if (step_take_datacenter_answer(self, answer) || answer->request != self->step.request)
+		return;
+	registration_note_error(self, answer);
+	registration_end_wait(self);
+	if (STEPS[self->step.state].take != NULL)
+		STEPS[self->step.state].take(self, answer);
+	else
+		g_critical("an answer while %s", registration_state_name(self->step.state));
+}
+
+/* Ends the current step, which will not be answered, with an UNSURE answer. So a state that was
+ * writing a reservation sets facts.unsettled, and its record is read next. */
+static void abandon_step(Registration *self)
+{
+	const StoreMessage unsure = {
+		.event = STORE_ANSWER,
+		.request = self->step.request,
+		.outcome = STORE_UNSURE,
+		.reason = "the session is gone",
+	};
+
+	step_drop_readings(self);
+	if (self->step.request != 0)
+		take_answer(self, &unsure);
+	else if (self->peers.check == NULL) /* the check of the peers needs no session */
+		registration_end_wait(self);
+}
+
+/* Returns whether a claim has ended with WAIT, and its retry has not begun. */
+static gboolean claim_waits(const Registration *self)
+{
+	return self->operation.retry_claim_at_us != 0;
+}
+
+/*
+ * Events of the store. Facts that become unknown with the loss of a connection are determined again
+ * on the next one. For the reservation, facts.unsettled says that its record must be read:
+ *
+ * - After a write that was not answered, its UNSURE answer or abandon_step() sets it, and the
+ *   content of the record decides whether the write took place.
+ * - After a reconnect without an open write, reservation_check_is_read() sets it, and the record
+ *   must be as this server wrote it.
+ */
 
 static void note_down(Registration *self)
 {
@@ -38,90 +114,91 @@ static void note_session_end(Registration *self)
 {
 	if (self->facts.connected)
 		note_down(self);
+	/* also if the connection was lost before: the choice belongs to the old session */
 	self->facts.chosen = FALSE;
-	if (self->claim.announced_ns != 0)
-		self->facts.claim = CLAIM_UNKNOWN; /* the old claim may still exist */
-	claim_abandon_step(self);
+	if (self->claim.creation_sent_ns != 0)
+		self->facts.claim = CLAIM_UNKNOWN; /* the old record may still exist */
+	abandon_step(self);
 }
 
 static void take_message(Registration *self, const StoreMessage *message)
 {
 	switch (message->event) {
 	case STORE_UP:
-		claim_abandon_step(self);
+		abandon_step(self);
 		self->facts.connected = TRUE;
 		/* an operator may have deleted everything, and servers with another layout may have
 		 * created it again */
 		self->facts.prepared = FALSE;
-		self->facts.secured = FALSE;
-		self->facts.pause_till_us = 0;
+		self->facts.acls_checked = FALSE;
+		self->facts.pause_ends_at_us = 0;
 		registration_read_again(self);
-		/* an extension has failed without a connection, or a claim waits, for which a new
-		 * session has no watches */
-		if (self->goal.extension_failed || self->goal.retry_claim_at_us != 0)
+		/* retry now: an extension failed because there was no connection, or a claim waits
+		 * and a new session does not have its watch */
+		if (self->extension_failed || claim_waits(self))
 			self->report.retry_now = TRUE;
 		break;
 	case STORE_DOWN:
 		note_down(self);
 		break;
-	case STORE_AWAY:
+	case STORE_STILL_DOWN:
 		registration_forget_open_errors(self);
 		break;
-	case STORE_LAPSED:
+	case STORE_SESSION_EXPIRED:
 		note_session_end(self);
+		/* the session was lost now, even if its connection was lost before */
 		self->lost_at_us = self->facts.now_us;
 		break;
-	case STORE_RENEWED:
+	case STORE_SESSION_REPLACED:
 		note_session_end(self);
 		break;
-	case STORE_REJECTED:
+	case STORE_AUTH_FAILED:
 		note_session_end(self);
 		registration_complain(self,
 				      "%s at %s refuses the user and password of --zookeeper-auth",
 				      self->store->name, self->config.servers);
 		break;
 	case STORE_CHANGED:
-		self->report.retry_now =
-			self->report.retry_now || self->goal.retry_claim_at_us != 0;
+		self->report.retry_now = self->report.retry_now || claim_waits(self);
 		break;
 	case STORE_GONE:
 		if (g_strcmp0(message->key, self->claim.key) == 0)
 			registration_lose_claim(self);
 		break;
 	case STORE_ANSWER:
-		claim_take_answer(self, message);
+		take_answer(self, message);
 		break;
 	}
 }
 
-/* Goals that cannot wait for a connection, or for an answer */
+/* Operations that cannot wait for a connection, or for an answer */
 
 static gboolean is_for_stop(const Registration *self)
 {
 	return self->stop_by_us != 0 &&
-	       (self->goal.cancelled || self->facts.goal == REGISTRY_RELEASE);
+	       (self->operation.cancelled || self->facts.operation == REGISTRY_RELEASE);
 }
 
 static gint64 give_up_at_us(const Registration *self)
 {
 	/* a reservation that has ended need not be released */
-	gboolean has_ended = self->holding.held && !self->facts.unsettled &&
-			     self->now_tick > self->holding.end_tick;
+	gboolean has_ended = self->reservation.is_held && !self->facts.unsettled &&
+			     self->now_tick > self->reservation.end_tick;
 
 	/* the store may be connected but silent */
 	if (is_for_stop(self) && !has_ended)
 		return self->stop_by_us;
 	if (self->facts.connected)
 		return G_MAXINT64;
-	switch (self->facts.goal) {
+	switch (self->facts.operation) {
 	case REGISTRY_CLAIM: /* only a server that has never served gives up */
-		if (self->goal.served)
+		if (self->has_served)
 			return G_MAXINT64;
-		return MAX(self->goal.since_us, self->lost_at_us) +
+		return MAX(self->operation.began_at_us, self->lost_at_us) +
 		       self->config.connect_timeout_ms * G_TIME_SPAN_MILLISECOND;
 	case REGISTRY_EXTEND:
 	case REGISTRY_RELEASE:
-		return self->goal.since_us;
+		return self->operation.began_at_us;
 	case REGISTRY_NONE:
 		break;
 	}
@@ -145,7 +222,7 @@ static void give_up(Registration *self)
 {
 	g_autofree char *why = NULL;
 
-	if (self->facts.goal != REGISTRY_CLAIM) {
+	if (self->facts.operation != REGISTRY_CLAIM) {
 		registration_fail(self, REGISTRY_ERROR_FAILED, "no %s %s at %s%s",
 				  self->facts.connected ? "answer from" : "connection to",
 				  self->store->name, self->config.servers,
@@ -161,7 +238,7 @@ static void give_up(Registration *self)
 				  self->config.connect_timeout_ms, why);
 }
 
-static void check_goal(Registration *self)
+static void check_operation(Registration *self)
 {
 	gboolean is_late = self->facts.now_us >= give_up_at_us(self);
 	gboolean is_writing = self->facts.unsettled || self->step.state == REGISTRATION_RESERVING ||
@@ -171,10 +248,11 @@ static void check_goal(Registration *self)
 		self->store->ops->forget_why_down(self->store);
 		self->finding_why_down = FALSE;
 	}
-	if (self->facts.goal == REGISTRY_NONE)
+	if (self->facts.operation == REGISTRY_NONE)
 		return;
-	/* a cancelled goal ends when the outcome of its write is known, or cannot be determined */
-	if (self->goal.cancelled && (!self->facts.connected || is_late || !is_writing)) {
+	/* a cancelled operation ends when the outcome of its write is known, or cannot be
+	 * determined */
+	if (self->operation.cancelled && (!self->facts.connected || is_late || !is_writing)) {
 		registration_fail(self, REGISTRY_ERROR_FAILED, "the server stops");
 		self->facts.chosen = FALSE;
 	} else if (is_late) {
@@ -198,7 +276,7 @@ static void explain_silence(Registration *self)
 		g_clear_pointer(&self->silence.why, g_free);
 	}
 	if (self->facts.connected || self->facts.now_us < self->silence.report_at_us ||
-	    (self->facts.goal == REGISTRY_CLAIM && self->facts.now_us >= give_up_at_us(self)))
+	    (self->facts.operation == REGISTRY_CLAIM && self->facts.now_us >= give_up_at_us(self)))
 		return;
 	why = find_why_down(self);
 	if (why == NULL)
@@ -242,12 +320,12 @@ static gint64 next_poll_at_us(const Registration *self)
 	if (self->lost_why != NULL)
 		return self->facts.now_us;
 	at_us = MIN(at_us, self->store->ops->due_at_us(self->store));
-	if (self->goal.retry_claim_at_us != 0)
-		at_us = MIN(at_us, self->goal.retry_claim_at_us);
+	if (claim_waits(self))
+		at_us = MIN(at_us, self->operation.retry_claim_at_us);
 	if (self->step.state == REGISTRATION_PAUSING)
-		at_us = MIN(at_us, self->facts.pause_till_us);
-	if (self->step.state == REGISTRATION_DOUBTING)
-		at_us = MIN(at_us, self->facts.doubtful_till_us);
+		at_us = MIN(at_us, self->facts.pause_ends_at_us);
+	if (self->step.state == REGISTRATION_WAITING_TO_RECHECK_PEERS)
+		at_us = MIN(at_us, self->facts.recheck_peers_at_us);
 	return at_us;
 }
 
@@ -260,10 +338,10 @@ static void take_events(Registration *self)
 
 		take_message(self, message);
 	}
-	claim_take_peers(self);
-	claim_take_clocks(self);
-	/* report a loss at once, whatever the goal is */
-	if (self->lost_why != NULL && !self->goal.finished) {
+	step_take_peers(self);
+	step_take_clocks(self);
+	/* report a loss at once, whatever the operation is */
+	if (self->lost_why != NULL && !self->operation.result_is_ready) {
 		g_autofree char *why = g_steal_pointer(&self->lost_why);
 
 		registration_fail(self, REGISTRY_ERROR_LOST, "%s", why);
@@ -284,7 +362,7 @@ static void run_steps(Registration *self)
 				  log_text("from", registration_state_name(self->step.state)),
 				  log_text("to", registration_state_name(next)));
 		self->step.state = next;
-		started = claim_start_step(self);
+		started = start_step(self);
 	}
 }
 
@@ -298,17 +376,16 @@ static gboolean registry_poll(Registry *registry, gint64 now_tick, gint64 stop_b
 	self->stop_by_us = stop_by_us;
 	self->facts.now_us = g_get_monotonic_time();
 	self->report.poll_at_us = G_MAXINT64;
-	if (self->goal.since_us != 0) { /* otherwise the keeper has not begun an operation yet */
+	if (self->has_begun) {
 		take_events(self);
-		if (self->facts.goal != REGISTRY_NONE)
-			claim_postpone_list(self);
-		check_goal(self);
+		if (self->facts.operation != REGISTRY_NONE)
+			step_postpone_workers(self);
+		check_operation(self);
 		run_steps(self);
-		check_goal(self);
+		check_operation(self);
 		explain_silence(self);
-		if (self->goal.retry_claim_at_us != 0 &&
-		    self->facts.now_us >= self->goal.retry_claim_at_us) {
-			self->goal.retry_claim_at_us = 0;
+		if (claim_waits(self) && self->facts.now_us >= self->operation.retry_claim_at_us) {
+			self->operation.retry_claim_at_us = 0;
 			self->report.retry_now = TRUE;
 		}
 		self->report.poll_at_us = next_poll_at_us(self);
@@ -322,11 +399,11 @@ static gboolean registry_poll(Registry *registry, gint64 now_tick, gint64 stop_b
 	*out_report = self->report;
 	self->report.list = NULL;
 	self->report.retry_now = FALSE;
-	has_ended = self->goal.finished;
+	has_ended = self->operation.result_is_ready;
 	if (has_ended) {
-		out_report->result = self->goal.result;
-		self->goal.finished = FALSE;
-		self->goal.result = (RegistryResult){0};
+		out_report->result = self->operation.result;
+		self->operation.result_is_ready = FALSE;
+		self->operation.result = (RegistryResult){0};
 	}
 	return has_ended;
 }
@@ -335,26 +412,27 @@ static void registry_begin(Registry *registry, RegistryOperation operation, gint
 {
 	Registration *self = (Registration *)registry;
 
-	g_assert(self->facts.goal == REGISTRY_NONE && !self->goal.finished);
-	self->facts.goal = operation;
-	self->goal.ticks = ticks;
-	self->goal.retry_claim_at_us = 0;
-	self->goal.since_us = g_get_monotonic_time();
-	self->goal.result = (RegistryResult){0};
+	g_assert(self->facts.operation == REGISTRY_NONE && !self->operation.result_is_ready);
+	self->facts.operation = operation;
+	self->has_begun = TRUE;
+	self->operation.ticks = ticks;
+	self->operation.retry_claim_at_us = 0;
+	self->operation.began_at_us = g_get_monotonic_time();
+	self->operation.result = (RegistryResult){0};
 	if (operation != REGISTRY_CLAIM)
 		return;
 	self->store->wake = registry->wake;
 	self->store->wake_data = registry->wake_data;
-	self->goal.n_passed_over = 0;
-	self->goal.lost_race = FALSE;
-	registration_forget_listing(self);
+	self->operation.n_skipped_records = 0;
+	self->operation.lost_race = FALSE;
+	registration_forget_datacenter(self);
 }
 
 static void registry_cancel(Registry *registry)
 {
 	Registration *self = (Registration *)registry;
 
-	self->goal.cancelled = self->facts.goal != REGISTRY_NONE;
+	self->operation.cancelled = self->facts.operation != REGISTRY_NONE;
 }
 
 static void registry_ask_clock(Registry *registry)
@@ -371,11 +449,11 @@ static void registry_free(Registry *registry)
 {
 	Registration *self = (Registration *)registry;
 
-	claim_clear(self);
+	step_clear(self);
 	self->store->ops->close(self->store, CLOSE_TIMEOUT_MS);
 	worker_list_free(self->report.list);
-	if (self->goal.finished)
-		g_clear_error(&self->goal.result.error);
+	if (self->operation.result_is_ready)
+		g_clear_error(&self->operation.result.error);
 	g_free(self->hindrance);
 	g_free(self->silence.why);
 	g_free(self->silence.text);
@@ -444,7 +522,7 @@ Registry *registration_new(Store *store, const RegistrationConfig *config)
 	self->keys.claims = znode_claims(root, config->datacenter_id);
 	self->keys.reservations = znode_reservations(root, config->datacenter_id);
 	self->step.state = REGISTRATION_CONNECTING;
-	/* there can be no claim yet: no other server has this nonce */
+	/* there can be no claim record yet: no other server has this nonce */
 	self->facts.claim = CLAIM_NONE;
 	self->facts.peers_checked = config->skip_sanity_checks;
 	return &self->registry;

@@ -9,15 +9,17 @@
 #include "worker/store.h"
 
 /*
- * A registry in a store that the servers of a datacenter share. Each server has a claim, a mortal
- * record that shows that it lives. Each worker ID has a record. It is written in transactions,
- * which fail if the record's version has changed since it was read. The records make IDs unique;
- * the claims show which worker IDs are in use. See docs/internals/registration.md for the states.
+ * A registry in a store that the servers of a datacenter share. Each server has a claim record,
+ * which is ephemeral and shows that the server is alive. Each worker ID has a reservation record.
+ * It is written in transactions, which fail if its version has changed since it was read. The
+ * reservation records make IDs unique; the claim records show which worker IDs are in use. See
+ * docs/internals/registration.md for the states.
  *
- * A claim ends with WAIT while no worker ID is free. The first claim ends with FATAL if this server
- * must not join: another layout, a wrong clock, peers that contradict it, a missing floor. It also
- * ends with FATAL if the store refuses the server, or is not connected in time. Later claims do not
- * fail for these reasons. An extension ends with FAILED while there is no connection.
+ * A claim ends with WAIT while no worker ID is free. Until a claim has succeeded, it ends with
+ * FATAL if this server must not join: another layout, a wrong clock, peers that contradict it, a
+ * missing floor. It also ends with FATAL if the store refuses the server, or is not connected in
+ * time. After that, a claim logs these errors and retries. An extension ends with FAILED while
+ * there is no connection.
  */
 
 typedef struct {
@@ -34,7 +36,7 @@ typedef struct {
 	const char *program; /* embedded node: its program */
 	const char *host;    /* embedded node: name of its machine */
 	const char *version; /* version of the program */
-	/* the first claim ends with FATAL after this time without a connection */
+	/* until a claim has succeeded, it ends with FATAL after this time without a connection */
 	gint64 connect_timeout_ms;
 	gint64 max_length_ms; /* greatest length of a reservation */
 	gint64 max_clock_skew_ms;
@@ -47,9 +49,9 @@ typedef struct {
  * @store: (transfer full)
  * @config: copied, except the clock
  *
- * Does not connect before the first claim. free() ends the session, and so deletes the claim; it
- * waits for this for at most 2 s.
+ * Does not connect before the first claim. free() ends the session, and so deletes the claim
+ * record; it waits for this for at most 2 s.
  *
- * Returns: (transfer full): reservations in @store
+ * Returns: (transfer full): a registry that stores reservations in @store
  */
 Registry *registration_new(Store *store, const RegistrationConfig *config);

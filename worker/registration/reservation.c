@@ -11,16 +11,20 @@ static char *reservation_key(const Registration *self, guint worker_id)
 /* Returns the owner that the attempt writes; "" for a release. */
 static const char *owner_of_attempt(const Registration *self)
 {
-	return self->attempt.goal == REGISTRY_RELEASE ? "" : self->config.nonce;
+	return self->attempt.operation == REGISTRY_RELEASE ? "" : self->config.nonce;
 }
 
 /* Writing */
 
-/* Commits the attempt, together with @claim (nullable). The commit fails if the floor's version has
- * changed since the attempt read it. */
+/* The parts of a commit, in their order. A release has no claim. */
+typedef enum { PART_CLAIM, PART_RESERVATION, PART_FLOOR } CommitPart;
+
+/* Commits the attempt, together with a write to the claim record (@claim; NULL: a release). The
+ * commit fails if the floor's version has changed since the attempt read it. The order of the parts
+ * is that of CommitPart. */
 static void commit_attempt(Registration *self, const StoreWrite *claim)
 {
-	const HeldReservation *wanted = &self->attempt.wanted;
+	const OwnReservation *wanted = &self->attempt.wanted;
 	const ReservationRecord record = {
 		.end_tick = wanted->end_tick,
 		.owner = (char *)owner_of_attempt(self),
@@ -44,14 +48,13 @@ static void commit_attempt(Registration *self, const StoreWrite *claim)
 	registration_begin_wait(self, self->store->ops->commit(self->store, writes, n));
 }
 
-static gboolean failed_at_claim(const Registration *self, const StoreMessage *answer)
+/* Returns the part of the commit that has failed. */
+static CommitPart failed_part(const Registration *self, const StoreMessage *answer)
 {
-	return self->attempt.goal != REGISTRY_RELEASE && answer->failed == 0;
-}
+	CommitPart first =
+		self->attempt.operation == REGISTRY_RELEASE ? PART_RESERVATION : PART_CLAIM;
 
-static gboolean failed_at_floor(const Registration *self, const StoreMessage *answer)
-{
-	return answer->failed == (self->attempt.goal == REGISTRY_RELEASE ? 1 : 2);
+	return (CommitPart)(first + answer->failed);
 }
 
 void reservation_reserve(Registration *self)
@@ -60,26 +63,27 @@ void reservation_reserve(Registration *self)
 	g_autofree char *claim = NULL;
 
 	if (self->now_tick < choice->first_tick) { /* the clock was set back since the choice */
-		registration_forget_listing(self);
+		registration_forget_datacenter(self);
 		return;
 	}
 	claim = registration_claim_json(self, (gint)choice->worker_id);
 	self->attempt = (Attempt){
-		.goal = REGISTRY_CLAIM,
+		.operation = REGISTRY_CLAIM,
 		.read_version = choice->version,
 		.read_end_tick = choice->end_tick,
 		.wanted =
 			{
-				.held = TRUE,
-				.serial = ++self->n_claims,
+				.is_held = TRUE,
+				.claim_number = ++self->last_claim_number,
 				.worker_id = choice->worker_id,
 				.first_tick = choice->first_tick,
 				.floor_version = choice->floor_version,
-				.end_tick = MIN(self->now_tick + self->goal.ticks,
+				.end_tick = MIN(self->now_tick + self->operation.ticks,
 						layout_max_tick(&self->config.layout)),
 			},
 	};
-	/* also set the claim's worker ID, so that the commit fails if the claim is gone */
+	/* also write the worker ID to the claim record, so that the commit fails if the record is
+	 * gone */
 	commit_attempt(self, &(StoreWrite){
 				     .key = self->claim.key,
 				     .version = STORE_ANY,
@@ -87,10 +91,10 @@ void reservation_reserve(Registration *self)
 			     });
 }
 
-static Attempt attempt_on(const HeldReservation *reservation, RegistryOperation goal)
+static Attempt attempt_on(const OwnReservation *reservation, RegistryOperation operation)
 {
 	return (Attempt){
-		.goal = goal,
+		.operation = operation,
 		.read_version = reservation->version,
 		.read_end_tick = reservation->end_tick,
 		.wanted = *reservation,
@@ -99,61 +103,66 @@ static Attempt attempt_on(const HeldReservation *reservation, RegistryOperation 
 
 void reservation_extend(Registration *self)
 {
-	self->attempt = attempt_on(&self->holding, REGISTRY_EXTEND);
-	self->attempt.wanted.end_tick = CLAMP(self->goal.ticks, self->holding.end_tick,
+	self->attempt = attempt_on(&self->reservation, REGISTRY_EXTEND);
+	self->attempt.wanted.end_tick = CLAMP(self->operation.ticks, self->reservation.end_tick,
 					      layout_max_tick(&self->config.layout));
 	commit_attempt(self, &(StoreWrite){.key = self->claim.key, .version = STORE_ANY});
 }
 
 void reservation_release(Registration *self)
 {
-	const HeldReservation *held = &self->holding;
+	const OwnReservation *held = &self->reservation;
 
 	self->attempt = attempt_on(held, REGISTRY_RELEASE);
-	self->attempt.wanted.held = FALSE;
-	/* a lease that begins after its end, to keep IDs increasing, has issued none */
+	self->attempt.wanted.is_held = FALSE;
+	/* publish_lease() in keeper.c can move the lease's first tick beyond the end, to keep IDs
+	 * increasing. Such a lease issues no IDs, but it is retired with a tick after the end: do
+	 * not raise the end. */
 	self->attempt.wanted.end_tick =
-		MIN(MAX(held->first_tick - 1, self->goal.ticks), held->end_tick);
+		MIN(MAX(held->first_tick - 1, self->operation.ticks), held->end_tick);
 	commit_attempt(self, NULL);
 }
 
-/* Outcomes */
+/* Outcomes of a write */
 
-/* Returns whether the attempt is about the held reservation, or one that will be held. If the
- * reservation was released or lost since, the outcome is irrelevant. */
-static gboolean is_to_hold(const Registration *self)
+/* Returns FALSE if the reservation was released or lost after the write was sent: then the outcome
+ * of the write is ignored. */
+static gboolean attempt_is_current(const Registration *self)
 {
-	return self->attempt.goal == REGISTRY_CLAIM ||
-	       (self->holding.held && self->holding.serial == self->attempt.wanted.serial);
+	return self->attempt.operation == REGISTRY_CLAIM ||
+	       (self->reservation.is_held &&
+		self->reservation.claim_number == self->attempt.wanted.claim_number);
 }
 
 static void hold_attempt(Registration *self)
 {
-	self->holding = self->attempt.wanted;
-	self->holding.version = registration_plan_next_version(self->attempt.read_version);
+	self->reservation = self->attempt.wanted;
+	self->reservation.version = registration_plan_next_version(self->attempt.read_version);
 	self->facts.chosen = FALSE;
 }
 
-/* Records that the attempt took place. */
+/* Records that the attempt took place, and ends the keeper's operation if it waits for this. */
 static void note_written(Registration *self)
 {
 	hold_attempt(self);
-	/* otherwise the goal was given up, but the reservation is held */
-	if (self->facts.goal == self->attempt.goal)
+	/* otherwise the keeper's operation was given up, but the reservation is held */
+	if (self->facts.operation == self->attempt.operation)
 		registration_succeed(self);
 }
 
-/* Handles the loss of the held reservation; a claim is retried with a new listing. @why: (transfer
- * full) */
+/* Handles the loss of the held reservation, or of the record that a claim has attempted to write. A
+ * claim reads the datacenter again, and chooses again. @why: (transfer full) */
 static void note_lost(Registration *self, char *why)
 {
-	registration_forget_listing(self);
-	if (!self->holding.held) {
+	registration_forget_datacenter(self);
+	if (!self->reservation.is_held) {
 		g_free(why);
 		return;
 	}
-	self->holding.held = FALSE;
-	self->facts.prepared = FALSE; /* some preparations are needed only before a claim */
+	self->reservation.is_held = FALSE;
+	/* prepare again: the next claim needs valid limits and a floor, which a held reservation
+	 * does not need */
+	self->facts.prepared = FALSE;
 	g_free(self->lost_why);
 	self->lost_why = why;
 }
@@ -161,10 +170,10 @@ static void note_lost(Registration *self, char *why)
 /* Tries again after a record or version on which the attempt is based has changed. */
 static void try_again(Registration *self)
 {
-	if (self->attempt.goal == REGISTRY_CLAIM) {
-		registration_forget_listing(self);
+	if (self->attempt.operation == REGISTRY_CLAIM) {
+		registration_forget_datacenter(self);
 		registration_pause(self, REGISTRATION_SHORT_PAUSE);
-	} else { /* the record is read, which decides */
+	} else { /* the content of the record decides: read it */
 		self->attempt.refused = TRUE;
 		self->facts.unsettled = TRUE;
 	}
@@ -178,29 +187,29 @@ static void complain_of_record(Registration *self, const StoreMessage *answer)
 	gint64 end_tick = is_read ? attempt->wanted.end_tick : attempt->read_end_tick;
 	g_autofree char *key = NULL;
 
-	/* its loss was reported, and no goal waits for it: leave the unreadable record until its
-	 * reservation ends */
-	if (!is_to_hold(self)) {
+	/* the loss of the reservation was reported, and no operation waits for it: leave the
+	 * unreadable record until its reservation ends */
+	if (!attempt_is_current(self)) {
 		self->facts.unsettled = FALSE;
 		return;
 	}
-	if (!is_read && failed_at_claim(self, answer))
+	if (!is_read && failed_part(self, answer) == PART_CLAIM)
 		key = g_strdup(self->claim.key);
-	else if (!is_read && failed_at_floor(self, answer))
+	else if (!is_read && failed_part(self, answer) == PART_FLOOR)
 		key = g_strdup(self->keys.floor);
 	else
 		key = reservation_key(self, attempt->wanted.worker_id);
 
 	/* the reservation has ended, and can be neither read nor extended: claim another one */
-	if (self->now_tick > end_tick && (is_read || attempt->goal == REGISTRY_EXTEND)) {
+	if (self->now_tick > end_tick && (is_read || attempt->operation == REGISTRY_EXTEND)) {
 		self->facts.unsettled = FALSE;
 		note_lost(self, g_strdup_printf("%s has ended, and %s refuses it: %s", key,
 						self->store->name, answer->reason));
 		return;
 	}
-	/* this server may be allowed to write other records */
-	if (!is_read && attempt->goal == REGISTRY_CLAIM && self->config.worker_id < 0 &&
-	    ++self->goal.n_passed_over < 1u << self->config.layout.worker_bits) {
+	/* skip this record, because this server may be permitted to write others */
+	if (!is_read && attempt->operation == REGISTRY_CLAIM && self->config.worker_id < 0 &&
+	    ++self->operation.n_skipped_records < 1u << self->config.layout.worker_bits) {
 		g_autofree char *text = g_strdup_printf("%s is ignored: %s", key, answer->reason);
 
 		log_event(LOG_ZOOKEEPER_REFUSED, log_text("error", text));
@@ -210,28 +219,30 @@ static void complain_of_record(Registration *self, const StoreMessage *answer)
 	registration_complain_of(self, key, answer->outcome, answer->reason);
 }
 
-/* Another server has written what the attempt relies on, or it is gone. */
+/* Handles a commit that failed because a record was written or deleted by another client since it
+ * was read. */
 static void take_conflict(Registration *self, const StoreMessage *answer)
 {
 	const Attempt *attempt = &self->attempt;
 
-	if (failed_at_claim(self, answer)) {
+	if (failed_part(self, answer) == PART_CLAIM) {
 		registration_lose_claim(self);
 		return;
 	}
-	if (failed_at_floor(self, answer)) {
+	if (failed_part(self, answer) == PART_FLOOR) {
 		/* read the floor again, because it was raised or deleted */
 		self->facts.prepared = FALSE;
-		/* no server can claim the worker ID before the reservation ends, so no
-		 * release is needed */
-		if (attempt->goal == REGISTRY_RELEASE && self->facts.goal == REGISTRY_RELEASE) {
+		/* do not retry the release: the worker ID stays quarantined until the reservation
+		 * ends */
+		if (attempt->operation == REGISTRY_RELEASE &&
+		    self->facts.operation == REGISTRY_RELEASE) {
 			registration_fail(self, REGISTRY_ERROR_FAILED,
 					  "the floor of datacenter %u has changed",
 					  self->config.datacenter_id);
 			return;
 		}
-	} else if (attempt->goal == REGISTRY_CLAIM) {
-		self->goal.lost_race = TRUE;
+	} else if (attempt->operation == REGISTRY_CLAIM) {
+		self->operation.lost_race = TRUE;
 	}
 	try_again(self);
 }
@@ -248,16 +259,21 @@ void reservation_take_written(Registration *self, const StoreMessage *answer)
 			registration_note_time(self, written->modified_ms, answer->sent_ns,
 					       answer->received_ns);
 		}
-		if (!is_to_hold(self))
+		if (!attempt_is_current(self))
 			break;
-		self->here.was_read = self->here.was_read || attempt->goal == REGISTRY_CLAIM;
-		self->here.written = self->here.was_read;
+		/* A successful claim also proves the record's content. A write counts only if the
+		 * record was read before on this connection: otherwise the store may have been
+		 * restored, and the version may match by chance. */
+		self->connection.record_was_read =
+			self->connection.record_was_read || attempt->operation == REGISTRY_CLAIM;
+		self->connection.record_was_written = self->connection.record_was_read;
 		note_written(self);
 		break;
 	case STORE_UNSURE:
 		self->facts.unsettled = TRUE;
 		registration_pause(self, REGISTRATION_UNSURE_PAUSE);
-		if (attempt->goal == REGISTRY_EXTEND && self->facts.goal == REGISTRY_EXTEND)
+		if (attempt->operation == REGISTRY_EXTEND &&
+		    self->facts.operation == REGISTRY_EXTEND)
 			registration_fail(self, REGISTRY_ERROR_FAILED, "%s", answer->reason);
 		break;
 	case STORE_ABSENT:
@@ -275,10 +291,10 @@ void reservation_take_written(Registration *self, const StoreMessage *answer)
 
 void reservation_check_is_read(Registration *self)
 {
-	if (!self->holding.held || self->here.was_read || self->facts.unsettled)
+	if (!self->reservation.is_held || self->connection.record_was_read || self->facts.unsettled)
 		return;
 	/* this attempt writes nothing, so it counts as refused */
-	self->attempt = attempt_on(&self->holding, REGISTRY_NONE);
+	self->attempt = attempt_on(&self->reservation, REGISTRY_NONE);
 	self->attempt.refused = TRUE;
 	self->facts.unsettled = TRUE;
 }
@@ -303,7 +319,7 @@ static char *describe_loss(const Registration *self, const ReservationRecord *re
 		return g_strdup_printf("%s is of version %d, which this server did not write (its "
 				       "own was %d): was %s restored from a backup, or this "
 				       "process copied? See snowflakectl registry quarantine",
-				       path, version, self->holding.version, self->store->name);
+				       path, version, self->reservation.version, self->store->name);
 	if (*record->owner == '\0')
 		return g_strdup_printf("%s has no owner now; was it edited by hand?", path);
 	return g_strdup_printf("%s now belongs to %s (owner %s)", path, record->address,
@@ -318,29 +334,39 @@ static void settle_attempt(Registration *self, const ReservationRecord *record, 
 	const RegistrationWrite write = {
 		.read_version = attempt->read_version,
 		.read_end_tick = attempt->read_end_tick,
-		.read_owner = attempt->goal == REGISTRY_CLAIM ? NULL : self->config.nonce,
+		.read_owner = attempt->operation == REGISTRY_CLAIM ? NULL : self->config.nonce,
 		.owner = owner_of_attempt(self),
 		.end_tick = attempt->wanted.end_tick,
 		.refused = attempt->refused,
 	};
 
 	self->facts.unsettled = FALSE;
-	if (!is_to_hold(self))
+	if (!attempt_is_current(self))
 		return;
-	self->here.was_read = TRUE;
+	self->connection.record_was_read = TRUE;
 	switch (registration_plan_settle(&write, record, version)) {
 	case SETTLED_WRITTEN:
-		/* the write is some time old: an extension must continue from it, and a claim needs
-		 * an extension */
+		/* Part of the reservation has already passed, so ask the keeper to extend now. If
+		 * the reply to an extension was lost, the extension has already failed for the
+		 * keeper: the next one continues from this version and end. */
 		self->report.retry_now = TRUE;
-		if (attempt->goal == REGISTRY_EXTEND)
+		if (attempt->operation == REGISTRY_EXTEND)
 			hold_attempt(self);
 		else
 			note_written(self);
 		break;
 	case SETTLED_NOT:
-		/* the goal continues from here, unless it was given up */
-		registration_forget_listing(self);
+		/*
+		 * The write can still take place after this read (S4 in store.h). That is safe. The
+		 * next write on the version that was read then fails, and the record is read again:
+		 * its version is unknown, so the lease is dropped. After a claim, the worker ID is
+		 * not chosen again before that end. With ZooKeeper, this is rare: the read is made
+		 * after a sync on the new connection, and ZooKeeper refuses a late request of a
+		 * session that has moved to another server. If the session has ended, its claim
+		 * record is gone, and the commit of a claim or an extension fails.
+		 */
+		/* the keeper's operation continues from here, unless it was given up */
+		registration_forget_datacenter(self);
 		break;
 	case SETTLED_LOST:
 		note_lost(self, describe_loss(self, record, version));
@@ -359,10 +385,10 @@ void reservation_take_settled(Registration *self, const StoreMessage *answer)
 		if (reservation_record_from_json(read->data, read->length, &record, NULL))
 			settle_attempt(self, &record, read->version);
 		else
-			settle_attempt(self, NULL, -1);
+			settle_attempt(self, NULL, STORE_NONE);
 		break;
 	case STORE_ABSENT:
-		settle_attempt(self, NULL, -1);
+		settle_attempt(self, NULL, STORE_NONE);
 		break;
 	case STORE_UNSURE: /* the attempt stays unsettled, and the record is read again */
 		registration_pause(self, REGISTRATION_UNSURE_PAUSE);
@@ -379,12 +405,12 @@ void reservation_check_floor(Registration *self, const Floor *floor)
 {
 	g_autofree char *until = NULL;
 
-	if (!self->holding.held)
+	if (!self->reservation.is_held)
 		return;
-	/* the record's version does not suffice: it may be the same in another history */
-	if (floor == NULL ||
-	    floor_allows_keeping(floor, self->holding.end_tick, self->here.written)) {
-		self->holding.floor_version = floor != NULL ? floor->version : -1;
+	/* do not rely on the record's version: after a restore, it can match by chance */
+	if (floor == NULL || floor_allows_keeping(floor, self->reservation.end_tick,
+						  self->connection.record_was_written)) {
+		self->reservation.floor_version = floor != NULL ? floor->version : -1;
 		return;
 	}
 	until = layout_tick_text(&self->config.layout, floor->tick);
@@ -392,5 +418,5 @@ void reservation_check_floor(Registration *self, const Floor *floor)
 				"datacenter %u was quarantined until %s by an operator "
 				"(snowflakectl registry quarantine), and the reservation ended too "
 				"early: another server can have had worker ID %u in the lost data",
-				self->config.datacenter_id, until, self->holding.worker_id));
+				self->config.datacenter_id, until, self->reservation.worker_id));
 }

@@ -4,11 +4,16 @@
 #include "worker/registration/internal.h"
 
 /*
- * The steps RESERVING, EXTENDING, RETURNING and SETTLING: the writes that make IDs unique.
+ * The steps RESERVING, EXTENDING, RELEASING and SETTLING: the writes that make IDs unique.
  *
  * These steps make, extend and release a reservation. If the outcome of a write is unknown, for
- * example after a lost reply, the record is read. Each write is conditional on the version that was
- * read last and on the version of the floor, and its end is computed from that reading.
+ * example after a lost reply, the record is read.
+ *
+ * Each write is conditional on the version of the record that was read or written last, and on the
+ * version of the floor. Only a server that found the floor missing or damaged does not check it. A
+ * new reservation begins after the end that was read, and after the floor. It ends as many ticks
+ * from now as the keeper requests. An extension never lowers the end, and a release never raises
+ * it.
  */
 
 void reservation_reserve(Registration *self);

@@ -8,12 +8,12 @@
 /* maximum number of bytes for holders in a message; the last holder can exceed it */
 #define MAX_NAMED_BYTES 60
 
-/* Whether a worker ID can be claimed: not from HELD on. LEFT: it is free, but this server had it
- * before. Its record was set back, or comes from an abandoned write. */
-typedef enum { FREE, LEFT, HELD, QUARANTINED, DAMAGED } Obstacle;
+/* Whether a worker ID with a record can be claimed. FREE_OWN: it is free, but its record names this
+ * server, which does not hold it: the record was set back, or comes from an abandoned write. */
+typedef enum { FREE, FREE_OWN, HELD, QUARANTINED, DAMAGED } Availability;
 
-static Obstacle obstacle_of(const ListedReservation *reservation, const DatacenterListing *listing,
-			    const WorkerIdWish *wish)
+static Availability availability_of(const ListedReservation *reservation,
+				    const DatacenterListing *listing, const WorkerIdWish *wish)
 {
 	switch (datacenter_listing_judge(listing, reservation->worker_id, wish->now_tick,
 					 wish->nonce)
@@ -27,7 +27,12 @@ static Obstacle obstacle_of(const ListedReservation *reservation, const Datacent
 	case WORKER_ID_FREE:
 		break;
 	}
-	return g_str_equal(reservation->record.owner, wish->nonce) ? LEFT : FREE;
+	return g_str_equal(reservation->record.owner, wish->nonce) ? FREE_OWN : FREE;
+}
+
+static gboolean can_claim(Availability availability)
+{
+	return availability == FREE || availability == FREE_OWN;
 }
 
 /* @reservation: (nullable): the record of @worker_id */
@@ -39,31 +44,32 @@ static WorkerIdChoice choice_of(const DatacenterListing *listing, guint worker_i
 	return (WorkerIdChoice){
 		.found = TRUE,
 		.worker_id = worker_id,
-		.version = reservation != NULL ? reservation->version : -1,
+		.version = reservation != NULL ? reservation->version : STORE_NONE,
 		.end_tick = end_tick,
 		.first_tick = floor_first_tick(&listing->floor, end_tick),
 		.floor_version = listing->floor.version,
 	};
 }
 
-/* Returns: (element-type ListedReservation) (transfer container): the records with this obstacle */
-static GPtrArray *find_obstacles(const DatacenterListing *listing, const WorkerIdWish *wish,
-				 Obstacle obstacle)
+/* Returns: (element-type ListedReservation) (transfer container): the records with this
+ * availability, in ascending order */
+static GPtrArray *find_reservations(const DatacenterListing *listing, const WorkerIdWish *wish,
+				    Availability availability)
 {
 	GPtrArray *found = g_ptr_array_new();
 
 	for (guint i = 0; i < listing->reservations->len; i++) {
 		ListedReservation *reservation = listing->reservations->pdata[i];
 
-		if (obstacle_of(reservation, listing, wish) == obstacle)
+		if (availability_of(reservation, listing, wish) == availability)
 			g_ptr_array_add(found, reservation);
 	}
 	return found;
 }
 
-/* Counts the servers that have an earlier claim, and hold no reservation yet. A claim and its
- * reservation can be read at different times. If the reservation is not visible yet, the server
- * counts, and a worker ID is left for it. */
+/* Counts the servers that have an earlier claim record, and hold no reservation yet. A claim record
+ * and its reservation can be read at different times. If the reservation is not visible yet, the
+ * server counts, and a worker ID is left for it. */
 static guint count_earlier(const DatacenterListing *listing, const WorkerIdWish *wish)
 {
 	g_autoptr(GHashTable) holders = g_hash_table_new(g_str_hash, g_str_equal);
@@ -88,28 +94,28 @@ static guint count_earlier(const DatacenterListing *listing, const WorkerIdWish 
 static gboolean choose_any(const DatacenterListing *listing, const WorkerIdWish *wish,
 			   WorkerIdChoice *out_choice)
 {
-	g_autoptr(GPtrArray) records = find_obstacles(listing, wish, FREE);
-	guint n_new = wish->n_workers - listing->reservations->len;
-	guint64 place = (guint64)count_earlier(listing, wish) + wish->n_passed_over;
+	g_autoptr(GPtrArray) records = find_reservations(listing, wish, FREE);
+	guint n_without_record = wish->n_workers - listing->reservations->len;
+	guint64 index = (guint64)count_earlier(listing, wish) + wish->n_skipped_records;
 	guint worker_id;
 
-	if (records->len + n_new == 0) {
+	if (records->len + n_without_record == 0) {
 		g_ptr_array_unref(records);
-		records = find_obstacles(listing, wish, LEFT);
+		records = find_reservations(listing, wish, FREE_OWN);
 	}
-	if (records->len + n_new == 0)
+	if (records->len + n_without_record == 0)
 		return FALSE;
 	if (wish->lost_race)
-		place += records->len;
-	place %= records->len + n_new;
-	if (place < records->len) {
-		const ListedReservation *reservation = records->pdata[place];
+		index += records->len;
+	index %= records->len + n_without_record;
+	if (index < records->len) {
+		const ListedReservation *reservation = records->pdata[index];
 
 		*out_choice = choice_of(listing, reservation->worker_id, reservation);
 		return TRUE;
 	}
 	/* skip the worker IDs that have a record; the records are sorted */
-	worker_id = (guint)place - records->len;
+	worker_id = (guint)index - records->len;
 	for (guint i = 0; i < listing->reservations->len; i++) {
 		const ListedReservation *reservation = listing->reservations->pdata[i];
 
@@ -132,7 +138,7 @@ WorkerIdChoice worker_id_choice_make(const DatacenterListing *listing, const Wor
 		const ListedReservation *reservation =
 			datacenter_listing_find_reservation(listing, (guint)first);
 
-		if (reservation == NULL || obstacle_of(reservation, listing, wish) < HELD)
+		if (reservation == NULL || can_claim(availability_of(reservation, listing, wish)))
 			return choice_of(listing, (guint)first, reservation);
 	}
 	if (wish->worker_id < 0 && choose_any(listing, wish, &choice))
@@ -142,7 +148,7 @@ WorkerIdChoice worker_id_choice_make(const DatacenterListing *listing, const Wor
 		const ListedReservation *reservation = listing->reservations->pdata[i];
 
 		if ((wish->worker_id < 0 || wish->worker_id == (gint64)reservation->worker_id) &&
-		    obstacle_of(reservation, listing, wish) == QUARANTINED)
+		    availability_of(reservation, listing, wish) == QUARANTINED)
 			choice.wait_until_tick =
 				MIN(choice.wait_until_tick, reservation->record.end_tick + 1);
 	}
@@ -174,9 +180,9 @@ static gint by_end(gconstpointer a, gconstpointer b)
 /* Describes why no worker ID is free. */
 static char *describe_all(const DatacenterListing *listing, const WorkerIdWish *wish)
 {
-	g_autoptr(GPtrArray) held = find_obstacles(listing, wish, HELD);
-	g_autoptr(GPtrArray) quarantined = find_obstacles(listing, wish, QUARANTINED);
-	g_autoptr(GPtrArray) damaged = find_obstacles(listing, wish, DAMAGED);
+	g_autoptr(GPtrArray) held = find_reservations(listing, wish, HELD);
+	g_autoptr(GPtrArray) quarantined = find_reservations(listing, wish, QUARANTINED);
+	g_autoptr(GPtrArray) damaged = find_reservations(listing, wish, DAMAGED);
 	GString *text = g_string_new(NULL);
 
 	if (held->len > 0) {
@@ -209,7 +215,7 @@ char *worker_id_choice_describe_obstacles(const DatacenterListing *listing,
 	const ListedReservation *wanted;
 	g_autofree char *address = NULL;
 	g_autofree char *until = NULL;
-	Obstacle obstacle;
+	Availability availability;
 
 	if (!floor_is_past(&listing->floor, wish->now_tick)) {
 		until = layout_tick_text(layout, listing->floor.tick);
@@ -221,12 +227,12 @@ char *worker_id_choice_describe_obstacles(const DatacenterListing *listing,
 		return describe_all(listing, wish);
 	/* without a record, it would be free */
 	wanted = datacenter_listing_find_reservation(listing, (guint)wish->worker_id);
-	obstacle = obstacle_of(wanted, listing, wish);
-	if (obstacle == DAMAGED)
+	availability = availability_of(wanted, listing, wish);
+	if (availability == DAMAGED)
 		return g_strdup_printf("worker %u is damaged (%s)", wanted->worker_id,
 				       wanted->damage);
 	address = text_escape(wanted->record.address, strlen(wanted->record.address));
-	if (obstacle == HELD)
+	if (availability == HELD)
 		return g_strdup_printf("worker %u is held by %s", wanted->worker_id, address);
 	until = layout_tick_text(layout, wanted->record.end_tick);
 	return g_strdup_printf("worker %u is quarantined until %s", wanted->worker_id, until);

@@ -10,13 +10,14 @@
 /* The wish of a server. */
 typedef struct {
 	const char *nonce;
-	gint64 order;     /* order of its claim */
+	gint64 order;     /* order of its claim record */
 	gint64 worker_id; /* the only acceptable worker ID; -1: any */
 	gint64 preferred; /* if any is acceptable: the one to try first; -1: none */
 	/* another server has written the record that this server chose before */
 	gboolean lost_race;
-	guint n_passed_over; /* number of skipped records, which it may not write */
-	guint n_workers;     /* number of worker IDs in the layout */
+	/* number of records that it must skip, because it is not permitted to write them */
+	guint n_skipped_records;
+	guint n_workers; /* number of worker IDs in the layout */
 	gint64 now_tick;
 } WorkerIdWish;
 
@@ -24,7 +25,7 @@ typedef struct {
 	gboolean found;
 	/* if found */
 	guint worker_id;
-	gint32 version;  /* version of the record that was read; -1: there is none */
+	gint32 version;  /* version of the record that was read; STORE_NONE: there is none */
 	gint64 end_tick; /* end in that record; -1: there is none */
 	/* first tick of the lease: after that end, and after the datacenter's floor */
 	gint64 first_tick;
@@ -37,12 +38,12 @@ typedef struct {
  * worker_id_choice_make:
  *
  * Chooses the preferred worker ID, if it is free. Otherwise, free worker IDs with a record come
- * first, then those without one, each in ascending order. So there are only as many records as
- * servers and quarantines need. A server that lost a race begins with worker IDs without a record.
- * It skips one for each other server that has an earlier claim and holds no reservation yet, so
- * servers that start together choose different ones. At the end, the order wraps around. A worker
- * ID that this server had before, and whose record was set back, is chosen only if no other is
- * free.
+ * first, then those without one, each in ascending order. Reusing records keeps their number small,
+ * so listings stay short. A server that lost a race begins with worker IDs without a record.
+ * It skips one for each other server that has an earlier claim record and holds no reservation yet,
+ * so servers that start together choose different ones. At the end, the order wraps around. A
+ * worker ID that this server had before, and whose record was set back, is chosen only if no other
+ * is free.
  *
  * datacenter_listing_judge() determines which are free. Until the clock is past the datacenter's
  * floor, all are quarantined.

@@ -50,7 +50,7 @@ struct _ZookeeperSession {
 	GQueue messages;   /* (element-type ZookeeperMessage) */
 	gint64 timeout_ms;
 	gboolean opened; /* the first message, about success or failure, was posted */
-	gboolean ending; /* the owner has closed the session */
+	gboolean ending; /* the owner, store.c, has closed the session */
 	gboolean ended;  /* the thread has closed the handle, or there is none */
 	gboolean left;   /* the owner does not wait for the end: the thread frees the session */
 };

@@ -8,9 +8,8 @@
  * long. Other threads only post messages. The thread that owns the session is woken, and takes the
  * messages one by one. Only close() waits for ZooKeeper or a name server.
  *
- * An expired session is useless: store.c opens another one.
- *
- * store.c handles the messages, and decides when to open another session.
+ * store.c owns the sessions: it handles the messages. An expired session is useless, so store.c
+ * opens another one, and it decides when.
  *
  * The meaning of the codes and the rules of versions, watches and ephemeral znodes are ZooKeeper's:
  * https://zookeeper.apache.org/doc/r3.8.0/zookeeperProgrammers.html
@@ -26,7 +25,7 @@ typedef enum {
 	ZOOKEEPER_CONNECTED, /* connected, for the first time or again */
 	/* not connected: requests fail at once, or wait for the next connection */
 	ZOOKEEPER_DISCONNECTED,
-	ZOOKEEPER_EXPIRED, /* the session has expired, and its claim is deleted */
+	ZOOKEEPER_EXPIRED, /* the session has expired, and its ephemeral znodes are deleted */
 	ZOOKEEPER_DENIED,  /* ZooKeeper rejects our authentication */
 	ZOOKEEPER_CHANGED, /* a watch: @path has changed */
 	ZOOKEEPER_REPLY,   /* the reply to @request */

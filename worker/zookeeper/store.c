@@ -10,8 +10,9 @@
 #include "worker/zookeeper/session.h"
 
 /*
- * A request of the owner becomes a job, which makes one or several requests of the session. Their
- * replies complete it. When a connection is lost, its jobs end without an answer.
+ * Each request of the registration (or of a tool) is a job. Its number is StoreMessage.request. A
+ * job makes one or several requests to the session, whose numbers are ZookeeperMessage.request, and
+ * is answered when all of them are. When a connection is lost, its jobs end without an answer.
  */
 
 /* The most reads of lists in progress at once: later requests wait for them. */
@@ -26,7 +27,7 @@
 /* The loss of a connection is logged only if it lasts this long. */
 #define LOSS_LOGGED_US G_USEC_PER_SEC
 
-/* The purpose of a request of the session. */
+/* The purpose of a request to the session. */
 typedef enum { FOR_SYNC, FOR_ACL, FOR_READ, FOR_CHILDREN, FOR_CHILD, FOR_COMMIT } Purpose;
 
 typedef struct {
@@ -34,11 +35,12 @@ typedef struct {
 	guint n_open;         /* number of requests that are not answered, or not sent */
 } Job;
 
+/* A request to the session. */
 typedef struct {
 	guint64 job; /* number of the job, which may have been dropped */
 	Purpose purpose;
 	char *key;
-} Request;
+} SessionRequest;
 
 /* Access checks */
 
@@ -197,13 +199,14 @@ typedef struct {
 	gboolean logged_up;      /* the last log event was "connected" */
 	gboolean logged_expired; /* the last log event was "session expired" */
 
-	GQueue messages;      /* (element-type StoreMessage): messages for the owner */
-	guint64 last_job;     /* number of the last job */
-	GHashTable *jobs;     /* maps a number to a Job */
-	GHashTable *requests; /* maps the number of a session's request to a Request */
-	GQueue to_read;       /* (element-type Request): reads of lists that are not sent yet */
-	guint n_reads;        /* number of reads of lists that are sent */
-	char *watched;        /* (nullable): key of watch() */
+	GQueue messages;  /* (element-type StoreMessage): messages for the registration */
+	guint64 last_job; /* number of the last job */
+	GHashTable *jobs; /* maps a number to a Job */
+	GHashTable
+		*requests; /* maps the number of a request to the session to its SessionRequest */
+	GQueue to_read;    /* (element-type SessionRequest): reads of lists that are not sent yet */
+	guint n_reads;     /* number of reads of lists that are sent */
+	char *watched;     /* (nullable): key of watch() */
 	guint64 watch_request;
 	AccessCheck *access; /* (nullable) */
 	guint64 access_job;
@@ -222,7 +225,7 @@ typedef struct {
 
 /* Jobs */
 
-static void request_free(Request *request)
+static void session_request_free(SessionRequest *request)
 {
 	g_free(request->key);
 	g_free(request);
@@ -275,11 +278,11 @@ static void finish_job(ZookeeperStore *self, guint64 number)
 	g_hash_table_remove(self->jobs, &number);
 }
 
-static Request *request_new(guint64 job, Purpose purpose, const char *key)
+static SessionRequest *session_request_new(guint64 job, Purpose purpose, const char *key)
 {
-	Request *request = g_new(Request, 1);
+	SessionRequest *request = g_new(SessionRequest, 1);
 
-	*request = (Request){job, purpose, g_strdup(key)};
+	*request = (SessionRequest){job, purpose, g_strdup(key)};
 	return request;
 }
 
@@ -291,7 +294,7 @@ static void expect_reply(ZookeeperStore *self, guint64 job, guint64 number, Purp
 
 	*copy = number;
 	find_job(self, job)->n_open++;
-	g_hash_table_insert(self->requests, copy, request_new(job, purpose, key));
+	g_hash_table_insert(self->requests, copy, session_request_new(job, purpose, key));
 }
 
 /* Answers UNSURE, because there is no session. */
@@ -353,12 +356,14 @@ static guint64 store_commit(Store *store, const StoreWrite *writes, guint n_writ
 								  : ZOOKEEPER_SET,
 			.path = writes[i].key,
 			.data = writes[i].data,
+			/* STORE_ANY becomes -1, which means any version to ZooKeeper; a creation
+			 * has no version */
 			.version = MAX(writes[i].version, -1),
 		};
 	job = job_new(self);
 	if (n_writes == 1 && last->version == STORE_NONE)
 		request = zookeeper_session_create(self->session, last->key, last->data,
-						   last->is_mortal);
+						   last->is_ephemeral);
 	else
 		request = zookeeper_session_commit(self->session, parts, n_writes);
 	expect_reply(self, job, request, FOR_COMMIT, last->key);
@@ -475,11 +480,11 @@ static void add_record(const ZookeeperStore *self, StoreMessage *answer, const c
 static void send_reads(ZookeeperStore *self)
 {
 	while (self->n_reads < MAX_READS && !g_queue_is_empty(&self->to_read)) {
-		Request *request = g_queue_pop_head(&self->to_read);
+		SessionRequest *request = g_queue_pop_head(&self->to_read);
 		guint64 *number;
 
 		if (find_job(self, request->job) == NULL) { /* the job was dropped */
-			request_free(request);
+			session_request_free(request);
 			continue;
 		}
 		number = g_new(guint64, 1);
@@ -489,7 +494,8 @@ static void send_reads(ZookeeperStore *self)
 	}
 }
 
-static void take_job_reply(ZookeeperStore *self, const Request *request, ZookeeperMessage *message)
+static void take_job_reply(ZookeeperStore *self, const SessionRequest *request,
+			   ZookeeperMessage *message)
 {
 	Job *job = find_job(self, request->job);
 	StoreMessage *answer = job->answer;
@@ -517,7 +523,7 @@ static void take_job_reply(ZookeeperStore *self, const Request *request, Zookeep
 
 			job->n_open++;
 			g_queue_push_tail(&self->to_read,
-					  request_new(request->job, FOR_CHILD, key));
+					  session_request_new(request->job, FOR_CHILD, key));
 		}
 	} else if (request->purpose != FOR_SYNC && request->purpose != FOR_ACL) {
 		add_record(self, answer, message->path != NULL ? message->path : request->key,
@@ -529,7 +535,7 @@ static void take_job_reply(ZookeeperStore *self, const Request *request, Zookeep
 
 static void take_reply(ZookeeperStore *self, ZookeeperMessage *message)
 {
-	const Request *request = g_hash_table_lookup(self->requests, &message->request);
+	const SessionRequest *request = g_hash_table_lookup(self->requests, &message->request);
 
 	if (message->outcome != ZOOKEEPER_UNSURE)
 		self->store.heard_at_us = g_get_monotonic_time();
@@ -568,7 +574,7 @@ static void take_reply(ZookeeperStore *self, ZookeeperMessage *message)
 static void drop_jobs(ZookeeperStore *self)
 {
 	g_hash_table_remove_all(self->jobs);
-	g_queue_clear_full(&self->to_read, (GDestroyNotify)request_free);
+	g_queue_clear_full(&self->to_read, (GDestroyNotify)session_request_free);
 	g_clear_pointer(&self->access, access_check_free);
 }
 
@@ -631,14 +637,14 @@ static void take_session_message(ZookeeperStore *self, ZookeeperMessage *message
 		self->logged_up = FALSE;
 		self->logged_expired = TRUE;
 		log_event(LOG_SESSION_EXPIRED, log_text("session", session));
-		end_session(self, STORE_LAPSED);
+		end_session(self, STORE_SESSION_EXPIRED);
 		self->lost_at_us = g_get_monotonic_time();
 		/* ZooKeeper itself has expired the session, so the addresses are still right */
 		self->opening.addresses_good = TRUE;
 		g_clear_pointer(&self->opening.session, zookeeper_session_free);
 		break;
 	case ZOOKEEPER_DENIED:
-		end_session(self, STORE_REJECTED);
+		end_session(self, STORE_AUTH_FAILED);
 		break;
 	case ZOOKEEPER_CHANGED:
 		if (g_strcmp0(message->path, self->watched) != 0)
@@ -732,7 +738,7 @@ static void take_opened_session(ZookeeperStore *self)
 	}
 	self->opening.opened_at_us = g_get_monotonic_time();
 	if (self->session != NULL)
-		end_session(self, STORE_RENEWED);
+		end_session(self, STORE_SESSION_REPLACED);
 	self->session = g_steal_pointer(&self->opening.session);
 }
 
@@ -759,7 +765,7 @@ static StoreMessage *store_take(Store *store)
 			self->logged_up = FALSE;
 			self->logged_expired = FALSE;
 			log_event(LOG_ZOOKEEPER_LOST, log_text("servers", self->servers));
-			post_event(self, STORE_AWAY, NULL);
+			post_event(self, STORE_STILL_DOWN, NULL);
 		}
 		if (g_get_monotonic_time() >= open_at_us(self)) {
 			const ZookeeperSessionConfig config = {
@@ -787,7 +793,7 @@ static gint64 store_due_at_us(const Store *store)
 	return MIN(open_at_us(self), log_loss_at_us(self));
 }
 
-static gint64 store_lapse_ms(const Store *store)
+static gint64 store_session_timeout_ms(const Store *store)
 {
 	const ZookeeperStore *self = (const ZookeeperStore *)store;
 
@@ -865,7 +871,7 @@ Store *zookeeper_store_new(const ZookeeperStoreConfig *config)
 		.describe_remedy = store_describe_remedy,
 		.take = store_take,
 		.due_at_us = store_due_at_us,
-		.lapse_ms = store_lapse_ms,
+		.session_timeout_ms = store_session_timeout_ms,
 		.find_why_down = store_find_why_down,
 		.forget_why_down = store_forget_why_down,
 		.close = store_close,
@@ -885,6 +891,6 @@ Store *zookeeper_store_new(const ZookeeperStoreConfig *config)
 	self->jobs = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free,
 					   (GDestroyNotify)job_free);
 	self->requests = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free,
-					       (GDestroyNotify)request_free);
+					       (GDestroyNotify)session_request_free);
 	return &self->store;
 }

@@ -5,7 +5,7 @@
 #include "worker/store.h"
 
 /*
- * A store in ZooKeeper: keys are paths of znodes, and mortal records are ephemeral sequential
+ * A store in ZooKeeper: keys are paths of znodes, and ephemeral records are ephemeral sequential
  * znodes. It keeps a session open, and replaces a session that has expired or finds no server.
  * Names are then resolved again. Each change of the connection is logged.
  */

@@ -54,20 +54,21 @@ TEST("/keeper-plan/without-lease", test_without_lease)
 		{"the wait is over, but was imposed a moment ago",
 		 {.waiting = TRUE, .wait_until_tick = 1000, .retry_at_us = NOW + 50000},
 		 WAIT(NOW + 50000), KEEPER_WAITING, NOW + 50000},
-		{"the clock is outside the layout", {.outside = TRUE},
+		{"the clock is outside the layout", {.clock_outside_layout = TRUE},
 		 WAIT(NEVER), KEEPER_WAITING, NEVER},
-		{"stop then", {.stopping = TRUE, .outside = TRUE},
+		{"stop then", {.is_stopping = TRUE, .clock_outside_layout = TRUE},
 		 {.action = KEEPER_PLAN_STOP}, KEEPER_WAITING, NEVER},
 		{"after a loss", {.had_lease = TRUE}, BEGIN(CLAIM), KEEPER_RECLAIMING, SOON},
 		{"after a loss, must wait",
 		 {.had_lease = TRUE, .waiting = TRUE, .wait_until_tick = 1002},
 		 WAIT(NOW + 2 * TICK), KEEPER_WAITING, NOW + 2 * TICK},
-		{"ended", {.ended = TRUE, .failures = 1}, WAIT(NEVER), KEEPER_STARTING, NEVER},
-		{"stop after that", {.stopping = TRUE, .ended = TRUE},
+		{"ended", {.gave_up = TRUE, .failures = 1}, WAIT(NEVER), KEEPER_STARTING, NEVER},
+		{"stop after that", {.is_stopping = TRUE, .gave_up = TRUE},
 		 {.action = KEEPER_PLAN_STOP}, KEEPER_STARTING, NEVER},
-		{"stop while waiting", {.stopping = TRUE, .waiting = TRUE, .wait_until_tick = 9999},
+		{"stop while waiting",
+		 {.is_stopping = TRUE, .waiting = TRUE, .wait_until_tick = 9999},
 		 {.action = KEEPER_PLAN_STOP}, KEEPER_WAITING, NEVER},
-		{"stopped", {.stopping = TRUE, .stopped = TRUE},
+		{"stopped", {.is_stopping = TRUE, .has_stopped = TRUE},
 		 WAIT(NEVER), KEEPER_STOPPED, NEVER},
 		/* an operation is pending, or the registry has reported an event */
 		{"must wait, and nobody knows until when",
@@ -81,7 +82,8 @@ TEST("/keeper-plan/without-lease", test_without_lease)
 		 {.had_lease = TRUE, .failures = 3, .retry_at_us = NOW + 50000, .retry_now = TRUE},
 		 BEGIN(CLAIM), KEEPER_RECLAIMING, SOON},
 		{"the clock is outside, whatever the registry says",
-		 {.outside = TRUE, .retry_now = TRUE}, WAIT(NEVER), KEEPER_WAITING, NEVER},
+		 {.clock_outside_layout = TRUE, .retry_now = TRUE},
+		 WAIT(NEVER), KEEPER_WAITING, NEVER},
 		{"a claim is under way",
 		 {.under_way = REGISTRY_CLAIM, .busy_since_us = NOW - 9000000},
 		 WAIT(NEVER), KEEPER_STARTING, SOON},
@@ -92,16 +94,17 @@ TEST("/keeper-plan/without-lease", test_without_lease)
 		{"another one, after it had to wait",
 		 {.under_way = REGISTRY_CLAIM, .waiting = TRUE, .wait_until_tick = NEVER},
 		 WAIT(NEVER), KEEPER_WAITING, SOON},
-		{"stop while a claim is under way", {.under_way = REGISTRY_CLAIM, .stopping = TRUE},
+		{"stop while a claim is under way",
+		 {.under_way = REGISTRY_CLAIM, .is_stopping = TRUE},
 		 {.action = KEEPER_PLAN_CANCEL}, KEEPER_STARTING, NEVER},
 		{"once is enough",
-		 {.under_way = REGISTRY_CLAIM, .stopping = TRUE, .cancelled = TRUE},
+		 {.under_way = REGISTRY_CLAIM, .is_stopping = TRUE, .cancelled = TRUE},
 		 WAIT(NEVER), KEEPER_STARTING, NEVER},
 		{"the lease is being given up",
 		 {.under_way = REGISTRY_RELEASE, .had_lease = TRUE},
 		 WAIT(NEVER), KEEPER_RECLAIMING, SOON},
 		{"stop then, which would do the same",
-		 {.under_way = REGISTRY_RELEASE, .had_lease = TRUE, .stopping = TRUE},
+		 {.under_way = REGISTRY_RELEASE, .had_lease = TRUE, .is_stopping = TRUE},
 		 WAIT(NEVER), KEEPER_RECLAIMING, NEVER},
 		{"it was given up", {.had_lease = TRUE, .end_tick = 5000},
 		 BEGIN(CLAIM), KEEPER_RECLAIMING, SOON},
@@ -180,7 +183,7 @@ TEST("/keeper-plan/with-lease", test_with_lease)
 	for (guint i = 0; i < G_N_ELEMENTS(CASES); i++) {
 		KeeperPlanFacts facts = {
 			.has_lease = TRUE,
-			.wanted = CASES[i].wanted,
+			.extension_wanted = CASES[i].wanted,
 			.failures = CASES[i].failures,
 			.retry_at_us = CASES[i].retry_at_us,
 			.ids_from_tick = CASES[i].first_tick,
@@ -191,14 +194,14 @@ TEST("/keeper-plan/with-lease", test_with_lease)
 		};
 
 		check(CASES[i].name, facts, CASES[i].plan, CASES[i].state, CASES[i].ids_at_us);
-		facts.stopping = TRUE;
+		facts.is_stopping = TRUE;
 		check("stop then", facts, (KeeperPlan)BEGIN(RELEASE), CASES[i].state, NEVER);
-		facts.stopping = FALSE;
-		facts.outside = TRUE;
+		facts.is_stopping = FALSE;
+		facts.clock_outside_layout = TRUE;
 		check("the clock is outside then", facts, (KeeperPlan)WAIT(NEVER), KEEPER_WAITING,
 		      NEVER);
-		facts.outside = FALSE;
-		facts.ended = TRUE;
+		facts.clock_outside_layout = FALSE;
+		facts.gave_up = TRUE;
 		g_assert_cmpint(keeper_plan_next(&facts).action, ==, KEEPER_PLAN_NOTHING);
 		g_assert_cmpint(keeper_plan_ids_at_us(&facts), ==, NEVER);
 	}
@@ -209,17 +212,17 @@ TEST("/keeper-plan/with-lease-and-events", test_with_lease_and_events)
 {
 	static const Case CASES[] = {
 		/* clang-format off */
-		{"the next attempt is due now", {.wanted = TRUE, .retry_now = TRUE},
+		{"the next attempt is due now", {.extension_wanted = TRUE, .retry_now = TRUE},
 		 BEGIN(EXTEND), KEEPER_SERVING, SOON},
 		{"but nobody asks for IDs", {.retry_now = TRUE}, WAIT(NEVER), KEEPER_SERVING, SOON},
 		{"retry now after a failure",
 		 {.failures = 2, .retry_at_us = NOW + 9, .retry_now = TRUE},
 		 BEGIN(EXTEND), KEEPER_SERVING, SOON},
 		{"retry now, but there is nothing to extend",
-		 {.wanted = TRUE, .retry_now = TRUE, .next_end_tick = 1800},
+		 {.extension_wanted = TRUE, .retry_now = TRUE, .next_end_tick = 1800},
 		 WAIT(NEVER), KEEPER_SERVING, SOON},
 		{"an extension is under way",
-		 {.wanted = TRUE, .retry_now = TRUE, .under_way = REGISTRY_EXTEND,
+		 {.extension_wanted = TRUE, .retry_now = TRUE, .under_way = REGISTRY_EXTEND,
 		  .busy_since_us = NOW - 999999},
 		 WAIT(NEVER), KEEPER_SERVING, SOON},
 		{"for long, but there is time left",
@@ -236,20 +239,23 @@ TEST("/keeper-plan/with-lease-and-events", test_with_lease_and_events)
 		 {.under_way = REGISTRY_EXTEND, .busy_since_us = NOW - 1000000, .end_tick = 999},
 		 WAIT(NEVER), KEEPER_UNAVAILABLE, SOON},
 		{"stop while it is under way",
-		 {.under_way = REGISTRY_EXTEND, .busy_since_us = NOW, .stopping = TRUE},
+		 {.under_way = REGISTRY_EXTEND, .busy_since_us = NOW, .is_stopping = TRUE},
 		 {.action = KEEPER_PLAN_CANCEL}, KEEPER_SERVING, NEVER},
 		{"the clock stepped back, and it is to be given up",
-		 {.wanted = TRUE, .ahead = TRUE, .retry_now = TRUE},
+		 {.extension_wanted = TRUE, .last_id_ahead_of_clock = TRUE, .retry_now = TRUE},
 		 BEGIN(RELEASE), KEEPER_RECLAIMING, SOON},
 		{"not before what is under way is done",
-		 {.ahead = TRUE, .under_way = REGISTRY_EXTEND, .busy_since_us = NOW},
+		 {.last_id_ahead_of_clock = TRUE, .under_way = REGISTRY_EXTEND,
+		  .busy_since_us = NOW},
 		 WAIT(NEVER), KEEPER_RECLAIMING, SOON},
 		{"the clock is outside, which is no step to make up for",
-		 {.ahead = TRUE, .outside = TRUE}, WAIT(NEVER), KEEPER_WAITING, NEVER},
+		 {.last_id_ahead_of_clock = TRUE, .clock_outside_layout = TRUE},
+		 WAIT(NEVER), KEEPER_WAITING, NEVER},
 		{"the registry's clock is behind, but what is held will do",
-		 {.wanted = TRUE, .out_of_reach = TRUE, .end_tick = 1000},
+		 {.extension_wanted = TRUE, .clock_too_far_ahead = TRUE, .end_tick = 1000},
 		 WAIT(NOW + TICK), KEEPER_SERVING, SOON},
-		{"it will not do any more", {.wanted = TRUE, .out_of_reach = TRUE, .end_tick = 999},
+		{"it will not do any more",
+		 {.extension_wanted = TRUE, .clock_too_far_ahead = TRUE, .end_tick = 999},
 		 WAIT(NEVER), KEEPER_UNAVAILABLE, NEVER},
 		/* clang-format on */
 	};

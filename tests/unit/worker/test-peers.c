@@ -6,7 +6,7 @@
 #include "tests/unit/client/fake-server.h"
 #include "tests/unit/hang-guard.h"
 #include "tests/unit/unit-test.h"
-#include "worker/registration/claim.h"
+#include "worker/registration/step.h"
 
 #define DATACENTER_ID 3
 #define TIMEOUT_MS    3600000 /* longer than a test waits */
@@ -581,11 +581,11 @@ static void add_peer(Registration *self, gint datacenter_id, const char *address
 
 static void ask_clocks(Registration *self)
 {
-	claim_request_clocks(self);
+	step_request_clocks(self);
 	if (self->peers.clocks == NULL)
 		return;
 	signal_take(&woken);
-	claim_take_clocks(self);
+	step_take_clocks(self);
 	g_assert_null(self->peers.clocks);
 }
 
@@ -657,7 +657,7 @@ TEST("/peer-clocks/extremes", test_extremes)
 	for (gsize i = 0; i < G_N_ELEMENTS(FURTHEST_MS); i++) {
 		const PeerReport report = {.clocks_known = TRUE, .furthest_ms = FURTHEST_MS[i]};
 
-		claim_note_clocks(self, &report);
+		step_note_clocks(self, &report);
 		g_assert_cmpint(ABS(self->report.peers.ahead_ns), >, G_MAXINT64 / 2);
 		g_assert_cmpint(self->report.peers.ahead_ns > 0, ==, FURTHEST_MS[i] > 0);
 	}

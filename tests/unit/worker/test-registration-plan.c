@@ -8,7 +8,8 @@
 
 /* Connected and prepared, with a claim and no request. Each case changes some members. */
 #define SETTLED                                                                                    \
-	.now_us = NOW, .connected = TRUE, .prepared = TRUE, .secured = TRUE, .claim = CLAIM_MADE
+	.now_us = NOW, .connected = TRUE, .prepared = TRUE, .acls_checked = TRUE,                  \
+	.claim = CLAIM_MADE
 
 /* Rules that tests/simulation does not check. */
 TEST("/registration-plan/next", test_next)
@@ -20,25 +21,29 @@ TEST("/registration-plan/next", test_next)
 	} CASES[] = {
 		/* clang-format off */
 		{"a release needs no claim",
-		 {.connected = TRUE, .claim = CLAIM_UNKNOWN, .goal = REGISTRY_RELEASE},
-		 REGISTRATION_RETURNING},
+		 {.connected = TRUE, .claim = CLAIM_UNKNOWN, .operation = REGISTRY_RELEASE},
+		 REGISTRATION_RELEASING},
 		{"the ACL is read after the layout",
-		 {.connected = TRUE, .prepared = TRUE, .claim = CLAIM_NONE}, REGISTRATION_SECURING},
+		 {.connected = TRUE, .prepared = TRUE, .claim = CLAIM_NONE},
+		 REGISTRATION_CHECKING_ACLS},
 		{"the ACL is read before an extension",
 		 {.connected = TRUE, .prepared = TRUE, .claim = CLAIM_MADE,
-		  .goal = REGISTRY_EXTEND}, REGISTRATION_SECURING},
+		  .operation = REGISTRY_EXTEND}, REGISTRATION_CHECKING_ACLS},
 		{"waits after a contradiction",
-		 {SETTLED, .goal = REGISTRY_CLAIM, .doubtful_till_us = NOW + 1},
-		 REGISTRATION_DOUBTING},
+		 {SETTLED, .operation = REGISTRY_CLAIM, .recheck_peers_at_us = NOW + 1},
+		 REGISTRATION_WAITING_TO_RECHECK_PEERS},
 		{"lists the peers again after the wait",
-		 {SETTLED, .goal = REGISTRY_CLAIM, .doubtful_till_us = NOW}, REGISTRATION_LOOKING},
+		 {SETTLED, .operation = REGISTRY_CLAIM, .recheck_peers_at_us = NOW},
+		 REGISTRATION_READING_DATACENTER},
 		{"lists the worker IDs again after the check",
-		 {SETTLED, .goal = REGISTRY_CLAIM, .listed = TRUE, .peers_checked = TRUE},
-		 REGISTRATION_LOOKING},
+		 {SETTLED, .operation = REGISTRY_CLAIM, .datacenter_was_read = TRUE,
+		  .peers_checked = TRUE},
+		 REGISTRATION_READING_DATACENTER},
 		{"a list if nothing else is wanted", {SETTLED, .wants_list = TRUE},
-		 REGISTRATION_LISTING},
+		 REGISTRATION_LISTING_WORKERS},
 		{"a list comes after an extension",
-		 {SETTLED, .wants_list = TRUE, .goal = REGISTRY_EXTEND}, REGISTRATION_EXTENDING},
+		 {SETTLED, .wants_list = TRUE, .operation = REGISTRY_EXTEND},
+		 REGISTRATION_EXTENDING},
 		/* clang-format on */
 	};
 

@@ -196,7 +196,7 @@ static const struct {
 	LiveRow live[10];
 	gint64 preferred;
 	gboolean lost_race;
-	guint n_passed_over;
+	guint n_skipped_records;
 	guint worker_id;
 } ORDER[] = {
 	/* clang-format off */
@@ -238,7 +238,7 @@ TEST("/worker-id-choice/order", test_order)
 			.worker_id = -1,
 			.preferred = ORDER[i].preferred,
 			.lost_race = ORDER[i].lost_race,
-			.n_passed_over = ORDER[i].n_passed_over,
+			.n_skipped_records = ORDER[i].n_skipped_records,
 			.n_workers = 8,
 			.now_tick = 1000,
 		};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker/registration/claim.h"
+#include "worker/registration/step.h"
 
 #include <string.h>
 
@@ -21,14 +21,15 @@
 
 static void read_record(Registration *self, PreparationStep step, const char *key)
 {
-	/* the read must be fresh: a raised floor means that history may have been lost */
+	/* the read of the floor must be fresh: a raised floor means that history may have been
+	 * lost */
 	guint64 request = self->store->ops->read(self->store, key, step == PREPARATION_FLOOR);
 
 	self->preparation.step = step;
 	registration_begin_wait(self, request);
 }
 
-static void start_preparing(Registration *self)
+void step_start_preparing(Registration *self)
 {
 	read_record(self, PREPARATION_LAYOUT, self->keys.layout);
 }
@@ -41,7 +42,7 @@ static void make_next_record(Registration *self)
 	g_autofree char *json = NULL;
 
 	if (self->preparation.n_made == self->preparation.missing->len) {
-		start_preparing(self); /* created by this server or another: read it again */
+		step_start_preparing(self); /* created by this server or another: read it again */
 		return;
 	}
 	write.key = self->preparation.missing->pdata[self->preparation.n_made];
@@ -53,18 +54,18 @@ static void make_next_record(Registration *self)
 	registration_begin_wait(self, self->store->ops->commit(self->store, &write, 1));
 }
 
-/* Begins to create the records @keys. @with_above: after the parents of the first */
-static void make_records(Registration *self, const char *const keys[], gboolean with_above)
+/* Begins to create the records @keys. @with_parents: first creates the parents of the first key */
+static void make_records(Registration *self, const char *const keys[], gboolean with_parents)
 {
 	GPtrArray *missing = g_ptr_array_new_with_free_func(g_free);
 
 	g_clear_pointer(&self->preparation.missing, g_ptr_array_unref);
 	self->preparation.missing = missing;
 	self->preparation.n_made = 0;
-	for (const char *slash = strchr(keys[0] + 1, '/'); with_above && slash != NULL;
+	for (const char *slash = strchr(keys[0] + 1, '/'); with_parents && slash != NULL;
 	     slash = strchr(slash + 1, '/'))
 		g_ptr_array_add(missing, g_strndup(keys[0], (gsize)(slash - keys[0])));
-	self->preparation.n_above = missing->len;
+	self->preparation.n_parents = missing->len;
 	for (guint i = 0; keys[i] != NULL; i++)
 		g_ptr_array_add(missing, g_strdup(keys[i]));
 	make_next_record(self);
@@ -72,15 +73,15 @@ static void make_records(Registration *self, const char *const keys[], gboolean 
 
 static void take_made_record(Registration *self, const StoreMessage *answer)
 {
-	gboolean is_there = answer->outcome == STORE_OK || answer->outcome == STORE_CONFLICT;
-	gboolean is_above = self->preparation.n_made < self->preparation.n_above;
+	gboolean exists = answer->outcome == STORE_OK || answer->outcome == STORE_CONFLICT;
+	gboolean is_parent = self->preparation.n_made < self->preparation.n_parents;
 
-	/* a parent can exist although this server may not create it */
-	if (is_there || is_above) {
+	/* a parent can exist although this server is not permitted to create it */
+	if (exists || is_parent) {
 		self->preparation.n_made++;
 		make_next_record(self);
-	} else if (answer->outcome == STORE_ABSENT && self->preparation.n_above == 0) {
-		start_preparing(self); /* those above have gone since they were read */
+	} else if (answer->outcome == STORE_ABSENT && self->preparation.n_parents == 0) {
+		step_start_preparing(self); /* the parents were deleted since they were read */
 	} else if (answer->outcome == STORE_ABSENT) {
 		registration_complain(
 			self,
@@ -116,14 +117,14 @@ static void check_layout(Registration *self, const StoreRecord *record)
 
 /* Continues without valid limits. Only claims need them; a held reservation is extended without
  * them. */
-static void pass_over_limits(Registration *self, const char *fault)
+static void continue_without_limits(Registration *self, const char *fault)
 {
 	g_autofree char *text = g_strdup_printf(
 		"%s in %s cannot be used (%s), so no worker ID can be claimed; let all servers "
 		"read and write it, or delete it: each server adds its own limits when it connects",
 		self->keys.limits, self->store->name, fault);
 
-	if (!self->holding.held) {
+	if (!self->reservation.is_held) {
 		registration_complain(self, "%s", text);
 		return;
 	}
@@ -143,7 +144,7 @@ static void check_limits(Registration *self, const StoreRecord *record)
 
 	if (record != NULL &&
 	    !znode_limits_from_json(record->data, record->length, &limits, &error)) {
-		pass_over_limits(self, error->message);
+		continue_without_limits(self, error->message);
 		return;
 	}
 	if (record != NULL && limits.max_clock_skew_ms >= skew_ms &&
@@ -181,10 +182,10 @@ static void take_prepared(Registration *self, const StoreMessage *answer, const 
 	case PREPARATION_LIMITS:
 		check_limits(self, record);
 		break;
-	/* raised by this server or by another, whose limits can be lower */
+	/* raised by this server, or by another one, whose limits can be lower: read them again */
 	case PREPARATION_RAISING:
 		if (answer->outcome == STORE_ABSENT)
-			start_preparing(self);
+			step_start_preparing(self);
 		else
 			read_record(self, PREPARATION_LIMITS, self->keys.limits);
 		break;
@@ -194,19 +195,20 @@ static void take_prepared(Registration *self, const StoreMessage *answer, const 
 		else
 			read_record(self, PREPARATION_CLAIMS, self->keys.claims);
 		break;
-	/* the reservations of the datacenter were read, so it exists, and an operator has deleted
-	 * its floor: do not create one */
+	/* Reservations exist, so the parents exist. Create only the parent of the claim records.
+	 * Never create a floor here: if it is missing, an operator deleted it. */
 	case PREPARATION_CLAIMS:
 		if (record == NULL)
 			make_records(self, claims, FALSE);
 		else
 			read_record(self, PREPARATION_FLOOR, self->keys.floor);
 		break;
-	case PREPARATION_FLOOR: /* a missing or damaged floor only prevents claims */
+	case PREPARATION_FLOOR: /* if it is missing or damaged, only claims are impossible */
 		floor_read(&floor, record, &self->config.layout);
 		self->facts.prepared = TRUE;
-		/* others may have created records since, even open ones */
-		self->facts.secured = FALSE;
+		/* check the ACLs again: others can have created records since, even without an ACL
+		 */
+		self->facts.acls_checked = FALSE;
 		reservation_check_floor(self, floor.damage == NULL ? &floor : NULL);
 		break;
 	case PREPARATION_MAKING:
@@ -215,7 +217,7 @@ static void take_prepared(Registration *self, const StoreMessage *answer, const 
 	}
 }
 
-static void take_preparation_answer(Registration *self, const StoreMessage *answer)
+void step_take_preparation_answer(Registration *self, const StoreMessage *answer)
 {
 	PreparationStep step = self->preparation.step;
 
@@ -236,7 +238,7 @@ static void take_preparation_answer(Registration *self, const StoreMessage *answ
 		if (step == PREPARATION_MAKING)
 			take_made_record(self, answer);
 		else if (step == PREPARATION_LIMITS || step == PREPARATION_RAISING)
-			pass_over_limits(self, answer->reason);
+			continue_without_limits(self, answer->reason);
 		else
 			registration_complain_of(self, self->config.root, answer->outcome,
 						 answer->reason);
@@ -244,20 +246,20 @@ static void take_preparation_answer(Registration *self, const StoreMessage *answ
 	}
 }
 
-/* SECURING: with a password, checks that clients without it cannot write to the records that
+/* CHECKING_ACLS: with a password, checks that clients without it cannot write to the records that
  * servers share. */
 
-static void start_securing(Registration *self)
+void step_start_checking_acls(Registration *self)
 {
 	guint64 request = self->store->ops->check_access(self->store, self->config.datacenter_id);
 
 	if (request != 0)
 		registration_begin_wait(self, request);
 	else
-		self->facts.secured = TRUE;
+		self->facts.acls_checked = TRUE;
 }
 
-static void take_access(Registration *self, const StoreMessage *answer)
+void step_take_acls(Registration *self, const StoreMessage *answer)
 {
 	g_autofree char *remedy = NULL;
 
@@ -268,7 +270,7 @@ static void take_access(Registration *self, const StoreMessage *answer)
 			"anyone can write %s in %s, so --zookeeper-auth does not protect it; %s",
 			answer->key, self->store->name, remedy);
 	} else if (answer->outcome == STORE_OK) {
-		self->facts.secured = TRUE;
+		self->facts.acls_checked = TRUE;
 	} else if (answer->outcome == STORE_UNSURE) {
 		registration_pause(self, REGISTRATION_UNSURE_PAUSE);
 	} else {
@@ -276,7 +278,8 @@ static void take_access(Registration *self, const StoreMessage *answer)
 	}
 }
 
-/* ANNOUNCING: creates the claim, the mortal record that shows that this server lives. */
+/* CREATING_CLAIM: creates the claim record, which is ephemeral and shows that this server is alive.
+ */
 
 /* Compares the clock with the store's, before the first reservation. A server with a wrong clock
  * does not start, so it issues no IDs and makes no reservations with this clock. */
@@ -287,7 +290,7 @@ static void check_clock(Registration *self)
 	gint64 ahead_ns =
 		registry_clock_ahead_ns(theirs, system_clock_offset_ns(self->config.clock));
 
-	if (self->goal.served || self->facts.goal != REGISTRY_CLAIM ||
+	if (self->has_served || self->facts.operation != REGISTRY_CLAIM ||
 	    (theirs->known && ABS(ahead_ns) <= skew_ns))
 		return;
 	registration_fail(self, REGISTRY_ERROR_FATAL,
@@ -297,7 +300,7 @@ static void check_clock(Registration *self)
 			  self->store->name, (gdouble)self->config.max_clock_skew_ms / 1e3);
 }
 
-/* Records that @key is the claim of this server. */
+/* Notes that @key is the claim record of this server. */
 static void note_claim(Registration *self, const char *key, gint64 order, gint64 created_ms,
 		       gint64 received_ns)
 {
@@ -305,17 +308,20 @@ static void note_claim(Registration *self, const char *key, gint64 order, gint64
 	self->claim.key = g_strdup(key);
 	self->claim.order = order;
 	self->facts.claim = CLAIM_MADE;
-	registration_forget_listing(self);
+	/* read the datacenter again: only a reading that contains this record counts, and the
+	 * choice depends on the order of the record */
+	registration_forget_datacenter(self);
 	self->store->ops->watch(self->store, key);
 	log_event(LOG_CLAIM_MADE, log_text("path", key));
 	self->report.claimed_at_ms = created_ms;
-	registration_note_time(self, created_ms, self->claim.announced_ns, received_ns);
+	registration_note_time(self, created_ms, self->claim.creation_sent_ns, received_ns);
 	check_clock(self);
-	if (self->holding.held) /* the claim of a held reservation must contain its worker ID */
+	/* extend now: the commit confirms that the reservation and this record exist together */
+	if (self->reservation.is_held)
 		self->report.retry_now = TRUE;
 }
 
-static void start_announcing(Registration *self)
+void step_start_creating_claim(Registration *self)
 {
 	g_autofree char *prefix = znode_claim_prefix(self->config.nonce);
 	g_autofree char *key = g_strjoin("/", self->keys.claims, prefix, NULL);
@@ -324,14 +330,14 @@ static void start_announcing(Registration *self)
 		.key = key,
 		.version = STORE_NONE,
 		.data = json,
-		.is_mortal = TRUE,
+		.is_ephemeral = TRUE,
 	};
 
-	self->claim.announced_ns = clock_boottime_ns();
+	self->claim.creation_sent_ns = clock_boottime_ns();
 	registration_begin_wait(self, self->store->ops->commit(self->store, &write, 1));
 }
 
-static void take_announced(Registration *self, const StoreMessage *answer)
+void step_take_created_claim(Registration *self, const StoreMessage *answer)
 {
 	const StoreRecord *made;
 	const char *name;
@@ -362,9 +368,9 @@ static void take_announced(Registration *self, const StoreMessage *answer)
 	}
 }
 
-/* TIMING: the store's clock stamps a write to the claim. */
+/* READING_TIME: reads the store's clock from the time of a write to the claim record. */
 
-static void start_timing(Registration *self)
+void step_start_reading_time(Registration *self)
 {
 	g_autofree char *json = registration_claim_json(self, -1);
 	const StoreWrite write = {.key = self->claim.key, .version = STORE_ANY, .data = json};
@@ -372,7 +378,7 @@ static void start_timing(Registration *self)
 	registration_begin_wait(self, self->store->ops->commit(self->store, &write, 1));
 }
 
-static void take_time(Registration *self, const StoreMessage *answer)
+void step_take_time(Registration *self, const StoreMessage *answer)
 {
 	if (answer->outcome == STORE_OK) {
 		const StoreRecord *written = answer->records->pdata[0];
@@ -383,57 +389,60 @@ static void take_time(Registration *self, const StoreMessage *answer)
 		self->facts.claim = CLAIM_UNKNOWN;
 	} else if (answer->outcome == STORE_UNSURE) {
 		registration_pause(self, REGISTRATION_UNSURE_PAUSE);
-	} else { /* no state waits for it: the keeper requests it again */
+	} else { /* no state waits for the time, so do not repeat: the keeper requests it again */
 		self->facts.wants_time = FALSE;
 		registration_complain_of(self, self->claim.key, answer->outcome, answer->reason);
 	}
 }
 
-/* LOOKING: lists the floor, the claims and the reservations of the datacenter. Finds the claim of
- * this server, and then a worker ID to reserve. */
+/* READING_DATACENTER: reads the floor, the claim records and the reservations of the datacenter.
+ * Finds the claim record of this server, and then a worker ID to reserve. */
 
-static void drop_listing(Registration *self)
+static void drop_datacenter(Registration *self)
 {
-	for (guint i = 0; i < N_LISTING_REQUESTS; i++) {
-		if (self->listing.requests[i] != 0)
-			self->store->ops->drop(self->store, self->listing.requests[i]);
-		self->listing.requests[i] = 0;
+	for (guint i = 0; i < N_DATACENTER_REQUESTS; i++) {
+		if (self->datacenter.requests[i] != 0)
+			self->store->ops->drop(self->store, self->datacenter.requests[i]);
+		self->datacenter.requests[i] = 0;
 	}
-	g_clear_pointer(&self->listing.found, datacenter_listing_free);
-	self->facts.listed = FALSE;
+	g_clear_pointer(&self->datacenter.listing, datacenter_listing_free);
+	self->facts.datacenter_was_read = FALSE;
 }
 
-static void begin_listing(Registration *self, guint datacenter_id, gboolean fresh, gboolean watch)
+static void request_datacenter(Registration *self, guint datacenter_id, gboolean fresh,
+			       gboolean watch)
 {
 	g_autofree char *claims = znode_claims(self->config.root, datacenter_id);
 	g_autofree char *reservations = znode_reservations(self->config.root, datacenter_id);
 	g_autofree char *floor = znode_floor(self->config.root, datacenter_id);
 	const StoreOps *ops = self->store->ops;
 
-	drop_listing(self);
-	self->listing.found = datacenter_listing_new(&self->config.layout, datacenter_id);
-	self->listing.outcome = STORE_OK;
-	self->listing.requests[LISTING_CLAIMS] = ops->list(self->store, claims, fresh, watch);
-	self->listing.requests[LISTING_RESERVATIONS] =
+	drop_datacenter(self);
+	self->datacenter.listing = datacenter_listing_new(&self->config.layout, datacenter_id);
+	self->datacenter.outcome = STORE_OK;
+	self->datacenter.requests[DATACENTER_CLAIMS] = ops->list(self->store, claims, fresh, watch);
+	self->datacenter.requests[DATACENTER_RESERVATIONS] =
 		ops->list(self->store, reservations, FALSE, FALSE);
 	/* read the floor after the reservations: if they exist, the floor existed before */
-	self->listing.requests[LISTING_FLOOR] = ops->read(self->store, floor, FALSE);
+	self->datacenter.requests[DATACENTER_FLOOR] = ops->read(self->store, floor, FALSE);
 	registration_begin_wait(self, 0);
 }
 
-static void start_looking(Registration *self)
+void step_start_reading_datacenter(Registration *self)
 {
-	/* the listing must be fresh, so that it contains a claim whose creation was not answered;
-	 * the watch notifies a waiting server when a claim is deleted */
-	begin_listing(self, self->config.datacenter_id, self->facts.claim == CLAIM_UNKNOWN,
-		      self->facts.goal == REGISTRY_CLAIM);
+	/* if it is unknown whether the claim record was created, the reading must be fresh, so that
+	 * it contains the record; the watch notifies a waiting server when a claim record is
+	 * created or deleted */
+	request_datacenter(self, self->config.datacenter_id, self->facts.claim == CLAIM_UNKNOWN,
+			   self->facts.operation == REGISTRY_CLAIM);
 }
 
-/* Returns the known claim of this server, or else any of its claims in this session. */
+/* Returns the known claim record of this server, or else any of its claim records in this session.
+ */
 static const ListedClaim *find_own_claim(const Registration *self)
 {
 	const char *name = self->claim.key != NULL ? strrchr(self->claim.key, '/') + 1 : NULL;
-	const GPtrArray *claims = self->listing.found->claims;
+	const GPtrArray *claims = self->datacenter.listing->claims;
 
 	for (guint i = 0; i < claims->len; i++) {
 		const ListedClaim *claim = claims->pdata[i];
@@ -441,7 +450,7 @@ static const ListedClaim *find_own_claim(const Registration *self)
 		if (claim->is_own && g_strcmp0(claim->name, name) == 0)
 			return claim;
 	}
-	return datacenter_listing_find_claim(self->listing.found, self->config.nonce, TRUE);
+	return datacenter_listing_find_claim(self->datacenter.listing, self->config.nonce, TRUE);
 }
 
 /* Returns the peers that can be called: embedded nodes take no calls. */
@@ -449,8 +458,8 @@ static GPtrArray *find_peers(const Registration *self)
 {
 	GPtrArray *peers = g_ptr_array_new_with_free_func((GDestroyNotify)peer_free);
 
-	for (guint i = 0; i < self->listing.found->claims->len; i++) {
-		const ListedClaim *claim = self->listing.found->claims->pdata[i];
+	for (guint i = 0; i < self->datacenter.listing->claims->len; i++) {
+		const ListedClaim *claim = self->datacenter.listing->claims->pdata[i];
 		g_autofree char *address = NULL;
 
 		if (claim->record.host == NULL || claim->record.program != NULL ||
@@ -464,7 +473,7 @@ static GPtrArray *find_peers(const Registration *self)
 
 static void log_chosen(const Registration *self, const WorkerIdWish *wish)
 {
-	const DatacenterListing *listing = self->listing.found;
+	const DatacenterListing *listing = self->datacenter.listing;
 	g_autofree char *refused = NULL;
 
 	if (!log_shows(LOG_WORKER_ID_CHOSEN))
@@ -478,27 +487,29 @@ static void log_chosen(const Registration *self, const WorkerIdWish *wish)
 		  log_number("claims", listing->claims->len),
 		  log_number("reservations", listing->reservations->len),
 		  log_number("lost_race", wish->lost_race),
-		  log_number("passed_over", wish->n_passed_over), log_text("refused", refused));
+		  log_number("passed_over", wish->n_skipped_records), log_text("refused", refused));
 }
 
 static void choose_worker_id(Registration *self)
 {
-	const DatacenterListing *listing = self->listing.found;
+	const DatacenterListing *listing = self->datacenter.listing;
 	const WorkerIdWish wish = {
 		.nonce = self->config.nonce,
 		.order = self->claim.order,
 		.worker_id = self->config.worker_id,
 		/* a record that was skipped must not be chosen again */
-		.preferred = self->goal.n_passed_over > 0 ? -1 : self->config.preferred_worker_id,
-		.lost_race = self->goal.lost_race,
-		.n_passed_over = self->goal.n_passed_over,
+		.preferred = self->operation.n_skipped_records > 0
+				     ? -1
+				     : self->config.preferred_worker_id,
+		.lost_race = self->operation.lost_race,
+		.n_skipped_records = self->operation.n_skipped_records,
 		.n_workers = 1u << self->config.layout.worker_bits,
 		.now_tick = self->now_tick,
 	};
 	g_autofree char *obstacles = NULL;
 
-	/* it is unknown how far the datacenter's reservations extend: a holder continues, but no
-	 * lease begins */
+	/* Without the floor, this server does not know which ticks may already be used, so it
+	 * claims nothing. Servers with a lease continue. */
 	if (listing->floor.damage != NULL) {
 		registration_complain(self, "%s in %s %s; so no worker ID can be claimed; %s",
 				      self->keys.floor, self->store->name, listing->floor.damage,
@@ -524,13 +535,13 @@ static void choose_worker_id(Registration *self)
 				  wish.worker_id, self->config.datacenter_id, obstacles);
 }
 
-static void take_looked(Registration *self)
+static void use_own_datacenter(Registration *self)
 {
-	const GPtrArray *claims = self->listing.found->claims;
+	const GPtrArray *claims = self->datacenter.listing->claims;
 	const ListedClaim *own = find_own_claim(self);
 
-	/* remove claims of an earlier session, or of a repeated creation, because they would show
-	 * this server twice */
+	/* delete claim records of an earlier session, or of a repeated creation, because they would
+	 * show this server twice */
 	for (guint i = 0; i < claims->len; i++) {
 		const ListedClaim *claim = claims->pdata[i];
 		g_autofree char *key = g_strjoin("/", self->keys.claims, claim->name, NULL);
@@ -548,9 +559,9 @@ static void take_looked(Registration *self)
 		note_claim(self, key, own->order, own->claimed_at_ms, clock_boottime_ns());
 		return;
 	}
-	if (self->facts.goal != REGISTRY_CLAIM)
+	if (self->facts.operation != REGISTRY_CLAIM)
 		return;
-	self->facts.listed = TRUE;
+	self->facts.datacenter_was_read = TRUE;
 	if (!self->facts.peers_checked) {
 		g_autoptr(GPtrArray) peers = find_peers(self);
 
@@ -560,7 +571,7 @@ static void take_looked(Registration *self)
 		choose_worker_id(self);
 }
 
-/* CHECKING: asks the peers for their worker IDs and clocks, before the first claim. */
+/* CHECKING_PEERS: asks the peers for their worker IDs and clocks, before the first claim. */
 
 /* @peers: (transfer full): of Peer */
 static PeerCheck *ask_peers(Registration *self, GPtrArray *peers, gboolean quiet)
@@ -582,13 +593,13 @@ static PeerCheck *ask_peers(Registration *self, GPtrArray *peers, gboolean quiet
 	return peer_check_new(peers, &config);
 }
 
-static void start_checking(Registration *self)
+void step_start_checking_peers(Registration *self)
 {
 	self->peers.check = ask_peers(self, find_peers(self), FALSE);
 	registration_begin_wait(self, 0);
 }
 
-void claim_take_peers(Registration *self)
+void step_take_peers(Registration *self)
 {
 	g_auto(PeerReport) report = {0};
 	const char *confirmed;
@@ -596,28 +607,30 @@ void claim_take_peers(Registration *self)
 	if (self->peers.check == NULL || !peer_check_take_report(self->peers.check, &report))
 		return;
 	g_clear_pointer(&self->peers.check, peer_check_free);
-	claim_note_clocks(self, &report);
-	drop_listing(self);
+	step_note_clocks(self, &report);
+	drop_datacenter(self);
 	registration_end_wait(self);
-	confirmed = self->facts.doubtful_till_us != 0
+	confirmed = self->facts.recheck_peers_at_us != 0
 			    ? peer_report_confirmed(&report, &self->peers.earlier)
 			    : NULL;
-	if (confirmed != NULL && self->facts.goal == REGISTRY_CLAIM && !self->goal.served) {
+	if (confirmed != NULL && self->facts.operation == REGISTRY_CLAIM && !self->has_served) {
 		registration_fail(self, REGISTRY_ERROR_FATAL, "%s", confirmed);
 		return;
 	}
+	/* a server that has served before does not stop for a confirmed contradiction */
 	self->facts.peers_checked = report.contradictions->len == 0 || confirmed != NULL;
-	self->facts.doubtful_till_us =
+	self->facts.recheck_peers_at_us =
 		self->facts.peers_checked
 			? 0
 			: g_get_monotonic_time() +
-				  self->store->ops->lapse_ms(self->store) * G_TIME_SPAN_MILLISECOND;
+				  self->store->ops->session_timeout_ms(self->store) *
+					  G_TIME_SPAN_MILLISECOND;
 	peer_report_clear(&self->peers.earlier);
 	self->peers.earlier = report;
 	report = (PeerReport){0};
 }
 
-void claim_request_clocks(Registration *self)
+void step_request_clocks(Registration *self)
 {
 	GPtrArray *peers;
 
@@ -644,17 +657,17 @@ void claim_request_clocks(Registration *self)
 	}
 }
 
-void claim_take_clocks(Registration *self)
+void step_take_clocks(Registration *self)
 {
 	g_auto(PeerReport) report = {0};
 
 	if (self->peers.clocks == NULL || !peer_check_take_report(self->peers.clocks, &report))
 		return;
 	g_clear_pointer(&self->peers.clocks, peer_check_free);
-	claim_note_clocks(self, &report);
+	step_note_clocks(self, &report);
 }
 
-void claim_note_clocks(Registration *self, const PeerReport *report)
+void step_note_clocks(Registration *self, const PeerReport *report)
 {
 	self->report.peers = (RegistryPeers){
 		.known = report->clocks_known,
@@ -662,70 +675,71 @@ void claim_note_clocks(Registration *self, const PeerReport *report)
 	};
 }
 
-/* LISTING: lists the workers of all datacenters, one after the other, for a client's request. */
+/* LISTING_WORKERS: lists the workers of all datacenters, one after the other, for a client's
+ * request. */
 
-static void drop_list(Registration *self)
+static void drop_workers(Registration *self)
 {
-	g_clear_pointer(&self->list.datacenters, g_array_unref);
-	g_clear_pointer(&self->list.found, worker_list_free);
+	g_clear_pointer(&self->workers.datacenters, g_array_unref);
+	g_clear_pointer(&self->workers.list, worker_list_free);
 }
 
 /* Ends the list, successfully or not, so that the client does not wait for ever. */
-static void end_list(Registration *self)
+static void end_workers(Registration *self)
 {
 	self->facts.wants_list = FALSE;
-	drop_list(self);
+	drop_workers(self);
 }
 
-static void list_next_datacenter(Registration *self)
+static void request_next_datacenter(Registration *self)
 {
-	GArray *datacenters = self->list.datacenters;
+	GArray *datacenters = self->workers.datacenters;
 
 	if (datacenters->len > 0) {
-		begin_listing(self, g_array_index(datacenters, guint, datacenters->len - 1), FALSE,
-			      FALSE);
+		request_datacenter(self, g_array_index(datacenters, guint, datacenters->len - 1),
+				   FALSE, FALSE);
 		return;
 	}
 	worker_list_free(self->report.list);
-	self->report.list = g_steal_pointer(&self->list.found);
-	end_list(self);
-	claim_request_clocks(self);
+	self->report.list = g_steal_pointer(&self->workers.list);
+	end_workers(self);
+	step_request_clocks(self);
 }
 
-static void start_list(Registration *self)
+void step_start_listing_workers(Registration *self)
 {
 	g_autofree char *datacenters = NULL;
 
-	drop_listing(self);
+	drop_datacenter(self);
 	/* a postponed list continues with the current datacenter */
-	if (self->list.datacenters != NULL) {
-		list_next_datacenter(self);
+	if (self->workers.datacenters != NULL) {
+		request_next_datacenter(self);
 		return;
 	}
-	drop_list(self);
+	drop_workers(self);
 	datacenters = znode_datacenters(self->config.root);
-	self->list.found = worker_list_new();
-	self->list.found->read_at_ns = clock_boottime_ns();
+	self->workers.list = worker_list_new();
+	self->workers.list->read_at_ns = clock_boottime_ns();
 	registration_begin_wait(self,
 				self->store->ops->list(self->store, datacenters, FALSE, FALSE));
 }
 
-void claim_postpone_list(Registration *self)
+void step_postpone_workers(Registration *self)
 {
-	if (self->step.state != REGISTRATION_LISTING)
+	if (self->step.state != REGISTRATION_LISTING_WORKERS)
 		return;
-	drop_listing(self);
+	drop_datacenter(self);
 	registration_end_wait(self);
 }
 
-static void take_datacenters(Registration *self, const StoreMessage *answer)
+void step_take_datacenter_ids(Registration *self, const StoreMessage *answer)
 {
 	if (answer->outcome != STORE_OK) {
-		end_list(self);
+		end_workers(self);
 		return;
 	}
-	self->list.found->n_reads = 1 + answer->records->len;
-	self->list.datacenters = g_array_new(FALSE, FALSE, sizeof(guint));
+	self->workers.list->n_reads = 1 + answer->records->len;
+	self->workers.datacenters = g_array_new(FALSE, FALSE, sizeof(guint));
 	for (guint i = 0; i < answer->records->len; i++) {
 		const StoreRecord *record = answer->records->pdata[i];
 		guint datacenter_id;
@@ -733,45 +747,45 @@ static void take_datacenters(Registration *self, const StoreMessage *answer)
 		if (znode_parse_number(strrchr(record->key, '/') + 1,
 				       (1u << self->config.layout.datacenter_bits) - 1,
 				       &datacenter_id))
-			g_array_append_val(self->list.datacenters, datacenter_id);
+			g_array_append_val(self->workers.datacenters, datacenter_id);
 	}
-	list_next_datacenter(self);
+	request_next_datacenter(self);
 }
 
-static void take_listed_datacenter(Registration *self)
+static void add_datacenter_to_workers(Registration *self)
 {
-	const DatacenterListing *found = self->listing.found;
-	WorkerList *list = self->list.found;
+	const DatacenterListing *listing = self->datacenter.listing;
+	WorkerList *list = self->workers.list;
 
-	if (self->listing.outcome == STORE_UNSURE) {
-		end_list(self);
-		drop_listing(self);
+	if (self->datacenter.outcome == STORE_UNSURE) {
+		end_workers(self);
+		drop_datacenter(self);
 		return;
 	}
 	/* a datacenter that this server may not read, or whose first server is just starting, adds
 	 * nothing */
-	datacenter_listing_add_workers(found, list->workers);
+	datacenter_listing_add_workers(listing, list->workers);
 	/* otherwise it is unknown which worker IDs are held */
-	if (self->listing.outcome == STORE_OK)
-		datacenter_listing_add_quarantined(found, self->now_tick, list->quarantined);
-	list->n_reads += N_LISTING_REQUESTS + found->claims->len + found->reservations->len;
-	g_array_set_size(self->list.datacenters, self->list.datacenters->len - 1);
-	drop_listing(self);
-	list_next_datacenter(self);
+	if (self->datacenter.outcome == STORE_OK)
+		datacenter_listing_add_quarantined(listing, self->now_tick, list->quarantined);
+	list->n_reads += N_DATACENTER_REQUESTS + listing->claims->len + listing->reservations->len;
+	g_array_set_size(self->workers.datacenters, self->workers.datacenters->len - 1);
+	drop_datacenter(self);
+	request_next_datacenter(self);
 }
 
-/* Evaluates a listing after all of its requests were answered. */
-static void take_listing(Registration *self)
+/* Uses a datacenter after all requests for it were answered. */
+static void take_datacenter(Registration *self)
 {
 	registration_end_wait(self);
-	datacenter_listing_sort(self->listing.found);
-	if (self->step.state == REGISTRATION_LISTING) {
-		take_listed_datacenter(self);
+	datacenter_listing_sort(self->datacenter.listing);
+	if (self->step.state == REGISTRATION_LISTING_WORKERS) {
+		add_datacenter_to_workers(self);
 		return;
 	}
-	switch (self->listing.outcome) {
+	switch (self->datacenter.outcome) {
 	case STORE_OK:
-		take_looked(self);
+		use_own_datacenter(self);
 		return;
 	case STORE_ABSENT:
 		self->facts.prepared = FALSE;
@@ -782,121 +796,69 @@ static void take_listing(Registration *self)
 	case STORE_CONFLICT:
 	case STORE_DENIED:
 	case STORE_REFUSED:
-		registration_complain_of(self, self->keys.claims, self->listing.outcome,
-					 self->listing.reason);
+		registration_complain_of(self, self->keys.claims, self->datacenter.outcome,
+					 self->datacenter.reason);
 		break;
 	}
-	drop_listing(self);
+	drop_datacenter(self);
 }
 
-/* Returns: %FALSE if the answer is not to a request of a listing */
-static gboolean take_listing_answer(Registration *self, const StoreMessage *answer)
+/* Returns: %FALSE if the answer is not to a request that reads a datacenter */
+gboolean step_take_datacenter_answer(Registration *self, const StoreMessage *answer)
 {
 	static const StoreRecord UNREADABLE = {.key = (char *)"floor"};
-	DatacenterListing *found = self->listing.found;
+	DatacenterListing *listing = self->datacenter.listing;
 	gboolean is_finished = TRUE;
 	guint which = 0;
 
-	while (which < N_LISTING_REQUESTS && self->listing.requests[which] != answer->request)
+	while (which < N_DATACENTER_REQUESTS && self->datacenter.requests[which] != answer->request)
 		which++;
-	if (which == N_LISTING_REQUESTS)
+	if (which == N_DATACENTER_REQUESTS)
 		return FALSE;
 	registration_note_error(self, answer);
-	self->listing.requests[which] = 0;
+	self->datacenter.requests[which] = 0;
 	/* a missing or unreadable floor matters only to a claim */
-	if (which == LISTING_FLOOR && answer->outcome == STORE_ABSENT) {
-		datacenter_listing_set_floor(found, NULL);
-	} else if (which == LISTING_FLOOR && answer->outcome == STORE_DENIED) {
-		datacenter_listing_set_floor(found, &UNREADABLE);
+	if (which == DATACENTER_FLOOR && answer->outcome == STORE_ABSENT) {
+		datacenter_listing_set_floor(listing, NULL);
+	} else if (which == DATACENTER_FLOOR && answer->outcome == STORE_DENIED) {
+		datacenter_listing_set_floor(listing, &UNREADABLE);
 	} else if (answer->outcome != STORE_OK) {
-		if (self->listing.outcome == STORE_OK) {
-			self->listing.outcome = answer->outcome;
-			self->listing.reason = answer->reason;
+		if (self->datacenter.outcome == STORE_OK) {
+			self->datacenter.outcome = answer->outcome;
+			self->datacenter.reason = answer->reason;
 		}
 	} else {
 		for (guint i = 0; i < answer->records->len; i++) {
 			const StoreRecord *record = answer->records->pdata[i];
 
-			if (which == LISTING_CLAIMS)
-				datacenter_listing_add_claim(found, record);
-			else if (which == LISTING_RESERVATIONS)
-				datacenter_listing_add_reservation(found, record);
+			if (which == DATACENTER_CLAIMS)
+				datacenter_listing_add_claim(listing, record);
+			else if (which == DATACENTER_RESERVATIONS)
+				datacenter_listing_add_reservation(listing, record);
 			else
-				datacenter_listing_set_floor(found, record);
+				datacenter_listing_set_floor(listing, record);
 		}
 	}
-	for (guint i = 0; i < N_LISTING_REQUESTS; i++)
-		is_finished = is_finished && self->listing.requests[i] == 0;
+	for (guint i = 0; i < N_DATACENTER_REQUESTS; i++)
+		is_finished = is_finished && self->datacenter.requests[i] == 0;
 	if (is_finished)
-		take_listing(self);
+		take_datacenter(self);
 	return TRUE;
 }
 
-/* All steps */
-
-/* The functions that begin the step of a state and take its answer. Other states have no step. */
-static const struct {
-	void (*start)(Registration *self);
-	void (*take)(Registration *self, const StoreMessage *answer);
-} STEPS[N_REGISTRATION_STATES] = {
-	[REGISTRATION_PREPARING] = {start_preparing, take_preparation_answer},
-	[REGISTRATION_SECURING] = {start_securing, take_access},
-	[REGISTRATION_LOOKING] = {start_looking, NULL},
-	[REGISTRATION_ANNOUNCING] = {start_announcing, take_announced},
-	[REGISTRATION_CHECKING] = {start_checking, NULL},
-	[REGISTRATION_RESERVING] = {reservation_reserve, reservation_take_written},
-	[REGISTRATION_SETTLING] = {reservation_settle, reservation_take_settled},
-	[REGISTRATION_EXTENDING] = {reservation_extend, reservation_take_written},
-	[REGISTRATION_RETURNING] = {reservation_release, reservation_take_written},
-	[REGISTRATION_TIMING] = {start_timing, take_time},
-	[REGISTRATION_LISTING] = {start_list, take_datacenters},
-};
-
-gboolean claim_start_step(Registration *self)
+void step_drop_readings(Registration *self)
 {
-	if (STEPS[self->step.state].start == NULL)
-		return FALSE;
-	STEPS[self->step.state].start(self);
-	return TRUE;
+	drop_datacenter(self);
+	drop_workers(self);
 }
 
-void claim_take_answer(Registration *self, const StoreMessage *answer)
-{
-	if (take_listing_answer(self, answer) || answer->request != self->step.request)
-		return;
-	registration_note_error(self, answer);
-	registration_end_wait(self);
-	if (STEPS[self->step.state].take != NULL)
-		STEPS[self->step.state].take(self, answer);
-	else
-		g_critical("an answer while %s", registration_state_name(self->step.state));
-}
-
-void claim_abandon_step(Registration *self)
-{
-	const StoreMessage unsure = {
-		.event = STORE_ANSWER,
-		.request = self->step.request,
-		.outcome = STORE_UNSURE,
-		.reason = "the session is gone",
-	};
-
-	drop_listing(self);
-	drop_list(self);
-	if (self->step.request != 0)
-		claim_take_answer(self, &unsure);
-	else if (self->peers.check == NULL) /* the check of the peers needs no session */
-		registration_end_wait(self);
-}
-
-void claim_clear(Registration *self)
+void step_clear(Registration *self)
 {
 	g_clear_pointer(&self->peers.check, peer_check_free);
 	g_clear_pointer(&self->peers.clocks, peer_check_free);
 	peer_report_clear(&self->peers.earlier);
 	tls_client_unref(self->peers.tls);
-	drop_listing(self);
-	drop_list(self);
+	step_drop_readings(self);
 	g_clear_pointer(&self->preparation.missing, g_ptr_array_unref);
 	g_free(self->claim.key);
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "common/log.h"
 #include "worker/registration/internal.h"
 
-/* The end of the keeper's goals, and the handling of errors. */
+#include "common/log.h"
+
+/* The functions that registration.c, step.c and reservation.c share: they complete the keeper's
+ * operation, pause after errors, log them, and read the store's clock. */
 
 #define MIN_PAUSE_US  (10 * G_TIME_SPAN_MILLISECOND)
 #define MAX_PAUSE_US  (60 * G_TIME_SPAN_MILLISECOND)
@@ -11,35 +13,35 @@
 /* A warning is logged after this many steps ended with an error that leaves their outcome open. */
 #define MIN_OPEN_ERRORS 3
 
-static void finish_goal(Registration *self, GError *error)
+static void finish_operation(Registration *self, GError *error)
 {
-	g_assert(!self->goal.finished);
-	if (self->facts.goal == REGISTRY_EXTEND)
-		self->goal.extension_failed = error != NULL;
-	if (self->facts.goal == REGISTRY_RELEASE && error != NULL)
-		self->holding.held = FALSE;
-	self->facts.goal = REGISTRY_NONE;
-	self->goal.cancelled = FALSE;
-	self->goal.finished = TRUE;
-	self->goal.result.error = error;
+	g_assert(!self->operation.result_is_ready);
+	if (self->facts.operation == REGISTRY_EXTEND)
+		self->extension_failed = error != NULL;
+	if (self->facts.operation == REGISTRY_RELEASE && error != NULL)
+		self->reservation.is_held = FALSE;
+	self->facts.operation = REGISTRY_NONE;
+	self->operation.cancelled = FALSE;
+	self->operation.result_is_ready = TRUE;
+	self->operation.result.error = error;
 }
 
 void registration_succeed(Registration *self)
 {
-	const HeldReservation *held = &self->holding;
+	const OwnReservation *held = &self->reservation;
 
 	registration_forget_open_errors(self);
-	if (self->facts.goal == REGISTRY_CLAIM) {
-		self->goal.served = TRUE;
-		self->goal.result.reservation = (Reservation){
+	if (self->facts.operation == REGISTRY_CLAIM) {
+		self->has_served = TRUE;
+		self->operation.result.reservation = (Reservation){
 			.datacenter_id = self->config.datacenter_id,
 			.worker_id = held->worker_id,
 			.first_tick = held->first_tick,
 			.end_tick = held->end_tick,
 		};
 	}
-	self->goal.result.end_tick = held->end_tick;
-	finish_goal(self, NULL);
+	self->operation.result.end_tick = held->end_tick;
+	finish_operation(self, NULL);
 }
 
 void registration_fail(Registration *self, RegistryError code, const char *format, ...)
@@ -47,22 +49,22 @@ void registration_fail(Registration *self, RegistryError code, const char *forma
 	va_list arguments;
 
 	va_start(arguments, format);
-	finish_goal(self, g_error_new_valist(REGISTRY_ERROR, (gint)code, format, arguments));
+	finish_operation(self, g_error_new_valist(REGISTRY_ERROR, (gint)code, format, arguments));
 	va_end(arguments);
 }
 
 void registration_retry_claim_at(Registration *self, gint64 tick)
 {
 	registration_forget_open_errors(self);
-	self->goal.result.wait_until_tick = tick;
-	self->goal.retry_claim_at_us =
+	self->operation.result.wait_until_tick = tick;
+	self->operation.retry_claim_at_us =
 		g_get_monotonic_time() +
-		self->store->ops->lapse_ms(self->store) * G_TIME_SPAN_MILLISECOND;
+		self->store->ops->session_timeout_ms(self->store) * G_TIME_SPAN_MILLISECOND;
 }
 
-void registration_forget_listing(Registration *self)
+void registration_forget_datacenter(Registration *self)
 {
-	self->facts.listed = FALSE;
+	self->facts.datacenter_was_read = FALSE;
 	self->facts.chosen = FALSE;
 }
 
@@ -70,9 +72,10 @@ char *registration_claim_json(const Registration *self, gint worker_id)
 {
 	ClaimRecord record = self->config.claim;
 
-	record.worker_id =
-		worker_id < 0 && self->holding.held ? (gint)self->holding.worker_id : worker_id;
-	record.session_timeout_ms = self->store->ops->lapse_ms(self->store);
+	record.worker_id = worker_id < 0 && self->reservation.is_held
+				   ? (gint)self->reservation.worker_id
+				   : worker_id;
+	record.session_timeout_ms = self->store->ops->session_timeout_ms(self->store);
 	return claim_record_to_json(&record);
 }
 
@@ -118,7 +121,7 @@ void registration_pause(Registration *self, RegistrationPause pause)
 	if (pause == REGISTRATION_SHORT_PAUSE)
 		length_us =
 			MIN_PAUSE_US + (gint64)(g_random_double() * (MAX_PAUSE_US - MIN_PAUSE_US));
-	self->facts.pause_till_us = g_get_monotonic_time() + length_us;
+	self->facts.pause_ends_at_us = g_get_monotonic_time() + length_us;
 }
 
 void registration_begin_wait(Registration *self, guint64 request)
@@ -144,12 +147,12 @@ void registration_complain(Registration *self, const char *format, ...)
 	va_end(arguments);
 	registration_forget_open_errors(self);
 	registration_pause(self, REGISTRATION_LONG_PAUSE);
-	if (self->facts.goal == REGISTRY_CLAIM && !self->goal.served) {
+	if (self->facts.operation == REGISTRY_CLAIM && !self->has_served) {
 		registration_fail(self, REGISTRY_ERROR_FATAL, "%s", text);
 		return;
 	}
 	log_event(LOG_ZOOKEEPER_REFUSED, log_text("error", text));
-	if (self->facts.goal == REGISTRY_EXTEND || self->facts.goal == REGISTRY_RELEASE)
+	if (self->facts.operation == REGISTRY_EXTEND || self->facts.operation == REGISTRY_RELEASE)
 		registration_fail(self, REGISTRY_ERROR_FAILED, "%s", text);
 }
 
@@ -171,15 +174,15 @@ void registration_note_time(Registration *self, gint64 time_ms, gint64 sent_ns, 
 		return;
 	self->report.clock = (RegistryClock){
 		.known = TRUE,
-		.least_ns = time_ms * CLOCK_NS_PER_MS - received_ns,
+		.min_offset_ns = time_ms * CLOCK_NS_PER_MS - received_ns,
 		/* the store truncates its time to whole milliseconds */
-		.most_ns = (time_ms + 1) * CLOCK_NS_PER_MS - sent_ns,
+		.max_offset_ns = (time_ms + 1) * CLOCK_NS_PER_MS - sent_ns,
 	};
 	self->facts.wants_time = FALSE;
 }
 
 void registration_read_again(Registration *self)
 {
-	self->here.was_read = FALSE;
-	self->here.written = FALSE;
+	self->connection.record_was_read = FALSE;
+	self->connection.record_was_written = FALSE;
 }
