@@ -237,7 +237,7 @@ static void print_help(const CtlCommand *command)
 /* "help COMMAND", or COMMAND --help.
  * @command: (nullable): what it is about; %NULL: the program
  * @arguments: (nullable): what follows COMMAND in the first, which can be what the command itself
- * takes, as its usage names it: "quarantine" */
+ * takes, as its usage names it: "init|quarantine" */
 static CtlStatus run_help(const CtlCommand *command, char *const *arguments)
 {
 	const char *usage = command != NULL && command->arguments != NULL ? command->arguments : "";

@@ -374,8 +374,8 @@ static gboolean read_top(CtlRegistryTree *self, CtlZookeeper *zookeeper, GError 
 	layout = ctl_request_record(top);
 	if (layout == NULL) {
 		g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
-			    "%s does not exist in ZooKeeper at %s: no server has registered there; "
-			    "is the path in --zookeeper that of the servers?",
+			    "%s does not exist in ZooKeeper at %s: there is no registry; is the "
+			    "path in --zookeeper that of the servers?",
 			    self->root, zookeeper->servers);
 		return FALSE;
 	}

@@ -152,6 +152,10 @@ const OptionSpec OPTIONS_TABLE[] = {
 	 .help = "longest reservation of a worker ID. Without ZooKeeper, a server goes on for "
 		 "at least three quarters of it. After a server was killed, its worker ID "
 		 "stays reserved for at most all of it"},
+	{OPTION("create-registry", FLAG, create_registry, NULL), OF_ZOOKEEPER,
+	 .default_text = "false", EMBEDDED,
+	 .help = "if there is no registry at the root of --zookeeper, make one instead of ending "
+		 "with an error. Without this option, snowflakectl registry init makes it"},
 	{OPTION("skip-sanity-checks", FLAG, skip_sanity_checks, NULL), OF_ZOOKEEPER,
 	 .default_text = "false", EMBEDDED,
 	 .help = "claim a worker ID without asking the other servers of the datacenter for "

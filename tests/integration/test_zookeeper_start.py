@@ -21,7 +21,7 @@ LONG_SESSION_MS = 10000
 class Connecting(ZooKeeperTest):
     def start_at(self, hosts, *options):
         return self.launch("--zookeeper", hosts, "--datacenter-id", DATACENTER,
-                           "--session-timeout", SESSION_MS, *options)
+                           "--session-timeout", SESSION_MS, "--create-registry", *options)
 
     def test_no_answer(self):
         dead, (_, silent) = dead_address(self), hanging(self)
@@ -103,6 +103,26 @@ class Clock(ZooKeeperTest):
                 server = self.member("--max-clock-skew", 100, via=way, session_ms=LONG_SESSION_MS)
                 self.draw(server).wait_ids()
                 self.assertIsNone(server.find("clock-differs"))
+
+
+class NoRegistry(ZooKeeperTest):
+    """Without --create-registry, a server does not make a registry at a wrong root."""
+
+    def test_a_wrong_root(self):
+        self.member().terminate()
+        wrong = self.root + "s"
+        self.assert_refused(self.member(root=wrong, ready=False, creates=False), 1,
+                            "event=failed", f"ZooKeeper has no registry at {wrong}: ",
+                            "--zookeeper", "snowflakectl registry init", "--create-registry")
+        self.assertFalse(self.tree.client.exists(wrong))
+        self.assertEqual(worker_id_of(self.member(creates=False)), 0)
+
+    def test_an_embedded_node(self):
+        node = self.node(ready=False, creates=False)
+        self.assertIn(f"no registry at {self.root}", node.wait_event("failed").fields["error"])
+        node.expect_end = True
+        self.assertEqual(node.wait_end(), 1)
+        self.assertFalse(self.tree.client.exists(self.root))
 
 
 class Auth(ZooKeeperTest):

@@ -173,10 +173,17 @@ static void take_prepared(Registration *self, const StoreMessage *answer, const 
 
 	switch (self->preparation.step) {
 	case PREPARATION_LAYOUT:
-		if (record == NULL)
-			make_records(self, layout, TRUE);
-		else
+		if (record != NULL)
 			check_layout(self, record);
+		else if (self->config.create_registry)
+			make_records(self, layout, TRUE);
+		else /* the root can be a typo: a second registry issues the IDs of the first */
+			registration_complain(self,
+					      "%s has no registry at %s: check the root in "
+					      "--zookeeper; to make a new registry, run "
+					      "snowflakectl registry init, or give "
+					      "--create-registry",
+					      self->store->name, self->config.root);
 		break;
 	case PREPARATION_LIMITS:
 		check_limits(self, record);

@@ -69,6 +69,7 @@ typedef struct {
 		gint64 worker_id;           /* the only worker ID to claim; -1: any */
 		gint64 preferred_worker_id; /* -1: none */
 		gint64 connect_timeout_ms, max_clock_skew_ms;
+		gboolean create_registry;
 	} config;
 
 	/* Keys in the store, for all datacenters and for this one. They do not change. */

@@ -438,6 +438,7 @@ Registry *registration_new(Store *store, const RegistrationConfig *config)
 	self->config.preferred_worker_id = config->preferred_worker_id;
 	self->config.connect_timeout_ms = config->connect_timeout_ms;
 	self->config.max_clock_skew_ms = config->max_clock_skew_ms;
+	self->config.create_registry = config->create_registry;
 	self->keys.layout = znode_layout(root);
 	self->keys.limits = znode_limits(root);
 	self->keys.floor = znode_floor(root, config->datacenter_id);

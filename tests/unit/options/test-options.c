@@ -185,9 +185,9 @@ static const struct {
 	{"--zookeeper a:1 --datacenter-id 3 --zookeeper b:1,c:1/ids",
 	 "datacenter-id=3 zookeeper=b:1,c:1/ids"},
 	{"--zookeeper a --datacenter-id 0 --zookeeper-auth /a --session-timeout 4000 "
-	 "--connect-timeout 1000 --reservation 60000 --skip-sanity-checks",
+	 "--connect-timeout 1000 --reservation 60000 --create-registry --skip-sanity-checks",
 	 "datacenter-id=0 zookeeper=a zookeeper-auth=/a session-timeout=4000 connect-timeout=1000 "
-	 "reservation=60000 skip-sanity-checks=true"},
+	 "reservation=60000 create-registry=true skip-sanity-checks=true"},
 	{"--no-fast-path", "no-fast-path=true"},
 	{"--no-fast-path=true", "no-fast-path=true"},
 	{"--no-fast-path=false", ""},
@@ -324,6 +324,7 @@ static const struct {
 	{"--session-timeout 10001", "session-timeout: has no effect without zookeeper; remove it"},
 	{"--connect-timeout 100", "connect-timeout: has no effect without zookeeper; remove it"},
 	{"--reservation 1000", "reservation: has no effect without zookeeper; remove it"},
+	{"--create-registry", "create-registry: has no effect without zookeeper; remove it"},
 	{"--skip-sanity-checks", "skip-sanity-checks: has no effect without zookeeper; remove it"},
 	{"--layout x", "--layout: unknown layout \"x\""},
 	{"--layout=", "--layout: "},
