@@ -777,7 +777,8 @@ static CtlStatus refuse_second_registry(const ZookeeperHosts *hosts, const Store
 	return CTL_FAILED;
 }
 
-static void print_created(const CtlOptions *options, const ZookeeperHosts *hosts,
+/* @id: the registry's ID */
+static void print_created(const CtlOptions *options, const ZookeeperHosts *hosts, const char *id,
 			  const Layout *layout)
 {
 	g_autofree char *name = layout_name(layout);
@@ -786,49 +787,68 @@ static void print_created(const CtlOptions *options, const ZookeeperHosts *hosts
 		JsonObject *object = json_object_new();
 
 		json_object_set_string_member(object, "root", hosts->root);
+		json_object_set_string_member(object, "registry_id", id);
 		json_object_set_string_member(object, "layout", name);
 
 		g_autofree char *text = ctl_format_json(object);
 
 		ctl_output_print("%s\n", text);
 	} else {
-		ctl_output_print("created a registry at %s in ZooKeeper at %s, with the layout "
-				 "%s\n",
-				 hosts->root, hosts->servers, name);
+		ctl_output_print("created the registry %s at %s in ZooKeeper at %s, with the "
+				 "layout %s\n",
+				 id, hosts->root, hosts->servers, name);
 	}
 }
 
-/* Creates the znode of the layout after its parents, like a server with --create-registry. If two
- * clients do so at once, the layout's znode decides. */
+/* Requests what a server with --create-registry creates: the parents, the ID and the layout.
+ * Returns the request for the layout, and sets *out_read to one that then reads the ID. */
+static CtlRequest *request_registry(CtlZookeeper *zookeeper, GPtrArray *requests, const char *root,
+				    const Layout *layout, CtlRequest **out_read)
+{
+	char *key = znode_layout(root);
+	g_autofree char *new_id = g_uuid_string_random();
+	g_autofree char *identity = znode_registry_to_json(new_id);
+	g_autofree char *data = znode_layout_to_json(layout);
+	CtlRequest *request;
+
+	/* a parent can exist although this client may not create it */
+	for (const char *slash = strchr(key + 1, '/'); slash != NULL;
+	     slash = strchr(slash + 1, '/'))
+		ctl_zookeeper_write(zookeeper, requests, g_strndup(key, (gsize)(slash - key)),
+				    STORE_NONE, "")
+			->may_be_denied = TRUE;
+	ctl_zookeeper_write(zookeeper, requests, znode_registry(root), STORE_NONE, identity);
+	request = ctl_zookeeper_write(zookeeper, requests, key, STORE_NONE, data);
+	/* another client can have written the ID */
+	*out_read = ctl_zookeeper_read(zookeeper, requests, znode_registry(root));
+	return request;
+}
+
+/* Creates a registry. If two clients do so at once, the layout's znode decides. */
 static CtlStatus create_registry(const CtlOptions *options, const ZookeeperHosts *hosts,
 				 const char *auth, const Layout *layout)
 {
-	g_autofree char *key = znode_layout(hosts->root);
-	g_autofree char *data = znode_layout_to_json(layout);
 	g_autoptr(GPtrArray) reads = ctl_zookeeper_requests_new();
 	g_autoptr(GPtrArray) writes = ctl_zookeeper_requests_new();
 	g_autoptr(CtlZookeeper) zookeeper = NULL;
 	g_autoptr(GError) error = NULL;
-	const CtlRequest *read, *write = NULL;
+	g_autofree char *id = NULL;
+	const CtlRequest *before, *write;
+	const StoreRecord *record;
+	CtlRequest *read;
 
 	zookeeper = ctl_zookeeper_connect(hosts, auth, options->timeout_ms, TRUE, &error);
 	if (zookeeper == NULL)
 		return ctl_output_fail(error);
 	do {
 		g_ptr_array_set_size(reads, 0);
-		read = ctl_zookeeper_read(zookeeper, reads, g_strdup(key));
+		before = ctl_zookeeper_read(zookeeper, reads, znode_layout(hosts->root));
 		if (!ctl_zookeeper_wait(zookeeper, reads, &error))
 			return ctl_output_fail(error);
-		if (ctl_request_record(read) != NULL)
-			return refuse_second_registry(hosts, ctl_request_record(read));
+		if (ctl_request_record(before) != NULL)
+			return refuse_second_registry(hosts, ctl_request_record(before));
 		g_ptr_array_set_size(writes, 0);
-		/* a parent can exist although this client may not create it */
-		for (const char *slash = strchr(key + 1, '/'); slash != NULL;
-		     slash = strchr(slash + 1, '/'))
-			ctl_zookeeper_write(zookeeper, writes, g_strndup(key, (gsize)(slash - key)),
-					    STORE_NONE, "")
-				->may_be_denied = TRUE;
-		write = ctl_zookeeper_write(zookeeper, writes, g_strdup(key), STORE_NONE, data);
+		write = request_registry(zookeeper, writes, hosts->root, layout, &read);
 		if (!ctl_zookeeper_wait(zookeeper, writes, &error))
 			return ctl_output_fail(error);
 	} while (write->answer->outcome == STORE_CONFLICT);
@@ -839,7 +859,14 @@ static CtlStatus create_registry(const CtlOptions *options, const ZookeeperHosts
 				    hosts->root, hosts->servers);
 		return CTL_FAILED;
 	}
-	print_created(options, hosts, layout);
+	record = ctl_request_record(read);
+	id = znode_registry_from_json(record != NULL ? record->data : NULL,
+				      record != NULL ? record->length : 0, &error);
+	if (id == NULL) {
+		g_prefix_error(&error, "%s: ", read->key);
+		return ctl_output_fail(error);
+	}
+	print_created(options, hosts, id, layout);
 	return CTL_OK;
 }
 

@@ -134,6 +134,9 @@ typedef struct {
 		/* (nullable): why the operation cannot be completed, and the remedy; NULL: unknown,
 		 * or no obstacle. Valid until the next poll */
 		*hindrance;
+	/* (nullable): the registry's ID; NULL: unknown, or it has none. It does not change once it
+	 * is known, and is valid as long as the registry */
+	const char *registry_id;
 	WorkerList *list; /* (transfer full) (nullable): the list that list() requested */
 	RegistryPeers peers;
 } RegistryReport;

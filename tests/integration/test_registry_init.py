@@ -24,13 +24,22 @@ class Init(RegistryTest):
         data, _ = self.kazoo.get(f"{self.registry.root}/layout")
         return json.loads(data)
 
+    def registry_id(self):
+        data, _ = self.kazoo.get(f"{self.registry.root}/registry")
+        return json.loads(data)["id"]
+
     def test_a_server_uses_it(self):
-        self.assertEqual(self.assert_ok(self.init()),
-                         f"created a registry at {self.registry.root} in ZooKeeper at "
-                         f"{self.zookeeper.connect_string}, with the layout twitter\n")
+        said = self.assert_ok(self.init())
+        self.assertEqual(said,
+                         f"created the registry {self.registry_id()} at {self.registry.root} in "
+                         f"ZooKeeper at {self.zookeeper.connect_string}, with the layout twitter\n")
         self.assertEqual(self.listed("workers"), [])
         self.assertEqual(self.member().call("get_worker_id"), 0)
         self.assertEqual(self.layout(), LAYOUT)
+        listed = self.assert_ok(self.ctl("workers", "--reservations"))
+        self.assertEqual(listed.splitlines()[-1], f"registry {self.registry_id()}")
+        self.assertEqual(self.listed("workers", "--reservations")[0]["registry_id"],
+                         self.registry_id())
 
     def test_a_root_below_others(self):
         self.registry.root += "/a/b"
@@ -41,7 +50,8 @@ class Init(RegistryTest):
     def test_another_layout(self):
         done = self.ctl("--json", "registry", "init", "--layout", JS_SAFE)
         self.assertEqual(json.loads(self.assert_ok(done)),
-                         {"root": self.registry.root, "layout": JS_SAFE})
+                         {"root": self.registry.root, "registry_id": self.registry_id(),
+                          "layout": JS_SAFE})
         self.member("--layout", JS_SAFE)
 
     def test_a_registry_that_exists(self):
@@ -61,6 +71,7 @@ class Init(RegistryTest):
         said = [process.communicate(timeout=HANG_GUARD_S) for process in running]
         made = [process for process in running if process.returncode == 0]
         self.assertEqual(len(made), 1, said)
+        self.assertIn(self.registry_id(), said[running.index(made[0])][0])
         for process, (output, errors) in zip(running, said):
             if process not in made:
                 self.assertEqual((process.returncode, output), (1, ""), errors)
@@ -69,7 +80,8 @@ class Init(RegistryTest):
     def test_a_password(self):
         secret = secret_file(self.directory / "auth", SECRET)
         self.assert_ok(self.init("--zookeeper-auth", secret))
-        for path in (self.registry.root, f"{self.registry.root}/layout"):
+        for path in (self.registry.root, *(f"{self.registry.root}/{name}"
+                                           for name in ("registry", "layout"))):
             assert_shut_out(self, self.kazoo, path, path == self.registry.root)
         self.assert_fails(self.init(), 1, "no permission", "--zookeeper-auth")
         self.member("--zookeeper-auth", secret)

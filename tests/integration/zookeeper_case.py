@@ -121,6 +121,9 @@ class Tree:
         return Reservation(record["reserved_until_tick"], record["owner"], record["address"],
                            stat.version)
 
+    def registry_id(self):
+        return json.loads(self.client.get(f"{self.root}/registry")[0])["id"]
+
     def floor_path(self, datacenter_id=DATACENTER):
         return f"{self.root}/datacenters/{datacenter_id}/floor"
 

@@ -166,6 +166,8 @@ MUTANTS = [
                          "\tcommit_attempt(self, NULL);")),
     mutant("a server with another layout joins", ZOOKEEPER,
            (CLAIM, "if (layout_equal(&layout, &self->config.layout)) {", "if (TRUE) {")),
+    mutant("a server makes a registry where there is none", ZOOKEEPER,
+           always(CLAIM, "self->config.create_registry")),
     mutant("the clock is not compared before the first claim", ZOOKEEPER,
            (CLAIM, "(theirs->known && ABS(ahead_ns) <= skew_ns))", "TRUE)")),
     mutant("a lost connection is not noticed", ZOOKEEPER,
