@@ -152,6 +152,14 @@ const OptionSpec OPTIONS_TABLE[] = {
 	 .help = "longest reservation of a worker ID. Without ZooKeeper, a server goes on for "
 		 "at least three quarters of it. After a server was killed, its worker ID "
 		 "stays reserved for at most all of it"},
+	{OPTION("registry-id", UUID, registry_id, "UUID"), OF_ZOOKEEPER,
+	 .default_note = "none: any registry", EMBEDDED,
+	 .help = "use only the registry with this ID, which snowflakectl registry init prints, "
+		 "and refuse any other"},
+	{OPTION("create-registry", FLAG, create_registry, NULL), OF_ZOOKEEPER,
+	 .default_text = "false", EMBEDDED,
+	 .help = "if there is no registry at the root of --zookeeper, make one instead of ending "
+		 "with an error. Without this option, snowflakectl registry init makes it"},
 	{OPTION("skip-sanity-checks", FLAG, skip_sanity_checks, NULL), OF_ZOOKEEPER,
 	 .default_text = "false", EMBEDDED,
 	 .help = "claim a worker ID without asking the other servers of the datacenter for "
