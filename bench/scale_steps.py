@@ -241,7 +241,8 @@ def _registered(build, connect_string, count, reservation_ms):
         for number in range(count):
             log = pathlib.Path(directory) / str(number)
             command = [build / "server" / SUBJECT, "--listen", "127.0.0.1:0", "--datacenter-id",
-                       "1", "--zookeeper", connect_string, "--reservation", str(reservation_ms)]
+                       "1", "--zookeeper", connect_string, "--create-registry",
+                       "--reservation", str(reservation_ms)]
             started.append((ending.enter_context(spawn(command, log)), log))
         for process, log in started:
             wait_for_log(SUBJECT, process, log, rb" event=ready ", CLAIM_LIMIT_S)

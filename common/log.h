@@ -71,7 +71,7 @@ typedef enum {
 	LOG_ZOOKEEPER_RESOLVE_RECOVERED, /* failures: number of failed DNS lookups */
 	LOG_ZOOKEEPER_REFUSED,           /* error: waiting does not help */
 	LOG_SESSION_EXPIRED,             /* session: a new one is made, with the same worker ID */
-	LOG_CLAIM_MADE,                  /* path */
+	LOG_CLAIM_MADE,                  /* path, registry_id */
 	LOG_REGISTRATION,                /* from, to: steps of the registration */
 	LOG_ZOOKEEPER_SESSION,           /* what: every event, including those logged above */
 	LOG_ZOOKEEPER_OPERATION,         /* operation, path, outcome, took_us */

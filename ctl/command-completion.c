@@ -260,7 +260,8 @@ static void print_values(const Line *self, const Option *option)
 	}
 }
 
-/* @usage: the command's arguments in --help: "check FILE", "quarantine", "[COMMAND]", "[ID...]"
+/* @usage: the command's arguments in --help: "check FILE", "init|quarantine", "[COMMAND]",
+ * "[ID...]"
  * @place: index of the argument */
 static void print_arguments(const Line *self, const char *usage, guint place)
 {

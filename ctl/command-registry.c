@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* "registry quarantine": makes a registry safe after ZooKeeper was restored from a backup, by
+/* "registry init": creates a registry, before the first server starts.
+ *
+ * "registry quarantine": makes a registry safe after ZooKeeper was restored from a backup, by
  * raising the floor of each datacenter. The records in a backup are outdated: servers may have
  * reserved more ticks since. */
 
@@ -13,7 +15,9 @@
 #include "ctl/output.h"
 #include "ctl/zookeeper.h"
 
-/* The new floors are later than every tick that can have been reserved so far: ZooKeeper's time,
+/* Floors of "registry quarantine":
+ *
+ * The new floors are later than every tick that can have been reserved so far: ZooKeeper's time,
  * plus the most that a server's clock can be ahead of it, plus the longest reservation. The records
  * are not changed, and a server that finds its record unchanged continues. Floors only grow, and
  * each write is conditional on the version that was read, so the command can safely be repeated, or
@@ -34,6 +38,7 @@
 
 /* The options on the command line. */
 static struct {
+	char *layout; /* init; the others: quarantine */
 	char *reservation;
 	char *max_clock_skew;
 	char **datacenter_ids;
@@ -42,15 +47,23 @@ static struct {
 } given;
 
 static const GOptionEntry entries[] = {
+	{"layout", 0, 0, G_OPTION_ARG_STRING, &given.layout,
+	 "init: layout of the IDs: a name from snowflakectl layouts, or all fields (default "
+	 "twitter)",
+	 "LAYOUT"},
 	{"reservation", 0, 0, G_OPTION_ARG_STRING, &given.reservation,
-	 "Longest --reservation of any server, if the backup does not contain it", "MS"},
+	 "quarantine: longest --reservation of any server, if the backup does not contain it",
+	 "MS"},
 	{"max-clock-skew", 0, 0, G_OPTION_ARG_STRING, &given.max_clock_skew,
-	 "Largest --max-clock-skew of any server, if the backup does not contain it", "MS"},
+	 "quarantine: largest --max-clock-skew of any server, if the backup does not contain it",
+	 "MS"},
 	{"datacenter-id", 0, 0, G_OPTION_ARG_STRING_ARRAY, &given.datacenter_ids,
-	 "Datacenter that the backup does not contain; can be given several times", "N"},
+	 "quarantine: datacenter that the backup does not contain; can be given several times",
+	 "N"},
 	{"even-if-servers-live", 0, 0, G_OPTION_ARG_NONE, &given.even_if_servers_live,
-	 "Continue even if servers are running or claims exist", NULL},
-	{"yes", 0, 0, G_OPTION_ARG_NONE, &given.yes, "Do not ask for confirmation", NULL},
+	 "quarantine: continue even if servers are running or claims exist", NULL},
+	{"yes", 0, 0, G_OPTION_ARG_NONE, &given.yes, "quarantine: do not ask for confirmation",
+	 NULL},
 	G_OPTION_ENTRY_NULL,
 };
 
@@ -724,23 +737,13 @@ static CtlStatus quarantine(Quarantine *self, const char *auth)
 	return status == CTL_OK ? raise_floors(self) : status;
 }
 
-static CtlStatus run_registry(const CtlOptions *options, const char *const *arguments)
+/* Reads the options of "registry quarantine", and runs it. */
+static CtlStatus run_quarantine(const CtlOptions *options, const ZookeeperHosts *hosts,
+				const char *auth)
 {
-	g_autoptr(ZookeeperHosts) hosts = NULL;
-	g_autofree char *auth = NULL;
 	guint64 skew_ms = 0;
 	guint64 reservation_ms = 0;
 
-	if (g_strcmp0(arguments[0], "quarantine") != 0 || arguments[1] != NULL) {
-		ctl_output_complain("registry takes one argument: quarantine");
-		return CTL_USAGE;
-	}
-	if (!ctl_options_zookeeper(options, &hosts, &auth))
-		return CTL_USAGE;
-	if (hosts == NULL) {
-		ctl_output_complain("registry requires --zookeeper HOSTS");
-		return CTL_USAGE;
-	}
 	if (!given.yes && !isatty(STDIN_FILENO)) {
 		ctl_output_complain("cannot ask for confirmation without a terminal, so nothing "
 				    "was done; give --yes to skip the question");
@@ -761,11 +764,174 @@ static CtlStatus run_registry(const CtlOptions *options, const char *const *argu
 	return quarantine(&self, auth);
 }
 
+/* "registry init" */
+
+/* Prints that there is a registry. @record: its layout */
+static CtlStatus refuse_second_registry(const ZookeeperHosts *hosts, const StoreRecord *record)
+{
+	g_autoptr(GError) error = NULL;
+	g_autofree char *name = NULL;
+	Layout layout;
+
+	if (znode_layout_from_json(record->data, record->length, &layout, &error))
+		name = layout_name(&layout);
+	ctl_output_complain("ZooKeeper at %s already has a registry at %s; its layout %s%s",
+			    hosts->servers, hosts->root, name != NULL ? "is " : "does not parse: ",
+			    name != NULL ? name : error->message);
+	return CTL_FAILED;
+}
+
+/* @id: the registry's ID */
+static void print_created(const CtlOptions *options, const ZookeeperHosts *hosts, const char *id,
+			  const Layout *layout)
+{
+	g_autofree char *name = layout_name(layout);
+
+	if (options->json) {
+		JsonObject *object = json_object_new();
+
+		json_object_set_string_member(object, "root", hosts->root);
+		json_object_set_string_member(object, "registry_id", id);
+		json_object_set_string_member(object, "layout", name);
+
+		g_autofree char *text = ctl_format_json(object);
+
+		ctl_output_print("%s\n", text);
+	} else {
+		ctl_output_print("created the registry %s at %s in ZooKeeper at %s, with the "
+				 "layout %s\n",
+				 id, hosts->root, hosts->servers, name);
+	}
+}
+
+/* Requests what a server with --create-registry creates: the parents, the ID and the layout.
+ * Returns the request for the layout, and sets *out_read to one that then reads the ID. */
+static CtlRequest *request_registry(CtlZookeeper *zookeeper, GPtrArray *requests, const char *root,
+				    const Layout *layout, CtlRequest **out_read)
+{
+	char *key = znode_layout(root);
+	g_autofree char *new_id = g_uuid_string_random();
+	g_autofree char *identity = znode_registry_to_json(new_id);
+	g_autofree char *data = znode_layout_to_json(layout);
+	CtlRequest *request;
+
+	/* a parent can exist although this client may not create it */
+	for (const char *slash = strchr(key + 1, '/'); slash != NULL;
+	     slash = strchr(slash + 1, '/'))
+		ctl_zookeeper_write(zookeeper, requests, g_strndup(key, (gsize)(slash - key)),
+				    STORE_NONE, "")
+			->may_be_denied = TRUE;
+	ctl_zookeeper_write(zookeeper, requests, znode_registry(root), STORE_NONE, identity);
+	request = ctl_zookeeper_write(zookeeper, requests, key, STORE_NONE, data);
+	/* another client can have written the ID */
+	*out_read = ctl_zookeeper_read(zookeeper, requests, znode_registry(root));
+	return request;
+}
+
+/* Creates a registry. If two clients do so at once, the layout's znode decides. */
+static CtlStatus create_registry(const CtlOptions *options, const ZookeeperHosts *hosts,
+				 const char *auth, const Layout *layout)
+{
+	g_autoptr(GPtrArray) reads = ctl_zookeeper_requests_new();
+	g_autoptr(GPtrArray) writes = ctl_zookeeper_requests_new();
+	g_autoptr(CtlZookeeper) zookeeper = NULL;
+	g_autoptr(GError) error = NULL;
+	g_autofree char *id = NULL;
+	const CtlRequest *before, *write;
+	const StoreRecord *record;
+	CtlRequest *read;
+
+	zookeeper = ctl_zookeeper_connect(hosts, auth, options->timeout_ms, TRUE, &error);
+	if (zookeeper == NULL)
+		return ctl_output_fail(error);
+	do {
+		g_ptr_array_set_size(reads, 0);
+		before = ctl_zookeeper_read(zookeeper, reads, znode_layout(hosts->root));
+		if (!ctl_zookeeper_wait(zookeeper, reads, &error))
+			return ctl_output_fail(error);
+		if (ctl_request_record(before) != NULL)
+			return refuse_second_registry(hosts, ctl_request_record(before));
+		g_ptr_array_set_size(writes, 0);
+		write = request_registry(zookeeper, writes, hosts->root, layout, &read);
+		if (!ctl_zookeeper_wait(zookeeper, writes, &error))
+			return ctl_output_fail(error);
+	} while (write->answer->outcome == STORE_CONFLICT);
+	if (write->answer->outcome == STORE_ABSENT) {
+		ctl_output_complain("cannot create %s in ZooKeeper at %s: no permission; create "
+				    "it, with its parents, or give a user and password that can "
+				    "(--zookeeper-auth)",
+				    hosts->root, hosts->servers);
+		return CTL_FAILED;
+	}
+	record = ctl_request_record(read);
+	id = znode_registry_from_json(record != NULL ? record->data : NULL,
+				      record != NULL ? record->length : 0, &error);
+	if (id == NULL) {
+		g_prefix_error(&error, "%s: ", read->key);
+		return ctl_output_fail(error);
+	}
+	print_created(options, hosts, id, layout);
+	return CTL_OK;
+}
+
+/* Reads the options of "registry init", and runs it. */
+static CtlStatus run_init(const CtlOptions *options, const ZookeeperHosts *hosts, const char *auth)
+{
+	Layout layout = LAYOUT_TWITTER;
+
+	return ctl_options_layout(given.layout, &layout)
+		       ? create_registry(options, hosts, auth, &layout)
+		       : CTL_USAGE;
+}
+
+/* Both */
+
+/* Returns: (nullable): an option on the command line that the other argument has. */
+static const char *find_misplaced_option(gboolean is_init)
+{
+	if (!is_init)
+		return given.layout != NULL ? "--layout" : NULL;
+	return given.reservation != NULL      ? "--reservation"
+	       : given.max_clock_skew != NULL ? "--max-clock-skew"
+	       : given.datacenter_ids != NULL ? "--datacenter-id"
+	       : given.even_if_servers_live   ? "--even-if-servers-live"
+	       : given.yes                    ? "--yes"
+					      : NULL;
+}
+
+static CtlStatus run_registry(const CtlOptions *options, const char *const *arguments)
+{
+	gboolean is_init = g_strcmp0(arguments[0], "init") == 0;
+	g_autoptr(ZookeeperHosts) hosts = NULL;
+	g_autofree char *auth = NULL;
+	const char *misplaced;
+
+	if ((!is_init && g_strcmp0(arguments[0], "quarantine") != 0) || arguments[1] != NULL) {
+		ctl_output_complain("registry takes one argument: init or quarantine");
+		return CTL_USAGE;
+	}
+	misplaced = find_misplaced_option(is_init);
+	if (misplaced != NULL) {
+		ctl_output_complain("registry %s does not take %s; remove it", arguments[0],
+				    misplaced);
+		return CTL_USAGE;
+	}
+	if (!ctl_options_zookeeper(options, &hosts, &auth))
+		return CTL_USAGE;
+	if (hosts == NULL) {
+		ctl_output_complain("registry requires --zookeeper HOSTS");
+		return CTL_USAGE;
+	}
+	return is_init ? run_init(options, hosts, auth) : run_quarantine(options, hosts, auth);
+}
+
 const CtlCommand ctl_registry_command = {
 	.name = "registry",
-	.arguments = "quarantine",
-	.summary = "Makes a restored ZooKeeper safe.",
-	.details = "Run registry quarantine after ZooKeeper was restored from a backup, and before "
+	.arguments = "init|quarantine",
+	.summary = "Creates a registry, or makes a restored ZooKeeper safe.",
+	.details = "Run registry init once, before the first server of a new registry starts. It "
+		   "creates the root of --zookeeper, and fails if there is a registry already. "
+		   "Run registry quarantine after ZooKeeper was restored from a backup, and before "
 		   "servers can reach it. It keeps servers from claiming worker IDs until all "
 		   "reservations that the backup may lack have ended. It asks for confirmation, "
 		   "and stops if servers are running.",

@@ -116,7 +116,8 @@ static char *summarize_datacenter(const DatacenterListing *datacenter, gint64 no
 	return g_string_free(text, FALSE);
 }
 
-static JsonObject *datacenter_to_json(const DatacenterListing *datacenter, gint64 now_ms)
+static JsonObject *datacenter_to_json(const CtlRegistryTree *tree,
+				      const DatacenterListing *datacenter, gint64 now_ms)
 {
 	static const WorkerIdState STATES[] = {WORKER_ID_FREE, WORKER_ID_QUARANTINED,
 					       WORKER_ID_HELD, WORKER_ID_DAMAGED};
@@ -125,6 +126,7 @@ static JsonObject *datacenter_to_json(const DatacenterListing *datacenter, gint6
 	gint64 counts[N_STATES];
 
 	count_states(datacenter, now_ms, counts);
+	ctl_format_json_text(object, "registry_id", tree->registry_id);
 	json_object_set_int_member(object, "datacenter_id", datacenter->datacenter_id);
 	json_object_set_int_member(object, "worker_ids", 1u << datacenter->layout.worker_bits);
 	for (gsize i = 0; i < G_N_ELEMENTS(STATES); i++)
@@ -161,12 +163,14 @@ static void print_reservations(const CtlRegistryTree *tree, gboolean json)
 		g_autofree char *summary = summarize_datacenter(datacenter, now_ms);
 
 		if (json)
-			ctl_array_add_object(&array, datacenter_to_json(datacenter, now_ms));
+			ctl_array_add_object(&array, datacenter_to_json(tree, datacenter, now_ms));
 		else
 			ctl_output_print("%s\n", summary);
 	}
 	if (json)
 		ctl_array_end(&array);
+	else if (tree->registry_id != NULL)
+		ctl_output_print("registry %s\n", tree->registry_id);
 }
 
 /* Workers */

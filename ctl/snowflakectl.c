@@ -251,7 +251,7 @@ static void print_help(const CtlCommand *command)
 /* "help COMMAND", or COMMAND --help.
  * @command: (nullable): the command to explain; %NULL: the program
  * @arguments: (nullable): further arguments after "help COMMAND", which can be an argument of the
- * command: "quarantine" */
+ * command: "init|quarantine" */
 static CtlStatus run_help(const CtlCommand *command, char *const *arguments)
 {
 	const char *usage = command != NULL && command->arguments != NULL ? command->arguments : "";

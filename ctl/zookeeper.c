@@ -349,6 +349,7 @@ void ctl_registry_tree_free(CtlRegistryTree *self)
 		return;
 	g_ptr_array_unref(self->datacenters);
 	g_ptr_array_unref(self->strange);
+	g_free(self->registry_id);
 	g_free(self->root);
 	g_free(self);
 }
@@ -361,21 +362,27 @@ static gint compare_datacenters(gconstpointer a, gconstpointer b)
 	return (left > right) - (left < right);
 }
 
-/* Reads the layout and the list of datacenters. */
+/* Reads the ID, the layout and the list of datacenters. */
 static gboolean read_top(CtlRegistryTree *self, CtlZookeeper *zookeeper, GError **error)
 {
 	g_autoptr(GPtrArray) requests = ctl_zookeeper_requests_new();
 	CtlRequest *top = ctl_zookeeper_read(zookeeper, requests, znode_layout(self->root));
 	CtlRequest *list = ctl_zookeeper_list(zookeeper, requests, znode_datacenters(self->root));
-	const StoreRecord *layout;
+	CtlRequest *identity = ctl_zookeeper_read(zookeeper, requests, znode_registry(self->root));
+	const StoreRecord *layout, *registry;
 
+	identity->may_be_denied = TRUE;
 	if (!ctl_zookeeper_wait(zookeeper, requests, error))
 		return FALSE;
+	registry = ctl_request_record(identity);
+	if (registry != NULL)
+		self->registry_id =
+			znode_registry_from_json(registry->data, registry->length, NULL);
 	layout = ctl_request_record(top);
 	if (layout == NULL) {
 		g_set_error(error, CTL_ZOOKEEPER_ERROR, CTL_ZOOKEEPER_ERROR_REFUSED,
-			    "%s does not exist in ZooKeeper at %s: no server has registered there; "
-			    "is the path in --zookeeper that of the servers?",
+			    "%s does not exist in ZooKeeper at %s: there is no registry; is the "
+			    "path in --zookeeper that of the servers?",
 			    self->root, zookeeper->servers);
 		return FALSE;
 	}

@@ -72,6 +72,7 @@ const StoreRecord *ctl_request_record(const CtlRequest *self);
 
 typedef struct {
 	char *root;
+	char *registry_id; /* (nullable): there is none, or it does not parse */
 	Layout layout;
 	GPtrArray *datacenters; /* (element-type DatacenterListing): sorted by datacenter ID */
 	GPtrArray *strange; /* (element-type utf8): paths of znodes that servers do not create */

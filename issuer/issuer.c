@@ -204,6 +204,8 @@ static Registry *make_zookeeper_registry(const Issuer *self, const IssuerMember 
 		.connect_timeout_ms = options->connect_timeout_ms,
 		.max_length_ms = options->reservation_ms,
 		.max_clock_skew_ms = options->max_clock_skew_ms,
+		.registry_id = options->registry_id,
+		.create_registry = options->create_registry,
 		.skip_sanity_checks = options->skip_sanity_checks,
 		.tls = tls,
 	};

@@ -155,6 +155,14 @@ const OptionSpec OPTIONS_TABLE[] = {
 	 .help = "longest reservation of a worker ID. If ZooKeeper is unreachable, a server "
 		 "continues for at least three quarters of it. If a server is killed, its worker "
 		 "ID stays reserved for at most this long"},
+	{OPTION("registry-id", UUID, registry_id, "UUID"), OF_ZOOKEEPER,
+	 .default_note = "none: any registry", EMBEDDED,
+	 .help = "use only the registry with this ID, which snowflakectl registry init prints, "
+		 "and refuse any other"},
+	{OPTION("create-registry", FLAG, create_registry, NULL), OF_ZOOKEEPER,
+	 .default_text = "false", EMBEDDED,
+	 .help = "if there is no registry at the root of --zookeeper, create one instead of "
+		 "ending with an error. Without this option, snowflakectl registry init creates it"},
 	{OPTION("skip-sanity-checks", FLAG, skip_sanity_checks, NULL), OF_ZOOKEEPER,
 	 .default_text = "false", EMBEDDED,
 	 .help = "claim a worker ID without first comparing IDs and clocks with the other servers "

@@ -16,6 +16,7 @@ typedef enum {
 	OPTION_FLAG,    /* gboolean: true or false; true if the command line gives no value */
 	OPTION_PATH,    /* char * */
 	OPTION_NAME,    /* char * */
+	OPTION_UUID,    /* char *: in lower case */
 	OPTION_MODE,    /* guint: the bits of 0777, in octal digits */
 	OPTION_ADDRESS, /* Address *: one that other machines can reach */
 	OPTION_ADMIN,   /* Address *: where to listen for HTTP */

@@ -157,6 +157,14 @@ static gpointer parse_name(const char *text, GError **error)
 	return parse_text(text, "name", error);
 }
 
+static gpointer parse_uuid(const char *text, GError **error)
+{
+	if (g_uuid_string_is_valid(text))
+		return g_ascii_strdown(text, -1);
+	text_refuse_value(error, text, "is not a UUID");
+	return NULL;
+}
+
 static gpointer parse_host(const char *text, GError **error)
 {
 	g_autoptr(Address) address = address_parse(text, NULL);
@@ -219,6 +227,7 @@ static const struct {
 	[OPTION_LAYOUT] = {.set = set_layout, .text = layout_text},
 	[OPTION_PATH] = {POINTER(parse_path, own_text, g_free)},
 	[OPTION_NAME] = {POINTER(parse_name, own_text, g_free)},
+	[OPTION_UUID] = {POINTER(parse_uuid, own_text, g_free)},
 	[OPTION_ADDRESS] = {POINTER(address_parse_peer, address_text, address_free)},
 	[OPTION_ADMIN] = {POINTER(address_parse_admin, address_text, address_free)},
 	[OPTION_ZOOKEEPER] = {POINTER(zookeeper_hosts_parse, hosts_text, zookeeper_hosts_free)},

@@ -71,6 +71,8 @@ typedef struct {
 	gint64 session_timeout_ms;
 	gint64 connect_timeout_ms; /* time limit for the first connection */
 	gint64 reservation_ms;     /* the longest reservation */
+	char *registry_id;         /* ID that the registry must have; NULL: any */
+	gboolean create_registry;  /* if there is none at the root */
 	gboolean skip_sanity_checks;
 
 	/* IDs */

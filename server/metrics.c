@@ -322,6 +322,17 @@ static void write_worker(GString *text, const Metric *metric, const MetricsReadi
 			   1);
 }
 
+/* Appends nothing for a registry without an ID. */
+static void write_registry(GString *text, const Metric *metric, const MetricsReading *reading)
+{
+	if (reading->status.registry_id == NULL)
+		return;
+	metrics_family_begin(text, &metric->family);
+	metrics_family_add(
+		text, &metric->family,
+		(const MetricsLabel[]){{"registry_id", reading->status.registry_id}, {0}}, 1);
+}
+
 /* Appends nothing for a registry without sessions. */
 static void write_session(GString *text, const Metric *metric, const MetricsReading *reading)
 {
@@ -560,6 +571,8 @@ static const Metric METRICS[] = {
 	/* an issuer */
 	FAMILY("snowflake_worker_info", METRICS_GAUGE, "Worker ID; absent without one.",
 	       write_worker),
+	FAMILY("snowflake_registry_info", METRICS_GAUGE,
+	       "ID of the registry in ZooKeeper; absent as long as it is unknown.", write_registry),
 	GAUGE("snowflake_reservation_left_seconds",
 	      "Time until the reservation ends; 0 if nothing is reserved. Calls are refused "
 	      "because of this only in the state unavailable.",

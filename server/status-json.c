@@ -205,6 +205,7 @@ JsonObject *status_json_new(const StatusSource *source)
 		json_object_set_int_member(object, "certificate_expires_ms", expires_ms);
 	else
 		json_object_set_null_member(object, "certificate_expires_ms");
+	set_text(object, "registry_id", reading.status.registry_id);
 	set_object(object, "layout", describe_layout(source));
 	json_object_set_int_member(object, "now_ms", now_ms(source));
 	set_object(object, "counters", describe_counters(counters, FALSE));

@@ -746,6 +746,7 @@ static void poll_registry(Keeper *self)
 	pthread_mutex_lock(&self->mutex);
 	self->status.claimed_at_ms = report->claimed_at_ms;
 	self->status.session = report->session;
+	self->status.registry_id = report->registry_id;
 	self->status.peers_skew_known = report->peers.known;
 	self->status.peers_skew_ns = report->peers.ahead_ns;
 	self->registry_clock = report->clock;

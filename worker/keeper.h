@@ -30,6 +30,8 @@ typedef struct {
 	 * answered for a second. */
 	gboolean extending_fails;
 	RegistrySession session;
+	/* (nullable): RegistryReport.registry_id; valid as long as the keeper */
+	const char *registry_id;
 	/* How far this clock is ahead of the registry's. ZooKeeper's clock is the leader's, from
 	 * the last write. The error is up to a millisecond plus half the duration of that write. */
 	gboolean registry_clock_known;

@@ -136,6 +136,9 @@ typedef struct {
 	/* (nullable): why the operation cannot finish, and the remedy; NULL: unknown, or it can.
 	 * Valid until the next poll */
 	const char *hindrance;
+	/* (nullable): the registry's ID; NULL: unknown, or it has none. It does not change once it
+	 * is known, and is valid as long as the registry */
+	const char *registry_id;
 	WorkerList *list; /* (transfer full) (nullable): the list that list() requested */
 	RegistryPeers peers;
 } RegistryReport;

@@ -8,6 +8,7 @@
 #include "common/worker-kind.h"
 #include "core/text.h"
 
+#define REGISTRY       "registry"
 #define LAYOUT         "layout"
 #define LIMITS         "limits"
 #define FLOOR          "floor"
@@ -17,7 +18,7 @@
 #define MAX_NAMES      1000000 /* an answer with more names exceeds ZooKeeper's limit of 1 MB ... */
 #define MAX_DATA_BYTES (8 << 20) /* ... unless an operator has raised it */
 
-const char *const ZNODES_OF_ROOT[] = {LAYOUT, LIMITS, ZNODES_DATACENTERS, NULL};
+const char *const ZNODES_OF_ROOT[] = {REGISTRY, LAYOUT, LIMITS, ZNODES_DATACENTERS, NULL};
 const char *const ZNODES_OF_DATACENTER[] = {FLOOR, ZNODES_CLAIMS, ZNODES_RESERVATIONS, NULL};
 
 gboolean znode_names_make_sense(gint count, char *const *names)
@@ -33,6 +34,11 @@ gboolean znode_names_make_sense(gint count, char *const *names)
 gboolean znode_data_make_sense(gint length, const char *data)
 {
 	return length >= -1 && length <= MAX_DATA_BYTES && (length <= 0 || data != NULL);
+}
+
+char *znode_registry(const char *root)
+{
+	return g_strconcat(root, "/" REGISTRY, NULL);
 }
 
 char *znode_layout(const char *root)
@@ -119,6 +125,29 @@ gboolean znode_parse_number(const char *name, guint max, guint *out_number)
 		return FALSE;
 	*out_number = (guint)number;
 	return TRUE;
+}
+
+char *znode_registry_to_json(const char *id)
+{
+	JsonObject *object = json_object_new();
+
+	json_object_set_string_member(object, "id", id);
+	return strict_json_print(object);
+}
+
+char *znode_registry_from_json(const char *text, gsize length, GError **error)
+{
+	g_autoptr(JsonObject) object = strict_json_parse_record(text, length, error);
+	const char *id = object != NULL ? strict_json_get_string(object, "id", error) : NULL;
+
+	if (id == NULL)
+		return NULL;
+	if (!g_uuid_string_is_valid(id)) {
+		g_set_error_literal(error, STRICT_JSON_ERROR, STRICT_JSON_ERROR_INVALID,
+				    "\"id\" is not a UUID");
+		return NULL;
+	}
+	return g_ascii_strdown(id, -1);
 }
 
 char *znode_layout_to_json(const Layout *layout)

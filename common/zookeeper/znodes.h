@@ -9,9 +9,10 @@
 /*
  * The paths and the data of znodes, for the server that writes them and the tool that reads them:
  *
- *   ROOT/layout                                    the layout, JSON; by the first server
- *   ROOT/limits                                    how far ahead servers can have reserved, JSON
- *   ROOT/datacenters/D/floor                       no lease begins at or before this tick, JSON
+ *   ROOT/registry                                  the ID of the registry, JSON
+ *   ROOT/layout                                    the layout, JSON; without it, there is no
+ * registry ROOT/limits                                    how far ahead servers can have reserved,
+ * JSON ROOT/datacenters/D/floor                       no lease begins at or before this tick, JSON
  *   ROOT/datacenters/D/claims/claim-NONCE-SEQ      ephemeral: a live server, JSON
  *   ROOT/datacenters/D/reservations/W              the record of worker ID W of D, JSON
  *
@@ -34,6 +35,7 @@ extern const char *const ZNODES_OF_ROOT[];
 extern const char *const ZNODES_OF_DATACENTER[];
 
 /* Return: (transfer full): the path of a znode. */
+char *znode_registry(const char *root);
 char *znode_layout(const char *root);
 char *znode_limits(const char *root);
 char *znode_datacenters(const char *root);
@@ -68,6 +70,12 @@ gboolean znode_parse_number(const char *name, guint max, guint *out_number);
 gboolean znode_names_make_sense(gint count, char *const *names);
 /* @length: -1: no data */
 gboolean znode_data_make_sense(gint length, const char *data);
+
+/* Write and read {"id"}, the ID of the registry: a UUID that is made once, before the layout.
+ * Registries of earlier versions have none until a server adds it. */
+char *znode_registry_to_json(const char *id);
+/* Returns: (transfer full) (nullable): the ID in lower case; %NULL with an error set */
+char *znode_registry_from_json(const char *text, gsize length, GError **error);
 
 /* Write and read
  * {"epoch_ms","tick_ms","time_bits","datacenter_bits","worker_bits","sequence_bits"}, with

@@ -83,7 +83,8 @@ class Slot:
 
     def _registry(self):
         if self.proxy:
-            return ("--zookeeper", self._connect_string(), "--datacenter-id", DATACENTER_ID)
+            return ("--zookeeper", self._connect_string(), "--datacenter-id", DATACENTER_ID,
+                    "--create-registry", *["true"] * self.embedded)
         directory = self.cluster.directory / f"{self.name}.state"
         return ("--state-directory", directory, "--datacenter-id", DATACENTER_ID)
 

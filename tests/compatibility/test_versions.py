@@ -27,6 +27,15 @@ def run_tool(tool, *arguments):
 
 
 class InZooKeeper(ZooKeeperTest):
+    def setUp(self):
+        super().setUp()
+        run_tool(SNOWFLAKECTL, "--zookeeper", self.zookeeper.connect_string + self.root, "registry",
+                 "init")
+
+    def member(self, *options, **settings):
+        """Without --create-registry, which the earlier version does not know."""
+        return super().member(*options, creates=False, **settings)
+
     def test_they_serve_together(self):
         servers = [self.member(program=program) for program in SERVERS]
         drawers = [self.draw(server) for server in servers]

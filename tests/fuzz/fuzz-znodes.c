@@ -89,6 +89,20 @@ static void check_layout(const char *text, gsize length)
 	g_assert_true(layout_equal(&layout, &again));
 }
 
+static void check_registry(const char *text, gsize length)
+{
+	g_autoptr(GError) error = NULL;
+	g_autofree char *id = znode_registry_from_json(text, length, &error);
+	g_autofree char *written = NULL, *again = NULL;
+
+	input_check_error(id == NULL, &error);
+	if (id == NULL)
+		return;
+	written = znode_registry_to_json(id);
+	again = znode_registry_from_json(written, strlen(written), NULL);
+	g_assert_cmpstr(id, ==, again);
+}
+
 static void check_limits(const char *text, gsize length)
 {
 	g_autoptr(GError) error = NULL;
@@ -130,7 +144,7 @@ int LLVMFuzzerTestOneInput(const guint8 *data, gsize size)
 {
 	static void (*const CHECKS[])(const char *text, gsize length) = {
 		check_claim_name, check_number, check_reservation, check_claim,
-		check_layout,     check_limits, check_floor,
+		check_layout,     check_limits, check_floor,       check_registry,
 	};
 
 	if (size > 0)

@@ -41,7 +41,7 @@ def load(server, ended):
 
 def start(zookeeper, datacenter_id, worker_id, *options):
     return Server("--zookeeper", f"{zookeeper.connect_string}/pictures", "--datacenter-id",
-                  datacenter_id, "--worker-id", worker_id, "--advertise",
+                  datacenter_id, "--worker-id", worker_id, "--create-registry", "--advertise",
                   f"ids-{worker_id}.dc{datacenter_id}.example:7609", *options).wait_ready()
 
 

@@ -3,7 +3,8 @@
 
     proxy = Proxy(zookeeper.connect_string)     # one port for each address
     self.addCleanup(proxy.close)
-    server = self.launch("--zookeeper", proxy.connect_string, "--datacenter-id", 1)
+    server = self.launch("--zookeeper", proxy.connect_string, "--datacenter-id", 1,
+                         "--create-registry")
     proxy.cut()                                 # connections are reset, new ones refused
     proxy.heal()
 

@@ -220,7 +220,8 @@ class Missing(CtlTest, ServerTest):
 class Real(RegistryTest):
     def test_several_registries_are_one_list(self):
         _, alone, _ = self.start_server("--datacenter-id", 7, "--worker-id", 3)
-        clustered = [self.launch("--zookeeper", self.hosts, "--datacenter-id", 1)
+        clustered = [self.launch("--zookeeper", self.hosts, "--datacenter-id", 1,
+                                 "--create-registry")
                      for _ in range(2)]
         address = "%s:%d" % clustered[0].wait_ready().address
         clustered[1].wait_ready()
@@ -232,7 +233,8 @@ class Real(RegistryTest):
     def test_without_zookeeper_servers_still_tell(self):
         with Standalone().start() as own:
             hosts = own.connect_string + self.registry.root
-            first, second = (self.launch("--zookeeper", hosts, "--datacenter-id", 1)
+            first, second = (self.launch("--zookeeper", hosts, "--datacenter-id", 1,
+                                         "--create-registry")
                              for _ in range(2))
             named = ["%s:%d" % each.wait_ready().address for each in (first, second)]
             wait_for(lambda: len(list_all(named[0])[1]) == 2, "a list of two")

@@ -20,7 +20,7 @@ class Names(ZooKeeperTest):
         """Starts a server that knows ZooKeeper only by name."""
         hosts = ",".join(f"{name}:{self.port}" for name in names.names)
         server = self.launch("--zookeeper", hosts + self.root, "--datacenter-id", 3,
-                             *options, wrapper=names.wrapper(), **settings)
+                             "--create-registry", *options, wrapper=names.wrapper(), **settings)
         return server.wait_ready() if ready else server
 
     def names(self, *names, patience=PATIENCE_OF_RESOLVER):
@@ -51,7 +51,7 @@ class FirstStart(Names):
         names = self.names()
         known, names.names = names.names, ()
         server = self.launch("--zookeeper", f"{NAMES[0]}:{self.port}{self.root}",
-                             "--datacenter-id", 3, wrapper=names.wrapper())
+                             "--datacenter-id", 3, "--create-registry", wrapper=names.wrapper())
         server.wait_event("zookeeper-resolve-failed")
         names.names = known
         server.wait_ready()
@@ -61,7 +61,8 @@ class FirstStart(Names):
     def test_one_name_that_is_known_is_enough(self):
         names = self.names()
         server = self.launch("--zookeeper", f"nobody.test:1,{NAMES[0]}:{self.port}{self.root}",
-                             "--datacenter-id", 3, wrapper=names.wrapper()).wait_ready()
+                             "--datacenter-id", 3, "--create-registry",
+                             wrapper=names.wrapper()).wait_ready()
         self.assertIn("nobody.test", server.wait_event("zookeeper-resolve-failed").fields["error"])
 
     def test_names_that_take_longer_than_the_patience_with_a_handle(self):

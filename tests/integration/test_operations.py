@@ -64,12 +64,13 @@ class PageTest(ZooKeeperTest):
     def setUp(self):
         super().setUp()
         self.servers = {}
+        self.run_command(None, ["snowflakectl", "--zookeeper", ENSEMBLE, "registry", "init"])
         for host in self.running:
             self.begin(host)
 
     def begin(self, host):
         self.servers[host] = self.member(*CALLS_WAIT, session_ms=LONG_SESSION_MS,
-                                         reservation_ms=LONG_RESERVATION_MS)
+                                         reservation_ms=LONG_RESERVATION_MS, creates=False)
         self.draw(self.servers[host]).wait_ids()
 
     def systemctl(self, host, verb):

@@ -526,7 +526,8 @@ class Asking(RegistryTest):
 
     def test_wrong_arguments_are_named(self):
         for arguments in ((), ("clean",), ("quarantine", "all")):
-            self.assert_fails(self.ctl("registry", *arguments), 2, "one argument: quarantine")
+            self.assert_fails(self.ctl("registry", *arguments), 2,
+                              "one argument: init or quarantine")
         self.assert_fails(run("registry", "quarantine", "--yes"), 2, "requires --zookeeper")
         self.assertEqual(self.registry.everything(), self.before)
 

@@ -340,7 +340,7 @@ class Help(CtlTest):
 
     def test_of_what_a_command_takes(self):
         output = self.assert_ok(run("registry", "--help"))
-        for arguments in (("help", "registry", "quarantine"),
+        for arguments in (("help", "registry", "quarantine"), ("help", "registry", "init"),
                           ("registry", "quarantine", "--help")):
             with self.subTest(arguments):
                 self.assertEqual(self.assert_ok(run(*arguments)), output)

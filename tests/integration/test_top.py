@@ -295,7 +295,8 @@ class Elsewhere(CtlTest):
 
 class Real(RegistryTest, ServerTest):
     def test_the_fleet_that_zookeeper_has(self):
-        first, second = (self.launch("--zookeeper", self.hosts, "--datacenter-id", 1)
+        first, second = (self.launch("--zookeeper", self.hosts, "--datacenter-id", 1,
+                                     "--create-registry")
                          for _ in range(2))
         for server in (first, second):
             server.wait_ready()

@@ -190,7 +190,7 @@ class ReadOnly(RegistryTest):
                           ("registry", "quarantine", "--yes")):
             done = self.ctl(*arguments)
             self.assert_fails(done, 1, f"{self.registry.root} does not exist",
-                              "no server has registered there",
+                              "there is no registry",
                               self.zookeeper.connect_string, "in --zookeeper")
             self.assertEqual(done.stdout, "")
         self.assertEqual(self.registry.everything(), before)
@@ -229,7 +229,8 @@ class FromServers(RegistryTest):
         self.assertIsNotNone(listed["clock_skew_us"])
 
     def test_servers_of_a_cluster_know_each_other(self):
-        servers = [self.launch("--zookeeper", self.hosts, "--datacenter-id", datacenter)
+        servers = [self.launch("--zookeeper", self.hosts, "--datacenter-id", datacenter,
+                               "--create-registry")
                    for datacenter in (1, 1, 2)]
         addresses = ["%s:%d" % server.wait_ready().address for server in servers]
         by_zookeeper = self.listed("workers")
@@ -326,11 +327,12 @@ class Reservations(RegistryTest):
         self.assert_fails(done, 1, "reservations/7", "reserved_until_tick")
         first, second = json.loads(done.stdout)
         listed = first.pop("reservations")
-        self.assertEqual(first, {"datacenter_id": 1, "worker_ids": 32, "held": 2,
-                                 "quarantined": 3, "free": 26, "damaged": 1, "floor": None})
-        self.assertEqual(second, {"datacenter_id": 9, "worker_ids": 32, "held": 0,
-                                  "quarantined": 0, "free": 32, "damaged": 0, "floor": None,
-                                  "reservations": []})
+        self.assertEqual(first, {"registry_id": None, "datacenter_id": 1, "worker_ids": 32,
+                                 "held": 2, "quarantined": 3, "free": 26, "damaged": 1,
+                                 "floor": None})
+        self.assertEqual(second, {"registry_id": None, "datacenter_id": 9, "worker_ids": 32,
+                                  "held": 0, "quarantined": 0, "free": 32, "damaged": 0,
+                                  "floor": None, "reservations": []})
         self.assertEqual(
             [(each["worker_id"], each["state"], each["reserved_until"], each["address"])
              for each in listed],
@@ -377,8 +379,8 @@ class Reservations(RegistryTest):
                           for each in first.pop("reservations")],
                          [(3, "held", time_of(past)), (4, "quarantined", time_of(floor)),
                           (5, "quarantined", time_of(later))])
-        self.assertEqual(first, {"datacenter_id": 1, "worker_ids": 32, "held": 1,
-                                 "quarantined": 31, "free": 0, "damaged": 0,
+        self.assertEqual(first, {"registry_id": None, "datacenter_id": 1, "worker_ids": 32,
+                                 "held": 1, "quarantined": 31, "free": 0, "damaged": 0,
                                  "floor": time_of(floor)})
         self.assertEqual((second["free"], second["floor"]), (32, time_of(past)))
         lines = self.assert_ok(self.ctl("workers", "--reservations")).splitlines()

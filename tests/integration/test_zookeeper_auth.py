@@ -64,10 +64,10 @@ class OpenTree(AuthTest):
         """The server names the highest open znode, and changes nothing."""
         self.make_open_tree()
         datacenter = f"{self.root}/datacenters/{DATACENTER}"
-        for path in (self.root, f"{self.root}/layout", f"{self.root}/limits",
-                     f"{self.root}/datacenters", datacenter, f"{datacenter}/floor",
-                     f"{datacenter}/claims", f"{datacenter}/reservations",
-                     f"{datacenter}/reservations/0"):
+        for path in (self.root, f"{self.root}/registry", f"{self.root}/layout",
+                     f"{self.root}/limits", f"{self.root}/datacenters", datacenter,
+                     f"{datacenter}/floor", f"{datacenter}/claims",
+                     f"{datacenter}/reservations", f"{datacenter}/reservations/0"):
             before = znodes.Registry(self.insider, self.root).everything()
             with self.subTest(path):
                 self.assert_refuses(path)

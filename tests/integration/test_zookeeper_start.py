@@ -16,12 +16,13 @@ from zookeeper_case import (DATACENTER, SECRET, SESSION_MS, Tree, ZooKeeperTest,
                             worker_id_of)
 
 LONG_SESSION_MS = 10000
+ID = "6bdfbf4e-3a2a-4c6b-9d0e-6a1c3f0b7a55"
 
 
 class Connecting(ZooKeeperTest):
     def start_at(self, hosts, *options):
         return self.launch("--zookeeper", hosts, "--datacenter-id", DATACENTER,
-                           "--session-timeout", SESSION_MS, *options)
+                           "--session-timeout", SESSION_MS, "--create-registry", *options)
 
     def test_no_answer(self):
         dead, (_, silent) = dead_address(self), hanging(self)
@@ -105,6 +106,54 @@ class Clock(ZooKeeperTest):
                 self.assertIsNone(server.find("clock-differs"))
 
 
+class NoRegistry(ZooKeeperTest):
+    """Without --create-registry, a server does not make a registry at a wrong root."""
+
+    def test_a_wrong_root(self):
+        self.member().terminate()
+        wrong = self.root + "s"
+        self.assert_refused(self.member(root=wrong, ready=False, creates=False), 1,
+                            "event=failed", f"ZooKeeper has no registry at {wrong}: ",
+                            "--zookeeper", "snowflakectl registry init", "--create-registry")
+        self.assertFalse(self.tree.client.exists(wrong))
+        self.assertEqual(worker_id_of(self.member(creates=False)), 0)
+
+    def test_another_registry(self):
+        """Its ID is not that of --registry-id."""
+        other = str(uuid.uuid4())
+        self.member().terminate()
+        known = self.tree.registry_id()
+        self.assert_refused(self.member("--registry-id", other, ready=False), 1, "event=failed",
+                            f"the registry at {self.root} in ZooKeeper is {known}, "
+                            f"--registry-id is {other}: ")
+        self.member("--registry-id", known.upper())
+
+    def test_a_new_registry_with_an_id(self):
+        self.member("--registry-id", ID)
+        self.assertEqual(self.tree.registry_id(), ID)
+
+    def test_a_registry_of_an_earlier_version(self):
+        """It has no ID until a server adds one, without --registry-id."""
+        path = f"{self.root}/registry"
+        self.member().terminate()
+        self.tree.client.delete(path)
+        self.assert_refused(self.member("--registry-id", str(uuid.uuid4()), ready=False), 1,
+                            "event=failed", "has no ID yet", "--registry-id")
+        self.assertFalse(self.tree.client.exists(path))
+        server = self.member(creates=False)
+        self.assertEqual(server.wait_event("claim-made").fields["registry_id"],
+                         self.tree.registry_id())
+        self.tree.client.set(path, b"{}")
+        self.assert_refused(self.member(ready=False), 1, "event=failed", path, "does not parse")
+
+    def test_an_embedded_node(self):
+        node = self.node(ready=False, creates=False)
+        self.assertIn(f"no registry at {self.root}", node.wait_event("failed").fields["error"])
+        node.expect_end = True
+        self.assertEqual(node.wait_end(), 1)
+        self.assertFalse(self.tree.client.exists(self.root))
+
+
 class Auth(ZooKeeperTest):
     def auth_file(self, text, mode=0o600):
         return secret_file(self.directory / f"auth-{uuid.uuid4()}", text, mode)
@@ -123,8 +172,8 @@ class Auth(ZooKeeperTest):
         self.draw(server).wait_ids()
         insider, stranger, wrong = self.client(SECRET), self.client(), self.client("cluster:wrong")
         paths = list(self.everything(insider, self.root))
-        # 2 for the root, 7 below it, a claim, a reservation
-        self.assertEqual(len(paths), 11, paths)
+        # 2 for the root, 8 below it, a claim, a reservation
+        self.assertEqual(len(paths), 12, paths)
         for outsider in (stranger, wrong):
             for path in paths:
                 with self.subTest(path):

@@ -86,6 +86,13 @@ class Quarantine(Watched):
 
 
 class Session(Watched):
+    def test_the_registry(self):
+        _, admin = self.watch()
+        registry_id = self.tree.registry_id()
+        self.assertEqual(admin.json("/status.json")["registry_id"], registry_id)
+        self.assertIn(f'snowflake_registry_info{{registry_id="{registry_id}"}} 1\n',
+                      admin.ask("/metrics").text)
+
     def test_away_and_back(self):
         """ZooKeeper is unreachable until the reservation ends. Then the server is ready again, with
         the same claim. check_agreement() of the simulation tests how early readiness ends."""
@@ -239,9 +246,10 @@ class Files(ServerTest):
         self.assertEqual(len(workers["workers"]), 1)
         status = admin.json("/status.json")
         self.assertIsNone(status["session"])
+        self.assertIsNone(status["registry_id"])
         self.assertIsNone(status["clock"]["registry_skew_ms"])
         self.assertIsNone(status["clock"]["peers_skew_ms"])
         metrics = admin.ask("/metrics").text
-        for name in ("zookeeper_session", "registry_clock_skew_seconds", "peers_clock_skew_seconds",
-                     "worker_ids{"):
+        for name in ("zookeeper_session", "registry_info", "registry_clock_skew_seconds",
+                     "peers_clock_skew_seconds", "worker_ids{"):
             self.assertNotIn(f"\nsnowflake_{name}", metrics)

@@ -5,6 +5,7 @@ import json
 import struct
 import subprocess
 import time
+import uuid
 
 import znodes
 from harness import HANG_GUARD_S, SANITIZED, SNOWFLAKECTL, wait_for
@@ -83,14 +84,55 @@ class Refused(ZooKeeperTest):
         self.assertEqual(server.terminate(), 0)
         self.assertEqual(self.tree.client.get_children(self.root), ["layout"])
 
-    def replace_root(self, layout):
-        """Replaces the root in one transaction, so that no server creates its own in between."""
+    def test_no_registry_while_serving(self):
+        """The registry is deleted: the server drops its reservation and writes nothing. It claims
+        a worker ID when there is a registry again."""
+        self.make_layout()
+        server = self.member(creates=False)
+        draw = self.draw(server)
+        draw.wait_ids()
+        self.replace_root(None)
+        self.assertIn(f"ZooKeeper has no registry at {self.root}: ",
+                      server.wait_event("zookeeper-refused").fields["error"])
+        self.assertIsNotNone(server.find("worker-lost"))
+        self.assertRegex(draw.wait_failure(), "^WorkerIdUnavailable")
+        self.assertFalse(self.tree.client.exists(self.root))
+        self.make_layout()
+        draw.wait_ids()
+        self.assert_registered(server)
+        self.assertEqual(self.tree.registry_id(), server.find("claim-made").fields["registry_id"])
+
+    def test_another_registry_while_serving(self):
+        """Someone creates the registry again: a server that runs claims nothing there."""
+        server = self.member()
+        draw = self.draw(server)
+        draw.wait_ids()
+        former, other = self.tree.registry_id(), str(uuid.uuid4())
+        self.replace_root(znodes.LAYOUT, other)
+        self.assertRegex(server.wait_event("zookeeper-refused").fields["error"],
+                         f"is another one: its ID is {other}, and was {former}; .*restart")
+        self.assertIsNotNone(server.find("worker-lost"))
+        self.assertRegex(draw.wait_failure(), "^WorkerIdUnavailable")
+        draw.stop()
+        self.assertEqual(server.terminate(), 0)
+        self.assertEqual(sorted(self.tree.client.get_children(self.root)), ["layout", "registry"])
+
+    def make_layout(self):
+        self.tree.client.create(f"{self.root}/layout", json.dumps(znodes.LAYOUT).encode(),
+                                makepath=True)
+
+    def replace_root(self, layout, registry_id=None):
+        """Replaces the root in one transaction, so that no server creates its own in between.
+        layout: None: deletes it."""
         while True:
             change = self.tree.client.transaction()
             for path in [*self.below(self.root), self.root]:
                 change.delete(path)
-            change.create(self.root, b"")
-            change.create(f"{self.root}/layout", json.dumps(layout).encode())
+            if layout:
+                change.create(self.root, b"")
+                change.create(f"{self.root}/layout", json.dumps(layout).encode())
+            if registry_id:
+                change.create(f"{self.root}/registry", json.dumps({"id": registry_id}).encode())
             if not any(isinstance(result, Exception) for result in change.commit()):
                 return  # otherwise a server was faster
 

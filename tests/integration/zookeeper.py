@@ -3,7 +3,8 @@
 
     zookeeper = Standalone().start()            # about half a second
     self.addCleanup(zookeeper.close)            # or: with Standalone().start() as zookeeper:
-    server = self.launch("--zookeeper", zookeeper.connect_string, "--datacenter-id", 1)
+    server = self.launch("--zookeeper", zookeeper.connect_string, "--datacenter-id", 1,
+                         "--create-registry")
     zookeeper.kill(); zookeeper.restart()       # same data, same port
 
     ensemble = Ensemble().start()               # about two seconds

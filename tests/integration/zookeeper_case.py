@@ -121,6 +121,9 @@ class Tree:
         return Reservation(record["reserved_until_tick"], record["owner"], record["address"],
                            stat.version)
 
+    def registry_id(self):
+        return json.loads(self.client.get(f"{self.root}/registry")[0])["id"]
+
     def floor_path(self, datacenter_id=DATACENTER):
         return f"{self.root}/datacenters/{datacenter_id}/floor"
 
@@ -315,21 +318,23 @@ class ZooKeeperTest(ZooKeeperClients, ServerTest):
         self.assertEqual(self.seen.problems[:5], [])
 
     def member(self, *options, via=None, root=None, datacenter_id=DATACENTER, ready=True,
-               session_ms=SESSION_MS, reservation_ms=RESERVATION_MS, **settings):
-        """Starts a server of the datacenter. via: a proxy to ZooKeeper."""
+               session_ms=SESSION_MS, reservation_ms=RESERVATION_MS, creates=True, **settings):
+        """Starts a server of the datacenter. via: a proxy to ZooKeeper. creates: it makes the
+        registry if there is none."""
         hosts = (via or self.zookeeper).connect_string + (root or self.root)
         server = self.launch("--zookeeper", hosts, "--datacenter-id", datacenter_id,
                              "--session-timeout", session_ms, "--reservation", reservation_ms,
-                             "--log-level", "debug", *options, **settings)
+                             "--log-level", "debug", *["--create-registry"] * creates, *options,
+                             **settings)
         return server.wait_ready() if ready else server
 
     def node(self, *options, via=None, ready=True, session_ms=SESSION_MS,
-             reservation_ms=RESERVATION_MS, **settings):
+             reservation_ms=RESERVATION_MS, creates=True, **settings):
         """Starts a program with an embedded node of the datacenter. via: a proxy to ZooKeeper."""
         hosts = (via or self.zookeeper).connect_string + self.root
         node = Node("--zookeeper", hosts, "--datacenter-id", DATACENTER, "--session-timeout",
-                    session_ms, "--reservation", reservation_ms, "--log-level", "debug", *options,
-                    **settings)
+                    session_ms, "--reservation", reservation_ms, "--log-level", "debug",
+                    "--create-registry", str(creates).lower(), *options, **settings)
         self.addCleanup(self._hold_to_account, node)
         return node.wait_ready() if ready else node
 

@@ -127,6 +127,7 @@ static Registry *make_registry(Server *self)
 		.connect_timeout_ms = CONNECT_TIMEOUT_MS,
 		.max_length_ms = self->config.reservation_ms,
 		.max_clock_skew_ms = self->config.max_clock_skew_ms,
+		.create_registry = cluster.config.creates_registry,
 		.skip_sanity_checks = cluster.config.skips_sanity_checks,
 	};
 
@@ -406,6 +407,7 @@ ClusterConfig cluster_draw_config(void)
 		.max_clock_skew_ms = world_odds(0.5) ? 2000 : 10000,
 		.worker_id = -1,
 		.reclaim_odds = 0.3,
+		.creates_registry = TRUE,
 		.skips_sanity_checks = world_odds(0.5),
 		.draws = TRUE,
 	};

@@ -22,8 +22,9 @@ typedef struct {
 	gint64 reservation_ms;
 	gint64 session_timeout_ms;
 	gint64 max_clock_skew_ms;
-	gint64 worker_id;     /* --worker-id of all servers; -1: any */
-	gdouble reclaim_odds; /* probability that a server reclaims */
+	gint64 worker_id;          /* --worker-id of all servers; -1: any */
+	gdouble reclaim_odds;      /* probability that a server reclaims */
+	gboolean creates_registry; /* --create-registry of all servers */
 	gboolean skips_sanity_checks;
 	gboolean draws; /* IDs are drawn all the time */
 } ClusterConfig;

@@ -167,6 +167,8 @@ MUTANTS = [
                          "\tcommit_attempt(self, NULL);")),
     mutant("a server with another layout joins", ZOOKEEPER,
            (STEP, "if (layout_equal(&layout, &self->config.layout)) {", "if (TRUE) {")),
+    mutant("a server makes a registry where there is none", ZOOKEEPER,
+           always(STEP, "self->config.create_registry")),
     mutant("the clock is not compared before the first claim", ZOOKEEPER,
            (STEP, "(theirs->known && ABS(ahead_ns) <= skew_ns))", "TRUE)")),
     mutant("a lost connection is not noticed", ZOOKEEPER,

@@ -275,6 +275,41 @@ static void run_other_layout(void)
 	end_scenario();
 }
 
+/* Servers without --create-registry write nothing while there is no registry, from the start or
+ * after it was deleted. They serve when there is one. */
+static void run_no_registry(void)
+{
+	ClusterConfig config = draw_config(3, 1, 4);
+	gboolean is_start = world_odds(0.5);
+	g_autofree char *path = cluster_path("layout"), *json = NULL;
+	guint64 n_commits;
+
+	config.creates_registry = FALSE;
+	cluster_init(&config);
+	json = znode_layout_to_json(cluster_server(0)->config.layout);
+	if (!is_start) {
+		ensemble_write(path, json);
+		cluster_start(1000);
+		world_run_for(SECONDS(40));
+		sessions_cut(NULL, world_scaled(1000, SECONDS(10)), FALSE);
+		ensemble_delete(CLUSTER_ROOT);
+	} else {
+		cluster_start(1000);
+	}
+	n_commits = cluster_n_commits();
+	/* all reservations of the lost history end */
+	world_run_for(MS(config.reservation_ms + config.max_clock_skew_ms) + SECONDS(30));
+	if (cluster_n_commits() != n_commits)
+		world_fail("something is written without a registry");
+	for (guint i = 0; i < config.n_servers; i++)
+		if (cluster_server(i)->is_up &&
+		    generator_lease(cluster_server(i)->generator) != NULL)
+			world_fail_machine(&cluster_server(i)->machine,
+					   "has a worker ID without a registry");
+	ensemble_write(path, json);
+	end_scenario();
+}
+
 /* Operator errors that the documentation says are detected */
 
 #define STRANGER "ffffffff-0000-4000-8000-000000000000" /* a nonce of no server */
@@ -818,6 +853,7 @@ static gboolean run_each_checkpoint(guint number)
 		.max_clock_skew_ms = 2000,
 		.worker_id = -1,
 		.reclaim_odds = 1,
+		.creates_registry = TRUE,
 		.skips_sanity_checks = TRUE,
 		.draws = TRUE,
 	};
@@ -860,6 +896,7 @@ int main(int argc, char **argv)
 		{.name = "short-outages", .draw = run_short_outages},
 		{.name = "start-together", .draw = run_start_together},
 		{.name = "other-layout", .draw = run_other_layout},
+		{.name = "no-registry", .draw = run_no_registry},
 		{.name = "edited-record", .draw = run_edited_record},
 		{.name = "unguarded-restore", .draw = run_unguarded_restore},
 		{.name = "quarantine", .draw = run_quarantine},

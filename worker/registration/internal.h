@@ -49,12 +49,13 @@ typedef struct {
 /* The answer that PREPARING waits for. */
 typedef enum {
 	PREPARATION_LAYOUT,
+	PREPARATION_REGISTRY,
 	PREPARATION_LIMITS,
 	PREPARATION_RAISING, /* raising the limits to this server's */
 	PREPARATION_RESERVATIONS,
 	PREPARATION_CLAIMS,
 	PREPARATION_FLOOR,  /* the floor, with which the held reservation is compared */
-	PREPARATION_MAKING, /* creating missing records of the layout or the datacenter */
+	PREPARATION_MAKING, /* creating missing records of the registry or the datacenter */
 } PreparationStep;
 
 /* The requests that read a datacenter. */
@@ -79,14 +80,18 @@ typedef struct {
 		gint64 worker_id;           /* the only worker ID to claim; -1: any */
 		gint64 preferred_worker_id; /* -1: none */
 		gint64 connect_timeout_ms, max_clock_skew_ms;
+		char *registry_id; /* (nullable): ID that the registry must have */
+		gboolean create_registry;
 	} config;
 
 	/* Keys in the store, for all datacenters and for this one. They do not change. */
 	struct {
-		char *layout, *limits;
+		char *registry, *layout, *limits;
 		char *floor, *claims, *reservations;
 	} keys;
 
+	/* (nullable): ID of the registry; after the first connection it does not change */
+	char *registry_id;
 	RegistrationFacts facts; /* facts from which plan.h derives the next state */
 	gint64 now_tick;
 	gboolean finding_why_down; /* the store is finding out why there is no connection */

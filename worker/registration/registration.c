@@ -458,6 +458,8 @@ static void registry_free(Registry *registry)
 	g_free(self->silence.why);
 	g_free(self->silence.text);
 	g_free(self->lost_why);
+	g_free(self->registry_id);
+	g_free(self->keys.registry);
 	g_free(self->keys.layout);
 	g_free(self->keys.limits);
 	g_free(self->keys.floor);
@@ -467,6 +469,7 @@ static void registry_free(Registry *registry)
 	g_free(self->config.root);
 	g_free(self->config.nonce);
 	g_free(self->config.name);
+	g_free(self->config.registry_id);
 	claim_record_clear(&self->config.claim);
 	tls_names_clear(&self->config.tls);
 	g_free(self);
@@ -516,6 +519,9 @@ Registry *registration_new(Store *store, const RegistrationConfig *config)
 	self->config.preferred_worker_id = config->preferred_worker_id;
 	self->config.connect_timeout_ms = config->connect_timeout_ms;
 	self->config.max_clock_skew_ms = config->max_clock_skew_ms;
+	self->config.registry_id = g_strdup(config->registry_id);
+	self->config.create_registry = config->create_registry;
+	self->keys.registry = znode_registry(root);
 	self->keys.layout = znode_layout(root);
 	self->keys.limits = znode_limits(root);
 	self->keys.floor = znode_floor(root, config->datacenter_id);

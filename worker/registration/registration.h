@@ -16,10 +16,10 @@
  * docs/internals/registration.md for the states.
  *
  * A claim ends with WAIT while no worker ID is free. Until a claim has succeeded, it ends with
- * FATAL if this server must not join: another layout, a wrong clock, peers that contradict it, a
- * missing floor. It also ends with FATAL if the store refuses the server, or is not connected in
- * time. After that, a claim logs these errors and retries. An extension ends with FAILED while
- * there is no connection.
+ * FATAL if this server must not join. The reasons are: no registry or another one, another layout,
+ * a wrong clock, peers that contradict it, a missing floor. It also ends with FATAL if the store
+ * refuses the server, or is not connected in time. After that, a claim logs these errors and
+ * retries. An extension ends with FAILED while there is no connection.
  */
 
 typedef struct {
@@ -40,6 +40,8 @@ typedef struct {
 	gint64 connect_timeout_ms;
 	gint64 max_length_ms; /* greatest length of a reservation */
 	gint64 max_clock_skew_ms;
+	const char *registry_id;  /* ID that the registry must have; NULL: any */
+	gboolean create_registry; /* otherwise a missing registry is an error */
 	gboolean skip_sanity_checks;
 	TlsNames tls; /* for calls to peers that use TLS */
 } RegistrationConfig;

@@ -13,10 +13,10 @@
 #define MAX_SKEW_MS        (G_MAXINT64 / CLOCK_NS_PER_MS)
 
 /*
- * PREPARING: before a server claims anything, the store must contain the same layout, limits that
- * are not lower than this server's, and the datacenter. Missing records are created one after the
- * other: a datacenter's floor before its reservations, so that every datacenter with reservations
- * has a floor.
+ * PREPARING: before a server claims anything, the store must contain the same layout, the expected
+ * ID of the registry, limits that are not lower than this server's, and the datacenter. Missing
+ * records are created one after the other: a datacenter's floor before its reservations, so that
+ * every datacenter with reservations has a floor.
  */
 
 static void read_record(Registration *self, PreparationStep step, const char *key)
@@ -39,7 +39,8 @@ void step_start_preparing(Registration *self)
 static void make_next_record(Registration *self)
 {
 	StoreWrite write = {.version = STORE_NONE, .data = ""};
-	g_autofree char *json = NULL;
+	g_autofree char *json = NULL, *new_id = NULL;
+	const char *id = self->registry_id != NULL ? self->registry_id : self->config.registry_id;
 
 	if (self->preparation.n_made == self->preparation.missing->len) {
 		step_start_preparing(self); /* created by this server or another: read it again */
@@ -48,6 +49,9 @@ static void make_next_record(Registration *self)
 	write.key = self->preparation.missing->pdata[self->preparation.n_made];
 	if (g_str_equal(write.key, self->keys.layout))
 		write.data = json = znode_layout_to_json(&self->config.layout);
+	else if (g_str_equal(write.key, self->keys.registry))
+		write.data = json =
+			znode_registry_to_json(id != NULL ? id : (new_id = g_uuid_string_random()));
 	else if (g_str_equal(write.key, self->keys.floor))
 		write.data = json = znode_floor_to_json(&(ZnodeFloor){0});
 	self->preparation.step = PREPARATION_MAKING;
@@ -102,7 +106,7 @@ static void check_layout(Registration *self, const StoreRecord *record)
 
 	if (znode_layout_from_json(record->data, record->length, &layout, &error)) {
 		if (layout_equal(&layout, &self->config.layout)) {
-			read_record(self, PREPARATION_LIMITS, self->keys.limits);
+			read_record(self, PREPARATION_REGISTRY, self->keys.registry);
 			return;
 		}
 		theirs = layout_to_string(&layout);
@@ -113,6 +117,54 @@ static void check_layout(Registration *self, const StoreRecord *record)
 			      self->keys.layout, self->store->name,
 			      theirs != NULL ? "is " : "does not parse: ",
 			      theirs != NULL ? theirs : error->message, ours);
+}
+
+/* Compares the registry's ID with the ID on earlier connections, or with the configured one.
+ * @record: (nullable): a registry of an earlier version has no ID; it gets one */
+static void check_registry_id(Registration *self, const StoreRecord *record)
+{
+	const char *const registry[] = {self->keys.registry, NULL};
+	g_autoptr(GError) error = NULL;
+	g_autofree char *id = NULL;
+
+	if (record == NULL && self->registry_id == NULL && self->config.registry_id != NULL) {
+		registration_complain(
+			self,
+			"the registry at %s in %s has no ID yet, --registry-id is "
+			"%s: check the root in --zookeeper, or start a server without "
+			"--registry-id, which adds an ID",
+			self->config.root, self->store->name, self->config.registry_id);
+		return;
+	}
+	if (record == NULL) {
+		make_records(self, registry, FALSE);
+		return;
+	}
+	id = znode_registry_from_json(record->data, record->length, &error);
+	if (id == NULL) {
+		registration_complain(self,
+				      "%s in %s does not parse: %s; delete it: a server that "
+				      "runs adds its ID again",
+				      self->keys.registry, self->store->name, error->message);
+	} else if (self->registry_id != NULL && !g_str_equal(id, self->registry_id)) {
+		registration_complain(
+			self,
+			"the registry at %s in %s is another one: its ID is %s, and "
+			"was %s; see docs/how-to/backup.md, and restart the server to "
+			"use it",
+			self->config.root, self->store->name, id, self->registry_id);
+	} else if (self->config.registry_id != NULL && !g_str_equal(id, self->config.registry_id)) {
+		registration_complain(self,
+				      "the ID of the registry at %s in %s is %s, --registry-id is "
+				      "%s: check the servers and the root in --zookeeper",
+				      self->config.root, self->store->name, id,
+				      self->config.registry_id);
+	} else {
+		if (self->registry_id == NULL)
+			self->registry_id = g_steal_pointer(&id);
+		self->report.registry_id = self->registry_id;
+		read_record(self, PREPARATION_LIMITS, self->keys.limits);
+	}
 }
 
 /* Continues without valid limits. Only claims need them; a held reservation is extended without
@@ -166,7 +218,8 @@ static void check_limits(Registration *self, const StoreRecord *record)
  * or the step reads none */
 static void take_prepared(Registration *self, const StoreMessage *answer, const StoreRecord *record)
 {
-	const char *const layout[] = {self->keys.layout, NULL};
+	/* the ID first: each registry with a layout has one, unless an earlier version made it */
+	const char *const registry[] = {self->keys.registry, self->keys.layout, NULL};
 	const char *const claims[] = {self->keys.claims, NULL};
 	const char *const datacenter[] = {self->keys.floor, self->keys.claims,
 					  self->keys.reservations, NULL};
@@ -174,10 +227,20 @@ static void take_prepared(Registration *self, const StoreMessage *answer, const 
 
 	switch (self->preparation.step) {
 	case PREPARATION_LAYOUT:
-		if (record == NULL)
-			make_records(self, layout, TRUE);
-		else
+		if (record != NULL)
 			check_layout(self, record);
+		else if (self->config.create_registry)
+			make_records(self, registry, TRUE);
+		else /* the root can be a typo: a second registry issues the IDs of the first */
+			registration_complain(self,
+					      "%s has no registry at %s: check the root in "
+					      "--zookeeper; to make a new registry, run "
+					      "snowflakectl registry init, or give "
+					      "--create-registry",
+					      self->store->name, self->config.root);
+		break;
+	case PREPARATION_REGISTRY:
+		check_registry_id(self, record);
 		break;
 	case PREPARATION_LIMITS:
 		check_limits(self, record);
@@ -312,7 +375,8 @@ static void note_claim(Registration *self, const char *key, gint64 order, gint64
 	 * choice depends on the order of the record */
 	registration_forget_datacenter(self);
 	self->store->ops->watch(self->store, key);
-	log_event(LOG_CLAIM_MADE, log_text("path", key));
+	log_event(LOG_CLAIM_MADE, log_text("path", key),
+		  log_text("registry_id", self->registry_id));
 	self->report.claimed_at_ms = created_ms;
 	registration_note_time(self, created_ms, self->claim.creation_sent_ns, received_ns);
 	check_clock(self);

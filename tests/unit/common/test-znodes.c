@@ -57,9 +57,10 @@ TEST("/znodes/lists", test_lists)
 {
 	const struct {
 		const char *const *names;
-		char *paths[4];
+		char *paths[5];
 	} CASES[] = {
-		{ZNODES_OF_ROOT, {znode_layout(""), znode_limits(""), znode_datacenters("")}},
+		{ZNODES_OF_ROOT,
+		 {znode_registry(""), znode_layout(""), znode_limits(""), znode_datacenters("")}},
 		{ZNODES_OF_DATACENTER,
 		 {znode_floor("", 0), znode_claims("", 0), znode_reservations("", 0)}},
 	};
@@ -225,6 +226,44 @@ TEST("/znodes/layout/bad", test_bad_layouts)
 		g_assert_false(znode_layout_from_json(text, strlen(text), &layout, &error));
 		g_assert_nonnull(strstr(error->message, CASES[i].fault));
 		g_assert_cmpint(layout.tick_ms, ==, 77);
+	}
+}
+
+#define ID       "6bdfbf4e-3a2a-4c6b-9d0e-6a1c3f0b7a55"
+#define REGISTRY "{\"id\":\"" ID "\""
+
+TEST("/znodes/registry", test_registry)
+{
+	g_autofree char *text = znode_registry_to_json(ID);
+	g_autofree char *id = znode_registry_from_json(text, strlen(text), NULL);
+
+	g_assert_cmpstr(text, ==, REGISTRY "}");
+	g_assert_cmpstr(id, ==, ID);
+}
+
+TEST("/znodes/registry/bad", test_bad_registry)
+{
+	static const struct {
+		const char *text;
+		const char *fault;
+	} CASES[] = {
+		{"", "not a JSON object of"},
+		{"{}", "\"id\" is missing"},
+		{"{\"id\":1}", "\"id\" is"},
+		{"{\"id\":\"\"}", "not a UUID"},
+		{"{\"id\":\"" ID "0\"}", "not a UUID"},
+		{REGISTRY ",\"format\":2}", "has format 2"},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(CASES); i++) {
+		g_autoptr(GError) error = NULL;
+		const char *text = CASES[i].text;
+
+		g_test_message("%s", text);
+		g_assert_null(znode_registry_from_json(text, strlen(text), &error));
+		g_assert_nonnull(error);
+		g_test_message("%s", error->message);
+		g_assert_nonnull(strstr(error->message, CASES[i].fault));
 	}
 }
 
@@ -422,10 +461,13 @@ TEST("/znodes/more-members", test_more_members)
 	static const char CLAIM_TEXT[] = CLAIM MORE ",\"worker_id\":3}";
 	static const char FLOOR_TEXT[] = "{\"floor_tick\":5,\"clock_tick\":4" MORE "}";
 	g_auto(ClaimRecord) claim = {0};
+	g_autofree char *id =
+		znode_registry_from_json(REGISTRY MORE "}", strlen(REGISTRY MORE "}"), NULL);
 	ZnodeLimits limits;
 	ZnodeFloor floor;
 	Layout layout;
 
+	g_assert_cmpstr(id, ==, ID);
 	g_assert_true(claim_record_from_json(CLAIM_TEXT, strlen(CLAIM_TEXT), &claim, NULL));
 	g_assert_cmpint(claim.worker_id, ==, 3);
 	g_assert_true(

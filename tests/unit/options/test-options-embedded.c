@@ -6,13 +6,10 @@
 
 TEST("/options-embedded/good", test_good)
 {
-	const char *const settings[] = {"zookeeper=a.example:2181",
-					"datacenter-id=3",
-					"skip-sanity-checks",
-					"session-timeout=4000",
-					"on-clock-step=reclaim",
-					"session-timeout=5000",
-					NULL};
+	const char *const settings[] = {"zookeeper=a.example:2181", "datacenter-id=3",
+					"create-registry",          "skip-sanity-checks",
+					"session-timeout=4000",     "on-clock-step=reclaim",
+					"session-timeout=5000",     NULL};
 	g_autoptr(GError) error = NULL;
 	g_autoptr(Options) options = options_embedded_new(settings, &error);
 
@@ -20,6 +17,7 @@ TEST("/options-embedded/good", test_good)
 	g_assert_cmpstr(options->zookeeper->servers, ==, "a.example:2181");
 	g_assert_cmpint(options->datacenter_id, ==, 3);
 	g_assert_cmpint(options->session_timeout_ms, ==, 5000);
+	g_assert_true(options->create_registry);
 	g_assert_true(options->skip_sanity_checks);
 }
 

@@ -87,6 +87,7 @@ static char *field_to_string(const Options *options, const OptionSpec *spec)
 		return g_strdup(*(const gboolean *)field ? "true" : "false");
 	case OPTION_PATH:
 	case OPTION_NAME:
+	case OPTION_UUID:
 		return g_strdup(*(char *const *)field);
 	case OPTION_MODE:
 		return g_strdup_printf("%o", *(const guint *)field);
@@ -186,9 +187,12 @@ static const struct {
 	{"--zookeeper a:1 --datacenter-id 3 --zookeeper b:1,c:1/ids",
 	 "datacenter-id=3 zookeeper=b:1,c:1/ids"},
 	{"--zookeeper a --datacenter-id 0 --zookeeper-auth /a --session-timeout 4000 "
-	 "--connect-timeout 1000 --reservation 60000 --skip-sanity-checks",
+	 "--connect-timeout 1000 --reservation 60000 "
+	 "--registry-id 6BDFBF4E-3A2A-4C6B-9D0E-6A1C3F0B7A55 --create-registry "
+	 "--skip-sanity-checks",
 	 "datacenter-id=0 zookeeper=a zookeeper-auth=/a session-timeout=4000 connect-timeout=1000 "
-	 "reservation=60000 skip-sanity-checks=true"},
+	 "reservation=60000 registry-id=6bdfbf4e-3a2a-4c6b-9d0e-6a1c3f0b7a55 "
+	 "create-registry=true skip-sanity-checks=true"},
 	{"--no-fast-path", "no-fast-path=true"},
 	{"--no-fast-path=true", "no-fast-path=true"},
 	{"--no-fast-path=false", ""},
@@ -327,6 +331,10 @@ static const struct {
 	{"--session-timeout 10001", "session-timeout: has no effect without zookeeper; remove it"},
 	{"--connect-timeout 100", "connect-timeout: has no effect without zookeeper; remove it"},
 	{"--reservation 1000", "reservation: has no effect without zookeeper; remove it"},
+	{"--registry-id 6bdfbf4e-3a2a-4c6b-9d0e-6a1c3f0b7a55",
+	 "registry-id: has no effect without zookeeper; remove it"},
+	{"--registry-id x", "--registry-id: \"x\" is not a UUID"},
+	{"--create-registry", "create-registry: has no effect without zookeeper; remove it"},
 	{"--skip-sanity-checks", "skip-sanity-checks: has no effect without zookeeper; remove it"},
 	{"--tls-certificate /c --tls-key /k",
 	 "tls-certificate: has no effect without tls:HOST:PORT in listen; add tls: there, or "

@@ -93,6 +93,7 @@ static Registry *registry_new(const SystemClock *clock, GAsyncQueue *wakes)
 						.address = address,
 						.host = "127.0.0.1",
 						.version = "0",
+						.create_registry = TRUE,
 						.connect_timeout_ms = CONNECT_TIMEOUT_MS,
 						.max_length_ms = 10000,
 					});
