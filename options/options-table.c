@@ -161,8 +161,8 @@ const OptionSpec OPTIONS_TABLE[] = {
 		 "and refuse any other"},
 	{OPTION("create-registry", FLAG, create_registry, NULL), OF_ZOOKEEPER,
 	 .default_text = "false", EMBEDDED,
-	 .help = "if there is no registry at the root of --zookeeper, create one instead of "
-		 "ending with an error. Without this option, snowflakectl registry init creates it"},
+	 .help = "if there is no registry at the root of --zookeeper, create one instead of ending "
+		 "with an error. Without this option, snowflakectl registry init creates it"},
 	{OPTION("skip-sanity-checks", FLAG, skip_sanity_checks, NULL), OF_ZOOKEEPER,
 	 .default_text = "false", EMBEDDED,
 	 .help = "claim a worker ID without first comparing IDs and clocks with the other servers "
