@@ -12,7 +12,7 @@ import itertools
 import time
 
 import places
-from checks import Ids, check_error, increases
+from checks import Ids, check_error, increases, is_at_deadline
 from harness import Parts
 from middle import Link
 from runner_process import HANG_S, Wrong, wait_until
@@ -230,10 +230,21 @@ class Stage:
             self._current = self._place_of(workers[-1])
         if "error" not in answer and "count" in told and len(numbers) > told["count"]:
             raise Wrong(f"{len(numbers)} IDs, not {told['count']}")
-        if "error" in answer and "error" not in told and not self._may_time_out(answer):
+        if "error" in answer and "error" not in told and not self._may_fail(answer):
             raise Wrong(f"it failed, after {len(numbers)} IDs and {answer.get('took_ms')} ms: "
                         f"{answer['error']}: {answer.get('message')}")
         return workers
+
+    def _may_fail(self, answer):
+        """Whether a short deadline can have ended the call. A client that retries until then may
+        report what happened before: a fault that has ended can have reset its connection."""
+        if answer["error"] != "unreachable":
+            return self._may_time_out(answer)
+        if self._timeout_ms >= SHORT_MS or self._lacks.has("retries"):
+            return False
+        check_error(answer, {"error": "unreachable", "tried": "some"}, self._known,
+                    self._timeout_ms, self._lacks)
+        return is_at_deadline(answer, self._timeout_ms)
 
     def _may_time_out(self, answer):
         if answer["error"] != "timeout" or self._timeout_ms >= SHORT_MS:
