@@ -25,7 +25,6 @@ extern const CtlCommand ctl_convert_command;
 extern const CtlCommand ctl_layouts_command;
 extern const CtlCommand ctl_range_command;
 extern const CtlCommand ctl_ping_command;
-extern const CtlCommand ctl_health_command;
 extern const CtlCommand ctl_status_command;
 extern const CtlCommand ctl_workers_command;
 extern const CtlCommand ctl_top_command;

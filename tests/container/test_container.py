@@ -7,7 +7,6 @@ import os
 import pathlib
 import re
 import shutil
-import socket
 import subprocess
 import tempfile
 import unittest
@@ -24,6 +23,7 @@ BASE = "docker.io/library/debian:12-slim"
 IMAGE = "localhost/snowflaked"
 MOST_IMAGE_BYTES = 40_000_000
 USER = 7609
+ADMIN = "127.0.0.1:9990"
 VERSION = "0.1.0+of.a.test"
 # what runc can set in a container of a test
 LIMITS = ("--ulimit=nofile=1024:1024", "--ulimit=nproc=1024:1024")
@@ -46,11 +46,6 @@ def storage():
 def buildah(command, *arguments):
     return run("buildah", *storage(), command, *arguments,
                env={**os.environ, "BUILDAH_ISOLATION": "chroot"})
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
 
 
 def podman(command, *arguments, **settings):
@@ -99,7 +94,8 @@ class Image(unittest.TestCase):
         self.assertEqual((image["Config"]["Entrypoint"], image["Config"].get("Cmd")),
                          (["snowflaked"], None))
         self.assertEqual(image["Healthcheck"]["Test"],
-                         ["CMD", "snowflakectl", "health", "--timeout=2000"])
+                         ["CMD", "curl", "-fsS", "-m", "2", "-o", "/dev/null",
+                          f"http://{ADMIN}/livez"])
         for path in ("bin/sh", "usr/bin/apt", "src"):
             with self.assertRaises(AssertionError, msg=path):
                 podman("run", "--rm", *LIMITS, f"--entrypoint=/{path}", IMAGE)
@@ -120,20 +116,16 @@ class Lives(unittest.TestCase):
         self.volume = pathlib.Path(volume.name)
         os.chown(self.volume, 0, USER)
         self.volume.chmod(0o2775)
-        self.port, self.admin_port = free_port(), free_port()
 
     @contextlib.contextmanager
     def server(self, *options, own=True):
-        """`own`: with addresses and a state directory on the command line."""
+        """`own`: with the admin address and a state directory on the command line."""
         if own:
-            options = (f"--listen=127.0.0.1:{self.port}",
-                       f"--admin-listen=127.0.0.1:{self.admin_port}",
-                       "--state-directory=/var/lib/snowflaked/state", *options)
+            options = (f"--admin-listen={ADMIN}", "--state-directory=/var/lib/snowflaked/state",
+                       *options)
         name = f"snowflake-{os.getpid() % 1000}-3"
-        podman("run", "--detach", f"--name={name}", f"--hostname={name}", "--network=host",
+        podman("run", "--detach", f"--name={name}", f"--hostname={name}", "--network=none",
                "--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges", *LIMITS,
-               f"--env=SNOWFLAKE_SERVERS=127.0.0.1:{self.port}",
-               f"--env=SNOWFLAKE_ADMIN=127.0.0.1:{self.admin_port}",
                f"--volume={self.volume}:/var/lib/snowflaked", IMAGE, *options)
         try:
             self.wait_healthy(name)
@@ -182,13 +174,13 @@ class Lives(unittest.TestCase):
         os.chown(pair.key, 0, USER)
         pathlib.Path(pair.key).chmod(0o640)
         (self.volume / "snowflaked.conf").write_text(
-            f"[snowflaked]\nlisten=tls:127.0.0.1:{self.port}\n"
-            f"admin-listen=127.0.0.1:{self.admin_port}\n"
+            "[snowflaked]\nlisten=tls:127.0.0.1:7609\n"
+            f"admin-listen={ADMIN}\n"
             "tls-certificate=/var/lib/snowflaked/server.pem\n"
             "tls-key=/var/lib/snowflaked/server.key\n"
             "state-directory=/var/lib/snowflaked/state\n")
         with self.server("--config=/var/lib/snowflaked/snowflaked.conf", own=False) as name:
-            self.assertIn(f"event=listening address=tls:127.0.0.1:{self.port}",
+            self.assertIn("event=listening address=tls:127.0.0.1:7609",
                           podman("logs", name, stderr=subprocess.STDOUT))
 
     def test_health_is_that_of_the_server(self):
