@@ -27,6 +27,8 @@ static const char *host_fault(const char *host, gboolean is_bracketed)
 	}
 	if (strcmp(host, "*") == 0)
 		return NULL;
+	if (strpbrk(host, ",;") != NULL)
+		return "it is more than one address";
 	if (*host == '\0')
 		return "the host is missing; * means all addresses of the machine";
 	if (strchr(host, ':') != NULL)
@@ -136,6 +138,8 @@ static Address *parse_address(const char *text, gboolean is_tls, guint16 default
 	gboolean bracketed;
 	Address *self;
 
+	if (strstr(text, "://") != NULL && !is_local_socket(bare))
+		fault = "write the host without a scheme such as http://";
 	if (fault == NULL && port_text != NULL &&
 	    !text_parse_number(port_text, 10, 0, G_MAXUINT16, &port))
 		fault = "the port is not a number from 0 to 65535";

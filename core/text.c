@@ -36,13 +36,6 @@ gboolean text_set_bad_value(GError **error, const char *format, ...)
 	return FALSE;
 }
 
-gboolean text_refuse_value(GError **error, const char *value, const char *why)
-{
-	g_autofree char *escaped = text_escape(value, strlen(value));
-
-	return text_set_bad_value(error, "\"%s\" %s", escaped, why);
-}
-
 /* Does not use gmtime(), because a 32-bit time_t ends in 2038. */
 char *text_time_ms(gint64 time_ms)
 {
@@ -60,14 +53,14 @@ char *text_time_ms(gint64 time_ms)
 
 #define MAX_ESCAPED_BYTES 64
 
-char *text_escape(const char *bytes, gsize length)
+static char *escape(const char *bytes, gsize length, const char *escaped)
 {
 	GString *out = g_string_new(NULL);
 
 	for (gsize i = 0; i < MIN(length, MAX_ESCAPED_BYTES); i++) {
 		char c = bytes[i];
 
-		if (g_ascii_isprint(c) && strchr("\\\"'", c) == NULL)
+		if (g_ascii_isprint(c) && strchr(escaped, c) == NULL)
 			g_string_append_c(out, c);
 		else
 			g_string_append_printf(out, "\\x%02x", (guchar)c);
@@ -75,4 +68,18 @@ char *text_escape(const char *bytes, gsize length)
 	if (length > MAX_ESCAPED_BYTES)
 		g_string_append(out, "...");
 	return g_string_free(out, FALSE);
+}
+
+char *text_escape(const char *bytes, gsize length)
+{
+	return escape(bytes, length, "\\\"'");
+}
+
+gboolean text_refuse_value(GError **error, const char *value, const char *why)
+{
+	/* a value in double quotes is shown as it was typed */
+	const char *quote = strchr(value, '"') != NULL ? "'" : "\"";
+	g_autofree char *escaped = escape(value, strlen(value), quote[0] == '"' ? "\\\"" : "\\'");
+
+	return text_set_bad_value(error, "%s%s%s %s", quote, escaped, quote, why);
 }

@@ -38,8 +38,8 @@ gboolean id_error_set(GError **error, IdError code, const char *format, ...) G_G
 /* Sets a G_OPTION_ERROR_BAD_VALUE with this message. Returns FALSE, for the caller to return. */
 gboolean text_set_bad_value(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
 
-/* Sets a G_OPTION_ERROR_BAD_VALUE with the escaped and quoted @value, a blank, and @why. Returns
- * FALSE. */
+/* Sets a G_OPTION_ERROR_BAD_VALUE with the escaped value in quotes, a blank, and @why. The quotes
+ * are single if the value contains a double quote. Returns FALSE. */
 gboolean text_refuse_value(GError **error, const char *value, const char *why);
 
 /* Returns: (transfer full): RFC 3339 in UTC with milliseconds: 2010-11-04T01:42:54.657Z. Years 1 to

@@ -38,6 +38,20 @@ static void given_add(GHashTable *given, const char *name, const char *text)
 	g_ptr_array_add(texts, g_strdup(text));
 }
 
+/* Sets an error about an option, which begins with the source of its value. Returns FALSE. */
+static G_GNUC_PRINTF(4, 5) gboolean refuse_option(const Options *self, GError **error,
+						  const char *name, const char *format, ...)
+{
+	const char *source = g_hash_table_lookup(self->sources, name);
+	g_autofree char *message = NULL;
+	va_list arguments;
+
+	va_start(arguments, format);
+	message = g_strdup_vprintf(format, arguments);
+	va_end(arguments);
+	return text_set_bad_value(error, "%s%s: %s", source != NULL ? source : "", name, message);
+}
+
 /* Fields of types that are not pointers */
 
 static gboolean set_number(const OptionSpec *spec, const char *text, gpointer field, GError **error)
@@ -326,21 +340,46 @@ char *options_text_of(const Options *self, const OptionSpec *spec)
 	return g_string_free(text, items->len == 0);
 }
 
-/* @prefix: text before the name in messages */
-static gboolean set_given(Options *self, GHashTable *given, gboolean only_args, const char *prefix,
-			  GError **error)
+/* Returns what to do with a value from a file, for its error, or "". */
+static const char *find_remedy(const OptionSpec *spec, const GPtrArray *texts)
+{
+	for (guint i = 0; i < texts->len; i++) {
+		const char *text = texts->pdata[i];
+
+		if (*text == '"' || *text == '\'')
+			return "; remove the quotes";
+		if (strstr(text, " #") != NULL)
+			return "; put the comment on its own line";
+		if (options_table_is_list(spec) && strchr(text, ',') != NULL)
+			return "; separate the values with semicolons";
+	}
+	return "";
+}
+
+/* @path: the file that contains the values, or NULL
+ * @lines: the lines of the options in this file
+ * @prefix: without a file, the text before the name in messages */
+static gboolean set_given(Options *self, GHashTable *given, gboolean only_args, const char *path,
+			  GHashTable *lines, const char *prefix, GError **error)
 {
 	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++) {
 		const OptionSpec *spec = &OPTIONS_TABLE[i];
 		const GPtrArray *texts = g_hash_table_lookup(given, spec->name);
+		g_autoptr(GError) fault = NULL;
+		char *source;
 		GString *all;
 
 		if (texts == NULL || spec->only_args != only_args)
 			continue;
-		if (!set_field(self, spec, texts, error)) {
-			g_prefix_error(error, "%s%s: ", prefix, spec->name);
-			return FALSE;
-		}
+		source = path != NULL
+				 ? g_strdup_printf(
+					   "%s:%u: ", path,
+					   GPOINTER_TO_UINT(g_hash_table_lookup(lines, spec->name)))
+				 : g_strdup(prefix);
+		g_hash_table_insert(self->sources, (char *)spec->name, source);
+		if (!set_field(self, spec, texts, &fault))
+			return refuse_option(self, error, spec->name, "%s%s", fault->message,
+					     path != NULL ? find_remedy(spec, texts) : "");
 		all = g_string_new(texts->pdata[0]);
 		for (guint j = 1; j < texts->len; j++)
 			g_string_append_printf(all, ";%s", (const char *)texts->pdata[j]);
@@ -355,6 +394,7 @@ static Options *new_with_defaults(void)
 {
 	g_autoptr(Options) self = g_new0(Options, 1);
 	g_autoptr(GHashTable) given = given_new();
+	g_autoptr(GError) error = NULL;
 	gboolean table_is_sound;
 
 	self->datacenter_id = -1;
@@ -363,10 +403,11 @@ static Options *new_with_defaults(void)
 	self->audit_log = g_ptr_array_new();
 	self->admin_hosts = g_ptr_array_new();
 	self->given = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, g_free);
+	self->sources = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, g_free);
 	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++)
 		if (OPTIONS_TABLE[i].default_text != NULL)
 			given_add(given, OPTIONS_TABLE[i].name, OPTIONS_TABLE[i].default_text);
-	table_is_sound = set_given(self, given, FALSE, "", NULL);
+	table_is_sound = set_given(self, given, FALSE, NULL, NULL, "", &error);
 	g_assert(table_is_sound);
 	return g_steal_pointer(&self);
 }
@@ -447,6 +488,7 @@ static gboolean read_args(char **argv, GHashTable *given, GError **error)
 				  escaped);
 }
 
+/* Adds the value of a key. @file: contains this key in FILE_GROUP */
 static gboolean read_key(GKeyFile *file, const char *key, GHashTable *given, GError **error)
 {
 	const OptionSpec *spec = find_spec(key);
@@ -487,47 +529,52 @@ static gboolean read_key(GKeyFile *file, const char *key, GHashTable *given, GEr
 	return TRUE;
 }
 
-static gboolean read_text(const char *text, gsize length, GHashTable *given, GError **error)
+/* Reads one line. GLib parses each line as a file of its own, because its errors contain no line.
+ * @in_group: whether the group has begun */
+static gboolean read_line(char *line, gboolean *in_group, GHashTable *given, const char **out_key,
+			  GError **error)
 {
 	g_autoptr(GKeyFile) file = g_key_file_new();
+	g_autofree char *text = g_strconcat("[" FILE_GROUP "]\n", line, "\n", NULL);
 	g_auto(GStrv) groups = NULL;
 	g_auto(GStrv) keys = NULL;
-	g_autoptr(GError) fault = NULL;
 
-	if (memchr(text, '\0', length) != NULL)
-		return text_set_bad_value(error, "not a text file");
 	/* keep translations, because otherwise a key such as threads[de] would be ignored */
-	if (!g_key_file_load_from_data(file, text, length, G_KEY_FILE_KEEP_TRANSLATIONS, &fault)) {
-		/* the message quotes the file's bytes */
-		g_autofree char *message = g_utf8_make_valid(fault->message, -1);
+	if (!g_key_file_load_from_data(file, text, strlen(text), G_KEY_FILE_KEEP_TRANSLATIONS,
+				       NULL))
+		return text_refuse_value(error, g_strstrip(line), "is not KEY=VALUE");
+	if (*g_strchug(line) == '[') {
+		g_autofree char *escaped = NULL;
 
-		for (char *at = message; *at != '\0'; at = g_utf8_next_char(at))
-			if (!g_unichar_isprint(g_utf8_get_char(at)))
-				memset(at, '?', (gsize)(g_utf8_next_char(at) - at));
-		return text_set_bad_value(error, "%s", message);
+		groups = g_key_file_get_groups(file, NULL);
+		escaped = text_escape(groups[g_strv_length(groups) - 1],
+				      strlen(groups[g_strv_length(groups) - 1]));
+		*in_group = g_strv_length(groups) == 1;
+		return *in_group || text_set_bad_value(error,
+						       "unknown group [%s]; the only group is "
+						       "[" FILE_GROUP "]",
+						       escaped);
 	}
-	groups = g_key_file_get_groups(file, NULL);
-	for (char **group = groups; *group != NULL; group++) {
-		g_autofree char *escaped = text_escape(*group, strlen(*group));
-
-		if (strcmp(*group, FILE_GROUP) != 0)
-			return text_set_bad_value(
-				error, "unknown group [%s]; the only group is [" FILE_GROUP "]",
-				escaped);
-	}
-	/* lists a key twice if it is given twice; NULL if the group is missing */
 	keys = g_key_file_get_keys(file, FILE_GROUP, NULL, NULL);
-	for (char **key = keys; key != NULL && *key != NULL; key++)
-		if (!read_key(file, *key, given, error))
-			return FALSE;
+	if (keys == NULL || keys[0] == NULL)
+		return TRUE; /* a comment, or empty */
+	if (!*in_group)
+		return text_set_bad_value(error, "a key before the group; add a line [" FILE_GROUP
+						 "] above it");
+	if (!read_key(file, keys[0], given, error))
+		return FALSE;
+	*out_key = find_spec(keys[0])->name;
 	return TRUE;
 }
 
 static gboolean set_from_file(Options *self, const char *path, GError **error)
 {
 	g_autoptr(GHashTable) given = given_new();
+	g_autoptr(GHashTable) lines = g_hash_table_new(g_str_hash, g_str_equal);
 	g_autofree char *escaped = text_escape(path, strlen(path));
 	g_autofree char *text = NULL;
+	g_auto(GStrv) each = NULL;
+	gboolean in_group = FALSE;
 	struct stat st;
 	gsize length;
 	gboolean is_there = stat(path, &st) == 0;
@@ -547,11 +594,20 @@ static gboolean set_from_file(Options *self, const char *path, GError **error)
 		g_prefix_error(error, "--config: ");
 		return FALSE;
 	}
-	if (!read_text(text, length, given, error) || !set_given(self, given, FALSE, "", error)) {
-		g_prefix_error(error, "%s: ", path);
-		return FALSE;
+	if (memchr(text, '\0', length) != NULL)
+		return text_set_bad_value(error, "%s: not a text file", path);
+	each = g_strsplit(text, "\n", -1);
+	for (guint i = 0; each[i] != NULL; i++) {
+		const char *key = NULL;
+
+		if (!read_line(each[i], &in_group, given, &key, error)) {
+			g_prefix_error(error, "%s:%u: ", path, i + 1);
+			return FALSE;
+		}
+		if (key != NULL)
+			g_hash_table_insert(lines, (char *)key, GUINT_TO_POINTER(i + 1));
 	}
-	return TRUE;
+	return set_given(self, given, FALSE, path, lines, NULL, error);
 }
 
 /* Options that contradict each other */
@@ -571,29 +627,26 @@ static gboolean check_useful(const Options *self, GError **error)
 		if (g_strcmp0(text, spec->default_text) == 0)
 			continue;
 		if (spec->of_issuer && self->relay != NULL)
-			return text_set_bad_value(error,
-						  "%s: has no effect with relay, because a relay "
-						  "issues no IDs; remove it",
-						  spec->name);
+			return refuse_option(self, error, spec->name,
+					     "has no effect with relay, because a relay issues no "
+					     "IDs; remove it");
 		if (spec->of_relay && self->relay == NULL)
-			return text_set_bad_value(
-				error, "%s: has no effect without relay; remove it", spec->name);
+			return refuse_option(self, error, spec->name,
+					     "has no effect without relay; remove it");
 		if (spec->of_tls && !address_any_is_tls(self->listen))
-			return text_set_bad_value(
-				error, "%s: has no effect without tls:HOST:PORT in listen",
-				spec->name);
+			return refuse_option(self, error, spec->name,
+					     "has no effect without tls:HOST:PORT in listen");
 		if (spec->of_zookeeper && self->zookeeper == NULL)
-			return text_set_bad_value(error,
-						  "%s: has no effect without zookeeper; remove it",
-						  spec->name);
+			return refuse_option(self, error, spec->name,
+					     "has no effect without zookeeper; remove it");
 	}
 	/* a passed socket with this name can replace admin-listen, see sd_listen_fds(3) */
 	if (passed != NULL)
 		names = g_strsplit(passed, ":", -1);
 	if (self->admin_hosts->len > 0 && self->admin_listen == NULL &&
 	    (names == NULL || !g_strv_contains((const char *const *)names, "admin")))
-		return text_set_bad_value(
-			error, "admin-host: has no effect without admin-listen; remove it");
+		return refuse_option(self, error, "admin-host",
+				     "has no effect without admin-listen; remove it");
 	return TRUE;
 }
 
@@ -608,19 +661,20 @@ static gboolean check_sockets(const Options *self, GError **error)
 		is_given = path == NULL || *path != '/';
 	}
 	return !is_given ||
-	       text_set_bad_value(error, "%s: has no effect without unix:/PATH in listen",
-				  self->socket_group != NULL ? "socket-group" : "socket-mode");
+	       refuse_option(self, error,
+			     self->socket_group != NULL ? "socket-group" : "socket-mode",
+			     "has no effect without unix:/PATH in listen");
 }
 
 gboolean options_check_reachable(const Options *self, const char *address, GError **error)
 {
 	return self->zookeeper != NULL || self->relay != NULL ||
 	       self->worker_id != OPTIONS_WORKER_ID_NONE ||
-	       text_set_bad_value(error,
-				  "listen: other machines can reach %s, and servers with the same "
-				  "worker ID issue duplicate IDs; set worker-id to a different "
-				  "number on each server, or use zookeeper",
-				  address);
+	       refuse_option(self, error, "listen",
+			     "other machines can reach %s, and servers with the same worker ID "
+			     "issue duplicate IDs; set worker-id to a different number on each "
+			     "server, or use zookeeper",
+			     address);
 }
 
 static gboolean check_listen(const Options *self, GError **error)
@@ -635,66 +689,91 @@ static gboolean check_listen(const Options *self, GError **error)
 	return TRUE;
 }
 
+/* Refuses an address that is used twice. */
+static gboolean check_addresses(const Options *self, GError **error)
+{
+	for (guint i = 0; i < self->listen->len; i++) {
+		const Address *address = self->listen->pdata[i];
+
+		if (self->admin_listen != NULL && address->port != 0 && address->path == NULL &&
+		    address->port == self->admin_listen->port &&
+		    strcmp(address->host, self->admin_listen->host) == 0)
+			return refuse_option(self, error, "admin-listen",
+					     "%s is in listen, too; use a different port",
+					     self->admin_listen->text);
+		for (guint j = 0; self->relay != NULL && j < self->relay->len; j++)
+			if (strcmp(address->text, address_text(self->relay->pdata[j])) == 0)
+				return refuse_option(self, error, "relay",
+						     "%s is the relay's own address in listen; "
+						     "use the addresses of servers",
+						     address->text);
+	}
+	return TRUE;
+}
+
 static gboolean check_options(const Options *self, GError **error)
 {
 	gint64 sequences = G_GINT64_CONSTANT(1) << self->layout.sequence_bits;
 	gboolean has_ca = self->tls_ca != NULL || self->tls_client_ca != NULL;
 	const char *agent = self->relay_agent;
+	g_autoptr(GError) fault = NULL;
 
 	if (self->sequence_start > sequences)
-		return text_set_bad_value(error,
-					  "sequence-start: %" G_GINT64_FORMAT
-					  " is above %" G_GINT64_FORMAT
-					  ", the number of sequences in a tick of the layout",
-					  self->sequence_start, sequences);
-	if (!layout_check_worker(&self->layout, MAX(self->datacenter_id, 0),
-				 MAX(self->worker_id, 0), error) ||
-	    !check_useful(self, error) || !check_sockets(self, error) || !check_listen(self, error))
+		return refuse_option(self, error, "sequence-start",
+				     "%" G_GINT64_FORMAT " is above %" G_GINT64_FORMAT
+				     ", the number of sequences in a tick of the layout",
+				     self->sequence_start, sequences);
+	if (!layout_check_worker(&self->layout, MAX(self->datacenter_id, 0), 0, &fault))
+		return refuse_option(self, error, "datacenter-id", "%s", fault->message);
+	if (!layout_check_worker(&self->layout, 0, MAX(self->worker_id, 0), &fault))
+		return refuse_option(self, error, "worker-id", "%s", fault->message);
+	if (!check_useful(self, error) || !check_sockets(self, error) ||
+	    !check_listen(self, error) || !check_addresses(self, error))
 		return FALSE;
 
 	if (address_any_is_tls(self->listen) && self->tls_certificate == NULL)
-		return text_set_bad_value(error,
-					  "listen: tls: requires tls-certificate and tls-key");
+		return refuse_option(self, error, "listen",
+				     "tls: requires tls-certificate and tls-key");
 	if ((self->tls_certificate == NULL) != (self->tls_key == NULL))
-		return text_set_bad_value(error, "%s: needs %s",
-					  self->tls_key == NULL ? "tls-certificate" : "tls-key",
-					  self->tls_key == NULL ? "tls-key" : "tls-certificate");
+		return refuse_option(
+			self, error, self->tls_key == NULL ? "tls-certificate" : "tls-key",
+			"needs %s", self->tls_key == NULL ? "tls-key" : "tls-certificate");
 	if (allow_list_has_names(self->allow) && self->tls_client_ca == NULL)
-		return text_set_bad_value(error, "allow: " ALLOW_LIST_NAME_PREFIX
-						 "NAME requires tls-client-ca, because without it "
-						 "clients present no certificate");
+		return refuse_option(self, error, "allow",
+				     "" ALLOW_LIST_NAME_PREFIX
+				     "NAME requires tls-client-ca, because without it "
+				     "clients present no certificate");
 
 	/* the files are checked when they are read */
 	if (self->zookeeper != NULL && self->zookeeper->is_tls &&
 	    !(has_ca && self->tls_certificate != NULL && self->tls_key != NULL))
-		return text_set_bad_value(error, "zookeeper: " ZOOKEEPER_HOSTS_TLS_NEEDS);
+		return refuse_option(self, error, "zookeeper", "" ZOOKEEPER_HOSTS_TLS_NEEDS);
 	if (self->zookeeper != NULL && self->datacenter_id < 0)
-		return text_set_bad_value(
-			error, "zookeeper: requires datacenter-id; use the same number for all "
-			       "servers of a datacenter, and another one in each datacenter");
+		return refuse_option(self, error, "zookeeper",
+				     "requires datacenter-id; use the same number for all "
+				     "servers of a datacenter, and another one in each datacenter");
 	if (self->zookeeper != NULL && self->state_directory != NULL)
-		return text_set_bad_value(error, "state-directory: has no effect with zookeeper, "
-						 "which stores the reservations; remove it");
+		return refuse_option(self, error, "state-directory",
+				     "has no effect with zookeeper, "
+				     "which stores the reservations; remove it");
 
 	if (!useragent_is_valid(agent, strlen(agent))) {
-		text_refuse_value(error, agent,
+		text_refuse_value(&fault, agent,
 				  "is not a useragent; use a letter followed by letters, digits "
 				  "and hyphens, " G_STRINGIFY(USERAGENT_MAX_BYTES) " at most");
-		g_prefix_error(error, "relay-agent: ");
-		return FALSE;
+		return refuse_option(self, error, "relay-agent", "%s", fault->message);
 	}
 	if (self->relay_max_age_ms < 2 * self->relay_prefetch_ms)
-		return text_set_bad_value(error,
-					  "relay-max-age: %" G_GINT64_FORMAT
-					  " ms is below %" G_GINT64_FORMAT
-					  ", twice relay-prefetch, so that prefetched IDs are "
-					  "taken before they are too old",
-					  self->relay_max_age_ms, 2 * self->relay_prefetch_ms);
+		return refuse_option(self, error, "relay-max-age",
+				     "%" G_GINT64_FORMAT " ms is below %" G_GINT64_FORMAT
+				     ", twice relay-prefetch, so that prefetched IDs are "
+				     "taken before they are too old",
+				     self->relay_max_age_ms, 2 * self->relay_prefetch_ms);
 	if (self->on_clock_step == OPTIONS_CLOCK_STEP_RECLAIM &&
 	    (self->zookeeper == NULL || self->worker_id >= 0))
-		return text_set_bad_value(error,
-					  "on-clock-step: reclaim claims another worker ID, so it "
-					  "requires zookeeper and no number in worker-id");
+		return refuse_option(self, error, "on-clock-step",
+				     "reclaim claims another worker ID, so it "
+				     "requires zookeeper and no number in worker-id");
 	return TRUE;
 }
 
@@ -706,9 +785,10 @@ static gboolean check_certificate_use(const Options *self, GError **error)
 			   (self->zookeeper != NULL && self->zookeeper->is_tls);
 
 	return is_used || self->tls_certificate == NULL ||
-	       text_set_bad_value(error, "tls-certificate: has no effect without tls:HOST:PORT in "
-					 "listen; add tls: there, or remove tls-certificate and "
-					 "tls-key");
+	       refuse_option(self, error, "tls-certificate",
+			     "has no effect without tls:HOST:PORT in "
+			     "listen; add tls: there, or remove tls-certificate and "
+			     "tls-key");
 }
 
 /* The options */
@@ -721,13 +801,14 @@ static Options *new_from_args(int argc, char **argv, GError **error)
 	self->args = g_new0(char *, argc + 1);
 	for (int i = 0; i < argc; i++)
 		self->args[i] = g_strdup(argv[i]);
-	if (!read_args(self->args, given, error) || !set_given(self, given, TRUE, "--", error))
+	if (!read_args(self->args, given, error) ||
+	    !set_given(self, given, TRUE, NULL, NULL, "--", error))
 		return NULL;
 	if (self->help || self->version || self->print_config)
 		return g_steal_pointer(&self);
 	if (self->config != NULL && !set_from_file(self, self->config, error))
 		return NULL;
-	if (!set_given(self, given, FALSE, "--", error) || !check_options(self, error))
+	if (!set_given(self, given, FALSE, NULL, NULL, "--", error) || !check_options(self, error))
 		return NULL;
 	return g_steal_pointer(&self);
 }
@@ -762,6 +843,7 @@ void options_free(Options *self)
 			store_pointer(self, &OPTIONS_TABLE[i], NULL);
 	g_strfreev(self->args);
 	g_clear_pointer(&self->given, g_hash_table_unref);
+	g_clear_pointer(&self->sources, g_hash_table_unref);
 	g_free(self);
 }
 

@@ -109,6 +109,9 @@ typedef struct {
 	/* Maps an option's name (borrowed) to the texts given last, joined with semicolons, or to
 	 * the default. */
 	GHashTable *given;
+	/* Maps an option's name (borrowed) to the text before it in messages: "--", or the file and
+	 * its line. */
+	GHashTable *sources;
 } Options;
 
 /**

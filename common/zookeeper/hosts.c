@@ -72,9 +72,12 @@ ZookeeperHosts *zookeeper_hosts_parse(const char *text, GError **error)
 	guint n_tls = 0;
 
 	if (parts[0] == NULL) {
-		g_set_error_literal(
-			error, G_OPTION_ERROR, G_OPTION_ERROR_BAD_VALUE,
-			"a ZooKeeper server is missing; write HOST:PORT,HOST:PORT/PATH");
+		text_set_bad_value(error,
+				   "a ZooKeeper server is missing; write HOST:PORT,HOST:PORT/PATH");
+		return NULL;
+	}
+	if (strchr(list, ';') != NULL || strstr(text, "://") != NULL) {
+		text_refuse_value(error, text, "is not HOST:PORT,HOST:PORT/PATH");
 		return NULL;
 	}
 	for (gsize i = 0; parts[i] != NULL; i++) {

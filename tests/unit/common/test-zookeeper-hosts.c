@@ -56,7 +56,8 @@ TEST("/zookeeper-hosts/bad", test_bad)
 		{"0.0.0.0", "other machines cannot connect to this address"},
 		{"::1:2181", "needs brackets"},
 		{"[::1", "the bracket is not closed"},
-		{"a;b", "neither a name nor an IP address"},
+		{"a;b", "\"a;b\" is not HOST:PORT,HOST:PORT/PATH"},
+		{"zk://a:1/b", "is not HOST:PORT,HOST:PORT/PATH"},
 #if ZOOKEEPER_SPEAKS_TLS
 		{"tls:a:2181,b", "precedes only some of the servers"},
 		{"a,tls:b", "precedes only some of the servers"},

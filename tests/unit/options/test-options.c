@@ -523,47 +523,62 @@ TEST("/options/good-files", test_good_files)
 static const struct {
 	const char *args;
 	const char *text;
-	const char *message; /* message after the name of the file */
+	guint line;
+	const char *message; /* message after the line */
 } BAD_FILES[] = {
-	{"", "threads=1\n", "Key file does not start with a group"},
-	{"", G "threads\n", "threads"},
-	{"", "[snowflaked\nthreads=1\n", "[snowflaked"},
-	{"", "\xef\xbb\xbf" G "threads=1\n", "[snowflaked]"},
-	{"", "[server]\n", "unknown group [server]; the only group is [snowflaked]"},
-	{"", G "threads=1\n[other]\n", "unknown group [other]"},
-	{"", G "thread=1\n", "unknown key \"thread\"; did you mean threads?"},
-	{"", G "Threads=1\n", "unknown key \"Threads\""},
-	{"", G "\xc3\xa4=1\n", "unknown key \"\\xc3\\xa4\""},
-	{"", G "threads[de]=1\n", "unknown key \"threads[de]\""},
-	{"", G "config=x\n", "unknown key \"config\"; --print-config lists all keys"},
-	{"", G "help=true\n", "unknown key \"help\""},
-	{"", G "threads=1\nthreads=1\n", "threads is given twice; remove one"},
-	{"", G "threads=1\n" G "threads=2\n", "threads is given twice"},
-	{"", G "listen=a:1\nlisten=b:1\n", "listen is given twice"},
-	{"", G "threads=\n", "threads: \"\" is not a whole number, 1 to 256"},
-	{"", G "threads=4 # four\n", "threads: \"4 # four\" is not a whole number"},
-	{"", G "threads=257\n", "threads: \"257\" is not a whole number, 1 to 256"},
-	{"", G "listen=\n", "listen: \"\" is not HOST:PORT"},
-	{"", G "listen=a:1;\n", "listen: \"\" is not HOST:PORT"},
-	{"", G "listen=;a:1\n", "listen: \"\" is not HOST:PORT"},
-	{"", G "listen=a:1,b:1\n", "listen: \"a:1,b:1\" is not HOST:PORT"},
-	{"", G "advertise=\n", "advertise: \"\" is not HOST:PORT"},
-	{"", G "state-directory=\n", "state-directory: the path is empty"},
-	{"", G "state-directory=ids\n", "state-directory: \"ids\" is not an absolute path"},
-	{"", G "state-directory=\"/ids\"\n", "is not an absolute path"},
-	{"", G "no-fast-path\n", "no-fast-path"},
-	{"", G "no-fast-path=1\n", "no-fast-path: \"1\" is not true or false"},
-	{"", G "no-fast-path=True\n", "no-fast-path: \"True\" is not true or false"},
-	{"", G "zookeeper=\n", "zookeeper: "},
-	{"", G "zookeeper=a\ndatacenter-id=1\nzookeeper-auth=a\n",
+	{"", "threads=1\n", 1, "a key before the group; add a line [snowflaked] above it"},
+	{"", G "threads\n", 2, "threads"},
+	{"", "[snowflaked\nthreads=1\n", 1, "[snowflaked"},
+	{"", "\xef\xbb\xbf" G "threads=1\n", 1, "[snowflaked]"},
+	{"", "[server]\n", 1, "unknown group [server]; the only group is [snowflaked]"},
+	{"", G "threads=1\n[other]\n", 3, "unknown group [other]"},
+	{"", G "thread=1\n", 2, "unknown key \"thread\"; did you mean threads?"},
+	{"", G "Threads=1\n", 2, "unknown key \"Threads\""},
+	{"", G "\xc3\xa4=1\n", 2, "unknown key \"\\xc3\\xa4\""},
+	{"", G "threads[de]=1\n", 2, "unknown key \"threads[de]\""},
+	{"", G "config=x\n", 2, "unknown key \"config\"; --print-config lists all keys"},
+	{"", G "help=true\n", 2, "unknown key \"help\""},
+	{"", G "threads=1\nthreads=1\n", 3, "threads is given twice; remove one"},
+	{"", G "threads=1\n" G "threads=2\n", 4, "threads is given twice"},
+	{"", G "listen=a:1\nlisten=b:1\n", 3, "listen is given twice"},
+	{"", G "threads=\n", 2, "threads: \"\" is not a whole number, 1 to 256"},
+	{"", G "threads=4 # four\n", 2, "threads: \"4 # four\" is not a whole number"},
+	{"", G "threads=257\n", 2, "threads: \"257\" is not a whole number, 1 to 256"},
+	{"", G "listen=\n", 2, "listen: \"\" is not HOST:PORT"},
+	{"", G "listen=a:1;\n", 2, "listen: \"\" is not HOST:PORT"},
+	{"", G "listen=;a:1\n", 2, "listen: \"\" is not HOST:PORT"},
+	{"", G "listen=a:1,b:1\n", 2, "listen: \"a:1,b:1\" is not HOST:PORT"},
+	{"", G "advertise=\n", 2, "advertise: \"\" is not HOST:PORT"},
+	{"", G "state-directory=\n", 2, "state-directory: the path is empty"},
+	{"", G "state-directory=ids\n", 2, "state-directory: \"ids\" is not an absolute path"},
+	{"", G "state-directory=\"/ids\"\n", 2, "is not an absolute path"},
+	{"", G "no-fast-path\n", 2, "no-fast-path"},
+	{"", G "no-fast-path=1\n", 2, "no-fast-path: \"1\" is not true or false"},
+	{"", G "no-fast-path=True\n", 2, "no-fast-path: \"True\" is not true or false"},
+	{"", G "zookeeper=\n", 2, "zookeeper: "},
+	{"", G "zookeeper=a\ndatacenter-id=1\nzookeeper-auth=a\n", 4,
 	 "zookeeper-auth: \"a\" is not an absolute path"},
-	{"", G "audit-log=\n", "audit-log: \"\" is neither file:PATH nor"},
-	{"", G "audit-log=file:/a;\n", "audit-log: \"\" is neither file:PATH nor"},
-	{"", G "audit-log=file:a\n", "audit-log: \"file:a\" is not an absolute path"},
-	{"", G "log-level=loud\n", "log-level: \"loud\" is not one of"},
-	{"", G "layout=x\n", "layout: unknown layout \"x\""},
+	{"", G "audit-log=\n", 2, "audit-log: \"\" is neither file:PATH nor"},
+	{"", G "audit-log=file:/a;\n", 2, "audit-log: \"\" is neither file:PATH nor"},
+	{"", G "audit-log=file:a\n", 2, "audit-log: \"file:a\" is not an absolute path"},
+	{"", G "log-level=loud\n", 2, "log-level: \"loud\" is not one of"},
+	{"", G "layout=x\n", 2, "layout: unknown layout \"x\""},
+	{"", G "threads: 4\n", 2, "\"threads: 4\" is not KEY=VALUE"},
+	{"", G "threads=\"4\"\n", 2,
+	 "threads: '\"4\"' is not a whole number, 1 to 256; remove the quotes"},
+	{"", G "#\n\nthreads=4 # four\n", 4, "1 to 256; put the comment on its own line"},
+	{"", G "worker-id=1\nlisten=a:1,b:1\n", 3,
+	 "it is more than one address; separate the values with semicolons"},
+	/* options that contradict each other */
+	{"", G "session-timeout=10001\n", 2, "session-timeout: has no effect without zookeeper"},
+	{"", G "datacenter-id=32\n", 2, "datacenter-id: datacenter ID 32 does not fit the layout"},
+	{"", G "worker-id=32\n", 2, "worker-id: worker ID 32 does not fit the layout"},
+	{"", G "listen=127.0.0.1:7609\nadmin-listen=127.0.0.1:7609\n", 3,
+	 "admin-listen: 127.0.0.1:7609 is in listen, too; use a different port"},
+	{"", G "listen=a:7609\nrelay=b,a\n", 3,
+	 "relay: a:7609 is the relay's own address in listen; use the addresses of servers"},
 	/* even if the command line overrides it */
-	{"--threads 1", G "threads=0\n", "threads: \"0\" is not a whole number"},
+	{"--threads 1", G "threads=0\n", 2, "threads: \"0\" is not a whole number"},
 };
 
 TEST("/options/bad-files", test_bad_files)
@@ -577,7 +592,7 @@ TEST("/options/bad-files", test_bad_files)
 		say(BAD_FILES[i].args, BAD_FILES[i].text);
 		options = parse_file(BAD_FILES[i].args, BAD_FILES[i].text, -1, &path, &error);
 		assert_refused(options, error, BAD_FILES[i].message);
-		prefix = g_strdup_printf("%s: ", path);
+		prefix = g_strdup_printf("%s:%u: ", path, BAD_FILES[i].line);
 		g_assert_true(g_str_has_prefix(error->message, prefix));
 	}
 }
