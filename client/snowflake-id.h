@@ -146,8 +146,8 @@ SNOWFLAKE_CLIENT_EXPORT char *snowflake_id_to_text(SnowflakeIdForm form, gint64 
 
 /**
  * snowflake_id_parse:
- * @text: digits in @form, at most as many as the form has, with or without leading zeros, and
- * without a sign or whitespace
+ * @text: the digits of an ID in the given form, at most as many as the form has, with or without
+ * leading zeros, and without a sign or whitespace
  * @out_id: (out): the ID, 0 to 2^63 - 1; unchanged on failure
  *
  * Parses an ID.
