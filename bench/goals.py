@@ -75,7 +75,7 @@ def _batches(figures):
     cpu = figures.values("batches", SUBJECT, "4x1", "cpu_share")
     yield judge(f"get_ids of 1,000, 4 connections, of {WALL:,} IDs a second",
                 _scaled(ids, 1 / WALL), ">=", 0.99)
-    yield judge("the server's CPU meanwhile, of one core", _scaled(cpu, 100), "<", 8, "%")
+    yield judge("the server's CPU usage meanwhile, of one core", _scaled(cpu, 100), "<", 8, "%")
 
 
 def _latency(figures):
@@ -93,7 +93,7 @@ def _idle(figures):
             for number in with_idle if number in without]
     yield judge(f"throughput lost with {IDLE:,} idle connections",
                 [100 * (1 - ratio) for ratio in kept], "<", 5, "%")
-    yield judge("resident memory of each of them", each, "<", 1, "KiB")
+    yield judge("resident memory of each idle connection", each, "<", 1, "KiB")
 
 
 def _beside(figures, what, kinds, limit_ms):

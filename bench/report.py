@@ -89,8 +89,8 @@ def _latency(figures):
               for key in keys]
     rows.append(["ratio", *(_median(values, ".2f") for values in ratios)])
     head = ["microseconds", *(key.replace("_", ".") for key in keys)]
-    return (f"Open loop, {RATE:,} calls a second over 16 connections; the latency of a call counts "
-            f"from when it was due:\n\n{_table(head, rows)}")
+    return (f"Open loop, {RATE:,} calls a second over 16 connections; the latency of a call is "
+            f"measured from when it was due:\n\n{_table(head, rows)}")
 
 
 def _idle(figures):
@@ -109,7 +109,7 @@ def _neighbours(figures):
     head = ["neighbour", "p50 ms", "p99 ms", "min to max", "max ms", "its connections",
             "its calls/s", "its replies/s", "of them errors, %", "its CPU, cores"]
     return (f"get_id, one client at {BESIDE_RATE:,} calls a second, open loop; the latency of a "
-            f"call counts from when it was due:\n\n{_table(head, rows)}\n\n{_whats()}")
+            f"call is measured from when it was due:\n\n{_table(head, rows)}\n\n{_whats()}")
 
 
 def _whats():
@@ -153,15 +153,14 @@ def _cost(figures):
         rows.append([at, *cost, *ratios, *rates])
     head = ["connections x in flight", BARE, SUBJECT, "wide", "ratio", "ratio, wide",
             f"calls/s {BARE}", SUBJECT, "wide"]
-    return f"""The server's CPU time per call, in microseconds. It and the load do not share a core.
+    return f"""The server's CPU time per call, in microseconds. The load generator has its own core.
 
 {_table(head, rows)}
 
-"wide" is {SUBJECT} with a layout of 22 sequence bits. Where the bare server goes past
-{WALL:,} calls a second, which it can since it hands out no IDs, {SUBJECT} with
-the default layout waits for the clock: there is less to answer at each wake-up, and what a
-wake-up costs is shared by fewer calls. There the table compares epoll-fixed with "wide"; everywhere
-else as they are. The ratio that counts is in bold."""
+"wide" is {SUBJECT} with a layout of 22 sequence bits. Where epoll-fixed exceeds {WALL:,} calls a
+second, {SUBJECT} with the default layout waits for the clock. Each time it wakes, it has less
+to do, and the cost of the wake-up is shared by fewer calls. In these rows, the table compares
+epoll-fixed with "wide", and in all other rows with {SUBJECT}. The ratio that counts is in bold."""
 
 
 def _generator(figures):
@@ -329,11 +328,12 @@ def _machine(about, options):
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
     kind = "virtual machine" if about["virtual"] else "machine"
     return (f"{about['day']}: {about['cpu']}, {about['cores']} cores, a {kind}, Linux "
-            f"{about['kernel']}; {about['compiler']}; {versions}. Others used "
-            f"{100 * about['busy_before']:.0f} % of the CPU before the run, and "
-            f"{100 * about['busy_meanwhile']:.0f} % meanwhile; load average before "
-            f"{about['load_average_before']:.2f}. Server and load share the machine. Medians of "
-            f"{options['rounds']} interleaved rounds of {options['seconds']:g} s a point.")
+            f"{about['kernel']}; {about['compiler']}; {versions}. Other programs used "
+            f"{100 * about['busy_before']:.0f} % of the CPU before the run and "
+            f"{100 * about['busy_meanwhile']:.0f} % during it; the load average beforehand was "
+            f"{about['load_average_before']:.2f}. The server and the load generator share the "
+            f"machine. Medians of {options['rounds']} interleaved rounds of "
+            f"{options['seconds']:g} s per point.")
 
 
 def _goals(figures, options):

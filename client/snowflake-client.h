@@ -18,19 +18,19 @@ G_BEGIN_DECLS
  *
  * Calls block. Each call has a time limit (snowflake_client_set_timeout_ms()).
  *
- * A client uses the first server in its list that serves its calls, and keeps one connection to it.
- * If this server cannot serve a call, or does not answer soon, the client also sends the call to
- * the other servers, and uses the first reply. If no server can serve the call, the client tries
- * all of them again, at most once every 10 to 250 ms, until the time limit. It is safe to repeat a
- * call: an ID that is lost on the way only leaves a gap.
+ * A client uses the first server in its list that serves its calls, and keeps one connection to
+ * it. If this server cannot serve a call, or does not answer soon, the client also sends the call
+ * to the other servers and uses the first reply. If no server can serve the call, the client keeps
+ * trying all of them, at most once every 10 to 250 ms, until the time limit. It is safe to repeat
+ * a call, because a lost ID only leaves a gap.
  *
- * Only one thread at a time can use a client, so create one for each thread. C++ programs can
- * include this header.
+ * A client must be used by only one thread at a time, so create one for each thread. C++ programs
+ * can include this header.
  *
- * After fork(), the connection stays open in the parent. It is closed in the child, which connects
- * again at its next call. If another thread was in a call during the fork(), the child must not use
- * the client. A child that was created without fork(), for example by _Fork() or clone(), must not
- * use it either.
+ * After fork(), the connection stays open in the parent. In the child, it is closed, and the
+ * client reconnects at its next call. If another thread was making a call during the fork(), the
+ * child must not use the client. A child that was created in another way, for example by _Fork()
+ * or clone(), must not use it either.
  */
 typedef struct _SnowflakeClient SnowflakeClient;
 
@@ -44,17 +44,17 @@ typedef struct _SnowflakeClient SnowflakeClient;
 #define SNOWFLAKE_CLIENT_ERROR (snowflake_client_error_quark())
 SNOWFLAKE_CLIENT_EXPORT GQuark snowflake_client_error_quark(void);
 
-/* If servers fail with different errors, the call fails with the first of them in this order:
- * INVALID_ARGUMENT or UNSUPPORTED, UNAVAILABLE, CLOCK, TIMEOUT, PROTOCOL, UNREACHABLE. The message
- * contains each server that was tried, and its last error. */
+/* If servers fail with different errors, the call fails with the one that comes first in this
+ * list: INVALID_ARGUMENT or UNSUPPORTED, UNAVAILABLE, CLOCK, TIMEOUT, PROTOCOL, UNREACHABLE. The
+ * message lists each server that was tried, with its last error. */
 typedef enum {
-	/* An argument is invalid: a server's name, the useragent, a count of 0, or a %NULL that is
-	 * not allowed. */
+	/* An argument is invalid: a server's name, the useragent, a count of 0, or a %NULL where
+	 * it is not allowed. */
 	SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT,
-	/* The server's clock is behind the IDs that it has issued. Either the clock catches up, or
-	 * an operator must correct it. */
+	/* The server's clock is behind the IDs that it has issued. Either the clock catches up by
+	 * itself, or an operator must correct it. */
 	SNOWFLAKE_CLIENT_ERROR_CLOCK,
-	/* The server currently holds no worker ID, or its registry does not answer. Try again after
+	/* The server currently has no worker ID, or its registry does not answer. Try again after
 	 * snowflake_client_get_retry_after_ms(). */
 	SNOWFLAKE_CLIENT_ERROR_UNAVAILABLE,
 	/* No process listens at the address, the name cannot be resolved, or the connection was
@@ -66,11 +66,11 @@ typedef enum {
 	/* The server does not support this call (for example, get_worker() on an original Snowflake
 	 * server), or its layout does not support it (for example, get_uuids()). */
 	SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED,
-	/* The reply is invalid: the server is not a Snowflake server, or is defective. */
+	/* The reply is invalid, so the server is not a Snowflake server, or is faulty. */
 	SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
 } SnowflakeClientError;
 
-/* A server's description of itself. Only the library creates and copies it, because later versions
+/* A server's description of itself. Do not allocate or copy it yourself, because later versions
  * can append fields. */
 typedef struct {
 	gint32 datacenter_id;
@@ -83,8 +83,9 @@ typedef struct {
 	char *state;     /* starting, waiting, serving, reclaiming, unavailable, draining */
 	gint64 as_of_ms; /* time of this description, since the Unix epoch, by the clock of the
 			  * answering server; 0: unknown */
-	char *kind;      /* "server"; "embedded": a node in another program, which accepts no calls;
-			    "relay": hands out the IDs of other servers; empty: unknown */
+	char *kind;      /* "server"; "embedded": a node in another program, which does not
+			    accept calls; "relay": hands out the IDs of other servers; empty:
+			    unknown */
 	char *program;   /* for an embedded node, PROGRAM@HOST; otherwise empty */
 	char *server;    /* for a relay, the server from which it requests IDs; otherwise empty */
 } SnowflakeClientWorker;
@@ -99,8 +100,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeClientWorker, snowflake_client_worker_fre
  * snowflake_client_new:
  * @servers: (nullable): the servers, in order of preference, NULL-terminated: "host", "host:port",
  *   "[::1]:port" or "tls:host:port"; or on this machine "unix:/path" or "unix:@name". The default
- *   port is 7609. One text can name several servers: "a.example,b.example". If it is %NULL or
- *   empty, the server is SNOWFLAKE_CLIENT_DEFAULT_SERVER
+ *   port is 7609. One string can contain several servers: "a.example,b.example". If @servers is
+ *   %NULL or empty, the server is SNOWFLAKE_CLIENT_DEFAULT_SERVER
  *
  * Creates a client. It does not connect before the first call.
  *
@@ -115,12 +116,12 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeClient, snowflake_client_free)
  * snowflake_client_set_timeout_ms:
  * @timeout_ms: 1 or more; the default is SNOWFLAKE_CLIENT_DEFAULT_TIMEOUT_MS
  *
- * Sets the time limit for one call of each function below. It includes all steps: DNS lookups,
- * connecting, sending, waiting for replies, failover to other servers and retries; in get_ids(),
+ * Sets the time limit for each call of a function below. It covers all steps: DNS lookups,
+ * connecting, sending, waiting for replies, failover to other servers, retries and, in get_ids(),
  * all batches.
  *
- * A DNS lookup cannot be stopped. The call returns in time, but the lookup continues in a thread of
- * its own until the resolver gives up.
+ * A DNS lookup cannot be interrupted. The call returns in time, but the lookup continues in its
+ * own thread until the resolver gives up.
  */
 SNOWFLAKE_CLIENT_EXPORT void snowflake_client_set_timeout_ms(SnowflakeClient *self,
 							     guint timeout_ms);
@@ -130,8 +131,8 @@ SNOWFLAKE_CLIENT_EXPORT void snowflake_client_set_timeout_ms(SnowflakeClient *se
  * @attempt_timeout_ms: 0, the default, means 50 ms plus 8 times the round-trip time of earlier
  * calls, at most 250 ms
  *
- * Sets how long a call waits for one server, including the DNS lookup and connecting, before it
- * also tries the next server. It waits for at most half of the call's remaining time.
+ * Sets how long a call waits for a server, including the DNS lookup and connecting, before it also
+ * tries the next one. It never waits for more than half of the call's remaining time.
  */
 SNOWFLAKE_CLIENT_EXPORT void snowflake_client_set_attempt_timeout_ms(SnowflakeClient *self,
 								     guint attempt_timeout_ms);
@@ -142,8 +143,8 @@ SNOWFLAKE_CLIENT_EXPORT void snowflake_client_set_attempt_timeout_ms(SnowflakeCl
 SNOWFLAKE_CLIENT_EXPORT void snowflake_client_set_retry(SnowflakeClient *self, gboolean retry);
 
 /* TLS settings for servers that are given as "tls:host:port". Files are in the PEM format. Later
- * versions can replace @reserved by new fields, for which %NULL means the default. So programs need
- * not be rebuilt. */
+ * versions can replace @reserved with new fields, for which %NULL means the default, so that
+ * programs do not need to be rebuilt. */
 typedef struct {
 	const char *ca;          /* CA certificates for verifying servers; %NULL: the system trust
 				  * store */
@@ -160,7 +161,7 @@ typedef struct {
  * @tls: copied
  *
  * Sets the TLS settings. Without this call, all of them are %NULL and %FALSE. The function reads
- * the files. Before each connection, the client reads files again that have changed, so
+ * the files. Before each connection, the client rereads any files that have changed, so
  * certificates can be renewed while the client exists. If the new files are invalid, the client
  * uses the previous ones. Open connections are not affected.
  *
@@ -171,8 +172,8 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_client_set_tls(SnowflakeClient *self,
 							  GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Puts the client's servers into a random order, and starts with the first one. By default, the
- * client uses the order of the list. So many clients with the same list would all use the same
- * server, and if it fails, all would fail over to the same next server. */
+ * client uses the order of the list. Without shuffling, clients with the same list all use the
+ * same server, and if it fails, they all fail over to the same next one. */
 SNOWFLAKE_CLIENT_EXPORT void snowflake_client_shuffle_servers(SnowflakeClient *self);
 
 /**
@@ -193,10 +194,10 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_client_get_id(SnowflakeClient *self, 
  * @count: the number of IDs, 1 or more
  * @out_ids: (out) (array length=count): room for @count IDs; unchanged on failure
  *
- * Gets IDs in batches. If the server does not support get_ids, the client calls it once for each
- * ID. The IDs increase, unless the client fails over to another server meanwhile. The time limit
- * applies to all batches together: if you need millions of IDs, raise it, or call the function
- * several times.
+ * Gets IDs in batches. If the server does not support get_ids, the client makes one call for each
+ * ID. The IDs increase, unless the client fails over to another server in the meantime. The time
+ * limit applies to all batches together. If you need millions of IDs, raise it, or call the
+ * function several times.
  *
  * Returns: %TRUE, or %FALSE with an error set
  */
@@ -204,8 +205,8 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_client_get_ids(SnowflakeClient *self,
 							  guint count, gint64 *out_ids,
 							  GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* A run: IDs that are consecutive numbers, first, first + 1, ... No fields will be added to this
- * struct. */
+/* A run: IDs that are consecutive numbers: first, first + 1, and so on. No fields will be added to
+ * this struct. */
 typedef struct {
 	gint64 first; /* above 0 */
 	guint count;  /* 1 or more */
@@ -215,12 +216,11 @@ typedef struct {
  * snowflake_client_get_id_runs:
  * @count: the number of IDs, 1 or more
  *
- * Gets IDs as get_ids() does, but as runs. Runs are cheap to send, to read and to store: one call
- * gets up to 10,000 IDs. The counts of the runs add up to @count.
+ * Gets IDs like get_ids(), but as runs. Runs are cheap to send, read and store: one call can get
+ * up to 10,000 IDs. The counts of the runs add up to @count.
  *
- * All IDs of a run have the same tick of the layout, which is a millisecond by default. This is not
- * guaranteed if the server does not support get_id_runs, and the client uses get_ids or get_id
- * instead.
+ * All IDs in a run have the same tick (a millisecond by default). This is not guaranteed if the
+ * server does not support get_id_runs and the client uses get_ids or get_id instead.
  *
  * Returns: (transfer full) (element-type SnowflakeClientIdRun): at least one run, or %NULL with an
  * error set
@@ -229,7 +229,8 @@ SNOWFLAKE_CLIENT_EXPORT GArray *
 snowflake_client_get_id_runs(SnowflakeClient *self, const char *agent, guint count,
 			     GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
-/* The size of a ULID or a UUID. The most significant byte is first, so memcmp() compares them. */
+/* The size of a ULID or a UUID. The most significant byte comes first, so they can be compared with
+ * memcmp(). */
 #define SNOWFLAKE_CLIENT_UUID_BYTES 16
 
 /**
@@ -237,9 +238,9 @@ snowflake_client_get_id_runs(SnowflakeClient *self, const char *agent, guint cou
  * @count: the number of ULIDs, 1 or more
  * @out_ulids: (out) (array length=count): room for @count ULIDs; unchanged on failure
  *
- * Gets ULIDs (github.com/ulid/spec), with times from the server's clock, in batches as get_ids()
- * does. Each ULID is greater than all ULIDs that this server has issued before, to any client. So
- * ULIDs increase, unless the client fails over to another server meanwhile, or the server restarts.
+ * Gets ULIDs (github.com/ulid/spec) with times from the server's clock, in batches like get_ids().
+ * Each ULID is greater than all ULIDs that this server has issued before, to any client. ULIDs
+ * therefore increase, unless the client fails over to another server or the server restarts.
  * Random bits make them unique, so even a server without a worker ID issues them.
  *
  * Returns: %TRUE, or %FALSE with an error set: UNSUPPORTED if the server does not support the call
@@ -254,8 +255,8 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_client_get_ulids(
  * @count: the number of UUIDs, 1 or more
  * @out_uuids: (out) (array length=count): room for @count UUIDs; unchanged on failure
  *
- * Gets UUIDs of version 7 (RFC 9562), in batches as get_ids() does. The server makes each UUID from
- * a new ID. So a UUID is as unique as the ID, and sorts like the ID.
+ * Gets version 7 UUIDs (RFC 9562), in batches like get_ids(). The server makes each UUID from a
+ * new ID, so a UUID is as unique as its ID, and sorts like it.
  *
  * Returns: %TRUE, or %FALSE with an error set: UNSUPPORTED if the server does not support the call,
  * or its layout is not the default one
@@ -281,11 +282,10 @@ SNOWFLAKE_CLIENT_EXPORT SnowflakeClientWorker *snowflake_client_get_worker(Snowf
 /**
  * snowflake_client_get_workers:
  *
- * Gets the list of all servers in the registry of the answering server. The answering server
- * reports its own current state, and reports other servers according to the registry. The state of
- * another server is "serving" if its reservation had not ended at as_of_ms. This time is about a
- * second ago at most. If the registry does not answer, the list is the one that the server read
- * last.
+ * Gets the list of all servers in the answering server's registry. The answering server reports
+ * its own current state, and what the registry contains about the other servers. Another server's
+ * state is "serving" if its reservation had not ended at as_of_ms, which is at most about a second
+ * ago. If the registry does not answer, the list is the one that the server read last.
  *
  * Returns: (transfer full) (element-type SnowflakeClientWorker): the servers, freed with the array;
  * or %NULL with an error set: UNAVAILABLE if the server has not read the list yet, UNSUPPORTED if
@@ -294,7 +294,7 @@ SNOWFLAKE_CLIENT_EXPORT SnowflakeClientWorker *snowflake_client_get_worker(Snowf
 SNOWFLAKE_CLIENT_EXPORT GPtrArray *snowflake_client_get_workers(SnowflakeClient *self,
 								GError **error);
 
-/* A server's counter; see COUNTERS in snowflaked(8) for the names. Only the library creates it,
+/* A server's counter. For the names, see COUNTERS in snowflaked(8). Do not allocate it yourself,
  * because later versions can append fields. */
 typedef struct {
 	char *name;
@@ -307,13 +307,13 @@ typedef struct {
 SNOWFLAKE_CLIENT_EXPORT GPtrArray *snowflake_client_get_counters(SnowflakeClient *self,
 								 GError **error);
 
-/* Returns the server for the next call, with its port. After a successful call, this is the server
- * that answered. */
+/* Returns the server that the next call will use, with its port. After a successful call, this is
+ * the server that answered. */
 SNOWFLAKE_CLIENT_EXPORT const char *snowflake_client_get_server(const SnowflakeClient *self);
 
-/* Returns how long to wait before a retry, after a call for a batch or get_workers() failed with
- * UNAVAILABLE: the shortest time that a server has returned. Returns 0 if the time is unknown, and
- * after all other calls, whose replies do not contain it. */
+/* Returns how long to wait before retrying a batch call or get_workers() that failed with
+ * UNAVAILABLE. This is the shortest time that any of the servers returned. Returns 0 if no server
+ * returned a time, as is always the case for other calls. */
 SNOWFLAKE_CLIENT_EXPORT gint64 snowflake_client_get_retry_after_ms(const SnowflakeClient *self);
 
 G_END_DECLS

@@ -6,8 +6,8 @@
 G_BEGIN_DECLS
 
 /*
- * Functions for IDs: their parts, their text forms, the IDs of a time span, ULIDs and UUIDs. They
- * do not call a server; to get IDs from the service, use snowflake-client.h.
+ * Functions for IDs: their parts, their text forms, the ID range of a time span, ULIDs and UUIDs.
+ * They do not call a server; to get IDs from the service, use snowflake-client.h.
  *
  *   g_autoptr(GError) error = NULL;
  *   g_autoptr(SnowflakeLayout) layout = snowflake_layout_new("twitter", &error);
@@ -17,8 +17,8 @@ G_BEGIN_DECLS
  *           g_printerr("%s\n", error->message);
  *
  * Times are milliseconds since the Unix epoch. Arguments must not be %NULL, except @error and the
- * arguments of functions that free. All functions are thread-safe, even for one layout or
- * generator. C++ programs can include this header.
+ * arguments of functions that free. All functions are thread-safe, even if threads share a layout
+ * or generator. C++ programs can include this header.
  */
 
 #ifndef SNOWFLAKE_CLIENT_EXPORT
@@ -38,9 +38,9 @@ typedef enum {
 } SnowflakeIdError;
 
 /*
- * A layout: how the bits of an ID are divided. From high to low, they are the time in ticks since
- * an epoch, the datacenter ID, the worker ID and the sequence. A layout is immutable and always
- * valid.
+ * A layout: how the bits of an ID are divided into fields. From the highest bits to the lowest,
+ * these are the time in ticks since an epoch, the datacenter ID, the worker ID and the sequence. A
+ * layout is immutable and always valid.
  */
 typedef struct _SnowflakeLayout SnowflakeLayout;
 
@@ -50,7 +50,7 @@ typedef struct {
 	gint64 time_ms; /* after decoding, the start of the tick */
 	guint datacenter_id;
 	guint worker_id;
-	guint sequence; /* from 0, in one tick of one worker ID */
+	guint sequence; /* counts from 0 within a tick of a worker ID */
 } SnowflakeParts;
 
 /**
@@ -74,7 +74,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeLayout, snowflake_layout_free)
  * layouts. */
 SNOWFLAKE_CLIENT_EXPORT char **snowflake_layout_names(void);
 
-/* Returns: (transfer full): all fields, in the form that snowflake_layout_new() reads */
+/* Returns: (transfer full): all fields, in the form that snowflake_layout_new() accepts */
 SNOWFLAKE_CLIENT_EXPORT char *snowflake_layout_to_text(const SnowflakeLayout *self);
 
 /**
@@ -96,10 +96,10 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_layout_encode(const SnowflakeLayout *
  * snowflake_layout_decode:
  * @out_parts: (out): the parts of @id; unchanged on failure
  *
- * Divides an ID into its parts, the inverse of snowflake_layout_encode().
+ * Splits an ID into its parts. This is the inverse of snowflake_layout_encode().
  *
- * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if @id is negative or has bits above the layout's
- * bits
+ * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if @id is negative or has more bits than the
+ * layout
  */
 SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_layout_decode(const SnowflakeLayout *self, gint64 id,
 							 SnowflakeParts *out_parts,
@@ -108,15 +108,15 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_layout_decode(const SnowflakeLayout *
 /**
  * snowflake_layout_range:
  * @from_ms, @to_ms: the first and the last millisecond of the time span
- * @out_first, @out_last: (out): the lowest and the highest ID that is possible in the span;
- *   unchanged on failure
+ * @out_first, @out_last: (out): the lowest and the highest possible ID in the span; unchanged on
+ *   failure
  *
  * Computes the range of IDs for a time span, for WHERE id BETWEEN first AND last. The span can
  * begin before the layout or end after it. The range includes ticks that are only partly in the
  * span.
  *
- * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if the span ends before it begins, or if all of
- * it is outside the layout
+ * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if the span ends before it begins or is
+ * completely outside the layout
  */
 SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_layout_range(const SnowflakeLayout *self, gint64 from_ms,
 							gint64 to_ms, gint64 *out_first,
@@ -137,8 +137,8 @@ typedef enum {
  * snowflake_id_to_text:
  * @id: not negative
  *
- * Converts an ID to text. In the forms hex, crockford and base62, texts have leading zeros, so they
- * sort like their IDs.
+ * Converts an ID to text. In the forms hex, crockford and base62, the text has leading zeros, so
+ * texts sort like their IDs.
  *
  * Returns: (transfer full): the text
  */
@@ -146,8 +146,8 @@ SNOWFLAKE_CLIENT_EXPORT char *snowflake_id_to_text(SnowflakeIdForm form, gint64 
 
 /**
  * snowflake_id_parse:
- * @text: digits of @form, at most as many as the form has, with or without leading zeros, and
- * without a sign or whitespace
+ * @text: the digits of an ID in the given form, at most as many as the form has, with or without
+ * leading zeros, and without a sign or whitespace
  * @out_id: (out): the ID, 0 to 2^63 - 1; unchanged on failure
  *
  * Parses an ID.
@@ -167,12 +167,12 @@ typedef struct _SnowflakeUuid {
  * the same type as a UUID, so all functions for a SnowflakeUuid accept it. */
 typedef struct _SnowflakeUuid SnowflakeUlid;
 
-/* Returns a number below, equal to or above 0. Bytes and texts sort in the same order; two ULIDs,
- * or two UUIDs of version 7, also sort by their times. */
+/* Returns a number below, equal to or above 0. Bytes and texts sort in the same order. Two ULIDs,
+ * or two version 7 UUIDs, also sort by time. */
 SNOWFLAKE_CLIENT_EXPORT int snowflake_uuid_compare(const SnowflakeUuid *a, const SnowflakeUuid *b);
 
-/* Returns the time of a ULID or of a UUID of version 7, 0 to 2^48 - 1. For other UUIDs, the result
- * has no meaning. */
+/* Returns the time in a ULID or a version 7 UUID, 0 to 2^48 - 1. For other UUIDs, the result is
+ * meaningless. */
 SNOWFLAKE_CLIENT_EXPORT gint64 snowflake_uuid_get_time_ms(const SnowflakeUuid *self);
 
 /* Returns: (transfer full): hexadecimal digits in the form 8-4-4-4-12, in lowercase */
@@ -195,11 +195,11 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_uuid_parse(const char *text, Snowflak
  * @id: an ID of the layout "twitter", not negative
  * @out_uuid: (out): the UUID; unchanged on failure
  *
- * Makes a UUID of version 7 from an ID. The UUID is as unique as the ID, and can be converted back
- * to it. Such UUIDs sort like their IDs.
+ * Makes a version 7 UUID from an ID. The UUID is as unique as the ID and can be converted back to
+ * it. Such UUIDs sort like their IDs.
  *
- * The UUID contains the ID's time, the 22 least significant bits of the ID (12 in rand_a, 10 at the
- * top of rand_b), and 52 random bits. So each call makes a different UUID.
+ * The UUID contains the ID's time, the 22 least significant bits of the ID (12 in rand_a, 10 at
+ * the top of rand_b), and 52 random bits. Each call therefore makes a different UUID.
  *
  * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set
  */
@@ -210,8 +210,8 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_uuid_from_id(gint64 id, SnowflakeUuid
  * snowflake_uuid_to_id:
  * @out_id: (out): the ID; unchanged on failure
  *
- * Converts a UUID that snowflake_uuid_from_id() has made back to its ID. A UUID of version 7 does
- * not show whether it was made from an ID. If it was not, the result has no meaning.
+ * Gets the ID back from a UUID that was made by snowflake_uuid_from_id(). It is not possible to
+ * tell whether a version 7 UUID was made from an ID. If it was not, the result is meaningless.
  *
  * Returns: %TRUE, or %FALSE with INVALID set if @self has a different version, or with OUT_OF_RANGE
  * if its time is outside the layout
@@ -247,17 +247,18 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_ulid_random(gint64 time_ms, Snowflake
 						       GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /*
- * Generators of increasing ULIDs and UUIDs. If a draw begins after another draw has returned, in
+ * Generators of increasing ULIDs and UUIDs. If a draw begins after another one has returned, in
  * any thread, its result is greater. The time comes from the system clock (CLOCK_REALTIME). If the
  * clock steps back, the generator keeps its last millisecond until the clock has passed it.
  *
- * In a child that fork() created, a generator continues in a later millisecond. If another thread
- * was in a call during the fork(), the child must not use the generator.
+ * In a child created by fork(), a generator skips to a later millisecond, so that parent and child
+ * do not produce the same values. If another thread was using the generator during the fork(), the
+ * child must not use it.
  *
- * ULIDs are "monotonic" as in the specification: the first one in a millisecond is random, and each
- * further one is the previous one plus 1. UUIDs of version 7 follow RFC 9562, section 6.2, method
- * 1: a counter of 42 bits, which starts at a random number in each millisecond, is followed by 32
- * random bits.
+ * ULIDs are "monotonic" as in the specification: the first one in a millisecond is random, and
+ * each further one is the previous one plus 1. Version 7 UUIDs follow RFC 9562, section 6.2,
+ * method 1: a 42-bit counter, which starts at a random number in each millisecond, is followed by
+ * 32 random bits.
  */
 typedef struct _SnowflakeUlidGenerator SnowflakeUlidGenerator;
 typedef struct _SnowflakeUuidGenerator SnowflakeUuidGenerator;
@@ -283,7 +284,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeUuidGenerator, snowflake_uuid_generator_f
 
 /**
  * snowflake_uuid_generator_draw:
- * @out_uuid: (out): a UUID that its random bits make unique, and that is not made from an ID;
+ * @out_uuid: (out): a UUID that is not made from an ID, and is unique because of its random bits;
  * unchanged on failure
  *
  * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if the clock is before 1970

@@ -8,8 +8,8 @@
 G_BEGIN_DECLS
 
 /*
- * A pool of IDs, for programs that need many IDs, or that cannot wait for a call to a server. The
- * pool's thread prefetches IDs, and fails over to another server if one fails.
+ * A pool of IDs, for programs that need many IDs or cannot wait for a call to a server. The pool's
+ * thread prefetches IDs, and fails over to another server if one fails.
  *
  *   SnowflakePoolConfig config = SNOWFLAKE_POOL_CONFIG_INIT("my-program");
  *   g_autoptr(GError) error = NULL;
@@ -22,60 +22,61 @@ G_BEGIN_DECLS
  *           g_printerr("%s\n", error->message);
  *
  * Any number of threads can take from a pool at the same time, so create one pool for the process.
- * A take from the prefetch buffer does not wait, makes no system call and reads no clock; it takes
- * a few nanoseconds. No ID is handed out twice. As long as the pool uses the same server, the IDs
- * that one thread takes increase. There is no order between the IDs that different threads take.
+ * Taking an ID from the prefetch buffer takes a few nanoseconds. It does not wait, make a system
+ * call or read the clock. No ID is handed out twice. As long as the pool uses the same server, the
+ * IDs taken by one thread increase. IDs taken by different threads are not ordered.
  *
- * Prefetch buffer: its size follows the rate of the takes, so that it lasts for prefetch_ms. It is
- * empty while there are no takes, so the first take after a pause waits for a round trip to a
- * server. The pool's thread discards IDs that are older than max_age_ms, so the time in an ID is at
- * most this much earlier than the take. If the process was suspended or got no CPU time, a few
- * takes can return older IDs before this thread has run.
+ * Prefetch buffer: its size is adjusted to the rate at which IDs are taken, so that it lasts for
+ * prefetch_ms. While no IDs are taken, it is empty, so the first take after a pause waits for a
+ * round trip to a server. The pool's thread discards IDs that are older than max_age_ms, so the
+ * time in an ID is at most this much earlier than the take. If the process was suspended or
+ * starved of CPU time, a few takes can return older IDs before this thread has run.
  *
- * Servers: the pool uses the servers of the list, each at all addresses of its name. With discover,
- * it also uses the servers that these servers report (get_workers). It resolves names and requests
- * the lists of servers again every 10 seconds, or every second while no server answers. A server
- * that is given by its IP address is used immediately, even if the DNS lookup for another server
- * hangs. The pool uses the first 1,024 servers in a list. If a server's IDs are not unique, the
- * pool excludes it for 10 minutes.
+ * Servers: the pool uses the servers in its list, each at all addresses of its host name. With
+ * discover, it also uses the servers that these servers report (get_workers). It resolves names
+ * and requests the list of servers again every 10 seconds, or every second while no server
+ * answers. A server that is given by IP address is used immediately, even if the DNS lookup for
+ * another server hangs. The pool uses only the first 1,024 servers in a list. If a server's IDs
+ * are not unique, the pool excludes it for 10 minutes.
  *
- * Connections: at first, the pool connects to four servers. It selects one at random among the
- * servers whose round-trip time is at most 1.5 times the shortest one, and requests IDs from it.
- * The pool then keeps this connection and one connection to a second server.
+ * Connections: at first, the pool connects to four servers. From those whose round-trip time is at
+ * most 1.5 times the shortest one, it randomly selects the server from which it requests IDs.
+ * After that, the pool keeps only this connection and one to a second server.
  *
  * Failover: if the server drains or its connection is lost, the pool uses the second server
- * immediately. If the server hangs and prefetch_ms is 50 or more, the pool uses the second server
- * before the prefetch buffer is empty. If one server does not issue enough IDs, the pool requests
- * IDs from up to four at once.
+ * immediately. If the server hangs and prefetch_ms is 50 or more, the pool switches to the second
+ * server before the prefetch buffer is empty. If one server does not issue enough IDs, the pool
+ * requests IDs from up to four servers at once.
  *
- * TLS: before each connection, the pool reads files again that have changed, as
- * snowflake_client_set_tls() describes. So a certificate can be renewed while the program runs.
+ * TLS: before each connection, the pool rereads any files that have changed, as described at
+ * snowflake_client_set_tls(). Certificates can therefore be renewed while the program runs.
  *
- * After fork(), the prefetched IDs stay in the parent. In the child, the pool is empty, and
- * connects at its first take. The parent's connections are closed in the child, and stay open in
- * the parent. The child can free the pool, but need not. Do not call fork() in a signal handler
- * that can interrupt a take.
+ * After fork(), only the parent keeps the prefetched IDs. In the child, the pool is empty, and
+ * connects when an ID is first taken. The parent's connections are closed in the child and stay
+ * open in the parent. The child can free the pool, but does not have to. Do not call fork() in a
+ * signal handler that can interrupt a take.
  *
- * In a child that was not created by fork(), but for example by _Fork() or clone(), every take
- * fails with UNSUPPORTED. Such a child can only take and call exec().
+ * In a child that was created in another way, for example by _Fork() or clone(), every take fails
+ * with UNSUPPORTED. Apart from taking, such a child can only call exec().
  *
  * Requires Linux 4.14 or later. C++ programs can include this header.
  */
 typedef struct _SnowflakePool SnowflakePool;
 
-/* A pool's configuration; initialize it with SNOWFLAKE_POOL_CONFIG_INIT. Later versions can replace
- * @reserved by new fields, for which %NULL means the default. So programs need not be rebuilt. */
+/* A pool's configuration. Initialize it with SNOWFLAKE_POOL_CONFIG_INIT. Later versions can replace
+ * @reserved with new fields, for which %NULL means the default, so that programs do not need to be
+ * rebuilt. */
 typedef struct {
 	/* NULL-terminated: "host", "host:port", "[::1]:port" or "tls:host:port"; or on this machine
-	 * "unix:/path" or "unix:@name". The default port is 7609. One text can name several
+	 * "unix:/path" or "unix:@name". The default port is 7609. One string can contain several
 	 * servers: "a.example,b.example". If it is %NULL or empty, the server is
 	 * SNOWFLAKE_CLIENT_DEFAULT_SERVER. */
 	const char *const *servers;
 	const char *agent; /* name of the calling program, [a-zA-Z][a-zA-Z\-0-9]*, at most 256
 			    * bytes */
-	gboolean discover; /* also use servers that these servers report: only those with tls:
-			      addresses if one of these has such an address, otherwise only those
-			      without */
+	gboolean discover; /* also use the servers that these servers report. If any of these
+			      servers has a tls: address, only discovered servers with tls:
+			      addresses are used, otherwise only those without */
 	guint prefetch_ms; /* 1 to 10000: how long the prefetch buffer should last */
 	guint max_age_ms;  /* twice prefetch_ms to 3600000: the age at which IDs are discarded */
 	guint timeout_ms;  /* how long a take waits if the buffer is empty; 0: it fails at once */
@@ -86,7 +87,7 @@ typedef struct {
 #define SNOWFLAKE_POOL_DEFAULT_PREFETCH_MS 50
 #define SNOWFLAKE_POOL_DEFAULT_MAX_AGE_MS  1000
 
-/* The default configuration, for the server on this machine. */
+/* The default configuration, for a server on this machine. */
 #define SNOWFLAKE_POOL_CONFIG_INIT(who)                                                            \
 	{                                                                                          \
 		NULL, (who), FALSE, SNOWFLAKE_POOL_DEFAULT_PREFETCH_MS,                            \
@@ -98,15 +99,15 @@ typedef struct {
 	}
 
 /* Counts since the start of the pool, in this process. Later versions can replace @reserved, which
- * is 0, by new counts. */
+ * is 0, with new counts. */
 typedef struct {
 	guint64 prefetched;   /* IDs in the prefetch buffer now */
 	guint64 taken;        /* IDs */
-	guint64 discarded;    /* IDs that were discarded because of their age */
+	guint64 discarded;    /* IDs discarded because of their age */
 	guint64 empty_buffer; /* takes that found the prefetch buffer empty */
-	guint64 refills;      /* replies of servers with IDs */
+	guint64 refills;      /* replies from servers that contained IDs */
 	guint64 failovers;    /* failovers to another server */
-	guint64 excluded;     /* number of servers whose IDs were not unique */
+	guint64 excluded;     /* servers excluded because their IDs were not unique */
 	guint64 reserved[9];
 } SnowflakePoolStatistics;
 
@@ -114,17 +115,17 @@ typedef struct {
  * snowflake_pool_new:
  * @config: copied
  *
- * Creates a pool, which starts to connect. The function does not wait. If no server can be reached,
- * takes fail.
+ * Creates a pool, which starts to connect in the background. If no server can be reached, this
+ * function succeeds, but takes fail.
  *
- * Returns: (transfer full): a pool, or %NULL with INVALID_ARGUMENT set, or with UNSUPPORTED if this
- * system is too old or has no memory or thread left
+ * Returns: (transfer full): a pool, or %NULL with INVALID_ARGUMENT set, or with UNSUPPORTED if the
+ * kernel is too old, or if memory or a thread cannot be allocated
  */
 SNOWFLAKE_CLIENT_EXPORT SnowflakePool *snowflake_pool_new(const SnowflakePoolConfig *config,
 							  GError **error);
 
-/* Frees the pool. No thread may use the pool during or after this call. Threads that have taken IDs
- * need not have ended.
+/* Frees the pool. No thread may use the pool during or after this call. Threads that have taken
+ * IDs do not need to have ended.
  */
 SNOWFLAKE_CLIENT_EXPORT void snowflake_pool_free(SnowflakePool *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakePool, snowflake_pool_free)
@@ -134,9 +135,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakePool, snowflake_pool_free)
  * @out_id: (out): the ID, above 0; unchanged on failure
  *
  * Takes one ID. Can be called from any thread. If the prefetch buffer is empty, the function waits
- * for at most timeout_ms.
+ * for up to timeout_ms.
  *
- * Returns: %TRUE, or %FALSE with an error set: the last error of a server, or TIMEOUT
+ * Returns: %TRUE, or %FALSE with an error set: the last error from a server, or TIMEOUT
  */
 SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_pool_take(SnowflakePool *self, gint64 *out_id,
 						     GError **error) G_GNUC_WARN_UNUSED_RESULT;
@@ -147,8 +148,8 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_pool_take(SnowflakePool *self, gint64
  * @out_first: (out): the first ID; unchanged on failure
  * @out_count: (out): the number of IDs, 1 to @most; unchanged on failure
  *
- * Takes several IDs, which are consecutive numbers, like snowflake_pool_take(). The function can
- * return fewer IDs than the prefetch buffer contains.
+ * Takes several IDs, which are consecutive numbers. Otherwise like snowflake_pool_take(). The
+ * function can return fewer IDs than the prefetch buffer contains.
  *
  * Returns: %TRUE, or %FALSE with an error set
  */

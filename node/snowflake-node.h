@@ -8,9 +8,9 @@ G_BEGIN_DECLS
 /*
  * Embedded nodes issue unique, roughly time-ordered 64-bit IDs in this process. A node issues IDs
  * like snowflaked, but without a server. It claims a worker ID by the same rules, in the same
- * ZooKeeper ensemble or in the same state directory as the servers and other nodes. It keeps the
- * worker ID reserved, and applies the same clock discipline. So no ID is issued twice, even if
- * clocks are wrong and processes pause or crash.
+ * ZooKeeper ensemble or state directory as the servers and other nodes. It keeps the worker ID
+ * reserved and applies the same clock discipline. Therefore, no ID is issued twice, even if clocks
+ * are wrong and processes pause or crash.
  *
  *   const SnowflakeNodeConfig config = {
  *           .options = (const char *[]){"zookeeper=zk.example:2181", "datacenter-id=1", NULL},
@@ -22,23 +22,24 @@ G_BEGIN_DECLS
  *   if (node == NULL || !snowflake_node_next(node, &id, &error))
  *           g_printerr("%s\n", error->message);
  *
- * One node is enough for a process: any number of threads can draw from it. A node runs one thread,
- * or several with ZooKeeper. All signals are blocked in these threads. If pthread_cancel() cancels
- * a thread in a call of a function below, the thread ends after the call.
+ * One node is enough for a process, because any number of threads can draw from it. A node runs
+ * one thread, or several with ZooKeeper, in which all signals are blocked. If a thread is
+ * cancelled with pthread_cancel() while it is in a function below, it ends only after the function
+ * has returned.
  *
- * The node logs with g_log(), domain "Snowflake", in the format of snowflaked. Errors and warnings
- * are messages, which GLib prints to standard error by default. All other events have the levels
- * "info" and "debug", which GLib does not print by default. All nodes of a process share one log. A
- * log handler may block, call fork() and use the node. If it creates a child, it must not return in
- * the child.
+ * The node logs with g_log(), in the domain "Snowflake" and in the format of snowflaked. Errors
+ * and warnings have the level "message", which GLib prints to standard error by default. All other
+ * events have the levels "info" and "debug", which GLib does not print by default. All nodes in a
+ * process share one log. A log handler may block, call fork() and use the node. If it creates a
+ * child, it must not return in the child.
  *
- * After fork(), the node stays in the parent. In the child, every draw fails with FORKED, and the
- * descriptors of the node's locks are closed. The child cannot affect the parent's worker ID. If
- * the child needs IDs, create a new node in it.
+ * After fork(), the node continues to work only in the parent. In the child, every draw fails with
+ * FORKED, and the descriptors of the node's locks are closed. The child cannot affect the parent's
+ * worker ID. If the child needs IDs, create a new node in it.
  *
- * After _Fork() and clone(), every draw in the child also fails with FORKED. The child keeps the
- * descriptors, and can only draw and call exec(). A new node in it can wait forever for a lock that
- * another thread of the parent held.
+ * After _Fork() or clone(), every draw in the child also fails with FORKED. The child keeps the
+ * descriptors, and can only attempt draws and call exec(). A new node in it could wait forever for
+ * a lock that another thread of the parent held.
  *
  * Requires Linux 4.14 or later. C++ programs can include this header.
  */
@@ -79,8 +80,9 @@ typedef struct {
 	 * worker-id is not given, the node claims the lowest worker ID that no other server or node
 	 * holds. */
 	const char *const *options;
-	/* (nullable): the name of the program, which "snowflakectl workers" shows: 1 to 64 letters,
-	 * digits, dots, underscores and hyphens. %NULL: the name of the program's file. */
+	/* (nullable): the name of the program, as shown by "snowflakectl workers": 1 to 64
+	 * letters, digits, dots, underscores and hyphens. %NULL: the name of the executable file.
+	 * */
 	const char *program;
 	/* The time limit for snowflake_node_new() to claim a worker ID, in ms; 0:
 	 * SNOWFLAKE_NODE_DEFAULT_START_TIMEOUT_MS. */
@@ -105,14 +107,15 @@ SNOWFLAKE_NODE_EXPORT SnowflakeNode *snowflake_node_new(const SnowflakeNodeConfi
  * @self: (nullable): a node that no other thread uses during or after this call
  *
  * Releases the worker ID, so that another server or node can claim it immediately, and frees the
- * node. The function waits for ZooKeeper or the disk for at most the time in the option
- * stop-timeout plus a few seconds. If it could not release the worker ID by then, the worker ID
- * stays reserved until its reservation ends, and the memory stays allocated until the process ends.
+ * node. The function waits for ZooKeeper or the disk for at most the option stop-timeout plus a
+ * few seconds. If it cannot release the worker ID by then, the worker ID stays reserved until its
+ * reservation ends, and the memory stays allocated until the process ends.
  *
  * If a process ends without this call, its worker ID stays reserved, as after a kill. With a state
- * directory, this lasts one second, and with ZooKeeper at most as long as the option reservation.
+ * directory, this lasts one second. With ZooKeeper, it lasts at most as long as the option
+ * reservation.
  *
- * In a child that fork() created, the function does nothing.
+ * In a child created by fork(), the function does nothing.
  */
 SNOWFLAKE_NODE_EXPORT void snowflake_node_free(SnowflakeNode *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeNode, snowflake_node_free)
@@ -121,13 +124,12 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakeNode, snowflake_node_free)
  * snowflake_node_next:
  * @out_id: (out): the ID, above 0; unchanged on failure
  *
- * Draws one ID. Can be called from any thread. The function takes no lock and makes no system call,
- * unless no ID is available immediately. In this case, it waits for at most the time in the option
- * max-wait.
+ * Draws one ID. Can be called from any thread. If an ID is available immediately, the function
+ * does not take a lock or make a system call. Otherwise, it waits for at most the option max-wait.
  *
- * The IDs that one thread draws increase as long as the node keeps its worker ID. With
- * on-clock-step=reclaim, the node can claim a different worker ID, and IDs only increase among
- * those with the same worker ID.
+ * The IDs drawn by one thread increase as long as the node keeps its worker ID. With
+ * on-clock-step=reclaim, the node can switch to another worker ID, and later IDs can then be
+ * smaller.
  *
  * Returns: %TRUE, or %FALSE with UNAVAILABLE, FAILED, CLOCK or FORKED set
  */
@@ -141,8 +143,8 @@ SNOWFLAKE_NODE_EXPORT gboolean snowflake_node_next(SnowflakeNode *self, gint64 *
  * @out_count: (out): the number of IDs, 1 to @most; unchanged on failure
  *
  * Draws a run of IDs, like snowflake_node_next(), at little more than the cost of one ID. The IDs
- * are @out_first and the numbers that follow it. All have the same tick, so the run contains at
- * most as many IDs as are left in the current tick.
+ * are @out_count consecutive numbers, beginning with @out_first. They all have the same tick, so a
+ * run contains at most as many IDs as are left in the current tick.
  *
  * Returns: %TRUE, or %FALSE with UNAVAILABLE, FAILED, CLOCK or FORKED set
  */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package snowflake gets unique IDs that sort by time from Snowflake servers.
+// Package snowflake gets unique, time-sortable IDs from Snowflake servers.
 //
 //	client, err := snowflake.New([]string{"127.0.0.1:7609"}, snowflake.Options{})
 //	...
@@ -18,7 +18,7 @@ import (
 // Version of this package.
 const Version = "0.1.0"
 
-// Generator is implemented by Client, and by the fake of package snowflaketest.
+// Generator is implemented by Client, and by the fake in package snowflaketest.
 type Generator interface {
 	NextID(ctx context.Context) (int64, error)
 	NextIDs(ctx context.Context, count int) ([]int64, error)
@@ -27,8 +27,8 @@ type Generator interface {
 
 var _ Generator = (*Client)(nil)
 
-// A Client gets IDs from one of several servers, for any number of goroutines. While nobody takes IDs,
-// it has no goroutine.
+// A Client gets IDs from one of several servers. Any number of goroutines can share it. While no
+// IDs are taken, it does not run any goroutines.
 type Client struct {
 	options    Options
 	context    context.Context // cancelled by Close
@@ -59,7 +59,7 @@ type waiter struct {
 	err             error
 }
 
-// Stats has the state of a client, and counts since it was made.
+// Stats contains the state of a client, and counts since it was created.
 type Stats struct {
 	Server     string // that answered last; empty: none
 	Prefetched int    // IDs in the buffer
@@ -71,8 +71,8 @@ type Stats struct {
 	Failovers  uint64 // refills by another endpoint than the one before
 }
 
-// New makes a client. It connects with the first call. With no servers, they are those of the
-// environment variable SNOWFLAKE_SERVERS, or else DefaultServer.
+// New creates a client. It connects at the first call. If servers is empty, the client uses the
+// servers in the environment variable SNOWFLAKE_SERVERS or, if that is not set, DefaultServer.
 func New(servers []string, options Options) (*Client, error) {
 	servers, err := options.complete(servers)
 	if err != nil {
@@ -92,8 +92,9 @@ func New(servers []string, options Options) (*Client, error) {
 	return c, nil
 }
 
-// NextID returns an ID. The IDs that one goroutine takes increase while one server answers. It returns
-// a prefetched ID even if ctx is cancelled. Errors are of type *Error.
+// NextID returns an ID. The IDs taken by one goroutine increase as long as the same server
+// answers. If there is a prefetched ID, it is returned even if ctx has been cancelled. Errors are
+// of type *Error.
 func (c *Client) NextID(ctx context.Context) (int64, error) {
 	now := time.Now()
 	c.lock.Lock()
@@ -112,7 +113,8 @@ func (c *Client) NextID(ctx context.Context) (int64, error) {
 	return ids[0], nil
 }
 
-// NextIDs returns count IDs, which increase as those of NextID do: all of them, or an error.
+// NextIDs returns count IDs, which increase like those from NextID. It returns either all of them
+// or an error.
 func (c *Client) NextIDs(ctx context.Context, count int) ([]int64, error) {
 	if count < 1 {
 		return nil, invalid("count %d: must be 1 or more", count)
@@ -228,8 +230,8 @@ func (c *Client) Stats() Stats {
 	return found
 }
 
-// Close ends calls that are under way, and later ones, with ErrClosed. Prefetched IDs are lost. It
-// returns nil, once the client has no goroutine.
+// Close makes calls in progress and later calls fail with ErrClosed. Prefetched IDs are lost. It
+// returns nil once all of the client's goroutines have ended.
 func (c *Client) Close() error {
 	c.lock.Lock()
 	if !c.isClosed {

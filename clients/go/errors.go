@@ -13,26 +13,26 @@ import (
 	"unicode"
 )
 
-// The kinds of errors, for errors.Is. If servers fail differently, the error has the first of these
-// kinds that one of them has. If its context was cancelled, a call fails with context.Canceled.
+// The kinds of errors, for errors.Is. If servers fail in different ways, the error has the kind
+// that comes first in this list. If its context was cancelled, a call fails with context.Canceled.
 var (
-	// A server has no worker ID, or no IDs for the present time.
+	// A server has no worker ID, or no IDs left for the current time.
 	ErrUnavailable = errors.New("no server has IDs now")
-	// The clock of a server is behind its IDs, or outside their layout.
+	// A server's clock is behind the IDs that it has issued, or outside their layout.
 	ErrClock = errors.New("no server has a usable clock")
-	// The deadline passed while a server did not answer. It is a context.DeadlineExceeded too.
+	// No server answered before the deadline. It is also a context.DeadlineExceeded.
 	ErrTimeout = errors.New("no answer within the deadline")
-	// No server accepts connections, or the answer is not that of a Snowflake server.
+	// No server accepts connections, or the reply is not from a Snowflake server.
 	ErrUnreachable = errors.New("no server can be reached")
-	// The agent is invalid, or a server refuses it.
+	// The agent is invalid, or a server refused it.
 	ErrInvalidAgent = errors.New("invalid agent")
 	// The client is closed, or was closed during the call.
 	ErrClosed = errors.New("the client is closed")
-	// An argument is out of its range.
+	// An argument is out of range.
 	ErrInvalidArgument = errors.New("invalid argument")
 )
 
-// An Attempt is a request that a server did not answer with IDs.
+// An Attempt is a request to a server that did not return IDs.
 type Attempt struct {
 	Server  string // as it was given
 	Address string // of the server, if it was given by name and resolved
@@ -48,8 +48,9 @@ func (a Attempt) String() string {
 	return a.Server + ": " + a.Reason
 }
 
-// Error is the type of all errors of this package. Its message is one line, and names each server that
-// was tried and why it failed. errors.Is and errors.As find its kind, and the causes of its attempts.
+// Error is the type of all errors in this package. Its message is one line that lists each server
+// that was tried and why it failed. errors.Is and errors.As find its kind and the causes of its
+// attempts.
 type Error struct {
 	Kind       error         // one of the Err variables, or context.Canceled
 	Detail     string        // about the kind, can be empty
@@ -79,7 +80,8 @@ func (e *Error) Error() string {
 // Unwrap returns the kind.
 func (e *Error) Unwrap() error { return e.Kind }
 
-// Is finds the causes of attempts, and says that a timeout is one as package context and os see it.
+// Is matches the causes of attempts. A timeout also matches context.DeadlineExceeded and
+// os.ErrDeadlineExceeded.
 func (e *Error) Is(target error) bool {
 	if e.Timeout() && (target == context.DeadlineExceeded || target == os.ErrDeadlineExceeded) {
 		return true
@@ -92,7 +94,7 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-// As finds the first cause of an attempt that has the type of the target.
+// As finds the first cause of an attempt that has the target's type.
 func (e *Error) As(target any) bool {
 	for _, attempt := range e.Attempts {
 		if attempt.Cause != nil && errors.As(attempt.Cause, target) {

@@ -16,7 +16,8 @@ type Parts struct {
 	Sequence   int64
 }
 
-// A Layout divides an ID, from high bits to low: time, datacenter, worker, sequence.
+// A Layout describes how an ID is divided, from the highest bits to the lowest: time, datacenter,
+// worker, sequence.
 type Layout struct {
 	EpochMs        int64 // the time of tick 0, since the Unix epoch
 	TimeBits       uint
@@ -26,7 +27,7 @@ type Layout struct {
 	UnitMs         int64 // length of a tick; 0: 1
 }
 
-// Twitter is the default layout of servers.
+// Twitter is the servers' default layout.
 var Twitter = Layout{EpochMs: 1288834974657, TimeBits: 41, DatacenterBits: 5, WorkerBits: 5,
 	SequenceBits: 12}
 
@@ -50,9 +51,9 @@ func (l Layout) Decode(id int64) (Parts, error) {
 	}, nil
 }
 
-// Range returns the lowest ID of from and the highest ID of to, for WHERE id BETWEEN. A tick that is
-// partly in the span counts as a whole. If the span is all outside the layout, or ends before it begins,
-// the error is ErrInvalidArgument.
+// Range returns the lowest ID at from and the highest ID at to, for WHERE id BETWEEN. Ticks that
+// are only partly in the span are included. If the span is completely outside the layout, or ends
+// before it begins, the error is ErrInvalidArgument.
 func (l Layout) Range(from, to time.Time) (lowest, highest int64, err error) {
 	first, last, end := l.tick(from), l.tick(to), int64(1)<<l.TimeBits-1
 	if to.Before(from) {
@@ -99,14 +100,15 @@ var crockfordAliases = strings.NewReplacer("I", "1", "L", "1", "O", "0")
 // Base62 returns 11 digits (0-9, A-Z, a-z), which sort as IDs do. A negative number gives an empty string.
 func Base62(id int64) string { return format(id, base62Digits, 11) }
 
-// ParseBase62 reads an ID, with or without leading zeros. Otherwise the error is ErrInvalidArgument.
+// ParseBase62 parses an ID, with or without leading zeros. If the text is not an ID, the error is
+// ErrInvalidArgument.
 func ParseBase62(text string) (int64, error) { return parse(text, text, base62Digits, 11) }
 
 // Crockford returns 13 digits of Crockford's base 32. A negative number gives an empty string.
 func Crockford(id int64) string { return format(id, crockfordDigits, 13) }
 
-// ParseCrockford reads an ID in upper or lower case, with or without leading zeros; I and L are 1, O is
-// 0. Otherwise the error is ErrInvalidArgument.
+// ParseCrockford parses an ID in upper or lower case, with or without leading zeros; I and L count as
+// 1, and O counts as 0. If the text is not an ID, the error is ErrInvalidArgument.
 func ParseCrockford(text string) (int64, error) {
 	return parse(text, crockfordAliases.Replace(strings.Map(toUpper, text)), crockfordDigits, 13)
 }

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// DefaultServer is used if neither New nor the environment names servers.
+	// DefaultServer is used if no servers are given to New or in the environment.
 	DefaultServer = "127.0.0.1:7609"
 	// NoPrefetch makes each call request its IDs from a server: Options{Prefetch: NoPrefetch}.
 	NoPrefetch time.Duration = -1
@@ -25,27 +25,28 @@ const (
 
 var agentPattern = regexp.MustCompile(`^[a-zA-Z][a-zA-Z\-0-9]{0,255}$`)
 
-// Options of a client. A field that is 0 has its default.
+// Options of a client. A field that is zero has its default value.
 type Options struct {
-	// Agent is the name of the program, by which servers count IDs: a letter, and then letters, digits
-	// and "-", at most 256 in all. Default: the name of the program's file.
+	// Agent is the name by which servers count this program's IDs: a letter, then letters,
+	// digits and "-", at most 256 characters. Default: the name of the executable file.
 	Agent string
-	// Timeout is the time of each call, with all servers and the resolution of their names. The
-	// deadline of the call's context applies if it is earlier. Default: 3 s.
+	// Timeout is the time limit of each call, across all servers and including DNS lookups. An
+	// earlier deadline of the call's context takes precedence. Default: 3 s.
 	Timeout time.Duration
-	// AttemptTimeout is the time for which the client waits for one server before it tries the next one,
-	// too. Default: 8 round trips and 50 ms, at most 250 ms, and 250 ms before the first answer.
+	// AttemptTimeout is how long the client waits for a server before it also tries the next
+	// one. Default: 8 round trips plus 50 ms, at most 250 ms, and 250 ms before the first
+	// answer.
 	AttemptTimeout time.Duration
-	// Prefetch is the time for which the prefetched IDs last, at the current rate. Default: 50 ms.
-	// NoPrefetch: no IDs are prefetched.
+	// Prefetch is how long the prefetched IDs should last at the current rate. Default: 50 ms.
+	// NoPrefetch disables prefetching.
 	Prefetch time.Duration
-	// MaxAge is the age at which prefetched IDs are discarded, from the request for them; at least
-	// twice Prefetch. Default: 1 s.
+	// MaxAge is the age, measured from their request, at which prefetched IDs are discarded;
+	// at least twice Prefetch. Default: 1 s.
 	MaxAge time.Duration
-	// TLS is for servers with "tls:". Default: the system trust store.
+	// TLS is the configuration for servers with "tls:". Default: the system trust store.
 	TLS *tls.Config
-	// OnFailure is called after each attempt that fails or is slow, before the next endpoint is
-	// tried. It must return soon, and must not close the client.
+	// OnFailure is called after each attempt that fails or is slow, before the next endpoint
+	// is tried. It must return quickly and must not close the client.
 	OnFailure func(Attempt)
 }
 

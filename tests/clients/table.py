@@ -11,30 +11,30 @@ VERSIONS = "## Versions"
 
 TEXT = """# Client conformance
 
-This page is for developers who choose a client package. After reading it, you know which faults
-each package survives.
+This page is for developers who are choosing a client package. It shows which failures each package
+survives.
 
 All packages ran the same scenarios against real servers, and against a proxy that breaks
-connections, delays replies and falsifies them. `tests/clients/run --write` writes this page from
+connections and delays or falsifies replies. `tests/clients/run --write` generates this page from
 the results. [tests/clients](../../tests/clients/README.md) explains the scenarios.
 
 In every scenario:
 
-- No ID is duplicated, and each ID is from one of the servers.
-- The IDs that one thread receives from one server increase.
-- No call hangs. No call fails that another server could have served.
-- A call that must fail reports the right kind of error, which names each server that was tried, and
-  its error.
-- A call with a timeout does not end before its deadline.
+- No ID is returned twice, and each ID comes from one of the servers.
+- The IDs that a thread receives from one server increase.
+- No call hangs, and no call fails if another server could have answered it.
+- A call that has to fail reports the right kind of error. The error lists each server that was
+  tried, and what went wrong there.
+- A call with a timeout does not give up before its deadline.
 
 Each scenario runs with and without prefetch if a package supports both.
 `bench/run --experiments clients` measures how long after its deadline a call ends.
 
 {table}
 
-"{yes}": the package passes. "{no}": its design excludes the scenario, and the note gives the
-reason. A note after a "{yes}" names a check that was omitted. A note at a language applies to all
-its scenarios.
+"{yes}": the package passes. "{no}": the scenario does not apply to the package, for the reason in
+the note. A note after a "{yes}" names a check that was omitted. A note next to a language applies
+to all its scenarios.
 
 {notes}
 
@@ -42,7 +42,7 @@ its scenarios.
 
 {packages}
 
-The versions are those of the Debian machine that wrote this page.
+These are the versions on the Debian machine that generated this page.
 """
 
 

@@ -45,15 +45,15 @@ LACKS = {("THeader", "Java"): "not in the library"}
 
 TEXT = """# Official Thrift libraries
 
-This page is for developers who use generated Thrift code. After reading it, you know which
-protocols and sockets each official library supports, which errors it raises, and what it does when
-the server restarts. For the calls themselves, see [thrift.md](thrift.md).
+This page is for developers who use generated Thrift code. It shows which protocols and sockets each
+official library supports, which errors it raises, and what it does when the server restarts. For
+the calls themselves, see [thrift.md](thrift.md).
 
-`tests/integration/client_table.py --write` writes this page from test results. Each library is the
-version of Debian 12, and Node's is from npm. Each was tested with code from `snowflake.thrift` and
-with code from the original contract, framed and unframed, with each protocol in the table.
-The tests make every call of the contract and cause every exception. The last two sections use code
-from `snowflake.thrift`; the restart of the server was tested framed, with the strict protocol.
+`tests/integration/client_table.py --write` generates this page from test results. The libraries are
+those in Debian 12, except Node's, which is from npm. Each was tested with code generated from
+`snowflake.thrift` and from the original contract, framed and unframed, with each protocol in the
+table. The tests make every call in the contract and cause every exception. The last two sections
+use code generated from `snowflake.thrift`. The restart was tested framed, with the strict protocol.
 
 ## Libraries
 
@@ -61,42 +61,43 @@ from `snowflake.thrift`; the restart of the server was tested framed, with the s
 
 * TLS was tested framed, with the strict protocol, with a client certificate, and against a server
   whose CA the client does not know.
-* "strict" and "unversioned" are the binary protocol with and without its version. Legacy
-  clients write it without.
+* "strict" and "unversioned" are the binary protocol with and without a version number. Legacy
+  clients send it without.
 
-Thrift's compiler generates code for these languages as well, but Debian 12 has no package of the
-library that the code needs:
+Thrift's compiler also generates code for the following languages, but Debian 12 does not package
+the library that the code needs:
 
 {missing}
 
-`apt-cache search thrift` lists these packages of Apache Thrift: golang-thrift-dev,
+`apt-cache search thrift` lists the following packages from Apache Thrift: golang-thrift-dev,
 libthrift-0.17.0, libthrift-c-glib-dev, libthrift-c-glib0, libthrift-dev, libthrift-java,
 libthrift-perl, php-thrift, python3-thrift, ruby-thrift and thrift-compiler.
 
 ## Errors
 
-In this table, "..." is the message of the server. The calls of `SnowflakeExtended` raise typed
+In this table, "..." is the server's message. The calls of `SnowflakeExtended` raise typed
 exceptions in every language: `InvalidSystemClock`, `InvalidUserAgentError`, `WorkerIdUnavailable`,
-`InvalidCount`, `RegistryUnavailable` and `UnsupportedLayout`. The four original calls declare no
-exceptions. They raise Thrift's application exception, whose message begins with the name of the
-error. "2010" and "now" are the original contract and `snowflake.thrift`.
+`InvalidCount`, `RegistryUnavailable` and `UnsupportedLayout`. The four original calls do not
+declare exceptions. They raise Thrift's application exception, with a message that begins with the
+name of the error. "2010" is the original contract, and "now" is `snowflake.thrift`.
 
 {errors}
 
 ## When the server restarts
 
-A client was connected when the server ended, and calls again after the restart, twice with the same
-client object. The table shows its exceptions. In all languages, a new connection works at once.
+In this test, a client is connected when the server stops. After the restart, it makes two calls
+with the same client object. The table shows the exceptions that they raise. In all languages, a new
+connection works at once.
 
 {restarts}
 
-No library reconnects by itself. After each error that the server did not send, open a new
-connection. In C, ignore SIGPIPE. In Node, a pending call never fails but waits forever:
-listen for the connection's event `close`, as the test client does.
+No library reconnects by itself. After any error that was not sent by the server, open a new
+connection. In C, ignore SIGPIPE. In Node, a pending call never fails but waits forever, so listen
+for the connection's `close` event, as the test client does.
 
 ## Unsupported transports and protocols
 
-The server closes such a connection at once and logs the reason (`event=connection-closed`).
+The server closes such connections at once and logs the reason (`event=connection-closed`).
 
 {others}
 """

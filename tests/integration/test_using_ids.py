@@ -118,7 +118,7 @@ class Guide(unittest.TestCase):
                 self.assertEqual(json.loads(done.stdout)[0]["id"], number)
 
     def test_from_when_on_ids_have_19_digits(self):
-        day = re.search(r"Since\s(\S+) all have 19 digits", GUIDE.read_text())[1]
+        day = re.search(r"issued\sfrom\s(\S+)\suntil", GUIDE.read_text())[1]
         self.assertEqual(str(utc(Parts.of(10**18).time_ms).date()), day)
 
     def test_what_it_links_to_is_there(self):

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package snowflaketest is for the tests of programs that take IDs: a client that needs no server,
-// and a server that starts in milliseconds.
+// Package snowflaketest helps to test programs that take IDs. It provides a client that does not
+// need a server, and a server that starts in milliseconds.
 package snowflaketest
 
 import (
@@ -11,11 +11,11 @@ import (
 	"example.com/snowflake"
 )
 
-// FirstID is of 2023-11-14 22:13:20 UTC, datacenter 1, worker 2, sequence 0.
+// FirstID has the time 2023-11-14 22:13:20 UTC, datacenter 1, worker 2 and sequence 0.
 const FirstID int64 = 1724551110456385536
 
-// A Fake is a snowflake.Generator whose IDs are the same in each run: FirstID, FirstID + 1 and so
-// on.
+// A Fake is a snowflake.Generator that returns the same IDs in every run: FirstID, FirstID + 1 and
+// so on.
 type Fake struct {
 	Step int64 // from one ID to the next; 0 stands for 1
 
@@ -27,24 +27,25 @@ type Fake struct {
 
 var _ snowflake.Generator = (*Fake)(nil)
 
-// New makes a fake that begins with FirstID.
+// New creates a fake that begins with FirstID.
 func New() *Fake {
 	return NewAt(FirstID)
 }
 
-// NewAt makes a fake that begins with another ID.
+// NewAt creates a fake that begins with the given ID.
 func NewAt(first int64) *Fake {
 	return &Fake{next: first}
 }
 
-// FailNext makes the next call return err; the one after it what is given next.
+// FailNext makes the next call return err. Errors from several calls of FailNext are returned in
+// order.
 func (f *Fake) FailNext(err error) {
 	f.lock.Lock()
 	defer f.lock.Unlock()
 	f.errors = append(f.errors, err)
 }
 
-// NextID is as that of a snowflake.Client.
+// NextID is like snowflake.Client.NextID.
 func (f *Fake) NextID(ctx context.Context) (int64, error) {
 	ids, err := f.NextIDs(ctx, 1)
 	if err != nil {
@@ -53,7 +54,7 @@ func (f *Fake) NextID(ctx context.Context) (int64, error) {
 	return ids[0], nil
 }
 
-// NextIDs is as that of a snowflake.Client.
+// NextIDs is like snowflake.Client.NextIDs.
 func (f *Fake) NextIDs(_ context.Context, count int) ([]int64, error) {
 	f.lock.Lock()
 	defer f.lock.Unlock()

@@ -20,9 +20,10 @@ const (
 
 var listening = regexp.MustCompile(` event=listening address=(\S+)`)
 
-// StartServer starts a server of the test's own, which ends with the test, and returns its address
-// once it is ready: in some twenty milliseconds. snowflaked is looked for in $PATH; options are more
-// of its own. With "--listen" among them, that is where it listens, and the first of these the address.
+// StartServer starts a server that stops at the end of the test. It returns the server's address
+// once it is ready, after about 20 ms. It runs snowflaked from $PATH with the given additional
+// options. If they contain "--listen", the server listens only there, and the first such address
+// is returned.
 func StartServer(t testing.TB, options ...string) (address string) {
 	t.Helper()
 	given := append([]string{"--state-directory", t.TempDir(), "--worker-id", "0"}, options...)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unique IDs that sort by time, from a Snowflake server.
+"""A client for unique, time-sortable IDs from a Snowflake server.
 
     from snowflake_client import Snowflake
 

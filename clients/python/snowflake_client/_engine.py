@@ -187,16 +187,16 @@ class Engine:
 
 
 class Client:
-    """Unique IDs from one of several servers. It connects when the first ID is taken.
+    """Gets unique IDs from one of several servers. It connects when the first ID is taken.
 
-    servers: HOST, HOST:PORT, [IPV6]:PORT, one of these after "tls:", or unix:/PATH; a list of them,
-        or a string with commas; snowflake://HOST:PORT,HOST:PORT, or snowflakes:// for TLS.
-        By default $SNOWFLAKE_SERVERS, or else 127.0.0.1:7609.
-    agent: the name of the program, by which servers count; by default from sys.argv.
-    timeout: seconds, for each call, over all servers and retries.
-    prefetch: seconds for which the prefetched IDs last; 0: each call asks a server.
-    max_age: seconds after which prefetched IDs are thrown away.
-    tls: for "tls:" servers; by default ssl.create_default_context().
+    servers: HOST, HOST:PORT, [IPV6]:PORT, one of these after "tls:", or unix:/PATH. Several servers
+        are given as a list, a comma-separated string, or snowflake://HOST:PORT,HOST:PORT;
+        snowflakes:// selects TLS. Default: $SNOWFLAKE_SERVERS, or else 127.0.0.1:7609.
+    agent: the name by which servers count this program's IDs. Default: the name in sys.argv.
+    timeout: time limit of each call in seconds, across all servers and retries.
+    prefetch: how many seconds the prefetched IDs should last; 0 disables prefetching.
+    max_age: the age in seconds at which prefetched IDs are discarded.
+    tls: for "tls:" servers. Default: ssl.create_default_context().
     """
 
     def __init__(self, servers: Servers = None, *, agent: Optional[str] = None,

@@ -18,7 +18,7 @@ _T = TypeVar("_T")
 
 
 class AsyncIdSource(Protocol):
-    """What a program needs of an AsyncSnowflake or an AsyncFakeSnowflake."""
+    """The interface that AsyncSnowflake and AsyncFakeSnowflake share."""
 
     async def next_id(self, timeout: Optional[float] = None) -> int: ...
     async def next_ids(self, count: int, timeout: Optional[float] = None) -> List[int]: ...
@@ -28,7 +28,7 @@ class AsyncIdSource(Protocol):
 
 
 class AsyncSnowflake(Client):
-    """As Snowflake, for asyncio. Each event loop has its own connection and prefetched IDs."""
+    """Like Snowflake, for asyncio. Each event loop has its own connection and prefetched IDs."""
 
     def _start(self) -> None:
         self._engines: Dict[asyncio.AbstractEventLoop, Engine] = {}
@@ -43,7 +43,7 @@ class AsyncSnowflake(Client):
         return engine
 
     async def next_id(self, timeout: Optional[float] = None) -> int:
-        """As Snowflake.next_id."""
+        """Like Snowflake.next_id."""
         engine = self._engine()
         number = engine.buffer.take()
         if number is not None and engine.mark[0]:
@@ -51,7 +51,7 @@ class AsyncSnowflake(Client):
         return (await self._take(1, False, timeout))[0]
 
     async def next_ids(self, count: int, timeout: Optional[float] = None) -> List[int]:
-        """As Snowflake.next_ids."""
+        """Like Snowflake.next_ids."""
         return await self._take(check_count(count), True, timeout)
 
     async def _take(self, count: int, is_batch: bool, timeout: Optional[float]) -> List[int]:
@@ -70,11 +70,11 @@ class AsyncSnowflake(Client):
                 return ids
 
     def stats(self) -> Stats:
-        """Returns those of the running event loop."""
+        """Returns the statistics of the running event loop."""
         return self._engine().stats()
 
     async def close(self) -> None:
-        """As Snowflake.close, in all event loops."""
+        """Like Snowflake.close, in all event loops."""
         self._closed = True
         for loop, engine in list(self._engines.items()):
             if loop is asyncio.get_running_loop():

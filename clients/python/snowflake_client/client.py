@@ -25,7 +25,7 @@ _TOLERANCE = 0.005  # seconds: a socket's timeout is not set again for less, whi
 
 
 class IdSource(Protocol):
-    """What a program needs of a Snowflake or a FakeSnowflake."""
+    """The interface that Snowflake and FakeSnowflake share."""
 
     def next_id(self, timeout: Optional[float] = None) -> int: ...
     def next_ids(self, count: int, timeout: Optional[float] = None) -> List[int]: ...
@@ -35,7 +35,7 @@ class IdSource(Protocol):
 
 
 class Snowflake(Client):
-    """Unique IDs for any number of threads."""
+    """A client for any number of threads."""
 
     def _start(self) -> None:
         self._engine = self._new_engine()
@@ -45,8 +45,8 @@ class Snowflake(Client):
         return Engine(self._options, BlockingIo(), _start_refill)
 
     def next_id(self, timeout: Optional[float] = None) -> int:
-        """Returns an ID. IDs that one thread takes increase as long as one server answers. Raises
-        SnowflakeError, after `timeout` seconds at most."""
+        """Returns an ID. The IDs taken by one thread increase as long as the same server answers.
+        Raises SnowflakeError after at most `timeout` seconds."""
         engine = self._engine
         number = engine.buffer.take()
         if number is not None and engine.mark[0]:
@@ -54,7 +54,7 @@ class Snowflake(Client):
         return self._take(1, False, timeout)[0]
 
     def next_ids(self, count: int, timeout: Optional[float] = None) -> List[int]:
-        """Returns `count` IDs, which increase as those of next_id do."""
+        """Returns `count` IDs, which increase like those from next_id."""
         return self._take(check_count(count), True, timeout)
 
     def _take(self, count: int, is_batch: bool, timeout: Optional[float]) -> List[int]:
@@ -85,7 +85,7 @@ class Snowflake(Client):
         return self._current_engine().stats()
 
     def close(self) -> None:
-        """Ends calls that are under way, with ClosedError. Prefetched IDs are lost."""
+        """Makes calls in progress fail with ClosedError. Prefetched IDs are lost."""
         self._closed = True
         self._current_engine().close()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of IDs, the IDs of a time range, and text forms that sort as the IDs do."""
+"""The parts of IDs, the ID range for a time range, and text forms that sort like the IDs."""
 from datetime import datetime, timedelta, timezone
 from typing import NamedTuple, Tuple
 
@@ -16,7 +16,7 @@ class Parts(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """How an ID divides, from high bits to low: time, datacenter, worker, sequence."""
+    """How an ID is divided, from high bits to low: time, datacenter, worker, sequence."""
     epoch_ms: int  # since the Unix epoch: the time of tick 0
     time_bits: int
     datacenter_bits: int
@@ -29,7 +29,7 @@ class Layout(NamedTuple):
         return self.datacenter_bits + self.worker_bits + self.sequence_bits
 
     def decode(self, number: int) -> Parts:
-        """Returns the parts of an ID. ValueError if the layout has no such ID."""
+        """Returns the parts of an ID. Raises ValueError if the layout has no such ID."""
         limit = 1 << self.time_bits + self._low_bits
         if not 0 <= number < limit:
             raise ValueError(f"{number} is no ID of this layout: 0 to {limit - 1}")
@@ -41,9 +41,10 @@ class Layout(NamedTuple):
                      number & (1 << self.sequence_bits) - 1)
 
     def range(self, start: datetime, end: datetime) -> Tuple[int, int]:
-        """Returns the lowest ID of `start` and the highest of `end`, for WHERE id BETWEEN. Ticks
-        count as a whole. The range can begin before the layout or end after it. ValueError if it
-        ends before it begins, or is outside the layout."""
+        """Returns the lowest ID at `start` and the highest at `end`, for WHERE id BETWEEN. Ticks
+        that are only partly in the time range are included. The time range can begin before the
+        layout or end after it. Raises ValueError if it ends before it begins, or is completely
+        outside the layout."""
         first, last = self._tick(start), self._tick(end)
         if start > end:
             raise ValueError(f"the range ends at {end}, before it begins, at {start}")
@@ -68,7 +69,7 @@ def decode(number: int, layout: Layout = TWITTER) -> Parts:
 
 
 def id_range(start: datetime, end: datetime, layout: Layout = TWITTER) -> Tuple[int, int]:
-    """Returns the lowest and the highest ID of a time range: see Layout.range."""
+    """Returns the lowest and the highest ID in a time range; see Layout.range."""
     return layout.range(start, end)
 
 
@@ -100,12 +101,12 @@ def _read(text: str, given: str, digits: str, width: int, name: str) -> int:
 
 
 def to_base62(number: int) -> str:
-    """Returns 11 digits: figures, capital letters, small letters."""
+    """Returns 11 digits, in the order 0 to 9, A to Z, a to z."""
     return _write(number, _BASE62, 11)
 
 
 def from_base62(text: str) -> int:
-    """Returns the ID; leading zeros can be missing. ValueError if it is none."""
+    """Returns the ID. Leading zeros can be omitted. Raises ValueError if the text is not an ID."""
     return _read(text, text, _BASE62, 11, "base62")
 
 
@@ -115,7 +116,8 @@ def to_crockford(number: int) -> str:
 
 
 def from_crockford(text: str) -> int:
-    """Returns the ID, from either case; I and L are 1, O is 0. ValueError if it is none."""
+    """Returns the ID. Accepts both cases; I and L count as 1, and O counts as 0. Raises ValueError
+    if the text is not an ID."""
     # only ASCII: upper() makes other letters into these
     digits = text.upper().translate(_CROCKFORD_ALIASES) if text.isascii() else text
     return _read(digits, text, _CROCKFORD, 13, "Crockford's base 32")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For tests of programs that take IDs: clients that need no server, and a server of the test's own.
+"""For tests of programs that take IDs: clients that do not need a server, and a real server.
 
     client = FakeSnowflake()
     client.fail_next(UnavailableError("no IDs today"))
@@ -21,7 +21,7 @@ _STOP_LIMIT_S = 10
 
 
 class FakeSnowflake:
-    """Returns the same IDs in each run of a test: first, first + step and so on."""
+    """Returns the same IDs in every run: first, first + step and so on."""
 
     def __init__(self, first: int = FIRST_ID, step: int = 1) -> None:
         if first < 1 or step < 1:
@@ -33,7 +33,7 @@ class FakeSnowflake:
         self._lock = threading.Lock()
 
     def fail_next(self, error: SnowflakeError) -> None:
-        """Makes the next call raise it. Several errors are raised in order."""
+        """Makes the next call raise this error. Several errors are raised in order."""
         self._errors.append(error)
 
     def next_id(self, timeout: Optional[float] = None) -> int:
@@ -61,7 +61,7 @@ class FakeSnowflake:
 
 
 class AsyncFakeSnowflake:
-    """As FakeSnowflake, for an AsyncSnowflake."""
+    """Like FakeSnowflake, for AsyncSnowflake."""
 
     def __init__(self, first: int = FIRST_ID, step: int = 1) -> None:
         self._fake = FakeSnowflake(first, step)
@@ -90,8 +90,8 @@ class AsyncFakeSnowflake:
 @contextlib.contextmanager
 def running_server(*options: str, program: str = "snowflaked",
                    listen: str = "127.0.0.1:0") -> Iterator[str]:
-    """Yields the address of a server that runs as long as the block. RuntimeError if it does not
-    start."""
+    """Yields the address of a server that runs until the end of the block. Raises RuntimeError if
+    it does not start."""
     with tempfile.TemporaryDirectory() as directory, subprocess.Popen(
             [program, "--listen", listen, "--state-directory", directory, "--worker-id", "0",
              *options], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,

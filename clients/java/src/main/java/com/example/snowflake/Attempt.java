@@ -3,7 +3,7 @@ package com.example.snowflake;
 
 import java.io.Serializable;
 
-/** A request that a server did not answer with IDs.
+/** A request to a server that did not return IDs.
  *
  * @param server the server, as the client was given it
  * @param address the address, if the server was given by name and the name was resolved; else null
@@ -14,15 +14,15 @@ public record Attempt(String server, String address, Kind kind, String reason, T
 		implements Serializable {
 	/** Why an attempt failed. */
 	public enum Kind {
-		/** The server cannot be reached, or its answer is not that of a Snowflake server. */
+		/** The server cannot be reached, or the reply is not from a Snowflake server. */
 		UNREACHABLE,
 		/** The server did not answer in time. */
 		TIMEOUT,
-		/** The clock of the server is behind its IDs, or outside their layout. */
+		/** The server's clock is behind the IDs that it has issued, or outside their layout. */
 		CLOCK,
-		/** The server has no worker ID, or no IDs for the present time. */
+		/** The server has no worker ID, or no IDs left for the current time. */
 		UNAVAILABLE,
-		/** The server refuses the agent. */
+		/** The server refused the agent. */
 		INVALID_AGENT
 	}
 

@@ -3,7 +3,7 @@ package com.example.snowflake;
 
 import java.util.List;
 
-/** The clock of a server is behind its IDs, or outside their layout. */
+/** A server's clock is behind the IDs that it has issued, or outside their layout. */
 public class ClockException extends SnowflakeException {
 	private static final long serialVersionUID = 1;
 

@@ -4,8 +4,8 @@ package com.example.snowflake;
 import java.time.Instant;
 import java.util.Locale;
 
-/** Decodes IDs, and converts them to text forms that sort as IDs do. For other layouts than Twitter's, see
- * {@link Layout}. */
+/** Decodes IDs, and converts them to text forms that sort like the IDs. For layouts other than
+ * Twitter's, see {@link Layout}. */
 public final class Ids {
 	private static final String LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 	private static final Form BASE62 =
@@ -24,12 +24,13 @@ public final class Ids {
 		return Layout.TWITTER.decode(id);
 	}
 
-	/** Returns the lowest and the highest ID of a span of time; see {@link Layout#range}.
+	/** Returns the lowest and the highest ID in a time span; see {@link Layout#range}.
 	 *
 	 * @param from the first instant
 	 * @param to the last instant
 	 * @return the range
-	 * @throws IllegalArgumentException if the span is empty, or all outside the layout */
+	 * @throws IllegalArgumentException if the span is empty or completely outside the layout
+	 * */
 	public static Layout.Range range(Instant from, Instant to) {
 		return Layout.TWITTER.range(from, to);
 	}
@@ -43,7 +44,7 @@ public final class Ids {
 		return BASE62.write(id);
 	}
 
-	/** Reads an ID, with or without leading zeros.
+	/** Parses an ID, with or without leading zeros.
 	 *
 	 * @param text 1 to 11 digits
 	 * @return the ID
@@ -61,7 +62,8 @@ public final class Ids {
 		return CROCKFORD.write(id);
 	}
 
-	/** Reads an ID in upper or lower case, with or without leading zeros; I and L are 1, O is 0.
+	/** Parses an ID in upper or lower case, with or without leading zeros; I and L count as 1, and O
+	 * counts as 0.
 	 *
 	 * @param text 1 to 13 digits
 	 * @return the ID

@@ -3,7 +3,7 @@ package com.example.snowflake;
 
 import java.util.List;
 
-/** The agent is invalid, or a server refuses it. */
+/** The agent is invalid, or a server refused it. */
 public class InvalidAgentException extends SnowflakeException {
 	private static final long serialVersionUID = 1;
 

@@ -3,7 +3,8 @@ package com.example.snowflake;
 
 import java.time.Instant;
 
-/** Divides an ID, from high bits to low: time, datacenter, worker, sequence.
+/** Describes how an ID is divided, from the highest bits to the lowest: time, datacenter, worker,
+ * sequence.
  *
  * @param epochMs the time of tick 0, in milliseconds since the Unix epoch
  * @param timeBits bits of the tick
@@ -13,7 +14,7 @@ import java.time.Instant;
  * @param timeUnitMs the length of a tick in milliseconds */
 public record Layout(long epochMs, int timeBits, int datacenterBits, int workerBits,
 		int sequenceBits, int timeUnitMs) {
-	/** The default layout of servers. */
+	/** The servers' default layout. */
 	public static final Layout TWITTER = new Layout(1_288_834_974_657L, 41, 5, 5, 12, 1);
 	private static final int ID_BITS = 63;
 	private static final Instant EARLIEST = Instant.ofEpochMilli(Long.MIN_VALUE / 4);
@@ -27,7 +28,7 @@ public record Layout(long epochMs, int timeBits, int datacenterBits, int workerB
 	 * @param sequence the sequence */
 	public record Parts(Instant time, int datacenter, int worker, int sequence) { }
 
-	/** The IDs of a span of time, for WHERE id BETWEEN first AND last.
+	/** The range of IDs in a time span, for WHERE id BETWEEN first AND last.
 	 *
 	 * @param first the lowest ID
 	 * @param last the highest ID */
@@ -41,7 +42,8 @@ public record Layout(long epochMs, int timeBits, int datacenterBits, int workerB
 	 * @param workerBits bits of the worker ID
 	 * @param sequenceBits bits of the sequence
 	 * @param timeUnitMs the length of a tick in milliseconds
-	 * @throws IllegalArgumentException if there are more than 63 bits, or a field is out of its range */
+	 * @throws IllegalArgumentException if there are more than 63 bits, or a field is out of
+	 * range */
 	public Layout {
 		for (int bits : new int[] {timeBits, datacenterBits, workerBits, sequenceBits})
 			if (bits < 0)
@@ -69,13 +71,14 @@ public record Layout(long epochMs, int timeBits, int datacenterBits, int workerB
 			(int) (id & mask(sequenceBits)));
 	}
 
-	/** Returns the lowest and the highest ID of a span of time. A tick that is partly in the span counts
-	 * as a whole. The span can begin before the layout or end after it.
+	/** Returns the lowest and the highest ID in a time span. Ticks that are only partly in the
+	 * span are included. The span can begin before the layout or end after it.
 	 *
 	 * @param from the first instant
 	 * @param to the last instant
 	 * @return the range
-	 * @throws IllegalArgumentException if the span ends before it begins, or is all outside the layout */
+	 * @throws IllegalArgumentException if the span ends before it begins, or is completely
+	 * outside the layout */
 	public Range range(Instant from, Instant to) {
 		long first = tick(from);
 		long last = Math.min(tick(to), mask(timeBits));

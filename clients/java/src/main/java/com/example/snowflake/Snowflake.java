@@ -16,8 +16,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Supplier;
 
-/** Unique IDs that sort by time, from one of several servers, for any number of threads. While no
- * thread takes IDs, a client has no thread.
+/** A client that gets unique, time-sortable IDs from one of several servers. Any number of threads
+ * can share it. While no IDs are taken, a client does not run any threads.
  *
  * <pre>{@code
  * try (Snowflake client = Snowflake.builder("127.0.0.1:7609").agent("my-program").build()) {
@@ -25,7 +25,7 @@ import java.util.function.Supplier;
  * }
  * }</pre> */
 public final class Snowflake implements IdSource {
-	/** The server if neither the program nor SNOWFLAKE_SERVERS names one. */
+	/** The server that is used if none is given by the program or in SNOWFLAKE_SERVERS. */
 	public static final String DEFAULT_SERVER = "127.0.0.1:7609";
 	private static final long ORIGIN_NS = System.nanoTime() - 1;
 	private static final Duration SHORTEST = Duration.ofMillis(1);
@@ -54,11 +54,12 @@ public final class Snowflake implements IdSource {
 		buffer = new Buffer(options.prefetchNs(), options.maxAgeNs());
 	}
 
-	/** Begins to make a client.
+	/** Returns a builder for a client.
 	 *
-	 * @param servers each HOST, HOST:PORT, [IPV6]:PORT, one of these after "tls:", or unix:/PATH;
-	 *     several with commas; or a URL with options. None: those of the environment variable
-	 *     SNOWFLAKE_SERVERS, or else DEFAULT_SERVER
+	 * @param servers each HOST, HOST:PORT, [IPV6]:PORT, one of these after "tls:", or
+	 *     unix:/PATH; several separated by commas; or a URL with options. If none are given,
+	 *     the servers are those in the environment variable SNOWFLAKE_SERVERS, or else
+	 *     DEFAULT_SERVER
 	 * @return a builder */
 	public static SnowflakeBuilder builder(String... servers) {
 		return new SnowflakeBuilder(servers);
@@ -75,7 +76,7 @@ public final class Snowflake implements IdSource {
 		return takeOne(options.timeoutNs());
 	}
 
-	/** Returns an ID, as nextId() does, within a time limit.
+	/** Returns an ID like nextId(), with the given time limit.
 	 *
 	 * @param timeout 1 ms to 1 hour
 	 * @return the ID
@@ -89,7 +90,7 @@ public final class Snowflake implements IdSource {
 		return takeMany(count, options.timeoutNs());
 	}
 
-	/** Returns several IDs, as nextIds() does, within a time limit.
+	/** Returns several IDs like nextIds(), with the given time limit.
 	 *
 	 * @param count how many, at least 1
 	 * @param timeout 1 ms to 1 hour
@@ -352,7 +353,7 @@ public final class Snowflake implements IdSource {
 		}
 	}
 
-	/** Returns the state of the client.
+	/** Returns the current state of the client and its counters.
 	 *
 	 * @return a snapshot */
 	public Stats stats() {

@@ -14,8 +14,8 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import javax.net.ssl.SSLContext;
 
-/** Makes a client: {@code Snowflake.builder("a.example,b.example").agent("my-program").build()}. What is
- * set here overrides the options in a URL. */
+/** Creates clients: {@code Snowflake.builder("a.example,b.example").agent("my-program").build()}.
+ * Options that are set here override the options in a URL. */
 public final class SnowflakeBuilder {
 	private static final Pattern AGENT = Pattern.compile("[a-zA-Z][a-zA-Z\\-0-9]{0,255}");
 	private static final Pattern URL = Pattern.compile("snowflake(s?)://([^?]*?)/?(?:\\?(.*))?");
@@ -36,17 +36,18 @@ public final class SnowflakeBuilder {
 		given = List.of(servers);
 	}
 
-	/** Sets the name of the program, by which servers count IDs. Default: the name of the main class or
-	 * jar.
+	/** Sets the name by which servers count this program's IDs. Default: the name of the main
+	 * class or jar.
 	 *
-	 * @param name a letter, and then letters, digits and "-", at most 256 in all
+	 * @param name a letter, then letters, digits and "-", at most 256 characters
 	 * @return this */
 	public SnowflakeBuilder agent(String name) {
 		agent = Objects.requireNonNull(name, "agent");
 		return this;
 	}
 
-	/** Sets the time of each call, with all servers and the resolution of their names. Default: 3 s.
+	/** Sets the time limit of each call, across all servers and including DNS lookups.
+	 * Default: 3 s.
 	 *
 	 * @param time 1 ms to 1 hour
 	 * @return this */
@@ -55,8 +56,8 @@ public final class SnowflakeBuilder {
 		return this;
 	}
 
-	/** Sets the time for which the client waits for one server before it tries the next one, too.
-	 * Default: 8 round trips and 50 ms, at most 250 ms, and 250 ms before the first answer.
+	/** Sets how long the client waits for a server before it also tries the next one. Default:
+	 * 8 round trips plus 50 ms, at most 250 ms, and 250 ms before the first answer.
 	 *
 	 * @param time 1 ms to 1 hour
 	 * @return this */
@@ -65,18 +66,19 @@ public final class SnowflakeBuilder {
 		return this;
 	}
 
-	/** Sets the time for which the prefetched IDs last at the present rate. Default: 50 ms.
+	/** Sets how long the prefetched IDs should last at the current rate. Default: 50 ms.
 	 *
-	 * @param time up to 1 hour; Duration.ZERO: no IDs are prefetched
+	 * @param time up to 1 hour; Duration.ZERO disables prefetching
 	 * @return this */
 	public SnowflakeBuilder prefetch(Duration time) {
 		prefetch = checked("prefetch", time, Duration.ZERO);
 		return this;
 	}
 
-	/** Sets the age at which prefetched IDs are discarded, from the request for them. Default: 1 s.
+	/** Sets the age, measured from their request, at which prefetched IDs are discarded.
+	 * Default: 1 s.
 	 *
-	 * @param time 1 ms to 1 hour, and at least twice the time of prefetch
+	 * @param time 1 ms to 1 hour, and at least twice the value of prefetch
 	 * @return this */
 	public SnowflakeBuilder maxAge(Duration time) {
 		maxAge = checked("maxAge", time, SHORTEST);
@@ -92,7 +94,7 @@ public final class SnowflakeBuilder {
 		return this;
 	}
 
-	/** Accepts certificates with another name than the server's.
+	/** Accepts certificates for any host name.
 	 *
 	 * @return this */
 	public SnowflakeBuilder tlsAnyName() {
@@ -100,8 +102,8 @@ public final class SnowflakeBuilder {
 		return this;
 	}
 
-	/** Sets a function that is called after each attempt that fails or is slow, for logs and metrics. It
-	 * must return soon.
+	/** Sets a function that is called after each attempt that fails or is slow, for logs and
+	 * metrics. It must return quickly.
 	 *
 	 * @param hook the function
 	 * @return this */
@@ -110,7 +112,7 @@ public final class SnowflakeBuilder {
 		return this;
 	}
 
-	/** Returns the client. It connects with the first c
+	/** Returns the client. It connects at the first call.
 	 *
 	 * @return the client
 	 * @throws IllegalArgumentException if a server, a URL or maxAge is invalid

@@ -4,8 +4,8 @@ package com.example.snowflake;
 import java.util.List;
 import java.util.Objects;
 
-/** A call returned no IDs. The message is one line, which names each server that was tried and why it
- * failed. The cause is the first one that an attempt has. */
+/** A call did not return IDs. The message is one line that lists each server that was tried and
+ * why it failed. The cause is the first cause of an attempt. */
 public class SnowflakeException extends RuntimeException {
 	private static final long serialVersionUID = 1;
 

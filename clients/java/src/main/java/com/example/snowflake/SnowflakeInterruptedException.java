@@ -3,7 +3,7 @@ package com.example.snowflake;
 
 import java.util.List;
 
-/** The thread was interrupted while it waited. It is still interrupted. */
+/** The thread was interrupted while it waited. Its interrupt flag is still set. */
 public class SnowflakeInterruptedException extends SnowflakeException {
 	private static final long serialVersionUID = 1;
 

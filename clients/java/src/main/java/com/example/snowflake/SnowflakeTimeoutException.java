@@ -3,7 +3,7 @@ package com.example.snowflake;
 
 import java.util.List;
 
-/** The time of the call passed while a server did not answer. */
+/** No server answered within the time limit of the call. */
 public class SnowflakeTimeoutException extends SnowflakeException {
 	private static final long serialVersionUID = 1;
 

@@ -22,7 +22,7 @@ import javax.net.ssl.KeyManagerFactory;
 import javax.net.ssl.SSLContext;
 import javax.net.ssl.TrustManagerFactory;
 
-/** Makes an SSLContext for {@link SnowflakeBuilder#tls} from PEM files. */
+/** Creates an SSLContext for {@link SnowflakeBuilder#tls} from PEM files. */
 public final class Tls {
 	private static final Pattern KEY =
 		Pattern.compile("-----BEGIN PRIVATE KEY-----([^-]+)-----END PRIVATE KEY-----");
@@ -31,7 +31,7 @@ public final class Tls {
 	private Tls() {
 	}
 
-	/** Trusts servers whose certificates these CAs signed.
+	/** Trusts servers whose certificates are signed by these CAs.
 	 *
 	 * @param ca a file with the certificates of CAs
 	 * @return the context
@@ -40,7 +40,8 @@ public final class Tls {
 		return context(ca, null, null);
 	}
 
-	/** Trusts servers whose certificates these CAs signed, and presents a certificate of the client.
+	/** Trusts servers whose certificates are signed by these CAs, and presents a client
+	 * certificate.
 	 *
 	 * @param ca a file with the certificates of CAs
 	 * @param certificate a file with the certificate of the client, and those of intermediate CAs

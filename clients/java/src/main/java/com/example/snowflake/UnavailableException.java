@@ -5,7 +5,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
 
-/** A server has no worker ID, or no IDs for the present time. */
+/** A server has no worker ID, or no IDs left for the current time. */
 public class UnavailableException extends SnowflakeException {
 	private static final long serialVersionUID = 1;
 
@@ -15,15 +15,15 @@ public class UnavailableException extends SnowflakeException {
 	 *
 	 * @param message one line
 	 * @param attempts the attempts that failed, which are added to the message
-	 * @param retryAfter when a server can have IDs again, or null */
+	 * @param retryAfter how long to wait until a server can have IDs again, or null */
 	public UnavailableException(String message, List<Attempt> attempts, Duration retryAfter) {
 		super(message, attempts);
 		this.retryAfter = retryAfter;
 	}
 
-	/** Returns when a server can have IDs again.
+	/** Returns how long to wait until a server can have IDs again.
 	 *
-	 * @return the shortest time that a server named, if one did */
+	 * @return the shortest time returned by a server, if any */
 	public Optional<Duration> getRetryAfter() {
 		return Optional.ofNullable(retryAfter);
 	}

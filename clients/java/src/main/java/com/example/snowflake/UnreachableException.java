@@ -3,7 +3,7 @@ package com.example.snowflake;
 
 import java.util.List;
 
-/** No server accepts connections, or the answer is not that of a Snowflake server. */
+/** No server accepts connections, or the reply is not from a Snowflake server. */
 public class UnreachableException extends SnowflakeException {
 	private static final long serialVersionUID = 1;
 

@@ -8,8 +8,9 @@ import java.util.ArrayDeque;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 
-/** A fake for the tests of programs that take IDs. It needs no server, and its IDs are the same in each
- * run: first, first + step and so on. Its asynchronous calls are complete when they return. */
+/** A fake for tests of programs that take IDs. It does not need a server, and returns the same IDs
+ * in every run: first, first + step and so on. The futures of its asynchronous calls are already
+ * complete when they are returned. */
 public final class FakeSnowflake implements IdSource {
 	/** 2023-11-14T22:13:20Z, datacenter 1, worker 2, sequence 0. */
 	public static final long FIRST_ID = 1_724_551_110_456_385_536L;
@@ -36,7 +37,8 @@ public final class FakeSnowflake implements IdSource {
 		this.step = step;
 	}
 
-	/** Makes the next call throw an exception. Several exceptions are thrown one after the other.
+	/** Makes the next call throw an exception. Several exceptions are thrown in order, one per
+	 * call.
 	 *
 	 * @param error the exception */
 	public synchronized void failNext(SnowflakeException error) {

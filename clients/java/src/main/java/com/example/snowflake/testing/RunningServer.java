@@ -16,8 +16,8 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
 
-/** A real server for tests. It is ready in milliseconds, and runs until it is closed. Its state directory
- * is removed then.
+/** A real server for tests. It is ready within milliseconds and runs until it is closed. Its state
+ * directory is then removed.
  *
  * <pre>{@code
  * try (RunningServer server = RunningServer.start();
@@ -40,7 +40,7 @@ public final class RunningServer implements AutoCloseable {
 		this.address = address;
 	}
 
-	/** Starts snowflaked, which must be in $PATH, at a free port of 127.0.0.1.
+	/** Starts snowflaked, which must be in $PATH, on a free port of 127.0.0.1.
 	 *
 	 * @return the server
 	 * @throws IOException if it does not start, with its log */
