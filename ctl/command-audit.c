@@ -57,7 +57,6 @@ typedef struct {
 	gboolean with_place; /* file and line are shown */
 	gboolean is_short;   /* the tag is left out */
 	gboolean has_head;
-	CtlArray array;
 } Rows;
 
 typedef struct {
@@ -116,15 +115,7 @@ static void print_row(Rows *self, const Row *row)
 		json_object_set_string_member(object, "file", file);
 		json_object_set_int_member(object, "line", (gint64)row->line);
 	}
-	ctl_array_add_object(&self->array, object);
-}
-
-static void end_rows(Rows *self, gboolean failed)
-{
-	if (failed)
-		ctl_array_end_failed(&self->array);
-	else if (self->json)
-		ctl_array_end(&self->array);
+	ctl_output_add_object(object);
 }
 
 /* Sorting */
@@ -282,32 +273,26 @@ static void audit_clear(Audit *self)
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Audit, audit_clear)
 
-static gboolean parse_options(Audit *self)
+static CtlStatus parse_options(Audit *self)
 {
 	self->memory_mib = DEFAULT_MEMORY_MIB;
-	if (given.agent != NULL && given.agent[0] == '\0') {
-		ctl_output_complain("--agent \"\": no entry has an empty useragent");
-		return FALSE;
-	}
-	if (given.agent != NULL && given.duplicates) {
-		ctl_output_complain(
+	if (given.agent != NULL && given.agent[0] == '\0')
+		return ctl_output_misuse("--agent \"\": no entry has an empty useragent");
+	if (given.agent != NULL && given.duplicates)
+		return ctl_output_misuse(
 			"--agent hides duplicates of other useragents; remove it, or --duplicates");
-		return FALSE;
-	}
 	if (!ctl_options_layout(given.layout, &self->layout) ||
 	    !ctl_options_time("--from TIME", given.from, &self->from_ms) ||
 	    !ctl_options_time("--to TIME", given.to, &self->to_ms))
-		return FALSE;
-	if (self->from_ms > self->to_ms) {
-		ctl_output_complain("--from is after --to");
-		return FALSE;
-	}
-	if (given.memory != NULL && !given.duplicates) {
-		ctl_output_complain("--memory has no effect without --duplicates; remove it");
-		return FALSE;
-	}
+		return CTL_USAGE;
+	if (self->from_ms > self->to_ms)
+		return ctl_output_misuse("--from is after --to");
+	if (given.memory != NULL && !given.duplicates)
+		return ctl_output_misuse("--memory has no effect without --duplicates; remove it");
 	return ctl_options_number("--memory MIB", given.memory, 1, MAX_MEMORY_MIB,
-				  &self->memory_mib);
+				  &self->memory_mib)
+		       ? CTL_OK
+		       : CTL_USAGE;
 }
 
 /* Returns whether the options select the entry. A gap is always selected, because it is unknown
@@ -358,7 +343,7 @@ static CtlStatus list_entries(Audit *self)
 			JsonObject *object = json_object_new();
 
 			json_object_set_int_member(object, "missing", (gint64)entry->missing);
-			ctl_array_add_object(&self->rows.array, object);
+			ctl_output_add_object(object);
 		} else {
 			g_autofree char *text = g_strdup_printf(
 				"(%" G_GUINT64_FORMAT " missing here)", entry->missing);
@@ -367,7 +352,7 @@ static CtlStatus list_entries(Audit *self)
 		}
 	}
 	failed = ctl_audit_reader_any_bad(self->reader);
-	end_rows(&self->rows, failed);
+	ctl_output_end_array(self->rows.json, !failed);
 	return failed ? CTL_FAILED : CTL_OK;
 }
 
@@ -490,10 +475,10 @@ static CtlStatus find_duplicates(Audit *self, gboolean json)
 	if (!start_sort(&self->sorter, self->memory_mib, &error) || !sort_entries(self, &error) ||
 	    !compare_entries(self, &error)) {
 		ctl_output_clear_progress();
-		end_rows(&self->rows, TRUE);
+		ctl_output_end_array(json, FALSE);
 		return ctl_output_fail(error);
 	}
-	end_rows(&self->rows, FALSE);
+	ctl_output_end_array(json, TRUE);
 	line = g_strdup_printf("%" G_GUINT64_FORMAT " entries, %" G_GUINT64_FORMAT
 			       " of them delivered again; %" G_GUINT64_FORMAT
 			       " IDs, %" G_GUINT64_FORMAT " of them issued more than once",
@@ -516,7 +501,7 @@ static CtlStatus run_audit(const CtlOptions *options, const char *const *argumen
 {
 	g_auto(Audit) self = {.layout = LAYOUT_TWITTER, .to_ms = G_MAXINT64};
 
-	if (!parse_options(&self))
+	if (parse_options(&self) != CTL_OK)
 		return CTL_USAGE;
 	self.reader = ctl_audit_reader_new(arguments);
 	if (self.reader == NULL)

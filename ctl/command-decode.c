@@ -24,7 +24,6 @@
 #define MAX_UNFLUSHED_LINES 1000
 /* longest line of standard input; IDs are shorter than a tenth of it */
 #define MAX_LINE_BYTES      1000
-#define RANDOM_TEXT_SIZE    21 /* text of a ULID's 80 random bits */
 
 static char *form_name;
 static char *layout_text;
@@ -82,23 +81,24 @@ static char *wide_time(gint64 time_ms)
 	return time_ms <= CTL_FORMAT_MAX_TIME_MS ? text_time_ms(time_ms) : NULL;
 }
 
-static void write_random(Ulid ulid, char out_text[static RANDOM_TEXT_SIZE])
+/* Returns: (transfer full): the 80 random bits in hex digits */
+static char *random_text(Ulid ulid)
 {
-	g_snprintf(out_text, RANDOM_TEXT_SIZE, "%04x%016" G_GINT64_MODIFIER "x",
-		   (guint)(ulid.high & G_MAXUINT16), ulid.low);
+	return g_strdup_printf("%04x%016" G_GINT64_MODIFIER "x", (guint)(ulid.high & G_MAXUINT16),
+			       ulid.low);
 }
 
 static void wide_print_line(const Wide *self, gboolean with_head)
 {
 	g_autofree char *time = wide_time(self->time_ms);
 	char text[UUID_TEXT_SIZE];
-	char random[RANDOM_TEXT_SIZE];
 
 	if (self->kind == WIDE_ULID) {
+		g_autofree char *random = random_text(self->bits);
+
 		if (with_head)
 			ctl_output_print("%-26s  %-24s  %s\n", "ulid", "time (UTC)", "random");
 		ulid_to_text(self->bits, text);
-		write_random(self->bits, random);
 		ctl_output_print("%s  %-24s  %s\n", text, time != NULL ? time : "-", random);
 		return;
 	}
@@ -131,7 +131,6 @@ static JsonObject *wide_to_json(const Wide *self)
 	JsonObject *object = json_object_new();
 	g_autofree char *time = wide_time(self->time_ms);
 	char text[UUID_TEXT_SIZE];
-	char random[RANDOM_TEXT_SIZE];
 
 	if (self->kind == WIDE_ULID)
 		ulid_to_text(self->bits, text);
@@ -141,7 +140,8 @@ static JsonObject *wide_to_json(const Wide *self)
 	json_object_set_int_member(object, "timestamp_ms", self->time_ms);
 	ctl_format_json_text(object, "time", time);
 	if (self->kind == WIDE_ULID) {
-		write_random(self->bits, random);
+		g_autofree char *random = random_text(self->bits);
+
 		json_object_set_string_member(object, "random", random);
 	} else if (self->has_id) {
 		g_autofree char *decimal = g_strdup_printf("%" G_GINT64_FORMAT, self->id);
@@ -166,8 +166,7 @@ typedef struct {
 	IdTextForm form; /* used if has_form; otherwise recognised for each ID */
 	gboolean json;
 	gboolean is_short; /* lines omit the local time */
-	CtlArray array;
-	Head head; /* heading of the last line */
+	Head head;         /* heading of the last line */
 	gboolean any_bad;
 } Decoder;
 
@@ -202,7 +201,7 @@ static gboolean decode_wide(Decoder *self, WideKind kind, const char *text, GErr
 	if (!wide_parse(kind, text, &wide, error))
 		return FALSE;
 	if (self->json) {
-		ctl_array_add_object(&self->array, wide_to_json(&wide));
+		ctl_output_add_object(wide_to_json(&wide));
 		return TRUE;
 	}
 	wide_print_line(&wide, self->head != head);
@@ -238,7 +237,7 @@ static gboolean decode_id(Decoder *self, const char *text, GError **error)
 		json_object_set_int_member(object, "timestamp_ms", parts.time_ms);
 		json_object_set_string_member(object, "time", utc);
 		set_parts(object, &parts);
-		ctl_array_add_object(&self->array, object);
+		ctl_output_add_object(object);
 	} else {
 		print_id(self, id, &parts);
 	}
@@ -297,15 +296,13 @@ static CtlStatus run_decode(const CtlOptions *options, const char *const *argume
 		.json = options->json,
 		.is_short = ctl_screen_columns() < LINE_COLUMNS,
 	};
-
 	char line[MAX_LINE_BYTES + 1];
 
 	if (form_name != NULL && !id_text_form_from_name(form_name, &decoder.form)) {
 		g_autofree char *shown = text_escape(form_name, strlen(form_name));
 
-		ctl_output_complain(
+		return ctl_output_misuse(
 			"--from \"%s\" is not decimal, hex, crockford, base62 or base58", shown);
-		return CTL_USAGE;
 	}
 	if (!ctl_options_layout(layout_text, &decoder.layout))
 		return CTL_USAGE;
@@ -320,10 +317,7 @@ static CtlStatus run_decode(const CtlOptions *options, const char *const *argume
 	}
 	for (gsize i = 0; arguments[i] != NULL; i++)
 		decode_text(&decoder, arguments[i]);
-	if (decoder.any_bad)
-		ctl_array_end_failed(&decoder.array);
-	else if (decoder.json)
-		ctl_array_end(&decoder.array);
+	ctl_output_end_array(decoder.json, !decoder.any_bad);
 	return decoder.any_bad ? CTL_FAILED : CTL_OK;
 }
 
@@ -373,30 +367,23 @@ static char *convert_text(const char *text, GError **error)
 
 static CtlStatus run_convert(const CtlOptions *options, const char *const *arguments)
 {
-	CtlArray array = {0};
 	gboolean any_bad = FALSE;
 
-	if (arguments[0] == NULL) {
-		ctl_output_complain("convert takes a UUID or an ID");
-		return CTL_USAGE;
-	}
+	if (arguments[0] == NULL)
+		return ctl_output_misuse("convert takes a UUID or an ID");
 	for (gsize i = 0; arguments[i] != NULL; i++) {
 		g_autoptr(GError) error = NULL;
 		g_autofree char *result = convert_text(arguments[i], &error);
-		g_autofree char *quoted = options->json ? g_strdup_printf("\"%s\"", result) : NULL;
 
 		any_bad |= result == NULL;
 		if (result == NULL)
 			ctl_output_complain("%s", error->message);
 		else if (options->json)
-			ctl_array_add(&array, quoted);
+			ctl_output_add_text(result);
 		else
 			ctl_output_print("%s\n", result);
 	}
-	if (any_bad)
-		ctl_array_end_failed(&array);
-	else if (options->json)
-		ctl_array_end(&array);
+	ctl_output_end_array(options->json, !any_bad);
 	return any_bad ? CTL_FAILED : CTL_OK;
 }
 
