@@ -76,16 +76,11 @@ struct _AdminHttp {
 
 /* Clients */
 
-static void append_client(AdminHttp *self, Client *client)
-{
-	client->active_at_us = g_get_monotonic_time();
-	g_queue_push_tail_link(&self->clients, &client->link);
-}
-
 static void move_client_last(AdminHttp *self, Client *client)
 {
+	client->active_at_us = g_get_monotonic_time();
 	g_queue_unlink(&self->clients, &client->link);
-	append_client(self, client);
+	g_queue_push_tail_link(&self->clients, &client->link);
 }
 
 static void on_connection(void *data, struct MHD_Connection *connection, void **context,
@@ -99,7 +94,8 @@ static void on_connection(void *data, struct MHD_Connection *connection, void **
 		client->link.data = client;
 		client->fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)
 				     ->connect_fd;
-		append_client(self, client);
+		client->active_at_us = g_get_monotonic_time();
+		g_queue_push_tail_link(&self->clients, &client->link);
 		*context = client;
 		return;
 	}
@@ -203,18 +199,6 @@ static void answer_request(const AdminHttp *self, const AdminHead *head, AdminRe
 	}
 }
 
-static void add_header(struct MHD_Response *response, const char *name, const char *value)
-{
-	MHD_add_response_header(response, name, value);
-}
-
-/* Returns whether to close the connection after the answer: the bytes after it may not be a
- * request. */
-static gboolean is_last(const AdminHead *head)
-{
-	return head->fault != NULL || head->has_body || head->is_unusual;
-}
-
 static void free_body(void *body)
 {
 	g_bytes_unref(body);
@@ -225,7 +209,7 @@ static enum MHD_Result send_reply(struct MHD_Connection *connection, const Admin
 	const char *known_tags = MHD_lookup_connection_value(connection, MHD_HEADER_KIND,
 							     MHD_HTTP_HEADER_IF_NONE_MATCH);
 	GBytes *body = g_bytes_ref(reply->body); /* the response frees it */
-	g_autofree char *tag = NULL;
+	g_autofree char *tag = NULL, *seconds = NULL;
 	struct MHD_Response *response;
 	enum MHD_Result queued;
 	guint status = reply->status;
@@ -249,24 +233,28 @@ static enum MHD_Result send_reply(struct MHD_Connection *connection, const Admin
 		g_bytes_unref(body);
 		return MHD_NO;
 	}
-	add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, reply->type);
-	add_header(response, MHD_HTTP_HEADER_CACHE_CONTROL,
-		   reply->may_be_kept ? "no-cache" : "no-store");
-	add_header(response, "X-Content-Type-Options", "nosniff");
-	add_header(response, "Content-Security-Policy",
-		   reply->policy != NULL ? reply->policy : "default-src 'none'");
-	if (reply->allow != NULL)
-		add_header(response, MHD_HTTP_HEADER_ALLOW, reply->allow);
-	if (reply->retry_after_ms > 0) {
-		g_autofree char *seconds =
+	if (reply->retry_after_ms > 0)
+		seconds =
 			g_strdup_printf("%" G_GINT64_FORMAT, (reply->retry_after_ms + 999) / 1000);
 
-		add_header(response, MHD_HTTP_HEADER_RETRY_AFTER, seconds);
-	}
-	if (tag != NULL)
-		add_header(response, MHD_HTTP_HEADER_ETAG, tag);
-	if (is_last(&client_of(connection)->head))
-		add_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+	const struct {
+		const char *name;
+		const char *value; /* NULL: without this header */
+	} headers[] = {
+		{MHD_HTTP_HEADER_CONTENT_TYPE, reply->type},
+		{MHD_HTTP_HEADER_CACHE_CONTROL, reply->may_be_kept ? "no-cache" : "no-store"},
+		{"X-Content-Type-Options", "nosniff"},
+		{"Content-Security-Policy",
+		 reply->policy != NULL ? reply->policy : "default-src 'none'"},
+		{MHD_HTTP_HEADER_ALLOW, reply->allow},
+		{MHD_HTTP_HEADER_RETRY_AFTER, seconds},
+		{MHD_HTTP_HEADER_ETAG, tag},
+		{MHD_HTTP_HEADER_CONNECTION, client_of(connection)->head.is_last ? "close" : NULL},
+	};
+
+	for (gsize i = 0; i < G_N_ELEMENTS(headers); i++)
+		if (headers[i].value != NULL)
+			MHD_add_response_header(response, headers[i].name, headers[i].value);
 	queued = MHD_queue_response(connection, status, response);
 	MHD_destroy_response(response);
 	return queued;
@@ -359,8 +347,8 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *connection,
 		*context = client; /* later calls are not for the head */
 		client->asked_at_us = g_get_monotonic_time();
 		admin_head_check(&client->head, connection, method, version);
-		return is_last(&client->head) ? answer_in_turn(data, connection, url, method)
-					      : MHD_YES;
+		return client->head.is_last ? answer_in_turn(data, connection, url, method)
+					    : MHD_YES;
 	}
 	if (*body_bytes > 0) {
 		*body_bytes = 0; /* discard the body */
@@ -497,21 +485,16 @@ static void *serve_http(void *data)
 
 /* Start and stop */
 
-static void add_polled(AdminHttp *self, int fd)
-{
-	const struct pollfd one = {.fd = fd, .events = POLLIN};
-
-	g_array_append_val(self->polled, one);
-}
-
 AdminHttp *admin_http_new(const AdminHttpConfig *config, GError **error)
 {
 	g_autoptr(AdminHttp) self = g_new0(AdminHttp, 1);
 
 	self->config = *config;
-	self->polled = g_array_new(FALSE, FALSE, sizeof(struct pollfd));
+	self->polled = g_array_new(FALSE, TRUE, sizeof(struct pollfd));
+	g_array_set_size(self->polled, POLLED_LISTENERS);
 	self->waiting = g_ptr_array_new();
-	add_polled(self, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	*polled_at(self, POLLED_STOP) =
+		(struct pollfd){.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), .events = POLLIN};
 	/* Without MHD_USE_ERROR_LOG, libmicrohttpd writes nothing to standard error.
 	 * MHD_OPTION_STRICT_FOR_CLIENT is off because libmicrohttpd would then answer a request
 	 * without Host twice. request.c refuses such a request. */
@@ -530,7 +513,10 @@ AdminHttp *admin_http_new(const AdminHttpConfig *config, GError **error)
 			    "cannot start the HTTP server: %s", g_strerror(errno));
 		return NULL;
 	}
-	add_polled(self, MHD_get_daemon_info(self->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd);
+	*polled_at(self, POLLED_MHD) = (struct pollfd){
+		.fd = MHD_get_daemon_info(self->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd,
+		.events = POLLIN,
+	};
 	return g_steal_pointer(&self);
 }
 
@@ -550,7 +536,9 @@ void admin_http_free(AdminHttp *self)
 
 void admin_http_listen(AdminHttp *self, int fd)
 {
-	add_polled(self, fd);
+	const struct pollfd one = {.fd = fd, .events = POLLIN};
+
+	g_array_append_val(self->polled, one);
 }
 
 gboolean admin_http_start(AdminHttp *self, GError **error)

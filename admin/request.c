@@ -209,21 +209,20 @@ void admin_head_check(AdminHead *self, struct MHD_Connection *connection, const 
 	/* the usual head has one blank before each value, and ends each line with CR LF */
 	usual = strlen(method) + strlen(" ") + self->target_bytes + strlen(" ") + strlen(version) +
 		strlen("\r\n") + fields.bytes + fields.n_fields + strlen("\r\n");
-	self->has_body = fields.has_body;
-	self->is_unusual = bytes != usual;
 	if (self->fault == NULL)
 		self->fault = fields.fault;
-	if (self->fault != NULL)
-		return;
-	if (fields.n_hosts == 0 && strcmp(version, MHD_HTTP_VERSION_1_1) == 0)
-		self->fault = "HTTP/1.1 requires Host";
-	else if (fields.n_hosts > 1)
-		self->fault = "Host is given twice";
-	else if (fields.n_lengths > 1)
-		self->fault = "Content-Length is given twice";
-	else if (fields.n_lengths > 0 && fields.n_codings > 0)
-		self->fault = "both Content-Length and Transfer-Encoding are given";
-	/* libmicrohttpd returns a text only up to a NUL */
-	else if (bytes > usual)
-		self->fault = "the head has a NUL or unusual white space";
+	if (self->fault == NULL) {
+		if (fields.n_hosts == 0 && strcmp(version, MHD_HTTP_VERSION_1_1) == 0)
+			self->fault = "HTTP/1.1 requires Host";
+		else if (fields.n_hosts > 1)
+			self->fault = "Host is given twice";
+		else if (fields.n_lengths > 1)
+			self->fault = "Content-Length is given twice";
+		else if (fields.n_lengths > 0 && fields.n_codings > 0)
+			self->fault = "both Content-Length and Transfer-Encoding are given";
+		/* libmicrohttpd returns a text only up to a NUL */
+		else if (bytes > usual)
+			self->fault = "the head has a NUL or unusual white space";
+	}
+	self->is_last = self->fault != NULL || fields.has_body || bytes != usual;
 }

@@ -81,13 +81,12 @@ void admin_reply_refuse(AdminReply *self, const AdminRequest *request, guint sta
  * libmicrohttpd reads neither bodies nor cookies: admin_head_begin() puts a Content-Length of 0 and
  * an empty Cookie before the client's, and libmicrohttpd uses the first. It would refuse some
  * lengths, and cookies that it has no room to copy, itself, and send the head of that reply twice.
- * After a request with a body the connection must be closed.
  */
 typedef struct {
 	const char *fault; /* why the request is not valid, as text; NULL: it is valid */
-	gboolean has_body;
-	gboolean is_unusual; /* has unusual whitespace or line endings: the connection must be
-				closed */
+	/* the bytes after it may not be a request, so the connection must be closed: it is not
+	 * valid, has a body, or has unusual whitespace or line endings */
+	gboolean is_last;
 	gsize target_bytes;
 } AdminHead;
 

@@ -133,13 +133,6 @@ static void fill_lines(Writer *self)
 	self->next_source = (self->next_source + 1) % n;
 }
 
-/* Only one thread changes @value, and calls this. */
-static void add_count(_Atomic guint64 *value, guint64 n)
-{
-	atomic_store_explicit(value, atomic_load_explicit(value, memory_order_relaxed) + n,
-			      memory_order_release);
-}
-
 static gboolean write_lines(Writer *self, const Orders *orders)
 {
 	gint64 left_ms = (orders->finish_at_us - g_get_monotonic_time()) / G_TIME_SPAN_MILLISECOND;
@@ -148,8 +141,10 @@ static gboolean write_lines(Writer *self, const Orders *orders)
 
 	if (self->sink->ops->write(self->sink, self->lines.bytes, limit_ms, &error)) {
 		self->failures = 0;
-		add_count(&self->written_ids, self->lines.n_ids);
-		add_count(&self->reported_ids, self->lines.n_missing);
+		atomic_fetch_add_explicit(&self->written_ids, self->lines.n_ids,
+					  memory_order_release);
+		atomic_fetch_add_explicit(&self->reported_ids, self->lines.n_missing,
+					  memory_order_release);
 		audit_lines_empty(&self->lines);
 		return TRUE;
 	}
@@ -213,27 +208,11 @@ static void log_changes(Writer *self, gboolean is_end)
 	}
 }
 
-/* @last_ms: the last pause */
-static guint nap_ms(const Writer *self, Round round, guint last_ms)
-{
-	switch (round) {
-	case ROUND_IDLE:
-		return MIN(MAX(last_ms, BUSY_NAP_MS) * 2, IDLE_NAP_MS);
-	case ROUND_WROTE_ALL:
-		return BUSY_NAP_MS;
-	case ROUND_FAILED:
-		return MIN(RETRY_FIRST_MS << MIN(self->failures - 1, 16), RETRY_MOST_MS);
-	case ROUND_WROTE_SOME:
-	default:
-		return 0;
-	}
-}
-
 static gpointer writer_thread(gpointer user_data)
 {
 	Writer *self = user_data;
 	g_autoptr(GError) error = NULL;
-	guint ms = 0;
+	guint ms = 0; /* the last pause */
 
 	for (;;) {
 		Orders orders;
@@ -252,7 +231,12 @@ static gpointer writer_thread(gpointer user_data)
 		if (orders.finish &&
 		    (round == ROUND_IDLE || g_get_monotonic_time() >= orders.finish_at_us))
 			break;
-		ms = nap_ms(self, round, ms);
+		if (round == ROUND_IDLE)
+			ms = MIN(MAX(ms, BUSY_NAP_MS) * 2, IDLE_NAP_MS);
+		else if (round == ROUND_FAILED)
+			ms = MIN(RETRY_FIRST_MS << MIN(self->failures - 1, 16), RETRY_MOST_MS);
+		else
+			ms = round == ROUND_WROTE_ALL ? BUSY_NAP_MS : 0;
 		until_us = g_get_monotonic_time() + ms * G_TIME_SPAN_MILLISECOND;
 		pthread_mutex_lock(&self->mutex);
 		if (self->orders.finish)
@@ -469,23 +453,15 @@ gboolean audit_log_get_sink(const AuditLog *self, guint nth, AuditSinkStatus *ou
 	return TRUE;
 }
 
-guint64 audit_log_queued_ids(const AuditLog *self)
+AuditSinkStatus audit_log_sum(const AuditLog *self)
 {
-	AuditSinkStatus status;
-	guint64 sum = 0;
+	AuditSinkStatus status, sum = {0};
 
-	for (guint i = 0; audit_log_get_sink(self, i, &status); i++)
-		sum += status.queued_ids;
-	return sum;
-}
-
-guint64 audit_log_dropped_ids(const AuditLog *self)
-{
-	AuditSinkStatus status;
-	guint64 sum = 0;
-
-	for (guint i = 0; audit_log_get_sink(self, i, &status); i++)
-		sum += status.dropped_ids;
+	for (guint i = 0; audit_log_get_sink(self, i, &status); i++) {
+		sum.queued_ids += status.queued_ids;
+		sum.dropped_ids += status.dropped_ids;
+		sum.failing |= status.failing;
+	}
 	return sum;
 }
 

@@ -57,19 +57,18 @@ void audit_log_finish(AuditLog *self, gint64 by_us);
  * logged as lost. */
 void audit_log_join(AuditLog *self);
 
-/* Can be called from any thread. Returns the number of IDs that wait to be written, and of IDs
- * dropped since the start, summed over all sinks. */
-guint64 audit_log_queued_ids(const AuditLog *self);
-guint64 audit_log_dropped_ids(const AuditLog *self);
-
 typedef struct {
 	const char *sink; /* the target as the operator wrote it; lives as long as the log */
+	/* IDs that wait to be written, and IDs dropped since the start */
 	guint64 queued_ids, dropped_ids;
 	gboolean failing; /* the last log event of the sink says that it fails */
 } AuditSinkStatus;
 
 /* Can be called from any thread. Returns %FALSE if there are no more than @nth sinks. */
 gboolean audit_log_get_sink(const AuditLog *self, guint nth, AuditSinkStatus *out_status);
+
+/* Can be called from any thread. Returns the sums of the numbers of all sinks. */
+AuditSinkStatus audit_log_sum(const AuditLog *self);
 
 /* Records that @agent received the IDs in @run. Call it only in the producer's thread. @length:
  * length of @agent, 1 to AUDIT_AGENT_MAX_BYTES */

@@ -14,64 +14,47 @@ static void expect_field(ThriftReader *reader, BinaryType type, gint16 id)
 		reader->bad = TRUE;
 }
 
-static gboolean read_struct(AuditEntry *entry, gsize length)
+const char *audit_entry_parse(const char *line, gsize length, AuditEntry *out_entry)
 {
-	ThriftReader reader = {.at = entry->bytes, .left = length};
-	gint16 id;
-	gsize agent_length;
-
-	expect_field(&reader, BINARY_I64, 1);
-	entry->id = thrift_reader_i64(&reader);
-	expect_field(&reader, BINARY_STRING, 2);
-	entry->agent = thrift_reader_bytes(&reader, &agent_length);
-	entry->agent_length = (guint)agent_length;
-	expect_field(&reader, BINARY_I64, 3);
-	entry->tag = thrift_reader_i64(&reader);
-	return thrift_reader_field(&reader, &id) == BINARY_STOP && !reader.bad && reader.left == 0;
-}
-
-/* Returns: (nullable): what is wrong with the line. */
-static const char *parse_line(const char *line, gsize length, AuditEntry *entry)
-{
+	ThriftReader reader = {.at = out_entry->bytes};
 	char again[AUDIT_ENTRY_MAX_LINE_BYTES + 8];
 	int state = 0, save = 0;
 	guint bits = 0;
-	gsize decoded, encoded;
+	gsize encoded, agent_length;
+	gint16 id;
 
-	entry->missing = 0;
 	if (length > AUDIT_ENTRY_MAX_LINE_BYTES)
 		return "longer than " G_STRINGIFY(AUDIT_ENTRY_MAX_LINE_BYTES) " bytes";
 	/* GLib skips bytes that are not base64, so the decoded bytes are encoded again and compared
 	 */
-	decoded = g_base64_decode_step(line, length, entry->bytes, &state, &bits);
+	reader.left = g_base64_decode_step(line, length, out_entry->bytes, &state, &bits);
 	state = 0;
-	encoded = g_base64_encode_step(entry->bytes, decoded, FALSE, again, &state, &save);
+	encoded = g_base64_encode_step(out_entry->bytes, reader.left, FALSE, again, &state, &save);
 	encoded += g_base64_encode_close(FALSE, again + encoded, &state, &save);
 	if (encoded != length || memcmp(again, line, length) != 0)
 		return "not base64";
-	if (!read_struct(entry, decoded))
+
+	expect_field(&reader, BINARY_I64, 1);
+	out_entry->id = thrift_reader_i64(&reader);
+	expect_field(&reader, BINARY_STRING, 2);
+	out_entry->agent = thrift_reader_bytes(&reader, &agent_length);
+	out_entry->agent_length = (guint)agent_length;
+	expect_field(&reader, BINARY_I64, 3);
+	out_entry->tag = thrift_reader_i64(&reader);
+	out_entry->missing = 0;
+	if (thrift_reader_field(&reader, &id) != BINARY_STOP || reader.bad || reader.left > 0)
 		return "not an AuditLogEntry";
-	if (entry->id < 0)
+	if (out_entry->id < 0)
 		return "a negative ID";
-	if (entry->agent_length > 0)
+	if (out_entry->agent_length > 0)
 		return NULL;
-	if (entry->id != 0)
+	if (out_entry->id != 0)
 		return "an ID without a useragent";
-	if (entry->tag < 1)
+	if (out_entry->tag < 1)
 		return "a gap of no ID";
-	entry->missing = (guint64)entry->tag;
-	entry->tag = 0;
+	out_entry->missing = (guint64)out_entry->tag;
+	out_entry->tag = 0;
 	return NULL;
-}
-
-gboolean audit_entry_parse(const char *line, gsize length, AuditEntry *out_entry,
-			   const char **out_reason)
-{
-	const char *reason = parse_line(line, length, out_entry);
-
-	if (reason != NULL)
-		*out_reason = reason;
-	return reason == NULL;
 }
 
 /* The bytes of an entry: a field header and the ID; a header, the length and the agent; a header
@@ -140,17 +123,13 @@ static void audit_lines_prepare(AuditLines *self, const char *agent, guint agent
 	self->line->data[self->line->len - 1] = '\n';
 }
 
-static void put_number(guint8 *to, guint64 number)
-{
-	number = GUINT64_TO_BE(number);
-	memcpy(to, &number, sizeof number);
-}
-
 /* Encodes only the parts of the line that change: the ID and the tag. */
 static void append_line(AuditLines *self, guint64 id, guint tag_at, guint64 tag)
 {
-	put_number(self->entry->data + ID_AT, id);
-	put_number(self->entry->data + tag_at, tag);
+	guint64 id_bytes = GUINT64_TO_BE(id), tag_bytes = GUINT64_TO_BE(tag);
+
+	memcpy(self->entry->data + ID_AT, &id_bytes, sizeof id_bytes);
+	memcpy(self->entry->data + tag_at, &tag_bytes, sizeof tag_bytes);
 	encode_base64(self->entry, ID_AT, ID_AT + 9, self->line);
 	encode_base64(self->entry, tag_at / 3 * 3, self->entry->len, self->line);
 	g_byte_array_append(self->bytes, self->line->data, self->line->len);

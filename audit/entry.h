@@ -37,13 +37,14 @@ typedef struct {
  * audit_entry_parse:
  * @line: the line without its newline
  * @out_entry: (out): undefined on failure
- * @out_reason: (out): on failure, what is wrong with the line
  *
  * Accepts exactly what Thrift libraries write, including the original service's library: the fields
  * in order, no other fields, no bytes after them, and base64 without whitespace.
+ *
+ * Returns: (nullable): %NULL, or what is wrong with the line
  */
-gboolean audit_entry_parse(const char *line, gsize length, AuditEntry *out_entry,
-			   const char **out_reason) G_GNUC_WARN_UNUSED_RESULT;
+const char *audit_entry_parse(const char *line, gsize length,
+			      AuditEntry *out_entry) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Writing */
 

@@ -59,15 +59,11 @@ void audit_ring_free(AuditRing *self)
 	g_aligned_free(self);
 }
 
-static guint64 load_relaxed(const _Atomic guint64 *value)
-{
-	return atomic_load_explicit(value, memory_order_relaxed);
-}
-
 /* Adds to @value, for the only thread that changes it. */
 static void publish_add(_Atomic guint64 *value, guint64 n)
 {
-	atomic_store_explicit(value, load_relaxed(value) + n, memory_order_release);
+	atomic_store_explicit(value, atomic_load_explicit(value, memory_order_relaxed) + n,
+			      memory_order_release);
 }
 
 static guint64 words_of(gsize agent_length)
@@ -88,7 +84,7 @@ static void copy_out(const AuditRing *self, guint64 position, void *to, guint64 
 void audit_ring_put(AuditRing *self, const IdRun *run, guint64 tags, const char *agent,
 		    gsize length)
 {
-	guint64 end = load_relaxed(&self->end);
+	guint64 end = atomic_load_explicit(&self->end, memory_order_relaxed);
 	guint64 words = words_of(length);
 	guint64 at = end & (self->n_words - 1);
 	guint64 first = MIN(words, self->n_words - at);
@@ -105,7 +101,7 @@ void audit_ring_put(AuditRing *self, const IdRun *run, guint64 tags, const char 
 		.first_cursor = run->first_cursor,
 		.fixed_bits = run->fixed_bits,
 		.tags = tags,
-		.dropped = load_relaxed(&self->dropped_ids),
+		.dropped = atomic_load_explicit(&self->dropped_ids, memory_order_relaxed),
 		.count = run->count,
 		.sequence_bits = run->sequence_bits,
 		.time_shift = run->time_shift,
@@ -119,35 +115,25 @@ void audit_ring_put(AuditRing *self, const IdRun *run, guint64 tags, const char 
 	publish_add(&self->end, words);
 }
 
-static guint64 take_missing(AuditRing *self, guint64 dropped)
-{
-	guint64 missing = dropped - self->dropped_seen;
-
-	self->dropped_seen = dropped;
-	return missing;
-}
-
 gboolean audit_ring_take(AuditRing *self, AuditDraw *out_draw)
 {
-	guint64 begin = load_relaxed(&self->begin);
-	Head head;
+	guint64 begin = atomic_load_explicit(&self->begin, memory_order_relaxed);
+	Head head = {0};
+	gboolean has_draw;
 
 	if (begin == self->end_seen) {
 		/* read before the end: these drops were earlier than everything that is put after
 		 * that end */
-		guint64 dropped = atomic_load_explicit(&self->dropped_ids, memory_order_acquire);
-
+		head.dropped = atomic_load_explicit(&self->dropped_ids, memory_order_acquire);
 		self->end_seen = atomic_load_explicit(&self->end, memory_order_acquire);
-		if (begin == self->end_seen && dropped == self->dropped_seen)
+		if (begin == self->end_seen && head.dropped == self->dropped_seen)
 			return FALSE;
-		if (begin == self->end_seen) {
-			out_draw->run.count = 0;
-			out_draw->missing = take_missing(self, dropped);
-			return TRUE;
-		}
 	}
-	copy_out(self, begin, &head, HEAD_WORDS);
-	out_draw->missing = take_missing(self, head.dropped);
+	has_draw = begin != self->end_seen;
+	if (has_draw)
+		copy_out(self, begin, &head, HEAD_WORDS);
+	out_draw->missing = head.dropped - self->dropped_seen;
+	self->dropped_seen = head.dropped;
 	out_draw->run = (IdRun){
 		.first_cursor = head.first_cursor,
 		.fixed_bits = head.fixed_bits,
@@ -155,6 +141,8 @@ gboolean audit_ring_take(AuditRing *self, AuditDraw *out_draw)
 		.sequence_bits = head.sequence_bits,
 		.time_shift = head.time_shift,
 	};
+	if (!has_draw)
+		return TRUE;
 	out_draw->tags = head.tags;
 	out_draw->agent_length = head.agent_length;
 	copy_out(self, begin + HEAD_WORDS, out_draw->agent,
@@ -165,10 +153,10 @@ gboolean audit_ring_take(AuditRing *self, AuditDraw *out_draw)
 
 guint64 audit_ring_put_ids(const AuditRing *self)
 {
-	return load_relaxed(&self->put_ids);
+	return atomic_load_explicit(&self->put_ids, memory_order_relaxed);
 }
 
 guint64 audit_ring_dropped_ids(const AuditRing *self)
 {
-	return load_relaxed(&self->dropped_ids);
+	return atomic_load_explicit(&self->dropped_ids, memory_order_relaxed);
 }

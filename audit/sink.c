@@ -17,19 +17,10 @@
 
 /* Targets */
 
-#define FILE_PREFIX        "file:"
-#define SCRIBE_PREFIX      "scribe://"
-#define MAX_CATEGORY_BYTES 255
-
-static gboolean is_category(const char *text)
-{
-	gsize length = strlen(text);
-
-	for (gsize i = 0; i < length; i++)
-		if (!g_ascii_isgraph(text[i]) || text[i] == '/')
-			return FALSE;
-	return length >= 1 && length <= MAX_CATEGORY_BYTES;
-}
+#define FILE_PREFIX   "file:"
+#define SCRIBE_PREFIX "scribe://"
+/* printable ASCII without spaces and slashes */
+#define CATEGORY      "^[!-.0-~]{1,255}$"
 
 static gboolean parse_scribe(AuditTarget *self, const char *place, GError **error)
 {
@@ -43,7 +34,8 @@ static gboolean parse_scribe(AuditTarget *self, const char *place, GError **erro
 		has_port ? g_strdup(server) : g_strdup_printf("%s:%d", server, SCRIBE_DEFAULT_PORT);
 
 	self->category = g_strdup(slash != NULL ? slash + 1 : SCRIBE_DEFAULT_CATEGORY);
-	if (!is_category(self->category))
+	if (!g_regex_match_simple(CATEGORY, self->category, G_REGEX_RAW | G_REGEX_DOLLAR_ENDONLY,
+				  0))
 		return text_refuse_value(error, self->text,
 					 "has no category after the server; a category has 1 to "
 					 "255 printable characters without spaces and slashes");
@@ -198,9 +190,7 @@ static gboolean file_sink_sync(AuditSink *sink, GError **error)
 {
 	const FileSink *self = (const FileSink *)sink;
 
-	if (fsync(self->fd) != 0)
-		return set_file_error(self->path, "sync", errno, error);
-	return TRUE;
+	return fsync(self->fd) == 0 || set_file_error(self->path, "sync", errno, error);
 }
 
 static void file_sink_free(AuditSink *sink)

@@ -12,38 +12,27 @@
 
 #define BUFFER_BYTES (256 * 1024)
 
-struct _CtlAuditReader {
-	const char *const *files;
-	guint64 all_bytes;
-	guint64 read_bytes;
-
-	guint next_file;
-	int fd; /* -1: none is open */
-	guint64 line;
-	gboolean skips; /* skip the rest of the line */
-	gboolean has_ended;
-	gboolean any_bad;
-	AuditEntry entry;
-
-	/* bytes that were read and not yet taken: begin to end */
-	gsize begin;
-	gsize end;
-	char bytes[BUFFER_BYTES];
-};
-
 static gboolean is_standard_input(const char *file)
 {
 	return strcmp(file, "-") == 0;
 }
 
-static const char *name_of(const char *file)
+const char *ctl_audit_reader_file_name(const CtlAuditReader *self, guint file)
 {
-	return is_standard_input(file) ? "standard input" : file;
+	return is_standard_input(self->files[file]) ? "standard input" : self->files[file];
+}
+
+static void complain_of_file(CtlAuditReader *self, guint file, int error)
+{
+	self->any_bad = TRUE;
+	ctl_output_complain("cannot read %s: %s", ctl_audit_reader_file_name(self, file),
+			    g_strerror(error));
 }
 
 /* Checks the file without opening it, because data in a pipe would be lost. */
-static gboolean check_file(const char *file, guint64 *all_bytes, gboolean *known)
+static gboolean check_file(CtlAuditReader *self, guint number, gboolean *known)
 {
+	const char *file = self->files[number];
 	gboolean is_input = is_standard_input(file);
 	struct stat status;
 	int error = 0;
@@ -55,26 +44,25 @@ static gboolean check_file(const char *file, guint64 *all_bytes, gboolean *known
 	else if (!is_input && faccessat(AT_FDCWD, file, R_OK, AT_EACCESS) != 0)
 		error = errno;
 	if (error != 0) {
-		ctl_output_complain("cannot read %s: %s", name_of(file), g_strerror(error));
+		complain_of_file(self, number, error);
 		return FALSE;
 	}
 	*known &= S_ISREG(status.st_mode);
-	*all_bytes += (guint64)status.st_size;
+	self->all_bytes += (guint64)status.st_size;
 	return TRUE;
 }
 
 CtlAuditReader *ctl_audit_reader_new(const char *const *files)
 {
 	static const char *const STANDARD_INPUT[] = {"-", NULL};
-	g_autoptr(CtlAuditReader) self = g_new(CtlAuditReader, 1);
+	g_autoptr(CtlAuditReader) self = g_new0(CtlAuditReader, 1);
 	gboolean known = TRUE;
 
-	/* all fields except the buffer, which is large */
-	memset(self, 0, offsetof(CtlAuditReader, bytes));
 	self->files = files[0] != NULL ? files : STANDARD_INPUT;
 	self->fd = -1;
-	for (gsize i = 0; self->files[i] != NULL; i++) {
-		if (!check_file(self->files[i], &self->all_bytes, &known))
+	self->bytes = g_malloc(BUFFER_BYTES);
+	for (guint i = 0; self->files[i] != NULL; i++) {
+		if (!check_file(self, i, &known))
 			return NULL;
 	}
 	if (!known)
@@ -94,36 +82,17 @@ void ctl_audit_reader_free(CtlAuditReader *self)
 	if (self == NULL)
 		return;
 	close_file(self);
+	g_free(self->bytes);
 	g_free(self);
-}
-
-static const char *file_name(const CtlAuditReader *self)
-{
-	return ctl_audit_reader_file_name(self, ctl_audit_reader_get_file(self));
-}
-
-static void complain_of_file(CtlAuditReader *self, int error)
-{
-	self->any_bad = TRUE;
-	ctl_output_complain("cannot read %s: %s", file_name(self), g_strerror(error));
-}
-
-static void complain_of_line(CtlAuditReader *self, const char *line, gsize length,
-			     const char *reason)
-{
-	g_autofree char *shown = text_escape(line, length);
-
-	self->any_bad = TRUE;
-	ctl_output_complain("%s:%" G_GUINT64_FORMAT ": damaged, %s: \"%s\"", file_name(self),
-			    self->line, reason, shown);
 }
 
 /* Opens the next file. Returns %FALSE if there is none. */
 static gboolean open_next(CtlAuditReader *self)
 {
 	while (self->files[self->next_file] != NULL) {
-		const char *file = self->files[self->next_file++];
+		const char *file = self->files[self->next_file];
 
+		self->file = self->next_file++;
 		self->fd =
 			is_standard_input(file) ? STDIN_FILENO : open(file, O_RDONLY | O_CLOEXEC);
 		self->line = 0;
@@ -131,7 +100,7 @@ static gboolean open_next(CtlAuditReader *self)
 		self->has_ended = FALSE;
 		if (self->fd >= 0)
 			return TRUE;
-		complain_of_file(self, errno);
+		complain_of_file(self, self->file, errno);
 	}
 	return FALSE;
 }
@@ -149,7 +118,7 @@ static gboolean read_more(CtlAuditReader *self)
 	ctl_output_flush();
 	n_read = read(self->fd, self->bytes + self->end, BUFFER_BYTES - self->end);
 	if (n_read < 0)
-		complain_of_file(self, errno);
+		complain_of_file(self, self->file, errno);
 	self->has_ended = n_read <= 0;
 	if (self->has_ended)
 		return FALSE;
@@ -187,46 +156,22 @@ const AuditEntry *ctl_audit_reader_next(CtlAuditReader *self)
 {
 	const char *line;
 	gsize length;
-	const char *reason;
 
 	while (self->fd >= 0 || open_next(self)) {
 		if (!take_line(self, &line, &length))
 			close_file(self);
 		else if (length > 0) {
-			if (audit_entry_parse(line, length, &self->entry, &reason))
+			const char *fault = audit_entry_parse(line, length, &self->entry);
+			g_autofree char *shown = NULL;
+
+			if (fault == NULL)
 				return &self->entry;
-			complain_of_line(self, line, length, reason);
+			shown = text_escape(line, length);
+			self->any_bad = TRUE;
+			ctl_output_complain("%s:%" G_GUINT64_FORMAT ": damaged, %s: \"%s\"",
+					    ctl_audit_reader_file_name(self, self->file),
+					    self->line, fault, shown);
 		}
 	}
 	return NULL;
-}
-
-guint ctl_audit_reader_get_file(const CtlAuditReader *self)
-{
-	return self->next_file - 1;
-}
-
-guint64 ctl_audit_reader_get_line(const CtlAuditReader *self)
-{
-	return self->line;
-}
-
-const char *ctl_audit_reader_file_name(const CtlAuditReader *self, guint file)
-{
-	return name_of(self->files[file]);
-}
-
-guint64 ctl_audit_reader_read_bytes(const CtlAuditReader *self)
-{
-	return self->read_bytes;
-}
-
-guint64 ctl_audit_reader_all_bytes(const CtlAuditReader *self)
-{
-	return self->all_bytes;
-}
-
-gboolean ctl_audit_reader_any_bad(const CtlAuditReader *self)
-{
-	return self->any_bad;
 }

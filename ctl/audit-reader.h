@@ -8,7 +8,24 @@
  * reported on standard error with its file and number. Memory does not depend on the length of a
  * file or a line.
  */
-typedef struct _CtlAuditReader CtlAuditReader;
+typedef struct {
+	/* Code outside this module only reads these. */
+	AuditEntry entry;
+	guint file;         /* index of the entry's file */
+	guint64 line;       /* number of its line, from 1 */
+	guint64 read_bytes; /* so far */
+	guint64 all_bytes;  /* size of all files; 0: it is unknown */
+	gboolean any_bad;   /* a line was damaged, or a file could not be read to its end */
+
+	const char *const *files;
+	guint next_file;
+	gboolean skips; /* skip the rest of the line */
+	gboolean has_ended;
+	int fd; /* -1: none is open */
+	/* bytes that were read and not yet taken: begin to end */
+	gsize begin, end;
+	char *bytes;
+} CtlAuditReader;
 
 /* @files: NULL-terminated, borrowed: "-" is standard input, which is also the default
  *
@@ -22,16 +39,5 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(CtlAuditReader, ctl_audit_reader_free)
  * standard output before it reads. */
 const AuditEntry *ctl_audit_reader_next(CtlAuditReader *self);
 
-/* Return the file, from 0, and the line, from 1, of the last entry. */
-guint ctl_audit_reader_get_file(const CtlAuditReader *self);
-guint64 ctl_audit_reader_get_line(const CtlAuditReader *self);
-
 /* Returns the file's name for messages. */
 const char *ctl_audit_reader_file_name(const CtlAuditReader *self, guint file);
-
-/* Return the number of bytes read so far, and the size of all files; 0 if it is unknown. */
-guint64 ctl_audit_reader_read_bytes(const CtlAuditReader *self);
-guint64 ctl_audit_reader_all_bytes(const CtlAuditReader *self);
-
-/* Returns whether a line was damaged, or a file could not be read to its end. */
-gboolean ctl_audit_reader_any_bad(const CtlAuditReader *self);

@@ -57,17 +57,7 @@ typedef struct {
 	gboolean with_place; /* file and line are shown */
 	gboolean is_short;   /* the tag is left out */
 	gboolean has_head;
-	CtlArray array;
 } Rows;
-
-typedef struct {
-	gint64 id;
-	gint64 tag;
-	const char *agent;
-	gsize agent_length;
-	const char *file; /* with_place only, like the next field */
-	guint64 line;
-} Row;
 
 static void print_cells(Rows *self, const char *id, const char *time, const char *tag,
 			const char *agent, const char *place)
@@ -85,22 +75,19 @@ static void print_cells(Rows *self, const char *id, const char *time, const char
 		ctl_output_print("%s\n", agent);
 }
 
-static void print_row(Rows *self, const Row *row)
+/* @file: (nullable): only if the place is shown, like @line */
+static void print_entry(Rows *self, const AuditEntry *entry, const char *file, guint64 line)
 {
-	gboolean has_time = layout_check_id(self->layout, row->id, NULL);
-	gint64 time_ms = has_time ? layout_decode(self->layout, row->id).time_ms : 0;
-	g_autofree char *agent = ctl_format_agent(row->agent, row->agent_length);
-	g_autofree char *file = self->with_place ? ctl_format_path(row->file) : NULL;
-	char id[32];
-	char tag[32];
+	gboolean has_time = layout_check_id(self->layout, entry->id, NULL);
+	gint64 time_ms = has_time ? layout_decode(self->layout, entry->id).time_ms : 0;
+	g_autofree char *agent = ctl_format_agent(entry->agent, entry->agent_length);
+	g_autofree char *shown = ctl_format_path(file != NULL ? file : "");
 
-	/* JavaScript's numbers cannot represent all IDs and tags, so both are strings in JSON */
-	g_snprintf(id, sizeof(id), "%" G_GINT64_FORMAT, row->id);
-	g_snprintf(tag, sizeof(tag), "%" G_GINT64_FORMAT, row->tag);
 	if (!self->json) {
+		g_autofree char *id = g_strdup_printf("%" G_GINT64_FORMAT, entry->id);
+		g_autofree char *tag = g_strdup_printf("%" G_GINT64_FORMAT, entry->tag);
 		g_autofree char *time = ctl_format_time(time_ms);
-		g_autofree char *place = g_strdup_printf("%s:%" G_GUINT64_FORMAT,
-							 file != NULL ? file : "", row->line);
+		g_autofree char *place = g_strdup_printf("%s:%" G_GUINT64_FORMAT, shown, line);
 
 		print_cells(self, id, time, tag, agent, place);
 		return;
@@ -108,23 +95,15 @@ static void print_row(Rows *self, const Row *row)
 
 	JsonObject *object = json_object_new();
 
-	json_object_set_string_member(object, "id", id);
+	ctl_format_json_id(object, "id", entry->id);
 	ctl_format_json_time(object, "time", time_ms);
-	json_object_set_string_member(object, "tag", tag);
+	ctl_format_json_id(object, "tag", entry->tag);
 	json_object_set_string_member(object, "agent", agent);
 	if (self->with_place) {
-		json_object_set_string_member(object, "file", file);
-		json_object_set_int_member(object, "line", (gint64)row->line);
+		json_object_set_string_member(object, "file", shown);
+		json_object_set_int_member(object, "line", (gint64)line);
 	}
-	ctl_array_add_object(&self->array, object);
-}
-
-static void end_rows(Rows *self, gboolean failed)
-{
-	if (failed)
-		ctl_array_end_failed(&self->array);
-	else if (self->json)
-		ctl_array_end(&self->array);
+	ctl_output_add_object(object);
 }
 
 /* Sorting */
@@ -237,9 +216,10 @@ static guint64 swap_sign(guint64 tag)
 	return tag ^ G_GUINT64_CONSTANT(1) << 63;
 }
 
-static gboolean sort_entry(Sorter *self, const AuditEntry *entry, guint file, guint64 line,
-			   GError **error)
+/* Sends the entry that @reader has read to sort. */
+static gboolean sort_entry(Sorter *self, const CtlAuditReader *reader, GError **error)
 {
+	const AuditEntry *entry = &reader->entry;
 	char text[MAX_LINE];
 	char *at = append_hex(text, (guint64)entry->id, ID_DIGITS);
 
@@ -247,8 +227,8 @@ static gboolean sort_entry(Sorter *self, const AuditEntry *entry, guint file, gu
 	at = append_hex(at, entry->agent_length, LENGTH_DIGITS);
 	for (gsize i = 0; i < entry->agent_length; i++)
 		at = append_hex(at, (guchar)entry->agent[i], 2);
-	at = append_hex(at, file, FILE_DIGITS);
-	at = append_hex(at, line, LINE_DIGITS);
+	at = append_hex(at, reader->file, FILE_DIGITS);
+	at = append_hex(at, reader->line, LINE_DIGITS);
 	*at++ = '\n';
 	return fwrite_unlocked(text, (gsize)(at - text), 1, self->input) == 1 ||
 	       wait_sort(self, error);
@@ -282,32 +262,26 @@ static void audit_clear(Audit *self)
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Audit, audit_clear)
 
-static gboolean parse_options(Audit *self)
+static CtlStatus parse_options(Audit *self)
 {
 	self->memory_mib = DEFAULT_MEMORY_MIB;
-	if (given.agent != NULL && given.agent[0] == '\0') {
-		ctl_output_complain("--agent \"\": no entry has an empty useragent");
-		return FALSE;
-	}
-	if (given.agent != NULL && given.duplicates) {
-		ctl_output_complain(
+	if (given.agent != NULL && given.agent[0] == '\0')
+		return ctl_output_misuse("--agent \"\": no entry has an empty useragent");
+	if (given.agent != NULL && given.duplicates)
+		return ctl_output_misuse(
 			"--agent hides duplicates of other useragents; remove it, or --duplicates");
-		return FALSE;
-	}
 	if (!ctl_options_layout(given.layout, &self->layout) ||
 	    !ctl_options_time("--from TIME", given.from, &self->from_ms) ||
 	    !ctl_options_time("--to TIME", given.to, &self->to_ms))
-		return FALSE;
-	if (self->from_ms > self->to_ms) {
-		ctl_output_complain("--from is after --to");
-		return FALSE;
-	}
-	if (given.memory != NULL && !given.duplicates) {
-		ctl_output_complain("--memory has no effect without --duplicates; remove it");
-		return FALSE;
-	}
+		return CTL_USAGE;
+	if (self->from_ms > self->to_ms)
+		return ctl_output_misuse("--from is after --to");
+	if (given.memory != NULL && !given.duplicates)
+		return ctl_output_misuse("--memory has no effect without --duplicates; remove it");
 	return ctl_options_number("--memory MIB", given.memory, 1, MAX_MEMORY_MIB,
-				  &self->memory_mib);
+				  &self->memory_mib)
+		       ? CTL_OK
+		       : CTL_USAGE;
 }
 
 /* Returns whether the options select the entry. A gap is always selected, because it is unknown
@@ -342,23 +316,15 @@ static const AuditEntry *next_entry(Audit *self)
 static CtlStatus list_entries(Audit *self)
 {
 	const AuditEntry *entry;
-	gboolean failed;
 
 	while ((entry = next_entry(self)) != NULL) {
-		const Row row = {
-			.id = entry->id,
-			.tag = entry->tag,
-			.agent = entry->agent,
-			.agent_length = entry->agent_length,
-		};
-
 		if (entry->missing == 0) {
-			print_row(&self->rows, &row);
+			print_entry(&self->rows, entry, NULL, 0);
 		} else if (self->rows.json) {
 			JsonObject *object = json_object_new();
 
 			json_object_set_int_member(object, "missing", (gint64)entry->missing);
-			ctl_array_add_object(&self->rows.array, object);
+			ctl_output_add_object(object);
 		} else {
 			g_autofree char *text = g_strdup_printf(
 				"(%" G_GUINT64_FORMAT " missing here)", entry->missing);
@@ -366,13 +332,13 @@ static CtlStatus list_entries(Audit *self)
 			print_cells(&self->rows, "-", "-", "-", text, "");
 		}
 	}
-	failed = ctl_audit_reader_any_bad(self->reader);
-	end_rows(&self->rows, failed);
-	return failed ? CTL_FAILED : CTL_OK;
+	ctl_output_end_array(self->rows.json, !self->reader->any_bad);
+	return self->reader->any_bad ? CTL_FAILED : CTL_OK;
 }
 
 static gboolean sort_entries(Audit *self, GError **error)
 {
+	const CtlAuditReader *reader = self->reader;
 	const AuditEntry *entry;
 
 	while ((entry = next_entry(self)) != NULL) {
@@ -381,18 +347,15 @@ static gboolean sort_entries(Audit *self, GError **error)
 		if (entry->missing > 0)
 			continue;
 		if (self->n_entries++ % PROGRESS_ENTRIES == 0 && ctl_output_is_progress_due()) {
-			guint64 all_mib = ctl_audit_reader_all_bytes(self->reader) >> 20;
 			g_autofree char *of_all =
-				ctl_audit_reader_all_bytes(self->reader) > 0
-					? g_strdup_printf(" of %" G_GUINT64_FORMAT, all_mib)
-					: g_strdup("");
+				reader->all_bytes > 0 ? g_strdup_printf(" of %" G_GUINT64_FORMAT,
+									reader->all_bytes >> 20)
+						      : g_strdup("");
 
 			ctl_output_show_progress("%" G_GUINT64_FORMAT "%s MiB read",
-						 ctl_audit_reader_read_bytes(self->reader) >> 20,
-						 of_all);
+						 reader->read_bytes >> 20, of_all);
 		}
-		if (!sort_entry(&self->sorter, entry, ctl_audit_reader_get_file(self->reader),
-				ctl_audit_reader_get_line(self->reader), error))
+		if (!sort_entry(&self->sorter, reader, error))
 			return FALSE;
 	}
 	ctl_output_clear_progress();
@@ -404,76 +367,66 @@ static void print_issue(Audit *self, const char *line)
 {
 	guint64 id, tag, length, file, number;
 	const char *at = read_hex(line, ID_DIGITS, &id);
+	AuditEntry entry;
 
 	at = read_hex(at, TAG_DIGITS, &tag);
 	at = read_hex(at, LENGTH_DIGITS, &length);
-
-	g_autofree char *agent = g_malloc(length + 1);
-
+	g_assert(length <= sizeof(entry.bytes));
 	for (gsize i = 0; i < length; i++) {
 		guint64 byte;
 
 		at = read_hex(at, 2, &byte);
-		agent[i] = (char)byte;
+		entry.bytes[i] = (guint8)byte;
 	}
 	at = read_hex(at, FILE_DIGITS, &file);
 	read_hex(at, LINE_DIGITS, &number);
+	entry.id = (gint64)id;
+	entry.tag = (gint64)swap_sign(tag);
+	entry.agent = (const char *)entry.bytes;
+	entry.agent_length = (guint)length;
 	ctl_output_clear_progress();
-	print_row(&self->rows,
-		  &(Row){
-			  .id = (gint64)id,
-			  .tag = (gint64)swap_sign(tag),
-			  .agent = agent,
-			  .agent_length = length,
-			  .file = ctl_audit_reader_file_name(self->reader, (guint)file),
-			  .line = number,
-		  });
+	print_entry(&self->rows, &entry, ctl_audit_reader_file_name(self->reader, (guint)file),
+		    number);
 }
 
-/* Compares a line of sort's output with the previous one. @before: (nullable): the previous line.
- * @is_known: the ID of @before already has several issues */
-static void compare_issues(Audit *self, const char *line, const char *before, gboolean *is_known)
-{
-	guint64 length;
-
-	if (before == NULL || strncmp(line, before, ID_DIGITS) != 0) {
-		self->n_ids++;
-		*is_known = FALSE;
-		return;
-	}
-	read_hex(line + ID_DIGITS + TAG_DIGITS, LENGTH_DIGITS, &length);
-	/* equal tags and agents: one issue that was delivered twice */
-	if (strncmp(line, before, AGENT_AT + 2 * length) == 0) {
-		self->n_again++;
-		return;
-	}
-	if (!*is_known) {
-		self->n_duplicates++;
-		print_issue(self, before);
-	}
-	*is_known = TRUE;
-	print_issue(self, line);
-	ctl_output_flush();
-}
-
+/* Compares each line of sort's output with the previous one. */
 static gboolean compare_entries(Audit *self, GError **error)
 {
 	char *lines[2] = {NULL, NULL}; /* the current line and the previous one, in turn */
 	gsize sizes[2] = {0, 0};
-	gboolean is_known = FALSE;
-	guint64 n_seen = 0;
+	gboolean is_known = FALSE; /* several issues of the previous line's ID were found */
+	guint64 length;
 
-	for (;; n_seen++) {
+	for (guint64 n_seen = 0;; n_seen++) {
 		guint current = n_seen % 2;
+		const char *line, *before;
 
 		if (getline(&lines[current], &sizes[current], self->sorter.output) < 0)
 			break;
+		line = lines[current];
+		before = lines[1 - current];
 		if (n_seen % PROGRESS_ENTRIES == 0 && ctl_output_is_progress_due())
 			ctl_output_show_progress("%" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT
 						 " entries compared",
 						 n_seen + 1, self->n_entries);
-		compare_issues(self, lines[current], n_seen > 0 ? lines[1 - current] : NULL,
-			       &is_known);
+		if (n_seen == 0 || strncmp(line, before, ID_DIGITS) != 0) {
+			self->n_ids++;
+			is_known = FALSE;
+			continue;
+		}
+		read_hex(line + ID_DIGITS + TAG_DIGITS, LENGTH_DIGITS, &length);
+		/* equal tags and agents: one issue that was delivered twice */
+		if (strncmp(line, before, AGENT_AT + 2 * length) == 0) {
+			self->n_again++;
+			continue;
+		}
+		if (!is_known) {
+			self->n_duplicates++;
+			print_issue(self, before);
+		}
+		is_known = TRUE;
+		print_issue(self, line);
+		ctl_output_flush();
 	}
 	free(lines[0]);
 	free(lines[1]);
@@ -481,8 +434,9 @@ static gboolean compare_entries(Audit *self, GError **error)
 	return wait_sort(&self->sorter, error);
 }
 
-static CtlStatus find_duplicates(Audit *self, gboolean json)
+static CtlStatus find_duplicates(Audit *self)
 {
+	gboolean json = self->rows.json;
 	g_autoptr(GError) error = NULL;
 	g_autofree char *line = NULL;
 
@@ -490,10 +444,10 @@ static CtlStatus find_duplicates(Audit *self, gboolean json)
 	if (!start_sort(&self->sorter, self->memory_mib, &error) || !sort_entries(self, &error) ||
 	    !compare_entries(self, &error)) {
 		ctl_output_clear_progress();
-		end_rows(&self->rows, TRUE);
+		ctl_output_end_array(json, FALSE);
 		return ctl_output_fail(error);
 	}
-	end_rows(&self->rows, FALSE);
+	ctl_output_end_array(json, TRUE);
 	line = g_strdup_printf("%" G_GUINT64_FORMAT " entries, %" G_GUINT64_FORMAT
 			       " of them delivered again; %" G_GUINT64_FORMAT
 			       " IDs, %" G_GUINT64_FORMAT " of them issued more than once",
@@ -508,15 +462,14 @@ static CtlStatus find_duplicates(Audit *self, gboolean json)
 				    " IDs are missing from the log, in %" G_GUINT64_FORMAT
 				    " gaps: they can be duplicates too",
 				    self->n_missing, self->n_gaps);
-	return self->n_duplicates > 0 || ctl_audit_reader_any_bad(self->reader) ? CTL_FAILED
-										: CTL_OK;
+	return self->n_duplicates > 0 || self->reader->any_bad ? CTL_FAILED : CTL_OK;
 }
 
 static CtlStatus run_audit(const CtlOptions *options, const char *const *arguments)
 {
 	g_auto(Audit) self = {.layout = LAYOUT_TWITTER, .to_ms = G_MAXINT64};
 
-	if (!parse_options(&self))
+	if (parse_options(&self) != CTL_OK)
 		return CTL_USAGE;
 	self.reader = ctl_audit_reader_new(arguments);
 	if (self.reader == NULL)
@@ -527,7 +480,7 @@ static CtlStatus run_audit(const CtlOptions *options, const char *const *argumen
 		.with_place = given.duplicates,
 		.is_short = ctl_screen_columns() < LINE_COLUMNS,
 	};
-	return given.duplicates ? find_duplicates(&self, options->json) : list_entries(&self);
+	return given.duplicates ? find_duplicates(&self) : list_entries(&self);
 }
 
 const CtlCommand ctl_audit_command = {

@@ -52,9 +52,23 @@ static void on_interrupt(G_GNUC_UNUSED int number)
 	atomic_store(&interrupted, true);
 }
 
-static CtlStatus load_and_report(const CtlOptions *options)
+static CtlStatus run_bench(const CtlOptions *options, G_GNUC_UNUSED const char *const *arguments)
 {
 	g_autoptr(GError) error = NULL;
+	g_autoptr(GPtrArray) servers = NULL;
+	g_autoptr(TlsClient) tls = NULL;
+
+	if (!load_options_check(&bench, &error))
+		return ctl_output_misuse("%s", error->message);
+	servers = ctl_options_addresses(options);
+	if (servers == NULL)
+		return CTL_USAGE;
+	if (address_any_is_tls(servers) && (tls = ctl_options_tls_new(options)) == NULL)
+		return CTL_USAGE;
+	bench.servers = servers;
+	bench.tls = tls;
+	bench.timeout_ms = options->timeout_ms;
+
 	g_autoptr(LoadRun) load_run = load_run_new(&bench, &error);
 
 	if (load_run == NULL)
@@ -84,27 +98,6 @@ static CtlStatus load_and_report(const CtlOptions *options)
 	if (load_report_is_interrupted(&report))
 		return CTL_INTERRUPTED;
 	return complaint == NULL ? CTL_OK : CTL_FAILED;
-}
-
-static CtlStatus run_bench(const CtlOptions *options, G_GNUC_UNUSED const char *const *arguments)
-{
-	g_autoptr(GError) error = NULL;
-	g_autoptr(GPtrArray) servers = NULL;
-	g_autoptr(TlsClient) tls = NULL;
-
-	if (!load_options_check(&bench, &error)) {
-		ctl_output_complain("%s", error->message);
-		return CTL_USAGE;
-	}
-	servers = ctl_options_addresses(options);
-	if (servers == NULL)
-		return CTL_USAGE;
-	if (address_any_is_tls(servers) && (tls = ctl_options_tls_new(options)) == NULL)
-		return CTL_USAGE;
-	bench.servers = servers;
-	bench.tls = tls;
-	bench.timeout_ms = options->timeout_ms;
-	return load_and_report(options);
 }
 
 const CtlCommand ctl_bench_command = {

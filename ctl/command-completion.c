@@ -72,21 +72,14 @@ static const struct {
 	 '\t', TRUE, TRUE},
 };
 
-typedef struct {
-	const char *name; /* without dashes, like short_name */
-	char short_name;  /* '\0': none */
-	const char *help;
-	const char *argument;   /* name of the value in --help; NULL: it takes no value */
-	const OptionSpec *spec; /* an option of snowflaked; otherwise NULL */
-	gboolean is_repeated;   /* can be given several times */
-} Option;
-
 /* A command line up to the cursor. */
 typedef struct {
 	const CtlCommand *const *commands; /* NULL: for snowflaked, which has no commands */
 	guint shell;                       /* index in SHELLS */
 	GPtrArray *words; /* (element-type utf8): unquoted; the last one ends at the cursor */
-	GArray *options;  /* (element-type Option): options that can be given at the cursor */
+	/* (element-type GOptionEntry): options that can be given at the cursor; those of snowflaked
+	 * have their OptionSpec as data */
+	GArray *options;
 	const char *current;
 	const char *prefix; /* "--name=" before a value at the cursor; otherwise "" */
 } Line;
@@ -124,19 +117,11 @@ static GPtrArray *split_line(const char *line)
 
 static void add_entries(GArray *options, const GOptionEntry *entries, gboolean with_server)
 {
-	for (const GOptionEntry *entry = entries; entry != NULL && entry->long_name != NULL;
-	     entry++) {
-		const Option option = {
-			.name = entry->long_name,
-			.short_name = entry->short_name,
-			.help = entry->description,
-			.argument = entry->arg_description,
-			.is_repeated = entry->arg == G_OPTION_ARG_STRING_ARRAY,
-		};
-
+	for (; entries != NULL && entries->long_name != NULL; entries++) {
 		/* G_OPTION_REMAINING has an empty name */
-		if (option.name[0] != '\0' && (with_server || strcmp(option.name, "server") != 0))
-			g_array_append_val(options, option);
+		if (entries->long_name[0] != '\0' &&
+		    (with_server || strcmp(entries->long_name, "server") != 0))
+			g_array_append_val(options, *entries);
 	}
 }
 
@@ -144,34 +129,40 @@ static void add_server_options(GArray *options)
 {
 	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++) {
 		const OptionSpec *spec = &OPTIONS_TABLE[i];
-		const Option option = {
-			.name = spec->name,
-			.help = spec->help,
-			.argument = spec->argument,
-			.spec = spec,
-			.is_repeated = options_table_is_list(spec),
+		const GOptionEntry entry = {
+			.long_name = spec->name,
+			.arg = options_table_is_list(spec) ? G_OPTION_ARG_STRING_ARRAY
+			       : spec->argument != NULL    ? G_OPTION_ARG_STRING
+							   : G_OPTION_ARG_NONE,
+			.arg_data = (gpointer)spec,
+			.description = spec->help,
+			.arg_description = spec->argument,
 		};
 
-		g_array_append_val(options, option);
+		g_array_append_val(options, entry);
 	}
 }
 
-/* Returns: (nullable): the option in @word: "--name", with or without a value, or "-n". */
-static const Option *find_option(const GArray *options, const char *word)
+const GOptionEntry *ctl_command_find_option(const GArray *options, const char *word)
 {
 	gboolean is_long = g_str_has_prefix(word, "--");
 	gsize length = is_long ? strcspn(word + 2, "=") : 0;
 
 	for (guint i = 0; i < options->len; i++) {
-		const Option *option = &g_array_index(options, Option, i);
+		const GOptionEntry *option = &g_array_index(options, GOptionEntry, i);
 
-		if (is_long ? strlen(option->name) == length &&
-				      strncmp(option->name, word + 2, length) == 0
+		if (is_long ? length > 0 && strlen(option->long_name) == length &&
+				      strncmp(option->long_name, word + 2, length) == 0
 			    : word[0] == '-' && word[1] != '\0' && word[1] == option->short_name &&
 				      word[2] == '\0')
 			return option;
 	}
 	return NULL;
+}
+
+gboolean ctl_command_takes_next(const GOptionEntry *option, const char *word)
+{
+	return option != NULL && option->arg != G_OPTION_ARG_NONE && strchr(word, '=') == NULL;
 }
 
 /* Candidates */
@@ -206,23 +197,25 @@ static void print_commands(const Line *self)
 static void print_options(const Line *self)
 {
 	for (guint i = 0; i < self->options->len; i++) {
-		const Option *option = &g_array_index(self->options, Option, i);
+		const GOptionEntry *option = &g_array_index(self->options, GOptionEntry, i);
+		gboolean is_repeated = option->arg == G_OPTION_ARG_STRING_ARRAY;
 		gboolean is_given = FALSE;
-		g_autofree char *name = g_strconcat("--", option->name, NULL);
+		g_autofree char *name = g_strconcat("--", option->long_name, NULL);
 		const char short_name[] = {'-', option->short_name, '\0'};
 
-		for (guint j = 1; j + 1 < self->words->len && !option->is_repeated; j++)
-			is_given |= find_option(self->options, self->words->pdata[j]) == option;
+		for (guint j = 1; j + 1 < self->words->len && !is_repeated; j++)
+			is_given |= ctl_command_find_option(self->options, self->words->pdata[j]) ==
+				    option;
 		if (is_given)
 			continue;
-		print_candidate(self, name, option->help);
+		print_candidate(self, name, option->description);
 		if (option->short_name != '\0')
-			print_candidate(self, short_name, option->help);
+			print_candidate(self, short_name, option->description);
 	}
 }
 
 /* Prints possible values. Their kind follows from the name of the value in --help. */
-static void print_values(const Line *self, const Option *option)
+static void print_values(const Line *self, const GOptionEntry *option)
 {
 	const struct {
 		const char *argument;
@@ -231,8 +224,9 @@ static void print_values(const Line *self, const Option *option)
 		{"CALL", load_wire_call_names},
 		{"COLUMN", ctl_command_top_columns()},
 	};
-	const OptionSpec *spec = option != NULL ? option->spec : NULL;
-	const char *argument = option != NULL && option->argument != NULL ? option->argument : "";
+	const OptionSpec *spec = option != NULL && self->commands == NULL ? option->arg_data : NULL;
+	const char *argument =
+		option != NULL && option->arg_description != NULL ? option->arg_description : "";
 	gboolean is_layout =
 		spec != NULL ? spec->type == OPTION_LAYOUT : strcmp(argument, "LAYOUT") == 0;
 	gboolean is_path = spec != NULL ? spec->type == OPTION_PATH : strcmp(argument, "FILE") == 0;
@@ -290,7 +284,7 @@ static void print_arguments(const Line *self, const char *usage, guint place)
 /* @common: the options of all commands; NULL: complete for snowflaked */
 static void print_candidates(Line *self, const GOptionEntry *common)
 {
-	g_autoptr(GArray) all = g_array_new(FALSE, FALSE, sizeof(Option));
+	g_autoptr(GArray) all = g_array_new(FALSE, FALSE, sizeof(GOptionEntry));
 	const char *name = NULL; /* name of the command */
 	const CtlCommand *command = NULL;
 	guint n_arguments = 0;
@@ -304,14 +298,12 @@ static void print_candidates(Line *self, const GOptionEntry *common)
 		add_server_options(all);
 	for (guint i = 1; i + 1 < self->words->len; i++) {
 		const char *word = self->words->pdata[i];
-		const Option *found = find_option(all, word);
-		gboolean takes_next =
-			found != NULL && found->argument != NULL && strchr(word, '=') == NULL;
+		const GOptionEntry *found = ctl_command_find_option(all, word);
 
 		if (option != NULL)
 			option = NULL;
 		else if (word[0] == '-')
-			option = takes_next ? word : NULL;
+			option = ctl_command_takes_next(found, word) ? word : NULL;
 		else if (self->commands != NULL && name == NULL)
 			name = word;
 		else
@@ -337,7 +329,7 @@ static void print_candidates(Line *self, const GOptionEntry *common)
 		self->current = value + 1;
 	}
 	if (option != NULL)
-		print_values(self, find_option(self->options, option));
+		print_values(self, ctl_command_find_option(self->options, option));
 	else if (self->current[0] == '-')
 		print_options(self);
 	else if (self->commands != NULL && name == NULL)
@@ -346,22 +338,31 @@ static void print_candidates(Line *self, const GOptionEntry *common)
 		print_arguments(self, command->arguments, n_arguments);
 }
 
+/* Returns an index in SHELLS; their number if there is no such shell. */
+static guint find_shell(const char *name)
+{
+	guint shell = 0;
+
+	while (shell < G_N_ELEMENTS(SHELLS) && g_strcmp0(SHELLS[shell].name, name) != 0)
+		shell++;
+	return shell;
+}
+
 void ctl_command_complete(const CtlCommand *const *commands, const GOptionEntry *common,
 			  const char *shell, const char *program, const char *line)
 {
 	gboolean is_server = strcmp(program, "snowflaked") == 0;
 	g_autoptr(GPtrArray) words = split_line(line);
-	g_autoptr(GArray) options = g_array_new(FALSE, FALSE, sizeof(Option));
+	g_autoptr(GArray) options = g_array_new(FALSE, FALSE, sizeof(GOptionEntry));
 	Line self = {
 		.commands = is_server ? NULL : commands,
+		.shell = find_shell(shell),
 		.words = words,
 		.options = options,
 		.current = words->pdata[words->len - 1],
 		.prefix = "",
 	};
 
-	while (self.shell < G_N_ELEMENTS(SHELLS) && strcmp(SHELLS[self.shell].name, shell) != 0)
-		self.shell++;
 	if (self.shell < G_N_ELEMENTS(SHELLS))
 		print_candidates(&self, is_server ? NULL : common);
 }
@@ -371,15 +372,12 @@ static CtlStatus run_completion(G_GNUC_UNUSED const CtlOptions *options,
 {
 	guint n_arguments = g_strv_length((char **)arguments);
 	gboolean for_server = n_arguments == 2 && strcmp(arguments[1], "snowflaked") == 0;
-	guint shell = 0;
+	guint shell = find_shell(arguments[0]);
 
-	while (shell < G_N_ELEMENTS(SHELLS) && g_strcmp0(arguments[0], SHELLS[shell].name) != 0)
-		shell++;
-	if (shell == G_N_ELEMENTS(SHELLS) || n_arguments > 2 || (n_arguments == 2 && !for_server)) {
-		ctl_output_complain("completion takes a shell, bash, zsh or fish, and optionally "
-				    "snowflaked, for the server's options");
-		return CTL_USAGE;
-	}
+	if (shell == G_N_ELEMENTS(SHELLS) || n_arguments > 2 || (n_arguments == 2 && !for_server))
+		return ctl_output_misuse(
+			"completion takes a shell, bash, zsh or fish, and optionally "
+			"snowflaked, for the server's options");
 
 	g_auto(GStrv) pieces = g_strsplit(SHELLS[shell].script, "PROGRAM", -1);
 	g_autofree char *script = g_strjoinv(for_server ? "snowflaked" : "snowflakectl", pieces);

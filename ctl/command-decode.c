@@ -24,7 +24,6 @@
 #define MAX_UNFLUSHED_LINES 1000
 /* longest line of standard input; IDs are shorter than a tenth of it */
 #define MAX_LINE_BYTES      1000
-#define RANDOM_TEXT_SIZE    21 /* text of a ULID's 80 random bits */
 
 static char *form_name;
 static char *layout_text;
@@ -38,127 +37,19 @@ static const GOptionEntry decode_entries[] = {
 	G_OPTION_ENTRY_NULL,
 };
 
-/* ULIDs and UUIDs */
-
-typedef enum { WIDE_ULID, WIDE_UUID } WideKind;
-
-typedef struct {
-	WideKind kind;
-	Uuid bits;
-	gint64 time_ms;  /* since the Unix epoch */
-	gboolean has_id; /* a UUID whose time is in LAYOUT_TWITTER */
-	gint64 id;       /* its ID, if the UUID is of the reserved kind (uuid.h) */
-} Wide;
-
-/* @out_wide: (out): untouched on failure. Refuses UUIDs of versions other than 7 */
-static gboolean wide_parse(WideKind kind, const char *text, Wide *out_wide, GError **error)
-{
-	g_autoptr(GError) without_id = NULL;
-	Wide wide = {.kind = kind};
-
-	if (kind == WIDE_ULID) {
-		if (!ulid_parse(text, &wide.bits, error))
-			return FALSE;
-		wide.time_ms = ulid_time_ms(wide.bits);
-		*out_wide = wide;
-		return TRUE;
-	}
-	if (!uuid_parse(text, &wide.bits, error))
-		return FALSE;
-	wide.time_ms = uuid_time_ms(wide.bits);
-	wide.has_id = uuid_to_id(wide.bits, &wide.id, &without_id);
-	if (g_error_matches(without_id, ID_ERROR, ID_ERROR_INVALID)) {
-		g_propagate_prefixed_error(error, g_steal_pointer(&without_id), "\"%s\": ", text);
-		return FALSE;
-	}
-	*out_wide = wide;
-	return TRUE;
-}
-
-/* Returns: (transfer full) (nullable): the time as RFC 3339, which cannot express all times of 48
- *   bits. */
-static char *wide_time(gint64 time_ms)
-{
-	return time_ms <= CTL_FORMAT_MAX_TIME_MS ? text_time_ms(time_ms) : NULL;
-}
-
-static void write_random(Ulid ulid, char out_text[static RANDOM_TEXT_SIZE])
-{
-	g_snprintf(out_text, RANDOM_TEXT_SIZE, "%04x%016" G_GINT64_MODIFIER "x",
-		   (guint)(ulid.high & G_MAXUINT16), ulid.low);
-}
-
-static void wide_print_line(const Wide *self, gboolean with_head)
-{
-	g_autofree char *time = wide_time(self->time_ms);
-	char text[UUID_TEXT_SIZE];
-	char random[RANDOM_TEXT_SIZE];
-
-	if (self->kind == WIDE_ULID) {
-		if (with_head)
-			ctl_output_print("%-26s  %-24s  %s\n", "ulid", "time (UTC)", "random");
-		ulid_to_text(self->bits, text);
-		write_random(self->bits, random);
-		ctl_output_print("%s  %-24s  %s\n", text, time != NULL ? time : "-", random);
-		return;
-	}
-	if (with_head)
-		ctl_output_print("%-36s  %-24s  %19s  %10s  %6s  %8s\n", "uuid", "time (UTC)",
-				 "made from id", "datacenter", "worker", "sequence");
-	uuid_to_text(self->bits, text);
-	ctl_output_print("%s  %-24s  ", text, time != NULL ? time : "-");
-	if (!self->has_id) {
-		ctl_output_print("%19s  %10s  %6s  %8s\n", "-", "-", "-", "-");
-		return;
-	}
-
-	LayoutParts parts = layout_decode(&LAYOUT_TWITTER, self->id);
-
-	ctl_output_print("%19" G_GINT64_FORMAT "  %10u  %6u  %8u\n", self->id, parts.datacenter_id,
-			 parts.worker_id, parts.sequence);
-}
-
-static void set_parts(JsonObject *object, const LayoutParts *parts)
-{
-	json_object_set_int_member(object, "datacenter_id", parts->datacenter_id);
-	json_object_set_int_member(object, "worker_id", parts->worker_id);
-	json_object_set_int_member(object, "sequence", parts->sequence);
-}
-
-/* Returns: (transfer full) */
-static JsonObject *wide_to_json(const Wide *self)
-{
-	JsonObject *object = json_object_new();
-	g_autofree char *time = wide_time(self->time_ms);
-	char text[UUID_TEXT_SIZE];
-	char random[RANDOM_TEXT_SIZE];
-
-	if (self->kind == WIDE_ULID)
-		ulid_to_text(self->bits, text);
-	else
-		uuid_to_text(self->bits, text);
-	json_object_set_string_member(object, self->kind == WIDE_ULID ? "ulid" : "uuid", text);
-	json_object_set_int_member(object, "timestamp_ms", self->time_ms);
-	ctl_format_json_text(object, "time", time);
-	if (self->kind == WIDE_ULID) {
-		write_random(self->bits, random);
-		json_object_set_string_member(object, "random", random);
-	} else if (self->has_id) {
-		g_autofree char *decimal = g_strdup_printf("%" G_GINT64_FORMAT, self->id);
-		LayoutParts parts = layout_decode(&LAYOUT_TWITTER, self->id);
-
-		json_object_set_string_member(object, "id", decimal);
-		set_parts(object, &parts);
-	} else {
-		json_object_set_null_member(object, "id");
-	}
-	return object;
-}
-
 /* decode */
 
-/* The heading printed last. Each kind of line has its own. */
-typedef enum { HEAD_NONE, HEAD_ID, HEAD_ULID, HEAD_UUID } Head;
+/* Each kind has its own heading. */
+typedef enum { KIND_NONE, KIND_ID, KIND_ULID, KIND_UUID } Kind;
+
+typedef struct {
+	Kind kind;
+	Uuid bits;       /* the ULID or the UUID */
+	gint64 time_ms;  /* since the Unix epoch */
+	gboolean has_id; /* an ID, or a UUID of the reserved kind (uuid.h); if so: */
+	gint64 id;
+	LayoutParts parts;
+} Decoded;
 
 typedef struct {
 	Layout layout;
@@ -166,13 +57,93 @@ typedef struct {
 	IdTextForm form; /* used if has_form; otherwise recognised for each ID */
 	gboolean json;
 	gboolean is_short; /* lines omit the local time */
-	CtlArray array;
-	Head head; /* heading of the last line */
+	Kind heading;      /* the heading printed last */
 	gboolean any_bad;
 } Decoder;
 
-static void print_id(Decoder *self, gint64 id, const LayoutParts *parts)
+/* Refuses UUIDs of versions other than 7. */
+static gboolean decode_uuid(const char *text, Decoded *out_decoded, GError **error)
 {
+	g_autoptr(GError) without_id = NULL;
+
+	if (!uuid_parse(text, &out_decoded->bits, error))
+		return FALSE;
+	out_decoded->kind = KIND_UUID;
+	out_decoded->time_ms = uuid_time_ms(out_decoded->bits);
+	out_decoded->has_id = uuid_to_id(out_decoded->bits, &out_decoded->id, &without_id);
+	if (g_error_matches(without_id, ID_ERROR, ID_ERROR_INVALID)) {
+		g_propagate_prefixed_error(error, g_steal_pointer(&without_id), "\"%s\": ", text);
+		return FALSE;
+	}
+	if (out_decoded->has_id)
+		out_decoded->parts = layout_decode(&LAYOUT_TWITTER, out_decoded->id);
+	return TRUE;
+}
+
+static gboolean decode_ulid(const char *text, Decoded *out_decoded, GError **error)
+{
+	if (!ulid_parse(text, &out_decoded->bits, error))
+		return FALSE;
+	out_decoded->kind = KIND_ULID;
+	out_decoded->time_ms = ulid_time_ms(out_decoded->bits);
+	return TRUE;
+}
+
+static gboolean decode_id(const Decoder *self, const char *text, Decoded *out_decoded,
+			  GError **error)
+{
+	IdTextForm form = self->form;
+
+	if (!self->has_form && !id_text_form_of(text, &form)) {
+		g_autofree char *shown = text_escape(text, strlen(text));
+
+		return id_error_set(
+			error, ID_ERROR_INVALID,
+			"\"%s\" is not a decimal number, 0x with hex digits, a ULID or a UUID; "
+			"for another form, give --from crockford, base62 or base58",
+			shown);
+	}
+	if (!id_text_decode(form, text, &out_decoded->id, error) ||
+	    !layout_check_id(&self->layout, out_decoded->id, error))
+		return FALSE;
+	out_decoded->kind = KIND_ID;
+	out_decoded->has_id = TRUE;
+	out_decoded->parts = layout_decode(&self->layout, out_decoded->id);
+	out_decoded->time_ms = out_decoded->parts.time_ms;
+	return TRUE;
+}
+
+/* Returns: (transfer full): its text; an ID in decimal */
+static char *decoded_text(const Decoded *decoded)
+{
+	char text[UUID_TEXT_SIZE];
+
+	if (decoded->kind == KIND_ULID)
+		ulid_to_text(decoded->bits, text);
+	else if (decoded->kind == KIND_UUID)
+		uuid_to_text(decoded->bits, text);
+	else
+		g_snprintf(text, sizeof(text), "%" G_GINT64_FORMAT, decoded->id);
+	return g_strdup(text);
+}
+
+/* Returns: (transfer full) (nullable): the time as RFC 3339, which cannot express all times of 48
+ *   bits. */
+static char *time_text(const Decoded *decoded)
+{
+	return decoded->time_ms <= CTL_FORMAT_MAX_TIME_MS ? text_time_ms(decoded->time_ms) : NULL;
+}
+
+/* Returns: (transfer full): the 80 random bits of a ULID in hex digits */
+static char *random_text(const Decoded *decoded)
+{
+	return g_strdup_printf("%04x%016" G_GINT64_MODIFIER "x",
+			       (guint)(decoded->bits.high & G_MAXUINT16), decoded->bits.low);
+}
+
+static void print_id(const Decoded *decoded, gboolean with_heading, gboolean is_short)
+{
+	const LayoutParts *parts = &decoded->parts;
 	g_autofree char *utc = text_time_ms(parts->time_ms);
 	g_autoptr(GDateTime) local = ctl_format_local_time(parts->time_ms);
 	g_autofree char *seconds = g_date_time_format(local, "%Y-%m-%dT%H:%M:%S");
@@ -180,85 +151,96 @@ static void print_id(Decoder *self, gint64 id, const LayoutParts *parts)
 	g_autofree char *time =
 		g_strdup_printf("%s.%03d%s", seconds, (int)(parts->time_ms % 1000), zone);
 
-	if (self->head != HEAD_ID) {
+	if (with_heading) {
 		ctl_output_print("%19s  %-24s  ", "id", "time (UTC)");
-		if (!self->is_short)
+		if (!is_short)
 			ctl_output_print("%-29s  ", "local time");
 		ctl_output_print("%10s  %6s  %8s\n", "datacenter", "worker", "sequence");
 	}
-	self->head = HEAD_ID;
-	ctl_output_print("%19" G_GINT64_FORMAT "  %-24s  ", id, utc);
-	if (!self->is_short)
+	ctl_output_print("%19" G_GINT64_FORMAT "  %-24s  ", decoded->id, utc);
+	if (!is_short)
 		ctl_output_print("%-29s  ", time);
 	ctl_output_print("%10u  %6u  %8u\n", parts->datacenter_id, parts->worker_id,
 			 parts->sequence);
 }
 
-static gboolean decode_wide(Decoder *self, WideKind kind, const char *text, GError **error)
+static void print_wide(const Decoded *decoded, gboolean with_heading)
 {
-	Head head = kind == WIDE_ULID ? HEAD_ULID : HEAD_UUID;
-	Wide wide;
+	const LayoutParts *parts = &decoded->parts;
+	g_autofree char *text = decoded_text(decoded);
+	g_autofree char *time = time_text(decoded);
 
-	if (!wide_parse(kind, text, &wide, error))
-		return FALSE;
-	if (self->json) {
-		ctl_array_add_object(&self->array, wide_to_json(&wide));
-		return TRUE;
+	if (decoded->kind == KIND_ULID) {
+		g_autofree char *random = random_text(decoded);
+
+		if (with_heading)
+			ctl_output_print("%-26s  %-24s  %s\n", "ulid", "time (UTC)", "random");
+		ctl_output_print("%s  %-24s  %s\n", text, time != NULL ? time : "-", random);
+		return;
 	}
-	wide_print_line(&wide, self->head != head);
-	self->head = head;
-	return TRUE;
+	if (with_heading)
+		ctl_output_print("%-36s  %-24s  %19s  %10s  %6s  %8s\n", "uuid", "time (UTC)",
+				 "made from id", "datacenter", "worker", "sequence");
+	ctl_output_print("%s  %-24s  ", text, time != NULL ? time : "-");
+	if (decoded->has_id)
+		ctl_output_print("%19" G_GINT64_FORMAT "  %10u  %6u  %8u\n", decoded->id,
+				 parts->datacenter_id, parts->worker_id, parts->sequence);
+	else
+		ctl_output_print("%19s  %10s  %6s  %8s\n", "-", "-", "-", "-");
 }
 
-static gboolean decode_id(Decoder *self, const char *text, GError **error)
+/* Returns: (transfer full) */
+static JsonObject *decoded_to_json(const Decoded *decoded)
 {
-	IdTextForm form = self->form;
-	gint64 id;
+	static const char *const NAMES[] = {
+		[KIND_ID] = "id", [KIND_ULID] = "ulid", [KIND_UUID] = "uuid"};
+	JsonObject *object = json_object_new();
+	g_autofree char *text = decoded_text(decoded);
+	g_autofree char *time = time_text(decoded);
 
-	if (!self->has_form && !id_text_form_of(text, &form)) {
-		g_autofree char *shown = text_escape(text, strlen(text));
+	json_object_set_string_member(object, NAMES[decoded->kind], text);
+	json_object_set_int_member(object, "timestamp_ms", decoded->time_ms);
+	ctl_format_json_text(object, "time", time);
+	if (decoded->kind == KIND_ULID) {
+		g_autofree char *random = random_text(decoded);
 
-		g_set_error(error, ID_ERROR, ID_ERROR_INVALID,
-			    "\"%s\" is not a decimal number, 0x with hex digits, a ULID or a UUID; "
-			    "for another form, give --from crockford, base62 or base58",
-			    shown);
-		return FALSE;
-	}
-	if (!id_text_decode(form, text, &id, error) || !layout_check_id(&self->layout, id, error))
-		return FALSE;
-
-	LayoutParts parts = layout_decode(&self->layout, id);
-
-	if (self->json) {
-		g_autofree char *decimal = g_strdup_printf("%" G_GINT64_FORMAT, id);
-		g_autofree char *utc = text_time_ms(parts.time_ms);
-		JsonObject *object = json_object_new();
-
-		json_object_set_string_member(object, "id", decimal);
-		json_object_set_int_member(object, "timestamp_ms", parts.time_ms);
-		json_object_set_string_member(object, "time", utc);
-		set_parts(object, &parts);
-		ctl_array_add_object(&self->array, object);
+		json_object_set_string_member(object, "random", random);
+	} else if (!decoded->has_id) {
+		json_object_set_null_member(object, "id");
 	} else {
-		print_id(self, id, &parts);
+		if (decoded->kind == KIND_UUID)
+			ctl_format_json_id(object, "id", decoded->id);
+		json_object_set_int_member(object, "datacenter_id", decoded->parts.datacenter_id);
+		json_object_set_int_member(object, "worker_id", decoded->parts.worker_id);
+		json_object_set_int_member(object, "sequence", decoded->parts.sequence);
 	}
-	return TRUE;
+	return object;
 }
 
 static void decode_text(Decoder *self, const char *text)
 {
 	g_autoptr(GError) error = NULL;
 	gsize length = strlen(text);
-	gboolean is_uuid = length == UUID_TEXT_SIZE - 1;
-	gboolean is_wide = !self->has_form && (is_uuid || length == ULID_TEXT_SIZE - 1);
-	gboolean decoded =
-		is_wide ? decode_wide(self, is_uuid ? WIDE_UUID : WIDE_ULID, text, &error)
-			: decode_id(self, text, &error);
+	Decoded decoded = {0};
 
-	if (!decoded) {
+	if (!self->has_form && length == UUID_TEXT_SIZE - 1)
+		decode_uuid(text, &decoded, &error);
+	else if (!self->has_form && length == ULID_TEXT_SIZE - 1)
+		decode_ulid(text, &decoded, &error);
+	else
+		decode_id(self, text, &decoded, &error);
+	if (error != NULL) {
 		ctl_output_complain("%s", error->message);
 		self->any_bad = TRUE;
+		return;
 	}
+	if (self->json)
+		ctl_output_add_object(decoded_to_json(&decoded));
+	else if (decoded.kind == KIND_ID)
+		print_id(&decoded, self->heading != KIND_ID, self->is_short);
+	else
+		print_wide(&decoded, self->heading != decoded.kind);
+	self->heading = decoded.kind;
 }
 
 /* Reads a line. Returns %FALSE at the end of the input. A line longer than any ID is cut, and gets
@@ -297,15 +279,13 @@ static CtlStatus run_decode(const CtlOptions *options, const char *const *argume
 		.json = options->json,
 		.is_short = ctl_screen_columns() < LINE_COLUMNS,
 	};
-
 	char line[MAX_LINE_BYTES + 1];
 
 	if (form_name != NULL && !id_text_form_from_name(form_name, &decoder.form)) {
 		g_autofree char *shown = text_escape(form_name, strlen(form_name));
 
-		ctl_output_complain(
+		return ctl_output_misuse(
 			"--from \"%s\" is not decimal, hex, crockford, base62 or base58", shown);
-		return CTL_USAGE;
 	}
 	if (!ctl_options_layout(layout_text, &decoder.layout))
 		return CTL_USAGE;
@@ -320,10 +300,7 @@ static CtlStatus run_decode(const CtlOptions *options, const char *const *argume
 	}
 	for (gsize i = 0; arguments[i] != NULL; i++)
 		decode_text(&decoder, arguments[i]);
-	if (decoder.any_bad)
-		ctl_array_end_failed(&decoder.array);
-	else if (decoder.json)
-		ctl_array_end(&decoder.array);
+	ctl_output_end_array(decoder.json, !decoder.any_bad);
 	return decoder.any_bad ? CTL_FAILED : CTL_OK;
 }
 
@@ -373,30 +350,23 @@ static char *convert_text(const char *text, GError **error)
 
 static CtlStatus run_convert(const CtlOptions *options, const char *const *arguments)
 {
-	CtlArray array = {0};
 	gboolean any_bad = FALSE;
 
-	if (arguments[0] == NULL) {
-		ctl_output_complain("convert takes a UUID or an ID");
-		return CTL_USAGE;
-	}
+	if (arguments[0] == NULL)
+		return ctl_output_misuse("convert takes a UUID or an ID");
 	for (gsize i = 0; arguments[i] != NULL; i++) {
 		g_autoptr(GError) error = NULL;
 		g_autofree char *result = convert_text(arguments[i], &error);
-		g_autofree char *quoted = options->json ? g_strdup_printf("\"%s\"", result) : NULL;
 
 		any_bad |= result == NULL;
 		if (result == NULL)
 			ctl_output_complain("%s", error->message);
 		else if (options->json)
-			ctl_array_add(&array, quoted);
+			ctl_output_add_text(result);
 		else
 			ctl_output_print("%s\n", result);
 	}
-	if (any_bad)
-		ctl_array_end_failed(&array);
-	else if (options->json)
-		ctl_array_end(&array);
+	ctl_output_end_array(options->json, !any_bad);
 	return any_bad ? CTL_FAILED : CTL_OK;
 }
 

@@ -21,14 +21,12 @@ static const GOptionEntry entries[] = {
 
 typedef enum { KIND_ID, KIND_ULID, KIND_UUID } Kind;
 
-/* @array: NULL for plain lines */
-static gboolean print_all(SnowflakeClient *client, Kind kind, CtlArray *array, GError **error)
+static gboolean print_all(SnowflakeClient *client, Kind kind, gboolean json, GError **error)
 {
 	const char *useragent = agent != NULL ? agent : "snowflakectl";
 	gint64 ids[BATCH];
 	guint8 uuids[BATCH][SNOWFLAKE_CLIENT_UUID_BYTES];
 	char text[UUID_TEXT_SIZE];
-	char quoted[UUID_TEXT_SIZE + 2];
 
 	for (guint64 left = wanted; left > 0;) {
 		guint count = MIN(left, BATCH);
@@ -48,12 +46,10 @@ static gboolean print_all(SnowflakeClient *client, Kind kind, CtlArray *array, G
 				uuid_to_text(uuid_from_bytes(uuids[i]), text);
 			else
 				g_snprintf(text, sizeof(text), "%" G_GINT64_FORMAT, ids[i]);
-			if (array == NULL) {
+			if (json)
+				ctl_output_add_text(text);
+			else
 				ctl_output_print("%s\n", text);
-				continue;
-			}
-			g_snprintf(quoted, sizeof(quoted), "\"%s\"", text);
-			ctl_array_add(array, quoted);
 		}
 		/* flush, because the next batch may take long */
 		ctl_output_flush();
@@ -64,7 +60,6 @@ static gboolean print_all(SnowflakeClient *client, Kind kind, CtlArray *array, G
 
 static CtlStatus print_kind(const CtlOptions *options, Kind kind)
 {
-	CtlArray array = {0};
 	g_autoptr(GError) error = NULL;
 
 	if (!ctl_options_number("-n N", wanted_text, 1, G_MAXINT64, &wanted))
@@ -77,14 +72,11 @@ static CtlStatus print_kind(const CtlOptions *options, Kind kind)
 
 	g_autoptr(SnowflakeClient) client = ctl_options_client_new(
 		options, (const Address *const *)servers->pdata, servers->len);
-	gboolean complete = print_all(client, kind, options->json ? &array : NULL, &error);
+	gboolean complete = print_all(client, kind, options->json, &error);
 
-	if (complete) {
-		if (options->json)
-			ctl_array_end(&array);
+	ctl_output_end_array(options->json, complete);
+	if (complete)
 		return CTL_OK;
-	}
-	ctl_array_end_failed(&array);
 	ctl_output_complain_of(error, snowflake_client_get_retry_after_ms(client));
 	return CTL_FAILED;
 }

@@ -54,7 +54,7 @@ static void print_layout(const LayoutPreset *preset)
 			 count_of(layout->worker_bits), ids_per_second(layout));
 }
 
-static void add_json(CtlArray *array, const LayoutPreset *preset)
+static void add_json(const LayoutPreset *preset)
 {
 	const Layout *layout = preset->layout;
 	JsonObject *object = json_object_new();
@@ -72,23 +72,20 @@ static void add_json(CtlArray *array, const LayoutPreset *preset)
 	json_object_set_int_member(object, "ids_per_second", ids_per_second(layout));
 	json_object_set_int_member(object, "worker_ids",
 				   count_of(layout->datacenter_bits + layout->worker_bits));
-	ctl_array_add_object(array, object);
+	ctl_output_add_object(object);
 }
 
 static CtlStatus run_layouts(const CtlOptions *options, const char *const *arguments G_GNUC_UNUSED)
 {
-	CtlArray array = {0};
-
 	if (!options->json)
 		ctl_output_print("Bits: t time, d datacenter, w worker, s sequence; 0 is clear.\n");
 	for (const LayoutPreset *preset = LAYOUT_PRESETS; preset->name != NULL; preset++) {
 		if (options->json)
-			add_json(&array, preset);
+			add_json(preset);
 		else
 			print_layout(preset);
 	}
-	if (options->json)
-		ctl_array_end(&array);
+	ctl_output_end_array(options->json, TRUE);
 	return CTL_OK;
 }
 
@@ -123,32 +120,24 @@ static CtlStatus run_range(const CtlOptions *options, const char *const *argumen
 	Layout layout = LAYOUT_TWITTER;
 	gint64 from_ms, to_ms, first_id, last_id;
 
-	if (from_text == NULL || to_text == NULL) {
-		ctl_output_complain("range requires --from TIME and --to TIME");
-		return CTL_USAGE;
-	}
+	if (from_text == NULL || to_text == NULL)
+		return ctl_output_misuse("range requires --from TIME and --to TIME");
 	if (!ctl_options_time("--from TIME", from_text, &from_ms) ||
 	    !ctl_options_time("--to TIME", to_text, &to_ms) ||
 	    !ctl_options_layout(layout_text, &layout))
 		return CTL_USAGE;
-	if (!layout_range(&layout, from_ms, to_ms, &first_id, &last_id, &error)) {
-		ctl_output_complain("%s", error->message);
-		return CTL_USAGE;
+	if (!layout_range(&layout, from_ms, to_ms, &first_id, &last_id, &error))
+		return ctl_output_misuse("%s", error->message);
+
+	if (options->json) {
+		JsonObject *object = json_object_new();
+
+		ctl_format_json_id(object, "first", first_id);
+		ctl_format_json_id(object, "last", last_id);
+		ctl_output_print_object(object);
+	} else {
+		ctl_output_print("%" G_GINT64_FORMAT "\n%" G_GINT64_FORMAT "\n", first_id, last_id);
 	}
-
-	g_autofree char *first = g_strdup_printf("%" G_GINT64_FORMAT, first_id);
-	g_autofree char *last = g_strdup_printf("%" G_GINT64_FORMAT, last_id);
-	JsonObject *object = json_object_new();
-
-	json_object_set_string_member(object, "first", first);
-	json_object_set_string_member(object, "last", last);
-
-	g_autofree char *json = ctl_format_json(object);
-
-	if (options->json)
-		ctl_output_print("%s\n", json);
-	else
-		ctl_output_print("%s\n%s\n", first, last);
 	return CTL_OK;
 }
 

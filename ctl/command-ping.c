@@ -43,7 +43,6 @@ typedef struct {
 	GPtrArray *targets;
 	const CtlOptions *options;
 	gboolean keeps_connections; /* keep connections open for the next round */
-	CtlArray *array;            /* NULL: print lines */
 	guint64 asked;
 	guint64 answered;
 	guint64 serving;
@@ -64,8 +63,7 @@ static void ask_target(gpointer item, gpointer data)
 		g_clear_pointer(&target->client, snowflake_client_free);
 }
 
-/* @array: (nullable): %NULL: print a line */
-static void print_target(const Target *target, CtlArray *array)
+static void print_target(const Target *target, gboolean json)
 {
 	const CtlProbe *probe = &target->probe;
 	/* an original server reports none */
@@ -73,12 +71,12 @@ static void print_target(const Target *target, CtlArray *array)
 	g_autofree char *shown = state != NULL ? ctl_format_text(state) : NULL;
 	JsonObject *object;
 
-	if (array == NULL && target->error != NULL) {
+	if (!json && target->error != NULL) {
 		/* the message begins with the server's address */
 		ctl_output_print("%s\n", target->error->message);
 		return;
 	}
-	if (array == NULL) {
+	if (!json) {
 		ctl_output_print("%s: datacenter %" G_GINT64_FORMAT ", worker %" G_GINT64_FORMAT
 				 "%s%s, clock %+.1f ms, round trip %.3f ms\n",
 				 target->server->text, probe->datacenter_id, probe->worker_id,
@@ -100,7 +98,7 @@ static void print_target(const Target *target, CtlArray *array)
 		json_object_set_int_member(object, "clock_skew_us", probe->clock_skew_us);
 		json_object_set_int_member(object, "round_trip_us", probe->round_trip_us);
 	}
-	ctl_array_add_object(array, object);
+	ctl_output_add_object(object);
 }
 
 /* Asks all targets at once, so that a target that does not answer delays only the next round. */
@@ -116,9 +114,9 @@ static void ping_all(Pinger *self)
 		/* an original server reports no state, so an answer suffices */
 		self->serving += target->error == NULL &&
 				 (worker == NULL || strcmp(worker->state, "serving") == 0);
-		print_target(target, self->array);
+		print_target(target, self->options->json);
 	}
-	if (self->array == NULL)
+	if (!self->options->json)
 		ctl_output_set_last_words(
 			STDERR_FILENO,
 			g_strdup_printf("%ssnowflakectl: interrupted; %" G_GUINT64_FORMAT
@@ -130,8 +128,6 @@ static void ping_all(Pinger *self)
 
 static CtlStatus run_ping(const CtlOptions *options, G_GNUC_UNUSED const char *const *arguments)
 {
-	CtlArray array = {0};
-
 	if (!ctl_options_number("-c N", count_text, 1, G_MAXINT64, &count) ||
 	    !ctl_options_number("-i MS", interval_text, 0, MAX_INTERVAL_MS, &interval_ms))
 		return CTL_USAGE;
@@ -154,7 +150,6 @@ static CtlStatus run_ping(const CtlOptions *options, G_GNUC_UNUSED const char *c
 		.targets = targets,
 		.options = options,
 		.keeps_connections = targets->len <= ctl_probe_room(),
-		.array = options->json ? &array : NULL,
 	};
 
 	for (guint64 i = 0; i < count; i++) {
@@ -162,8 +157,7 @@ static CtlStatus run_ping(const CtlOptions *options, G_GNUC_UNUSED const char *c
 			g_usleep(interval_ms * 1000);
 		ping_all(&pinger);
 	}
-	if (options->json)
-		ctl_array_end(&array);
+	ctl_output_end_array(options->json, TRUE);
 	return pinger.serving == pinger.asked ? CTL_OK : CTL_FAILED;
 }
 

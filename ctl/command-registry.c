@@ -590,7 +590,6 @@ static void print_floors(const Quarantine *self, gboolean complete)
 		">datacenter", "floor before", "floor now", ">claims", NULL,
 	};
 	g_autoptr(CtlTable) table = ctl_table_new(HEADS);
-	CtlArray array = {0};
 
 	for (guint i = 0; i < self->floors->len; i++) {
 		const DatacenterFloor *floor = self->floors->pdata[i];
@@ -610,14 +609,11 @@ static void print_floors(const Quarantine *self, gboolean complete)
 		ctl_format_json_time(object, "floor_before", floor->before_ms);
 		ctl_format_json_time(object, "floor", floor->floor_ms);
 		json_object_set_int_member(object, "claims", floor->n_claims);
-		ctl_array_add_object(&array, object);
+		ctl_output_add_object(object);
 	}
 	if (!self->options->json)
 		ctl_table_print(table);
-	else if (complete)
-		ctl_array_end(&array);
-	else
-		ctl_array_end_failed(&array);
+	ctl_output_end_array(self->options->json, complete);
 }
 
 /* Prints a summary line; with --json, on standard error. */
@@ -715,53 +711,37 @@ static CtlStatus raise_floors(Quarantine *self)
 	return check_nobody_came(self) && complete ? CTL_OK : CTL_FAILED;
 }
 
-static CtlStatus quarantine(Quarantine *self, const char *auth)
-{
-	g_autoptr(GError) error = NULL;
-	CtlStatus status;
-
-	self->zookeeper =
-		ctl_zookeeper_connect(self->hosts, auth, self->options->timeout_ms, TRUE, &error);
-	if (self->zookeeper != NULL)
-		self->tree =
-			ctl_registry_tree_read(self->zookeeper, self->hosts->root, FALSE, &error);
-	if (self->tree == NULL)
-		return ctl_output_fail(error);
-	status = plan_quarantine(self);
-	if (status != CTL_OK)
-		return status;
-	if ((!given.yes && !confirm_quarantine(self)) || !check_live(self))
-		return CTL_FAILED;
-	/* the registry may have changed during the confirmation and the wait */
-	status = plan_quarantine(self);
-	return status == CTL_OK ? raise_floors(self) : status;
-}
-
-/* Reads the options of "registry quarantine", and runs it. */
 static CtlStatus run_quarantine(const CtlOptions *options, const ZookeeperHosts *hosts,
 				const char *auth)
 {
-	guint64 skew_ms = 0;
-	guint64 reservation_ms = 0;
+	g_auto(Quarantine) self = {.options = options, .hosts = hosts};
+	g_autoptr(GError) error = NULL;
+	guint64 skew_ms = 0, reservation_ms = 0;
+	CtlStatus status;
 
-	if (!given.yes && !isatty(STDIN_FILENO)) {
-		ctl_output_complain("cannot ask for confirmation without a terminal, so nothing "
-				    "was done; give --yes to skip the question");
-		return CTL_USAGE;
-	}
+	if (!given.yes && !isatty(STDIN_FILENO))
+		return ctl_output_misuse(
+			"cannot ask for confirmation without a terminal, so nothing "
+			"was done; give --yes to skip the question");
 	if (!ctl_options_number("--reservation MS", given.reservation, 1, MAX_GIVEN_MS,
 				&reservation_ms) ||
 	    !ctl_options_number("--max-clock-skew MS", given.max_clock_skew, 1, MAX_GIVEN_MS,
 				&skew_ms))
 		return CTL_USAGE;
-
-	g_auto(Quarantine) self = {
-		.options = options,
-		.hosts = hosts,
-		.given_limits = {(gint64)skew_ms, (gint64)reservation_ms},
-	};
-
-	return quarantine(&self, auth);
+	self.given_limits = (ZnodeLimits){(gint64)skew_ms, (gint64)reservation_ms};
+	self.zookeeper = ctl_zookeeper_connect(hosts, auth, options->timeout_ms, TRUE, &error);
+	if (self.zookeeper != NULL)
+		self.tree = ctl_registry_tree_read(self.zookeeper, hosts->root, FALSE, &error);
+	if (self.tree == NULL)
+		return ctl_output_fail(error);
+	status = plan_quarantine(&self);
+	if (status != CTL_OK)
+		return status;
+	if ((!given.yes && !confirm_quarantine(&self)) || !check_live(&self))
+		return CTL_FAILED;
+	/* the registry may have changed during the confirmation and the wait */
+	status = plan_quarantine(&self);
+	return status == CTL_OK ? raise_floors(&self) : status;
 }
 
 /* "registry init" */
@@ -779,29 +759,6 @@ static CtlStatus refuse_second_registry(const ZookeeperHosts *hosts, const Store
 			    hosts->servers, hosts->root, name != NULL ? "is " : "does not parse: ",
 			    name != NULL ? name : error->message);
 	return CTL_FAILED;
-}
-
-/* @id: the registry's ID */
-static void print_created(const CtlOptions *options, const ZookeeperHosts *hosts, const char *id,
-			  const Layout *layout)
-{
-	g_autofree char *name = layout_name(layout);
-
-	if (options->json) {
-		JsonObject *object = json_object_new();
-
-		json_object_set_string_member(object, "root", hosts->root);
-		json_object_set_string_member(object, "registry_id", id);
-		json_object_set_string_member(object, "layout", name);
-
-		g_autofree char *text = ctl_format_json(object);
-
-		ctl_output_print("%s\n", text);
-	} else {
-		ctl_output_print("created the registry %s at %s in ZooKeeper at %s, with the "
-				 "layout %s\n",
-				 id, hosts->root, hosts->servers, name);
-	}
 }
 
 /* Requests what a server with --create-registry creates: the parents, the ID and the layout.
@@ -828,19 +785,21 @@ static CtlRequest *request_registry(CtlZookeeper *zookeeper, GPtrArray *requests
 	return request;
 }
 
-/* Creates a registry. If two clients do so at once, the layout's znode decides. */
-static CtlStatus create_registry(const CtlOptions *options, const ZookeeperHosts *hosts,
-				 const char *auth, const Layout *layout)
+/* If two clients create a registry at once, the layout's znode decides. */
+static CtlStatus run_init(const CtlOptions *options, const ZookeeperHosts *hosts, const char *auth)
 {
 	g_autoptr(GPtrArray) reads = ctl_zookeeper_requests_new();
 	g_autoptr(GPtrArray) writes = ctl_zookeeper_requests_new();
 	g_autoptr(CtlZookeeper) zookeeper = NULL;
 	g_autoptr(GError) error = NULL;
-	g_autofree char *id = NULL;
+	g_autofree char *id = NULL, *name = NULL;
 	const CtlRequest *before, *write;
 	const StoreRecord *record;
 	CtlRequest *read;
+	Layout layout = LAYOUT_TWITTER;
 
+	if (!ctl_options_layout(given.layout, &layout))
+		return CTL_USAGE;
 	zookeeper = ctl_zookeeper_connect(hosts, auth, options->timeout_ms, TRUE, &error);
 	if (zookeeper == NULL)
 		return ctl_output_fail(error);
@@ -852,7 +811,7 @@ static CtlStatus create_registry(const CtlOptions *options, const ZookeeperHosts
 		if (ctl_request_record(before) != NULL)
 			return refuse_second_registry(hosts, ctl_request_record(before));
 		g_ptr_array_set_size(writes, 0);
-		write = request_registry(zookeeper, writes, hosts->root, layout, &read);
+		write = request_registry(zookeeper, writes, hosts->root, &layout, &read);
 		if (!ctl_zookeeper_wait(zookeeper, writes, &error))
 			return ctl_output_fail(error);
 	} while (write->answer->outcome == STORE_CONFLICT);
@@ -870,18 +829,20 @@ static CtlStatus create_registry(const CtlOptions *options, const ZookeeperHosts
 		g_prefix_error(&error, "%s: ", read->key);
 		return ctl_output_fail(error);
 	}
-	print_created(options, hosts, id, layout);
+	name = layout_name(&layout);
+	if (options->json) {
+		JsonObject *object = json_object_new();
+
+		json_object_set_string_member(object, "root", hosts->root);
+		json_object_set_string_member(object, "registry_id", id);
+		json_object_set_string_member(object, "layout", name);
+		ctl_output_print_object(object);
+	} else {
+		ctl_output_print("created the registry %s at %s in ZooKeeper at %s, with the "
+				 "layout %s\n",
+				 id, hosts->root, hosts->servers, name);
+	}
 	return CTL_OK;
-}
-
-/* Reads the options of "registry init", and runs it. */
-static CtlStatus run_init(const CtlOptions *options, const ZookeeperHosts *hosts, const char *auth)
-{
-	Layout layout = LAYOUT_TWITTER;
-
-	return ctl_options_layout(given.layout, &layout)
-		       ? create_registry(options, hosts, auth, &layout)
-		       : CTL_USAGE;
 }
 
 /* Both */
@@ -906,22 +867,16 @@ static CtlStatus run_registry(const CtlOptions *options, const char *const *argu
 	g_autofree char *auth = NULL;
 	const char *misplaced;
 
-	if ((!is_init && g_strcmp0(arguments[0], "quarantine") != 0) || arguments[1] != NULL) {
-		ctl_output_complain("registry takes one argument: init or quarantine");
-		return CTL_USAGE;
-	}
+	if ((!is_init && g_strcmp0(arguments[0], "quarantine") != 0) || arguments[1] != NULL)
+		return ctl_output_misuse("registry takes one argument: init or quarantine");
 	misplaced = find_misplaced_option(is_init);
-	if (misplaced != NULL) {
-		ctl_output_complain("registry %s does not take %s; remove it", arguments[0],
-				    misplaced);
-		return CTL_USAGE;
-	}
+	if (misplaced != NULL)
+		return ctl_output_misuse("registry %s does not take %s; remove it", arguments[0],
+					 misplaced);
 	if (!ctl_options_zookeeper(options, &hosts, &auth))
 		return CTL_USAGE;
-	if (hosts == NULL) {
-		ctl_output_complain("registry requires --zookeeper HOSTS");
-		return CTL_USAGE;
-	}
+	if (hosts == NULL)
+		return ctl_output_misuse("registry requires --zookeeper HOSTS");
 	return is_init ? run_init(options, hosts, auth) : run_quarantine(options, hosts, auth);
 }
 

@@ -154,40 +154,36 @@ static void add_counter(GPtrArray *rows, const CtlWorker *worker,
 	add_row(rows, KINDS[i].group, counter->name, number(counter->value), KINDS[i].unit);
 }
 
-/* Appends the heading and the rows of a group, in columns of these widths. */
-static void append_group(GString *text, const GPtrArray *rows, Group group, int name_width,
-			 int number_width)
+/* Prints the heading and the rows of a group, in columns of these widths. @before: text before the
+ * heading */
+static void print_group(const GPtrArray *rows, Group group, const char *before, int name_width,
+			int number_width)
 {
-	gboolean is_first = TRUE;
+	g_autofree char *head = ctl_colour_paint(HEADS[group], CTL_COLOUR_HEAD);
 
+	ctl_output_print("%s%s\n", before, head);
 	for (guint i = 0; i < rows->len; i++) {
 		const Row *row = rows->pdata[i];
 		g_autofree char *painted = ctl_colour_paint(row->value, row->colour);
 
 		if (row->group != group)
 			continue;
-		if (is_first) {
-			g_autofree char *head = ctl_colour_paint(HEADS[group], CTL_COLOUR_HEAD);
-
-			g_string_append_printf(text, "%s%s\n", text->len > 0 ? "\n" : "", head);
-		}
-		is_first = FALSE;
-		g_string_append_printf(text, "  %-*s  ", name_width, row->name);
+		ctl_output_print("  %-*s  ", name_width, row->name);
 		if (row->unit == NULL)
-			g_string_append_printf(text, "%s\n", painted);
+			ctl_output_print("%s\n", painted);
 		else
-			g_string_append_printf(text, "%*s%s%s\n", number_width, row->value,
-					       row->unit[0] != '\0' ? " " : "", row->unit);
+			ctl_output_print("%*s%s%s\n", number_width, row->value,
+					 row->unit[0] != '\0' ? " " : "", row->unit);
 	}
 }
 
-/* Returns: (transfer full): lines in groups, each with a name, a value and a unit. Unknown counters
- * are in the last group. */
-static char *status_to_text(const CtlProbe *probe, const char *why, gint64 now_ms)
+/* Prints lines in groups, each with a name, a value and a unit. Unknown counters are in the last
+ * group. */
+static void print_status(const CtlProbe *probe, const char *why, gint64 now_ms)
 {
 	g_autoptr(GPtrArray) rows = g_ptr_array_new_with_free_func((GDestroyNotify)row_free);
-	CtlWorker *worker = ctl_worker_of_probe(probe);
-	GString *text = g_string_new(NULL);
+	g_autoptr(CtlWorker) worker = ctl_worker_of_probe(probe);
+	gboolean is_used[N_GROUPS] = {FALSE};
 	int name_width = 0, number_width = 0;
 
 	add_worker(rows, worker, why, now_ms);
@@ -196,31 +192,28 @@ static char *status_to_text(const CtlProbe *probe, const char *why, gint64 now_m
 	for (guint i = 0; i < rows->len; i++) {
 		const Row *row = rows->pdata[i];
 
+		is_used[row->group] = TRUE;
 		name_width = MAX(name_width, (int)strlen(row->name));
 		if (row->unit != NULL)
 			number_width = MAX(number_width, (int)strlen(row->value));
 	}
 	for (Group group = 0; group < N_GROUPS; group++)
-		append_group(text, rows, group, name_width, number_width);
-	ctl_worker_free(worker);
-	return g_string_free(text, FALSE);
+		if (is_used[group])
+			print_group(rows, group, group != GROUP_SERVER ? "\n" : "", name_width,
+				    number_width);
 }
 
 static JsonObject *status_to_json(const char *server, const CtlProbe *probe, const char *why,
 				  gint64 now_ms)
 {
-	CtlWorker *worker = ctl_worker_of_probe(probe);
+	g_autoptr(CtlWorker) worker = ctl_worker_of_probe(probe);
 	JsonObject *object = ctl_worker_to_json(worker);
 	JsonObject *counters;
 
 	json_object_set_string_member(object, "server", server);
 	ctl_format_json_text(object, "why", why);
-	if (worker->said.reserved_until_ms > 0)
-		json_object_set_int_member(object, "reservation_left_ms",
-					   ctl_worker_left_ms(worker, now_ms));
-	else
-		json_object_set_null_member(object, "reservation_left_ms");
-	ctl_worker_free(worker);
+	ctl_format_json_number(object, "reservation_left_ms", worker->said.reserved_until_ms > 0,
+			       ctl_worker_left_ms(worker, now_ms));
 	if (probe->counters == NULL) {
 		json_object_set_null_member(object, "counters");
 		return object;
@@ -249,12 +242,12 @@ static CtlStatus run_status(const CtlOptions *options, G_GNUC_UNUSED const char 
 		if (ctl_probe_known(client, TRUE, &probe, &error)) {
 			gint64 now_ms = g_get_real_time() / 1000;
 			g_autofree char *why = find_reason(client, &probe);
-			g_autofree char *text =
-				options->json ? ctl_format_json(status_to_json(server->text, &probe,
-									       why, now_ms))
-					      : status_to_text(&probe, why, now_ms);
 
-			ctl_output_print("%s%s", text, options->json ? "\n" : "");
+			if (options->json)
+				ctl_output_print_object(
+					status_to_json(server->text, &probe, why, now_ms));
+			else
+				print_status(&probe, why, now_ms);
 			ctl_output_flush();
 			if (probe.counters == NULL)
 				ctl_output_complain(

@@ -35,12 +35,6 @@ static const GOptionEntry entries[] = {
 	G_OPTION_ENTRY_NULL,
 };
 
-typedef struct {
-	guint column;
-	/* the opposite of the default order, which is descending, or ascending for text */
-	gboolean reverse;
-} Order;
-
 /* The columns */
 
 typedef enum {
@@ -218,22 +212,10 @@ static gint compare_workers(gconstpointer a, gconstpointer b, gpointer data)
 	return sorting->is_descending ? -order : order;
 }
 
-/* Sorts the rows. Rows with equal values keep their order. Rows without a value come last, and also
- * keep their order. */
-static void sort_workers(GPtrArray *workers, const Order *order)
-{
-	Sorting sorting = {
-		.column = order->column,
-		.is_descending = COLUMNS[order->column].is_descending != order->reverse,
-		.now_ms = g_get_real_time() / 1000,
-	};
-
-	g_ptr_array_sort_with_data(workers, compare_workers, &sorting); /* stable */
-}
-
 /* Contents of a list */
 
-static CtlTable *make_table(const GPtrArray *workers, const Order *order, gint64 now_ms,
+/* @order_column: the column that the rows are sorted by */
+static CtlTable *make_table(const GPtrArray *workers, guint order_column, gint64 now_ms,
 			    gboolean brief)
 {
 	const char *heads[N_COLUMNS + 1] = {NULL};
@@ -242,7 +224,7 @@ static CtlTable *make_table(const GPtrArray *workers, const Order *order, gint64
 	for (guint i = 0; i < N_COLUMNS; i++)
 		heads[i] = brief ? COLUMNS[i].brief_head : COLUMNS[i].head;
 	table = brief ? ctl_table_new_close(heads) : ctl_table_new(heads);
-	ctl_table_paint_head(table, order->column, CTL_COLOUR_HEAD);
+	ctl_table_paint_head(table, order_column, CTL_COLOUR_HEAD);
 	for (guint i = 0; i < workers->len; i++) {
 		const CtlWorker *worker = workers->pdata[i];
 
@@ -294,19 +276,11 @@ static char *totals_to_text(const GPtrArray *workers)
 			       totals.serving, workers->len, ids, calls, totals.connections);
 }
 
-static void set_number(JsonObject *object, const char *name, gboolean is_known, gint64 value)
-{
-	if (is_known)
-		json_object_set_int_member(object, name, value);
-	else
-		json_object_set_null_member(object, name);
-}
-
 /* Sets a rate as an integer, because json-glib writes fractions with 17 digits. A wrong rate can be
  * too large for an integer. */
 static void set_rate(JsonObject *object, const char *name, gboolean is_known, double rate)
 {
-	set_number(object, name, is_known, (gint64)round(MIN(rate, 1e15)));
+	ctl_format_json_number(object, name, is_known, (gint64)round(MIN(rate, 1e15)));
 }
 
 static JsonObject *list_to_json(const GPtrArray *workers, gint64 now_ms)
@@ -320,11 +294,13 @@ static JsonObject *list_to_json(const GPtrArray *workers, gint64 now_ms)
 		const CtlWorker *worker = workers->pdata[i];
 		JsonObject *row = ctl_worker_to_json(worker);
 
-		set_number(row, "reservation_left_ms", worker->said.reserved_until_ms > 0,
-			   ctl_worker_left_ms(worker, now_ms));
+		ctl_format_json_number(row, "reservation_left_ms",
+				       worker->said.reserved_until_ms > 0,
+				       ctl_worker_left_ms(worker, now_ms));
 		set_rate(row, "ids_per_s", worker->has_rates, worker->ids_per_s);
 		set_rate(row, "calls_per_s", worker->has_rates, worker->calls_per_s);
-		set_number(row, "connections", worker->has_counts, worker->counts.connections);
+		ctl_format_json_number(row, "connections", worker->has_counts,
+				       worker->counts.connections);
 		json_array_add_object_element(array, row);
 	}
 	json_object_set_int_member(totals_object, "servers", workers->len);
@@ -362,6 +338,7 @@ typedef struct {
 	gboolean redraws; /* standard output is a screen */
 	gboolean draws_notes;
 	atomic_uint order_column; /* like the next field, set by keys in another thread */
+	/* the opposite of the default order, which is descending, or ascending for text */
 	atomic_bool order_reversed;
 } Top;
 
@@ -383,9 +360,20 @@ static void top_clear(Top *self)
 
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Top, top_clear)
 
-static Order get_order(const Top *self)
+/* Sorts the rows. Rows with equal values keep their order. Rows without a value come last, and also
+ * keep their order. Returns the column that they are sorted by. */
+static guint sort_workers(const Top *self, GPtrArray *workers)
 {
-	return (Order){atomic_load(&self->order_column), atomic_load(&self->order_reversed)};
+	guint column = atomic_load(&self->order_column);
+	Sorting sorting = {
+		.column = column,
+		.is_descending =
+			COLUMNS[column].is_descending != atomic_load(&self->order_reversed),
+		.now_ms = g_get_real_time() / 1000,
+	};
+
+	g_ptr_array_sort_with_data(workers, compare_workers, &sorting); /* stable */
+	return column;
 }
 
 static GHashTable *counts_new(void)
@@ -428,7 +416,6 @@ static GHashTable *set_rates(GHashTable *last_counts, const GPtrArray *workers)
 /* @workers: (transfer full) (nullable) */
 static void list_set_workers(List *self, Top *top, GPtrArray *workers)
 {
-	Order order = get_order(top);
 	GHashTable *counts;
 
 	self->workers = workers;
@@ -438,7 +425,7 @@ static void list_set_workers(List *self, Top *top, GPtrArray *workers)
 	counts = set_rates(top->counts, workers);
 	g_hash_table_unref(top->counts);
 	top->counts = counts;
-	sort_workers(workers, &order);
+	sort_workers(top, workers);
 }
 
 /* Draws the last list. Any thread; the caller has begun to print. */
@@ -446,21 +433,20 @@ static void draw_last(gpointer data)
 {
 	const Top *self = data;
 	const List *list = self->last;
-	Order order = get_order(self);
-	guint columns, n_lines;
+	guint columns, n_lines, column;
 
 	if (list == NULL)
 		return;
-	sort_workers(list->workers, &order);
+	column = sort_workers(self, list->workers);
 	ctl_screen_size(&columns, &n_lines);
 
-	g_autoptr(CtlTable) full = make_table(list->workers, &order, list->time_ms, FALSE);
-	g_autoptr(CtlTable) brief = make_table(list->workers, &order, list->time_ms, TRUE);
+	g_autoptr(CtlTable) full = make_table(list->workers, column, list->time_ms, FALSE);
+	g_autoptr(CtlTable) brief = make_table(list->workers, column, list->time_ms, TRUE);
 	g_autoptr(GPtrArray) lines =
 		ctl_table_lines(ctl_table_fits(full, columns) ? full : brief, columns);
 	g_autoptr(GPtrArray) below = g_ptr_array_new_with_free_func(g_free);
 	g_autofree char *keys =
-		g_strdup_printf("by %s; < > column, r reverse, q quit", COLUMNS[order.column].name);
+		g_strdup_printf("by %s; < > column, r reverse, q quit", COLUMNS[column].name);
 	g_autofree char *title = ctl_watch_title(list->time_ms, keys);
 	g_autofree char *drawn = NULL;
 
@@ -491,17 +477,15 @@ static void show_list(Top *self, List *list)
 
 	ctl_watch_begin_print();
 	if (!self->redraws && self->options->json) {
-		g_autofree char *json = ctl_format_json(list_to_json(list->workers, list->time_ms));
-
-		ctl_output_print("%s\n", json);
+		ctl_output_print_object(list_to_json(list->workers, list->time_ms));
 	} else if (!self->redraws) {
 		g_autofree char *title = ctl_watch_title(list->time_ms, KEYS);
 		g_autofree char *totals = totals_to_text(list->workers);
-		Order order = get_order(self);
+		guint column = atomic_load(&self->order_column);
 
 		ctl_output_print("%s%s\n", before == NULL ? "" : "\n", title);
-		ctl_table_print_fitting(make_table(list->workers, &order, list->time_ms, FALSE),
-					make_table(list->workers, &order, list->time_ms, TRUE));
+		ctl_table_print_fitting(make_table(list->workers, column, list->time_ms, FALSE),
+					make_table(list->workers, column, list->time_ms, TRUE));
 		ctl_output_print("%s\n", totals);
 	}
 	self->last = list;

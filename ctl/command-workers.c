@@ -153,7 +153,6 @@ static JsonObject *datacenter_to_json(const CtlRegistryTree *tree,
 static void print_reservations(const CtlRegistryTree *tree, gboolean json)
 {
 	gint64 now_ms = g_get_real_time() / 1000;
-	CtlArray array = {0};
 
 	if (!json)
 		ctl_table_print_fitting(make_reservation_table(tree, now_ms, FALSE),
@@ -163,13 +162,12 @@ static void print_reservations(const CtlRegistryTree *tree, gboolean json)
 		g_autofree char *summary = summarize_datacenter(datacenter, now_ms);
 
 		if (json)
-			ctl_array_add_object(&array, datacenter_to_json(tree, datacenter, now_ms));
+			ctl_output_add_object(datacenter_to_json(tree, datacenter, now_ms));
 		else
 			ctl_output_print("%s\n", summary);
 	}
-	if (json)
-		ctl_array_end(&array);
-	else if (tree->registry_id != NULL)
+	ctl_output_end_array(json, TRUE);
+	if (!json && tree->registry_id != NULL)
 		ctl_output_print("registry %s\n", tree->registry_id);
 }
 
@@ -178,15 +176,13 @@ static void print_reservations(const CtlRegistryTree *tree, gboolean json)
 static void print_workers(const GPtrArray *workers, gboolean json)
 {
 	gint64 now_ms = g_get_real_time() / 1000;
-	CtlArray array = {0};
 
 	if (!json && workers->len > 0)
 		ctl_table_print_fitting(ctl_worker_make_table(workers, now_ms, FALSE),
 					ctl_worker_make_table(workers, now_ms, TRUE));
 	for (guint i = 0; json && i < workers->len; i++)
-		ctl_array_add_object(&array, ctl_worker_to_json(workers->pdata[i]));
-	if (json)
-		ctl_array_end(&array);
+		ctl_output_add_object(ctl_worker_to_json(workers->pdata[i]));
+	ctl_output_end_array(json, TRUE);
 }
 
 static CtlStatus list_by_servers(const CtlOptions *options)

@@ -41,5 +41,11 @@ extern const CtlCommand ctl_completion_command;
 void ctl_command_complete(const CtlCommand *const *commands, const GOptionEntry *common,
 			  const char *shell, const char *program, const char *line);
 
+/* Returns: (nullable): the option in @word: "--name", with or without a value, or "-n".
+ * @options: (element-type GOptionEntry) */
+const GOptionEntry *ctl_command_find_option(const GArray *options, const char *word);
+/* Returns whether the word after @word is the value of @option (nullable), which is in @word. */
+gboolean ctl_command_takes_next(const GOptionEntry *option, const char *word);
+
 /* Returns the names of the columns of "top", NULL-terminated. */
 const char *const *ctl_command_top_columns(void);

@@ -109,6 +109,21 @@ void ctl_format_json_text(JsonObject *object, const char *name, const char *text
 		json_object_set_null_member(object, name);
 }
 
+void ctl_format_json_id(JsonObject *object, const char *name, gint64 id)
+{
+	g_autofree char *decimal = g_strdup_printf("%" G_GINT64_FORMAT, id);
+
+	json_object_set_string_member(object, name, decimal);
+}
+
+void ctl_format_json_number(JsonObject *object, const char *name, gboolean is_known, gint64 value)
+{
+	if (is_known)
+		json_object_set_int_member(object, name, value);
+	else
+		json_object_set_null_member(object, name);
+}
+
 char *ctl_format_json(JsonObject *object)
 {
 	g_autofree char *json = strict_json_print(object);

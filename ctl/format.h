@@ -31,6 +31,11 @@ char *ctl_format_path(const char *path);
 char *ctl_format_agent(const char *agent, gsize length);
 /* Sets a member. @text: (nullable): any bytes; invalid UTF-8 becomes U+FFFD. */
 void ctl_format_json_text(JsonObject *object, const char *name, const char *text);
+/* Sets a member to the decimal number as a string, because JavaScript's numbers cannot represent
+ * all IDs. */
+void ctl_format_json_id(JsonObject *object, const char *name, gint64 id);
+/* Sets a member to @value, or to null if it is not known. */
+void ctl_format_json_number(JsonObject *object, const char *name, gboolean is_known, gint64 value);
 
 /* Returns: (transfer full): one line of ASCII, with escapes for other characters.
  * @object: (transfer full): its texts are UTF-8 */

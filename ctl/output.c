@@ -20,6 +20,7 @@
 
 static gboolean is_json;
 static atomic_bool has_printed;
+static gsize n_elements; /* elements of the JSON array so far */
 static CtlStatus status_without_reader = CTL_OK;
 
 /* The first error message. */
@@ -252,16 +253,30 @@ static void complain_with_kind(const char *message, const char *kind, gint64 ret
 	failure.retry_after_ms = retry_after_ms;
 }
 
+static G_GNUC_PRINTF(1, 0) void complain_va(const char *format, va_list arguments)
+{
+	g_autofree char *message = g_strdup_vprintf(format, arguments);
+
+	complain_with_kind(message, NULL, 0);
+}
+
 void ctl_output_complain(const char *format, ...)
 {
 	va_list arguments;
 
 	va_start(arguments, format);
-
-	g_autofree char *message = g_strdup_vprintf(format, arguments);
-
+	complain_va(format, arguments);
 	va_end(arguments);
-	complain_with_kind(message, NULL, 0);
+}
+
+CtlStatus ctl_output_misuse(const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	complain_va(format, arguments);
+	va_end(arguments);
+	return CTL_USAGE;
 }
 
 static const char *kind_of(const GError *error)
@@ -331,30 +346,39 @@ void ctl_output_set_error(JsonObject *object, const GError *error)
 	json_object_set_string_member(object, "kind", kind != NULL ? kind : "failed");
 }
 
-void ctl_array_add(CtlArray *self, const char *element)
+void ctl_output_print_object(JsonObject *object)
 {
-	ctl_output_print("%s%s", self->count++ > 0 ? ",\n " : "[\n ", element);
-	if (self->count == 1)
+	g_autofree char *line = ctl_format_json(object);
+
+	ctl_output_print("%s\n", line);
+}
+
+/* @quote: "\"" around a text, otherwise "" */
+static void add_element(const char *element, const char *quote)
+{
+	ctl_output_print("%s%s%s%s", n_elements++ > 0 ? ",\n " : "[\n ", quote, element, quote);
+	if (n_elements == 1)
 		ctl_output_set_last_words(STDOUT_FILENO, g_strdup("\n]\n"));
 }
 
-void ctl_array_add_object(CtlArray *self, JsonObject *object)
+void ctl_output_add_object(JsonObject *object)
 {
 	g_autofree char *element = ctl_format_json(object);
 
-	ctl_array_add(self, element);
+	add_element(element, "");
 }
 
-void ctl_array_end(CtlArray *self)
+void ctl_output_add_text(const char *text)
 {
-	ctl_output_print(self->count > 0 ? "\n]\n" : "[]\n");
+	add_element(text, "\"");
+}
+
+void ctl_output_end_array(gboolean json, gboolean complete)
+{
+	if (!json || (!complete && n_elements == 0))
+		return;
+	ctl_output_print(n_elements > 0 ? "\n]\n" : "[]\n");
 	ctl_output_set_last_words(STDOUT_FILENO, NULL);
-}
-
-void ctl_array_end_failed(CtlArray *self)
-{
-	if (self->count > 0)
-		ctl_array_end(self);
 }
 
 /* Tables */

@@ -50,6 +50,9 @@ void ctl_output_clear_progress(void);
  * with the "kind" "usage" or "failed". */
 void ctl_output_complain(const char *format, ...) G_GNUC_PRINTF(1, 2);
 
+/* Like ctl_output_complain(), for wrong options or arguments. Returns CTL_USAGE. */
+CtlStatus ctl_output_misuse(const char *format, ...) G_GNUC_PRINTF(1, 2);
+
 /* Reads the answer to a question on standard error. Returns whether it is yes; if not, prints a
  * message. */
 gboolean ctl_output_confirm(void);
@@ -69,19 +72,16 @@ char *ctl_output_complaint(const char *message);
 /* Sets the members "error" and "kind". */
 void ctl_output_set_error(JsonObject *object, const GError *error);
 
-/* A JSON array on standard output, written element by element because it can be long. */
-typedef struct {
-	gsize count;
-} CtlArray;
+/* Prints an object on a line. @object: (transfer full) */
+void ctl_output_print_object(JsonObject *object);
 
-/* Writes an element. @element: JSON */
-void ctl_array_add(CtlArray *self, const char *element);
-/* Writes an element. @object: (transfer full) */
-void ctl_array_add_object(CtlArray *self, JsonObject *object);
-void ctl_array_end(CtlArray *self);
-/* Ends the array of a failed command. If the array is empty, prints the error instead.
- */
-void ctl_array_end_failed(CtlArray *self);
+/* With --json, a list is an array, which is written element by element because it can be long. Adds
+ * an element. @object: (transfer full). @text: printable ASCII without quotes and backslashes */
+void ctl_output_add_object(JsonObject *object);
+void ctl_output_add_text(const char *text);
+/* Ends the array, if @json, after the last element. @complete: the command has not failed; if it
+ * has and the array is empty, the error is printed instead. */
+void ctl_output_end_array(gboolean json, gboolean complete);
 
 /*
  * SIGINT and SIGTERM end the program with the signal's status, but not between a print and a flush.

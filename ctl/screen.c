@@ -10,6 +10,7 @@
 /* Colours */
 
 #define COLOUR_BEGIN "\033["
+#define COLOUR_END   "\033[0m" /* ends any colour */
 
 /* The part of the escape sequence between COLOUR_BEGIN and "m". */
 static const char *const CODES[] = {
@@ -48,17 +49,20 @@ char *ctl_colour_paint(const char *text, CtlColour colour)
 	    (no_colour != NULL && no_colour[0] != '\0') || terminal == NULL ||
 	    terminal[0] == '\0' || strcmp(terminal, "dumb") == 0)
 		return g_strdup(text);
-	return g_strdup_printf(COLOUR_BEGIN "%sm%s" CTL_COLOUR_END, CODES[colour], text);
+	return g_strdup_printf(COLOUR_BEGIN "%sm%s" COLOUR_END, CODES[colour], text);
 }
 
-gsize ctl_colour_length(const char *text)
+static const char *skip_colours(const char *text)
 {
-	gsize length = strlen(COLOUR_BEGIN);
+	while (g_str_has_prefix(text, COLOUR_BEGIN)) {
+		const char *end = text + strlen(COLOUR_BEGIN);
 
-	if (strncmp(text, COLOUR_BEGIN, length) != 0)
-		return 0;
-	length += strspn(text + length, "0123456789;");
-	return text[length] == 'm' ? length + 1 : 0;
+		end += strspn(end, "0123456789;");
+		if (*end != 'm')
+			break;
+		text = end + 1;
+	}
+	return text;
 }
 
 /* The screen */
@@ -70,15 +74,6 @@ static guint width_of_character(gunichar character)
 	if (g_unichar_iszerowidth(character))
 		return 0;
 	return g_unichar_iswide(character) ? 2 : 1;
-}
-
-static const char *skip_colours(const char *text)
-{
-	gsize length;
-
-	while ((length = ctl_colour_length(text)) > 0)
-		text += length;
-	return text;
 }
 
 /* Returns the end of the part of @text that fits, at least one character. */
@@ -110,9 +105,9 @@ static char *cut_text(const char *text, guint columns)
 		return g_strdup(">");
 
 	gsize length = (gsize)(find_end(text, columns - 1) - text);
-	gboolean has_colour = memchr(text, CTL_COLOUR_END[0], length) != NULL;
+	gboolean has_colour = memchr(text, COLOUR_END[0], length) != NULL;
 
-	return g_strdup_printf("%.*s%s>", (int)length, text, has_colour ? CTL_COLOUR_END : "");
+	return g_strdup_printf("%.*s%s>", (int)length, text, has_colour ? COLOUR_END : "");
 }
 
 /* Adds @most lines of @from. @n_heads: number of its lines that do not count as left out */

@@ -22,13 +22,6 @@ CtlColour ctl_colour_of_state(const char *state);
 /* Returns: (transfer full): @text in this colour, if colours are used. */
 char *ctl_colour_paint(const char *text, CtlColour colour);
 
-/* Returns the length of the escape sequence that @text begins with, in bytes; 0 if there is none.
- */
-gsize ctl_colour_length(const char *text);
-
-/* Ends any colour. */
-#define CTL_COLOUR_END "\033[0m"
-
 /*
  * A screen that is redrawn repeatedly, in lines that fit its width and height, so that nothing
  * scrolls. Text is printable UTF-8: a wide character takes two columns; a combining character and a

@@ -79,54 +79,41 @@ static const CtlCommand *find_command(const char *name)
 	return NULL;
 }
 
-static gboolean is_option_with_value(const GOptionEntry *entries, const char *argument)
-{
-	for (const GOptionEntry *entry = entries; entry->long_name != NULL; entry++) {
-		/* G_OPTION_REMAINING has an empty name, which "--" must not match */
-		gboolean is_long = entry->long_name[0] != '\0' &&
-				   g_str_has_prefix(argument, "--") &&
-				   strcmp(argument + 2, entry->long_name) == 0;
-		gboolean is_short = argument[1] == entry->short_name && argument[1] != '\0' &&
-				    argument[2] == '\0';
-
-		if (is_long || is_short)
-			return entry->arg != G_OPTION_ARG_NONE;
-	}
-	return FALSE;
-}
-
 /* Returns: (transfer full) (element-type GOptionEntry): the options of every command and those of
- *   @command; without a command, those of all commands */
-static GPtrArray *list_tables(const CtlCommand *command)
+ *   @command, NULL-terminated; without a command, those of all commands */
+static GArray *list_options(const CtlCommand *command)
 {
-	GPtrArray *tables = g_ptr_array_new();
+	GArray *options = g_array_new(TRUE, FALSE, sizeof(GOptionEntry));
 
-	g_ptr_array_add(tables, common_entries);
+	for (const GOptionEntry *entry = common_entries; entry->long_name != NULL; entry++)
+		g_array_append_val(options, *entry);
 	for (gsize i = 0; COMMANDS[i] != NULL; i++) {
-		if ((command == NULL || command == COMMANDS[i]) && COMMANDS[i]->entries != NULL)
-			g_ptr_array_add(tables, (gpointer)COMMANDS[i]->entries);
+		const GOptionEntry *entry = COMMANDS[i]->entries;
+
+		if (command != NULL && command != COMMANDS[i])
+			continue;
+		for (; entry != NULL && entry->long_name != NULL; entry++)
+			g_array_append_val(options, *entry);
 	}
-	return tables;
+	return options;
 }
 
 /* Removes the command from @argv, which is NULL-terminated. The command is the first argument that
  * is neither an option nor an option's value. Returns: (nullable): the command. */
 static char *take_command(int *argc, char **argv)
 {
-	g_autoptr(GPtrArray) tables = list_tables(NULL);
+	g_autoptr(GArray) options = list_options(NULL);
 
 	for (int i = 1; argv[i] != NULL; i++) {
 		char *argument = argv[i];
-		gboolean has_value = FALSE;
 
 		if (argument[0] != '-') {
 			memmove(argv + i, argv + i + 1, (gsize)(*argc - i) * sizeof(*argv));
 			--*argc;
 			return argument;
 		}
-		for (guint j = 0; j < tables->len; j++)
-			has_value |= is_option_with_value(tables->pdata[j], argument);
-		if (has_value && argv[i + 1] != NULL)
+		if (ctl_command_takes_next(ctl_command_find_option(options, argument), argument) &&
+		    argv[i + 1] != NULL)
 			i++;
 	}
 	return NULL;
@@ -134,15 +121,13 @@ static char *take_command(int *argc, char **argv)
 
 static void complain_of_command(const char *name)
 {
-	g_autoptr(GPtrArray) names = g_ptr_array_new();
+	g_autofree const char **names = g_new0(const char *, G_N_ELEMENTS(COMMANDS));
 	g_autofree char *shown = text_escape(name, strlen(name));
+	const char *meant;
 
 	for (gsize i = 0; COMMANDS[i] != NULL; i++)
-		g_ptr_array_add(names, (gpointer)COMMANDS[i]->name);
-	g_ptr_array_add(names, NULL);
-
-	const char *meant = help_text_suggest(name, (const char *const *)names->pdata);
-
+		names[i] = COMMANDS[i]->name;
+	meant = help_text_suggest(name, names);
 	if (meant != NULL)
 		ctl_output_complain("unknown command \"%s\"; did you mean %s?", shown, meant);
 	else
@@ -159,19 +144,18 @@ static gboolean check_unknown_options(char **argv, const CtlCommand *command)
 		return TRUE;
 
 	const char *option = *argv;
-	g_autoptr(GPtrArray) tables = list_tables(command);
+	g_autoptr(GArray) options = list_options(command);
 	g_autoptr(GPtrArray) names = g_ptr_array_new();
 	g_autofree char *shown = text_escape(option, strlen(option));
 	gboolean is_long = g_str_has_prefix(option, "--");
 	g_autofree char *name = g_strndup(option + 2, is_long ? strcspn(option + 2, "=") : 0);
 
-	for (guint i = 0; i < tables->len; i++) {
-		for (const GOptionEntry *entry = tables->pdata[i]; entry->long_name != NULL;
-		     entry++) {
-			/* G_OPTION_REMAINING has an empty name */
-			if (entry->long_name[0] != '\0')
-				g_ptr_array_add(names, (gpointer)entry->long_name);
-		}
+	for (guint i = 0; i < options->len; i++) {
+		const char *known = g_array_index(options, GOptionEntry, i).long_name;
+
+		/* G_OPTION_REMAINING has an empty name */
+		if (known[0] != '\0')
+			g_ptr_array_add(names, (gpointer)known);
 	}
 	g_ptr_array_add(names, NULL);
 
@@ -251,8 +235,8 @@ static CtlStatus run_help(const CtlCommand *command, char *const *arguments)
 	if (extra != NULL) {
 		g_autofree char *shown = text_escape(extra, strlen(extra));
 
-		ctl_output_complain("help takes one command; unexpected argument \"%s\"", shown);
-		return CTL_USAGE;
+		return ctl_output_misuse("help takes one command; unexpected argument \"%s\"",
+					 shown);
 	}
 	print_help(command);
 	return CTL_OK;
@@ -260,39 +244,19 @@ static CtlStatus run_help(const CtlCommand *command, char *const *arguments)
 
 /* Run */
 
-static CtlStatus run_command(const CtlCommand *command, const CtlOptions *options, char **arguments)
-{
-	static const char *const none[] = {NULL};
-
-	if (!command->takes_zookeeper &&
-	    (options->zookeeper != NULL || options->zookeeper_auth != NULL)) {
-		ctl_output_complain("%s does not take --zookeeper%s", command->name,
-				    command->takes_no_server ? "" : "; give --server HOST:PORT");
-		return CTL_USAGE;
-	}
-	if (command->arguments == NULL && arguments != NULL) {
-		g_autofree char *shown = text_escape(arguments[0], strlen(arguments[0]));
-
-		ctl_output_complain("%s takes no argument; unexpected argument \"%s\"",
-				    command->name, shown);
-		return CTL_USAGE;
-	}
-	return command->run(options, arguments != NULL ? (const char *const *)arguments : none);
-}
-
 /* Sets what @argv has of the options of @command, or of all commands. %FALSE, with the message
  * printed, because this is incorrect usage. */
 static gboolean parse_options(int argc, char **argv, const CtlCommand *command)
 {
 	g_autoptr(GOptionContext) context = g_option_context_new(NULL);
-	g_autoptr(GPtrArray) tables = list_tables(command);
+	g_autoptr(GArray) options = list_options(command);
 	g_autoptr(GError) error = NULL;
 
 	g_option_context_set_help_enabled(context, FALSE);
 	/* unknown options stay in argv, so that we can print our own message */
 	g_option_context_set_ignore_unknown_options(context, TRUE);
-	for (guint i = 0; i < tables->len; i++)
-		g_option_context_add_main_entries(context, tables->pdata[i], NULL);
+	g_option_context_add_main_entries(context, (const GOptionEntry *)(gpointer)options->data,
+					  NULL);
 	if (!g_option_context_parse(context, &argc, &argv, &error)) {
 		ctl_output_complain("%s; see snowflakectl --help", error->message);
 		return FALSE;
@@ -302,6 +266,7 @@ static gboolean parse_options(int argc, char **argv, const CtlCommand *command)
 
 static CtlStatus parse_and_run(int argc, char **argv)
 {
+	static const char *const NO_ARGUMENTS[] = {NULL};
 	guint64 timeout_ms = SNOWFLAKE_CLIENT_DEFAULT_TIMEOUT_MS;
 	gboolean is_help = FALSE;
 
@@ -333,16 +298,28 @@ static CtlStatus parse_and_run(int argc, char **argv)
 		ctl_output_print("snowflakectl %s\n", SNOWFLAKE_VERSION);
 		return CTL_OK;
 	}
-	if (command == NULL) {
-		ctl_output_complain("a command is missing; see snowflakectl --help");
-		return CTL_USAGE;
-	}
+	if (command == NULL)
+		return ctl_output_misuse("a command is missing; see snowflakectl --help");
 	if (!ctl_options_number("--timeout MS", given.timeout, 1, MAX_TIMEOUT_MS, &timeout_ms))
 		return CTL_USAGE;
 	given.options.timeout_ms = (guint)timeout_ms;
 	if (!ctl_options_check_tls(&given.options))
 		return CTL_USAGE;
-	return run_command(command, &given.options, given.arguments);
+	if (!command->takes_zookeeper &&
+	    (given.options.zookeeper != NULL || given.options.zookeeper_auth != NULL))
+		return ctl_output_misuse("%s does not take --zookeeper%s", command->name,
+					 command->takes_no_server ? ""
+								  : "; give --server HOST:PORT");
+	if (command->arguments == NULL && given.arguments != NULL) {
+		g_autofree char *shown =
+			text_escape(given.arguments[0], strlen(given.arguments[0]));
+
+		return ctl_output_misuse("%s takes no argument; unexpected argument \"%s\"",
+					 command->name, shown);
+	}
+	return command->run(&given.options, given.arguments != NULL
+						    ? (const char *const *)given.arguments
+						    : NO_ARGUMENTS);
 }
 
 int main(int argc, char **argv)

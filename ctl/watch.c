@@ -49,47 +49,43 @@ static gboolean has_terminal(void)
 	return tcgetpgrp(STDIN_FILENO) == getpgrp();
 }
 
-static gboolean is_terminal_set(void)
+typedef enum {
+	KEYS_NONE,
+	KEYS_OF_ANOTHER_JOB,
+	KEYS_REPORTED, /* the terminal is set to report keys */
+} Keys;
+
+static Keys get_keys(void)
 {
 	pthread_mutex_lock(&terminal.lock);
 
-	gboolean set = terminal.is_set;
+	Keys keys = terminal.is_set     ? KEYS_REPORTED
+		    : terminal.has_keys ? KEYS_OF_ANOTHER_JOB
+					: KEYS_NONE;
 
 	pthread_mutex_unlock(&terminal.lock);
-	return set;
+	return keys;
 }
 
-/* The caller holds the lock. Reads the settings again, because another job may have changed them
- * while this program was stopped. */
-static void set_for_keys(void)
+/* Sets the terminal to report keys, if this job has the terminal. Reads the settings again, because
+ * another job may have changed them while this program was stopped. */
+static void set_terminal(void)
 {
 	struct termios with_keys;
 
-	if (!has_terminal()) {
-		terminal.is_set = FALSE;
-		return;
-	}
-	if (!terminal.is_set && tcgetattr(STDIN_FILENO, &terminal.before) != 0)
-		return;
-	with_keys = terminal.before;
-	with_keys.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
-	with_keys.c_cc[VMIN] = 1;
-	with_keys.c_cc[VTIME] = 0;
-	terminal.is_set = TRUE;
-	tcsetattr(STDIN_FILENO, TCSANOW, &with_keys);
-}
-
-/* Returns whether the terminal is set to report keys. */
-static gboolean set_terminal(void)
-{
 	pthread_mutex_lock(&terminal.lock);
-	if (terminal.has_keys)
-		set_for_keys();
-
-	gboolean set = terminal.is_set;
-
+	if (terminal.has_keys && !has_terminal()) {
+		terminal.is_set = FALSE;
+	} else if (terminal.has_keys &&
+		   (terminal.is_set || tcgetattr(STDIN_FILENO, &terminal.before) == 0)) {
+		with_keys = terminal.before;
+		with_keys.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+		with_keys.c_cc[VMIN] = 1;
+		with_keys.c_cc[VTIME] = 0;
+		terminal.is_set = TRUE;
+		tcsetattr(STDIN_FILENO, TCSANOW, &with_keys);
+	}
 	pthread_mutex_unlock(&terminal.lock);
-	return set;
 }
 
 /* @for_good: do not set the terminal again */
@@ -178,18 +174,6 @@ static gboolean read_keys(void)
 	return length > 0;
 }
 
-/* Returns whether another job has the terminal. This is polled, because a shell sends no signal
- * when it returns the terminal to a running job. */
-static gboolean waits_for_terminal(void)
-{
-	pthread_mutex_lock(&terminal.lock);
-
-	gboolean waits = terminal.has_keys && !terminal.is_set;
-
-	pthread_mutex_unlock(&terminal.lock);
-	return waits;
-}
-
 static void *listen_for_keys(void *data)
 {
 	struct pollfd sources[] = {{.fd = GPOINTER_TO_INT(data), .events = POLLIN},
@@ -198,19 +182,24 @@ static void *listen_for_keys(void *data)
 
 	for (;;) {
 		struct signalfd_siginfo info;
+		Keys keys = get_keys();
 
 		/* while another job has the terminal, the input is for that job */
-		sources[1].fd = is_terminal_set() ? STDIN_FILENO : -1;
+		sources[1].fd = keys == KEYS_REPORTED ? STDIN_FILENO : -1;
+		/* a shell sends no signal when it returns the terminal to a running job */
 		if (poll(sources, G_N_ELEMENTS(sources),
-			 waits_for_terminal() ? LOOK_AGAIN_MS : -1) < 0)
+			 keys == KEYS_OF_ANOTHER_JOB ? LOOK_AGAIN_MS : -1) < 0)
 			continue;
 		if (sources[0].revents != 0 &&
 		    read(sources[0].fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
 			on_signal((int)info.ssi_signo);
 		else if (sources[1].revents != 0 && !read_keys())
 			restore_terminal_for_good();
-		if (waits_for_terminal() && set_terminal())
-			sem_post(&redraw.wanted);
+		if (get_keys() == KEYS_OF_ANOTHER_JOB) {
+			set_terminal();
+			if (get_keys() == KEYS_REPORTED)
+				sem_post(&redraw.wanted);
+		}
 		/* the reader of the output has ended */
 		if (sources[2].revents & (POLLERR | POLLHUP))
 			end_soon(0);
@@ -312,5 +301,6 @@ char *ctl_watch_title(gint64 time_ms, const char *keys)
 	g_autoptr(GDateTime) local = ctl_format_local_time(time_ms);
 	g_autofree char *time = g_date_time_format(local, "%Y-%m-%dT%H:%M:%S%:z");
 
-	return is_terminal_set() ? g_strdup_printf("%s  (%s)", time, keys) : g_steal_pointer(&time);
+	return get_keys() == KEYS_REPORTED ? g_strdup_printf("%s  (%s)", time, keys)
+					   : g_steal_pointer(&time);
 }

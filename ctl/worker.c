@@ -333,15 +333,6 @@ CtlTable *ctl_worker_make_table(const GPtrArray *workers, gint64 now_ms, gboolea
 	return table;
 }
 
-static void set_measured(JsonObject *object, const char *name, const CtlWorker *worker,
-			 gint64 value)
-{
-	if (worker->has_answered)
-		json_object_set_int_member(object, name, value);
-	else
-		json_object_set_null_member(object, name);
-}
-
 JsonObject *ctl_worker_to_json(const CtlWorker *self)
 {
 	JsonObject *object = json_object_new();
@@ -358,7 +349,7 @@ JsonObject *ctl_worker_to_json(const CtlWorker *self)
 	ctl_format_json_text(object, "relay_of", self->said.server);
 	ctl_format_json_time(object, "as_of", self->said.as_of_ms);
 	json_object_set_boolean_member(object, "indirect", self->is_indirect);
-	set_measured(object, "round_trip_us", self, self->round_trip_us);
-	set_measured(object, "clock_skew_us", self, self->clock_skew_us);
+	ctl_format_json_number(object, "round_trip_us", self->has_answered, self->round_trip_us);
+	ctl_format_json_number(object, "clock_skew_us", self->has_answered, self->clock_skew_us);
 	return object;
 }

@@ -190,11 +190,6 @@ static guint64 list_records(Store *store, const char *key)
 	return store->ops->list(store, key, FALSE, FALSE);
 }
 
-CtlRequest *ctl_zookeeper_list(CtlZookeeper *self, GPtrArray *requests, char *key)
-{
-	return send_repeatable(self, requests, key, list_records);
-}
-
 CtlRequest *ctl_zookeeper_copy_acl(CtlZookeeper *self, GPtrArray *requests, char *key)
 {
 	self->copies_acl = TRUE;
@@ -367,7 +362,8 @@ static gboolean read_top(CtlRegistryTree *self, CtlZookeeper *zookeeper, GError 
 {
 	g_autoptr(GPtrArray) requests = ctl_zookeeper_requests_new();
 	CtlRequest *top = ctl_zookeeper_read(zookeeper, requests, znode_layout(self->root));
-	CtlRequest *list = ctl_zookeeper_list(zookeeper, requests, znode_datacenters(self->root));
+	CtlRequest *list =
+		send_repeatable(zookeeper, requests, znode_datacenters(self->root), list_records);
 	CtlRequest *identity = ctl_zookeeper_read(zookeeper, requests, znode_registry(self->root));
 	const StoreRecord *layout, *registry;
 
@@ -455,8 +451,8 @@ static gboolean read_datacenters(CtlRegistryTree *self, CtlZookeeper *zookeeper,
 	for (guint i = 0; i < datacenters->len; i++) {
 		const DatacenterListing *datacenter = datacenters->pdata[i];
 
-		ctl_zookeeper_list(zookeeper, claims,
-				   znode_claims(self->root, datacenter->datacenter_id));
+		send_repeatable(zookeeper, claims,
+				znode_claims(self->root, datacenter->datacenter_id), list_records);
 	}
 	if (!ctl_zookeeper_wait(zookeeper, claims, error))
 		return FALSE;
@@ -465,9 +461,9 @@ static gboolean read_datacenters(CtlRegistryTree *self, CtlZookeeper *zookeeper,
 
 		add_records(self, datacenter, claims->pdata[i], datacenter_listing_add_claim);
 		if (with_all)
-			ctl_zookeeper_list(
-				zookeeper, reservations,
-				znode_reservations(self->root, datacenter->datacenter_id));
+			send_repeatable(zookeeper, reservations,
+					znode_reservations(self->root, datacenter->datacenter_id),
+					list_records);
 		else
 			request_named(self, zookeeper, datacenter, reservations);
 		ends[i] = reservations->len;

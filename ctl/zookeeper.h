@@ -55,7 +55,6 @@ GPtrArray *ctl_zookeeper_requests_new(void);
 
 /* Send a request, and add it to @requests. @key: (transfer full). See StoreOps. */
 CtlRequest *ctl_zookeeper_read(CtlZookeeper *self, GPtrArray *requests, char *key);
-CtlRequest *ctl_zookeeper_list(CtlZookeeper *self, GPtrArray *requests, char *key);
 /* @version: version that the record must have; STORE_NONE: it must not exist */
 CtlRequest *ctl_zookeeper_write(CtlZookeeper *self, GPtrArray *requests, char *key, gint32 version,
 				const char *data);

@@ -630,23 +630,6 @@ static int wait_for_events(LoadDriver *self, struct epoll_event *events)
 	return n_events;
 }
 
-static void begin_load(LoadDriver *self)
-{
-	/* by default, the kernel can fire timers up to 50 us late, to join them */
-	prctl(PR_SET_TIMERSLACK, 1);
-	load_connection_buffer_init(&self->buffer, self->config.wire);
-	self->calls_left = self->config.calls;
-	self->received_at_ns = load_driver_now_ns();
-	load_gaps_begin(&self->tally->gaps, self->received_at_ns);
-	self->next_due_ns = is_open_loop(self) ? self->config.schedule.start_ns : G_MAXINT64;
-	for (guint i = 0; i < self->n_lanes && !is_open_loop(self); i++) {
-		follow_clock(self);
-		fill_slots(self, &self->lanes[i]);
-		flush_or_lose(self, &self->lanes[i]);
-	}
-	follow_clock(self);
-}
-
 /* Closes the connections, and counts unanswered calls as errors. */
 static void end_load(LoadDriver *self)
 {
@@ -697,7 +680,19 @@ static void *run_driver(void *data)
 	const atomic_bool *stopper = self->config.stop;
 	struct epoll_event events[MAX_EVENTS];
 
-	begin_load(self);
+	/* by default, the kernel can fire timers up to 50 us late, to join them */
+	prctl(PR_SET_TIMERSLACK, 1);
+	load_connection_buffer_init(&self->buffer, self->config.wire);
+	self->calls_left = self->config.calls;
+	self->received_at_ns = load_driver_now_ns();
+	load_gaps_begin(&self->tally->gaps, self->received_at_ns);
+	self->next_due_ns = is_open_loop(self) ? self->config.schedule.start_ns : G_MAXINT64;
+	for (guint i = 0; i < self->n_lanes && !is_open_loop(self); i++) {
+		follow_clock(self);
+		fill_slots(self, &self->lanes[i]);
+		flush_or_lose(self, &self->lanes[i]);
+	}
+	follow_clock(self);
 	while (self->phase != LOAD_PHASE_OVER) {
 		gint64 began_ns = self->now_ns;
 		int n_events = wait_for_events(self, events);

@@ -243,72 +243,66 @@ char *load_report_text(const LoadReport *self)
 
 /* JSON */
 
-static void add_number(JsonBuilder *builder, const char *name, double value)
+static void set_count(JsonObject *object, const char *name, guint64 count)
 {
-	json_builder_set_member_name(builder, name);
-	json_builder_add_double_value(builder, value);
+	json_object_set_int_member(object, name, (gint64)count);
 }
 
-static void add_count(JsonBuilder *builder, const char *name, guint64 value)
+static JsonObject *quantiles_to_json(const LoadHistogram *histogram)
 {
-	json_builder_set_member_name(builder, name);
-	json_builder_add_int_value(builder, (gint64)value);
-}
+	JsonObject *object = json_object_new();
 
-static void add_string(JsonBuilder *builder, const char *name, const char *value)
-{
-	json_builder_set_member_name(builder, name);
-	json_builder_add_string_value(builder, value);
-}
-
-static void add_flag(JsonBuilder *builder, const char *name, gboolean value)
-{
-	json_builder_set_member_name(builder, name);
-	json_builder_add_boolean_value(builder, value);
-}
-
-static void begin_object(JsonBuilder *builder, const char *name)
-{
-	json_builder_set_member_name(builder, name);
-	json_builder_begin_object(builder);
-}
-
-static void add_quantiles(JsonBuilder *builder, const char *name, const LoadHistogram *histogram)
-{
-	begin_object(builder, name);
-	add_number(builder, "mean", load_histogram_mean(histogram) / 1000);
+	json_object_set_double_member(object, "mean", load_histogram_mean(histogram) / 1000);
 	for (gsize i = 0; i < G_N_ELEMENTS(quantiles); i++)
-		add_number(builder, quantiles[i].key, quantile_us(histogram, i));
-	json_builder_end_object(builder);
+		json_object_set_double_member(object, quantiles[i].key, quantile_us(histogram, i));
+	return object;
 }
 
-static void add_outages(JsonBuilder *builder, const LoadReport *self)
+static JsonObject *outages_to_json(const LoadReport *self)
 {
 	gint64 longer_than_ns = least_outage_ns(self);
 	LoadOutages outages = load_gaps_outages(&self->tally->gaps, longer_than_ns);
+	JsonObject *object = json_object_new();
 
-	begin_object(builder, "outages");
-	add_number(builder, "longer_than_ms", to_ms(longer_than_ns));
-	add_count(builder, "count", outages.count);
-	add_number(builder, "total_ms", to_ms(outages.total_ns));
-	add_number(builder, "longest_ms", to_ms(outages.longest_ns));
-	add_flag(builder, "over", !outages.goes_on);
-	json_builder_end_object(builder);
+	json_object_set_double_member(object, "longer_than_ms", to_ms(longer_than_ns));
+	set_count(object, "count", outages.count);
+	json_object_set_double_member(object, "total_ms", to_ms(outages.total_ns));
+	json_object_set_double_member(object, "longest_ms", to_ms(outages.longest_ns));
+	json_object_set_boolean_member(object, "over", !outages.goes_on);
+	return object;
 }
 
-static void add_check(JsonBuilder *builder, const LoadReport *self)
+static JsonObject *check_to_json(const LoadReport *self)
 {
 	const LoadIdLogVerdict *verdict = &self->verdict;
 	g_autofree char *duplicate = g_strdup_printf("%" G_GINT64_FORMAT, verdict->duplicate);
+	JsonObject *object = json_object_new();
 
-	begin_object(builder, "check");
-	add_count(builder, "checked", verdict->checked);
-	add_count(builder, "left_out", verdict->left_out);
-	add_count(builder, "duplicates", verdict->duplicates);
+	set_count(object, "checked", verdict->checked);
+	set_count(object, "left_out", verdict->left_out);
+	set_count(object, "duplicates", verdict->duplicates);
 	if (verdict->duplicates > 0)
-		add_string(builder, "duplicate", duplicate);
-	add_count(builder, "out_of_order", self->tally->out_of_order);
-	json_builder_end_object(builder);
+		json_object_set_string_member(object, "duplicate", duplicate);
+	set_count(object, "out_of_order", self->tally->out_of_order);
+	return object;
+}
+
+static JsonArray *histogram_to_json(const LoadHistogram *histogram)
+{
+	JsonArray *array = json_array_new();
+
+	for (guint i = 0; i < LOAD_HISTOGRAM_BUCKETS; i++) {
+		JsonObject *bucket;
+
+		if (histogram->counts[i] == 0)
+			continue;
+		bucket = json_object_new();
+		json_object_set_double_member(bucket, "up_to_us",
+					      (double)load_histogram_bucket_end(i) / 1000);
+		set_count(bucket, "calls", histogram->counts[i]);
+		json_array_add_object_element(array, bucket);
+	}
+	return array;
 }
 
 char *load_report_json(const LoadReport *self)
@@ -316,73 +310,63 @@ char *load_report_json(const LoadReport *self)
 	const LoadOptions *options = self->options;
 	const LoadWireForm *form = &options->form;
 	const LoadTally *tally = self->tally;
-	const LoadHistogram *latency = &tally->latency_ns;
 	guint64 ids = ids_per_call(options);
-	g_autoptr(JsonBuilder) builder = json_builder_new();
-	g_autoptr(JsonNode) root = NULL;
+	g_autoptr(JsonObject) object = json_object_new();
+	g_autoptr(JsonNode) root = json_node_init_object(json_node_alloc(), object);
+	JsonObject *errors = json_object_new();
+	JsonObject *load_cpu = json_object_new();
 	g_autofree char *servers = server_names(options);
 	g_autofree char *json = NULL;
 
-	json_builder_begin_object(builder);
-	add_string(builder, "server", servers);
-	add_string(builder, "call", load_wire_call_names[form->call]);
+	json_object_set_string_member(object, "server", servers);
+	json_object_set_string_member(object, "call", load_wire_call_names[form->call]);
 	if (load_wire_is_batch(form->call))
-		add_count(builder, "count", form->count);
-	add_count(builder, "connections", options->connections);
-	add_count(builder, "in_flight", options->in_flight);
-	add_count(builder, "threads", options->threads);
-	add_count(builder, "idle_connections", options->idle_connections);
-	add_string(builder, "loop", options->rate > 0 ? "open" : "closed");
-	add_number(builder, "duration_s", self->measured_s);
-	add_number(builder, "warmup_s", options->calls > 0 ? 0 : options->warmup_s);
-	add_flag(builder, "interrupted", load_report_is_interrupted(self));
-	add_count(builder, "calls", tally->calls);
-	add_number(builder, "calls_per_s", per_second(self, tally->in_time));
-	add_count(builder, "ids", tally->calls * ids);
-	add_number(builder, "ids_per_s", per_second(self, tally->in_time * ids));
-	add_count(builder, "answered", tally->answered);
-	add_count(builder, "errors", tally->errors);
-	begin_object(builder, "errors_by_kind");
+		set_count(object, "count", form->count);
+	set_count(object, "connections", options->connections);
+	set_count(object, "in_flight", options->in_flight);
+	set_count(object, "threads", options->threads);
+	set_count(object, "idle_connections", options->idle_connections);
+	json_object_set_string_member(object, "loop", options->rate > 0 ? "open" : "closed");
+	json_object_set_double_member(object, "duration_s", self->measured_s);
+	json_object_set_double_member(object, "warmup_s",
+				      options->calls > 0 ? 0 : options->warmup_s);
+	json_object_set_boolean_member(object, "interrupted", load_report_is_interrupted(self));
+	set_count(object, "calls", tally->calls);
+	json_object_set_double_member(object, "calls_per_s", per_second(self, tally->in_time));
+	set_count(object, "ids", tally->calls * ids);
+	json_object_set_double_member(object, "ids_per_s", per_second(self, tally->in_time * ids));
+	set_count(object, "answered", tally->answered);
+	set_count(object, "errors", tally->errors);
 	for (guint i = 0; i < LOAD_N_ERRORS; i++)
-		add_count(builder, error_kinds[i].key, tally->errors_of[i]);
-	json_builder_end_object(builder);
+		set_count(errors, error_kinds[i].key, tally->errors_of[i]);
+	json_object_set_object_member(object, "errors_by_kind", errors);
 	if (tally->first_error != NULL)
-		add_string(builder, "first_error", tally->first_error);
-	add_count(builder, "sent_again", tally->sent_again);
+		json_object_set_string_member(object, "first_error", tally->first_error);
+	set_count(object, "sent_again", tally->sent_again);
 	if (tally->sent_again > 0)
-		add_string(builder, "first_end", tally->first_end);
-	add_count(builder, "connections_made_again", tally->made_again);
-	add_count(builder, "connections_refused", tally->refused);
+		json_object_set_string_member(object, "first_end", tally->first_end);
+	set_count(object, "connections_made_again", tally->made_again);
+	set_count(object, "connections_refused", tally->refused);
 	if (tally->first_refusal != NULL)
-		add_string(builder, "first_refusal", tally->first_refusal);
-	add_outages(builder, self);
+		json_object_set_string_member(object, "first_refusal", tally->first_refusal);
+	json_object_set_object_member(object, "outages", outages_to_json(self));
 	if (options->rate > 0) {
-		add_number(builder, "rate", options->rate);
-		add_flag(builder, "kept_up", kept_up(self));
-		add_count(builder, "due", tally->due);
-		add_count(builder, "waited", tally->queued);
-		add_quantiles(builder, "sent_late_us", &tally->lag_ns);
+		json_object_set_double_member(object, "rate", options->rate);
+		json_object_set_boolean_member(object, "kept_up", kept_up(self));
+		set_count(object, "due", tally->due);
+		set_count(object, "waited", tally->queued);
+		json_object_set_object_member(object, "sent_late_us",
+					      quantiles_to_json(&tally->lag_ns));
 	}
-	add_quantiles(builder, "latency_us", latency);
-	begin_object(builder, "load_cpu");
-	add_number(builder, "user_s", (double)tally->cpu_user_us / G_USEC_PER_SEC);
-	add_number(builder, "system_s", (double)tally->cpu_system_us / G_USEC_PER_SEC);
-	json_builder_end_object(builder);
+	json_object_set_object_member(object, "latency_us", quantiles_to_json(&tally->latency_ns));
+	json_object_set_double_member(load_cpu, "user_s",
+				      (double)tally->cpu_user_us / G_USEC_PER_SEC);
+	json_object_set_double_member(load_cpu, "system_s",
+				      (double)tally->cpu_system_us / G_USEC_PER_SEC);
+	json_object_set_object_member(object, "load_cpu", load_cpu);
 	if (options->check)
-		add_check(builder, self);
-	json_builder_set_member_name(builder, "histogram");
-	json_builder_begin_array(builder);
-	for (guint i = 0; i < LOAD_HISTOGRAM_BUCKETS; i++) {
-		if (latency->counts[i] == 0)
-			continue;
-		json_builder_begin_object(builder);
-		add_number(builder, "up_to_us", (double)load_histogram_bucket_end(i) / 1000);
-		add_count(builder, "calls", latency->counts[i]);
-		json_builder_end_object(builder);
-	}
-	json_builder_end_array(builder);
-	json_builder_end_object(builder);
-	root = json_builder_get_root(builder);
+		json_object_set_object_member(object, "check", check_to_json(self));
+	json_object_set_array_member(object, "histogram", histogram_to_json(&tally->latency_ns));
 	json = json_to_string(root, TRUE);
 	return g_strconcat(json, "\n", NULL);
 }

@@ -32,7 +32,7 @@ static void given_add(GHashTable *given, const char *name, const char *text)
 	GPtrArray *texts = g_hash_table_lookup(given, name);
 
 	if (texts == NULL) {
-		texts = g_ptr_array_new_with_free_func(g_free);
+		texts = g_ptr_array_new_null_terminated(0, g_free, TRUE);
 		g_hash_table_insert(given, g_strdup(name), texts);
 	}
 	g_ptr_array_add(texts, g_strdup(text));
@@ -74,17 +74,6 @@ static gboolean set_number(const OptionSpec *spec, const char *text, gpointer fi
 	return text_refuse_value(error, text, what);
 }
 
-static char *number_text(const OptionSpec *spec, gconstpointer field)
-{
-	gint64 value = *(const gint64 *)field;
-
-	for (const OptionWord *one = spec->words; one != NULL && one->word != NULL; one++)
-		if (one->value == value)
-			return g_strdup(one->word);
-	/* a number below the range was not given */
-	return value >= spec->min ? g_strdup_printf("%" G_GINT64_FORMAT, value) : NULL;
-}
-
 static gboolean set_flag(const OptionSpec *spec G_GNUC_UNUSED, const char *text, gpointer field,
 			 GError **error)
 {
@@ -96,11 +85,6 @@ static gboolean set_flag(const OptionSpec *spec G_GNUC_UNUSED, const char *text,
 	return TRUE;
 }
 
-static char *flag_text(const OptionSpec *spec G_GNUC_UNUSED, gconstpointer field)
-{
-	return g_strdup(*(const gboolean *)field ? "true" : "false");
-}
-
 static gboolean set_mode(const OptionSpec *spec G_GNUC_UNUSED, const char *text, gpointer field,
 			 GError **error)
 {
@@ -110,11 +94,6 @@ static gboolean set_mode(const OptionSpec *spec G_GNUC_UNUSED, const char *text,
 		return text_refuse_value(error, text, "is not an octal number from 0000 to 0777");
 	*(guint *)field = (guint)mode;
 	return TRUE;
-}
-
-static char *mode_text(const OptionSpec *spec G_GNUC_UNUSED, gconstpointer field)
-{
-	return g_strdup_printf("%04o", *(const guint *)field);
 }
 
 static gboolean set_choice(const OptionSpec *spec, const char *text, gpointer field, GError **error)
@@ -130,20 +109,31 @@ static gboolean set_choice(const OptionSpec *spec, const char *text, gpointer fi
 	return text_refuse_value(error, text, what);
 }
 
-static char *choice_text(const OptionSpec *spec, gconstpointer field)
-{
-	return g_strdup(spec->choices[*(const guint *)field]);
-}
-
 static gboolean set_layout(const OptionSpec *spec G_GNUC_UNUSED, const char *text, gpointer field,
 			   GError **error)
 {
 	return layout_parse(text, field, error);
 }
 
-static char *layout_text(const OptionSpec *spec G_GNUC_UNUSED, gconstpointer field)
+/* Returns: (transfer full) (nullable): as options_text_of() */
+static char *scalar_text(const OptionSpec *spec, gconstpointer field)
 {
-	return layout_to_string(field);
+	gint64 number;
+
+	if (spec->type == OPTION_FLAG)
+		return g_strdup(*(const gboolean *)field ? "true" : "false");
+	if (spec->type == OPTION_MODE)
+		return g_strdup_printf("%04o", *(const guint *)field);
+	if (spec->type == OPTION_CHOICE)
+		return g_strdup(spec->choices[*(const guint *)field]);
+	if (spec->type == OPTION_LAYOUT)
+		return layout_to_string(field);
+	number = *(const gint64 *)field;
+	for (const OptionWord *one = spec->words; one != NULL && one->word != NULL; one++)
+		if (one->value == number)
+			return g_strdup(one->word);
+	/* a number below the range was not given */
+	return number >= spec->min ? g_strdup_printf("%" G_GINT64_FORMAT, number) : NULL;
 }
 
 /* Fields that are pointers, and the elements of lists */
@@ -224,21 +214,20 @@ typedef const char *(*TextFunc)(gconstpointer value);
 #define POINTER(parse_, text_, free_)                                                              \
 	.parse = (ParseFunc)(parse_), .text_of = (TextFunc)(text_), .free = (GDestroyNotify)(free_)
 
-/* How the fields of each type are set, written and freed. If set() and text() are NULL, the field
- * is a pointer, or an array of pointers, whose text has @between between the elements. */
+/* How the fields of each type are set, written and freed. If set() is NULL, the field is a pointer,
+ * or an array of pointers, whose text has @between between the elements. */
 static const struct {
 	gboolean (*set)(const OptionSpec *spec, const char *text, gpointer field, GError **error);
-	char *(*text)(const OptionSpec *spec, gconstpointer field);
 	ParseFunc parse; /* (transfer full) */
 	TextFunc text_of;
 	GDestroyNotify free;
 	const char *between;
 } TYPES[] = {
-	[OPTION_NUMBER] = {.set = set_number, .text = number_text},
-	[OPTION_FLAG] = {.set = set_flag, .text = flag_text},
-	[OPTION_MODE] = {.set = set_mode, .text = mode_text},
-	[OPTION_CHOICE] = {.set = set_choice, .text = choice_text},
-	[OPTION_LAYOUT] = {.set = set_layout, .text = layout_text},
+	[OPTION_NUMBER] = {.set = set_number},
+	[OPTION_FLAG] = {.set = set_flag},
+	[OPTION_MODE] = {.set = set_mode},
+	[OPTION_CHOICE] = {.set = set_choice},
+	[OPTION_LAYOUT] = {.set = set_layout},
 	[OPTION_PATH] = {POINTER(parse_path, own_text, g_free)},
 	[OPTION_NAME] = {POINTER(parse_name, own_text, g_free)},
 	[OPTION_UUID] = {POINTER(parse_uuid, own_text, g_free)},
@@ -276,13 +265,13 @@ static void store_pointer(Options *self, const OptionSpec *spec, gpointer value)
 	memcpy(G_STRUCT_MEMBER_P(self, spec->offset), &value, sizeof value);
 }
 
-static gboolean set_list(Options *self, const OptionSpec *spec, char *const *texts, guint n_texts,
-			 GError **error)
+/* @texts: NULL-terminated */
+static gboolean set_list(Options *self, const OptionSpec *spec, char *const *texts, GError **error)
 {
 	TextFunc text_of = TYPES[spec->type].text_of;
 	g_autoptr(GPtrArray) items = g_ptr_array_new_with_free_func(TYPES[spec->type].free);
 
-	for (guint i = 0; i < n_texts; i++) {
+	for (guint i = 0; texts[i] != NULL; i++) {
 		gpointer item = TYPES[spec->type].parse(texts[i], error);
 
 		if (item == NULL)
@@ -311,10 +300,10 @@ static gboolean set_field(Options *self, const OptionSpec *spec, const GPtrArray
 	if (spec->type == OPTION_SERVERS) {
 		g_auto(GStrv) servers = g_strsplit(text, ",", -1);
 
-		return set_list(self, spec, servers, g_strv_length(servers), error);
+		return set_list(self, spec, servers, error);
 	}
 	if (TYPES[spec->type].between != NULL)
-		return set_list(self, spec, (char *const *)texts->pdata, texts->len, error);
+		return set_list(self, spec, (char *const *)texts->pdata, error);
 	value = TYPES[spec->type].parse(text, error);
 	if (value != NULL)
 		store_pointer(self, spec, value);
@@ -327,8 +316,8 @@ char *options_text_of(const Options *self, const OptionSpec *spec)
 	gpointer value;
 	GString *text;
 
-	if (TYPES[spec->type].text != NULL)
-		return TYPES[spec->type].text(spec, G_STRUCT_MEMBER_P(self, spec->offset));
+	if (TYPES[spec->type].set != NULL)
+		return scalar_text(spec, G_STRUCT_MEMBER_P(self, spec->offset));
 	value = load_pointer(self, spec);
 	if (value == NULL || TYPES[spec->type].between == NULL)
 		return value != NULL ? g_strdup(TYPES[spec->type].text_of(value)) : NULL;
@@ -367,7 +356,6 @@ static gboolean set_given(Options *self, GHashTable *given, gboolean only_args, 
 		const GPtrArray *texts = g_hash_table_lookup(given, spec->name);
 		g_autoptr(GError) fault = NULL;
 		char *source;
-		GString *all;
 
 		if (texts == NULL || spec->only_args != only_args)
 			continue;
@@ -380,10 +368,8 @@ static gboolean set_given(Options *self, GHashTable *given, gboolean only_args, 
 		if (!set_field(self, spec, texts, &fault))
 			return refuse_option(self, error, spec->name, "%s%s", fault->message,
 					     path != NULL ? find_remedy(spec, texts) : "");
-		all = g_string_new(texts->pdata[0]);
-		for (guint j = 1; j < texts->len; j++)
-			g_string_append_printf(all, ";%s", (const char *)texts->pdata[j]);
-		g_hash_table_insert(self->given, (char *)spec->name, g_string_free(all, FALSE));
+		g_hash_table_insert(self->given, (char *)spec->name,
+				    g_strjoinv(";", (char **)texts->pdata));
 	}
 	return TRUE;
 }
@@ -623,22 +609,18 @@ static gboolean check_useful(const Options *self, GError **error)
 	for (guint i = 0; i < OPTIONS_TABLE_LENGTH; i++) {
 		const OptionSpec *spec = &OPTIONS_TABLE[i];
 		g_autofree char *text = options_text_of(self, spec);
+		const char *why = spec->of_issuer && self->relay != NULL
+					  ? "with relay, because a relay issues no IDs; remove it"
+				  : spec->of_relay && self->relay == NULL
+					  ? "without relay; remove it"
+				  : spec->of_tls && !address_any_is_tls(self->listen)
+					  ? "without tls:HOST:PORT in listen"
+				  : spec->of_zookeeper && self->zookeeper == NULL
+					  ? "without zookeeper; remove it"
+					  : NULL;
 
-		if (g_strcmp0(text, spec->default_text) == 0)
-			continue;
-		if (spec->of_issuer && self->relay != NULL)
-			return refuse_option(self, error, spec->name,
-					     "has no effect with relay, because a relay issues no "
-					     "IDs; remove it");
-		if (spec->of_relay && self->relay == NULL)
-			return refuse_option(self, error, spec->name,
-					     "has no effect without relay; remove it");
-		if (spec->of_tls && !address_any_is_tls(self->listen))
-			return refuse_option(self, error, spec->name,
-					     "has no effect without tls:HOST:PORT in listen");
-		if (spec->of_zookeeper && self->zookeeper == NULL)
-			return refuse_option(self, error, spec->name,
-					     "has no effect without zookeeper; remove it");
+		if (why != NULL && g_strcmp0(text, spec->default_text) != 0)
+			return refuse_option(self, error, spec->name, "has no effect %s", why);
 	}
 	/* a passed socket with this name can replace admin-listen, see sd_listen_fds(3) */
 	if (passed != NULL)

@@ -186,8 +186,8 @@ void metrics_read(const MetricsSource *source, MetricsReading *out)
 	*gauge_of(out, GAUGE_MAX_CONNECTIONS) = rpc.max_connections;
 	if (expires_ms != G_MAXINT64)
 		*gauge_of(out, GAUGE_CERTIFICATE_EXPIRY) = expires_ms;
-	*gauge_of(out, GAUGE_AUDIT_QUEUED) = (gint64)audit_log_queued_ids(service->audit);
-	*gauge_of(out, GAUGE_AUDIT_DROPPED) = (gint64)audit_log_dropped_ids(service->audit);
+	*gauge_of(out, GAUGE_AUDIT_QUEUED) = (gint64)audit_log_sum(service->audit).queued_ids;
+	*gauge_of(out, GAUGE_AUDIT_DROPPED) = (gint64)audit_log_sum(service->audit).dropped_ids;
 	*gauge_of(out, GAUGE_LOST_LOG_LINES) = (gint64)log_lost_lines();
 }
 
@@ -816,6 +816,7 @@ void metrics_put_counters(GHashTable *values, CounterSet *counters, AgentCounter
 	}
 	agent_counters_each(agents, put_agent, values);
 	metrics_put_counter(values, "scribe_enqueue_failures",
-			    (gint64)audit_log_dropped_ids(audit));
-	metrics_put_counter(values, "reporter_flush_queue", (gint64)audit_log_queued_ids(audit));
+			    (gint64)audit_log_sum(audit).dropped_ids);
+	metrics_put_counter(values, "reporter_flush_queue",
+			    (gint64)audit_log_sum(audit).queued_ids);
 }
