@@ -114,7 +114,7 @@ class Reload(ServerTest):
     def test_a_file_that_is_not_right_changes_nothing(self):
         server = self.start_with("drain-delay=7")
         for lines, words in ((("drain-delay=9", "log-level=loud"), 'log-level: "loud" is not one'),
-                             (("drain-delay=9", "threads"), "not a key-value pair"),
+                             (("drain-delay=9", "threads"), "is not KEY=VALUE"),
                              (("drain-delay=9", "worker-id=32"), "worker"),
                              (("drain-delay=9", "drian-delay=9"), "did you mean drain-delay?")):
             with self.subTest(lines):

@@ -120,9 +120,10 @@ class Session(Watched):
                                 r"returns error -120 "
                                 r"\(a local session cannot create an ephemeral znode\): "
                                 r"set localSessionsUpgradingEnabled=true")
+        text = f"no IDs: the server is starting: {error}\n"
+        wait_for(lambda: admin.ask("/readyz").text == text, "the reason")  # set after the event
         reply = admin.ask("/readyz")
-        self.assertEqual((reply.status, reply.text),
-                         (503, f"no IDs: the server is starting: {error}\n"))
+        self.assertEqual((reply.status, reply.text), (503, text))
         self.assertEqual(admin.json("/status.json")["why_not_ready"], reply.text.rstrip())
         proxy.heal()
         server.wait_ready()
