@@ -26,6 +26,7 @@
 
 #include "common/log.h"
 #include "common/socket.h"
+#include "common/thread.h"
 #include "rpc/connection.h"
 #include "rpc/parking.h"
 #include "rpc/poller.h"
@@ -602,12 +603,10 @@ static void *loop_main(void *data)
 
 gboolean loop_start(Loop *self, GError **error)
 {
-	int failure = pthread_create(&self->thread, NULL, loop_main, self);
+	int failure = thread_start(&self->thread, "loop", loop_main, self);
 
-	if (failure == 0) {
-		pthread_setname_np(self->thread, "loop");
+	if (failure == 0)
 		return TRUE;
-	}
 	g_set_error(error, G_IO_ERROR, g_io_error_from_errno(failure), "cannot start a thread: %s",
 		    g_strerror(failure));
 	return FALSE;
