@@ -438,7 +438,7 @@ static int wait_ms(Loop *self)
 {
 	gint64 began_us, first_us;
 
-	if (queues_are_empty(&self->queues) && !self->draining)
+	if (self->queues.length == 0 && !self->draining)
 		return -1;
 	began_us = queues_begin_poll(&self->queues, self->all.length / MAX_EVENTS + 1);
 	first_us = queues_first_deadline_at_us(&self->queues);
@@ -575,7 +575,7 @@ static gboolean make_round(Loop *self)
 	if (self->has_mail)
 		empty_inbox(self);
 	/* also set n_parked after the last parked call */
-	if (!queues_are_empty(&self->queues) || self->retry_timer.at_us != 0 ||
+	if (self->queues.length > 0 || self->retry_timer.at_us != 0 ||
 	    parking_is_behind(&self->parking) || self->n_parked > 0)
 		serve_queues(self);
 	atomic_fetch_add(&self->rounds, 1);
