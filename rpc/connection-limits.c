@@ -111,11 +111,11 @@ struct _ConnectionLimits {
 	ConnectionLimitsConfig config;
 	pthread_mutex_t lock;
 	/* protected by the lock */
-	GHashTable *peers; /* maps Origin to Peer */
-	GArray *by_number; /* (element-type GQueue): queues of Peers */
-	guint most;        /* largest number of connections of one peer */
-	guint n_connections;
-	guint n_closing;
+	GHashTable *peers;           /* maps Origin to Peer */
+	GArray *by_number;           /* (element-type GQueue): queues of Peers */
+	guint most;                  /* largest number of connections of one peer */
+	_Atomic guint n_connections; /* changed under the lock only, like the next one */
+	_Atomic guint n_closing;
 	/* used by the admitting thread only */
 	guint64 search;
 	gboolean is_searching; /* the search has not examined all connections yet */
@@ -265,12 +265,7 @@ void connection_limits_set_max_per_address(ConnectionLimits *self, guint max_per
 
 gboolean connection_limits_can_admit(ConnectionLimits *self)
 {
-	gboolean ready;
-
-	pthread_mutex_lock(&self->lock);
-	ready = self->n_closing < CONNECTION_LIMITS_MOST_CLOSING;
-	pthread_mutex_unlock(&self->lock);
-	return ready;
+	return atomic_load(&self->n_closing) < CONNECTION_LIMITS_MOST_CLOSING;
 }
 
 ConnectionLimitsVerdict connection_limits_admit(ConnectionLimits *self, int fd,
@@ -359,12 +354,7 @@ void connection_limits_remove(ConnectionEntry *entry)
 
 guint connection_limits_n_connections(ConnectionLimits *self)
 {
-	guint n;
-
-	pthread_mutex_lock(&self->lock);
-	n = self->n_connections;
-	pthread_mutex_unlock(&self->lock);
-	return n;
+	return atomic_load(&self->n_connections);
 }
 
 char *connection_limits_biggest(ConnectionLimits *self, guint *out_connections)
