@@ -36,7 +36,8 @@ typedef struct {
 /* @wanted: RUNS, IDS, or UUIDS, which have no substitute */
 BatchOffer batch_limits_offer(const BatchLimits *self, ClientResult wanted);
 
-/* Returns: a call for @count IDs. @result: RUNS, IDS or ID; @count is ignored for ID */
+/* Returns: a call for @count IDs. @result: RUNS, IDS or ID; @count is ignored for ID. For UUIDS,
+ * the caller sets the method */
 ClientCall batch_call(ClientResult result, const char *agent, guint count);
 
 /* Steps down after a refusal. Returns: %FALSE if no other call and no smaller count can help */

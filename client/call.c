@@ -51,24 +51,6 @@ gboolean client_call_refuse_argument(GError **error, const char *what)
 	return FALSE;
 }
 
-#define TLS_ALERT_MASK 0xffff0000u
-#define TLS_ALERT      0x15030000u /* the first bytes of a TLS alert, read as a length */
-
-gboolean client_call_check_frame(guint32 length, guint max_bytes, GError **error)
-{
-	if (length > 0 && length <= max_bytes)
-		return TRUE;
-	if ((length & TLS_ALERT_MASK) == TLS_ALERT)
-		g_set_error_literal(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
-				    "the port requires TLS; write tls:HOST:PORT");
-	else
-		g_set_error(
-			error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
-			"not a reply of a Snowflake server: a frame of %u bytes, the limit is %u",
-			length, max_bytes);
-	return FALSE;
-}
-
 guint client_call_max_reply_bytes(const ClientCall *call)
 {
 	switch (call->result) {

@@ -59,10 +59,6 @@ typedef struct {
 /* Sets INVALID_ARGUMENT. Returns: %FALSE */
 gboolean client_call_refuse_argument(GError **error, const char *what);
 
-/* Checks that a frame of @length bytes can be a reply of at most @max_bytes. Returns: %FALSE with
- * PROTOCOL set */
-gboolean client_call_check_frame(guint32 length, guint max_bytes, GError **error);
-
 /* Returns: the largest number of bytes that a reply to the call can have */
 guint client_call_max_reply_bytes(const ClientCall *call);
 

@@ -16,6 +16,9 @@
 #define READ_BYTES   16384
 #define KEPT_BYTES   (256 * 1024) /* largest reply whose buffer is kept for the next one */
 
+#define TLS_ALERT_MASK 0xffff0000u
+#define TLS_ALERT      0x15030000u /* the first bytes of a TLS alert, read as a length */
+
 static gboolean set_failure(GError **error, SnowflakeClientError code, const char *why)
 {
 	g_set_error_literal(error, SNOWFLAKE_CLIENT_ERROR, code, why);
@@ -165,6 +168,20 @@ static gboolean receive_bytes(ClientConnection *self, GError **error)
 	}
 }
 
+/* Checks that a frame of @length bytes can be a reply. Returns: %FALSE with PROTOCOL set */
+static gboolean check_frame(const ClientConnection *self, guint32 length, GError **error)
+{
+	if (length > 0 && length <= self->max_reply_bytes)
+		return TRUE;
+	if ((length & TLS_ALERT_MASK) == TLS_ALERT)
+		return set_failure(error, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
+				   "the port requires TLS; write tls:HOST:PORT");
+	g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_PROTOCOL,
+		    "not a reply of a Snowflake server: a frame of %u bytes, the limit is %u",
+		    length, self->max_reply_bytes);
+	return FALSE;
+}
+
 /* Sends the call, and receives its reply. */
 static ClientConnectionEvent advance_call(ClientConnection *self, GError **error)
 {
@@ -187,7 +204,7 @@ static ClientConnectionEvent advance_call(ClientConnection *self, GError **error
 		return CLIENT_CONNECTION_NOTHING;
 	memcpy(&length, self->in->data, HEADER_BYTES);
 	length = GUINT32_FROM_BE(length);
-	if (!client_call_check_frame(length, self->max_reply_bytes, error))
+	if (!check_frame(self, length, error))
 		return CLIENT_CONNECTION_FAILED;
 	if (self->in->len < HEADER_BYTES + length)
 		return CLIENT_CONNECTION_NOTHING;

@@ -11,9 +11,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "client/thread.h"
 #include "common/fork-guard.h"
 #include "common/socket.h"
+#include "common/thread.h"
 
 struct _Resolution {
 	_Atomic guint references; /* references of the caller and the thread */
@@ -106,7 +106,6 @@ static void *run_resolver_thread(void *user_data)
 Resolution *resolution_new(const GPtrArray *addresses, int fd)
 {
 	Resolution *self = g_new0(Resolution, 1);
-	pthread_t thread;
 	int code = 0;
 
 	self->references = 1;
@@ -134,10 +133,8 @@ Resolution *resolution_new(const GPtrArray *addresses, int fd)
 	if (self->hosts->len > 0 && code == 0) {
 		fork_guard_note(&self->fd);
 		self->references = 2;
-		code = client_thread_start(&thread, "snowflake-names", run_resolver_thread, self);
-		if (code == 0) {
-			pthread_detach(thread);
-		} else {
+		code = thread_start_detached("snowflake-names", run_resolver_thread, self);
+		if (code != 0) {
 			self->references = 1;
 			fork_guard_close_noted(&self->fd);
 		}

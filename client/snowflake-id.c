@@ -119,12 +119,12 @@ gboolean snowflake_id_parse(SnowflakeIdForm form, const char *text, gint64 *out_
 	return translate_error(id_text_decode((IdTextForm)form, text, out_id, error), error);
 }
 
-static SnowflakeUuid to_public(Uuid uuid)
+/* Sets @out_uuid if @done. Returns: @done, with an error of this library set if it is %FALSE */
+static gboolean set_uuid(gboolean done, const Uuid *uuid, SnowflakeUuid *out_uuid, GError **error)
 {
-	SnowflakeUuid self;
-
-	uuid_to_bytes(uuid, self.bytes);
-	return self;
+	if (done)
+		uuid_to_bytes(*uuid, out_uuid->bytes);
+	return translate_error(done, error);
 }
 
 int snowflake_uuid_compare(const SnowflakeUuid *a, const SnowflakeUuid *b)
@@ -148,18 +148,16 @@ char *snowflake_uuid_to_text(const SnowflakeUuid *self)
 gboolean snowflake_uuid_parse(const char *text, SnowflakeUuid *out_uuid, GError **error)
 {
 	Uuid uuid;
+	gboolean done = uuid_parse(text, &uuid, error);
 
-	if (!translate_error(uuid_parse(text, &uuid, error), error))
-		return FALSE;
-	*out_uuid = to_public(uuid);
-	return TRUE;
+	return set_uuid(done, &uuid, out_uuid, error);
 }
 
 gboolean snowflake_uuid_from_id(gint64 id, SnowflakeUuid *out_uuid, GError **error)
 {
 	if (!translate_error(layout_check_id(&LAYOUT_TWITTER, id, error), error))
 		return FALSE;
-	*out_uuid = to_public(uuid_from_id(id, random_u64()));
+	uuid_to_bytes(uuid_from_id(id, random_u64()), out_uuid->bytes);
 	return TRUE;
 }
 
@@ -179,21 +177,17 @@ char *snowflake_ulid_to_text(const SnowflakeUlid *self)
 gboolean snowflake_ulid_parse(const char *text, SnowflakeUlid *out_ulid, GError **error)
 {
 	Ulid ulid;
+	gboolean done = ulid_parse(text, &ulid, error);
 
-	if (!translate_error(ulid_parse(text, &ulid, error), error))
-		return FALSE;
-	*out_ulid = to_public(ulid);
-	return TRUE;
+	return set_uuid(done, &ulid, out_ulid, error);
 }
 
 gboolean snowflake_ulid_random(gint64 time_ms, SnowflakeUlid *out_ulid, GError **error)
 {
 	Ulid ulid;
+	gboolean done = ulid_draw(time_ms, 1, &ulid, error);
 
-	if (!translate_error(ulid_draw(time_ms, 1, &ulid, error), error))
-		return FALSE;
-	*out_ulid = to_public(ulid);
-	return TRUE;
+	return set_uuid(done, &ulid, out_ulid, error);
 }
 
 /* CLOCK_REALTIME, as programs expect. A server's clock is immune to clock steps, but needs a thread
@@ -225,11 +219,9 @@ gboolean snowflake_ulid_generator_draw(SnowflakeUlidGenerator *self, SnowflakeUl
 				       GError **error)
 {
 	Ulid ulid;
+	gboolean done = ulid_generator_draw(&self->generator, 1, &ulid, error);
 
-	if (!translate_error(ulid_generator_draw(&self->generator, 1, &ulid, error), error))
-		return FALSE;
-	*out_ulid = to_public(ulid);
-	return TRUE;
+	return set_uuid(done, &ulid, out_ulid, error);
 }
 
 SnowflakeUuidGenerator *snowflake_uuid_generator_new(void)
@@ -252,9 +244,7 @@ gboolean snowflake_uuid_generator_draw(SnowflakeUuidGenerator *self, SnowflakeUu
 				       GError **error)
 {
 	Uuid uuid;
+	gboolean done = uuid7_generator_draw(&self->generator, 1, &uuid, error);
 
-	if (!translate_error(uuid7_generator_draw(&self->generator, 1, &uuid, error), error))
-		return FALSE;
-	*out_uuid = to_public(uuid);
-	return TRUE;
+	return set_uuid(done, &uuid, out_uuid, error);
 }

@@ -20,42 +20,17 @@ static guint n_forking;
 
 static _Thread_local gboolean is_worker;
 
-static void begin_work(void)
+void fork_guard_pause(void)
 {
-	pthread_mutex_lock(&work_mutex);
-	while (n_forking > 0)
-		pthread_cond_wait(&work_changed, &work_mutex);
-	n_working++;
-	pthread_mutex_unlock(&work_mutex);
-}
+	int code = errno;
 
-static void end_work(void)
-{
+	if (!is_worker)
+		return;
 	pthread_mutex_lock(&work_mutex);
 	n_working--;
 	if (n_working == 0)
 		pthread_cond_broadcast(&work_changed);
 	pthread_mutex_unlock(&work_mutex);
-}
-
-void fork_guard_enter(void)
-{
-	begin_work();
-	is_worker = TRUE;
-}
-
-void fork_guard_leave(void)
-{
-	is_worker = FALSE;
-	end_work();
-}
-
-void fork_guard_pause(void)
-{
-	int code = errno;
-
-	if (is_worker)
-		end_work();
 	errno = code;
 }
 
@@ -63,9 +38,26 @@ void fork_guard_resume(void)
 {
 	int code = errno;
 
-	if (is_worker)
-		begin_work();
+	if (!is_worker)
+		return;
+	pthread_mutex_lock(&work_mutex);
+	while (n_forking > 0)
+		pthread_cond_wait(&work_changed, &work_mutex);
+	n_working++;
+	pthread_mutex_unlock(&work_mutex);
 	errno = code;
+}
+
+void fork_guard_enter(void)
+{
+	is_worker = TRUE;
+	fork_guard_resume();
+}
+
+void fork_guard_leave(void)
+{
+	fork_guard_pause();
+	is_worker = FALSE;
 }
 
 /* Descriptors */

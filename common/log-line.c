@@ -10,9 +10,6 @@
 
 #define UUID_BYTES 16
 
-/* Appends the line, with each text cut to @most_bytes. */
-typedef void (*AppendFunc)(GString *out, const LogLine *line, gsize most_bytes);
-
 /* Returns: (transfer full): @text, or as much of it as @most_bytes has room for and "..." */
 static char *cut_text(const char *text, gsize most_bytes)
 {
@@ -24,18 +21,6 @@ static char *cut_text(const char *text, gsize most_bytes)
 	while (length > 0 && ((guchar)text[length] & 0xc0) == 0x80) /* not inside a character */
 		length--;
 	return g_strdup_printf("%.*s...", (int)length, text);
-}
-
-static void append_fitting(GString *out, const LogLine *line, gsize room, AppendFunc append)
-{
-	gsize begin = out->len;
-
-	for (gsize most_bytes = room;; most_bytes /= 2) {
-		append(out, line, most_bytes);
-		if (out->len - begin <= room || most_bytes == 0)
-			return;
-		g_string_truncate(out, begin);
-	}
 }
 
 /* logfmt */
@@ -110,11 +95,6 @@ static void append_logfmt(GString *out, const LogLine *line, gsize most_bytes)
 	}
 }
 
-void log_line_append_logfmt(GString *out, const LogLine *line, gsize room)
-{
-	append_fitting(out, line, room, append_logfmt);
-}
-
 /* JSON */
 
 static void build_text(JsonBuilder *builder, const char *key, const char *text)
@@ -152,9 +132,19 @@ static void append_json(GString *out, const LogLine *line, gsize most_bytes)
 	json_generator_to_gstring(generator, out);
 }
 
-void log_line_append_json(GString *out, const LogLine *line, gsize room)
+void log_line_append(GString *out, const LogLine *line, gboolean is_json, gsize room)
 {
-	append_fitting(out, line, room, append_json);
+	gsize begin = out->len;
+
+	for (gsize most_bytes = room;; most_bytes /= 2) {
+		if (is_json)
+			append_json(out, line, most_bytes);
+		else
+			append_logfmt(out, line, most_bytes);
+		if (out->len - begin <= room || most_bytes == 0)
+			return;
+		g_string_truncate(out, begin);
+	}
 }
 
 /* The journal */
@@ -204,7 +194,7 @@ GString *log_line_datagram(const LogLine *line)
 	g_autoptr(GString) message = g_string_new(NULL);
 	g_autofree char *id = log_line_message_id(line->event);
 
-	log_line_append_logfmt(message, line, LOG_LINE_MOST_BYTES);
+	log_line_append(message, line, FALSE, LOG_LINE_MOST_BYTES);
 	append_field(datagram, "MESSAGE", message->str);
 	append_number(datagram, "PRIORITY", line->priority);
 	append_field(datagram, "MESSAGE_ID", id);

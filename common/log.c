@@ -234,7 +234,7 @@ static gboolean write_line(const LogLine *line)
 	gboolean is_journal = is_journal_stderr();
 
 	if (format == LOG_FORMAT_GLIB) {
-		log_line_append_logfmt(text, line, LOG_LINE_MOST_BYTES);
+		log_line_append(text, line, FALSE, LOG_LINE_MOST_BYTES);
 		g_queue_push_tail(&glib_lines, g_strdup(text->str));
 		g_queue_push_tail(&glib_lines, GUINT_TO_POINTER(line->priority));
 		return TRUE;
@@ -244,15 +244,12 @@ static gboolean write_line(const LogLine *line)
 		return TRUE;
 	if (is_journal)
 		g_string_printf(text, "<%u>", line->priority);
-	if (format == LOG_FORMAT_JSON) {
-		log_line_append_json(text, line, LOG_LINE_MOST_BYTES - text->len - 1);
-	} else {
+	if (format != LOG_FORMAT_JSON && !is_journal) {
 		g_autofree char *now = text_time_ms(line->time_ms);
 
-		if (!is_journal)
-			g_string_printf(text, "%s %s ", now, line->level);
-		log_line_append_logfmt(text, line, LOG_LINE_MOST_BYTES - text->len - 1);
+		g_string_printf(text, "%s %s ", now, line->level);
 	}
+	log_line_append(text, line, format == LOG_FORMAT_JSON, LOG_LINE_MOST_BYTES - text->len - 1);
 	g_string_append_c(text, '\n');
 	return poll(&standard_error, 1, 0) == 1 &&
 	       write(STDERR_FILENO, text->str, text->len) == (ssize_t)text->len;

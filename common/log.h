@@ -209,15 +209,13 @@ typedef struct {
 #define LOG_LINE_MOST_BYTES 4096
 G_STATIC_ASSERT(LOG_LINE_MOST_BYTES <= PIPE_BUF);
 
-/* Appends event=NAME and the fields, in at most @room bytes. */
-void log_line_append_logfmt(GString *out, const LogLine *line, gsize room);
-
-/* Appends one object: time, level, event and the fields, in at most @room bytes. */
-void log_line_append_json(GString *out, const LogLine *line, gsize room);
+/* Appends event=NAME and the fields in logfmt, or one JSON object: time, level, event and the
+ * fields. In at most @room bytes. */
+void log_line_append(GString *out, const LogLine *line, gboolean is_json, gsize room);
 
 /* Returns: (transfer full): a datagram for the journal
- * (https://systemd.io/JOURNAL_NATIVE_PROTOCOL); its message is the line of
- * log_line_append_logfmt(). */
+ * (https://systemd.io/JOURNAL_NATIVE_PROTOCOL); its message is the line in
+ * logfmt. */
 GString *log_line_datagram(const LogLine *line);
 
 /* Returns: (transfer full): the journal's MESSAGE_ID: the UUID of version 5 (RFC 4122) of the

@@ -11,21 +11,12 @@
 
 G_DEFINE_QUARK(strict_json_error_quark, strict_json_error)
 
-static const char *skip_blanks(const char *text)
+/* Returns: (transfer full): @text without its blanks, even those inside strings. */
+static char *remove_blanks(const char *text)
 {
-	return text + strspn(text, " \t\r\n");
-}
+	g_auto(GStrv) parts = g_strsplit_set(text, " \t\r\n", -1);
 
-/* Compares the texts without their blanks, even those inside strings. */
-static gboolean equal_but_for_blanks(const char *a, const char *b)
-{
-	a = skip_blanks(a);
-	b = skip_blanks(b);
-	while (*a != '\0' && *a == *b) {
-		a = skip_blanks(a + 1);
-		b = skip_blanks(b + 1);
-	}
-	return *a == *b;
+	return g_strjoinv(NULL, parts);
 }
 
 /* json-glib 1.6 leaks memory if an escaped surrogate lacks its other half. This function also finds
@@ -60,9 +51,10 @@ JsonObject *strict_json_parse_object(const char *text, gsize length, GError **er
 	    !may_escape_surrogate(copy) && json_parser_load_from_data(parser, copy, -1, NULL)) {
 		g_autoptr(JsonNode) root = json_parser_steal_root(parser);
 		g_autofree char *printed = root != NULL ? json_to_string(root, FALSE) : NULL;
+		g_autofree char *expected = remove_blanks(printed != NULL ? printed : "");
+		g_autofree char *given = remove_blanks(copy);
 
-		if (root != NULL && JSON_NODE_HOLDS_OBJECT(root) &&
-		    equal_but_for_blanks(copy, printed))
+		if (root != NULL && JSON_NODE_HOLDS_OBJECT(root) && g_str_equal(given, expected))
 			return json_node_dup_object(root);
 	}
 	shown = text_escape(copy, length);

@@ -19,6 +19,16 @@ gint64 clock_boottime_ns(void)
 	return read_ns(CLOCK_BOOTTIME);
 }
 
+int clock_wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex, gint64 until_us)
+{
+	const struct timespec until = {
+		.tv_sec = until_us / G_USEC_PER_SEC,
+		.tv_nsec = until_us % G_USEC_PER_SEC * 1000,
+	};
+
+	return pthread_cond_clockwait(cond, mutex, CLOCK_MONOTONIC, &until);
+}
+
 static gint64 system_clock_now_ns(const Clock *clock)
 {
 	const SystemClock *self = (const SystemClock *)clock;

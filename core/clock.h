@@ -2,6 +2,7 @@
 #pragma once
 
 #include <glib.h>
+#include <pthread.h>
 #include <stdatomic.h>
 
 #define CLOCK_NS_PER_MS 1000000
@@ -29,6 +30,10 @@ static inline gint64 clock_now_ms(const Clock *self)
 
 /* CLOCK_BOOTTIME, which cannot be set. */
 gint64 clock_boottime_ns(void);
+
+/* Waits for @cond until @until_us, of g_get_monotonic_time(). The caller holds @mutex. Returns: 0,
+ * also for a spurious wake-up, or ETIMEDOUT */
+int clock_wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex, gint64 until_us);
 
 /*
  * The clock of a running server: clock_boottime_ns() plus an offset. If the system's clock jumps,

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -54,14 +53,9 @@ static void note_event(gpointer user_data)
 /* Waits until the keeper has reported more than @n_seen events, or until @until_us, monotonic. */
 static void wait_for_event(SnowflakeNode *self, guint64 n_seen, gint64 until_us)
 {
-	const struct timespec until = {
-		.tv_sec = until_us / G_USEC_PER_SEC,
-		.tv_nsec = until_us % G_USEC_PER_SEC * 1000,
-	};
-
 	pthread_mutex_lock(&self->mutex);
 	while (atomic_load(&self->n_events) == n_seen && g_get_monotonic_time() < until_us)
-		pthread_cond_clockwait(&self->changed, &self->mutex, CLOCK_MONOTONIC, &until);
+		clock_wait_until(&self->changed, &self->mutex, until_us);
 	pthread_mutex_unlock(&self->mutex);
 }
 
@@ -161,7 +155,6 @@ static SnowflakeNode *make_node(const SnowflakeNodeConfig *config, GError **erro
 	g_autofree char *program = NULL;
 	IssuerMember member = {.version = SNOWFLAKE_VERSION};
 	GError *local = NULL;
-	sigset_t all, before;
 	Options *options;
 
 	if (config == NULL) {
@@ -191,12 +184,7 @@ static SnowflakeNode *make_node(const SnowflakeNodeConfig *config, GError **erro
 		propagate_failure(error, SNOWFLAKE_NODE_ERROR_FAILED, local);
 		return NULL;
 	}
-	/* block all signals in the keeper's thread and the threads that it starts: the program
-	 * handles signals */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
 	keeper_start(self->issuer.keeper);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (!await_lease(self,
 			 config->start_timeout_ms != 0 ? config->start_timeout_ms
 						       : SNOWFLAKE_NODE_DEFAULT_START_TIMEOUT_MS,

@@ -108,14 +108,14 @@ struct _ConnectionEntry {
 };
 
 struct _ConnectionLimits {
-	ConnectionLimitsConfig config;
+	const ConnectionLimitsConfig *config;
 	pthread_mutex_t lock;
 	/* protected by the lock */
-	GHashTable *peers; /* maps Origin to Peer */
-	GArray *by_number; /* (element-type GQueue): queues of Peers */
-	guint most;        /* largest number of connections of one peer */
-	guint n_connections;
-	guint n_closing;
+	GHashTable *peers;           /* maps Origin to Peer */
+	GArray *by_number;           /* (element-type GQueue): queues of Peers */
+	guint most;                  /* largest number of connections of one peer */
+	_Atomic guint n_connections; /* changed under the lock only, like the next one */
+	_Atomic guint n_closing;
 	/* used by the admitting thread only */
 	guint64 search;
 	gboolean is_searching; /* the search has not examined all connections yet */
@@ -126,7 +126,7 @@ ConnectionLimits *connection_limits_new(const ConnectionLimitsConfig *config)
 {
 	ConnectionLimits *self = g_new0(ConnectionLimits, 1);
 
-	self->config = *config;
+	self->config = config;
 	self->peers = g_hash_table_new(origin_hash, origin_equal);
 	self->by_number = g_array_new(FALSE, TRUE, sizeof(GQueue));
 	pthread_mutex_init(&self->lock, NULL);
@@ -200,7 +200,7 @@ static Peer *biggest_peer(ConnectionLimits *self)
 /* Examines CHUNK connections under the lock. Returns %FALSE at the end of the search. */
 static gboolean search_chunk(ConnectionLimits *self, gint64 now_us, char **out_closed)
 {
-	gint64 idle_us = (gint64)self->config.idle_ms * 1000;
+	gint64 idle_us = (gint64)self->config->idle_ms * 1000;
 
 	for (guint i = 0; i < CHUNK; i++) {
 		Peer *peer = biggest_peer(self);
@@ -224,7 +224,7 @@ static gboolean search_chunk(ConnectionLimits *self, gint64 now_us, char **out_c
 		    (entry->is_local &&
 		     now_us - atomic_load_explicit(&entry->active_at_us, memory_order_relaxed) <
 			     idle_us) ||
-		    !self->config.is_idle(entry->fd, self->config.idle_ms))
+		    !self->config->is_idle(entry->fd, self->config->idle_ms))
 			continue;
 		*out_closed = socket_name_peer(entry->fd);
 		remove_from_peer(self, entry);
@@ -258,27 +258,17 @@ static char *make_room(ConnectionLimits *self, gint64 now_us)
 	return closed;
 }
 
-void connection_limits_set_max_per_address(ConnectionLimits *self, guint max_per_address)
-{
-	self->config.max_per_address = max_per_address;
-}
-
 gboolean connection_limits_can_admit(ConnectionLimits *self)
 {
-	gboolean ready;
-
-	pthread_mutex_lock(&self->lock);
-	ready = self->n_closing < CONNECTION_LIMITS_MOST_CLOSING;
-	pthread_mutex_unlock(&self->lock);
-	return ready;
+	return atomic_load(&self->n_closing) < CONNECTION_LIMITS_MOST_CLOSING;
 }
 
 ConnectionLimitsVerdict connection_limits_admit(ConnectionLimits *self, int fd,
 						const Origin *origin, gint64 now_us,
 						ConnectionEntry **out_entry, char **out_closed)
 {
-	guint max_connections = self->config.max_connections;
-	guint max_per_address = self->config.max_per_address;
+	guint max_connections = self->config->max_connections;
+	guint max_per_address = self->config->max_per_address;
 	ConnectionEntry *entry;
 	char *closed = NULL;
 	gboolean is_full;
@@ -359,12 +349,7 @@ void connection_limits_remove(ConnectionEntry *entry)
 
 guint connection_limits_n_connections(ConnectionLimits *self)
 {
-	guint n;
-
-	pthread_mutex_lock(&self->lock);
-	n = self->n_connections;
-	pthread_mutex_unlock(&self->lock);
-	return n;
+	return atomic_load(&self->n_connections);
 }
 
 char *connection_limits_biggest(ConnectionLimits *self, guint *out_connections)

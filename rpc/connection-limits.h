@@ -60,6 +60,8 @@ typedef enum {
 	CONNECTION_LIMITS_ADDRESS_FULL, /* the origin has reached its limit */
 } ConnectionLimitsVerdict;
 
+/* @config: borrowed; only the admitting thread may change it, and a change takes effect with the
+ * next new connection */
 ConnectionLimits *connection_limits_new(const ConnectionLimitsConfig *config);
 /* Frees the table. No other thread may still use it or an entry. */
 void connection_limits_free(ConnectionLimits *self);
@@ -68,9 +70,6 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(ConnectionLimits, connection_limits_free)
 /* A ConnectionIsIdle. For a local socket, the kernel does not know the time of the last bytes. So
  * only waiting bytes count there; see connection_entry_note_active(). */
 gboolean connection_limits_is_idle(int fd, guint idle_ms);
-
-/* Takes effect with the next new connection. Only for the admitting thread. */
-void connection_limits_set_max_per_address(ConnectionLimits *self, guint max_per_address);
 
 /* Returns %FALSE if CONNECTION_LIMITS_MOST_CLOSING connections are closing. Then
  * connection_limits_admit() must not be called until one is closed, which takes moments. */

@@ -10,6 +10,7 @@
 
 #include "common/log.h"
 #include "common/socket.h"
+#include "common/thread.h"
 #include "rpc/poller.h"
 
 #define MAX_EVENTS 64
@@ -228,14 +229,13 @@ Handshakes *handshakes_new(const HandshakesConfig *config, Counters *counters, G
 		self->inbox = inbox_new(self->poller, error);
 	if (self->inbox == NULL)
 		return NULL;
-	code = pthread_create(&self->thread, NULL, handshakes_main, self);
+	code = thread_start(&self->thread, "handshakes", handshakes_main, self);
 	self->is_running = code == 0;
 	if (!self->is_running) {
 		g_set_error(error, G_IO_ERROR, g_io_error_from_errno(code),
 			    "cannot start a thread: %s", g_strerror(code));
 		return NULL;
 	}
-	pthread_setname_np(self->thread, "handshakes");
 	return g_steal_pointer(&self);
 }
 

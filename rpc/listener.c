@@ -172,11 +172,12 @@ static void set_tcp_options(int fd)
 	set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 4);
 }
 
-static Listener *listener_new(int fd)
+static Listener *listener_new(int fd, gboolean is_tls)
 {
 	Listener *self = g_new0(Listener, 1);
 
 	self->fd = fd;
+	self->is_tls = is_tls;
 	return self;
 }
 
@@ -213,7 +214,8 @@ static gboolean is_absent(int failure)
 
 /* Returns %FALSE with errno set if an address cannot be opened, or if there is none. @any: "*": one
  * socket for both families; otherwise an IPv6 socket excludes IPv4 */
-static gboolean open_all(const struct addrinfo *addresses, gboolean any, GPtrArray *listeners)
+static gboolean open_all(const struct addrinfo *addresses, gboolean any, gboolean is_tls,
+			 GPtrArray *listeners)
 {
 	guint first = listeners->len;
 	int failure = 0;
@@ -228,7 +230,7 @@ static gboolean open_all(const struct addrinfo *addresses, gboolean any, GPtrArr
 		    (one->ai_family != AF_INET6 ||
 		     set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, !any)) &&
 		    bind(fd, one->ai_addr, one->ai_addrlen) == 0 && listen(fd, SOMAXCONN) == 0) {
-			g_ptr_array_add(listeners, listener_new(fd));
+			g_ptr_array_add(listeners, listener_new(fd, is_tls));
 			continue;
 		}
 		failure = errno;
@@ -242,7 +244,8 @@ static gboolean open_all(const struct addrinfo *addresses, gboolean any, GPtrArr
 	return FALSE;
 }
 
-gboolean listener_open(const char *host, guint16 port, GPtrArray *listeners, GError **error)
+gboolean listener_open(const char *host, guint16 port, gboolean is_tls, GPtrArray *listeners,
+		       GError **error)
 {
 	gboolean any = g_str_equal(host, "*");
 	/* for "*", an IPv6 socket includes IPv4; without IPv6, an IPv4 socket is used */
@@ -266,7 +269,7 @@ gboolean listener_open(const char *host, guint16 port, GPtrArray *listeners, GEr
 							  : gai_strerror(failure));
 			return FALSE;
 		}
-		is_open = open_all(addresses, any, listeners);
+		is_open = open_all(addresses, any, is_tls, listeners);
 		failure = errno;
 		freeaddrinfo(addresses);
 		if (is_open)
@@ -315,7 +318,7 @@ gboolean listener_open_local(const char *path, const SocketFileAccess *access, G
 		close(fd);
 	if (!is_open)
 		return FALSE;
-	self = listener_new(fd);
+	self = listener_new(fd, FALSE);
 	self->is_local = TRUE;
 	self->path = is_abstract ? NULL : g_strdup(path);
 	self->device = made.st_dev;
@@ -326,7 +329,7 @@ gboolean listener_open_local(const char *path, const SocketFileAccess *access, G
 
 void listener_adopt(int fd, GPtrArray *listeners)
 {
-	Listener *self = listener_new(fd);
+	Listener *self = listener_new(fd, FALSE);
 	int domain = AF_UNSPEC;
 
 	getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &(socklen_t){sizeof domain});

@@ -26,7 +26,7 @@ struct _Listener {
 	/* another process keeps the socket open, so closing it refuses no client */
 	gboolean is_adopted;
 	gboolean is_local;
-	gboolean is_tls; /* clients must use TLS; set by the caller */
+	gboolean is_tls; /* clients must use TLS */
 	/* private */
 	/* the file of a local socket that is not adopted; NULL: there is none, or it was removed */
 	char *path;
@@ -44,10 +44,11 @@ typedef struct {
 
 /* @host: a name, an IPv4 or IPv6 address, or "*" for every address of the machine
  * @port: 0: any free port
+ * @is_tls: clients must use TLS
  * @listeners: (element-type Listener): gets a listener for each address of @host; its free function
  *   is listener_free()
  * Returns: %TRUE, or %FALSE with a GIOError set and nothing added */
-gboolean listener_open(const char *host, guint16 port, GPtrArray *listeners,
+gboolean listener_open(const char *host, guint16 port, gboolean is_tls, GPtrArray *listeners,
 		       GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Adds a listener for a local socket. It can wait some seconds for other processes that start in

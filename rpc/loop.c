@@ -23,9 +23,11 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <sys/epoll.h>
+#include <sys/timerfd.h>
 
 #include "common/log.h"
 #include "common/socket.h"
+#include "common/thread.h"
 #include "rpc/connection.h"
 #include "rpc/parking.h"
 #include "rpc/poller.h"
@@ -105,7 +107,10 @@ struct _Loop {
 	RpcService service;
 	pthread_t thread;
 	int poller;
-	RetryTimer retry_timer;
+	/* a timer that is more precise than epoll_wait()'s milliseconds; it fires when the clock
+	 * can allow the IDs for the first parked call */
+	int timer_fd;
+	gint64 timer_at_us; /* monotonic; 0: off */
 	Inbox *inbox;
 	_Atomic guint n_connections;
 	_Atomic guint64 rounds;
@@ -165,9 +170,12 @@ Loop *loop_new(const RpcService *service, const RpcLimits *limits, Counters *cou
 		.out = g_byte_array_new(),
 		.max_pending_bytes = limits->max_pending_bytes,
 	};
-	self->retry_timer.fd = -1;
-	self->poller = poller_new(error);
-	if (self->poller < 0 || !retry_timer_init(&self->retry_timer, self->poller, error))
+	self->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (self->timer_fd < 0)
+		g_set_error(error, G_IO_ERROR, g_io_error_from_errno(errno),
+			    "cannot make a timer: %s", g_strerror(errno));
+	self->poller = self->timer_fd >= 0 ? poller_new(error) : -1;
+	if (self->poller < 0 || !poller_add(self->poller, self->timer_fd, &self->timer_fd, error))
 		return NULL;
 	self->inbox = inbox_new(self->poller, error);
 	return self->inbox != NULL ? g_steal_pointer(&self) : NULL;
@@ -182,8 +190,8 @@ void loop_free(Loop *self)
 	self->service.free_handler(self->shared.stream.handler);
 	g_byte_array_unref(self->shared.out);
 	g_free(self->shared.in);
-	if (self->retry_timer.fd >= 0)
-		close(self->retry_timer.fd);
+	if (self->timer_fd >= 0)
+		close(self->timer_fd);
 	if (self->poller >= 0)
 		close(self->poller);
 	g_free(self);
@@ -437,7 +445,7 @@ static int wait_ms(Loop *self)
 {
 	gint64 began_us, first_us;
 
-	if (queues_are_empty(&self->queues) && !self->draining)
+	if (self->queues.length == 0 && !self->draining)
 		return -1;
 	began_us = queues_begin_poll(&self->queues, self->all.length / MAX_EVENTS + 1);
 	first_us = queues_first_deadline_at_us(&self->queues);
@@ -455,11 +463,13 @@ static int wait_ms(Loop *self)
 static void handle_event(Loop *self, const struct epoll_event *event)
 {
 	LoopConnection *client = event->data.ptr;
+	guint64 expirations;
 
 	if (event->data.ptr == self->inbox) {
 		self->has_mail = TRUE;
-	} else if (event->data.ptr == &self->retry_timer) {
-		retry_timer_silence(&self->retry_timer);
+	} else if (event->data.ptr == &self->timer_fd) {
+		if (read(self->timer_fd, &expirations, sizeof expirations) == sizeof expirations)
+			self->timer_at_us = 0;
 	} else if (!loop_connection_takes_no_calls(client) && !client->connection.full) {
 		serve_connection(self, client, (event->events & ~(guint32)EPOLLOUT) != 0,
 				 self->round_at_us);
@@ -508,6 +518,21 @@ static void leave_all(Loop *self, LeaveFunc leave)
 	}
 }
 
+/* Sets the timer to @at_us; 0: off. Makes no system call if nothing changes. */
+static void set_timer(Loop *self, gint64 at_us)
+{
+	const struct itimerspec timer = {
+		.it_value = {.tv_sec = at_us / G_USEC_PER_SEC,
+			     .tv_nsec = at_us % G_USEC_PER_SEC * 1000},
+	};
+
+	if (at_us == self->timer_at_us)
+		return;
+	self->timer_at_us = at_us;
+	if (timerfd_settime(self->timer_fd, TFD_TIMER_ABSTIME, &timer, NULL) != 0)
+		g_error("timerfd_settime: %s", g_strerror(errno)); /* lint: allow fatal: our bug */
+}
+
 static G_NO_INLINE void serve_queues(Loop *self)
 {
 	LoopConnection *head;
@@ -548,7 +573,7 @@ static G_NO_INLINE void serve_queues(Loop *self)
 	while ((head = loop_connection_at(queues_expired(&self->queues, QUEUE_LINGER))) != NULL)
 		end_connection(self, head);
 	if (!parking_is_behind(&self->parking)) /* otherwise they are tried again at once */
-		retry_timer_set(&self->retry_timer, parking_retry_at_us(&self->parking));
+		set_timer(self, parking_retry_at_us(&self->parking));
 	atomic_store_explicit(&self->n_parked, parking_n(&self->parking), memory_order_relaxed);
 }
 
@@ -574,7 +599,7 @@ static gboolean make_round(Loop *self)
 	if (self->has_mail)
 		empty_inbox(self);
 	/* also set n_parked after the last parked call */
-	if (!queues_are_empty(&self->queues) || self->retry_timer.at_us != 0 ||
+	if (self->queues.length > 0 || self->timer_at_us != 0 ||
 	    parking_is_behind(&self->parking) || self->n_parked > 0)
 		serve_queues(self);
 	atomic_fetch_add(&self->rounds, 1);
@@ -602,12 +627,10 @@ static void *loop_main(void *data)
 
 gboolean loop_start(Loop *self, GError **error)
 {
-	int failure = pthread_create(&self->thread, NULL, loop_main, self);
+	int failure = thread_start(&self->thread, "loop", loop_main, self);
 
-	if (failure == 0) {
-		pthread_setname_np(self->thread, "loop");
+	if (failure == 0)
 		return TRUE;
-	}
 	g_set_error(error, G_IO_ERROR, g_io_error_from_errno(failure), "cannot start a thread: %s",
 		    g_strerror(failure));
 	return FALSE;

@@ -46,7 +46,7 @@ void parking_wake(Parking *self)
 
 	self->woken_aside = TRUE;
 	for (gsize i = 0; i < G_N_ELEMENTS(FOR_IDS); i++)
-		for (GList *link = queues_in(self->queues, FOR_IDS[i])->head; link != NULL;
+		for (GList *link = self->queues->queues[FOR_IDS[i]].head; link != NULL;
 		     link = link->next)
 			((QueuePlace *)link->data)->retry_at_us = queues_now_us(self->queues);
 }

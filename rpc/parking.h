@@ -44,8 +44,9 @@ void parking_init(Parking *self, Queues *queues, guint turn_ids, gboolean batche
  * that its call does not wait for itself; QUEUE_NONE: the connection is in no queue */
 static inline RpcAllowance parking_allowance(const Parking *self, Queue own)
 {
-	guint singles = queues_in(self->queues, QUEUE_SINGLE)->length - (own == QUEUE_SINGLE);
-	guint batches = queues_in(self->queues, QUEUE_BATCH)->length - (own == QUEUE_BATCH);
+	const GQueue *queues = self->queues->queues;
+	guint singles = queues[QUEUE_SINGLE].length - (own == QUEUE_SINGLE);
+	guint batches = queues[QUEUE_BATCH].length - (own == QUEUE_BATCH);
 
 	return (RpcAllowance){
 		.others_wait = singles + batches > 0,
@@ -68,9 +69,10 @@ static inline gboolean parking_holds(const QueuePlace *place)
 /* Returns the number of calls that wait for IDs or are set aside, without deferred calls. */
 static inline guint parking_n(const Parking *self)
 {
-	return queues_in(self->queues, QUEUE_SINGLE)->length +
-	       queues_in(self->queues, QUEUE_BATCH)->length +
-	       queues_in(self->queues, QUEUE_ASIDE)->length;
+	const GQueue *queues = self->queues->queues;
+
+	return queues[QUEUE_SINGLE].length + queues[QUEUE_BATCH].length +
+	       queues[QUEUE_ASIDE].length;
 }
 
 /* Makes all parked calls due, because IDs may be available, or the event for which other calls wait

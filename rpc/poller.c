@@ -5,7 +5,6 @@
 #include <gio/gio.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
-#include <sys/timerfd.h>
 
 static gboolean set_epoll_error(GError **error)
 {
@@ -36,42 +35,6 @@ void poller_change(int self, int fd, void *tag, guint32 events)
 
 	if (epoll_ctl(self, EPOLL_CTL_MOD, fd, &event) != 0)
 		g_error("epoll_ctl: %s", g_strerror(errno)); /* lint: allow fatal: our bug */
-}
-
-/* The timer */
-
-#define US_PER_SECOND G_GINT64_CONSTANT(1000000)
-
-gboolean retry_timer_init(RetryTimer *self, int poller, GError **error)
-{
-	*self = (RetryTimer){.fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)};
-	if (self->fd >= 0)
-		return poller_add(poller, self->fd, self, error);
-	g_set_error(error, G_IO_ERROR, g_io_error_from_errno(errno), "cannot make a timer: %s",
-		    g_strerror(errno));
-	return FALSE;
-}
-
-void retry_timer_set(RetryTimer *self, gint64 at_us)
-{
-	struct itimerspec timer = {
-		.it_value = {.tv_sec = at_us / US_PER_SECOND,
-			     .tv_nsec = at_us % US_PER_SECOND * 1000},
-	};
-
-	if (at_us == self->at_us)
-		return;
-	self->at_us = at_us;
-	if (timerfd_settime(self->fd, TFD_TIMER_ABSTIME, &timer, NULL) != 0)
-		g_error("timerfd_settime: %s", g_strerror(errno)); /* lint: allow fatal: our bug */
-}
-
-void retry_timer_silence(RetryTimer *self)
-{
-	guint64 expirations;
-
-	if (read(self->fd, &expirations, sizeof expirations) == sizeof expirations)
-		self->at_us = 0;
 }
 
 /* The inbox */

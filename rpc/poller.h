@@ -9,8 +9,7 @@
 #include "common/tls/stream.h"
 #include "rpc/connection-limits.h"
 
-/* An epoll instance with a timer, the system calls of a pass, and an inbox for messages from other
- * threads. */
+/* An epoll instance, the system calls of a pass, and an inbox for messages from other threads. */
 
 /* Returns the descriptor of an epoll instance, or -1 with a GIOError set. */
 int poller_new(GError **error);
@@ -21,23 +20,6 @@ gboolean poller_add(int self, int fd, void *tag, GError **error) G_GNUC_WARN_UNU
 
 /* Changes the events to watch for. @tag: as in poller_add() */
 void poller_change(int self, int fd, void *tag, guint32 events);
-
-/* A timer for epoll that is more precise than epoll_wait()'s milliseconds. It fires when the clock
- * can allow the IDs for the first parked call. */
-typedef struct {
-	int fd;       /* readable when the timer has fired */
-	gint64 at_us; /* monotonic; 0: off */
-} RetryTimer;
-
-/* @poller: watches the timer; its events carry @self. Returns %FALSE with a GIOError set on
- *   failure. */
-gboolean retry_timer_init(RetryTimer *self, int poller, GError **error) G_GNUC_WARN_UNUSED_RESULT;
-
-/* Sets the timer to @at_us; 0: off. Makes no system call if nothing changes. */
-void retry_timer_set(RetryTimer *self, gint64 at_us);
-
-/* Resets the timer after its descriptor was readable. */
-void retry_timer_silence(RetryTimer *self);
 
 /*
  * The three system calls of each pass, which set errno. The C library's wrappers are cancellation

@@ -46,11 +46,12 @@ typedef struct {
  * Only for the loop's thread.
  */
 typedef struct {
+	/* Code outside this module may only read these. */
+	GQueue queues[N_QUEUES]; /* (element-type QueuePlace) */
+	guint length;            /* number of places in all queues; usually 0 */
 	/* private */
 	gint64 limits_us[N_QUEUES]; /* G_MAXINT64: none */
 	gint64 (*clock_us)(void);
-	GQueue queues[N_QUEUES];
-	guint length; /* number of places in all queues */
 	gint64 poll_began_at_us;
 	guint polls_left;
 	gint64 polled_at_us;
@@ -99,22 +100,10 @@ void queues_extend_if_late(Queues *self, Queue queue);
  * suspended meanwhile. NULL: there is none. */
 QueuePlace *queues_expired(const Queues *self, Queue queue);
 
-/* Returns: (element-type QueuePlace): the queue. */
-static inline const GQueue *queues_in(const Queues *self, Queue queue)
-{
-	return &self->queues[queue];
-}
-
 /* Returns: (nullable): the first place. */
 static inline QueuePlace *queues_head(const Queues *self, Queue queue)
 {
 	return self->queues[queue].head == NULL ? NULL : self->queues[queue].head->data;
-}
-
-/* Returns whether no place is in any queue, which is the usual case. */
-static inline gboolean queues_are_empty(const Queues *self)
-{
-	return self->length == 0;
 }
 
 /* Returns whether the time limit of @place has expired. */

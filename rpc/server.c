@@ -68,7 +68,7 @@ RpcServer *rpc_server_new(const RpcServerConfig *config, CounterSet *counters, G
 	self->limits = config->connections;
 	self->handshake_timeout_ms = config->handshake_timeout_ms;
 	pthread_mutex_init(&self->allow_lock, NULL);
-	self->connections = connection_limits_new(&config->connections);
+	self->connections = connection_limits_new(&self->limits);
 	self->counters = counter_set_add(counters);
 	self->handshake_counters = counter_set_add(counters);
 	self->listeners = g_ptr_array_new_with_free_func((GDestroyNotify)listener_free);
@@ -105,26 +105,9 @@ void rpc_server_free(RpcServer *self)
 	g_free(self);
 }
 
-gboolean rpc_server_listen(RpcServer *self, const char *host, guint16 port, gboolean is_tls,
-			   GError **error)
+GPtrArray *rpc_server_listeners(RpcServer *self)
 {
-	guint first = self->listeners->len;
-	gboolean opened = listener_open(host, port, self->listeners, error);
-
-	for (guint i = first; i < self->listeners->len; i++)
-		((Listener *)self->listeners->pdata[i])->is_tls = is_tls;
-	return opened;
-}
-
-gboolean rpc_server_listen_local(RpcServer *self, const char *path, const SocketFileAccess *access,
-				 GError **error)
-{
-	return listener_open_local(path, access, self->listeners, error);
-}
-
-void rpc_server_adopt(RpcServer *self, int fd)
-{
-	listener_adopt(fd, self->listeners);
+	return self->listeners;
 }
 
 char *rpc_server_address(const RpcServer *self)
@@ -392,7 +375,6 @@ void rpc_server_set_allow(RpcServer *self, AllowList *allow)
 void rpc_server_set_max_per_address(RpcServer *self, guint max_per_address)
 {
 	self->limits.max_per_address = max_per_address;
-	connection_limits_set_max_per_address(self->connections, max_per_address);
 }
 
 void rpc_server_wake(RpcServer *self)

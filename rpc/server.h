@@ -34,17 +34,10 @@ RpcServer *rpc_server_new(const RpcServerConfig *config, CounterSet *counters, G
 void rpc_server_free(RpcServer *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(RpcServer, rpc_server_free)
 
-/* Call these before the start; see listener_open() and listener_open_local(). Each address is
- * logged when the server accepts connections there. An address with TLS requires
- * rpc_server_set_tls() before the start. */
-gboolean rpc_server_listen(RpcServer *self, const char *host, guint16 port, gboolean is_tls,
-			   GError **error) G_GNUC_WARN_UNUSED_RESULT;
-
-gboolean rpc_server_listen_local(RpcServer *self, const char *path, const SocketFileAccess *access,
-				 GError **error) G_GNUC_WARN_UNUSED_RESULT;
-
-/* Adds a socket that already listens, before the start; see listener_adopt(). */
-void rpc_server_adopt(RpcServer *self, int fd);
+/* Returns: (transfer none) (element-type Listener): the addresses, which the caller adds before the
+ * start with the functions of listener.h. Each is logged when the server accepts connections there.
+ * An address with TLS requires rpc_server_set_tls() before the start. */
+GPtrArray *rpc_server_listeners(RpcServer *self);
 
 /* Returns: (transfer full): the first address on which it listens, with the actual port; a local
  * socket only if there is no other address. */

@@ -342,7 +342,7 @@ Admin *admin_new(const AdminConfig *config, GError **error)
 	for (guint i = 0; i < config->sockets->len; i++)
 		listener_adopt(g_array_index(config->sockets, int, i), self->listeners);
 	if (config->sockets->len == 0 &&
-	    !listener_open(address->host, address->port, self->listeners, error)) {
+	    !listener_open(address->host, address->port, FALSE, self->listeners, error)) {
 		g_prefix_error(error, "--admin-listen: ");
 		return NULL;
 	}

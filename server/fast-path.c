@@ -372,11 +372,8 @@ static void append_text(GByteArray *out, guint8 field, const char *text)
 static guint begin_message(const WireCall *call, const guint8 *seqid, MessageType type,
 			   GByteArray *out)
 {
-	guint start;
+	guint start = byte_writer_begin_frame(out, call->framed);
 
-	if (call->framed)
-		byte_writer_be32(out, 0); /* end_message() sets the length */
-	start = out->len;
 	byte_writer_be32(out, STRICT_VERSION | type);
 	byte_writer_text(out, call->usual->name);
 	g_byte_array_append(out, seqid, SEQID_BYTES);
@@ -385,12 +382,8 @@ static guint begin_message(const WireCall *call, const guint8 *seqid, MessageTyp
 
 static void end_message(const WireCall *call, guint start, GByteArray *out)
 {
-	guint32 length;
-
 	byte_writer_u8(out, BINARY_STOP);
-	length = GUINT32_TO_BE(out->len - start);
-	if (call->framed)
-		memcpy(out->data + start - sizeof length, &length, sizeof length);
+	byte_writer_end_frame(out, call->framed, start);
 }
 
 static void append_self(const WireCall *call, const guint8 *seqid,

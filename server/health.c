@@ -36,8 +36,7 @@ char *health_why_not_alive(const Health *self)
 static char *add_reason(const Health *self, char *what)
 {
 	Source *source = self->service->source;
-	g_autofree char *reason =
-		source->ops->waiting_why != NULL ? source->ops->waiting_why(source) : NULL;
+	g_autofree char *reason = source->ops->waiting_why(source);
 	char *text;
 
 	if (reason == NULL)

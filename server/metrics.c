@@ -167,7 +167,7 @@ void metrics_read(const MetricsSource *source, MetricsReading *out)
 	} else {
 		PoolUpstream *upstream = relay_source_pool(relay_source_of(service->source));
 
-		pool_upstream_get_view(upstream, &out->relay);
+		out->relay = pool_upstream_get_view(upstream);
 		pool_upstream_get_statistics(upstream, &pool);
 		*gauge_of(out, GAUGE_RELAY_CONNECTED) = out->relay.is_served;
 		*gauge_of(out, GAUGE_RELAY_PREFETCHED) = (gint64)pool.prefetched;

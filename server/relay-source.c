@@ -173,9 +173,8 @@ static DrawStatus relay_draw(Source *source, BatchSlot *slot, guint least, guint
 static gint64 relay_demand(Source *source)
 {
 	RelaySource *self = relay_of(source);
-	g_auto(PoolView) view = {0};
+	g_auto(PoolView) view = pool_upstream_get_view(self->pool);
 
-	pool_upstream_get_view(self->pool, &view);
 	if (view.is_served || g_get_monotonic_time() - view.since_us < self->max_wait_us)
 		return 0;
 	return RETRY_AFTER_MS;
@@ -183,9 +182,8 @@ static gint64 relay_demand(Source *source)
 
 static char *relay_why_none(Source *source)
 {
-	g_auto(PoolView) view = {0};
+	g_auto(PoolView) view = pool_upstream_get_view(relay_of(source)->pool);
 
-	pool_upstream_get_view(relay_of(source)->pool, &view);
 	if (view.failure != NULL)
 		return g_strdup_printf("no prefetched IDs: %s", view.failure);
 	return g_strdup_printf("no prefetched IDs, and none from %s in time", view.server);
@@ -193,9 +191,8 @@ static char *relay_why_none(Source *source)
 
 static char *relay_waiting_why(Source *source)
 {
-	g_auto(PoolView) view = {0};
+	g_auto(PoolView) view = pool_upstream_get_view(relay_of(source)->pool);
 
-	pool_upstream_get_view(relay_of(source)->pool, &view);
 	return g_steal_pointer(&view.failure);
 }
 
@@ -223,7 +220,7 @@ static gboolean relay_find_worker(Source *source, SourceWorker *out_worker)
 		*out_worker = (SourceWorker){(gint)parts.datacenter_id, (gint)parts.worker_id};
 		return TRUE;
 	}
-	pool_upstream_get_view(self->pool, &view);
+	view = pool_upstream_get_view(self->pool);
 	if (view.worker_id < 0)
 		return FALSE;
 	*out_worker = (SourceWorker){view.datacenter_id, view.worker_id};
@@ -234,9 +231,8 @@ static void relay_get_status(Source *source, KeeperStatus *out_status)
 {
 	RelaySource *self = relay_of(source);
 	SourceWorker worker = {0, -1};
-	g_auto(PoolView) view = {0};
+	g_auto(PoolView) view = pool_upstream_get_view(self->pool);
 
-	pool_upstream_get_view(self->pool, &view);
 	relay_find_worker(source, &worker);
 	*out_status = (KeeperStatus){
 		.state = view.is_served         ? KEEPER_SERVING
@@ -249,9 +245,8 @@ static void relay_get_status(Source *source, KeeperStatus *out_status)
 
 static char *relay_find_server(Source *source)
 {
-	g_auto(PoolView) view = {0};
+	g_auto(PoolView) view = pool_upstream_get_view(relay_of(source)->pool);
 
-	pool_upstream_get_view(relay_of(source)->pool, &view);
 	return *view.server != '\0' ? g_steal_pointer(&view.server) : NULL;
 }
 
@@ -314,13 +309,13 @@ static void log_reason(RelaySource *self, const PoolView *view)
  * another largest batch. */
 static gboolean update_view(RelaySource *self)
 {
-	PoolView view = {0};
+	PoolView view;
 	gint64 own_ms = g_get_real_time() / 1000;
 	gint64 offset_ns, least_ns, most_ns;
 	gboolean is_changed, was_away;
 
 	pthread_mutex_lock(&self->seen_mutex);
-	pool_upstream_get_view(self->pool, &view);
+	view = pool_upstream_get_view(self->pool);
 	/* Correct the clock as little as necessary to agree with the server. The server's time is
 	 * known only to the millisecond, and is up to a round trip old. If it differs too much from
 	 * this machine's time, one of the clocks is wrong, and nothing is corrected. */

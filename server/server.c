@@ -150,6 +150,7 @@ static gboolean find_sockets(Server *self, GError **error)
 {
 	const Options *options = self->options;
 	const GArray *passed = self->sockets.thrift;
+	GPtrArray *listeners = rpc_server_listeners(self->rpc);
 	SocketFileAccess access = {.mode = options->socket_mode, .gid = (gid_t)-1};
 	const char *name = options->socket_group; /* a name or a number */
 	gboolean is_open = TRUE;
@@ -174,12 +175,11 @@ static gboolean find_sockets(Server *self, GError **error)
 		for (guint i = 0; is_open && i < options->listen->len; i++) {
 			const Address *address = options->listen->pdata[i];
 
-			is_open =
-				address->path != NULL
-					? rpc_server_listen_local(self->rpc, address->path, &access,
-								  error)
-					: rpc_server_listen(self->rpc, address->host, address->port,
-							    address->is_tls, error);
+			is_open = address->path != NULL
+					  ? listener_open_local(address->path, &access, listeners,
+								error)
+					  : listener_open(address->host, address->port,
+							  address->is_tls, listeners, error);
 		}
 		return is_open;
 	}
@@ -199,7 +199,7 @@ static gboolean find_sockets(Server *self, GError **error)
 		if (address != NULL && !address_is_local(address) &&
 		    !options_check_reachable(options, text, error))
 			return FALSE;
-		rpc_server_adopt(self->rpc, fd);
+		listener_adopt(fd, listeners);
 	}
 	log_event(LOG_SOCKETS_PASSED, log_number("count", passed->len),
 		  log_text("meaning", "the server takes calls there, and ignores --listen"));

@@ -285,8 +285,7 @@ GHashTable *service_list_counters(Service *self)
 /* (transfer full): the message for a client, with the reason if it is known */
 static char *why_no_worker(Source *source)
 {
-	g_autofree char *why =
-		source->ops->waiting_why != NULL ? source->ops->waiting_why(source) : NULL;
+	g_autofree char *why = source->ops->waiting_why(source);
 
 	return g_strconcat("no worker ID is claimed yet", why != NULL ? ": " : NULL, why, NULL);
 }

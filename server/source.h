@@ -35,8 +35,8 @@ typedef struct {
 	gint64 (*demand)(Source *self);
 	/* Returns: (transfer full): the reason for DRAW_UNRESERVED. */
 	char *(*why_none)(Source *self);
-	/* Optional: can be NULL. Returns: (transfer full) (nullable): why the source does not
-	 * serve, or why it cannot extend its reservation. */
+	/* Returns: (transfer full) (nullable): why the source does not serve, or why it cannot
+	 * extend its reservation. */
 	char *(*waiting_why)(Source *self);
 	/* Finds the worker that currently issues the IDs. Returns %FALSE if there is none yet. */
 	gboolean (*find_worker)(Source *self, SourceWorker *out_worker);

@@ -14,14 +14,13 @@
 #include <thrift/c_glib/protocol/thrift_compact_protocol.h>
 #include <thrift/c_glib/transport/thrift_transport.h>
 
+#include "common/thrift/byte-writer.h"
 #include "common/thrift/reader.h"
 #include "core/random.h"
 #include "core/text.h"
 #include "core/uuid.h"
 #include "server/codecs.h"
 #include "sf_snowflake_extended.h"
-
-#define FRAME_HEADER_BYTES 4
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ThriftStruct, g_object_unref)
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ThriftTransport, g_object_unref)
@@ -247,22 +246,6 @@ static ThriftProtocol *lend_protocol(ThriftCodec *self, WireProtocol wire, const
 	return self->compact;
 }
 
-/* Returns the offset of the reply, after the length of its frame, which end_reply() sets. */
-static guint begin_reply(gboolean framed, GByteArray *out)
-{
-	if (framed)
-		g_byte_array_set_size(out, out->len + FRAME_HEADER_BYTES);
-	return out->len;
-}
-
-static void end_reply(gboolean framed, guint start, GByteArray *out)
-{
-	guint32 length = GUINT32_TO_BE(out->len - start);
-
-	if (framed)
-		memcpy(out->data + start - FRAME_HEADER_BYTES, &length, sizeof length);
-}
-
 /* Appends a TApplicationException without making the object, which would cost more than everything
  * else. */
 static void write_exception(ThriftProtocol *protocol, const char *name, gint32 seqid, gint32 type,
@@ -316,11 +299,11 @@ static void refuse_message(ThriftCodec *self, const Message *message, CounterMet
 			    g_utf8_validate(called.bytes, (gssize)called.length, NULL);
 	g_autofree char *name = is_plain ? g_strndup(called.bytes, called.length)
 					 : text_escape(called.bytes, called.length);
-	guint start = begin_reply(pass->framed, pass->out);
+	guint start = byte_writer_begin_frame(pass->out, pass->framed);
 
 	write_exception(lend_protocol(self, message->header.protocol, NULL, 0, pass->out), name,
 			message->header.seqid, type, reason);
-	end_reply(pass->framed, start, pass->out);
+	byte_writer_end_frame(pass->out, pass->framed, start);
 	counters_add(self->counters, COUNTER_EXCEPTIONS, 1);
 	counters_add(self->counters,
 		     type == APPLICATION_UNKNOWN_METHOD ? COUNTER_REFUSED_METHOD
@@ -429,15 +412,6 @@ static SfWorker *make_worker(const SnowflakeClientWorker *worker)
 	return made;
 }
 
-static void set_workers(ThriftStruct *result, const GPtrArray *workers)
-{
-	g_autoptr(GPtrArray) list = g_ptr_array_new_with_free_func(g_object_unref);
-
-	for (guint i = 0; i < workers->len; i++)
-		g_ptr_array_add(list, make_worker(workers->pdata[i]));
-	g_object_set(result, "success", list, NULL);
-}
-
 static void set_answer(ThriftStruct *result, const ServiceCall *call, const ServiceAnswer *answer)
 {
 	const IdRun *run = &answer->run;
@@ -486,7 +460,10 @@ static void set_answer(ThriftStruct *result, const ServiceCall *call, const Serv
 		g_object_set(result, "success", worker, NULL);
 		return;
 	case COUNTER_GET_WORKERS:
-		set_workers(result, answer->workers);
+		values = g_ptr_array_new_with_free_func(g_object_unref);
+		for (guint i = 0; i < answer->workers->len; i++)
+			g_ptr_array_add(values, make_worker(answer->workers->pdata[i]));
+		g_object_set(result, "success", values, NULL);
 		return;
 	case COUNTER_GET_COUNTERS:
 		g_object_set(result, "success", answer->counters, NULL);
@@ -530,7 +507,7 @@ void thrift_codec_write(ThriftCodec *self, const WireCall *call, ServiceOutcome 
 {
 	const Method *method = &METHODS[call->call.method];
 	const char *name = counter_method_name(call->call.method);
-	guint start = begin_reply(call->framed, pass->out);
+	guint start = byte_writer_begin_frame(pass->out, call->framed);
 	ThriftProtocol *protocol = lend_protocol(self, call->protocol, NULL, 0, pass->out);
 	g_autoptr(ThriftStruct) result = NULL;
 	g_autoptr(GError) error = NULL;
@@ -539,7 +516,7 @@ void thrift_codec_write(ThriftCodec *self, const WireCall *call, ServiceOutcome 
 		g_autofree char *text = refusal_untyped(&answer->refusal);
 
 		write_exception(protocol, name, call->seqid, APPLICATION_INTERNAL_ERROR, text);
-		end_reply(call->framed, start, pass->out);
+		byte_writer_end_frame(pass->out, call->framed, start);
 		return;
 	}
 	result = g_object_new(method->result(), NULL);
@@ -551,5 +528,5 @@ void thrift_codec_write(ThriftCodec *self, const WireCall *call, ServiceOutcome 
 	    thrift_struct_write(result, protocol, &error) < 0 ||
 	    thrift_protocol_write_message_end(protocol, &error) < 0)
 		g_error("a reply: %s", error->message); /* lint: allow fatal: memory takes it */
-	end_reply(call->framed, start, pass->out);
+	byte_writer_end_frame(pass->out, call->framed, start);
 }

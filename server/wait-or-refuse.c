@@ -4,6 +4,18 @@
 #include "common/useragent.h"
 #include "core/text.h"
 
+static const struct {
+	const char *exception;
+	Counter counter;
+} KINDS[] = {
+	[REFUSAL_CLOCK] = {"InvalidSystemClock", COUNTER_REFUSED_CLOCK},
+	[REFUSAL_AGENT] = {"InvalidUserAgentError", COUNTER_REFUSED_AGENT},
+	[REFUSAL_WORKER] = {"WorkerIdUnavailable", COUNTER_REFUSED_WORKER},
+	[REFUSAL_COUNT] = {"InvalidCount", COUNTER_REFUSED_COUNT},
+	[REFUSAL_REGISTRY] = {"RegistryUnavailable", COUNTER_REFUSED_REGISTRY},
+	[REFUSAL_LAYOUT] = {"UnsupportedLayout", COUNTER_REFUSED_LAYOUT},
+};
+
 void refusal_clear(Refusal *self)
 {
 	g_clear_pointer(&self->message, g_free);
@@ -11,30 +23,12 @@ void refusal_clear(Refusal *self)
 
 char *refusal_untyped(const Refusal *self)
 {
-	static const char *const NAMES[] = {
-		[REFUSAL_CLOCK] = "InvalidSystemClock",
-		[REFUSAL_AGENT] = "InvalidUserAgentError",
-		[REFUSAL_WORKER] = "WorkerIdUnavailable",
-		[REFUSAL_COUNT] = "InvalidCount",
-		[REFUSAL_REGISTRY] = "RegistryUnavailable",
-		[REFUSAL_LAYOUT] = "UnsupportedLayout",
-	};
-
-	return g_strconcat(NAMES[self->kind], ": ", self->message, NULL);
+	return g_strconcat(KINDS[self->kind].exception, ": ", self->message, NULL);
 }
 
 Counter refusal_counter(const Refusal *self)
 {
-	static const Counter COUNTERS[] = {
-		[REFUSAL_CLOCK] = COUNTER_REFUSED_CLOCK,
-		[REFUSAL_AGENT] = COUNTER_REFUSED_AGENT,
-		[REFUSAL_WORKER] = COUNTER_REFUSED_WORKER,
-		[REFUSAL_COUNT] = COUNTER_REFUSED_COUNT,
-		[REFUSAL_REGISTRY] = COUNTER_REFUSED_REGISTRY,
-		[REFUSAL_LAYOUT] = COUNTER_REFUSED_LAYOUT,
-	};
-
-	return COUNTERS[self->kind];
+	return KINDS[self->kind].counter;
 }
 
 Refusal refusal_of_agent(const char *agent, gsize length)

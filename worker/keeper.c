@@ -7,6 +7,7 @@
 
 #include "common/fork-guard.h"
 #include "common/log.h"
+#include "common/thread.h"
 #include "core/text.h"
 #include "worker/clock-discipline.h"
 #include "worker/file/disk-call.h"
@@ -834,14 +835,6 @@ static void publish_state(Keeper *self)
 	self->changed_is_due = FALSE;
 }
 
-static struct timespec monotonic_time(gint64 time_us)
-{
-	return (struct timespec){
-		.tv_sec = time_us / G_USEC_PER_SEC,
-		.tv_nsec = time_us % G_USEC_PER_SEC * 1000,
-	};
-}
-
 gint64 keeper_run_round(Keeper *self)
 {
 	KeeperPlanFacts *facts = &self->facts;
@@ -901,14 +894,13 @@ static void *keeper_thread(void *user_data)
 	fork_guard_enter();
 	while (!keeper_has_stopped(self)) {
 		gint64 until_us = keeper_run_round(self);
-		struct timespec until = monotonic_time(until_us);
 
 		if (until_us == 0)
 			continue;
 		fork_guard_pause();
 		pthread_mutex_lock(&self->mutex);
 		if (!self->poked)
-			pthread_cond_timedwait(&self->wake, &self->mutex, &until);
+			clock_wait_until(&self->wake, &self->mutex, until_us);
 		self->poked = FALSE;
 		pthread_mutex_unlock(&self->mutex);
 		fork_guard_resume();
@@ -935,7 +927,6 @@ Keeper *keeper_new(Registry *registry, Generator *generator, SystemClock *clock,
 		   const KeeperConfig *config)
 {
 	Keeper *self = g_new0(Keeper, 1);
-	pthread_condattr_t monotonic;
 
 	self->registry = registry;
 	self->generator = generator;
@@ -954,11 +945,8 @@ Keeper *keeper_new(Registry *registry, Generator *generator, SystemClock *clock,
 	postpone_list(self);
 	atomic_init(&self->round_began_at_us, g_get_monotonic_time());
 	pthread_mutex_init(&self->mutex, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&self->wake, &monotonic);
-	pthread_cond_init(&self->end, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	pthread_cond_init(&self->wake, NULL);
+	pthread_cond_init(&self->end, NULL);
 	registry->wake = wake_thread;
 	registry->wake_data = self;
 	return self;
@@ -969,12 +957,10 @@ void keeper_start(Keeper *self)
 	int code;
 
 	atomic_store(&self->round_began_at_us, g_get_monotonic_time());
-	code = pthread_create(&self->thread, NULL, keeper_thread, self);
+	code = thread_start(&self->thread, "keeper", keeper_thread, self);
 	self->running = code == 0;
-	if (self->running) {
-		pthread_setname_np(self->thread, "keeper");
+	if (self->running)
 		return;
-	}
 	stop_retrying(self, g_error_new(REGISTRY_ERROR, REGISTRY_ERROR_FATAL,
 					"cannot start a thread: %s", g_strerror(code)));
 	publish_state(self);
@@ -1008,7 +994,6 @@ gboolean keeper_stop(Keeper *self, gint64 timeout_ms)
 {
 	gint64 by_us = g_get_monotonic_time() + timeout_ms * G_TIME_SPAN_MILLISECOND;
 	gint64 until_us = by_us + END_TIMEOUT_US;
-	struct timespec until = monotonic_time(until_us);
 	gboolean finished;
 
 	if (self->running) {
@@ -1017,7 +1002,7 @@ gboolean keeper_stop(Keeper *self, gint64 timeout_ms)
 		/* check the clock instead of the result of the wait, which a test's fake clock ends
 		 * early */
 		while (!self->finished && g_get_monotonic_time() < until_us)
-			pthread_cond_timedwait(&self->end, &self->mutex, &until);
+			clock_wait_until(&self->end, &self->mutex, until_us);
 		finished = self->finished;
 		pthread_mutex_unlock(&self->mutex);
 		if (!finished) {

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/pool/buffer.h"
 
-#include <time.h>
-
 #include "client/snowflake-client.h"
 #include "common/fork-guard.h"
+#include "core/clock.h"
 
 #define SHARES_OF_A_THREAD 4
 
@@ -183,16 +182,11 @@ guint64 pool_wait_begin(PoolWait *self)
 
 gboolean pool_wait_for(PoolWait *self, guint64 *round, gint64 deadline_us)
 {
-	const struct timespec deadline = {
-		.tv_sec = deadline_us / G_USEC_PER_SEC,
-		.tv_nsec = deadline_us % G_USEC_PER_SEC * 1000,
-	};
 	int code = 0;
 
 	pthread_mutex_lock(&self->mutex);
 	while (self->round == *round && code == 0)
-		code = pthread_cond_clockwait(&self->changed, &self->mutex, CLOCK_MONOTONIC,
-					      &deadline);
+		code = clock_wait_until(&self->changed, &self->mutex, deadline_us);
 
 	gboolean woken = self->round != *round;
 

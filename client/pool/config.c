@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "client/call.h"
 #include "client/client-tls.h"
 #include "common/address.h"
 #include "common/useragent.h"
@@ -10,56 +11,36 @@
 #define MAX_PREFETCH_MS 10000
 #define MAX_AGE_MS      3600000
 
-static void set_invalid(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
-
-static void set_invalid(GError **error, const char *format, ...)
-{
-	va_list arguments;
-
-	va_start(arguments, format);
-	g_propagate_error(error, g_error_new_valist(SNOWFLAKE_CLIENT_ERROR,
-						    SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT, format,
-						    arguments));
-	va_end(arguments);
-}
-
-static gboolean check_config(const SnowflakePoolConfig *config, GError **error)
+/* Returns: (transfer full) (nullable): what is wrong with @config; %NULL: nothing. */
+static char *find_fault(const SnowflakePoolConfig *config)
 {
 	gsize agent_bytes = config->agent != NULL ? strlen(config->agent) : 0;
 
-	for (guint i = 0; i < G_N_ELEMENTS(config->reserved); i++) {
-		if (config->reserved[i] != NULL) {
-			set_invalid(error, "reserved is not NULL; use SNOWFLAKE_POOL_CONFIG_INIT");
-			return FALSE;
-		}
-	}
-	if (config->agent == NULL) {
-		set_invalid(error, "no useragent");
-	} else if (agent_bytes > USERAGENT_MAX_BYTES) {
-		set_invalid(error, "the useragent has %zu bytes; the limit is %d", agent_bytes,
-			    USERAGENT_MAX_BYTES);
-	} else if (!useragent_is_valid(config->agent, agent_bytes)) {
-		/* checked here, because a server would refuse each call, and takes would time out
-		 */
+	for (guint i = 0; i < G_N_ELEMENTS(config->reserved); i++)
+		if (config->reserved[i] != NULL)
+			return g_strdup("reserved is not NULL; use SNOWFLAKE_POOL_CONFIG_INIT");
+	if (config->agent == NULL)
+		return g_strdup("no useragent");
+	if (agent_bytes > USERAGENT_MAX_BYTES)
+		return g_strdup_printf("the useragent has %zu bytes; the limit is %d", agent_bytes,
+				       USERAGENT_MAX_BYTES);
+	/* checked here, because a server would refuse each call, and takes would time out */
+	if (!useragent_is_valid(config->agent, agent_bytes)) {
 		g_autofree char *escaped = g_strescape(config->agent, NULL);
 
-		set_invalid(error,
-			    "\"%s\" is not a useragent: use a letter followed by letters, digits "
-			    "and hyphens",
-			    escaped);
-	} else if (config->prefetch_ms < 1 || config->prefetch_ms > MAX_PREFETCH_MS) {
-		set_invalid(error, "prefetch_ms is %u, must be 1 to %u", config->prefetch_ms,
-			    MAX_PREFETCH_MS);
-	} else if (config->max_age_ms < 2 * config->prefetch_ms ||
-		   config->max_age_ms > MAX_AGE_MS) {
-		set_invalid(error,
-			    "max_age_ms is %u, must be %u (twice prefetch_ms) to %u, so that "
-			    "prefetched IDs are taken before they are too old",
-			    config->max_age_ms, 2 * config->prefetch_ms, MAX_AGE_MS);
-	} else {
-		return TRUE;
+		return g_strdup_printf("\"%s\" is not a useragent: use a letter followed by "
+				       "letters, digits and hyphens",
+				       escaped);
 	}
-	return FALSE;
+	if (config->prefetch_ms < 1 || config->prefetch_ms > MAX_PREFETCH_MS)
+		return g_strdup_printf("prefetch_ms is %u, must be 1 to %u", config->prefetch_ms,
+				       MAX_PREFETCH_MS);
+	if (config->max_age_ms < 2 * config->prefetch_ms || config->max_age_ms > MAX_AGE_MS)
+		return g_strdup_printf(
+			"max_age_ms is %u, must be %u (twice prefetch_ms) to %u, so that "
+			"prefetched IDs are taken before they are too old",
+			config->max_age_ms, 2 * config->prefetch_ms, MAX_AGE_MS);
+	return NULL;
 }
 
 PoolConfig *pool_config_new(const SnowflakePoolConfig *config, GError **error)
@@ -67,10 +48,13 @@ PoolConfig *pool_config_new(const SnowflakePoolConfig *config, GError **error)
 	static const char *const default_servers[] = {SNOWFLAKE_CLIENT_DEFAULT_SERVER, NULL};
 	g_autoptr(PoolConfig) self = g_new0(PoolConfig, 1);
 	const char *const *servers = config->servers;
+	g_autofree char *fault_text = find_fault(config);
 	g_autoptr(GError) fault = NULL;
 
-	if (!check_config(config, error))
+	if (fault_text != NULL) {
+		client_call_refuse_argument(error, fault_text);
 		return NULL;
+	}
 	if (servers == NULL || servers[0] == NULL)
 		servers = default_servers;
 	self->addresses = address_parse_servers(servers, &fault);
@@ -84,7 +68,7 @@ PoolConfig *pool_config_new(const SnowflakePoolConfig *config, GError **error)
 	if (fault == NULL && address_any_is_tls(self->addresses))
 		self->tls = client_tls_new(&config->tls, &fault);
 	if (fault != NULL) {
-		set_invalid(error, "%s", fault->message);
+		client_call_refuse_argument(error, fault->message);
 		return NULL;
 	}
 	self->discover = config->discover;

@@ -26,10 +26,6 @@
 #define EXCLUDED_MINUTES 10    /* exclusion of a server whose IDs are not unique */
 #define MAX_SEEN_RUNS    16384 /* number of remembered runs, unless the last reply has more */
 
-#define FOR_EACH_SERVER(fleet, server)                                                             \
-	for (guint i_ = 0; i_ < POOL_FLEET_MAX_SERVERS; i_++)                                      \
-		for (PoolServer *server = (fleet)->servers[i_]; server != NULL; server = NULL)
-
 /* IDs of the last replies */
 
 static const SnowflakeClientIdRun *run_at(const GArray *runs, guint index)
@@ -180,15 +176,6 @@ guint pool_fleet_get_pollfds(const PoolFleet *self, struct pollfd *out_fds)
 	return count;
 }
 
-gboolean pool_fleet_has_serving(const PoolFleet *self)
-{
-	FOR_EACH_SERVER (self, server)
-		if (server->fitness == POOL_SERVER_SERVES ||
-		    server->fitness == POOL_SERVER_DRAINING)
-			return TRUE;
-	return FALSE;
-}
-
 static gint best_rank(const PoolFleet *self, gint64 now_us)
 {
 	gint best = POOL_SERVER_USELESS;
@@ -210,42 +197,19 @@ static gint64 near_us(const PoolFleet *self, gint rank, gint64 now_us)
 	return best_us != POOL_NEVER_US ? best_us + best_us / 2 : POOL_NEVER_US;
 }
 
+static gboolean can_draw(const PoolServer *server, guint count, gint64 now_us)
+{
+	return pool_server_is_idle(server) && count < pool_server_offer(server).refused_count &&
+	       pool_server_rank(server, now_us) != POOL_SERVER_USELESS;
+}
+
 static PoolServer *find_idle(const PoolFleet *self, guint count, const PoolServer *except,
 			     gint64 now_us)
 {
 	FOR_EACH_SERVER (self, server)
-		if (server != except && pool_server_is_idle(server) &&
-		    count < pool_server_offer(server).refused_count &&
-		    pool_server_rank(server, now_us) != POOL_SERVER_USELESS)
+		if (server != except && can_draw(server, count, now_us))
 			return server;
 	return NULL;
-}
-
-guint pool_fleet_refused_count(const PoolFleet *self, gint64 now_us)
-{
-	guint largest = 0;
-
-	FOR_EACH_SERVER (self, server)
-		if (pool_server_rank(server, now_us) != POOL_SERVER_USELESS)
-			largest = MAX(largest, pool_server_offer(server).refused_count);
-	return largest;
-}
-
-gboolean pool_fleet_is_drawing_for(const PoolFleet *self, const PoolBatchRequest *request,
-				   gint64 now_us)
-{
-	FOR_EACH_SERVER (self, server)
-		if (server->batch_request == request && pool_server_drawing(server) > 0 &&
-		    !pool_server_seems_to_hang(server, now_us))
-			return TRUE;
-	return FALSE;
-}
-
-void pool_fleet_forget_request(PoolFleet *self, const PoolBatchRequest *request)
-{
-	FOR_EACH_SERVER (self, server)
-		if (server->batch_request == request)
-			server->batch_request = NULL;
 }
 
 gboolean pool_fleet_is_listing(const PoolFleet *self)
@@ -771,19 +735,12 @@ gint64 pool_fleet_next_us(PoolFleet *self, gint64 now_us)
 
 /* Draws */
 
-static gboolean can_draw_from_first(const PoolFleet *self, guint count, gint64 now_us)
-{
-	return self->first != NULL && pool_server_is_idle(self->first) &&
-	       count < pool_server_offer(self->first).refused_count &&
-	       pool_server_rank(self->first, now_us) != POOL_SERVER_USELESS;
-}
-
 PoolServer *pool_fleet_choose(PoolFleet *self, gint64 now_us)
 {
 	if (self->first == NULL)
 		return NULL;
 	if (pool_server_is_idle(self->first))
-		return can_draw_from_first(self, 1, now_us) ? self->first : NULL;
+		return can_draw(self->first, 1, now_us) ? self->first : NULL;
 	if (self->need != POOL_NEED_MORE ||
 	    now_us - self->needed_since_us < pool_server_patience_us(self->first, PATIENCE_US))
 		return NULL;
@@ -792,7 +749,7 @@ PoolServer *pool_fleet_choose(PoolFleet *self, gint64 now_us)
 
 PoolServer *pool_fleet_choose_for_batch(PoolFleet *self, guint count, gint64 now_us)
 {
-	if (can_draw_from_first(self, count, now_us))
+	if (self->first != NULL && can_draw(self->first, count, now_us))
 		return self->first;
 	return find_idle(self, count, self->first, now_us);
 }

@@ -68,6 +68,11 @@ typedef struct {
 	GError *failure; /* the last failure; NULL: IDs have arrived since */
 } PoolFleet;
 
+/* Runs a statement for each connected server. */
+#define FOR_EACH_SERVER(fleet, server)                                                             \
+	for (guint i_ = 0; i_ < POOL_FLEET_MAX_SERVERS; i_++)                                      \
+		for (PoolServer *server = (fleet)->servers[i_]; server != NULL; server = NULL)
+
 /* @fd: eventfd of the thread */
 void pool_fleet_init(PoolFleet *self, const PoolConfig *config, gboolean is_watched, int fd,
 		     gint64 now_us);
@@ -95,16 +100,6 @@ PoolServer *pool_fleet_choose(PoolFleet *self, gint64 now_us);
  * first server */
 PoolServer *pool_fleet_choose_for_batch(PoolFleet *self, guint count, gint64 now_us);
 
-/* Returns: the smallest count that all fit servers refuse; 0: no server is fit */
-guint pool_fleet_refused_count(const PoolFleet *self, gint64 now_us);
-
-/* Returns: whether a server draws for @request, and does not seem to hang */
-gboolean pool_fleet_is_drawing_for(const PoolFleet *self, const PoolBatchRequest *request,
-				   gint64 now_us);
-
-/* Redirects draws in progress for @request to the buffer. */
-void pool_fleet_forget_request(PoolFleet *self, const PoolBatchRequest *request);
-
 /* Returns: the number of IDs that servers draw for the buffer, unless they seem to hang */
 guint64 pool_fleet_drawing(const PoolFleet *self, gint64 now_us);
 
@@ -112,6 +107,3 @@ guint64 pool_fleet_drawing(const PoolFleet *self, gint64 now_us);
  * and idle */
 gboolean pool_fleet_list(PoolFleet *self, gint64 now_us);
 gboolean pool_fleet_is_listing(const PoolFleet *self);
-
-/* Returns: whether a server serves, even if it has just refused a draw */
-gboolean pool_fleet_has_serving(const PoolFleet *self);

@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <sys/eventfd.h>
 
-#include "client/thread.h"
 #include "common/fork-guard.h"
+#include "common/thread.h"
 #include "core/clock.h"
 
 /* number of observations of the takes in prefetch_ms, while IDs are taken */
@@ -370,8 +370,7 @@ PoolRefill *pool_refill_new(const PoolConfig *config, PoolBuffer *buffer, PoolWa
 	pool_rate_init(&self->rate, config->max_age_ms * G_TIME_SPAN_MILLISECOND / 2, now_us);
 	fork_guard_unlock();
 	if (code == 0)
-		code = client_thread_start(&self->thread, "snowflake-pool", run_refill_thread,
-					   self);
+		code = thread_start(&self->thread, "snowflake-pool", run_refill_thread, self);
 	if (code == 0)
 		return self;
 	g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED,
@@ -387,7 +386,7 @@ void pool_refill_free(PoolRefill *self)
 	if (self->fd >= 0) { /* in a child of fork() it is -1, and the thread does not exist */
 		atomic_store(&self->stops, TRUE);
 		pool_refill_wake(self);
-		client_thread_join(self->thread);
+		pthread_join(self->thread, NULL);
 	}
 	refill_free_parts(self);
 }

@@ -47,7 +47,7 @@ void pool_refill_get_statistics(const PoolRefill *self, SnowflakePoolStatistics 
  * @out_count: (out): the number of descriptors
  *
  * Runs one pass of the thread, without waiting. For the thread itself, or for a program that
- * replaces the functions of client/thread.h and runs the passes, such as a simulation in virtual
+ * replaces thread_start() and runs the passes, such as a simulation in virtual
  * time.
  *
  * Returns: when the next pass is due, by CLOCK_BOOTTIME, unless pool_refill_wake() or an event of

@@ -89,19 +89,20 @@ PoolBatchRequestState pool_batch_request_state(const PoolBatchRequest *self)
 	return atomic_load_explicit(&self->state, memory_order_acquire);
 }
 
-void pool_upstream_get_view(PoolUpstream *self, PoolView *out_view)
+PoolView pool_upstream_get_view(PoolUpstream *self)
 {
-	const PoolView *view = &self->watch.view;
+	PoolView view;
 
 	pthread_mutex_lock(&self->watch.mutex);
-	*out_view = *view;
-	out_view->server = g_strdup(view->server);
-	out_view->failure = g_strdup(view->failure);
-	out_view->excluded_server = g_strdup(view->excluded_server);
-	out_view->excluded_nonce = g_strdup(view->excluded_nonce);
-	out_view->first_sender = g_strdup(view->first_sender);
-	out_view->proof = g_strdup(view->proof);
+	view = self->watch.view;
+	view.server = g_strdup(view.server);
+	view.failure = g_strdup(view.failure);
+	view.excluded_server = g_strdup(view.excluded_server);
+	view.excluded_nonce = g_strdup(view.excluded_nonce);
+	view.first_sender = g_strdup(view.first_sender);
+	view.proof = g_strdup(view.proof);
 	pthread_mutex_unlock(&self->watch.mutex);
+	return view;
 }
 
 gboolean pool_upstream_get_workers(PoolUpstream *self, gint64 max_age_ms, GPtrArray **out_workers,

@@ -120,8 +120,8 @@ typedef struct {
 	char *proof;           /* the IDs that prove it */
 } PoolView;
 
-/* Can be called from any thread. @out_view: (out caller-allocates): the caller must clear it */
-void pool_upstream_get_view(PoolUpstream *self, PoolView *out_view);
+/* Can be called from any thread. Returns: the current view, which the caller must clear */
+PoolView pool_upstream_get_view(PoolUpstream *self);
 void pool_view_clear(PoolView *self);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(PoolView, pool_view_clear)
 

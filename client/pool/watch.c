@@ -94,20 +94,34 @@ static void end_request(PoolWatch *self, PoolBatchRequest *request, PoolBatchReq
 	atomic_store_explicit(&request->state, state, memory_order_release);
 }
 
+/* Returns: whether a server draws for @request, and does not seem to hang */
+static gboolean is_drawing_for(const PoolFleet *fleet, const PoolBatchRequest *request,
+			       gint64 now_us)
+{
+	FOR_EACH_SERVER (fleet, server)
+		if (server->batch_request == request && pool_server_drawing(server) > 0 &&
+		    !pool_server_seems_to_hang(server, now_us))
+			return TRUE;
+	return FALSE;
+}
+
 gboolean pool_watch_serve_requests(PoolWatch *self, PoolFleet *fleet, const char *agent,
 				   gint64 now_us)
 {
-	guint refused_count = pool_fleet_refused_count(fleet, now_us);
+	guint refused_count = 0; /* smallest count that all fit servers refuse; 0: none is fit */
 	gboolean has_drawn = FALSE;
 	GList *next;
 
+	FOR_EACH_SERVER (fleet, fit)
+		if (pool_server_rank(fit, now_us) != POOL_SERVER_USELESS)
+			refused_count = MAX(refused_count, pool_server_offer(fit).refused_count);
 	pthread_mutex_lock(&self->mutex);
 	for (GList *each = self->placed.head; each != NULL; each = next) {
 		PoolBatchRequest *request = each->data;
 		PoolServer *server;
 
 		next = each->next;
-		if (pool_fleet_is_drawing_for(fleet, request, now_us))
+		if (is_drawing_for(fleet, request, now_us))
 			continue;
 		server = pool_fleet_choose_for_batch(fleet, request->count, now_us);
 		if (server != NULL) {
@@ -129,8 +143,11 @@ gboolean pool_watch_fill_request(PoolWatch *self, PoolFleet *fleet, const PoolSe
 
 	if (request == NULL)
 		return FALSE;
-	/* other servers may also draw for it, because the first seemed to hang */
-	pool_fleet_forget_request(fleet, request);
+	/* other servers may also draw for it, because the first seemed to hang: their IDs go to the
+	 * buffer */
+	FOR_EACH_SERVER (fleet, drawing)
+		if (drawing->batch_request == request)
+			drawing->batch_request = NULL;
 	g_array_set_size(request->runs, 0);
 	g_array_append_vals(request->runs, data->runs->data, data->runs->len);
 	request->filled_at_us = clock_boottime_ns() / 1000;
@@ -156,12 +173,15 @@ static gboolean replace_text(char **text, const char *by)
 static void update_view(PoolWatch *self, const PoolFleet *fleet)
 {
 	PoolView *view = &self->view;
-	gboolean is_served = pool_fleet_has_serving(fleet);
+	gboolean is_served = FALSE; /* by a server that may have just refused a draw */
 	const PoolServer *first = fleet->first;
 	const SnowflakeClientWorker *worker = first != NULL ? first->worker : NULL;
 	const char *failure =
 		fleet->failure != NULL ? fleet->failure->message : POOL_WAIT_NO_ANSWER;
 
+	FOR_EACH_SERVER (fleet, server)
+		is_served |= server->fitness == POOL_SERVER_SERVES ||
+			     server->fitness == POOL_SERVER_DRAINING;
 	if (view->is_served != is_served) {
 		view->is_served = is_served;
 		view->since_us = g_get_monotonic_time();

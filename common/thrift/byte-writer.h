@@ -34,6 +34,22 @@ static inline void byte_writer_text(GByteArray *out, const char *text)
 	g_byte_array_append(out, (const guint8 *)text, length);
 }
 
+/* Begins a frame if @framed. Returns the offset of its message, for byte_writer_end_frame(). */
+static inline guint byte_writer_begin_frame(GByteArray *out, gboolean framed)
+{
+	if (framed)
+		byte_writer_be32(out, 0); /* its length, which is not known yet */
+	return out->len;
+}
+
+static inline void byte_writer_end_frame(GByteArray *out, gboolean framed, guint start)
+{
+	guint32 length = GUINT32_TO_BE(out->len - start);
+
+	if (framed)
+		memcpy(out->data + start - sizeof length, &length, sizeof length);
+}
+
 /* Appends the header of a field of the binary protocol. */
 static inline void byte_writer_field(GByteArray *out, BinaryType type, gint16 id)
 {

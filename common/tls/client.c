@@ -11,19 +11,15 @@
 
 #define NS_PER_S G_GINT64_CONSTANT(1000000000)
 
-/* The state of a file; all 0 if the file or its name is missing. It has no padding, so memcmp() can
- * compare it. */
+/* The state of the three files; all 0 for a file that is missing or has no name. It has no padding,
+ * so memcmp() can compare it. */
 typedef struct {
-	gint64 inode;
-	gint64 size_bytes;
-	gint64 modified_ns;
-	gint64 changed_ns;
-} Stamp;
-
-typedef struct {
-	Stamp ca;
-	Stamp certificate;
-	Stamp key;
+	struct {
+		gint64 inode;
+		gint64 size_bytes;
+		gint64 modified_ns;
+		gint64 changed_ns;
+	} files[3];
 } Stamps;
 
 struct _TlsClient {
@@ -52,23 +48,23 @@ void tls_names_clear(TlsNames *self)
 	*self = (TlsNames){0};
 }
 
-static Stamp stamp_of(const char *file)
-{
-	struct stat status;
-
-	if (file == NULL || stat(file, &status) != 0)
-		return (Stamp){0};
-	return (Stamp){
-		.inode = (gint64)status.st_ino,
-		.size_bytes = status.st_size,
-		.modified_ns = status.st_mtim.tv_sec * NS_PER_S + status.st_mtim.tv_nsec,
-		.changed_ns = status.st_ctim.tv_sec * NS_PER_S + status.st_ctim.tv_nsec,
-	};
-}
-
 static Stamps stamps_of(const TlsNames *names)
 {
-	return (Stamps){stamp_of(names->ca), stamp_of(names->certificate), stamp_of(names->key)};
+	const char *const files[] = {names->ca, names->certificate, names->key};
+	Stamps stamps = {0};
+	struct stat status;
+
+	for (gsize i = 0; i < G_N_ELEMENTS(files); i++) {
+		if (files[i] == NULL || stat(files[i], &status) != 0)
+			continue;
+		stamps.files[i].inode = (gint64)status.st_ino;
+		stamps.files[i].size_bytes = status.st_size;
+		stamps.files[i].modified_ns =
+			status.st_mtim.tv_sec * NS_PER_S + status.st_mtim.tv_nsec;
+		stamps.files[i].changed_ns =
+			status.st_ctim.tv_sec * NS_PER_S + status.st_ctim.tv_nsec;
+	}
+	return stamps;
 }
 
 TlsClient *tls_client_new(const TlsNames *names, GError **error)

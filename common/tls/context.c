@@ -27,10 +27,7 @@ struct _TlsContext {
 	gboolean wants_password; /* a file is encrypted */
 };
 
-GQuark tls_error_quark(void)
-{
-	return g_quark_from_static_string("snowflake-tls-error-quark");
-}
+G_DEFINE_QUARK(snowflake_tls_error_quark, tls_error)
 
 /* Refuses to give a password. Without this callback, OpenSSL would prompt on the terminal. */
 static int give_no_password(char *password, int size, int is_to_encrypt, void *user_data)

@@ -14,32 +14,21 @@
 #include "common/tls/client.h"
 #include "common/zookeeper/hosts.h"
 
-#if ZOOKEEPER_SPEAKS_TLS
-static zhandle_t *open_with_tls(const char *servers, const char *certificates, watcher_fn watcher,
-				int timeout_ms, void *context)
-{
-	static GMutex mutex; /* zookeeper_init_ssl() uses strtok(), which is not thread-safe */
-	zhandle_t *handle;
-
-	g_mutex_lock(&mutex);
-	handle = zookeeper_init_ssl(servers, certificates, watcher, timeout_ms, NULL, context, 0);
-	g_mutex_unlock(&mutex);
-	return handle;
-}
-#else
-static zhandle_t *open_with_tls(const char *servers, const char *certificates, watcher_fn watcher,
-				int timeout_ms, void *context)
-{
-	(void)servers, (void)certificates, (void)watcher, (void)timeout_ms, (void)context;
-	g_assert_not_reached(); /* zookeeper_hosts_parse() refuses tls: without TLS support */
-}
-#endif
-
 zhandle_t *zookeeper_handle_open(const char *servers, const char *certificates, watcher_fn watcher,
 				 int timeout_ms, void *context)
 {
-	if (certificates != NULL)
-		return open_with_tls(servers, certificates, watcher, timeout_ms, context);
+#if ZOOKEEPER_SPEAKS_TLS
+	static GMutex mutex; /* zookeeper_init_ssl() uses strtok(), which is not thread-safe */
+
+	if (certificates != NULL) {
+		g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&mutex);
+
+		return zookeeper_init_ssl(servers, certificates, watcher, timeout_ms, NULL, context,
+					  0);
+	}
+#endif
+	/* without TLS support, zookeeper_hosts_parse() refuses tls: */
+	g_assert(certificates == NULL);
 	return zookeeper_init(servers, watcher, timeout_ms, NULL, context, 0);
 }
 

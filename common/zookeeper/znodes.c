@@ -88,13 +88,13 @@ char *znode_claim_prefix(const char *nonce)
 	return g_strconcat(CLAIM_PREFIX, nonce, "-", NULL);
 }
 
-gboolean znode_claim_parse_name(const char *name, char **out_nonce, gint64 *out_sequence)
+char *znode_claim_nonce(const char *name)
 {
 	const char *start = name + strlen(CLAIM_PREFIX);
 
 	if (!g_str_has_prefix(name, CLAIM_PREFIX) || strlen(start) <= NONCE_LENGTH ||
 	    start[NONCE_LENGTH] != '-')
-		return FALSE;
+		return NULL;
 
 	g_autofree char *nonce = g_strndup(start, NONCE_LENGTH);
 	/* ZooKeeper's 32-bit counter, with at least ten digits; it wraps to negative numbers */
@@ -103,18 +103,9 @@ gboolean znode_claim_parse_name(const char *name, char **out_nonce, gint64 *out_
 
 	if (!g_uuid_string_is_valid(nonce) || strlen(text) < 10 ||
 	    digits[strspn(digits, G_CSET_DIGITS)] != '\0' ||
-	    !g_ascii_string_to_signed(text, 10, G_MININT64, G_MAXINT64, out_sequence, NULL))
-		return FALSE;
-	*out_nonce = g_steal_pointer(&nonce);
-	return TRUE;
-}
-
-gboolean znode_is_claim(const char *name)
-{
-	g_autofree char *nonce = NULL;
-	gint64 sequence;
-
-	return znode_claim_parse_name(name, &nonce, &sequence);
+	    !g_ascii_string_to_signed(text, 10, G_MININT64, G_MAXINT64, NULL, NULL))
+		return NULL;
+	return g_steal_pointer(&nonce);
 }
 
 gboolean znode_parse_number(const char *name, guint max, guint *out_number)

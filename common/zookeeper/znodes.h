@@ -47,18 +47,9 @@ char *znode_reservation(const char *root, guint datacenter_id, guint worker_id);
 /* Returns: (transfer full): "claim-NONCE-", to which ZooKeeper appends a sequence number. */
 char *znode_claim_prefix(const char *nonce);
 
-/**
- * znode_claim_parse_name:
- * @name: "claim-NONCE-SEQ", without a path
- * @out_nonce: (out) (transfer full)
- * @out_sequence: (out): ZooKeeper's number
- *
- * Returns: %FALSE, with nothing set, if @name is not the name of a claim
- */
-gboolean znode_claim_parse_name(const char *name, char **out_nonce, gint64 *out_sequence);
-
-/* Returns whether @name is the name of a claim. */
-gboolean znode_is_claim(const char *name);
+/* Returns: (transfer full) (nullable): the nonce in @name, "claim-NONCE-SEQ" without a path; %NULL:
+ * @name is not the name of a claim. */
+char *znode_claim_nonce(const char *name);
 
 /* Parses @name, a datacenter ID or worker ID of 0 to @max, in decimal without sign and leading
  * zeros, as servers write it. Returns %FALSE if it is not such a number. */

@@ -151,7 +151,7 @@ static void start(void)
 	g_assert_no_error(error);
 	add_admin(&error);
 	g_assert_no_error(error);
-	rpc_server_adopt(server.rpc, listen_somewhere(&ports[LIVE_THRIFT]));
+	listener_adopt(listen_somewhere(&ports[LIVE_THRIFT]), rpc_server_listeners(server.rpc));
 	address = rpc_server_address(server.rpc);
 	ports[LIVE_TLS] = (guint16)atoi(strrchr(address, ':') + 1);
 	g_unix_fd_add(server.event_fd, G_IO_IN, on_news, NULL);

@@ -60,6 +60,7 @@ CALL = "client/call.c"
 FLEET = "client/pool/fleet.c"
 ENDPOINTS = "client/pool/endpoints.c"
 REFILL = "client/pool/refill.c"
+WATCH = "client/pool/watch.c"
 
 MUTANTS = [
     # docs/explanation/uniqueness.md, rule 1: a reservation begins after all earlier ones
@@ -282,7 +283,7 @@ MUTANTS = [
                                      "\tif (state == POOL_BATCH_REQUEST_REFUSED",
                                      "\tif (state == POOL_BATCH_REQUEST_REFUSED")),
     mutant("a second answer fills a batch request again", POOL,
-           (FLEET, "\t\t\tserver->batch_request = NULL;", "\t\t\t(void)request;")),
+           (WATCH, "\t\t\tdrawing->batch_request = NULL;", "\t\t\t(void)request;")),
     mutant("IDs are kept beyond their age", POOL,
            (REFILL, ">= self->max_age_us)\n\t\t\tself->oldest",
                     ">= 2 * self->max_age_us)\n\t\t\tself->oldest"),

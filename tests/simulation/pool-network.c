@@ -6,9 +6,9 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-#include "client/thread.h"
 #include "common/fork-guard.h"
 #include "common/socket.h"
+#include "common/thread.h"
 #include "common/tls/client.h"
 
 #define FIRST_SOCKET  1000000 /* lower descriptors are eventfds of hosts */
@@ -458,18 +458,22 @@ GRand *__wrap_g_rand_new(void)
 	return g_rand_new_with_seed((guint32)world_between(0, G_MAXUINT32));
 }
 
-/* Replacements of client/thread.c */
+/* Replacements of the start and the end of a thread */
 
-int client_thread_start(pthread_t *out_thread G_GNUC_UNUSED, const char *name G_GNUC_UNUSED,
-			void *(*run)(void *user_data)G_GNUC_UNUSED, void *user_data)
+int __wrap_thread_start(pthread_t *out_thread, const char *name, void *(*run)(void *data),
+			void *data);
+int __wrap_thread_start(pthread_t *out_thread G_GNUC_UNUSED, const char *name G_GNUC_UNUSED,
+			void *(*run)(void *data)G_GNUC_UNUSED, void *data)
 {
-	network.host->refill = user_data;
+	network.host->refill = data;
 	host_wake(network.host, world_now_us() + draw_lateness_us());
 	return 0;
 }
 
-void client_thread_join(pthread_t thread G_GNUC_UNUSED)
+int __wrap_pthread_join(pthread_t thread, void **out_result);
+int __wrap_pthread_join(pthread_t thread G_GNUC_UNUSED, void **out_result G_GNUC_UNUSED)
 {
+	return 0;
 }
 
 /* Replacement of a function of common/fork-guard.c */

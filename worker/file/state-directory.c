@@ -347,9 +347,7 @@ static gboolean write_all(const StateDirectory *self, int fd, const char *name, 
 
 static void remove_file(const StateDirectory *self, const char *name)
 {
-	disk_call_begin("remove", self->path, name);
-	unlinkat(self->fd, name, 0);
-	disk_call_end();
+	(void)DISK_CALL("remove", self->path, name, unlinkat(self->fd, name, 0));
 }
 
 /* Locks an open file, or the directory itself (@name %NULL). Returns: %FALSE with errno set;
@@ -380,9 +378,7 @@ static gboolean lock_directory(const StateDirectory *self, GError **error)
 
 static void unlock_directory(const StateDirectory *self)
 {
-	disk_call_begin("unlock", self->path, NULL);
-	flock(self->fd, LOCK_UN);
-	disk_call_end();
+	(void)DISK_CALL("unlock", self->path, NULL, flock(self->fd, LOCK_UN));
 }
 
 /* Renames @temporary to @name, if the text of @name is @expected. The directory is locked only for

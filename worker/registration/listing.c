@@ -56,11 +56,10 @@ gboolean datacenter_listing_add_claim(DatacenterListing *self, const StoreRecord
 {
 	g_autoptr(GError) error = NULL;
 	const char *name = name_of(record);
-	gint64 sequence;
-	char *nonce;
+	char *nonce = znode_claim_nonce(name);
 	ListedClaim *claim;
 
-	if (!znode_claim_parse_name(name, &nonce, &sequence))
+	if (nonce == NULL)
 		return FALSE;
 	claim = g_new0(ListedClaim, 1);
 	claim->name = g_strdup(name);
@@ -143,18 +142,6 @@ static guint lower_bound(const GPtrArray *sorted, gconstpointer key, GCompareFun
 			high = middle;
 	}
 	return low;
-}
-
-const ListedClaim *datacenter_listing_find_claim(const DatacenterListing *self, const char *nonce,
-						 gboolean own)
-{
-	for (guint i = 0; i < self->claims->len; i++) {
-		const ListedClaim *claim = self->claims->pdata[i];
-
-		if (g_str_equal(claim->nonce, nonce) && (!own || claim->is_own))
-			return claim;
-	}
-	return NULL;
 }
 
 const ListedReservation *datacenter_listing_find_reservation(const DatacenterListing *self,

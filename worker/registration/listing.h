@@ -56,9 +56,6 @@ void datacenter_listing_sort(DatacenterListing *self);
 
 /* The functions below require a sorted listing. */
 
-/* Returns: (nullable): a claim record with this nonce; @own: created in this session. */
-const ListedClaim *datacenter_listing_find_claim(const DatacenterListing *self, const char *nonce,
-						 gboolean own);
 /* Returns: (nullable) */
 const ListedReservation *datacenter_listing_find_reservation(const DatacenterListing *self,
 							     guint worker_id);

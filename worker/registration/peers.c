@@ -4,13 +4,12 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "client/client-tls.h"
 #include "client/snowflake-client.h"
 #include "common/address.h"
 #include "common/log.h"
-#include "worker/detached-thread.h"
+#include "common/thread.h"
 
 #define MAX_ASKERS 32
 #define MAX_NAMED  8 /* maximum number of addresses in a log line */
@@ -207,7 +206,7 @@ static void job_unref(Job *self)
 static gboolean job_start_thread(Job *self, void *(*run)(void *))
 {
 	atomic_fetch_add(&self->references, 1);
-	if (detached_thread_start(run, self) == 0)
+	if (thread_start_detached("peers", run, self) == 0)
 		return TRUE;
 	job_unref(self);
 	return FALSE;
@@ -332,10 +331,6 @@ static void *run_asker(void *data)
 static void *run_timer(void *data)
 {
 	Job *job = data;
-	const struct timespec until = {
-		.tv_sec = job->deadline_us / G_USEC_PER_SEC,
-		.tv_nsec = job->deadline_us % G_USEC_PER_SEC * 1000,
-	};
 
 	/* if a thread cannot be started, the others ask more peers; a peer that is not asked counts
 	 * as unreachable */
@@ -345,7 +340,7 @@ static void *run_timer(void *data)
 	pthread_mutex_lock(&job->mutex);
 	while (!job->over && job->n_settled < job->peers->len &&
 	       g_get_monotonic_time() < job->deadline_us)
-		pthread_cond_clockwait(&job->changed, &job->mutex, CLOCK_MONOTONIC, &until);
+		clock_wait_until(&job->changed, &job->mutex, job->deadline_us);
 	job->over = TRUE;
 	/* under the mutex, so that done() is not called after free() */
 	if (job->done != NULL)

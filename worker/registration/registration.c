@@ -45,15 +45,6 @@ static const struct {
 	[REGISTRATION_LISTING_WORKERS] = {step_start_listing_workers, step_take_datacenter_ids},
 };
 
-/* Begins the step of the current state. Returns: %FALSE if the state has none */
-static gboolean start_step(Registration *self)
-{
-	if (STEPS[self->step.state].start == NULL)
-		return FALSE;
-	STEPS[self->step.state].start(self);
-	return TRUE;
-}
-
 /* Takes an answer of the store, if the current step waits for it. */
 static void take_answer(Registration *self, const StoreMessage *answer)
 {
@@ -348,13 +339,16 @@ static void take_events(Registration *self)
 	}
 }
 
+/* Begins steps until an answer is awaited, or the state has no step. */
 static void run_steps(Registration *self)
 {
-	gboolean started = TRUE;
+	void (*start)(Registration * self);
 
-	while (started && !self->step.busy) {
+	do {
 		RegistrationState next;
 
+		if (self->step.busy)
+			return;
 		reservation_check_is_read(self);
 		next = registration_plan_next(&self->facts);
 		if (next != self->step.state)
@@ -362,8 +356,10 @@ static void run_steps(Registration *self)
 				  log_text("from", registration_state_name(self->step.state)),
 				  log_text("to", registration_state_name(next)));
 		self->step.state = next;
-		started = start_step(self);
-	}
+		start = STEPS[next].start;
+		if (start != NULL)
+			start(self);
+	} while (start != NULL);
 }
 
 static gboolean registry_poll(Registry *registry, gint64 now_tick, gint64 stop_by_us,

@@ -405,12 +405,14 @@ void step_take_created_claim(Registration *self, const StoreMessage *answer)
 {
 	const StoreRecord *made;
 	const char *name;
+	g_autofree char *nonce = NULL;
 
 	switch (answer->outcome) {
 	case STORE_OK:
 		made = answer->records->pdata[0];
 		name = strrchr(made->key, '/');
-		if (name != NULL && znode_is_claim(name + 1))
+		nonce = name != NULL ? znode_claim_nonce(name + 1) : NULL;
+		if (nonce != NULL)
 			note_claim(self, made->key, made->order, made->created_ms,
 				   answer->received_ns);
 		else
@@ -507,14 +509,17 @@ static const ListedClaim *find_own_claim(const Registration *self)
 {
 	const char *name = self->claim.key != NULL ? strrchr(self->claim.key, '/') + 1 : NULL;
 	const GPtrArray *claims = self->datacenter.listing->claims;
+	const ListedClaim *own = NULL;
 
 	for (guint i = 0; i < claims->len; i++) {
 		const ListedClaim *claim = claims->pdata[i];
 
 		if (claim->is_own && g_strcmp0(claim->name, name) == 0)
 			return claim;
+		if (own == NULL && claim->is_own && g_str_equal(claim->nonce, self->config.nonce))
+			own = claim;
 	}
-	return datacenter_listing_find_claim(self->datacenter.listing, self->config.nonce, TRUE);
+	return own;
 }
 
 /* Returns the peers that can be called: embedded nodes take no calls. */

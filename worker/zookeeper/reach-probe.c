@@ -3,8 +3,8 @@
 
 #include <pthread.h>
 
+#include "common/thread.h"
 #include "common/zookeeper/handle.h"
-#include "worker/detached-thread.h"
 
 struct _ReachProbe {
 	char *servers;
@@ -33,7 +33,6 @@ static void *probe_thread(void *data)
 	char *text;
 	gboolean is_dropped;
 
-	pthread_setname_np(pthread_self(), "reach");
 	text = zookeeper_handle_describe_trouble(self->servers, self->certificates);
 	pthread_mutex_lock(&self->mutex);
 	self->text = text;
@@ -58,7 +57,7 @@ ReachProbe *reach_probe_new(const char *servers, const char *certificates,
 	self->done = done;
 	self->user_data = user_data;
 	pthread_mutex_init(&self->mutex, NULL);
-	if (detached_thread_start(probe_thread, self) == 0)
+	if (thread_start_detached("reach", probe_thread, self) == 0)
 		return self;
 	probe_destroy(self);
 	return NULL;

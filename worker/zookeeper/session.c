@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "common/log.h"
+#include "common/thread.h"
 #include "common/zookeeper/handle.h"
 #include "common/zookeeper/znodes.h"
 #include "core/clock.h"
-#include "worker/detached-thread.h"
 #include "worker/zookeeper/name-resolution.h"
 
 #define MAX_PATH_BYTES 512
@@ -224,18 +224,16 @@ static void post_reply(Request *request, ZookeeperMessage *message)
 	g_free(request);
 }
 
-static void on_done(int code, const void *data)
-{
-	Request *request = (Request *)data;
-
-	post_reply(request, reply_new(request, code, NULL));
-}
-
 static void on_stat(int code, const struct Stat *stat, const void *data)
 {
 	Request *request = (Request *)data;
 
 	post_reply(request, reply_new(request, code, stat));
+}
+
+static void on_done(int code, const void *data)
+{
+	on_stat(code, NULL, data);
 }
 
 static void on_data(int code, const char *value, int length, const struct Stat *stat,
@@ -387,7 +385,6 @@ static void *session_thread(void *user_data)
 	zhandle_t *handle = NULL;
 	gboolean ending, left;
 
-	pthread_setname_np(pthread_self(), "session");
 	first->type = ZOOKEEPER_NO_NAMES;
 	first->addresses = config->look_up ? name_resolution_look_up(config->servers, config->known,
 								     &first->unknown)
@@ -428,7 +425,6 @@ static void quiet_log(void)
 ZookeeperSession *zookeeper_session_new(const ZookeeperSessionConfig *config)
 {
 	ZookeeperSession *self = g_new0(ZookeeperSession, 1);
-	pthread_condattr_t monotonic;
 	int code;
 
 	self->config = *config;
@@ -448,12 +444,9 @@ ZookeeperSession *zookeeper_session_new(const ZookeeperSessionConfig *config)
 	}
 	g_queue_init(&self->messages);
 	pthread_mutex_init(&self->mutex, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&self->changed, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	pthread_cond_init(&self->changed, NULL);
 	pthread_once(&log_once, quiet_log);
-	code = detached_thread_start(session_thread, self);
+	code = thread_start_detached("session", session_thread, self);
 	if (code != 0) {
 		ZookeeperMessage *message = g_new0(ZookeeperMessage, 1);
 
@@ -468,10 +461,6 @@ ZookeeperSession *zookeeper_session_new(const ZookeeperSessionConfig *config)
 void zookeeper_session_close(ZookeeperSession *self, gint64 timeout_ms)
 {
 	gint64 until_us = g_get_monotonic_time() + timeout_ms * G_TIME_SPAN_MILLISECOND;
-	const struct timespec until = {
-		.tv_sec = until_us / G_USEC_PER_SEC,
-		.tv_nsec = until_us % G_USEC_PER_SEC * 1000,
-	};
 	gboolean ended;
 
 	pthread_mutex_lock(&self->mutex);
@@ -480,7 +469,7 @@ void zookeeper_session_close(ZookeeperSession *self, gint64 timeout_ms)
 	/* check the clock instead of the result of the wait, which a test's fake clock ends early
 	 */
 	while (!self->ended && g_get_monotonic_time() < until_us)
-		pthread_cond_timedwait(&self->changed, &self->mutex, &until);
+		clock_wait_until(&self->changed, &self->mutex, until_us);
 	ended = self->ended;
 	self->left = !ended;
 	pthread_mutex_unlock(&self->mutex);

@@ -101,7 +101,7 @@ static void test_view(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
 	fake_node_set_as_of_ms(self->nodes[0], 123456);
 	upstream_fixture_connect(self);
 	UPSTREAM_WAIT(self, upstream_fixture_is_served(self));
-	pool_upstream_get_view(self->upstream, &served);
+	served = pool_upstream_get_view(self->upstream);
 	g_assert_cmpstr(served.server, ==, fake_node_text(self->nodes[0]));
 	g_assert_cmpint(served.datacenter_id, ==, 3);
 	g_assert_cmpint(served.worker_id, ==, 0);
@@ -115,7 +115,7 @@ static void test_view(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
 
 	fake_node_set_manner(self->nodes[0], FAKE_NODE_AWAY);
 	UPSTREAM_WAIT(self, !upstream_fixture_is_served(self));
-	pool_upstream_get_view(self->upstream, &lost);
+	lost = pool_upstream_get_view(self->upstream);
 	g_assert_cmpstr(lost.server, ==, served.server);
 	g_assert_cmpint(lost.datacenter_id, ==, 3);
 	g_assert_cmpint(lost.since_us, >, served.since_us);
@@ -123,7 +123,7 @@ static void test_view(UpstreamFixture *self, G_GNUC_UNUSED gconstpointer data)
 
 	fake_node_set_manner(self->nodes[0], FAKE_NODE_SERVES);
 	UPSTREAM_WAIT(self, upstream_fixture_is_served(self));
-	pool_upstream_get_view(self->upstream, &again);
+	again = pool_upstream_get_view(self->upstream);
 	g_assert_cmpint(again.since_us, >, lost.since_us);
 	g_assert_null(again.failure);
 }
@@ -138,7 +138,7 @@ static void assert_unknown(const PoolView *view)
 static gboolean get_view_of_failure(UpstreamFixture *self, PoolView *view)
 {
 	pool_view_clear(view);
-	pool_upstream_get_view(self->upstream, view);
+	*view = pool_upstream_get_view(self->upstream);
 	return !view->is_served && view->failure != NULL;
 }
 
@@ -156,7 +156,7 @@ static void test_view_of_unknown(UpstreamFixture *self, G_GNUC_UNUSED gconstpoin
 
 	fake_node_set_manner(self->nodes[0], FAKE_NODE_SERVES);
 	UPSTREAM_WAIT(self, upstream_fixture_is_served(self));
-	pool_upstream_get_view(self->upstream, &old);
+	old = pool_upstream_get_view(self->upstream);
 	g_assert_cmpstr(old.server, ==, fake_node_text(self->nodes[0]));
 	assert_unknown(&old);
 }
@@ -174,7 +174,7 @@ static void test_view_of_unfit_servers(UpstreamFixture *self, G_GNUC_UNUSED gcon
 		UPSTREAM_WAIT(self, upstream_fixture_is_served(self));
 		fake_node_set_state(self->nodes[0], states[i]);
 		UPSTREAM_WAIT(self, !upstream_fixture_is_served(self));
-		pool_upstream_get_view(self->upstream, &view);
+		view = pool_upstream_get_view(self->upstream);
 		g_assert_nonnull(strstr(view.failure, "it has no worker ID"));
 		fake_node_set_state(self->nodes[0], "reclaiming");
 	}
@@ -190,7 +190,7 @@ static void test_view_of_waiting_server(UpstreamFixture *self, G_GNUC_UNUSED gco
 	UPSTREAM_WAIT(self, upstream_fixture_is_served(self));
 	fake_node_set_state(self->nodes[0], "waiting");
 	UPSTREAM_WAIT(self, !upstream_fixture_is_served(self));
-	pool_upstream_get_view(self->upstream, &view);
+	view = pool_upstream_get_view(self->upstream);
 	g_assert_nonnull(strstr(view.failure, "it waits for its clock to catch up"));
 	fake_node_set_state(self->nodes[0], "serving");
 	UPSTREAM_WAIT(self, upstream_fixture_is_served(self));
@@ -200,7 +200,7 @@ static gboolean fails_with(UpstreamFixture *self, const char *what)
 {
 	g_auto(PoolView) view = {0};
 
-	pool_upstream_get_view(self->upstream, &view);
+	view = pool_upstream_get_view(self->upstream);
 	return view.failure != NULL && strstr(view.failure, what) != NULL;
 }
 
@@ -249,7 +249,7 @@ static void check_repeats(const char *kind, guint n_nodes, const char *what)
 	for (guint i = 0; i < n_nodes; i++)
 		calls += fake_node_calls(self.nodes[i], "get_id_runs");
 	g_assert_cmpuint(calls, ==, 2);
-	pool_upstream_get_view(self.upstream, &view);
+	view = pool_upstream_get_view(self.upstream);
 	g_assert_cmpuint(view.n_excluded, ==, 1);
 	g_assert_cmpstr(view.excluded_nonce, ==, "one-process");
 	g_assert_cmpstr(view.first_sender, !=, "");
@@ -268,7 +268,7 @@ static guint64 count_excluded(UpstreamFixture *self)
 {
 	g_auto(PoolView) view = {0};
 
-	pool_upstream_get_view(self->upstream, &view);
+	view = pool_upstream_get_view(self->upstream);
 	return view.n_excluded;
 }
 
@@ -305,7 +305,7 @@ static void test_goes_back_twice(UpstreamFixture *self, G_GNUC_UNUSED gconstpoin
 	first = upstream_fixture_take(self);
 	fake_node_set_n_low(self->nodes[0], 2);
 	UPSTREAM_WAIT(self, takes_nothing_below(self, first) && count_excluded(self) == 1);
-	pool_upstream_get_view(self->upstream, &view);
+	view = pool_upstream_get_view(self->upstream);
 	g_assert_nonnull(strstr(view.proof, "its IDs decreased on two connections"));
 	g_assert_cmpstr(view.first_sender, ==, "");
 }
@@ -321,7 +321,7 @@ static void test_goes_back_after_a_restart(UpstreamFixture *self, G_GNUC_UNUSED 
 	fake_node_set_nonce(self->nodes[0], "later-process");
 	fake_node_set_n_low(self->nodes[0], 2);
 	UPSTREAM_WAIT(self, takes_nothing_below(self, first) && count_excluded(self) == 1);
-	pool_upstream_get_view(self->upstream, &view);
+	view = pool_upstream_get_view(self->upstream);
 	g_assert_cmpstr(view.excluded_nonce, ==, "later-process");
 }
 
@@ -329,7 +329,7 @@ static gboolean has_worker_id(UpstreamFixture *self, gint worker_id)
 {
 	g_auto(PoolView) view = {0};
 
-	pool_upstream_get_view(self->upstream, &view);
+	view = pool_upstream_get_view(self->upstream);
 	return view.worker_id == worker_id;
 }
 

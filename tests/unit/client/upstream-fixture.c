@@ -75,7 +75,7 @@ gboolean upstream_fixture_is_served(UpstreamFixture *self)
 {
 	g_auto(PoolView) view = {0};
 
-	pool_upstream_get_view(self->upstream, &view);
+	view = pool_upstream_get_view(self->upstream);
 	return view.is_served;
 }
 
@@ -84,7 +84,7 @@ guint upstream_fixture_first(UpstreamFixture *self)
 	g_auto(PoolView) view = {0};
 
 	UPSTREAM_WAIT(self, upstream_fixture_is_served(self));
-	pool_upstream_get_view(self->upstream, &view);
+	view = pool_upstream_get_view(self->upstream);
 	return g_str_equal(view.server, fake_node_text(self->nodes[1])) ? 1 : 0;
 }
 

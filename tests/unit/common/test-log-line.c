@@ -22,7 +22,7 @@ static char *logfmt_of(const LogField *fields, gsize room)
 	GString *out = g_string_new(NULL);
 	const LogLine line = line_of(fields);
 
-	log_line_append_logfmt(out, &line, room);
+	log_line_append(out, &line, FALSE, room);
 	return g_string_free(out, FALSE);
 }
 
@@ -31,7 +31,7 @@ static char *json_of(const LogField *fields, gsize room)
 	GString *out = g_string_new(NULL);
 	const LogLine line = line_of(fields);
 
-	log_line_append_json(out, &line, room);
+	log_line_append(out, &line, TRUE, room);
 	return g_string_free(out, FALSE);
 }
 

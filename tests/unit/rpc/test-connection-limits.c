@@ -19,6 +19,7 @@
 
 /* Both ends of loopback connections. The test decides which are idle. */
 typedef struct {
+	ConnectionLimitsConfig config;
 	ConnectionLimits *table;
 	gint64 now_us;
 	guint n;
@@ -41,11 +42,11 @@ static gboolean is_idle(int fd, guint idle_ms)
 
 static Crowd *crowd_new(guint max_connections, guint max_per_address)
 {
-	const ConnectionLimitsConfig config = {max_connections, max_per_address, IDLE_MS, is_idle};
 	Crowd *self = g_new0(Crowd, 1);
 
 	memset(&kernel, 0, sizeof kernel);
-	self->table = connection_limits_new(&config);
+	self->config = (ConnectionLimitsConfig){max_connections, max_per_address, IDLE_MS, is_idle};
+	self->table = connection_limits_new(&self->config);
 	self->now_us = LONG_US;
 	return self;
 }

@@ -93,7 +93,7 @@ TEST("/listener/hosts", test_hosts)
 		Origin origin;
 		int client, accepted;
 
-		g_assert_true(listener_open(HOSTS[i], 0, listeners, &error));
+		g_assert_true(listener_open(HOSTS[i], 0, FALSE, listeners, &error));
 		g_assert_no_error(error);
 		listener = listeners->pdata[listeners->len - 1]; /* IPv6 comes first */
 		g_assert_false(listener->is_local || listener->is_tls || listener->is_adopted);
@@ -129,7 +129,7 @@ TEST("/listener/addresses", test_addresses)
 		g_autoptr(GPtrArray) listeners = listeners_new();
 		g_autofree char *text = NULL;
 
-		g_assert_true(listener_open(CASES[i].host, 0, listeners, NULL));
+		g_assert_true(listener_open(CASES[i].host, 0, FALSE, listeners, NULL));
 		g_assert_cmpuint(listeners->len, ==, 1);
 		text = listener_address(listeners->pdata[0]);
 		g_assert_true(g_str_has_prefix(text, CASES[i].address));
@@ -143,9 +143,9 @@ static void assert_refused(const char *host, guint16 port, const char *message)
 	g_autoptr(GError) error = NULL;
 	guint before;
 
-	g_assert_true(listener_open("127.0.0.1", 0, listeners, NULL));
+	g_assert_true(listener_open("127.0.0.1", 0, FALSE, listeners, NULL));
 	before = count_open_fds();
-	g_assert_false(listener_open(host, port, listeners, &error));
+	g_assert_false(listener_open(host, port, FALSE, listeners, &error));
 	g_assert_nonnull(error);
 	g_assert_cmpstr(error->message, ==, message);
 	g_assert_cmpuint(listeners->len, ==, 1);
@@ -162,7 +162,7 @@ TEST("/listener/hosts-that-are-none", test_hosts_that_are_none)
 		       "cannot listen on 192.0.2.7 port 0: Cannot assign requested address");
 	assert_refused("no host.invalid", 7,
 		       "cannot listen on no host.invalid: Name or service not known");
-	g_assert_true(listener_open("127.0.0.1", 0, listeners, NULL));
+	g_assert_true(listener_open("127.0.0.1", 0, FALSE, listeners, NULL));
 	port = port_of(listeners->pdata[0]);
 	used = g_strdup_printf("cannot listen on 127.0.0.1 port %u: Address already in use", port);
 	assert_refused("127.0.0.1", port, used);
@@ -172,7 +172,7 @@ TEST("/listener/hosts-that-are-none", test_hosts_that_are_none)
 
 static void open_address(GPtrArray *listeners, GError **error)
 {
-	g_assert_false(listener_open("127.0.0.1", 0, listeners, error));
+	g_assert_false(listener_open("127.0.0.1", 0, FALSE, listeners, error));
 }
 
 static void open_abstract(GPtrArray *listeners, GError **error)
@@ -457,7 +457,7 @@ TEST("/listener/watch", test_watch)
 	Ready ready = {.pause_ms = 50};
 	int client;
 
-	g_assert_true(listener_open("127.0.0.1", 0, listeners, NULL));
+	g_assert_true(listener_open("127.0.0.1", 0, FALSE, listeners, NULL));
 	listener_watch(listeners->pdata[0], on_ready, &ready);
 	client = connect_to(port_of(listeners->pdata[0]));
 	while (ready.n_calls < 2)

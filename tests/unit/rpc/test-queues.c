@@ -52,9 +52,9 @@ TEST("/queues/limits", test_limits)
 		gint64 first_us;
 
 		set_up(&queues);
-		g_assert_true(queues_are_empty(&queues));
+		g_assert_cmpuint(queues.length, ==, 0);
 		queues_enter(&queues, &one, CASES[i].queue);
-		g_assert_true(queues_are_empty(&queues) == !CASES[i].stands);
+		g_assert_true((queues.length == 0) == !CASES[i].stands);
 		g_assert_true(queues_head(&queues, CASES[i].queue) ==
 			      (CASES[i].stands ? &one : NULL));
 		first_us = queues_first_deadline_at_us(&queues);
@@ -68,7 +68,7 @@ TEST("/queues/limits", test_limits)
 			g_assert_true(queues_has_run_out(&queues, &one));
 		}
 		queues_leave(&queues, &one);
-		g_assert_true(queues_are_empty(&queues));
+		g_assert_cmpuint(queues.length, ==, 0);
 		g_assert_null(queues_head(&queues, CASES[i].queue));
 	}
 }
@@ -91,7 +91,7 @@ TEST("/queues/order", test_order)
 	queues_leave(&queues, &first);
 	queues_leave(&queues, &first);
 	queues_leave(&queues, &second);
-	g_assert_true(queues_are_empty(&queues));
+	g_assert_cmpuint(queues.length, ==, 0);
 }
 
 TEST("/queues/time-is-read-once", test_time_is_read_once)

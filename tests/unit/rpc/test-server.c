@@ -73,7 +73,8 @@ static Fixture fixture_started(void)
 	Fixture self = fixture_new();
 
 	fixture_create_server(&self, NULL);
-	g_assert_true(rpc_server_listen(self.server, "127.0.0.1", 0, FALSE, NULL));
+	g_assert_true(
+		listener_open("127.0.0.1", 0, FALSE, rpc_server_listeners(self.server), NULL));
 	g_assert_true(rpc_server_start(self.server, NULL));
 	return self;
 }
@@ -190,7 +191,8 @@ TEST("/server/no-descriptors-to-start", test_no_descriptors_to_start)
 
 		fixture_create_server(&self, &error);
 		if (self.server != NULL &&
-		    rpc_server_listen(self.server, "127.0.0.1", 0, TRUE, &error)) {
+		    listener_open("127.0.0.1", 0, TRUE, rpc_server_listeners(self.server),
+				  &error)) {
 			rpc_server_set_tls(self.server, context);
 			started = rpc_server_start(self.server, &error);
 			failed_starts += !started;

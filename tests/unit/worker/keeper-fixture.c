@@ -15,8 +15,8 @@ void log_event_fields(LogEvent event, const LogField *fields)
 {
 	g_autoptr(GString) line = g_string_new(NULL);
 
-	log_line_append_logfmt(line, &(LogLine){.event = "", .fields = fields},
-			       sizeof last_line[event] - 1);
+	log_line_append(line, &(LogLine){.event = "", .fields = fields}, FALSE,
+			sizeof last_line[event] - 1);
 	pthread_mutex_lock(&log_mutex);
 	logged[event]++;
 	g_strlcpy(last_line[event], line->str, sizeof last_line[event]);

@@ -11,14 +11,12 @@ gint64 __wrap_g_get_monotonic_time(void);
 int __wrap_clock_gettime(clockid_t id, struct timespec *out_time);
 int __wrap_pthread_cond_signal(pthread_cond_t *cond);
 int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex);
-int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
-				  const struct timespec *until);
+int __wrap_clock_wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex, gint64 until_us);
 gint64 __real_g_get_monotonic_time(void);
 int __real_clock_gettime(clockid_t id, struct timespec *out_time);
 int __real_pthread_cond_signal(pthread_cond_t *cond);
 int __real_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex);
-int __real_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
-				  const struct timespec *until);
+int __real_clock_wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex, gint64 until_us);
 
 #define NS_PER_US     1000
 #define NS_PER_SECOND G_GINT64_CONSTANT(1000000000)
@@ -150,14 +148,13 @@ int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *held)
 	return sleep_until(cond, held, G_MAXINT64);
 }
 
-int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *held,
-				  const struct timespec *until)
+int __wrap_clock_wait_until(pthread_cond_t *cond, pthread_mutex_t *held, gint64 until_us)
 {
 	if (!atomic_load(&scripted))
-		return __real_pthread_cond_timedwait(cond, held, until);
+		return __real_clock_wait_until(cond, held, until_us);
 	if (pthread_equal(pthread_self(), driver))
-		return drive_until(cond, held, to_us(until));
-	return sleep_until(cond, held, to_us(until));
+		return drive_until(cond, held, until_us);
+	return sleep_until(cond, held, until_us);
 }
 
 void scripted_time_begin(void)

@@ -5,7 +5,7 @@
 
 /*
  * Time that passes only when the test says so, for two threads: the driver, which is the thread of
- * the test, and the worker, which sleeps in pthread_cond_timedwait() between its work. The linker
+ * the test, and the worker, which sleeps in clock_wait_until() between its work. The linker
  * replaces the clock functions (scripted_time_args in meson.build), so the tested code is
  * unchanged.
  *

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "tests/unit/unit-test.h"
-#include "worker/detached-thread.h"
 #include "worker/registration/internal.h"
 #include "worker/zookeeper/name-resolution.h"
 #include "worker/zookeeper/session.h"
@@ -18,8 +17,8 @@
 /* The linker's names for the replaced functions and their replacements. */
 char *__wrap_zookeeper_handle_describe_trouble(const char *servers, const char *certificates);
 GStrv __wrap_name_resolution_look_up(const char *servers, const GStrv known, char **out_unknown);
-int __wrap_detached_thread_start(void *(*run)(void *data), void *data);
-int __real_detached_thread_start(void *(*run)(void *data), void *data);
+int __wrap_thread_start_detached(const char *name, void *(*run)(void *data), void *data);
+int __real_thread_start_detached(const char *name, void *(*run)(void *data), void *data);
 ZookeeperMessage *__wrap_zookeeper_session_take(ZookeeperSession *session);
 ZookeeperMessage *__real_zookeeper_session_take(ZookeeperSession *session);
 gint64 __wrap_g_get_monotonic_time(void);
@@ -51,9 +50,9 @@ GStrv __wrap_name_resolution_look_up(const char *servers G_GNUC_UNUSED,
 	return found != NULL ? g_strdupv((char **)addresses) : NULL;
 }
 
-int __wrap_detached_thread_start(void *(*run)(void *data), void *data)
+int __wrap_thread_start_detached(const char *name, void *(*run)(void *data), void *data)
 {
-	return can_start_threads ? __real_detached_thread_start(run, data) : EAGAIN;
+	return can_start_threads ? __real_thread_start_detached(name, run, data) : EAGAIN;
 }
 
 ZookeeperMessage *__wrap_zookeeper_session_take(ZookeeperSession *session)
