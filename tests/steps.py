@@ -216,6 +216,8 @@ def table(chaos_s):
         Step("package", (FULL,), WAITS, (), program("tests/package/run"), suite("package")),
         of_release("container", (FULL,), WAITS, "container", "tests/container/run", "--build",
                    BUILDS / "release"),
+        Step("release", (FULL,), WAITS, (), program("tests/release/run"), suite("release"),
+             {"GOCACHE": GO_CACHE}),
         of_release("compatibility", (FULL,), WAITS, "compatibility", "tests/compatibility/run",
                    "--build", BUILDS / "release", "--directory", BUILDS / "compatibility"),
 

@@ -34,7 +34,9 @@ class PackageTest(unittest.TestCase):
         self.machine.wait_until_active()
 
     def install(self, version):
-        return self.machine.run("dpkg", "--install", *packages.paths(WORK / version).values())
+        # keeps a config file that was changed, without a question
+        return self.machine.run("dpkg", "--force-confold", "--install",
+                                *packages.paths(WORK / version).values())
 
     def upgrade(self, unit=SERVICE):
         """Installs the newer packages, and waits until they run: dpkg does not."""

@@ -95,6 +95,11 @@ def check_versions(version):
         git(tree, "tag", f"v{version}")
         found["a release"] = (version_of(tree), re.escape(version))
         found["an archive of a release"] = (archived_version(tree, archive), re.escape(version))
+        archived = (archive / "deploy/version").read_text()
+        git(tree, "branch", "other")
+        archived_version(tree, archive)
+        found["an archive from a clone with other branches"] = (
+            (archive / "deploy/version").read_text(), re.escape(archived))
     for what, (printed, expected) in found.items():
         if not re.fullmatch(expected, printed):
             yield f"deploy/version, {what}: {printed}, not {expected}"
