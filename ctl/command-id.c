@@ -77,6 +77,7 @@ static CtlStatus print_kind(const CtlOptions *options, Kind kind)
 	ctl_output_end_array(options->json, complete);
 	if (complete)
 		return CTL_OK;
+	ctl_options_add_remedy(options, error);
 	ctl_output_complain_of(error, snowflake_client_get_retry_after_ms(client));
 	return CTL_FAILED;
 }

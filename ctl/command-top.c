@@ -528,6 +528,7 @@ static List *list_tree(Top *self, const GError *lost)
 	for (guint i = 0; i < workers->len; i++)
 		((CtlWorker *)workers->pdata[i])->is_indirect = lost != NULL;
 	ctl_worker_ask_all(workers, &self->asking, TRUE);
+	ctl_notes_add_unreachable(list->notes, workers);
 	if (workers->len == 0 && !self->options->json)
 		ctl_notes_add(list->notes, NULL, g_strdup("no server is registered"));
 	list_set_workers(list, self, workers);

@@ -198,7 +198,7 @@ static CtlStatus list_by_servers(const CtlOptions *options)
 		print_workers(workers, options->json);
 	ctl_output_flush();
 	ctl_notes_complain(notes, NULL);
-	return workers != NULL ? CTL_OK : CTL_FAILED;
+	return workers != NULL && !ctl_notes_has_failure(notes) ? CTL_OK : CTL_FAILED;
 }
 
 static CtlStatus list_by_zookeeper(const CtlOptions *options, const ZookeeperHosts *hosts,
@@ -224,13 +224,14 @@ static CtlStatus list_by_zookeeper(const CtlOptions *options, const ZookeeperHos
 		g_autoptr(GPtrArray) workers = ctl_worker_of_tree(tree, now_ms);
 
 		ctl_worker_ask_all(workers, options, FALSE);
+		ctl_notes_add_unreachable(notes, workers);
 		if (workers->len == 0 && !options->json)
 			ctl_notes_add(notes, NULL, g_strdup("no server is registered"));
 		print_workers(workers, options->json);
 	}
 	ctl_output_flush();
 	ctl_notes_complain(notes, NULL);
-	return is_sound ? CTL_OK : CTL_FAILED;
+	return is_sound && !ctl_notes_has_failure(notes) ? CTL_OK : CTL_FAILED;
 }
 
 static CtlStatus run_workers(const CtlOptions *options, G_GNUC_UNUSED const char *const *arguments)
@@ -252,7 +253,8 @@ const CtlCommand ctl_workers_command = {
 	.summary = "Lists the servers of the service.",
 	.details = "With --zookeeper, reads the servers from ZooKeeper; otherwise, asks each "
 		   "--server for the servers that it knows. Then asks each server for its state "
-		   "and clock. Lists a server that does not reply as unreachable.",
+		   "and clock. Lists a server that does not reply as unreachable, prints the "
+		   "reason on standard error, and exits with status 1.",
 	.takes_zookeeper = TRUE,
 	.entries = entries,
 	.run = run_workers,

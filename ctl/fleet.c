@@ -84,7 +84,7 @@ static void ask_member(gpointer item, gpointer data)
 
 	member_forget(self);
 	self->has_failed = TRUE;
-	if (!ctl_probe_known(client, fleet->with_counts, &probe, &self->failure))
+	if (!ctl_probe_known(fleet->options, client, fleet->with_counts, &probe, &self->failure))
 		return;
 	answers = snowflake_client_get_workers(client, &self->failure);
 	if (answers != NULL && answers->len > MAX_WORKERS) {
@@ -248,7 +248,7 @@ GPtrArray *ctl_fleet_ask(CtlFleet *self, CtlNotes *notes)
 			worker->said.datacenter_id = member->datacenter_id;
 			worker->said.worker_id = member->worker_id;
 			worker->said.address = g_strdup(member->server->text);
-			ctl_worker_set_unreachable(worker);
+			ctl_worker_set_unreachable(worker, g_error_copy(member->failure));
 			g_ptr_array_add(workers, worker);
 		}
 	}
@@ -263,9 +263,10 @@ GPtrArray *ctl_fleet_ask(CtlFleet *self, CtlNotes *notes)
 
 			if (worker->said.state == NULL &&
 			    g_strcmp0(worker->said.address, member->server->text) == 0)
-				ctl_worker_set_unreachable(worker);
+				ctl_worker_set_unreachable(worker, g_error_copy(member->failure));
 		}
 	}
 	ctl_worker_ask_all(workers, self->options, self->with_counts);
+	ctl_notes_add_unreachable(notes, workers);
 	return g_steal_pointer(&workers);
 }

@@ -4,7 +4,8 @@
 #include "ctl/format.h"
 #include "ctl/output.h"
 
-#define MAX_STRANGE 32 /* maximum number of znodes named */
+#define MAX_STRANGE     32 /* maximum number of znodes named */
+#define MAX_UNREACHABLE 32 /* maximum number of servers named */
 
 typedef struct {
 	char *topic;
@@ -42,9 +43,48 @@ void ctl_notes_add(CtlNotes *self, const char *topic, char *text)
 	add_note(self, topic, text, NULL);
 }
 
+static gboolean has_topic(const CtlNotes *self, const char *topic)
+{
+	for (guint i = 0; self != NULL && i < self->len; i++) {
+		const Note *note = self->pdata[i];
+
+		if (g_str_equal(note->topic, topic))
+			return TRUE;
+	}
+	return FALSE;
+}
+
 void ctl_notes_add_failure(CtlNotes *self, const GError *failure)
 {
-	add_note(self, NULL, g_strdup(failure->message), failure);
+	if (!has_topic(self, failure->message))
+		add_note(self, NULL, g_strdup(failure->message), failure);
+}
+
+void ctl_notes_add_unreachable(CtlNotes *self, const GPtrArray *workers)
+{
+	guint n_unreachable = 0;
+
+	for (guint i = 0; i < workers->len; i++) {
+		const CtlWorker *worker = workers->pdata[i];
+
+		if (worker->failure != NULL && n_unreachable++ < MAX_UNREACHABLE)
+			ctl_notes_add_failure(self, worker->failure);
+	}
+	if (n_unreachable > MAX_UNREACHABLE)
+		ctl_notes_add(self, "unreachable",
+			      g_strdup_printf("... and %u more servers do not answer",
+					      n_unreachable - MAX_UNREACHABLE));
+}
+
+gboolean ctl_notes_has_failure(const CtlNotes *self)
+{
+	for (guint i = 0; i < self->len; i++) {
+		const Note *note = self->pdata[i];
+
+		if (note->failure != NULL)
+			return TRUE;
+	}
+	return FALSE;
 }
 
 gboolean ctl_notes_add_tree(CtlNotes *self, const CtlRegistryTree *tree)
@@ -103,17 +143,6 @@ void ctl_notes_write(const CtlNotes *self, GPtrArray *texts)
 
 		g_ptr_array_add(texts, ctl_output_complaint(note->text));
 	}
-}
-
-static gboolean has_topic(const CtlNotes *self, const char *topic)
-{
-	for (guint i = 0; self != NULL && i < self->len; i++) {
-		const Note *note = self->pdata[i];
-
-		if (g_str_equal(note->topic, topic))
-			return TRUE;
-	}
-	return FALSE;
 }
 
 void ctl_notes_complain(const CtlNotes *self, const CtlNotes *before)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "ctl/worker.h"
 #include "ctl/zookeeper.h"
 
 /* Notes on a list of servers: what may be missing in it, and why. They are printed on standard
@@ -13,11 +14,17 @@ CtlNotes *ctl_notes_new(void);
  *   use the text as topic
  * @text: (transfer full) */
 void ctl_notes_add(CtlNotes *self, const char *topic, char *text);
-/* Adds a note for a failure. */
+/* Adds a note for a failure, unless there is a note with the same text. */
 void ctl_notes_add_failure(CtlNotes *self, const GError *failure);
+/* Adds a note for each worker that does not answer (element-type CtlWorker), with the reason. If
+ * there are many, adds their number instead. */
+void ctl_notes_add_unreachable(CtlNotes *self, const GPtrArray *workers);
 /* Adds a note for each znode of @tree that is not a server's or does not parse. Returns %FALSE if a
  * record does not parse. */
 gboolean ctl_notes_add_tree(CtlNotes *self, const CtlRegistryTree *tree);
+
+/* Returns whether there is a note for a failure. */
+gboolean ctl_notes_has_failure(const CtlNotes *self);
 
 /* Appends each note to @texts (element-type utf8), in the form for standard error. */
 void ctl_notes_write(const CtlNotes *self, GPtrArray *texts);

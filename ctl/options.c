@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "common/tls/stream.h"
 #include "common/zookeeper/hosts.h"
 #include "core/text.h"
 #include "ctl/format.h"
@@ -88,6 +89,19 @@ SnowflakeClient *ctl_options_client_new(const CtlOptions *self, const Address *c
 	if (has_tls(self) && !snowflake_client_set_tls(client, &tls, &error))
 		ctl_output_complain("%s", error->message);
 	return client;
+}
+
+void ctl_options_add_remedy(const CtlOptions *self, GError *error)
+{
+	g_autofree char *message = error->message;
+	const char *remedy = "";
+
+	if (self->tls.ca == NULL && strstr(message, TLS_STREAM_REFUSES) != NULL)
+		remedy = "; if your own CA signed it, give the CA with --tls-ca";
+	else if (self->tls.certificate == NULL && strstr(message, TLS_STREAM_REPORTS) != NULL)
+		remedy = "; if the server requires a client certificate, give --tls-certificate "
+			 "and --tls-key";
+	error->message = g_strconcat(message, remedy, NULL);
 }
 
 gboolean ctl_options_zookeeper(const CtlOptions *self, ZookeeperHosts **out_hosts, char **out_auth)

@@ -41,6 +41,9 @@ gboolean ctl_options_check_tls(const CtlOptions *self);
 SnowflakeClient *ctl_options_client_new(const CtlOptions *self, const Address *const *servers,
 					guint count);
 
+/* Appends to the error of a failed call which TLS option is missing, if one is. */
+void ctl_options_add_remedy(const CtlOptions *self, GError *error);
+
 /* Sets *out_hosts to the value of the option; if neither it nor --server is given, to the value of
  * the variable; otherwise to NULL. Sets *out_auth to "user:password", or to NULL. Returns %FALSE,
  * with the message printed, if one of them is invalid: CTL_USAGE. */

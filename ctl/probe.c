@@ -35,8 +35,8 @@ static gboolean measure_clock(SnowflakeClient *client, CtlProbe *probe, GError *
 	return TRUE;
 }
 
-gboolean ctl_probe(SnowflakeClient *client, gboolean with_counters, CtlProbe *out_probe,
-		   GError **error)
+static gboolean call_server(SnowflakeClient *client, gboolean with_counters, CtlProbe *out_probe,
+			    GError **error)
 {
 	g_auto(CtlProbe) probe = {0};
 	g_autoptr(GError) failure = NULL;
@@ -71,12 +71,24 @@ gboolean ctl_probe(SnowflakeClient *client, gboolean with_counters, CtlProbe *ou
 	return TRUE;
 }
 
-gboolean ctl_probe_known(SnowflakeClient *client, gboolean with_counters, CtlProbe *out_probe,
-			 GError **error)
+gboolean ctl_probe(const CtlOptions *options, SnowflakeClient *client, gboolean with_counters,
+		   CtlProbe *out_probe, GError **error)
+{
+	g_autoptr(GError) failure = NULL;
+
+	if (call_server(client, with_counters, out_probe, &failure))
+		return TRUE;
+	ctl_options_add_remedy(options, failure);
+	g_propagate_error(error, g_steal_pointer(&failure));
+	return FALSE;
+}
+
+gboolean ctl_probe_known(const CtlOptions *options, SnowflakeClient *client, gboolean with_counters,
+			 CtlProbe *out_probe, GError **error)
 {
 	g_auto(CtlProbe) probe = {0};
 
-	if (!ctl_probe(client, with_counters, &probe, error))
+	if (!ctl_probe(options, client, with_counters, &probe, error))
 		return FALSE;
 	if (probe.worker == NULL) {
 		g_set_error(error, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNSUPPORTED,

@@ -4,6 +4,7 @@
 #include <glib.h>
 
 #include "client/snowflake-client.h"
+#include "ctl/options.h"
 
 /* One server's answers, with the round-trip time and the clock difference. */
 typedef struct {
@@ -19,15 +20,16 @@ typedef struct {
 } CtlProbe;
 
 /* Asks the server of @client, also for its counters if @with_counters. Returns %FALSE, with
- * @out_probe untouched and an error set, if it does not answer all calls. */
-gboolean ctl_probe(SnowflakeClient *client, gboolean with_counters, CtlProbe *out_probe,
-		   GError **error);
+ * @out_probe untouched and an error set, if it does not answer all calls. @options: those of
+ * @client */
+gboolean ctl_probe(const CtlOptions *options, SnowflakeClient *client, gboolean with_counters,
+		   CtlProbe *out_probe, GError **error);
 void ctl_probe_clear(CtlProbe *self);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(CtlProbe, ctl_probe_clear)
 
 /* Like ctl_probe(), but an original server, which does not identify itself, is an error. */
-gboolean ctl_probe_known(SnowflakeClient *client, gboolean with_counters, CtlProbe *out_probe,
-			 GError **error);
+gboolean ctl_probe_known(const CtlOptions *options, SnowflakeClient *client, gboolean with_counters,
+			 CtlProbe *out_probe, GError **error);
 
 /* Raises the limit of open files as far as this process is allowed to. */
 void ctl_probe_raise_limit(void);

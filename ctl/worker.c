@@ -19,6 +19,7 @@ void ctl_worker_free(CtlWorker *self)
 	g_free(self->said.kind);
 	g_free(self->said.server);
 	g_free(self->said.state);
+	g_clear_error(&self->failure);
 	g_free(self);
 }
 
@@ -172,10 +173,12 @@ CtlWorker *ctl_worker_of_report(const SnowflakeClientWorker *said, gint64 clock_
 	return self;
 }
 
-void ctl_worker_set_unreachable(CtlWorker *self)
+void ctl_worker_set_unreachable(CtlWorker *self, GError *failure)
 {
 	g_free(self->said.state);
 	self->said.state = g_strdup(UNREACHABLE);
+	g_clear_error(&self->failure);
+	self->failure = failure;
 }
 
 gint64 ctl_worker_left_ms(const CtlWorker *self, gint64 now_ms)
@@ -220,19 +223,28 @@ static void ask_worker(gpointer item, gpointer data)
 	if (self->said.state != NULL || self->said.program != NULL)
 		return;
 
-	g_autoptr(Address) server =
-		self->said.address != NULL ? address_parse_server(self->said.address, NULL) : NULL;
+	g_autoptr(GError) failure = NULL;
+	g_autoptr(Address) server = self->said.address != NULL
+					    ? address_parse_server(self->said.address, &failure)
+					    : NULL;
 	g_autoptr(SnowflakeClient) client =
 		server != NULL ? ctl_options_client_new(asking->options,
 							(const Address *const *)&server, 1)
 			       : NULL;
 	g_auto(CtlProbe) probe = {0};
 
-	if (client != NULL && ctl_probe(client, asking->with_counts, &probe, NULL) &&
-	    probe.worker != NULL && g_strcmp0(probe.worker->nonce, self->said.nonce) == 0)
+	if (client == NULL ||
+	    !ctl_probe(asking->options, client, asking->with_counts, &probe, &failure)) {
+		ctl_worker_set_unreachable(self, g_steal_pointer(&failure));
+	} else if (probe.worker == NULL || g_strcmp0(probe.worker->nonce, self->said.nonce) != 0) {
+		g_set_error(&failure, SNOWFLAKE_CLIENT_ERROR, SNOWFLAKE_CLIENT_ERROR_UNREACHABLE,
+			    "%s: another server answers at this address; the registered server no "
+			    "longer runs",
+			    server->text);
+		ctl_worker_set_unreachable(self, g_steal_pointer(&failure));
+	} else {
 		set_probe(self, &probe);
-	else
-		ctl_worker_set_unreachable(self);
+	}
 }
 
 void ctl_worker_ask_all(GPtrArray *workers, const CtlOptions *options, gboolean with_counts)
@@ -349,6 +361,8 @@ JsonObject *ctl_worker_to_json(const CtlWorker *self)
 	ctl_format_json_text(object, "relay_of", self->said.server);
 	ctl_format_json_time(object, "as_of", self->said.as_of_ms);
 	json_object_set_boolean_member(object, "indirect", self->is_indirect);
+	ctl_format_json_text(object, "error",
+			     self->failure != NULL ? self->failure->message : NULL);
 	ctl_format_json_number(object, "round_trip_us", self->has_answered, self->round_trip_us);
 	ctl_format_json_number(object, "clock_skew_us", self->has_answered, self->clock_skew_us);
 	return object;

@@ -28,6 +28,7 @@ typedef struct {
 	gboolean has_clock;   /* the clock of reserved_until_ms is known; if so: */
 	gint64 ahead_ms;      /* this clock minus ours */
 
+	GError *failure;       /* (nullable): why it does not answer, if it is unreachable */
 	gboolean has_answered; /* then: */
 	gint64 round_trip_us;
 	gint64 clock_skew_us; /* the server's clock minus ours */
@@ -52,8 +53,8 @@ CtlWorker *ctl_worker_of_probe(const CtlProbe *probe);
  * server */
 CtlWorker *ctl_worker_of_report(const SnowflakeClientWorker *said, gint64 clock_skew_us);
 
-/* From now on, the server counts as queried. */
-void ctl_worker_set_unreachable(CtlWorker *self);
+/* From now on, the server counts as queried. @failure: (transfer full) (nullable) */
+void ctl_worker_set_unreachable(CtlWorker *self, GError *failure);
 
 /* Returns: (transfer full) (element-type CtlWorker): the workers in a tree, none of which has been
  * queried yet.
@@ -69,10 +70,10 @@ gint64 ctl_worker_left_ms(const CtlWorker *self, gint64 now_ms);
  *
  * Asks all workers that have not been queried for their state and clock, and for their counters if
  * @with_counts, many at a time. A worker is "unreachable" if it does not answer in time, or if
- * another server answers at its address. An embedded node cannot be asked: it counts as serving
- * until its reservation ends. Its clock is unknown, so the known clock that is furthest behind is
- * assumed. Then sorts all workers by datacenter ID and worker ID. Workers without a worker ID come
- * last, and relays after all others.
+ * another server answers at its address; its failure is the reason. An embedded node cannot be
+ * asked: it counts as serving until its reservation ends. Its clock is unknown, so the known clock
+ * that is furthest behind is assumed. Then sorts all workers by datacenter ID and worker ID.
+ * Workers without a worker ID come last, and relays after all others.
  */
 void ctl_worker_ask_all(GPtrArray *workers, const CtlOptions *options, gboolean with_counts);
 

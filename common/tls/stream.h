@@ -55,6 +55,11 @@ short tls_stream_events(const TlsStream *self);
 /* Sends the close alert, if the socket accepts it at once. */
 void tls_stream_close(TlsStream *self);
 
+/* The beginnings of reasons: this end refuses the certificate of the other end; the other end has
+ * sent an alert. */
+#define TLS_STREAM_REFUSES "the peer's certificate is refused: "
+#define TLS_STREAM_REPORTS "the peer reports: "
+
 /* After EPROTO: returns the reason, for an operator. Borrowed. */
 const char *tls_stream_failure(const TlsStream *self);
 

@@ -94,8 +94,11 @@ class RegistryTest(ZooKeeperClients, CtlTest, ServerTest):
     def ctl(self, *arguments, **settings):
         return run("--zookeeper", self.hosts, *arguments, **settings)
 
-    def listed(self, *arguments):
-        return json.loads(self.assert_ok(self.ctl("--json", *arguments)))
+    def listed(self, *arguments, status=0):
+        """Returns what a command lists. status: 1 if a server does not answer."""
+        done = self.ctl("--json", *arguments)
+        self.assertEqual((done.returncode, bool(done.stderr)), (status, status != 0), done)
+        return json.loads(done.stdout)
 
     def start_server(self, *options):
         """Starts a real server with a state directory, without ZooKeeper."""

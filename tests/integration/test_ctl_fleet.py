@@ -7,11 +7,13 @@ import time
 
 from bindings import current
 from ctl import CtlTest, Lines, RegistryTest, cells, groups_of, run, servers
-from fake_servers import Counting, Told, hanging, now_ms
+from fake_servers import NOBODY, Counting, Told, hanging, now_ms
 from harness import ServerTest, dead_address, wait_for
 from zookeeper import Standalone
 
 WORKER_ID = 7
+# what is reported for the address of of_another()
+UNREACHABLE = [f"snowflakectl: {NOBODY}: cannot connect: Connection refused"]
 OF_RELAY = "a.example:7609"
 RegistryUnavailable = current.types.RegistryUnavailable
 AWAY = RegistryUnavailable(message="the registry has not replied yet", retry_after_ms=1000)
@@ -21,7 +23,7 @@ def list_all(*named, options=()):
     """Returns the exit status, the rows by nonce, and the lines on standard error."""
     done = run(*servers(*named), "--json", *options, "workers")
     rows = json.loads(done.stdout)
-    if done.returncode != 0:
+    if isinstance(rows, dict):
         assert rows.keys() >= {"error", "kind"}, rows
         rows = []
     return done.returncode, {row["nonce"]: row for row in rows}, done.stderr.splitlines()
@@ -73,8 +75,8 @@ class Merged(CtlTest):
                                          address=gone.address, kind="later")]
         for named in ((old, fresh), (fresh, old)):
             before_ms = now_ms()
-            status, rows, _ = list_all(*named)
-            self.assertEqual((status, len(rows)), (0, 3))
+            status, rows, said = list_all(*named)
+            self.assertEqual((status, len(rows), said[1:]), (1, 3, UNREACHABLE))
             row = rows[gone.nonce]
             self.assertEqual((row["worker_id"], row["kind"], row["state"], row["indirect"],
                               row["round_trip_us"]), (4, "later", "unreachable", True, None))
@@ -87,30 +89,35 @@ class Merged(CtlTest):
                       one.of_another(65_000, nonce=alive.said.nonce, address=alive.address)]
         done = run(*servers(one), "workers")
         table = cells(done.stdout)
-        self.assertEqual(done.returncode, 0)
+        self.assertEqual(done.returncode, 1)
         self.assertEqual(table[0][-1], "seen")
         self.assertEqual([line[1] for line in table], ["worker", "1", "2", "3"])
         self.assertEqual([line[-1] for line in table[1:3]], ["now", "now"])
         self.assertRegex(table[3][-1], r"^(6\d|7\d) s ago$")
-        self.assertRegex(done.stderr, r"^snowflakectl: the list is (6\d|7\d) s old, because "
-                         rf"ZooKeeper does not answer {one.address}; newer servers are missing\n$")
+        old, *unreachable = done.stderr.splitlines()
+        self.assertRegex(old, r"^snowflakectl: the list is (6\d|7\d) s old, because "
+                         rf"ZooKeeper does not answer {one.address}; newer servers are missing$")
+        self.assertEqual(unreachable, UNREACHABLE)
         # a recent report, which is not marked
         one.others = [one.of_another(1000, worker_id=3)]
-        output = self.assert_ok(run(*servers(one), "workers"))
+        output = run(*servers(one), "workers").stdout
+        self.assertIn("unreachable", output)
         self.assertNotIn("seen", output)
 
     def test_what_takes_long_to_ask_is_not_old_for_it(self):
         one = Told(worker_id=1)
         _, silent = hanging(self)
         one.others = [one.of_another(0, address=silent)]
-        table = cells(self.assert_ok(run(*servers(one), "--timeout", 3500, "workers")))
+        done = run(*servers(one), "--timeout", 3500, "workers")
+        self.assert_fails(done, 1, f"{silent}: no answer within 3500 ms")
+        table = cells(done.stdout)
         self.assertEqual((table[0][-1], table[2][3]), ("clock", "unreachable"))
 
     def test_a_list_is_as_old_as_what_is_newest_in_it(self):
         one = Told(worker_id=1)
         one.others = [one.of_another(65_000, worker_id=3), one.of_another(0, worker_id=4)]
         done = run(*servers(one), "workers")
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual((done.returncode, done.stderr.splitlines()), (1, UNREACHABLE))
         self.assertRegex(cells(done.stdout)[2][-1], r"^(6\d|7\d) s ago$")
         # its report about itself is always recent
         one.others = one.others[:1]
@@ -123,7 +130,7 @@ class Merged(CtlTest):
             one.said.reserved_until_ms = now + 600_000
             one.others = [one.of_another(0, worker_id=2, reserved_until_ms=now + 600_000),
                           one.of_another(0, worker_id=3, reserved_until_ms=now - 9_000)]
-            table = cells(self.assert_ok(run(*servers(one), "workers")))
+            table = cells(run(*servers(one), "workers").stdout)
             self.assertEqual(["(ended)" in line[5] for line in table[1:]], [False, False, True])
 
     def test_a_list_that_another_server_has_fresher_is_not_missed(self):
@@ -160,7 +167,7 @@ class Merged(CtlTest):
         # with the server itself, the list has the greatest length
         one.others = one.others[:4095]
         status, rows, said = list_all(one)
-        self.assertEqual((status, len(rows), said), (0, 2, []))
+        self.assertEqual((status, len(rows), said), (1, 2, UNREACHABLE))
 
     def test_rows_without_a_nonce_are_not_taken_for_one(self):
         one = Told(worker_id=1)
@@ -175,7 +182,7 @@ class Merged(CtlTest):
                                                             now_ms() + 10**9), 2)]
         before_ms = now_ms()
         status, rows, said = list_all(one)
-        self.assertEqual((status, said, len(rows)), (0, [], 6))
+        self.assertEqual((status, said, len(rows)), (1, UNREACHABLE, 6))
         for row in rows.values():
             self.assertTrue(before_ms <= iso_ms(row["as_of"]) <= now_ms())
 
@@ -188,7 +195,7 @@ class Missing(CtlTest, ServerTest):
         nobody = [dead_address(self) for _ in range(2)]
         for named in ((nobody[0], one, nobody[1]), (one, *nobody), (*nobody, one)):
             status, rows, said = list_all(*named)
-            self.assertEqual((status, list(rows)), (0, [one.said.nonce]))
+            self.assertEqual((status, list(rows)), (1, [one.said.nonce]))
             self.assertEqual(said, [f"snowflakectl: {each}: cannot connect: Connection refused"
                                     for each in nobody])
         status, rows, said = list_all(*nobody)
@@ -206,7 +213,7 @@ class Missing(CtlTest, ServerTest):
             status, rows, said = list_all(other, address, one, options=("--timeout", 5000))
         hung.resume()
         self.assertEqual((status, sorted(row["state"] for row in rows.values())),
-                         (0, ["serving", "unreachable"]))
+                         (1, ["serving", "unreachable"]))
         self.assertEqual(said, [f"snowflakectl: {each}: no answer within 5000 ms"
                                 for each in (other, address)])
 

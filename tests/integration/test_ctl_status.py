@@ -132,7 +132,7 @@ class Colours(CtlTest):
         status, plain = run_on_terminal([SNOWFLAKECTL, *servers(one), "workers"], 200)
         status_too, painted = run_on_terminal([SNOWFLAKECTL, *servers(one), "workers"], 200,
                                               {"TERM": "xterm"})
-        self.assertEqual((status, status_too), (0, 0))
+        self.assertEqual((status, status_too), (1, 1))
         self.assertIn("\x1b[1;31munreachable\x1b[0m", painted)
         self.assertIn("\x1b[32mserving\x1b[0m", painted)
 

@@ -438,6 +438,36 @@ class Fleet(TlsTest, ZooKeeperTest):
         self.assertEqual(unreachable["count"], "2")
         self.assertIn("TLS: the peer reports: unknown CA", unreachable["error"])
 
+    def test_the_tool_names_the_option_that_is_missing(self):
+        servers = [self.secured() for _ in range(2)]
+        ca = ("--tls-ca", self.authority.certificate)
+        by_zookeeper = ("--zookeeper", self.zookeeper.connect_string + self.root)
+        by_servers = [word for server in servers for word in ("--server", server.addresses[0])]
+        for command, options, words in (
+                (("workers", *by_zookeeper), (), "give the CA with --tls-ca"),
+                (("workers", *by_zookeeper), ca, "give --tls-certificate and --tls-key"),
+                (("workers", *by_servers), (), "give the CA with --tls-ca"),
+                (("ping", *by_servers), ca, "give --tls-certificate and --tls-key"),
+                (("id", *by_servers[:2]), (), "give the CA with --tls-ca")):
+            with self.subTest(command, options=options):
+                done = self.ctl(*command, *options)
+                self.assertEqual(done.returncode, 1)
+                said = (done.stdout if command[0] == "ping" else done.stderr).splitlines()
+                self.assertEqual(len(said), 1 if command[0] == "id" else 2, said)
+                for line in said:
+                    self.assertIn("tls:127.0.0.1:", line)
+                    self.assertIn(words, line)
+        done = self.ctl("workers", "--json", *by_zookeeper)
+        self.assertEqual([each["state"] for each in json.loads(done.stdout)], ["unreachable"] * 2)
+        self.assertIn("--tls-ca", json.loads(done.stdout)[0]["error"])
+        # a port for TLS, without tls: in its address
+        plain = servers[0].addresses[0].removeprefix("tls:")
+        done = self.ctl("workers", "--server", plain)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("the port requires TLS; write tls:HOST:PORT", done.stderr)
+        done = self.ctl("workers", *by_zookeeper, *self.own())
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
     def test_servers_that_others_do_not_admit(self):
         """--allow applies to servers, too: both sides say what to add."""
         clients = "certificate:billing.example"

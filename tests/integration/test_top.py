@@ -123,7 +123,7 @@ class OnATerminal(CtlTest):
             rows, _ = rows_of(screen)
             self.assertEqual(rows[0], HEADS)
             self.assertEqual(sorted(len(row) for row in rows), [9] * 4)
-            self.assertNotIn(">", "".join(screen.splitlines()[1:]))
+            self.assertNotIn(">", str(rows))
             self.assertIn("100.100.100.100:60001", screen)
             for columns, rows in ((40, 10), (20, 5), (200, 24)):
                 terminal.resize(columns, rows)

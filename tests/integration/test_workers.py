@@ -20,6 +20,7 @@ class Workers(RegistryTest):
         _, first, first_nonce = self.start_server("--datacenter-id", 1, "--worker-id", 4)
         _, second, second_nonce = self.start_server("--datacenter-id", 1, "--worker-id", 5)
         gone = dead_address(self)
+        why = f"{gone}: cannot connect: Connection refused"
         end = tick_in(FAR)
         claims = [self.registry.claim(1, second, 5, second_nonce),
                   self.registry.claim(1, first, 4, first_nonce),
@@ -35,9 +36,9 @@ class Workers(RegistryTest):
                     "state": state, "claimed_at": time_of(made[nonce] - 1288834974657),
                     "reserved_until": time_of(tick), "nonce": nonce, "indirect": False,
                     "kind": None if state == "unreachable" else "server", "program": None,
-                    "relay_of": None}
+                    "relay_of": None, "error": why if state == "unreachable" else None}
 
-        listed = self.listed("workers")
+        listed = self.listed("workers", status=1)
         for each in listed:
             self.assertRegex(each.pop("as_of"), r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
         measured = [(each.pop("round_trip_us"), each.pop("clock_skew_us")) for each in listed]
@@ -51,7 +52,9 @@ class Workers(RegistryTest):
             # resolution of the clocks in milliseconds
             self.assertLessEqual(abs(skew), round_trip + 2000)
 
-        table = cells(self.assert_ok(self.ctl("workers")))
+        done = self.ctl("workers")
+        self.assert_fails(done, 1, why)
+        table = cells(done.stdout)
         self.assertEqual(table[0], ["datacenter", "worker", "address", "state", "claimed at",
                                     "reserved until", "round trip", "clock"])
         self.assertEqual([line[:6] for line in table[1:]],
@@ -65,7 +68,7 @@ class Workers(RegistryTest):
     def test_the_columns_are_as_wide_as_what_is_in_them(self):
         self.registry.claim(3, dead_address(self), 1)
         self.registry.claim(3, long := ".".join(["a" * 60] * 4) + ".invalid:7609", 31)
-        lines = self.assert_ok(self.ctl("workers")).splitlines()
+        lines = self.ctl("workers").stdout.splitlines()
         self.assertEqual(len(lines), 3)
         self.assertIn(f" {long} ", lines[2])
         for head in ("address", "state", "claimed at", "reserved until"):
@@ -79,7 +82,7 @@ class Workers(RegistryTest):
         _, address, nonce = self.start_server()
         self.registry.claim(0, address, None, nonce)
         self.registry.claim(0, "h.invalid:1", 31)
-        listed = self.listed("workers")
+        listed = self.listed("workers", status=1)
         self.assertEqual([each["worker_id"] for each in listed], [31, -1])
         self.assertEqual(listed[1]["state"], "serving")  # as the server reports itself
         self.assertIsNone(listed[1]["reserved_until"])
@@ -91,10 +94,13 @@ class Workers(RegistryTest):
         self.registry.claim(0, address, 0, nonce)
         self.registry.reserve(0, 0, tick_in(FAR), nonce)
         states = {each["nonce"]: (each["state"], each["round_trip_us"] is None,
-                                  each["reserved_until"] is None)
-                  for each in self.listed("workers")}
-        self.assertEqual(states, {stale: ("unreachable", True, True),
-                                  nonce: ("serving", False, False)})
+                                  each["reserved_until"] is None, each["error"])
+                  for each in self.listed("workers", status=1)}
+        self.assertEqual(states, {
+            stale: ("unreachable", True, True,
+                    f"{address}: another server answers at this address; the registered server no "
+                    "longer runs"),
+            nonce: ("serving", False, False, None)})
 
     def test_servers_that_hang(self):
         with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -103,7 +109,7 @@ class Workers(RegistryTest):
                 self.registry.claim(0, address, worker_id)
             _, address, nonce = self.start_server()
             self.registry.claim(0, address, 20, nonce)
-            listed = self.listed("--timeout", 5000, "workers")
+            listed = self.listed("--timeout", 5000, "workers", status=1)
         self.assertEqual([each["state"] for each in listed], ["unreachable"] * 20 + ["serving"])
 
     def test_a_damaged_claim_is_shown(self):
@@ -120,14 +126,15 @@ class Workers(RegistryTest):
     def test_what_is_in_a_record_cannot_play_with_the_terminal(self):
         path, _ = self.registry.claim(2, "h.invalid:1", 3)
         self.kazoo.set(path, self.registry.claim_data("h:1", 3).replace(b'"h"', b'"h\\u001b[2J"'))
-        done = self.assert_ok(self.ctl("workers"))
-        self.assertIn("h\\x1b[2J:1", done)
-        self.assertNotIn("\x1b", done)
+        done = self.ctl("workers")
+        self.assertIn("h\\x1b[2J:1", done.stdout)
+        self.assertIn("h\\x1b[2J:1", done.stderr)
+        self.assertNotIn("\x1b", done.stdout + done.stderr)
         # escaped in JSON, whatever it is
         host = "h\x7f\x9b2J\u200e\u200f\u202a\u202e\u2066\u2069\U0001f600"
         data = self.registry.claim_data("h:1", 3).decode().replace('"h"', f'"{host}"')
         self.kazoo.set(path, data.replace("\x7f", "\\u007f").encode())
-        done = self.assert_ok(self.ctl("--json", "workers"))
+        done = self.ctl("--json", "workers").stdout
         self.assertTrue(done.isascii() and done.replace("\n", "").isprintable(), done)
         self.assertEqual(json.loads(done)[0]["address"], f"{host}:1")
 
@@ -168,7 +175,11 @@ class Workers(RegistryTest):
                     self.registry.reservation_data(tick_in(FAR), nonce)))
         for each in waiting:
             each.get()
-        listed = self.listed("workers")
+        done = self.ctl("--json", "workers")
+        self.assertEqual((done.returncode, done.stderr.splitlines()), (
+            1, [f"snowflakectl: {address}: cannot connect: Connection refused",
+                "snowflakectl: ... and 992 more servers do not answer"]))
+        listed = json.loads(done.stdout)
         self.assertEqual([(each["datacenter_id"], each["worker_id"]) for each in listed],
                          [(i, j) for i in range(32) for j in range(32)])
         self.assertTrue(all(each["reserved_until"] for each in listed))
@@ -180,8 +191,9 @@ class ReadOnly(RegistryTest):
         self.registry.claim(1, "h.invalid:1", 3)
         self.registry.reserve(1, 3, tick_in(FAR))
         before = self.registry.everything()
-        for arguments in (("workers",), ("workers", "--reservations"), ("--json", "workers")):
-            self.assert_ok(self.ctl(*arguments))
+        for status, *arguments in ((1, "workers"), (0, "workers", "--reservations"),
+                                   (1, "--json", "workers")):
+            self.assertEqual(self.ctl(*arguments).returncode, status)
         self.assertEqual(self.registry.everything(), before)
 
     def test_where_nothing_is_nothing_is_made(self):
@@ -304,7 +316,7 @@ class Options(RegistryTest):
         self.assert_fails(self.ctl("workers"), 1, "no permission", "with --zookeeper-auth")
         self.assert_fails(self.ctl("--zookeeper-auth", wrong, "workers"), 1, "no permission",
                           "are not those of the servers")
-        listed, = self.listed("--zookeeper-auth", right, "workers")
+        listed, = self.listed("--zookeeper-auth", right, "workers", status=1)
         self.assertEqual(listed["worker_id"], 3)
 
 
