@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "audit/entry.h"
+#include "audit/sink-report.h"
 #include "audit/sink.h"
 #include "common/log.h"
 #include "core/random.h"
@@ -19,14 +20,6 @@
 /* The backoff after a failed write. It doubles with each failure. */
 #define RETRY_FIRST_MS 50
 #define RETRY_MOST_MS  2000
-
-/* A sink counts as recovered after this time without a failure, so that a sink that fails
- * intermittently does not fill the log. */
-#define RECOVERED_AFTER_MS 1000
-
-/* The least time between two events about missing IDs. Each event counts the IDs since the last
- * one. */
-#define GAPS_EVERY_MS 60000
 
 /* The time limit of a write, as in the original service. */
 #define WRITE_LIMIT_MS 5000
@@ -65,17 +58,10 @@ typedef struct {
 	gboolean hangs;
 	_Atomic guint64 written_ids;
 	_Atomic guint64 reported_ids; /* dropped IDs that lines in the sink report */
-	/* the last log event says that the sink fails; set by the thread */
-	_Atomic gboolean failing;
+	AuditSinkReport report;       /* used by the thread only, except failing */
 	/* used by the thread only */
 	guint next_source;
-	AuditLines lines;   /* lines to write or to retry */
-	guint failures;     /* consecutive failures */
-	guint all_failures; /* failures since the log event that the sink fails */
-	gint64 failed_first_at_us, failed_last_at_us;
-	/* missing IDs that lines in the sink report, but no log event yet */
-	guint64 unlogged_missing;
-	gint64 next_gap_event_at_us;
+	AuditLines lines; /* lines to write or to retry */
 	/* protected by the mutex */
 	pthread_mutex_t mutex;
 	pthread_cond_t changed; /* uses the monotonic clock */
@@ -124,13 +110,23 @@ static void fill_lines(Writer *self)
 				if (source->draw.missing > 0)
 					audit_lines_append_missing(&self->lines,
 								   source->draw.missing);
-				self->unlogged_missing += source->draw.missing;
+				audit_sink_report_missing(&self->report, source->draw.missing);
 			}
 			source->at = audit_lines_append(&self->lines, &source->draw, source->at,
 							max_lines);
 		}
 	}
 	self->next_source = (self->next_source + 1) % n;
+}
+
+/* Returns the number of IDs that were dropped since the start. Any thread. */
+static guint64 count_dropped_ids(const Writer *self)
+{
+	guint64 sum = 0;
+
+	for (guint i = 0; i < self->sources->len; i++)
+		sum += audit_ring_dropped_ids(((const Source *)self->sources->pdata[i])->ring);
+	return sum;
 }
 
 static gboolean write_lines(Writer *self, const Orders *orders)
@@ -140,7 +136,7 @@ static gboolean write_lines(Writer *self, const Orders *orders)
 	g_autoptr(GError) error = NULL;
 
 	if (self->sink->ops->write(self->sink, self->lines.bytes, limit_ms, &error)) {
-		self->failures = 0;
+		audit_sink_report_success(&self->report);
 		atomic_fetch_add_explicit(&self->written_ids, self->lines.n_ids,
 					  memory_order_release);
 		atomic_fetch_add_explicit(&self->reported_ids, self->lines.n_missing,
@@ -148,16 +144,8 @@ static gboolean write_lines(Writer *self, const Orders *orders)
 		audit_lines_empty(&self->lines);
 		return TRUE;
 	}
-	self->failed_last_at_us = g_get_monotonic_time();
-	self->failures++;
-	self->all_failures++;
-	if (!self->failing) {
-		self->failing = TRUE;
-		self->all_failures = 1;
-		self->failed_first_at_us = self->failed_last_at_us;
-		log_event(LOG_AUDIT_FAILED, log_text("sink", self->name),
-			  log_text("error", error->message));
-	}
+	audit_sink_report_failure(&self->report, error->message, count_dropped_ids(self),
+				  g_get_monotonic_time());
 	return FALSE;
 }
 
@@ -186,28 +174,6 @@ static Round do_round(Writer *self, const Orders *orders)
 	return was_full ? ROUND_WROTE_SOME : ROUND_WROTE_ALL;
 }
 
-/* Logs that the sink has recovered, and how many IDs the sink has lines about as missing. */
-static void log_changes(Writer *self, gboolean is_end)
-{
-	gint64 now_us = g_get_monotonic_time();
-
-	if (self->failing && self->failures == 0 && !is_end &&
-	    now_us - self->failed_last_at_us >= RECOVERED_AFTER_MS * G_TIME_SPAN_MILLISECOND) {
-		self->failing = FALSE;
-		log_event(LOG_AUDIT_RECOVERED, log_text("sink", self->name),
-			  log_number("failures", self->all_failures),
-			  log_number("failed_ms",
-				     (self->failed_last_at_us - self->failed_first_at_us) /
-					     G_TIME_SPAN_MILLISECOND));
-	}
-	if (self->unlogged_missing > 0 && (is_end || now_us >= self->next_gap_event_at_us)) {
-		log_event(LOG_AUDIT_GAP, log_text("sink", self->name),
-			  log_number("ids", (gint64)self->unlogged_missing));
-		self->unlogged_missing = 0;
-		self->next_gap_event_at_us = now_us + GAPS_EVERY_MS * G_TIME_SPAN_MILLISECOND;
-	}
-}
-
 static gpointer writer_thread(gpointer user_data)
 {
 	Writer *self = user_data;
@@ -227,14 +193,16 @@ static gpointer writer_thread(gpointer user_data)
 		self->orders.reopen = FALSE;
 		pthread_mutex_unlock(&self->mutex);
 		round = do_round(self, &orders);
-		log_changes(self, FALSE);
+		audit_sink_report_log(&self->report, count_dropped_ids(self),
+				      g_get_monotonic_time(), FALSE);
 		if (orders.finish &&
 		    (round == ROUND_IDLE || g_get_monotonic_time() >= orders.finish_at_us))
 			break;
 		if (round == ROUND_IDLE)
 			ms = MIN(MAX(ms, BUSY_NAP_MS) * 2, IDLE_NAP_MS);
 		else if (round == ROUND_FAILED)
-			ms = MIN(RETRY_FIRST_MS << MIN(self->failures - 1, 16), RETRY_MOST_MS);
+			ms = MIN(RETRY_FIRST_MS << MIN(self->report.failures - 1, 16),
+				 RETRY_MOST_MS);
 		else
 			ms = round == ROUND_WROTE_ALL ? BUSY_NAP_MS : 0;
 		until_us = g_get_monotonic_time() + ms * G_TIME_SPAN_MILLISECOND;
@@ -246,7 +214,7 @@ static gpointer writer_thread(gpointer user_data)
 		self->has_orders = FALSE;
 		pthread_mutex_unlock(&self->mutex);
 	}
-	log_changes(self, TRUE);
+	audit_sink_report_log(&self->report, count_dropped_ids(self), g_get_monotonic_time(), TRUE);
 	if (self->sink->ops->sync != NULL && !self->sink->ops->sync(self->sink, &error))
 		log_event(LOG_AUDIT_FAILED, log_text("sink", self->name),
 			  log_text("error", error->message));
@@ -286,6 +254,7 @@ static void writer_free(gpointer pointer)
 	self->sink->ops->free(self->sink);
 	for (guint i = 0; i < self->sources->len; i++)
 		audit_ring_free(((Source *)self->sources->pdata[i])->ring);
+	audit_sink_report_clear(&self->report);
 	g_free(self->name);
 	g_ptr_array_unref(self->sources);
 	audit_lines_clear(&self->lines);
@@ -301,6 +270,7 @@ void audit_log_add_sink(AuditLog *self, AuditSink *sink, const char *name)
 
 	writer->sink = sink;
 	writer->name = g_strdup(name);
+	writer->report.sink = writer->name;
 	writer->sources = g_ptr_array_new_with_free_func(g_free);
 	audit_lines_init(&writer->lines);
 	pthread_mutex_init(&writer->mutex, NULL);
@@ -431,7 +401,7 @@ void audit_log_join(AuditLog *self)
 gboolean audit_log_get_sink(const AuditLog *self, guint nth, AuditSinkStatus *out_status)
 {
 	const Writer *writer;
-	guint64 written, put = 0, dropped = 0;
+	guint64 written, put = 0;
 
 	if (nth >= self->writers->len)
 		return FALSE;
@@ -442,13 +412,12 @@ gboolean audit_log_get_sink(const AuditLog *self, guint nth, AuditSinkStatus *ou
 		const Source *source = writer->sources->pdata[i];
 
 		put += audit_ring_put_ids(source->ring);
-		dropped += audit_ring_dropped_ids(source->ring);
 	}
 	*out_status = (AuditSinkStatus){
 		.sink = writer->name,
 		.queued_ids = put - written,
-		.dropped_ids = dropped,
-		.failing = atomic_load_explicit(&writer->failing, memory_order_relaxed),
+		.dropped_ids = count_dropped_ids(writer),
+		.failing = atomic_load_explicit(&writer->report.failing, memory_order_relaxed),
 	};
 	return TRUE;
 }

@@ -91,6 +91,7 @@ static const EventInfo EVENTS[LOG_N_EVENTS] = {
 	[LOG_ZOOKEEPER_OPERATION] = {"zookeeper-operation", LOG_LEVEL_DEBUG, 0},
 	[LOG_WORKER_ID_CHOSEN] = {"worker-id-chosen", LOG_LEVEL_DEBUG, 0},
 	[LOG_AUDIT_FAILED] = {"audit-failed", LOG_LEVEL_WARNING, 0},
+	[LOG_AUDIT_DROPPING] = {"audit-dropping", LOG_LEVEL_WARNING, 0},
 	[LOG_AUDIT_RECOVERED] = {"audit-recovered", LOG_LEVEL_INFO, 0},
 	[LOG_AUDIT_GAP] = {"audit-gap", LOG_LEVEL_WARNING, 0},
 	[LOG_AUDIT_LOST] = {"audit-lost", LOG_LEVEL_ERROR, 0},

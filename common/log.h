@@ -78,8 +78,11 @@ typedef enum {
 	LOG_WORKER_ID_CHOSEN, /* worker_id, wanted, preferred, claims, reservations, lost_race,
 				 passed_over, refused */
 	/* the audit log */
-	LOG_AUDIT_FAILED,        /* sink, error: new entries wait in the queues */
-	LOG_AUDIT_RECOVERED,     /* sink, failures, failed_ms */
+	LOG_AUDIT_FAILED, /* sink, error: new entries wait in the queues */
+	/* sink, error, ids, total_ids, meaning: dropped since the last event, and since the start;
+	 * logged every 5 minutes while the sink fails and IDs are dropped */
+	LOG_AUDIT_DROPPING,
+	LOG_AUDIT_RECOVERED,     /* sink, failures, failed_ms, dropped_ids */
 	LOG_AUDIT_GAP,           /* sink, ids: dropped because the queue was full */
 	LOG_AUDIT_LOST,          /* sink, ids: missing, and the audit log does not report them */
 	LOG_AUDIT_REOPENED,      /* sink */
