@@ -3,10 +3,10 @@
 
 #include <limits.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "common/useragent.h"
 #include "core/text.h"
+#include "options/config-file.h"
 #include "options/help-text.h"
 #include "options/options-table.h"
 
@@ -17,9 +17,6 @@
  */
 
 #define FILE_GROUP "snowflaked"
-
-/* Much larger than a file with every option and its comment. */
-#define FILE_MAX_BYTES (1024 * 1024)
 
 static GHashTable *given_new(void)
 {
@@ -474,11 +471,17 @@ static gboolean read_args(char **argv, GHashTable *given, GError **error)
 				  escaped);
 }
 
-/* Adds the value of a key. @file: contains this key in FILE_GROUP */
-static gboolean read_key(GKeyFile *file, const char *key, GHashTable *given, GError **error)
+/* The values in a config file, and their lines. */
+typedef struct {
+	GHashTable *given;
+	GHashTable *lines;
+} FileValues;
+
+/* Adds the value of a key to the FileValues. */
+static gboolean read_key(const char *key, char *text, guint line, gpointer values, GError **error)
 {
 	const OptionSpec *spec = find_spec(key);
-	g_autofree char *text = NULL;
+	const FileValues *all = values;
 	g_auto(GStrv) texts = NULL;
 
 	if (spec == NULL || spec->only_args) {
@@ -491,12 +494,7 @@ static gboolean read_key(GKeyFile *file, const char *key, GHashTable *given, GEr
 		return text_set_bad_value(
 			error, "unknown key \"%s\"; --print-config lists all keys", escaped);
 	}
-	if (g_hash_table_contains(given, key))
-		return text_set_bad_value(error, "%s is given twice; remove one", key);
-	/* the file knows no escapes, like the command line */
-	text = g_key_file_get_value(file, FILE_GROUP, key, error);
-	if (text == NULL)
-		return FALSE;
+	g_hash_table_insert(all->lines, (char *)spec->name, GUINT_TO_POINTER(line));
 	/* a relative path would depend on the current directory */
 	if (spec->type == OPTION_PATH && *text != '\0' && !g_path_is_absolute(g_strstrip(text))) {
 		text_refuse_value(error, text, "is not an absolute path");
@@ -504,52 +502,14 @@ static gboolean read_key(GKeyFile *file, const char *key, GHashTable *given, GEr
 		return FALSE;
 	}
 	if (!options_table_is_list(spec)) {
-		given_add(given, key, g_strstrip(text));
+		given_add(all->given, key, g_strstrip(text));
 		return TRUE;
 	}
 	/* an empty value counts as one empty text, which is an error, instead of as an empty list
 	 */
 	texts = g_strsplit(*text != '\0' ? text : " ", ";", -1);
 	for (char **one = texts; *one != NULL; one++)
-		given_add(given, key, g_strstrip(*one));
-	return TRUE;
-}
-
-/* Reads one line. GLib parses each line as a file of its own, because its errors contain no line.
- * @in_group: whether the group has begun */
-static gboolean read_line(char *line, gboolean *in_group, GHashTable *given, const char **out_key,
-			  GError **error)
-{
-	g_autoptr(GKeyFile) file = g_key_file_new();
-	g_autofree char *text = g_strconcat("[" FILE_GROUP "]\n", line, "\n", NULL);
-	g_auto(GStrv) groups = NULL;
-	g_auto(GStrv) keys = NULL;
-
-	/* keep translations, because otherwise a key such as threads[de] would be ignored */
-	if (!g_key_file_load_from_data(file, text, strlen(text), G_KEY_FILE_KEEP_TRANSLATIONS,
-				       NULL))
-		return text_refuse_value(error, g_strstrip(line), "is not KEY=VALUE");
-	if (*g_strchug(line) == '[') {
-		g_autofree char *escaped = NULL;
-
-		groups = g_key_file_get_groups(file, NULL);
-		escaped = text_escape(groups[g_strv_length(groups) - 1],
-				      strlen(groups[g_strv_length(groups) - 1]));
-		*in_group = g_strv_length(groups) == 1;
-		return *in_group || text_set_bad_value(error,
-						       "unknown group [%s]; the only group is "
-						       "[" FILE_GROUP "]",
-						       escaped);
-	}
-	keys = g_key_file_get_keys(file, FILE_GROUP, NULL, NULL);
-	if (keys == NULL || keys[0] == NULL)
-		return TRUE; /* a comment, or empty */
-	if (!*in_group)
-		return text_set_bad_value(error, "a key before the group; add a line [" FILE_GROUP
-						 "] above it");
-	if (!read_key(file, keys[0], given, error))
-		return FALSE;
-	*out_key = find_spec(keys[0])->name;
+		given_add(all->given, key, g_strstrip(*one));
 	return TRUE;
 }
 
@@ -557,43 +517,15 @@ static gboolean set_from_file(Options *self, const char *path, GError **error)
 {
 	g_autoptr(GHashTable) given = given_new();
 	g_autoptr(GHashTable) lines = g_hash_table_new(g_str_hash, g_str_equal);
-	g_autofree char *escaped = text_escape(path, strlen(path));
-	g_autofree char *text = NULL;
-	g_auto(GStrv) each = NULL;
-	gboolean in_group = FALSE;
-	struct stat st;
-	gsize length;
-	gboolean is_there = stat(path, &st) == 0;
-	gboolean is_read = FALSE;
+	FileValues values = {given, lines};
+	g_autoptr(GError) failure = NULL;
 
-	/* a FIFO would block a server that rereads the file; if stat() fails, reading fails, too */
-	if (is_there && !S_ISREG(st.st_mode))
-		g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_INVAL, "%s is not a regular file",
-			    escaped);
-	else if (is_there && st.st_size > FILE_MAX_BYTES)
-		g_set_error(error, G_FILE_ERROR, G_FILE_ERROR_INVAL,
-			    "%s has %" G_GINT64_FORMAT " bytes; the limit is %d", escaped,
-			    (gint64)st.st_size, FILE_MAX_BYTES);
-	else
-		is_read = g_file_get_contents(path, &text, &length, error);
-	if (!is_read) {
-		g_prefix_error(error, "--config: ");
-		return FALSE;
-	}
-	if (memchr(text, '\0', length) != NULL)
-		return text_set_bad_value(error, "%s: not a text file", path);
-	each = g_strsplit(text, "\n", -1);
-	for (guint i = 0; each[i] != NULL; i++) {
-		const char *key = NULL;
-
-		if (!read_line(each[i], &in_group, given, &key, error)) {
-			g_prefix_error(error, "%s:%u: ", path, i + 1);
-			return FALSE;
-		}
-		if (key != NULL)
-			g_hash_table_insert(lines, (char *)key, GUINT_TO_POINTER(i + 1));
-	}
-	return set_given(self, given, FALSE, path, lines, NULL, error);
+	if (config_file_read(path, FILE_GROUP, read_key, &values, &failure))
+		return set_given(self, given, FALSE, path, lines, NULL, error);
+	if (failure->domain == G_FILE_ERROR)
+		g_prefix_error(&failure, "--config: ");
+	g_propagate_error(error, g_steal_pointer(&failure));
+	return FALSE;
 }
 
 /* Options that contradict each other */
