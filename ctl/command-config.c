@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* "config check": checks whether snowflaked would start with a config file and the files that it
- * names, and prints the options that it sets. */
+ * names, and prints the options that it sets. "config show": prints the options of snowflakectl. */
 
 #include <string.h>
 
@@ -9,6 +9,7 @@
 #include "ctl/command.h"
 #include "ctl/format.h"
 #include "ctl/output.h"
+#include "ctl/settings.h"
 #include "options/options-table.h"
 
 /* Returns: (nullable): parses as snowflaked does if it is started with that file alone */
@@ -59,10 +60,9 @@ static gboolean check_files(Options *options, GError **error)
 	return TRUE;
 }
 
-static CtlStatus run_config(const CtlOptions *ctl_options, const char *const *arguments)
+static CtlStatus run_check(const CtlOptions *ctl_options, const char *file)
 {
 	static const char *const HEADS[] = {"option", "value", "default", NULL};
-	const char *file = arguments[0] != NULL ? arguments[1] : NULL;
 	g_autoptr(GError) error = NULL;
 	g_autoptr(Options) options = NULL;
 	g_autoptr(Options) defaults = read_options(NULL, NULL);
@@ -70,11 +70,6 @@ static CtlStatus run_config(const CtlOptions *ctl_options, const char *const *ar
 	JsonObject *object;
 	JsonArray *array;
 
-	if (file == NULL || *file == '\0' || arguments[2] != NULL ||
-	    strcmp(arguments[0], "check") != 0) {
-		ctl_output_complain("config takes two arguments: check and a file name");
-		return CTL_USAGE;
-	}
 	options = read_options(file, &error);
 	if (options == NULL) {
 		ctl_output_complain("%s", error->message);
@@ -118,12 +113,64 @@ static CtlStatus run_config(const CtlOptions *ctl_options, const char *const *ar
 	return CTL_OK;
 }
 
+/* Prints the options of snowflakectl that the environment and config files can set, with their
+ * sources. */
+static CtlStatus run_show(const CtlOptions *ctl_options)
+{
+	static const char *const HEADS[] = {"option", "value", "source", NULL};
+	CtlOptions options = *ctl_options;
+	g_autoptr(CtlTable) table = ctl_table_new(HEADS);
+	g_autoptr(GError) error = NULL;
+
+	if (!ctl_settings_load(&options, CTL_USE_ALL, NULL, &error))
+		return ctl_output_misuse("%s", error->message);
+	for (guint i = 0; i < CTL_N_SETTINGS; i++) {
+		const CtlSettingSpec *spec = &CTL_SETTINGS[i];
+		const CtlOrigin *origin = &options.origins[i];
+		g_autofree char *value = ctl_settings_text(&options, i);
+		const char *source = origin->source == CTL_SOURCE_DEFAULT        ? "default"
+				     : origin->source == CTL_SOURCE_COMMAND_LINE ? "command line"
+										 : origin->where;
+		JsonObject *object = json_object_new();
+
+		ctl_table_add(table, g_strdup(spec->option));
+		ctl_table_add(table, value != NULL ? ctl_format_path(value) : g_strdup("-"));
+		ctl_table_add(table, ctl_format_path(source));
+		json_object_set_string_member(object, "option", spec->option);
+		json_object_set_string_member(object, "variable", spec->variable);
+		ctl_format_json_text(object, "value", value);
+		ctl_format_json_text(object, "source", source);
+		if (options.json)
+			ctl_output_add_object(object);
+		else
+			json_object_unref(object);
+	}
+	ctl_output_end_array(options.json, TRUE);
+	if (!options.json)
+		ctl_table_print(table);
+	return CTL_OK;
+}
+
+static CtlStatus run_config(const CtlOptions *options, const char *const *arguments)
+{
+	guint n_arguments = g_strv_length((char **)arguments);
+
+	if (n_arguments == 1 && strcmp(arguments[0], "show") == 0)
+		return run_show(options);
+	if (n_arguments == 2 && strcmp(arguments[0], "check") == 0 && arguments[1][0] != '\0')
+		return run_check(options, arguments[1]);
+	return ctl_output_misuse("config takes show, or check and a file name");
+}
+
 const CtlCommand ctl_config_command = {
 	.name = "config",
-	.arguments = "check FILE",
-	.summary = "Checks a config file for snowflaked.",
-	.details = "Reads FILE as snowflaked --config does, and the certificates, keys and "
-		   "passwords that it names. If they are valid, prints ok and the options that "
+	.arguments = "check|show [FILE]",
+	.summary = "Checks snowflaked's config file, or shows snowflakectl's options.",
+	.details = "config show prints the options that the environment and the config files of "
+		   "snowflakectl can set, with the source of each value. "
+		   "config check reads FILE as snowflaked --config does, and the certificates, "
+		   "keys and passwords that it names. If they are valid, prints ok and the options "
+		   "that "
 		   "differ from their defaults. Otherwise, prints the error that snowflaked would "
 		   "print, and exits with status 1, or 2 if FILE cannot be read. Opens no "
 		   "connections. Run it as the user of snowflaked.",

@@ -311,6 +311,7 @@ const CtlCommand ctl_decode_command = {
 	.details = "Without arguments, reads IDs from standard input, one per line. Recognizes "
 		   "decimal numbers, 0x with hex digits, ULIDs and UUIDs of version 7. Other forms "
 		   "require --from.",
+	.takes_no_server = TRUE,
 	.entries = decode_entries,
 	.run = run_decode,
 };

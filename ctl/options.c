@@ -8,28 +8,32 @@
 #include "core/text.h"
 #include "ctl/format.h"
 #include "ctl/output.h"
+#include "ctl/settings.h"
+
+#define MAX_TIMEOUT_MS 3600000
+
+/* Prints a message about the value of an option, after the source of the value. */
+static void complain_of(const CtlOptions *self, CtlSetting setting, const char *message)
+{
+	g_autofree char *name = ctl_settings_name(self, setting);
+
+	ctl_output_complain("%s: %s", name, message);
+}
 
 GPtrArray *ctl_options_addresses(const CtlOptions *self)
 {
-	const char *environment = g_getenv(CTL_SERVERS_VARIABLE);
-	g_auto(GStrv) named = g_strsplit(environment != NULL ? environment : "", ",", -1);
-	char **texts = self->servers != NULL ? self->servers : named;
 	g_autoptr(GPtrArray) addresses =
 		g_ptr_array_new_with_free_func((GDestroyNotify)address_free);
 
-	for (gsize i = 0; texts[i] != NULL; i++) {
+	for (char **text = self->servers; text != NULL && *text != NULL; text++) {
 		g_autoptr(GError) error = NULL;
-		Address *address;
+		Address *address = address_parse_server(*text, &error);
 
-		/* ignore empty entries in the variable */
-		if (self->servers == NULL && g_strstrip(texts[i])[0] == '\0')
-			continue;
-		address = address_parse_server(texts[i], &error);
 		if (address == NULL) {
-			ctl_output_complain("%s: %s",
-					    self->servers != NULL ? "--server, one at a time"
-								  : CTL_SERVERS_VARIABLE,
-					    error->message);
+			if (self->origins[CTL_SERVER].source == CTL_SOURCE_COMMAND_LINE)
+				ctl_output_complain("--server, one at a time: %s", error->message);
+			else
+				complain_of(self, CTL_SERVER, error->message);
 			return NULL;
 		}
 		g_ptr_array_add(addresses, address);
@@ -46,11 +50,11 @@ TlsClient *ctl_options_tls_new(const CtlOptions *self)
 	TlsClient *tls = tls_client_new(&self->tls, &error);
 
 	if (tls == NULL)
-		ctl_output_complain("--%s: %s",
-				    error->code == TLS_ERROR_CERTIFICATE ? "tls-certificate"
-				    : error->code == TLS_ERROR_KEY       ? "tls-key"
-									 : "tls-ca",
-				    error->message);
+		complain_of(self,
+			    error->code == TLS_ERROR_CERTIFICATE ? CTL_TLS_CERTIFICATE
+			    : error->code == TLS_ERROR_KEY       ? CTL_TLS_KEY
+								 : CTL_TLS_CA,
+			    error->message);
 	return tls;
 }
 
@@ -106,39 +110,48 @@ void ctl_options_add_remedy(const CtlOptions *self, GError *error)
 
 gboolean ctl_options_zookeeper(const CtlOptions *self, ZookeeperHosts **out_hosts, char **out_auth)
 {
-	const char *environment = g_getenv(CTL_ZOOKEEPER_VARIABLE);
-	gboolean is_named = self->zookeeper != NULL || self->servers != NULL ||
-			    environment == NULL || environment[0] == '\0';
-	const char *text = is_named ? self->zookeeper : environment;
+	CtlSource source = self->origins[CTL_ZOOKEEPER].source;
+	CtlSource server_source =
+		self->servers != NULL ? self->origins[CTL_SERVER].source : CTL_SOURCE_DEFAULT;
+	gboolean is_wanted = self->zookeeper != NULL && source >= server_source;
 	g_autoptr(ZookeeperHosts) hosts = NULL;
 	g_autofree char *auth = NULL;
 	g_autoptr(GError) error = NULL;
 
-	if (self->zookeeper != NULL && self->servers != NULL) {
+	if (is_wanted && server_source == CTL_SOURCE_COMMAND_LINE) {
 		ctl_output_complain("--server and --zookeeper cannot be combined; remove one");
 		return FALSE;
 	}
-	if (text != NULL && (hosts = zookeeper_hosts_parse(text, &error)) == NULL) {
-		ctl_output_complain(
-			"%s: %s", self->zookeeper != NULL ? "--zookeeper" : CTL_ZOOKEEPER_VARIABLE,
-			error->message);
+	if (is_wanted && ((hosts = zookeeper_hosts_parse(self->zookeeper, &error)) == NULL ||
+			  !zookeeper_hosts_set_tls(hosts, &self->tls, &error))) {
+		complain_of(self, CTL_ZOOKEEPER, error->message);
 		return FALSE;
 	}
-	if (hosts != NULL && !zookeeper_hosts_set_tls(hosts, &self->tls, &error)) {
-		ctl_output_complain("--zookeeper: %s", error->message);
-		return FALSE;
-	}
-	if (hosts != NULL && self->zookeeper_auth != NULL &&
+	if (is_wanted && self->zookeeper_auth != NULL &&
 	    (auth = zookeeper_hosts_read_auth(self->zookeeper_auth, &error)) == NULL) {
-		ctl_output_complain("--zookeeper-auth: %s", error->message);
+		complain_of(self, CTL_ZOOKEEPER_AUTH, error->message);
 		return FALSE;
 	}
-	if (hosts == NULL && self->zookeeper_auth != NULL) {
+	if (!is_wanted && self->zookeeper_auth != NULL &&
+	    self->origins[CTL_ZOOKEEPER_AUTH].source == CTL_SOURCE_COMMAND_LINE) {
 		ctl_output_complain("--zookeeper-auth requires --zookeeper");
 		return FALSE;
 	}
 	*out_hosts = g_steal_pointer(&hosts);
 	*out_auth = g_steal_pointer(&auth);
+	return TRUE;
+}
+
+gboolean ctl_options_set_timeout(CtlOptions *self)
+{
+	guint64 timeout_ms = SNOWFLAKE_CLIENT_DEFAULT_TIMEOUT_MS;
+	g_autofree char *source = ctl_settings_name(self, CTL_TIMEOUT);
+	gboolean is_option = self->origins[CTL_TIMEOUT].source == CTL_SOURCE_COMMAND_LINE;
+
+	if (!ctl_options_number(is_option ? "--timeout MS" : source, self->timeout, 1,
+				MAX_TIMEOUT_MS, &timeout_ms))
+		return FALSE;
+	self->timeout_ms = (guint)timeout_ms;
 	return TRUE;
 }
 

@@ -11,22 +11,47 @@
 
 /* The options that all commands accept, and the parsing of options that several commands accept. */
 
+/* The options with other sources than the command line: see settings.h. */
+typedef enum {
+	CTL_SERVER,
+	CTL_ZOOKEEPER,
+	CTL_ZOOKEEPER_AUTH,
+	CTL_TLS_CA,
+	CTL_TLS_CERTIFICATE,
+	CTL_TLS_KEY,
+	CTL_TLS_ANY_NAME,
+	CTL_TIMEOUT,
+	CTL_N_SETTINGS
+} CtlSetting;
+
+/* A later source has precedence. */
+typedef enum {
+	CTL_SOURCE_DEFAULT,
+	CTL_SOURCE_SYSTEM_FILE,
+	CTL_SOURCE_USER_FILE,
+	CTL_SOURCE_ENVIRONMENT,
+	CTL_SOURCE_COMMAND_LINE,
+} CtlSource;
+
 typedef struct {
-	char **servers;             /* NULL: see ctl_options_addresses() */
+	CtlSource source;
+	const char *where; /* "FILE:LINE", or the variable; otherwise NULL */
+} CtlOrigin;
+
+typedef struct {
+	const char *config;         /* a config file; NULL: see ctl_settings_load() */
+	char **servers;             /* NULL: the default server */
 	const char *zookeeper;      /* NULL: see ctl_options_zookeeper() */
 	const char *zookeeper_auth; /* a file; NULL: none */
 	TlsNames tls;
+	const char *timeout; /* see ctl_options_set_timeout() */
 	gboolean json;
 	guint timeout_ms;
+	CtlOrigin origins[CTL_N_SETTINGS];
 } CtlOptions;
 
-/* The environment variables that replace --server and --zookeeper. */
-#define CTL_SERVERS_VARIABLE   "SNOWFLAKE_SERVERS"
-#define CTL_ZOOKEEPER_VARIABLE "SNOWFLAKE_ZOOKEEPER"
-
-/* Returns: (transfer full) (nullable) (element-type Address): the servers from the option; if it is
- * not given, from the variable; otherwise the default server. %NULL, with the message printed, if
- * an address does not parse: CTL_USAGE. */
+/* Returns: (transfer full) (nullable) (element-type Address): the servers; without any, the default
+ * server. %NULL, with the message printed, if an address does not parse: CTL_USAGE. */
 GPtrArray *ctl_options_addresses(const CtlOptions *self);
 
 /* Returns: (transfer full): the TLS settings for servers; %NULL, with the message printed, if a
@@ -44,10 +69,13 @@ SnowflakeClient *ctl_options_client_new(const CtlOptions *self, const Address *c
 /* Appends to the error of a failed call which TLS option is missing, if one is. */
 void ctl_options_add_remedy(const CtlOptions *self, GError *error);
 
-/* Sets *out_hosts to the value of the option; if neither it nor --server is given, to the value of
- * the variable; otherwise to NULL. Sets *out_auth to "user:password", or to NULL. Returns %FALSE,
- * with the message printed, if one of them is invalid: CTL_USAGE. */
+/* Sets *out_hosts to the ZooKeeper ensemble; to NULL if there is none, or if a source with higher
+ * precedence contains servers. Sets *out_auth to "user:password", or to NULL. Returns %FALSE, with
+ * the message printed, if one of them is invalid: CTL_USAGE. */
 gboolean ctl_options_zookeeper(const CtlOptions *self, ZookeeperHosts **out_hosts, char **out_auth);
+
+/* Sets timeout_ms. Returns %FALSE, with the message printed, if the value is invalid: CTL_USAGE. */
+gboolean ctl_options_set_timeout(CtlOptions *self);
 
 /* Sets *out_number to the decimal number @text, the value of an option. If @text is NULL, does not
  * change it. Returns %FALSE, with the message printed, if @text is not a number from @min to @max:

@@ -13,9 +13,8 @@
 #include "ctl/command.h"
 #include "ctl/output.h"
 #include "ctl/probe.h"
+#include "ctl/settings.h"
 #include "options/help-text.h"
-
-#define MAX_TIMEOUT_MS 3600000
 
 /* run by the parser of options, see run_help() */
 static const CtlCommand help_command = {
@@ -37,7 +36,6 @@ static const CtlCommand *const COMMANDS[] = {
 static struct {
 	CtlOptions options; /* texts that stay */
 	char **arguments;   /* without the command */
-	char *timeout;
 	gboolean help, version;
 } given;
 
@@ -45,11 +43,10 @@ static struct {
 static GOptionEntry common_entries[] = {
 	{"server", 0, 0, G_OPTION_ARG_STRING_ARRAY, &given.options.servers,
 	 "Server, as HOST:PORT, tls:HOST:PORT or unix:PATH; give more for failover "
-	 "(default $" CTL_SERVERS_VARIABLE ", or " SNOWFLAKE_CLIENT_DEFAULT_SERVER ")",
+	 "(default $SNOWFLAKE_SERVERS, or " SNOWFLAKE_CLIENT_DEFAULT_SERVER ")",
 	 "HOST:PORT"},
 	{"zookeeper", 0, 0, G_OPTION_ARG_STRING, &given.options.zookeeper,
-	 "ZooKeeper of the servers: HOST:PORT,...[/PATH] (default $" CTL_ZOOKEEPER_VARIABLE ")",
-	 "HOSTS"},
+	 "ZooKeeper of the servers: HOST:PORT,...[/PATH] (default $SNOWFLAKE_ZOOKEEPER)", "HOSTS"},
 	{"zookeeper-auth", 0, 0, G_OPTION_ARG_FILENAME, &given.options.zookeeper_auth,
 	 "File with the servers' USER:PASSWORD for ZooKeeper", "FILE"},
 	{"tls-ca", 0, 0, G_OPTION_ARG_FILENAME, &given.options.tls.ca,
@@ -60,8 +57,12 @@ static GOptionEntry common_entries[] = {
 	 "FILE"},
 	{"tls-any-name", 0, 0, G_OPTION_ARG_NONE, &given.options.tls.any_name,
 	 "Accept a server certificate with any host name", NULL},
+	{"config", 0, 0, G_OPTION_ARG_FILENAME, &given.options.config,
+	 "Config file to read instead of the user's and the system's "
+	 "(default $" CTL_SETTINGS_VARIABLE ")",
+	 "FILE"},
 	{"json", 0, 0, G_OPTION_ARG_NONE, &given.options.json, "Print JSON", NULL},
-	{"timeout", 0, 0, G_OPTION_ARG_STRING, &given.timeout,
+	{"timeout", 0, 0, G_OPTION_ARG_STRING, &given.options.timeout,
 	 "Time limit for a call, including connecting and failover (default 3000)", "MS"},
 	{"help", 'h', 0, G_OPTION_ARG_NONE, &given.help, "Print this text", NULL},
 	{"version", 0, 0, G_OPTION_ARG_NONE, &given.version, "Print the version", NULL},
@@ -196,6 +197,8 @@ static void print_help(const CtlCommand *command)
 	g_option_context_set_help_enabled(context, FALSE);
 	g_option_context_set_summary(context, summary->str);
 	g_option_context_set_description(context,
+					 "The environment and config files also set options; "
+					 "snowflakectl config show prints them.\n\n"
 					 "Exit status: 0; 1 if a server refused or could not be "
 					 "reached; 2 for incorrect usage; 130 after Ctrl-C.");
 	if (command != NULL && command->entries != NULL)
@@ -226,7 +229,7 @@ static void print_help(const CtlCommand *command)
 static CtlStatus run_help(const CtlCommand *command, char *const *arguments)
 {
 	const char *usage = command != NULL && command->arguments != NULL ? command->arguments : "";
-	g_auto(GStrv) taken = g_strsplit(usage, "|", -1);
+	g_auto(GStrv) taken = g_strsplit_set(usage, "| ", -1);
 	const char *extra = NULL;
 
 	if (arguments != NULL)
@@ -264,10 +267,23 @@ static gboolean parse_options(int argc, char **argv, const CtlCommand *command)
 	return check_unknown_options(argv + 1, command);
 }
 
+/* Reads the options that @command takes from the environment and the config files. %FALSE, with the
+ * message printed, because this is incorrect usage. */
+static gboolean load_settings(const CtlCommand *command)
+{
+	guint uses = (command->takes_no_server ? 0 : CTL_USE_SERVERS) |
+		     (command->takes_zookeeper ? CTL_USE_ZOOKEEPER : 0);
+	g_autoptr(GError) error = NULL;
+
+	if (ctl_settings_load(&given.options, uses, NULL, &error))
+		return TRUE;
+	ctl_output_complain("%s", error->message);
+	return FALSE;
+}
+
 static CtlStatus parse_and_run(int argc, char **argv)
 {
 	static const char *const NO_ARGUMENTS[] = {NULL};
-	guint64 timeout_ms = SNOWFLAKE_CLIENT_DEFAULT_TIMEOUT_MS;
 	gboolean is_help = FALSE;
 
 	if (argc == 5 && strcmp(argv[1], "__complete") == 0) {
@@ -300,10 +316,8 @@ static CtlStatus parse_and_run(int argc, char **argv)
 	}
 	if (command == NULL)
 		return ctl_output_misuse("a command is missing; see snowflakectl --help");
-	if (!ctl_options_number("--timeout MS", given.timeout, 1, MAX_TIMEOUT_MS, &timeout_ms))
-		return CTL_USAGE;
-	given.options.timeout_ms = (guint)timeout_ms;
-	if (!ctl_options_check_tls(&given.options))
+	if (!load_settings(command) || !ctl_options_set_timeout(&given.options) ||
+	    !ctl_options_check_tls(&given.options))
 		return CTL_USAGE;
 	if (!command->takes_zookeeper &&
 	    (given.options.zookeeper != NULL || given.options.zookeeper_auth != NULL))

@@ -79,7 +79,7 @@ ENVIRONMENT = {
 }
 # if snowflakectl ends while it asks servers, it does not wait for its threads
 CTL_ENVIRONMENT = {
-    **ENVIRONMENT, "TZ": "UTC",
+    **ENVIRONMENT, "TZ": "UTC", "XDG_CONFIG_HOME": "/nonexistent",
     "TSAN_OPTIONS": f"{ENVIRONMENT['TSAN_OPTIONS']}:report_thread_leaks=0:"
                     f"suppressions={ROOT}/tests/tsan-ctl.suppressions"}
 

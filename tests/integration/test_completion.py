@@ -205,7 +205,7 @@ class Completion(CtlTest):
                 ("snowflakectl registry init --layout ", LAYOUTS),
                 ("snowflakectl completion ", ("bash", "zsh", "fish")),
                 ("snowflakectl completion bash ", ("snowflaked",)),
-                ("snowflakectl config ", ("check",)),
+                ("snowflakectl config ", ("check", "show")),
                 ("snowflaked --log-level ", ("error", "warning", "info", "debug")),
                 ("snowflaked --on-clock-step ", ("refuse", "reclaim")),
                 ("snowflaked --worker-id ", ("mac", "ip", "ordinal")),
