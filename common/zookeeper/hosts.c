@@ -155,6 +155,8 @@ void zookeeper_hosts_free(ZookeeperHosts *self)
 	g_free(self);
 }
 
+G_DEFINE_QUARK(zookeeper_hosts_error_quark, zookeeper_hosts_error)
+
 #define MAX_AUTH_BYTES  1024
 #define BYTE_ORDER_MARK "\xef\xbb\xbf" /* UTF-8's byte order mark, which some editors write */
 
@@ -192,7 +194,8 @@ static char *read_start(const char *path, int fd, gsize max_bytes, gsize *out_le
 	return g_steal_pointer(&text);
 }
 
-char *zookeeper_hosts_read_auth(const char *path, GError **error)
+/* Returns: (transfer full) (nullable): the first line of the file. */
+static char *read_auth(const char *path, GError **error)
 {
 	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	g_autofree char *text = NULL;
@@ -235,4 +238,15 @@ char *zookeeper_hosts_read_auth(const char *path, GError **error)
 		return NULL;
 	}
 	return g_steal_pointer(&text);
+}
+
+char *zookeeper_hosts_read_auth(const char *path, GError **error)
+{
+	g_autoptr(GError) fault = NULL;
+	char *auth = read_auth(path, &fault);
+
+	if (auth == NULL)
+		g_set_error_literal(error, ZOOKEEPER_HOSTS_ERROR, ZOOKEEPER_HOSTS_ERROR_AUTH,
+				    fault->message);
+	return auth;
 }

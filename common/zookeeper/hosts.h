@@ -44,12 +44,18 @@ TlsClient *zookeeper_hosts_client(const char *certificates, GError **error);
 void zookeeper_hosts_free(ZookeeperHosts *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ZookeeperHosts, zookeeper_hosts_free)
 
+/* The error of a file with a user and password that cannot be used. A retry does not help. */
+#define ZOOKEEPER_HOSTS_ERROR (zookeeper_hosts_error_quark())
+GQuark zookeeper_hosts_error_quark(void);
+
+typedef enum { ZOOKEEPER_HOSTS_ERROR_AUTH } ZookeeperHostsError;
+
 /**
  * zookeeper_hosts_read_auth:
  *
  * Reads "user:password" for ZooKeeper's digest scheme from the first line of a file. It must be a
  * regular file that only its owner and group can access.
  *
- * Returns: (transfer full) (nullable): or %NULL with an error that names the file
+ * Returns: (transfer full) (nullable): or %NULL with a ZookeeperHostsError that names the file
  */
 char *zookeeper_hosts_read_auth(const char *path, GError **error);

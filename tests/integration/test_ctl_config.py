@@ -75,7 +75,7 @@ class ConfigCheck(CtlTest):
                 server = subprocess.run(
                     [SNOWFLAKED, "--config", path, "--log-format=json"], env=ENVIRONMENT, text=True,
                     stderr=subprocess.PIPE, timeout=HANG_GUARD_S, check=False)
-                self.assertEqual(server.returncode, 2 if "tls" in text else 1)
+                self.assertEqual(server.returncode, 2 if "tls" in text or "password" in text else 1)
                 error = json.loads(server.stderr.splitlines()[-1])["error"]
                 done = run("config", "check", path)
                 self.assertEqual((done.returncode, done.stdout, done.stderr),

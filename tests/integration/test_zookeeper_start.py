@@ -204,7 +204,10 @@ class Auth(ZooKeeperTest):
         """The unit test zookeeper-auth tests all refused files."""
         path = self.auth_file(SECRET, 0o604)
         server = self.member("--zookeeper-auth", path, ready=False)
-        self.assert_refused(server, 1, "event=failed", "mode 0604", f"chmod o-rwx {path}")
+        self.assert_refused(server, 2, "event=failed", "mode 0604", f"chmod o-rwx {path}")
+        missing = self.directory / "missing"
+        self.assert_refused(self.member("--zookeeper-auth", missing, ready=False), 2,
+                            "event=failed", f"--zookeeper-auth: {missing}: No such file")
         done = subprocess.run([SNOWFLAKECTL, "--zookeeper", "h", "--zookeeper-auth", path,
                                "workers"], check=False, capture_output=True, text=True,
                               timeout=HANG_GUARD_S)

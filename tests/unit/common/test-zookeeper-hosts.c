@@ -127,6 +127,7 @@ static void assert_refused(const char *path, const char *word)
 	g_autoptr(GError) error = NULL;
 
 	g_assert_null(zookeeper_hosts_read_auth(path, &error));
+	g_assert_true(g_error_matches(error, ZOOKEEPER_HOSTS_ERROR, ZOOKEEPER_HOSTS_ERROR_AUTH));
 	g_assert_nonnull(strstr(error->message, path));
 	g_assert_nonnull(strstr(error->message, word));
 	g_assert_null(strstr(error->message, "ecret"));
