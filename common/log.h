@@ -71,12 +71,14 @@ typedef enum {
 	LOG_ZOOKEEPER_RESOLVE_RECOVERED, /* failures: number of failed DNS lookups */
 	LOG_ZOOKEEPER_REFUSED,           /* error: waiting does not help */
 	LOG_SESSION_EXPIRED,             /* session: a new one is made, with the same worker ID */
-	LOG_CLAIM_MADE,                  /* path, registry_id */
-	LOG_REGISTRATION,                /* from, to: steps of the registration */
-	LOG_ZOOKEEPER_SESSION,           /* what: every event, including those logged above */
-	LOG_ZOOKEEPER_OPERATION,         /* operation, path, outcome, took_us */
-	LOG_WORKER_ID_CHOSEN, /* worker_id, wanted, preferred, claims, reservations, lost_race,
-				 passed_over, refused */
+	/* datacenter_id, path, remedy: the registry had no records of the datacenter */
+	LOG_DATACENTER_CREATED,
+	LOG_CLAIM_MADE,          /* path, registry_id */
+	LOG_REGISTRATION,        /* from, to: steps of the registration */
+	LOG_ZOOKEEPER_SESSION,   /* what: every event, including those logged above */
+	LOG_ZOOKEEPER_OPERATION, /* operation, path, outcome, took_us */
+	LOG_WORKER_ID_CHOSEN,    /* worker_id, wanted, preferred, claims, reservations, lost_race,
+				    passed_over, refused */
 	/* the audit log */
 	LOG_AUDIT_FAILED, /* sink, error: new entries wait in the queues */
 	/* sink, error, ids, total_ids, meaning: dropped since the last event, and since the start;

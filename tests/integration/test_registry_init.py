@@ -34,12 +34,22 @@ class Init(RegistryTest):
                          f"created the registry {self.registry_id()} at {self.registry.root} in "
                          f"ZooKeeper at {self.zookeeper.connect_string}, with the layout twitter\n")
         self.assertEqual(self.listed("workers"), [])
-        self.assertEqual(self.member().call("get_worker_id"), 0)
+        first = self.member()
+        self.assertEqual(first.call("get_worker_id"), 0)
+        created = first.find("datacenter-created")
+        self.assertEqual((created.level, created.fields["datacenter_id"], created.fields["path"]),
+                         ("warning", "0", f"{self.registry.root}/datacenters/0"))
+        self.assertIn("--datacenter-id", created.fields["remedy"])
+        self.assertIsNone(self.member().find("datacenter-created"))
         self.assertEqual(self.layout(), LAYOUT)
         listed = self.assert_ok(self.ctl("workers", "--reservations"))
         self.assertEqual(listed.splitlines()[-1], f"registry {self.registry_id()}")
         self.assertEqual(self.listed("workers", "--reservations")[0]["registry_id"],
                          self.registry_id())
+
+    def test_a_server_that_makes_it(self):
+        """In a registry that the server may create, each datacenter is new."""
+        self.assertIsNone(self.member("--create-registry").find("datacenter-created"))
 
     def test_a_root_below_others(self):
         self.registry.root += "/a/b"

@@ -75,11 +75,30 @@ static void make_records(Registration *self, const char *const keys[], gboolean 
 	make_next_record(self);
 }
 
+/* Warns that the datacenter is new, because its ID can be a typing error. In a new registry, each
+ * datacenter is new. */
+static void report_new_datacenter(const Registration *self)
+{
+	g_autofree char *path = g_path_get_dirname(self->keys.reservations);
+
+	if (!self->config.create_registry)
+		log_event(LOG_DATACENTER_CREATED,
+			  log_number("datacenter_id", self->config.datacenter_id),
+			  log_text("path", path),
+			  log_text("remedy", "if this is not a new datacenter, stop the server and "
+					     "correct --datacenter-id"));
+}
+
 static void take_made_record(Registration *self, const StoreMessage *answer)
 {
 	gboolean exists = answer->outcome == STORE_OK || answer->outcome == STORE_CONFLICT;
 	gboolean is_parent = self->preparation.n_made < self->preparation.n_parents;
 
+	/* the last record of a datacenter, which no other server has created */
+	if (answer->outcome == STORE_OK &&
+	    g_str_equal(self->preparation.missing->pdata[self->preparation.n_made],
+			self->keys.reservations))
+		report_new_datacenter(self);
 	/* a parent can exist although this server is not permitted to create it */
 	if (exists || is_parent) {
 		self->preparation.n_made++;
