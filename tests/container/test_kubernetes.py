@@ -179,10 +179,10 @@ class Ordinal(Servers, unittest.TestCase):
         """The init container removes what fsGroup can add to the state directory."""
         command = self.pod["initContainers"][0]["command"]
         self.assertEqual(self.pod["initContainers"][0]["image"], self.container["image"])
-        dockerfile = (ROOT / "deploy" / "Dockerfile").read_text()
+        image = (ROOT / "deploy" / "make-image-tree").read_text()
         for program in ("find", "chmod"):
             self.assertIn(program, command)
-            self.assertIn(f"/usr/bin/{program} ", dockerfile)
+            self.assertRegex(image, rf"/usr/bin/{program}\b")
         with tempfile.TemporaryDirectory() as directory:
             volume = pathlib.Path(directory, "volume")
             state = volume / "state"
