@@ -48,7 +48,7 @@ SNOWFLAKE_CLIENT_EXPORT GQuark snowflake_client_error_quark(void);
  * list: INVALID_ARGUMENT or UNSUPPORTED, UNAVAILABLE, CLOCK, TIMEOUT, PROTOCOL, UNREACHABLE. The
  * message lists each server that was tried, with its last error. */
 typedef enum {
-	/* An argument is invalid: a server's name, the useragent, a count of 0, or a %NULL where
+	/* An argument is invalid: a server's name, the useragent, a count of 0, or %NULL where
 	 * it is not allowed. */
 	SNOWFLAKE_CLIENT_ERROR_INVALID_ARGUMENT,
 	/* The server's clock is behind the IDs that it has issued. Either the clock catches up by

@@ -29,7 +29,7 @@ G_BEGIN_DECLS
 SNOWFLAKE_CLIENT_EXPORT GQuark snowflake_id_error_quark(void);
 
 typedef enum {
-	/* A text or a layout is invalid, or a UUID has another version. */
+	/* A string or a layout is invalid, or a UUID has the wrong version. */
 	SNOWFLAKE_ID_ERROR_INVALID,
 	/* An ID, a part or a time does not fit the layout, or the range of a ULID or UUID. */
 	SNOWFLAKE_ID_ERROR_OUT_OF_RANGE,
@@ -112,8 +112,8 @@ SNOWFLAKE_CLIENT_EXPORT gboolean snowflake_layout_decode(const SnowflakeLayout *
  *   failure
  *
  * Computes the range of IDs for a time span, for WHERE id BETWEEN first AND last. The span can
- * begin before the layout or end after it. The range includes ticks that are only partly in the
- * span.
+ * begin before the layout's epoch or end after its last tick. The range includes ticks that are
+ * only partly in the span.
  *
  * Returns: %TRUE, or %FALSE with OUT_OF_RANGE set if the span ends before it begins or is
  * completely outside the layout
@@ -138,7 +138,7 @@ typedef enum {
  * @id: not negative
  *
  * Converts an ID to text. In the forms hex, crockford and base62, the text has leading zeros, so
- * texts sort like their IDs.
+ * the strings sort like their IDs.
  *
  * Returns: (transfer full): the text
  */
@@ -167,8 +167,9 @@ typedef struct _SnowflakeUuid {
  * the same type as a UUID, so all functions for a SnowflakeUuid accept it. */
 typedef struct _SnowflakeUuid SnowflakeUlid;
 
-/* Returns a number below, equal to or above 0. Bytes and texts sort in the same order. Two ULIDs,
- * or two version 7 UUIDs, also sort by time. */
+/* Returns a negative number if @a sorts before @b, 0 if they are equal, otherwise a positive
+ * number. The bytes and the text forms sort in the same order. Two ULIDs, or two version 7 UUIDs,
+ * also sort by time. */
 SNOWFLAKE_CLIENT_EXPORT int snowflake_uuid_compare(const SnowflakeUuid *a, const SnowflakeUuid *b);
 
 /* Returns the time in a ULID or a version 7 UUID, 0 to 2^48 - 1. For other UUIDs, the result is

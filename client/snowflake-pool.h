@@ -30,10 +30,10 @@ G_BEGIN_DECLS
  * prefetch_ms. While no IDs are taken, it is empty, so the first take after a pause waits for a
  * round trip to a server. The pool's thread discards IDs that are older than max_age_ms, so the
  * time in an ID is at most this much earlier than the take. If the process was suspended or
- * starved of CPU time, a few takes can return older IDs before this thread has run.
+ * starved of CPU time, a few takes may return older IDs before this thread has run.
  *
  * Servers: the pool uses the servers in its list, each at all addresses of its host name. With
- * discover, it also uses the servers that these servers report (get_workers). It resolves names
+ * discover, it also uses the servers that the listed ones report (get_workers). It resolves names
  * and requests the list of servers again every 10 seconds, or every second while no server
  * answers. A server that is given by IP address is used immediately, even if the DNS lookup for
  * another server hangs. The pool uses only the first 1,024 servers in a list. If a server's IDs
@@ -74,9 +74,9 @@ typedef struct {
 	const char *const *servers;
 	const char *agent; /* name of the calling program, [a-zA-Z][a-zA-Z\-0-9]*, at most 256
 			    * bytes */
-	gboolean discover; /* also use the servers that these servers report. If any of these
-			      servers has a tls: address, only discovered servers with tls:
-			      addresses are used, otherwise only those without */
+	gboolean discover; /* also use the servers that the servers above report. If any server
+			    * above has a tls: address, only reported tls: addresses are used;
+			    * otherwise, only reported addresses without tls: */
 	guint prefetch_ms; /* 1 to 10000: how long the prefetch buffer should last */
 	guint max_age_ms;  /* twice prefetch_ms to 3600000: the age at which IDs are discarded */
 	guint timeout_ms;  /* how long a take waits if the buffer is empty; 0: it fails at once */
@@ -125,7 +125,7 @@ SNOWFLAKE_CLIENT_EXPORT SnowflakePool *snowflake_pool_new(const SnowflakePoolCon
 							  GError **error);
 
 /* Frees the pool. No thread may use the pool during or after this call. Threads that have taken
- * IDs do not need to have ended.
+ * IDs can still be running.
  */
 SNOWFLAKE_CLIENT_EXPORT void snowflake_pool_free(SnowflakePool *self);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnowflakePool, snowflake_pool_free)

@@ -55,7 +55,7 @@ typedef struct _SnowflakeNode SnowflakeNode;
 SNOWFLAKE_NODE_EXPORT GQuark snowflake_node_error_quark(void);
 
 typedef enum {
-	/* The configuration is invalid: an option, the program's name, or a %NULL. */
+	/* An option or the program's name is invalid, or a required value is %NULL. */
 	SNOWFLAKE_NODE_ERROR_INVALID_ARGUMENT,
 	/* The node cannot claim a worker ID. The message contains the reason and the remedy. */
 	SNOWFLAKE_NODE_ERROR_FAILED,

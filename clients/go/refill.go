@@ -203,7 +203,7 @@ func (c *Client) newPass() (pass []*endpoint) {
 }
 
 // begin takes the connection of the endpoint, if there is one. Such an attempt does not keep a new pass
-// from the endpoint: a connection can have ended without a sign, while the server is well.
+// from the endpoint: a connection may have ended without a sign, while the server is well.
 func (r *refill) begin(e *endpoint) *attempt {
 	c, now := r.client, time.Now()
 	a := &attempt{endpoint: e, conn: e.conn, began: now, askedAt: now}

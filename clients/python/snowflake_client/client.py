@@ -254,7 +254,7 @@ def socket_failure(error: OSError, late: str = "", silent: bool = False) -> Fail
     if isinstance(error, TimeoutError) and error.errno is None:
         return Failure("timeout", late, error)
     if isinstance(error, ssl.SSLCertVerificationError):
-        reason = f"its certificate is refused: {error.verify_message}"
+        reason = f"its certificate was rejected: {error.verify_message}"
     elif isinstance(error, ssl.SSLError):
         reason = f"TLS: {error.reason or error}"
     else:

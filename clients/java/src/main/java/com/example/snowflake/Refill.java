@@ -48,7 +48,7 @@ final class Refill {
 		private CompletableFuture<Void> timer; // null while the request is in the thread of a caller
 
 		/** Takes the connection of the endpoint, if there is one. Such a request does not keep a new pass
-		 * from the endpoint: a connection can have ended without a sign, while the server is well. */
+		 * from the endpoint: a connection may have ended without a sign, while the server is well. */
 		Request(Endpoint endpoint) {
 			this.endpoint = endpoint;
 			connection = endpoint.connection;

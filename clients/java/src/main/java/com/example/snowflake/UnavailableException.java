@@ -15,13 +15,13 @@ public class UnavailableException extends SnowflakeException {
 	 *
 	 * @param message one line
 	 * @param attempts the attempts that failed, which are added to the message
-	 * @param retryAfter how long to wait until a server can have IDs again, or null */
+	 * @param retryAfter how long to wait until a server may have IDs again, or null */
 	public UnavailableException(String message, List<Attempt> attempts, Duration retryAfter) {
 		super(message, attempts);
 		this.retryAfter = retryAfter;
 	}
 
-	/** Returns how long to wait until a server can have IDs again.
+	/** Returns how long to wait until a server may have IDs again.
 	 *
 	 * @return the shortest time returned by a server, if any */
 	public Optional<Duration> getRetryAfter() {
