@@ -119,7 +119,7 @@ BROKEN = [
     (("throughput", SUBJECT, "sustained"), {"calls_per_s": 3891199},
      "get_id, 16 connections, 32 in flight, sustained"),
     (("batches", SUBJECT, "4x1"), {"ids_per_s": 4055039}, "get_ids"),
-    (("batches", SUBJECT, "4x1"), {"cpu_share": 0.08}, "the server's CPU meanwhile"),
+    (("batches", SUBJECT, "4x1"), {"cpu_share": 0.08}, "the server's CPU usage meanwhile"),
     (("latency", SUBJECT, "open"), {"latency_us": {"p50": 121, "p99": 150, "p99_9": 150}}, "p50"),
     (("latency", SUBJECT, "open"), {"latency_us": {"p50": 120, "p99": 151, "p99_9": 150}},
      "p99 "),
